@@ -6,77 +6,30 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"sync/atomic"
 
 	"github.com/acltrace/acltrace/api/acl"
-	"github.com/acltrace/acltrace/internal/kernelbin"
+	"github.com/acltrace/acltrace/sim/acl/kernel"
 	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/device/fail"
+	"github.com/acltrace/acltrace/sim/device/memory"
 	"github.com/acltrace/acltrace/sim/device/space"
-	"github.com/acltrace/acltrace/sim/model"
 	"github.com/acltrace/acltrace/sim/mutant"
 )
 
-// image is what aclrtCreateBinary wraps: the address of a binary in the program's memory.
-type image struct {
-	handle     uint64
-	addr, size uint64
-}
-
-// kernelBinary holds the kernels that an ELF file names.
-type kernelBinary struct {
-	handle uint64
-	dev    *device.Device // nil where it serves all
-	names  *kernelbin.File
-	beside device.Kernels // of the library beside its file; nil for none
-	data   []byte
-	lazy   bool // has no place on the device
-
-	mu          sync.Mutex
-	found       map[string]*function
-	copies      map[*device.Device]deviceCopy // on devices, where anybody asked
-	onException callback
-}
-
-// function is a kernel of a binary.
-type function struct {
-	handle uint64
-	name   string
-	bin    *kernelBinary
-	kernel *device.Kernel // nil where no library knows it
-	rule   *model.Kernel  // of the cost model
-	// launches counts those of a kernel that no library knows, under this name in all binaries.
-	launches *atomic.Int64
-	took     atomic.Int64 // nanoseconds of the host's work for the launch before, 0 for none
-}
-
-// maxBinary bounds the size of a binary.
-const maxBinary = kernelbin.MaxSize
-
-// parseBinary reads what an ELF file tells of its kernels.
-func parseBinary(b []byte) (*kernelBinary, error) {
-	names, err := kernelbin.Parse(b)
-	if err != nil {
-		return nil, err
-	}
-	return &kernelBinary{names: names, found: map[string]*function{}, data: b}, nil
-}
-
-func (f *kernelBinary) has(name string) bool { return f.names.Has(name) }
-
-// byEntry finds the kernel with a tiling key: by what the file says, or by the kernel libraries.
-func (s *Sim) byEntry(f *kernelBinary, entry uint64) (string, bool) {
-	if n, ok := f.names.ByEntry(entry); ok {
+// byEntry finds a kernel by tiling key, in the file or in the kernel libraries.
+func (s *Sim) byEntry(f *kernel.Binary, entry uint64) (string, bool) {
+	if n, ok := f.Names.ByEntry(entry); ok {
 		return n, true
 	}
 	if entry == 0 {
 		return "", false
 	}
-	for _, k := range []device.Kernels{s.opts.Kernels, f.beside} {
+	for _, k := range []device.Kernels{s.opts.Kernels, f.Beside} {
 		if k == nil {
 			continue
 		}
-		for _, n := range f.names.Kernels {
+		for _, n := range f.Names.Kernels {
 			if e := k.Lookup(n, entry); e != nil && e.Entry == entry {
 				return n, true
 			}
@@ -85,9 +38,9 @@ func (s *Sim) byEntry(f *kernelBinary, entry uint64) (string, bool) {
 	return "", false
 }
 
-// kernel looks a kernel of a binary up: in the named libraries, then in the one beside the binary.
-func (s *Sim) kernel(f *kernelBinary, name string, entry uint64) *device.Kernel {
-	for _, k := range []device.Kernels{s.opts.Kernels, f.beside} {
+// kernel looks up a kernel in the named libraries, then in the one beside the binary.
+func (s *Sim) kernel(f *kernel.Binary, name string, entry uint64) *device.Kernel {
+	for _, k := range []device.Kernels{s.opts.Kernels, f.Beside} {
 		if k == nil {
 			continue
 		}
@@ -98,7 +51,7 @@ func (s *Sim) kernel(f *kernelBinary, name string, entry uint64) *device.Kernel 
 	return nil
 }
 
-// loadBinary loads a binary for the device of the thread. path is "" for one in memory.
+// loadBinary loads a binary for the current device. path is "" for data in memory.
 func (t *Thread) loadBinary(b []byte, path string, lazy bool, h *acl.BinHandle) acl.Error {
 	c, e := t.context()
 	if e != 0 {
@@ -107,38 +60,38 @@ func (t *Thread) loadBinary(b []byte, path string, lazy bool, h *acl.BinHandle) 
 	return t.addBinary(c.Device, b, path, lazy, h)
 }
 
-// addBinary makes a handle for a binary of one device, or of all where it is nil. path is "" for a binary in memory.
+// addBinary creates a binary handle for one device; nil for all devices. path is "" for data in memory.
 func (t *Thread) addBinary(d *device.Device, b []byte, path string, lazy bool, h *acl.BinHandle) acl.Error {
 	if h == nil {
 		return t.null("binHandle")
 	}
-	f, err := parseBinary(b)
+	f, err := kernel.ParseBinary(b)
 	if err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%s is no kernel binary: %v", cmp.Or(path, "the data"), err)
 	}
-	f.dev, f.lazy, f.beside = d, lazy, t.sim.beside(path, b)
-	if f.handle = t.sim.binaries.Add(f); f.handle == 0 {
+	f.Device, f.Lazy, f.Beside = d, lazy, t.sim.beside(path, b)
+	if f.Handle = t.sim.binaries.Add(f); f.Handle == 0 {
 		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many binaries")
 	}
-	*h = acl.BinHandle(f.handle)
+	*h = acl.BinHandle(f.Handle)
 	return acl.ACL_SUCCESS
 }
 
-// CreateBinary wraps a binary in the program's memory; 0 where it can't be one. It is read when it is loaded.
+// CreateBinary wraps a binary in program memory, which is read when it is loaded. It returns 0 for invalid sizes.
 func (t *Thread) CreateBinary(data acl.Addr, dataLen uint64) acl.Binary {
 	if e := t.ready(); e != 0 {
 		return 0
 	}
-	if data == 0 || dataLen == 0 || dataLen > maxBinary {
+	if data == 0 || dataLen == 0 || dataLen > kernel.MaxBinary {
 		t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a binary of %d bytes at %#x", dataLen, data)
 		return 0
 	}
-	i := &image{addr: data, size: dataLen}
-	i.handle = t.sim.images.Add(i)
-	return acl.Binary(i.handle)
+	i := &kernel.Image{Addr: data, Size: dataLen}
+	i.Handle = t.sim.images.Add(i)
+	return acl.Binary(i.Handle)
 }
 
-// DestroyBinary ends the wrapper of CreateBinary.
+// DestroyBinary ends a wrapper of CreateBinary.
 func (t *Thread) DestroyBinary(binary acl.Binary) acl.Error {
 	if e := t.ready(); e != 0 {
 		return e
@@ -158,7 +111,7 @@ func (t *Thread) BinaryLoad(binary acl.Binary, binHandle *acl.BinHandle) acl.Err
 		}
 		return t.badHandle(space.KindImage, uint64(binary))
 	}
-	return t.loadBinary(bytes.Clone(space.Bytes(i.addr, i.size)), "", false, binHandle)
+	return t.loadBinary(bytes.Clone(space.Bytes(i.Addr, i.Size)), "", false, binHandle)
 }
 
 // BinaryLoadFromFile loads a binary from a file.
@@ -177,7 +130,7 @@ func (t *Thread) BinaryLoadFromFile(binPath *byte, options *acl.BinaryLoadOption
 	if filepath.Ext(path) == ".json" {
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: kernels of the AI CPU are not simulated", path)
 	}
-	if st, err := os.Stat(path); err != nil || st.Size() > maxBinary {
+	if st, err := os.Stat(path); err != nil || st.Size() > kernel.MaxBinary {
 		return t.fail(acl.ACL_ERROR_RT_FILE_OPEN, "binary %s can't be read: %v", path, err)
 	}
 	b, err := os.ReadFile(path)
@@ -192,7 +145,7 @@ func (t *Thread) BinaryLoadFromData(data acl.Addr, length uint64, options *acl.B
 	if _, e := t.context(); e != 0 {
 		return e
 	}
-	if data == 0 || length == 0 || length > maxBinary {
+	if data == 0 || length == 0 || length > kernel.MaxBinary {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a binary of %d bytes at %#x", length, data)
 	}
 	lazy, e := t.loadOptions(options)
@@ -206,7 +159,7 @@ func (t *Thread) BinaryLoadFromData(data acl.Addr, length uint64, options *acl.B
 	return t.loadBinary(b, "", lazy, binHandle)
 }
 
-// loadOptions checks the options of a binary, and tells whether it is to be loaded when it is first used.
+// loadOptions checks load options, and reports whether to load at first use.
 func (t *Thread) loadOptions(o *acl.BinaryLoadOptions) (lazy bool, e acl.Error) {
 	if o == nil || o.NumOpt == 0 {
 		return false, acl.ACL_SUCCESS
@@ -237,16 +190,16 @@ func (t *Thread) BinaryUnLoad(binHandle acl.BinHandle) acl.Error {
 	if f == nil {
 		return t.badHandle(space.KindBinary, uint64(binHandle))
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, fn := range f.found {
-		t.sim.functions.Remove(fn.handle)
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	for _, fn := range f.Found {
+		t.sim.functions.Remove(fn.Handle)
 	}
-	f.found = nil
+	f.Found = nil
 	return acl.ACL_SUCCESS
 }
 
-// BinaryGetFunction finds a kernel of a binary by name.
+// BinaryGetFunction finds a kernel by name.
 func (t *Thread) BinaryGetFunction(binHandle acl.BinHandle, kernelName *byte, funcHandle *acl.FuncHandle) acl.Error {
 	f, e := t.binary(binHandle, funcHandle)
 	if e != 0 {
@@ -256,13 +209,13 @@ func (t *Thread) BinaryGetFunction(binHandle acl.BinHandle, kernelName *byte, fu
 		return t.null("kernelName")
 	}
 	name := space.GoString(kernelName)
-	if !f.has(name) {
+	if !f.Has(name) {
 		return t.fail(acl.ACL_ERROR_RT_KERNEL_LOOKUP, "the binary holds no kernel %q", name)
 	}
 	return t.function(f, name, 0, funcHandle)
 }
 
-// BinaryGetFunctionByEntry finds a kernel of a binary by its tiling key.
+// BinaryGetFunctionByEntry finds a kernel by tiling key.
 func (t *Thread) BinaryGetFunctionByEntry(binHandle acl.BinHandle, funcEntry uint64, funcHandle *acl.FuncHandle) acl.Error {
 	f, e := t.binary(binHandle, funcHandle)
 	if e != 0 {
@@ -275,7 +228,7 @@ func (t *Thread) BinaryGetFunctionByEntry(binHandle acl.BinHandle, funcEntry uin
 	return t.function(f, name, funcEntry, funcHandle)
 }
 
-func (t *Thread) binary(h acl.BinHandle, funcHandle *acl.FuncHandle) (*kernelBinary, acl.Error) {
+func (t *Thread) binary(h acl.BinHandle, funcHandle *acl.FuncHandle) (*kernel.Binary, acl.Error) {
 	if _, e := t.context(); e != 0 {
 		return nil, e
 	}
@@ -289,34 +242,34 @@ func (t *Thread) binary(h acl.BinHandle, funcHandle *acl.FuncHandle) (*kernelBin
 	return f, acl.ACL_SUCCESS
 }
 
-// function returns the handle of a kernel, the same for each question.
-func (t *Thread) function(f *kernelBinary, name string, entry uint64, h *acl.FuncHandle) acl.Error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// function returns the handle of a kernel. Repeated calls return the same handle.
+func (t *Thread) function(f *kernel.Binary, name string, entry uint64, h *acl.FuncHandle) acl.Error {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
 	key := name
 	if entry != 0 {
 		key += "\x00" + strconv.FormatUint(entry, 10)
 	}
-	fn := f.found[key]
+	fn := f.Found[key]
 	if fn == nil {
-		if f.found == nil {
-			return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "binary %#x was unloaded", f.handle)
+		if f.Found == nil {
+			return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "binary %#x was unloaded", f.Handle)
 		}
-		fn = &function{name: name, bin: f, kernel: t.sim.kernel(f, name, entry), rule: t.sim.Model.Rule(name)}
-		if fn.kernel == nil {
+		fn = &kernel.Function{Name: name, Bin: f, Kernel: t.sim.kernel(f, name, entry), Rule: t.sim.Model.Rule(name)}
+		if fn.Kernel == nil {
 			n, _ := t.sim.Unknowns.Launches.LoadOrStore(name, new(atomic.Int64))
-			fn.launches = n.(*atomic.Int64)
+			fn.Launches = n.(*atomic.Int64)
 		}
-		if fn.handle = t.sim.functions.Add(fn); fn.handle == 0 {
+		if fn.Handle = t.sim.functions.Add(fn); fn.Handle == 0 {
 			return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many functions")
 		}
-		f.found[key] = fn
+		f.Found[key] = fn
 	}
-	*h = acl.FuncHandle(fn.handle)
+	*h = acl.FuncHandle(fn.Handle)
 	return acl.ACL_SUCCESS
 }
 
-// GetFunctionName stores the name of a kernel.
+// GetFunctionName stores a kernel's name.
 func (t *Thread) GetFunctionName(funcHandle acl.FuncHandle, maxLen uint32, name *byte) acl.Error {
 	if e := t.ready(); e != 0 {
 		return e
@@ -327,15 +280,15 @@ func (t *Thread) GetFunctionName(funcHandle acl.FuncHandle, maxLen uint32, name 
 		return t.badHandle(space.KindFunction, uint64(funcHandle))
 	case name == nil:
 		return t.null("name")
-	case uint64(maxLen) <= uint64(len(fn.name)):
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "maxLen %d is too small for the name of %d bytes and its NUL", maxLen, len(fn.name))
+	case uint64(maxLen) <= uint64(len(fn.Name)):
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "maxLen %d is too small for the name of %d bytes and its NUL", maxLen, len(fn.Name))
 	}
-	space.PutText(space.List(name, uint64(maxLen)), fn.name)
+	space.PutText(space.List(name, uint64(maxLen)), fn.Name)
 	return acl.ACL_SUCCESS
 }
 
-// layout returns a kernel whose arguments are known.
-func (t *Thread) layout(h uint64) (*function, acl.Error) {
+// layout returns a kernel with known arguments.
+func (t *Thread) layout(h uint64) (*kernel.Function, acl.Error) {
 	if e := t.ready(); e != 0 {
 		return nil, e
 	}
@@ -346,13 +299,13 @@ func (t *Thread) layout(h uint64) (*function, acl.Error) {
 		}
 		return nil, t.badHandle(space.KindFunction, h)
 	}
-	if fn.kernel == nil {
-		return nil, t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "kernel %q is in no kernel library: its parameters are not known", fn.name)
+	if fn.Kernel == nil {
+		return nil, t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "kernel %q is in no kernel library: its parameters are not known", fn.Name)
 	}
 	return fn, acl.ACL_SUCCESS
 }
 
-// FunctionGetParamCount returns the number of a kernel's parameters.
+// FunctionGetParamCount returns a kernel's number of parameters.
 func (t *Thread) FunctionGetParamCount(func_ acl.Addr, paramCount *uint64) acl.Error {
 	fn, e := t.layout(func_)
 	if e != 0 {
@@ -361,24 +314,386 @@ func (t *Thread) FunctionGetParamCount(func_ acl.Addr, paramCount *uint64) acl.E
 	if paramCount == nil {
 		return t.null("paramCount")
 	}
-	*paramCount = uint64(len(fn.kernel.Args))
+	*paramCount = uint64(len(fn.Kernel.Args))
 	return acl.ACL_SUCCESS
 }
 
-// FunctionGetParamInfo returns where a parameter lies in the argument block.
+// FunctionGetParamInfo returns the offset and size of a parameter in the argument block.
 func (t *Thread) FunctionGetParamInfo(func_ acl.Addr, paramIndex uint64, paramOffset, paramSize *uint64) acl.Error {
 	fn, e := t.layout(func_)
 	if e != 0 {
 		return e
 	}
-	if paramIndex >= uint64(len(fn.kernel.Args)) {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "parameter %d: kernel %q has %d", paramIndex, fn.name, len(fn.kernel.Args))
+	if paramIndex >= uint64(len(fn.Kernel.Args)) {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "parameter %d: kernel %q has %d", paramIndex, fn.Name, len(fn.Kernel.Args))
 	}
 	if paramOffset != nil {
-		*paramOffset = fn.kernel.Offset(int(paramIndex))
+		*paramOffset = fn.Kernel.Offset(int(paramIndex))
 	}
 	if paramSize != nil {
-		*paramSize = uint64(fn.kernel.Args[paramIndex].Size)
+		*paramSize = uint64(fn.Kernel.Args[paramIndex].Size)
 	}
 	return acl.ACL_SUCCESS
+}
+
+// deviceCopy writes a binary and its variables to its device, or the current one, and returns the address. After a
+// device reset it writes them again from the file.
+func (t *Thread) deviceCopy(f *kernel.Binary) (uint64, acl.Error) {
+	d := f.Device
+	if d == nil {
+		c, e := t.context()
+		if e != 0 {
+			return 0, e
+		}
+		d = c.Device
+	}
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	at, ends := f.Copies[d], d.Memory.Ends.Load()
+	if at.Addr == 0 || at.Ends != ends {
+		a, fail := t.sim.allocOwn(d, uint64(len(f.Data))+f.Names.Empty)
+		if fail != nil {
+			return 0, t.failWith(fail)
+		}
+		copy(space.Bytes(a, uint64(len(f.Data))), f.Data)
+		if f.Copies == nil {
+			f.Copies = map[*device.Device]kernel.DeviceCopy{}
+		}
+		at = kernel.DeviceCopy{Addr: a, Ends: ends}
+		f.Copies[d] = at
+	}
+	return at.Addr, acl.ACL_SUCCESS
+}
+
+// allocOwn allocates device memory for the runtime. It is freed with the device's last context.
+func (s *Sim) allocOwn(d *device.Device, size uint64) (uint64, *fail.Failure) {
+	return d.Memory.Alloc(space.RoundUp(max(size, 1), memory.AllocUnit), 0, memory.Block{How: memory.ByRuntime, Access: space.Read | space.Write}, s.Log)
+}
+
+// BinaryGetDevAddress returns the device address of a binary; null if it is loaded lazily.
+func (t *Thread) BinaryGetDevAddress(binHandle acl.BinHandle, binAddr *acl.Addr, binSize *uint64) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	f := t.sim.binaries.Get(uint64(binHandle))
+	switch {
+	case f == nil:
+		return t.badHandle(space.KindBinary, uint64(binHandle))
+	case binAddr == nil || binSize == nil:
+		return t.absent("binAddr or binSize")
+	}
+	*binAddr, *binSize = 0, uint64(len(f.Data))
+	if f.Lazy {
+		return acl.ACL_SUCCESS
+	}
+	a, e := t.deviceCopy(f)
+	if e != 0 {
+		return e
+	}
+	*binAddr = a
+	return acl.ACL_SUCCESS
+}
+
+// GetFunctionAddr returns the device addresses of a kernel's cube and vector code; 0 for a missing part.
+func (t *Thread) GetFunctionAddr(funcHandle acl.FuncHandle, aicAddr, aivAddr *acl.Addr) acl.Error {
+	f, e := t.liveFunction(funcHandle)
+	if e != 0 {
+		return e
+	}
+	if aicAddr == nil || aivAddr == nil {
+		return t.null("aicAddr or aivAddr")
+	}
+	base, e := t.deviceCopy(f.Bin)
+	if e != 0 {
+		return e
+	}
+	cube, vector := f.Parts()
+	*aicAddr, *aivAddr = 0, 0
+	if cube != nil {
+		*aicAddr = base + cube.Offset
+	}
+	if vector != nil {
+		*aivAddr = base + vector.Offset
+	}
+	return acl.ACL_SUCCESS
+}
+
+// GetFunctionSize returns the size of a kernel's code.
+func (t *Thread) GetFunctionSize(funcHandle acl.FuncHandle, aicSize, aivSize *uint64) acl.Error {
+	f, e := t.liveFunction(funcHandle)
+	if e != 0 {
+		return e
+	}
+	if aicSize == nil || aivSize == nil {
+		return t.absent("aicSize or aivSize")
+	}
+	cube, vector := f.Parts()
+	*aicSize, *aivSize = 0, 0
+	if cube != nil {
+		*aicSize = cube.Size
+	}
+	if vector != nil {
+		*aivSize = vector.Size
+	}
+	return acl.ACL_SUCCESS
+}
+
+// GetFunctionAttribute returns a kernel attribute.
+func (t *Thread) GetFunctionAttribute(funcHandle acl.FuncHandle, attrType acl.FuncAttribute, attrValue *int64) acl.Error {
+	f, e := t.liveFunction(funcHandle)
+	if e != 0 {
+		return e
+	}
+	if attrValue == nil {
+		return t.null("attrValue")
+	}
+	_, cube := f.Bin.Names.Symbols[f.Name+"_mix_aic"]
+	_, vector := f.Bin.Names.Symbols[f.Name+"_mix_aiv"]
+	switch attrType {
+	case acl.ACL_FUNC_ATTR_KERNEL_TYPE:
+		switch {
+		case cube && vector:
+			*attrValue = int64(acl.ACL_KERNEL_TYPE_MIX)
+		case cube:
+			*attrValue = int64(acl.ACL_KERNEL_TYPE_CUBE)
+		case vector:
+			*attrValue = int64(acl.ACL_KERNEL_TYPE_VECTOR)
+		default:
+			*attrValue = int64(acl.ACL_KERNEL_TYPE_AICORE)
+		}
+	case acl.ACL_FUNC_ATTR_KERNEL_RATIO, acl.ACL_FUNC_ATTR_KERNEL_SCHED_MODE:
+		*attrValue = 0
+	default:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "function attribute %d is unknown", attrType)
+	}
+	return acl.ACL_SUCCESS
+}
+
+// FunctionGetBinary returns the binary that holds a kernel.
+func (t *Thread) FunctionGetBinary(funcHandle acl.FuncHandle, binHandle *acl.BinHandle) acl.Error {
+	f, e := t.liveFunction(funcHandle)
+	if e != 0 {
+		return e
+	}
+	if binHandle == nil {
+		return t.absent("binHandle")
+	}
+	*binHandle = acl.BinHandle(f.Bin.Handle)
+	return acl.ACL_SUCCESS
+}
+
+// BinaryGetGlobal returns the device address and the size of a variable.
+func (t *Thread) BinaryGetGlobal(binHandle acl.BinHandle, name *byte, dptr *acl.Addr, size *uint64) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	f := t.sim.binaries.Get(uint64(binHandle))
+	switch {
+	case f == nil:
+		return t.badHandle(space.KindBinary, uint64(binHandle))
+	case name == nil:
+		return t.null("name")
+	case dptr == nil && size == nil:
+		return t.null("both dptr and size")
+	}
+	at, e := t.global(f, space.GoString(name))
+	if e != 0 {
+		return e
+	}
+	if dptr != nil {
+		*dptr = at.Addr
+	}
+	if size != nil {
+		*size = at.Size
+	}
+	return acl.ACL_SUCCESS
+}
+
+// global returns the device memory of a variable.
+func (t *Thread) global(f *kernel.Binary, name string) (space.Span, acl.Error) {
+	g, ok := f.Names.Variables[name]
+	if !ok {
+		return space.Span{}, t.fail(acl.ACL_ERROR_RT_SYMBOL_NOT_FOUND, "the binary holds no variable %q", name)
+	}
+	base, e := t.deviceCopy(f)
+	return space.Span{Addr: base + g.Offset, Size: g.Size}, e
+}
+
+// hostSymbol is a variable or kernel that a host address names. Compiler-generated code registers symbols by
+// rtRegisterVariable and rtRegisterFuncSymbol.
+type hostSymbol struct {
+	bin    *kernel.Binary
+	name   string
+	kernel bool
+}
+
+// registerSymbol lets an address stand for a variable or a kernel.
+func (t *Thread) registerSymbol(bin, symbol acl.Addr, name *byte, kernel bool) acl.Error {
+	f := t.sim.binaries.Get(bin)
+	switch {
+	case f == nil:
+		return t.badHandle(space.KindBinary, bin)
+	case symbol == 0 || name == nil:
+		return t.null("the symbol or its name")
+	}
+	n := space.GoString(name)
+	if _, ok := f.Names.Variables[n]; kernel && !f.Has(n) || !kernel && !ok {
+		return t.fail(acl.ACL_ERROR_RT_SYMBOL_NOT_FOUND, "the binary holds no %q", n)
+	}
+	t.sim.program.symbols.Store(symbol, &hostSymbol{f, n, kernel})
+	return acl.ACL_SUCCESS
+}
+
+// symbol returns the symbol at a host address.
+func (t *Thread) symbol(at acl.Addr, kernel bool) (*hostSymbol, acl.Error) {
+	if _, e := t.context(); e != 0 {
+		return nil, e
+	}
+	if at == 0 {
+		return nil, t.null("symbol")
+	}
+	s, ok := t.sim.program.symbols.Load(at)
+	if !ok || s.(*hostSymbol).kernel != kernel || t.sim.binaries.Get(s.(*hostSymbol).bin.Handle) == nil {
+		if kernel {
+			return nil, t.fail(acl.ACL_ERROR_RT_INVALID_DEVICE_FUNCTION, "no kernel is registered for %#x", at)
+		}
+		return nil, t.fail(acl.ACL_ERROR_RT_INVALID_SYMBOL, "no variable is registered for %#x", at)
+	}
+	return s.(*hostSymbol), acl.ACL_SUCCESS
+}
+
+// variable returns the device memory of a variable symbol.
+func (t *Thread) variable(at acl.Addr) (space.Span, acl.Error) {
+	s, e := t.symbol(at, false)
+	if e != 0 {
+		return space.Span{}, e
+	}
+	return t.global(s.bin, s.name)
+}
+
+// GetSymbolAddress returns the device address of a variable symbol.
+func (t *Thread) GetSymbolAddress(symbol acl.Addr, devPtr *acl.Addr) acl.Error {
+	v, e := t.variable(symbol)
+	if e != 0 {
+		return e
+	}
+	if devPtr == nil {
+		return t.null("devPtr")
+	}
+	*devPtr = v.Addr
+	return acl.ACL_SUCCESS
+}
+
+// GetSymbolSize returns the size of a variable symbol.
+func (t *Thread) GetSymbolSize(symbol acl.Addr, size *uint64) acl.Error {
+	v, e := t.variable(symbol)
+	if e != 0 {
+		return e
+	}
+	if size == nil {
+		return t.null("size")
+	}
+	*size = v.Size
+	return acl.ACL_SUCCESS
+}
+
+// GetFuncBySymbol returns the kernel of a symbol.
+func (t *Thread) GetFuncBySymbol(symbol acl.Addr, funcHandle *acl.FuncHandle) acl.Error {
+	s, e := t.symbol(symbol, true)
+	if e != 0 {
+		return e
+	}
+	if funcHandle == nil {
+		return t.null("funcHandle")
+	}
+	return t.function(s.bin, s.name, 0, funcHandle)
+}
+
+// part returns the address for a copy from or to a variable.
+func (t *Thread) part(symbol acl.Addr, count, offset uint64, kind, want acl.MemcpyKind) (acl.Addr, acl.Error) {
+	v, e := t.variable(symbol)
+	switch {
+	case e != 0:
+		return 0, e
+	case kind != want && kind != acl.ACL_MEMCPY_DEFAULT:
+		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy kind %d: the variable's is %d, or ACL_MEMCPY_DEFAULT", kind, want)
+	case offset > v.Size || count > v.Size-offset:
+		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes from %d on of a variable of %d bytes", count, offset, v.Size)
+	}
+	return v.Addr + offset, acl.ACL_SUCCESS
+}
+
+// MemcpyFromSymbol copies from a variable and returns when it is done.
+func (t *Thread) MemcpyFromSymbol(dst acl.Addr, dstMax uint64, symbol acl.Addr, count, offset uint64, kind acl.MemcpyKind) acl.Error {
+	src, e := t.part(symbol, count, offset, kind, acl.ACL_MEMCPY_DEVICE_TO_HOST)
+	if e != 0 {
+		return e
+	}
+	return t.Memcpy(dst, dstMax, src, count, acl.ACL_MEMCPY_DEVICE_TO_HOST)
+}
+
+// MemcpyFromSymbolAsync copies from a variable in stream order.
+func (t *Thread) MemcpyFromSymbolAsync(dst acl.Addr, dstMax uint64, symbol acl.Addr, count, offset uint64, kind acl.MemcpyKind, stream acl.Stream) acl.Error {
+	src, e := t.part(symbol, count, offset, kind, acl.ACL_MEMCPY_DEVICE_TO_HOST)
+	if e != 0 {
+		return e
+	}
+	return t.MemcpyAsync(dst, dstMax, src, count, acl.ACL_MEMCPY_DEVICE_TO_HOST, stream)
+}
+
+// MemcpyToSymbol copies to a variable and returns when it is done.
+func (t *Thread) MemcpyToSymbol(symbol, src acl.Addr, count, offset uint64, kind acl.MemcpyKind) acl.Error {
+	dst, e := t.part(symbol, count, offset, kind, acl.ACL_MEMCPY_HOST_TO_DEVICE)
+	if e != 0 {
+		return e
+	}
+	return t.Memcpy(dst, count, src, count, acl.ACL_MEMCPY_HOST_TO_DEVICE)
+}
+
+// MemcpyToSymbolAsync copies to a variable in stream order.
+func (t *Thread) MemcpyToSymbolAsync(symbol, src acl.Addr, count, offset uint64, kind acl.MemcpyKind, stream acl.Stream) acl.Error {
+	dst, e := t.part(symbol, count, offset, kind, acl.ACL_MEMCPY_HOST_TO_DEVICE)
+	if e != 0 {
+		return e
+	}
+	return t.MemcpyAsync(dst, count, src, count, acl.ACL_MEMCPY_HOST_TO_DEVICE, stream)
+}
+
+// beside returns the kernel library stored beside a binary; nil for none. path is "" for data in memory.
+func (s *Sim) beside(path string, data []byte) device.Kernels {
+	if s.opts.Beside == nil {
+		return nil
+	}
+	if path == "" {
+		path = objectOf(data)
+	}
+	if path == "" {
+		return nil
+	}
+	return s.opts.Beside(path)
+}
+
+// objectOf returns the object file with the given content; "" for none. It searches the program's folder and the
+// current one.
+func objectOf(data []byte) string {
+	program, _ := os.Executable()
+	for _, dir := range []string{filepath.Dir(program), "."} {
+		files, err := os.ReadDir(dir)
+		if err != nil {
+			continue
+		}
+		for _, f := range files {
+			if filepath.Ext(f.Name()) != ".o" {
+				continue
+			}
+			path := filepath.Join(dir, f.Name())
+			if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() || st.Size() != int64(len(data)) {
+				continue
+			}
+			if b, err := os.ReadFile(path); err == nil && bytes.Equal(b, data) {
+				return path
+			}
+		}
+	}
+	return ""
 }

@@ -1,92 +1,55 @@
 package acl
 
 import (
-	"sync/atomic"
+	"slices"
 	"time"
 	"unsafe"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/acl/graph"
+	"github.com/acltrace/acltrace/sim/acl/status"
 	"github.com/acltrace/acltrace/sim/device"
 	"github.com/acltrace/acltrace/sim/device/fail"
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
-// A model can be built by hand: streams are bound to it, and what is put on them is kept until it runs. Unlike in a capture, some
-// streams may begin only when others say so, and go on elsewhere: at another stream's beginning, or at a label.
+// A model can be built task by task: streams are bound to it, and their tasks are kept until it runs. Unlike in a
+// capture, a stream may start on demand, and may jump to another stream or to a label.
 
-// bound is a stream's place in a model that is built by hand.
-type bound struct {
-	graph *graph
-	lane  *lane
-	ended bool // by aclmdlRIEndTask
-}
-
-// Flags of a bound stream: it begins with the model, or when another stream activates it.
+// Flags of a bound stream: it starts with the model, or when another stream activates it.
 const (
 	boundHead  = 0
 	boundLater = 0x7fffffff
 )
 
-// build puts a task into the model that a stream is bound to, and tells whether it is bound to one.
-func (t *Thread) build(s *device.Stream, k device.Task) (bool, acl.Error) {
-	b := attached(s).bound.Load()
-	if b == nil {
-		return false, acl.ACL_SUCCESS
-	}
-	x := &graphTask{Task: k, mark: -1}
-	if f := b.add(s, x); f != nil {
-		k.End()
-		return true, t.failWith(f)
-	}
-	t.made(s.Context.Device.Tasks.Add(1), s, x)
-	return true, acl.ACL_SUCCESS
-}
-
-func (b *bound) add(s *device.Stream, k *graphTask) *fail.Failure {
-	g := b.graph
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.building || b.ended {
-		return failed(acl.ACL_ERROR_RT_STREAM_MODEL, "stream %d is bound to model %d, which takes no more tasks", s.ID, g.id)
-	}
-	b.lane.tasks = append(b.lane.tasks, k)
-	return nil
-}
-
-// buildRecord records an event inside the model of a stream.
-func (t *Thread) buildRecord(b *bound, ev *event, s *device.Stream) acl.Error {
-	b.graph.mu.Lock()
-	n := b.graph.marks
-	b.graph.marks++
-	b.graph.mu.Unlock()
-	k := recordMark(inside(n))
+// buildRecord records an event inside a stream's model.
+func (t *Thread) buildRecord(b *graph.Bound, ev *graph.Event, s *device.Stream) acl.Error {
+	b.Graph.Mu.Lock()
+	n := b.Graph.Marks
+	b.Graph.Marks++
+	b.Graph.Mu.Unlock()
+	k := graph.RecordMark(graph.Inside(n))
 	k.Detail = ev
-	if f := b.add(s, &graphTask{Task: k, mark: n}); f != nil {
+	if f := b.Add(s, &graph.GraphTask{Task: k, Mark: n}); f != nil {
 		return t.failWith(f)
 	}
-	ev.mu.Lock()
-	ev.built = &builtMark{b.graph, n}
-	ev.mu.Unlock()
+	ev.Mu.Lock()
+	ev.Built = &graph.BuiltMark{Graph: b.Graph, Mark: n}
+	ev.Mu.Unlock()
 	return acl.ACL_SUCCESS
 }
 
-// builtMark is a record of an event inside a model.
-type builtMark struct {
-	graph *graph
-	mark  int
-}
-
 // buildWait lets a stream wait for an event inside their model.
-func (t *Thread) buildWait(b *bound, ev *event, s *device.Stream) acl.Error {
-	ev.mu.Lock()
-	m := ev.built
-	ev.mu.Unlock()
-	if m == nil || m.graph != b.graph {
-		return t.fail(acl.ACL_ERROR_RT_STREAM_MODEL, "event %#x was not recorded in model %d, to which stream %d is bound", ev.handle, b.graph.id, s.ID)
+func (t *Thread) buildWait(b *graph.Bound, ev *graph.Event, s *device.Stream) acl.Error {
+	ev.Mu.Lock()
+	m := ev.Built
+	ev.Mu.Unlock()
+	if m == nil || m.Graph != b.Graph {
+		return t.fail(acl.ACL_ERROR_RT_STREAM_MODEL, "event %#x was not recorded in model %d, to which stream %d is bound", ev.Handle, b.Graph.ID, s.ID)
 	}
-	k := waitMark(inside(m.mark))
+	k := graph.WaitMark(graph.Inside(m.Mark))
 	k.Detail = ev
-	if f := b.add(s, &graphTask{Task: k, mark: m.mark}); f != nil {
+	if f := b.Add(s, &graph.GraphTask{Task: k, Mark: m.Mark}); f != nil {
 		return t.failWith(f)
 	}
 	return acl.ACL_SUCCESS
@@ -104,37 +67,37 @@ func (t *Thread) MdlRIBuildBegin(modelRI *acl.MdlRI, flag uint32) acl.Error {
 	case flag != 0:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flag is %d and has to be 0", flag)
 	}
-	g := &graph{dev: c.Device, built: true, building: true}
+	g := &graph.Graph{Device: c.Device, Built: true, Building: true}
 	if e := t.newGraph(g); e != 0 {
 		return e
 	}
-	*modelRI = acl.MdlRI(g.handle)
+	*modelRI = acl.MdlRI(g.Handle)
 	return acl.ACL_SUCCESS
 }
 
 // builtGraph returns a model that is, or was, built by hand.
-func (t *Thread) builtGraph(h acl.MdlRI) (*graph, acl.Error) {
+func (t *Thread) builtGraph(h acl.MdlRI) (*graph.Graph, acl.Error) {
 	if _, e := t.context(); e != 0 {
 		return nil, e
 	}
-	g := t.sim.graphs.Get(uint64(h))
+	g := t.sim.Graphs.Get(uint64(h))
 	switch {
 	case g == nil:
 		return nil, t.badHandle(space.KindGraph, uint64(h))
-	case !g.built:
-		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d was captured and not built", g.id)
+	case !g.Built:
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d was captured and not built", g.ID)
 	}
 	return g, acl.ACL_SUCCESS
 }
 
 // boundTo returns a stream's place in a model.
-func (t *Thread) boundTo(g *graph, on acl.Stream) (*device.Stream, *bound, acl.Error) {
+func (t *Thread) boundTo(g *graph.Graph, on acl.Stream) (*device.Stream, *graph.Bound, acl.Error) {
 	s, e := t.stream(on)
 	if e != 0 {
 		return nil, nil, e
 	}
-	b := attached(s).bound.Load()
-	if b == nil || g != nil && b.graph != g {
+	b := attached(s).Bound.Load()
+	if b == nil || g != nil && b.Graph != g {
 		return nil, nil, t.fail(acl.ACL_ERROR_RT_STREAM_MODEL, "stream %d is not bound to the model", s.ID)
 	}
 	return s, b, acl.ACL_SUCCESS
@@ -158,23 +121,23 @@ func (t *Thread) MdlRIBindStream(modelRI acl.MdlRI, on acl.Stream, flag uint32) 
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flag %#x is unknown", flag)
 	case s.Flags&acl.ACL_STREAM_PERSISTENT == 0:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "stream %d was made without ACL_STREAM_PERSISTENT", s.ID)
-	case s.Context.Device != g.dev:
-		return t.fail(acl.ACL_ERROR_RT_MODEL_CONTEXT, "model %d belongs to device %d, the stream to device %d", g.id, g.dev.ID, s.Context.Device.ID)
+	case s.Context.Device != g.Device:
+		return t.fail(acl.ACL_ERROR_RT_MODEL_CONTEXT, "model %d belongs to device %d, the stream to device %d", g.ID, g.Device.ID, s.Context.Device.ID)
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.building {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d is complete", g.id)
+	g.Mu.Lock()
+	defer g.Mu.Unlock()
+	if !g.Building {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d is complete", g.ID)
 	}
-	l := &lane{stream: s, later: flag == boundLater}
-	if !attached(s).bound.CompareAndSwap(nil, &bound{graph: g, lane: l}) {
+	l := &graph.Lane{Stream: s, Later: flag == boundLater}
+	if !attached(s).Bound.CompareAndSwap(nil, &graph.Bound{Graph: g, Lane: l}) {
 		return t.fail(acl.ACL_ERROR_RT_STREAM_MODEL, "stream %d is bound to a model already", s.ID)
 	}
-	g.lanes = append(g.lanes, l)
+	g.Lanes = append(g.Lanes, l)
 	return acl.ACL_SUCCESS
 }
 
-// MdlRIUnbindStream takes a stream out of a model that does not run. Its tasks stay in the model.
+// MdlRIUnbindStream unbinds a stream from a model that is not running. The model keeps its tasks.
 func (t *Thread) MdlRIUnbindStream(modelRI acl.MdlRI, on acl.Stream) acl.Error {
 	g, e := t.builtGraph(modelRI)
 	if e != 0 {
@@ -184,14 +147,14 @@ func (t *Thread) MdlRIUnbindStream(modelRI acl.MdlRI, on acl.Stream) acl.Error {
 	if e != 0 {
 		return e
 	}
-	if g.running.Load() > 0 {
-		return t.fail(acl.ACL_ERROR_RT_MODEL_RUNNING, "model %d is running: wait for it first", g.id)
+	if g.Running.Load() > 0 {
+		return t.fail(acl.ACL_ERROR_RT_MODEL_RUNNING, "model %d is running: wait for it first", g.ID)
 	}
-	attached(s).bound.CompareAndSwap(b, nil)
+	attached(s).Bound.CompareAndSwap(b, nil)
 	return acl.ACL_SUCCESS
 }
 
-// MdlRIEndTask says that a stream of a model has all its tasks.
+// MdlRIEndTask marks the end of a stream's tasks.
 func (t *Thread) MdlRIEndTask(modelRI acl.MdlRI, on acl.Stream) acl.Error {
 	g, e := t.builtGraph(modelRI)
 	if e != 0 {
@@ -201,16 +164,16 @@ func (t *Thread) MdlRIEndTask(modelRI acl.MdlRI, on acl.Stream) acl.Error {
 	if e != 0 {
 		return e
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if b.ended {
+	g.Mu.Lock()
+	defer g.Mu.Unlock()
+	if b.Ended {
 		return t.fail(acl.ACL_ERROR_RT_STREAM_MODEL, "the tasks of stream %d were ended before", s.ID)
 	}
-	b.ended = true
+	b.Ended = true
 	return acl.ACL_SUCCESS
 }
 
-// MdlRIBuildEnd completes a model. One of its streams has to say where its tasks end.
+// MdlRIBuildEnd completes a model. At least one stream must have ended its tasks.
 func (t *Thread) MdlRIBuildEnd(modelRI acl.MdlRI, reserve acl.Addr) acl.Error {
 	g, e := t.builtGraph(modelRI)
 	if e != 0 {
@@ -219,51 +182,51 @@ func (t *Thread) MdlRIBuildEnd(modelRI acl.MdlRI, reserve acl.Addr) acl.Error {
 	if reserve != 0 {
 		return t.invalid("reserve has to be null")
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.Mu.Lock()
+	defer g.Mu.Unlock()
 	head, ended := false, false
-	for _, l := range g.lanes {
-		head = head || !l.later
-		if b := attached(l.stream).bound.Load(); b != nil && b.lane == l {
-			ended = ended || b.ended
+	for _, l := range g.Lanes {
+		head = head || !l.Later
+		if b := attached(l.Stream).Bound.Load(); b != nil && b.Lane == l {
+			ended = ended || b.Ended
 		}
 	}
 	switch {
-	case !g.building:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d is complete already", g.id)
+	case !g.Building:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d is complete already", g.ID)
 	case !head || !ended:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d has no stream that begins with it, or none whose tasks were ended", g.id)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d has no stream that begins with it, or none whose tasks were ended", g.ID)
 	}
-	g.building = false
+	g.Building = false
 	return acl.ACL_SUCCESS
 }
 
-// MdlRIAbort stops a run of a model that was built by hand. The stream that runs it gets an error.
+// MdlRIAbort stops the run of a built model. The executing stream gets an error.
 func (t *Thread) MdlRIAbort(modelRI acl.MdlRI) acl.Error {
 	if _, e := t.context(); e != 0 {
 		return e
 	}
-	g := t.sim.graphs.Get(uint64(modelRI))
+	g := t.sim.Graphs.Get(uint64(modelRI))
 	switch {
 	case g == nil:
 		return t.badHandle(space.KindGraph, uint64(modelRI))
-	case !g.built:
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "model %d was captured: its runs can't be aborted", g.id)
+	case !g.Built:
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "model %d was captured: its runs can't be aborted", g.ID)
 	}
-	g.mu.Lock()
-	x := g.current
-	g.mu.Unlock()
+	g.Mu.Lock()
+	x := g.Current
+	g.Mu.Unlock()
 	if x == nil {
 		return acl.ACL_SUCCESS
 	}
-	x.aborted.Store(true)
-	x.halt()
+	x.Aborted.Store(true)
+	x.Halt()
 	t.sim.Clock.Changed()
-	<-x.done
+	<-x.Done
 	return acl.ACL_SUCCESS
 }
 
-// PersistentTaskClean takes all tasks from a persistent stream, and so from its model, which can then be built anew.
+// PersistentTaskClean removes all tasks from a persistent stream and its model, which can then be built again.
 func (t *Thread) PersistentTaskClean(on acl.Stream) acl.Error {
 	s, e := t.stream(on)
 	if e != 0 {
@@ -272,78 +235,46 @@ func (t *Thread) PersistentTaskClean(on acl.Stream) acl.Error {
 	if s.Flags&acl.ACL_STREAM_PERSISTENT == 0 {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "stream %d was made without ACL_STREAM_PERSISTENT", s.ID)
 	}
-	b := attached(s).bound.Load()
+	b := attached(s).Bound.Load()
 	if b == nil {
 		return acl.ACL_SUCCESS
 	}
-	if b.graph.running.Load() > 0 {
-		return t.fail(acl.ACL_ERROR_RT_MODEL_RUNNING, "model %d is running: wait for it first", b.graph.id)
+	if b.Graph.Running.Load() > 0 {
+		return t.fail(acl.ACL_ERROR_RT_MODEL_RUNNING, "model %d is running: wait for it first", b.Graph.ID)
 	}
-	b.graph.mu.Lock()
-	old := b.lane.tasks
-	b.lane.tasks, b.ended, b.graph.building = nil, false, true
-	b.graph.mu.Unlock()
+	b.Graph.Mu.Lock()
+	old := b.Lane.Tasks
+	b.Lane.Tasks, b.Ended, b.Graph.Building = nil, false, true
+	b.Graph.Mu.Unlock()
 	for _, k := range old {
-		t.sim.dropTask(k)
+		t.sim.DropTask(k)
 	}
 	return acl.ACL_SUCCESS
 }
 
-// ActiveStream has another stream of the model begin.
+// ActiveStream starts another stream in the model.
 func (t *Thread) ActiveStream(activeStream, on acl.Stream) acl.Error {
 	s, b, e := t.boundTo(nil, on)
 	if e != 0 {
 		return e
 	}
-	_, other, e := t.boundTo(b.graph, activeStream)
+	_, other, e := t.boundTo(b.Graph, activeStream)
 	if e != 0 {
 		return e
 	}
 	return t.submit(s, device.Task{Kind: device.TaskGraph, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
-		running(s).execution.start(s, other.lane)
+		graph.Running(s).Execution.Start(s, other.Lane)
 		return 0, nil
 	}})
 }
 
-// compare tells how two numbers of the device's memory compare.
-func compare(a, b int64, cond acl.Condition) bool {
-	switch cond {
-	case acl.ACL_RT_EQUAL:
-		return a == b
-	case acl.ACL_RT_NOT_EQUAL:
-		return a != b
-	case acl.ACL_RT_GREATER:
-		return a > b
-	case acl.ACL_RT_GREATER_OR_EQUAL:
-		return a >= b
-	case acl.ACL_RT_LESS:
-		return a < b
-	}
-	return a <= b
-}
-
-// readNumber reads a number of device memory.
-func readNumber(s *device.Stream, addr uint64, wide bool) (int64, *fail.Failure) {
-	size := uint64(4)
-	if wide {
-		size = 8
-	}
-	if err := s.Context.Device.Check(addr, size, space.Read); err != nil {
-		return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "a number for stream %d: %v", s.ID, err)
-	}
-	if wide {
-		return atomic.LoadInt64((*int64)(space.Pointer(addr))), nil
-	}
-	return int64(atomic.LoadInt32((*int32)(space.Pointer(addr)))), nil
-}
-
-// SwitchStream goes on at the beginning of another stream of the model where a condition is met when the task runs.
+// SwitchStream jumps to another stream if a condition holds when the task runs.
 func (t *Thread) SwitchStream(leftValue acl.Addr, cond acl.Condition, rightValue acl.Addr, dataType acl.CompareDataType, trueStream, falseStream, on acl.Stream) acl.Error {
 	s, b, e := t.boundTo(nil, on)
 	if e != 0 {
 		return e
 	}
-	_, to, e := t.boundTo(b.graph, trueStream)
+	_, to, e := t.boundTo(b.Graph, trueStream)
 	if e != 0 {
 		return e
 	}
@@ -360,20 +291,141 @@ func (t *Thread) SwitchStream(leftValue acl.Addr, cond acl.Condition, rightValue
 		}
 	}
 	return t.submit(s, device.Task{Kind: device.TaskGraph, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
-		a, f := readNumber(s, leftValue, wide)
+		a, f := graph.ReadNumber(s, leftValue, wide)
 		if f != nil {
 			return 0, f
 		}
-		b, f := readNumber(s, rightValue, wide)
-		if f == nil && compare(a, b, cond) {
-			running(s).jump = &place{to.lane, 0}
+		b, f := graph.ReadNumber(s, rightValue, wide)
+		if f == nil && graph.Compare(a, b, cond) {
+			graph.Running(s).Jump = &graph.Place{Lane: to.Lane, At: 0}
 		}
 		return 0, f
 	}})
 }
 
-// place is one in the tasks of a model.
-type place struct {
-	lane *lane
-	at   int
+// maxLabels is the largest number of labels in a process (documented).
+const maxLabels = 65535
+
+// CreateLabel makes a label.
+func (t *Thread) CreateLabel(l *acl.Label) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	if l == nil {
+		return t.null("label")
+	}
+	if t.sim.Labels.Live() >= maxLabels {
+		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "there are %d labels already", maxLabels)
+	}
+	x := &graph.Label{}
+	x.Handle = t.sim.Labels.Add(x)
+	*l = acl.Label(x.Handle)
+	return acl.ACL_SUCCESS
+}
+
+func (t *Thread) label(h acl.Label) (*graph.Label, acl.Error) {
+	if _, e := t.context(); e != 0 {
+		return nil, e
+	}
+	l := t.sim.Labels.Get(uint64(h))
+	if l == nil {
+		return nil, t.badHandle(space.KindLabel, uint64(h))
+	}
+	return l, acl.ACL_SUCCESS
+}
+
+// DestroyLabel ends a label. Lists that hold it keep its place.
+func (t *Thread) DestroyLabel(l acl.Label) acl.Error {
+	if _, e := t.label(l); e != 0 {
+		return e
+	}
+	t.sim.Labels.Remove(uint64(l))
+	return acl.ACL_SUCCESS
+}
+
+// SetLabel sets a label after the current tasks of a bound stream. A label can be set once.
+func (t *Thread) SetLabel(h acl.Label, on acl.Stream) acl.Error {
+	l, e := t.label(h)
+	if e != 0 {
+		return e
+	}
+	_, b, e := t.boundTo(nil, on)
+	if e != 0 {
+		return e
+	}
+	b.Graph.Mu.Lock()
+	at := graph.Place{Lane: b.Lane, At: len(b.Lane.Tasks)}
+	b.Graph.Mu.Unlock()
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	if l.Graph != nil {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the label is set already")
+	}
+	l.Graph, l.At = b.Graph, at
+	return acl.ACL_SUCCESS
+}
+
+// CreateLabelList creates a label list.
+func (t *Thread) CreateLabelList(labels *acl.Label, num uint64, list_ *acl.LabelList) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	if labels == nil || num == 0 || num > maxLabels || list_ == nil {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a list of %d labels", num)
+	}
+	x := &graph.LabelList{}
+	for _, h := range slices.Clone(space.List(labels, num)) {
+		l, e := t.label(h)
+		if e != 0 {
+			return e
+		}
+		x.Labels = append(x.Labels, l)
+	}
+	x.Handle = t.sim.LabelLists.Add(x)
+	*list_ = acl.LabelList(x.Handle)
+	return acl.ACL_SUCCESS
+}
+
+// DestroyLabelList ends a list. Its labels stay.
+func (t *Thread) DestroyLabelList(labelList acl.LabelList) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	if t.sim.LabelLists.Remove(uint64(labelList)) == nil {
+		return t.badHandle(space.KindLabelList, uint64(labelList))
+	}
+	return acl.ACL_SUCCESS
+}
+
+// SwitchLabelByIndex jumps to the label whose index is in device memory when the task runs. A larger index selects
+// the last label.
+func (t *Thread) SwitchLabelByIndex(ptr acl.Addr, maxValue uint32, labelList acl.LabelList, on acl.Stream) acl.Error {
+	s, b, e := t.boundTo(nil, on)
+	if e != 0 {
+		return e
+	}
+	x := t.sim.LabelLists.Get(uint64(labelList))
+	switch {
+	case x == nil:
+		return t.badHandle(space.KindLabelList, uint64(labelList))
+	case int(maxValue) != len(x.Labels):
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "maxValue is %d, the list has %d labels", maxValue, len(x.Labels))
+	case ptr == 0 || ptr%4 != 0 || t.sim.Locate(ptr).Device == nil:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x is no place of a number in device memory", ptr)
+	}
+	return t.submit(s, device.Task{Kind: device.TaskGraph, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
+		n, f := graph.ReadNumber(s, ptr, false)
+		if f != nil {
+			return 0, f
+		}
+		l := x.Labels[min(uint32(n), maxValue-1)]
+		l.Mu.Lock()
+		defer l.Mu.Unlock()
+		if l.Graph != b.Graph {
+			return 0, status.Failed(acl.ACL_ERROR_RT_LABEL_CONTEXT, "label %d of the list is not set in model %d", n, b.Graph.ID)
+		}
+		at := l.At
+		graph.Running(s).Jump = &at
+		return 0, nil
+	}})
 }

@@ -247,11 +247,11 @@ func TestAbortModel(t *testing.T) {
 		exec := e.stream()
 		e.ok(th.MdlRIExecuteAsync(m, exec))
 		e.want(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, th.SynchronizeStreamWithTimeout(exec, 1))
-		graph := e.sim.graphs.Get(uint64(m))
+		graph := e.sim.Graphs.Get(uint64(m))
 		testenv.Wait(t, "a run that has begun", func() bool {
-			graph.mu.Lock()
-			defer graph.mu.Unlock()
-			return graph.current != nil
+			graph.Mu.Lock()
+			defer graph.Mu.Unlock()
+			return graph.Current != nil
 		})
 		e.want(acl.ACL_ERROR_RT_MODEL_RUNNING, th.MdlRIUnbindStream(m, s[0]))
 		e.ok(th.MdlRIAbort(m))
@@ -368,7 +368,7 @@ func TestModelTasks(t *testing.T) {
 	}
 	e.ok(th.MdlRIDestroy(g))
 	e.want(acl.ACL_ERROR_RT_INVALID_HANDLE, th.MdlRITaskDisable(tasks[0]))
-	if n := e.sim.graphTasks.Live(); n != 0 {
+	if n := e.sim.GraphTasks.Live(); n != 0 {
 		t.Errorf("%d tasks are left", n)
 	}
 }

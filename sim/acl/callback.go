@@ -1,124 +1,21 @@
 package acl
 
 import (
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/acl/callback"
+	"github.com/acltrace/acltrace/sim/acl/kernel"
+	"github.com/acltrace/acltrace/sim/acl/status"
 	"github.com/acltrace/acltrace/sim/device"
 	"github.com/acltrace/acltrace/sim/device/fail"
+	"github.com/acltrace/acltrace/sim/device/space"
 	"github.com/acltrace/acltrace/sim/mutant"
 )
 
-// Caller calls functions of the program, which take up to four words and return one or nothing.
-type Caller interface {
-	// Call calls a function on the thread that the caller is on.
-	Call(fn uint64, args ...uint64) uint64
-	// CallAside calls a function on a thread of the runtime's and returns when the function has.
-	CallAside(fn uint64, args ...uint64)
-}
-
-// maxSubscribers is the number of threads that may process reports.
-const maxSubscribers = 1024
-
-// service is what a thread of the program subscribes for: to run the callbacks of streams, in aclrtProcessReport, or their host functions,
-// in aclrtProcessHostFunc.
-type service int
-
-const (
-	callbacks service = iota
-	hostFunctions
-	services
-)
-
-// subscriber is a thread of the program that runs functions which streams call.
-type subscriber struct {
-	id      uint64
-	dev     *device.Device
-	streams int // under the lock of the list of subscribers
-
-	mu    sync.Mutex
-	queue []callback
-	wake  chan struct{} // holds a token while there may be something to do
-	gone  bool
-}
-
-// subscriptions are the threads that run functions of the program, by id.
-type subscriptions struct {
-	mu      sync.Mutex
-	threads [services]map[uint64]*subscriber
-}
-
-type callback struct {
-	fn, arg uint64
-	done    chan struct{} // closed when the function has returned, or never will be called
-}
-
-func callbackOf(fn, arg uint64) callback { return callback{fn: fn, arg: arg} }
-
-// finish lets the stream go on behind the callback.
-func (c callback) finish(m *Sim) {
-	close(c.done)
-	m.Clock.Changed()
-}
-
-// add hands a callback to the thread.
-func (s *subscriber) add(c callback) {
-	s.mu.Lock()
-	gone := s.gone
-	if !gone {
-		s.queue = append(s.queue, c)
-	}
-	s.mu.Unlock()
-	if gone {
-		close(c.done)
-		return
-	}
-	s.nudge()
-}
-
-// call hands a function to the thread, and returns the wait until it has run.
-func (s *subscriber) call(fn, arg uint64) *device.Waiting {
-	c := callback{fn, arg, make(chan struct{})}
-	s.add(c)
-	return &device.Waiting{Met: func() (bool, <-chan struct{}) { return device.IsClosed(c.done), c.done }}
-}
-
-func (s *subscriber) nudge() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
-// take returns the oldest callback.
-func (s *subscriber) take() (c callback, ok, gone bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.queue) == 0 {
-		return callback{}, false, s.gone
-	}
-	c, s.queue = s.queue[0], s.queue[1:]
-	if len(s.queue) > 0 {
-		s.nudge()
-	}
-	return c, true, false
-}
-
-// end lets those go on who wait for callbacks that will never be called.
-func (s *subscriber) end() {
-	s.mu.Lock()
-	queue := s.queue
-	s.queue, s.gone = nil, true
-	s.mu.Unlock()
-	for _, c := range queue {
-		close(c.done)
-	}
-	s.nudge()
-}
-
-// LaunchHostFunc calls a function of the program in the order of a stream, which waits for it. It runs on the thread that subscribed for
-// the stream's host functions, or else on a thread of the runtime's.
+// LaunchHostFunc calls a program function in stream order, and the stream waits for it. The function runs on the
+// thread that subscribed for host functions, else on a runtime thread.
 func (t *Thread) LaunchHostFunc(on acl.Stream, fn, args acl.Addr) acl.Error {
 	s, e := t.stream(on)
 	if e != 0 {
@@ -131,18 +28,10 @@ func (t *Thread) LaunchHostFunc(on acl.Stream, fn, args acl.Addr) acl.Error {
 	case caller == nil:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "there is no program whose function could be called")
 	}
-	if mutant.Breaks("function_on_another_thread") {
-		caller.Call(fn, args)
-		return acl.ACL_SUCCESS
-	}
 	return t.submit(s, device.Task{Kind: device.TaskHost, Run: hostTime, Begin: func(s *device.Stream) *device.Waiting {
-		if mutant.Breaks("function_in_order") {
-			go caller.CallAside(fn, args)
-			return nil
-		}
-		if sub := subscriberOf(s, hostFunctions); sub != nil && !mutant.Breaks("function_on_the_subscribed_thread") {
+		if sub := subscriberOf(s, callback.HostFunctions); sub != nil && !mutant.Breaks("function_on_the_subscribed_thread") {
 			t.sim.Strict.HostBegins(&s.Strict)
-			return sub.call(fn, args)
+			return sub.Call(fn, args)
 		}
 		return &device.Waiting{Block: func(<-chan struct{}, <-chan time.Time) (bool, *fail.Failure) {
 			t.sim.Strict.HostBegins(&s.Strict)
@@ -161,53 +50,53 @@ func hostTime(s *device.Stream) (time.Duration, *fail.Failure) {
 	return 0, nil
 }
 
-// SubscribeReport lets a thread of the program run the callbacks of a stream.
+// SubscribeReport lets a program thread run the callbacks of a stream.
 func (t *Thread) SubscribeReport(threadId uint64, on acl.Stream) acl.Error {
-	return t.subscribe(callbacks, threadId, on)
+	return t.subscribe(callback.Callbacks, threadId, on)
 }
 
-// UnSubscribeReport ends what SubscribeReport began. Callbacks that were not called yet never are.
+// UnSubscribeReport ends SubscribeReport. Pending callbacks never run.
 func (t *Thread) UnSubscribeReport(threadId uint64, on acl.Stream) acl.Error {
-	return t.unsubscribe(callbacks, threadId, on)
+	return t.unsubscribe(callback.Callbacks, threadId, on)
 }
 
-// SubscribeHostFunc lets a thread of the program run the host functions of a stream.
+// SubscribeHostFunc lets a program thread run the host functions of a stream.
 func (t *Thread) SubscribeHostFunc(hostFuncThreadId uint64, exeStream acl.Stream) acl.Error {
-	return t.subscribe(hostFunctions, hostFuncThreadId, exeStream)
+	return t.subscribe(callback.HostFunctions, hostFuncThreadId, exeStream)
 }
 
-// UnSubscribeHostFunc ends what SubscribeHostFunc began. Host functions that the thread was to run and has not begun never run.
+// UnSubscribeHostFunc ends SubscribeHostFunc. Pending host functions never run.
 func (t *Thread) UnSubscribeHostFunc(hostFuncThreadId uint64, exeStream acl.Stream) acl.Error {
-	return t.unsubscribe(hostFunctions, hostFuncThreadId, exeStream)
+	return t.unsubscribe(callback.HostFunctions, hostFuncThreadId, exeStream)
 }
 
-func (t *Thread) subscribe(what service, threadId uint64, on acl.Stream) acl.Error {
+func (t *Thread) subscribe(what callback.Service, threadId uint64, on acl.Stream) acl.Error {
 	s, e := t.stream(on)
 	if e != 0 {
 		return e
 	}
 	m := t.sim
-	m.subscriptions.mu.Lock()
-	defer m.subscriptions.mu.Unlock()
+	m.subscriptions.Mu.Lock()
+	defer m.subscriptions.Mu.Unlock()
 	if was := subscriberOf(s, what); was != nil {
-		return t.fail(acl.ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d is subscribed by thread %#x already", s.ID, was.id)
+		return t.fail(acl.ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d is subscribed by thread %#x already", s.ID, was.ID)
 	}
-	sub := m.subscriptions.threads[what][threadId]
+	sub := m.subscriptions.Threads[what][threadId]
 	switch {
-	case sub == nil && len(m.subscriptions.threads[what]) == maxSubscribers:
-		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "%d threads process reports already", maxSubscribers)
+	case sub == nil && len(m.subscriptions.Threads[what]) == callback.MaxSubscribers:
+		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "%d threads process reports already", callback.MaxSubscribers)
 	case sub == nil:
-		sub = &subscriber{id: threadId, dev: s.Context.Device, wake: make(chan struct{}, 1)}
-		m.subscriptions.threads[what][threadId] = sub
-	case sub.dev != s.Context.Device:
-		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "thread %#x processes the reports of device %d, the stream is on %d", threadId, sub.dev.ID, s.Context.Device.ID)
+		sub = &callback.Subscriber{ID: threadId, Device: s.Context.Device, Wake: make(chan struct{}, 1)}
+		m.subscriptions.Threads[what][threadId] = sub
+	case sub.Device != s.Context.Device:
+		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "thread %#x processes the reports of device %d, the stream is on %d", threadId, sub.Device.ID, s.Context.Device.ID)
 	}
-	sub.streams++
+	sub.Streams++
 	setSubscriber(s, what, sub)
 	return acl.ACL_SUCCESS
 }
 
-func (t *Thread) unsubscribe(what service, threadId uint64, on acl.Stream) acl.Error {
+func (t *Thread) unsubscribe(what callback.Service, threadId uint64, on acl.Stream) acl.Error {
 	s, e := t.stream(on)
 	if e != 0 {
 		return e
@@ -215,48 +104,48 @@ func (t *Thread) unsubscribe(what service, threadId uint64, on acl.Stream) acl.E
 	switch sub := subscriberOf(s, what); {
 	case sub == nil:
 		return t.fail(acl.ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d is not subscribed", s.ID)
-	case sub.id != threadId:
-		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "stream %d is subscribed by thread %#x, not by %#x", s.ID, sub.id, threadId)
+	case sub.ID != threadId:
+		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "stream %d is subscribed by thread %#x, not by %#x", s.ID, sub.ID, threadId)
 	}
 	t.sim.unsubscribe(s, what)
 	return acl.ACL_SUCCESS
 }
 
-// subscriber returns the thread that runs the stream's functions of a kind, nil for none.
-func subscriberOf(s *device.Stream, what service) *subscriber {
+// subscriberOf returns the thread that runs a stream's functions; nil for none.
+func subscriberOf(s *device.Stream, what callback.Service) *callback.Subscriber {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	return attached(s).subscribers[what]
 }
 
-func setSubscriber(s *device.Stream, what service, r *subscriber) {
+func setSubscriber(s *device.Stream, what callback.Service, r *callback.Subscriber) {
 	s.Mu.Lock()
 	attached(s).subscribers[what] = r
 	s.Mu.Unlock()
 }
 
 // unsubscribe takes the stream from its thread; the last stream takes the thread from the list.
-func (m *Sim) unsubscribe(s *device.Stream, what service) {
-	m.subscriptions.mu.Lock()
-	defer m.subscriptions.mu.Unlock()
+func (m *Sim) unsubscribe(s *device.Stream, what callback.Service) {
+	m.subscriptions.Mu.Lock()
+	defer m.subscriptions.Mu.Unlock()
 	sub := subscriberOf(s, what)
 	if sub == nil {
 		return
 	}
 	setSubscriber(s, what, nil)
-	if sub.streams--; sub.streams == 0 {
-		delete(m.subscriptions.threads[what], sub.id)
-		sub.end()
+	if sub.Streams--; sub.Streams == 0 {
+		delete(m.subscriptions.Threads[what], sub.ID)
+		sub.End()
 	}
 }
 
-// LaunchCallback calls a function of the program in the order of a stream, on the thread that subscribed for it.
+// LaunchCallback calls a program function in stream order, on the subscribed thread.
 func (t *Thread) LaunchCallback(fn, userData acl.Addr, blockType acl.CallbackBlockType, on acl.Stream) acl.Error {
 	s, e := t.stream(on)
 	if e != 0 {
 		return e
 	}
-	sub := subscriberOf(s, callbacks)
+	sub := subscriberOf(s, callback.Callbacks)
 	switch {
 	case fn == 0:
 		return t.absent("fn")
@@ -271,7 +160,7 @@ func (t *Thread) LaunchCallback(fn, userData acl.Addr, blockType acl.CallbackBlo
 			return nil
 		}
 		t.sim.Strict.HostBegins(&s.Strict)
-		w := sub.call(fn, userData)
+		w := sub.Call(fn, userData)
 		if blockType != acl.ACL_CALLBACK_BLOCK {
 			return nil
 		}
@@ -279,15 +168,17 @@ func (t *Thread) LaunchCallback(fn, userData acl.Addr, blockType acl.CallbackBlo
 	}})
 }
 
-// ProcessReport runs the next callback of the streams that the thread subscribed for, and waits for one so many
-// milliseconds at most.
-func (t *Thread) ProcessReport(timeout int32) acl.Error { return t.process(callbacks, timeout) }
+// ProcessReport runs the next callback of the subscribed streams. It waits at most so many milliseconds.
+func (t *Thread) ProcessReport(timeout int32) acl.Error {
+	return t.process(callback.Callbacks, timeout)
+}
 
-// ProcessHostFunc runs the next host function of the streams that the thread subscribed for, and waits for one so many milliseconds at
-// most.
-func (t *Thread) ProcessHostFunc(timeout int32) acl.Error { return t.process(hostFunctions, timeout) }
+// ProcessHostFunc runs the next host function of the subscribed streams. It waits at most so many milliseconds.
+func (t *Thread) ProcessHostFunc(timeout int32) acl.Error {
+	return t.process(callback.HostFunctions, timeout)
+}
 
-func (t *Thread) process(what service, timeout int32) acl.Error {
+func (t *Thread) process(what callback.Service, timeout int32) acl.Error {
 	if e := t.ready(); e != 0 {
 		return e
 	}
@@ -295,9 +186,9 @@ func (t *Thread) process(what service, timeout int32) acl.Error {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "timeout %d: -1 is for ever, else milliseconds above 0", timeout)
 	}
 	m := t.sim
-	m.subscriptions.mu.Lock()
-	sub := m.subscriptions.threads[what][t.id]
-	m.subscriptions.mu.Unlock()
+	m.subscriptions.Mu.Lock()
+	sub := m.subscriptions.Threads[what][t.id]
+	m.subscriptions.Mu.Unlock()
 	if sub == nil {
 		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "thread %#x has subscribed for no stream", t.id)
 	}
@@ -306,20 +197,349 @@ func (t *Thread) process(what service, timeout int32) acl.Error {
 		limit = time.Duration(timeout) * time.Millisecond
 	}
 	for {
-		c, ok, gone := sub.take()
+		c, ok, gone := sub.Take()
 		switch {
 		case gone:
 			return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "the subscription of thread %#x has ended", t.id)
 		case ok && m.opts.Caller == nil:
-			c.finish(m)
+			c.Finish(&m.Machine)
 			return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "there is no program whose function could be called")
 		case ok:
-			m.opts.Caller.Call(c.fn, c.arg)
-			c.finish(m)
+			m.opts.Caller.Call(c.Func, c.Arg)
+			c.Finish(&m.Machine)
 			return acl.ACL_SUCCESS
 		}
-		if !m.Clock.Wait(&t.HostThread, sub.wake, limit) {
+		if !m.Clock.Wait(&t.HostThread, sub.Wake, limit) {
 			return t.fail(acl.ACL_ERROR_RT_REPORT_TIMEOUT, "nothing came to run within %d ms", timeout)
 		}
 	}
+}
+
+// watch registers a function under a name; null removes it.
+func (t *Thread) watch(list *callback.Watchers, regName *byte, fn, arg acl.Addr) acl.Error {
+	if e := t.ready(); e != 0 {
+		return e
+	}
+	name := space.GoString(regName)
+	if name == "" {
+		return t.null("regName")
+	}
+	t.sim.observers.Mu.Lock()
+	defer t.sim.observers.Mu.Unlock()
+	at := slices.IndexFunc(*list, func(w callback.Watcher) bool { return w.Name == name })
+	switch {
+	case fn == 0 && at < 0:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "no function is registered as %q", name)
+	case fn == 0:
+		*list = slices.Delete(slices.Clone(*list), at, at+1)
+		return acl.ACL_SUCCESS
+	case at >= 0:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a function is registered as %q already", name)
+	}
+	if e := t.callable(fn); e != 0 {
+		return e
+	}
+	*list = append(slices.Clone(*list), callback.Watcher{Name: name, Func: fn, Arg: arg})
+	return acl.ACL_SUCCESS
+}
+
+// RegStreamStateCallback registers a function that is called after the creation of each stream and before its end.
+func (t *Thread) RegStreamStateCallback(regName *byte, callback, args acl.Addr) acl.Error {
+	return t.watch(&t.sim.observers.OnStream, regName, callback, args)
+}
+
+// RegDeviceStateCallback registers a function that is called before and after each aclrtSetDevice and
+// aclrtResetDevice.
+func (t *Thread) RegDeviceStateCallback(regName *byte, callback, args acl.Addr) acl.Error {
+	return t.watch(&t.sim.observers.OnDevice, regName, callback, args)
+}
+
+// SetDeviceTaskAbortCallback registers a function that is called before and after each aclrtDeviceTaskAbort.
+func (t *Thread) SetDeviceTaskAbortCallback(regName *byte, callback, args acl.Addr) acl.Error {
+	return t.watch(&t.sim.observers.OnAbort, regName, callback, args)
+}
+
+func (s *Sim) tellStream(st *device.Stream, state acl.StreamState) {
+	if !st.Hidden {
+		s.observers.Tell(&s.observers.OnStream, st.Handle, uint64(state))
+	}
+}
+
+func (s *Sim) tellDevice(d *device.Device, state acl.DeviceState) {
+	s.observers.Tell(&s.observers.OnDevice, uint64(d.ID), uint64(state))
+}
+
+func (t *Thread) addPhase(list *[]callback.PhaseCallback, typ acl.RegisterCallbackType, fn, arg acl.Addr) acl.Error {
+	if e := t.callable(fn); e != 0 {
+		return e
+	}
+	if (typ < acl.ACL_REG_TYPE_ACL_MODEL || typ > acl.ACL_REG_TYPE_ACL_RETR) && typ != acl.ACL_REG_TYPE_OTHER {
+		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "registration type %d is unknown", typ)
+	}
+	t.sim.observers.Mu.Lock()
+	defer t.sim.observers.Mu.Unlock()
+	if slices.ContainsFunc(*list, func(c callback.PhaseCallback) bool { return c.Typ == typ && c.Func == fn }) {
+		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "the function is registered already")
+	}
+	*list = append(slices.Clone(*list), callback.PhaseCallback{Typ: typ, Callback: callback.New(fn, arg)})
+	return acl.ACL_SUCCESS
+}
+
+func (t *Thread) dropPhase(list *[]callback.PhaseCallback, typ acl.RegisterCallbackType, fn acl.Addr) acl.Error {
+	t.sim.observers.Mu.Lock()
+	defer t.sim.observers.Mu.Unlock()
+	at := slices.IndexFunc(*list, func(c callback.PhaseCallback) bool { return c.Typ == typ && c.Func == fn })
+	if at < 0 {
+		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "the function is not registered")
+	}
+	*list = slices.Delete(slices.Clone(*list), at, at+1)
+	return acl.ACL_SUCCESS
+}
+
+// tellInit calls the functions for aclInit and returns the first error.
+func (t *Thread) tellInit(c callback.Config) acl.Error {
+	t.sim.observers.Mu.Lock()
+	t.sim.observers.Config = c
+	all := t.sim.observers.OnInit
+	t.sim.observers.Mu.Unlock()
+	for _, p := range all {
+		if e := t.callInit(p, c); e != 0 {
+			return e
+		}
+	}
+	return acl.ACL_SUCCESS
+}
+
+func (t *Thread) callInit(p callback.PhaseCallback, c callback.Config) acl.Error {
+	if e := acl.Error(int32(t.sim.opts.Caller.Call(p.Func, c.Addr, c.Size, p.Arg))); e != 0 {
+		return t.fail(e, "a function that is registered for aclInit returned %d", e)
+	}
+	return acl.ACL_SUCCESS
+}
+
+func (t *Thread) tellFinalize() acl.Error {
+	t.sim.observers.Mu.Lock()
+	all := t.sim.observers.OnFinalize
+	t.sim.observers.Mu.Unlock()
+	for _, p := range all {
+		if e := acl.Error(int32(t.sim.opts.Caller.Call(p.Func, p.Arg))); e != 0 {
+			return t.fail(e, "a function that is registered for aclFinalize returned %d", e)
+		}
+	}
+	return acl.ACL_SUCCESS
+}
+
+// InitCallbackRegister registers a function for aclInit, which receives the configuration text. After aclInit it is
+// called at once.
+func (t *Thread) InitCallbackRegister(type_ acl.RegisterCallbackType, cbFunc, userData acl.Addr) acl.Error {
+	if e := t.addPhase(&t.sim.observers.OnInit, type_, cbFunc, userData); e != 0 {
+		return e
+	}
+	if t.sim.life.inits.Load() == 0 {
+		return acl.ACL_SUCCESS
+	}
+	t.sim.observers.Mu.Lock()
+	c := t.sim.observers.Config
+	t.sim.observers.Mu.Unlock()
+	return t.callInit(callback.PhaseCallback{Typ: type_, Callback: callback.New(cbFunc, userData)}, c)
+}
+
+// InitCallbackUnRegister ends InitCallbackRegister.
+func (t *Thread) InitCallbackUnRegister(type_ acl.RegisterCallbackType, cbFunc acl.Addr) acl.Error {
+	return t.dropPhase(&t.sim.observers.OnInit, type_, cbFunc)
+}
+
+// FinalizeCallbackRegister has a function called at aclFinalize.
+func (t *Thread) FinalizeCallbackRegister(type_ acl.RegisterCallbackType, cbFunc, userData acl.Addr) acl.Error {
+	return t.addPhase(&t.sim.observers.OnFinalize, type_, cbFunc, userData)
+}
+
+// FinalizeCallbackUnRegister ends FinalizeCallbackRegister.
+func (t *Thread) FinalizeCallbackUnRegister(type_ acl.RegisterCallbackType, cbFunc acl.Addr) acl.Error {
+	return t.dropPhase(&t.sim.observers.OnFinalize, type_, cbFunc)
+}
+
+// callable checks a program function.
+func (t *Thread) callable(fn acl.Addr) acl.Error {
+	switch {
+	case fn == 0:
+		return t.absent("the function")
+	case t.sim.opts.Caller == nil:
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "there is no program whose function could be called")
+	}
+	return acl.ACL_SUCCESS
+}
+
+// TaskFailed reports each failure once to the program, on a runtime thread. The caller must not hold locks.
+func (m *Sim) TaskFailed(s *device.Stream, k *device.Task, f *fail.Failure) {
+	if m.opts.Caller == nil || f == nil || status.Of(f) == acl.ACL_ERROR_RT_STREAM_ABORT || !f.Raised.CompareAndSwap(false, true) {
+		return
+	}
+	m.observers.Mu.Lock()
+	var all [][]uint64
+	if m.observers.Exceptions.Set != 0 {
+		all = append(all, []uint64{m.observers.Exceptions.Set})
+	}
+	for _, fn := range m.observers.Exceptions.Registered {
+		all = append(all, []uint64{fn})
+	}
+	m.observers.Mu.Unlock()
+	x := &exception{device: uint32(s.Context.Device.ID), stream: uint32(s.ID), task: k.ID, thread: k.Thread, failure: f}
+	if o := kernel.OrderOf(k); o != nil {
+		x.fn, x.args = o.Func, k.Args
+		b := o.Func.Bin
+		b.Mu.Lock()
+		if b.OnException.Func != 0 {
+			all = append(all, []uint64{b.OnException.Func, b.OnException.Arg})
+		}
+		b.Mu.Unlock()
+	}
+	if len(all) == 0 {
+		return
+	}
+	x.handle = m.raised.Add(x)
+	for _, c := range all {
+		m.opts.Caller.CallAside(c[0], slices.Concat([]uint64{x.handle}, c[1:])...)
+	}
+	m.raised.Remove(x.handle)
+}
+
+// SetExceptionInfoCallback has one function called when a task fails; null for none.
+func (t *Thread) SetExceptionInfoCallback(callback acl.Addr) acl.Error {
+	if e := t.ready(); e != 0 {
+		return e
+	}
+	if callback != 0 {
+		if e := t.callable(callback); e != 0 {
+			return e
+		}
+	}
+	t.sim.observers.Mu.Lock()
+	t.sim.observers.Exceptions.Set = callback
+	t.sim.observers.Mu.Unlock()
+	return acl.ACL_SUCCESS
+}
+
+// ExceptionInfoCallbackRegister adds a function that is called when a task fails. One that is there already stays there once.
+func (t *Thread) ExceptionInfoCallbackRegister(callback acl.Addr) acl.Error {
+	if e := t.ready(); e != 0 {
+		return e
+	}
+	if e := t.callable(callback); e != 0 {
+		return e
+	}
+	t.sim.observers.Mu.Lock()
+	defer t.sim.observers.Mu.Unlock()
+	if r := &t.sim.observers.Exceptions.Registered; !slices.Contains(*r, callback) {
+		*r = append(*r, callback)
+	}
+	return acl.ACL_SUCCESS
+}
+
+// ExceptionInfoCallbackUnregister ends ExceptionInfoCallbackRegister, if any.
+func (t *Thread) ExceptionInfoCallbackUnregister(callback acl.Addr) acl.Error {
+	if e := t.ready(); e != 0 {
+		return e
+	}
+	if callback == 0 {
+		return t.null("callback")
+	}
+	t.sim.observers.Mu.Lock()
+	defer t.sim.observers.Mu.Unlock()
+	r := &t.sim.observers.Exceptions.Registered
+	*r = slices.DeleteFunc(*r, func(fn uint64) bool { return fn == callback })
+	return acl.ACL_SUCCESS
+}
+
+// BinarySetExceptionCallback sets the function that is called if a kernel in the binary fails; null for none.
+func (t *Thread) BinarySetExceptionCallback(binHandle acl.BinHandle, callback_, userData acl.Addr) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	f := t.sim.binaries.Get(uint64(binHandle))
+	if f == nil {
+		return t.badHandle(space.KindBinary, uint64(binHandle))
+	}
+	if callback_ != 0 {
+		if e := t.callable(callback_); e != 0 {
+			return e
+		}
+	}
+	f.Mu.Lock()
+	f.OnException = callback.New(callback_, userData)
+	f.Mu.Unlock()
+	return acl.ACL_SUCCESS
+}
+
+// told returns a field of an exception; all ones for an invalid handle.
+func (t *Thread) told(info acl.ExceptionInfo, field func(*exception) uint32) uint32 {
+	x := t.sim.raised.Get(uint64(info))
+	if x == nil {
+		t.badHandle(space.KindException, uint64(info))
+		return ^uint32(0)
+	}
+	return field(x)
+}
+
+// GetTaskIdFromExceptionInfo returns the failed task's id.
+func (t *Thread) GetTaskIdFromExceptionInfo(info acl.ExceptionInfo) uint32 {
+	return t.told(info, func(x *exception) uint32 { return x.task })
+}
+
+// GetStreamIdFromExceptionInfo returns the stream id.
+func (t *Thread) GetStreamIdFromExceptionInfo(info acl.ExceptionInfo) uint32 {
+	return t.told(info, func(x *exception) uint32 { return x.stream })
+}
+
+// GetThreadIdFromExceptionInfo returns the thread that submitted it.
+func (t *Thread) GetThreadIdFromExceptionInfo(info acl.ExceptionInfo) uint32 {
+	return t.told(info, func(x *exception) uint32 { return x.thread })
+}
+
+// GetDeviceIdFromExceptionInfo returns the device that it ran on.
+func (t *Thread) GetDeviceIdFromExceptionInfo(info acl.ExceptionInfo) uint32 {
+	return t.told(info, func(x *exception) uint32 { return x.device })
+}
+
+// GetErrorCodeFromExceptionInfo returns its error.
+func (t *Thread) GetErrorCodeFromExceptionInfo(info acl.ExceptionInfo) uint32 {
+	return t.told(info, func(x *exception) uint32 { return uint32(status.Of(x.failure)) })
+}
+
+// kernelException returns the exception of a kernel task.
+func (t *Thread) kernelException(info acl.ExceptionInfo) (*exception, acl.Error) {
+	x := t.sim.raised.Get(uint64(info))
+	switch {
+	case x == nil:
+		return nil, t.badHandle(space.KindException, uint64(info))
+	case x.fn == nil:
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "task %d was no kernel", x.task)
+	}
+	return x, acl.ACL_SUCCESS
+}
+
+// GetArgsFromExceptionInfo returns the device memory of the failed kernel's arguments.
+func (t *Thread) GetArgsFromExceptionInfo(info acl.ExceptionInfo, devArgsPtr *acl.Addr, devArgsLen *uint32) acl.Error {
+	x, e := t.kernelException(info)
+	if e != 0 {
+		return e
+	}
+	if devArgsPtr == nil || devArgsLen == nil {
+		return t.null("devArgsPtr or devArgsLen")
+	}
+	*devArgsPtr, *devArgsLen = x.args.Addr, uint32(x.args.Size)
+	return acl.ACL_SUCCESS
+}
+
+// GetFuncHandleFromExceptionInfo returns the failed kernel.
+func (t *Thread) GetFuncHandleFromExceptionInfo(info acl.ExceptionInfo, func_ *acl.FuncHandle) acl.Error {
+	x, e := t.kernelException(info)
+	if e != 0 {
+		return e
+	}
+	if func_ == nil {
+		return t.null("func")
+	}
+	*func_ = acl.FuncHandle(x.fn.Handle)
+	return acl.ACL_SUCCESS
 }

@@ -1,24 +1,17 @@
 package acl
 
 import (
-	"sync"
 	"unsafe"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
-// The release whose rules are simulated, and the packages of it that are there.
+// The simulated CANN release and its packages.
 const (
 	cannMajor, cannMinor, cannPatch = 9, 1, 0
 	cannVersion                     = "9.1.0"
 )
-
-// cannAttributes is the list of aclGetCannAttributeList.
-type cannAttributes struct {
-	once sync.Once
-	list uint64 // address
-}
 
 var cannPackages = map[string]acl.CANNPackageName{"CANN": acl.ACL_PKG_NAME_CANN, "cann": acl.ACL_PKG_NAME_CANN, "runtime": acl.ACL_PKG_NAME_RUNTIME, "driver": acl.ACL_PKG_NAME_DRIVER}
 
@@ -33,7 +26,7 @@ func (t *Thread) sysPackage(pkgName *byte) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// SysGetCANNVersion tells the version of a package, by its number.
+// SysGetCANNVersion returns a package version.
 func (t *Thread) SysGetCANNVersion(name acl.CANNPackageName, version *acl.CANNPackageVersion) acl.Error {
 	if version == nil {
 		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "version is null")
@@ -56,7 +49,7 @@ func (t *Thread) SysGetCANNVersion(name acl.CANNPackageName, version *acl.CANNPa
 	return t.fail(acl.ACL_ERROR_INVALID_FILE, "package %d is not installed in the simulator", name)
 }
 
-// SysGetVersionStr stores the version of a package.
+// SysGetVersionStr stores a package version as text.
 func (t *Thread) SysGetVersionStr(pkgName, versionStr *byte) acl.Error {
 	if e := t.sysPackage(pkgName); e != 0 {
 		return e
@@ -68,7 +61,7 @@ func (t *Thread) SysGetVersionStr(pkgName, versionStr *byte) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// SysGetVersionNum stores the version of a package as a number that grows with it.
+// SysGetVersionNum stores a package version as an increasing number.
 func (t *Thread) SysGetVersionNum(pkgName *byte, versionNum *int32) acl.Error {
 	if e := t.sysPackage(pkgName); e != 0 {
 		return e
@@ -80,7 +73,7 @@ func (t *Thread) SysGetVersionNum(pkgName *byte, versionNum *int32) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// cannAttrs are the features of the software that the simulated device has.
+// cannAttrs are the supported software features.
 var cannAttrs = []acl.CannAttr{acl.ACL_CANN_ATTR_INF_NAN, acl.ACL_CANN_ATTR_BF16}
 
 // GetCannAttributeList returns the features that there are. The list is the runtime's.
@@ -97,7 +90,7 @@ func (t *Thread) GetCannAttributeList(cannAttrList **acl.CannAttr, num *uint64) 
 	return acl.ACL_SUCCESS
 }
 
-// GetCannAttribute tells whether there is a feature.
+// GetCannAttribute reports whether a feature is supported.
 func (t *Thread) GetCannAttribute(cannAttr acl.CannAttr, value *int32) acl.Error {
 	switch {
 	case value == nil:

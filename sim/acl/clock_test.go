@@ -249,7 +249,7 @@ func TestBriefKernel(t *testing.T) {
 	fn := e.th.sim.functions.Get(uint64(f))
 	testenv.Wait(t, "a launch that is brief", func() bool {
 		launch()
-		took := time.Duration(fn.took.Load())
+		took := time.Duration(fn.Took.Load())
 		return took > 0 && took < device.Brief
 	})
 	pause = time.Second

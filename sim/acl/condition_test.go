@@ -59,7 +59,7 @@ func TestConditionalLoop(t *testing.T) {
 		}
 		e.ok(e.th.MdlRIDestroy(g))
 		e.found()
-		if n := e.sim.graphs.Live() + e.sim.conditions.Live(); n != 0 {
+		if n := e.sim.Graphs.Live() + e.sim.Conditions.Live(); n != 0 {
 			t.Errorf("virtual %t: %d models and conditions are left", virtual, n)
 		}
 		e.sim.Close()
@@ -153,7 +153,7 @@ func TestConditionalCaptureFails(t *testing.T) {
 	e.want(acl.ACL_ERROR_RT_INVALID_HANDLE, e.th.MdlRICondHandleGetCondPtr(c, new(*uint64)))
 	e.ok(e.th.MemsetAsync(p, 64, 1, 64, inner))
 	e.ok(e.th.SynchronizeStreamWithTimeout(inner, patience))
-	if n := e.sim.graphs.Live() + e.sim.conditions.Live(); n != 0 {
+	if n := e.sim.Graphs.Live() + e.sim.Conditions.Live(); n != 0 {
 		t.Errorf("%d models and conditions are left", n)
 	}
 }

@@ -2,10 +2,14 @@ package acl
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/acl/fault"
+	"github.com/acltrace/acltrace/sim/acl/status"
 	"github.com/acltrace/acltrace/sim/device"
 	"github.com/acltrace/acltrace/sim/device/fail"
 	"github.com/acltrace/acltrace/sim/device/memory"
@@ -28,15 +32,15 @@ func (t *Thread) copyNow(x device.Transfer) acl.Error {
 		t.sim.SpendCall(&t.HostThread, t.sim.Model.Host.Sync+int64(t.sim.TransferCost(&x)))
 	}
 	planned := t.sim.taskFault(device.TaskCopy, "")
-	if planned != nil && !planned.corrupt {
-		return t.fail(planned.code, "copy %d fails, by plan", planned.at)
+	if planned != nil && !planned.Corrupt {
+		return t.fail(planned.Code, "copy %d fails, by plan", planned.At)
 	}
 	if err := space.Guard(x.Move); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy of %d bytes from %#x to %#x: %v", x.Width*x.Height, x.Src, x.Dst, err)
 	}
 	t.sim.Follow(&x)
 	if planned != nil {
-		corrupt(space.Span{Addr: x.Dst, Size: x.Width})
+		fault.Corrupt(space.Span{Addr: x.Dst, Size: x.Width})
 	}
 	return acl.ACL_SUCCESS
 }
@@ -45,7 +49,7 @@ func (t *Thread) copyNow(x device.Transfer) acl.Error {
 func (t *Thread) copyLater(s *device.Stream, x device.Transfer) acl.Error {
 	x.Pinned = x.Staged == nil
 	var watched *strict.Source
-	if attached(s).capture.Load() == nil && attached(s).bound.Load() == nil {
+	if attached(s).Capture.Load() == nil && attached(s).Bound.Load() == nil {
 		watched = t.sim.Strict.Watch(x.Copied())
 	}
 	quick := x.Width*x.Height < 256<<10 // a model's latency is longer
@@ -53,7 +57,7 @@ func (t *Thread) copyLater(s *device.Stream, x device.Transfer) acl.Error {
 		sim := s.Context.Device.Machine
 		sim.Strict.TaskCopies(&s.Strict, x.Copied(), watched)
 		if err := sim.Check(&x); err != nil {
-			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "copy of %d bytes from %#x to %#x on stream %d: %v", x.Width*x.Height, x.Src, x.Dst, s.ID, err)
+			return 0, status.Failed(acl.ACL_ERROR_RT_SYS_DMA, "copy of %d bytes from %#x to %#x on stream %d: %v", x.Width*x.Height, x.Src, x.Dst, s.ID, err)
 		}
 		x.Move()
 		sim.Follow(&x)
@@ -63,13 +67,13 @@ func (t *Thread) copyLater(s *device.Stream, x device.Transfer) acl.Error {
 
 // copyPageable does an asynchronous copy with pageable host memory: it waits for the stream and copies.
 func (t *Thread) copyPageable(s *device.Stream, x device.Transfer) acl.Error {
-	if c := attached(s).capture.Load(); c != nil {
-		t.sim.Strict.Pageable(&t.Strict, &s.Strict, x.Copied(), c.call)
+	if c := attached(s).Capture.Load(); c != nil {
+		t.sim.Strict.Pageable(&t.Strict, &s.Strict, x.Copied(), c.Call)
 	}
 	if e := t.unsafeAsync(); e != 0 {
 		return e
 	}
-	if attached(s).bound.Load() != nil {
+	if attached(s).Bound.Load() != nil {
 		return t.fail(acl.ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC, "stream %d is bound to a model: a copy with pageable memory, which blocks, can't be part of it", s.ID)
 	}
 	s.Wait(&t.HostThread, s.SubmittedTasks(), device.Forever)
@@ -79,7 +83,8 @@ func (t *Thread) copyPageable(s *device.Stream, x device.Transfer) acl.Error {
 	return t.copyNow(x)
 }
 
-// Memcpy copies and returns when it is done. It waits for no stream. Where the memory lies says what is copied, not the kind.
+// Memcpy copies and returns when done. It waits for no stream. The locations of the memory, not the kind, determine
+// the copy.
 func (t *Thread) Memcpy(dst acl.Addr, destMax uint64, src acl.Addr, count uint64, kind acl.MemcpyKind) acl.Error {
 	if _, e := t.context(); e != 0 {
 		return e
@@ -96,16 +101,16 @@ func (t *Thread) Memcpy(dst acl.Addr, destMax uint64, src acl.Addr, count uint64
 	return t.copyNow(device.Plain(dst, src, count))
 }
 
-// copyArgs checks what all copies of bytes have in common, and tells whether there is nothing left to do.
+// copyArgs checks the arguments of a copy, and reports whether nothing is left to do.
 func (t *Thread) copyArgs(dst acl.Addr, destMax uint64, src acl.Addr, count uint64) (bool, acl.Error) {
 	switch {
-	case count == 0 && !mutant.Breaks("copy_of_nothing"):
+	case count == 0:
 		return true, acl.ACL_SUCCESS
 	case dst == 0:
 		return true, t.null("dst")
 	case src == 0:
 		return true, t.null("src")
-	case count > destMax && !mutant.Breaks("larger_than_destination") && !mutant.Breaks("async_larger_than_destination"):
+	case count > destMax:
 		return true, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "count %d is greater than destMax %d", count, destMax)
 	case count > memory.MaxAlloc:
 		return true, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "count %d is impossible", count)
@@ -118,8 +123,8 @@ func (t *Thread) copyArgs(dst acl.Addr, destMax uint64, src acl.Addr, count uint
 	return false, acl.ACL_SUCCESS
 }
 
-// actualKind is the kind of an asynchronous copy as the runtime sees it, from where the memory lies; false where the
-// places forbid the kind.
+// actualKind derives the kind of an asynchronous copy from the locations of the memory. It returns false if they
+// forbid the given kind.
 func actualKind(kind acl.MemcpyKind, src, dst acl.MemLocationType) (acl.MemcpyKind, bool) {
 	const (
 		d = acl.ACL_MEM_LOCATION_TYPE_DEVICE
@@ -130,16 +135,10 @@ func actualKind(kind acl.MemcpyKind, src, dst acl.MemLocationType) (acl.MemcpyKi
 		if kind == acl.ACL_MEMCPY_DEFAULT && !mutant.Breaks("default_kind") {
 			return def, true
 		}
-		if mutant.Breaks("kind_against_pageable_memory") {
-			return def, true
-		}
 		return kind, slices.Contains(ok, kind)
 	}
 	switch [2]acl.MemLocationType{src, dst} {
 	case [2]acl.MemLocationType{h, d}:
-		if mutant.Breaks("kind_is_corrected") {
-			return kind, true
-		}
 		return acl.ACL_MEMCPY_HOST_TO_DEVICE, true
 	case [2]acl.MemLocationType{d, h}:
 		return acl.ACL_MEMCPY_DEVICE_TO_HOST, true
@@ -162,7 +161,7 @@ func actualKind(kind acl.MemcpyKind, src, dst acl.MemLocationType) (acl.MemcpyKi
 	return kind, true
 }
 
-// MemcpyAsync copies in the order of a stream; with pageable host memory it waits for the stream and copies at once.
+// MemcpyAsync copies in stream order. With pageable host memory it waits for the stream and copies at once.
 func (t *Thread) MemcpyAsync(dst acl.Addr, destMax uint64, src acl.Addr, count uint64, kind acl.MemcpyKind, stream acl.Stream) acl.Error {
 	s, e := t.stream(stream)
 	if e != 0 {
@@ -177,13 +176,10 @@ func (t *Thread) MemcpyAsync(dst acl.Addr, destMax uint64, src acl.Addr, count u
 	return t.copyAsync(s, device.Plain(dst, src, count), kind)
 }
 
-// copyAsync is an asynchronous copy whose arguments are checked.
+// copyAsync is an asynchronous copy with checked arguments.
 func (t *Thread) copyAsync(s *device.Stream, x device.Transfer, kind acl.MemcpyKind) acl.Error {
 	from, to := side(t.sim.Locate(x.Src)), side(t.sim.Locate(x.Dst))
 	blocks := from == acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED || to == acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED
-	if kind == acl.ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE && mutant.Breaks("staged_copy") {
-		return t.copyLater(s, x)
-	}
 	if kind == acl.ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE {
 		if from == acl.ACL_MEM_LOCATION_TYPE_DEVICE || to != acl.ACL_MEM_LOCATION_TYPE_DEVICE {
 			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy from %#x to %#x is none from the host to the device", x.Src, x.Dst)
@@ -201,9 +197,6 @@ func (t *Thread) copyAsync(s *device.Stream, x device.Transfer, kind acl.MemcpyK
 	}
 	switch actual {
 	case acl.ACL_MEMCPY_HOST_TO_HOST:
-		if mutant.Breaks("no_copy_inside_the_host") {
-			return t.copyLater(s, x)
-		}
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "an asynchronous copy from host to host is not supported")
 	case acl.ACL_MEMCPY_HOST_TO_DEVICE:
 		x.Todev = true
@@ -213,16 +206,13 @@ func (t *Thread) copyAsync(s *device.Stream, x device.Transfer, kind acl.MemcpyK
 		x.Todev, x.Fromdev = true, true
 		blocks = false
 	}
-	if blocks && !mutant.Breaks("pageable_copy_waits") && !mutant.Breaks("pageable_copy_back") {
+	if blocks && !mutant.Breaks("pageable_copy_waits") {
 		return t.copyPageable(s, x)
-	}
-	if mutant.Breaks("pinned_source_is_read_later") && !x.Fromdev {
-		x.Staged = bytes.Clone(space.Bytes(x.Src, x.Width))
 	}
 	return t.copyLater(s, x)
 }
 
-// MemcpyAsyncWithCondition is MemcpyAsync: the simulator can always tell where memory lies.
+// MemcpyAsyncWithCondition is MemcpyAsync, since the simulator always knows the location of memory.
 func (t *Thread) MemcpyAsyncWithCondition(dst acl.Addr, destMax uint64, src acl.Addr, count uint64, kind acl.MemcpyKind, stream acl.Stream) acl.Error {
 	return t.MemcpyAsync(dst, destMax, src, count, kind, stream)
 }
@@ -233,7 +223,7 @@ const (
 	maxHeight2d = 5 << 20
 )
 
-// rows checks the arguments of a 2-D copy. Inside a device there are only asynchronous ones.
+// rows checks the arguments of a 2-D copy. Copies inside a device are asynchronous only.
 func (t *Thread) rows(dst, dpitch, src, spitch, width, height uint64, kind acl.MemcpyKind, inside bool) (device.Transfer, acl.Error) {
 	x := device.Transfer{Dst: dst, Src: src, Width: width, Height: height, Dpitch: dpitch, Spitch: spitch}
 	switch {
@@ -241,10 +231,9 @@ func (t *Thread) rows(dst, dpitch, src, spitch, width, height uint64, kind acl.M
 		return x, t.null("dst")
 	case src == 0:
 		return x, t.null("src")
-	case kind == acl.ACL_MEMCPY_HOST_TO_HOST && mutant.Breaks("rows_inside_the_host"):
 	case kind != acl.ACL_MEMCPY_HOST_TO_DEVICE && kind != acl.ACL_MEMCPY_DEVICE_TO_HOST && (kind != acl.ACL_MEMCPY_DEVICE_TO_DEVICE || !inside):
 		return x, t.fail(acl.ACL_ERROR_INVALID_PARAM, "copy kind %d: a 2-D copy goes from the host to the device or back, and an asynchronous one inside the device", kind)
-	case (width > dpitch || width > spitch) && !mutant.Breaks("row_wider_than_pitch"):
+	case (width > dpitch || width > spitch):
 		return x, t.fail(acl.ACL_ERROR_INVALID_PARAM, "width %d is greater than a pitch (%d, %d)", width, dpitch, spitch)
 	case max(dpitch, spitch) > memory.MaxAlloc || height > memory.MaxAlloc/max(dpitch, spitch):
 		return x, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a copy of %d rows of %d bytes is impossible", height, width)
@@ -272,7 +261,7 @@ func (t *Thread) Memcpy2d(dst acl.Addr, dpitch uint64, src acl.Addr, spitch, wid
 	return t.copyNow(x)
 }
 
-// Memcpy2dAsync copies rows in the order of a stream; with pageable host memory it waits for the stream and copies at once.
+// Memcpy2dAsync copies rows in stream order. With pageable host memory it waits for the stream and copies at once.
 func (t *Thread) Memcpy2dAsync(dst acl.Addr, dpitch uint64, src acl.Addr, spitch, width, height uint64, kind acl.MemcpyKind, stream acl.Stream) acl.Error {
 	s, e := t.stream(stream)
 	if e != 0 {
@@ -281,10 +270,10 @@ func (t *Thread) Memcpy2dAsync(dst acl.Addr, dpitch uint64, src acl.Addr, spitch
 	if width == 0 || height == 0 {
 		return acl.ACL_SUCCESS
 	}
-	if (width > maxWidth2d || height > maxHeight2d) && !mutant.Breaks("too_many_rows") {
+	if width > maxWidth2d || height > maxHeight2d {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d rows of %d bytes: the limits are %d and %d", height, width, maxHeight2d, maxWidth2d)
 	}
-	x, e := t.rows(dst, dpitch, src, spitch, width, height, kind, !mutant.Breaks("rows_inside_the_device"))
+	x, e := t.rows(dst, dpitch, src, spitch, width, height, kind, true)
 	if e != 0 {
 		return e
 	}
@@ -294,16 +283,16 @@ func (t *Thread) Memcpy2dAsync(dst acl.Addr, dpitch uint64, src acl.Addr, spitch
 	return t.copyLater(s, x)
 }
 
-// fillArgs checks the arguments of a fill, and tells whether there is nothing left to do.
+// fillArgs checks the arguments of a fill, and reports whether nothing is left to do.
 func (t *Thread) fillArgs(p acl.Addr, maxCount, count uint64) (bool, acl.Error) {
 	switch {
 	case count == 0:
 		return true, acl.ACL_SUCCESS
 	case p == 0:
 		return true, t.null("devPtr")
-	case count > maxCount && !mutant.Breaks("fill_larger_than_memory"):
+	case count > maxCount:
 		return true, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "count %d is greater than maxCount %d", count, maxCount)
-	case t.sim.Locate(p).Kind == device.Pageable || mutant.Breaks("filled_on_the_host") && t.sim.Locate(p).Device == nil:
+	case t.sim.Locate(p).Kind == device.Pageable && t.sim.Locate(p).Device == nil:
 		return true, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x is neither device memory nor host memory of the runtime's", p)
 	}
 	return false, acl.ACL_SUCCESS
@@ -315,7 +304,7 @@ func (t *Thread) fillLater(s *device.Stream, p acl.Addr, pattern []byte, n uint6
 		sim := s.Context.Device.Machine
 		sim.Strict.TaskTouches(&s.Strict, p, n, space.Write)
 		if err := sim.Fill(p, pattern, n); err != nil {
-			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "fill on stream %d: %v", s.ID, err)
+			return 0, status.Failed(acl.ACL_ERROR_RT_SYS_DMA, "fill on stream %d: %v", s.ID, err)
 		}
 		return sim.CopyTime(model.Fill, n), nil
 	}})
@@ -339,7 +328,7 @@ func (t *Thread) Memset(devPtr acl.Addr, maxCount uint64, value int32, count uin
 	return acl.ACL_SUCCESS
 }
 
-// MemsetAsync fills memory in the order of a stream.
+// MemsetAsync fills memory in stream order.
 func (t *Thread) MemsetAsync(devPtr acl.Addr, maxCount uint64, value int32, count uint64, on acl.Stream) acl.Error {
 	s, e := t.stream(on)
 	if e != 0 {
@@ -351,7 +340,7 @@ func (t *Thread) MemsetAsync(devPtr acl.Addr, maxCount uint64, value int32, coun
 	return t.fillLater(s, devPtr, []byte{byte(value)}, count)
 }
 
-// batch is the arrays of a batch of copies.
+// batch holds the arrays of a copy batch.
 type batch struct {
 	dsts, destMaxs, srcs, sizes *uint64
 	n                           uint64
@@ -361,10 +350,10 @@ type batch struct {
 	failIndex                   *uint64
 }
 
-// maxBatch bounds the number of copies in a batch.
+// maxBatch is the largest number of copies in a batch.
 const maxBatch = 1 << 20
 
-// batch checks all copies of a batch and hands them to do, one by one. A failure that belongs to one copy sets failIndex to its number.
+// batch checks all copies, then calls do for each. If one copy fails, failIndex is set to its number.
 func (t *Thread) batch(b batch, do func(x device.Transfer, kind acl.MemcpyKind) acl.Error) acl.Error {
 	setFail := func(i uint64) {
 		if b.failIndex != nil {
@@ -421,7 +410,7 @@ func (t *Thread) batch(b batch, do func(x device.Transfer, kind acl.MemcpyKind) 
 	return acl.ACL_SUCCESS
 }
 
-// batchItem checks one copy of a batch and returns its kind.
+// batchItem checks one copy and returns its kind.
 func (t *Thread) batchItem(dst, destMax, src, size uint64, a *acl.MemcpyBatchAttr) (acl.MemcpyKind, acl.Error) {
 	switch {
 	case dst == 0 || src == 0:
@@ -447,7 +436,7 @@ func (t *Thread) batchItem(dst, destMax, src, size uint64, a *acl.MemcpyBatchAtt
 	return 0, t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "a copy of a batch goes from the host to the device or back: from %#x to %#x it does not", src, dst)
 }
 
-// matches tells whether memory lies where an attribute says.
+// matches reports whether a location agrees with an attribute.
 func matches(l device.Location, a acl.MemLocation) bool {
 	switch a.Type {
 	case acl.ACL_MEM_LOCATION_TYPE_DEVICE:
@@ -481,7 +470,7 @@ func (t *Thread) MemcpyBatchV2(dsts *acl.Addr, destMaxs *uint64, srcs *acl.Addr,
 
 func (t *Thread) copyItem(x device.Transfer, _ acl.MemcpyKind) acl.Error { return t.copyNow(x) }
 
-// MemcpyBatchAsync makes several copies in the order of a stream, with no order among them.
+// MemcpyBatchAsync submits several copies to a stream, in no order among them.
 func (t *Thread) MemcpyBatchAsync(dsts *acl.Addr, destMaxs *uint64, srcs *acl.Addr, sizes *uint64, numBatches uint64, attrs *acl.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, failIndex *uint64, stream acl.Stream) acl.Error {
 	if _, e := t.context(); e != 0 {
 		return e
@@ -503,4 +492,280 @@ func (t *Thread) batchAsync(b batch, stream acl.Stream) acl.Error {
 		return e
 	}
 	return t.batch(b, func(x device.Transfer, kind acl.MemcpyKind) acl.Error { return t.copyAsync(s, x, kind) })
+}
+
+// copyDescSize is the size of a copy descriptor: three unused words, the length, source and destination.
+const copyDescSize = 32
+
+// copyResolved moves bytes between addresses that a task has just read from device memory.
+func copyResolved(s *device.Stream, dst, src, n uint64) (time.Duration, *fail.Failure) {
+	d := s.Context.Device
+	for _, side := range []struct {
+		addr   uint64
+		access uint32
+	}{{src, space.Read}, {dst, space.Write}} {
+		if n == 0 {
+			break
+		}
+		d.Machine.Strict.TaskTouches(&s.Strict, side.addr, n, side.access)
+		if err := d.Check(side.addr, n, side.access); err != nil {
+			return 0, status.Failed(acl.ACL_ERROR_RT_SYS_DMA, "copy of %d bytes from %#x to %#x on stream %d: %v", n, src, dst, s.ID, err)
+		}
+	}
+	x := device.Plain(dst, src, n)
+	x.Move()
+	d.Machine.Follow(&x)
+	return d.Machine.CopyTime(model.DeviceToDevice, n), nil
+}
+
+// word reads 8 bytes of device memory for a task.
+func word(s *device.Stream, addr uint64, what string) (uint64, *fail.Failure) {
+	s.Context.Device.Machine.Strict.TaskTouches(&s.Strict, addr, 8, space.Read)
+	if err := s.Context.Device.Check(addr, 8, space.Read); err != nil {
+		return 0, status.Failed(acl.ACL_ERROR_RT_SYS_DMA, "%s on stream %d: %v", what, s.ID, err)
+	}
+	return binary.LittleEndian.Uint64(space.Bytes(addr, 8)), nil
+}
+
+func (t *Thread) innerCopy(kind acl.MemcpyKind) acl.Error {
+	if kind != acl.ACL_MEMCPY_INNER_DEVICE_TO_DEVICE && !mutant.Breaks("descriptor_inside_the_device") {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy kind %d: only a copy inside a device can be indirect", kind)
+	}
+	return acl.ACL_SUCCESS
+}
+
+// MemcpyAsyncWithOffset copies on the device. The task reads both addresses from device memory and adds offsets.
+func (t *Thread) MemcpyAsyncWithOffset(dst *acl.Addr, destMax, dstDataOffset uint64, src *acl.Addr, count, srcDataOffset uint64, kind acl.MemcpyKind, on acl.Stream) acl.Error {
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	if e := t.innerCopy(kind); e != 0 {
+		return e
+	}
+	from, to := space.AddressOf(src), space.AddressOf(dst)
+	if done, e := t.copyArgs(to, destMax, from, count); done && (e != 0 || count == 0) {
+		return e
+	}
+	return t.submit(s, device.Task{Kind: device.TaskCopy, Copy: model.DeviceToDevice, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
+		d, f := word(s, to, "the address of a copy's destination")
+		if f != nil {
+			return 0, f
+		}
+		a, f := word(s, from, "the address of a copy's source")
+		if f != nil {
+			return 0, f
+		}
+		return copyResolved(s, d+dstDataOffset, a+srcDataOffset, count)
+	}})
+}
+
+// GetMemcpyDescSize returns the size of a copy descriptor.
+func (t *Thread) GetMemcpyDescSize(kind acl.MemcpyKind, descSize *uint64) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	if descSize == nil {
+		return t.null("descSize")
+	}
+	if e := t.innerCopy(kind); e != 0 {
+		return e
+	}
+	*descSize = copyDescSize
+	return acl.ACL_SUCCESS
+}
+
+// SetMemcpyDesc stores a copy's addresses and length in a descriptor in device memory.
+func (t *Thread) SetMemcpyDesc(desc acl.Addr, kind acl.MemcpyKind, srcAddr, dstAddr acl.Addr, count uint64, config acl.Addr) acl.Error {
+	c, e := t.context()
+	if e != 0 {
+		return e
+	}
+	if e := t.innerCopy(kind); e != 0 {
+		return e
+	}
+	switch {
+	case desc == 0 || srcAddr == 0 || dstAddr == 0:
+		return t.null("desc, srcAddr or dstAddr")
+	case config != 0:
+		return t.invalid("config is not null")
+	case count == 0:
+		return t.invalid("a descriptor of 0 bytes")
+	case count > math.MaxUint32:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a descriptor of %d bytes: 1 to %d", count, uint32(math.MaxUint32))
+	}
+	if e := t.unsafe(); e != 0 {
+		return e
+	}
+	t.sim.Strict.HostTouches(&t.Strict, desc, copyDescSize, space.Write)
+	if err := c.Device.Memory.Check(desc, copyDescSize, space.Write); err != nil {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy descriptor: %v", err)
+	}
+	b := space.Bytes(desc, copyDescSize)
+	clear(b)
+	binary.LittleEndian.PutUint32(b[12:], uint32(count))
+	binary.LittleEndian.PutUint64(b[16:], srcAddr)
+	binary.LittleEndian.PutUint64(b[24:], dstAddr)
+	return acl.ACL_SUCCESS
+}
+
+// MemcpyAsyncWithDesc makes the copy that a descriptor in device memory says when the task runs.
+func (t *Thread) MemcpyAsyncWithDesc(desc acl.Addr, kind acl.MemcpyKind, on acl.Stream) acl.Error {
+	if on == 0 {
+		if _, e := t.context(); e != 0 {
+			return e
+		}
+		return t.null("stream")
+	}
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	if e := t.innerCopy(kind); e != 0 {
+		return e
+	}
+	if desc == 0 {
+		return t.null("desc")
+	}
+	return t.submit(s, device.Task{Kind: device.TaskCopy, Copy: model.DeviceToDevice, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
+		s.Context.Device.Machine.Strict.TaskTouches(&s.Strict, desc, copyDescSize, space.Read)
+		if err := s.Context.Device.Check(desc, copyDescSize, space.Read); err != nil {
+			return 0, status.Failed(acl.ACL_ERROR_RT_SYS_DMA, "copy descriptor on stream %d: %v", s.ID, err)
+		}
+		b := space.Bytes(desc, copyDescSize)
+		return copyResolved(s, binary.LittleEndian.Uint64(b[24:]), binary.LittleEndian.Uint64(b[16:]), uint64(binary.LittleEndian.Uint32(b[12:])))
+	}})
+}
+
+// fill32Args checks the arguments of a fill with words, and reports whether nothing is left to do.
+func (t *Thread) fill32Args(p acl.Addr, memSize, n uint64) (bool, acl.Error) {
+	if n > memory.MaxAlloc {
+		return true, t.invalid("%d elements are impossible", n)
+	}
+	switch {
+	case n == 0 || p == 0: // as for all fills
+	case p%4 != 0:
+		return true, t.invalid("%#x is no multiple of 4", p)
+	case 4*n > memSize && !mutant.Breaks("fewer_bytes_than_words"):
+		return true, t.invalid("%d words are more than the %d bytes of memSize", n, memSize)
+	case t.sim.Locate(p).Kind == device.Pageable:
+		return true, t.invalid("%#x is neither device memory nor host memory of the runtime's", p)
+	}
+	return t.fillArgs(p, memSize, 4*n)
+}
+
+// MemsetD32 fills memory with a word and returns when it is done.
+func (t *Thread) MemsetD32(ptr acl.Addr, memSize uint64, value uint32, n uint64) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	if done, e := t.fill32Args(ptr, memSize, n); done {
+		return e
+	}
+	if e := t.unsafe(); e != 0 {
+		return e
+	}
+	t.sim.Strict.HostTouches(&t.Strict, ptr, 4*n, space.Write)
+	if err := t.sim.Fill(ptr, binary.LittleEndian.AppendUint32(nil, value), 4*n); err != nil {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "fill: %v", err)
+	}
+	return acl.ACL_SUCCESS
+}
+
+// MemsetD32Async fills device memory with a word in stream order, and host memory at once.
+func (t *Thread) MemsetD32Async(ptr acl.Addr, memSize uint64, value uint32, n uint64, on acl.Stream) acl.Error {
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	if done, e := t.fill32Args(ptr, memSize, n); done {
+		return e
+	}
+	if t.sim.Locate(ptr).Device == nil {
+		return t.MemsetD32(ptr, memSize, value, n)
+	}
+	return t.fillLater(s, ptr, binary.LittleEndian.AppendUint32(nil, value), 4*n)
+}
+
+// ReduceAsync reduces src into dst on the device, in stream order.
+func (t *Thread) ReduceAsync(dst, src acl.Addr, count uint64, kind acl.ReduceKind, type_ acl.DataType, on acl.Stream, reserve acl.Addr) acl.Error {
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	size := dataTypeSize(type_)
+	switch {
+	case reserve != 0:
+		return t.invalid("reserve is not null")
+	case kind < acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM || kind > acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_EQUAL:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "reduction %d is unknown", kind)
+	case reducers[type_] == nil && mutant.Breaks("reduction_of_unknown_type"):
+		return acl.ACL_SUCCESS
+	case reducers[type_] == nil || kind == acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_EQUAL:
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "reduction %d of data type %d", kind, type_)
+	case dst == 0 || src == 0:
+		return t.null("dst or src")
+	case count == 0 || count%size != 0 || count > memory.MaxAlloc:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of elements of %d", count, size)
+	case t.sim.Locate(dst).Device != s.Context.Device || t.sim.Locate(src).Device != s.Context.Device:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x and %#x do not both lie on the stream's device", dst, src)
+	}
+	return t.submit(s, device.Task{Kind: device.TaskReduce, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
+		d := s.Context.Device
+		d.Machine.Strict.KernelTouches(&s.Strict, []space.Extent{{Addr: src, Size: count, Access: space.Read}, {Addr: dst, Size: count, Access: space.Read | space.Write}})
+		err := d.Check(src, count, space.Read)
+		if err == nil {
+			err = d.Check(dst, count, space.Read|space.Write)
+		}
+		if err != nil {
+			return 0, status.Failed(acl.ACL_ERROR_RT_SYS_DMA, "reduction on stream %d: %v", s.ID, err)
+		}
+		to, from := space.Bytes(dst, count), space.Bytes(src, count)
+		for i := uint64(0); i < count; i += size {
+			reducers[type_](to[i:i+size], from[i:i+size], kind)
+		}
+		d.Machine.Spread([]space.Extent{{Addr: src, Size: count, Access: space.Read}, {Addr: dst, Size: count, Access: space.Read | space.Write}}, nil)
+		return d.Machine.CopyTime(model.DeviceToDevice, 2*count), nil
+	}})
+}
+
+// pick reduces two values.
+func pick[T int8 | int16 | int32 | float32](a, b T, kind acl.ReduceKind) T {
+	switch kind {
+	case acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_MAX:
+		return max(a, b)
+	case acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_MIN:
+		return min(a, b)
+	}
+	return a + b
+}
+
+func float(b uint32) float32 { return math.Float32frombits(b) }
+
+func bits32(f float32) uint32 { return math.Float32bits(f) }
+
+// reducers join an element to another one, by data type.
+var reducers = map[acl.DataType]func(to, from []byte, kind acl.ReduceKind){
+	acl.ACL_INT8: func(to, from []byte, kind acl.ReduceKind) { to[0] = byte(pick(int8(to[0]), int8(from[0]), kind)) },
+	acl.ACL_INT16: func(to, from []byte, kind acl.ReduceKind) {
+		le := binary.LittleEndian
+		le.PutUint16(to, uint16(pick(int16(le.Uint16(to)), int16(le.Uint16(from)), kind)))
+	},
+	acl.ACL_INT32: func(to, from []byte, kind acl.ReduceKind) {
+		le := binary.LittleEndian
+		le.PutUint32(to, uint32(pick(int32(le.Uint32(to)), int32(le.Uint32(from)), kind)))
+	},
+	acl.ACL_FLOAT: func(to, from []byte, kind acl.ReduceKind) {
+		le := binary.LittleEndian
+		le.PutUint32(to, bits32(pick(float(le.Uint32(to)), float(le.Uint32(from)), kind)))
+	},
+	acl.ACL_FLOAT16: func(to, from []byte, kind acl.ReduceKind) {
+		le := binary.LittleEndian
+		le.PutUint16(to, toHalf(pick(fromHalf(le.Uint16(to)), fromHalf(le.Uint16(from)), kind)))
+	},
+	acl.ACL_BF16: func(to, from []byte, kind acl.ReduceKind) {
+		le := binary.LittleEndian
+		sum := bits32(pick(float(uint32(le.Uint16(to))<<16), float(uint32(le.Uint16(from))<<16), kind))
+		le.PutUint16(to, uint16((sum+0x7fff+sum>>16&1)>>16))
+	},
 }

@@ -5,7 +5,11 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/acl/status"
 	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/device/fail"
+	"github.com/acltrace/acltrace/sim/device/memory"
+	"github.com/acltrace/acltrace/sim/device/space"
 	"github.com/acltrace/acltrace/sim/mutant"
 )
 
@@ -17,7 +21,7 @@ func (t *Thread) device(id int32) (*device.Device, acl.Error) {
 	return t.sim.Devices[id], acl.ACL_SUCCESS
 }
 
-// knownDevice returns the device with an id to a thread that need not have a context.
+// knownDevice returns the device with an id. The thread needs no context.
 func (t *Thread) knownDevice(id int32) (*device.Device, acl.Error) {
 	if e := t.ready(); e != 0 {
 		return nil, e
@@ -25,7 +29,7 @@ func (t *Thread) knownDevice(id int32) (*device.Device, acl.Error) {
 	return t.device(id)
 }
 
-// SetDevice opens a device for the thread and makes its primary context current.
+// SetDevice opens a device and makes its primary context current.
 func (t *Thread) SetDevice(deviceId int32) acl.Error {
 	if e := t.ready(); e != 0 {
 		return e
@@ -55,8 +59,8 @@ func (t *Thread) SetDevice(deviceId int32) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// ResetDevice drops one reference of SetDevice. The last one waits for the work of the primary context and ends it; the
-// memory of the device goes with its last context.
+// ResetDevice drops one reference of SetDevice. The last reset waits for the primary context and ends it. Device
+// memory is freed with the last context.
 func (t *Thread) ResetDevice(deviceId int32) acl.Error { return t.reset(deviceId, false) }
 
 // ResetDeviceForce drops all references of SetDevice and discards work that has not begun.
@@ -89,7 +93,7 @@ func (t *Thread) reset(deviceId int32, force bool) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// shutdown ends all contexts of the device.
+// shutdown ends all contexts on the device.
 func (m *Sim) shutdown(d *device.Device, force bool) {
 	d.Mu.Lock()
 	contexts := slices.Clone(d.Contexts)
@@ -100,7 +104,7 @@ func (m *Sim) shutdown(d *device.Device, force bool) {
 	}
 }
 
-// GetDevice returns the device of the thread's current context.
+// GetDevice returns the device of the current context.
 func (t *Thread) GetDevice(deviceId *int32) acl.Error {
 	if deviceId == nil {
 		return t.null("deviceId")
@@ -125,10 +129,10 @@ func (t *Thread) GetDeviceCount(count *uint32) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// SynchronizeDevice waits for all streams of the current context.
+// SynchronizeDevice waits for all streams in the current context.
 func (t *Thread) SynchronizeDevice() acl.Error { return t.syncDevice(device.Forever) }
 
-// SynchronizeDeviceWithTimeout waits for all streams of the current context, for so many milliseconds at most.
+// SynchronizeDeviceWithTimeout waits for all streams in the current context, at most so many milliseconds.
 func (t *Thread) SynchronizeDeviceWithTimeout(timeout int32) acl.Error {
 	d, e := t.timeout(timeout)
 	if e != 0 {
@@ -175,4 +179,154 @@ func (t *Thread) syncDevice(limit time.Duration) acl.Error {
 	}
 	t.sim.Waited(&t.HostThread, since)
 	return first
+}
+
+// contextState is runtime data of a context, under its lock.
+type contextState struct {
+	options  options
+	overflow uint64 // address of the float status; 0 until it is queried
+}
+
+func contextStateOf(c *device.Context) *contextState { return c.Attached.(*contextState) }
+
+// newContext creates a context and opens the device. The caller holds d.mu.
+func (m *Sim) newContext(d *device.Device) (*device.Context, *fail.Failure) {
+	if err := d.Memory.Reserve(); err != nil {
+		m.Log("device %d: %v; set ACLSIM_VA_BASE to an address with %d GiB free behind it", d.ID, err, memory.VaStride>>30)
+		return nil, status.Failed(acl.ACL_ERROR_RT_DEV_SETUP_ERROR, "device %d: %v", d.ID, err)
+	}
+	c := &device.Context{Device: d, Attached: &contextState{}}
+	s, f := m.newStreamLocked(c, 0, 0)
+	if f != nil {
+		return nil, f
+	}
+	c.Def = s
+	if c.Handle = m.contexts.Add(c); c.Handle == 0 {
+		m.streams.Remove(s.Handle)
+		c.Drop(s)
+		return nil, status.Failed(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many contexts")
+	}
+	d.Contexts = append(d.Contexts, c)
+	return c, nil
+}
+
+// destroy ends a context and its streams after their work; with force, it discards work that has not begun. The last
+// context frees the device's memory.
+func (m *Sim) destroy(c *device.Context, force bool) {
+	if !c.Ended.CompareAndSwap(false, true) {
+		return
+	}
+	c.Mu.Lock()
+	streams := slices.Clone(c.Streams)
+	c.Mu.Unlock()
+	for _, s := range streams {
+		s.Close(force)
+	}
+	d := c.Device
+	m.contexts.Remove(c.Handle)
+	d.Mu.Lock()
+	d.Contexts = slices.DeleteFunc(d.Contexts, func(o *device.Context) bool { return o == c })
+	last := len(d.Contexts) == 0
+	d.Mu.Unlock()
+	if last && !mutant.Breaks("reset_frees_memory") {
+		m.checkLeaks(d)
+		d.Memory.FreeAll()
+	}
+}
+
+// checkLeaks reports remaining memory to strict mode.
+func (m *Sim) checkLeaks(d *device.Device) {
+	if m.Strict == nil {
+		return
+	}
+	var live []space.Span
+	for _, r := range d.Memory.Live.All() {
+		live = append(live, r.Span)
+	}
+	m.Strict.AllGone(d.ID, live, space.Span{Addr: d.Memory.Base, Size: d.Memory.End - d.Memory.Base})
+}
+
+// CreateContext creates a context on a device and makes it current.
+func (t *Thread) CreateContext(ctx *acl.Context, deviceId int32) acl.Error {
+	if e := t.ready(); e != 0 {
+		return e
+	}
+	if ctx == nil {
+		return t.null("context")
+	}
+	d, e := t.device(deviceId)
+	if e != 0 {
+		return e
+	}
+	d.Mu.Lock()
+	c, f := t.sim.newContext(d)
+	d.Mu.Unlock()
+	if f != nil {
+		return t.failWith(f)
+	}
+	if !mutant.Breaks("created_context_is_current") {
+		t.current = c
+	}
+	t.sim.tellStream(c.Def, acl.ACL_RT_STREAM_STATE_CREATE_POST)
+	*ctx = acl.Context(c.Handle)
+	return acl.ACL_SUCCESS
+}
+
+// DestroyContext ends a context made by CreateContext.
+func (t *Thread) DestroyContext(ctx acl.Context) acl.Error {
+	if e := t.ready(); e != 0 {
+		return e
+	}
+	c := t.sim.contexts.Get(uint64(ctx))
+	if c == nil {
+		return t.badHandle(space.KindContext, uint64(ctx))
+	}
+	c.Device.Mu.Lock()
+	primary := c == c.Device.Primary
+	c.Device.Mu.Unlock()
+	if primary {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "context %#x belongs to aclrtSetDevice: only aclrtResetDevice ends it", c.Handle)
+	}
+	t.sim.Strict.Resets(&t.Strict)
+	t.sim.destroy(c, false)
+	return acl.ACL_SUCCESS
+}
+
+// SetCurrentContext sets the thread's context.
+func (t *Thread) SetCurrentContext(ctx acl.Context) acl.Error {
+	if e := t.ready(); e != 0 {
+		return e
+	}
+	c := t.sim.contexts.Get(uint64(ctx))
+	if c == nil {
+		return t.badHandle(space.KindContext, uint64(ctx))
+	}
+	t.current = c
+	return acl.ACL_SUCCESS
+}
+
+// GetCurrentContext returns the thread's context.
+func (t *Thread) GetCurrentContext(ctx *acl.Context) acl.Error {
+	if ctx == nil {
+		return t.null("context")
+	}
+	c, e := t.context()
+	if e != 0 {
+		return e
+	}
+	*ctx = acl.Context(c.Handle)
+	return acl.ACL_SUCCESS
+}
+
+// CtxGetCurrentDefaultStream returns the default stream of the current context.
+func (t *Thread) CtxGetCurrentDefaultStream(stream *acl.Stream) acl.Error {
+	if stream == nil {
+		return t.null("stream")
+	}
+	c, e := t.context()
+	if e != 0 {
+		return e
+	}
+	*stream = acl.Stream(c.Def.Handle)
+	return acl.ACL_SUCCESS
 }

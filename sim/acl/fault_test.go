@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/acl/fault"
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
 func TestFaults(t *testing.T) {
-	plan, err := ParseFaults("aclrtMalloc:2=207001, kernel:fill:2=507035 copy:3=corrupt,oom:3,fill:1=507013,lost:7", 0)
+	plan, err := fault.Parse("aclrtMalloc:2=207001, kernel:fill:2=507035 copy:3=corrupt,oom:3,fill:1=507013,lost:7", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func TestFaultsThatMakeNoSense(t *testing.T) {
 		"aclrtMalloc": "no number", "aclrtMalloc:0=1": "no number from 1", "aclrtNothing:1=5": "no function", "aclrtMalloc:1=corrupt": "no error code",
 		"copy:NAME:1=5": "only kernels", "kernel:1=corrupt": "no error code", "aclrtGetSocName:1=5": "no function", "oom:1=5": "no function", "kernel:5-4=freed": "no range", "copy:1=freed": "no error code",
 	} {
-		if _, err := ParseFaults(text, 0); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := fault.Parse(text, 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -86,11 +87,11 @@ func TestFaultsThatMakeNoSense(t *testing.T) {
 // chooses: the same one in every run, in either clock, and the program can go on.
 func TestFaultsOfMemory(t *testing.T) {
 	const launches = 1000
-	for _, effect := range badMemory {
+	for _, effect := range fault.BadMemory {
 		struck := map[int]int{}
 		for seed := range uint64(4) {
 			for _, virtual := range []bool{false, true} {
-				plan, err := ParseFaults("kernel:1-1000="+effect, seed)
+				plan, err := fault.Parse("kernel:1-1000="+effect, seed)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -106,10 +107,10 @@ func TestFaultsOfMemory(t *testing.T) {
 					e.ok(e.th.LaunchKernelWithHostArgs(f, 1, s, nil, addr(&args[0]), uint64(len(args)), nil, 0))
 					if err := e.th.SynchronizeStream(s); err != 0 {
 						e.want(acl.ACL_ERROR_RT_AICORE_EXCEPTION, err)
-						where := map[string]string{freedEarly: "freed memory", outOfBounds: "behind the allocation"}[effect]
+						where := map[string]string{fault.FreedEarly: "freed memory", fault.OutOfBounds: "behind the allocation"}[effect]
 						e.message("kernel "+[]string{"fill", "mystery"}[seed%2], fmt.Sprintf("%#x", p), where)
 						struck[n]++
-						if effect == freedEarly {
+						if effect == fault.FreedEarly {
 							e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.Free(p))
 							continue
 						}

@@ -2,383 +2,78 @@ package acl
 
 import (
 	"slices"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/acl/callback"
+	"github.com/acltrace/acltrace/sim/acl/graph"
 	"github.com/acltrace/acltrace/sim/device"
-	"github.com/acltrace/acltrace/sim/device/fail"
+	"github.com/acltrace/acltrace/sim/device/memory"
 	"github.com/acltrace/acltrace/sim/device/space"
 	"github.com/acltrace/acltrace/sim/mutant"
+	"github.com/acltrace/acltrace/sim/strict"
 )
 
-// graph is what a capture records (aclmdlRI): the tasks of one or more streams, which run together as often as the program
-// likes.
-type graph struct {
-	handle  uint64
-	id      uint32
-	serial  uint64 // models are numbered as they are made
-	dev     *device.Device
-	marks   int        // places that other streams of the graph wait for
-	outside []*outside // constant, when the capture has ended
-
-	running atomic.Int32 // executions that were ordered and have not ended
-
-	mu      sync.Mutex
-	current *execution // that runs: there is one at a time
-	name    string
-	lanes   []*lane // by stream; the first is the one where the capture began
-	ended   []callback
-
-	conditions []*condition
-
-	part     bool        // of another graph, under a condition; constant
-	begun    atomic.Bool // a capture into it has begun; of a part
-	captured atomic.Bool // and ended well
-
-	built    bool // by hand; constant
-	building bool // by hand, and not complete
-}
-
-// lane is the tasks of one stream of a graph.
-type lane struct {
-	stream *device.Stream // that was captured, or bound
-	tasks  []*graphTask
-	later  bool // it begins when another one says so
-}
-
-// graphTask is one captured task. A task that records a mark or waits for one names it by its number.
-type graphTask struct {
-	device.Task
-	group *taskGroup
-	mark  int // -1 for none
-
-	// What follows is under the graph's lock.
-	handle     uint64 // 0 before anybody asked
-	graph      *graph // where there is a handle
-	change     *change
-	disabled   bool
-	opInfo     space.Span // what the program said about the operator, in memory of the runtime's
-	extendInfo string     // in JSON
-}
-
-// taskGroup is a row of tasks of a lane that the program may replace.
-type taskGroup struct {
-	handle   uint64
-	graph    *graph
-	tasks    []*graphTask
-	updating bool // under the graph's lock
-}
-
-// execution is one run of a graph.
-type execution struct {
-	graph   *graph
-	marks   []*device.Mark
-	outside []*device.Mark   // of the graph's outside; nil where there is nothing to wait for
-	runners []*device.Stream // one for each lane that has begun; under the graph's lock until all have ended
-	left    atomic.Int32
-	done    chan struct{} // closed when all lanes have ended
-	halt    func()        // stops the run of a model that was built by hand
-	aborted atomic.Bool
-}
-
-// laneRun is the run of one lane, on a stream of its own.
-type laneRun struct {
-	execution *execution
-	lane      *lane
-	at        int    // task that is next
-	begun     *lane  // where it began, when another lane began it
-	jump      *place // where to go on instead of behind the task that runs
-}
-
-// running returns the lane that a stream of an execution runs.
-func running(s *device.Stream) *laneRun { return s.Lane.(*laneRun) }
-
-func (r *laneRun) Ended() { r.execution.laneEnded() }
-
-// Advance goes on behind the task that has ended.
-func (r *laneRun) Advance() {
-	r.at++
-	if j := r.jump; j != nil {
-		r.lane, r.at, r.jump = j.lane, j.at, nil
-	}
-}
-
-func (r *laneRun) length() int {
-	r.execution.graph.mu.Lock()
-	defer r.execution.graph.mu.Unlock()
-	return len(r.lane.tasks)
-}
-
-func (r *laneRun) Next() bool { return r.at < r.length() }
-
-// Task is the task that is next. One that is replaced before its turn has come is the new one.
-func (r *laneRun) Task() device.Task {
-	r.execution.graph.mu.Lock()
-	defer r.execution.graph.mu.Unlock()
-	x := r.lane.tasks[r.at]
-	if x.disabled {
-		return device.Task{Kind: device.TaskGraph, Lent: true, Run: func(*device.Stream) (time.Duration, *fail.Failure) { return 0, nil }}
-	}
-	k := x.Task
-	k.Lent, k.At = true, 0
-	return k
-}
-
-// run executes the graph as one task of a stream: all lanes beside each other. The stream goes on when they have ended.
-func (g *graph) run(outside []*device.Mark) device.Task {
-	var x *execution // the last one: there is one at a time on a stream
-	return device.Task{Kind: device.TaskGraph,
-		Begin: func(s *device.Stream) *device.Waiting {
-			x = nil
-			return &device.Waiting{Met: func() (bool, <-chan struct{}) {
-				if x == nil {
-					var other <-chan struct{}
-					if x, other = g.begin(s, outside); x == nil {
-						return false, other
-					}
-				}
-				return x.over(), x.done
-			}}
-		},
-		Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
-			f := x.join(s)
-			if f == nil && x.aborted.Load() {
-				f = failed(acl.ACL_ERROR_RT_MODEL_ABORT_NORMAL, "the run of model %d was aborted", g.id)
-			}
-			return 0, f
-		}}
-}
-
-// join has a stream go on behind an execution that has ended, and returns its failure.
-func (x *execution) join(s *device.Stream) *fail.Failure {
-	for _, r := range x.runners {
-		s.Context.Device.Machine.Strict.EndLane(&s.Strict, &r.Strict)
-	}
-	for _, r := range x.runners {
-		s.Time = max(s.Time, r.Time)
-		if r.Failure != nil {
-			return r.Failure
-		}
-	}
-	return nil
-}
-
-// begin begins an execution. Where another one runs it returns a channel that is closed when that has ended.
-func (g *graph) begin(s *device.Stream, outside []*device.Mark) (*execution, <-chan struct{}) {
-	g.mu.Lock()
-	if x := g.current; x != nil {
-		g.mu.Unlock()
-		return nil, x.done
-	}
-	x := &execution{graph: g, outside: outside, done: make(chan struct{})}
-	g.current = x
-	if len(g.conditions) > 0 && !g.part {
-		g.mu.Unlock()
-		g.assign(s)
-		g.mu.Lock()
-	}
-	lanes, stop := g.lanes, s.Life.Stop
-	if g.built {
-		stop = x.haltable(s.Life.Stop)
-	}
-	for range g.marks {
-		x.marks = append(x.marks, &device.Mark{Done: make(chan struct{})})
-	}
-	for _, l := range lanes {
-		if !l.later {
-			x.runners = append(x.runners, s.NewLane(l.stream, stop, &laneRun{execution: x, lane: l}))
-		}
-	}
-	first := slices.Clone(x.runners) // these may begin others
-	g.mu.Unlock()
-	x.left.Store(int32(1 + len(first)))
-	if mutant.Breaks("execution_runs_them") {
-		first, x.runners = nil, nil
-		x.left.Store(1)
-	}
-	for _, r := range first {
-		s.Context.Device.Machine.Strict.BeginLane(&s.Strict, &r.Strict)
-		s.Context.Device.Machine.Clock.RunLane(r)
-	}
-	x.laneEnded()
-	return x, nil
-}
-
-// over tells whether the execution has ended.
-func (x *execution) over() bool {
-	if mutant.Breaks("execution_in_order") {
-		return true
-	}
-	return device.IsClosed(x.done)
-}
-
-// haltable returns what stops the run of a model that was built by hand: the end of the stream's work, or an abort.
-func (x *execution) haltable(outer chan struct{}) chan struct{} {
-	stop := make(chan struct{})
-	x.halt = sync.OnceFunc(func() { close(stop) })
-	go func() {
-		select {
-		case <-outer:
-			x.halt()
-		case <-x.done:
-		}
-	}()
-	return stop
-}
-
-// start has a lane begin, at the time of the stream that says so. One that has begun goes on.
-func (x *execution) start(s *device.Stream, l *lane) {
-	x.graph.mu.Lock()
-	for _, r := range x.runners {
-		if running(r).begun == l {
-			x.graph.mu.Unlock()
-			return
-		}
-	}
-	r := s.NewLane(l.stream, s.Life.Stop, &laneRun{execution: x, lane: l, begun: l})
-	x.runners = append(x.runners, r)
-	x.graph.mu.Unlock()
-	x.left.Add(1)
-	s.Context.Device.Machine.Strict.BeginLane(&s.Strict, &r.Strict)
-	s.Context.Device.Machine.Clock.RunLane(r)
-}
-
-func (x *execution) laneEnded() {
-	if x.left.Add(-1) == 0 {
-		x.graph.mu.Lock()
-		x.graph.current = nil
-		x.graph.mu.Unlock()
-		close(x.done)
-	}
-}
-
-// recordMark is a record inside a graph. A lane that was cancelled marks it all the same.
-func recordMark(at func(*execution) *device.Mark) device.Task {
-	return device.Task{Kind: device.TaskRecord, Always: true, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
-		m := at(running(s).execution)
-		m.Time = s.Time / device.Tick * device.Tick
-		s.Mu.Lock()
-		m.Failure = s.Failure
-		s.Mu.Unlock()
-		s.Context.Device.Machine.Strict.Tells(&s.Strict, &m.Known)
-		if !device.IsClosed(m.Done) { // a model that was built by hand may come here again
-			close(m.Done)
-		}
-		return 0, nil
-	}}
-}
-
-// waitMark is a wait inside a graph.
-func waitMark(at func(*execution) *device.Mark) device.Task {
-	return device.Task{Kind: device.TaskWait,
-		Begin: func(s *device.Stream) *device.Waiting {
-			if m := at(running(s).execution); m != nil {
-				return m.Wait(0, nil)
-			}
-			return nil
-		},
-		Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
-			if m := at(running(s).execution); m != nil {
-				s.Time = max(s.Time, m.Time)
-				s.Context.Device.Machine.Strict.Hears(&s.Strict, &m.Known)
-			}
-			return 0, nil
-		}}
-}
-
-// inside is the mark of a number in an execution.
-func inside(n int) func(*execution) *device.Mark {
-	return func(x *execution) *device.Mark { return x.marks[n] }
-}
-
-// endGraph gives back what the tasks hold.
-func (s *Sim) endGraph(g *graph) {
-	g.mu.Lock()
-	lanes, ended, conditions := g.lanes, g.ended, g.conditions
-	g.lanes, g.ended, g.conditions = nil, nil, nil
-	g.mu.Unlock()
-	for _, c := range conditions {
-		s.endCondition(c)
-	}
-	for _, l := range lanes {
-		if b := attached(l.stream).bound.Load(); b != nil && b.lane == l {
-			attached(l.stream).bound.CompareAndSwap(b, nil)
-		}
-		for _, k := range l.tasks {
-			s.dropTask(k)
-		}
-	}
-	if mutant.Breaks("called_when_destroyed") {
-		ended = nil
-	}
-	for _, c := range ended {
-		s.opts.Caller.Call(c.fn, c.arg)
-	}
-}
-
-// graph returns the graph of a handle, one that is no longer captured into.
-func (t *Thread) graph(h acl.MdlRI) (*graph, acl.Error) {
+// graph returns the model of a handle, unless a capture into it is active.
+func (t *Thread) graph(h acl.MdlRI) (*graph.Graph, acl.Error) {
 	if _, e := t.context(); e != 0 {
 		return nil, e
 	}
-	g := t.sim.graphs.Get(uint64(h))
+	g := t.sim.Graphs.Get(uint64(h))
 	if g == nil {
 		return nil, t.badHandle(space.KindGraph, uint64(h))
 	}
-	if t.sim.captures.into(g) {
-		return nil, t.fail(acl.ACL_ERROR_RT_MODEL_CAPTURED, "model %d is still being captured", g.id)
+	if t.sim.Captures.Into(g) {
+		return nil, t.fail(acl.ACL_ERROR_RT_MODEL_CAPTURED, "model %d is still being captured", g.ID)
 	}
 	return g, acl.ACL_SUCCESS
 }
 
-// whole returns the graph of a handle that is no part of another one.
-func (t *Thread) whole(h acl.MdlRI) (*graph, acl.Error) {
+// whole returns the model of a handle, unless it is a part.
+func (t *Thread) whole(h acl.MdlRI) (*graph.Graph, acl.Error) {
 	g, e := t.graph(h)
-	if e == 0 && g.part && !mutant.Breaks("part_of_a_model") {
-		return nil, t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "model %d is part of another one", g.id)
+	if e == 0 && g.Part && !mutant.Breaks("part_of_a_model") {
+		return nil, t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "model %d is part of another one", g.ID)
 	}
 	return g, e
 }
 
-// runnable returns the graph of a handle that is complete.
-func (t *Thread) runnable(h acl.MdlRI) (*graph, acl.Error) {
+// runnable returns the complete model of a handle.
+func (t *Thread) runnable(h acl.MdlRI) (*graph.Graph, acl.Error) {
 	g, e := t.whole(h)
 	if e != 0 {
 		return nil, e
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.building {
-		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d is not complete: call aclmdlRIBuildEnd first", g.id)
+	g.Mu.Lock()
+	defer g.Mu.Unlock()
+	if g.Building {
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d is not complete: call aclmdlRIBuildEnd first", g.ID)
 	}
 	return g, acl.ACL_SUCCESS
 }
 
-// execute puts a run of a graph on a stream.
-func (t *Thread) executeGraph(g *graph, s *device.Stream) acl.Error {
+// executeGraph submits a run of a model to a stream.
+func (t *Thread) executeGraph(g *graph.Graph, s *device.Stream) acl.Error {
 	switch {
-	case s.Context.Device != g.dev:
-		return t.fail(acl.ACL_ERROR_RT_MODEL_CONTEXT, "model %d belongs to device %d, the stream to device %d", g.id, g.dev.ID, s.Context.Device.ID)
-	case attached(s).capture.Load() != nil:
+	case s.Context.Device != g.Device:
+		return t.fail(acl.ACL_ERROR_RT_MODEL_CONTEXT, "model %d belongs to device %d, the stream to device %d", g.ID, g.Device.ID, s.Context.Device.ID)
+	case attached(s).Capture.Load() != nil:
 		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured: it can't run a model", s.ID)
 	}
-	g.running.Add(1)
-	marks := g.outsideMarks()
-	k := g.run(marks)
+	g.Running.Add(1)
+	marks := g.OutsideMarks()
+	k := g.Run(marks)
 	k.Release = func() {
-		g.unrecorded(marks, s)
-		g.running.Add(-1)
+		g.Unrecorded(marks, s)
+		g.Running.Add(-1)
 	}
 	e := t.submit(s, k)
 	if e == 0 {
-		g.recorded(marks)
+		g.Recorded(marks)
 	}
 	return e
 }
 
-// MdlRIExecuteAsync runs a graph in the order of a stream.
+// MdlRIExecuteAsync runs a model in stream order.
 func (t *Thread) MdlRIExecuteAsync(modelRI acl.MdlRI, on acl.Stream) acl.Error {
 	g, e := t.runnable(modelRI)
 	if e != 0 {
@@ -415,7 +110,7 @@ func (t *Thread) MdlRIExecute(modelRI acl.MdlRI, timeout int32) acl.Error {
 	if e == 0 {
 		limit, _ := t.timeout(timeout)
 		if !s.Wait(&t.HostThread, 1, limit) {
-			e = t.fail(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "model %d has not finished within %v", g.id, limit)
+			e = t.fail(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "model %d has not finished within %v", g.ID, limit)
 		} else if f := s.Observe(); f != nil {
 			e = t.failWith(f)
 		}
@@ -430,17 +125,17 @@ func (t *Thread) MdlRIDestroy(modelRI acl.MdlRI) acl.Error {
 	if e != 0 {
 		return e
 	}
-	if g.running.Load() > 0 && !mutant.Breaks("destroying_a_running_graph") {
-		return t.fail(acl.ACL_ERROR_RT_MODEL_RUNNING, "model %d is running: wait for it first", g.id)
+	if g.Running.Load() > 0 && !mutant.Breaks("destroying_a_running_graph") {
+		return t.fail(acl.ACL_ERROR_RT_MODEL_RUNNING, "model %d is running: wait for it first", g.ID)
 	}
-	if t.sim.graphs.Remove(g.handle) == nil {
-		return t.badHandle(space.KindGraph, g.handle)
+	if t.sim.Graphs.Remove(g.Handle) == nil {
+		return t.badHandle(space.KindGraph, g.Handle)
 	}
-	t.sim.endGraph(g)
+	t.sim.EndGraph(g)
 	return acl.ACL_SUCCESS
 }
 
-// maxGraphName is how many bytes of a name can be asked for, with the NUL.
+// maxGraphName is the largest stored name, with its NUL.
 const maxGraphName = 512
 
 func graphNameLimit() uint32 {
@@ -461,24 +156,24 @@ func (t *Thread) MdlRISetName(modelRI acl.MdlRI, name *byte) acl.Error {
 	case name == nil:
 		return t.null("name")
 	}
-	g.mu.Lock()
-	if g.name != "" && mutant.Breaks("name_of_a_graph") {
-		n = g.name
+	g.Mu.Lock()
+	if g.Name != "" && mutant.Breaks("name_of_a_graph") {
+		n = g.Name
 	}
-	g.name = n
-	g.mu.Unlock()
+	g.Name = n
+	g.Mu.Unlock()
 	return acl.ACL_SUCCESS
 }
 
-// MdlRIGetName stores the name of a graph, cut to 512 bytes (documented) and to the room that there is.
+// MdlRIGetName stores a model's name, cut to 512 bytes (documented) and to the buffer.
 func (t *Thread) MdlRIGetName(modelRI acl.MdlRI, maxLen uint32, name *byte) acl.Error {
 	g, e := t.graph(modelRI)
 	if e != 0 {
 		return e
 	}
-	g.mu.Lock()
-	n := g.name
-	g.mu.Unlock()
+	g.Mu.Lock()
+	n := g.Name
+	g.Mu.Unlock()
 	switch {
 	case name == nil:
 		return t.null("name")
@@ -489,7 +184,7 @@ func (t *Thread) MdlRIGetName(modelRI acl.MdlRI, maxLen uint32, name *byte) acl.
 	return acl.ACL_SUCCESS
 }
 
-// MdlRIGetId returns the number of a graph.
+// MdlRIGetId returns the model id.
 func (t *Thread) MdlRIGetId(modelRI acl.MdlRI, modelRIId *uint32) acl.Error {
 	g, e := t.graph(modelRI)
 	if e != 0 {
@@ -498,27 +193,27 @@ func (t *Thread) MdlRIGetId(modelRI acl.MdlRI, modelRIId *uint32) acl.Error {
 	if modelRIId == nil {
 		return t.null("modelRIId")
 	}
-	*modelRIId = g.id
+	*modelRIId = g.ID
 	return acl.ACL_SUCCESS
 }
 
-// MdlRIDebugPrint writes what a graph holds to the log.
+// MdlRIDebugPrint logs the tasks of a model.
 func (t *Thread) MdlRIDebugPrint(modelRI acl.MdlRI) acl.Error {
 	g, e := t.graph(modelRI)
 	if e != 0 {
 		return e
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, l := range g.lanes {
-		for i, k := range l.tasks {
-			t.sim.Log("model %d, device %d, stream %d, task %d: %s %s", g.id, g.dev.ID, l.stream.ID, i, k.Kind, k.Name)
+	g.Mu.Lock()
+	defer g.Mu.Unlock()
+	for _, l := range g.Lanes {
+		for i, k := range l.Tasks {
+			t.sim.Log("model %d, device %d, stream %d, task %d: %s %s", g.ID, g.Device.ID, l.Stream.ID, i, k.Kind, k.Name)
 		}
 	}
 	return acl.ACL_SUCCESS
 }
 
-// MdlRIDestroyRegisterCallback has a function of the program called when a graph is destroyed.
+// MdlRIDestroyRegisterCallback registers a program function for the end of a model.
 func (t *Thread) MdlRIDestroyRegisterCallback(modelRI acl.MdlRI, func_, userData acl.Addr) acl.Error {
 	g, e := t.whole(modelRI)
 	if e != 0 {
@@ -530,27 +225,192 @@ func (t *Thread) MdlRIDestroyRegisterCallback(modelRI acl.MdlRI, func_, userData
 	case t.sim.opts.Caller == nil:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "there is no program whose function could be called")
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if slices.ContainsFunc(g.ended, func(c callback) bool { return c.fn == func_ }) {
+	g.Mu.Lock()
+	defer g.Mu.Unlock()
+	if slices.ContainsFunc(g.Ended, func(c callback.Callback) bool { return c.Func == func_ }) {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the function is registered already")
 	}
-	g.ended = append(g.ended, callback{fn: func_, arg: userData})
+	g.Ended = append(g.Ended, callback.Callback{Func: func_, Arg: userData})
 	return acl.ACL_SUCCESS
 }
 
-// MdlRIDestroyUnregisterCallback ends what MdlRIDestroyRegisterCallback began.
+// MdlRIDestroyUnregisterCallback ends MdlRIDestroyRegisterCallback.
 func (t *Thread) MdlRIDestroyUnregisterCallback(modelRI acl.MdlRI, func_ acl.Addr) acl.Error {
 	g, e := t.whole(modelRI)
 	if e != 0 {
 		return e
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	i := slices.IndexFunc(g.ended, func(c callback) bool { return c.fn == func_ })
+	g.Mu.Lock()
+	defer g.Mu.Unlock()
+	i := slices.IndexFunc(g.Ended, func(c callback.Callback) bool { return c.Func == func_ })
 	if i < 0 {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the function is not registered")
 	}
-	g.ended = slices.Delete(g.ended, i, i+1)
+	g.Ended = slices.Delete(g.Ended, i, i+1)
 	return acl.ACL_SUCCESS
+}
+
+// newGraph registers a model that is being captured or built.
+func (t *Thread) newGraph(g *graph.Graph) acl.Error {
+	if g.Handle = t.sim.Graphs.Add(g); g.Handle == 0 {
+		return t.fail(acl.ACL_ERROR_RT_NO_MODEL_RESOURCE, "too many models")
+	}
+	g.ID, g.Serial = uint32(g.Handle>>4&(space.MaxHandles-1)), t.sim.Made.Add(1)
+	return acl.ACL_SUCCESS
+}
+
+// MdlRICondHandleCreate creates a condition in a model that is being captured.
+func (t *Thread) MdlRICondHandleCreate(modelRI acl.MdlRI, defaultLaunchValue uint32, flag acl.MdlRICondHandleFlag, handle *acl.MdlRICondHandle) acl.Error {
+	c, e := t.context()
+	if e != 0 {
+		return e
+	}
+	g := t.sim.Graphs.Get(uint64(modelRI))
+	switch {
+	case g == nil:
+		return t.badHandle(space.KindGraph, uint64(modelRI))
+	case handle == nil:
+		return t.null("handle")
+	case flag < 0 || flag > acl.ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flag %#x is unknown", flag)
+	case g.Built:
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "model %d is built and not captured: it has no conditions", g.ID)
+	case !t.sim.Captures.Into(g):
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d is not being captured", g.ID)
+	case c.Device != g.Device:
+		return t.fail(acl.ACL_ERROR_RT_MODEL_CONTEXT, "model %d belongs to device %d, the thread's context to device %d", g.ID, g.Device.ID, c.Device.ID)
+	}
+	x := &graph.Condition{Graph: g, Ends: g.Device.Memory.Ends.Load(), Initial: uint64(defaultLaunchValue), Assign: flag == acl.ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT}
+	at, f := t.sim.allocOwn(g.Device, graph.ConditionSize)
+	if f != nil {
+		return t.failWith(f)
+	}
+	x.Word = space.Span{Addr: at, Size: graph.ConditionSize}
+	if x.Handle = t.sim.Conditions.Add(x); x.Handle == 0 {
+		g.Device.Memory.Free(at, memory.ByRuntime)
+		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many conditions")
+	}
+	t.sim.Strict.Gets(&t.Strict, at, graph.ConditionSize, strict.ConditionWord)
+	g.Mu.Lock()
+	g.Conditions = append(g.Conditions, x)
+	g.Mu.Unlock()
+	*handle = acl.MdlRICondHandle(x.Handle)
+	return acl.ACL_SUCCESS
+}
+
+// condition returns the condition of a handle.
+func (t *Thread) condition(h acl.MdlRICondHandle) (*graph.Condition, acl.Error) {
+	x := t.sim.Conditions.Get(uint64(h))
+	if x == nil {
+		return nil, t.badHandle(space.KindCondition, uint64(h))
+	}
+	return x, acl.ACL_SUCCESS
+}
+
+// MdlRICondHandleGetCondPtr returns the address of a condition's word. It is valid as long as the model.
+func (t *Thread) MdlRICondHandleGetCondPtr(handle acl.MdlRICondHandle, ptr **uint64) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	x, e := t.condition(handle)
+	if e != 0 {
+		return e
+	}
+	if ptr == nil {
+		return t.null("ptr")
+	}
+	*ptr = (*uint64)(space.Pointer(x.Word.Addr))
+	return acl.ACL_SUCCESS
+}
+
+// streamOfItsOwn returns the stream of a non-null handle.
+func (t *Thread) streamOfItsOwn(on acl.Stream) (*device.Stream, acl.Error) {
+	if on == 0 {
+		return nil, t.null("stream")
+	}
+	return t.stream(on)
+}
+
+// MdlRIAddCondTask captures a condition task, and returns the parts to capture.
+func (t *Thread) MdlRIAddCondTask(params acl.MdlRICondTaskParams, on acl.Stream, flags uint32) acl.Error {
+	s, e := t.streamOfItsOwn(on)
+	if e != 0 {
+		return e
+	}
+	switch {
+	case flags != 0:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flags is %#x and has to be 0", flags)
+	case params.Handle == 0:
+		return t.absent("params.handle")
+	case params.ModelRIArray == 0:
+		return t.absent("params.modelRIArray")
+	}
+	x, e := t.condition(params.Handle)
+	if e != 0 {
+		return e
+	}
+	c := attached(s).Capture.Load()
+	most := uint32(graph.MaxParts)
+	switch params.Type {
+	case acl.ACL_MODEL_RI_COND_TYPE_IF:
+		most = 2
+	case acl.ACL_MODEL_RI_COND_TYPE_WHILE:
+		most = 1
+	case acl.ACL_MODEL_RI_COND_TYPE_SWITCH:
+	default:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "condition type %d is unknown", params.Type)
+	}
+	switch {
+	case c == nil:
+		return t.fail(acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not being captured", s.ID)
+	case x.Parts != nil:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the condition has its task already")
+	case c.Graph != x.Graph:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the condition is of model %d, stream %d is captured into model %d", x.Graph.ID, s.ID, c.Graph.ID)
+	case (params.Size == 0 || params.Size > most):
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d parts for a condition of type %d: 1 to %d", params.Size, params.Type, most)
+	}
+	var parts []*graph.Graph
+	drop := func() {
+		for _, p := range parts {
+			t.sim.Graphs.Remove(p.Handle)
+		}
+	}
+	for range params.Size {
+		p := &graph.Graph{Device: x.Graph.Device, Part: true}
+		if e := t.newGraph(p); e != 0 {
+			drop()
+			return e
+		}
+		parts = append(parts, p)
+	}
+	x.Kind, x.Parts = params.Type, parts
+	if e := t.submit(s, x.Task()); e != 0 {
+		x.Parts = nil
+		drop()
+		return e
+	}
+	to := space.List((*acl.MdlRI)(space.Pointer(params.ModelRIArray)), uint64(params.Size))
+	for i, p := range parts {
+		to[i] = acl.MdlRI(p.Handle)
+	}
+	return acl.ACL_SUCCESS
+}
+
+// MdlRICaptureToModelRIBegin starts to record a stream's tasks into a part.
+func (t *Thread) MdlRICaptureToModelRIBegin(on acl.Stream, modelRI acl.MdlRI, mode acl.MdlRICaptureMode) acl.Error {
+	s, e := t.streamOfItsOwn(on)
+	if e != 0 {
+		return e
+	}
+	g := t.sim.Graphs.Get(uint64(modelRI))
+	switch {
+	case g == nil:
+		return t.badHandle(space.KindGraph, uint64(modelRI))
+	case !g.Part && !mutant.Breaks("captured_into_parts"):
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d is no part of another one", g.ID)
+	case s.Context.Device != g.Device:
+		return t.fail(acl.ACL_ERROR_RT_MODEL_CONTEXT, "model %d belongs to device %d, the stream to device %d", g.ID, g.Device.ID, s.Context.Device.ID)
+	}
+	return t.beginCapture(s, g, mode)
 }

@@ -5,25 +5,31 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
+	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/acl/graph"
+	"github.com/acltrace/acltrace/sim/acl/kernel"
+	"github.com/acltrace/acltrace/sim/acl/status"
 	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/device/fail"
+	"github.com/acltrace/acltrace/sim/device/memory"
 	"github.com/acltrace/acltrace/sim/device/space"
+	"github.com/acltrace/acltrace/sim/model"
 	"github.com/acltrace/acltrace/sim/mutant"
 )
 
-// deviceAttrs are the attributes of the simulated device. What is not here the device does not know.
+// deviceAttrs are the supported device attributes.
 var deviceAttrs = map[acl.DevAttr]int64{
 	acl.ACL_DEV_ATTR_AICPU_CORE_NUM: cpuCores, acl.ACL_DEV_ATTR_AICORE_CORE_NUM: cubeCores, acl.ACL_DEV_ATTR_CUBE_CORE_NUM: cubeCores,
 	acl.ACL_DEV_ATTR_VECTOR_CORE_NUM: vectorCores, acl.ACL_DEV_ATTR_L2_CACHE_SIZE: cacheSize, acl.ACL_DEV_ATTR_UBUF_PER_VECTOR_CORE: 192 << 10,
-	acl.ACL_DEV_ATTR_MAX_BLOCK_PER_GRID: maxBlocks, acl.ACL_DEV_ATTR_SMP_ID: 0, acl.ACL_DEV_ATTR_IS_VIRTUAL: 0,
+	acl.ACL_DEV_ATTR_MAX_BLOCK_PER_GRID: kernel.MaxBlocks, acl.ACL_DEV_ATTR_SMP_ID: 0, acl.ACL_DEV_ATTR_IS_VIRTUAL: 0,
 	acl.ACL_DEV_ATTR_CUST_OP_PRIVILEGE: 0, acl.ACL_DEV_ATTR_HD_CONNECT_TYPE: acl.ACL_HOST_DEVICE_CONNECT_TYPE_PCIE,
 }
 
-// GetDeviceInfo reads an attribute of a device.
+// GetDeviceInfo returns a device attribute.
 func (t *Thread) GetDeviceInfo(deviceId uint32, attr acl.DevAttr, value *int64) acl.Error {
 	d, e := t.knownDevice(int32(deviceId))
 	if e != 0 {
@@ -46,7 +52,7 @@ func (t *Thread) GetDeviceInfo(deviceId uint32, attr acl.DevAttr, value *int64) 
 	return acl.ACL_SUCCESS
 }
 
-// GetDeviceCapability reads one of the figures of a device, in the way of the base library.
+// GetDeviceCapability returns a device figure (interface of the base library).
 func (t *Thread) GetDeviceCapability(deviceId uint32, deviceInfo acl.DeviceInfo, value *int64) acl.Error {
 	if _, e := t.knownDevice(int32(deviceId)); e != 0 {
 		return e
@@ -67,7 +73,7 @@ func (t *Thread) GetDeviceCapability(deviceId uint32, deviceInfo acl.DeviceInfo,
 	return acl.ACL_SUCCESS
 }
 
-// RtGetDeviceCapability tells that the simulated device has none of the optional features.
+// RtGetDeviceCapability reports that no optional feature is supported.
 func (t *Thread) RtGetDeviceCapability(deviceId int32, devFeatureType acl.DevFeatureType, value *int32) acl.Error {
 	if _, e := t.knownDevice(deviceId); e != 0 {
 		return e
@@ -82,7 +88,7 @@ func (t *Thread) RtGetDeviceCapability(deviceId int32, devFeatureType acl.DevFea
 	return acl.ACL_SUCCESS
 }
 
-// DeviceGetStreamPriorityRange returns the priorities of streams.
+// DeviceGetStreamPriorityRange returns the range of stream priorities.
 func (t *Thread) DeviceGetStreamPriorityRange(leastPriority, greatestPriority *int32) acl.Error {
 	if _, e := t.context(); e != 0 {
 		return e
@@ -96,7 +102,7 @@ func (t *Thread) DeviceGetStreamPriorityRange(leastPriority, greatestPriority *i
 	return acl.ACL_SUCCESS
 }
 
-// DeviceGetUuid returns an id that says what it is.
+// DeviceGetUuid returns an id that names the simulator.
 func (t *Thread) DeviceGetUuid(deviceId int32, uuid *acl.Uuid) acl.Error {
 	d, e := t.knownDevice(deviceId)
 	if e != 0 {
@@ -110,10 +116,10 @@ func (t *Thread) DeviceGetUuid(deviceId int32, uuid *acl.Uuid) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// busID is the place of a device on a bus that is not there.
+// busID is the fictitious bus id of a device.
 func busID(d *device.Device) string { return fmt.Sprintf("0000:%02X:00.0", 0xc0+d.ID) }
 
-// DeviceGetPCIBusId stores the place of a device on the bus.
+// DeviceGetPCIBusId stores a device's bus id.
 func (t *Thread) DeviceGetPCIBusId(deviceId int32, pciBusId *byte, size int32) acl.Error {
 	d, e := t.knownDevice(deviceId)
 	if e != 0 {
@@ -147,7 +153,7 @@ func (t *Thread) DeviceGetByPCIBusId(pciBusId *byte, deviceId *int32) acl.Error 
 	return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "no device lies at %q", space.GoString(pciBusId))
 }
 
-// sameID answers for numberings of devices, which are all the same here.
+// sameID converts between device numberings, which are all equal here.
 func (t *Thread) sameID(from int32, to *int32) acl.Error {
 	if _, e := t.knownDevice(from); e != 0 {
 		return e
@@ -159,37 +165,37 @@ func (t *Thread) sameID(from int32, to *int32) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// GetLogicDevIdByUserDevId translates the id of a device.
+// GetLogicDevIdByUserDevId converts a device id.
 func (t *Thread) GetLogicDevIdByUserDevId(userDevid int32, logicDevId *int32) acl.Error {
 	return t.sameID(userDevid, logicDevId)
 }
 
-// GetUserDevIdByLogicDevId translates the id of a device.
+// GetUserDevIdByLogicDevId converts a device id.
 func (t *Thread) GetUserDevIdByLogicDevId(logicDevId int32, userDevid *int32) acl.Error {
 	return t.sameID(logicDevId, userDevid)
 }
 
-// GetLogicDevIdByPhyDevId translates the id of a device.
+// GetLogicDevIdByPhyDevId converts a device id.
 func (t *Thread) GetLogicDevIdByPhyDevId(phyDevId int32, logicDevId *int32) acl.Error {
 	return t.sameID(phyDevId, logicDevId)
 }
 
-// GetPhyDevIdByLogicDevId translates the id of a device.
+// GetPhyDevIdByLogicDevId converts a device id.
 func (t *Thread) GetPhyDevIdByLogicDevId(logicDevId int32, phyDevId *int32) acl.Error {
 	return t.sameID(logicDevId, phyDevId)
 }
 
-// GetUserDevIdByPhyDevId translates the id of a device.
+// GetUserDevIdByPhyDevId converts a device id.
 func (t *Thread) GetUserDevIdByPhyDevId(phyDevId int32, userDevId *int32) acl.Error {
 	return t.sameID(phyDevId, userDevId)
 }
 
-// GetPhyDevIdByUserDevId translates the id of a device.
+// GetPhyDevIdByUserDevId converts a device id.
 func (t *Thread) GetPhyDevIdByUserDevId(userDevId int32, phyDevId *int32) acl.Error {
 	return t.sameID(userDevId, phyDevId)
 }
 
-// DeviceGetBareTgid returns the number of the process.
+// DeviceGetBareTgid returns the process id.
 func (t *Thread) DeviceGetBareTgid(pid *int32) acl.Error {
 	if _, e := t.context(); e != 0 {
 		return e
@@ -218,7 +224,7 @@ func (t *Thread) GetDevicesTopo(deviceId, otherDeviceId uint32, value *uint64) a
 	return acl.ACL_SUCCESS
 }
 
-// DeviceCanAccessPeer tells whether a device can be given access to another one's memory.
+// DeviceCanAccessPeer reports whether peer access can be enabled.
 func (t *Thread) DeviceCanAccessPeer(canAccessPeer *int32, deviceId, peerDeviceId int32) acl.Error {
 	for _, id := range []int32{deviceId, peerDeviceId} {
 		if _, e := t.knownDevice(id); e != 0 {
@@ -263,7 +269,7 @@ func (t *Thread) DeviceEnablePeerAccess(peerDeviceId int32, flags uint32) acl.Er
 	return acl.ACL_SUCCESS
 }
 
-// DeviceDisablePeerAccess ends what DeviceEnablePeerAccess began.
+// DeviceDisablePeerAccess ends DeviceEnablePeerAccess.
 func (t *Thread) DeviceDisablePeerAccess(peerDeviceId int32) acl.Error {
 	me, other, e := t.peer(peerDeviceId)
 	if e != 0 {
@@ -273,7 +279,7 @@ func (t *Thread) DeviceDisablePeerAccess(peerDeviceId int32) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// DevicePeerAccessStatus tells whether a device has access to another one's memory.
+// DevicePeerAccessStatus reports whether peer access is enabled.
 func (t *Thread) DevicePeerAccessStatus(deviceId, peerDeviceId int32, status *int32) acl.Error {
 	d, e := t.knownDevice(deviceId)
 	if e != 0 {
@@ -289,7 +295,7 @@ func (t *Thread) DevicePeerAccessStatus(deviceId, peerDeviceId int32, status *in
 	return acl.ACL_SUCCESS
 }
 
-// QueryDeviceStatus tells that a device is well.
+// QueryDeviceStatus reports a healthy device.
 func (t *Thread) QueryDeviceStatus(deviceId int32, deviceStatus *acl.DeviceStatus) acl.Error {
 	if _, e := t.knownDevice(deviceId); e != 0 {
 		return e
@@ -301,7 +307,7 @@ func (t *Thread) QueryDeviceStatus(deviceId int32, deviceStatus *acl.DeviceStatu
 	return acl.ACL_SUCCESS
 }
 
-// GetMemUceInfo tells that no memory has a defect.
+// GetMemUceInfo reports no memory errors.
 func (t *Thread) GetMemUceInfo(deviceId int32, memUceInfoArray *acl.MemUceInfo, arraySize uint64, retSize *uint64) acl.Error {
 	if _, e := t.knownDevice(deviceId); e != 0 {
 		return e
@@ -313,7 +319,7 @@ func (t *Thread) GetMemUceInfo(deviceId int32, memUceInfoArray *acl.MemUceInfo, 
 	return acl.ACL_SUCCESS
 }
 
-// GetErrorVerbose tells that a device has no error to report.
+// GetErrorVerbose reports no device error.
 func (t *Thread) GetErrorVerbose(deviceId int32, errorInfo *acl.ErrorInfo) acl.Error {
 	if _, e := t.knownDevice(deviceId); e != 0 {
 		return e
@@ -325,7 +331,7 @@ func (t *Thread) GetErrorVerbose(deviceId int32, errorInfo *acl.ErrorInfo) acl.E
 	return acl.ACL_SUCCESS
 }
 
-// GetMemUsageInfo tells how much memory the program uses: one component, the program itself.
+// GetMemUsageInfo reports the program's memory as the only component.
 func (t *Thread) GetMemUsageInfo(deviceId int32, memUsageInfo *acl.MemUsageInfo, inputNum uint64, outputNum *uint64) acl.Error {
 	d, e := t.knownDevice(deviceId)
 	if e != 0 {
@@ -371,11 +377,11 @@ func (t *Thread) GetEventAvailNum(eventCount *uint32) acl.Error {
 	if eventCount == nil {
 		return t.null("eventCount")
 	}
-	*eventCount = uint32(max(0, maxEvents-eventsInUse(t.sim)))
+	*eventCount = uint32(max(0, graph.MaxEvents-eventsInUse(t.sim)))
 	return acl.ACL_SUCCESS
 }
 
-// eventsInUse is the number of events that there are.
+// eventsInUse returns the number of live events.
 func eventsInUse(s *Sim) int {
 	if mutant.Breaks("available_events") {
 		return 0
@@ -383,7 +389,7 @@ func eventsInUse(s *Sim) int {
 	return s.events.Live()
 }
 
-// GetPrimaryCtxState tells whether the context of SetDevice is there.
+// GetPrimaryCtxState reports whether the primary context is active.
 func (t *Thread) GetPrimaryCtxState(deviceId int32, flags *uint32, active *int32) acl.Error {
 	d, e := t.knownDevice(deviceId)
 	if e != 0 {
@@ -403,7 +409,7 @@ func (t *Thread) GetPrimaryCtxState(deviceId int32, flags *uint32, active *int32
 	return acl.ACL_SUCCESS
 }
 
-// CheckArchCompatibility tells whether binaries of a SoC run here.
+// CheckArchCompatibility reports whether binaries for a SoC run here.
 func (t *Thread) CheckArchCompatibility(socVersion *byte, canCompatible *int32) acl.Error {
 	if e := t.ready(); e != 0 {
 		return e
@@ -418,22 +424,7 @@ func (t *Thread) CheckArchCompatibility(socVersion *byte, canCompatible *int32) 
 	return acl.ACL_SUCCESS
 }
 
-// sysParams are the options of the process or of a context.
-const sysParams = acl.ACL_OPT_ENABLE_KERNEL_EARLY_START + 1
-
-// processSettings are what the program set for the whole process.
-type processSettings struct {
-	streamConfigs sync.Map      // addresses of sets of stream options
-	opTimeout     atomic.Int64  // time that an operator may take; 0 if the program set none
-	waitTimeout   atomic.Uint32 // seconds that a stream waits for an event; 0 for ever
-	mu            sync.Mutex
-	options       options
-}
-
-// options keeps values of options; the second of each pair says whether it was set.
-type options [sysParams][2]int64
-
-func (o *options) set(t *Thread, opt acl.SysParamOpt, value int64) acl.Error {
+func (t *Thread) setOption(o *options, opt acl.SysParamOpt, value int64) acl.Error {
 	if opt < 0 || opt >= sysParams || value < 0 || value > 1 {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "option %d, value %d", opt, value)
 	}
@@ -441,7 +432,7 @@ func (o *options) set(t *Thread, opt acl.SysParamOpt, value int64) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-func (o *options) get(t *Thread, opt acl.SysParamOpt, value *int64) acl.Error {
+func (t *Thread) getOption(o *options, opt acl.SysParamOpt, value *int64) acl.Error {
 	switch {
 	case opt < 0 || opt >= sysParams:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "option %d is unknown", opt)
@@ -454,7 +445,7 @@ func (o *options) get(t *Thread, opt acl.SysParamOpt, value *int64) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// CtxSetSysParamOpt sets an option of the context, which changes nothing here.
+// CtxSetSysParamOpt sets a context option without effect.
 func (t *Thread) CtxSetSysParamOpt(opt acl.SysParamOpt, value int64) acl.Error {
 	c, e := t.context()
 	if e != 0 {
@@ -462,10 +453,10 @@ func (t *Thread) CtxSetSysParamOpt(opt acl.SysParamOpt, value int64) acl.Error {
 	}
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
-	return contextStateOf(c).options.set(t, opt, value)
+	return t.setOption(&contextStateOf(c).options, opt, value)
 }
 
-// CtxGetSysParamOpt reads an option of the context.
+// CtxGetSysParamOpt returns a context option.
 func (t *Thread) CtxGetSysParamOpt(opt acl.SysParamOpt, value *int64) acl.Error {
 	c, e := t.context()
 	if e != 0 {
@@ -473,27 +464,27 @@ func (t *Thread) CtxGetSysParamOpt(opt acl.SysParamOpt, value *int64) acl.Error 
 	}
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
-	return contextStateOf(c).options.get(t, opt, value)
+	return t.getOption(&contextStateOf(c).options, opt, value)
 }
 
-// SetSysParamOpt sets an option of the process, which changes nothing here.
+// SetSysParamOpt sets a process option without effect.
 func (t *Thread) SetSysParamOpt(opt acl.SysParamOpt, value int64) acl.Error {
 	if e := t.ready(); e != 0 {
 		return e
 	}
 	t.sim.settings.mu.Lock()
 	defer t.sim.settings.mu.Unlock()
-	return t.sim.settings.options.set(t, opt, value)
+	return t.setOption(&t.sim.settings.options, opt, value)
 }
 
-// GetSysParamOpt reads an option of the process.
+// GetSysParamOpt returns a process option.
 func (t *Thread) GetSysParamOpt(opt acl.SysParamOpt, value *int64) acl.Error {
 	if e := t.ready(); e != 0 {
 		return e
 	}
 	t.sim.settings.mu.Lock()
 	defer t.sim.settings.mu.Unlock()
-	return t.sim.settings.options.get(t, opt, value)
+	return t.getOption(&t.sim.settings.options, opt, value)
 }
 
 // SetTsDevice accepts the only scheduler that there is.
@@ -507,7 +498,7 @@ func (t *Thread) SetTsDevice(tsId acl.TsId) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// DataTypeSize returns the size of an element; 0 where it is less than a byte or unknown.
+// DataTypeSize returns the size of an element; 0 if it is unknown or below a byte.
 func (t *Thread) DataTypeSize(dataType acl.DataType) uint64 { return dataTypeSize(dataType) }
 
 func dataTypeSize(d acl.DataType) uint64 {
@@ -561,4 +552,295 @@ func fromHalf(h uint16) float32 {
 		return math.Float32frombits(math.Float32bits(f) | sign)
 	}
 	return math.Float32frombits(sign | (exp+127-15)<<23 | man<<13)
+}
+
+// GetDeviceUtilizationRate returns the busy time of the cores since the previous query, in percent. Cube and vector
+// cores have the same figure. Memory has none (documented).
+func (t *Thread) GetDeviceUtilizationRate(deviceId int32, utilizationInfo *acl.UtilizationInfo) acl.Error {
+	d, e := t.knownDevice(deviceId)
+	if e != 0 {
+		return e
+	}
+	if utilizationInfo == nil {
+		return t.null("utilizationInfo")
+	}
+	now, busy := t.sim.Clock.Now(&t.HostThread), time.Duration(d.Busy.Load())
+	d.Mu.Lock()
+	was := t.sim.of(d).usage
+	t.sim.of(d).usage = usage{now, busy}
+	d.Mu.Unlock()
+	rate := int32(0)
+	if now > was.asked {
+		rate = int32(min(100, 100*(busy-was.busy)/(now-was.asked)))
+	}
+	*utilizationInfo = acl.UtilizationInfo{CubeUtilization: rate, VectorUtilization: rate, MemoryUtilization: -1}
+	return acl.ACL_SUCCESS
+}
+
+// atomics reports that no atomic operations between devices or with the host are supported.
+func (t *Thread) atomics(capabilities *uint32, operations *acl.AtomicOperation, count uint32, devices ...int32) acl.Error {
+	for _, id := range devices {
+		if _, e := t.knownDevice(id); e != 0 {
+			return e
+		}
+	}
+	if capabilities == nil || operations == nil || count == 0 || count > 1024 {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d operations", count)
+	}
+	for _, o := range space.List(operations, uint64(count)) {
+		known := o >= acl.ACL_RT_ATOMIC_OPERATION_INTEGER_ADD && o <= acl.ACL_RT_ATOMIC_OPERATION_FLOAT_MAX ||
+			o >= acl.ACL_RT_ATOMIC_OPERATION_DMA_ADD && o <= acl.ACL_RT_ATOMIC_OPERATION_DMA_MAX ||
+			o >= acl.ACL_RT_ATOMIC_OPERATION_SIMD_SCALAR_ADD && o <= acl.ACL_RT_ATOMIC_OPERATION_SIMD_SCALAR_EXCH
+		if !known {
+			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "operation %d is unknown", o)
+		}
+	}
+	clear(space.List(capabilities, uint64(count)))
+	return acl.ACL_SUCCESS
+}
+
+// DeviceGetHostAtomicCapabilities reports a device's atomic operations on host memory.
+func (t *Thread) DeviceGetHostAtomicCapabilities(capabilities *uint32, operations *acl.AtomicOperation, count uint32, deviceId int32) acl.Error {
+	return t.atomics(capabilities, operations, count, deviceId)
+}
+
+// DeviceGetP2PAtomicCapabilities reports a device's atomic operations on another device's memory.
+func (t *Thread) DeviceGetP2PAtomicCapabilities(capabilities *uint32, operations *acl.AtomicOperation, count uint32, srcDeviceId, dstDeviceId int32) acl.Error {
+	return t.atomics(capabilities, operations, count, srcDeviceId, dstDeviceId)
+}
+
+// HostMemMapCapabilities reports whether an engine reaches registered host memory; cores and copy engines do.
+func (t *Thread) HostMemMapCapabilities(deviceId uint32, hacType acl.HacType, capabilities *acl.HostMemMapCapability) acl.Error {
+	if _, e := t.knownDevice(int32(deviceId)); e != 0 {
+		return e
+	}
+	switch {
+	case capabilities == nil:
+		return t.null("capabilities")
+	case hacType < acl.ACL_RT_HAC_TYPE_STARS || hacType > acl.ACL_RT_HAC_TYPE_CCU:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "engine %d is unknown", hacType)
+	}
+	*capabilities = acl.ACL_RT_HOST_MEM_MAP_NOT_SUPPORTED
+	switch hacType {
+	case acl.ACL_RT_HAC_TYPE_AIC, acl.ACL_RT_HAC_TYPE_AIV, acl.ACL_RT_HAC_TYPE_PCIEDMA, acl.ACL_RT_HAC_TYPE_SDMA:
+		*capabilities = acl.ACL_RT_HOST_MEM_MAP_SUPPORTED
+	}
+	return acl.ACL_SUCCESS
+}
+
+// Memory kinds in CheckMemType.
+const (
+	memDevice   = 0x2
+	memDvpp     = 0x8
+	memReserved = 0x10
+)
+
+// CheckMemType reports whether all addresses have one of the given memory kinds.
+func (t *Thread) CheckMemType(addrList *acl.Addr, size, memType uint32, checkResult *uint32, reserve uint32) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	switch {
+	case addrList == nil || size == 0 || checkResult == nil:
+		return t.null("addrList or checkResult")
+	case reserve != 0 || memType == 0 || memType&^(memDevice|memDvpp|memReserved) != 0:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "memory kinds %#x, reserve %d", memType, reserve)
+	}
+	*checkResult = 1
+	for _, a := range space.List(addrList, uint64(size)) {
+		kind := uint32(0)
+		if d := t.sim.Locate(a).Device; d != nil {
+			if r, ok := d.Memory.Live.Find(a); ok && r.V.How != memory.ByMap {
+				kind = memDevice
+			} else if _, ok := d.Memory.Taken.Find(a); ok {
+				kind = memReserved
+			}
+		}
+		if kind&memType == 0 {
+			*checkResult = 0
+		}
+	}
+	return acl.ACL_SUCCESS
+}
+
+// MemUceRepair rejects all ranges, since memory has no defects.
+func (t *Thread) MemUceRepair(deviceId int32, memUceInfoArray *acl.MemUceInfo, arraySize uint64) acl.Error {
+	if _, e := t.knownDevice(deviceId); e != 0 {
+		return e
+	}
+	return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "device %d has no defect to repair in %d ranges", deviceId, arraySize)
+}
+
+// RepairError has nothing to repair.
+func (t *Thread) RepairError(deviceId int32, errorInfo *acl.ErrorInfo) acl.Error {
+	if _, e := t.knownDevice(deviceId); e != 0 {
+		return e
+	}
+	if errorInfo == nil {
+		return t.null("errorInfo")
+	}
+	return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "device %d has no error to repair", deviceId)
+}
+
+// GetHardwareSyncAddr returns memory for synchronization between the cores of a device.
+func (t *Thread) GetHardwareSyncAddr(addr *acl.Addr) acl.Error {
+	c, e := t.context()
+	if e != 0 {
+		return e
+	}
+	if addr == nil {
+		return t.absent("addr")
+	}
+	d := c.Device
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	own := t.sim.of(d)
+	if ends := d.Memory.Ends.Load(); own.syncAddr == 0 || own.syncEnds != ends {
+		a, f := t.sim.allocOwn(d, space.PageSize)
+		if f != nil {
+			return t.failWith(f)
+		}
+		own.syncAddr, own.syncEnds = a, ends
+	}
+	*addr = own.syncAddr
+	return acl.ACL_SUCCESS
+}
+
+// maxMarker is the largest profile marker (documented).
+const maxMarker = 18
+
+// ProfTrace puts a marker on a stream, as a task that does nothing else.
+func (t *Thread) ProfTrace(userdata acl.Addr, length int32, on acl.Stream) acl.Error {
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	switch {
+	case userdata == 0:
+		return t.null("userdata")
+	case length <= 0 || length > maxMarker:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a marker of %d bytes: 1 to %d", length, maxMarker)
+	}
+	return t.submit(s, device.Task{Kind: device.TaskMarker, Name: string(space.Bytes(userdata, uint64(length))), Run: func(*device.Stream) (time.Duration, *fail.Failure) { return 0, nil }})
+}
+
+// MemP2PMap checks that a device may reach another one's memory, which needs no further preparation here.
+func (t *Thread) MemP2PMap(devPtr acl.Addr, size uint64, dstDevId int32, flags uint64) acl.Error {
+	d, e := t.owner(devPtr)
+	if e != 0 {
+		return e
+	}
+	to, e := t.device(dstDevId)
+	if e != 0 {
+		return e
+	}
+	switch {
+	case flags != 0 || size == 0 || size > memory.MaxAlloc:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes, flags %#x", size, flags)
+	case to == d:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the memory lies on device %d itself", d.ID)
+	}
+	if err := to.Check(devPtr, size, space.Read); err != nil {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%v", err)
+	}
+	return acl.ACL_SUCCESS
+}
+
+// MallocForTaskScheduler allocates device memory. The runtime replaces an unknown policy (documented).
+func (t *Thread) MallocForTaskScheduler(devPtr *acl.Addr, size uint64, policy acl.MemMallocPolicy, cfg *acl.MallocConfig) acl.Error {
+	if policy < 0 || policy > acl.ACL_MEM_MALLOC_HUGE1G_ONLY_P2P {
+		policy = acl.ACL_MEM_MALLOC_HUGE_FIRST
+	}
+	return t.MallocWithCfg(devPtr, size, policy, cfg)
+}
+
+// FunctionGetAvailDynUbufPerBlock returns 0, since kernels here are not SIMT (documented).
+func (t *Thread) FunctionGetAvailDynUbufPerBlock(func_ acl.Addr, flags uint32, dynamicUbufSize *uint64) acl.Error {
+	if _, e := t.liveFunction(acl.FuncHandle(func_)); e != 0 {
+		return e
+	}
+	switch {
+	case flags != 0:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flags are %#x and have to be 0", flags)
+	case dynamicUbufSize == nil:
+		return t.null("dynamicUbufSize")
+	}
+	*dynamicUbufSize = 0
+	return acl.ACL_SUCCESS
+}
+
+// cacheDescSize is the size of a cache descriptor: an address and a size.
+const cacheDescSize = 64
+
+// CmoGetDescSize returns the size of a cache descriptor.
+func (t *Thread) CmoGetDescSize(size *uint64) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	if size == nil {
+		return t.absent("size")
+	}
+	*size = cacheDescSize
+	return acl.ACL_SUCCESS
+}
+
+// CmoSetDesc writes a descriptor to device memory.
+func (t *Thread) CmoSetDesc(cmoDesc, src acl.Addr, size uint64) acl.Error {
+	d, e := t.owner(cmoDesc)
+	if e != 0 {
+		return e
+	}
+	if e := t.unsafe(); e != 0 {
+		return e
+	}
+	if src == 0 || size == 0 {
+		return t.invalid("%d bytes of the cache at %#x", size, src)
+	}
+	if err := d.Memory.Check(cmoDesc, cacheDescSize, space.Write); err != nil {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%v", err)
+	}
+	b := space.Bytes(cmoDesc, cacheDescSize)
+	clear(b)
+	binary.LittleEndian.PutUint64(b, src)
+	binary.LittleEndian.PutUint64(b[8:], size)
+	return acl.ACL_SUCCESS
+}
+
+// CmoAsyncWithDesc performs the operation in a descriptor when the task runs.
+func (t *Thread) CmoAsyncWithDesc(cmoDesc acl.Addr, cmoType acl.CmoType, on acl.Stream, reserve acl.Addr) acl.Error {
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	if _, e := t.owner(cmoDesc); e != 0 {
+		return e
+	}
+	switch {
+	case reserve != 0:
+		return t.invalid("reserve has to be null")
+	case cmoType != acl.ACL_RT_CMO_TYPE_PREFETCH:
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "cache operation %d: the device prefetches only", cmoType)
+	}
+	return t.submit(s, device.Task{Kind: device.TaskCache, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
+		d := s.Context.Device
+		if err := d.Check(cmoDesc, cacheDescSize, space.Read); err != nil {
+			return 0, status.Failed(acl.ACL_ERROR_RT_SYS_DMA, "prefetch on stream %d: %v", s.ID, err)
+		}
+		b := space.Bytes(cmoDesc, cacheDescSize)
+		if err := d.Check(binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), 0); err != nil {
+			return 0, status.Failed(acl.ACL_ERROR_RT_SYS_DMA, "prefetch on stream %d: %v", s.ID, err)
+		}
+		return d.Machine.CopyTime(model.Fill, 0), nil
+	}})
+}
+
+// RegisterCpuFunc rejects AI CPU kernels, which no binary here has (documented).
+func (t *Thread) RegisterCpuFunc(handle acl.BinHandle, funcName, kernelName *byte, funcHandle *acl.FuncHandle) acl.Error {
+	if _, e := t.binary(handle, funcHandle); e != 0 {
+		return e
+	}
+	if slices.Contains([]*byte{funcName, kernelName}, nil) {
+		return t.null("funcName or kernelName")
+	}
+	return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the binary holds no kernels of the AI CPU")
 }

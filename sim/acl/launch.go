@@ -4,54 +4,19 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/acl/kernel"
 	"github.com/acltrace/acltrace/sim/device"
 	"github.com/acltrace/acltrace/sim/device/fail"
-	"github.com/acltrace/acltrace/sim/device/memory"
 	"github.com/acltrace/acltrace/sim/device/space"
 	"github.com/acltrace/acltrace/sim/mutant"
 	"github.com/acltrace/acltrace/sim/strict"
 )
 
-const maxBlocks = 65535
-
-// order is a launch that was checked and has no arguments yet.
-type order struct {
-	sim         *Sim
-	fn          *function
-	stream      *device.Stream
-	grid, block [3]uint32
-	blocks      uint32
-	attrs       []acl.LaunchKernelAttr // of a task of a model
-	launch      device.Launch          // as the kernel sees it, while it runs: there is one at a time
-}
-
-// orderOf returns the launch of a task, nil for a task of another kind.
-func orderOf(k *device.Task) *order {
-	o, _ := k.Order.(*order)
-	return o
-}
-
-func (o *order) GiveBack(args space.Span) { o.stream.Args.Put(args.Addr, args.Size) }
-
-func (o *order) Usual() *atomic.Int64 { return &o.fn.took }
-
-// shape is the grid of a launch and the blocks' dimensions.
-type shape struct{ grid, block [3]uint32 }
-
-func line(numBlocks uint32) shape {
-	return shape{[3]uint32{numBlocks, 1, 1}, [3]uint32{1, 1, 1}}
-}
-
-func cube(grid, block acl.Dim3) shape {
-	return shape{[3]uint32{grid.X, grid.Y, grid.Z}, [3]uint32{block.X, block.Y, block.Z}}
-}
-
-// prepare checks what all launches have in common.
-func (t *Thread) prepare(fn uint64, sh shape, cfg *acl.LaunchKernelCfg, stream acl.Stream) (*order, acl.Error) {
+// prepare checks a launch without its arguments.
+func (t *Thread) prepare(fn uint64, sh kernel.Shape, cfg *acl.LaunchKernelCfg, stream acl.Stream) (*kernel.Order, acl.Error) {
 	s, e := t.stream(stream)
 	if e != 0 {
 		return nil, e
@@ -60,35 +25,32 @@ func (t *Thread) prepare(fn uint64, sh shape, cfg *acl.LaunchKernelCfg, stream a
 	if f == nil {
 		return nil, t.badHandle(space.KindFunction, fn)
 	}
-	if f.bin.dev != nil && f.bin.dev != s.Context.Device && !mutant.Breaks("kernel_of_the_device") {
-		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q was loaded on device %d, the stream is on %d", f.name, f.bin.dev.ID, s.Context.Device.ID)
+	if f.Bin.Device != nil && f.Bin.Device != s.Context.Device {
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q was loaded on device %d, the stream is on %d", f.Name, f.Bin.Device.ID, s.Context.Device.ID)
 	}
 	blocks := uint64(1)
-	for i := range sh.grid {
-		if blocks *= uint64(sh.grid[i]); blocks > maxBlocks {
+	for i := range sh.Grid {
+		if blocks *= uint64(sh.Grid[i]); blocks > kernel.MaxBlocks {
 			break
 		}
 	}
-	if blocks > maxBlocks {
-		t.sim.Strict.Single(&t.Strict, strict.BlockDim, &s.Strict, f.name, fn, "finds the kernel", fmt.Sprintf("launches %d × %d × %d blocks", sh.grid[0], sh.grid[1], sh.grid[2]))
+	if blocks > kernel.MaxBlocks {
+		t.sim.Strict.Single(&t.Strict, strict.BlockDim, &s.Strict, f.Name, fn, "finds the kernel", fmt.Sprintf("launches %d × %d × %d blocks", sh.Grid[0], sh.Grid[1], sh.Grid[2]))
 	}
-	if (blocks == 0 || blocks > maxBlocks) && !mutant.Breaks("number_of_blocks") {
-		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: %d blocks or more; 1 to %d can be launched", f.name, blocks, maxBlocks)
+	if (blocks == 0 || blocks > kernel.MaxBlocks) && !mutant.Breaks("number_of_blocks") {
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: %d blocks or more; 1 to %d can be launched", f.Name, blocks, kernel.MaxBlocks)
 	}
-	for _, n := range sh.block {
+	for _, n := range sh.Block {
 		if n == 0 {
-			return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: a block dimension is 0", f.name)
+			return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: a block dimension is 0", f.Name)
 		}
 	}
 	if e := t.launchAttrs(cfg); e != 0 {
 		return nil, e
 	}
-	if mutant.Breaks("every_block_runs") {
-		sh, blocks = line(1), 1
-	}
-	o := &order{sim: t.sim, fn: f, stream: s, grid: sh.grid, block: sh.block, blocks: uint32(blocks)}
-	if attached(s).capture.Load() != nil || attached(s).bound.Load() != nil {
-		o.attrs = launchAttrsOf(cfg)
+	o := &kernel.Order{Limit: &t.sim.settings.opTimeout, Func: f, Stream: s, Grid: sh.Grid, Block: sh.Block, Blocks: uint32(blocks)}
+	if attached(s).Capture.Load() != nil || attached(s).Bound.Load() != nil {
+		o.Attrs = launchAttrsOf(cfg)
 	}
 	return o, acl.ACL_SUCCESS
 }
@@ -109,21 +71,21 @@ func (t *Thread) launchAttrs(cfg *acl.LaunchKernelCfg) acl.Error {
 }
 
 // fits checks that an argument block is as long as the kernel's parameters.
-func (t *Thread) fits(fn *function, size uint64) acl.Error {
-	if k := fn.kernel; k != nil && size < k.Offset(len(k.Args)) {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q takes %d bytes of arguments, %d are given", fn.name, k.Offset(len(k.Args)), size)
+func (t *Thread) fits(fn *kernel.Function, size uint64) acl.Error {
+	if k := fn.Kernel; k != nil && size < k.Offset(len(k.Args)) {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q takes %d bytes of arguments, %d are given", fn.Name, k.Offset(len(k.Args)), size)
 	}
 	return acl.ACL_SUCCESS
 }
 
-// launch copies an argument block to the device and puts the kernel on the stream. size is that of the parameters, which
-// the rest of the block follows; patch resolves the placeholders, given the block's device address.
-func (t *Thread) launch(o *order, block []byte, size uint64, patch func(block []byte, dev uint64)) acl.Error {
-	if e := t.fits(o.fn, size); e != 0 {
+// launch copies an argument block to the device and submits the kernel. The first size bytes are the parameters;
+// patch writes placeholder addresses, given the block's device address.
+func (t *Thread) launch(o *kernel.Order, block []byte, size uint64, patch func(block []byte, dev uint64)) acl.Error {
+	if e := t.fits(o.Func, size); e != 0 {
 		return e
 	}
 	n := uint64(len(block))
-	dev, f := o.stream.Args.Get(n)
+	dev, f := o.Stream.Args.Get(n)
 	if f != nil {
 		return t.failWith(f)
 	}
@@ -132,7 +94,7 @@ func (t *Thread) launch(o *order, block []byte, size uint64, patch func(block []
 	}
 	copy(space.Bytes(dev, n), block)
 	if mutant.Breaks("host_arguments_are_taken") {
-		t.submit(o.stream, device.Task{Kind: device.TaskKernel, Run: func(*device.Stream) (time.Duration, *fail.Failure) {
+		t.submit(o.Stream, device.Task{Kind: device.TaskKernel, Run: func(*device.Stream) (time.Duration, *fail.Failure) {
 			time.Sleep(200 * time.Microsecond) // until the program has gone on
 			copy(space.Bytes(dev, n), block)
 			return 0, nil
@@ -141,137 +103,36 @@ func (t *Thread) launch(o *order, block []byte, size uint64, patch func(block []
 	return t.enqueue(o, space.Span{Addr: dev, Size: n}, true)
 }
 
-// enqueue puts a kernel on its stream. args is its block in device memory; own says that it goes back to the pool.
-func (t *Thread) enqueue(o *order, args space.Span, own bool) acl.Error {
-	if o.fn.kernel == nil && o.fn.launches.Add(1) == 1 {
-		t.sim.Log("kernel %q is in no kernel library: it takes modelled time and writes nothing (ACLSIM_KERNELS names libraries)", o.fn.name)
+// enqueue submits a kernel. args is its block in device memory; own returns the block to the pool at the end.
+func (t *Thread) enqueue(o *kernel.Order, args space.Span, own bool) acl.Error {
+	if o.Func.Kernel == nil && o.Func.Launches.Add(1) == 1 {
+		t.sim.Log("kernel %q is in no kernel library: it takes modelled time and writes nothing (ACLSIM_KERNELS names libraries)", o.Func.Name)
 		if t.sim.opts.Missing != nil {
-			t.sim.opts.Missing(o.fn.name)
+			t.sim.opts.Missing(o.Func.Name)
 		}
 	}
-	k := device.Task{Kind: device.TaskKernel, Name: o.fn.name, Order: o, Args: args, Demand: t.sim.Model.Demand(o.fn.rule, o.blocks), Own: own, Quick: o.fn.kernel == nil}
-	return t.submit(o.stream, k)
+	k := device.Task{Kind: device.TaskKernel, Name: o.Func.Name, Order: o, Args: args, Demand: t.sim.Model.Demand(o.Func.Rule, o.Blocks), Own: own, Quick: o.Func.Kernel == nil}
+	return t.submit(o.Stream, k)
 }
 
-// Run is the kernel on the device. Before native code touches memory, all that it declares to touch is checked.
-func (o *order) Run(s *device.Stream, args space.Span, own bool) (time.Duration, *fail.Failure) {
-	d := s.Context.Device
-	k := o.fn.kernel
-	if k == nil {
-		o.markUnknown(d, args)
-		return d.Machine.KernelTime(o.fn.rule, o.blocks, 0), nil
-	}
-	if !own {
-		d.Machine.Strict.TaskTouches(&s.Strict, args.Addr, args.Size, space.Read)
-		if err := d.Check(args.Addr, args.Size, space.Read); err != nil {
-			return 0, failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: its argument block: %v", o.fn.name, err)
-		}
-	}
-	l := &o.launch
-	*l = device.Launch{Args: space.Bytes(args.Addr, args.Size), NumBlocks: o.blocks, Grid: o.grid, Block: o.block}
-	if f := o.checkArgs(s, args, l.Args); f != nil {
-		return 0, f
-	}
-	if f := o.crashed(d.Machine); f != nil {
-		return 0, f
-	}
-	bytes := uint64(0)
-	var extents []space.Extent
-	if k.Extents != nil {
-		extents = k.Extents(l, nil)
-		if f := o.crashed(d.Machine); f != nil {
-			return 0, f
-		}
-		d.Machine.Strict.KernelTouches(&s.Strict, extents)
-		for _, x := range extents {
-			bytes += min(x.Size, memory.MaxAlloc)
-			if x.Size == 0 || (x.Access == space.Read && args.Holds(x.Addr, x.Size)) {
-				continue
-			}
-			if err := d.Check(x.Addr, x.Size, x.Access); err != nil {
-				return 0, failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: argument %d (%s), %s: %v", o.fn.name, x.Arg, k.ArgName(x.Arg), space.AccessName(x.Access), err)
-			}
-		}
-	}
-	var cost time.Duration
-	if k.Duration != nil {
-		cost = time.Duration(o.fn.rule.Scaled(int64(k.Duration(l))))
-		if f := o.crashed(d.Machine); f != nil {
-			return 0, f
-		}
-	} else {
-		cost = d.Machine.KernelTime(o.fn.rule, o.blocks, bytes)
-	}
-	limit := time.Duration(o.sim.settings.opTimeout.Load())
-	if limit == 0 {
-		limit = opDefault
-	}
-	if cost > limit {
-		return limit, failed(acl.ACL_ERROR_RT_AICORE_TIMEOUT, "kernel %s takes %v, longer than the %v that an operator may take", o.fn.name, cost, limit)
-	}
-	k.Do(l, bytes)
-	if f := o.crashed(d.Machine); f != nil {
-		return cost, f
-	}
-	d.Machine.Spread(extents, k.Args)
-	return cost, nil
-}
-
-// crashed returns the failure of a kernel whose library has crashed, in this launch or in one before. The kernel that crashed may have written
-// anywhere: no memory is known any more.
-func (o *order) crashed(s *device.Machine) *fail.Failure {
-	c := o.fn.kernel.Crash()
-	if c == nil {
-		return nil
-	}
-	s.Unknowns.Crashed.CompareAndSwap(nil, c)
-	s.Unknowns.Any.Store(true)
-	if c.Kernel == o.fn.name {
-		return failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "%v", c)
-	}
-	return failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s does not run any more, since its kernel library crashed: %v", o.fn.name, c)
-}
-
-// checkArgs checks the addresses among the arguments before the kernel's own functions follow them. Null stands for an
-// argument that is not there, except for tiling data.
-func (o *order) checkArgs(s *device.Stream, args space.Span, block []byte) *fail.Failure {
-	d := s.Context.Device
-	for i, a := range o.fn.kernel.Args {
-		if a.Kind == device.ArgScalar || a.Size != 8 {
-			continue
-		}
-		p := binary.LittleEndian.Uint64(block[o.fn.kernel.Offset(i):])
-		if p == 0 && a.Kind != device.ArgTiling || args.Holds(p, 1) {
-			continue
-		}
-		if err := d.Check(p, 1, argAccess[a.Kind]); err != nil {
-			d.Machine.Strict.TaskTouches(&s.Strict, p, 1, argAccess[a.Kind])
-			return failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: argument %d (%s), %s: %v", o.fn.name, i, a.Name, space.AccessName(argAccess[a.Kind]), err)
-		}
-	}
-	return nil
-}
-
-var argAccess = map[device.ArgKind]uint32{device.ArgInput: space.Read, device.ArgOutput: space.Write, device.ArgInout: space.Read | space.Write, device.ArgWorkspace: space.Read | space.Write, device.ArgTiling: space.Read}
-
-// LaunchKernel launches a kernel whose arguments lie in device memory and are read when it runs.
+// LaunchKernel launches a kernel with arguments in device memory, which it reads when it runs.
 func (t *Thread) LaunchKernel(funcHandle acl.FuncHandle, numBlocks uint32, argsData acl.Addr, argsSize uint64, stream acl.Stream) acl.Error {
 	return t.LaunchKernelV2(funcHandle, numBlocks, argsData, argsSize, nil, stream)
 }
 
 // LaunchKernelV2 is LaunchKernel with attributes.
 func (t *Thread) LaunchKernelV2(funcHandle acl.FuncHandle, numBlocks uint32, argsData acl.Addr, argsSize uint64, cfg *acl.LaunchKernelCfg, stream acl.Stream) acl.Error {
-	o, e := t.prepare(uint64(funcHandle), line(numBlocks), cfg, stream)
+	o, e := t.prepare(uint64(funcHandle), kernel.Line(numBlocks), cfg, stream)
 	if e != 0 {
 		return e
 	}
 	if argsData == 0 || argsSize == 0 {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: %d bytes of arguments at %#x", o.fn.name, argsSize, argsData)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: %d bytes of arguments at %#x", o.Func.Name, argsSize, argsData)
 	}
-	if t.sim.Locate(argsData).Device != o.stream.Context.Device {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: the arguments at %#x do not lie in the memory of device %d", o.fn.name, argsData, o.stream.Context.Device.ID)
+	if t.sim.Locate(argsData).Device != o.Stream.Context.Device {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: the arguments at %#x do not lie in the memory of device %d", o.Func.Name, argsData, o.Stream.Context.Device.ID)
 	}
-	if e := t.fits(o.fn, argsSize); e != 0 {
+	if e := t.fits(o.Func, argsSize); e != 0 {
 		return e
 	}
 	if mutant.Breaks("device_arguments_are_read_later") {
@@ -280,39 +141,36 @@ func (t *Thread) LaunchKernelV2(funcHandle acl.FuncHandle, numBlocks uint32, arg
 	return t.enqueue(o, space.Span{Addr: argsData, Size: argsSize}, false)
 }
 
-// LaunchKernelWithHostArgs launches a kernel whose arguments lie in host memory, where the placeholders are patched.
+// LaunchKernelWithHostArgs launches a kernel with arguments in host memory, and patches the placeholders there.
 func (t *Thread) LaunchKernelWithHostArgs(funcHandle acl.FuncHandle, numBlocks uint32, stream acl.Stream, cfg *acl.LaunchKernelCfg, hostArgs acl.Addr, argsSize uint64, placeHolderArray *acl.PlaceHolderInfo, placeHolderNum uint64) acl.Error {
-	return t.hostArgs(uint64(funcHandle), line(numBlocks), stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum)
+	return t.hostArgs(uint64(funcHandle), kernel.Line(numBlocks), stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum)
 }
 
-// LaunchSIMTKernelWithHostArgs is LaunchKernelWithHostArgs with a grid of blocks of threads.
+// LaunchSIMTKernelWithHostArgs is LaunchKernelWithHostArgs with a grid and block dimensions.
 func (t *Thread) LaunchSIMTKernelWithHostArgs(func_ acl.Addr, gridDim, blockDim acl.Dim3, dynUbufSize uint64, stream acl.Stream, cfg *acl.LaunchKernelCfg, hostArgs acl.Addr, argsSize uint64, placeHolderArray *acl.PlaceHolderInfo, placeHolderNum uint64) acl.Error {
-	return t.hostArgs(func_, cube(gridDim, blockDim), stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum)
+	return t.hostArgs(func_, kernel.Cube(gridDim, blockDim), stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum)
 }
 
-// maxArgs bounds the size of an argument block.
+// maxArgs is the largest argument block.
 const maxArgs = 16 << 20
 
-func (t *Thread) hostArgs(fn uint64, sh shape, stream acl.Stream, cfg *acl.LaunchKernelCfg, args acl.Addr, size uint64, places *acl.PlaceHolderInfo, n uint64) acl.Error {
+func (t *Thread) hostArgs(fn uint64, sh kernel.Shape, stream acl.Stream, cfg *acl.LaunchKernelCfg, args acl.Addr, size uint64, places *acl.PlaceHolderInfo, n uint64) acl.Error {
 	o, e := t.prepare(fn, sh, cfg, stream)
 	if e != 0 {
 		return e
 	}
 	switch {
 	case size > maxArgs || (args == 0) != (size == 0):
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: %d bytes of arguments at %#x", o.fn.name, size, args)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: %d bytes of arguments at %#x", o.Func.Name, size, args)
 	case n > 0 && places == nil:
 		return t.absent("placeHolderArray")
 	case n > size:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: %d placeholders in %d bytes of arguments", o.fn.name, n, size)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: %d placeholders in %d bytes of arguments", o.Func.Name, n, size)
 	}
 	holders := space.List(places, n)
 	for i, p := range holders {
-		if (uint64(p.AddrOffset)+8 > size || uint64(p.DataOffset) >= size) && mutant.Breaks("placeholder_outside") {
-			return t.launch(o, space.Bytes(args, size), size, nil)
-		}
 		if uint64(p.AddrOffset)+8 > size || uint64(p.DataOffset) >= size {
-			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: placeholder %d (address at %d, data at %d) does not fit %d bytes of arguments", o.fn.name, i, p.AddrOffset, p.DataOffset, size)
+			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: placeholder %d (address at %d, data at %d) does not fit %d bytes of arguments", o.Func.Name, i, p.AddrOffset, p.DataOffset, size)
 		}
 	}
 	block := space.Bytes(args, size)
@@ -329,20 +187,20 @@ func (t *Thread) hostArgs(fn uint64, sh shape, stream acl.Stream, cfg *acl.Launc
 	})
 }
 
-// LaunchKernelWithArgsArray launches a kernel with an array of pointers to its arguments.
+// LaunchKernelWithArgsArray launches a kernel with pointers to its arguments.
 func (t *Thread) LaunchKernelWithArgsArray(func_ acl.Addr, numBlocks uint32, stream acl.Stream, cfg *acl.LaunchKernelCfg, args *acl.Addr) acl.Error {
 	if numBlocks == 0 {
 		return t.invalid("numBlocks is 0")
 	}
-	return t.argsArray(func_, line(numBlocks), stream, cfg, args)
+	return t.argsArray(func_, kernel.Line(numBlocks), stream, cfg, args)
 }
 
-// LaunchSIMTKernelWithArgsArray is LaunchKernelWithArgsArray with a grid of blocks of threads.
+// LaunchSIMTKernelWithArgsArray is LaunchKernelWithArgsArray with a grid and block dimensions.
 func (t *Thread) LaunchSIMTKernelWithArgsArray(func_ acl.Addr, gridDim, blockDim acl.Dim3, dynUbufSize uint64, stream acl.Stream, cfg *acl.LaunchKernelCfg, args *acl.Addr) acl.Error {
-	return t.argsArray(func_, cube(gridDim, blockDim), stream, cfg, args)
+	return t.argsArray(func_, kernel.Cube(gridDim, blockDim), stream, cfg, args)
 }
 
-func (t *Thread) argsArray(h uint64, sh shape, stream acl.Stream, cfg *acl.LaunchKernelCfg, args *acl.Addr) acl.Error {
+func (t *Thread) argsArray(h uint64, sh kernel.Shape, stream acl.Stream, cfg *acl.LaunchKernelCfg, args *acl.Addr) acl.Error {
 	fn, e := t.layout(h)
 	if e != 0 {
 		return e
@@ -351,16 +209,315 @@ func (t *Thread) argsArray(h uint64, sh shape, stream acl.Stream, cfg *acl.Launc
 	if e != 0 {
 		return e
 	}
-	k := fn.kernel
+	k := fn.Kernel
 	if args == nil && len(k.Args) > 0 {
 		return t.absent("args")
 	}
 	block := make([]byte, k.Offset(len(k.Args)))
 	for i, p := range space.List(args, uint64(len(k.Args))) {
 		if p == 0 {
-			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: the pointer to argument %d (%s) is null", fn.name, i, k.Args[i].Name)
+			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: the pointer to argument %d (%s) is null", fn.Name, i, k.Args[i].Name)
 		}
 		copy(block[k.Offset(i):], space.Bytes(p, uint64(k.Args[i].Size)))
 	}
 	return t.launch(o, block, uint64(len(block)), nil)
+}
+
+// argList returns the list of a handle, or of an address in program memory.
+func (t *Thread) argList(h acl.ArgsHandle) (*kernel.ArgList, acl.Error) {
+	if e := t.ready(); e != 0 {
+		return nil, e
+	}
+	if l := t.sim.argLists.Get(uint64(h)); l != nil {
+		return l, acl.ACL_SUCCESS
+	}
+	if l, ok := t.sim.program.args.Load(uint64(h)); ok {
+		return l.(*kernel.ArgList), acl.ACL_SUCCESS
+	}
+	return nil, t.badHandle(space.KindArgs, uint64(h))
+}
+
+// param returns a parameter of a list.
+func (t *Thread) param(l *kernel.ArgList, h acl.ParamHandle) (*kernel.Param, acl.Error) {
+	i := int(uint64(h) >> 4 & (space.MaxHandles - 1))
+	if space.KindOf(uint64(h)) != space.KindParam || i >= len(l.Params) || kernel.ParamHandle(l, i) != h {
+		return nil, t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "%#x is no parameter of the argument list %#x", uint64(h), l.Handle)
+	}
+	return &l.Params[i], acl.ACL_SUCCESS
+}
+
+func (t *Thread) liveFunction(h acl.FuncHandle) (*kernel.Function, acl.Error) {
+	if _, e := t.context(); e != 0 {
+		return nil, e
+	}
+	fn := t.sim.functions.Get(uint64(h))
+	if fn == nil {
+		return nil, t.badHandle(space.KindFunction, uint64(h))
+	}
+	return fn, acl.ACL_SUCCESS
+}
+
+// KernelArgsGetHandleMemSize returns the size of a program-provided handle.
+func (t *Thread) KernelArgsGetHandleMemSize(funcHandle acl.FuncHandle, memSize *uint64) acl.Error {
+	if _, e := t.liveFunction(funcHandle); e != 0 {
+		return e
+	}
+	if memSize == nil {
+		return t.null("memSize")
+	}
+	*memSize = kernel.ArgHandleSize
+	return acl.ACL_SUCCESS
+}
+
+// KernelArgsGetMemSize returns the size of a program-provided block. Simulated kernels have no system parameters.
+func (t *Thread) KernelArgsGetMemSize(funcHandle acl.FuncHandle, userArgsSize uint64, actualArgsSize *uint64) acl.Error {
+	if _, e := t.liveFunction(funcHandle); e != 0 {
+		return e
+	}
+	switch {
+	case actualArgsSize == nil:
+		return t.null("actualArgsSize")
+	case userArgsSize > kernel.ArgBlockSize:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of arguments: the limit is %d", userArgsSize, kernel.ArgBlockSize)
+	}
+	*actualArgsSize = space.RoundUp(userArgsSize, 8)
+	return acl.ACL_SUCCESS
+}
+
+// KernelArgsInit starts an argument list in the runtime's memory. It lives until the thread has started keptLists more.
+func (t *Thread) KernelArgsInit(funcHandle acl.FuncHandle, argsHandle *acl.ArgsHandle) acl.Error {
+	fn, e := t.liveFunction(funcHandle)
+	if e != 0 {
+		return e
+	}
+	if argsHandle == nil {
+		return t.null("argsHandle")
+	}
+	if len(t.lists) == kernel.KeptLists {
+		old := t.lists[0]
+		t.lists = append(t.lists[:0], t.lists[1:]...)
+		t.sim.argLists.Remove(old.Handle)
+		t.blocks = append(t.blocks, old.Block)
+	}
+	l := &kernel.ArgList{Func: fn, Limit: kernel.ArgBlockSize, Own: true}
+	if n := len(t.blocks); n > 0 {
+		l.Block, t.blocks = t.blocks[n-1], t.blocks[:n-1]
+	} else {
+		l.Block = t.sim.text.Get(kernel.ArgBlockSize)
+	}
+	if l.Handle = t.sim.argLists.Add(l); l.Handle == 0 {
+		t.blocks = append(t.blocks, l.Block)
+		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many argument lists")
+	}
+	t.lists = append(t.lists, l)
+	*argsHandle = acl.ArgsHandle(l.Handle)
+	return acl.ACL_SUCCESS
+}
+
+// KernelArgsInitByUserMem starts an argument list in program memory, with separate memory for handle and block.
+func (t *Thread) KernelArgsInitByUserMem(funcHandle acl.FuncHandle, argsHandle acl.ArgsHandle, userHostMem acl.Addr, actualArgsSize uint64) acl.Error {
+	fn, e := t.liveFunction(funcHandle)
+	if e != 0 {
+		return e
+	}
+	switch {
+	case argsHandle == 0:
+		return t.null("argsHandle")
+	case space.KindOf(uint64(argsHandle)) != 0:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "argsHandle %#x is a handle of the runtime's, not memory of the program's", uint64(argsHandle))
+	case userHostMem == 0:
+		return t.null("userHostMem")
+	case actualArgsSize > kernel.ArgBlockSize:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of arguments: the limit is %d", actualArgsSize, kernel.ArgBlockSize)
+	}
+	t.sim.program.args.Store(uint64(argsHandle), &kernel.ArgList{Handle: uint64(argsHandle), Func: fn, Block: userHostMem, Limit: actualArgsSize})
+	return acl.ACL_SUCCESS
+}
+
+// append makes room for a parameter. The caller holds the lock.
+func (t *Thread) appendParam(l *kernel.ArgList, size uint64, place bool) (*kernel.Param, acl.Error) {
+	switch {
+	case l.Sealed:
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the argument list %#x is finalized", l.Handle)
+	case len(l.Params) == kernel.MaxParams && !mutant.Breaks("at_most_128"):
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "more than %d parameters", kernel.MaxParams)
+	case l.Total != l.Size:
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a parameter behind the buffer of a placeholder: append all parameters first")
+	}
+	align := uint64(8)
+	if size < 8 && size&(size-1) == 0 {
+		align = size
+	}
+	p := kernel.Param{Offset: space.RoundUp(l.Size, align), Size: size, Place: place}
+	if k := l.Func.Kernel; k != nil {
+		i := len(l.Params)
+		if i == len(k.Args) {
+			return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q has %d parameters", l.Func.Name, i)
+		}
+		if uint64(k.Args[i].Size) != size {
+			return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "parameter %d (%s) of kernel %q has %d bytes, not %d", i, k.Args[i].Name, l.Func.Name, k.Args[i].Size, size)
+		}
+		p.Offset = k.Offset(i)
+	}
+	if size > l.Limit || p.Offset+size > l.Limit {
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the argument list has room for %d bytes, and %d are wanted", l.Limit, p.Offset+size)
+	}
+	clear(l.Bytes()[l.Size:p.Offset])
+	l.Size = p.Offset + size
+	l.Total = l.Size
+	l.Params = append(l.Params, p)
+	return &l.Params[len(l.Params)-1], acl.ACL_SUCCESS
+}
+
+// KernelArgsAppend appends an argument.
+func (t *Thread) KernelArgsAppend(argsHandle acl.ArgsHandle, param acl.Addr, paramSize uint64, handle *acl.ParamHandle) acl.Error {
+	l, e := t.argList(argsHandle)
+	if e != 0 {
+		return e
+	}
+	switch {
+	case param == 0:
+		return t.null("param")
+	case handle == nil:
+		return t.null("paramHandle")
+	case paramSize == 0:
+		return t.invalid("a parameter of 0 bytes")
+	}
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	p, e := t.appendParam(l, paramSize, false)
+	if e != 0 {
+		return e
+	}
+	copy(l.Bytes()[p.Offset:], space.Bytes(param, paramSize))
+	*handle = kernel.ParamHandle(l, len(l.Params)-1)
+	return acl.ACL_SUCCESS
+}
+
+// KernelArgsAppendPlaceHolder appends an argument for the device address of its data.
+func (t *Thread) KernelArgsAppendPlaceHolder(argsHandle acl.ArgsHandle, handle *acl.ParamHandle) acl.Error {
+	l, e := t.argList(argsHandle)
+	if e != 0 {
+		return e
+	}
+	if handle == nil {
+		return t.null("paramHandle")
+	}
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	p, e := t.appendParam(l, 8, true)
+	if e != 0 {
+		return e
+	}
+	clear(l.Bytes()[p.Offset : p.Offset+8])
+	*handle = kernel.ParamHandle(l, len(l.Params)-1)
+	return acl.ACL_SUCCESS
+}
+
+// KernelArgsGetPlaceHolderBuffer returns the buffer for a placeholder's data.
+func (t *Thread) KernelArgsGetPlaceHolderBuffer(argsHandle acl.ArgsHandle, handle acl.ParamHandle, dataSize uint64, bufferAddr *acl.Addr) acl.Error {
+	l, e := t.argList(argsHandle)
+	if e != 0 {
+		return e
+	}
+	if bufferAddr == nil {
+		return t.null("bufferAddr")
+	}
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	p, e := t.param(l, handle)
+	if e != 0 {
+		return e
+	}
+	switch {
+	case !p.Place:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the parameter is no placeholder")
+	case l.Sealed:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the argument list %#x is finalized", l.Handle)
+	case p.Length != 0:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the placeholder has a buffer already")
+	case dataSize == 0:
+		return t.invalid("a buffer of 0 bytes")
+	}
+	at := space.RoundUp(l.Total, 8)
+	if dataSize > l.Limit || at+dataSize > l.Limit {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the argument list has room for %d bytes, and %d are wanted", l.Limit, at+dataSize)
+	}
+	clear(l.Bytes()[l.Total : at+dataSize])
+	p.Data, p.Length = at, dataSize
+	l.Total = at + dataSize
+	*bufferAddr = l.Block + at
+	return acl.ACL_SUCCESS
+}
+
+// KernelArgsParaUpdate overwrites an argument.
+func (t *Thread) KernelArgsParaUpdate(argsHandle acl.ArgsHandle, handle acl.ParamHandle, param acl.Addr, paramSize uint64) acl.Error {
+	l, e := t.argList(argsHandle)
+	if e != 0 {
+		return e
+	}
+	if param == 0 {
+		return t.null("param")
+	}
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	p, e := t.param(l, handle)
+	if e != 0 {
+		return e
+	}
+	if p.Place || p.Size != paramSize {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the parameter has %d bytes (placeholder: %t), not %d", p.Size, p.Place, paramSize)
+	}
+	copy(l.Bytes()[p.Offset:], space.Bytes(param, paramSize))
+	return acl.ACL_SUCCESS
+}
+
+// KernelArgsFinalize completes the list for launches. It is called again after an update.
+func (t *Thread) KernelArgsFinalize(argsHandle acl.ArgsHandle) acl.Error {
+	l, e := t.argList(argsHandle)
+	if e != 0 {
+		return e
+	}
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	for i, p := range l.Params {
+		if p.Place && p.Length == 0 {
+			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "placeholder %d has no buffer", i)
+		}
+	}
+	l.Sealed = true
+	return acl.ACL_SUCCESS
+}
+
+// LaunchKernelWithConfig launches a kernel with an argument list.
+func (t *Thread) LaunchKernelWithConfig(funcHandle acl.FuncHandle, numBlocks uint32, stream acl.Stream, cfg *acl.LaunchKernelCfg, argsHandle acl.ArgsHandle, reserve acl.Addr) acl.Error {
+	switch {
+	case numBlocks == 0:
+		return t.invalid("numBlocks is 0")
+	case reserve != 0:
+		return t.invalid("reserve is not null")
+	}
+	o, e := t.prepare(uint64(funcHandle), kernel.Line(numBlocks), cfg, stream)
+	if e != 0 {
+		return e
+	}
+	l, e := t.argList(argsHandle)
+	if e != 0 {
+		return e
+	}
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	switch {
+	case l.Func != o.Func:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the argument list %#x is for kernel %q, not %q", l.Handle, l.Func.Name, o.Func.Name)
+	case !l.Sealed:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the argument list %#x is not finalized", l.Handle)
+	}
+	return t.launch(o, l.Bytes()[:l.Total], l.Size, func(b []byte, dev uint64) {
+		for _, p := range l.Params {
+			if p.Place {
+				binary.LittleEndian.PutUint64(b[p.Offset:], dev+p.Data)
+			}
+		}
+	})
 }

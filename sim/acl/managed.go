@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/acl/status"
 	"github.com/acltrace/acltrace/sim/device"
 	"github.com/acltrace/acltrace/sim/device/fail"
 	"github.com/acltrace/acltrace/sim/device/memory"
@@ -12,7 +13,7 @@ import (
 	"github.com/acltrace/acltrace/sim/strict"
 )
 
-// managedUnit is what is known about 2 MiB.
+// managedUnit is the advice for 2 MiB.
 type managedUnit struct {
 	readMostly bool
 	preferred  acl.MemManagedLocation
@@ -43,7 +44,7 @@ func (t *Thread) MemAllocManaged(ptr *acl.Addr, size uint64, flag uint32) acl.Er
 		if a := t.sim.Managed.Alloc(space.RoundUp(size, memory.Granularity), want); a != 0 {
 			return a, nil
 		}
-		return 0, failed(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, "no addresses for %d bytes of managed memory", size)
+		return 0, status.Failed(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, "no addresses for %d bytes of managed memory", size)
 	})
 	if f != nil {
 		return t.failWith(f)
@@ -53,7 +54,7 @@ func (t *Thread) MemAllocManaged(ptr *acl.Addr, size uint64, flag uint32) acl.Er
 	return acl.ACL_SUCCESS
 }
 
-// managedUnits calls a function for each unit of a range of managed memory.
+// managedUnits calls a function for each unit in a range.
 func (t *Thread) managedUnits(ptr acl.Addr, size uint64, f func(*managedUnit)) acl.Error {
 	if _, e := t.context(); e != 0 {
 		return e
@@ -79,7 +80,7 @@ func (t *Thread) managedUnits(ptr acl.Addr, size uint64, f func(*managedUnit)) a
 	return acl.ACL_SUCCESS
 }
 
-// place checks a place of managed memory.
+// place checks a location.
 func (t *Thread) place(l acl.MemManagedLocation) acl.Error {
 	switch acl.MemManagedLocationType(l.Type) {
 	case acl.ACL_MEM_LOCATIONTYPE_HOST, acl.ACL_MEM_LOCATIONTYPE_HOST_NUMA_CURRENT:
@@ -95,7 +96,7 @@ func (t *Thread) place(l acl.MemManagedLocation) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// MemManagedAdvise says where managed memory is used.
+// MemManagedAdvise stores advice about a range.
 func (t *Thread) MemManagedAdvise(ptr acl.Addr, size uint64, advise acl.MemManagedAdviseType, location acl.MemManagedLocation) acl.Error {
 	if e := t.ready(); e != 0 {
 		return e
@@ -106,7 +107,7 @@ func (t *Thread) MemManagedAdvise(ptr acl.Addr, size uint64, advise acl.MemManag
 	if ptr%memory.Granularity != 0 || size%memory.Granularity != 0 {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes at %#x: both have to be multiples of %d", size, ptr, memory.Granularity)
 	}
-	switch advise { // the others look at no place
+	switch advise { // other advice has no location
 	case acl.ACL_MEM_ADVISE_SET_PREFERRED_LOCATION, acl.ACL_MEM_ADVISE_SET_ACCESSED_BY, acl.ACL_MEM_ADVISE_UNSET_ACCESSED_BY:
 		if e := t.place(location); e != 0 {
 			return e
@@ -145,7 +146,7 @@ func placeNumber(l acl.MemManagedLocation) int32 {
 	return placeInvalid
 }
 
-// MemManagedGetAttr reads what was said about managed memory; where its parts differ, the answer is that there is none.
+// MemManagedGetAttr returns an attribute of a range, or the value for none if its parts differ.
 func (t *Thread) MemManagedGetAttr(attribute acl.MemManagedRangeAttribute, ptr acl.Addr, size uint64, data acl.Addr, dataSize uint64) acl.Error {
 	if e := t.ready(); e != 0 {
 		return e
@@ -216,7 +217,7 @@ func (t *Thread) MemManagedGetAttr(attribute acl.MemManagedRangeAttribute, ptr a
 	return acl.ACL_SUCCESS
 }
 
-// MemManagedGetAttrs reads several attributes of managed memory.
+// MemManagedGetAttrs returns several attributes.
 func (t *Thread) MemManagedGetAttrs(attributes *acl.MemManagedRangeAttribute, numAttributes uint64, ptr acl.Addr, size uint64, data *acl.Addr, dataSizes *uint64) acl.Error {
 	if e := t.ready(); e != 0 {
 		return e
@@ -232,7 +233,7 @@ func (t *Thread) MemManagedGetAttrs(attributes *acl.MemManagedRangeAttribute, nu
 	return acl.ACL_SUCCESS
 }
 
-// prefetch puts the prefetch of managed memory on a stream.
+// prefetch submits a prefetch.
 func (t *Thread) prefetch(s *device.Stream, ptr acl.Addr, size uint64, l acl.MemManagedLocation) acl.Error {
 	if e := t.place(l); e != 0 {
 		return e
@@ -246,13 +247,13 @@ func (t *Thread) prefetch(s *device.Stream, ptr acl.Addr, size uint64, l acl.Mem
 	return t.submit(s, device.Task{Kind: device.TaskCache, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
 		sim := s.Context.Device.Machine
 		if !sim.Managed.Check(ptr, size) {
-			return 0, failed(acl.ACL_ERROR_RT_SYS_DMA, "prefetch of %d bytes at %#x on stream %d: the managed memory was freed", size, ptr, s.ID)
+			return 0, status.Failed(acl.ACL_ERROR_RT_SYS_DMA, "prefetch of %d bytes at %#x on stream %d: the managed memory was freed", size, ptr, s.ID)
 		}
 		return sim.CopyTime(model.HostToDevice, size), nil
 	}})
 }
 
-// MemManagedPrefetchAsync moves managed memory to a place in the order of a stream.
+// MemManagedPrefetchAsync moves managed memory in stream order.
 func (t *Thread) MemManagedPrefetchAsync(ptr acl.Addr, size uint64, location acl.MemManagedLocation, flags uint32, on acl.Stream) acl.Error {
 	s, e := t.stream(on)
 	if e != 0 {
@@ -264,7 +265,7 @@ func (t *Thread) MemManagedPrefetchAsync(ptr acl.Addr, size uint64, location acl
 	return t.prefetch(s, ptr, size, location)
 }
 
-// MemManagedPrefetchBatchAsync moves ranges of managed memory: those from the kth index on to the kth place.
+// MemManagedPrefetchBatchAsync moves ranges of managed memory. Location k applies from the range with index k on.
 func (t *Thread) MemManagedPrefetchBatchAsync(ptrs *acl.Addr, sizes *uint64, count uint64, prefetchLocs *acl.MemManagedLocation, prefetchLocIdxs *uint64, numPrefetchLocs, flags uint64, on acl.Stream) acl.Error {
 	s, e := t.stream(on)
 	if e != 0 {

@@ -1,15 +1,19 @@
 package acl
 
 import (
+	"time"
+
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/acl/status"
 	"github.com/acltrace/acltrace/sim/device"
 	"github.com/acltrace/acltrace/sim/device/fail"
 	"github.com/acltrace/acltrace/sim/device/memory"
 	"github.com/acltrace/acltrace/sim/device/space"
+	"github.com/acltrace/acltrace/sim/model"
 	"github.com/acltrace/acltrace/sim/strict"
 )
 
-// allocPad is what allocations are padded with.
+// allocPad is the padding of allocations.
 const allocPad = 32
 
 func (t *Thread) alloc(ptr *acl.Addr, size, pad uint64, policy acl.MemMallocPolicy) acl.Error {
@@ -39,7 +43,7 @@ func (t *Thread) allocOn(d *device.Device, ptr *acl.Addr, size, pad uint64, poli
 	return acl.ACL_SUCCESS
 }
 
-// allocDevice allocates memory of a device, at the wanted address if there is one.
+// allocDevice allocates device memory, at the wanted address if there is one.
 func (t *Thread) allocDevice(d *device.Device, size uint64, b memory.Block) (uint64, *fail.Failure) {
 	s := t.sim
 	if f := s.outOfMemory(); f != nil {
@@ -52,8 +56,8 @@ func (t *Thread) allocDevice(d *device.Device, size uint64, b memory.Block) (uin
 	return addr, f
 }
 
-// placed calls a function that allocates addresses with the wanted address, 0 for any: the one that the thread has wished for, or else
-// the next one of Options.Place. An allocation that fails takes none from that list.
+// placed calls take with the wanted address: the thread's wish, else the next entry of Options.Place, else 0. A
+// failed allocation consumes no entry.
 func (t *Thread) placed(take func(want uint64) (uint64, *fail.Failure)) (uint64, *fail.Failure) {
 	s := t.sim
 	if t.wish != nil && *t.wish != 0 {
@@ -92,7 +96,7 @@ func (t *Thread) MallocCached(devPtr *acl.Addr, size uint64, policy acl.MemMallo
 	return t.alloc(devPtr, size, allocPad, policy)
 }
 
-// MallocWithCfg allocates device memory with attributes, of which the device id counts.
+// MallocWithCfg allocates device memory. Only the device id attribute has an effect.
 func (t *Thread) MallocWithCfg(devPtr *acl.Addr, size uint64, policy acl.MemMallocPolicy, cfg *acl.MallocConfig) acl.Error {
 	c, e := t.context()
 	if e != 0 {
@@ -136,7 +140,7 @@ func (t *Thread) mallocAttrs(cfg *acl.MallocConfig) ([]acl.MallocAttribute, acl.
 	return attrs, acl.ACL_SUCCESS
 }
 
-// Free frees device memory at once, whatever still runs.
+// Free frees device memory at once, even if tasks use it.
 func (t *Thread) Free(devPtr acl.Addr) acl.Error {
 	if _, e := t.context(); e != 0 {
 		return e
@@ -226,13 +230,13 @@ func (t *Thread) FreeHostWithDevSync(hostPtr acl.Addr) acl.Error {
 	return t.freeHost(hostPtr)
 }
 
-// locationTypes are the runtime's names for kinds of memory.
+// locationTypes maps memory kinds to location types.
 var locationTypes = [...]acl.MemLocationType{device.Pageable: acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED, device.Pinned: acl.ACL_MEM_LOCATION_TYPE_HOST, device.OnDevice: acl.ACL_MEM_LOCATION_TYPE_DEVICE, device.InManaged: acl.ACL_MEM_LOCATION_TYPE_MANAGED}
 
-// typeOf is the runtime's name for where memory lies.
+// typeOf returns the location type.
 func typeOf(l device.Location) acl.MemLocationType { return locationTypes[l.Kind] }
 
-// side is what memory is to a copy: managed memory may be either, and counts as the device's.
+// side returns the location type for copies, which treat managed memory as device memory.
 func side(l device.Location) acl.MemLocationType {
 	if l.Kind == device.InManaged {
 		return acl.ACL_MEM_LOCATION_TYPE_DEVICE
@@ -240,7 +244,7 @@ func side(l device.Location) acl.MemLocationType {
 	return typeOf(l)
 }
 
-// PointerGetAttributes tells where an address lies.
+// PointerGetAttributes returns the location of an address.
 func (t *Thread) PointerGetAttributes(ptr acl.Addr, attributes *acl.PtrAttributes) acl.Error {
 	if _, e := t.context(); e != 0 {
 		return e
@@ -260,7 +264,7 @@ func (t *Thread) PointerGetAttributes(ptr acl.Addr, attributes *acl.PtrAttribute
 	return acl.ACL_SUCCESS
 }
 
-// GetMemInfo tells the free and the total device memory. There is no DDR memory.
+// GetMemInfo returns the free and total device memory. There is no DDR memory.
 func (t *Thread) GetMemInfo(attr acl.MemAttr, free, total *uint64) acl.Error {
 	c, e := t.context()
 	if e != 0 {
@@ -282,4 +286,48 @@ func (t *Thread) GetMemInfo(attr acl.MemAttr, free, total *uint64) acl.Error {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "memory kind %d is unknown", attr)
 	}
 	return acl.ACL_SUCCESS
+}
+
+func (t *Thread) cached(p acl.Addr, size uint64) acl.Error {
+	d, e := t.owner(p)
+	if e != 0 {
+		return e
+	}
+	if size == 0 || size > memory.MaxAlloc {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of the cache", size)
+	}
+	if err := d.Memory.Check(p, size, 0); err != nil {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%v", err)
+	}
+	return acl.ACL_SUCCESS
+}
+
+// MemFlush writes cached device memory back.
+func (t *Thread) MemFlush(devPtr acl.Addr, size uint64) acl.Error { return t.cached(devPtr, size) }
+
+// MemInvalidate drops cached device memory.
+func (t *Thread) MemInvalidate(devPtr acl.Addr, size uint64) acl.Error {
+	return t.cached(devPtr, size)
+}
+
+// CmoAsync prefetches in stream order.
+func (t *Thread) CmoAsync(src acl.Addr, size uint64, cmoType acl.CmoType, on acl.Stream) acl.Error {
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	switch {
+	case src == 0:
+		return t.null("src")
+	case size == 0:
+		return t.invalid("0 bytes of the cache")
+	case cmoType != acl.ACL_RT_CMO_TYPE_PREFETCH:
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "cache operation %d: the device prefetches only", cmoType)
+	}
+	return t.submit(s, device.Task{Kind: device.TaskCache, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
+		if err := s.Context.Device.Check(src, size, 0); err != nil {
+			return 0, status.Failed(acl.ACL_ERROR_RT_SYS_DMA, "prefetch on stream %d: %v", s.ID, err)
+		}
+		return s.Context.Device.Machine.CopyTime(model.Fill, 0), nil
+	}})
 }

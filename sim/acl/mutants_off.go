@@ -7,5 +7,5 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 )
 
-// dispatch calls a function of the interface. The conformance suite's build has another one, which breaks a rule.
+// dispatch calls a function. The build for the conformance suite has another implementation, which breaks a rule.
 func (t *Thread) dispatch(fn api.ID, words []uint64) (uint64, bool) { return acl.Call(t, fn, words) }

@@ -9,14 +9,15 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/acl/kernel"
 	"github.com/acltrace/acltrace/sim/device"
 	"github.com/acltrace/acltrace/sim/device/space"
 	"github.com/acltrace/acltrace/sim/mutant"
 )
 
-// This build is for the conformance suite alone: each rule's program has to fail on a simulator that breaks the rule, which
-// ACLSIM_BREAK names. Most rules are broken where the program calls: breaches says how. Others are broken where things
-// happen, by a line that asks broken.
+// This build is for the conformance suite only: each rule's program must fail on a simulator that breaks the rule in
+// ACLSIM_BREAK. Most rules are broken at a call, by the table breaches. Other rules are broken in the code, by
+// mutant.Breaks.
 
 // breach is a function that does something else than it should.
 type breach struct {
@@ -24,7 +25,7 @@ type breach struct {
 	call     func(t *Thread, fn api.ID, words []uint64) (uint64, bool)
 }
 
-// everywhere are the rules that are broken around every call: what is done before it, and behind it.
+// everywhere are rules that are broken around every call.
 var everywhere = map[string]struct{ before, behind func(t *Thread) }{
 	"last_error_of_each_thread": {
 		func(t *Thread) { t.lastError = acl.Error(lastOfAll.Load()) },
@@ -61,7 +62,7 @@ func (t *Thread) dispatch(fn api.ID, words []uint64) (uint64, bool) {
 	return acl.Call(t, fn, words)
 }
 
-// returns says another result where the function returns a certain one.
+// returns changes one result to another.
 func returns(function string, is, says acl.Error) breach {
 	return breach{function, func(t *Thread, fn api.ID, words []uint64) (uint64, bool) {
 		r, ok := acl.Call(t, fn, words)
@@ -72,7 +73,7 @@ func returns(function string, is, says acl.Error) breach {
 	}}
 }
 
-// before and behind do something besides.
+// before and behind do something in addition.
 func before(function string, do func(t *Thread, words []uint64)) breach {
 	return breach{function, func(t *Thread, fn api.ID, words []uint64) (uint64, bool) {
 		do(t, words)
@@ -112,7 +113,7 @@ func second(b breach) breach {
 	}}
 }
 
-// instead does what another function does with the arguments.
+// instead calls another function with the same arguments.
 func instead(function, other string) breach {
 	return breach{function, func(t *Thread, fn api.ID, words []uint64) (uint64, bool) {
 		for i := range acl.Model.Funcs {
@@ -140,7 +141,7 @@ func waits(function string) breach {
 	}}
 }
 
-// given takes a value for one of its arguments, whatever it is.
+// given replaces an argument.
 func given(function string, argument int, value uint64) breach {
 	return breach{function, func(t *Thread, fn api.ID, words []uint64) (uint64, bool) {
 		words[argument] = value
@@ -148,7 +149,7 @@ func given(function string, argument int, value uint64) breach {
 	}}
 }
 
-// stores stores a value where an argument says, whatever the result is.
+// stores overwrites an output.
 func stores(function string, argument, size int, value uint64) breach {
 	return breach{function, func(t *Thread, fn api.ID, words []uint64) (uint64, bool) {
 		r, ok := acl.Call(t, fn, words)
@@ -180,7 +181,7 @@ func keeps(function string) breach {
 	}}
 }
 
-// breaches are the rules that are broken where a function is called.
+// breaches are the rules that are broken at a call.
 var breaches = map[string]breach{
 	"abort_discards":           instead("aclrtStreamAbort", "aclrtSynchronizeStream"),
 	"addresses_are_read_later": given("aclrtMemcpyAsyncWithOffset", 2, 0),
@@ -188,14 +189,14 @@ var breaches = map[string]breach{
 	"allocation_does_not_wait": waits("aclrtMalloc"),
 	"appended_in_order": before("aclrtLaunchKernelWithConfig", func(t *Thread, w []uint64) {
 		l, _ := t.argList(acl.ArgsHandle(w[4]))
-		words := unsafe.Slice((*uint64)(space.Pointer(l.block)), l.size/8)
+		words := unsafe.Slice((*uint64)(space.Pointer(l.Block)), l.Size/8)
 		slices.Reverse(words)
 	}),
 	"arguments_of_the_stream_s_device": returns("aclrtLaunchKernel", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
 	"array_of_arguments": before("aclrtLaunchKernelWithArgsArray", func(t *Thread, w []uint64) {
 		fn, _ := t.layout(w[0])
-		var args []acl.Addr // the pointers instead of what they point to
-		for i := range fn.kernel.Args {
+		var args []acl.Addr // pass the pointers, not their targets
+		for i := range fn.Kernel.Args {
 			args = append(args, w[4]+uint64(i)*8)
 		}
 		w[4] = uint64(uintptr(unsafe.Pointer(&args[0])))
@@ -211,7 +212,7 @@ var breaches = map[string]breach{
 	"binary_of_a_kernel":        stores("aclrtFunctionGetBinary", 1, 8, 0),
 	"buffer_of_a_placeholder": before("aclrtLaunchKernelWithConfig", func(t *Thread, w []uint64) {
 		l, _ := t.argList(acl.ArgsHandle(w[4]))
-		clear(l.bytes()[l.size:l.total])
+		clear(l.Bytes()[l.Size:l.Total])
 	}),
 	"by_tiling_key":                    given("aclrtBinaryGetFunctionByEntry", 1, 7),
 	"callback_blocks":                  given("aclrtLaunchCallback", 2, 0),
@@ -381,8 +382,72 @@ var breaches = map[string]breach{
 	"where_pointers_lie":            stores("aclrtPointerGetAttributes", 1, 8, 1<<32),
 	"words_on_the_host_at_once":     skipped("aclrtMemsetD32Async"),
 	"wrapped_binary": behind("aclrtDestroyBinary", func(t *Thread, _ []uint64, _ acl.Error) {
-		t.sim.binaries.Each(func(b *kernelBinary) { t.sim.binaries.Remove(b.handle) })
+		t.sim.binaries.Each(func(b *kernel.Binary) { t.sim.binaries.Remove(b.Handle) })
 	}),
-	"write_aligned":  returns("aclrtValueWrite", acl.ACL_ERROR_RT_ADDR_UNALIGNED, acl.ACL_SUCCESS),
-	"write_in_order": before("aclrtValueWrite", func(_ *Thread, w []uint64) { *(*uint64)(space.Pointer(w[0])) = w[1] }),
+	"write_aligned":                  returns("aclrtValueWrite", acl.ACL_ERROR_RT_ADDR_UNALIGNED, acl.ACL_SUCCESS),
+	"write_in_order":                 before("aclrtValueWrite", func(_ *Thread, w []uint64) { *(*uint64)(space.Pointer(w[0])) = w[1] }),
+	"alignment_is_reserved":          returns("aclrtReserveMemAddress", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
+	"assigned_in_each_run":           given("aclmdlRICondHandleCreate", 2, 0),
+	"async_larger_than_destination":  returns("aclrtMemcpyAsync", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
+	"captured_twice":                 returns("aclmdlRICaptureBegin", acl.ACL_ERROR_RT_STREAM_CAPTURED, acl.ACL_SUCCESS),
+	"condition_during_capture":       returns("aclmdlRICondHandleCreate", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
+	"condition_of_the_model":         returns("aclmdlRIAddCondTask", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
+	"copy_of_nothing":                returns("aclrtMemcpy", acl.ACL_SUCCESS, acl.ACL_ERROR_RT_PARAM_INVALID),
+	"default_stream":                 returns("aclmdlRICaptureBegin", acl.ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT, acl.ACL_SUCCESS),
+	"destroy_waits":                  instead("aclrtDestroyStream", "aclrtDestroyStreamForce"),
+	"elapsed_time":                   stores("aclrtEventElapsedTime", 0, 4, 0),
+	"end_on_another_stream":          returns("aclmdlRICaptureEnd", acl.ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED, acl.ACL_SUCCESS),
+	"end_on_another_thread":          returns("aclmdlRICaptureEnd", acl.ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD, acl.ACL_SUCCESS),
+	"event_from_outside":             returns("aclrtStreamWaitEvent", acl.ACL_ERROR_RT_CAPTURE_DEPENDENCY, acl.ACL_SUCCESS),
+	"event_timeout":                  returns("aclrtSynchronizeEventWithTimeout", acl.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, acl.ACL_SUCCESS),
+	"every_block_runs":               given("aclrtLaunchKernelWithHostArgs", 1, 1),
+	"ex_event_can_not_be_reset":      returns("aclrtResetEvent", acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, acl.ACL_SUCCESS),
+	"ex_event_has_no_old_status":     returns("aclrtQueryEvent", acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, acl.ACL_SUCCESS),
+	"ex_event_has_no_wait_status":    returns("aclrtQueryEventWaitStatus", acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, acl.ACL_SUCCESS),
+	"fill_larger_than_memory":        returns("aclrtMemset", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
+	"filled_on_the_host":             returns("aclrtMemset", acl.ACL_SUCCESS, acl.ACL_ERROR_RT_PARAM_INVALID),
+	"kept_between_runs":              given("aclmdlRICondHandleCreate", 2, 1),
+	"kernel_of_the_device":           returns("aclrtLaunchKernelWithHostArgs", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
+	"kind_against_pageable_memory":   returns("aclrtMemcpyAsync", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
+	"kind_is_corrected":              returns("aclrtMemcpyAsync", acl.ACL_SUCCESS, acl.ACL_ERROR_RT_PARAM_INVALID),
+	"larger_than_destination":        returns("aclrtMemcpy", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
+	"never_recorded":                 stores("aclrtQueryEventStatus", 1, 4, uint64(acl.ACL_EVENT_RECORDED_STATUS_NOT_READY)),
+	"no_copy_inside_the_host":        returns("aclrtMemcpyAsync", acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, acl.ACL_SUCCESS),
+	"number_of_parts":                returns("aclmdlRIAddCondTask", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
+	"one_task_of_a_condition":        returns("aclmdlRIAddCondTask", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
+	"pageable_copy_back":             skipped("aclrtMemcpyAsync"),
+	"part_captured_once":             returns("aclmdlRICaptureToModelRIBegin", acl.ACL_ERROR_RT_MODEL_CAPTURED, acl.ACL_SUCCESS),
+	"parts_are_captured_first":       returns("aclmdlRICaptureEnd", acl.ACL_ERROR_RT_SUB_ACLGRAPH_IS_CAPTURING, acl.ACL_SUCCESS),
+	"pending_event":                  stores("aclrtQueryEventStatus", 1, 4, uint64(acl.ACL_EVENT_RECORDED_STATUS_COMPLETE)),
+	"pinned_source_is_read_later":    given("aclrtMemcpyAsync", 4, uint64(acl.ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE)),
+	"placeholder_outside":            returns("aclrtLaunchKernelWithHostArgs", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
+	"record_again":                   second(skipped("aclrtRecordEvent")),
+	"reserved_flags_of_a_condition":  returns("aclmdlRIAddCondTask", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
+	"reset":                          skipped("aclrtResetEvent"),
+	"reversed_events":                returns("aclrtEventElapsedTime", acl.ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, acl.ACL_SUCCESS),
+	"row_wider_than_pitch":           returns("aclrtMemcpy2d", acl.ACL_ERROR_INVALID_PARAM, acl.ACL_SUCCESS),
+	"rows_inside_the_device":         returns("aclrtMemcpy2dAsync", acl.ACL_SUCCESS, acl.ACL_ERROR_INVALID_PARAM),
+	"rows_inside_the_host":           returns("aclrtMemcpy2dAsync", acl.ACL_ERROR_INVALID_PARAM, acl.ACL_SUCCESS),
+	"staged_copy":                    given("aclrtMemcpyAsync", 4, uint64(acl.ACL_MEMCPY_HOST_TO_DEVICE)),
+	"stream_that_does_not_come_back": returns("aclmdlRICaptureEnd", acl.ACL_ERROR_RT_STREAM_UNJOINED, acl.ACL_SUCCESS),
+	"stream_waits_for_event":         skipped("aclrtStreamWaitEvent"),
+	"synchronize_failed_work":        returns("aclrtSynchronizeEvent", acl.ACL_ERROR_RT_AICORE_EXCEPTION, acl.ACL_SUCCESS),
+	"synchronize_waits_for_event":    skipped("aclrtSynchronizeEvent"),
+	"time_needs_the_flag":            returns("aclrtEventGetTimestamp", acl.ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, acl.ACL_SUCCESS),
+	"time_of_pending_event":          returns("aclrtEventGetTimestamp", acl.ACL_ERROR_RT_EVENT_NOT_COMPLETE, acl.ACL_SUCCESS),
+	"timestamp":                      stores("aclrtEventGetTimestamp", 1, 8, 0),
+	"too_many_rows":                  returns("aclrtMemcpy2dAsync", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
+	"two_captures":                   returns("aclrtStreamWaitEvent", acl.ACL_ERROR_STREAM_CAPTURE_CONFLICT, acl.ACL_SUCCESS),
+	"wait_for_never_recorded":        returns("aclrtStreamWaitEvent", acl.ACL_SUCCESS, acl.ACL_ERROR_RT_PARAM_INVALID),
+	"wait_needs_the_flag":            returns("aclrtStreamWaitEvent", acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, acl.ACL_SUCCESS),
+	"wait_status":                    stores("aclrtQueryEventWaitStatus", 1, 4, uint64(acl.ACL_EVENT_WAIT_STATUS_COMPLETE)),
+	"zero_sizes":                     returns("aclrtReserveMemAddress", acl.ACL_ERROR_INVALID_PARAM, acl.ACL_SUCCESS),
+	"function_on_another_thread": {"aclrtLaunchHostFunc", func(t *Thread, _ api.ID, w []uint64) (uint64, bool) {
+		t.sim.opts.Caller.Call(w[1], w[2])
+		return 0, true
+	}},
+	"function_in_order": {"aclrtLaunchHostFunc", func(t *Thread, _ api.ID, w []uint64) (uint64, bool) {
+		go t.sim.opts.Caller.CallAside(w[1], w[2])
+		return 0, true
+	}},
 }

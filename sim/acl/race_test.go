@@ -152,7 +152,7 @@ func TestRacingThreads(t *testing.T) {
 	if before != after {
 		t.Errorf("%d bytes of device memory leaked", before-after)
 	}
-	if n := e.sim.graphs.Live() + e.sim.notifies.Live() + e.sim.physicals.Live() + e.sim.events.Live(); n != 0 {
+	if n := e.sim.Graphs.Live() + e.sim.notifies.Live() + e.sim.physicals.Live() + e.sim.events.Live(); n != 0 {
 		t.Errorf("%d objects leaked", n)
 	}
 

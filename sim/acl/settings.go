@@ -2,62 +2,17 @@ package acl
 
 import (
 	"math"
-	"sync"
-	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/acl/kernel"
+	"github.com/acltrace/acltrace/sim/acl/status"
 	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/device/fail"
 	"github.com/acltrace/acltrace/sim/device/space"
+	"github.com/acltrace/acltrace/sim/model"
 )
-
-// deviceSettings are what the program set for a device, and what the runtime keeps about it.
-type deviceSettings struct {
-	limits  sync.Map    // acl.DeviceLimit → uint64
-	lost    atomic.Bool // by a fault
-	satMode atomic.Int32
-
-	// Under the device's lock.
-	usage    usage
-	syncAddr uint64 // of GetHardwareSyncAddr; syncEnds says which memory of the device it lies in
-	syncEnds uint32
-	cores    coreLimit
-}
-
-// of returns the settings of a device.
-func (s *Sim) of(d *device.Device) *deviceSettings { return &s.perDevice[d.ID] }
-
-// settings are what the program set for a stream.
-type settings struct {
-	stopOnFailure uint64
-	overflow      uint32
-	tag           uint32
-	cacheOpInfo   uint32
-	cores         coreLimit
-}
-
-// coreLimit bounds the cores in use: cube and vector. 0 stands for all.
-type coreLimit [2]uint32
-
-// Cores of the simulated device.
-const (
-	cubeCores   = 24
-	vectorCores = 48
-	cpuCores    = 6
-	cacheSize   = 192 << 20
-)
-
-var allCores = coreLimit{cubeCores, vectorCores}
-
-func (c coreLimit) or(o coreLimit) coreLimit {
-	for i := range c {
-		if c[i] == 0 {
-			c[i] = o[i]
-		}
-	}
-	return c
-}
 
 // set changes the settings of a stream.
 func set(s *device.Stream, f func(*settings)) {
@@ -72,8 +27,8 @@ func get(s *device.Stream) settings {
 	return attached(s).settings
 }
 
-// SetStreamFailureMode says whether the streams of a context stop behind a task that fails: all do where one is told to, for
-// good.
+// SetStreamFailureMode sets the failure mode of a stream. If one stream stops on failure, all streams in the context
+// do, permanently.
 func (t *Thread) SetStreamFailureMode(on acl.Stream, mode uint64) acl.Error {
 	s, e := t.stream(on)
 	switch {
@@ -104,7 +59,7 @@ func (t *Thread) SetStreamOverflowSwitch(on acl.Stream, flag uint32) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// GetStreamOverflowSwitch tells whether a stream detects overflows.
+// GetStreamOverflowSwitch reports whether a stream detects overflows.
 func (t *Thread) GetStreamOverflowSwitch(on acl.Stream, flag *uint32) acl.Error {
 	s, e := t.stream(on)
 	if e != 0 {
@@ -117,7 +72,7 @@ func (t *Thread) GetStreamOverflowSwitch(on acl.Stream, flag *uint32) acl.Error 
 	return acl.ACL_SUCCESS
 }
 
-// SetStreamAttribute sets an attribute of a stream.
+// SetStreamAttribute sets a stream attribute.
 func (t *Thread) SetStreamAttribute(on acl.Stream, stmAttrType acl.StreamAttr, value *acl.StreamAttrValue) acl.Error {
 	s, e := t.stream(on)
 	if e != 0 {
@@ -147,7 +102,7 @@ func (t *Thread) SetStreamAttribute(on acl.Stream, stmAttrType acl.StreamAttr, v
 	return acl.ACL_SUCCESS
 }
 
-// GetStreamAttribute reads an attribute of a stream.
+// GetStreamAttribute returns a stream attribute.
 func (t *Thread) GetStreamAttribute(on acl.Stream, stmAttrType acl.StreamAttr, value *acl.StreamAttrValue) acl.Error {
 	s, e := t.stream(on)
 	if e != 0 {
@@ -176,7 +131,7 @@ func (t *Thread) GetStreamAttribute(on acl.Stream, stmAttrType acl.StreamAttr, v
 	return acl.ACL_SUCCESS
 }
 
-// CreateStreamConfigHandle makes a set of options for CreateStreamV2, in the program's sight; 0 where there is no memory.
+// CreateStreamConfigHandle creates an option set for CreateStreamV2 that the program can read; 0 without memory.
 func (t *Thread) CreateStreamConfigHandle() acl.Addr {
 	if e := t.ready(); e != 0 {
 		return 0
@@ -201,7 +156,7 @@ func (t *Thread) streamConfig(h *acl.StreamConfigHandle) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// DestroyStreamConfigHandle ends a set of options.
+// DestroyStreamConfigHandle ends an option set.
 func (t *Thread) DestroyStreamConfigHandle(handle *acl.StreamConfigHandle) acl.Error {
 	if e := t.streamConfig(handle); e != 0 {
 		return e
@@ -242,7 +197,7 @@ func (t *Thread) SetStreamConfigOpt(handle *acl.StreamConfigHandle, attr acl.Str
 	return acl.ACL_SUCCESS
 }
 
-// CreateStreamV2 makes a stream with a set of options; null stands for none.
+// CreateStreamV2 creates a stream with an option set; null for the defaults.
 func (t *Thread) CreateStreamV2(stream *acl.Stream, handle *acl.StreamConfigHandle) acl.Error {
 	if handle == nil {
 		return t.CreateStream(stream)
@@ -256,13 +211,13 @@ func (t *Thread) CreateStreamV2(stream *acl.Stream, handle *acl.StreamConfigHand
 	return t.CreateStreamWithConfig(stream, uint32(handle.Priority), uint32(handle.Flag))
 }
 
-// limits of the runtime that the program may change.
+// deviceLimits are the defaults of adjustable limits.
 var deviceLimits = map[acl.DeviceLimit]uint64{
 	acl.ACL_RT_DEV_LIMIT_SIMT_STACK_SIZE: 1 << 10, acl.ACL_RT_DEV_LIMIT_SIMT_DVG_WARP_STACK_SIZE: 1 << 10, acl.ACL_RT_DEV_LIMIT_SIMD_STACK_SIZE: 32 << 10,
 	acl.ACL_RT_DEV_LIMIT_SIMD_PRINTF_FIFO_SIZE_PER_CORE: 1 << 20, acl.ACL_RT_DEV_LIMIT_SIMT_PRINTF_FIFO_SIZE: 1 << 20,
 }
 
-// DeviceSetLimit sets a limit of the current device, which changes nothing here.
+// DeviceSetLimit sets a device limit without effect.
 func (t *Thread) DeviceSetLimit(limit acl.DeviceLimit, value uint64) acl.Error {
 	c, e := t.context()
 	if e != 0 {
@@ -275,7 +230,7 @@ func (t *Thread) DeviceSetLimit(limit acl.DeviceLimit, value uint64) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// DeviceGetLimit reads a limit of the current device.
+// DeviceGetLimit returns a device limit.
 func (t *Thread) DeviceGetLimit(limit acl.DeviceLimit, value *uint64) acl.Error {
 	c, e := t.context()
 	if e != 0 {
@@ -295,7 +250,7 @@ func (t *Thread) DeviceGetLimit(limit acl.DeviceLimit, value *uint64) acl.Error 
 	return acl.ACL_SUCCESS
 }
 
-// coreArg checks a limit of cores.
+// coreArg checks a core type.
 func (t *Thread) coreArg(type_ acl.DevResLimitType) acl.Error {
 	if type_ != acl.ACL_RT_DEV_RES_CUBE_CORE && type_ != acl.ACL_RT_DEV_RES_VECTOR_CORE {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "resource %d is unknown", type_)
@@ -319,7 +274,7 @@ func (m *Sim) coreLimit(d *device.Device) coreLimit {
 	return m.of(d).cores.or(allCores)
 }
 
-// GetDeviceResLimit reads how many cores of a device the program uses.
+// GetDeviceResLimit returns a device's core limit.
 func (t *Thread) GetDeviceResLimit(deviceId int32, type_ acl.DevResLimitType, value *uint32) acl.Error {
 	d, e := t.knownDevice(deviceId)
 	if e != 0 {
@@ -335,7 +290,7 @@ func (t *Thread) GetDeviceResLimit(deviceId int32, type_ acl.DevResLimitType, va
 	return acl.ACL_SUCCESS
 }
 
-// SetDeviceResLimit says how many cores of a device the program uses.
+// SetDeviceResLimit limits the cores used on a device.
 func (t *Thread) SetDeviceResLimit(deviceId int32, type_ acl.DevResLimitType, value uint32) acl.Error {
 	d, e := t.knownDevice(deviceId)
 	if e != 0 {
@@ -350,7 +305,7 @@ func (t *Thread) SetDeviceResLimit(deviceId int32, type_ acl.DevResLimitType, va
 	return acl.ACL_SUCCESS
 }
 
-// ResetDeviceResLimit lets the program use all cores of a device again.
+// ResetDeviceResLimit removes a device's core limits.
 func (t *Thread) ResetDeviceResLimit(deviceId int32) acl.Error {
 	d, e := t.knownDevice(deviceId)
 	if e != 0 {
@@ -391,7 +346,7 @@ func (t *Thread) SetStreamResLimit(on acl.Stream, type_ acl.DevResLimitType, val
 	return acl.ACL_SUCCESS
 }
 
-// ResetStreamResLimit ends the limits of a stream.
+// ResetStreamResLimit removes a stream's core limits.
 func (t *Thread) ResetStreamResLimit(on acl.Stream) acl.Error {
 	s, e := t.stream(on)
 	if e != 0 {
@@ -401,7 +356,7 @@ func (t *Thread) ResetStreamResLimit(on acl.Stream) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// UseStreamResInCurrentThread makes a stream's limits those of the thread.
+// UseStreamResInCurrentThread applies a stream's core limits to the thread.
 func (t *Thread) UseStreamResInCurrentThread(on acl.Stream) acl.Error {
 	s, e := t.stream(on)
 	if e != 0 {
@@ -411,7 +366,7 @@ func (t *Thread) UseStreamResInCurrentThread(on acl.Stream) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// UnuseStreamResInCurrentThread ends what UseStreamResInCurrentThread began.
+// UnuseStreamResInCurrentThread ends UseStreamResInCurrentThread.
 func (t *Thread) UnuseStreamResInCurrentThread(on acl.Stream) acl.Error {
 	if _, e := t.stream(on); e != 0 {
 		return e
@@ -440,23 +395,15 @@ func (t *Thread) GetResInCurrentThread(type_ acl.DevResLimitType, value *uint32)
 	return acl.ACL_SUCCESS
 }
 
-// Time that an operator may take: a multiple of opInterval up to 254 of them, after which it fails.
-const (
-	opInterval    = 17179869184 / 1000 * time.Nanosecond // about 17.2 ms, so that 254 are 4.3 s
-	opIntervals   = 254
-	opDefault     = 1091 * time.Second
-	neverTimesOut = time.Duration(math.MaxInt64)
-)
-
-// setOpTimeout sets the time that an operator may take, rounded up to what the device can count; 0 is the longest.
+// setOpTimeout sets the operator timeout, rounded up to the device's interval; 0 for the longest.
 func (t *Thread) setOpTimeout(d time.Duration) (time.Duration, acl.Error) {
 	if e := t.ready(); e != 0 {
 		return 0, e
 	}
 	if d == 0 {
-		d = neverTimesOut
+		d = kernel.NeverTimesOut
 	} else {
-		d = min((d+opInterval-1)/opInterval, opIntervals) * opInterval
+		d = min((d+kernel.OpInterval-1)/kernel.OpInterval, kernel.OpIntervals) * kernel.OpInterval
 	}
 	t.sim.settings.opTimeout.Store(int64(d))
 	return d, acl.ACL_SUCCESS
@@ -474,7 +421,7 @@ func (t *Thread) SetOpExecuteTimeOutWithMs(timeout uint32) acl.Error {
 	return e
 }
 
-// SetOpExecuteTimeOutV2 sets the time that an operator may take, in microseconds, and returns what came of it.
+// SetOpExecuteTimeOutV2 sets the operator timeout in microseconds and returns the rounded value.
 func (t *Thread) SetOpExecuteTimeOutV2(timeout uint64, actualTimeout *uint64) acl.Error {
 	if actualTimeout == nil {
 		return t.null("actualTimeout")
@@ -484,13 +431,13 @@ func (t *Thread) SetOpExecuteTimeOutV2(timeout uint64, actualTimeout *uint64) ac
 		return e
 	}
 	*actualTimeout = uint64(d / time.Microsecond)
-	if d == neverTimesOut {
+	if d == kernel.NeverTimesOut {
 		*actualTimeout = math.MaxUint64
 	}
 	return acl.ACL_SUCCESS
 }
 
-// GetOpTimeOutInterval returns the unit of the time that an operator may take, in microseconds.
+// GetOpTimeOutInterval returns the interval of operator timeouts, in microseconds.
 func (t *Thread) GetOpTimeOutInterval(interval *uint64) acl.Error {
 	if _, e := t.context(); e != 0 {
 		return e
@@ -498,7 +445,7 @@ func (t *Thread) GetOpTimeOutInterval(interval *uint64) acl.Error {
 	if interval == nil {
 		return t.null("interval")
 	}
-	*interval = uint64(opInterval / time.Microsecond)
+	*interval = uint64(kernel.OpInterval / time.Microsecond)
 	return acl.ACL_SUCCESS
 }
 
@@ -513,8 +460,8 @@ func (t *Thread) GetOpExecuteTimeout(timeoutMs *uint32) acl.Error {
 	d := time.Duration(t.sim.settings.opTimeout.Load())
 	switch d {
 	case 0:
-		d = opDefault
-	case neverTimesOut:
+		d = kernel.OpDefault
+	case kernel.NeverTimesOut:
 		*timeoutMs = math.MaxUint32
 		return acl.ACL_SUCCESS
 	}
@@ -528,5 +475,119 @@ func (t *Thread) SetOpWaitTimeout(timeout uint32) acl.Error {
 		return e
 	}
 	t.sim.settings.waitTimeout.Store(timeout)
+	return acl.ACL_SUCCESS
+}
+
+// overflowSize is the size of a float status. Its first word is not 0 after an overflow; simulated kernels report
+// none.
+const overflowSize = 64
+
+// readOverflow stores the float status in device memory in stream order.
+func (t *Thread) readOverflow(out acl.Addr, size uint64, on acl.Stream) acl.Error {
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	switch {
+	case out == 0:
+		return t.null("outputAddr")
+	case size < overflowSize:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "outputSize is %d: the status has %d bytes", size, overflowSize)
+	}
+	return t.submit(s, device.Task{Kind: device.TaskOverflow, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
+		if err := s.Context.Device.Check(out, overflowSize, space.Write); err != nil {
+			return 0, status.Failed(acl.ACL_ERROR_RT_SYS_DMA, "float status on stream %d: %v", s.ID, err)
+		}
+		clear(space.Bytes(out, overflowSize))
+		s.Context.Device.Machine.Known(out, overflowSize)
+		return s.Context.Device.Machine.CopyTime(model.Fill, 0), nil
+	}})
+}
+
+// resetOverflow clears the float status in stream order.
+func (t *Thread) resetOverflow(on acl.Stream) acl.Error {
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	return t.submit(s, device.Task{Kind: device.TaskOverflow, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
+		return s.Context.Device.Machine.CopyTime(model.Fill, 0), nil
+	}})
+}
+
+// GetOverflowStatus stores the device's float status.
+func (t *Thread) GetOverflowStatus(outputAddr acl.Addr, outputSize uint64, stream acl.Stream) acl.Error {
+	return t.readOverflow(outputAddr, outputSize, stream)
+}
+
+// ResetOverflowStatus clears the device's float status.
+func (t *Thread) ResetOverflowStatus(stream acl.Stream) acl.Error { return t.resetOverflow(stream) }
+
+// GetFloatOverflowStatus is GetOverflowStatus by its former name.
+func (t *Thread) GetFloatOverflowStatus(outputAddr acl.Addr, outputSize uint64, stream acl.Stream) acl.Error {
+	return t.readOverflow(outputAddr, outputSize, stream)
+}
+
+// ResetFloatOverflowStatus is ResetOverflowStatus by its former name.
+func (t *Thread) ResetFloatOverflowStatus(stream acl.Stream) acl.Error {
+	return t.resetOverflow(stream)
+}
+
+// NpuGetFloatOverFlowStatus stores the float status as operators see it.
+func (t *Thread) NpuGetFloatOverFlowStatus(outputAddr acl.Addr, outputSize uint64, checkMode uint32, stream acl.Stream) acl.Error {
+	return t.readOverflow(outputAddr, outputSize, stream)
+}
+
+// NpuClearFloatOverFlowStatus clears the float status as operators see it.
+func (t *Thread) NpuClearFloatOverFlowStatus(checkMode uint32, stream acl.Stream) acl.Error {
+	return t.resetOverflow(stream)
+}
+
+// CtxGetFloatOverflowAddr returns the device address of the context's float status.
+func (t *Thread) CtxGetFloatOverflowAddr(overflowAddr *acl.Addr) acl.Error {
+	c, e := t.context()
+	if e != 0 {
+		return e
+	}
+	if overflowAddr == nil {
+		return t.absent("overflowAddr")
+	}
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	x := contextStateOf(c)
+	if x.overflow == 0 {
+		a, f := t.sim.allocOwn(c.Device, overflowSize)
+		if f != nil {
+			return t.failWith(f)
+		}
+		x.overflow = a
+	}
+	*overflowAddr = x.overflow
+	return acl.ACL_SUCCESS
+}
+
+// SetDeviceSatMode sets the overflow mode, saturation or infinity, without effect.
+func (t *Thread) SetDeviceSatMode(mode acl.FloatOverflowMode) acl.Error {
+	c, e := t.context()
+	if e != 0 {
+		return e
+	}
+	if mode != acl.ACL_RT_OVERFLOW_MODE_SATURATION && mode != acl.ACL_RT_OVERFLOW_MODE_INFNAN {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "overflow mode %d is unknown", mode)
+	}
+	t.sim.of(c.Device).satMode.Store(int32(mode))
+	return acl.ACL_SUCCESS
+}
+
+// GetDeviceSatMode returns the overflow mode.
+func (t *Thread) GetDeviceSatMode(mode *acl.FloatOverflowMode) acl.Error {
+	c, e := t.context()
+	if e != 0 {
+		return e
+	}
+	if mode == nil {
+		return t.null("mode")
+	}
+	*mode = acl.FloatOverflowMode(t.sim.of(c.Device).satMode.Load())
 	return acl.ACL_SUCCESS
 }

@@ -1,16 +1,18 @@
-// Package sim emulates the AscendCL runtime and the devices behind it, from its documented behaviour. It is plain Go and
-// knows no C: device memory, streams, events, copies, kernels and errors are one file each.
+// Package acl emulates the AscendCL runtime over the devices of sim/device, from its documented behaviour.
 //
-// A Sim is a process: it has devices, contexts, streams and the memory of them all. Each thread of the program makes a
-// Thread, whose methods are the functions of the runtime (acl.API); a Thread belongs to one thread at a time, different
-// ones may be used at once. Streams run on goroutines of their own, beside the callers.
+// New creates a Sim, which is one process. Each program thread needs a Thread, and its methods are the functions of
+// the runtime (the interface acl.API). A Thread is for one system thread; different ones run in parallel. There is
+// one file for each section of the API. Close ends all streams and frees all memory.
 //
-// Device memory lies in the address space of this process, at addresses that depend on nothing but the order of the
-// calls. Every access of a copy, a fill or a kernel's declared extents is checked against the live allocations. Host
-// addresses are the program's own memory and can't be checked: a bad one is caught as the fault that it raises.
+// Sub-packages hold objects and their behaviour without argument checks: graph, kernel, callback, fault and status.
+// sim/libascendcl/engine calls this package for C programs.
 //
-// The package never calls into C, never looks at the environment and never ends the process. What is simulated, and which
-// choice was made where the documents are silent, is listed in docs/simulator.md.
+// Device memory is in the address space of this process, at addresses that depend only on the order of calls. Copies,
+// fills and declared kernel extents are checked against live allocations. Host addresses can't be checked: a bad one
+// is caught as a memory fault.
+//
+// The package never calls into C, never reads the environment and never ends the process. docs/simulator.md lists the
+// simulated functions and the choices where the documentation is silent.
 package acl
 
 import (
@@ -19,59 +21,63 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/acltrace/acltrace/sim/acl/callback"
+	"github.com/acltrace/acltrace/sim/acl/fault"
+	"github.com/acltrace/acltrace/sim/acl/graph"
+	"github.com/acltrace/acltrace/sim/acl/kernel"
 	"github.com/acltrace/acltrace/sim/device"
 	"github.com/acltrace/acltrace/sim/device/memory"
 	"github.com/acltrace/acltrace/sim/device/space"
 	"github.com/acltrace/acltrace/sim/model"
 )
 
-// Options say what is simulated. The zero value is one device with nothing known about kernels.
+// Options configure a Sim. The zero value is one device without kernels.
 type Options struct {
-	// VABase is the address of the first device's memory, a multiple of 2 MiB; 0 stands for DefaultVABase.
+	// VABase is the start address of the first device's memory, a multiple of 2 MiB; 0 for DefaultVABase.
 	VABase uint64
-	// Reserved is address space that the caller has mapped without access for the devices. Where a device's addresses are
-	// not in it, the simulator maps them itself.
+	// Reserved is an address range that the caller has mapped without access for the devices. The simulator maps
+	// device addresses outside it itself.
 	Reserved space.Span
-	// Devices is the number of devices; 0 stands for 1.
+	// Devices is the number of devices; 0 for 1.
 	Devices int
-	// Memory is the size of each device's memory in bytes; 0 stands for DefaultMemory.
+	// Memory is the size of each device's memory in bytes; 0 for DefaultMemory.
 	Memory uint64
-	// Place holds the addresses of the allocations of device memory, in the order of the calls. 0 means that an
-	// allocation may lie anywhere, as may those behind the end of the list.
+	// Place has the wanted addresses of device allocations, in call order. 0 and missing entries allow any address.
 	Place []uint64
-	// Kernels knows what the kernels do; nil for none.
+	// Kernels looks up kernels; nil for none.
 	Kernels device.Kernels
-	// Beside returns the kernels of the library that belongs to a binary's file, nil for none. It is nil if libraries are not looked for
-	// beside the binaries that programs load.
+	// Beside returns the kernel library for a binary file; nil for none. The field is nil if no such libraries are
+	// used.
 	Beside func(path string) device.Kernels
-	// Missing is called at the first launch of each kernel that no library knows; nil for not.
+	// Missing is called at the first launch of each unknown kernel; may be nil.
 	Missing func(kernel string)
-	// Caller calls functions of the program; nil where there is no program to call.
-	Caller Caller
-	// Model tells how long tasks take on the device; nil stands for the default preset.
+	// Caller calls program functions; nil without a program.
+	Caller callback.Caller
+	// Model is the cost model; nil for the default preset.
 	Model *model.Model
-	// Virtual has everything happen in virtual time: see virtualClock.
+	// Virtual selects virtual time.
 	Virtual bool
-	// Seed begins the chance in the model's times.
+	// Seed initializes the random part of model times.
 	Seed uint64
-	// Uninitialised has Unknown report bytes that depend on device memory which nothing has written.
+	// Uninitialised has Unknown report bytes that depend on unwritten device memory.
 	Uninitialised bool
-	// Strict has the simulator look for what a runtime may let pass and a device punishes later; nil for not.
+	// Strict turns on strict mode, which reports errors that only some devices punish; may be nil.
 	Strict *Strict
-	// Faults are errors that the program is to meet; nil for none.
-	Faults *Faults
-	// Log receives warnings, a line each; nil stands for os.Stderr.
+	// Faults are planned errors; nil for none.
+	Faults *fault.Faults
+	// Log receives warnings, one per line; nil for os.Stderr.
 	Log io.Writer
 }
 
 // Sim is one simulated process with its devices.
 type Sim struct {
 	device.Machine
-	objects // live objects of the program, by handle
+	objects // live objects by handle
+	graph.Models
 
 	opts Options
 	text space.Arena
-	soc  uint64 // address of the name of the SoC
+	soc  uint64 // address of the SoC name
 
 	life       lifetime
 	messages   messages
@@ -80,27 +86,25 @@ type Sim struct {
 	perDevice  []deviceSettings // by id
 	attributes cannAttributes
 
-	captures      captures
-	models        atomic.Uint64 // made so far
-	subscriptions subscriptions
-	observers     observers
+	subscriptions callback.Subscriptions
+	observers     callback.Observers
 	program       programAddresses
 }
 
-// lifetime counts what aclInit begins and aclFinalize ends.
+// lifetime counts aclInit and aclFinalize.
 type lifetime struct {
-	inits         atomic.Int64 // references by aclInit
-	ended         atomic.Bool  // finalized after an init
-	defaultDevice atomic.Int32 // of threads that set none; noDevice for none
+	inits         atomic.Int64 // aclInit references
+	ended         atomic.Bool  // finalized
+	defaultDevice atomic.Int32 // for threads without a device; noDevice for none
 }
 
-// placement is the progress in Options.Place.
+// placement is the position in Options.Place.
 type placement struct {
 	mu   sync.Mutex
-	next int // number of the next allocation
+	next int // index of the next allocation
 }
 
-// programAddresses are objects that the program names by addresses of its own.
+// programAddresses are objects that the program names by its own addresses.
 type programAddresses struct {
 	args    sync.Map // address of the handle's memory → *argList
 	symbols sync.Map // → *hostSymbol
@@ -109,7 +113,7 @@ type programAddresses struct {
 
 const socName = "Ascend910B1"
 
-// New makes a simulator. The address space of a device is reserved when a program first uses the device.
+// New creates a simulator. Device addresses are reserved at the first use of a device.
 func New(o *Options) *Sim {
 	s := &Sim{}
 	s.life.defaultDevice.Store(noDevice)
@@ -132,12 +136,12 @@ func New(o *Options) *Sim {
 	if s.opts.Model == nil {
 		m, err := model.Load(model.Default)
 		if err != nil {
-			panic(err) // it is built in
+			panic(err) // the preset is embedded
 		}
 		s.opts.Model = m
 	}
-	for i := range s.subscriptions.threads {
-		s.subscriptions.threads[i] = map[uint64]*subscriber{}
+	for i := range s.subscriptions.Threads {
+		s.subscriptions.Threads[i] = map[uint64]*callback.Subscriber{}
 	}
 	s.objects.init()
 	s.perDevice = make([]deviceSettings, s.opts.Devices)
@@ -147,10 +151,12 @@ func New(o *Options) *Sim {
 	if s.opts.Strict != nil {
 		s.Strict = s.newChecker(s.opts.Strict.Report)
 	}
+	s.Models.Init(&s.text, s.opts.Caller, s.Strict)
+	s.observers.Caller = s.opts.Caller
 	return s
 }
 
-// Close stops all streams and gives all memory back. No thread may be inside a call, and none may make another.
+// Close stops all streams and frees all memory. No call may be running or follow.
 func (s *Sim) Close() {
 	s.Strict.Close()
 	for _, d := range s.Devices {
@@ -160,3 +166,26 @@ func (s *Sim) Close() {
 	s.Machine.Close()
 	s.text.Close()
 }
+
+// of returns the settings of a device.
+func (s *Sim) of(d *device.Device) *deviceSettings { return &s.perDevice[d.ID] }
+
+// Description describes the simulated device, except its times.
+type Description struct {
+	SoC      string `json:"soc"`
+	Memory   uint64 `json:"memory_bytes"`
+	Devices  int    `json:"devices_at_most"`
+	Streams  int    `json:"streams_of_a_device"`
+	Depth    int    `json:"tasks_of_a_stream"`
+	Events   int    `json:"events"`
+	Notifies int    `json:"notifies"`
+	Blocks   int    `json:"blocks_of_a_launch"`
+}
+
+// Describe returns the description.
+func Describe() Description {
+	return Description{SoC: socName, Memory: device.DefaultMemory, Devices: device.MaxDevices, Streams: device.MaxStreams, Depth: device.QueueDepth, Events: graph.MaxEvents, Notifies: maxNotifies, Blocks: kernel.MaxBlocks}
+}
+
+// noDevice means that threads start without a device.
+const noDevice = -1

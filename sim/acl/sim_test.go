@@ -15,6 +15,8 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/sim/acl/kernel"
+	"github.com/acltrace/acltrace/sim/acl/status"
 	"github.com/acltrace/acltrace/sim/device"
 	"github.com/acltrace/acltrace/sim/device/fail"
 	"github.com/acltrace/acltrace/sim/device/memory"
@@ -184,7 +186,7 @@ func (e *env) breakStream(h acl.Stream) {
 	s, err := e.th.stream(h)
 	e.ok(err)
 	e.ok(e.th.submit(s, device.Task{Run: func(*device.Stream) (time.Duration, *fail.Failure) {
-		return 0, failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "broken by the test")
+		return 0, status.Failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "broken by the test")
 	}}))
 }
 
@@ -1264,16 +1266,16 @@ func TestBinaries(t *testing.T) {
 func FuzzParseBinary(f *testing.F) {
 	f.Add(testBinary(42, "a", "b"))
 	f.Add([]byte("\x7fELF"))
-	f.Fuzz(func(t *testing.T, b []byte) { _, _ = parseBinary(b) })
+	f.Fuzz(func(t *testing.T, b []byte) { _, _ = kernel.ParseBinary(b) })
 }
 
 func TestDamagedBinaries(t *testing.T) {
 	whole := testBinary(42, "a", "b")
 	for i := range whole {
-		_, _ = parseBinary(whole[:i])
+		_, _ = kernel.ParseBinary(whole[:i])
 		b := bytes.Clone(whole)
 		b[i] ^= 0xff
-		_, _ = parseBinary(b)
+		_, _ = kernel.ParseBinary(b)
 	}
 }
 
@@ -1452,13 +1454,13 @@ func TestArgLists(t *testing.T) {
 	e.ok(e.th.KernelArgsAppend(m, addr(&value), 8, &p))
 	list, err := e.th.argList(m)
 	e.ok(err)
-	if p := list.params; p[0].offset != 0 || p[1].offset != 4 || p[2].offset != 8 {
-		t.Errorf("offsets %d %d %d", p[0].offset, p[1].offset, p[2].offset)
+	if p := list.Params; p[0].Offset != 0 || p[1].Offset != 4 || p[2].Offset != 8 {
+		t.Errorf("offsets %d %d %d", p[0].Offset, p[1].Offset, p[2].Offset)
 	}
 	e.want(acl.ACL_ERROR_RT_INVALID_HANDLE, e.th.KernelArgsParaUpdate(m, ph, addr(&value), 8)) // of another list
 
 	// The oldest list of a thread ends.
-	for range keptLists {
+	for range kernel.KeptLists {
 		e.ok(e.th.KernelArgsInit(load, &m))
 	}
 	e.want(acl.ACL_ERROR_RT_INVALID_HANDLE, e.th.KernelArgsFinalize(l))

@@ -2,10 +2,13 @@ package acl
 
 import (
 	"fmt"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/acl/callback"
+	"github.com/acltrace/acltrace/sim/acl/graph"
+	"github.com/acltrace/acltrace/sim/acl/status"
 	"github.com/acltrace/acltrace/sim/device"
 	"github.com/acltrace/acltrace/sim/device/fail"
 	"github.com/acltrace/acltrace/sim/device/space"
@@ -17,21 +20,19 @@ const (
 	maxPriority = 7
 	streamFlags = acl.ACL_STREAM_FAST_LAUNCH | acl.ACL_STREAM_FAST_SYNC | acl.ACL_STREAM_PERSISTENT |
 		acl.ACL_STREAM_HUGE | acl.ACL_STREAM_CPU_SCHEDULE | acl.ACL_STREAM_DEVICE_USE_ONLY
-	// notSynchronized are the flags of streams for which the host never waits.
+	// notSynchronized are the flags of streams that the host never waits for.
 	notSynchronized = acl.ACL_STREAM_PERSISTENT | acl.ACL_STREAM_CPU_SCHEDULE | acl.ACL_STREAM_DEVICE_USE_ONLY
 )
 
-// attachment is what the program has attached to the stream.
+// attachment is data that the program attached to a stream.
 type attachment struct {
+	graph.Recording
 	settings    settings
-	subscribers [services]*subscriber
+	subscribers [callback.Services]*callback.Subscriber
 	allocator   *streamAllocator
-	capture     atomic.Pointer[capture]
-	bound       atomic.Pointer[bound]
-	update      atomic.Pointer[update]
 }
 
-// attached returns what the program has attached to a stream: nothing to one that runs a part of a model.
+// attached returns the attachment of a stream. Streams inside executions have an empty one.
 func attached(s *device.Stream) *attachment {
 	if a, ok := s.Attached.(*attachment); ok {
 		return a
@@ -39,7 +40,7 @@ func attached(s *device.Stream) *attachment {
 	return &attachment{}
 }
 
-// newStreamLocked makes a stream with a handle. The caller holds the device's lock.
+// newStreamLocked creates a stream with a handle. The caller holds the device's lock.
 func (m *Sim) newStreamLocked(c *device.Context, priority, flags uint32) (*device.Stream, *fail.Failure) {
 	s, f := c.NewStream(priority, flags)
 	if f != nil {
@@ -48,12 +49,12 @@ func (m *Sim) newStreamLocked(c *device.Context, priority, flags uint32) (*devic
 	s.Attached = &attachment{}
 	if s.Handle = m.streams.Add(s); s.Handle == 0 {
 		c.Drop(s)
-		return nil, failed(acl.ACL_ERROR_RT_NO_STREAM_RESOURCE, "too many streams")
+		return nil, status.Failed(acl.ACL_ERROR_RT_NO_STREAM_RESOURCE, "too many streams")
 	}
 	return s, nil
 }
 
-// finish waits for the work up to a moment, within a limit, and returns the error of the stream.
+// finish waits until earlier work is done, within a limit, and returns the stream's error.
 func (t *Thread) finish(s *device.Stream, p device.Progress, limit time.Duration) acl.Error {
 	if !s.Wait(&t.HostThread, p.Task, limit) && !mutant.Breaks("synchronize_timeout") {
 		return t.fail(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %d has not finished within %v", s.ID, limit)
@@ -67,7 +68,7 @@ func (t *Thread) finish(s *device.Stream, p device.Progress, limit time.Duration
 	return acl.ACL_SUCCESS
 }
 
-// stream returns the stream of a handle, the default stream of the context for null.
+// stream returns the stream of a handle; for null, the default stream of the context.
 func (t *Thread) stream(h acl.Stream) (*device.Stream, acl.Error) {
 	c, e := t.context()
 	if e != 0 {
@@ -92,37 +93,7 @@ func (t *Thread) stream(h acl.Stream) (*device.Stream, acl.Error) {
 	return s, acl.ACL_SUCCESS
 }
 
-// submit puts a task on a stream for the thread.
-func (t *Thread) submit(s *device.Stream, k device.Task) acl.Error {
-	if t.sim.opts.Faults != nil {
-		spoilt := k // of its own, so that k need not be on the heap
-		t.sim.spoil(s.Context.Device, &spoilt)
-		k = spoilt
-	}
-	if c := t.sim.Strict; c != nil {
-		k.Check = c.Submitted(&t.Strict, &s.Strict, k.Name)
-	}
-	if done, e := t.capture(s, k); done {
-		return e
-	}
-	if done, e := t.build(s, k); done {
-		return e
-	}
-	if done, e := t.updateTask(s, k); done {
-		return e
-	}
-	t.sim.SpendCall(&t.HostThread, t.sim.Model.Host.Submit)
-	k.Thread = t.tid
-	id, f := s.Submit(&t.HostThread, k)
-	if f != nil {
-		k.End()
-		return t.failWith(f)
-	}
-	t.made(id, s, nil)
-	return acl.ACL_SUCCESS
-}
-
-// timeout checks a timeout in milliseconds.
+// timeout converts a timeout in milliseconds.
 func (t *Thread) timeout(ms int32) (time.Duration, acl.Error) {
 	switch {
 	case ms == -1:
@@ -133,13 +104,13 @@ func (t *Thread) timeout(ms int32) (time.Duration, acl.Error) {
 	return time.Duration(ms) * time.Millisecond, acl.ACL_SUCCESS
 }
 
-// CreateStream makes a stream in the current context.
+// CreateStream creates a stream in the current context.
 func (t *Thread) CreateStream(stream *acl.Stream) acl.Error {
 	return t.CreateStreamWithConfig(stream, 0, 0)
 }
 
-// CreateStreamWithConfig makes a stream with a priority, the nearest one in the range, and flags, of which unknown ones are
-// dropped. Of both nothing but notSynchronized changes anything here.
+// CreateStreamWithConfig creates a stream with a priority, clamped to the range, and flags. Unknown flags are
+// dropped, and only notSynchronized has an effect.
 func (t *Thread) CreateStreamWithConfig(stream *acl.Stream, priority, flag uint32) acl.Error {
 	c, e := t.context()
 	if e != 0 {
@@ -162,8 +133,8 @@ func (t *Thread) CreateStreamWithConfig(stream *acl.Stream, priority, flag uint3
 	return acl.ACL_SUCCESS
 }
 
-// DestroyStream waits for the work of a stream and ends it. A failure that no call has told yet is returned, and the stream
-// is gone all the same.
+// DestroyStream waits for the stream's work and ends it. It returns an unseen failure; the stream is gone in any
+// case.
 func (t *Thread) DestroyStream(stream acl.Stream) acl.Error { return t.destroyStream(stream, false) }
 
 // DestroyStreamForce ends a stream without the work that has not begun.
@@ -182,9 +153,9 @@ func (t *Thread) destroyStream(h acl.Stream, force bool) acl.Error {
 	if s == s.Context.Def {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "stream %#x is the default stream of a context", s.Handle)
 	}
-	if c := attached(s).capture.Load(); c != nil {
-		f := failed(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured: end the capture first", s.ID)
-		c.spoil(f)
+	if c := attached(s).Capture.Load(); c != nil {
+		f := status.Failed(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured: end the capture first", s.ID)
+		c.Spoil(f)
 		return t.failWith(f)
 	}
 	if f := s.Close(force); f != nil && !force {
@@ -198,7 +169,7 @@ func (t *Thread) SynchronizeStream(stream acl.Stream) acl.Error {
 	return t.syncStream(stream, device.Forever)
 }
 
-// SynchronizeStreamWithTimeout waits for the work of a stream, for so many milliseconds at most.
+// SynchronizeStreamWithTimeout waits for a stream's work, at most so many milliseconds.
 func (t *Thread) SynchronizeStreamWithTimeout(stream acl.Stream, timeout int32) acl.Error {
 	d, e := t.timeout(timeout)
 	if e != 0 {
@@ -227,7 +198,7 @@ func (t *Thread) syncStream(h acl.Stream, limit time.Duration) acl.Error {
 	return e
 }
 
-// StreamQuery tells whether the work of a stream is done.
+// StreamQuery reports whether the work of a stream is done.
 func (t *Thread) StreamQuery(stream acl.Stream, status *acl.StreamStatus) acl.Error {
 	s, e := t.stream(stream)
 	if e != 0 {
@@ -254,7 +225,7 @@ func (t *Thread) StreamQuery(stream acl.Stream, status *acl.StreamStatus) acl.Er
 	return acl.ACL_SUCCESS
 }
 
-// StreamGetId returns the number of a stream.
+// StreamGetId returns the stream id.
 func (t *Thread) StreamGetId(stream acl.Stream, streamId *int32) acl.Error {
 	s, e := t.stream(stream)
 	if e != 0 {
@@ -267,7 +238,7 @@ func (t *Thread) StreamGetId(stream acl.Stream, streamId *int32) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// StreamGetPriority returns the priority of a stream.
+// StreamGetPriority returns the priority.
 func (t *Thread) StreamGetPriority(stream acl.Stream, priority *uint32) acl.Error {
 	s, e := t.stream(stream)
 	if e != 0 {
@@ -280,7 +251,7 @@ func (t *Thread) StreamGetPriority(stream acl.Stream, priority *uint32) acl.Erro
 	return acl.ACL_SUCCESS
 }
 
-// StreamGetFlags returns the flags of a stream.
+// StreamGetFlags returns the flags.
 func (t *Thread) StreamGetFlags(stream acl.Stream, flags *uint32) acl.Error {
 	s, e := t.stream(stream)
 	if e != 0 {
@@ -293,22 +264,100 @@ func (t *Thread) StreamGetFlags(stream acl.Stream, flags *uint32) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// StreamEnding tells the program that a stream is about to end, and ends its capture.
+// StreamEnding reports the end of a stream to the program, and ends its capture.
 func (m *Sim) StreamEnding(s *device.Stream) {
 	m.tellStream(s, acl.ACL_RT_STREAM_STATE_DESTROY_PRE)
-	if c := attached(s).capture.Load(); c != nil {
-		m.captures.stop(c)
-		if c.graph.part || m.graphs.Remove(c.graph.handle) != nil {
-			m.endGraph(c.graph)
+	if c := attached(s).Capture.Load(); c != nil {
+		m.Captures.Stop(c)
+		if c.Graph.Part || m.Graphs.Remove(c.Graph.Handle) != nil {
+			m.EndGraph(c.Graph)
 		}
 	}
 }
 
-// StreamEnded ends the subscriptions of a stream whose work is done, and its handle.
+// StreamEnded ends the subscriptions and the handle of a finished stream.
 func (m *Sim) StreamEnded(s *device.Stream) {
-	m.unsubscribe(s, callbacks)
-	m.unsubscribe(s, hostFunctions)
+	m.unsubscribe(s, callback.Callbacks)
+	m.unsubscribe(s, callback.HostFunctions)
 	if !mutant.Breaks("destroyed_stream") {
 		m.streams.Remove(s.Handle)
+	}
+}
+
+// StreamAbort discards the work of a stream and ends running tasks.
+func (t *Thread) StreamAbort(on acl.Stream) acl.Error {
+	if on == 0 {
+		if _, e := t.context(); e != 0 {
+			return e
+		}
+		return t.absent("stream")
+	}
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	switch {
+	case s.Flags&acl.ACL_STREAM_DEVICE_USE_ONLY != 0:
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d is for the device's use only: it can't be aborted", s.ID)
+	case attached(s).Capture.Load() != nil:
+		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured", s.ID)
+	}
+	if mutant.Breaks("other_streams_go_on") {
+		return t.DeviceTaskAbort(s.Context.Device.ID, 0)
+	}
+	s.Abort()
+	return acl.ACL_SUCCESS
+}
+
+// StreamStop stops a device-only stream. Host work never runs on one.
+func (t *Thread) StreamStop(on acl.Stream) acl.Error {
+	if on == 0 && !mutant.Breaks("stop_is_for_the_device") {
+		if _, e := t.context(); e != 0 {
+			return e
+		}
+		return t.absent("stream")
+	}
+	s, e := t.stream(on)
+	if e != 0 {
+		return e
+	}
+	if s.Flags&acl.ACL_STREAM_DEVICE_USE_ONLY == 0 {
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d was made without ACL_STREAM_DEVICE_USE_ONLY", s.ID)
+	}
+	return acl.ACL_SUCCESS
+}
+
+// DeviceTaskAbort discards the work on all streams of a device. It waits at most so many milliseconds; 0 for no
+// limit.
+func (t *Thread) DeviceTaskAbort(deviceId int32, timeout uint32) acl.Error {
+	if e := t.ready(); e != 0 {
+		return e
+	}
+	d, e := t.device(deviceId)
+	if e != 0 {
+		return e
+	}
+	t.sim.observers.Tell(&t.sim.observers.OnAbort, uint64(d.ID), uint64(acl.ACL_RT_DEVICE_TASK_ABORT_PRE), uint64(timeout))
+	defer t.sim.observers.Tell(&t.sim.observers.OnAbort, uint64(d.ID), uint64(acl.ACL_RT_DEVICE_TASK_ABORT_POST), uint64(timeout))
+	var all sync.WaitGroup
+	d.Mu.Lock()
+	for _, s := range d.Streams {
+		if s != nil && attached(s).Capture.Load() == nil {
+			all.Go(s.Abort)
+		}
+	}
+	d.Mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(done)
+	}()
+	expired, stop := device.After(time.Duration(timeout) * time.Millisecond)
+	defer stop()
+	select {
+	case <-done:
+		return acl.ACL_SUCCESS
+	case <-expired:
+		return t.fail(acl.ACL_ERROR_RT_WAIT_TIMEOUT, "the work of device %d has not ended within %d ms", d.ID, timeout)
 	}
 }

@@ -11,16 +11,16 @@ import (
 	"github.com/acltrace/acltrace/sim/strict"
 )
 
-// Strict turns strict mode on.
+// Strict configures strict mode.
 type Strict struct {
-	// Report is called with each new finding, on the thread that has met it, which waits. It calls nothing of the simulator. Nil for
-	// none.
+	// Report is called with each new finding on the thread that caused it. It must not call the simulator. May be
+	// nil.
 	Report func(*strict.Finding)
 }
 
 func (s *Sim) newChecker(report func(*strict.Finding)) *strict.Checker {
 	name := device.RaceMark
-	return strict.New(strict.Options{Report: report, Function: calledFunction, Live: s.objects.live, Locate: s.placeOf,
+	return strict.New(strict.Options{Report: report, Function: calledFunction, Live: s.live, Locate: s.placeOf,
 		Race: func(written []space.Span) {
 			for _, w := range written {
 				s.Taint(w, &name)
@@ -29,7 +29,15 @@ func (s *Sim) newChecker(report func(*strict.Finding)) *strict.Checker {
 		}})
 }
 
-// placeOf returns where an address lies.
+// live reports whether an object that can leak is live.
+func (s *Sim) live(h uint64) bool {
+	if space.KindOf(h) == space.KindGraph {
+		return s.Graphs.Get(h) != nil
+	}
+	return s.objects.live(h)
+}
+
+// placeOf returns the location of an address.
 func (s *Sim) placeOf(addr uint64) strict.Place {
 	l := s.Locate(addr)
 	p := strict.Place{Device: -1, Pinned: l.Kind == device.Pinned, Managed: l.Kind == device.InManaged}
@@ -39,10 +47,10 @@ func (s *Sim) placeOf(addr uint64) strict.Place {
 	return p
 }
 
-// Findings returns the findings of strict mode so far, in the order of finding.
+// Findings returns the findings so far, in order.
 func (s *Sim) Findings() []strict.Finding { return s.Strict.Findings() }
 
-// EndStrict looks for leaks at the end of the process, and returns all findings.
+// EndStrict checks for leaks at process exit and returns all findings.
 func (s *Sim) EndStrict() []strict.Finding {
 	s.Strict.End(s.life.inits.Load() > 0)
 	return s.Strict.Findings()
@@ -50,7 +58,7 @@ func (s *Sim) EndStrict() []strict.Finding {
 
 var threadMethods = reflect.TypeFor[Thread]().PkgPath() + ".(*Thread)."
 
-// calledFunction finds on the stack the function of the runtime that the program has called by a method of Thread.
+// calledFunction finds the runtime function that the program called on the stack.
 func calledFunction() string {
 	var pcs [32]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
@@ -66,7 +74,7 @@ func calledFunction() string {
 	return functionOf(name)
 }
 
-// functionOf is the function of the runtime that a method of Thread is.
+// functionOf returns the runtime function of a Thread method.
 func functionOf(method string) string {
 	for _, name := range []string{"aclrt" + method, "acl" + method, "acl" + strings.ToLower(method[:min(1, len(method))]) + method[min(1, len(method)):]} {
 		if acl.Model.Lookup(name) != nil {

@@ -1,10 +1,19 @@
 package acl
 
 import (
+	"encoding/json"
+	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/acl/callback"
+	"github.com/acltrace/acltrace/sim/acl/graph"
+	"github.com/acltrace/acltrace/sim/acl/kernel"
+	"github.com/acltrace/acltrace/sim/acl/status"
 	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/device/fail"
 	"github.com/acltrace/acltrace/sim/device/space"
 	"github.com/acltrace/acltrace/sim/mutant"
 	"github.com/acltrace/acltrace/sim/strict"
@@ -13,40 +22,39 @@ import (
 
 const textBufferSize = 4096
 
-// Thread is one thread of the program: its current context, its last error and the text of it. All methods are for
-// the thread that it stands for.
+// Thread is one program thread: its current context and its last error. Only that thread may call the methods.
 type Thread struct {
 	device.HostThread
 	sim         *Sim
-	id          uint64 // as the program knows it
-	tid         uint32 // as the system knows it
+	id          uint64 // program's thread id
+	tid         uint32 // system thread id
 	current     *device.Context
-	captureMode acl.MdlRICaptureMode // the thread's own
-	cores       *device.Stream       // whose limits of cores the thread uses
+	captureMode acl.MdlRICaptureMode // of this thread
+	cores       *device.Stream       // stream whose core limits apply
 	lastError   acl.Error
 	message     string
-	buffer      uint64 // of GetRecentErrMsg
+	buffer      uint64 // buffer of GetRecentErrMsg
 	lastTask    uint32
 	lastStream  int32
-	lastInModel *graphTask // the last task, where it is in a model that is captured or built
-	tell        *uint64    // where the caller wants to find the id of a task that a call has made, with Told set
-	wish        *uint64    // address of the next allocation, see Wish
-	below       bool       // in a function of the lower library, which needs no aclInit
+	lastInModel *graph.GraphTask // last task, if a model is recording it
+	tell        *uint64          // receives the id of each new task, with Told set
+	wish        *uint64          // address of the next allocation, see Wish
+	below       bool             // inside a function of the lower library, which needs no aclInit
 	hasTask     bool
-	lists       []*argList // argument lists in the runtime's memory, oldest first
-	blocks      []uint64   // host blocks of the lists, for the next ones
+	lists       []*kernel.ArgList // argument lists in runtime memory, oldest first
+	blocks      []uint64          // free host blocks for lists
 }
 
 var _ acl.API = (*Thread)(nil)
 
-// NewThread makes the state of a thread that begins to use the runtime.
+// NewThread creates the state of a thread.
 func (s *Sim) NewThread() *Thread {
 	t := &Thread{sim: s}
 	s.Clock.Join(&t.HostThread)
 	return t
 }
 
-// SetID tells by which number the program knows the thread: that of pthread_self. It is called on the thread itself.
+// SetID sets the program's thread id, as from pthread_self. Call it on the thread itself.
 func (t *Thread) SetID(id uint64) {
 	t.id, t.tid = id, uint32(unix.Gettid())
 	t.Strict.ID = t.tid
@@ -55,28 +63,26 @@ func (t *Thread) SetID(id uint64) {
 // Told is set in the word of Tell.
 const Told = 1 << 32
 
-// Tell has every call that makes a task store the task's id and Told in a word, until the thread ends: what
-// GetThreadLastTaskId answers right after such a call is then known without another. The word is the caller's, who
-// clears it before each call. Nothing is stored where the question itself counts: with faults, in strict mode and in
-// virtual time.
+// Tell stores the id of each new task, with Told set, in a word of the caller until the thread ends. It saves a call
+// to GetThreadLastTaskId. The caller clears the word before each call. With faults, strict mode or virtual time
+// nothing is stored, since the query itself counts then.
 func (t *Thread) Tell(word *uint64) {
 	if _, real := t.sim.Clock.(*device.RealClock); real && t.sim.opts.Faults == nil && t.sim.Strict == nil && !mutant.Enabled {
 		t.tell = word
 	}
 }
 
-// Late has the tasks that the thread submits begin, in real time, as if it had come so many nanoseconds sooner as a
-// word says then: whoever plays a program again may be late, and the device need not be. The word is the caller's.
+// Late sets a word with the thread's delay in nanoseconds. In real time its tasks begin earlier by the delay, so that
+// a late replay does not delay the device.
 func (t *Thread) Late(word *int64) { t.LateBy = word }
 
-// Own has the calls that the thread makes while a word is not 0 take no host time, in virtual time: they are a recorder's own.
-// The word is the caller's.
+// Own sets a word. While the word is not 0, calls take no virtual host time. A recorder uses it for its own calls.
 func (t *Thread) Own(word *int32) { t.Untimed = word }
 
-// Work lets time of the thread pass, in virtual time, that the program needs between two calls.
+// Work adds virtual time that the program spends between calls.
 func (t *Thread) Work(d time.Duration) { t.sim.Clock.Reach(&t.HostThread, t.Time+max(0, d)) }
 
-// Now is the time of a thread since the simulator began; nil stands for the latest of all.
+// Now returns the time of a thread since the start of the simulator; for a nil thread, the latest time.
 func (s *Sim) Now(t *Thread) time.Duration {
 	if t == nil {
 		return s.Clock.Now(nil) - device.Uptime
@@ -84,27 +90,26 @@ func (s *Sim) Now(t *Thread) time.Duration {
 	return s.Clock.Now(&t.HostThread) - device.Uptime
 }
 
-// Wish has the next allocation of device memory that the thread makes lie at the address that a word holds then, if that is free, and
-// clears the word. 0 is no wish. The word is the caller's.
+// Wish sets a word with the wanted address of the thread's next device allocation, which clears it. 0 is no wish.
 func (t *Thread) Wish(word *uint64) { t.wish = word }
 
-// made notes the task that the thread has made last.
-func (t *Thread) made(id uint32, s *device.Stream, inModel *graphTask) {
+// made records the thread's last task.
+func (t *Thread) made(id uint32, s *device.Stream, inModel *graph.GraphTask) {
 	t.lastTask, t.lastStream, t.hasTask, t.lastInModel = id, s.ID, true, inModel
 	if t.tell != nil {
 		*t.tell = Told | uint64(id)
 	}
 }
 
-// End gives back what belongs to the thread alone. The thread makes no call after it.
+// End frees the thread's own objects. The thread makes no call after it.
 func (t *Thread) End() {
 	t.sim.Clock.Leave(&t.HostThread)
 	for _, l := range t.lists {
-		t.sim.argLists.Remove(l.handle)
-		t.sim.text.Put(l.block, argBlockSize)
+		t.sim.argLists.Remove(l.Handle)
+		t.sim.text.Put(l.Block, kernel.ArgBlockSize)
 	}
 	for _, b := range t.blocks {
-		t.sim.text.Put(b, argBlockSize)
+		t.sim.text.Put(b, kernel.ArgBlockSize)
 	}
 	if t.buffer != 0 {
 		t.sim.text.Put(t.buffer, textBufferSize)
@@ -119,7 +124,7 @@ func (t *Thread) textBuffer() uint64 {
 	return t.buffer
 }
 
-// ready checks that the runtime is initialized.
+// ready returns an error unless the runtime is initialized.
 func (t *Thread) ready() acl.Error {
 	t.sim.Clock.Enter(&t.HostThread)
 	if t.sim.life.inits.Load() > 0 || t.below {
@@ -128,7 +133,7 @@ func (t *Thread) ready() acl.Error {
 	return t.fail(acl.ACL_ERROR_UNINITIALIZE, "aclInit was not called")
 }
 
-// context returns the current context of the thread.
+// context returns the thread's current context.
 func (t *Thread) context() (*device.Context, acl.Error) {
 	if e := t.ready(); e != 0 {
 		return nil, e
@@ -152,15 +157,15 @@ func (t *Thread) context() (*device.Context, acl.Error) {
 	return c, acl.ACL_SUCCESS
 }
 
-// Init starts the runtime with a configuration file, which counts at the first call.
+// Init starts the runtime. Only the first call reads the configuration file.
 func (t *Thread) Init(configPath *byte) acl.Error {
 	c, f := readConfiguration(space.GoString(configPath))
 	if f != nil {
 		return t.failWith(f)
 	}
-	var text config
+	var text callback.Config
 	if n := len(c.text); n > 0 && n < space.ArenaChunk {
-		text = config{t.sim.text.Add(c.text), uint64(n)}
+		text = callback.Config{Addr: t.sim.text.Add(c.text), Size: uint64(n)}
 	}
 	if t.sim.life.inits.Add(1) > 1 {
 		return t.fail(acl.ACL_ERROR_REPEAT_INITIALIZE, "aclInit was called before; the call counts as a reference")
@@ -182,7 +187,7 @@ func (t *Thread) Finalize() acl.Error {
 	return t.tellFinalize()
 }
 
-// FinalizeReference drops one reference of Init and tells how many are left.
+// FinalizeReference drops one reference of Init and returns the remaining number.
 func (t *Thread) FinalizeReference(refCount *uint64) acl.Error {
 	for {
 		n := t.sim.life.inits.Load()
@@ -211,7 +216,7 @@ func (t *Thread) notInitialized() acl.Error {
 	return t.fail(acl.ACL_ERROR_UNINITIALIZE, "aclInit was not called")
 }
 
-// finish says what the run could not simulate.
+// finish logs kernels and results that could not be simulated.
 func (s *Sim) finish() {
 	s.life.ended.Store(true)
 	names, n := 0, int64(0)
@@ -227,7 +232,7 @@ func (s *Sim) finish() {
 	}
 }
 
-// GetVersion answers the version of the interface that is simulated, 1.17.0.
+// GetVersion returns version 1.17.0 of the interface.
 func (t *Thread) GetVersion(major, minor, patch *int32) acl.Error {
 	if major == nil || minor == nil || patch == nil {
 		return t.null("a version pointer")
@@ -236,10 +241,10 @@ func (t *Thread) GetVersion(major, minor, patch *int32) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// GetSocName answers the name of the SoC whose rules are simulated.
+// GetSocName returns the name of the simulated SoC.
 func (t *Thread) GetSocName() acl.Addr { return t.sim.soc }
 
-// GetRunMode answers that the program runs on the host.
+// GetRunMode returns that the program runs on the host.
 func (t *Thread) GetRunMode(runMode *acl.RunMode) acl.Error {
 	if runMode == nil {
 		return t.null("runMode")
@@ -248,7 +253,7 @@ func (t *Thread) GetRunMode(runMode *acl.RunMode) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// GetThreadLastTaskId returns the id of the last task that the thread put on a stream.
+// GetThreadLastTaskId returns the id of the thread's last task.
 func (t *Thread) GetThreadLastTaskId(taskId *uint32) acl.Error {
 	if taskId == nil {
 		return t.null("taskId")
@@ -261,4 +266,55 @@ func (t *Thread) GetThreadLastTaskId(taskId *uint32) acl.Error {
 		*taskId = t.lastTask
 	}
 	return acl.ACL_SUCCESS
+}
+
+// configuration is the used part of aclInit's file. Dumps, profiling and stack sizes have no effect.
+type configuration struct {
+	text          string
+	shared        bool // error messages belong to the process
+	defaultDevice int32
+}
+
+// readConfiguration reads a file; the path may be empty.
+func readConfiguration(path string) (configuration, *fail.Failure) {
+	c := configuration{defaultDevice: noDevice}
+	if path == "" {
+		return c, nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return c, status.Failed(acl.ACL_ERROR_INVALID_FILE, "configuration %s: %v", path, err)
+	}
+	c.text = string(b)
+	if strings.TrimSpace(c.text) == "" {
+		return c, nil
+	}
+	var file struct {
+		ErrMsgMode    *string `json:"err_msg_mode"`
+		DefaultDevice struct {
+			ID *string `json:"default_device"`
+		}
+	}
+	if err := json.Unmarshal(b, &file); err != nil {
+		return c, status.Failed(acl.ACL_ERROR_PARSE_FILE, "configuration %s: %v", path, err)
+	}
+	invalid := func(key, value string) *fail.Failure {
+		return status.Failed(acl.ACL_ERROR_INVALID_PARAM, "configuration %s: %s is %q", path, key, value)
+	}
+	if m := file.ErrMsgMode; m != nil {
+		if *m != "0" && *m != "1" {
+			return c, invalid("err_msg_mode", *m)
+		}
+		c.shared = *m == "1" && !mutant.Breaks("messages_of_the_process")
+	}
+	if d := file.DefaultDevice.ID; d != nil {
+		n, err := strconv.ParseUint(*d, 10, 31)
+		if err != nil {
+			return c, invalid("default_device", *d)
+		}
+		if !mutant.Breaks("device_of_the_configuration") {
+			c.defaultDevice = int32(n)
+		}
+	}
+	return c, nil
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// suite is the compiled programs, and what they need.
+// suite has the compiled programs and their folders.
 type suite struct {
 	rules             []Rule
-	exe, broken, main string // the programs; folders of a simulator that breaks rules and of the real one
+	exe, broken, main string // programs; folders of the breaking and of the real simulator
 	env               []string
 }
 
-// compile compiles all programs into one, with more flags for the compiler.
+// compile compiles all programs into one, with extra compiler flags.
 func compile(t *testing.T, flags ...string) *suite {
 	t.Helper()
 	rules, err := Load(".")
@@ -51,10 +51,10 @@ func compile(t *testing.T, flags ...string) *suite {
 	return s
 }
 
-// limit is how long a program may take that neither passes nor fails.
+// limit is the time limit of a program.
 const limit = 2 * testenv.Patience
 
-// run runs the program of a rule, and tells how it ended: 0, 1, or -1 where it did neither.
+// run runs the program of a rule and returns its result: 0, 1, or -1 for neither.
 func (s *suite) run(r Rule, libraries string, env ...string) (int, string) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -73,7 +73,7 @@ func (s *suite) run(r Rule, libraries string, env ...string) (int, string) {
 	return -1, fmt.Sprintf("%v\n%s", err, &out)
 }
 
-// Every rule is kept, and its program notices a simulator that breaks it.
+// The simulator keeps every rule, and each program fails on a simulator that breaks its rule.
 func TestConformance(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("no make, which builds the simulator that breaks rules")
@@ -95,8 +95,7 @@ func TestConformance(t *testing.T) {
 			if code, out := s.run(r, s.main); code != 0 {
 				t.Errorf("%s: the simulator breaks the rule: %s\n%s", r.Path, r.Says, out)
 			}
-			// What goes wrong too early can be missed by chance on a busy machine, or take the program down before it has looked; not
-			// where there is all the time for it.
+			// On a busy machine a program can miss an early error or crash before it looks, so it gets several tries.
 			code, out := 0, ""
 			for slowly := 1; code != 1 && slowly <= 256; slowly *= 4 {
 				code, out = s.run(r, s.broken, "ACLSIM_BREAK="+r.Name, fmt.Sprintf("CONFORMANCE_SLOWLY=%d", slowly))
@@ -109,7 +108,7 @@ func TestConformance(t *testing.T) {
 	all.Wait()
 }
 
-// The engine that is shipped holds nothing of what breaks rules.
+// The shipped engine contains no code that breaks rules.
 func TestShippedEngineIsWhole(t *testing.T) {
 	rules, err := Load(".")
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// racing is how long the programs with many threads run, again and again.
+// racing is the duration of the programs with many threads.
 const racing = 2 * time.Minute
 
-// The C parts of the simulator, and the programs on it, are clean under ThreadSanitizer: the rules once, and programs with 8 threads and 32
-// streams each for minutes.
+// The simulator's C code is clean under ThreadSanitizer: all rules once, then programs with 8 threads and 32 streams
+// for minutes.
 func TestSoakThreadSanitizer(t *testing.T) {
 	if os.Getenv("ACLTRACE_SOAK") == "" {
 		t.Skip("takes minutes: run `make soak`")
@@ -45,7 +45,7 @@ func TestSoakThreadSanitizer(t *testing.T) {
 	build([]string{"CGO_ENABLED=1", "CGO_CFLAGS=-O1 -g " + sanitize, "CGO_LDFLAGS=" + sanitize}, "go", "build", "-buildmode=c-shared", "-trimpath",
 		"-o", filepath.Join(dir, "libaclsim.so"), "./sim/libascendcl/engine")
 
-	// run runs a program, which must end well and say nothing.
+	// run runs a program, which must succeed and print nothing.
 	run := func(exe string, env []string, args ...string) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(context.Background(), 2*limit)
@@ -61,7 +61,7 @@ func TestSoakThreadSanitizer(t *testing.T) {
 
 	s := compile(t, sanitize)
 	for _, r := range s.rules {
-		// Beside the sanitizer there is room for one device, without reserved addresses.
+		// The sanitizer leaves room for one device without reserved addresses.
 		if r.Topic != "vmm" && !strings.Contains(strings.Join(r.Env, " "), "ACLSIM_DEVICES") {
 			run(s.exe, append(s.env, r.Env...), r.Name)
 		}

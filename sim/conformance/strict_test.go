@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// mistakes are the rules whose programs do on purpose what strict mode finds.
+// mistakes are rules whose programs make mistakes on purpose.
 var mistakes = map[string]string{
 	"copy_after_free":    "use-after-free",
 	"freed_memory":       "use-after-free",
@@ -18,10 +18,10 @@ var mistakes = map[string]string{
 	"reset_frees_memory": "leak",
 }
 
-// late are rules whose programs make a mistake in a task that nothing waits for: it may run, and be found, before the program ends.
+// late are rules whose programs make a mistake in a task that may still run at the end of the program.
 var late = map[string]string{"free_does_not_wait": "use-after-free"}
 
-// Strict mode finds the mistakes that some programs make on purpose, and nothing in the others.
+// Strict mode finds the intended mistakes, and no others.
 func TestStrictMode(t *testing.T) {
 	s := compile(t)
 	slots := make(chan struct{}, 10) // most programs wait more than they run

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Alarms are timers of the system that no stream sleeps by at the moment. A goroutine reads from one as from a file:
-// asleep in a system call it would keep others from running.
+// Alarms are the idle system timers. A goroutine reads a timer like a file, so its sleep blocks no operating system
+// thread.
 var Alarms alarmList
 
 type alarmList struct {
 	mu   sync.Mutex
 	free []*alarm
-	dead []*alarm // never closed: the program has closed them, and may have files of its own by their numbers
+	dead []*alarm // never closed: the program closed them and may have reused their numbers
 }
 
 type alarm struct {
@@ -53,7 +53,7 @@ func (l *alarmList) Take() *alarm {
 		return a
 	}
 	if len(l.dead) > 0 {
-		return nil // of a program that closes what it does not know
+		return nil // the program closes descriptors that it did not open
 	}
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {

@@ -3,38 +3,38 @@ package device
 import "time"
 
 const (
-	// tick is the resolution of the device's time stamps.
+	// Tick is the resolution of device timestamps.
 	Tick = 20 * time.Nanosecond
-	// slack is how far the time of a stream may run ahead of the clock before the stream waits for it: less than that
-	// can't be slept with any precision.
+	// slack is how far stream time may run ahead of the clock before the stream sleeps. Shorter sleeps are too
+	// imprecise.
 	slack = 100 * time.Microsecond
-	// uptime is how long the device had been running when the program began.
+	// Uptime is the device time at which the program begins.
 	Uptime = 10 * time.Second
 )
 
-// clock is the time of devices and threads, in nanoseconds since the devices booted, and has the tasks of streams run in
-// it. There are two: realClock and virtualClock.
+// clock is the time of devices and threads, in nanoseconds since the devices booted, and runs stream tasks at their
+// time. RealClock and virtualClock implement it.
 type clock interface {
-	// now is when a call of the thread happens; nil stands for nobody's call.
+	// Now returns the time of a thread's call; for a nil thread, the latest time.
 	Now(t *HostThread) time.Duration
-	// begin and end are called for each thread.
+	// Join and Leave are called when a thread begins and ends.
 	Join(t *HostThread)
 	Leave(t *HostThread)
-	// enter is called when a thread begins a call.
+	// Enter is called when a thread begins a call.
 	Enter(t *HostThread)
-	// spend lets time of the thread pass, that a call takes on the host.
+	// spend adds host time that a call takes to the thread's time.
 	spend(t *HostThread, ns int64)
-	// reach tells a thread that what it waited for happened at a time.
+	// Reach advances a thread to the time of the event that it waited for.
 	Reach(t *HostThread, at time.Duration)
-	// past tells whether a thread can know of what happened at a time.
+	// Past reports whether a thread can have seen an event at a time.
 	Past(t *HostThread, at time.Duration) bool
-	// submitted is called for each task that a stream was given, with the stream's lock held.
+	// submitted is called for each submitted task. The caller holds the stream's lock.
 	submitted(s *Stream, at time.Duration)
-	// runLanes runs the lanes of a graph's execution.
+	// RunLane runs the tasks of a stream with a TaskSource.
 	RunLane(r *Stream)
-	// wait waits for a channel, within a limit.
+	// Wait waits for a channel and reports whether it was closed within the limit.
 	Wait(t *HostThread, ch <-chan struct{}, limit time.Duration) bool
-	// changed says that something happened outside of the tasks of streams which they may wait for.
+	// Changed has blocked tasks check their condition again, after a change that no task made.
 	Changed()
 	// forget is called when a stream has ended.
 	forget(s *Stream)

@@ -8,28 +8,28 @@ import (
 	"github.com/acltrace/acltrace/sim/mutant"
 )
 
-// context is a context of a device: the owner of streams, with a default stream of its own.
+// Context owns streams, one of them the default stream.
 type Context struct {
 	Handle uint64
 	Device *Device
 	Def    *Stream
 	Ended  atomic.Bool
-	// stops says that the first failure stops all streams, as one of them was told to; stopped is that failure.
+	// Stops is set if a failure on any stream stops all of them. Stopped is that failure.
 	Stops   atomic.Bool
 	Stopped atomic.Pointer[stop]
 
 	Mu       sync.Mutex
 	Streams  []*Stream
-	Attached any // of the layer above
+	Attached any // data of the layer above
 }
 
-// stop is the failure that has stopped the streams of a context, and the stream where it happened.
+// stop is the failure that stopped a context, and its stream.
 type stop struct {
 	failure *fail.Failure
 	stream  *Stream
 }
 
-// failed notes a failure of a stream. It stops the streams of the context, where that is their mode.
+// failed records the failure of a stream, and stops the context if Stops is set.
 func (c *Context) failed(s *Stream, f *fail.Failure) {
 	if c.Stops.Load() || mutant.Breaks("continue_on_failure") {
 		c.Stopped.CompareAndSwap(nil, &stop{f, s})

@@ -9,43 +9,43 @@ import (
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
-// Kernels knows what kernels do. Its methods may be called by several goroutines at once.
+// Kernels looks up kernels. Several goroutines may call its methods at once.
 type Kernels interface {
-	// Lookup returns the kernel that a binary holds under a name and, where entry is not 0, with that entry (tiling
-	// key); nil where it knows none.
+	// Lookup returns the kernel with a name and, unless entry is 0, with that tiling key. It returns nil if it has no
+	// such kernel.
 	Lookup(name string, entry uint64) *Kernel
 }
 
-// Kernel is one kernel as a function of the host.
+// Kernel is one kernel, as a host function.
 type Kernel struct {
 	Name  string
-	Entry uint64 // tiling key, 0 for none
+	Entry uint64 // tiling key; 0 for none
 	Args  []Arg
-	// Extents appends the ranges of device memory that a launch will touch.
+	// Extents appends the device memory ranges that a launch will touch.
 	Extents func(l *Launch, to []space.Extent) []space.Extent
-	// Run does the work of all blocks.
+	// Run executes all blocks.
 	Run func(l *Launch)
-	// Blocks does the work of some blocks in place of Run, where those of a launch may run at once.
+	// Blocks executes some blocks, for kernels whose blocks may run in parallel. It replaces Run.
 	Blocks func(l *Launch, from, to uint32)
-	// Duration is the device time of a launch; nil where the cost model says.
+	// Duration is the device time of a launch; nil to use the cost model.
 	Duration func(l *Launch) time.Duration
-	// Crashed returns the crash after which none of the functions above may be called, nil before there is one. It is nil for kernels that
-	// can't crash.
+	// Crashed returns the crash of the kernel library. After a crash none of the functions above may be called. Nil
+	// for kernels that can't crash.
 	Crashed func() *Crash
 }
 
-// Crash is the crash of a kernel in its own native code.
+// Crash is a crash in a kernel's native code.
 type Crash struct {
 	Kernel  string
 	Signal  string
-	Address uint64 // that the code touched or was at
+	Address uint64 // address of the access or of the code
 }
 
 func (c *Crash) Error() string {
 	return fmt.Sprintf("kernel %s crashed in its own code: %s at address %#x", c.Kernel, c.Signal, c.Address)
 }
 
-// Crash returns the crash of the kernel's library, if any.
+// Crash returns the crash of the kernel's library; nil for none.
 func (k *Kernel) Crash() *Crash {
 	if k.Crashed == nil {
 		return nil
@@ -53,7 +53,7 @@ func (k *Kernel) Crash() *Crash {
 	return k.Crashed()
 }
 
-// ArgKind is what an argument of a kernel is. The values are those of the kernel library's header.
+// ArgKind is the role of a kernel argument. The values are defined by the kernel library header.
 type ArgKind uint32
 
 const (
@@ -65,24 +65,24 @@ const (
 	ArgTiling
 )
 
-// Arg is one argument of a kernel. Arguments lie in the block in order, each aligned to its size.
+// Arg is one kernel argument. Arguments are stored in order, each aligned to its size.
 type Arg struct {
 	Name string
 	Kind ArgKind
 	Size uint32 // 8 for addresses; 1, 2, 4 or 8 for scalars
 }
 
-// Launch is one launch of a kernel, as the kernel sees it.
+// Launch describes one launch to its kernel.
 type Launch struct {
 	Args        []byte // in device memory, placeholders resolved
 	NumBlocks   uint32
 	Grid, Block [3]uint32
 }
 
-// minParallel is the number of bytes from which on the blocks of a launch are worth several goroutines.
+// minParallel is the smallest launch, in bytes, that is split over several goroutines.
 const minParallel = 64 << 10
 
-// Do does the work of a launch that touches so many bytes.
+// Do executes a launch that touches so many bytes.
 func (k *Kernel) Do(l *Launch, bytes uint64) {
 	width := min(uint32(runtime.GOMAXPROCS(0)), l.NumBlocks)
 	switch {
@@ -103,7 +103,8 @@ func (k *Kernel) Do(l *Launch, bytes uint64) {
 	}
 }
 
-// Offset returns where an argument lies in the block; for the number of arguments, where the block ends.
+// Offset returns the offset of an argument in the argument block. For the number of arguments it returns the block
+// size.
 func (k *Kernel) Offset(arg int) uint64 {
 	at := uint64(0)
 	for i, a := range k.Args {

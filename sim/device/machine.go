@@ -13,7 +13,7 @@ import (
 	"github.com/acltrace/acltrace/sim/strict"
 )
 
-// memoryKind is a kind of memory.
+// memoryKind is the kind of memory at an address.
 type memoryKind uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 	InManaged
 )
 
-// location is where memory lies: the device's (dev is set), pinned, or the program's own.
+// Location is the kind of memory at an address, and its device if Kind is OnDevice.
 type Location struct {
 	Kind   memoryKind
 	Device *Device
@@ -44,28 +44,28 @@ func (s *Machine) Locate(addr uint64) Location {
 	return Location{Pageable, nil}
 }
 
-// machineOptions say what is emulated.
+// Options configure a Machine.
 type Options struct {
-	VABase        uint64     // address of the first device's memory, a multiple of 2 MiB
-	Reserved      space.Span // address space that the caller has mapped without access for the devices
+	VABase        uint64     // start address of the first device's memory; a multiple of 2 MiB
+	Reserved      space.Span // address range that the caller has mapped without access for the devices
 	Devices       int
-	Memory        uint64 // of each device, in bytes
+	Memory        uint64 // bytes on each device
 	Model         *model.Model
-	Virtual       bool // all happens in virtual time
+	Virtual       bool // use virtual time
 	Seed          uint64
 	Uninitialised bool
 	Log           io.Writer
 	Runtime       Runtime
 }
 
-// runtimeHooks is the runtime above the devices. None of its methods is called with a lock held.
+// Runtime is the layer above the devices. Its methods are called without locks held.
 type Runtime interface {
 	TaskFailed(s *Stream, k *Task, f *fail.Failure)
 	StreamEnding(s *Stream)
 	StreamEnded(s *Stream)
 }
 
-// machine is the devices of one process, with the host memory that they reach and their clock.
+// Machine holds the devices of one process, the host memory that they reach, and the clock.
 type Machine struct {
 	Options  Options
 	Clock    clock
@@ -79,7 +79,7 @@ type Machine struct {
 	logMu    sync.Mutex
 }
 
-// start makes the devices. It reserves no addresses yet.
+// Start creates the devices. It reserves no addresses yet.
 func (s *Machine) Start(o Options) {
 	s.Options, s.Model = o, o.Model
 	s.Clock = newRealClock(s)
@@ -91,7 +91,7 @@ func (s *Machine) Start(o Options) {
 	}
 }
 
-// close gives all memory back. All streams have ended.
+// Close frees all memory. All streams must have ended.
 func (s *Machine) Close() {
 	for _, d := range s.Devices {
 		d.Memory.Close()
@@ -101,30 +101,30 @@ func (s *Machine) Close() {
 	s.Managed.Close()
 }
 
-// hostThread is what the devices know about a thread of the program.
+// HostThread is the device's view on a program thread.
 type HostThread struct {
-	Time    time.Duration // virtual time of the thread
-	LateBy  *int64        // by how many nanoseconds it is, see Late
-	Untimed *int32        // not 0 while its calls take no host time, see Own
+	Time    time.Duration // virtual time
+	LateBy  *int64        // nanoseconds by which the thread is late; may be nil
+	Untimed *int32        // while not 0, calls take no host time; may be nil
 	Strict  strict.Thread
 }
 
 const (
-	// DefaultVABase is where the memory of the first device begins.
+	// DefaultVABase is the start address of the first device's memory.
 	DefaultVABase = 0x124000000000
-	// DefaultMemory is the memory of a device.
+	// DefaultMemory is the memory size of a device.
 	DefaultMemory = 64 << 30
 	// MaxDevices is the largest number of devices.
 	MaxDevices = 16
 )
 
-// spendCall lets the host time of a call pass that the model gives as a whole. Entering the call has spent a part of it.
+// SpendCall adds the host time of a whole call, in nanoseconds. Enter has added a part of it already.
 func (s *Machine) SpendCall(t *HostThread, ns int64) {
 	s.Clock.spend(t, max(0, ns-s.Model.Host.Call))
 }
 
-// waited lets the host time of a wait pass, on top of the time until the device was done, in virtual time. since is the thread's time
-// when it began to wait.
+// Waited adds the host time of a wait in virtual time, after the device was done. since is the thread's time before
+// the wait.
 func (s *Machine) Waited(t *HostThread, since time.Duration) {
 	if s.Options.Virtual && t.Time > since {
 		s.Clock.spend(t, s.Model.Host.Sync)
@@ -133,12 +133,12 @@ func (s *Machine) Waited(t *HostThread, since time.Duration) {
 	}
 }
 
-// kernelTime is the device time of a kernel.
+// KernelTime returns the device time of a kernel.
 func (s *Machine) KernelTime(rule *model.Kernel, blocks uint32, bytes uint64) time.Duration {
 	return time.Duration(s.Model.KernelTime(rule, blocks, bytes))
 }
 
-// copyTime is the device time of a copy or a fill.
+// CopyTime returns the device time of a copy or a fill.
 func (s *Machine) CopyTime(kind model.CopyKind, n uint64) time.Duration {
 	return time.Duration(s.Model.CopyTime(kind, n))
 }
@@ -149,7 +149,7 @@ func (s *Machine) Log(format string, a ...any) {
 	fmt.Fprintf(s.Options.Log, "aclsim: "+format+"\n", a...)
 }
 
-// checked returns the thread for strict mode, nil for a nil thread.
+// checked returns the strict-mode state of the thread; nil for a nil thread.
 func (t *HostThread) checked() *strict.Thread {
 	if t == nil {
 		return nil

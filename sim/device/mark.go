@@ -7,12 +7,12 @@ import (
 	"github.com/acltrace/acltrace/sim/strict"
 )
 
-// mark is one record of an event.
+// Mark is one event record.
 type Mark struct {
 	Done    chan struct{}
-	Time    time.Duration // device time, valid when done is closed
-	Failure *fail.Failure // of the stream that it lies on, before the mark
-	Known   strict.Vector // in strict mode: what the stream knows there
+	Time    time.Duration // device time; valid when Done is closed
+	Failure *fail.Failure // earlier failure of the stream
+	Known   strict.Vector // strict mode: knowledge of the stream at the record
 }
 
 func (m *Mark) Complete() bool {
@@ -24,7 +24,7 @@ func (m *Mark) Complete() bool {
 	}
 }
 
-// wait waits for a mark.
+// Wait returns the wait for the mark.
 func (m *Mark) Wait(limit time.Duration, late func() *fail.Failure) *Waiting {
 	return &Waiting{Met: func() (bool, <-chan struct{}) { return m.Complete(), m.Done }, Limit: limit, Late: late}
 }

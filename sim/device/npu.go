@@ -9,33 +9,33 @@ import (
 	"github.com/acltrace/acltrace/sim/mutant"
 )
 
-// meet gives a device access to the memory of another one.
+// Meet gives the device access to another device's memory.
 func (d *Device) Meet(other int32) {
 	if other != d.ID && other >= 0 && other < MaxDevices {
 		d.Peers.Or(1 << other)
 	}
 }
 
-// device is one simulated NPU. It is open while the program holds references by SetDevice or contexts of its own on it.
+// Device is one emulated device. It is open while it has contexts or references.
 type Device struct {
 	Machine *Machine
 	ID      int32
 	Memory  memory.Memory
-	Tasks   atomic.Uint32 // ids given to tasks so far
-	Peers   atomic.Uint32 // devices whose memory it may access, a bit each
+	Tasks   atomic.Uint32 // task ids assigned so far
+	Peers   atomic.Uint32 // bit set: devices whose memory this one may access
 
-	Busy atomic.Int64 // device time of all kernels so far
+	Busy atomic.Int64 // total kernel time, in nanoseconds
 
-	shared *Turns // in real time
+	shared *Turns // for real time
 
 	Mu       sync.Mutex
-	Refs     int      // by SetDevice
-	Primary  *Context // of SetDevice
+	Refs     int      // open references to the primary context
+	Primary  *Context // nil if there is none
 	Contexts []*Context
-	Streams  []*Stream // by id; nil where an id is free
+	Streams  []*Stream // by id; nil for free ids
 }
 
-// maxStreams is the number of streams of a device, those of the contexts included.
+// MaxStreams is the largest number of streams on a device, default streams included.
 const MaxStreams = 1984
 
 func newNPU(s *Machine, id int32) *Device {
@@ -44,8 +44,8 @@ func newNPU(s *Machine, id int32) *Device {
 	return d
 }
 
-// check tells whether the device may access n bytes at an address: memory of its own, of a peer that it has access to, or of
-// the host where it was registered for devices.
+// Check returns an error unless the device may access n bytes at an address: its own memory, memory of a peer with
+// access, or mapped host memory.
 func (d *Device) Check(addr, n uint64, access uint32) error {
 	if d.Memory.Owns(addr) {
 		if d.Memory.HasShared.Load() {
@@ -72,7 +72,7 @@ func (d *Device) Check(addr, n uint64, access uint32) error {
 	return d.Machine.Host.Check(addr, n, access)
 }
 
-// checkShared tells whether the device may access memory of another process, which may lie on another device.
+// checkShared returns an error unless the device may access imported memory, which may be on another device.
 func (d *Device) checkShared(addr, n uint64) error {
 	r, ok := d.Memory.Live.Find(addr)
 	if ok && r.V.Shared != nil && r.V.Shared.DeviceID != d.ID && d.Peers.Load()&(1<<uint(r.V.Shared.DeviceID)) == 0 {

@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// realClock is the host's: devices run beside the program, and take the time that their tasks take.
+// RealClock is host time: devices run beside the program and take as long as their tasks.
 type RealClock struct {
 	sim   *Machine
 	began time.Time
 
-	sweeping atomic.Bool // a look at idle servers is planned
+	sweeping atomic.Bool // a sweep is scheduled
 }
 
-// keepAlive is how long a stream's server waits for work before it ends: once to twice as long.
+// keepAlive is how long an idle server waits for work before it ends; up to twice as long.
 const keepAlive = 50 * time.Millisecond
 
 func newRealClock(s *Machine) *RealClock { return &RealClock{sim: s, began: time.Now().Add(-Uptime)} }
 
-// parked plans a look at idle servers.
+// parked schedules a sweep.
 func (c *RealClock) parked() {
 	if !c.sweeping.Load() && c.sweeping.CompareAndSwap(false, true) {
 		time.AfterFunc(keepAlive, c.sweep)
 	}
 }
 
-// sweep ends the servers that have had no work since the last time.
+// sweep ends servers that were idle since the last sweep.
 func (c *RealClock) sweep() {
-	c.sweeping.Store(false) // who parks from now on plans another look
+	c.sweeping.Store(false) // servers that park from now on schedule another sweep
 	left := false
 	for _, d := range c.sim.Devices {
 		d.Mu.Lock()
@@ -53,7 +53,7 @@ func (c *RealClock) sweep() {
 	}
 }
 
-// now of a thread that is late is when it should have been.
+// Now subtracts the delay of a late thread.
 func (c *RealClock) Now(t *HostThread) time.Duration {
 	d := time.Since(c.began)
 	if t != nil && t.LateBy != nil {
@@ -107,9 +107,9 @@ func (c *RealClock) Wait(_ *HostThread, ch <-chan struct{}, limit time.Duration)
 	}
 }
 
-// sleepUntil waits until the time, unless stop is closed long before.
+// sleepUntil sleeps until a time. Closing stop ends long sleeps.
 func (c *RealClock) sleepUntil(t time.Duration, stop <-chan struct{}) {
-	// A timer of Go's ends up to a millisecond late: the rest is slept by one of the system's.
+	// Go timers fire up to a millisecond late, so a system timer sleeps the rest.
 	const rest = 1500 * time.Microsecond
 	d := t - c.Now(nil)
 	if d <= slack {

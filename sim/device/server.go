@@ -13,16 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// server is the goroutine that runs the tasks in real time.
+// server is the goroutine that runs stream tasks in real time.
 type server struct {
-	running bool      // it takes tasks
-	parked  bool      // it waits for some
-	parks   uint32    // how often it has begun to
-	swept   uint32    // how often it had when servers were looked at last
-	wake    chan bool // wakes it, or ends it
+	running bool      // takes tasks
+	parked  bool      // waits for tasks
+	parks   uint32    // number of times parked
+	swept   uint32    // parks at the last sweep
+	wake    chan bool // true wakes it, false ends it
 }
 
-// startServer has the server take tasks. The caller holds the lock.
+// startServer starts or wakes the server. The caller holds the lock.
 func (s *Stream) startServer() {
 	if s.server.running {
 		return
@@ -36,7 +36,7 @@ func (s *Stream) startServer() {
 	go s.serve()
 }
 
-// endServer ends a server that waits for work. The caller holds the lock.
+// endServer ends a parked server. The caller holds the lock.
 func (s *Stream) endServer() {
 	if s.server.parked {
 		s.server.parked = false
@@ -44,7 +44,7 @@ func (s *Stream) endServer() {
 	}
 }
 
-// serve runs tasks until there were none for a while.
+// serve runs tasks, and ends after it was idle for a while.
 func (s *Stream) serve() {
 	clk := s.Context.Device.Machine.Clock.(*RealClock)
 	var batch []Task
@@ -54,7 +54,7 @@ func (s *Stream) serve() {
 		batch, s.queue = s.queue, batch[:0]
 		if len(batch) == 0 {
 			s.server.running, s.server.parked = false, !s.Life.closed
-			if s.Life.closed { // nobody looks for its server any more
+			if s.Life.closed { // the sweep does not see this stream any more
 				s.Mu.Unlock()
 				return
 			}
@@ -77,9 +77,9 @@ func (s *Stream) serve() {
 	}
 }
 
-// runTask runs a task in real time, or ends it without. On the device it begins when the task before it ended, or when it was
-// submitted if that was later: what this host needs to get to it is not counted. It takes as long as the cost model says, or
-// as long as the host has worked on it where that is longer.
+// runTask runs a task in real time, or ends it without running. On the device the task starts when the previous task
+// ended, or at its submission if that was later. It takes the modelled time, or the host's work time if that is
+// longer.
 func (s *Stream) runTask(clk *RealClock, k *Task) {
 	skip := s.halted()
 	var f *fail.Failure
@@ -99,8 +99,8 @@ func (s *Stream) runTask(clk *RealClock, k *Task) {
 	s.ended(k, d, f)
 }
 
-// attempt waits for what a task waits for, and does its work, which takes so long on the device, and on the host. The goroutine panics on
-// memory faults.
+// attempt waits for a task's condition and does its work. It returns the device time and the host's work time. The
+// goroutine must panic on memory faults.
 func (s *Stream) attempt(clk *RealClock, k *Task, wait bool) (d, host time.Duration, f *fail.Failure) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -133,7 +133,7 @@ func (s *Stream) attempt(clk *RealClock, k *Task, wait bool) (d, host time.Durat
 			return d, host, f
 		}
 	}
-	runtime.LockOSThread() // whose work it is
+	runtime.LockOSThread() // the processor time is per thread
 	defer runtime.UnlockOSThread()
 	before := worked(clk)
 	d, f = k.perform(s)
@@ -144,14 +144,14 @@ func (s *Stream) attempt(clk *RealClock, k *Task, wait bool) (d, host time.Durat
 	return d, host, f
 }
 
-// brief is the time below which a kernel's work is taken by the clock alone: to ask the system for a thread's own time
-// takes a microsecond. A launch that takes longer than that, of a kernel that did not the time before, was most likely
-// interrupted: it counts as the one before, and the next one is asked for.
+// Brief is the work time below which the clock alone measures a kernel, since getrusage takes a microsecond. If a
+// usually brief kernel takes longer, it was most likely interrupted: the previous time is used, and the next launch
+// is measured by getrusage.
 const Brief = 20 * time.Microsecond
 
-// work is what a thread has done so far.
+// Work is a measurement of a thread's work so far.
 type Work struct {
-	At, Ran time.Duration // when, and its time on a processor
+	At, Ran time.Duration // time of the measurement, and processor time
 	Waits   int64
 }
 
@@ -161,8 +161,8 @@ func worked(clk *RealClock) Work {
 	return Work{clk.Now(nil), time.Duration(u.Utime.Nano() + u.Stime.Nano()), u.Nvcsw}
 }
 
-// since is how long work took, without the time for which others had the thread's processor: a device would not have
-// waited for them. Work that waits by itself takes all of its time.
+// Since returns the work time after an earlier measurement. It excludes time in which the thread was preempted, and
+// includes time in which it waited.
 func (w Work) Since(before Work) time.Duration {
 	if w.Waits != before.Waits {
 		return w.At - before.At

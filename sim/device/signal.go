@@ -9,17 +9,17 @@ import (
 	"github.com/acltrace/acltrace/sim/strict"
 )
 
-// signal is a flag that tasks of streams set, wait for and clear.
+// Signal is a flag that stream tasks set, wait for and clear.
 type Signal struct {
 	Mu   sync.Mutex
 	Is   bool
 	Wake chan struct{} // closed while the flag is set
-	// shared is the flag where other processes have it too, and stands for is from then on.
+	// Shared replaces the local flag if other processes share it.
 	Shared *memory.Shared
-	known  strict.Vector // in strict mode: what the streams that have set it know
+	known  strict.Vector // strict mode: knowledge of the streams that set it
 }
 
-// told and heard are what strict mode is told by a task that sets the flag, and by one that has waited for it.
+// Told and Heard report a task that sets the flag, and one that waited for it, to strict mode.
 func (s *Signal) Told(by *Stream) {
 	by.Context.Device.Machine.Strict.Tells(&by.Strict, &s.known)
 	if s.End() != nil {
@@ -63,13 +63,14 @@ func (s *Signal) Clear() {
 	}
 }
 
-// wait waits until the flag is set, and clears it if the waiter is to take it. It fails where nobody is left who could set it.
+// Wait waits until the flag is set, and clears it if take is set. It fails if every process that could set the flag
+// has died.
 func (s *Signal) Wait(take bool, limit time.Duration, late func() *fail.Failure) *Waiting {
 	w := &Waiting{Limit: limit, Late: late}
 	w.Met = func() (bool, <-chan struct{}) {
 		s.Mu.Lock()
 		defer s.Mu.Unlock()
-		if x := s.Shared; x != nil { // perhaps since we last asked
+		if x := s.Shared; x != nil { // possibly shared since the last check
 			w.Block = func(stop <-chan struct{}, expired <-chan time.Time) (bool, *fail.Failure) {
 				return x.Wait(func(v uint32) bool { return v == 1 && (!take || x.Word.CompareAndSwap(1, 0)) }, x.Abandoned, stop, expired)
 			}
@@ -84,12 +85,12 @@ func (s *Signal) Wait(take bool, limit time.Duration, late func() *fail.Failure)
 	return w
 }
 
-// end returns what the flag shares with other processes, nil for nothing.
+// End returns the shared side of the flag; nil if it is local.
 func (s *Signal) End() *memory.Shared {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	return s.Shared
 }
 
-// nothing is what a task does that only waits.
+// Nothing is the work of a task that only waits.
 func Nothing(*Stream) (time.Duration, *fail.Failure) { return 0, nil }

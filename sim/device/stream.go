@@ -12,67 +12,66 @@ import (
 	"github.com/acltrace/acltrace/sim/strict"
 )
 
-// forever is a wait without a limit.
+// Forever is a wait without a limit.
 const Forever = time.Duration(-1)
 
-// queueDepth is the largest number of unfinished tasks of a stream. A caller that submits more waits.
+// QueueDepth is the largest number of unfinished tasks on a stream. A caller that submits more waits.
 const QueueDepth = 1 << 16
 
-// stream runs its tasks one after the other. In real time they run on a goroutine of the stream, its server, which lives while
-// there is work and a moment longer. There is no order among streams but by events.
+// Stream runs its tasks one after the other. In real time a goroutine, its server, runs them. Streams are ordered by
+// events only.
 //
-// A task that fails is no obstacle for those behind it, and the next synchronization tells. Where the streams of the context
-// stop on failure, nothing more runs on any of them, and every later task and synchronization returns the error, until the
-// context ends.
+// A failed task does not stop later tasks, and the next synchronization returns the failure. If the context stops on
+// failure, none of its streams runs another task, and every later submission or synchronization returns the failure.
 type Stream struct {
 	Handle          uint64
 	ID              int32
 	Context         *Context
 	Priority, Flags uint32
 	Args            memory.ArgCache
-	Hidden          bool       // the program has no handle of it
-	Lane            TaskSource // whose tasks it runs in place of its own queue's
+	Hidden          bool       // without a handle
+	Lane            TaskSource // source of tasks; nil to use the queue
 
 	Mu        sync.Mutex
 	queue     []Task // not yet taken by the server
 	submitted uint64
 	Failure   *fail.Failure
-	observed  bool // the failure was returned to the program
+	observed  bool // the program has seen the failure
 	server    server
 	Life      streamLife
 	Waits     waiters
-	Attached  any // of the layer above
+	Attached  any // data of the layer above
 
 	Done    atomic.Uint64
-	LastEnd atomic.Int64  // device time at which the task that is done last ended
-	Time    time.Duration // device time at which the last task ended; for who runs it alone
+	LastEnd atomic.Int64  // device time at which the last finished task ended
+	Time    time.Duration // device time of the stream; only for the goroutine that runs it
 	Strict  strict.Stream
 	virtual virtualTask
 }
 
-// streamLife is how work is discarded and the stream ends.
+// streamLife is the state of discarding work and of closing.
 type streamLife struct {
-	Stop      chan struct{} // closed when work is discarded. An abort makes a new one, when nothing runs.
-	mu        sync.Mutex    // held by who discards work
+	Stop      chan struct{} // closed to discard work; an abort makes a new channel afterwards
+	mu        sync.Mutex    // held while work is discarded
 	discarded bool
-	aborts    int // how often the work was aborted
+	aborts    int // number of aborts
 	closing   bool
-	closed    bool // its work is done and it has no handle
+	closed    bool // the work is done and the handle is gone
 }
 
-// virtualTask is the first task in virtual time, for who drives the devices alone.
+// virtualTask is the first task in virtual time. Only the thread that drives the devices uses it.
 type virtualTask struct {
-	number  int32 // of the stream in the machine
-	known   bool  // the stream is known to the machine
-	begun   bool  // the task has begun: the fields below are valid
+	number  int32 // stream number in the scheduler
+	known   bool  // registered in the scheduler
+	begun   bool  // the task has begun, and the fields below are valid
 	current Task
 	awaits  *Waiting
-	skip    bool // it is not to run
+	skip    bool // do not run the task
 	took    time.Duration
 	result  *fail.Failure
 }
 
-// waiters are those who wait for tasks.
+// waiters are the callers that wait for tasks.
 type waiters struct {
 	all   []waiter
 	Count atomic.Int32
@@ -83,7 +82,7 @@ type waiter struct {
 	ch   chan struct{}
 }
 
-// submit appends a task and returns its id.
+// Submit appends a task and returns its id. It waits while the queue is full.
 func (s *Stream) Submit(t *HostThread, k Task) (uint32, *fail.Failure) {
 	s.Mu.Lock()
 	for {
@@ -119,14 +118,14 @@ func (s *Stream) Submit(t *HostThread, k Task) (uint32, *fail.Failure) {
 	return id, nil
 }
 
-// halted tells whether tasks are not to run. A graph's do not behind one that failed, whatever the mode of its stream is.
+// halted reports whether tasks must not run. In a graph, a failed task halts the tasks after it in any failure mode.
 func (s *Stream) halted() bool {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	return s.Life.discarded || IsClosed(s.Life.Stop) || s.Context.Stopped.Load() != nil || s.Lane != nil && s.Failure != nil
 }
 
-// fail notes the failure of a task. The first one counts until the program has seen it.
+// fail records a failed task. The first failure stays until the program has seen it.
 func (s *Stream) fail(f *fail.Failure) {
 	s.Mu.Lock()
 	if s.Failure == nil {
@@ -138,7 +137,7 @@ func (s *Stream) fail(f *fail.Failure) {
 	}
 }
 
-// first takes the first task that was not begun.
+// first takes the oldest task that has not begun.
 func (s *Stream) first() Task {
 	if s.Lane != nil {
 		return s.Lane.Task()
@@ -151,7 +150,7 @@ func (s *Stream) first() Task {
 	return k
 }
 
-// ended counts a task that has ended after d on the device, and lets those go on who wait for it.
+// ended ends a task that took d on the device, and wakes its waiters.
 func (s *Stream) ended(k *Task, d time.Duration, f *fail.Failure) {
 	if k.Kind == TaskKernel {
 		s.Context.Device.Busy.Add(int64(d))
@@ -169,7 +168,7 @@ func (s *Stream) ended(k *Task, d time.Duration, f *fail.Failure) {
 	}
 }
 
-// wake lets those go on who wait for what is done.
+// wake wakes the waiters whose tasks are done.
 func (s *Stream) wake() {
 	s.Mu.Lock()
 	done := s.Done.Load()
@@ -189,9 +188,9 @@ func (s *Stream) wake() {
 
 func (s *Stream) SubmittedTasks() uint64 { return s.Progress().Task }
 
-// progress is how far a stream has come.
+// Progress is the number of submitted tasks and of aborts.
 type Progress struct {
-	Task   uint64 // submitted last
+	Task   uint64 // number of submitted tasks
 	Aborts int
 }
 
@@ -201,7 +200,7 @@ func (s *Stream) Progress() Progress {
 	return Progress{s.submitted, s.Life.aborts}
 }
 
-// abort discards the work of a stream, which can be used again afterwards. A native kernel runs to its end.
+// Abort discards the work of the stream, which stays usable. A native kernel runs to its end.
 func (s *Stream) Abort() {
 	s.Life.mu.Lock()
 	defer s.Life.mu.Unlock()
@@ -230,7 +229,7 @@ func (s *Stream) Abort() {
 	}
 }
 
-// wait waits until so many tasks are done, and tells whether that was within the limit.
+// Wait waits until a number of tasks is done. It returns false if the limit passed first.
 func (s *Stream) Wait(t *HostThread, task uint64, limit time.Duration) bool {
 	clk := s.Context.Device.Machine.Clock
 	if s.Done.Load() < task {
@@ -242,7 +241,7 @@ func (s *Stream) Wait(t *HostThread, task uint64, limit time.Duration) bool {
 		s.Waits.all = append(s.Waits.all, w)
 		s.Waits.Count.Add(1)
 		s.Mu.Unlock()
-		// A task that ended before the line above has not seen the waiter.
+		// A task may have ended before the waiter was added.
 		if s.Done.Load() >= task {
 			s.wake()
 		}
@@ -257,7 +256,7 @@ func (s *Stream) Wait(t *HostThread, task uint64, limit time.Duration) bool {
 	return true
 }
 
-// leave takes a waiter from the list, and tells whether it was there still.
+// leave removes a waiter and reports whether it was still waiting.
 func (s *Stream) leave(w waiter) bool {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -271,7 +270,7 @@ func (s *Stream) leave(w waiter) bool {
 	return false
 }
 
-// observe returns the failure of the stream, for the program to see: once, unless it has stopped the context.
+// Observe returns the stream's failure once, or always if it stopped the context.
 func (s *Stream) Observe() *fail.Failure {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -287,7 +286,7 @@ func (s *Stream) Observe() *fail.Failure {
 	return f
 }
 
-// blocked returns the failure because of which tasks of the stream do not run, nil where they do.
+// Blocked returns the failure that keeps the stream from running tasks; nil for none.
 func (s *Stream) Blocked() *fail.Failure {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -300,8 +299,8 @@ func (s *Stream) Blocked() *fail.Failure {
 	return nil
 }
 
-// close ends a stream after its work, or by force without what has not begun, and returns a failure that the program
-// has not seen.
+// Close ends the stream after its work, or with force without the work that has not begun. It returns a failure that
+// the program has not seen.
 func (s *Stream) Close(force bool) *fail.Failure {
 	s.Life.mu.Lock()
 	defer s.Life.mu.Unlock()
@@ -314,7 +313,7 @@ func (s *Stream) Close(force bool) *fail.Failure {
 	s.Mu.Unlock()
 	s.Context.Device.Machine.Options.Runtime.StreamEnding(s)
 	s.Mu.Lock()
-	if force && !mutant.Breaks("forced_destroy_discards") || mutant.Breaks("destroy_waits") {
+	if force && !mutant.Breaks("forced_destroy_discards") {
 		s.Life.discarded = true
 		close(s.Life.Stop)
 	}
@@ -348,15 +347,15 @@ func (s *Stream) Close(force bool) *fail.Failure {
 	return s.Failure
 }
 
-// TaskSource gives a stream its tasks one by one, in place of a queue.
+// TaskSource supplies the tasks of a stream one by one.
 type TaskSource interface {
-	Next() bool // reports whether there is a task
+	Next() bool // reports whether there is another task
 	Task() Task
-	Advance() // after a task has ended
-	Ended()   // after the last task
+	Advance() // called after a task has ended
+	Ended()   // called after the last task
 }
 
-// newStream makes a stream. The caller holds the device's lock.
+// NewStream creates a stream. The caller holds the device's lock.
 func (c *Context) NewStream(priority, flags uint32) (*Stream, *fail.Failure) {
 	d := c.Device
 	s := &Stream{Context: c, Priority: priority, Flags: flags}
@@ -381,7 +380,7 @@ func (c *Context) NewStream(priority, flags uint32) (*Stream, *fail.Failure) {
 	return s, nil
 }
 
-// drop takes a stream that nobody has used yet off the lists of its context and its device. The caller holds the device's lock.
+// Drop removes an unused stream from its context and device. The caller holds the device's lock.
 func (c *Context) Drop(s *Stream) {
 	c.Mu.Lock()
 	c.Streams = slices.DeleteFunc(c.Streams, func(o *Stream) bool { return o == s })
@@ -389,8 +388,8 @@ func (c *Context) Drop(s *Stream) {
 	c.Device.Streams[s.ID] = nil
 }
 
-// newLane makes a stream for the tasks of a source, beside a stream of the program that it belongs to. It has the id and the
-// stop channel that are given, and begins at the time of s.
+// NewLane creates a stream for the tasks of a source. It takes its id from stream of, begins at the time of s, and is
+// discarded when stop is closed.
 func (s *Stream) NewLane(of *Stream, stop chan struct{}, tasks TaskSource) *Stream {
 	return &Stream{ID: of.ID, Context: s.Context, Strict: of.Strict.Part(), Life: streamLife{Stop: stop}, Time: s.Time, Lane: tasks}
 }

@@ -10,29 +10,29 @@ import (
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
-// A kernel that no library knows writes nothing here, and would have written something on a device. What its arguments point to
-// is marked as unknown, by the kernel's name, and copies, reductions and kernels that read it hand the mark on. What overwrites it with
-// something known takes the mark away. A copy to the host that holds marked bytes is reported: its bytes are not those of a device.
+// A kernel without a library writes nothing here, but would write on a device. The memory that its arguments point to
+// is therefore marked with the kernel's name. Copies, reductions and kernels that read marked memory pass the mark
+// on; known data removes it. A copy of marked bytes to the host is reported, since a device would have other bytes.
 //
-// With Options.Uninitialised, new device memory is marked too, by the name "", and copies and kernels hand that mark on. New memory
-// reads as zero. A kernel may write memory that its extents do not declare, so bytes that are no longer zero lose this mark. Memory that
-// the host can access, mapped memory and memory of other processes do not get it.
+// With Options.Uninitialised, new device memory carries the mark "". Kernels may write more than their extents
+// declare, so bytes that are not zero lose this mark. Memory that the host can access, mapped memory and imported
+// memory never carry it.
 //
-// Memory that several addresses or processes see has a stain besides: the name of a kernel that may have written any of it. A stain
-// stays as long as the memory.
+// Memory with several addresses or processes also has a stain: the name of a kernel that may have written any part. A
+// stain lasts as long as the memory.
 
-// unknownResults is what was copied to the host and depends on unknown kernels.
+// Unknowns counts launches of unknown kernels and copies that depend on them.
 type Unknowns struct {
-	Launches sync.Map    // name of a kernel that no library knows → *atomic.Int64
-	Any      atomic.Bool // some memory is marked, or was
+	Launches sync.Map    // kernel name → *atomic.Int64
+	Any      atomic.Bool // some memory has been marked
 	Crashed  atomic.Pointer[Crash]
 	mu       sync.Mutex
 	copies   int64
 	bytes    uint64
-	said     map[string]bool // kernels that were named
+	said     map[string]bool // kernels that were logged
 }
 
-// marksOf returns the marks of the memory that an address lies in, and whether that is the host's.
+// marksOf returns the marks for an address, and whether it is host memory.
 func (s *Machine) marksOf(addr uint64) (u *space.Marks, host bool) {
 	if d := s.Locate(addr).Device; d != nil {
 		return &d.Memory.Unknown, false
@@ -40,8 +40,9 @@ func (s *Machine) marksOf(addr uint64) (u *space.Marks, host bool) {
 	return &s.Host.Marks, true
 }
 
-// Unknown reports whether bytes depend on memory that a kernel would have written which no library knows, and returns the kernel's name;
-// or, with Options.Uninitialised, on memory that nothing has written: the name is "" then; or on memory that strict mode has found in a race: RaceMark. Host memory counts if a copy has written it last.
+// Unknown reports whether bytes depend on an unknown kernel, and returns its name. With Options.Uninitialised it
+// reports unwritten memory as "". Memory in a race is reported as RaceMark. Host memory counts if a copy wrote it
+// last.
 func (s *Machine) Unknown(addr, size uint64) (kernel string, ok bool) {
 	if !s.Unknowns.Any.Load() {
 		return "", false
@@ -64,11 +65,11 @@ func (s *Machine) Unknown(addr, size uint64) (kernel string, ok bool) {
 	return kernel, ok
 }
 
-// givenMark begins the names of marks that a caller has set; the reason follows.
+// givenMark is the prefix of marks that a caller set. The reason follows.
 const givenMark = "\x00given"
 
-// Mark marks a range for a reason of the caller's, which Unknown hands back: see Given. Reason 0 takes marks away. Host memory keeps such a
-// mark until a copy of the runtime's overwrites it or it is taken away.
+// Mark marks a range with a caller's reason, which Given extracts from the result of Unknown. Reason 0 removes marks.
+// Host memory keeps the mark until a copy overwrites it.
 func (s *Machine) Mark(addr, size uint64, reason uint8) {
 	if reason == 0 {
 		s.Known(addr, size)
@@ -78,7 +79,7 @@ func (s *Machine) Mark(addr, size uint64, reason uint8) {
 	s.Taint(space.Span{Addr: addr, Size: size}, &name)
 }
 
-// Given returns the reason of a mark that a caller has set, false for another mark.
+// Given returns the reason of a mark that a caller set.
 func Given(kernel string) (reason uint8, ok bool) {
 	if !strings.HasPrefix(kernel, givenMark) {
 		return 0, false
@@ -86,13 +87,13 @@ func Given(kernel string) (reason uint8, ok bool) {
 	return kernel[len(kernel)-1], true
 }
 
-// CrashMark begins the answer of Unknown after a kernel has crashed in its own code; the kernel's name follows.
+// CrashMark is the prefix of Unknown's result after a kernel crashed. The kernel's name follows.
 const CrashMark = "\x00crash"
 
-// RaceMark stands in place of a kernel's name for memory that strict mode has found in a race.
+// RaceMark is Unknown's result for memory in a race.
 const RaceMark = "\x00race"
 
-// rank orders marks: of several in a range the highest counts.
+// Rank orders marks. The highest mark in a range wins.
 func Rank(kernel string) int {
 	switch kernel {
 	case uninitialised:
@@ -106,13 +107,13 @@ func Rank(kernel string) int {
 	return KernelRank
 }
 
-// The ranks of marks that a caller has set, and of those that name a kernel.
+// Ranks of caller's marks and of kernel names.
 const (
 	givenRank  = 2
 	KernelRank = 3
 )
 
-// marked returns the marked parts of a range. Bytes that were written unseen lose the mark of new memory.
+// marked returns the marked parts of a range. Bytes that are not zero lose the mark of new memory.
 func (s *Machine) marked(at space.Span) []space.Region[string] {
 	u, _ := s.marksOf(at.Addr)
 	found := u.In(at)
@@ -142,7 +143,7 @@ func (s *Machine) marked(at space.Span) []space.Region[string] {
 	return found
 }
 
-// mark marks a range.
+// Taint marks a range with a kernel's name.
 func (s *Machine) Taint(at space.Span, kernel *string) {
 	s.Unknowns.Any.Store(true)
 	u, _ := s.marksOf(at.Addr)
@@ -154,14 +155,14 @@ func (s *Machine) Taint(at space.Span, kernel *string) {
 
 var uninitialised = ""
 
-// fresh marks new device memory.
+// Fresh marks new device memory.
 func (s *Machine) Fresh(at space.Span) {
 	if s.Options.Uninitialised {
 		s.Taint(at, &uninitialised)
 	}
 }
 
-// UnknownLaunches returns the number of launches of each kernel that no library knew.
+// UnknownLaunches returns the launches of each unknown kernel.
 func (s *Machine) UnknownLaunches() map[string]int64 {
 	m := map[string]int64{}
 	s.Unknowns.Launches.Range(func(name, n any) bool {
@@ -173,14 +174,14 @@ func (s *Machine) UnknownLaunches() map[string]int64 {
 	return m
 }
 
-// UnknownResults returns how many copies to the host held bytes that depend on unknown kernels, and how many bytes.
+// UnknownResults returns the number of copies to the host with tainted bytes, and the number of those bytes.
 func (s *Machine) UnknownResults() (copies int64, bytes uint64) {
 	s.Unknowns.mu.Lock()
 	defer s.Unknowns.mu.Unlock()
 	return s.Unknowns.copies, s.Unknowns.bytes
 }
 
-// known says that bytes were overwritten with something known.
+// Known removes marks after known data was written.
 func (s *Machine) Known(addr, n uint64) {
 	if s.Unknowns.Any.Load() {
 		u, _ := s.marksOf(addr)
@@ -188,7 +189,7 @@ func (s *Machine) Known(addr, n uint64) {
 	}
 }
 
-// follow hands marks on with a transfer that was made.
+// Follow passes marks on after a transfer.
 func (s *Machine) Follow(x *Transfer) {
 	if !s.Unknowns.Any.Load() {
 		return
@@ -213,7 +214,7 @@ func (s *Machine) Follow(x *Transfer) {
 		if k, ok := s.stained(src); ok {
 			found = []space.Region[string]{{Span: src, V: k}}
 		}
-		if unpinned { // the program may have written it since, but for marks that the caller looks after
+		if unpinned { // the program may have written it since; only the caller's marks stay
 			found = slices.DeleteFunc(found, func(r space.Region[string]) bool { return Rank(r.V) != givenRank })
 		}
 		if len(found) == 0 && s.Strict.Racy(src) {
@@ -233,7 +234,7 @@ func (s *Machine) Follow(x *Transfer) {
 	}
 }
 
-// sayUnknown says what depends on an unknown kernel, once for each.
+// SayUnknown logs a dependence on an unknown kernel, once per kernel.
 func (s *Machine) SayUnknown(kernel, format string, a ...any) {
 	u := &s.Unknowns
 	u.mu.Lock()
@@ -248,7 +249,7 @@ func (s *Machine) SayUnknown(kernel, format string, a ...any) {
 	}
 }
 
-// reportUnknown says that the host has got bytes that are not those of a device.
+// reportUnknown counts and logs a copy of tainted bytes to the host.
 func (s *Machine) reportUnknown(x *Transfer, kernel string, n uint64) {
 	u := &s.Unknowns
 	u.mu.Lock()
@@ -259,8 +260,8 @@ func (s *Machine) reportUnknown(x *Transfer, kernel string, n uint64) {
 		x.Src, x.Dst, n, x.Width*x.Height, kernel)
 }
 
-// spread hands marks on with a kernel that has run: where it has read something unknown, what it wrote is unknown too. args are the
-// kernel's arguments, nil if its extents refer to none. Reading new memory as a workspace spreads nothing.
+// Spread passes marks on after a kernel ran: if it read tainted memory, its output is tainted. args are the kernel's
+// arguments; nil if the extents refer to none. New memory that is read as a workspace spreads nothing.
 func (s *Machine) Spread(extents []space.Extent, args []Arg) {
 	if !s.Unknowns.Any.Load() {
 		return
@@ -291,7 +292,7 @@ func (s *Machine) Spread(extents []space.Extent, args []Arg) {
 	}
 }
 
-// stain keeps the name of a kernel with memory that has several addresses or is shared with other processes.
+// stain keeps a kernel's name with memory that has several addresses or processes.
 func (s *Machine) stain(at space.Span, kernel string) {
 	s.aliased(at, func(p *memory.Physical, x *memory.Shared) bool {
 		if p != nil {
@@ -304,7 +305,7 @@ func (s *Machine) stain(at space.Span, kernel string) {
 	})
 }
 
-// stained returns the kernel that may have written memory at one of its other addresses.
+// stained returns the kernel that may have written memory at another address.
 func (s *Machine) stained(at space.Span) (kernel string, ok bool) {
 	s.aliased(at, func(p *memory.Physical, x *memory.Shared) bool {
 		if p != nil {
@@ -340,7 +341,7 @@ func (s *Machine) aliased(at space.Span, visit func(*memory.Physical, *memory.Sh
 	}
 }
 
-// expose prepares memory for being shared: its other sides see the kernels that may have written it.
+// Expose copies the marks of memory into its stain before other processes import it.
 func (s *Machine) Expose(at space.Span, x *memory.Shared, p *memory.Physical) {
 	s.Unknowns.Any.Store(true)
 	if p != nil {

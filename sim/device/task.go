@@ -11,7 +11,7 @@ import (
 	"github.com/acltrace/acltrace/sim/virtual"
 )
 
-// taskKind is what a task does. Faults are planned by it.
+// TaskKind is the kind of a task. Planned faults name it.
 type TaskKind string
 
 const (
@@ -32,38 +32,38 @@ const (
 	TaskMarker   TaskKind = "marker"
 )
 
-// task is one piece of work on a stream. run returns how long the device takes for it; where the task was captured into a
-// graph it is called once for each execution. Neither run nor begin waits for anything: that is the clock's affair.
+// Task is one piece of work on a stream. Run returns the device time. A captured task runs once for each execution of
+// its graph. Neither Begin nor Run may block.
 type Task struct {
 	Kind  TaskKind
-	Name  string       // of the kernel; "" for other kinds
-	Order KernelLaunch // of a kernel; then run may be nil
-	Args  space.Span   // of a kernel, on the device
-	Own   bool         // args go back to the stream's when the task ends
-	Lent  bool         // the task is run once more, and ends elsewhere
-	Quick bool         // what the host does for it does not count
-	// begin is called when the turn of the task has come, and returns what it waits for; it may be nil, and return nil.
+	Name  string       // kernel name; "" for other kinds
+	Order KernelLaunch // for kernels; Run may be nil then
+	Args  space.Span   // for kernels: argument block on the device
+	Own   bool         // Args return to the stream's pool when the task ends
+	Lent  bool         // a copy of a graph task, which ends with its graph
+	Quick bool         // ignore the host's work time
+	// Begin is called when it is the task's turn. It returns the task's wait; nil for none. May be nil.
 	Begin func(s *Stream) *Waiting
 	Run   func(s *Stream) (time.Duration, *fail.Failure)
-	// always says that the task runs even where the stream has failed or is being discarded: it releases what others wait for.
+	// Always runs the task even if the stream has failed or is discarded, since others wait for it.
 	Always bool
-	Wrote  space.Span     // where a copy goes
-	Copy   model.CopyKind // of copies and fills
-	Demand model.Demand   // of kernels
-	// release is called once, when the task will not run again, whether it ran or not; may be nil.
+	Wrote  space.Span     // destination of a copy
+	Copy   model.CopyKind // for copies and fills
+	Demand model.Demand   // for kernels
+	// Release is called once, when the task will not run again. May be nil.
 	Release func()
-	At      time.Duration // device time at which it was submitted
+	At      time.Duration // device time of the submission
 	ID      uint32
-	Detail  any          // what a task of a model tells about itself: an *event, a *valueTask
-	Thread  uint32       // of the system, that submitted it
-	Check   *strict.Task // in strict mode
+	Detail  any          // description of a graph task, for the layer above
+	Thread  uint32       // system thread that submitted it
+	Check   *strict.Task // strict mode
 }
 
-// KernelLaunch is a launch of a kernel: what a task does that has one.
+// KernelLaunch is the work of a kernel task.
 type KernelLaunch interface {
 	Run(s *Stream, args space.Span, own bool) (time.Duration, *fail.Failure)
 	GiveBack(args space.Span)
-	Usual() *atomic.Int64 // nanoseconds that the host worked for the kernel's launch before, 0 for none
+	Usual() *atomic.Int64 // work time of the kernel's previous launch on the host, in nanoseconds; 0 for none
 }
 
 func (k *Task) End() {
@@ -78,7 +78,7 @@ func (k *Task) End() {
 	}
 }
 
-// need is what a task holds of its device while it runs.
+// need returns the device resources that a running task holds.
 func (k *Task) need() virtual.Need {
 	switch k.Kind {
 	case TaskKernel:
@@ -89,7 +89,7 @@ func (k *Task) need() virtual.Need {
 	return virtual.Need{Kind: virtual.Call}
 }
 
-// perform does the work of a task.
+// perform does the work.
 func (k *Task) perform(s *Stream) (time.Duration, *fail.Failure) {
 	if k.Run == nil {
 		return k.Order.Run(s, k.Args, k.Own)
@@ -97,7 +97,7 @@ func (k *Task) perform(s *Stream) (time.Duration, *fail.Failure) {
 	return k.Run(s)
 }
 
-// failedAt is the error of a task that met host memory that is not there.
+// failedAt returns the failure of a task that accessed unmapped host memory.
 func failedAt(err error) *fail.Failure {
 	return fail.New(fail.BadAddress, "a task on the stream touched host memory that is not there: %v", err)
 }

@@ -10,21 +10,21 @@ import (
 	"github.com/acltrace/acltrace/sim/strict"
 )
 
-// transfer is a copy of rows between two places; one row for a plain copy.
+// Transfer is a copy of rows; a plain copy has one row.
 type Transfer struct {
 	Dst, Src       uint64
 	Width, Height  uint64
 	Dpitch, Spitch uint64
-	Todev, Fromdev bool   // the device writes dst, reads src: it has to be device memory
-	Pinned         bool   // the host's side has to be memory of the runtime's
-	Staged         []byte // bytes taken at the call; nil where src is read by the task
+	Todev, Fromdev bool   // Dst, Src must be device memory
+	Pinned         bool   // the host side must be allocated by the runtime
+	Staged         []byte // bytes taken at the call; nil if the task reads Src
 }
 
 func Plain(dst, src, n uint64) Transfer {
 	return Transfer{Dst: dst, Src: src, Width: n, Height: 1, Dpitch: n, Spitch: n}
 }
 
-// check looks up the memory of a transfer that the runtime knows.
+// Check returns an error unless known memory holds the transfer.
 func (s *Machine) Check(x *Transfer) error {
 	if err := s.checkSide(x.Dst, (x.Height-1)*x.Dpitch+x.Width, space.Write, x.Todev, x.Pinned); err != nil {
 		return err
@@ -35,8 +35,8 @@ func (s *Machine) Check(x *Transfer) error {
 	return s.checkSide(x.Src, (x.Height-1)*x.Spitch+x.Width, space.Read, x.Fromdev, x.Pinned)
 }
 
-// checkSide looks up one side. device says that it has to be device memory; pinned, that it has to be memory of the
-// runtime's where it is not: the program may have freed it since the call.
+// checkSide checks one side. onDevice requires device memory; pinned requires host memory of the runtime, which the
+// program may have freed since the call.
 func (s *Machine) checkSide(addr, n uint64, access uint32, onDevice, pinned bool) error {
 	if mutant.Breaks("copy_behind_the_end") {
 		return nil
@@ -63,7 +63,7 @@ func (s *Machine) checkSide(addr, n uint64, access uint32, onDevice, pinned bool
 	return nil
 }
 
-// move moves the bytes.
+// Move copies the bytes.
 func (x *Transfer) Move() {
 	if x.Staged != nil {
 		copy(space.Bytes(x.Dst, x.Width), x.Staged)
@@ -74,7 +74,7 @@ func (x *Transfer) Move() {
 	}
 }
 
-// copyKind is the kind of a transfer as the cost model knows it.
+// CopyKind returns the cost model's kind for a transfer.
 func (s *Machine) CopyKind(x *Transfer) model.CopyKind {
 	from, to := s.Locate(x.Src).Device, s.Locate(x.Dst).Device
 	switch {
@@ -90,12 +90,12 @@ func (s *Machine) CopyKind(x *Transfer) model.CopyKind {
 	return model.DeviceToDevice
 }
 
-// transferCost is the device time of a transfer.
+// TransferCost returns the device time of a transfer.
 func (s *Machine) TransferCost(x *Transfer) time.Duration {
 	return s.CopyTime(s.CopyKind(x), x.Width*x.Height)
 }
 
-// fill sets device memory or pinned host memory to a pattern of which n is a multiple.
+// Fill fills device memory or pinned host memory with a pattern. n must be a multiple of its length.
 func (s *Machine) Fill(p uint64, pattern []byte, n uint64) error {
 	if err := s.checkSide(p, n, space.Write, false, true); err != nil {
 		return err
@@ -106,14 +106,14 @@ func (s *Machine) Fill(p uint64, pattern []byte, n uint64) error {
 		clear(b)
 		return nil
 	}
-	// Doubling copies run at the rate of the memory; a loop over bytes does not.
+	// Doubling copies are faster than a loop over bytes.
 	for done := copy(b, pattern); done < len(b); done *= 2 {
 		copy(b[done:], b[:done])
 	}
 	return nil
 }
 
-// copied is the copy for strict mode.
+// Copied returns the copy for strict mode.
 func (x *Transfer) Copied() *strict.Copy {
 	return &strict.Copy{Dst: x.Dst, Src: x.Src, Width: x.Width, Height: x.Height, DPitch: x.Dpitch, SPitch: x.Spitch, Staged: x.Staged != nil}
 }

@@ -9,23 +9,23 @@ import (
 	"github.com/acltrace/acltrace/sim/virtual"
 )
 
-// Turns is what the tasks of a device share in real time, by the rule of virtual time. A task's work is done at once, on as many
-// of the host's cores as there are; it is its time that waits for the device's. Streams run ahead of the clock by up to slack, so what
-// a task has held is there again a little too soon: free says from when.
+// Turns shares a device among tasks in real time, by the rules of virtual time. Host work starts at once; only the
+// task's device time waits. Stream time runs ahead of the clock by up to slack, so a released resource may not be
+// free yet: free has the exact times.
 type Turns struct {
-	limits [virtual.RunGraph]bool // whether the model limits anything for a kind; constant
+	limits [virtual.RunGraph]bool // whether the model limits a kind; constant
 
 	mu     sync.Mutex
 	shares *virtual.Shares
-	free   struct { // device times from which each is free, in order; nil where there is no limit
+	free   struct { // sorted device times at which units become free; nil without a limit
 		cube, vector, slots units
 		engines             [model.NumCopyKinds]units
 	}
-	turns []*turn // by number, of those that wait
+	turns []*turn // waiting tasks by number
 	idle  []int32
 }
 
-// turn is a task that waits.
+// turn is a waiting task.
 type turn struct {
 	need   virtual.Need
 	at, d  time.Duration
@@ -46,8 +46,8 @@ func NewTurns(m *model.Model) *Turns {
 	return x
 }
 
-// Take waits until a task of a stream has what it needs for a time d, from a moment on, and returns when on the device that is; false
-// where the stream's work is discarded meanwhile.
+// Take waits until a task can hold its resources for a time d, not before at. It returns the start time on the
+// device, or false if stop was closed first.
 func (x *Turns) Take(priority uint32, stop <-chan struct{}, n virtual.Need, at, d time.Duration) (time.Duration, bool) {
 	if !x.limits[n.Kind] {
 		return at, true
@@ -83,7 +83,7 @@ func (x *Turns) Take(priority uint32, stop <-chan struct{}, n virtual.Need, at, 
 	return at, false
 }
 
-// Give gives back what a task has taken.
+// Give releases the resources of a task.
 func (x *Turns) Give(n virtual.Need) {
 	if !x.limits[n.Kind] {
 		return
@@ -94,7 +94,7 @@ func (x *Turns) Give(n virtual.Need) {
 	x.mu.Unlock()
 }
 
-// next begins the tasks whose turn has come. The caller holds the lock.
+// next starts waiting tasks that can run. The caller holds the lock.
 func (x *Turns) next() {
 	for again := true; again; {
 		again = false
@@ -112,7 +112,7 @@ func (x *Turns) next() {
 	}
 }
 
-// hold notes until when a task holds what it has, and returns from when on.
+// hold reserves the resources of a task and returns its start time.
 func (x *Turns) hold(n virtual.Need, at, d time.Duration) time.Duration {
 	f := &x.free
 	at = f.slots.from(1, at)
@@ -128,10 +128,10 @@ func (x *Turns) hold(n virtual.Need, at, d time.Duration) time.Duration {
 	return at
 }
 
-// units are the times from which each of some equal things is free, in order.
+// units are the sorted times at which equal resources become free.
 type units []time.Duration
 
-// from is when n of them are free, not before a time.
+// from returns the earliest time, not before at, at which n units are free.
 func (u units) from(n int, at time.Duration) time.Duration {
 	if n == 0 || len(u) == 0 {
 		return at
@@ -139,7 +139,7 @@ func (u units) from(n int, at time.Duration) time.Duration {
 	return max(at, u[n-1])
 }
 
-// hold takes n of them from a time at which they are free, those that have become free last, until another one.
+// hold reserves n units from at until a time. It takes the units that became free last.
 func (u units) hold(n int, at, until time.Duration) {
 	if n == 0 || len(u) == 0 {
 		return

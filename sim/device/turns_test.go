@@ -11,7 +11,7 @@ import (
 	"github.com/acltrace/acltrace/sim/virtual"
 )
 
-// fourCores is a model of a device with four vector cores.
+// fourCores returns a model with four vector cores.
 func fourCores(t *testing.T) *model.Model {
 	m, err := model.Load("instant")
 	if err != nil {
@@ -22,7 +22,8 @@ func fourCores(t *testing.T) *model.Model {
 	return &four
 }
 
-// Whoever waits goes on by priority and arrival; those that want something else don't wait; an aborted stream leaves the line.
+// Waiting tasks start by priority and arrival. Tasks with other needs pass them, and an aborted stream leaves the
+// queue.
 func TestSharingInLine(t *testing.T) {
 	x := NewTurns(fourCores(t))
 	all := virtual.Need{Kind: virtual.Kernel, Demand: model.Demand{Vector: 4}}
@@ -52,7 +53,7 @@ func TestSharingInLine(t *testing.T) {
 			mu.Unlock()
 			x.Give(all)
 		})
-		for { // in the line
+		for { // until all wait
 			x.mu.Lock()
 			n := len(x.turns) - len(x.idle)
 			x.mu.Unlock()
@@ -78,7 +79,7 @@ func TestSharingInLine(t *testing.T) {
 	}
 }
 
-// No more is held at any moment than there is, and a task begins when it can.
+// Tasks start as early as possible and never hold more units than exist.
 func TestUnits(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	u := make(units, 5)

@@ -12,30 +12,30 @@ import (
 	"github.com/acltrace/acltrace/sim/virtual"
 )
 
-// virtualClock runs the tasks of all streams one at a time, in the order of virtual time, as a discrete-event simulation. Nobody
-// but the threads of the program drives it: a call has everything done that happens before it, a wait everything up to what it
-// waits for. So the program's memory changes as in virtual time, and a program with one thread runs in the same way each time.
+// virtualClock runs the tasks of all streams as a discrete-event simulation, one task at a time in virtual time. Only
+// calls of program threads drive it: a call first runs everything that happens before it, and a wait runs everything
+// until its condition holds. A program with one thread therefore always runs in the same way.
 //
-// Each thread has a time of its own. A call takes what the model says, a wait until the device is done; what the program computes
-// between its calls takes none.
+// Each thread has its own time. A call takes the modelled time, a wait lasts until the device is done, and
+// computation between calls takes no time.
 type virtualClock struct {
 	sim     *Machine
-	latest  atomic.Int64  // time of the thread that is furthest
-	threads atomic.Int32  // that are known
-	calls   atomic.Uint64 // by which is known whether the program sleeps
-	slept   atomic.Int64  // what was done while the program slept, it may have seen
+	latest  atomic.Int64  // largest thread time
+	threads atomic.Int32  // known threads
+	calls   atomic.Uint64 // calls so far, to detect a sleeping program
+	slept   atomic.Int64  // time up to which work was done while the program slept
 
-	mu      sync.Mutex // held by who runs the devices
+	mu      sync.Mutex // held by the thread that drives the devices
 	m       *virtual.Machine
 	streams []*Stream // by number in m
-	blocked []*Stream // whose first task waits
-	sleeps  bool      // all is done since the program makes no call
+	blocked []*Stream // streams whose first task waits
+	sleeps  bool      // all work is being done for a sleeping program
 
 	boxMu sync.Mutex
 	box   []arrival
-	ask   bool          // those that wait are to be asked again
-	news  chan struct{} // closed when there is something new in the box
-	awake bool          // somebody looks whether the program sleeps
+	ask   bool          // blocked streams must check again
+	news  chan struct{} // closed when the box changes
+	awake bool          // a check for sleep is scheduled
 }
 
 type arrival struct {
@@ -44,11 +44,11 @@ type arrival struct {
 }
 
 const (
-	// hostPatience is how long the devices wait, in real time, for a function of the program before they go on without it. A
-	// function that returns sooner takes the model's time.
+	// hostPatience is how long, in real time, the devices wait for a program function. Then they continue without it.
+	// A faster function takes the modelled time.
 	hostPatience = time.Second
-	// sleepAfter is how long a program may make no call before all its work is done: it may wait for it in a way that
-	// can't be seen from here.
+	// sleepAfter is the time without a call after which all work is done, since the program may wait for it in
+	// another way.
 	sleepAfter = 250 * time.Millisecond
 )
 
@@ -56,7 +56,7 @@ func newVirtualClock(s *Machine) *virtualClock {
 	v := &virtualClock{sim: s, news: make(chan struct{})}
 	m, err := virtual.New(&virtual.Options{Model: s.Model, Devices: s.Options.Devices, Seed: s.Options.Seed, Tasks: v})
 	if err != nil {
-		panic(err) // only a preset's name can be wrong
+		panic(err) // only a wrong preset name can fail
 	}
 	m.Pass(int64(Uptime))
 	v.m = m
@@ -99,7 +99,7 @@ func (v *virtualClock) Reach(t *HostThread, at time.Duration) {
 
 func (v *virtualClock) Past(t *HostThread, at time.Duration) bool { return at <= t.Time }
 
-// enter has the devices do what happens before the call. Where another thread drives them, it does.
+// Enter runs everything that happens before the call, unless another thread drives the devices.
 func (v *virtualClock) Enter(t *HostThread) {
 	v.Reach(t, time.Duration(v.slept.Load()))
 	v.spend(t, v.sim.Model.Host.Call)
@@ -130,7 +130,7 @@ func (v *virtualClock) Changed() {
 	v.boxMu.Unlock()
 }
 
-// tell lets those go on who wait for something new. The caller holds boxMu.
+// tell wakes waiters after a change. The caller holds boxMu.
 func (v *virtualClock) tell() {
 	close(v.news)
 	v.news = make(chan struct{})
@@ -142,8 +142,8 @@ func (v *virtualClock) newsChannel() <-chan struct{} {
 	return v.news
 }
 
-// lookForSleep has everything done when the program has made no call for a while: two looks that follow each other,
-// since behind one alone may lie a moment in which the whole machine stood still.
+// lookForSleep does all work after two checks in a row saw no call. A single check could fall into a pause of the
+// whole machine.
 func (v *virtualClock) lookForSleep(calls uint64, quiet bool) {
 	if now := v.calls.Load(); now != calls || !quiet {
 		time.AfterFunc(sleepAfter/2, func() { v.lookForSleep(now, now == calls) })
@@ -176,14 +176,14 @@ func (v *virtualClock) Wait(t *HostThread, ch <-chan struct{}, limit time.Durati
 		default:
 		}
 		v.calls.Add(1)
-		late := false // nothing can come before the deadline
+		late := false // nothing can happen before the deadline
 		var soon <-chan time.Time
 		if v.mu.TryLock() {
 			did := v.step(int64(deadline))
 			_, later := v.m.Next()
 			outside := slices.ContainsFunc(v.blocked, func(s *Stream) bool { return s.virtual.awaits.Block != nil })
 			if len(v.blocked) > 0 {
-				soon = time.After(time.Millisecond) // a limit may pass, or a word change
+				soon = time.After(time.Millisecond) // a limit may pass, or a word may change
 			}
 			v.mu.Unlock()
 			if did {
@@ -223,7 +223,7 @@ func (v *virtualClock) Wait(t *HostThread, ch <-chan struct{}, limit time.Durati
 	}
 }
 
-// askAll has all streams that wait asked again. The caller holds the lock.
+// askAll has all blocked streams check again. The caller holds the lock.
 func (v *virtualClock) askAll() {
 	blocked := v.blocked
 	v.blocked = nil
@@ -232,7 +232,7 @@ func (v *virtualClock) askAll() {
 	}
 }
 
-// step does what is next, if its time is not behind a moment. The caller holds the lock.
+// step runs the next event unless it is later than until. The caller holds the lock.
 func (v *virtualClock) step(until int64) bool {
 	v.boxMu.Lock()
 	box, ask := v.box, v.ask
@@ -248,7 +248,7 @@ func (v *virtualClock) step(until int64) bool {
 	if v.m.Step(until) {
 		return true
 	}
-	// A limit passes when there is nothing else to do. Where the program has other threads, it passes for them too.
+	// A limit passes if there is nothing else to do. With other program threads it also has to pass in real time.
 	var first *Stream
 	for _, s := range v.blocked {
 		if w := s.virtual.awaits; w.Limit > 0 && (first == nil || w.deadline < first.virtual.awaits.deadline) {
@@ -270,7 +270,7 @@ func (v *virtualClock) step(until int64) bool {
 	return true
 }
 
-// add makes a stream known to the machine.
+// add registers a stream in the scheduler.
 func (v *virtualClock) add(s *Stream) {
 	if s.virtual.known {
 		return
@@ -297,7 +297,7 @@ func (v *virtualClock) remove(s *Stream) {
 	}
 }
 
-// A lane has one task on its stream at a time: which one is next is known when the one before it has ended.
+// RunLane submits one task at a time, since each task decides which one follows.
 func (v *virtualClock) RunLane(r *Stream) {
 	if !r.Lane.Next() {
 		r.Lane.Ended()
@@ -307,7 +307,7 @@ func (v *virtualClock) RunLane(r *Stream) {
 	v.m.Submit(r.virtual.number, v.m.Now(), true)
 }
 
-// Ready begins the first task of a stream and tells whether what it waits for has come.
+// Ready begins the first task of a stream and reports whether its condition holds.
 func (v *virtualClock) Ready(n int32) (virtual.Need, bool) {
 	s := v.streams[n]
 	s.Time = time.Duration(v.m.Now())
@@ -345,7 +345,7 @@ func (v *virtualClock) Ready(n int32) (virtual.Need, bool) {
 	return k.need(), true
 }
 
-// met asks what a task waits for. What can only be waited for is waited for aside.
+// met checks a task's condition. Blocking waits run on another goroutine.
 func (v *virtualClock) met(s *Stream, w *Waiting) (ok bool, f *fail.Failure) {
 	if w.Block == nil {
 		if err := space.Guard(func() { ok, _ = w.Met() }); err != nil {
@@ -357,7 +357,7 @@ func (v *virtualClock) met(s *Stream, w *Waiting) (ok bool, f *fail.Failure) {
 	}
 	if block := w.Block; w.ended == nil {
 		w.ended = make(chan struct{})
-		if v.sleeps { // a function of the program may wake it
+		if v.sleeps { // the function may wake the program
 			v.slept.Store(v.m.Now())
 		}
 		var expired <-chan time.Time
@@ -387,7 +387,7 @@ func (v *virtualClock) met(s *Stream, w *Waiting) (ok bool, f *fail.Failure) {
 	return true, w.failure
 }
 
-// Begin runs the first task of a stream. Its contents change when it begins.
+// Begin runs the first task of a stream. Memory changes at the beginning of a task.
 func (v *virtualClock) Begin(n int32) int64 {
 	s := v.streams[n]
 	s.Time = time.Duration(v.m.Now())

@@ -6,25 +6,25 @@ import (
 	"github.com/acltrace/acltrace/sim/device/fail"
 )
 
-// waiting is what a task waits for before it runs. Either met tells whether it has come and, where not, gives a channel that
-// is closed when it is worth asking again (nil for soon); or block waits for it, which can't be asked. met may set block.
+// Waiting is the condition of a task. Met reports whether it holds; if not, it returns a channel that is closed when
+// Met may have changed, or nil to poll. Block waits instead, for conditions that can't be polled. Met may set Block.
 type Waiting struct {
 	Met   func() (bool, <-chan struct{})
 	Block func(stop <-chan struct{}, expired <-chan time.Time) (bool, *fail.Failure)
-	Limit time.Duration // 0 for ever
+	Limit time.Duration // 0 for no limit
 	Late  func() *fail.Failure
-	// of virtual time
-	ended    chan struct{} // closed when block has returned
+	// In virtual time:
+	ended    chan struct{} // closed when Block has returned
 	inTime   bool
 	failure  *fail.Failure
 	deadline time.Duration
 	since    time.Time
 }
 
-// pollEvery is the time between two looks at what nothing tells a change of.
+// pollEvery is the polling interval of conditions without a channel.
 const pollEvery = 20 * time.Microsecond
 
-// await waits, and tells whether the task is to run.
+// await waits, and reports whether the task may run.
 func (w *Waiting) await(stop <-chan struct{}) (bool, *fail.Failure) {
 	var expired <-chan time.Time
 	for {
@@ -74,7 +74,7 @@ func IsClosed(ch <-chan struct{}) bool {
 	}
 }
 
-// after is a channel that a timer sends to, never for a time of 0, with the function that ends the timer.
+// After returns a timer channel, which never fires for a time of 0, and a function that stops the timer.
 func After(d time.Duration) (<-chan time.Time, func()) {
 	if d == 0 {
 		return nil, func() {}

@@ -1,8 +1,10 @@
-// Package model is the cost model of a simulated device: how long its tasks take, what they share, and what the calls
-// cost the host. A model is data, in one JSON file; package sim and package sim/virtual ask it. It is a value: Load and
-// Parse check it and it never changes afterwards, so that any number of goroutines may ask it at once.
+// Package model is the cost model of a simulated device: task durations, shared resources, and host costs of calls.
 //
-// The presets say in their "source" what their figures stand on. None was measured on a device by this project.
+// Load and Parse read a model from JSON and check it. A Model never changes afterwards, so any number of goroutines
+// may use it. The packages sim/device, sim/virtual and sim/acl query it, and cmd/acltrace prints it. The package
+// never measures time.
+//
+// The presets name the source of their figures. This project has measured none on a device.
 package model
 
 import (
@@ -22,61 +24,61 @@ import (
 	"time"
 )
 
-// Default is the name of the preset that is used where a user names none.
+// Default is the default preset.
 const Default = "ascend910b"
 
 //go:embed presets/*.json
 var presets embed.FS
 
-// Model is a cost model as its file holds it. Times are in nanoseconds, rates in 10^9 bytes a second.
+// Model is a cost model in the structure of its file. Times are in nanoseconds, rates in 10^9 bytes a second.
 type Model struct {
-	// Name is how reports call the model.
+	// Name is the model's name in reports.
 	Name string `json:"name"`
-	// Source says what the figures stand on.
+	// Source is the origin of the figures.
 	Source string `json:"source"`
-	// Host is the time that calls take on the host in virtual time.
+	// Host is the host time of calls, in virtual time.
 	Host Host `json:"host_ns"`
-	// Launch is the time between the host's call and the device's work.
+	// Launch is the delay between a call and the device's work.
 	Launch Launch `json:"launch_ns"`
-	// Streams is the number of streams whose tasks may run at the same moment; 0 for any number.
+	// Streams is the largest number of streams that run tasks in parallel; 0 for any.
 	Streams int `json:"streams"`
-	// Cores are what kernels of all streams share.
+	// Cores are shared by the kernels on all streams.
 	Cores Cores `json:"cores"`
-	// Copies by kind, each a list by size: the first whose up_to_bytes is not below the size counts.
+	// Copies lists costs by kind and size. The first entry with up_to_bytes not below the size applies.
 	Copies map[CopyKind]Copy `json:"copies"`
-	// Kernels are rules in order: the first whose pattern matches a kernel's name counts. The last must match all ("*").
+	// Kernels are ordered rules. The first matching pattern applies; the last must be "*".
 	Kernels []Kernel `json:"kernels"`
-	// Jitter is the largest part of a modelled duration that chance adds or takes, 0 to 1. The chance comes from a seed.
+	// Jitter is the largest random part of a duration, 0 to 1. The seed determines it.
 	Jitter float64 `json:"jitter"`
 }
 
-// Host is what the program's calls cost, in nanoseconds.
+// Host is the cost of calls in nanoseconds.
 type Host struct {
-	// Call is any call that puts no task on a stream and waits for none.
+	// Call is any call that submits no task and does not wait.
 	Call int64 `json:"call"`
-	// Submit is a call that puts a task on a stream.
+	// Submit is a call that submits a task.
 	Submit int64 `json:"submit"`
-	// Sync is what a wait takes on top of the time until the device is done.
+	// Sync is the extra time of a wait after the device is done.
 	Sync int64 `json:"sync"`
-	// Function is the time that a host function takes, since what the host really needs differs from run to run.
+	// Function is the time of a host function. Its real time would differ from run to run.
 	Function int64 `json:"function"`
 }
 
-// Launch is the way of a task to the device, in nanoseconds.
+// Launch is the submission delay in nanoseconds.
 type Launch struct {
-	// Latency is the time from the end of the call until an idle stream can begin the task.
+	// Latency is the time from the end of the call to the start on an idle stream.
 	Latency int64 `json:"latency"`
-	// Overhead is the time between two tasks of a busy stream.
+	// Overhead is the time between two tasks on a busy stream.
 	Overhead int64 `json:"overhead"`
 }
 
-// Cores are the two kinds of cores of a device; 0 for as many as anybody wants.
+// Cores are the core counts of a device; 0 for no limit.
 type Cores struct {
 	Cube   int `json:"cube"`
 	Vector int `json:"vector"`
 }
 
-// CopyKind is where the bytes of a copy come from and go to.
+// CopyKind is the source and destination kind of a copy.
 type CopyKind uint8
 
 const (
@@ -93,10 +95,10 @@ var copyNames = [NumCopyKinds]string{"host_to_device", "device_to_host", "device
 
 func (k CopyKind) String() string { return copyNames[k] }
 
-// MarshalText is the name of the kind in a model's file.
+// MarshalText returns the kind's name in a model file.
 func (k CopyKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText reads the name of a kind.
+// UnmarshalText parses a kind's name.
 func (k *CopyKind) UnmarshalText(b []byte) error {
 	i := slices.Index(copyNames[:], string(b))
 	if i < 0 {
@@ -106,43 +108,42 @@ func (k *CopyKind) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Copy is the cost of one kind of copies.
+// Copy is the cost of one copy kind.
 type Copy struct {
-	// Engines is the number of copies of the kind that may run at the same moment; 0 for any number.
+	// Engines is the largest number of parallel copies of this kind; 0 for any.
 	Engines int        `json:"engines"`
 	Sizes   []CopySize `json:"sizes"`
 }
 
 // CopySize is the cost of copies up to a size.
 type CopySize struct {
-	// UpTo is the largest size in bytes; 0, allowed for the last alone, stands for any.
+	// UpTo is the largest size in bytes; 0 for any, in the last entry only.
 	UpTo    uint64  `json:"up_to_bytes"`
 	Latency int64   `json:"latency_ns"`
 	Rate    float64 `json:"gb_per_s"` // 10^9 bytes a second
 }
 
-// Kernel is the rule for the kernels whose names match. A kernel takes Fixed, and Block for each row of blocks (as many as
-// there are cores run at once), and the time of its bytes; or Duration where that is given.
+// Kernel is a rule for kernels by name. A kernel takes Fixed, plus Block for each row of blocks (as many as run in
+// parallel), plus the time for its bytes; or Duration if that is set.
 type Kernel struct {
-	// Name is a pattern as in path.Match: * stands for any characters but '/'.
+	// Name is a pattern for path.Match: * matches any characters except '/'.
 	Name string `json:"name"`
-	// Cores is the kind that it needs, one for each block: "cube", "vector" (the default) or "mix" (for each block a cube
-	// core and two vector cores).
+	// Cores are the cores for each block: "cube", "vector" (default) or "mix" (one cube core and two vector cores).
 	Cores string `json:"cores"`
 	Fixed int64  `json:"fixed_ns"`
 	Block int64  `json:"block_ns"`
-	// Rate is 10^9 bytes a second; 0 where the bytes don't matter.
+	// Rate is 10^9 bytes a second; 0 to ignore the bytes.
 	Rate float64 `json:"gb_per_s"`
-	// Duration is the whole time; 0 where the others say.
+	// Duration is the whole time; 0 to use the other fields.
 	Duration int64 `json:"duration_ns"`
-	// Scale multiplies the duration, also one that was recorded or that a kernel library gives; 0 stands for 1.
+	// Scale multiplies the duration, also if it was recorded or set by a kernel library; 0 for 1.
 	Scale float64 `json:"scale"`
 }
 
-// Demand is how many cores a launch holds while it runs.
+// Demand is the number of cores that a launch holds.
 type Demand struct{ Cube, Vector int }
 
-// Presets are the names of the models that are built in.
+// Presets are the names of embedded models.
 func Presets() []string {
 	entries, err := presets.ReadDir("presets")
 	if err != nil {
@@ -155,11 +156,11 @@ func Presets() []string {
 	return names
 }
 
-// maxFile is the size of the largest file of a model.
+// maxFile is the largest model file.
 const maxFile = 1 << 20
 
-// Load returns the model that a setting names: the content of a model's file, which begins with "{", the name of a preset, or else the path
-// of a file. "" is Default.
+// Load returns the model of a setting: the content of a model file, which begins with "{", a preset name, or a file
+// path. "" is Default.
 func Load(setting string) (*Model, error) {
 	if strings.HasPrefix(setting, "{") {
 		return Parse("model", []byte(setting))
@@ -180,7 +181,7 @@ func Load(setting string) (*Model, error) {
 	return Parse(setting, b)
 }
 
-// Content returns a setting for Load that names no file: the content of the file that it names, or else the setting itself.
+// Content replaces a file path in a setting by the file's content.
 func Content(setting string) (string, error) {
 	m, err := Load(setting)
 	if err != nil {
@@ -193,7 +194,7 @@ func Content(setting string) (string, error) {
 	return string(b), err
 }
 
-// readFile reads a regular file of at most maxFile bytes. It does not wait for a pipe's writer.
+// readFile reads a regular file of at most maxFile bytes. It does not block on a pipe.
 func readFile(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -211,7 +212,7 @@ func readFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxFile))
 }
 
-// Parse reads a model. Errors begin with the name of the file and name the key.
+// Parse parses a model. Errors begin with the file name and name the key.
 func Parse(file string, b []byte) (*Model, error) {
 	m := &Model{}
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -232,7 +233,7 @@ func Parse(file string, b []byte) (*Model, error) {
 	return m, nil
 }
 
-// maxTime bounds every time of a model, a day, so that sums don't overflow.
+// maxTime is the largest time in a model, one day, so that sums don't overflow.
 const maxTime = int64(24 * time.Hour)
 
 func (m *Model) check() error {
@@ -300,7 +301,7 @@ func (m *Model) check() error {
 	return err
 }
 
-// CopyTime is the device time of a copy in nanoseconds.
+// CopyTime returns the device time of a copy in nanoseconds.
 func (m *Model) CopyTime(kind CopyKind, n uint64) int64 {
 	sizes := m.Copies[kind].Sizes
 	for i := range sizes {
@@ -311,7 +312,7 @@ func (m *Model) CopyTime(kind CopyKind, n uint64) int64 {
 	return 0
 }
 
-// bytesTime is the time of n bytes at a rate, in nanoseconds, and at most a day.
+// bytesTime returns the time for n bytes at a rate, in nanoseconds and at most a day.
 func bytesTime(n uint64, rate float64) int64 {
 	return int64(min(math.Ceil(float64(n)/rate), float64(maxTime)))
 }
@@ -327,7 +328,7 @@ func (m *Model) Rule(name string) *Kernel {
 	return &m.Kernels[len(m.Kernels)-1]
 }
 
-// KernelTime is the device time of a launch in nanoseconds, from the number of its blocks and the bytes that it touches.
+// KernelTime returns the device time of a launch in nanoseconds.
 func (m *Model) KernelTime(k *Kernel, blocks uint32, bytes uint64) int64 {
 	d := k.Duration
 	if d == 0 {
@@ -339,7 +340,7 @@ func (m *Model) KernelTime(k *Kernel, blocks uint32, bytes uint64) int64 {
 	return k.Scaled(min(d, maxTime))
 }
 
-// Rows is how often the cores are filled by so many blocks, one row of them after the other; 0 where there is no limit.
+// Rows returns how many rows of blocks run one after the other; 0 without a core limit.
 func (m *Model) Rows(k *Kernel, blocks uint32) int64 {
 	n := m.width(k)
 	if n == 0 {
@@ -348,7 +349,7 @@ func (m *Model) Rows(k *Kernel, blocks uint32) int64 {
 	return (int64(blocks) + n - 1) / n
 }
 
-// Scaled is a given duration as the rule changes it.
+// Scaled applies the rule's scale to a duration.
 func (k *Kernel) Scaled(d int64) int64 {
 	if k.Scale == 0 || k.Scale == 1 {
 		return d
@@ -356,7 +357,7 @@ func (k *Kernel) Scaled(d int64) int64 {
 	return int64(min(float64(d)*k.Scale, float64(maxTime)))
 }
 
-// width is the number of blocks that run at once; 0 for any number.
+// width returns the number of parallel blocks; 0 for any.
 func (m *Model) width(k *Kernel) int64 {
 	switch k.Cores {
 	case "cube":
@@ -371,7 +372,7 @@ func (m *Model) width(k *Kernel) int64 {
 	return int64(m.Cores.Vector)
 }
 
-// Demand is how many cores a launch of so many blocks holds: one for each block, and all for more blocks than cores.
+// Demand returns the cores for a launch: one for each block, at most all.
 func (m *Model) Demand(k *Kernel, blocks uint32) Demand {
 	n := int(min(int64(max(blocks, 1)), max(m.width(k), 1)))
 	if m.width(k) == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
-// Findings returns the findings so far, in the order of finding.
+// Findings returns the findings so far, in order.
 func (c *Checker) Findings() []Finding {
 	if !c.locked() {
 		return nil
@@ -21,7 +21,7 @@ func (c *Checker) Findings() []Finding {
 	return all
 }
 
-// End looks for leaks at the end of the process. initialized says that the runtime was not finalized.
+// End checks for leaks at process exit. initialized means that the runtime was not finalized.
 func (c *Checker) End(initialized bool) {
 	if !c.locked() {
 		return
@@ -38,7 +38,7 @@ func (c *Checker) End(initialized bool) {
 	c.leaks(nil)
 }
 
-// locked takes the lock, where strict mode is on.
+// locked takes the lock if strict mode is on.
 func (c *Checker) locked() bool {
 	if c == nil {
 		return false
@@ -47,7 +47,7 @@ func (c *Checker) locked() bool {
 	return true
 }
 
-// lockedFor is locked for what a call tells, which it returns; nil where strict mode is off.
+// lockedFor takes the lock and returns the thread's current call; nil if strict mode is off.
 func (c *Checker) lockedFor(t *Thread) *Call {
 	if c == nil {
 		return nil
@@ -57,7 +57,7 @@ func (c *Checker) lockedFor(t *Thread) *Call {
 	return call
 }
 
-// Close ends the search.
+// Close stops checking.
 func (c *Checker) Close() {
 	if !c.locked() {
 		return
@@ -66,7 +66,7 @@ func (c *Checker) Close() {
 	c.findings.closed = true
 }
 
-// Enter counts a call of the thread and returns the call that it is made in.
+// Enter counts a call of the thread and returns the enclosing call.
 func (c *Checker) Enter(t *Thread, function string) *Call {
 	outer := t.inside
 	t.inside = c.newCall(t, function)
@@ -82,7 +82,7 @@ func (c *Checker) newCall(t *Thread, function string) *Call {
 	return &Call{Function: function, InThread: t.calls, InProcess: n, Thread: t.ID, Stream: -1}
 }
 
-// Leave notes the handles that a successful call has made or found first.
+// Leave records the handles that a successful call created.
 func (c *Checker) Leave(t *Thread, f *api.Func, words []uint64, result uint64, outer *Call) {
 	call := t.inside
 	t.inside = outer
@@ -108,7 +108,7 @@ func (c *Checker) Leave(t *Thread, f *api.Func, words []uint64, result uint64, o
 	}
 }
 
-// call is the call that the thread is in. Calls that were not announced with Enter get the name that Options.Function finds.
+// call returns the thread's current call. Calls without Enter get their name from Options.Function.
 func (c *Checker) call(t *Thread) *Call {
 	if t.inside != nil {
 		return t.inside
@@ -116,7 +116,7 @@ func (c *Checker) call(t *Thread) *Call {
 	return c.newCall(t, c.opts.Function())
 }
 
-// waitingCall is the call by which the program waits; nil if there is no thread.
+// waitingCall returns the call in which the program waits; nil without a thread.
 func (c *Checker) waitingCall(t *Thread) *Call {
 	if t == nil {
 		return nil
@@ -124,18 +124,19 @@ func (c *Checker) waitingCall(t *Thread) *Call {
 	return c.call(t)
 }
 
-// On returns the call that the thread is in, with the stream and the kernel that it names.
+// On returns the thread's current call, with a stream and a kernel.
 func (c *Checker) On(t *Thread, s *Stream, kernel string) *Call {
 	call := *c.call(t)
 	call.Stream, call.Kernel = s.ID, kernel
 	return &call
 }
 
-// leakable are the kinds of objects that a program has to end, with their names.
+// leakable are the kinds of objects that a program must end.
 var leakable = map[space.Kind]string{space.KindContext: "a context", space.KindStream: "a stream", space.KindEvent: "an event", space.KindImage: "a binary",
 	space.KindBinary: "a loaded binary", space.KindGraph: "a model", space.KindNotify: "a notify", space.KindCounter: "a counting notify", space.KindPhysical: "physical memory", space.KindPool: "a memory pool"}
 
-// leaks finds what lives still. end is the call that ends the runtime, nil at the end of the process. The caller holds the lock.
+// leaks finds live objects and memory. end is the call that ends the runtime; nil at process exit. The caller holds
+// the lock.
 func (c *Checker) leaks(end *Call) {
 	when := "before aclFinalize"
 	if end == nil {
@@ -152,7 +153,7 @@ func (c *Checker) leaks(end *Call) {
 		}
 	}
 	for _, r := range c.memory.holdings.All() {
-		if r.V.what == ConditionWord { // the model is what leaks
+		if r.V.what == ConditionWord { // reported as a leaked model
 			continue
 		}
 		all = append(all, left{r.V.call, fmt.Sprintf("makes %s of %d bytes at %#x that is not given back %s", r.V.what, r.Size, r.Addr, when)})
@@ -169,7 +170,7 @@ func (c *Checker) leaks(end *Call) {
 	}
 }
 
-// initialized, finalized and notBalanced are what aclInit and aclFinalize tell.
+// Initialized, Finalized and NotBalanced report aclInit and aclFinalize.
 func (c *Checker) Initialized(t *Thread) {
 	call := c.lockedFor(t)
 	if call == nil {
@@ -202,7 +203,7 @@ func (c *Checker) NotBalanced(t *Thread) {
 	c.found(f)
 }
 
-// Single reports a finding of a call of the thread's alone, and of the one that made an object where it is known.
+// Single reports a finding about one call, and about the call that created the object if that is known.
 func (c *Checker) Single(t *Thread, kind FindingKind, s *Stream, kernel string, handle uint64, made, does string) {
 	if c == nil {
 		return
@@ -217,7 +218,7 @@ func (c *Checker) Single(t *Thread, kind FindingKind, s *Stream, kernel string, 
 	c.found(f)
 }
 
-// Pageable finds that a copy with pageable memory is called on a stream that is captured. begin is the call that begins the capture.
+// Pageable reports a copy with pageable memory on a captured stream. begin is the call that began the capture.
 func (c *Checker) Pageable(t *Thread, s *Stream, x *Copy, begin *Call) {
 	if c == nil {
 		return
@@ -232,7 +233,7 @@ func (c *Checker) Pageable(t *Thread, s *Stream, x *Copy, begin *Call) {
 	c.found(f)
 }
 
-// Submitted makes what is kept for a task.
+// Submitted returns the state for a new task.
 func (c *Checker) Submitted(t *Thread, s *Stream, kernel string) *Task {
 	call := c.On(t, s, kernel)
 	c.mu.Lock()
@@ -241,7 +242,7 @@ func (c *Checker) Submitted(t *Thread, s *Stream, kernel string) *Task {
 	return &Task{call: call, host: c.host, at: c.time}
 }
 
-// Begin begins a task of a stream. k is nil for a task of the runtime, of which kind is the name.
+// Begin begins a task. k is nil for a task of the runtime, and kind is its name.
 func (c *Checker) Begin(s *Stream, k *Task, kind string) {
 	if !c.locked() {
 		return
@@ -256,7 +257,7 @@ func (c *Checker) Begin(s *Stream, k *Task, kind string) {
 	c.beginTask(s.actor, k)
 }
 
-// BeginLane has the part of a model begin behind the task of another stream.
+// BeginLane starts a graph lane after the current task of a stream.
 func (c *Checker) BeginLane(s, lane *Stream) {
 	if !c.locked() {
 		return
@@ -268,7 +269,7 @@ func (c *Checker) BeginLane(s, lane *Stream) {
 	lane.actor = c.newActor(s.actor)
 }
 
-// EndLane has a stream go on behind a part of a model.
+// EndLane joins a graph lane into a stream.
 func (c *Checker) EndLane(s, l *Stream) {
 	if !c.locked() {
 		return
@@ -281,7 +282,7 @@ func (c *Checker) EndLane(s, l *Stream) {
 	}
 }
 
-// Done lets the host know all that a stream knows, by a call of the thread's (nil where the runtime itself waits).
+// Done adds the stream's knowledge to the host, by a call of the thread; nil if the runtime waits.
 func (c *Checker) Done(t *Thread, s *Stream) {
 	if c == nil {
 		return
@@ -294,7 +295,7 @@ func (c *Checker) Done(t *Thread, s *Stream) {
 	}
 }
 
-// Ended is the end of a stream, whose work was waited for.
+// Ended removes a stream after its work is done.
 func (c *Checker) Ended(s *Stream) {
 	if !c.locked() {
 		return
@@ -306,7 +307,7 @@ func (c *Checker) Ended(s *Stream) {
 	}
 }
 
-// Tells has something hold what the stream knows in its task; hears lets the stream know it.
+// Tells stores the stream's knowledge in a record; Hears adds a record's knowledge to the stream.
 func (c *Checker) Tells(s *Stream, v *Vector) {
 	if !c.locked() {
 		return
@@ -323,7 +324,7 @@ func (c *Checker) Hears(s *Stream, v *Vector) {
 	s.actor.knows.join(*v)
 }
 
-// Knows lets the host know what a record tells.
+// Knows adds a record's knowledge to the host.
 func (c *Checker) Knows(t *Thread, v *Vector) {
 	if c == nil {
 		return
@@ -334,7 +335,7 @@ func (c *Checker) Knows(t *Thread, v *Vector) {
 	c.learn(*v, call)
 }
 
-// TellsOthers and hearsOthers are records and waits that other processes may stand between; the host hears by s nil.
+// TellsOthers and HearsOthers are records and waits between processes. A nil stream means the host.
 func (c *Checker) TellsOthers(s *Stream) {
 	if c != nil {
 		c.Tells(s, &c.world)
@@ -351,7 +352,7 @@ func (c *Checker) HearsOthers(s *Stream) {
 	}
 }
 
-// HostBegins lets the host, in a function of the program's, know all that the stream knows.
+// HostBegins adds the stream's knowledge to the host, in a host function.
 func (c *Checker) HostBegins(s *Stream) {
 	if c == nil {
 		return
@@ -362,7 +363,7 @@ func (c *Checker) HostBegins(s *Stream) {
 	c.hostRuns++
 }
 
-// HostReturns has the stream go on behind a function of the program's.
+// HostReturns continues the stream after a host function.
 func (c *Checker) HostReturns(s *Stream) {
 	if !c.locked() {
 		return
@@ -374,7 +375,7 @@ func (c *Checker) HostReturns(s *Stream) {
 	s.actor.knows.set(0, c.time)
 }
 
-// TaskTouches is an access of the task that a stream runs.
+// TaskTouches records an access by the stream's task.
 func (c *Checker) TaskTouches(s *Stream, addr, n uint64, access uint32) {
 	if !c.locked() {
 		return
@@ -383,7 +384,7 @@ func (c *Checker) TaskTouches(s *Stream, addr, n uint64, access uint32) {
 	c.touch(s.actor.by(), space.Span{Addr: addr, Size: n}, access)
 }
 
-// HostTouches is an access of a call that returns when it is done.
+// HostTouches records an access by a blocking call.
 func (c *Checker) HostTouches(t *Thread, addr, n uint64, access uint32) {
 	call := c.lockedFor(t)
 	if call == nil {
@@ -393,7 +394,7 @@ func (c *Checker) HostTouches(t *Thread, addr, n uint64, access uint32) {
 	c.touch(c.byHost(call), space.Span{Addr: addr, Size: n}, access)
 }
 
-// rows calls a function for each side of each row.
+// rows calls a function for each row on each side.
 func (x *Copy) rows(f func(s space.Span, access uint32)) {
 	if x.Height > maxRows {
 		return
@@ -406,7 +407,7 @@ func (x *Copy) rows(f func(s space.Span, access uint32)) {
 	}
 }
 
-// HostCopies is a blocking copy.
+// HostCopies records a blocking copy.
 func (c *Checker) HostCopies(t *Thread, x *Copy) {
 	call := c.lockedFor(t)
 	if call == nil {
@@ -418,7 +419,7 @@ func (c *Checker) HostCopies(t *Thread, x *Copy) {
 	x.rows(func(s space.Span, access uint32) { c.touch(o, s, access) })
 }
 
-// Watch hashes the host buffer that an asynchronous copy will read.
+// Watch hashes the host buffer of an asynchronous copy.
 func (c *Checker) Watch(x *Copy) *Source {
 	if c == nil || x.Staged || !c.opts.Locate(x.Src).Pinned {
 		return nil
@@ -429,7 +430,7 @@ func (c *Checker) Watch(x *Copy) *Source {
 	if len(c.sources) == maxSources {
 		c.sources = slices.Delete(c.sources, 0, maxSources/2)
 	}
-	c.sources = append(c.sources, w) // before it is hashed: a task that writes the buffer meanwhile finds it here
+	c.sources = append(c.sources, w) // before hashing, so that tasks that write the buffer find it
 	c.mu.Unlock()
 	sum, ok := c.sumOf(x)
 	c.mu.Lock()
@@ -438,7 +439,7 @@ func (c *Checker) Watch(x *Copy) *Source {
 	return w
 }
 
-// pending tells whether a task that has begun to write the source of a copy is not known to be done.
+// pending reports whether a task may be writing the source of a copy.
 func (c *Checker) pending(x *Copy) bool {
 	for at := c.memory.accesses.At(x.Src); at.OK() && at.Get().Addr < x.Src+x.SPitch*x.Height; at.Next() {
 		if w := &at.Get().V.write; w.n != 0 && c.host.at(w.n) < w.time {
@@ -448,7 +449,7 @@ func (c *Checker) pending(x *Copy) bool {
 	return false
 }
 
-// TaskCopies is an asynchronous copy as it runs.
+// TaskCopies records an asynchronous copy when it runs.
 func (c *Checker) TaskCopies(s *Stream, x *Copy, w *Source) {
 	if !c.locked() {
 		return
@@ -460,7 +461,7 @@ func (c *Checker) TaskCopies(s *Stream, x *Copy, w *Source) {
 		w.call = a.task.call
 		w.n, w.time = a.n, o.time
 		if o.host > a.task.at {
-			w.ordered = true // the copy is behind something that the host has done since
+			w.ordered = true // a later host action precedes the copy
 		}
 		w.torn = c.differs(w)
 	}
@@ -483,7 +484,7 @@ func (c *Checker) TaskCopies(s *Stream, x *Copy, w *Source) {
 	x.rows(func(sp space.Span, access uint32) { c.touch(o, sp, access) })
 }
 
-// outs is what a copy writes, with the gaps between its rows.
+// outs returns the written range, with gaps between rows.
 func (x *Copy) outs() []space.Span {
 	if x.Height == 0 {
 		return nil
@@ -491,7 +492,7 @@ func (x *Copy) outs() []space.Span {
 	return []space.Span{{Addr: x.Dst, Size: (x.Height-1)*x.DPitch + x.Width}}
 }
 
-// KernelTouches is the accesses of a kernel.
+// KernelTouches records the accesses of a kernel.
 func (c *Checker) KernelTouches(s *Stream, extents []space.Extent) {
 	if !c.locked() {
 		return
@@ -508,7 +509,7 @@ func (c *Checker) KernelTouches(s *Stream, extents []space.Extent) {
 	}
 }
 
-// WritesWord and readsWord are a task that writes a word that streams wait for, and one that has waited for it.
+// WritesWord and ReadsWord record tasks that write and wait for a word.
 func (c *Checker) WritesWord(s *Stream, addr uint64) {
 	if !c.locked() {
 		return
@@ -527,7 +528,7 @@ func (c *Checker) ReadsWord(s *Stream, addr uint64) {
 	c.word(&o, c.wordAt(addr), false)
 }
 
-// wordAt is what is known to a word. Who wrote it before it was known as one is known too.
+// wordAt returns the knowledge in a word. It includes earlier writers of these bytes.
 func (c *Checker) wordAt(addr uint64) *Vector {
 	w := c.words[addr]
 	if w == nil {
@@ -540,7 +541,7 @@ func (c *Checker) wordAt(addr uint64) *Vector {
 	return w
 }
 
-// What memory is to the program.
+// Kinds of memory.
 const (
 	DeviceMemory     = "device memory"
 	ManagedBytes     = "managed memory"
@@ -552,7 +553,7 @@ const (
 	ConditionWord    = "the word of a condition"
 )
 
-// Gets is memory that a call gives the program; gone memory, of one of some kinds, that one is about to end.
+// Gets records memory that a call returns; Gone records memory of the given kinds that a call frees.
 func (c *Checker) Gets(t *Thread, addr, n uint64, what string) {
 	if c == nil {
 		return
@@ -575,7 +576,7 @@ func (c *Checker) Gone(t *Thread, addr uint64, what ...string) {
 	}
 }
 
-// Drops is memory of the runtime's own that ends.
+// Drops records freed memory of the runtime.
 func (c *Checker) Drops(s space.Span) {
 	if !c.locked() {
 		return
@@ -584,7 +585,7 @@ func (c *Checker) Drops(s space.Span) {
 	c.forget(s)
 }
 
-// TaskFrees is memory that a task ends.
+// TaskFrees records memory that a task frees.
 func (c *Checker) TaskFrees(s *Stream, addr uint64) {
 	if !c.locked() {
 		return
@@ -593,7 +594,7 @@ func (c *Checker) TaskFrees(s *Stream, addr uint64) {
 	c.release(s.actor.by(), addr)
 }
 
-// Resets is told that a call ends a context of a device.
+// Resets records a call that ends a context.
 func (c *Checker) Resets(t *Thread) {
 	call := c.lockedFor(t)
 	if call == nil {
@@ -603,7 +604,7 @@ func (c *Checker) Resets(t *Thread) {
 	c.objects.resetting = call
 }
 
-// Failed is told of a task that has failed: a program that resets the device then need not free its memory first.
+// Failed records a failed task. After a failure a program may reset the device without freeing memory.
 func (c *Checker) Failed(s *Stream) {
 	if !c.locked() {
 		return
@@ -612,7 +613,7 @@ func (c *Checker) Failed(s *Stream) {
 	c.objects.failures[s.Device] = true
 }
 
-// AllGone is the end of a device's memory with its last context. What the program has not freed is a leak.
+// AllGone checks for leaks when a device's last context ends.
 func (c *Checker) AllGone(d int32, live []space.Span, arena space.Span) {
 	if !c.locked() {
 		return

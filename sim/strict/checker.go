@@ -9,7 +9,7 @@ import (
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
-// Vector is how far each actor is done, by number. The host's number is 0.
+// Vector is the known progress of each actor, by number. The host is number 0.
 type Vector []uint64
 
 func (v Vector) at(n int) uint64 {
@@ -19,7 +19,7 @@ func (v Vector) at(n int) uint64 {
 	return 0
 }
 
-// set raises what is known of one actor.
+// set raises the known progress of one actor.
 func (v *Vector) set(n int, to uint64) {
 	for len(*v) <= n {
 		*v = append(*v, 0)
@@ -35,33 +35,33 @@ func (v *Vector) join(o Vector) {
 	}
 }
 
-// actor is a stream, or a part of a model that runs.
+// actor is a stream or a running graph lane.
 type actor struct {
 	n     int
 	knows Vector
-	seen  *Vector // of the host's, joined last
+	seen  *Vector // host knowledge joined last
 	task  *Task
-	via   *Call // that runs the model
+	via   *Call // call that runs the model
 }
 
-// checked is what is kept for a task.
+// Task is the state for a task.
 type Task struct {
 	call *Call
-	host *Vector // what the host knew at the call
-	at   uint64  // time of the host at the call
+	host *Vector // host knowledge at the call
+	at   uint64  // host time at the call
 }
 
-// observer is who touches memory.
+// observer is the actor of an access.
 type observer struct {
 	n     int
-	time  uint64 // of its own
-	host  uint64 // how far it knows the host
+	time  uint64 // own time
+	host  uint64 // known host time
 	knows *Vector
 	call  *Call
-	outs  []space.Span // that it writes from what it reads
+	outs  []space.Span // memory written from the bytes it reads
 }
 
-// after tells whether an access is done for the observer.
+// after reports whether the observer knows an access to be done.
 func (o *observer) after(u *accessed) bool {
 	if u.n == 0 {
 		return o.host >= u.time
@@ -69,14 +69,14 @@ func (o *observer) after(u *accessed) bool {
 	return o.knows.at(u.n) >= u.time
 }
 
-// accessed is one access to memory.
+// accessed is one access.
 type accessed struct {
 	space.Span
 	write bool
-	n     int // of the actor
+	n     int // actor number
 	time  uint64
 	call  *Call
-	outs  []space.Span // of a read: what is written from it
+	outs  []space.Span // of a read: memory written from it
 }
 
 func (u *accessed) part() Part {
@@ -87,20 +87,20 @@ func (u *accessed) part() Part {
 	return Part{fmt.Sprintf("%s %d bytes at %#x", verb, u.Size, u.Addr), u.call}
 }
 
-// cell is the last accesses to a range of bytes: a write, and the reads since then that no other access is known to follow.
+// cell has the last accesses to a range: a write, and later reads that are not known to precede another access.
 type cell struct {
 	write accessed
 	reads []accessed
 }
 
-// holding is memory that the program has, or had until it was freed.
+// holding is memory that the program has or had.
 type holding struct {
 	space.Span
 	what  string
-	host  bool // the host's memory
+	host  bool // host memory
 	call  *Call
-	since uint64    // time of the host
-	freed *accessed // nil while it lives
+	since uint64    // host time
+	freed *accessed // nil while it is live
 	old   *holding
 }
 
@@ -108,23 +108,23 @@ func (h *holding) part() *Part {
 	return &Part{fmt.Sprintf("%s of %d bytes at %#x", h.what, h.Size, h.Addr), h.call}
 }
 
-// source is a host buffer that an asynchronous copy reads.
+// Source is a host buffer that an asynchronous copy reads.
 type Source struct {
 	x        Copy
 	sum      uint64
-	hostRuns uint64 // of host functions, at the call
-	ordered  bool   // whoever may have changed it was in the order of the streams, or is an access like any other
-	torn     bool   // it had changed when the copy ran
-	n        int    // of the actor, once the copy has run
+	hostRuns uint64 // number of host functions at the call
+	ordered  bool   // changes since the call are ordered, or are checked as accesses
+	torn     bool   // the bytes had changed when the copy ran
+	n        int    // actor number, after the copy has run
 	time     uint64
 	call     *Call
 }
 
 const (
-	// maxSources bounds the host buffers that are watched, maxFreed the freed memory that is remembered: the oldest are forgotten.
+	// Limits of watched host buffers and of remembered freed memory. The oldest entries are dropped.
 	maxSources = 4096
 	maxFreed   = 16384
-	// maxRows bounds the rows of a 2-D copy that are looked at one by one; a copy of more is not looked at.
+	// maxRows is the largest number of rows of a checked 2-D copy.
 	maxRows = 1 << 16
 )
 
@@ -135,12 +135,12 @@ type Checker struct {
 
 	mu       sync.Mutex
 	calls    uint64
-	time     uint64  // of the host
-	host     *Vector // what the host knows; replaced, never changed
-	hostRuns uint64  // host functions that have begun or returned
+	time     uint64  // host time
+	host     *Vector // host knowledge; replaced, never changed
+	hostRuns uint64  // host functions that began or returned
 	times    []uint64
-	idle     []int              // numbers of actors that have ended
-	words    map[uint64]*Vector // of value writes and waits, which order streams
+	idle     []int              // free actor numbers
+	words    map[uint64]*Vector // words of value writes and waits, which order streams
 	world    Vector             // known to other processes
 	sources  []*Source
 	memory   Memory
@@ -148,65 +148,65 @@ type Checker struct {
 	findings findings
 }
 
-// Options connect a checker with the runtime.
+// Options connect a Checker with the runtime.
 type Options struct {
-	// Report is called with each new finding, on the thread that has met it, which waits. It calls nothing of the runtime. Nil for none.
+	// Report is called with each new finding on the thread that caused it. It must not call the runtime. May be nil.
 	Report func(*Finding)
-	// Function returns the name of the function of the runtime that the caller is in.
+	// Function returns the runtime function on the caller's stack.
 	Function func() string
-	// Live reports whether a handle is that of a live object.
+	// Live reports whether a handle is live.
 	Live func(handle uint64) bool
-	// Locate returns where an address lies.
+	// Locate returns the location of an address.
 	Locate func(addr uint64) Place
-	// Race marks memory that was written from memory found in a race.
+	// Race marks memory that was written from memory in a race.
 	Race func(written []space.Span)
 }
 
-// Place is where memory lies.
+// Place is the location of memory.
 type Place struct {
 	Device  int32 // -1 for none
-	Pinned  bool  // host memory that the runtime knows
+	Pinned  bool  // host memory of the runtime
 	Managed bool
 }
 
-// memory is what is known about addresses.
+// memory is the state for addresses.
 type Memory struct {
 	accesses space.Regions[*cell]
 	holdings space.Regions[*holding]
 	freed    space.Regions[*holding]
 	oldest   []*holding              // freed memory, oldest first
-	racy     space.Regions[struct{}] // live memory that was found in a race
+	racy     space.Regions[struct{}] // live memory in races
 }
 
-// objects are the beginning and the end of the program's objects.
+// objects is the state for handles and devices.
 type objects struct {
 	inits     *Call
 	ends      *Call
-	made      map[uint64]*Call // handles, by the call that made them
-	failures  map[int32]bool   // devices on which a task has failed
-	resetting *Call            // the last one that has ended a context
+	made      map[uint64]*Call // handle → call that created it
+	failures  map[int32]bool   // devices with a failed task
+	resetting *Call            // last call that ended a context
 }
 
-// New makes a checker.
+// New creates a checker.
 func New(o Options) *Checker {
 	return &Checker{opts: o, seed: maphash.MakeSeed(), host: &Vector{}, times: []uint64{0}, words: map[uint64]*Vector{},
 		objects:  objects{made: map[uint64]*Call{}, failures: map[int32]bool{}},
 		findings: findings{byKey: map[string]*Finding{}}}
 }
 
-// Stream is what a checker knows about a stream.
+// Stream is the checker's state of a stream.
 type Stream struct {
 	ID     int32
 	Device int32
-	actor  *actor // under the lock of the checker
+	actor  *actor // needs the checker's lock
 }
 
-// Part returns the stream without what its tasks know: a part of a model runs under the number of the stream.
+// Part returns a stream state for a graph lane with the same id.
 func (s *Stream) Part() Stream { return Stream{ID: s.ID, Device: s.Device} }
 
-// Thread is what a checker knows about a thread.
+// Thread is the checker's state of a thread.
 type Thread struct {
-	ID     uint32 // as the system knows it
+	ID     uint32 // system thread id
 	inside *Call
 	calls  uint64
 }
@@ -219,7 +219,7 @@ type Copy struct {
 	Staged         bool // the bytes were taken at the call
 }
 
-// newActor makes an actor that knows what another one does. The caller holds the lock.
+// newActor creates an actor with the knowledge of another one. The caller holds the lock.
 func (c *Checker) newActor(from *actor) *actor {
 	a := &actor{}
 	if n := len(c.idle); n > 0 {
@@ -236,10 +236,10 @@ func (c *Checker) newActor(from *actor) *actor {
 	return a
 }
 
-// endActor lets another one have the actor's number.
+// endActor frees the actor's number.
 func (c *Checker) endActor(a *actor) { c.idle = append(c.idle, a.n) }
 
-// beginTask is the begin of a task of an actor's.
+// beginTask begins a task of an actor.
 func (c *Checker) beginTask(a *actor, k *Task) {
 	if k.host != a.seen {
 		a.knows.join(*k.host)
@@ -256,8 +256,8 @@ func (c *Checker) beginTask(a *actor, k *Task) {
 	}
 }
 
-// learn lets the host know what is known elsewhere, by a call (nil where that is not known). Buffers whose copies are now known to
-// be done may change from here on.
+// learn adds knowledge to the host, by a call or nil. Buffers of copies that are now known to be done may change
+// afterwards.
 func (c *Checker) learn(v Vector, by *Call) {
 	old := *c.host
 	if !slices.ContainsFunc(indexes(v), func(n int) bool { return n > 0 && v[n] > old.at(n) }) {
@@ -283,18 +283,18 @@ func indexes(v Vector) []int {
 	return all
 }
 
-// byHost is the host as it makes an access.
+// byHost returns the host as an observer.
 func (c *Checker) byHost(call *Call) observer {
 	c.time++
 	return observer{time: c.time, host: c.time, knows: c.host, call: call}
 }
 
-// by is an actor in its task.
+// by returns an actor as an observer.
 func (a *actor) by() observer {
 	return observer{n: a.n, time: a.knows[a.n], host: a.knows.at(0), knows: &a.knows, call: a.task.call}
 }
 
-// touch is an access to a range.
+// touch records and checks an access to a range.
 func (c *Checker) touch(o observer, s space.Span, access uint32) {
 	if s.Size == 0 || s.Addr+s.Size < s.Addr {
 		return
@@ -317,7 +317,7 @@ func (c *Checker) touch(o observer, s space.Span, access uint32) {
 	c.cut(s.Addr)
 	c.cut(s.End())
 	next := s.Addr
-	var whole *cell // of all of the range, where there is one already
+	var whole *cell // cell for the whole range, if there is one
 	count := 0
 	for at := c.memory.accesses.At(s.Addr); at.OK() && at.Get().Addr < s.End(); at.Next() {
 		r := at.Get()
@@ -352,7 +352,7 @@ func newCell(u accessed) *cell {
 	return &cell{reads: []accessed{u}}
 }
 
-// add notes an access. What is known to be before it need not be kept beside it.
+// add records an access and drops accesses that are known to precede it.
 func (l *cell) add(o *observer, u accessed) {
 	if u.write {
 		l.write, l.reads = u, l.reads[:0]
@@ -362,7 +362,7 @@ func (l *cell) add(o *observer, u accessed) {
 	l.reads = append(l.reads, u)
 }
 
-// against holds an access against the last ones to a range.
+// against compares an access with the last ones to a range.
 func (c *Checker) against(o *observer, u *accessed, r space.Region[*cell]) {
 	if w := &r.V.write; w.call != nil && !o.after(w) {
 		c.conflict(w, u, r.Span)
@@ -379,7 +379,7 @@ func (c *Checker) against(o *observer, u *accessed, r space.Region[*cell]) {
 	}
 }
 
-// conflict is two accesses without an order.
+// conflict reports two unordered accesses.
 func (c *Checker) conflict(a, b *accessed, at space.Span) {
 	if c.isWord(at) {
 		return
@@ -403,7 +403,7 @@ func (c *Checker) conflict(a, b *accessed, at space.Span) {
 	c.race(at, a.outs)
 }
 
-// race notes memory that was found in a race, and marks what the earlier task has written from it.
+// race records memory in a race, and marks the memory written from it.
 func (c *Checker) race(at space.Span, outs []space.Span) {
 	from, to := at.Addr, at.End()
 	for _, r := range space.TakeOut(&c.memory.racy, at) {
@@ -413,7 +413,7 @@ func (c *Checker) race(at space.Span, outs []space.Span) {
 	c.opts.Race(outs)
 }
 
-// Racy reports whether some memory in a range was found in a race.
+// Racy reports whether memory in a range was in a race.
 func (c *Checker) Racy(s space.Span) bool {
 	if c == nil {
 		return false
@@ -422,11 +422,11 @@ func (c *Checker) Racy(s space.Span) bool {
 	return at.OK() && at.Get().Addr < s.End()
 }
 
-// alive tells whether there is memory at an access that is to be looked at, and finds that it was freed.
+// alive reports whether to check an access, and reports accesses to freed memory.
 func (c *Checker) alive(o *observer, u *accessed) bool {
 	if h, ok := c.memory.holdings.Find(u.Addr); ok {
 		if o.n != 0 && o.host < h.V.since && h.V.old != nil {
-			c.lost(o, u, h.V.old) // what lay here when the task was called has been freed since
+			c.lost(o, u, h.V.old) // the memory was freed after the task was submitted
 			return false
 		}
 		return true
@@ -437,7 +437,7 @@ func (c *Checker) alive(o *observer, u *accessed) bool {
 	return false
 }
 
-// lost is an access to memory that has been freed.
+// lost reports an access to freed memory.
 func (c *Checker) lost(o *observer, u *accessed, h *holding) {
 	kind := FreedInFlight
 	if o.after(h.freed) {
@@ -446,7 +446,7 @@ func (c *Checker) lost(o *observer, u *accessed, h *holding) {
 	c.found(&Finding{Kind: kind, Parts: []Part{{"frees it", h.freed.call}, u.part()}, Memory: h.part()})
 }
 
-// cut makes a range begin at an address.
+// cut splits the range at an address.
 func (c *Checker) cut(addr uint64) {
 	r, ok := c.memory.accesses.Find(addr)
 	if !ok || r.Addr == addr {
@@ -457,7 +457,7 @@ func (c *Checker) cut(addr uint64) {
 	c.memory.accesses.Insert(space.Region[*cell]{Span: space.Span{Addr: addr, Size: r.End() - addr}, V: &cell{r.V.write, slices.Clone(r.V.reads)}})
 }
 
-// hold is memory that the program gets.
+// hold records new memory.
 func (c *Checker) hold(call *Call, s space.Span, what string, host bool) {
 	c.time++
 	h := &holding{Span: s, what: what, host: host, call: call, since: c.time}
@@ -469,7 +469,7 @@ func (c *Checker) hold(call *Call, s space.Span, what string, host bool) {
 	c.memory.holdings.Insert(space.Region[*holding]{Span: s, V: h})
 }
 
-// release is the end of memory that begins at an address. Whoever is not known to be done with it uses it in flight.
+// release records the end of memory. Actors that are not known to be done with it use it in flight.
 func (c *Checker) release(o observer, addr uint64) {
 	r, ok := c.memory.holdings.Find(addr)
 	if !ok || r.Addr != addr {
@@ -505,13 +505,13 @@ func (c *Checker) release(o observer, addr uint64) {
 	}
 }
 
-// forget drops all that is known about a range.
+// forget drops the state of a range.
 func (c *Checker) forget(s space.Span) {
 	c.cut(s.Addr)
 	c.cut(s.End())
 	space.TakeOut(&c.memory.accesses, s)
 	space.TakeOut(&c.memory.holdings, s)
-	for _, r := range space.TakeOut(&c.memory.racy, s) { // its neighbours stay
+	for _, r := range space.TakeOut(&c.memory.racy, s) { // the neighbours stay
 		if r.Addr < s.Addr {
 			c.memory.racy.Insert(space.Region[struct{}]{Span: space.Span{Addr: r.Addr, Size: s.Addr - r.Addr}})
 		}
@@ -526,7 +526,7 @@ func (c *Checker) forget(s space.Span) {
 	}
 }
 
-// wordsIn calls a function for each word in a range that streams wait for.
+// wordsIn calls a function for each known word in a range.
 func (c *Checker) wordsIn(s space.Span, f func(w *Vector)) {
 	if s.Size/8 > uint64(len(c.words)) {
 		for addr, w := range c.words {
@@ -543,7 +543,7 @@ func (c *Checker) wordsIn(s space.Span, f func(w *Vector)) {
 	}
 }
 
-// word is an access to a word that streams wait for: who reads it knows what those who have written it knew.
+// word records an access to a word. A reader gets the knowledge of all writers.
 func (c *Checker) word(o *observer, w *Vector, write bool) {
 	if write {
 		w.join(*o.knows)
@@ -568,7 +568,7 @@ func (c *Checker) isWord(s space.Span) bool {
 	return ok && s.End() <= s.Addr/8*8+8
 }
 
-// sumOf hashes the bytes that a copy reads; false where they can't be read.
+// sumOf hashes the source of a copy; false if it can't be read.
 func (c *Checker) sumOf(x *Copy) (uint64, bool) {
 	var h maphash.Hash
 	h.SetSeed(c.seed)
@@ -580,7 +580,7 @@ func (c *Checker) sumOf(x *Copy) (uint64, bool) {
 	return h.Sum64(), err == nil
 }
 
-// differs tells whether the program has changed a host buffer since the call of the copy from it.
+// differs reports whether a host buffer has changed since the copy was submitted.
 func (c *Checker) differs(x *Source) bool {
 	if x.ordered || x.hostRuns != c.hostRuns {
 		return false
@@ -589,7 +589,7 @@ func (c *Checker) differs(x *Source) bool {
 	return ok && sum != x.sum
 }
 
-// compare finds that the program has changed a host buffer before a call by which it knows that the copy is done.
+// compare reports a host buffer that changed before the host knew that the copy was done.
 func (c *Checker) compare(x *Source, by *Call) {
 	if !x.torn && !c.differs(x) {
 		return

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// FindingKind is a kind of mistake that strict mode finds.
+// FindingKind is the kind of a finding.
 type FindingKind string
 
-// Kinds of findings. docs/simulator.md describes them.
+// Kinds of findings; see docs/simulator.md.
 const (
 	PageableInCapture FindingKind = "pageable-copy-in-capture"
 	FreedInFlight     FindingKind = "freed-in-flight"
@@ -24,7 +24,7 @@ const (
 	Leak              FindingKind = "leak"
 )
 
-// advice is what a report says about a kind: its title, what follows from it on a device, and what to do.
+// advice is the text for a kind: its title, the consequence on a device, and the remedy.
 type advice struct{ title, means, remedy string }
 
 var advices = map[FindingKind]advice{
@@ -60,15 +60,15 @@ var advices = map[FindingKind]advice{
 		"free or destroy it before aclrtResetDevice and aclFinalize."},
 }
 
-// Call is a call of the program's.
+// Call is a program call.
 type Call struct {
 	Function  string
-	InThread  uint64 // its number among the calls of the thread, from 1
-	InProcess uint64 // its number among the calls of the process, from 1
-	Thread    uint32 // id that the system knows the thread by
-	Stream    int32  // number of the stream that the call names, -1 for none
-	Kernel    string // that the call launches, "" for none
-	via       *Call  // that runs the model which holds the task
+	InThread  uint64 // sequence number in the thread, from 1
+	InProcess uint64 // sequence number in the process, from 1
+	Thread    uint32 // system thread id
+	Stream    int32  // stream id; -1 for none
+	Kernel    string // launched kernel; "" for none
+	via       *Call  // call that runs the model with this task
 }
 
 func (c *Call) String() string {
@@ -87,20 +87,20 @@ func (c *Call) String() string {
 	return b.String()
 }
 
-// Part is what one call has to do with a finding.
+// Part is the role of one call in a finding.
 type Part struct {
-	Does string // as "writes 64 bytes at 0x124000000000"
+	Does string // for example "writes 64 bytes at 0x124000000000"
 	Call *Call
 }
 
-// Finding is a mistake of the program's. Those of one kind between the same functions and kernels are one finding.
+// Finding is a mistake in the program. Findings of one kind between the same functions and kernels are merged.
 type Finding struct {
 	Kind FindingKind
-	// Parts are the calls involved, in the order of the calls: two, or one where there is no other.
+	// Parts are the one or two calls involved, in call order.
 	Parts []Part
-	// Memory is the allocation that the finding is about, nil where it is about none or about one that is among the parts.
+	// Memory is the allocation concerned; nil if there is none or a part is about it.
 	Memory *Part
-	// Count is how often it was found.
+	// Count is the number of occurrences.
 	Count int
 }
 
@@ -111,7 +111,7 @@ type findings struct {
 	closed bool
 }
 
-// found counts a finding and reports it if it is new. The caller holds the lock.
+// found counts a finding and reports a new one. The caller holds the lock.
 func (c *Checker) found(f *Finding) {
 	if c.findings.closed {
 		return
@@ -140,7 +140,7 @@ func (f *Finding) key() string {
 	return k
 }
 
-// summary is the finding in a line.
+// summary returns the finding in one line.
 func (f *Finding) summary() string {
 	var names []string
 	for _, p := range f.Parts {
@@ -159,7 +159,7 @@ const (
 	noColour = "\x1b[0m"
 )
 
-// Text is the finding for a reader: a block of lines that begin with a process id.
+// Text returns the finding as lines that begin with a process id.
 func (f *Finding) Text(pid int, colour bool) string {
 	red, strong, plain := "", "", ""
 	if colour {
@@ -178,7 +178,7 @@ func (f *Finding) Text(pid int, colour bool) string {
 	return b.String()
 }
 
-// Summary is the last line of a report.
+// Summary returns the last line of a report.
 func Summary(findings []Finding, pid int) string {
 	if len(findings) == 0 {
 		return fmt.Sprintf("==%d== aclsim: strict mode has found nothing\n", pid)

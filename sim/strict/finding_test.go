@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Each kind has its advice, and the documentation names it.
+// Each kind has advice and is documented.
 func TestStrictKindsAreDocumented(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "simulator.md"))
 	if err != nil {

@@ -2,16 +2,16 @@ package virtual
 
 import "math/bits"
 
-// entry is a moment at which a stream, or a thread (its number inverted), goes on; or, in a line of those that wait for something, a
-// priority and what is needed.
+// entry is the time at which a stream or thread (inverted number) continues; in a waiting line, a priority and a
+// need.
 type entry struct {
 	at  int64
-	seq uint64 // order of those at the same moment
+	seq uint64 // order of entries at the same time
 	id  int32
 	need
 }
 
-// heap has the earliest entry in front. Each entry has up to four below it.
+// heap has the earliest entry first. Each entry has up to four children.
 type heap []entry
 
 func (a entry) before(b entry) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq }
@@ -40,10 +40,8 @@ func (h *heap) pop() {
 	}
 }
 
-// down puts an entry into a free place, or behind those below that are before it. Which of four is first is as good as
-// chance, and a processor that guesses wrong loses more time than the comparison takes: so there is no branch for it.
-//
-// The entry comes as a value: read back from where it was written just before, the processor would wait for that.
+// down inserts an entry at a free place or below. It compares without branches, since mispredictions cost more. The
+// entry is passed by value, since reading it back would stall the processor.
 func (h heap) down(i int, e entry) {
 	for {
 		least := 4*i + 1
@@ -71,7 +69,7 @@ func (h heap) down(i int, e entry) {
 	h[i] = e
 }
 
-// less is 1 for an entry that is before another one, else 0.
+// less returns 1 if an entry is before another one, else 0.
 func (a *entry) less(b *entry) int {
 	_, less := bits.Sub64(a.seq, b.seq, 0)
 	_, less = bits.Sub64(uint64(a.at), uint64(b.at), less)

@@ -6,27 +6,27 @@ import (
 	"github.com/acltrace/acltrace/sim/model"
 )
 
-// Shares is what the tasks of a device share: its cores, its copy engines and the number of streams that run at once. It is the one
-// rule for both clocks of the simulator. A task that finds something taken waits in line, by priority and arrival. Tasks that
-// want the same don't overtake each other; those that want something else do.
+// Shares are the shared resources of a device: cores, copy engines and running streams. Both clocks use this rule. A
+// task that finds a resource taken waits in line, by priority and arrival. Tasks with the same need never overtake
+// each other; tasks with other needs may.
 //
-// It knows no time and is for one goroutine at a time.
+// It knows no time and is for one goroutine.
 type Shares struct {
 	cube, vector, slots int
 	engines             [model.NumCopyKinds]int
-	line                [classes]heap // who waits
-	hungry              uint32        // classes for which somebody waits, a bit each
+	line                [classes]heap // waiting tasks
+	hungry              uint32        // bit set: classes with waiting tasks
 	seq                 uint64
 }
 
-// Need is what a task holds: the cores of a Kernel, an engine for a Copy, nothing for any other kind.
+// Need is the resources of a task: cores for a Kernel, an engine for a Copy, none for other kinds.
 type Need struct {
 	Kind   Kind
 	Copy   model.CopyKind
 	Demand model.Demand
 }
 
-// Tasks of a class want the same: kinds of cores, or a kind of copy engine.
+// Tasks in a class have the same need: kinds of cores, or a kind of copy engine.
 const (
 	vectors = iota
 	cubes
@@ -35,7 +35,7 @@ const (
 	classes = copies + int(model.NumCopyKinds)
 )
 
-// need is a Need in little room: of its class.
+// need is a compact Need within its class.
 type need struct{ cube, vector uint16 }
 
 func (n Need) compact() (class int, _ need) {
@@ -55,10 +55,10 @@ func classOf(k Kind, c model.CopyKind, d need) int {
 	return mixed
 }
 
-// shared tells whether a task of a kind needs what others may hold.
+// shared reports whether tasks of a kind need shared resources.
 func (k Kind) shared() bool { return k == Kernel || k == Copy }
 
-// noLimit is what there is of something that the model does not limit.
+// noLimit is the amount of an unlimited resource.
 const noLimit = 1 << 40
 
 func limit(n int) int {
@@ -68,7 +68,7 @@ func limit(n int) int {
 	return n
 }
 
-// NewShares makes what a device of a model has.
+// NewShares returns the resources of a model's device.
 func NewShares(m *model.Model) *Shares {
 	d := &Shares{}
 	d.init(m)
@@ -82,12 +82,12 @@ func (d *Shares) init(m *model.Model) {
 	}
 }
 
-// take takes what a task needs, where nobody waits and it is there.
+// take takes resources if they are free and no task waits for them.
 func (d *Shares) take(class int, n need) bool {
 	return d.hungry == 0 && d.hold(class, n)
 }
 
-// hold takes what a task needs, where it is there.
+// hold takes resources if they are free.
 func (d *Shares) hold(class int, n need) bool {
 	if d.slots <= 0 {
 		return false
@@ -108,7 +108,7 @@ func (d *Shares) hold(class int, n need) bool {
 	return true
 }
 
-// give gives back what a task has held.
+// give releases resources.
 func (d *Shares) give(class int, n need) {
 	d.slots++
 	if class >= copies {
@@ -119,15 +119,15 @@ func (d *Shares) give(class int, n need) {
 	d.vector += int(n.vector)
 }
 
-// wait puts somebody into the line.
+// wait adds a task to the line.
 func (d *Shares) wait(id, priority int32, class int, n need) {
 	d.seq++
 	d.line[class].push(entry{int64(priority), d.seq, id, n})
 	d.hungry |= 1 << class
 }
 
-// next takes what the next in the line needs and returns who it is; false where nobody's turn has come. passed holds the classes
-// of which one further in front has not found what it needs, a bit each: 0 at first.
+// next starts the next waiting task and returns its id; false if none can start. passed is a bit set of classes with
+// a blocked task further in front; 0 at first.
 func (d *Shares) next(passed *uint32) (id int32, ok bool) {
 	for d.hungry&^*passed != 0 {
 		left := d.hungry &^ *passed
@@ -154,26 +154,26 @@ func (d *Shares) next(passed *uint32) (id int32, ok bool) {
 	return 0, false
 }
 
-// Take takes what a task needs, where nobody waits and it is there. A task that needs nothing always gets it.
+// Take takes resources if they are free and no task waits for them. A task without needs always succeeds.
 func (d *Shares) Take(n Need) bool {
 	class, c := n.compact()
 	return !n.Kind.shared() || d.take(class, c)
 }
 
-// Give gives back what a task has taken. Next tells whose turn has come.
+// Give releases resources. Next then returns the tasks that can start.
 func (d *Shares) Give(n Need) {
 	if class, c := n.compact(); n.Kind.shared() {
 		d.give(class, c)
 	}
 }
 
-// Wait puts somebody into the line whose Take has failed. The lowest priority number goes first.
+// Wait adds a task to the line after Take failed. The lowest priority number goes first.
 func (d *Shares) Wait(id, priority int32, n Need) {
 	class, c := n.compact()
 	d.wait(id, priority, class, c)
 }
 
-// Next calls a function for each of those whose turn has come, who now have what they need.
+// Next calls a function for each waiting task that has got its resources.
 func (d *Shares) Next(begin func(id int32)) {
 	passed := uint32(0)
 	for {

@@ -1,19 +1,18 @@
 package virtual
 
-// Tasks is the work behind tasks that a Machine knows nothing of but their order: an engine with contents. The Machine calls
-// its methods from Step, in the order of the streams' tasks, about the first one that has not ended.
+// Tasks executes tasks with contents, for a Machine that knows only their order. The Machine calls the methods in
+// Step, for the first unfinished task of a stream.
 type Tasks interface {
-	// Ready tells whether the task may begin, as far as it does not depend on cores and engines, and what it holds while it
-	// runs. Where it may not, Machine.Wake has the question asked again. The question may come more than once after it was
-	// answered with yes.
+	// Ready reports whether the task may begin, apart from cores and engines, and returns its need. If not,
+	// Machine.Wake repeats the query. It may be called again after it returned true.
 	Ready(stream int32) (Need, bool)
-	// Begin begins the task and returns how many nanoseconds it takes.
+	// Begin begins the task and returns its duration in nanoseconds.
 	Begin(stream int32) int64
-	// End ends it.
+	// End ends the task.
 	End(stream int32)
 }
 
-// Submit puts a task of Options.Tasks on a stream, called at a time. Tasks that are direct don't take the way from the host.
+// Submit puts a task on a stream at the time of a call. Direct tasks skip the submission delay.
 func (m *Machine) Submit(stream int32, at int64, direct bool) {
 	s := m.streams[stream]
 	s.total++
@@ -24,13 +23,13 @@ func (m *Machine) Submit(stream int32, at int64, direct bool) {
 	}
 }
 
-// Wake has a stream whose first task was not ready asked again.
+// Wake repeats the Ready query of a blocked stream.
 func (m *Machine) Wake(stream int32) { m.wake(m.streams[stream]) }
 
-// Now is the time of what was done last.
+// Now returns the time of the last event.
 func (m *Machine) Now() int64 { return m.now }
 
-// Next is when there is something to do, false where there is nothing.
+// Next returns the time of the next event; false for none.
 func (m *Machine) Next() (int64, bool) {
 	if len(m.ready) > 0 {
 		return m.now, true
@@ -41,10 +40,10 @@ func (m *Machine) Next() (int64, bool) {
 	return 0, false
 }
 
-// Pass lets time pass up to a moment before which there is nothing to do.
+// Pass advances time to a moment without earlier events.
 func (m *Machine) Pass(to int64) { m.now = max(m.now, to) }
 
-// RemoveStream ends a stream without tasks. AddStream gives its number out again.
+// RemoveStream ends a stream without tasks. AddStream reuses its number.
 func (m *Machine) RemoveStream(stream int32) {
 	s := m.streams[stream]
 	for i, o := range s.dev.streams {
@@ -56,7 +55,7 @@ func (m *Machine) RemoveStream(stream int32) {
 	m.unused = append(m.unused, stream)
 }
 
-// foreign does the first task of a stream, one of Options.Tasks, and tells whether it has ended.
+// foreign advances the first task of Options.Tasks on a stream, and reports whether it has ended.
 func (m *Machine) foreign(s *stream, it *item, known int64) bool {
 	if known > m.now {
 		s.state = delayed

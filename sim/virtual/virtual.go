@@ -1,17 +1,14 @@
-// Package virtual simulates devices in virtual time and nothing else: no memory, no contents, no goroutines. Who uses it
-// describes what the threads of a program do, call by call, and learns when each task would have run under a cost model.
+// Package virtual simulates devices in virtual time only: no memory, no contents, no goroutines. The caller describes
+// the calls of program threads and receives the time of each task under a cost model.
 //
-//	m := virtual.New(&virtual.Options{Model: model, Task: func(r virtual.Result) { … }})
-//	s := m.AddStream(0, 0)
-//	m.AddThread(source)         // hands out the thread's Ops, one at a time
-//	summary, err := m.Run()
+// New creates a Machine. The caller adds devices' streams, events and threads, then calls Run once, or Submit and
+// Step as package sim/device does. replay/whatif calls it too. A Machine is for one goroutine and has nothing to
+// close.
 //
-// It is an event-driven scheduler. Threads and streams share one clock; what happens at a moment depends only on what
-// happened before, so the same Ops under the same model and seed give the same times. A stream runs its tasks one after the
-// other; tasks of different streams run at once as far as the model's cores, copy engines and streams allow. What a task finds
-// taken, it waits for in the order of the streams' priorities and of their arrival, and nobody who wants the same overtakes it.
-//
-// A Machine is for one goroutine. Ops are pulled when their time comes: memory holds only the tasks that wait.
+// It is an event-driven scheduler. Threads and streams share one clock, and each event depends only on earlier ones:
+// the same ops, model and seed give the same times. A stream runs its tasks in order. Tasks on different streams run
+// in parallel within the limits of cores, copy engines and streams; a blocked task waits in line by priority and
+// arrival. Ops are pulled at their time, so only waiting tasks take memory. The package never sleeps.
 package virtual
 
 import (
@@ -24,36 +21,36 @@ import (
 	"github.com/acltrace/acltrace/sim/model"
 )
 
-// Kind is what an Op does.
+// Kind is the kind of an Op.
 type Kind uint8
 
 const (
-	// Call takes host time and does nothing on a device.
+	// Call takes host time only.
 	Call Kind = iota
 
-	// Tasks of Stream, which take device time.
+	// Tasks on Stream that take device time.
 
 	Kernel   // holds cores
-	Copy     // holds a copy engine; fills too
+	Copy     // holds a copy engine; also fills
 	HostFunc // holds nothing
-	RunGraph // runs graph Object; the stream goes on when it has ended
+	RunGraph // runs graph Object; the stream continues at its end
 
-	// Tasks of Stream that order streams and take no time.
+	// Tasks that order streams and take no time.
 
-	RecordEvent // event Object stands for the work of Stream so far
-	WaitEvent   // Stream waits for the last record of event Object that was made before; if there is none, for nothing
+	RecordEvent // records event Object on Stream
+	WaitEvent   // Stream waits for the last earlier record of event Object, if any
 	SetFlag     // sets flag Object (a notify, an external event)
 	ClearFlag   // clears it
 	WaitFlag    // waits until it is set
 	TakeFlag    // waits until it is set, and clears it
 
-	// Calls for which the thread waits.
+	// Calls in which the thread waits.
 
-	SyncStream // until all tasks of Stream are done
-	SyncEvent  // until the last record of event Object is done
-	SyncDevice // until all tasks of all streams of device Object are done
-	CopyNow    // a blocking copy, on the host's time
-	Await      // until thread Object has done Count ops
+	SyncStream // for all tasks on Stream
+	SyncEvent  // for the last record of event Object
+	SyncDevice // for all tasks on device Object
+	CopyNow    // blocking copy, in host time
+	Await      // for Count ops of thread Object
 )
 
 var kindNames = [...]string{"call", "kernel", "copy", "host function", "graph", "record of an event", "wait for an event", "set of a flag",
@@ -62,43 +59,43 @@ var kindNames = [...]string{"call", "kernel", "copy", "host function", "graph", 
 
 func (k Kind) String() string { return kindNames[k] }
 
-// Auto leaves a time to the model.
+// Auto lets the model choose a time.
 const Auto = -1
 
 // Op is one call of a thread. Times are in nanoseconds.
 type Op struct {
 	Kind   Kind
-	Copy   model.CopyKind // of Copy and CopyNow
-	Blocks uint32         // of Kernel; 0 counts as 1
+	Copy   model.CopyKind // for Copy and CopyNow
+	Blocks uint32         // for Kernel; 0 counts as 1
 	Stream int32          // number from AddStream
-	Object int32          // number from AddEvent, AddFlag, AddGraph or AddThread, or of a device
-	Kernel int32          // number from Machine.Kernel, for the model's rules; 0 for a kernel without name
-	Bytes  uint64         // that a copy moves or a kernel touches, for the model
-	Count  uint64         // of Await
-	// Gap is the host time between the end of the thread's previous op and the begin of this one.
+	Object int32          // number from AddEvent, AddFlag, AddGraph or AddThread, or device number
+	Kernel int32          // number from Machine.Kernel, for the model's rules; 0 for no name
+	Bytes  uint64         // bytes copied or touched, for the model
+	Count  uint64         // for Await
+	// Gap is the host time between the previous op and this one.
 	Gap int64
-	// Host is the host time that the call itself takes, without waiting, which comes before it; Auto for the model's.
+	// Host is the host time of the call before any wait; Auto for the model's.
 	Host int64
-	// Device is the device time of the task; Auto for the model's. The scale of the model's rule applies to it as well.
+	// Device is the device time of the task; Auto for the model's. The model's scale applies to it.
 	Device int64
-	// Between says that Device is the time between two events, one before the task and one after it: on an idle stream it begins
-	// with the call, and it includes the wait for cores or an engine.
+	// Between means that Device is the time between two events around the task. On an idle stream it starts with the
+	// call, and it includes waiting for cores or an engine.
 	Between bool
-	// Tag is the caller's own; it comes back in the Result.
+	// Tag is a caller's value that is returned in Result.
 	Tag uint64
 }
 
-// Source hands out the ops of a thread in their order.
+// Source supplies the ops of a thread in order.
 type Source interface {
-	// Next stores the next op, and returns false where there is none. The op is zero before the call. It may call the Add
-	// methods of the Machine.
+	// Next stores the next op, or returns false at the end. The op is zero before the call. Next may call the
+	// Machine's Add methods.
 	Next(op *Op) bool
 }
 
-// Ops is a Source that holds all ops.
+// Ops is a Source with all ops in a slice.
 type Ops []Op
 
-// Next hands out the first op.
+// Next stores the first op and removes it.
 func (o *Ops) Next(op *Op) bool {
 	if len(*o) == 0 {
 		return false
@@ -107,47 +104,47 @@ func (o *Ops) Next(op *Op) bool {
 	return true
 }
 
-// Result tells when something was. Times are in nanoseconds since the begin of the run.
+// Result is the timing of a task or op, in nanoseconds since the start.
 type Result struct {
 	Tag    uint64
 	Kind   Kind
-	Stream int32 // of a task, -1 for an op of a host thread
-	// Submitted is when the call put the task on the stream; for a task of a graph, when the graph began.
+	Stream int32 // -1 for an op of a host thread
+	// Submitted is the time of the submission; for a graph task, the start of the graph.
 	Submitted  int64
 	Start, End int64
 }
 
-// Options say what is simulated.
+// Options configure a Machine.
 type Options struct {
 	// Model is the cost model; nil for the default preset.
 	Model *model.Model
-	// Devices is the number of devices; 0 stands for 1.
+	// Devices is the number of devices; 0 for 1.
 	Devices int
-	// Seed begins the chance of the model's jitter.
+	// Seed initializes the model's jitter.
 	Seed uint64
-	// Depth is the number of unfinished tasks of a stream above which a thread waits for room; 0 stands for 65536.
+	// Depth is the largest number of unfinished tasks on a stream; a thread waits for room. 0 for 65536.
 	Depth int
-	// Task is called for each task of a stream, in the order in which they end; nil for nobody.
+	// Task is called for each task when it ends; may be nil.
 	Task func(Result)
-	// Call is called for each op of a thread, when it returns; nil for nobody.
+	// Call is called for each op of a thread when it returns; may be nil.
 	Call func(Result)
-	// Tasks does the work of tasks that were put on streams by Submit; nil where there are none.
+	// Tasks executes tasks of Submit; nil without such tasks.
 	Tasks Tasks
 }
 
-// Summary is what a run came to.
+// Summary is the result of a run.
 type Summary struct {
-	// Host is when the last thread ended, Device when the last task did, in nanoseconds.
+	// Host is the end of the last thread, Device the end of the last task, in nanoseconds.
 	Host, Device int64
 	Tasks, Calls uint64
-	// Busy is the sum of the durations of the tasks of each stream.
+	// Busy is the total task time on each stream.
 	Busy []int64
 }
 
-// End is when everything was done.
+// End is the end of the run.
 func (s *Summary) End() int64 { return max(s.Host, s.Device) }
 
-// Machine is a host with its devices.
+// Machine is a host with devices.
 type Machine struct {
 	o       Options
 	model   *model.Model
@@ -155,16 +152,16 @@ type Machine struct {
 	now     int64
 	heap    heap
 	seq     uint64
-	ready   []*stream // streams to go on at this moment
+	ready   []*stream // streams to continue now
 	devices []device
 	streams []*stream
 	threads []*thread
 	marks   []mark
-	free    []int32 // numbers of marks
-	events  []int32 // mark of the last record, -1 for none
+	free    []int32 // free mark numbers
+	events  []int32 // mark of the last record; -1 for none
 	flags   []flag
 	graphs  []*graph
-	unused  []int32 // numbers of streams that were removed
+	unused  []int32 // free stream numbers
 	kernels []kernel
 	names   map[string]int32
 	sum     Summary
@@ -175,10 +172,10 @@ type state uint8
 const (
 	idle    state = iota
 	running       // the first task runs
-	delayed       // the first task takes no time and its moment has not come
-	starved       // the first task finds cores, engine or stream taken
+	delayed       // the first task takes no time and is not due
+	starved       // the first task waits for cores, an engine or a stream
 	blocked       // the first task waits for an event, a flag or a graph
-	queued        // in the list of those that go on
+	queued        // in the list of continuing streams
 )
 
 type stream struct {
@@ -188,11 +185,11 @@ type stream struct {
 	state    state
 	items    []item
 	head     int
-	start    int64  // of the task that runs
-	want     int64  // when the task that is starved could begin
-	freed    int64  // when the latest task ended, of any kind
-	last     int64  // when the last task that took time ended
-	total    uint64 // submitted
+	start    int64  // start of the running task
+	want     int64  // earliest start of the starved task
+	freed    int64  // end of the latest task
+	last     int64  // end of the latest task with a duration
+	total    uint64 // submitted tasks
 	done     uint64
 	waiters  []target
 	lane     *graph
@@ -207,17 +204,17 @@ type item struct {
 	need      need
 	kind      Kind
 	copy      model.CopyKind
-	asked     int64 // when the call began, of a task whose duration is the time between two events, else -1
-	foreign   bool  // put on the stream by Submit
+	asked     int64 // start of the call, for a duration between two events; else -1
+	foreign   bool  // task of Submit
 	direct    bool  // known to the device at once
 }
 
 func (k Kind) takesTime() bool { return k == Kernel || k == Copy || k == HostFunc }
 
-// waits reports whether a call of the kind waits for a device. It takes its host time after that.
+// waits reports whether a call of this kind waits for a device. Its host time follows the wait.
 func (k Kind) waits() bool { return k >= SyncStream && k <= SyncDevice }
 
-// target is a thread that waits until so many tasks, or ops, are done.
+// target is a thread that waits for a number of tasks or ops.
 type target struct {
 	count  uint64
 	thread *thread
@@ -227,10 +224,10 @@ type thread struct {
 	id       int32
 	source   Source
 	op       Op
-	have     bool // op is the one to do
-	blocked  bool // it waits
-	retry    bool // for room on a stream: then it is done again
-	left     int  // things that it waits for
+	have     bool // op is valid
+	blocked  bool // waits
+	retry    bool // waits for room on a stream and repeats the op
+	left     int  // number of awaited things
 	now      int64
 	begin    int64
 	done     uint64
@@ -240,7 +237,7 @@ type thread struct {
 
 type device struct {
 	Shares
-	fed     bool // those in line were looked at
+	fed     bool // the line was checked
 	streams []*stream
 }
 
@@ -258,21 +255,21 @@ type flag struct {
 
 type graph struct {
 	lanes   []*stream
-	first   int32 // of the flags that stand for its events
+	first   int32 // first flag of its events
 	flags   int32
 	left    int
-	began   int64 // the latest run
+	began   int64 // latest run
 	runner  *stream
 	waiters []*stream
 }
 
 type kernel struct {
 	rule   *model.Kernel
-	blocks uint32 // that need is for
+	blocks uint32 // block count of need
 	need   need
 }
 
-// New makes a machine.
+// New creates a machine.
 func New(o *Options) (*Machine, error) {
 	m := &Machine{names: map[string]int32{}}
 	if o != nil {
@@ -297,7 +294,7 @@ func New(o *Options) (*Machine, error) {
 	return m, nil
 }
 
-// AddStream makes a stream of a device and returns its number. The lowest priority number goes first.
+// AddStream adds a stream and returns its number. The lowest priority number goes first.
 func (m *Machine) AddStream(dev int, priority int) int32 {
 	s := m.newStream(&m.devices[dev], int32(priority))
 	s.dev.streams = append(s.dev.streams, s)
@@ -316,19 +313,19 @@ func (m *Machine) newStream(d *device, priority int32) *stream {
 	return s
 }
 
-// AddEvent makes an event and returns its number.
+// AddEvent adds an event and returns its number.
 func (m *Machine) AddEvent() int32 {
 	m.events = append(m.events, -1)
 	return int32(len(m.events) - 1)
 }
 
-// AddFlag makes a flag, not set, and returns its number.
+// AddFlag adds a cleared flag and returns its number.
 func (m *Machine) AddFlag() int32 {
 	m.flags = append(m.flags, flag{})
 	return int32(len(m.flags) - 1)
 }
 
-// AddThread makes a host thread that begins at time 0, or now if the run has begun, and returns its number.
+// AddThread adds a host thread that starts at time 0, or now during a run, and returns its number.
 func (m *Machine) AddThread(source Source) int32 {
 	t := &thread{id: int32(len(m.threads)), source: source, now: m.now}
 	m.threads = append(m.threads, t)
@@ -336,7 +333,7 @@ func (m *Machine) AddThread(source Source) int32 {
 	return t.id
 }
 
-// Kernel returns the number of a kernel's name.
+// Kernel returns the number of a kernel name.
 func (m *Machine) Kernel(name string) int32 {
 	n, ok := m.names[name]
 	if !ok {
@@ -347,8 +344,8 @@ func (m *Machine) Kernel(name string) int32 {
 	return n
 }
 
-// AddGraph makes a graph of a device: lanes of tasks that run beside each other. Its lanes may hold tasks of all kinds but
-// RunGraph; Stream, Gap and Host of their ops don't count, and events are the graph's own, with numbers from 0.
+// AddGraph adds a graph: lanes of tasks that run in parallel. Tasks may have any kind except RunGraph. Stream, Gap
+// and Host of their ops are ignored, and event numbers are local to the graph.
 func (m *Machine) AddGraph(dev int, lanes [][]Op) (int32, error) {
 	g := &graph{first: int32(len(m.flags))}
 	for n, ops := range lanes {
@@ -378,14 +375,14 @@ func (m *Machine) AddGraph(dev int, lanes [][]Op) (int32, error) {
 	return int32(len(m.graphs) - 1), nil
 }
 
-// add makes room for a task behind the others of a stream.
+// add appends an item to a stream.
 func (s *stream) add() *item {
 	n := len(s.items)
 	s.items = slices.Grow(s.items, 1)[:n+1]
 	return &s.items[n]
 }
 
-// fill makes a task of an op, its duration decided. It does so where the task stays: what is written in pieces is slow to copy.
+// fill initializes an item from an op, in place, since copying a partly written item is slow.
 func (m *Machine) fill(it *item, op *Op) {
 	*it = item{submitted: m.now, duration: op.Device, tag: op.Tag, object: op.Object, kind: op.Kind, copy: op.Copy, asked: -1}
 	switch op.Kind {
@@ -421,19 +418,19 @@ func (m *Machine) jitter(d int64) int64 {
 	return int64(float64(d) * (1 + m.model.Jitter*(2*m.rng.Float64()-1)))
 }
 
-// Run runs until all threads have ended and all tasks are done. It fails where some never can be.
+// Run runs until all threads and tasks have ended. It fails if some never can.
 func (m *Machine) Run() (*Summary, error) {
 	for m.Step(math.MaxInt64) {
 	}
 	return &m.sum, m.stuck()
 }
 
-// Step does what is next, if its time is not behind a moment, and tells whether there was something.
+// Step runs the next event unless it is later than until, and reports whether there was one.
 func (m *Machine) Step(until int64) bool {
 	if n := len(m.ready); n > 0 {
 		s := m.ready[n-1]
 		m.ready = m.ready[:n-1]
-		s.state = queued // it goes on: what a task puts behind itself needs no second turn
+		s.state = queued // tasks added to itself need no second turn
 		m.advance(s)
 		return true
 	}
@@ -442,7 +439,7 @@ func (m *Machine) Step(until int64) bool {
 	}
 	e := m.heap[0]
 	m.now = max(m.now, e.at)
-	// Who goes on often comes back at once: its next entry takes the place of this one.
+	// The next entry of the same stream often replaces this one.
 	m.heap[0].at = hole
 	if e.id < 0 {
 		m.host(m.threads[^e.id])
@@ -459,7 +456,7 @@ func (m *Machine) Step(until int64) bool {
 		m.sum.Busy[s.id] += it.duration
 		m.finish(s, it, s.start)
 	}
-	s.state = queued // it goes on: what a task puts behind itself needs no second turn
+	s.state = queued // tasks added to itself need no second turn
 	s.dev.fed = false
 	m.advance(s)
 	if s.dev.hungry != 0 && !s.dev.fed {
@@ -469,10 +466,10 @@ func (m *Machine) Step(until int64) bool {
 	return true
 }
 
-// hole is the time of the entry in front while what it stands for is done.
+// hole is the time of the first entry while it is being processed.
 const hole = -1
 
-// push lets a stream, or a thread (its number inverted), go on at a time.
+// push schedules a stream, or a thread by its inverted number.
 func (m *Machine) push(at int64, id int32) {
 	m.seq++
 	e := entry{at: at, seq: m.seq, id: id}
@@ -483,14 +480,14 @@ func (m *Machine) push(at int64, id int32) {
 	m.heap.push(e)
 }
 
-// close takes out the entry in front if nothing has taken its place.
+// close removes the first entry unless it was replaced.
 func (m *Machine) close() {
 	if len(m.heap) > 0 && m.heap[0].at == hole {
 		m.heap.pop()
 	}
 }
 
-// soonest is when somebody is to go on, after all for none.
+// soonest returns the time of the first entry; a later time than all for none.
 func (m *Machine) soonest() int64 {
 	at := int64(math.MaxInt64)
 	if len(m.heap) > 0 && m.heap[0].at != hole {
@@ -502,7 +499,7 @@ func (m *Machine) soonest() int64 {
 	return at
 }
 
-// wake lets a stream that waits go on at this moment.
+// wake lets a waiting stream continue now.
 func (m *Machine) wake(s *stream) {
 	if s.state == blocked {
 		s.state = queued
@@ -510,11 +507,11 @@ func (m *Machine) wake(s *stream) {
 	}
 }
 
-// advance runs the tasks of a stream as far as they get at this moment.
+// advance runs the tasks of a stream as far as possible now.
 func (m *Machine) advance(s *stream) {
 	for s.head < len(s.items) {
 		it := &s.items[s.head]
-		known := it.submitted // when the device knows of it
+		known := it.submitted // time at which the device knows the task
 		if s.lane == nil && !it.direct {
 			known += m.model.Launch.Latency
 		}
@@ -529,7 +526,7 @@ func (m *Machine) advance(s *stream) {
 			if s.last > 0 {
 				at = max(at, s.last+m.model.Launch.Overhead)
 			}
-			// It stands in line from when it could begin; a stream of its own finds nothing taken.
+			// A task waits in line from its earliest start. A device with a single stream never has to wait.
 			if at > m.now && (len(s.dev.streams) > 1 || s.lane != nil) && it.kind.shared() {
 				s.state = delayed
 				m.push(at, s.id)
@@ -560,7 +557,7 @@ func (m *Machine) advance(s *stream) {
 	}
 }
 
-// step does a task that takes no time, and tells whether it is done.
+// step runs a task without duration, and reports whether it is done.
 func (m *Machine) step(s *stream, it *item) bool {
 	switch it.kind {
 	case RecordEvent:
@@ -586,7 +583,7 @@ func (m *Machine) step(s *stream, it *item) bool {
 	case SetFlag:
 		f := &m.flags[it.object]
 		f.set = true
-		// The last of the list goes on first.
+		// The last stream in the list continues first.
 		for i := len(f.streams) - 1; i >= 0; i-- {
 			m.wake(f.streams[i])
 		}
@@ -619,7 +616,7 @@ func (m *Machine) step(s *stream, it *item) bool {
 	return true
 }
 
-// runGraph begins the lanes of a graph, and tells whether there are any.
+// runGraph starts the lanes of a graph, and reports whether there are any.
 func (m *Machine) runGraph(g *graph, s *stream) bool {
 	g.began = m.now
 	if len(g.lanes) == 0 {
@@ -671,7 +668,7 @@ func (m *Machine) finish(s *stream, it *item, start int64) {
 	}
 }
 
-// reached lets the threads go on whose number has come, and returns the others.
+// reached resumes the threads whose target is done, and returns the others.
 func (m *Machine) reached(list []target, done uint64) []target {
 	kept := list[:0]
 	for _, w := range list {
@@ -684,7 +681,7 @@ func (m *Machine) reached(list []target, done uint64) []target {
 	return kept
 }
 
-// take begins the first task of a stream if it finds what it needs, and puts the stream in line else.
+// take starts the first task of a stream if its resources are free, else puts the stream in line.
 func (m *Machine) take(s *stream, it *item, at int64) {
 	s.want = at
 	c := classOf(it.kind, it.copy, it.need)
@@ -694,7 +691,7 @@ func (m *Machine) take(s *stream, it *item, at int64) {
 	}
 	s.state = starved
 	s.dev.wait(s.id, s.priority, c, it.need)
-	m.feed(s.dev) // others may wait for something else
+	m.feed(s.dev) // tasks with other needs may start
 }
 
 func (m *Machine) begin(s *stream, it *item, at int64) {
@@ -707,7 +704,7 @@ func (m *Machine) begin(s *stream, it *item, at int64) {
 	m.push(at+it.duration, s.id)
 }
 
-// feed begins the tasks whose turn has come.
+// feed starts waiting tasks.
 func (m *Machine) feed(d *device) {
 	d.fed = true
 	passed := uint32(0)
@@ -730,7 +727,7 @@ func (m *Machine) unref(n int32) {
 	m.free = append(m.free, n)
 }
 
-// newMark makes a mark for the record that an event had last, and a task.
+// newMark creates a mark, with references from an event's last record and a task.
 func (m *Machine) newMark(event int32) int32 {
 	if old := m.events[event]; old >= 0 {
 		m.unref(old)
@@ -748,12 +745,12 @@ func (m *Machine) newMark(event int32) int32 {
 	return n
 }
 
-// resume lets a thread that waits go on at this moment.
+// resume lets a waiting thread continue now.
 func (m *Machine) resume(t *thread) {
 	m.push(m.now, ^t.id)
 }
 
-// host runs a thread until another one, or a stream, is to do something before it.
+// host runs a thread until an earlier event of another thread or stream.
 func (m *Machine) host(t *thread) {
 	if t.blocked {
 		t.blocked = false
@@ -819,7 +816,7 @@ func (m *Machine) hostTime(op *Op) int64 {
 	return m.model.Host.Submit
 }
 
-// do does the op of a thread at this moment, and tells whether the thread goes on.
+// do runs the op of a thread now, and reports whether the thread continues.
 func (m *Machine) do(t *thread) bool {
 	op := &t.op
 	switch op.Kind {
@@ -873,7 +870,7 @@ func (m *Machine) do(t *thread) bool {
 	return true
 }
 
-// await waits until so many of something are done.
+// await waits until a number of things are done.
 func (m *Machine) await(t *thread, list *[]target, done, count uint64) bool {
 	if done >= count {
 		return true
@@ -883,7 +880,7 @@ func (m *Machine) await(t *thread, list *[]target, done, count uint64) bool {
 	return false
 }
 
-// stuck is the error of what can never end.
+// stuck returns the error for tasks or threads that can never end.
 func (m *Machine) stuck() error {
 	var who []string
 	for _, t := range m.threads {

@@ -11,7 +11,7 @@ import (
 	"github.com/acltrace/acltrace/sim/model"
 )
 
-// plain is a model with round figures.
+// plain returns a model with round figures.
 func plain(t testing.TB, change func(m *model.Model)) *model.Model {
 	t.Helper()
 	m, err := model.Load("instant")
@@ -87,7 +87,7 @@ func TestLaunchesAndSynchronization(t *testing.T) {
 	}
 }
 
-// The time between two events around a task was taken for the task's, with what it waited for before it began.
+// Regression: the time between two events around a task was used as the task's time, including earlier waits.
 func TestTimesBetweenEvents(t *testing.T) {
 	between := func(s int32, d int64, tag uint64) Op {
 		o := launch(s, d, tag)
@@ -98,7 +98,8 @@ func TestTimesBetweenEvents(t *testing.T) {
 	s := r.AddStream(0, 0)
 	r.AddThread(&Ops{between(s, 1010, 1), between(s, 505, 2)})
 	r.run(t)
-	// The first event is there when its call has begun and the launch when it has ended; behind another task the overhead passes.
+	// The first event is done when its call begins, and the launch when it ends. After another task the overhead
+	// passes.
 	r.wantTask(t, 1, 110, 1110)
 	r.wantTask(t, 2, 1115, 1615)
 }
@@ -112,7 +113,7 @@ func TestEventsAcrossStreams(t *testing.T) {
 		{Kind: RecordEvent, Stream: a, Object: ev, Tag: 2},
 		{Kind: WaitEvent, Stream: b, Object: ev, Tag: 3},
 		launch(a, 5000, 4),
-		{Kind: RecordEvent, Stream: a, Object: ev}, // the wait above is for the record before
+		{Kind: RecordEvent, Stream: a, Object: ev}, // the wait above is for the earlier record
 		launch(b, 10, 5),
 		{Kind: SyncEvent, Object: ev, Host: 1, Tag: 6},
 	})
@@ -161,8 +162,8 @@ func TestSharedCores(t *testing.T) {
 	}
 	r.AddThread(&Ops{
 		vec(0, 3, 1), vec(1, 2, 2), // does not fit
-		vec(2, 1, 3), // would fit, and is of higher priority
-		vec(3, 1, 4), // does not
+		vec(2, 1, 3), // would fit, with a higher priority
+		vec(3, 1, 4), // does not fit
 		{Kind: Kernel, Kernel: cube, Stream: s[4], Blocks: 9, Device: 100, Tag: 5}, // other cores
 	})
 	r.run(t)
@@ -211,7 +212,7 @@ func TestGraphs(t *testing.T) {
 	r.wantTask(t, 2, 400, 800)
 	r.wantTask(t, 3, 400, 401)
 	r.wantTask(t, 4, 800, 801)
-	r.wantTask(t, 12, 500, 800) // of the second run
+	r.wantTask(t, 12, 500, 800) // second run
 	if _, err := r.AddGraph(0, [][]Op{{{Kind: SyncStream}}}); err == nil {
 		t.Error("a synchronization is a task of a graph")
 	}
@@ -250,7 +251,7 @@ func TestWhatNeverComes(t *testing.T) {
 	}
 }
 
-// random makes programs of several threads, whose waits are all for what was ordered before.
+// random adds programs with several threads. Their waits are only for submitted work.
 func random(m *Machine, seed uint64, threads, streams, n int) (waits map[uint64]uint64) {
 	waits = map[uint64]uint64{}
 	for range streams {
@@ -289,7 +290,7 @@ func random(m *Machine, seed uint64, threads, streams, n int) (waits map[uint64]
 	return waits
 }
 
-// Random programs keep what streams, events, cores and engines promise, and have the same times in every run.
+// Random programs obey streams, events, cores and engines, and every run has the same times.
 func TestRandomPrograms(t *testing.T) {
 	for seed := range uint64(200) {
 		mod := plain(t, func(m *model.Model) {
@@ -347,7 +348,7 @@ func TestRandomPrograms(t *testing.T) {
 	}
 }
 
-// endless is a thread that launches kernels on its streams, with an event from one to the next now and then.
+// endless is a thread that launches kernels on its streams, with occasional events between them.
 type endless struct {
 	streams []int32
 	event   int32
@@ -372,7 +373,7 @@ func (e *endless) Next(op *Op) bool {
 	return true
 }
 
-// BenchmarkTasks is the number of tasks a second, with their times handed to a function.
+// BenchmarkTasks measures tasks a second with a result callback.
 func BenchmarkTasks(b *testing.B) {
 	for _, c := range []struct{ threads, streams int }{{1, 1}, {1, 4}, {8, 32}} {
 		b.Run(fmt.Sprintf("%d threads, %d streams", c.threads, c.streams), func(b *testing.B) {
@@ -386,7 +387,7 @@ func BenchmarkTasks(b *testing.B) {
 				b.Fatal(err)
 			}
 			for i := range c.threads {
-				// As fast as the device: it runs ten such kernels at once.
+				// As fast as the device, which runs ten such kernels at once.
 				e := &endless{event: m.AddEvent(), end: b.N / c.threads, host: 1000 * int64(c.threads) / int64(min(c.streams, 10))}
 				if i == 0 {
 					e.end += b.N % c.threads

@@ -1,3 +1,7 @@
+// Package fail has the errors of the emulated devices.
+//
+// A Failure is created where a task or an operation fails and kept until the program has seen it. The packages memory, device and acl create
+// and read failures. sim/acl/status maps the codes to those of the runtime. The package never logs.
 package fail
 
 import (
@@ -5,14 +9,14 @@ import (
 	"sync/atomic"
 )
 
-// failure is the error of a task or of an operation of the device, with the text that explains it.
+// Failure is the error of a task or a device operation, with its text.
 type Failure struct {
 	Code   Code
 	Text   string
-	Raised atomic.Bool // the program was told of it, where it is of a task
+	Raised atomic.Bool // reported to the program by a callback
 }
 
-// failureCode is one of the device's own codes, which are negative, or a code of the layer above, which the device only passes on.
+// Code is an error code: negative for the device's own codes, else a code of the layer above.
 type Code int32
 
 const (

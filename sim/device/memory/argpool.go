@@ -7,7 +7,7 @@ import (
 	"github.com/acltrace/acltrace/sim/device/fail"
 )
 
-// argPool is the device memory for the arguments of launches, in slots of powers of two.
+// argPool allocates device memory for launch arguments, in slots of powers of two.
 type argPool struct {
 	mu                   sync.Mutex
 	next, committed, end uint64
@@ -38,7 +38,7 @@ func (p *argPool) Get(size uint64) (uint64, *fail.Failure) {
 	return 0, fail.New(fail.NoHostMemory, "no room for %d bytes of arguments in device memory", size)
 }
 
-// argCache keeps the slots that the launches of one stream have used, so that streams do not wait for each other.
+// ArgCache keeps argument slots of one stream, so that streams do not wait for each other.
 type ArgCache struct {
 	Pool   *argPool
 	mu     sync.Mutex
@@ -73,7 +73,7 @@ func (a *ArgCache) Put(addr, size uint64) {
 	a.Pool.mu.Unlock()
 }
 
-// close gives the slots back to the device.
+// Close returns the slots to the device.
 func (a *ArgCache) Close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

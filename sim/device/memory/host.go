@@ -7,19 +7,18 @@ import (
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
-// HostMemory is the host memory that the runtime knows: pinned allocations, and what the program registered. Lookups take
-// no lock.
+// Host is the host memory that the runtime knows: pinned allocations and registered memory. Lookups take no lock.
 type Host struct {
 	Mu         sync.Mutex // for changes
 	Live       space.Regions[struct{}]
 	Registered space.Regions[Registration]
-	Marks      space.Marks // what depends on unknown kernels, of all host memory
+	Marks      space.Marks // marks of unknown bytes, for all host memory
 }
 
-// Registration is what the program registered host memory for.
+// Registration is how the program registered host memory.
 type Registration struct {
-	Pinned bool   // asynchronous copies need not wait for it
-	Access uint32 // that devices have to it
+	Pinned bool   // asynchronous copies need not wait
+	Access uint32 // access of devices
 }
 
 func (h *Host) Alloc(size uint64) uint64 {
@@ -45,7 +44,7 @@ func (h *Host) Free(addr uint64) bool {
 	return ok
 }
 
-// Find returns the pinned memory that an address lies in.
+// Find returns the pinned memory at an address.
 func (h *Host) Find(addr uint64) (space.Span, bool) {
 	if r, ok := h.Live.Find(addr); ok {
 		return r.Span, true
@@ -56,7 +55,7 @@ func (h *Host) Find(addr uint64) (space.Span, bool) {
 	return space.Span{}, false
 }
 
-// Check tells whether a device may access n bytes of host memory.
+// Check returns an error unless a device may access n bytes of host memory.
 func (h *Host) Check(addr, n uint64, access uint32) error {
 	r, ok := h.Registered.Find(addr)
 	switch {

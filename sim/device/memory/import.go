@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapShared maps another process's memory among the reserved addresses.
+// MapShared maps another process's memory into the reservation range.
 func (m *Memory) MapShared(x *Shared) (uint64, *fail.Failure) {
 	from := x.Offset / space.PageSize * space.PageSize
 	length := space.RoundUp(x.Offset+x.Size, space.PageSize) - from
@@ -35,7 +35,7 @@ func (m *Memory) MapShared(x *Shared) (uint64, *fail.Failure) {
 	return x.Memory.Addr, nil
 }
 
-// Unmap ends what mapShared began.
+// Unmap removes the mapping of MapShared.
 func (x *Shared) Unmap() {
 	m := x.mapped
 	m.Mu.Lock()
@@ -50,5 +50,5 @@ func (x *Shared) Unmap() {
 	m.GiveBack(r.Span)
 }
 
-// errSharedGone says that memory of another process may no longer be used.
+// errSharedGone is the error of accesses to memory that its owner freed or closed.
 var errSharedGone = errors.New("the process that shares the memory has freed it or closed its key")

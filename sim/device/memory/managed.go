@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Managed memory has one address for the host and for all devices. Here it has one place too: nothing moves, and what the
-// program says about places is kept and told.
+// Managed memory has one address for the host and all devices. The simulator never moves it and only stores the
+// program's advice.
 const (
-	// managedBase is where managed memory begins (documented), managedSize how much of it a process may have.
+	// Range of managed memory (documented).
 	ManagedBase = 0x90000000000
 	ManagedSize = 3 << 40
 )
 
-// managedMemory is the managed memory of the process. Lookups take no lock.
+// Managed is the managed memory of a process. Lookups take no lock.
 type Managed struct {
 	Live space.Regions[*managedBlock]
 	any  atomic.Bool
@@ -25,10 +25,10 @@ type Managed struct {
 	cursor uint64
 }
 
-// managedBlock is one allocation, with what the program said about each unit of it.
+// managedBlock is one allocation.
 type managedBlock struct {
 	space.Span
-	Attached any // of the layer above, under the lock
+	Attached any // data of the layer above, under the lock
 }
 
 func (m *Managed) Check(addr, n uint64) bool {
@@ -36,7 +36,7 @@ func (m *Managed) Check(addr, n uint64) bool {
 	return ok && r.Holds(addr, n)
 }
 
-// owns tells whether an address is one of managed memory that was allocated.
+// Owns reports whether an address is in allocated managed memory.
 func (m *Managed) Owns(addr uint64) bool {
 	return m.any.Load() && addr >= ManagedBase && addr < ManagedBase+ManagedSize && m.Check(addr, 1)
 }
@@ -51,7 +51,7 @@ func (m *Managed) Close() {
 	m.cursor = 0
 }
 
-// free ends an allocation.
+// Free frees an allocation.
 func (m *Managed) Free(addr uint64) bool {
 	if !m.any.Load() {
 		return false
@@ -65,8 +65,8 @@ func (m *Managed) Free(addr uint64) bool {
 	return ok
 }
 
-// alloc finds addresses behind those that were given out last, or takes the wanted ones if they are free. Those that something else in
-// the process lies at are passed over.
+// Alloc allocates addresses after the previous allocation, or the wanted ones if they are free. It skips addresses
+// that the process uses otherwise.
 func (m *Managed) Alloc(size, want uint64) uint64 {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()

@@ -12,67 +12,67 @@ import (
 )
 
 const (
-	// vaStride is the distance between the arenas of two devices: many times the memory of a device, so that the
-	// address of freed memory comes back late.
+	// VaStride is the distance between two device arenas. It is much larger than device memory, so that freed
+	// addresses are reused late.
 	VaStride = 256 << 30
-	// reserveStride is how many addresses a device has for reservations, behind the arenas of all devices: programs reserve
-	// more than there is memory.
+	// ReserveStride is the size of a device's reservation range, after all arenas. Programs reserve more than there
+	// is memory.
 	ReserveStride = 2 << 40
-	// allocUnit is the unit of the sizes of allocations.
+	// AllocUnit is the granularity of allocation sizes.
 	AllocUnit = 32
-	// allocAlign is the alignment of device allocations. The runtime promises 64; the hardware's bursts like 512.
+	// AllocAlign is the alignment of device allocations. The runtime promises 64 bytes; the hardware prefers 512.
 	AllocAlign = 512
-	// commitStep is how much of the arena is made accessible at once.
+	// CommitStep is the granularity at which the arena becomes accessible.
 	CommitStep = 2 << 20
-	// argSpace is the end of each arena, where launches keep their arguments.
+	// argSpace is the part at the end of each arena that holds launch arguments.
 	argSpace = 4 << 30
-	// freedKept is how many freed allocations are remembered, to call an access to them what it is.
+	// freedKept is how many freed allocations are remembered for error messages.
 	freedKept = 1024
 )
 
-// memory is the memory of one device. Its arena is a range of addresses that costs nothing until it is touched. The
-// allocator goes through the arena once before it comes back to freed addresses, and depends on nothing but the order
-// of the calls. A lookup takes no lock, and none is held while bytes move.
+// Memory is the memory of one device. Its arena is an address range that costs nothing until it is touched. The
+// allocator passes through the whole arena before it reuses addresses, and depends only on the order of calls.
+// Lookups take no lock, and no lock is held while bytes move.
 type Memory struct {
-	ID        int32 // of its device
+	ID        int32 // device id
 	shares    *Shares
-	Base, End uint64 // of what the program may allocate; constant
+	Base, End uint64 // range of program allocations; constant
 	Limit     uint64
-	held      bool // the arena is mapped already
-	FD        int  // file in memory that the arena's allocations lie in, so that other processes can map them; -1 for none
+	held      bool // the caller has mapped the arena
+	FD        int  // memory file of the arena, which other processes can map; -1 for none
 	Args      argPool
 
-	Live    space.Regions[Block]    // what may be accessed
-	Unknown space.Marks             // what depends on unknown kernels
-	Taken   space.Regions[struct{}] // live memory outside reservations, and reservations
+	Live    space.Regions[Block]    // accessible memory
+	Unknown space.Marks             // marks of unknown bytes
+	Taken   space.Regions[struct{}] // allocations outside reservations, and reservations
 	foreign space.Regions[struct{}] // mapped outside the arena for placed allocations
 
 	Mu           sync.Mutex // for all changes
 	reserved     bool
 	cursor       uint64
-	far          space.Span // where reservations lie
+	far          space.Span // reservation range
 	farCursor    uint64
 	Used, Peak   uint64
-	committed    uint64       // the arena is accessible up to here
-	freed        []space.Span // the last freed allocations, in the order of freeing
+	committed    uint64       // end of the accessible part of the arena
+	freed        []space.Span // most recently freed allocations, in order
 	reservations map[uint64]*reservation
 
 	hasForeign atomic.Bool
-	// ends counts how often all memory of the device was given back: what the runtime keeps there has to be made again.
+	// Ends counts how often all memory was freed. The runtime then recreates its own memory.
 	Ends      atomic.Uint32
-	HasShared atomic.Bool // memory of other processes
+	HasShared atomic.Bool // has memory of other processes
 }
 
-// block is what is known about live memory.
+// Block describes live memory.
 type Block struct {
 	How      Origin
-	Access   uint32    // Read and Write, as far as allowed
-	Physical *Physical // behind a mapping
-	Owner    any       // of the layer above
+	Access   uint32    // allowed accesses: Read, Write
+	Physical *Physical // of a mapping
+	Owner    any       // data of the layer above
 	Shared   *Shared   // of another process
 }
 
-// howMade says which function made live memory, and so which one ends it.
+// Origin is the function that created live memory. Only its counterpart frees it.
 type Origin uint8
 
 const (
@@ -94,7 +94,7 @@ func (m *Memory) Init(id int32, x *Shares, base, far, limit uint64, held space.S
 	m.FD = -1
 }
 
-// reserve takes the addresses of the arena.
+// Reserve reserves the addresses of the arena.
 func (m *Memory) Reserve() error {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -114,7 +114,7 @@ func (m *Memory) Reserve() error {
 	return nil
 }
 
-// openFile makes the file behind the arena. It costs what is touched of it.
+// OpenFile creates the memory file of the arena. Only touched pages cost memory.
 func (m *Memory) OpenFile() error {
 	fd, err := space.MemFile("aclsim-device", VaStride)
 	if err != nil {
@@ -149,7 +149,7 @@ func (m *Memory) Close() {
 	m.foreign.Clear()
 }
 
-// commit makes the addresses of an arena accessible up to one. committed is where they were so far.
+// commit makes an arena accessible up to an address. committed is the current end.
 func commit(committed *uint64, to uint64) error {
 	if to <= *committed {
 		return nil
@@ -178,7 +178,7 @@ func (m *Memory) commit(to uint64) error {
 	return nil
 }
 
-// alloc finds room for size bytes, at the wanted address if it is not 0 and can be had.
+// Alloc allocates size bytes, at the wanted address if it is not 0 and is free.
 func (m *Memory) Alloc(size, want uint64, b Block, log func(string, ...any)) (uint64, *fail.Failure) {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -214,7 +214,7 @@ func (m *Memory) Alloc(size, want uint64, b Block, log func(string, ...any)) (ui
 	return addr, nil
 }
 
-// takeLocked accounts for memory that comes into use. The caller holds the lock.
+// takeLocked counts memory as used. The caller holds the lock.
 func (m *Memory) takeLocked(size uint64) *fail.Failure {
 	if size > m.Limit-m.Used {
 		return fail.New(fail.OutOfMemory, "out of device memory: %d bytes wanted, %d of %d free", size, m.Limit-m.Used, m.Limit)
@@ -224,7 +224,8 @@ func (m *Memory) takeLocked(size uint64) *fail.Failure {
 	return nil
 }
 
-// gap returns the first address at or behind the cursor with room for size bytes, else the first in the arena; 0 for none.
+// gap returns the first free address after the cursor with room for size bytes, else the first in the arena; 0 for
+// none.
 func (m *Memory) gap(size, align uint64) uint64 {
 	if a := m.gapIn(m.cursor, m.End, size, align); a != 0 {
 		return a
@@ -232,7 +233,7 @@ func (m *Memory) gap(size, align uint64) uint64 {
 	return m.gapIn(m.Base, m.End, size, align)
 }
 
-// gapIn returns the first address of a range with room for size bytes; 0 for none.
+// gapIn returns the first free address in a range with room for size bytes; 0 for none.
 func (m *Memory) gapIn(from, to, size, align uint64) uint64 {
 	addr := space.RoundUp(from, align)
 	for c := m.Taken.At(addr); size <= to && addr <= to-size; c.Next() {
@@ -259,7 +260,7 @@ func (m *Memory) placeAt(addr, size uint64) error {
 	return m.mapForeign(addr/space.PageSize*space.PageSize, space.RoundUp(end, space.PageSize))
 }
 
-// mapForeign maps the pages from addr to end that are not mapped for another allocation already.
+// mapForeign maps those pages from addr to end that no other allocation has mapped.
 func (m *Memory) mapForeign(addr, end uint64) error {
 	var fresh []space.Span
 	for at := addr; at < end; {
@@ -288,7 +289,7 @@ func (m *Memory) mapForeign(addr, end uint64) error {
 	return nil
 }
 
-// free ends the memory that begins at an address and was made in a certain way. Its bytes read as zero from then on.
+// Free frees the allocation that begins at an address and has an origin. Its bytes read as zero afterwards.
 func (m *Memory) Free(addr uint64, how Origin) bool {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -304,7 +305,7 @@ func (m *Memory) Free(addr uint64, how Origin) bool {
 	return true
 }
 
-// remember keeps a freed range for the texts of errors. The caller holds the lock.
+// remember keeps a freed range for error messages. The caller holds the lock.
 func (m *Memory) remember(s space.Span) {
 	m.Unknown.Clear(s)
 	if len(m.freed) == freedKept {
@@ -313,7 +314,7 @@ func (m *Memory) remember(s space.Span) {
 	m.freed = append(m.freed, s)
 }
 
-// zero gives whole pages back to the system and clears the rest.
+// zero returns whole pages to the system and clears the rest.
 func zero(s space.Span) {
 	from, to := space.RoundUp(s.Addr, space.PageSize), s.End()/space.PageSize*space.PageSize
 	if from >= to {
@@ -322,12 +323,12 @@ func zero(s space.Span) {
 	}
 	clear(space.Bytes(s.Addr, from-s.Addr))
 	clear(space.Bytes(to, s.End()-to))
-	if b := space.Bytes(from, to-from); unix.Madvise(b, unix.MADV_REMOVE) != nil { // in a file
+	if b := space.Bytes(from, to-from); unix.Madvise(b, unix.MADV_REMOVE) != nil { // memory file
 		_ = unix.Madvise(b, unix.MADV_DONTNEED)
 	}
 }
 
-// freeAll ends all allocations and reservations.
+// FreeAll frees all allocations and reservations.
 func (m *Memory) FreeAll() {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -354,10 +355,10 @@ func (m *Memory) FreeAll() {
 	m.Ends.Add(1)
 }
 
-// isArgs tells whether an address lies among the arguments of launches.
+// IsArgs reports whether an address is in the argument space.
 func (m *Memory) IsArgs(addr uint64) bool { return addr >= m.End && addr < m.Args.end }
 
-// owns tells whether an address belongs to the device, allocated or not.
+// Owns reports whether an address belongs to the device, allocated or not.
 func (m *Memory) Owns(addr uint64) bool {
 	if addr >= m.Base && addr < m.Base+VaStride {
 		return true
@@ -369,8 +370,7 @@ func (m *Memory) Owns(addr uint64) bool {
 	return ok
 }
 
-// check tells whether n bytes at an address lie in one live allocation, or in mappings that follow each other, and may be
-// accessed.
+// Check returns an error unless n bytes at an address are accessible, in one allocation or in adjacent mappings.
 func (m *Memory) Check(addr, n uint64, access uint32) error {
 	c := m.Live.At(addr)
 	if !c.Holds(addr) {
@@ -397,7 +397,7 @@ func (m *Memory) Check(addr, n uint64, access uint32) error {
 	}
 }
 
-// notLive says what an address is instead of live.
+// NotLive explains why an address is not live.
 func (m *Memory) NotLive(addr, n uint64) error {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -412,5 +412,5 @@ func (m *Memory) NotLive(addr, n uint64) error {
 	return fmt.Errorf("%d bytes at %#x lie in no allocation", n, addr)
 }
 
-// maxAlloc bounds the sizes that are rounded, so that none overflows.
+// MaxAlloc bounds sizes before rounding, to prevent overflow.
 const MaxAlloc = 1 << 46

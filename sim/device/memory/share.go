@@ -17,12 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a process shares with others (memory, notifies, events) it describes in slots of a file in memory, which the others
-// open through /proc: nothing has a name in a file system, and everything ends with the last process that uses it. A
-// ticket names a slot: the owner's process id, the number of the slot and a random number that tells one use of it from
-// the next. Keys and handles are tickets in the form that each function wants.
+// A process describes each shared object (memory, notify, event) in a slot of a memory file. Other processes open the
+// file through /proc, so no name in a file system exists, and everything ends with its last user. A ticket names a
+// slot by the owner's process id, the slot number and a random number for this use. Keys and handles are tickets in
+// the format of each function.
 //
-// Both sides have the slot's page mapped. The owner writes the description; the words that change are atomic.
+// All processes map the slot's page. The owner writes the description; words that change are atomic.
 const (
 	slotFile  = "aclsim-shared"
 	slotSize  = space.PageSize
@@ -33,12 +33,12 @@ const (
 	TicketRandom = 28 // bits
 	TicketSlot   = 14
 
-	// keySize is the length of a key with its NUL: 65 is what the documents want.
+	// KeySize is the length of a key with its NUL (documented).
 	KeySize = 65
 	keyMark = "aclsim-"
 )
 
-// slotKind is what a slot describes.
+// SlotKind is the kind of a shared object.
 type SlotKind uint32
 
 const (
@@ -52,35 +52,35 @@ func (k SlotKind) String() string {
 	return [...]string{"", "memory", "physical memory", "notify", "event"}[k]
 }
 
-// slot is the page of one shared object.
+// Slot is the page of one shared object.
 type Slot struct {
-	random   atomic.Uint32 // of the ticket; 0 when nothing is shared here any more
+	random   atomic.Uint32 // random number of the ticket; 0 after the sharing ended
 	Kind     SlotKind
 	Anyone   atomic.Uint32 // 1: every process may import it
-	DeviceID int32         // on which the object lies
+	DeviceID int32         // device of the object
 
-	// Memory: where it lies in a file of the owner's.
+	// Memory: its range in a file of the owner.
 	FD           int32
 	_            int32
 	Offset, Size uint64
 	Prop         [32]byte // of physical memory
 
-	// A notify: 1 while it is set. An event: the number of the last record that is done. Waiters sleep on it.
+	// Notify: 1 while it is set. Event: number of the last finished record. Waiters sleep on this word.
 	Word     atomic.Uint32
-	Issued   atomic.Uint32 // records ordered so far
-	Code     atomic.Int32  // error of the stream before the record that is done
-	Recorder atomic.Int32  // process that ordered the last record
+	Issued   atomic.Uint32 // submitted records
+	Code     atomic.Int32  // stream error at the last finished record
+	Recorder atomic.Int32  // process of the last submitted record
 
-	// The kernel that no library knows and that may have written the memory: 0 for none, 1 while its name is written, 2 when it is there.
+	// Name of the unknown kernel that may have written the memory. State 0: none; 1: being written; 2: valid.
 	stainState atomic.Uint32
 	stainName  [64]byte // NUL-terminated
 
 	numPids atomic.Uint32
-	pids    [SlotPids]int32 // that may import it
-	users   [slotUsers]user // that have imported it
+	pids    [SlotPids]int32 // processes that may import it
+	users   [slotUsers]user // processes that have imported it
 }
 
-// user is a process that has an object of another's. start tells it from a later process of the same number.
+// user is a process that imported an object. start distinguishes it from a later process with the same id.
 type user struct {
 	pid   atomic.Int32
 	_     int32
@@ -89,7 +89,7 @@ type user struct {
 
 var _ [slotSize - unsafe.Sizeof(Slot{})]byte
 
-// shares are the slots of this process.
+// Shares holds the slots of this process.
 type Shares struct {
 	mu     sync.Mutex
 	fd     int
@@ -97,26 +97,26 @@ type Shares struct {
 	next   int
 	own    map[uint64]*Shared // by ticket
 	others map[uint64]*Shared // imported
-	pages  map[page]*Slot     // of other processes; they stay mapped, since a task may still look at one
+	pages  map[page]*Slot     // slots of other processes; never unmapped, since a task may still read them
 }
 
-// page names a slot of another process.
+// page identifies a slot of another process.
 type page struct {
 	pid   int
 	start uint64
 	slot  uint64
 }
 
-// shared is one side of a shared object.
+// Shared is one side of a shared object.
 type Shared struct {
 	*Slot
 	Ticket uint64
-	Memory space.Span // this side's; of memory only
-	mapped *Memory    // that it is mapped in
+	Memory space.Span // this side's range; for memory only
+	mapped *Memory    // memory that maps it
 	Own    bool
 	Pid    int
-	start  uint64 // of the owner
-	me     *user  // of the other side
+	start  uint64 // start time of the owner
+	me     *user  // this process's entry in the slot, for imports
 }
 
 func (s *Shares) open() error {
@@ -159,7 +159,7 @@ func (s *Shares) Close() {
 	s.own, s.others, s.pages = nil, nil, nil
 }
 
-// offer makes a slot for an object of this process. fill completes it before anybody can find it.
+// Offer creates a slot for an object of this process. fill completes the slot before others can find it.
 func (s *Shares) Offer(kind SlotKind, device int32, anyone bool, fill func(*Slot)) (*Shared, *fail.Failure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,7 +191,7 @@ func (s *Shares) Offer(kind SlotKind, device int32, anyone bool, fill func(*Slot
 	return nil, fail.New(fail.TooMany, "%d objects are shared already", maxSlots)
 }
 
-// withdraw ends an object of this process for those who have not imported it yet.
+// Withdraw ends the sharing. Processes that have imported the object keep it.
 func (s *Shares) Withdraw(x *Shared) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +201,7 @@ func (s *Shares) Withdraw(x *Shared) {
 	}
 }
 
-// mine returns an object that this process shares.
+// Mine returns an object that this process shares.
 func (s *Shares) Mine(ticket uint64, kind SlotKind) *Shared {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +211,7 @@ func (s *Shares) Mine(ticket uint64, kind SlotKind) *Shared {
 	return nil
 }
 
-// memoryAt returns the memory of this process that others may import and that lies in a range, nil if there is none.
+// MemoryAt returns the shared memory of this process in a range; nil for none.
 func (s *Shares) MemoryAt(r space.Span) *Shared {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,7 +223,7 @@ func (s *Shares) MemoryAt(r space.Span) *Shared {
 	return nil
 }
 
-// ending withdraws the memory that lies in a range.
+// ending withdraws shared memory in a range.
 func (s *Shares) ending(r space.Span) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,7 +235,7 @@ func (s *Shares) ending(r space.Span) {
 	}
 }
 
-// allow adds processes to those that may import an object.
+// Allow lets more processes import an object.
 func (s *Shares) Allow(x *Shared, pids []int32) *fail.Failure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,7 +248,7 @@ func (s *Shares) Allow(x *Shared, pids []int32) *fail.Failure {
 	return nil
 }
 
-// take imports an object of another process. Once for each process: another import of the same ticket is refused.
+// Take imports an object of another process. A process can import a ticket once.
 func (s *Shares) Take(ticket uint64, kind SlotKind) (*Shared, *fail.Failure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -292,14 +292,14 @@ func (s *Shares) Take(ticket uint64, kind SlotKind) (*Shared, *fail.Failure) {
 	return x, nil
 }
 
-// imported returns what this process has imported by a ticket.
+// Imported returns the import with a ticket.
 func (s *Shares) Imported(ticket uint64) *Shared {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.others[ticket]
 }
 
-// giveBack ends an import.
+// GiveBack ends an import.
 func (s *Shares) GiveBack(x *Shared) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -311,13 +311,13 @@ func (s *Shares) GiveBack(x *Shared) bool {
 	return true
 }
 
-// leave tells the owner that this process no longer uses the object.
+// leave removes this process from the users.
 func (x *Shared) leave() { x.me.pid.Store(0) }
 
-// has tells whether the slot is the one of a ticket still.
+// has reports whether the slot still has a ticket.
 func (l *Slot) has(ticket uint64) bool { return l.random.Load() == uint32(ticket&(1<<TicketRandom-1)) }
 
-// live tells whether the owner still shares the object.
+// live reports whether the owner still shares the object.
 func (x *Shared) live() bool { return x.has(x.Ticket) }
 
 func (l *Slot) allows(pid int32) bool {
@@ -332,7 +332,7 @@ func (l *Slot) allows(pid int32) bool {
 	return false
 }
 
-// inUse tells whether a process that lives has the object imported.
+// InUse reports whether a live process has imported the object.
 func (l *Slot) InUse() bool {
 	for i := range l.users {
 		if l.users[i].alive() {
@@ -342,7 +342,7 @@ func (l *Slot) InUse() bool {
 	return false
 }
 
-// join notes this process among the users; nil where there is no room.
+// join adds this process to the users; nil if the list is full.
 func (l *Slot) join() *user {
 	for i := range l.users {
 		u := &l.users[i]
@@ -359,8 +359,8 @@ func (u *user) alive() bool {
 	return pid != 0 && StartOf(pid) == u.start.Load()
 }
 
-// abandoned tells whether all other processes that had the object have died, at least one without giving it back: nobody is
-// left who could wake a waiter here.
+// Abandoned reports whether all other users have died, at least one of them without giving the object back. Nobody
+// can wake a waiter then.
 func (x *Shared) Abandoned() bool {
 	dead := false
 	if !x.Own {
@@ -382,13 +382,13 @@ func (x *Shared) Abandoned() bool {
 	return dead
 }
 
-// startOf returns when a process began, in ticks since the boot; 0 where there is none, or only what is left of it.
+// StartOf returns the start time of a process, in ticks since the boot; 0 if it does not exist or is a zombie.
 func StartOf(pid int) uint64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}
-	f := strings.Fields(string(b)[strings.LastIndexByte(string(b), ')')+1:]) // the name before it may hold anything
+	f := strings.Fields(string(b)[strings.LastIndexByte(string(b), ')')+1:]) // the name before it may hold any character
 	if len(f) < 20 || f[0] == "Z" || f[0] == "X" {
 		return 0
 	}
@@ -426,14 +426,14 @@ func findSlot(pid int, ticket uint64) (*Slot, error) {
 	return nil, errors.New("it was closed, or the key is wrong")
 }
 
-// openFile opens the file that memory lies in.
+// OpenFile opens the file of shared memory.
 func (x *Shared) OpenFile() (int, error) {
 	return unix.Open(fmt.Sprintf("/proc/%d/fd/%d", x.Pid, x.FD), unix.O_RDWR|unix.O_CLOEXEC, 0)
 }
 
 func TicketKey(ticket uint64) string { return fmt.Sprintf("%s%016x", keyMark, ticket) }
 
-// keyTicket reads a key; 0 for what is none.
+// KeyTicket parses a key; 0 if it is invalid.
 func KeyTicket(key string) uint64 {
 	h, ok := strings.CutPrefix(key, keyMark)
 	if !ok || len(h) != 16 {
@@ -447,13 +447,13 @@ func KeyTicket(key string) uint64 {
 }
 
 const (
-	// sleepAtMost is how long a waiter sleeps before it looks whether it has to stop.
+	// sleepAtMost is the longest sleep of a waiter between two checks of its stop channel.
 	sleepAtMost = 5 * time.Millisecond
-	// lookEvery is how often a waiter looks whether anybody is left who could wake it.
+	// lookEvery is the interval at which a waiter checks for dead processes.
 	lookEvery = 100 * time.Millisecond
 )
 
-// set changes the word and wakes all who wait for it, in all processes.
+// Set changes the word and wakes all waiters, in all processes.
 func (l *Slot) Set(v uint32) {
 	l.Word.Store(v)
 	l.wakeAll()
@@ -463,8 +463,8 @@ func (l *Slot) wakeAll() {
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&l.Word)), 1 /* FUTEX_WAKE */, 1<<30, 0, 0, 0)
 }
 
-// wait waits until the word is as wanted. It tells whether that was before the timer, and returns a failure where nobody is
-// left to change it. gone says so beside abandoned; nil for never.
+// Wait waits until met accepts the word. It returns false if the timer expired first, and a failure if gone reports
+// that nobody can change the word.
 func (x *Shared) Wait(met func(v uint32) bool, gone func() bool, stop <-chan struct{}, expired <-chan time.Time) (bool, *fail.Failure) {
 	looked := time.Now()
 	for {
@@ -490,7 +490,7 @@ func (x *Shared) Wait(met func(v uint32) bool, gone func() bool, stop <-chan str
 	}
 }
 
-// recorded says that a record is done.
+// Recorded marks a record as finished.
 func (x *Shared) Recorded(n uint32, code int32) {
 	x.Code.Store(code)
 	for {

@@ -2,7 +2,7 @@ package memory
 
 import "bytes"
 
-// stain writes the name of a kernel into the page that all processes of the object see. The first one stays.
+// Stain stores a kernel's name for all processes that share the object. The first name stays.
 func (l *Slot) Stain(kernel string) {
 	if l.stainState.CompareAndSwap(0, 1) {
 		copy(l.stainName[:len(l.stainName)-1], kernel)
@@ -10,7 +10,7 @@ func (l *Slot) Stain(kernel string) {
 	}
 }
 
-// stainedBy returns the name of the kernel, "" while another process is writing it.
+// StainedBy returns the kernel's name; "of another process" while it is being written.
 func (l *Slot) StainedBy() (kernel string, ok bool) {
 	switch l.stainState.Load() {
 	case 0:

@@ -11,27 +11,26 @@ import (
 )
 
 const (
-	// granularity is the unit of physical memory and of reservations.
+	// Granularity is the unit of physical memory and of reservations.
 	Granularity = 2 << 20
 	Giant       = 1 << 30
 )
 
-// reservation is a range of a device's addresses that the program maps physical memory into. It costs nothing.
+// reservation is an address range for mappings. It costs no memory.
 type reservation struct{ space.Span }
 
-// physical is memory without an address: a file in memory, which may be mapped at several places and keeps its bytes between
-// them.
+// Physical is memory without an address: a memory file that can be mapped at several addresses and keeps its bytes.
 type Physical struct {
 	Handle uint64
-	Memory *Memory // in which it is counted
+	Memory *Memory // memory that accounts for it
 	Size   uint64
-	Prop   [32]byte // as the program gave it
+	Prop   [32]byte // properties given by the program
 	FD     int
-	Shared *Shared      // with other processes, or imported from one
-	Refs   atomic.Int32 // of handles, and one for each mapping
-	// stain is the kernel that no library knows and that may have written the memory, nil for none.
+	Shared *Shared      // exported or imported; else nil
+	Refs   atomic.Int32 // handles and mappings
+	// Stain is the unknown kernel that may have written the memory; nil for none.
 	Stain atomic.Pointer[string]
-	// retained counts the references of aclrtMemRetainAllocationHandle that the live handle has besides its first.
+	// Retained counts further references to the live handle.
 	Retained atomic.Int32
 }
 
@@ -52,20 +51,20 @@ func NewPhysical(m *Memory, size uint64) (*Physical, *fail.Failure) {
 	return p, nil
 }
 
-// release drops a reference. The memory goes with the last one. The caller holds the lock of the device's memory.
+// Release drops a reference. The last one frees the memory. The caller holds the lock of its Memory.
 func (p *Physical) Release() {
 	if p.Refs.Add(-1) == 0 {
 		space.CloseKept(p.FD)
 		switch {
 		case p.Shared == nil || p.Shared.Own:
 			p.Memory.Used -= min(p.Size, p.Memory.Used)
-		default: // counted where it was allocated
+		default: // counted by the exporting process
 			p.Memory.shares.GiveBack(p.Shared)
 		}
 	}
 }
 
-// reserveRange takes addresses for a reservation, the wanted ones if that is not 0 and they are free.
+// ReserveRange reserves addresses, the wanted ones if they are free and not 0.
 func (m *Memory) ReserveRange(size, want uint64) (uint64, *fail.Failure) {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -80,8 +79,8 @@ func (m *Memory) ReserveRange(size, want uint64) (uint64, *fail.Failure) {
 	return addr, f
 }
 
-// takeAddresses takes addresses from those of reservations, the wanted ones if that is not 0 and they are free. Those that
-// something else in the process lies at are passed over. The caller holds the lock.
+// takeAddresses takes addresses from the reservation range, the wanted ones if they are free and not 0. It skips
+// addresses that the process uses otherwise. The caller holds the lock.
 func (m *Memory) takeAddresses(size, want uint64) (uint64, *fail.Failure) {
 	from := m.farCursor
 	if want%Granularity == 0 && want >= m.far.Addr && want < m.far.End() {
@@ -106,13 +105,13 @@ func (m *Memory) takeAddresses(size, want uint64) (uint64, *fail.Failure) {
 	}
 }
 
-// giveBack unmaps the addresses of a reservation. The caller holds the lock.
+// GiveBack unmaps reserved addresses. The caller holds the lock.
 func (m *Memory) GiveBack(s space.Span) {
 	space.Unmap(s.Addr, s.Size)
 	m.foreign.Remove(s.Addr)
 }
 
-// releaseRange ends a reservation where nothing is mapped.
+// ReleaseRange ends a reservation without mappings.
 func (m *Memory) ReleaseRange(addr uint64) error {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -129,7 +128,7 @@ func (m *Memory) ReleaseRange(addr uint64) error {
 	return nil
 }
 
-// mapPhysical maps physical memory into a reservation.
+// MapPhysical maps physical memory into a reservation.
 func (m *Memory) MapPhysical(addr uint64, p *Physical, access uint32) error {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -152,7 +151,7 @@ func (m *Memory) MapPhysical(addr uint64, p *Physical, access uint32) error {
 	return nil
 }
 
-// unmapPhysical ends the mapping that begins at an address.
+// UnmapPhysical removes the mapping that begins at an address.
 func (m *Memory) UnmapPhysical(addr uint64) error {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -166,7 +165,7 @@ func (m *Memory) UnmapPhysical(addr uint64) error {
 	return nil
 }
 
-// unmapLocked empties the addresses where physical memory was mapped. The caller holds the lock.
+// unmapLocked makes the addresses of a mapping inaccessible. The caller holds the lock.
 func (m *Memory) unmapLocked(r space.Region[Block]) {
 	if mutant.Breaks("remapped_memory_keeps_bytes") {
 		clear(space.Bytes(r.Addr, r.Size))
@@ -175,7 +174,7 @@ func (m *Memory) unmapLocked(r space.Region[Block]) {
 	r.V.Physical.Release()
 }
 
-// setAccess changes what may be done with the mappings of a range.
+// SetAccess changes the allowed accesses of mappings.
 func (m *Memory) SetAccess(addr, size uint64, access uint32) error {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()

@@ -1,16 +1,16 @@
 package space
 
-// Access to a range of device memory.
+// Kinds of access to device memory.
 const (
 	Read  = 1
 	Write = 2
 )
 
-// Extent is a range of device memory that a launch will touch.
+// Extent is a device memory range that a launch touches.
 type Extent struct {
 	Addr, Size uint64
 	Access     uint32
-	Arg        uint32 // number of the argument that it comes from
+	Arg        uint32 // index of the argument
 }
 
 func AccessName(a uint32) string {

@@ -9,22 +9,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pointer makes a pointer of an address in this process that Go does not own, or that a test keeps alive. It is not
-// inlined: Go 1.26's compiler fails on a copy whose pointers it can trace to integers.
+// Pointer converts an address that Go does not own, or that a test keeps alive. It is not inlined, since Go 1.26's
+// compiler fails on copies whose pointers it can trace to integers.
 //
 //go:noinline
 func Pointer(a uint64) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&a)) }
 
-// Bytes is the memory at an address.
+// Bytes returns the memory at an address.
 func Bytes(a, n uint64) []byte { return unsafe.Slice((*byte)(Pointer(a)), int(n)) }
 
-// AddressOf is the address that a pointer of the program's holds; 0 for null.
+// AddressOf returns the address in a pointer; 0 for null.
 func AddressOf[T any](p *T) uint64 { return uint64(uintptr(unsafe.Pointer(p))) }
 
-// List is an array of the program's.
+// List returns a program array.
 func List[T any](p *T, n uint64) []T { return unsafe.Slice(p, int(n)) }
 
-// GoString reads a NUL-terminated string of the program's; "" for null.
+// GoString reads a NUL-terminated string; "" for null.
 func GoString(p *byte) string {
 	if p == nil {
 		return ""
@@ -36,14 +36,13 @@ func GoString(p *byte) string {
 	return string(unsafe.Slice(p, n))
 }
 
-// PutText stores a string with its NUL, cut to what fits.
+// PutText stores a string with its NUL, cut to the buffer.
 func PutText(b []byte, s string) {
 	n := copy(b[:len(b)-1], s)
 	b[n] = 0
 }
 
-// Guard runs f and returns the memory fault that it raised, if any: the program's addresses are its own affair, and a
-// bad one must end the call or the task but not the process.
+// Guard runs f and returns a memory fault as an error. A bad program address must end only the call or task.
 func Guard(f func()) (err error) {
 	old := debug.SetPanicOnFault(true)
 	defer func() {
@@ -56,7 +55,7 @@ func Guard(f func()) (err error) {
 	return nil
 }
 
-// Caught is the memory fault that a panic stands for. Any other panic goes on.
+// Caught returns the memory fault of a recovered panic. Other panics continue.
 func Caught(r any) error {
 	err := Fault(r)
 	if _, ok := r.(runtime.Error); !ok || err == nil {
@@ -65,8 +64,8 @@ func Caught(r any) error {
 	return err
 }
 
-// Fault tells whether a recovered panic was an access to memory that is not there, and returns the error, else nil. Who
-// calls methods of Thread with addresses of a stranger's recovers with it.
+// Fault returns the error of a recovered memory fault; nil for other panics. Callers that pass foreign addresses to a
+// Thread recover with it.
 func Fault(r any) error {
 	if f, ok := r.(interface{ Addr() uintptr }); ok {
 		return fmt.Errorf("memory fault at %#x", f.Addr())
@@ -78,7 +77,7 @@ func RoundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }
 
 const PageSize = 4096
 
-// MapAnywhere maps memory outside the device window, where the kernel likes. 0 where there is none.
+// MapAnywhere maps memory at an address that the system chooses; 0 on failure.
 func MapAnywhere(size uint64) uint64 {
 	p, err := unix.MmapPtr(-1, 0, nil, uintptr(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
@@ -89,14 +88,14 @@ func MapAnywhere(size uint64) uint64 {
 
 func Unmap(addr, size uint64) { _ = unix.MunmapPtr(Pointer(addr), uintptr(size)) }
 
-// MapAt maps memory at an address where nothing lies yet.
+// MapAt maps memory at a free address.
 func MapAt(addr, size uint64, prot int) error {
 	p, err := unix.MmapPtr(-1, 0, Pointer(addr), uintptr(size), prot,
 		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE|unix.MAP_FIXED_NOREPLACE)
 	if err != nil {
 		return err
 	}
-	if got := uint64(uintptr(p)); got != addr { // a kernel before 4.17 takes the address for a hint
+	if got := uint64(uintptr(p)); got != addr { // before Linux 4.17 the address is only a hint
 		Unmap(got, size)
 		return unix.EEXIST
 	}

@@ -4,8 +4,7 @@ import "sync"
 
 const ArenaChunk = 1 << 20
 
-// Arena is host memory that is handed to the program and stays where it is: texts, and the blocks of argument
-// lists.
+// Arena is host memory for the program that never moves: texts and argument blocks.
 type Arena struct {
 	mu     sync.Mutex
 	chunks []uint64
@@ -14,7 +13,7 @@ type Arena struct {
 	free   map[uint64][]uint64 // by size
 }
 
-// Get returns size bytes, a multiple of 8 and at most textChunk.
+// Get returns size bytes: a multiple of 8, at most ArenaChunk.
 func (t *Arena) Get(size uint64) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -44,7 +43,7 @@ func (t *Arena) Put(a, size uint64) {
 	t.free[size] = append(t.free[size], a)
 }
 
-// Add stores a text for good.
+// Add stores a text permanently.
 func (t *Arena) Add(s string) uint64 {
 	a := t.Get(RoundUp(uint64(len(s))+1, 8))
 	PutText(Bytes(a, uint64(len(s))+1), s)

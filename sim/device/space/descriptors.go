@@ -2,11 +2,11 @@ package space
 
 import "golang.org/x/sys/unix"
 
-// KeepDescriptor is called for each file descriptor that the simulator keeps open between calls, and again with false before the descriptor is
-// closed. Set it before New.
+// KeepDescriptor is called with true for each file descriptor that stays open between calls, and with false before it
+// is closed. Set it before creating devices.
 var KeepDescriptor = func(fd int, keep bool) {}
 
-// MemFile makes a file in memory that the simulator keeps open.
+// MemFile creates a memory file that stays open.
 func MemFile(name string, size int64) (int, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {
@@ -20,7 +20,7 @@ func MemFile(name string, size int64) (int, error) {
 	return fd, nil
 }
 
-// CloseKept closes a descriptor that KeepDescriptor was called for.
+// CloseKept closes a descriptor from MemFile.
 func CloseKept(fd int) {
 	KeepDescriptor(fd, false)
 	unix.Close(fd)

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Handles look like pointers, as the runtime's do, and are never followed: they hold the kind of the object, a number
-// and a generation, so that a handle of another kind, or of an object that is gone, is known as such.
+// Handles look like pointers but are never followed. They contain a kind, a number and a generation, so that wrong
+// and stale handles are recognised.
 //
 //	bits 0-3 zero, 4-23 number, 24-36 generation, 37-41 kind, 42-46 mark
 const (
@@ -53,7 +53,7 @@ func NewHandle(k Kind, gen, n uint64) uint64 {
 	return handleMark | uint64(k)<<37 | gen%generations<<24 | n<<4
 }
 
-// KindOf returns the kind of a handle, 0 for what is none.
+// KindOf returns the kind of a handle; 0 for other values.
 func KindOf(h uint64) Kind {
 	if h>>42 != 0x16 || h&15 != 0 {
 		return 0
@@ -64,12 +64,12 @@ func KindOf(h uint64) Kind {
 	return 0
 }
 
-// Table holds the live objects of one kind. Looking up takes no lock. Numbers of ended objects are given out again in
-// the order in which they ended, with another generation.
+// Table holds the live objects of one kind. Lookups take no lock. The numbers of ended objects are reused in order,
+// with a new generation.
 type Table[T any] struct {
 	Kind  Kind
 	mu    sync.Mutex
-	free  []uint64 // numbers, oldest first
+	free  []uint64 // free numbers, oldest first
 	gens  []uint64
 	cells atomic.Pointer[[]*atomic.Pointer[entry[T]]]
 }
@@ -79,7 +79,7 @@ type entry[T any] struct {
 	obj    *T
 }
 
-// Add makes a handle for an object; 0 where there are too many.
+// Add returns a handle for an object; 0 if the table is full.
 func (t *Table[T]) Add(o *T) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,7 +112,7 @@ func (t *Table[T]) Add(o *T) uint64 {
 	return h
 }
 
-// Get returns the live object of a handle, nil where there is none.
+// Get returns the object of a live handle; else nil.
 func (t *Table[T]) Get(h uint64) *T {
 	if KindOf(h) != t.Kind {
 		return nil
@@ -135,7 +135,7 @@ func (t *Table[T]) Live() int {
 	return len(t.gens) - len(t.free)
 }
 
-// Each calls a function for the live objects.
+// Each visits the live objects.
 func (t *Table[T]) Each(f func(*T)) {
 	cells := t.cells.Load()
 	if cells == nil {
@@ -148,7 +148,7 @@ func (t *Table[T]) Each(f func(*T)) {
 	}
 }
 
-// Remove ends a handle and returns its object, nil where it was not live.
+// Remove ends a handle and returns its object; nil if it is not live.
 func (t *Table[T]) Remove(h uint64) *T {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -5,14 +5,13 @@ import (
 	"sync/atomic"
 )
 
-// Marks are the marked Ranges of a memory. Looking up takes no lock.
+// Marks are marked ranges of memory. Lookups take no lock.
 type Marks struct {
 	mu     sync.Mutex // for changes
 	Ranges Regions[*writer]
 }
 
-// writer is the kernel that would have written a marked range last. The launches of a program mark the same buffers
-// again and again: they change no more than this.
+// writer is the mark of a range. Programs mark the same buffers repeatedly, which then changes only this pointer.
 type writer struct{ kernel atomic.Pointer[string] }
 
 func newWriter(kernel *string) *writer {
@@ -32,7 +31,7 @@ func (u *Marks) In(s Span) []Region[string] {
 	return found
 }
 
-// Clear takes marks away.
+// Clear removes marks.
 func (u *Marks) Clear(s Span) {
 	if c := u.Ranges.At(s.Addr); !c.OK() || c.Get().Addr >= s.End() {
 		return
@@ -42,7 +41,7 @@ func (u *Marks) Clear(s Span) {
 	u.carve(s)
 }
 
-// carve empties a range. The caller holds the lock.
+// carve removes marks. The caller holds the lock.
 func (u *Marks) carve(s Span) {
 	for {
 		c := u.Ranges.At(s.Addr)
@@ -72,7 +71,7 @@ func (u *Marks) Set(s Span, kernel *string) {
 		return
 	}
 	u.carve(s)
-	// Neighbours of the same kernel are one range.
+	// Merge neighbours with the same mark.
 	if s.Addr > 0 {
 		if r, ok := u.Ranges.Find(s.Addr - 1); ok && same(r) {
 			u.Ranges.Remove(r.Addr)

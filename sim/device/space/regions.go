@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// Span is a range of addresses.
+// Span is an address range.
 type Span struct{ Addr, Size uint64 }
 
 func (s Span) End() uint64 { return s.Addr + s.Size }
@@ -15,26 +15,27 @@ func (s Span) Holds(addr, n uint64) bool {
 	return addr >= s.Addr && addr < s.End() && n <= s.End()-addr
 }
 
-// Region is a range of addresses and what is known about it.
+// Region is an address range with a value.
 type Region[T any] struct {
 	Span
 	V T
 }
 
-// nodeSize bounds how much a change of a set of regions copies: a leaf, a branch, and the branches. A million regions are 122 branches.
+// nodeSize bounds the copied bytes of a change: one leaf, one branch and the list of branches. A million regions have
+// 122 branches.
 const nodeSize = 128
 
 type leaf[T any] []Region[T]
 
 type branch[T any] []leaf[T]
 
-// Regions are ranges in the order of their addresses, none overlapping. Looking up takes no lock: what a reader sees is
-// never changed, only replaced. Who changes the set holds a lock of his own.
+// Regions is a sorted set of disjoint ranges. Lookups take no lock, since nodes are replaced and never changed.
+// Callers lock changes.
 type Regions[T any] struct {
-	root atomic.Pointer[[]branch[T]] // neither branches nor leaves are empty
+	root atomic.Pointer[[]branch[T]] // branches and leaves are never empty
 }
 
-// Cursor is a place in a set of regions as it was at some moment.
+// Cursor is a position in a snapshot of Regions.
 type Cursor[T any] struct {
 	root    []branch[T]
 	b, i, j int
@@ -57,7 +58,7 @@ func (c *Cursor[T]) Next() {
 func (l leaf[T]) end() uint64   { return l[len(l)-1].End() }
 func (b branch[T]) end() uint64 { return b[len(b)-1].end() }
 
-// At returns the place of the first region that ends behind an address.
+// At returns the first region that ends after an address.
 func (s *Regions[T]) At(addr uint64) Cursor[T] {
 	p := s.root.Load()
 	if p == nil {
@@ -74,7 +75,7 @@ func (s *Regions[T]) At(addr uint64) Cursor[T] {
 	return c
 }
 
-// Find returns the region that an address lies in.
+// Find returns the region at an address.
 func (s *Regions[T]) Find(addr uint64) (Region[T], bool) {
 	if c := s.At(addr); c.Holds(addr) {
 		return c.Get(), true
@@ -88,7 +89,7 @@ func (s *Regions[T]) Insert(r Region[T]) {
 		s.root.Store(&[]branch[T]{{{r}}})
 		return
 	}
-	if !c.OK() { // behind the last
+	if !c.OK() { // after the last region
 		c.b = len(c.root) - 1
 		c.i = len(c.root[c.b]) - 1
 		c.j = len(c.leaf())
@@ -96,14 +97,14 @@ func (s *Regions[T]) Insert(r Region[T]) {
 	s.put(&c, slices.Insert(slices.Clone(c.leaf()), c.j, r))
 }
 
-// put replaces the leaf of a place, which may have become empty or too large.
+// put replaces the leaf at a cursor. The new leaf may be empty or too large.
 func (s *Regions[T]) put(c *Cursor[T], l leaf[T]) {
 	b := slices.Replace(slices.Clone(c.root[c.b]), c.i, c.i+1, halves(l)...)
 	root := slices.Replace(slices.Clone(c.root), c.b, c.b+1, halves(b)...)
 	s.root.Store(&root)
 }
 
-// halves splits a list that is too large, and leaves out an empty one.
+// halves splits a large list and drops an empty one.
 func halves[S ~[]E, E any](s S) []S {
 	switch n := len(s); {
 	case n == 0:
@@ -115,7 +116,7 @@ func halves[S ~[]E, E any](s S) []S {
 	}
 }
 
-// Remove takes out the region that begins at an address.
+// Remove removes the region that begins at an address.
 func (s *Regions[T]) Remove(addr uint64) (Region[T], bool) {
 	c := s.At(addr)
 	if !c.OK() || c.Get().Addr != addr {
@@ -126,7 +127,7 @@ func (s *Regions[T]) Remove(addr uint64) (Region[T], bool) {
 	return r, true
 }
 
-// Replace changes what is known about the region that begins at an address.
+// Replace changes the value of the region that begins at an address.
 func (s *Regions[T]) Replace(addr uint64, v T) {
 	c := s.At(addr)
 	l := slices.Clone(c.leaf())
@@ -144,7 +145,7 @@ func (s *Regions[T]) All() []Region[T] {
 
 func (s *Regions[T]) Clear() { s.root.Store(nil) }
 
-// TakeOut removes all regions that a range touches, and returns them.
+// TakeOut removes and returns all regions that touch a range.
 func TakeOut[T any](set *Regions[T], s Span) (out []Region[T]) {
 	for {
 		at := set.At(s.Addr)

@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// A set of regions answers as a plain map does, through many changes: leaves and branches split and become empty.
+// Regions behaves like a map while leaves and branches split and become empty.
 func TestRegions(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var s Regions[uint64]
-	have := map[uint64]uint64{} // address → size, each in its own 100
+	have := map[uint64]uint64{} // address → size; one slot per 100 bytes
 	for step := range 100_000 {
 		a := r.Uint64N(30_000) * 100
 		switch size, live := have[a]; {

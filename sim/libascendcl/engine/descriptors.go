@@ -15,7 +15,7 @@ import (
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
-// keepDescriptors has the face keep the program from closing the descriptors that the engine needs: those of the simulator, and those of Go.
+// keepDescriptors prevents the program from closing descriptors that the simulator and Go need.
 func keepDescriptors() {
 	space.KeepDescriptor = keepDescriptor
 	time.Sleep(time.Nanosecond) // Go opens its poller at the first timer
@@ -36,8 +36,8 @@ func keepDescriptor(fd int, keep bool) {
 	}
 }
 
-// pollDescriptors returns the descriptors of Go's poller: an epoll instance, and the event by which Go wakes it. It is known by what Go stores
-// with that event, the address of a variable of this library: the program may have epoll instances too.
+// pollDescriptors returns the descriptors of Go's poller: an epoll instance and its wakeup event. The event data is
+// an address in this library, which distinguishes it from the program's epoll instances.
 func pollDescriptors() []int {
 	const dir = "/proc/self/fd"
 	files, err := os.ReadDir(dir)

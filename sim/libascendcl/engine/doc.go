@@ -1,8 +1,9 @@
-// Command engine is the simulator's engine as a C library, libaclsim.so. The C face (libascendcl.so) opens it at a
-// program's first call, makes a thread for each of the program's threads, and hands every call on as words.
+// Command engine is the simulator as a C library, libaclsim.so. The C face (libascendcl.so) opens it at the first
+// call, creates a thread state for each program thread, and passes every call as words.
 //
-// The environment says what is simulated; docs/simulator.md lists the variables. Kernels come from shared objects that
-// follow aclsim/kernel.h. Without cgo there is nothing here but an empty program.
+// It lives until the process ends. Environment variables configure it; docs/simulator.md lists them. Kernels come
+// from shared objects with the interface aclsim/kernel.h. It never simulates anything itself: package sim/acl does.
+// Without cgo the program is empty.
 package main
 
 func main() {}

@@ -22,12 +22,12 @@ import (
 )
 
 var (
-	// simulator is made when the library is opened, with the environment as it is then.
+	// simulator is created when the library is opened, from the environment at that time.
 	simulator = newSim()
 
 	threadsMu sync.Mutex
 	free      []uint64
-	threads   atomic.Pointer[[]*sim.Thread] // a thread's number is its place and 1
+	threads   atomic.Pointer[[]*sim.Thread] // the thread's number minus 1 is its index
 )
 
 func newSim() *sim.Sim {
@@ -45,9 +45,9 @@ func newSim() *sim.Sim {
 	return s
 }
 
-// aclsim_thread_begin makes the state of a thread and returns its number. A call that makes a task stores its id in a
-// word, see sim.Thread.Tell; how late the thread is stands in another, see sim.Thread.Late, and whether its calls take no host
-// time in a third, see sim.Thread.Own. The fourth is for sim.Thread.Wish. The fifth is where the thread is, see engine.h.
+// aclsim_thread_begin creates the state of a thread and returns its number. The words hold the id of the last task
+// (sim.Thread.Tell), the delay (Late), whether calls take host time (Own), a wanted address (Wish), and the thread's
+// position (engine.h).
 //
 //export aclsim_thread_begin
 func aclsim_thread_begin(told *C.uint64_t, late *C.int64_t, own *C.int, wish *C.uint64_t, where *C.int) C.uint64_t {
@@ -85,7 +85,7 @@ func aclsim_thread_end(thread C.uint64_t) {
 	free = append(free, uint64(thread))
 }
 
-// aclsim_call calls a function by its number with its arguments as words.
+// aclsim_call calls a function by id, with its arguments as words.
 //
 //export aclsim_call
 func aclsim_call(thread C.uint64_t, fn C.uint32_t, words *C.uint64_t) (result C.uint64_t) {
@@ -94,7 +94,7 @@ func aclsim_call(thread C.uint64_t, fn C.uint32_t, words *C.uint64_t) (result C.
 	debug.SetPanicOnFault(true)
 	defer func() {
 		if r := recover(); r != nil {
-			result = C.uint64_t(fault(f, r))
+			result = C.uint64_t(memoryFault(f, r))
 		}
 	}()
 	r, ok := t.Call(f.ID, unsafe.Slice((*uint64)(words), f.Words))
@@ -104,7 +104,7 @@ func aclsim_call(thread C.uint64_t, fn C.uint32_t, words *C.uint64_t) (result C.
 	return C.uint64_t(r)
 }
 
-// aclsim_clock lets nanoseconds pass on a thread, 0 for none that has made a call, and returns its time: see aclsim/clock.h.
+// aclsim_clock adds nanoseconds to a thread's time and returns it; thread 0 has made no call. See aclsim/clock.h.
 //
 //export aclsim_clock
 func aclsim_clock(thread C.uint64_t, work C.int64_t) C.int64_t {
@@ -116,7 +116,7 @@ func aclsim_clock(thread C.uint64_t, work C.int64_t) C.int64_t {
 	return C.int64_t(simulator.Now(t))
 }
 
-// aclsim_unknown reports whether bytes depend on unknown kernels or on new memory: see aclsim/unknown.h.
+// aclsim_unknown reports whether bytes depend on unknown kernels or new memory; see aclsim/unknown.h.
 //
 //export aclsim_unknown
 func aclsim_unknown(addr, size C.uint64_t, kernel *C.char, n C.uint64_t) C.int {
@@ -143,16 +143,16 @@ func aclsim_unknown(addr, size C.uint64_t, kernel *C.char, n C.uint64_t) C.int {
 	return 1
 }
 
-// aclsim_mark marks bytes: see aclsim/unknown.h.
+// aclsim_mark marks bytes; see aclsim/unknown.h.
 //
 //export aclsim_mark
 func aclsim_mark(addr, size C.uint64_t, reason C.int) {
 	simulator.Mark(uint64(addr), uint64(size), uint8(reason))
 }
 
-// fault answers for a call that was given an address with no memory behind it. Any other panic is a defect of the
-// simulator and ends the program.
-func fault(f *api.Func, r any) uint64 {
+// memoryFault returns the result of a call with an unmapped address. Any other panic is a simulator defect and ends
+// the program.
+func memoryFault(f *api.Func, r any) uint64 {
 	err := space.Fault(r)
 	if err == nil {
 		panic(r)

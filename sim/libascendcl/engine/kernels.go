@@ -50,24 +50,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernelsSymbol is the function that every kernel library exports. A library without it is not loaded: its code runs when it is.
+// kernelsSymbol is the function that every kernel library exports. Libraries without it are not loaded, since loading
+// runs their code.
 const kernelsSymbol = "aclsim_kernels"
 
-// libraries are kernel libraries in the order in which they are searched.
+// libraries are kernel libraries in search order.
 type libraries []*library
 
-// library is a kernel library. It is opened at the first Lookup.
+// library is a kernel library. The first Lookup opens it.
 type library struct {
 	path    string
 	once    sync.Once
 	kernels []*device.Kernel
-	crashed atomic.Pointer[device.Crash] // after which none of its code runs again: it may hold locks or have written anywhere
+	crashed atomic.Pointer[device.Crash] // after a crash none of its code runs: it may hold locks or have written anywhere
 }
 
-// besides holds the libraries that were found beside binaries, by path.
+// besides are the libraries found beside binaries, by path.
 var besides sync.Map
 
-// named returns the libraries of a list of paths, nil for an empty one.
+// named returns the libraries in a list of paths; nil for an empty list.
 func named(paths string) device.Kernels {
 	var l libraries
 	for path := range strings.SplitSeq(paths, ":") {
@@ -85,7 +86,8 @@ func named(paths string) device.Kernels {
 	return l
 }
 
-// beside returns the kernel library of a binary: x.so for x.o. It returns nil if that file does not exist or is no kernel library.
+// beside returns the kernel library of a binary: x.so for x.o. It returns nil if that file does not exist or is no
+// kernel library.
 func beside(binary string) device.Kernels {
 	path, err := filepath.Abs(strings.TrimSuffix(binary, filepath.Ext(binary)) + ".so")
 	if err != nil {
@@ -101,10 +103,10 @@ func beside(binary string) device.Kernels {
 	return l.(*library)
 }
 
-// Lookup finds a kernel by name, or by name and entry. Libraries and their kernels are searched in order.
+// Lookup finds a kernel by name, or by name and entry, in search order.
 func (l libraries) Lookup(name string, entry uint64) *device.Kernel {
 	for _, lib := range l {
-		lib.once.Do(lib.open) // all of them, so that the first question reports every library that can't be used
+		lib.once.Do(lib.open) // all, so that the first lookup reports every unusable library
 	}
 	for _, lib := range l {
 		if k := lib.Lookup(name, entry); k != nil {
@@ -114,7 +116,7 @@ func (l libraries) Lookup(name string, entry uint64) *device.Kernel {
 	return nil
 }
 
-// Lookup is as that of libraries.
+// Lookup finds a kernel in this library.
 func (l *library) Lookup(name string, entry uint64) *device.Kernel {
 	l.once.Do(l.open)
 	for _, k := range l.kernels {
@@ -149,7 +151,7 @@ func (l *library) open() {
 	}
 }
 
-// report adds a library that was loaded to the list that a recording or a replay reads.
+// report adds a loaded library to the list that a recording or a replay reads.
 func report(path string) {
 	list := os.Getenv("ACLSIM_KERNELS_LOG")
 	if list == "" {
@@ -164,7 +166,7 @@ func report(path string) {
 	}
 }
 
-// wrap makes a kernel of one that is native code.
+// wrap returns a Kernel that calls native code.
 func (l *library) wrap(k *C.aclsim_kernel) *device.Kernel {
 	w := &device.Kernel{Name: C.GoString(k.name), Entry: uint64(k.entry), Crashed: l.crashed.Load}
 	for _, a := range unsafe.Slice(k.args, k.num_args) {
@@ -193,7 +195,7 @@ func (l *library) wrap(k *C.aclsim_kernel) *device.Kernel {
 	return w
 }
 
-// check ends the use of the library if a kernel of it has crashed.
+// check disables the library if one of its kernels has crashed.
 func (l *library) check(k *device.Kernel, c C.native_crash) {
 	if c.signal == 0 {
 		return

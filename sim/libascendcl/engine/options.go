@@ -11,11 +11,12 @@ import (
 
 	"github.com/acltrace/acltrace/internal/kernellib"
 	sim "github.com/acltrace/acltrace/sim/acl"
+	"github.com/acltrace/acltrace/sim/acl/fault"
 	"github.com/acltrace/acltrace/sim/device"
 	"github.com/acltrace/acltrace/sim/model"
 )
 
-// optionsFromEnv reads the simulator's options. What can't be understood is said and left out.
+// optionsFromEnv reads the options. Invalid values cause a warning and are ignored.
 func optionsFromEnv() *sim.Options {
 	o := &sim.Options{Kernels: named(os.Getenv("ACLSIM_KERNELS"))}
 	if os.Getenv("ACLSIM_KERNELS_BESIDE") == "1" {
@@ -66,7 +67,7 @@ func optionsFromEnv() *sim.Options {
 		o.Model = m
 	}
 	if v := os.Getenv("ACLSIM_FAULTS"); v != "" {
-		faults, err := sim.ParseFaults(v, o.Seed)
+		faults, err := fault.Parse(v, o.Seed)
 		if err != nil {
 			warn("ACLSIM_FAULTS: %v; there are none", err)
 		}
@@ -91,7 +92,7 @@ func parseHex(s string) (uint64, error) {
 	return strconv.ParseUint(s, 16, 64)
 }
 
-// readPlaces reads a list of addresses, one a line in hexadecimal; 0 stands for any place.
+// readPlaces reads a list of hexadecimal addresses, one per line; 0 for any address.
 func readPlaces(path string) ([]uint64, error) {
 	f, err := os.Open(path)
 	if err != nil {

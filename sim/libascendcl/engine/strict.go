@@ -38,7 +38,7 @@ import (
 // strictExit is the exit code of a program that strict mode ends.
 const strictExit = 66
 
-// strictReport is where the findings of strict mode go.
+// strictReport receives the findings.
 var strictReport struct {
 	mu     sync.Mutex
 	to     io.Writer
@@ -46,7 +46,7 @@ var strictReport struct {
 	abort  bool
 }
 
-// strictFromEnv reads whether strict mode is on: ACLSIM_STRICT=1 reports findings, abort ends the program with the first one.
+// strictFromEnv reads ACLSIM_STRICT: 1 reports findings, abort ends the program at the first one.
 func strictFromEnv() *sim.Strict {
 	r := &strictReport
 	switch v := os.Getenv("ACLSIM_STRICT"); v {
@@ -88,7 +88,7 @@ func reportFinding(f *strict.Finding) {
 	}
 }
 
-// atEnd has what is left at the end of the process looked for, and how much was found said.
+// atEnd checks for leaks at process exit, and prints the summary.
 func atEnd(s *sim.Sim) {
 	strictSim = s
 	if C.watch_end() != 0 {

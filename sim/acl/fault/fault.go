@@ -1,0 +1,146 @@
+package fault
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/device/space"
+)
+
+// Faults are planned errors. Each fault counts matching calls or tasks and strikes once.
+type Faults struct {
+	Mu    sync.Mutex
+	Calls map[string][]*Fault // by function
+	Tasks map[device.TaskKind][]*Fault
+	Oom   []*Fault
+	Lost  []*Fault
+}
+
+// Fault is one planned error.
+type Fault struct {
+	name    string // kernel name; "" for any
+	At      int64  // number of the call or task that fails
+	seen    int64
+	Code    acl.Error
+	Corrupt bool
+	Memory  string // buffer mistake, one of BadMemory
+	Pick    uint64 // selects the buffer
+}
+
+// BadMemory are the possible buffer mistakes.
+var BadMemory = []string{FreedEarly, OutOfBounds}
+
+const (
+	FreedEarly  = "freed"
+	OutOfBounds = "outside"
+)
+
+// taskKinds are the task kinds that a fault can name.
+var taskKinds = map[string]device.TaskKind{
+	"kernel": device.TaskKernel, "copy": device.TaskCopy, "fill": device.TaskFill, "reduce": device.TaskReduce, "record": device.TaskRecord, "wait": device.TaskWait, "reset": device.TaskReset,
+	"notify": device.TaskNotify, "value": device.TaskValue, "host": device.TaskHost, "graph": device.TaskGraph, "overflow": device.TaskOverflow, "free": device.TaskFree, "cache": device.TaskCache,
+}
+
+// Parse parses a list of faults, separated by commas or blanks:
+//
+//	aclrtMalloc:3=207018       the third call of a function fails with a code
+//	kernel:NAME:2=507015       the second launch of a kernel fails; NAME may be left out
+//	copy:5=507013, fill:1=…    so does a task of another kind
+//	copy:5=corrupt             the fifth copy is made, and one byte of it is wrong
+//	kernel:1=timeout           the first kernel never ends: it fails when its time is over
+//	kernel:5=freed             a buffer of the fifth launch is freed too early; =outside: it is too short
+//	kernel:1-1000000=freed     the same for a launch of these, by chance
+//	oom:4                      the fourth allocation of device memory finds none
+//	lost:100                   the device is lost at the hundredth task
+//
+// seed initializes the random choices.
+func Parse(text string, seed uint64) (*Faults, error) {
+	f := &Faults{Calls: map[string][]*Fault{}, Tasks: map[device.TaskKind][]*Fault{}}
+	chance := rand.New(rand.NewPCG(seed, 0))
+	for _, item := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' }) {
+		if err := f.parse(item, chance); err != nil {
+			return nil, fmt.Errorf("fault %q: %w", item, err)
+		}
+	}
+	return f, nil
+}
+
+func (f *Faults) parse(item string, chance *rand.Rand) error {
+	what, effect, _ := strings.Cut(item, "=")
+	i := strings.LastIndexByte(what, ':')
+	if i < 0 {
+		return fmt.Errorf("it has no number: NAME:N")
+	}
+	first, last, ranged := strings.Cut(what[i+1:], "-")
+	if !ranged {
+		last = first
+	}
+	n, err := strconv.ParseInt(first, 10, 64)
+	m, err2 := strconv.ParseInt(last, 10, 64)
+	if err != nil || err2 != nil || n < 1 || m < n {
+		return fmt.Errorf("%q is no number from 1, and no range of them", what[i+1:])
+	}
+	x := &Fault{At: n + chance.Int64N(m-n+1), Pick: chance.Uint64()}
+	what, x.name, _ = strings.Cut(what[:i], ":")
+	kind, isTask := taskKinds[what]
+	switch {
+	case x.name != "" && kind != device.TaskKernel:
+		return fmt.Errorf("only kernels have names")
+	case what == "oom" && effect == "":
+		f.Oom = append(f.Oom, x)
+		return nil
+	case what == "lost" && effect == "":
+		f.Lost = append(f.Lost, x)
+		return nil
+	case kind == device.TaskKernel && effect == "timeout":
+		x.Code = acl.ACL_ERROR_RT_AICORE_TIMEOUT
+	case kind == device.TaskKernel && slices.Contains(BadMemory, effect):
+		x.Memory = effect
+	case kind == device.TaskCopy && effect == "corrupt":
+		x.Corrupt = true
+	default:
+		code, err := strconv.ParseInt(effect, 10, 32)
+		if err != nil || code == 0 {
+			return fmt.Errorf("%q is no error code", effect)
+		}
+		x.Code = acl.Error(code)
+	}
+	if isTask {
+		f.Tasks[kind] = append(f.Tasks[kind], x)
+		return nil
+	}
+	for i := range acl.Model.Funcs {
+		if fn := &acl.Model.Funcs[i]; fn.Name == what && fn.RetError && !x.Corrupt {
+			f.Calls[what] = append(f.Calls[what], x)
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is no function that returns an error, and no kind of task", what)
+}
+
+// Hit counts a call or task and returns the fault that strikes it; nil for none.
+func (f *Faults) Hit(list []*Fault, name string) *Fault {
+	var struck *Fault
+	for _, x := range list {
+		if x.name != "" && x.name != name {
+			continue
+		}
+		if x.seen++; x.seen == x.At {
+			struck = x
+		}
+	}
+	return struck
+}
+
+// Corrupt changes one byte, always the same one.
+func Corrupt(w space.Span) {
+	if w.Size > 0 {
+		space.Bytes(w.Addr, w.Size)[w.Size/2] ^= 0x80
+	}
+}

@@ -1,0 +1,663 @@
+package acl
+
+import (
+	"bytes"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/acl/fault"
+	"github.com/acltrace/acltrace/sim/acl/graph"
+	"github.com/acltrace/acltrace/sim/acl/kernel"
+	"github.com/acltrace/acltrace/sim/device/space"
+)
+
+// runtimeFunctions are the functions of the library below AscendCL (rt*) that programs call directly. They behave
+// like the AscendCL functions, need no aclInit and return the same codes.
+var runtimeFunctions = map[string]func(t *Thread, w []uint64) acl.Error{
+	// Devices and contexts
+	"rtSetDevice":                    func(t *Thread, w []uint64) acl.Error { return t.SetDevice(int32(w[0])) },
+	"rtGetDevice":                    func(t *Thread, w []uint64) acl.Error { return t.GetDevice(at[int32](w[0])) },
+	"rtDeviceReset":                  func(t *Thread, w []uint64) acl.Error { return t.ResetDevice(int32(w[0])) },
+	"rtDeviceSynchronize":            func(t *Thread, w []uint64) acl.Error { return t.SynchronizeDevice() },
+	"rtDeviceSynchronizeWithTimeout": func(t *Thread, w []uint64) acl.Error { return t.SynchronizeDeviceWithTimeout(int32(w[0])) },
+	"rtCtxCreate":                    func(t *Thread, w []uint64) acl.Error { return t.CreateContext(at[acl.Context](w[0]), int32(w[2])) },
+	"rtCtxDestroy":                   func(t *Thread, w []uint64) acl.Error { return t.DestroyContext(acl.Context(w[0])) },
+	"rtCtxGetCurrent":                func(t *Thread, w []uint64) acl.Error { return t.GetCurrentContext(at[acl.Context](w[0])) },
+	"rtCtxSetCurrent":                func(t *Thread, w []uint64) acl.Error { return t.SetCurrentContext(acl.Context(w[0])) },
+
+	// Streams
+	"rtStreamCreate":                  func(t *Thread, w []uint64) acl.Error { return t.rtStream(w[0], w[1], 0) },
+	"rtStreamCreateWithFlags":         func(t *Thread, w []uint64) acl.Error { return t.rtStream(w[0], w[1], uint32(w[2])) },
+	"rtStreamCreateWithFlagsExternal": func(t *Thread, w []uint64) acl.Error { return t.rtStream(w[0], w[1], uint32(w[2])) },
+	"rtStreamDestroy":                 func(t *Thread, w []uint64) acl.Error { return t.DestroyStream(acl.Stream(w[0])) },
+	"rtStreamDestroyForce":            func(t *Thread, w []uint64) acl.Error { return t.DestroyStreamForce(acl.Stream(w[0])) },
+	"rtsStreamDestroy":                func(t *Thread, w []uint64) acl.Error { return t.destroyStream(acl.Stream(w[0]), w[1] != 0) },
+	"rtStreamSynchronize":             func(t *Thread, w []uint64) acl.Error { return t.SynchronizeStream(acl.Stream(w[0])) },
+	"rtStreamSynchronizeWithTimeout":  syncStreamRT,
+	"rtsStreamSynchronize":            syncStreamRT,
+	"rtStreamQuery":                   queryStreamRT,
+	"rtsStreamQuery":                  queryStreamRT,
+	"rtGetStreamId":                   func(t *Thread, w []uint64) acl.Error { return t.StreamGetId(acl.Stream(w[0]), at[int32](w[1])) },
+	"rtsStreamGetId":                  func(t *Thread, w []uint64) acl.Error { return t.StreamGetId(acl.Stream(w[0]), at[int32](w[1])) },
+	"rtGetTaskIdAndStreamID":          func(t *Thread, w []uint64) acl.Error { return t.lastIDs(at[uint32](w[0]), at[uint32](w[1])) },
+	"rtStreamGetPriority":             func(t *Thread, w []uint64) acl.Error { return t.StreamGetPriority(acl.Stream(w[0]), at[uint32](w[1])) },
+	"rtStreamGetFlags":                func(t *Thread, w []uint64) acl.Error { return t.StreamGetFlags(acl.Stream(w[0]), at[uint32](w[1])) },
+	"rtStreamBeginCapture": func(t *Thread, w []uint64) acl.Error {
+		return t.MdlRICaptureBegin(acl.Stream(w[0]), acl.MdlRICaptureMode(int32(w[1])))
+	},
+	"rtStreamEndCapture": func(t *Thread, w []uint64) acl.Error { return t.MdlRICaptureEnd(acl.Stream(w[0]), at[acl.MdlRI](w[1])) },
+	"rtStreamGetCaptureInfo": func(t *Thread, w []uint64) acl.Error {
+		return t.MdlRICaptureGetInfo(acl.Stream(w[0]), at[acl.MdlRICaptureStatus](w[1]), at[acl.MdlRI](w[2]))
+	},
+	"rtModelExecute": func(t *Thread, w []uint64) acl.Error { return t.MdlRIExecuteAsync(acl.MdlRI(w[0]), acl.Stream(w[1])) },
+	"rtModelExecuteSync": func(t *Thread, w []uint64) acl.Error {
+		if e := t.MdlRIExecuteAsync(acl.MdlRI(w[0]), acl.Stream(w[1])); e != 0 {
+			return e
+		}
+		return t.SynchronizeStreamWithTimeout(acl.Stream(w[1]), int32(w[3]))
+	},
+	"rtsModelExecute":      func(t *Thread, w []uint64) acl.Error { return t.MdlRIExecute(acl.MdlRI(w[0]), int32(w[1])) },
+	"rtsModelExecuteAsync": func(t *Thread, w []uint64) acl.Error { return t.MdlRIExecuteAsync(acl.MdlRI(w[0]), acl.Stream(w[1])) },
+
+	// Events
+	"rtEventCreate":           func(t *Thread, w []uint64) acl.Error { return t.CreateEvent(at[acl.Event](w[0])) },
+	"rtEventCreateWithFlag":   func(t *Thread, w []uint64) acl.Error { return t.rtEvent(w[0], w[1], graph.CreateEventWithFlag) },
+	"rtEventCreateExWithFlag": func(t *Thread, w []uint64) acl.Error { return t.rtEvent(w[0], w[1], graph.CreateEventEx) },
+	"rtsEventCreate":          func(t *Thread, w []uint64) acl.Error { return t.rtEvent(w[0], w[1], graph.CreateEventWithFlag) },
+	"rtsEventCreateEx":        func(t *Thread, w []uint64) acl.Error { return t.rtEvent(w[0], w[1], graph.CreateEventEx) },
+	"rtEventDestroy":          destroyEventRT,
+	"rtsEventDestroy":         destroyEventRT,
+	"rtEventDestroySync": func(t *Thread, w []uint64) acl.Error {
+		if e := t.SynchronizeEvent(acl.Event(w[0])); e != 0 {
+			return e
+		}
+		return t.DestroyEvent(acl.Event(w[0]))
+	},
+	"rtEventRecord":                 recordEventRT,
+	"rtsEventRecord":                recordEventRT,
+	"rtEventReset":                  resetEventRT,
+	"rtsEventReset":                 resetEventRT,
+	"rtStreamWaitEvent":             func(t *Thread, w []uint64) acl.Error { return t.StreamWaitEvent(acl.Stream(w[0]), acl.Event(w[1])) },
+	"rtStreamWaitEventWithTimeout":  waitEventRT,
+	"rtsEventWait":                  waitEventRT,
+	"rtEventSynchronize":            func(t *Thread, w []uint64) acl.Error { return t.SynchronizeEvent(acl.Event(w[0])) },
+	"rtEventSynchronizeWithTimeout": syncEventRT,
+	"rtsEventSynchronize":           syncEventRT,
+	"rtEventQuery": func(t *Thread, w []uint64) acl.Error {
+		done, e := t.eventQuery(acl.Event(w[0]))
+		if e == 0 && !done {
+			return t.fail(acl.ACL_ERROR_RT_EVENT_NOT_COMPLETE, "event %#x is not complete", w[0])
+		}
+		return e
+	},
+	"rtEventQueryStatus": func(t *Thread, w []uint64) acl.Error {
+		return t.QueryEventStatus(acl.Event(w[0]), at[acl.EventRecordedStatus](w[1]))
+	},
+	"rtsEventQueryStatus": func(t *Thread, w []uint64) acl.Error {
+		return t.QueryEventStatus(acl.Event(w[0]), at[acl.EventRecordedStatus](w[1]))
+	},
+	"rtEventQueryWaitStatus": func(t *Thread, w []uint64) acl.Error {
+		return t.QueryEventWaitStatus(acl.Event(w[0]), at[acl.EventWaitStatus](w[1]))
+	},
+	"rtEventElapsedTime":   elapsedRT,
+	"rtsEventElapsedTime":  elapsedRT,
+	"rtEventGetTimeStamp":  func(t *Thread, w []uint64) acl.Error { return t.EventGetTimestamp(acl.Event(w[1]), at[uint64](w[0])) },
+	"rtsEventGetTimeStamp": func(t *Thread, w []uint64) acl.Error { return t.EventGetTimestamp(acl.Event(w[1]), at[uint64](w[0])) },
+	"rtsEventGetId":        func(t *Thread, w []uint64) acl.Error { return t.GetEventId(acl.Event(w[0]), at[uint32](w[1])) },
+
+	// Notifies
+	"rtNotifyCreate":         func(t *Thread, w []uint64) acl.Error { return t.rtNotify(w[0], w[1], 0) },
+	"rtNotifyCreateWithFlag": func(t *Thread, w []uint64) acl.Error { return t.rtNotify(w[0], w[1], w[2]) },
+	"rtsNotifyCreate":        func(t *Thread, w []uint64) acl.Error { return t.CreateNotify(at[acl.Notify](w[0]), w[1]) },
+	"rtNotifyDestroy":        func(t *Thread, w []uint64) acl.Error { return t.DestroyNotify(acl.Notify(w[0])) },
+	"rtsNotifyDestroy":       func(t *Thread, w []uint64) acl.Error { return t.DestroyNotify(acl.Notify(w[0])) },
+	"rtNotifyRecord":         func(t *Thread, w []uint64) acl.Error { return t.RecordNotify(acl.Notify(w[0]), acl.Stream(w[1])) },
+	"rtsNotifyRecord":        func(t *Thread, w []uint64) acl.Error { return t.RecordNotify(acl.Notify(w[0]), acl.Stream(w[1])) },
+	"rtNotifyWait": func(t *Thread, w []uint64) acl.Error {
+		return t.WaitAndResetNotify(acl.Notify(w[0]), acl.Stream(w[1]), 0)
+	},
+	"rtNotifyWaitWithTimeOut": waitNotifyRT,
+	"rtsNotifyWaitAndReset":   waitNotifyRT,
+	"rtNotifyReset":           func(t *Thread, w []uint64) acl.Error { n := acl.Notify(w[0]); return t.NotifyBatchReset(&n, 1) },
+	"rtsNotifyGetId":          func(t *Thread, w []uint64) acl.Error { return t.GetNotifyId(acl.Notify(w[0]), at[uint32](w[1])) },
+	"rtIpcOpenNotify": func(t *Thread, w []uint64) acl.Error {
+		return t.NotifyImportByKey(at[acl.Notify](w[0]), at[byte](w[1]), 0)
+	},
+	"rtIpcOpenNotifyWithFlag": func(t *Thread, w []uint64) acl.Error {
+		return t.NotifyImportByKey(at[acl.Notify](w[0]), at[byte](w[1]), w[2])
+	},
+	"rtCntNotifyCreate":         func(t *Thread, w []uint64) acl.Error { return t.rtCounter(w[1], w[0], 0) },
+	"rtCntNotifyCreateWithFlag": func(t *Thread, w []uint64) acl.Error { return t.rtCounter(w[1], w[0], w[2]) },
+	"rtCntNotifyCreateServer":   func(t *Thread, w []uint64) acl.Error { return t.CntNotifyCreate(at[acl.CntNotify](w[0]), w[1]) },
+	"rtCntNotifyDestroy":        func(t *Thread, w []uint64) acl.Error { return t.CntNotifyDestroy(acl.CntNotify(w[0])) },
+	"rtCntNotifyRecord": func(t *Thread, w []uint64) acl.Error {
+		return t.CntNotifyRecord(acl.CntNotify(w[0]), acl.Stream(w[1]), at[acl.CntNotifyRecordInfo](w[2]))
+	},
+	"rtCntNotifyWaitWithTimeout": func(t *Thread, w []uint64) acl.Error {
+		return t.CntNotifyWaitWithTimeout(acl.CntNotify(w[0]), acl.Stream(w[1]), at[acl.CntNotifyWaitInfo](w[2]))
+	},
+	"rtCntNotifyReset": func(t *Thread, w []uint64) acl.Error {
+		return t.CntNotifyReset(acl.CntNotify(w[0]), acl.Stream(w[1]))
+	},
+
+	// Memory
+	"rtMalloc":              func(t *Thread, w []uint64) acl.Error { return t.alloc(at[acl.Addr](w[0]), w[1], 0, 0) },
+	"rtMallocCached":        func(t *Thread, w []uint64) acl.Error { return t.alloc(at[acl.Addr](w[0]), w[1], 0, 0) },
+	"rtMallocHost":          func(t *Thread, w []uint64) acl.Error { return t.MallocHost(at[acl.Addr](w[0]), w[1]) },
+	"rtFree":                func(t *Thread, w []uint64) acl.Error { return t.Free(w[0]) },
+	"rtFreeWithDevSync":     func(t *Thread, w []uint64) acl.Error { return t.FreeWithDevSync(w[0]) },
+	"rtFreeHost":            func(t *Thread, w []uint64) acl.Error { return t.FreeHost(w[0]) },
+	"rtFreeHostWithDevSync": func(t *Thread, w []uint64) acl.Error { return t.FreeHostWithDevSync(w[0]) },
+
+	// Copies and fills
+	"rtMemcpy":   copyRT,
+	"rtMemcpyEx": copyRT,
+	"rtsMemcpy": func(t *Thread, w []uint64) acl.Error {
+		return t.Memcpy(w[0], w[1], w[2], w[3], acl.MemcpyKind(int32(w[4])))
+	},
+	"rtMemcpyAsync":                 func(t *Thread, w []uint64) acl.Error { return t.rtCopyAsync(w, w[5]) },
+	"rtMemcpyAsyncEx":               func(t *Thread, w []uint64) acl.Error { return t.rtCopyAsync(w, w[5]) },
+	"rtMemcpyAsyncWithCfg":          func(t *Thread, w []uint64) acl.Error { return t.rtCopyAsync(w, w[5]) },
+	"rtMemcpyAsyncWithCfgV2":        func(t *Thread, w []uint64) acl.Error { return t.rtCopyAsync(w, w[5]) },
+	"rtMemcpyAsyncWithoutCheckKind": func(t *Thread, w []uint64) acl.Error { return t.rtCopyAsync(w, w[5]) },
+	"rtMemcpyHostTask":              func(t *Thread, w []uint64) acl.Error { return t.rtCopyAsync(w, w[5]) },
+	"rtsMemcpyAsync": func(t *Thread, w []uint64) acl.Error {
+		return t.MemcpyAsync(w[0], w[1], w[2], w[3], acl.MemcpyKind(int32(w[4])), acl.Stream(w[6]))
+	},
+	"rtMemcpy2d": func(t *Thread, w []uint64) acl.Error {
+		return t.Memcpy2d(w[0], w[1], w[2], w[3], w[4], w[5], copyKind(w[6]))
+	},
+	"rtMemcpy2dAsync": func(t *Thread, w []uint64) acl.Error {
+		return t.Memcpy2dAsync(w[0], w[1], w[2], w[3], w[4], w[5], copyKind(w[6]), acl.Stream(w[7]))
+	},
+	"rtMemcpyAsyncWithOffset": func(t *Thread, w []uint64) acl.Error {
+		return t.MemcpyAsyncWithOffset(at[acl.Addr](w[0]), w[1], w[2], at[acl.Addr](w[3]), w[4], w[5], acl.MemcpyKind(int32(w[6])), acl.Stream(w[7]))
+	},
+	"rtMemcpyD2DAddrAsync": func(t *Thread, w []uint64) acl.Error {
+		return t.MemcpyAsyncWithOffset(at[acl.Addr](w[0]), w[1], w[2], at[acl.Addr](w[3]), w[4], w[5], acl.ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, acl.Stream(w[6]))
+	},
+	"rtMemset": func(t *Thread, w []uint64) acl.Error { return t.Memset(w[0], w[1], int32(w[2]), w[3]) },
+	"rtMemsetAsync": func(t *Thread, w []uint64) acl.Error {
+		return t.MemsetAsync(w[0], w[1], int32(w[2]), w[3], acl.Stream(w[4]))
+	},
+	"rtReduceAsync":          reduceRT,
+	"rtReduceAsyncV2":        reduceRT,
+	"rtReduceAsyncWithCfg":   reduceRT,
+	"rtReduceAsyncWithCfgV2": reduceRT,
+
+	// Program functions
+	"rtsLaunchHostFunc": func(t *Thread, w []uint64) acl.Error { return t.LaunchHostFunc(acl.Stream(w[0]), w[1], w[2]) },
+	"rtCallbackLaunch": func(t *Thread, w []uint64) acl.Error {
+		return t.LaunchCallback(w[0], w[1], acl.CallbackBlockType(w[3]&1), acl.Stream(w[2]))
+	},
+
+	// What launchers ask
+	"rtGetDeviceCount": func(t *Thread, w []uint64) acl.Error { return t.GetDeviceCount(at[uint32](w[0])) },
+	"rtGetSocVersion": func(t *Thread, w []uint64) acl.Error {
+		if n := uint64(uint32(w[1])); w[0] == 0 || n <= uint64(len(socName)) {
+			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes at %#x for the name of the SoC", n, w[0])
+		}
+		space.PutText(space.Bytes(w[0], uint64(len(socName)+1)), socName)
+		return acl.ACL_SUCCESS
+	},
+	"rtGetC2cCtrlAddr": func(t *Thread, w []uint64) acl.Error {
+		if e := t.GetHardwareSyncAddr(at[acl.Addr](w[0])); e != 0 {
+			return e
+		}
+		if w[1] != 0 {
+			*at[uint32](w[1]) = space.PageSize
+		}
+		return acl.ACL_SUCCESS
+	},
+
+	// Binaries and functions
+	"rtRegisterVariable":        func(t *Thread, w []uint64) acl.Error { return t.registerSymbol(w[0], w[1], at[byte](w[2]), false) },
+	"rtDevBinaryRegister":       func(t *Thread, w []uint64) acl.Error { return t.rtBinary(w[0], w[1]) },
+	"rtRegisterAllKernel":       func(t *Thread, w []uint64) acl.Error { return t.rtBinary(w[0], w[1]) },
+	"rtBinaryLoad":              func(t *Thread, w []uint64) acl.Error { return t.rtBinary(w[0], w[1]) },
+	"rtDevBinaryUnRegister":     unloadRT,
+	"rtBinaryUnLoad":            unloadRT,
+	"rtsBinaryUnload":           unloadRT,
+	"rtFunctionRegister":        func(t *Thread, w []uint64) acl.Error { return t.rtRegister(w[0], w[1], at[byte](w[2]), at[byte](w[3])) },
+	"rtQueryFunctionRegistered": func(t *Thread, w []uint64) acl.Error { _, e := t.stubByName(at[byte](w[0])); return e },
+	"rtGetFunctionByName": func(t *Thread, w []uint64) acl.Error {
+		s, e := t.stubByName(at[byte](w[0]))
+		if e == 0 && w[1] == 0 {
+			return t.null("stubFunc")
+		}
+		if e == 0 {
+			*at[acl.Addr](w[1]) = s
+		}
+		return e
+	},
+	"rtRegisterFuncSymbol":         func(t *Thread, w []uint64) acl.Error { return t.registerSymbol(w[0], w[1], at[byte](w[2]), true) },
+	"rtBinaryLoadWithoutTilingKey": func(t *Thread, w []uint64) acl.Error { return t.rtLoad(w[0], w[1], w[2]) },
+	"rtsBinaryLoadFromData":        func(t *Thread, w []uint64) acl.Error { return t.rtLoad(w[0], w[1], w[3]) },
+	"rtsBinaryLoadFromFile": func(t *Thread, w []uint64) acl.Error {
+		return t.BinaryLoadFromFile(at[byte](w[0]), at[acl.BinaryLoadOptions](w[1]), at[acl.BinHandle](w[2]))
+	},
+	"rtBinaryGetFunction":       functionByEntryRT,
+	"rtsFuncGetByEntry":         functionByEntryRT,
+	"rtBinaryGetFunctionByName": functionByNameRT,
+	"rtsFuncGetByName":          functionByNameRT,
+	"rtsFuncGetName": func(t *Thread, w []uint64) acl.Error {
+		return t.GetFunctionName(acl.FuncHandle(w[0]), uint32(w[1]), at[byte](w[2]))
+	},
+	"rtsRegisterCpuFunc": func(t *Thread, w []uint64) acl.Error {
+		return t.RegisterCpuFunc(acl.BinHandle(w[0]), at[byte](w[1]), at[byte](w[2]), at[acl.FuncHandle](w[3]))
+	},
+
+	// Launches
+	"rtKernelLaunch": func(t *Thread, w []uint64) acl.Error {
+		fn, e := t.stub(w[0])
+		if e != 0 {
+			return e
+		}
+		return t.hostArgs(fn, kernel.Line(uint32(w[1])), acl.Stream(w[5]), nil, w[2], uint64(uint32(w[3])), nil, 0)
+	},
+	"rtKernelLaunchWithFlag":             launchStubRT,
+	"rtKernelLaunchWithFlagV2":           launchStubRT,
+	"rtVectorCoreKernelLaunch":           launchStubRT,
+	"rtKernelLaunchWithHandle":           launchHandleRT,
+	"rtKernelLaunchWithHandleV2":         launchHandleRT,
+	"rtVectorCoreKernelLaunchWithHandle": launchHandleRT,
+	"rtLaunchKernelByFuncHandleV3": func(t *Thread, w []uint64) acl.Error {
+		return t.rtLaunch(w[0], uint32(w[1]), at[argsEx](w[2]), acl.Stream(w[3]))
+	},
+	"rtsLaunchKernelWithHostArgs": func(t *Thread, w []uint64) acl.Error {
+		return t.LaunchKernelWithHostArgs(acl.FuncHandle(w[0]), uint32(w[1]), acl.Stream(w[2]), at[acl.LaunchKernelCfg](w[3]), w[4], uint64(uint32(w[5])), at[acl.PlaceHolderInfo](w[6]), uint64(uint32(w[7])))
+	},
+	"rtsLaunchKernelWithDevArgs": func(t *Thread, w []uint64) acl.Error {
+		return t.LaunchKernelV2(acl.FuncHandle(w[0]), uint32(w[1]), w[4], uint64(uint32(w[5])), at[acl.LaunchKernelCfg](w[3]), acl.Stream(w[2]))
+	},
+	"rtsLaunchKernelWithConfig": func(t *Thread, w []uint64) acl.Error {
+		return t.LaunchKernelWithConfig(acl.FuncHandle(w[0]), uint32(w[1]), acl.Stream(w[2]), at[acl.LaunchKernelCfg](w[3]), acl.ArgsHandle(w[4]), w[5])
+	},
+}
+
+func syncStreamRT(t *Thread, w []uint64) acl.Error {
+	return t.SynchronizeStreamWithTimeout(acl.Stream(w[0]), int32(w[1]))
+}
+
+// queryStreamRT returns 0 if the stream's work is done.
+func queryStreamRT(t *Thread, w []uint64) acl.Error {
+	var status acl.StreamStatus
+	if e := t.StreamQuery(acl.Stream(w[0]), &status); e != 0 {
+		return e
+	}
+	if status != acl.ACL_STREAM_STATUS_COMPLETE {
+		return t.fail(acl.ACL_ERROR_RT_STREAM_NOT_COMPLETE, "stream %#x has work to do", w[0])
+	}
+	return acl.ACL_SUCCESS
+}
+
+func destroyEventRT(t *Thread, w []uint64) acl.Error { return t.DestroyEvent(acl.Event(w[0])) }
+
+func recordEventRT(t *Thread, w []uint64) acl.Error {
+	return t.RecordEvent(acl.Event(w[0]), acl.Stream(w[1]))
+}
+
+func resetEventRT(t *Thread, w []uint64) acl.Error {
+	return t.ResetEvent(acl.Event(w[0]), acl.Stream(w[1]))
+}
+
+func waitEventRT(t *Thread, w []uint64) acl.Error {
+	return t.StreamWaitEventWithFlag(acl.Stream(w[0]), acl.Event(w[1]), uint32(w[2]), 0)
+}
+
+func syncEventRT(t *Thread, w []uint64) acl.Error {
+	return t.SynchronizeEventWithTimeout(acl.Event(w[0]), int32(w[1]))
+}
+
+func elapsedRT(t *Thread, w []uint64) acl.Error {
+	return t.EventElapsedTime(at[float32](w[0]), acl.Event(w[1]), acl.Event(w[2]))
+}
+
+func waitNotifyRT(t *Thread, w []uint64) acl.Error {
+	return t.WaitAndResetNotify(acl.Notify(w[0]), acl.Stream(w[1]), uint32(w[2]))
+}
+
+func unloadRT(t *Thread, w []uint64) acl.Error { return t.BinaryUnLoad(acl.BinHandle(w[0])) }
+
+func functionByEntryRT(t *Thread, w []uint64) acl.Error {
+	return t.BinaryGetFunctionByEntry(acl.BinHandle(w[0]), w[1], at[acl.FuncHandle](w[2]))
+}
+
+func functionByNameRT(t *Thread, w []uint64) acl.Error {
+	return t.BinaryGetFunction(acl.BinHandle(w[0]), at[byte](w[1]), at[acl.FuncHandle](w[2]))
+}
+
+// runtimeTable is runtimeFunctions by number, from the first on.
+var runtimeTable, firstRuntime = func() ([]func(*Thread, []uint64) acl.Error, api.ID) {
+	var table []func(*Thread, []uint64) acl.Error
+	first := api.ID(0)
+	for i := range acl.Model.Funcs {
+		f := &acl.Model.Funcs[i]
+		if f.Layer != "rt" {
+			continue
+		}
+		if first == 0 {
+			first = f.ID
+		}
+		for api.ID(len(table)) <= f.ID-first {
+			table = append(table, nil)
+		}
+		table[f.ID-first] = runtimeFunctions[f.Name]
+	}
+	return table, first
+}()
+
+// callRuntime calls a function of the lower library, and reports whether it is simulated.
+func (t *Thread) callRuntime(fn api.ID, w []uint64) (uint64, bool) {
+	i := int(fn - firstRuntime)
+	if i >= len(runtimeTable) || runtimeTable[i] == nil {
+		return 0, false
+	}
+	t.below = true
+	defer func() { t.below = false }()
+	return uint64(uint32(runtimeTable[i](t, w))), true
+}
+
+// at returns the target of a pointer argument.
+func at[T any](w uint64) *T { return (*T)(space.Pointer(w)) }
+
+// rtStream creates a stream. It maps the flags of the lower library and ignores flags without effect.
+func (t *Thread) rtStream(stm, priority uint64, flags uint32) acl.Error {
+	const persistent, huge, scheduled, fastLaunch, fastSync, deviceUse = 1, 4, 8, 0x200, 0x400, 0x800
+	upper := uint32(0)
+	for _, f := range [][2]uint32{{persistent, acl.ACL_STREAM_PERSISTENT}, {huge, acl.ACL_STREAM_HUGE}, {scheduled, acl.ACL_STREAM_CPU_SCHEDULE},
+		{fastLaunch, acl.ACL_STREAM_FAST_LAUNCH}, {fastSync, acl.ACL_STREAM_FAST_SYNC}, {deviceUse, acl.ACL_STREAM_DEVICE_USE_ONLY}} {
+		if flags&f[0] != 0 {
+			upper |= f[1]
+		}
+	}
+	return t.CreateStreamWithConfig(at[acl.Stream](stm), uint32(priority), upper)
+}
+
+// rtEvent creates an event. Two flags of the lower library map to one.
+func (t *Thread) rtEvent(evt, flags uint64, how string) acl.Error {
+	const syncNS, progress, sync, timeLine, device, external, ipc = 1, 2, 4, 8, 0x10, 0x20, 0x40
+	if flags&^(syncNS|progress|sync|timeLine|device|external|ipc) != 0 {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "event flags %#x are unknown", flags)
+	}
+	upper := uint32(flags &^ sync)
+	if flags&sync != 0 {
+		upper |= acl.ACL_EVENT_SYNC
+	}
+	return t.newEvent(at[acl.Event](evt), upper, how)
+}
+
+// eventQuery reports whether an event is complete, for any creation function.
+func (t *Thread) eventQuery(h acl.Event) (bool, acl.Error) {
+	ev, e := t.event(h)
+	if e != 0 {
+		return false, e
+	}
+	return t.eventDone(ev)
+}
+
+// onDevice runs a function with the primary context of a device, unless the current context is on that device.
+func (t *Thread) onDevice(id uint64, f func() acl.Error) acl.Error {
+	c, e := t.context()
+	if e != 0 {
+		return e
+	}
+	d, e := t.device(int32(id))
+	if e != 0 {
+		return e
+	}
+	if d == c.Device {
+		return f()
+	}
+	d.Mu.Lock()
+	other := d.Primary
+	d.Mu.Unlock()
+	if other == nil {
+		return t.fail(acl.ACL_ERROR_RT_CONTEXT_NULL, "device %d is not set", d.ID)
+	}
+	t.current = other
+	defer func() { t.current = c }()
+	return f()
+}
+
+func (t *Thread) rtNotify(device, notify, flag uint64) acl.Error {
+	return t.onDevice(device, func() acl.Error { return t.CreateNotify(at[acl.Notify](notify), flag) })
+}
+
+func (t *Thread) rtCounter(notify, device, flag uint64) acl.Error {
+	return t.onDevice(device, func() acl.Error { return t.CntNotifyCreate(at[acl.CntNotify](notify), flag) })
+}
+
+// lastIDs returns the ids of the thread's last task and its stream.
+func (t *Thread) lastIDs(task, stream *uint32) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
+	if task == nil || stream == nil {
+		return t.null("taskId or streamId")
+	}
+	*task, *stream = ^uint32(0), ^uint32(0)
+	if t.hasTask {
+		*task, *stream = t.lastTask, uint32(t.lastStream)
+	}
+	return acl.ACL_SUCCESS
+}
+
+// noKind is an invalid copy kind.
+const noKind acl.MemcpyKind = -1
+
+// copyKind maps a copy kind of the lower library.
+func copyKind(k uint64) acl.MemcpyKind {
+	const managed, hostEx, deviceEx, byPlace = 4, 6, 7, 8
+	switch k := acl.MemcpyKind(int32(k)); {
+	case k >= acl.ACL_MEMCPY_HOST_TO_HOST && k <= acl.ACL_MEMCPY_DEVICE_TO_DEVICE:
+		return k
+	case k == managed || k == byPlace:
+		return acl.ACL_MEMCPY_DEFAULT
+	case k == hostEx:
+		return acl.ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE
+	case k == deviceEx:
+		return acl.ACL_MEMCPY_DEVICE_TO_HOST
+	}
+	return noKind
+}
+
+func copyRT(t *Thread, w []uint64) acl.Error {
+	return t.Memcpy(w[0], w[1], w[2], w[3], copyKind(w[4]))
+}
+
+func (t *Thread) rtCopyAsync(w []uint64, stream uint64) acl.Error {
+	return t.MemcpyAsync(w[0], w[1], w[2], w[3], copyKind(w[4]), acl.Stream(stream))
+}
+
+// reduceTypes maps data types of the lower library.
+var reduceTypes = map[int32]acl.DataType{0: acl.ACL_FLOAT, 1: acl.ACL_FLOAT16, 2: acl.ACL_INT16, 4: acl.ACL_INT8, 5: acl.ACL_INT32, 6: acl.ACL_BF16,
+	8: acl.ACL_UINT8, 9: acl.ACL_UINT16, 10: acl.ACL_UINT32}
+
+// reduceRT reduces. Unlike AscendCL it checks the destination size.
+func reduceRT(t *Thread, w []uint64) acl.Error {
+	typ, ok := reduceTypes[int32(w[5])]
+	size := dataTypeSize(typ)
+	switch {
+	case !ok:
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "data type %d can't be reduced", int32(w[5]))
+	case w[3] > w[1]:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "count %d is greater than destMax %d", w[3], w[1])
+	case w[3]%size != 0:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes are no elements of %d", w[3], size)
+	}
+	return t.ReduceAsync(w[0], w[2], w[3], acl.ReduceKind(int32(w[4])), typ, acl.Stream(w[6]), 0)
+}
+
+// devBinary is rtDevBinary_t.
+type devBinary struct {
+	_, _         uint32 // magic and version
+	data, length uint64
+}
+
+// argsEx is rtArgsEx_t: arguments with placeholders, including one for tiling data.
+type argsEx struct {
+	args, hostInputs       uint64
+	size                   uint32
+	tilingAddr, tilingData uint32
+	numHostInputs          uint16
+	hasTiling, onDevice    uint8
+	_                      uint32
+}
+
+// rtBinary registers the binary that a description names.
+func (t *Thread) rtBinary(bin, handle uint64) acl.Error {
+	b := at[devBinary](bin)
+	if b == nil {
+		return t.absent("bin")
+	}
+	return t.rtLoad(b.data, b.length, handle)
+}
+
+func (t *Thread) rtLoad(data, length, handle uint64) acl.Error {
+	if data == 0 || length == 0 || length > kernel.MaxBinary {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a binary of %d bytes at %#x", length, data)
+	}
+	return t.addBinary(nil, bytes.Clone(space.Bytes(data, length)), "", false, at[acl.BinHandle](handle))
+}
+
+// stubFunc is a kernel that a program address names.
+type stubFunc struct {
+	fn   *kernel.Function
+	name string // stub name
+}
+
+// rtRegister lets an address stand for a kernel. The kernel's name in its binary may differ from the stub's.
+func (t *Thread) rtRegister(bin, stub uint64, stubName, kernelName *byte) acl.Error {
+	f := t.sim.binaries.Get(bin)
+	switch {
+	case f == nil:
+		return t.badHandle(space.KindBinary, bin)
+	case stub == 0 || stubName == nil:
+		return t.absent("stubFunc or stubName")
+	}
+	name := space.GoString(stubName)
+	kernel := name
+	if kernelName != nil {
+		kernel = space.GoString(kernelName)
+	}
+	if !f.Has(kernel) {
+		return t.fail(acl.ACL_ERROR_RT_KERNEL_LOOKUP, "the binary holds no kernel %q", kernel)
+	}
+	var h acl.FuncHandle
+	if e := t.function(f, kernel, 0, &h); e != 0 {
+		return e
+	}
+	if old, there := t.sim.program.stubs.LoadOrStore(stub, &stubFunc{t.sim.functions.Get(uint64(h)), name}); there {
+		if t.sim.functions.Get(old.(*stubFunc).fn.Handle) != nil {
+			return t.fail(acl.ACL_ERROR_RT_KERNEL_DUPLICATE, "%#x stands for kernel %q already", stub, old.(*stubFunc).fn.Name)
+		}
+		t.sim.program.stubs.Store(stub, &stubFunc{t.sim.functions.Get(uint64(h)), name}) // its binary is gone
+	}
+	return acl.ACL_SUCCESS
+}
+
+// stub returns the handle of the kernel that an address names.
+func (t *Thread) stub(at uint64) (uint64, acl.Error) {
+	s, ok := t.sim.program.stubs.Load(at)
+	if at == 0 {
+		return 0, t.absent("stubFunc")
+	}
+	if !ok {
+		return 0, t.fail(acl.ACL_ERROR_RT_KERNEL_LOOKUP, "no kernel is registered for %#x", at)
+	}
+	return s.(*stubFunc).fn.Handle, acl.ACL_SUCCESS
+}
+
+// stubByName returns the address that names a kernel.
+func (t *Thread) stubByName(name *byte) (addr uint64, e acl.Error) {
+	if name == nil {
+		return 0, t.absent("stubName")
+	}
+	want := space.GoString(name)
+	t.sim.program.stubs.Range(func(at, s any) bool {
+		if x := s.(*stubFunc); x.name == want && t.sim.functions.Get(x.fn.Handle) == x.fn {
+			addr = at.(uint64)
+		}
+		return addr == 0
+	})
+	if addr == 0 {
+		return 0, t.fail(acl.ACL_ERROR_RT_KERNEL_LOOKUP, "no kernel is registered as %q", want)
+	}
+	return addr, acl.ACL_SUCCESS
+}
+
+// rtLaunch launches a kernel with arguments in host memory, whose placeholders are patched, or in device memory.
+func (t *Thread) rtLaunch(fn uint64, blocks uint32, a *argsEx, stream acl.Stream) acl.Error {
+	switch {
+	case a == nil:
+		return t.absent("argsInfo")
+	case a.onDevice != 0:
+		return t.LaunchKernelV2(acl.FuncHandle(fn), blocks, a.args, uint64(a.size), nil, stream)
+	case a.numHostInputs > 0 && a.hostInputs == 0:
+		return t.absent("argsInfo->hostInputInfoPtr")
+	}
+	holders := make([]acl.PlaceHolderInfo, 0, 8)
+	holders = append(holders, space.List(at[acl.PlaceHolderInfo](a.hostInputs), uint64(a.numHostInputs))...)
+	if a.hasTiling != 0 {
+		holders = append(holders, acl.PlaceHolderInfo{AddrOffset: a.tilingAddr, DataOffset: a.tilingData})
+	}
+	if len(holders) == 0 {
+		return t.hostArgs(fn, kernel.Line(blocks), stream, nil, a.args, uint64(a.size), nil, 0)
+	}
+	return t.hostArgs(fn, kernel.Line(blocks), stream, nil, a.args, uint64(a.size), &holders[0], uint64(len(holders)))
+}
+
+// launchStubRT launches a kernel by its stub.
+func launchStubRT(t *Thread, w []uint64) acl.Error {
+	fn, e := t.stub(w[0])
+	if e != 0 {
+		return e
+	}
+	return t.rtLaunch(fn, uint32(w[1]), at[argsEx](w[2]), acl.Stream(w[4]))
+}
+
+// launchHandleRT launches the kernel with a tiling key.
+func launchHandleRT(t *Thread, w []uint64) acl.Error {
+	var h acl.FuncHandle
+	if e := t.BinaryGetFunctionByEntry(acl.BinHandle(w[0]), w[1], &h); e != 0 {
+		return e
+	}
+	return t.rtLaunch(uint64(h), uint32(w[2]), at[argsEx](w[3]), acl.Stream(w[5]))
+}
+
+// Call calls a function by id, with its arguments as words. It returns false for a function that is not simulated.
+func (t *Thread) Call(fn api.ID, words []uint64) (uint64, bool) {
+	if c := t.sim.Strict; c != nil {
+		f := acl.Model.Func(fn)
+		outer := c.Enter(&t.Strict, f.Name)
+		result, ok := t.perform(fn, words)
+		c.Leave(&t.Strict, f, words, result, outer)
+		return result, ok
+	}
+	return t.perform(fn, words)
+}
+
+// perform is Call without strict mode.
+func (t *Thread) perform(fn api.ID, words []uint64) (uint64, bool) {
+	if f := t.sim.opts.Faults; f != nil {
+		if e := t.planned(f, fn); e != 0 {
+			return uint64(uint32(e)), true
+		}
+	}
+	if fn >= firstRuntime {
+		return t.callRuntime(fn, words)
+	}
+	return t.dispatch(fn, words)
+}
+
+func (t *Thread) planned(f *fault.Faults, fn api.ID) acl.Error {
+	name := acl.Model.Func(fn).Name
+	f.Mu.Lock()
+	x := f.Hit(f.Calls[name], "")
+	f.Mu.Unlock()
+	if x == nil {
+		return acl.ACL_SUCCESS
+	}
+	return t.fail(x.Code, "%s fails, by plan: call %d", name, x.At)
+}

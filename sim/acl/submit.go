@@ -1,0 +1,220 @@
+package acl
+
+import (
+	"time"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/sim/acl/fault"
+	"github.com/acltrace/acltrace/sim/acl/graph"
+	"github.com/acltrace/acltrace/sim/acl/kernel"
+	"github.com/acltrace/acltrace/sim/acl/status"
+	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/device/fail"
+	"github.com/acltrace/acltrace/sim/mutant"
+)
+
+// submit puts a task on a stream, or into the capture or model that records the stream.
+func (t *Thread) submit(s *device.Stream, k device.Task) acl.Error {
+	if t.sim.opts.Faults != nil {
+		spoilt := k // a copy, so that k stays off the heap
+		t.sim.spoil(s.Context.Device, &spoilt)
+		k = spoilt
+	}
+	if c := t.sim.Strict; c != nil {
+		k.Check = c.Submitted(&t.Strict, &s.Strict, k.Name)
+	}
+	if done, e := t.capture(s, k); done {
+		return e
+	}
+	if done, e := t.build(s, k); done {
+		return e
+	}
+	if done, e := t.updateTask(s, k); done {
+		return e
+	}
+	t.sim.SpendCall(&t.HostThread, t.sim.Model.Host.Submit)
+	k.Thread = t.tid
+	id, f := s.Submit(&t.HostThread, k)
+	if f != nil {
+		k.End()
+		return t.failWith(f)
+	}
+	t.made(id, s, nil)
+	return acl.ACL_SUCCESS
+}
+
+// forbid returns an error, and invalidates the capture, if an active capture forbids an operation to the thread.
+func (t *Thread) forbid(code acl.Error, what string) acl.Error {
+	var f *fail.Failure
+	for _, c := range t.sim.Captures.List() {
+		own := c.Thread == &t.HostThread
+		allowed := mutant.Breaks("global_mode") || mutant.Breaks("pageable_copy") || c.Mode == acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED && !mutant.Breaks("relaxed_mode") ||
+			c.Mode == acl.ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL && !own && !mutant.Breaks("thread_local_mode") ||
+			t.captureMode == acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED ||
+			t.captureMode == acl.ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL && !own
+		if !allowed {
+			f = status.Failed(code, "%s while stream %d is captured, in a mode that forbids it", what, c.Origin.ID)
+			c.Spoil(f)
+		}
+	}
+	if f != nil {
+		return t.failWith(f)
+	}
+	return acl.ACL_SUCCESS
+}
+
+// unsafe rejects a blocking operation that a capture forbids.
+func (t *Thread) unsafe() acl.Error {
+	return t.forbid(acl.ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT, "a blocking operation")
+}
+
+// unsafeAsync rejects an asynchronous copy that has to block.
+func (t *Thread) unsafeAsync() acl.Error {
+	return t.forbid(acl.ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC, "a copy with pageable memory, which blocks,")
+}
+
+// notCaptured rejects a synchronization with a captured stream, and invalidates the capture.
+func (t *Thread) notCaptured(s *device.Stream) acl.Error {
+	c := attached(s).Capture.Load()
+	if c == nil || mutant.Breaks("synchronizing_a_captured_stream") {
+		return acl.ACL_SUCCESS
+	}
+	f := status.Failed(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured: it can't be waited for", s.ID)
+	c.Spoil(f)
+	return t.failWith(f)
+}
+
+// capture records a task if its stream is being captured, and reports whether it is.
+func (t *Thread) capture(s *device.Stream, k device.Task) (bool, acl.Error) {
+	c := attached(s).Capture.Load()
+	if c == nil || mutant.Breaks("captured_tasks_do_not_run") {
+		if s == s.Context.Def {
+			if e := t.forbid(acl.ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT, "a task on the default stream"); e != 0 {
+				k.End()
+				return true, e
+			}
+		}
+		return false, acl.ACL_SUCCESS
+	}
+	x, f := c.Add(s, k, -1)
+	if f != nil {
+		k.End()
+		return true, t.failWith(f)
+	}
+	t.made(s.Context.Device.Tasks.Add(1), s, x)
+	return true, acl.ACL_SUCCESS
+}
+
+// build adds a task to the model that its stream is bound to, and reports whether there is one.
+func (t *Thread) build(s *device.Stream, k device.Task) (bool, acl.Error) {
+	b := attached(s).Bound.Load()
+	if b == nil {
+		return false, acl.ACL_SUCCESS
+	}
+	x := &graph.GraphTask{Task: k, Mark: -1}
+	if f := b.Add(s, x); f != nil {
+		k.End()
+		return true, t.failWith(f)
+	}
+	t.made(s.Context.Device.Tasks.Add(1), s, x)
+	return true, acl.ACL_SUCCESS
+}
+
+// updateTask keeps a task for the group that its stream updates, and reports whether there is one.
+func (t *Thread) updateTask(s *device.Stream, k device.Task) (bool, acl.Error) {
+	u := attached(s).Update.Load()
+	if u == nil {
+		return false, acl.ACL_SUCCESS
+	}
+	u.Group.Graph.Mu.Lock()
+	defer u.Group.Graph.Mu.Unlock()
+	n := len(u.Tasks)
+	switch {
+	case n == len(u.Group.Tasks):
+		k.End()
+		return true, t.fail(acl.ACL_ERROR_RT_MODEL_UPDATE_FAILED, "more tasks than the group's %d", n)
+	case k.Kind != u.Group.Tasks[n].Kind:
+		k.End()
+		return true, t.fail(acl.ACL_ERROR_RT_MODEL_UPDATE_FAILED, "task %d of the group is a %s, not a %s", n, u.Group.Tasks[n].Kind, k.Kind)
+	}
+	u.Tasks = append(u.Tasks, k)
+	return true, acl.ACL_SUCCESS
+}
+
+// taskFault returns the planned fault of the next task of a kind; nil for none.
+func (s *Sim) taskFault(kind device.TaskKind, name string) *fault.Fault {
+	f := s.opts.Faults
+	if f == nil {
+		return nil
+	}
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	return f.Hit(f.Tasks[kind], name)
+}
+
+// outOfMemory returns the planned failure of the next device allocation; nil for none.
+func (s *Sim) outOfMemory() *fail.Failure {
+	f := s.opts.Faults
+	if f == nil {
+		return nil
+	}
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	if x := f.Hit(f.Oom, ""); x != nil {
+		return status.Failed(acl.ACL_ERROR_RT_DEVICE_OOM, "out of device memory, by plan: allocation %d", x.At)
+	}
+	return nil
+}
+
+// loseDevice reports whether the device is planned to fail with the next task.
+func (s *Sim) loseDevice() bool {
+	f := s.opts.Faults
+	if f == nil {
+		return false
+	}
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	return f.Hit(f.Lost, "") != nil
+}
+
+// spoil applies a planned fault to a task.
+func (s *Sim) spoil(d *device.Device, k *device.Task) {
+	if s.opts.Faults == nil {
+		return
+	}
+	if s.loseDevice() {
+		s.of(d).lost.Store(true)
+	}
+	if s.of(d).lost.Load() {
+		k.Begin = nil
+		k.Run = func(s *device.Stream) (time.Duration, *fail.Failure) {
+			return 0, status.Failed(acl.ACL_ERROR_RT_LOST_HEARTBEAT, "device %d was lost, by plan", d.ID)
+		}
+		return
+	}
+	x := s.taskFault(k.Kind, k.Name)
+	if x == nil {
+		return
+	}
+	run := k.Run
+	if !x.Corrupt {
+		k.Begin = nil
+	}
+	switch {
+	case x.Memory != "":
+		o, args, own := kernel.OrderOf(k), k.Args, k.Own
+		k.Run = func(s *device.Stream) (time.Duration, *fail.Failure) { return o.RunBadly(s, args, own, x) }
+	case x.Corrupt:
+		k.Run = func(s *device.Stream) (time.Duration, *fail.Failure) {
+			cost, f := run(s)
+			if f == nil {
+				fault.Corrupt(k.Wrote)
+			}
+			return cost, f
+		}
+	default:
+		k.Run = func(s *device.Stream) (time.Duration, *fail.Failure) {
+			return 0, status.Failed(x.Code, "%s %d %s on stream %d fails, by plan", k.Kind, x.At, k.Name, s.ID)
+		}
+	}
+}
