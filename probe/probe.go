@@ -85,7 +85,7 @@ type Piece struct {
 	// Early: the content may differ from the data that the device saw. An In piece in pinned memory was captured before the
 	// asynchronous copy read it. An Out piece may hold the result of a later copy to the same memory.
 	Early bool
-	Item  uint32 // index + 1 in an array of buffers, else 0
+	Item  uint32 // number of a part, for example a buffer in an array; 0: the parameter itself
 	Addr  uint64 // in the program's address space
 	Len   uint64 // size in the program; len(Bytes) if the content is present
 	Bytes []byte // valid until the Sink's method returns
