@@ -1,7 +1,6 @@
 package compile
 
 import (
-	"slices"
 	"sort"
 
 	"github.com/acltrace/acltrace/api"
@@ -17,42 +16,6 @@ func (p *callCompiler) access(o *timeline.Object, lo, hi uint64, kind access.Kin
 	}
 	if o != nil && !o.Kind.OnHost() && o.Kind != api.Reservation {
 		p.regions = append(p.regions, access.Region{Object: o, Lo: lo, Hi: hi, Kind: kind})
-	}
-}
-
-// accessRange records an access to an address range, which may extend over several adjacent mappings.
-func (p *callCompiler) accessRange(o *timeline.Object, addr, off, n uint64, kind access.Kind) {
-	for o != nil && n > 0 {
-		here := n
-		if o.Kind == api.Device && off < o.Size {
-			here = min(n, o.Size-off)
-		}
-		p.access(o, off, off+here, kind)
-		if n -= here; n == 0 {
-			return
-		}
-		addr += here
-		o, off, _ = p.state.Find(p.owner(), addr)
-	}
-}
-
-// accessArrays records accesses to the arrays that a copy names, without a range.
-func (p *callCompiler) accessArrays() {
-	if p.f.Task != api.Copy {
-		return
-	}
-	for _, u := range p.e.Uses {
-		if u.Object.Kind != api.Array || u.Param >= len(p.f.Params) {
-			continue
-		}
-		kind := access.Writes
-		if q := &p.f.Params[u.Param]; q.CopyDesc != nil && u.Field == q.CopyDesc.From.Array || q.CopyDesc == nil && slices.ContainsFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Writes }) {
-			kind = access.Reads
-		}
-		p.access(u.Object, 1, 1, kind)
-		if of := u.Object.Parent; of != nil && of.Kind == api.MipmappedArray {
-			p.access(of, 1, 1, kind)
-		}
 	}
 }
 
@@ -113,31 +76,17 @@ func (p *callCompiler) parts(item uint32, s rows) []part {
 	return ps
 }
 
-// origin returns the allocation that the current copy, or one of its items, reads; nil if it is not known.
+// origin returns the memory that the current copy, or one of its items, reads, see access.Origin.
 func (p *callCompiler) origin(item uint32) (*timeline.Object, uint64) {
-	for i := range p.f.Params {
-		q := &p.f.Params[i]
-		if q.CopyDesc != nil && len(p.data.arrays[i]) == api.CopyTo {
-			o, off, _ := p.state.Find(p.owner(), p.data.arrays[i][api.CopyFrom-1])
-			return o, off
+	return access.Origin(p.state, p.owner(), p.e, func(param int) (uint64, bool) {
+		d := p.find(param, 0, format.DirIn)
+		if item == 0 || d == nil || d.Status != format.Whole || d.Len < 8*uint64(item) {
+			return 0, false
 		}
-		if q.Role != api.Reads {
-			continue
+		ws, err := p.array64(param, d.Len/8)
+		if err != nil || ws == nil {
+			return 0, false
 		}
-		w := p.c.Args[q.Word]
-		if q.ItemSizes >= 0 {
-			d := p.find(i, 0, format.DirIn)
-			if item == 0 || d == nil || d.Status != format.Whole || d.Len < 8*uint64(item) {
-				return nil, 0
-			}
-			ws, err := p.array64(i, d.Len/8)
-			if err != nil || ws == nil {
-				return nil, 0
-			}
-			w = ws[item-1]
-		}
-		o, off, _ := p.state.Find(p.owner(), w)
-		return o, off
-	}
-	return nil, 0
+		return ws[item-1], true
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // next compiles the call that started next.
@@ -102,7 +103,7 @@ func (p *callCompiler) compile(g *group) error {
 	if err := p.graph(); err != nil {
 		return err
 	}
-	p.accessArrays()
+	access.Arrays(p.e, func(o *timeline.Object, kind access.Kind) { p.access(o, 1, 1, kind) })
 	p.effects()
 	p.visibleTask()
 	p.taint()

@@ -121,7 +121,7 @@ func (p *callCompiler) memory(i int, q *api.Param, item uint32, w uint64, s rows
 		if q.Role == api.Reads {
 			how = access.Reads
 		}
-		p.accessRange(in, w, off, s.span(), how)
+		access.Spans(p.state, p.owner(), in, w, off, s.span(), func(o *timeline.Object, lo, hi uint64) { p.access(o, lo, hi, how) })
 	}
 	in, off = aliased(in, off)
 	if q.Object == api.Device && in != nil {

@@ -128,7 +128,7 @@ func (c *Call) find() error {
 	}
 	c.tokens.make(c)
 	c.numbers.made(c)
-	c.arrays()
+	Arrays(c.Event, func(o *timeline.Object, kind Kind) { c.add(o, 1, 1, kind) })
 	if c.OK {
 		c.effects()
 	}
@@ -146,18 +146,9 @@ func (c *Call) add(o *timeline.Object, lo, hi uint64, kind Kind) {
 	}
 }
 
-// span adds an access of a range of addresses, which may extend over several adjacent mappings.
+// span adds an access of a range of addresses that begins at an offset of an object, nil for none.
 func (c *Call) span(o *timeline.Object, addr, off, n uint64, kind Kind) {
-	for o != nil && n > 0 {
-		here := n
-		if o.Kind == api.Device && off < o.Size {
-			here = min(n, o.Size-off)
-		}
-		c.add(o, off, off+here, kind)
-		n -= here
-		addr += here
-		o, off, _ = c.s.Find(c.process, addr)
-	}
+	Spans(c.s, c.process, o, addr, off, n, func(o *timeline.Object, lo, hi uint64) { c.add(o, lo, hi, kind) })
 }
 
 // locate returns the allocation that an argument, or an address in an item, is an address of; nil if there is none.
@@ -315,27 +306,6 @@ func (c *Call) described() {
 	}
 }
 
-// arrays adds the arrays that a copy names, without a range.
-func (c *Call) arrays() {
-	f := c.Event.Fn
-	if f.Task != api.Copy {
-		return
-	}
-	for _, u := range c.Event.Uses {
-		if u.Object.Kind != api.Array || u.Param >= len(f.Params) {
-			continue
-		}
-		kind := Writes
-		if q := &f.Params[u.Param]; q.CopyDesc != nil && u.Field == q.CopyDesc.From.Array || q.CopyDesc == nil && slices.ContainsFunc(f.Params, func(q api.Param) bool { return q.Role == api.Writes }) {
-			kind = Reads
-		}
-		c.add(u.Object, 1, 1, kind)
-		if of := u.Object.Parent; of != nil && of.Kind == api.MipmappedArray {
-			c.add(of, 1, 1, kind)
-		}
-	}
-}
-
 // payload adds the accesses by addresses and tokens in input data.
 func (c *Call) payload(d *format.Data) error {
 	f := c.Event.Fn
@@ -437,32 +407,17 @@ func (c *Call) address(q *api.Param, w, at uint64, args []kernelbin.Arg, reaches
 	c.add(o, 0, 0, kind)
 }
 
-// Origin returns the allocation that the copy, or an item of a batch, reads, and the offset in it; nil if it is unknown.
+// Origin returns the memory that the copy, or an item of a batch, reads, see Origin.
 func (c *Call) Origin(item uint32) (*timeline.Object, uint64) {
-	f, args := c.Event.Fn, c.Event.Call.Args
-	for i := range f.Params {
-		q := &f.Params[i]
-		if b, ok := c.Event.CopyBlock(); q.CopyDesc != nil && ok {
-			o, off, _ := c.s.Find(c.process, b.From.First)
-			return o, off
+	return Origin(c.s, c.process, c.Event, func(param int) (uint64, bool) {
+		d := c.data(param, 0, format.DirIn)
+		if item == 0 || d == nil || d.Len < 8*uint64(item) {
+			return 0, false
 		}
-		if q.Role != api.Reads {
-			continue
+		b, err := c.bytes(d)
+		if err != nil {
+			return 0, false
 		}
-		w := args[q.Word]
-		if q.ItemSizes >= 0 {
-			d := c.data(i, 0, format.DirIn)
-			if item == 0 || d == nil || d.Len < 8*uint64(item) {
-				return nil, 0
-			}
-			b, err := c.bytes(d)
-			if err != nil {
-				return nil, 0
-			}
-			w = word(b[8*(item-1):])
-		}
-		o, off, _ := c.s.Find(c.process, w)
-		return o, off
-	}
-	return nil, 0
+		return word(b[8*(item-1):]), true
+	})
 }

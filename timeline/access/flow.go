@@ -8,13 +8,6 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// A Region is a range in an allocation that a call accesses. For Names and Points the range is empty: they concern the whole object.
-type Region struct {
-	Object *timeline.Object
-	Lo, Hi uint64 // offsets
-	Kind   Kind
-}
-
 // A Flow follows addresses and content from allocation to allocation. It determines the allocations that a kernel can reach: those that its
 // arguments name, and those whose addresses earlier calls have copied into reachable memory.
 //
