@@ -1,5 +1,5 @@
-// Package cuda is the model of the CUDA driver API, generated from the tables in this folder. Names are the driver's own.
+// Package cuda is the model for the CUDA driver API, generated from the tables in this folder. Package runtimes lists its Model.
 //
-// The tables were written from the documented interface of CUDA 12 and 13. include/cuda.h is generated from them: programs that
-// include it are compiled without the toolkit, and compile against the toolkit's header of the same name as well.
+// The tables follow the documented interface in CUDA 12 and 13. The generated include/cuda.h lets programs compile without the
+// toolkit. They also compile with the toolkit's own cuda.h. Values are constant, and nothing here calls the driver.
 package cuda

@@ -11,7 +11,7 @@ func TestLayouts(t *testing.T) {
 	testenv.CompileC(t, "layouts.o", []string{"testdata/layouts.c"}, "-I"+testenv.Root(t)+"/api/cuda/include", "-c")
 }
 
-// What the parts that know no runtime ask of the model.
+// Spot checks on facts that runtime-independent packages read.
 func TestMeaning(t *testing.T) {
 	launch := Model.Lookup("cuLaunchKernelEx")
 	config := &launch.Params[launch.Param("config")]
@@ -45,7 +45,7 @@ func TestMeaning(t *testing.T) {
 	}
 }
 
-// A function of the thread's own default stream means what the other does.
+// A variant for the thread's own default stream has the same meaning.
 func TestVariants(t *testing.T) {
 	for i := range Model.Funcs {
 		f := &Model.Funcs[i]

@@ -1,7 +1,7 @@
 // Package minheap is a priority queue with the first item at the top. A Heap belongs to one goroutine. Its zero value is empty.
 package minheap
 
-// Ordered is the interface of items. The order of equal items is not defined.
+// Ordered is the item interface. Equal items have no defined order.
 type Ordered[T any] interface {
 	Before(T) bool
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// Of returns the schema for the functions with semantics. Recorders count calls to other functions by name.
+// Of returns m's schema with all functions that have semantics. Recorders count calls to other functions by name.
 func Of(m *api.Model) *format.Schema {
 	s := &format.Schema{API: m.Name, Enums: map[string]map[string]string{}}
-	used := map[string]bool{} // C types of returned values and parameters
+	used := map[string]bool{} // C types for returned values and parameters
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		if !f.Modelled {

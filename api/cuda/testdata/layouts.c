@@ -1,5 +1,5 @@
-/* What the documents of the driver say of sizes and places, against the header that is generated from the tables. The numbers are
- * written here once more, by hand. It also compiles against the toolkit's header. */
+/* Compares the generated header with documented sizes and offsets, which are repeated here by hand. Also compiles with the
+ * toolkit's header. */
 #include <cuda.h>
 #include <stddef.h>
 
@@ -80,7 +80,7 @@ _Static_assert(CU_MEMORYTYPE_HOST == 1 && CU_MEMORYTYPE_DEVICE == 2 && CU_MEMORY
 _Static_assert(CUDA_ERROR_INVALID_VALUE == 1 && CUDA_ERROR_OUT_OF_MEMORY == 2 && CUDA_ERROR_NOT_READY == 600 && CUDA_ERROR_ILLEGAL_ADDRESS == 700 &&
 	CUDA_ERROR_LAUNCH_FAILED == 719 && CUDA_ERROR_NOT_SUPPORTED == 801, "errors");
 
-/* Names lead to versions. */
+/* Plain names select versions. */
 CUresult (*allocate)(CUdeviceptr *, size_t) = cuMemAlloc;
 CUresult (*allocate_v2)(CUdeviceptr *, size_t) = cuMemAlloc_v2;
 CUresult (*launch)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **, void **) = cuLaunchKernel;

@@ -1,4 +1,4 @@
-// Command benchtrace writes a trace with a given number of calls, for benchmarks with large files.
+// Command benchtrace writes a trace with as many calls as requested, for benchmarks on large files. scripts/bench.sh runs it.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/acltrace/acltrace/internal/stream"
 )
 
-// burst is the number of calls between two pauses.
+// burst counts the calls between two pauses.
 const burst = 400
 
 func run(args []string) error {

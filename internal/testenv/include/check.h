@@ -1,4 +1,4 @@
-/* CHECK, for test programs in C: a call of the runtime that fails ends the program with 1, and says which and why. */
+/* CHECK, for test programs in C: if a runtime call fails, it prints call and error, and exits with 1. */
 #ifndef CHECK_H
 #define CHECK_H
 

@@ -1,4 +1,4 @@
-/* For test programs of any runtime: what does not hold ends the program and is said. */
+/* MUST, for test programs with any runtime: if a condition is false, it prints the condition and exits with 1. */
 #ifndef MUST_H
 #define MUST_H
 
