@@ -20,6 +20,7 @@ import (
 
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
+	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -29,20 +30,20 @@ import (
 // BenchmarkWalk measures the walk alone.
 func BenchmarkWalk(b *testing.B) {
 	tl := testtrace.Long(b, 25_000)
-	calls, began := 0, oteltest.CPUTime()
+	calls, began := 0, testenv.CPUTime()
 	for b.Loop() {
 		w := timeline.NewWalk(tl.Reader, tl.Model, nil)
 		if err := w.Run(&timeline.Visitor{Call: func(*timeline.HostCall, *timeline.Task) error { calls++; return nil }}); err != nil {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(calls)/(oteltest.CPUTime()-began).Seconds()/1e6, "Mcalls/cpu-s")
+	b.ReportMetric(float64(calls)/(testenv.CPUTime()-began).Seconds()/1e6, "Mcalls/cpu-s")
 }
 
 // BenchmarkWrite measures Write, with discarded output.
 func BenchmarkWrite(b *testing.B) {
 	tl := testtrace.Long(b, 25_000)
-	spans, began := 0, oteltest.CPUTime()
+	spans, began := 0, testenv.CPUTime()
 	for b.Loop() {
 		res, err := write(nothing{}, tl, &Options{NoSteps: true})
 		if err != nil {
@@ -77,7 +78,7 @@ func BenchmarkYardsticks(b *testing.B) {
 	}
 	const request = otlp.MaxRequestSpans
 	each := func(b *testing.B, f func(spans []known) error) {
-		spans, began := 0, oteltest.CPUTime()
+		spans, began := 0, testenv.CPUTime()
 		b.ReportAllocs()
 		for b.Loop() {
 			for at := 0; at < len(all); at += request {

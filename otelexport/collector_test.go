@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/otelexport/internal/oteltest"
 	"github.com/acltrace/acltrace/timeline"
@@ -103,7 +104,7 @@ func BenchmarkCollector(b *testing.B) {
 			return res.Spans
 		}
 		send()
-		spans, began, theirsBegan := 0, oteltest.CPUTime(), theirs()
+		spans, began, theirsBegan := 0, testenv.CPUTime(), theirs()
 		for b.ResetTimer(); b.Loop(); {
 			spans += send()
 		}

@@ -282,7 +282,7 @@ func BenchmarkSend(b *testing.B) {
 			r := &oteltest.Receiver{Answer: oteltest.Takes}
 			o := serve(b, r, protocol)
 			o.NoSteps = true
-			spans, began := 0, oteltest.CPUTime()
+			spans, began := 0, testenv.CPUTime()
 			for b.Loop() {
 				res, err := send(b.Context(), tl, o)
 				if err != nil {

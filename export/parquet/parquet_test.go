@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/export/internal/viewertest"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
 )
@@ -269,15 +269,6 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// used returns this process's processor time.
-func used() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 type counting struct{ n *int64 }
 
 func (c counting) Write(b []byte) (int, error) { *c.n += int64(len(b)); return len(b), nil }
@@ -291,12 +282,12 @@ func BenchmarkWrite(b *testing.B) {
 	best := time.Hour
 	var bytes int64
 	for b.Loop() {
-		began := used()
+		began := testenv.CPUTime()
 		bytes = 0
 		if _, err := Write(func(string) (io.WriteCloser, error) { return counting{&bytes}, nil }, r, acl.Model, nil); err != nil {
 			b.Fatal(err)
 		}
-		best = min(best, used()-began)
+		best = min(best, testenv.CPUTime()-began)
 	}
 	b.ReportMetric(calls/best.Seconds()/1e6, "Mcalls/cpu-s")
 	b.ReportMetric(float64(bytes)/calls, "B/call")

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	"github.com/acltrace/acltrace/export/internal/viewertest"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/import/msprof"
+	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
 )
@@ -467,15 +467,6 @@ func TestDeterministic(t *testing.T) {
 	}
 }
 
-// used returns this process's processor time.
-func used() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 // BenchmarkWrite reports events per processor second in the best round, which is comparable on a shared machine, and by
 // the clock.
 func BenchmarkWrite(b *testing.B) {
@@ -489,12 +480,12 @@ func BenchmarkWrite(b *testing.B) {
 			var res *Result
 			best := time.Hour
 			for b.Loop() {
-				began := used()
+				began := testenv.CPUTime()
 				var err error
 				if res, err = Write(io.Discard, r, acl.Model, &x.o); err != nil {
 					b.Fatal(err)
 				}
-				best = min(best, used()-began)
+				best = min(best, testenv.CPUTime()-began)
 			}
 			b.ReportMetric(float64(res.Events())/best.Seconds()/1e6, "Mevents/cpu-s")
 			b.ReportMetric(float64(res.Events())*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mevents/s")

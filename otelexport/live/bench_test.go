@@ -6,8 +6,8 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/internal/testtrace"
-	"github.com/acltrace/acltrace/otelexport/internal/oteltest"
 )
 
 // BenchmarkLive measures a call's cost for the recorder ("tell") and for the counter ("count"), with metrics only and
@@ -60,11 +60,11 @@ func BenchmarkLive(b *testing.B) {
 				}
 				close(done)
 			}()
-			began := oteltest.CPUTime()
+			began := testenv.CPUTime()
 			for i := range calls {
 				l.Call(&calls[i], false)
 			}
-			took := oteltest.CPUTime() - began
+			took := testenv.CPUTime() - began
 			close(l.work)
 			<-done
 			return took
@@ -88,14 +88,14 @@ func BenchmarkLive(b *testing.B) {
 				l.Drained(1 << 62)
 				close(l.work)
 				<-done
-				began := oteltest.CPUTime()
+				began := testenv.CPUTime()
 				for _, x := range batches {
 					x.until = 1 << 62
 					if err := l.take(x); err != nil {
 						b.Fatal(err)
 					}
 				}
-				return oteltest.CPUTime() - began
+				return testenv.CPUTime() - began
 			})
 		})
 	}

@@ -1,22 +1,14 @@
 package scene_test
 
 import (
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/export/internal/scene"
+	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/internal/testtrace"
 )
-
-func used() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
 
 type nothing struct{}
 
@@ -33,11 +25,11 @@ func BenchmarkScene(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		began := used()
+		began := testenv.CPUTime()
 		if err := s.Walk(nothing{}); err != nil {
 			b.Fatal(err)
 		}
-		best = min(best, used()-began)
+		best = min(best, testenv.CPUTime()-began)
 		events = s.Drawn.Events()
 	}
 	b.ReportMetric(float64(events)/best.Seconds()/1e6, "Mevents/cpu-s")

@@ -12,6 +12,12 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
+// Ids of the trace and span that tests use as the parent.
+const (
+	Upstream = "0af7651916cd43dd8448eb211c80319c"
+	Caller   = "b7ad6b7169203331"
+)
+
 // Span is a span as a receiver decodes it.
 type Span struct {
 	Trace, ID, Parent string

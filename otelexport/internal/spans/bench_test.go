@@ -3,6 +3,7 @@ package spans
 import (
 	"testing"
 
+	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/otelexport/internal/oteltest"
 	"github.com/acltrace/acltrace/otelexport/internal/otlp"
@@ -47,7 +48,7 @@ func listen(tb testing.TB, tl *timeline.Timeline) *script {
 // BenchmarkEncode encodes the events from a recorded walk.
 func BenchmarkEncode(b *testing.B) {
 	s := listen(b, testtrace.Long(b, 100_000))
-	spans, size, began := 0, 0, oteltest.CPUTime()
+	spans, size, began := 0, 0, testenv.CPUTime()
 	b.ReportAllocs()
 	for b.Loop() {
 		x, err := New(s.tl.Reader, s.tl.Model, &Options{NoSteps: true})
