@@ -43,7 +43,7 @@ func (s *session) sandboxArguments(env []string) ([]string, error) {
 	return args, nil
 }
 
-// kernelLibraries returns the kernel libraries in an environment of the player.
+// kernelLibraries returns the kernel libraries in a player's environment.
 func (s *session) kernelLibraries(env []string) (libs []string) {
 	for _, v := range env {
 		if list, ok := strings.CutPrefix(v, s.p.Model.Simulator.Kernels+"="); ok {
@@ -111,7 +111,7 @@ func loaderFolders() []string {
 	return dirs
 }
 
-// results creates the file for the results of a run. Players of earlier runs keep their own file.
+// results creates the file for a run's results. Players from earlier runs keep their own file.
 func (s *session) results() (*os.File, error) {
 	if err := os.MkdirAll(compile.OwnDir(s.dir), 0o700); err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (s *session) results() (*os.File, error) {
 	return f, nil
 }
 
-// saveCores moves core files of a run into the current folder, as without a sandbox, if the replay's folder is temporary.
+// saveCores moves a run's core files into the current folder, as without a sandbox, if the replay's folder is temporary.
 func (s *session) saveCores() error {
 	if s.o.Keep != "" {
 		return nil
@@ -160,7 +160,7 @@ func moveFile(from, to string) error {
 	return errors.Join(err, out.Close(), os.Remove(from))
 }
 
-// describe returns the sandbox of a run.
+// describe returns a run's sandbox.
 func (o *outcome) describe() *sandbox.Sandbox {
 	return sandbox.Describe(sandbox.Word(o.header.Sandbox))
 }

@@ -99,7 +99,7 @@ func listUnsupported(us []compile.Unsupported) string {
 type bundler struct {
 	p   *compile.Plan
 	dir string
-	// files are the hashes and names of loaded files.
+	// files are the loaded files' hashes and names.
 	files []string
 	err   error
 }

@@ -14,12 +14,12 @@ import (
 // Writer is a call that wrote, or may have written, memory.
 type Writer struct {
 	Call uint64 `json:"call"`
-	Name string `json:"name"` // of the kernel, or else of the function
+	Name string `json:"name"` // the kernel's, or else the function's
 	// Note says why the call may have written other data than recorded, "" if nothing suggests it.
 	Note string `json:"note,omitempty"`
 }
 
-// maxChain is the maximum number of calls listed for one difference: the last ones.
+// maxChain limits the calls listed for one difference: the last ones.
 const maxChain = 50
 
 // entry is a write to an allocation.

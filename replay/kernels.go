@@ -20,12 +20,12 @@ import (
 // KernelLibrary is a kernel library that the simulator loaded.
 type KernelLibrary struct {
 	Path    string `json:"path"`
-	BuildID string `json:"build_id"` // "sha256:" and the hash of the file if it has no build id
-	Hash    string `json:"hash"`     // "sha256:" and the hash of the file
+	BuildID string `json:"build_id"` // "sha256:" and the file's hash if it has no build id
+	Hash    string `json:"hash"`     // "sha256:" and the file's hash
 	// RecordedBuildID is the build id of the recording's corresponding library: the one with this build id, else with this path, else
 	// with this file name, else the only one. It is "" if the trace names none.
 	RecordedBuildID string `json:"recorded_build_id,omitempty"`
-	Changed         bool   `json:"changed"` // it is not the library of the recording
+	Changed         bool   `json:"changed"` // it is not the recorded library
 }
 
 func (k *KernelLibrary) String() string {
@@ -59,7 +59,7 @@ func (s *session) loadedKernels() ([]KernelLibrary, error) {
 	return used, nil
 }
 
-// recordedBuildID returns the build id of the recording's library that corresponds to a loaded one.
+// recordedBuildID returns the build id for the recorded library that corresponds to a loaded one.
 func recordedBuildID(m *format.Meta, l kernellib.Library) string {
 	ids := m.KernelBuildIDs
 	if slices.Contains(slices.Collect(maps.Values(ids)), l.BuildID) {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// exactTimes is the maximum number of exact values.
+// exactTimes is how many exact values are kept at most.
 const exactTimes = 1 << 20
 
 // lateTimes collects the delays of calls in a paced replay. Above exactTimes values it counts them in buckets, so that its memory does

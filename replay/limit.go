@@ -22,7 +22,7 @@ const (
 	longMemoryTick = 100 * time.Millisecond
 )
 
-// defaultMemory is the default of Options.MaxMemory: a quarter of the machine's memory.
+// defaultMemory is the default for Options.MaxMemory: a quarter of the machine's memory.
 func defaultMemory() uint64 {
 	var s unix.Sysinfo_t
 	if unix.Sysinfo(&s) != nil {
@@ -42,7 +42,7 @@ func (s *session) memoryLimit() uint64 {
 	return 0
 }
 
-// members returns the processes of a session.
+// members returns a session's processes.
 func members(session int) (pids []int) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, stat := range stats {
@@ -61,7 +61,7 @@ func members(session int) (pids []int) {
 	return pids
 }
 
-// endSession kills all processes of a session, including new ones.
+// endSession kills all processes in a session, including new ones.
 func endSession(session int) {
 	for range 1000 {
 		pids := members(session)

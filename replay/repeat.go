@@ -15,13 +15,13 @@ import (
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
-// Repeat is the result of playing a plan more than once.
+// Repeat is the result from playing a plan more than once.
 type Repeat struct {
 	Runs       int     `json:"runs"`
 	ReplayedNS []int64 `json:"replayed_ns"` // by run
 	// NotDeterministic are results and outputs that differ between runs. Want and Got are empty.
 	NotDeterministic []Difference `json:"not_deterministic"`
-	// Launches are the times of kernels if there are only a few. For an extract they are those of its launch.
+	// Launches are kernel times if there are only a few. For an extract they are its launch's.
 	Launches []LaunchTimes `json:"launches,omitempty"`
 }
 
@@ -37,7 +37,7 @@ type LaunchTimes struct {
 	Alone bool `json:"alone,omitempty"`
 }
 
-// maxLaunches is the maximum number of individually timed launches.
+// maxLaunches is how many launches are timed individually at most.
 const maxLaunches = 64
 
 // timed finds the launches, or an extract's launch, each with the instructions of its call and of the waiting call. It finds none if
@@ -102,14 +102,14 @@ func (p *judge) timed(of *format.Extracted) (launches []LaunchTimes, spans [][2]
 	return launches, spans
 }
 
-// time adds the durations of the launches in a run.
+// time adds the launches' durations in a run.
 func (r *LaunchTimes) time(p *judge, o *outcome, span [2]int) {
 	if a, b := &o.insts[span[0]], &o.insts[span[1]]; a.Flags&b.Flags&plan.ResultDone != 0 {
 		r.NS = append(r.NS, int64(float64(b.End-a.Start)*o.nsPerCount()))
 	}
 }
 
-// variation returns the reason for a different outcome of an instruction in the n-th run. was is the reason found so far.
+// variation returns why an instruction's outcome differs in the n-th run. was is the reason found so far.
 func (s *session) variation(was verify.Reason, n int) verify.Reason {
 	if s.o.Poison && was != verify.Varies && n%len(compile.Poisons) != 0 {
 		return verify.Uninitialised
@@ -165,14 +165,14 @@ func (s *session) again(ctx context.Context, first *outcome) (map[int]verify.Rea
 	return varying, times, launches, nil
 }
 
-// elapsed returns the time from the first call of a run to the end of the last.
+// elapsed returns the time from a run's first call to its last end.
 func (p *judge) elapsed(o *outcome) time.Duration {
 	r := &Report{}
 	p.results(r, o, nil)
 	return time.Duration(r.ReplayedNS)
 }
 
-// repeated adds the results of several runs to the report.
+// repeated adds the results from several runs to the report.
 func (r *Report) repeated(p *judge, o *outcome, varying map[int]verify.Reason, times []time.Duration, launches []LaunchTimes) {
 	if times == nil {
 		return

@@ -39,7 +39,7 @@ import (
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
-// Values of Options.Pace.
+// Values for Options.Pace.
 const (
 	PaceASAP     = "asap"
 	PaceRecorded = "recorded" // each call begins at its recorded time since the first
@@ -53,7 +53,7 @@ const Null = backend.NullName
 
 // Options are the parameters of Run. The zero value of each field is its default.
 type Options struct {
-	Backend  string        // path of the runtime's library, or Null; default: the simulator
+	Backend  string        // the runtime library's path, or Null; default: the simulator
 	Place    string        // default PlaceAuto
 	Pace     string        // default PaceASAP
 	Verify   bool          // compare the results that came back from the device
@@ -65,7 +65,7 @@ type Options struct {
 	// *KernelError.
 	KernelLibraries []string
 	Keep            string // folder to leave plan and results in
-	// Repeat is the number of runs, default 1. Results that differ between runs are reported.
+	// Repeat is how often the plan is played, default 1. Results that differ between runs are reported.
 	Repeat int
 	// Poison fills new device memory with a byte. The plan is played at least three times, with two bytes in turn: results that differ
 	// between the bytes depend on uninitialised memory.
@@ -80,7 +80,7 @@ type Options struct {
 	// Strict makes the simulator look for errors that a device punishes later, such as unordered accesses: see Report.Findings. Other
 	// libraries can't.
 	Strict bool
-	// Tolerance allows deviations of numbers in results, by default none.
+	// Tolerance allows numbers in results to deviate, by default not at all.
 	Tolerance verify.Tolerance
 	// Trust allows the trace's calls and kernels to run with all the user's rights: on a device, or outside the sandbox.
 	Trust bool
@@ -115,7 +115,7 @@ func (o *Options) Check() error {
 	return nil
 }
 
-// forCompiler returns the options of the compiler.
+// forCompiler returns the compiler's options.
 func (o *Options) forCompiler(m *api.Model) *compile.Options {
 	return &compile.Options{
 		Backend: backend.New(o.Backend, m), Place: o.Place, Scale: o.scale(), Compare: o.Verify || o.Repeat > 1, TimeLaunches: o.Repeat > 1,
@@ -257,7 +257,7 @@ func printPlan(w io.Writer, p *compile.Plan, meta *format.Meta) error {
 	return p.Print(w)
 }
 
-// begin opens a trace, and sets the defaults of options.
+// begin opens a trace, and sets default options.
 func begin(path string, m *api.Model, o *Options) (*Options, *format.Reader, error) {
 	opts := Options{}
 	if o != nil {
@@ -298,14 +298,14 @@ func folder(keep string) (string, func(), error) {
 	return dir, func() {}, err
 }
 
-// session is one run of the player.
+// session is one player run.
 type session struct {
 	p    *judge
 	o    *Options
 	lib  backend.Backend
 	dir  string
 	meta *format.Meta
-	// kernels are the absolute paths of kernel libraries, nil to use the environment's.
+	// kernels are absolute kernel library paths, nil to use the environment's.
 	kernels []string
 }
 
@@ -405,7 +405,7 @@ func (s *session) takeResults(f *os.File) ([]byte, error) {
 	return syscall.Mmap(int(own.Fd()), 0, int(size), syscall.PROT_READ, syscall.MAP_PRIVATE)
 }
 
-// watch waits for the end of the player, and kills it if it makes no progress.
+// watch waits until the player ends, and kills it if it makes no progress.
 func (s *session) watch(ctx context.Context, f *os.File, proc *os.Process, exited <-chan error) (hung bool) {
 	limit := s.o.Timeout
 	if limit == 0 {
@@ -457,7 +457,7 @@ func (s *session) player() (string, error) {
 	return path, errors.Join(err, f.Chmod(0o700), f.Close())
 }
 
-// allocate sets the size of a file and allocates its storage.
+// allocate sets a file's size and allocates its storage.
 func allocate(f *os.File, size int64) error {
 	err := syscall.Fallocate(int(f.Fd()), 0, 0, size)
 	if errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.ENOSYS) {

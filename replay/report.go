@@ -24,7 +24,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Report is the result of a replay. `acltrace replay --json` prints it; keys are only ever added.
+// Report is a replay's result. `acltrace replay --json` prints it; keys are only ever added.
 type Report struct {
 	Verdict verify.Verdict `json:"verdict"`
 	// Identical is true if Verdict is verify.Identical.
@@ -40,26 +40,26 @@ type Report struct {
 
 	Findings []Finding `json:"findings,omitempty"` // with Options.Strict
 
-	Note string `json:"note,omitempty"` // a qualification of Identical
+	Note string `json:"note,omitempty"` // qualifies Identical
 
 	Coverage
 	Crash *Crash `json:"crash,omitempty"`
-	Log   string `json:"log,omitempty"` // the end of the library's output, after a failure
+	Log   string `json:"log,omitempty"` // the library's last output, after a failure
 }
 
-// Conditions are the conditions of the replay.
+// Conditions are the replay's conditions.
 type Conditions struct {
 	// TrustsKernels is set if the library can't report missing kernels, and is assumed to have executed all of them.
 	TrustsKernels bool `json:"trusts_kernels,omitempty"`
 	// KernelLibraries are the libraries that the simulator loaded.
 	KernelLibraries []KernelLibrary `json:"kernel_libraries"`
-	// IgnoredVariables are variables of the recording's simulator that the replay neither set nor decides itself.
+	// IgnoredVariables are recorded simulator variables that the replay neither set nor decides itself.
 	IgnoredVariables []compile.IgnoredVariable `json:"ignored_variables,omitempty"`
-	// Sandbox is the sandbox of the replay, nil if there was none.
+	// Sandbox is the replay's sandbox, nil if there was none.
 	Sandbox *sandbox.Sandbox `json:"sandbox"`
 }
 
-// Proof is the outcome of the comparison.
+// Proof is the comparison's outcome.
 type Proof struct {
 	// Results counts the recorded results by their outcome.
 	Results  verify.Tally `json:"results"`
@@ -94,19 +94,19 @@ type Others struct {
 	Uninitialised     []Uninitialised `json:"uninitialised"` // not among the differences
 }
 
-// Times are the times of the recording and of the replay.
+// Times are the recorded and the replayed times.
 type Times struct {
-	RecordedNS int64        `json:"recorded_ns"` // from the first call to the end of the last
+	RecordedNS int64        `json:"recorded_ns"` // from the first call to the last end
 	ReplayedNS int64        `json:"replayed_ns"`
 	Pace       Pace         `json:"pace"`
 	Streams    []StreamTime `json:"streams"`         // by stream, for the calls that name it
 	Cores      *Cores       `json:"cores,omitempty"` // possible reasons for lateness
 }
 
-// Coverage counts the parts of the trace that were replayed.
+// Coverage counts the replayed parts.
 type Coverage struct {
 	Calls          uint64                `json:"calls"`               // in the trace
-	Replayed       uint64                `json:"replayed"`            // a run of polls counts once
+	Replayed       uint64                `json:"replayed"`            // successive polls count once
 	Placement      string                `json:"placement,omitempty"` // "same" or "moved"; empty if nothing was allocated
 	Relocated      []compile.Relocated   `json:"relocated"`
 	RelocatedTotal int                   `json:"relocated_total"`
@@ -117,10 +117,10 @@ type Coverage struct {
 	DifferingTotal int                   `json:"differences_total"`
 }
 
-// Pace is the accuracy of a paced replay.
+// Pace is a paced replay's accuracy.
 type Pace struct {
 	Mode string `json:"mode"` // Options.Pace
-	// ErrorPercent is the deviation of the replay's duration, from the first call to the end of the last.
+	// ErrorPercent is how far the replay's duration deviates, from the first call to the last end.
 	ErrorPercent float64 `json:"error_percent"`
 	// Late summarizes how late calls began.
 	Late *Lateness `json:"late,omitempty"`
@@ -128,17 +128,17 @@ type Pace struct {
 	UnexplainedPercent float64 `json:"unexplained_percent"`
 }
 
-// Cores is the time that threads were ready to run without a core. Only a part of it makes a replay longer: threads wait at the same
-// time, and pauses of the program make up for lateness.
+// Cores is how long threads were ready to run without a core. Only a part makes a replay longer: threads wait at the same time, and the
+// program's pauses make up for lateness.
 type Cores struct {
 	Threads []ThreadCore `json:"threads"` // captured threads, from their first call to their last
 	// Library is the sum for the runtime's own threads that existed at the end.
 	Library CoreTime `json:"library"`
-	// StolenNS is the time that the host of a virtual machine took from its cores, in steps of 10 ms. Threads do not notice it.
+	// StolenNS is how long a virtual machine's host took its cores away, in steps of 10 ms. Threads do not notice it.
 	StolenNS int64 `json:"stolen_ns"`
 }
 
-// ThreadCore is the CoreTime of a captured thread.
+// ThreadCore is a captured thread's CoreTime.
 type ThreadCore struct {
 	TID int `json:"tid"` // thread id in the recording
 	CoreTime
@@ -175,8 +175,8 @@ func (p *judge) cores(o *outcome) *Cores {
 	return c
 }
 
-// Lateness is the delay of calls in a paced replay, in nanoseconds: median, 99th percentile and maximum. Times count from the start of
-// the run, so pauses of the program make up for delays. Last is the delay of the last call.
+// Lateness is how late calls began in a paced replay, in nanoseconds: median, 99th percentile and maximum. Times count from the run's
+// start, so the program's pauses make up for delays. Last is the last call's delay.
 type Lateness struct {
 	P50  int64 `json:"p50_ns"`
 	P99  int64 `json:"p99_ns"`
@@ -184,7 +184,7 @@ type Lateness struct {
 	Last int64 `json:"last_ns"`
 }
 
-// StreamTime is the host time of a stream: from the first call that names it to the end of the last.
+// StreamTime is a stream's host time: from the first call that names it to the last call's end.
 type StreamTime struct {
 	Stream       string  `json:"stream"`
 	RecordedNS   int64   `json:"recorded_ns"`
@@ -217,29 +217,29 @@ type Difference struct {
 	item   uint32
 }
 
-// Uninitialised is a differing result from memory that no call of the trace wrote.
+// Uninitialised is a differing result from memory that no recorded call wrote.
 type Uninitialised struct {
 	Call   uint64 `json:"call"`
 	Func   string `json:"func"`
 	Param  string `json:"param"`
-	Offset uint64 `json:"offset"` // of the first differing byte
+	Offset uint64 `json:"offset"` // first differing byte
 	Bytes  uint64 `json:"bytes"`  // differing bytes
 }
 
-// Crash is the premature end of a player, and the recorded call that it was in.
+// Crash is a player's premature end, and the recorded call that it was in.
 type Crash struct {
 	Call    uint64   `json:"call"`
 	Func    string   `json:"func"`
 	Signal  string   `json:"signal"`   // or the exit status, or TimedOut
 	Args    []string `json:"args"`     // recorded, NAME=value
-	StartNS int64    `json:"start_ns"` // since the start of the trace
+	StartNS int64    `json:"start_ns"` // since the trace began
 	TID     int      `json:"tid"`
 }
 
-// TimedOut is the Crash.Signal of a call that took too long.
+// TimedOut is the Crash.Signal for a call that took too long.
 const TimedOut = "timeout"
 
-// tell adds the recorded data of the call.
+// tell adds the call's recorded data.
 func (c *Crash) tell(r *format.Reader, m *api.Model) error {
 	s := timeline.NewState(m)
 	threads := r.Threads()
@@ -262,7 +262,7 @@ func (c *Crash) tell(r *format.Reader, m *api.Model) error {
 	return nil
 }
 
-// outcome is the result of one run of the player.
+// outcome is the result from one player run.
 type outcome struct {
 	mapped  []byte // the whole results file
 	header  *plan.ResultHeader
@@ -309,7 +309,7 @@ func (p *judge) read(b []byte, state *os.ProcessState, hung bool, log string) (*
 			return nil, errors.New(first)
 		}
 		o.missing = strings.Split(names, "\n")
-	case o.header.Status != plan.RunDone: // the exit status of a wrapper is meaningless
+	case o.header.Status != plan.RunDone: // a wrapper's exit status is meaningless
 		o.crash = p.crash(o, state, hung)
 		if w := p.o.Wrapper; o.header.Status == 0 && !hung && len(w) > 0 {
 			return nil, fmt.Errorf("%s ended (%s) before the player had loaded the library\n%s", w[0], state, log)
@@ -359,7 +359,7 @@ func (p *judge) crash(o *outcome, state *os.ProcessState, hung bool) *Crash {
 	return c
 }
 
-// callName returns the function of the call that an instruction belongs to.
+// callName returns the function for the call that an instruction belongs to.
 func (p *judge) callName(from, to int) string {
 	for i := from; i < to; i++ {
 		if in := p.File.At(i); in.Op != plan.OpWait {
@@ -379,13 +379,13 @@ func (o *outcome) moved(p *judge) error {
 	return nil
 }
 
-// judge turns outcomes of a plan into a Report.
+// judge turns a plan's outcomes into a Report.
 type judge struct {
 	*compile.Plan
 	o *Options
 }
 
-// report combines the findings of the compiler and, unless o is nil, of a run. varying are the instructions whose outcomes differ between
+// report combines the compiler's findings and, unless o is nil, a run's. varying are the instructions whose outcomes differ between
 // repeated runs.
 func (p *judge) report(o *outcome, varying map[int]verify.Reason) *Report {
 	opts := p.o
@@ -465,7 +465,7 @@ func (r *Report) judge(opts *Options) {
 	r.Verified.Results, r.Verified.Tolerated = r.Results.Proved, r.Results.Tolerated
 }
 
-// nsPerCount returns the nanoseconds of a clock tick, 0 if the run did not end normally.
+// nsPerCount returns the nanoseconds in a clock tick, 0 if the run did not end normally.
 func (o *outcome) nsPerCount() float64 {
 	h := o.header
 	if h.Counter[1] <= h.Counter[0] {
@@ -474,7 +474,7 @@ func (o *outcome) nsPerCount() float64 {
 	return float64(h.NS[1]-h.NS[0]) / float64(h.Counter[1]-h.Counter[0])
 }
 
-// A resultState collects the consecutive checks of one result.
+// A resultState collects consecutive checks for one result.
 type resultState struct {
 	call  uint64
 	state verify.State
@@ -516,7 +516,7 @@ func (p *judge) reason(o *outcome, code verify.Reason, res *plan.Result) string 
 	return code.Text()
 }
 
-// checkedName returns the parameter of a check.
+// checkedName returns a check's parameter.
 func (p *judge) checkedName(in *plan.Instruction) string {
 	if ps := p.File.Funcs[in.Fn].Params; int(in.Words) < len(ps) {
 		return ps[in.Words].Name
@@ -524,7 +524,7 @@ func (p *judge) checkedName(in *plan.Instruction) string {
 	return compile.MemoryParam.Name
 }
 
-// compared adds one comparison of a result.
+// compared adds one comparison.
 func (p *judge) compared(r *Report, s *resultState, in *plan.Instruction, res *plan.Result, o *outcome, varies verify.Reason) {
 	if in.At == 0 {
 		s.count(r)
@@ -568,7 +568,7 @@ func (p *judge) compared(r *Report, s *resultState, in *plan.Instruction, res *p
 	}
 }
 
-// results reads the outcomes of all instructions.
+// results reads all instruction outcomes.
 func (p *judge) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 	start, end := uint64(math.MaxUint64), uint64(0)
 	streams := make([]StreamTime, len(p.Streams))
@@ -662,7 +662,7 @@ func (p *judge) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 	}
 }
 
-// isLate adds the lateness of a call that was added.
+// isLate adds a call's lateness. The call was added before.
 func (s *StreamTime) isLate(res *plan.Result, late int64) {
 	s.late.add(late)
 	if res.End == s.last {
@@ -679,7 +679,7 @@ func (s *StreamTime) add(g *plan.PlayedCall, res *plan.Result) {
 	s.first, s.last = min(s.first, res.Start), max(s.last, res.End)
 }
 
-// errorPercent returns the relative deviation of a duration, rounded to a thousandth.
+// errorPercent returns a duration's relative deviation, rounded to a thousandth.
 func errorPercent(recorded, replayed int64, scale float64) float64 {
 	want := float64(recorded) * scale
 	if want <= 0 {
@@ -688,7 +688,7 @@ func errorPercent(recorded, replayed int64, scale float64) float64 {
 	return math.Round(1e5*(float64(replayed)-want)/want) / 1e3
 }
 
-// tell computes the deviation of a replay's duration.
+// tell computes how far a replay's duration deviates.
 func (p *Pace) tell(r *Report, scale float64) {
 	p.ErrorPercent = errorPercent(r.RecordedNS, r.ReplayedNS, scale)
 	p.UnexplainedPercent = p.ErrorPercent
@@ -716,7 +716,7 @@ func (p *judge) differingReturn(r *Report, in *plan.Instruction, res *plan.Resul
 	r.differ(d)
 }
 
-// detail describes the differing bytes of a comparison.
+// detail describes a comparison's differing bytes.
 func (o *outcome) detail(res *plan.Result) *plan.Detail {
 	if res.Detail == 0 || uint64(res.Detail) > uint64(len(o.details)) {
 		return &plan.Detail{}

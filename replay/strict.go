@@ -23,7 +23,7 @@ func strictLog(dir string) string { return filepath.Join(compile.OwnDir(dir), "f
 
 var findingBegins = regexp.MustCompile(`^==\d+== \w+: ([a-z][a-z-]*): `)
 
-// parseFindings reads the output of strict mode.
+// parseFindings reads strict mode's output.
 func parseFindings(text string) (fs []Finding) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
@@ -46,7 +46,7 @@ func parseFindings(text string) (fs []Finding) {
 	return fs
 }
 
-// findings returns the findings of all runs so far.
+// findings returns all runs' findings so far.
 func (s *session) findings() ([]Finding, error) {
 	if !s.o.Strict {
 		return nil, nil

@@ -84,7 +84,7 @@ func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, out
 	}
 	x.launch = n
 	x.before()
-	results := x.behind()
+	results := x.after()
 	e := &Extracted{Scope: r.Completeness().Scope(), Kernel: x.calls[n].kernel, Results: results}
 	if err := x.missing(); err != nil {
 		return nil, compile.InFile(trace, err)
@@ -245,9 +245,9 @@ func (x *extractor) prepares(k *known, need map[*timeline.Object]bool) bool {
 	return false
 }
 
-// behind chooses the calls after the launch: the program's waits, and the copies of memory that the launch may have written, until other
+// after chooses the calls after the launch: the program's waits, and the copies of memory that the launch may have written, until other
 // calls may write it. It returns the number of those copies.
-func (x *extractor) behind() (results int) {
+func (x *extractor) after() (results int) {
 	l := &x.calls[x.launch]
 	need := map[*timeline.Object]bool{}
 	for _, t := range l.regions {
@@ -274,7 +274,7 @@ func (x *extractor) behind() (results int) {
 		switch {
 		case k.fn.Sync == api.SyncDevice, k.fn.Sync == api.SyncStream && k.stream == l.stream && known:
 			x.keep[i], waited = true, true
-		case k.fn.Task == api.Copy && known && !k.graph && k.reads(need) && (waited || k.behind(l) || x.onDefault(k) && !apart(l)):
+		case k.fn.Task == api.Copy && known && !k.graph && k.reads(need) && (waited || k.sameStream(l) || x.onDefault(k) && !apart(l)):
 			x.keep[i] = true
 			results++
 			for _, o := range k.uses {
@@ -287,8 +287,8 @@ func (x *extractor) behind() (results int) {
 	return results
 }
 
-// behind reports whether a call is on the stream of an earlier one. The default stream belongs to the thread's context.
-func (k *known) behind(l *known) bool {
+// sameStream reports whether a call is on the stream of an earlier one. The default stream belongs to the thread's context.
+func (k *known) sameStream(l *known) bool {
 	return k.fn.Stream >= 0 && l.fn.Stream >= 0 && k.stream == l.stream && (k.stream != nil || k.thread == l.thread)
 }
 
