@@ -5,13 +5,13 @@
  * Rules for code in the traced process:
  *
  *	1. A recorded call on a thread with a ring takes no lock, allocates no memory and makes no system call (TestHotPathMakesNoSystemCall).
- *	   It stores into memory that was allocated in full before. Calls that record a payload, a stack or a device time may make some.
+ *	   It stores into memory that was allocated in full before. A call with a payload, a stack or a device time may make system calls.
  *	2. The shim is linked to nothing (no DT_NEEDED). It finds functions in the loader's own list (base/loader.h). It makes system calls by
  *	   sys6, which makes none once the program filters its system calls.
  *	3. A signal handler may interrupt at any instruction, and call the runtime. The stores to depth and frame are ordered for that, by fences.
- *	   A call inside another one never writes a record.
- *	4. A thread may leave a call by longjmp, or be cancelled in it. So no lock is held while the real function runs, and every wait for
- *	   another thread or for the recorder ends after a limit.
+ *	   A call inside another one writes no record (record/nested.c).
+ *	4. A thread may leave a call by longjmp, or be cancelled in it. So no lock is held while the program's call is in the runtime, and
+ *	   waits for the recorder, or for a thread that may be gone, end after a limit.
  *	5. A fork may come at any time. The child finds out at its first call (shim_process.ready), drops the parent's state by its hooks, and
  *	   never writes to the parent's rings.
  *	6. errno, dlerror, and the runtime's last error and last task stay the program's.

@@ -1,5 +1,4 @@
 /* Compares results with the recorded ones. */
-#define _GNU_SOURCE
 #include "player.h"
 #include <string.h>
 

@@ -1,5 +1,4 @@
 /* Clocks: wall time, the processor's counter, and processor time. */
-#define _GNU_SOURCE
 #include "player.h"
 
 #include <dirent.h>

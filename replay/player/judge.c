@@ -1,5 +1,4 @@
 /* The verdict when the player runs without acltrace, by the rules of package replay/verify. */
-#define _GNU_SOURCE
 #include "player.h"
 #include <stdio.h>
 #include <string.h>

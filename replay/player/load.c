@@ -1,5 +1,4 @@
 /* Maps the plan and the results, and loads the runtime library. */
-#define _GNU_SOURCE
 #include "player.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,4 @@
 /* The threads of one process: instructions, host functions, forks. */
-#define _GNU_SOURCE
 #include "player.h"
 #include <errno.h>
 #include <pthread.h>

@@ -28,7 +28,6 @@
  *
  * Files, each of which uses only those before it: state.c, clock.c, window.c, load.c, check.c, play.c, run.c, judge.c, player.c.
  */
-#define _GNU_SOURCE
 #include "player.h"
 
 #include <errno.h>

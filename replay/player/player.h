@@ -2,6 +2,8 @@
 #ifndef ACLTRACE_PLAYER_H
 #define ACLTRACE_PLAYER_H
 
+#define _GNU_SOURCE /* this header comes before all others */
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,4 @@
 /* The processes: one for each captured one. */
-#define _GNU_SOURCE
 #include "player.h"
 #include <errno.h>
 #include <signal.h>

@@ -3,7 +3,6 @@
  * with the plan, pages that all threads of the process have passed are given back, and have the file's content again. A page stays if one of its
  * relocations outlives its call: the runtime may still read it.
  */
-#define _GNU_SOURCE
 #include "player.h"
 
 #include <stdlib.h>

@@ -127,7 +127,7 @@ func (m *model) genEntries(w *writer, f *api.Func) []shimName {
 
 // plain writes the fast path for a launch that has only a few small blocks to capture. It returns false if f never is one.
 func (m *model) plain(w *writer, f *api.Func) bool {
-	const words, blocks = 12, 3 // as in shim.h
+	const words, blocks = 12, 3 // as in shim_hot.h
 	if f.Task != api.Kernel || !f.RetError || f.Stream < 0 || f.Composite || f.Words == 0 || f.Words > words {
 		return false
 	}
