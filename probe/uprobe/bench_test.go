@@ -99,7 +99,7 @@ func BenchmarkUprobe(b *testing.B) {
 		{"-O0", "-fcf-protection", "-fPIC", "-shared", "-Wl,-soname,libascendcl.so", "-o", lib, "../shim/bench/null.c"},
 		{"-O2", "-o", program, "../shim/bench/launch.c", "-L" + dir, "-lascendcl", "-lpthread"},
 	} {
-		if out, err := exec.Command(cc, append([]string{"-I../api/acl/include"}, args...)...).CombinedOutput(); err != nil {
+		if out, err := exec.Command(cc, append([]string{"-I../../api/acl/include"}, args...)...).CombinedOutput(); err != nil {
 			b.Fatalf("%v\n%s", err, out)
 		}
 	}
