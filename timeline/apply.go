@@ -221,26 +221,7 @@ func (s *State) give(process uint32, e *Event, i int, v uint64) {
 		o.held++
 	}
 	if o.Created == e.Call.Index && o.Kind.Memory() {
-		o.Size, o.Hosted = size(e, p), p.HostVisible
-		switch {
-		case e.Fn.Shares == api.Import:
-			o.Size = max(o.Size, s.shared[ImportKey(e.Fn, e.Call)])
-		case o.Kind == api.Mapped:
-			for _, u := range e.Uses {
-				if u.Object.Kind.OnHost() {
-					o.Parent, o.Size = u.Object, u.Object.Size-u.Offset
-				}
-			}
-		case o.Kind == api.Registered:
-			if of, _, ok := s.Find(process, v); ok && of.Kind == api.Host {
-				o.Parent = of
-			}
-		case p.Role == api.Map:
-			if r := s.reserved[process]; r != nil {
-				o.Parent, _, _ = r.find(v)
-			}
-		}
-		s.allocated(o)
+		s.allocate(process, e, p, o)
 	} else if o.Parent == nil && len(e.Uses) > 0 && e.Uses[0].Object != o && !e.Uses[0].Object.Kind.Memory() {
 		o.Parent = e.Uses[0].Object
 		if o.Created == e.Call.Index && (o.Parent.Kind == api.Binary || o.Parent.Kind == api.Function || o.Parent.Kind == api.MipmappedArray) {
@@ -255,6 +236,30 @@ func (s *State) give(process uint32, e *Event, i int, v uint64) {
 		}
 	}
 	e.Uses = append(e.Uses, Use{Param: i, Object: o})
+}
+
+// allocate sets the size and the parent of memory that a call has made.
+func (s *State) allocate(process uint32, e *Event, p *api.Param, o *Object) {
+	o.Size, o.Hosted = size(e, p), p.HostVisible
+	switch {
+	case e.Fn.Shares == api.Import:
+		o.Size = max(o.Size, s.shared[ImportKey(e.Fn, e.Call)])
+	case o.Kind == api.Mapped:
+		for _, u := range e.Uses {
+			if u.Object.Kind.OnHost() {
+				o.Parent, o.Size = u.Object, u.Object.Size-u.Offset
+			}
+		}
+	case o.Kind == api.Registered:
+		if of, _, ok := s.Find(process, o.Handle); ok && of.Kind == api.Host {
+			o.Parent = of
+		}
+	case p.Role == api.Map:
+		if r := s.reserved[process]; r != nil {
+			o.Parent, _, _ = r.find(o.Handle)
+		}
+	}
+	s.allocated(o)
 }
 
 // inside handles the objects that a call has stored in a structure, or in an array that the structure points to.

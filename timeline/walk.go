@@ -134,6 +134,7 @@ func (w *Walk) name(id uint16) string {
 	return w.names[id]
 }
 
+// call follows one call and reports it.
 func (w *Walk) call(c *format.Call) error {
 	process := w.process(c.Thread)
 	if w.v.Depth != nil {
@@ -157,38 +158,14 @@ func (w *Walk) call(c *format.Call) error {
 	}
 	done := c.Flags&format.Unfinished == 0
 	ok := done && (e.Fn == nil || !e.Fn.RetError || uint32(c.Ret) == 0)
+	if done && e.Fn != nil && e.Fn.Task == api.Kernel {
+		w.attempt(e, ok, h)
+	}
 	var task *Task
 	var named *Range
-	if f := e.Fn; f != nil {
-		if f.Task == api.Kernel && done {
-			w.attempt(e, ok, h)
-		}
-		if ok {
-			switch {
-			case f.Range != api.NoRange:
-				if w.ranges != nil {
-					if named, err = w.ranges.note(process, e); err != nil {
-						return err
-					}
-				}
-			case e.Captured != nil:
-				w.laneOf(process, e) // so that lane names do not depend on the Visitor
-			case f.Task != api.NoTask:
-				if err := w.runs(e); err != nil {
-					return err
-				}
-				h.Task = w.queue.tasks
-				w.queue.tasks++
-				if task, err = w.put(process, e); err != nil {
-					return err
-				}
-			}
-			if w.graphs != nil && e.AffectsGraphs() {
-				w.graphs.Apply(w.s.GraphCall(process, e), func() *Task { return w.nodeTask(process, e) })
-			}
-			if f.Sync != api.NoSync {
-				w.sync(process, e, h)
-			}
+	if ok && e.Fn != nil {
+		if task, named, err = w.follow(process, e, h); err != nil {
+			return err
 		}
 	}
 	if w.steps != nil {
@@ -201,6 +178,48 @@ func (w *Walk) call(c *format.Call) error {
 			task.Step = h.Step
 		}
 	}
+	if err := w.report(h, task, named); err != nil {
+		return err
+	}
+	if ended {
+		for _, u := range e.Uses {
+			delete(w.queue.records, u.Object)
+		}
+	}
+	return nil
+}
+
+// follow follows a call that has succeeded. It returns the task that the call puts on a lane, and the range that it makes known; nil for none.
+func (w *Walk) follow(process uint32, e *Event, h *HostCall) (task *Task, named *Range, err error) {
+	switch f := e.Fn; {
+	case f.Range != api.NoRange:
+		if w.ranges != nil {
+			named, err = w.ranges.note(process, e)
+		}
+	case e.Captured != nil:
+		w.laneOf(process, e) // so that lane names do not depend on the Visitor
+	case f.Task != api.NoTask:
+		if err := w.runs(e); err != nil {
+			return nil, nil, err
+		}
+		h.Task = w.queue.tasks
+		w.queue.tasks++
+		task, err = w.put(process, e)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if w.graphs != nil && e.AffectsGraphs() {
+		w.graphs.Apply(w.s.GraphCall(process, e), func() *Task { return w.nodeTask(process, e) })
+	}
+	if e.Fn.Sync != api.NoSync {
+		w.sync(process, e, h)
+	}
+	return task, named, nil
+}
+
+// report reports a call, and the lanes, the memory, the range and the tasks that it makes known.
+func (w *Walk) report(h *HostCall, task *Task, named *Range) error {
 	for ; w.v.Lane != nil && w.lanes.shown < len(w.Lanes); w.lanes.shown++ {
 		if err := w.v.Lane(w.lanes.shown, &w.Lanes[w.lanes.shown]); err != nil {
 			return err
@@ -219,15 +238,7 @@ func (w *Walk) call(c *format.Call) error {
 			return err
 		}
 	}
-	if err := w.tell(); err != nil {
-		return err
-	}
-	if ended {
-		for _, u := range e.Uses {
-			delete(w.queue.records, u.Object)
-		}
-	}
-	return nil
+	return w.tell()
 }
 
 // recording sets the time that the recorder took from the thread before a call, at most the time since the call before.
