@@ -57,17 +57,17 @@ const segments = 8
 //
 // All but the sealer belongs to the goroutine that drains.
 type Flight struct {
-	o       Options
-	rec     Recording
-	dir     string
-	ring    []*segment // oldest first; the last one is written to
-	made    int        // segments so far
-	sealed  int        // traces so far
-	reason  reason
-	looked  time.Time // latest check of the ring
-	sealer  sealer
-	session *ring.Session       // nil in a Restore without programs
-	stood   map[thread]standing // by thread, the latest call that was reported slow before it returned
+	o        Options
+	rec      Recording
+	dir      string
+	ring     []*segment // oldest first; the last one is written to
+	made     int        // segments so far
+	sealed   int        // traces so far
+	reason   reason
+	looked   time.Time // latest check of the ring
+	sealer   sealer
+	session  *ring.Session       // nil in a Restore without programs
+	reported map[thread]standing // by thread, the latest call that was reported slow before it returned
 }
 
 // reason is why the ring will be sealed.
@@ -110,7 +110,7 @@ func New(o Options, rec Recording) *Flight {
 	if o.After == 0 {
 		o.After = 500 * time.Millisecond
 	}
-	return &Flight{o: o, rec: rec, stood: map[thread]standing{}}
+	return &Flight{o: o, rec: rec, reported: map[thread]standing{}}
 }
 
 // Open starts the ring in a session's folder.
@@ -205,10 +205,10 @@ func (f *Flight) checkStanding() {
 	for _, c := range f.session.Standing() {
 		fn, k := f.rec.Model.Func(c.Func), thread{c.PID, c.TID}
 		took := probe.Now() - c.Start
-		if was, ok := f.stood[k]; !f.o.slow(fn, took) || ok && was.seq == c.Seq {
+		if was, ok := f.reported[k]; !f.o.slow(fn, took) || ok && was.seq == c.Seq {
 			continue
 		}
-		f.stood[k] = standing{c.Seq, c.Start - f.rec.Meta.StartMono}
+		f.reported[k] = standing{c.Seq, c.Start - f.rec.Meta.StartMono}
 		f.sealIn(f.now(), fmt.Sprintf("%s of thread %d has not returned for %v", fn.Name, c.TID, time.Duration(took).Round(time.Millisecond)))
 		return
 	}
@@ -266,9 +266,9 @@ const rotateCalls = 4096
 
 // checkCall looks for a reason to seal in a call.
 func (f *Flight) checkCall(fn *api.Func, c *format.Call) {
-	if len(f.stood) > 0 {
+	if len(f.reported) > 0 {
 		pid, tid, ok := f.rec.Rows.Thread(c.Thread)
-		if was, stood := f.stood[thread{pid, tid}]; ok && stood && max(c.Start-was.start, was.start-c.Start) < startOff {
+		if was, stood := f.reported[thread{pid, tid}]; ok && stood && max(c.Start-was.start, was.start-c.Start) < startOff {
 			return // it was a reason before it returned
 		}
 	}

@@ -207,7 +207,7 @@ func (b *Builder) Drained(before int64) { b.following.drained(before) }
 func (b *Builder) End(at int64) { b.following.end(at) }
 
 // DeviceTime returns how device times were measured.
-func (b *Builder) DeviceTime() format.DeviceTime { return b.times.said }
+func (b *Builder) DeviceTime() format.DeviceTime { return b.times.summary }
 
 // Finish records data that can't be completed any more: task times, partial payloads and results that were not awaited.
 func (b *Builder) Finish() error {
@@ -215,7 +215,7 @@ func (b *Builder) Finish() error {
 		return fmt.Errorf("times of tasks on the device: %w", err)
 	}
 	for k, p := range b.Payloads.parts {
-		b.threads.byKey[k.threadKey].came(k.seq, k.param)
+		b.threads.byKey[k.threadKey].arrived(k.seq, k.param)
 		if err := b.abandon(k, p, format.Dropped); err != nil {
 			return fmt.Errorf("payload of call %d: %w", p.data.Call, err)
 		}

@@ -33,7 +33,7 @@ type following struct {
 	origin    int64
 	names     []bool // by function id: the call's meaning depends on its data
 	undrained bool   // the probe never calls Drained
-	told      int64  // time of the latest Drained that was derived from calls
+	reported  int64  // time of the latest Drained that was derived from calls
 }
 
 // lag is the most in nanoseconds by which a call arrives late. Its end is known a moment before its record is complete, and
@@ -58,9 +58,9 @@ func (f *following) call(index uint64, c *format.Call, timed bool) {
 		passed.Data = c.Data
 	}
 	f.to.Call(&passed, timed)
-	if f.undrained && passed.End > f.told+2*lag {
-		f.told = passed.End - lag
-		f.to.Drained(f.told)
+	if f.undrained && passed.End > f.reported+2*lag {
+		f.reported = passed.End - lag
+		f.to.Drained(f.reported)
 	}
 }
 

@@ -159,7 +159,7 @@ func (b *Builder) Payload(p *probe.Payload) error {
 		return nil
 	}
 	if call.Gone {
-		t.came(p.Seq, p.Param)
+		t.arrived(p.Seq, p.Param)
 		return nil
 	}
 	pk := partKey{ck, p.Param, p.Item, p.Dir}
@@ -191,7 +191,7 @@ func (b *Builder) missing(k partKey, p *probe.Payload, t *thread, at place) (err
 		}
 		b.Payloads.recorded(t, p, p.Recording)
 	}
-	t.came(p.Seq, p.Param)
+	t.arrived(p.Seq, p.Param)
 	return at.data(&d)
 }
 
@@ -213,12 +213,12 @@ func (b *Builder) part(k partKey, p *probe.Payload, t *thread, at place) (err er
 		}
 	}
 	if p.Offset != cur.got {
-		t.came(p.Seq, p.Param)
+		t.arrived(p.Seq, p.Param)
 		return b.abandon(k, cur, format.Dropped)
 	}
 	if b.o.MaxSize > 0 && at.W.Size() > b.o.MaxSize-b.o.MaxSize/10 {
 		b.Payloads.Cut = true
-		t.came(p.Seq, p.Param)
+		t.arrived(p.Seq, p.Param)
 		return b.abandon(k, cur, format.LimitReached)
 	}
 	cur.got, cur.took = cur.got+uint64(len(p.Bytes)), cur.took+p.Recording
@@ -232,7 +232,7 @@ func (b *Builder) part(k partKey, p *probe.Payload, t *thread, at place) (err er
 	}
 	delete(b.Payloads.parts, k)
 	b.Payloads.recorded(t, p, cur.took)
-	t.came(p.Seq, p.Param)
+	t.arrived(p.Seq, p.Param)
 	if cur.blob != nil {
 		if cur.data.Blob, err = cur.blob.Close(); err != nil {
 			return err

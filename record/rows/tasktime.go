@@ -14,12 +14,12 @@ import (
 // clocks: the event before the task occurred after it was requested, and the event after the task occurred before the program
 // saw that it was complete. The narrowest bounds count. They widen over time, since the clocks may drift.
 type taskTimes struct {
-	b      *Builder
-	calls  map[callKey]timedCall      // whose task times have not arrived yet
-	ahead  map[callKey]probe.TaskTime // arrived before their calls
-	clocks map[deviceKey]*deviceClock
-	said   format.DeviceTime
-	errors []int64 // half the distance between the bounds, by task
+	b       *Builder
+	calls   map[callKey]timedCall      // whose task times have not arrived yet
+	ahead   map[callKey]probe.TaskTime // arrived before their calls
+	clocks  map[deviceKey]*deviceClock
+	summary format.DeviceTime
+	errors  []int64 // half the distance between the bounds, by task
 }
 
 type timedCall struct {
@@ -88,7 +88,7 @@ func (b *Builder) TaskTime(m *probe.TaskTime) error {
 func (t *taskTimes) add(c timedCall, m *probe.TaskTime) error {
 	// A task took no longer than from the call to when it was seen to be done, or the two clocks have nothing in common.
 	if m.Elapsed < 0 || m.Elapsed > m.Seen-m.Issued+2*tick || m.To < m.From {
-		t.said.Unsound++
+		t.summary.Unsound++
 		return nil
 	}
 	k := deviceKey{m.PID, m.Device}
@@ -131,7 +131,7 @@ func (t *taskTimes) settle(d *deviceClock) error {
 	before := &d.last
 	for i := range d.rows {
 		if !d.rows[i].narrow(before) {
-			t.said.Jumps++
+			t.summary.Jumps++
 		}
 		before = &d.rows[i].bounds
 	}
@@ -156,7 +156,7 @@ func (t *taskTimes) settle(d *deviceClock) error {
 		from = min(max(from, r.start), to)
 		d.busy[r.Stream] = to
 		off := (r.hi - r.lo) / 2
-		t.said.ErrorNS = max(t.said.ErrorNS, off)
+		t.summary.ErrorNS = max(t.summary.ErrorNS, off)
 		t.errors = append(t.errors, off)
 		if err := t.write(r, from, to); err != nil {
 			return err
@@ -180,7 +180,7 @@ func (t *taskTimes) write(r *timedTask, from, to int64) error {
 	var b [16]byte
 	binary.LittleEndian.PutUint64(b[:], uint64(t.b.time(from)))
 	binary.LittleEndian.PutUint64(b[8:], uint64(t.b.time(to)))
-	t.said.Measured++
+	t.summary.Measured++
 	t.b.following.measured(r.First+r.index, t.b.time(from), t.b.time(to))
 	return r.data(&format.Data{Param: api.TaskStartParam, Dir: format.DirOut, Len: uint64(len(b)), Bytes: b[:], Time: t.b.time(r.Seen)})
 }
@@ -192,10 +192,10 @@ func (t *taskTimes) finish() error {
 			return err
 		}
 	}
-	t.said.NeverSynchronized = uint64(len(t.calls))
+	t.summary.NeverSynchronized = uint64(len(t.calls))
 	if n := len(t.errors); n > 0 {
 		slices.Sort(t.errors)
-		t.said.TypicalErrorNS = t.errors[n/2]
+		t.summary.TypicalErrorNS = t.errors[n/2]
 	}
 	return nil
 }

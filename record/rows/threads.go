@@ -97,8 +97,8 @@ func (t *thread) copied(seq uint64, param uint8) bool {
 	return f.Task == api.GraphRun || int(param) < len(f.Params) && (f.Params[param].Role == api.Reads || f.Params[param].Role == api.Writes)
 }
 
-// came notes that an open call's payload is complete, or known to be missing.
-func (t *thread) came(seq uint64, param uint8) {
+// arrived notes that an open call's payload is complete, or known to be missing.
+func (t *thread) arrived(seq uint64, param uint8) {
 	oc := t.open[seq]
 	if oc == nil || param == probe.MemoryParam {
 		return
