@@ -10,7 +10,7 @@ import (
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
-// benchEnv is a simulator whose tasks take no modelled time, so that what is measured is its own.
+// benchEnv is a simulator without modelled task times, so that only its own cost is measured.
 func benchEnv(b *testing.B, strict *Strict) (*Thread, acl.FuncHandle) {
 	none := &device.Kernel{Name: "none"}
 	s := New(&Options{Kernels: kernelMap{"none": none}, VABase: freeBase(b, 1), Model: preset(b, "instant"), Strict: strict})
@@ -42,7 +42,7 @@ func BenchmarkLaunch(b *testing.B) {
 	must(b, th.SynchronizeStream(0))
 }
 
-// BenchmarkLaunchStrict is BenchmarkLaunch in strict mode, through the door of the C interface: the function is known there.
+// BenchmarkLaunchStrict is BenchmarkLaunch in strict mode, by Thread.Call as in the C interface.
 func BenchmarkLaunchStrict(b *testing.B) {
 	th, f := benchEnv(b, &Strict{})
 	args := make([]byte, 64)
@@ -78,8 +78,8 @@ func BenchmarkLaunchAndSynchronize(b *testing.B) {
 	}
 }
 
-// BenchmarkThreads is launches of 8 threads on 32 streams, with a synchronization now and then. Run it with -mutexprofile: no lock of the
-// whole process is waited for.
+// BenchmarkThreads launches from 8 threads on 32 streams, with occasional synchronization. With -mutexprofile it
+// shows that no lock is contended.
 func BenchmarkThreads(b *testing.B) {
 	th, f := benchEnv(b, nil)
 	var ctx acl.Context
@@ -133,7 +133,7 @@ func benchCopy(b *testing.B, n uint64) {
 func BenchmarkCopy64(b *testing.B)    { benchCopy(b, 64) }
 func BenchmarkCopy64MiB(b *testing.B) { benchCopy(b, 64<<20) }
 
-// BenchmarkMemcpy64MiB is the yardstick of BenchmarkCopy64MiB.
+// BenchmarkMemcpy64MiB is the yardstick for BenchmarkCopy64MiB.
 func BenchmarkMemcpy64MiB(b *testing.B) {
 	const n = 64 << 20
 	from, to := space.MapAnywhere(n), space.MapAnywhere(n)

@@ -24,7 +24,7 @@ func (e *env) persistent() acl.Stream {
 	return s
 }
 
-// builder begins a model with streams bound to it, the first of which begins with it.
+// builder begins a model with bound streams. The first stream starts with the model.
 func (e *env) builder(n int) (acl.MdlRI, []acl.Stream) {
 	e.Helper()
 	var m acl.MdlRI
@@ -41,7 +41,7 @@ func (e *env) builder(n int) (acl.MdlRI, []acl.Stream) {
 	return m, all
 }
 
-// set puts the change of a word on a stream.
+// set submits a value write.
 func (e *env) set(s acl.Stream, at acl.Addr, v uint32) {
 	e.Helper()
 	e.ok(e.th.MemsetD32Async(at, 4, v, 1, s))
@@ -62,7 +62,7 @@ func eachClock(t *testing.T, o Options, f func(e *env)) {
 	}
 }
 
-// Tasks of bound streams run when the model does, and as often.
+// Tasks of bound streams run with the model, each time it runs.
 func TestBuild(t *testing.T) {
 	eachClock(t, Options{Kernels: testKernels()}, func(e *env) {
 		th := e.th
@@ -84,7 +84,7 @@ func TestBuild(t *testing.T) {
 		e.ok(th.MemcpyAsync(d+4, 4, d, 4, acl.ACL_MEMCPY_DEVICE_TO_DEVICE, other))
 		e.want(acl.ACL_ERROR_RT_STREAM_MODEL, th.StreamWaitEvent(s, e.event()))
 		e.want(acl.ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC, th.MemcpyAsync(d, 4, e.pageable(4), 4, acl.ACL_MEMCPY_HOST_TO_DEVICE, s))
-		e.want(acl.ACL_ERROR_RT_PARAM_INVALID, th.MdlRIBuildEnd(m, 0)) // nothing says where the tasks end
+		e.want(acl.ACL_ERROR_RT_PARAM_INVALID, th.MdlRIBuildEnd(m, 0)) // no stream has ended its tasks
 		e.want(acl.ACL_ERROR_RT_PARAM_INVALID, th.MdlRIExecuteAsync(m, exec))
 		e.want(acl.ACL_ERROR_RT_STREAM_MODEL, th.MdlRIEndTask(m, plain))
 		e.ok(th.MdlRIEndTask(m, s))
@@ -134,7 +134,7 @@ func TestBuild(t *testing.T) {
 	})
 }
 
-// A stream of a model begins another one, goes on there where a condition is met, and at labels by their number.
+// A stream starts another one, and jumps by a condition or to labels by index.
 func TestBranches(t *testing.T) {
 	eachClock(t, Options{Kernels: testKernels()}, func(e *env) {
 		th := e.th
@@ -152,7 +152,7 @@ func TestBranches(t *testing.T) {
 		e.want(acl.ACL_ERROR_RT_PARAM_INVALID, th.SwitchLabelByIndex(index, 3, list, s[0]))
 		e.want(acl.ACL_ERROR_RT_STREAM_MODEL, th.SwitchLabelByIndex(index, 2, list, e.stream()))
 		e.ok(th.SwitchLabelByIndex(index, 2, list, s[0]))
-		e.set(s[0], d+4, 99) // never: the first stream goes on elsewhere
+		e.set(s[0], d+4, 99) // never reached: the first stream jumps
 		e.set(s[2], d+8, 98) // never: before both labels
 		e.ok(th.SetLabel(labels[0], s[2]))
 		e.want(acl.ACL_ERROR_RT_PARAM_INVALID, th.SetLabel(labels[0], s[2]))
@@ -193,7 +193,8 @@ func TestBranches(t *testing.T) {
 	})
 }
 
-// A loop: a kernel counts, and the stream goes back to a label while the count is small. A label of another model ends the run.
+// In a loop, a kernel counts and the stream jumps back while the count is small. A label in another model ends the
+// run.
 func TestLoop(t *testing.T) {
 	eachClock(t, Options{}, func(e *env) {
 		th := e.th
@@ -211,7 +212,7 @@ func TestLoop(t *testing.T) {
 			binary.LittleEndian.PutUint32(b, n)
 			return time.Microsecond, nil
 		}}))
-		// Behind the switch to the end lies the way back.
+		// The jump back follows the switch to the end.
 		end := e.persistent()
 		e.ok(th.MdlRIBindStream(m, end, boundLater))
 		e.ok(th.SwitchStream(d, acl.ACL_RT_GREATER_OR_EQUAL, d+8, acl.ACL_RT_SWITCH_INT32, end, 0, s[0]))
@@ -270,7 +271,7 @@ func TestAbortModel(t *testing.T) {
 	})
 }
 
-// The tasks of a captured model are listed, read, changed and disabled; nothing changes before the update.
+// The tasks in a captured model can be listed, read, changed and disabled; changes wait for the update.
 func TestModelTasks(t *testing.T) {
 	e := newEnv(t, Options{Kernels: testKernels()})
 	th := e.th

@@ -259,14 +259,14 @@ func (t *Thread) SetDeviceTaskAbortCallback(regName *byte, callback, args acl.Ad
 	return t.watch(&t.sim.observers.OnAbort, regName, callback, args)
 }
 
-func (s *Sim) tellStream(st *device.Stream, state acl.StreamState) {
+func (s *Sim) reportStream(st *device.Stream, state acl.StreamState) {
 	if !st.Hidden {
-		s.observers.Tell(&s.observers.OnStream, st.Handle, uint64(state))
+		s.observers.Report(&s.observers.OnStream, st.Handle, uint64(state))
 	}
 }
 
-func (s *Sim) tellDevice(d *device.Device, state acl.DeviceState) {
-	s.observers.Tell(&s.observers.OnDevice, uint64(d.ID), uint64(state))
+func (s *Sim) reportDevice(d *device.Device, state acl.DeviceState) {
+	s.observers.Report(&s.observers.OnDevice, uint64(d.ID), uint64(state))
 }
 
 func (t *Thread) addPhase(list *[]callback.PhaseCallback, typ acl.RegisterCallbackType, fn, arg acl.Addr) acl.Error {
@@ -296,8 +296,8 @@ func (t *Thread) dropPhase(list *[]callback.PhaseCallback, typ acl.RegisterCallb
 	return acl.ACL_SUCCESS
 }
 
-// tellInit calls the functions for aclInit and returns the first error.
-func (t *Thread) tellInit(c callback.Config) acl.Error {
+// reportInit calls the functions for aclInit and returns the first error.
+func (t *Thread) reportInit(c callback.Config) acl.Error {
 	t.sim.observers.Mu.Lock()
 	t.sim.observers.Config = c
 	all := t.sim.observers.OnInit
@@ -317,7 +317,7 @@ func (t *Thread) callInit(p callback.PhaseCallback, c callback.Config) acl.Error
 	return acl.ACL_SUCCESS
 }
 
-func (t *Thread) tellFinalize() acl.Error {
+func (t *Thread) reportFinalize() acl.Error {
 	t.sim.observers.Mu.Lock()
 	all := t.sim.observers.OnFinalize
 	t.sim.observers.Mu.Unlock()
@@ -471,8 +471,8 @@ func (t *Thread) BinarySetExceptionCallback(binHandle acl.BinHandle, callback_, 
 	return acl.ACL_SUCCESS
 }
 
-// told returns a field of an exception; all ones for an invalid handle.
-func (t *Thread) told(info acl.ExceptionInfo, field func(*exception) uint32) uint32 {
+// exceptionField returns a field of an exception; all ones for an invalid handle.
+func (t *Thread) exceptionField(info acl.ExceptionInfo, field func(*exception) uint32) uint32 {
 	x := t.sim.raised.Get(uint64(info))
 	if x == nil {
 		t.badHandle(space.KindException, uint64(info))
@@ -483,27 +483,27 @@ func (t *Thread) told(info acl.ExceptionInfo, field func(*exception) uint32) uin
 
 // GetTaskIdFromExceptionInfo returns the failed task's id.
 func (t *Thread) GetTaskIdFromExceptionInfo(info acl.ExceptionInfo) uint32 {
-	return t.told(info, func(x *exception) uint32 { return x.task })
+	return t.exceptionField(info, func(x *exception) uint32 { return x.task })
 }
 
 // GetStreamIdFromExceptionInfo returns the stream id.
 func (t *Thread) GetStreamIdFromExceptionInfo(info acl.ExceptionInfo) uint32 {
-	return t.told(info, func(x *exception) uint32 { return x.stream })
+	return t.exceptionField(info, func(x *exception) uint32 { return x.stream })
 }
 
 // GetThreadIdFromExceptionInfo returns the thread that submitted it.
 func (t *Thread) GetThreadIdFromExceptionInfo(info acl.ExceptionInfo) uint32 {
-	return t.told(info, func(x *exception) uint32 { return x.thread })
+	return t.exceptionField(info, func(x *exception) uint32 { return x.thread })
 }
 
 // GetDeviceIdFromExceptionInfo returns the device that it ran on.
 func (t *Thread) GetDeviceIdFromExceptionInfo(info acl.ExceptionInfo) uint32 {
-	return t.told(info, func(x *exception) uint32 { return x.device })
+	return t.exceptionField(info, func(x *exception) uint32 { return x.device })
 }
 
 // GetErrorCodeFromExceptionInfo returns its error.
 func (t *Thread) GetErrorCodeFromExceptionInfo(info acl.ExceptionInfo) uint32 {
-	return t.told(info, func(x *exception) uint32 { return uint32(status.Of(x.failure)) })
+	return t.exceptionField(info, func(x *exception) uint32 { return uint32(status.Of(x.failure)) })
 }
 
 // kernelException returns the exception of a kernel task.

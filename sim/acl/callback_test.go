@@ -9,7 +9,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 )
 
-// calls is a program of Go functions.
+// calls is a program with Go functions.
 type calls struct {
 	mu    sync.Mutex
 	fns   map[uint64]func(args ...uint64) uint64
@@ -28,7 +28,7 @@ func (c *calls) CallAside(fn uint64, args ...uint64) {
 	c.Call(fn, args...)
 }
 
-// fn makes a function of one argument that the simulator can call.
+// fn registers a function with one argument.
 func (c *calls) fn(f func(arg uint64)) acl.Addr {
 	return c.add(func(args ...uint64) uint64 {
 		f(args[0])
@@ -108,7 +108,7 @@ func TestCallbacks(t *testing.T) {
 		t.Errorf("callbacks worth %d ran, %d of them elsewhere", ran.Load(), c.aside.Load())
 	}
 
-	// The end of the subscription lets the stream and the thread go on.
+	// The end of the subscription releases the stream and the thread.
 	e.ok(e.th.LaunchCallback(count, 100, acl.ACL_CALLBACK_BLOCK, s))
 	e.ok(e.th.UnSubscribeReport(id, other))
 	e.ok(e.th.UnSubscribeReport(id, s))
@@ -119,7 +119,7 @@ func TestCallbacks(t *testing.T) {
 	}
 }
 
-// The end of a stream ends its subscription: nobody waits for ever.
+// The end of a stream ends its subscription, and no thread waits forever.
 func TestSubscribedStreamEnds(t *testing.T) {
 	c := &calls{}
 	e := newEnv(t, Options{Caller: c})
@@ -133,8 +133,7 @@ func TestSubscribedStreamEnds(t *testing.T) {
 	e.want(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, <-done)
 }
 
-// aclrtSubscribeHostFunc was not simulated. A stream's host functions run on the thread that subscribed for them, apart from its callbacks;
-// without a subscription they run on a thread of the runtime's.
+// Without a subscription they run on a runtime thread.
 func TestSubscribedHostFunctions(t *testing.T) {
 	c := &calls{}
 	e := newEnv(t, Options{Caller: c})
@@ -165,7 +164,7 @@ func TestSubscribedHostFunctions(t *testing.T) {
 		t.Errorf("functions worth %d ran, %d of them on threads of the runtime's", ran.Load(), c.aside.Load())
 	}
 
-	// The end of the subscription lets the stream go on. Later functions run on a thread of the runtime's.
+	// The end of the subscription releases the stream. Later functions run on a runtime thread.
 	e.ok(e.th.LaunchHostFunc(s, add, 10))
 	e.want(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, e.th.SynchronizeStreamWithTimeout(s, 5))
 	e.ok(e.th.UnSubscribeHostFunc(id, s))

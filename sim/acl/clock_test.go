@@ -15,7 +15,7 @@ import (
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
-// timeline runs a program of one thread in virtual time and returns the time stamps that it saw.
+// timeline runs a single-threaded program in virtual time and returns its timestamps.
 func timeline(t *testing.T, seed uint64) string {
 	var out strings.Builder
 	e := newEnv(t, Options{Virtual: true, Kernels: testKernels(), Model: preset(t, "ascend910b")})
@@ -71,8 +71,8 @@ func TestVirtualTimeIsRepeatable(t *testing.T) {
 	}
 }
 
-// A wait took its own time before the device was done, not after it, and nothing could pass time between calls, or keep that of a
-// recorder's calls out of it.
+// Regression: a wait's own time passed before the device was done, and no time could pass between calls or be
+// excluded for a recorder.
 func TestVirtualTimeOfCalls(t *testing.T) {
 	slow := &device.Kernel{Name: "slow", Duration: func(*device.Launch) time.Duration { return time.Second }}
 	m := preset(t, "ascend910b")
@@ -107,7 +107,7 @@ func TestVirtualTimeOfCalls(t *testing.T) {
 	}
 }
 
-// What takes long on the device takes no time here, and is what the model says.
+// Long device work takes no real time, and its virtual time is the modelled one.
 func TestVirtualTimeIsTheModels(t *testing.T) {
 	slow := &device.Kernel{Name: "slow", Duration: func(*device.Launch) time.Duration { return time.Hour / 4 }}
 	e := newEnv(t, Options{Virtual: true, Kernels: kernelMap{"slow": slow}})
@@ -143,7 +143,7 @@ func TestVirtualTimeIsTheModels(t *testing.T) {
 	}
 }
 
-// A loop that asks, and nothing else, comes to an end: asking takes time.
+// A polling loop ends, since each query takes time.
 func TestVirtualPolling(t *testing.T) {
 	e := newEnv(t, Options{Virtual: true, Kernels: testKernels()})
 	s, p := e.stream(), e.malloc(1<<20)
@@ -161,7 +161,7 @@ func TestVirtualPolling(t *testing.T) {
 	testenv.Wait(t, "a copy where nobody calls", func() bool { return binary.LittleEndian.Uint64(space.Bytes(h, 8)) != 0 })
 }
 
-// Kernels of different streams share the device's cores.
+// Kernels on different streams share the device's cores.
 func TestVirtualCores(t *testing.T) {
 	busy := &device.Kernel{Name: "busy", Duration: func(*device.Launch) time.Duration { return time.Millisecond }}
 	m := preset(t, "instant")
@@ -191,7 +191,7 @@ func TestVirtualCores(t *testing.T) {
 	}
 }
 
-// What a thread that is late submits begins when it should have, but not before what was submitted earlier.
+// Tasks of a late thread begin when they should have begun, but not before earlier submissions.
 func TestLateThread(t *testing.T) {
 	if *inVirtualTime {
 		t.Skip("threads are late in real time")
@@ -215,7 +215,7 @@ func TestLateThread(t *testing.T) {
 	}
 }
 
-// Time for which others had the processor is not that of the work, unless the work has waited by itself.
+// Preemption does not count as work time, unless the work itself has waited.
 func TestWork(t *testing.T) {
 	before := device.Work{At: 100, Ran: 10, Waits: 1}
 	if d := (device.Work{At: 600, Ran: 30, Waits: 1}).Since(before); d != 20 {
@@ -226,7 +226,7 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// A launch of a kernel that is brief counts as the one before where it was interrupted, unless it takes long again.
+// An interrupted launch of a brief kernel counts as the previous launch, unless the next one is long too.
 func TestBriefKernel(t *testing.T) {
 	if *inVirtualTime {
 		t.Skip("work is measured in real time")

@@ -10,7 +10,7 @@ import (
 	"github.com/acltrace/acltrace/sim/strict"
 )
 
-// conditional captures a model on a stream that asks a condition. parts capture what runs under it, f what follows.
+// conditional captures a model with a condition task. parts capture its parts, f the tasks after it.
 func (e *env) conditional(s acl.Stream, typ acl.MdlRICondTaskType, initial uint32, parts []func(s acl.Stream, word acl.Addr), f func(word acl.Addr)) (g acl.MdlRI, word acl.Addr) {
 	e.Helper()
 	g = e.capture(s, func() {
@@ -66,7 +66,7 @@ func TestConditionalLoop(t *testing.T) {
 	}
 }
 
-// A loop that never ends is one for which a synchronization may give up, and which an abort ends; what it had left can run again.
+// An endless loop lets a synchronization time out. An abort ends it, and later work runs.
 func TestConditionalLoopWithoutEnd(t *testing.T) {
 	e := newEnv(t, Options{Model: preset(t, "instant")})
 	s := e.stream()
@@ -83,7 +83,7 @@ func TestConditionalLoopWithoutEnd(t *testing.T) {
 	}
 }
 
-// What fails in a part fails the run, and what is behind it in the model does not run.
+// A failure in a part fails the run, and later tasks in the model do not run.
 func TestConditionalPartFails(t *testing.T) {
 	for _, virtual := range []bool{false, true} {
 		e := newEnv(t, Options{Virtual: virtual, Kernels: testKernels()})
@@ -104,7 +104,7 @@ func TestConditionalPartFails(t *testing.T) {
 	}
 }
 
-// A loop that an unknown kernel would end ends here as well, and the log says on what that stands.
+// A loop whose condition an unknown kernel would write ends, and the log says so.
 func TestConditionalUnknown(t *testing.T) {
 	e := newEnv(t, Options{Kernels: testKernels()})
 	s := e.stream()
@@ -133,7 +133,7 @@ func TestStrictCondition(t *testing.T) {
 	e.found(strict.StreamRace)
 }
 
-// A part whose capture failed spoils the model; one whose model is gone can't be ended.
+// A part with a failed capture invalidates the model. A part without its model can't be ended.
 func TestConditionalCaptureFails(t *testing.T) {
 	e := newEnv(t, Options{})
 	s, inner := e.stream(), e.stream()

@@ -38,7 +38,7 @@ func (t *Thread) SetDevice(deviceId int32) acl.Error {
 	if e != 0 {
 		return e
 	}
-	t.sim.tellDevice(d, acl.ACL_RT_DEVICE_STATE_SET_PRE)
+	t.sim.reportDevice(d, acl.ACL_RT_DEVICE_STATE_SET_PRE)
 	var made *device.Context
 	d.Mu.Lock()
 	if d.Primary == nil || mutant.Breaks("threads_share_default_context") {
@@ -53,9 +53,9 @@ func (t *Thread) SetDevice(deviceId int32) acl.Error {
 	t.current = d.Primary
 	d.Mu.Unlock()
 	if made != nil {
-		t.sim.tellStream(made.Def, acl.ACL_RT_STREAM_STATE_CREATE_POST)
+		t.sim.reportStream(made.Def, acl.ACL_RT_STREAM_STATE_CREATE_POST)
 	}
-	t.sim.tellDevice(d, acl.ACL_RT_DEVICE_STATE_SET_POST)
+	t.sim.reportDevice(d, acl.ACL_RT_DEVICE_STATE_SET_POST)
 	return acl.ACL_SUCCESS
 }
 
@@ -74,8 +74,8 @@ func (t *Thread) reset(deviceId int32, force bool) acl.Error {
 	if e != 0 {
 		return e
 	}
-	t.sim.tellDevice(d, acl.ACL_RT_DEVICE_STATE_RESET_PRE)
-	defer t.sim.tellDevice(d, acl.ACL_RT_DEVICE_STATE_RESET_POST)
+	t.sim.reportDevice(d, acl.ACL_RT_DEVICE_STATE_RESET_PRE)
+	defer t.sim.reportDevice(d, acl.ACL_RT_DEVICE_STATE_RESET_POST)
 	d.Mu.Lock()
 	if d.Refs == 0 {
 		d.Mu.Unlock()
@@ -267,7 +267,7 @@ func (t *Thread) CreateContext(ctx *acl.Context, deviceId int32) acl.Error {
 	if !mutant.Breaks("created_context_is_current") {
 		t.current = c
 	}
-	t.sim.tellStream(c.Def, acl.ACL_RT_STREAM_STATE_CREATE_POST)
+	t.sim.reportStream(c.Def, acl.ACL_RT_STREAM_STATE_CREATE_POST)
 	*ctx = acl.Context(c.Handle)
 	return acl.ACL_SUCCESS
 }

@@ -124,7 +124,7 @@ func (t *Thread) RecordEventWithFlag(event acl.Event, on acl.Stream, flag uint32
 	}
 	if ev.External() {
 		return t.submit(s, device.Task{Kind: device.TaskRecord, Run: func(*device.Stream) (time.Duration, *fail.Failure) {
-			ev.Level.Told(s)
+			ev.Level.Released(s)
 			ev.Level.Set()
 			return 0, nil
 		}})
@@ -151,7 +151,7 @@ func (t *Thread) RecordEventWithFlag(event acl.Event, on acl.Stream, flag uint32
 	e = t.submit(s, device.Task{Kind: device.TaskRecord, Always: true, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
 		m.Time = s.Time / device.Tick * device.Tick
 		m.Failure = s.Blocked()
-		s.Context.Device.Machine.Strict.Tells(&s.Strict, &m.Known)
+		s.Context.Device.Machine.Strict.Release(&s.Strict, &m.Known)
 		close(m.Done)
 		return 0, nil
 	}})
@@ -194,7 +194,7 @@ func (t *Thread) ResetEvent(event acl.Event, on acl.Stream) acl.Error {
 }
 
 func (t *Thread) waitExternal(s *device.Stream, ev *graph.Event, timeout int32) acl.Error {
-	return t.submit(s, device.Task{Kind: device.TaskWait, Run: ev.Level.Heard, Begin: func(s *device.Stream) *device.Waiting {
+	return t.submit(s, device.Task{Kind: device.TaskWait, Run: ev.Level.Acquired, Begin: func(s *device.Stream) *device.Waiting {
 		return ev.Level.Wait(false, time.Duration(timeout)*time.Second, func() *fail.Failure { return ev.Late(s, timeout) })
 	}})
 }
@@ -224,7 +224,7 @@ func (t *Thread) eventDone(ev *graph.Event) (bool, acl.Error) {
 			return true, t.failWith(f)
 		}
 		if done {
-			t.sim.Strict.HearsOthers(nil)
+			t.sim.Strict.AcquireOthers(nil)
 		}
 		return done, acl.ACL_SUCCESS
 	}
@@ -338,7 +338,7 @@ func (t *Thread) syncEvent(h acl.Event, limit time.Duration) acl.Error {
 		case f != nil:
 			return t.failWith(f)
 		}
-		t.sim.Strict.HearsOthers(nil)
+		t.sim.Strict.AcquireOthers(nil)
 		return acl.ACL_SUCCESS
 	}
 	m := ev.Last()
@@ -482,7 +482,7 @@ func (t *Thread) waitEvent(on acl.Stream, event acl.Event, timeout int32, flag u
 		Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
 			if m != nil {
 				s.Time = max(s.Time, m.Time)
-				s.Context.Device.Machine.Strict.Hears(&s.Strict, &m.Known)
+				s.Context.Device.Machine.Strict.Acquire(&s.Strict, &m.Known)
 			}
 			return 0, nil
 		}})

@@ -34,7 +34,7 @@ func TestFaults(t *testing.T) {
 	e.want(acl.ACL_ERROR_RT_DEVICE_OOM, e.th.Malloc(&c, 64, 0))
 	e.ok(e.th.Malloc(&c, 64, 0))
 
-	// Tasks: the fill, then the second launch, then a copy with a wrong byte; the seventh task takes the device along.
+	// Tasks: the fill, the second launch, and a copy with a wrong byte. The seventh task loses the device.
 	e.want(acl.ACL_ERROR_RT_SYS_DMA, func() acl.Error {
 		s := e.stream()
 		e.ok(e.th.MemsetAsync(a, 8, 1, 8, s))
@@ -83,8 +83,8 @@ func TestFaultsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// A buffer that is freed too early, or too short, is the device's own error, with the address and the kernel, at a launch that the seed
-// chooses: the same one in every run, in either clock, and the program can go on.
+// A buffer that is freed too early or is too short causes a device error with its address and kernel. The seed
+// chooses the launch: it is the same in each run and with either clock, and the program can continue.
 func TestFaultsOfMemory(t *testing.T) {
 	const launches = 1000
 	for _, effect := range fault.BadMemory {

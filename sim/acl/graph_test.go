@@ -22,7 +22,7 @@ func (e *env) capture(s acl.Stream, f func()) acl.MdlRI {
 	return g
 }
 
-// Captured tasks run when the graph does, as often as it does, and in the order that the events say.
+// Captured tasks run with the graph, each time it runs, in event order.
 func TestGraph(t *testing.T) {
 	e := newEnv(t, Options{Kernels: testKernels()})
 	a, b := e.stream(), e.stream()
@@ -179,7 +179,7 @@ func TestCaptureRefusals(t *testing.T) {
 	}
 }
 
-// A task group is updated in the order of a stream, and a graph that runs meets the new tasks.
+// A task group is updated in stream order, and the next run uses the new tasks.
 func TestTaskUpdate(t *testing.T) {
 	e := newEnv(t, Options{Kernels: testKernels()})
 	f := e.function(e.load(testBinary(11, "fill")), "fill")
@@ -221,7 +221,7 @@ func TestTaskUpdate(t *testing.T) {
 	e.want(acl.ACL_ERROR_RT_INVALID_HANDLE, e.th.MdlRICaptureTaskUpdateBegin(u, group))
 }
 
-// A failing task of a graph fails the stream, and the other lanes do not hang.
+// A failing graph task fails the stream, and the other lanes do not hang.
 func TestGraphFails(t *testing.T) {
 	e := newEnv(t, Options{Kernels: testKernels()})
 	a, b := e.stream(), e.stream()
@@ -352,8 +352,7 @@ func TestGraphTime(t *testing.T) {
 	}
 }
 
-// Records and waits across the border of graphs: a graph waits for a stream, a stream for a graph, a graph for a graph, in each
-// execution anew.
+// Records and waits cross the border of graphs: between a graph and a stream, and between graphs.
 func TestOutsideOfGraphs(t *testing.T) {
 	for _, virtual := range []bool{false, true} {
 		e := newEnv(t, Options{Virtual: virtual})
@@ -398,7 +397,7 @@ func TestOutsideOfGraphs(t *testing.T) {
 				t.Fatalf("virtual %t: %d came through, want %d", virtual, got, v)
 			}
 		}
-		// An execution that is given up does not keep those waiting who wait for its records.
+		// A cancelled execution releases those that wait for its records.
 		e.ok(e.th.WaitAndResetNotify(gate, b, 0))
 		e.ok(e.th.MdlRIExecuteAsync(h, b))
 		e.ok(e.th.StreamWaitEvent(c, out))

@@ -31,7 +31,7 @@ func (t *Thread) recordShared(ev *graph.Event, s *device.Stream) acl.Error {
 		if f := s.Blocked(); f != nil {
 			code = status.Of(f)
 		}
-		s.Context.Device.Machine.Strict.TellsOthers(&s.Strict)
+		s.Context.Device.Machine.Strict.ReleaseOthers(&s.Strict)
 		x.Recorded(n, int32(code))
 		return 0, nil
 	}})
@@ -50,7 +50,7 @@ func (t *Thread) waitShared(s *device.Stream, ev *graph.Event, timeout int32) ac
 	}
 	n := ev.Shared.Issued.Load()
 	heard := func(s *device.Stream) (time.Duration, *fail.Failure) {
-		s.Context.Device.Machine.Strict.HearsOthers(&s.Strict)
+		s.Context.Device.Machine.Strict.AcquireOthers(&s.Strict)
 		return 0, nil
 	}
 	return t.submit(s, device.Task{Kind: device.TaskWait, Run: heard, Begin: func(s *device.Stream) *device.Waiting {

@@ -52,7 +52,7 @@ func TestHostRegister(t *testing.T) {
 	e.want(acl.ACL_ERROR_RT_AICORE_EXCEPTION, launch(s, dev))
 }
 
-// Copies whose addresses lie in device memory are made with what is there when they run.
+// Indirect copies read their addresses from device memory when they run.
 func TestIndirectCopies(t *testing.T) {
 	e := newEnv(t, Options{})
 	s := e.stream()
@@ -171,7 +171,7 @@ func TestOperatorTimeout(t *testing.T) {
 	}
 }
 
-// A device reaches the memory of another one when the program has asked for it, and not before.
+// Peer memory is accessible only after the program has enabled access.
 func TestPeers(t *testing.T) {
 	base := freeBase(t, 2)
 	e := newEnv(t, Options{Devices: 2, VABase: base, Kernels: testKernels()})
@@ -199,7 +199,7 @@ func TestPeers(t *testing.T) {
 	e.want(acl.ACL_ERROR_RT_AICORE_EXCEPTION, launch())
 }
 
-// What the program sets is what it reads, per stream, device and thread.
+// Settings are read back as set, per stream, device and thread.
 func TestSettings(t *testing.T) {
 	e := newEnv(t, Options{})
 	s := e.stream()
@@ -268,8 +268,8 @@ func TestSettings(t *testing.T) {
 	e.want(acl.ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, e.th.GetSysParamOpt(acl.ACL_OPT_DETERMINISTIC, &value))
 }
 
-// The addresses among a kernel's arguments are checked before the kernel's own functions follow them. Null stands for an
-// argument that is not there, but for tiling data.
+// Argument addresses are checked before the kernel's functions read them. Null is allowed for absent arguments,
+// except tiling data.
 func TestWildArguments(t *testing.T) {
 	followed := 0
 	k := &device.Kernel{

@@ -90,7 +90,7 @@ func (t *Thread) RecordNotify(h acl.Notify, on acl.Stream) acl.Error {
 		return e
 	}
 	return t.submit(s, device.Task{Kind: device.TaskNotify, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
-		n.signal.Told(s)
+		n.signal.Released(s)
 		n.signal.Set()
 		return 0, nil
 	}})
@@ -107,7 +107,7 @@ func (t *Thread) WaitAndResetNotify(h acl.Notify, on acl.Stream, timeout uint32)
 	if e != 0 {
 		return e
 	}
-	return t.submit(s, device.Task{Kind: device.TaskNotify, Run: n.signal.Heard, Begin: func(s *device.Stream) *device.Waiting {
+	return t.submit(s, device.Task{Kind: device.TaskNotify, Run: n.signal.Acquired, Begin: func(s *device.Stream) *device.Waiting {
 		return n.signal.Wait(!mutant.Breaks("wait_resets"), time.Duration(timeout)*time.Second, func() *fail.Failure {
 			return status.Failed(acl.ACL_ERROR_RT_WAIT_TIMEOUT, "stream %d waited %d s for notify %d", s.ID, timeout, n.id)
 		})
@@ -208,7 +208,7 @@ func (t *Thread) count(h acl.CntNotify, on acl.Stream, f func(v uint32) uint32) 
 		return e
 	}
 	return t.submit(s, device.Task{Kind: device.TaskNotify, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
-		t.sim.Strict.Tells(&s.Strict, &c.known)
+		t.sim.Strict.Release(&s.Strict, &c.known)
 		c.change(f)
 		return 0, nil
 	}})
@@ -272,7 +272,7 @@ func (t *Thread) CntNotifyWaitWithTimeout(h acl.CntNotify, on acl.Stream, info *
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "wait mode %d is unknown", mode)
 	}
 	heard := func(s *device.Stream) (time.Duration, *fail.Failure) {
-		t.sim.Strict.Hears(&s.Strict, &c.known)
+		t.sim.Strict.Acquire(&s.Strict, &c.known)
 		return 0, nil
 	}
 	return t.submit(s, device.Task{Kind: device.TaskNotify, Run: heard, Begin: func(s *device.Stream) *device.Waiting {

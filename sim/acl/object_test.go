@@ -14,8 +14,8 @@ import (
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
-// The program's functions are told of a failed task before a synchronization returns its error: which task of which stream, and of a
-// kernel its handle and its arguments.
+// Exception callbacks run before a synchronization returns the error, with the task, the stream and, for kernels,
+// function and arguments.
 func TestExceptions(t *testing.T) {
 	c := &calls{}
 	e := newEnv(t, Options{Caller: c, Kernels: testKernels()})
@@ -80,7 +80,7 @@ func TestExceptions(t *testing.T) {
 	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.GetFuncHandleFromExceptionInfo(0, &got))
 }
 
-// Functions of the program's hear of streams, devices and aborts, and of the beginning and end of the runtime.
+// State callbacks report streams, devices, aborts, and the beginning and end of the runtime.
 func TestStateCallbacks(t *testing.T) {
 	c := &calls{}
 	l := &logBuffer{}
@@ -139,7 +139,7 @@ func TestStateCallbacks(t *testing.T) {
 	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.FinalizeCallbackUnRegister(acl.ACL_REG_TYPE_OTHER, hear))
 }
 
-// Data buffers, lists of them and allocators are objects of the host: they keep what they are told.
+// Data buffers, datasets and allocators are host objects that return what was stored.
 func TestHostObjects(t *testing.T) {
 	e := newEnv(t, Options{})
 	th := e.th
@@ -214,7 +214,7 @@ func TestHalfConversions(t *testing.T) {
 	}
 }
 
-// Managed memory has one address for host, copies and kernels, and keeps what is said about its parts.
+// Managed memory has one address for host, copies and kernels, and stores advice about its parts.
 func TestManagedMemory(t *testing.T) {
 	e := newEnv(t, Options{Kernels: testKernels()})
 	var p acl.Addr
@@ -328,7 +328,7 @@ func TestVersionsAndFeatures(t *testing.T) {
 	}
 }
 
-// What a device says about itself, and what it has nothing to say to.
+// Supported device queries return values; the others fail.
 func TestCapabilities(t *testing.T) {
 	e := newEnv(t, Options{Kernels: testKernels()})
 	var u acl.UtilizationInfo
@@ -403,7 +403,7 @@ func TestCapabilities(t *testing.T) {
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.RegisterCpuFunc(e.load(testBinary(11, "slow")), cstring("f"), cstring("k"), new(acl.FuncHandle)))
 }
 
-// A reset takes the copy of a binary from the device; who asks for it afterwards finds it whole again.
+// A reset drops the device copy of a binary; the next query restores it.
 func TestBinaryAfterReset(t *testing.T) {
 	e := newEnv(t, Options{Kernels: testKernels()})
 	code := testBinary(11, "fill")

@@ -103,7 +103,7 @@ func TestRacingThreads(t *testing.T) {
 					var q acl.Addr
 					ok(th.Malloc(&q, 1+r.Uint64N(1<<16), 0))
 					ok(th.MemsetAsync(q, 1, 1, 1, a))
-					if err := th.SynchronizeDevice(); err != acl.ACL_ERROR_RT_STREAM_ABORT { // of another thread's stream
+					if err := th.SynchronizeDevice(); err != acl.ACL_ERROR_RT_STREAM_ABORT { // another thread's stream
 						ok(err)
 					}
 					ok(th.Free(q))
@@ -156,7 +156,7 @@ func TestRacingThreads(t *testing.T) {
 		t.Errorf("%d objects leaked", n)
 	}
 
-	// With the device, and the servers of its streams, all goroutines of the simulator end.
+	// All goroutines of the simulator end with it.
 	e.ok(e.th.ResetDeviceForce(0))
 	e.ok(e.th.Finalize())
 	var free uint64
@@ -172,8 +172,7 @@ func TestRacingThreads(t *testing.T) {
 	}
 }
 
-// A program that goes on for long does not grow: neither the engine's heap nor the device's memory, per launch, copy, event or run
-// of a graph.
+// A long-running program does not grow: neither heap nor device memory, per launch, copy, event or graph run.
 func TestNothingGrows(t *testing.T) {
 	for _, virtual := range []bool{false, true} {
 		e := newEnv(t, Options{Virtual: virtual, Kernels: testKernels()})
@@ -218,7 +217,7 @@ func TestNothingGrows(t *testing.T) {
 		steps(n)
 		limit := uint64(n) * 4
 		if e.sim.Strict != nil {
-			limit *= 2 // the last pieces of freed memory are remembered
+			limit *= 2 // freed ranges are remembered up to a limit
 		}
 		if after := inUse(); after > before+limit {
 			t.Errorf("virtual %t: %d steps leave %d bytes on the heap", virtual, n, after-before)

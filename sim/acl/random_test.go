@@ -14,34 +14,34 @@ import (
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
-// Programs are drawn at random, without data races: before a stream touches a buffer that another one touched last, it waits for
-// that one. So each has one result, whatever runs beside what. A reference, which knows nothing of the engine, gives it.
+// Random programs order conflicting work, so each has one result in any interleaving. A reference without the engine
+// computes it.
 
 type opKind uint8
 
 const (
-	opMalloc   opKind = iota // buffer a of n bytes, on the device
+	opMalloc   opKind = iota // allocate device buffer a of n bytes
 	opPinned                 // in pinned host memory
 	opPageable               // in the program's own
 	opMap                    // in physical memory b, mapped for a while
-	opFree                   // the end of a buffer
+	opFree                   // free a buffer
 	opWrite                  // the host writes the value into host buffer a
-	opRead                   // the host reads all of buffer a
-	opCopy                   // n bytes of b at y to a at x, in the order of a stream
+	opRead                   // host reads buffer a
+	opCopy                   // n bytes of b at y to a at x, in stream order
 	opCopyNow
 	opStaged // the host's bytes are taken at the call
-	opCopy2d // n bytes of each of three rows, of 64 and 96 bytes
+	opCopy2d // n bytes of three rows, with pitches 64 and 96
 	opFill
 	opFillNow
 	opFill32
-	opMix    // a kernel: each byte of a from one of b
-	opTwist  // a kernel: bytes of a in place, by several blocks
-	opReduce // numbers of b are added to those of a
-	opHost   // a function of the program changes host buffer a
+	opMix    // kernel: each byte of a from one of b
+	opTwist  // kernel: bytes of a in place, by several blocks
+	opReduce // add numbers of b to those of a
+	opHost   // a program function changes host buffer a
 	opOrder  // stream b waits for stream a
 	opSync
 	opSyncAll
-	opCapture // what follows on the stream is kept …
+	opCapture // keep later tasks on the stream …
 	opCaptured
 	opExecute // … and done, as often as it is executed
 )
@@ -57,7 +57,7 @@ type randomOp struct {
 
 const (
 	randomStreams = 4
-	mappedSize    = 4096 // bytes that are used of a mapping
+	mappedSize    = 4096 // used bytes of a mapping
 	physicals     = 3
 )
 
@@ -73,7 +73,7 @@ type drawn struct {
 type drawnBuffer struct {
 	size uint64
 	kind opKind
-	last int // stream that touched it last; -1 where the host is up to date
+	last int // stream of the last access; -1 if the host is up to date
 	phys int
 }
 
@@ -91,7 +91,7 @@ func (d *drawn) pick(ok func(b int) bool) int {
 
 func (d *drawn) add(o randomOp) { d.ops = append(d.ops, o) }
 
-// touch orders a stream behind what was done to a buffer.
+// touch orders a stream after the last access to a buffer.
 func (d *drawn) touch(b, stream int) {
 	if l := d.bufs[b].last; l >= 0 && l != stream {
 		d.add(randomOp{kind: opOrder, a: l, b: stream, value: byte(d.IntN(3))})
@@ -290,14 +290,14 @@ func drawProgram(seed uint64) []randomOp {
 	return d.ops
 }
 
-// pattern is what the host writes.
+// pattern returns host data.
 func pattern(b []byte, value byte) {
 	for i := range b {
 		b[i] = value + byte(i*7)
 	}
 }
 
-// reference executes a program, one step after the other, on plain memory, and returns what the host has read.
+// reference executes a program step by step on plain memory, and returns the host's reads.
 func reference(ops []randomOp) []byte {
 	var read []byte
 	bufs := map[int][]byte{}
@@ -378,7 +378,7 @@ func reference(ops []randomOp) []byte {
 	return read
 }
 
-// randomKernels are the kernels of the programs. Their arguments are two addresses, a size and a value.
+// randomKernels are the kernels. Their arguments are two addresses, a size and a value.
 func randomKernels() kernelMap {
 	le := binary.LittleEndian
 	args := []device.Arg{{Name: "out", Kind: device.ArgInout, Size: 8}, {Name: "in", Kind: device.ArgInput, Size: 8}, {Name: "n", Kind: device.ArgScalar, Size: 8}, {Name: "value", Kind: device.ArgScalar, Size: 8}}
@@ -409,7 +409,7 @@ func randomKernels() kernelMap {
 	}
 }
 
-// runProgram runs a program on the simulator and returns what the host has read.
+// runProgram runs a program on the simulator and returns the host's reads.
 func runProgram(t *testing.T, ops []randomOp, o Options) []byte {
 	c := &calls{}
 	o.Caller, o.Kernels = c, randomKernels()

@@ -7,7 +7,7 @@ import (
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
-// What the model says is simulated of the lower library is what is here.
+// The simulated functions of the lower library are those in the API model.
 func TestRuntimeTable(t *testing.T) {
 	n := 0
 	for i := range acl.Model.Funcs {
@@ -47,7 +47,7 @@ func (e *env) rt(name string, words ...uint64) acl.Error {
 	return 0
 }
 
-// Numbers that differ between the libraries: kinds of copies, flags of streams and events, types of elements.
+// Constants that differ between the libraries: copy kinds, stream and event flags, data types.
 func TestRuntimeNumbers(t *testing.T) {
 	s := New(&Options{VABase: freeBase(t, 1), Log: &logBuffer{}})
 	t.Cleanup(s.Close)
@@ -55,7 +55,7 @@ func TestRuntimeNumbers(t *testing.T) {
 	e.want(acl.ACL_ERROR_UNINITIALIZE, e.th.SetDevice(0))
 	e.ok(e.rt("rtSetDevice", 0))
 	word := func() *uint64 { return new(uint64) }
-	e.ok(e.th.Init(nil)) // for what this test calls above
+	e.ok(e.th.Init(nil)) // for the AscendCL calls in this test
 	st, def, tl, ipc, mem, host := word(), word(), word(), word(), word(), word()
 	e.ok(e.rt("rtStreamCreateWithFlags", addr(st), 3, 0x201))
 	flags, prio := word(), word()

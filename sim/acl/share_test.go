@@ -18,7 +18,7 @@ func (e *env) other() *env {
 
 func key() []byte { return make([]byte, memory.KeySize) }
 
-// Memory is shared by key: both sides see one another's bytes, and only those who may import it do.
+// Memory is shared by key: both sides see each other's bytes, and only allowed processes can import it.
 func TestIpcMemory(t *testing.T) {
 	a := newEnv(t, Options{Devices: 2})
 	b := a.other()
@@ -69,7 +69,7 @@ func TestIpcMemory(t *testing.T) {
 	b.want(acl.ACL_ERROR_RT_PARAM_INVALID, b.th.IpcMemImportByKey(&p, cstring("nonsense"), 0))
 }
 
-// Memory of another device is reached after the devices were introduced.
+// Memory on another device is accessible after peer access was enabled.
 func TestIpcMemoryOfPeer(t *testing.T) {
 	a := newEnv(t, Options{Devices: 2})
 	b := a.other()
@@ -97,7 +97,7 @@ func TestIpcMemoryOfPeer(t *testing.T) {
 	b.want(acl.ACL_ERROR_RT_PARAM_INVALID, b.th.Memset(p, 64, 1, 64))
 }
 
-// Physical memory of another process is mapped like one's own, and lives until both have freed it.
+// Imported physical memory can be mapped like local memory, and lives until both processes have freed it.
 func TestShareableHandles(t *testing.T) {
 	a := newEnv(t, Options{})
 	b := a.other()
@@ -184,7 +184,7 @@ func TestIpcNotify(t *testing.T) {
 	b.want(acl.ACL_ERROR_RT_IPC_ERROR, b.th.NotifyImportByKey(&nb, &k[0], 0))
 }
 
-// A wait for an event of another process is for the record that was ordered last when it was called.
+// A wait for an imported event is for the last record at the call.
 func TestIpcEvent(t *testing.T) {
 	a := newEnv(t, Options{})
 	b := a.other()

@@ -8,7 +8,7 @@ import (
 	"github.com/acltrace/acltrace/sim/model"
 )
 
-// fourCores is a model whose kernels take 1 ms, on a device with four vector cores.
+// fourCores returns a model with 1 ms kernels and four vector cores.
 func fourCores(t *testing.T) *model.Model {
 	m := *preset(t, "instant")
 	m.Cores.Vector = 4
@@ -16,7 +16,7 @@ func fourCores(t *testing.T) *model.Model {
 	return &m
 }
 
-// Kernels of two streams that want all cores take their turns, in either clock.
+// Kernels on two streams that need all cores alternate, with either clock.
 func TestStreamsShareCores(t *testing.T) {
 	for _, virtual := range []bool{false, true} {
 		e := newEnv(t, Options{Virtual: virtual, Model: fourCores(t), Kernels: testKernels()})

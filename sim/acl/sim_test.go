@@ -26,7 +26,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// freeBase returns addresses where a device's memory can lie: Go's heap begins at a random place and may be anywhere.
+// freeBase returns a free address range for a device. Go's heap starts at a random address.
 func freeBase(tb testing.TB, devices uint64) uint64 {
 	tb.Helper()
 	for base := uint64(0x100000000000); base < 0x180000000000; base += 2 * devices * memory.VaStride { // with room for some reservations
@@ -75,13 +75,12 @@ func preset(tb testing.TB, name string) *model.Model {
 	return m
 }
 
-// inVirtualTime has all tests run in virtual time: go test ./sim -virtual.
-// patience is testenv.Patience in milliseconds, for what must not hang.
+// patience is testenv.Patience in milliseconds, for calls that must not hang.
 const patience = int32(testenv.Patience / time.Millisecond)
 
 var inVirtualTime = flag.Bool("virtual", false, "run the tests in virtual time")
 
-// inStrictMode has all tests run in strict mode, and print what it finds: go test ./sim -strict -v.
+// inStrictMode runs all tests in strict mode and prints findings: go test ./sim/acl -strict -v.
 var inStrictMode = flag.Bool("strict", false, "run the tests in strict mode")
 
 func newEnv(t *testing.T, o Options) *env {
@@ -115,7 +114,7 @@ func (e *env) want(want, got acl.Error) {
 	}
 }
 
-// message wants all parts in the text of the last error.
+// message wants all parts in the last error text.
 func (e *env) message(parts ...string) {
 	e.Helper()
 	text := ""
@@ -180,7 +179,7 @@ func (e *env) hold(h acl.Stream) (release func()) {
 	})
 }
 
-// breakStream makes a task of a stream fail.
+// breakStream makes a stream task fail.
 func (e *env) breakStream(h acl.Stream) {
 	e.Helper()
 	s, err := e.th.stream(h)
@@ -190,7 +189,7 @@ func (e *env) breakStream(h acl.Stream) {
 	}}))
 }
 
-// addr is the address of a variable. It lies on the heap, since a stack may move.
+// addr returns the address of a variable on the heap, since stacks move.
 func addr[T any](p *T) acl.Addr {
 	if never {
 		escaped = p
@@ -490,7 +489,7 @@ func TestAllocationIsDeterministicAndReusesLate(t *testing.T) {
 	}
 }
 
-// A device of 64 GiB costs nothing until it is touched.
+// An untouched device of 64 GiB costs nothing.
 func TestMemoryIsReserved(t *testing.T) {
 	e := newEnv(t, Options{})
 	a := e.malloc(60 << 30)
@@ -571,7 +570,7 @@ func TestPointerAttributes(t *testing.T) {
 	}
 }
 
-// ACL.md 4.2: the kind of an asynchronous copy follows the real places of the memory.
+// ACL.md 4.2: the kind of an asynchronous copy follows the actual locations.
 func TestAsyncCopyTable(t *testing.T) {
 	e := newEnv(t, Options{})
 	mem := map[byte][2]acl.Addr{
@@ -619,7 +618,7 @@ func TestAsyncCopyTable(t *testing.T) {
 	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.MemcpyAsync(mem['D'][0], 64, mem['H'][0], 64, acl.ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, 0))
 }
 
-// ACL.md 4.2: what the arguments of a copy must be.
+// ACL.md 4.2: valid copy arguments.
 func TestCopyArguments(t *testing.T) {
 	e := newEnv(t, Options{})
 	d, h := e.malloc(64), e.pageable(64)
@@ -728,7 +727,7 @@ func TestPinnedMemoryFreedInFlight(t *testing.T) {
 	release := e.hold(s)
 	e.ok(e.th.MemcpyAsync(d, 8, h, 8, acl.ACL_MEMCPY_HOST_TO_DEVICE, s))
 	e.ok(e.th.FreeHost(h))
-	// Something else lies there by the time the task runs.
+	// The memory is reused by the time the task runs.
 	if err := space.MapAt(h, space.PageSize, unix.PROT_READ|unix.PROT_WRITE); err == nil {
 		defer space.Unmap(h, space.PageSize)
 	}
@@ -767,7 +766,7 @@ func TestCopy2d(t *testing.T) {
 	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.Memcpy2d(d, 59, h, 100, 60, 10, h2d))
 	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.Memcpy2d(d, 128, h, 59, 60, 10, h2d))
 	e.ok(e.th.Memcpy2d(d, 128, h, 100, 0, 10, h2d))
-	e.want(no, e.th.Memcpy2d(d, 512, h, 100, 100, 9, h2d)) // the last row ends behind the allocation
+	e.want(no, e.th.Memcpy2d(d, 512, h, 100, 100, 9, h2d)) // the last row ends after the allocation
 	e.want(no, e.th.Memcpy2dAsync(d, 6000000, h, 6000000, 5000001, 1, h2d, 0))
 	e.want(no, e.th.Memcpy2dAsync(d, 1, h, 1, 1, 5<<20+1, h2d, 0))
 }
@@ -974,7 +973,7 @@ func TestEvents(t *testing.T) {
 		t.Error("a complete event is pending")
 	}
 
-	// A new record: those who wait for the old one are done, the new one is pending.
+	// After a new record, waits for the old one are done and the new one is pending.
 	e.ok(e.th.RecordEvent(ev, s))
 	if status() != acl.ACL_EVENT_RECORDED_STATUS_NOT_READY {
 		t.Error("a recorded event is complete before its stream")
@@ -998,7 +997,7 @@ func TestDestroyEventInUse(t *testing.T) {
 	e.ok(e.th.SynchronizeStream(waiter))
 }
 
-// ACL.md 4.1 and the reference of aclrtCreateEvent*: what each kind of event can do.
+// ACL.md 4.1 and the reference of aclrtCreateEvent*: the abilities of each kind of event.
 func TestEventKinds(t *testing.T) {
 	e := newEnv(t, Options{})
 	var plain, flagSync, flagTime, exSync, exTime acl.Event
@@ -1037,7 +1036,7 @@ func TestEventKinds(t *testing.T) {
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.CreateEventWithFlag(&ev, 0x80))
 }
 
-// ACL.md 4.1: times of events: milliseconds as float, microseconds since boot, only with TIME_LINE.
+// ACL.md 4.1: event times: milliseconds as float, microseconds since boot, only with TIME_LINE.
 func TestEventTimes(t *testing.T) {
 	if *inVirtualTime {
 		t.Skip("its kernel sleeps in real time")
@@ -1059,7 +1058,7 @@ func TestEventTimes(t *testing.T) {
 	began := time.Now()
 	release()
 	e.ok(e.th.SynchronizeStream(0))
-	took := time.Since(began) // longer than the kernel where the machine is busy, and then so are the times of the device
+	took := time.Since(began) // on a busy machine longer than the kernel, like the device times
 	if took < 20*time.Millisecond {
 		t.Errorf("a kernel of 20 ms took %v", took)
 	}
@@ -1087,7 +1086,7 @@ func TestWaitTimeout(t *testing.T) {
 	e.want(acl.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, e.th.SynchronizeStream(waiter))
 }
 
-// Where a stream stops on failure, the first failing task stops all of its context, and its error stays.
+// With stop on failure, the first failing task stops its whole context, and the error stays.
 func TestErrorsStick(t *testing.T) {
 	e := newEnv(t, Options{})
 	s, other, ev, before := e.stream(), e.stream(), e.event(), e.event()
@@ -1129,7 +1128,7 @@ func TestErrorsStick(t *testing.T) {
 	e.want(acl.ACL_ERROR_RT_INVALID_HANDLE, e.th.DestroyStream(unseen))
 }
 
-// Otherwise a stream goes on, and the next synchronization tells of the failure.
+// Otherwise a stream continues, and the next synchronization returns the failure.
 func TestErrorsAreToldOnce(t *testing.T) {
 	e := newEnv(t, Options{})
 	s, ev := e.stream(), e.event()
@@ -1459,14 +1458,14 @@ func TestArgLists(t *testing.T) {
 	}
 	e.want(acl.ACL_ERROR_RT_INVALID_HANDLE, e.th.KernelArgsParaUpdate(m, ph, addr(&value), 8)) // of another list
 
-	// The oldest list of a thread ends.
+	// The thread's oldest list ends.
 	for range kernel.KeptLists {
 		e.ok(e.th.KernelArgsInit(load, &m))
 	}
 	e.want(acl.ACL_ERROR_RT_INVALID_HANDLE, e.th.KernelArgsFinalize(l))
 }
 
-// 8 threads with 32 streams of their own run as many increments as they launch.
+// 8 threads with 32 streams each run as many increments as they launch.
 func TestManyStreams(t *testing.T) {
 	const threads, streams, rounds = 8, 32, 20
 	count := &device.Kernel{

@@ -129,7 +129,7 @@ func (t *Thread) CreateStreamWithConfig(stream *acl.Stream, priority, flag uint3
 		return t.failWith(f)
 	}
 	*stream = acl.Stream(s.Handle)
-	t.sim.tellStream(s, acl.ACL_RT_STREAM_STATE_CREATE_POST)
+	t.sim.reportStream(s, acl.ACL_RT_STREAM_STATE_CREATE_POST)
 	return acl.ACL_SUCCESS
 }
 
@@ -266,7 +266,7 @@ func (t *Thread) StreamGetFlags(stream acl.Stream, flags *uint32) acl.Error {
 
 // StreamEnding reports the end of a stream to the program, and ends its capture.
 func (m *Sim) StreamEnding(s *device.Stream) {
-	m.tellStream(s, acl.ACL_RT_STREAM_STATE_DESTROY_PRE)
+	m.reportStream(s, acl.ACL_RT_STREAM_STATE_DESTROY_PRE)
 	if c := attached(s).Capture.Load(); c != nil {
 		m.Captures.Stop(c)
 		if c.Graph.Part || m.Graphs.Remove(c.Graph.Handle) != nil {
@@ -337,8 +337,8 @@ func (t *Thread) DeviceTaskAbort(deviceId int32, timeout uint32) acl.Error {
 	if e != 0 {
 		return e
 	}
-	t.sim.observers.Tell(&t.sim.observers.OnAbort, uint64(d.ID), uint64(acl.ACL_RT_DEVICE_TASK_ABORT_PRE), uint64(timeout))
-	defer t.sim.observers.Tell(&t.sim.observers.OnAbort, uint64(d.ID), uint64(acl.ACL_RT_DEVICE_TASK_ABORT_POST), uint64(timeout))
+	t.sim.observers.Report(&t.sim.observers.OnAbort, uint64(d.ID), uint64(acl.ACL_RT_DEVICE_TASK_ABORT_PRE), uint64(timeout))
+	defer t.sim.observers.Report(&t.sim.observers.OnAbort, uint64(d.ID), uint64(acl.ACL_RT_DEVICE_TASK_ABORT_POST), uint64(timeout))
 	var all sync.WaitGroup
 	d.Mu.Lock()
 	for _, s := range d.Streams {

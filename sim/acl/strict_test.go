@@ -15,7 +15,7 @@ func strictEnv(t *testing.T, o Options) *env {
 	return newEnv(t, o)
 }
 
-// found wants one finding of each kind, in their order.
+// found wants one finding of each kind, in order.
 func (e *env) found(kinds ...strict.FindingKind) {
 	e.Helper()
 	all := e.sim.Findings()
@@ -31,7 +31,7 @@ func (e *env) found(kinds ...strict.FindingKind) {
 	}
 }
 
-// What is found does not depend on what ran first: the device may be far ahead of the host, or behind it.
+// Findings do not depend on the actual order: the device may be far ahead of the host, or late.
 func TestStrictInAnyOrder(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		for _, c := range []struct {
@@ -74,7 +74,7 @@ func TestStrictInAnyOrder(t *testing.T) {
 	}
 }
 
-// A buffer that a task is writing while the host asks for a copy from it is not one that the host has changed.
+// A buffer that a task writes during the copy call has not been changed by the host.
 func TestStrictBufferUnderWay(t *testing.T) {
 	const n = 32 << 20
 	e := strictEnv(t, Options{})
@@ -92,7 +92,7 @@ func TestStrictBufferUnderWay(t *testing.T) {
 	e.found()
 }
 
-// pause lets the device finish the work of a stream without the host knowing, unless it is held.
+// pause lets the device finish a stream's work without the host knowing, unless the stream is held.
 func (e *env) pause(h acl.Stream, held bool) {
 	s := e.sim.streams.Get(uint64(h))
 	for !held && s.Done.Load() < s.SubmittedTasks() {
@@ -100,7 +100,7 @@ func (e *env) pause(h acl.Stream, held bool) {
 	}
 }
 
-// A held stream is known to be done when the host has seen it done, in whatever way.
+// A held stream counts as done after the host has seen it done in any way.
 func TestStrictKnowsOfOrder(t *testing.T) {
 	for name, wait := range map[string]func(e *env, s, other acl.Stream){
 		"stream": func(e *env, s, _ acl.Stream) { e.ok(e.th.SynchronizeStream(s)) },
@@ -159,7 +159,7 @@ func TestStrictKnowsOfOrder(t *testing.T) {
 	}
 }
 
-// What one stream does with the half of a buffer does not race with the other half; two readers don't race at all.
+// Accesses to different halves of a buffer do not race, nor do two readers.
 func TestStrictRanges(t *testing.T) {
 	e := strictEnv(t, Options{})
 	a, b := e.stream(), e.stream()
@@ -180,7 +180,7 @@ func TestStrictRanges(t *testing.T) {
 	}
 }
 
-// A function of the program's in the order of a stream belongs to the host: what it does is in that order too.
+// A host function belongs to the host and runs in stream order.
 func TestStrictHostFunctions(t *testing.T) {
 	c := &calls{}
 	e := strictEnv(t, Options{Caller: c})
@@ -192,7 +192,7 @@ func TestStrictHostFunctions(t *testing.T) {
 	e.found()
 }
 
-// Memory that was freed and lies where new memory does is not the new memory's.
+// Freed memory at the addresses of new memory is not the new memory.
 func TestStrictFreedAndAllocatedAgain(t *testing.T) {
 	e := strictEnv(t, Options{})
 	s, dev := e.stream(), e.malloc(space.PageSize)

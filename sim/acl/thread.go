@@ -37,7 +37,7 @@ type Thread struct {
 	lastTask    uint32
 	lastStream  int32
 	lastInModel *graph.GraphTask // last task, if a model is recording it
-	tell        *uint64          // receives the id of each new task, with Told set
+	taskWord    *uint64          // receives the id of each new task, with TaskReported set
 	wish        *uint64          // address of the next allocation, see Wish
 	below       bool             // inside a function of the lower library, which needs no aclInit
 	hasTask     bool
@@ -60,15 +60,15 @@ func (t *Thread) SetID(id uint64) {
 	t.Strict.ID = t.tid
 }
 
-// Told is set in the word of Tell.
-const Told = 1 << 32
+// TaskReported is set in the word of ReportTasks.
+const TaskReported = 1 << 32
 
-// Tell stores the id of each new task, with Told set, in a word of the caller until the thread ends. It saves a call
+// ReportTasks stores the id of each new task, with TaskReported set, in a word of the caller until the thread ends. It saves a call
 // to GetThreadLastTaskId. The caller clears the word before each call. With faults, strict mode or virtual time
 // nothing is stored, since the query itself counts then.
-func (t *Thread) Tell(word *uint64) {
+func (t *Thread) ReportTasks(word *uint64) {
 	if _, real := t.sim.Clock.(*device.RealClock); real && t.sim.opts.Faults == nil && t.sim.Strict == nil && !mutant.Enabled {
-		t.tell = word
+		t.taskWord = word
 	}
 }
 
@@ -96,8 +96,8 @@ func (t *Thread) Wish(word *uint64) { t.wish = word }
 // made records the thread's last task.
 func (t *Thread) made(id uint32, s *device.Stream, inModel *graph.GraphTask) {
 	t.lastTask, t.lastStream, t.hasTask, t.lastInModel = id, s.ID, true, inModel
-	if t.tell != nil {
-		*t.tell = Told | uint64(id)
+	if t.taskWord != nil {
+		*t.taskWord = TaskReported | uint64(id)
 	}
 }
 
@@ -174,7 +174,7 @@ func (t *Thread) Init(configPath *byte) acl.Error {
 	t.sim.messages.shared.Store(c.shared)
 	t.sim.life.defaultDevice.Store(c.defaultDevice)
 	t.sim.Strict.Initialized(&t.Strict)
-	return t.tellInit(text)
+	return t.reportInit(text)
 }
 
 // Finalize drops all references of Init.
@@ -184,7 +184,7 @@ func (t *Thread) Finalize() acl.Error {
 	}
 	t.sim.finish()
 	t.sim.Strict.Finalized(&t.Strict)
-	return t.tellFinalize()
+	return t.reportFinalize()
 }
 
 // FinalizeReference drops one reference of Init and returns the remaining number.
@@ -201,7 +201,7 @@ func (t *Thread) FinalizeReference(refCount *uint64) acl.Error {
 			if n == 1 {
 				t.sim.finish()
 				t.sim.Strict.Finalized(&t.Strict)
-				return t.tellFinalize()
+				return t.reportFinalize()
 			}
 			return acl.ACL_SUCCESS
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
-// Ranges of marks are those of a plain array.
+// Marks behave like a plain array.
 func TestUnknownRanges(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const n = 64
@@ -50,7 +50,7 @@ func TestUnknownRanges(t *testing.T) {
 	}
 }
 
-// What depends on a kernel that nobody knows is known to, until something known overwrites it.
+// Data that depends on an unknown kernel is marked until known data overwrites it.
 func TestUnknownResults(t *testing.T) {
 	e := newEnv(t, Options{Kernels: testKernels()})
 	bin := e.load(testBinary(11, "fill", "mystery"))
@@ -70,7 +70,7 @@ func TestUnknownResults(t *testing.T) {
 	e.ok(e.th.LaunchKernelWithHostArgs(mystery, 1, s, nil, addr(&args[0]), 16, nil, 0))
 	unknown(a, 1, true)
 	unknown(b, 4096, false)
-	// A part of it goes to another place, which is overwritten in part.
+	// A part is copied elsewhere and partly overwritten.
 	e.ok(e.th.MemcpyAsync(b+64, 1024, a, 512, acl.ACL_MEMCPY_DEVICE_TO_DEVICE, s))
 	unknown(b, 64, false)
 	unknown(b+575, 1, true)
@@ -85,7 +85,7 @@ func TestUnknownResults(t *testing.T) {
 	f := fillArgs(3, c, 16)
 	e.ok(e.th.LaunchKernelWithHostArgs(fill, 1, s, nil, addr(&f[0]), uint64(len(f)), nil, 0))
 	unknown(c, 16, false)
-	// The host gets some of it, and sends it back.
+	// The host receives a part and sends it back.
 	if copies, _ := e.sim.UnknownResults(); copies != 0 || strings.Contains(e.log.String(), "to the host") {
 		t.Errorf("%d results before any copy: %s", copies, e.log)
 	}
@@ -109,7 +109,7 @@ func TestUnknownResults(t *testing.T) {
 	}
 }
 
-// New memory counted as known, so that results of memory that nothing had written looked computed.
+// Regression: unwritten device memory counted as known, so results from it looked computed.
 func TestUninitialisedMemory(t *testing.T) {
 	e := newEnv(t, Options{Kernels: testKernels(), Uninitialised: true})
 	bin := e.load(testBinary(11, "load", "fill"))
@@ -142,7 +142,7 @@ func TestUninitialisedMemory(t *testing.T) {
 	binary.LittleEndian.PutUint64(table, b)
 	e.ok(e.th.LaunchKernelWithHostArgs(load, 1, s, nil, addr(&table[0]), 16, nil, 0))
 	unwritten(c, 8, false)
-	// A kernel may write what its extents do not declare: bytes that are no longer zero were written.
+	// A kernel may write more than its extents declare: bytes that are not zero were written.
 	space.Bytes(c+1000, 8)[3] = 7
 	unwritten(c+1003, 1, false)
 	unwritten(c+1000, 8, true)
@@ -178,7 +178,8 @@ func TestWorkspaceIsNoInput(t *testing.T) {
 	}
 }
 
-// What an unknown kernel would have written through one address counted as known at the memory's other addresses, in this process and in others.
+// Regression: memory that an unknown kernel may have written counted as known at its other addresses, in this process
+// and in others.
 func TestUnknownAtOtherAddresses(t *testing.T) {
 	const unit = memory.Granularity
 	a := newEnv(t, Options{Devices: 2, Memory: 64 << 20})
@@ -203,7 +204,7 @@ func TestUnknownAtOtherAddresses(t *testing.T) {
 		}
 	}
 
-	// Exported memory: each side sees what the other one's kernels do.
+	// Each side of exported memory sees the other side's unknown kernels.
 	share := func(m acl.Addr) (p acl.Addr) {
 		k := key()
 		a.ok(a.th.IpcMemGetExportKey(m, 4096, &k[0], memory.KeySize, acl.ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION))
@@ -221,7 +222,7 @@ func TestUnknownAtOtherAddresses(t *testing.T) {
 	launch(b, p)
 	unknown(a, theirs, true)
 
-	// Physical memory keeps what it holds when it is mapped elsewhere.
+	// Physical memory keeps its stain when it is mapped elsewhere.
 	var va acl.Addr
 	var h acl.DrvMemHandle
 	a.ok(a.th.ReserveMemAddress(&va, 4*unit, 0, 0, 0))

@@ -32,7 +32,7 @@ func resident(t *testing.T) uint64 {
 	return n * space.PageSize
 }
 
-// Physical memory keeps its bytes when it is mapped elsewhere, and mappings that follow each other are one range.
+// Physical memory keeps its bytes in a new mapping, and adjacent mappings are one range.
 func TestVirtualMemory(t *testing.T) {
 	e := newEnv(t, Options{Memory: 64 << 20})
 	const unit = memory.Granularity
@@ -147,7 +147,7 @@ func TestMemPool(t *testing.T) {
 	e.want(acl.ACL_ERROR_RT_INVALID_HANDLE, e.th.MemPoolMallocAsync(&b, 64, p, s))
 }
 
-// With the simulator, the files go that physical memory lies in, whether it is mapped or not.
+// Files of physical memory are closed with the simulator, mapped or not.
 func TestClosedFiles(t *testing.T) {
 	files := func() int {
 		f, err := os.ReadDir("/proc/self/fd")

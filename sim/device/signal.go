@@ -19,18 +19,18 @@ type Signal struct {
 	known  strict.Vector // strict mode: knowledge of the streams that set it
 }
 
-// Told and Heard report a task that sets the flag, and one that waited for it, to strict mode.
-func (s *Signal) Told(by *Stream) {
-	by.Context.Device.Machine.Strict.Tells(&by.Strict, &s.known)
+// Released and Acquired report a task that sets the flag, and one that waited for it, to strict mode.
+func (s *Signal) Released(by *Stream) {
+	by.Context.Device.Machine.Strict.Release(&by.Strict, &s.known)
 	if s.End() != nil {
-		by.Context.Device.Machine.Strict.TellsOthers(&by.Strict)
+		by.Context.Device.Machine.Strict.ReleaseOthers(&by.Strict)
 	}
 }
 
-func (s *Signal) Heard(by *Stream) (time.Duration, *fail.Failure) {
-	by.Context.Device.Machine.Strict.Hears(&by.Strict, &s.known)
+func (s *Signal) Acquired(by *Stream) (time.Duration, *fail.Failure) {
+	by.Context.Device.Machine.Strict.Acquire(&by.Strict, &s.known)
 	if s.End() != nil {
-		by.Context.Device.Machine.Strict.HearsOthers(&by.Strict)
+		by.Context.Device.Machine.Strict.AcquireOthers(&by.Strict)
 	}
 	return 0, nil
 }

@@ -114,7 +114,7 @@ func (v *virtualClock) Enter(t *HostThread) {
 func (v *virtualClock) submitted(s *Stream, at time.Duration) {
 	v.boxMu.Lock()
 	v.box = append(v.box, arrival{s, at})
-	v.tell()
+	v.wakeWaiters()
 	if !v.awake {
 		v.awake = true
 		n := v.calls.Load()
@@ -126,12 +126,12 @@ func (v *virtualClock) submitted(s *Stream, at time.Duration) {
 func (v *virtualClock) Changed() {
 	v.boxMu.Lock()
 	v.ask = true
-	v.tell()
+	v.wakeWaiters()
 	v.boxMu.Unlock()
 }
 
-// tell wakes waiters after a change. The caller holds boxMu.
-func (v *virtualClock) tell() {
+// wakeWaiters wakes waiters after a change. The caller holds boxMu.
+func (v *virtualClock) wakeWaiters() {
 	close(v.news)
 	v.news = make(chan struct{})
 }

@@ -30,17 +30,17 @@ const Default = "ascend910b"
 //go:embed presets/*.json
 var presets embed.FS
 
-// Model is a cost model in the structure of its file. Times are in nanoseconds, rates in 10^9 bytes a second.
+// Model is a cost model, with the structure of its file. Times are in nanoseconds, rates in 10^9 bytes a second.
 type Model struct {
 	// Name is the model's name in reports.
 	Name string `json:"name"`
-	// Source is the origin of the figures.
+	// Source names where the figures come from.
 	Source string `json:"source"`
-	// Host is the host time of calls, in virtual time.
+	// Host is how long calls take on the host, in virtual time.
 	Host Host `json:"host_ns"`
 	// Launch is the delay between a call and the device's work.
 	Launch Launch `json:"launch_ns"`
-	// Streams is the largest number of streams that run tasks in parallel; 0 for any.
+	// Streams is how many streams may run tasks in parallel; 0 for any number.
 	Streams int `json:"streams"`
 	// Cores are shared by the kernels on all streams.
 	Cores Cores `json:"cores"`
@@ -48,37 +48,37 @@ type Model struct {
 	Copies map[CopyKind]Copy `json:"copies"`
 	// Kernels are ordered rules. The first matching pattern applies; the last must be "*".
 	Kernels []Kernel `json:"kernels"`
-	// Jitter is the largest random part of a duration, 0 to 1. The seed determines it.
+	// Jitter is the largest random change to a duration, as a fraction from 0 to 1. The seed determines it.
 	Jitter float64 `json:"jitter"`
 }
 
-// Host is the cost of calls in nanoseconds.
+// Host has the cost per call, in nanoseconds.
 type Host struct {
 	// Call is any call that submits no task and does not wait.
 	Call int64 `json:"call"`
 	// Submit is a call that submits a task.
 	Submit int64 `json:"submit"`
-	// Sync is the extra time of a wait after the device is done.
+	// Sync is the extra time that a wait takes after the device is done.
 	Sync int64 `json:"sync"`
-	// Function is the time of a host function. Its real time would differ from run to run.
+	// Function is how long a host function takes. Its real time would differ from run to run.
 	Function int64 `json:"function"`
 }
 
 // Launch is the submission delay in nanoseconds.
 type Launch struct {
-	// Latency is the time from the end of the call to the start on an idle stream.
+	// Latency is the time between a call's end and the start on an idle stream.
 	Latency int64 `json:"latency"`
 	// Overhead is the time between two tasks on a busy stream.
 	Overhead int64 `json:"overhead"`
 }
 
-// Cores are the core counts of a device; 0 for no limit.
+// Cores are a device's core counts; 0 for no limit.
 type Cores struct {
 	Cube   int `json:"cube"`
 	Vector int `json:"vector"`
 }
 
-// CopyKind is the source and destination kind of a copy.
+// CopyKind says between which memories a copy moves bytes.
 type CopyKind uint8
 
 const (
@@ -108,14 +108,14 @@ func (k *CopyKind) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Copy is the cost of one copy kind.
+// Copy is the cost for one copy kind.
 type Copy struct {
-	// Engines is the largest number of parallel copies of this kind; 0 for any.
+	// Engines is how many copies may run in parallel; 0 for any number.
 	Engines int        `json:"engines"`
 	Sizes   []CopySize `json:"sizes"`
 }
 
-// CopySize is the cost of copies up to a size.
+// CopySize is the cost for copies up to a size.
 type CopySize struct {
 	// UpTo is the largest size in bytes; 0 for any, in the last entry only.
 	UpTo    uint64  `json:"up_to_bytes"`
@@ -140,10 +140,10 @@ type Kernel struct {
 	Scale float64 `json:"scale"`
 }
 
-// Demand is the number of cores that a launch holds.
+// Demand is how many cores a launch holds.
 type Demand struct{ Cube, Vector int }
 
-// Presets are the names of embedded models.
+// Presets are the embedded models by name.
 func Presets() []string {
 	entries, err := presets.ReadDir("presets")
 	if err != nil {
@@ -301,7 +301,7 @@ func (m *Model) check() error {
 	return err
 }
 
-// CopyTime returns the device time of a copy in nanoseconds.
+// CopyTime returns a copy's device time in nanoseconds.
 func (m *Model) CopyTime(kind CopyKind, n uint64) int64 {
 	sizes := m.Copies[kind].Sizes
 	for i := range sizes {
@@ -328,7 +328,7 @@ func (m *Model) Rule(name string) *Kernel {
 	return &m.Kernels[len(m.Kernels)-1]
 }
 
-// KernelTime returns the device time of a launch in nanoseconds.
+// KernelTime returns a launch's device time in nanoseconds.
 func (m *Model) KernelTime(k *Kernel, blocks uint32, bytes uint64) int64 {
 	d := k.Duration
 	if d == 0 {
@@ -357,7 +357,7 @@ func (k *Kernel) Scaled(d int64) int64 {
 	return int64(min(float64(d)*k.Scale, float64(maxTime)))
 }
 
-// width returns the number of parallel blocks; 0 for any.
+// width returns how many blocks run in parallel; 0 for any number.
 func (m *Model) width(k *Kernel) int64 {
 	switch k.Cores {
 	case "cube":

@@ -307,8 +307,8 @@ func (c *Checker) Ended(s *Stream) {
 	}
 }
 
-// Tells stores the stream's knowledge in a record; Hears adds a record's knowledge to the stream.
-func (c *Checker) Tells(s *Stream, v *Vector) {
+// Release stores the stream's knowledge in a record; Acquire adds a record's knowledge to the stream.
+func (c *Checker) Release(s *Stream, v *Vector) {
 	if !c.locked() {
 		return
 	}
@@ -316,7 +316,7 @@ func (c *Checker) Tells(s *Stream, v *Vector) {
 	v.join(s.actor.knows)
 }
 
-func (c *Checker) Hears(s *Stream, v *Vector) {
+func (c *Checker) Acquire(s *Stream, v *Vector) {
 	if !c.locked() {
 		return
 	}
@@ -335,20 +335,20 @@ func (c *Checker) Knows(t *Thread, v *Vector) {
 	c.learn(*v, call)
 }
 
-// TellsOthers and HearsOthers are records and waits between processes. A nil stream means the host.
-func (c *Checker) TellsOthers(s *Stream) {
+// ReleaseOthers and AcquireOthers are records and waits between processes. A nil stream means the host.
+func (c *Checker) ReleaseOthers(s *Stream) {
 	if c != nil {
-		c.Tells(s, &c.world)
+		c.Release(s, &c.world)
 	}
 }
 
-func (c *Checker) HearsOthers(s *Stream) {
+func (c *Checker) AcquireOthers(s *Stream) {
 	switch {
 	case c == nil:
 	case s == nil:
 		c.Knows(nil, &c.world)
 	default:
-		c.Hears(s, &c.world)
+		c.Acquire(s, &c.world)
 	}
 }
 
@@ -419,7 +419,7 @@ func (c *Checker) HostCopies(t *Thread, x *Copy) {
 	x.rows(func(s space.Span, access uint32) { c.touch(o, s, access) })
 }
 
-// Watch hashes the host buffer of an asynchronous copy.
+// Watch hashes an asynchronous copy's host buffer.
 func (c *Checker) Watch(x *Copy) *Source {
 	if c == nil || x.Staged || !c.opts.Locate(x.Src).Pinned {
 		return nil
@@ -492,7 +492,7 @@ func (x *Copy) outs() []space.Span {
 	return []space.Span{{Addr: x.Dst, Size: (x.Height-1)*x.DPitch + x.Width}}
 }
 
-// KernelTouches records the accesses of a kernel.
+// KernelTouches records a kernel's accesses.
 func (c *Checker) KernelTouches(s *Stream, extents []space.Extent) {
 	if !c.locked() {
 		return
@@ -541,7 +541,7 @@ func (c *Checker) wordAt(addr uint64) *Vector {
 	return w
 }
 
-// Kinds of memory.
+// Memory kinds.
 const (
 	DeviceMemory     = "device memory"
 	ManagedBytes     = "managed memory"

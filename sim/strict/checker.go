@@ -9,7 +9,7 @@ import (
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
-// Vector is the known progress of each actor, by number. The host is number 0.
+// Vector is each actor's known progress, by number. The host is number 0.
 type Vector []uint64
 
 func (v Vector) at(n int) uint64 {
@@ -51,7 +51,7 @@ type Task struct {
 	at   uint64  // host time at the call
 }
 
-// observer is the actor of an access.
+// observer is an actor that makes an access.
 type observer struct {
 	n     int
 	time  uint64 // own time
@@ -124,7 +124,7 @@ const (
 	// Limits of watched host buffers and of remembered freed memory. The oldest entries are dropped.
 	maxSources = 4096
 	maxFreed   = 16384
-	// maxRows is the largest number of rows of a checked 2-D copy.
+	// maxRows limits the rows in a checked 2-D copy.
 	maxRows = 1 << 16
 )
 
@@ -156,13 +156,13 @@ type Options struct {
 	Function func() string
 	// Live reports whether a handle is live.
 	Live func(handle uint64) bool
-	// Locate returns the location of an address.
+	// Locate returns where an address is.
 	Locate func(addr uint64) Place
 	// Race marks memory that was written from memory in a race.
 	Race func(written []space.Span)
 }
 
-// Place is the location of memory.
+// Place says where memory is.
 type Place struct {
 	Device  int32 // -1 for none
 	Pinned  bool  // host memory of the runtime
@@ -194,7 +194,7 @@ func New(o Options) *Checker {
 		findings: findings{byKey: map[string]*Finding{}}}
 }
 
-// Stream is the checker's state of a stream.
+// Stream is the checker's state for a stream.
 type Stream struct {
 	ID     int32
 	Device int32
@@ -204,14 +204,14 @@ type Stream struct {
 // Part returns a stream state for a graph lane with the same id.
 func (s *Stream) Part() Stream { return Stream{ID: s.ID, Device: s.Device} }
 
-// Thread is the checker's state of a thread.
+// Thread is the checker's state for a thread.
 type Thread struct {
 	ID     uint32 // system thread id
 	inside *Call
 	calls  uint64
 }
 
-// Copy is a copy of rows.
+// Copy copies rows.
 type Copy struct {
 	Dst, Src       uint64
 	Width, Height  uint64

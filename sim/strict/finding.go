@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// FindingKind is the kind of a finding.
+// FindingKind is a finding's kind.
 type FindingKind string
 
 // Kinds of findings; see docs/simulator.md.
@@ -87,7 +87,7 @@ func (c *Call) String() string {
 	return b.String()
 }
 
-// Part is the role of one call in a finding.
+// Part is a call's role in a finding.
 type Part struct {
 	Does string // for example "writes 64 bytes at 0x124000000000"
 	Call *Call
@@ -100,7 +100,7 @@ type Finding struct {
 	Parts []Part
 	// Memory is the allocation concerned; nil if there is none or a part is about it.
 	Memory *Part
-	// Count is the number of occurrences.
+	// Count is how often it occurred.
 	Count int
 }
 

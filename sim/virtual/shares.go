@@ -6,9 +6,9 @@ import (
 	"github.com/acltrace/acltrace/sim/model"
 )
 
-// Shares are the shared resources of a device: cores, copy engines and running streams. Both clocks use this rule. A
-// task that finds a resource taken waits in line, by priority and arrival. Tasks with the same need never overtake
-// each other; tasks with other needs may.
+// Shares has a device's resources: cores, copy engines and running streams. Both clocks use this rule. A task that
+// finds a resource taken waits in line, by priority and arrival. Tasks with the same need never overtake each other;
+// tasks with other needs may.
 //
 // It knows no time and is for one goroutine.
 type Shares struct {
@@ -19,7 +19,7 @@ type Shares struct {
 	seq                 uint64
 }
 
-// Need is the resources of a task: cores for a Kernel, an engine for a Copy, none for other kinds.
+// Need is what a task holds: cores for a Kernel, an engine for a Copy, nothing for other kinds.
 type Need struct {
 	Kind   Kind
 	Copy   model.CopyKind
@@ -58,7 +58,7 @@ func classOf(k Kind, c model.CopyKind, d need) int {
 // shared reports whether tasks of a kind need shared resources.
 func (k Kind) shared() bool { return k == Kernel || k == Copy }
 
-// noLimit is the amount of an unlimited resource.
+// noLimit stands for an unlimited resource.
 const noLimit = 1 << 40
 
 func limit(n int) int {

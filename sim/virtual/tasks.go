@@ -23,13 +23,13 @@ func (m *Machine) Submit(stream int32, at int64, direct bool) {
 	}
 }
 
-// Wake repeats the Ready query of a blocked stream.
+// Wake repeats the Ready query for a blocked stream.
 func (m *Machine) Wake(stream int32) { m.wake(m.streams[stream]) }
 
-// Now returns the time of the last event.
+// Now returns the latest event's time.
 func (m *Machine) Now() int64 { return m.now }
 
-// Next returns the time of the next event; false for none.
+// Next returns the next event's time; false for none.
 func (m *Machine) Next() (int64, bool) {
 	if len(m.ready) > 0 {
 		return m.now, true

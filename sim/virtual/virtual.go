@@ -21,7 +21,7 @@ import (
 	"github.com/acltrace/acltrace/sim/model"
 )
 
-// Kind is the kind of an Op.
+// Kind is an Op's kind.
 type Kind uint8
 
 const (
@@ -85,7 +85,7 @@ type Op struct {
 	Tag uint64
 }
 
-// Source supplies the ops of a thread in order.
+// Source supplies a thread's ops in order.
 type Source interface {
 	// Next stores the next op, or returns false at the end. The op is zero before the call. Next may call the
 	// Machine's Add methods.
@@ -104,7 +104,7 @@ func (o *Ops) Next(op *Op) bool {
 	return true
 }
 
-// Result is the timing of a task or op, in nanoseconds since the start.
+// Result has the times for a task or op, in nanoseconds since the start.
 type Result struct {
 	Tag    uint64
 	Kind   Kind
@@ -118,11 +118,11 @@ type Result struct {
 type Options struct {
 	// Model is the cost model; nil for the default preset.
 	Model *model.Model
-	// Devices is the number of devices; 0 for 1.
+	// Devices is the device count; 0 for 1.
 	Devices int
 	// Seed initializes the model's jitter.
 	Seed uint64
-	// Depth is the largest number of unfinished tasks on a stream; a thread waits for room. 0 for 65536.
+	// Depth limits a stream's unfinished tasks; a thread waits for room. 0 for 65536.
 	Depth int
 	// Task is called for each task when it ends; may be nil.
 	Task func(Result)
@@ -132,7 +132,7 @@ type Options struct {
 	Tasks Tasks
 }
 
-// Summary is the result of a run.
+// Summary is the result of Run.
 type Summary struct {
 	// Host is the end of the last thread, Device the end of the last task, in nanoseconds.
 	Host, Device int64
@@ -141,7 +141,7 @@ type Summary struct {
 	Busy []int64
 }
 
-// End is the end of the run.
+// End is when the run ended.
 func (s *Summary) End() int64 { return max(s.Host, s.Device) }
 
 // Machine is a host with devices.
@@ -175,7 +175,7 @@ const (
 	delayed       // the first task takes no time and is not due
 	starved       // the first task waits for cores, an engine or a stream
 	blocked       // the first task waits for an event, a flag or a graph
-	queued        // in the list of continuing streams
+	queued        // listed to continue
 )
 
 type stream struct {
@@ -227,7 +227,7 @@ type thread struct {
 	have     bool // op is valid
 	blocked  bool // waits
 	retry    bool // waits for room on a stream and repeats the op
-	left     int  // number of awaited things
+	left     int  // things to wait for
 	now      int64
 	begin    int64
 	done     uint64
@@ -265,7 +265,7 @@ type graph struct {
 
 type kernel struct {
 	rule   *model.Kernel
-	blocks uint32 // block count of need
+	blocks uint32 // for need
 	need   need
 }
 
@@ -466,7 +466,7 @@ func (m *Machine) Step(until int64) bool {
 	return true
 }
 
-// hole is the time of the first entry while it is being processed.
+// hole is the first entry's time while it is being processed.
 const hole = -1
 
 // push schedules a stream, or a thread by its inverted number.
@@ -487,7 +487,7 @@ func (m *Machine) close() {
 	}
 }
 
-// soonest returns the time of the first entry; a later time than all for none.
+// soonest returns the first entry's time; a later time than all for none.
 func (m *Machine) soonest() int64 {
 	at := int64(math.MaxInt64)
 	if len(m.heap) > 0 && m.heap[0].at != hole {
@@ -507,7 +507,7 @@ func (m *Machine) wake(s *stream) {
 	}
 }
 
-// advance runs the tasks of a stream as far as possible now.
+// advance runs a stream's tasks as far as possible now.
 func (m *Machine) advance(s *stream) {
 	for s.head < len(s.items) {
 		it := &s.items[s.head]
@@ -616,7 +616,7 @@ func (m *Machine) step(s *stream, it *item) bool {
 	return true
 }
 
-// runGraph starts the lanes of a graph, and reports whether there are any.
+// runGraph starts a graph's lanes, and reports whether there are any.
 func (m *Machine) runGraph(g *graph, s *stream) bool {
 	g.began = m.now
 	if len(g.lanes) == 0 {
@@ -642,7 +642,7 @@ func (m *Machine) laneDone(g *graph) {
 	}
 }
 
-// finish ends the first task of a stream.
+// finish ends a stream's first task.
 func (m *Machine) finish(s *stream, it *item, start int64) {
 	if m.o.Task != nil {
 		m.o.Task(Result{Tag: it.tag, Kind: it.kind, Stream: s.id, Submitted: it.submitted, Start: start, End: m.now})
@@ -681,7 +681,7 @@ func (m *Machine) reached(list []target, done uint64) []target {
 	return kept
 }
 
-// take starts the first task of a stream if its resources are free, else puts the stream in line.
+// take starts a stream's first task if its resources are free, else puts the stream in line.
 func (m *Machine) take(s *stream, it *item, at int64) {
 	s.want = at
 	c := classOf(it.kind, it.copy, it.need)

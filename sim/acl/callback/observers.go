@@ -27,8 +27,8 @@ type Observers struct {
 	Config                      Config
 }
 
-// Tell calls all functions in a list on the current thread. The caller must not hold locks.
-func (o *Observers) Tell(list *Watchers, args ...uint64) {
+// Report calls all functions in a list on the current thread. The caller must not hold locks.
+func (o *Observers) Report(list *Watchers, args ...uint64) {
 	o.Mu.Lock()
 	all := *list
 	o.Mu.Unlock()

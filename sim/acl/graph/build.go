@@ -11,7 +11,7 @@ import (
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
-// Bound is the place of a stream in a model that is built task by task.
+// Bound is a stream's place in a model that is built task by task.
 type Bound struct {
 	Graph *Graph
 	Lane  *Lane
@@ -67,7 +67,7 @@ func ReadNumber(s *device.Stream, addr uint64, wide bool) (int64, *fail.Failure)
 	return int64(atomic.LoadInt32((*int32)(space.Pointer(addr)))), nil
 }
 
-// Place is a position in the tasks of a lane.
+// Place is a position in a lane.
 type Place struct {
 	Lane *Lane
 	At   int
@@ -81,7 +81,7 @@ type Label struct {
 	At     Place
 }
 
-// LabelList is a list of jump targets. A number in device memory selects one.
+// LabelList has jump targets. A number in device memory selects one.
 type LabelList struct {
 	Handle uint64
 	Labels []*Label

@@ -56,7 +56,7 @@ func (c *Capture) Spoil(f *fail.Failure) {
 	}
 }
 
-// Add appends a task to the lane of a stream.
+// Add appends a task to a stream's lane.
 func (c *Capture) Add(s *device.Stream, k device.Task, mark int) (*GraphTask, *fail.Failure) {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()

@@ -19,9 +19,9 @@ type Condition struct {
 	Handle  uint64
 	Graph   *Graph // model with the condition task
 	Word    space.Span
-	Ends    uint32 // Memory.Ends at the allocation of the word
+	Ends    uint32 // Memory.Ends when the word was allocated
 	Initial uint64
-	Assign  bool // set the word to Initial at the start of each run
+	Assign  bool // set the word to Initial when each run starts
 
 	// Constant after the condition has its task.
 	Kind  acl.MdlRICondTaskType
@@ -109,7 +109,7 @@ func boolean(b bool) uint64 {
 	return 0
 }
 
-// conditionRun is one run of a condition task.
+// conditionRun is a condition task while it runs.
 type conditionRun struct {
 	*Condition
 	part  *Graph // running part

@@ -12,8 +12,8 @@ import (
 	"github.com/acltrace/acltrace/sim/device/memory"
 )
 
-// Event marks a place in a stream's work. Each record makes a new mark. A wait is for the mark at the time of the
-// wait call.
+// Event marks a place in a stream's work. Each record makes a new mark. A wait is for the latest mark when the wait
+// is called.
 type Event struct {
 	Handle uint64
 	ID     uint32
@@ -37,7 +37,7 @@ const (
 	CreateEventWithFlag = "aclrtCreateEventWithFlag"
 	CreateEventEx       = "aclrtCreateEventExWithFlag"
 
-	// MaxEvents is the largest number of synchronizing events on a device.
+	// MaxEvents limits the synchronizing events on a device.
 	MaxEvents  = 65536
 	EventFlags = acl.ACL_EVENT_SYNC | acl.ACL_EVENT_CAPTURE_STREAM_PROGRESS | acl.ACL_EVENT_TIME_LINE | acl.ACL_EVENT_DEVICE_USE_ONLY |
 		acl.ACL_EVENT_EXTERNAL | acl.ACL_EVENT_IPC
@@ -53,7 +53,7 @@ func (ev *Event) Last() *device.Mark {
 // they join no stream to a capture.
 func (ev *Event) External() bool { return ev.Flags == acl.ACL_EVENT_EXTERNAL }
 
-// Late is the failure of a stream after a wait timeout.
+// Late returns the failure for a wait timeout.
 func (ev *Event) Late(s *device.Stream, timeout int32) *fail.Failure {
 	return status.Failed(acl.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "stream %d waited %d s for event %#x", s.ID, timeout, ev.Handle)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/acltrace/acltrace/sim/strict"
 )
 
-// Models holds the models of a process and the objects inside them.
+// Models holds a process's models and the objects inside them.
 type Models struct {
 	Graphs     space.Table[Graph]
 	Groups     space.Table[TaskGroup]
@@ -26,7 +26,7 @@ type Models struct {
 	Labels     space.Table[Label]
 	LabelLists space.Table[LabelList]
 	Captures   captures
-	Made       atomic.Uint64 // number of models created
+	Made       atomic.Uint64 // models created so far
 
 	text   *space.Arena    // memory for operator infos
 	caller callback.Caller // nil without a program
@@ -39,7 +39,7 @@ func (s *Models) Init(text *space.Arena, caller callback.Caller, check *strict.C
 	s.text, s.caller, s.strict = text, caller, check
 }
 
-// Recording is the destination of a stream's tasks if they do not run. At most one is set.
+// Recording receives a stream's tasks if they do not run. At most one is set.
 type Recording struct {
 	Capture atomic.Pointer[Capture]
 	Bound   atomic.Pointer[Bound]
@@ -59,7 +59,7 @@ type Graph struct {
 	ID      uint32
 	Serial  uint64 // creation order
 	Device  *device.Device
-	Marks   int        // number of records that lanes wait for
+	Marks   int        // records that lanes wait for
 	outside []*Outside // constant after the capture
 
 	Running atomic.Int32 // submitted and unfinished executions
@@ -80,7 +80,7 @@ type Graph struct {
 	Building bool // built, and not complete
 }
 
-// Lane holds the tasks of one stream in a graph.
+// Lane holds one stream's tasks in a graph.
 type Lane struct {
 	Stream *device.Stream // captured or bound stream
 	Tasks  []*GraphTask
@@ -102,7 +102,7 @@ type GraphTask struct {
 	ExtendInfo string     // JSON
 }
 
-// TaskGroup is a sequence of lane tasks that the program may replace.
+// TaskGroup has consecutive lane tasks that the program may replace.
 type TaskGroup struct {
 	Handle   uint64
 	Graph    *Graph
@@ -110,7 +110,7 @@ type TaskGroup struct {
 	Updating bool // needs the graph's lock
 }
 
-// Execution is one run of a graph.
+// Execution is a graph while it runs.
 type Execution struct {
 	graph   *Graph
 	marks   []*device.Mark
@@ -122,11 +122,11 @@ type Execution struct {
 	Aborted atomic.Bool
 }
 
-// laneRun is one run of a lane, on its own stream.
+// laneRun is a lane while it runs, on its own stream.
 type laneRun struct {
 	Execution *Execution
 	lane      *Lane
-	at        int    // index of the next task
+	at        int    // next task
 	begun     *Lane  // start lane, if another lane started this run
 	Jump      *Place // next task, if it is not the following one
 }
@@ -302,7 +302,7 @@ func RecordMark(at func(*Execution) *device.Mark) device.Task {
 		s.Mu.Lock()
 		m.Failure = s.Failure
 		s.Mu.Unlock()
-		s.Context.Device.Machine.Strict.Tells(&s.Strict, &m.Known)
+		s.Context.Device.Machine.Strict.Release(&s.Strict, &m.Known)
 		if !device.IsClosed(m.Done) { // a jump in a built model may repeat the record
 			close(m.Done)
 		}
@@ -322,18 +322,18 @@ func WaitMark(at func(*Execution) *device.Mark) device.Task {
 		Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
 			if m := at(Running(s).Execution); m != nil {
 				s.Time = max(s.Time, m.Time)
-				s.Context.Device.Machine.Strict.Hears(&s.Strict, &m.Known)
+				s.Context.Device.Machine.Strict.Acquire(&s.Strict, &m.Known)
 			}
 			return 0, nil
 		}}
 }
 
-// Inside selects a mark of an execution by number.
+// Inside selects an execution's mark by number.
 func Inside(n int) func(*Execution) *device.Mark {
 	return func(x *Execution) *device.Mark { return x.marks[n] }
 }
 
-// EndGraph releases the resources of a graph.
+// EndGraph releases a graph's resources.
 func (s *Models) EndGraph(g *Graph) {
 	g.Mu.Lock()
 	lanes, ended, conditions := g.Lanes, g.Ended, g.Conditions

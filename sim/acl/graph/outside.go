@@ -11,14 +11,14 @@ import (
 	"github.com/acltrace/acltrace/sim/mutant"
 )
 
-// Outside is a record or a wait across the border of a graph (ACL_EVENT_RECORD_EXTERNAL, ACL_EVENT_WAIT_EXTERNAL).
-// Each submitted execution records the event anew, or waits for the event's latest record at submission.
+// Outside is a record or a wait across a graph's border (ACL_EVENT_RECORD_EXTERNAL, ACL_EVENT_WAIT_EXTERNAL). Each
+// submitted execution records the event anew, or waits for the latest record at submission.
 type Outside struct {
 	Event  *Event
 	Record bool
 }
 
-// Use is the record or wait flag of an event. It can't change after the first use.
+// Use is an event's record or wait flag. It can't change after the first use.
 type Use struct{ flag atomic.Uint32 }
 
 func (u *Use) Settle(flag uint32) bool {

@@ -11,7 +11,7 @@ type Update struct {
 	Tasks []device.Task
 }
 
-// Replace replaces the tasks of a group. It returns false if the graph is gone.
+// Replace replaces a group's tasks. It returns false if the graph is gone.
 func (g *TaskGroup) Replace(tasks []device.Task) bool {
 	g.Graph.Mu.Lock()
 	defer g.Graph.Mu.Unlock()
@@ -43,7 +43,7 @@ type Change struct {
 	Task    *device.Task
 }
 
-// Typ returns the type of a task.
+// Typ returns a task's type.
 func (k *GraphTask) Typ() acl.MdlRITaskType {
 	switch k.Kind {
 	case device.TaskKernel:

@@ -7,7 +7,7 @@ import (
 	"github.com/acltrace/acltrace/sim/device/fail"
 )
 
-// argPool allocates device memory for launch arguments, in slots of powers of two.
+// argPool allocates device memory for launch arguments. Slot sizes are powers of two.
 type argPool struct {
 	mu                   sync.Mutex
 	next, committed, end uint64
@@ -38,7 +38,7 @@ func (p *argPool) Get(size uint64) (uint64, *fail.Failure) {
 	return 0, fail.New(fail.NoHostMemory, "no room for %d bytes of arguments in device memory", size)
 }
 
-// ArgCache keeps argument slots of one stream, so that streams do not wait for each other.
+// ArgCache keeps the argument slots for one stream, so that streams do not wait for each other.
 type ArgCache struct {
 	Pool   *argPool
 	mu     sync.Mutex

@@ -18,7 +18,7 @@ type Host struct {
 // Registration is how the program registered host memory.
 type Registration struct {
 	Pinned bool   // asynchronous copies need not wait
-	Access uint32 // access of devices
+	Access uint32 // device access
 }
 
 func (h *Host) Alloc(size uint64) uint64 {

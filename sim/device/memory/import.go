@@ -35,7 +35,7 @@ func (m *Memory) MapShared(x *Shared) (uint64, *fail.Failure) {
 	return x.Memory.Addr, nil
 }
 
-// Unmap removes the mapping of MapShared.
+// Unmap undoes MapShared.
 func (x *Shared) Unmap() {
 	m := x.mapped
 	m.Mu.Lock()
@@ -50,5 +50,5 @@ func (x *Shared) Unmap() {
 	m.GiveBack(r.Span)
 }
 
-// errSharedGone is the error of accesses to memory that its owner freed or closed.
+// errSharedGone is returned for memory that its owner freed or closed.
 var errSharedGone = errors.New("the process that shares the memory has freed it or closed its key")

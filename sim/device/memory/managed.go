@@ -11,12 +11,12 @@ import (
 // Managed memory has one address for the host and all devices. The simulator never moves it and only stores the
 // program's advice.
 const (
-	// Range of managed memory (documented).
+	// Managed address range (documented).
 	ManagedBase = 0x90000000000
 	ManagedSize = 3 << 40
 )
 
-// Managed is the managed memory of a process. Lookups take no lock.
+// Managed is a process's managed memory. Lookups take no lock.
 type Managed struct {
 	Live space.Regions[*managedBlock]
 	any  atomic.Bool

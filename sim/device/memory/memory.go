@@ -15,31 +15,30 @@ const (
 	// VaStride is the distance between two device arenas. It is much larger than device memory, so that freed
 	// addresses are reused late.
 	VaStride = 256 << 30
-	// ReserveStride is the size of a device's reservation range, after all arenas. Programs reserve more than there
-	// is memory.
+	// ReserveStride is the size of a device's reservation range, after all arenas. Programs reserve more than exists.
 	ReserveStride = 2 << 40
-	// AllocUnit is the granularity of allocation sizes.
+	// AllocUnit is the granularity for allocation sizes.
 	AllocUnit = 32
-	// AllocAlign is the alignment of device allocations. The runtime promises 64 bytes; the hardware prefers 512.
+	// AllocAlign aligns device allocations. The runtime promises 64 bytes; the hardware prefers 512.
 	AllocAlign = 512
 	// CommitStep is the granularity at which the arena becomes accessible.
 	CommitStep = 2 << 20
-	// argSpace is the part at the end of each arena that holds launch arguments.
+	// argSpace is the arena's last part, which holds launch arguments.
 	argSpace = 4 << 30
 	// freedKept is how many freed allocations are remembered for error messages.
 	freedKept = 1024
 )
 
-// Memory is the memory of one device. Its arena is an address range that costs nothing until it is touched. The
-// allocator passes through the whole arena before it reuses addresses, and depends only on the order of calls.
-// Lookups take no lock, and no lock is held while bytes move.
+// Memory is a device's memory. Its arena is an address range that costs nothing until it is touched. The allocator
+// passes through the whole arena before it reuses addresses, and depends only on call order. Lookups take no lock,
+// and no lock is held while bytes move.
 type Memory struct {
 	ID        int32 // device id
 	shares    *Shares
-	Base, End uint64 // range of program allocations; constant
+	Base, End uint64 // program's range; constant
 	Limit     uint64
 	held      bool // the caller has mapped the arena
-	FD        int  // memory file of the arena, which other processes can map; -1 for none
+	FD        int  // the arena's memory file, which other processes can map; -1 for none
 	Args      argPool
 
 	Live    space.Regions[Block]    // accessible memory
@@ -53,7 +52,7 @@ type Memory struct {
 	far          space.Span // reservation range
 	farCursor    uint64
 	Used, Peak   uint64
-	committed    uint64       // end of the accessible part of the arena
+	committed    uint64       // the arena is accessible up to here
 	freed        []space.Span // most recently freed allocations, in order
 	reservations map[uint64]*reservation
 
@@ -94,7 +93,7 @@ func (m *Memory) Init(id int32, x *Shares, base, far, limit uint64, held space.S
 	m.FD = -1
 }
 
-// Reserve reserves the addresses of the arena.
+// Reserve reserves the arena's addresses.
 func (m *Memory) Reserve() error {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -114,7 +113,7 @@ func (m *Memory) Reserve() error {
 	return nil
 }
 
-// OpenFile creates the memory file of the arena. Only touched pages cost memory.
+// OpenFile creates the arena's memory file. Only touched pages cost memory.
 func (m *Memory) OpenFile() error {
 	fd, err := space.MemFile("aclsim-device", VaStride)
 	if err != nil {

@@ -17,10 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process describes each shared object (memory, notify, event) in a slot of a memory file. Other processes open the
-// file through /proc, so no name in a file system exists, and everything ends with its last user. A ticket names a
-// slot by the owner's process id, the slot number and a random number for this use. Keys and handles are tickets in
-// the format of each function.
+// A process describes each shared object (memory, notify, event) in a slot, which is a page in a memory file. Other
+// processes open the file through /proc, so no name in a file system exists, and everything ends with its last user.
+// A ticket names a slot by the owner's process id, the slot number and a random number for this use. Keys and handles
+// are tickets in the format that each function needs.
 //
 // All processes map the slot's page. The owner writes the description; words that change are atomic.
 const (
@@ -38,7 +38,7 @@ const (
 	keyMark = "aclsim-"
 )
 
-// SlotKind is the kind of a shared object.
+// SlotKind says which kind is shared.
 type SlotKind uint32
 
 const (
@@ -52,24 +52,24 @@ func (k SlotKind) String() string {
 	return [...]string{"", "memory", "physical memory", "notify", "event"}[k]
 }
 
-// Slot is the page of one shared object.
+// Slot is the page for one shared object.
 type Slot struct {
-	random   atomic.Uint32 // random number of the ticket; 0 after the sharing ended
+	random   atomic.Uint32 // the ticket's random number; 0 after the sharing ended
 	Kind     SlotKind
 	Anyone   atomic.Uint32 // 1: every process may import it
-	DeviceID int32         // device of the object
+	DeviceID int32         // the object's device
 
-	// Memory: its range in a file of the owner.
+	// Memory: its range in the owner's file.
 	FD           int32
 	_            int32
 	Offset, Size uint64
 	Prop         [32]byte // of physical memory
 
-	// Notify: 1 while it is set. Event: number of the last finished record. Waiters sleep on this word.
+	// Notify: 1 while it is set. Event: the last finished record's number. Waiters sleep on this word.
 	Word     atomic.Uint32
 	Issued   atomic.Uint32 // submitted records
 	Code     atomic.Int32  // stream error at the last finished record
-	Recorder atomic.Int32  // process of the last submitted record
+	Recorder atomic.Int32  // process that submitted the last record
 
 	// Name of the unknown kernel that may have written the memory. State 0: none; 1: being written; 2: valid.
 	stainState atomic.Uint32
@@ -89,7 +89,7 @@ type user struct {
 
 var _ [slotSize - unsafe.Sizeof(Slot{})]byte
 
-// Shares holds the slots of this process.
+// Shares holds this process's slots.
 type Shares struct {
 	mu     sync.Mutex
 	fd     int
@@ -115,7 +115,7 @@ type Shared struct {
 	mapped *Memory    // memory that maps it
 	Own    bool
 	Pid    int
-	start  uint64 // start time of the owner
+	start  uint64 // the owner's start time
 	me     *user  // this process's entry in the slot, for imports
 }
 
@@ -159,7 +159,7 @@ func (s *Shares) Close() {
 	s.own, s.others, s.pages = nil, nil, nil
 }
 
-// Offer creates a slot for an object of this process. fill completes the slot before others can find it.
+// Offer creates a slot for an object. fill completes the slot before others can find it.
 func (s *Shares) Offer(kind SlotKind, device int32, anyone bool, fill func(*Slot)) (*Shared, *fail.Failure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -382,7 +382,7 @@ func (x *Shared) Abandoned() bool {
 	return dead
 }
 
-// StartOf returns the start time of a process, in ticks since the boot; 0 if it does not exist or is a zombie.
+// StartOf returns when a process started, in ticks since the boot; 0 if it does not exist or is a zombie.
 func StartOf(pid int) uint64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -396,7 +396,7 @@ func StartOf(pid int) uint64 {
 	return n
 }
 
-// findSlot maps the page of a ticket.
+// findSlot maps a ticket's page.
 func findSlot(pid int, ticket uint64) (*Slot, error) {
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	files, err := os.ReadDir(dir)

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// Granularity is the unit of physical memory and of reservations.
+	// Granularity is the unit for physical memory and reservations.
 	Granularity = 2 << 20
 	Giant       = 1 << 30
 )
@@ -165,7 +165,7 @@ func (m *Memory) UnmapPhysical(addr uint64) error {
 	return nil
 }
 
-// unmapLocked makes the addresses of a mapping inaccessible. The caller holds the lock.
+// unmapLocked makes a mapping's addresses inaccessible. The caller holds the lock.
 func (m *Memory) unmapLocked(r space.Region[Block]) {
 	if mutant.Breaks("remapped_memory_keeps_bytes") {
 		clear(space.Bytes(r.Addr, r.Size))

@@ -128,7 +128,7 @@ func (t *Table[T]) Get(h uint64) *T {
 	return nil
 }
 
-// Live returns the number of live objects.
+// Live counts the live objects.
 func (t *Table[T]) Live() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

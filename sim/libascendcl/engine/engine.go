@@ -46,7 +46,7 @@ func newSim() *sim.Sim {
 }
 
 // aclsim_thread_begin creates the state of a thread and returns its number. The words hold the id of the last task
-// (sim.Thread.Tell), the delay (Late), whether calls take host time (Own), a wanted address (Wish), and the thread's
+// (sim.Thread.ReportTasks), the delay (Late), whether calls take host time (Own), a wanted address (Wish), and the thread's
 // position (engine.h).
 //
 //export aclsim_thread_begin
@@ -60,7 +60,7 @@ func aclsim_thread_begin(told *C.uint64_t, late *C.int64_t, own *C.int, wish *C.
 	}
 	t := simulator.NewThread()
 	t.SetID(uint64(C.pthread_self()))
-	t.Tell((*uint64)(told))
+	t.ReportTasks((*uint64)(told))
 	t.Late((*int64)(late))
 	t.Own((*int32)(own))
 	t.Wish((*uint64)(wish))
