@@ -288,7 +288,7 @@ func (t *Thread) QueryEventWaitStatus(event acl.Event, status *acl.EventWaitStat
 	switch {
 	case status == nil:
 		return t.null("status")
-	case (ev.How == graph.CreateEventEx || ev.Flags&acl.ACL_EVENT_SYNC == 0):
+	case ev.How == graph.CreateEventEx || ev.Flags&acl.ACL_EVENT_SYNC == 0:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was made by %s with flags %#x: it has no wait status", ev.Handle, ev.How, ev.Flags)
 	}
 	*status = acl.ACL_EVENT_WAIT_STATUS_COMPLETE
@@ -466,9 +466,8 @@ func (t *Thread) waitEvent(on acl.Stream, event acl.Event, timeout int32, flag u
 		return t.buildWait(b, ev, s)
 	}
 	m := ev.Last()
-	count := int64(1)
-	ev.Waits.Add(count)
-	release := func() { ev.Waits.Add(-count) }
+	ev.Waits.Add(1)
+	release := func() { ev.Waits.Add(-1) }
 	return t.submit(s, device.Task{Kind: device.TaskWait, Release: release,
 		Begin: func(s *device.Stream) *device.Waiting {
 			if mutant.Breaks("wait_is_for_the_last_record") {

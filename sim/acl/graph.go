@@ -367,7 +367,7 @@ func (t *Thread) MdlRIAddCondTask(params acl.MdlRICondTaskParams, on acl.Stream,
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the condition has its task already")
 	case c.Graph != x.Graph:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the condition is of model %d, stream %d is captured into model %d", x.Graph.ID, s.ID, c.Graph.ID)
-	case (params.Size == 0 || params.Size > most):
+	case params.Size == 0 || params.Size > most:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d parts for a condition of type %d: 1 to %d", params.Size, params.Type, most)
 	}
 	var parts []*graph.Graph

@@ -450,4 +450,15 @@ var breaches = map[string]breach{
 		go t.sim.opts.Caller.CallAside(w[1], w[2])
 		return 0, true
 	}},
+	"copy_after_free":             returns("aclrtSynchronizeStream", acl.ACL_ERROR_RT_SYS_DMA, acl.ACL_SUCCESS),
+	"device_of_the_configuration": behind("aclInit", func(t *Thread, _ []uint64, _ acl.Error) { t.sim.life.defaultDevice.Store(noDevice) }),
+	"freed_memory":                returns("aclrtMemcpy", acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_SUCCESS),
+	"global_mode":                 returns("aclrtMemcpy", acl.ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT, acl.ACL_SUCCESS),
+	"kernel_after_free":           returns("aclrtSynchronizeStream", acl.ACL_ERROR_RT_AICORE_EXCEPTION, acl.ACL_SUCCESS),
+	"messages_of_the_process":     behind("aclInit", func(t *Thread, _ []uint64, _ acl.Error) { t.sim.messages.shared.Store(false) }),
+	"null_is_default_stream":      stores("aclrtStreamGetId", 1, 4, 0),
+	"pageable_copy":               returns("aclrtMemcpyAsync", acl.ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC, acl.ACL_SUCCESS),
+	"relaxed_mode":                given("aclmdlRICaptureBegin", 1, uint64(acl.ACL_MODEL_RI_CAPTURE_MODE_GLOBAL)),
+	"stream_of_another_context":   returns("aclrtDestroyStream", acl.ACL_ERROR_RT_STREAM_CONTEXT, acl.ACL_SUCCESS),
+	"thread_local_mode":           given("aclmdlRICaptureBegin", 1, uint64(acl.ACL_MODEL_RI_CAPTURE_MODE_GLOBAL)),
 }

@@ -74,9 +74,6 @@ func (t *Thread) stream(h acl.Stream) (*device.Stream, acl.Error) {
 	if e != 0 {
 		return nil, e
 	}
-	if h == 0 && mutant.Breaks("null_is_default_stream") {
-		c = c.Device.Primary
-	}
 	if h == 0 {
 		return c.Def, acl.ACL_SUCCESS
 	}
@@ -84,7 +81,7 @@ func (t *Thread) stream(h acl.Stream) (*device.Stream, acl.Error) {
 	if s == nil {
 		return nil, t.badHandle(space.KindStream, uint64(h))
 	}
-	if s.Context != c && !mutant.Breaks("stream_of_another_context") {
+	if s.Context != c {
 		if s.Context.Device != c.Device {
 			t.sim.Strict.Single(&t.Strict, strict.WrongDevice, &s.Strict, "", s.Handle, "makes the stream", fmt.Sprintf("uses it while device %d is current; it is of device %d", c.Device.ID, s.Context.Device.ID))
 		}

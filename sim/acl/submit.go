@@ -48,8 +48,8 @@ func (t *Thread) forbid(code acl.Error, what string) acl.Error {
 	var f *fail.Failure
 	for _, c := range t.sim.Captures.List() {
 		own := c.Thread == &t.HostThread
-		allowed := mutant.Breaks("global_mode") || mutant.Breaks("pageable_copy") || c.Mode == acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED && !mutant.Breaks("relaxed_mode") ||
-			c.Mode == acl.ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL && !own && !mutant.Breaks("thread_local_mode") ||
+		allowed := c.Mode == acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED ||
+			c.Mode == acl.ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL && !own ||
 			t.captureMode == acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED ||
 			t.captureMode == acl.ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL && !own
 		if !allowed {

@@ -305,16 +305,14 @@ func readConfiguration(path string) (configuration, *fail.Failure) {
 		if *m != "0" && *m != "1" {
 			return c, invalid("err_msg_mode", *m)
 		}
-		c.shared = *m == "1" && !mutant.Breaks("messages_of_the_process")
+		c.shared = *m == "1"
 	}
 	if d := file.DefaultDevice.ID; d != nil {
 		n, err := strconv.ParseUint(*d, 10, 31)
 		if err != nil {
 			return c, invalid("default_device", *d)
 		}
-		if !mutant.Breaks("device_of_the_configuration") {
-			c.defaultDevice = int32(n)
-		}
+		c.defaultDevice = int32(n)
 	}
 	return c, nil
 }

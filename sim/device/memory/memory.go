@@ -373,9 +373,6 @@ func (m *Memory) Owns(addr uint64) bool {
 func (m *Memory) Check(addr, n uint64, access uint32) error {
 	c := m.Live.At(addr)
 	if !c.Holds(addr) {
-		if mutant.Breaks("freed_memory") || mutant.Breaks("copy_after_free") || mutant.Breaks("kernel_after_free") {
-			return nil
-		}
 		return m.NotLive(addr, n)
 	}
 	first := c.Get()
