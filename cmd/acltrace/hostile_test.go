@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/acltrace/acltrace/internal/hostile"
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
@@ -156,10 +155,10 @@ func runHostile(t *testing.T) {
 	t.Logf("%d runs", h.runs)
 }
 
-// wellFormed runs commands on package hostile's traces.
+// wellFormed runs commands on hostileTraces.
 func (h *hostileRunner) wellFormed(p *hostilePlan) {
 	type pair struct{ trace, command int }
-	traces := hostile.Traces(p.Many)
+	traces := hostileTraces(p.Many)
 	var pairs []pair
 	for i := range traces {
 		for k := range hostileCommands {
@@ -191,7 +190,7 @@ func (h *hostileRunner) wellFormed(p *hostilePlan) {
 
 // mutants runs commands on variants of real traces.
 func (h *hostileRunner) mutants(p *hostilePlan) {
-	m, err := hostile.NewMutator(p.Seed, p.Real)
+	m, err := newMutator(p.Seed, p.Real)
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func (a *app) topCmd() *cobra.Command {
 				// A new recorder has not written its header yet.
 				if !once && err != nil && (errors.Is(err, format.ErrTruncated) || empty(args[0])) {
 					if screen {
-						fmt.Fprint(a.stdout, clear)
+						fmt.Fprint(a.stdout, clearScreen)
 						report.Printf(a.out, "%s: waiting for the recording to begin\n", args[0])
 					}
 				} else if err != nil {
@@ -67,8 +67,8 @@ func (a *app) topCmd() *cobra.Command {
 	return c
 }
 
-// clear clears the screen.
-const clear = "\x1b[H\x1b[J"
+// clearScreen moves the cursor home and erases the screen.
+const clearScreen = "\x1b[H\x1b[J"
 
 func empty(path string) bool {
 	fi, err := os.Stat(path)
@@ -84,7 +84,7 @@ func (a *app) show(t *report.Top, asJSON, screen bool) error {
 	var b bytes.Buffer
 	switch {
 	case screen:
-		b.WriteString(clear)
+		b.WriteString(clearScreen)
 	case t.Refreshes > 1:
 		b.WriteString("\n")
 	}

@@ -1,4 +1,4 @@
-package hostile
+package main
 
 import (
 	"bytes"
@@ -12,14 +12,14 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// A Mutator makes damaged variants of real traces. A quarter have changed bytes. Most are well-formed files made from a
+// A mutator makes damaged variants of real traces. A quarter have changed bytes. Most are well-formed files made from a
 // changed text form. The same seed and traces give the same variants.
-type Mutator struct {
+type mutator struct {
 	rnd   *rand.Rand
-	bases []base
+	bases []mutantBase
 }
 
-type base struct {
+type mutantBase struct {
 	name  string
 	file  []byte
 	lines []string
@@ -28,17 +28,17 @@ type base struct {
 	chunk []int // heads of chunks
 }
 
-// words are values that programs often handle wrongly.
-var words = []uint64{
+// hostileWords are values that programs often handle wrongly.
+var hostileWords = []uint64{
 	0, 1, 2, 3, 7, 64, 255, 256, 4096, 65535, 65536, 1 << 20, 1 << 24, 1 << 30, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 1 << 40, 1 << 47, 1 << 62, 1<<63 - 1, 1 << 63,
-	1<<64 - 1, Device,
+	1<<64 - 1, deviceAt,
 }
 
 var number = regexp.MustCompile(`\b(0x[0-9a-f]+|\d+)\b`)
 
-// NewMutator reads the traces.
-func NewMutator(seed uint64, paths []string) (*Mutator, error) {
-	m := &Mutator{rnd: rand.New(rand.NewPCG(seed, 2))}
+// newMutator reads the traces.
+func newMutator(seed uint64, paths []string) (*mutator, error) {
+	m := &mutator{rnd: rand.New(rand.NewPCG(seed, 2))}
 	for _, path := range paths {
 		b, err := readBase(path)
 		if err != nil {
@@ -49,8 +49,8 @@ func NewMutator(seed uint64, paths []string) (*Mutator, error) {
 	return m, nil
 }
 
-func readBase(path string) (base, error) {
-	b := base{name: path}
+func readBase(path string) (mutantBase, error) {
+	b := mutantBase{name: path}
 	var err error
 	if b.file, err = os.ReadFile(path); err != nil {
 		return b, err
@@ -79,7 +79,7 @@ func readBase(path string) (base, error) {
 }
 
 // Next writes a variant to path and returns the names of its base and its changes. ok is false if the changed text is not a trace.
-func (m *Mutator) Next(path string) (what string, ok bool, err error) {
+func (m *mutator) Next(path string) (what string, ok bool, err error) {
 	b := &m.bases[m.rnd.IntN(len(m.bases))]
 	if m.rnd.IntN(4) == 0 {
 		file, what := m.bytes(b)
@@ -93,7 +93,7 @@ func (m *Mutator) Next(path string) (what string, ok bool, err error) {
 }
 
 // bytes flips, cuts, swaps, repeats and splices bytes in a file.
-func (m *Mutator) bytes(b *base) ([]byte, string) {
+func (m *mutator) bytes(b *mutantBase) ([]byte, string) {
 	file, what := bytes.Clone(b.file), b.name
 	for range 1 + m.rnd.IntN(3) {
 		at, n := m.span(len(file))
@@ -127,7 +127,7 @@ func (m *Mutator) bytes(b *base) ([]byte, string) {
 }
 
 // span returns a random range below a length, usually a short one.
-func (m *Mutator) span(length int) (at, n int) {
+func (m *mutator) span(length int) (at, n int) {
 	if length == 0 {
 		return 0, 0
 	}
@@ -140,7 +140,7 @@ func (m *Mutator) span(length int) (at, n int) {
 }
 
 // text flips, cuts, swaps, repeats and splices lines in the text form.
-func (m *Mutator) text(b *base) (string, string) {
+func (m *mutator) text(b *mutantBase) (string, string) {
 	lines, what := append([]string(nil), b.lines...), b.name
 	for range []int{1, 1, 2, 3, 8}[m.rnd.IntN(5)] {
 		i, j := m.one(b.edit), m.one(b.edit)
@@ -182,16 +182,16 @@ func (m *Mutator) text(b *base) (string, string) {
 	return strings.Join(lines, "\n"), what
 }
 
-func (m *Mutator) one(of []int) int { return of[m.rnd.IntN(len(of))] }
+func (m *mutator) one(of []int) int { return of[m.rnd.IntN(len(of))] }
 
 // flip changes a number in a line.
-func (m *Mutator) flip(l string) (string, uint64) {
+func (m *mutator) flip(l string) (string, uint64) {
 	ms := number.FindAllStringIndex(l, 4096)
 	if len(ms) == 0 {
 		return l, 0
 	}
 	at := ms[m.rnd.IntN(len(ms))]
-	v := words[m.rnd.IntN(len(words))]
+	v := hostileWords[m.rnd.IntN(len(hostileWords))]
 	if m.rnd.IntN(4) == 0 {
 		v = m.rnd.Uint64() >> m.rnd.IntN(64)
 	}
