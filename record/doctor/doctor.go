@@ -152,10 +152,14 @@ func (d *Diagnosis) uprobes(m *api.Model) {
 			works = append(works, fmt.Sprintf("by %s, %.0f ns a launch", t.Kind, t.CostNS))
 		}
 	}
+	var lacking []string
 	for _, f := range uprobe.Features() {
-		if len(works) > 0 && !f.Supported() {
-			works = append(works, fmt.Sprintf("not on this kernel: %s (Linux %s)", f.Name, f.Linux))
+		if !f.Supported() {
+			lacking = append(lacking, fmt.Sprintf("%s (Linux %s)", f.Name, f.Linux))
 		}
+	}
+	if len(works) > 0 && len(lacking) > 0 {
+		works = append(works, "not on this kernel: "+strings.Join(lacking, ", "))
 	}
 	var err error
 	if len(works) == 0 {
