@@ -184,7 +184,7 @@ func (t *Thread) copyAsync(s *device.Stream, x device.Transfer, kind acl.MemcpyK
 		if from == acl.ACL_MEM_LOCATION_TYPE_DEVICE || to != acl.ACL_MEM_LOCATION_TYPE_DEVICE {
 			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy from %#x to %#x is none from the host to the device", x.Src, x.Dst)
 		}
-		x.Todev = true
+		x.ToDevice = true
 		if err := space.Guard(func() { x.Staged = bytes.Clone(space.Bytes(x.Src, x.Width)) }); err != nil {
 			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy of %d bytes from %#x: %v", x.Width, x.Src, err)
 		}
@@ -199,11 +199,11 @@ func (t *Thread) copyAsync(s *device.Stream, x device.Transfer, kind acl.MemcpyK
 	case acl.ACL_MEMCPY_HOST_TO_HOST:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "an asynchronous copy from host to host is not supported")
 	case acl.ACL_MEMCPY_HOST_TO_DEVICE:
-		x.Todev = true
+		x.ToDevice = true
 	case acl.ACL_MEMCPY_DEVICE_TO_HOST:
-		x.Fromdev = true
+		x.FromDevice = true
 	case acl.ACL_MEMCPY_DEVICE_TO_DEVICE:
-		x.Todev, x.Fromdev = true, true
+		x.ToDevice, x.FromDevice = true, true
 		blocks = false
 	}
 	if blocks && !mutant.Breaks("pageable_copy_waits") {
@@ -225,7 +225,7 @@ const (
 
 // rows checks the arguments of a 2-D copy. Copies inside a device are asynchronous only.
 func (t *Thread) rows(dst, dpitch, src, spitch, width, height uint64, kind acl.MemcpyKind, inside bool) (device.Transfer, acl.Error) {
-	x := device.Transfer{Dst: dst, Src: src, Width: width, Height: height, Dpitch: dpitch, Spitch: spitch}
+	x := device.Transfer{Dst: dst, Src: src, Width: width, Height: height, DstPitch: dpitch, SrcPitch: spitch}
 	switch {
 	case dst == 0:
 		return x, t.null("dst")
@@ -242,7 +242,7 @@ func (t *Thread) rows(dst, dpitch, src, spitch, width, height uint64, kind acl.M
 	if (from != nil) != (kind != acl.ACL_MEMCPY_HOST_TO_DEVICE) || (to != nil) != (kind != acl.ACL_MEMCPY_DEVICE_TO_HOST) {
 		return x, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy kind %d does not fit where %#x and %#x lie", kind, src, dst)
 	}
-	x.Todev, x.Fromdev = to != nil, from != nil
+	x.ToDevice, x.FromDevice = to != nil, from != nil
 	return x, acl.ACL_SUCCESS
 }
 
@@ -401,7 +401,7 @@ func (t *Thread) batch(b batch, do func(x device.Transfer, kind acl.MemcpyKind) 
 		if x.Width == 0 {
 			continue
 		}
-		x.Todev, x.Fromdev = kinds[i] == acl.ACL_MEMCPY_HOST_TO_DEVICE, kinds[i] == acl.ACL_MEMCPY_DEVICE_TO_HOST
+		x.ToDevice, x.FromDevice = kinds[i] == acl.ACL_MEMCPY_HOST_TO_DEVICE, kinds[i] == acl.ACL_MEMCPY_DEVICE_TO_HOST
 		if e := do(x, kinds[i]); e != 0 {
 			setFail(i)
 			return e

@@ -12,27 +12,27 @@ import (
 
 // Transfer is a copy of rows; a plain copy has one row.
 type Transfer struct {
-	Dst, Src       uint64
-	Width, Height  uint64
-	Dpitch, Spitch uint64
-	Todev, Fromdev bool   // Dst, Src must be device memory
-	Pinned         bool   // the host side must be allocated by the runtime
-	Staged         []byte // bytes taken at the call; nil if the task reads Src
+	Dst, Src             uint64
+	Width, Height        uint64
+	DstPitch, SrcPitch   uint64
+	ToDevice, FromDevice bool   // Dst, Src must be device memory
+	Pinned               bool   // the host side must be allocated by the runtime
+	Staged               []byte // bytes taken at the call; nil if the task reads Src
 }
 
 func Plain(dst, src, n uint64) Transfer {
-	return Transfer{Dst: dst, Src: src, Width: n, Height: 1, Dpitch: n, Spitch: n}
+	return Transfer{Dst: dst, Src: src, Width: n, Height: 1, DstPitch: n, SrcPitch: n}
 }
 
 // Check returns an error unless known memory holds the transfer.
 func (s *Machine) Check(x *Transfer) error {
-	if err := s.checkSide(x.Dst, (x.Height-1)*x.Dpitch+x.Width, space.Write, x.Todev, x.Pinned); err != nil {
+	if err := s.checkSide(x.Dst, (x.Height-1)*x.DstPitch+x.Width, space.Write, x.ToDevice, x.Pinned); err != nil {
 		return err
 	}
 	if x.Staged != nil {
 		return nil
 	}
-	return s.checkSide(x.Src, (x.Height-1)*x.Spitch+x.Width, space.Read, x.Fromdev, x.Pinned)
+	return s.checkSide(x.Src, (x.Height-1)*x.SrcPitch+x.Width, space.Read, x.FromDevice, x.Pinned)
 }
 
 // checkSide checks one side. onDevice requires device memory; pinned requires host memory of the runtime, which the
@@ -70,7 +70,7 @@ func (x *Transfer) Move() {
 		return
 	}
 	for i := range x.Height {
-		copy(space.Bytes(x.Dst+i*x.Dpitch, x.Width), space.Bytes(x.Src+i*x.Spitch, x.Width))
+		copy(space.Bytes(x.Dst+i*x.DstPitch, x.Width), space.Bytes(x.Src+i*x.SrcPitch, x.Width))
 	}
 }
 
@@ -115,5 +115,5 @@ func (s *Machine) Fill(p uint64, pattern []byte, n uint64) error {
 
 // Copied returns the copy for strict mode.
 func (x *Transfer) Copied() *strict.Copy {
-	return &strict.Copy{Dst: x.Dst, Src: x.Src, Width: x.Width, Height: x.Height, DPitch: x.Dpitch, SPitch: x.Spitch, Staged: x.Staged != nil}
+	return &strict.Copy{Dst: x.Dst, Src: x.Src, Width: x.Width, Height: x.Height, DPitch: x.DstPitch, SPitch: x.SrcPitch, Staged: x.Staged != nil}
 }
