@@ -409,6 +409,8 @@ void run_graph(struct task *t);
 struct node *node_of(CUgraphNode h, CUgraphNodeType type);
 CUresult put_node(CUgraphNode *out, CUgraph h, const CUgraphNode *needs, size_t count, struct task *t, CUgraphNodeType type);
 CUresult set_node(CUgraphExec exec, CUgraphNode h, struct task *t, CUgraphNodeType type);
+CUresult add_task(CUgraphNode *out, CUgraph h, const CUgraphNode *needs, size_t count, struct task *t, CUgraphNodeType type);
+CUresult set_task(CUgraphExec exec, CUgraphNode h, struct task *t, CUgraphNodeType type);
 CUresult set_kernel(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *p, const void *kernel);
 struct task *new_call(const CUDA_HOST_NODE_PARAMS *p);
 CUresult set_event(CUgraphExec x, CUgraphNode n, CUevent h, CUgraphNodeType type);

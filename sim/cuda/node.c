@@ -53,6 +53,23 @@ CUresult set_node(CUgraphExec exec, CUgraphNode h, struct task *t, CUgraphNodeTy
 	return leave(OK);
 }
 
+/* add_task and set_task are put_node and set_node for a caller without the lock. Without a task they fail. */
+CUresult add_task(CUgraphNode *out, CUgraph h, const CUgraphNode *needs, size_t count, struct task *t, CUgraphNodeType type)
+{
+	if (t == NULL)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	return put_node(out, h, needs, count, t, type);
+}
+
+CUresult set_task(CUgraphExec exec, CUgraphNode h, struct task *t, CUgraphNodeType type)
+{
+	if (t == NULL)
+		return INVALID;
+	pthread_mutex_lock(&lock);
+	return set_node(exec, h, t, type);
+}
+
 static CUresult new_kernel(const CUDA_KERNEL_NODE_PARAMS_v1 *p, const void *kernel, struct task **t)
 {
 	struct wishes w = {.cluster = {1, 1, 1}};
@@ -106,29 +123,17 @@ static struct task *new_copy(const CUDA_MEMCPY3D *p)
 
 CUresult cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
 {
-	struct task *t = copyParams && ctx ? new_copy(copyParams) : NULL;
-	if (t == NULL)
-		return INVALID;
-	pthread_mutex_lock(&lock);
-	return put_node(phGraphNode, hGraph, dependencies, numDependencies, t, CU_GRAPH_NODE_TYPE_MEMCPY);
+	return add_task(phGraphNode, hGraph, dependencies, numDependencies, copyParams && ctx ? new_copy(copyParams) : NULL, CU_GRAPH_NODE_TYPE_MEMCPY);
 }
 
 CUresult cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams)
 {
-	struct task *t = nodeParams ? new_copy(nodeParams) : NULL;
-	if (t == NULL)
-		return INVALID;
-	pthread_mutex_lock(&lock);
-	return set_node(NULL, hNode, t, CU_GRAPH_NODE_TYPE_MEMCPY);
+	return set_task(NULL, hNode, nodeParams ? new_copy(nodeParams) : NULL, CU_GRAPH_NODE_TYPE_MEMCPY);
 }
 
 CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
 {
-	struct task *t = copyParams && ctx && hGraphExec ? new_copy(copyParams) : NULL;
-	if (t == NULL)
-		return INVALID;
-	pthread_mutex_lock(&lock);
-	return set_node(hGraphExec, hNode, t, CU_GRAPH_NODE_TYPE_MEMCPY);
+	return set_task(hGraphExec, hNode, copyParams && ctx && hGraphExec ? new_copy(copyParams) : NULL, CU_GRAPH_NODE_TYPE_MEMCPY);
 }
 
 static struct task *new_fill(const CUDA_MEMSET_NODE_PARAMS *p)
@@ -142,33 +147,23 @@ static struct task *new_fill(const CUDA_MEMSET_NODE_PARAMS *p)
 
 CUresult cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
 {
-	struct task *t = memsetParams && ctx ? new_fill(memsetParams) : NULL;
-	if (t == NULL)
-		return INVALID;
-	pthread_mutex_lock(&lock);
-	return put_node(phGraphNode, hGraph, dependencies, numDependencies, t, CU_GRAPH_NODE_TYPE_MEMSET);
+	return add_task(phGraphNode, hGraph, dependencies, numDependencies, memsetParams && ctx ? new_fill(memsetParams) : NULL, CU_GRAPH_NODE_TYPE_MEMSET);
 }
 
 CUresult cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams)
 {
-	struct task *t = nodeParams ? new_fill(nodeParams) : NULL;
-	if (t == NULL)
-		return INVALID;
-	pthread_mutex_lock(&lock);
-	return set_node(NULL, hNode, t, CU_GRAPH_NODE_TYPE_MEMSET);
+	return set_task(NULL, hNode, nodeParams ? new_fill(nodeParams) : NULL, CU_GRAPH_NODE_TYPE_MEMSET);
 }
 
 CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
 {
-	struct task *t = memsetParams && ctx && hGraphExec ? new_fill(memsetParams) : NULL;
-	if (t == NULL)
-		return INVALID;
-	pthread_mutex_lock(&lock);
-	return set_node(hGraphExec, hNode, t, CU_GRAPH_NODE_TYPE_MEMSET);
+	return set_task(hGraphExec, hNode, memsetParams && ctx && hGraphExec ? new_fill(memsetParams) : NULL, CU_GRAPH_NODE_TYPE_MEMSET);
 }
 
 struct task *new_call(const CUDA_HOST_NODE_PARAMS *p)
 {
+	if (p->fn == NULL)
+		return NULL;
 	struct task *t = new_task(call);
 	t->fn = p->fn, t->data = p->userData;
 	return t;
@@ -176,18 +171,12 @@ struct task *new_call(const CUDA_HOST_NODE_PARAMS *p)
 
 CUresult cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_HOST_NODE_PARAMS *nodeParams)
 {
-	if (nodeParams == NULL || nodeParams->fn == NULL)
-		return INVALID;
-	pthread_mutex_lock(&lock);
-	return put_node(phGraphNode, hGraph, dependencies, numDependencies, new_call(nodeParams), CU_GRAPH_NODE_TYPE_HOST);
+	return add_task(phGraphNode, hGraph, dependencies, numDependencies, nodeParams ? new_call(nodeParams) : NULL, CU_GRAPH_NODE_TYPE_HOST);
 }
 
 CUresult cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams)
 {
-	if (nodeParams == NULL || nodeParams->fn == NULL)
-		return INVALID;
-	pthread_mutex_lock(&lock);
-	return set_node(NULL, hNode, new_call(nodeParams), CU_GRAPH_NODE_TYPE_HOST);
+	return set_task(NULL, hNode, nodeParams ? new_call(nodeParams) : NULL, CU_GRAPH_NODE_TYPE_HOST);
 }
 
 CUresult cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph)

@@ -14,10 +14,7 @@ CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec x, CUgraphNode hNode, CUev
 
 CUresult cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams)
 {
-	if (nodeParams == NULL || nodeParams->fn == NULL || hGraphExec == NULL)
-		return INVALID;
-	pthread_mutex_lock(&lock);
-	return set_node(hGraphExec, hNode, new_call(nodeParams), CU_GRAPH_NODE_TYPE_HOST);
+	return set_task(hGraphExec, hNode, hGraphExec && nodeParams ? new_call(nodeParams) : NULL, CU_GRAPH_NODE_TYPE_HOST);
 }
 
 CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph)
@@ -61,10 +58,7 @@ static struct task *new_values(const CUstreamBatchMemOpParams *ops, uint32_t cou
 CUresult cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
 {
 	struct task *t = nodeParams && nodeParams->paramArray ? new_values(nodeParams->paramArray, nodeParams->count) : NULL;
-	if (t == NULL)
-		return INVALID;
-	pthread_mutex_lock(&lock);
-	return put_node(phGraphNode, hGraph, dependencies, numDependencies, t, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
+	return add_task(phGraphNode, hGraph, dependencies, numDependencies, t, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
 }
 
 /* A graph's memory exists from the node's creation on. */

@@ -117,45 +117,27 @@ HIDDEN __attribute__((used)) void *shim_dlmopen_before(long space, const char *f
 	return real ? real : (void *)no_loader;
 }
 
+#define FUNCTION(name, code)                                                                                               \
+	__asm__(".pushsection .text\n\t.globl " #name "\n\t.type " #name ",@function\n\t.globl shim_" #name "\n\t.hidden shim_" #name "\n\t.p2align 4\nshim_" #name ":\n" #name ":\n\t"        \
+		".cfi_startproc\n\t" code ".cfi_endproc\n\t.size " #name ", . - " #name "\n\t.popsection\n\t")
+
+/* JUMP keeps the arguments while a C function chooses the function to jump to. */
 #if defined(__x86_64__)
-#define REQUEST(name)                                                                                                      \
-	__asm__(".pushsection .text\n\t.globl " #name "\n\t.type " #name ",@function\n\t.globl shim_" #name "\n\t.hidden shim_" #name "\n\t.p2align 4\nshim_" #name ":\n" #name ":\n\t"        \
-		".cfi_startproc\n\tendbr64\n\tlea 1(%rdi), %rax\n\tcmp $1, %rax\n\tja shim_" #name "_handle\n\t"           \
-		"push %rdi\n\t.cfi_adjust_cfa_offset 8\n\tpush %rsi\n\t.cfi_adjust_cfa_offset 8\n\t"                       \
-		"push %rdx\n\t.cfi_adjust_cfa_offset 8\n\tcall shim_" #name "_exact\n\t"                                   \
-		"pop %rdx\n\t.cfi_adjust_cfa_offset -8\n\tpop %rsi\n\t.cfi_adjust_cfa_offset -8\n\t"                       \
-		"pop %rdi\n\t.cfi_adjust_cfa_offset -8\n\tjmp *%rax\n\t"                                                   \
-		".cfi_endproc\n\t.size " #name ", . - " #name "\n\t.popsection\n\t")
-
-/* These depend on their caller too. */
-#define LOADING(name)                                                                                                      \
-	__asm__(".pushsection .text\n\t.globl " #name "\n\t.type " #name ",@function\n\t.globl shim_" #name "\n\t.hidden shim_" #name "\n\t.p2align 4\nshim_" #name ":\n" #name ":\n\t"        \
-		".cfi_startproc\n\tendbr64\n\t"                                                                            \
-		"push %rdi\n\t.cfi_adjust_cfa_offset 8\n\tpush %rsi\n\t.cfi_adjust_cfa_offset 8\n\t"                       \
-		"push %rdx\n\t.cfi_adjust_cfa_offset 8\n\tcall shim_" #name "_before\n\t"                                  \
-		"pop %rdx\n\t.cfi_adjust_cfa_offset -8\n\tpop %rsi\n\t.cfi_adjust_cfa_offset -8\n\t"                       \
-		"pop %rdi\n\t.cfi_adjust_cfa_offset -8\n\tjmp *%rax\n\t"                                                   \
-		".cfi_endproc\n\t.size " #name ", . - " #name "\n\t.popsection\n\t")
-
+#define JUMP(choose)                                                                                                       \
+	"push %rdi\n\t.cfi_adjust_cfa_offset 8\n\tpush %rsi\n\t.cfi_adjust_cfa_offset 8\n\t"                               \
+	"push %rdx\n\t.cfi_adjust_cfa_offset 8\n\tcall " choose "\n\t"                                                      \
+	"pop %rdx\n\t.cfi_adjust_cfa_offset -8\n\tpop %rsi\n\t.cfi_adjust_cfa_offset -8\n\t"                               \
+	"pop %rdi\n\t.cfi_adjust_cfa_offset -8\n\tjmp *%rax\n\t"
+#define REQUEST(name) FUNCTION(name, "endbr64\n\tlea 1(%rdi), %rax\n\tcmp $1, %rax\n\tja shim_" #name "_handle\n\t" JUMP("shim_" #name "_exact"))
+#define LOADING(name) FUNCTION(name, "endbr64\n\t" JUMP("shim_" #name "_before")) /* depends on its caller too */
 #elif defined(__aarch64__)
-#define REQUEST(name)                                                                                                      \
-	__asm__(".pushsection .text\n\t.globl " #name "\n\t.type " #name ",@function\n\t.globl shim_" #name "\n\t.hidden shim_" #name "\n\t.p2align 4\nshim_" #name ":\n" #name ":\n\t"        \
-		".cfi_startproc\n\thint 34\n\tadd x9, x0, #1\n\tcmp x9, #1\n\tb.ls 1f\n\tb shim_" #name "_handle\n"        \
-		"1:\tstp x29, x30, [sp, #-48]!\n\t.cfi_def_cfa_offset 48\n\t.cfi_offset 29, -48\n\t.cfi_offset 30, -40\n\t" \
-		"stp x0, x1, [sp, #16]\n\tstr x2, [sp, #32]\n\tbl shim_" #name "_exact\n\tmov x16, x0\n\t"                 \
-		"ldp x0, x1, [sp, #16]\n\tldr x2, [sp, #32]\n\tldp x29, x30, [sp], #48\n\t.cfi_restore 29\n\t"             \
-		".cfi_restore 30\n\t.cfi_def_cfa_offset 0\n\tbr x16\n\t"                                                   \
-		".cfi_endproc\n\t.size " #name ", . - " #name "\n\t.popsection\n\t")
-
-#define LOADING(name)                                                                                                      \
-	__asm__(".pushsection .text\n\t.globl " #name "\n\t.type " #name ",@function\n\t.globl shim_" #name "\n\t.hidden shim_" #name "\n\t.p2align 4\nshim_" #name ":\n" #name ":\n\t"        \
-		".cfi_startproc\n\thint 34\n\tstp x29, x30, [sp, #-48]!\n\t.cfi_def_cfa_offset 48\n\t"                      \
-		".cfi_offset 29, -48\n\t.cfi_offset 30, -40\n\t"                                                          \
-		"stp x0, x1, [sp, #16]\n\tstr x2, [sp, #32]\n\tbl shim_" #name "_before\n\tmov x16, x0\n\t"                \
-		"ldp x0, x1, [sp, #16]\n\tldr x2, [sp, #32]\n\tldp x29, x30, [sp], #48\n\t.cfi_restore 29\n\t"             \
-		".cfi_restore 30\n\t.cfi_def_cfa_offset 0\n\tbr x16\n\t"                                                   \
-		".cfi_endproc\n\t.size " #name ", . - " #name "\n\t.popsection\n\t")
-
+#define JUMP(choose)                                                                                                       \
+	"stp x29, x30, [sp, #-48]!\n\t.cfi_def_cfa_offset 48\n\t.cfi_offset 29, -48\n\t.cfi_offset 30, -40\n\t"             \
+	"stp x0, x1, [sp, #16]\n\tstr x2, [sp, #32]\n\tbl " choose "\n\tmov x16, x0\n\t"                                    \
+	"ldp x0, x1, [sp, #16]\n\tldr x2, [sp, #32]\n\tldp x29, x30, [sp], #48\n\t.cfi_restore 29\n\t"                      \
+	".cfi_restore 30\n\t.cfi_def_cfa_offset 0\n\tbr x16\n\t"
+#define REQUEST(name) FUNCTION(name, "hint 34\n\tadd x9, x0, #1\n\tcmp x9, #1\n\tb.ls 1f\n\tb shim_" #name "_handle\n1:\t" JUMP("shim_" #name "_exact"))
+#define LOADING(name) FUNCTION(name, "hint 34\n\t" JUMP("shim_" #name "_before"))
 #endif
 
 REQUEST(dlsym);
