@@ -24,7 +24,7 @@ import (
 // The environment provides missing options. Variables for traces override those for all signals.
 func TestEnvironment(t *testing.T) {
 	each(t, func(t *testing.T, protocol string) {
-		r := &oteltest.Receiver{Answer: oteltest.Takes}
+		r := &oteltest.Receiver{Answer: accept}
 		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
 		url := r.Serve(t, protocol)
 		if protocol == HTTP {
@@ -93,7 +93,7 @@ func TestTLS(t *testing.T) {
 	trusted := x509.NewCertPool()
 	trusted.AddCert(root)
 	each(t, func(t *testing.T, protocol string) {
-		r := &oteltest.Receiver{Answer: oteltest.Takes}
+		r := &oteltest.Receiver{Answer: accept}
 		o := &Options{Protocol: protocol, Endpoint: r.ServeTLS(t, protocol, &tls.Config{Certificates: []tls.Certificate{serverPair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted, NextProtos: []string{"h2"}})}
 		t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1000") // failed requests are retried until then
 		if _, err := send(t.Context(), testtrace.Small(t), o); err == nil || !strings.Contains(err.Error(), "x509") {
@@ -119,7 +119,7 @@ func TestBadEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	tl := testtrace.Small(t)
-	o := serve(t, &oteltest.Receiver{Answer: oteltest.Takes}, GRPC)
+	o := serve(t, &oteltest.Receiver{Answer: accept}, GRPC)
 	for _, c := range []struct{ name, value, want string }{
 		{"OTEL_EXPORTER_OTLP_COMPRESSION", "zstd", `OTEL_EXPORTER_OTLP_COMPRESSION "zstd" is neither gzip nor none`},
 		{"OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "10s", `OTEL_EXPORTER_OTLP_TRACES_TIMEOUT "10s" is no number of milliseconds`},

@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"slices"
 	"testing"
 
 	"github.com/acltrace/acltrace/otelexport/internal/oteltest"
 	"github.com/acltrace/acltrace/otelexport/internal/otlp"
 	"github.com/acltrace/acltrace/otelexport/internal/spans"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/collector/pdata/ptrace"
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 )
 
 // written returns the spans that Write writes.
@@ -71,4 +74,48 @@ func encoder(tb testing.TB, tl *timeline.Timeline, o *Options) *spans.Encoder {
 // serve starts a receiver and returns options to reach it.
 func serve(tb testing.TB, r *oteltest.Receiver, protocol string) *Options {
 	return &Options{Endpoint: r.Serve(tb, protocol), Protocol: protocol}
+}
+
+// accept is a Receiver.Answer that takes every request.
+func accept(context.Context, int) (*coltracepb.ExportTraceServiceResponse, error) {
+	return &coltracepb.ExportTraceServiceResponse{}, nil
+}
+
+// partialSuccess is the response of a receiver that rejects some spans.
+func partialSuccess(rejected int64, message string) *coltracepb.ExportTraceServiceResponse {
+	return &coltracepb.ExportTraceServiceResponse{PartialSuccess: &coltracepb.ExportTracePartialSuccess{RejectedSpans: rejected, ErrorMessage: message}}
+}
+
+// rootSpans returns the spans without a parent, by part number.
+func rootSpans(spans []oteltest.Span) []oteltest.Span {
+	var out []oteltest.Span
+	for _, s := range spans {
+		if s.Parent == oteltest.NoSpan {
+			out = append(out, s)
+		}
+	}
+	slices.SortFunc(out, func(a, b oteltest.Span) int { return int(a.Attrs["acl.part"].(int64) - b.Attrs["acl.part"].(int64)) })
+	return out
+}
+
+// verifyRoots checks that the traces are numbered, and linked to the previous and next one.
+func verifyRoots(tb testing.TB, spans []oteltest.Span) []oteltest.Span {
+	tb.Helper()
+	all := rootSpans(spans)
+	for i, r := range all {
+		if r.Attrs["acl.part"] != int64(i+1) {
+			tb.Errorf("root %d of %d: %v", i, len(all), r.Attrs)
+		}
+		var want [][2]string
+		if i > 0 {
+			want = append(want, [2]string{all[i-1].Trace, all[i-1].ID})
+		}
+		if i+1 < len(all) {
+			want = append(want, [2]string{all[i+1].Trace, all[i+1].ID})
+		}
+		if d := cmp.Diff(want, r.Links); d != "" {
+			tb.Errorf("links of root %d (-want +got):\n%s", i, d)
+		}
+	}
+	return all
 }

@@ -137,7 +137,7 @@ func verify(t *testing.T, tl *timeline.Timeline, spans []oteltest.Span, layout s
 			t.Fatalf("call %d lies under %s", c.Index, p.Name)
 		}
 	}
-	if r := oteltest.VerifyRoots(t, spans); len(r) != len(perTrace) {
+	if r := verifyRoots(t, spans); len(r) != len(perTrace) {
 		t.Errorf("%d roots of %d traces", len(r), len(perTrace))
 	}
 }
@@ -149,7 +149,7 @@ func TestSmallStory(t *testing.T) {
 			spans, res := written(t, tl, &Options{Layout: layout})
 			verify(t, tl, spans, layout, DefaultMaxSpans)
 			all := oteltest.ByID(t, spans)
-			if res.Traces != 1 || res.FirstTraceID != oteltest.Roots(spans)[0].Trace {
+			if res.Traces != 1 || res.FirstTraceID != rootSpans(spans)[0].Trace {
 				t.Errorf("result %+v", res)
 			}
 			// The expectations below use names and call numbers only.
@@ -182,7 +182,7 @@ func TestSmallStory(t *testing.T) {
 			}
 			want := map[string]any{"service.name": "train", "service.instance.id": testtrace.UUID, "host.name": "node7", "process.pid": int64(4001),
 				"process.executable.name": "train", "process.executable.path": "/opt/app/train", "process.command_args": []any{"/opt/app/train", "--steps", "2"}}
-			if d := cmp.Diff(want, oteltest.Roots(spans)[0].Resource); d != "" {
+			if d := cmp.Diff(want, rootSpans(spans)[0].Resource); d != "" {
 				t.Errorf("resource (-want +got):\n%s", d)
 			}
 		})
@@ -342,7 +342,7 @@ func TestRecorderWasKilled(t *testing.T) {
 	b := testtrace.New(t)
 	b.Call(0, 1_000, 2_000, "aclrtSetDevice", testtrace.A(0))
 	spans, _ := written(t, b.Cut(), nil)
-	if len(spans) != 3 || oteltest.Roots(spans)[0].Attrs["acl.incomplete"] != true {
+	if len(spans) != 3 || rootSpans(spans)[0].Attrs["acl.incomplete"] != true {
 		t.Errorf("%+v", spans)
 	}
 }

@@ -105,7 +105,7 @@ func TestRequests(t *testing.T) {
 				calls++
 			}
 		}
-		if calls != len(tl.Calls) || res.Traces != len(want)+len(oteltest.VerifyRoots(t, recording)) || res.FirstTraceID != oteltest.Roots(recording)[0].Trace {
+		if calls != len(tl.Calls) || res.Traces != len(want)+len(verifyRoots(t, recording)) || res.FirstTraceID != rootSpans(recording)[0].Trace {
 			t.Errorf("%s: %d calls of %d, %+v", layout, calls, len(tl.Calls), res)
 		}
 	}

@@ -34,7 +34,7 @@ func TestPartialSuccess(t *testing.T) {
 	each(t, func(t *testing.T, protocol string) {
 		r := &oteltest.Receiver{Answer: func(_ context.Context, n int) (*coltracepb.ExportTraceServiceResponse, error) {
 			if n == 1 {
-				return oteltest.Partially(3, "too old"), nil
+				return partialSuccess(3, "too old"), nil
 			}
 			return &coltracepb.ExportTraceServiceResponse{}, nil
 		}}
@@ -57,7 +57,7 @@ func TestPartialSuccess(t *testing.T) {
 func TestWarning(t *testing.T) {
 	each(t, func(t *testing.T, protocol string) {
 		r := &oteltest.Receiver{Answer: func(context.Context, int) (*coltracepb.ExportTraceServiceResponse, error) {
-			return oteltest.Partially(0, "upgrade soon"), nil
+			return partialSuccess(0, "upgrade soon"), nil
 		}}
 		res, err := send(t.Context(), testtrace.Small(t), serve(t, r, protocol))
 		if err != nil || res.Message != "upgrade soon" || res.Rejected != 0 {
@@ -279,7 +279,7 @@ func BenchmarkSend(b *testing.B) {
 	tl := testtrace.Long(b, 25_000)
 	for _, protocol := range []string{GRPC, HTTP} {
 		b.Run(protocol[:4], func(b *testing.B) {
-			r := &oteltest.Receiver{Answer: oteltest.Takes}
+			r := &oteltest.Receiver{Answer: accept}
 			o := serve(b, r, protocol)
 			o.NoSteps = true
 			spans, began := 0, testenv.CPUTime()

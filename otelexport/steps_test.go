@@ -52,7 +52,7 @@ func TestATraceForEachStep(t *testing.T) {
 		if calls != len(tl.Calls) {
 			t.Errorf("%d calls, want %d", calls, len(tl.Calls))
 		}
-		all := oteltest.VerifyRoots(t, spans)
+		all := verifyRoots(t, spans)
 		for _, r := range all {
 			if perTrace[r.Trace] > limit {
 				t.Errorf("%d spans in a trace, at most %d", perTrace[r.Trace], limit)

@@ -154,11 +154,3 @@ func (r *Receiver) HandleRPC(_ context.Context, s stats.RPCStats) {
 		r.Packed = h.Compression
 	}
 }
-
-func Takes(context.Context, int) (*coltracepb.ExportTraceServiceResponse, error) {
-	return &coltracepb.ExportTraceServiceResponse{}, nil
-}
-
-func Partially(rejected int64, message string) *coltracepb.ExportTraceServiceResponse {
-	return &coltracepb.ExportTraceServiceResponse{PartialSuccess: &coltracepb.ExportTracePartialSuccess{RejectedSpans: rejected, ErrorMessage: message}}
-}

@@ -4,10 +4,8 @@ package oteltest
 
 import (
 	"bytes"
-	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 )
@@ -86,40 +84,6 @@ func ByID(tb testing.TB, spans []Span) map[[2]string]Span {
 		m[k] = s
 	}
 	return m
-}
-
-// Roots returns the spans without a parent, by part number.
-func Roots(spans []Span) []Span {
-	var out []Span
-	for _, s := range spans {
-		if s.Parent == NoSpan {
-			out = append(out, s)
-		}
-	}
-	slices.SortFunc(out, func(a, b Span) int { return int(a.Attrs["acl.part"].(int64) - b.Attrs["acl.part"].(int64)) })
-	return out
-}
-
-// VerifyRoots checks that the traces are numbered, and linked to the previous and next one.
-func VerifyRoots(tb testing.TB, spans []Span) []Span {
-	tb.Helper()
-	all := Roots(spans)
-	for i, r := range all {
-		if r.Attrs["acl.part"] != int64(i+1) {
-			tb.Errorf("root %d of %d: %v", i, len(all), r.Attrs)
-		}
-		var want [][2]string
-		if i > 0 {
-			want = append(want, [2]string{all[i-1].Trace, all[i-1].ID})
-		}
-		if i+1 < len(all) {
-			want = append(want, [2]string{all[i+1].Trace, all[i+1].ID})
-		}
-		if d := cmp.Diff(want, r.Links); d != "" {
-			tb.Errorf("links of root %d (-want +got):\n%s", i, d)
-		}
-	}
-	return all
 }
 
 var NoSpan = pcommon.NewSpanIDEmpty().String()
