@@ -11,7 +11,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -436,12 +435,10 @@ func (a *assembler) begin(n int, f []string) (err error) {
 	if c.typ, err = parseType(f[1]); err != nil {
 		return err
 	}
-	codecs := []string{container.None.String(), container.LZ4.String(), container.Zstd.String()}
-	at := slices.Index(codecs, f[2])
-	if at < 0 {
+	var ok bool
+	if c.codec, ok = container.ParseCodec(f[2]); !ok {
 		return fmt.Errorf("%q is no codec", f[2])
 	}
-	c.codec = container.Codec(at)
 	number := func(i, bits int) (x int64) {
 		if i >= len(f) && err == nil {
 			err = fmt.Errorf("%q needs a number", f[i-1])

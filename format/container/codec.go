@@ -19,16 +19,34 @@ const (
 	Zstd Codec = 2 // frames that are Zstandard frames
 )
 
+// codecs describes each Codec. To add one, add its number above and its row here.
+var codecs = [...]struct {
+	name string
+	// pack appends raw to dst, packed. If packing does not reduce the size, it appends at least len(raw) arbitrary bytes.
+	pack func(dst, raw []byte) []byte
+	// unpack fills dst from stored and returns the unpacked length, at most len(dst).
+	unpack func(dst, stored []byte) (int, error)
+}{
+	None: {name: "none"}, // no frames
+	LZ4:  {"lz4", packLZ4, func(dst, stored []byte) (int, error) { return lz4.UncompressBlock(stored, dst) }},
+	Zstd: {"zstd", packZstd, unpackZstd},
+}
+
 func (c Codec) String() string {
-	switch c {
-	case None:
-		return "none"
-	case LZ4:
-		return "lz4"
-	case Zstd:
-		return "zstd"
+	if int(c) < len(codecs) {
+		return codecs[c].name
 	}
 	return fmt.Sprintf("codec %d", uint8(c))
+}
+
+// ParseCodec returns the codec with a name.
+func ParseCodec(name string) (c Codec, ok bool) {
+	for i := range codecs {
+		if codecs[i].name == name {
+			return Codec(i), true
+		}
+	}
+	return None, false
 }
 
 var lz4Pool = sync.Pool{New: func() any { return new(lz4.Compressor) }}
@@ -40,6 +58,21 @@ var zstdEncoder = sync.OnceValue(func() *zstd.Encoder {
 	}
 	return e
 })
+
+var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(MaxRaw), zstd.WithDecodeAllCapLimit(true))
+	if err != nil {
+		panic(err) // only for options that do not exist
+	}
+	return d
+})
+
+func packZstd(dst, raw []byte) []byte { return zstdEncoder().EncodeAll(raw, dst) }
+
+func unpackZstd(dst, stored []byte) (int, error) {
+	out, err := zstdDecoder().DecodeAll(stored, dst[:0:len(dst)])
+	return len(out), err
+}
 
 // frameHead is the length of a frame's head: its raw and its stored length.
 const frameHead = 8
@@ -70,7 +103,7 @@ func compress(dst, raw []byte, ends []int, c Codec) ([]byte, Codec) {
 func appendFrame(dst, raw []byte, c Codec) []byte {
 	head := len(dst)
 	at := head + frameHead
-	dst = pack(append(dst, make([]byte, frameHead)...), raw, c)
+	dst = codecs[c].pack(append(dst, make([]byte, frameHead)...), raw)
 	shift := 0
 	// Numbers of two or four bytes with noise in the lower bytes look like noise as a whole. Only entropy coding can use
 	// the redundancy of the upper bytes.
@@ -79,7 +112,7 @@ func appendFrame(dst, raw []byte, c Codec) []byte {
 		shift = lanes(raw)
 		*p = planes((*p)[:0], raw, shift)
 		end := len(dst)
-		if dst = pack(dst, *p, c); len(dst)-end < end-at {
+		if dst = codecs[c].pack(dst, *p); len(dst)-end < end-at {
 			dst = append(dst[:at], dst[end:]...)
 		} else {
 			shift, dst = 0, dst[:end]
@@ -131,11 +164,7 @@ func planes(dst, b []byte, shift int) []byte {
 	return dst
 }
 
-// pack appends raw to dst, packed by c. If packing does not reduce the size, it appends at least len(raw) arbitrary bytes.
-func pack(dst, raw []byte, c Codec) []byte {
-	if c == Zstd {
-		return zstdEncoder().EncodeAll(raw, dst)
-	}
+func packLZ4(dst, raw []byte) []byte {
 	at := len(dst)
 	need := lz4.CompressBlockBound(len(raw))
 	dst = slices.Grow(dst, need)
@@ -159,5 +188,5 @@ func Compresses(b []byte) bool {
 		at := (len(b) - part) * i / (parts - 1)
 		copy(sample[i*part:], b[at:at+part])
 	}
-	return len(pack(nil, sample[:], LZ4))*10 < len(sample)*9
+	return len(packLZ4(nil, sample[:]))*10 < len(sample)*9
 }

@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"io"
 	"sync"
-
-	"github.com/klauspost/compress/zstd"
-	"github.com/pierrec/lz4/v4"
 )
 
 // A Content is a chunk's content, unpacked frame by frame on request. The zero value is empty and ready for
@@ -88,13 +85,13 @@ var contentPool = sync.Pool{New: func() any { return new(Content) }}
 // open finds the frames and verifies that they add up to the header's length, so a forged length costs no allocation.
 func (c *Content) open(stored []byte, codec Codec, rawLen int) error {
 	c.codec = codec
-	switch codec {
-	case None:
+	switch {
+	case codec == None:
 		if len(stored) != rawLen {
 			return errUnpacked
 		}
 		c.frames = append(c.frames, frame{end: rawLen, stored: stored})
-	case LZ4, Zstd:
+	case int(codec) < len(codecs):
 		end := 0
 		for len(stored) > 0 {
 			if len(stored) < frameHead {
@@ -167,7 +164,7 @@ func (c *Content) Frame(at int) (end int, err error) {
 }
 
 // unpack fills dst with the frame.
-func (c *Content) unpack(dst []byte, f *frame) (err error) {
+func (c *Content) unpack(dst []byte, f *frame) error {
 	if len(f.stored) == len(dst) {
 		copy(dst, f.stored)
 		return nil
@@ -179,14 +176,7 @@ func (c *Content) unpack(dst []byte, f *frame) (err error) {
 		}
 		to = c.planes[:len(dst)]
 	}
-	n := 0
-	if c.codec == LZ4 {
-		n, err = lz4.UncompressBlock(f.stored, to)
-	} else {
-		var out []byte
-		out, err = zstdDecoder().DecodeAll(f.stored, to[:0:len(to)])
-		n = len(out)
-	}
+	n, err := codecs[c.codec].unpack(to, f.stored)
 	if err != nil {
 		return err
 	}
@@ -198,14 +188,6 @@ func (c *Content) unpack(dst []byte, f *frame) (err error) {
 	}
 	return nil
 }
-
-var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(MaxRaw), zstd.WithDecodeAllCapLimit(true))
-	if err != nil {
-		panic(err) // only for options that do not exist
-	}
-	return d
-})
 
 // unplanes is the reverse of planes, into b.
 func unplanes(b, from []byte, shift int) {
