@@ -1,12 +1,11 @@
 // Package column packs 64-bit word vectors, and lists of byte strings, into the smallest of a few
 // encodings, and groups such columns into tables.
 //
-// It is the schema-agnostic half of the trace format: a table is a kind, an id, a row count and columns
-// with field numbers, and the meaning of a field is unknown here. A column carries its encoding
-// and its length in bytes, so a reader can skip unknown encodings and fields.
+// A table has a kind, an id, a row count, and columns with field numbers. Package format, the only caller, gives them
+// their meaning. A column carries its encoding and its length in bytes, so a reader can skip unknown encodings and fields.
 //
-// An Encoder or a Decoder owns scratch memory: each belongs to one goroutine at a time. Nothing here does I/O,
-// and no input makes it panic or allocate more than the number of rows that the caller has agreed to.
+// An Encoder or a Decoder owns scratch memory and belongs to one goroutine at a time. The package does no I/O. No input
+// makes it panic or allocate more than the row count that the caller has accepted.
 package column
 
 import (

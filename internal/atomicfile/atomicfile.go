@@ -7,8 +7,9 @@
 // A recording is read while it grows, so it has its name from the start: Open makes it. If an older file has the name, a
 // Successor replaces it as soon as the new file has content.
 //
-// New files are readable by their owner only. Directories may be shared, such as /tmp: the package never writes through a
-// link or into a file of another user. Package private checks directories with code. All functions are safe for concurrent use.
+// Commands and the packages format, record, replay and parquet write with it, from any goroutine. New files are readable by
+// their owner only. Directories may be shared, such as /tmp: the package never writes through a link or into a file of
+// another user. Package private checks directories with code.
 package atomicfile
 
 import (

@@ -1,8 +1,9 @@
 // Package kernellib identifies the kernel libraries that a simulator loads, and passes their list to a recording or a replay.
 //
 // The list is a text file. A line has a library's build id, a space, and its path. A line "? NAME" is a kernel that no library
-// implements, "! NAME" a kernel that crashed. The reader creates the file. The simulator appends a line when it opens a
-// library, at the first launch of a missing kernel, and at a crash. So the list is complete even if the process is killed.
+// implements, "! NAME" a kernel that crashed. Packages record and replay create the file and read it. The simulator's engine
+// appends a line when it opens a library, at the first launch of a missing kernel, and at a crash. So the list is complete
+// even if the process is killed.
 //
 // The package also keeps the user's own list of libraries (Own). It never loads a library.
 package kernellib

@@ -1,7 +1,8 @@
 // Package private checks whether other users may change a file or a folder, and makes temporary folders that no other user can
 // replace.
 //
-// Callers use it before they write private data, execute code or load a library. It changes no permissions.
+// Commands and the packages replay, sandbox, uprobe, kernellib and atomicfile call it before they write private data, run
+// code or load a library. It changes no permissions.
 package private
 
 import (

@@ -1,5 +1,8 @@
 // Package regular reads files that another user may have replaced: by a pipe without a writer, a device with side effects at
 // open, or an endless file.
+//
+// The recorder, the importers and the packages for ELF files and kernel libraries call it. It never opens a device, waits for
+// a pipe's writer or writes.
 package regular
 
 import (

@@ -1,4 +1,5 @@
-// Package shell quotes text for POSIX shells.
+// Package shell quotes text for POSIX shells. Commands and package replay use it for commands that they print or write
+// into scripts. It runs nothing.
 package shell
 
 import "strings"

@@ -1,4 +1,6 @@
 // Package statedir locates the folder for data that acltrace keeps between runs about this user's programs on this machine.
+//
+// Packages record, replay and private call it. It never creates the folder and never checks its owner; package private does.
 package statedir
 
 import (

@@ -1,4 +1,5 @@
 // Command benchtrace writes a trace with as many calls as requested, for benchmarks on large files. scripts/bench.sh runs it.
+// The calls name no real objects, so the trace can't be replayed.
 package main
 
 import (

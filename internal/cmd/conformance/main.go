@@ -1,4 +1,5 @@
 // Command conformance lists the simulator's conformance rules in docs/conformance.md. `make generate` runs it.
+// It compiles and runs no rule.
 package main
 
 import (
