@@ -2,10 +2,10 @@ package report
 
 import (
 	"fmt"
-	"github.com/acltrace/acltrace/internal/human"
 	"strings"
 
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
 )
 
 // Completeness describes missing calls in one line, "" if the trace has all calls. Calls outside the requested window

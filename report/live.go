@@ -3,12 +3,12 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"github.com/acltrace/acltrace/internal/human"
 	"io"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/timeline"
 )
 

@@ -2,12 +2,12 @@ package report
 
 import (
 	"fmt"
-	"github.com/acltrace/acltrace/internal/human"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
 )
 
 type InfoProcess struct {

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"github.com/acltrace/acltrace/replay/compile"
 	"bytes"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/replay"
+	"github.com/acltrace/acltrace/replay/compile"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/replay/whatif"
 )

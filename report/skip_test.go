@@ -2,7 +2,6 @@ package report_test
 
 import (
 	"bytes"
-	"github.com/acltrace/acltrace/internal/schema"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/schema"
 	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/timeline"
 )

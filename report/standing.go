@@ -2,8 +2,9 @@ package report
 
 import (
 	"fmt"
-	"github.com/acltrace/acltrace/internal/human"
 	"io"
+
+	"github.com/acltrace/acltrace/internal/human"
 )
 
 // Standing is a call in progress.

@@ -2,7 +2,6 @@ package ranks
 
 import (
 	"fmt"
-	"github.com/acltrace/acltrace/internal/schema"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/schema"
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 

@@ -18,7 +18,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"github.com/acltrace/acltrace/internal/schema"
 	"io"
 	"os"
 	"path/filepath"
@@ -29,6 +28,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/regular"
+	"github.com/acltrace/acltrace/internal/schema"
 )
 
 // A Profile is one profile's files.

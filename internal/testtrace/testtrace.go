@@ -6,7 +6,6 @@
 package testtrace
 
 import (
-	"github.com/acltrace/acltrace/internal/schema"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/import/msprof"
+	"github.com/acltrace/acltrace/internal/schema"
 	"github.com/acltrace/acltrace/internal/stream"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/timeline"

@@ -5,13 +5,13 @@ package main
 import (
 	"errors"
 	"fmt"
-	"github.com/acltrace/acltrace/internal/schema"
 	"os"
 	"strconv"
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/schema"
 	"github.com/acltrace/acltrace/internal/stream"
 )
 
