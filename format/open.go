@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -365,11 +366,7 @@ func (r *Reader) damaged() (gaps []Gap) {
 func (r *Reader) Unknown() map[string]uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m := make(map[string]uint64, len(r.unknown))
-	for k, v := range r.unknown {
-		m[k] = v
-	}
-	return m
+	return maps.Clone(r.unknown)
 }
 
 // readSummaries uses the whole summaries. Other chunks are read on demand.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/acltrace/acltrace/internal/shell"
@@ -40,12 +41,9 @@ The flags of record say what is to be recorded; acltrace collect takes them from
 			given := map[string]string{}
 			own := []string{"install", "json", "k8s", "docker", "image", "volume", "any-user"}
 			c.Flags().Visit(func(f *pflag.Flag) {
-				for _, name := range own {
-					if f.Name == name {
-						return
-					}
+				if !slices.Contains(own, f.Name) {
+					given[f.Name] = strings.Trim(f.Value.String(), "[]")
 				}
-				given[f.Name] = strings.Trim(f.Value.String(), "[]")
 			})
 			given["api"] = o.Model.Name // the collector may run on another machine
 			share.Audit, share.Flags = o.Capture.Bind == "audit", given

@@ -471,12 +471,8 @@ func (w *Watcher) past(pid int, mem io.ReaderAt, o object, objects []object) (na
 // systemLibrary reports whether a library belongs to the C library, whose parts may refer to each other.
 func systemLibrary(path string) bool {
 	base := filepath.Base(path)
-	for _, n := range []string{"libc.", "libdl.", "libpthread.", "libm.", "ld-"} {
-		if strings.HasPrefix(base, n) {
-			return true
-		}
-	}
-	return false
+	parts := []string{"libc.", "libdl.", "libpthread.", "libm.", "ld-"}
+	return slices.ContainsFunc(parts, func(n string) bool { return strings.HasPrefix(base, n) })
 }
 
 // references returns an object's references to functions that the shim replaces.

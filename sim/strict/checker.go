@@ -260,7 +260,11 @@ func (c *Checker) beginTask(a *actor, k *Task) {
 // afterwards.
 func (c *Checker) learn(v Vector, by *Call) {
 	old := *c.host
-	if !slices.ContainsFunc(indexes(v), func(n int) bool { return n > 0 && v[n] > old.at(n) }) {
+	news := false
+	for n := 1; n < len(v) && !news; n++ {
+		news = v[n] > old.at(n)
+	}
+	if !news {
 		return
 	}
 	grown := slices.Clone(old)
@@ -273,14 +277,6 @@ func (c *Checker) learn(v Vector, by *Call) {
 		}
 		return done
 	})
-}
-
-func indexes(v Vector) []int {
-	all := make([]int, len(v))
-	for n := range all {
-		all[n] = n
-	}
-	return all
 }
 
 // byHost returns the host as an observer.

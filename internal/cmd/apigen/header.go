@@ -5,10 +5,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
-
-	"github.com/acltrace/acltrace/api"
 )
 
 // genHeader writes a layer's C header.
@@ -96,8 +93,9 @@ func (m *model) cOpaque(w *writer, known map[string]bool) {
 		opaque[base] = opaque[base] || !strings.HasSuffix(t, "*") || m.callback(base)
 	}
 	for _, f := range m.Funcs {
-		for _, t := range append([]string{f.Return}, types(&f)...) {
-			mention(t)
+		mention(f.Return)
+		for _, p := range f.Params {
+			mention(p.Type)
 		}
 	}
 	for _, s := range m.structs {
@@ -106,11 +104,7 @@ func (m *model) cOpaque(w *writer, known map[string]bool) {
 			mention(item)
 		}
 	}
-	var names []string
-	for n := range opaque {
-		names = append(names, n)
-	}
-	sort.Strings(names)
+	names := slices.Sorted(maps.Keys(opaque))
 	if len(names) > 0 {
 		w.f("\n/* Opaque types. */")
 	}
@@ -219,14 +213,6 @@ func (m *model) genAliases(w *writer) {
 		w.f("#define %s %s", n, names[n])
 	}
 	w.f("#endif\n")
-}
-
-func types(f *api.Func) []string {
-	var ts []string
-	for _, p := range f.Params {
-		ts = append(ts, p.Type)
-	}
-	return ts
 }
 
 func (m *model) cField(f field, align int) string {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -321,15 +322,7 @@ func (l *Slot) has(ticket uint64) bool { return l.random.Load() == uint32(ticket
 func (x *Shared) live() bool { return x.has(x.Ticket) }
 
 func (l *Slot) allows(pid int32) bool {
-	if l.Anyone.Load() != 0 {
-		return true
-	}
-	for _, p := range l.pids[:min(l.numPids.Load(), SlotPids)] {
-		if p == pid {
-			return true
-		}
-	}
-	return false
+	return l.Anyone.Load() != 0 || slices.Contains(l.pids[:min(l.numPids.Load(), SlotPids)], pid)
 }
 
 // InUse reports whether a live process has imported the object.
