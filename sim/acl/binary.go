@@ -311,11 +311,7 @@ func (t *Thread) FunctionGetParamCount(func_ acl.Addr, paramCount *uint64) acl.E
 	if e != 0 {
 		return e
 	}
-	if paramCount == nil {
-		return t.null("paramCount")
-	}
-	*paramCount = uint64(len(fn.Kernel.Args))
-	return acl.ACL_SUCCESS
+	return put(t, "paramCount", paramCount, uint64(len(fn.Kernel.Args)))
 }
 
 // FunctionGetParamInfo returns the offset and size of a parameter in the argument block.
@@ -577,11 +573,7 @@ func (t *Thread) GetSymbolAddress(symbol acl.Addr, devPtr *acl.Addr) acl.Error {
 	if e != 0 {
 		return e
 	}
-	if devPtr == nil {
-		return t.null("devPtr")
-	}
-	*devPtr = v.Addr
-	return acl.ACL_SUCCESS
+	return put(t, "devPtr", devPtr, v.Addr)
 }
 
 // GetSymbolSize returns the size of a variable symbol.
@@ -590,11 +582,7 @@ func (t *Thread) GetSymbolSize(symbol acl.Addr, size *uint64) acl.Error {
 	if e != 0 {
 		return e
 	}
-	if size == nil {
-		return t.null("size")
-	}
-	*size = v.Size
-	return acl.ACL_SUCCESS
+	return put(t, "size", size, v.Size)
 }
 
 // GetFuncBySymbol returns the kernel of a symbol.

@@ -537,9 +537,5 @@ func (t *Thread) GetFuncHandleFromExceptionInfo(info acl.ExceptionInfo, func_ *a
 	if e != 0 {
 		return e
 	}
-	if func_ == nil {
-		return t.null("func")
-	}
-	*func_ = acl.FuncHandle(x.fn.Handle)
-	return acl.ACL_SUCCESS
+	return put(t, "func", func_, acl.FuncHandle(x.fn.Handle))
 }

@@ -122,11 +122,7 @@ func (t *Thread) GetDeviceCount(count *uint32) acl.Error {
 	if e := t.ready(); e != 0 {
 		return e
 	}
-	if count == nil {
-		return t.null("count")
-	}
-	*count = uint32(len(t.sim.Devices))
-	return acl.ACL_SUCCESS
+	return put(t, "count", count, uint32(len(t.sim.Devices)))
 }
 
 // SynchronizeDevice waits for all streams in the current context.

@@ -58,6 +58,15 @@ func (t *Thread) absent(what string) acl.Error {
 	return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%s is null", what)
 }
 
+// put stores a call's result through the parameter with the given name.
+func put[T any](t *Thread, name string, to *T, v T) acl.Error {
+	if to == nil {
+		return t.null(name)
+	}
+	*to = v
+	return acl.ACL_SUCCESS
+}
+
 // PeekAtLastError returns the thread's last error.
 func (t *Thread) PeekAtLastError(level acl.LastErrLevel) acl.Error {
 	if level != acl.ACL_RT_THREAD_LEVEL {

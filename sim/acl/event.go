@@ -416,11 +416,7 @@ func (t *Thread) GetEventId(event acl.Event, eventId *uint32) acl.Error {
 	if e != 0 {
 		return e
 	}
-	if eventId == nil {
-		return t.null("eventId")
-	}
-	*eventId = ev.ID
-	return acl.ACL_SUCCESS
+	return put(t, "eventId", eventId, ev.ID)
 }
 
 // StreamWaitEvent lets later work on a stream wait for an event.

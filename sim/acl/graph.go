@@ -190,11 +190,7 @@ func (t *Thread) MdlRIGetId(modelRI acl.MdlRI, modelRIId *uint32) acl.Error {
 	if e != 0 {
 		return e
 	}
-	if modelRIId == nil {
-		return t.null("modelRIId")
-	}
-	*modelRIId = g.ID
-	return acl.ACL_SUCCESS
+	return put(t, "modelRIId", modelRIId, g.ID)
 }
 
 // MdlRIDebugPrint logs the tasks of a model.
@@ -316,11 +312,7 @@ func (t *Thread) MdlRICondHandleGetCondPtr(handle acl.MdlRICondHandle, ptr **uin
 	if e != 0 {
 		return e
 	}
-	if ptr == nil {
-		return t.null("ptr")
-	}
-	*ptr = (*uint64)(space.Pointer(x.Word.Addr))
-	return acl.ACL_SUCCESS
+	return put(t, "ptr", ptr, (*uint64)(space.Pointer(x.Word.Addr)))
 }
 
 // streamOfItsOwn returns the stream of a non-null handle.

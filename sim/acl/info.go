@@ -158,11 +158,7 @@ func (t *Thread) sameID(from int32, to *int32) acl.Error {
 	if _, e := t.knownDevice(from); e != 0 {
 		return e
 	}
-	if to == nil {
-		return t.null("the id")
-	}
-	*to = from
-	return acl.ACL_SUCCESS
+	return put(t, "the id", to, from)
 }
 
 // GetLogicDevIdByUserDevId converts a device id.
@@ -200,11 +196,7 @@ func (t *Thread) DeviceGetBareTgid(pid *int32) acl.Error {
 	if _, e := t.context(); e != 0 {
 		return e
 	}
-	if pid == nil {
-		return t.null("pid")
-	}
-	*pid = int32(os.Getpid())
-	return acl.ACL_SUCCESS
+	return put(t, "pid", pid, int32(os.Getpid()))
 }
 
 // GetDevicesTopo returns how two devices are linked.
@@ -288,11 +280,7 @@ func (t *Thread) DevicePeerAccessStatus(deviceId, peerDeviceId int32, status *in
 	if _, e := t.device(peerDeviceId); e != 0 {
 		return e
 	}
-	if status == nil {
-		return t.null("status")
-	}
-	*status = int32(d.Peers.Load() >> peerDeviceId & 1)
-	return acl.ACL_SUCCESS
+	return put(t, "status", status, int32(d.Peers.Load() >> peerDeviceId & 1))
 }
 
 // QueryDeviceStatus reports a healthy device.
@@ -300,11 +288,7 @@ func (t *Thread) QueryDeviceStatus(deviceId int32, deviceStatus *acl.DeviceStatu
 	if _, e := t.knownDevice(deviceId); e != 0 {
 		return e
 	}
-	if deviceStatus == nil {
-		return t.null("deviceStatus")
-	}
-	*deviceStatus = acl.ACL_RT_DEVICE_STATUS_NORMAL
-	return acl.ACL_SUCCESS
+	return put(t, "deviceStatus", deviceStatus, acl.ACL_RT_DEVICE_STATUS_NORMAL)
 }
 
 // GetMemUceInfo reports no memory errors.
@@ -324,11 +308,7 @@ func (t *Thread) GetErrorVerbose(deviceId int32, errorInfo *acl.ErrorInfo) acl.E
 	if _, e := t.knownDevice(deviceId); e != 0 {
 		return e
 	}
-	if errorInfo == nil {
-		return t.null("errorInfo")
-	}
-	*errorInfo = acl.ErrorInfo{}
-	return acl.ACL_SUCCESS
+	return put(t, "errorInfo", errorInfo, acl.ErrorInfo{})
 }
 
 // GetMemUsageInfo reports the program's memory as the only component.
@@ -374,11 +354,7 @@ func (t *Thread) GetEventAvailNum(eventCount *uint32) acl.Error {
 	if _, e := t.context(); e != 0 {
 		return e
 	}
-	if eventCount == nil {
-		return t.null("eventCount")
-	}
-	*eventCount = uint32(max(0, graph.MaxEvents-eventsInUse(t.sim)))
-	return acl.ACL_SUCCESS
+	return put(t, "eventCount", eventCount, uint32(max(0, graph.MaxEvents-eventsInUse(t.sim))))
 }
 
 // eventsInUse returns the number of live events.

@@ -262,11 +262,7 @@ func (t *Thread) KernelArgsGetHandleMemSize(funcHandle acl.FuncHandle, memSize *
 	if _, e := t.liveFunction(funcHandle); e != 0 {
 		return e
 	}
-	if memSize == nil {
-		return t.null("memSize")
-	}
-	*memSize = kernel.ArgHandleSize
-	return acl.ACL_SUCCESS
+	return put(t, "memSize", memSize, kernel.ArgHandleSize)
 }
 
 // KernelArgsGetMemSize returns the size of a program-provided block. Simulated kernels have no system parameters.

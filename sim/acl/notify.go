@@ -72,11 +72,7 @@ func (t *Thread) GetNotifyId(h acl.Notify, notifyId *uint32) acl.Error {
 	if e != 0 {
 		return e
 	}
-	if notifyId == nil {
-		return t.null("notifyId")
-	}
-	*notifyId = n.id
-	return acl.ACL_SUCCESS
+	return put(t, "notifyId", notifyId, n.id)
 }
 
 // RecordNotify sets a notify in stream order. A set notify stays set.

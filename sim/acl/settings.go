@@ -65,11 +65,7 @@ func (t *Thread) GetStreamOverflowSwitch(on acl.Stream, flag *uint32) acl.Error 
 	if e != 0 {
 		return e
 	}
-	if flag == nil {
-		return t.null("flag")
-	}
-	*flag = get(s).overflow
-	return acl.ACL_SUCCESS
+	return put(t, "flag", flag, get(s).overflow)
 }
 
 // SetStreamAttribute sets a stream attribute.
@@ -283,11 +279,7 @@ func (t *Thread) GetDeviceResLimit(deviceId int32, type_ acl.DevResLimitType, va
 	if e := t.coreArg(type_); e != 0 {
 		return e
 	}
-	if value == nil {
-		return t.null("value")
-	}
-	*value = t.sim.coreLimit(d)[type_]
-	return acl.ACL_SUCCESS
+	return put(t, "value", value, t.sim.coreLimit(d)[type_])
 }
 
 // SetDeviceResLimit limits the cores used on a device.
@@ -326,11 +318,7 @@ func (t *Thread) GetStreamResLimit(on acl.Stream, type_ acl.DevResLimitType, val
 	if e := t.coreArg(type_); e != 0 {
 		return e
 	}
-	if value == nil {
-		return t.null("value")
-	}
-	*value = get(s).cores.or(t.sim.coreLimit(s.Context.Device))[type_]
-	return acl.ACL_SUCCESS
+	return put(t, "value", value, get(s).cores.or(t.sim.coreLimit(s.Context.Device))[type_])
 }
 
 // SetStreamResLimit says how many cores a stream uses.
@@ -442,11 +430,7 @@ func (t *Thread) GetOpTimeOutInterval(interval *uint64) acl.Error {
 	if _, e := t.context(); e != 0 {
 		return e
 	}
-	if interval == nil {
-		return t.null("interval")
-	}
-	*interval = uint64(kernel.OpInterval / time.Microsecond)
-	return acl.ACL_SUCCESS
+	return put(t, "interval", interval, uint64(kernel.OpInterval / time.Microsecond))
 }
 
 // GetOpExecuteTimeout returns the time that an operator may take, in milliseconds.
@@ -585,9 +569,5 @@ func (t *Thread) GetDeviceSatMode(mode *acl.FloatOverflowMode) acl.Error {
 	if e != 0 {
 		return e
 	}
-	if mode == nil {
-		return t.null("mode")
-	}
-	*mode = acl.FloatOverflowMode(t.sim.of(c.Device).satMode.Load())
-	return acl.ACL_SUCCESS
+	return put(t, "mode", mode, acl.FloatOverflowMode(t.sim.of(c.Device).satMode.Load()))
 }

@@ -228,11 +228,7 @@ func (t *Thread) StreamGetId(stream acl.Stream, streamId *int32) acl.Error {
 	if e != 0 {
 		return e
 	}
-	if streamId == nil {
-		return t.null("streamId")
-	}
-	*streamId = s.ID
-	return acl.ACL_SUCCESS
+	return put(t, "streamId", streamId, s.ID)
 }
 
 // StreamGetPriority returns the priority.
@@ -241,11 +237,7 @@ func (t *Thread) StreamGetPriority(stream acl.Stream, priority *uint32) acl.Erro
 	if e != 0 {
 		return e
 	}
-	if priority == nil {
-		return t.null("priority")
-	}
-	*priority = s.Priority
-	return acl.ACL_SUCCESS
+	return put(t, "priority", priority, s.Priority)
 }
 
 // StreamGetFlags returns the flags.
@@ -254,11 +246,7 @@ func (t *Thread) StreamGetFlags(stream acl.Stream, flags *uint32) acl.Error {
 	if e != 0 {
 		return e
 	}
-	if flags == nil {
-		return t.null("flags")
-	}
-	*flags = s.Flags
-	return acl.ACL_SUCCESS
+	return put(t, "flags", flags, s.Flags)
 }
 
 // StreamEnding reports the end of a stream to the program, and ends its capture.

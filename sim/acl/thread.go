@@ -246,11 +246,7 @@ func (t *Thread) GetSocName() acl.Addr { return t.sim.soc }
 
 // GetRunMode returns that the program runs on the host.
 func (t *Thread) GetRunMode(runMode *acl.RunMode) acl.Error {
-	if runMode == nil {
-		return t.null("runMode")
-	}
-	*runMode = acl.ACL_HOST
-	return acl.ACL_SUCCESS
+	return put(t, "runMode", runMode, acl.ACL_HOST)
 }
 
 // GetThreadLastTaskId returns the id of the thread's last task.

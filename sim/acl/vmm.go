@@ -328,11 +328,7 @@ func (t *Thread) MemGetAllocationPropertiesFromHandle(handle acl.DrvMemHandle, p
 	if e != 0 {
 		return e
 	}
-	if prop == nil {
-		return t.null("prop")
-	}
-	*prop = *(*acl.PhysicalMemProp)(unsafe.Pointer(&p.Prop))
-	return acl.ACL_SUCCESS
+	return put(t, "prop", prop, *(*acl.PhysicalMemProp)(unsafe.Pointer(&p.Prop)))
 }
 
 // MemGetAddressRange returns the allocation or mapping at an address.
