@@ -149,14 +149,7 @@ func (t *Thread) MemPoolCreate(h *acl.MemPool, props *acl.MemPoolProps) acl.Erro
 }
 
 func (t *Thread) pool(h acl.MemPool) (*memPool, acl.Error) {
-	if _, e := t.context(); e != 0 {
-		return nil, e
-	}
-	p := t.sim.pools.Get(uint64(h))
-	if p == nil {
-		return nil, t.badHandle(space.KindPool, uint64(h))
-	}
-	return p, acl.ACL_SUCCESS
+	return find(t, &t.sim.pools, uint64(h))
 }
 
 // MemPoolDestroy ends a pool. Its memory lives on until it is freed.

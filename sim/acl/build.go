@@ -324,14 +324,7 @@ func (t *Thread) CreateLabel(l *acl.Label) acl.Error {
 }
 
 func (t *Thread) label(h acl.Label) (*graph.Label, acl.Error) {
-	if _, e := t.context(); e != 0 {
-		return nil, e
-	}
-	l := t.sim.Labels.Get(uint64(h))
-	if l == nil {
-		return nil, t.badHandle(space.KindLabel, uint64(h))
-	}
-	return l, acl.ACL_SUCCESS
+	return find(t, &t.sim.Labels, uint64(h))
 }
 
 // DestroyLabel ends a label. Lists that hold it keep its place.

@@ -58,6 +58,18 @@ func (t *Thread) absent(what string) acl.Error {
 	return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%s is null", what)
 }
 
+// find returns the live object with a handle.
+func find[T any](t *Thread, of *space.Table[T], h uint64) (*T, acl.Error) {
+	if _, e := t.context(); e != 0 {
+		return nil, e
+	}
+	x := of.Get(h)
+	if x == nil {
+		return nil, t.badHandle(of.Kind, h)
+	}
+	return x, acl.ACL_SUCCESS
+}
+
 // put stores a call's result through the parameter with the given name.
 func put[T any](t *Thread, name string, to *T, v T) acl.Error {
 	if to == nil {

@@ -75,14 +75,7 @@ func (t *Thread) CreateEventExWithFlag(event *acl.Event, flag uint32) acl.Error 
 }
 
 func (t *Thread) event(h acl.Event) (*graph.Event, acl.Error) {
-	if _, e := t.context(); e != 0 {
-		return nil, e
-	}
-	ev := t.sim.events.Get(uint64(h))
-	if ev == nil {
-		return nil, t.badHandle(space.KindEvent, uint64(h))
-	}
-	return ev, acl.ACL_SUCCESS
+	return find(t, &t.sim.events, uint64(h))
 }
 
 // DestroyEvent ends an event and does not wait for it.

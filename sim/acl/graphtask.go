@@ -93,14 +93,7 @@ func (s *Sim) laneOf(st *device.Stream) (found *graph.Lane, in *graph.Graph) {
 }
 
 func (t *Thread) graphTask(h acl.MdlRITask) (*graph.GraphTask, acl.Error) {
-	if _, e := t.context(); e != 0 {
-		return nil, e
-	}
-	k := t.sim.GraphTasks.Get(uint64(h))
-	if k == nil {
-		return nil, t.badHandle(space.KindGraphTask, uint64(h))
-	}
-	return k, acl.ACL_SUCCESS
+	return find(t, &t.sim.GraphTasks, uint64(h))
 }
 
 // askedTask returns a task with its graph locked, for a query whose output must not be null.

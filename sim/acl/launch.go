@@ -247,14 +247,7 @@ func (t *Thread) param(l *kernel.ArgList, h acl.ParamHandle) (*kernel.Param, acl
 }
 
 func (t *Thread) liveFunction(h acl.FuncHandle) (*kernel.Function, acl.Error) {
-	if _, e := t.context(); e != 0 {
-		return nil, e
-	}
-	fn := t.sim.functions.Get(uint64(h))
-	if fn == nil {
-		return nil, t.badHandle(space.KindFunction, uint64(h))
-	}
-	return fn, acl.ACL_SUCCESS
+	return find(t, &t.sim.functions, uint64(h))
 }
 
 // KernelArgsGetHandleMemSize returns the size of a program-provided handle.

@@ -44,14 +44,7 @@ func (t *Thread) addNotify(n *notify, h *acl.Notify) acl.Error {
 }
 
 func (t *Thread) notify(h acl.Notify) (*notify, acl.Error) {
-	if _, e := t.context(); e != 0 {
-		return nil, e
-	}
-	n := t.sim.notifies.Get(uint64(h))
-	if n == nil {
-		return nil, t.badHandle(space.KindNotify, uint64(h))
-	}
-	return n, acl.ACL_SUCCESS
+	return find(t, &t.sim.notifies, uint64(h))
 }
 
 // DestroyNotify ends a notify and does not wait for it.
@@ -161,14 +154,7 @@ func (t *Thread) CntNotifyCreate(h *acl.CntNotify, flag uint64) acl.Error {
 }
 
 func (t *Thread) counter(h acl.CntNotify) (*counter, acl.Error) {
-	if _, e := t.context(); e != 0 {
-		return nil, e
-	}
-	c := t.sim.counters.Get(uint64(h))
-	if c == nil {
-		return nil, t.badHandle(space.KindCounter, uint64(h))
-	}
-	return c, acl.ACL_SUCCESS
+	return find(t, &t.sim.counters, uint64(h))
 }
 
 // CntNotifyDestroy ends a counter and does not wait for it.

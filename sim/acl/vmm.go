@@ -148,14 +148,7 @@ func (t *Thread) drop(p *memory.Physical) {
 }
 
 func (t *Thread) physical(h acl.DrvMemHandle) (*memory.Physical, acl.Error) {
-	if _, e := t.context(); e != 0 {
-		return nil, e
-	}
-	p := t.sim.physicals.Get(uint64(h))
-	if p == nil {
-		return nil, t.badHandle(space.KindPhysical, uint64(h))
-	}
-	return p, acl.ACL_SUCCESS
+	return find(t, &t.sim.physicals, uint64(h))
 }
 
 // FreePhysical drops a reference to physical memory. Mappings stay valid.
