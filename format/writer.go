@@ -315,7 +315,6 @@ func ascending(outs []Out) bool {
 	return true
 }
 
-// refused returns the error in a call.
 func (w *Writer) refused(c *Call) error {
 	f := w.schema.Func(c.Func)
 	switch {

@@ -670,7 +670,6 @@ func (s *StreamTime) isLate(res *plan.Result, late int64) {
 	}
 }
 
-// add adds a call.
 func (s *StreamTime) add(g *plan.PlayedCall, res *plan.Result) {
 	if s.last == 0 {
 		s.from, s.to, s.first, s.last = g.Start, g.End, res.Start, res.End

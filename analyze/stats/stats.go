@@ -263,7 +263,6 @@ type Lane struct {
 	Bound string `json:"bound"`
 }
 
-// bound returns Bound.
 func (l *Lane) bound() string {
 	recording := min(l.RecordingNS, l.IdleAtLeastNS)
 	idle := l.IdleAtLeastNS - recording

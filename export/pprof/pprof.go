@@ -391,7 +391,6 @@ func (b *builder) program(process uint32) string {
 	return name + " " + strconv.Itoa(p.PID)
 }
 
-// location returns the location for a name in a process.
 func (b *builder) location(process uint32, name string) *profile.Location {
 	f := frame{process, valid(name)}
 	l := b.frames[f]

@@ -71,7 +71,6 @@ func NewFile(path string, r io.ReaderAt, size int64) (*File, error) {
 	return f, nil
 }
 
-// Close closes the file.
 func (f *File) Close() error { return f.close() }
 
 // Path is the name under which the file was opened.
@@ -80,7 +79,6 @@ func (f *File) Path() string { return f.path }
 // Size is the length of the file in bytes at Open.
 func (f *File) Size() int64 { return f.size }
 
-// Header returns the file header.
 func (f *File) Header() FileHeader { return f.header }
 
 // Entries returns the chunks in file order, without index and end. The slice must not be changed.

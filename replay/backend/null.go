@@ -15,20 +15,9 @@ var nullKind = Kind{
 // Null calls no library: the player replaces each function by one that returns 0 at once. A replay's duration is the player's own.
 type Null struct{}
 
-// Clock implements Backend.
-func (Null) Clock() Clock { return RealClock }
-
-// Library implements Backend.
-func (Null) Library() (string, error) { return NullName, nil }
-
-// Placement implements Backend.
-func (Null) Placement() Placement { return Nowhere }
-
-// Environment implements Backend.
+func (Null) Clock() Clock                      { return RealClock }
+func (Null) Library() (string, error)          { return NullName, nil }
+func (Null) Placement() Placement              { return Nowhere }
 func (Null) Environment(uint64, bool) []string { return nil }
-
-// NeedsTrust implements Backend.
-func (Null) NeedsTrust() bool { return false }
-
-// Computes implements Backend.
-func (Null) Computes() bool { return false }
+func (Null) NeedsTrust() bool                  { return false }
+func (Null) Computes() bool                    { return false }

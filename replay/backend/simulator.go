@@ -28,10 +28,8 @@ type Simulator struct {
 	Path  string // another simulator build, "" for this program's
 }
 
-// Clock implements Backend.
 func (s Simulator) Clock() Clock { return RealClock }
 
-// Library implements Backend.
 func (s Simulator) Library() (string, error) {
 	if s.Path != "" {
 		return filepath.Abs(s.Path)
@@ -39,7 +37,6 @@ func (s Simulator) Library() (string, error) {
 	return artifacts.Path(s.Model.Simulator.Library)
 }
 
-// Placement implements Backend.
 func (s Simulator) Placement() Placement { return ByCall }
 
 // moveBy is the distance by which all device memory is moved.
@@ -56,8 +53,5 @@ func (s Simulator) Environment(low uint64, move bool) []string {
 	return env
 }
 
-// NeedsTrust implements Backend.
 func (s Simulator) NeedsTrust() bool { return false }
-
-// Computes implements Backend.
-func (s Simulator) Computes() bool { return true }
+func (s Simulator) Computes() bool   { return true }

@@ -22,7 +22,6 @@ var virtualKind = Kind{
 // call.
 type Virtual struct{}
 
-// Clock implements Backend.
 func (Virtual) Clock() Clock { return VirtualClock }
 
 // Library implements Backend: there is none.
@@ -30,14 +29,7 @@ func (Virtual) Library() (string, error) {
 	return "", errors.New("backend: a replay in virtual time has no library")
 }
 
-// Placement implements Backend.
-func (Virtual) Placement() Placement { return Nowhere }
-
-// Environment implements Backend.
+func (Virtual) Placement() Placement              { return Nowhere }
 func (Virtual) Environment(uint64, bool) []string { return nil }
-
-// NeedsTrust implements Backend.
-func (Virtual) NeedsTrust() bool { return false }
-
-// Computes implements Backend.
-func (Virtual) Computes() bool { return false }
+func (Virtual) NeedsTrust() bool                  { return false }
+func (Virtual) Computes() bool                    { return false }

@@ -103,7 +103,6 @@ func (t *Thread) AllocatorUnregister(on acl.Stream) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// AllocatorGetByStream returns the allocator of a stream.
 func (t *Thread) AllocatorGetByStream(on acl.Stream, allocatorDesc *acl.AllocatorDesc, allocator *acl.Allocator, allocFunc, freeFunc, allocAdviseFunc, getAddrFromBlockFunc *acl.Addr) acl.Error {
 	s, e := t.stream(on)
 	if e != 0 {

@@ -114,7 +114,6 @@ func (t *Thread) BinaryLoad(binary acl.Binary, binHandle *acl.BinHandle) acl.Err
 	return t.loadBinary(bytes.Clone(space.Bytes(i.Addr, i.Size)), "", false, binHandle)
 }
 
-// BinaryLoadFromFile loads a binary from a file.
 func (t *Thread) BinaryLoadFromFile(binPath *byte, options *acl.BinaryLoadOptions, binHandle *acl.BinHandle) acl.Error {
 	if _, e := t.context(); e != 0 {
 		return e

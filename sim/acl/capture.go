@@ -107,7 +107,6 @@ func (t *Thread) beginCapture(s *device.Stream, g *graph.Graph, mode acl.MdlRICa
 	return acl.ACL_SUCCESS
 }
 
-// MdlRICaptureEnd ends a capture and returns the model.
 func (t *Thread) MdlRICaptureEnd(on acl.Stream, modelRI *acl.MdlRI) acl.Error {
 	s, e := t.stream(on)
 	if e != 0 {

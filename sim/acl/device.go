@@ -13,7 +13,6 @@ import (
 	"github.com/acltrace/acltrace/sim/mutant"
 )
 
-// device returns the device with an id.
 func (t *Thread) device(id int32) (*device.Device, acl.Error) {
 	if id < 0 || int(id) >= len(t.sim.Devices) {
 		return nil, t.fail(acl.ACL_ERROR_RT_INVALID_DEVICEID, "device %d: there are %d devices", id, len(t.sim.Devices))
@@ -288,7 +287,6 @@ func (t *Thread) DestroyContext(ctx acl.Context) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// SetCurrentContext sets the thread's context.
 func (t *Thread) SetCurrentContext(ctx acl.Context) acl.Error {
 	if e := t.ready(); e != 0 {
 		return e

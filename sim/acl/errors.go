@@ -79,7 +79,6 @@ func put[T any](t *Thread, name string, to *T, v T) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// PeekAtLastError returns the thread's last error.
 func (t *Thread) PeekAtLastError(level acl.LastErrLevel) acl.Error {
 	if level != acl.ACL_RT_THREAD_LEVEL {
 		return acl.ACL_ERROR_INVALID_PARAM

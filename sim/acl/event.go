@@ -403,7 +403,6 @@ func (t *Thread) EventGetTimestamp(event acl.Event, timestamp *uint64) acl.Error
 	return acl.ACL_SUCCESS
 }
 
-// GetEventId returns the event id.
 func (t *Thread) GetEventId(event acl.Event, eventId *uint32) acl.Error {
 	ev, e := t.event(event)
 	if e != 0 {

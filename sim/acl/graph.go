@@ -184,7 +184,6 @@ func (t *Thread) MdlRIGetName(modelRI acl.MdlRI, maxLen uint32, name *byte) acl.
 	return acl.ACL_SUCCESS
 }
 
-// MdlRIGetId returns the model id.
 func (t *Thread) MdlRIGetId(modelRI acl.MdlRI, modelRIId *uint32) acl.Error {
 	g, e := t.graph(modelRI)
 	if e != 0 {
@@ -294,7 +293,6 @@ func (t *Thread) MdlRICondHandleCreate(modelRI acl.MdlRI, defaultLaunchValue uin
 	return acl.ACL_SUCCESS
 }
 
-// condition returns the condition of a handle.
 func (t *Thread) condition(h acl.MdlRICondHandle) (*graph.Condition, acl.Error) {
 	x := t.sim.Conditions.Get(uint64(h))
 	if x == nil {

@@ -34,7 +34,6 @@ func fillList[T any](t *Thread, items []T, to *T, n *uint32) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// MdlRIGetStreams returns a model's streams.
 func (t *Thread) MdlRIGetStreams(modelRI acl.MdlRI, streams *acl.Stream, numStreams *uint32) acl.Error {
 	g, e := t.whole(modelRI)
 	if e != 0 {
@@ -109,7 +108,6 @@ func (t *Thread) askedTask(h acl.MdlRITask, noPlace bool, place string) (*graph.
 	return k, acl.ACL_SUCCESS
 }
 
-// MdlRITaskGetType returns the type of a task.
 func (t *Thread) MdlRITaskGetType(h acl.MdlRITask, type_ *acl.MdlRITaskType) acl.Error {
 	k, e := t.askedTask(h, type_ == nil, "type")
 	if e != 0 {

@@ -280,7 +280,7 @@ func (t *Thread) DevicePeerAccessStatus(deviceId, peerDeviceId int32, status *in
 	if _, e := t.device(peerDeviceId); e != 0 {
 		return e
 	}
-	return put(t, "status", status, int32(d.Peers.Load() >> peerDeviceId & 1))
+	return put(t, "status", status, int32(d.Peers.Load()>>peerDeviceId&1))
 }
 
 // QueryDeviceStatus reports a healthy device.

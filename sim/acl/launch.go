@@ -403,7 +403,6 @@ func (t *Thread) KernelArgsAppendPlaceHolder(argsHandle acl.ArgsHandle, handle *
 	return acl.ACL_SUCCESS
 }
 
-// KernelArgsGetPlaceHolderBuffer returns the buffer for a placeholder's data.
 func (t *Thread) KernelArgsGetPlaceHolderBuffer(argsHandle acl.ArgsHandle, handle acl.ParamHandle, dataSize uint64, bufferAddr *acl.Addr) acl.Error {
 	l, e := t.argList(argsHandle)
 	if e != 0 {

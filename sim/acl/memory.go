@@ -233,7 +233,6 @@ func (t *Thread) FreeHostWithDevSync(hostPtr acl.Addr) acl.Error {
 // locationTypes maps memory kinds to location types.
 var locationTypes = [...]acl.MemLocationType{device.Pageable: acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED, device.Pinned: acl.ACL_MEM_LOCATION_TYPE_HOST, device.OnDevice: acl.ACL_MEM_LOCATION_TYPE_DEVICE, device.InManaged: acl.ACL_MEM_LOCATION_TYPE_MANAGED}
 
-// typeOf returns the location type.
 func typeOf(l device.Location) acl.MemLocationType { return locationTypes[l.Kind] }
 
 // side returns the location type for copies, which treat managed memory as device memory.

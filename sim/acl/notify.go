@@ -59,7 +59,6 @@ func (t *Thread) DestroyNotify(h acl.Notify) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// GetNotifyId returns the notify id.
 func (t *Thread) GetNotifyId(h acl.Notify, notifyId *uint32) acl.Error {
 	n, e := t.notify(h)
 	if e != 0 {

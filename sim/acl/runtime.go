@@ -428,7 +428,6 @@ func (t *Thread) rtCounter(notify, device, flag uint64) acl.Error {
 	return t.onDevice(device, func() acl.Error { return t.CntNotifyCreate(at[acl.CntNotify](notify), flag) })
 }
 
-// lastIDs returns the ids of the thread's last task and its stream.
 func (t *Thread) lastIDs(task, stream *uint32) acl.Error {
 	if _, e := t.context(); e != 0 {
 		return e

@@ -68,7 +68,6 @@ func (t *Thread) GetStreamOverflowSwitch(on acl.Stream, flag *uint32) acl.Error 
 	return put(t, "flag", flag, get(s).overflow)
 }
 
-// SetStreamAttribute sets a stream attribute.
 func (t *Thread) SetStreamAttribute(on acl.Stream, stmAttrType acl.StreamAttr, value *acl.StreamAttrValue) acl.Error {
 	s, e := t.stream(on)
 	if e != 0 {
@@ -98,7 +97,6 @@ func (t *Thread) SetStreamAttribute(on acl.Stream, stmAttrType acl.StreamAttr, v
 	return acl.ACL_SUCCESS
 }
 
-// GetStreamAttribute returns a stream attribute.
 func (t *Thread) GetStreamAttribute(on acl.Stream, stmAttrType acl.StreamAttr, value *acl.StreamAttrValue) acl.Error {
 	s, e := t.stream(on)
 	if e != 0 {
@@ -226,7 +224,6 @@ func (t *Thread) DeviceSetLimit(limit acl.DeviceLimit, value uint64) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// DeviceGetLimit returns a device limit.
 func (t *Thread) DeviceGetLimit(limit acl.DeviceLimit, value *uint64) acl.Error {
 	c, e := t.context()
 	if e != 0 {
@@ -430,7 +427,7 @@ func (t *Thread) GetOpTimeOutInterval(interval *uint64) acl.Error {
 	if _, e := t.context(); e != 0 {
 		return e
 	}
-	return put(t, "interval", interval, uint64(kernel.OpInterval / time.Microsecond))
+	return put(t, "interval", interval, uint64(kernel.OpInterval/time.Microsecond))
 }
 
 // GetOpExecuteTimeout returns the time that an operator may take, in milliseconds.
@@ -563,7 +560,6 @@ func (t *Thread) SetDeviceSatMode(mode acl.FloatOverflowMode) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-// GetDeviceSatMode returns the overflow mode.
 func (t *Thread) GetDeviceSatMode(mode *acl.FloatOverflowMode) acl.Error {
 	c, e := t.context()
 	if e != 0 {

@@ -182,7 +182,6 @@ type Description struct {
 	Blocks   int    `json:"blocks_of_a_launch"`
 }
 
-// Describe returns the description.
 func Describe() Description {
 	return Description{SoC: socName, Memory: device.DefaultMemory, Devices: device.MaxDevices, Streams: device.MaxStreams, Depth: device.QueueDepth, Events: graph.MaxEvents, Notifies: maxNotifies, Blocks: kernel.MaxBlocks}
 }

@@ -222,7 +222,6 @@ func (t *Thread) StreamQuery(stream acl.Stream, status *acl.StreamStatus) acl.Er
 	return acl.ACL_SUCCESS
 }
 
-// StreamGetId returns the stream id.
 func (t *Thread) StreamGetId(stream acl.Stream, streamId *int32) acl.Error {
 	s, e := t.stream(stream)
 	if e != 0 {
@@ -231,7 +230,6 @@ func (t *Thread) StreamGetId(stream acl.Stream, streamId *int32) acl.Error {
 	return put(t, "streamId", streamId, s.ID)
 }
 
-// StreamGetPriority returns the priority.
 func (t *Thread) StreamGetPriority(stream acl.Stream, priority *uint32) acl.Error {
 	s, e := t.stream(stream)
 	if e != 0 {
@@ -240,7 +238,6 @@ func (t *Thread) StreamGetPriority(stream acl.Stream, priority *uint32) acl.Erro
 	return put(t, "priority", priority, s.Priority)
 }
 
-// StreamGetFlags returns the flags.
 func (t *Thread) StreamGetFlags(stream acl.Stream, flags *uint32) acl.Error {
 	s, e := t.stream(stream)
 	if e != 0 {

@@ -249,7 +249,6 @@ func (t *Thread) GetRunMode(runMode *acl.RunMode) acl.Error {
 	return put(t, "runMode", runMode, acl.ACL_HOST)
 }
 
-// GetThreadLastTaskId returns the id of the thread's last task.
 func (t *Thread) GetThreadLastTaskId(taskId *uint32) acl.Error {
 	if taskId == nil {
 		return t.null("taskId")

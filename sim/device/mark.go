@@ -24,7 +24,6 @@ func (m *Mark) Complete() bool {
 	}
 }
 
-// Wait returns the wait for the mark.
 func (m *Mark) Wait(limit time.Duration, late func() *fail.Failure) *Waiting {
 	return &Waiting{Met: func() (bool, <-chan struct{}) { return m.Complete(), m.Done }, Limit: limit, Late: late}
 }

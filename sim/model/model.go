@@ -317,7 +317,6 @@ func bytesTime(n uint64, rate float64) int64 {
 	return int64(min(math.Ceil(float64(n)/rate), float64(maxTime)))
 }
 
-// Rule returns the rule for a kernel.
 func (m *Model) Rule(name string) *Kernel {
 	name = strings.ReplaceAll(name, "/", "_")
 	for i := range m.Kernels {

@@ -239,7 +239,6 @@ func (c *Checker) newActor(from *actor) *actor {
 // endActor frees the actor's number.
 func (c *Checker) endActor(a *actor) { c.idle = append(c.idle, a.n) }
 
-// beginTask begins a task of an actor.
 func (c *Checker) beginTask(a *actor, k *Task) {
 	if k.host != a.seen {
 		a.knows.join(*k.host)

@@ -106,7 +106,6 @@ func (n *Node[K, T]) drop(before *Node[K, T]) {
 	}
 }
 
-// inside returns the graphs in a node.
 func (n *Node[K, T]) inside() []*Graph[K, T] {
 	if n.child != nil {
 		return append([]*Graph[K, T]{n.child}, n.parts...)

@@ -43,7 +43,6 @@ type Change struct {
 	Task    *device.Task
 }
 
-// Typ returns a task's type.
 func (k *GraphTask) Typ() acl.MdlRITaskType {
 	switch k.Kind {
 	case device.TaskKernel:
