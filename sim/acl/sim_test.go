@@ -170,7 +170,7 @@ func (e *env) hold(h acl.Stream) (release func()) {
 	s, err := e.th.stream(h)
 	e.ok(err)
 	ch := make(chan struct{})
-	e.ok(e.th.submit(s, device.Task{Run: device.Nothing, Begin: func(*device.Stream) *device.Waiting {
+	e.ok(e.th.submit(s, device.Task{Run: func(*device.Stream) (time.Duration, *fail.Failure) { return 0, nil }, Begin: func(*device.Stream) *device.Waiting {
 		return &device.Waiting{Met: func() (bool, <-chan struct{}) { return device.IsClosed(ch), ch }}
 	}}))
 	return sync.OnceFunc(func() {

@@ -91,6 +91,3 @@ func (s *Signal) End() *memory.Shared {
 	defer s.Mu.Unlock()
 	return s.Shared
 }
-
-// Nothing is the work of a task that only waits.
-func Nothing(*Stream) (time.Duration, *fail.Failure) { return 0, nil }

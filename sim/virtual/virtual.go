@@ -92,18 +92,6 @@ type Source interface {
 	Next(op *Op) bool
 }
 
-// Ops is a Source with all ops in a slice.
-type Ops []Op
-
-// Next stores the first op and removes it.
-func (o *Ops) Next(op *Op) bool {
-	if len(*o) == 0 {
-		return false
-	}
-	*op, *o = (*o)[0], (*o)[1:]
-	return true
-}
-
 // Result has the times for a task or op, in nanoseconds since the start.
 type Result struct {
 	Tag    uint64

@@ -25,6 +25,18 @@ func plain(t testing.TB, change func(m *model.Model)) *model.Model {
 	return m
 }
 
+// Ops is a Source with all ops in a slice.
+type Ops []Op
+
+// Next stores the first op and removes it.
+func (o *Ops) Next(op *Op) bool {
+	if len(*o) == 0 {
+		return false
+	}
+	*op, *o = (*o)[0], (*o)[1:]
+	return true
+}
+
 type recorded struct {
 	*Machine
 	tasks, calls map[uint64]Result
