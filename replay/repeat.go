@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -181,12 +182,7 @@ func (r *Report) repeated(p *judge, o *outcome, varying map[int]verify.Reason, t
 	for _, t := range times {
 		r.Repeat.ReplayedNS = append(r.Repeat.ReplayedNS, int64(t))
 	}
-	all := make([]int, 0, len(varying))
-	for i := range varying {
-		all = append(all, i)
-	}
-	slices.Sort(all)
-	for _, i := range all {
+	for _, i := range slices.Sorted(maps.Keys(varying)) {
 		in := p.File.At(i)
 		d := Difference{Call: in.Call, Func: p.File.Funcs[in.Fn].Name}
 		if in.Op == plan.OpCheck {

@@ -3,6 +3,7 @@ package uprobe
 import (
 	"encoding/binary"
 	"errors"
+	"maps"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/kernelbin"
@@ -299,11 +300,7 @@ func (k *kernels) tidy(now int64) {
 			k.endProcess(int(pid), now)
 		}
 	}
-	for by, fn := range k.byCall {
-		if fn.unloaded != 0 && now-fn.unloaded > forgetAfter {
-			delete(k.byCall, by)
-		}
-	}
+	maps.DeleteFunc(k.byCall, func(_ uint64, fn *kernelFunction) bool { return fn.unloaded != 0 && now-fn.unloaded > forgetAfter })
 }
 
 // params splits the piece p with a launch's arguments into one piece for each parameter, numbered from p.Item on. p.Addr is the

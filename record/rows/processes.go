@@ -1,7 +1,9 @@
 package rows
 
 import (
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
@@ -44,13 +46,7 @@ func newProcesses(m *api.Model) Processes {
 func (ps *Processes) Len() int { return len(ps.index) }
 
 // Local returns the processes that are visible to the recorder, by their PID in its namespace.
-func (ps *Processes) Local() []int {
-	var pids []int
-	for _, pid := range ps.local {
-		pids = append(pids, pid)
-	}
-	return pids
-}
+func (ps *Processes) Local() []int { return slices.Collect(maps.Values(ps.local)) }
 
 func (ps *Processes) add(index uint32, row format.Process) {
 	ps.index[row.PID] = index

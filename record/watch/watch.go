@@ -14,6 +14,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -126,26 +127,14 @@ func processorTime() time.Duration {
 func (w *Watcher) End() []format.Unhooked {
 	close(w.stop)
 	w.ended.Wait()
-	var us []format.Unhooked
-	for _, u := range w.found {
-		us = append(us, u)
-	}
-	slices.SortFunc(us, func(a, b format.Unhooked) int {
-		if a.PID != b.PID {
-			return a.PID - b.PID
-		}
-		return strings.Compare(a.Reason, b.Reason)
+	return slices.SortedFunc(maps.Values(w.found), func(a, b format.Unhooked) int {
+		return cmp.Or(a.PID-b.PID, strings.Compare(a.Reason, b.Reason))
 	})
-	return us
 }
 
 // WithoutShim returns which processes can't have loaded the shim, and why. It must be called after End.
 func (w *Watcher) WithoutShim() string {
-	var us []format.Unhooked
-	for _, u := range w.bare {
-		us = append(us, u)
-	}
-	slices.SortFunc(us, func(a, b format.Unhooked) int { return a.PID - b.PID })
+	us := slices.SortedFunc(maps.Values(w.bare), func(a, b format.Unhooked) int { return a.PID - b.PID })
 	const most = 3
 	var s []string
 	for i, u := range us {

@@ -2,9 +2,9 @@ package compile
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
-	"sort"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -38,7 +38,7 @@ func (p *compiler) survey() error {
 	if d := p.r.Damage(); len(d) > 0 {
 		return &d[0]
 	}
-	for _, name := range sortedKeys(p.r.Meta().Coverage.PassedBy) {
+	for _, name := range slices.Sorted(maps.Keys(p.r.Meta().Coverage.PassedBy)) {
 		if !p.Model.Counted(name) {
 			f.Asked = append(f.Asked, name) // not called: the CUDA runtime looks up all functions that it knows
 			continue
@@ -193,13 +193,4 @@ func (p *compiler) cast() error {
 		pr.Process, p.thread[pr.thread], pr.out = i, t, p.Thread()
 	}
 	return nil
-}
-
-func sortedKeys(m map[string]uint64) []string {
-	var keys []string
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	return keys
 }

@@ -300,14 +300,8 @@ func (p *callCompiler) visibleWaited() bool {
 	ended := map[uint64]int{}
 	switch f.Sync {
 	case api.SyncStream, api.PollStream:
-		i := f.Stream
-		if i < 0 {
-			i = 0
-		}
-		s := p.Model.StreamOf(f, p.c.Args[f.Params[i].Word], p.c.Thread)
-		for t, n := range p.visible.behind[memoryKey{p.owner(), s}] {
-			ended[t] = n
-		}
+		s := p.Model.StreamOf(f, p.c.Args[f.Params[max(f.Stream, 0)].Word], p.c.Thread)
+		maps.Copy(ended, p.visible.behind[memoryKey{p.owner(), s}])
 		ended[s] = p.visible.tasks
 	case api.SyncEvent, api.PollEvent:
 		ended = p.visible.marks[memoryKey{p.owner(), p.c.Args[f.Params[f.Event].Word]}]

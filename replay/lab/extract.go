@@ -165,12 +165,10 @@ func (k *known) sets() bool {
 
 // writes reports whether a call may write one of the allocations.
 func (k *known) writes(need map[*timeline.Object]bool) bool {
-	for _, t := range k.regions {
-		if need[t.Object] && (t.Kind == access.Writes || t.Kind == access.Names && (k.fn.Task == api.Kernel || k.fn.Task == api.GraphRun)) {
-			return true
-		}
-	}
-	return false
+	mayWrite := k.fn.Task == api.Kernel || k.fn.Task == api.GraphRun
+	return slices.ContainsFunc(k.regions, func(t access.Region) bool {
+		return need[t.Object] && (t.Kind == access.Writes || t.Kind == access.Names && mayWrite)
+	})
 }
 
 // before chooses the calls that the launch needs, from the last to the first: those that may have written needed memory at that point,

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -72,12 +73,7 @@ func (s *Sandbox) String() string {
 
 // Whole reports whether a stranger's trace may be replayed in it. Only layers of newer kernels may be missing.
 func (s *Sandbox) Whole() bool {
-	for _, m := range s.Missing {
-		if m != "tcp" && m != "signals" {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s.Missing, func(m string) bool { return m != "tcp" && m != "signals" })
 }
 
 // Try runs a player that enters the sandbox and exits.

@@ -11,6 +11,7 @@ package verify
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -180,11 +181,7 @@ func (t *Tally) String() string {
 
 // unproved returns the number of unproved results and the reasons, the most frequent first.
 func (t *Tally) unproved() string {
-	reasons := make([]Reason, 0, len(t.by))
-	for r := range t.by {
-		reasons = append(reasons, r)
-	}
-	slices.SortFunc(reasons, func(a, b Reason) int {
+	reasons := slices.SortedFunc(maps.Keys(t.by), func(a, b Reason) int {
 		return cmp.Or(cmp.Compare(t.by[b], t.by[a]), cmp.Compare(a.Code(), b.Code()))
 	})
 	var why []string

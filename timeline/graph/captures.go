@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
@@ -111,14 +112,6 @@ func (c *Captures[K]) end(call *Call[K]) {
 			c.nodes[n] = call.Uses[k].Key
 		}
 	}
-	for s, began := range c.streams {
-		if began == call.Stream {
-			delete(c.streams, s)
-		}
-	}
-	for ev, began := range c.events {
-		if began == call.Stream {
-			delete(c.events, ev)
-		}
-	}
+	maps.DeleteFunc(c.streams, func(_, began K) bool { return began == call.Stream })
+	maps.DeleteFunc(c.events, func(_, began K) bool { return began == call.Stream })
 }
