@@ -33,19 +33,24 @@ func (f *spoolFile) close() error {
 	return f.file.Close()
 }
 
-// append writes an extent at the end of the file, padded to whole pages.
-func (f *spoolFile) append(b []byte) extent {
-	if pad := -len(b) & (pageSize - 1); pad > 0 {
-		b = append(b[:len(b):len(b)], make([]byte, pad)...)
-	}
-	e := extent{Offset: uint64(f.size), Size: uint64(len(b))}
-	if f.checked {
-		e.Checksum = crc32.Checksum(b, castagnoli)
-	}
-	f.write(b, f.size)
-	f.size += int64(len(b))
+// reserve begins an extent with room for n bytes, in whole pages, at the end of the file.
+func (f *spoolFile) reserve(n int) extent {
+	e := extent{Offset: uint64(f.size)}
+	f.size += int64(wholePages(n))
 	return e
 }
+
+// append writes the next bytes of an extent, padded to whole pages.
+func (f *spoolFile) append(e *extent, b []byte) {
+	b = append(b[:len(b):len(b)], make([]byte, wholePages(len(b))-len(b))...)
+	if f.checked {
+		e.Checksum = crc32.Update(e.Checksum, castagnoli, b)
+	}
+	f.write(b, int64(e.Offset+e.Size))
+	e.Size += uint64(len(b))
+}
+
+func wholePages(n int) int { return (n + pageSize - 1) &^ (pageSize - 1) }
 
 func (f *spoolFile) write(b []byte, at int64) {
 	if f.err == nil && f.file != nil {
@@ -76,14 +81,16 @@ type spool[T any] struct {
 	start   int      // number for tail[0]
 	tail    []T
 	full    int          // length at which tail is written
+	left    int          // elements that the last extent still has room for
 	changed map[int]bool // extents with an outdated checksum
 }
 
 // An extent has between firstExtent and firstExtent<<doublings elements. The size grows with the plan, since the player maps each extent
-// separately. These numbers of elements are whole pages.
+// separately. It is written in pieces that stay in a processor's cache. These numbers of elements are whole pages.
 const (
 	firstExtent  = 1 << 10
 	doublings    = 6
+	piece        = firstExtent << 3
 	extentsAlike = 8  // extents before the size doubles
 	bytesUnit    = 64 // bytes that count as one element
 )
@@ -108,10 +115,10 @@ func (s *spool[T]) add(vs ...T) int {
 func (s *spool[T]) next(n int) []T {
 	if len(s.tail) == s.full {
 		s.flush()
-		s.full = firstExtent << min(len(s.extents)/extentsAlike, doublings)
-		if elemSize[T]() == 1 {
-			s.full *= bytesUnit
+		if s.full = s.left; s.full == 0 {
+			s.full = s.room()
 		}
+		s.full = min(s.full, elements[T](piece))
 	}
 	from := len(s.tail)
 	n = min(n, s.full-from)
@@ -119,12 +126,32 @@ func (s *spool[T]) next(n int) []T {
 	return s.tail[from:]
 }
 
-// flush writes the tail.
+// room returns how many elements the next extent has room for.
+func (s *spool[T]) room() int {
+	return elements[T](firstExtent << min(len(s.extents)/extentsAlike, doublings))
+}
+
+// elements returns a number of elements, more if they are bytes.
+func elements[T any](n int) int {
+	if elemSize[T]() == 1 {
+		return n * bytesUnit
+	}
+	return n
+}
+
+// flush writes the tail, which is full except at the end of the list.
 func (s *spool[T]) flush() {
 	if len(s.tail) == 0 {
 		return
 	}
-	s.extents, s.firsts = append(s.extents, s.in.append(Bytes(s.tail))), append(s.firsts, s.start)
+	if s.left == 0 {
+		if s.left = s.room(); len(s.tail) < s.full {
+			s.left = len(s.tail)
+		}
+		s.extents, s.firsts = append(s.extents, s.in.reserve(s.left*elemSize[T]())), append(s.firsts, s.start)
+	}
+	s.in.append(&s.extents[len(s.extents)-1], Bytes(s.tail))
+	s.left -= len(s.tail)
 	s.start += len(s.tail)
 	s.tail = s.tail[:0]
 }

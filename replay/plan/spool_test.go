@@ -23,9 +23,9 @@ func TestSpoolOfManyExtents(t *testing.T) {
 	for len(s.extents) < 430 { // as if so many had been written
 		s.extents, s.firsts = append(s.extents, extent{}), append(s.firsts, 0)
 	}
-	s.tail, s.full = nil, 0
-	if part := s.next(1 << 20); len(part) != firstExtent<<doublings {
-		t.Errorf("%d elements", len(part))
+	s.tail, s.full, s.left = nil, 0, 0
+	if part := s.next(1 << 20); len(part) != piece || s.room() != firstExtent<<doublings {
+		t.Errorf("%d of %d elements", len(part), s.room())
 	}
 	small.set(5, 50)
 	small.set(n-1, 51)
