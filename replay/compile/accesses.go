@@ -25,9 +25,15 @@ func (p *callCompiler) effects() {
 		return
 	}
 	p.regions = p.flow.Call(p.e, p.regions, p.named, p.Model.Numbers)
-	for _, r := range p.regions {
-		known := p.visibleOf(r.Object) != nil && p.visibleOf(r.Object).known
-		if r.Object.Hosted && !known && r.Kind == access.Names && access.Runs(p.f) {
+	if !access.Runs(p.f) {
+		return
+	}
+	for i := range p.regions {
+		r := &p.regions[i]
+		if !r.Object.Hosted || r.Kind != access.Names {
+			continue
+		}
+		if v := p.visibleOf(r.Object); v == nil || !v.known {
 			p.zeroCopy(r.Object)
 		}
 	}

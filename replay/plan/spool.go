@@ -111,6 +111,15 @@ func (s *spool[T]) add(vs ...T) int {
 	return first
 }
 
+// push appends one element.
+func (s *spool[T]) push(v T) {
+	if n := len(s.tail); n < s.full && n < cap(s.tail) {
+		s.tail = append(s.tail, v)
+		return
+	}
+	s.next(1)[0] = v
+}
+
 // next appends between one and n elements, and returns them for the caller to set before the next call.
 func (s *spool[T]) next(n int) []T {
 	if len(s.tail) == s.full {

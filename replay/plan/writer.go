@@ -94,7 +94,8 @@ func (t *ThreadWriter) Add(insts ...Instruction) int {
 			t.w.checks++
 		}
 		parts := in.parts()
-		t.first.next(1)[0], t.rest.next(1)[0] = parts[0], parts[1]
+		t.first.push(parts[0])
+		t.rest.push(parts[1])
 	}
 	return n
 }
@@ -115,7 +116,7 @@ func (t *ThreadWriter) Set(i int, in Instruction) {
 }
 
 // Play records a call for reports.
-func (t *ThreadWriter) Play(c PlayedCall) { t.calls.add(c) }
+func (t *ThreadWriter) Play(c PlayedCall) { t.calls.push(c) }
 
 // Write adds data without alignment.
 func (w *Writer) Write(b []byte) error {
