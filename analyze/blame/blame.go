@@ -53,7 +53,6 @@ type Place struct {
 	Offset uint64 `json:"offset"`
 	Made   *Call  `json:"made,omitempty"`  // nil: before the trace began
 	Ended  *Call  `json:"ended,omitempty"` // nil: never in the trace
-	object *timeline.Object
 }
 
 // Hex is a number in hexadecimal.
@@ -602,7 +601,7 @@ func placeOf(r *format.Reader, m *api.Model, o *timeline.Object, addr uint64) (*
 	if o == nil {
 		return nil, nil
 	}
-	p := &Place{Object: objectName(o), Addr: Hex(o.Handle), Size: o.Size, Offset: addr - o.Handle, object: o}
+	p := &Place{Object: objectName(o), Addr: Hex(o.Handle), Size: o.Size, Offset: addr - o.Handle}
 	for _, x := range []struct {
 		call uint64
 		to   **Call

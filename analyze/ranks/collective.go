@@ -35,7 +35,6 @@ const unseen = math.MaxInt64
 
 // A walker finds a trace's collectives. It emits each one when its end is known.
 type walker struct {
-	m     *api.Model
 	procs []uint32            // by thread
 	comms map[commKey]*comm   // live communicators by handle
 	count map[uint32]int      // communicators by process
@@ -69,7 +68,7 @@ type pending struct {
 
 // walk emits a trace's collectives.
 func walk(r *format.Reader, m *api.Model, emit func(k Key, m *meeting) error) error {
-	l := &walker{m: m, comms: map[commKey]*comm{}, count: map[uint32]int{}, open: map[uint32]*pending{}, tasks: map[int]*pending{}, emit: emit}
+	l := &walker{comms: map[commKey]*comm{}, count: map[uint32]int{}, open: map[uint32]*pending{}, tasks: map[int]*pending{}, emit: emit}
 	for _, t := range r.Threads() {
 		l.procs = append(l.procs, t.Process)
 	}

@@ -199,7 +199,7 @@ func (p *callCompiler) destination(i int, item uint32, op plan.Operand, in *time
 		if d != nil && d.Status == format.Whole {
 			recorded = d.Time
 		}
-		p.capture(graphCopy{to: op, addr: addr, size: s, at: at, recorded: recorded})
+		p.capture(graphCopy{to: op, addr: addr, size: s, recorded: recorded})
 	}
 	switch {
 	case p.e.Captured != nil && (d == nil || d.Status != format.Whole):

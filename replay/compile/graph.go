@@ -35,7 +35,6 @@ func (p *callCompiler) capture(g graphCopy) {
 
 // captureSource records that the current call adds a copy from host memory to a graph.
 func (p *callCompiler) captureSource(g graphSource) {
-	g.call = p.c.Index
 	w := p.taskWork()
 	w.sources = append(w.sources, &g)
 }

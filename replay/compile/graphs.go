@@ -46,7 +46,6 @@ type graphCopy struct {
 	to       plan.Operand
 	addr     uint64 // recorded
 	size     rows
-	at       place // the call after which the content at one moment is compared
 	recorded int64 // that moment, noTime if there is none
 	runs     []graphRun
 }
@@ -54,7 +53,6 @@ type graphCopy struct {
 // A graphSource is host memory that a graph copies from in each run. The program may change it between runs without a call. So a
 // recording has its content before each run, as an item of the call that runs the graph. Recordings before format 1.1 lack it.
 type graphSource struct {
-	call uint64
 	op   plan.Operand
 	addr uint64 // recorded
 	size rows
@@ -79,7 +77,6 @@ func (c *graphCopy) shift() plan.Operand {
 
 // A hostLaunch is a call that adds a host function to a stream.
 type hostLaunch struct {
-	call uint64
 	key  ownKey
 	ops  uint32  // operand with the stub's duration
 	fate int     // index into findings.host

@@ -59,7 +59,7 @@ func (p *callCompiler) hostLaunch(ops uint32) {
 		return
 	}
 	words := p.c.Args
-	l := &hostLaunch{call: p.c.Index, ops: ops + uint32(p.f.Params[data].Word), fate: len(p.Found.Doubts)}
+	l := &hostLaunch{ops: ops + uint32(p.f.Params[data].Word), fate: len(p.Found.Doubts)}
 	p.doubt(verify.HostFunction, "")
 	l.key = ownKey{p.owner(), words[p.f.Params[fn].Word], words[p.f.Params[data].Word]}
 	p.hosts = append(p.hosts, l)

@@ -208,7 +208,6 @@ type visibleMemory struct {
 	known   bool // the trace has its content
 	content plan.Operand
 	relocs  []plan.Reloc
-	why     string // unknown content: the reason
 
 	stale  bool           // the memory in the replay may have other content
 	named  bool           // a task may have written it since it was compared

@@ -58,7 +58,7 @@ func (p *callCompiler) visibleBefore() error {
 		o := u.Object
 		registered := o.Kind == api.Registered
 		if o.Created == p.c.Index && p.visible.of[o] == nil && (o.Hosted || registered) {
-			p.visible.of[o] = &visibleMemory{object: o, flight: map[uint64]int{}, why: "record with --replayable"}
+			p.visible.of[o] = &visibleMemory{object: o, flight: map[uint64]int{}}
 		}
 	}
 	return p.visibleContent(format.DirIn)
@@ -79,9 +79,7 @@ func (p *callCompiler) visibleContent(dir format.Dir) error {
 		if v == nil {
 			continue
 		}
-		v.known = d.Status == format.Whole
-		if !v.known {
-			v.why = d.Reason.String()
+		if v.known = d.Status == format.Whole; !v.known {
 			continue
 		}
 		var err error

@@ -16,7 +16,6 @@ import (
 
 // A Server is a real server program on localhost.
 type Server struct {
-	name  string
 	ports []string // addresses in the configuration
 	log   bytes.Buffer
 	Cmd   *exec.Cmd
@@ -36,7 +35,7 @@ func start(t testing.TB, name, variable, config string, ports int, ready func(s 
 	}
 	file := filepath.Join(t.TempDir(), name+".yaml")
 	for tries := 0; ; tries++ {
-		s := &Server{name: name, gone: make(chan struct{})}
+		s := &Server{gone: make(chan struct{})}
 		var listeners []net.Listener // all stay open, so that the ports differ
 		var args []any
 		for range ports {
