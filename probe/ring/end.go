@@ -64,6 +64,7 @@ func (s *Session) ended(m *member) probe.End {
 	if lived := probe.Now() - s.clock.nanoseconds(m.info.start); lived > 0 {
 		e.Lived = time.Duration(lived)
 	}
+	m.awaitExit()
 	// After exec the process appears once more, with the same PID.
 	for _, o := range s.processes.members[m.number:] {
 		if o.info != nil && o.file != nil && o.namespace == m.namespace && o.info.pid == m.info.pid {
@@ -129,10 +130,25 @@ func handle(pid int) *os.File {
 	return os.NewFile(uintptr(fd), "pidfd")
 }
 
+// exitWait bounds awaitExit, in milliseconds.
+const exitWait = 50
+
+// awaitExit waits until the process has ended. Its lock goes a little before that, and also at exec, after which the process goes on.
+func (m *member) awaitExit() {
+	if m.handle != nil {
+		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(m.handle.Fd()), Events: unix.POLLIN}}, exitWait)
+	}
+}
+
 // status returns the wait status of a dead process, if it is available.
 func (m *member) status(s *Session) (syscall.WaitStatus, bool) {
 	if m.local == 0 {
 		return 0, false
+	}
+	// The order matters: the pidfd has the status once the parent has waited, and /proc only until then.
+	if st := stat(m.local); st.gone() && st.startedBefore(s.clock.nanoseconds(m.info.start)) {
+		code, err := strconv.Atoi(st[49])
+		return syscall.WaitStatus(code), err == nil
 	}
 	if m.handle != nil {
 		info := pidfdInfo{mask: pidfdInfoExit}
@@ -140,10 +156,6 @@ func (m *member) status(s *Session) (syscall.WaitStatus, bool) {
 		if errno == 0 && info.mask&pidfdInfoExit != 0 {
 			return syscall.WaitStatus(info.code), true
 		}
-	}
-	if st := stat(m.local); st.gone() && st.startedBefore(s.clock.nanoseconds(m.info.start)) {
-		code, err := strconv.Atoi(st[49])
-		return syscall.WaitStatus(code), err == nil
 	}
 	return 0, false
 }
