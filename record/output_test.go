@@ -289,12 +289,13 @@ func TestSalvageOfMovedTrace(t *testing.T) {
 	if err := os.WriteFile(ahead, []byte("\n"), 0); err != nil {
 		t.Fatal(err)
 	}
-	var made []string
-	testenv.Wait(t, "what was salvaged", func() bool {
-		made = into(t, filepath.Join(t.TempDir(), "next.aclt"), record.Options{}, program, "1", "10").Salvaged
-		return slices.ContainsFunc(made, func(p string) bool { return strings.HasPrefix(p, dir) })
+	recovered := filepath.Join(dir, "run.recovered.aclt")
+	testenv.Wait(t, "a recorder, perhaps another test's, to salvage it", func() bool {
+		into(t, filepath.Join(t.TempDir(), "next.aclt"), record.Options{}, program, "1", "10")
+		_, err := os.Stat(recovered)
+		return err == nil
 	})
-	if got := callsIn(t, filepath.Join(dir, "run.recovered.aclt")); got != 12 {
+	if got := callsIn(t, recovered); got != 12 {
 		t.Errorf("%d calls, want 12", got)
 	}
 }
