@@ -17,6 +17,7 @@ import (
 	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/record/session"
 )
 
 // into records a command into a file, which may exist.
@@ -208,8 +209,10 @@ func TestRemovedFolder(t *testing.T) {
 		if res.ExitCode != 7 || !strings.Contains(res.File.Missing, output+": the folder was removed") || res.File.Bytes != 0 {
 			t.Errorf("%+v", res)
 		}
-		for _, l := range res.Left {
-			os.RemoveAll(l.Session)
+		for _, l := range res.Left { // other tests may have left sessions too
+			if session.ReadNote(l.Session).Output == output {
+				os.RemoveAll(l.Session)
+			}
 		}
 	}
 	output := filepath.Join(t.TempDir(), "run.aclt")
