@@ -85,7 +85,7 @@ func benchmarkPlayer(b *testing.B, threads int) {
 		b.Fatal(err)
 	}
 	planned := time.Since(start)
-	s := &session{p: &judge{p, o}, o: o, lib: backend.New(o.Backend, acl.Model), dir: dir, meta: r.Meta()}
+	s := &session{p: &judge{p, o, backend.New(o.Backend, acl.Model)}, o: o, dir: dir, meta: r.Meta()}
 	var played, call, clock []float64
 	for b.Loop() {
 		out, err := s.play(context.Background(), 0)

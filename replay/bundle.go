@@ -1,37 +1,26 @@
 package replay
 
 import (
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"maps"
-	"os"
-	"path"
 	"path/filepath"
-	"slices"
-	"strings"
-
-	"github.com/acltrace/acltrace/replay/compile"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/atomicfile"
-	"github.com/acltrace/acltrace/internal/kernellib"
-	"github.com/acltrace/acltrace/internal/shell"
+	"github.com/acltrace/acltrace/replay/compile"
+	"github.com/acltrace/acltrace/replay/lab"
 )
 
-// The player's source as bundles have it.
+// The player's source for bundles.
 //
 //go:embed player/*.c player/*.h
 var source embed.FS
 
-// Bundle writes a plan into a folder that can be built and run with only a C compiler and the runtime library. It contains the plan with
-// all payloads, the files that the program loaded, the player's source and a Makefile. The folder must be empty or not exist. Bundle
-// refuses a trace with a call that can't be replayed.
+// Bundle writes a plan as a lab.Bundle into a folder, which must be empty or not exist. It refuses a trace with a call that can't be
+// replayed.
 func Bundle(trace string, m *api.Model, dir string, o *Options) (*Report, error) {
 	opts, r, err := begin(trace, m, o)
 	if err != nil {
@@ -70,187 +59,10 @@ func bundle(trace string, r *format.Reader, m *api.Model, dir string, opts *Opti
 		return nil, compile.InFile(trace, err)
 	}
 	defer p.Close()
-	if us := p.Found.Unsupported; len(us) > 0 {
-		return nil, fmt.Errorf("%s: %w: %s", trace, compile.ErrMissing, listUnsupported(us))
-	}
-	if p.Found.Calls == 0 {
-		return nil, fmt.Errorf("%s: %w: there are no calls in it", trace, compile.ErrMissing)
-	}
-	b := &bundler{p: p, dir: dir}
-	units := b.sources()
-	b.environment(r.Meta(), kernels)
-	for _, f := range p.Files {
-		b.files = append(b.files, f.Hash+"  "+f.Name)
-	}
-	library := b.p.Model.Libraries()[0]
-	b.file("Makefile", fmt.Sprintf(bundleMakefile, library, b.p.Model.Simulator.Symbol, strings.Join(units, " ")))
-	b.file("README", fmt.Sprintf(bundleReadme, filepath.Base(trace), p.Found.Calls, threads(len(p.Threads)), b.shortcomings(), library, b.listing()))
-	return (&judge{p, opts}).report(nil, nil), b.err
-}
-
-func listUnsupported(us []compile.Unsupported) string {
-	var s []string
-	for _, u := range us {
-		s = append(s, u.String())
-	}
-	return strings.Join(s, "; ")
-}
-
-type bundler struct {
-	p   *compile.Plan
-	dir string
-	// files are the loaded files' hashes and names.
-	files []string
-	err   error
-}
-
-func (b *bundler) file(name, text string) {
-	if b.err == nil {
-		b.err = os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o600)
-	}
-}
-
-// sources writes the player's source and returns the names of its C files.
-func (b *bundler) sources() []string {
-	var units []string
-	names, err := fs.Glob(source, "player/*")
-	for _, name := range names {
-		var text []byte
-		if text, err = source.ReadFile(name); err != nil {
-			break
-		}
-		b.file(path.Base(name), string(text))
-		if path.Ext(name) == ".c" {
-			units = append(units, path.Base(name))
-		}
-	}
-	b.err = errors.Join(b.err, err)
-	return units
-}
-
-// environment writes the simulator's variables, and copies its kernel libraries. Other libraries ignore both.
-func (b *bundler) environment(meta *format.Meta, libraries []string) {
-	sim := &b.p.Model.Simulator
-	vars, _ := compile.RecordedVariables(sim, meta)
-	var own []string
-	for i, l := range libraries {
-		name := path.Join("kernels", fmt.Sprintf("%d-%s", i+1, compile.PlainName(l)))
-		hash, err := b.kernels(l, name)
-		if err != nil {
-			b.err = errors.Join(b.err, fmt.Errorf("copy kernel library: %w", err))
-			return
-		}
-		b.files = append(b.files, fmt.Sprintf("%s  %s, a copy of %q", hash, name, l))
-		own = append(own, name)
-	}
-	if libraries != nil {
-		vars = append(vars, sim.Kernels+"="+strings.Join(own, ":"))
-	}
-	if sim.Beside != "" {
-		vars = append(vars, sim.Beside+"=")
-	}
-	if sim.Uninitialised != "" {
-		vars = append(vars, sim.Uninitialised+"=1")
-	}
-	vars = slices.AppendSeq(vars, maps.Values(b.p.Env))
-	var text strings.Builder
-	for _, v := range vars {
-		name, value, _ := strings.Cut(v, "=")
-		fmt.Fprintf(&text, "export %s=%s\n", name, shell.Quote(value))
-	}
-	b.file("env", text.String())
-}
-
-// kernels copies a kernel library into the bundle and returns its hash.
-func (b *bundler) kernels(from, name string) (hash string, err error) {
-	if symbol := b.p.Model.Simulator.KernelSymbol; !kernellib.Exports(from, symbol) {
-		return "", fmt.Errorf("%q is no kernel library: want a regular ELF file of at most %d bytes that exports %s", from, kernellib.MaxSize, symbol)
-	}
-	in, err := kernellib.Open(from)
+	player, err := fs.Sub(source, "player")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	defer in.Close()
-	to := filepath.Join(b.dir, name)
-	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-		return "", err
-	}
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return "", err
-	}
-	h := sha256.New()
-	_, err = io.Copy(io.MultiWriter(out, h), io.LimitReader(in, kernellib.MaxSize))
-	return hex.EncodeToString(h.Sum(nil)), errors.Join(err, out.Close())
+	b := &lab.Bundle{Plan: p, Trace: trace, Meta: r.Meta(), Kernels: kernels, Player: player}
+	return (&judge{p, opts, compiling.Backend}).report(nil, nil), b.Write(dir)
 }
-
-// shortcomings returns the limitations for the README.
-func (b *bundler) shortcomings() string {
-	var s strings.Builder
-	f := &b.p.Found
-	for _, u := range f.Unproved() {
-		fmt.Fprintf(&s, "Unproved: %s.\n", &u)
-	}
-	if s.Len() == 0 {
-		return ""
-	}
-	return "\nWhat it can't show\n\n" + s.String()
-}
-
-// listing lists the loaded files.
-func (b *bundler) listing() string {
-	if len(b.files) == 0 {
-		return ""
-	}
-	return "\nFiles that are loaded, with their SHA-256\n\n\t" + strings.Join(b.files, "\n\t") + "\n"
-}
-
-const bundleMakefile = `# make run LIB=/path/to/%[1]s
-CC     ?= cc
-CFLAGS ?= -O2 -g
-LIB    ?= %[1]s
-
-# A simulator needs no more of the machine than files below this folder.
-SANDBOX ?= $(shell grep -qs %[2]s "$(LIB)" && echo --sandbox --partial)
-
-SOURCES := %[3]s
-
-player: $(SOURCES) $(wildcard *.h)
-	$(CC) -std=c11 $(CFLAGS) -o $@ $(SOURCES) -ldl -lpthread
-
-# 0: identical, 3: something differs, 4: some results are unproved, 1: it could not be run, or did not come to its end.
-run: player
-	. ./env && ./player $(SANDBOX) plan "$(LIB)"
-
-debug: player
-	. ./env && gdb -ex 'set follow-fork-mode child' --args ./player $(SANDBOX) plan "$(LIB)"
-
-.PHONY: run debug
-`
-
-func threads(n int) string {
-	if n == 1 {
-		return "one thread"
-	}
-	return fmt.Sprintf("%d threads", n)
-}
-
-const bundleReadme = `Building or running this bundle runs its author's code with your rights: do it only if you know where the bundle comes from.
-
-A program's calls of the runtime, to be made again: %s, %d calls on %s.
-
-	make run LIB=/path/to/%[5]s
-
-builds the player, makes every call with the recorded data against the runtime library that LIB names, and compares each
-result that the device returns with the recorded one. It runs the kernels that the program ran. Exit codes: 0 every result
-is proved, 3 something differs, 4 nothing differs but some results are unproved, 1 it could not be run or the library took
-it down; the call is named then. "make debug" does so under gdb.
-
-	plan      what is to be done, with all payloads (plan.h says how it is laid out)
-	env       variables for the simulator, where it is that; other libraries ignore them
-	play*.c   make the calls
-	sandbox.c is what keeps a simulator from the rest of the machine, on Linux with Landlock and seccomp
-	place_*.c put device memory at its recorded addresses, on a device
-	N-NAME    files that the program had loaded
-	kernels/  kernel libraries for the simulator
-%[6]s%[4]s`

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"reflect"
 	"testing"
+
+	"github.com/acltrace/acltrace/replay/lab"
 )
 
 // A difference comes with the calls that wrote the byte: the last copy to the device, and later calls that named the allocation, in
@@ -28,7 +30,7 @@ func TestChain(t *testing.T) {
 	first := tw.toHost(dev+512, append(bytes.Clone(a[:32]), plusOne(a)[32:]...))
 	second := tw.toHost(dev, a)
 	path := tw.close()
-	for offset, want := range map[string][]Writer{
+	for offset, want := range map[string][]lab.Writer{
 		"5":  {{Call: half, Name: "aclrtMemcpy"}},
 		"40": {{Call: in, Name: "aclrtMemcpy"}, {Call: kernel, Name: "add_one"}},
 	} {
@@ -36,7 +38,7 @@ func TestChain(t *testing.T) {
 		if r.DifferingTotal != 2 || r.Differences[0].Call != first || !reflect.DeepEqual(r.Differences[0].Chain, want) || r.Differences[0].ChainTotal != len(want) {
 			t.Errorf("byte %s: %+v, want %+v", offset, r.Differences, want)
 		}
-		want := []Writer{{Call: 6, Name: "aclrtMemcpy"}, {Call: kernel, Name: "add_one"}, {Call: other, Name: "add_one"}}
+		want := []lab.Writer{{Call: 6, Name: "aclrtMemcpy"}, {Call: kernel, Name: "add_one"}, {Call: other, Name: "add_one"}}
 		want[0].Call = in - 2
 		if d := r.Differences[1]; d.Call != second || !reflect.DeepEqual(d.Chain, want) {
 			t.Errorf("byte %s: %+v, want %+v", offset, d, want)

@@ -14,6 +14,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/replay/backend"
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
@@ -168,7 +169,7 @@ func run(t *testing.T, path string, o *Options) *Report {
 	if o.Timeout == 0 {
 		o.Timeout = testenv.Patience
 	}
-	o.Trust = o.Trust || o.Backend != "" && o.Backend != Null // the runtime here is a fake, and no simulator for the sandbox
+	o.Trust = o.Trust || o.Backend != "" && o.Backend != backend.NullName // the runtime here is a fake, and no simulator for the sandbox
 	r, err := Run(context.Background(), path, acl.Model, o)
 	if err != nil {
 		t.Fatal(err)

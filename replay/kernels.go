@@ -8,13 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/acltrace/acltrace/replay/compile"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/internal/kernellib"
 	"github.com/acltrace/acltrace/internal/statedir"
+	"github.com/acltrace/acltrace/replay/backend"
+	"github.com/acltrace/acltrace/replay/compile"
 )
 
 // KernelLibrary is a kernel library that the simulator loaded.
@@ -117,7 +116,7 @@ func chooseKernels(o *Options, m *api.Model, meta *format.Meta) ([]string, error
 		}
 		return libs, nil
 	}
-	if o.Backend != "" && (o.Backend == Null || !artifacts.Simulates(m, o.Backend)) {
+	if _, simulates := backend.New(o.Backend, m).(backend.Simulator); !simulates {
 		return nil, nil
 	}
 	var libs []string

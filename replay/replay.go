@@ -5,7 +5,8 @@
 // player, a separate C program, executes the plan with one thread for each captured thread, and decides nothing. It writes its results to
 // a shared file, so a crashing or hanging library ends only the player. Package verify defines the verdicts.
 //
-// Bundle writes a plan and the player's source into a folder that can be built and run without acltrace.
+// Bundle writes a plan and the player's source into a folder that can be built and run without acltrace. Package lab does experiments
+// with traces and runs: it compares repeated runs, explains differences, writes bundles and extracts launches.
 //
 // Commands call these functions; calls are independent. The package makes no runtime call itself, changes no trace, and writes only into
 // a folder that it removes, or that the caller named.
@@ -25,17 +26,16 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/acltrace/acltrace/replay/compile"
-
-	"github.com/acltrace/acltrace/replay/backend"
-	"github.com/acltrace/acltrace/replay/plan"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/kernellib"
 	"github.com/acltrace/acltrace/internal/private"
+	"github.com/acltrace/acltrace/replay/backend"
+	"github.com/acltrace/acltrace/replay/compile"
+	"github.com/acltrace/acltrace/replay/lab"
+	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
@@ -47,13 +47,9 @@ const (
 	PaceScaled = "scaled:"
 )
 
-// Null is the Options.Backend without a library: see backend.Null. The plan is played in its order and at its pace, and nothing is
-// compared.
-const Null = backend.NullName
-
 // Options are the parameters of Run. The zero value of each field is its default.
 type Options struct {
-	Backend  string        // the runtime library's path, or Null; default: the simulator
+	Backend  string        // a name of backend.Kinds, or the runtime library's path; default: the simulator
 	Place    string        // default PlaceAuto
 	Pace     string        // default PaceASAP
 	Verify   bool          // compare the results that came back from the device
@@ -94,14 +90,15 @@ type Options struct {
 
 // Check returns an error about invalid options, which begins with the option's name.
 func (o *Options) Check() error {
+	computes := backend.New(o.Backend, nil).Computes()
 	switch {
 	case !slices.Contains([]string{"", compile.PlaceSame, compile.PlaceMove, compile.PlaceAuto}, o.Place):
 		return fmt.Errorf("place %q: it is %s, %s or %s", o.Place, compile.PlaceSame, compile.PlaceMove, compile.PlaceAuto)
 	case o.Pace != "" && o.Pace != PaceASAP && o.scale() == 0:
 		return fmt.Errorf("pace %q: it is %s, %s or %sX, with a number X above 0", o.Pace, PaceASAP, PaceRecorded, PaceScaled)
-	case o.Verify && o.Backend == Null:
+	case o.Verify && !computes:
 		return errors.New("verify: no library is called, so there are no results")
-	case o.Poison && o.Backend == Null:
+	case o.Poison && !computes:
 		return errors.New("poison: no library is called, so there is no memory")
 	case o.Strict && o.Backend != "":
 		return fmt.Errorf("strict: only the simulator looks for mistakes, not %s", o.Backend)
@@ -184,7 +181,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		return nil, compile.InFile(path, err)
 	}
 	defer compiled.Close()
-	p := &judge{compiled, &opts}
+	p := &judge{compiled, &opts, compiling.Backend}
 	if x := r.Meta().Extracted; x != nil && x.Results == 0 && opts.Verify {
 		p.Found.Unverified = compile.AddUnverified(p.Found.Unverified, x.Launch, verify.NotRecorded, "the trace does not show what the launch wrote: something else wrote there, or it was given back, before the program looked")
 	}
@@ -196,7 +193,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	if opts.PlanOnly != nil || len(p.Found.Unsupported) > 0 || p.Found.Calls == 0 {
 		return p.report(nil, nil), nil
 	}
-	s := &session{p: p, o: &opts, lib: compiling.Backend, dir: dir, meta: r.Meta(), kernels: kernels}
+	s := &session{p: p, o: &opts, dir: dir, meta: r.Meta(), kernels: kernels}
 	if err := os.RemoveAll(compile.OwnDir(dir)); err != nil { // left by an earlier replay, if the folder is kept
 		return nil, err
 	}
@@ -211,21 +208,22 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		return nil, fmt.Errorf("replay %s: %w", path, err)
 	}
 	defer func() { res.close() }()
-	var times []time.Duration
-	var varying map[int]verify.Reason
-	var launches []LaunchTimes
-	if opts.Repeat > 1 && len(res.missing) == 0 {
-		if varying, times, launches, err = s.again(ctx, res); err != nil {
-			return nil, fmt.Errorf("replay %s: %w", path, err)
-		}
-	}
 	if len(res.missing) > 0 {
 		rep := p.report(nil, nil)
 		rep.Unsupported = append(rep.Unsupported, p.MissingFunctions(res.missing)...)
 		return rep, nil
 	}
-	rep := p.report(res, varying)
-	rep.repeated(p, res, varying, times, launches)
+	var rep *Report
+	if opts.Repeat > 1 {
+		runs, err := s.again(ctx, res)
+		if err != nil {
+			return nil, fmt.Errorf("replay %s: %w", path, err)
+		}
+		rep = p.report(res, runs.Varying)
+		rep.repeated(p, res, runs)
+	} else {
+		rep = p.report(res, nil)
+	}
 	if rep.Findings, err = s.findings(); err != nil {
 		return nil, fmt.Errorf("replay %s: %w", path, err)
 	}
@@ -244,6 +242,29 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		return rep, fmt.Errorf("replay %s: %w", path, res.moved(p))
 	}
 	return rep, nil
+}
+
+// explain adds the history of each differing byte to its difference.
+func explain(ctx context.Context, r *format.Reader, m *api.Model, rep *Report) error {
+	var ds []*Difference
+	var bytes []lab.Byte
+	add := func(all []Difference) {
+		for i := range all {
+			if d := &all[i]; d.result && !d.length {
+				ds = append(ds, d)
+				bytes = append(bytes, lab.Byte{Call: d.Call, Item: d.item, Offset: d.Offset})
+			}
+		}
+	}
+	add(rep.Differences)
+	if rep.Repeat != nil {
+		add(rep.Repeat.NotDeterministic)
+	}
+	histories, err := lab.Explain(ctx, r, m, bytes)
+	for i, h := range histories {
+		ds[i].History = h
+	}
+	return err
 }
 
 // printPlan writes the plan as text, one line a Write.
@@ -302,7 +323,6 @@ func folder(keep string) (string, func(), error) {
 type session struct {
 	p    *judge
 	o    *Options
-	lib  backend.Backend
 	dir  string
 	meta *format.Meta
 	// kernels are absolute kernel library paths, nil to use the environment's.
@@ -318,7 +338,7 @@ func (s *session) play(ctx context.Context, n int) (*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	library, err := s.lib.Library()
+	library, err := s.p.lib.Library()
 	if err != nil {
 		return nil, err
 	}
@@ -328,7 +348,7 @@ func (s *session) play(ctx context.Context, n int) (*outcome, error) {
 	}
 	defer f.Close()
 	if s.o.Poison {
-		h := plan.ResultHeader{Poison: uint32(compile.Poisons[n%len(compile.Poisons)])}
+		h := plan.ResultHeader{Poison: uint32(lab.Poison(n))}
 		if _, err := f.WriteAt(plan.Bytes([]plan.ResultHeader{h}), 0); err != nil {
 			return nil, err
 		}

@@ -451,12 +451,12 @@ func TestNull(t *testing.T) {
 	path := tw.close()
 	was := run(t, path, &Options{Backend: l})
 	for _, pace := range []string{PaceASAP, PaceRecorded} {
-		r := run(t, path, &Options{Backend: Null, Pace: pace, Repeat: 2})
+		r := run(t, path, &Options{Backend: backend.NullName, Pace: pace, Repeat: 2})
 		if r.Replayed != was.Replayed || r.Crash != nil || r.DifferingTotal != 0 || len(r.Unverified) != 0 || r.Placement != "" || r.Repeat.Runs != 2 {
 			t.Errorf("%s: %+v", pace, r)
 		}
 	}
-	if _, err := Run(context.Background(), path, acl.Model, &Options{Backend: Null, Verify: true}); err == nil || !strings.Contains(err.Error(), "no library") {
+	if _, err := Run(context.Background(), path, acl.Model, &Options{Backend: backend.NullName, Verify: true}); err == nil || !strings.Contains(err.Error(), "no library") {
 		t.Errorf("verified without a library: %v", err)
 	}
 }
@@ -653,7 +653,7 @@ func TestChecksum(t *testing.T) {
 	}
 	p := &compile.Plan{Model: acl.Model, File: &plan.File{Path: keep + "/plan", Header: plan.View[plan.Header](b, 0, 1)[0]}}
 	o := &Options{Backend: l, Timeout: time.Minute}
-	s := &session{p: &judge{p, o}, o: o, lib: backend.New(l, acl.Model), dir: keep, meta: &format.Meta{}}
+	s := &session{p: &judge{p, o, backend.New(l, acl.Model)}, o: o, dir: keep, meta: &format.Meta{}}
 	if _, err := s.play(context.Background(), 0); err == nil || !strings.Contains(err.Error(), "checksum") {
 		t.Errorf("error %v", err)
 	}

@@ -13,12 +13,12 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/acltrace/acltrace/replay/compile"
-
-	"github.com/acltrace/acltrace/replay/plan"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay/backend"
+	"github.com/acltrace/acltrace/replay/compile"
+	"github.com/acltrace/acltrace/replay/lab"
+	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/replay/sandbox"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
@@ -200,17 +200,14 @@ type StreamTime struct {
 
 // Difference is a value that differs from the recording. Want and Got are hexadecimal bytes from Offset on, or returned values.
 type Difference struct {
-	Call   uint64 `json:"call"`
-	Func   string `json:"func"`
-	Param  string `json:"param,omitempty"` // "" for the returned value
-	Offset uint64 `json:"offset"`
-	Want   string `json:"want"`
-	Got    string `json:"got"`
-	Bytes  uint64 `json:"bytes,omitempty"` // differing bytes
-	// Chain are the calls that wrote, or may have written, the first differing byte, since the last copy from the host.
-	Chain      []Writer `json:"chain,omitempty"`
-	Reason     string   `json:"reason,omitempty"` // possible cause, if known
-	ChainTotal int      `json:"chain_total,omitempty"`
+	Call        uint64 `json:"call"`
+	Func        string `json:"func"`
+	Param       string `json:"param,omitempty"` // "" for the returned value
+	Offset      uint64 `json:"offset"`
+	Want        string `json:"want"`
+	Got         string `json:"got"`
+	Bytes       uint64 `json:"bytes,omitempty"` // differing bytes
+	lab.History        // of the first differing byte
 
 	result bool
 	length bool // the length differs, and the bytes were not compared
@@ -382,7 +379,8 @@ func (o *outcome) moved(p *judge) error {
 // judge turns a plan's outcomes into a Report.
 type judge struct {
 	*compile.Plan
-	o *Options
+	o   *Options
+	lib backend.Backend
 }
 
 // report combines the compiler's findings and, unless o is nil, a run's. varying are the instructions whose outcomes differ between
@@ -414,18 +412,18 @@ func (p *judge) report(o *outcome, varying map[int]verify.Reason) *Report {
 	}
 	p.results(r, o, varying)
 	slices.SortStableFunc(r.Differences, func(a, b Difference) int { return cmp.Compare(a.Call, b.Call) })
-	switch {
-	case opts.Backend == Null: // no allocations
-	case o.moved(p) != nil:
-		r.Placement = "moved"
-	default:
+	computes := p.lib.Computes()
+	if computes {
 		r.Placement = "same"
+		if o.moved(p) != nil {
+			r.Placement = "moved"
+		}
 	}
 	r.Crash, r.Sandbox = o.crash, o.describe()
-	r.TrustsKernels = opts.Verify && opts.Backend != Null && o.header.Reports == 0
+	r.TrustsKernels = opts.Verify && computes && o.header.Reports == 0
 	r.judge(opts)
 	switch {
-	case opts.Backend == Null:
+	case !computes:
 		r.Note = "no library was called: times are those of the player alone, and nothing was compared"
 	case p.Found.Cut != "":
 		r.Note = "the trace was cut (" + p.Found.Cut + "): what is whole in it was replayed"

@@ -19,6 +19,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/replay/backend"
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
@@ -82,7 +83,7 @@ func again(t *testing.T, path string, times int) *Report {
 		}
 		last = r
 	}
-	r := run(t, path, &Options{Backend: Null})
+	r := run(t, path, &Options{Backend: backend.NullName})
 	if r.Replayed != last.Replayed || r.Crash != nil || r.Identical || r.Placement != "" || r.Verified.Results != 0 || r.DifferingTotal != 0 || !strings.Contains(r.Note, "no library") {
 		t.Fatalf("without a library: %+v", r)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/replay"
 	"github.com/acltrace/acltrace/replay/compile"
+	"github.com/acltrace/acltrace/replay/lab"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/replay/whatif"
 )
@@ -89,7 +90,7 @@ func differencesText(w io.Writer, rep *replay.Report) {
 }
 
 // chainText writes the last writers of a byte, among total ones.
-func chainText(w io.Writer, chain []replay.Writer, total int) {
+func chainText(w io.Writer, chain []lab.Writer, total int) {
 	if len(chain) == 0 {
 		return
 	}

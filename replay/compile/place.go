@@ -103,9 +103,6 @@ func (p *compiler) placeFile(variable string, process int, list string) ([]strin
 	return []string{variable + "=" + path}, nil
 }
 
-// Poisons are the bytes for Options.Poison, used in turn.
-var Poisons = [...]byte{0xa5, 0x5a}
-
 // poison fills device memory that the current call allocated, on the call's stream if it has one. Host-visible memory and mapped physical
 // memory stay unchanged.
 func (p *callCompiler) poison() {

@@ -1,9 +1,10 @@
-// Package lab makes traces for experiments from recorded ones.
+// Package lab does experiments with traces and their replays.
 //
-// Extract writes one launch, with everything that it needs, as a separate trace. It takes the accesses of calls from package compile, and
-// compiles the extract once more to prove that it can be replayed. Commands call it; calls are independent.
+// Extract writes one launch, with everything that it needs, as a separate trace, and compiles the extract once more to prove that it can
+// be replayed. Explain lists the calls that wrote a byte. Runs compares repeated runs of a plan. Bundle.Write makes a plan a program of
+// its own. Commands call Extract, package replay calls the others; calls are independent.
 //
-// The package plays no plan, loads no library, and writes only the file that the caller names.
+// The package plays no plan, loads no library, and writes only the file or folder that the caller names.
 package lab
 
 import (

@@ -1,4 +1,4 @@
-package replay
+package lab
 
 import (
 	"context"
@@ -30,33 +30,40 @@ type entry struct {
 	in     bool // its data comes from the program
 }
 
-// explain adds the calls that wrote the differing bytes.
-func explain(ctx context.Context, r *format.Reader, m *api.Model, rep *Report) error {
-	want := map[uint64][]*Difference{}
-	for i := range rep.Differences {
-		if d := &rep.Differences[i]; d.result && !d.length {
-			want[d.Call] = append(want[d.Call], d)
-		}
+// A Byte is a byte of a result: in the memory that an output of a call shows.
+type Byte struct {
+	Call   uint64
+	Item   uint32 // item of a batch, counted from 1; 0 for a single copy
+	Offset uint64
+}
+
+// History is how a byte got its value.
+type History struct {
+	// Chain are the calls that wrote, or may have written, the byte, since the last copy from the host. It has the last maxChain of them.
+	Chain      []Writer `json:"chain,omitempty"`
+	Reason     string   `json:"reason,omitempty"` // possible cause of another value, if known
+	ChainTotal int      `json:"chain_total,omitempty"`
+}
+
+// Explain returns the history of each byte.
+func Explain(ctx context.Context, r *format.Reader, m *api.Model, bytes []Byte) ([]History, error) {
+	if len(bytes) == 0 {
+		return nil, nil
 	}
-	if rep.Repeat != nil {
-		for i := range rep.Repeat.NotDeterministic {
-			if d := &rep.Repeat.NotDeterministic[i]; d.result {
-				want[d.Call] = append(want[d.Call], d)
-			}
-		}
-	}
-	if len(want) == 0 {
-		return nil
+	histories := make([]History, len(bytes))
+	want := map[uint64][]int{}
+	for i, b := range bytes {
+		want[b.Call] = append(want[b.Call], i)
 	}
 	log := map[*timeline.Object][]entry{}
 	spoiled := map[*timeline.Object]*timeline.Object{} // by dependent memory: host memory that the program writes without a call
 	_, err := access.Each(r, m, func(q *access.Call) error {
 		e := q.Event
-		for _, d := range want[e.Call.Index] {
-			if o, off := q.Origin(d.item); o != nil {
-				d.chain(log[o], off+d.Offset)
+		for _, i := range want[e.Call.Index] {
+			if o, off := q.Origin(bytes[i].Item); o != nil {
+				histories[i].add(log[o], off+bytes[i].Offset)
 				if o.Hosted {
-					d.Reason = fmt.Sprintf("the program may write to the memory of call %d without a call", o.Created)
+					histories[i].Reason = fmt.Sprintf("the program may write to the memory of call %d without a call", o.Created)
 				}
 			}
 		}
@@ -101,23 +108,23 @@ func explain(ctx context.Context, r *format.Reader, m *api.Model, rep *Report) e
 		}
 		return ctx.Err()
 	})
-	return err
+	return histories, err
 }
 
-// chain lists the writes to one byte since the last copy from the host, including that.
-func (d *Difference) chain(log []entry, at uint64) {
+// add lists the writes to one byte since the last copy from the host, including that.
+func (h *History) add(log []entry, at uint64) {
 	for i := len(log) - 1; i >= 0; i-- {
 		w := &log[i]
 		if !w.whole && (at < w.lo || at >= w.hi) {
 			continue
 		}
-		d.ChainTotal++
-		if len(d.Chain) < maxChain {
-			d.Chain = append(d.Chain, w.Writer)
+		h.ChainTotal++
+		if len(h.Chain) < maxChain {
+			h.Chain = append(h.Chain, w.Writer)
 		}
 		if w.in {
 			break
 		}
 	}
-	slices.Reverse(d.Chain)
+	slices.Reverse(h.Chain)
 }

@@ -1,0 +1,168 @@
+package lab
+
+import (
+	"slices"
+	"time"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay/compile"
+	"github.com/acltrace/acltrace/replay/plan"
+	"github.com/acltrace/acltrace/replay/verify"
+)
+
+// Runs compares the runs of one plan.
+type Runs struct {
+	Times []time.Duration // from the first call to the last end, by run
+	// Varying are the instructions whose outcomes differ from the first run, with the reasons.
+	Varying map[int]verify.Reason
+
+	plan     *compile.Plan
+	poison   bool
+	first    []plan.Result // of the first run
+	launches []LaunchTimes
+	spans    [][2]int // instructions of each launch and of the call that waits for it
+}
+
+// NewRuns prepares the comparison. of describes an extract, nil for other traces. poison says that new memory has the byte Poison in
+// each run.
+func NewRuns(p *compile.Plan, of *format.Extracted, poison bool) *Runs {
+	r := &Runs{Varying: map[int]verify.Reason{}, plan: p, poison: poison}
+	r.launches, r.spans = timed(p, of)
+	return r
+}
+
+// Add compares the results of a run with those of the first run, which must stay valid until then. nsPerCount is the length of a clock
+// tick.
+func (r *Runs) Add(results []plan.Result, nsPerCount float64, elapsed time.Duration) {
+	run := len(r.Times)
+	r.Times = append(r.Times, elapsed)
+	for i := range r.launches {
+		r.launches[i].time(results, nsPerCount, r.spans[i])
+	}
+	if run == 0 {
+		r.first = results
+		return
+	}
+	for i := range results {
+		a, b := &r.first[i], &results[i]
+		const flags = plan.ResultDone | plan.ResultDiffers | plan.ResultTolerated
+		in := r.plan.File.At(i)
+		// An uncompared returned value is an address or a handle.
+		same := a.Flags&flags == b.Flags&flags && (in.Op != plan.OpCall || (a.Ret^b.Ret)<<(64-in.Bits) == 0)
+		if in.Op == plan.OpCheck {
+			same = same && a.Ret == b.Ret
+		}
+		if !same {
+			r.Varying[i] = r.variation(r.Varying[i], run)
+		}
+	}
+}
+
+// variation returns why an instruction's outcome differs in a run. was is the reason found so far.
+func (r *Runs) variation(was verify.Reason, run int) verify.Reason {
+	if r.poison && was != verify.Varies && Poison(run) != Poison(0) {
+		return verify.Uninitialised
+	}
+	return verify.Varies // new memory had the same byte in it
+}
+
+// Poison returns the byte for new device memory in the n-th run, counted from 0. Two bytes alternate.
+func Poison(n int) byte {
+	return [...]byte{0xa5, 0x5a}[n%2]
+}
+
+// Launches returns the durations of the launches in all runs.
+func (r *Runs) Launches() []LaunchTimes {
+	for i := range r.launches {
+		if l := &r.launches[i]; len(l.NS) > 0 {
+			sorted := slices.Sorted(slices.Values(l.NS))
+			l.Min, l.Median, l.Max = sorted[0], sorted[len(sorted)/2], sorted[len(sorted)-1]
+		}
+	}
+	return r.launches
+}
+
+// LaunchTimes are a launch's durations in each run: from its call to the end of the first wait for its stream.
+type LaunchTimes struct {
+	Call   uint64  `json:"call"`
+	Kernel string  `json:"kernel"`
+	NS     []int64 `json:"ns"`
+	Min    int64   `json:"min_ns"`
+	Median int64   `json:"median_ns"`
+	Max    int64   `json:"max_ns"`
+	// Alone says that the device was otherwise idle.
+	Alone bool `json:"alone,omitempty"`
+}
+
+// maxLaunches is how many launches are timed individually at most.
+const maxLaunches = 64
+
+// timed finds the launches, or an extract's launch, each with the instructions of its call and of the waiting call. It finds none if
+// there are more than maxLaunches.
+func timed(p *compile.Plan, of *format.Extracted) (launches []LaunchTimes, spans [][2]int) {
+	type launch struct {
+		plan.PlayedCall
+		process int
+		wait    plan.PlayedCall // Call is the launch itself if no call waits
+	}
+	var all []launch
+	for t := range p.Threads {
+		for c := range p.File.Played(t) {
+			if c.Kernel == 0 || of != nil && c.Call != of.Launch {
+				continue
+			}
+			if len(all) == 16*maxLaunches {
+				return nil, nil
+			}
+			all = append(all, launch{*c, p.Threads[t].Process, *c})
+		}
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	for t := range p.Threads {
+		for w := range p.File.Played(t) {
+			sync := p.File.Funcs[w.Fn].Sync
+			if sync != api.SyncDevice && sync != api.SyncStream {
+				continue
+			}
+			for i := range all {
+				l := &all[i]
+				waits := p.Threads[t].Process == l.process && (sync == api.SyncDevice || w.Names == l.On)
+				if waits && w.Start >= l.End && (l.wait.Call == l.Call || w.End < l.wait.End) {
+					l.wait = *w
+				}
+			}
+		}
+	}
+	at := map[uint64]int{} // by call: its instruction
+	for _, l := range all {
+		at[l.Call], at[l.wait.Call] = -1, -1
+	}
+	for t := range p.Threads {
+		for n, in := range p.File.Instructions(t) {
+			if _, ok := at[in.Call]; ok && in.Calls() && in.Flags&plan.InstAside == 0 {
+				at[in.Call] = n
+			}
+		}
+	}
+	for _, l := range all {
+		if l.wait.Call == l.Call {
+			continue
+		}
+		launches = append(launches, LaunchTimes{Call: l.Call, Kernel: p.File.Kernels[l.Kernel-1], Alone: of != nil && of.Alone})
+		spans = append(spans, [2]int{at[l.Call], at[l.wait.Call]})
+	}
+	if len(launches) > maxLaunches {
+		return nil, nil
+	}
+	return launches, spans
+}
+
+// time adds the launch's duration in a run.
+func (l *LaunchTimes) time(results []plan.Result, nsPerCount float64, span [2]int) {
+	if a, b := &results[span[0]], &results[span[1]]; a.Flags&b.Flags&plan.ResultDone != 0 {
+		l.NS = append(l.NS, int64(float64(b.End-a.Start)*nsPerCount))
+	}
+}
