@@ -35,6 +35,9 @@
 //
 // # Attributes
 //
+// Attributes that the semantic conventions do not have are in a namespace named after the runtime: acl for AscendCL, as
+// below, and cuda for CUDA (cuda.call, cuda.stream). The same holds for metrics (acl.calls, cuda.calls).
+//
 // Resources, one for each process and device:
 //
 //	service.name                base name of the program, or OTEL_SERVICE_NAME (with ":rank" if several processes share it);
@@ -71,7 +74,8 @@
 //	acl.task                    kernel, copy, fill, reduce, record, wait, reset, host, graph or system: on tasks, and on
 //	                            their calls unless they have acl.kernel
 //	acl.ret                     return value, unless that means success
-//	acl.error                   name of the error code; the span's status is Error, with the same text
+//	code.function.name          on calls: name of the function
+//	error.type                  name of the error code; the span's status is Error, with the same text
 //	acl.unfinished              true on a call that never returned
 //	acl.truncated               true on a call with lost data
 //	acl.bracketed               true if the times are a bracket

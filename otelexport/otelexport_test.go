@@ -77,7 +77,7 @@ func verify(t *testing.T, tl *timeline.Timeline, spans []oteltest.Span, layout s
 		th := threads[c.Thread]
 		want := oteltest.Span{Trace: s.Trace, ID: s.ID, Parent: s.Parent, Resource: s.Resource, Scope: otlp.ScopeName, Schema: otlp.SchemaURL, Name: c.Name, Kind: "Internal",
 			Start: testtrace.StartWall + c.Start, End: testtrace.StartWall + c.End, Status: "Unset",
-			Attrs: map[string]any{"acl.call": int64(c.Index)}}
+			Attrs: map[string]any{"acl.call": int64(c.Index), "code.function.name": c.Name}}
 		if c.Kernel != "" {
 			want.Attrs["acl.kernel"] = c.Kernel
 		}
@@ -87,7 +87,7 @@ func verify(t *testing.T, tl *timeline.Timeline, spans []oteltest.Span, layout s
 		} else if c.Ret != 0 {
 			want.Attrs["acl.ret"] = int64(int32(c.Ret))
 			want.Status, want.Message = "Error", "ACL_ERROR_INVALID_PARAM"
-			want.Attrs["acl.error"] = want.Message
+			want.Attrs["error.type"] = want.Message
 		}
 		if c.Task >= 0 {
 			task := &tl.Tasks[c.Task]

@@ -41,24 +41,31 @@ const (
 
 // Builder writes a trace call by call.
 type Builder struct {
-	tb   testing.TB
-	path string
-	w    *format.Writer
+	tb    testing.TB
+	model *api.Model
+	path  string
+	w     *format.Writer
 }
 
 // New starts a trace. Threads 0 and 1 belong to its first process, thread 2 to the second one.
 func New(tb testing.TB) *Builder {
 	tb.Helper()
-	return begin(tb, UUID)
+	return begin(tb, acl.Model, UUID)
 }
 
-func begin(tb testing.TB, uuid string) *Builder {
+// NewOf starts a trace of any runtime.
+func NewOf(tb testing.TB, m *api.Model) *Builder {
 	tb.Helper()
-	b := &Builder{tb: tb, path: filepath.Join(tb.TempDir(), "story.aclt")}
-	meta := &format.Meta{UUID: uuid, Host: "node7", Argv: []string{"/opt/app/train", "--steps", "2"}, API: acl.Model.Name, CapturedBy: "shim",
+	return begin(tb, m, UUID)
+}
+
+func begin(tb testing.TB, m *api.Model, uuid string) *Builder {
+	tb.Helper()
+	b := &Builder{tb: tb, model: m, path: filepath.Join(tb.TempDir(), "story.aclt")}
+	meta := &format.Meta{UUID: uuid, Host: "node7", Argv: []string{"/opt/app/train", "--steps", "2"}, API: m.Name, CapturedBy: "shim",
 		Simulated: true, Device: format.Device{Name: "simulator"}, StartWall: StartWall, StartMono: 987654321, EndNS: 1_000_000}
 	var err error
-	b.w, err = format.Create(b.path, meta, schema.Of(acl.Model), nil)
+	b.w, err = format.Create(b.path, meta, schema.Of(m), nil)
 	b.check(err)
 	for i, p := range []format.Process{
 		{PID: 4001, Exe: "/opt/app/train", Argv: meta.Argv},
@@ -110,7 +117,7 @@ func Hangs(_ *api.Func, c *format.Call) { c.Flags, c.Ret = format.Unfinished, 0 
 // Call adds a call to the named function, with its argument words.
 func (b *Builder) Call(thread uint32, start, end int64, name string, args []uint64, mods ...Mod) {
 	b.tb.Helper()
-	f := acl.Model.Lookup(name)
+	f := b.model.Lookup(name)
 	if f == nil || int(f.Words) != len(args) {
 		b.tb.Fatalf("%s with %d argument words is not in the model", name, len(args))
 	}
@@ -153,7 +160,7 @@ func (b *Builder) open() *format.Reader {
 
 func (b *Builder) read() *timeline.Timeline {
 	b.tb.Helper()
-	t, err := timeline.Load(b.open(), acl.Model)
+	t, err := timeline.Load(b.open(), b.model)
 	b.check(err)
 	return t
 }
@@ -197,7 +204,7 @@ func (b *Builder) prologue() {
 // calls overlap.
 func Ranks(tb testing.TB) *timeline.Timeline {
 	tb.Helper()
-	b := &Builder{tb: tb, path: filepath.Join(tb.TempDir(), "ranks.aclt")}
+	b := &Builder{tb: tb, model: acl.Model, path: filepath.Join(tb.TempDir(), "ranks.aclt")}
 	var err error
 	b.w, err = format.Create(b.path, &format.Meta{UUID: UUID, Host: "node7", API: acl.Model.Name, StartWall: StartWall, EndNS: 100_000}, schema.Of(acl.Model), nil)
 	b.check(err)
@@ -222,7 +229,7 @@ func Ranks(tb testing.TB) *timeline.Timeline {
 // random. It has no steps.
 func Long(tb testing.TB, calls int) *timeline.Timeline {
 	tb.Helper()
-	b := begin(tb, LongUUID)
+	b := begin(tb, acl.Model, LongUUID)
 	b.prologue()
 	r := rand.New(rand.NewPCG(1, 2))
 	at := int64(10_000)
@@ -274,7 +281,7 @@ func Steps(tb testing.TB, steps, launches int, time func(step, launch int) int64
 // waits, no task ever has a known end.
 func Decoding(tb testing.TB, calls int, waits bool) *format.Reader {
 	tb.Helper()
-	b := begin(tb, LongUUID)
+	b := begin(tb, acl.Model, LongUUID)
 	sync := uint16(acl.Model.Lookup("aclrtSynchronizeStream").ID)
 	s := stream.New(schema.Of(acl.Model))
 	var c format.Call

@@ -24,10 +24,18 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
-// A Metric is a metric's name, unit and kind.
+// A Metric is a metric's name, unit and kind. A name that starts with "." gets the runtime's namespace.
 type Metric struct {
 	Name, Unit, Description string
 	kind                    metricKind
+}
+
+// name returns the metric's full name.
+func (m *Metric) name(model *api.Model) string {
+	if strings.HasPrefix(m.Name, ".") {
+		return otlp.Namespace(model) + m.Name
+	}
+	return m.Name
 }
 
 type metricKind uint8
@@ -42,18 +50,18 @@ const (
 
 // The metrics. Host metrics belong to a process's resource, the others to a device's.
 var (
-	calls       = &Metric{"acl.calls", "{call}", "Calls of the runtime, by function.", counter}
-	failedCalls = &Metric{"acl.call.errors", "{call}", "Calls that returned an error, by function and error.", counter}
-	unreturned  = &Metric{"acl.calls.unfinished", "{call}", "Calls that never returned.", counter}
-	lost        = &Metric{"acl.calls.lost", "{call}", "Calls that are known to be missing.", counter}
-	waited      = &Metric{"acl.synchronize.time", "s", "Time that threads spent in synchronizations.", seconds}
-	launches    = &Metric{"acl.launches", "{launch}", "Kernels and graphs launched, by process and stream.", counter}
-	launchTime  = &Metric{"acl.launch.duration", "s", "How long calls that launch kernels and graphs took.", histogram}
-	kernelTime  = &Metric{"acl.kernel.duration", "s", "How long kernels and graphs ran, those that were measured.", histogram}
-	copies      = &Metric{"acl.copies", "{copy}", "Copies, by direction, process and stream.", counter}
-	copied      = &Metric{"acl.copy.io", "By", "Bytes copied, by direction, process and stream.", counter}
+	calls       = &Metric{".calls", "{call}", "Calls of the runtime, by function.", counter}
+	failedCalls = &Metric{".call.errors", "{call}", "Calls that returned an error, by function and error.", counter}
+	unreturned  = &Metric{".calls.unfinished", "{call}", "Calls that never returned.", counter}
+	lost        = &Metric{".calls.lost", "{call}", "Calls that are known to be missing.", counter}
+	waited      = &Metric{".synchronize.time", "s", "Time that threads spent in synchronizations.", seconds}
+	launches    = &Metric{".launches", "{launch}", "Kernels and graphs launched, by process and stream.", counter}
+	launchTime  = &Metric{".launch.duration", "s", "How long calls that launch kernels and graphs took.", histogram}
+	kernelTime  = &Metric{".kernel.duration", "s", "How long kernels and graphs ran, those that were measured.", histogram}
+	copies      = &Metric{".copies", "{copy}", "Copies, by direction, process and stream.", counter}
+	copied      = &Metric{".copy.io", "By", "Bytes copied, by direction, process and stream.", counter}
 	memory      = &Metric{"hw.gpu.memory.usage", "By", "Device memory that the program has allocated.", level}
-	memoryPeak  = &Metric{"acl.memory.peak", "By", "The most device memory that a process had allocated.", gauge}
+	memoryPeak  = &Metric{".memory.peak", "By", "The most device memory that a process had allocated.", gauge}
 
 	// Metrics lists all metrics in export order.
 	Metrics = []*Metric{calls, failedCalls, unreturned, lost, waited, launches, launchTime, kernelTime, copies, copied, memory, memoryPeak}
@@ -134,7 +142,7 @@ func (x *Meter) owner(thread uint32) int {
 
 func (x *Meter) Gap(g *format.Gap) {
 	if g.Calls > 0 {
-		x.value(x.Hosts[x.owner(g.Thread)], lost, attribute.String("acl.reason", g.Reason.String())).sum += int64(g.Calls)
+		x.value(x.Hosts[x.owner(g.Thread)], lost, attribute.String(x.Keys[otlp.KeyReason], g.Reason.String())).sum += int64(g.Calls)
 	}
 }
 
@@ -179,7 +187,7 @@ func (x *Meter) Lane(_ int, l *timeline.Lane) error {
 		}
 	}
 	x.lanes = append(x.lanes, &laneMeter{res: x.Device(l.Device), directions: map[string]*copyMeter{},
-		attrs: []attribute.KeyValue{semconv.ProcessPID(int(x.Procs[x.Process(l.Process)].PID)), attribute.String("acl.stream", name)}})
+		attrs: []attribute.KeyValue{semconv.ProcessPID(int(x.Procs[x.Process(l.Process)].PID)), attribute.String(x.Keys[otlp.KeyStream], name)}})
 	return nil
 }
 
@@ -232,7 +240,7 @@ func (x *Meter) Task(t *timeline.Task) error {
 			n = &l.graphs
 		}
 		if *n == nil {
-			*n = x.value(l.res, launches, with(attribute.String("acl.task", t.Kind.String()))...)
+			*n = x.value(l.res, launches, with(attribute.String(x.Keys[otlp.KeyTask], t.Kind.String()))...)
 		}
 		(*n).sum++
 		if t.Measured {
@@ -241,7 +249,7 @@ func (x *Meter) Task(t *timeline.Task) error {
 	case api.Copy:
 		n := l.directions[t.Name]
 		if n == nil {
-			attrs := with(attribute.String("acl.direction", strings.TrimPrefix(t.Name, "copy ")))
+			attrs := with(attribute.String(x.Keys[otlp.KeyDirection], strings.TrimPrefix(t.Name, "copy ")))
 			n = &copyMeter{x.value(l.res, copies, attrs...), x.value(l.res, copied, attrs...)}
 			l.directions[t.Name] = n
 		}
@@ -303,7 +311,7 @@ func (x *Meter) Data(at int64) []ResourceData {
 			slices.SortFunc(values, func(a, b *value) int {
 				return cmp.Compare(a.attrs.Encoded(attribute.DefaultEncoder()), b.attrs.Encoded(attribute.DefaultEncoder()))
 			})
-			d.Metrics = append(d.Metrics, metricdata.Metrics{Name: m.Name, Description: m.Description, Unit: m.Unit, Data: m.aggregate(values, start, end)})
+			d.Metrics = append(d.Metrics, metricdata.Metrics{Name: m.name(x.m), Description: m.Description, Unit: m.Unit, Data: m.aggregate(values, start, end)})
 		}
 		out = append(out, d)
 	}

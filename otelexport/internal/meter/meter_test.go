@@ -25,7 +25,7 @@ func TestBuckets(t *testing.T) {
 
 // A process's streams beyond the limit share one value.
 func TestStreamsOverTheLimitShareValues(t *testing.T) {
-	x := New(&otlp.Resources{Meta: &format.Meta{}, Procs: []format.Process{{PID: 1}}, Devices: map[string]*otlp.Resource{}}, acl.Model, nil)
+	x := New(&otlp.Resources{Meta: &format.Meta{}, Keys: otlp.NewKeys(acl.Model), Procs: []format.Process{{PID: 1}}, Devices: map[string]*otlp.Resource{}}, acl.Model, nil)
 	for i := range 10 * maxStreams {
 		if err := x.Lane(i, &timeline.Lane{Stream: &timeline.Object{}, Name: fmt.Sprint("stream ", i), Device: 0}); err != nil {
 			t.Fatal(err)

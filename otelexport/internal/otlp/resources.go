@@ -17,13 +17,6 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Attribute keys from the semantic conventions.
-var (
-	KeyThreadID   = string(semconv.ThreadIDKey)
-	KeyThreadName = string(semconv.ThreadNameKey)
-	KeyPID        = string(semconv.ProcessPIDKey)
-)
-
 // maxArgs limits the command line, because every request repeats it.
 const maxArgs = 16 << 10
 
@@ -74,6 +67,7 @@ func readEnvironment() (environment, error) {
 // Resources are a recording's processes and devices.
 type Resources struct {
 	Meta    *format.Meta
+	Keys    *Keys
 	kind    api.Accelerator
 	env     environment
 	Procs   []format.Process     // at least one
@@ -83,7 +77,7 @@ type Resources struct {
 }
 
 func NewResources(r *format.Reader, m *api.Model) (*Resources, error) {
-	x := &Resources{Meta: r.Meta(), kind: m.Accelerator, Procs: r.Processes(), Devices: map[string]*Resource{}}
+	x := &Resources{Meta: r.Meta(), Keys: NewKeys(m), kind: m.Accelerator, Procs: r.Processes(), Devices: map[string]*Resource{}}
 	if len(x.Procs) == 0 {
 		x.Procs = []format.Process{{Argv: x.Meta.Argv}}
 	}
@@ -104,7 +98,7 @@ func NewLiveResources(m *api.Model) (*Resources, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Resources{kind: m.Accelerator, env: env, Devices: map[string]*Resource{}}, nil
+	return &Resources{Keys: NewKeys(m), kind: m.Accelerator, env: env, Devices: map[string]*Resource{}}, nil
 }
 
 // Add adds the next process. Processes beyond maxProcesses share one resource.
@@ -198,7 +192,7 @@ func (x *Resources) Device(number int) *Resource {
 		semconv.HwDriverVersion(x.Meta.Device.DriverVersion),
 	}
 	if x.Meta.Simulated {
-		attrs = append(attrs, attribute.Bool("acl.simulated", true))
+		attrs = append(attrs, attribute.Bool(x.Keys[KeySimulated], true))
 	} else {
 		attrs = append(attrs, semconv.HwVendor(x.kind.Vendor))
 	}

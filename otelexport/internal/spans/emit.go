@@ -13,7 +13,7 @@ func (x *Encoder) call(c *timeline.HostCall, t *timeline.Task) error {
 	if len(x.rows.threads[th].requests) > 0 {
 		requests = x.inRequests(c, t)
 	}
-	spans, size, on := 1, spanBytes+len(c.Name)+numberBytes(c.Index)+numberBytes(c.Ret), -1
+	spans, size, on := 1, spanBytes+2*len(c.Name)+flagBytes+numberBytes(c.Index)+numberBytes(c.Ret), -1
 	if c.Flags != 0 {
 		size += 2 * flagBytes
 	}
@@ -27,7 +27,7 @@ func (x *Encoder) call(c *timeline.HostCall, t *timeline.Task) error {
 			task = x.out.names.kernel(t.Name)
 		}
 		spans++
-		size += spanBytes + len(bracketed) + len(open) + linkBytes + len(task.async) + 2*(len(kinds[t.Kind])+len(x.rows.lanes[t.Lane].stream))
+		size += spanBytes + len(x.out.names.bracketed) + len(x.out.names.open) + linkBytes + len(task.async) + 2*(len(x.out.names.kinds[t.Kind])+len(x.rows.lanes[t.Lane].stream))
 		if t.Bytes > 0 {
 			size += 2 * numberBytes(t.Bytes)
 		}
@@ -69,31 +69,33 @@ func (x *Encoder) emitCall(in *member, c *timeline.HostCall, kernel *kernelNames
 		kind = otlp.Producer
 	}
 	g, b, at := x.begin(x.src.Hosts[x.rows.threads[in.index].process], p, p.Span(otlp.CallSpan, c.Index), in.id)
-	b = append(b, x.out.names.call(c, kind)...)
+	names := x.out.names.call(c, kind)
+	b = append(b, names.name...)
 	b = x.times(b, c.Start, end)
-	b = otlp.PutNumber(b, otlp.SpanAttributes, "acl.call", int64(c.Index))
+	b = append(b, names.function...)
+	b = otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyCall], int64(c.Index))
 	if kernel != nil {
 		b = append(b, kernel.kernel...)
 	}
 	if t != nil {
 		if kernel == nil {
-			b = append(b, kinds[t.Kind]...)
+			b = append(b, x.out.names.kinds[t.Kind]...)
 		}
 		b = append(b, x.rows.lanes[t.Lane].stream...)
-		b = putBytes(b, t.Kind, t.Bytes)
+		b = x.putBytes(b, t.Kind, t.Bytes)
 	}
 	switch {
 	case c.Flags&format.Unfinished != 0:
-		b = otlp.PutTrue(b, otlp.SpanAttributes, "acl.unfinished")
+		b = otlp.PutTrue(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyUnfinished])
 	case c.Fn != nil && (c.Fn.RetVoid || c.Fn.RetError && uint32(c.Ret) == 0):
 	case c.Fn != nil && c.Fn.RetError:
-		b = otlp.PutNumber(b, otlp.SpanAttributes, "acl.ret", int64(int32(c.Ret)))
+		b = otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyRet], int64(int32(c.Ret)))
 	default:
-		b = otlp.PutNumber(b, otlp.SpanAttributes, "acl.ret", int64(c.Ret))
+		b = otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyRet], int64(c.Ret))
 	}
-	b = otlp.PutText(b, otlp.SpanAttributes, "acl.error", failed)
+	b = otlp.PutText(b, otlp.SpanAttributes, otlp.KeyErrorType, failed)
 	if c.Flags&format.Truncated != 0 {
-		b = otlp.PutTrue(b, otlp.SpanAttributes, "acl.truncated")
+		b = otlp.PutTrue(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyTruncated])
 	}
 	if failed != "" {
 		b = otlp.PutError(b, failed)
@@ -102,11 +104,11 @@ func (x *Encoder) emitCall(in *member, c *timeline.HostCall, kernel *kernelNames
 }
 
 // putBytes adds the size that a copy or fill moves.
-func putBytes(b []byte, k api.Task, n uint64) []byte {
+func (x *Encoder) putBytes(b []byte, k api.Task, n uint64) []byte {
 	if k != api.Copy && k != api.Fill {
 		return b
 	}
-	return otlp.PutNumber(b, otlp.SpanAttributes, "acl.bytes", int64(n))
+	return otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyBytes], int64(n))
 }
 
 // task emits a task. On each lane, tasks end in call order.
@@ -134,16 +136,16 @@ func (x *Encoder) task(t *timeline.Task) error {
 	g, b, at := x.begin(l.res, p, p.Span(otlp.TaskSpan, t.Call), parent)
 	b = append(b, name...)
 	b = x.times(b, t.From, t.To)
-	b = append(b, kinds[t.Kind]...)
+	b = append(b, x.out.names.kinds[t.Kind]...)
 	if x.o.Layout == Nested {
 		b = append(b, l.stream...)
 	}
-	b = putBytes(b, t.Kind, t.Bytes)
+	b = x.putBytes(b, t.Kind, t.Bytes)
 	if !t.Measured {
-		b = append(b, bracketed...)
+		b = append(b, x.out.names.bracketed...)
 	}
 	if t.Open {
-		b = append(b, open...)
+		b = append(b, x.out.names.open...)
 	}
 	b = otlp.PutLink(b, &p.Trace, launch)
 	x.end(g, b, at)
@@ -158,10 +160,10 @@ func (x *Encoder) emitRange(in *member, r *timeline.Range) {
 	g, b, at := x.begin(x.src.Hosts[th.process], p, p.Span(otlp.RangeSpan, r.Begin), in.id)
 	b = append(b, nameField(otlp.Valid(r.Name), otlp.Internal)...)
 	b = x.times(b, r.From, r.To)
-	b = otlp.PutNumber(b, otlp.SpanAttributes, "acl.range", int64(r.Begin))
-	b = otlp.PutText(b, otlp.SpanAttributes, "acl.domain", otlp.Valid(r.Domain))
+	b = otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyRange], int64(r.Begin))
+	b = otlp.PutText(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyDomain], otlp.Valid(r.Domain))
 	if r.Open {
-		b = append(b, open...)
+		b = append(b, x.out.names.open...)
 	}
 	x.end(g, append(b, th.attrs...), at)
 }
@@ -197,9 +199,9 @@ func (x *Encoder) nextGap() {
 		b = append(b, x.rows.threads[th].attrs...)
 	}
 	if g.Calls > 0 {
-		b = otlp.PutNumber(b, otlp.SpanAttributes, "acl.lost", int64(g.Calls))
+		b = otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyLost], int64(g.Calls))
 	}
-	b = otlp.PutText(b, otlp.SpanAttributes, "acl.reason", g.Reason.String())
+	b = otlp.PutText(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyReason], g.Reason.String())
 	if !g.Intended() {
 		b = otlp.PutError(b, name+": "+g.Reason.String())
 	}

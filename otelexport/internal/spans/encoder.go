@@ -127,7 +127,7 @@ type lane struct {
 	pid     int64
 	name    string
 	field   []byte // name field for the lane's span
-	stream  []byte // acl.stream attribute
+	stream  []byte // stream attribute
 	in      *member
 	waiting []waiting // tasks in progress, in order; those before first have ended
 	first   int
@@ -170,7 +170,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Encoder, error) {
 // NewLive returns an encoder for a recording in progress. Set its walk with Follow and add every thread and lane. Then
 // Unit encodes chosen steps and requests.
 func NewLive(rs *otlp.Resources, m *api.Model, o *Options) (*Encoder, error) {
-	x := &Encoder{src: &source{Resources: rs, m: m}, out: &output{batch: &otlp.Batch{}, names: newNameCache()}}
+	x := &Encoder{src: &source{Resources: rs, m: m}, out: &output{batch: &otlp.Batch{}, names: newNameCache(rs.Keys)}}
 	if o != nil {
 		x.o = *o
 	}
@@ -216,7 +216,7 @@ func (x *Encoder) AddThread(th *format.Thread) {
 // Lane adds the next lane.
 func (x *Encoder) Lane(_ int, l *timeline.Lane) error {
 	n := lane{res: x.src.Device(l.Device), pid: int64(x.src.Procs[x.src.Process(l.Process)].PID), name: otlp.Valid(l.Name)}
-	n.field, n.stream = nameField(n.name, otlp.Internal), otlp.PutText(nil, otlp.SpanAttributes, "acl.stream", n.name)
+	n.field, n.stream = nameField(n.name, otlp.Internal), otlp.PutText(nil, otlp.SpanAttributes, x.src.Keys[otlp.KeyStream], n.name)
 	x.rows.lanes = append(x.rows.lanes, n)
 	for _, q := range x.requests {
 		q.rows.lanes = append(q.rows.lanes, n)

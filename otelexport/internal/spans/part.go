@@ -42,7 +42,7 @@ type part struct {
 type origin struct {
 	parent otlp.Parent // the roots' parent
 	title  string      // the roots' title; "" if the step gives it
-	why    string      // acl.sampled value, "" if everything is exported
+	why    string      // sampled attribute, "" if everything is exported
 }
 
 // A member is a thread or lane with spans in a part.
@@ -236,24 +236,24 @@ func (x *Encoder) emitRoot(p *part, root otlp.SpanID) {
 	name = cmp.Or(p.origin.title, name)
 	b = append(b, nameField(name, otlp.Internal)...)
 	b = x.times(b, p.extent.start, p.extent.end)
-	b = otlp.PutText(b, otlp.SpanAttributes, "acl.trace", x.src.Meta.UUID)
-	b = otlp.PutNumber(b, otlp.SpanAttributes, "acl.part", int64(p.number+1))
-	b = otlp.PutText(b, otlp.SpanAttributes, "acl.layout", x.o.Layout)
-	b = otlp.PutNumber(b, otlp.SpanAttributes, "acl.calls", int64(p.calls))
-	b = otlp.PutText(b, otlp.SpanAttributes, "acl.sampled", p.origin.why)
+	b = otlp.PutText(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyTrace], x.src.Meta.UUID)
+	b = otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyPart], int64(p.number+1))
+	b = otlp.PutText(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyLayout], x.o.Layout)
+	b = otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyCalls], int64(p.calls))
+	b = otlp.PutText(b, otlp.SpanAttributes, x.src.Keys[otlp.KeySampled], p.origin.why)
 	if s := p.ended; s != nil && p.origin.title == "" {
-		b = otlp.PutNumber(b, otlp.SpanAttributes, "acl.step", int64(p.step))
-		b = otlp.PutText(b, otlp.SpanAttributes, "acl.step.name", otlp.Valid(s.Name))
-		b = otlp.PutText(b, otlp.SpanAttributes, "acl.step.source", string(x.src.w.StepRule().Source))
+		b = otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyStep], int64(p.step))
+		b = otlp.PutText(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyStepName], otlp.Valid(s.Name))
+		b = otlp.PutText(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyStepSource], string(x.src.w.StepRule().Source))
 		if !s.Typical {
-			b = otlp.PutTrue(b, otlp.SpanAttributes, "acl.step.differs")
+			b = otlp.PutTrue(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyStepDiffers])
 		}
 	}
 	if !p.first || !p.last {
-		b = otlp.PutTrue(b, otlp.SpanAttributes, "acl.cut")
+		b = otlp.PutTrue(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyCut])
 	}
 	if x.src.r != nil && !x.src.r.Complete() {
-		b = otlp.PutTrue(b, otlp.SpanAttributes, "acl.incomplete")
+		b = otlp.PutTrue(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyIncomplete])
 	}
 	if p.before.Id != 0 {
 		b = otlp.PutLink(b, &p.before.Trace, p.before.Id)

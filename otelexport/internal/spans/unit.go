@@ -12,7 +12,7 @@ import (
 // A Unit is a step or request with its calls, from a recording in progress.
 type Unit struct {
 	Request otlp.Parent // the request's parent; zero for a step
-	Why     string      // acl.sampled value
+	Why     string      // sampled attribute
 	Step    step.Step
 	Calls   []Call
 }
