@@ -1,17 +1,15 @@
 package otelexport
 
 import (
-	"bytes"
 	"fmt"
 	"net"
 	"os"
 	"reflect"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/procstat"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/otelexport/internal/oteltest"
@@ -132,7 +130,7 @@ func BenchmarkCollector(b *testing.B) {
 		s, url, _ := oteltest.StartCollector(b, "nop")
 		for _, protocol := range []string{GRPC, HTTP} {
 			b.Run(protocol[:4]+gc, func(b *testing.B) {
-				to(b, url[protocol], protocol, func() time.Duration { return processorOf(b, s.Cmd.Process.Pid) })
+				to(b, url[protocol], protocol, func() time.Duration { return time.Duration(procstat.Read(s.Cmd.Process.Pid).CPU) })
 			})
 		}
 	}
@@ -147,16 +145,3 @@ func (unread) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 func (unread) Name() string { return "proto" }
-
-// processorOf returns the processor time of another process, in steps of 10 ms.
-func processorOf(t testing.TB, pid int) time.Duration {
-	t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond
-}

@@ -23,6 +23,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/procstat"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/probe/uprobe"
 	"github.com/acltrace/acltrace/record"
@@ -585,15 +586,7 @@ func TestAttachWithCapabilities(t *testing.T) {
 }
 
 // ran returns the processor time of a process in ticks.
-func ran(pid int) int {
-	var user, system int
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])); len(fields) > 12 {
-		user, _ = strconv.Atoi(fields[11])
-		system, _ = strconv.Atoi(fields[12])
-	}
-	return user + system
-}
+func ran(pid int) int { return int(procstat.Read(pid).CPU / procstat.Tick) }
 
 // effective returns the capabilities that a process has.
 func effective(pid int) (caps uint64) {

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/acltrace/acltrace/internal/procstat"
 )
 
 // The simulator reserves far more addresses than it uses, so limits on address space or file sizes do not work. The memory of the players
@@ -44,17 +45,13 @@ func (s *session) memoryLimit() uint64 {
 
 // members returns a session's processes.
 func members(session int) (pids []int) {
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, stat := range stats {
-		b, err := os.ReadFile(stat)
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		pid, err := strconv.Atoi(filepath.Base(dir))
 		if err != nil {
 			continue
 		}
-		f := strings.Fields(string(b)[bytes.LastIndexByte(b, ')')+1:]) // the name before it may hold any character
-		if len(f) < 4 || f[3] != strconv.Itoa(session) || f[0] == "Z" || f[0] == "X" {
-			continue
-		}
-		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(stat))); err == nil {
+		if st := procstat.Read(pid); st.Lives() && st.Session == session {
 			pids = append(pids, pid)
 		}
 	}

@@ -3,12 +3,11 @@ package ring
 import (
 	"errors"
 	"os"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 	"unsafe"
 
+	"github.com/acltrace/acltrace/internal/procstat"
 	"github.com/acltrace/acltrace/probe"
 	"golang.org/x/sys/unix"
 )
@@ -71,7 +70,7 @@ func (s *Session) ended(m *member) probe.End {
 			e.Clean, e.Replaced = true, true
 		}
 	}
-	if st := stat(m.local); m.local != 0 && !e.Clean && st.startedBefore(s.clock.nanoseconds(m.info.start)) && !st.gone() {
+	if st := procstat.Read(m.local); m.local != 0 && !e.Clean && isProcess(st, s.clock.nanoseconds(m.info.start)) && !st.Zombie() {
 		e.Clean, e.Replaced = true, true
 	}
 	if status, known := m.status(s); known && !e.Replaced {
@@ -146,9 +145,8 @@ func (m *member) status(s *Session) (syscall.WaitStatus, bool) {
 		return 0, false
 	}
 	// The order matters: the pidfd has the status once the parent has waited, and /proc only until then.
-	if st := stat(m.local); st.gone() && st.startedBefore(s.clock.nanoseconds(m.info.start)) {
-		code, err := strconv.Atoi(st[49])
-		return syscall.WaitStatus(code), err == nil
+	if st := procstat.Read(m.local); st.Zombie() && isProcess(st, s.clock.nanoseconds(m.info.start)) {
+		return syscall.WaitStatus(st.Exit), true
 	}
 	if m.handle != nil {
 		info := pidfdInfo{mask: pidfdInfoExit}
@@ -160,32 +158,7 @@ func (m *member) status(s *Session) (syscall.WaitStatus, bool) {
 	return 0, false
 }
 
-// processStat has the fields of /proc/PID/stat after the name. It is nil if there is no such process.
-type processStat []string
-
-func stat(pid int) processStat {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return nil
-	}
-	f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-	if len(f) < 50 {
-		return nil
-	}
-	return f
-}
-
-// gone reports whether the process is a zombie.
-func (f processStat) gone() bool { return f != nil && (f[0] == "Z" || f[0] == "X") }
-
-// startedBefore compares the process's start with a CLOCK_MONOTONIC time. It tells a process from a later one with its PID.
-func (f processStat) startedBefore(ns int64) bool {
-	if f == nil {
-		return false
-	}
-	ticks, err := strconv.ParseInt(f[19], 10, 64)
-	var boot, mono unix.Timespec
-	unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot)
-	unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono)
-	return err == nil && ticks*1e7-(boot.Nano()-mono.Nano()) <= ns
+// isProcess reports whether a process started before a CLOCK_MONOTONIC time, as the recorded one did. A later process with its PID did not.
+func isProcess(st procstat.Stat, before int64) bool {
+	return st.Exists() && st.Start-procstat.Suspended() <= before
 }

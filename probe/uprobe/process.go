@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/acltrace/acltrace/internal/procstat"
 	"github.com/acltrace/acltrace/internal/regular"
 	"github.com/acltrace/acltrace/probe"
 	"golang.org/x/sys/unix"
@@ -61,26 +62,14 @@ const maxArguments = 8 << 20
 
 // readProcess returns a process from /proc, nil if it has ended.
 func readProcess(pid int) *probe.Process {
+	stat := procstat.Read(pid)
+	if !stat.Exists() {
+		return nil
+	}
+	p := &probe.Process{PID: pid, Local: pid, PPID: stat.Parent}
+	// Two readings of the clocks give the same time.
+	p.Start = stat.Start - procstat.Suspended()/procstat.Tick*procstat.Tick
 	dir := fmt.Sprintf("/proc/%d/", pid)
-	stat, err := os.ReadFile(dir + "stat")
-	if err != nil {
-		return nil
-	}
-	// After the name in brackets, which may contain anything, come state, parent and other numbers.
-	s := string(stat)
-	fields := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
-	if len(fields) < 20 {
-		return nil
-	}
-	p := &probe.Process{PID: pid, Local: pid}
-	var ticks int64
-	fmt.Sscan(fields[1], &p.PPID)
-	fmt.Sscan(fields[19], &ticks)
-	var mono, boot unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono) == nil && unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot) == nil {
-		// The kernel counts hundredths of a second since boot, including suspended time.
-		p.Start = ticks*1e7 - (boot.Nano()-mono.Nano())/1e7*1e7
-	}
 	p.Exe, _ = os.Readlink(dir + "exe")
 	if line, err := regular.ReadFile(dir+"cmdline", maxArguments); err == nil {
 		p.Argv = strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")

@@ -11,6 +11,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/elffile"
+	"github.com/acltrace/acltrace/internal/procstat"
 	"github.com/acltrace/acltrace/internal/regular"
 )
 
@@ -141,15 +142,9 @@ func ThreadName(pid, tid int) string {
 // AnyAlive reports whether any process can still make a call.
 func AnyAlive(pids []int) bool {
 	for _, pid := range pids {
-		if b, err := os.ReadFile(ProcFile(pid, "stat")); err == nil {
-			// A zombie has made its last call, unless it is a first thread whose process has others.
-			f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-			if len(f) < 18 {
-				continue
-			}
-			if threads, _ := strconv.Atoi(f[17]); f[0] != "Z" && f[0] != "X" || threads > 1 {
-				return true
-			}
+		// A zombie has made its last call, unless it is a first thread whose process has others.
+		if st := procstat.Read(pid); st.Lives() || st.Threads > 1 {
+			return true
 		}
 	}
 	return false

@@ -30,6 +30,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/internal/elffile"
+	"github.com/acltrace/acltrace/internal/procstat"
 	"github.com/acltrace/acltrace/record/host"
 )
 
@@ -56,7 +57,7 @@ type Watcher struct {
 
 type procKey struct {
 	pid   int
-	start string // time, since PIDs are reused
+	start int64 // time, since PIDs are reused
 }
 
 type watched struct {
@@ -153,12 +154,12 @@ func (w *Watcher) look(now time.Time) {
 	var ours []procKey
 	newest := newestProcess()
 	for pid := range w.candidates(newest) {
-		if ppid, start, ok := parent(pid); ok {
-			a := procKey{pid, start}
+		if st := procstat.Read(pid); st.Lives() {
+			a := procKey{pid, st.Start}
 			if pid == w.root || w.procs[a] != nil {
 				ours = append(ours, a)
 			} else {
-				children[ppid] = append(children[ppid], a)
+				children[st.Parent] = append(children[st.Parent], a)
 			}
 		}
 	}
@@ -185,7 +186,7 @@ func (w *Watcher) look(now time.Time) {
 		w.process(a.pid, p)
 		if !p.hooked {
 			why := w.why(a.pid, exe)
-			if _, start, ok := parent(a.pid); !ok || start != a.start {
+			if st := procstat.Read(a.pid); !st.Lives() || st.Start != a.start {
 				continue // it ended during the look: keep the result of the look before
 			}
 			delete(w.bare, a)
@@ -231,20 +232,6 @@ func newestProcess() string {
 		return f[4]
 	}
 	return ""
-}
-
-// parent returns a process's parent and start time. It returns false for a zombie.
-func parent(pid int) (ppid int, start string, ok bool) {
-	b, err := os.ReadFile(host.ProcFile(pid, "stat"))
-	if err != nil {
-		return 0, "", false
-	}
-	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	if len(f) < 20 || f[0] == "Z" {
-		return 0, "", false
-	}
-	ppid, err = strconv.Atoi(f[1])
-	return ppid, f[19], err == nil
 }
 
 func (w *Watcher) process(pid int, p *watched) {
@@ -419,7 +406,7 @@ func (w *Watcher) bindings(pid int, p *watched, objects []object) {
 				break
 			}
 			time.Sleep(w.window / 10)
-			if _, _, ok := parent(pid); !ok {
+			if !procstat.Read(pid).Lives() {
 				past, asks = nil, false // a single look may have come between the loader and the shim
 				break
 			}

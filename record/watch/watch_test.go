@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/procstat"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record/host"
 )
@@ -15,10 +16,7 @@ import (
 // If no process was created lately, only the recording's processes are looked at. One that ends or executes another program is
 // still noticed.
 func TestCandidates(t *testing.T) {
-	_, start, ok := parent(os.Getpid())
-	if !ok {
-		t.Fatal("no process of this number")
-	}
+	start := procstat.Read(os.Getpid()).Start
 	w := &Watcher{root: os.Getpid(), procs: map[procKey]*watched{{os.Getpid(), start}: {}}, newest: "7", settled: true}
 	if got := slices.Collect(w.candidates("7")); !slices.Equal(got, []int{os.Getpid()}) {
 		t.Errorf("none was made: %v", got)

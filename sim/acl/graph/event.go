@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/procstat"
 	"github.com/acltrace/acltrace/sim/acl/status"
 	"github.com/acltrace/acltrace/sim/device"
 	"github.com/acltrace/acltrace/sim/device/fail"
@@ -63,7 +64,7 @@ func (ev *Event) AwaitShared(n uint32, stop <-chan struct{}, expired <-chan time
 	x := ev.Shared
 	done, f := x.Wait(func(v uint32) bool { return int32(v-n) >= 0 }, func() bool {
 		pid := int(x.Recorder.Load())
-		return pid != 0 && memory.StartOf(pid) == 0
+		return pid != 0 && !procstat.Read(pid).Lives()
 	}, stop, expired)
 	if f == nil && done && int32(x.Word.Load()-n) >= 0 {
 		if code := x.Code.Load(); code != 0 {

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/acltrace/acltrace/internal/procstat"
 	"github.com/acltrace/acltrace/sim/device/fail"
 	"github.com/acltrace/acltrace/sim/device/space"
 	"golang.org/x/sys/unix"
@@ -260,7 +261,7 @@ func (s *Shares) Take(ticket uint64, kind SlotKind) (*Shared, *fail.Failure) {
 		return nil, fail.New(fail.Invalid, "the %s is imported already", kind)
 	}
 	pid := int(ticket >> (TicketRandom + TicketSlot))
-	start := StartOf(pid)
+	start := startOf(pid)
 	if start == 0 {
 		return nil, fail.New(fail.PeerLost, "process %d, which shares the %s, has ended or can't be seen from here", pid, kind)
 	}
@@ -340,7 +341,7 @@ func (l *Slot) join() *user {
 	for i := range l.users {
 		u := &l.users[i]
 		if old := u.pid.Load(); (old == 0 || !u.alive()) && u.pid.CompareAndSwap(old, int32(os.Getpid())) {
-			u.start.Store(StartOf(os.Getpid()))
+			u.start.Store(startOf(os.Getpid()))
 			return u
 		}
 	}
@@ -349,7 +350,7 @@ func (l *Slot) join() *user {
 
 func (u *user) alive() bool {
 	pid := int(u.pid.Load())
-	return pid != 0 && StartOf(pid) == u.start.Load()
+	return pid != 0 && startOf(pid) == u.start.Load()
 }
 
 // Abandoned reports whether all other users have died, at least one of them without giving the object back. Nobody
@@ -357,7 +358,7 @@ func (u *user) alive() bool {
 func (x *Shared) Abandoned() bool {
 	dead := false
 	if !x.Own {
-		if StartOf(x.Pid) == x.start {
+		if startOf(x.Pid) == x.start {
 			return false
 		}
 		dead = true
@@ -375,18 +376,12 @@ func (x *Shared) Abandoned() bool {
 	return dead
 }
 
-// StartOf returns when a process started, in ticks since the boot; 0 if it does not exist or is a zombie.
-func StartOf(pid int) uint64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
+// startOf returns when a process started, 0 if it does not exist or is a zombie.
+func startOf(pid int) uint64 {
+	if st := procstat.Read(pid); st.Lives() {
+		return uint64(st.Start)
 	}
-	f := strings.Fields(string(b)[strings.LastIndexByte(string(b), ')')+1:]) // the name before it may hold any character
-	if len(f) < 20 || f[0] == "Z" || f[0] == "X" {
-		return 0
-	}
-	n, _ := strconv.ParseUint(f[19], 10, 64)
-	return n
+	return 0
 }
 
 // findSlot maps a ticket's page.
