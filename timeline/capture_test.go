@@ -16,26 +16,26 @@ import (
 func TestCaptured(t *testing.T) {
 	const graph = 0x77
 	s := tell(t)
-	s.stream(strA)
-	s.stream(strB)
+	s.Stream(strA)
+	s.Stream(strB)
 	s.function(fn, "Add")
-	launch := func(stream uint64) { s.call("aclrtLaunchKernel", testtrace.A(fn, 8, devA, 16, stream)) }
+	launch := func(stream uint64) { s.Then("aclrtLaunchKernel", testtrace.A(fn, 8, devA, 16, stream)) }
 	launch(strA)
-	s.call("aclmdlRICaptureBegin", testtrace.A(strA, 0))
+	s.Then("aclmdlRICaptureBegin", testtrace.A(strA, 0))
 	launch(strA)
 	launch(strB) // not captured
-	s.call("aclrtRecordEvent", testtrace.A(ev, strA))
-	s.call("aclrtStreamWaitEvent", testtrace.A(strB, ev))
+	s.Then("aclrtRecordEvent", testtrace.A(ev, strA))
+	s.Then("aclrtStreamWaitEvent", testtrace.A(strB, ev))
 	launch(strB) // captured since the wait
-	s.call("aclmdlRICaptureEnd", testtrace.A(strA, 0x7ffe0000), testtrace.Outs("modelRI", graph))
+	s.Then("aclmdlRICaptureEnd", testtrace.A(strA, 0x7ffe0000), testtrace.Outs("modelRI", graph))
 	launch(strB)
-	s.call("aclmdlRIExecuteAsync", testtrace.A(graph, strA))
-	s.call("aclmdlRICaptureTaskUpdateBegin", testtrace.A(strB, 0x99))
+	s.Then("aclmdlRIExecuteAsync", testtrace.A(graph, strA))
+	s.Then("aclmdlRICaptureTaskUpdateBegin", testtrace.A(strB, 0x99))
 	launch(strB)
-	s.call("aclmdlRICaptureTaskUpdateEnd", testtrace.A(strB))
+	s.Then("aclmdlRICaptureTaskUpdateEnd", testtrace.A(strB))
 	launch(strB)
 	// A capture that fails captures nothing.
-	s.call("aclmdlRICaptureBegin", testtrace.A(strA, 0), testtrace.Fails(107003))
+	s.Then("aclmdlRICaptureBegin", testtrace.A(strA, 0), testtrace.Fails(107003))
 	launch(strA)
 	tl := s.Load()
 	var got, kept []string
@@ -58,21 +58,21 @@ func TestCaptured(t *testing.T) {
 func TestCapturedInto(t *testing.T) {
 	const graph = 0x77
 	s := tell(t)
-	s.stream(strA)
-	s.stream(strB)
+	s.Stream(strA)
+	s.Stream(strB)
 	s.function(fn, "Add")
-	launch := func(stream uint64) { s.call("aclrtLaunchKernel", testtrace.A(fn, 8, devA, 16, stream)) }
-	s.call("aclmdlRIBuildBegin", testtrace.A(0x7ffe0000, 0), testtrace.Outs("modelRI", graph))
-	s.call("aclmdlRICaptureToModelRIBegin", testtrace.A(strA, graph, 0))
-	s.call("aclmdlRICaptureToModelRIBegin", testtrace.A(strB, graph, 0))
+	launch := func(stream uint64) { s.Then("aclrtLaunchKernel", testtrace.A(fn, 8, devA, 16, stream)) }
+	s.Then("aclmdlRIBuildBegin", testtrace.A(0x7ffe0000, 0), testtrace.Outs("modelRI", graph))
+	s.Then("aclmdlRICaptureToModelRIBegin", testtrace.A(strA, graph, 0))
+	s.Then("aclmdlRICaptureToModelRIBegin", testtrace.A(strB, graph, 0))
 	launch(strA)
 	launch(strB)
-	s.call("aclrtRecordEvent", testtrace.A(ev, strB))
-	s.call("aclmdlRICaptureEnd", testtrace.A(strB, 0x7ffe0000), testtrace.Outs("modelRI", graph))
-	s.call("aclrtStreamWaitEvent", testtrace.A(strA, ev))
+	s.Then("aclrtRecordEvent", testtrace.A(ev, strB))
+	s.Then("aclmdlRICaptureEnd", testtrace.A(strB, 0x7ffe0000), testtrace.Outs("modelRI", graph))
+	s.Then("aclrtStreamWaitEvent", testtrace.A(strA, ev))
 	launch(strA)
-	s.call("aclmdlRICaptureEnd", testtrace.A(strA, 0x7ffe0000), testtrace.Outs("modelRI", graph))
-	s.call("aclmdlRIExecuteAsync", testtrace.A(graph, strA))
+	s.Then("aclmdlRICaptureEnd", testtrace.A(strA, 0x7ffe0000), testtrace.Outs("modelRI", graph))
+	s.Then("aclmdlRIExecuteAsync", testtrace.A(graph, strA))
 	tl := s.Load()
 	var after [][]int
 	for _, inside := range tl.Graphs[tl.Tasks[len(tl.Tasks)-1].Object] {
@@ -101,9 +101,9 @@ func TestCapturedInto(t *testing.T) {
 func TestCopiesWithoutAddresses(t *testing.T) {
 	const symbol = 0x560000002000
 	s := tell(t)
-	s.call("aclrtMemcpyToSymbol", testtrace.A(symbol, host, 64, 0, 1))
-	s.call("aclrtMemcpyFromSymbolAsync", testtrace.A(host, 64, symbol, 32, 0, 2, strA))
-	s.call("aclrtMemcpyAsyncWithDesc", testtrace.A(devA, 6, strA))
+	s.Then("aclrtMemcpyToSymbol", testtrace.A(symbol, host, 64, 0, 1))
+	s.Then("aclrtMemcpyFromSymbolAsync", testtrace.A(host, 64, symbol, 32, 0, 2, strA))
+	s.Then("aclrtMemcpyAsyncWithDesc", testtrace.A(devA, 6, strA))
 	var got []string
 	for _, task := range s.Load().Tasks {
 		got = append(got, fmt.Sprintf("%s %d", task.Name, task.Bytes))

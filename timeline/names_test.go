@@ -23,29 +23,29 @@ func (s *teller) kernels() []string {
 func TestKernelNames(t *testing.T) {
 	const stub, bin, byEntry, cpu = 0x560000001000, 0x6601, 0x6602, 0x6603
 	s := tell(t)
-	s.call("rtDevBinaryRegister", testtrace.A(0x7ffe0000, 0x7ffe0018), testtrace.Outs("hdl", bin))
-	launch := func() { s.call("rtKernelLaunch", testtrace.A(stub, 8, 0x7ffe0100, 16, 0, strA)) }
+	s.Then("rtDevBinaryRegister", testtrace.A(0x7ffe0000, 0x7ffe0018), testtrace.Outs("hdl", bin))
+	launch := func() { s.Then("rtKernelLaunch", testtrace.A(stub, 8, 0x7ffe0100, 16, 0, strA)) }
 	launch()
-	s.call("rtFunctionRegister", testtrace.A(bin, stub, 0x7ffe0020, 0, 0), testtrace.Text("stubName", "Add"))
+	s.Then("rtFunctionRegister", testtrace.A(bin, stub, 0x7ffe0020, 0, 0), testtrace.Text("stubName", "Add"))
 	launch()
-	s.call("rtKernelLaunchWithFlagV2", testtrace.A(stub, 8, 0x7ffe0100, 0, strA, 0, 0), reads("argsInfo", 0, words(0, 0, 0, 0, 0)))
+	s.Then("rtKernelLaunchWithFlagV2", testtrace.A(stub, 8, 0x7ffe0100, 0, strA, 0, 0), testtrace.Reads("argsInfo", 0, testtrace.Words(0, 0, 0, 0, 0)))
 	// Registered again, the stub means another function.
-	s.call("rtFunctionRegister", testtrace.A(bin, stub, 0x7ffe0020, 0, 0), testtrace.Text("stubName", "Mul"))
+	s.Then("rtFunctionRegister", testtrace.A(bin, stub, 0x7ffe0020, 0, 0), testtrace.Text("stubName", "Mul"))
 	launch()
 	// The function is found by its entry, and its name is queried later. A query that fails gives no name.
-	s.call("aclrtBinaryGetFunctionByEntry", testtrace.A(bin, 7, 0x7ffe0018), testtrace.Outs("funcHandle", byEntry))
-	run := func(fn uint64) { s.call("aclrtLaunchKernel", testtrace.A(fn, 8, devA, 16, strA)) }
+	s.Then("aclrtBinaryGetFunctionByEntry", testtrace.A(bin, 7, 0x7ffe0018), testtrace.Outs("funcHandle", byEntry))
+	run := func(fn uint64) { s.Then("aclrtLaunchKernel", testtrace.A(fn, 8, devA, 16, strA)) }
 	run(byEntry)
-	s.call("aclrtGetFunctionName", testtrace.A(byEntry, 64, 0x7ffe0200), testtrace.Text("name", "Softmax"))
+	s.Then("aclrtGetFunctionName", testtrace.A(byEntry, 64, 0x7ffe0200), testtrace.Text("name", "Softmax"))
 	run(byEntry)
-	s.call("aclrtRegisterCpuFunc", testtrace.A(bin, 0x7ffe0020, 0x7ffe0028, 0x7ffe0018), testtrace.Outs("funcHandle", cpu),
+	s.Then("aclrtRegisterCpuFunc", testtrace.A(bin, 0x7ffe0020, 0x7ffe0028, 0x7ffe0018), testtrace.Outs("funcHandle", cpu),
 		testtrace.Text("funcName", "RunCpuKernel"), testtrace.Text("kernelName", "Unique"))
 	run(cpu)
 	// Launches that hold the kernel name.
-	s.call("rtAicpuKernelLaunchExWithArgs", testtrace.A(6, 0x7ffe0020, 1, 0x7ffe0100, 0, strA, 0), testtrace.Text("opName", "TopK"))
-	s.call("rtAicpuKernelLaunchWithFlag", testtrace.A(0x7ffe0020, 1, 0x7ffe0100, 0, strA, 0), reads("launchNames", 0, words(1, 2, 0)),
-		reads("launchNames", 1, []byte("libcpu_kernels.so")), reads("launchNames", 2, []byte("RunCast")))
-	s.call("rtKernelLaunchWithHandleV2", testtrace.A(bin, 3, 8, 0x7ffe0100, 0, strA, 0))
+	s.Then("rtAicpuKernelLaunchExWithArgs", testtrace.A(6, 0x7ffe0020, 1, 0x7ffe0100, 0, strA, 0), testtrace.Text("opName", "TopK"))
+	s.Then("rtAicpuKernelLaunchWithFlag", testtrace.A(0x7ffe0020, 1, 0x7ffe0100, 0, strA, 0), testtrace.Reads("launchNames", 0, testtrace.Words(1, 2, 0)),
+		testtrace.Reads("launchNames", 1, []byte("libcpu_kernels.so")), testtrace.Reads("launchNames", 2, []byte("RunCast")))
+	s.Then("rtKernelLaunchWithHandleV2", testtrace.A(bin, 3, 8, 0x7ffe0100, 0, strA, 0))
 	want := []string{"", "Add", "Add", "Mul", "", "Softmax", "Unique", "TopK", "RunCast", ""}
 	if got := s.kernels(); !slices.Equal(got, want) {
 		t.Errorf("kernels %q, want %q", got, want)
@@ -54,27 +54,27 @@ func TestKernelNames(t *testing.T) {
 
 func TestGraphNames(t *testing.T) {
 	s := tell(t)
-	s.stream(strA)
-	s.call("aclmdlRICaptureEnd", testtrace.A(strA, 0x7ffe0000), testtrace.Outs("modelRI", 0x77))
-	s.call("aclmdlRISetName", testtrace.A(0x77, 0x7ffe0020), testtrace.Text("name", "decode"))
-	s.call("aclmdlRIDebugJsonPrint", testtrace.A(0x77, 0x7ffe0020, 0), testtrace.Text("path", "/tmp/graph.json"))
-	s.call("aclmdlRIExecuteAsync", testtrace.A(0x77, strA))
+	s.Stream(strA)
+	s.Then("aclmdlRICaptureEnd", testtrace.A(strA, 0x7ffe0000), testtrace.Outs("modelRI", 0x77))
+	s.Then("aclmdlRISetName", testtrace.A(0x77, 0x7ffe0020), testtrace.Text("name", "decode"))
+	s.Then("aclmdlRIDebugJsonPrint", testtrace.A(0x77, 0x7ffe0020, 0), testtrace.Text("path", "/tmp/graph.json"))
+	s.Then("aclmdlRIExecuteAsync", testtrace.A(0x77, strA))
 	wantUses(t, s, "stream#1", "stream#1 graph#2", "graph#2(decode)", "graph#2(decode)", "graph#2(decode) stream#1")
 }
 
 func TestMappedAddresses(t *testing.T) {
 	const size = 2 << 20
 	s := tell(t)
-	s.call("aclrtReserveMemAddress", testtrace.A(0x7ffe0000, 4*size, 0, 0, 1), testtrace.Outs("virPtr", devA))
-	s.call("aclrtMallocPhysical", testtrace.A(0x7ffe0008, size, 0x7ffe0100, 0), testtrace.Outs("handle", 0x31))
-	set := func(addr uint64) { s.call("aclrtMemset", testtrace.A(addr, 16, 0, 16)) }
+	s.Then("aclrtReserveMemAddress", testtrace.A(0x7ffe0000, 4*size, 0, 0, 1), testtrace.Outs("virPtr", devA))
+	s.Then("aclrtMallocPhysical", testtrace.A(0x7ffe0008, size, 0x7ffe0100, 0), testtrace.Outs("handle", 0x31))
+	set := func(addr uint64) { s.Then("aclrtMemset", testtrace.A(addr, 16, 0, 16)) }
 	set(devA + size) // reserved, but not mapped
-	s.call("aclrtMapMem", testtrace.A(devA+size, size, 0, 0x31, 0))
+	s.Then("aclrtMapMem", testtrace.A(devA+size, size, 0, 0x31, 0))
 	set(devA + size + 0x10)
 	set(devA)
-	s.call("aclrtUnmapMem", testtrace.A(devA+size))
+	s.Then("aclrtUnmapMem", testtrace.A(devA+size))
 	set(devA + size)
-	s.call("aclrtReleaseMemAddress", testtrace.A(devA))
+	s.Then("aclrtReleaseMemAddress", testtrace.A(devA))
 	var got []string
 	s.events(func(_ *timeline.State, e *timeline.Event) {
 		line := ""
@@ -97,12 +97,12 @@ func TestMappedAddresses(t *testing.T) {
 func TestRegisteredHostMemory(t *testing.T) {
 	for _, alias := range []uint64{devB, host} {
 		s := tell(t)
-		s.call("aclrtHostRegister", testtrace.A(host, 0x1000, 0, 0x7ffe0000), testtrace.Outs("devPtr", alias))
-		s.call("aclrtHostGetDevicePointer", testtrace.A(host, 0x7ffe0000, 0), testtrace.Outs("pDevice", alias))
-		s.call("aclrtMemset", testtrace.A(alias+0x10, 16, 0, 16))
-		s.call("aclrtHostUnregister", testtrace.A(host))
-		s.call("aclrtMemset", testtrace.A(alias+0x10, 16, 0, 16))
-		s.call("aclrtMemset", testtrace.A(host, 16, 0, 16))
+		s.Then("aclrtHostRegister", testtrace.A(host, 0x1000, 0, 0x7ffe0000), testtrace.Outs("devPtr", alias))
+		s.Then("aclrtHostGetDevicePointer", testtrace.A(host, 0x7ffe0000, 0), testtrace.Outs("pDevice", alias))
+		s.Then("aclrtMemset", testtrace.A(alias+0x10, 16, 0, 16))
+		s.Then("aclrtHostUnregister", testtrace.A(host))
+		s.Then("aclrtMemset", testtrace.A(alias+0x10, 16, 0, 16))
+		s.Then("aclrtMemset", testtrace.A(host, 16, 0, 16))
 		if alias == host {
 			wantUses(t, s, "registered_memory#1 registered_memory#1", "registered_memory#1 registered_memory#1", "registered_memory#1+0x10", "registered_memory#1", "", "")
 		} else {
@@ -114,27 +114,27 @@ func TestRegisteredHostMemory(t *testing.T) {
 // A registration inside an allocation replaced the allocation, and its end ended both.
 func TestRegistrationIsAnAliasOfAllocatedMemory(t *testing.T) {
 	s := tell(t)
-	s.call("aclrtMallocHost", testtrace.A(0, 0x3000), testtrace.Outs("hostPtr", host))
-	s.call("aclrtHostRegister", testtrace.A(host+0x1000, 0x1000, 0, 0x7ffe0000), testtrace.Outs("devPtr", devB))
+	s.Then("aclrtMallocHost", testtrace.A(0, 0x3000), testtrace.Outs("hostPtr", host))
+	s.Then("aclrtHostRegister", testtrace.A(host+0x1000, 0x1000, 0, 0x7ffe0000), testtrace.Outs("devPtr", devB))
 	for _, at := range []uint64{devB + 8, host + 0x1008, host + 0x2008} {
-		s.call("aclrtMemset", testtrace.A(at, 16, 0, 16))
+		s.Then("aclrtMemset", testtrace.A(at, 16, 0, 16))
 	}
-	s.call("aclrtHostUnregister", testtrace.A(host+0x1000))
-	s.call("aclrtMemset", testtrace.A(devB+8, 16, 0, 16))
-	s.call("aclrtMemset", testtrace.A(host+0x1008, 16, 0, 16))
-	s.call("aclrtHostRegisterV2", testtrace.A(host, 0x1000, 2))
-	s.call("aclrtFreeHost", testtrace.A(host))
-	s.call("aclrtMemset", testtrace.A(host+8, 16, 0, 16))
+	s.Then("aclrtHostUnregister", testtrace.A(host+0x1000))
+	s.Then("aclrtMemset", testtrace.A(devB+8, 16, 0, 16))
+	s.Then("aclrtMemset", testtrace.A(host+0x1008, 16, 0, 16))
+	s.Then("aclrtHostRegisterV2", testtrace.A(host, 0x1000, 2))
+	s.Then("aclrtFreeHost", testtrace.A(host))
+	s.Then("aclrtMemset", testtrace.A(host+8, 16, 0, 16))
 	wantUses(t, s, "host#1", "registered_memory#2(host#1+0x1000) mapped_host_memory#3", "mapped_host_memory#3+0x8", "registered_memory#2(host#1+0x1000)+0x8",
 		"host#1+0x2008", "registered_memory#2(host#1+0x1000)", "", "host#1+0x1008", "registered_memory#4(host#1)", "host#1", "")
 }
 
 func TestRuntimeMemory(t *testing.T) {
 	s := tell(t)
-	s.call("aclrtBinaryGetGlobal", testtrace.A(0x6601, 0x7ffe0020, 0x7ffe0000, 0x7ffe0008), testtrace.Outs("dptr", devA), testtrace.Outs("size", 0x40), testtrace.Text("name", "table"))
-	s.call("aclrtMemset", testtrace.A(devA+0x3f, 1, 0, 1))
-	s.call("aclrtMemset", testtrace.A(devA+0x40, 1, 0, 1))
-	s.malloc(devB, 0x100)
-	s.call("aclrtMemGetAddressRange", testtrace.A(devB+8, 0x7ffe0000, 0x7ffe0008), testtrace.Outs("pbase", devB), testtrace.Outs("psize", 0x100))
+	s.Then("aclrtBinaryGetGlobal", testtrace.A(0x6601, 0x7ffe0020, 0x7ffe0000, 0x7ffe0008), testtrace.Outs("dptr", devA), testtrace.Outs("size", 0x40), testtrace.Text("name", "table"))
+	s.Then("aclrtMemset", testtrace.A(devA+0x3f, 1, 0, 1))
+	s.Then("aclrtMemset", testtrace.A(devA+0x40, 1, 0, 1))
+	s.Malloc(devB, 0x100)
+	s.Then("aclrtMemGetAddressRange", testtrace.A(devB+8, 0x7ffe0000, 0x7ffe0008), testtrace.Outs("pbase", devB), testtrace.Outs("psize", 0x100))
 	wantUses(t, s, "binary#1(older) runtime_memory#2(table)", "runtime_memory#2(table)+0x3f", "", "device#3", "device#3+0x8 device#3")
 }

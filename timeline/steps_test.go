@@ -28,8 +28,8 @@ const kernels = 40
 
 func newProgram(t *testing.T) *program {
 	p := &program{tell(t), rand.New(rand.NewPCG(1, 2)), strA}
-	p.stream(strA)
-	p.stream(strB)
+	p.Stream(strA)
+	p.Stream(strB)
 	for i := range uint64(kernels) {
 		p.function(fn+i, fmt.Sprintf("k%d", i))
 	}
@@ -38,18 +38,18 @@ func newProgram(t *testing.T) *program {
 
 func (p *program) launch(kernels ...int) {
 	for _, k := range kernels {
-		p.now += p.r.Int64N(500)
-		p.call("aclrtLaunchKernel", testtrace.A(fn+uint64(k), 1, devA, 0, p.on))
+		p.Now += p.r.Int64N(500)
+		p.Then("aclrtLaunchKernel", testtrace.A(fn+uint64(k), 1, devA, 0, p.on))
 	}
 }
 
 func (p *program) sync() {
-	p.now += p.r.Int64N(5000)
-	p.call("aclrtSynchronizeStream", testtrace.A(p.on))
+	p.Now += p.r.Int64N(5000)
+	p.Then("aclrtSynchronizeStream", testtrace.A(p.on))
 }
 
 func (p *program) toHost() {
-	p.call("aclrtMemcpyAsync", testtrace.A(host, 64, devA, 64, 2, p.on))
+	p.Then("aclrtMemcpyAsync", testtrace.A(host, 64, devA, 64, 2, p.on))
 }
 
 // layers launches n layers with six kernels each, between a head and a tail.
@@ -88,11 +88,11 @@ func TestSteps(t *testing.T) {
 		{"with a stream for each request", func(p *program) {
 			for i := range uint64(7) {
 				p.on = strA + 0x10000 + i
-				p.stream(p.on)
+				p.Stream(p.on)
 				p.layers(12)
 				p.toHost()
 				p.sync()
-				p.call("aclrtDestroyStream", testtrace.A(p.on))
+				p.Then("aclrtDestroyStream", testtrace.A(p.on))
 			}
 		}, step.Found, 7, 0},
 		{"on two streams in turn", func(p *program) {
@@ -111,8 +111,8 @@ func TestSteps(t *testing.T) {
 		}, step.Found, 12, 0},
 		{"on a pool of streams", func(p *program) {
 			pool := []uint64{strA, strB, strA + 0x20000, strB + 0x20000}
-			p.stream(pool[2])
-			p.stream(pool[3])
+			p.Stream(pool[2])
+			p.Stream(pool[3])
 			for i := range 16 {
 				p.on = pool[i%len(pool)]
 				p.layers(3)
@@ -316,10 +316,10 @@ func TestMarkedSteps(t *testing.T) {
 	var open []uint64
 	begin := func(name string) {
 		id := uint64(len(open) + 1)
-		p.call("mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", name), func(_ *api.Func, c *format.Call) { c.Ret = id })
+		p.Then("mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", name), func(_ *api.Func, c *format.Call) { c.Ret = id })
 		open = append(open, id)
 	}
-	end := func(id uint64) { p.call("mstxRangeEnd", testtrace.A(id)) }
+	end := func(id uint64) { p.Then("mstxRangeEnd", testtrace.A(id)) }
 	begin("train")
 	for i := range 4 {
 		begin("load")
@@ -409,10 +409,10 @@ func TestStepsOfAnything(t *testing.T) {
 func TestOneStep(t *testing.T) {
 	for name, want := range map[string]step.Source{"ProfilerStep#13": step.Marked, "warm up": step.None} {
 		p := newProgram(t)
-		p.call("mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", name), func(_ *api.Func, c *format.Call) { c.Ret = 1 })
+		p.Then("mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", name), func(_ *api.Func, c *format.Call) { c.Ret = 1 })
 		p.launch(1, 2, 3, 4)
 		p.sync()
-		p.call("mstxRangeEnd", testtrace.A(1))
+		p.Then("mstxRangeEnd", testtrace.A(1))
 		tl := p.Load()
 		if s := tl.Steps(); s.Source != want || want == step.Marked && (len(s.List) != 1 || s.List[0].Name != name) {
 			t.Errorf("%s: %s %+v", name, s.Source, s.List)

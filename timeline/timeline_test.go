@@ -30,13 +30,13 @@ func wantUses(t *testing.T, s *teller, want ...string) {
 
 func TestHandleUsedAgain(t *testing.T) {
 	s := tell(t)
-	s.stream(strA)
-	s.call("aclrtSynchronizeStream", testtrace.A(strA))
-	s.call("aclrtDestroyStream", testtrace.A(strA))
-	s.stream(strA) // another stream with the same handle
-	s.call("aclrtSynchronizeStream", testtrace.A(strA))
-	s.stream(strA) // another one again, without an end of the last
-	s.call("aclrtSynchronizeStream", testtrace.A(strA))
+	s.Stream(strA)
+	s.Then("aclrtSynchronizeStream", testtrace.A(strA))
+	s.Then("aclrtDestroyStream", testtrace.A(strA))
+	s.Stream(strA) // another stream with the same handle
+	s.Then("aclrtSynchronizeStream", testtrace.A(strA))
+	s.Stream(strA) // another one again, without an end of the last
+	s.Then("aclrtSynchronizeStream", testtrace.A(strA))
 	wantUses(t, s, "stream#1", "stream#1", "stream#1", "stream#2", "stream#2", "stream#3", "stream#3")
 }
 
@@ -45,12 +45,12 @@ func TestHandleUsedAgain(t *testing.T) {
 func TestFunctionOfBinaryThatIsGone(t *testing.T) {
 	s := tell(t)
 	load := func() {
-		s.call("aclrtBinaryLoadFromData", testtrace.A(0x7ffe0100, 64, 0, 0x7ffe0010), testtrace.Outs("binHandle", 0x6600))
+		s.Then("aclrtBinaryLoadFromData", testtrace.A(0x7ffe0100, 64, 0, 0x7ffe0010), testtrace.Outs("binHandle", 0x6600))
 	}
 	load()
 	s.function(0x77, "add")
 	s.function(0x77, "add")
-	s.call("aclrtBinaryUnLoad", testtrace.A(0x6600))
+	s.Then("aclrtBinaryUnLoad", testtrace.A(0x6600))
 	load()
 	s.function(0x77, "add")
 	wantUses(t, s, "binary#1", "binary#1 function#2(add)", "binary#1 function#2(add)", "binary#1", "binary#3", "binary#3 function#4(add)")
@@ -60,8 +60,8 @@ func TestFunctionOfBinaryThatIsGone(t *testing.T) {
 // returned, the ending thread means its own object.
 func TestHandleUsedAgainAtOnce(t *testing.T) {
 	s := tell(t)
-	s.stream(strA)
-	s.malloc(devA, 0x100)
+	s.Stream(strA)
+	s.Malloc(devA, 0x100)
 	at := int64(100)
 	other := func(name string, args ...uint64) {
 		at += 10
@@ -72,20 +72,20 @@ func TestHandleUsedAgainAtOnce(t *testing.T) {
 	other("aclrtMemset", devA+0x80, 16, 0, 16)
 	other("aclrtFree", devA)
 	s.Call(0, 100, 200, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", strA))
-	s.now = 300
-	s.call("aclrtSynchronizeStream", testtrace.A(strA))
+	s.Now = 300
+	s.Then("aclrtSynchronizeStream", testtrace.A(strA))
 	wantUses(t, s, "stream#1", "device#2", "stream#3", "stream#1", "stream#1", "device#2+0x80", "device#2", "stream#3")
 
 	s = tell(t)
-	s.malloc(devA, 0x100)
+	s.Malloc(devA, 0x100)
 	at = 100
 	other("aclrtMemset", devA+0x80, 16, 0, 16)
 	other("aclrtMemset", devA+0x180, 16, 0, 16) // the new allocation: the other thread runs after the call
 	other("aclrtFree", devA)
 	other("aclrtMemset", devA+0x80, 16, 0, 16)
 	s.Call(0, 100, 200, "aclrtMalloc", testtrace.A(0x7ffe0000, 0x200, 0), testtrace.Outs("devPtr", devA+0x40))
-	s.now = 300
-	s.call("aclrtMemset", testtrace.A(devA+0x80, 16, 0, 16))
+	s.Now = 300
+	s.Then("aclrtMemset", testtrace.A(devA+0x80, 16, 0, 16))
 	wantUses(t, s, "device#1", "device#2", "device#1+0x80", "device#2+0x140", "device#1", "device#2+0x40", "device#2+0x40")
 
 	// Another thread gets the same address and frees it while the first one waits for it.
@@ -102,14 +102,14 @@ func TestHandleUsedAgainAtOnce(t *testing.T) {
 	during(170, "aclrtMemset", testtrace.A(devA+0x80, 16, 0, 16))
 	during(180, "aclrtFree", testtrace.A(devA-0x100))
 	s.Call(0, 100, 200, "aclrtMalloc", testtrace.A(0x7ffe0000, 0x100, 0), testtrace.Outs("devPtr", devA))
-	s.now = 300
-	s.call("aclrtMemset", testtrace.A(devA+0x80, 16, 0, 16))
-	s.call("aclrtFree", testtrace.A(devA))
+	s.Now = 300
+	s.Then("aclrtMemset", testtrace.A(devA+0x80, 16, 0, 16))
+	s.Then("aclrtFree", testtrace.A(devA))
 	wantUses(t, s, "device#1", "device#2", "device#2+0x10", "device#2", "stream#3", "stream#3", "device#4", "device#4+0x180", "device#4", "device#1+0x80", "device#1")
 
 	// An object without an ending call ends when the making call has returned.
 	s = tell(t)
-	s.malloc(devA, 0x100)
+	s.Malloc(devA, 0x100)
 	at = 100
 	other("aclrtFree", 0xdead000)
 	s.Call(0, 100, 200, "aclrtMalloc", testtrace.A(0x7ffe0000, 0x80, 0), testtrace.Outs("devPtr", devA))
@@ -122,33 +122,33 @@ func TestNewAndFind(t *testing.T) {
 	s := tell(t)
 	s.function(fn, "Add")
 	s.function(fn, "Add") // the same query returns the same function
-	s.call("aclrtGetCurrentContext", testtrace.A(0x7ffe0000), testtrace.Outs("context", 0x11))
-	s.call("aclrtGetCurrentContext", testtrace.A(0x7ffe0000), testtrace.Outs("context", 0x11))
+	s.Then("aclrtGetCurrentContext", testtrace.A(0x7ffe0000), testtrace.Outs("context", 0x11))
+	s.Then("aclrtGetCurrentContext", testtrace.A(0x7ffe0000), testtrace.Outs("context", 0x11))
 	wantUses(t, s, "binary#1(older) function#2(Add)", "binary#1(older) function#2(Add)", "context#3", "context#3")
 }
 
 func TestAllocations(t *testing.T) {
 	s := tell(t)
-	s.malloc(devA, 0x100)
-	set := func(addr uint64) { s.call("aclrtMemset", testtrace.A(addr, 16, 0, 16)) }
+	s.Malloc(devA, 0x100)
+	set := func(addr uint64) { s.Then("aclrtMemset", testtrace.A(addr, 16, 0, 16)) }
 	set(devA)
 	set(devA + 0xff)
 	set(devA + 0x100) // one past the end
 	set(devA - 1)
-	s.malloc(devA+0x100, 0x40)
+	s.Malloc(devA+0x100, 0x40)
 	set(devA + 0x100)
-	s.call("aclrtFree", testtrace.A(devA))
+	s.Then("aclrtFree", testtrace.A(devA))
 	set(devA)
-	s.malloc(devA, 0x80)
+	s.Malloc(devA, 0x80)
 	set(devA + 0x7f)
 	set(devA + 0x80)
-	s.call("aclrtFree", testtrace.A(0xdead000)) // an unknown address is not an object
+	s.Then("aclrtFree", testtrace.A(0xdead000)) // an unknown address is not an object
 	wantUses(t, s, "device#1", "device#1", "device#1+0xff", "", "", "device#2", "device#2", "device#1", "", "device#3", "device#3+0x7f", "", "")
 }
 
 func TestFindEnd(t *testing.T) {
 	s := tell(t)
-	s.malloc(devA, 0x100)
+	s.Malloc(devA, 0x100)
 	s.events(func(st *timeline.State, e *timeline.Event) {
 		for _, c := range []struct {
 			addr     uint64
@@ -173,17 +173,17 @@ func TestFindEnd(t *testing.T) {
 
 func TestFailedAndUnfinishedCalls(t *testing.T) {
 	s := tell(t)
-	s.call("aclrtMalloc", testtrace.A(0x7ffe0000, 64, 0), testtrace.Outs("devPtr", devA), testtrace.Fails(207001))
-	s.call("aclrtMemset", testtrace.A(devA, 16, 0, 16))
-	s.malloc(devA, 64)
-	s.call("aclrtFree", testtrace.A(devA), testtrace.Fails(107000))
-	s.call("aclrtMemset", testtrace.A(devA, 16, 0, 16)) // still alive
-	s.stream(strA)
-	s.call("aclrtDestroyStream", testtrace.A(strA), testtrace.Hangs)
+	s.Then("aclrtMalloc", testtrace.A(0x7ffe0000, 64, 0), testtrace.Outs("devPtr", devA), testtrace.Fails(207001))
+	s.Then("aclrtMemset", testtrace.A(devA, 16, 0, 16))
+	s.Malloc(devA, 64)
+	s.Then("aclrtFree", testtrace.A(devA), testtrace.Fails(107000))
+	s.Then("aclrtMemset", testtrace.A(devA, 16, 0, 16)) // still alive
+	s.Stream(strA)
+	s.Then("aclrtDestroyStream", testtrace.A(strA), testtrace.Hangs)
 	wantUses(t, s, "", "", "device#1", "device#1", "device#1", "stream#2", "stream#2")
 	s = tell(t)
-	s.call("aclrtLaunchKernel", testtrace.A(fn, 1, devA, 0, strA), testtrace.Fails(107017))
-	s.call("aclrtLaunchKernel", testtrace.A(fn, 1, devA, 0, strA), testtrace.Hangs)
+	s.Then("aclrtLaunchKernel", testtrace.A(fn, 1, devA, 0, strA), testtrace.Fails(107017))
+	s.Then("aclrtLaunchKernel", testtrace.A(fn, 1, devA, 0, strA), testtrace.Hangs)
 	if tl := s.Load(); len(tl.Tasks) != 0 || !tl.Calls[0].Failed() || tl.Calls[1].Failed() {
 		t.Errorf("tasks %v, calls %+v", tl.Tasks, tl.Calls)
 	}
@@ -191,20 +191,20 @@ func TestFailedAndUnfinishedCalls(t *testing.T) {
 
 func TestTwoProcesses(t *testing.T) {
 	s := tell(t)
-	s.malloc(devA, 0x100)
-	s.stream(strA)
-	s.on(2).malloc(devA, 0x10)
-	s.stream(strA)
-	s.call("aclrtMemsetAsync", testtrace.A(devA+0x80, 16, 0, 16, strA)) // after the end of this allocation
-	s.on(0).call("aclrtMemsetAsync", testtrace.A(devA+0x80, 16, 0, 16, strA))
+	s.Malloc(devA, 0x100)
+	s.Stream(strA)
+	s.on(2).Malloc(devA, 0x10)
+	s.Stream(strA)
+	s.Then("aclrtMemsetAsync", testtrace.A(devA+0x80, 16, 0, 16, strA)) // after the end of this allocation
+	s.on(0).Then("aclrtMemsetAsync", testtrace.A(devA+0x80, 16, 0, 16, strA))
 	wantUses(t, s, "device#1", "stream#2", "device#3", "stream#4", "stream#4", "device#1+0x80 stream#2")
 }
 
 func TestOlderThanTheTraceAndUnknown(t *testing.T) {
 	s := tell(t)
-	s.call("aclrtSynchronizeStream", testtrace.A(strA))
-	s.call("aclrtSynchronizeStream", testtrace.A(strA))
-	s.call("aclrtSynchronizeStream", testtrace.A(0))
+	s.Then("aclrtSynchronizeStream", testtrace.A(strA))
+	s.Then("aclrtSynchronizeStream", testtrace.A(strA))
+	s.Then("aclrtSynchronizeStream", testtrace.A(0))
 	tl := s.Load()
 	_ = tl
 	st := timeline.NewState(tl.Model)
@@ -264,15 +264,15 @@ func wantBrackets(t *testing.T, s *teller, want ...string) {
 
 func (s *teller) launch(stream uint64, mods ...testtrace.Mod) {
 	s.t.Helper()
-	s.call("aclrtLaunchKernel", testtrace.A(fn, 1, devA, 0, stream), mods...)
+	s.Then("aclrtLaunchKernel", testtrace.A(fn, 1, devA, 0, stream), mods...)
 }
 
 func TestBrackets(t *testing.T) {
 	begin := func(t *testing.T) *teller {
 		s := tell(t)
-		s.stream(strA)
-		s.stream(strB)
-		s.call("aclrtCreateEvent", testtrace.A(0), testtrace.Outs("event", ev)) // ends at 70
+		s.Stream(strA)
+		s.Stream(strB)
+		s.Then("aclrtCreateEvent", testtrace.A(0), testtrace.Outs("event", ev)) // ends at 70
 		return s
 	}
 	const a, b = "stream 1: unknown kernel ", "stream 2: unknown kernel "
@@ -280,7 +280,7 @@ func TestBrackets(t *testing.T) {
 		s := begin(t)
 		s.launch(strA) // 80
 		s.launch(strB) // 100
-		s.call("aclrtSynchronizeStream", testtrace.A(strA))
+		s.Then("aclrtSynchronizeStream", testtrace.A(strA))
 		s.launch(strA) // 140
 		wantBrackets(t, s, a+"80-130", b+"100-150?", a+"140-150?")
 	})
@@ -289,49 +289,49 @@ func TestBrackets(t *testing.T) {
 		s.launch(strA)
 		s.launch(0)
 		s.on(2).launch(strA)
-		s.on(0).call("aclrtSynchronizeDevice", nil) // 140
+		s.on(0).Then("aclrtSynchronizeDevice", nil) // 140
 		wantBrackets(t, s, a+"80-150", "default stream: unknown kernel 100-150", a+"120-150?")
 	})
 	t.Run("failed synchronization", func(t *testing.T) {
 		s := begin(t)
 		s.launch(strA)
-		s.call("aclrtSynchronizeStream", testtrace.A(strA), testtrace.Fails(507046))
+		s.Then("aclrtSynchronizeStream", testtrace.A(strA), testtrace.Fails(507046))
 		wantBrackets(t, s, a+"80-110?")
 	})
 	t.Run("event", func(t *testing.T) {
 		s := begin(t)
 		s.launch(strA)                                    // 80
-		s.call("aclrtRecordEvent", testtrace.A(ev, strA)) // 100
+		s.Then("aclrtRecordEvent", testtrace.A(ev, strA)) // 100
 		s.launch(strA)                                    // 120
-		s.call("aclrtSynchronizeEvent", testtrace.A(ev))  // 140
+		s.Then("aclrtSynchronizeEvent", testtrace.A(ev))  // 140
 		wantBrackets(t, s, a+"80-150", "stream 1: record 100-150", a+"120-150?")
 	})
 	t.Run("poll", func(t *testing.T) {
 		s := begin(t)
 		s.launch(strA)                                                                   // 80
-		s.call("aclrtStreamQuery", testtrace.A(strA, 0), testtrace.Outs("status", 1))    // not ready
-		s.call("aclrtStreamQuery", testtrace.A(strA, 0), testtrace.Outs("status", 0))    // 120
+		s.Then("aclrtStreamQuery", testtrace.A(strA, 0), testtrace.Outs("status", 1))    // not ready
+		s.Then("aclrtStreamQuery", testtrace.A(strA, 0), testtrace.Outs("status", 0))    // 120
 		s.launch(strB)                                                                   // 140
-		s.call("aclrtRecordEvent", testtrace.A(ev, strB))                                // 160
-		s.call("aclrtQueryEventStatus", testtrace.A(ev, 0), testtrace.Outs("status", 0)) // 180: not ready
-		s.call("aclrtQueryEventStatus", testtrace.A(ev, 0), testtrace.Outs("status", 1)) // 200
+		s.Then("aclrtRecordEvent", testtrace.A(ev, strB))                                // 160
+		s.Then("aclrtQueryEventStatus", testtrace.A(ev, 0), testtrace.Outs("status", 0)) // 180: not ready
+		s.Then("aclrtQueryEventStatus", testtrace.A(ev, 0), testtrace.Outs("status", 1)) // 200
 		wantBrackets(t, s, a+"80-130", b+"140-210", "stream 2: record 160-210")
 	})
 	t.Run("destroyed", func(t *testing.T) {
 		s := begin(t)
 		s.launch(strA)
-		s.call("aclrtDestroyStream", testtrace.A(strA)) // 100
-		s.stream(strA)                                  // the same handle
+		s.Then("aclrtDestroyStream", testtrace.A(strA)) // 100
+		s.Stream(strA)                                  // the same handle
 		s.launch(strA)                                  // 140
 		wantBrackets(t, s, a+"80-110", "stream 2: unknown kernel 140-150?")
 	})
 	t.Run("two devices", func(t *testing.T) {
 		s := tell(t)
-		s.call("aclrtSetDevice", testtrace.A(0))
+		s.Then("aclrtSetDevice", testtrace.A(0))
 		s.launch(0) // 40
-		s.on(1).call("aclrtSetDevice", testtrace.A(1))
+		s.on(1).Then("aclrtSetDevice", testtrace.A(1))
 		s.launch(0) // 80
-		s.call("aclrtSynchronizeDevice", nil)
+		s.Then("aclrtSynchronizeDevice", nil)
 		tl := s.Load()
 		if got, want := brackets(tl), []string{"default stream: unknown kernel 40-110?", "default stream of device 1: unknown kernel 80-110"}; !slices.Equal(got, want) {
 			t.Errorf("tasks %q, want %q", got, want)
@@ -344,8 +344,8 @@ func TestBrackets(t *testing.T) {
 
 func TestCopies(t *testing.T) {
 	s := tell(t)
-	s.malloc(devA, 0x1000)
-	s.call("aclrtMallocHost", testtrace.A(0, 0x1000), testtrace.Outs("hostPtr", host))
+	s.Malloc(devA, 0x1000)
+	s.Then("aclrtMallocHost", testtrace.A(0, 0x1000), testtrace.Outs("hostPtr", host))
 	copies := []struct {
 		dst, src uint64
 		name     string
@@ -353,10 +353,10 @@ func TestCopies(t *testing.T) {
 	}{{devA, host, "copy HtoD", false}, {devA, 0x7e00, "copy HtoD", true}, {0x7e00, devA + 8, "copy DtoH", true}, {devA, devA + 64, "copy DtoD", false},
 		{host, host + 64, "copy HtoH", false}, {devB, host, "copy HtoD", false}} // devB is older than the trace
 	for _, c := range copies {
-		s.call("aclrtMemcpyAsync", testtrace.A(c.dst, 64, c.src, 32, 4, 0))
+		s.Then("aclrtMemcpyAsync", testtrace.A(c.dst, 64, c.src, 32, 4, 0))
 	}
-	s.call("aclrtMemcpy", testtrace.A(devA, 64, 0x7e00, 32, 1)) // waits anyway
-	s.call("aclrtMemcpyBatch", testtrace.A(0x10, 0x20, 0x30, 0x40, 2, 0, 0, 0, 0), reads("dsts", 0, words(devA, devA+64)), reads("srcs", 0, words(0x7e00, 0x7f00)), reads("sizes", 0, words(24, 40)))
+	s.Then("aclrtMemcpy", testtrace.A(devA, 64, 0x7e00, 32, 1)) // waits anyway
+	s.Then("aclrtMemcpyBatch", testtrace.A(0x10, 0x20, 0x30, 0x40, 2, 0, 0, 0, 0), testtrace.Reads("dsts", 0, testtrace.Words(devA, devA+64)), testtrace.Reads("srcs", 0, testtrace.Words(0x7e00, 0x7f00)), testtrace.Reads("sizes", 0, testtrace.Words(24, 40)))
 	tl := s.Load()
 	for i, c := range copies {
 		if k := tl.Tasks[i]; k.Name != c.name || k.Pageable != c.pageable || k.Bytes != 32 {
@@ -373,13 +373,13 @@ func TestCopies(t *testing.T) {
 
 func TestPeak(t *testing.T) {
 	s := tell(t)
-	s.malloc(devA, 100)
-	s.malloc(devB, 50)
-	s.call("aclrtFree", testtrace.A(devA))
-	s.malloc(devA, 60)
-	s.on(2).malloc(devA, 30) // 140 of both processes
-	s.malloc(devB, 20)       // 160
-	s.call("aclrtFree", testtrace.A(devB))
+	s.Malloc(devA, 100)
+	s.Malloc(devB, 50)
+	s.Then("aclrtFree", testtrace.A(devA))
+	s.Malloc(devA, 60)
+	s.on(2).Malloc(devA, 30) // 140 of both processes
+	s.Malloc(devB, 20)       // 160
+	s.Then("aclrtFree", testtrace.A(devB))
 	var at uint64
 	w := walk(t, s.Load(), nil, &timeline.Visitor{Memory: func(p *timeline.MemoryPoint) error {
 		if p.Total == 160 {
@@ -397,8 +397,8 @@ func TestTaskIDsAndBlocks(t *testing.T) {
 	s.launch(strA, func(_ *api.Func, c *format.Call) {
 		c.Outs = append(c.Outs, format.Out{Param: timeline.TaskParam, Value: 47<<32 | 1564<<16 | 23064})
 	})
-	s.call("aclrtLaunchKernel", testtrace.A(fn, 24, devA, 0, strA))
-	s.call("aclrtLaunchSIMTKernelWithHostArgs", testtrace.A(fn, 3|5<<32, 7, 128|1<<32, 1, 0, strA, 0, 0, 0, 0, 0))
+	s.Then("aclrtLaunchKernel", testtrace.A(fn, 24, devA, 0, strA))
+	s.Then("aclrtLaunchSIMTKernelWithHostArgs", testtrace.A(fn, 3|5<<32, 7, 128|1<<32, 1, 0, strA, 0, 0, 0, 0, 0))
 	tl := s.Load()
 	if k := tl.Tasks[0]; !k.HasID || k.StreamID != 47 || k.TaskID != 1564<<16|23064 || k.Blocks != 1 {
 		t.Errorf("%+v", k)
@@ -416,7 +416,7 @@ func TestRetries(t *testing.T) {
 	s.function(fn, "Add")
 	s.function(fn+1, "Mul")
 	launch := func(f uint64, mods ...testtrace.Mod) {
-		s.call("aclrtLaunchKernel", testtrace.A(f, 1, devA, 0, strA), mods...)
+		s.Then("aclrtLaunchKernel", testtrace.A(f, 1, devA, 0, strA), mods...)
 	}
 	launch(fn, testtrace.Fails(107017)) // call 2
 	s.on(1)

@@ -10,11 +10,11 @@ import (
 
 func TestMemory(t *testing.T) {
 	s := tell(t)
-	s.malloc(devA, 0x100)
-	s.malloc(devB, 0x40)
-	s.call("aclrtFree", testtrace.A(devA))
-	s.on(2).malloc(devA, 0x1000)
-	s.malloc(devA, 0x10) // without an end of the allocation before
+	s.Malloc(devA, 0x100)
+	s.Malloc(devB, 0x40)
+	s.Then("aclrtFree", testtrace.A(devA))
+	s.on(2).Malloc(devA, 0x1000)
+	s.Malloc(devA, 0x10) // without an end of the allocation before
 	tl := s.Load()
 	var got []uint64
 	var peak uint64
@@ -101,19 +101,19 @@ func TestRatesOfCopies(t *testing.T) {
 
 func TestIdles(t *testing.T) {
 	s := tell(t)
-	s.stream(strA)
+	s.Stream(strA)
 	s.function(fn, "k")
-	launch := func() { s.call("aclrtLaunchKernel", testtrace.A(fn, 1, devA, 0, strA)) }
-	sync := func() { s.call("aclrtSynchronizeStream", testtrace.A(strA)) }
+	launch := func() { s.Then("aclrtLaunchKernel", testtrace.A(fn, 1, devA, 0, strA)) }
+	sync := func() { s.Then("aclrtSynchronizeStream", testtrace.A(strA)) }
 	launch()
 	sync()
-	s.now += 1000 // time in the program
+	s.Now += 1000 // time in the program
 	launch()
 	sync()
-	from := s.now + 10
-	s.Call(1, s.now+30, s.now+900, "aclrtSynchronizeDevice", nil) // on another thread
-	s.Call(0, s.now+20, s.now+600, "aclrtMalloc", testtrace.A(0x7ffe0000, 64, 0), testtrace.Outs("devPtr", devA))
-	s.now += 680
+	from := s.Now + 10
+	s.Call(1, s.Now+30, s.Now+900, "aclrtSynchronizeDevice", nil) // on another thread
+	s.Call(0, s.Now+20, s.Now+600, "aclrtMalloc", testtrace.A(0x7ffe0000, 64, 0), testtrace.Outs("devPtr", devA))
+	s.Now += 680
 	launch()
 	sync()
 	tl := s.Load()
@@ -130,7 +130,7 @@ func TestIdles(t *testing.T) {
 	if len(got) != 2 || got[0].To-got[0].From != 1010 || got[0].InCallsNS != 0 || got[0].Call != timeline.NoCall {
 		t.Fatalf("%+v", got)
 	}
-	if d := got[1]; d.From != from || d.To != s.now-20 || d.Func != "aclrtMalloc" || d.InCallNS != 580 || d.InCallsNS != 580 || d.Task.Issued != d.To {
+	if d := got[1]; d.From != from || d.To != s.Now-20 || d.Func != "aclrtMalloc" || d.InCallNS != 580 || d.InCallsNS != 580 || d.Task.Issued != d.To {
 		t.Errorf("%+v", d)
 	}
 	if got := idles(1); len(got) != 1 || got[0].From == from {

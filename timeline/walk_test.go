@@ -102,18 +102,18 @@ func names(lanes []timeline.Lane) (out []string) {
 // TestNothingWaits checks that a Walk gives up tasks that nothing waits for, with the end of the trace as their bound.
 func TestNothingWaits(t *testing.T) {
 	s := tell(t)
-	s.stream(strA)
-	s.stream(strB)
+	s.Stream(strA)
+	s.Stream(strB)
 	s.function(fn, "k")
-	s.call("aclrtLaunchKernel", testtrace.A(fn, 1, devA, 0, strB))
+	s.Then("aclrtLaunchKernel", testtrace.A(fn, 1, devA, 0, strB))
 	const launches = 140_000
 	for range launches {
-		s.call("aclrtLaunchKernel", testtrace.A(fn, 1, devA, 0, strA))
+		s.Then("aclrtLaunchKernel", testtrace.A(fn, 1, devA, 0, strA))
 	}
-	s.call("aclrtSynchronizeStream", testtrace.A(strB))
-	s.call("aclrtSynchronizeStream", testtrace.A(strA))
-	synced := s.now + 10
-	s.call("aclrtSynchronizeStream", testtrace.A(strA))
+	s.Then("aclrtSynchronizeStream", testtrace.A(strB))
+	s.Then("aclrtSynchronizeStream", testtrace.A(strA))
+	synced := s.Now + 10
+	s.Then("aclrtSynchronizeStream", testtrace.A(strA))
 	tl := s.Load()
 	var ends []int64
 	w := walk(t, tl, nil, &timeline.Visitor{Task: func(k *timeline.Task) error {

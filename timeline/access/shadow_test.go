@@ -25,29 +25,29 @@ func (s *teller) in(addr uint64, stream int64, b []byte) {
 	s.t.Helper()
 	n := uint64(len(b))
 	if stream < 0 {
-		s.call("aclrtMemcpy", testtrace.A(addr, n, host, n, 1), reads("src", 0, b))
+		s.Then("aclrtMemcpy", testtrace.A(addr, n, host, n, 1), testtrace.Reads("src", 0, b))
 		return
 	}
-	s.call("aclrtMemcpyAsync", testtrace.A(addr, n, host, n, 1, uint64(stream)), reads("src", 0, b))
+	s.Then("aclrtMemcpyAsync", testtrace.A(addr, n, host, n, 1, uint64(stream)), testtrace.Reads("src", 0, b))
 }
 
 func (s *teller) run(addr, n, stream uint64) {
 	s.t.Helper()
-	s.call("aclrtLaunchKernel", testtrace.A(fn, 1, addr, n, stream))
+	s.Then("aclrtLaunchKernel", testtrace.A(fn, 1, addr, n, stream))
 }
 
 // withArgs launches a kernel with arguments from the host.
 func (s *teller) withArgs(stream uint64, v ...uint64) {
 	s.t.Helper()
-	s.call("aclrtLaunchKernelWithHostArgs", testtrace.A(fn, 1, stream, 0, host, uint64(8*len(v)), 0, 0), reads("hostArgs", 0, words(v...)))
+	s.Then("aclrtLaunchKernelWithHostArgs", testtrace.A(fn, 1, stream, 0, host, uint64(8*len(v)), 0, 0), testtrace.Reads("hostArgs", 0, testtrace.Words(v...)))
 }
 
 func (s *teller) event(name string, stream uint64) {
 	s.t.Helper()
 	if name == "record" {
-		s.call("aclrtRecordEvent", testtrace.A(ev, stream))
+		s.Then("aclrtRecordEvent", testtrace.A(ev, stream))
 	} else {
-		s.call("aclrtStreamWaitEvent", testtrace.A(stream, ev))
+		s.Then("aclrtStreamWaitEvent", testtrace.A(stream, ev))
 	}
 }
 
@@ -55,21 +55,21 @@ const list = 0x8801 // an argument list
 
 func (s *teller) list() {
 	s.t.Helper()
-	s.call("aclrtKernelArgsInit", testtrace.A(fn, 0x10), testtrace.Outs("argsHandle", list))
+	s.Then("aclrtKernelArgsInit", testtrace.A(fn, 0x10), testtrace.Outs("argsHandle", list))
 }
 
 func (s *teller) append(b []byte) {
 	s.t.Helper()
-	s.call("aclrtKernelArgsAppend", testtrace.A(list, host, uint64(len(b)), 0), reads("param", 0, b))
+	s.Then("aclrtKernelArgsAppend", testtrace.A(list, host, uint64(len(b)), 0), testtrace.Reads("param", 0, b))
 }
 
 func (s *teller) sync(stream uint64) {
 	s.t.Helper()
-	s.call("aclrtSynchronizeStream", testtrace.A(stream))
+	s.Then("aclrtSynchronizeStream", testtrace.A(stream))
 }
 
 func TestDevArgs(t *testing.T) {
-	one, two := words(0x11, data), words(0x22, data+64)
+	one, two := testtrace.Words(0x11, data), testtrace.Words(0x22, data+64)
 	for _, c := range []struct {
 		name string
 		tell func(s *teller)
@@ -80,33 +80,33 @@ func TestDevArgs(t *testing.T) {
 		{"another thread's, before", func(s *teller) { s.on(1).in(args, -1, one); s.on(0).run(args, 16, strA) }, one, ""},
 		{"on the launch's stream", func(s *teller) { s.in(args, strA, one); s.run(args, 16, strA) }, one, ""},
 		{"the latest", func(s *teller) { s.in(args, strA, one); s.in(args, strA, two); s.run(args, 16, strA) }, two, ""},
-		{"the second half changed", func(s *teller) { s.in(args, strA, one); s.in(args+8, strA, words(5)); s.run(args, 16, strA) }, words(0x11, 5), ""},
-		{"part of a longer copy", func(s *teller) { s.in(args, strA, words(1, 2, 3, 4)); s.run(args+8, 16, strA) }, words(2, 3), ""},
+		{"the second half changed", func(s *teller) { s.in(args, strA, one); s.in(args+8, strA, testtrace.Words(5)); s.run(args, 16, strA) }, testtrace.Words(0x11, 5), ""},
+		{"part of a longer copy", func(s *teller) { s.in(args, strA, testtrace.Words(1, 2, 3, 4)); s.run(args+8, 16, strA) }, testtrace.Words(2, 3), ""},
 		{"a long copy, kept as a blob", func(s *teller) { s.in(args, strA, bytes.Repeat(one, 1024)); s.run(args+32, 16, strA) }, one, ""},
 		{"filled", func(s *teller) {
-			s.call("aclrtMemset", testtrace.A(args, 64, 0x5a, 64))
-			s.in(args+8, strA, words(7))
+			s.Then("aclrtMemset", testtrace.A(args, 64, 0x5a, 64))
+			s.in(args+8, strA, testtrace.Words(7))
 			s.run(args, 24, strA)
-		}, words(0x5a5a5a5a5a5a5a5a, 7, 0x5a5a5a5a5a5a5a5a), ""},
+		}, testtrace.Words(0x5a5a5a5a5a5a5a5a, 7, 0x5a5a5a5a5a5a5a5a), ""},
 		{"copied on the device", func(s *teller) {
 			s.in(data, strA, one)
-			s.call("aclrtMemcpyAsync", testtrace.A(args, 16, data, 16, 3, strA))
+			s.Then("aclrtMemcpyAsync", testtrace.A(args, 16, data, 16, 3, strA))
 			s.run(args, 16, strA)
 		}, one, ""},
 		{"a batch", func(s *teller) {
-			s.call("aclrtMemcpyBatch", testtrace.A(1, 2, 3, 4, 2, 0, 0, 0, 0), reads("dsts", 0, words(args+8, args)), reads("srcs", 0, words(host, host+64)),
-				reads("sizes", 0, words(8, 8)), reads("srcs", 1, words(8)), reads("srcs", 2, words(9)))
+			s.Then("aclrtMemcpyBatch", testtrace.A(1, 2, 3, 4, 2, 0, 0, 0, 0), testtrace.Reads("dsts", 0, testtrace.Words(args+8, args)), testtrace.Reads("srcs", 0, testtrace.Words(host, host+64)),
+				testtrace.Reads("sizes", 0, testtrace.Words(8, 8)), testtrace.Reads("srcs", 1, testtrace.Words(8)), testtrace.Reads("srcs", 2, testtrace.Words(9)))
 			s.run(args, 16, strA)
-		}, words(9, 8), ""},
+		}, testtrace.Words(9, 8), ""},
 		{"a failed copy before", func(s *teller) {
 			s.in(args, strA, one)
-			s.call("aclrtMemcpyAsync", testtrace.A(args+64, 8, host, 8, 1, strA), testtrace.Fails(107000))
+			s.Then("aclrtMemcpyAsync", testtrace.A(args+64, 8, host, 8, 1, strA), testtrace.Fails(107000))
 			s.run(args, 16, strA)
 		}, one, ""},
 		{"another stream's, waited for by the host", func(s *teller) { s.in(args, strB, one); s.sync(strB); s.run(args, 16, strA) }, one, ""},
 		{"another stream's, by the device's synchronization", func(s *teller) {
 			s.in(args, strB, one)
-			s.call("aclrtSynchronizeDevice", nil)
+			s.Then("aclrtSynchronizeDevice", nil)
 			s.run(args, 16, strA)
 		}, one, ""},
 		{"another stream's, by an event", func(s *teller) {
@@ -124,7 +124,7 @@ func TestDevArgs(t *testing.T) {
 		}, one, ""},
 		{"polled", func(s *teller) {
 			s.in(args, strB, one)
-			s.call("aclrtStreamQuery", testtrace.A(strB, 0), testtrace.Outs("status", 0))
+			s.Then("aclrtStreamQuery", testtrace.A(strB, 0), testtrace.Outs("status", 0))
 			s.run(args, 16, strA)
 		}, one, ""},
 		{"another kernel's data", func(s *teller) { s.in(args, strA, one); s.withArgs(strA, data, 0x7); s.run(args, 16, strA) }, one, ""},
@@ -135,11 +135,11 @@ func TestDevArgs(t *testing.T) {
 			s.in(args, strA, one)
 			s.run(args, 16, strA)
 			s.sync(strA)
-			s.in(args, -1, words(9, 9))
+			s.in(args, -1, testtrace.Words(9, 9))
 		}, one, ""},
 
 		{"never written", func(s *teller) { s.run(args, 16, strA) }, nil, "nothing in the trace has written byte 0"},
-		{"in part", func(s *teller) { s.in(args, strA, words(1)); s.run(args, 16, strA) }, nil, "written byte 8"},
+		{"in part", func(s *teller) { s.in(args, strA, testtrace.Words(1)); s.run(args, 16, strA) }, nil, "written byte 8"},
 		{"another stream's", func(s *teller) { s.in(args, strB, one); s.run(args, 16, strA) }, nil, "call 5 may write them, in no certain order"},
 		{"another stream's, waited for too late", func(s *teller) { s.in(args, strB, one); s.run(args, 16, strA); s.sync(strB) }, nil, "call 5 may write them"},
 		{"another stream's, after the event", func(s *teller) {
@@ -151,33 +151,33 @@ func TestDevArgs(t *testing.T) {
 		{"the wrong stream", func(s *teller) { s.in(args, strB, one); s.sync(strA); s.run(args, 16, strA) }, nil, "call 5 may write"},
 		{"polled and not complete", func(s *teller) {
 			s.in(args, strB, one)
-			s.call("aclrtStreamQuery", testtrace.A(strB, 0), testtrace.Outs("status", 1))
+			s.Then("aclrtStreamQuery", testtrace.A(strB, 0), testtrace.Outs("status", 1))
 			s.run(args, 16, strA)
 		}, nil, "call 5 may write them"},
 		{"the default stream of another device", func(s *teller) {
-			s.call("aclrtSetDevice", testtrace.A(0))
+			s.Then("aclrtSetDevice", testtrace.A(0))
 			s.in(args, 0, one)
-			s.call("aclrtSetDevice", testtrace.A(1))
+			s.Then("aclrtSetDevice", testtrace.A(1))
 			s.run(args, 16, 0)
 		}, nil, "call 6 may write them"},
 		{"two copies in no order", func(s *teller) {
 			s.in(args, strB, one)
 			s.in(args, strA, two)
-			s.call("aclrtSynchronizeDevice", nil)
+			s.Then("aclrtSynchronizeDevice", nil)
 			s.run(args, 16, strA)
 		}, nil, "call 5 and call 6 may write them"},
 		{"two calls at once", func(s *teller) {
 			s.in(args, strA, one)
-			s.Call(1, s.now+5, s.now+40, "aclrtMemcpyAsync", testtrace.A(args, 16, host, 16, 1, strA), reads("src", 0, two))
+			s.Call(1, s.Now+5, s.Now+40, "aclrtMemcpyAsync", testtrace.A(args, 16, host, 16, 1, strA), testtrace.Reads("src", 0, two))
 			s.run(args, 16, strA)
 		}, nil, "in no certain order"},
 		{"a kernel that had the address", func(s *teller) { s.in(args, strA, one); s.withArgs(strA, args); s.run(args, 16, strA) }, nil, "call 6 may have written them"},
 		{"a kernel that had the allocation", func(s *teller) { s.in(args, strA, one); s.withArgs(strA, 3, args+0x800); s.run(args, 16, strA) }, nil, "call 6 may have written them"},
 		{"a kernel that had it by device arguments", func(s *teller) {
-			s.in(data, -1, words(args+0x100))
+			s.in(data, -1, testtrace.Words(args+0x100))
 			s.run(data, 8, strA)
 			s.in(args, strB, one) // may be first
-			s.call("aclrtSynchronizeDevice", nil)
+			s.Then("aclrtSynchronizeDevice", nil)
 			s.run(args, 16, strA)
 		}, nil, "call 6 and call 7 may write them"},
 		{"a kernel with unknown arguments", func(s *teller) {
@@ -187,33 +187,33 @@ func TestDevArgs(t *testing.T) {
 		}, nil, "call 6 may have written them"},
 		{"a kernel whose arguments were not kept", func(s *teller) {
 			s.in(args, strA, one)
-			s.call("aclrtLaunchKernelWithHostArgs", testtrace.A(fn, 1, strA, 0, host, 16, 0, 0))
+			s.Then("aclrtLaunchKernelWithHostArgs", testtrace.A(fn, 1, strA, 0, host, 16, 0, 0))
 			s.run(args, 16, strA)
 		}, nil, "call 6 may have written them"},
 		{"unknown bytes of the device", func(s *teller) {
 			s.in(args, strA, one)
-			s.call("aclrtMemcpyAsync", testtrace.A(args+8, 8, data, 8, 3, strA))
+			s.Then("aclrtMemcpyAsync", testtrace.A(args+8, 8, data, 8, 3, strA))
 			s.run(args, 16, strA)
 		}, nil, "call 6 may have written them"},
 		{"bytes that were not kept", func(s *teller) {
 			s.in(args, strA, one)
-			s.call("aclrtMemcpyAsync", testtrace.A(args, 16, host, 16, 1, strA))
+			s.Then("aclrtMemcpyAsync", testtrace.A(args, 16, host, 16, 1, strA))
 			s.run(args, 16, strA)
 		}, nil, "call 6 may have written them"},
 		{"a failed copy to them", func(s *teller) {
 			s.in(args, strA, one)
-			s.call("aclrtMemcpy", testtrace.A(args, 16, host, 16, 1), reads("src", 0, two), testtrace.Fails(507899))
+			s.Then("aclrtMemcpy", testtrace.A(args, 16, host, 16, 1), testtrace.Reads("src", 0, two), testtrace.Fails(507899))
 			s.run(args, 16, strA)
 		}, nil, "call 5 and call 6"},
 		{"rows", func(s *teller) {
 			s.in(args, -1, one)
-			s.call("aclrtMemcpy2d", testtrace.A(args, 64, host, 64, 8, 2, 1))
+			s.Then("aclrtMemcpy2d", testtrace.A(args, 64, host, 64, 8, 2, 1))
 			s.run(args, 16, strA)
 		}, nil, "call 6 may have written them"},
 		{"freed", func(s *teller) {
 			s.in(args, -1, one)
-			s.call("aclrtFree", testtrace.A(args))
-			s.malloc(args, 0x1000)
+			s.Then("aclrtFree", testtrace.A(args))
+			s.Malloc(args, 0x1000)
 			s.run(args, 16, strA)
 		}, nil, "nothing in the trace"},
 		{"overwritten before it has run", func(s *teller) { s.in(args, -1, one); s.run(args, 16, strA); s.in(args, -1, two) }, nil, "call 7 may overwrite them"},
@@ -241,85 +241,85 @@ func TestDevArgs(t *testing.T) {
 		{"a kernel that had it by an argument list", func(s *teller) {
 			s.in(args, strA, one)
 			s.list()
-			s.append(words(args + 8))
-			s.call("aclrtLaunchKernelWithConfig", testtrace.A(fn, 1, strA, 0, list, 0))
+			s.append(testtrace.Words(args + 8))
+			s.Then("aclrtLaunchKernelWithConfig", testtrace.A(fn, 1, strA, 0, list, 0))
 			s.run(args, 16, strA)
 		}, nil, "call 8 may have written them"},
 		{"an argument list with other addresses", func(s *teller) {
 			s.in(args, strA, one)
 			s.list()
-			s.append(words(data))
-			s.call("aclrtLaunchKernelWithConfig", testtrace.A(fn, 1, strA, 0, list, 0))
+			s.append(testtrace.Words(data))
+			s.Then("aclrtLaunchKernelWithConfig", testtrace.A(fn, 1, strA, 0, list, 0))
 			s.run(args, 16, strA)
 		}, one, ""},
 		{"an argument list that is older than the trace", func(s *teller) {
 			s.in(args, strA, one)
-			s.append(words(data))
-			s.call("aclrtLaunchKernelWithConfig", testtrace.A(fn, 1, strA, 0, list, 0))
+			s.append(testtrace.Words(data))
+			s.Then("aclrtLaunchKernelWithConfig", testtrace.A(fn, 1, strA, 0, list, 0))
 			s.run(args, 16, strA)
 		}, nil, "call 7 may have written them"},
 		{"a buffer of an argument list that was not kept", func(s *teller) {
 			s.in(args, strA, one)
 			s.list()
-			s.call("aclrtKernelArgsGetPlaceHolderBuffer", testtrace.A(list, 1, 8, 0), testtrace.Outs("bufferAddr", host))
-			s.call("aclrtLaunchKernelWithConfig", testtrace.A(fn, 1, strA, 0, list, 0))
+			s.Then("aclrtKernelArgsGetPlaceHolderBuffer", testtrace.A(list, 1, 8, 0), testtrace.Outs("bufferAddr", host))
+			s.Then("aclrtLaunchKernelWithConfig", testtrace.A(fn, 1, strA, 0, list, 0))
 			s.run(args, 16, strA)
 		}, nil, "call 8 may have written them"},
 		{"a buffer of an argument list with their address", func(s *teller) {
 			s.in(args, strA, one)
 			s.list()
-			s.call("aclrtKernelArgsGetPlaceHolderBuffer", testtrace.A(list, 1, 8, 0), testtrace.Outs("bufferAddr", host))
-			s.call("aclrtLaunchKernelWithConfig", testtrace.A(fn, 1, strA, 0, list, 0), reads("argsHandle", 1, words(args)))
+			s.Then("aclrtKernelArgsGetPlaceHolderBuffer", testtrace.A(list, 1, 8, 0), testtrace.Outs("bufferAddr", host))
+			s.Then("aclrtLaunchKernelWithConfig", testtrace.A(fn, 1, strA, 0, list, 0), testtrace.Reads("argsHandle", 1, testtrace.Words(args)))
 			s.run(args, 16, strA)
 		}, nil, "call 8 may have written them"},
 		{"an array of arguments that was kept in part", func(s *teller) {
 			s.in(args, strA, one)
-			s.call("aclrtLaunchKernelWithArgsArray", testtrace.A(fn, 1, strA, 0, host), reads("args", 1, words(1)), func(f *api.Func, c *format.Call) {
+			s.Then("aclrtLaunchKernelWithArgsArray", testtrace.A(fn, 1, strA, 0, host), testtrace.Reads("args", 1, testtrace.Words(1)), func(f *api.Func, c *format.Call) {
 				c.Data = append(c.Data, format.Data{Param: uint8(f.Param("args")), Item: 2, Status: format.Missing, Len: 8, Time: c.Start})
 			})
 			s.run(args, 16, strA)
 		}, nil, "call 6 may have written them"},
 		{"an array of other arguments", func(s *teller) {
 			s.in(args, strA, one)
-			s.call("aclrtLaunchKernelWithArgsArray", testtrace.A(fn, 1, strA, 0, host), reads("args", 1, words(1)), reads("args", 2, words(data)))
+			s.Then("aclrtLaunchKernelWithArgsArray", testtrace.A(fn, 1, strA, 0, host), testtrace.Reads("args", 1, testtrace.Words(1)), testtrace.Reads("args", 2, testtrace.Words(data)))
 			s.run(args, 16, strA)
 		}, one, ""},
 		{"an event that was recorded while it was waited for", func(s *teller) {
 			s.in(args, strB, one)
-			s.Call(1, s.now+20, s.now+60, "aclrtRecordEvent", testtrace.A(ev, strB))
-			s.now += 10
+			s.Call(1, s.Now+20, s.Now+60, "aclrtRecordEvent", testtrace.A(ev, strB))
+			s.Now += 10
 			s.event("wait", strA)
-			s.now += 40
+			s.Now += 40
 			s.run(args, 16, strA)
 		}, nil, "call 5 may write them"},
 		{"a wait that may have come after what was waited for", func(s *teller) {
 			s.in(args, strB, one)
 			s.event("record", strB)
-			s.now += 20
+			s.Now += 20
 			// The host synchronizes strA while another thread makes strB wait for strA.
-			s.Call(1, s.now, s.now+60, "aclrtStreamWaitEvent", testtrace.A(strA, ev))
+			s.Call(1, s.Now, s.Now+60, "aclrtStreamWaitEvent", testtrace.A(strA, ev))
 			s.sync(strA)
 			s.run(args, 16, 0)
 		}, nil, "call 5 may write them"},
 		{"a gap", func(s *teller) {
 			s.in(args, -1, one)
-			s.Gap(format.Gap{Thread: 0, From: s.now + 11, To: s.now + 12, Calls: 1, Reason: format.Dropped})
+			s.Gap(format.Gap{Thread: 0, From: s.Now + 11, To: s.Now + 12, Calls: 1, Reason: format.Dropped})
 			s.run(args, 16, strA)
 		}, nil, "a call that was lost may write them"},
 		{"elsewhere", func(s *teller) { s.run(devB, 16, strA) }, nil, "in no allocation"},
 		{"beyond the end", func(s *teller) { s.in(args, -1, one); s.run(args+0x1fff8, 16, strA) }, nil, "beyond the allocation"},
 		{"failed", func(s *teller) {
 			s.in(args, -1, one)
-			s.call("aclrtLaunchKernel", testtrace.A(fn, 1, args, 16, strA), testtrace.Fails(107000))
+			s.Then("aclrtLaunchKernel", testtrace.A(fn, 1, args, 16, strA), testtrace.Fails(107000))
 		}, nil, "failed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := tell(t)
-			s.malloc(args, 0x20000)
-			s.malloc(data, 0x1000)
-			s.stream(strA)
-			s.stream(strB)
-			s.call("aclrtCreateEvent", testtrace.A(0), testtrace.Outs("event", ev))
+			s.Malloc(args, 0x20000)
+			s.Malloc(data, 0x1000)
+			s.Stream(strA)
+			s.Stream(strB)
+			s.Then("aclrtCreateEvent", testtrace.A(0), testtrace.Outs("event", ev))
 			c.tell(s) // from call 5 on
 			var got []byte
 			var known bool
@@ -339,8 +339,8 @@ func TestDevArgs(t *testing.T) {
 
 func TestDevArgsUnfollowed(t *testing.T) {
 	s := tell(t)
-	s.malloc(args, 0x1000)
-	s.in(args, -1, words(1))
+	s.Malloc(args, 0x1000)
+	s.in(args, -1, testtrace.Words(1))
 	s.run(args, 8, strA)
 	s.events(false, func(st *access.Tracker, e *timeline.Event) {
 		if _, known, why := st.DevArgs(e); known || why == "" {
@@ -351,8 +351,8 @@ func TestDevArgsUnfollowed(t *testing.T) {
 
 func TestDevArgsOfACapture(t *testing.T) {
 	s := tell(t)
-	s.malloc(args, 0x1000)
-	s.in(args, strA, words(1))
+	s.Malloc(args, 0x1000)
+	s.in(args, strA, testtrace.Words(1))
 	s.run(args, 8, strA)
 	begin := acl.Model.Lookup("aclmdlRICaptureBegin")
 	s.events(true, func(st *access.Tracker, e *timeline.Event) {
@@ -416,7 +416,7 @@ func testLate(t *testing.T, coverage format.Coverage, unseen string) {
 	call("aclrtMalloc", 0, 0x1000, 0)
 	i := call("aclrtMemcpy", args, 16, host, 16, 1)
 	check(w.Flush())
-	want := words(3, 4)
+	want := testtrace.Words(3, 4)
 	check(w.Data(&format.Data{Call: i, Param: uint8(model.Lookup("aclrtMemcpy").Param("src")), Bytes: want}))
 	call("aclrtLaunchKernel", fn, 1, args, 16, strA)
 	check(w.Close())
@@ -447,7 +447,7 @@ func TestShadowIsBounded(t *testing.T) {
 	}
 	s := tell(t)
 	const size = 4096
-	s.malloc(args, 1<<40)
+	s.Malloc(args, 1<<40)
 	for i := range uint64(17000) {
 		b := make([]byte, size)
 		copy(b, fmt.Sprint(i))
