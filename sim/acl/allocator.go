@@ -87,18 +87,18 @@ func (t *Thread) AllocatorRegister(on acl.Stream, allocatorDesc acl.AllocatorDes
 	if p.object == 0 || p.alloc == 0 || p.free == 0 || p.address == 0 {
 		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "the description lacks its object or one of its functions")
 	}
-	s.Mu.Lock()
+	s.Lock()
 	attached(s).allocator = &streamAllocator{a.handle, p}
-	s.Mu.Unlock()
+	s.Unlock()
 	return acl.ACL_SUCCESS
 }
 
 // AllocatorUnregister removes the allocator of a stream, if any.
 func (t *Thread) AllocatorUnregister(on acl.Stream) acl.Error {
 	if s := t.sim.streams.Get(uint64(on)); s != nil {
-		s.Mu.Lock()
+		s.Lock()
 		attached(s).allocator = nil
-		s.Mu.Unlock()
+		s.Unlock()
 	}
 	return acl.ACL_SUCCESS
 }
@@ -111,9 +111,9 @@ func (t *Thread) AllocatorGetByStream(on acl.Stream, allocatorDesc *acl.Allocato
 	if allocatorDesc == nil || allocator == nil || allocFunc == nil || freeFunc == nil || allocAdviseFunc == nil || getAddrFromBlockFunc == nil {
 		return t.null("an output")
 	}
-	s.Mu.Lock()
+	s.Lock()
 	a := attached(s).allocator
-	s.Mu.Unlock()
+	s.Unlock()
 	if a == nil {
 		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "stream %d has no allocator of the program's", s.ID)
 	}
@@ -256,7 +256,7 @@ func (t *Thread) MemPoolMallocAsync(ptr *acl.Addr, size uint64, memPool acl.MemP
 	p.used += size
 	p.high = max(p.high, p.used)
 	p.mu.Unlock()
-	addr, f := t.allocDevice(p.dev, size, memory.Block{How: memory.ByPool, Access: space.Read | space.Write, Owner: p})
+	addr, f := t.allocDevice(p.dev, size, memory.Block{Origin: memory.ByPool, Access: space.Read | space.Write, Owner: p})
 	if f != nil {
 		p.freed(size)
 		return t.failWith(f)
@@ -284,7 +284,7 @@ func (t *Thread) MemPoolFreeAsync(ptr acl.Addr, on acl.Stream) acl.Error {
 	}
 	r, ok := d.Memory.Live.Find(ptr)
 	switch {
-	case !ok || r.Addr != ptr || r.V.How != memory.ByPool:
+	case !ok || r.Addr != ptr || r.Value.Origin != memory.ByPool:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "no allocation of a pool begins at %#x", ptr)
 	case attached(s).Capture.Load() != nil || attached(s).Bound.Load() != nil:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "allocations of a pool can't be captured here")
@@ -298,7 +298,7 @@ func (t *Thread) MemPoolFreeAsync(ptr acl.Addr, on acl.Stream) acl.Error {
 		if !d.Memory.Free(ptr, memory.ByPool) {
 			return 0, status.Failed(acl.ACL_ERROR_RT_PARAM_INVALID, "stream %d: %#x was freed before", s.ID, ptr)
 		}
-		r.V.Owner.(*memPool).freed(r.Size)
+		r.Value.Owner.(*memPool).freed(r.Size)
 		return 0, nil
 	}})
 }

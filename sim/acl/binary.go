@@ -189,8 +189,8 @@ func (t *Thread) BinaryUnLoad(binHandle acl.BinHandle) acl.Error {
 	if f == nil {
 		return t.badHandle(space.KindBinary, uint64(binHandle))
 	}
-	f.Mu.Lock()
-	defer f.Mu.Unlock()
+	f.Lock()
+	defer f.Unlock()
 	for _, fn := range f.Found {
 		t.sim.functions.Remove(fn.Handle)
 	}
@@ -243,8 +243,8 @@ func (t *Thread) binary(h acl.BinHandle, funcHandle *acl.FuncHandle) (*kernel.Bi
 
 // function returns the handle of a kernel. Repeated calls return the same handle.
 func (t *Thread) function(f *kernel.Binary, name string, entry uint64, h *acl.FuncHandle) acl.Error {
-	f.Mu.Lock()
-	defer f.Mu.Unlock()
+	f.Lock()
+	defer f.Unlock()
 	key := name
 	if entry != 0 {
 		key += "\x00" + strconv.FormatUint(entry, 10)
@@ -342,8 +342,8 @@ func (t *Thread) deviceCopy(f *kernel.Binary) (uint64, acl.Error) {
 		}
 		d = c.Device
 	}
-	f.Mu.Lock()
-	defer f.Mu.Unlock()
+	f.Lock()
+	defer f.Unlock()
 	at, ends := f.Copies[d], d.Memory.Ends.Load()
 	if at.Addr == 0 || at.Ends != ends {
 		a, fail := t.sim.allocOwn(d, uint64(len(f.Data))+f.Names.Empty)
@@ -362,7 +362,7 @@ func (t *Thread) deviceCopy(f *kernel.Binary) (uint64, acl.Error) {
 
 // allocOwn allocates device memory for the runtime. It is freed with the device's last context.
 func (s *Sim) allocOwn(d *device.Device, size uint64) (uint64, *fail.Failure) {
-	return d.Memory.Alloc(space.RoundUp(max(size, 1), memory.AllocUnit), 0, memory.Block{How: memory.ByRuntime, Access: space.Read | space.Write}, s.Log)
+	return d.Memory.Alloc(space.RoundUp(max(size, 1), memory.AllocUnit), 0, memory.Block{Origin: memory.ByRuntime, Access: space.Read | space.Write}, s.Log)
 }
 
 // BinaryGetDevAddress returns the device address of a binary; null if it is loaded lazily.

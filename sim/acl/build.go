@@ -24,26 +24,26 @@ const (
 
 // buildRecord records an event inside a stream's model.
 func (t *Thread) buildRecord(b *graph.Bound, ev *graph.Event, s *device.Stream) acl.Error {
-	b.Graph.Mu.Lock()
+	b.Graph.Lock()
 	n := b.Graph.Marks
 	b.Graph.Marks++
-	b.Graph.Mu.Unlock()
+	b.Graph.Unlock()
 	k := graph.RecordMark(graph.Inside(n))
 	k.Detail = ev
 	if f := b.Add(s, &graph.GraphTask{Task: k, Mark: n}); f != nil {
 		return t.failWith(f)
 	}
-	ev.Mu.Lock()
+	ev.Lock()
 	ev.Built = &graph.BuiltMark{Graph: b.Graph, Mark: n}
-	ev.Mu.Unlock()
+	ev.Unlock()
 	return acl.ACL_SUCCESS
 }
 
 // buildWait lets a stream wait for an event inside their model.
 func (t *Thread) buildWait(b *graph.Bound, ev *graph.Event, s *device.Stream) acl.Error {
-	ev.Mu.Lock()
+	ev.Lock()
 	m := ev.Built
-	ev.Mu.Unlock()
+	ev.Unlock()
 	if m == nil || m.Graph != b.Graph {
 		return t.fail(acl.ACL_ERROR_RT_STREAM_MODEL, "event %#x was not recorded in model %d, to which stream %d is bound", ev.Handle, b.Graph.ID, s.ID)
 	}
@@ -124,8 +124,8 @@ func (t *Thread) MdlRIBindStream(modelRI acl.MdlRI, on acl.Stream, flag uint32) 
 	case s.Context.Device != g.Device:
 		return t.fail(acl.ACL_ERROR_RT_MODEL_CONTEXT, "model %d belongs to device %d, the stream to device %d", g.ID, g.Device.ID, s.Context.Device.ID)
 	}
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
+	g.Lock()
+	defer g.Unlock()
 	if !g.Building {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d is complete", g.ID)
 	}
@@ -164,8 +164,8 @@ func (t *Thread) MdlRIEndTask(modelRI acl.MdlRI, on acl.Stream) acl.Error {
 	if e != 0 {
 		return e
 	}
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
+	g.Lock()
+	defer g.Unlock()
 	if b.Ended {
 		return t.fail(acl.ACL_ERROR_RT_STREAM_MODEL, "the tasks of stream %d were ended before", s.ID)
 	}
@@ -182,8 +182,8 @@ func (t *Thread) MdlRIBuildEnd(modelRI acl.MdlRI, reserve acl.Addr) acl.Error {
 	if reserve != 0 {
 		return t.invalid("reserve has to be null")
 	}
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
+	g.Lock()
+	defer g.Unlock()
 	head, ended := false, false
 	for _, l := range g.Lanes {
 		head = head || !l.Later
@@ -213,9 +213,9 @@ func (t *Thread) MdlRIAbort(modelRI acl.MdlRI) acl.Error {
 	case !g.Built:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "model %d was captured: its runs can't be aborted", g.ID)
 	}
-	g.Mu.Lock()
+	g.Lock()
 	x := g.Current
-	g.Mu.Unlock()
+	g.Unlock()
 	if x == nil {
 		return acl.ACL_SUCCESS
 	}
@@ -242,10 +242,10 @@ func (t *Thread) PersistentTaskClean(on acl.Stream) acl.Error {
 	if b.Graph.Running.Load() > 0 {
 		return t.fail(acl.ACL_ERROR_RT_MODEL_RUNNING, "model %d is running: wait for it first", b.Graph.ID)
 	}
-	b.Graph.Mu.Lock()
+	b.Graph.Lock()
 	old := b.Lane.Tasks
 	b.Lane.Tasks, b.Ended, b.Graph.Building = nil, false, true
-	b.Graph.Mu.Unlock()
+	b.Graph.Unlock()
 	for _, k := range old {
 		t.sim.DropTask(k)
 	}
@@ -346,11 +346,11 @@ func (t *Thread) SetLabel(h acl.Label, on acl.Stream) acl.Error {
 	if e != 0 {
 		return e
 	}
-	b.Graph.Mu.Lock()
+	b.Graph.Lock()
 	at := graph.Place{Lane: b.Lane, At: len(b.Lane.Tasks)}
-	b.Graph.Mu.Unlock()
-	l.Mu.Lock()
-	defer l.Mu.Unlock()
+	b.Graph.Unlock()
+	l.Lock()
+	defer l.Unlock()
 	if l.Graph != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the label is set already")
 	}
@@ -412,8 +412,8 @@ func (t *Thread) SwitchLabelByIndex(ptr acl.Addr, maxValue uint32, labelList acl
 			return 0, f
 		}
 		l := x.Labels[min(uint32(n), maxValue-1)]
-		l.Mu.Lock()
-		defer l.Mu.Unlock()
+		l.Lock()
+		defer l.Unlock()
 		if l.Graph != b.Graph {
 			return 0, status.Failed(acl.ACL_ERROR_RT_LABEL_CONTEXT, "label %d of the list is not set in model %d", n, b.Graph.ID)
 		}

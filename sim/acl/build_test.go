@@ -250,8 +250,8 @@ func TestAbortModel(t *testing.T) {
 		e.want(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, th.SynchronizeStreamWithTimeout(exec, 1))
 		graph := e.sim.Graphs.Get(uint64(m))
 		testenv.Wait(t, "a run that has begun", func() bool {
-			graph.Mu.Lock()
-			defer graph.Mu.Unlock()
+			graph.Lock()
+			defer graph.Unlock()
 			return graph.Current != nil
 		})
 		e.want(acl.ACL_ERROR_RT_MODEL_RUNNING, th.MdlRIUnbindStream(m, s[0]))

@@ -76,8 +76,8 @@ func (t *Thread) subscribe(what callback.Service, threadId uint64, on acl.Stream
 		return e
 	}
 	m := t.sim
-	m.subscriptions.Mu.Lock()
-	defer m.subscriptions.Mu.Unlock()
+	m.subscriptions.Lock()
+	defer m.subscriptions.Unlock()
 	if was := subscriberOf(s, what); was != nil {
 		return t.fail(acl.ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d is subscribed by thread %#x already", s.ID, was.ID)
 	}
@@ -113,21 +113,21 @@ func (t *Thread) unsubscribe(what callback.Service, threadId uint64, on acl.Stre
 
 // subscriberOf returns the thread that runs a stream's functions; nil for none.
 func subscriberOf(s *device.Stream, what callback.Service) *callback.Subscriber {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	return attached(s).subscribers[what]
 }
 
 func setSubscriber(s *device.Stream, what callback.Service, r *callback.Subscriber) {
-	s.Mu.Lock()
+	s.Lock()
 	attached(s).subscribers[what] = r
-	s.Mu.Unlock()
+	s.Unlock()
 }
 
 // unsubscribe takes the stream from its thread; the last stream takes the thread from the list.
 func (m *Sim) unsubscribe(s *device.Stream, what callback.Service) {
-	m.subscriptions.Mu.Lock()
-	defer m.subscriptions.Mu.Unlock()
+	m.subscriptions.Lock()
+	defer m.subscriptions.Unlock()
 	sub := subscriberOf(s, what)
 	if sub == nil {
 		return
@@ -186,9 +186,9 @@ func (t *Thread) process(what callback.Service, timeout int32) acl.Error {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "timeout %d: -1 is for ever, else milliseconds above 0", timeout)
 	}
 	m := t.sim
-	m.subscriptions.Mu.Lock()
+	m.subscriptions.Lock()
 	sub := m.subscriptions.Threads[what][t.id]
-	m.subscriptions.Mu.Unlock()
+	m.subscriptions.Unlock()
 	if sub == nil {
 		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "thread %#x has subscribed for no stream", t.id)
 	}
@@ -224,8 +224,8 @@ func (t *Thread) watch(list *callback.Watchers, regName *byte, fn, arg acl.Addr)
 	if name == "" {
 		return t.null("regName")
 	}
-	t.sim.observers.Mu.Lock()
-	defer t.sim.observers.Mu.Unlock()
+	t.sim.observers.Lock()
+	defer t.sim.observers.Unlock()
 	at := slices.IndexFunc(*list, func(w callback.Watcher) bool { return w.Name == name })
 	switch {
 	case fn == 0 && at < 0:
@@ -276,19 +276,19 @@ func (t *Thread) addPhase(list *[]callback.PhaseCallback, typ acl.RegisterCallba
 	if (typ < acl.ACL_REG_TYPE_ACL_MODEL || typ > acl.ACL_REG_TYPE_ACL_RETR) && typ != acl.ACL_REG_TYPE_OTHER {
 		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "registration type %d is unknown", typ)
 	}
-	t.sim.observers.Mu.Lock()
-	defer t.sim.observers.Mu.Unlock()
-	if slices.ContainsFunc(*list, func(c callback.PhaseCallback) bool { return c.Typ == typ && c.Func == fn }) {
+	t.sim.observers.Lock()
+	defer t.sim.observers.Unlock()
+	if slices.ContainsFunc(*list, func(c callback.PhaseCallback) bool { return c.Phase == typ && c.Func == fn }) {
 		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "the function is registered already")
 	}
-	*list = append(slices.Clone(*list), callback.PhaseCallback{Typ: typ, Callback: callback.New(fn, arg)})
+	*list = append(slices.Clone(*list), callback.PhaseCallback{Phase: typ, Callback: callback.New(fn, arg)})
 	return acl.ACL_SUCCESS
 }
 
 func (t *Thread) dropPhase(list *[]callback.PhaseCallback, typ acl.RegisterCallbackType, fn acl.Addr) acl.Error {
-	t.sim.observers.Mu.Lock()
-	defer t.sim.observers.Mu.Unlock()
-	at := slices.IndexFunc(*list, func(c callback.PhaseCallback) bool { return c.Typ == typ && c.Func == fn })
+	t.sim.observers.Lock()
+	defer t.sim.observers.Unlock()
+	at := slices.IndexFunc(*list, func(c callback.PhaseCallback) bool { return c.Phase == typ && c.Func == fn })
 	if at < 0 {
 		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "the function is not registered")
 	}
@@ -298,10 +298,10 @@ func (t *Thread) dropPhase(list *[]callback.PhaseCallback, typ acl.RegisterCallb
 
 // reportInit calls the functions for aclInit and returns the first error.
 func (t *Thread) reportInit(c callback.Config) acl.Error {
-	t.sim.observers.Mu.Lock()
+	t.sim.observers.Lock()
 	t.sim.observers.Config = c
 	all := t.sim.observers.OnInit
-	t.sim.observers.Mu.Unlock()
+	t.sim.observers.Unlock()
 	for _, p := range all {
 		if e := t.callInit(p, c); e != 0 {
 			return e
@@ -318,9 +318,9 @@ func (t *Thread) callInit(p callback.PhaseCallback, c callback.Config) acl.Error
 }
 
 func (t *Thread) reportFinalize() acl.Error {
-	t.sim.observers.Mu.Lock()
+	t.sim.observers.Lock()
 	all := t.sim.observers.OnFinalize
-	t.sim.observers.Mu.Unlock()
+	t.sim.observers.Unlock()
 	for _, p := range all {
 		if e := acl.Error(int32(t.sim.opts.Caller.Call(p.Func, p.Arg))); e != 0 {
 			return t.fail(e, "a function that is registered for aclFinalize returned %d", e)
@@ -338,10 +338,10 @@ func (t *Thread) InitCallbackRegister(type_ acl.RegisterCallbackType, cbFunc, us
 	if t.sim.life.inits.Load() == 0 {
 		return acl.ACL_SUCCESS
 	}
-	t.sim.observers.Mu.Lock()
+	t.sim.observers.Lock()
 	c := t.sim.observers.Config
-	t.sim.observers.Mu.Unlock()
-	return t.callInit(callback.PhaseCallback{Typ: type_, Callback: callback.New(cbFunc, userData)}, c)
+	t.sim.observers.Unlock()
+	return t.callInit(callback.PhaseCallback{Phase: type_, Callback: callback.New(cbFunc, userData)}, c)
 }
 
 // InitCallbackUnRegister ends InitCallbackRegister.
@@ -375,7 +375,7 @@ func (m *Sim) TaskFailed(s *device.Stream, k *device.Task, f *fail.Failure) {
 	if m.opts.Caller == nil || f == nil || status.Of(f) == acl.ACL_ERROR_RT_STREAM_ABORT || !f.Raised.CompareAndSwap(false, true) {
 		return
 	}
-	m.observers.Mu.Lock()
+	m.observers.Lock()
 	var all [][]uint64
 	if m.observers.Exceptions.Set != 0 {
 		all = append(all, []uint64{m.observers.Exceptions.Set})
@@ -383,16 +383,16 @@ func (m *Sim) TaskFailed(s *device.Stream, k *device.Task, f *fail.Failure) {
 	for _, fn := range m.observers.Exceptions.Registered {
 		all = append(all, []uint64{fn})
 	}
-	m.observers.Mu.Unlock()
+	m.observers.Unlock()
 	x := &exception{device: uint32(s.Context.Device.ID), stream: uint32(s.ID), task: k.ID, thread: k.Thread, failure: f}
 	if o := kernel.OrderOf(k); o != nil {
 		x.fn, x.args = o.Func, k.Args
 		b := o.Func.Bin
-		b.Mu.Lock()
+		b.Lock()
 		if b.OnException.Func != 0 {
 			all = append(all, []uint64{b.OnException.Func, b.OnException.Arg})
 		}
-		b.Mu.Unlock()
+		b.Unlock()
 	}
 	if len(all) == 0 {
 		return
@@ -414,9 +414,9 @@ func (t *Thread) SetExceptionInfoCallback(callback acl.Addr) acl.Error {
 			return e
 		}
 	}
-	t.sim.observers.Mu.Lock()
+	t.sim.observers.Lock()
 	t.sim.observers.Exceptions.Set = callback
-	t.sim.observers.Mu.Unlock()
+	t.sim.observers.Unlock()
 	return acl.ACL_SUCCESS
 }
 
@@ -428,8 +428,8 @@ func (t *Thread) ExceptionInfoCallbackRegister(callback acl.Addr) acl.Error {
 	if e := t.callable(callback); e != 0 {
 		return e
 	}
-	t.sim.observers.Mu.Lock()
-	defer t.sim.observers.Mu.Unlock()
+	t.sim.observers.Lock()
+	defer t.sim.observers.Unlock()
 	if r := &t.sim.observers.Exceptions.Registered; !slices.Contains(*r, callback) {
 		*r = append(*r, callback)
 	}
@@ -444,8 +444,8 @@ func (t *Thread) ExceptionInfoCallbackUnregister(callback acl.Addr) acl.Error {
 	if callback == 0 {
 		return t.null("callback")
 	}
-	t.sim.observers.Mu.Lock()
-	defer t.sim.observers.Mu.Unlock()
+	t.sim.observers.Lock()
+	defer t.sim.observers.Unlock()
 	r := &t.sim.observers.Exceptions.Registered
 	*r = slices.DeleteFunc(*r, func(fn uint64) bool { return fn == callback })
 	return acl.ACL_SUCCESS
@@ -465,9 +465,9 @@ func (t *Thread) BinarySetExceptionCallback(binHandle acl.BinHandle, callback_, 
 			return e
 		}
 	}
-	f.Mu.Lock()
+	f.Lock()
 	f.OnException = callback.New(callback_, userData)
-	f.Mu.Unlock()
+	f.Unlock()
 	return acl.ACL_SUCCESS
 }
 

@@ -24,9 +24,9 @@ func (t *Thread) captureRecord(c *graph.Capture, ev *graph.Event, s *device.Stre
 	if _, f := c.Add(s, k, n); f != nil {
 		return t.failWith(f)
 	}
-	ev.Mu.Lock()
+	ev.Lock()
 	ev.Captured = &graph.Captured{Capture: c, Mark: n}
-	ev.Mu.Unlock()
+	ev.Unlock()
 	return acl.ACL_SUCCESS
 }
 
@@ -48,7 +48,7 @@ func (t *Thread) captureWait(s *device.Stream, ev *graph.Event) (bool, acl.Error
 		c.Spoil(f)
 		r.Capture.Spoil(f)
 		return true, t.failWith(f)
-	case c == nil && s == s.Context.Def:
+	case c == nil && s == s.Context.Default:
 		f := status.Failed(acl.ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT, "the default stream %d can't join a capture", s.ID)
 		r.Capture.Spoil(f)
 		return true, t.failWith(f)
@@ -80,7 +80,7 @@ func (t *Thread) beginCapture(s *device.Stream, g *graph.Graph, mode acl.MdlRICa
 	switch {
 	case mode < acl.ACL_MODEL_RI_CAPTURE_MODE_GLOBAL || mode > acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "capture mode %d is unknown", mode)
-	case s == s.Context.Def:
+	case s == s.Context.Default:
 		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT, "stream %d is the default stream of a context and can't be captured", s.ID)
 	}
 	c := &graph.Capture{Graph: g, Origin: s, Thread: &t.HostThread, Mode: mode, Lanes: map[*device.Stream]*graph.Lane{}, Groups: map[*device.Stream]*graph.TaskGroup{}}
@@ -124,7 +124,7 @@ func (t *Thread) MdlRICaptureEnd(on acl.Stream, modelRI *acl.MdlRI) acl.Error {
 		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD, "another thread began the capture of stream %d", s.ID)
 	}
 	t.sim.Captures.Stop(c)
-	c.Mu.Lock()
+	c.Lock()
 	f := c.Invalid
 	switch u := c.Unjoined(); {
 	case f != nil:
@@ -136,7 +136,7 @@ func (t *Thread) MdlRICaptureEnd(on acl.Stream, modelRI *acl.MdlRI) acl.Error {
 	case u != nil:
 		f = status.Failed(acl.ACL_ERROR_RT_STREAM_UNJOINED, "stream %d joined the capture and did not come back: its last task has to be the record of an event that the others wait for", u.ID)
 	}
-	c.Mu.Unlock()
+	c.Unlock()
 	if f != nil {
 		if !c.Graph.Part { // a part ends with its model
 			t.sim.Graphs.Remove(c.Graph.Handle)
@@ -161,12 +161,12 @@ func (t *Thread) MdlRICaptureGetInfo(on acl.Stream, status *acl.MdlRICaptureStat
 	}
 	*status, *modelRI = acl.ACL_MODEL_RI_CAPTURE_STATUS_NONE, 0
 	if c := attached(s).Capture.Load(); c != nil && !mutant.Breaks("capture_state") {
-		c.Mu.Lock()
+		c.Lock()
 		*status = acl.ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE
 		if c.Invalid != nil {
 			*status = acl.ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED
 		}
-		c.Mu.Unlock()
+		c.Unlock()
 		*modelRI = acl.MdlRI(c.Graph.Handle)
 	}
 	return acl.ACL_SUCCESS

@@ -39,20 +39,20 @@ func (t *Thread) SetDevice(deviceId int32) acl.Error {
 	}
 	t.sim.reportDevice(d, acl.ACL_RT_DEVICE_STATE_SET_PRE)
 	var made *device.Context
-	d.Mu.Lock()
+	d.Lock()
 	if d.Primary == nil || mutant.Breaks("threads_share_default_context") {
 		c, f := t.sim.newContext(d)
 		if f != nil {
-			d.Mu.Unlock()
+			d.Unlock()
 			return t.failWith(f)
 		}
 		d.Primary, made = c, c
 	}
 	d.Refs++
 	t.current = d.Primary
-	d.Mu.Unlock()
+	d.Unlock()
 	if made != nil {
-		t.sim.reportStream(made.Def, acl.ACL_RT_STREAM_STATE_CREATE_POST)
+		t.sim.reportStream(made.Default, acl.ACL_RT_STREAM_STATE_CREATE_POST)
 	}
 	t.sim.reportDevice(d, acl.ACL_RT_DEVICE_STATE_SET_POST)
 	return acl.ACL_SUCCESS
@@ -75,18 +75,18 @@ func (t *Thread) reset(deviceId int32, force bool) acl.Error {
 	}
 	t.sim.reportDevice(d, acl.ACL_RT_DEVICE_STATE_RESET_PRE)
 	defer t.sim.reportDevice(d, acl.ACL_RT_DEVICE_STATE_RESET_POST)
-	d.Mu.Lock()
+	d.Lock()
 	if d.Refs == 0 {
-		d.Mu.Unlock()
+		d.Unlock()
 		return t.fail(acl.ACL_ERROR_RT_CONTEXT_NULL, "device %d is not set", deviceId)
 	}
 	if d.Refs--; d.Refs > 0 && !force {
-		d.Mu.Unlock()
+		d.Unlock()
 		return acl.ACL_SUCCESS
 	}
 	c := d.Primary
 	d.Refs, d.Primary = 0, nil
-	d.Mu.Unlock()
+	d.Unlock()
 	t.sim.Strict.Resets(&t.Strict)
 	t.sim.destroy(c, force)
 	return acl.ACL_SUCCESS
@@ -94,10 +94,10 @@ func (t *Thread) reset(deviceId int32, force bool) acl.Error {
 
 // shutdown ends all contexts on the device.
 func (m *Sim) shutdown(d *device.Device, force bool) {
-	d.Mu.Lock()
+	d.Lock()
 	contexts := slices.Clone(d.Contexts)
 	d.Refs, d.Primary = 0, nil
-	d.Mu.Unlock()
+	d.Unlock()
 	for _, c := range contexts {
 		m.destroy(c, force)
 	}
@@ -149,13 +149,13 @@ func (t *Thread) syncDevice(limit time.Duration) acl.Error {
 		p device.Progress
 	}
 	var marks []mark
-	c.Mu.Lock()
+	c.Lock()
 	for _, s := range c.Streams {
 		if s.Flags&notSynchronized == 0 {
 			marks = append(marks, mark{s, s.Progress()})
 		}
 	}
-	c.Mu.Unlock()
+	c.Unlock()
 	var deadline time.Time
 	if limit != device.Forever {
 		deadline = time.Now().Add(limit)
@@ -187,7 +187,7 @@ func contextStateOf(c *device.Context) *contextState { return c.Attached.(*conte
 // newContext creates a context and opens the device. The caller holds d.mu.
 func (m *Sim) newContext(d *device.Device) (*device.Context, *fail.Failure) {
 	if err := d.Memory.Reserve(); err != nil {
-		m.Log("device %d: %v; set ACLSIM_VA_BASE to an address with %d GiB free behind it", d.ID, err, memory.VaStride>>30)
+		m.Log("device %d: %v; set ACLSIM_VA_BASE to an address with %d GiB free behind it", d.ID, err, memory.ArenaStride>>30)
 		return nil, status.Failed(acl.ACL_ERROR_RT_DEV_SETUP_ERROR, "device %d: %v", d.ID, err)
 	}
 	c := &device.Context{Device: d, Attached: &contextState{}}
@@ -195,7 +195,7 @@ func (m *Sim) newContext(d *device.Device) (*device.Context, *fail.Failure) {
 	if f != nil {
 		return nil, f
 	}
-	c.Def = s
+	c.Default = s
 	if c.Handle = m.contexts.Add(c); c.Handle == 0 {
 		m.streams.Remove(s.Handle)
 		c.Drop(s)
@@ -211,18 +211,18 @@ func (m *Sim) destroy(c *device.Context, force bool) {
 	if !c.Ended.CompareAndSwap(false, true) {
 		return
 	}
-	c.Mu.Lock()
+	c.Lock()
 	streams := slices.Clone(c.Streams)
-	c.Mu.Unlock()
+	c.Unlock()
 	for _, s := range streams {
 		s.Close(force)
 	}
 	d := c.Device
 	m.contexts.Remove(c.Handle)
-	d.Mu.Lock()
+	d.Lock()
 	d.Contexts = slices.DeleteFunc(d.Contexts, func(o *device.Context) bool { return o == c })
 	last := len(d.Contexts) == 0
-	d.Mu.Unlock()
+	d.Unlock()
 	if last && !mutant.Breaks("reset_frees_memory") {
 		m.checkLeaks(d)
 		d.Memory.FreeAll()
@@ -253,16 +253,16 @@ func (t *Thread) CreateContext(ctx *acl.Context, deviceId int32) acl.Error {
 	if e != 0 {
 		return e
 	}
-	d.Mu.Lock()
+	d.Lock()
 	c, f := t.sim.newContext(d)
-	d.Mu.Unlock()
+	d.Unlock()
 	if f != nil {
 		return t.failWith(f)
 	}
 	if !mutant.Breaks("created_context_is_current") {
 		t.current = c
 	}
-	t.sim.reportStream(c.Def, acl.ACL_RT_STREAM_STATE_CREATE_POST)
+	t.sim.reportStream(c.Default, acl.ACL_RT_STREAM_STATE_CREATE_POST)
 	*ctx = acl.Context(c.Handle)
 	return acl.ACL_SUCCESS
 }
@@ -276,9 +276,9 @@ func (t *Thread) DestroyContext(ctx acl.Context) acl.Error {
 	if c == nil {
 		return t.badHandle(space.KindContext, uint64(ctx))
 	}
-	c.Device.Mu.Lock()
+	c.Device.Lock()
 	primary := c == c.Device.Primary
-	c.Device.Mu.Unlock()
+	c.Device.Unlock()
 	if primary {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "context %#x belongs to aclrtSetDevice: only aclrtResetDevice ends it", c.Handle)
 	}
@@ -321,6 +321,6 @@ func (t *Thread) CtxGetCurrentDefaultStream(stream *acl.Stream) acl.Error {
 	if e != 0 {
 		return e
 	}
-	*stream = acl.Stream(c.Def.Handle)
+	*stream = acl.Stream(c.Default.Handle)
 	return acl.ACL_SUCCESS
 }

@@ -149,9 +149,9 @@ func (t *Thread) RecordEventWithFlag(event acl.Event, on acl.Stream, flag uint32
 		return 0, nil
 	}})
 	if e == 0 {
-		ev.Mu.Lock()
+		ev.Lock()
 		ev.Mark, ev.Captured = m, nil
-		ev.Mu.Unlock()
+		ev.Unlock()
 	}
 	return e
 }
@@ -177,11 +177,11 @@ func (t *Thread) ResetEvent(event acl.Event, on acl.Stream) acl.Error {
 	}
 	m := ev.Last()
 	return t.submit(s, device.Task{Kind: device.TaskReset, Detail: ev, Run: func(*device.Stream) (time.Duration, *fail.Failure) {
-		ev.Mu.Lock()
+		ev.Lock()
 		if ev.Mark == m {
 			ev.Mark = nil
 		}
-		ev.Mu.Unlock()
+		ev.Unlock()
 		return 0, nil
 	}})
 }

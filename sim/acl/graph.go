@@ -43,8 +43,8 @@ func (t *Thread) runnable(h acl.MdlRI) (*graph.Graph, acl.Error) {
 	if e != 0 {
 		return nil, e
 	}
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
+	g.Lock()
+	defer g.Unlock()
 	if g.Building {
 		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d is not complete: call aclmdlRIBuildEnd first", g.ID)
 	}
@@ -99,9 +99,9 @@ func (t *Thread) MdlRIExecute(modelRI acl.MdlRI, timeout int32) acl.Error {
 		return e
 	}
 	c := t.current
-	c.Device.Mu.Lock()
+	c.Device.Lock()
 	s, f := t.sim.newStreamLocked(c, 0, 0)
-	c.Device.Mu.Unlock()
+	c.Device.Unlock()
 	if f != nil {
 		return t.failWith(f)
 	}
@@ -156,12 +156,12 @@ func (t *Thread) MdlRISetName(modelRI acl.MdlRI, name *byte) acl.Error {
 	case name == nil:
 		return t.null("name")
 	}
-	g.Mu.Lock()
+	g.Lock()
 	if g.Name != "" && mutant.Breaks("name_of_a_graph") {
 		n = g.Name
 	}
 	g.Name = n
-	g.Mu.Unlock()
+	g.Unlock()
 	return acl.ACL_SUCCESS
 }
 
@@ -171,9 +171,9 @@ func (t *Thread) MdlRIGetName(modelRI acl.MdlRI, maxLen uint32, name *byte) acl.
 	if e != 0 {
 		return e
 	}
-	g.Mu.Lock()
+	g.Lock()
 	n := g.Name
-	g.Mu.Unlock()
+	g.Unlock()
 	switch {
 	case name == nil:
 		return t.null("name")
@@ -198,8 +198,8 @@ func (t *Thread) MdlRIDebugPrint(modelRI acl.MdlRI) acl.Error {
 	if e != 0 {
 		return e
 	}
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
+	g.Lock()
+	defer g.Unlock()
 	for _, l := range g.Lanes {
 		for i, k := range l.Tasks {
 			t.sim.Log("model %d, device %d, stream %d, task %d: %s %s", g.ID, g.Device.ID, l.Stream.ID, i, k.Kind, k.Name)
@@ -220,8 +220,8 @@ func (t *Thread) MdlRIDestroyRegisterCallback(modelRI acl.MdlRI, func_, userData
 	case t.sim.opts.Caller == nil:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "there is no program whose function could be called")
 	}
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
+	g.Lock()
+	defer g.Unlock()
 	if slices.ContainsFunc(g.Ended, func(c callback.Callback) bool { return c.Func == func_ }) {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the function is registered already")
 	}
@@ -235,8 +235,8 @@ func (t *Thread) MdlRIDestroyUnregisterCallback(modelRI acl.MdlRI, func_ acl.Add
 	if e != 0 {
 		return e
 	}
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
+	g.Lock()
+	defer g.Unlock()
 	i := slices.IndexFunc(g.Ended, func(c callback.Callback) bool { return c.Func == func_ })
 	if i < 0 {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the function is not registered")
@@ -286,9 +286,9 @@ func (t *Thread) MdlRICondHandleCreate(modelRI acl.MdlRI, defaultLaunchValue uin
 		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many conditions")
 	}
 	t.sim.Strict.Gets(&t.Strict, at, graph.ConditionSize, strict.ConditionWord)
-	g.Mu.Lock()
+	g.Lock()
 	g.Conditions = append(g.Conditions, x)
-	g.Mu.Unlock()
+	g.Unlock()
 	*handle = acl.MdlRICondHandle(x.Handle)
 	return acl.ACL_SUCCESS
 }

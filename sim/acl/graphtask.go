@@ -39,12 +39,12 @@ func (t *Thread) MdlRIGetStreams(modelRI acl.MdlRI, streams *acl.Stream, numStre
 	if e != 0 {
 		return e
 	}
-	g.Mu.Lock()
+	g.Lock()
 	var all []acl.Stream
 	for _, l := range g.Lanes {
 		all = append(all, acl.Stream(l.Stream.Handle))
 	}
-	g.Mu.Unlock()
+	g.Unlock()
 	return fillList(t, all, streams, numStreams)
 }
 
@@ -61,7 +61,7 @@ func (t *Thread) MdlRIGetTasksByStream(on acl.Stream, tasks *acl.MdlRITask, numT
 	if g.Part {
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d belongs to model %d, which is part of another one", s.ID, g.ID)
 	}
-	g.Mu.Lock()
+	g.Lock()
 	var all []acl.MdlRITask
 	for _, k := range l.Tasks {
 		if k.Handle == 0 {
@@ -70,7 +70,7 @@ func (t *Thread) MdlRIGetTasksByStream(on acl.Stream, tasks *acl.MdlRITask, numT
 		}
 		all = append(all, acl.MdlRITask(k.Handle))
 	}
-	g.Mu.Unlock()
+	g.Unlock()
 	return fillList(t, all, tasks, numTasks)
 }
 
@@ -80,8 +80,8 @@ func (s *Sim) laneOf(st *device.Stream) (found *graph.Lane, in *graph.Graph) {
 		if s.Captures.Into(g) {
 			return
 		}
-		g.Mu.Lock()
-		defer g.Mu.Unlock()
+		g.Lock()
+		defer g.Unlock()
 		for _, l := range g.Lanes {
 			if l.Stream == st && (in == nil || g.Serial > in.Serial) {
 				found, in = l, g
@@ -104,7 +104,7 @@ func (t *Thread) askedTask(h acl.MdlRITask, noPlace bool, place string) (*graph.
 	if noPlace {
 		return nil, t.absent(place)
 	}
-	k.Graph.Mu.Lock()
+	k.Graph.Lock()
 	return k, acl.ACL_SUCCESS
 }
 
@@ -113,8 +113,8 @@ func (t *Thread) MdlRITaskGetType(h acl.MdlRITask, type_ *acl.MdlRITaskType) acl
 	if e != 0 {
 		return e
 	}
-	defer k.Graph.Mu.Unlock()
-	*type_ = k.Typ()
+	defer k.Graph.Unlock()
+	*type_ = k.Type()
 	return acl.ACL_SUCCESS
 }
 
@@ -124,7 +124,7 @@ func (t *Thread) MdlRITaskGetSeqId(h acl.MdlRITask, id *uint32) acl.Error {
 	if e != 0 {
 		return e
 	}
-	defer k.Graph.Mu.Unlock()
+	defer k.Graph.Unlock()
 	n := 0
 	for _, l := range k.Graph.Lanes {
 		if at := slices.Index(l.Tasks, k); at >= 0 {
@@ -142,8 +142,8 @@ func (t *Thread) MdlRITaskGetParams(h acl.MdlRITask, params *acl.MdlRITaskParams
 	if e != 0 {
 		return e
 	}
-	defer k.Graph.Mu.Unlock()
-	p := acl.MdlRITaskParams{Type: k.Typ()}
+	defer k.Graph.Unlock()
+	p := acl.MdlRITaskParams{Type: k.Type()}
 	if k.Group != nil {
 		p.TaskGrp = acl.TaskGrp(k.Group.Handle)
 	}
@@ -151,7 +151,7 @@ func (t *Thread) MdlRITaskGetParams(h acl.MdlRITask, params *acl.MdlRITaskParams
 		p.OpInfoPtr, p.OpInfoSize = k.OpInfo.Addr, k.OpInfo.Size
 	}
 	body := unsafe.Pointer(&p.Rsv2)
-	switch k.Typ() {
+	switch k.Type() {
 	case acl.ACL_MODEL_RI_TASK_KERNEL:
 		*(*acl.MdlRIKernelTaskParams)(body) = acl.MdlRIKernelTaskParams{FuncHandle: acl.FuncHandle(kernel.OrderOf(&k.Task).Func.Handle), Args: k.Args.Addr, ArgsSize: k.Args.Size, NumBlocks: kernel.OrderOf(&k.Task).Blocks}
 	case acl.ACL_MODEL_RI_TASK_EVENT_RECORD, acl.ACL_MODEL_RI_TASK_EVENT_WAIT, acl.ACL_MODEL_RI_TASK_EVENT_RESET:
@@ -178,9 +178,9 @@ func (t *Thread) MdlRITaskSetParams(h acl.MdlRITask, params *acl.MdlRITaskParams
 	if params == nil {
 		return t.absent("params")
 	}
-	k.Graph.Mu.Lock()
-	typ, old := k.Typ(), k.Task
-	k.Graph.Mu.Unlock()
+	k.Graph.Lock()
+	typ, old := k.Type(), k.Task
+	k.Graph.Unlock()
 	if params.Type != typ {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the task is of type %d, the parameters are of %d", typ, params.Type)
 	}
@@ -204,12 +204,12 @@ func (t *Thread) MdlRITaskSetParams(h acl.MdlRITask, params *acl.MdlRITaskParams
 		return e
 	}
 	t.sim.spoil(k.Graph.Device, &fresh)
-	k.Graph.Mu.Lock()
+	k.Graph.Lock()
 	if c := k.Change; c != nil && c.Task != nil {
 		c.Task.End()
 	}
 	k.Change = &graph.Change{Task: &fresh}
-	k.Graph.Mu.Unlock()
+	k.Graph.Unlock()
 	return acl.ACL_SUCCESS
 }
 
@@ -263,8 +263,8 @@ func (t *Thread) MdlRIKernelTaskGetAttribute(h acl.MdlRITask, attrId acl.LaunchK
 	if attrValue == nil {
 		return t.null("attrValue")
 	}
-	k.Graph.Mu.Lock()
-	defer k.Graph.Mu.Unlock()
+	k.Graph.Lock()
+	defer k.Graph.Unlock()
 	switch {
 	case k.Kind != device.TaskKernel:
 		return t.fail(acl.ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT, "the task is no kernel")
@@ -296,10 +296,10 @@ func (t *Thread) MdlRITaskDisable(h acl.MdlRITask) acl.Error {
 	if e != 0 {
 		return e
 	}
-	k.Graph.Mu.Lock()
-	defer k.Graph.Mu.Unlock()
+	k.Graph.Lock()
+	defer k.Graph.Unlock()
 	if k.Mark >= 0 {
-		return t.fail(acl.ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT, "a task of type %d can't be disabled", k.Typ())
+		return t.fail(acl.ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT, "a task of type %d can't be disabled", k.Type())
 	}
 	if c := k.Change; c != nil && c.Task != nil {
 		c.Task.End()
@@ -318,7 +318,7 @@ func (t *Thread) MdlRIUpdate(modelRI acl.MdlRI) acl.Error {
 		return t.fail(acl.ACL_ERROR_RT_MODEL_RUNNING, "model %d is running: wait for it first", g.ID)
 	}
 	var old []device.Task
-	g.Mu.Lock()
+	g.Lock()
 	for _, l := range g.Lanes {
 		for _, k := range l.Tasks {
 			switch c := k.Change; {
@@ -331,7 +331,7 @@ func (t *Thread) MdlRIUpdate(modelRI acl.MdlRI) acl.Error {
 			}
 		}
 	}
-	g.Mu.Unlock()
+	g.Unlock()
 	for i := range old {
 		old[i].End()
 	}
@@ -362,7 +362,7 @@ func (t *Thread) MdlRIDebugJsonPrint(modelRI acl.MdlRI, path *byte, flags uint32
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flags %#x are unknown", flags)
 	}
 	all := []traceTask{}
-	g.Mu.Lock()
+	g.Lock()
 	for _, l := range g.Lanes {
 		for i, k := range l.Tasks {
 			name := k.Name
@@ -382,7 +382,7 @@ func (t *Thread) MdlRIDebugJsonPrint(modelRI acl.MdlRI, path *byte, flags uint32
 			all = append(all, x)
 		}
 	}
-	g.Mu.Unlock()
+	g.Unlock()
 	b, err := json.Marshal(map[string]any{"traceEvents": all})
 	if err == nil {
 		err = os.WriteFile(space.GoString(path), b, 0o600)
@@ -457,8 +457,8 @@ func (t *Thread) MdlRICaptureTaskGrpBegin(on acl.Stream) acl.Error {
 	if c == nil {
 		return t.fail(acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not being captured", s.ID)
 	}
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
+	c.Lock()
+	defer c.Unlock()
 	if c.Groups[s] != nil {
 		return t.fail(acl.ACL_ERROR_STREAM_TASK_GROUP_STATUS, "a task group is open on stream %d already", s.ID)
 	}
@@ -479,8 +479,8 @@ func (t *Thread) MdlRICaptureTaskGrpEnd(on acl.Stream, handle *acl.TaskGrp) acl.
 	case c == nil:
 		return t.fail(acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not being captured", s.ID)
 	}
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
+	c.Lock()
+	defer c.Unlock()
 	g := c.Groups[s]
 	if g == nil {
 		return t.fail(acl.ACL_ERROR_STREAM_TASK_GROUP_STATUS, "no task group is open on stream %d", s.ID)
@@ -506,8 +506,8 @@ func (t *Thread) MdlRICaptureTaskUpdateBegin(on acl.Stream, handle acl.TaskGrp) 
 	case attached(s).Capture.Load() != nil:
 		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured: it can't update tasks", s.ID)
 	}
-	g.Graph.Mu.Lock()
-	defer g.Graph.Mu.Unlock()
+	g.Graph.Lock()
+	defer g.Graph.Unlock()
 	if g.Updating || !attached(s).Update.CompareAndSwap(nil, &graph.Update{Group: g}) {
 		return t.fail(acl.ACL_ERROR_STREAM_TASK_GROUP_STATUS, "the task group is being updated already, or stream %d updates another", s.ID)
 	}
@@ -526,9 +526,9 @@ func (t *Thread) MdlRICaptureTaskUpdateEnd(on acl.Stream) acl.Error {
 		return t.fail(acl.ACL_ERROR_STREAM_TASK_GROUP_STATUS, "stream %d updates no task group", s.ID)
 	}
 	g := u.Group
-	g.Graph.Mu.Lock()
+	g.Graph.Lock()
 	g.Updating = false
-	g.Graph.Mu.Unlock()
+	g.Graph.Unlock()
 	if len(u.Tasks) != len(g.Tasks) {
 		for _, k := range u.Tasks {
 			k.End()

@@ -29,12 +29,12 @@ func (t *Thread) register(ptr acl.Addr, size uint64, r memory.Registration) acl.
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of host memory at %#x: %v", size, ptr, err)
 	}
 	h := &t.sim.Host
-	h.Mu.Lock()
-	defer h.Mu.Unlock()
+	h.Lock()
+	defer h.Unlock()
 	if c := h.Registered.At(ptr); c.OK() && c.Get().Addr < ptr+size {
 		return t.fail(acl.ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "%d bytes of host memory at %#x are registered already", c.Get().Size, c.Get().Addr)
 	}
-	h.Registered.Insert(space.Region[memory.Registration]{Span: space.Span{Addr: ptr, Size: size}, V: r})
+	h.Registered.Insert(space.Region[memory.Registration]{Span: space.Span{Addr: ptr, Size: size}, Value: r})
 	t.sim.Strict.Gets(&t.Strict, ptr, size, strict.RegisteredMemory)
 	return acl.ACL_SUCCESS
 }
@@ -95,7 +95,7 @@ func (t *Thread) HostGetDevicePointer(pHost acl.Addr, pDevice *acl.Addr, flag ui
 		return t.null("pDevice")
 	case flag != 0:
 		return t.invalid("flag is %d and has to be 0", flag)
-	case !ok || r.V.Access == 0:
+	case !ok || r.Value.Access == 0:
 		return t.fail(acl.ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "%#x is not registered as mapped", pHost)
 	}
 	*pDevice = pHost
@@ -111,8 +111,8 @@ func (t *Thread) HostUnregister(ptr acl.Addr) acl.Error {
 		return t.null("ptr")
 	}
 	h := &t.sim.Host
-	h.Mu.Lock()
-	defer h.Mu.Unlock()
+	h.Lock()
+	defer h.Unlock()
 	if _, ok := h.Registered.Remove(ptr); !ok {
 		return t.fail(acl.ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "no registration begins at %#x", ptr)
 	}

@@ -320,9 +320,9 @@ func (t *Thread) GetMemUsageInfo(deviceId int32, memUsageInfo *acl.MemUsageInfo,
 	if memUsageInfo == nil || inputNum == 0 || outputNum == nil {
 		return t.null("memUsageInfo or outputNum")
 	}
-	d.Memory.Mu.Lock()
+	d.Memory.Lock()
 	*memUsageInfo = acl.MemUsageInfo{CurMemSize: d.Memory.Used, MemPeakSize: d.Memory.Peak}
-	d.Memory.Mu.Unlock()
+	d.Memory.Unlock()
 	copy(space.Bytes(space.AddressOf(memUsageInfo), 32), "APP")
 	*outputNum = 1
 	return acl.ACL_SUCCESS
@@ -338,13 +338,13 @@ func (t *Thread) GetStreamAvailableNum(streamCount *uint32) acl.Error {
 		return t.null("streamCount")
 	}
 	n := uint32(device.MaxStreams)
-	c.Device.Mu.Lock()
+	c.Device.Lock()
 	for _, s := range c.Device.Streams {
 		if s != nil && !mutant.Breaks("available_streams") {
 			n--
 		}
 	}
-	c.Device.Mu.Unlock()
+	c.Device.Unlock()
 	*streamCount = n
 	return acl.ACL_SUCCESS
 }
@@ -371,8 +371,8 @@ func (t *Thread) GetPrimaryCtxState(deviceId int32, flags *uint32, active *int32
 	if e != 0 {
 		return e
 	}
-	d.Mu.Lock()
-	defer d.Mu.Unlock()
+	d.Lock()
+	defer d.Unlock()
 	if flags != nil {
 		*flags = 0
 	}
@@ -427,8 +427,8 @@ func (t *Thread) CtxSetSysParamOpt(opt acl.SysParamOpt, value int64) acl.Error {
 	if e != 0 {
 		return e
 	}
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
+	c.Lock()
+	defer c.Unlock()
 	return t.setOption(&contextStateOf(c).options, opt, value)
 }
 
@@ -438,8 +438,8 @@ func (t *Thread) CtxGetSysParamOpt(opt acl.SysParamOpt, value *int64) acl.Error 
 	if e != 0 {
 		return e
 	}
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
+	c.Lock()
+	defer c.Unlock()
 	return t.getOption(&contextStateOf(c).options, opt, value)
 }
 
@@ -541,10 +541,10 @@ func (t *Thread) GetDeviceUtilizationRate(deviceId int32, utilizationInfo *acl.U
 		return t.null("utilizationInfo")
 	}
 	now, busy := t.sim.Clock.Now(&t.HostThread), time.Duration(d.Busy.Load())
-	d.Mu.Lock()
+	d.Lock()
 	was := t.sim.of(d).usage
 	t.sim.of(d).usage = usage{now, busy}
-	d.Mu.Unlock()
+	d.Unlock()
 	rate := int32(0)
 	if now > was.asked {
 		rate = int32(min(100, 100*(busy-was.busy)/(now-was.asked)))
@@ -626,7 +626,7 @@ func (t *Thread) CheckMemType(addrList *acl.Addr, size, memType uint32, checkRes
 	for _, a := range space.List(addrList, uint64(size)) {
 		kind := uint32(0)
 		if d := t.sim.Locate(a).Device; d != nil {
-			if r, ok := d.Memory.Live.Find(a); ok && r.V.How != memory.ByMap {
+			if r, ok := d.Memory.Live.Find(a); ok && r.Value.Origin != memory.ByMap {
 				kind = memDevice
 			} else if _, ok := d.Memory.Taken.Find(a); ok {
 				kind = memReserved
@@ -668,8 +668,8 @@ func (t *Thread) GetHardwareSyncAddr(addr *acl.Addr) acl.Error {
 		return t.absent("addr")
 	}
 	d := c.Device
-	d.Mu.Lock()
-	defer d.Mu.Unlock()
+	d.Lock()
+	defer d.Unlock()
 	own := t.sim.of(d)
 	if ends := d.Memory.Ends.Load(); own.syncAddr == 0 || own.syncEnds != ends {
 		a, f := t.sim.allocOwn(d, space.PageSize)

@@ -128,13 +128,13 @@ func (t *Thread) IpcMemGetExportKey(devPtr acl.Addr, size uint64, key *byte, len
 	case size == 0:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "0 bytes of memory")
 	}
-	d.Memory.Mu.Lock()
-	defer d.Memory.Mu.Unlock() // so that it is not freed meanwhile
+	d.Memory.Lock()
+	defer d.Memory.Unlock() // so that it is not freed meanwhile
 	r, ok := d.Memory.Live.Find(devPtr)
 	switch {
 	case !ok:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes at %#x lie in no allocation", size, devPtr)
-	case r.V.How != memory.ByMalloc || !r.Holds(devPtr, size):
+	case r.Value.Origin != memory.ByMalloc || !r.Holds(devPtr, size):
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes at %#x do not lie in one allocation of aclrtMalloc", size, devPtr)
 	case d.Memory.FD < 0 || devPtr < d.Memory.Base || devPtr+size > d.Memory.End:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%#x was placed outside the memory of the device: it can't be shared", devPtr)
@@ -215,7 +215,7 @@ func (t *Thread) IpcMemImportByKey(devPtr *acl.Addr, key *byte, flags uint64) ac
 	}
 	t.sim.Unknowns.Any.Store(true)
 	if flags != 0 {
-		c.Device.Meet(x.DeviceID)
+		c.Device.EnablePeerAccess(x.DeviceID)
 	}
 	t.sim.Strict.Gets(&t.Strict, addr, x.Size, strict.ImportedMemory)
 	*devPtr = addr
@@ -263,14 +263,14 @@ func (t *Thread) NotifyGetExportKey(h acl.Notify, key *byte, length, flags uint6
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flags %#x are unknown", flags)
 	}
 	s := &n.signal
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	switch {
 	case s.Shared != nil && !s.Shared.Own:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "notify %d is of another process, which alone can share it", n.id)
 	case s.Shared == nil:
 		x, f := t.sim.Shares.Offer(memory.SlotNotify, n.dev.ID, flags != 0, func(l *memory.Slot) {
-			if s.Is {
+			if s.IsSet {
 				l.Word.Store(1)
 			}
 		})
@@ -278,7 +278,7 @@ func (t *Thread) NotifyGetExportKey(h acl.Notify, key *byte, length, flags uint6
 			return t.failWith(f)
 		}
 		s.Shared = x
-		if !s.Is && s.Wake != nil {
+		if !s.IsSet && s.Wake != nil {
 			close(s.Wake) // waiters continue with the shared flag
 		}
 	case flags != 0:
@@ -294,9 +294,9 @@ func (t *Thread) NotifySetImportPid(h acl.Notify, pid *int32, num uint64) acl.Er
 	if e != 0 {
 		return e
 	}
-	n.signal.Mu.Lock()
+	n.signal.Lock()
 	x := n.signal.Shared
-	n.signal.Mu.Unlock()
+	n.signal.Unlock()
 	if x == nil || !x.Own {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "notify %d has no key of this process: call aclrtNotifyGetExportKey first", n.id)
 	}
@@ -330,7 +330,7 @@ func (t *Thread) NotifyImportByKey(h *acl.Notify, key *byte, flags uint64) acl.E
 		return e
 	}
 	if flags != 0 {
-		c.Device.Meet(x.DeviceID)
+		c.Device.EnablePeerAccess(x.DeviceID)
 	}
 	return acl.ACL_SUCCESS
 }
@@ -345,8 +345,8 @@ func (t *Thread) export(handle acl.DrvMemHandle, flags uint64) (*memory.Shared, 
 		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flags %#x are unknown", flags)
 	}
 	m := p.Memory
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.Lock()
+	defer m.Unlock()
 	if p.Shared != nil {
 		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "physical memory %#x is shared already", p.Handle)
 	}

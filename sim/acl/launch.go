@@ -372,8 +372,8 @@ func (t *Thread) KernelArgsAppend(argsHandle acl.ArgsHandle, param acl.Addr, par
 	case paramSize == 0:
 		return t.invalid("a parameter of 0 bytes")
 	}
-	l.Mu.Lock()
-	defer l.Mu.Unlock()
+	l.Lock()
+	defer l.Unlock()
 	p, e := t.appendParam(l, paramSize, false)
 	if e != 0 {
 		return e
@@ -392,8 +392,8 @@ func (t *Thread) KernelArgsAppendPlaceHolder(argsHandle acl.ArgsHandle, handle *
 	if handle == nil {
 		return t.null("paramHandle")
 	}
-	l.Mu.Lock()
-	defer l.Mu.Unlock()
+	l.Lock()
+	defer l.Unlock()
 	p, e := t.appendParam(l, 8, true)
 	if e != 0 {
 		return e
@@ -411,8 +411,8 @@ func (t *Thread) KernelArgsGetPlaceHolderBuffer(argsHandle acl.ArgsHandle, handl
 	if bufferAddr == nil {
 		return t.null("bufferAddr")
 	}
-	l.Mu.Lock()
-	defer l.Mu.Unlock()
+	l.Lock()
+	defer l.Unlock()
 	p, e := t.param(l, handle)
 	if e != 0 {
 		return e
@@ -447,8 +447,8 @@ func (t *Thread) KernelArgsParaUpdate(argsHandle acl.ArgsHandle, handle acl.Para
 	if param == 0 {
 		return t.null("param")
 	}
-	l.Mu.Lock()
-	defer l.Mu.Unlock()
+	l.Lock()
+	defer l.Unlock()
 	p, e := t.param(l, handle)
 	if e != 0 {
 		return e
@@ -466,8 +466,8 @@ func (t *Thread) KernelArgsFinalize(argsHandle acl.ArgsHandle) acl.Error {
 	if e != 0 {
 		return e
 	}
-	l.Mu.Lock()
-	defer l.Mu.Unlock()
+	l.Lock()
+	defer l.Unlock()
 	for i, p := range l.Params {
 		if p.Place && p.Length == 0 {
 			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "placeholder %d has no buffer", i)
@@ -493,8 +493,8 @@ func (t *Thread) LaunchKernelWithConfig(funcHandle acl.FuncHandle, numBlocks uin
 	if e != 0 {
 		return e
 	}
-	l.Mu.Lock()
-	defer l.Mu.Unlock()
+	l.Lock()
+	defer l.Unlock()
 	switch {
 	case l.Func != o.Func:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the argument list %#x is for kernel %q, not %q", l.Handle, l.Func.Name, o.Func.Name)

@@ -60,19 +60,19 @@ func (t *Thread) managedUnits(ptr acl.Addr, size uint64, f func(*managedUnit)) a
 		return e
 	}
 	m := &t.sim.Managed
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.Lock()
+	defer m.Unlock()
 	r, ok := m.Live.Find(ptr)
 	if !ok || size == 0 || !r.Holds(ptr, size) {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes at %#x do not lie in one allocation of managed memory", size, ptr)
 	}
-	units, _ := r.V.Attached.([]managedUnit)
+	units, _ := r.Value.Attached.([]managedUnit)
 	if units == nil {
 		units = make([]managedUnit, r.Size/memory.Granularity)
 		for i := range units {
 			units[i].accessedBy = map[acl.MemManagedLocation]bool{}
 		}
-		r.V.Attached = units
+		r.Value.Attached = units
 	}
 	for i := (ptr - r.Addr) / memory.Granularity; i*memory.Granularity < ptr+size-r.Addr; i++ {
 		f(&units[i])

@@ -34,7 +34,7 @@ func (t *Thread) allocOn(d *device.Device, ptr *acl.Addr, size, pad uint64, poli
 	if size > memory.MaxAlloc {
 		return t.fail(acl.ACL_ERROR_RT_DEVICE_OOM, "out of device memory: %d bytes wanted", size)
 	}
-	addr, f := t.allocDevice(d, space.RoundUp(size, memory.AllocUnit)+pad, memory.Block{How: memory.ByMalloc, Access: space.Read | space.Write})
+	addr, f := t.allocDevice(d, space.RoundUp(size, memory.AllocUnit)+pad, memory.Block{Origin: memory.ByMalloc, Access: space.Read | space.Write})
 	if f != nil {
 		return t.failWith(f)
 	}
@@ -51,7 +51,7 @@ func (t *Thread) allocDevice(d *device.Device, size uint64, b memory.Block) (uin
 	}
 	addr, f := t.placed(func(want uint64) (uint64, *fail.Failure) { return d.Memory.Alloc(size, want, b, s.Log) })
 	if f == nil {
-		s.Fresh(space.Span{Addr: addr, Size: size})
+		s.MarkNew(space.Span{Addr: addr, Size: size})
 	}
 	return addr, f
 }
@@ -278,9 +278,9 @@ func (t *Thread) GetMemInfo(attr acl.MemAttr, free, total *uint64) acl.Error {
 	case acl.ACL_HBM_MEM, acl.ACL_HBM_MEM_HUGE, acl.ACL_HBM_MEM_NORMAL, acl.ACL_HBM_MEM_P2P_HUGE, acl.ACL_HBM_MEM_P2P_NORMAL,
 		acl.ACL_HBM_MEM_HUGE1G, acl.ACL_HBM_MEM_P2P_HUGE1G:
 		m := &c.Device.Memory
-		m.Mu.Lock()
+		m.Lock()
 		*free, *total = m.Limit-m.Used, m.Limit
-		m.Mu.Unlock()
+		m.Unlock()
 	default:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "memory kind %d is unknown", attr)
 	}

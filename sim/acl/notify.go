@@ -328,7 +328,7 @@ func (t *Thread) valueTask(v *graph.ValueTask) (device.Task, acl.Error) {
 			}
 			s.Context.Device.Machine.Strict.WritesWord(&s.Strict, v.Addr)
 			atomic.StoreUint64(p, v.Value)
-			s.Context.Device.Machine.Known(v.Addr, 8)
+			s.Context.Device.Machine.MarkKnown(v.Addr, 8)
 			return s.Context.Device.Machine.CopyTime(model.Fill, 0), nil
 		}}, acl.ACL_SUCCESS
 	}

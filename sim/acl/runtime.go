@@ -409,9 +409,9 @@ func (t *Thread) onDevice(id uint64, f func() acl.Error) acl.Error {
 	if d == c.Device {
 		return f()
 	}
-	d.Mu.Lock()
+	d.Lock()
 	other := d.Primary
-	d.Mu.Unlock()
+	d.Unlock()
 	if other == nil {
 		return t.fail(acl.ACL_ERROR_RT_CONTEXT_NULL, "device %d is not set", d.ID)
 	}
@@ -652,9 +652,9 @@ func (t *Thread) perform(fn api.ID, words []uint64) (uint64, bool) {
 
 func (t *Thread) planned(f *fault.Faults, fn api.ID) acl.Error {
 	name := acl.Model.Func(fn).Name
-	f.Mu.Lock()
+	f.Lock()
 	x := f.Hit(f.Calls[name], "")
-	f.Mu.Unlock()
+	f.Unlock()
 	if x == nil {
 		return acl.ACL_SUCCESS
 	}

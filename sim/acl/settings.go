@@ -16,14 +16,14 @@ import (
 
 // set changes the settings of a stream.
 func set(s *device.Stream, f func(*settings)) {
-	s.Mu.Lock()
+	s.Lock()
 	f(&attached(s).settings)
-	s.Mu.Unlock()
+	s.Unlock()
 }
 
 func get(s *device.Stream) settings {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	return attached(s).settings
 }
 
@@ -262,8 +262,8 @@ func (t *Thread) coreValue(type_ acl.DevResLimitType, value uint32) acl.Error {
 }
 
 func (m *Sim) coreLimit(d *device.Device) coreLimit {
-	d.Mu.Lock()
-	defer d.Mu.Unlock()
+	d.Lock()
+	defer d.Unlock()
 	return m.of(d).cores.or(allCores)
 }
 
@@ -288,9 +288,9 @@ func (t *Thread) SetDeviceResLimit(deviceId int32, type_ acl.DevResLimitType, va
 	if e := t.coreValue(type_, value); e != 0 {
 		return e
 	}
-	d.Mu.Lock()
+	d.Lock()
 	t.sim.of(d).cores[type_] = value
-	d.Mu.Unlock()
+	d.Unlock()
 	return acl.ACL_SUCCESS
 }
 
@@ -300,9 +300,9 @@ func (t *Thread) ResetDeviceResLimit(deviceId int32) acl.Error {
 	if e != 0 {
 		return e
 	}
-	d.Mu.Lock()
+	d.Lock()
 	t.sim.of(d).cores = coreLimit{}
-	d.Mu.Unlock()
+	d.Unlock()
 	return acl.ACL_SUCCESS
 }
 
@@ -480,7 +480,7 @@ func (t *Thread) readOverflow(out acl.Addr, size uint64, on acl.Stream) acl.Erro
 			return 0, status.Failed(acl.ACL_ERROR_RT_SYS_DMA, "float status on stream %d: %v", s.ID, err)
 		}
 		clear(space.Bytes(out, overflowSize))
-		s.Context.Device.Machine.Known(out, overflowSize)
+		s.Context.Device.Machine.MarkKnown(out, overflowSize)
 		return s.Context.Device.Machine.CopyTime(model.Fill, 0), nil
 	}})
 }
@@ -533,8 +533,8 @@ func (t *Thread) CtxGetFloatOverflowAddr(overflowAddr *acl.Addr) acl.Error {
 	if overflowAddr == nil {
 		return t.absent("overflowAddr")
 	}
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
+	c.Lock()
+	defer c.Unlock()
 	x := contextStateOf(c)
 	if x.overflow == 0 {
 		a, f := t.sim.allocOwn(c.Device, overflowSize)

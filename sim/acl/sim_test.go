@@ -29,9 +29,9 @@ import (
 // freeBase returns a free address range for a device. Go's heap starts at a random address.
 func freeBase(tb testing.TB, devices uint64) uint64 {
 	tb.Helper()
-	for base := uint64(0x100000000000); base < 0x180000000000; base += 2 * devices * memory.VaStride { // with room for some reservations
-		if space.MapAt(base, devices*memory.VaStride, unix.PROT_NONE) == nil {
-			space.Unmap(base, devices*memory.VaStride)
+	for base := uint64(0x100000000000); base < 0x180000000000; base += 2 * devices * memory.ArenaStride { // with room for some reservations
+		if space.MapAt(base, devices*memory.ArenaStride, unix.PROT_NONE) == nil {
+			space.Unmap(base, devices*memory.ArenaStride)
 			return base
 		}
 	}

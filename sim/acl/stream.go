@@ -75,7 +75,7 @@ func (t *Thread) stream(h acl.Stream) (*device.Stream, acl.Error) {
 		return nil, e
 	}
 	if h == 0 {
-		return c.Def, acl.ACL_SUCCESS
+		return c.Default, acl.ACL_SUCCESS
 	}
 	s := t.sim.streams.Get(uint64(h))
 	if s == nil {
@@ -116,12 +116,12 @@ func (t *Thread) CreateStreamWithConfig(stream *acl.Stream, priority, flag uint3
 	if stream == nil {
 		return t.null("stream")
 	}
-	c.Device.Mu.Lock()
+	c.Device.Lock()
 	if !mutant.Breaks("priority_out_of_range") {
 		priority = min(priority, maxPriority)
 	}
 	s, f := t.sim.newStreamLocked(c, priority, flag&streamFlags)
-	c.Device.Mu.Unlock()
+	c.Device.Unlock()
 	if f != nil {
 		return t.failWith(f)
 	}
@@ -147,7 +147,7 @@ func (t *Thread) destroyStream(h acl.Stream, force bool) acl.Error {
 	if e != 0 {
 		return e
 	}
-	if s == s.Context.Def {
+	if s == s.Context.Default {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "stream %#x is the default stream of a context", s.Handle)
 	}
 	if c := attached(s).Capture.Load(); c != nil {
@@ -322,13 +322,13 @@ func (t *Thread) DeviceTaskAbort(deviceId int32, timeout uint32) acl.Error {
 	t.sim.observers.Report(&t.sim.observers.OnAbort, uint64(d.ID), uint64(acl.ACL_RT_DEVICE_TASK_ABORT_PRE), uint64(timeout))
 	defer t.sim.observers.Report(&t.sim.observers.OnAbort, uint64(d.ID), uint64(acl.ACL_RT_DEVICE_TASK_ABORT_POST), uint64(timeout))
 	var all sync.WaitGroup
-	d.Mu.Lock()
+	d.Lock()
 	for _, s := range d.Streams {
 		if s != nil && attached(s).Capture.Load() == nil {
 			all.Go(s.Abort)
 		}
 	}
-	d.Mu.Unlock()
+	d.Unlock()
 	done := make(chan struct{})
 	go func() {
 		all.Wait()

@@ -88,7 +88,7 @@ func (t *Thread) notCaptured(s *device.Stream) acl.Error {
 func (t *Thread) capture(s *device.Stream, k device.Task) (bool, acl.Error) {
 	c := attached(s).Capture.Load()
 	if c == nil || mutant.Breaks("captured_tasks_do_not_run") {
-		if s == s.Context.Def {
+		if s == s.Context.Default {
 			if e := t.forbid(acl.ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT, "a task on the default stream"); e != 0 {
 				k.End()
 				return true, e
@@ -126,8 +126,8 @@ func (t *Thread) updateTask(s *device.Stream, k device.Task) (bool, acl.Error) {
 	if u == nil {
 		return false, acl.ACL_SUCCESS
 	}
-	u.Group.Graph.Mu.Lock()
-	defer u.Group.Graph.Mu.Unlock()
+	u.Group.Graph.Lock()
+	defer u.Group.Graph.Unlock()
 	n := len(u.Tasks)
 	switch {
 	case n == len(u.Group.Tasks):
@@ -147,8 +147,8 @@ func (s *Sim) taskFault(kind device.TaskKind, name string) *fault.Fault {
 	if f == nil {
 		return nil
 	}
-	f.Mu.Lock()
-	defer f.Mu.Unlock()
+	f.Lock()
+	defer f.Unlock()
 	return f.Hit(f.Tasks[kind], name)
 }
 
@@ -158,8 +158,8 @@ func (s *Sim) outOfMemory() *fail.Failure {
 	if f == nil {
 		return nil
 	}
-	f.Mu.Lock()
-	defer f.Mu.Unlock()
+	f.Lock()
+	defer f.Unlock()
 	if x := f.Hit(f.Oom, ""); x != nil {
 		return status.Failed(acl.ACL_ERROR_RT_DEVICE_OOM, "out of device memory, by plan: allocation %d", x.At)
 	}
@@ -172,8 +172,8 @@ func (s *Sim) loseDevice() bool {
 	if f == nil {
 		return false
 	}
-	f.Mu.Lock()
-	defer f.Mu.Unlock()
+	f.Lock()
+	defer f.Unlock()
 	return f.Hit(f.Lost, "") != nil
 }
 

@@ -38,7 +38,7 @@ func TestUnknownRanges(t *testing.T) {
 		for i := range want {
 			got := ""
 			if f := u.In(space.Span{Addr: uint64(i), Size: 1}); len(f) > 0 {
-				got = f[0].V
+				got = f[0].Value
 			}
 			if got != want[i] {
 				t.Fatalf("byte %d is marked %q, want %q", i, got, want[i])

@@ -142,8 +142,8 @@ func (t *Thread) MallocPhysical(handle *acl.DrvMemHandle, size uint64, prop *acl
 }
 
 func (t *Thread) drop(p *memory.Physical) {
-	p.Memory.Mu.Lock()
-	defer p.Memory.Mu.Unlock()
+	p.Memory.Lock()
+	defer p.Memory.Unlock()
 	p.Release()
 }
 
@@ -269,7 +269,7 @@ func (t *Thread) mapping(addr acl.Addr) (space.Region[memory.Block], *device.Dev
 		return space.Region[memory.Block]{}, nil, e
 	}
 	r, ok := d.Memory.Live.Find(addr)
-	if !ok || r.V.How != memory.ByMap {
+	if !ok || r.Value.Origin != memory.ByMap {
 		return r, nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %#x", addr)
 	}
 	return r, d, acl.ACL_SUCCESS
@@ -288,7 +288,7 @@ func (t *Thread) MemGetAccess(virPtr acl.Addr, location *acl.MemLocation, flag *
 		*flag = uint64(acl.ACL_RT_MEM_ACCESS_FLAGS_NONE)
 		return acl.ACL_SUCCESS
 	}
-	*flag = uint64(r.V.Access)
+	*flag = uint64(r.Value.Access)
 	return acl.ACL_SUCCESS
 }
 
@@ -301,9 +301,9 @@ func (t *Thread) MemRetainAllocationHandle(virPtr acl.Addr, handle *acl.DrvMemHa
 	if handle == nil {
 		return t.null("handle")
 	}
-	p := r.V.Physical
-	d.Memory.Mu.Lock()
-	defer d.Memory.Mu.Unlock()
+	p := r.Value.Physical
+	d.Memory.Lock()
+	defer d.Memory.Unlock()
 	if t.sim.physicals.Get(p.Handle) != p {
 		p.Handle = t.sim.physicals.Add(p)
 		p.Retained.Store(0)

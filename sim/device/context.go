@@ -10,15 +10,15 @@ import (
 
 // Context owns streams, one of them the default stream.
 type Context struct {
-	Handle uint64
-	Device *Device
-	Def    *Stream
-	Ended  atomic.Bool
+	Handle  uint64
+	Device  *Device
+	Default *Stream
+	Ended   atomic.Bool
 	// Stops is set if a failure on any stream stops all of them. Stopped is that failure.
 	Stops   atomic.Bool
 	Stopped atomic.Pointer[stop]
 
-	Mu       sync.Mutex
+	sync.Mutex
 	Streams  []*Stream
 	Attached any // data of the layer above
 }

@@ -32,20 +32,20 @@ func (c *RealClock) sweep() {
 	c.sweeping.Store(false) // servers that park from now on schedule another sweep
 	left := false
 	for _, d := range c.sim.Devices {
-		d.Mu.Lock()
+		d.Lock()
 		streams := slices.Clone(d.Streams)
-		d.Mu.Unlock()
+		d.Unlock()
 		for _, s := range streams {
 			if s == nil {
 				continue
 			}
-			s.Mu.Lock()
+			s.Lock()
 			if s.server.parked && s.server.swept == s.server.parks {
 				s.endServer()
 			}
 			s.server.swept = s.server.parks
 			left = left || s.server.parked
-			s.Mu.Unlock()
+			s.Unlock()
 		}
 	}
 	if left {

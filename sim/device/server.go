@@ -50,23 +50,23 @@ func (s *Stream) serve() {
 	var batch []Task
 	debug.SetPanicOnFault(true)
 	for {
-		s.Mu.Lock()
+		s.Lock()
 		batch, s.queue = s.queue, batch[:0]
 		if len(batch) == 0 {
 			s.server.running, s.server.parked = false, !s.Life.closed
 			if s.Life.closed { // the sweep does not see this stream any more
-				s.Mu.Unlock()
+				s.Unlock()
 				return
 			}
 			s.server.parks++
-			s.Mu.Unlock()
+			s.Unlock()
 			clk.parked()
 			if !<-s.server.wake {
 				return
 			}
 			continue
 		}
-		s.Mu.Unlock()
+		s.Unlock()
 		if mutant.Breaks("tasks_in_order") {
 			slices.Reverse(batch)
 		}

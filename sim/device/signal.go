@@ -11,9 +11,9 @@ import (
 
 // Signal is a flag that stream tasks set, wait for and clear.
 type Signal struct {
-	Mu   sync.Mutex
-	Is   bool
-	Wake chan struct{} // closed while the flag is set
+	sync.Mutex
+	IsSet bool
+	Wake  chan struct{} // closed while the flag is set
 	// Shared replaces the local flag if other processes share it.
 	Shared *memory.Shared
 	known  strict.Vector // strict mode: knowledge of the streams that set it
@@ -43,23 +43,23 @@ func (s *Signal) channel() chan struct{} {
 }
 
 func (s *Signal) Set() {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	if s.Shared != nil {
 		s.Shared.Set(1)
-	} else if !s.Is {
-		s.Is = true
+	} else if !s.IsSet {
+		s.IsSet = true
 		close(s.channel())
 	}
 }
 
 func (s *Signal) Clear() {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	if s.Shared != nil {
 		s.Shared.Set(0)
-	} else if s.Is {
-		s.Is, s.Wake = false, nil
+	} else if s.IsSet {
+		s.IsSet, s.Wake = false, nil
 	}
 }
 
@@ -68,26 +68,26 @@ func (s *Signal) Clear() {
 func (s *Signal) Wait(take bool, limit time.Duration, late func() *fail.Failure) *Waiting {
 	w := &Waiting{Limit: limit, Late: late}
 	w.Met = func() (bool, <-chan struct{}) {
-		s.Mu.Lock()
-		defer s.Mu.Unlock()
+		s.Lock()
+		defer s.Unlock()
 		if x := s.Shared; x != nil { // possibly shared since the last check
 			w.Block = func(stop <-chan struct{}, expired <-chan time.Time) (bool, *fail.Failure) {
 				return x.Wait(func(v uint32) bool { return v == 1 && (!take || x.Word.CompareAndSwap(1, 0)) }, x.Abandoned, stop, expired)
 			}
 			return false, nil
 		}
-		if s.Is && take {
-			s.Is, s.Wake = false, nil
+		if s.IsSet && take {
+			s.IsSet, s.Wake = false, nil
 			return true, nil
 		}
-		return s.Is, s.channel()
+		return s.IsSet, s.channel()
 	}
 	return w
 }
 
 // End returns the shared side of the flag; nil if it is local.
 func (s *Signal) End() *memory.Shared {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	return s.Shared
 }

@@ -32,7 +32,7 @@ type Stream struct {
 	Hidden          bool       // without a handle
 	Lane            TaskSource // source of tasks; nil to use the queue
 
-	Mu        sync.Mutex
+	sync.Mutex
 	queue     []Task // not yet taken by the server
 	submitted uint64
 	Failure   *fail.Failure
@@ -84,28 +84,28 @@ type waiter struct {
 
 // Submit appends a task and returns its id. It waits while the queue is full.
 func (s *Stream) Submit(t *HostThread, k Task) (uint32, *fail.Failure) {
-	s.Mu.Lock()
+	s.Lock()
 	for {
 		switch {
 		case s.Life.closing:
-			s.Mu.Unlock()
+			s.Unlock()
 			return 0, fail.New(fail.Ended, "stream %d is being destroyed", s.ID)
 		case s.Life.discarded:
 			f := s.Failure
-			s.Mu.Unlock()
+			s.Unlock()
 			return 0, f
 		case s.Context.Stopped.Load() != nil:
 			s.observed = true
-			s.Mu.Unlock()
+			s.Unlock()
 			return 0, s.Context.Stopped.Load().failure
 		}
 		if s.submitted-s.Done.Load() < QueueDepth {
 			break
 		}
 		room := s.submitted - QueueDepth + 1
-		s.Mu.Unlock()
+		s.Unlock()
 		s.Wait(t, room, Forever)
-		s.Mu.Lock()
+		s.Lock()
 	}
 	d := s.Context.Device
 	k.At = d.Machine.Clock.Now(t)
@@ -114,24 +114,24 @@ func (s *Stream) Submit(t *HostThread, k Task) (uint32, *fail.Failure) {
 	k.ID = id
 	s.queue = append(s.queue, k)
 	d.Machine.Clock.submitted(s, k.At)
-	s.Mu.Unlock()
+	s.Unlock()
 	return id, nil
 }
 
 // halted reports whether tasks must not run. In a graph, a failed task halts the tasks after it in any failure mode.
 func (s *Stream) halted() bool {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	return s.Life.discarded || IsClosed(s.Life.Stop) || s.Context.Stopped.Load() != nil || s.Lane != nil && s.Failure != nil
 }
 
 // fail records a failed task. The first failure stays until the program has seen it.
 func (s *Stream) fail(f *fail.Failure) {
-	s.Mu.Lock()
+	s.Lock()
 	if s.Failure == nil {
 		s.Failure, s.observed = f, false
 	}
-	s.Mu.Unlock()
+	s.Unlock()
 	if s.Lane == nil {
 		s.Context.failed(s, f)
 	}
@@ -142,8 +142,8 @@ func (s *Stream) first() Task {
 	if s.Lane != nil {
 		return s.Lane.Task()
 	}
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	k := s.queue[0]
 	s.queue[0] = Task{}
 	s.queue = s.queue[1:]
@@ -170,7 +170,7 @@ func (s *Stream) ended(k *Task, d time.Duration, f *fail.Failure) {
 
 // wake wakes the waiters whose tasks are done.
 func (s *Stream) wake() {
-	s.Mu.Lock()
+	s.Lock()
 	done := s.Done.Load()
 	kept := s.Waits.all[:0]
 	for _, w := range s.Waits.all {
@@ -183,7 +183,7 @@ func (s *Stream) wake() {
 	}
 	clear(s.Waits.all[len(kept):])
 	s.Waits.all = kept
-	s.Mu.Unlock()
+	s.Unlock()
 }
 
 func (s *Stream) SubmittedTasks() uint64 { return s.Progress().Task }
@@ -195,8 +195,8 @@ type Progress struct {
 }
 
 func (s *Stream) Progress() Progress {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	return Progress{s.submitted, s.Life.aborts}
 }
 
@@ -204,9 +204,9 @@ func (s *Stream) Progress() Progress {
 func (s *Stream) Abort() {
 	s.Life.mu.Lock()
 	defer s.Life.mu.Unlock()
-	s.Mu.Lock()
+	s.Lock()
 	if s.Life.closing {
-		s.Mu.Unlock()
+		s.Unlock()
 		return
 	}
 	s.Life.aborts++
@@ -214,16 +214,16 @@ func (s *Stream) Abort() {
 	s.Life.discarded = true
 	close(s.Life.Stop)
 	all := s.submitted
-	s.Mu.Unlock()
+	s.Unlock()
 	s.Context.Device.Machine.Clock.Changed()
 	s.Wait(nil, all, Forever)
 	if mutant.Breaks("aborted_stream_works") {
 		return
 	}
-	s.Mu.Lock()
+	s.Lock()
 	s.Life.Stop = make(chan struct{})
 	s.Failure, s.Life.discarded, s.observed = nil, false, false
-	s.Mu.Unlock()
+	s.Unlock()
 	if p := s.Context.Stopped.Load(); p != nil && p.stream == s {
 		s.Context.Stopped.CompareAndSwap(p, nil)
 	}
@@ -237,10 +237,10 @@ func (s *Stream) Wait(t *HostThread, task uint64, limit time.Duration) bool {
 			return false
 		}
 		w := waiter{task, make(chan struct{})}
-		s.Mu.Lock()
+		s.Lock()
 		s.Waits.all = append(s.Waits.all, w)
 		s.Waits.Count.Add(1)
-		s.Mu.Unlock()
+		s.Unlock()
 		// A task may have ended before the waiter was added.
 		if s.Done.Load() >= task {
 			s.wake()
@@ -258,8 +258,8 @@ func (s *Stream) Wait(t *HostThread, task uint64, limit time.Duration) bool {
 
 // leave removes a waiter and reports whether it was still waiting.
 func (s *Stream) leave(w waiter) bool {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	for i := range s.Waits.all {
 		if s.Waits.all[i].ch == w.ch {
 			s.Waits.all = append(s.Waits.all[:i], s.Waits.all[i+1:]...)
@@ -272,8 +272,8 @@ func (s *Stream) leave(w waiter) bool {
 
 // Observe returns the stream's failure once, or always if it stopped the context.
 func (s *Stream) Observe() *fail.Failure {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	f := s.Failure
 	if stopped := s.Context.Stopped.Load(); stopped != nil {
 		s.observed = true
@@ -288,8 +288,8 @@ func (s *Stream) Observe() *fail.Failure {
 
 // Blocked returns the failure that keeps the stream from running tasks; nil for none.
 func (s *Stream) Blocked() *fail.Failure {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	if s.Life.discarded || s.Lane != nil {
 		return s.Failure
 	}
@@ -304,21 +304,21 @@ func (s *Stream) Blocked() *fail.Failure {
 func (s *Stream) Close(force bool) *fail.Failure {
 	s.Life.mu.Lock()
 	defer s.Life.mu.Unlock()
-	s.Mu.Lock()
+	s.Lock()
 	if s.Life.closing {
-		s.Mu.Unlock()
+		s.Unlock()
 		return nil
 	}
 	s.Life.closing = true
-	s.Mu.Unlock()
+	s.Unlock()
 	s.Context.Device.Machine.Options.Runtime.StreamEnding(s)
-	s.Mu.Lock()
+	s.Lock()
 	if force && !mutant.Breaks("forced_destroy_discards") {
 		s.Life.discarded = true
 		close(s.Life.Stop)
 	}
 	all := s.submitted
-	s.Mu.Unlock()
+	s.Unlock()
 	s.Context.Device.Machine.Clock.Changed()
 	s.Wait(nil, all, Forever)
 	s.Context.Device.Machine.Strict.Ended(&s.Strict)
@@ -326,19 +326,19 @@ func (s *Stream) Close(force bool) *fail.Failure {
 	s.Context.Device.Machine.Options.Runtime.StreamEnded(s)
 	s.Args.Close()
 	c := s.Context
-	c.Mu.Lock()
+	c.Lock()
 	for i, o := range c.Streams {
 		if o == s {
 			c.Streams = append(c.Streams[:i], c.Streams[i+1:]...)
 			break
 		}
 	}
-	c.Mu.Unlock()
-	c.Device.Mu.Lock()
+	c.Unlock()
+	c.Device.Lock()
 	c.Device.Streams[s.ID] = nil
-	c.Device.Mu.Unlock()
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+	c.Device.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	s.Life.closed = true
 	s.endServer()
 	if s.observed {
@@ -374,17 +374,17 @@ func (c *Context) NewStream(priority, flags uint32) (*Stream, *fail.Failure) {
 		d.Streams = append(d.Streams, nil)
 	}
 	d.Streams[id] = s
-	c.Mu.Lock()
+	c.Lock()
 	c.Streams = append(c.Streams, s)
-	c.Mu.Unlock()
+	c.Unlock()
 	return s, nil
 }
 
 // Drop removes an unused stream from its context and device. The caller holds the device's lock.
 func (c *Context) Drop(s *Stream) {
-	c.Mu.Lock()
+	c.Lock()
 	c.Streams = slices.DeleteFunc(c.Streams, func(o *Stream) bool { return o == s })
-	c.Mu.Unlock()
+	c.Unlock()
 	c.Device.Streams[s.ID] = nil
 }
 

@@ -55,8 +55,8 @@ func (s *Machine) Unknown(addr, size uint64) (kernel string, ok bool) {
 		return kernel, true
 	}
 	for _, r := range s.marked(at) {
-		if !ok || Rank(r.V) > Rank(kernel) {
-			kernel, ok = r.V, true
+		if !ok || Rank(r.Value) > Rank(kernel) {
+			kernel, ok = r.Value, true
 		}
 	}
 	if s.Strict.Racy(at) && Rank(kernel) < Rank(RaceMark) {
@@ -68,19 +68,19 @@ func (s *Machine) Unknown(addr, size uint64) (kernel string, ok bool) {
 // givenMark is the prefix of marks that a caller set. The reason follows.
 const givenMark = "\x00given"
 
-// Mark marks a range with a caller's reason, which Given extracts from the result of Unknown. Reason 0 removes marks.
+// Mark marks a range with a caller's reason, which MarkReason extracts from the result of Unknown. Reason 0 removes marks.
 // Host memory keeps the mark until a copy overwrites it.
 func (s *Machine) Mark(addr, size uint64, reason uint8) {
 	if reason == 0 {
-		s.Known(addr, size)
+		s.MarkKnown(addr, size)
 		return
 	}
 	name := givenMark + string([]byte{reason})
 	s.Taint(space.Span{Addr: addr, Size: size}, &name)
 }
 
-// Given returns the reason of a mark that a caller set.
-func Given(kernel string) (reason uint8, ok bool) {
+// MarkReason returns the reason of a mark that a caller set.
+func MarkReason(kernel string) (reason uint8, ok bool) {
 	if !strings.HasPrefix(kernel, givenMark) {
 		return 0, false
 	}
@@ -101,7 +101,7 @@ func Rank(kernel string) int {
 	case RaceMark:
 		return 1
 	}
-	if _, ok := Given(kernel); ok {
+	if _, ok := MarkReason(kernel); ok {
 		return givenRank
 	}
 	return KernelRank
@@ -122,7 +122,7 @@ func (s *Machine) marked(at space.Span) []space.Region[string] {
 	}
 	written := false
 	for _, r := range found {
-		if r.V != "" {
+		if r.Value != "" {
 			continue
 		}
 		b := space.Bytes(r.Addr, r.Size)
@@ -155,8 +155,8 @@ func (s *Machine) Taint(at space.Span, kernel *string) {
 
 var uninitialised = ""
 
-// Fresh marks new device memory.
-func (s *Machine) Fresh(at space.Span) {
+// MarkNew marks new device memory.
+func (s *Machine) MarkNew(at space.Span) {
 	if s.Options.Uninitialised {
 		s.Taint(at, &uninitialised)
 	}
@@ -181,8 +181,8 @@ func (s *Machine) UnknownResults() (copies int64, bytes uint64) {
 	return s.Unknowns.copies, s.Unknowns.bytes
 }
 
-// Known removes marks after known data was written.
-func (s *Machine) Known(addr, n uint64) {
+// MarkKnown removes marks after known data was written.
+func (s *Machine) MarkKnown(addr, n uint64) {
 	if s.Unknowns.Any.Load() {
 		u, _ := s.marksOf(addr)
 		u.Clear(space.Span{Addr: addr, Size: n})
@@ -212,19 +212,19 @@ func (s *Machine) Follow(x *Transfer) {
 		var found []space.Region[string]
 		found = s.marked(src)
 		if k, ok := s.stained(src); ok {
-			found = []space.Region[string]{{Span: src, V: k}}
+			found = []space.Region[string]{{Span: src, Value: k}}
 		}
 		if unpinned { // the program may have written it since; only the caller's marks stay
-			found = slices.DeleteFunc(found, func(r space.Region[string]) bool { return Rank(r.V) != givenRank })
+			found = slices.DeleteFunc(found, func(r space.Region[string]) bool { return Rank(r.Value) != givenRank })
 		}
 		if len(found) == 0 && s.Strict.Racy(src) {
-			found = []space.Region[string]{{Span: src, V: RaceMark}}
+			found = []space.Region[string]{{Span: src, Value: RaceMark}}
 		}
 		to.Clear(dst)
 		for _, r := range found {
-			s.Taint(space.Span{Addr: dst.Addr + r.Addr - src.Addr, Size: r.Size}, &r.V)
-			if Rank(r.V) == KernelRank {
-				kernel = r.V
+			s.Taint(space.Span{Addr: dst.Addr + r.Addr - src.Addr, Size: r.Size}, &r.Value)
+			if Rank(r.Value) == KernelRank {
+				kernel = r.Value
 				total += r.Size
 			}
 		}
@@ -234,8 +234,8 @@ func (s *Machine) Follow(x *Transfer) {
 	}
 }
 
-// SayUnknown logs a dependence on an unknown kernel, once per kernel.
-func (s *Machine) SayUnknown(kernel, format string, a ...any) {
+// LogUnknown logs a dependence on an unknown kernel, once per kernel.
+func (s *Machine) LogUnknown(kernel, format string, a ...any) {
 	u := &s.Unknowns
 	u.mu.Lock()
 	first := !u.said[kernel]
@@ -256,7 +256,7 @@ func (s *Machine) reportUnknown(x *Transfer, kernel string, n uint64) {
 	u.copies++
 	u.bytes += n
 	u.mu.Unlock()
-	s.SayUnknown(kernel, "a copy from %#x to the host at %#x: %d of its %d bytes depend on what kernel %q would have written, which no kernel library knows",
+	s.LogUnknown(kernel, "a copy from %#x to the host at %#x: %d of its %d bytes depend on what kernel %q would have written, which no kernel library knows",
 		x.Src, x.Dst, n, x.Width*x.Height, kernel)
 }
 
@@ -329,13 +329,13 @@ func (s *Machine) aliased(at space.Span, visit func(*memory.Physical, *memory.Sh
 	}
 	for c := d.Memory.Live.At(at.Addr); c.OK() && c.Get().Addr < at.End(); c.Next() {
 		r := c.Get()
-		x := r.V.Shared
-		if r.V.Physical != nil {
-			x = r.V.Physical.Shared
+		x := r.Value.Shared
+		if r.Value.Physical != nil {
+			x = r.Value.Physical.Shared
 		} else if x == nil {
 			x = s.Shares.MemoryAt(r.Span)
 		}
-		if (r.V.Physical != nil || x != nil) && visit(r.V.Physical, x) {
+		if (r.Value.Physical != nil || x != nil) && visit(r.Value.Physical, x) {
 			return
 		}
 	}
@@ -352,9 +352,9 @@ func (s *Machine) Expose(at space.Span, x *memory.Shared, p *memory.Physical) {
 	}
 	u, _ := s.marksOf(at.Addr)
 	for _, r := range u.In(at) {
-		if Rank(r.V) == KernelRank {
-			x.Slot.Stain(r.V)
-		} else if r.V == uninitialised {
+		if Rank(r.Value) == KernelRank {
+			x.Slot.Stain(r.Value)
+		} else if r.Value == uninitialised {
 			u.Clear(r.Span) // another process may write it unseen
 		}
 	}

@@ -100,7 +100,7 @@ func (s *Machine) Fill(p uint64, pattern []byte, n uint64) error {
 	if err := s.checkSide(p, n, space.Write, false, true); err != nil {
 		return err
 	}
-	s.Known(p, n)
+	s.MarkKnown(p, n)
 	b := space.Bytes(p, n)
 	if len(pattern) == 1 && pattern[0] == 0 {
 		clear(b)

@@ -153,10 +153,10 @@ func (c *Checker) leaks(end *Call) {
 		}
 	}
 	for _, r := range c.memory.holdings.All() {
-		if r.V.what == ConditionWord { // reported as a leaked model
+		if r.Value.what == ConditionWord { // reported as a leaked model
 			continue
 		}
-		all = append(all, left{r.V.call, fmt.Sprintf("makes %s of %d bytes at %#x that is not given back %s", r.V.what, r.Size, r.Addr, when)})
+		all = append(all, left{r.Value.call, fmt.Sprintf("makes %s of %d bytes at %#x that is not given back %s", r.Value.what, r.Size, r.Addr, when)})
 	}
 	clear(c.objects.made)
 	c.memory.holdings.Clear()
@@ -442,7 +442,7 @@ func (c *Checker) Watch(x *Copy) *Source {
 // pending reports whether a task may be writing the source of a copy.
 func (c *Checker) pending(x *Copy) bool {
 	for at := c.memory.accesses.At(x.Src); at.OK() && at.Get().Addr < x.Src+x.SPitch*x.Height; at.Next() {
-		if w := &at.Get().V.write; w.n != 0 && c.host.at(w.n) < w.time {
+		if w := &at.Get().Value.write; w.n != 0 && c.host.at(w.n) < w.time {
 			return true
 		}
 	}
@@ -474,7 +474,7 @@ func (c *Checker) TaskCopies(s *Stream, x *Copy, w *Source) {
 		f := &Finding{Kind: WrongDevice, Parts: []Part{{
 			fmt.Sprintf("copies %d bytes from %#x to %#x, memory of device %d, by a stream of device %d", x.Width*x.Height, x.Src, x.Dst, d, s.Device), a.task.call}}}
 		if h, ok := c.memory.holdings.Find(at); ok {
-			p := h.V.part()
+			p := h.Value.part()
 			p.Does = "makes " + p.Does
 			f.Parts = append(f.Parts, *p)
 		}
@@ -533,8 +533,8 @@ func (c *Checker) wordAt(addr uint64) *Vector {
 	w := c.words[addr]
 	if w == nil {
 		w = &Vector{}
-		if r, ok := c.memory.accesses.Find(addr); ok && r.V.write.call != nil {
-			w.set(r.V.write.n, r.V.write.time)
+		if r, ok := c.memory.accesses.Find(addr); ok && r.Value.write.call != nil {
+			w.set(r.Value.write.n, r.Value.write.time)
 		}
 		c.words[addr] = w
 	}
@@ -571,7 +571,7 @@ func (c *Checker) Gone(t *Thread, addr uint64, what ...string) {
 		return
 	}
 	defer c.mu.Unlock()
-	if h, ok := c.memory.holdings.Find(addr); ok && slices.Contains(what, h.V.what) {
+	if h, ok := c.memory.holdings.Find(addr); ok && slices.Contains(what, h.Value.what) {
 		c.release(c.byHost(call), addr)
 	}
 }
@@ -622,7 +622,7 @@ func (c *Checker) AllGone(d int32, live []space.Span, arena space.Span) {
 	for _, r := range live {
 		if h, ok := c.memory.holdings.Find(r.Addr); ok && !c.objects.failures[d] {
 			f := &Finding{Kind: Leak, Parts: []Part{{
-				fmt.Sprintf("makes %s of %d bytes at %#x that is not given back before the device is reset", h.V.what, h.Size, h.Addr), h.V.call}}}
+				fmt.Sprintf("makes %s of %d bytes at %#x that is not given back before the device is reset", h.Value.what, h.Size, h.Addr), h.Value.call}}}
 			if c.objects.resetting != nil {
 				f.Parts = append(f.Parts, Part{"ends the memory of the device", c.objects.resetting})
 			}

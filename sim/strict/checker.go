@@ -317,17 +317,17 @@ func (c *Checker) touch(o observer, s space.Span, access uint32) {
 	for at := c.memory.accesses.At(s.Addr); at.OK() && at.Get().Addr < s.End(); at.Next() {
 		r := at.Get()
 		if r.Addr > next {
-			c.memory.accesses.Insert(space.Region[*cell]{Span: space.Span{Addr: next, Size: r.Addr - next}, V: newCell(u)})
+			c.memory.accesses.Insert(space.Region[*cell]{Span: space.Span{Addr: next, Size: r.Addr - next}, Value: newCell(u)})
 			count++
 		}
 		next = r.End()
 		c.against(&o, &u, r)
-		r.V.add(&o, u)
-		whole = r.V
+		r.Value.add(&o, u)
+		whole = r.Value
 		count++
 	}
 	if next < s.End() {
-		c.memory.accesses.Insert(space.Region[*cell]{Span: space.Span{Addr: next, Size: s.End() - next}, V: newCell(u)})
+		c.memory.accesses.Insert(space.Region[*cell]{Span: space.Span{Addr: next, Size: s.End() - next}, Value: newCell(u)})
 		count++
 	}
 	if count > 1 && u.write {
@@ -336,7 +336,7 @@ func (c *Checker) touch(o observer, s space.Span, access uint32) {
 			whole = &cell{}
 		}
 		*whole = *newCell(u)
-		c.memory.accesses.Insert(space.Region[*cell]{Span: s, V: whole})
+		c.memory.accesses.Insert(space.Region[*cell]{Span: s, Value: whole})
 	}
 }
 
@@ -359,15 +359,15 @@ func (l *cell) add(o *observer, u accessed) {
 
 // against compares an access with the last ones to a range.
 func (c *Checker) against(o *observer, u *accessed, r space.Region[*cell]) {
-	if w := &r.V.write; w.call != nil && !o.after(w) {
+	if w := &r.Value.write; w.call != nil && !o.after(w) {
 		c.conflict(w, u, r.Span)
 		return
 	}
 	if !u.write {
 		return
 	}
-	for i := range r.V.reads {
-		if x := &r.V.reads[i]; !o.after(x) {
+	for i := range r.Value.reads {
+		if x := &r.Value.reads[i]; !o.after(x) {
 			c.conflict(x, u, r.Span)
 			return
 		}
@@ -382,7 +382,7 @@ func (c *Checker) conflict(a, b *accessed, at space.Span) {
 	f := &Finding{Kind: StreamRace, Parts: []Part{a.part(), b.part()}}
 	h, ok := c.memory.holdings.Find(at.Addr)
 	if ok {
-		f.Memory = h.V.part()
+		f.Memory = h.Value.part()
 	}
 	if a.n == 0 || b.n == 0 {
 		f.Kind = MissingSync
@@ -390,7 +390,7 @@ func (c *Checker) conflict(a, b *accessed, at space.Span) {
 		if b.n == 0 {
 			host, task = b, a
 		}
-		if ok && h.V.host && host.write && !task.write {
+		if ok && h.Value.host && host.write && !task.write {
 			f.Kind = HostBufferReused
 		}
 	}
@@ -420,14 +420,14 @@ func (c *Checker) Racy(s space.Span) bool {
 // alive reports whether to check an access, and reports accesses to freed memory.
 func (c *Checker) alive(o *observer, u *accessed) bool {
 	if h, ok := c.memory.holdings.Find(u.Addr); ok {
-		if o.n != 0 && o.host < h.V.since && h.V.old != nil {
-			c.lost(o, u, h.V.old) // the memory was freed after the task was submitted
+		if o.n != 0 && o.host < h.Value.since && h.Value.old != nil {
+			c.lost(o, u, h.Value.old) // the memory was freed after the task was submitted
 			return false
 		}
 		return true
 	}
-	if h, ok := c.memory.freed.Find(u.Addr); ok && (o.n != 0 || !h.V.host) {
-		c.lost(o, u, h.V)
+	if h, ok := c.memory.freed.Find(u.Addr); ok && (o.n != 0 || !h.Value.host) {
+		c.lost(o, u, h.Value)
 	}
 	return false
 }
@@ -448,8 +448,8 @@ func (c *Checker) cut(addr uint64) {
 		return
 	}
 	c.memory.accesses.Remove(r.Addr)
-	c.memory.accesses.Insert(space.Region[*cell]{Span: space.Span{Addr: r.Addr, Size: addr - r.Addr}, V: r.V})
-	c.memory.accesses.Insert(space.Region[*cell]{Span: space.Span{Addr: addr, Size: r.End() - addr}, V: &cell{r.V.write, slices.Clone(r.V.reads)}})
+	c.memory.accesses.Insert(space.Region[*cell]{Span: space.Span{Addr: r.Addr, Size: addr - r.Addr}, Value: r.Value})
+	c.memory.accesses.Insert(space.Region[*cell]{Span: space.Span{Addr: addr, Size: r.End() - addr}, Value: &cell{r.Value.write, slices.Clone(r.Value.reads)}})
 }
 
 // hold records new memory.
@@ -457,11 +457,11 @@ func (c *Checker) hold(call *Call, s space.Span, what string, host bool) {
 	c.time++
 	h := &holding{Span: s, what: what, host: host, call: call, since: c.time}
 	for _, r := range space.TakeOut(&c.memory.freed, s) {
-		h.old = r.V
+		h.old = r.Value
 		h.old.old = nil
 	}
 	c.forget(s)
-	c.memory.holdings.Insert(space.Region[*holding]{Span: s, V: h})
+	c.memory.holdings.Insert(space.Region[*holding]{Span: s, Value: h})
 }
 
 // release records the end of memory. Actors that are not known to be done with it use it in flight.
@@ -470,10 +470,10 @@ func (c *Checker) release(o observer, addr uint64) {
 	if !ok || r.Addr != addr {
 		return
 	}
-	h := r.V
+	h := r.Value
 	u := &accessed{Span: h.Span, write: true, n: o.n, time: o.time, call: o.call}
 	for at := c.memory.accesses.At(addr); at.OK() && at.Get().Addr < h.End(); at.Next() {
-		l := at.Get().V
+		l := at.Get().Value
 		for _, x := range append(slices.Clone(l.reads), l.write) {
 			if x.call != nil && !o.after(&x) {
 				c.found(&Finding{Kind: FreedInFlight, Parts: []Part{x.part(), {"frees it", o.call}}, Memory: h.part()})
@@ -489,12 +489,12 @@ func (c *Checker) release(o observer, addr uint64) {
 	})
 	c.forget(h.Span)
 	h.freed, h.old = u, nil
-	c.memory.freed.Insert(space.Region[*holding]{Span: h.Span, V: h})
+	c.memory.freed.Insert(space.Region[*holding]{Span: h.Span, Value: h})
 	if c.memory.oldest = append(c.memory.oldest, h); len(c.memory.oldest) > maxFreed {
 		old := c.memory.oldest[0]
 		c.memory.oldest[0] = nil
 		c.memory.oldest = c.memory.oldest[1:]
-		if f, ok := c.memory.freed.Find(old.Addr); ok && f.V == old {
+		if f, ok := c.memory.freed.Find(old.Addr); ok && f.Value == old {
 			c.memory.freed.Remove(old.Addr)
 		}
 	}
@@ -594,7 +594,7 @@ func (c *Checker) compare(x *Source, by *Call) {
 		f.Parts = append(f.Parts, Part{"is the first that waits for the copy; the program has changed the bytes before", by})
 	}
 	if h, ok := c.memory.holdings.Find(x.x.Src); ok {
-		f.Memory = h.V.part()
+		f.Memory = h.Value.part()
 	}
 	c.found(f)
 }

@@ -40,7 +40,7 @@ type Subscriber struct {
 
 // Subscriptions are the subscribed threads, by id.
 type Subscriptions struct {
-	Mu      sync.Mutex
+	sync.Mutex
 	Threads [Services]map[uint64]*Subscriber
 }
 

@@ -20,7 +20,7 @@ type Watchers []Watcher
 type Observers struct {
 	Caller Caller // nil without a program
 
-	Mu                          sync.Mutex
+	sync.Mutex
 	Exceptions                  exceptionCallbacks
 	OnStream, OnDevice, OnAbort Watchers
 	OnInit, OnFinalize          []PhaseCallback
@@ -29,9 +29,9 @@ type Observers struct {
 
 // Report calls all functions in a list on the current thread. The caller must not hold locks.
 func (o *Observers) Report(list *Watchers, args ...uint64) {
-	o.Mu.Lock()
+	o.Lock()
 	all := *list
-	o.Mu.Unlock()
+	o.Unlock()
 	for _, w := range all {
 		o.Caller.Call(w.Func, slices.Concat(args, []uint64{w.Arg})...)
 	}
@@ -39,7 +39,7 @@ func (o *Observers) Report(list *Watchers, args ...uint64) {
 
 // PhaseCallback is a function for aclInit or aclFinalize.
 type PhaseCallback struct {
-	Typ acl.RegisterCallbackType
+	Phase acl.RegisterCallbackType
 	Callback
 }
 

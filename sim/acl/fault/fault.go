@@ -15,7 +15,7 @@ import (
 
 // Faults are planned errors. Each fault counts matching calls or tasks and strikes once.
 type Faults struct {
-	Mu    sync.Mutex
+	sync.Mutex
 	Calls map[string][]*Fault // by function
 	Tasks map[device.TaskKind][]*Fault
 	Oom   []*Fault

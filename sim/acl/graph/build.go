@@ -20,8 +20,8 @@ type Bound struct {
 
 func (b *Bound) Add(s *device.Stream, k *GraphTask) *fail.Failure {
 	g := b.Graph
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
+	g.Lock()
+	defer g.Unlock()
 	if !g.Building || b.Ended {
 		return status.Failed(acl.ACL_ERROR_RT_STREAM_MODEL, "stream %d is bound to model %d, which takes no more tasks", s.ID, g.ID)
 	}
@@ -76,9 +76,9 @@ type Place struct {
 // Label is a jump target in a built model.
 type Label struct {
 	Handle uint64
-	Mu     sync.Mutex
-	Graph  *Graph
-	At     Place
+	sync.Mutex
+	Graph *Graph
+	At    Place
 }
 
 // LabelList has jump targets. A number in device memory selects one.

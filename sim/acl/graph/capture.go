@@ -22,7 +22,7 @@ type Capture struct {
 	Call   *strict.Call       // strict mode
 	Mode   acl.MdlRICaptureMode
 
-	Mu      sync.Mutex
+	sync.Mutex
 	Lanes   map[*device.Stream]*Lane
 	Groups  map[*device.Stream]*TaskGroup // open groups
 	Invalid *fail.Failure                 // reason why the capture is invalid; nil if it is valid
@@ -43,14 +43,14 @@ type Captured struct {
 }
 
 func (c *Capture) live() bool {
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
+	c.Lock()
+	defer c.Unlock()
 	return !c.ended
 }
 
 func (c *Capture) Spoil(f *fail.Failure) {
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
+	c.Lock()
+	defer c.Unlock()
 	if c.Invalid == nil {
 		c.Invalid = f
 	}
@@ -58,8 +58,8 @@ func (c *Capture) Spoil(f *fail.Failure) {
 
 // Add appends a task to a stream's lane.
 func (c *Capture) Add(s *device.Stream, k device.Task, mark int) (*GraphTask, *fail.Failure) {
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
+	c.Lock()
+	defer c.Unlock()
 	switch {
 	case c.ended:
 		return nil, status.Failed(acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED, "the capture of stream %d has ended", s.ID)
@@ -86,16 +86,16 @@ func (c *Capture) Add(s *device.Stream, k device.Task, mark int) (*GraphTask, *f
 
 // NewMark returns a number for a record.
 func (c *Capture) NewMark() int {
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
+	c.Lock()
+	defer c.Unlock()
 	c.Graph.Marks++
 	return c.Graph.Marks - 1
 }
 
 // Join adds a stream to the capture.
 func (c *Capture) Join(s *device.Stream) {
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
+	c.Lock()
+	defer c.Unlock()
 	if c.ended || c.Lanes[s] != nil {
 		return
 	}
@@ -142,12 +142,12 @@ func (s *captures) Begin(c *Capture) {
 
 // Stop ends a capture. Its streams run tasks again.
 func (s *captures) Stop(c *Capture) {
-	c.Mu.Lock()
+	c.Lock()
 	c.ended = true
 	for st := range c.Lanes {
 		recordingOf(st).Capture.CompareAndSwap(c, nil)
 	}
-	c.Mu.Unlock()
+	c.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = slices.DeleteFunc(s.all, func(o *Capture) bool { return o == c })
@@ -180,9 +180,9 @@ func (s *captures) Spoil(g *Graph, f *fail.Failure) {
 
 // InCapture returns the event's record in an active capture; nil for none.
 func (ev *Event) InCapture() *Captured {
-	ev.Mu.Lock()
+	ev.Lock()
 	r := ev.Captured
-	ev.Mu.Unlock()
+	ev.Unlock()
 	if r != nil && r.Capture.live() {
 		return r
 	}

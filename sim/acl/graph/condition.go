@@ -35,9 +35,9 @@ const (
 
 // Complete reports whether all nested parts were captured.
 func (g *Graph) Complete() bool {
-	g.Mu.Lock()
+	g.Lock()
 	conditions := slices.Clone(g.Conditions)
-	g.Mu.Unlock()
+	g.Unlock()
 	for _, c := range conditions {
 		for _, p := range c.Parts {
 			if !p.Captured.Load() || !p.Complete() {
@@ -50,14 +50,14 @@ func (g *Graph) Complete() bool {
 
 // assign sets the words with an initial value, in the graph and its parts.
 func (g *Graph) assign(s *device.Stream) {
-	g.Mu.Lock()
+	g.Lock()
 	conditions := slices.Clone(g.Conditions)
-	g.Mu.Unlock()
+	g.Unlock()
 	for _, c := range conditions {
 		if c.Assign && c.there() {
 			s.Context.Device.Machine.Strict.TaskTouches(&s.Strict, c.Word.Addr, ConditionSize, space.Write)
 			atomic.StoreUint64((*uint64)(space.Pointer(c.Word.Addr)), c.Initial)
-			s.Context.Device.Machine.Known(c.Word.Addr, ConditionSize)
+			s.Context.Device.Machine.MarkKnown(c.Word.Addr, ConditionSize)
 		}
 		for _, p := range c.Parts {
 			if !mutant.Breaks("part_in_a_part") {
@@ -80,7 +80,7 @@ func (c *Condition) choose(s *device.Stream) (*Graph, *fail.Failure) {
 	n := atomic.LoadUint64((*uint64)(space.Pointer(c.Word.Addr)))
 	unknown, depends := sim.Unknown(c.Word.Addr, ConditionSize)
 	if depends = depends && device.Rank(unknown) == device.KernelRank; depends {
-		sim.SayUnknown(unknown, "model %d goes on by a condition which depends on what kernel %q would have written, which no kernel library knows", c.Graph.ID, unknown)
+		sim.LogUnknown(unknown, "model %d goes on by a condition which depends on what kernel %q would have written, which no kernel library knows", c.Graph.ID, unknown)
 	}
 	switch {
 	case c.Kind == acl.ACL_MODEL_RI_COND_TYPE_WHILE:

@@ -23,8 +23,8 @@ type Event struct {
 	How    string       // function that created it
 	Waits  atomic.Int64 // unfinished waits of streams
 
-	Order             sync.Mutex // held while a record is submitted, so that Mark is the last record
-	Mu                sync.Mutex
+	Order sync.Mutex // held while a record is submitted, so that Mark is the last record
+	sync.Mutex
 	Mark              *device.Mark // last record; nil before the first record and after a reset
 	Captured          *Captured
 	Recorded, Awaited Use
@@ -45,8 +45,8 @@ const (
 )
 
 func (ev *Event) Last() *device.Mark {
-	ev.Mu.Lock()
-	defer ev.Mu.Unlock()
+	ev.Lock()
+	defer ev.Unlock()
 	return ev.Mark
 }
 

@@ -64,7 +64,7 @@ type Graph struct {
 
 	Running atomic.Int32 // submitted and unfinished executions
 
-	Mu      sync.Mutex
+	sync.Mutex
 	Current *Execution // running execution; at most one
 	Name    string
 	Lanes   []*Lane // by stream; the first one began the capture
@@ -145,8 +145,8 @@ func (r *laneRun) Advance() {
 }
 
 func (r *laneRun) length() int {
-	r.Execution.graph.Mu.Lock()
-	defer r.Execution.graph.Mu.Unlock()
+	r.Execution.graph.Lock()
+	defer r.Execution.graph.Unlock()
 	return len(r.lane.Tasks)
 }
 
@@ -154,8 +154,8 @@ func (r *laneRun) Next() bool { return r.at < r.length() }
 
 // Task returns the next task. A task replaced before its turn runs as the new task.
 func (r *laneRun) Task() device.Task {
-	r.Execution.graph.Mu.Lock()
-	defer r.Execution.graph.Mu.Unlock()
+	r.Execution.graph.Lock()
+	defer r.Execution.graph.Unlock()
 	x := r.lane.Tasks[r.at]
 	if x.Disabled {
 		return device.Task{Kind: device.TaskGraph, Lent: true, Run: func(*device.Stream) (time.Duration, *fail.Failure) { return 0, nil }}
@@ -206,17 +206,17 @@ func (x *Execution) Join(s *device.Stream) *fail.Failure {
 
 // Begin starts an execution. If another one is running, it returns a channel that is closed at its end.
 func (g *Graph) Begin(s *device.Stream, outside []*device.Mark) (*Execution, <-chan struct{}) {
-	g.Mu.Lock()
+	g.Lock()
 	if x := g.Current; x != nil {
-		g.Mu.Unlock()
+		g.Unlock()
 		return nil, x.Done
 	}
 	x := &Execution{graph: g, Outside: outside, Done: make(chan struct{})}
 	g.Current = x
 	if len(g.Conditions) > 0 && !g.Part {
-		g.Mu.Unlock()
+		g.Unlock()
 		g.assign(s)
-		g.Mu.Lock()
+		g.Lock()
 	}
 	lanes, stop := g.Lanes, s.Life.Stop
 	if g.Built {
@@ -231,7 +231,7 @@ func (g *Graph) Begin(s *device.Stream, outside []*device.Mark) (*Execution, <-c
 		}
 	}
 	first := slices.Clone(x.runners) // these may start other lanes
-	g.Mu.Unlock()
+	g.Unlock()
 	x.left.Store(int32(1 + len(first)))
 	if mutant.Breaks("execution_runs_them") {
 		first, x.runners = nil, nil
@@ -270,16 +270,16 @@ func (x *Execution) haltable(outer chan struct{}) chan struct{} {
 
 // Start starts a lane at the time of stream s. A lane that has started keeps running.
 func (x *Execution) Start(s *device.Stream, l *Lane) {
-	x.graph.Mu.Lock()
+	x.graph.Lock()
 	for _, r := range x.runners {
 		if Running(r).begun == l {
-			x.graph.Mu.Unlock()
+			x.graph.Unlock()
 			return
 		}
 	}
 	r := s.NewLane(l.Stream, s.Life.Stop, &laneRun{Execution: x, lane: l, begun: l})
 	x.runners = append(x.runners, r)
-	x.graph.Mu.Unlock()
+	x.graph.Unlock()
 	x.left.Add(1)
 	s.Context.Device.Machine.Strict.BeginLane(&s.Strict, &r.Strict)
 	s.Context.Device.Machine.Clock.RunLane(r)
@@ -287,9 +287,9 @@ func (x *Execution) Start(s *device.Stream, l *Lane) {
 
 func (x *Execution) laneEnded() {
 	if x.left.Add(-1) == 0 {
-		x.graph.Mu.Lock()
+		x.graph.Lock()
 		x.graph.Current = nil
-		x.graph.Mu.Unlock()
+		x.graph.Unlock()
 		close(x.Done)
 	}
 }
@@ -299,9 +299,9 @@ func RecordMark(at func(*Execution) *device.Mark) device.Task {
 	return device.Task{Kind: device.TaskRecord, Always: true, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
 		m := at(Running(s).Execution)
 		m.Time = s.Time / device.Tick * device.Tick
-		s.Mu.Lock()
+		s.Lock()
 		m.Failure = s.Failure
-		s.Mu.Unlock()
+		s.Unlock()
 		s.Context.Device.Machine.Strict.Release(&s.Strict, &m.Known)
 		if !device.IsClosed(m.Done) { // a jump in a built model may repeat the record
 			close(m.Done)
@@ -335,10 +335,10 @@ func Inside(n int) func(*Execution) *device.Mark {
 
 // EndGraph releases a graph's resources.
 func (s *Models) EndGraph(g *Graph) {
-	g.Mu.Lock()
+	g.Lock()
 	lanes, ended, conditions := g.Lanes, g.Ended, g.Conditions
 	g.Lanes, g.Ended, g.Conditions = nil, nil, nil
-	g.Mu.Unlock()
+	g.Unlock()
 	for _, c := range conditions {
 		s.endCondition(c)
 	}

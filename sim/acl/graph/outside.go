@@ -26,8 +26,8 @@ func (u *Use) Settle(flag uint32) bool {
 }
 
 func (c *Capture) NewOutside(o *Outside) (int, *fail.Failure) {
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
+	c.Lock()
+	defer c.Unlock()
 	for _, x := range c.Graph.outside {
 		if x.Event == o.Event && !mutant.Breaks("once_outside") {
 			return 0, status.Failed(acl.ACL_ERROR_RT_PARAM_INVALID, "event %#x is recorded or waited for from outside already in this capture", o.Event.Handle)
@@ -56,9 +56,9 @@ func (g *Graph) OutsideMarks() []*device.Mark {
 func (g *Graph) Recorded(marks []*device.Mark) {
 	for i, o := range g.outside {
 		if o.Record && !mutant.Breaks("stream_waits_for_graph") {
-			o.Event.Mu.Lock()
+			o.Event.Lock()
 			o.Event.Mark, o.Event.Captured = marks[i], nil
-			o.Event.Mu.Unlock()
+			o.Event.Unlock()
 		}
 	}
 }

@@ -13,8 +13,8 @@ type Update struct {
 
 // Replace replaces a group's tasks. It returns false if the graph is gone.
 func (g *TaskGroup) Replace(tasks []device.Task) bool {
-	g.Graph.Mu.Lock()
-	defer g.Graph.Mu.Unlock()
+	g.Graph.Lock()
+	defer g.Graph.Unlock()
 	i := 0
 	for _, l := range g.Graph.Lanes {
 		for _, k := range l.Tasks {
@@ -43,7 +43,7 @@ type Change struct {
 	Task    *device.Task
 }
 
-func (k *GraphTask) Typ() acl.MdlRITaskType {
+func (k *GraphTask) Type() acl.MdlRITaskType {
 	switch k.Kind {
 	case device.TaskKernel:
 		return acl.ACL_MODEL_RI_TASK_KERNEL

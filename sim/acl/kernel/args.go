@@ -23,7 +23,7 @@ type ArgList struct {
 	Limit  uint64
 	Own    bool // the runtime owns the block
 
-	Mu     sync.Mutex
+	sync.Mutex
 	Params []Param
 	Sealed bool
 	Size   uint64 // parameter bytes

@@ -25,7 +25,7 @@ type Binary struct {
 	Data   []byte
 	Lazy   bool // loaded at first use
 
-	Mu          sync.Mutex
+	sync.Mutex
 	Found       map[string]*Function
 	Copies      map[*device.Device]DeviceCopy // created on demand
 	OnException callback.Callback

@@ -162,7 +162,7 @@ func (o *Order) markUnknown(d *device.Device, args space.Span) {
 		if at == nil {
 			continue
 		}
-		if r, ok := at.Memory.Live.Find(p); ok && r.V.Access&space.Write != 0 {
+		if r, ok := at.Memory.Live.Find(p); ok && r.Value.Access&space.Write != 0 {
 			d.Machine.Taint(r.Span, &o.Func.Name)
 		}
 	}
@@ -202,7 +202,7 @@ func (o *Order) buffers(d *device.Device, args space.Span) (used []space.Extent)
 		}
 	}
 	for _, x := range all {
-		if r, ok := d.Memory.Live.Find(x.Addr); ok && r.V.How == memory.ByMalloc && x.Size > 0 {
+		if r, ok := d.Memory.Live.Find(x.Addr); ok && r.Value.Origin == memory.ByMalloc && x.Size > 0 {
 			used = append(used, x)
 		}
 	}

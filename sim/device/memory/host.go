@@ -9,7 +9,7 @@ import (
 
 // Host is the host memory that the runtime knows: pinned allocations and registered memory. Lookups take no lock.
 type Host struct {
-	Mu         sync.Mutex // for changes
+	sync.Mutex // for changes
 	Live       space.Regions[struct{}]
 	Registered space.Regions[Registration]
 	Marks      space.Marks // marks of unknown bytes, for all host memory
@@ -27,16 +27,16 @@ func (h *Host) Alloc(size uint64) uint64 {
 	if a == 0 {
 		return 0
 	}
-	h.Mu.Lock()
+	h.Lock()
 	h.Live.Insert(space.Region[struct{}]{Span: space.Span{Addr: a, Size: size}})
-	h.Mu.Unlock()
+	h.Unlock()
 	return a
 }
 
 func (h *Host) Free(addr uint64) bool {
-	h.Mu.Lock()
+	h.Lock()
 	s, ok := h.Live.Remove(addr)
-	h.Mu.Unlock()
+	h.Unlock()
 	if ok {
 		h.Marks.Clear(s.Span)
 		space.Unmap(s.Addr, s.Size)
@@ -49,7 +49,7 @@ func (h *Host) Find(addr uint64) (space.Span, bool) {
 	if r, ok := h.Live.Find(addr); ok {
 		return r.Span, true
 	}
-	if r, ok := h.Registered.Find(addr); ok && r.V.Pinned {
+	if r, ok := h.Registered.Find(addr); ok && r.Value.Pinned {
 		return r.Span, true
 	}
 	return space.Span{}, false
@@ -59,19 +59,19 @@ func (h *Host) Find(addr uint64) (space.Span, bool) {
 func (h *Host) Check(addr, n uint64, access uint32) error {
 	r, ok := h.Registered.Find(addr)
 	switch {
-	case !ok || r.V.Access == 0:
+	case !ok || r.Value.Access == 0:
 		return fmt.Errorf("%d bytes at %#x lie in no allocation of a device", n, addr)
 	case n > r.End()-addr:
 		return fmt.Errorf("%d bytes at %#x end %d bytes behind the registered host memory of %d bytes at %#x", n, addr, addr+n-r.End(), r.Size, r.Addr)
-	case access&^r.V.Access != 0:
-		return fmt.Errorf("%d bytes at %#x may not be %s", n, addr, space.AccessName(access&^r.V.Access))
+	case access&^r.Value.Access != 0:
+		return fmt.Errorf("%d bytes at %#x may not be %s", n, addr, space.AccessName(access&^r.Value.Access))
 	}
 	return nil
 }
 
 func (h *Host) Close() {
-	h.Mu.Lock()
-	defer h.Mu.Unlock()
+	h.Lock()
+	defer h.Unlock()
 	for _, r := range h.Live.All() {
 		space.Unmap(r.Addr, r.Size)
 	}

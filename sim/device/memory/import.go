@@ -17,8 +17,8 @@ func (m *Memory) MapShared(x *Shared) (uint64, *fail.Failure) {
 		return 0, fail.New(fail.PeerLost, "the memory of process %d can't be opened: %v", x.Pid, err)
 	}
 	defer unix.Close(fd)
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.Lock()
+	defer m.Unlock()
 	at, f := m.takeAddresses(length, 0)
 	if f != nil {
 		return 0, f
@@ -31,16 +31,16 @@ func (m *Memory) MapShared(x *Shared) (uint64, *fail.Failure) {
 	x.mapped = m
 	x.Memory = space.Span{Addr: at + x.Offset - from, Size: x.Size}
 	m.HasShared.Store(true)
-	m.Live.Insert(space.Region[Block]{Span: x.Memory, V: Block{How: byImport, Access: space.Read | space.Write, Shared: x}})
+	m.Live.Insert(space.Region[Block]{Span: x.Memory, Value: Block{Origin: byImport, Access: space.Read | space.Write, Shared: x}})
 	return x.Memory.Addr, nil
 }
 
 // Unmap undoes MapShared.
 func (x *Shared) Unmap() {
 	m := x.mapped
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
-	if r, ok := m.Live.Find(x.Memory.Addr); !ok || r.V.Shared != x {
+	m.Lock()
+	defer m.Unlock()
+	if r, ok := m.Live.Find(x.Memory.Addr); !ok || r.Value.Shared != x {
 		return
 	}
 	m.Live.Remove(x.Memory.Addr)

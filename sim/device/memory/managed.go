@@ -21,8 +21,8 @@ type Managed struct {
 	Live space.Regions[*managedBlock]
 	any  atomic.Bool
 
-	Mu     sync.Mutex // for changes
-	cursor uint64
+	sync.Mutex // for changes
+	cursor     uint64
 }
 
 // managedBlock is one allocation.
@@ -42,8 +42,8 @@ func (m *Managed) Owns(addr uint64) bool {
 }
 
 func (m *Managed) Close() {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.Lock()
+	defer m.Unlock()
 	for _, r := range m.Live.All() {
 		space.Unmap(r.Addr, r.Size)
 	}
@@ -56,8 +56,8 @@ func (m *Managed) Free(addr uint64) bool {
 	if !m.any.Load() {
 		return false
 	}
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.Lock()
+	defer m.Unlock()
 	r, ok := m.Live.Remove(addr)
 	if ok {
 		space.Unmap(r.Addr, r.Size)
@@ -68,8 +68,8 @@ func (m *Managed) Free(addr uint64) bool {
 // Alloc allocates addresses after the previous allocation, or the wanted ones if they are free. It skips addresses
 // that the process uses otherwise.
 func (m *Managed) Alloc(size, want uint64) uint64 {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.Lock()
+	defer m.Unlock()
 	if m.cursor == 0 {
 		m.cursor = ManagedBase
 	}
@@ -88,7 +88,7 @@ func (m *Managed) Alloc(size, want uint64) uint64 {
 		}
 		if space.MapAt(at, size, unix.PROT_READ|unix.PROT_WRITE) == nil {
 			b := &managedBlock{Span: space.Span{Addr: at, Size: size}}
-			m.Live.Insert(space.Region[*managedBlock]{Span: b.Span, V: b})
+			m.Live.Insert(space.Region[*managedBlock]{Span: b.Span, Value: b})
 			m.any.Store(true)
 			return at
 		}

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// VaStride is the distance between two device arenas. It is much larger than device memory, so that freed
+	// ArenaStride is the distance between two device arenas. It is much larger than device memory, so that freed
 	// addresses are reused late.
-	VaStride = 256 << 30
+	ArenaStride = 256 << 30
 	// ReserveStride is the size of a device's reservation range, after all arenas. Programs reserve more than exists.
 	ReserveStride = 2 << 40
 	// AllocUnit is the granularity for allocation sizes.
@@ -46,7 +46,7 @@ type Memory struct {
 	Taken   space.Regions[struct{}] // allocations outside reservations, and reservations
 	foreign space.Regions[struct{}] // mapped outside the arena for placed allocations
 
-	Mu           sync.Mutex // for all changes
+	sync.Mutex   // for all changes
 	reserved     bool
 	cursor       uint64
 	far          space.Span // reservation range
@@ -64,7 +64,7 @@ type Memory struct {
 
 // Block describes live memory.
 type Block struct {
-	How      Origin
+	Origin
 	Access   uint32    // allowed accesses: Read, Write
 	Physical *Physical // of a mapping
 	Owner    any       // data of the layer above
@@ -85,27 +85,27 @@ const (
 func (m *Memory) Init(id int32, x *Shares, base, far, limit uint64, held space.Span) {
 	m.ID, m.shares = id, x
 	m.far, m.farCursor = space.Span{Addr: far, Size: ReserveStride}, far
-	m.Base, m.End, m.Limit = base, base+VaStride-argSpace, limit
+	m.Base, m.End, m.Limit = base, base+ArenaStride-argSpace, limit
 	m.cursor, m.committed = m.Base, m.Base
-	m.held = base >= held.Addr && base+VaStride <= held.Addr+held.Size
-	m.Args.next, m.Args.committed, m.Args.end = m.End, m.End, base+VaStride
+	m.held = base >= held.Addr && base+ArenaStride <= held.Addr+held.Size
+	m.Args.next, m.Args.committed, m.Args.end = m.End, m.End, base+ArenaStride
 	m.reservations = map[uint64]*reservation{}
 	m.FD = -1
 }
 
 // Reserve reserves the arena's addresses.
 func (m *Memory) Reserve() error {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.Lock()
+	defer m.Unlock()
 	if m.reserved {
 		return nil
 	}
 	if !m.held {
-		if err := space.MapAt(m.Base, VaStride, unix.PROT_NONE); err != nil {
-			return fmt.Errorf("can't reserve the addresses %#x-%#x: %w", m.Base, m.Base+VaStride, err)
+		if err := space.MapAt(m.Base, ArenaStride, unix.PROT_NONE); err != nil {
+			return fmt.Errorf("can't reserve the addresses %#x-%#x: %w", m.Base, m.Base+ArenaStride, err)
 		}
 	}
-	_ = unix.Madvise(space.Bytes(m.Base, VaStride), unix.MADV_DONTDUMP)
+	_ = unix.Madvise(space.Bytes(m.Base, ArenaStride), unix.MADV_DONTDUMP)
 	if err := m.OpenFile(); err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (m *Memory) Reserve() error {
 
 // OpenFile creates the arena's memory file. Only touched pages cost memory.
 func (m *Memory) OpenFile() error {
-	fd, err := space.MemFile("aclsim-device", VaStride)
+	fd, err := space.MemFile("aclsim-device", ArenaStride)
 	if err != nil {
 		return fmt.Errorf("can't make device memory: %w", err)
 	}
@@ -124,22 +124,22 @@ func (m *Memory) OpenFile() error {
 }
 
 func (m *Memory) Close() {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.Lock()
+	defer m.Unlock()
 	if m.FD >= 0 {
 		space.CloseKept(m.FD)
 		m.FD = -1
 	}
 	if m.reserved {
-		space.Unmap(m.Base, VaStride)
+		space.Unmap(m.Base, ArenaStride)
 		m.held = false
 	}
 	for _, s := range m.foreign.All() {
 		space.Unmap(s.Addr, s.Size)
 	}
 	for _, r := range m.Live.All() {
-		if r.V.How == ByMap {
-			r.V.Physical.Release()
+		if r.Value.Origin == ByMap {
+			r.Value.Physical.Release()
 		}
 	}
 	m.reserved = false
@@ -179,8 +179,8 @@ func (m *Memory) commit(to uint64) error {
 
 // Alloc allocates size bytes, at the wanted address if it is not 0 and is free.
 func (m *Memory) Alloc(size, want uint64, b Block, log func(string, ...any)) (uint64, *fail.Failure) {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.Lock()
+	defer m.Unlock()
 	if f := m.takeLocked(size); f != nil {
 		return 0, f
 	}
@@ -208,7 +208,7 @@ func (m *Memory) Alloc(size, want uint64, b Block, log func(string, ...any)) (ui
 		}
 		m.cursor = space.RoundUp(addr+size, align)
 	}
-	m.Live.Insert(space.Region[Block]{Span: space.Span{Addr: addr, Size: size}, V: b})
+	m.Live.Insert(space.Region[Block]{Span: space.Span{Addr: addr, Size: size}, Value: b})
 	m.Taken.Insert(space.Region[struct{}]{Span: space.Span{Addr: addr, Size: size}})
 	return addr, nil
 }
@@ -253,7 +253,7 @@ func (m *Memory) placeAt(addr, size uint64) error {
 	if addr >= m.Base && end <= m.End {
 		return m.commit(end)
 	}
-	if addr < m.Base+VaStride && end > m.Base {
+	if addr < m.Base+ArenaStride && end > m.Base {
 		return fmt.Errorf("it crosses the arena's limits %#x-%#x", m.Base, m.End)
 	}
 	return m.mapForeign(addr/space.PageSize*space.PageSize, space.RoundUp(end, space.PageSize))
@@ -290,9 +290,9 @@ func (m *Memory) mapForeign(addr, end uint64) error {
 
 // Free frees the allocation that begins at an address and has an origin. Its bytes read as zero afterwards.
 func (m *Memory) Free(addr uint64, how Origin) bool {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
-	if r, ok := m.Live.Find(addr); !ok || r.Addr != addr || r.V.How != how {
+	m.Lock()
+	defer m.Unlock()
+	if r, ok := m.Live.Find(addr); !ok || r.Addr != addr || r.Value.Origin != how {
 		return false
 	}
 	r, _ := m.Live.Remove(addr)
@@ -329,10 +329,10 @@ func zero(s space.Span) {
 
 // FreeAll frees all allocations and reservations.
 func (m *Memory) FreeAll() {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.Lock()
+	defer m.Unlock()
 	for _, r := range m.Live.All() {
-		switch r.V.How {
+		switch r.Value.Origin {
 		case ByMap:
 			m.unmapLocked(r)
 		case byImport:
@@ -359,7 +359,7 @@ func (m *Memory) IsArgs(addr uint64) bool { return addr >= m.End && addr < m.Arg
 
 // Owns reports whether an address belongs to the device, allocated or not.
 func (m *Memory) Owns(addr uint64) bool {
-	if addr >= m.Base && addr < m.Base+VaStride {
+	if addr >= m.Base && addr < m.Base+ArenaStride {
 		return true
 	}
 	if !m.hasForeign.Load() {
@@ -377,17 +377,17 @@ func (m *Memory) Check(addr, n uint64, access uint32) error {
 	}
 	first := c.Get()
 	for r := first; ; r = c.Get() {
-		if r.V.Shared != nil && !r.V.Shared.live() {
+		if r.Value.Shared != nil && !r.Value.Shared.live() {
 			return fmt.Errorf("%d bytes at %#x: %w", n, addr, errSharedGone)
 		}
-		if access&^r.V.Access != 0 {
-			return fmt.Errorf("%d bytes at %#x may not be %s", n, addr, space.AccessName(access&^r.V.Access))
+		if access&^r.Value.Access != 0 {
+			return fmt.Errorf("%d bytes at %#x may not be %s", n, addr, space.AccessName(access&^r.Value.Access))
 		}
 		if n <= r.End()-addr {
 			return nil
 		}
 		c.Next()
-		if mutant.Breaks("neighbouring_mappings") || r.V.How != ByMap || !c.OK() || c.Get().V.How != ByMap || c.Get().Addr != r.End() {
+		if mutant.Breaks("neighbouring_mappings") || r.Value.Origin != ByMap || !c.OK() || c.Get().Value.Origin != ByMap || c.Get().Addr != r.End() {
 			return fmt.Errorf("%d bytes at %#x end %d bytes behind the allocation of %d bytes at %#x", n, addr, addr+n-r.End(), r.End()-first.Addr, first.Addr)
 		}
 	}
@@ -395,8 +395,8 @@ func (m *Memory) Check(addr, n uint64, access uint32) error {
 
 // NotLive explains why an address is not live.
 func (m *Memory) NotLive(addr, n uint64) error {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.Lock()
+	defer m.Unlock()
 	for i := len(m.freed) - 1; i >= 0; i-- {
 		if f := m.freed[i]; addr >= f.Addr && addr < f.End() {
 			return fmt.Errorf("%d bytes at %#x lie in freed memory, %d bytes at %#x", n, addr, f.Size, f.Addr)

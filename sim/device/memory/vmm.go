@@ -39,9 +39,9 @@ func NewPhysical(m *Memory, size uint64) (*Physical, *fail.Failure) {
 	if err != nil {
 		return nil, fail.New(fail.NoHostMemory, "the host can't back %d bytes of physical memory: %v", size, err)
 	}
-	m.Mu.Lock()
+	m.Lock()
 	f := m.takeLocked(size)
-	m.Mu.Unlock()
+	m.Unlock()
 	if f != nil {
 		space.CloseKept(fd)
 		return nil, f
@@ -66,8 +66,8 @@ func (p *Physical) Release() {
 
 // ReserveRange reserves addresses, the wanted ones if they are free and not 0.
 func (m *Memory) ReserveRange(size, want uint64) (uint64, *fail.Failure) {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.Lock()
+	defer m.Unlock()
 	size = space.RoundUp(size, Granularity)
 	addr, f := m.takeAddresses(size, want)
 	if f == nil {
@@ -113,8 +113,8 @@ func (m *Memory) GiveBack(s space.Span) {
 
 // ReleaseRange ends a reservation without mappings.
 func (m *Memory) ReleaseRange(addr uint64) error {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.Lock()
+	defer m.Unlock()
 	r := m.reservations[addr]
 	if r == nil {
 		return fmt.Errorf("no reservation begins at %#x", addr)
@@ -130,8 +130,8 @@ func (m *Memory) ReleaseRange(addr uint64) error {
 
 // MapPhysical maps physical memory into a reservation.
 func (m *Memory) MapPhysical(addr uint64, p *Physical, access uint32) error {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.Lock()
+	defer m.Unlock()
 	end := addr + p.Size
 	t, ok := m.Taken.Find(addr)
 	if !ok || m.reservations[t.Addr] == nil || end > t.End() {
@@ -147,16 +147,16 @@ func (m *Memory) MapPhysical(addr uint64, p *Physical, access uint32) error {
 	if mutant.Breaks("mapped_memory_works") {
 		return nil
 	}
-	m.Live.Insert(space.Region[Block]{Span: space.Span{Addr: addr, Size: p.Size}, V: Block{How: ByMap, Access: access, Physical: p}})
+	m.Live.Insert(space.Region[Block]{Span: space.Span{Addr: addr, Size: p.Size}, Value: Block{Origin: ByMap, Access: access, Physical: p}})
 	return nil
 }
 
 // UnmapPhysical removes the mapping that begins at an address.
 func (m *Memory) UnmapPhysical(addr uint64) error {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.Lock()
+	defer m.Unlock()
 	r, ok := m.Live.Find(addr)
-	if !ok || r.Addr != addr || r.V.How != ByMap {
+	if !ok || r.Addr != addr || r.Value.Origin != ByMap {
 		return fmt.Errorf("no mapping begins at %#x", addr)
 	}
 	m.Live.Remove(addr)
@@ -171,18 +171,18 @@ func (m *Memory) unmapLocked(r space.Region[Block]) {
 		clear(space.Bytes(r.Addr, r.Size))
 	}
 	_, _ = unix.MmapPtr(-1, 0, space.Pointer(r.Addr), uintptr(r.Size), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE|unix.MAP_FIXED)
-	r.V.Physical.Release()
+	r.Value.Physical.Release()
 }
 
 // SetAccess changes the allowed accesses of mappings.
 func (m *Memory) SetAccess(addr, size uint64, access uint32) error {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.Lock()
+	defer m.Unlock()
 	var hit []space.Region[Block]
 	end := addr + size
 	at := addr
 	for c := m.Live.At(addr); at < end; c.Next() {
-		if !c.OK() || c.Get().Addr != at || c.Get().V.How != ByMap || c.Get().End() > end {
+		if !c.OK() || c.Get().Addr != at || c.Get().Value.Origin != ByMap || c.Get().End() > end {
 			return fmt.Errorf("%#x-%#x is no row of whole mappings", addr, end)
 		}
 		hit = append(hit, c.Get())
@@ -190,9 +190,9 @@ func (m *Memory) SetAccess(addr, size uint64, access uint32) error {
 	}
 	for _, r := range hit {
 		if !mutant.Breaks("read_only_mapping") {
-			r.V.Access = access
+			r.Value.Access = access
 		}
-		m.Live.Replace(r.Addr, r.V)
+		m.Live.Replace(r.Addr, r.Value)
 	}
 	return nil
 }

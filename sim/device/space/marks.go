@@ -26,7 +26,7 @@ func (u *Marks) In(s Span) []Region[string] {
 	for c := u.Ranges.At(s.Addr); c.OK() && c.Get().Addr < s.End(); c.Next() {
 		r := c.Get()
 		from, to := max(r.Addr, s.Addr), min(r.End(), s.End())
-		found = append(found, Region[string]{Span: Span{Addr: from, Size: to - from}, V: *r.V.kernel.Load()})
+		found = append(found, Region[string]{Span: Span{Addr: from, Size: to - from}, Value: *r.Value.kernel.Load()})
 	}
 	return found
 }
@@ -50,24 +50,24 @@ func (u *Marks) carve(s Span) {
 		}
 		r, _ := u.Ranges.Remove(c.Get().Addr)
 		if r.Addr < s.Addr {
-			u.Ranges.Insert(Region[*writer]{Span: Span{Addr: r.Addr, Size: s.Addr - r.Addr}, V: newWriter(r.V.kernel.Load())})
+			u.Ranges.Insert(Region[*writer]{Span: Span{Addr: r.Addr, Size: s.Addr - r.Addr}, Value: newWriter(r.Value.kernel.Load())})
 		}
 		if r.End() > s.End() {
-			u.Ranges.Insert(Region[*writer]{Span: Span{Addr: s.End(), Size: r.End() - s.End()}, V: newWriter(r.V.kernel.Load())})
+			u.Ranges.Insert(Region[*writer]{Span: Span{Addr: s.End(), Size: r.End() - s.End()}, Value: newWriter(r.Value.kernel.Load())})
 		}
 	}
 }
 
 // Set marks a range.
 func (u *Marks) Set(s Span, kernel *string) {
-	same := func(r Region[*writer]) bool { return *r.V.kernel.Load() == *kernel }
+	same := func(r Region[*writer]) bool { return *r.Value.kernel.Load() == *kernel }
 	if r, ok := u.Ranges.Find(s.Addr); s.Size == 0 || ok && same(r) && r.Holds(s.Addr, s.Size) {
 		return
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if r, ok := u.Ranges.Find(s.Addr); ok && r.Span == s {
-		r.V.kernel.Store(kernel)
+		r.Value.kernel.Store(kernel)
 		return
 	}
 	u.carve(s)
@@ -82,5 +82,5 @@ func (u *Marks) Set(s Span, kernel *string) {
 		u.Ranges.Remove(r.Addr)
 		s.Size += r.Size
 	}
-	u.Ranges.Insert(Region[*writer]{Span: s, V: newWriter(kernel)})
+	u.Ranges.Insert(Region[*writer]{Span: s, Value: newWriter(kernel)})
 }

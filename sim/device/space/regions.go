@@ -18,7 +18,7 @@ func (s Span) Holds(addr, n uint64) bool {
 // Region is an address range with a value.
 type Region[T any] struct {
 	Span
-	V T
+	Value T
 }
 
 // nodeSize bounds the copied bytes of a change: one leaf, one branch and the list of branches. A million regions have
@@ -131,7 +131,7 @@ func (s *Regions[T]) Remove(addr uint64) (Region[T], bool) {
 func (s *Regions[T]) Replace(addr uint64, v T) {
 	c := s.At(addr)
 	l := slices.Clone(c.leaf())
-	l[c.j].V = v
+	l[c.j].Value = v
 	s.put(&c, l)
 }
 

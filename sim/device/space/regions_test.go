@@ -16,7 +16,7 @@ func TestRegions(t *testing.T) {
 		case !live:
 			size = 1 + r.Uint64N(100)
 			have[a] = size
-			s.Insert(Region[uint64]{Span: Span{Addr: a, Size: size}, V: a})
+			s.Insert(Region[uint64]{Span: Span{Addr: a, Size: size}, Value: a})
 		case step%3 == 0:
 			s.Replace(a, a)
 		default:
@@ -28,7 +28,7 @@ func TestRegions(t *testing.T) {
 		at := r.Uint64N(30_000 * 100)
 		want, live := have[at/100*100]
 		live = live && at%100 < want
-		if got, ok := s.Find(at); ok != live || ok && (got.V != at/100*100 || got.Size != want) {
+		if got, ok := s.Find(at); ok != live || ok && (got.Value != at/100*100 || got.Size != want) {
 			t.Fatalf("find(%d) is %v, %t; want %t", at, got, ok, live)
 		}
 		if _, ok := s.Remove(at/100*100 + 101); ok && have[at/100*100+101] == 0 {

@@ -137,7 +137,7 @@ func aclsim_unknown(addr, size C.uint64_t, kernel *C.char, n C.uint64_t) C.int {
 	case name == device.RaceMark:
 		return 3
 	}
-	if reason, ok := device.Given(name); ok {
+	if reason, ok := device.MarkReason(name); ok {
 		return 0x100 | C.int(reason)
 	}
 	return 1

@@ -9,8 +9,8 @@ import (
 	"github.com/acltrace/acltrace/sim/mutant"
 )
 
-// Meet gives the device access to another device's memory.
-func (d *Device) Meet(other int32) {
+// EnablePeerAccess gives the device access to another device's memory.
+func (d *Device) EnablePeerAccess(other int32) {
 	if other != d.ID && other >= 0 && other < MaxDevices {
 		d.Peers.Or(1 << other)
 	}
@@ -28,7 +28,7 @@ type Device struct {
 
 	shared *Turns // for real time
 
-	Mu       sync.Mutex
+	sync.Mutex
 	Refs     int      // open references to the primary context
 	Primary  *Context // nil if there is none
 	Contexts []*Context
@@ -40,7 +40,7 @@ const MaxStreams = 1984
 
 func newNPU(s *Machine, id int32) *Device {
 	d := &Device{Machine: s, ID: id, shared: NewTurns(s.Model)}
-	d.Memory.Init(id, &s.Shares, s.Options.VABase+uint64(id)*memory.VaStride, s.Options.VABase+uint64(s.Options.Devices)*memory.VaStride+uint64(id)*memory.ReserveStride, s.Options.Memory, s.Options.Reserved)
+	d.Memory.Init(id, &s.Shares, s.Options.VABase+uint64(id)*memory.ArenaStride, s.Options.VABase+uint64(s.Options.Devices)*memory.ArenaStride+uint64(id)*memory.ReserveStride, s.Options.Memory, s.Options.Reserved)
 	return d
 }
 
@@ -75,8 +75,8 @@ func (d *Device) Check(addr, n uint64, access uint32) error {
 // checkShared returns an error unless the device may access imported memory, which may be on another device.
 func (d *Device) checkShared(addr, n uint64) error {
 	r, ok := d.Memory.Live.Find(addr)
-	if ok && r.V.Shared != nil && r.V.Shared.DeviceID != d.ID && d.Peers.Load()&(1<<uint(r.V.Shared.DeviceID)) == 0 {
-		return fmt.Errorf("%d bytes at %#x are of process %d and lie on device %d, to which device %d has no access", n, addr, r.V.Shared.Pid, r.V.Shared.DeviceID, d.ID)
+	if ok && r.Value.Shared != nil && r.Value.Shared.DeviceID != d.ID && d.Peers.Load()&(1<<uint(r.Value.Shared.DeviceID)) == 0 {
+		return fmt.Errorf("%d bytes at %#x are of process %d and lie on device %d, to which device %d has no access", n, addr, r.Value.Shared.Pid, r.Value.Shared.DeviceID, d.ID)
 	}
 	return nil
 }
