@@ -1,8 +1,6 @@
 package blame
 
 import (
-	"bytes"
-	"encoding/binary"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
@@ -118,153 +116,41 @@ const (
 	AddressCopied = "address copied to"
 )
 
-// maxTable is the largest payload that is searched for addresses, in bytes.
-const maxTable = 1 << 20
-
 // follow lists, for each target, the last calls up to a moment that access it, in time order.
 func follow(r *format.Reader, m *api.Model, targets []*timeline.Object, until int64, most int) ([]Lifetime, error) {
 	if most <= 0 {
 		most = 8
 	}
-	f := &follower{r: r, m: m, most: most, out: make([]Lifetime, len(targets)), ids: map[int]int{}, holds: map[*timeline.Object]map[int]bool{}, blobs: map[format.BlobID][]int{},
-		late: map[uint64][]format.Data{}}
-	for i, o := range targets {
-		f.ids[o.ID] = i
-	}
-	f.targets = targets
-	for d, err := range r.Data(&format.DataFilter{Late: true}) {
-		if err != nil {
-			return nil, err
-		}
-		if d.Dir == format.DirIn && d.Status == format.Whole && d.Len <= maxTable {
-			if found := f.addresses(d); len(found) > 0 {
-				k := *d
-				k.Bytes = bytes.Clone(d.Bytes)
-				f.late[d.Call] = append(f.late[d.Call], k)
-			}
-		}
-	}
-	s := timeline.NewState(m).Read(r)
-	f.s, f.tracker = s, access.New(s, r)
-	if err := f.tracker.Follow(); err != nil {
+	out := make([]Lifetime, len(targets))
+	s, err := access.NewSearch(r, m, targets)
+	if err != nil {
 		return nil, err
 	}
 	for c, err := range r.CallsByStart(&format.Filter{To: after(until)}) {
 		if err != nil {
 			return nil, err
 		}
-		f.call(process(r, c), f.tracker.Apply(process(r, c), c))
+		e, hits := s.Apply(process(r, c), c)
+		for _, h := range hits {
+			a := Access{Call: *describe(r, m, e), How: h.Kind.String(), Offset: h.Offset, Size: h.Size}
+			switch h.Kind {
+			case access.Names:
+				a.How = MayChange
+			case access.Points:
+				a.How = AddressCopied
+			}
+			if h.Via != nil {
+				a.Via = timeline.Place(timeline.Use{Object: h.Via})
+			}
+			out[h.Target].add(a, most)
+		}
 	}
-	return f.out, nil
+	return out, nil
 }
 
-// A follower finds the calls that access its targets, also through addresses that were copied into other allocations.
-type follower struct {
-	r       *format.Reader
-	m       *api.Model
-	s       *timeline.State
-	tracker *access.Tracker
-	targets []*timeline.Object
-	ids     map[int]int                       // index in targets by Object.ID
-	holds   map[*timeline.Object]map[int]bool // targets whose addresses were copied into an allocation
-	blobs   map[format.BlobID][]int           // targets whose addresses are in a payload
-	late    map[uint64][]format.Data          // payloads with target addresses, stored apart from their calls
-	most    int
-	out     []Lifetime
-}
-
-func (f *follower) call(process uint32, e *timeline.Event) {
-	accesses, _ := f.tracker.Of(e)
-	failed := e.Fn != nil && e.Fn.RetError && uint32(e.Call.Ret) != 0
-	if len(accesses) == 0 || e.Fn.Task == api.NoTask || failed && e.Call.Flags&format.Unfinished == 0 {
-		return
-	}
-	kernel := e.Fn.Task == api.Kernel || e.Fn.Task == api.GraphRun || e.Fn.Composite
-	seen := map[int]bool{}
-	for _, t := range accesses {
-		o, off, ok := f.s.Find(process, t.Addr)
-		if !ok {
-			continue
-		}
-		how := t.Kind.String()
-		if t.Kind == access.Names {
-			if !kernel {
-				continue
-			}
-			how = MayChange
-		}
-		if i, ok := f.ids[o.ID]; ok && !(how == MayChange && seen[i]) {
-			seen[i] = true
-			f.add(i, e, Access{How: how, Offset: off, Size: t.Size})
-		}
-		if kernel {
-			for i := range f.holds[o] {
-				if !seen[i] {
-					seen[i] = true
-					f.add(i, e, Access{How: MayChange, Via: timeline.Place(timeline.Use{Object: o})})
-				}
-			}
-		}
-		if t.Kind == access.Writes {
-			f.copied(e, o)
-		}
-	}
-}
-
-// copied records that a payload with target addresses was copied into an allocation.
-func (f *follower) copied(e *timeline.Event, to *timeline.Object) {
-	for _, data := range [][]format.Data{e.Call.Data, f.late[e.Call.Index]} {
-		for k := range data {
-			d := &data[k]
-			if d.Dir != format.DirIn || d.Status != format.Whole || d.Len > maxTable || int(d.Param) >= len(e.Fn.Params) || e.Fn.Params[d.Param].Role != api.Reads {
-				continue
-			}
-			for _, i := range f.addresses(d) {
-				if f.holds[to] == nil {
-					f.holds[to] = map[int]bool{}
-				}
-				if !f.holds[to][i] {
-					f.holds[to][i] = true
-					f.add(i, e, Access{How: AddressCopied, Via: timeline.Place(timeline.Use{Object: to})})
-				}
-			}
-		}
-	}
-}
-
-// addresses returns the targets whose addresses are in a payload.
-func (f *follower) addresses(d *format.Data) []int {
-	if d.Blob != 0 {
-		if found, ok := f.blobs[d.Blob]; ok {
-			return found
-		}
-	}
-	b := d.Bytes
-	if d.Blob != 0 {
-		var err error
-		if b, err = f.r.Blob(d.Blob); err != nil {
-			return nil
-		}
-	}
-	var found []int
-	for ; len(b) >= 8; b = b[8:] {
-		w := binary.LittleEndian.Uint64(b)
-		for i, o := range f.targets {
-			if w >= o.Handle && w-o.Handle < o.Size && !slices.Contains(found, i) {
-				found = append(found, i)
-			}
-		}
-	}
-	if d.Blob != 0 {
-		f.blobs[d.Blob] = found
-	}
-	return found
-}
-
-func (f *follower) add(i int, e *timeline.Event, a Access) {
-	a.Call = *describe(f.r, f.m, e)
-	t := &f.out[i]
-	if len(t.Accesses) == f.most {
+// add adds an access and keeps the latest ones.
+func (t *Lifetime) add(a Access, most int) {
+	if len(t.Accesses) == most {
 		t.Accesses = slices.Delete(t.Accesses, 0, 1)
 		t.Before++
 	}

@@ -6,8 +6,8 @@
 // A Flow works with allocations instead of addresses. It adds the memory that a kernel reaches through addresses that earlier calls have copied
 // into other memory. Each runs a State, a Tracker and a Flow through a trace and visits every call with the allocations that it accesses.
 //
-// Packages report and blame use a Tracker while they read a trace. Package replay uses Each to explain differences and to extract launches; its
-// compiler gives the accesses that it finds to a Flow. This package writes nothing, and it knows recorded data only.
+// Packages report and blame use a Tracker while they read a trace; blame lists the calls that accessed an allocation with a Search. Package lab
+// uses Each to explain differences and to extract launches; the replay compiler gives the accesses that it finds to a Flow. This package writes nothing, and it knows recorded data only.
 package access
 
 import (

@@ -140,9 +140,9 @@ func (c *Call) add(o *timeline.Object, lo, hi uint64, kind Kind) {
 	switch {
 	case o == nil:
 	case !o.Kind.OnHost() && o.Kind != api.Reservation:
-		c.Regions = append(c.Regions, Region{o, lo, hi, kind})
+		c.Regions = append(c.Regions, Region{Object: o, Lo: lo, Hi: hi, Kind: kind})
 	case o.Kind.OnHost() && c.visibleOf(o) != nil:
-		c.host = append(c.host, Region{o, lo, hi, kind})
+		c.host = append(c.host, Region{Object: o, Lo: lo, Hi: hi, Kind: kind})
 	}
 }
 

@@ -166,7 +166,8 @@ func (f *Flow) reach(e *timeline.Event, regions []Region, named []*timeline.Obje
 	}
 	next = append(next, named...)
 	for len(next) > 0 {
-		c := f.known(next[0])
+		via := next[0]
+		c := f.known(via)
 		next = next[1:]
 		if c == nil {
 			continue
@@ -175,11 +176,17 @@ func (f *Flow) reach(e *timeline.Event, regions []Region, named []*timeline.Obje
 			if !seen[o] {
 				seen[o] = true
 				next = append(next, o)
-				regions = append(regions, Region{Object: o, Kind: Names})
+				regions = append(regions, Region{Object: o, Kind: Names, Via: via})
 			}
 		}
 	}
 	return regions
+}
+
+// holds reports whether memory holds an address of an object.
+func (f *Flow) holds(in, of *timeline.Object) bool {
+	c := f.known(in)
+	return c != nil && c.points[of]
 }
 
 // write adds a range to the written bytes.

@@ -12,6 +12,7 @@ type Region struct {
 	Object *timeline.Object
 	Lo, Hi uint64 // offsets
 	Kind   Kind
+	Via    *timeline.Object // memory that holds the object's address, nil if an argument is the address
 }
 
 // Spans calls add for the parts of an address range, which may extend over several adjacent mappings. The range begins at an offset of an object,
