@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/analyze/path"
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
@@ -102,6 +103,30 @@ func TestGoldenSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	testenv.Golden(t, "steps.txtar", "stats --json", string(j)+"\n")
+	var text, paths bytes.Buffer
+	list, err := report.NewPathWriter(&paths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var third *path.Path
+	p, err := path.New(tl.Reader, acl.Model, &path.Options{Each: func(p *path.Path) error {
+		if p.Step.Index != 3 {
+			return nil
+		}
+		third = p.Clone()
+		return list.Path(p)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(list.Close(p), report.PathsText(&text, p, nil, nil), report.PathsText(&text, p, third, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if !json.Valid(paths.Bytes()) {
+		t.Errorf("not JSON: %s", &paths)
+	}
+	testenv.Golden(t, "steps.txtar", "stats --critical-path, and --step 3", text.String())
+	testenv.Golden(t, "steps.txtar", "stats --critical-path --json --step 3", paths.String())
 }
 
 func TestChosenCalls(t *testing.T) {

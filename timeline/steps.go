@@ -111,5 +111,5 @@ func rangeOfSteps(r *Range) *step.Range {
 	if r == nil || r.Mark {
 		return nil
 	}
-	return &step.Range{Process: r.Process, Domain: r.Domain, Name: r.Name, From: r.From, To: r.To, Begin: r.Begin}
+	return &step.Range{Process: r.Process, Domain: r.Domain, Name: r.Name, From: r.From, To: r.To, Begin: r.Begin, EndThread: r.EndThread}
 }

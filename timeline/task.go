@@ -28,6 +28,8 @@ type Task struct {
 	Measured         bool
 	// Object is the event for a Record, Wait or Reset, the graph for a GraphRun, nil for other tasks.
 	Object *Object
+	// Follows is the Index of the latest record of the event that a Wait waits for, -1 for other tasks and without such a record.
+	Follows int
 	// Open means that To is the end of the trace: the trace shows no end, or only after 131,072 more tasks.
 	Open bool
 	// Pageable means that an asynchronous copy uses host memory that is not pinned. The runtime may wait for the stream and copy before the call
@@ -67,6 +69,7 @@ type HostCall struct {
 	// Waits is the object of a synchronization or a poll: a Lane index for a stream, an Object.ID for an event, or a device number (NoDevice for
 	// any). It is -1 for other calls.
 	Waits    int32
+	Follows  int  // Task.Index of the latest record of an event that it waits for or polls, -1 for none
 	Complete bool // the poll returned complete
 	Flags    format.CallFlags
 	Raw      *format.Call // the recorded call; its Data may be missing. nil in a Timeline

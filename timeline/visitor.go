@@ -68,6 +68,7 @@ type laneTable struct {
 	list   []*lane // in the order of Walk.Lanes
 	latest *lane   // most recently used lane
 	shown  int     // number of lanes reported
+	joined [][]int // see Walk.Joined; by lane, reset by a new lane
 }
 
 // taskQueue holds the tasks with an unknown end, and the state that determines their ends.
@@ -79,6 +80,15 @@ type taskQueue struct {
 	failed  map[uint32]attempt // by thread: its latest launch, if that failed
 	ended   []*Task            // not reported yet
 	single  Task               // the current call's task, if it has ended
+}
+
+// recordOf returns the latest record of an event. A notify has none: a record may come after the wait for it.
+func (q *taskQueue) recordOf(o *Object) (record, bool) {
+	if o == nil || o.Kind != api.Event {
+		return record{}, false
+	}
+	r, ok := q.records[o.Exported()]
+	return r, ok
 }
 
 // memoryUse counts the device memory in use.

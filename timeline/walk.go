@@ -117,7 +117,8 @@ func (w *Walk) dataOf() []uint16 {
 
 func (ln *lane) waits() int { return len(ln.pending) - ln.head }
 
-func (w *Walk) process(thread uint32) uint32 {
+// Process returns the process of a thread.
+func (w *Walk) Process(thread uint32) uint32 {
 	if int(thread) < len(w.threads.list) {
 		return w.threads.list[thread].Process
 	}
@@ -136,7 +137,7 @@ func (w *Walk) name(id uint16) string {
 
 // call follows one call and reports it.
 func (w *Walk) call(c *format.Call) error {
-	process := w.process(c.Thread)
+	process := w.Process(c.Thread)
 	if w.v.Depth != nil {
 		if err := w.depth.until(min(c.Start, w.o.To), w.v.Depth); err != nil {
 			return err
@@ -150,7 +151,7 @@ func (w *Walk) call(c *format.Call) error {
 	e := w.s.Apply(process, c)
 	h := &w.host
 	*h = HostCall{Index: c.Index, Fn: e.Fn, Name: w.name(c.Func), Thread: c.Thread, Start: c.Start, End: c.End, Ret: c.Ret, Flags: c.Flags, Kernel: e.Kernel,
-		Task: -1, Waits: -1, Step: -1, Retries: NoCall, Raw: c}
+		Task: -1, Waits: -1, Follows: -1, Step: -1, Retries: NoCall, Raw: c}
 	w.recording(h, c)
 	ended, err := w.objects(c, e)
 	if err != nil {
@@ -319,7 +320,7 @@ func (w *Walk) lane(k LaneKey) *lane {
 	if ln == nil {
 		ln = &lane{key: k, index: len(w.Lanes), first: -1}
 		w.lanes.byKey[k] = ln
-		w.lanes.list = append(w.lanes.list, ln)
+		w.lanes.list, w.lanes.joined = append(w.lanes.list, ln), nil
 		w.Lanes = append(w.Lanes, Lane{Process: k.Process, Stream: k.Stream, Synchronous: k.Synchronous, Name: w.laneName(k), Device: k.Device})
 	}
 	w.lanes.latest = ln
@@ -383,7 +384,7 @@ func (w *Walk) task(process uint32, e *Event, task *Task) *lane {
 	c, f := e.Call, e.Fn
 	ln := w.laneOf(process, e)
 	*task = Task{Call: c.Index, Index: -1, Fn: f, Kind: f.Task, Process: process, Thread: c.Thread, Issued: c.Start, Returned: c.End, From: c.Start, To: -1,
-		Lane: ln.index, Step: -1}
+		Lane: ln.index, Step: -1, Follows: -1}
 	switch f.Task {
 	case api.Kernel:
 		task.Name = cmp.Or(e.Kernel, "unknown kernel")
@@ -412,6 +413,9 @@ func (w *Walk) task(process uint32, e *Event, task *Task) *lane {
 	if f.Event >= 0 {
 		if u, ok := e.Use(int(f.Event)); ok {
 			task.Object = u.Object
+		}
+		if r, ok := w.queue.recordOf(task.Object); ok && f.Task == api.Wait {
+			task.Follows = r.task
 		}
 	}
 	task.StreamID, task.TaskID, task.HasID = e.TaskID()
@@ -456,7 +460,7 @@ func (w *Walk) put(process uint32, e *Event) (*Task, error) {
 		task = w.wait(ln, task)
 	}
 	if f.Task == api.Record && task.Object != nil {
-		w.queue.records[task.Object] = record{ln, w.queue.tasks - 1}
+		w.queue.records[task.Object.Exported()] = record{ln, w.queue.tasks - 1}
 	}
 	return task, nil
 }
@@ -568,7 +572,7 @@ func (w *Walk) sync(process uint32, e *Event, h *HostCall) {
 		device := w.s.currentDevice(process, e.Call.Thread).device
 		h.Waits = int32(device)
 		for _, ln := range w.lanes.list {
-			if ln.key.Process == process && w.s.SameDevice(process, ln.key.Device, device) {
+			if w.OnDevice(ln.index, process, device) {
 				w.complete(ln, w.queue.tasks, e.Call)
 			}
 		}
@@ -586,10 +590,19 @@ func (w *Walk) sync(process uint32, e *Event, h *HostCall) {
 			return
 		}
 		h.Waits = int32(u.Object.ID)
-		if r, ok := w.queue.records[u.Object]; ok && (h.Complete || e.Fn.Sync == api.SyncEvent) {
-			w.complete(r.lane, r.task+1, e.Call)
+		if r, ok := w.queue.recordOf(u.Object); ok {
+			h.Follows = r.task
+			if h.Complete || e.Fn.Sync == api.SyncEvent {
+				w.complete(r.lane, r.task+1, e.Call)
+			}
 		}
 	}
+}
+
+// OnDevice reports whether a synchronization of a process with a device covers the tasks on a lane.
+func (w *Walk) OnDevice(lane int, process uint32, device int) bool {
+	l := &w.Lanes[lane]
+	return l.Process == process && w.s.SameDevice(process, l.Device, device)
 }
 
 // WaitedLane returns the lane that a synchronization or a poll waits for.
@@ -675,4 +688,44 @@ func (w *Walk) nodeTask(process uint32, e *Event) *Task {
 		w.task(process, e, t)
 	}
 	return t
+}
+
+// Joined returns the lanes whose earlier tasks precede the tasks on a lane: for a default stream the other streams of the device, for such
+// a stream the default streams. It is empty if the runtime, or the program for this stream, keeps them apart.
+func (w *Walk) Joined(lane int) []int {
+	if w.Model.NonBlocking == 0 {
+		return nil
+	}
+	for lane >= len(w.lanes.joined) {
+		w.lanes.joined = append(w.lanes.joined, nil)
+	}
+	if w.lanes.joined[lane] == nil {
+		found := []int{}
+		for i := range w.Lanes {
+			from, to := &w.Lanes[i], &w.Lanes[lane]
+			if (from.Stream == nil) != (to.Stream == nil) && from.blocks() && to.blocks() && from.Process == to.Process && from.Device == to.Device {
+				found = append(found, i)
+			}
+		}
+		w.lanes.joined[lane] = found
+	}
+	return w.lanes.joined[lane]
+}
+
+// blocks reports whether the lane and a default stream wait for each other.
+func (l *Lane) blocks() bool { return !l.Synchronous && (l.Stream == nil || !l.Stream.NonBlocking) }
+
+// ThreadName returns the name of a thread for people.
+func (w *Walk) ThreadName(thread uint32) string {
+	var t format.Thread
+	if int(thread) < len(w.threads.list) {
+		t = w.threads.list[thread]
+	}
+	switch {
+	case t.TID == 0 && t.Name == "":
+		return fmt.Sprintf("thread#%d", thread)
+	case t.Name == "":
+		return fmt.Sprintf("thread %d", t.TID)
+	}
+	return fmt.Sprintf("thread %d %s", t.TID, t.Name)
 }

@@ -205,12 +205,10 @@ func (g *groups) list() []Group {
 		}
 		switch g.o.By {
 		case "thread":
-			var th format.Thread
 			if i < len(g.threads) {
-				th = g.threads[i]
-				x.Process = pid(th.Process)
+				x.Process = pid(g.threads[i].Process)
 			}
-			x.Name = threadName(i, th)
+			x.Name = g.w.ThreadName(uint32(i))
 		case "stream":
 			x.Name, x.Process = g.w.Lanes[i].Name, pid(g.w.Lanes[i].Process)
 		}

@@ -2,7 +2,6 @@ package stats
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -174,7 +173,7 @@ func (x *within) list() (out []Thread, mean int64) {
 		if int(th.Process) < len(procs) {
 			t.Process = procs[th.Process].PID
 		}
-		t.Thread = threadName(i, th)
+		t.Thread = x.w.ThreadName(uint32(i))
 		out = append(out, t)
 	}
 	slices.SortStableFunc(out, func(a, b Thread) int { return cmp.Compare(b.inCalls(), a.inCalls()) })
@@ -182,14 +181,3 @@ func (x *within) list() (out []Thread, mean int64) {
 }
 
 func (t *Thread) inCalls() int64 { return t.WaitingNS + t.LaunchingNS + t.CopyingNS + t.OtherNS }
-
-// threadName returns a thread's displayed name.
-func threadName(i int, th format.Thread) string {
-	switch {
-	case th.TID == 0 && th.Name == "":
-		return fmt.Sprintf("thread#%d", i)
-	case th.Name == "":
-		return fmt.Sprintf("thread %d", th.TID)
-	}
-	return fmt.Sprintf("thread %d %s", th.TID, th.Name)
-}

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"slices"
 	"strings"
 
+	"github.com/acltrace/acltrace/analyze/path"
 	"github.com/acltrace/acltrace/analyze/stats"
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )
@@ -14,9 +18,9 @@ import (
 const shown = 1000
 
 func (a *app) statsCmd() *cobra.Command {
-	var asJSON, asCSV bool
+	var asJSON, asCSV, paths bool
 	var by string
-	var top int
+	var top, step int
 	c := &cobra.Command{
 		Use:   "stats FILE",
 		Short: "where the time went: totals, functions, kernels, copies, streams, idle times, errors",
@@ -32,6 +36,12 @@ func (a *app) statsCmd() *cobra.Command {
 			}
 			if err := a.shows(r, "they are in no sum", untimed); err != nil {
 				return err
+			}
+			switch {
+			case paths:
+				return a.criticalPaths(r, m, step, asJSON)
+			case step >= 0:
+				return usage("acltrace stats --step %d: needs --critical-path", step)
 			}
 			o := &stats.Options{By: by, Top: top, Progress: a.progress("calls")}
 			var list *report.GroupWriter
@@ -80,7 +90,50 @@ func (a *app) statsCmd() *cobra.Command {
 	c.Flags().BoolVar(&asCSV, "csv", false, "print comma-separated values: the functions, or what --by asks for")
 	c.Flags().StringVar(&by, "by", "", "sums by step, thread, stream or kernel")
 	c.Flags().IntVar(&top, "top", -1, "with --by, so many: those with the most time in calls, of steps those that took longest, and the sum of the others (0: all, as JSON and CSV have without it; a table has 1000)")
+	c.Flags().BoolVar(&paths, "critical-path", false, "the calls, tasks and own time that determined when a step ended: the mean of all steps")
+	c.Flags().IntVar(&step, "step", -1, "with --critical-path, of this step only")
 	a.strictFlag(c.Flags())
 	c.MarkFlagsMutuallyExclusive("json", "csv")
+	c.MarkFlagsMutuallyExclusive("critical-path", "csv")
+	c.MarkFlagsMutuallyExclusive("critical-path", "by")
+	c.MarkFlagsMutuallyExclusive("critical-path", "top")
 	return c
+}
+
+// criticalPaths prints the critical paths of steps; step is -1 for all.
+func (a *app) criticalPaths(r *format.Reader, m *api.Model, step int, asJSON bool) error {
+	var list *report.PathWriter
+	var one *path.Path
+	o := &path.Options{Progress: a.progress("calls"), Each: func(p *path.Path) error {
+		if step >= 0 && (p.Whole || p.Step.Index != step) {
+			return nil
+		}
+		if step >= 0 {
+			one = p.Clone()
+		}
+		if list != nil {
+			return list.Path(p)
+		}
+		return nil
+	}}
+	if asJSON {
+		var err error
+		if list, err = report.NewPathWriter(report.NewJSON(a.raw)); err != nil {
+			return err
+		}
+	}
+	s, err := path.New(r, m, o)
+	if err != nil {
+		return err
+	}
+	if list != nil {
+		err = list.Close(s)
+	}
+	if err == nil && step >= 0 && one == nil {
+		err = fmt.Errorf("%s has no whole step %d", r.Path(), step)
+	}
+	if err != nil || list != nil {
+		return err
+	}
+	return report.PathsText(a.out, s, one, a.text())
 }

@@ -65,10 +65,8 @@ type ids struct {
 
 // streamOrder is the order between tasks on different streams.
 type streamOrder struct {
-	apart   bool            // default streams do not wait for other streams
 	put     []uint64        // tasks, by lane
 	joins   map[[2]int]join // by the lane that is waited for and the lane that waits
-	records map[int32]int32 // latest task that records an event, by event
 	sources map[int32]int32 // task that records what a task waits for
 }
 
@@ -240,7 +238,7 @@ func newProgram(r *format.Reader, m *api.Model) (*program, error) {
 		walk: w, byThread: map[uint32]*thread{}, ids: ids{byObject: map[int]int32{}},
 		kernels: kernelTable{numbers: map[string]int32{}}, graphs: graphTable{current: map[*timeline.Object]int32{}, runs: map[int32]int32{}},
 		hosts: hostFunctions{map[timeline.HostFunction][]hostRun{}, map[uint64]timeline.HostFunction{}},
-		order: streamOrder{apart: m.NonBlocking == 0, joins: map[[2]int]join{}, records: map[int32]int32{}, sources: map[int32]int32{}},
+		order: streamOrder{joins: map[[2]int]join{}, sources: map[int32]int32{}},
 		waits: waitTimes{took: map[int64]int64{}},
 		left:  leftOut{calls: []compile.Unsupported{}, byFunc: map[string]int{}, nodes: map[uint64]bool{}},
 	}
@@ -554,19 +552,11 @@ func (p *program) task(th *thread, op *virtual.Op, k *timeline.Task, i int32) {
 
 // defaultStream orders a task on a default stream after earlier tasks on the device's other streams, and the reverse.
 func (p *program) defaultStream(th *thread, k *timeline.Task) {
-	lanes := p.walk.Lanes
-	to := lanes[k.Lane]
-	if p.order.apart || to.Synchronous || to.Stream != nil && to.Stream.NonBlocking {
-		return
-	}
-	for len(p.order.put) < len(lanes) {
+	for len(p.order.put) < len(p.walk.Lanes) {
 		p.order.put = append(p.order.put, 0)
 	}
 	p.order.put[k.Lane]++
-	for i, from := range lanes {
-		if (from.Stream == nil) == (to.Stream == nil) || from.Synchronous || from.Process != to.Process || from.Device != to.Device || from.Stream != nil && from.Stream.NonBlocking {
-			continue
-		}
+	for _, i := range p.walk.Joined(k.Lane) {
 		j, ok := p.order.joins[[2]int{i, k.Lane}]
 		if !ok {
 			j = join{event: p.ids.events}
@@ -691,11 +681,10 @@ func (p *program) mark(op *virtual.Op, k *timeline.Task) {
 		p.strange(k, fmt.Sprintf("a %s has no counterpart", k.Object.Kind))
 	case k.Kind == api.Record:
 		op.Kind, op.Object = virtual.RecordEvent, p.number(k.Object, &p.ids.events)
-		p.order.records[op.Object] = int32(k.Index)
 	case k.Kind == api.Wait:
 		op.Kind, op.Object = virtual.WaitEvent, p.number(k.Object, &p.ids.events)
-		if r, ok := p.order.records[op.Object]; ok {
-			p.order.sources[int32(k.Index)] = r
+		if k.Follows >= 0 {
+			p.order.sources[int32(k.Index)] = int32(k.Follows)
 		}
 	}
 }

@@ -30,6 +30,7 @@ type Step struct {
 	Name  string // of the range that marks it, "" for none
 	// From and To are nanoseconds since the beginning of the trace. A call belongs to the step in which it began: From <= Start < To.
 	From, To int64
+	Thread   uint32 // that makes the call at which the step ends
 	// Typical means that the step is similar to most steps. Warm-up steps and steps with an evaluation do more.
 	Typical bool
 	// Open means that the trace ends before the step does: To is the end of the trace.
@@ -92,6 +93,7 @@ type Range struct {
 	Domain, Name string
 	From, To     int64  // nanoseconds
 	Begin        uint64 // the call that begins it
+	EndThread    uint32 // of the call that ends it
 }
 
 // A Lane is a stream.

@@ -18,6 +18,7 @@ type stepper struct {
 	until int64    // end of the latest step
 	due   []bounds // in the future, in the order of time
 	begun int64    // start of the latest call
+	by    uint32   // thread of the latest pulse, or of the latest call that a marker counts
 	told  Step
 
 	// The pulses since the last cut:
@@ -28,6 +29,7 @@ type stepper struct {
 	early    bool   // there is a step before the first cut
 	nth      int64  // end of the pulse that completes a typical step
 	behind   int64  // start of the pulse after that, -1 for none
+	ends     uint32 // thread of the latter, or else of the former
 	memo     map[uint64]bool
 	overlaps int64 // end of the latest marked step
 
@@ -42,6 +44,7 @@ type bounds struct {
 	ends    bool // a step ends
 	opens   bool // a step begins
 	open    bool // the trace ends
+	thread  uint32
 	name    string
 }
 
@@ -82,7 +85,7 @@ func (s *stepper) pass(now int64) *Step {
 		ended := s.open && b.ends && b.at > s.step.From && (!b.open || s.begun >= s.step.From)
 		if ended {
 			s.told = s.step
-			s.told.To, s.told.Typical, s.told.Open = b.at, b.typical, b.open
+			s.told.To, s.told.Thread, s.told.Typical, s.told.Open = b.at, b.thread, b.typical, b.open
 			s.until = b.at
 			s.index++
 		}
@@ -102,7 +105,7 @@ func (s *stepper) see(d *Op, named *Range) {
 	if s.rule.Source == Marked {
 		if r := named; r != nil && r.To > r.From && r.From >= s.overlaps && r.Process == s.rule.Process && r.Domain == s.rule.domain && Stem(r.Name) == s.rule.stem {
 			s.overlaps = r.To
-			s.due = append(s.due, bounds{at: r.From, opens: true, name: r.Name}, bounds{at: r.To, ends: true, typical: true})
+			s.due = append(s.due, bounds{at: r.From, opens: true, name: r.Name}, bounds{at: r.To, ends: true, typical: true, thread: r.EndThread})
 		}
 		return
 	}
@@ -113,15 +116,16 @@ func (s *stepper) see(d *Op, named *Range) {
 	if !ok {
 		return
 	}
+	s.by = d.Thread
 	if id == s.rule.symbol && !s.rule.after {
 		s.cut(d.Start)
 	}
 	n := s.rule.like.bag.n
 	switch s.n++; {
 	case s.n == n:
-		s.nth = max(d.End, d.Start+1)
+		s.nth, s.ends = max(d.End, d.Start+1), d.Thread
 	case s.n == n+1:
-		s.behind = d.Start
+		s.behind, s.ends = d.Start, d.Thread
 	}
 	if len(s.ids) <= 2*n {
 		s.ids = append(s.ids, id)
@@ -157,14 +161,15 @@ func (s *stepper) count(m *api.Model, process uint32, f *api.Func, call *format.
 	if in == was {
 		at, name = max(call.End, at+1), ""
 	}
-	s.due = append(s.due, bounds{at: at, ends: true, opens: true, typical: true, name: name})
+	s.by = call.Thread
+	s.due = append(s.due, bounds{at: at, ends: true, opens: true, typical: true, thread: call.Thread, name: name})
 }
 
 // cut ends the current step and begins another one.
 func (s *stepper) cut(at int64) {
 	typical := s.early || s.typical()
 	s.early = false
-	s.due = append(s.due, bounds{at: at, ends: true, opens: true, typical: typical})
+	s.due = append(s.due, bounds{at: at, ends: true, opens: true, typical: typical, thread: s.by})
 	s.ids, s.n, s.hash, s.short, s.behind = s.ids[:0], 0, stepHash, stepHash, -1
 }
 
@@ -195,7 +200,7 @@ func (s *stepper) finish(end int64) {
 		return
 	}
 	if s.rule.Source == ByMarker {
-		s.due = append(s.due, bounds{at: max(end, s.begun+1), ends: true, open: true})
+		s.due = append(s.due, bounds{at: max(end, s.begun+1), ends: true, open: true, thread: s.by})
 		return
 	}
 	n := s.rule.like.bag.n
@@ -204,8 +209,8 @@ func (s *stepper) finish(end int64) {
 		if s.behind >= 0 {
 			at = s.behind
 		}
-		s.due = append(s.due, bounds{at: at, ends: true, typical: true})
+		s.due = append(s.due, bounds{at: at, ends: true, typical: true, thread: s.ends})
 		return
 	}
-	s.due = append(s.due, bounds{at: max(end, s.begun+1), ends: true, open: true})
+	s.due = append(s.due, bounds{at: max(end, s.begun+1), ends: true, open: true, thread: s.by})
 }

@@ -1,0 +1,475 @@
+package path
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	tt "github.com/acltrace/acltrace/internal/testtrace"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// measured gives the task of a call its times on the device.
+func measured(from, to int64) tt.Mod {
+	return func(_ *api.Func, c *format.Call) {
+		c.Outs = append(c.Outs, format.Out{Param: api.TaskStartParam, Value: uint64(from)}, format.Out{Param: api.TaskEndParam, Value: uint64(to)})
+	}
+}
+
+// recorded gives the recorder time before a call.
+func recorded(ns uint64) tt.Mod {
+	return func(_ *api.Func, c *format.Call) {
+		c.Outs = append(c.Outs, format.Out{Param: api.RecordingParam, Value: ns})
+	}
+}
+
+// program writes a trace with two streams, an event, a notify and kernels a, b and c. Its calls after the prologue start at 1000.
+type program struct {
+	*tt.Builder
+	kernels map[string]uint64
+}
+
+const notify = 0x7801
+
+func newProgram(t testing.TB) *program {
+	p := &program{tt.New(t), map[string]uint64{}}
+	p.Call(0, 10, 11, "aclrtSetDevice", tt.A(0))
+	p.Call(0, 12, 13, "aclrtMalloc", tt.A(0x7ffe0000, 1<<20, 0), tt.Outs("devPtr", tt.DeviceA))
+	p.Call(0, 14, 15, "aclrtCreateStream", tt.A(0x7ffe0008), tt.Outs("stream", tt.StreamA))
+	p.Call(0, 16, 17, "aclrtCreateStream", tt.A(0x7ffe0008), tt.Outs("stream", tt.StreamB))
+	p.Call(0, 18, 19, "aclrtCreateEvent", tt.A(0x7ffe0010), tt.Outs("event", tt.Event))
+	p.Call(0, 20, 21, "aclrtCreateNotify", tt.A(0x7ffe0010, 0), tt.Outs("notify", notify))
+	for i, name := range []string{"a", "b", "c"} {
+		p.kernels[name] = tt.Function + uint64(i)
+		p.Call(0, int64(30+2*i), int64(31+2*i), "aclrtBinaryGetFunction", tt.A(0x6600, 0x7ffe0020, 0x7ffe0018), tt.Text("kernelName", name), tt.Outs("funcHandle", p.kernels[name]))
+	}
+	// The streams get their names in the order of their first use.
+	p.Call(0, 40, 41, "aclrtSynchronizeStream", tt.A(tt.StreamA))
+	p.Call(0, 42, 43, "aclrtSynchronizeStream", tt.A(tt.StreamB))
+	return p
+}
+
+func (p *program) launch(thread uint32, from, to int64, kernel string, stream uint64, mods ...tt.Mod) {
+	p.Call(thread, from, to, "aclrtLaunchKernel", tt.A(p.kernels[kernel], 8, tt.DeviceA, 64, stream), mods...)
+}
+
+func lines(parts []Part) string {
+	var b strings.Builder
+	for _, p := range parts {
+		name := strings.TrimSpace(strings.TrimPrefix(p.Func, "aclrt") + " " + p.Name)
+		least := ""
+		if p.AtMost {
+			least = "<="
+		}
+		fmt.Fprintf(&b, "%d %s%d %s %s, %s\n", p.From, least, p.To-p.From, p.Kind, name, p.Where)
+	}
+	return b.String()
+}
+
+// path returns the path of the whole trace.
+func (p *program) path(t *testing.T) *Path {
+	t.Helper()
+	tl := p.Load()
+	w := timeline.NewWalk(tl.Reader, acl.Model, nil)
+	f := NewFinder(w)
+	if err := w.Run(&timeline.Visitor{Call: func(h *timeline.HostCall, k *timeline.Task) error { f.Call(h, k); return nil }}); err != nil {
+		t.Fatal(err)
+	}
+	path := f.Rest()
+	check(t, path)
+	return path
+}
+
+// check checks that the parts have no gaps and do not overlap.
+func check(t *testing.T, p *Path) {
+	t.Helper()
+	at := p.Step.From
+	for i := range p.Parts {
+		if q := &p.Parts[i]; q.From != at || q.To <= q.From {
+			t.Fatalf("part %d is from %d to %d, want it to begin at %d\n%s", i, q.From, q.To, at, lines(p.Parts))
+		} else {
+			at = q.To
+		}
+	}
+	if at != p.Step.To {
+		t.Fatalf("the parts end at %d, want %d", at, p.Step.To)
+	}
+	sum := int64(0)
+	for _, e := range p.Entries() {
+		sum += e.NS
+	}
+	if sum != p.Step.To-p.Step.From {
+		t.Fatalf("the entries take %d, want %d", sum, p.Step.To-p.Step.From)
+	}
+}
+
+// The paths of programs whose order is known.
+func TestKnownPaths(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		run  func(p *program)
+		want string
+	}{
+		{"the host is slow", func(p *program) {
+			p.launch(0, 1000, 1010, "a", tt.StreamA, measured(1012, 1020))
+			p.launch(0, 1500, 1510, "b", tt.StreamA, measured(1515, 1530))
+			p.Call(0, 1520, 1540, "aclrtSynchronizeStream", tt.A(tt.StreamA))
+		}, `
+1000 10 call LaunchKernel a, thread 4001 train
+1010 490 own , thread 4001 train
+1500 10 call LaunchKernel b, thread 4001 train
+1510 5 start LaunchKernel b, stream 1
+1515 15 task LaunchKernel b, stream 1
+1530 10 call SynchronizeStream, thread 4001 train
+`},
+		{"one kernel is slow", func(p *program) {
+			p.launch(0, 1000, 1010, "a", tt.StreamA, measured(1012, 1018))
+			p.launch(0, 1010, 1020, "b", tt.StreamA, measured(1021, 5000))
+			p.launch(0, 1020, 1030, "c", tt.StreamA, measured(5003, 5010))
+			p.Call(0, 1040, 5012, "aclrtSynchronizeStream", tt.A(tt.StreamA))
+			p.Call(0, 5020, 5021, "aclrtSynchronizeStream", tt.A(tt.StreamA))
+		}, `
+1000 10 call LaunchKernel a, thread 4001 train
+1010 10 call LaunchKernel b, thread 4001 train
+1020 1 start LaunchKernel b, stream 1
+1021 3979 task LaunchKernel b, stream 1
+5000 3 start LaunchKernel c, stream 1
+5003 7 task LaunchKernel c, stream 1
+5010 2 call SynchronizeStream, thread 4001 train
+5012 8 own , thread 4001 train
+5020 1 call SynchronizeStream, thread 4001 train
+`},
+		{"two streams with an event", func(p *program) {
+			p.launch(0, 1000, 1010, "a", tt.StreamA, measured(1015, 2000))
+			p.Call(0, 1010, 1015, "aclrtRecordEvent", tt.A(tt.Event, tt.StreamA))
+			p.launch(0, 1020, 1030, "b", tt.StreamB, measured(1035, 1500))
+			p.Call(0, 1030, 1035, "aclrtStreamWaitEvent", tt.A(tt.StreamB, tt.Event))
+			p.launch(0, 1040, 1050, "c", tt.StreamB, measured(2010, 2100))
+			p.Call(0, 1060, 2110, "aclrtSynchronizeDevice", tt.A())
+		}, `
+1000 10 call LaunchKernel a, thread 4001 train
+1010 5 start LaunchKernel a, stream 1
+1015 985 task LaunchKernel a, stream 1
+2000 10 start LaunchKernel c, stream 2
+2010 90 task LaunchKernel c, stream 2
+2100 10 call SynchronizeDevice, thread 4001 train
+`},
+		{"the wait for the event is not what held the stream up", func(p *program) {
+			p.launch(0, 1000, 1010, "a", tt.StreamA, measured(1015, 1400))
+			p.Call(0, 1010, 1015, "aclrtRecordEvent", tt.A(tt.Event, tt.StreamA))
+			p.launch(0, 1020, 1030, "b", tt.StreamB, measured(1035, 1500))
+			p.Call(0, 1030, 1035, "aclrtStreamWaitEvent", tt.A(tt.StreamB, tt.Event))
+			p.launch(0, 1040, 1050, "c", tt.StreamB, measured(1510, 1600))
+			p.Call(0, 1060, 1620, "aclrtSynchronizeStream", tt.A(tt.StreamB))
+		}, `
+1000 10 call LaunchKernel a, thread 4001 train
+1010 5 call RecordEvent record, thread 4001 train
+1015 5 own , thread 4001 train
+1020 10 call LaunchKernel b, thread 4001 train
+1030 5 start LaunchKernel b, stream 2
+1035 465 task LaunchKernel b, stream 2
+1500 10 start LaunchKernel c, stream 2
+1510 90 task LaunchKernel c, stream 2
+1600 20 call SynchronizeStream, thread 4001 train
+`},
+		{"the host waits for an event before the last kernel", func(p *program) {
+			p.launch(0, 1000, 1010, "a", tt.StreamA, measured(1015, 1400))
+			p.Call(0, 1010, 1015, "aclrtRecordEvent", tt.A(tt.Event, tt.StreamA))
+			p.launch(0, 1020, 1030, "b", tt.StreamA, measured(1405, 9000))
+			p.Call(0, 1040, 1410, "aclrtSynchronizeEvent", tt.A(tt.Event))
+		}, `
+1000 10 call LaunchKernel a, thread 4001 train
+1010 5 start LaunchKernel a, stream 1
+1015 385 task LaunchKernel a, stream 1
+1400 10 call SynchronizeEvent, thread 4001 train
+`},
+		{"a copy that waits", func(p *program) {
+			p.launch(0, 1000, 1010, "a", tt.StreamA, measured(1015, 3000))
+			p.Call(0, 1010, 3200, "aclrtMemcpyAsync", tt.A(0x10, 4096, tt.DeviceA, 4096, 2, tt.StreamA), measured(3005, 3100))
+			p.Call(0, 3300, 3400, "aclrtMemcpy", tt.A(0x10, 4096, tt.DeviceA, 4096, 2))
+		}, `
+1000 10 call LaunchKernel a, thread 4001 train
+1010 5 start LaunchKernel a, stream 1
+1015 1985 task LaunchKernel a, stream 1
+3000 5 start MemcpyAsync copy DtoH, stream 1
+3005 95 task MemcpyAsync copy DtoH, stream 1
+3100 100 call MemcpyAsync copy DtoH, thread 4001 train
+3200 100 own , thread 4001 train
+3300 100 call Memcpy copy DtoH, thread 4001 train
+`},
+		{"a value that another stream writes", func(p *program) {
+			p.Call(0, 1000, 1010, "aclrtValueWait", tt.A(tt.DeviceA, 1, 0, tt.StreamB))
+			p.launch(0, 1010, 1020, "b", tt.StreamB, measured(1530, 1600))
+			p.launch(0, 1020, 1030, "a", tt.StreamA, measured(1035, 1500))
+			p.Call(0, 1030, 1040, "aclrtValueWrite", tt.A(tt.DeviceA, 1, 0, tt.StreamA), measured(1505, 1520))
+			p.launch(0, 1040, 1050, "c", tt.StreamA, measured(1525, 1550))
+			p.Call(0, 1060, 1610, "aclrtSynchronizeStream", tt.A(tt.StreamB))
+		}, `
+1000 10 call ValueWait wait, thread 4001 train
+1010 10 call LaunchKernel b, thread 4001 train
+1020 10 call LaunchKernel a, thread 4001 train
+1030 5 start LaunchKernel a, stream 1
+1035 465 task LaunchKernel a, stream 1
+1500 5 start ValueWrite fill, stream 1
+1505 15 task ValueWrite fill, stream 1
+1520 10 start LaunchKernel b, stream 2
+1530 70 task LaunchKernel b, stream 2
+1600 10 call SynchronizeStream, thread 4001 train
+`},
+		{"a notify that another stream sets", func(p *program) {
+			p.Call(0, 1000, 1010, "aclrtWaitAndResetNotify", tt.A(notify, tt.StreamB, 0))
+			p.launch(0, 1010, 1020, "b", tt.StreamB, measured(1530, 1600))
+			p.launch(0, 1020, 1030, "a", tt.StreamA, measured(1035, 1500))
+			p.Call(0, 1030, 1040, "aclrtRecordNotify", tt.A(notify, tt.StreamA))
+			p.Call(0, 1060, 1610, "aclrtSynchronizeStream", tt.A(tt.StreamB))
+		}, `
+1000 10 call WaitAndResetNotify wait, thread 4001 train
+1010 10 call LaunchKernel b, thread 4001 train
+1020 10 call LaunchKernel a, thread 4001 train
+1030 5 start LaunchKernel a, stream 1
+1035 465 task LaunchKernel a, stream 1
+1500 30 start LaunchKernel b, stream 2
+1530 70 task LaunchKernel b, stream 2
+1600 10 call SynchronizeStream, thread 4001 train
+`},
+		{"a thread that another thread waits for", func(p *program) {
+			p.launch(0, 1000, 1010, "a", tt.StreamA, measured(1015, 1020))
+			p.launch(1, 1100, 1110, "b", tt.StreamB, measured(1115, 1200))
+			p.Call(1, 1120, 1210, "aclrtSynchronizeStream", tt.A(tt.StreamB))
+			p.launch(0, 1250, 1260, "c", tt.StreamA, measured(1262, 1270))
+			p.Call(0, 1260, 1280, "aclrtSynchronizeStream", tt.A(tt.StreamA))
+		}, `
+1000 10 call LaunchKernel a, thread 4001 train
+1010 90 own , thread 4011
+1100 10 call LaunchKernel b, thread 4011
+1110 5 start LaunchKernel b, stream 2
+1115 85 task LaunchKernel b, stream 2
+1200 10 call SynchronizeStream, thread 4011
+1210 40 own , thread 4001 train
+1250 10 call LaunchKernel c, thread 4001 train
+1260 2 start LaunchKernel c, stream 1
+1262 8 task LaunchKernel c, stream 1
+1270 10 call SynchronizeStream, thread 4001 train
+`},
+		{"a thread that only looks", func(p *program) {
+			p.launch(0, 1000, 1010, "a", tt.StreamA, measured(1015, 9000))
+			p.Call(1, 1100, 1110, "aclrtStreamQuery", tt.A(tt.StreamA, 0x7ffe0000), tt.Outs("status", 1))
+			p.launch(0, 1250, 1260, "b", tt.StreamB, measured(1262, 1270))
+			p.Call(0, 1260, 1280, "aclrtSynchronizeStream", tt.A(tt.StreamB))
+		}, `
+1000 10 call LaunchKernel a, thread 4001 train
+1010 240 own , thread 4001 train
+1250 10 call LaunchKernel b, thread 4001 train
+1260 2 start LaunchKernel b, stream 2
+1262 8 task LaunchKernel b, stream 2
+1270 10 call SynchronizeStream, thread 4001 train
+`},
+		{"a loop of polls", func(p *program) {
+			p.launch(0, 1000, 1010, "a", tt.StreamA, measured(1015, 1045))
+			p.Call(0, 1020, 1025, "aclrtStreamQuery", tt.A(tt.StreamA, 0x7ffe0000), tt.Outs("status", 1))
+			p.Call(0, 1040, 1050, "aclrtStreamQuery", tt.A(tt.StreamA, 0x7ffe0000), tt.Outs("status", 1))
+			p.Call(0, 1060, 1065, "aclrtStreamQuery", tt.A(tt.StreamA, 0x7ffe0000), tt.Outs("status", 0))
+		}, `
+1000 10 call LaunchKernel a, thread 4001 train
+1010 5 start LaunchKernel a, stream 1
+1015 30 task LaunchKernel a, stream 1
+1045 5 call StreamQuery, thread 4001 train
+1050 10 own , thread 4001 train
+1060 5 call StreamQuery, thread 4001 train
+`},
+		{"nothing is measured", func(p *program) {
+			p.launch(0, 1000, 1010, "a", tt.StreamA)
+			p.launch(0, 1010, 1020, "b", tt.StreamA)
+			p.Call(0, 1030, 2000, "aclrtSynchronizeStream", tt.A(tt.StreamA))
+			p.Call(0, 2010, 2020, "aclrtSynchronizeStream", tt.A(tt.StreamA))
+		}, `
+1000 10 call LaunchKernel a, thread 4001 train
+1010 10 call LaunchKernel b, thread 4001 train
+1020 10 own , thread 4001 train
+1030 <=970 wait SynchronizeStream, stream 1
+2000 10 own , thread 4001 train
+2010 10 call SynchronizeStream, thread 4001 train
+`},
+		{"some tasks are measured", func(p *program) {
+			p.launch(0, 1000, 1010, "a", tt.StreamA)
+			p.launch(0, 1010, 1020, "b", tt.StreamA, measured(1800, 1900))
+			p.Call(0, 1030, 2000, "aclrtSynchronizeStream", tt.A(tt.StreamA))
+		}, `
+1000 10 call LaunchKernel a, thread 4001 train
+1010 10 call LaunchKernel b, thread 4001 train
+1020 <=780 start LaunchKernel b, stream 1
+1800 100 task LaunchKernel b, stream 1
+1900 100 call SynchronizeStream, thread 4001 train
+`},
+		{"the recorder takes time", func(p *program) {
+			p.launch(0, 1000, 1010, "a", tt.StreamA)
+			p.Call(0, 1100, 1110, "aclrtSetDevice", tt.A(0), recorded(30))
+		}, `
+1000 10 call LaunchKernel a, thread 4001 train
+1010 30 recording , thread 4001 train
+1040 60 own , thread 4001 train
+1100 10 call SetDevice, thread 4001 train
+`},
+		{"a call never returns", func(p *program) {
+			p.launch(0, 1000, 1010, "a", tt.StreamA, measured(1015, 9000))
+			p.Call(0, 1020, 1030, "aclrtSynchronizeStream", tt.A(tt.StreamA), tt.Hangs)
+			p.Call(1, 1040, 1050, "aclrtSetDevice", tt.A(0))
+		}, `
+1000 10 call LaunchKernel a, thread 4001 train
+1010 10 own , thread 4001 train
+1020 7980 call SynchronizeStream, thread 4001 train
+`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newProgram(t)
+			c.run(p)
+			got := ""
+			for _, part := range p.path(t).Parts {
+				if part.From >= 1000 {
+					got += lines([]Part{part})
+				}
+			}
+			if got != c.want[1:] {
+				t.Errorf("got\n%s\nwant%s", got, c.want)
+			}
+		})
+	}
+}
+
+// random adds calls to a trace: steps of launches, copies, events, notifies, values, polls and waits on two threads and two streams, some of them
+// measured, with times that need not agree.
+func (p *program) random(seed uint64, calls int) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	now, open, steps, turn := [3]int64{1000, 1000, 1000}, false, 0, 0 // turn is when the step begins or ends
+	streams := []uint64{tt.StreamA, tt.StreamB}
+	for i := range calls {
+		th := 0
+		for k := range now {
+			if now[k] < now[th] {
+				th = k
+			}
+		}
+		from := now[th] + r.Int64N(40)
+		to := from + r.Int64N(60)
+		now[th] = to + r.Int64N(30)*int64(r.IntN(2))
+		thread, stream := uint32(th), streams[r.IntN(2)]
+		if th == 0 && i >= turn {
+			if open {
+				p.Call(0, from, to, "mstxRangeEnd", tt.A(uint64(steps)))
+			} else {
+				steps++
+				p.Call(0, from, to, "mstxRangeStartA", tt.A(0x10, 0), tt.Text("message", fmt.Sprint("step ", steps)), func(_ *api.Func, c *format.Call) { c.Ret = uint64(steps) })
+			}
+			open, turn = !open, i+10
+			if open {
+				turn = i + 80
+			}
+			continue
+		}
+		var mods []tt.Mod
+		if r.IntN(5) == 0 {
+			mods = append(mods, recorded(uint64(r.IntN(20))))
+		}
+		if r.IntN(4) > 0 {
+			at := from + r.Int64N(200) - 10
+			mods = append(mods, measured(at, at+r.Int64N(100)))
+		}
+		switch r.IntN(12) {
+		case 0:
+			p.Call(thread, from, to, "aclrtSynchronizeStream", tt.A(stream))
+		case 1:
+			p.Call(thread, from, to+50, "aclrtSynchronizeDevice", tt.A())
+			now[th] += 50
+		case 2:
+			p.Call(thread, from, to, "aclrtRecordEvent", tt.A(tt.Event, stream))
+		case 3:
+			p.Call(thread, from, to, "aclrtStreamWaitEvent", tt.A(stream, tt.Event))
+		case 4:
+			p.Call(thread, from, to, "aclrtSynchronizeEvent", tt.A(tt.Event))
+		case 5:
+			p.Call(thread, from, to, "aclrtStreamQuery", tt.A(stream, 0x7ffe0000), tt.Outs("status", uint64(r.IntN(2))))
+		case 6:
+			p.Call(thread, from, to, []string{"aclrtValueWait", "aclrtValueWrite"}[r.IntN(2)], tt.A(tt.DeviceA, 1, 0, stream), mods...)
+		case 7:
+			p.Call(thread, from, to, "aclrtRecordNotify", tt.A(notify, stream))
+		case 8:
+			p.Call(thread, from, to, "aclrtWaitAndResetNotify", tt.A(notify, stream, 0))
+		case 9:
+			p.Call(thread, from, to, "aclrtMemcpyAsync", tt.A(0x10, 4096, tt.DeviceA, 4096, 2, stream), mods...)
+		default:
+			p.launch(thread, from, to, string("abc"[r.IntN(3)]), stream, mods...)
+		}
+	}
+}
+
+// The parts of each path add up to the step, and each is within the call or the task that it names. A thread has no call in its own time.
+func TestPathsAddUp(t *testing.T) {
+	kinds := map[Kind]int{}
+	for seed := range uint64(12) {
+		p := newProgram(t)
+		p.random(seed, 1500)
+		tl := p.Load()
+		calls, tasks := map[uint64]*timeline.HostCall{}, map[uint64]*timeline.Task{}
+		for i := range tl.Calls {
+			calls[tl.Calls[i].Index] = &tl.Calls[i]
+		}
+		for i := range tl.Tasks {
+			tasks[tl.Tasks[i].Call] = &tl.Tasks[i]
+		}
+		w := timeline.NewWalk(tl.Reader, acl.Model, nil)
+		paths, entries, total := 0, int64(0), int64(0)
+		each := func(path *Path) error {
+			paths++
+			total += path.Step.To - path.Step.From
+			check(t, path)
+			for i := range path.Parts {
+				q := &path.Parts[i]
+				kinds[q.Kind]++
+				in := [2]int64{}
+				switch k, h := tasks[q.Call], calls[q.Call]; q.Kind {
+				case Call, Wait:
+					in = [2]int64{h.Start, h.End}
+				case Task:
+					if in = [2]int64{k.From, k.To}; !k.Measured {
+						t.Errorf("seed %d: %+v is not measured", seed, *q)
+					}
+				case Own, Recording:
+					in = [2]int64{q.From, q.To}
+					for j := range tl.Calls {
+						if h := &tl.Calls[j]; h.Start < q.To && h.End > q.From && w.ThreadName(h.Thread) == q.Where {
+							t.Errorf("seed %d: call %d is in %+v", seed, h.Index, *q)
+						}
+					}
+				default:
+					continue
+				}
+				if q.From < in[0] || q.To > in[1] {
+					t.Errorf("seed %d: %+v is not within %d", seed, *q, in)
+				}
+			}
+			return nil
+		}
+		s, err := New(tl.Reader, acl.Model, &Options{Each: each})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range s.Entries {
+			entries += e.NS
+		}
+		if paths < 10 || s.Paths != paths || entries != total || s.NS != total {
+			t.Errorf("seed %d: %d paths of %d take %d, their entries %d; want %d", seed, s.Paths, paths, s.NS, entries, total)
+		}
+		q := newProgram(t)
+		q.random(seed+1000, 500)
+		q.path(t) // of the whole trace
+	}
+	for _, k := range []Kind{Own, Recording, Call, Wait, Task, Start} {
+		if kinds[k] < 100 {
+			t.Errorf("%d parts of kind %s: the test misses them", kinds[k], k)
+		}
+	}
+}

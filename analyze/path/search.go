@@ -1,0 +1,312 @@
+package path
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
+)
+
+// A search goes backwards through a step.
+type search struct {
+	*Finder
+	from int64
+	t    int64 // current moment
+	on   int   // thread, if task is -1
+	task int   // position of the current task, -1 on a thread
+	// next is the task that the thread has waited for until the moment due; -1 for none.
+	next int
+	due  int64
+}
+
+// Step returns the path of a step that has ended. It is valid until the next call of Step or Rest.
+func (f *Finder) Step(s *step.Step) *Path {
+	f.path = Path{Step: *s, Process: f.process, TooLong: f.tooLong, Parts: f.path.Parts[:0]}
+	if !f.tooLong {
+		f.search(s.From, s.To, int(s.Thread))
+	}
+	f.forget(s.To)
+	f.tooLong = false
+	return &f.path
+}
+
+// Rest returns the path of a trace without steps, from the first to the last moment of a call. It returns nil if the trace has steps, or no calls.
+func (f *Finder) Rest() *Path {
+	if !f.whole || !f.begun {
+		return nil
+	}
+	f.path = Path{Whole: true, Process: f.process, TooLong: f.tooLong, Parts: f.path.Parts[:0]}
+	last, end := 0, f.first
+	for i := range f.threads {
+		for k := range f.threads[i].calls {
+			if c := &f.threads[i].calls[k]; c.end > end {
+				last, end = i, c.end
+			}
+		}
+	}
+	f.path.Step.From, f.path.Step.To, f.path.Step.Thread = f.first, end, uint32(last)
+	if !f.tooLong {
+		f.search(f.first, end, last)
+	}
+	return &f.path
+}
+
+func (f *Finder) search(from, to int64, on int) {
+	for on >= len(f.threads) {
+		f.threads = append(f.threads, thread{})
+	}
+	for i := range f.threads {
+		th := &f.threads[i]
+		th.at, th.worked = len(th.calls)-1, len(th.works)-1
+	}
+	s := &search{Finder: f, from: from, t: to, on: on, task: -1, next: -1}
+	for s.t > s.from {
+		if s.task >= 0 {
+			s.onDevice()
+		} else {
+			s.onThread()
+		}
+	}
+	slices.Reverse(f.path.Parts)
+}
+
+// part adds the period from a moment, but not before the step, to the current moment, and goes there.
+func (s *search) part(from int64, p Part) {
+	p.From, p.To = max(from, s.from), s.t
+	if s.next >= 0 {
+		p.From = max(p.From, s.due)
+	}
+	if p.From >= p.To {
+		return
+	}
+	s.t = p.From
+	parts := s.path.Parts
+	if n := len(parts); n > 0 && parts[n-1].Kind == p.Kind && parts[n-1].Call == p.Call && parts[n-1].AtMost == p.AtMost && p.Kind != Own && p.Kind != Recording {
+		parts[n-1].From = p.From
+		return
+	}
+	s.path.Parts = append(parts, p)
+}
+
+// before moves a thread's cursor to the last call that started before the current moment, and returns its index, -1 for none.
+func (th *thread) before(t int64) int {
+	for th.at = min(th.at, len(th.calls)-1); th.at >= 0 && th.calls[th.at].start >= t; th.at-- {
+	}
+	return th.at
+}
+
+// onThread follows the current thread to the begin of its call, or of its time between two calls.
+func (s *search) onThread() {
+	if s.next >= 0 && s.t <= s.due {
+		s.task, s.next = s.next, -1
+		return
+	}
+	th := &s.threads[s.on]
+	at := th.before(s.t)
+	in, end := at, s.from // the call at the moment, and the end of the calls in it or before it
+	for in >= 0 && th.calls[in].end < s.t {
+		end = max(end, th.calls[in].end)
+		in = int(th.calls[in].outer)
+	}
+	switch {
+	case in < 0:
+		s.between(th, at, end)
+	case in < at:
+		s.call(&th.calls[in], end)
+	default:
+		s.inCall(&th.calls[at])
+	}
+}
+
+// call adds a part of a call.
+func (s *search) call(c *call, from int64) {
+	s.part(from, Part{Kind: Call, Call: c.index, Func: c.fn, Name: c.name, Where: s.thread()})
+}
+
+// inCall follows a call back to its begin, or to the task that it has waited for.
+func (s *search) inCall(c *call) {
+	if c.wait >= 0 && s.t == c.end && s.next < 0 {
+		w := &s.waits[c.wait]
+		latest, due := -1, w.since
+		for _, index := range s.targets[w.from:w.to] {
+			i := s.find(index)
+			end, ok := int64(0), false
+			if i >= 0 {
+				end, ok = s.end(i, s.t)
+			}
+			if !ok {
+				s.part(c.start, Part{Kind: Wait, Call: c.index, Func: c.fn, Name: c.name, Where: s.stream(w.lane), AtMost: true})
+				return
+			}
+			if end > due && !s.tasks[i].seen {
+				latest, due = i, end
+			}
+		}
+		if latest >= 0 {
+			s.next, s.due = latest, due
+		}
+	}
+	s.call(c, c.start)
+}
+
+// between follows a thread through its time between two calls, or to another thread that made a whole call in that time. at is the call before
+// the current moment, end is the end of the calls before.
+func (s *search) between(th *thread, at int, end int64) {
+	on, from := -1, end
+	for i := range s.threads {
+		if i == s.on || s.next >= 0 {
+			continue
+		}
+		o := &s.threads[i]
+		for o.worked = min(o.worked, len(o.works)-1); o.worked >= 0 && o.calls[o.works[o.worked]].start >= s.t; o.worked-- {
+		}
+		k := o.worked
+		for k >= 0 && o.calls[o.works[k]].end > s.t { // calls that contain the moment
+			k--
+		}
+		if k < 0 {
+			continue
+		}
+		if c := &o.calls[o.works[k]]; c.start >= end && c.end > from {
+			on, from = i, c.end
+		}
+	}
+	recorded := int64(0)
+	if at+1 < len(th.calls) {
+		recorded = th.calls[at+1].recorded
+	}
+	s.part(max(from, recorded), Part{Kind: Own, Call: timeline.NoCall, Where: s.thread()})
+	s.part(from, Part{Kind: Recording, Call: timeline.NoCall, Where: s.thread()})
+	if on >= 0 && s.t == from {
+		s.on = on
+	}
+}
+
+// onDevice follows a task back to its begin, and then to its last predecessor.
+func (s *search) onDevice() {
+	t := &s.tasks[s.task]
+	t.seen = true
+	s.part(t.from, Part{Kind: Task, Call: t.call, Func: t.fn, Name: t.name, Where: s.stream(t.lane)})
+	launched := min(t.returned, s.t)
+	since := launched // when the task could start
+	if t.waits {
+		since = min(t.issued, s.t)
+	}
+	latest, end, all := s.latest(s.task, s.t)
+	if latest >= 0 && s.tasks[latest].seen {
+		latest = -1
+	}
+	p := Part{Kind: Start, Call: t.call, Func: t.fn, Name: t.name, Where: s.stream(t.lane), AtMost: !all}
+	if latest >= 0 && end >= since {
+		s.part(end, p)
+		s.task = latest
+		return
+	}
+	s.part(launched, p)
+	s.task, s.on = -1, int(t.thread)
+}
+
+// latest returns the predecessor of a task that ended last, and its end; -1 for none. all is false if the end of some predecessor is not known.
+func (f *Finder) latest(i int, until int64) (task int, end int64, all bool) {
+	t := &f.tasks[i]
+	task, end, all = -1, 0, true
+	add := func(k int) {
+		e, ok := f.end(k, until)
+		if !ok {
+			all = false
+		} else if task < 0 || e > end {
+			task, end = k, e
+		}
+	}
+	if k := f.find(t.prev); k >= 0 {
+		add(k)
+	} else if t.prev >= 0 && t.prev <= f.lanes[t.lane].lost {
+		all = false
+	}
+	if k := f.find(t.follows); k >= 0 {
+		add(k)
+	}
+	joins := f.joins[t.joins:]
+	if i+1 < len(f.tasks) {
+		joins = f.joins[t.joins:f.tasks[i+1].joins]
+	}
+	for _, index := range joins {
+		if k := f.find(index); k >= 0 {
+			add(k)
+		}
+	}
+	if t.kind == api.Wait && t.signal != (signal{}) {
+		if k, at, ok := f.signalOf(t.signal, until); !ok {
+			all = false
+		} else if k >= 0 && (task < 0 || at > end) {
+			task, end = k, at
+		}
+	}
+	return task, end, all
+}
+
+// end returns the end of a task, which is at most until, and whether it is known. A task that takes no time itself ends with its predecessors, or
+// when it is issued.
+func (f *Finder) end(i int, until int64) (end int64, ok bool) {
+	t := &f.tasks[i]
+	if t.state == open {
+		t.state = resolving
+		latest, end, all := f.latest(i, until)
+		t.to, t.state = t.issued, known
+		if latest >= 0 {
+			t.to = max(t.to, end)
+		}
+		if !all {
+			t.state = unknown
+		}
+		t.from = t.to
+	}
+	return min(t.to, until), t.state == known
+}
+
+// signalOf returns the last task that set a notify or a value until a moment, and its end; -1 for none. It returns false if no end is known.
+func (f *Finder) signalOf(of signal, until int64) (task int, end int64, ok bool) {
+	s := f.signals[of]
+	if s == nil {
+		return -1, 0, true // the host, or another process
+	}
+	if s.ends == nil {
+		for _, index := range s.tasks {
+			k := f.find(index)
+			if at, ok := f.end(k, math.MaxInt64); ok {
+				s.ends = append(s.ends, ended{at, k})
+			}
+		}
+		slices.SortStableFunc(s.ends, func(a, b ended) int { return cmp.Compare(a.at, b.at) })
+	}
+	i, _ := slices.BinarySearchFunc(s.ends, until, func(e ended, t int64) int {
+		if e.at <= t {
+			return -1
+		}
+		return 1
+	})
+	if i == 0 {
+		return -1, 0, len(s.ends) > 0
+	}
+	return s.ends[i-1].task, s.ends[i-1].at, true
+}
+
+// thread returns the name of the current thread.
+func (s *search) thread() string {
+	th := &s.threads[s.on]
+	if th.name == "" {
+		th.name = s.w.ThreadName(uint32(s.on))
+	}
+	return th.name
+}
+
+// stream returns the name of a lane, -1 for several.
+func (s *search) stream(lane int32) string {
+	if lane < 0 {
+		return "several streams"
+	}
+	return s.w.Lanes[lane].Name
+}

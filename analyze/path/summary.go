@@ -1,0 +1,104 @@
+package path
+
+import (
+	"github.com/acltrace/acltrace/analyze/stats"
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
+)
+
+// A Summary sums up the critical paths of a trace.
+type Summary struct {
+	format.Scope
+	Process int         // process id
+	Steps   stats.Steps // without Threads
+	// Paths is the number of paths in NS and Entries: those of typical steps, or of all steps if none is typical.
+	Paths   int
+	NS      int64
+	Entries []Entry // sums over the paths, the longest first
+	TooLong int     // steps with more calls than a Finder holds
+	// Longest is the path in NS that took longest, nil for none.
+	Longest *Path
+}
+
+// Options are the options for New; nil means the defaults.
+type Options struct {
+	// Each receives the path of each step as the step ends, or the path of a whole trace without steps. The path is valid until Each returns.
+	Each     func(*Path) error
+	Progress func(done, total int) // called now and then with the calls read and the total
+}
+
+// New finds the critical paths in a trace. Its memory does not grow with the number of steps.
+func New(r *format.Reader, m *api.Model, o *Options) (*Summary, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Progress: o.Progress})
+	if err := w.FindSteps(); err != nil {
+		return nil, err
+	}
+	x := &summer{f: NewFinder(w), each: o.Each, s: &Summary{}}
+	err := w.Run(&timeline.Visitor{
+		Call: func(h *timeline.HostCall, k *timeline.Task) error { x.f.Call(h, k); return nil },
+		Step: func(s *step.Step) error {
+			if s.Open {
+				return nil
+			}
+			x.count++
+			if s.Typical {
+				x.times.Add(s.To - s.From)
+			}
+			return x.add(x.f.Step(s))
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if p := x.f.Rest(); p != nil {
+		if err := x.add(p); err != nil {
+			return nil, err
+		}
+	}
+	x.s.Scope = r.Completeness().Scope()
+	x.s.Steps = stats.SumSteps(w, x.count, &x.times)
+	x.s.Entries = x.sums.longest()
+	if procs := r.Processes(); int(x.f.process) < len(procs) {
+		x.s.Process = procs[x.f.process].PID
+	}
+	return x.s, nil
+}
+
+// summer collects a Summary.
+type summer struct {
+	f     *Finder
+	s     *Summary
+	each  func(*Path) error
+	sums  sums
+	count int // steps
+	times stats.Histogram
+	some  bool // a typical step was summed up
+}
+
+func (x *summer) add(p *Path) error {
+	if p.TooLong {
+		x.s.TooLong++
+	} else if typical := p.Step.Typical || p.Whole; typical || !x.some {
+		if typical && !x.some {
+			x.some, x.sums, x.s.Paths, x.s.NS, x.s.Longest = true, sums{}, 0, 0, nil
+		}
+		ns := p.Step.To - p.Step.From
+		x.s.Paths++
+		x.s.NS += ns
+		for i := range p.Parts {
+			x.sums.add(&p.Parts[i])
+		}
+		if l := x.s.Longest; l == nil || ns > l.Step.To-l.Step.From {
+			x.s.Longest = p.Clone()
+		}
+	}
+	if x.each == nil {
+		return nil
+	}
+	return x.each(p)
+}

@@ -1,0 +1,431 @@
+package path
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
+)
+
+// maxCalls bounds the calls that a Finder holds, about 100 MiB.
+const maxCalls = 1 << 19
+
+// A Finder finds the paths of steps. It takes the calls and steps of one walk, in their order. It belongs to one goroutine.
+type Finder struct {
+	w       *timeline.Walk
+	process uint32 // of the steps
+	begun   bool   // process is known
+	whole   bool   // the trace has no steps
+	n       int    // calls held
+	kept    int    // calls held after the latest forget
+	tooLong bool   // some calls of the step were not kept
+	first   int64  // start of the first call
+
+	threads []thread
+	lanes   []lane
+	tasks   []task // in the order of their indices
+	waits   []wait
+	targets []int // of waits: indices of tasks
+	joins   []int // of tasks: indices of tasks on joined lanes
+	signals map[signal]*signals
+	events  map[*timeline.Object]int        // index of the latest record
+	hosts   map[timeline.HostFunction][]int // host functions that were not called yet, by index
+	path    Path
+}
+
+// thread holds the calls of a thread, by start.
+type thread struct {
+	name  string
+	calls []call
+	works []int32 // calls that launch, copy or wait
+	poll  series
+	// at and worked are cursors into calls and works: later ones start at the current moment of the search or after it.
+	at, worked int
+}
+
+// series is an unbroken sequence of polls for one object.
+type series struct {
+	fn    *api.Func
+	waits int32
+	since int64
+}
+
+type call struct {
+	index      uint64
+	start, end int64
+	recorded   int64 // end of the recorder's work before the call, 0 for none
+	fn, name   string
+	outer      int32 // call on this thread that contains it, -1 for none
+	wait       int32 // index into Finder.waits, -1 for none
+}
+
+// wait is the wait of a call for tasks.
+type wait struct {
+	from, to int32 // in Finder.targets
+	since    int64 // start of the call, or of the first of several polls
+	lane     int32 // that it waits for, -1 for several
+}
+
+type lane struct {
+	last   int // index of the latest task, -1 for none
+	done   int // the host has seen this task and all before it complete
+	doneAt int64
+	lost   int // index of the latest forgotten task with an unknown end, -1 for none
+}
+
+type task struct {
+	index            int
+	call             uint64
+	issued, returned int64
+	from, to         int64
+	prev, follows    int   // indices of tasks, -1 for none
+	joins            int32 // in Finder.joins, up to those of the next task
+	lane             int32
+	thread           uint32
+	kind             api.Task
+	state            state
+	seen             bool // is on the path
+	waits            bool // its call may wait for it
+	signal           signal
+	fn, name         string
+}
+
+// state says whether the end of a task is known.
+type state uint8
+
+const (
+	open      state = iota // not decided
+	resolving              // being decided
+	known
+	unknown
+)
+
+// signal identifies the memory, the notify or the event that a task sets or waits for.
+type signal struct {
+	object *timeline.Object
+	addr   uint64
+}
+
+// signals are the tasks that set a notify or a value.
+type signals struct {
+	tasks []int   // indices
+	ends  []ended // of those with a known end, by end, once they were needed
+}
+
+// ended is the end of a task by its position.
+type ended struct {
+	at   int64
+	task int
+}
+
+// NewFinder returns a Finder for a walk. Call the walk's FindSteps first; without steps, Rest returns the path of the whole trace.
+func NewFinder(w *timeline.Walk) *Finder {
+	return &Finder{w: w, whole: w.StepRule().Source == step.None, signals: map[signal]*signals{}, events: map[*timeline.Object]int{}, hosts: map[timeline.HostFunction][]int{}}
+}
+
+// Call takes the next call and its task, nil for none.
+func (f *Finder) Call(h *timeline.HostCall, k *timeline.Task) {
+	process := f.w.Process(h.Thread)
+	if !f.begun {
+		f.begun, f.process, f.first = true, process, h.Start
+	}
+	if !f.whole {
+		f.process = f.w.StepRule().Process
+		if h.Step < 0 && f.n > 2*f.kept+1024 {
+			f.forget(h.Start)
+		}
+	}
+	if process != f.process {
+		return
+	}
+	if f.n == maxCalls {
+		f.tooLong = true
+		f.clear()
+	}
+	f.n++
+	for int(h.Thread) >= len(f.threads) {
+		f.threads = append(f.threads, thread{})
+	}
+	th := &f.threads[h.Thread]
+	c := call{index: h.Index, start: h.Start, end: f.w.CallEnd(h), fn: h.Name, outer: int32(len(th.calls)) - 1, wait: -1}
+	for c.outer >= 0 && th.calls[c.outer].end <= c.start {
+		c.outer = th.calls[c.outer].outer
+	}
+	if h.Recording > 0 {
+		c.recorded = h.RecordingFrom + h.Recording
+	}
+	works := k != nil
+	if k != nil {
+		c.name = k.Name
+		f.task(&c, h, k)
+	}
+	switch {
+	case h.Fn == nil || h.Failed() || h.Flags&format.Unfinished != 0:
+	case h.Fn.Sync != api.NoSync:
+		works = f.sync(th, &c, h) || works
+	case h.Fn.HostCallback:
+		f.ran(h, &c)
+	}
+	if works {
+		th.works = append(th.works, int32(len(th.calls)))
+	}
+	th.calls = append(th.calls, c)
+}
+
+func (f *Finder) lane(i int) *lane {
+	for i >= len(f.lanes) {
+		f.lanes = append(f.lanes, lane{last: -1, done: -1, lost: -1})
+	}
+	return &f.lanes[i]
+}
+
+// task adds the task of a call. A synchronous task is its call.
+func (f *Finder) task(c *call, h *timeline.HostCall, k *timeline.Task) {
+	if f.w.Lanes[k.Lane].Synchronous {
+		return
+	}
+	l := f.lane(k.Lane)
+	t := task{index: k.Index, call: k.Call, issued: k.Issued, returned: c.end, prev: l.last, follows: k.Follows, joins: int32(len(f.joins)), lane: int32(k.Lane),
+		thread: h.Thread, kind: k.Kind, waits: k.Pageable, fn: c.fn, name: k.Name}
+	if t.prev <= l.done && l.doneAt <= k.Issued {
+		t.prev = -1
+	}
+	for _, i := range f.w.Joined(k.Lane) {
+		if o := f.lane(i); o.last > l.last && (o.last > o.done || o.doneAt > k.Issued) {
+			f.joins = append(f.joins, o.last)
+		}
+	}
+	if k.Measured {
+		t.from, t.to, t.state = k.From, k.To, known
+	} else if !marker(k.Kind) {
+		t.state = unknown
+	}
+	f.signal(&t, h, k)
+	if fn, ok := timeline.HostFunctionOf(k.Process, k.Fn, words(h)); ok && k.Kind == api.HostFunc {
+		f.hosts[fn] = append(f.hosts[fn], k.Index)
+	}
+	l = f.lane(k.Lane)
+	l.last = k.Index
+	f.tasks = append(f.tasks, t)
+	if k.Pageable {
+		f.await(c, c.start, k.Lane, k.Index)
+	}
+}
+
+// marker reports whether tasks of a kind take no time themselves.
+func marker(k api.Task) bool { return k == api.Record || k == api.Wait || k == api.Reset }
+
+func words(h *timeline.HostCall) []uint64 {
+	if h.Raw == nil {
+		return nil
+	}
+	return h.Raw.Args
+}
+
+// signal notes the notify or the value in memory that a task sets or waits for.
+func (f *Finder) signal(t *task, h *timeline.HostCall, k *timeline.Task) {
+	role := api.Fills
+	switch {
+	case k.Kind != api.Record && k.Kind != api.Wait && k.Kind != api.Fill:
+		return
+	case k.Object != nil:
+		t.signal.object = k.Object.Exported()
+		if k.Object.Kind == api.Event {
+			if k.Kind == api.Record {
+				f.events[t.signal.object] = t.index
+			}
+			return // Task.Follows has its record
+		}
+	case k.Kind == api.Fill && k.Bytes > 8:
+		return
+	case k.Kind == api.Wait:
+		role = api.DevArgs
+		fallthrough
+	default:
+		args := words(h)
+		for i := range k.Fn.Params {
+			if p := &k.Fn.Params[i]; p.Role == role && int(p.Word) < len(args) {
+				t.signal.addr = args[p.Word]
+			}
+		}
+	}
+	f.signalled(t)
+}
+
+// signalled adds a task that sets a notify or a value.
+func (f *Finder) signalled(t *task) {
+	if o := t.signal.object; t.signal == (signal{}) || t.kind == api.Wait || o != nil && o.Kind == api.Event {
+		return
+	}
+	s := f.signals[t.signal]
+	if s == nil {
+		s = &signals{}
+		f.signals[t.signal] = s
+	}
+	s.tasks = append(s.tasks, t.index)
+}
+
+// sync adds the wait of a synchronization or of a poll. It returns false for a poll that was not complete.
+func (f *Finder) sync(th *thread, c *call, h *timeline.HostCall) bool {
+	since := c.start
+	poll := h.Fn.Sync == api.PollStream || h.Fn.Sync == api.PollEvent
+	if poll {
+		if th.poll.fn == h.Fn && th.poll.waits == h.Waits {
+			since = th.poll.since
+		}
+		th.poll = series{h.Fn, h.Waits, since}
+		if !h.Complete {
+			return false
+		}
+		th.poll = series{}
+	}
+	switch h.Fn.Sync {
+	case api.SyncDevice:
+		for i := range f.lanes {
+			if f.lanes[i].last >= 0 && f.w.OnDevice(i, f.process, int(h.Waits)) {
+				f.covers(c, since, i, f.lanes[i].last)
+			}
+		}
+	case api.SyncStream, api.PollStream:
+		if h.Waits >= 0 {
+			f.covers(c, since, int(h.Waits), f.lane(int(h.Waits)).last)
+		}
+	case api.SyncEvent, api.PollEvent:
+		if i := f.find(h.Follows); i >= 0 {
+			f.covers(c, since, int(f.tasks[i].lane), h.Follows)
+		}
+	}
+	return true
+}
+
+// covers makes a synchronization wait for a task, after which the host knows that the task has ended.
+func (f *Finder) covers(c *call, since int64, on, task int) {
+	f.await(c, since, on, task)
+	if l := f.lane(on); task > l.done {
+		l.done, l.doneAt = task, c.end
+	}
+}
+
+// await makes a call wait for a task, unless the host knew before the call that it has ended.
+func (f *Finder) await(c *call, since int64, on, task int) {
+	if l := f.lane(on); task < 0 || task <= l.done && l.doneAt <= since {
+		return
+	}
+	f.targets = append(f.targets, task)
+	n := int32(len(f.targets))
+	if c.wait < 0 {
+		c.wait = int32(len(f.waits))
+		f.waits = append(f.waits, wait{from: n - 1, to: n, since: since, lane: int32(on)})
+		return
+	}
+	w := &f.waits[c.wait]
+	w.to, w.lane = n, -1
+}
+
+// ran sets the times of the task that calls a host function.
+func (f *Finder) ran(h *timeline.HostCall, c *call) {
+	fn, ok := timeline.HostFunctionOf(f.process, h.Fn, words(h))
+	if !ok || len(f.hosts[fn]) == 0 {
+		return
+	}
+	if i := f.find(f.hosts[fn][0]); i >= 0 {
+		t := &f.tasks[i]
+		t.from, t.to, t.state = c.start, c.end, known
+	}
+	if f.hosts[fn] = f.hosts[fn][1:]; len(f.hosts[fn]) == 0 {
+		delete(f.hosts, fn)
+	}
+}
+
+// find returns the position of a task in Finder.tasks, -1 if there is none.
+func (f *Finder) find(index int) int {
+	n := len(f.tasks)
+	if index < 0 || n == 0 || index < f.tasks[0].index {
+		return -1
+	}
+	if i := n - 1 - (f.tasks[n-1].index - index); i >= 0 && i < n && f.tasks[i].index == index {
+		return i
+	}
+	i, ok := slices.BinarySearchFunc(f.tasks, index, func(t task, index int) int { return t.index - index })
+	if !ok {
+		return -1
+	}
+	return i
+}
+
+// forget drops calls and tasks that ended by a moment, and tasks whose end is not known, except the latest record of an event.
+func (f *Finder) forget(at int64) {
+	f.forgetTasks(at)
+	f.forgetCalls(at)
+}
+
+func (f *Finder) forgetTasks(at int64) {
+	for i := range f.tasks {
+		f.end(i, math.MaxInt64)
+	}
+	for i := range f.lanes {
+		l := &f.lanes[i]
+		if k := f.find(l.last); k >= 0 && f.tasks[k].state == unknown {
+			l.lost = l.last
+		}
+	}
+	maps.DeleteFunc(f.events, func(o *timeline.Object, _ int) bool { return o.Ended != timeline.NoCall })
+	n := 0
+	for i := range f.tasks {
+		t := &f.tasks[i]
+		latest, record := f.events[t.signal.object]
+		if t.state == known && t.to > at || t.state == unknown && record && latest == t.index {
+			t.joins, t.seen = 0, false
+			f.tasks[n] = *t
+			n++
+		}
+	}
+	f.tasks, f.joins = f.tasks[:n], f.joins[:0]
+	clear(f.signals)
+	clear(f.hosts)
+	for i := range f.tasks {
+		f.signalled(&f.tasks[i])
+	}
+}
+
+func (f *Finder) forgetCalls(at int64) {
+	waits, targets := f.waits, f.targets
+	f.n, f.waits, f.targets = 0, nil, nil
+	for i := range f.threads {
+		th := &f.threads[i]
+		n := int32(0)
+		for _, c := range th.calls {
+			if c.end <= at {
+				continue
+			}
+			c.outer = n - 1
+			if c.wait >= 0 {
+				w := waits[c.wait]
+				c.wait = int32(len(f.waits))
+				f.targets = append(f.targets, targets[w.from:w.to]...)
+				w.from, w.to = int32(len(f.targets))-(w.to-w.from), int32(len(f.targets))
+				f.waits = append(f.waits, w)
+			}
+			th.calls[n] = c
+			n++
+		}
+		th.calls, th.works = th.calls[:n], th.works[:0]
+		f.n += int(n)
+	}
+	if len(f.waits) == 0 {
+		f.waits, f.targets = waits[:0], targets[:0]
+	}
+	f.kept = f.n
+}
+
+// clear drops all calls and tasks.
+func (f *Finder) clear() {
+	f.forget(math.MaxInt64)
+	for i := range f.lanes {
+		f.lanes[i].lost = f.lanes[i].last
+	}
+}

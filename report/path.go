@@ -1,0 +1,199 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/acltrace/acltrace/analyze/path"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// PathsText writes the mean of a trace's critical paths, as `acltrace stats --critical-path` does. If one is not nil, it writes that path.
+func PathsText(w io.Writer, s *path.Summary, one *path.Path, o *TextOptions) error {
+	t := newTable(w, o)
+	switch {
+	case one != nil:
+		pathText(t, s, one)
+	case s.Paths == 0:
+		Printf(t, "no critical path: %s\n", cmp.Or(s.Steps.Why, "the trace has no whole step"))
+	case s.Longest.Whole:
+		Printf(t, "no steps: %s\n", cmp.Or(s.Steps.Why, "-"))
+		pathText(t, s, s.Longest)
+	default:
+		like := "like most"
+		if !s.Longest.Step.Typical {
+			like = "none like most"
+		}
+		Printf(t, "%s of process %d, %s: mean of their critical paths %s\n", human.Plural(uint64(s.Paths), "step"), s.Process, like, human.Duration(s.NS/int64(s.Paths)))
+		entryText(t, s.Entries, s.NS, s.Paths)
+		Printf(t, "\nthe longest is step %d, %s: --step %d\n", s.Longest.Step.Index, human.Duration(s.Longest.Step.To-s.Longest.Step.From), s.Longest.Step.Index)
+	}
+	if s.TooLong > 0 && (one == nil || !one.TooLong) {
+		Printf(t, "%s with too many calls for a critical path\n", human.Plural(uint64(s.TooLong), "step"))
+	}
+	return t.Flush()
+}
+
+// pathText writes one path: its sums, and its longest parts in the order of time.
+func pathText(t *table, s *path.Summary, p *path.Path) {
+	title := fmt.Sprintf("step %d", p.Step.Index)
+	switch {
+	case p.Whole:
+		title = "the whole trace"
+	case p.Step.Name != "":
+		title += " " + p.Step.Name
+	}
+	ns := p.Step.To - p.Step.From
+	if p.TooLong {
+		Printf(t, "%s of process %d: too many calls for a critical path\n", title, s.Process)
+		return
+	}
+	Printf(t, "critical path of %s of process %d: %s\n", title, s.Process, human.Duration(ns))
+	entryText(t, p.Entries(), ns, 1)
+	parts := slices.Clone(p.Parts)
+	slices.SortStableFunc(parts, func(a, b path.Part) int { return cmp.Compare(b.To-b.From, a.To-a.From) })
+	parts = parts[:min(2*most, len(parts))]
+	slices.SortFunc(parts, func(a, b path.Part) int { return cmp.Compare(a.From, b.From) })
+	Printf(t, "\nat\ttime\tcall\t  in the order of time\n")
+	for i := range parts {
+		q, call := &parts[i], "-"
+		if q.Call != timeline.NoCall {
+			call = number(q.Call)
+		}
+		Printf(t, "%s\t%s\t%s\t  %s\n", human.Duration(q.From), atMost(q.To-q.From, q.AtMost), call, pathName(q.Kind, q.Func, q.Name, q.Where))
+	}
+	if n := len(p.Parts) - len(parts); n > 0 {
+		t.Flush()
+		Printf(t, "(%s: --json has all)\n", human.Plural(uint64(n), "shorter part"))
+	}
+}
+
+// entryText writes the longest sums over a number of paths that took ns together.
+func entryText(t *table, entries []path.Entry, ns int64, paths int) {
+	Printf(t, "\na step\tpart\ttimes\t  critical path\n")
+	for _, e := range entries[:min(most, len(entries))] {
+		Printf(t, "%s\t%.1f %%\t%.4g\t  %s\n", atMost(e.NS/int64(paths), e.AtMost), 100*float64(e.NS)/float64(max(ns, 1)), float64(e.Count)/float64(paths), pathName(e.Kind, e.Func, e.Name, e.Where))
+	}
+	t.Flush()
+	if n := len(entries) - most; n > 0 {
+		rest := int64(0)
+		for _, e := range entries[most:] {
+			rest += e.NS
+		}
+		Printf(t, "(%s, %s: --json has all)\n", human.Plural(uint64(n), "shorter entry"), human.Duration(rest/int64(paths)))
+	}
+}
+
+func atMost(ns int64, atMost bool) string {
+	if atMost {
+		return "<= " + human.Duration(ns)
+	}
+	return human.Duration(ns)
+}
+
+// pathName describes a part of a critical path.
+func pathName(k path.Kind, fn, name, where string) string {
+	switch k {
+	case path.Own:
+		return "own time of " + where
+	case path.Recording:
+		return "recording in " + where
+	case path.Wait:
+		if name != "" {
+			fn += " " + name
+		}
+		return fmt.Sprintf("%s waits for %s", fn, where)
+	case path.Task:
+		return fmt.Sprintf("%s on %s", name, where)
+	case path.Start:
+		return fmt.Sprintf("start of %s on %s", name, where)
+	}
+	if name != "" {
+		fn += " " + name
+	}
+	return fmt.Sprintf("%s in %s", fn, where)
+}
+
+// A PathWriter writes critical paths one by one as JSON, and their sums at the end.
+type PathWriter struct {
+	w   io.Writer
+	sep string
+}
+
+// NewPathWriter begins the document. Call Close at its end.
+func NewPathWriter(w io.Writer) (*PathWriter, error) {
+	_, err := io.WriteString(w, "{\n  \"paths\": [")
+	return &PathWriter{w, "\n"}, err
+}
+
+type pathJSON struct {
+	Step    *int         `json:"step"` // null for the whole trace
+	Name    string       `json:"name,omitempty"`
+	FromNS  int64        `json:"from_ns"`
+	NS      int64        `json:"ns"`
+	Typical bool         `json:"typical"`
+	TooLong bool         `json:"too_long,omitempty"`
+	OwnNS   int64        `json:"own_ns"`
+	Entries []path.Entry `json:"entries"`
+	Parts   []partJSON   `json:"parts"`
+}
+
+type partJSON struct {
+	Kind   path.Kind `json:"kind"`
+	Call   *uint64   `json:"call"`
+	Func   string    `json:"func,omitempty"`
+	Name   string    `json:"name,omitempty"`
+	Where  string    `json:"where"`
+	FromNS int64     `json:"from_ns"`
+	NS     int64     `json:"ns"`
+	AtMost bool      `json:"at_most,omitempty"`
+}
+
+// Path adds a path.
+func (w *PathWriter) Path(p *path.Path) error {
+	o := &pathJSON{Name: p.Step.Name, FromNS: p.Step.From, NS: p.Step.To - p.Step.From, Typical: p.Step.Typical, TooLong: p.TooLong, OwnNS: p.NS(path.Own), Entries: p.Entries(),
+		Parts: make([]partJSON, len(p.Parts))}
+	if !p.Whole {
+		o.Step = &p.Step.Index
+	}
+	for i := range p.Parts {
+		q := &p.Parts[i]
+		o.Parts[i] = partJSON{Kind: q.Kind, Func: q.Func, Name: q.Name, Where: q.Where, FromNS: q.From, NS: q.To - q.From, AtMost: q.AtMost}
+		if q.Call != timeline.NoCall {
+			o.Parts[i].Call = &q.Call
+		}
+	}
+	b, err := json.Marshal(o)
+	if err == nil {
+		_, err = fmt.Fprintf(w.w, "%s    %s", w.sep, b)
+	}
+	w.sep = ",\n"
+	return err
+}
+
+// Close ends the document with the sums.
+func (w *PathWriter) Close(s *path.Summary) error {
+	entries := s.Entries
+	if entries == nil {
+		entries = []path.Entry{}
+	}
+	b, err := json.MarshalIndent(&struct {
+		format.Scope
+		Process int          `json:"process"`
+		Source  string       `json:"source"` // of steps: marked, found or none
+		Why     string       `json:"why,omitempty"`
+		Summed  int          `json:"summed"` // paths in the following sums
+		NS      int64        `json:"ns"`
+		Entries []path.Entry `json:"entries"`
+		TooLong int          `json:"too_long,omitempty"`
+	}{s.Scope, s.Process, s.Steps.Source, s.Steps.Why, s.Paths, s.NS, entries, s.TooLong}, "", "  ")
+	if err == nil {
+		_, err = fmt.Fprintf(w.w, "\n  ],%s\n", b[1:])
+	}
+	return err
+}
