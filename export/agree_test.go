@@ -301,19 +301,19 @@ func TestAgree(t *testing.T) {
 		o         record.Options
 		args      []string
 	}{
-		{"jobs", once, record.Options{Limits: record.Limits{Block: true}}, []string{"1"}},
-		{"jobs", once, record.Options{Limits: record.Limits{Block: true}, Capture: record.Capture{DeviceTime: 1}}, []string{"2"}},
-		{"jobs", twice, record.Options{Limits: record.Limits{Block: true}, Capture: record.Capture{DeviceTime: 3}}, []string{strconv.Itoa(os.Getpid())}},
-		{"jobs", killed, record.Options{Limits: record.Limits{Block: true}}, []string{"3"}},
-		{"jobs", once, record.Options{Limits: record.Limits{RingBytes: 64 << 10}}, []string{"4"}}, // may lose calls
-		{"graph", once, record.Options{Limits: record.Limits{Block: true}}, nil},
-		{"graph", once, record.Options{Limits: record.Limits{Block: true}, Capture: record.Capture{DeviceTime: 1}}, nil},
-		{"threads", once, record.Options{Limits: record.Limits{Block: true}}, nil},
-		{"callbacks", once, record.Options{Limits: record.Limits{Block: true}}, nil},
-		{"peers", once, record.Options{Limits: record.Limits{Block: true}, Capture: record.Capture{DeviceTime: 1}}, nil},
-		{"handoff", once, record.Options{Limits: record.Limits{Block: true}}, nil},
-		{"batches", once, record.Options{Limits: record.Limits{Block: true}, Capture: record.Capture{DeviceTime: 1}}, nil},
-		{"retry", once, record.Options{Limits: record.Limits{Block: true}}, nil},
+		{"jobs", once, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, []string{"1"}},
+		{"jobs", once, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}, Capture: record.Capture{Calls: record.Calls{DeviceTime: 1}}}, []string{"2"}},
+		{"jobs", twice, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}, Capture: record.Capture{Calls: record.Calls{DeviceTime: 3}}}, []string{strconv.Itoa(os.Getpid())}},
+		{"jobs", killed, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, []string{"3"}},
+		{"jobs", once, record.Options{Limits: record.Limits{Buffers: record.Buffers{RingBytes: 64 << 10}}}, []string{"4"}}, // may lose calls
+		{"graph", once, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, nil},
+		{"graph", once, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}, Capture: record.Capture{Calls: record.Calls{DeviceTime: 1}}}, nil},
+		{"threads", once, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, nil},
+		{"callbacks", once, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, nil},
+		{"peers", once, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}, Capture: record.Capture{Calls: record.Calls{DeviceTime: 1}}}, nil},
+		{"handoff", once, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, nil},
+		{"batches", once, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}, Capture: record.Capture{Calls: record.Calls{DeviceTime: 1}}}, nil},
+		{"retry", once, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, nil},
 	} {
 		t.Run(fmt.Sprint(c.name, " ", c.how, " ", c.o.Capture.DeviceTime, " ", c.args), func(t *testing.T) {
 			r := recorded(t, c.how, c.name, c.o, c.args...)

@@ -220,7 +220,7 @@ func TestAttachAgainstShim(t *testing.T) {
 	program := testenv.Example(t, "tiny_decoder")
 	ownLibraries(t)
 	l := &launches{of: map[int]int{}}
-	o := record.Options{Model: acl.Model, Sim: true, Capture: record.Capture{NoTaskIDs: true}, Limits: record.Limits{Block: true}, Follower: l, Output: filepath.Join(t.TempDir(), "shim.aclt"),
+	o := record.Options{Model: acl.Model, Sim: true, Capture: record.Capture{Calls: record.Calls{NoTaskIDs: true}}, Limits: record.Limits{Buffers: record.Buffers{Block: true}}, Follower: l, Output: filepath.Join(t.TempDir(), "shim.aclt"),
 		Command: []string{program, "--tokens", "100000", "--sleep-ms", "100", "--quiet"}}
 	ended := make(chan error, 1)
 	go func() {

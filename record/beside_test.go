@@ -72,7 +72,7 @@ func besideShim(t *testing.T, name string, times int, args ...string) {
 		if len(ended) > 0 {
 			testenv.Uprobes(t, <-ended)
 		}
-		a, res, _ := run(t, record.Options{Capture: record.Capture{NoTaskIDs: true}, Limits: record.Limits{Block: true}}, append([]string{program, binary}, args...)...)
+		a, res, _ := run(t, record.Options{Capture: record.Capture{Calls: record.Calls{NoTaskIDs: true}}, Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, append([]string{program, binary}, args...)...)
 		stop()
 		if err := <-ended; err != nil || seen.Lost != 0 || seen.Incomplete != nil || res.Lost != 0 || res.ExitCode != 0 {
 			t.Fatalf("the shim %+v, the uprobes %+v, %v", res, seen, err)

@@ -20,7 +20,7 @@ func TestRecordingTime(t *testing.T) {
 	program := testenv.CompileC(t, "copies", []string{source("copies.c")})
 	for _, level := range []record.Payload{record.Small, record.Full, record.None} {
 		t.Run(string(level), func(t *testing.T) {
-			r, res, _ := run(t, record.Options{Capture: record.Capture{Payload: level}, Limits: record.Limits{Block: true}}, program)
+			r, res, _ := run(t, record.Options{Capture: record.Capture{Payload: level}, Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, program)
 			if res.ExitCode != 0 {
 				t.Fatalf("%+v", res)
 			}

@@ -77,7 +77,7 @@ func TestCUDAPrograms(t *testing.T) {
 				t.Fatalf("%v: %v", host, err)
 			}
 			device := c.device(t)
-			for _, o := range []record.Options{{Capture: record.Capture{Replayable: true}}, {Capture: record.Capture{DeviceTime: 1}}} {
+			for _, o := range []record.Options{{Capture: record.Capture{Replayable: true}}, {Capture: record.Capture{Calls: record.Calls{DeviceTime: 1}}}} {
 				o.Model = cuda.Model
 				r, res, out := run(t, o, device...)
 				if res.ExitCode != 0 || res.Lost != 0 || res.Unfinished != 0 || out != string(want) {

@@ -203,7 +203,7 @@ func TestCUDADeviceTime(t *testing.T) {
 	root := testenv.Root(t)
 	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "slow.so", []string{source("cuda_slow.c")}, "-shared", "-fPIC", "-I"+filepath.Join(root, "sim/cuda/include"), "-D_POSIX_C_SOURCE=200809L"))
 	before, _, plain := run(t, record.Options{Model: cuda.Model}, program)
-	r, res, out := run(t, record.Options{Model: cuda.Model, Capture: record.Capture{DeviceTime: 1}}, program)
+	r, res, out := run(t, record.Options{Model: cuda.Model, Capture: record.Capture{Calls: record.Calls{DeviceTime: 1}}}, program)
 	if res.ExitCode != 0 || res.Failed != 0 || out != plain {
 		t.Fatalf("%+v\n%s", res, out)
 	}

@@ -24,7 +24,7 @@ func TestFilesOfTheRecordingTruncated(t *testing.T) {
 		{"control", "control file of the recording truncated", [2]int{0, parent - 1000 + child}, [2]int{0, 0}},
 	} {
 		t.Run(c.mode, func(t *testing.T) {
-			out := wild(t, record.Options{Sim: true, Limits: record.Limits{RingBytes: 1 << 20}}, program, c.mode)
+			out := wild(t, record.Options{Sim: true, Limits: record.Limits{Buffers: record.Buffers{RingBytes: 1 << 20}}}, program, c.mode)
 			if out.ExitCode != 0 && c.mode != "control" { // whose destructors may end by SIGBUS
 				t.Errorf("exit code %d, %s", out.ExitCode, out.stderr)
 			}

@@ -71,7 +71,7 @@ func TestDeviceTime(t *testing.T) {
 	devtimeModel(t)
 	program, binary := devtimeProgram(t)
 	_, _, without := run(t, record.Options{}, program, binary, "4")
-	r, res, out := run(t, record.Options{Capture: record.Capture{DeviceTime: 1}}, program, binary, "4")
+	r, res, out := run(t, record.Options{Capture: record.Capture{Calls: record.Calls{DeviceTime: 1}}}, program, binary, "4")
 	if res.ExitCode != 0 || res.Lost != 0 || out != without {
 		t.Fatalf("%+v\n%s\nand without --device-time\n%s", res, out, without)
 	}
@@ -152,7 +152,7 @@ func TestDeviceTimeTaskIDs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stderr.Close()
-	r, _, _ := run(t, record.Options{Capture: record.Capture{DeviceTime: 1}, Stderr: stderr}, program, binary, "1")
+	r, _, _ := run(t, record.Options{Capture: record.Capture{Calls: record.Calls{DeviceTime: 1}}, Stderr: stderr}, program, binary, "1")
 	b, _ := os.ReadFile(stderr.Name())
 	var id uint32
 	for _, line := range strings.Split(string(b), "\n") {
@@ -177,7 +177,7 @@ func TestDeviceTimeSampled(t *testing.T) {
 		gap      time.Duration
 		from, to uint64 // with gaps: to is per gap that the program takes
 	}{{10, 0, 30, 90}, {1, 200 * time.Millisecond, 1, 6}} {
-		r, _, _ := run(t, record.Options{Capture: record.Capture{DeviceTime: c.every, DeviceTimeGap: c.gap}}, program, binary, "2")
+		r, _, _ := run(t, record.Options{Capture: record.Capture{Calls: record.Calls{DeviceTime: c.every, DeviceTimeGap: c.gap}}}, program, binary, "2")
 		measured := uint64(0)
 		tl := scene(t, r)
 		for i := range tl.Tasks {
@@ -204,7 +204,7 @@ func TestDeviceTimeRefused(t *testing.T) {
 	t.Setenv("LD_PRELOAD", refuse)
 	for _, n := range []string{"1", "2", "7", "494", "496", "497"} {
 		t.Setenv("REFUSE", n)
-		r, res, out := run(t, record.Options{Capture: record.Capture{DeviceTime: 1}}, program, binary, "1")
+		r, res, out := run(t, record.Options{Capture: record.Capture{Calls: record.Calls{DeviceTime: 1}}}, program, binary, "1")
 		if n >= "496" {
 			// The thread has an error that the program has not queried: its number survives, and its text does not.
 			out = strings.Replace(out, "the event is null", "hostPtr is null", 1)
@@ -220,7 +220,7 @@ func TestDeviceTimePool(t *testing.T) {
 	t.Setenv("ACLSIM_MODEL", "instant")
 	t.Setenv("ACLSIM_KERNELS", "")
 	program := testenv.CompileC(t, "devtime_pool", []string{source("devtime_pool.c")})
-	r, res, _ := run(t, record.Options{Capture: record.Capture{DeviceTime: 1}}, program)
+	r, res, _ := run(t, record.Options{Capture: record.Capture{Calls: record.Calls{DeviceTime: 1}}}, program)
 	said := r.Meta().DeviceTime
 	if res.ExitCode != 0 || said.PoolExhausted != 904 || said.Measured != 4096+10 || said.NeverSynchronized != 5 {
 		t.Errorf("%+v, %+v", res, said)

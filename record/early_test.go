@@ -21,7 +21,7 @@ func TestTakenEarly(t *testing.T) {
 	program := testenv.CompileC(t, "early", []string{source("early.c")})
 	for _, level := range []record.Payload{record.Full, record.Hash} {
 		t.Run(string(level), func(t *testing.T) {
-			r, res, out := run(t, record.Options{Capture: record.Capture{Payload: level}, Limits: record.Limits{Block: true}}, program)
+			r, res, out := run(t, record.Options{Capture: record.Capture{Payload: level}, Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, program)
 			if res.ExitCode != 0 || out != "ABCd" {
 				t.Fatalf("%+v, %q", res, out)
 			}

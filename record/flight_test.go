@@ -22,7 +22,7 @@ import (
 // fly records testdata/flight.c with a ring.
 func fly(t *testing.T, ring *Ring, args ...string) (*Result, string) {
 	t.Helper()
-	return flown(t, &Options{Ring: ring, Limits: Limits{Block: true}}, nil, args...)
+	return flown(t, &Options{Ring: ring, Limits: Limits{Buffers: Buffers{Block: true}}}, nil, args...)
 }
 
 // flown records testdata/flight.c. If meanwhile is not nil, the program repeats its launches three times, and waits for the files
@@ -192,7 +192,7 @@ func TestArmed(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	res, out := flown(t, &Options{Capture: Capture{Armed: true}}, func(first, second string) {
+	res, out := flown(t, &Options{Capture: Capture{Calls: Calls{Armed: true}}}, func(first, second string) {
 		defer touch(second)
 		defer touch(first)
 		mine, err := ownSession()
@@ -275,7 +275,7 @@ func TestStepsStop(t *testing.T) {
 	was := stepsGrace
 	stepsGrace = time.Millisecond
 	defer func() { stepsGrace = was }()
-	res, out := flown(t, &Options{Steps: Steps{Range: &StepRange{First: 1, Last: 2}}, Limits: Limits{Block: true}}, pass, "500")
+	res, out := flown(t, &Options{Steps: Steps{Range: &StepRange{First: 1, Last: 2}}, Limits: Limits{Buffers: Buffers{Block: true}}}, pass, "500")
 	r, err := format.Open(out, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -335,7 +335,7 @@ func TestFlightReasons(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer null.Close()
-			res, err := Run(context.Background(), &Options{Model: acl.Model, Output: filepath.Join(t.TempDir(), "f.aclt"), Command: c.command, Sim: true, Limits: Limits{Block: true}, Ring: &c.ring,
+			res, err := Run(context.Background(), &Options{Model: acl.Model, Output: filepath.Join(t.TempDir(), "f.aclt"), Command: c.command, Sim: true, Limits: Limits{Buffers: Buffers{Block: true}}, Ring: &c.ring,
 				Stdin: null, Stdout: null, Stderr: null})
 			if err != nil || res.Incomplete != nil || len(res.Sealed) == 0 {
 				t.Fatalf("%v: %+v", err, res)
@@ -355,7 +355,7 @@ func TestFlightReasons(t *testing.T) {
 // A request seals the ring, and recording goes on.
 func TestSnapshot(t *testing.T) {
 	const launches = 500
-	res, out := flown(t, &Options{Ring: &Ring{}, Limits: Limits{Block: true}}, func(first, second string) {
+	res, out := flown(t, &Options{Ring: &Ring{}, Limits: Limits{Buffers: Buffers{Block: true}}}, func(first, second string) {
 		defer func() { _, _ = os.WriteFile(first, nil, 0o600), os.WriteFile(second, nil, 0o600) }()
 		mine, err := ownSession()
 		if err != nil {

@@ -19,7 +19,7 @@ func TestFullDisk(t *testing.T) {
 	program := testenv.CompileC(t, "threads", []string{source("threads.c")})
 	output := filepath.Join(tmpfs(t, "1m"), "run.aclt")
 	res, err := record.Run(context.Background(), &record.Options{
-		Model: acl.Model, Output: output, Sim: true, Limits: record.Limits{Block: true, MaxSize: 1 << 30}, Command: []string{program, "2", fmt.Sprint(2_000_000)},
+		Model: acl.Model, Output: output, Sim: true, Limits: record.Limits{Buffers: record.Buffers{Block: true}, MaxSize: 1 << 30}, Command: []string{program, "2", fmt.Sprint(2_000_000)},
 	})
 	if err != nil {
 		t.Fatal(err)

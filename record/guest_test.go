@@ -59,7 +59,7 @@ func compareGuests(t *testing.T, times int) {
 			}
 			program := testenv.CompileC(t, "guest", []string{source("guest.c")}, g.flags...)
 			for range times {
-				o := record.Options{Env: env, Limits: record.Limits{Block: true, RingBytes: 256 << 10}, Output: filepath.Join(t.TempDir(), "run.aclt")}
+				o := record.Options{Env: env, Limits: record.Limits{Buffers: record.Buffers{Block: true, RingBytes: 256 << 10}}, Output: filepath.Join(t.TempDir(), "run.aclt")}
 				if g.disk != "" {
 					o.Output = filepath.Join(tmpfs(t, g.disk), "run.aclt")
 				}

@@ -182,7 +182,7 @@ func TestCollectivesThatAreLeft(t *testing.T) {
 	if n := len(cs); res.Unfinished != 1 || r.Schema().FuncName(cs[n-1].Func) != "aclrtGetDevice" || r.Schema().FuncName(cs[n-2].Func) != "HcclBarrier" || cs[n-2].Flags&format.Unfinished == 0 {
 		t.Errorf("killed: %+v, the last calls %+v", res, cs[len(cs)-2:])
 	}
-	r, res, _ = run(t, record.Options{Limits: record.Limits{Block: true}}, program, "many")
+	r, res, _ = run(t, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, program, "many")
 	n := count(calls(t, r), r)
 	if res.ExitCode != 0 || res.Lost != 0 || res.Unfinished != 0 || n["aclrtGetDevice"] != 100001 || n["HcclGroupEnd"] != 1 {
 		t.Errorf("many calls in one: %+v, %d and %d", res, n["aclrtGetDevice"], n["HcclGroupEnd"])

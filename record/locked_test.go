@@ -42,7 +42,7 @@ func TestProgramsThatLockThemselvesIn(t *testing.T) {
 			var out *outcome
 			made := 0
 			for ms := 400; ms < 60_000; ms *= 4 { // a busy recorder creates rings later
-				out = wild(t, record.Options{Env: env, Limits: record.Limits{RingBytes: 1 << 20}, Capture: record.Capture{Payload: record.Full}}, program, c.how, c.what, strconv.Itoa(ms))
+				out = wild(t, record.Options{Env: env, Limits: record.Limits{Buffers: record.Buffers{RingBytes: 1 << 20}}, Capture: record.Capture{Payload: record.Full}}, program, c.how, c.what, strconv.Itoa(ms))
 				made, _ = strconv.Atoi(strings.TrimSpace(out.stdout))
 				if c.how != "raw" && c.what != "threads" || out.ExitCode == 5 && (c.how == "raw" || len(out.calls)+int(out.Lost) == made) {
 					break

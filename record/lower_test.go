@@ -50,7 +50,7 @@ func TestLowerLibrary(t *testing.T) {
 
 // Such a job's tasks are measured by the lower library's functions, and its own calls do not change.
 func TestLowerDeviceTime(t *testing.T) {
-	r, res, _ := run(t, record.Options{Capture: record.Capture{DeviceTime: 1}}, lower(t)...)
+	r, res, _ := run(t, record.Options{Capture: record.Capture{Calls: record.Calls{DeviceTime: 1}}}, lower(t)...)
 	if d := r.Meta().DeviceTime; res.ExitCode != 0 || d.Measured < 100 || d.Refused+d.Unsound != 0 {
 		t.Errorf("%+v, %+v", res, d)
 	}

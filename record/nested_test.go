@@ -16,7 +16,7 @@ func TestCallsOfHandlersThatInterruptCalls(t *testing.T) {
 	var out *outcome
 	var lost uint64
 	for handlers := 1000; handlers < 100_000 && lost == 0; handlers *= 4 {
-		out = wild(t, record.Options{Env: fake(t), Limits: record.Limits{Block: true, RingBytes: 64 << 10}}, program, strconv.Itoa(handlers))
+		out = wild(t, record.Options{Env: fake(t), Limits: record.Limits{Buffers: record.Buffers{Block: true, RingBytes: 64 << 10}}}, program, strconv.Itoa(handlers))
 		for _, g := range out.r.Gaps() {
 			if g.Reason != format.Nested {
 				t.Errorf("%+v", g)

@@ -45,7 +45,7 @@ func TestOffloadOpenMP(t *testing.T) {
 		processes int
 	}{
 		{"alone", record.Options{}, []string{program}, 1},
-		{"measured", record.Options{Capture: record.Capture{DeviceTime: 1}}, []string{program}, 1},
+		{"measured", record.Options{Capture: record.Capture{Calls: record.Calls{DeviceTime: 1}}}, []string{program}, 1},
 		{"twice", record.Options{}, []string{"sh", "-c", "$0 & $0 && wait $!", program}, 2},
 	} {
 		t.Run(c.how, func(t *testing.T) {

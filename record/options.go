@@ -10,6 +10,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/probe/ring"
 	"github.com/acltrace/acltrace/record/flight"
 	"github.com/acltrace/acltrace/record/rows"
 )
@@ -61,29 +62,28 @@ type Options struct {
 
 // Capture are the parameters of the probe.
 type Capture struct {
+	Calls
 	Probe      string  // "shim" (default) or "ebpf"
 	Bind       string  // shim: how it precedes the runtime, "auto" (default, means "preload"), "preload" or "audit"
 	Library    string  // ebpf: path of the runtime library, if the program does not name it
 	DropRights bool    // ebpf: drop capabilities that are not needed once the probes are attached
-	Armed      bool    // record nothing until a request starts it: see session.Ask
 	Payload    Payload // default Small
 	Replayable bool    // implies the level Full, Limits.Block and no limit of the size
 	NoSmall    bool    // leave out copies below SmallestCopy
-	NoTaskIDs  bool    // leave out the runtime's ids of streams and tasks
-	Stacks     int     // frames to store of the stack of each call, 0 for none
-	DeviceTime int     // measure one of this many tasks of a thread by the device's clock; 0 for none, 1 for all
-	// DeviceTimeGap is the least time between two measured tasks of a thread.
-	DeviceTimeGap time.Duration
 }
 
 // Limits are limits of time, size and memory.
 type Limits struct {
-	For         time.Duration // how long to record, from the start of recording; 0 for no limit
-	MaxSize     int64         // bytes of the trace at which recording ends, payloads at nine tenths; default a tenth of the free space, at most 10 GiB
-	Block       bool          // make the program wait if the recorder is too slow, instead of losing calls
-	RingBytes   int           // size of each thread's ring; default 8 MiB
-	MemoryLimit uint64        // bytes of all rings together: see ring.Options
+	Buffers
+	For     time.Duration // how long to record, from the start of recording; 0 for no limit
+	MaxSize int64         // bytes of the trace at which recording ends, payloads at nine tenths; default a tenth of the free space, at most 10 GiB
 }
+
+// Calls selects what the shim records of each call. session.Ask starts an armed recording.
+type Calls = ring.Calls
+
+// Buffers are the rings between programs and the recorder.
+type Buffers = ring.Buffers
 
 // Steps select the steps that are recorded.
 type Steps struct {

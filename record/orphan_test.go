@@ -19,7 +19,7 @@ func TestProgramsWithoutASessionRecordNothing(t *testing.T) {
 	shim := testenv.Built(t, "lib/libacltrace.so")
 	for _, how := range []string{"closed", "removed"} {
 		t.Run(how, func(t *testing.T) {
-			s, err := ring.Create(acl.Model, &ring.Options{RingBytes: 64 << 10})
+			s, err := ring.Create(acl.Model, &ring.Options{Buffers: ring.Buffers{RingBytes: 64 << 10}})
 			if err != nil {
 				t.Fatal(err)
 			}

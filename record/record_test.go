@@ -172,7 +172,7 @@ func TestTaskIDs(t *testing.T) {
 	if of["aclrtMemcpyAsync"] == 0 || of["aclrtLaunchKernelWithHostArgs"] == 0 {
 		t.Errorf("calls with ids: %v", of)
 	}
-	r, _, _ = run(t, record.Options{Capture: record.Capture{NoTaskIDs: true}}, testenv.Example(t, "hello"))
+	r, _, _ = run(t, record.Options{Capture: record.Capture{Calls: record.Calls{NoTaskIDs: true}}}, testenv.Example(t, "hello"))
 	for _, c := range calls(t, r) {
 		for _, o := range c.Outs {
 			if o.Param == probe.TaskParam {
@@ -185,7 +185,7 @@ func TestTaskIDs(t *testing.T) {
 // Each call has its stack by name. Each different stack is stored once.
 func TestStacks(t *testing.T) {
 	program := testenv.CompileC(t, "stack", []string{source("stack.c")}, "-fno-omit-frame-pointer", "-fno-inline", "-rdynamic")
-	r, _, _ := run(t, record.Options{Capture: record.Capture{Stacks: 16}}, program)
+	r, _, _ := run(t, record.Options{Capture: record.Capture{Calls: record.Calls{Stacks: 16}}}, program)
 	stacks := timeline.NewStacks(r)
 	ways := map[string]int{}
 	written := 0
@@ -210,7 +210,7 @@ func TestStacks(t *testing.T) {
 
 func TestThreads(t *testing.T) {
 	program := testenv.CompileC(t, "threads", []string{source("threads.c")})
-	r, res, _ := run(t, record.Options{Limits: record.Limits{Block: true}}, program, "8", "5000")
+	r, res, _ := run(t, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, program, "8", "5000")
 	cs := calls(t, r)
 	per := map[uint32]int{}
 	last := map[uint32]int64{}
@@ -233,7 +233,7 @@ func TestRingsAreReused(t *testing.T) {
 	var r *format.Reader
 	var res *record.Result
 	for pause := 200; res == nil || res.Refused > 2 && pause < 10_000; pause *= 4 { // a busy recorder takes a ring back later
-		r, res, _ = run(t, record.Options{Limits: record.Limits{MemoryLimit: 5 * 64 << 10, RingBytes: 64 << 10}}, program, strconv.Itoa(n), strconv.Itoa(pause))
+		r, res, _ = run(t, record.Options{Limits: record.Limits{Buffers: record.Buffers{MemoryLimit: 5 * 64 << 10, RingBytes: 64 << 10}}}, program, strconv.Itoa(n), strconv.Itoa(pause))
 	}
 	if res.ExitCode != 0 || res.Refused > 2 {
 		t.Fatalf("result %+v", res)
@@ -260,7 +260,7 @@ func TestRingsAreReused(t *testing.T) {
 
 // Results are captured with very many events.
 func TestManyEvents(t *testing.T) {
-	r, _, _ := run(t, record.Options{Limits: record.Limits{Block: true}}, testenv.CompileC(t, "manyevents", []string{"testdata/manyevents.c"}))
+	r, _, _ := run(t, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, testenv.CompileC(t, "manyevents", []string{"testdata/manyevents.c"}))
 	there := 0
 	for _, c := range calls(t, r) {
 		if r.Schema().FuncName(c.Func) != "aclrtMemcpyAsync" {
@@ -278,7 +278,7 @@ func TestManyEvents(t *testing.T) {
 
 // A result that two threads wait for is the copied data, even if the first thread overwrites the memory.
 func TestBothWait(t *testing.T) {
-	r, _, _ := run(t, record.Options{Limits: record.Limits{Block: true}, Capture: record.Capture{Replayable: true}}, testenv.CompileC(t, "bothwait", []string{"testdata/bothwait.c"}))
+	r, _, _ := run(t, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}, Capture: record.Capture{Replayable: true}}, testenv.CompileC(t, "bothwait", []string{"testdata/bothwait.c"}))
 	want, there := bytes.Repeat([]byte{7}, 32<<20), 0
 	for d, err := range r.Data(nil) {
 		if err != nil {
@@ -301,7 +301,7 @@ func TestBothWait(t *testing.T) {
 // threads are recorded.
 func TestRingWrittenOver(t *testing.T) {
 	program := testenv.CompileC(t, "scribble", []string{"testdata/scribble.c"}, "-I"+filepath.Join(testenv.Root(t), "probe/shim"))
-	r, res, _ := run(t, record.Options{Limits: record.Limits{Block: true, RingBytes: 64 << 10}}, program)
+	r, res, _ := run(t, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true, RingBytes: 64 << 10}}}, program)
 	others, own := uint64(0), uint64(0)
 	for _, c := range calls(t, r) {
 		if r.Threads()[c.Thread].TID != r.Processes()[0].PID {
@@ -469,7 +469,7 @@ func TestSoakPolling(t *testing.T) {
 	}
 	program := testenv.CompileC(t, "threads", []string{source("threads.c")})
 	const calls = 10_000_000
-	r, res, _ := run(t, record.Options{Limits: record.Limits{Block: true}}, program, "2", strconv.Itoa(calls))
+	r, res, _ := run(t, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, program, "2", strconv.Itoa(calls))
 	counts, err := r.Counts()
 	if err != nil {
 		t.Fatal(err)
@@ -482,7 +482,7 @@ func TestSoakPolling(t *testing.T) {
 // A full ring loses calls, and every one of them is counted.
 func TestDropIsCounted(t *testing.T) {
 	program := testenv.CompileC(t, "threads", []string{source("threads.c")})
-	r, res, _ := run(t, record.Options{Limits: record.Limits{RingBytes: 64 << 10}}, program, "4", "200000")
+	r, res, _ := run(t, record.Options{Limits: record.Limits{Buffers: record.Buffers{RingBytes: 64 << 10}}}, program, "4", "200000")
 	n := uint64(len(calls(t, r)))
 	var lost uint64
 	for _, g := range r.Gaps() {
@@ -606,7 +606,7 @@ func TestResultsBesideWait(t *testing.T) {
 // Levels of payload.
 func TestPayloadLevels(t *testing.T) {
 	program := testenv.Example(t, "vector_add") // copies of 256 KiB
-	none, _, _ := run(t, record.Options{Capture: record.Capture{Payload: record.None}, Limits: record.Limits{Block: true}}, program)
+	none, _, _ := run(t, record.Options{Capture: record.Capture{Payload: record.None}, Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, program)
 	found := 0
 	for _, c := range calls(t, none) {
 		for _, d := range c.Data {
@@ -621,9 +621,9 @@ func TestPayloadLevels(t *testing.T) {
 	if found == 0 {
 		t.Error("none: no large copy in the trace")
 	}
-	full, _, _ := run(t, record.Options{Capture: record.Capture{Payload: record.Full}, Limits: record.Limits{Block: true}}, program)
-	hashed, _, _ := run(t, record.Options{Capture: record.Capture{Payload: record.Hash}, Limits: record.Limits{Block: true}}, program)
-	small, _, _ := run(t, record.Options{Capture: record.Capture{Payload: record.Small}, Limits: record.Limits{Block: true}}, program)
+	full, _, _ := run(t, record.Options{Capture: record.Capture{Payload: record.Full}, Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, program)
+	hashed, _, _ := run(t, record.Options{Capture: record.Capture{Payload: record.Hash}, Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, program)
+	small, _, _ := run(t, record.Options{Capture: record.Capture{Payload: record.Small}, Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, program)
 	a, b := payloads(t, full, format.Whole), payloads(t, hashed, format.HashOnly)
 	// At the level small the program's own thread hashes large payloads, at the level hash the recorder does.
 	c := payloads(t, small, format.HashOnly)

@@ -188,9 +188,9 @@ func preferOOM() (restore func()) {
 	return func() { _ = os.WriteFile(file, was, 0) }
 }
 
+// ringOptions returns the options of the session.
 func (r *recorder) ringOptions() *ring.Options {
-	so := &ring.Options{Paused: r.o.Capture.Armed, RingBytes: r.o.Limits.RingBytes, MemoryLimit: r.o.Limits.MemoryLimit, NoTaskIDs: r.o.Capture.NoTaskIDs, StackFrames: r.o.Capture.Stacks,
-		TimeEvery: r.o.Capture.DeviceTime, TimeGap: r.o.Capture.DeviceTimeGap}
+	so := &ring.Options{Calls: r.o.Capture.Calls, Buffers: r.o.Limits.Buffers, PayloadLimit: r.o.Capture.Payload.limit()}
 	if clock := r.o.Model.Simulator.Clock; r.o.Sim && clock != "" && slices.Contains(r.target.env, clock+"=virtual") {
 		// Calls have times of the simulator's clock.
 		so.VirtualFrom = r.meta.StartMono
@@ -198,10 +198,6 @@ func (r *recorder) ringOptions() *ring.Options {
 	if r.o.Capture.NoSmall {
 		so.PayloadLeast = SmallestCopy
 	}
-	if r.o.Limits.Block {
-		so.Policy = ring.Block
-	}
-	so.PayloadLimit = r.o.Capture.Payload.limit()
 	if r.o.Capture.Replayable && r.o.Model.KeepsVisible() {
 		so.VisibleLimit = VisibleLimit
 	}

@@ -36,7 +36,7 @@ func TestSteps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			command := append([]string{program, kernels, fmt.Sprint(c.processes), "40"}, c.ranges...)
-			whole, res, _ := run(t, record.Options{Limits: record.Limits{Block: true}}, command...)
+			whole, res, _ := run(t, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, command...)
 			if res.ExitCode != 0 || res.Missed != nil {
 				t.Fatalf("%+v", res)
 			}
@@ -53,7 +53,7 @@ func TestSteps(t *testing.T) {
 				for k := range want {
 					want[k] *= c.processes
 				}
-				r, res, _ := run(t, record.Options{Limits: record.Limits{Block: true}, Steps: record.Steps{Marker: c.marker, Range: &record.StepRange{First: from, Last: from + 2}}}, command...)
+				r, res, _ := run(t, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}, Steps: record.Steps{Marker: c.marker, Range: &record.StepRange{First: from, Last: from + 2}}}, command...)
 				if res.Missed != nil {
 					t.Errorf("%d: %+v", from, res.Missed)
 				}
@@ -82,7 +82,7 @@ func TestSteps(t *testing.T) {
 		})
 	}
 	// Steps that the program does not reach.
-	r, res, _ := run(t, record.Options{Limits: record.Limits{Block: true}, Steps: record.Steps{Range: &record.StepRange{First: 100, Last: 110}}}, program, kernels, "1", "40")
+	r, res, _ := run(t, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}, Steps: record.Steps{Range: &record.StepRange{First: 100, Last: 110}}}, program, kernels, "1", "40")
 	want := record.MissedSteps{Wanted: record.StepRange{First: 100, Last: 110}, Made: 41, By: "calls of aclrtSynchronizeStream"}
 	if res.Missed == nil || *res.Missed != want {
 		t.Errorf("%+v, want %+v", res.Missed, want)

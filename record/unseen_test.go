@@ -52,7 +52,7 @@ func TestUnseenPaused(t *testing.T) {
 			return nil
 		}()
 	}()
-	res, err := Run(context.Background(), &Options{Model: acl.Model, Output: out, Sim: true, Capture: Capture{Armed: true, Replayable: true},
+	res, err := Run(context.Background(), &Options{Model: acl.Model, Output: out, Sim: true, Capture: Capture{Calls: Calls{Armed: true}, Replayable: true},
 		Command: []string{program, dir, "paused", testenv.Built(t, "lib/aclsim_kernels.o")}})
 	if err != nil || res.ExitCode != 0 || res.Lost != 0 {
 		t.Fatalf("%v: %+v", err, res)
@@ -116,7 +116,7 @@ func TestStreamLeft(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace.so")
 	out := filepath.Join(t.TempDir(), "l.aclt")
 	program := testenv.CompileC(t, "unseen", []string{"testdata/unseen.c"})
-	res, err := Run(t.Context(), &Options{Model: acl.Model, Output: out, Sim: true, Capture: Capture{DeviceTime: 1}, Command: []string{program, ".", "left", "early"}})
+	res, err := Run(t.Context(), &Options{Model: acl.Model, Output: out, Sim: true, Capture: Capture{Calls: Calls{DeviceTime: 1}}, Command: []string{program, ".", "left", "early"}})
 	if err != nil || res.ExitCode != 0 || res.Lost != 0 || res.Unfinished != 0 {
 		t.Fatalf("%v: %+v", err, res)
 	}
@@ -144,7 +144,7 @@ func TestStreamLeft(t *testing.T) {
 func TestUnseenToggled(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace.so")
 	program := testenv.CompileC(t, "toggle", []string{"testdata/toggle.c"}, "-lpthread")
-	for name, o := range map[string]Options{"block": {Capture: Capture{Replayable: true}}, "drop": {Capture: Capture{Payload: Full}, Limits: Limits{RingBytes: 64 << 10}}} {
+	for name, o := range map[string]Options{"block": {Capture: Capture{Replayable: true}}, "drop": {Capture: Capture{Payload: Full}, Limits: Limits{Buffers: Buffers{RingBytes: 64 << 10}}}} {
 		t.Run(name, func(t *testing.T) {
 			end := filepath.Join(t.TempDir(), "end")
 			o.Model, o.Output, o.Sim, o.Capture.Armed, o.Command = acl.Model, filepath.Join(t.TempDir(), "t.aclt"), true, true, []string{program, end}
@@ -249,7 +249,7 @@ func between(step string, do func() error) error {
 
 // The same with lost calls: a lost wait drops the pending results, which are not captured later from reused memory.
 func TestUnseenLost(t *testing.T) {
-	s, err := ring.Create(acl.Model, &ring.Options{Policy: ring.Drop, RingBytes: 64 << 10, PayloadLimit: 1 << 20})
+	s, err := ring.Create(acl.Model, &ring.Options{Buffers: ring.Buffers{RingBytes: 64 << 10}, PayloadLimit: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +284,7 @@ func TestUnseenLost(t *testing.T) {
 // A thread may wait for a result of another thread's call that the recorder has not read yet: the other thread is newer than the
 // recorder's last look at the rings, or has taken over a ring.
 func TestResultOfNewThread(t *testing.T) {
-	s, err := ring.Create(acl.Model, &ring.Options{Policy: ring.Block, PayloadLimit: 1 << 20})
+	s, err := ring.Create(acl.Model, &ring.Options{Buffers: ring.Buffers{Block: true}, PayloadLimit: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

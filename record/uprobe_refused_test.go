@@ -47,7 +47,7 @@ func TestUprobesThatTheKernelRefuses(t *testing.T) {
 
 // eBPF with --policy block lost calls, and recommended --policy block. A probe in the kernel can't wait: the combination is refused.
 func TestUprobesDoNotBlock(t *testing.T) {
-	o := record.Options{Model: acl.Model, Capture: record.Capture{Probe: "ebpf"}, Limits: record.Limits{Block: true}, Output: filepath.Join(t.TempDir(), "run.aclt"), Command: []string{"/bin/true"}}
+	o := record.Options{Model: acl.Model, Capture: record.Capture{Probe: "ebpf"}, Limits: record.Limits{Buffers: record.Buffers{Block: true}}, Output: filepath.Join(t.TempDir(), "run.aclt"), Command: []string{"/bin/true"}}
 	var conflict *record.OptionError
 	if _, err := record.Run(context.Background(), &o); !errors.Is(err, record.ErrStart) || !errors.As(err, &conflict) || conflict.Conflict != record.BlockWithoutShim {
 		t.Errorf("%v", err)

@@ -121,7 +121,7 @@ func TestWildProcesses(t *testing.T) {
 			if c.root {
 				root(t)
 			}
-			out := wild(t, record.Options{Sim: true, Limits: record.Limits{RingBytes: 64 << 10}}, append([]string{program}, c.mode...)...)
+			out := wild(t, record.Options{Sim: true, Limits: record.Limits{Buffers: record.Buffers{RingBytes: 64 << 10}}}, append([]string{program}, c.mode...)...)
 			code := 0
 			if c.mode[0] == "outlive" {
 				code = 3
@@ -196,7 +196,7 @@ func TestWildProcesses(t *testing.T) {
 func TestWildExecKeepsCallsApart(t *testing.T) {
 	program := testenv.CompileC(t, "wild_process", []string{source("wild_process.c")})
 	shim := testenv.Built(t, "lib/libacltrace.so")
-	s, err := ring.Create(acl.Model, &ring.Options{RingBytes: 64 << 10})
+	s, err := ring.Create(acl.Model, &ring.Options{Buffers: ring.Buffers{RingBytes: 64 << 10}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestWildExecKeepsCallsApart(t *testing.T) {
 func TestWildThreads(t *testing.T) {
 	program := testenv.CompileC(t, "wild_thread", []string{source("wild_thread.c")})
 	env := fake(t)
-	small := record.Options{Env: env, Limits: record.Limits{RingBytes: 64 << 10}}
+	small := record.Options{Env: env, Limits: record.Limits{Buffers: record.Buffers{RingBytes: 64 << 10}}}
 
 	t.Run("200 at once", func(t *testing.T) {
 		o := small
@@ -398,7 +398,7 @@ func TestWildSetuid(t *testing.T) {
 	start := testenv.CompileC(t, "wild_process", []string{source("wild_process.c")})
 	// The program is linked to the shim: only the shim itself keeps it from opening the session.
 	session := func(args ...string) (string, sink) {
-		s, err := ring.Create(acl.Model, &ring.Options{RingBytes: 64 << 10})
+		s, err := ring.Create(acl.Model, &ring.Options{Buffers: ring.Buffers{RingBytes: 64 << 10}})
 		if err != nil {
 			t.Fatal(err)
 		}

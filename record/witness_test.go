@@ -134,7 +134,7 @@ func TestUprobesAgainstShim(t *testing.T) {
 			if j.kernels != "" {
 				t.Setenv("ACLSIM_KERNELS", j.kernels)
 			}
-			a, want, _ := run(t, record.Options{Capture: record.Capture{Payload: record.Full, NoTaskIDs: true}, Limits: record.Limits{MaxSize: 1 << 40}}, j.command...)
+			a, want, _ := run(t, record.Options{Capture: record.Capture{Calls: record.Calls{NoTaskIDs: true}, Payload: record.Full}, Limits: record.Limits{MaxSize: 1 << 40}}, j.command...)
 			o := record.Options{Capture: record.Capture{Probe: "ebpf", Payload: record.Full}, Limits: record.Limits{MaxSize: 1 << 40}}
 			o.Model, o.Output, o.Command, o.Sim = acl.Model, filepath.Join(t.TempDir(), "run.aclt"), j.command, true
 			res, err := record.Run(t.Context(), &o)

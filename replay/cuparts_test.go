@@ -35,7 +35,7 @@ func TestCUDAParts(t *testing.T) {
 	} {
 		t.Run(c.how, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "run.aclt")
-			res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program, c.how}, Sim: true, Capture: record.Capture{Replayable: true}, Limits: record.Limits{RingBytes: 64 << 10}})
+			res, err := record.Run(t.Context(), &record.Options{Model: cuda.Model, Output: path, Command: []string{program, c.how}, Sim: true, Capture: record.Capture{Replayable: true}, Limits: record.Limits{Buffers: record.Buffers{RingBytes: 64 << 10}}})
 			if err != nil || res.ExitCode != 0 {
 				t.Fatalf("%v, %+v", err, res)
 			}

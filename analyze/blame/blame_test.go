@@ -237,7 +237,7 @@ func recordedOf(t *testing.T, m *api.Model, ring *record.Ring, stacks int, comma
 		if _, err := out.Seek(0, io.SeekStart); err != nil {
 			t.Fatal(err)
 		}
-		res, err = record.Run(context.Background(), &record.Options{Model: m, Output: path, Command: command, Sim: true, Limits: record.Limits{Block: true}, Ring: ring, Capture: record.Capture{Stacks: stacks}, Stdin: null, Stdout: out, Stderr: null})
+		res, err = record.Run(context.Background(), &record.Options{Model: m, Output: path, Command: command, Sim: true, Limits: record.Limits{Buffers: record.Buffers{Block: true}}, Ring: ring, Capture: record.Capture{Calls: record.Calls{Stacks: stacks}}, Stdin: null, Stdout: out, Stderr: null})
 		if err != nil {
 			t.Fatal(err)
 		}

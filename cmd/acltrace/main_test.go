@@ -103,7 +103,7 @@ func TestAdvice(t *testing.T) {
 		want string
 	}{
 		{record.Options{Capture: record.Capture{Probe: "shim"}}, "--policy block waits instead"},
-		{record.Options{Capture: record.Capture{Probe: "shim"}, Limits: record.Limits{Block: true}}, "a larger --ring-size loses fewer"},
+		{record.Options{Capture: record.Capture{Probe: "shim"}, Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, "a larger --ring-size loses fewer"},
 		{record.Options{Capture: record.Capture{Probe: "ebpf"}, Command: []string{"p"}}, "a larger --ring-size loses fewer, --probe shim --policy block none"},
 		{record.Options{Capture: record.Capture{Probe: "ebpf"}}, "--sample leaves calls out before any is lost"},
 	} {

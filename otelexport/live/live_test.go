@@ -233,14 +233,14 @@ func TestLiveMetricsAreTheTraces(t *testing.T) {
 		serving
 		o record.Options
 	}{
-		"processes":            {serving{2, 40, 30, 7, 0, 0}, record.Options{Command: twice, Limits: record.Limits{Block: true}}},
-		"processes and losses": {serving{2, 300, 30, 5, 0, 0}, record.Options{Command: twice, Limits: record.Limits{RingBytes: 64 << 10}, Follower: &slowFollower{}}},
-		"one thread":           {serving{1, 50, 40, 7, 0, 0}, record.Options{Limits: record.Limits{Block: true}}},
-		"threads":              {serving{6, 40, 60, 9, 0, 1}, record.Options{Limits: record.Limits{Block: true}}},
-		"losses":               {serving{3, 400, 30, 5, 0, 0}, record.Options{Limits: record.Limits{RingBytes: 64 << 10}, Follower: &slowFollower{}}},
-		"measured":             {serving{2, 30, 20, 0, 0, 0}, record.Options{Capture: record.Capture{DeviceTime: 1}, Limits: record.Limits{Block: true}}},
-		"no payloads":          {serving{2, 30, 20, 0, 0, 0}, record.Options{Capture: record.Capture{Payload: record.None}, Limits: record.Limits{Block: true}}},
-		"with a limit":         {serving{1, 3000, 20, 0, 0, 0}, record.Options{Limits: record.Limits{MaxSize: 64 << 10, RingBytes: 64 << 10, Block: true}}},
+		"processes":            {serving{2, 40, 30, 7, 0, 0}, record.Options{Command: twice, Limits: record.Limits{Buffers: record.Buffers{Block: true}}}},
+		"processes and losses": {serving{2, 300, 30, 5, 0, 0}, record.Options{Command: twice, Limits: record.Limits{Buffers: record.Buffers{RingBytes: 64 << 10}}, Follower: &slowFollower{}}},
+		"one thread":           {serving{1, 50, 40, 7, 0, 0}, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}}},
+		"threads":              {serving{6, 40, 60, 9, 0, 1}, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}}},
+		"losses":               {serving{3, 400, 30, 5, 0, 0}, record.Options{Limits: record.Limits{Buffers: record.Buffers{RingBytes: 64 << 10}}, Follower: &slowFollower{}}},
+		"measured":             {serving{2, 30, 20, 0, 0, 0}, record.Options{Capture: record.Capture{Calls: record.Calls{DeviceTime: 1}}, Limits: record.Limits{Buffers: record.Buffers{Block: true}}}},
+		"no payloads":          {serving{2, 30, 20, 0, 0, 0}, record.Options{Capture: record.Capture{Payload: record.None}, Limits: record.Limits{Buffers: record.Buffers{Block: true}}}},
+		"with a limit":         {serving{1, 3000, 20, 0, 0, 0}, record.Options{Limits: record.Limits{Buffers: record.Buffers{RingBytes: 64 << 10, Block: true}, MaxSize: 64 << 10}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, r, res := serve(t, c.serving, Options{}, c.o)
@@ -287,7 +287,7 @@ func sums(values map[string]total) map[string]int64 {
 
 // A flight recorder counts all calls, including those that its ring discarded.
 func TestLiveMetricsOfARing(t *testing.T) {
-	l, _, res := serve(t, serving{2, 300, 30, 50, 0, 0}, Options{}, record.Options{Ring: &record.Ring{Bytes: 64 << 10}, Limits: record.Limits{Block: true}})
+	l, _, res := serve(t, serving{2, 300, 30, 50, 0, 0}, Options{}, record.Options{Ring: &record.Ring{Bytes: 64 << 10}, Limits: record.Limits{Buffers: record.Buffers{Block: true}}})
 	got := sums(counted(l.meter))
 	if got["acl.calls"] != int64(res.Calls) || got["acl.calls.lost"] != 0 || got["acl.launches"] != 2*300*30 || got["acl.call.errors"] != int64(res.Failed) || res.Failed != 10 {
 		t.Errorf("%v of %+v", got, res)
@@ -303,7 +303,7 @@ func TestLiveMetricsOfACollector(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "session")
-	o := record.CollectOptions{Options: record.Options{Model: acl.Model, Output: filepath.Join(t.TempDir(), "run.aclt"), Limits: record.Limits{Block: true}, Follower: l}, Dir: dir, UntilGone: 300 * time.Millisecond}
+	o := record.CollectOptions{Options: record.Options{Model: acl.Model, Output: filepath.Join(t.TempDir(), "run.aclt"), Limits: record.Limits{Buffers: record.Buffers{Block: true}}, Follower: l}, Dir: dir, UntilGone: 300 * time.Millisecond}
 	if err := record.Install(dir, &o.Options, &o.Share); err != nil {
 		t.Fatal(err)
 	}
@@ -375,7 +375,7 @@ func TestLivePrometheus(t *testing.T) {
 	steps := 60
 	for ; ; steps *= 4 { // on a busy machine the program may end before the second scrape
 		var l *Follower
-		l, r, _ = serve(t, serving{2, steps, 20, 5, 10, 0}, Options{Prometheus: "127.0.0.1:0"}, record.Options{Limits: record.Limits{Block: true}})
+		l, r, _ = serve(t, serving{2, steps, 20, 5, 10, 0}, Options{Prometheus: "127.0.0.1:0"}, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}})
 		same(t, l, r)
 		if all = <-seen; len(all) >= 2 || steps > 1e4 {
 			break
@@ -424,7 +424,7 @@ func TestLiveMetricsToCollector(t *testing.T) {
 		t.Run(protocol[:4], func(t *testing.T) {
 			t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "100")
 			s, url, file := oteltest.StartCollector(t, "file")
-			l, r, res := serve(t, serving{2, 40, 20, 5, 10, 0}, Options{Metrics: true, Endpoint: url[protocol], Protocol: protocol}, record.Options{Limits: record.Limits{Block: true}, Follower: &pushedFollower{t: t}})
+			l, r, res := serve(t, serving{2, 40, 20, 5, 10, 0}, Options{Metrics: true, Endpoint: url[protocol], Protocol: protocol}, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}, Follower: &pushedFollower{t: t}})
 			same(t, l, r)
 			if out, _ := l.Result(); out.Pushed < 2 || out.PushesFailed > 0 || !strings.HasPrefix(out.MetricsTo, url[protocol]) {
 				t.Errorf("%+v", out)
@@ -512,7 +512,7 @@ func TestLiveSteps(t *testing.T) {
 				s, url, file := oteltest.StartCollector(t, "file")
 				env := append(os.Environ(), "TRACEPARENT=00-"+oteltest.Upstream+"-"+oteltest.Caller+"-01")
 				l, r, _ := serve(t, serving{1, 120, 30, 17, 40, 0}, Options{Spans: true, Every: 10, Slow: 50 * time.Millisecond, Layout: layout,
-					Endpoint: url[protocol], Protocol: protocol}, record.Options{Env: env, Limits: record.Limits{Block: true}})
+					Endpoint: url[protocol], Protocol: protocol}, record.Options{Env: env, Limits: record.Limits{Buffers: record.Buffers{Block: true}}})
 				same(t, l, r)
 				out, _ := l.Result()
 				if out.Dropped+out.Unsent > 0 || out.Sent != out.Chosen || out.Steps < 80 || out.StepsSource != step.Found || out.FirstTrace != oteltest.Upstream || out.Warnings() != nil {
@@ -554,7 +554,7 @@ func TestLiveSteps(t *testing.T) {
 // With a marker, steps are numbered as by --steps: the first marker ends step 0.
 func TestLiveStepMarker(t *testing.T) {
 	s, url, file := oteltest.StartCollector(t, "file")
-	l, r, _ := serve(t, serving{1, 25, 5, 0, 0, 0}, Options{Spans: true, Every: 1, StepMarker: "aclrtMemcpy", Layout: spans.Lanes, Endpoint: url[endpoint.GRPC], Protocol: endpoint.GRPC}, record.Options{Limits: record.Limits{Block: true}})
+	l, r, _ := serve(t, serving{1, 25, 5, 0, 0, 0}, Options{Spans: true, Every: 1, StepMarker: "aclrtMemcpy", Layout: spans.Lanes, Endpoint: url[endpoint.GRPC], Protocol: endpoint.GRPC}, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}})
 	same(t, l, r)
 	out, _ := l.Result()
 	if out.Steps != 24 || out.Sent != 24 || out.StepsSource != step.ByMarker {
@@ -582,7 +582,7 @@ func TestLiveStepMarker(t *testing.T) {
 // In a real Jaeger, a request from elsewhere and its device work form one trace.
 func TestLiveRequestsInJaeger(t *testing.T) {
 	j := oteltest.StartJaeger(t)
-	l, r, _ := serve(t, serving{2, 12, 6, 5, 0, 1}, Options{Spans: true, Endpoint: j.GRPC, Protocol: endpoint.GRPC}, record.Options{Limits: record.Limits{Block: true}})
+	l, r, _ := serve(t, serving{2, 12, 6, 5, 0, 1}, Options{Spans: true, Endpoint: j.GRPC, Protocol: endpoint.GRPC}, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}})
 	same(t, l, r)
 	out, _ := l.Result()
 	if out.Dropped+out.Unsent > 0 || out.Sent != out.Chosen {
@@ -661,7 +661,7 @@ func TestLiveReceiversFail(t *testing.T) {
 			t.Run(name+" "+protocol[:4], func(t *testing.T) {
 				t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "50")
 				t.Setenv("OTEL_METRIC_EXPORT_TIMEOUT", "200")
-				l, r, res := serve(t, serving{1, 60, 30, 0, 25, 0}, Options{Metrics: true, Spans: true, Every: 1, Endpoint: where(t), Protocol: protocol, Prometheus: "127.0.0.1:0"}, record.Options{Limits: record.Limits{Block: true}})
+				l, r, res := serve(t, serving{1, 60, 30, 0, 25, 0}, Options{Metrics: true, Spans: true, Every: 1, Endpoint: where(t), Protocol: protocol, Prometheus: "127.0.0.1:0"}, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}})
 				same(t, l, r)
 				out, _ := l.Result()
 				if res.Lost != 0 || out.Pushed != 0 || out.PushesFailed == 0 || out.Sent != 0 || out.Chosen < 10 || out.Unsent+out.Dropped != out.Chosen || len(out.Warnings()) < 2 {

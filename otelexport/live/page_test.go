@@ -76,7 +76,7 @@ func TestRequestsOfThePage(t *testing.T) {
 	}
 	defer l.Close()
 	testenv.Built(t, "lib/libacltrace.so")
-	res, err := record.Run(context.Background(), &record.Options{Model: acl.Model, Output: filepath.Join(dir, "t.aclt"), Command: []string{program}, Sim: true, Limits: record.Limits{Block: true}, Follower: l})
+	res, err := record.Run(context.Background(), &record.Options{Model: acl.Model, Output: filepath.Join(dir, "t.aclt"), Command: []string{program}, Sim: true, Limits: record.Limits{Buffers: record.Buffers{Block: true}}, Follower: l})
 	if err != nil || res.ExitCode != 0 {
 		t.Fatalf("%v, %+v", err, res)
 	}

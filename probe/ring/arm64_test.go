@@ -149,7 +149,7 @@ func TestShimArm64(t *testing.T) {
 	crossCompile(t, filepath.Join(dir, "libascendcl.so"), "-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-soname,libascendcl.so", filepath.Join(source, "runtime.c"))
 	program := crossCompile(t, filepath.Join(dir, "program"), filepath.Join(source, "program.c"), "-L"+dir, "-lascendcl", "-lpthread")
 
-	s, err := Create(acl.Model, &Options{RingBytes: 256 << 10, PayloadLimit: 1 << 20, NoTaskIDs: true})
+	s, err := Create(acl.Model, &Options{Buffers: Buffers{RingBytes: 256 << 10}, Calls: Calls{NoTaskIDs: true}, PayloadLimit: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func BenchmarkDrain(b *testing.B) {
 	var took time.Duration
 	for b.Loop() {
 		b.StopTimer()
-		s, err := Create(acl.Model, &Options{RingBytes: 32 << 20, NoTaskIDs: true})
+		s, err := Create(acl.Model, &Options{Buffers: Buffers{RingBytes: 32 << 20}, Calls: Calls{NoTaskIDs: true}})
 		if err != nil {
 			b.Fatal(err)
 		}

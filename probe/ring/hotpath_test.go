@@ -41,7 +41,7 @@ func hotpathProgram(t testing.TB) (program string, env []string) {
 func launchesAlone(t *testing.T, first, last func(*Session)) (syscall.WaitStatus, *everything) {
 	t.Helper()
 	program, env := hotpathProgram(t)
-	s, err := Create(acl.Model, &Options{RingBytes: 1 << 20, NoTaskIDs: true})
+	s, err := Create(acl.Model, &Options{Buffers: Buffers{RingBytes: 1 << 20}, Calls: Calls{NoTaskIDs: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

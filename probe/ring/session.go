@@ -21,51 +21,60 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Policy decides how a program behaves if its ring is full.
-type Policy uint32
-
+// How a program behaves if its ring is full.
 const (
-	Drop  Policy = 0 // lose the call and count it
-	Block Policy = 1 // wait while the recorder is alive
+	drop  = 0 // lose the call and count it
+	block = 1 // wait while the recorder is alive
 )
 
 // DefaultDir is the parent folder of sessions. Files there are in memory.
 const DefaultDir = "/dev/shm"
 
-// Options are the parameters of a Session. A nil *Options means the defaults.
-type Options struct {
-	Policy Policy
+// Calls selects what the shim records of each call, apart from payloads.
+type Calls struct {
+	// Armed records nothing until Resume.
+	Armed bool
+	// NoTaskIDs leaves out the runtime's stream and task ids, which take a query for each task.
+	NoTaskIDs bool
+	// Stacks limits the return addresses kept for each call, at most 64; 0 keeps none.
+	Stacks int
+	// DeviceTime measures one of this many tasks of a thread by the device's clock, on average; 0 measures none, 1 all.
+	DeviceTime int
+	// DeviceTimeGap is the minimum time between two measured tasks of a thread.
+	DeviceTimeGap time.Duration
+}
+
+// Buffers are the rings between programs and the recorder.
+type Buffers struct {
+	// Block makes a program wait if its ring is full, while the recorder is alive. Otherwise it loses the call.
+	Block bool
 	// RingBytes is each thread's ring size, rounded up to a power of two; 0 means 8 MiB.
 	RingBytes int
-	// MemoryLimit bounds all rings together. 0 means a quarter of the memory left in the tmpfs and in the recorder's memory
-	// cgroup, at most 4 GiB. A program whose own cgroup has less makes fewer rings.
+	// MemoryLimit bounds all rings together, in bytes. 0 means a quarter of the memory left in the tmpfs and in the recorder's
+	// memory cgroup, at most 4 GiB. A program whose own cgroup has less makes fewer rings.
 	MemoryLimit uint64
+}
+
+// Options are the parameters of a Session. A nil *Options means the defaults.
+type Options struct {
+	Calls
+	Buffers
 	// ArenaBytes sizes the buffer for large payloads, rounded down to MiB. All threads share it. 0 means 256 MiB if
 	// PayloadLimit allows large payloads, but at most a quarter of MemoryLimit. -1 means none.
 	ArenaBytes int64
 	// PayloadLimit is the largest payload to capture, in bytes; 0 captures none.
 	PayloadLimit uint64
-	// VirtualFrom starts a simulator's virtual time at this CLOCK_MONOTONIC time; 0 means real time.
-	VirtualFrom int64
-	// NoTaskIDs leaves out the runtime's stream and task ids, which take a query for each task.
-	NoTaskIDs bool
 	// PayloadLeast is the smallest payload to capture, in bytes. It keeps out token ids, for example.
 	PayloadLeast uint64
 	// VisibleLimit is the largest range, in bytes, to capture at synchronizations from memory that program and device
 	// access without a call; 0 captures none.
 	VisibleLimit uint64
-	// StackFrames limits the return addresses kept for each call, at most 64.
-	StackFrames int
-	// TimeEvery measures the device time of one task in N, on average; 0 measures none.
-	TimeEvery int
-	// TimeGap is the minimum time between two measured tasks of a thread.
-	TimeGap time.Duration
+	// VirtualFrom starts a simulator's virtual time at this CLOCK_MONOTONIC time; 0 means real time.
+	VirtualFrom int64
 	// Dir is the parent folder for Create; "" means DefaultDir.
 	Dir string
 	// Mode is the file mode; 0 means 0600.
 	Mode os.FileMode
-	// Paused starts with recording paused, until Resume.
-	Paused bool
 }
 
 // Session is the recorder's end of a session. One goroutine calls Drain until the programs have ended, then Finish, then
@@ -199,7 +208,7 @@ func create(m *api.Model, dir string, o *Options) (*Session, error) {
 	s.clock.start()
 	c.clock = s.clock.kind()
 	s.configure(o)
-	if o.Paused {
+	if o.Armed {
 		s.Pause(0)
 	}
 	c.heartbeat.Store(probe.Now())
@@ -253,14 +262,17 @@ func (s *Session) take(o *Options) error {
 // configure sets the options that programs read from the control file.
 func (s *Session) configure(o *Options) {
 	c := s.files.ctl
-	c.policy.Store(uint32(o.Policy))
+	c.policy.Store(drop)
+	if o.Block {
+		c.policy.Store(block)
+	}
 	c.payloadLimit, c.payloadLeast, c.visibleLimit = o.PayloadLimit, o.PayloadLeast, o.VisibleLimit
-	c.stackFrames = uint32(max(0, min(o.StackFrames, 64)))
+	c.stackFrames = uint32(max(0, min(o.Stacks, 64)))
 	c.taskIDs = 1
 	if o.NoTaskIDs {
 		c.taskIDs = 0
 	}
-	c.timeEvery, c.timeGap = uint32(o.TimeEvery), s.clock.ticks(o.TimeGap)
+	c.timeEvery, c.timeGap = uint32(o.DeviceTime), s.clock.ticks(o.DeviceTimeGap)
 }
 
 // Dir returns the session's folder. Programs get it in ACLTRACE_SESSION.
@@ -274,11 +286,6 @@ func CheckShim(shim []byte, m *api.Model) error {
 		return fmt.Errorf("the shim is of another build of acltrace than this program, which needs %q in it: build both with `make build`", build)
 	}
 	return nil
-}
-
-// Policy returns the current policy. It becomes Drop after a program has waited in vain.
-func (s *Session) Policy() Policy {
-	return touched(s, func() Policy { return Policy(s.files.ctl.policy.Load()) })
 }
 
 // Cost returns the nanoseconds that recording adds to a launch with 64 bytes of arguments. The first process measures it; 0
@@ -297,7 +304,7 @@ func (s *Session) ClockJumps() int { return s.clock.jumps }
 // Off ends the recording. Programs run on.
 func (s *Session) Off() {
 	s.touch(func() {
-		s.files.ctl.policy.Store(uint32(Drop))
+		s.files.ctl.policy.Store(drop)
 		s.files.ctl.off.Store(offEnded)
 	})
 }

@@ -219,7 +219,7 @@ func bound(t *testing.T, bind string, env []string, command ...string) *result {
 	testenv.Built(t, "lib/libacltrace.so")
 	dir := t.TempDir()
 	log := filepath.Join(dir, "log")
-	o := record.Options{Model: acl.Model, Output: filepath.Join(dir, "run.aclt"), Command: command, Capture: record.Capture{Bind: bind}, Limits: record.Limits{Block: true}, Env: append(append(os.Environ(), "FAKE_LOG="+log), env...)}
+	o := record.Options{Model: acl.Model, Output: filepath.Join(dir, "run.aclt"), Command: command, Capture: record.Capture{Bind: bind}, Limits: record.Limits{Buffers: record.Buffers{Block: true}}, Env: append(append(os.Environ(), "FAKE_LOG="+log), env...)}
 	files := [2]*os.File{}
 	for i := range files {
 		f, err := os.Create(filepath.Join(dir, strconv.Itoa(i)))

@@ -63,7 +63,7 @@ func (s *shapes) recorded(t testing.TB, model string, seed int, times bool) stri
 		t.Fatal(err)
 	}
 	defer null.Close()
-	o := &record.Options{Model: acl.Model, Output: filepath.Join(t.TempDir(), "t.aclt"), Command: []string{s.program, s.binary, strconv.Itoa(seed), s.rounds}, Env: s.env(model), Sim: true, Limits: record.Limits{Block: true}, Capture: record.Capture{Payload: record.None},
+	o := &record.Options{Model: acl.Model, Output: filepath.Join(t.TempDir(), "t.aclt"), Command: []string{s.program, s.binary, strconv.Itoa(seed), s.rounds}, Env: s.env(model), Sim: true, Limits: record.Limits{Buffers: record.Buffers{Block: true}}, Capture: record.Capture{Payload: record.None},
 		Stdin: null, Stdout: null}
 	if times {
 		o.Capture.DeviceTime = 1
