@@ -375,7 +375,7 @@ func TestOTLP(t *testing.T) {
 	each(t, func(t *testing.T, r *format.Reader, want *sums) {
 		in, out := io.Pipe()
 		go func() {
-			_, err := otelexport.Write(out, r, acl.Model, nil)
+			_, err := otelexport.Write(out, r, acl.Model, &otelexport.Options{MaxSpans: -1})
 			out.CloseWithError(err)
 		}()
 		var got sums
@@ -397,15 +397,17 @@ func TestOTLP(t *testing.T) {
 					for _, s := range ss.Spans().All() {
 						took := int64(s.EndTimestamp() - s.StartTimestamp())
 						has := func(key string) bool { _, ok := s.Attributes().Get(key); return ok }
-						switch {
-						case has("acl.call"):
-							got.calls, got.host = got.calls+1, got.host+took
-						case !has("acl.task"):
-						case !has("acl.bracketed"):
-							got.device += took
-							fallthrough
-						default:
+						if has("acl.call") {
+							got.calls++
+							if took > 1 { // a span takes a nanosecond at least
+								got.host += took
+							}
+						}
+						if has("acl.task") {
 							got.tasks++
+						}
+						if has("acl.device_ns") && took > 1 {
+							got.device += took
 						}
 						if want.calls <= most {
 							trace, span := s.TraceID(), s.SpanID()

@@ -45,7 +45,7 @@ func BenchmarkWrite(b *testing.B) {
 	tl := testtrace.Long(b, 25_000)
 	spans, began := 0, testenv.CPUTime()
 	for b.Loop() {
-		res, err := write(nothing{}, tl, &Options{NoSteps: true})
+		res, err := write(nothing{}, tl, &Options{NoSteps: true, MaxSpans: -1})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -62,7 +62,7 @@ func (nothing) Write(p []byte) (int, error) { return len(p), nil }
 // the SDK with an exporter that discards.
 func BenchmarkYardsticks(b *testing.B) {
 	var all []known
-	for _, s := range sent(b, encoder(b, testtrace.Long(b, 25_000), &Options{NoSteps: true}), nil) {
+	for _, s := range sent(b, encoder(b, testtrace.Long(b, 25_000), &Options{NoSteps: true, MaxSpans: -1}), nil) {
 		k := known{Span: s}
 		for key, v := range s.Attrs {
 			switch v := v.(type) {

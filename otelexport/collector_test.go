@@ -44,8 +44,8 @@ func TestCollector(t *testing.T) {
 					t.Run(fmt.Sprintf("%s %s %s %s", name, layout, protocol[:4], compression), func(t *testing.T) {
 						t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", compression)
 						s, url, file := oteltest.StartCollector(t, "file")
-						want, _ := written(t, tl, &Options{Layout: layout})
-						res, err := send(t.Context(), tl, &Options{Layout: layout, Endpoint: url[protocol], Protocol: protocol})
+						want, _ := written(t, tl, &Options{Layout: layout, MaxSpans: -1})
+						res, err := send(t.Context(), tl, &Options{Layout: layout, MaxSpans: -1, Endpoint: url[protocol], Protocol: protocol})
 						if err != nil || res.Spans != len(want) {
 							t.Fatalf("%+v, %v, want %d spans", res, err, len(want))
 						}
@@ -59,7 +59,7 @@ func TestCollector(t *testing.T) {
 							t.Errorf("the collector has other spans (-sent +kept):\n%.3000s", cmp.Diff(a, b))
 						}
 						if name == "small" || name == "long" {
-							verify(t, tl, got, layout, DefaultMaxSpans)
+							verify(t, tl, got, layout)
 						}
 					})
 				}
@@ -83,7 +83,7 @@ func TestSoakCollector(t *testing.T) {
 	if err := w.Run(&timeline.Visitor{Task: func(*timeline.Task) error { tasks++; return nil }}); err != nil {
 		t.Fatal(err)
 	}
-	res, err := Send(t.Context(), r, acl.Model, &Options{Endpoint: url[GRPC], Protocol: GRPC})
+	res, err := Send(t.Context(), r, acl.Model, &Options{Endpoint: url[GRPC], Protocol: GRPC, MaxSpans: -1})
 	if err != nil || res.Rejected > 0 || res.Spans < int(w.Calls)+tasks {
 		t.Errorf("%+v, %v, want %d calls and %d tasks", res, err, w.Calls, tasks)
 	}
@@ -95,7 +95,7 @@ func BenchmarkCollector(b *testing.B) {
 	tl := testtrace.Long(b, 1_000_000)
 	to := func(b *testing.B, endpoint, protocol string, theirs func() time.Duration) {
 		send := func() int {
-			res, err := send(b.Context(), tl, &Options{Endpoint: endpoint, Protocol: protocol, NoSteps: true})
+			res, err := send(b.Context(), tl, &Options{Endpoint: endpoint, Protocol: protocol, NoSteps: true, MaxSpans: -1})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -24,7 +24,7 @@ func TestJaeger(t *testing.T) {
 		for _, o := range []Options{
 			{Layout: Lanes, Protocol: GRPC, Endpoint: j.GRPC},
 			{Layout: Nested, Protocol: HTTP, Endpoint: j.HTTP},
-			{Layout: Lanes, Protocol: HTTP, Endpoint: j.HTTP, MaxSpans: 7_000}, // another limit gives other traces
+			{Layout: Lanes, Protocol: HTTP, Endpoint: j.HTTP, MaxSpans: -1}, // another limit gives other traces
 		} {
 			t.Run(fmt.Sprintf("%s %s %s", name, o.Layout, o.Protocol[:4]), func(t *testing.T) {
 				want, _ := written(t, tl, &Options{Layout: o.Layout, MaxSpans: o.MaxSpans})
@@ -43,18 +43,15 @@ func TestJaeger(t *testing.T) {
 				for id := range traces {
 					got = append(got, j.Spans(t, id)...)
 				}
-				if len(traces) != res.Traces || name == "long" && res.Traces != 2 {
+				if len(traces) != res.Traces || name == "long" && res.Traces != 1 {
 					t.Errorf("%d traces", len(traces))
 				}
 				for i := range want {
 					want[i].Schema = "" // Jaeger drops it
-					if want[i].Start == want[i].End {
-						want[i].End++ // Jaeger has no zero duration and warns
-					}
 				}
 				for i := range got {
 					if strings.HasPrefix(name, "profile ") {
-						delete(got[i].Attrs, "@jaeger@warnings") // about zero durations, and about tasks that begin before their calls by the device clock
+						delete(got[i].Attrs, "@jaeger@warnings") // about tasks that begin before their calls by the device clock
 					}
 				}
 				if sent, stored := oteltest.ByID(t, want), oteltest.ByID(t, got); !reflect.DeepEqual(sent, stored) {
@@ -83,7 +80,7 @@ func TestJaeger(t *testing.T) {
 			kinds[r.RefType+" "+s.OperationName]++
 		}
 	}
-	if kinds["FOLLOWS_FROM copy HtoD"] != 1 || kinds["CHILD_OF copy HtoD"] != 0 || kinds["CHILD_OF aclrtMalloc"] != 2 {
+	if kinds["FOLLOWS_FROM copy HtoD 64 KiB (not measured)"] != 1 || kinds["CHILD_OF copy HtoD 64 KiB (not measured)"] != 0 || kinds["CHILD_OF aclrtMalloc"] != 2 {
 		t.Errorf("references as the screen has them: %v", kinds)
 	}
 

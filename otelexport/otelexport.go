@@ -9,29 +9,44 @@
 //
 // # Traces
 //
-// Each step of a recording (step.Step) becomes one trace with a root span "step" that spans the step. Calls outside steps,
-// and recordings without steps, become traces with a root span "recording". Calls after the last step may join its trace.
-// More than MaxSpans spans or MaxBytes become several traces, each with whole calls by start. Each root links to the
-// previous and the next root. A device task is in the trace of its call and may end after the step. Ids derive from the
-// recording's UUID and the cut: a second export gives the same ids, and another layout gives others.
+// Each step of a recording (step.Step) becomes one trace with a root span "step 29" that spans the step. Calls outside
+// steps, and recordings without steps, become traces with a root span "recording". Calls after the last step may join its
+// trace. More than 131,072 calls become several traces, each with whole calls by start. Roots have no links, because
+// Jaeger's critical path fails at a root that refers to another trace. They name the previous and the next trace by
+// attributes. A device task is in the trace of its call and may end after the step. Ids derive from the recording's UUID
+// and the options: a second export gives the same ids, and another layout gives others.
 //
 // If the program started with a W3C TRACEPARENT, the roots are children of that span and join its trace: a request and its
-// device work are one picture. After MaxSpans spans, roots start traces of their own, linked to the parent.
+// device work are one picture. After MaxSpans spans, roots start traces of their own, and name the parent by attributes.
 //
 // A range whose name has "traceparent=" with a sampled parent adds a root span "request" under that parent, with the
 // thread's calls and tasks. The same calls are in the traces of the recording too.
 //
-// Layout "lanes" has a span per thread with its calls, and a span per stream with its tasks, each linked to its call.
-// Layout "nested" has each task under its call, with a link to it. The link means that the child may outlast its
-// parent. Jaeger shows it as FOLLOWS_FROM and leaves it out of the critical path.
+// A span is under the innermost span that contains it in time on its thread: a launch under the program's range, and a call
+// under the call that makes it. If a trace has several threads, each has a span under the root. In layout "nested" a task
+// is under its launch, with a link to it. The link means that the child may outlast its parent. Jaeger shows it as
+// FOLLOWS_FROM and leaves it out of the critical path. In layout "lanes" a task is under the span of its stream, with a
+// link to its launch.
+//
+// Names say what a call is about: "launch linear", "copy HtoD 4 MiB", "wait stream 1", "record event#7". A task has the
+// name of its kernel, or the name of its call. Calls about nothing of this kind have the name of their function.
+//
+// # Scale
+//
+// A trace with more than MaxSpans spans is folded. A run of small neighbours becomes one span with their count and total:
+// "launch 37 kernels, 60.2 us", or "launch linear 37 times, 60.2 us" if they are equal. Below it is one such span for the
+// tasks on each stream. The longest calls and tasks stay, as do failed and unfinished calls, gaps, and the critical path.
 //
 // # Times
 //
-// Times are the recorded nanoseconds. A device task without a measured time has a bracket. It starts at its call, but not
-// before the bracket of the previous task. It ends when the program knew that the task was done: at the end of the
-// synchronization that covers it. Bracketed spans carry acl.bracketed. Tasks under one synchronization overlap and end
-// together, so do not add up their durations. Tasks that nothing waited for, and calls that never returned, last until the
-// end of the recording.
+// Times are the recorded nanoseconds. A span takes at least one nanosecond, because Jaeger warns about shorter ones.
+//
+// No span is longer than is known. A task without a measured time starts at its call and ends at the earliest possible
+// moment. This is the start of its call, the end of a measured task before it on the stream, or the earliest moment at which
+// the event that it waits for can have been recorded. Its name ends with "(not measured)", and acl.at_most_ns has the longest time that it
+// can have taken. A task that nothing waited for ends at its call, and its name ends with "(end unknown)". With
+// BracketsNone these tasks have no spans, and their calls have the attributes. A call without a stream does its task itself
+// and has its attributes. Calls that never returned last until the end of the recording.
 //
 // # Attributes
 //
@@ -54,36 +69,56 @@
 //
 //	acl.trace                   UUID of the recording
 //	acl.part                    number of this trace in the recording, from 1
+//	acl.previous_trace_id, acl.next_trace_id
+//	                            the recording's neighbouring traces
+//	acl.parent_trace_id, acl.parent_span_id
+//	                            parent of the recording or request, on a root that has a trace of its own
 //	acl.cut                     true if the step, or the time between two steps, became several traces
-//	acl.layout                  lanes or nested
-//	acl.calls                   calls in this trace
+//	acl.layout                  nested or lanes
+//	acl.calls, acl.folded       calls in this trace, and how many of them are in folded spans
 //	acl.step, acl.step.name     number of the step, from 0, and name of the range that marks it
 //	acl.step.source             marked (by the program) or found (by repetition)
 //	acl.step.differs            true on an atypical step, for example a warm-up
 //	acl.sampled                 package live only: sampled, error, slow or requested
 //	acl.incomplete              true if the file had no end: a killed recorder or a cut file
+//	thread.id, thread.name      if the trace has one thread
 //
 // Spans of threads and streams, and their children:
 //
 //	thread.id, thread.name      on threads, gaps and ranges
 //	process.pid                 on streams
+//	code.function.name          on calls
 //	acl.call                    on calls: number in the trace file, as in `acltrace cat`; tasks link to their calls
-//	acl.stream                  name of the stream, on calls that made its tasks, and on tasks that are not under it
-//	acl.kernel                  name of the kernel, on launches
-//	acl.bytes                   bytes copied or filled, on tasks and their calls
-//	acl.task                    kernel, copy, fill, reduce, record, wait, reset, host, graph or system: on tasks, and on
-//	                            their calls unless they have acl.kernel
 //	acl.ret                     return value, unless that means success
-//	code.function.name          on calls: name of the function
 //	error.type                  name of the error code; the span's status is Error, with the same text
 //	acl.unfinished              true on a call that never returned
 //	acl.truncated               true on a call with lost data
-//	acl.bracketed               true if the times are a bracket
-//	acl.open                    true on a task whose end is not in the trace
-//	acl.range                   on mstx ranges and marks: number of the call that began it; the span is under its thread;
-//	                            acl.domain is the domain
+//	acl.waited_for, acl.waited_for_call
+//	                            on waits of the host and of streams: name and call of the latest kernel, copy or other
+//	                            work for which they waited, unless it was measured and had ended before
+//	acl.end                     "unknown" on a task that nothing waited for, and on a range without an end
+//	acl.range                   on mstx ranges and marks: number of the call that began it; acl.domain is the domain
 //	acl.lost, acl.reason        on spans "calls lost", or "not recorded" outside the requested window: number of missing
 //	                            calls, if known, and the reason
+//	acl.critical, acl.critical_ns
+//	                            on spans of the step's critical path: true, and the nanoseconds there
+//
+// Tasks, and calls whose tasks have no span of their own:
+//
+//	acl.task                    kernel, copy, fill, reduce, record, wait, reset, host, graph or system
+//	acl.kernel, acl.blocks      name and number of blocks of a kernel
+//	acl.event                   event that is recorded, reset or waited for; on calls too
+//	acl.stream                  name of the stream, except under the stream's span; on waits for a stream too
+//	acl.task_id                 the runtime's number of the task
+//	acl.bytes                   bytes copied or filled
+//	acl.device_ns               time of a measured task
+//	acl.at_most_ns              longest time that another task can have taken
+//
+// Folded spans:
+//
+//	acl.count, acl.total_ns     number of calls or tasks, and time in the calls
+//	acl.call, acl.last_call     first and last call
+//	acl.device_ns               sum of the measured tasks
 //
 // The span kind is producer for a call that puts a task on a stream, consumer for that task, and internal otherwise.
 package otelexport
@@ -108,6 +143,12 @@ const (
 	Nested = spans.Nested // tasks under the calls that made them
 )
 
+// Spans of tasks without a measured time.
+const (
+	BracketsEarliest = spans.BracketsEarliest // until the earliest moment at which the task can have ended
+	BracketsNone     = spans.BracketsNone     // no span: the call has the task's attributes
+)
+
 // Protocols of Send.
 const (
 	GRPC = endpoint.GRPC
@@ -129,10 +170,12 @@ type Options struct {
 	// Protocol is GRPC or HTTP. If "", it is OTEL_EXPORTER_OTLP_TRACES_PROTOCOL or OTEL_EXPORTER_OTLP_PROTOCOL, else
 	// HTTP if the endpoint has port 4318 or a path, else GRPC.
 	Protocol string
-	Layout   string // Lanes if ""
-	MaxSpans int    // in one trace, DefaultMaxSpans if 0
-	MaxBytes int    // of the spans in one trace, as protobuf, DefaultMaxBytes if 0
-	NoSteps  bool   // cut by MaxSpans and MaxBytes only
+	Layout   string // Nested if ""
+	Brackets string // BracketsEarliest if ""
+	// MaxSpans and MaxBytes (as protobuf) limit one trace. Beyond them, runs of small calls become one span each. 0 is
+	// DefaultMaxSpans or DefaultMaxBytes. A negative MaxSpans is no limit of either kind.
+	MaxSpans, MaxBytes int
+	NoSteps            bool // no trace for each step
 	// Progress receives the approximate number of calls sent, and the total, from one goroutine at a time.
 	Progress func(done, total int)
 	// Resume is the state of an interrupted export to continue; nil to start from the beginning.
@@ -143,7 +186,7 @@ type Options struct {
 }
 
 func (o *Options) spans() *spans.Options {
-	return &spans.Options{Layout: o.Layout, MaxSpans: o.MaxSpans, MaxBytes: o.MaxBytes, NoSteps: o.NoSteps}
+	return &spans.Options{Layout: o.Layout, Brackets: o.Brackets, MaxSpans: o.MaxSpans, MaxBytes: o.MaxBytes, NoSteps: o.NoSteps}
 }
 
 // Result reports the export. After an error it has the part that was sent before.

@@ -39,6 +39,7 @@ func TestPartialSuccess(t *testing.T) {
 			return &coltracepb.ExportTraceServiceResponse{}, nil
 		}}
 		o := serve(t, r, protocol)
+		o.MaxSpans = -1
 		res, err := send(t.Context(), tl, o)
 		var rejected *RejectedError
 		if !errors.As(err, &rejected) {
@@ -144,7 +145,9 @@ func TestReceiverThatDiesHalfWay(t *testing.T) {
 			}
 			return &coltracepb.ExportTraceServiceResponse{}, nil
 		}}
-		res, err := send(ctx, tl, serve(t, r, protocol))
+		o := serve(t, r, protocol)
+		o.MaxSpans = -1
+		res, err := send(ctx, tl, o)
 		if !errors.Is(err, context.Canceled) || res.Spans > r.Spans || res.Requests > 1 {
 			t.Fatalf("%+v, %v; %d spans came", res, err, r.Spans)
 		}
@@ -193,6 +196,7 @@ func TestSlowEndpoint(t *testing.T) {
 			return nil, status.Error(codes.Unavailable, "late")
 		}}
 		o := serve(t, r, protocol)
+		o.MaxSpans = -1
 		res, err := send(t.Context(), testtrace.Small(t), o)
 		if err == nil || res.Spans != 0 {
 			t.Fatalf("%+v, %v", res, err)
@@ -206,7 +210,7 @@ func TestSlowEndpoint(t *testing.T) {
 // An interrupted export resumes where it stopped, and repeated spans have the same ids.
 func TestResume(t *testing.T) {
 	tl := testtrace.Long(t, 40_000)
-	want, whole := written(t, tl, nil)
+	want, whole := written(t, tl, &Options{MaxSpans: -1})
 	each(t, func(t *testing.T, protocol string) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var hold atomic.Bool
@@ -221,6 +225,7 @@ func TestResume(t *testing.T) {
 			return &coltracepb.ExportTraceServiceResponse{}, nil
 		}}
 		o := serve(t, r, protocol)
+		o.MaxSpans = -1
 		var kept []byte
 		o.Save = func(s *State) { kept, _ = json.Marshal(s) }
 		res, err := send(ctx, tl, o)
@@ -244,7 +249,7 @@ func TestResume(t *testing.T) {
 		if _, err := send(t.Context(), tl, o); !errors.Is(err, ErrOtherExport) {
 			t.Errorf("with another limit: %v", err)
 		}
-		o.MaxSpans = 0
+		o.MaxSpans = -1
 		if _, err := send(t.Context(), testtrace.Small(t), o); !errors.Is(err, ErrOtherExport) {
 			t.Errorf("another trace: %v", err)
 		}
@@ -281,7 +286,7 @@ func BenchmarkSend(b *testing.B) {
 		b.Run(protocol[:4], func(b *testing.B) {
 			r := &oteltest.Receiver{Answer: accept}
 			o := serve(b, r, protocol)
-			o.NoSteps = true
+			o.NoSteps, o.MaxSpans = true, -1
 			spans, began := 0, testenv.CPUTime()
 			for b.Loop() {
 				res, err := send(b.Context(), tl, o)

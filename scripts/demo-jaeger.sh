@@ -37,7 +37,7 @@ bin/acltrace export otlp demo.aclt --endpoint http://127.0.0.1:4317
 if command -v jq >/dev/null 2>&1; then
 	echo
 	echo "One step, as Jaeger has it:"
-	curl -fs 'http://127.0.0.1:16686/api/traces?service=tiny_decoder&operation=step&limit=1' | jq -r --arg n 5 -f scripts/jaeger-tree.jq
+	curl -fs 'http://127.0.0.1:16686/api/traces?service=tiny_decoder&operation=step%203&limit=1' | jq -r --arg n 5 -f scripts/jaeger-tree.jq
 fi
 cat <<'TEXT'
 

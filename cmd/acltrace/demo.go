@@ -58,7 +58,7 @@ func (a *app) demo(out string, tokens int) error {
 	}
 
 	step(1, "Recording tiny_decoder, a transformer that decodes %d tokens, on the simulator. It checks its own results.", tokens)
-	o := record.Options{Model: rt, Output: out, Version: version, Sim: true, Capture: record.Capture{Replayable: true}, Stdout: a.stdout, Stderr: a.stderr,
+	o := record.Options{Model: rt, Output: out, Version: version, Sim: true, Capture: record.Capture{Calls: record.Calls{DeviceTime: 1}, Replayable: true}, Stdout: a.stdout, Stderr: a.stderr,
 		Command: []string{program, "--tokens", fmt.Sprint(tokens)}, Env: append(os.Environ(), rt.Simulator.Kernels+"="+kernels)}
 	res, err := record.Run(context.Background(), &o)
 	if err != nil {

@@ -23,16 +23,18 @@ import (
 type otlpExport struct {
 	o               otelexport.Options
 	ui              string
+	maxSpans        int
 	resume, metrics bool
 }
 
 func (e *otlpExport) flags(f *pflag.FlagSet) {
 	f.StringVar(&e.o.Endpoint, "endpoint", "", "URL of a collector or a Jaeger (default: OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4317)")
 	f.StringVar(&e.o.Protocol, "protocol", "", "grpc or http/protobuf (default: from the environment, or by the endpoint's port)")
-	f.StringVar(&e.o.Layout, "layout", "lanes", "lanes: a lane per stream, kernels linked to their launches; nested: kernels under their launches")
-	f.IntVar(&e.o.MaxSpans, "max-spans", 0, "spans per trace; longer steps and recordings become several traces, linked (default 10000)")
-	f.IntVar(&e.o.MaxBytes, "max-bytes", 0, "bytes of the spans per trace, likewise (default 3000000)")
-	f.BoolVar(&e.o.NoSteps, "no-steps", false, "no trace for each step: cut by --max-spans and --max-bytes alone")
+	f.StringVar(&e.o.Layout, "layout", otelexport.Nested, "nested: kernels under their launches; lanes: kernels on their streams")
+	f.StringVar(&e.o.Brackets, "brackets", otelexport.BracketsEarliest, "unmeasured tasks: earliest: a span to the earliest possible end; none: no span")
+	f.IntVar(&e.maxSpans, "max-spans", otelexport.DefaultMaxSpans, "spans per trace; runs of small calls become one span each; 0: no limit")
+	f.IntVar(&e.o.MaxBytes, "max-bytes", otelexport.DefaultMaxBytes, "bytes of spans per trace, likewise; ignored with --max-spans 0")
+	f.BoolVar(&e.o.NoSteps, "no-steps", false, "no trace for each step")
 	f.BoolVar(&e.resume, "resume", false, "go on where the same export was interrupted")
 	f.BoolVar(&e.metrics, "metrics", false, "send metrics of the whole trace instead of spans: calls, launches, copies, errors, times and memory")
 	f.StringVar(&e.ui, "ui", os.Getenv("ACLTRACE_UI"), "URL of a Jaeger's pages, as http://host:16686, or of another viewer's with {trace} for the trace's id (default: ACLTRACE_UI)")
@@ -44,6 +46,11 @@ func (e *otlpExport) check(x *exporting, f *pflag.FlagSet) error {
 	}
 	if e.metrics && e.resume {
 		return usage("acltrace export otlp: --metrics are sent as a whole, there is nothing to --resume")
+	}
+	if e.o.MaxSpans = e.maxSpans; e.maxSpans == 0 {
+		e.o.MaxSpans = -1
+	} else if e.maxSpans < 0 {
+		return usage("acltrace export otlp: --max-spans %d: want 0 for no limit, or a number of spans", e.maxSpans)
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func (l *liveFlags) add(f *pflag.FlagSet) {
 	f.DurationVar(&l.slow, "slow-step", 0, "likewise of each step and request that takes longer than this, as 50ms")
 	f.StringVar(&l.o.Endpoint, "otlp", "", "URL of the collector or the Jaeger for both (default: OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4317)")
 	f.StringVar(&l.o.Protocol, "otlp-protocol", "", "grpc or http/protobuf (default: from the environment, or by the port)")
-	f.StringVar(&l.o.Layout, "span-layout", "lanes", "with --sample-steps: lanes or nested, as acltrace export otlp has them")
+	f.StringVar(&l.o.Layout, "span-layout", "nested", "with --sample-steps: nested or lanes, as acltrace export otlp has them")
 }
 
 // A follower sends data while recording; nil if there is none.

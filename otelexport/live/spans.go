@@ -126,7 +126,7 @@ func (s *spanSampler) since(t int64) uint64 {
 func (s *spanSampler) call(c *timeline.HostCall, t *timeline.Task) {
 	k := s.at(s.n)
 	s.n++
-	*k = recentCall{Call: spans.Call{HostCall: *c, Named: s.marked}}
+	*k = recentCall{Call: spans.Call{HostCall: *c, Named: s.marked, Facts: s.x.Observe(c, t)}}
 	k.Raw, s.marked = nil, nil
 	if t != nil {
 		if len(s.slab) == 0 {

@@ -63,9 +63,12 @@ func Parse(tb testing.TB, lines []byte) (out []Span) {
 	return out
 }
 
-// CallOf returns the call number of a span of a call or task.
+// CallOf returns the call number of a span of a call or task. A run of folded calls is neither.
 func CallOf(all map[[2]string]Span, s Span) (call int64, task, ok bool) {
-	if s.Attrs["acl.task"] != nil && len(s.Links) == 1 {
+	if s.Attrs["acl.count"] != nil {
+		return 0, false, false
+	}
+	if s.Attrs["acl.task"] != nil && s.Attrs["acl.call"] == nil && len(s.Links) == 1 {
 		s, task = all[s.Links[0]], true
 	}
 	call, ok = s.Attrs["acl.call"].(int64)

@@ -48,6 +48,8 @@ const (
 	TaskSpan
 	GapSpan
 	RangeSpan
+	FoldSpan     // a run of calls, by the first
+	FoldTaskSpan // their tasks on a lane, by the first
 )
 
 // Span returns a span id. Each hash step is invertible, so ids within a trace differ.

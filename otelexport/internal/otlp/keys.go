@@ -18,19 +18,31 @@ var (
 type Key uint8
 
 const (
-	KeyBracketed Key = iota
+	KeyAtMostNS Key = iota
+	KeyBlocks
 	KeyBytes
 	KeyCall
 	KeyCalls
+	KeyCount
+	KeyCritical
+	KeyCriticalNS
 	KeyCut
+	KeyDeviceNS
 	KeyDirection
 	KeyDomain
+	KeyEnd
+	KeyEvent
+	KeyFolded
 	KeyIncomplete
 	KeyKernel
+	KeyLastCall
 	KeyLayout
 	KeyLost
-	KeyOpen
+	KeyNextTrace
+	KeyParentSpan
+	KeyParentTrace
 	KeyPart
+	KeyPreviousTrace
 	KeyRange
 	KeyReason
 	KeyRet
@@ -42,40 +54,60 @@ const (
 	KeyStepSource
 	KeyStream
 	KeyTask
+	KeyTaskID
+	KeyTotalNS
 	KeyTrace
 	KeyTruncated
 	KeyUnfinished
+	KeyWaitedFor
+	KeyWaitedForCall
 	numKeys
 )
 
 var keyNames = [numKeys]string{
-	KeyBracketed:   "bracketed",
-	KeyBytes:       "bytes",
-	KeyCall:        "call",
-	KeyCalls:       "calls",
-	KeyCut:         "cut",
-	KeyDirection:   "direction",
-	KeyDomain:      "domain",
-	KeyIncomplete:  "incomplete",
-	KeyKernel:      "kernel",
-	KeyLayout:      "layout",
-	KeyLost:        "lost",
-	KeyOpen:        "open",
-	KeyPart:        "part",
-	KeyRange:       "range",
-	KeyReason:      "reason",
-	KeyRet:         "ret",
-	KeySampled:     "sampled",
-	KeySimulated:   "simulated",
-	KeyStep:        "step",
-	KeyStepDiffers: "step.differs",
-	KeyStepName:    "step.name",
-	KeyStepSource:  "step.source",
-	KeyStream:      "stream",
-	KeyTask:        "task",
-	KeyTrace:       "trace",
-	KeyTruncated:   "truncated",
-	KeyUnfinished:  "unfinished",
+	KeyAtMostNS:      "at_most_ns",
+	KeyBlocks:        "blocks",
+	KeyBytes:         "bytes",
+	KeyCall:          "call",
+	KeyCalls:         "calls",
+	KeyCount:         "count",
+	KeyCritical:      "critical",
+	KeyCriticalNS:    "critical_ns",
+	KeyCut:           "cut",
+	KeyDeviceNS:      "device_ns",
+	KeyDirection:     "direction",
+	KeyDomain:        "domain",
+	KeyEnd:           "end",
+	KeyEvent:         "event",
+	KeyFolded:        "folded",
+	KeyIncomplete:    "incomplete",
+	KeyKernel:        "kernel",
+	KeyLastCall:      "last_call",
+	KeyLayout:        "layout",
+	KeyLost:          "lost",
+	KeyNextTrace:     "next_trace_id",
+	KeyParentSpan:    "parent_span_id",
+	KeyParentTrace:   "parent_trace_id",
+	KeyPart:          "part",
+	KeyPreviousTrace: "previous_trace_id",
+	KeyRange:         "range",
+	KeyReason:        "reason",
+	KeyRet:           "ret",
+	KeySampled:       "sampled",
+	KeySimulated:     "simulated",
+	KeyStep:          "step",
+	KeyStepDiffers:   "step.differs",
+	KeyStepName:      "step.name",
+	KeyStepSource:    "step.source",
+	KeyStream:        "stream",
+	KeyTask:          "task",
+	KeyTaskID:        "task_id",
+	KeyTotalNS:       "total_ns",
+	KeyTrace:         "trace",
+	KeyTruncated:     "truncated",
+	KeyUnfinished:    "unfinished",
+	KeyWaitedFor:     "waited_for",
+	KeyWaitedForCall: "waited_for_call",
 }
 
 // Keys are the full names of all keys for one runtime, such as "acl.call" or "cuda.call".

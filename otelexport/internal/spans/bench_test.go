@@ -51,7 +51,7 @@ func BenchmarkEncode(b *testing.B) {
 	spans, size, began := 0, 0, testenv.CPUTime()
 	b.ReportAllocs()
 	for b.Loop() {
-		x, err := New(s.tl.Reader, s.tl.Model, &Options{NoSteps: true})
+		x, err := New(s.tl.Reader, s.tl.Model, &Options{NoSteps: true, MaxSpans: -1})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -1,203 +1,213 @@
 package spans
 
 import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/otelexport/internal/otlp"
-	"github.com/acltrace/acltrace/timeline"
 )
 
-func (x *Encoder) call(c *timeline.HostCall, t *timeline.Task) error {
-	th := x.rows.thread(c.Thread)
-	var requests []*request
-	if len(x.rows.threads[th].requests) > 0 {
-		requests = x.inRequests(c, t)
-	}
-	spans, size, on := 1, spanBytes+2*len(c.Name)+flagBytes+numberBytes(c.Index)+numberBytes(c.Ret), -1
-	if c.Flags != 0 {
-		size += 2 * flagBytes
-	}
-	var kernel, task *kernelNames
-	if c.Kernel != "" {
-		kernel = x.out.names.kernel(c.Kernel)
-		size += len(kernel.kernel)
-	}
-	if t != nil {
-		if task = kernel; task == nil || t.Name != c.Kernel {
-			task = x.out.names.kernel(t.Name)
+// emitTree emits a part's threads, nodes, tasks and lanes.
+func (x *Encoder) emitTree(p *part) {
+	x.fold(p)
+	root := p.Span(otlp.RootSpan, 0)
+	for _, m := range p.threads {
+		top := root
+		if len(p.threads) > 1 {
+			top = m.id
+			th := &x.rows.threads[m.index]
+			g, b, at := x.begin(x.src.Hosts[th.process], p, m.id, root)
+			b = append(b, th.name...)
+			b = x.times(b, m.extent.start, m.extent.end)
+			x.end(g, append(b, th.attrs...), at)
 		}
-		spans++
-		size += spanBytes + len(x.out.names.bracketed) + len(x.out.names.open) + linkBytes + len(task.async) + 2*(len(x.out.names.kinds[t.Kind])+len(x.rows.lanes[t.Lane].stream))
-		if t.Bytes > 0 {
-			size += 2 * numberBytes(t.Bytes)
+		for i := 0; i < len(m.nodes); {
+			n := &m.nodes[i]
+			above := top
+			if n.parent >= 0 {
+				up := &m.nodes[n.parent]
+				above = p.Span(spanKind[up.kind], up.number)
+			}
+			if n.fold > 0 {
+				x.emitFold(m, i, int(n.fold), above)
+				i = int(n.fold)
+				continue
+			}
+			switch n.kind {
+			case callNode:
+				x.emitCall(m, n, above)
+			case rangeNode:
+				x.emitRange(m, n, above)
+			case gapNodeKind:
+				x.emitGap(p, &m.gaps[n.more], int(n.number), m.index, above)
+			}
+			i++
 		}
-		if x.o.Layout == Lanes {
-			on = t.Lane
-		}
 	}
-	failed := ""
-	if c.Failed() {
-		failed = x.src.m.ErrorName(int64(int32(c.Ret)))
-		size += 2 * (len(failed) + flagBytes)
+	for i := range p.gaps {
+		x.emitGap(p, &p.gaps[i].Gap, p.gaps[i].number, -1, root)
 	}
-	if x.named != nil {
-		spans++
-		size += spanBytes + numberBytes(c.Index) + len(x.named.Name) + len(x.named.Domain) + 2*flagBytes + len(x.rows.threads[th].attrs)
+	if x.o.Layout == Lanes {
+		x.emitLanes(p, root)
 	}
-	p := x.room(c.Step, th, on, spans, size)
-	p.calls++
-	in := x.onThread(p, th)
-	if t != nil {
-		p.waiting++
-		l := &x.rows.lanes[t.Lane]
-		l.waiting = append(l.waiting, waiting{x.onLane(p, t.Lane), task, requests})
-	}
-	x.emitCall(in, c, kernel, t, failed)
-	if x.named != nil {
-		x.emitRange(in, x.named)
-		x.named = nil
-	}
-	return x.out.err
 }
 
-func (x *Encoder) emitCall(in *member, c *timeline.HostCall, kernel *kernelNames, t *timeline.Task, failed string) {
-	end := x.src.w.CallEnd(c)
-	in.add(c.Start, end)
-	p := in.part
-	kind := byte(otlp.Internal)
-	if t != nil && t.Fn.Stream >= 0 {
-		kind = otlp.Producer
+func (x *Encoder) emitCall(m *member, n *node, above otlp.SpanID) {
+	p, s, k := m.part, n.what, (*task)(nil)
+	own := false
+	if n.task >= 0 {
+		k = &m.tasks[n.task]
+		own = k.own
 	}
-	g, b, at := x.begin(x.src.Hosts[x.rows.threads[in.index].process], p, p.Span(otlp.CallSpan, c.Index), in.id)
-	names := x.out.names.call(c, kind)
-	b = append(b, names.name...)
-	b = x.times(b, c.Start, end)
-	b = append(b, names.function...)
-	b = otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyCall], int64(c.Index))
-	if kernel != nil {
-		b = append(b, kernel.kernel...)
-	}
-	if t != nil {
-		if kernel == nil {
-			b = append(b, x.out.names.kinds[t.Kind]...)
-		}
-		b = append(b, x.rows.lanes[t.Lane].stream...)
-		b = x.putBytes(b, t.Kind, t.Bytes)
-	}
+	id := p.Span(otlp.CallSpan, n.number)
+	g, b, at := x.begin(x.src.Hosts[x.rows.threads[m.index].process], p, id, above)
+	b = append(b, s.call...)
+	b = x.times(b, n.start, n.end)
+	b = append(b, s.name...)
+	b = otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyCall], int64(n.number))
 	switch {
-	case c.Flags&format.Unfinished != 0:
-		b = otlp.PutTrue(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyUnfinished])
-	case c.Fn != nil && (c.Fn.RetVoid || c.Fn.RetError && uint32(c.Ret) == 0):
-	case c.Fn != nil && c.Fn.RetError:
-		b = otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyRet], int64(int32(c.Ret)))
-	default:
-		b = otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyRet], int64(c.Ret))
+	case k == nil:
+		b = append(b, s.about...)
+	case !own:
+		b = x.putTask(b, s, k, false)
 	}
-	b = otlp.PutText(b, otlp.SpanAttributes, otlp.KeyErrorType, failed)
-	if c.Flags&format.Truncated != 0 {
+	b = x.putWaited(b, &n.waited)
+	b = x.putCritical(b, n.critical)
+	fn := s.fn
+	switch {
+	case n.flags&format.Unfinished != 0:
+		b = otlp.PutTrue(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyUnfinished])
+	case fn != nil && (fn.RetVoid || fn.RetError && uint32(n.ret) == 0):
+	case fn != nil && fn.RetError:
+		b = otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyRet], int64(int32(n.ret)))
+	default:
+		b = otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyRet], int64(n.ret))
+	}
+	if n.flags&format.Truncated != 0 {
 		b = otlp.PutTrue(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyTruncated])
 	}
-	if failed != "" {
-		b = otlp.PutError(b, failed)
+	if n.failed {
+		name := x.src.m.ErrorName(int64(int32(n.ret)))
+		b = otlp.PutText(b, otlp.SpanAttributes, otlp.KeyErrorType, name)
+		b = otlp.PutError(b, name)
+	}
+	x.end(g, b, at)
+	if own {
+		x.emitTask(m, n, k, id)
+	}
+}
+
+// emitTask emits the span of a node's task.
+func (x *Encoder) emitTask(m *member, n *node, k *task, launch otlp.SpanID) {
+	p, l := m.part, &x.rows.lanes[k.lane]
+	from, to := k.from, k.to
+	if k.ending == unknown {
+		from, to = n.start, n.start
+	}
+	g, b, at := x.begin(l.res, p, p.Span(otlp.TaskSpan, n.number), x.above(p, l, int(k.lane), launch, from, to))
+	b = append(b, n.what.task[k.ending]...)
+	b = x.times(b, from, to)
+	b = x.putTask(b, n.what, k, x.o.Layout == Lanes)
+	b = x.putWaited(b, &k.waited)
+	b = x.putCritical(b, k.critical)
+	if k.async || x.o.Layout == Lanes {
+		b = otlp.PutLink(b, &p.Trace, launch)
 	}
 	x.end(g, b, at)
 }
 
-// putBytes adds the size that a copy or fill moves.
-func (x *Encoder) putBytes(b []byte, k api.Task, n uint64) []byte {
-	if k != api.Copy && k != api.Fill {
+// above returns the parent of a task's span: its launch, or its lane.
+func (x *Encoder) above(p *part, l *lane, i int, launch otlp.SpanID, from, to int64) otlp.SpanID {
+	if x.o.Layout == Nested {
+		return launch
+	}
+	if l.in == nil || l.in.part != p {
+		l.in = &laneSpan{part: p, id: p.Span(otlp.LaneSpan, uint64(i))}
+		x.out.lanes = append(x.out.lanes, i)
+	}
+	l.in.extent.add(from, max(from+1, to))
+	return l.in.id
+}
+
+// putTask adds the attributes of a task to its span, or to its call's if it has no span.
+func (x *Encoder) putTask(b []byte, s *subject, k *task, onLane bool) []byte {
+	keys := x.src.Keys
+	b = append(b, x.out.names.kinds[k.kind]...)
+	b = append(b, s.about...)
+	if k.async && !onLane {
+		b = append(b, x.rows.lanes[k.lane].stream...)
+	}
+	if k.kind == api.Copy || k.kind == api.Fill {
+		b = otlp.PutNumber(b, otlp.SpanAttributes, keys[otlp.KeyBytes], int64(k.bytes))
+	}
+	if k.blocks > 0 {
+		b = otlp.PutNumber(b, otlp.SpanAttributes, keys[otlp.KeyBlocks], int64(k.blocks))
+	}
+	if k.hasID {
+		b = otlp.PutNumber(b, otlp.SpanAttributes, keys[otlp.KeyTaskID], int64(k.id))
+	}
+	switch {
+	case k.ending == measured:
+		b = otlp.PutNumber(b, otlp.SpanAttributes, keys[otlp.KeyDeviceNS], k.to-k.from)
+	case !k.async: // it ended with its call
+	case k.ending == bracket:
+		b = otlp.PutNumber(b, otlp.SpanAttributes, keys[otlp.KeyAtMostNS], k.atMost)
+	default:
+		b = append(b, x.out.names.end...)
+	}
+	return b
+}
+
+// putWaited adds what a wait waited for.
+func (x *Encoder) putWaited(b []byte, w *work) []byte {
+	if w.what == nil {
 		return b
 	}
-	return otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyBytes], int64(n))
+	b = append(b, w.what.waited...)
+	return otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyWaitedForCall], int64(w.call))
 }
 
-// task emits a task. On each lane, tasks end in call order.
-func (x *Encoder) task(t *timeline.Task) error {
-	l := &x.rows.lanes[t.Lane]
-	in, names := l.waiting[l.first].in, l.waiting[l.first].names
-	for _, q := range l.waiting[l.first].requests {
-		q.task(t)
+// putCritical adds the time on the critical path.
+func (x *Encoder) putCritical(b []byte, ns int64) []byte {
+	if ns == 0 {
+		return b
 	}
-	if l.first++; l.first == len(l.waiting) {
-		l.waiting, l.first = l.waiting[:0], 0
-	} else if 2*l.first > cap(l.waiting) {
-		l.waiting, l.first = append(l.waiting[:0], l.waiting[l.first:]...), 0
-	}
-	in.add(t.From, t.To)
-	p := in.part
-	launch := p.Span(otlp.CallSpan, t.Call)
-	parent, name := launch, names.sync
-	if x.o.Layout == Lanes {
-		parent = in.id
-	}
-	if t.Fn.Stream >= 0 {
-		name = names.async
-	}
-	g, b, at := x.begin(l.res, p, p.Span(otlp.TaskSpan, t.Call), parent)
-	b = append(b, name...)
-	b = x.times(b, t.From, t.To)
-	b = append(b, x.out.names.kinds[t.Kind]...)
-	if x.o.Layout == Nested {
-		b = append(b, l.stream...)
-	}
-	b = x.putBytes(b, t.Kind, t.Bytes)
-	if !t.Measured {
-		b = append(b, x.out.names.bracketed...)
-	}
-	if t.Open {
-		b = append(b, x.out.names.open...)
-	}
-	b = otlp.PutLink(b, &p.Trace, launch)
-	x.end(g, b, at)
-	x.done(p)
-	return x.out.err
+	b = otlp.PutTrue(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyCritical])
+	return otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyCriticalNS], ns)
 }
 
 // emitRange emits a program's range or mark.
-func (x *Encoder) emitRange(in *member, r *timeline.Range) {
-	in.add(r.From, r.To)
-	p, th := in.part, &x.rows.threads[in.index]
-	g, b, at := x.begin(x.src.Hosts[th.process], p, p.Span(otlp.RangeSpan, r.Begin), in.id)
+func (x *Encoder) emitRange(m *member, n *node, above otlp.SpanID) {
+	p, th, r := m.part, &x.rows.threads[m.index], &m.ranges[n.more]
+	g, b, at := x.begin(x.src.Hosts[th.process], p, p.Span(otlp.RangeSpan, n.number), above)
 	b = append(b, nameField(otlp.Valid(r.Name), otlp.Internal)...)
-	b = x.times(b, r.From, r.To)
-	b = otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyRange], int64(r.Begin))
+	b = x.times(b, n.start, n.end)
+	b = otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyRange], int64(n.number))
 	b = otlp.PutText(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyDomain], otlp.Valid(r.Domain))
+	b = x.putCritical(b, n.critical)
 	if r.Open {
-		b = append(b, x.out.names.open...)
+		b = append(b, x.out.names.end...)
 	}
 	x.end(g, append(b, th.attrs...), at)
 }
 
-// nextGap emits the next gap.
-func (x *Encoder) nextGap() {
-	g, n := &x.gaps[0], x.gap
-	x.gaps, x.gap = x.gaps[1:], x.gap+1
-	th := -1
-	if g.Thread != format.NoThread {
-		th = x.rows.thread(g.Thread)
-	}
-	name := "calls lost"
+// emitGap emits a gap on a thread, or on none (-1).
+func (x *Encoder) emitGap(p *part, g *format.Gap, number, thread int, above otlp.SpanID) {
+	res, attrs, name := x.src.Hosts[0], []byte(nil), "calls lost"
 	if g.Intended() {
 		name = "not recorded"
 	}
-	step := -1
-	if x.parts.current != nil {
-		step = x.parts.current.step
+	if thread >= 0 {
+		th := &x.rows.threads[thread]
+		res, attrs = x.src.Hosts[th.process], th.attrs
 	}
-	p := x.room(step, th, -1, 1, fewBytes)
-	res, parent := x.src.Hosts[0], p.Span(otlp.RootSpan, 0)
-	if th >= 0 {
-		in := x.onThread(p, th)
-		in.add(g.From, g.To)
-		res, parent = x.src.Hosts[x.rows.threads[th].process], in.id
-	}
-	p.extent.add(g.From, g.To)
-	group, b, at := x.begin(res, p, p.Span(otlp.GapSpan, uint64(n)), parent)
+	group, b, at := x.begin(res, p, p.Span(otlp.GapSpan, uint64(number)), above)
 	b = append(b, nameField(name, otlp.Internal)...)
 	b = x.times(b, g.From, g.To)
-	if th >= 0 {
-		b = append(b, x.rows.threads[th].attrs...)
-	}
+	b = append(b, attrs...)
 	if g.Calls > 0 {
 		b = otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyLost], int64(g.Calls))
 	}
@@ -206,4 +216,99 @@ func (x *Encoder) nextGap() {
 		b = otlp.PutError(b, name+": "+g.Reason.String())
 	}
 	x.end(group, b, at)
+}
+
+// emitLanes emits the spans of lanes with tasks.
+func (x *Encoder) emitLanes(p *part, root otlp.SpanID) {
+	for _, i := range x.out.lanes {
+		l := &x.rows.lanes[i]
+		g, b, at := x.begin(l.res, p, l.in.id, root)
+		b = append(b, l.field...)
+		b = x.times(b, l.in.extent.start, l.in.extent.end)
+		if l.pid != 0 {
+			b = otlp.PutNumber(b, otlp.SpanAttributes, otlp.KeyPID, l.pid)
+		}
+		x.end(g, b, at)
+	}
+	x.out.lanes = x.out.lanes[:0]
+}
+
+// title names a part's root.
+func (x *Encoder) title(p *part) string {
+	name := "recording"
+	if p.step >= 0 {
+		name = fmt.Sprintf("step %d", p.step)
+	}
+	if name = cmp.Or(p.origin.title, name); !p.first {
+		name += " (continued)"
+	}
+	return name
+}
+
+// emitRoot emits a part's root.
+func (x *Encoder) emitRoot(p *part) {
+	s := p.ended
+	if s != nil { // include the time before the step's first call and after its last one
+		if p.first {
+			p.extent.add(s.From, max(s.From, p.extent.end))
+		}
+		if p.last {
+			p.extent.add(min(s.To, p.extent.start), s.To)
+		}
+	}
+	above := otlp.SpanID(0)
+	if p.inherits {
+		above = p.origin.parent.Id
+	}
+	res, attrs, keys := x.src.Hosts[0], []byte(nil), x.src.Keys
+	switch {
+	case p.thread >= 0:
+		th := &x.rows.threads[p.thread]
+		res, attrs = x.src.Hosts[th.process], th.attrs
+	case p.step >= 0:
+		res = x.src.Hosts[x.src.Process(x.src.w.StepRule().Process)]
+	}
+	g, b, at := x.begin(res, p, p.Span(otlp.RootSpan, 0), above)
+	b = append(b, nameField(x.title(p), otlp.Internal)...)
+	b = x.times(b, p.extent.start, p.extent.end)
+	b = otlp.PutText(b, otlp.SpanAttributes, keys[otlp.KeyTrace], x.src.Meta.UUID)
+	b = otlp.PutNumber(b, otlp.SpanAttributes, keys[otlp.KeyPart], int64(p.number+1))
+	b = otlp.PutText(b, otlp.SpanAttributes, keys[otlp.KeyLayout], x.o.Layout)
+	b = otlp.PutNumber(b, otlp.SpanAttributes, keys[otlp.KeyCalls], int64(p.calls))
+	if p.folded > 0 {
+		b = otlp.PutNumber(b, otlp.SpanAttributes, keys[otlp.KeyFolded], int64(p.folded))
+	}
+	b = otlp.PutText(b, otlp.SpanAttributes, keys[otlp.KeySampled], p.origin.why)
+	if s != nil && p.origin.title == "" {
+		b = otlp.PutNumber(b, otlp.SpanAttributes, keys[otlp.KeyStep], int64(p.step))
+		b = otlp.PutText(b, otlp.SpanAttributes, keys[otlp.KeyStepName], otlp.Valid(s.Name))
+		b = otlp.PutText(b, otlp.SpanAttributes, keys[otlp.KeyStepSource], string(x.src.w.StepRule().Source))
+		if !s.Typical {
+			b = otlp.PutTrue(b, otlp.SpanAttributes, keys[otlp.KeyStepDiffers])
+		}
+	}
+	if !p.first || !p.last {
+		b = otlp.PutTrue(b, otlp.SpanAttributes, keys[otlp.KeyCut])
+	}
+	if x.src.r != nil && !x.src.r.Complete() {
+		b = otlp.PutTrue(b, otlp.SpanAttributes, keys[otlp.KeyIncomplete])
+	}
+	x.end(g, append(x.putNeighbours(b, p), attrs...), at)
+}
+
+// putNeighbours adds the ids of the recording's previous and next traces, and of a parent in another trace. They are
+// attributes, not links: Jaeger's critical path fails at a root that refers to another trace.
+func (x *Encoder) putNeighbours(b []byte, p *part) []byte {
+	put := func(key otlp.Key, id otlp.TraceID) {
+		if id != (otlp.TraceID{}) && id != p.Trace {
+			b = otlp.PutText(b, otlp.SpanAttributes, x.src.Keys[key], hex.EncodeToString(id[:]))
+		}
+	}
+	put(otlp.KeyPreviousTrace, p.neighbours.before)
+	put(otlp.KeyNextTrace, p.neighbours.after)
+	if from := &p.origin.parent; from.Id != 0 && !p.inherits {
+		put(otlp.KeyParentTrace, from.Trace)
+		b = otlp.PutText(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyParentSpan], fmt.Sprintf("%016x", uint64(from.Id)))
+	}
+	return b
 }

@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 
@@ -26,39 +27,52 @@ const (
 	Nested = "nested" // tasks under the calls that made them
 )
 
+// Spans of tasks without a measured time.
+const (
+	BracketsEarliest = "earliest" // until the earliest moment at which the task can have ended
+	BracketsNone     = "none"     // no span: the call has the task's attributes
+)
+
 // Default limits per trace. By default, Elasticsearch returns at most 10,000 spans and Tempo accepts 5 MB, resources
 // included.
 const (
-	DefaultMaxSpans = 10_000
+	DefaultMaxSpans = 5_000
 	DefaultMaxBytes = 3_000_000
 )
 
-// Smallest limits: a root, and one call with its thread, stream, task and range.
+// Smallest limits: a root, and a few runs with their threads and streams.
 const (
-	minSpans = 8
+	MinSpans = 100
 	MinBytes = 64 << 10
 )
 
 // Options select the layout and the limits per trace.
 type Options struct {
-	Layout   string // Lanes if ""
-	MaxSpans int    // in one trace, DefaultMaxSpans if 0
-	MaxBytes int    // span bytes in one trace, as protobuf, DefaultMaxBytes if 0
-	NoSteps  bool   // cut by MaxSpans and MaxBytes only
+	Layout   string // Nested if ""
+	Brackets string // BracketsEarliest if ""
+	MaxSpans int    // in one trace, DefaultMaxSpans if 0, no limit if negative
+	MaxBytes int    // span bytes in one trace, as protobuf, DefaultMaxBytes if 0; no limit without MaxSpans
+	NoSteps  bool   // no trace for each step
 }
 
 // check sets the defaults and refuses invalid values.
 func (o *Options) check() error {
-	o.Layout = cmp.Or(o.Layout, Lanes)
+	o.Layout = cmp.Or(o.Layout, Nested)
+	o.Brackets = cmp.Or(o.Brackets, BracketsEarliest)
 	o.MaxSpans = cmp.Or(o.MaxSpans, DefaultMaxSpans)
 	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxBytes)
+	if o.MaxSpans < 0 {
+		o.MaxSpans = math.MaxInt
+	}
 	switch {
 	case o.Layout != Lanes && o.Layout != Nested:
-		return fmt.Errorf("layout %q is neither %s nor %s", o.Layout, Lanes, Nested)
-	case o.MaxSpans < minSpans:
-		return fmt.Errorf("%d spans in a trace are too few for a call and what belongs to it: at least %d are needed", o.MaxSpans, minSpans)
+		return fmt.Errorf("layout %q is neither %s nor %s", o.Layout, Nested, Lanes)
+	case o.Brackets != BracketsEarliest && o.Brackets != BracketsNone:
+		return fmt.Errorf("brackets %q is neither %s nor %s", o.Brackets, BracketsEarliest, BracketsNone)
+	case o.MaxSpans < MinSpans:
+		return fmt.Errorf("%d spans in a trace are too few: at least %d are needed", o.MaxSpans, MinSpans)
 	case o.MaxBytes < MinBytes:
-		return fmt.Errorf("%d bytes in a trace are too few for a call and what belongs to it: at least %d are needed", o.MaxBytes, MinBytes)
+		return fmt.Errorf("%d bytes in a trace are too few: at least %d are needed", o.MaxBytes, MinBytes)
 	}
 	return nil
 }
@@ -71,6 +85,7 @@ type Encoder struct {
 	cut string // rules that cut the recording into traces; seeds the trace ids
 
 	rows     rows
+	order    streamOrder
 	parts    parts
 	gaps     []format.Gap // gaps that start after the last call, by start
 	gap      int          // gaps already emitted
@@ -95,6 +110,10 @@ type output struct {
 	calls  int                                    // calls encoded so far, without those repeated for requests
 	traces int                                    // complete ones
 	names  nameCache
+	held   int       // nodes of parts that are not emitted
+	free   []*member // for reuse
+	lanes  []int     // with spans in the part that is being emitted
+	run    run       // that is being emitted
 }
 
 // Result reports which traces an encoder made.
@@ -125,18 +144,27 @@ type thread struct {
 type lane struct {
 	res     *otlp.Resource
 	pid     int64
+	process int
+	device  int
 	name    string
 	field   []byte // name field for the lane's span
 	stream  []byte // stream attribute
-	in      *member
+	in      *laneSpan
 	waiting []waiting // tasks in progress, in order; those before first have ended
 	first   int
 }
 
-// waiting has the destination for the span that a running task will get.
+// A laneSpan is the span of a lane in a part.
+type laneSpan struct {
+	part   *part
+	id     otlp.SpanID
+	extent extent
+}
+
+// waiting is a task in progress.
 type waiting struct {
 	in       *member
-	names    *kernelNames
+	task     int32      // in its tasks
 	requests []*request // these get the task too
 }
 
@@ -157,7 +185,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Encoder, error) {
 		}
 	}
 	x.src.r, x.src.w = r, w
-	x.cut = fmt.Sprint(x.o.Layout, " ", x.o.MaxSpans, " ", x.o.MaxBytes, " ", w.StepRule().Source)
+	x.cut = fmt.Sprint(x.o.Layout, " ", x.o.Brackets, " ", x.o.MaxSpans, " ", x.o.MaxBytes, " ", w.StepRule().Source)
 	x.gaps = slices.Clone(r.Gaps())
 	slices.SortStableFunc(x.gaps, func(a, b format.Gap) int { return cmp.Compare(a.From, b.From) })
 	x.Inherit()
@@ -215,7 +243,8 @@ func (x *Encoder) AddThread(th *format.Thread) {
 
 // Lane adds the next lane.
 func (x *Encoder) Lane(_ int, l *timeline.Lane) error {
-	n := lane{res: x.src.Device(l.Device), pid: int64(x.src.Procs[x.src.Process(l.Process)].PID), name: otlp.Valid(l.Name)}
+	process := x.src.Process(l.Process)
+	n := lane{res: x.src.Device(l.Device), pid: int64(x.src.Procs[process].PID), process: process, device: l.Device, name: otlp.Valid(l.Name)}
 	n.field, n.stream = nameField(n.name, otlp.Internal), otlp.PutText(nil, otlp.SpanAttributes, x.src.Keys[otlp.KeyStream], n.name)
 	x.rows.lanes = append(x.rows.lanes, n)
 	for _, q := range x.requests {
@@ -242,7 +271,7 @@ func (x *Encoder) visitor() *timeline.Visitor {
 			x.nextGap()
 		}
 		x.out.calls++
-		return x.call(c, t)
+		return x.call(c, t, x.Observe(c, t))
 	}, Range: func(r *timeline.Range) error {
 		named := *r
 		x.named = &named
@@ -258,13 +287,14 @@ func (x *Encoder) finish() error {
 	}
 	last := x.parts.current
 	if last == nil {
-		last = x.room(-1, -1, -1, 0, 0)
+		last = x.room(-1)
 		last.extent.add(0, x.src.Meta.EndNS)
 	}
+	x.close(last)
 	for _, p := range x.parts.inStep {
+		p.inStep = false
 		x.done(p)
 	}
-	x.close(last)
 	for i := range x.rows.threads {
 		for _, q := range x.rows.threads[i].requests {
 			q.over()
@@ -303,9 +333,9 @@ func (o *output) flush() {
 	o.batch.Number = number + 1
 }
 
-// times encodes recording times as wall time.
+// times encodes recording times as wall time. A span takes at least a nanosecond: Jaeger warns about shorter ones.
 func (x *Encoder) times(b []byte, start, end int64) []byte {
-	return otlp.PutTimes(b, start+x.src.Meta.StartWall, max(start, end)+x.src.Meta.StartWall)
+	return otlp.PutTimes(b, start+x.src.Meta.StartWall, max(start+1, end)+x.src.Meta.StartWall)
 }
 
 // stepEnded completes a step's parts.
@@ -317,6 +347,7 @@ func (x *Encoder) stepEnded(s *step.Step) error {
 		if p.step == s.Index && !s.Open {
 			p.ended = &ended
 		}
+		p.inStep = false
 		x.done(p)
 	}
 	return x.out.err

@@ -1,92 +1,201 @@
 package spans
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/otelexport/internal/otlp"
 	"github.com/acltrace/acltrace/timeline"
 )
 
+// A subject holds the encoded fields that all calls of one function for one thing share. The thing is a kernel, a
+// size, a stream, an event, or nothing.
+type subject struct {
+	fn     *api.Func // nil if the model lacks the function
+	launch bool      // of a kernel
+	text   string    // name of the task, or of the call if it makes none
+	call   []byte    // name and kind of the call's span
+	name   []byte    // function attribute
+	about  []byte    // kernel, event or stream attribute
+	waited []byte    // attribute of a wait for the task
+	task   [3][]byte // name and kind of the task's span, by ending
+}
+
+// How the end of a task is known: indices into subject.task.
+const (
+	measured = iota // by the device
+	bracket         // not before its drawn end, and not after a synchronization
+	unknown         // nothing waited for the task
+)
+
+// endings mark names of tasks without a measured time.
+var endings = [3]string{bracket: " (not measured)", unknown: " (end unknown)"}
+
+type subjectKey struct {
+	fn     *api.Func
+	name   string // of the kernel or the task, or of a function that the model lacks
+	number uint64 // bytes, object, lane or device
+	task   bool   // the call makes a task
+}
+
 // A nameCache holds encoded fields that many spans share: names and constant attributes.
 type nameCache struct {
-	keys            *otlp.Keys
-	kinds           [api.System + 1][]byte // the task attribute, by kind
-	bracketed, open []byte                 // true attributes
-
-	functions map[function]*callNames
-	known     [][2]*callNames // by function id, for calls without and with a task on a stream
-	kernels   map[string]*kernelNames
+	keys     *otlp.Keys
+	kinds    [api.System + 1][]byte // the task attribute, by kind
+	end      []byte                 // the end attribute "unknown"
+	subjects map[subjectKey]*subject
+	plain    []*subject // by function id, for calls about nothing
 }
 
-type function struct {
-	name string
-	kind byte
-}
-
-type callNames struct {
-	name     []byte // name and kind
-	function []byte // function attribute
-}
-
-type kernelNames struct {
-	kernel []byte // the launch's kernel attribute
-	async  []byte // name and kind for a task on a stream
-	sync   []byte // name and kind for other tasks
-}
-
-// maxNames bounds each nameCache map. Larger maps are cleared.
+// maxNames bounds nameCache.subjects. A larger map is cleared.
 const maxNames = 1 << 16
 
 func newNameCache(keys *otlp.Keys) nameCache {
-	n := nameCache{keys: keys, functions: map[function]*callNames{}, kernels: map[string]*kernelNames{},
-		bracketed: otlp.PutTrue(nil, otlp.SpanAttributes, keys[otlp.KeyBracketed]), open: otlp.PutTrue(nil, otlp.SpanAttributes, keys[otlp.KeyOpen])}
+	n := nameCache{keys: keys, subjects: map[subjectKey]*subject{}, end: otlp.PutText(nil, otlp.SpanAttributes, keys[otlp.KeyEnd], "unknown")}
 	for k := range n.kinds {
 		n.kinds[k] = otlp.PutText(nil, otlp.SpanAttributes, keys[otlp.KeyTask], api.Task(k).String())
 	}
 	return n
 }
 
-// call returns the fields for a call's span.
-func (n *nameCache) call(c *timeline.HostCall, kind byte) *callNames {
-	if c.Fn == nil {
-		return n.function(c.Name, kind)
+// subject returns the subject of a call and its task, which may be nil.
+func (n *nameCache) subject(c *timeline.HostCall, t *timeline.Task, lanes []lane) *subject {
+	k := subjectKey{fn: c.Fn, task: t != nil}
+	switch {
+	case c.Fn == nil:
+		k.name = c.Name
+	case c.Kernel != "":
+		k.name = c.Kernel
+	case t != nil:
+		k.name, k.number = t.Name, t.Bytes
+		if t.Object != nil {
+			k.number = uint64(t.Object.ID)
+		}
+	case c.Fn.Sync != api.NoSync:
+		k.number = uint64(uint32(c.Waits))
+	default:
+		for len(n.plain) <= int(c.Fn.ID) {
+			n.plain = append(n.plain, nil)
+		}
+		if n.plain[c.Fn.ID] == nil {
+			n.plain[c.Fn.ID] = n.make(c, t, lanes)
+		}
+		return n.plain[c.Fn.ID]
 	}
-	for len(n.known) <= int(c.Fn.ID) {
-		n.known = append(n.known, [2]*callNames{})
+	s := n.subjects[k]
+	if s == nil {
+		if len(n.subjects) >= maxNames {
+			clear(n.subjects)
+		}
+		s = n.make(c, t, lanes)
+		n.subjects[k] = s
 	}
-	f := &n.known[c.Fn.ID][kind/otlp.Producer]
-	if *f == nil {
-		*f = n.function(c.Name, kind)
-	}
-	return *f
+	return s
 }
 
-func (n *nameCache) function(name string, kind byte) *callNames {
-	k := function{name, kind}
-	f := n.functions[k]
-	if f == nil {
-		if len(n.functions) >= maxNames {
-			clear(n.functions)
-		}
-		v := otlp.Valid(name)
-		f = &callNames{nameField(v, kind), otlp.PutText(nil, otlp.SpanAttributes, otlp.KeyFunction, v)}
-		n.functions[k] = f
+func (n *nameCache) make(c *timeline.HostCall, t *timeline.Task, lanes []lane) *subject {
+	s := &subject{fn: c.Fn, name: otlp.PutText(nil, otlp.SpanAttributes, otlp.KeyFunction, otlp.Valid(c.Name))}
+	kind := byte(otlp.Internal)
+	if t != nil && t.Fn.Stream >= 0 {
+		kind = otlp.Producer
 	}
-	return f
+	call := n.describe(s, c, t, lanes)
+	s.text = otlp.Valid(s.text)
+	s.call = nameField(otlp.Valid(call), kind)
+	s.waited = otlp.PutText(nil, otlp.SpanAttributes, n.keys[otlp.KeyWaitedFor], s.text)
+	if t == nil {
+		return s
+	}
+	if kind == otlp.Producer {
+		kind = otlp.Consumer
+	}
+	for i, ending := range endings {
+		s.task[i] = nameField(s.text+ending, kind)
+	}
+	return s
 }
 
-// kernel returns the fields for a kernel or task name.
-func (n *nameCache) kernel(name string) *kernelNames {
-	k := n.kernels[name]
-	if k == nil {
-		if len(n.kernels) >= maxNames {
-			clear(n.kernels)
-		}
-		v := otlp.Valid(name)
-		k = &kernelNames{kernel: otlp.PutText(nil, otlp.SpanAttributes, n.keys[otlp.KeyKernel], v), async: nameField(v, otlp.Consumer), sync: nameField(v, otlp.Internal)}
-		n.kernels[name] = k
+// describe sets the subject's text and attributes. It returns the name of the call's span.
+func (n *nameCache) describe(s *subject, c *timeline.HostCall, t *timeline.Task, lanes []lane) (call string) {
+	about := func(key otlp.Key, text string) {
+		s.about = otlp.PutText(nil, otlp.SpanAttributes, n.keys[key], otlp.Valid(text))
 	}
-	return k
+	object := func(kind string) string {
+		if t == nil || t.Object == nil {
+			return kind
+		}
+		about(otlp.KeyEvent, objectName(t.Object.Kind, t.Object.ID))
+		return kind + " " + objectName(t.Object.Kind, t.Object.ID)
+	}
+	switch {
+	case c.Kernel != "":
+		about(otlp.KeyKernel, c.Kernel)
+		s.text, s.launch = c.Kernel, true
+		return "launch " + c.Kernel
+	case t != nil:
+		s.text = t.Name
+		switch t.Kind {
+		case api.Kernel:
+			s.launch = true
+			return "launch " + t.Name
+		case api.Copy, api.Fill:
+			s.text += " " + size(t.Bytes)
+		case api.Record, api.Reset:
+			s.text = object(t.Name)
+		case api.Wait:
+			s.text = object(t.Name)
+			return "stream " + s.text
+		case api.GraphRun:
+			if t.Object != nil {
+				s.text = objectName(t.Object.Kind, t.Object.ID)
+			}
+			return "launch " + s.text
+		case api.System:
+			return c.Name
+		}
+		return s.text
+	case c.Fn != nil && c.Fn.Sync != api.NoSync:
+		s.text = n.waits(s, c, lanes)
+		return s.text
+	}
+	s.text = c.Name
+	return c.Name
 }
+
+// waits names a synchronization or a poll after the stream, event or device that it waits for.
+func (n *nameCache) waits(s *subject, c *timeline.HostCall, lanes []lane) string {
+	verb := "wait "
+	if c.Fn.Sync == api.PollStream || c.Fn.Sync == api.PollEvent {
+		verb = "poll "
+	}
+	switch c.Fn.Sync {
+	case api.SyncDevice:
+		if c.Waits >= 0 {
+			return fmt.Sprintf("%sdevice %d", verb, c.Waits)
+		}
+		return verb + "device"
+	case api.SyncStream, api.PollStream:
+		if c.Waits < 0 || int(c.Waits) >= len(lanes) {
+			return verb + "stream"
+		}
+		s.about = lanes[c.Waits].stream
+		return verb + lanes[c.Waits].name
+	}
+	kind := c.Fn.Params[c.Fn.Event].Object
+	if c.Waits < 0 {
+		return verb + string(kind)
+	}
+	s.about = otlp.PutText(nil, otlp.SpanAttributes, n.keys[otlp.KeyEvent], objectName(kind, int(c.Waits)))
+	return verb + objectName(kind, int(c.Waits))
+}
+
+// objectName names an object like `acltrace cat`.
+func objectName(kind api.Object, id int) string { return fmt.Sprintf("%s#%d", kind, id) }
+
+// size formats bytes, without a fraction that is zero.
+func size(n uint64) string { return strings.Replace(human.Bytes(n), ".0 ", " ", 1) }
 
 // nameField encodes a span's name and kind.
 func nameField(name string, kind byte) []byte {

@@ -50,7 +50,7 @@ func (x *Encoder) request(r *timeline.Range) {
 func (q *request) idle() bool { return q.parts.current == nil && q.parts.completed == q.parts.made }
 
 // inRequests passes a call to its thread's current requests and returns them: they need the task too.
-func (x *Encoder) inRequests(c *timeline.HostCall, t *timeline.Task) []*request {
+func (x *Encoder) inRequests(c *timeline.HostCall, t *timeline.Task, f Facts) []*request {
 	th := &x.rows.threads[x.rows.thread(c.Thread)]
 	if over := func(q *request) bool { return c.Start >= q.span.To }; slices.ContainsFunc(th.requests, over) {
 		var left []*request // a new list: tasks hold the old one
@@ -67,13 +67,17 @@ func (x *Encoder) inRequests(c *timeline.HostCall, t *timeline.Task) []*request 
 		of := *c
 		of.Step = 0
 		q.named = x.named
-		q.call(&of, t)
+		q.call(&of, t, f)
 	}
 	return th.requests
 }
 
 // over ends a request. Afterwards only task ends are added.
 func (q *request) over() {
+	last := q.parts.current
 	q.parts.current = nil
 	q.stepEnded(&step.Step{From: q.span.From, To: q.span.To, Typical: true})
+	if last != nil {
+		q.close(last)
+	}
 }

@@ -17,11 +17,12 @@ type Unit struct {
 	Calls   []Call
 }
 
-// A Call is a call with its task and the range that it begins. Task and Named may be nil.
+// A Call is a call with its task, the range that it begins, and its facts from Observe. Task and Named may be nil.
 type Call struct {
 	timeline.HostCall
 	Task  *timeline.Task
 	Named *timeline.Range
+	Facts Facts
 }
 
 // Unit encodes a unit whose tasks have ended. It returns the batches and the last trace id.
@@ -46,7 +47,7 @@ func (x *Encoder) Unit(u *Unit) (batches []*otlp.Batch, last otlp.TraceID, err e
 		if k.Task != nil {
 			tasks = append(tasks, k.Task)
 		}
-		if err := x.call(&k.HostCall, k.Task); err != nil {
+		if err := x.call(&k.HostCall, k.Task, k.Facts); err != nil {
 			return batches, last, err
 		}
 	}
@@ -63,7 +64,7 @@ func (x *Encoder) Unit(u *Unit) (batches []*otlp.Batch, last otlp.TraceID, err e
 		last = p.Trace
 		x.close(p)
 		if p.inherits && !isRequest {
-			inherited = x.parts.inherited + p.spans
+			inherited = x.parts.inherited + min(p.spans(), x.o.MaxSpans)
 		}
 	}
 	x.out.flush()

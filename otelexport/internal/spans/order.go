@@ -1,0 +1,113 @@
+package spans
+
+import (
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// streamOrder follows the tasks of each lane in call order. It finds facts about a call that depend on earlier calls.
+type streamOrder struct {
+	lanes   []laneOrder
+	records map[int]laneOrder // by event: its lane when it was recorded last
+}
+
+// A laneOrder describes a lane after its latest task.
+type laneOrder struct {
+	earliest int64 // no earlier can all its tasks have ended
+	last     work  // latest kernel, copy or other work
+}
+
+// work is a task for which something may wait.
+type work struct {
+	what     *subject // nil for none
+	call     uint64
+	done     int64 // earliest end, exact if the task was measured
+	measured bool
+}
+
+// Facts are facts about a call that depend on earlier calls. The call's Unit may lack these.
+type Facts struct {
+	what     *subject
+	waited   work  // work for which the call, or its task, waits; may be none
+	from     int64 // no earlier can the task have begun
+	earliest int64 // no earlier can the task have ended
+}
+
+// maxEvents bounds streamOrder.records. A larger map is cleared.
+const maxEvents = 1 << 16
+
+// Observe returns the facts about the next call. Pass all calls of a recording in order.
+func (x *Encoder) Observe(c *timeline.HostCall, t *timeline.Task) Facts {
+	f := Facts{what: x.out.names.subject(c, t, x.rows.lanes)}
+	o := &x.order
+	if t != nil {
+		o.task(&f, t)
+	} else if c.Fn != nil && c.Fn.Sync != api.NoSync {
+		f.waited = x.waited(c)
+	}
+	return f
+}
+
+func (o *streamOrder) task(f *Facts, t *timeline.Task) {
+	for len(o.lanes) <= t.Lane {
+		o.lanes = append(o.lanes, laneOrder{})
+	}
+	l := &o.lanes[t.Lane]
+	f.from = t.Issued
+	f.earliest = max(t.Issued, l.earliest)
+	if t.Kind == api.Wait && t.Object != nil {
+		f.from = f.earliest
+		if r, ok := o.records[t.Object.ID]; ok {
+			f.waited, f.earliest = r.last, max(f.earliest, r.earliest)
+		}
+	}
+	if t.Measured {
+		f.from, f.earliest = t.From, t.To
+	}
+	l.earliest = max(l.earliest, f.earliest)
+	switch t.Kind {
+	case api.Record:
+		if t.Object == nil {
+			break
+		}
+		if len(o.records) >= maxEvents {
+			clear(o.records)
+		}
+		if o.records == nil {
+			o.records = map[int]laneOrder{}
+		}
+		o.records[t.Object.ID] = *l
+	case api.Wait, api.Reset:
+	default:
+		l.last = work{f.what, t.Call, f.earliest, t.Measured}
+	}
+}
+
+// waited returns the work for which a synchronization waits: the latest on the lane, before the event's record, or on the
+// device. It is none for polls that return "not complete", and if the work had ended before the call.
+func (x *Encoder) waited(c *timeline.HostCall) (w work) {
+	o := &x.order
+	switch c.Fn.Sync {
+	case api.SyncDevice:
+		process := x.rows.threads[x.rows.thread(c.Thread)].process
+		for i := range o.lanes {
+			if l := &x.rows.lanes[i]; l.process != process || l.device != int(c.Waits) && l.device >= 0 && c.Waits >= 0 {
+				continue
+			}
+			if last := o.lanes[i].last; last.what != nil && (w.what == nil || last.done > w.done) {
+				w = last
+			}
+		}
+	case api.SyncStream, api.PollStream:
+		if c.Waits >= 0 && int(c.Waits) < len(o.lanes) {
+			w = o.lanes[c.Waits].last
+		}
+	default:
+		w = o.records[int(c.Waits)].last
+	}
+	poll := c.Fn.Sync == api.PollStream || c.Fn.Sync == api.PollEvent
+	if poll && !c.Complete || w.measured && w.done <= c.Start {
+		return work{}
+	}
+	return w
+}

@@ -1,0 +1,206 @@
+package spans
+
+import (
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/otelexport/internal/otlp"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// The tree of a trace: its root, threads if there are several, and on each thread nodes within nodes. A node is the child
+// of the innermost earlier node that contains it in time: a launch in its range, and a call in the call that makes it. In
+// layout Nested a task is under its call, in layout Lanes under its lane.
+
+// A nodeKind is the level of a node. Levels between ranges and calls go here.
+type nodeKind uint8
+
+const (
+	callNode nodeKind = iota
+	rangeNode
+	gapNodeKind
+)
+
+// spanKind is the subject for a node's span id, by nodeKind.
+var spanKind = [...]uint64{callNode: otlp.CallSpan, rangeNode: otlp.RangeSpan, gapNodeKind: otlp.GapSpan}
+
+// A node is a call, range or gap on a thread.
+type node struct {
+	start, end int64
+	number     uint64 // of the call, the call that begins the range, or the gap
+	ret        uint64
+	critical   int64 // nanoseconds on the step's critical path
+	what       *subject
+	waited     work
+	parent     int32 // node, -1 for none
+	until      int32 // end of the node's subtree
+	task       int32 // in member.tasks, -1 for none
+	fold       int32 // end of the run that begins here and becomes one span, 0 for none
+	more       int32 // in member.ranges or member.gaps
+	kind       nodeKind
+	flags      format.CallFlags
+	failed     bool
+}
+
+// A task is a node's task, with the times to draw.
+type task struct {
+	from, to int64 // to is the earliest end unless the task was measured
+	atMost   int64 // the longest time that it can have taken, 0 if unknown
+	critical int64 // nanoseconds on the step's critical path
+	bytes    uint64
+	waited   work
+	lane     int32
+	blocks   uint32
+	id       uint32
+	kind     api.Task
+	ending   uint8
+	hasID    bool
+	async    bool // on a stream
+	own      bool // has a span of its own
+}
+
+// A member is a thread with its nodes in a part.
+type member struct {
+	part   *part
+	index  int // row
+	id     otlp.SpanID
+	extent extent
+	nodes  []node
+	tasks  []task
+	ranges []timeline.Range
+	gaps   []format.Gap
+	open   []int32 // nodes that may contain later nodes
+}
+
+// A gapNode is a gap on no known thread.
+type gapNode struct {
+	format.Gap
+	number int
+}
+
+// onThread returns the part's member for a thread.
+func (x *Encoder) onThread(p *part, th int) *member {
+	t := &x.rows.threads[th]
+	if t.in == nil || t.in.part != p || t.in.index != th { // members are reused
+		m := &member{}
+		if n := len(x.out.free); n > 0 {
+			m, x.out.free = x.out.free[n-1], x.out.free[:n-1]
+		}
+		*m = member{part: p, index: th, id: p.Span(otlp.ThreadSpan, uint64(th)), nodes: m.nodes[:0], tasks: m.tasks[:0], ranges: m.ranges[:0], gaps: m.gaps[:0], open: m.open[:0]}
+		t.in = m
+		p.threads = append(p.threads, m)
+	}
+	return t.in
+}
+
+// add adds a node, which starts after all earlier ones and may contain later ones. It returns the node until the next add.
+func (x *Encoder) add(m *member, n node, contains bool) *node {
+	for len(m.open) > 0 && m.nodes[m.open[len(m.open)-1]].end <= n.start {
+		m.open = m.open[:len(m.open)-1]
+	}
+	n.parent, n.task = -1, -1
+	for i := len(m.open) - 1; i >= 0; i-- {
+		if m.nodes[m.open[i]].end >= n.end {
+			n.parent = m.open[i]
+			break
+		}
+	}
+	if contains && n.end > n.start {
+		m.open = append(m.open, int32(len(m.nodes)))
+	}
+	m.extent.add(n.start, max(n.start+1, n.end))
+	m.part.extent.add(n.start, max(n.start+1, n.end))
+	m.part.nodes++
+	x.out.held++
+	m.nodes = append(m.nodes, n)
+	return &m.nodes[len(m.nodes)-1]
+}
+
+// call adds a call, the range that it begins, and its task.
+func (x *Encoder) call(c *timeline.HostCall, t *timeline.Task, f Facts) error {
+	th := x.rows.thread(c.Thread)
+	var requests []*request
+	if len(x.rows.threads[th].requests) > 0 {
+		requests = x.inRequests(c, t, f)
+	}
+	p := x.room(c.Step)
+	p.calls++
+	m := x.onThread(p, th)
+	if r := x.named; r != nil {
+		x.named = nil
+		// Where an open range ends is unknown, so it contains nothing.
+		x.add(m, node{start: r.From, end: max(r.From, r.To), number: r.Begin, kind: rangeNode, more: int32(len(m.ranges))}, !r.Open)
+		m.ranges = append(m.ranges, *r)
+	}
+	n := x.add(m, node{start: c.Start, end: x.src.w.CallEnd(c), number: c.Index, ret: c.Ret, what: f.what, waited: f.waited, flags: c.Flags, failed: c.Failed()}, true)
+	if t == nil {
+		return x.out.err
+	}
+	n.task = int32(len(m.tasks))
+	own := t.Measured || t.Fn.Stream >= 0 && x.o.Brackets != BracketsNone
+	k := task{from: f.from, to: f.earliest, bytes: t.Bytes, lane: int32(t.Lane), blocks: t.Blocks, id: t.TaskID, hasID: t.HasID, kind: t.Kind,
+		ending: unknown, async: t.Fn.Stream >= 0, own: own}
+	if t.Measured {
+		k.ending = measured
+	}
+	if t.Kind == api.Wait {
+		k.waited, n.waited = f.waited, work{}
+	}
+	m.tasks = append(m.tasks, k)
+	if own {
+		p.tasks++
+	}
+	p.waiting++
+	l := &x.rows.lanes[t.Lane]
+	l.waiting = append(l.waiting, waiting{m, n.task, requests})
+	return x.out.err
+}
+
+// task ends a task. On each lane, tasks end in call order.
+func (x *Encoder) task(t *timeline.Task) error {
+	l := &x.rows.lanes[t.Lane]
+	w := l.waiting[l.first]
+	for _, q := range w.requests {
+		q.task(t)
+	}
+	if l.first++; l.first == len(l.waiting) {
+		l.waiting, l.first = l.waiting[:0], 0
+	} else if 2*l.first > cap(l.waiting) {
+		l.waiting, l.first = append(l.waiting[:0], l.waiting[l.first:]...), 0
+	}
+	p := w.in.part
+	p.waiting--
+	if p.emitted {
+		return x.out.err // it was given up
+	}
+	k := &w.in.tasks[w.task]
+	switch {
+	case t.Measured, t.Open:
+	case t.Kind == api.Wait:
+		k.ending, k.atMost = bracket, t.To-k.from
+	default: // it began when the task before it had ended
+		k.ending, k.atMost = bracket, t.To-k.to
+	}
+	x.done(p)
+	return x.out.err
+}
+
+// nextGap adds the next gap.
+func (x *Encoder) nextGap() {
+	g, number := x.gaps[0], x.gap
+	x.gaps, x.gap = x.gaps[1:], x.gap+1
+	step := -1
+	if x.parts.current != nil {
+		step = x.parts.current.step
+	}
+	p := x.room(step)
+	if g.Thread == format.NoThread {
+		p.extent.add(g.From, g.To)
+		p.nodes++
+		x.out.held++
+		p.gaps = append(p.gaps, gapNode{g, number})
+		return
+	}
+	m := x.onThread(p, x.rows.thread(g.Thread))
+	x.add(m, node{start: g.From, end: max(g.From, g.To), number: uint64(number), kind: gapNodeKind, more: int32(len(m.gaps))}, false)
+	m.gaps = append(m.gaps, g)
+}
