@@ -239,7 +239,7 @@ func (f *Finder) latest(i int, until int64) (task int, end int64, all bool) {
 		}
 	}
 	if t.kind == api.Wait && t.signal != (signal{}) {
-		if k, at, ok := f.signalOf(t.signal, until); !ok {
+		if k, at, ok := f.signaller(t.signal, until); !ok {
 			all = false
 		} else if k >= 0 && (task < 0 || at > end) {
 			task, end = k, at
@@ -267,9 +267,14 @@ func (f *Finder) end(i int, until int64) (end int64, ok bool) {
 	return min(t.to, until), t.state == known
 }
 
-// signalOf returns the last task that set a notify or a value until a moment, and its end; -1 for none. It returns false if no end is known.
-func (f *Finder) signalOf(of signal, until int64) (task int, end int64, ok bool) {
+// signaller returns the task that ended a wait for a notify or a value in memory by a moment, and its end; -1 for none. It is the last one until
+// the moment that has set this value, or else any value. ok is false if no end is known.
+func (f *Finder) signaller(of signal, until int64) (task int, end int64, ok bool) {
 	s := f.signals[of]
+	exact := s != nil && of.addr != 0
+	if s == nil && of.addr != 0 {
+		s = f.signals[signal{addr: of.addr, any: true}]
+	}
 	if s == nil {
 		return -1, 0, true // the host, or another process
 	}
@@ -288,10 +293,14 @@ func (f *Finder) signalOf(of signal, until int64) (task int, end int64, ok bool)
 		}
 		return 1
 	})
-	if i == 0 {
+	switch {
+	case i > 0:
+		i--
+	case len(s.ends) == 0 || !exact:
 		return -1, 0, len(s.ends) > 0
 	}
-	return s.ends[i-1].task, s.ends[i-1].at, true
+	// The clocks of two streams may differ a little: a wait can end before the only task that ends it.
+	return s.ends[i].task, min(s.ends[i].at, until), true
 }
 
 // thread returns the name of the current thread.

@@ -108,6 +108,8 @@ const (
 type signal struct {
 	object *timeline.Object
 	addr   uint64
+	value  uint64 // in memory
+	any    bool   // any value
 }
 
 // signals are the tasks that set a notify or a value.
@@ -199,12 +201,12 @@ func (f *Finder) task(c *call, h *timeline.HostCall, k *timeline.Task) {
 			f.joins = append(f.joins, o.last)
 		}
 	}
+	f.signal(&t, h, k)
 	if k.Measured {
 		t.from, t.to, t.state = k.From, k.To, known
-	} else if !marker(k.Kind) {
-		t.state = unknown
+	} else if k.Kind != api.Record && k.Kind != api.Wait && k.Kind != api.Reset && t.signal.addr == 0 {
+		t.state = unknown // others take no time themselves
 	}
-	f.signal(&t, h, k)
 	if fn, ok := timeline.HostFunctionOf(k.Process, k.Fn, words(h)); ok && k.Kind == api.HostFunc {
 		f.hosts[fn] = append(f.hosts[fn], k.Index)
 	}
@@ -215,9 +217,6 @@ func (f *Finder) task(c *call, h *timeline.HostCall, k *timeline.Task) {
 		f.await(c, c.start, k.Lane, k.Index)
 	}
 }
-
-// marker reports whether tasks of a kind take no time themselves.
-func marker(k api.Task) bool { return k == api.Record || k == api.Wait || k == api.Reset }
 
 func words(h *timeline.HostCall) []uint64 {
 	if h.Raw == nil {
@@ -250,6 +249,8 @@ func (f *Finder) signal(t *task, h *timeline.HostCall, k *timeline.Task) {
 		for i := range k.Fn.Params {
 			if p := &k.Fn.Params[i]; p.Role == role && int(p.Word) < len(args) {
 				t.signal.addr = args[p.Word]
+			} else if p.Name == "value" && int(p.Word) < len(args) {
+				t.signal.value = args[p.Word]
 			}
 		}
 	}
@@ -261,12 +262,20 @@ func (f *Finder) signalled(t *task) {
 	if o := t.signal.object; t.signal == (signal{}) || t.kind == api.Wait || o != nil && o.Kind == api.Event {
 		return
 	}
-	s := f.signals[t.signal]
+	f.signalOf(t.signal).tasks = append(f.signalOf(t.signal).tasks, t.index)
+	if t.signal.addr != 0 {
+		of := signal{addr: t.signal.addr, any: true}
+		f.signalOf(of).tasks = append(f.signalOf(of).tasks, t.index)
+	}
+}
+
+func (f *Finder) signalOf(of signal) *signals {
+	s := f.signals[of]
 	if s == nil {
 		s = &signals{}
-		f.signals[t.signal] = s
+		f.signals[of] = s
 	}
-	s.tasks = append(s.tasks, t.index)
+	return s
 }
 
 // sync adds the wait of a synchronization or of a poll. It returns false for a poll that was not complete.
