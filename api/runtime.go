@@ -18,6 +18,8 @@ type Runtime struct {
 	Device      Window // addresses that the driver owns; zero for none
 	// DeviceName is the function that returns the device's name as text, "" for none.
 	DeviceName string `yaml:"device_name"`
+	// DeviceFacts are the functions that report facts about a device, which the recorder keeps.
+	DeviceFacts []DeviceFact `yaml:"device_facts"`
 	// Environment lists the variables that a trace keeps, and prefixes of variables, which end in "_".
 	Environment []string
 	// Exhausted is the error code range for a valid call that ran out of a resource.
@@ -41,6 +43,17 @@ type Runtime struct {
 
 // Accelerator names a runtime's devices, their vendor and their cost model, a preset in package sim/model.
 type Accelerator struct{ Kind, Vendor, Costs string }
+
+// A DeviceFact is an output of a function that identifies or describes a device.
+type DeviceFact struct {
+	Function string
+	Fact     string // field of format.ProcessDevice: uuid, pci, host_number or memory_bytes
+	Value    string // output parameter
+	Device   string // parameter with the device's number, "" for the device that the thread has selected
+	Selector string // parameter that selects the output's meaning, "" for none
+	Selects  uint64 // value of Selector
+	Prefix   string // of a UUID's text
+}
 
 // Installed lists the files that show which runtime and driver versions and devices the machine has.
 // The first file that exists decides.

@@ -176,16 +176,30 @@ type Process struct {
 	Start      int64 `json:"start_ns"` // on the clock of Call.Start
 	// End is the time at which the process was found to have ended, at most some tenths of a second late, on the same clock; 0 if unknown.
 	// The next three fields describe the end.
-	End      int64    `json:"end_ns,omitempty"`
-	Killed   bool     `json:"killed,omitempty"` // by a signal, which is 0 if unknown
-	Exe      string   `json:"exe,omitempty"`
-	Argv     []string `json:"argv,omitempty"`
-	ExitCode int      `json:"exit_code,omitempty"`
-	Signal   int      `json:"signal,omitempty"`
-	Rank     int      `json:"rank,omitempty"`
-	Host     string   `json:"host,omitempty"` // if not Meta.Host
+	End       int64    `json:"end_ns,omitempty"`
+	Killed    bool     `json:"killed,omitempty"` // by a signal, which is 0 if unknown
+	Exe       string   `json:"exe,omitempty"`
+	Argv      []string `json:"argv,omitempty"`
+	ExitCode  int      `json:"exit_code,omitempty"`
+	Signal    int      `json:"signal,omitempty"`
+	Rank      int      `json:"rank,omitempty"`
+	Host      string   `json:"host,omitempty"`      // if not Meta.Host
+	Simulated bool     `json:"simulated,omitempty"` // it was found to use a simulator when it began
+	// Resource has attributes of the process, its container and its host, by their names in OpenTelemetry's conventions.
+	Resource map[string]string `json:"resource,omitempty"`
+	// Devices are the devices that the runtime described to the process, by number.
+	Devices []ProcessDevice `json:"devices,omitempty"`
 	// Maps are the code mappings for stacks, if stacks were recorded.
 	Maps []Mapping `json:"maps,omitempty"`
+}
+
+// ProcessDevice has the facts that a process learned about a device from the runtime. Unknown facts are empty.
+type ProcessDevice struct {
+	Number      int    `json:"number"` // in the process
+	UUID        string `json:"uuid,omitempty"`
+	PCI         string `json:"pci,omitempty"`         // bus id, such as 0000:61:00.0
+	HostNumber  *int   `json:"host_number,omitempty"` // on the host
+	MemoryBytes uint64 `json:"memory_bytes,omitempty"`
 }
 
 // Mapping is a file range that a process has mapped as code.

@@ -151,7 +151,7 @@ func TestResourcesOfTheEnvironment(t *testing.T) {
 			t.Fatalf("resource %v", s.Resource)
 		}
 	}
-	for _, want := range []string{"llama:0", "llama:1", "npu:3"} {
+	for _, want := range []string{"llama:0", "llama:1", "llama:0/npu:3"} {
 		if !services[want] {
 			t.Errorf("services %v, without %s", services, want)
 		}

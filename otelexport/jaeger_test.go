@@ -88,7 +88,7 @@ func TestJaeger(t *testing.T) {
 	if err := json.Unmarshal(oteltest.Get(t, j.Query+"/api/services"), &services); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []string{"train", "loader", "npu:3"} {
+	for _, s := range []string{"train", "loader", "train/npu:3"} {
 		found := false
 		for _, have := range services.Data {
 			found = found || have == s

@@ -12,8 +12,8 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// SendMetrics counts a trace and sends the final values to an OTLP receiver. It uses Endpoint, Protocol and Progress of
-// the options. OTEL_EXPORTER_OTLP_METRICS_* variables override OTEL_EXPORTER_OTLP_*. It returns the receiver's URL and
+// SendMetrics counts a trace and sends the final values to an OTLP receiver. It uses Endpoint, Protocol, DeviceAs and
+// Progress of the options. OTEL_EXPORTER_OTLP_METRICS_* variables override OTEL_EXPORTER_OTLP_*. It returns the receiver's URL and
 // the number of values.
 func SendMetrics(ctx context.Context, r *format.Reader, m *api.Model, o *Options) (to string, values int, err error) {
 	if o == nil {
@@ -33,12 +33,13 @@ func SendMetrics(ctx context.Context, r *format.Reader, m *api.Model, o *Options
 	if err := t.Check(ctx); err != nil {
 		return "", 0, err
 	}
-	rs, err := otlp.NewResources(r, m)
+	rs, err := otlp.NewResources(r, m, o.DeviceAs)
 	if err != nil {
 		return "", 0, err
 	}
 	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Progress: o.Progress})
 	x := meter.New(rs, m, r.Threads())
+	x.Follow(w)
 	for _, g := range r.Gaps() {
 		x.Gap(&g)
 	}

@@ -34,7 +34,7 @@ func readMetrics(t *testing.T, lines []byte, tl *timeline.Timeline) map[string]f
 			for _, m := range rm.ScopeMetrics().At(0).Metrics().All() {
 				add := func(what string, attrs pcommon.Map, start, end pcommon.Timestamp, v float64) {
 					key := service.AsString() + " " + m.Name() + what
-					for _, k := range []string{"code.function.name", "error.type", "acl.direction", "acl.task", "acl.reason", "process.pid", "acl.stream"} {
+					for _, k := range []string{"code.function.name", "error.type", "acl.direction", "acl.task", "acl.reason", "acl.stream"} {
 						if a, ok := attrs.Get(k); ok {
 							key += " " + a.AsString()
 						}
@@ -56,7 +56,7 @@ func readMetrics(t *testing.T, lines []byte, tl *timeline.Timeline) map[string]f
 				}
 				switch m.Type() {
 				case pmetric.MetricTypeSum:
-					if m.Sum().AggregationTemporality() != pmetric.AggregationTemporalityCumulative || m.Sum().IsMonotonic() != (m.Name() != "hw.gpu.memory.usage") {
+					if m.Sum().AggregationTemporality() != pmetric.AggregationTemporalityCumulative || m.Sum().IsMonotonic() == strings.HasPrefix(m.Name(), "hw.gpu.memory.") {
 						t.Errorf("%s: %s, %t", m.Name(), m.Sum().AggregationTemporality(), m.Sum().IsMonotonic())
 					}
 					for _, p := range m.Sum().DataPoints().All() {
@@ -113,10 +113,10 @@ func TestMetrics(t *testing.T) {
 				continue
 			}
 			k := &tl.Tasks[c.Task]
-			on := fmt.Sprintf(" %d %s", tl.Reader.Processes()[k.Process].PID, tl.Lanes[k.Lane].Name)
-			device := "npu"
+			on := " " + tl.Lanes[k.Lane].Name
+			device := services[k.Process] + "/npu"
 			if d := tl.Lanes[k.Lane].Device; d != timeline.NoDevice {
-				device = fmt.Sprintf("npu:%d", d)
+				device += fmt.Sprint(":", d)
 			}
 			switch k.Kind {
 			case api.Kernel:
@@ -138,10 +138,10 @@ func TestMetrics(t *testing.T) {
 		for k := range nanos {
 			want[k] /= 1e9
 		}
-		want["npu:3 acl.memory.peak 4001"] = 2 << 20
-		want["npu:3 hw.gpu.memory.usage 4001"] = 2 << 20
+		want["train/npu:3 acl.memory.peak"] = 2 << 20
+		want["train/npu:3 hw.gpu.memory.usage"] = 2 << 20
 		if name == "small" {
-			want["npu:3 hw.gpu.memory.usage 4001"] = 1 << 20 // one was freed
+			want["train/npu:3 hw.gpu.memory.usage"] = 1 << 20 // one was freed
 			want["train acl.calls.lost dropped"] = 17
 		}
 		for _, protocol := range []string{GRPC, HTTP} {

@@ -53,17 +53,26 @@
 // Attributes that the semantic conventions do not have are in a namespace named after the runtime: acl for AscendCL, as
 // below, and cuda for CUDA (cuda.call, cuda.stream). The same holds for metrics (acl.calls, cuda.calls).
 //
-// Resources, one for each process and device:
+// Resources, one for each process, and one for each device of a process:
 //
-//	service.name                base name of the program, or OTEL_SERVICE_NAME (with ":rank" if several processes share it);
-//	                            "npu:0" for a device, without a number if that is unknown
+//	service.name                of a process: OTEL_SERVICE_NAME, or base name of the program (with ":rank" if several
+//	                            processes share it); of a device: the process's name with "/npu:0", without a number if
+//	                            that is unknown
 //	service.instance.id         UUID of the recording
-//	host.name, process.*        pid, executable.name, executable.path, command_args (cut at 16 KiB)
-//	hw.id, hw.type, hw.name, hw.vendor, hw.driver_version
-//	                            device only; hw.type is "gpu", the nearest value in the conventions
+//	process.*                   pid, executable.name, executable.path, command_args (cut at 16 KiB)
+//	host.name, host.id, container.id, k8s.*
+//	                            as the recorder found them, and those that OTEL_RESOURCE_ATTRIBUTES of the process set
+//	hw.id                       device only: its UUID, else its PCI address, else its number on the host, as the runtime
+//	                            reported them to the program; on a simulator a made-up die id
+//	hw.type, hw.name, hw.model, hw.vendor, hw.driver_version
+//	                            device only; hw.type is "gpu", the nearest value in the conventions; hw.name is "npu:0"
+//	acl.device, acl.device.uuid, acl.device.pci, acl.device.host_number
+//	                            device only: number in the process, and the known identities
 //	acl.simulated               true on a simulated device
 //
-// and those in OTEL_RESOURCE_ATTRIBUTES, unless the recording has better values.
+// OTEL_SERVICE_NAME of acltrace goes before that of the process. Attributes in OTEL_RESOURCE_ATTRIBUTES of acltrace are
+// added unless the recording has their keys. With DeviceAsAttribute, spans of streams and tasks are in their process's
+// resource, and have hw.id and acl.device themselves.
 //
 // Root spans:
 //
@@ -86,7 +95,6 @@
 // Spans of threads and streams, and their children:
 //
 //	thread.id, thread.name      on threads, gaps and ranges
-//	process.pid                 on streams
 //	code.function.name          on calls
 //	acl.call                    on calls: number in the trace file, as in `acltrace cat`; tasks link to their calls
 //	acl.ret                     return value, unless that means success
@@ -149,6 +157,14 @@ const (
 	BracketsNone     = spans.BracketsNone     // no span: the call has the task's attributes
 )
 
+// DeviceAs says how spans and metrics show devices: DeviceAsService if "", or DeviceAsAttribute.
+type DeviceAs = otlp.DeviceAs
+
+const (
+	DeviceAsService   = otlp.DeviceAsService   // each device of a process is a service: train/npu:0
+	DeviceAsAttribute = otlp.DeviceAsAttribute // tasks are in the process's service, with the device as an attribute
+)
+
 // Protocols of Send.
 const (
 	GRPC = endpoint.GRPC
@@ -176,6 +192,7 @@ type Options struct {
 	// DefaultMaxSpans or DefaultMaxBytes. A negative MaxSpans is no limit of either kind.
 	MaxSpans, MaxBytes int
 	NoSteps            bool // no trace for each step
+	DeviceAs           DeviceAs
 	// Progress receives the approximate number of calls sent, and the total, from one goroutine at a time.
 	Progress func(done, total int)
 	// Resume is the state of an interrupted export to continue; nil to start from the beginning.
@@ -186,7 +203,7 @@ type Options struct {
 }
 
 func (o *Options) spans() *spans.Options {
-	return &spans.Options{Layout: o.Layout, Brackets: o.Brackets, MaxSpans: o.MaxSpans, MaxBytes: o.MaxBytes, NoSteps: o.NoSteps}
+	return &spans.Options{Layout: o.Layout, Brackets: o.Brackets, MaxSpans: o.MaxSpans, MaxBytes: o.MaxBytes, NoSteps: o.NoSteps, DeviceAs: o.DeviceAs}
 }
 
 // Result reports the export. After an error it has the part that was sent before.

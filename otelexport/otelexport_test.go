@@ -242,7 +242,7 @@ func TestSmallStory(t *testing.T) {
 			if s := find("recording", -1); s.Start != testtrace.StartWall+1_000 || s.End != testtrace.StartWall+40_400 || s.Resource["service.name"] != "train" {
 				t.Errorf("root %+v", s)
 			}
-			if s := find("MatMul \"é\"\n (not measured)", 8); s.Start != testtrace.StartWall+11_000 || s.Attrs["acl.at_most_ns"] != int64(8_003) || s.Resource["service.name"] != "npu:3" {
+			if s := find("MatMul \"é\"\n (not measured)", 8); s.Start != testtrace.StartWall+11_000 || s.Attrs["acl.at_most_ns"] != int64(8_003) || s.Resource["service.name"] != "train/npu:3" {
 				t.Errorf("kernel %+v", s)
 			}
 			if s := find("copy HtoD 64 KiB (not measured)", 7); s.Attrs["acl.bytes"] != int64(65536) || s.Resource["acl.simulated"] != true {
@@ -357,7 +357,7 @@ func TestRecorderWasKilled(t *testing.T) {
 
 // Streams belong to the devices that their threads selected; unknown devices stay unknown.
 func TestSeveralDevices(t *testing.T) {
-	for want, devices := range map[string][]uint64{"npu": nil, "npu:1": {1, 1}, "npu:2": {0, 2}} {
+	for want, devices := range map[string][]uint64{"train/npu": nil, "train/npu:1": {1, 1}, "train/npu:2": {0, 2}} {
 		b := testtrace.New(t)
 		for i, d := range devices {
 			b.Call(0, int64(i), int64(i)+1, "aclrtSetDevice", testtrace.A(d))

@@ -109,6 +109,8 @@ func (l *launches) Call(c *format.Call, _ bool) {
 		l.Unlock()
 	}
 }
+func (l *launches) Device(uint32, *format.ProcessDevice) {}
+
 func (l *launches) Measured(uint64, int64, int64) {}
 func (l *launches) Gap(*format.Gap)               {}
 func (l *launches) Drained(int64)                 {}

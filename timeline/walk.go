@@ -565,6 +565,9 @@ func (w *Walk) runs(e *Event) error {
 	return nil
 }
 
+// CurrentDevice returns the device that a thread has selected at the current call, NoDevice if it is unknown.
+func (w *Walk) CurrentDevice(thread uint32) int { return w.s.CurrentDevice(w.Process(thread), thread) }
+
 // sync ends the tasks that a synchronization covers.
 func (w *Walk) sync(process uint32, e *Event, h *HostCall) {
 	switch e.Fn.Sync {

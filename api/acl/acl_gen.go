@@ -3658,6 +3658,13 @@ var Model = (&api.Model{
 			Devices: []string{"/dev/davinci_manager", "/dev/davinci[0-9]*"},
 		},
 		Device: api.Window{From: 17592186044416, To: 26388279066624}, DeviceName: "aclrtGetSocName",
+		DeviceFacts: []api.DeviceFact{
+			{Function: "aclrtDeviceGetUuid", Fact: "uuid", Value: "uuid", Device: "deviceId"},
+			{Function: "aclrtDeviceGetPCIBusId", Fact: "pci", Value: "pciBusId", Device: "deviceId"},
+			{Function: "aclrtGetPhyDevIdByLogicDevId", Fact: "host_number", Value: "phyDevId", Device: "logicDevId"},
+			{Function: "aclrtGetMemInfo", Fact: "memory_bytes", Value: "total", Selector: "attr", Selects: 1},
+			{Function: "aclrtGetDeviceInfo", Fact: "memory_bytes", Value: "value", Device: "deviceId", Selector: "attr", Selects: 301},
+		},
 		Environment: []string{"ASCEND_", "HCCL_", "OTEL_", "ACLSIM_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "TRACEPARENT"}, Exhausted: [2]int32{200000, 299999},
 		Simulator: api.Simulator{
 			Library: "libascendcl.so", Symbol: "aclsim_simulated", Prefix: "ACLSIM_", Kernels: "ACLSIM_KERNELS", KernelSymbol: "aclsim_kernels",

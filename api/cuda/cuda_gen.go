@@ -14,7 +14,13 @@ var Model = (&api.Model{
 			Driver: []string{"/sys/module/nvidia/version"}, Libraries: []string{"/usr/local/cuda/compat"}, Devices: []string{"/dev/nvidiactl", "/dev/dxg"},
 			Carried: []string{".target sm_", ".target\tsm_", "\x7fELF\x02\x01\x013", "\x7fELF\x02\x01\x01)", ".nv_fatbin", "nvptx64-nvidia-cuda"},
 		},
-		DeviceName:  "cuDeviceGetName",
+		DeviceName: "cuDeviceGetName",
+		DeviceFacts: []api.DeviceFact{
+			{Function: "cuDeviceGetUuid", Fact: "uuid", Value: "uuid", Device: "dev", Prefix: "GPU-"},
+			{Function: "cuDeviceGetUuid_v2", Fact: "uuid", Value: "uuid", Device: "dev", Prefix: "GPU-"},
+			{Function: "cuDeviceGetPCIBusId", Fact: "pci", Value: "pciBusId", Device: "dev"},
+			{Function: "cuDeviceTotalMem_v2", Fact: "memory_bytes", Value: "bytes", Device: "dev"},
+		},
 		Environment: []string{"CUDA_", "NVIDIA_", "NCCL_", "OTEL_", "FAKECUDA_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "TRACEPARENT"}, Exhausted: [2]int32{2, 2},
 		Pending: 600, Refused: 800, Constants: 2, OwnStream: 2, NonBlocking: 1, Numbers: []api.Object{"condition", "texture", "surface"},
 		Simulator: api.Simulator{

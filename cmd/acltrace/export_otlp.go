@@ -32,6 +32,7 @@ func (e *otlpExport) flags(f *pflag.FlagSet) {
 	f.StringVar(&e.o.Protocol, "protocol", "", "grpc or http/protobuf (default: from the environment, or by the endpoint's port)")
 	f.StringVar(&e.o.Layout, "layout", otelexport.Nested, "nested: kernels under their launches; lanes: kernels on their streams")
 	f.StringVar(&e.o.Brackets, "brackets", otelexport.BracketsEarliest, "unmeasured tasks: earliest: a span to the earliest possible end; none: no span")
+	f.StringVar((*string)(&e.o.DeviceAs), "device-as", "service", "service: each device is a service, as train/npu:0; attribute: its tasks are in the program's service")
 	f.IntVar(&e.maxSpans, "max-spans", otelexport.DefaultMaxSpans, "spans per trace; runs of small calls become one span each; 0: no limit")
 	f.IntVar(&e.o.MaxBytes, "max-bytes", otelexport.DefaultMaxBytes, "bytes of spans per trace, likewise; ignored with --max-spans 0")
 	f.BoolVar(&e.o.NoSteps, "no-steps", false, "no trace for each step")

@@ -28,6 +28,7 @@ func (l *liveFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&l.o.Endpoint, "otlp", "", "URL of the collector or the Jaeger for both (default: OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4317)")
 	f.StringVar(&l.o.Protocol, "otlp-protocol", "", "grpc or http/protobuf (default: from the environment, or by the port)")
 	f.StringVar(&l.o.Layout, "span-layout", "nested", "with --sample-steps: nested or lanes, as acltrace export otlp has them")
+	f.StringVar((*string)(&l.o.DeviceAs), "device-as", "service", "service: each device is a service, as train/npu:0; attribute: its tasks are in the program's service")
 }
 
 // A follower sends data while recording; nil if there is none.
@@ -40,7 +41,7 @@ func (l *liveFlags) follow(a *app, o *record.Options) (*follower, error) {
 		return nil, usage("--step-marker says how steps are told apart: add --steps A:B, --sample-steps N or --slow-step TIME")
 	}
 	if len(l.metrics) == 0 && !l.o.Spans {
-		for _, name := range []string{"otlp", "otlp-protocol", "span-layout"} {
+		for _, name := range []string{"otlp", "otlp-protocol", "span-layout", "device-as"} {
 			if l.flags.Changed(name) {
 				return nil, usage("--%s says how to hand on metrics and spans: add --metrics otlp or --sample-steps N", name)
 			}

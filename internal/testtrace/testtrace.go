@@ -44,6 +44,7 @@ type Builder struct {
 	tb    testing.TB
 	model *api.Model
 	path  string
+	meta  *format.Meta
 	w     *format.Writer
 }
 
@@ -64,6 +65,7 @@ func begin(tb testing.TB, m *api.Model, uuid string) *Builder {
 	b := &Builder{tb: tb, model: m, path: filepath.Join(tb.TempDir(), "story.aclt")}
 	meta := &format.Meta{UUID: uuid, Host: "node7", Argv: []string{"/opt/app/train", "--steps", "2"}, API: m.Name, CapturedBy: "shim",
 		Simulated: true, Device: format.Device{Name: "simulator"}, StartWall: StartWall, StartMono: 987654321, EndNS: 1_000_000}
+	b.meta = meta
 	var err error
 	b.w, err = format.Create(b.path, meta, schema.Of(m), nil)
 	b.check(err)
@@ -127,6 +129,19 @@ func (b *Builder) Call(thread uint32, start, end int64, name string, args []uint
 	}
 	_, err := b.w.Call(c)
 	b.check(err)
+}
+
+// Meta changes the trace's meta data.
+func (b *Builder) Meta(change func(*format.Meta)) {
+	b.tb.Helper()
+	change(b.meta)
+	b.check(b.w.SetMeta(b.meta))
+}
+
+// Process replaces a process.
+func (b *Builder) Process(i uint32, p format.Process) {
+	b.tb.Helper()
+	b.check(b.w.UpdateProcess(i, p))
 }
 
 // Gap adds a gap.

@@ -47,7 +47,8 @@ type Options struct {
 	Slow  time.Duration
 	// StepMarker marks steps, as in step.NewCounter; "" detects them.
 	StepMarker string
-	Layout     string // as in otelexport.Options, like the next two
+	Layout     string // as in otelexport.Options, like the next three
+	DeviceAs   otlp.DeviceAs
 	// MaxSpans and MaxBytes limit one trace.
 	MaxSpans, MaxBytes int
 }
@@ -127,6 +128,7 @@ var farewell = 3 * time.Second
 type batch struct {
 	procs   []format.Process
 	threads []format.Thread
+	devices []deviceFacts
 	calls   []heldCall
 	gaps    []format.Gap
 	times   []deviceTime
@@ -148,8 +150,13 @@ type heldCall struct {
 
 // reset empties the batch.
 func (b *batch) reset() {
-	*b = batch{procs: b.procs[:0], threads: b.threads[:0], calls: b.calls[:0], gaps: b.gaps[:0], times: b.times[:0],
+	*b = batch{procs: b.procs[:0], threads: b.threads[:0], devices: b.devices[:0], calls: b.calls[:0], gaps: b.gaps[:0], times: b.times[:0],
 		words: b.words[:0], outs: b.outs[:0], data: b.data[:0], bytes: b.bytes[:0]}
+}
+
+type deviceFacts struct {
+	process uint32
+	format.ProcessDevice
 }
 
 type deviceTime struct {
@@ -161,7 +168,7 @@ type deviceTime struct {
 func New(o *Options) (*Follower, error) {
 	l := &Follower{o: *o, work: make(chan *batch, maxBatches), free: make(chan *batch, maxBatches), done: make(chan struct{}), timed: map[uint64]int{}}
 	var err error
-	if l.rs, err = otlp.NewLiveResources(o.Model); err != nil {
+	if l.rs, err = otlp.NewLiveResources(o.Model, o.DeviceAs); err != nil {
 		return nil, err
 	}
 	l.meter = meter.New(l.rs, o.Model, nil)
@@ -173,6 +180,7 @@ func New(o *Options) (*Follower, error) {
 		v.Range, v.Step = l.spans.rangeEnded, l.spans.step
 	}
 	l.walk = timeline.NewLiveWalk(o.Model, v, &timeline.LiveOptions{StepMarker: o.StepMarker})
+	l.meter.Follow(&l.walk.Walk)
 	if l.spans != nil {
 		l.spans.x.Follow(&l.walk.Walk)
 	}
@@ -232,6 +240,11 @@ func (l *Follower) Process(p *format.Process) { l.batch().procs = append(l.batch
 
 // Thread adds the next thread.
 func (l *Follower) Thread(t *format.Thread) { l.batch().threads = append(l.batch().threads, *t) }
+
+// Device adds facts about a device.
+func (l *Follower) Device(process uint32, d *format.ProcessDevice) {
+	l.batch().devices = append(l.batch().devices, deviceFacts{process, *d})
+}
 
 // Gap adds lost calls.
 func (l *Follower) Gap(g *format.Gap) { l.batch().gaps = append(l.batch().gaps, *g) }
@@ -350,6 +363,9 @@ func (l *Follower) take(b *batch) error {
 		if l.spans != nil {
 			l.spans.x.AddThread(&t)
 		}
+	}
+	for i := range b.devices {
+		l.rs.Learn(b.devices[i].process, &b.devices[i].ProcessDevice)
 	}
 	b.left = len(b.calls)
 	for i := range b.calls {

@@ -202,7 +202,7 @@ func same(t *testing.T, l *Follower, r *format.Reader) map[string]total {
 	if _, err := l.Result(); err != nil {
 		t.Fatal(err)
 	}
-	rs, err := otlp.NewLiveResources(acl.Model)
+	rs, err := otlp.NewLiveResources(acl.Model, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -413,7 +413,7 @@ func TestLivePrometheus(t *testing.T) {
 	for _, p := range end["acl_launches_total"].GetMetric()[0].GetLabel() {
 		labels[p.GetName()] = p.GetValue()
 	}
-	if labels["service_name"] != "npu:0" || labels["acl_stream"] == "" || labels["process_pid"] == "" || labels["deployment_environment_name"] != "test" || labels["service_instance_id"] != r.Meta().UUID {
+	if labels["service_name"] != "serve/npu:0" || labels["acl_stream"] == "" || labels["process_pid"] == "" || labels["deployment_environment_name"] != "test" || labels["service_instance_id"] != r.Meta().UUID {
 		t.Errorf("labels %v", labels)
 	}
 }

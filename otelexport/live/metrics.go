@@ -197,7 +197,8 @@ func (s *metricServer) close() {
 
 // look updates the exported values.
 func (s *metricServer) look() error {
-	labels := []attribute.Key{semconv.ServiceNameKey, semconv.ServiceInstanceIDKey, semconv.HostNameKey, semconv.ProcessPIDKey, semconv.HwIDKey}
+	labels := []attribute.Key{semconv.ServiceNameKey, semconv.ServiceInstanceIDKey, semconv.HostNameKey, semconv.ProcessPIDKey,
+		semconv.K8SNamespaceNameKey, semconv.K8SPodNameKey, semconv.K8SContainerNameKey, semconv.K8SNodeNameKey}
 	for _, a := range s.l.rs.Extra() {
 		labels = append(labels, a.Key)
 	}

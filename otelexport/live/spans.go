@@ -89,7 +89,7 @@ type chosen struct {
 func newSpanSampler(l *Follower) (*spanSampler, error) {
 	s := &spanSampler{l: l, calls: make([]recentCall, maxRecent), parts: map[*chosen]bool{}, queue: make(chan *chosen, 1<<10), stopped: make(chan struct{})}
 	var err error
-	s.x, err = spans.NewLive(l.rs, l.o.Model, &spans.Options{Layout: l.o.Layout, MaxSpans: l.o.MaxSpans, MaxBytes: l.o.MaxBytes})
+	s.x, err = spans.NewLive(l.rs, l.o.Model, &spans.Options{Layout: l.o.Layout, DeviceAs: l.o.DeviceAs, MaxSpans: l.o.MaxSpans, MaxBytes: l.o.MaxBytes})
 	if err != nil {
 		return nil, err
 	}

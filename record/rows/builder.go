@@ -99,6 +99,9 @@ func (b *Builder) time(mono int64) int64 {
 // Process adds a process.
 func (b *Builder) Process(p *probe.Process) error {
 	row := format.Process{PID: p.PID, PPID: p.PPID, ForkedFrom: p.ForkedFrom, Start: b.time(p.Start), Exe: p.Exe, Argv: p.Argv}
+	if row.Simulated = b.Processes.learn(p); p.Local != 0 {
+		row.Resource = host.Resource(p.Local)
+	}
 	i, err := b.seg.W.Process(row)
 	if err != nil {
 		return err
@@ -108,7 +111,6 @@ func (b *Builder) Process(p *probe.Process) error {
 	if b.Hooks.Joined != nil {
 		b.Hooks.Joined(p)
 	}
-	b.Processes.learn(p)
 	return nil
 }
 

@@ -147,10 +147,15 @@ func (b *Builder) piece(p *probe.Piece, r *rules) {
 	}
 }
 
-// succeeded notes a successful call's allocations and the payloads that are still to come, and adds those that came before it.
+// succeeded notes a successful call's facts about devices, its allocations and the payloads that are still to come, and adds those that came before it.
 func (b *Builder) succeeded(c *probe.Call, r *rules, t *thread, index uint64, results int) error {
 	if !b.o.Visible && r.visible != nil {
 		b.Payloads.Unkept += r.visibleBytes(c.Words)
+	}
+	if r.facts != nil || r.fn.Selects >= 0 {
+		if err := b.learnDevice(r, t, &b.row); err != nil {
+			return err
+		}
 	}
 	if r.gives {
 		b.given.note(c.PID, r.fn, &b.row)

@@ -13,6 +13,8 @@ type Follower interface {
 	// Process and Thread are called before anything refers to the process or thread by its index, counted from 0.
 	Process(*format.Process)
 	Thread(*format.Thread)
+	// Device is called when a process has learned facts about a device. The device includes the earlier facts.
+	Device(process uint32, d *format.ProcessDevice)
 	// Call is called when a call has ended. The calls of one thread arrive in order, those of different threads in any
 	// order. Index counts from 0 by arrival. Without a ring it is the index in the trace. Data has only the items that the
 	// call's meaning depends on, such as names and batch sizes. If timed is set, Measured may follow.
@@ -85,6 +87,12 @@ func (f *following) process(p *format.Process) {
 func (f *following) thread(t *format.Thread) {
 	if f != nil {
 		f.to.Thread(t)
+	}
+}
+
+func (f *following) device(process uint32, d *format.ProcessDevice) {
+	if f != nil {
+		f.to.Device(process, d)
 	}
 }
 

@@ -53,13 +53,14 @@ func (ps *Processes) add(index uint32, row format.Process) {
 	ps.rows = append(ps.rows, row)
 }
 
-// learn records a new process's runtime libraries.
-func (ps *Processes) learn(p *probe.Process) {
+// learn records a new process's runtime libraries, and reports whether it uses a simulator.
+func (ps *Processes) learn(p *probe.Process) (simulated bool) {
+	simulated = slices.Contains(p.Libraries, ps.model.Simulator.Symbol) // reported by the process
 	if p.Local == 0 {
 		for _, path := range p.Libraries {
 			ps.Libraries[path] = false
 		}
-		return
+		return simulated
 	}
 	ps.local[p.PID] = p.Local
 	if !ps.Look(p.Local) { // it has ended already; its own report is all there is
@@ -67,6 +68,7 @@ func (ps *Processes) learn(p *probe.Process) {
 			ps.Libraries[path] = filepath.IsAbs(path)
 		}
 	}
+	return simulated
 }
 
 // Look records properties that can't be read after a process has ended, and reports whether it maps a runtime library.

@@ -10,9 +10,11 @@ import (
 // rules hold facts about one function. They are derived from the model once, not for each call.
 type rules struct {
 	fn          *api.Func
-	kernel      bool  // argument blocks are grouped by the first word, the kernel
-	namesDevice bool  // the function returns the device name
-	gives       bool  // the function allocates or frees memory
+	kernel      bool // argument blocks are grouped by the first word, the kernel
+	namesDevice bool // the function returns the device name
+	gives       bool // the function allocates or frees memory
+	facts       []deviceFact
+	selects     int   // parameter with the device that the thread uses from now on, -1 for none
 	visible     []int // parameters that make memory accessible to both the program and the device
 	apart       []int // parameters whose payloads may arrive after the call
 }
@@ -22,7 +24,7 @@ func newRules(m *api.Model) []rules {
 	all := make([]rules, m.Funcs[len(m.Funcs)-1].ID+1)
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
-		r := rules{fn: f, kernel: f.Task == api.Kernel, namesDevice: f.Name == m.DeviceName,
+		r := rules{fn: f, kernel: f.Task == api.Kernel, namesDevice: f.Name == m.DeviceName, facts: deviceFacts(m, f), selects: selectsDevice(f),
 			gives: slices.ContainsFunc(f.Params, func(p api.Param) bool { return allocation(&p) })}
 		for n := range f.Params {
 			p := &f.Params[n]

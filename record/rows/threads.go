@@ -34,7 +34,7 @@ func (ts *threads) find(k threadKey) *thread {
 }
 
 func (ts *threads) add(k threadKey, index uint32, row format.Thread) *thread {
-	t := &thread{index: index, open: map[uint64]*openCall{}}
+	t := &thread{index: index, process: row.Process, device: noDevice, open: map[uint64]*openCall{}}
 	ts.byKey[k] = t
 	ts.rows = append(ts.rows, row)
 	return t
@@ -71,13 +71,15 @@ func (b *Builder) ProcessOf(thread uint32) uint32 { return b.threads.rows[thread
 
 // thread is one thread's state.
 type thread struct {
-	index  uint32
-	open   map[uint64]*openCall // calls that may still get payloads, by sequence number
-	next   uint64               // sequence number of the next call
-	last   openCall             // latest recorded call, if memory content may belong to it
-	seq    uint64               // of last
-	latest *api.Func            // function of the latest call
-	stands bool                 // the latest call never returned
+	index   uint32
+	process uint32
+	device  int                  // that it has selected, noDevice if unknown
+	open    map[uint64]*openCall // calls that may still get payloads, by sequence number
+	next    uint64               // sequence number of the next call
+	last    openCall             // latest recorded call, if memory content may belong to it
+	seq     uint64               // of last
+	latest  *api.Func            // function of the latest call
+	stands  bool                 // the latest call never returned
 }
 
 // openCall is a call that may still get payloads.

@@ -46,6 +46,7 @@ const (
 	gauge                       // goes up and down; processes do not add up
 	seconds                     // counts nanoseconds, exported in seconds
 	histogram                   // distribution in nanoseconds, exported in seconds
+	fraction                    // part of a whole, exported as a gauge from 0 to 1
 )
 
 // The metrics. Host metrics belong to a process's resource, the others to a device's.
@@ -61,10 +62,13 @@ var (
 	copies      = &Metric{".copies", "{copy}", "Copies, by direction, process and stream.", counter}
 	copied      = &Metric{".copy.io", "By", "Bytes copied, by direction, process and stream.", counter}
 	memory      = &Metric{"hw.gpu.memory.usage", "By", "Device memory that the program has allocated.", level}
+	memoryLimit = &Metric{"hw.gpu.memory.limit", "By", "Size of the device memory, if the runtime reported it to the program.", level}
+	memoryUsed  = &Metric{"hw.gpu.memory.utilization", "1", "Fraction of the device memory that the program has allocated.", fraction}
+	faults      = &Metric{"hw.errors", "{error}", "Tasks that failed on the device, by error. A fault that several calls report counts once.", counter}
 	memoryPeak  = &Metric{".memory.peak", "By", "The most device memory that a process had allocated.", gauge}
 
 	// Metrics lists all metrics in export order.
-	Metrics = []*Metric{calls, failedCalls, unreturned, lost, waited, launches, launchTime, kernelTime, copies, copied, memory, memoryPeak}
+	Metrics = []*Metric{calls, failedCalls, unreturned, lost, waited, launches, launchTime, kernelTime, copies, copied, memory, memoryLimit, memoryUsed, memoryPeak, faults}
 )
 
 // bounds are the histogram bucket bounds, in nanoseconds.
@@ -83,6 +87,7 @@ type value struct {
 	count    uint64
 	min, max int64
 	buckets  []uint64
+	whole    int64 // of a fraction
 }
 
 // A Meter counts the events in a walk. Its memory grows with the functions, errors, processes and devices, and with the
@@ -90,12 +95,21 @@ type value struct {
 type Meter struct {
 	*otlp.Resources
 	m       *api.Model
+	walk    *timeline.Walk
 	threads []format.Thread
 	lanes   []*laneMeter
 	streams int
 	byHost  []*hostMeter
 	values  map[point]*value
 	byFunc  map[funcKey]*funcMeter // value cache
+	memory  map[*otlp.Device]*value
+	faulty  map[fault]bool // reported since the last successful synchronization with the device
+}
+
+// A fault is a device error as a process's calls report it.
+type fault struct {
+	device *otlp.Device
+	code   int32
 }
 
 // maxStreams limits the streams with their own values, because a program may create streams without end. A process's
@@ -116,7 +130,8 @@ type (
 	funcMeter struct{ calls, waited *value }
 	hostMeter struct{ launchTime *value }
 	laneMeter struct {
-		res             *otlp.Resource
+		device          *otlp.Device
+		number          int // of the device
 		attrs           []attribute.KeyValue
 		kernels, graphs *value
 		time            *value
@@ -126,8 +141,12 @@ type (
 )
 
 func New(rs *otlp.Resources, m *api.Model, threads []format.Thread) *Meter {
-	return &Meter{Resources: rs, m: m, threads: threads, values: map[point]*value{}, byFunc: map[funcKey]*funcMeter{}}
+	return &Meter{Resources: rs, m: m, threads: threads, values: map[point]*value{}, byFunc: map[funcKey]*funcMeter{},
+		memory: map[*otlp.Device]*value{}, faulty: map[fault]bool{}}
 }
+
+// Follow sets the walk that calls come from.
+func (x *Meter) Follow(w *timeline.Walk) { x.walk = w }
 
 // AddThread adds the next thread.
 func (x *Meter) AddThread(t format.Thread) { x.threads = append(x.threads, t) }
@@ -186,8 +205,8 @@ func (x *Meter) Lane(_ int, l *timeline.Lane) error {
 			name = otherStreams
 		}
 	}
-	x.lanes = append(x.lanes, &laneMeter{res: x.Device(l.Device), directions: map[string]*copyMeter{},
-		attrs: []attribute.KeyValue{semconv.ProcessPID(int(x.Procs[x.Process(l.Process)].PID)), attribute.String(x.Keys[otlp.KeyStream], name)}})
+	d := x.Device(l.Process, l.Device)
+	x.lanes = append(x.lanes, &laneMeter{device: d, number: l.Device, directions: map[string]*copyMeter{}, attrs: append(slices.Clone(d.Points), attribute.String(x.Keys[otlp.KeyStream], name))})
 	return nil
 }
 
@@ -217,6 +236,7 @@ func (x *Meter) Call(c *timeline.HostCall, t *timeline.Task) error {
 			n.waited.sum += max(c.End-c.Start, 0)
 		}
 	}
+	x.fault(c, t, p)
 	if t != nil && (t.Kind == api.Kernel || t.Kind == api.GraphRun) {
 		for len(x.byHost) <= p {
 			x.byHost = append(x.byHost, &hostMeter{})
@@ -240,7 +260,7 @@ func (x *Meter) Task(t *timeline.Task) error {
 			n = &l.graphs
 		}
 		if *n == nil {
-			*n = x.value(l.res, launches, with(attribute.String(x.Keys[otlp.KeyTask], t.Kind.String()))...)
+			*n = x.value(l.device.Resource, launches, with(attribute.String(x.Keys[otlp.KeyTask], t.Kind.String()))...)
 		}
 		(*n).sum++
 		if t.Measured {
@@ -250,7 +270,7 @@ func (x *Meter) Task(t *timeline.Task) error {
 		n := l.directions[t.Name]
 		if n == nil {
 			attrs := with(attribute.String(x.Keys[otlp.KeyDirection], strings.TrimPrefix(t.Name, "copy ")))
-			n = &copyMeter{x.value(l.res, copies, attrs...), x.value(l.res, copied, attrs...)}
+			n = &copyMeter{x.value(l.device.Resource, copies, attrs...), x.value(l.device.Resource, copied, attrs...)}
 			l.directions[t.Name] = n
 		}
 		n.copies.sum++
@@ -263,18 +283,54 @@ func (x *Meter) Task(t *timeline.Task) error {
 func (x *Meter) Ran(lane int, ns int64) {
 	l := x.lanes[lane]
 	if l.time == nil {
-		l.time = x.value(l.res, kernelTime)
+		l.time = x.value(l.device.Resource, kernelTime, l.device.Points...)
 	}
 	l.time.observe(ns)
 }
 
 func (x *Meter) Memory(p *timeline.MemoryPoint) error {
-	device := x.Device(p.Device)
-	pid := semconv.ProcessPID(int(x.Procs[x.Process(p.Process)].PID))
-	x.value(device, memory, pid).sum = int64(p.Bytes)
-	peak := x.value(device, memoryPeak, pid)
-	peak.sum = max(peak.sum, int64(p.Bytes))
+	d := x.Device(p.Process, p.Device)
+	used := x.memory[d]
+	if used == nil {
+		used = x.value(d.Resource, memory, d.Points...)
+		x.memory[d] = used
+	}
+	used.sum = int64(p.Bytes)
+	used.max = max(used.max, used.sum)
 	return nil
+}
+
+// memoryValues derives the other values of device memory.
+func (x *Meter) memoryValues() {
+	for d, used := range x.memory {
+		x.value(d.Resource, memoryPeak, d.Points...).sum = used.max
+		if size := int64(x.Facts(d).MemoryBytes); size > 0 {
+			x.value(d.Resource, memoryLimit, d.Points...).sum = size
+			f := x.value(d.Resource, memoryUsed, d.Points...)
+			f.sum, f.whole = used.sum, size
+		}
+	}
+}
+
+// fault counts a device error. The calls after it report it again, until a synchronization with the device succeeds.
+func (x *Meter) fault(c *timeline.HostCall, t *timeline.Task, process int) {
+	code := int32(c.Ret)
+	switch failed := c.Failed(); {
+	case failed && x.m.DeviceFault(code):
+	case failed || len(x.faulty) == 0 || c.Fn == nil || c.Fn.Sync == api.NoSync:
+		return
+	}
+	device := x.walk.CurrentDevice(c.Thread)
+	if t != nil {
+		device = x.lanes[t.Lane].number
+	}
+	d := x.Device(uint32(process), device)
+	if !c.Failed() {
+		maps.DeleteFunc(x.faulty, func(f fault, _ bool) bool { return f.device == d })
+	} else if k := (fault{d, code}); !x.faulty[k] {
+		x.faulty[k] = true
+		x.value(d.Resource, faults, append(slices.Clone(d.Points), semconv.HwTypeGpu, semconv.ErrorTypeKey.String(x.m.ErrorName(int64(code))))...).sum++
+	}
 }
 
 // A ResourceData holds one resource's metrics.
@@ -292,6 +348,7 @@ var MeterScope = instrumentation.Scope{Name: otlp.ScopeName, SchemaURL: otlp.Sch
 
 // Data returns a copy of all values up to a recording time, by resource.
 func (x *Meter) Data(at int64) []ResourceData {
+	x.memoryValues()
 	start, end := time.Unix(0, x.Meta.StartWall), time.Unix(0, x.Meta.StartWall+at)
 	found := map[*otlp.Resource]map[*Metric][]*value{}
 	for k, v := range x.values {
@@ -339,6 +396,13 @@ func (m *Metric) aggregate(values []*value, start, end time.Time) metricdata.Agg
 			s.DataPoints = append(s.DataPoints, metricdata.DataPoint[float64]{Attributes: v.attrs, StartTime: start, Time: end, Value: float64(v.sum) / second})
 		}
 		return s
+	}
+	if m.kind == fraction {
+		var g metricdata.Gauge[float64]
+		for _, v := range values {
+			g.DataPoints = append(g.DataPoints, metricdata.DataPoint[float64]{Attributes: v.attrs, Time: end, Value: float64(v.sum) / float64(v.whole)})
+		}
+		return g
 	}
 	var points []metricdata.DataPoint[int64]
 	for _, v := range values {

@@ -25,7 +25,13 @@ func TestBuckets(t *testing.T) {
 
 // A process's streams beyond the limit share one value.
 func TestStreamsOverTheLimitShareValues(t *testing.T) {
-	x := New(&otlp.Resources{Meta: &format.Meta{}, Keys: otlp.NewKeys(acl.Model), Procs: []format.Process{{PID: 1}}, Devices: map[string]*otlp.Resource{}}, acl.Model, nil)
+	rs, err := otlp.NewLiveResources(acl.Model, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rs.Meta = &format.Meta{}
+	rs.Add(&format.Process{PID: 1})
+	x := New(rs, acl.Model, nil)
 	for i := range 10 * maxStreams {
 		if err := x.Lane(i, &timeline.Lane{Stream: &timeline.Object{}, Name: fmt.Sprint("stream ", i), Device: 0}); err != nil {
 			t.Fatal(err)

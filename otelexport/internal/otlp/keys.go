@@ -9,7 +9,6 @@ import (
 var (
 	KeyThreadID   = string(semconv.ThreadIDKey)
 	KeyThreadName = string(semconv.ThreadNameKey)
-	KeyPID        = string(semconv.ProcessPIDKey)
 	KeyFunction   = string(semconv.CodeFunctionNameKey)
 	KeyErrorType  = string(semconv.ErrorTypeKey)
 )
@@ -27,7 +26,11 @@ const (
 	KeyCritical
 	KeyCriticalNS
 	KeyCut
+	KeyDevice
+	KeyDeviceHostNumber
 	KeyDeviceNS
+	KeyDevicePCI
+	KeyDeviceUUID
 	KeyDirection
 	KeyDomain
 	KeyEnd
@@ -65,49 +68,53 @@ const (
 )
 
 var keyNames = [numKeys]string{
-	KeyAtMostNS:      "at_most_ns",
-	KeyBlocks:        "blocks",
-	KeyBytes:         "bytes",
-	KeyCall:          "call",
-	KeyCalls:         "calls",
-	KeyCount:         "count",
-	KeyCritical:      "critical",
-	KeyCriticalNS:    "critical_ns",
-	KeyCut:           "cut",
-	KeyDeviceNS:      "device_ns",
-	KeyDirection:     "direction",
-	KeyDomain:        "domain",
-	KeyEnd:           "end",
-	KeyEvent:         "event",
-	KeyFolded:        "folded",
-	KeyIncomplete:    "incomplete",
-	KeyKernel:        "kernel",
-	KeyLastCall:      "last_call",
-	KeyLayout:        "layout",
-	KeyLost:          "lost",
-	KeyNextTrace:     "next_trace_id",
-	KeyParentSpan:    "parent_span_id",
-	KeyParentTrace:   "parent_trace_id",
-	KeyPart:          "part",
-	KeyPreviousTrace: "previous_trace_id",
-	KeyRange:         "range",
-	KeyReason:        "reason",
-	KeyRet:           "ret",
-	KeySampled:       "sampled",
-	KeySimulated:     "simulated",
-	KeyStep:          "step",
-	KeyStepDiffers:   "step.differs",
-	KeyStepName:      "step.name",
-	KeyStepSource:    "step.source",
-	KeyStream:        "stream",
-	KeyTask:          "task",
-	KeyTaskID:        "task_id",
-	KeyTotalNS:       "total_ns",
-	KeyTrace:         "trace",
-	KeyTruncated:     "truncated",
-	KeyUnfinished:    "unfinished",
-	KeyWaitedFor:     "waited_for",
-	KeyWaitedForCall: "waited_for_call",
+	KeyAtMostNS:         "at_most_ns",
+	KeyBlocks:           "blocks",
+	KeyBytes:            "bytes",
+	KeyCall:             "call",
+	KeyCalls:            "calls",
+	KeyCount:            "count",
+	KeyCritical:         "critical",
+	KeyCriticalNS:       "critical_ns",
+	KeyCut:              "cut",
+	KeyDevice:           "device",
+	KeyDeviceHostNumber: "device.host_number",
+	KeyDeviceNS:         "device_ns",
+	KeyDevicePCI:        "device.pci",
+	KeyDeviceUUID:       "device.uuid",
+	KeyDirection:        "direction",
+	KeyDomain:           "domain",
+	KeyEnd:              "end",
+	KeyEvent:            "event",
+	KeyFolded:           "folded",
+	KeyIncomplete:       "incomplete",
+	KeyKernel:           "kernel",
+	KeyLastCall:         "last_call",
+	KeyLayout:           "layout",
+	KeyLost:             "lost",
+	KeyNextTrace:        "next_trace_id",
+	KeyParentSpan:       "parent_span_id",
+	KeyParentTrace:      "parent_trace_id",
+	KeyPart:             "part",
+	KeyPreviousTrace:    "previous_trace_id",
+	KeyRange:            "range",
+	KeyReason:           "reason",
+	KeyRet:              "ret",
+	KeySampled:          "sampled",
+	KeySimulated:        "simulated",
+	KeyStep:             "step",
+	KeyStepDiffers:      "step.differs",
+	KeyStepName:         "step.name",
+	KeyStepSource:       "step.source",
+	KeyStream:           "stream",
+	KeyTask:             "task",
+	KeyTaskID:           "task_id",
+	KeyTotalNS:          "total_ns",
+	KeyTrace:            "trace",
+	KeyTruncated:        "truncated",
+	KeyUnfinished:       "unfinished",
+	KeyWaitedFor:        "waited_for",
+	KeyWaitedForCall:    "waited_for_call",
 }
 
 // Keys are the full names of all keys for one runtime, such as "acl.call" or "cuda.call".

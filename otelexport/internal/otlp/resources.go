@@ -1,11 +1,13 @@
 package otlp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 
 	sdkresource "go.opentelemetry.io/otel/sdk/resource"
 
@@ -14,7 +16,6 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/timeline"
 )
 
 // maxArgs limits the command line, because every request repeats it.
@@ -70,22 +71,27 @@ type Resources struct {
 	Keys    *Keys
 	kind    api.Accelerator
 	env     environment
-	Procs   []format.Process     // at least one
-	Hosts   []*Resource          // by process
-	Devices map[string]*Resource // by name
-	made    int                  // resources made
+	Procs   []format.Process // at least one
+	Hosts   []*Resource      // by process
+	names   []string         // service names by process
+	as      DeviceAs
+	devices map[deviceKey]*Device
+	made    int // resources made
 }
 
-func NewResources(r *format.Reader, m *api.Model) (*Resources, error) {
-	x := &Resources{Meta: r.Meta(), Keys: NewKeys(m), kind: m.Accelerator, Procs: r.Processes(), Devices: map[string]*Resource{}}
+// NewResources returns the resources of a trace file.
+func NewResources(r *format.Reader, m *api.Model, as DeviceAs) (*Resources, error) {
+	x, err := NewLiveResources(m, as)
+	if err != nil {
+		return nil, err
+	}
+	x.Meta, x.Procs = r.Meta(), r.Processes()
 	if len(x.Procs) == 0 {
 		x.Procs = []format.Process{{Argv: x.Meta.Argv}}
 	}
-	var err error
-	if x.env, err = readEnvironment(); err != nil {
-		return nil, err
+	for i, service := range x.serviceNames() {
+		x.addHost(&x.Procs[i], service)
 	}
-	x.Hosts = x.hostResources()
 	return x, nil
 }
 
@@ -93,12 +99,18 @@ func NewResources(r *format.Reader, m *api.Model) (*Resources, error) {
 const maxProcesses = 256
 
 // NewLiveResources returns empty resources for a recording in progress. Add each process as it starts.
-func NewLiveResources(m *api.Model) (*Resources, error) {
+func NewLiveResources(m *api.Model, as DeviceAs) (*Resources, error) {
 	env, err := readEnvironment()
 	if err != nil {
 		return nil, err
 	}
-	return &Resources{Keys: NewKeys(m), kind: m.Accelerator, env: env, Devices: map[string]*Resource{}}, nil
+	if as == "" {
+		as = DeviceAsService
+	}
+	if as != DeviceAsService && as != DeviceAsAttribute {
+		return nil, fmt.Errorf("device as %q: want %s or %s", as, DeviceAsService, DeviceAsAttribute)
+	}
+	return &Resources{Keys: NewKeys(m), kind: m.Accelerator, env: env, as: as, devices: map[deviceKey]*Device{}}, nil
 }
 
 // Add adds the next process. Processes beyond maxProcesses share one resource.
@@ -107,13 +119,13 @@ func (x *Resources) Add(p *format.Process) {
 	n := len(x.Procs) - 1
 	switch {
 	case n < maxProcesses:
-		x.Hosts = append(x.Hosts, x.host(p, x.serviceNames()[n]))
+		x.addHost(p, x.serviceNames()[n])
 	case n == maxProcesses:
 		x.Procs[n] = format.Process{}
-		x.Hosts = append(x.Hosts, x.host(&x.Procs[n], "other processes"))
+		x.addHost(&x.Procs[n], "other processes")
 	default:
 		x.Procs[n] = format.Process{}
-		x.Hosts = append(x.Hosts, x.Hosts[maxProcesses])
+		x.Hosts, x.names = append(x.Hosts, x.Hosts[maxProcesses]), append(x.names, x.names[maxProcesses])
 	}
 }
 
@@ -128,23 +140,11 @@ func (x *Resources) Process(p uint32) int {
 	return int(p)
 }
 
-func (x *Resources) hostResources() []*Resource {
-	var out []*Resource
-	for i, service := range x.serviceNames() {
-		out = append(out, x.host(&x.Procs[i], service))
-	}
-	return out
-}
-
-// host makes a process's resource.
-func (x *Resources) host(p *format.Process, service string) *Resource {
-	attrs := []attribute.KeyValue{
-		semconv.ServiceName(service),
-		semconv.ServiceInstanceID(x.Meta.UUID),
-		semconv.HostName(x.Meta.Host),
-	}
+// addHost makes a process's resource.
+func (x *Resources) addHost(p *format.Process, service string) {
+	attrs := []attribute.KeyValue{semconv.ServiceName(service)}
 	if p.PID != 0 {
-		attrs = append(attrs, semconv.ProcessPID(int(p.PID)))
+		attrs = append(attrs, semconv.ProcessPID(p.PID))
 	}
 	if p.Exe != "" {
 		attrs = append(attrs, semconv.ProcessExecutableName(filepath.Base(p.Exe)), semconv.ProcessExecutablePath(p.Exe))
@@ -160,7 +160,18 @@ func (x *Resources) host(p *format.Process, service string) *Resource {
 		}
 		attrs = append(attrs, semconv.ProcessCommandArgs(list...))
 	}
-	return x.resource(append(attrs, x.env.attributes...)...)
+	x.Hosts, x.names = append(x.Hosts, x.resource(append(attrs, x.surroundings(p)...)...)), append(x.names, service)
+}
+
+// surroundings returns the attributes that a process shares with its devices. The recorded ones come before those of the
+// environment of acltrace, which may run on another machine.
+func (x *Resources) surroundings(p *format.Process) []attribute.KeyValue {
+	var attrs []attribute.KeyValue
+	for _, key := range slices.Sorted(maps.Keys(p.Resource)) {
+		attrs = append(attrs, attribute.String(key, p.Resource[key]))
+	}
+	attrs = append(attrs, semconv.ServiceInstanceID(x.Meta.UUID), semconv.HostName(cmp.Or(p.Host, x.Meta.Host)))
+	return append(attrs, x.env.attributes...)
 }
 
 // resource makes the next resource.
@@ -169,40 +180,8 @@ func (x *Resources) resource(attrs ...attribute.KeyValue) *Resource {
 	return newResource(x.made-1, attrs...)
 }
 
-// Device returns a device's resource. All processes share it.
-func (x *Resources) Device(number int) *Resource {
-	name, id := x.kind.Kind, ""
-	if name == "" {
-		name = "device"
-	}
-	if number != timeline.NoDevice {
-		id = strconv.Itoa(number)
-		name += ":" + id
-	}
-	if r := x.Devices[name]; r != nil {
-		return r
-	}
-	attrs := []attribute.KeyValue{
-		semconv.ServiceName(name),
-		semconv.ServiceInstanceID(x.Meta.UUID),
-		semconv.HostName(x.Meta.Host),
-		semconv.HwID(id),
-		semconv.HwTypeGpu,
-		semconv.HwName(x.Meta.Device.Name),
-		semconv.HwDriverVersion(x.Meta.Device.DriverVersion),
-	}
-	if x.Meta.Simulated {
-		attrs = append(attrs, attribute.Bool(x.Keys[KeySimulated], true))
-	} else {
-		attrs = append(attrs, semconv.HwVendor(x.kind.Vendor))
-	}
-	r := x.resource(append(attrs, x.env.attributes...)...)
-	x.Devices[name] = r
-	return r
-}
-
-// serviceNames returns a service name for each process: OTEL_SERVICE_NAME, else the program's base name. Shared names
-// get a number.
+// serviceNames returns a service name for each process: OTEL_SERVICE_NAME of acltrace, else of the process, else the
+// program's base name. Shared names get a number.
 func (x *Resources) serviceNames() []string {
 	names := make([]string, len(x.Procs))
 	count := map[string]int{}
@@ -212,6 +191,8 @@ func (x *Resources) serviceNames() []string {
 		switch {
 		case x.env.service != "":
 			names[i] = x.env.service
+		case p.Resource[string(semconv.ServiceNameKey)] != "":
+			names[i] = p.Resource[string(semconv.ServiceNameKey)]
 		case p.Exe != "":
 			names[i] = filepath.Base(p.Exe)
 		case len(p.Argv) > 0:

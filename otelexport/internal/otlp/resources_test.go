@@ -9,7 +9,7 @@ import (
 
 // Processes beyond the limit share one resource.
 func TestProcessesOverTheLimitShareAResource(t *testing.T) {
-	x, err := NewLiveResources(acl.Model)
+	x, err := NewLiveResources(acl.Model, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,6 +20,13 @@ func TestProcessesOverTheLimitShareAResource(t *testing.T) {
 	different := map[*Resource]bool{}
 	for _, h := range x.Hosts {
 		different[h] = true
+	}
+	devices := map[*Device]bool{}
+	for i := range x.Hosts {
+		devices[x.Device(uint32(i), 0)] = true
+	}
+	if len(devices) != maxProcesses+1 {
+		t.Errorf("%d devices", len(devices))
 	}
 	if len(different) != maxProcesses+1 || x.Procs[len(x.Procs)-1].PID != 0 {
 		t.Errorf("%d resources of processes", len(different))

@@ -107,9 +107,10 @@ func (x *Encoder) emitTask(m *member, n *node, k *task, launch otlp.SpanID) {
 	if k.ending == unknown {
 		from, to = n.start, n.start
 	}
-	g, b, at := x.begin(l.res, p, p.Span(otlp.TaskSpan, n.number), x.above(p, l, int(k.lane), launch, from, to))
+	g, b, at := x.begin(l.res.Resource, p, p.Span(otlp.TaskSpan, n.number), x.above(p, l, int(k.lane), launch, from, to))
 	b = append(b, n.what.task[k.ending]...)
 	b = x.times(b, from, to)
+	b = append(b, l.res.Span...)
 	b = x.putTask(b, n.what, k, x.o.Layout == Lanes)
 	b = x.putWaited(b, &k.waited)
 	b = x.putCritical(b, k.critical)
@@ -222,13 +223,10 @@ func (x *Encoder) emitGap(p *part, g *format.Gap, number, thread int, above otlp
 func (x *Encoder) emitLanes(p *part, root otlp.SpanID) {
 	for _, i := range x.out.lanes {
 		l := &x.rows.lanes[i]
-		g, b, at := x.begin(l.res, p, l.in.id, root)
+		g, b, at := x.begin(l.res.Resource, p, l.in.id, root)
 		b = append(b, l.field...)
 		b = x.times(b, l.in.extent.start, l.in.extent.end)
-		if l.pid != 0 {
-			b = otlp.PutNumber(b, otlp.SpanAttributes, otlp.KeyPID, l.pid)
-		}
-		x.end(g, b, at)
+		x.end(g, append(b, l.res.Span...), at)
 	}
 	x.out.lanes = x.out.lanes[:0]
 }

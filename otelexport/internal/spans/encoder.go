@@ -53,12 +53,14 @@ type Options struct {
 	MaxSpans int    // in one trace, DefaultMaxSpans if 0, no limit if negative
 	MaxBytes int    // span bytes in one trace, as protobuf, DefaultMaxBytes if 0; no limit without MaxSpans
 	NoSteps  bool   // no trace for each step
+	DeviceAs otlp.DeviceAs
 }
 
 // check sets the defaults and refuses invalid values.
 func (o *Options) check() error {
 	o.Layout = cmp.Or(o.Layout, Nested)
 	o.Brackets = cmp.Or(o.Brackets, BracketsEarliest)
+	o.DeviceAs = cmp.Or(o.DeviceAs, otlp.DeviceAsService)
 	o.MaxSpans = cmp.Or(o.MaxSpans, DefaultMaxSpans)
 	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxBytes)
 	if o.MaxSpans < 0 {
@@ -75,6 +77,14 @@ func (o *Options) check() error {
 		return fmt.Errorf("%d bytes in a trace are too few: at least %d are needed", o.MaxBytes, MinBytes)
 	}
 	return nil
+}
+
+// layout names the options that change the spans of a trace. Ids of stored traces depend on it.
+func (o *Options) layout() string {
+	if o.DeviceAs == otlp.DeviceAsAttribute {
+		return o.Layout + " devices as attribute"
+	}
+	return o.Layout
 }
 
 // An Encoder turns a recording's events into spans. It adds each span to a batch once its times are known.
@@ -142,8 +152,7 @@ type thread struct {
 }
 
 type lane struct {
-	res     *otlp.Resource
-	pid     int64
+	res     *otlp.Device
 	process int
 	device  int
 	name    string
@@ -170,7 +179,10 @@ type waiting struct {
 
 // New returns an encoder for a trace file.
 func New(r *format.Reader, m *api.Model, o *Options) (*Encoder, error) {
-	rs, err := otlp.NewResources(r, m)
+	if o == nil {
+		o = &Options{}
+	}
+	rs, err := otlp.NewResources(r, m, o.DeviceAs)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +197,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Encoder, error) {
 		}
 	}
 	x.src.r, x.src.w = r, w
-	x.cut = fmt.Sprint(x.o.Layout, " ", x.o.Brackets, " ", x.o.MaxSpans, " ", x.o.MaxBytes, " ", w.StepRule().Source)
+	x.cut = fmt.Sprint(x.o.layout(), " ", x.o.Brackets, " ", x.o.MaxSpans, " ", x.o.MaxBytes, " ", w.StepRule().Source)
 	x.gaps = slices.Clone(r.Gaps())
 	slices.SortStableFunc(x.gaps, func(a, b format.Gap) int { return cmp.Compare(a.From, b.From) })
 	x.Inherit()
@@ -244,7 +256,7 @@ func (x *Encoder) AddThread(th *format.Thread) {
 // Lane adds the next lane.
 func (x *Encoder) Lane(_ int, l *timeline.Lane) error {
 	process := x.src.Process(l.Process)
-	n := lane{res: x.src.Device(l.Device), pid: int64(x.src.Procs[process].PID), process: process, device: l.Device, name: otlp.Valid(l.Name)}
+	n := lane{res: x.src.Device(l.Process, l.Device), process: process, device: l.Device, name: otlp.Valid(l.Name)}
 	n.field, n.stream = nameField(n.name, otlp.Internal), otlp.PutText(nil, otlp.SpanAttributes, x.src.Keys[otlp.KeyStream], n.name)
 	x.rows.lanes = append(x.rows.lanes, n)
 	for _, q := range x.requests {

@@ -333,9 +333,10 @@ func (x *Encoder) emitLaneFold(p *part, r *laneRun, fold otlp.SpanID) {
 		name += fmt.Sprintf(", %d measured: %s", r.measured, human.Duration(r.ns))
 	}
 	from, to := r.extent.start, r.extent.end
-	g, b, at := x.begin(l.res, p, p.Span(otlp.FoldTaskSpan, r.first), x.above(p, l, int(r.lane), fold, from, to))
+	g, b, at := x.begin(l.res.Resource, p, p.Span(otlp.FoldTaskSpan, r.first), x.above(p, l, int(r.lane), fold, from, to))
 	b = append(b, nameField(name, kind)...)
 	b = x.times(b, from, to)
+	b = append(b, l.res.Span...)
 	if r.what != nil {
 		b = append(b, r.what.about...)
 	}

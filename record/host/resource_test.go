@@ -1,0 +1,57 @@
+package host
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The ids of containers and pods, as Docker, containerd and the kubelet leave them in a process's cgroup and mounts.
+func TestResource(t *testing.T) {
+	container := strings.Repeat("0123abcd", 8)
+	const pod = "6c1b3c5e-9f4e-4a4f-8f0f-1f2e3d4c5b6a"
+	root := t.TempDir()
+	file := filepath.Join(root, "run/secrets/kubernetes.io/serviceaccount/namespace")
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("train\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(root, "var"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/run", filepath.Join(root, "var/run")); err != nil { // leads out of root
+		t.Fatal(err)
+	}
+	kubelet := "800 790 0:50 /var/lib/kubelet/pods/" + pod + "/etc-hosts /etc/hosts rw - ext4 /dev/sda rw\n" +
+		"801 790 0:50 /var/lib/kubelet/pods/" + pod + "/containers/trainer/0a1b2c3d /dev/termination-log rw - ext4 /dev/sda rw\n"
+	for _, c := range []struct {
+		name, cgroup, mounts string
+		environ              []string
+		want                 map[string]string
+	}{
+		{"a machine", "0::/user.slice/user-0.slice/session-1.scope\n", "", []string{"POD_NAME=x", "OTEL_SERVICE_NAME=job"}, map[string]string{"service.name": "job"}},
+		{"a short hexadecimal name", "4:memory:/process_api/3570c0d9646d2fa27b7e7e8e5b9f22bc\n", "", nil, map[string]string{}},
+		{"docker", "12:cpu:/docker/" + container + "\n", "", nil, map[string]string{"container.id": container}},
+		{"systemd", "0::/system.slice/docker-" + container + ".scope\n", "", nil, map[string]string{"container.id": container}},
+		{"its own cgroup namespace", "0::/\n", "629 608 8:1 /docker/containers/" + container + "/hostname /etc/hostname rw - ext4 /dev/sda rw\n", nil, map[string]string{"container.id": container}},
+		{"a pod from outside", "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + strings.ReplaceAll(pod, "-", "_") + ".slice/cri-containerd-" + container + ".scope\n", "", nil,
+			map[string]string{"container.id": container, "k8s.pod.uid": pod, "k8s.namespace.name": "train"}},
+		{"a pod from inside", "0::/\n", kubelet, []string{"KUBERNETES_SERVICE_HOST=10.0.0.1", "POD_NAME=train-0", "K8S_NODE_NAME=node7", "OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=a%20b,service.name=other,bad", "OTEL_SERVICE_NAME=trainer"},
+			map[string]string{"k8s.pod.uid": pod, "k8s.pod.name": "train-0", "k8s.node.name": "node7", "k8s.container.name": "trainer", "k8s.namespace.name": "train", "deployment.environment.name": "a b", "service.name": "trainer"}},
+	} {
+		r := resource{}
+		r.detect([]byte(c.cgroup), []byte(c.mounts), root)
+		r.variables([]byte(strings.Join(c.environ, "\x00")))
+		if d := cmp.Diff(c.want, map[string]string(r)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, d)
+		}
+	}
+	if r := Resource(os.Getpid()); r["container.id"] == "" && r["k8s.pod.uid"] == "" && r["host.id"] != hostID() {
+		t.Errorf("the test's own process: %v", r)
+	}
+}
