@@ -209,19 +209,6 @@ func (w *Writer) Thread(t Thread) (uint32, error) {
 	return i, nil
 }
 
-// UpdateThread replaces a row of the thread table.
-func (w *Writer) UpdateThread(i uint32, t Thread) error {
-	if w.closed {
-		return errClosed
-	}
-	if int(i) >= len(w.threads) {
-		return fmt.Errorf("no thread %d in the table", i)
-	}
-	w.threads[i] = t
-	w.newThread = append(w.newThread, i)
-	return nil
-}
-
 // Call adds a call with its data and returns its new index, which is also set in c. The calls of one
 // thread must come in the order of their start, except that a call follows the calls that it encloses. A call that contradicts the
 // schema is refused. If the file can't be written, Call returns the error, the block's calls become a
@@ -424,15 +411,6 @@ func (w *Writer) Flush() error {
 		return errClosed
 	}
 	return w.flush()
-}
-
-// Sync is Flush, and waits until the storage device has all data.
-func (w *Writer) Sync() error {
-	err := w.Flush()
-	if w.beside != nil {
-		err = errors.Join(err, w.beside.file.Sync())
-	}
-	return errors.Join(err, w.file.Sync())
 }
 
 func (w *Writer) flush() error {

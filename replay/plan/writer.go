@@ -163,9 +163,6 @@ func (w *Writer) Reserve(n uint64) uint64 {
 	return at
 }
 
-// Scratch returns the reserved scratch memory, in bytes.
-func (w *Writer) Scratch() uint64 { return w.scratch }
-
 // Function returns the number for a runtime function.
 func (w *Writer) Function(f *api.Func) uint32 {
 	if int(f.ID) >= len(w.funcIndex) {
