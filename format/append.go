@@ -44,7 +44,7 @@ func NewAppender(w *Writer) *Appender {
 
 // Append adds several traces at once: their calls are ordered by their ends, after the time conversion. A later Append must not
 // add calls that end before the previous Append's. Memory grows with the number of payloads, and by 16 bytes for each
-// call with later data, and not with the number of calls; each trace needs one decoded chunk.
+// call with later data, and not with the number of calls. Each trace needs one decoded chunk, and all together up to maxAhead more.
 func (a *Appender) Append(sources ...*Source) error {
 	var from []*appended
 	defer func() {

@@ -598,9 +598,8 @@ type outBlock struct {
 	bitmap []byte // nil if all rows have a value
 }
 
-// ringRows is the number of rows that are turned from columns into rows at a time, ringWords their
-// word count: fewer rows, but at least ringLeast, if they are wide. More rows make starting a column cheaper, but
-// the rings of all tables together should fit the second cache.
+// A ring has ringRows rows, made from the columns at once. If rows are wide, it has fewer: about ringWords words, and at least ringLeast
+// rows. More rows make starting a column cheaper, but the rings of all tables together should fit the second cache.
 const (
 	ringRows  = 64
 	ringWords = 512

@@ -22,14 +22,14 @@ type CopyOptions struct {
 type CopyReport struct {
 	Chunks    int
 	Calls     uint64
-	LostCalls uint64 // calls that are missing by the indexes of the others
+	LostCalls uint64 // missing call indexes
 	From, To  int64  // sizes of the files in bytes
 	Damage    []ErrCorrupt
 }
 
 // Copy writes all whole parts of a trace to a new, finished file: with an index, with summaries of all its
 // chunks, and with gaps for missing call indexes. Payloads in a blob file become part of
-// it. The calls keep their indexes. Unknown parts are copied unchanged. After an error there is no new
+// it, unless LeaveBlobs is set. The calls keep their indexes. Unknown parts are copied unchanged. After an error there is no new
 // file.
 func Copy(r *Reader, path string, o *CopyOptions) (*CopyReport, error) {
 	if o == nil {

@@ -119,7 +119,8 @@ const (
 	maxHandles = 256
 )
 
-// summaryChunks is the number of events chunks in a summary. After a crash only these must be read.
+// summaryChunks is the number of events chunks in a summary. After a crash a reader reads fewer
+// chunks than that for its totals.
 const summaryChunks = 256
 
 // A block ends at the first bound that it reaches. Larger blocks than 32 Ki calls pack little better, and a reader
@@ -129,15 +130,17 @@ const (
 	blockWords = 1 << 20
 )
 
+// extentSize is the length in bytes of all extents of a payload but the last.
+const extentSize = 1 << 20
+
 // Bounds on input of a reader, above any writer's output.
 const (
 	maxCalls      = 1 << 18
 	maxBlockWords = 1 << 22
-	extentSize    = 1 << 20
 	maxBlobSize   = 1 << 42 // 4 TiB: more than any device has
 )
 
-// blockHead reads the start of a block, before its tables. An unknown version has neither.
+// blockHead reads the start of a block, before its tables. It returns errBlockVersion for a later version.
 func blockHead(raw []byte) (first uint64, tables []byte, t0 int64, err error) {
 	version, raw, ok := readUvarint(raw)
 	if !ok {

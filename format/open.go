@@ -244,20 +244,20 @@ func (r *Reader) readDict(raw []byte) error {
 		return err
 	}
 	for _, p := range d.Processes {
-		if err := place1(&r.processes, p.Index, r.maxRows(), p.Row); err != nil {
+		if err := setRow(&r.processes, p.Index, r.maxRows(), p.Row); err != nil {
 			return err
 		}
 	}
 	for _, t := range d.Threads {
-		if err := place1(&r.threads, t.Index, r.maxRows(), t.Row); err != nil {
+		if err := setRow(&r.threads, t.Index, r.maxRows(), t.Row); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// place1 sets row i of a table. Missing earlier rows, from damaged chunks, stay empty.
-func place1[T any](table *[]T, i uint32, limit int64, row T) error {
+// setRow sets row i of a table. Missing earlier rows, from damaged chunks, stay empty.
+func setRow[T any](table *[]T, i uint32, limit int64, row T) error {
 	if int64(i) >= limit {
 		return fmt.Errorf("row %d of a table, at most %d are possible", i, limit)
 	}

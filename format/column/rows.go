@@ -185,7 +185,7 @@ func (r *Rows) Column(at int) []uint64 {
 
 // Decider finds, in a range of words, the word that decides most others: it has few values,
 // and rows with an equal value also agree in the others. It returns its index, its number of values, and the
-// number of decided words; 0 decided words if there is none. It reads about a hundred rows.
+// number of decided words; 0 decided words if there is none. It reads at most 512 rows and tries at most eight words.
 func (r *Rows) Decider(from, to, most int) (at, values, decided int) {
 	const rows, candidates = 512, 8
 	r.turn()

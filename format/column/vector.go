@@ -426,7 +426,7 @@ func countBytes(counts []uint32, b []byte) bool {
 }
 
 // Vector makes v the n rows of c, at least one. Decoded values are stored in scratch, which
-// grown as needed and belongs to v from then on. Errors are those of Words.
+// is grown as needed and belongs to v from then on. Errors are those of Words.
 func (d *Decoder) Vector(v *Vector, n int, c Column, scratch *[]uint64) error {
 	if x, ok := c.Const(); ok {
 		v.Const(x)

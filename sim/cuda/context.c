@@ -12,7 +12,7 @@ static void after_fork(void)
 	pthread_mutex_init(&lock, NULL);
 }
 
-/* A tool that every program must load, as with any driver. */
+/* Loads the tool that CUDA_INJECTION64_PATH names, like any driver. */
 static void inject(void)
 {
 	const char *path = getenv("CUDA_INJECTION64_PATH");
@@ -275,7 +275,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice dev) { return cuDevicePrimaryCtxRelease_v2(dev); }
 
-/* Destroys all objects of the context. The next reference makes a new context. */
+/* Ends the context with its streams and its memory. The next reference makes a new context. */
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
 	DEVICE(dev);
@@ -360,7 +360,7 @@ CUresult cuCtxDestroy_v2(CUcontext ctx)
 
 CUresult cuCtxDestroy(CUcontext ctx) { return cuCtxDestroy_v2(ctx); }
 
-/* A context that a thread has attached to lives until it detaches. */
+/* Each attach delays the end of the context by one detach. */
 CUresult cuCtxAttach(CUcontext *pctx, unsigned flags)
 {
 	struct context *c;

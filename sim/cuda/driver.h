@@ -307,7 +307,7 @@ CUresult variable_of(CUdeviceptr *dptr, size_t *bytes, const void *module, const
 
 /* ---- alloc.c ---- */
 
-/* Reserved addresses and what is mapped there. */
+/* Physical memory, which has no address of its own, or a multicast object. */
 struct physical {
 	struct object o;
 	uint64_t at, size;
@@ -344,7 +344,7 @@ void record_on(struct stream *s, struct event *v);
 
 /* ---- copy.c ---- */
 
-/* Arrays have memory of their own, rows without gaps. */
+/* An array has its own memory, in rows without gaps. */
 struct array {
 	struct object o;
 	CUdeviceptr at;

@@ -29,7 +29,7 @@ bool nodes_of(const struct graph *g, const CUgraphNode *nodes, size_t count)
 	return ok;
 }
 
-/* Makes a new graph if none is given. Call with the lock held. */
+/* Captures a stream into a graph after some of its nodes, or into a new graph if g is NULL. Call with the lock held. */
 static CUresult begin_capture(struct stream *s, struct graph *g, const CUgraphNode *behind, size_t count)
 {
 	if (s->capture || s->legacy)

@@ -15,7 +15,7 @@ void *memory(uint64_t addr, size_t bytes)
 	if (device_address(addr)) {
 		pthread_mutex_lock(&lock);
 		struct block *b = holding(addr, bytes);
-		/* Kernels reach another device's memory after peer access was enabled. */
+		/* Memory of another device needs peer access, or access rights of its pool or mapping. */
 		uint32_t open = b && b->pool ? b->pool->open : b ? b->open : 0, bit = b ? 1U << b->device : 0;
 		if (b && b->device != c->device && !(open >> c->device & 1) && !(c->peers & bit))
 			c->error = CUDA_ERROR_ILLEGAL_ADDRESS;

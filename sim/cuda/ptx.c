@@ -106,7 +106,7 @@ static void kernel(struct ptx *to, const char **p)
 		k->params[k->count++] = (struct ptx_param){at, d.unit * d.count};
 		k->size = at + d.unit * d.count;
 	}
-	/* The variable may be declared before its definition. */
+	/* A kernel may be declared before its definition: the first one counts. */
 	for (struct ptx_kernel *o = to->kernels; o; o = o->next)
 		if (strcmp(o->name, k->name) == 0) {
 			free_kernel(k);
@@ -210,7 +210,7 @@ static void free_variable(struct ptx_variable *v)
 	free(v);
 }
 
-/* Skips extern declarations. */
+/* Adds the variables of a declaration, unless it is extern. */
 static void variables(struct ptx *to, const char **p, int unit, bool elsewhere)
 {
 	struct declared d = {0};

@@ -106,7 +106,7 @@ CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
 	return leave(OK);
 }
 
-/* Orders all later work in a context after its earlier work. */
+/* The event waits for the earlier work of all streams of the context. */
 CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
 {
 	pthread_mutex_lock(&lock);
@@ -384,7 +384,7 @@ CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, c
 
 CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config) { return clusters(numClusters, func, config, true); }
 
-/* Advice for managed memory is stored and has no effect. NULL if a part of the range is not managed. */
+/* The managed allocation that contains a range, NULL if there is none. Advice for it is stored and has no effect. */
 struct block *managed(CUdeviceptr at, size_t count)
 {
 	struct block *b = count ? holding(at, count) : NULL;
