@@ -9,7 +9,7 @@ import (
 )
 
 // A difference comes with the calls that wrote the byte: the last copy to the device, and later calls that named the allocation, in
-// arguments or in a table behind them.
+// arguments or in a table that these point to.
 func TestChain(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)

@@ -322,7 +322,7 @@ func callsTo(t *testing.T, path, name string) (calls []*format.Call) {
 	return calls
 }
 
-// brought reports if the last asynchronous copy to the host has n bytes.
+// brought reports if the last asynchronous copy to the host was recorded with the wanted bytes.
 func brought(t *testing.T, path string, want []byte) bool {
 	t.Helper()
 	copies := callsTo(t, path, "cuMemcpyDtoHAsync")
@@ -361,7 +361,7 @@ func TestCUDANewer(t *testing.T) {
 	})
 
 	// An address that the driver does not export is matched by the requested version, up to the newest known version. Newer functions pass
-	// through and is counted.
+	// through and are counted.
 	other := testenv.FakeCUDA(t, "-DcuMemcpyWithAttributesAsync=hidden")
 	t.Setenv("LD_LIBRARY_PATH", filepath.Dir(other))
 	for version, passed := range map[string]uint64{"13020": 0, "13030": 1} {

@@ -184,7 +184,7 @@ func resized(i int, c *format.Call) (ms []mutation) {
 	return ms
 }
 
-// key tells one mistake from another, whatever its addresses.
+// key identifies a finding without its addresses.
 func (f *Finding) key() string { return f.Kind + ": " + strings.Join(f.Calls, ", ") }
 
 // all are the changes of a trace.
@@ -192,7 +192,7 @@ func all(calls []*format.Call, process []uint32) []mutation {
 	state := timeline.NewState(acl.Model)
 	var ms []mutation
 	for i, c := range calls {
-		// The process does not matter for what is a graph's: programs with several have none.
+		// The process does not matter for captures: programs with several processes capture no graph.
 		e := state.Apply(0, c)
 		if e.Fn.HostCallback {
 			continue // the program's own function made it
@@ -371,7 +371,7 @@ func extents(f *api.Func, c *format.Call) (es []extent) {
 	return es
 }
 
-// another is a handle of the same kind from an earlier call.
+// another returns a different handle of the same kind from an earlier call, 0 if there is none.
 func another(before []*format.Call, kind api.Object, not uint64) uint64 {
 	for _, c := range before {
 		f := acl.Model.Func(api.ID(c.Func))

@@ -90,7 +90,7 @@ func again(t *testing.T, path string, times int) *Report {
 	return last
 }
 
-// A thread waits for memory that another thread frees only then: until the first one has it, it belongs to the other.
+// An allocation that waits in the recording until another thread frees its address gets that address in the replay, and not earlier.
 func TestReusedAtOnce(t *testing.T) {
 	simulate(t)
 	tw := newTrace(t)

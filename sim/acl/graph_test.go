@@ -64,7 +64,7 @@ func TestGraph(t *testing.T) {
 	if got := e.word(sum); got != 12 {
 		t.Fatalf("the sum is %d, want 12", got)
 	}
-	// The streams are their own again.
+	// The streams run tasks again.
 	add(a)
 	e.ok(e.th.SynchronizeStream(a))
 	if got := e.word(sum); got != 13 {
@@ -79,7 +79,7 @@ func TestGraph(t *testing.T) {
 	e.want(acl.ACL_ERROR_RT_INVALID_HANDLE, e.th.MdlRIExecuteAsync(g, a))
 }
 
-// What a capture refuses, with the code, and whether the capture is spoilt by it.
+// A capture refuses calls with their codes, and some of them spoil it.
 func TestCaptureRefusals(t *testing.T) {
 	const (
 		global  = acl.ACL_MODEL_RI_CAPTURE_MODE_GLOBAL

@@ -26,7 +26,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// freeBase returns a free address range for a device. Go's heap starts at a random address.
+// freeBase returns the start of free addresses for some devices. Go's heap starts at a random address.
 func freeBase(tb testing.TB, devices uint64) uint64 {
 	tb.Helper()
 	for base := uint64(0x100000000000); base < 0x180000000000; base += 2 * devices * memory.ArenaStride { // with room for some reservations
@@ -356,7 +356,7 @@ func TestTableReuse(t *testing.T) {
 	}
 }
 
-// ACL.md 4.1: SetDevice is reference counted; the NULL stream is the default stream of the context.
+// SetDevice is reference counted; the NULL stream is the default stream of the context.
 func TestDeviceAndContext(t *testing.T) {
 	s := New(&Options{VABase: freeBase(t, 2), Devices: 2})
 	defer s.Close()
@@ -418,7 +418,7 @@ func TestDeviceAndContext(t *testing.T) {
 	e.want(acl.ACL_ERROR_REPEAT_FINALIZE, th.Finalize())
 }
 
-// ACL.md 4.3: sizes are rounded to 32 with a pad of 32; addresses are aligned to 64 at least.
+// Sizes are rounded to 32 with a pad of 32; addresses are aligned to 64 at least.
 func TestAllocation(t *testing.T) {
 	e := newEnv(t, Options{Memory: 1 << 20})
 	a, b := e.malloc(1), e.malloc(600)
@@ -570,7 +570,7 @@ func TestPointerAttributes(t *testing.T) {
 	}
 }
 
-// ACL.md 4.2: the kind of an asynchronous copy follows the actual locations.
+// The kind of an asynchronous copy follows the actual locations.
 func TestAsyncCopyTable(t *testing.T) {
 	e := newEnv(t, Options{})
 	mem := map[byte][2]acl.Addr{
@@ -618,7 +618,7 @@ func TestAsyncCopyTable(t *testing.T) {
 	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.MemcpyAsync(mem['D'][0], 64, mem['H'][0], 64, acl.ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, 0))
 }
 
-// ACL.md 4.2: valid copy arguments.
+// Valid copy arguments.
 func TestCopyArguments(t *testing.T) {
 	e := newEnv(t, Options{})
 	d, h := e.malloc(64), e.pageable(64)
@@ -667,7 +667,7 @@ func TestCopyArguments(t *testing.T) {
 	e.message("fault")
 }
 
-// ACL.md 4.2: pinned memory is read when the task runs, staged memory at the call, pageable memory after a wait.
+// Pinned memory is read when the task runs, staged memory at the call, pageable memory after a wait.
 func TestWhenHostBytesAreRead(t *testing.T) {
 	e := newEnv(t, Options{})
 	d, out := e.malloc(8), e.pageable(8)
@@ -707,7 +707,7 @@ func TestWhenHostBytesAreRead(t *testing.T) {
 	release()
 }
 
-// ACL.md 4.2: aclrtMemcpy does not wait for streams.
+// A synchronous copy does not wait for streams.
 func TestSyncCopyDoesNotWaitForStreams(t *testing.T) {
 	e := newEnv(t, Options{})
 	d, h := e.malloc(8), e.pageable(8)
@@ -736,7 +736,7 @@ func TestPinnedMemoryFreedInFlight(t *testing.T) {
 	e.message(fmt.Sprintf("%#x", h), "host allocation")
 }
 
-// ACL.md 4.2: 2-D copies.
+// Pitches, widths and heights of 2-D copies.
 func TestCopy2d(t *testing.T) {
 	e := newEnv(t, Options{})
 	d, h, u, out := e.malloc(4096), e.pinned(4096), e.pageable(4096), e.pageable(4096)
@@ -771,7 +771,7 @@ func TestCopy2d(t *testing.T) {
 	e.want(no, e.th.Memcpy2dAsync(d, 1, h, 1, 1, 5<<20+1, h2d, 0))
 }
 
-// ACL.md 4.2: batches.
+// Batches of copies.
 func TestCopyBatch(t *testing.T) {
 	e := newEnv(t, Options{})
 	const n = 3
@@ -871,7 +871,7 @@ func TestMemset(t *testing.T) {
 	e.ok(e.th.Memset(d, 0, 1, 0))
 }
 
-// ACL.md 4.1: FIFO inside a stream, none among streams.
+// FIFO inside a stream, none among streams.
 func TestStreamOrder(t *testing.T) {
 	e := newEnv(t, Options{Kernels: testKernels()})
 	d, h := e.malloc(8), e.pageable(8)
@@ -896,7 +896,7 @@ func TestStreamOrder(t *testing.T) {
 	e.ok(e.th.DestroyStream(s)) // waits
 }
 
-// ACL.md 4.1: timeouts in milliseconds, -1 for ever; 507046 and 507047.
+// Timeouts in milliseconds, -1 for ever; 507046 and 507047.
 func TestTimeouts(t *testing.T) {
 	if *inVirtualTime {
 		t.Skip("it measures real time")
@@ -930,7 +930,7 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// ACL.md 4.1: events.
+// Records, waits and queries of events.
 func TestEvents(t *testing.T) {
 	e := newEnv(t, Options{})
 	s, waiter, ev := e.stream(), e.stream(), acl.Event(0)
@@ -997,7 +997,7 @@ func TestDestroyEventInUse(t *testing.T) {
 	e.ok(e.th.SynchronizeStream(waiter))
 }
 
-// ACL.md 4.1 and the reference of aclrtCreateEvent*: the abilities of each kind of event.
+// The reference of aclrtCreateEvent* lists the abilities of each kind of event.
 func TestEventKinds(t *testing.T) {
 	e := newEnv(t, Options{})
 	var plain, flagSync, flagTime, exSync, exTime acl.Event
@@ -1036,7 +1036,7 @@ func TestEventKinds(t *testing.T) {
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.CreateEventWithFlag(&ev, 0x80))
 }
 
-// ACL.md 4.1: event times: milliseconds as float, microseconds since boot, only with TIME_LINE.
+// Event times: milliseconds as float, microseconds since boot, only with TIME_LINE.
 func TestEventTimes(t *testing.T) {
 	if *inVirtualTime {
 		t.Skip("its kernel sleeps in real time")
@@ -1278,7 +1278,7 @@ func TestDamagedBinaries(t *testing.T) {
 	}
 }
 
-// ACL.md 4.4: placeholders are patched in the caller's buffer, and the bytes are taken at the call.
+// Placeholders are patched in the caller's buffer, and the bytes are taken at the call.
 func TestHostArgs(t *testing.T) {
 	e := newEnv(t, Options{Kernels: testKernels()})
 	f := e.function(e.load(testBinary(5, "load")), "load")
@@ -1315,7 +1315,7 @@ func TestHostArgs(t *testing.T) {
 	e.want(no, e.th.LaunchKernelWithHostArgs(f, 1, 0, &cfg, addr(&args[0]), 32, nil, 0))
 }
 
-// ACL.md 4.4: 1 to 65535 blocks.
+// 1 to 65535 blocks.
 func TestBlockCounts(t *testing.T) {
 	e := newEnv(t, Options{Kernels: testKernels()})
 	f := e.function(e.load(testBinary(5, "slow")), "slow")
@@ -1328,7 +1328,7 @@ func TestBlockCounts(t *testing.T) {
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.LaunchSIMTKernelWithHostArgs(uint64(f), acl.Dim3{X: 1, Y: 1, Z: 1}, acl.Dim3{X: 1, Y: 1}, 0, 0, nil, 0, 0, nil, 0))
 }
 
-// ACL.md 4.4: arguments in device memory are read when the kernel runs.
+// Arguments in device memory are read when the kernel runs.
 func TestDeviceArgs(t *testing.T) {
 	e := newEnv(t, Options{Kernels: testKernels()})
 	f := e.function(e.load(testBinary(5, "fill")), "fill")
@@ -1409,7 +1409,7 @@ func TestUnknownKernels(t *testing.T) {
 	}
 }
 
-// ACL.md 4.4: argument lists.
+// Argument lists.
 func TestArgLists(t *testing.T) {
 	e := newEnv(t, Options{Kernels: testKernels()})
 	bin := e.load(testBinary(5, "load", "fill", "mystery"))
