@@ -88,6 +88,7 @@
 //	acl.step, acl.step.name     number of the step, from 0, and name of the range that marks it
 //	acl.step.source             marked (by the program) or found (by repetition)
 //	acl.step.differs            true on an atypical step, for example a warm-up
+//	acl.critical_path           the five longest entries of the step's critical path, such as "task linear, stream 1: 435 us"
 //	acl.sampled                 package live only: sampled, error, slow or requested
 //	acl.incomplete              true if the file had no end: a killed recorder or a cut file
 //	thread.id, thread.name      if the trace has one thread
@@ -109,7 +110,8 @@
 //	acl.lost, acl.reason        on spans "calls lost", or "not recorded" outside the requested window: number of missing
 //	                            calls, if known, and the reason
 //	acl.critical, acl.critical_ns
-//	                            on spans of the step's critical path: true, and the nanoseconds there
+//	                            on calls and tasks on the step's critical path (package analyze/path): true, and the
+//	                            nanoseconds there. Without steps, the path is that of a recording of at most 131,072 calls
 //
 // Tasks, and calls whose tasks have no span of their own:
 //

@@ -13,6 +13,7 @@ import (
 	"github.com/acltrace/acltrace/otelexport/internal/otlp"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/acltrace/acltrace/analyze/path"
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
@@ -114,7 +115,7 @@ func verify(t *testing.T, tl *timeline.Timeline, spans []oteltest.Span, layout s
 	if len(calls) != len(tl.Calls) || len(tasks) != own || gaps != len(tl.Reader.Gaps()) {
 		t.Fatalf("%d calls, %d tasks, %d gaps; want %d, %d, %d", len(calls), len(tasks), gaps, len(tl.Calls), own, len(tl.Reader.Gaps()))
 	}
-	threads := tl.Reader.Threads()
+	threads, critical := tl.Reader.Threads(), criticalTimes(t, tl)
 	last := map[int]*timeline.Task{} // kernel, copy or fill, by lane
 	records := map[int]*timeline.Task{}
 	for i := range tl.Calls {
@@ -180,6 +181,7 @@ func verify(t *testing.T, tl *timeline.Timeline, spans []oteltest.Span, layout s
 					w.Start, w.End = testtrace.StartWall+k.From, testtrace.StartWall+k.To
 				}
 				w.Attrs = about
+				putCritical(about, critical[path.Task][c.Index])
 				if layout == Nested {
 					about["acl.stream"] = lane.Name
 				}
@@ -203,6 +205,7 @@ func verify(t *testing.T, tl *timeline.Timeline, spans []oteltest.Span, layout s
 				}
 			}
 		}
+		putCritical(want.Attrs, critical[path.Call][c.Index])
 		if c.Fn.Sync == api.SyncDevice { // which of two streams is decided in another test
 			delete(s.Attrs, "acl.waited_for")
 			delete(s.Attrs, "acl.waited_for_call")
@@ -216,6 +219,35 @@ func verify(t *testing.T, tl *timeline.Timeline, spans []oteltest.Span, layout s
 	}
 	if r := verifyRoots(t, spans); len(r) != len(perTrace) {
 		t.Errorf("%d roots of %d traces", len(r), len(perTrace))
+	}
+}
+
+// criticalTimes returns the nanoseconds of calls and tasks on critical paths, by kind (path.Call with path.Wait, path.Task)
+// and call.
+func criticalTimes(t *testing.T, tl *timeline.Timeline) map[path.Kind]map[uint64]int64 {
+	t.Helper()
+	out := map[path.Kind]map[uint64]int64{path.Call: {}, path.Task: {}}
+	_, err := path.New(tl.Reader, tl.Model, &path.Options{Each: func(p *path.Path) error {
+		for _, q := range p.Parts() {
+			k := q.Kind
+			if k == path.Wait {
+				k = path.Call
+			}
+			if out[k] != nil {
+				out[k][q.Call] += q.To - q.From
+			}
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func putCritical(attrs map[string]any, ns int64) {
+	if ns > 0 {
+		attrs["acl.critical"], attrs["acl.critical_ns"] = true, ns
 	}
 }
 

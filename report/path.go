@@ -54,8 +54,9 @@ func pathText(t *table, s *path.Summary, p *path.Path) {
 		return
 	}
 	Printf(t, "critical path of %s of process %d: %s\n", title, s.Process, human.Duration(ns))
-	entryText(t, p.Entries(), ns, 1)
-	parts := slices.Clone(p.Parts)
+	entryText(t, p.Entries(0), ns, 1)
+	parts := p.Parts()
+	all := len(parts)
 	slices.SortStableFunc(parts, func(a, b path.Part) int { return cmp.Compare(b.To-b.From, a.To-a.From) })
 	parts = parts[:min(2*most, len(parts))]
 	slices.SortFunc(parts, func(a, b path.Part) int { return cmp.Compare(a.From, b.From) })
@@ -67,7 +68,7 @@ func pathText(t *table, s *path.Summary, p *path.Path) {
 		}
 		Printf(t, "%s\t%s\t%s\t  %s\n", human.Duration(q.From), atMost(q.To-q.From, q.AtMost), call, pathName(q.Kind, q.Func, q.Name, q.Where))
 	}
-	if n := len(p.Parts) - len(parts); n > 0 {
+	if n := all - len(parts); n > 0 {
 		t.Flush()
 		Printf(t, "(%s: --json has all)\n", human.Plural(uint64(n), "shorter part"))
 	}
@@ -156,13 +157,14 @@ type partJSON struct {
 
 // Path adds a path.
 func (w *PathWriter) Path(p *path.Path) error {
-	o := &pathJSON{Name: p.Step.Name, FromNS: p.Step.From, NS: p.Step.To - p.Step.From, Typical: p.Step.Typical, TooLong: p.TooLong, OwnNS: p.NS(path.Own), Entries: p.Entries(),
-		Parts: make([]partJSON, len(p.Parts))}
+	parts := p.Parts()
+	o := &pathJSON{Name: p.Step.Name, FromNS: p.Step.From, NS: p.Step.To - p.Step.From, Typical: p.Step.Typical, TooLong: p.TooLong, OwnNS: p.NS(path.Own), Entries: p.Entries(0),
+		Parts: make([]partJSON, len(parts))}
 	if !p.Whole {
 		o.Step = &p.Step.Index
 	}
-	for i := range p.Parts {
-		q := &p.Parts[i]
+	for i := range parts {
+		q := &parts[i]
 		o.Parts[i] = partJSON{Kind: q.Kind, Func: q.Func, Name: q.Name, Where: q.Where, FromNS: q.From, NS: q.To - q.From, AtMost: q.AtMost}
 		if q.Call != timeline.NoCall {
 			o.Parts[i].Call = &q.Call

@@ -67,22 +67,22 @@ func knownPath(t *testing.T, file string) string {
 	defer r.Close()
 	w := timeline.NewWalk(r, acl.Model, nil)
 	f := NewFinder(w)
-	if err := w.Run(&timeline.Visitor{Call: func(h *timeline.HostCall, k *timeline.Task) error { f.Call(h, k); return nil }}); err != nil {
+	if err := w.Run(&timeline.Visitor{Call: func(h *timeline.HostCall, k *timeline.Task) error { f.Call(h, k, 0); return nil }}); err != nil {
 		t.Fatal(err)
 	}
 	p := f.Rest()
 	check(t, p)
-	begin := 0
-	for i := range p.Parts {
-		q := &p.Parts[i]
+	begin, parts := 0, p.Parts()
+	for i := range parts {
+		q := &parts[i]
 		if q.Func == "aclrtGetDeviceCount" {
 			begin = i + 1
 		}
 	}
 	if begin == 0 {
-		t.Fatalf("the path lacks the program's begin:\n%s", lines(p.Parts))
+		t.Fatalf("the path lacks the program's begin:\n%s", lines(parts))
 	}
-	parts := p.Parts[begin:]
+	parts = parts[begin:]
 	start := parts[0].From
 	for i := range parts {
 		parts[i].From, parts[i].To = parts[i].From-start, parts[i].To-start

@@ -14,7 +14,6 @@
 package path
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/acltrace/acltrace/timeline/step"
@@ -38,7 +37,7 @@ type Part struct {
 	Kind Kind
 	// Call is the call, or the call that launched the task; timeline.NoCall for Own and Recording.
 	Call uint64
-	Func string // function of the call
+	Func string // function of the call, "" for Task and Start
 	Name string // the task's name; for a call without a task and for a program's own time ""
 	// Where is the thread; for Task and Start the stream; for Wait the stream that the call waits for, or "several streams".
 	Where    string
@@ -53,92 +52,81 @@ type Path struct {
 	// Whole means that the trace has no steps: the path is the whole trace's, and only From and To of Step are set.
 	Whole   bool
 	Process uint32
-	Parts   []Part // in the order of time
-	// TooLong means that the step has more than maxCalls calls. Then there are no Parts.
+	// TooLong means that the step has more than maxCalls calls. Then the path has no parts.
 	TooLong bool
+
+	f     *Finder
+	parts []part // backwards
 }
 
-// An Entry is the sum of the parts that are alike: of one kind, function and name, and in one place.
-type Entry struct {
-	Kind   Kind   `json:"kind"`
-	Func   string `json:"func,omitempty"` // "" for Task and Start
-	Name   string `json:"name,omitempty"`
-	Where  string `json:"where"`
-	Count  int    `json:"count"` // parts
-	NS     int64  `json:"ns"`
-	AtMost bool   `json:"at_most,omitempty"` // of some part
+// part is a Part with numbers instead of names.
+type part struct {
+	from, to  int64
+	call, ref uint64
+	label     int32
+	where     int32 // thread, or lane, -1 for several
+	kind      kind
+	atMost    bool
 }
 
-// entryKey identifies an Entry.
-type entryKey struct {
-	kind            Kind
-	fn, name, where string
-}
+// kind is the number of a Kind.
+type kind uint8
 
-// maxEntries bounds the entries in a sum. Programs may create names and streams without end; the rest of a kind shares an entry.
 const (
-	maxEntries = 10_000
-	others     = "(others)"
+	own kind = iota
+	recording
+	inCall
+	waiting
+	onDevice
+	starting
 )
 
-// sums adds up parts by entry.
-type sums struct {
-	index   map[entryKey]int
-	entries []Entry
+var kinds = [...]Kind{Own, Recording, Call, Wait, Task, Start}
+
+// Parts returns the parts in the order of time.
+func (p *Path) Parts() []Part {
+	out := make([]Part, 0, len(p.parts))
+	for i := len(p.parts) - 1; i >= 0; i-- {
+		q := &p.parts[i]
+		l := p.f.labels.all[q.label]
+		out = append(out, Part{Kind: kinds[q.kind], Call: q.call, Func: l.fn, Name: l.name, Where: p.f.where(q.kind, q.where), From: q.from, To: q.to, AtMost: q.atMost})
+	}
+	return out
 }
 
-func (s *sums) add(p *Part) {
-	k := entryKey{p.Kind, p.Func, p.Name, p.Where}
-	if p.Kind == Task || p.Kind == Start {
-		k.fn = ""
-	}
-	i, ok := s.index[k]
-	if !ok && len(s.entries) >= maxEntries {
-		k = entryKey{kind: p.Kind, name: others}
-		i, ok = s.index[k]
-	}
-	if !ok {
-		if s.index == nil {
-			s.index = map[entryKey]int{}
+// Times calls visit for the parts in calls, and in tasks on the device, with the number that Finder.Call got with the call, and the nanoseconds.
+// A call or a task may have several parts.
+func (p *Path) Times(visit func(ref uint64, inTask bool, ns int64)) {
+	for i := range p.parts {
+		if q := &p.parts[i]; q.kind == inCall || q.kind == waiting || q.kind == onDevice {
+			visit(q.ref, q.kind == onDevice, q.to-q.from)
 		}
-		i = len(s.entries)
-		s.index[k] = i
-		s.entries = append(s.entries, Entry{Kind: k.kind, Func: k.fn, Name: k.name, Where: k.where})
 	}
-	e := &s.entries[i]
-	e.Count++
-	e.NS += p.To - p.From
-	e.AtMost = e.AtMost || p.AtMost
 }
 
-// longest returns the entries, the longest first.
-func (s *sums) longest() []Entry {
-	slices.SortStableFunc(s.entries, func(a, b Entry) int { return cmp.Compare(b.NS, a.NS) })
-	return s.entries
+// Entries returns the sums of the parts, the longest first, at most so many, 0 for all.
+func (p *Path) Entries(most int) []Entry {
+	s := &p.f.sums
+	s.reset()
+	for i := range p.parts {
+		s.add(&p.parts[i])
+	}
+	return s.longest(p.f, most)
 }
 
-// Entries returns the sums of the parts, the longest first. Sums of equal length are in the order of time.
-func (p *Path) Entries() []Entry {
-	var s sums
-	for i := range p.Parts {
-		s.add(&p.Parts[i])
+// NS returns the duration of all parts of a kind.
+func (p *Path) NS(k Kind) (ns int64) {
+	for i := range p.parts {
+		if q := &p.parts[i]; kinds[q.kind] == k {
+			ns += q.to - q.from
+		}
 	}
-	return s.longest()
+	return ns
 }
 
 // Clone returns a copy that stays valid.
 func (p *Path) Clone() *Path {
 	c := *p
-	c.Parts = slices.Clone(p.Parts)
+	c.parts = slices.Clone(p.parts)
 	return &c
-}
-
-// NS returns the duration of all parts of a kind.
-func (p *Path) NS(k Kind) (ns int64) {
-	for i := range p.Parts {
-		if p.Parts[i].Kind == k {
-			ns += p.Parts[i].To - p.Parts[i].From
-		}
-	}
-	return ns
 }

@@ -76,7 +76,7 @@ func (p *program) path(t *testing.T) *Path {
 	tl := p.Load()
 	w := timeline.NewWalk(tl.Reader, acl.Model, nil)
 	f := NewFinder(w)
-	if err := w.Run(&timeline.Visitor{Call: func(h *timeline.HostCall, k *timeline.Task) error { f.Call(h, k); return nil }}); err != nil {
+	if err := w.Run(&timeline.Visitor{Call: func(h *timeline.HostCall, k *timeline.Task) error { f.Call(h, k, 0); return nil }}); err != nil {
 		t.Fatal(err)
 	}
 	path := f.Rest()
@@ -87,10 +87,10 @@ func (p *program) path(t *testing.T) *Path {
 // check checks that the parts have no gaps and do not overlap.
 func check(t *testing.T, p *Path) {
 	t.Helper()
-	at := p.Step.From
-	for i := range p.Parts {
-		if q := &p.Parts[i]; q.From != at || q.To <= q.From {
-			t.Fatalf("part %d is from %d to %d, want it to begin at %d\n%s", i, q.From, q.To, at, lines(p.Parts))
+	at, parts := p.Step.From, p.Parts()
+	for i := range parts {
+		if q := &parts[i]; q.From != at || q.To <= q.From {
+			t.Fatalf("part %d is from %d to %d, want it to begin at %d\n%s", i, q.From, q.To, at, lines(parts))
 		} else {
 			at = q.To
 		}
@@ -99,7 +99,7 @@ func check(t *testing.T, p *Path) {
 		t.Fatalf("the parts end at %d, want %d", at, p.Step.To)
 	}
 	sum := int64(0)
-	for _, e := range p.Entries() {
+	for _, e := range p.Entries(0) {
 		sum += e.NS
 	}
 	if sum != p.Step.To-p.Step.From {
@@ -122,8 +122,8 @@ func TestKnownPaths(t *testing.T) {
 1000 10 call LaunchKernel a, thread 4001 train
 1010 490 own , thread 4001 train
 1500 10 call LaunchKernel b, thread 4001 train
-1510 5 start LaunchKernel b, stream 1
-1515 15 task LaunchKernel b, stream 1
+1510 5 start b, stream 1
+1515 15 task b, stream 1
 1530 10 call SynchronizeStream, thread 4001 train
 `},
 		{"one kernel is slow", func(p *program) {
@@ -135,10 +135,10 @@ func TestKnownPaths(t *testing.T) {
 		}, `
 1000 10 call LaunchKernel a, thread 4001 train
 1010 10 call LaunchKernel b, thread 4001 train
-1020 1 start LaunchKernel b, stream 1
-1021 3979 task LaunchKernel b, stream 1
-5000 3 start LaunchKernel c, stream 1
-5003 7 task LaunchKernel c, stream 1
+1020 1 start b, stream 1
+1021 3979 task b, stream 1
+5000 3 start c, stream 1
+5003 7 task c, stream 1
 5010 2 call SynchronizeStream, thread 4001 train
 5012 8 own , thread 4001 train
 5020 1 call SynchronizeStream, thread 4001 train
@@ -152,10 +152,10 @@ func TestKnownPaths(t *testing.T) {
 			p.Call(0, 1060, 2110, "aclrtSynchronizeDevice", tt.A())
 		}, `
 1000 10 call LaunchKernel a, thread 4001 train
-1010 5 start LaunchKernel a, stream 1
-1015 985 task LaunchKernel a, stream 1
-2000 10 start LaunchKernel c, stream 2
-2010 90 task LaunchKernel c, stream 2
+1010 5 start a, stream 1
+1015 985 task a, stream 1
+2000 10 start c, stream 2
+2010 90 task c, stream 2
 2100 10 call SynchronizeDevice, thread 4001 train
 `},
 		{"the wait for the event is not what held the stream up", func(p *program) {
@@ -170,10 +170,10 @@ func TestKnownPaths(t *testing.T) {
 1010 5 call RecordEvent record, thread 4001 train
 1015 5 own , thread 4001 train
 1020 10 call LaunchKernel b, thread 4001 train
-1030 5 start LaunchKernel b, stream 2
-1035 465 task LaunchKernel b, stream 2
-1500 10 start LaunchKernel c, stream 2
-1510 90 task LaunchKernel c, stream 2
+1030 5 start b, stream 2
+1035 465 task b, stream 2
+1500 10 start c, stream 2
+1510 90 task c, stream 2
 1600 20 call SynchronizeStream, thread 4001 train
 `},
 		{"the host waits for an event before the last kernel", func(p *program) {
@@ -183,8 +183,8 @@ func TestKnownPaths(t *testing.T) {
 			p.Call(0, 1040, 1410, "aclrtSynchronizeEvent", tt.A(tt.Event))
 		}, `
 1000 10 call LaunchKernel a, thread 4001 train
-1010 5 start LaunchKernel a, stream 1
-1015 385 task LaunchKernel a, stream 1
+1010 5 start a, stream 1
+1015 385 task a, stream 1
 1400 10 call SynchronizeEvent, thread 4001 train
 `},
 		{"a copy that waits", func(p *program) {
@@ -193,10 +193,10 @@ func TestKnownPaths(t *testing.T) {
 			p.Call(0, 3300, 3400, "aclrtMemcpy", tt.A(0x10, 4096, tt.DeviceA, 4096, 2))
 		}, `
 1000 10 call LaunchKernel a, thread 4001 train
-1010 5 start LaunchKernel a, stream 1
-1015 1985 task LaunchKernel a, stream 1
-3000 5 start MemcpyAsync copy DtoH, stream 1
-3005 95 task MemcpyAsync copy DtoH, stream 1
+1010 5 start a, stream 1
+1015 1985 task a, stream 1
+3000 5 start copy DtoH, stream 1
+3005 95 task copy DtoH, stream 1
 3100 100 call MemcpyAsync copy DtoH, thread 4001 train
 3200 100 own , thread 4001 train
 3300 100 call Memcpy copy DtoH, thread 4001 train
@@ -212,12 +212,12 @@ func TestKnownPaths(t *testing.T) {
 1000 10 call ValueWait wait, thread 4001 train
 1010 10 call LaunchKernel b, thread 4001 train
 1020 10 call LaunchKernel a, thread 4001 train
-1030 5 start LaunchKernel a, stream 1
-1035 465 task LaunchKernel a, stream 1
-1500 5 start ValueWrite fill, stream 1
-1505 15 task ValueWrite fill, stream 1
-1520 10 start LaunchKernel b, stream 2
-1530 70 task LaunchKernel b, stream 2
+1030 5 start a, stream 1
+1035 465 task a, stream 1
+1500 5 start fill, stream 1
+1505 15 task fill, stream 1
+1520 10 start b, stream 2
+1530 70 task b, stream 2
 1600 10 call SynchronizeStream, thread 4001 train
 `},
 		{"a notify that another stream sets", func(p *program) {
@@ -230,10 +230,10 @@ func TestKnownPaths(t *testing.T) {
 1000 10 call WaitAndResetNotify wait, thread 4001 train
 1010 10 call LaunchKernel b, thread 4001 train
 1020 10 call LaunchKernel a, thread 4001 train
-1030 5 start LaunchKernel a, stream 1
-1035 465 task LaunchKernel a, stream 1
-1500 30 start LaunchKernel b, stream 2
-1530 70 task LaunchKernel b, stream 2
+1030 5 start a, stream 1
+1035 465 task a, stream 1
+1500 30 start b, stream 2
+1530 70 task b, stream 2
 1600 10 call SynchronizeStream, thread 4001 train
 `},
 		{"a thread that another thread waits for", func(p *program) {
@@ -246,13 +246,13 @@ func TestKnownPaths(t *testing.T) {
 1000 10 call LaunchKernel a, thread 4001 train
 1010 90 own , thread 4011
 1100 10 call LaunchKernel b, thread 4011
-1110 5 start LaunchKernel b, stream 2
-1115 85 task LaunchKernel b, stream 2
+1110 5 start b, stream 2
+1115 85 task b, stream 2
 1200 10 call SynchronizeStream, thread 4011
 1210 40 own , thread 4001 train
 1250 10 call LaunchKernel c, thread 4001 train
-1260 2 start LaunchKernel c, stream 1
-1262 8 task LaunchKernel c, stream 1
+1260 2 start c, stream 1
+1262 8 task c, stream 1
 1270 10 call SynchronizeStream, thread 4001 train
 `},
 		{"a thread that only looks", func(p *program) {
@@ -264,8 +264,8 @@ func TestKnownPaths(t *testing.T) {
 1000 10 call LaunchKernel a, thread 4001 train
 1010 240 own , thread 4001 train
 1250 10 call LaunchKernel b, thread 4001 train
-1260 2 start LaunchKernel b, stream 2
-1262 8 task LaunchKernel b, stream 2
+1260 2 start b, stream 2
+1262 8 task b, stream 2
 1270 10 call SynchronizeStream, thread 4001 train
 `},
 		{"a loop of polls", func(p *program) {
@@ -275,8 +275,8 @@ func TestKnownPaths(t *testing.T) {
 			p.Call(0, 1060, 1065, "aclrtStreamQuery", tt.A(tt.StreamA, 0x7ffe0000), tt.Outs("status", 0))
 		}, `
 1000 10 call LaunchKernel a, thread 4001 train
-1010 5 start LaunchKernel a, stream 1
-1015 30 task LaunchKernel a, stream 1
+1010 5 start a, stream 1
+1015 30 task a, stream 1
 1045 5 call StreamQuery, thread 4001 train
 1050 10 own , thread 4001 train
 1060 5 call StreamQuery, thread 4001 train
@@ -301,8 +301,8 @@ func TestKnownPaths(t *testing.T) {
 		}, `
 1000 10 call LaunchKernel a, thread 4001 train
 1010 10 call LaunchKernel b, thread 4001 train
-1020 <=780 start LaunchKernel b, stream 1
-1800 100 task LaunchKernel b, stream 1
+1020 <=780 start b, stream 1
+1800 100 task b, stream 1
 1900 100 call SynchronizeStream, thread 4001 train
 `},
 		{"the recorder takes time", func(p *program) {
@@ -328,7 +328,7 @@ func TestKnownPaths(t *testing.T) {
 			p := newProgram(t)
 			c.run(p)
 			got := ""
-			for _, part := range p.path(t).Parts {
+			for _, part := range p.path(t).Parts() {
 				if part.From >= 1000 {
 					got += lines([]Part{part})
 				}
@@ -408,7 +408,7 @@ func (p *program) random(seed uint64, calls int) {
 
 // The parts of each path add up to the step, and each is within the call or the task that it names. A thread has no call in its own time.
 func TestPathsAddUp(t *testing.T) {
-	kinds := map[Kind]int{}
+	found := map[Kind]int{}
 	for seed := range uint64(12) {
 		p := newProgram(t)
 		p.random(seed, 1500)
@@ -426,9 +426,9 @@ func TestPathsAddUp(t *testing.T) {
 			paths++
 			total += path.Step.To - path.Step.From
 			check(t, path)
-			for i := range path.Parts {
-				q := &path.Parts[i]
-				kinds[q.Kind]++
+			for _, part := range path.Parts() {
+				q := &part
+				found[q.Kind]++
 				in := [2]int64{}
 				switch k, h := tasks[q.Call], calls[q.Call]; q.Kind {
 				case Call, Wait:
@@ -468,8 +468,8 @@ func TestPathsAddUp(t *testing.T) {
 		q.path(t) // of the whole trace
 	}
 	for _, k := range []Kind{Own, Recording, Call, Wait, Task, Start} {
-		if kinds[k] < 100 {
-			t.Errorf("%d parts of kind %s: the test misses them", kinds[k], k)
+		if found[k] < 100 {
+			t.Errorf("%d parts of kind %s: the test misses them", found[k], k)
 		}
 	}
 }

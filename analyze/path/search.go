@@ -24,7 +24,7 @@ type search struct {
 
 // Step returns the path of a step that has ended. It is valid until the next call of Step or Rest.
 func (f *Finder) Step(s *step.Step) *Path {
-	f.path = Path{Step: *s, Process: f.process, TooLong: f.tooLong, Parts: f.path.Parts[:0]}
+	f.path = Path{Step: *s, Process: f.process, TooLong: f.tooLong, f: f, parts: f.path.parts[:0]}
 	if !f.tooLong {
 		f.search(s.From, s.To, int(s.Thread))
 	}
@@ -38,7 +38,7 @@ func (f *Finder) Rest() *Path {
 	if !f.whole || !f.begun {
 		return nil
 	}
-	f.path = Path{Whole: true, Process: f.process, TooLong: f.tooLong, Parts: f.path.Parts[:0]}
+	f.path = Path{Whole: true, Process: f.process, TooLong: f.tooLong, f: f, parts: f.path.parts[:0]}
 	last, end := 0, f.first
 	for i := range f.threads {
 		for k := range f.threads[i].calls {
@@ -65,30 +65,29 @@ func (f *Finder) search(from, to int64, on int) {
 	s := &search{Finder: f, from: from, t: to, on: on, task: -1, next: -1}
 	for s.t > s.from {
 		if s.task >= 0 {
-			s.onDevice()
+			s.inTask()
 		} else {
 			s.onThread()
 		}
 	}
-	slices.Reverse(f.path.Parts)
 }
 
 // part adds the period from a moment, but not before the step, to the current moment, and goes there.
-func (s *search) part(from int64, p Part) {
-	p.From, p.To = max(from, s.from), s.t
+func (s *search) part(from int64, p part) {
+	p.from, p.to = max(from, s.from), s.t
 	if s.next >= 0 {
-		p.From = max(p.From, s.due)
+		p.from = max(p.from, s.due)
 	}
-	if p.From >= p.To {
+	if p.from >= p.to {
 		return
 	}
-	s.t = p.From
-	parts := s.path.Parts
-	if n := len(parts); n > 0 && parts[n-1].Kind == p.Kind && parts[n-1].Call == p.Call && parts[n-1].AtMost == p.AtMost && p.Kind != Own && p.Kind != Recording {
-		parts[n-1].From = p.From
+	s.t = p.from
+	parts := s.path.parts
+	if n := len(parts); n > 0 && parts[n-1].kind == p.kind && parts[n-1].call == p.call && parts[n-1].atMost == p.atMost && p.kind > recording {
+		parts[n-1].from = p.from
 		return
 	}
-	s.path.Parts = append(parts, p)
+	s.path.parts = append(parts, p)
 }
 
 // before moves a thread's cursor to the last call that started before the current moment, and returns its index, -1 for none.
@@ -117,17 +116,17 @@ func (s *search) onThread() {
 	case in < at:
 		s.call(&th.calls[in], end)
 	default:
-		s.inCall(&th.calls[at])
+		s.within(&th.calls[at])
 	}
 }
 
 // call adds a part of a call.
 func (s *search) call(c *call, from int64) {
-	s.part(from, Part{Kind: Call, Call: c.index, Func: c.fn, Name: c.name, Where: s.thread()})
+	s.part(from, part{kind: inCall, call: c.index, ref: c.ref, label: c.label, where: int32(s.on)})
 }
 
-// inCall follows a call back to its begin, or to the task that it has waited for.
-func (s *search) inCall(c *call) {
+// within follows a call back to its begin, or to the task that it has waited for.
+func (s *search) within(c *call) {
 	if c.wait >= 0 && s.t == c.end && s.next < 0 {
 		w := &s.waits[c.wait]
 		latest, due := -1, w.since
@@ -138,7 +137,7 @@ func (s *search) inCall(c *call) {
 				end, ok = s.end(i, s.t)
 			}
 			if !ok {
-				s.part(c.start, Part{Kind: Wait, Call: c.index, Func: c.fn, Name: c.name, Where: s.stream(w.lane), AtMost: true})
+				s.part(c.start, part{kind: waiting, call: c.index, ref: c.ref, label: c.label, where: w.lane, atMost: true})
 				return
 			}
 			if end > due && !s.tasks[i].seen {
@@ -178,18 +177,18 @@ func (s *search) between(th *thread, at int, end int64) {
 	if at+1 < len(th.calls) {
 		recorded = th.calls[at+1].recorded
 	}
-	s.part(max(from, recorded), Part{Kind: Own, Call: timeline.NoCall, Where: s.thread()})
-	s.part(from, Part{Kind: Recording, Call: timeline.NoCall, Where: s.thread()})
+	s.part(max(from, recorded), part{kind: own, call: timeline.NoCall, where: int32(s.on)})
+	s.part(from, part{kind: recording, call: timeline.NoCall, where: int32(s.on)})
 	if on >= 0 && s.t == from {
 		s.on = on
 	}
 }
 
-// onDevice follows a task back to its begin, and then to its last predecessor.
-func (s *search) onDevice() {
+// inTask follows a task back to its begin, and then to its last predecessor.
+func (s *search) inTask() {
 	t := &s.tasks[s.task]
 	t.seen = true
-	s.part(t.from, Part{Kind: Task, Call: t.call, Func: t.fn, Name: t.name, Where: s.stream(t.lane)})
+	s.part(t.from, part{kind: onDevice, call: t.call, ref: t.ref, label: t.label, where: t.lane})
 	launched := min(t.returned, s.t)
 	since := launched // when the task could start
 	if t.waits {
@@ -199,7 +198,7 @@ func (s *search) onDevice() {
 	if latest >= 0 && s.tasks[latest].seen {
 		latest = -1
 	}
-	p := Part{Kind: Start, Call: t.call, Func: t.fn, Name: t.name, Where: s.stream(t.lane), AtMost: !all}
+	p := part{kind: starting, call: t.call, ref: t.ref, label: t.label, where: t.lane, atMost: !all}
 	if latest >= 0 && end >= since {
 		s.part(end, p)
 		s.task = latest
@@ -301,21 +300,4 @@ func (f *Finder) signaller(of signal, until int64) (task int, end int64, ok bool
 	}
 	// The clocks of two streams may differ a little: a wait can end before the only task that ends it.
 	return s.ends[i].task, min(s.ends[i].at, until), true
-}
-
-// thread returns the name of the current thread.
-func (s *search) thread() string {
-	th := &s.threads[s.on]
-	if th.name == "" {
-		th.name = s.w.ThreadName(uint32(s.on))
-	}
-	return th.name
-}
-
-// stream returns the name of a lane, -1 for several.
-func (s *search) stream(lane int32) string {
-	if lane < 0 {
-		return "several streams"
-	}
-	return s.w.Lanes[lane].Name
 }

@@ -40,7 +40,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Summary, error) {
 	}
 	x := &summer{f: NewFinder(w), each: o.Each, s: &Summary{}}
 	err := w.Run(&timeline.Visitor{
-		Call: func(h *timeline.HostCall, k *timeline.Task) error { x.f.Call(h, k); return nil },
+		Call: func(h *timeline.HostCall, k *timeline.Task) error { x.f.Call(h, k, 0); return nil },
 		Step: func(s *step.Step) error {
 			if s.Open {
 				return nil
@@ -62,7 +62,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Summary, error) {
 	}
 	x.s.Scope = r.Completeness().Scope()
 	x.s.Steps = stats.SumSteps(w, x.count, &x.times)
-	x.s.Entries = x.sums.longest()
+	x.s.Entries = x.sums.longest(x.f, 0)
 	if procs := r.Processes(); int(x.f.process) < len(procs) {
 		x.s.Process = procs[x.f.process].PID
 	}
@@ -90,8 +90,8 @@ func (x *summer) add(p *Path) error {
 		ns := p.Step.To - p.Step.From
 		x.s.Paths++
 		x.s.NS += ns
-		for i := range p.Parts {
-			x.sums.add(&p.Parts[i])
+		for i := range p.parts {
+			x.sums.add(&p.parts[i])
 		}
 		if l := x.s.Longest; l == nil || ns > l.Step.To-l.Step.From {
 			x.s.Longest = p.Clone()

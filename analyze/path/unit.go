@@ -25,6 +25,8 @@ type Finder struct {
 	tooLong bool   // some calls of the step were not kept
 	first   int64  // start of the first call
 
+	labels  labels
+	names   []string // of threads
 	threads []thread
 	lanes   []lane
 	tasks   []task // in the order of their indices
@@ -35,11 +37,11 @@ type Finder struct {
 	events  map[*timeline.Object]int        // index of the latest record
 	hosts   map[timeline.HostFunction][]int // host functions that were not called yet, by index
 	path    Path
+	sums    sums
 }
 
 // thread holds the calls of a thread, by start.
 type thread struct {
-	name  string
 	calls []call
 	works []int32 // calls that launch, copy or wait
 	poll  series
@@ -55,10 +57,10 @@ type series struct {
 }
 
 type call struct {
-	index      uint64
+	index, ref uint64
 	start, end int64
 	recorded   int64 // end of the recorder's work before the call, 0 for none
-	fn, name   string
+	label      int32
 	outer      int32 // call on this thread that contains it, -1 for none
 	wait       int32 // index into Finder.waits, -1 for none
 }
@@ -79,7 +81,7 @@ type lane struct {
 
 type task struct {
 	index            int
-	call             uint64
+	call, ref        uint64
 	issued, returned int64
 	from, to         int64
 	prev, follows    int   // indices of tasks, -1 for none
@@ -90,8 +92,8 @@ type task struct {
 	state            state
 	seen             bool // is on the path
 	waits            bool // its call may wait for it
+	label            int32
 	signal           signal
-	fn, name         string
 }
 
 // state says whether the end of a task is known.
@@ -126,11 +128,11 @@ type ended struct {
 
 // NewFinder returns a Finder for a walk. Call the walk's FindSteps first; without steps, Rest returns the path of the whole trace.
 func NewFinder(w *timeline.Walk) *Finder {
-	return &Finder{w: w, whole: w.StepRule().Source == step.None, signals: map[signal]*signals{}, events: map[*timeline.Object]int{}, hosts: map[timeline.HostFunction][]int{}}
+	return &Finder{w: w, labels: newLabels(), whole: w.StepRule().Source == step.None, signals: map[signal]*signals{}, events: map[*timeline.Object]int{}, hosts: map[timeline.HostFunction][]int{}}
 }
 
-// Call takes the next call and its task, nil for none.
-func (f *Finder) Call(h *timeline.HostCall, k *timeline.Task) {
+// Call takes the next call and its task, nil for none. The parts of paths have ref, a number for the caller.
+func (f *Finder) Call(h *timeline.HostCall, k *timeline.Task, ref uint64) {
 	process := f.w.Process(h.Thread)
 	if !f.begun {
 		f.begun, f.process, f.first = true, process, h.Start
@@ -153,7 +155,7 @@ func (f *Finder) Call(h *timeline.HostCall, k *timeline.Task) {
 		f.threads = append(f.threads, thread{})
 	}
 	th := &f.threads[h.Thread]
-	c := call{index: h.Index, start: h.Start, end: f.w.CallEnd(h), fn: h.Name, outer: int32(len(th.calls)) - 1, wait: -1}
+	c := call{index: h.Index, ref: ref, start: h.Start, end: f.w.CallEnd(h), outer: int32(len(th.calls)) - 1, wait: -1}
 	for c.outer >= 0 && th.calls[c.outer].end <= c.start {
 		c.outer = th.calls[c.outer].outer
 	}
@@ -161,8 +163,10 @@ func (f *Finder) Call(h *timeline.HostCall, k *timeline.Task) {
 		c.recorded = h.RecordingFrom + h.Recording
 	}
 	works := k != nil
-	if k != nil {
-		c.name = k.Name
+	if k == nil {
+		c.label = f.labels.id(h.Name, "")
+	} else {
+		c.label = f.labels.id(h.Name, k.Name)
 		f.task(&c, h, k)
 	}
 	switch {
@@ -191,8 +195,8 @@ func (f *Finder) task(c *call, h *timeline.HostCall, k *timeline.Task) {
 		return
 	}
 	l := f.lane(k.Lane)
-	t := task{index: k.Index, call: k.Call, issued: k.Issued, returned: c.end, prev: l.last, follows: k.Follows, joins: int32(len(f.joins)), lane: int32(k.Lane),
-		thread: h.Thread, kind: k.Kind, waits: k.Pageable, fn: c.fn, name: k.Name}
+	t := task{index: k.Index, call: k.Call, ref: c.ref, issued: k.Issued, returned: c.end, prev: l.last, follows: k.Follows, joins: int32(len(f.joins)), lane: int32(k.Lane),
+		thread: h.Thread, kind: k.Kind, waits: k.Pageable, label: f.labels.id("", k.Name)}
 	if t.prev <= l.done && l.doneAt <= k.Issued {
 		t.prev = -1
 	}
@@ -207,8 +211,10 @@ func (f *Finder) task(c *call, h *timeline.HostCall, k *timeline.Task) {
 	} else if k.Kind != api.Record && k.Kind != api.Wait && k.Kind != api.Reset && t.signal.addr == 0 {
 		t.state = unknown // others take no time themselves
 	}
-	if fn, ok := timeline.HostFunctionOf(k.Process, k.Fn, words(h)); ok && k.Kind == api.HostFunc {
-		f.hosts[fn] = append(f.hosts[fn], k.Index)
+	if k.Kind == api.HostFunc {
+		if fn, ok := timeline.HostFunctionOf(k.Process, k.Fn, words(h)); ok {
+			f.hosts[fn] = append(f.hosts[fn], k.Index)
+		}
 	}
 	l = f.lane(k.Lane)
 	l.last = k.Index

@@ -193,7 +193,7 @@ func (s *spanSampler) step(st *step.Step) error {
 	if s.l.walk.StepRule().Source == step.ByMarker {
 		s.steps = st.Index // the numbers of --steps
 	}
-	u := &chosen{Unit: spans.Unit{Step: step.Step{Index: s.steps, From: st.From, To: st.To, Name: st.Name, Typical: st.Typical}}}
+	u := &chosen{Unit: spans.Unit{Step: step.Step{Index: s.steps, From: st.From, To: st.To, Thread: st.Thread, Name: st.Name, Typical: st.Typical}}}
 	s.steps++
 	s.l.res.Steps++
 	s.choose(u, s.l.o.Every > 0 && u.Step.Index%s.l.o.Every == 0, "sampled", func(uint32) bool { return true })

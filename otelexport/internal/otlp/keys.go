@@ -25,6 +25,7 @@ const (
 	KeyCount
 	KeyCritical
 	KeyCriticalNS
+	KeyCriticalPath
 	KeyCut
 	KeyDevice
 	KeyDeviceHostNumber
@@ -76,6 +77,7 @@ var keyNames = [numKeys]string{
 	KeyCount:            "count",
 	KeyCritical:         "critical",
 	KeyCriticalNS:       "critical_ns",
+	KeyCriticalPath:     "critical_path",
 	KeyCut:              "cut",
 	KeyDevice:           "device",
 	KeyDeviceHostNumber: "device.host_number",

@@ -110,6 +110,20 @@ func PutText(b []byte, tag byte, key, v string) []byte {
 	return PutString(b, valueString, v)
 }
 
+// PutTexts adds a list of texts, nothing if it is nil.
+func PutTexts(b []byte, tag byte, key string, texts []string) []byte {
+	if texts == nil {
+		return b
+	}
+	var list []byte
+	for _, v := range texts {
+		v = Valid(v)
+		list = PutString(putLen(list, arrayValue, LenBytes(len(v))), valueString, v)
+	}
+	b = putKey(b, tag, key, LenBytes(len(list)))
+	return append(putLen(b, valueArray, len(list)), list...)
+}
+
 func PutNumber(b []byte, tag byte, key string, v int64) []byte {
 	b = putKey(b, tag, key, 1+VarintLen(uint64(v)))
 	return binary.AppendUvarint(append(b, valueInt), uint64(v))
@@ -134,13 +148,7 @@ func appendAttribute(b []byte, tag byte, a attribute.KeyValue) []byte {
 	case attribute.BOOL:
 		return PutTrue(b, tag, key)
 	case attribute.STRINGSLICE:
-		var list []byte
-		for _, v := range a.Value.AsStringSlice() {
-			v = Valid(v)
-			list = PutString(putLen(list, arrayValue, LenBytes(len(v))), valueString, v)
-		}
-		b = putKey(b, tag, key, LenBytes(len(list)))
-		return append(putLen(b, valueArray, len(list)), list...)
+		return PutTexts(b, tag, key, a.Value.AsStringSlice())
 	}
 	return PutText(b, tag, string(a.Key), Valid(a.Value.AsString()))
 }

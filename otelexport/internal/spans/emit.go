@@ -276,6 +276,7 @@ func (x *Encoder) emitRoot(p *part) {
 	if p.folded > 0 {
 		b = otlp.PutNumber(b, otlp.SpanAttributes, keys[otlp.KeyFolded], int64(p.folded))
 	}
+	b = otlp.PutTexts(b, otlp.SpanAttributes, keys[otlp.KeyCriticalPath], p.entries)
 	b = otlp.PutText(b, otlp.SpanAttributes, keys[otlp.KeySampled], p.origin.why)
 	if s != nil && p.origin.title == "" {
 		b = otlp.PutNumber(b, otlp.SpanAttributes, keys[otlp.KeyStep], int64(p.step))

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/acltrace/acltrace/analyze/path"
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/otelexport/internal/otlp"
@@ -96,6 +97,7 @@ type Encoder struct {
 
 	rows     rows
 	order    streamOrder
+	path     *path.Finder // nil if critical paths are not marked
 	parts    parts
 	gaps     []format.Gap // gaps that start after the last call, by start
 	gap      int          // gaps already emitted
@@ -197,6 +199,9 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Encoder, error) {
 		}
 	}
 	x.src.r, x.src.w = r, w
+	if !x.o.NoSteps && (w.StepRule().Source != step.None || w.Calls <= maxNodes) {
+		x.path = path.NewFinder(w)
+	}
 	x.cut = fmt.Sprint(x.o.layout(), " ", x.o.Brackets, " ", x.o.MaxSpans, " ", x.o.MaxBytes, " ", w.StepRule().Source)
 	x.gaps = slices.Clone(r.Gaps())
 	slices.SortStableFunc(x.gaps, func(a, b format.Gap) int { return cmp.Compare(a.From, b.From) })
@@ -302,6 +307,7 @@ func (x *Encoder) finish() error {
 		last = x.room(-1)
 		last.extent.add(0, x.src.Meta.EndNS)
 	}
+	x.wholePath(last)
 	x.close(last)
 	for _, p := range x.parts.inStep {
 		p.inStep = false
@@ -353,6 +359,7 @@ func (x *Encoder) times(b []byte, start, end int64) []byte {
 // stepEnded completes a step's parts.
 func (x *Encoder) stepEnded(s *step.Step) error {
 	ended := *s
+	x.stepPath(s)
 	for len(x.parts.inStep) > 0 && x.parts.inStep[0].step <= s.Index {
 		p := x.parts.inStep[0]
 		x.parts.inStep = x.parts.inStep[1:]

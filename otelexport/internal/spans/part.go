@@ -38,6 +38,7 @@ type part struct {
 	gaps        []gapNode
 	waiting     int // tasks in progress
 	neighbours  neighbours
+	entries     []string // longest entries of the step's critical path
 	origin      origin
 	inherits    bool // lies in the parent's trace
 	thread      int  // the only thread; -1 if there are several or none
@@ -137,7 +138,7 @@ func (x *Encoder) close(p *part) {
 
 // done emits the spans of a part that are complete.
 func (x *Encoder) done(p *part) {
-	if p.closed && p.waiting == 0 && !p.emitted {
+	if p.closed && p.waiting == 0 && !p.emitted && !(p.inStep && x.path != nil) {
 		x.emit(p)
 	}
 	if p.emitted && !p.inStep {

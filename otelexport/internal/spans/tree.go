@@ -132,6 +132,9 @@ func (x *Encoder) call(c *timeline.HostCall, t *timeline.Task, f Facts) error {
 		m.ranges = append(m.ranges, *r)
 	}
 	n := x.add(m, node{start: c.Start, end: x.src.w.CallEnd(c), number: c.Index, ret: c.Ret, what: f.what, waited: f.waited, flags: c.Flags, failed: c.Failed()}, true)
+	if x.path != nil {
+		x.path.Call(c, t, ref(m))
+	}
 	if t == nil {
 		return x.out.err
 	}

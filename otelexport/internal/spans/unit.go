@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/acltrace/acltrace/analyze/path"
 	"github.com/acltrace/acltrace/otelexport/internal/otlp"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/step"
@@ -34,6 +35,10 @@ func (x *Encoder) Unit(u *Unit) (batches []*otlp.Batch, last otlp.TraceID, err e
 	recording, inherited := x.parts.origin, x.parts.inherited
 	defer func() { x.parts.current, x.parts.origin, x.parts.inherited = nil, recording, inherited }()
 	isRequest := u.Request.Id != 0
+	if !isRequest {
+		x.path = path.NewFinder(x.src.w)
+		defer func() { x.path = nil }()
+	}
 	x.parts.origin.why = u.Why
 	if isRequest {
 		x.parts.origin.parent, x.parts.origin.title, x.parts.inherited = u.Request, "request", 0

@@ -1,0 +1,156 @@
+package path
+
+import (
+	"cmp"
+	"slices"
+)
+
+// An Entry is the sum of the parts that are alike: of one kind, function and name, and in one place.
+type Entry struct {
+	Kind   Kind   `json:"kind"`
+	Func   string `json:"func,omitempty"` // "" for Task and Start
+	Name   string `json:"name,omitempty"`
+	Where  string `json:"where"`
+	Count  int    `json:"count"` // parts
+	NS     int64  `json:"ns"`
+	AtMost bool   `json:"at_most,omitempty"` // of some part
+}
+
+// maxEntries and maxLabels bound the entries in a sum and the names. Programs may create names and streams without end; the rest shares an entry
+// or a name.
+const (
+	maxEntries = 10_000
+	maxLabels  = 1 << 16
+	others     = "(others)"
+)
+
+// label is the function of a call and the name of its task. For a task alone, fn is "".
+type label struct{ fn, name string }
+
+// labels numbers labels. Number 0 is the empty label, number 1 stands for all beyond maxLabels.
+type labels struct {
+	all    []label
+	ids    map[label]int32
+	recent [1 << 10]int32
+}
+
+func newLabels() labels {
+	return labels{all: []label{{}, {name: others}}, ids: map[label]int32{{}: 0}}
+}
+
+func (l *labels) id(fn, name string) int32 {
+	h := uint(len(fn))*31 + uint(len(name))
+	if n := len(name); n > 0 {
+		h = h*31 + uint(name[n-1])
+		h = h*31 + uint(name[n/2])
+	}
+	at := &l.recent[h%uint(len(l.recent))]
+	if k := &l.all[*at]; k.name == name && k.fn == fn {
+		return *at
+	}
+	k := label{fn, name}
+	id, ok := l.ids[k]
+	if !ok {
+		if len(l.all) >= maxLabels {
+			return 1
+		}
+		id = int32(len(l.all))
+		l.ids[k], l.all = id, append(l.all, k)
+	}
+	*at = id
+	return id
+}
+
+// sums adds up parts by entry. It is a hash table: a path has many parts and few entries.
+type sums struct {
+	slots []int32 // positions in sums plus one, 0 for a free slot; a power of two, at most half full
+	sums  []sum
+}
+
+type sum struct {
+	key    uint64
+	part   part // the first one
+	count  int
+	ns     int64
+	atMost bool
+}
+
+func (p *part) key() uint64 {
+	return uint64(p.kind)<<56 | uint64(p.label)<<32 | uint64(uint32(p.where))
+}
+
+func (s *sums) reset() {
+	clear(s.slots)
+	s.sums = s.sums[:0]
+}
+
+// slot returns the slot of a key, or the free slot for it.
+func (s *sums) slot(key uint64) *int32 {
+	h := key * 0x9e3779b97f4a7c15 >> 32
+	for ; ; h++ {
+		at := &s.slots[h&uint64(len(s.slots)-1)]
+		if *at == 0 || s.sums[*at-1].key == key {
+			return at
+		}
+	}
+}
+
+func (s *sums) add(p *part) {
+	if 2*len(s.sums) >= len(s.slots) {
+		s.slots = make([]int32, max(64, 2*len(s.slots)))
+		for i := range s.sums {
+			*s.slot(s.sums[i].key) = int32(i + 1)
+		}
+	}
+	key, first := p.key(), *p
+	at := s.slot(key)
+	if *at == 0 && len(s.sums) >= maxEntries {
+		first.label, first.where = 1, -1
+		key = first.key()
+		at = s.slot(key)
+	}
+	if *at == 0 {
+		s.sums = append(s.sums, sum{key: key, part: first})
+		*at = int32(len(s.sums))
+	}
+	e := &s.sums[*at-1]
+	e.count++
+	e.ns += p.to - p.from
+	e.atMost = e.atMost || p.atMost
+}
+
+// longest returns the entries, the longest first, at most so many, 0 for all.
+func (s *sums) longest(f *Finder, most int) []Entry {
+	order := slices.Clone(s.sums)
+	slices.SortFunc(order, func(a, b sum) int { return cmp.Or(cmp.Compare(b.ns, a.ns), cmp.Compare(a.key, b.key)) })
+	if most > 0 {
+		order = order[:min(most, len(order))]
+	}
+	out := make([]Entry, len(order))
+	for i := range order {
+		e := &order[i]
+		l := f.labels.all[e.part.label]
+		out[i] = Entry{Kind: kinds[e.part.kind], Func: l.fn, Name: l.name, Where: f.where(e.part.kind, e.part.where), Count: e.count, NS: e.ns, AtMost: e.atMost}
+	}
+	return out
+}
+
+// where returns the name of a part's place.
+func (f *Finder) where(k kind, n int32) string {
+	switch {
+	case k == onDevice || k == starting || k == waiting:
+		if n < 0 {
+			return "several streams"
+		}
+		return f.w.Lanes[n].Name
+	case n < 0:
+		return others
+	}
+	for int(n) >= len(f.names) {
+		f.names = append(f.names, "")
+	}
+	if f.names[n] == "" {
+		f.names[n] = f.w.ThreadName(uint32(n))
+	}
+	return f.names[n]
+}
