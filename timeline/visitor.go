@@ -39,6 +39,7 @@ type Walk struct {
 	v      Visitor
 	s      *State
 	host   HostCall // the current call
+	event  *Event   // its meaning
 	seen   int      // objects reported
 	whole  int64    // until this time the trace lacks no call that changes the meaning of later calls
 	meter  meter

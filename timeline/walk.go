@@ -149,6 +149,7 @@ func (w *Walk) call(c *format.Call) error {
 		}
 	}
 	e := w.s.Apply(process, c)
+	w.event = e
 	h := &w.host
 	*h = HostCall{Index: c.Index, Fn: e.Fn, Name: w.name(c.Func), Thread: c.Thread, Start: c.Start, End: c.End, Ret: c.Ret, Flags: c.Flags, Kernel: e.Kernel,
 		Task: -1, Waits: -1, Follows: -1, Step: -1, Retries: NoCall, Raw: c}
@@ -564,6 +565,9 @@ func (w *Walk) runs(e *Event) error {
 	}
 	return nil
 }
+
+// Uses returns the objects that the current call names, valid until Visitor.Call returns.
+func (w *Walk) Uses() []Use { return w.event.Uses }
 
 // CurrentDevice returns the device that a thread has selected at the current call, NoDevice if it is unknown.
 func (w *Walk) CurrentDevice(thread uint32) int { return w.s.CurrentDevice(w.Process(thread), thread) }

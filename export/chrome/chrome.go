@@ -243,6 +243,9 @@ func (x *writer) Slice(l *scene.Slice) error {
 		return err
 	}
 	b := append(append(x.event(), `"ph":"X","name":`...), x.text(l.Name)...)
+	if l.Numbered {
+		b = append(strconv.AppendInt(append(b[:len(b)-1], ' '), int64(l.Number), 10), '"')
+	}
 	b = append(append(b, `,"cat":`...), x.text(l.Category)...)
 	b = appendPlace(b, pid, tid)
 	b = appendMicros(append(b, `,"ts":`...), l.From)
@@ -288,6 +291,8 @@ func (x *writer) value(b []byte, a *scene.Arg) []byte {
 		return append(b, x.text(scene.Sym(a.Value))...)
 	case scene.True:
 		return append(b, "true"...)
+	case scene.Handle:
+		return append(x.scene.AppendHandle(append(b, '"'), a.Value), '"')
 	case scene.Pointer:
 		return append(strconv.AppendUint(append(b, `"0x`...), a.Value, 16), '"')
 	case scene.Int:

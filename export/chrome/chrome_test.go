@@ -290,3 +290,27 @@ func TestRanks(t *testing.T) {
 		}
 	}
 }
+
+// Steps are numbered, and handles are named after their objects. Without arguments, viewers sum up steps by name.
+func TestNames(t *testing.T) {
+	tl := testtrace.Steps(t, 3, 20, func(_, _ int) int64 { return 100 })
+	for _, noArgs := range []bool{false, true} {
+		var doc struct{ TraceEvents []event }
+		if err := json.Unmarshal(written(t, tl, &Options{NoArgs: noArgs}), &doc); err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]int{}
+		for _, e := range doc.TraceEvents {
+			if e.Cat == "step" {
+				seen[e.Name]++
+			}
+			if e.Name == "aclrtSynchronizeStream" && e.Args["arg.stream"] == "stream#1" {
+				seen["stream"]++
+			}
+		}
+		numbered := seen["step 0"] == 1 && seen["step 2"] == 1 && seen["stream"] > 0
+		if numbered == noArgs || noArgs != (seen["step"] > 1) {
+			t.Errorf("without arguments %t: %v", noArgs, seen)
+		}
+	}
+}

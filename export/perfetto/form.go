@@ -27,7 +27,7 @@ type value struct {
 
 // become patches the event for slice l. It reports false if more than numbers and known texts differ.
 func (f *form) become(s *sequence, l *scene.Slice) bool {
-	if len(f.event) == 0 || f.category != l.Category || f.moment != l.Moment || f.flow != (l.Flow != 0) || f.flowEnd != l.FlowEnd || len(f.values) != len(l.Args) {
+	if len(f.event) == 0 || l.Numbered || f.category != l.Category || f.moment != l.Moment || f.flow != (l.Flow != 0) || f.flowEnd != l.FlowEnd || len(f.values) != len(l.Args) {
 		return false
 	}
 	for i := range l.Args {
@@ -38,7 +38,7 @@ func (f *form) become(s *sequence, l *scene.Slice) bool {
 		if a.Key != v.Key || a.Kind != v.Kind {
 			return false
 		}
-		if a.Value >= maxSpread || a.Kind == scene.Text && !s.known[argText].has(uint32(a.Value)) {
+		if a.Kind == scene.Handle || a.Value >= maxSpread || a.Kind == scene.Text && !s.known[argText].has(uint32(a.Value)) {
 			return false
 		}
 		x, n := spread(a.Value)
@@ -67,11 +67,20 @@ func (w *writer) form(f *form, s *sequence, l *scene.Slice) {
 	if l.Moment {
 		kind = instant
 	}
-	b[2], b[3], b[4] = eventType, kind, eventName
-	n := varintAt(b, 5, uint64(l.Name))
+	b[2], b[3] = eventType, kind
+	n := 4
+	if l.Numbered {
+		w.event = w.scene.AppendName(w.event[:0], l)
+		b = putText(b[:n], eventNameText, string(w.event))
+		n, b = len(b), slices.Grow(b, packetSize+maxAnnotation*len(l.Args))
+		b = b[:cap(b)]
+	} else {
+		b[n] = eventName
+		n = varintAt(b, n+1, uint64(l.Name))
+		w.use(s, eventText, l.Name)
+	}
 	b[n] = eventCategory
 	n = varintAt(b, n+1, uint64(l.Category))
-	w.use(s, eventText, l.Name)
 	w.use(s, category, l.Category)
 	for i := range l.Args {
 		a := &l.Args[i]
@@ -82,6 +91,14 @@ func (w *writer) form(f *form, s *sequence, l *scene.Slice) {
 		n += int(k.len)
 		x := a.Value
 		switch a.Kind {
+		case scene.Handle:
+			b[n] = annotationString
+			size := len(w.scene.AppendHandle(b[n+2:n+2], x))
+			b[n+1] = byte(size)
+			n += 2 + size
+			f.values = append(f.values, value{Arg: *a})
+			b[at] = byte(n - at - 1)
+			continue
 		case scene.Text:
 			w.use(s, argText, scene.Sym(a.Value))
 			binary.LittleEndian.PutUint16(b[n:], textTag)
@@ -124,7 +141,7 @@ func (w *writer) form(f *form, s *sequence, l *scene.Slice) {
 }
 
 // maxAnnotation exceeds the size of any annotation.
-const maxAnnotation = 32
+const maxAnnotation = 64
 
 // Two-byte tags, as little-endian numbers.
 const (

@@ -2,11 +2,13 @@ package perfetto
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/export/internal/scene"
 	"github.com/acltrace/acltrace/export/internal/viewertest"
 	"github.com/acltrace/acltrace/format"
@@ -34,7 +37,7 @@ func written(t *testing.T, tl *timeline.Timeline, o *Options) (string, *Result) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := Write(f, tl.Reader, acl.Model, o)
+	res, err := Write(f, tl.Reader, tl.Model, o)
 	if err := errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -111,9 +114,9 @@ func drawn(tl *timeline.Timeline) []string {
 		add(g.From, g.To, "calls lost")
 	}
 	for _, s := range tl.Steps().List {
-		name := s.Name
-		if name == "" {
-			name = "step"
+		name := fmt.Sprintf("%s %d", cmp.Or(s.Name, "step"), s.Index)
+		if s.Name == "ProfilerStep#7" { // numbered by the program
+			name = s.Name
 		}
 		add(s.From, s.To, name)
 	}
@@ -123,7 +126,8 @@ func drawn(tl *timeline.Timeline) []string {
 
 // The trace processor finds the timeline's calls and tasks as slices and arrows, to the nanosecond.
 func TestSlices(t *testing.T) {
-	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "mixed": mixed(t), "long": testtrace.Long(t, 5_000), "imported": imported(t)} {
+	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "mixed": mixed(t), "long": testtrace.Long(t, 5_000), "imported": imported(t),
+		"steps": testtrace.Steps(t, 5, 20, func(_, _ int) int64 { return 100 })} {
 		t.Run(name, func(t *testing.T) {
 			path, res := written(t, tl, nil)
 			got := viewertest.SQL(t, path, viewertest.Errors,
@@ -215,7 +219,7 @@ func TestTracks(t *testing.T) {
 		{{"BOOTTIME", "0"}, {"MONOTONIC", "987654321"}, {"REALTIME", fmt.Sprint(testtrace.StartWall)}},
 		{
 			{"debug.acl_call", "5"}, {"debug.acl_stream", "stream 1"}, {"debug.arg_count", "65536"}, {"debug.arg_destMax", "65536"}, {"debug.arg_dst", "0x124000000000"},
-			{"debug.arg_kind", "ACL_MEMCPY_HOST_TO_DEVICE"}, {"debug.arg_src", "0x7f0000001000"}, {"debug.arg_stream", "0x5501"},
+			{"debug.arg_kind", "ACL_MEMCPY_HOST_TO_DEVICE"}, {"debug.arg_src", "0x7f0000001000"}, {"debug.arg_stream", "stream#1"},
 		},
 		{{"crossing", "ranges"}},
 		{{"aclrtSynchronizeStream"}},
@@ -504,5 +508,32 @@ func TestRanks(t *testing.T) {
 		if len(rows[0]) > 0 || fmt.Sprint(rows[1]) != "[[10 3000]]" || fmt.Sprint(rows[2]) != "[[train:0 5] [train:1 5]]" {
 			t.Errorf("%q", rows)
 		}
+	}
+}
+
+// Arguments of a CUDA program were named acl.*.
+func TestNamespaceIsTheRuntime(t *testing.T) {
+	b := testtrace.NewOf(t, cuda.Model)
+	b.Call(0, 100, 200, "cuMemAlloc_v2", testtrace.A(0x7000, 1<<20), testtrace.Outs("dptr", testtrace.DeviceA))
+	b.Call(0, 300, 400, "cuMemcpyHtoDAsync_v2", testtrace.A(testtrace.DeviceA, testtrace.HostA, 4096, testtrace.StreamA))
+	path, _ := written(t, b.Load(), nil)
+	got := viewertest.SQL(t, path, viewertest.Errors, "select distinct substr(key, 1, instr(key, '_') - 1) from args where key glob 'debug.*' order by 1")
+	if want := [][]string{{"debug.arg"}, {"debug.cuda"}}; !reflect.DeepEqual(got[1], want) {
+		t.Errorf("argument names start with %v", got[1])
+	}
+}
+
+// Handles are named after their objects, also those of more objects than have interned names.
+func TestHandles(t *testing.T) {
+	b := testtrace.New(t)
+	const events = 5_000
+	for i := range int64(events) {
+		b.Call(0, 100*i, 100*i+10, "aclrtCreateEvent", testtrace.A(0x7000), testtrace.Outs("event", testtrace.Event))
+		b.Call(0, 100*i+20, 100*i+30, "aclrtDestroyEvent", testtrace.A(testtrace.Event)) // the next event has its handle
+	}
+	path, _ := written(t, b.Load(), nil)
+	got := viewertest.SQL(t, path, viewertest.Errors, "select count(distinct extract_arg(arg_set_id, 'debug.arg_event')), max(extract_arg(arg_set_id, 'debug.arg_event')) from slice where name = 'aclrtDestroyEvent'")
+	if want := [][]string{{strconv.Itoa(events), "event#999"}}; !reflect.DeepEqual(got[1], want) {
+		t.Errorf("%v, want %v", got[1], want)
 	}
 }

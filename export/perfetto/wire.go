@@ -39,6 +39,7 @@ const (
 	eventAnnotation = 4<<3 | lengthened
 	eventType       = 9<<3 | varint
 	eventName       = 10<<3 | varint
+	eventNameText   = 23<<3 | lengthened
 	eventCounter    = 30<<3 | varint
 	eventDouble     = 44<<3 | fixed64
 	eventFlow       = 47<<3 | fixed64
@@ -50,6 +51,7 @@ const (
 	annotationInt     = 4<<3 | varint
 	annotationPointer = 7<<3 | varint
 	annotationText    = 17<<3 | varint
+	annotationString  = 6<<3 | lengthened
 
 	internedID   = 1<<3 | varint
 	internedText = 2<<3 | lengthened

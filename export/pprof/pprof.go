@@ -9,7 +9,8 @@
 //   - the program's functions, if the trace has call stacks (`acltrace record --stacks`)
 //   - the runtime function; in imported profiles it may be below an enclosing one
 //   - the call's task, if any: the kernel, or the copy with its direction, as a device frame ("npu::MatMul"), which
-//     viewers color differently
+//     viewers color differently. The host time of a call that waits for its task, such as a copy that is not on a stream, has no device
+//     frame: it belongs to the call
 //
 // There are four sample types:
 //
@@ -314,13 +315,16 @@ func (b *builder) call(c *timeline.HostCall, task *timeline.Task) {
 			launched = 1
 		}
 	}
-	s := b.samples[k]
-	if s == nil {
-		s = b.sample(&k)
-		b.samples[k] = s
-		b.p.Sample = append(b.p.Sample, s)
+	if task != nil {
+		s := b.sampleOf(k)
+		s.Value[launches] += launched
+		s.Value[moved] += int64(bytes)
+		s.Value[deviceTime] += took
 	}
-	s.Value[launches] += launched
+	if task != nil && b.w.Lanes[task.Lane].Synchronous { // the thread waits in the call, and runs no part of the task
+		k.lane, k.task = -1, ""
+	}
+	s := b.sampleOf(k)
 	s.Value[hostTime] += max(c.End-c.Start, 0)
 	if in != nil { // each call counts without its nested calls
 		in.sample.Value[hostTime] -= max(c.End-c.Start, 0)
@@ -328,8 +332,17 @@ func (b *builder) call(c *timeline.HostCall, task *timeline.Task) {
 	if c.End > c.Start && len(t.calls) < maxDepth {
 		t.calls = append(t.calls, outer{end: c.End, fn: c.Name, phase: k.phase, sample: s})
 	}
-	s.Value[moved] += int64(bytes)
-	s.Value[deviceTime] += took
+}
+
+// sampleOf returns the sample with a key.
+func (b *builder) sampleOf(k key) *profile.Sample {
+	s := b.samples[k]
+	if s == nil {
+		s = b.sample(&k)
+		b.samples[k] = s
+		b.p.Sample = append(b.p.Sample, s)
+	}
+	return s
 }
 
 func (b *builder) process(thread uint32) uint32 {

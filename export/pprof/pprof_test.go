@@ -191,8 +191,9 @@ func TestStacks(t *testing.T) {
 		"train 4001;thread 4001 (train);aclrtMalloc":                               {0, 1000, 0},
 		"train 4001;thread 4001 (train);aclrtLaunchKernel;npu::MatMul \"é\"\uFFFD": {1, 300, 0},
 		"train 4001;thread 4011;aclrtLaunchKernel;npu::MatMul \"é\"\uFFFD":         {1, 800, 0},
-		"train 4001;thread 4001 (train);aclrtLaunchKernel":                         {0, 111, 0}, // failed, so no launch
-		"loader 4002;thread 4002 (loader);aclrtMemcpy;npu::copy DtoH":              {0, 1200, 4096},
+		"train 4001;thread 4001 (train);aclrtLaunchKernel":                         {0, 111, 0},  // failed, so no launch
+		"loader 4002;thread 4002 (loader);aclrtMemcpy":                             {0, 1200, 0}, // the thread waited in the call
+		"loader 4002;thread 4002 (loader);aclrtMemcpy;npu::copy DtoH":              {0, 0, 4096},
 		"train 4001;thread 4001 (train);aclrtMemsetAsync;npu::fill":                {0, 250, 1024},
 		"train 4001;thread 4011;aclrtMemcpyAsync;npu::copy DtoD":                   {0, 200, 2048},
 		"train 4001;thread 4001 (train);aclrtSynchronizeStream":                    {0, 4003 + 7, 0},

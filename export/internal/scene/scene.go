@@ -40,11 +40,12 @@ const (
 	Pointer
 	Text
 	True
+	Handle // of an object; Scene.AppendHandle names it. The first objects are Text instead
 )
 
 // Arg is a named slice property.
 type Arg struct {
-	Value uint64 // a number, a pointer, or a text's Sym; 0 for True
+	Value uint64 // a number, a pointer, a text's Sym, or an object; 0 for True
 	Key   Sym
 	Kind  ArgKind
 }
@@ -53,6 +54,8 @@ type Arg struct {
 type Slice struct {
 	Row      *Row
 	Name     Sym
+	Numbered bool // the name ends with Number, see Scene.AppendName
+	Number   int
 	Category Sym
 	From, To int64  // nanoseconds since the trace began, From <= To
 	Moment   bool   // a point: From equals To
@@ -87,6 +90,8 @@ type Scene struct {
 	gaps     []format.Gap // by start, those not drawn yet
 	funcs    map[*api.Func]*function
 	graphs   map[*timeline.Object]uint64 // task count by graph
+	kinds    []api.Object                // of objects that were drawn as handles
+	handles  []Sym                       // their names by id, for the first objects; 0 for none
 	slice    Slice
 }
 
@@ -102,7 +107,7 @@ func (d *Drawn) Events() int { return d.Calls + d.Tasks + d.Ranges + d.Steps + d
 
 // New prepares a walk through a trace.
 func New(r *format.Reader, m *api.Model, o *Options) (*Scene, error) {
-	s := &Scene{texts: newTexts(), counters: newCounters(), funcs: map[*api.Func]*function{}, graphs: map[*timeline.Object]uint64{}}
+	s := &Scene{texts: newTexts(m.Name), counters: newCounters(), funcs: map[*api.Func]*function{}, graphs: map[*timeline.Object]uint64{}}
 	if o != nil {
 		s.o = *o
 	}

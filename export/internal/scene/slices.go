@@ -1,6 +1,9 @@
 package scene
 
 import (
+	"cmp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
@@ -13,6 +16,7 @@ import (
 type function struct {
 	name   Sym
 	params []param
+	drawn  []int // index into params, by parameter of the function, -1 if it is not drawn
 }
 
 type param struct {
@@ -76,6 +80,7 @@ func (s *Scene) call(c *timeline.HostCall, t *timeline.Task) error {
 	}
 	if !s.o.NoArgs {
 		s.arguments(l, f, c.Raw)
+		s.objects(l, f)
 	}
 	s.Drawn.Calls++
 	return s.v.Slice(l)
@@ -92,8 +97,10 @@ func (s *Scene) function(c *timeline.HostCall) *function {
 	for i := range c.Fn.Params {
 		p := &c.Fn.Params[i]
 		if p.Words != 1 {
+			f.drawn = append(f.drawn, -1)
 			continue
 		}
+		f.drawn = append(f.drawn, len(f.params))
 		q := param{key: s.Sym("arg." + p.Name), word: int(p.Word), kind: Pointer, size: 8}
 		if p.Role == api.Value && !strings.HasSuffix(p.Type, "*") {
 			q.kind = Uint
@@ -136,6 +143,62 @@ func (s *Scene) arguments(l *Slice, f *function, c *format.Call) {
 		}
 		l.Args = append(l.Args, a)
 	}
+}
+
+// objects replaces the handles among a call's arguments by their objects: the number of a handle may be used again.
+func (s *Scene) objects(l *Slice, f *function) {
+	first := len(l.Args) - len(f.params)
+	for _, u := range s.W.Uses() {
+		if u.Param >= len(f.drawn) || f.drawn[u.Param] < 0 || u.Object.Kind.Memory() || u.Field != 0 || u.Offset != 0 {
+			continue
+		}
+		if at := first + f.drawn[u.Param]; at >= 0 && at < len(l.Args) {
+			l.Args[at].Kind, l.Args[at].Value = s.handle(u.Object)
+		}
+	}
+}
+
+// maxHandles limits the objects whose names are texts. A program may make objects without end.
+const maxHandles = 1 << 12
+
+// handle returns an object as an argument.
+func (s *Scene) handle(o *timeline.Object) (ArgKind, uint64) {
+	if o.ID < len(s.handles) && s.handles[o.ID] != 0 {
+		return Text, uint64(s.handles[o.ID])
+	}
+	i := slices.Index(s.kinds, o.Kind)
+	if i < 0 {
+		i = len(s.kinds)
+		s.kinds = append(s.kinds, o.Kind)
+	}
+	value := uint64(o.ID)<<8 | uint64(i)
+	if o.ID >= maxHandles {
+		return Handle, value
+	}
+	for len(s.handles) <= o.ID {
+		s.handles = append(s.handles, 0)
+	}
+	s.handles[o.ID] = s.Sym(string(s.AppendHandle(nil, value)))
+	return Text, uint64(s.handles[o.ID])
+}
+
+// AppendName appends a slice's name.
+func (s *Scene) AppendName(b []byte, l *Slice) []byte {
+	if b = append(b, s.Text(l.Name)...); l.Numbered {
+		b = strconv.AppendInt(append(b, ' '), int64(l.Number), 10)
+	}
+	return b
+}
+
+// AppendHandle appends an object's name, such as stream#1, as acltrace cat prints it.
+func (s *Scene) AppendHandle(b []byte, value uint64) []byte {
+	for _, c := range []byte(s.kinds[value&0xff]) {
+		if c == ' ' {
+			c = '_'
+		}
+		b = append(b, c)
+	}
+	return strconv.AppendUint(append(b, '#'), value>>8, 10)
 }
 
 // early reports whether a measured task begins before its call. Device and host clocks may differ by microseconds, and no
@@ -240,11 +303,10 @@ func (s *Scene) step(p *step.Step) error {
 	if s.rows.steps == nil {
 		s.rows.steps = s.rows.row(Row{Kind: Steps, Process: s.process(s.W.StepRule().Process), Thread: -1, Lane: -1, Name: "steps"})
 	}
-	name := p.Name
-	if name == "" {
-		name = "step" // viewers summarize by name
-	}
+	name := cmp.Or(p.Name, "step")
 	l := s.begin(s.rows.steps, s.Sym(name), catStep, p.From, max(p.From, p.To))
+	last := name[len(name)-1]
+	l.Numbered, l.Number = !s.o.NoArgs && (last < '0' || last > '9'), p.Index // without arguments, viewers sum up by name
 	l.num(keyStep, uint64(p.Index))
 	l.text(keyStepSource, s.Sym(string(s.W.StepRule().Source)))
 	if !p.Typical {

@@ -49,12 +49,13 @@ const (
 	nameNotRecorded
 )
 
+// fixed has the texts. Keys that start with "." get the runtime's namespace.
 var fixed = []string{
-	keyCall: "acl.call", keyKernel: "acl.kernel", keyStream: "acl.stream", keyTask: "acl.task", keyBytes: "acl.bytes", keyRet: "acl.ret",
-	keyError: "acl.error", keyUnfinished: "acl.unfinished", keyTruncated: "acl.truncated", keyRetries: "acl.retries", keyBracketed: "acl.bracketed",
-	keyOpen: "acl.open", keyNotAfter: "acl.not_after_ns", keyBlocks: "acl.blocks", keyPageable: "acl.pageable", keyStreamID: "acl.stream_id",
-	keyTaskID: "acl.task_id", keyEvent: "acl.event", keyGraph: "acl.graph", keyGraphTasks: "acl.graph_tasks", keyLost: "acl.lost", keyReason: "acl.reason",
-	keyStep: "acl.step", keyStepSource: "acl.step_source", keyUntypical: "acl.untypical", catStep: "step", keyDomain: "acl.domain", keyEndThread: "acl.end_thread",
+	keyCall: ".call", keyKernel: ".kernel", keyStream: ".stream", keyTask: ".task", keyBytes: ".bytes", keyRet: ".ret",
+	keyError: ".error", keyUnfinished: ".unfinished", keyTruncated: ".truncated", keyRetries: ".retries", keyBracketed: ".bracketed",
+	keyOpen: ".open", keyNotAfter: ".not_after_ns", keyBlocks: ".blocks", keyPageable: ".pageable", keyStreamID: ".stream_id",
+	keyTaskID: ".task_id", keyEvent: ".event", keyGraph: ".graph", keyGraphTasks: ".graph_tasks", keyLost: ".lost", keyReason: ".reason",
+	keyStep: ".step", keyStepSource: ".step_source", keyUntypical: ".untypical", catStep: "step", keyDomain: ".domain", keyEndThread: ".end_thread",
 	catCall: "call", catTask: "task", catBracketed: "bracketed", catRange: "range", catGap: "gap", nameLost: "calls lost", nameNotRecorded: "not recorded",
 }
 
@@ -69,10 +70,13 @@ type texts struct {
 	}
 }
 
-func newTexts() texts {
+func newTexts(namespace string) texts {
 	t := texts{list: slices.Clone(fixed), syms: make(map[string]Sym, len(fixed))}
 	for y := 1; y < len(fixed); y++ {
-		t.syms[fixed[y]] = Sym(y)
+		if strings.HasPrefix(fixed[y], ".") {
+			t.list[y] = namespace + fixed[y]
+		}
+		t.syms[t.list[y]] = Sym(y)
 	}
 	return t
 }
