@@ -26,21 +26,21 @@ func (p *compiler) fork(process int, first int64) {
 	in := plan.Instruction{Op: plan.OpFork, Fn: uint32(process)}
 	var at *Thread
 	last := int64(math.MinInt64)
-	var behind *group // nil if the call has left the window or is already laid out
+	var after *group // nil if the call has left the window or is already laid out
 	for t := range p.Threads {
 		of := &p.Threads[t]
 		if of.Process == process || p.procs[of.Process].pid != processes[pr.process].ForkedFrom {
 			continue
 		}
 		if of.forker.end > last && of.forker.made {
-			at, last, behind, in.Call = of, of.forker.end, nil, of.forker.call
+			at, last, after, in.Call = of, of.forker.end, nil, of.forker.call
 		}
 		for n := of.base; n < of.compiled; n++ {
 			// The calls inside a call that runs host functions follow it.
 			if g := of.group(n); g.end <= first && g.end > last && len(g.insts) > 0 && g.fn != nil && !g.fn.PollsCallbacks {
-				at, last, behind, in.Call = of, g.end, g, g.call
+				at, last, after, in.Call = of, g.end, g, g.call
 				if n < of.laid {
-					behind = nil
+					after = nil
 				}
 			}
 		}
@@ -48,8 +48,8 @@ func (p *compiler) fork(process int, first int64) {
 	switch {
 	case at == nil:
 		return
-	case behind != nil:
-		behind.insts = append(behind.insts, in)
+	case after != nil:
+		after.insts = append(after.insts, in)
 	default:
 		at.prefix = append(at.prefix, in)
 	}

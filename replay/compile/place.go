@@ -33,7 +33,7 @@ func (p *callCompiler) placement() {
 		at, ok := p.stored(i)
 		if e := p.Model.Exhausted; !p.ok && int32(p.c.Ret) >= e[0] && int32(p.c.Ret) <= e[1] {
 			size, _ := q.Size.Bytes(p.f, p.c.Args)
-			at, ok = p.behind(size)
+			at, ok = p.spareAddress(size)
 		}
 		if ok && at != 0 {
 			p.before = append(p.before, plan.Instruction{Op: plan.OpPlace, Fn: p.Function(p.f), Call: p.c.Index, Operands: p.Operands(imm(at))})
@@ -41,8 +41,8 @@ func (p *callCompiler) placement() {
 	}
 }
 
-// behind returns an address after all recorded allocations, false if there is none.
-func (p *compiler) behind(size uint64) (uint64, bool) {
+// spareAddress returns an address after all recorded allocations, false if there is none.
+func (p *compiler) spareAddress(size uint64) (uint64, bool) {
 	const unit = 2 << 20
 	if p.pointers.spareAt == 0 && p.pointers.window.To != 0 {
 		p.pointers.spareAt = (p.pointers.window.To + unit) / unit * unit

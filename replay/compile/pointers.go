@@ -18,7 +18,7 @@ type pointers struct {
 	payloadMissing bool                      // a missing payload may have had addresses
 	zeros          uint64                    // zeros that replace missing payloads, bytes
 	zeroed         map[*timeline.Object]bool // pinned memory with zeros for missing data
-	spareAt        uint64                    // first free address after all allocations, see behind
+	spareAt        uint64                    // first free address after all allocations, see spareAddress
 	mapped         bool                      // the player maps memory at its recorded address
 	recent         [1 << recentBits]found    // by address hash
 }

@@ -176,7 +176,7 @@ type allocSpan struct {
 // outsiders are the objects that processes outside the trace may share.
 type outsiders struct {
 	memory  map[*timeline.Object]bool             // exported memory, with or without an address
-	backing map[*timeline.Object]*timeline.Object // physical memory behind mappings
+	backing map[*timeline.Object]*timeline.Object // physical memory of mappings
 	listed  map[*timeline.Object]bool             // in the findings
 }
 
@@ -220,16 +220,16 @@ type doubtLevel uint8
 
 // visibleState tracks host-visible memory.
 type visibleState struct {
-	of     map[*timeline.Object]*visibleMemory
-	levels map[*timeline.Object]doubtLevel // of device memory too
-	tasks  int                             // tasks so far
-	looked map[uint32]bool                 // processes with a task since the last wait
-	behind map[memoryKey]map[uint64]int    // by stream: tasks on other streams that it has waited for
-	marks  map[memoryKey]map[uint64]int    // by event: tasks before its record, by stream
-	host   []access.Region                 // the current call's accesses to registered memory
+	of      map[*timeline.Object]*visibleMemory
+	levels  map[*timeline.Object]doubtLevel // of device memory too
+	tasks   int                             // tasks so far
+	looked  map[uint32]bool                 // processes with a task since the last wait
+	awaited map[memoryKey]map[uint64]int    // by stream: tasks on other streams that it has waited for
+	marks   map[memoryKey]map[uint64]int    // by event: tasks before its record, by stream
+	host    []access.Region                 // the current call's accesses to registered memory
 }
 
 func newVisibleState() visibleState {
 	return visibleState{of: map[*timeline.Object]*visibleMemory{}, levels: map[*timeline.Object]doubtLevel{}, looked: map[uint32]bool{},
-		behind: map[memoryKey]map[uint64]int{}, marks: map[memoryKey]map[uint64]int{}}
+		awaited: map[memoryKey]map[uint64]int{}, marks: map[memoryKey]map[uint64]int{}}
 }

@@ -273,18 +273,18 @@ func (p *callCompiler) visibleWaits() {
 	switch p.f.Task {
 	case api.Record:
 		mark := map[uint64]int{stream.addr: p.visible.tasks}
-		for s, n := range p.visible.behind[stream] {
+		for s, n := range p.visible.awaited[stream] {
 			mark[s] = max(mark[s], n)
 		}
 		p.visible.marks[event] = mark
 	case api.Wait:
-		behind := p.visible.behind[stream]
-		if behind == nil {
-			behind = map[uint64]int{}
-			p.visible.behind[stream] = behind
+		awaited := p.visible.awaited[stream]
+		if awaited == nil {
+			awaited = map[uint64]int{}
+			p.visible.awaited[stream] = awaited
 		}
 		for s, n := range p.visible.marks[event] {
-			behind[s] = max(behind[s], n)
+			awaited[s] = max(awaited[s], n)
 		}
 	}
 }
@@ -299,7 +299,7 @@ func (p *callCompiler) visibleWaited() bool {
 	switch f.Sync {
 	case api.SyncStream, api.PollStream:
 		s := p.Model.StreamOf(f, p.c.Args[f.Params[max(f.Stream, 0)].Word], p.c.Thread)
-		maps.Copy(ended, p.visible.behind[memoryKey{p.owner(), s}])
+		maps.Copy(ended, p.visible.awaited[memoryKey{p.owner(), s}])
 		ended[s] = p.visible.tasks
 	case api.SyncEvent, api.PollEvent:
 		ended = p.visible.marks[memoryKey{p.owner(), p.c.Args[f.Params[f.Event].Word]}]

@@ -50,16 +50,15 @@ func processor() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkRun is what a task costs from a trace to its new time, and to a new trace, by processor time: reading the
-// trace with the meaning of its calls, simulating what was read, as often as durations that nobody has measured need
-// it, and writing.
+// BenchmarkRun measures the processor time for each task: reading the trace with the meaning of its calls, simulating it, which unmeasured
+// durations need several times, and writing a new trace.
 func BenchmarkRun(b *testing.B) {
 	const tasks = 400_000
 	for _, bb := range []struct {
 		name     string
 		streams  int
 		measured bool
-		model    string // the other one is the default
+		model    string // of the changed device, "" for the default
 	}{{"measured", 1, true, ""}, {"measured, 4 streams", 4, true, ""}, {"not measured", 1, false, ""}, {"not measured, another model", 1, false, "instant"},
 		{"not measured, 4 streams", 4, false, ""}, {"not measured, 4 streams, another model", 4, false, "instant"}} {
 		b.Run(bb.name, func(b *testing.B) {

@@ -12,7 +12,7 @@ import (
 	"github.com/acltrace/acltrace/sim/model"
 )
 
-// waited is a program that works for so long while a kernel may run, and then waits for it.
+// waited records a program that works while a kernel may run, and then waits for the kernel.
 func waited(t *testing.T, work, wait int64) string {
 	b := testtrace.New(t)
 	b.Call(0, 0, 1*us, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", streamA))
@@ -21,8 +21,8 @@ func waited(t *testing.T, work, wait int64) string {
 	return b.Load().Reader.Path()
 }
 
-// A kernel that a wait shows to have run for long is as long in the prediction, and one that may have ended at any time while the host
-// worked has no prediction.
+// A long wait for a kernel shows its duration, which the prediction uses. A kernel that may have ended at any time while the host worked has
+// no prediction.
 func TestBoundsComeFromWaits(t *testing.T) {
 	same, slow := plain(t, "same", 1, 1), plain(t, "slow", 2, 1)
 	fast := plain(t, "fast", 0.5, 1)
@@ -82,7 +82,7 @@ func TestTasksThatNothingWaitsForAreUnbounded(t *testing.T) {
 	}
 }
 
-// With fewer engines, copies that ran at once may wait for each other: the total is bounded by that of all, one after the other.
+// With fewer engines, copies that ran at once may wait for each other. The upper bound is the sum of their durations.
 func TestFewerEnginesMayPutAllInARow(t *testing.T) {
 	same := plain(t, "same", 1, 1)
 	one := changed(t, "one", func(m *model.Model) {

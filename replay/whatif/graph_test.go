@@ -17,8 +17,8 @@ import (
 	"github.com/acltrace/acltrace/sim/model"
 )
 
-// What a graph holds is known, however it was made: by a capture, by nodes, of another graph, as a part of one, and after nodes were set anew. How
-// often a condition runs a part is not.
+// The tasks in a graph are known, however it was made: by a capture, by nodes, from another graph, as a part, and after changes to nodes. The
+// number of times that a condition runs a part is unknown.
 func TestGraphs(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace-cuda.so")
 	testenv.Built(t, "lib/fakecuda/libcuda.so.1")
@@ -40,7 +40,7 @@ func TestGraphs(t *testing.T) {
 	}
 }
 
-// copyModel is a model in which nothing takes time but copies on a device, of so many bytes in a nanosecond.
+// copyModel writes a model in which only copies on a device take time. rate is in bytes per nanosecond.
 func copyModel(t *testing.T, rate float64) string {
 	t.Helper()
 	m, err := model.Load("instant")
@@ -61,7 +61,7 @@ func copyModel(t *testing.T, rate float64) string {
 	return file
 }
 
-// What comes behind what in a graph is followed however it was put together and changed: the program says how many units of time each run takes.
+// The order of tasks in a graph is followed, however the graph was made and changed. The program prints how many time units each run takes.
 func TestGraphOrder(t *testing.T) {
 	program := testenv.CUDA(t, "../testdata/cugraphs.c")
 	dir := t.TempDir()
@@ -98,7 +98,7 @@ func TestGraphOrder(t *testing.T) {
 	}
 }
 
-// What a capture puts into a graph that is there comes to what the graph had.
+// A capture into an existing graph adds tasks to it.
 func TestCaptureTo(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace-cuda.so")
 	lib := filepath.Dir(testenv.Built(t, "lib/fakecuda/libcuda.so.1"))
@@ -114,7 +114,7 @@ func TestCaptureTo(t *testing.T) {
 	}
 }
 
-// A default stream waits for the others of its device, and they for it, but for those that were made to have nothing to do with it.
+// A default stream and the other streams on its device wait for each other, except non-blocking streams.
 func TestDefaultStream(t *testing.T) {
 	program := testenv.CUDA(t, "../testdata/cudefault.c")
 	path := filepath.Join(t.TempDir(), "t.aclt")
@@ -122,7 +122,7 @@ func TestDefaultStream(t *testing.T) {
 	if err != nil || res.ExitCode != 0 {
 		t.Fatalf("%v, %+v", err, res)
 	}
-	file := copyModel(t, 1e-5) // a tenth of a second for each, beside which the host's time is nothing
+	file := copyModel(t, 1e-5) // a tenth of a second for each, so long that the host's time does not count
 	r, err := Run(t.Context(), path, cuda.Model, &Options{Model: file, Base: file, Pace: replay.PaceASAP})
 	if err != nil {
 		t.Fatal(err)

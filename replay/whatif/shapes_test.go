@@ -22,7 +22,7 @@ import (
 	"github.com/acltrace/acltrace/sim/model"
 )
 
-// shapes are the programs of testdata/shapes.c on the simulator.
+// shapes runs the programs in testdata/shapes.c on the simulator.
 type shapes struct {
 	program, binary string
 	clock           string // real or virtual
@@ -39,7 +39,7 @@ func (s *shapes) env(model string) []string {
 	return append(os.Environ(), "ACLSIM_CLOCK="+s.clock, "ACLSIM_MODEL="+model)
 }
 
-// took runs a program and returns how long it takes on the clock of the simulator.
+// took runs a program and returns its duration on the simulator's clock.
 func (s *shapes) took(t testing.TB, model string, seed int) int64 {
 	t.Helper()
 	c := exec.Command(s.program, s.binary, strconv.Itoa(seed), s.rounds)
@@ -75,7 +75,7 @@ func (s *shapes) recorded(t testing.TB, model string, seed int, times bool) stri
 	return o.Output
 }
 
-// changes are models that the recorded device may be changed to, the first of which is that itself.
+// changes writes the models of changed devices. The first one is the recorded device.
 func changes(t testing.TB) (names, files []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -127,13 +127,13 @@ func copies(m *model.Model, by float64) {
 	}
 }
 
-// row is what became of the predictions of one kind of recordings.
+// row summarizes the predictions for one kind of recordings.
 type row struct {
-	off         []float64 // of the predictions that were made, percent
+	off         []float64 // errors of the predictions, percent
 	none, wrong int
 }
 
-// predictions compares what is predicted of so many programs with what they take on the changed device.
+// predictions compares predicted durations of programs with their durations on the changed devices.
 func (s *shapes) predictions(t testing.TB, programs int) (table string, rows map[bool]*row) {
 	names, models := changes(t)
 	rows = map[bool]*row{false: {}, true: {}}
@@ -179,7 +179,7 @@ func (s *shapes) predictions(t testing.TB, programs int) (table string, rows map
 	return b.String(), rows
 }
 
-// firstCall is how long the first call of a trace took, aclInit, which no program has in its own time.
+// firstCall returns the duration of a trace's first call, aclInit, which the programs do not include in their times.
 func firstCall(t testing.TB, path string) int64 {
 	t.Helper()
 	r, err := format.Open(path, nil)
@@ -210,7 +210,7 @@ func (r *row) add(rep *whatif.Report, first, truth int64) {
 	r.off = append(r.off, max(off, -off))
 }
 
-// worst and median are of how far predictions are off, in percent.
+// worst and median are errors of the predictions, in percent.
 func (r *row) worst() float64 {
 	if len(r.off) == 0 {
 		return 0
@@ -230,7 +230,7 @@ func (r *row) print(w *tabwriter.Writer, name, times string) {
 	fmt.Fprintf(w, "%s\t%s\t%d of %d\t%.2f %%\t%.2f %%\t%d\n", name, times, len(r.off), len(r.off)+r.none, r.median(), r.worst(), r.wrong)
 }
 
-// check simulates what so many programs take, and compares it with what they are predicted to take.
+// check runs programs on the simulator and compares their durations with the predictions.
 func check(t *testing.T, programs int) {
 	t.Helper()
 	table, rows := newShapes(t, "virtual", "1").predictions(t, programs)
@@ -248,8 +248,7 @@ func check(t *testing.T, programs int) {
 	}
 }
 
-// Without device times the total was predicted with kernels that took next to no time, or all of it, and nothing was said of how far
-// off that may be.
+// Without device times the predicted total assumed kernels that took no time, or all of it, and the report had no bounds.
 func TestTruthLiesWithinBounds(t *testing.T) { check(t, 30) }
 
 // A recording in virtual time had the times of the machine that made it.
@@ -280,7 +279,7 @@ func TestSoakTruthLiesWithinBounds(t *testing.T) {
 	check(t, 300)
 }
 
-// The same table of recordings in real time, for `make bench`: what the machine does besides is in both figures.
+// BenchmarkPredictions prints the same table for recordings in real time. Other work on the machine affects both figures.
 func BenchmarkPredictions(b *testing.B) {
 	for b.Loop() {
 		table, _ := newShapes(b, "real", "20").predictions(b, 12)

@@ -24,14 +24,14 @@ const (
 	streamB = testtrace.StreamB
 )
 
-// measured has the call's task take its time from start to end.
+// measured gives the call's task a measured start and end.
 func measured(start, end int64) testtrace.Mod {
 	return func(_ *api.Func, c *format.Call) {
 		c.Outs = append(c.Outs, format.Out{Param: api.TaskStartParam, Value: uint64(start)}, format.Out{Param: api.TaskEndParam, Value: uint64(end)})
 	}
 }
 
-// plain writes a model without any latency: kernels take what the trace says times scale, copies 1 GB/s times rate.
+// plain writes a model without latency: kernels take their recorded durations times scale, and copies run at 1 GB/s times rate.
 func plain(t *testing.T, name string, scale, rate float64) string {
 	t.Helper()
 	return changed(t, name, func(m *model.Model) {
@@ -43,7 +43,7 @@ func plain(t *testing.T, name string, scale, rate float64) string {
 	})
 }
 
-// changed writes a model without any latency, changed.
+// changed writes a model without latency, after a change.
 func changed(t *testing.T, name string, change func(*model.Model)) string {
 	t.Helper()
 	m, err := model.Load("instant")
@@ -63,7 +63,7 @@ func changed(t *testing.T, name string, change func(*model.Model)) string {
 	return path
 }
 
-// pipeline is a program with two streams: a copy and a kernel on the one, and a kernel that waits for them on the other.
+// pipeline records a program with two streams: a copy and a kernel on one, and a kernel that waits for them on the other.
 func pipeline(t *testing.T) string {
 	b := testtrace.New(t)
 	b.Call(0, 0, 1*us, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", streamA))
@@ -89,7 +89,7 @@ func simulate(t testing.TB, path string, o *whatif.Options) *whatif.Report {
 	return r
 }
 
-// A trace with measured times comes out as it was; a model changes what it says, and nothing else.
+// A trace with measured times keeps them, except those that the model changes.
 func TestRun(t *testing.T) {
 	path := pipeline(t)
 	same := plain(t, "same", 1, 1)
@@ -124,7 +124,7 @@ func loaded(t *testing.T, path string) *timeline.Timeline {
 	return tl
 }
 
-// What is written is a trace of the same calls, whose times are measured, and a simulation of it comes to the same end.
+// The output is a trace with the same calls and with measured times. Its simulation takes the same time.
 func TestOutput(t *testing.T) {
 	path, same := pipeline(t), plain(t, "same", 1, 1)
 	out := filepath.Join(t.TempDir(), "new.aclt")
@@ -153,15 +153,15 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// Where nobody has measured, the time that the program has waited tells how long tasks took: together, and each its
-// share. That is so at any pace, and where streams wait for each other.
+// Without measurements, the program's waits give the total duration of tasks, and each task gets its share. That holds at any pace, and for
+// streams that wait for each other.
 func TestEstimates(t *testing.T) {
 	const gap = 100 * us
 	for _, tt := range []struct {
 		name    string
 		streams []uint64
 		o       whatif.Options
-		gaps    float64 // that are kept
+		gaps    float64 // kept gaps
 	}{
 		{"as it was", []uint64{streamA}, whatif.Options{}, 1},
 		{"no time between the calls", []uint64{streamA}, whatif.Options{Pace: replay.PaceASAP}, 0},
@@ -199,7 +199,7 @@ func TestEstimates(t *testing.T) {
 	}
 }
 
-// What a model of the device of the trace scales is in the recorded times already.
+// Recorded times already contain the factors of the recorded device's model.
 func TestScaledBase(t *testing.T) {
 	model := func(name string, fixed int64) string {
 		return changed(t, name, func(m *model.Model) {
@@ -220,7 +220,7 @@ func TestScaledBase(t *testing.T) {
 	}
 }
 
-// A loop of polls waits as one; threads keep their order; a graph runs what was captured; what has no counterpart is named.
+// Successive polls are one wait, threads keep their order, graphs run captured tasks, and calls without a counterpart are listed.
 func TestKinds(t *testing.T) {
 	same := plain(t, "same", 1, 1)
 	t.Run("polls", func(t *testing.T) {
@@ -232,7 +232,7 @@ func TestKinds(t *testing.T) {
 		}
 		b.Call(0, 53*us, 54*us, "aclrtStreamQuery", testtrace.A(streamA, 0x7ffe0010), testtrace.Outs("status", 0))
 		r := simulate(t, b.Load().Reader.Path(), &whatif.Options{Model: plain(t, "slow", 4, 1), Base: same})
-		// The next question comes half of the time between two later, and takes its time.
+		// The next poll begins half a poll interval later and takes its recorded time.
 		if r.VirtualNS != 202*us+4*us+1*us {
 			t.Errorf("%d ns", r.VirtualNS)
 		}
@@ -266,7 +266,7 @@ func TestKinds(t *testing.T) {
 	})
 }
 
-// A notify that another process imports by its key was another one in virtual time: the stream that waits for it never went on.
+// A notify that another process imports by its key was a different one in virtual time, so the stream that waits for it never went on.
 func TestNotifyOfAnotherProcess(t *testing.T) {
 	const notify, imported, key = 0x7711, 0x7722, "notify-1"
 	b := testtrace.New(t)
@@ -287,8 +287,8 @@ func TestNotifyOfAnotherProcess(t *testing.T) {
 	}
 }
 
-// Functions of the program's take the time that their recorded runs took, on the runtime's threads and on those that process reports, which
-// wait for their turn; what is called inside goes on in its place.
+// Host functions take their recorded durations, on the runtime's threads and on threads that process reports, where they wait for their turn.
+// Calls inside them keep their places.
 func TestHostFunctions(t *testing.T) {
 	const fn, data, launched, reported = 0x4000, 0x7ffe2000, 0x10, 0x20
 	b := testtrace.New(t)
@@ -321,8 +321,8 @@ func TestHostFunctions(t *testing.T) {
 	}
 }
 
-// A launch that nobody has measured is like those that somebody has. Fewer cores take more rows of blocks; a duration that the model
-// gives counts, whatever was recorded.
+// An unmeasured launch takes as long as measured launches of its kernel. Fewer cores run more rows of blocks. A duration in the model replaces the
+// recorded one.
 func TestKernelDurations(t *testing.T) {
 	b := testtrace.New(t)
 	b.Call(0, 0, 1*us, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", streamA))
