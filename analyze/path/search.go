@@ -1,10 +1,6 @@
 package path
 
 import (
-	"cmp"
-	"math"
-	"slices"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/step"
@@ -237,8 +233,8 @@ func (f *Finder) latest(i int, until int64) (task int, end int64, all bool) {
 			add(k)
 		}
 	}
-	if t.kind == api.Wait && t.signal != (signal{}) {
-		if k, at, ok := f.signaller(t.signal, until); !ok {
+	if t.kind == api.Wait && t.signals {
+		if k, at, ok := f.setter(t, until); !ok {
 			all = false
 		} else if k >= 0 && (task < 0 || at > end) {
 			task, end = k, at
@@ -264,40 +260,4 @@ func (f *Finder) end(i int, until int64) (end int64, ok bool) {
 		t.from = t.to
 	}
 	return min(t.to, until), t.state == known
-}
-
-// signaller returns the task that ended a wait for a notify or a value in memory by a moment, and its end; -1 for none. It is the last one until
-// the moment that has set this value, or else any value. ok is false if no end is known.
-func (f *Finder) signaller(of signal, until int64) (task int, end int64, ok bool) {
-	s := f.signals[of]
-	exact := s != nil && of.addr != 0
-	if s == nil && of.addr != 0 {
-		s = f.signals[signal{addr: of.addr, any: true}]
-	}
-	if s == nil {
-		return -1, 0, true // the host, or another process
-	}
-	if s.ends == nil {
-		for _, index := range s.tasks {
-			k := f.find(index)
-			if at, ok := f.end(k, math.MaxInt64); ok {
-				s.ends = append(s.ends, ended{at, k})
-			}
-		}
-		slices.SortStableFunc(s.ends, func(a, b ended) int { return cmp.Compare(a.at, b.at) })
-	}
-	i, _ := slices.BinarySearchFunc(s.ends, until, func(e ended, t int64) int {
-		if e.at <= t {
-			return -1
-		}
-		return 1
-	})
-	switch {
-	case i > 0:
-		i--
-	case len(s.ends) == 0 || !exact:
-		return -1, 0, len(s.ends) > 0
-	}
-	// The clocks of two streams may differ a little: a wait can end before the only task that ends it.
-	return s.ends[i].task, min(s.ends[i].at, until), true
 }

@@ -27,15 +27,21 @@ const (
 // label is the function of a call and the name of its task. For a task alone, fn is "".
 type label struct{ fn, name string }
 
+// labelled is a label, and the number of the label of the task alone.
+type labelled struct {
+	label
+	task int32
+}
+
 // labels numbers labels. Number 0 is the empty label, number 1 stands for all beyond maxLabels.
 type labels struct {
-	all    []label
+	all    []labelled
 	ids    map[label]int32
 	recent [1 << 10]int32
 }
 
 func newLabels() labels {
-	return labels{all: []label{{}, {name: others}}, ids: map[label]int32{{}: 0}}
+	return labels{all: []labelled{{}, {label: label{name: others}, task: 1}}, ids: map[label]int32{{}: 0}}
 }
 
 func (l *labels) id(fn, name string) int32 {
@@ -54,8 +60,12 @@ func (l *labels) id(fn, name string) int32 {
 		if len(l.all) >= maxLabels {
 			return 1
 		}
+		task := int32(0)
+		if name != "" && fn != "" {
+			task = l.id("", name)
+		}
 		id = int32(len(l.all))
-		l.ids[k], l.all = id, append(l.all, k)
+		l.ids[k], l.all = id, append(l.all, labelled{k, task})
 	}
 	*at = id
 	return id

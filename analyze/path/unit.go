@@ -1,7 +1,6 @@
 package path
 
 import (
-	"maps"
 	"math"
 	"slices"
 
@@ -29,12 +28,11 @@ type Finder struct {
 	names   []string // of threads
 	threads []thread
 	lanes   []lane
-	tasks   []task // in the order of their indices
+	tasks   []task // in the order of their indices; without pointers, like calls
 	waits   []wait
 	targets []int // of waits: indices of tasks
 	joins   []int // of tasks: indices of tasks on joined lanes
-	signals map[signal]*signals
-	events  map[*timeline.Object]int        // index of the latest record
+	signals signals
 	hosts   map[timeline.HostFunction][]int // host functions that were not called yet, by index
 	path    Path
 	sums    sums
@@ -42,6 +40,7 @@ type Finder struct {
 
 // thread holds the calls of a thread, by start.
 type thread struct {
+	other bool // of another process
 	calls []call
 	works []int32 // calls that launch, copy or wait
 	poll  series
@@ -92,8 +91,8 @@ type task struct {
 	state            state
 	seen             bool // is on the path
 	waits            bool // its call may wait for it
+	signals          bool // it sets or awaits a signal
 	label            int32
-	signal           signal
 }
 
 // state says whether the end of a task is known.
@@ -106,44 +105,24 @@ const (
 	unknown
 )
 
-// signal identifies the memory, the notify or the event that a task sets or waits for.
-type signal struct {
-	object *timeline.Object
-	addr   uint64
-	value  uint64 // in memory
-	any    bool   // any value
-}
-
-// signals are the tasks that set a notify or a value.
-type signals struct {
-	tasks []int   // indices
-	ends  []ended // of those with a known end, by end, once they were needed
-}
-
-// ended is the end of a task by its position.
-type ended struct {
-	at   int64
-	task int
-}
-
 // NewFinder returns a Finder for a walk. Call the walk's FindSteps first; without steps, Rest returns the path of the whole trace.
 func NewFinder(w *timeline.Walk) *Finder {
-	return &Finder{w: w, labels: newLabels(), whole: w.StepRule().Source == step.None, signals: map[signal]*signals{}, events: map[*timeline.Object]int{}, hosts: map[timeline.HostFunction][]int{}}
+	return &Finder{w: w, labels: newLabels(), whole: w.StepRule().Source == step.None, signals: newSignals(), hosts: map[timeline.HostFunction][]int{}}
 }
 
 // Call takes the next call and its task, nil for none. The parts of paths have ref, a number for the caller.
 func (f *Finder) Call(h *timeline.HostCall, k *timeline.Task, ref uint64) {
-	process := f.w.Process(h.Thread)
 	if !f.begun {
-		f.begun, f.process, f.first = true, process, h.Start
+		f.begin(h)
 	}
-	if !f.whole {
-		f.process = f.w.StepRule().Process
-		if h.Step < 0 && f.n > 2*f.kept+1024 {
-			f.forget(h.Start)
-		}
+	for int(h.Thread) >= len(f.threads) {
+		f.threads = append(f.threads, thread{other: f.w.Process(uint32(len(f.threads))) != f.process})
 	}
-	if process != f.process {
+	if !f.whole && h.Step < 0 && f.n > 2*f.kept+1024 {
+		f.forget(h.Start)
+	}
+	th := &f.threads[h.Thread]
+	if th.other {
 		return
 	}
 	if f.n == maxCalls {
@@ -151,11 +130,9 @@ func (f *Finder) Call(h *timeline.HostCall, k *timeline.Task, ref uint64) {
 		f.clear()
 	}
 	f.n++
-	for int(h.Thread) >= len(f.threads) {
-		f.threads = append(f.threads, thread{})
-	}
-	th := &f.threads[h.Thread]
-	c := call{index: h.Index, ref: ref, start: h.Start, end: f.w.CallEnd(h), outer: int32(len(th.calls)) - 1, wait: -1}
+	n := len(th.calls)
+	th.calls = append(th.calls, call{index: h.Index, ref: ref, start: h.Start, end: f.w.CallEnd(h), outer: int32(n) - 1, wait: -1})
+	c := &th.calls[n]
 	for c.outer >= 0 && th.calls[c.outer].end <= c.start {
 		c.outer = th.calls[c.outer].outer
 	}
@@ -167,19 +144,26 @@ func (f *Finder) Call(h *timeline.HostCall, k *timeline.Task, ref uint64) {
 		c.label = f.labels.id(h.Name, "")
 	} else {
 		c.label = f.labels.id(h.Name, k.Name)
-		f.task(&c, h, k)
+		f.task(c, h, k)
 	}
 	switch {
 	case h.Fn == nil || h.Failed() || h.Flags&format.Unfinished != 0:
 	case h.Fn.Sync != api.NoSync:
-		works = f.sync(th, &c, h) || works
+		works = f.sync(th, c, h) || works
 	case h.Fn.HostCallback:
-		f.ran(h, &c)
+		f.ran(h, c)
 	}
 	if works {
-		th.works = append(th.works, int32(len(th.calls)))
+		th.works = append(th.works, int32(n))
 	}
-	th.calls = append(th.calls, c)
+}
+
+// begin chooses the process: that of the steps, or of the first call.
+func (f *Finder) begin(h *timeline.HostCall) {
+	f.begun, f.process, f.first = true, f.w.Process(h.Thread), h.Start
+	if !f.whole {
+		f.process = f.w.StepRule().Process
+	}
 }
 
 func (f *Finder) lane(i int) *lane {
@@ -195,20 +179,19 @@ func (f *Finder) task(c *call, h *timeline.HostCall, k *timeline.Task) {
 		return
 	}
 	l := f.lane(k.Lane)
-	t := task{index: k.Index, call: k.Call, ref: c.ref, issued: k.Issued, returned: c.end, prev: l.last, follows: k.Follows, joins: int32(len(f.joins)), lane: int32(k.Lane),
-		thread: h.Thread, kind: k.Kind, waits: k.Pageable, label: f.labels.id("", k.Name)}
+	f.tasks = append(f.tasks, task{index: k.Index, call: k.Call, ref: c.ref, issued: k.Issued, returned: c.end, prev: l.last, follows: k.Follows, joins: int32(len(f.joins)), lane: int32(k.Lane),
+		thread: h.Thread, kind: k.Kind, waits: k.Pageable, label: f.labels.all[c.label].task})
+	t := &f.tasks[len(f.tasks)-1]
 	if t.prev <= l.done && l.doneAt <= k.Issued {
 		t.prev = -1
 	}
-	for _, i := range f.w.Joined(k.Lane) {
-		if o := f.lane(i); o.last > l.last && (o.last > o.done || o.doneAt > k.Issued) {
-			f.joins = append(f.joins, o.last)
-		}
-	}
-	f.signal(&t, h, k)
-	if k.Measured {
+	f.join(t, l.last)
+	f.lanes[k.Lane].last = k.Index
+	f.signals.add(t, h, k)
+	switch {
+	case k.Measured:
 		t.from, t.to, t.state = k.From, k.To, known
-	} else if k.Kind != api.Record && k.Kind != api.Wait && k.Kind != api.Reset && t.signal.addr == 0 {
+	case k.Kind != api.Record && k.Kind != api.Wait && k.Kind != api.Reset && !t.signals:
 		t.state = unknown // others take no time themselves
 	}
 	if k.Kind == api.HostFunc {
@@ -216,72 +199,18 @@ func (f *Finder) task(c *call, h *timeline.HostCall, k *timeline.Task) {
 			f.hosts[fn] = append(f.hosts[fn], k.Index)
 		}
 	}
-	l = f.lane(k.Lane)
-	l.last = k.Index
-	f.tasks = append(f.tasks, t)
 	if k.Pageable {
 		f.await(c, c.start, k.Lane, k.Index)
 	}
 }
 
-func words(h *timeline.HostCall) []uint64 {
-	if h.Raw == nil {
-		return nil
-	}
-	return h.Raw.Args
-}
-
-// signal notes the notify or the value in memory that a task sets or waits for.
-func (f *Finder) signal(t *task, h *timeline.HostCall, k *timeline.Task) {
-	role := api.Fills
-	switch {
-	case k.Kind != api.Record && k.Kind != api.Wait && k.Kind != api.Fill:
-		return
-	case k.Object != nil:
-		t.signal.object = k.Object.Exported()
-		if k.Object.Kind == api.Event {
-			if k.Kind == api.Record {
-				f.events[t.signal.object] = t.index
-			}
-			return // Task.Follows has its record
-		}
-	case k.Kind == api.Fill && k.Bytes > 8:
-		return
-	case k.Kind == api.Wait:
-		role = api.DevArgs
-		fallthrough
-	default:
-		args := words(h)
-		for i := range k.Fn.Params {
-			if p := &k.Fn.Params[i]; p.Role == role && int(p.Word) < len(args) {
-				t.signal.addr = args[p.Word]
-			} else if p.Name == "value" && int(p.Word) < len(args) {
-				t.signal.value = args[p.Word]
-			}
+// join adds the latest tasks of joined lanes that came after the task before on the lane, unless the host knew that they had ended.
+func (f *Finder) join(t *task, before int) {
+	for _, i := range f.w.Joined(int(t.lane)) {
+		if o := f.lane(i); o.last > before && (o.last > o.done || o.doneAt > t.issued) {
+			f.joins = append(f.joins, o.last)
 		}
 	}
-	f.signalled(t)
-}
-
-// signalled adds a task that sets a notify or a value.
-func (f *Finder) signalled(t *task) {
-	if o := t.signal.object; t.signal == (signal{}) || t.kind == api.Wait || o != nil && o.Kind == api.Event {
-		return
-	}
-	f.signalOf(t.signal).tasks = append(f.signalOf(t.signal).tasks, t.index)
-	if t.signal.addr != 0 {
-		of := signal{addr: t.signal.addr, any: true}
-		f.signalOf(of).tasks = append(f.signalOf(of).tasks, t.index)
-	}
-}
-
-func (f *Finder) signalOf(of signal) *signals {
-	s := f.signals[of]
-	if s == nil {
-		s = &signals{}
-		f.signals[of] = s
-	}
-	return s
 }
 
 // sync adds the wait of a synchronization or of a poll. It returns false for a poll that was not complete.
@@ -301,7 +230,7 @@ func (f *Finder) sync(th *thread, c *call, h *timeline.HostCall) bool {
 	switch h.Fn.Sync {
 	case api.SyncDevice:
 		for i := range f.lanes {
-			if f.lanes[i].last >= 0 && f.w.OnDevice(i, f.process, int(h.Waits)) {
+			if l := &f.lanes[i]; (l.last > l.done || l.doneAt > since) && f.w.OnDevice(i, f.process, int(h.Waits)) {
 				f.covers(c, since, i, f.lanes[i].last)
 			}
 		}
@@ -388,23 +317,19 @@ func (f *Finder) forgetTasks(at int64) {
 			l.lost = l.last
 		}
 	}
-	maps.DeleteFunc(f.events, func(o *timeline.Object, _ int) bool { return o.Ended != timeline.NoCall })
+	f.signals.forget()
 	n := 0
 	for i := range f.tasks {
 		t := &f.tasks[i]
-		latest, record := f.events[t.signal.object]
-		if t.state == known && t.to > at || t.state == unknown && record && latest == t.index {
+		if t.state == known && t.to > at || t.state == unknown && f.signals.latest(t) {
 			t.joins, t.seen = 0, false
 			f.tasks[n] = *t
 			n++
 		}
 	}
 	f.tasks, f.joins = f.tasks[:n], f.joins[:0]
-	clear(f.signals)
 	clear(f.hosts)
-	for i := range f.tasks {
-		f.signalled(&f.tasks[i])
-	}
+	f.signals.keep(f.tasks)
 }
 
 func (f *Finder) forgetCalls(at int64) {
