@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/pprof/profile"
+	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/acltrace/acltrace/analyze/stats"
@@ -160,6 +161,10 @@ func byOTLP(t *testing.T, r *format.Reader, tl *timeline.Timeline, layout string
 	}
 	for _, x := range spans {
 		kind, isTask := x.Attributes().Get("acl.task")
+		if _, kernel := x.Attributes().Get("acl.kernel"); kernel && (!isTask || x.Kind() == ptrace.SpanKindConsumer) {
+			_, call := x.Attributes().Get("acl.call")
+			kind, isTask = pcommon.NewValueStr("kernel"), !call
+		}
 		if call, ok := x.Attributes().Get("acl.call"); ok {
 			name, _ := x.Attributes().Get("code.function.name")
 			from, to := int64(x.StartTimestamp())-wall, int64(x.EndTimestamp())-wall

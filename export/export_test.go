@@ -403,7 +403,7 @@ func TestOTLP(t *testing.T) {
 								got.host += took
 							}
 						}
-						if has("acl.task") {
+						if has("acl.task") || has("acl.kernel") && !has("acl.call") {
 							got.tasks++
 						}
 						if has("acl.device_ns") && took > 1 {

@@ -57,7 +57,7 @@ func TestRunsOfSmallKernelsAreFolded(t *testing.T) {
 				case folded && task:
 					tasks += count
 					ns += s.Attrs["acl.device_ns"].(int64)
-					p := byID[s.Links[0]]
+					p := byID[oteltest.Launch(s)]
 					if p.Attrs["acl.count"] == nil || !strings.Contains(s.Name, fmt.Sprint(count)) || !strings.HasSuffix(s.Name, " us") && !strings.HasSuffix(s.Name, " ms") && !strings.HasSuffix(s.Name, " ns") {
 						t.Errorf("%+v of %+v", s, p)
 					}
@@ -67,7 +67,7 @@ func TestRunsOfSmallKernelsAreFolded(t *testing.T) {
 					if first, last := s.Attrs["acl.call"].(int64), s.Attrs["acl.last_call"].(int64); last-first+1 != count || !strings.Contains(s.Name, fmt.Sprint(count)) {
 						t.Errorf("%+v", s)
 					}
-				case task && s.Attrs["acl.task"] != nil:
+				case task && s.Attrs["acl.kernel"] != nil:
 					tasks++
 					ns += s.Attrs["acl.device_ns"].(int64)
 					if s.Name == "slow" {

@@ -24,9 +24,8 @@
 //
 // A span is under the innermost span that contains it in time on its thread: a launch under the program's range, and a call
 // under the call that makes it. If a trace has several threads, each has a span under the root. In layout "nested" a task
-// is under its launch, with a link to it. The link means that the child may outlast its parent. Jaeger shows it as
-// FOLLOWS_FROM and leaves it out of the critical path. In layout "lanes" a task is under the span of its stream, with a
-// link to its launch.
+// is under its launch, which it may outlast. In layout "lanes" a task is under the span of its stream, with a link to its
+// launch.
 //
 // Names say what a call is about: "launch linear", "copy HtoD 4 MiB", "wait stream 1", "record event#7". A task has the
 // name of its kernel, or the name of its call. Calls about nothing of this kind have the name of their function.
@@ -97,7 +96,7 @@
 //
 //	thread.id, thread.name      on threads, gaps and ranges
 //	code.function.name          on calls
-//	acl.call                    on calls: number in the trace file, as in `acltrace cat`; tasks link to their calls
+//	acl.call                    on calls: number in the trace file, as in `acltrace cat`
 //	acl.ret                     return value, unless that means success
 //	error.type                  name of the error code; the span's status is Error, with the same text
 //	acl.unfinished              true on a call that never returned
@@ -115,8 +114,8 @@
 //
 // Tasks, and calls whose tasks have no span of their own:
 //
-//	acl.task                    kernel, copy, fill, reduce, record, wait, reset, host, graph or system
 //	acl.kernel, acl.blocks      name and number of blocks of a kernel
+//	acl.task                    otherwise: copy, fill, reduce, record, wait, reset, host, graph or system
 //	acl.event                   event that is recorded, reset or waited for; on calls too
 //	acl.stream                  name of the stream, except under the stream's span; on waits for a stream too
 //	acl.task_id                 the runtime's number of the task

@@ -150,12 +150,14 @@ func verify(t *testing.T, tl *timeline.Timeline, spans []oteltest.Span, layout s
 		if c.Task >= 0 {
 			k := &tl.Tasks[c.Task]
 			lane := tl.Lanes[k.Lane]
-			about := map[string]any{"acl.task": k.Kind.String()}
+			about := map[string]any{}
 			if k.Bytes > 0 {
 				about["acl.bytes"] = int64(k.Bytes)
 			}
 			if k.Kind == api.Kernel {
 				about["acl.kernel"] = k.Name
+			} else {
+				about["acl.task"] = k.Kind.String()
 			}
 			if k.Blocks > 0 {
 				about["acl.blocks"] = int64(k.Blocks)
@@ -176,7 +178,10 @@ func verify(t *testing.T, tl *timeline.Timeline, spans []oteltest.Span, layout s
 				want.Kind = "Producer"
 				got := tasks[int64(c.Index)]
 				w := want
-				w.ID, w.Parent, w.Resource, w.Name, w.Kind, w.Links = got.ID, got.Parent, got.Resource, taskName, "Consumer", [][2]string{{s.Trace, s.ID}}
+				w.ID, w.Parent, w.Resource, w.Name, w.Kind = got.ID, got.Parent, got.Resource, taskName, "Consumer"
+				if layout == Lanes {
+					w.Links = [][2]string{{s.Trace, s.ID}}
+				}
 				if w.Start, w.End = testtrace.StartWall+c.Start, testtrace.StartWall+c.Start+1; k.Measured {
 					w.Start, w.End = testtrace.StartWall+k.From, testtrace.StartWall+k.To
 				}

@@ -1,8 +1,7 @@
 # Prints a trace from Jaeger's /api/traces like its page: service, span, start and duration. --arg n 5 prints the first five siblings.
-# A task refers to its launch by FOLLOWS_FROM.
 .data[0] as $t
 | ($t.spans | map(.startTime) | min) as $zero
-| def parent: (first(.references[] | select(.refType == "CHILD_OF")) // .references[0]).spanID // "";
+| def parent: first(.references[] | select(.refType == "CHILD_OF") | .spanID) // "";
   ($t.spans | group_by(parent) | map({key: .[0] | parent, value: sort_by(.startTime)}) | from_entries) as $under
 | def indent($depth): "  " * $depth // "";
   def tree($depth):

@@ -68,11 +68,19 @@ func CallOf(all map[[2]string]Span, s Span) (call int64, task, ok bool) {
 	if s.Attrs["acl.count"] != nil {
 		return 0, false, false
 	}
-	if s.Attrs["acl.task"] != nil && s.Attrs["acl.call"] == nil && len(s.Links) == 1 {
-		s, task = all[s.Links[0]], true
+	if s.Attrs["acl.call"] == nil && (s.Attrs["acl.task"] != nil || s.Attrs["acl.kernel"] != nil) {
+		s, task = all[Launch(s)], true
 	}
 	call, ok = s.Attrs["acl.call"].(int64)
 	return call, task, ok
+}
+
+// Launch returns the trace and id of the call that a task is linked to, or else is under.
+func Launch(s Span) [2]string {
+	if len(s.Links) == 1 {
+		return s.Links[0]
+	}
+	return [2]string{s.Trace, s.Parent}
 }
 
 // ByID indexes spans by trace and id. It fails if two share them.

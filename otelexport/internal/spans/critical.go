@@ -17,7 +17,7 @@ const maxEntry = 200
 
 // ref is the number by which a path refers to a node: of the part, its thread and the node on the thread.
 func ref(m *member) uint64 {
-	return uint64(m.part.number)<<refPart | uint64(m.index)<<refThread | uint64(len(m.nodes)-1)
+	return uint64(m.part.number)<<refPart | uint64(m.index)<<refThread | uint64(m.nodes.n-1)
 }
 
 // The bits of a ref. A part has at most maxNodes nodes and one range more.
@@ -35,9 +35,9 @@ func (x *Encoder) mark(p *path.Path, parts []*part) {
 		switch {
 		case in == nil: // it is emitted
 		case inTask:
-			m.tasks[m.nodes[node].task].critical += ns
+			m.tasks.at(m.nodes.at(int32(node)).task).critical += ns
 		default:
-			m.nodes[node].critical += ns
+			m.nodes.at(int32(node)).critical += ns
 		}
 	})
 	var entries []string

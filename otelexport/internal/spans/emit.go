@@ -24,16 +24,16 @@ func (x *Encoder) emitTree(p *part) {
 			b = x.times(b, m.extent.start, m.extent.end)
 			x.end(g, append(b, th.attrs...), at)
 		}
-		for i := 0; i < len(m.nodes); {
-			n := &m.nodes[i]
+		for i := int32(0); i < int32(m.nodes.n); {
+			n := m.nodes.at(i)
 			above := top
 			if n.parent >= 0 {
-				up := &m.nodes[n.parent]
+				up := m.nodes.at(n.parent)
 				above = p.Span(spanKind[up.kind], up.number)
 			}
 			if n.fold > 0 {
-				x.emitFold(m, i, int(n.fold), above)
-				i = int(n.fold)
+				x.emitFold(m, i, n.fold, above)
+				i = n.fold
 				continue
 			}
 			switch n.kind {
@@ -59,7 +59,7 @@ func (x *Encoder) emitCall(m *member, n *node, above otlp.SpanID) {
 	p, s, k := m.part, n.what, (*task)(nil)
 	own := false
 	if n.task >= 0 {
-		k = &m.tasks[n.task]
+		k = m.tasks.at(n.task)
 		own = k.own
 	}
 	id := p.Span(otlp.CallSpan, n.number)
@@ -74,7 +74,9 @@ func (x *Encoder) emitCall(m *member, n *node, above otlp.SpanID) {
 	case !own:
 		b = x.putTask(b, s, k, false)
 	}
-	b = x.putWaited(b, &n.waited)
+	if n.more > 0 && (k == nil || k.kind != api.Wait || !own) {
+		b = x.putWaited(b, &m.waits[n.more-1])
+	}
 	b = x.putCritical(b, n.critical)
 	fn := s.fn
 	switch {
@@ -112,9 +114,11 @@ func (x *Encoder) emitTask(m *member, n *node, k *task, launch otlp.SpanID) {
 	b = x.times(b, from, to)
 	b = append(b, l.res.Span...)
 	b = x.putTask(b, n.what, k, x.o.Layout == Lanes)
-	b = x.putWaited(b, &k.waited)
+	if n.more > 0 && k.kind == api.Wait {
+		b = x.putWaited(b, &m.waits[n.more-1])
+	}
 	b = x.putCritical(b, k.critical)
-	if k.async || x.o.Layout == Lanes {
+	if x.o.Layout == Lanes {
 		b = otlp.PutLink(b, &p.Trace, launch)
 	}
 	x.end(g, b, at)
@@ -136,7 +140,9 @@ func (x *Encoder) above(p *part, l *lane, i int, launch otlp.SpanID, from, to in
 // putTask adds the attributes of a task to its span, or to its call's if it has no span.
 func (x *Encoder) putTask(b []byte, s *subject, k *task, onLane bool) []byte {
 	keys := x.src.Keys
-	b = append(b, x.out.names.kinds[k.kind]...)
+	if !s.launch { // else the kernel attribute says so
+		b = append(b, x.out.names.kinds[k.kind]...)
+	}
 	b = append(b, s.about...)
 	if k.async && !onLane {
 		b = append(b, x.rows.lanes[k.lane].stream...)
@@ -164,9 +170,6 @@ func (x *Encoder) putTask(b []byte, s *subject, k *task, onLane bool) []byte {
 
 // putWaited adds what a wait waited for.
 func (x *Encoder) putWaited(b []byte, w *work) []byte {
-	if w.what == nil {
-		return b
-	}
 	b = append(b, w.what.waited...)
 	return otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyWaitedForCall], int64(w.call))
 }

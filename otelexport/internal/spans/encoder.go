@@ -122,10 +122,11 @@ type output struct {
 	calls  int                                    // calls encoded so far, without those repeated for requests
 	traces int                                    // complete ones
 	names  nameCache
-	held   int       // nodes of parts that are not emitted
-	free   []*member // for reuse
-	lanes  []int     // with spans in the part that is being emitted
-	run    run       // that is being emitted
+	held   int            // nodes of parts that are not emitted
+	nodes  []*chunk[node] // free, as are tasks
+	tasks  []*chunk[task]
+	lanes  []int // with spans in the part that is being emitted
+	run    run   // that is being emitted
 }
 
 // Result reports which traces an encoder made.

@@ -75,16 +75,16 @@ func (x *Encoder) limit(p *part) int {
 	}
 	bytes, count := 0, 0
 	for _, m := range p.threads {
-		for i := range m.nodes {
-			n := &m.nodes[i]
+		for i := range int32(m.nodes.n) {
+			n := m.nodes.at(i)
 			bytes, count = bytes+nodeBytes, count+1
 			switch n.kind {
 			case callNode:
 				bytes += len(n.what.call) + len(n.what.name)
-				if n.waited.what != nil {
-					bytes += len(n.waited.what.waited)
+				if n.more > 0 {
+					bytes += len(m.waits[n.more-1].what.waited)
 				}
-				if n.task < 0 || !m.tasks[n.task].own {
+				if n.task < 0 || !m.tasks.at(n.task).own {
 					bytes += len(n.what.about)
 					break
 				}
@@ -112,13 +112,13 @@ const (
 func (f *folding) weigh(stay int) (all []int64) {
 	f.weights = f.weights[:0]
 	for _, m := range f.p.threads {
-		w := make([]int64, len(m.nodes))
-		for i := len(m.nodes) - 1; i >= 0; i-- {
-			n := &m.nodes[i]
-			n.until = max(n.until, int32(i+1))
+		w := make([]int64, m.nodes.n)
+		for i := int32(m.nodes.n) - 1; i >= 0; i-- {
+			n := m.nodes.at(i)
+			n.until = max(n.until, i+1)
 			own := n.end - n.start
 			if n.task >= 0 {
-				if k := &m.tasks[n.task]; k.own && k.ending == measured {
+				if k := m.tasks.at(n.task); k.own && k.ending == measured {
 					own = max(own, k.to-k.from)
 				}
 			}
@@ -128,7 +128,7 @@ func (f *folding) weigh(stay int) (all []int64) {
 			}
 			w[i] = max(w[i], own)
 			if n.parent >= 0 {
-				up := &m.nodes[n.parent]
+				up := m.nodes.at(n.parent)
 				w[n.parent], up.until = max(w[n.parent], w[i]), max(up.until, n.until)
 			}
 		}
@@ -140,23 +140,23 @@ func (f *folding) weigh(stay int) (all []int64) {
 
 // stays reports whether a node is to stay whatever its length.
 func (n *node) stays(m *member) bool {
-	return n.failed || n.flags != 0 || n.kind == gapNodeKind || n.critical > 0 || n.task >= 0 && m.tasks[n.task].critical > 0
+	return n.failed || n.flags != 0 || n.kind == gapNodeKind || n.critical > 0 || n.task >= 0 && m.tasks.at(n.task).critical > 0
 }
 
 // each goes through the nodes that stay and the runs, if nodes lighter than small become runs of at most longest nodes. A
 // run of one call is no run.
-func (f *folding) each(small int64, longest int, one func(m *member, i int), run func(m *member, i, j int)) {
+func (f *folding) each(small int64, longest int, one func(m *member, i int32), run func(m *member, i, j int32)) {
 	for t, m := range f.p.threads {
 		w := f.weights[t]
-		for i := 0; i < len(m.nodes); {
+		for i := int32(0); i < int32(m.nodes.n); {
 			if w[i] >= small {
 				one(m, i)
 				i++
 				continue
 			}
-			j := int(m.nodes[i].until)
-			for j < len(m.nodes) && m.nodes[j].parent == m.nodes[i].parent && w[j] < small && int(m.nodes[j].until)-i <= longest {
-				j = int(m.nodes[j].until)
+			j := m.nodes.at(i).until
+			for j < int32(m.nodes.n) && m.nodes.at(j).parent == m.nodes.at(i).parent && w[j] < small && int(m.nodes.at(j).until-i) <= longest {
+				j = m.nodes.at(j).until
 			}
 			if j == i+1 {
 				one(m, i)
@@ -170,17 +170,17 @@ func (f *folding) each(small int64, longest int, one func(m *member, i int), run
 
 // count returns the number of spans.
 func (f *folding) count(small int64, longest int) (n int) {
-	f.each(small, longest, func(m *member, i int) {
+	f.each(small, longest, func(m *member, i int32) {
 		n++
-		if k := m.nodes[i].task; k >= 0 && m.tasks[k].own {
+		if k := m.nodes.at(i).task; k >= 0 && m.tasks.at(k).own {
 			n++
 		}
-	}, func(m *member, i, j int) {
+	}, func(m *member, i, j int32) {
 		n++
 		f.runs++
 		for ; i < j; i++ {
-			if k := m.nodes[i].task; k >= 0 && m.tasks[k].own && f.stamps[m.tasks[k].lane] != f.runs {
-				f.stamps[m.tasks[k].lane] = f.runs
+			if k := m.nodes.at(i).task; k >= 0 && m.tasks.at(k).own && f.stamps[m.tasks.at(k).lane] != f.runs {
+				f.stamps[m.tasks.at(k).lane] = f.runs
 				n++
 			}
 		}
@@ -190,7 +190,7 @@ func (f *folding) count(small int64, longest int) (n int) {
 
 // mark marks the runs.
 func (f *folding) mark(small int64, longest int) {
-	f.each(small, longest, func(*member, int) {}, func(m *member, i, j int) { m.nodes[i].fold = int32(j) })
+	f.each(small, longest, func(*member, int32) {}, func(m *member, i, j int32) { m.nodes.at(i).fold = j })
 }
 
 // A run sums up nodes that become one span.
@@ -218,13 +218,13 @@ type laneRun struct {
 }
 
 // survey sums up the nodes from i to j.
-func (r *run) survey(m *member, i, j int) {
+func (r *run) survey(m *member, i, j int32) {
 	*r = run{lanes: r.lanes[:0]}
-	for k := i; k < j; k = int(m.nodes[k].until) {
-		r.ns += m.nodes[k].end - m.nodes[k].start
+	for k := i; k < j; k = m.nodes.at(k).until {
+		r.ns += m.nodes.at(k).end - m.nodes.at(k).start
 	}
 	for ; i < j; i++ {
-		n := &m.nodes[i]
+		n := m.nodes.at(i)
 		if n.kind != callNode {
 			continue
 		}
@@ -240,8 +240,8 @@ func (r *run) survey(m *member, i, j int) {
 			r.failed++
 		}
 		r.last = n.number
-		if n.task >= 0 && m.tasks[n.task].own {
-			r.task(n, &m.tasks[n.task])
+		if n.task >= 0 && m.tasks.at(n.task).own {
+			r.task(n, m.tasks.at(n.task))
 		}
 	}
 }
@@ -280,19 +280,19 @@ func counted(n int, what *subject, noun string) string {
 }
 
 // emitFold emits a run of nodes as one span, with one for its tasks on each lane.
-func (x *Encoder) emitFold(m *member, i, j int, above otlp.SpanID) {
+func (x *Encoder) emitFold(m *member, i, j int32, above otlp.SpanID) {
 	r, p, keys := &x.out.run, m.part, x.src.Keys
 	r.survey(m, i, j)
 	p.folded += r.calls
-	first, end := &m.nodes[i], int64(0)
-	for k := i; k < j; k = int(m.nodes[k].until) {
-		end = max(end, m.nodes[k].end)
+	first, end := m.nodes.at(i), int64(0)
+	for k := i; k < j; k = m.nodes.at(k).until {
+		end = max(end, m.nodes.at(k).end)
 	}
 	name := counted(r.calls, r.what, "call")
 	switch {
-	case int(first.until) == j && first.kind == rangeNode:
+	case first.until == j && first.kind == rangeNode:
 		name = otlp.Valid(m.ranges[first.more].Name) + ": " + name
-	case int(first.until) == j:
+	case first.until == j:
 		name = first.what.text + ": " + name
 	case r.launches == r.calls:
 		name = "launch " + counted(r.calls, r.what, "kernel")
@@ -347,6 +347,8 @@ func (x *Encoder) emitLaneFold(p *part, r *laneRun, fold otlp.SpanID) {
 	if r.measured > 0 {
 		b = otlp.PutNumber(b, otlp.SpanAttributes, keys[otlp.KeyDeviceNS], r.ns)
 	}
-	b = otlp.PutLink(b, &p.Trace, fold)
+	if x.o.Layout == Lanes {
+		b = otlp.PutLink(b, &p.Trace, fold)
+	}
 	x.end(g, b, at)
 }

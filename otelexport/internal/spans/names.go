@@ -139,6 +139,7 @@ func (n *nameCache) describe(s *subject, c *timeline.HostCall, t *timeline.Task,
 		switch t.Kind {
 		case api.Kernel:
 			s.launch = true
+			about(otlp.KeyKernel, t.Name)
 			return "launch " + t.Name
 		case api.Copy, api.Fill:
 			s.text += " " + size(t.Bytes)

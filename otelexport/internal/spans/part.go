@@ -164,8 +164,8 @@ func (x *Encoder) emit(p *part) {
 	}
 	x.emitTree(p)
 	for _, m := range p.threads {
-		if p.waiting == 0 { // else tasks in progress refer to it
-			x.out.free = append(x.out.free, m)
-		}
+		m.nodes.release(&x.out.nodes)
+		m.tasks.release(&x.out.tasks)
+		*m = member{part: p} // tasks in progress, which are given up, refer to it
 	}
 }

@@ -30,12 +30,11 @@ type node struct {
 	ret        uint64
 	critical   int64 // nanoseconds on the step's critical path
 	what       *subject
-	waited     work
 	parent     int32 // node, -1 for none
 	until      int32 // end of the node's subtree
 	task       int32 // in member.tasks, -1 for none
 	fold       int32 // end of the run that begins here and becomes one span, 0 for none
-	more       int32 // in member.ranges or member.gaps
+	more       int32 // of a range or gap: in member.ranges or member.gaps; of a call that waits: after it in member.waits, or 0
 	kind       nodeKind
 	flags      format.CallFlags
 	failed     bool
@@ -47,7 +46,6 @@ type task struct {
 	atMost   int64 // the longest time that it can have taken, 0 if unknown
 	critical int64 // nanoseconds on the step's critical path
 	bytes    uint64
-	waited   work
 	lane     int32
 	blocks   uint32
 	id       uint32
@@ -64,11 +62,44 @@ type member struct {
 	index  int // row
 	id     otlp.SpanID
 	extent extent
-	nodes  []node
-	tasks  []task
+	nodes  slab[node]
+	tasks  slab[task]
+	waits  []work
 	ranges []timeline.Range
 	gaps   []format.Gap
 	open   []int32 // nodes that may contain later nodes
+}
+
+// A slab is a list whose elements don't move when it grows.
+type slab[T any] struct {
+	chunks []*chunk[T]
+	n      int
+}
+
+type chunk[T any] [256]T
+
+// at returns an element.
+func (s *slab[T]) at(i int32) *T { return &s.chunks[uint32(i)/256][uint32(i)%256] }
+
+// add adds an element, with any value, in a free chunk if need be.
+func (s *slab[T]) add(free *[]*chunk[T]) *T {
+	if s.n == 256*len(s.chunks) {
+		c := (*chunk[T])(nil)
+		if n := len(*free); n > 0 {
+			c, *free = (*free)[n-1], (*free)[:n-1]
+		} else {
+			c = new(chunk[T])
+		}
+		s.chunks = append(s.chunks, c)
+	}
+	s.n++
+	return s.at(int32(s.n - 1))
+}
+
+// release makes the chunks free.
+func (s *slab[T]) release(free *[]*chunk[T]) {
+	*free = append(*free, s.chunks...)
+	*s = slab[T]{}
 }
 
 // A gapNode is a gap on no known thread.
@@ -80,39 +111,35 @@ type gapNode struct {
 // onThread returns the part's member for a thread.
 func (x *Encoder) onThread(p *part, th int) *member {
 	t := &x.rows.threads[th]
-	if t.in == nil || t.in.part != p || t.in.index != th { // members are reused
-		m := &member{}
-		if n := len(x.out.free); n > 0 {
-			m, x.out.free = x.out.free[n-1], x.out.free[:n-1]
-		}
-		*m = member{part: p, index: th, id: p.Span(otlp.ThreadSpan, uint64(th)), nodes: m.nodes[:0], tasks: m.tasks[:0], ranges: m.ranges[:0], gaps: m.gaps[:0], open: m.open[:0]}
-		t.in = m
-		p.threads = append(p.threads, m)
+	if t.in == nil || t.in.part != p {
+		t.in = &member{part: p, index: th, id: p.Span(otlp.ThreadSpan, uint64(th))}
+		p.threads = append(p.threads, t.in)
 	}
 	return t.in
 }
 
 // add adds a node, which starts after all earlier ones and may contain later ones. It returns the node until the next add.
 func (x *Encoder) add(m *member, n node, contains bool) *node {
-	for len(m.open) > 0 && m.nodes[m.open[len(m.open)-1]].end <= n.start {
+	for len(m.open) > 0 && m.nodes.at(m.open[len(m.open)-1]).end <= n.start {
 		m.open = m.open[:len(m.open)-1]
 	}
 	n.parent, n.task = -1, -1
 	for i := len(m.open) - 1; i >= 0; i-- {
-		if m.nodes[m.open[i]].end >= n.end {
+		if m.nodes.at(m.open[i]).end >= n.end {
 			n.parent = m.open[i]
 			break
 		}
 	}
 	if contains && n.end > n.start {
-		m.open = append(m.open, int32(len(m.nodes)))
+		m.open = append(m.open, int32(m.nodes.n))
 	}
 	m.extent.add(n.start, max(n.start+1, n.end))
 	m.part.extent.add(n.start, max(n.start+1, n.end))
 	m.part.nodes++
 	x.out.held++
-	m.nodes = append(m.nodes, n)
-	return &m.nodes[len(m.nodes)-1]
+	k := m.nodes.add(&x.out.nodes)
+	*k = n
+	return k
 }
 
 // call adds a call, the range that it begins, and its task.
@@ -131,24 +158,24 @@ func (x *Encoder) call(c *timeline.HostCall, t *timeline.Task, f Facts) error {
 		x.add(m, node{start: r.From, end: max(r.From, r.To), number: r.Begin, kind: rangeNode, more: int32(len(m.ranges))}, !r.Open)
 		m.ranges = append(m.ranges, *r)
 	}
-	n := x.add(m, node{start: c.Start, end: x.src.w.CallEnd(c), number: c.Index, ret: c.Ret, what: f.what, waited: f.waited, flags: c.Flags, failed: c.Failed()}, true)
+	n := x.add(m, node{start: c.Start, end: x.src.w.CallEnd(c), number: c.Index, ret: c.Ret, what: f.what, flags: c.Flags, failed: c.Failed()}, true)
 	if x.path != nil {
 		x.path.Call(c, t, ref(m))
+	}
+	if f.waited.what != nil {
+		m.waits = append(m.waits, f.waited)
+		n.more = int32(len(m.waits))
 	}
 	if t == nil {
 		return x.out.err
 	}
-	n.task = int32(len(m.tasks))
+	n.task = int32(m.tasks.n)
 	own := t.Measured || t.Fn.Stream >= 0 && x.o.Brackets != BracketsNone
-	k := task{from: f.from, to: f.earliest, bytes: t.Bytes, lane: int32(t.Lane), blocks: t.Blocks, id: t.TaskID, hasID: t.HasID, kind: t.Kind,
+	*m.tasks.add(&x.out.tasks) = task{from: f.from, to: f.earliest, bytes: t.Bytes, lane: int32(t.Lane), blocks: t.Blocks, id: t.TaskID, hasID: t.HasID, kind: t.Kind,
 		ending: unknown, async: t.Fn.Stream >= 0, own: own}
 	if t.Measured {
-		k.ending = measured
+		m.tasks.at(n.task).ending = measured
 	}
-	if t.Kind == api.Wait {
-		k.waited, n.waited = f.waited, work{}
-	}
-	m.tasks = append(m.tasks, k)
 	if own {
 		p.tasks++
 	}
@@ -175,7 +202,7 @@ func (x *Encoder) task(t *timeline.Task) error {
 	if p.emitted {
 		return x.out.err // it was given up
 	}
-	k := &w.in.tasks[w.task]
+	k := w.in.tasks.at(w.task)
 	switch {
 	case t.Measured, t.Open:
 	case t.Kind == api.Wait:
