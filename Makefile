@@ -1,6 +1,6 @@
 # All commands of a contributor. Each target does its own set-up.
 .DELETE_ON_ERROR:
-.PHONY: setup build cross demo demo-jaeger jaeger collector generate test test-gpu bench lint soak clean
+.PHONY: setup build cross cross-tools release demo demo-jaeger jaeger collector generate test test-gpu bench lint soak clean
 
 # Separates commands that $(foreach) produces.
 define newline
@@ -19,116 +19,153 @@ GO      ?= go
 CC      ?= cc
 CXX     ?= c++
 WARN    := -Wall -Wextra -Werror
-CFLAGS  := -std=c11 -O2 -g $(WARN)
+# Without the folder of the build in its output.
+MAP     := -ffile-prefix-map=$(CURDIR)=.
+CFLAGS  := -std=c11 -O2 -g $(WARN) $(MAP)
 ARCH    := $(patsubst x86_64,amd64,$(patsubst aarch64,arm64,$(shell uname -m)))
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# The hash and the date of the commit.
+COMMIT  := $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format='%H %cd' 2>/dev/null || echo unknown unknown)
 
 # The shim links no library. Its constructor copies a path (session/session.c), and its destructor stores a word (session/process.c).
 SHIM_FLAGS := -fPIC -fvisibility=hidden -ffreestanding -fno-stack-protector -fno-builtin -nostdlib -shared -Iprobe/shim -Wl,-z,nodelete -Wl,-z,now -Wl,-z,noexecstack -Wl,-z,defs
 # Atomic operations must be instructions, because calls would need a library.
-SHIM_FLAGS += $(if $(filter arm64,$(ARCH)),-mno-outline-atomics)
+SHIM_FLAGS_arm64 := -mno-outline-atomics
 # Each runtime has a shim: the common sources and its own.
 SHIM_C := $(wildcard $(patsubst %,probe/shim/%/*.c,base session record task payload bind))
-# The player also runs with C libraries that are older than the one on the build machine: see replay/player/glibc/glibc.h.
-PLAYER_C := $(wildcard replay/player/*.c replay/player/glibc/*.c)
-PLAYER_FLAGS := -include replay/player/glibc/glibc.h -Wl,--wrap=__libc_start_main
-PLAYER_LIBS := -Wl,--no-as-needed -l:libdl.so.2 -l:libpthread.so.0
+# The parts of a release run with C libraries that are older than the one on the build machine.
+# They are linked to the symbol versions in internal/glibc.
+GLIBC    := libdl.so.2 libpthread.so.0
+PLAYER_C := $(wildcard replay/player/*.c)
 
 HEADERS := $(shell find api sim probe/shim replay/player examples -name '*.h' -not -path 'sim/conformance/*' 2>/dev/null) api/runtimes.mk
 SIM_GO  := $(shell find api sim -name '*.go' -not -name '*_test.go' 2>/dev/null)
 
-PROGRAMS := vector_add matmul_pipeline tiny_decoder histogram
+PROGRAMS := vector_add matmul_pipeline histogram
 KERNELS  := $(basename $(notdir $(wildcard examples/kernels/*.c)))
-EMBEDDED := $(call each,shim) libacltrace-audit.so acltrace-player
 BREAK    := $(addprefix lib/break/,$(call each,engine))
-LIBS     := $(addprefix lib/,$(call each,sim) $(call each,engine) $(EMBEDDED) cupti-count.so)
 CUDA     := bin/examples/cuda/driver bin/examples/cuda/kernels.so
-EXAMPLES := $(CUDA) bin/examples/hello $(PROGRAMS:%=bin/examples/%) $(KERNELS:%=bin/examples/%.o) $(KERNELS:%=bin/examples/%.so)
+EXAMPLES := $(CUDA) $(addprefix bin/examples/,hello tiny_decoder $(PROGRAMS) $(KERNELS:%=%.o) $(KERNELS:%=%.so))
+
+# What acltrace embeds: parts as they are, and files for an archive. See internal/artifacts.
+PARTS    := $(call each,shim) libacltrace-audit.so acltrace-player
+SIMS     := $(call each,sim) $(call each,engine)
+SIMLINKS := $(patsubst ./%,%,$(foreach r,$(RUNTIMES),$(addprefix $(dir $($r_sim)),$($r_sim_links))))
+DEMO     := tiny_decoder decoder_kernels.o decoder_kernels.so
+LIBS     := $(addprefix lib/,$(SIMS) $(PARTS) cupti-count.so)
 
 setup:
 	@scripts/setup.sh
 
 build: setup bin/acltrace $(LIBS) $(EXAMPLES) lib/aclsim_kernels.so lib/aclsim_kernels.o
 
-# acltrace embeds the C parts for its processor: see internal/artifacts. Debug information is stripped. It is half of the
-# file, and of the bytes that each recording writes before its program starts. A Go panic has line numbers without it.
-STRIP    ?= strip
-CROSS    ?= aarch64-linux-gnu-gcc
-BUILD     = CGO_ENABLED=0 $(GO) build -trimpath -tags embedded -ldflags "-s -w -X main.version=$(VERSION)"
+# A Go panic has line numbers without debug information.
+BUILD = CGO_ENABLED=0 $(GO) build -trimpath -tags embedded \
+	-ldflags "-s -w -buildid= -X main.version=$(VERSION) -X main.commit=$(word 1,$(COMMIT)) -X main.date=$(word 2,$(COMMIT))"
 
-# Copies the stripped parts, and no others, for the architecture $1 from the folder $2 with the program $3.
-define embed
-	@mkdir -p bin && rm -rf internal/artifacts/files/$1 && mkdir -p internal/artifacts/files/$1
-	$(foreach f,$(EMBEDDED),$3 --strip-debug -o internal/artifacts/files/$1/$f $2/$f$(newline))
+# Builds $@ for the architecture $1 with stripped parts from the folder $2, examples from the folder $3, and the program $4 to strip them.
+# Debug information is half of the file, and of the bytes that each recording writes before its program starts.
+define acltrace
+	@mkdir -p $(@D) && rm -rf internal/artifacts/files/$1 && mkdir -p internal/artifacts/files/$1
+	$(foreach f,$(PARTS),$4 --strip-debug -o internal/artifacts/files/$1/$f $2/$f$(newline))
+	$(GO) run ./internal/cmd/embed -strip $4 internal/artifacts/files/$1/files.zip \
+		$(foreach f,$(SIMS) $(SIMLINKS),lib/$f=$2/$f) $(foreach f,$(DEMO),bin/examples/$f=$3/$f)
+	GOARCH=$1 $(BUILD) -o $@ ./cmd/acltrace
 endef
 
-bin/acltrace: $(LIBS) FORCE
-	$(call embed,$(ARCH),lib,$(STRIP))
-	$(BUILD) -o $@ ./cmd/acltrace
+bin/acltrace: $(LIBS) $(DEMO:%=bin/examples/%) FORCE
+	$(call acltrace,$(ARCH),lib,bin/examples,$(STRIP))
 FORCE:
-
-# The shim of the runtime $1.
-define shim
-lib/$($1_shim): $(SHIM_C) $($1_shim_c) $(HEADERS)
-	@mkdir -p lib
-	$(CC) $(CFLAGS) $(SHIM_FLAGS) -I$($1_include) $($1_shim_flags) -o $$@ $(SHIM_C) $($1_shim_c)
-
-lib/arm64/$($1_shim): $(SHIM_C) $($1_shim_c) $(HEADERS)
-	@scripts/setup.sh cross
-	@mkdir -p lib/arm64
-	$(CROSS) $(CFLAGS) $(SHIM_FLAGS) -mno-outline-atomics -I$($1_include) $($1_shim_flags) -o $$@ $(SHIM_C) $($1_shim_c)
-endef
-$(foreach r,$(RUNTIMES),$(eval $(call shim,$r)))
-
-lib/libacltrace-audit.so: probe/shim/audit/audit.c $(HEADERS)
-	@mkdir -p lib
-	$(CC) $(CFLAGS) $(SHIM_FLAGS) -o $@ $<
-
-lib/acltrace-player: $(PLAYER_C) $(HEADERS)
-	@mkdir -p lib
-	$(CC) $(CFLAGS) $(PLAYER_FLAGS) -o $@ $(PLAYER_C) $(PLAYER_LIBS)
 
 # bin/acltrace-arm64 is the one file to copy to an aarch64 machine.
 cross: bin/acltrace-arm64
 
-bin/acltrace-arm64: $(EMBEDDED:%=lib/arm64/%) FORCE
-	$(call embed,arm64,lib/arm64,$(CROSS:gcc=strip))
-	GOARCH=arm64 $(BUILD) -o $@ ./cmd/acltrace
+bin/acltrace-arm64: $(addprefix lib/arm64/,$(PARTS) $(SIMS)) $(DEMO:%=bin/examples/arm64/%) FORCE
+	$(call acltrace,arm64,lib/arm64,bin/examples/arm64,$(CROSS:gcc=strip))
 
-lib/arm64/libacltrace-audit.so: probe/shim/audit/audit.c $(HEADERS)
+cross-tools:
 	@scripts/setup.sh cross
-	@mkdir -p lib/arm64
-	$(CROSS) $(CFLAGS) $(SHIM_FLAGS) -mno-outline-atomics -o $@ $<
 
-lib/arm64/acltrace-player: $(PLAYER_C) $(HEADERS)
-	@scripts/setup.sh cross
-	@mkdir -p lib/arm64
-	$(CROSS) $(CFLAGS) $(PLAYER_FLAGS) -o $@ $(PLAYER_C) $(PLAYER_LIBS)
+# VERSION names the files. See docs/release.md.
+release: setup bin/acltrace bin/acltrace-arm64
+	@scripts/release.sh $(VERSION)
 
-# The simulator of the runtime $1. A simulator in Go is two libraries: the exports in C, and the engine that they load.
-SIM_FLAGS := -fPIC -shared
+# C parts are in a folder for each architecture: the one of this machine in lib, and arm64 in lib/arm64.
+STRIP ?= strip
+CROSS ?= aarch64-linux-gnu-gcc
+lib_arch     := $(ARCH)
+lib_cc        = $(CC)
+lib_examples := bin/examples
+lib/arm64_arch     := arm64
+lib/arm64_cc        = $(CROSS)
+lib/arm64_examples := bin/examples/arm64
+lib/arm64_tools    := cross-tools
+SIM_FLAGS    := -fPIC -shared
+# Flags to link with old symbol versions from the folder $1, and prerequisites.
+old       = -L$1/glibc -Wl,--push-state,--as-needed $(GLIBC:%=-l:%) -Wl,--pop-state
+old_main  = internal/glibc/start.c -Wl,--wrap=__libc_start_main
+old_files = $(GLIBC:%=$1/glibc/%) internal/glibc/start.c
+KERNEL_FLAGS := $(CFLAGS) -ffp-contract=off -fPIC -Isim/libascendcl/include
+ENGINE     = CGO_ENABLED=1 GOARCH=$($1_arch) CC="$($1_cc)" CGO_CFLAGS="-O2 -g $(MAP)" CGO_LDFLAGS="$(call old,$(CURDIR)/$1)" \
+	$(GO) build -buildmode=c-shared -trimpath -ldflags=-buildid=
 
-define simulator
-lib/$($1_sim): $($1_sim_c) $(HEADERS)
+# The parts of all runtimes in the folder $1.
+define parts
+$1/glibc/%: $(wildcard internal/glibc/*) | $($1_tools)
 	@mkdir -p $$(@D)
-	$(CC) $(CFLAGS) $(SIM_FLAGS) -I$($1_include) $($1_sim_flags) -Wl,-soname,$$(@F) -o $$@ $($1_sim_c) -ldl -lpthread
-	$$(foreach n,$($1_sim_links),ln -sf $$(@F) $$(@D)/$$n$$(newline))
+	$($1_cc) -shared -nostdlib -fPIC -w -fno-builtin -Wl,-soname,$$* -Wl,--version-script=internal/glibc/$($1_arch).map -o $$@ internal/glibc/$$(firstword $$(subst ., ,$$*)).c
 
-ifneq ($($1_engine),)
-lib/$($1_engine): $(SIM_GO) $(wildcard $($1_engine_go)/*.[ch]) $(HEADERS)
-	@mkdir -p lib
-	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -trimpath -o $$@ $($1_engine_go)
-	@rm -f $$(@:.so=.h)
+$1/libacltrace-audit.so: probe/shim/audit/audit.c $(HEADERS) | $($1_tools)
+	@mkdir -p $$(@D)
+	$($1_cc) $(CFLAGS) $(SHIM_FLAGS) $(SHIM_FLAGS_$($1_arch)) -o $$@ $$<
 
-# For the conformance suite only: ACLSIM_BREAK names the rule that this simulator breaks.
-lib/break/$($1_engine): $(SIM_GO) $(wildcard $($1_engine_go)/*.[ch]) $(HEADERS) $($1_sim_c)
-	@mkdir -p lib/break
-	$(CC) $(CFLAGS) $(SIM_FLAGS) -I$($1_include) $($1_sim_flags) -Wl,-soname,$($1_sim) -o lib/break/$($1_sim) $($1_sim_c) -ldl -lpthread
-	CGO_ENABLED=1 $(GO) build -tags aclsim_break -buildmode=c-shared -trimpath -o $$@ $($1_engine_go)
+$1/acltrace-player: $(PLAYER_C) $(HEADERS) $(call old_files,$1)
+	@mkdir -p $$(@D)
+	$($1_cc) $(CFLAGS) -o $$@ $(PLAYER_C) $(old_main) $(call old,$1)
+
+# A kernel is compiled twice: the program loads the object, the simulator runs the library.
+$($1_examples)/%.o: examples/kernels/%.c $(HEADERS) | $($1_tools)
+	@mkdir -p $$(@D)
+	$($1_cc) $(KERNEL_FLAGS) -c -o $$@ $$<
+
+$($1_examples)/%.so: examples/kernels/%.c $(HEADERS) | $($1_tools)
+	@mkdir -p $$(@D)
+	$($1_cc) $(KERNEL_FLAGS) -shared -Wl,-Bsymbolic -o $$@ $$< -lm
+
+$($1_examples)/tiny_decoder: $(wildcard examples/tiny_decoder/*.c) $1/$(acl_sim) $(HEADERS) $(call old_files,$1)
+	@mkdir -p $$(@D)
+	$($1_cc) $(CFLAGS) -ffp-contract=off -I$(acl_include) -o $$@ $$(filter examples/%.c,$$^) $(old_main) -L$1 $$(EXAMPLE_LIBS) -lm
+endef
+
+# The parts of the runtime $2 in the folder $1. A simulator in Go is two libraries: the exports in C, and the engine that they load.
+define runtime
+$1/$($2_shim): $(SHIM_C) $($2_shim_c) $(HEADERS) | $($1_tools)
+	@mkdir -p $$(@D)
+	$($1_cc) $(CFLAGS) $(SHIM_FLAGS) $(SHIM_FLAGS_$($1_arch)) -I$($2_include) $($2_shim_flags) -o $$@ $(SHIM_C) $($2_shim_c)
+
+$1/$($2_sim): $($2_sim_c) $(HEADERS) $(call old_files,$1)
+	@mkdir -p $$(@D)
+	$($1_cc) $(CFLAGS) $(SIM_FLAGS) -I$($2_include) $($2_sim_flags) -Wl,-soname,$$(@F) -o $$@ $($2_sim_c) $(call old,$1)
+	$$(foreach n,$($2_sim_links),ln -sf $$(@F) $$(@D)/$$n$$(newline))
+
+ifneq ($($2_engine),)
+$1/$($2_engine): $(SIM_GO) $(wildcard $($2_engine_go)/*.[ch]) $(HEADERS) $(call old_files,$1)
+	@mkdir -p $$(@D)
+	$(ENGINE) -o $$@ $($2_engine_go)
 	@rm -f $$(@:.so=.h)
 endif
 endef
-$(foreach r,$(RUNTIMES),$(if $($r_sim_c),$(eval $(call simulator,$r))))
+$(foreach d,lib lib/arm64,$(eval $(call parts,$d))$(foreach r,$(RUNTIMES),$(eval $(call runtime,$d,$r))))
+
+# For the conformance suite only: ACLSIM_BREAK names the rule that this simulator breaks.
+define broken
+lib/break/$($1_engine): $(SIM_GO) $(wildcard $($1_engine_go)/*.[ch]) $(HEADERS) $($1_sim_c)
+	@mkdir -p $$(@D)
+	$(CC) $(CFLAGS) $(SIM_FLAGS) -I$($1_include) $($1_sim_flags) -Wl,-soname,$($1_sim) -o $$(@D)/$($1_sim) $($1_sim_c) -ldl -lpthread
+	CGO_ENABLED=1 $(GO) build -tags aclsim_break -buildmode=c-shared -trimpath -o $$@ $($1_engine_go)
+	@rm -f $$(@:.so=.h)
+endef
+$(foreach r,$(RUNTIMES),$(if $($r_engine),$(eval $(call broken,$r))))
 
 # Counts calls for scripts/test-gpu.sh.
 lib/cupti-count.so: scripts/cupti_count.c
@@ -136,11 +173,11 @@ lib/cupti-count.so: scripts/cupti_count.c
 	$(CC) -std=gnu11 -O2 -g $(WARN) -fPIC -shared -o $@ $< -ldl
 
 # The examples find the simulator beside them. LD_LIBRARY_PATH selects another library.
-EXAMPLE_LIBS := -Llib -lascendcl -Wl,-rpath,'$$ORIGIN/../../lib'
+EXAMPLE_LIBS := -lascendcl -Wl,-rpath,'$$ORIGIN/../../lib'
 
 bin/examples/hello: examples/hello.c lib/$(acl_sim) $(HEADERS)
 	@mkdir -p bin/examples
-	$(CC) $(CFLAGS) -I$(acl_include) -o $@ $< $(EXAMPLE_LIBS)
+	$(CC) $(CFLAGS) -I$(acl_include) -o $@ $< -Llib $(EXAMPLE_LIBS)
 
 # These find the machine's driver, or the fake one through LD_LIBRARY_PATH. Old drivers lack functions that some cases call.
 bin/examples/cuda/kernels.so: examples/cuda/kernels.c sim/cuda/include/fakecuda.h
@@ -150,17 +187,6 @@ bin/examples/cuda/kernels.so: examples/cuda/kernels.c sim/cuda/include/fakecuda.
 bin/examples/cuda/%: examples/cuda/%.c examples/cuda/kernels.h $(cuda_include)/cuda.h lib/$(cuda_sim)
 	@mkdir -p bin/examples/cuda
 	$(CC) -std=gnu11 -O2 -g $(WARN) -I$(cuda_include) -o $@ $< -Llib/fakecuda -lcuda -ldl -Wl,-z,lazy
-
-# A kernel is compiled twice: the program loads the object, the simulator runs the library.
-KERNEL_FLAGS := $(CFLAGS) -ffp-contract=off -fPIC -Isim/libascendcl/include
-
-bin/examples/%.o: examples/kernels/%.c $(HEADERS)
-	@mkdir -p bin/examples
-	$(CC) $(KERNEL_FLAGS) -c -o $@ $<
-
-bin/examples/%.so: examples/kernels/%.c $(HEADERS)
-	@mkdir -p bin/examples
-	$(CC) $(KERNEL_FLAGS) -shared -Wl,-Bsymbolic -o $@ $< -lm
 
 generate:
 	@scripts/setup.sh generate
@@ -220,4 +246,4 @@ lib/aclsim_kernels.o: sim/kernels/names.c $(HEADERS)
 .SECONDEXPANSION:
 $(PROGRAMS:%=bin/examples/%): $$(wildcard examples/$$(@F)/*.cpp) lib/$(acl_sim) $(HEADERS)
 	@mkdir -p bin/examples
-	$(CXX) -std=c++17 -O2 -g $(WARN) -ffp-contract=off -I$(acl_include) -o $@ $(filter %.cpp,$^) $(EXAMPLE_LIBS)
+	$(CXX) -std=c++17 -O2 -g $(WARN) -ffp-contract=off -I$(acl_include) -o $@ $(filter %.cpp,$^) -Llib $(EXAMPLE_LIBS)

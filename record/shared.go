@@ -11,8 +11,8 @@ import (
 
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
+	"github.com/acltrace/acltrace/internal/private"
 	"github.com/acltrace/acltrace/probe/ring"
-	"github.com/acltrace/acltrace/record/host"
 	"github.com/acltrace/acltrace/record/session"
 )
 
@@ -94,7 +94,7 @@ func Install(dir string, o *Options, share *SharedOptions) error {
 	if err := os.Chmod(filepath.Join(dir, shimSubdir), 0o755); err != nil {
 		return err
 	}
-	if err := host.CheckMappable(filepath.Join(dir, shimSubdir, artifacts.Shim)); err != nil {
+	if err := private.Mappable(filepath.Join(dir, shimSubdir, artifacts.Shim)); err != nil {
 		return fmt.Errorf("programs can't load the shim from there: %w", err)
 	}
 	variables := strings.Join(append(append([]string{}, o.Model.Environment...), format.RankVariables...), "\n")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -41,16 +40,13 @@ func (a *app) demoCmd() *cobra.Command {
 // demo records, checks and replays tiny_decoder. It fails if any part fails.
 func (a *app) demo(out string, tokens int) error {
 	rt := runtimes.All[0]
-	sim, err := artifacts.SimulatorDir(rt)
+	program, err := artifacts.Example("tiny_decoder")
 	if err != nil {
 		return err
 	}
-	examples := filepath.Join(sim, "..", "bin", "examples")
-	program, kernels := filepath.Join(examples, "tiny_decoder"), filepath.Join(examples, "decoder_kernels.so")
-	for _, f := range []string{program, kernels} {
-		if _, err := os.Stat(f); err != nil {
-			return fmt.Errorf("the bundled program is not built (%w): run `make build`", err)
-		}
+	kernels, err := artifacts.Example("decoder_kernels.so")
+	if err != nil {
+		return err
 	}
 	const steps = 4
 	step := func(n int, format string, args ...any) {
@@ -132,8 +128,7 @@ The demo is done. What to do next:
   acltrace cat %[1]s | less            every call with its arguments
   acltrace replay --verify %[1]s       run it again
   acltrace export pprof %[1]s          a profile for go tool pprof
-  make demo-jaeger                            a real Jaeger with this trace in it
-  acltrace export otlp %[1]s --endpoint http://localhost:4317     to a Jaeger or collector of your own
+  acltrace export otlp %[1]s --endpoint http://localhost:4317     to a Jaeger or a collector
   acltrace record --sim -- YOUR_PROGRAM       record a program of yours (without --sim: on its own runtime)
 `, out)
 }

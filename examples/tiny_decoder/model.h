@@ -1,76 +1,82 @@
-// The model that tiny_decoder runs: its sizes, its weights, and its computation on the host.
+/* The model that tiny_decoder runs: its sizes, its weights, and its computation on the host. */
 #ifndef TINY_DECODER_MODEL_H
 #define TINY_DECODER_MODEL_H
 
-#include <cstddef>
-#include <cstdint>
-#include <vector>
+#include <stddef.h>
+#include <stdint.h>
 
-namespace tiny {
-
-const uint32_t numLayers = 12;
-const uint32_t hidden = 64;
-const uint32_t heads = 4;
-const uint32_t headSize = hidden / heads;
-const uint32_t inner = 4 * hidden; // of the feed-forward part
-const uint32_t vocabulary = 256;
-const float epsilon = 1e-5f;
-const float attentionScale = 0.25f; // 1 / sqrt(headSize)
-const int32_t firstToken = 1;
-
-// A constant array of the model, on the host and on the device.
-struct Tensor {
-	std::vector<float> host;
-	void *device = nullptr;
-
-	size_t bytes() const { return host.size() * sizeof(float); }
+enum {
+	NUM_LAYERS = 12,
+	HIDDEN = 64,
+	HEADS = 4,
+	HEAD_SIZE = HIDDEN / HEADS,
+	INNER = 4 * HIDDEN, /* of the feed-forward part */
+	VOCABULARY = 256,
+	FIRST_TOKEN = 1
 };
 
-struct Linear {
-	Tensor w, b;
-};
+#define EPSILON 1e-5f
+#define ATTENTION_SCALE 0.25f /* 1 / sqrt(HEAD_SIZE) */
 
-struct Norm {
-	Tensor gamma, beta;
-};
+/* A constant array of the model, on the host and on the device. */
+typedef struct tensor {
+	float *host;
+	size_t count;
+	void *device;
+} tensor;
 
-struct Layer {
-	Norm attentionNorm, mlpNorm;
-	Linear query, key, value, projection, up, down;
-};
+typedef struct linear {
+	tensor w, b;
+} linear;
 
-struct Model {
-	Tensor embedding; // a row for each token
-	Tensor angles;    // of rope: a row for each position
-	std::vector<Layer> layers;
-	Norm finalNorm;
-	Linear logits;
+typedef struct norm {
+	tensor gamma, beta;
+} norm;
 
-	// Fills everything from a fixed seed, for up to `context` positions.
-	explicit Model(uint32_t context);
+typedef struct layer {
+	norm attention_norm, mlp_norm;
+	linear query, key, value, projection, up, down;
+} layer;
 
-	// All tensors, in the order in which they go to the device.
-	std::vector<Tensor *> tensors();
-};
+typedef struct weights {
+	tensor embedding; /* a row for each token */
+	tensor angles;    /* of rope: a row for each position */
+	layer layers[NUM_LAYERS];
+	norm final_norm;
+	linear logits;
+} weights;
 
-// The same computation on the host with the same float operations: the results must agree bit by bit.
-class Reference {
-public:
-	Reference(const Model &model, uint32_t context);
+enum { NUM_TENSORS = sizeof(weights) / sizeof(tensor) };
 
-	// Computes the logits for a token at the next position.
-	const std::vector<float> &step(int32_t token);
+/* The tensors by name, and all of them in the order in which they go to the device. */
+typedef union model {
+	weights w;
+	tensor all[NUM_TENSORS];
+} model;
 
-private:
-	const Model &model;
-	uint32_t position = 0;
-	std::vector<std::vector<float>> keys, values; // per layer: position, head, element
-	std::vector<float> logits;
-};
+/* Fills all tensors from a fixed seed, for up to `context` positions. */
+void model_init(model *m, uint32_t context);
+void model_free(model *m);
 
-// The token with the highest logit, the first one of equals.
+/* The same computation on the host with the same float operations: the results must agree bit by bit. */
+typedef struct reference {
+	const weights *w;
+	uint32_t position;
+	float *keys[NUM_LAYERS], *values[NUM_LAYERS]; /* position, head, element */
+	float *scores;                                /* of the positions, for one head */
+	float logits[VOCABULARY];
+} reference;
+
+void reference_init(reference *r, const model *m, uint32_t context);
+void reference_free(reference *r);
+
+/* Computes the logits for a token at the next position. */
+const float *reference_step(reference *r, int32_t token);
+
+/* The token with the highest logit, the first one of equals. */
 int32_t argmax(const float *logits);
 
-} // namespace tiny
+/* Memory for floats. The program ends if there is none. */
+float *floats(size_t count);
 
 #endif

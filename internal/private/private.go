@@ -1,7 +1,7 @@
 // Package private checks whether other users may change a file or a folder, and makes temporary folders that no other user can
 // replace.
 //
-// Commands and the packages replay, sandbox, uprobe, kernellib and atomicfile call it before they write private data, run
+// Commands and the packages artifacts, replay, sandbox, uprobe, kernellib and atomicfile call it before they write private data, run
 // code or load a library. It changes no permissions.
 package private
 
@@ -33,6 +33,23 @@ func CodeFolder(dir string) error {
 	}
 	if err := fixed(dir); err != nil {
 		return fmt.Errorf("run code from folder %s: %w: name a folder below your home folder", dir, err)
+	}
+	return nil
+}
+
+// LastingFolder returns an error if another user may write to a folder that keeps code between runs, or may replace it. The user may be
+// another one than the owner of the folders above, as with sudo.
+func LastingFolder(dir string) error {
+	if err := CodeFolder(dir); err != nil {
+		return err
+	}
+	up, err := filepath.EvalSymlinks(dir)
+	for err == nil && up != filepath.Dir(up) {
+		up = filepath.Dir(up)
+		err = checkOwner(up)
+	}
+	if err != nil {
+		return fmt.Errorf("keep code in folder %s: %w", dir, err)
 	}
 	return nil
 }

@@ -8,6 +8,37 @@ import (
 	"syscall"
 )
 
+// Mappable returns an error if a file cannot be mapped as code, for example on a file system mounted noexec.
+func Mappable(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	m, err := syscall.Mmap(int(f.Fd()), 0, 4096, syscall.PROT_READ|syscall.PROT_EXEC, syscall.MAP_PRIVATE)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return syscall.Munmap(m)
+}
+
+// checkOwner returns an error if a folder belongs to a user who is neither this one nor root. In a container root is the owner of /.
+func checkOwner(dir string) error {
+	st, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	root, err := os.Stat("/")
+	if err != nil {
+		return err
+	}
+	uid := st.Sys().(*syscall.Stat_t).Uid
+	if uid != 0 && uid != uint32(os.Geteuid()) && uid != root.Sys().(*syscall.Stat_t).Uid {
+		return fmt.Errorf("%s belongs to another user (%d)", dir, uid)
+	}
+	return nil
+}
+
 // Check returns an error if another user than this one and root owns a file or a folder, or may write to it.
 func Check(path string) error {
 	st, err := os.Stat(path)

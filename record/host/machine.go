@@ -6,7 +6,6 @@
 package host
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,20 +19,6 @@ import (
 func Exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
-}
-
-// CheckMappable returns an error if a file cannot be mapped as code, for example on a file system mounted noexec.
-func CheckMappable(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	m, err := syscall.Mmap(int(f.Fd()), 0, 4096, syscall.PROT_READ|syscall.PROT_EXEC, syscall.MAP_PRIVATE)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return syscall.Munmap(m)
 }
 
 // RuntimeVersions returns the installed runtime's and driver's versions from the vendor's files, "" if unknown.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/artifacts"
+	"github.com/acltrace/acltrace/internal/private"
 	"github.com/acltrace/acltrace/probe/ring"
 	"github.com/acltrace/acltrace/record/host"
 	"github.com/acltrace/acltrace/record/session"
@@ -64,7 +65,7 @@ func (f *ShimFolder) write(shim []byte) error {
 	if err := os.Chmod(f.Path, 0o755); err != nil { // independent of the umask
 		return err
 	}
-	if err := host.CheckMappable(f.Path); err != nil {
+	if err := private.Mappable(f.Path); err != nil {
 		return err
 	}
 	var err error

@@ -34,7 +34,7 @@ func (s Simulator) Library() (string, error) {
 	if s.Path != "" {
 		return filepath.Abs(s.Path)
 	}
-	return artifacts.Path(s.Model.Simulator.Library)
+	return artifacts.Simulator(s.Model)
 }
 
 func (s Simulator) Placement() Placement { return ByCall }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 int devices = 1;
@@ -35,7 +36,7 @@ bool open_arena(void)
 	const char *at = getenv("FAKECUDA_VA_BASE");
 	if (at && *at)
 		base = strtoull(at, NULL, 16);
-	file = memfd_create("fakecuda", MFD_CLOEXEC);
+	file = (int)syscall(SYS_memfd_create, "fakecuda", MFD_CLOEXEC); /* glibc has the function since 2.27 */
 	if (file < 0 || ftruncate(file, ARENA + RECORDS * sizeof *records) != 0)
 		return false;
 	records = mmap(NULL, RECORDS * sizeof *records, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, ARENA);

@@ -1,4 +1,4 @@
-/* The start files of glibc call the newest __libc_start_main. The linker redirects that call to this file (--wrap): see glibc.h. */
+/* The start files of glibc call the newest __libc_start_main. The linker redirects that call to this file (--wrap), since the newest version is of 2021. */
 #include <features.h>
 
 #ifdef __GLIBC__
