@@ -15,10 +15,16 @@ go test -run Soak -timeout 60m ./...
 go test -timeout 60m ./format
 # Older C libraries, if they are available.
 make -s cross
-if ACLTRACE_OLD_ROOT=$(scripts/oldroots.sh build/roots); then
+go test -run TestPartsRunWithOldC ./internal/artifacts
+if ACLTRACE_OLD_ROOT=$(scripts/roots.sh build/roots bullseye-amd64 bullseye-arm64); then
 	export ACLTRACE_OLD_ROOT
 	go test -run OldRoot ./probe/shimtest
 fi
+# The release file in bare systems, and two builds of it.
+if scripts/roots.sh build/roots bookworm-amd64 >/dev/null; then
+	scripts/try-roots.sh bin/acltrace build/roots/bullseye-amd64 build/roots/bookworm-amd64
+fi
+scripts/reproduce.sh
 ACLTRACE_SOAK= go test -count "${SOAK:-20}" -timeout 60m ./record ./replay ./probe/...
 CGO_ENABLED=1 go test -race -count 5 -timeout 60m ./sim/acl
 CGO_ENABLED=1 go test -race -count 5 -timeout 60m ./sim/acl -virtual

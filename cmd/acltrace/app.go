@@ -16,9 +16,6 @@ import (
 	"golang.org/x/term"
 )
 
-// version is set by the build.
-var version = "unknown"
-
 // Documented exit codes.
 const (
 	exitFailed  = 1

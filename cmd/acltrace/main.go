@@ -64,7 +64,7 @@ func commands() []command {
 		// Files
 		{(*app).fsckCmd, false}, {(*app).recoverCmd, true}, {(*app).packCmd, true}, {(*app).mergeCmd, true}, {(*app).assembleCmd, false},
 		// Setup
-		{(*app).doctorCmd, false}, {(*app).demoCmd, false},
+		{(*app).doctorCmd, false}, {(*app).demoCmd, false}, {(*app).versionCmd, false},
 	}
 }
 

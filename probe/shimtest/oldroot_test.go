@@ -85,7 +85,7 @@ func oldRoots(t *testing.T) (roots []*root) {
 	return roots
 }
 
-// The shim and the player work with older C libraries. ACLTRACE_OLD_ROOT lists systems from scripts/oldroots.sh, separated by
+// The shim and the player work with older C libraries. ACLTRACE_OLD_ROOT lists systems from scripts/roots.sh, separated by
 // colons, for this processor or, with qemu, for aarch64.
 func TestOldRoot(t *testing.T) {
 	roots := oldRoots(t)
