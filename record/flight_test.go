@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -204,7 +205,7 @@ func TestArmed(t *testing.T) {
 		if err != nil || st.Recording || st.Calls != 0 || len(st.Command) == 0 {
 			t.Errorf("%v: %+v", err, st)
 		}
-		if _, err := session.Ask(mine, &session.Request{Do: session.ActSnapshot}); err == nil || !strings.Contains(err.Error(), "--ring") {
+		if _, err := session.Ask(mine, &session.Request{Do: session.ActSnapshot}); !errors.Is(err, session.NoRing) {
 			t.Errorf("a snapshot without a ring: %v", err)
 		}
 		time.Sleep(100 * time.Millisecond) // the first launches have ended, or will be recorded, too

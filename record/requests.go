@@ -2,7 +2,6 @@ package record
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -40,7 +39,7 @@ func (r *recorder) act(s *ring.Session, q *session.Request) error {
 		return nil
 	case session.ActSnapshot:
 		if r.flight == nil {
-			return errors.New("it records everything into one file: a snapshot is of a ring, which `acltrace record --ring` keeps")
+			return session.NoRing
 		}
 		return r.flight.Seal("somebody asked for it")
 	case session.ActStart:
@@ -52,7 +51,7 @@ func (r *recorder) act(s *ring.Session, q *session.Request) error {
 		return r.resumed()
 	case session.ActStop:
 		if q.PID != 0 {
-			return errors.New("stop is for all processes; start --pid has one record alone")
+			return session.StopsAll
 		}
 		if r.window.waiting == 0 {
 			r.window.waiting = max(r.now(), 1)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/record/session"
 )
 
 // conflicts words the conflicts of options in terms of flags. VALUE stands for the value of the error.
@@ -39,6 +40,22 @@ func inFlags(err error) error {
 		return fmt.Errorf("%w: %w", record.ErrStart, worded)
 	}
 	return worded
+}
+
+// refusals words the refusals of a recording in terms of commands.
+var refusals = map[session.Refusal]string{
+	session.NoRing:   "it records everything into one file: a snapshot is of a ring, which `acltrace record --ring` keeps",
+	session.StopsAll: "stop is for all processes; start --pid has one record alone",
+}
+
+// ask is session.Ask with refusals in terms of commands.
+func ask(folder string, q *session.Request) (*session.Status, error) {
+	st, err := session.Ask(folder, q)
+	var refused session.Refusal
+	if errors.As(err, &refused) && refusals[refused] != "" {
+		err = fmt.Errorf("%s: %s", folder, refusals[refused])
+	}
+	return st, err
 }
 
 // missed words the steps that a program has not reached.

@@ -84,7 +84,7 @@ the one that is in progress, on the one that --session or --pid names, or with -
 					if q.PID = 0; q.Do == session.ActStart && pid != st.Recorder {
 						q.PID = pid
 					}
-					st, err := session.Ask(at[i], &q)
+					st, err := ask(at[i], &q)
 					if err != nil {
 						failed = errors.Join(failed, err)
 						continue

@@ -144,7 +144,7 @@ func List(parent string) []string {
 	return found
 }
 
-// SessionOf returns the session folder of the recording that is writing a trace, "" if there is none.
+// Writing returns the session folder of the recording that is writing a trace, "" if there is none.
 func Writing(uuid string) string {
 	for _, dir := range List("") {
 		if was := ReadNote(dir); was.UUID != "" && was.UUID == uuid {
@@ -154,10 +154,21 @@ func Writing(uuid string) string {
 	return ""
 }
 
+// Refusal is a reason why a recording does not carry out a request.
+type Refusal string
+
+// The refusals.
+const (
+	NoRing   Refusal = "a snapshot needs a ring: this recording writes everything into one file"
+	StopsAll Refusal = "stop applies to all processes"
+)
+
+func (r Refusal) Error() string { return string(r) }
+
 // ErrNoRecorder is wrapped by the error of Ask if no recorder answers.
 var ErrNoRecorder = errors.New("no recorder answers")
 
-// Ask sends a request to the recording with a session folder.
+// Ask sends a request to the recording with a session folder. The error wraps a Refusal if the recording refuses.
 func Ask(session string, q *Request) (*Status, error) {
 	conn, err := net.DialTimeout("unix", filepath.Join(session, Socket), controlTimeout)
 	if err != nil {
@@ -177,7 +188,7 @@ func Ask(session string, q *Request) (*Status, error) {
 		return nil, fmt.Errorf("%s: %w: %w", session, ErrNoRecorder, err)
 	}
 	if st.Error != "" {
-		return &st, fmt.Errorf("%s: %s", session, st.Error)
+		return &st, fmt.Errorf("%s: %w", session, Refusal(st.Error))
 	}
 	return &st, nil
 }
