@@ -6,14 +6,13 @@ import (
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
-// A LiveWalk is a Walk through calls that are still being recorded. Its reports differ from those of a Walk if they depend on later calls. A range
-// is reported when it has ended, just before the call that ends it. Steps are reported, and counted, once their rule is known, which takes some
-// steps. Kernels that calls name by a number only have no names.
+// A LiveWalk drives a Walk through calls that are still being recorded. Reports differ from those of a finished trace if they depend on later
+// calls. A range is reported when it has ended, just before the call that ends it. Steps are reported, and counted, once their rule is known,
+// which takes some steps. Kernels that calls name by a number only have no names.
 //
 // It needs as much memory as a Walk. A LiveWalk belongs to one goroutine.
 type LiveWalk struct {
-	Walk
-	open openRanges
+	Walk *Walk // for reading; Run must not be called
 }
 
 // openRanges are the ranges without an end, by their object.
@@ -29,35 +28,36 @@ type LiveOptions struct {
 
 // NewLiveWalk prepares a LiveWalk. It looks for steps if the visitor has a Step function.
 func NewLiveWalk(m *api.Model, v *Visitor, o *LiveOptions) *LiveWalk {
-	f := &LiveWalk{Walk: *newWalk(m), open: openRanges{}}
-	f.v, f.ranges, f.names = *v, f.open, make([]string, m.Funcs[len(m.Funcs)-1].ID+1)
+	w := newWalk(m)
+	w.v, w.ranges, w.names = *v, openRanges{}, make([]string, m.Funcs[len(m.Funcs)-1].ID+1)
 	for i := range m.Funcs {
-		f.names[m.Funcs[i].ID] = m.Funcs[i].Name
+		w.names[m.Funcs[i].ID] = m.Funcs[i].Name
 	}
 	switch {
 	case v.Step == nil:
 	case o != nil && o.StepMarker != "":
-		f.steps = step.NewByMarker(o.StepMarker)
+		w.steps = step.NewByMarker(o.StepMarker)
 	default:
-		f.steps = step.NewLive(f.stepLanes)
+		w.steps = step.NewLive(w.stepLanes)
 	}
-	return f
+	return &LiveWalk{w}
 }
 
 // Thread adds a thread. Calls refer to threads by their number, from 0.
-func (f *LiveWalk) Thread(t format.Thread) { f.threads.list = append(f.threads.list, t) }
+func (f *LiveWalk) Thread(t format.Thread) { f.Walk.threads.list = append(f.Walk.threads.list, t) }
 
 // Call adds a call. Calls come in the order of their starts; a call may come after later calls that overlap it.
 func (f *LiveWalk) Call(c *format.Call) error {
-	f.Calls++
-	f.End = max(f.End, c.Start, c.End)
-	return f.call(c)
+	w := f.Walk
+	w.Calls++
+	w.End = max(w.End, c.Start, c.End)
+	return w.call(c)
 }
 
 // Finish ends the remaining tasks and steps at a moment.
 func (f *LiveWalk) Finish(end int64) error {
-	f.End = max(f.End, end)
-	return f.finish()
+	f.Walk.End = max(f.Walk.End, end)
+	return f.Walk.finish()
 }
 
 // note implements rangeSource: it returns a range at its last call.

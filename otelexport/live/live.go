@@ -180,9 +180,9 @@ func New(o *Options) (*Follower, error) {
 		v.Range, v.Step = l.spans.rangeEnded, l.spans.step
 	}
 	l.walk = timeline.NewLiveWalk(o.Model, v, &timeline.LiveOptions{StepMarker: o.StepMarker})
-	l.meter.Follow(&l.walk.Walk)
+	l.meter.Follow(l.walk.Walk)
 	if l.spans != nil {
-		l.spans.x.Follow(&l.walk.Walk)
+		l.spans.x.Follow(l.walk.Walk)
 	}
 	if o.Metrics {
 		if l.push, err = newMetricPusher(l); err != nil {
@@ -327,7 +327,7 @@ func (l *Follower) End(at int64) {
 func (l *Follower) Result() (*Result, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.res.Calls, l.res.StepsSource = l.walk.Calls, l.walk.StepRule().Source
+	l.res.Calls, l.res.StepsSource = l.walk.Walk.Calls, l.walk.Walk.StepRule().Source
 	return &l.res, l.err
 }
 

@@ -190,7 +190,7 @@ func (s *spanSampler) step(st *step.Step) error {
 	if st.Open {
 		return nil
 	}
-	if s.l.walk.StepRule().Source == step.ByMarker {
+	if s.l.walk.Walk.StepRule().Source == step.ByMarker {
 		s.steps = st.Index // the numbers of --steps
 	}
 	u := &chosen{Unit: spans.Unit{Step: step.Step{Index: s.steps, From: st.From, To: st.To, Thread: st.Thread, Name: st.Name, Typical: st.Typical}}}
