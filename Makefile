@@ -1,6 +1,6 @@
 # All commands of a contributor. Each target does its own set-up.
 .DELETE_ON_ERROR:
-.PHONY: setup build cross cross-tools release demo demo-jaeger jaeger collector generate test test-gpu bench lint soak clean
+.PHONY: setup build cross cross-tools release demo demo-jaeger jaeger collector promql generate test test-gpu bench lint soak clean
 
 # Separates commands that $(foreach) produces.
 define newline
@@ -207,6 +207,10 @@ jaeger:
 # Builds an OpenTelemetry collector from its Go modules, for the tests of the export.
 collector:
 	@scripts/collector.sh
+
+# Builds Prometheus's query engine from its Go modules, for a test of the metrics.
+promql:
+	@scripts/promql.sh
 
 # setup.sh reports everything that is missing before the build starts.
 test:

