@@ -123,26 +123,16 @@ func (p *callCompiler) compile(g *group) error {
 	return nil
 }
 
-// instruction returns the call itself, and sets p.reused.words to its operands.
+// instruction returns the call itself, and sets p.words to its operands.
 func (p *callCompiler) instruction() (plan.Instruction, error) {
 	c, f := p.c, p.f
-	words := slices.Grow(p.reused.words[:0], int(f.Words))[:f.Words]
-	clear(words)
-	p.reused.words = words
-	for i := range f.Params {
-		q := &f.Params[i]
-		if p.facts.immediate[i] {
-			for k := q.Word; k < q.Word+q.Words; k++ {
-				words[k] = imm(c.Args[k])
-			}
-			continue
-		}
-		ops, err := p.param(i)
-		if err != nil {
+	p.words = p.words[:f.Words]
+	for k, w := range c.Args {
+		p.words[k] = imm(w)
+	}
+	for _, i := range p.facts.others {
+		if err := p.param(i); err != nil {
 			return plan.Instruction{}, err
-		}
-		if words[q.Word] = ops[0]; len(ops) > 1 {
-			copy(words[q.Word:], ops)
 		}
 	}
 	p.addTokens()
@@ -172,7 +162,7 @@ func (p *callCompiler) complete(in *plan.Instruction) {
 	for _, n := range p.pending {
 		n.of.words[n.word].reloc = int(in.Relocs) + n.relo
 	}
-	in.Operands = p.Operands(p.poll(in, p.replace(in, p.reused.words))...)
+	in.Operands = p.Operands(p.poll(in, p.replace(in, p.words))...)
 	p.hostLaunch(in.Operands)
 	p.poison()
 	p.markGaps()
@@ -218,13 +208,12 @@ func (p *callCompiler) kernel() uint32 {
 
 // reset prepares the state for a new call. The lists keep their memory.
 func (p *callCompiler) reset(e *timeline.Event, at place) {
-	*p = callCompiler{
-		compiler: p.compiler, e: e, c: e.Call, f: e.Fn, facts: p.factsOf(e.Fn), at: at, data: callData{pieces: e.Call.Data},
-		caller:  p.procs[p.Threads[at.thread].Process].process,
-		regions: p.regions[:0], pending: p.pending[:0], named: p.named[:0], spoils: p.spoils[:0],
-		fresh: p.fresh[:0], before: p.before[:0], after: p.after[:0],
-		relo: p.relo[:0], reused: reused{p.reused.words, p.reused.param, p.reused.relocs[:0]},
-	}
+	p.call = call{}
+	p.e, p.c, p.f, p.facts, p.at = e, e.Call, e.Fn, p.factsOf(e.Fn), at
+	p.caller, p.data.pieces = p.procs[p.Threads[at.thread].Process].process, e.Call.Data
+	l := &p.lists
+	l.regions, l.named, l.fresh, l.before, l.after = l.regions[:0], l.named[:0], l.fresh[:0], l.before[:0], l.after[:0]
+	l.relo, l.found, l.spoils, l.pending = l.relo[:0], l.found[:0], l.spoils[:0], l.pending[:0]
 	if len(p.late) == 0 {
 		return
 	}
@@ -305,102 +294,114 @@ func (p *callCompiler) pollReturned(in *plan.Instruction, words []plan.Operand) 
 	return words
 }
 
-// param returns the operands for a parameter's words. Further instructions go before or after the call.
-func (p *callCompiler) param(i int) ([]plan.Operand, error) {
+// param sets the operands for a parameter's words. Further instructions go before or after the call.
+func (p *callCompiler) param(i int) error {
 	q := &p.f.Params[i]
-	w := p.c.Args[q.Word]
-	one := func(o plan.Operand, err error) ([]plan.Operand, error) { return append(p.reused.param[:0], o), err }
-	if q.OmitOnReplay {
-		return make([]plan.Operand, q.Words), nil
+	words := p.words[q.Word:][:q.Words]
+	switch {
+	case q.OmitOnReplay:
+		clear(words)
+		return nil
+	case q.Role == api.Value:
+		p.value(q, words)
+		return nil
+	case q.Role == api.Struct:
+		ops, err := p.structure(i, q)
+		copy(words, ops)
+		return err
 	}
-	switch q.Role {
-	case api.Value:
-		ops := p.reused.param[:0]
-		for k := range int(q.Words) {
-			ops = append(ops, imm(p.c.Args[int(q.Word)+k]))
-		}
-		if t, ok := p.reporter(q, w); ok {
-			ops[0] = plan.Operand{Slot: p.identity(t)}
-		}
-		if p.f.Shares == api.Import && q.Words > 1 {
-			// A key by value: pass the words that the exporting process received.
-			if first, ok := p.sharing.keys[timeline.ImportKey(p.f, p.c)]; ok {
-				for k := range ops {
-					ops[k] = plan.Operand{Slot: uint32(first.Addend/8) + uint32(k)}
-				}
+	op, err := p.operand(i, q)
+	words[0] = op
+	return err
+}
+
+// value sets the operands for a value that is not passed as recorded.
+func (p *callCompiler) value(q *api.Param, words []plan.Operand) {
+	if t, ok := p.reporter(q, p.c.Args[q.Word]); ok {
+		words[0] = plan.Operand{Slot: p.identity(t)}
+	}
+	if p.f.Shares == api.Import && q.Words > 1 {
+		// A key by value: pass the words that the exporting process received.
+		if first, ok := p.sharing.keys[timeline.ImportKey(p.f, p.c)]; ok {
+			for k := range words {
+				words[k] = plan.Operand{Slot: uint32(first.Addend/8) + uint32(k)}
 			}
 		}
-		return ops, nil
+	}
+}
+
+// operand returns the operand for a parameter with one word.
+func (p *callCompiler) operand(i int, q *api.Param) (plan.Operand, error) {
+	w := p.c.Args[q.Word]
+	switch q.Role {
 	case api.Use, api.Launch, api.End:
-		return one(p.handle(i, w))
+		return p.handle(i, w)
 	case api.Place:
 		op := p.region(w, placeSize)
 		if u, ok := p.e.Use(i); ok {
 			p.bind(u.Object, op)
 		}
-		return one(op, nil)
+		return op, nil
 	case api.Opaque:
 		if callback := slices.ContainsFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Callback }); callback {
-			return one(imm(0), nil) // used only by the program's function
+			return imm(0), nil // used only by the program's function
 		}
 		if q.Cookie && w != 0 {
-			return one(p.region(w, 8), nil)
+			return p.region(w, 8), nil
 		}
 		if w != 0 && p.ok {
 			p.cant = fmt.Sprintf("its parameter %s points to what only the program knows", q.Name)
 		}
-		return one(imm(w), nil)
-	case api.Struct:
-		return p.structure(i, q)
+		return imm(w), nil
 	}
 	if w == 0 {
-		return one(imm(0), nil)
+		return imm(0), nil
 	}
 	switch q.Role {
 	case api.Callback:
-		return one(p.callback(q), nil)
+		return p.callback(q), nil
 	case api.Map:
-		return one(p.mapping(i, q, w), nil)
+		return p.mapping(i, q, w), nil
 	case api.Uses:
-		return one(p.handles(i, q))
+		return p.handles(i, q)
 	case api.Answer:
-		return one(p.answer(i, q))
+		return p.answer(i, q)
 	case api.OutHandles:
-		return one(p.handlesFound(i, q))
+		return p.handlesFound(i, q)
 	case api.New, api.Find, api.Buffer, api.Out, api.InOut, api.Text:
-		return one(p.output(i, q))
+		return p.output(i, q)
 	case api.DevArgs:
 		op := p.address(i, w)
 		p.deviceArgs(i)
-		return one(op, nil)
+		return op, nil
 	case api.Address:
-		return one(p.address(i, w), nil)
+		return p.address(i, w), nil
 	case api.Reads, api.Writes, api.Fills:
 		if q.ItemSizes >= 0 {
-			return one(p.items(i, q))
+			return p.items(i, q)
 		}
-		return one(p.memory(i, q, 0, w, p.size(q)))
+		return p.memory(i, q, 0, w, p.size(q))
 	case api.In, api.Args:
 		n, _ := q.Size.Bytes(p.f, p.c.Args)
-		return one(p.input(i, q, 0, n))
+		return p.input(i, q, 0, n)
 	case api.Image:
-		return one(p.image(i, q))
+		return p.image(i, q)
 	case api.Packed:
-		return one(p.packed(i, 1))
+		return p.packed(i, 1)
 	case api.ArgArray:
-		return one(p.array(i, 0))
+		return p.array(i, 0)
 	case api.List:
-		return one(p.list(i, q))
+		return p.list(i, q)
 	case api.String:
-		return one(p.text(i))
+		return p.text(i)
 	case api.File:
-		return one(p.fileName(i))
+		return p.fileName(i)
 	case api.Target:
-		return one(p.newPath(i))
+		return p.newPath(i)
 	case api.Scratch:
 		n, _ := q.Size.Bytes(p.f, p.c.Args)
-		return one(p.region(w, n), nil)
+		return p.region(w, n), nil
 	}
 	p.cant = fmt.Sprintf("the planner does not know the role %s of its parameter %s", q.Role, q.Name)
-	return one(imm(w), nil)
+	return imm(w), nil
 }

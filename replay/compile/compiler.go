@@ -96,7 +96,7 @@ func (p *compiler) compile() error {
 	threads := p.r.Threads()
 	p.look = p.newLookahead()
 	defer p.look.stop()
-	cc := &callCompiler{compiler: p, reused: reused{param: make([]plan.Operand, 0, maxWords)}}
+	cc := &callCompiler{compiler: p, lists: lists{words: make([]plan.Operand, maxWords+1)}}
 	for c, err := range p.calls(nil) {
 		if err != nil {
 			return err

@@ -60,7 +60,7 @@ func (p *callCompiler) content(d *format.Data, addresses bool) (plan.Operand, []
 	}
 	op := plan.Operand{Slot: plan.SlotData, Addend: at}
 	q := p.paramOf(d)
-	s := scan{d: d, q: q, at: at, addresses: addresses, reaches: p.reachesHost(q), first: len(p.reused.relocs)}
+	s := scan{d: d, q: q, at: at, addresses: addresses, reaches: p.reachesHost(q), first: len(p.found)}
 	if q.Role != api.Image && p.objects.tokens.byWord != nil {
 		s.most = p.objects.tokens.most
 	}
@@ -75,7 +75,7 @@ func (p *callCompiler) content(d *format.Data, addresses bool) (plan.Operand, []
 	if d.Blob != 0 && !s.suspect && (q.Role == api.Reads || q.Role == api.Writes) {
 		p.pointers.payloads[d.Blob] = at
 	}
-	return op, slices.Clip(p.reused.relocs[s.first:]), nil
+	return op, slices.Clip(p.found[s.first:]), nil
 }
 
 // inline adds a payload that is stored in the call.

@@ -146,20 +146,12 @@ func (p *compiler) writeNext(t int) bool {
 			}
 		}
 	}
-	write := func(ws []wait) {
-		for _, w := range ws {
-			pr.out.Add(plan.Instruction{Op: plan.OpWait, Fn: uint32(w.thread), Want: w.count, Call: g.call})
-		}
-	}
-	write(g.waits)
-	write(g.order)
+	pr.wait(g, g.waits)
+	pr.wait(g, g.order)
 	p.clock(pr, g)
-	add := func(insts []plan.Instruction) {
-		p.graphs.locate(t, pr.out.Add(insts...), insts)
-	}
-	add(g.insts)
-	write(g.lateWaits)
-	add(g.late)
+	p.graphs.locate(t, pr.out.Add(g.insts...), g.insts)
+	pr.wait(g, g.lateWaits)
+	p.graphs.locate(t, pr.out.Add(g.late...), g.late)
 	if len(g.insts) > 0 && g.fn != nil && !g.fn.PollsCallbacks {
 		pr.forker = forker{true, g.call, g.end}
 	}
@@ -172,17 +164,31 @@ func (p *compiler) writeNext(t int) bool {
 	return true
 }
 
+// wait writes a group's waits.
+func (pr *Thread) wait(g *group, ws []wait) {
+	for _, w := range ws {
+		pr.out.Add(plan.Instruction{Op: plan.OpWait, Fn: uint32(w.thread), Want: w.count, Call: g.call})
+	}
+}
+
 // clock sets the flags for reading the clock, which takes longer than everything else that the player does for a call. It is read around
 // waiting calls, at both ends of each stream and run, and around every call in a paced replay. clock also stores the call for the report.
 func (p *compiler) clock(pr *Thread, g *group) {
-	k := slices.IndexFunc(g.insts, func(in plan.Instruction) bool { return in.Calls() && in.Flags&plan.InstAside == 0 })
-	if k < 0 {
-		return
-	}
+	k := -1
 	for i := range g.insts {
-		if in := &g.insts[i]; in.Calls() {
+		in := &g.insts[i]
+		if !in.Calls() {
+			continue
+		}
+		if p.Scale > 0 {
 			in.At = uint64(float64(max(g.start-p.Found.From, 0)) * p.Scale)
 		}
+		if k < 0 && in.Flags&plan.InstAside == 0 {
+			k = i
+		}
+	}
+	if k < 0 {
+		return
 	}
 	in := &g.insts[k]
 	if pr.clocked[0] == 0 {

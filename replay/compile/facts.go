@@ -14,7 +14,7 @@ type facts struct {
 	places     bool   // it allocates device memory or addresses
 	exceptions bool   // it sets the exception handler, or reads an exception
 	retBits    uint8  // compared bits in the returned value, unless the function makes an object and returned none
-	immediate  []bool // by parameter: its words are passed as recorded
+	others     []int  // parameters whose words are not passed as recorded
 	polled     int    // poll parameter that stores whether the object is complete, -1 if there is none
 	complete   int64  // value that a poll stores for a complete object
 }
@@ -33,12 +33,14 @@ func (p *compiler) factsOf(f *api.Func) *facts {
 }
 
 func newFacts(m *api.Model, f *api.Func) *facts {
-	known := &facts{makes: Makes(f), retBits: comparedBits(f), immediate: make([]bool, len(f.Params)), polled: -1}
+	known := &facts{makes: Makes(f), retBits: comparedBits(f), polled: -1}
 	for i := range f.Params {
 		q := &f.Params[i]
 		known.places = known.places || q.Role == api.New && placeable(q.Object)
 		known.exceptions = known.exceptions || q.Object == api.Exception
-		known.immediate[i] = q.Role == api.Value && !q.OmitOnReplay && q.Object != api.Thread && f.Shares != api.Import
+		if q.Role != api.Value || q.OmitOnReplay || q.Object == api.Thread || f.Shares == api.Import {
+			known.others = append(known.others, i)
+		}
 	}
 	if out := slices.IndexFunc(f.Params, func(q api.Param) bool { return q.Role == api.Out }); out >= 0 {
 		if v, ok := m.Complete(strings.TrimRight(f.Params[out].Type, "*")); ok {

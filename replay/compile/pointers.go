@@ -47,7 +47,7 @@ type scan struct {
 	addresses bool       // it may hold device addresses
 	reaches   bool       // it may hold host addresses
 	most      uint64     // longest token's length, 0 if there are none
-	first     int        // its first relocation in callCompiler.reused
+	first     int        // its first relocation in callCompiler.found
 	suspect   bool       // a word may be an address, or a token
 }
 

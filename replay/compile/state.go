@@ -65,9 +65,15 @@ type layout struct {
 	args   []kernelbin.Arg
 }
 
-// callCompiler compiles one call.
+// callCompiler compiles one call at a time.
 type callCompiler struct {
 	*compiler
+	call
+	lists
+}
+
+// call is the state of the call that is compiled.
+type call struct {
 	e      *timeline.Event
 	c      *format.Call
 	f      *api.Func
@@ -77,24 +83,28 @@ type callCompiler struct {
 	ok     bool   // the call succeeded
 
 	data callData
-	args *layout // kernel arguments; nil until layout is called
+	args *layout    // kernel arguments; nil until layout is called
+	work *graphWork // for the task that the call puts into a graph, nil if it needs none
+	temp uint64     // thread scratch memory in use, bytes
+	cant string     // why the call can't be replayed, "" if it can
+	err  error      // from reading ahead
+}
 
+// lists are empty when a call begins, and keep their memory from call to call.
+type lists struct {
 	// What the call does.
 	regions []access.Region
 	named   []*timeline.Object // objects that the arguments name by numbers
-	work    *graphWork         // for the task that the call puts into a graph, nil if it needs none
 	fresh   []*token           // tokens that the call makes; equal ones may have been passed to it
 
 	// The call's outcome.
+	words   []plan.Operand // for all arguments
 	before  []plan.Instruction
 	after   []plan.Instruction
 	relo    []plan.Reloc
-	spoils  []stretch // overwritten after the call
-	temp    uint64    // thread scratch memory in use, bytes
+	found   []plan.Reloc // see content
+	spoils  []stretch    // overwritten after the call
 	pending []pendingNumber
-	cant    string // why the call can't be replayed, "" if it can
-	err     error  // from reading ahead
-	reused  reused
 }
 
 // callData is the call's recorded data.
@@ -102,13 +112,6 @@ type callData struct {
 	pieces []format.Data
 	index  map[pieceKey]*format.Data // if there are many pieces
 	arrays map[int][]uint64          // the arrays read so far, by parameter
-}
-
-// reused is memory that the next call uses again.
-type reused struct {
-	words  []plan.Operand // for all arguments
-	param  []plan.Operand // for one parameter, see param
-	relocs []plan.Reloc   // see content
 }
 
 // pieceKey identifies a payload in a call.

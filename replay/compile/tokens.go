@@ -34,7 +34,7 @@ func (p *callCompiler) scanWords(s *scan, b []byte, off, n uint64) uint64 {
 		if s.most > 0 {
 			if t := p.token(w, b[k:]); t != nil {
 				s.suspect = true
-				p.reused.relocs = append(p.reused.relocs, p.putToken(t, s.d, off+k, s.at)...)
+				p.found = append(p.found, p.putToken(t, s.d, off+k, s.at)...)
 				k += uint64(len(t.bytes)) - 8
 				n = max(n, min(k+8, uint64(len(b))))
 				continue
@@ -45,7 +45,7 @@ func (p *callCompiler) scanWords(s *scan, b []byte, off, n uint64) uint64 {
 		}
 		s.suspect = true
 		if r, ok := p.relocation(s, w, off+k); ok {
-			p.reused.relocs = append(p.reused.relocs, r)
+			p.found = append(p.found, r)
 		}
 	}
 	return n

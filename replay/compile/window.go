@@ -43,6 +43,16 @@ type Thread struct {
 
 // A group has one call's instructions: stores before it, the call, and comparisons after it.
 type group struct {
+	groupState
+	insts     []plan.Instruction
+	waits     []wait             // before the group
+	order     []wait             // before the group, for calls that ended earlier
+	late      []plan.Instruction // comparisons for earlier copies that are complete after this call
+	lateWaits []wait             // before late
+}
+
+// groupState is a group without its lists.
+type groupState struct {
 	call       uint64
 	fn         *api.Func
 	start, end int64
@@ -52,11 +62,6 @@ type group struct {
 	unready    bool   // it is a poll that found work incomplete
 	on         uint64 // its task's stream number
 	kernel     uint32 // launched kernel's name, as a number, 0 for none
-	insts      []plan.Instruction
-	waits      []wait             // before the group
-	order      []wait             // before the group, for calls that ended earlier
-	late       []plan.Instruction // comparisons for earlier copies that are complete after this call
-	lateWaits  []wait             // before late
 	poll       pollKey
 	finish     *finish // nil if no other thread waits for it
 	finished   uint64  // thread instructions up to the group's end, once it is laid out
@@ -145,114 +150,96 @@ func (p *compiler) calls(f *format.Filter) iter.Seq2[*format.Call, error] {
 	return p.r.CallsByStart(f)
 }
 
-// A header has the call properties that a window needs before the call is compiled.
-type header struct {
-	fn         *api.Func
-	call       uint64
-	start, end int64
-	thread     int    // index into Plan.Threads
-	names      uint64 // as in group
-	event      uint64 // as in group
-	unready    bool   // as in group
-}
-
-// lookahead reads call headers into the windows, aheadCalls at a time.
+// lookahead reads calls into the windows, aheadCalls at a time.
 type lookahead struct {
-	next func() ([]header, error, bool)
+	next func() (error, bool)
 	stop func()
-	some []header // read, but not in a window
 	used []*group // for reuse
 	at   int64    // start of the last call in any window
 }
 
-// aheadCalls is how many headers are read at a time.
+// aheadCalls is how many calls are read at a time.
 const aheadCalls = 128
 
 func (p *compiler) newLookahead() lookahead {
-	next, stop := iter.Pull2(p.headers())
+	next, stop := iter.Pull(p.readAhead())
 	return lookahead{next: next, stop: stop, at: math.MinInt64}
 }
 
-// headers iterates over all call headers. A slice is valid until the next one.
-func (p *compiler) headers() iter.Seq2[[]header, error] {
-	return func(yield func([]header, error) bool) {
-		some := make([]header, 0, aheadCalls)
+// readAhead reads all calls into the windows. It pauses after every aheadCalls calls.
+func (p *compiler) readAhead() iter.Seq[error] {
+	return func(yield func(error) bool) {
+		n := 0
 		for c, err := range p.calls(&format.Filter{NoData: true}) {
 			if err != nil {
-				yield(nil, err)
+				yield(err)
 				return
 			}
-			some = append(some, p.header(c))
-			if len(some) == aheadCalls {
-				if !yield(some, nil) {
-					return
-				}
-				some = some[:0]
+			p.look.at = c.Start
+			p.enter(c)
+			if n++; n%aheadCalls == 0 && !yield(nil) {
+				return
 			}
 		}
-		if len(some) > 0 {
-			yield(some, nil)
-		}
+		p.look.at = math.MaxInt64
 	}
 }
 
-func (p *compiler) header(c *format.Call) header {
-	fn := p.Model.Func(api.ID(c.Func))
-	h := header{fn: fn, call: c.Index, start: c.Start, end: c.End, thread: p.thread[c.Thread]}
-	if fn != nil && (fn.Sync != api.NoSync || fn.Task == api.Record) && len(c.Args) == int(fn.Words) {
-		if fn.Stream >= 0 {
-			h.names = p.Model.StreamOf(fn, c.Args[fn.Params[fn.Stream].Word], c.Thread)
-		}
-		if fn.Event >= 0 {
-			h.event = c.Args[fn.Params[fn.Event].Word]
-		}
-		h.unready = (fn.Sync == api.PollStream || fn.Sync == api.PollEvent) && !timeline.Polled(p.Model, fn, c)
-	}
-	return h
-}
-
-// ahead reads all calls that start at a time or earlier, and one more.
+// ahead reads all calls that start at a time or earlier, and at least one more.
 func (p *compiler) ahead(until int64) error {
 	for p.look.at <= until {
-		if len(p.look.some) == 0 {
-			some, err, ok := p.look.next()
-			if !ok {
-				p.look.at = math.MaxInt64
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			p.look.some = some
+		if err, more := p.look.next(); err != nil || !more {
+			return err
 		}
-		h := &p.look.some[0]
-		p.look.some = p.look.some[1:]
-		p.look.at = h.start
-		if h.fn != nil && (h.fn.Composite || h.fn.Annotation) {
-			continue
-		}
-		pr := &p.Threads[h.thread]
-		if h.fn != nil && h.fn.Sync != api.NoSync {
-			pr.syncs = append(pr.syncs, pr.read())
-		}
-		if h.fn != nil && h.fn.Task == api.Record && h.fn.Graph < 0 {
-			pr.records = append(pr.records, pr.read())
-		}
-		pr.window = append(pr.window, p.newGroup(h))
 	}
 	return nil
 }
 
-func (p *compiler) newGroup(h *header) *group {
-	var g *group
-	if n := len(p.look.used); n > 0 {
-		g, p.look.used = p.look.used[n-1], p.look.used[:n-1]
-	} else {
-		g = &group{}
+// enter adds a call to its thread's window. The call has no data.
+func (p *compiler) enter(c *format.Call) {
+	fn := p.Model.Func(api.ID(c.Func))
+	if fn != nil && (fn.Composite || fn.Annotation) {
+		return
 	}
-	*g = group{
-		call: h.call, fn: h.fn, start: h.start, end: h.end, stream: -1, names: h.names, event: h.event, unready: h.unready,
-		insts: g.insts[:0], waits: g.waits[:0], order: g.order[:0], late: g.late[:0], lateWaits: g.lateWaits[:0],
+	pr := &p.Threads[p.thread[c.Thread]]
+	g := p.newGroup()
+	g.call, g.fn, g.start, g.end, g.stream = c.Index, fn, c.Start, c.End, -1
+	if fn != nil && (fn.Sync != api.NoSync || fn.Task == api.Record) {
+		p.synchronizes(pr, g, c)
 	}
+	pr.window = append(pr.window, g)
+}
+
+// synchronizes notes that a call which enters the window waits for tasks or records an event.
+func (p *compiler) synchronizes(pr *Thread, g *group, c *format.Call) {
+	fn := g.fn
+	if fn.Sync != api.NoSync {
+		pr.syncs = append(pr.syncs, pr.read())
+	}
+	if fn.Task == api.Record && fn.Graph < 0 {
+		pr.records = append(pr.records, pr.read())
+	}
+	if len(c.Args) != int(fn.Words) {
+		return
+	}
+	if fn.Stream >= 0 {
+		g.names = p.Model.StreamOf(fn, c.Args[fn.Params[fn.Stream].Word], c.Thread)
+	}
+	if fn.Event >= 0 {
+		g.event = c.Args[fn.Params[fn.Event].Word]
+	}
+	g.unready = (fn.Sync == api.PollStream || fn.Sync == api.PollEvent) && !timeline.Polled(p.Model, fn, c)
+}
+
+// newGroup returns an empty group. Its lists keep their memory.
+func (p *compiler) newGroup() *group {
+	n := len(p.look.used)
+	if n == 0 {
+		return &group{}
+	}
+	g := p.look.used[n-1]
+	p.look.used = p.look.used[:n-1]
+	g.groupState = groupState{}
+	g.insts, g.waits, g.order, g.late, g.lateWaits = g.insts[:0], g.waits[:0], g.order[:0], g.late[:0], g.lateWaits[:0]
 	return g
 }
