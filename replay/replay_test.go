@@ -722,7 +722,7 @@ func TestWaitedWith(t *testing.T) {
 					copied = uint64(n) + 1
 				}
 			case in.Op == plan.OpWait && in.Fn == 0:
-				waits = max(waits, in.Want)
+				waits = max(waits, in.At)
 			case in.Op == plan.OpCheck && in.Call != after:
 				got[in.Call] = after
 				if in.Call == early && waits < copied {

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"iter"
 	"math"
 	"os"
 	"slices"
@@ -577,8 +576,6 @@ func (p *judge) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 	var result resultState
 	verifies := p.o.Verify
 	for t := range p.Threads {
-		call, stop := iter.Pull(p.File.Played(t))
-		defer stop()
 		for n, in := range p.File.Instructions(t) {
 			res := &o.insts[n]
 			if in.Op == plan.OpCheck && !verifies {
@@ -604,7 +601,7 @@ func (p *judge) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 					continue
 				}
 				r.Replayed++
-				behind := int64(float64(int64(res.Start-h.Origin))*ns) - int64(in.At)
+				behind := int64(float64(int64(res.Start-h.Origin))*ns) - int64(float64(in.At)*p.Scale)
 				if p.Scale > 0 {
 					late.add(behind)
 				}
@@ -612,13 +609,9 @@ func (p *judge) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 					lastLate = behind
 				}
 				start, end = min(start, res.Start), max(end, res.End)
-				g, ok := call()
-				for ok && g.Call != in.Call {
-					g, ok = call()
-				}
-				if ok && g.Stream >= 0 {
-					if streams[g.Stream].add(g, res); p.Scale > 0 {
-						streams[g.Stream].isLate(res, behind)
+				if in.Stream >= 0 {
+					if streams[in.Stream].add(in, res); p.Scale > 0 {
+						streams[in.Stream].isLate(res, behind)
 					}
 				}
 				if differs {
@@ -668,11 +661,12 @@ func (s *StreamTime) isLate(res *plan.Result, late int64) {
 	}
 }
 
-func (s *StreamTime) add(g *plan.PlayedCall, res *plan.Result) {
+func (s *StreamTime) add(in *plan.Instruction, res *plan.Result) {
+	start, end := int64(in.At), int64(in.At+in.Dur)
 	if s.last == 0 {
-		s.from, s.to, s.first, s.last = g.Start, g.End, res.Start, res.End
+		s.from, s.to, s.first, s.last = start, end, res.Start, res.End
 	}
-	s.from, s.to = min(s.from, g.Start), max(s.to, g.End)
+	s.from, s.to = min(s.from, start), max(s.to, end)
 	s.first, s.last = min(s.first, res.Start), max(s.last, res.End)
 }
 

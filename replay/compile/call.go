@@ -157,17 +157,54 @@ func (p *callCompiler) instruction() (plan.Instruction, error) {
 // complete adds operands and relocations to the call, and the player's own calls around it.
 func (p *callCompiler) complete(in *plan.Instruction) {
 	p.placement()
-	in.Relocs, in.NRelocs = p.addRelocs(p.relo)
-	p.addSpoils(in)
-	for _, n := range p.pending {
-		n.of.words[n.word].reloc = int(in.Relocs) + n.relo
-	}
-	in.Operands = p.Operands(p.poll(in, p.replace(in, p.words))...)
-	p.hostLaunch(in.Operands)
+	p.addOperands(in, p.poll(in, p.replace(in, p.words)))
+	p.addRelocs(in)
 	p.poison()
 	p.markGaps()
 	p.exports()
 	p.markOutsiders()
+}
+
+// addOperands adds the call's operands. Equal calls share theirs, since addresses in the call's own data are relative to the data.
+func (p *callCompiler) addOperands(in *plan.Instruction, words []plan.Operand) {
+	if p.f.Task == api.HostFunc {
+		in.Operands = p.OwnOperands(words...)
+		p.hostLaunch(in.Operands)
+		return
+	}
+	for i := range words {
+		words[i] = p.own(words[i])
+	}
+	in.Operands = p.Operands(words...)
+}
+
+// own returns an operand for the call's own instruction: relative to the call's data if it is an address in the data.
+func (p *callCompiler) own(op plan.Operand) plan.Operand {
+	if op.Slot == plan.SlotData && op.Addend >= p.data.from {
+		return plan.Operand{Slot: p.ownSlot(p.at.thread), Addend: op.Addend - p.data.from}
+	}
+	return op
+}
+
+// addRelocs adds the call's relocations and the data that the player overwrites after the call.
+func (p *callCompiler) addRelocs(in *plan.Instruction) {
+	in.Base = uint32(p.data.from / plan.DataAlign)
+	for i := range p.relo {
+		r := &p.relo[i]
+		to := p.own(plan.Operand{Slot: r.Slot, Addend: r.Addend})
+		r.At, r.Slot, r.Addend = r.At-p.data.from, to.Slot, to.Addend
+	}
+	for _, s := range p.spoils {
+		p.relo = append(p.relo, plan.Reloc{At: s.from - p.data.from, Addend: s.to - s.from, Flags: plan.RelocSpoil})
+	}
+	if len(p.pending) == 0 {
+		in.Relocs = p.Relocs(p.relo...)
+		return
+	}
+	in.Relocs = p.OwnRelocs(p.relo...)
+	for _, n := range p.pending {
+		n.of.words[n.word].reloc = int(in.Relocs) + n.relo
+	}
 }
 
 // place orders the call relative to other threads' calls, and notes its stream and kernel for reports.
@@ -179,9 +216,6 @@ func (p *callCompiler) place(g *group) {
 	g.stream = p.lane(p.e)
 	if p.f.Task == api.Kernel && p.ok {
 		g.kernel = p.kernel()
-		if p.f.Stream >= 0 {
-			g.on = streamOf(p.e)
-		}
 	}
 	for _, u := range p.e.Uses {
 		if u.Object.Ended == p.c.Index {
@@ -210,7 +244,7 @@ func (p *callCompiler) kernel() uint32 {
 func (p *callCompiler) reset(e *timeline.Event, at place) {
 	p.call = call{}
 	p.e, p.c, p.f, p.facts, p.at = e, e.Call, e.Fn, p.factsOf(e.Fn), at
-	p.caller, p.data.pieces = p.procs[p.Threads[at.thread].Process].process, e.Call.Data
+	p.caller, p.data.pieces, p.data.from = p.procs[p.Threads[at.thread].Process].process, e.Call.Data, p.Aligned()
 	l := &p.lists
 	l.regions, l.named, l.fresh, l.before, l.after = l.regions[:0], l.named[:0], l.fresh[:0], l.before[:0], l.after[:0]
 	l.relo, l.found, l.spoils, l.pending = l.relo[:0], l.found[:0], l.spoils[:0], l.pending[:0]

@@ -84,6 +84,9 @@ func (p *compiler) compile() error {
 	for i := range p.procs {
 		p.slot(fmt.Sprintf("number of process %d", p.procs[i].pid), nil)
 	}
+	for range plan.OwnStride * len(p.Threads) {
+		p.slot("own data of a thread", nil)
+	}
 	if err := p.accesses.Follow(); err != nil {
 		return err
 	}
@@ -129,7 +132,7 @@ const untilLimit = 30 * time.Second
 func (p *compiler) finish() error {
 	h := &plan.Header{
 		Slots: uint64(len(p.slots)), UntilNS: p.UntilNS, Zeros: p.pointers.zeros, ZerosReason: uint32(p.zerosReason().Code()),
-		Tolerance: p.o.Tolerance.Code(), Relative: p.o.Tolerance.Relative, Absolute: p.o.Tolerance.Absolute, Paced: bit(p.Scale > 0),
+		Tolerance: p.o.Tolerance.Code(), Relative: p.o.Tolerance.Relative, Absolute: p.o.Tolerance.Absolute, Scale: p.Scale,
 	}
 	t := &plan.Tables{}
 	for i := range p.procs {

@@ -95,7 +95,7 @@ func (p *callCompiler) upload(i int, off uint64, addr plan.Operand) bool {
 		}
 	}
 	in := plan.Instruction{Op: plan.OpCall, Flags: plan.InstAside, Fn: p.Function(f), Words: f.Words, Call: p.c.Index, Bits: 32, Operands: p.Operands(ops...)}
-	in.Relocs, in.NRelocs = p.addRelocs([]plan.Reloc{{At: at, Addend: addr.Addend, Slot: addr.Slot}})
+	in.Relocs = p.Relocs(plan.Reloc{At: at, Addend: addr.Addend, Slot: addr.Slot})
 	p.before = append(p.before, in)
 	return true
 }

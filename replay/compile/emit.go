@@ -167,12 +167,12 @@ func (p *compiler) writeNext(t int) bool {
 // wait writes a group's waits.
 func (pr *Thread) wait(g *group, ws []wait) {
 	for _, w := range ws {
-		pr.out.Add(plan.Instruction{Op: plan.OpWait, Fn: uint32(w.thread), Want: w.count, Call: g.call})
+		pr.out.Add(plan.Instruction{Op: plan.OpWait, Fn: uint32(w.thread), At: w.count, Call: g.call})
 	}
 }
 
 // clock sets the flags for reading the clock, which takes longer than everything else that the player does for a call. It is read around
-// waiting calls, at both ends of each stream and run, and around every call in a paced replay. clock also stores the call for the report.
+// waiting calls, at both ends of each stream and run, and around every call in a paced replay. clock also sets what the report needs.
 func (p *compiler) clock(pr *Thread, g *group) {
 	k := -1
 	for i := range g.insts {
@@ -180,9 +180,7 @@ func (p *compiler) clock(pr *Thread, g *group) {
 		if !in.Calls() {
 			continue
 		}
-		if p.Scale > 0 {
-			in.At = uint64(float64(max(g.start-p.Found.From, 0)) * p.Scale)
-		}
+		in.At = uint64(max(g.start-p.Found.From, 0))
 		if k < 0 && in.Flags&plan.InstAside == 0 {
 			k = i
 		}
@@ -208,7 +206,7 @@ func (p *compiler) clock(pr *Thread, g *group) {
 	}
 	at := pr.out.Count() + k
 	pr.clocked[g.stream+1], pr.clocked[0] = at+1, at+1
-	pr.out.Play(plan.PlayedCall{Call: g.call, Start: g.start, End: g.end, Names: g.names, On: g.on, Fn: p.Function(g.fn), Stream: int32(g.stream), Kernel: g.kernel})
+	in.Dur, in.Stream, in.Kernel = uint64(g.end-g.start), int32(g.stream), g.kernel
 }
 
 // clockLast sets the flag for the last call on each stream.
@@ -228,7 +226,7 @@ func (p *compiler) clockLast() {
 // calm removes the instructions that need more than a return from a call: comparisons, and stores to memory that calls would make or
 // fill.
 func (p *compiler) calm(g *group) {
-	made := p.processID(len(p.procs)) // first slot that calls fill
+	made := p.ownSlot(len(p.Threads)) // first slot that calls fill
 	idle := func(in plan.Instruction) bool {
 		switch in.Op {
 		case plan.OpCheck, plan.OpTake, plan.OpMark:

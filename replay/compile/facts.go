@@ -10,13 +10,13 @@ import (
 
 // facts are properties that all calls to a function need, collected once.
 type facts struct {
-	makes      bool   // it stores handles or addresses that later calls need
-	places     bool   // it allocates device memory or addresses
-	exceptions bool   // it sets the exception handler, or reads an exception
-	retBits    uint8  // compared bits in the returned value, unless the function makes an object and returned none
-	others     []int  // parameters whose words are not passed as recorded
-	polled     int    // poll parameter that stores whether the object is complete, -1 if there is none
-	complete   int64  // value that a poll stores for a complete object
+	makes      bool  // it stores handles or addresses that later calls need
+	places     bool  // it allocates device memory or addresses
+	exceptions bool  // it sets the exception handler, or reads an exception
+	retBits    uint8 // compared bits in the returned value, unless the function makes an object and returned none
+	others     []int // parameters whose words are not passed as recorded
+	polled     int   // poll parameter that stores whether the object is complete, -1 if there is none
+	complete   int64 // value that a poll stores for a complete object
 }
 
 // factsOf returns a function's facts, nil for a function outside the model.

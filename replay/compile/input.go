@@ -95,18 +95,6 @@ func (p *callCompiler) spoil(at plan.Operand, n uint64) {
 	p.spoils = append(p.spoils, stretch{at.Addend, at.Addend + min(n, spoilLimit)})
 }
 
-// addSpoils adds a call's spoils after its relocations.
-func (p *callCompiler) addSpoils(in *plan.Instruction) {
-	for i, s := range p.spoils {
-		r := plan.Reloc{At: s.from, Addend: s.to - s.from, Size: 8}
-		if i+1 < len(p.spoils) {
-			r.Slot = 1
-		}
-		p.Relocs(r)
-		in.Flags |= plan.InstSpoil
-	}
-}
-
 // image returns the operand for a binary, whose size is in its content.
 func (p *callCompiler) image(i int, q *api.Param) (plan.Operand, error) {
 	d := p.find(i, 0, format.DirIn)

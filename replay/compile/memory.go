@@ -171,6 +171,6 @@ func (p *callCompiler) store(to, from plan.Operand, relocs []plan.Reloc, s rows)
 		return
 	}
 	in := plan.Instruction{Op: plan.OpStore, Fn: p.Function(p.f), Call: p.c.Index, Operands: p.Operands(to, from, imm(s.pitch)), Len: s.len, Width: s.width}
-	in.Relocs, in.NRelocs = p.addRelocs(relocs)
+	in.Relocs = p.Relocs(relocs...)
 	p.before = append(p.before, in)
 }

@@ -14,6 +14,9 @@ import (
 // identity returns the slot for a thread's pthread_t, processID the slot for a process id.
 func (p *Plan) identity(thread int) uint32 { return uint32(plan.SlotThreads + len(p.Threads) + thread) }
 
+// ownSlot returns the slot for the address of the data that a thread's current call uses.
+func (p *Plan) ownSlot(thread int) uint32 { return plan.OwnSlot(len(p.Threads), len(p.procs), thread) }
+
 func (p *Plan) processID(proc int) uint32 { return uint32(plan.SlotThreads + 2*len(p.Threads) + proc) }
 
 // newSlot makes a slot for a new object's handle or address.
@@ -70,10 +73,6 @@ func (p *callCompiler) stored(param int) (uint64, bool) {
 
 func (p *callCompiler) unverified(code verify.Reason, reason string) {
 	p.Found.Unverified = AddUnverified(p.Found.Unverified, p.c.Index, code, reason)
-}
-
-func (p *compiler) addRelocs(rs []plan.Reloc) (first, n uint32) {
-	return p.Relocs(rs...), uint32(len(rs))
 }
 
 func bit(b bool) uint32 {

@@ -218,12 +218,13 @@ func outputOf(q *api.Param) uint64 {
 	return plan.CheckOutput
 }
 
-func (p *callCompiler) checkInstruction(i int, op plan.Operand, at uint64, relocs []plan.Reloc, s rows, kind uint64) plan.Instruction {
+func (p *callCompiler) checkInstruction(i int, op plan.Operand, at uint64, relocs []plan.Reloc, s rows, kind uint64, more ...plan.Operand) plan.Instruction {
+	ops := append([]plan.Operand{op, {Slot: plan.SlotData, Addend: at}, imm(s.pitch)}, more...)
 	in := plan.Instruction{
-		Op: plan.OpCheck, Fn: p.Function(p.f), Call: p.c.Index, Operands: p.Operands(op, plan.Operand{Slot: plan.SlotData, Addend: at}, imm(s.pitch)),
+		Op: plan.OpCheck, Fn: p.Function(p.f), Call: p.c.Index, Operands: p.Operands(ops...),
 		Len: s.len, Width: s.width, Want: kind, Words: uint8(i),
 	}
-	in.Relocs, in.NRelocs = p.addRelocs(relocs)
+	in.Relocs = p.Relocs(relocs...)
 	return in
 }
 

@@ -125,7 +125,7 @@ func (p *Plan) Print(w io.Writer) error {
 
 func (p *Plan) printInstruction(w io.Writer, n int, in *plan.Instruction) {
 	fmt.Fprintf(w, "%7d  %-5s  call %-6d ", n, plan.OpNames[in.Op], in.Call)
-	op := func(i uint32) string { return p.operandText(p.File.Operand(in.Operands + i)) }
+	op := func(k int) string { return p.operandText(p.File.Operand(in, k)) }
 	switch in.Op {
 	case plan.OpCall, plan.OpUntil:
 		f := p.File.Funcs[in.Fn]
@@ -133,13 +133,13 @@ func (p *Plan) printInstruction(w io.Writer, n int, in *plan.Instruction) {
 		for i := range f.Params {
 			var ws []string
 			for k := range f.Params[i].Words {
-				ws = append(ws, op(uint32(f.Params[i].Word+k)))
+				ws = append(ws, op(int(f.Params[i].Word+k)))
 			}
 			args = append(args, f.Params[i].Name+"="+strings.Join(ws, ","))
 		}
 		fmt.Fprintf(w, "%s(%s)", f.Name, strings.Join(args, ", "))
 		if in.Op == plan.OpUntil && in.Width > 0 {
-			fmt.Fprintf(w, " until %s is %d", op(uint32(in.Words)), in.Len)
+			fmt.Fprintf(w, " until %s is %d", op(int(in.Words)), in.Len)
 		}
 		if in.RetSlot != 0 {
 			fmt.Fprintf(w, " -> slot %d", in.RetSlot)
@@ -150,7 +150,7 @@ func (p *Plan) printInstruction(w io.Writer, n int, in *plan.Instruction) {
 	case plan.OpStore, plan.OpCheck:
 		fmt.Fprintf(w, "%s, %d bytes", op(0), in.Len)
 		if in.Width != in.Len {
-			fmt.Fprintf(w, " in rows of %d at distance %d", in.Width, p.File.Operand(in.Operands+2).Addend)
+			fmt.Fprintf(w, " in rows of %d at distance %d", in.Width, p.File.Operand(in, 2).Addend)
 		}
 		fmt.Fprintf(w, " with %s", op(1))
 	case plan.OpTake:
@@ -162,13 +162,13 @@ func (p *Plan) printInstruction(w io.Writer, n int, in *plan.Instruction) {
 	case plan.OpPlace:
 		fmt.Fprintf(w, "%s", op(0))
 	case plan.OpWait:
-		fmt.Fprintf(w, "thread %d, instruction %d", p.Threads[in.Fn].thread, in.Want)
+		fmt.Fprintf(w, "thread %d, instruction %d", p.Threads[in.Fn].thread, in.At)
 	}
-	if in.NRelocs > 0 {
+	if rs := p.File.Relocs(in); len(rs) > 0 {
 		fmt.Fprintf(w, "  [")
-		for i, r := range p.File.Relocs(in) {
+		for i, r := range rs {
 			if i == 8 {
-				fmt.Fprintf(w, " and %d more", int(in.NRelocs)-i)
+				fmt.Fprintf(w, " and %d more", len(rs)-i)
 				break
 			}
 			if i > 0 {

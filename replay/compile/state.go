@@ -107,8 +107,9 @@ type lists struct {
 	pending []pendingNumber
 }
 
-// callData is the call's recorded data.
+// callData is the call's data.
 type callData struct {
+	from   uint64 // offset in the plan's data for data that the call adds
 	pieces []format.Data
 	index  map[pieceKey]*format.Data // if there are many pieces
 	arrays map[int][]uint64          // the arrays read so far, by parameter

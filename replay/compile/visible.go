@@ -245,8 +245,7 @@ func (p *callCompiler) visibleAfter() error {
 		if !p.o.Compare {
 			continue
 		}
-		in := p.checkInstruction(api.MemoryParam, p.object(o), v.content.Addend, v.relocs, contiguous(o.Size), plan.CheckResult)
-		p.Operands(v.base)
+		in := p.checkInstruction(api.MemoryParam, p.object(o), v.content.Addend, v.relocs, contiguous(o.Size), plan.CheckResult, v.base)
 		in.Flags |= plan.InstSince
 		p.afterGap(&in, p.c.End)
 		p.visible.levels[o].mark(&in)

@@ -60,7 +60,6 @@ type groupState struct {
 	names      uint64 // stream number for a wait or an event record
 	event      uint64 // the same: its event handle
 	unready    bool   // it is a poll that found work incomplete
-	on         uint64 // its task's stream number
 	kernel     uint32 // launched kernel's name, as a number, 0 for none
 	poll       pollKey
 	finish     *finish // nil if no other thread waits for it

@@ -101,49 +101,47 @@ const maxLaunches = 64
 // timed finds the launches, or an extract's launch, each with the instructions of its call and of the waiting call. It finds none if
 // there are more than maxLaunches.
 func timed(p *compile.Plan, of *format.Extracted) (launches []LaunchTimes, spans [][2]int) {
+	// A played call has the number of its instruction.
+	type played struct {
+		plan.Instruction
+		n int
+	}
 	type launch struct {
-		plan.PlayedCall
+		played
 		process int
-		wait    plan.PlayedCall // Call is the launch itself if no call waits
+		wait    played // Call is the launch itself if no call waits
 	}
 	var all []launch
 	for t := range p.Threads {
-		for c := range p.File.Played(t) {
-			if c.Kernel == 0 || of != nil && c.Call != of.Launch {
+		for n, in := range p.File.Instructions(t) {
+			if in.Kernel == 0 || of != nil && in.Call != of.Launch {
 				continue
 			}
 			if len(all) == 16*maxLaunches {
 				return nil, nil
 			}
-			all = append(all, launch{*c, p.Threads[t].Process, *c})
+			c := played{*in, n}
+			all = append(all, launch{c, p.Threads[t].Process, c})
 		}
 	}
 	if len(all) == 0 {
 		return nil, nil
 	}
 	for t := range p.Threads {
-		for w := range p.File.Played(t) {
+		for n, w := range p.File.Instructions(t) {
+			if !w.Recorded() {
+				continue
+			}
 			sync := p.File.Funcs[w.Fn].Sync
 			if sync != api.SyncDevice && sync != api.SyncStream {
 				continue
 			}
 			for i := range all {
 				l := &all[i]
-				waits := p.Threads[t].Process == l.process && (sync == api.SyncDevice || w.Names == l.On)
-				if waits && w.Start >= l.End && (l.wait.Call == l.Call || w.End < l.wait.End) {
-					l.wait = *w
+				waits := p.Threads[t].Process == l.process && (sync == api.SyncDevice || w.Stream == l.Stream)
+				if waits && w.At >= l.At+l.Dur && (l.wait.Call == l.Call || w.At+w.Dur < l.wait.At+l.wait.Dur) {
+					l.wait = played{*w, n}
 				}
-			}
-		}
-	}
-	at := map[uint64]int{} // by call: its instruction
-	for _, l := range all {
-		at[l.Call], at[l.wait.Call] = -1, -1
-	}
-	for t := range p.Threads {
-		for n, in := range p.File.Instructions(t) {
-			if _, ok := at[in.Call]; ok && in.Calls() && in.Flags&plan.InstAside == 0 {
-				at[in.Call] = n
 			}
 		}
 	}
@@ -152,7 +150,7 @@ func timed(p *compile.Plan, of *format.Extracted) (launches []LaunchTimes, spans
 			continue
 		}
 		launches = append(launches, LaunchTimes{Call: l.Call, Kernel: p.File.Kernels[l.Kernel-1], Alone: of != nil && of.Alone})
-		spans = append(spans, [2]int{at[l.Call], at[l.wait.Call]})
+		spans = append(spans, [2]int{l.n, l.wait.n})
 	}
 	if len(launches) > maxLaunches {
 		return nil, nil

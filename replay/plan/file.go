@@ -16,16 +16,16 @@ type File struct {
 	Header  Header
 	Path    string
 	Funcs   []*api.Func // by Instruction.Fn
-	Kernels []string    // by PlayedCall.Kernel - 1
+	Kernels []string    // by Instruction.Kernel - 1
 
-	index       []byte
-	threads     []Thread
-	mapped      [][]byte // to be unmapped
-	first, rest []instructionPart
-	ops         []packedOperand
-	relocs      []Reloc
-	written     []*ThreadWriter // for Played
-	parts       *spoolFile
+	index     []byte
+	threads   []Thread
+	processes int
+	mapped    [][]byte // to be unmapped
+	rows      []row
+	templates []template
+	ops       []packedOperand
+	relocs    []Reloc
 }
 
 // open maps a finished plan.
@@ -40,7 +40,8 @@ func open(path string, h *Header) (*File, error) {
 		return nil, err
 	}
 	w.threads = View[Thread](w.index, h.Threads.Offset, h.Threads.Count)
-	if err := errors.Join(mapList(w, f, &h.First, &w.first), mapList(w, f, &h.Rest, &w.rest), mapList(w, f, &h.Ops, &w.ops), mapList(w, f, &h.Relocs, &w.relocs)); err != nil {
+	w.processes = int(h.Processes.Count)
+	if err := errors.Join(mapList(w, f, &h.Rows, &w.rows), mapList(w, f, &h.Templates, &w.templates), mapList(w, f, &h.Ops, &w.ops), mapList(w, f, &h.Relocs, &w.relocs)); err != nil {
 		return nil, &os.PathError{Op: "map", Path: path, Err: errors.Join(err, w.unmap())}
 	}
 	return w, nil
@@ -76,12 +77,12 @@ func (f *File) unmap() error {
 	for _, b := range f.mapped {
 		errs = append(errs, unix.Munmap(b))
 	}
-	f.mapped, f.first, f.rest, f.ops, f.relocs = nil, nil, nil, nil, nil
+	f.mapped, f.rows, f.templates, f.ops, f.relocs = nil, nil, nil, nil, nil
 	return errors.Join(errs...)
 }
 
 // Close unmaps the file. Header, functions and kernels stay readable.
-func (f *File) Close() error { return errors.Join(f.unmap(), f.parts.close()) }
+func (f *File) Close() error { return f.unmap() }
 
 // Count returns the instruction count over all threads.
 func (f *File) Count() (n uint64) {
@@ -96,44 +97,54 @@ func (f *File) Thread(t int) Thread { return f.threads[t] }
 
 // At returns an instruction by its number in the plan.
 func (f *File) At(i int) *Instruction {
-	in := make([]Instruction, 1)
-	f.load(in, i)
-	return &in[0]
+	in := f.load(i)
+	return &in
 }
 
-func (f *File) load(in []Instruction, i int) {
-	parts := in[0].parts()
-	parts[0], parts[1] = f.first[i], f.rest[i]
+func (f *File) load(i int) Instruction {
+	r := &f.rows[i]
+	return r.instruction(&f.templates[r.Template])
 }
 
-// Operand returns an operand by its number.
-func (f *File) Operand(i uint32) Operand { return f.ops[i].operand() }
+// Operand returns an instruction's k-th operand. An address in the instruction's own data is returned as an address in the data.
+func (f *File) Operand(in *Instruction, k int) Operand {
+	return f.absolute(in, f.ops[int(in.Operands)+k].operand())
+}
 
-// Relocs returns an instruction's relocations.
-func (f *File) Relocs(in *Instruction) []Reloc { return f.relocs[in.Relocs:][:in.NRelocs] }
+func (f *File) absolute(in *Instruction, o Operand) Operand {
+	first := OwnSlot(len(f.threads), f.processes, 0)
+	if o.Slot < first || o.Slot >= OwnSlot(len(f.threads), f.processes, len(f.threads)) {
+		return o
+	}
+	return Operand{Slot: SlotData, Addend: in.data() + o.Addend}
+}
+
+// data returns the offset of an instruction's own data.
+func (in *Instruction) data() uint64 { return uint64(in.Base) * DataAlign }
+
+// Relocs returns an instruction's relocations, with offsets in the data, without the pieces to overwrite.
+func (f *File) Relocs(in *Instruction) (rs []Reloc) {
+	for i := in.Relocs; in.Relocs != 0; i++ {
+		r := f.relocs[i]
+		if r.Flags&RelocSpoil != 0 {
+			break
+		}
+		to := f.absolute(in, Operand{Slot: r.Slot, Addend: r.Addend})
+		rs = append(rs, Reloc{At: in.data() + r.At, Addend: to.Addend, Slot: to.Slot, Size: r.Size})
+		if r.Flags&RelocLast != 0 {
+			break
+		}
+	}
+	return rs
+}
 
 // Instructions iterates over a thread's instructions, with their numbers in the plan. Each is valid until the next one.
 func (f *File) Instructions(t int) iter.Seq2[int, *Instruction] {
 	return func(yield func(int, *Instruction) bool) {
-		in := make([]Instruction, 1)
 		for i := int(f.threads[t].First); i < int(f.threads[t].First+f.threads[t].Count); i++ {
-			if f.load(in, i); !yield(i, &in[0]) {
+			if in := f.load(i); !yield(i, &in) {
 				return
 			}
 		}
-	}
-}
-
-// Played iterates over a thread's replayed calls. Each is valid until the next one.
-func (f *File) Played(t int) iter.Seq[*PlayedCall] {
-	return func(yield func(*PlayedCall) bool) {
-		_ = f.written[t].calls.each(func(calls []PlayedCall) error {
-			for i := range calls {
-				if !yield(&calls[i]) {
-					return errStop
-				}
-			}
-			return nil
-		})
 	}
 }

@@ -11,28 +11,17 @@ package plan
 
 import "unsafe"
 
-// PlayedCall describes a replayed call for reports.
-type PlayedCall struct {
-	Call       uint64
-	Start, End int64 // recorded times
-	Names, On  uint64
-	Fn         uint32 // function number
-	Stream     int32  // -1 for none
-	Kernel     uint32 // kernel name number from 1, 0 for none
-	_          uint32
-}
-
 // The structures equal those in player/plan.h. Both sides run on little-endian machines, so files hold memory as it is.
 
 const (
 	magic   = "ACLTPLAN"
-	version = 16
+	version = 17
 
 	headerSize = 4096 // the extents follow
 )
 
-// Slots that every plan has. From SlotThreads on there are two slots for each thread and one for each process, then the slots that calls
-// fill.
+// Slots that every plan has. From SlotThreads on there are two slots for each thread and one for each process, then OwnStride slots for
+// each thread, then the slots that calls fill.
 const (
 	SlotZero = iota
 	SlotData
@@ -49,6 +38,15 @@ const (
 
 // SlotAlign is slot 0's alignment, in slots.
 const SlotAlign = 16
+
+// OwnStride is the distance between the slots with the threads' own data, see OwnSlot. Threads write them often, so no two are in one
+// cache line.
+const OwnStride = 16
+
+// OwnSlot returns the slot for the address of a thread's own data: the data of the instruction that it plays, from Instruction.Base on.
+func OwnSlot(threads, processes, thread int) uint32 {
+	return uint32(SlotThreads + 2*threads + processes + OwnStride*thread)
+}
 
 // SlotNames are the slot names in a printed plan.
 var SlotNames = [...]string{"0", "data", "scratch", "slots", "shared", "host function", "stream function", "callback", "poison", "zeros"}
@@ -77,7 +75,6 @@ const (
 	InstEnd      = 4   // and after the call
 	InstAside    = 8   // the trace has no such call; ignored by the player
 	InstUnmarked = 16  // for OpCheck: the reason in Bits counts only if the library has no OpMark
-	InstSpoil    = 32  // for OpCall: spoils follow the relocations
 	InstExcused  = 64  // for OpCheck: differing bytes prove nothing
 	InstSince    = 128 // for OpCheck: bytes unchanged since before the tasks prove nothing
 )
@@ -122,18 +119,18 @@ type Header struct {
 	Size, Index                  uint64 // file size; offset of the index, which ends the file
 	Data, Scratch, Shared, Slots uint64
 	Zeros                        uint64
-	Instructions, RelocCount     uint64 // with the padding after each thread
+	Instructions                 uint64 // with the padding after each thread
 	HeaderTables
-	UntilNS            uint64
-	Paced, Tolerance   uint32
-	Relative, Absolute float64
-	ZerosReason, _     uint32
+	UntilNS                uint64
+	Scale                  float64 // for recorded times, 0 if they are not kept
+	Relative, Absolute     float64
+	Tolerance, ZerosReason uint32
 	ResultPlaces
 }
 
 // HeaderTables locates the tables. An extent table says where a long list is in the file.
 type HeaderTables struct {
-	DataExtents, First, Rest, Ops, Relocs                       table // extents
+	DataExtents, Rows, Templates, Ops, Relocs                   table // extents
 	Names, Functions, Processes, Threads, Reasons, Doubts, Maps table
 }
 
@@ -183,37 +180,74 @@ func pack(o Operand) packedOperand {
 
 func (p packedOperand) operand() Operand { return Operand{uint64(p.Low) | uint64(p.High)<<32, p.Slot} }
 
-// Reloc is a word inside the data that gets a slot plus an addend.
+// Reloc is a word inside the data that gets a slot plus an addend before the call, or a piece of the data that the player overwrites after
+// the call. An instruction's relocations are a list in which the pieces to overwrite come last.
 type Reloc struct {
-	At, Addend uint64
-	Slot       uint32
-	Size       uint32 // 8 or 4 bytes; Relocs replaces 0 by 8
+	At     uint64 // offset in the data, from Instruction.Base on
+	Addend uint64 // of a piece: its length in bytes
+	Slot   uint32
+	Size   uint16 // 8 or 4 bytes; Relocs replaces 0 by 8
+	Flags  uint16
 }
 
-// Instruction is one step of a thread. The file has it in two parts: one table with the fields that every call needs, and one with the
-// rest.
+// Bits in Reloc.Flags.
+const (
+	RelocLast  = 1 // in the list; set by Relocs
+	RelocSpoil = 2 // a piece to overwrite
+)
+
+// Instruction is one step of a thread. The file has it in two parts. One row in the thread's table has the fields that differ from call to
+// call. The others are in a template that equal instructions share, such as the launches of one kernel.
 type Instruction struct {
 	Op, Flags, Bits, Words uint8
 	Fn, Operands           uint32
-	Relocs, NRelocs        uint32
 	RetSlot                uint32
-	Want                   uint64
+	Stream                 int32  // of a call: index into the compiler's streams, -1 for none
+	Kernel                 uint32 // launched kernel's name, as a number from 1, 0 for none
+	Want, Len, Width       uint64
 
-	Call, At, Len, Width uint64 // the rest
+	Base   uint32 // its own data's offset, in units of DataAlign
+	Relocs uint32 // the first one's number, 0 for none
+	Call   uint64 // below 2^32
+	At     uint64 // of a call: its recorded start, in nanoseconds after the run's beginning
+	Dur    uint64 // of a call: its recorded duration, nanoseconds
+}
+
+// template and row are an instruction in the file.
+type template struct {
+	Op, Flags, Bits, Words uint8
+	Fn, Operands, RetSlot  uint32
+	Stream                 int32
+	Kernel                 uint32
+	Want, Len, Width       uint64
+}
+
+type row struct {
+	Template, Base, Relocs, Call uint32
+	At, Dur                      uint64
+}
+
+func (in *Instruction) template() template {
+	return template{in.Op, in.Flags, in.Bits, in.Words, in.Fn, in.Operands, in.RetSlot, in.Stream, in.Kernel, in.Want, in.Len, in.Width}
+}
+
+func (r *row) instruction(t *template) Instruction {
+	return Instruction{
+		Op: t.Op, Flags: t.Flags, Bits: t.Bits, Words: t.Words, Fn: t.Fn, Operands: t.Operands, RetSlot: t.RetSlot, Stream: t.Stream, Kernel: t.Kernel,
+		Want: t.Want, Len: t.Len, Width: t.Width, Base: r.Base, Relocs: r.Relocs, Call: uint64(r.Call), At: r.At, Dur: r.Dur,
+	}
 }
 
 // Calls reports whether the instruction makes a runtime call.
 func (in *Instruction) Calls() bool { return in.Op == OpCall || in.Op == OpUntil }
 
+// Recorded reports whether the instruction makes a call that is in the trace.
+func (in *Instruction) Recorded() bool { return in.Calls() && in.Flags&InstAside == 0 }
+
 // OfResult reports whether the instruction compares a result, and not a value that the call stored.
 func (in *Instruction) OfResult() bool {
 	return in.Op == OpCheck && (in.Want == CheckResult || in.Want == CheckLength)
 }
-
-// instructionPart is either part.
-type instructionPart [32]byte
-
-func (in *Instruction) parts() *[2]instructionPart { return (*[2]instructionPart)(unsafe.Pointer(in)) }
 
 // ResultHeader is the first page in a results file.
 type ResultHeader struct {
@@ -258,7 +292,7 @@ type Detail struct {
 
 // player/plan.h asserts the same sizes.
 var (
-	_ [368]byte  = [unsafe.Sizeof(Header{})]byte{}
+	_ [360]byte  = [unsafe.Sizeof(Header{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(extent{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(Doubt{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(Map{})]byte{}
@@ -267,8 +301,8 @@ var (
 	_ [24]byte   = [unsafe.Sizeof(Thread{})]byte{}
 	_ [12]byte   = [unsafe.Sizeof(packedOperand{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(Reloc{})]byte{}
-	_ [64]byte   = [unsafe.Sizeof(Instruction{})]byte{}
-	_ [32]byte   = [unsafe.Offsetof(Instruction{}.Call)]byte{}
+	_ [32]byte   = [unsafe.Sizeof(row{})]byte{}
+	_ [48]byte   = [unsafe.Sizeof(template{})]byte{}
 	_ [4096]byte = [unsafe.Sizeof(ResultHeader{})]byte{}
 	_ [64]byte   = [unsafe.Sizeof(ResultThread{})]byte{}
 	_ [32]byte   = [unsafe.Sizeof(Result{})]byte{}

@@ -8,22 +8,11 @@ import (
 	"unsafe"
 )
 
-// A spoolFile holds extents of several spools. One is the plan's own file, another a temporary file without a name. A plan that is only
-// inspected has neither.
+// A spoolFile is the plan's file, with extents of several spools. A plan that is only inspected has no file.
 type spoolFile struct {
 	file *os.File
 	size int64 // bytes, whole pages
 	err  error // first error; later calls do nothing
-
-	checked bool // extents have checksums
-}
-
-// create makes a file without a name in a folder. Closing it removes it.
-func (f *spoolFile) create(dir string) (err error) {
-	if f.file, err = os.CreateTemp(dir, "plan-parts-"); err != nil {
-		return err
-	}
-	return os.Remove(f.file.Name())
 }
 
 func (f *spoolFile) close() error {
@@ -43,9 +32,7 @@ func (f *spoolFile) reserve(n int) extent {
 // append writes the next bytes of an extent, padded to whole pages.
 func (f *spoolFile) append(e *extent, b []byte) {
 	b = append(b[:len(b):len(b)], make([]byte, wholePages(len(b))-len(b))...)
-	if f.checked {
-		e.Checksum = crc32.Update(e.Checksum, castagnoli, b)
-	}
+	e.Checksum = crc32.Update(e.Checksum, castagnoli, b)
 	f.write(b, int64(e.Offset+e.Size))
 	e.Size += uint64(len(b))
 }
@@ -205,29 +192,4 @@ func (s *spool[T]) finish() []extent {
 	}
 	s.changed = nil
 	return s.extents
-}
-
-// each passes all elements on, in slices that are valid during the call.
-func (s *spool[T]) each(to func([]T) error) error {
-	var buf []T
-	for n, e := range s.extents {
-		if s.in.file == nil {
-			return nil
-		}
-		next := s.start
-		if n+1 < len(s.firsts) {
-			next = s.firsts[n+1]
-		}
-		buf = slices.Grow(buf[:0], next-s.firsts[n])[:next-s.firsts[n]]
-		if s.in.read(Bytes(buf), int64(e.Offset)); s.in.err != nil {
-			return s.in.err
-		}
-		if err := to(buf); err != nil {
-			return err
-		}
-	}
-	if len(s.tail) == 0 {
-		return nil
-	}
-	return to(s.tail)
 }

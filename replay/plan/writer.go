@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"os"
-	"path/filepath"
+	"slices"
 	"unsafe"
 
 	"github.com/acltrace/acltrace/api"
@@ -15,18 +15,21 @@ import (
 
 // A Writer writes a plan. Data, operands, relocations and instructions go to the file in extents, as they come.
 type Writer struct {
-	path    string
-	plan    spoolFile // the plan itself
-	data    spool[byte]
-	scratch uint64 // bytes
-	shared  uint64 // bytes that all processes share
-	ops     spool[packedOperand]
-	relocs  spool[Reloc]
-	threads []*ThreadWriter
-	checks  uint64 // comparing instructions
+	path      string
+	plan      spoolFile
+	data      spool[byte]
+	scratch   uint64 // bytes
+	shared    uint64 // bytes that all processes share
+	ops       sharedSpool[packedOperand]
+	packed    []packedOperand // the last operands
+	relocs    sharedSpool[Reloc]
+	templates sharedSpool[template]
+	template  [1]template // the last one
+	threads   []*ThreadWriter
+	checks    uint64 // comparing instructions
+	last      uint64 // highest call number
 
-	index     []byte    // written after all extents
-	parts     spoolFile // for reports
+	index     []byte // written after all extents
 	funcs     []*api.Func
 	funcIndex []uint32 // by api.ID: number from 1, 0 for a function not in funcs
 	kernels   []string
@@ -36,15 +39,12 @@ type Writer struct {
 
 // A ThreadWriter takes one captured thread's instructions, in order.
 type ThreadWriter struct {
-	Scratch     uint64 // scratch memory, bytes; set before Finish
-	w           *Writer
-	first, rest spool[instructionPart] // both parts
-	calls       spool[PlayedCall]
+	Scratch uint64 // scratch memory, bytes; set before Finish
+	w       *Writer
+	rows    spool[row]
 }
 
-var errStop = errors.New("stop")
-
-// ErrTooLarge is returned by Finish for a plan with 2^32 operands or relocations.
+// ErrTooLarge is returned by Finish for a plan with 2^32 calls, operands or relocations, or 64 GiB of data.
 var ErrTooLarge = errors.New("it has too many calls for one plan")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -59,64 +59,60 @@ func Create(path string) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{path: path, plan: spoolFile{file: f, size: headerSize, checked: true}, kernel: map[string]uint32{}}
+	w := &Writer{path: path, plan: spoolFile{file: f, size: headerSize}, kernel: map[string]uint32{}}
 	if path == os.DevNull {
 		f.Close()
 		w.plan.file = nil
-	} else if err := w.parts.create(filepath.Dir(path)); err != nil {
-		f.Close()
-		return nil, err
 	}
-	w.data.in, w.ops.in, w.relocs.in = &w.plan, &w.plan, &w.plan
+	w.data.in, w.ops.in, w.relocs.in, w.templates.in = &w.plan, &w.plan, &w.plan, &w.plan
+	w.relocs.add(Reloc{}) // number 0 stands for no list
 	return w, nil
 }
 
 // Close ends a plan without Finish.
-func (w *Writer) Close() error { return errors.Join(w.plan.close(), w.parts.close()) }
+func (w *Writer) Close() error { return w.plan.close() }
 
 // Thread adds a thread.
 func (w *Writer) Thread() *ThreadWriter {
 	t := &ThreadWriter{w: w}
-	t.first.in, t.rest.in, t.calls.in = &w.plan, &w.plan, &w.parts
+	t.rows.in = &w.plan
 	w.threads = append(w.threads, t)
 	return t
 }
 
 // Count returns the instruction count so far.
-func (t *ThreadWriter) Count() int { return t.first.count() }
+func (t *ThreadWriter) Count() int { return t.rows.count() }
 
 // Add appends instructions and returns the first one's number.
 func (t *ThreadWriter) Add(insts ...Instruction) int {
-	n := t.first.count()
+	n := t.rows.count()
 	for i := range insts {
 		in := &insts[i]
 		if in.Op == OpCheck {
 			t.w.checks++
 		}
-		parts := in.parts()
-		t.first.push(parts[0])
-		t.rest.push(parts[1])
+		t.w.last = max(t.w.last, in.Call)
+		t.rows.push(t.w.row(in))
 	}
 	return n
 }
 
+// row returns an instruction's row, and stores its template.
+func (w *Writer) row(in *Instruction) row {
+	w.template[0] = in.template()
+	n := w.templates.share(w.template[:], mix(uint64(in.Operands), uint64(in.Flags)))
+	return row{uint32(n), in.Base, in.Relocs, uint32(in.Call), in.At, in.Dur}
+}
+
 // At returns an instruction by its number in the thread.
 func (t *ThreadWriter) At(i int) Instruction {
-	var in Instruction
-	parts := in.parts()
-	parts[0], parts[1] = t.first.at(i), t.rest.at(i)
-	return in
+	r := t.rows.at(i)
+	of := t.w.templates.at(int(r.Template))
+	return r.instruction(&of)
 }
 
 // Set replaces an instruction.
-func (t *ThreadWriter) Set(i int, in Instruction) {
-	parts := in.parts()
-	t.first.set(i, parts[0])
-	t.rest.set(i, parts[1])
-}
-
-// Play records a call for reports.
-func (t *ThreadWriter) Play(c PlayedCall) { t.calls.push(c) }
+func (t *ThreadWriter) Set(i int, in Instruction) { t.rows.set(i, t.w.row(&in)) }
 
 // Write adds data without alignment.
 func (w *Writer) Write(b []byte) error {
@@ -130,6 +126,9 @@ func (w *Writer) Write(b []byte) error {
 const DataAlign = 16
 
 var padding [DataAlign]byte
+
+// Aligned returns the offset of the data that Align or Put adds next.
+func (w *Writer) Aligned() uint64 { return uint64(w.data.count()+DataAlign-1) &^ (DataAlign - 1) }
 
 // Align pads the data to DataAlign and returns the next offset.
 func (w *Writer) Align() (uint64, error) {
@@ -194,17 +193,24 @@ func (w *Writer) Name(s string) uint32 {
 	return at
 }
 
-// Operands adds operands and returns the first one's number.
-func (w *Writer) Operands(ops ...Operand) uint32 {
-	at := w.ops.count()
-	for len(ops) > 0 {
-		part := w.ops.next(len(ops))
-		for i, o := range ops[:len(part)] {
-			part[i] = pack(o)
-		}
-		ops = ops[len(part):]
+// Operands returns the first one's number in a list of operands.
+func (w *Writer) Operands(ops ...Operand) uint32 { return uint32(w.ops.share(w.pack(ops))) }
+
+// OwnOperands is Operands for a list that SetOperand may change.
+func (w *Writer) OwnOperands(ops ...Operand) uint32 {
+	packed, _ := w.pack(ops)
+	return uint32(w.ops.add(packed...))
+}
+
+// pack returns operands as in the file, with a hash.
+func (w *Writer) pack(ops []Operand) (packed []packedOperand, hash uint64) {
+	packed = slices.Grow(w.packed[:0], len(ops))[:len(ops)]
+	w.packed = packed
+	for i, o := range ops {
+		packed[i] = pack(o)
+		hash = mix(hash, o.Addend+uint64(o.Slot)<<40)
 	}
-	return uint32(at)
+	return packed, hash
 }
 
 // Operand returns an operand by its number.
@@ -213,19 +219,31 @@ func (w *Writer) Operand(i uint32) Operand { return w.ops.at(int(i)).operand() }
 // SetOperand replaces an operand.
 func (w *Writer) SetOperand(i uint32, o Operand) { w.ops.set(int(i), pack(o)) }
 
-// Relocs adds relocations and returns the first one's number. It sets sizes that are 0 to 8.
+// Relocs returns the first one's number in a list of relocations, 0 for an empty list. It sets the sizes that are 0 to 8.
 func (w *Writer) Relocs(rs ...Reloc) uint32 {
-	at := w.relocs.count()
-	for len(rs) > 0 {
-		part := w.relocs.next(len(rs))
-		for i := range part {
-			if part[i] = rs[i]; part[i].Size == 0 {
-				part[i].Size = 8
-			}
-		}
-		rs = rs[len(part):]
+	if len(rs) == 0 {
+		return 0
 	}
-	return uint32(at)
+	return uint32(w.relocs.share(list(rs)))
+}
+
+// OwnRelocs is Relocs for a list that SetReloc may change.
+func (w *Writer) OwnRelocs(rs ...Reloc) uint32 {
+	list(rs)
+	return uint32(w.relocs.add(rs...))
+}
+
+// list completes relocations and returns them with a hash.
+func list(rs []Reloc) (all []Reloc, hash uint64) {
+	for i := range rs {
+		r := &rs[i]
+		if r.Size == 0 {
+			r.Size = 8
+		}
+		hash = mix(hash, r.At<<32+r.Addend+uint64(r.Slot)<<16)
+	}
+	rs[len(rs)-1].Flags |= RelocLast
+	return rs, hash
 }
 
 // Reloc returns a relocation by its number.
@@ -235,7 +253,7 @@ func (w *Writer) Reloc(i int) Reloc { return w.relocs.at(i) }
 func (w *Writer) SetReloc(i int, r Reloc) { w.relocs.set(i, r) }
 
 // Err returns the first error from methods that return none.
-func (w *Writer) Err() error { return errors.Join(w.plan.err, w.parts.err) }
+func (w *Writer) Err() error { return w.plan.err }
 
 // Tables are the short tables, complete at the end of compilation.
 type Tables struct {
@@ -248,29 +266,28 @@ type Tables struct {
 // Finish writes the remaining lists, the index and the header, and closes the file. The caller sets the fields of h about the run: number
 // of slots, times, tolerance and zeros.
 func (w *Writer) Finish(h *Header, t *Tables) (*File, error) {
-	if uint64(w.ops.count())>>32 != 0 || uint64(w.relocs.count())>>32 != 0 {
+	if (w.last|uint64(w.ops.count())|uint64(w.relocs.count())|uint64(w.data.count())/DataAlign)>>32 != 0 {
 		return nil, ErrTooLarge
 	}
 	copy(h.Magic[:], magic)
 	h.Version, h.Data = version, uint64(w.data.count())
 	var threads []Thread
-	var first, rest []extent
+	var rows []extent
 	instructions := uint64(0) // with the padding after each thread
 	for _, tw := range w.threads {
 		threads = append(threads, Thread{First: instructions, Count: uint64(tw.Count()), Scratch: w.Reserve(tw.Scratch)})
-		for _, e := range tw.first.finish() {
-			first, instructions = append(first, e), instructions+e.Size/uint64(elemSize[instructionPart]())
+		for _, e := range tw.rows.finish() {
+			rows, instructions = append(rows, e), instructions+e.Size/uint64(elemSize[row]())
 		}
-		rest = append(rest, tw.rest.finish()...)
 	}
 	h.Scratch, h.Shared, h.Instructions = w.scratch, w.shared, instructions
 	section(w, &h.DataExtents, w.data.finish())
-	section(w, &h.First, first)
-	section(w, &h.Rest, rest)
+	section(w, &h.Rows, rows)
+	section(w, &h.Templates, w.templates.finish())
 	section(w, &h.Ops, w.ops.finish())
 	section(w, &h.Relocs, w.relocs.finish())
 	w.tables(h, t, threads)
-	h.Index, h.RelocCount = uint64(w.plan.size), uint64(w.relocs.count())
+	h.Index = uint64(w.plan.size)
 	w.plan.write(w.index, w.plan.size)
 	w.placeResults(h)
 	w.header(h)
@@ -281,7 +298,7 @@ func (w *Writer) Finish(h *Header, t *Tables) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.Funcs, f.Kernels, f.written, f.parts = w.funcs, w.kernels, w.threads, &w.parts
+	f.Funcs, f.Kernels = w.funcs, w.kernels
 	return f, nil
 }
 

@@ -43,11 +43,11 @@ static bool near(const uint8_t *got, const uint8_t *want)
 }
 
 /* Notes bytes in one row that differ by more than the tolerance. */
-static void compare(const struct plan_instruction *in, struct result_instruction *r, const uint8_t *got, const uint8_t *want, uint64_t done)
+static void compare(const struct plan_template *t, struct result_instruction *r, const uint8_t *got, const uint8_t *want, uint64_t done)
 {
 	static const uint8_t size[] = {0, 2, 2, 4, 8};
-	const bool output = in->want != CHECK_RESULT;
-	uint64_t unit = output ? 0 : size[P.plan->tolerance], width = rest(in)->width;
+	const bool output = t->want != CHECK_RESULT;
+	uint64_t unit = output ? 0 : size[P.plan->tolerance], width = t->width;
 	for (uint64_t i = 0; i < width; i++) {
 		if (got[i] == want[i])
 			continue;
@@ -99,41 +99,41 @@ static void vouch(const uint8_t *bytes, uint64_t size, struct result_instruction
 }
 
 /* Whether the program may have stored all bytes that differ in a row. */
-static bool excused(const struct plan_instruction *in, const uint8_t *got, const uint8_t *want, uint64_t done)
+static bool excused(const struct plan_template *t, const uint8_t *got, const uint8_t *want, uint64_t done)
 {
-	if (in->want != CHECK_RESULT || !(in->flags & (INST_EXCUSED | INST_SINCE)))
+	if (t->want != CHECK_RESULT || !(t->flags & (INST_EXCUSED | INST_SINCE)))
 		return false;
-	if (in->flags & INST_EXCUSED)
+	if (t->flags & INST_EXCUSED)
 		return true;
 	enum { STORED_UNIT = 4 }; /* a task writes whole numbers, of which some bytes may keep their value */
-	const uint8_t *before = (const uint8_t *)(uintptr_t)operand(in->operands + 3) + done;
-	for (uint64_t i = 0, n; i < rest(in)->width; i += n) {
-		n = rest(in)->width - i < STORED_UNIT ? rest(in)->width - i : STORED_UNIT;
+	const uint8_t *before = (const uint8_t *)(uintptr_t)operand(t->operands + 3) + done;
+	for (uint64_t i = 0, n; i < t->width; i += n) {
+		n = t->width - i < STORED_UNIT ? t->width - i : STORED_UNIT;
 		if (memcmp(got + i, want + i, n) != 0 && memcmp(got + i, before + i, n) != 0)
 			return false;
 	}
 	return true;
 }
 
-void check(const struct plan_instruction *in, struct result_instruction *r)
+void check(const struct plan_template *t, struct result_instruction *r)
 {
-	const uint8_t *got = (const uint8_t *)(uintptr_t)operand(in->operands);
-	const uint8_t *want = (const uint8_t *)(uintptr_t)operand(in->operands + 1);
-	uint64_t pitch = operand(in->operands + 2), len = rest(in)->len, width = rest(in)->width;
-	if (in->flags & INST_UNMARKED && P.lib.mark == NULL)
-		r->flags |= (uint32_t)in->bits << RESULT_REASON_SHIFT;
-	const bool asks = P.lib.unknown != NULL && in->want == CHECK_RESULT;
-	for (uint64_t done = 0; done < len; done += width, got += pitch) {
+	const uint8_t *got = (const uint8_t *)(uintptr_t)operand(t->operands);
+	const uint8_t *want = (const uint8_t *)(uintptr_t)operand(t->operands + 1);
+	uint64_t pitch = operand(t->operands + 2), width = t->width;
+	if (t->flags & INST_UNMARKED && P.lib.mark == NULL)
+		r->flags |= (uint32_t)t->bits << RESULT_REASON_SHIFT;
+	const bool asks = P.lib.unknown != NULL && t->want == CHECK_RESULT;
+	for (uint64_t done = 0; done < t->len; done += width, got += pitch) {
 		if (asks)
 			vouch(got, width, r);
 		if (memcmp(got, want + done, width) == 0)
 			continue;
-		if (excused(in, got, want + done, done)) {
+		if (excused(t, got, want + done, done)) {
 			if (r->flags >> RESULT_REASON_SHIFT == 0)
 				r->flags |= REASON_MANAGED << RESULT_REASON_SHIFT;
 			continue;
 		}
-		compare(in, r, got, want + done, done);
+		compare(t, r, got, want + done, done);
 		/* FNV-1a over the rows that differ and their offsets, to compare wrong results between runs. */
 		uint64_t h = (r->ret ? r->ret : 0xcbf29ce484222325u) ^ done;
 		for (uint64_t i = 0; i < width; i++)

@@ -9,10 +9,10 @@ static bool reaches(const struct plan_instruction *in, const struct result_detai
 {
 	uint64_t got = 0;
 	memcpy(&got, d->got, sizeof got);
-	return in->want == CHECK_EXTENT && got >= rest(in)->at;
+	return template(in)->want == CHECK_EXTENT && got >= in->at;
 }
 
-static const char *name_of(const struct plan_instruction *in) { return P.names + P.functions[in->fn].name; }
+static const char *name_of(const struct plan_instruction *in) { return P.names + P.functions[template(in)->fn].name; }
 
 /* Counts recorded results by outcome: see verify.Tally. */
 struct tally {
@@ -32,7 +32,11 @@ static void add_unproved(struct tally *t, uint32_t reason, uint32_t results)
 	t->by[reason % MAX_REASONS] += results;
 }
 
-static bool judged_result(const struct plan_instruction *in) { return in->op == OP_CHECK && (in->want == CHECK_RESULT || in->want == CHECK_LENGTH); }
+static bool judged_result(const struct plan_instruction *in)
+{
+	const struct plan_template *t = template(in);
+	return t->op == OP_CHECK && (t->want == CHECK_RESULT || t->want == CHECK_LENGTH);
+}
 
 /* Counts one result. Returns how many checks in a row it has. A result is different if one part differs and is proved. */
 static uint64_t count_result(struct tally *t, uint64_t first, uint64_t end)
@@ -40,9 +44,10 @@ static uint64_t count_result(struct tally *t, uint64_t first, uint64_t end)
 	uint64_t n = 0;
 	uint32_t reason = 0;
 	bool differs = false, other_bytes = false;
-	for (uint64_t i = first; i < end && judged_result(&P.instructions[i]) && (n == 0 || P.rest[i].at != 0); i++, n++) {
-		uint32_t flags = P.results[i].flags, why = P.instructions[i].bits;
-		if (why == 0 || P.instructions[i].flags & INST_UNMARKED)
+	for (uint64_t i = first; i < end && judged_result(&P.instructions[i]) && (n == 0 || P.instructions[i].at != 0); i++, n++) {
+		const struct plan_template *check = template(&P.instructions[i]);
+		uint32_t flags = P.results[i].flags, why = check->bits;
+		if (why == 0 || check->flags & INST_UNMARKED)
 			why = flags >> RESULT_REASON_SHIFT & 0xff;
 		if (!(flags & RESULT_DONE))
 			why = REASON_NOT_REACHED;
@@ -53,7 +58,7 @@ static uint64_t count_result(struct tally *t, uint64_t first, uint64_t end)
 		} else if (flags & RESULT_DIFFERS) {
 			differs = true;
 		} else {
-			t->bytes += P.rest[i].len;
+			t->bytes += check->len;
 		}
 	}
 	if (!differs && reason) {
@@ -99,18 +104,19 @@ static void print_unproved(struct tally *t)
 
 static void print_difference(const struct plan_instruction *in, const struct result_instruction *x, const struct result_detail *d, bool unproved)
 {
-	unsigned long long call = rest(in)->call, got = 0, want = 0;
+	const struct plan_template *t = template(in);
+	unsigned long long call = in->call, got = 0, want = 0;
 	if (unproved) {
 		printf("unproved, with other bytes: call %llu %s\n", call, name_of(in));
-	} else if (in->op != OP_CHECK) {
-		printf("differs: call %llu %s: returned %#llx, recorded %#llx\n", call, name_of(in), (unsigned long long)x->ret, (unsigned long long)in->want);
-	} else if (in->want == CHECK_LENGTH) {
+	} else if (t->op != OP_CHECK) {
+		printf("differs: call %llu %s: returned %#llx, recorded %#llx\n", call, name_of(in), (unsigned long long)x->ret, (unsigned long long)t->want);
+	} else if (t->want == CHECK_LENGTH) {
 		memcpy(&got, d->got, sizeof got);
 		memcpy(&want, d->want, sizeof want);
 		printf("differs: call %llu %s: result has %llu bytes, recorded with %llu\n", call, name_of(in), got, want);
 	} else {
-		printf("differs: call %llu %s: %s, %llu bytes, first at %llu: %#x, recorded %#x\n", call, name_of(in), in->want == CHECK_RESULT ? "result" : "output",
-		       (unsigned long long)d->count, (unsigned long long)(rest(in)->at + d->first), d->got[0], d->want[0]);
+		printf("differs: call %llu %s: %s, %llu bytes, first at %llu: %#x, recorded %#x\n", call, name_of(in), t->want == CHECK_RESULT ? "result" : "output",
+		       (unsigned long long)d->count, (unsigned long long)(in->at + d->first), d->got[0], d->want[0]);
 	}
 }
 
@@ -129,7 +135,7 @@ static void print_end(int status)
 	}
 	printf("ended %s", r->status == 0 ? "while the library was loaded" : "in a call");
 	if (last != NULL)
-		printf(": call %llu %s", (unsigned long long)rest(last)->call, name_of(last));
+		printf(": call %llu %s", (unsigned long long)last->call, name_of(last));
 	if (WIFSIGNALED(status))
 		printf(", signal %d", WTERMSIG(status));
 	printf("\n");
@@ -163,13 +169,14 @@ int judge(int status)
 				const struct plan_instruction *in = &P.instructions[k];
 				const struct result_instruction *x = &P.results[k];
 				const struct result_detail *d = &P.details[x->detail ? x->detail - 1 : 0];
-				if (in->op > OP_UNTIL && in->op != OP_CHECK)
+				const struct plan_template *of = template(in);
+				if (of->op > OP_UNTIL && of->op != OP_CHECK)
 					continue;
 				if (!(x->flags & RESULT_DONE) || !(x->flags & RESULT_DIFFERS))
 					continue;
-				if (in->op == OP_CHECK && (in->want == CHECK_MACHINE || reaches(in, d))) {
-					printf("another machine: call %llu %s: %llu bytes, first at %llu: %#x, recorded %#x\n", (unsigned long long)rest(in)->call, name_of(in),
-					       (unsigned long long)d->count, (unsigned long long)(rest(in)->at + d->first), d->got[0], d->want[0]);
+				if (of->op == OP_CHECK && (of->want == CHECK_MACHINE || reaches(in, d))) {
+					printf("another machine: call %llu %s: %llu bytes, first at %llu: %#x, recorded %#x\n", (unsigned long long)in->call, name_of(in),
+					       (unsigned long long)d->count, (unsigned long long)(in->at + d->first), d->got[0], d->want[0]);
 					continue;
 				}
 				t.other += !judged_result(in);

@@ -101,6 +101,21 @@ static void *map_list(const char *path, int fd, const struct plan_table *list, i
 	return all;
 }
 
+/* Copies the pages of data that the run will write. */
+static void copy_data(void)
+{
+	for (uint64_t i = 0; i < P.plan->instructions; i++) {
+		const struct plan_instruction *in = &P.instructions[i];
+		if (in->relocs == 0)
+			continue;
+		const struct plan_reloc *l = &P.relocs[in->relocs];
+		do {
+			volatile uint8_t *data = own_data(in) + l->at;
+			*data = *data;
+		} while (!(l++->flags & RELOC_LAST));
+	}
+}
+
 void open_plan(const char *path, const char *results)
 {
 	uint64_t size, result_size;
@@ -139,7 +154,7 @@ void open_plan(const char *path, const char *results)
 	P.threads = table(&h->threads);
 	P.data = map_list(path, fd, &h->data_extents, PROT_READ | PROT_WRITE, MAP_PRIVATE);
 	P.instructions = map_list(path, fd, &h->instructions_extents, PROT_READ, MAP_SHARED);
-	P.rest = map_list(path, fd, &h->rest_extents, PROT_READ, MAP_SHARED);
+	P.templates = map_list(path, fd, &h->templates_extents, PROT_READ, MAP_SHARED);
 	P.operands = map_list(path, fd, &h->operands_extents, PROT_READ, MAP_SHARED);
 	P.relocs = map_list(path, fd, &h->relocs_extents, PROT_READ, MAP_SHARED);
 	close(fd);
@@ -150,10 +165,8 @@ void open_plan(const char *path, const char *results)
 	P.results = (struct result_instruction *)(r + h->result_instructions);
 	P.details = (struct result_detail *)(r + h->result_details);
 	P.kernels = (char (*)[KERNEL_NAME])(r + h->result_kernels);
-	for (uint64_t i = 0; i < h->relocs_count && !long_plan(); i++) {
-		volatile uint8_t *data = P.data + P.relocs[i].at;
-		*data = *data;
-	}
+	if (!long_plan())
+		copy_data();
 	memcpy(P.result->magic, RESULT_MAGIC, 8);
 	P.result->version = PLAN_VERSION;
 }
@@ -189,7 +202,7 @@ void open_library(const char *path)
 		refuse("%.512s lacks functions of the plan%s", path, missing);
 	if (null)
 		return;
-	if (P.plan->paced)
+	if (paced())
 		*(void **)&P.lib.late = dlsym(lib, "aclsim_late");
 	*(void **)&P.lib.place = dlsym(lib, "aclsim_place");
 	*(void **)&P.lib.unknown = dlsym(lib, "aclsim_unknown");

@@ -5,8 +5,10 @@
  * A plan file has a header of one page, the extents of five lists in the order in which they were written, and the index. The index has the short
  * tables, and for each list a table of its extents. An extent is whole pages. The player maps a list's extents one after the other, as an array.
  *
- * A plan is one program for each captured thread, made of fixed-size instructions. Values that only the run can know
- * (handles, addresses) live in slots. Every operand is a slot's value plus an addend:
+ * A plan is one program for each captured thread, made of fixed-size instructions. Instructions that are alike share a template, operands and
+ * relocations, as the launches in a loop do. They differ in the data that they use, which is found from a thread's slot with its own data.
+ *
+ * Values that only the run can know (handles, addresses) live in slots. Every operand is a slot's value plus an addend:
  *
  *	slot 0    the number 0: the operand is an immediate
  *	slot 1    address of the plan's data, in a private writable copy
@@ -18,12 +20,13 @@
  *	slot 7    a function that returns 0
  *	slot 8    the byte that new device memory is filled with: result_header.poison
  *	slot 9    address of zeros, in place of payloads that the trace lacks
- *	then      for each thread, the address of scratch memory that each call reuses; for each thread, its pthread_t; for each process, its pid
+ *	then      for each thread, the address of scratch memory that each call reuses; for each thread, its pthread_t; for each process, its pid;
+ *	          for each thread, the address of its own data: that of the instruction that it plays. These slots are OWN_STRIDE apart
  *	the rest  handles and addresses that calls have stored
  *
- * A relocation is a word in the data that gets a slot's value plus an addend, just before its instruction. With INST_SPOIL, an instruction's relocations
- * are followed by spoils: pieces of the data that the runtime must have read when the call returns. The player then overwrites them,
- * as programs do that reuse their buffers: see spoil().
+ * A relocation is a word in the data that gets a slot's value plus an addend, just before its instruction. The last ones in an instruction's list may
+ * be spoils: pieces of the data that the runtime must have read when the call returns. The player then overwrites them, as programs do that reuse
+ * their buffers: see spoil().
  */
 #ifndef ACLTRACE_PLAN_H
 #define ACLTRACE_PLAN_H
@@ -32,10 +35,12 @@
 
 #define PLAN_MAGIC "ACLTPLAN"
 #define RESULT_MAGIC "ACLTRSLT"
-#define PLAN_VERSION 16
+#define PLAN_VERSION 17
 #define PLAN_HEADER 4096 /* bytes of the header's page */
 
 enum { SLOT_ZERO, SLOT_DATA, SLOT_SCRATCH, SLOT_SLOTS, SLOT_SHARED, SLOT_HOST_FUNCTION, SLOT_STREAM_FUNCTION, SLOT_CALLBACK, SLOT_POISON, SLOT_ZEROS, SLOT_THREADS };
+
+enum { OWN_STRIDE = 16, DATA_ALIGN = 16 };
 
 enum plan_op {
 	OP_NOTHING,  /* an instruction that the compiler withdrew */
@@ -45,7 +50,7 @@ enum plan_op {
 	              * instructions are played. They count as finished when the call has returned */
 	OP_STORE,    /* copy len bytes from operand 1, without gaps, to operand 0, in rows of width bytes at the distance operand 2 */
 	OP_CHECK,    /* compare len bytes at operand 0, in such rows, with those at operand 1; want is a check_of */
-	OP_WAIT,     /* until thread fn has finished its first want instructions */
+	OP_WAIT,     /* until thread fn has finished its first `at` instructions */
 	OP_TAKE,     /* copy descriptor operand 2 from process operand 1, and store its number at operand 0 */
 	OP_MARK,     /* mark len bytes at operand 0 as unknown, if the library can, for the reason with number bits */
 	OP_PLACE,    /* a simulator puts the thread's next allocation at the address operand 0 */
@@ -72,7 +77,6 @@ enum {
 	INST_END = 4,   /* read the clock after the call. Without these flags a time is the last one that was read */
 	/* 8 is for the reader of the results: the replay has added the call */
 	INST_UNMARKED = 16, /* of an OP_CHECK: its reason counts only if the library does not support OP_MARK */
-	INST_SPOIL = 32, /* of an OP_CALL: spoils follow its relocations, see struct plan_reloc */
 	/* For an OP_CHECK of memory that the program accesses without a call. Excused bytes give the result REASON_MANAGED. */
 	INST_EXCUSED = 64, /* a difference proves nothing: the program may have stored unseen */
 	INST_SINCE = 128,   /* operand 3 is the content before the tasks: an unchanged byte is excused */
@@ -101,19 +105,18 @@ struct plan_header {
 	uint64_t shared;   /* bytes of memory that all processes share */
 	uint64_t slots;
 	uint64_t zeros;    /* bytes of zeros */
-	uint64_t instructions, relocs_count; /* a thread's instructions are padded to a whole page */
-	struct plan_table data_extents, instructions_extents, rest_extents, operands_extents, relocs_extents;
+	uint64_t instructions; /* a thread's instructions are padded to a whole page */
+	struct plan_table data_extents, instructions_extents, templates_extents, operands_extents, relocs_extents;
 	struct plan_table names; /* NUL-terminated; count is bytes */
 	struct plan_table functions, processes, threads;
 	struct plan_table reasons; /* reasons for unproved results: uint32_t, offsets in names; the first one has number 1 */
 	struct plan_table doubts;  /* results that are unproved before the run */
 	struct plan_table maps;    /* host memory to map */
 	uint64_t until_ns; /* limit of an OP_UNTIL */
-	uint32_t paced;    /* begin each call at its time */
-	uint32_t tolerance; /* a data_type: numbers in results may differ by relative * recorded + absolute; 0: no tolerance */
+	double scale;      /* begin each call at its time multiplied by this; 0: as soon as possible */
 	double relative, absolute;
+	uint32_t tolerance; /* a data_type: numbers in results may differ by relative * recorded + absolute; 0: no tolerance */
 	uint32_t zeros_reason; /* the reason by which each process marks the zeros as unknown; 0: it does not */
-	uint32_t reserved;
 	/* Offsets in the file with the results. */
 	uint64_t result_threads, result_slots, result_instructions, result_details, result_kernels, result_size;
 };
@@ -167,11 +170,14 @@ static inline uint64_t plan_value(const struct plan_operand *o, const uint64_t *
 }
 
 struct plan_reloc {
-	uint64_t at; /* offset in the data */
+	uint64_t at; /* offset in the data, from the instruction's base on */
 	uint64_t addend; /* of a spoil: its bytes */
-	uint32_t slot; /* of a spoil: 1 if another spoil follows, 0 after the last one */
-	uint32_t size; /* bytes of the word: 8 or 4 */
+	uint32_t slot;
+	uint16_t size; /* bytes of the word: 8 or 4 */
+	uint16_t flags; /* RELOC_* */
 };
+
+enum { RELOC_LAST = 1 /* in the list */, RELOC_SPOIL = 2 };
 
 enum { SPOILED = 0xdb }; /* makes invalid addresses and numbers that are too large */
 
@@ -182,21 +188,24 @@ struct plan_runs {
 	uint64_t ns[];
 };
 
-/* The fields that every call needs. Small, since the time between two calls depends on the bytes that are loaded. */
-struct plan_instruction {
+/* What equal instructions share. */
+struct plan_template {
 	uint8_t op, flags, bits, words;
 	uint32_t fn;       /* number of the call's function; OP_WAIT: of the thread */
 	uint32_t operands; /* the first of them */
-	uint32_t relocs, relocs_count;
 	uint32_t ret_slot; /* gets the result, 0: none */
-	uint64_t want;
+	uint32_t stream, kernel; /* for the reader of the results */
+	uint64_t want, len, width;
 };
 
-/* The instruction's other fields, at the same index. Few instructions need them during the run. */
-struct plan_rest {
-	uint64_t call; /* in the trace */
-	uint64_t at;   /* of a call in a paced plan: its start, in nanoseconds after the run's beginning */
-	uint64_t len, width;
+/* What differs between them. Small, since the time between two calls depends on the bytes that are loaded. */
+struct plan_instruction {
+	uint32_t template;
+	uint32_t base;   /* offset of its own data, in units of DATA_ALIGN */
+	uint32_t relocs; /* the first of them, 0: none */
+	uint32_t call;   /* in the trace */
+	uint64_t at;     /* of a call: its recorded start, in nanoseconds after the run's beginning; OP_WAIT: see there; OP_CHECK: see check_of */
+	uint64_t dur;    /* of a call, for the reader of the results: its recorded duration */
 };
 
 enum { RUN_STARTED = 1, RUN_DONE, RUN_REFUSED };
@@ -254,7 +263,7 @@ struct result_detail {
 	uint64_t shown; /* bytes in got and want */
 };
 
-_Static_assert(sizeof(struct plan_header) == 368, "plan_header");
+_Static_assert(sizeof(struct plan_header) == 360, "plan_header");
 _Static_assert(sizeof(struct plan_extent) == 24, "plan_extent");
 _Static_assert(sizeof(struct plan_doubt) == 24, "plan_doubt");
 _Static_assert(sizeof(struct plan_map) == 24, "plan_map");
@@ -263,8 +272,8 @@ _Static_assert(sizeof(struct plan_process) == 20, "plan_process");
 _Static_assert(sizeof(struct plan_thread) == 24, "plan_thread");
 _Static_assert(sizeof(struct plan_operand) == 12, "plan_operand");
 _Static_assert(sizeof(struct plan_reloc) == 24, "plan_reloc");
+_Static_assert(sizeof(struct plan_template) == 48, "plan_template");
 _Static_assert(sizeof(struct plan_instruction) == 32, "plan_instruction");
-_Static_assert(sizeof(struct plan_rest) == 32, "plan_rest");
 _Static_assert(sizeof(struct result_header) == 4096, "result_header");
 _Static_assert(sizeof(struct result_thread) == 64, "result_thread");
 _Static_assert(sizeof(struct result_instruction) == 32, "result_instruction");

@@ -32,7 +32,7 @@ static bool play_some(uint64_t thread, uint64_t i, uint64_t end, uint64_t progre
 /* Prepares the instructions that a call encloses. Returns their number. */
 static uint64_t enclose(const struct plan_instruction *in, uint64_t i)
 {
-	uint64_t n = rest(in)->width ? 0 : rest(in)->len;
+	uint64_t n = template(in)->width ? 0 : template(in)->len;
 	enclosed.from = i + 1;
 	enclosed.to = i + 1 + n;
 	enclosed.played = false;
@@ -122,8 +122,8 @@ void map_host_memory(uint64_t process)
 /* Waits until another thread has finished enough instructions. Spins first. */
 static void wait_for(const struct plan_instruction *in)
 {
-	const uint64_t *progress = &P.progress[in->fn].progress;
-	for (uint64_t n = 0; __atomic_load_n(progress, __ATOMIC_ACQUIRE) < in->want && !stopped(); n++) {
+	const uint64_t *progress = &P.progress[template(in)->fn].progress;
+	for (uint64_t n = 0; __atomic_load_n(progress, __ATOMIC_ACQUIRE) < in->at && !stopped(); n++) {
 		if (n < 2000)
 			relax();
 		else if (n < 2100)
@@ -133,47 +133,52 @@ static void wait_for(const struct plan_instruction *in)
 	}
 }
 
-static void store(const struct plan_instruction *in)
+static void store(const struct plan_template *t)
 {
-	uint8_t *to = (uint8_t *)(uintptr_t)operand(in->operands);
-	const uint8_t *from = (const uint8_t *)(uintptr_t)operand(in->operands + 1);
-	uint64_t pitch = operand(in->operands + 2);
-	uint64_t len = rest(in)->len, width = rest(in)->width;
-	for (uint64_t done = 0; done < len; done += width, to += pitch)
-		memcpy(to, from + done, width);
+	uint8_t *to = (uint8_t *)(uintptr_t)operand(t->operands);
+	const uint8_t *from = (const uint8_t *)(uintptr_t)operand(t->operands + 1);
+	uint64_t pitch = operand(t->operands + 2);
+	for (uint64_t done = 0; done < t->len; done += t->width, to += pitch)
+		memcpy(to, from + done, t->width);
 }
 
 /*
  * Repeats a call until its output is the recorded one, or until it returns another result than recorded. Without an output: until it returns the
- * recorded result.
+ * recorded result. `own` is the thread's slot for its own data, which a call's host function may have changed.
  */
-static __attribute__((noinline)) uint64_t until(const struct plan_instruction *in, struct result_instruction *r, const struct target *f, uint64_t ret)
+static __attribute__((noinline)) uint64_t until(const struct plan_template *t, struct result_instruction *r, const struct target *f, uint64_t *own, uint64_t ret)
 {
-	const uint64_t width = rest(in)->width;
-	const void *out = width ? (const void *)(uintptr_t)operand(in->operands + in->words) : NULL;
+	const uint64_t data = *own;
+	const void *out = t->width ? (const void *)(uintptr_t)operand(t->operands + t->words) : NULL;
 	uint64_t deadline = nanoseconds() + P.plan->until_ns;
 	for (;;) {
 		uint64_t v = 0;
-		bool other = (uint32_t)ret != (uint32_t)in->want;
-		if (width)
-			memcpy(&v, out, width);
-		if (width ? v == rest(in)->len || other : !other)
+		bool other = (uint32_t)ret != (uint32_t)t->want;
+		if (t->width)
+			memcpy(&v, out, t->width);
+		if (t->width ? v == t->len || other : !other)
 			return ret;
 		if (nanoseconds() > deadline) {
 			r->flags |= RESULT_TIMEOUT | RESULT_DIFFERS;
 			return ret;
 		}
 		sched_yield();
-		ret = player_call(f->how, f->fn, P.operands + in->operands, P.slots);
+		*own = data;
+		ret = player_call(f->how, f->fn, P.operands + t->operands, P.slots);
 	}
 }
 
-static void store_relocs(const struct plan_instruction *in)
+/* Stores an instruction's relocations. Returns its spoils, NULL if it has none. */
+static inline const struct plan_reloc *store_relocs(const struct plan_instruction *in)
 {
-	for (uint32_t k = 0; k < in->relocs_count; k++) {
-		const struct plan_reloc *l = &P.relocs[in->relocs + k];
+	uint8_t *data = own_data(in);
+	for (const struct plan_reloc *l = &P.relocs[in->relocs];; l++) {
+		if (l->flags & RELOC_SPOIL)
+			return l;
 		uint64_t v = P.slots[l->slot] + l->addend;
-		memcpy(P.data + l->at, &v, l->size);
+		memcpy(data + l->at, &v, l->size);
+		if (l->flags & RELOC_LAST)
+			return NULL;
 	}
 }
 
@@ -182,16 +187,15 @@ static void store_relocs(const struct plan_instruction *in)
  * that of the thread's previous call, if it has the same size and differs: valid and wrong, as in a program that reuses one buffer for all
  * calls. Invalid arguments would reveal less, since not every program waits for its stream and sees a failure.
  */
-static void spoil(const struct plan_instruction *in)
+static void spoil(const struct plan_instruction *in, const struct plan_reloc *l)
 {
 	typedef uint64_t word __attribute__((may_alias));
 	static __thread struct {
 		uint64_t size;
 		word words[32];
 	} previous;
-	const struct plan_reloc *l = &P.relocs[in->relocs + in->relocs_count];
 	do {
-		word *args = (word *)(void *)(P.data + l->at), differ = 0;
+		word *args = (word *)(void *)(own_data(in) + l->at), differ = 0;
 		uint64_t size = l->addend, n = size / sizeof(word);
 		if (size % sizeof(word) == 0 && n <= sizeof previous.words / sizeof(word)) {
 			for (uint64_t i = 0; i < n; i++) {
@@ -206,18 +210,18 @@ static void spoil(const struct plan_instruction *in)
 		}
 		if (!differ)
 			memset(args, SPOILED, size);
-	} while (l++->slot);
+	} while (!(l++->flags & RELOC_LAST));
 }
 
 /* Takes a file descriptor from another process. The recorded programs passed it in a message. */
-static void take(const struct plan_instruction *in)
+static void take(const struct plan_template *t)
 {
-	long pid = (long)operand(in->operands + 1), number = (long)operand(in->operands + 2);
+	long pid = (long)operand(t->operands + 1), number = (long)operand(t->operands + 2);
 	long of = syscall(SYS_pidfd_open, pid, 0), fd = of < 0 ? -1 : syscall(SYS_pidfd_getfd, of, number, 0);
 	if (fd < 0)
 		refuse("descriptor %ld of process %ld can't be taken from it: %s", number, pid, strerror(errno));
 	close((int)of);
-	*(uint64_t *)(uintptr_t)operand(in->operands) = (uint64_t)fd;
+	*(uint64_t *)(uintptr_t)operand(t->operands) = (uint64_t)fd;
 }
 
 static void fork_process(uint32_t process);
@@ -225,32 +229,39 @@ static void fork_process(uint32_t process);
 /* Executes an instruction other than a call. Returns whether the thread goes on. */
 static __attribute__((noinline)) bool other(const struct plan_instruction *in, struct result_instruction *r)
 {
-	switch (in->op) {
+	const struct plan_template *t = template(in);
+	switch (t->op) {
 	case OP_STORE:
-		store(in);
+		store(t);
 		break;
 	case OP_CHECK:
-		check(in, r);
+		check(t, r);
 		break;
 	case OP_WAIT:
 		wait_for(in);
 		return !stopped();
 	case OP_TAKE:
-		take(in);
+		take(t);
 		break;
 	case OP_MARK:
 		if (P.lib.mark != NULL)
-			P.lib.mark((const void *)(uintptr_t)operand(in->operands), rest(in)->len, in->bits);
+			P.lib.mark((const void *)(uintptr_t)operand(t->operands), t->len, t->bits);
 		break;
 	case OP_PLACE:
 		if (P.lib.place)
-			P.lib.place(operand(in->operands));
+			P.lib.place(operand(t->operands));
 		break;
 	case OP_FORK:
-		fork_process(in->fn);
+		fork_process(t->fn);
 		break;
 	}
 	return true;
+}
+
+/* The slot with the address of a thread's own data. */
+static uint64_t own_slot(uint64_t thread)
+{
+	return SLOT_THREADS + 2 * P.plan->threads.count + P.plan->processes.count + OWN_STRIDE * thread;
 }
 
 /*
@@ -259,26 +270,29 @@ static __attribute__((noinline)) bool other(const struct plan_instruction *in, s
  */
 static bool play_some(uint64_t thread, uint64_t i, uint64_t end, uint64_t progress)
 {
-	const struct plan_thread *t = &P.threads[thread];
 	struct result_thread *me = &P.progress[thread];
 	/* Local copies of constants: the compiler must assume that a call changes global variables. */
+	const struct plan_template *templates = P.templates;
 	const struct plan_operand *operands = P.operands;
 	const struct target *targets = P.lib.targets;
-	uint64_t *slots = P.slots;
+	uint64_t *slots = P.slots, *own = &slots[own_slot(thread)];
 	const uint32_t *stop = &P.result->stopped;
-	const bool paced = P.plan->paced != 0;
+	const double scale = P.plan->scale;
 	uint64_t now = counter();
-	const struct plan_instruction *in = &P.instructions[t->first + i];
-	struct result_instruction *r = &P.results[t->first + i];
+	const struct plan_instruction *in = &P.instructions[P.threads[thread].first + i];
+	struct result_instruction *r = &P.results[P.threads[thread].first + i];
 	for (; i < end; i++, in++, r++) {
 		if (__atomic_load_n(stop, __ATOMIC_RELAXED))
 			return false;
-		if (in->relocs_count) {
-			store_relocs(in);
+		const struct plan_template *t = &templates[in->template];
+		const struct plan_reloc *spoils = NULL;
+		*own = (uint64_t)(uintptr_t)own_data(in);
+		if (in->relocs) {
+			spoils = store_relocs(in);
 			if (P.windowed)
-				pass_data(thread, in);
+				pass_data(thread, in, spoils);
 		}
-		if (in->op > OP_UNTIL) {
+		if (t->op > OP_UNTIL) {
 			if (!other(in, r))
 				return false;
 			r->flags |= RESULT_DONE;
@@ -286,31 +300,32 @@ static bool play_some(uint64_t thread, uint64_t i, uint64_t end, uint64_t progre
 			__atomic_store_n(&me->progress, i + 1 < progress ? i + 1 : progress, __ATOMIC_RELEASE);
 			continue;
 		}
-		const struct target *f = &targets[in->fn];
-		if (paced)
-			now = keep_time(rest(in)->at);
-		else if (in->flags & INST_START)
+		const struct target *f = &targets[t->fn];
+		if (scale > 0)
+			now = keep_time((uint64_t)((double)in->at * scale));
+		else if (t->flags & INST_START)
 			now = counter();
 		r->start = now;
 		__atomic_store_n(&me->inside, i + 1, __ATOMIC_RELAXED);
-		uint64_t inner = in->op == OP_UNTIL ? enclose(in, i) : 0;
-		uint64_t ret = player_call(f->how, f->fn, operands + in->operands, slots);
+		uint64_t inner = t->op == OP_UNTIL ? enclose(in, i) : 0;
+		uint64_t ret = player_call(f->how, f->fn, operands + t->operands, slots);
 		uint32_t flags = RESULT_DONE;
-		if (in->op == OP_UNTIL) {
-			ret = until(in, r, f, ret);
+		if (t->op == OP_UNTIL) {
+			*own = (uint64_t)(uintptr_t)own_data(in);
+			ret = until(t, r, f, own, ret);
 			flags |= r->flags;
 		}
-		if (in->flags & INST_END)
+		if (t->flags & INST_END)
 			now = counter();
-		if (in->flags & INST_SPOIL)
-			spoil(in);
+		if (spoils)
+			spoil(in, spoils);
 		r->end = now;
 		r->ret = ret;
-		if (in->ret_slot)
-			slots[in->ret_slot] = ret;
-		if (in->bits && (ret ^ in->want) << (64 - in->bits)) {
+		if (t->ret_slot)
+			slots[t->ret_slot] = ret;
+		if (t->bits && (ret ^ t->want) << (64 - t->bits)) {
 			flags |= RESULT_DIFFERS;
-			if (in->flags & INST_STOP)
+			if (t->flags & INST_STOP)
 				__atomic_store_n(&P.result->stopped, 1, __ATOMIC_RELAXED);
 		}
 		r->flags = flags;
@@ -362,7 +377,7 @@ static void gather(void)
 	if (__atomic_add_fetch(&r->ready, 1, __ATOMIC_ACQ_REL) == P.first_threads) {
 		r->stolen_before = stolen();
 		__atomic_store_n(&r->status, RUN_STARTED, __ATOMIC_RELEASE);
-		__atomic_store_n(&r->origin, counter() + (P.plan->paced ? (uint64_t)(200000 * P.counts_per_ns) : 0), __ATOMIC_RELEASE);
+		__atomic_store_n(&r->origin, counter() + (paced() ? (uint64_t)(200000 * P.counts_per_ns) : 0), __ATOMIC_RELEASE);
 	}
 	for (uint64_t n = 0; __atomic_load_n(&r->origin, __ATOMIC_ACQUIRE) == 0 && !stopped(); n++) {
 		if (n < 2000)

@@ -114,13 +114,13 @@ int main(int argc, char **argv)
 	read_clocks(&r->counter[0], &r->ns[0]);
 	P.counts_per_ns = 1;
 	prctl(PR_SET_TIMERSLACK, 1); /* exact sleeps, inherited by all threads */
-	if (P.plan->paced)
+	if (paced())
 		learn_clock();
 	if (P.plan->processes.count == 1)
 		run(0, library);
 	else if (P.plan->processes.count > 1)
 		run_all(library);
-	if (!P.plan->paced)
+	if (!paced())
 		pause_ns(1000000);
 	read_clocks(&r->counter[1], &r->ns[1]);
 	r->stolen_after = stolen();

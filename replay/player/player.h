@@ -35,7 +35,7 @@ extern struct player {
 	const struct plan_process *processes;
 	const struct plan_thread *threads;
 	const struct plan_instruction *instructions;
-	const struct plan_rest *rest;
+	const struct plan_template *templates;
 	const struct plan_operand *operands;
 	const struct plan_reloc *relocs;
 	struct result_header *result;
@@ -53,7 +53,9 @@ extern struct player {
 	int64_t spin_ns; /* a wait for a call's time spins for so long at its end, since sleeps are not exact */
 } P __attribute__((visibility("hidden")));
 
-static inline const struct plan_rest *rest(const struct plan_instruction *in) { return &P.rest[in - P.instructions]; }
+static inline const struct plan_template *template(const struct plan_instruction *in) { return &P.templates[in->template]; }
+static inline uint8_t *own_data(const struct plan_instruction *in) { return P.data + (uint64_t)in->base * DATA_ALIGN; }
+static inline bool paced(void) { return P.plan->scale > 0; }
 static inline const void *table(const struct plan_table *t) { return P.index + t->offset; }
 static inline uint64_t operand(uint64_t i) { return plan_value(&P.operands[i], P.slots); }
 static inline bool stopped(void) { return __atomic_load_n(&P.result->stopped, __ATOMIC_RELAXED) != 0; }
@@ -105,8 +107,8 @@ uint64_t stolen(void);
 bool long_plan(void);
 /* Prepares the data for the threads of a process. */
 void open_window(const struct plan_process *p);
-/* Notes the relocations that an instruction has stored. They end with the call if spoils cover them. */
-void pass_data(uint64_t thread, const struct plan_instruction *in);
+/* Notes the relocations that an instruction has stored. They end with the call if its spoils, NULL for none, cover them. */
+void pass_data(uint64_t thread, const struct plan_instruction *in, const struct plan_reloc *spoils);
 /* Notes that a thread has ended. */
 void end_data(uint64_t thread);
 
@@ -120,7 +122,7 @@ uint64_t nothing(void);
 
 /* check.c: executes an OP_CHECK. */
 
-void check(const struct plan_instruction *in, struct result_instruction *r);
+void check(const struct plan_template *t, struct result_instruction *r);
 
 /* play.c: the threads in one process. */
 

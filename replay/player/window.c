@@ -40,21 +40,24 @@ static void release_data(void)
 	}
 }
 
-void pass_data(uint64_t thread, const struct plan_instruction *in)
+void pass_data(uint64_t thread, const struct plan_instruction *in, const struct plan_reloc *spoils)
 {
-	const struct plan_reloc *l = &P.relocs[in->relocs], *spoils = in->flags & INST_SPOIL ? l + in->relocs_count : NULL;
-	for (uint32_t k = 0; k < in->relocs_count; k++) {
+	const struct plan_reloc *l = &P.relocs[in->relocs];
+	const uint64_t base = (uint64_t)in->base * DATA_ALIGN, first = base + l->at;
+	for (; !(l->flags & RELOC_SPOIL); l++) {
 		bool covered = false;
-		for (const struct plan_reloc *s = spoils; s != NULL && !covered; s = s->slot ? s + 1 : NULL)
-			covered = l[k].at - s->at < s->addend;
+		for (const struct plan_reloc *s = spoils; s != NULL && !covered; s = s->flags & RELOC_LAST ? NULL : s + 1)
+			covered = l->at - s->at < s->addend;
 		if (!covered)
-			window.lasting[l[k].at / PAGE] = 1;
+			window.lasting[(base + l->at) / PAGE] = 1;
+		if (l->flags & RELOC_LAST)
+			break;
 	}
 	uint64_t before = window.passed[thread];
-	if (l->at <= before)
+	if (first <= before)
 		return; /* data of an earlier call, whose result is checked now */
-	__atomic_store_n(&window.passed[thread], l->at, __ATOMIC_RELEASE);
-	if (l->at / WINDOW_STEP != before / WINDOW_STEP)
+	__atomic_store_n(&window.passed[thread], first, __ATOMIC_RELEASE);
+	if (first / WINDOW_STEP != before / WINDOW_STEP)
 		release_data();
 }
 
