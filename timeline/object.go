@@ -100,6 +100,7 @@ type State struct {
 	captures    graph.Captures[*Object]
 	graphCall   GraphCall // reused
 	objects     int
+	changes     uint64    // see Changes
 	device      uint64    // bytes in live device allocations
 	moved       []*Object // device memory that the latest call has made or ended, in this order
 	ended       []*Object // objects that the current call ends if it succeeds

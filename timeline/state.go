@@ -139,6 +139,9 @@ func (s *State) handle(process uint32, kind api.Object, h uint64) *Object {
 	return o
 }
 
+// Changes counts how often an object was made or ended, or got or lost its handle. While it stays, handles and addresses mean the same objects.
+func (s *State) Changes() uint64 { return s.changes }
+
 // Known returns the object for a handle, nil if the trace shows none.
 func (s *State) Known(process uint32, kind api.Object, h uint64) *Object {
 	return s.known(key{process, kind, h})
@@ -168,6 +171,7 @@ func (s *State) publish(now int64) {
 			continue
 		}
 		s.deferred = slices.Delete(s.deferred, i, i+1)
+		s.changes++
 		k := y.o.key()
 		if old := s.live[k]; old != nil && old != y.o {
 			s.end(old, y.o.Created)
@@ -220,6 +224,7 @@ func (s *State) create(k key, call uint64) *Object {
 
 func (s *State) object(k key, call uint64) *Object {
 	s.objects++
+	s.changes++
 	return &Object{ID: s.objects, Kind: k.kind, Handle: k.handle, Process: k.process, Created: call, Ended: NoCall, Device: NoDevice}
 }
 
@@ -263,6 +268,7 @@ func (s *State) end(o *Object, call uint64) {
 
 // retire records the call that has ended an object.
 func (s *State) retire(o *Object, call uint64) {
+	s.changes++
 	was := o.Ended
 	if o.Ended = call; was != NoCall {
 		return // a new object with the same handle had ended it

@@ -96,6 +96,13 @@ func (p *callCompiler) compile(g *group) error {
 		return err
 	}
 	p.settle()
+	repeatable := p.repeatable() && p.launchKey()
+	if repeatable {
+		if done, err := p.repeat(g); done || err != nil {
+			return err
+		}
+	}
+	relocations := p.Found.Relocations
 	in, err := p.instruction()
 	if err != nil {
 		return err
@@ -114,6 +121,9 @@ func (p *callCompiler) compile(g *group) error {
 	p.complete(&in)
 	if err := p.visibleAfter(); err != nil {
 		return err
+	}
+	if repeatable {
+		p.learn(&in, relocations)
 	}
 	g.insts = append(append(append(g.insts, p.before...), in), p.after...)
 	if p.err != nil {

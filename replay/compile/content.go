@@ -188,7 +188,6 @@ func (p *callCompiler) relocation(s *scan, w, off uint64) (plan.Reloc, bool) {
 // allocation returns the live allocation that a word points into, the offset, and the operand. It keeps recent results, since loops use
 // the same addresses again.
 func (p *callCompiler) allocation(q *api.Param, w uint64) (o *timeline.Object, in uint64, op plan.Operand, ok bool) {
-	const golden = 0x9e3779b97f4a7c15
 	recent := &p.pointers.recent[w*golden>>(64-recentBits)]
 	if o := recent.object; o != nil && recent.addr == w && o.Ended == timeline.NoCall && o.Process == p.owner() {
 		return o, w - o.Handle, recent.op, true

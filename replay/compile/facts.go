@@ -15,6 +15,9 @@ type facts struct {
 	exceptions bool  // it sets the exception handler, or reads an exception
 	retBits    uint8 // compared bits in the returned value, unless the function makes an object and returned none
 	others     []int // parameters whose words are not passed as recorded
+	repeats    bool  // its launches may repeat each other: see repeat.go
+	blocks     []int // of such a function: parameters that are argument blocks
+	absent     []int // of such a function: parameters that must be 0
 	polled     int   // poll parameter that stores whether the object is complete, -1 if there is none
 	complete   int64 // value that a poll stores for a complete object
 }
@@ -47,7 +50,24 @@ func newFacts(m *api.Model, f *api.Func) *facts {
 			known.polled, known.complete = out, v
 		}
 	}
+	known.repeatFacts(f)
 	return known
+}
+
+// repeatFacts finds whether launches by a function can repeat each other.
+func (known *facts) repeatFacts(f *api.Func) {
+	known.repeats = f.Task == api.Kernel && f.Shares == api.NoShare && f.Sync == api.NoSync && f.Pending == 0 && !f.RetVolatile && !f.Ret.Makes() && !known.makes
+	for _, i := range known.others {
+		switch q := &f.Params[i]; {
+		case q.Role == api.Use:
+		case q.Role == api.Args, q.Role == api.In && q.Token == 0 && q.Object == "":
+			known.blocks = append(known.blocks, i)
+		case q.Role == api.Value:
+			known.repeats = false
+		default:
+			known.absent = append(known.absent, i)
+		}
+	}
 }
 
 // Makes reports whether a function stores handles or addresses that later calls need.

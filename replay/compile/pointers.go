@@ -25,6 +25,9 @@ type pointers struct {
 
 const recentBits = 12
 
+// golden multiplies a word so that its upper bits are a hash.
+const golden = 0x9e3779b97f4a7c15
+
 // found is an address that a lookup found in an allocation, with the allocation's operand.
 type found struct {
 	addr   uint64

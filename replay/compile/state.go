@@ -38,6 +38,7 @@ type compiler struct {
 	visible  visibleState
 	gaps     gaps
 	hosts    []*hostLaunch
+	launches launches
 
 	sorted     bool // file order is start order
 	look       lookahead

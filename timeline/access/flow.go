@@ -17,7 +17,8 @@ type Flow struct {
 	others   map[*timeline.Object]*content
 	captured []*timeline.Object // memory that graph tasks access, in capture order
 	inGraph  map[*timeline.Object]bool
-	indirect bool // some memory may hold addresses
+	links    uint64 // see Links
+	round    uint64 // searches by reach
 }
 
 // content describes an allocation: the bytes that the device has written, and the objects whose addresses it holds.
@@ -25,6 +26,7 @@ type content struct {
 	whole   bool   // any byte may have been written
 	written []Span // otherwise: sorted, without overlaps
 	points  map[*timeline.Object]bool
+	round   uint64 // latest search that found it
 }
 
 // A Span is a range of offsets.
@@ -86,6 +88,10 @@ func (f *Flow) Written(o *timeline.Object) (spans []Span, all bool) {
 	return nil, false
 }
 
+// Links counts the pairs of allocations of which the first holds the address of the second. While it stays, kernels with the same arguments
+// reach the same memory.
+func (f *Flow) Links() uint64 { return f.links }
+
 // known returns an object's content, nil if no call has accessed it.
 func (f *Flow) known(o *timeline.Object) *content {
 	if o.ID > 0 && o.ID < len(f.contents) {
@@ -143,19 +149,21 @@ func (f *Flow) points(c *content, to *timeline.Object) {
 	if c.points == nil {
 		c.points = map[*timeline.Object]bool{}
 	}
-	c.points[to], f.indirect = true, true
+	if !c.points[to] {
+		c.points[to] = true
+		f.links++
+	}
 }
 
 // reach appends the objects that a kernel reaches through addresses in memory.
 func (f *Flow) reach(e *timeline.Event, regions []Region, named []*timeline.Object) []Region {
-	if !f.indirect {
+	if f.links == 0 {
 		return regions
 	}
-	seen := map[*timeline.Object]bool{}
+	f.round++
 	var next []*timeline.Object
 	for _, r := range regions {
-		if !seen[r.Object] {
-			seen[r.Object] = true
+		if f.finds(r.Object) {
 			next = append(next, r.Object)
 		}
 	}
@@ -173,8 +181,7 @@ func (f *Flow) reach(e *timeline.Event, regions []Region, named []*timeline.Obje
 			continue
 		}
 		for o := range c.points {
-			if !seen[o] {
-				seen[o] = true
+			if f.finds(o) {
 				next = append(next, o)
 				regions = append(regions, Region{Object: o, Kind: Names, Via: via})
 			}
@@ -187,6 +194,14 @@ func (f *Flow) reach(e *timeline.Event, regions []Region, named []*timeline.Obje
 func (f *Flow) holds(in, of *timeline.Object) bool {
 	c := f.known(in)
 	return c != nil && c.points[of]
+}
+
+// finds reports whether an object is new to the current search.
+func (f *Flow) finds(o *timeline.Object) bool {
+	c := f.of(o)
+	is := c.round != f.round
+	c.round = f.round
+	return is
 }
 
 // write adds a range to the written bytes.

@@ -1,0 +1,112 @@
+package compile
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"slices"
+
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/replay/plan"
+)
+
+// Most launches in a loop repeat an earlier one: they have the same arguments, except for numbers. Such a launch has the same instruction,
+// apart from the data of its argument blocks, and accesses the same memory, so it is not compiled again.
+
+// repeatable reports whether the current call can repeat a launch, or be repeated. It must be a launch whose effects depend only on its
+// arguments.
+func (p *callCompiler) repeatable() bool {
+	return p.facts.repeats && p.ok && p.cant == "" && p.e.Captured == nil && !p.e.AffectsGraphs() && len(p.before) == 0 && len(p.data.pieces) == len(p.c.Data) &&
+		len(p.visible.of) == 0 && len(p.sharing.tainted) == 0 && len(p.sharing.outsiders.memory) == 0 && len(p.gaps.all) == 0 &&
+		p.objects.tokens.byWord == nil && p.objects.counted == 0 && len(p.Found.Relocated) >= MaxListed
+}
+
+// launchKey sets launches.key to everything that decides how a launch is compiled: its argument words, and the words in its argument blocks
+// that may be addresses. It returns false if the launch has arguments of another kind.
+func (p *callCompiler) launchKey() bool {
+	l := &p.launches
+	key := append(l.key[:0], uint64(p.f.ID)<<32|uint64(p.at.thread))
+	key = append(key, p.c.Args...)
+	words := key[1:]
+	for _, i := range p.facts.absent {
+		if words[p.f.Params[i].Word] != 0 {
+			return false
+		}
+	}
+	n := 0
+	for _, i := range p.facts.blocks {
+		word := &words[p.f.Params[i].Word]
+		if *word == 0 {
+			continue
+		}
+		if n == len(p.data.pieces) {
+			return false
+		}
+		d := &p.data.pieces[n]
+		if int(d.Param) != i || d.Item != 0 || d.Dir != format.DirIn || d.Status != format.Whole || d.Blob != 0 || d.Len == 0 || uint64(len(d.Bytes)) != d.Len {
+			return false
+		}
+		*word, n = d.Len, n+1
+	}
+	if n != len(p.data.pieces) {
+		return false
+	}
+	device, pinned := p.pointers.addressed, p.pointers.pinned
+	for i := range p.data.pieces {
+		b := p.data.pieces[i].Bytes
+		for k := 0; k+8 <= len(b); k += 8 {
+			if w := binary.LittleEndian.Uint64(b[k:]); w >= device.From && w <= device.To || w >= pinned.From && w <= pinned.To {
+				key = append(key, uint64(i)<<32|uint64(k), w)
+			}
+		}
+	}
+	hash := uint64(0)
+	for _, w := range key {
+		hash = bits.RotateLeft64(hash, 5) ^ w
+	}
+	l.key, l.hash = key, hash*golden>>(64-launchBits)
+	return true
+}
+
+func (p *callCompiler) version() version {
+	return version{p.state.Changes(), p.launches.bound, p.flow.Links()}
+}
+
+// repeat compiles the current call as a repeated launch. It returns false if it repeats none.
+func (p *callCompiler) repeat(g *group) (bool, error) {
+	l := &p.launches.recent[p.launches.hash]
+	if l.version != p.version() || !slices.Equal(l.key, p.launches.key) {
+		return false, nil
+	}
+	for i := range p.data.pieces {
+		if _, err := p.Put(p.data.pieces[i].Bytes); err != nil {
+			return false, err
+		}
+	}
+	in := l.in
+	in.Base, in.Call, in.Want = uint32(p.data.from/plan.DataAlign), p.c.Index, p.c.Ret
+	g.insts = append(g.insts, in)
+	p.Found.Relocations += l.relocations
+	p.place(g)
+	return true, nil
+}
+
+// learn stores the current call as a launch that later calls may repeat. relocations is the number of relocations before it.
+func (p *callCompiler) learn(in *plan.Instruction, relocations int) {
+	if len(p.before)+len(p.after)+len(p.pending)+len(p.named) > 0 || p.temp != 0 {
+		return
+	}
+	// Its data must be its argument blocks, in their order.
+	next := uint64(0)
+	for i := range p.data.pieces {
+		d := &p.data.pieces[i]
+		if p.words[p.f.Params[d.Param].Word] != (plan.Operand{Slot: p.ownSlot(p.at.thread), Addend: next}) {
+			return
+		}
+		next = (next + d.Len + plan.DataAlign - 1) &^ (plan.DataAlign - 1)
+	}
+	if p.Aligned() != p.data.from+next {
+		return
+	}
+	l := &p.launches.recent[p.launches.hash]
+	l.key, l.version, l.in, l.relocations = append(l.key[:0], p.launches.key...), p.version(), *in, p.Found.Relocations-relocations
+}
