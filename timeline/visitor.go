@@ -35,16 +35,17 @@ type Walk struct {
 	// GivenUp is the number of tasks whose end the Walk has stopped to wait for, see Task.Open.
 	GivenUp uint64
 
-	o      WalkOptions
-	v      Visitor
-	s      *State
-	host   HostCall // the current call
-	event  *Event   // its meaning
-	seen   int      // objects reported
-	whole  int64    // until this time the trace lacks no call that changes the meaning of later calls
-	meter  meter
-	depth  depths
-	graphs *graph.Graphs[*Object, *Task] // nil if no visitor wants graphs
+	o       WalkOptions
+	v       Visitor
+	s       *State
+	host    HostCall // the current call
+	event   *Event   // its meaning
+	seen    int      // objects reported
+	whole   int64    // until this time the trace lacks no call that changes the meaning of later calls
+	meter   meter
+	untimed bool // measured times are not read
+	depth   depths
+	graphs  *graph.Graphs[*Object, *Task] // nil if no visitor wants graphs
 
 	ranges  rangeSource  // nil if no ranges are needed
 	steps   *step.Finder // nil if no steps are needed, or if there are none

@@ -76,8 +76,10 @@ func (w *Walk) Run(v *Visitor) error {
 
 func (w *Walk) run() error {
 	var err error
-	if w.meter, err = newMeter(w.Reader); err != nil {
-		return err
+	if !w.untimed {
+		if w.meter, err = newMeter(w.Reader); err != nil {
+			return err
+		}
 	}
 	done := uint64(0)
 	for c, err := range w.Reader.CallsByStart(&format.Filter{DataOf: w.dataOf()}) {
@@ -102,7 +104,7 @@ func (w *Walk) run() error {
 
 // dataOf returns the functions whose data affects the meaning of calls. Other data, such as kernel arguments, is not read.
 func (w *Walk) dataOf() []uint16 {
-	if w.Reader.Meta().DeviceTime != nil || w.o.Stacks {
+	if w.Reader.Meta().DeviceTime != nil && !w.untimed || w.o.Stacks {
 		return nil
 	}
 	out := []uint16{}

@@ -112,16 +112,17 @@ func (s *sums) add(p *part) {
 			*s.slot(s.sums[i].key) = int32(i + 1)
 		}
 	}
-	key, first := p.key(), *p
-	at := s.slot(key)
-	if *at == 0 && len(s.sums) >= maxEntries {
-		first.label, first.where = 1, -1
-		key = first.key()
-		at = s.slot(key)
-	}
+	at := s.slot(p.key())
 	if *at == 0 {
-		s.sums = append(s.sums, sum{key: key, part: first})
-		*at = int32(len(s.sums))
+		first := *p
+		if len(s.sums) >= maxEntries {
+			first.label, first.where = 1, -1
+			at = s.slot(first.key())
+		}
+		if *at == 0 {
+			s.sums = append(s.sums, sum{key: first.key(), part: first})
+			*at = int32(len(s.sums))
+		}
 	}
 	e := &s.sums[*at-1]
 	e.count++

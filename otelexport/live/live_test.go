@@ -535,9 +535,23 @@ func TestLiveSteps(t *testing.T) {
 					if root.Trace != oteltest.Upstream || root.Parent != oteltest.Caller || root.Attrs["acl.layout"] != layout || root.Attrs["acl.step.source"] != "found" {
 						t.Errorf("root %+v", root)
 					}
+					if entries, ok := root.Attrs["acl.critical_path"].([]any); !ok || len(entries) == 0 || len(entries) > 5 {
+						t.Errorf("critical path %v", root.Attrs["acl.critical_path"])
+					}
 					if kind == "sampled" && root.Attrs["acl.step"].(int64)%10 != 0 || kind == "slow" && root.End-root.Start < 50e6 {
 						t.Errorf("%s: %+v", kind, root)
 					}
+				}
+				critical := 0
+				for _, s := range spans {
+					if ns, ok := s.Attrs["acl.critical_ns"].(int64); ok && ns > 0 && ns <= s.End-s.Start {
+						critical++
+					} else if ok {
+						t.Errorf("%d ns on the critical path: %+v", ns, s)
+					}
+				}
+				if critical < len(roots) {
+					t.Errorf("%d spans on critical paths of %d roots", critical, len(roots))
 				}
 				// Of the last 80 or more steps, 17 divides four or five numbers, and 40 at least one.
 				if len(roots) != out.Chosen || why["error"] < 3 || why["slow"] < 1 || tenth < 6 {

@@ -135,6 +135,10 @@ func PutTrue(b []byte, tag byte, key string) []byte {
 
 // putKey starts an attribute whose value has n bytes.
 func putKey(b []byte, tag byte, key string, n int) []byte {
+	if whole := 2 + len(key) + 2 + n; whole < 1<<7 { // all lengths are one byte
+		b = append(append(b, tag, byte(whole), keyValueKey, byte(len(key))), key...)
+		return append(b, keyValueValue, byte(n))
+	}
 	b = putLen(b, tag, LenBytes(len(key))+LenBytes(n))
 	b = PutString(b, keyValueKey, key)
 	return putLen(b, keyValueValue, n)

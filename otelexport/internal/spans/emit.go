@@ -179,8 +179,7 @@ func (x *Encoder) putCritical(b []byte, ns int64) []byte {
 	if ns == 0 {
 		return b
 	}
-	b = otlp.PutTrue(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyCritical])
-	return otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyCriticalNS], ns)
+	return otlp.PutNumber(append(b, x.out.names.critical...), otlp.SpanAttributes, x.src.Keys[otlp.KeyCriticalNS], ns)
 }
 
 // emitRange emits a program's range or mark.

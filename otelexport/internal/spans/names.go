@@ -46,14 +46,32 @@ type nameCache struct {
 	kinds    [api.System + 1][]byte // the task attribute, by kind
 	end      []byte                 // the end attribute "unknown"
 	subjects map[subjectKey]*subject
+	recent   [256]recentSubject
 	plain    []*subject // by function id, for calls about nothing
+	critical []byte     // the attribute of spans on a critical path
+}
+
+// recentSubject is a subject with its key.
+type recentSubject struct {
+	key     subjectKey
+	subject *subject
+}
+
+// hash returns a hash that costs little.
+func (k *subjectKey) hash() uint64 {
+	h := k.number*31 + uint64(len(k.name))
+	if n := len(k.name); n > 0 {
+		h = (h*31+uint64(k.name[n/2]))*31 + uint64(k.name[n-1])
+	}
+	return h
 }
 
 // maxNames bounds nameCache.subjects. A larger map is cleared.
 const maxNames = 1 << 16
 
 func newNameCache(keys *otlp.Keys) nameCache {
-	n := nameCache{keys: keys, subjects: map[subjectKey]*subject{}, end: otlp.PutText(nil, otlp.SpanAttributes, keys[otlp.KeyEnd], "unknown")}
+	n := nameCache{keys: keys, subjects: map[subjectKey]*subject{}, end: otlp.PutText(nil, otlp.SpanAttributes, keys[otlp.KeyEnd], "unknown"),
+		critical: otlp.PutTrue(nil, otlp.SpanAttributes, keys[otlp.KeyCritical])}
 	for k := range n.kinds {
 		n.kinds[k] = otlp.PutText(nil, otlp.SpanAttributes, keys[otlp.KeyTask], api.Task(k).String())
 	}
@@ -84,6 +102,10 @@ func (n *nameCache) subject(c *timeline.HostCall, t *timeline.Task, lanes []lane
 		}
 		return n.plain[c.Fn.ID]
 	}
+	recent := &n.recent[k.hash()%uint64(len(n.recent))]
+	if recent.subject != nil && recent.key == k {
+		return recent.subject
+	}
 	s := n.subjects[k]
 	if s == nil {
 		if len(n.subjects) >= maxNames {
@@ -92,6 +114,7 @@ func (n *nameCache) subject(c *timeline.HostCall, t *timeline.Task, lanes []lane
 		s = n.make(c, t, lanes)
 		n.subjects[k] = s
 	}
+	*recent = recentSubject{k, s}
 	return s
 }
 
