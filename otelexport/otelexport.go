@@ -96,6 +96,7 @@
 //
 //	thread.id, thread.name      on threads, gaps and ranges
 //	code.function.name          on calls
+//	code.stacktrace             on calls that were recorded with their stack, innermost frame first; not in package live
 //	acl.call                    on calls: number in the trace file, as in `acltrace cat`
 //	acl.ret                     return value, unless that means success
 //	error.type                  name of the error code; the span's status is Error, with the same text

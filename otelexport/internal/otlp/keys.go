@@ -11,6 +11,7 @@ var (
 	KeyThreadName = string(semconv.ThreadNameKey)
 	KeyFunction   = string(semconv.CodeFunctionNameKey)
 	KeyErrorType  = string(semconv.ErrorTypeKey)
+	KeyStackTrace = string(semconv.CodeStacktraceKey)
 )
 
 // A Key is one of acltrace's own attributes. Keys has its full name, which starts with the runtime's namespace.

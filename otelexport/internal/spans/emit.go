@@ -38,7 +38,7 @@ func (x *Encoder) emitTree(p *part) {
 			}
 			switch n.kind {
 			case callNode:
-				x.emitCall(m, n, above)
+				x.emitCall(m, n, m.stackOf(i), above)
 			case rangeNode:
 				x.emitRange(m, n, above)
 			case gapNodeKind:
@@ -55,7 +55,7 @@ func (x *Encoder) emitTree(p *part) {
 	}
 }
 
-func (x *Encoder) emitCall(m *member, n *node, above otlp.SpanID) {
+func (x *Encoder) emitCall(m *member, n *node, stack []byte, above otlp.SpanID) {
 	p, s, k := m.part, n.what, (*task)(nil)
 	own := false
 	if n.task >= 0 {
@@ -66,7 +66,7 @@ func (x *Encoder) emitCall(m *member, n *node, above otlp.SpanID) {
 	g, b, at := x.begin(x.src.Hosts[x.rows.threads[m.index].process], p, id, above)
 	b = append(b, s.call...)
 	b = x.times(b, n.start, n.end)
-	b = append(b, s.name...)
+	b = append(append(b, s.name...), stack...)
 	b = otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyCall], int64(n.number))
 	switch {
 	case k == nil:

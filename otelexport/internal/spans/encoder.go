@@ -112,6 +112,8 @@ type source struct {
 	r *format.Reader // nil for a recording in progress
 	m *api.Model
 	w *timeline.Walk
+
+	stacks *stacks // nil if there are none
 }
 
 // An output collects spans into batches. An encoder shares it with its requests.
@@ -193,13 +195,14 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Encoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := timeline.NewWalk(r, m, nil)
+	stacks := newStacks(r)
+	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Stacks: stacks != nil})
 	if !x.o.NoSteps {
 		if err := w.FindSteps(); err != nil {
 			return nil, err
 		}
 	}
-	x.src.r, x.src.w = r, w
+	x.src.r, x.src.w, x.src.stacks = r, w, stacks
 	if !x.o.NoSteps && (w.StepRule().Source != step.None || w.Calls <= maxNodes) {
 		x.path = path.NewFinder(w)
 	}

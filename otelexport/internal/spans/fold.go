@@ -75,6 +75,9 @@ func (x *Encoder) limit(p *part) int {
 	}
 	bytes, count := 0, 0
 	for _, m := range p.threads {
+		for _, s := range m.stacks {
+			bytes += len(s.attr)
+		}
 		for i := range int32(m.nodes.n) {
 			n := m.nodes.at(i)
 			bytes, count = bytes+nodeBytes, count+1

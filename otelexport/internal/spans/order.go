@@ -28,9 +28,10 @@ type work struct {
 // Facts are facts about a call that depend on earlier calls. The call's Unit may lack these.
 type Facts struct {
 	what     *subject
-	waited   work  // work for which the call, or its task, waits; may be none
-	from     int64 // no earlier can the task have begun
-	earliest int64 // no earlier can the task have ended
+	waited   work   // work for which the call, or its task, waits; may be none
+	from     int64  // no earlier can the task have begun
+	earliest int64  // no earlier can the task have ended
+	stack    []byte // attribute, nil if unknown
 }
 
 // maxEvents bounds streamOrder.records. A larger map is cleared.
@@ -38,7 +39,7 @@ const maxEvents = 1 << 16
 
 // Observe returns the facts about the next call. Pass all calls of a recording in order.
 func (x *Encoder) Observe(c *timeline.HostCall, t *timeline.Task) Facts {
-	f := Facts{what: x.out.names.subject(c, t, x.rows.lanes)}
+	f := Facts{what: x.out.names.subject(c, t, x.rows.lanes), stack: x.src.stacks.of(x.rows.threads[x.rows.thread(c.Thread)].process, c.Raw)}
 	o := &x.order
 	if t != nil {
 		o.task(&f, t)

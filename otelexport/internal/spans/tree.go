@@ -65,6 +65,8 @@ type member struct {
 	nodes  slab[node]
 	tasks  slab[task]
 	waits  []work
+	stacks []callStack
+	stack  int // next of stacks to emit
 	ranges []timeline.Range
 	gaps   []format.Gap
 	open   []int32 // nodes that may contain later nodes
@@ -161,6 +163,9 @@ func (x *Encoder) call(c *timeline.HostCall, t *timeline.Task, f Facts) error {
 	n := x.add(m, node{start: c.Start, end: x.src.w.CallEnd(c), number: c.Index, ret: c.Ret, what: f.what, flags: c.Flags, failed: c.Failed()}, true)
 	if x.path != nil {
 		x.path.Call(c, t, ref(m))
+	}
+	if f.stack != nil {
+		m.stacks = append(m.stacks, callStack{int32(m.nodes.n - 1), f.stack})
 	}
 	if f.waited.what != nil {
 		m.waits = append(m.waits, f.waited)
