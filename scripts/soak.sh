@@ -10,7 +10,7 @@ for f in FuzzOpen FuzzColumnDecode FuzzAssemble FuzzFile FuzzSites; do
 	[ -n "$pkg" ] || continue
 	go test -run '^$' -fuzz "^$f\$" -fuzztime "${FUZZTIME:-2m}" -fuzzminimizetime 1x "./$(dirname "$pkg")"
 done
-go test -run Soak -timeout 60m ./...
+go test -run Soak -timeout 120m ./...
 # Kills a writer 200 times, and cuts a large file at 10,000 offsets and damages it at 3,000.
 go test -timeout 60m ./format
 # Older C libraries, if they are available.

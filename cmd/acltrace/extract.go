@@ -24,10 +24,11 @@ func (a *app) extractCmd() *cobra.Command {
 		Use:   "extract FILE --launch N | --task STREAM:ID -o FILE",
 		Short: "make a trace of one launch, with all that it needs",
 		Long: `Writes a trace with one launch of a kernel: the calls that made its binary, arguments and memory, every earlier copy
-and kernel that may have written its inputs, the launch, and the copies that show what it did. ` + "`acltrace replay --repeat N`" + `
-plays it again and again and tells how long the launch took, from its call to the end of a wait for it, on a device that has nothing else to do.
+and kernel that may have written its inputs, the calls that order these tasks, the launch, and the copies that show its results.
+` + "`acltrace replay --repeat N`" + ` plays it again and again and reports how long the launch took, from its call to the end of a wait for it, on
+an otherwise idle device.
 
-Where the trace lacks something of that, nothing is written, and what is missing is listed.`,
+If the trace lacks a part of that, or an extract can't have it, nothing is written, and the reasons are listed.`,
 		Args: arguments(1, "one trace file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if output == "" || launch < 0 == (task == "") {
@@ -60,7 +61,7 @@ Where the trace lacks something of that, nothing is written, and what is missing
 			}
 			report.Printf(a.out, "%s: %d calls; the launch of %s is call %d", output, e.Calls, e.Kernel, e.Launch)
 			if !e.Alone {
-				report.Printf(a.out, "; the runtime has no call that waits for it, so that only a repetition as a whole can be timed")
+				report.Printf(a.out, "; no wait for the launch alone can be added, so that only a repetition as a whole can be timed")
 			}
 			if e.Results > 0 {
 				report.Printf(a.out, "; what it wrote is in %s\n", human.Plural(uint64(e.Results), "result"))

@@ -57,7 +57,7 @@ func Explain(ctx context.Context, r *format.Reader, m *api.Model, bytes []Byte) 
 	}
 	log := map[*timeline.Object][]entry{}
 	spoiled := map[*timeline.Object]*timeline.Object{} // by dependent memory: host memory that the program writes without a call
-	_, err := access.Each(r, m, func(q *access.Call) error {
+	err := access.Each(r, m, func(q *access.Call) error {
 		e := q.Event
 		for _, i := range want[e.Call.Index] {
 			if o, off := q.Origin(bytes[i].Item); o != nil {

@@ -2,6 +2,7 @@ package access
 
 import (
 	"encoding/binary"
+	"errors"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
@@ -38,40 +39,46 @@ type calls struct {
 	numbers numbers
 }
 
-// Each calls visit for every call that a replay of the trace makes, in the order in which the calls began. It returns the data that was recorded
-// after its call, by call.
-func Each(r *format.Reader, m *api.Model, visit func(*Call) error) (late map[uint64][]format.Data, err error) {
+// ErrStop ends Each without an error if the visit function returns it.
+var ErrStop = errors.New("stop")
+
+// Each calls visit for every call that a replay of the trace makes, in the order in which the calls began.
+func Each(r *format.Reader, m *api.Model, visit func(*Call) error) error {
 	s := timeline.NewState(m).Read(r)
 	x := &calls{s: s, m: m, r: r, tracker: New(s, r), flow: NewFlow(), late: map[uint64][]format.Data{}, visible: map[*timeline.Object]bool{}}
 	if err := x.begin(); err != nil {
-		return nil, err
+		return err
 	}
 	threads := r.Threads()
+	call := &Call{calls: x}
 	for c, err := range r.CallsByStart(nil) {
 		if err != nil {
-			return nil, err
+			return err
 		}
 		process := threads[c.Thread].Process
 		e := x.tracker.Apply(process, c)
 		if !replayed(m, e) {
 			continue
 		}
-		call := &Call{Event: e, OK: !failed(e), Data: c.Data, calls: x, process: process}
+		*call = Call{Event: e, OK: !failed(e), Data: c.Data, calls: x, process: process,
+			Regions: call.Regions[:0], Made: call.Made[:0], Named: call.Named[:0], host: call.host[:0]}
 		if late, ok := x.late[c.Index]; ok {
 			call.Data = slices.Concat(c.Data, late)
 		}
 		if err := call.find(); err != nil {
-			return nil, err
+			return err
 		}
-		if err := visit(call); err != nil {
-			return nil, err
+		if err := visit(call); err == ErrStop {
+			break
+		} else if err != nil {
+			return err
 		}
 		call.after()
 	}
 	if d := r.Damage(); len(d) > 0 {
-		return nil, &d[0]
+		return &d[0]
 	}
-	return x.late, nil
+	return nil
 }
 
 // begin reads what later calls depend on.
@@ -79,6 +86,9 @@ func (x *calls) begin() error {
 	for d, err := range x.r.Data(&format.DataFilter{Late: true}) {
 		if err != nil {
 			return err
+		}
+		if d.Dir == format.DirOut && d.Param != api.MemoryParam {
+			continue // results change nothing
 		}
 		k := *d
 		k.Bytes = slices.Clone(d.Bytes)

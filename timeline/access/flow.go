@@ -11,7 +11,7 @@ import (
 // A Flow follows addresses and content from allocation to allocation. It determines the allocations that a kernel can reach: those that its
 // arguments name, and those whose addresses earlier calls have copied into reachable memory.
 //
-// Its memory grows with the number of allocations in a trace.
+// Its memory grows with the number of allocations in a trace, and by little with those that the caller forgets.
 type Flow struct {
 	contents []*content // by Object.ID
 	others   map[*timeline.Object]*content
@@ -91,6 +91,17 @@ func (f *Flow) Written(o *timeline.Object) (spans []Span, all bool) {
 // Links counts the pairs of allocations of which the first holds the address of the second. While it stays, kernels with the same arguments
 // reach the same memory.
 func (f *Flow) Links() uint64 { return f.links }
+
+// Forget drops the content of an object that has ended.
+func (f *Flow) Forget(o *timeline.Object) {
+	if f.inGraph[o] {
+		return
+	}
+	if o.ID > 0 && o.ID < len(f.contents) {
+		f.contents[o.ID] = nil
+	}
+	delete(f.others, o)
+}
 
 // known returns an object's content, nil if no call has accessed it.
 func (f *Flow) known(o *timeline.Object) *content {

@@ -84,7 +84,7 @@ func (c *Call) effects() {
 	}
 }
 
-// after takes in the content after the call, and the host-visible memory that the call ends.
+// after takes in the content after the call, and forgets the memory that the call ends.
 func (c *Call) after() {
 	if !c.OK {
 		return
@@ -93,6 +93,7 @@ func (c *Call) after() {
 	for _, u := range c.Event.Uses {
 		if u.Object.Ended == c.Event.Call.Index {
 			delete(c.visible, u.Object)
+			c.flow.Forget(u.Object)
 		}
 	}
 }

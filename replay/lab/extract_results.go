@@ -1,0 +1,127 @@
+package lab
+
+import (
+	"slices"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/timeline/access"
+)
+
+// mostAfter is the number of calls after a launch among which results are looked for.
+const mostAfter = 1 << 18
+
+// Findings are the launch, and the calls after it that show its results.
+type findings struct {
+	v       *survey
+	roots   []uint64 // the launch, and those calls
+	results int      // copies to the host
+	end     int64    // time of the last of those calls
+
+	launch  step
+	wrote   []int       // roots of memory that the launch may have written
+	objects []int       // that memory
+	waited  bool        // the program has waited for the launch
+	failed  bool        // the first of these waits has failed
+	open    map[int]int // lanes with the launch or results that the program has not waited for, and the number of calls by the newest of them
+	events  map[int]recorded
+	seen    int // calls
+}
+
+// recorded is the record of an event: its lane, and the number of calls by then.
+type recorded struct{ lane, seen int }
+
+func newFindings(v *survey, launch *step) *findings {
+	f := &findings{v: v, roots: []uint64{launch.index}, end: launch.start, launch: *launch, open: map[int]int{launch.lane: 0}, events: map[int]recorded{}}
+	for _, a := range launch.areas {
+		f.wrote, f.objects = append(f.wrote, a.root), append(f.objects, a.object)
+	}
+	return f
+}
+
+// ends takes in the next call after the launch. It returns true if no later call can show results.
+func (f *findings) ends(s *step) bool {
+	if f.seen++; f.seen > mostAfter || f.conflicts(s) {
+		return true
+	}
+	switch {
+	case s.is&stepWaits != 0:
+		if lanes := f.waitsFor(s); len(lanes) > 0 {
+			for _, l := range lanes {
+				delete(f.open, l)
+				if l == f.launch.lane && !f.waited {
+					f.waited, f.failed = true, s.is&stepOK == 0
+				}
+			}
+			f.root(s)
+		}
+	case s.fn.Task == api.Record && s.is&stepSignals == 0:
+		f.events[s.event] = recorded{s.lane, f.seen}
+	case s.is&stepOK != 0 && s.fn.Task == api.Copy && s.graph == 0 && f.shows(s) && (f.waited || f.follows(s)):
+		f.root(s)
+		f.results++
+		if !f.v.lane[s.lane].synchronous {
+			f.open[s.lane] = f.seen
+		}
+	}
+	return false
+}
+
+func (f *findings) root(s *step) {
+	f.roots, f.end = append(f.roots, s.index), max(f.end, s.end)
+}
+
+// conflicts reports whether a call may change or end the memory that the launch has written.
+func (f *findings) conflicts(s *step) bool {
+	if s.is&stepOK == 0 {
+		return false
+	}
+	if s.resets() && s.process == f.launch.process || slices.ContainsFunc(s.ended, func(o int) bool { return slices.Contains(f.objects, o) }) {
+		return true
+	}
+	return s.graph == 0 && slices.ContainsFunc(s.areas, func(a area) bool {
+		return (a.kind == access.Writes || a.kind == access.Names && access.Runs(s.fn)) && slices.Contains(f.wrote, a.root)
+	})
+}
+
+// shows reports whether a copy brings memory that the launch has written to the host.
+func (f *findings) shows(s *step) bool {
+	reads := false
+	for _, a := range s.areas {
+		if a.kind == access.Writes {
+			return false // regions have no host memory
+		}
+		reads = reads || a.kind == access.Reads && slices.Contains(f.wrote, a.root)
+	}
+	return reads
+}
+
+// follows reports whether a copy certainly begins after the launch has ended, by their streams.
+func (f *findings) follows(s *step) bool {
+	if s.lane == f.launch.lane {
+		return true
+	}
+	// The default stream of a context waits for its other streams.
+	return f.v.m.NonBlocking != 0 && s.fn.Stream < 0 && !s.fn.OwnStream && !f.v.lane[f.launch.lane].nonBlocking
+}
+
+// waitsFor returns the lanes with the launch or with results that a synchronization waits for.
+func (f *findings) waitsFor(s *step) (lanes []int) {
+	for l, newest := range f.open {
+		a, b := f.v.lane[l], f.v.lane[s.lane]
+		switch s.fn.Sync {
+		case api.SyncDevice:
+			if a.process == b.process && a.device == b.device {
+				lanes = append(lanes, l)
+			}
+		case api.SyncStream, api.PollStream:
+			if l == s.lane {
+				lanes = append(lanes, l)
+			}
+		case api.SyncEvent, api.PollEvent:
+			if e, ok := f.events[s.event]; ok && l == e.lane && newest < e.seen {
+				lanes = append(lanes, l)
+			}
+		}
+	}
+	return lanes
+}

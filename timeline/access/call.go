@@ -1,0 +1,69 @@
+package access
+
+import (
+	"slices"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// Process returns the process that makes the call.
+func (c *Call) Process() uint32 { return c.process }
+
+// Lane returns the lane that gets the task of the call. For a synchronization or a poll it is the lane that the call waits for.
+func (c *Call) Lane() timeline.LaneKey {
+	if c.Event.Fn.Sync != api.NoSync {
+		return c.s.WaitedLane(c.process, c.Event)
+	}
+	return c.s.LaneKey(c.process, c.Event)
+}
+
+// Shown returns the host-visible memory whose content the trace has with the call.
+func (c *Call) Shown() (shown []*timeline.Object) {
+	for k := range c.Data {
+		if d := &c.Data[k]; d.Param == api.MemoryParam && d.Status == format.Whole {
+			if o, _, ok := c.s.Find(c.process, d.Addr); ok {
+				if v := c.visibleOf(o); v != nil && !slices.Contains(shown, v) {
+					shown = append(shown, v)
+				}
+			}
+		}
+	}
+	return shown
+}
+
+// Lacks returns why the arguments of a launch are unknown, "" if they are known.
+func (c *Call) Lacks() string {
+	e := c.Event
+	if e.Fn.Task != api.Kernel {
+		return ""
+	}
+	for i := range e.Fn.Params {
+		q := &e.Fn.Params[i]
+		if e.Call.Args[q.Word] == 0 {
+			continue
+		}
+		switch q.Role {
+		case api.DevArgs:
+			if _, known, why := c.tracker.DevArgs(e); !known {
+				return "its arguments are in device memory: " + why
+			}
+		case api.Args, api.Packed, api.ArgArray:
+			n, sized := q.Size.Bytes(e.Fn, e.Call.Args)
+			lacks := q.Role == api.Packed || q.Role == api.Args && !(sized && n == 0) // a kernel without parameters has no array
+			for k := range c.Data {
+				if d := &c.Data[k]; int(d.Param) == i && d.Dir == format.DirIn {
+					lacks = false
+					if d.Status != format.Whole {
+						return "the trace lacks its arguments"
+					}
+				}
+			}
+			if lacks {
+				return "the trace lacks its arguments"
+			}
+		}
+	}
+	return ""
+}
