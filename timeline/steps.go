@@ -12,7 +12,7 @@ import (
 // times as many if it finds none.
 func (w *Walk) FindSteps() error {
 	l := NewWalk(w.Reader, w.Model, nil)
-	l.untimed = true
+	l.o.untimed = true
 	learner := step.NewLearner(l.stepLanes, l.Calls)
 	err := l.Run(&Visitor{
 		Call: func(h *HostCall, k *Task) error {

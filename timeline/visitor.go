@@ -35,17 +35,15 @@ type Walk struct {
 	// GivenUp is the number of tasks whose end the Walk has stopped to wait for, see Task.Open.
 	GivenUp uint64
 
-	o       WalkOptions
-	v       Visitor
-	s       *State
-	host    HostCall // the current call
-	event   *Event   // its meaning
-	seen    int      // objects reported
-	whole   int64    // until this time the trace lacks no call that changes the meaning of later calls
-	meter   meter
-	untimed bool // measured times are not read
-	depth   depths
-	graphs  *graph.Graphs[*Object, *Task] // nil if no visitor wants graphs
+	o      WalkOptions
+	v      Visitor
+	s      *State
+	now    current
+	seen   int   // objects reported
+	whole  int64 // until this time the trace lacks no call that changes the meaning of later calls
+	meter  meter
+	depth  depths
+	graphs *graph.Graphs[*Object, *Task] // nil if no visitor wants graphs
 
 	ranges  rangeSource  // nil if no ranges are needed
 	steps   *step.Finder // nil if no steps are needed, or if there are none
@@ -56,6 +54,12 @@ type Walk struct {
 	lanes   laneTable
 	queue   taskQueue
 	use     memoryUse
+}
+
+// current is the current call and its meaning.
+type current struct {
+	host  HostCall
+	event *Event
 }
 
 // threadTable holds the threads so far.
@@ -113,6 +117,7 @@ type WalkOptions struct {
 	Stacks   bool                  // load the data that Stacks needs with each call
 	Progress func(done, total int) // called now and then with numbers of calls
 
+	untimed bool // measured times are not read
 }
 
 // A Visitor gets the parts of a trace as they become known. Arguments are valid until the function returns, and must not be changed. A nil

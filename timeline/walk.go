@@ -76,7 +76,7 @@ func (w *Walk) Run(v *Visitor) error {
 
 func (w *Walk) run() error {
 	var err error
-	if !w.untimed {
+	if !w.o.untimed {
 		if w.meter, err = newMeter(w.Reader); err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func (w *Walk) run() error {
 
 // dataOf returns the functions whose data affects the meaning of calls. Other data, such as kernel arguments, is not read.
 func (w *Walk) dataOf() []uint16 {
-	if w.Reader.Meta().DeviceTime != nil && !w.untimed || w.o.Stacks {
+	if w.Reader.Meta().DeviceTime != nil && !w.o.untimed || w.o.Stacks {
 		return nil
 	}
 	out := []uint16{}
@@ -151,8 +151,8 @@ func (w *Walk) call(c *format.Call) error {
 		}
 	}
 	e := w.s.Apply(process, c)
-	w.event = e
-	h := &w.host
+	w.now.event = e
+	h := &w.now.host
 	*h = HostCall{Index: c.Index, Fn: e.Fn, Name: w.name(c.Func), Thread: c.Thread, Start: c.Start, End: c.End, Ret: c.Ret, Flags: c.Flags, Kernel: e.Kernel,
 		Task: -1, Waits: -1, Follows: -1, Step: -1, Retries: NoCall, Raw: c}
 	w.recording(h, c)
@@ -569,7 +569,7 @@ func (w *Walk) runs(e *Event) error {
 }
 
 // Uses returns the objects that the current call names, valid until Visitor.Call returns.
-func (w *Walk) Uses() []Use { return w.event.Uses }
+func (w *Walk) Uses() []Use { return w.now.event.Uses }
 
 // CurrentDevice returns the device that a thread has selected at the current call, NoDevice if it is unknown.
 func (w *Walk) CurrentDevice(thread uint32) int { return w.s.CurrentDevice(w.Process(thread), thread) }
