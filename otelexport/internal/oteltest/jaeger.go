@@ -3,8 +3,10 @@ package oteltest
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
@@ -37,9 +39,21 @@ exporters:
   jaeger_storage_exporter: {trace_storage: memory}
 `
 
+// StartJaeger runs a Jaeger without web pages.
 func StartJaeger(t *testing.T) *Jaeger {
 	t.Helper()
-	s := start(t, "jaeger", "ACLTRACE_JAEGER", jaegerConfig, 5, func(s *Server) bool {
+	return startJaeger(t, jaegerConfig)
+}
+
+// StartJaegerWithPages runs a Jaeger with the web pages in a folder.
+func StartJaegerWithPages(t *testing.T, folder string) *Jaeger {
+	t.Helper()
+	return startJaeger(t, strings.Replace(jaegerConfig, "    storage: {traces: memory}\n", fmt.Sprintf("    storage: {traces: memory}\n    ui: {assets_path: %q}\n", folder), 1))
+}
+
+func startJaeger(t *testing.T, config string) *Jaeger {
+	t.Helper()
+	s := start(t, "jaeger", "ACLTRACE_JAEGER", config, 5, func(s *Server) bool {
 		resp, err := http.Get("http://" + s.ports[0] + "/status")
 		if err != nil {
 			return false
