@@ -8,9 +8,11 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/format"
 	tt "github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // measured gives the task of a call its times on the device.
@@ -470,6 +472,87 @@ func TestPathsAddUp(t *testing.T) {
 	for _, k := range []Kind{Own, Recording, Call, Wait, Task, Start} {
 		if found[k] < 100 {
 			t.Errorf("%d parts of kind %s: the test misses them", found[k], k)
+		}
+	}
+}
+
+// A step with too many calls has no path. The steps around it do, and their calls alone are held.
+func TestTooLongStep(t *testing.T) {
+	p := newProgram(t)
+	now := int64(1000)
+	for n, launches := range []int{50, 300, 50} {
+		p.Call(0, now, now+1, "mstxRangeStartA", tt.A(0x10, 0), tt.Text("message", fmt.Sprint("step ", n)), func(_ *api.Func, c *format.Call) { c.Ret = uint64(n + 1) })
+		for range launches {
+			now += 10
+			p.launch(0, now, now+5, "a", tt.StreamA, measured(now+2, now+8))
+		}
+		p.Call(0, now+6, now+9, "aclrtSynchronizeStream", tt.A(tt.StreamA))
+		p.Call(0, now+10, now+11, "mstxRangeEnd", tt.A(uint64(n+1)))
+		now += 20
+	}
+	tl := p.Load()
+	w := timeline.NewWalk(tl.Reader, acl.Model, nil)
+	if err := w.FindSteps(); err != nil {
+		t.Fatal(err)
+	}
+	f, held := NewFinder(w), 0
+	f.most = 200
+	var long []bool
+	err := w.Run(&timeline.Visitor{
+		Call: func(h *timeline.HostCall, k *timeline.Task) error {
+			f.Call(h, k, 0)
+			held = max(held, len(f.threads[0].calls), len(f.tasks))
+			return nil
+		},
+		Step: func(s *step.Step) error {
+			path := f.Step(s)
+			long = append(long, path.TooLong)
+			if !path.TooLong {
+				check(t, path)
+			} else if len(path.Parts()) > 0 {
+				t.Errorf("%d parts", len(path.Parts()))
+			}
+			if n := len(f.threads[0].calls) + len(f.tasks); n > 2 {
+				t.Errorf("%d calls and tasks are held after the step", n)
+			}
+			return nil
+		},
+	})
+	if err != nil || fmt.Sprint(long) != "[false true false]" || held > 200 {
+		t.Errorf("%v: %v, at most %d held", err, long, held)
+	}
+}
+
+// A task on the default stream of CUDA follows the tasks of other streams, and the reverse. A stream may opt out.
+func TestDefaultStream(t *testing.T) {
+	const apart, legacy = 0x5503, 0
+	for name, c := range map[string]struct {
+		first, second uint64
+		follows       bool
+	}{
+		"the default stream after a stream": {tt.StreamA, legacy, true},
+		"a stream after the default stream": {legacy, tt.StreamA, true},
+		"a stream after another one":        {tt.StreamA, tt.StreamB, false},
+		"a stream that does not block":      {legacy, apart, false},
+	} {
+		b := tt.NewOf(t, cuda.Model)
+		b.Call(0, 100, 200, "cuMemAlloc_v2", tt.A(0x7000, 1<<20), tt.Outs("dptr", tt.DeviceA))
+		for i, s := range []uint64{tt.StreamA, tt.StreamB, apart} {
+			flags := map[bool]uint64{true: cuda.Model.NonBlocking}[s == apart]
+			b.Call(0, int64(300+10*i), int64(305+10*i), "cuStreamCreate", tt.A(0x7000, flags), tt.Outs("phStream", s))
+		}
+		b.Call(0, 1000, 1010, "cuMemsetD32Async", tt.A(tt.DeviceA, 0, 1000, c.first), measured(1015, 3000))
+		b.Call(0, 1020, 1030, "cuMemsetD32Async", tt.A(tt.DeviceA, 1, 1000, c.second), measured(3010, 3100))
+		b.Call(0, 1040, 3110, "cuStreamSynchronize", tt.A(c.second))
+		tl := b.Load()
+		longest := ""
+		_, err := New(tl.Reader, cuda.Model, &Options{Each: func(p *Path) error {
+			check(t, p)
+			longest = fmt.Sprint(p.Entries(1)[0].Kind, " ", p.Entries(1)[0].NS)
+			return nil
+		}})
+		if want := map[bool]string{true: "task 1985", false: "start 1980"}[c.follows]; err != nil || longest != want {
+			t.Errorf("%s: %v, the longest entry is %s, want %s", name, err, longest, want)
 		}
 	}
 }

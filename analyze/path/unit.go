@@ -20,6 +20,7 @@ type Finder struct {
 	begun   bool   // process is known
 	whole   bool   // the trace has no steps
 	n       int    // calls held
+	most    int    // maxCalls, less in tests
 	kept    int    // calls held after the latest forget
 	tooLong bool   // some calls of the step were not kept
 	first   int64  // start of the first call
@@ -107,7 +108,7 @@ const (
 
 // NewFinder returns a Finder for a walk. Call the walk's FindSteps first; without steps, Rest returns the path of the whole trace.
 func NewFinder(w *timeline.Walk) *Finder {
-	return &Finder{w: w, labels: newLabels(), whole: w.StepRule().Source == step.None, signals: newSignals(), hosts: map[timeline.HostFunction][]int{}}
+	return &Finder{w: w, most: maxCalls, labels: newLabels(), whole: w.StepRule().Source == step.None, signals: newSignals(), hosts: map[timeline.HostFunction][]int{}}
 }
 
 // Call takes the next call and its task, nil for none. The parts of paths have ref, a number for the caller.
@@ -125,7 +126,7 @@ func (f *Finder) Call(h *timeline.HostCall, k *timeline.Task, ref uint64) {
 	if th.other {
 		return
 	}
-	if f.n == maxCalls {
+	if f.n == f.most {
 		f.tooLong = true
 		f.clear()
 	}

@@ -31,8 +31,8 @@ func flat(t *testing.T, path string, commands []string) {
 
 // TestMemory uses a trace that exceeds the limit if held: a gigabyte as calls and tasks.
 func TestMemory(t *testing.T) {
-	flat(t, testtrace.Decoding(t, 2_000_000, true).Path(), []string{"stats FILE", "stats --by step --json FILE"})
-	flat(t, testtrace.Decoding(t, 2_000_000, false).Path(), []string{"stats FILE", "export pprof -o /dev/null FILE"})
+	flat(t, testtrace.Decoding(t, 2_000_000, true).Path(), []string{"stats FILE", "stats --by step --json FILE", "stats --critical-path FILE"})
+	flat(t, testtrace.Decoding(t, 2_000_000, false).Path(), []string{"stats FILE", "stats --critical-path --json FILE", "export pprof -o /dev/null FILE"})
 }
 
 // TestSoakMemory runs all commands that read traces on 10^7 calls, and the exports on 10^5 and 10^8.
@@ -41,7 +41,7 @@ func TestSoakMemory(t *testing.T) {
 		t.Skip("ACLTRACE_SOAK is not set: `make soak` does")
 	}
 	all := []string{
-		"stats FILE", "stats --by step FILE", "stats --by stream --csv FILE", "diff FILE FILE", "export pprof -o /dev/null FILE", "export perfetto -o /dev/null FILE",
+		"stats FILE", "stats --by step FILE", "stats --critical-path FILE", "stats --by stream --csv FILE", "diff FILE FILE", "export pprof -o /dev/null FILE", "export perfetto -o /dev/null FILE",
 		"export perfetto --zstd --gpu -o /dev/null FILE", "export perfetto --from 1s --to 2s -o /dev/null FILE", "export chrome -o /dev/null FILE", "export chrome --mindstudio -o /dev/null FILE",
 		"export parquet -o DIR FILE", "export otlp -o /dev/null FILE",
 	}
