@@ -60,7 +60,7 @@ setup:
 build: setup bin/acltrace $(LIBS) $(EXAMPLES) lib/aclsim_kernels.so lib/aclsim_kernels.o
 
 # A Go panic has line numbers without debug information.
-BUILD = CGO_ENABLED=0 $(GO) build -trimpath -tags embedded \
+BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags embedded \
 	-ldflags "-s -w -buildid= -X main.version=$(VERSION) -X main.commit=$(word 1,$(COMMIT)) -X main.date=$(word 2,$(COMMIT))"
 
 # Builds $@ for the architecture $1 with stripped parts from the folder $2, examples from the folder $3, and the program $4 to strip them.
@@ -107,7 +107,7 @@ old_main  = internal/glibc/start.c -Wl,--wrap=__libc_start_main
 old_files = $(GLIBC:%=$1/glibc/%) internal/glibc/start.c
 KERNEL_FLAGS := $(CFLAGS) -ffp-contract=off -fPIC -Isim/libascendcl/include
 ENGINE     = CGO_ENABLED=1 GOARCH=$($1_arch) CC="$($1_cc)" CGO_CFLAGS="-O2 -g $(MAP)" CGO_LDFLAGS="$(call old,$(CURDIR)/$1)" \
-	$(GO) build -buildmode=c-shared -trimpath -ldflags=-buildid=
+	$(GO) build -buildmode=c-shared -trimpath -buildvcs=false -ldflags=-buildid=
 
 # The parts of all runtimes in the folder $1.
 define parts
