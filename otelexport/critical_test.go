@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -79,7 +80,7 @@ func TestCriticalPath(t *testing.T) {
 	if err := json.Unmarshal(printed.Bytes(), &want); err != nil || len(want.Paths) != 6 {
 		t.Fatalf("%v: %d paths", err, len(want.Paths))
 	}
-	for _, o := range []Options{{}, {Layout: Lanes}, {MaxSpans: 100}} {
+	for _, o := range []Options{{}, {Layout: Lanes}, {MaxSpans: 100}} { // a quarter of the spans stays for the path
 		o.Protocol, o.Endpoint = GRPC, j.GRPC
 		lines, _ := written(t, tl, &Options{Layout: o.Layout, MaxSpans: o.MaxSpans})
 		if _, err := send(t.Context(), tl, &o); err != nil {
@@ -140,5 +141,35 @@ func TestCriticalPath(t *testing.T) {
 		if steps != 6 || (folded > 0) != (o.MaxSpans > 0) {
 			t.Errorf("%d steps, %d folded spans", steps, folded)
 		}
+	}
+}
+
+// If not all spans on the critical path fit into a folded trace, the longest of them stay, although another thread has longer calls.
+func TestFoldedCriticalPath(t *testing.T) {
+	s := tell(t, "short", "long")
+	at := int64(10_000)
+	r := rand.New(rand.NewPCG(1, 2)) // a pattern would be steps
+	for i := range int64(300) {
+		kernel, took := "short", int64(200)
+		if r.IntN(10) == 0 {
+			kernel, took = "long", 600
+		}
+		s.launch(1_000+20*i, kernel, testtrace.StreamA, at, at+took)
+		at += took
+	}
+	s.Call(0, 8_000, at+100, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+	for i := range int64(300) {
+		s.Call(1, at+200+1_000*i, at+1_100+1_000*i, "aclrtSetDevice", testtrace.A(0))
+	}
+	s.Call(0, at+400_000, at+400_010, "aclrtSetDevice", testtrace.A(0))
+	all, _ := written(t, s.Load(), &Options{MaxSpans: 100})
+	kept := map[string]int{}
+	for _, s := range all {
+		if s.Attrs["acl.critical"] == true && s.Kind == "Consumer" {
+			kept[s.Name]++
+		}
+	}
+	if len(all) > 100 || kept["long"] < 8 || kept["short"] > 3 {
+		t.Errorf("%d spans, on the path %v", len(all), kept)
 	}
 }

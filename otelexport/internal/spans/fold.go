@@ -114,6 +114,7 @@ const (
 // length.
 func (f *folding) weigh(stay int) (all []int64) {
 	f.weights = f.weights[:0]
+	least := f.least(stay)
 	for _, m := range f.p.threads {
 		w := make([]int64, m.nodes.n)
 		for i := int32(m.nodes.n) - 1; i >= 0; i-- {
@@ -125,7 +126,7 @@ func (f *folding) weigh(stay int) (all []int64) {
 					own = max(own, k.to-k.from)
 				}
 			}
-			if stay > 0 && n.stays(m) {
+			if stay > 0 && (n.exceptional() || n.onPath(m) >= least) {
 				own = keep
 				stay--
 			}
@@ -141,9 +142,38 @@ func (f *folding) weigh(stay int) (all []int64) {
 	return all
 }
 
-// stays reports whether a node is to stay whatever its length.
-func (n *node) stays(m *member) bool {
-	return n.failed || n.flags != 0 || n.kind == gapNodeKind || n.critical > 0 || n.task >= 0 && m.tasks.at(n.task).critical > 0
+// least returns the shortest time on the critical path with which a node stays, so that at most so many nodes do.
+func (f *folding) least(stay int) int64 {
+	var times []int64
+	for _, m := range f.p.threads {
+		for i := range int32(m.nodes.n) {
+			n := m.nodes.at(i)
+			if n.exceptional() {
+				stay--
+			} else if ns := n.onPath(m); ns > 0 {
+				times = append(times, ns)
+			}
+		}
+	}
+	switch {
+	case len(times) <= stay:
+		return 1
+	case stay <= 0:
+		return keep
+	}
+	slices.Sort(times)
+	return times[len(times)-stay]
+}
+
+// exceptional reports whether a node is an error, a gap, or not whole. It is to stay whatever its length.
+func (n *node) exceptional() bool { return n.failed || n.flags != 0 || n.kind == gapNodeKind }
+
+// onPath returns the time of a node or its task on the critical path.
+func (n *node) onPath(m *member) int64 {
+	if n.task < 0 {
+		return n.critical
+	}
+	return max(n.critical, m.tasks.at(n.task).critical)
 }
 
 // each goes through the nodes that stay and the runs, if nodes lighter than small become runs of at most longest nodes. A
