@@ -62,6 +62,9 @@ type flag struct {
 // slabSize is the size of a slab before compression, in bytes.
 const slabSize = 1 << 18
 
+// timeUnit is the precision of times in a journal, in nanoseconds: starts are rounded down, ends of waits up. Other calls have no end there.
+const timeUnit = 1 << 10
+
 // A journal holds steps in compressed slabs, for passes in both directions. A program that repeats itself takes a few bytes a step.
 type journal struct {
 	funcs []*api.Func // by id
@@ -70,11 +73,41 @@ type journal struct {
 	open  slab        // the newest steps
 	enc   *zstd.Encoder
 	dec   *zstd.Decoder
-	last  struct {
-		index uint64
-		start int64
+	last  previous
+	buf   slab
+}
+
+// previous is the part of the previous step in a slab that a step is relative to.
+type previous struct {
+	index  uint64
+	start  int64
+	newest int // object that a step has made
+}
+
+// near is the distance to the newest object up to which objects have relative numbers, which repeat with the program.
+const near = 1 << 12
+
+// relative returns the number for an object in a slab.
+func (p *previous) relative(o int) uint64 {
+	if d := p.newest - o; d >= 0 && d < near {
+		return uint64(d)<<1 | 1
 	}
-	buf slab
+	return uint64(o) << 1
+}
+
+// absolute is the opposite of relative.
+func (p *previous) absolute(n uint64) int {
+	if n&1 == 1 {
+		return p.newest - int(n>>1)
+	}
+	return int(n >> 1)
+}
+
+// made takes in the objects that a step has made.
+func (p *previous) made(objects []int) {
+	for _, o := range objects {
+		p.newest = max(p.newest, o)
+	}
 }
 
 // A slab has times apart, since they do not repeat.
@@ -114,20 +147,23 @@ func (j *journal) add(s *step) {
 		j.open = slab{facts: j.open.facts[:0], times: j.open.times[:0]}
 	}
 	if len(j.open.facts) == 0 {
-		j.last.index, j.last.start = 0, 0
+		j.last = previous{}
 	}
-	j.open.times = binary.AppendUvarint(j.open.times, uint64(s.start-j.last.start))
-	j.open.times = binary.AppendUvarint(j.open.times, uint64(s.end-s.start))
+	start := s.start / timeUnit
+	j.open.times = binary.AppendUvarint(j.open.times, uint64(start-j.last.start))
+	if s.is&stepWaits != 0 {
+		j.open.times = binary.AppendUvarint(j.open.times, uint64((s.end+timeUnit-1)/timeUnit-start))
+	}
 	b := j.open.facts
 	number := func(v uint64) { b = binary.AppendUvarint(b, v) }
 	list := func(l []int) {
 		number(uint64(len(l)))
-		for _, v := range l {
-			number(uint64(v))
+		for _, o := range l {
+			number(j.last.relative(o))
 		}
 	}
 	b = binary.AppendVarint(b, int64(s.index-j.last.index))
-	j.last.index, j.last.start = s.index, s.start
+	j.last.index, j.last.start = s.index, start
 	number(uint64(s.fn.ID))
 	number(uint64(s.process))
 	number(uint64(s.thread))
@@ -135,13 +171,14 @@ func (j *journal) add(s *step) {
 	number(uint64(s.lane))
 	number(uint64(s.graph))
 	number(uint64(s.event))
-	for _, l := range [][]int{s.uses, s.made, s.ended, s.shows} {
+	for _, l := range [][]int{s.made, s.uses, s.ended, s.shows} {
 		list(l)
+		j.last.made(s.made)
 	}
 	number(uint64(len(s.areas)))
 	for _, a := range s.areas {
-		number(uint64(a.object))
-		number(uint64(a.root))
+		number(j.last.relative(a.object))
+		number(j.last.relative(a.root))
 		bits := byte(a.kind)
 		if a.exact {
 			bits |= 8
@@ -178,10 +215,7 @@ func (j *journal) steps(slab int, to []step) ([]step, error) {
 	}
 	b, times := in.facts, in.times
 	to = to[:0]
-	var last struct {
-		index uint64
-		start int64
-	}
+	var last previous
 	number := func() uint64 {
 		if len(b) > 0 && b[0] < 0x80 {
 			v := b[0]
@@ -200,7 +234,7 @@ func (j *journal) steps(slab int, to []step) ([]step, error) {
 	list := func(l []int) []int {
 		l = l[:0]
 		for range number() {
-			l = append(l, int(number()))
+			l = append(l, last.absolute(number()))
 		}
 		return l
 	}
@@ -215,16 +249,20 @@ func (j *journal) steps(slab int, to []step) ([]step, error) {
 		b = b[n:]
 		last.index += uint64(by)
 		last.start += time()
-		s.index, s.start = last.index, last.start
-		s.end = s.start + time()
+		s.index, s.start = last.index, last.start*timeUnit
 		s.fn = j.funcs[number()]
 		s.process, s.thread = uint32(number()), uint32(number())
 		s.is, b = stepFlags(b[0]), b[1:]
+		if s.end = s.start; s.is&stepWaits != 0 {
+			s.end += time() * timeUnit
+		}
 		s.lane, s.graph, s.event = int(number()), int(number()), int(number())
-		s.uses, s.made, s.ended, s.shows = list(s.uses), list(s.made), list(s.ended), list(s.shows)
+		s.made = list(s.made)
+		last.made(s.made)
+		s.uses, s.ended, s.shows = list(s.uses), list(s.ended), list(s.shows)
 		s.areas = s.areas[:0]
 		for range number() {
-			a := area{object: int(number()), root: int(number())}
+			a := area{object: last.absolute(number()), root: last.absolute(number())}
 			bits := b[0]
 			b = b[1:]
 			a.kind, a.exact, a.all = access.Kind(bits&7), bits&8 != 0, bits&16 != 0

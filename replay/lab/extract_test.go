@@ -16,7 +16,7 @@ import (
 )
 
 // randomTrace returns a trace of random tasks on two streams, with buffers that live for the whole trace or for some calls.
-func randomTrace(t *testing.T, calls int) *format.Reader {
+func randomTrace(t testing.TB, calls int) *format.Reader {
 	b := testtrace.New(t)
 	rnd := rand.New(rand.NewPCG(7, 1))
 	at := int64(0)
@@ -123,8 +123,11 @@ func TestJournal(t *testing.T) {
 	var want []step
 	for i := range 100 {
 		f := &acl.Model.Funcs[i*7%len(acl.Model.Funcs)]
-		s := step{index: uint64(i * 3 % 101), start: int64(i * 10), end: int64(i*10 + i%7), fn: f, process: uint32(i % 2), thread: uint32(i % 5), is: stepOK, lane: i % 4, graph: i % 3,
+		s := step{index: uint64(i * 3 % 101), start: int64(i) * timeUnit, end: int64(i) * timeUnit, fn: f, process: uint32(i % 2), thread: uint32(i % 5), is: stepOK, lane: i % 4, graph: i % 3,
 			uses: []int{i, i * 300}, made: []int{2 * i}, areas: []area{{object: 2, root: 3, kind: 1, exact: true, lo: 5, hi: uint64(i + 5), all: i%2 == 0}}}
+		if i%4 == 0 {
+			s.is, s.end = s.is|stepWaits, s.end+int64(i)*timeUnit
+		}
 		if i%9 == 0 {
 			s.is, s.flag = s.is|stepSignals, flag{i, uint64(i), 1 << 40}
 		}
@@ -152,4 +155,27 @@ func TestJournal(t *testing.T) {
 			t.Errorf("%d steps of %d", n, len(want))
 		}
 	}
+}
+
+// BenchmarkClosure finds the closure of the last launch of a trace.
+func BenchmarkClosure(b *testing.B) {
+	r := randomTrace(b, 300_000)
+	counts, err := r.Counts()
+	if err != nil {
+		b.Fatal(err)
+	}
+	last := uint64(0)
+	for c, err := range r.Calls(&format.Filter{Funcs: []uint16{uint16(acl.Model.Lookup("aclrtLaunchKernelWithHostArgs").ID)}, NoData: true}) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		last = c.Index
+	}
+	for b.Loop() {
+		x := &extractor{r: r, m: acl.Model}
+		if err := errors.Join(x.launchable(last), x.close(context.Background())); err != nil && !errors.Is(err, compile.ErrMissing) {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(counts.Calls), "ns/call")
 }
