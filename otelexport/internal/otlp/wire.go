@@ -129,6 +129,24 @@ func PutNumber(b []byte, tag byte, key string, v int64) []byte {
 	return binary.AppendUvarint(append(b, valueInt), uint64(v))
 }
 
+// A NumberKey puts numbers with one key faster than PutNumber: it holds the encoded attribute up to the number, by the
+// number's encoded length.
+type NumberKey [binary.MaxVarintLen64 + 1]string
+
+// NewNumberKey encodes a key of span attributes.
+func NewNumberKey(key string) *NumberKey {
+	var k NumberKey
+	for n := 1; n < len(k); n++ {
+		k[n] = string(append(putKey(nil, SpanAttributes, key, 1+n), valueInt))
+	}
+	return &k
+}
+
+// Put appends the attribute with a value.
+func (k *NumberKey) Put(b []byte, v int64) []byte {
+	return binary.AppendUvarint(append(b, k[VarintLen(uint64(v))]...), uint64(v))
+}
+
 func PutTrue(b []byte, tag byte, key string) []byte {
 	return append(putKey(b, tag, key, 2), valueBool, 1)
 }

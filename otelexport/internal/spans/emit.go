@@ -67,7 +67,7 @@ func (x *Encoder) emitCall(m *member, n *node, stack []byte, above otlp.SpanID) 
 	b = append(b, s.call...)
 	b = x.times(b, n.start, n.end)
 	b = append(append(b, s.name...), stack...)
-	b = otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyCall], int64(n.number))
+	b = x.out.names.call.Put(b, int64(n.number))
 	switch {
 	case k == nil:
 		b = append(b, s.about...)
@@ -139,7 +139,6 @@ func (x *Encoder) above(p *part, l *lane, i int, launch otlp.SpanID, from, to in
 
 // putTask adds the attributes of a task to its span, or to its call's if it has no span.
 func (x *Encoder) putTask(b []byte, s *subject, k *task, onLane bool) []byte {
-	keys := x.src.Keys
 	if !s.launch { // else the kernel attribute says so
 		b = append(b, x.out.names.kinds[k.kind]...)
 	}
@@ -148,20 +147,20 @@ func (x *Encoder) putTask(b []byte, s *subject, k *task, onLane bool) []byte {
 		b = append(b, x.rows.lanes[k.lane].stream...)
 	}
 	if k.kind == api.Copy || k.kind == api.Fill {
-		b = otlp.PutNumber(b, otlp.SpanAttributes, keys[otlp.KeyBytes], int64(k.bytes))
+		b = x.out.names.bytes.Put(b, int64(k.bytes))
 	}
 	if k.blocks > 0 {
-		b = otlp.PutNumber(b, otlp.SpanAttributes, keys[otlp.KeyBlocks], int64(k.blocks))
+		b = x.out.names.blocks.Put(b, int64(k.blocks))
 	}
 	if k.hasID {
-		b = otlp.PutNumber(b, otlp.SpanAttributes, keys[otlp.KeyTaskID], int64(k.id))
+		b = x.out.names.taskID.Put(b, int64(k.id))
 	}
 	switch {
 	case k.ending == measured:
-		b = otlp.PutNumber(b, otlp.SpanAttributes, keys[otlp.KeyDeviceNS], k.to-k.from)
+		b = x.out.names.deviceNS.Put(b, k.to-k.from)
 	case !k.async: // it ended with its call
 	case k.ending == bracket:
-		b = otlp.PutNumber(b, otlp.SpanAttributes, keys[otlp.KeyAtMostNS], k.atMost)
+		b = x.out.names.atMostNS.Put(b, k.atMost)
 	default:
 		b = append(b, x.out.names.end...)
 	}
@@ -171,7 +170,7 @@ func (x *Encoder) putTask(b []byte, s *subject, k *task, onLane bool) []byte {
 // putWaited adds what a wait waited for.
 func (x *Encoder) putWaited(b []byte, w *work) []byte {
 	b = append(b, w.what.waited...)
-	return otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyWaitedForCall], int64(w.call))
+	return x.out.names.waitedForCall.Put(b, int64(w.call))
 }
 
 // putCritical adds the time on the critical path.

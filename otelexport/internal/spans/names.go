@@ -49,6 +49,8 @@ type nameCache struct {
 	recent   [256]recentSubject
 	plain    []*subject // by function id, for calls about nothing
 	critical []byte     // the attribute of spans on a critical path
+
+	call, blocks, taskID, bytes, deviceNS, atMostNS, waitedForCall *otlp.NumberKey
 }
 
 // recentSubject is a subject with its key.
@@ -72,6 +74,10 @@ const maxNames = 1 << 16
 func newNameCache(keys *otlp.Keys) nameCache {
 	n := nameCache{keys: keys, subjects: map[subjectKey]*subject{}, end: otlp.PutText(nil, otlp.SpanAttributes, keys[otlp.KeyEnd], "unknown"),
 		critical: otlp.PutTrue(nil, otlp.SpanAttributes, keys[otlp.KeyCritical])}
+	for key, to := range map[otlp.Key]**otlp.NumberKey{otlp.KeyCall: &n.call, otlp.KeyBlocks: &n.blocks, otlp.KeyTaskID: &n.taskID, otlp.KeyBytes: &n.bytes,
+		otlp.KeyDeviceNS: &n.deviceNS, otlp.KeyAtMostNS: &n.atMostNS, otlp.KeyWaitedForCall: &n.waitedForCall} {
+		*to = otlp.NewNumberKey(keys[key])
+	}
 	for k := range n.kinds {
 		n.kinds[k] = otlp.PutText(nil, otlp.SpanAttributes, keys[otlp.KeyTask], api.Task(k).String())
 	}

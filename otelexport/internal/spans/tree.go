@@ -120,28 +120,28 @@ func (x *Encoder) onThread(p *part, th int) *member {
 	return t.in
 }
 
-// add adds a node, which starts after all earlier ones and may contain later ones. It returns the node until the next add.
-func (x *Encoder) add(m *member, n node, contains bool) *node {
-	for len(m.open) > 0 && m.nodes.at(m.open[len(m.open)-1]).end <= n.start {
+// add adds a node, which starts after all earlier ones and may contain later ones.
+func (x *Encoder) add(m *member, start, end int64, contains bool) *node {
+	for len(m.open) > 0 && m.nodes.at(m.open[len(m.open)-1]).end <= start {
 		m.open = m.open[:len(m.open)-1]
 	}
-	n.parent, n.task = -1, -1
+	parent := int32(-1)
 	for i := len(m.open) - 1; i >= 0; i-- {
-		if m.nodes.at(m.open[i]).end >= n.end {
-			n.parent = m.open[i]
+		if m.nodes.at(m.open[i]).end >= end {
+			parent = m.open[i]
 			break
 		}
 	}
-	if contains && n.end > n.start {
+	if contains && end > start {
 		m.open = append(m.open, int32(m.nodes.n))
 	}
-	m.extent.add(n.start, max(n.start+1, n.end))
-	m.part.extent.add(n.start, max(n.start+1, n.end))
+	m.extent.add(start, max(start+1, end))
+	m.part.extent.add(start, max(start+1, end))
 	m.part.nodes++
 	x.out.held++
-	k := m.nodes.add(&x.out.nodes)
-	*k = n
-	return k
+	n := m.nodes.add(&x.out.nodes)
+	*n = node{start: start, end: end, parent: parent, task: -1}
+	return n
 }
 
 // call adds a call, the range that it begins, and its task.
@@ -157,10 +157,12 @@ func (x *Encoder) call(c *timeline.HostCall, t *timeline.Task, f Facts) error {
 	if r := x.named; r != nil {
 		x.named = nil
 		// Where an open range ends is unknown, so it contains nothing.
-		x.add(m, node{start: r.From, end: max(r.From, r.To), number: r.Begin, kind: rangeNode, more: int32(len(m.ranges))}, !r.Open)
+		n := x.add(m, r.From, max(r.From, r.To), !r.Open)
+		n.number, n.kind, n.more = r.Begin, rangeNode, int32(len(m.ranges))
 		m.ranges = append(m.ranges, *r)
 	}
-	n := x.add(m, node{start: c.Start, end: x.src.w.CallEnd(c), number: c.Index, ret: c.Ret, what: f.what, flags: c.Flags, failed: c.Failed()}, true)
+	n := x.add(m, c.Start, x.src.w.CallEnd(c), true)
+	n.number, n.ret, n.what, n.flags, n.failed = c.Index, c.Ret, f.what, c.Flags, c.Failed()
 	if x.path != nil {
 		x.path.Call(c, t, ref(m))
 	}
@@ -236,6 +238,7 @@ func (x *Encoder) nextGap() {
 		return
 	}
 	m := x.onThread(p, x.rows.thread(g.Thread))
-	x.add(m, node{start: g.From, end: max(g.From, g.To), number: uint64(number), kind: gapNodeKind, more: int32(len(m.gaps))}, false)
+	n := x.add(m, g.From, max(g.From, g.To), false)
+	n.number, n.kind, n.more = uint64(number), gapNodeKind, int32(len(m.gaps))
 	m.gaps = append(m.gaps, g)
 }
