@@ -128,7 +128,7 @@ type PathWriter struct {
 
 // NewPathWriter begins the document. Call Close at its end.
 func NewPathWriter(w io.Writer) (*PathWriter, error) {
-	_, err := io.WriteString(w, "{\n  \"paths\": [")
+	_, err := w.Write([]byte("{\n  \"paths\": ["))
 	return &PathWriter{w, "\n"}, err
 }
 
@@ -172,7 +172,7 @@ func (w *PathWriter) Path(p *path.Path) error {
 	}
 	b, err := json.Marshal(o)
 	if err == nil {
-		_, err = fmt.Fprintf(w.w, "%s    %s", w.sep, b)
+		_, err = w.w.Write(slices.Concat([]byte(w.sep+"    "), b))
 	}
 	w.sep = ",\n"
 	return err
@@ -195,7 +195,7 @@ func (w *PathWriter) Close(s *path.Summary) error {
 		TooLong int          `json:"too_long,omitempty"`
 	}{s.Scope, s.Process, s.Steps.Source, s.Steps.Why, s.Paths, s.NS, entries, s.TooLong}, "", "  ")
 	if err == nil {
-		_, err = fmt.Fprintf(w.w, "\n  ],%s\n", b[1:])
+		_, err = w.w.Write(slices.Concat([]byte("\n  ],"), b[1:], []byte("\n")))
 	}
 	return err
 }

@@ -23,7 +23,7 @@ import (
 
 // hostileCommands are all commands that read a trace. FILE is the trace, DIR an empty folder.
 var hostileCommands = []string{
-	"info FILE", "info --json FILE", "stats FILE", "stats --by kernel FILE", "stats --by step FILE", "stats --by stream --csv FILE", "stats --json FILE", "top --once FILE",
+	"info FILE", "info --json FILE", "stats FILE", "stats --by kernel FILE", "stats --by step FILE", "stats --by stream --csv FILE", "stats --critical-path --json FILE", "stats --json FILE", "top --once FILE",
 	"cat FILE", "cat --json FILE", "cat --raw FILE", "fsck FILE", "blame FILE", "blame --json FILE", "where --map FILE", "where --addr 0x124000000000 FILE", "diff FILE FILE",
 	"export perfetto -o DIR/p FILE", "export perfetto --gpu --zstd -o DIR/p FILE", "export chrome -o DIR/c FILE", "export chrome --mindstudio -o DIR/c FILE", "export pprof -o DIR/g FILE",
 	"export otlp -o DIR/o FILE", "export otlp --layout nested -o DIR/o FILE", "export parquet -o DIR/q FILE", "recover -o DIR/r.aclt FILE", "pack -o DIR/k.aclt FILE",

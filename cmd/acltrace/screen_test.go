@@ -128,7 +128,7 @@ func TestTextOfATraceIsEscaped(t *testing.T) {
 		{"cat", trace}, {"cat", "--json", trace}, {"cat", "--raw", trace}, {"cat", "--func", evil, trace}, {"cat", "--tail", "1", "--func", "own" + evil, trace},
 		{"info", trace}, {"info", "--json", trace}, {"info", cut}, {"info", broken}, {"info", trace + evil},
 		{"stats", trace}, {"stats", "--json", trace}, {"stats", "--csv", trace}, {"stats", "--by", "kernel", trace}, {"stats", "--by", "kernel", "--csv", trace}, {"stats", "--by", "thread", "--json", trace},
-		{"stats", "--by", "stream", trace}, {"stats", "--by", evil, trace},
+		{"stats", "--by", "stream", trace}, {"stats", "--critical-path", trace}, {"stats", "--critical-path", "--json", trace}, {"stats", "--by", evil, trace},
 		{"top", "--once", trace}, {"top", "--once", "--json", trace},
 		{"diff", trace, trace}, {"diff", "--json", trace, trace},
 		{"blame", trace}, {"blame", "--json", trace}, {"where", "0x124000000010", trace}, {"where", "--json", "0x124000000010", trace},
