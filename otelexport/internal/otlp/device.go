@@ -99,6 +99,7 @@ func (x *Resources) deviceName(number int) string {
 // deviceAttributes returns the attributes that describe a device, hw.id first.
 func (x *Resources) deviceAttributes(key deviceKey) []attribute.KeyValue {
 	f := x.Facts(&Device{key: key})
+	f.UUID, f.PCI = short(f.UUID), short(f.PCI)
 	name := x.deviceName(key.number)
 	pci := strings.ToUpper(f.PCI) // as the exporters of the vendors print it
 	id := cmp.Or(f.UUID, pci)

@@ -18,8 +18,11 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// maxArgs limits the command line, because every request repeats it.
+// maxArgs limits the command line and the recorded attributes, because every request repeats them.
 const maxArgs = 16 << 10
+
+// short limits a text in a trace that many spans or names contain.
+func short(s string) string { return s[:min(len(s), 256)] }
 
 // A Resource is the process or device that spans belong to.
 type Resource struct {
@@ -167,7 +170,11 @@ func (x *Resources) addHost(p *format.Process, service string) {
 // environment of acltrace, which may run on another machine.
 func (x *Resources) surroundings(p *format.Process) []attribute.KeyValue {
 	var attrs []attribute.KeyValue
+	n := 0
 	for _, key := range slices.Sorted(maps.Keys(p.Resource)) {
+		if n += len(key) + len(p.Resource[key]); n > maxArgs {
+			break // not made by a recorder
+		}
 		attrs = append(attrs, attribute.String(key, p.Resource[key]))
 	}
 	attrs = append(attrs, semconv.ServiceInstanceID(x.Meta.UUID), semconv.HostName(cmp.Or(p.Host, x.Meta.Host)))
@@ -192,7 +199,7 @@ func (x *Resources) serviceNames() []string {
 		case x.env.service != "":
 			names[i] = x.env.service
 		case p.Resource[string(semconv.ServiceNameKey)] != "":
-			names[i] = p.Resource[string(semconv.ServiceNameKey)]
+			names[i] = short(p.Resource[string(semconv.ServiceNameKey)])
 		case p.Exe != "":
 			names[i] = filepath.Base(p.Exe)
 		case len(p.Argv) > 0:
