@@ -98,6 +98,7 @@ type Simulator struct {
 	// it, because the paths in a trace are not trusted.
 	Beside           string
 	Base             string // first device address, in hexadecimal
+	Arena            Arena
 	Place            string // file with allocation addresses
 	Strict, Findings string // 1 enables strict mode; file to which it appends findings
 	Uninitialised    string // 1 reports results computed from memory that nothing has written
@@ -108,6 +109,12 @@ type Simulator struct {
 	// Replayed are the variables that a trace may set in a replay, each with a regular expression for the whole value. None
 	// is a path.
 	Replayed map[string]string
+}
+
+// Arena describes the addresses at which a simulator can place device memory on request. The zero value means that there are none.
+type Arena struct {
+	Size   uint64 // bytes for each device, from the address Simulator.Base on
+	Stride uint64 // distance between the devices, 0 if all share one range
 }
 
 // maxVariable limits the bytes in a variable that a trace sets.

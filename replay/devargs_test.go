@@ -11,6 +11,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // Addresses in device arguments are relocated in the copy that writes them. At the launch they may point to another allocation
@@ -69,7 +70,7 @@ func TestArgumentLayout(t *testing.T) {
 	binary := kernels(t)
 	simulate(t)
 	r := again(t, recorded(t, program, binary), 1)
-	if len(r.Relocated) != 1 || r.Relocated[0].Offset != 0 || r.Relocated[0].Evidence != compile.ByLayout {
+	if len(r.Relocated) != 1 || r.Relocated[0].Offset != 0 || r.Relocated[0].Evidence != access.ByLayout.String() {
 		t.Errorf("%+v", r.Relocated)
 	}
 }

@@ -21,7 +21,7 @@ func TestLongPlan(t *testing.T) {
 		tw.toHost(dev+n, plusOne(a))
 	}
 	path := tw.close()
-	for _, base := range []string{"0x124000000000", other} {
+	for _, base := range []string{"0x124041200000", other} {
 		r := run(t, path, &Options{Backend: l, Verify: true, Env: []string{"FAKE_BASE=" + base}})
 		identical(t, r, rounds)
 		if r.RelocatedTotal != 2*4*rounds {

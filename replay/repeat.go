@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/acltrace/acltrace/replay/backend"
 	"github.com/acltrace/acltrace/replay/compile"
 	"github.com/acltrace/acltrace/replay/lab"
 	"github.com/acltrace/acltrace/replay/plan"
@@ -16,6 +19,8 @@ import (
 type Repeat struct {
 	Runs       int     `json:"runs"`
 	ReplayedNS []int64 `json:"replayed_ns"` // by run
+	// Seeds are those of the runs with PlaceMove.
+	Seeds []uint64 `json:"seeds,omitempty"`
 	// NotDeterministic are results and outputs that differ between runs. Want and Got are empty.
 	NotDeterministic []Difference `json:"not_deterministic"`
 	// Launches are kernel times if there are only a few. For an extract they are its launch's.
@@ -28,7 +33,7 @@ func (s *session) again(ctx context.Context, first *outcome) (*lab.Runs, error) 
 	add := func(o *outcome) { runs.Add(o.insts, o.nsPerCount(), s.p.elapsed(o)) }
 	add(first)
 	for n := 1; n < s.o.Repeat && first.crash == nil; n++ {
-		o, err := s.play(ctx, n)
+		o, err := s.repetition(ctx, n)
 		if err != nil {
 			return nil, fmt.Errorf("repetition %d: %w", n+1, err)
 		}
@@ -43,6 +48,30 @@ func (s *session) again(ctx context.Context, first *outcome) (*lab.Runs, error) 
 	return runs, nil
 }
 
+// repetition plays the plan again. With PlaceMove it plays the plan for the next seed, which has the same instructions and other addresses.
+func (s *session) repetition(ctx context.Context, n int) (*outcome, error) {
+	if s.o.Place != compile.PlaceMove || s.p.lib.Placement() != backend.ByCall {
+		return s.play(ctx, n)
+	}
+	dir := filepath.Join(s.dir, "moved")
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	compiling := *s.compiling
+	compiling.Seed += uint64(n)
+	p, err := compile.Trace(s.r, s.p.Model, dir, &compiling)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	other := *s
+	other.p = &judge{p, s.o, s.p.lib}
+	return other.play(ctx, n)
+}
+
 // elapsed returns the time from a run's first call to its last end.
 func (p *judge) elapsed(o *outcome) time.Duration {
 	r := &Report{}
@@ -55,6 +84,11 @@ func (r *Report) repeated(p *judge, o *outcome, runs *lab.Runs) {
 	r.Repeat = &Repeat{Runs: len(runs.Times), NotDeterministic: []Difference{}, Launches: runs.Launches()}
 	for _, t := range runs.Times {
 		r.Repeat.ReplayedNS = append(r.Repeat.ReplayedNS, int64(t))
+	}
+	for n := range runs.Times {
+		if r.Seed != nil {
+			r.Repeat.Seeds = append(r.Repeat.Seeds, *r.Seed+uint64(n))
+		}
 	}
 	for _, i := range slices.Sorted(maps.Keys(runs.Varying)) {
 		in := p.File.At(i)

@@ -49,8 +49,10 @@ const (
 
 // Options are the parameters of Run. The zero value of each field is its default.
 type Options struct {
-	Backend  string        // a name of backend.Kinds, or the runtime library's path; default: the simulator
-	Place    string        // default PlaceAuto
+	Backend string // a name of backend.Kinds, or the runtime library's path; default: the simulator
+	Place   string // default PlaceAuto; PlaceMove may be followed by a colon and a seed
+	// Guess rewrites words that may be addresses, without evidence besides their value. Otherwise results that depend on them are unproved.
+	Guess    bool
 	Pace     string        // default PaceASAP
 	Verify   bool          // compare the results that came back from the device
 	Timeout  time.Duration // without progress; default a minute more than ten times the longest recorded call
@@ -86,14 +88,19 @@ type Options struct {
 
 	// Limits bound the resources that a trace can ask for.
 	Limits compile.Limits
+
+	seed uint64 // of PlaceMove
 }
 
 // Check returns an error about invalid options, which begins with the option's name.
 func (o *Options) Check() error {
 	computes := backend.New(o.Backend, nil).Computes()
+	if o.Place != "" {
+		if _, _, err := compile.ParsePlace(o.Place); err != nil {
+			return err
+		}
+	}
 	switch {
-	case !slices.Contains([]string{"", compile.PlaceSame, compile.PlaceMove, compile.PlaceAuto}, o.Place):
-		return fmt.Errorf("place %q: it is %s, %s or %s", o.Place, compile.PlaceSame, compile.PlaceMove, compile.PlaceAuto)
 	case o.Pace != "" && o.Pace != PaceASAP && o.scale() == 0:
 		return fmt.Errorf("pace %q: it is %s, %s or %sX, with a number X above 0", o.Pace, PaceASAP, PaceRecorded, PaceScaled)
 	case o.Verify && !computes:
@@ -115,7 +122,7 @@ func (o *Options) Check() error {
 // forCompiler returns the compiler's options.
 func (o *Options) forCompiler(m *api.Model) *compile.Options {
 	return &compile.Options{
-		Backend: backend.New(o.Backend, m), Place: o.Place, Scale: o.scale(), Compare: o.Verify || o.Repeat > 1, TimeLaunches: o.Repeat > 1,
+		Backend: backend.New(o.Backend, m), Place: o.Place, Seed: o.seed, Guess: o.Guess, Scale: o.scale(), Compare: o.Verify || o.Repeat > 1, TimeLaunches: o.Repeat > 1,
 		Poison: o.Poison, StubComm: o.StubComm, Tolerance: o.Tolerance, Limits: o.Limits,
 	}
 }
@@ -193,7 +200,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	if opts.PlanOnly != nil || len(p.Found.Unsupported) > 0 || p.Found.Calls == 0 {
 		return p.report(nil, nil), nil
 	}
-	s := &session{p: p, o: &opts, dir: dir, meta: r.Meta(), kernels: kernels}
+	s := &session{p: p, o: &opts, dir: dir, meta: r.Meta(), kernels: kernels, r: r, compiling: compiling}
 	if err := os.RemoveAll(compile.OwnDir(dir)); err != nil { // left by an earlier replay, if the folder is kept
 		return nil, err
 	}
@@ -296,6 +303,7 @@ func begin(path string, m *api.Model, o *Options) (*Options, *format.Reader, err
 	if err := opts.Check(); err != nil {
 		return nil, nil, err
 	}
+	opts.Place, opts.seed, _ = compile.ParsePlace(opts.Place)
 	r, err := compile.Open(path, m)
 	return &opts, r, err
 }
@@ -327,6 +335,9 @@ type session struct {
 	meta *format.Meta
 	// kernels are absolute kernel library paths, nil to use the environment's.
 	kernels []string
+	// r and compiling compile the plan again, for other seeds of PlaceMove.
+	r         *format.Reader
+	compiling *compile.Options
 }
 
 // minTimeout is the timeout for a call whose recorded duration is 0.

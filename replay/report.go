@@ -104,11 +104,15 @@ type Times struct {
 
 // Coverage counts the replayed parts.
 type Coverage struct {
-	Calls          uint64                `json:"calls"`               // in the trace
-	Replayed       uint64                `json:"replayed"`            // successive polls count once
-	Placement      string                `json:"placement,omitempty"` // "same" or "moved"; empty if nothing was allocated
-	Relocated      []compile.Relocated   `json:"relocated"`
-	RelocatedTotal int                   `json:"relocated_total"`
+	Calls          uint64              `json:"calls"`               // in the trace
+	Replayed       uint64              `json:"replayed"`            // successive polls count once
+	Placement      string              `json:"placement,omitempty"` // "same" or "moved"; empty if nothing was allocated
+	Seed           *uint64             `json:"seed,omitempty"`      // of PlaceMove
+	Relocated      []compile.Relocated `json:"relocated"`
+	RelocatedTotal int                 `json:"relocated_total"`
+	// Guesses are words that may be addresses and were not rewritten. There are none if all allocations are at the recorded addresses.
+	Guesses        []compile.Guess       `json:"guesses"`
+	GuessesTotal   int                   `json:"guesses_total"`
 	Volatile       uint64                `json:"volatile"` // outputs that may differ between runs, not compared
 	Substituted    []compile.Substituted `json:"substituted"`
 	Ambiguous      []compile.Ambiguous   `json:"ambiguous"`
@@ -398,7 +402,7 @@ func (p *judge) report(o *outcome, varying map[int]verify.Reason) *Report {
 		Others: Others{Uninitialised: []Uninitialised{}},
 		Times:  Times{RecordedNS: f.To - f.From, Pace: Pace{Mode: opts.Pace}, Streams: []StreamTime{}},
 		Coverage: Coverage{
-			Calls: f.Calls, Relocated: append([]compile.Relocated{}, f.Relocated...), RelocatedTotal: f.Relocations, Volatile: f.Volatile,
+			Calls: f.Calls, Guesses: []compile.Guess{}, Relocated: append([]compile.Relocated{}, f.Relocated...), RelocatedTotal: f.Relocations, Volatile: f.Volatile,
 			Substituted: append([]compile.Substituted{}, f.Substituted...), Ambiguous: append([]compile.Ambiguous{}, f.Ambiguous...), AmbiguousTotal: f.Ambiguities,
 		},
 	}
@@ -409,15 +413,19 @@ func (p *judge) report(o *outcome, varying map[int]verify.Reason) *Report {
 		}
 		return r
 	}
-	p.results(r, o, varying)
-	slices.SortStableFunc(r.Differences, func(a, b Difference) int { return cmp.Compare(a.Call, b.Call) })
 	computes := p.lib.Computes()
 	if computes {
 		r.Placement = "same"
 		if o.moved(p) != nil {
 			r.Placement = "moved"
+			r.Guesses, r.GuessesTotal = append(r.Guesses, f.Guesses...), f.GuessesTotal
+			if opts.Place == compile.PlaceMove && p.lib.Placement() == backend.ByCall {
+				r.Seed = &opts.seed
+			}
 		}
 	}
+	p.results(r, o, varying)
+	slices.SortStableFunc(r.Differences, func(a, b Difference) int { return cmp.Compare(a.Call, b.Call) })
 	r.Crash, r.Sandbox = o.crash, o.describe()
 	r.TrustsKernels = opts.Verify && computes && o.header.Reports == 0
 	r.judge(opts)
@@ -527,13 +535,17 @@ func (p *judge) compared(r *Report, s *resultState, in *plan.Instruction, res *p
 		s.count(r)
 		*s = resultState{call: in.Call, open: true}
 	}
-	code := verify.ByCode(in.Bits)
+	code := verify.ByCode(in.Reason())
 	if in.Flags&plan.InstUnmarked != 0 {
 		code = "" // handled by the player
 	}
 	why := code.Text()
 	if n := uint8(res.Flags >> plan.ReasonShift); n != 0 && code == "" {
 		code = verify.ByCode(n)
+		why = p.reason(o, code, res)
+	}
+	if code == "" && in.Bits&plan.CheckGuess != 0 && r.Placement == "moved" {
+		code = verify.Pointer
 		why = p.reason(o, code, res)
 	}
 	switch {
@@ -703,6 +715,11 @@ func (p *judge) differingReturn(r *Report, in *plan.Instruction, res *plan.Resul
 	d := Difference{Call: in.Call, Func: f.Name, Want: compile.Returned(f, p.Model, in.Want), Got: compile.Returned(f, p.Model, res.Ret)}
 	if res.Flags&plan.ResultTimeout != 0 {
 		d.Want, d.Got = "complete", fmt.Sprintf("not complete after %d ms", p.UntilNS/1e6)
+	}
+	if r.Placement == "moved" && in.Call > p.Found.GuessLaunch && f.RetError && p.Model.DeviceFault(int32(res.Ret)) {
+		why := fmt.Sprintf("it returned %s: the launch of call %d depends on words that may be addresses", d.Got, p.Found.GuessLaunch)
+		r.Unverified = compile.AddUnverified(r.Unverified, in.Call, verify.Pointer, why)
+		return
 	}
 	r.differ(d)
 }

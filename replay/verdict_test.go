@@ -311,7 +311,7 @@ func TestPlayerKnowsReasons(t *testing.T) {
 			t.Errorf("plan.h has %s, package verify %d", m[0], r.Code())
 		}
 	}
-	if len(reasons) != 6 || len(verify.Reasons) >= 32 {
+	if len(reasons) != 7 || len(verify.Reasons) >= 32 {
 		t.Errorf("plan.h has %d reasons and room for 31, package verify %d", len(reasons), len(verify.Reasons))
 	}
 }

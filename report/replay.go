@@ -111,6 +111,9 @@ func unprovedText(w io.Writer, rep *replay.Report) {
 	listText(w, rep.Substituted, len(rep.Substituted), func(s *compile.Substituted) {
 		Printf(w, "zeros instead of data that the trace lacks: call %d %s, %s, %s: %s\n", s.Call, s.Func, s.Param, human.Bytes(s.Bytes), s.Reason)
 	})
+	listText(w, rep.Guesses, rep.GuessesTotal, func(g *compile.Guess) {
+		Printf(w, "guess: call %d %s, %s, byte %d: %s may be an address in the allocation of call %d; --guess rewrites it\n", g.Call, g.Func, g.Param, g.Offset, g.Value, g.Candidates[0].Allocation)
+	})
 	listText(w, rep.Unverified, len(rep.Unverified), func(u *compile.Unverified) { Printf(w, "unproved: %s\n", u) })
 }
 
@@ -121,8 +124,7 @@ func paceText(w io.Writer, path string, rep *replay.Report) {
 		took = fmt.Sprintf(" in %v", rounded(rep.ReplayedNS))
 	}
 	Printf(w, "%s: %d of %d calls replayed%s, recorded in %v; %s\n", path,
-		rep.Replayed, rep.Calls, took, rounded(rep.RecordedNS), map[string]string{"": rep.Note, "same": "allocations at the same addresses",
-			"moved": fmt.Sprintf("allocations at other addresses, as are %d addresses in data", rep.RelocatedTotal)}[rep.Placement])
+		rep.Replayed, rep.Calls, took, rounded(rep.RecordedNS), map[string]string{"": rep.Note, "same": "allocations at the same addresses", "moved": movedText(rep)}[rep.Placement])
 	if rep.Pace.Mode == replay.PaceASAP {
 		return
 	}
@@ -139,6 +141,15 @@ func paceText(w io.Writer, path string, rep *replay.Report) {
 	listText(w, rep.Streams, len(rep.Streams), func(s *replay.StreamTime) {
 		Printf(w, "  %s: %v, recorded %v, %+.3f %% off\n", s.Stream, rounded(s.ReplayedNS), rounded(s.RecordedNS), s.ErrorPercent)
 	})
+}
+
+// movedText describes a replay whose allocations are elsewhere.
+func movedText(rep *replay.Report) string {
+	seed := ""
+	if rep.Seed != nil {
+		seed = fmt.Sprintf(" (seed %d)", *rep.Seed)
+	}
+	return fmt.Sprintf("allocations at other addresses%s, as are %d addresses in data", seed, rep.RelocatedTotal)
 }
 
 func repeatText(w io.Writer, n *replay.Repeat) {

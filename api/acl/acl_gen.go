@@ -3668,9 +3668,9 @@ var Model = (&api.Model{
 		Environment: []string{"ASCEND_", "HCCL_", "OTEL_", "ACLSIM_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "TRACEPARENT"}, Exhausted: [2]int32{200000, 299999},
 		Simulator: api.Simulator{
 			Library: "libascendcl.so", Symbol: "aclsim_simulated", Prefix: "ACLSIM_", Kernels: "ACLSIM_KERNELS", KernelSymbol: "aclsim_kernels",
-			Loaded: "ACLSIM_KERNELS_LOG", Beside: "ACLSIM_KERNELS_BESIDE", Base: "ACLSIM_VA_BASE", Place: "ACLSIM_PLACE", Strict: "ACLSIM_STRICT",
-			Findings: "ACLSIM_STRICT_LOG", Uninitialised: "ACLSIM_UNINITIALISED", Model: "ACLSIM_MODEL", Clock: "ACLSIM_CLOCK",
-			Settings: []string{"CLOCK", "MODEL", "SEED", "KERNELS", "DEVICES", "FAULTS", "STRICT"},
+			Loaded: "ACLSIM_KERNELS_LOG", Beside: "ACLSIM_KERNELS_BESIDE", Base: "ACLSIM_VA_BASE", Arena: api.Arena{Size: 270582939648, Stride: 274877906944},
+			Place: "ACLSIM_PLACE", Strict: "ACLSIM_STRICT", Findings: "ACLSIM_STRICT_LOG", Uninitialised: "ACLSIM_UNINITIALISED", Model: "ACLSIM_MODEL",
+			Clock: "ACLSIM_CLOCK", Settings: []string{"CLOCK", "MODEL", "SEED", "KERNELS", "DEVICES", "FAULTS", "STRICT"},
 			Replayed: map[string]string{
 				"ACLSIM_CLOCK":   "real|virtual",
 				"ACLSIM_DEVICES": "[1-9]|1[0-6]",

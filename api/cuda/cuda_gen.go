@@ -25,7 +25,8 @@ var Model = (&api.Model{
 		Pending: 600, Refused: 800, Constants: 2, OwnStream: 2, NonBlocking: 1, Numbers: []api.Object{"condition", "texture", "surface"},
 		Simulator: api.Simulator{
 			Library: "fakecuda/libcuda.so.1", Symbol: "fakecuda_simulated", Prefix: "FAKECUDA_", Kernels: "FAKECUDA_KERNELS", KernelSymbol: "fakecuda_kernels",
-			Loaded: "FAKECUDA_KERNELS_LOG", Base: "FAKECUDA_VA_BASE", Place: "FAKECUDA_PLACE", Settings: []string{"KERNELS", "DEVICES"},
+			Loaded: "FAKECUDA_KERNELS_LOG", Base: "FAKECUDA_VA_BASE", Arena: api.Arena{Size: 12884901888}, Place: "FAKECUDA_PLACE",
+			Settings: []string{"KERNELS", "DEVICES"},
 			Replayed: map[string]string{"FAKECUDA_DEVICES": "[1-8]", "FAKECUDA_TAKES": "(0x)?[0-9a-fA-F]{1,16}", "FAKECUDA_VA_BASE": "(0x)?[0-9a-fA-F]{1,16}"},
 		},
 		Faults: api.Faults{Codes: [2]int32{700, 721}},

@@ -113,7 +113,7 @@ There, "make run LIB=/path/to/libascendcl.so" makes the recorded calls again and
 	}
 	f := c.Flags()
 	f.StringVarP(&dir, "output", "o", "", "folder to write, empty or new")
-	f.StringVar(&o.Place, "place", "auto", "on the simulator: where allocations lie, same, move or auto")
+	f.StringVar(&o.Place, "place", "auto", "on the simulator: where allocations lie, same, move, move:SEED or auto")
 	f.StringVar(&o.Pace, "pace", "asap", "asap, recorded, or scaled:X")
 	f.StringSliceVar(&o.KernelLibraries, "kernels", nil, "kernel libraries for the simulator, \"\" for none (default: those of the recording, if your recordings have loaded them)")
 	limitFlags(f, &o.Limits)

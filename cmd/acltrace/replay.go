@@ -82,7 +82,8 @@ Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the tr
 func (p *replaying) flags(f *pflag.FlagSet) {
 	f.StringVar(&p.backend, "backend", "sim", "what to replay on: sim, virtual, null (nothing), "+list(" or ", func(m *api.Model) string { return m.Backend })+
 		" (the machine's own runtime), or the path of a runtime library")
-	f.StringVar(&p.o.Place, "place", "auto", "where allocations lie: same (as recorded), move (elsewhere, to prove the relocation), auto")
+	f.StringVar(&p.o.Place, "place", "auto", "where allocations lie: same (as recorded), move or move:SEED (each at another address, to prove the relocation), auto")
+	f.BoolVar(&p.o.Guess, "guess", false, "rewrite words that only look like addresses; otherwise results that depend on them are unproved")
 	f.StringVar(&p.o.Pace, "pace", "asap", "asap, recorded: each call at its time, or scaled:X: at X times its time (virtual: recorded unless told otherwise)")
 	f.BoolVar(&p.o.Verify, "verify", false, "compare every result that came back from the device, byte for byte")
 	f.DurationVar(&p.o.Timeout, "timeout", 0, "how long one call may take before the replay is given up (default: from the trace)")

@@ -32,9 +32,9 @@ type Backend interface {
 	Library() (string, error)
 	// Placement returns how the library puts device memory at wanted addresses.
 	Placement() Placement
-	// Environment returns the variables that Placement needs, NAME=value. low is the first recorded device address; move asks for other
-	// addresses than the recorded ones.
-	Environment(low uint64, move bool) []string
+	// Environment returns the variables that Placement needs, NAME=value. base is the start of the addresses for device memory, 0 for the
+	// library's own.
+	Environment(base uint64) []string
 	// NeedsTrust reports whether recorded calls and kernels would run on a device with the user's rights.
 	NeedsTrust() bool
 	// Computes reports whether calls have effects. Without effects there is no memory to fill and no result to compare.

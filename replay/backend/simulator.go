@@ -39,16 +39,12 @@ func (s Simulator) Library() (string, error) {
 
 func (s Simulator) Placement() Placement { return ByCall }
 
-// moveBy is the distance by which all device memory is moved.
-const moveBy = 0x10000000000
-
 // Environment implements Backend. It also removes the user's own address list.
-func (s Simulator) Environment(low uint64, move bool) []string {
+func (s Simulator) Environment(base uint64) []string {
 	sim := &s.Model.Simulator
 	env := []string{sim.Place + "="}
-	if move {
-		const unit = 2 << 20
-		env = append(env, fmt.Sprintf("%s=%#x", sim.Base, low/unit*unit+moveBy))
+	if base != 0 {
+		env = append(env, fmt.Sprintf("%s=%#x", sim.Base, base))
 	}
 	return env
 }

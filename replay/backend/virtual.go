@@ -12,7 +12,7 @@ const VirtualName = "virtual"
 var virtualKind = Kind{
 	Name:    VirtualName,
 	Options: []string{"model", "base", "seed", "output"},
-	Excludes: []string{"place", "verify", "timeout", "plan-only", "kernels", "keep", "repeat", "wrapper", "tolerance", "strict", "stub-comm", "trust",
+	Excludes: []string{"place", "guess", "verify", "timeout", "plan-only", "kernels", "keep", "repeat", "wrapper", "tolerance", "strict", "stub-comm", "trust",
 		"poison", "max-memory"},
 	Because: "there are times, and no contents",
 	make:    func(string, *api.Model) Backend { return Virtual{} },
@@ -29,7 +29,7 @@ func (Virtual) Library() (string, error) {
 	return "", errors.New("backend: a replay in virtual time has no library")
 }
 
-func (Virtual) Placement() Placement              { return Nowhere }
-func (Virtual) Environment(uint64, bool) []string { return nil }
-func (Virtual) NeedsTrust() bool                  { return false }
-func (Virtual) Computes() bool                    { return false }
+func (Virtual) Placement() Placement        { return Nowhere }
+func (Virtual) Environment(uint64) []string { return nil }
+func (Virtual) NeedsTrust() bool            { return false }
+func (Virtual) Computes() bool              { return false }

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/acltrace/acltrace/api"
@@ -24,7 +25,12 @@ func (p *callCompiler) effects() {
 	if !p.ok {
 		return
 	}
-	p.regions = p.flow.Call(p.e, p.regions, p.named, p.Model.Numbers)
+	p.guessed = p.guessed || access.Runs(p.f) && slices.ContainsFunc(p.visible.host, func(r access.Region) bool { return p.flow.Guessed(r.Object, 0, 0) })
+	p.regions = p.flow.Call(p.e, p.regions, p.named, p.Model.Numbers, p.guessed)
+	if access.Runs(p.f) && p.flow.Depends() {
+		p.Found.GuessLaunch = min(p.Found.GuessLaunch, p.c.Index)
+	}
+	p.guessedVisible()
 	if !access.Runs(p.f) {
 		return
 	}

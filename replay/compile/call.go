@@ -96,6 +96,7 @@ func (p *callCompiler) compile(g *group) error {
 		return err
 	}
 	p.settle()
+	p.pointers.words.Call(p.e)
 	repeatable := p.repeatable() && p.launchKey()
 	if repeatable {
 		if done, err := p.repeat(g); done || err != nil {
@@ -230,6 +231,9 @@ func (p *callCompiler) place(g *group) {
 	for _, u := range p.e.Uses {
 		if u.Object.Ended == p.c.Index {
 			p.orderAfterReaders(u.Object.Handle, u.Object.Handle+u.Object.Size)
+			if p.pointers.mover != nil {
+				p.pointers.mover.end(u.Object)
+			}
 			delete(p.ordering.inFlight, u.Object)
 		}
 	}
@@ -257,7 +261,7 @@ func (p *callCompiler) reset(e *timeline.Event, at place) {
 	p.caller, p.data.pieces, p.data.from = p.procs[p.Threads[at.thread].Process].process, e.Call.Data, p.Aligned()
 	l := &p.lists
 	l.regions, l.named, l.fresh, l.before, l.after = l.regions[:0], l.named[:0], l.fresh[:0], l.before[:0], l.after[:0]
-	l.relo, l.found, l.spoils, l.pending = l.relo[:0], l.found[:0], l.spoils[:0], l.pending[:0]
+	l.relo, l.found, l.guesses, l.spoils, l.pending = l.relo[:0], l.found[:0], l.guesses[:0], l.spoils[:0], l.pending[:0]
 	if len(p.late) == 0 {
 		return
 	}

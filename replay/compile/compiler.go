@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,13 +56,13 @@ func Trace(r *format.Reader, m *api.Model, dir string, o *Options) (*Plan, error
 
 func newCompiler(w *plan.Writer, r *format.Reader, m *api.Model, dir string, o *Options) *compiler {
 	p := &compiler{
-		Plan: &Plan{Model: m, Env: map[string]string{}, Scale: o.Scale, UntilNS: uint64(untilLimit)}, Writer: w,
+		Plan: &Plan{Model: m, Env: map[string]string{}, Scale: o.Scale, UntilNS: uint64(untilLimit), Found: Findings{GuessLaunch: timeline.NoCall}}, Writer: w,
 		r: r, o: o, dir: dir, state: timeline.NewState(m).Read(r), late: map[uint64][]format.Data{},
 		process: map[uint32]int{},
 		objects: newObjects(m), pointers: newPointers(), graphs: newGraphs(), sharing: newSharing(), ordering: newOrdering(),
 		visible: newVisibleState(), known: known{facts: make([]*facts, 1<<16)},
 	}
-	p.accesses, p.flow = access.New(p.state, r), access.NewFlow()
+	p.accesses, p.flow, p.pointers.words = access.New(p.state, r), access.NewFlow(), access.NewWords(p.state)
 	p.pointers.mapped = o.Place == PlaceSame && o.Backend.Placement() != backend.ByCall
 	return p
 }
@@ -72,6 +73,9 @@ func (p *compiler) compile() error {
 	}
 	if err := p.survey(); err != nil {
 		return err
+	}
+	if p.o.Place == PlaceMove && p.o.Backend.Placement() == backend.ByCall && p.pointers.low != noAddress {
+		p.pointers.mover = newMover(p.o.Seed, p.pointers.low, p.Model.Simulator.Arena)
 	}
 	for _, s := range plan.SlotNames {
 		p.slot(s, nil)
@@ -156,6 +160,11 @@ func (p *compiler) finish() error {
 	}
 	for _, m := range p.Found.maps {
 		t.Maps = append(t.Maps, m.Map)
+	}
+	if p.Found.GuessesTotal > 0 || slices.ContainsFunc(p.Found.Doubts, func(u Unverified) bool { return u.Code == verify.Pointer }) {
+		for _, b := range p.Found.DeviceBlocks {
+			t.Blocks = append(t.Blocks, plan.Block{At: b.Object.Handle, Slot: b.Slot})
+		}
 	}
 	for _, u := range p.Found.Unproved() {
 		t.Doubts = append(t.Doubts, plan.Doubt{Call: u.Call, Reason: uint32(u.Code.Code()), Results: uint32(u.Results), Text: p.Name(u.Reason)})

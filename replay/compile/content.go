@@ -3,6 +3,7 @@ package compile
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -46,9 +47,20 @@ func (p *callCompiler) bytes(d *format.Data) ([]byte, error) {
 	return b, p.inBlob(d, err)
 }
 
-// content adds a payload to the plan's data. If it may hold device addresses, each 8-byte word in a live device allocation gets a
-// relocation. The findings list the words that the runtime reads. The relocations are valid until the next call is compiled.
+// content adds a payload to the plan's data. If it may hold device addresses, each word that is an address for a fact gets a relocation, and
+// the findings list it, and the guesses. The relocations are valid until the next call is compiled.
 func (p *callCompiler) content(d *format.Data, addresses bool) (plan.Operand, []plan.Reloc, error) {
+	return p.scanned(d, scan{addresses: addresses})
+}
+
+// expected adds a result to the plan's data. A word that may be an address has a relocation: the replay may have either.
+func (p *callCompiler) expected(d *format.Data) (plan.Operand, []plan.Reloc, error) {
+	op, relocs, err := p.scanned(d, scan{addresses: true, either: true})
+	slices.SortStableFunc(relocs, func(a, b plan.Reloc) int { return cmp.Compare(a.At, b.At) }) // those of tokens come first
+	return op, relocs, err
+}
+
+func (p *callCompiler) scanned(d *format.Data, s scan) (plan.Operand, []plan.Reloc, error) {
 	if d.Blob != 0 {
 		if at, ok := p.pointers.payloads[d.Blob]; ok {
 			return plan.Operand{Slot: plan.SlotData, Addend: at}, nil, nil
@@ -60,7 +72,14 @@ func (p *callCompiler) content(d *format.Data, addresses bool) (plan.Operand, []
 	}
 	op := plan.Operand{Slot: plan.SlotData, Addend: at}
 	q := p.paramOf(d)
-	s := scan{d: d, q: q, at: at, addresses: addresses, reaches: p.reachesHost(q), first: len(p.found)}
+	s.d, s.q, s.at, s.first = d, q, at, len(p.found)
+	if s.addresses {
+		var args []kernelbin.Arg
+		if q.Role == api.Args {
+			args = p.layout()
+		}
+		s.payload = access.PayloadOf(p.owner(), p.e, q, d, args)
+	}
 	if q.Role != api.Image && p.objects.tokens.byWord != nil {
 		s.most = p.objects.tokens.most
 	}
@@ -125,18 +144,6 @@ func (p *callCompiler) blob(s *scan) error {
 	return nil
 }
 
-// reachesHost reports whether a parameter has kernel arguments, and so may hold host addresses that the device can access.
-func (p *callCompiler) reachesHost(q *api.Param) bool {
-	if p.f.Task != api.Kernel {
-		return false
-	}
-	switch q.Role {
-	case api.Args, api.ArgArray, api.Packed, api.Struct:
-		return true
-	}
-	return false
-}
-
 // zeroCopy records that kernels may access a host memory range.
 func (p *callCompiler) zeroCopy(o *timeline.Object) {
 	if !p.pointers.hostReached[o] {
@@ -145,70 +152,68 @@ func (p *callCompiler) zeroCopy(o *timeline.Object) {
 	}
 }
 
-// relocation returns the relocation of a word that is an address. A word that comes back from the device and was sent there as an address
-// is the same address, even if its allocation was freed.
-func (p *callCompiler) relocation(s *scan, w, off uint64) (plan.Reloc, bool) {
-	d, q, at := s.d, s.q, s.at
-	if d.Dir == format.DirOut {
-		if op, ok := p.pointers.copied[w]; ok {
-			return plan.Reloc{At: at + off, Addend: op.Addend, Slot: op.Slot}, true
-		}
+// word adds the relocation of a word that is an address, or lists a word that may be one.
+func (p *callCompiler) word(s *scan, w *access.Word) {
+	o := w.Object
+	op, ok := p.objects.operands.get(o)
+	if !ok {
+		return
 	}
-	o, in, op, ok := p.allocation(q, w)
-	if !ok || o.Kind.OnHost() && !s.reaches {
-		return plan.Reloc{}, false
-	}
-	evidence := ByRange
-	if q.Role == api.Args {
-		switch a, known := timeline.ArgumentAt(p.layout(), off); {
-		case known && a.Level > 0:
-			evidence = ByLayout
-		case known && a.Kind == kernelbin.General:
-			return plan.Reloc{}, false // a number that looks like an address
-		}
-	}
-	op.Addend += in
 	if o.Kind.OnHost() && p.visibleOf(o) == nil {
 		p.zeroCopy(o)
 	}
-	if d.Dir == format.DirIn {
-		how := access.Names
-		if q.Role == api.Reads {
-			p.pointers.copied[w] = op
-			how = access.Points
-		}
+	how := access.Names
+	if s.q.Role == api.Reads {
+		how = access.Points
+	}
+	op.Addend += w.Offset
+	if s.d.Dir == format.DirIn {
 		p.access(o, 0, 0, how)
+	}
+	reloc := plan.Reloc{At: s.at + w.At, Addend: op.Addend, Slot: op.Slot}
+	if w.Evidence == access.Guess && !p.o.Guess {
+		p.guess(s, w)
+		p.guesses = append(p.guesses, reloc)
+		return
+	}
+	if s.d.Dir == format.DirIn {
+		if s.q.Role == api.Reads {
+			p.pointers.copied[w.Addr] = op
+		}
 		if p.Found.Relocations++; len(p.Found.Relocated) < MaxListed {
-			p.listRelocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Item: d.Item, Offset: off, Allocation: o.Created, At: in, Evidence: evidence}, w)
+			p.listRelocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: s.q.Name, Item: s.d.Item, Offset: w.At, Allocation: o.Created, At: w.Offset, Evidence: w.Evidence.String()}, w.Addr)
 		}
 	}
-	return plan.Reloc{At: at + off, Addend: op.Addend, Slot: op.Slot}, true
+	p.found = append(p.found, reloc)
 }
 
-// allocation returns the live allocation that a word points into, the offset, and the operand. It keeps recent results, since loops use
-// the same addresses again.
-func (p *callCompiler) allocation(q *api.Param, w uint64) (o *timeline.Object, in uint64, op plan.Operand, ok bool) {
-	recent := &p.pointers.recent[w*golden>>(64-recentBits)]
-	if o := recent.object; o != nil && recent.addr == w && o.Ended == timeline.NoCall && o.Process == p.owner() {
-		return o, w - o.Handle, recent.op, true
+// guess lists a word that is not rewritten although it may be an address. Results of the memory that gets the payload are unproved.
+func (p *callCompiler) guess(s *scan, w *access.Word) {
+	p.guessed = true
+	p.Found.GuessesTotal++
+	if p.Found.GuessesTotal == 1 {
+		p.because(verify.Pointer, fmt.Sprintf("it depends on words that may be addresses, the first %#x at byte %d of %s in call %d", w.Addr, w.At, s.q.Name, p.c.Index))
 	}
-	o, in, ok = p.state.Find(p.owner(), w)
-	inside := ok
-	if !ok && q.Role != api.Reads && q.Role != api.Writes {
-		// An argument may point to an allocation's end.
-		o, in, ok = p.state.FindEnd(p.owner(), w)
+	if len(p.Found.Guesses) < MaxListed {
+		p.Found.Guesses = append(p.Found.Guesses, Guess{Call: p.c.Index, Func: p.f.Name, Param: s.q.Name, Item: s.d.Item, Offset: w.At, Value: hexWord(w.Addr),
+			Candidates: []Candidate{{w.Object.Created, w.Offset}}})
 	}
-	if !ok {
-		// Reserved addresses count even without memory.
-		o, in, ok = p.state.Reserved(p.owner(), w)
+}
+
+// either adds the relocations that a word of a result may have. If it was sent to the device as an address, it is the same address, even if
+// the allocation was freed.
+func (p *callCompiler) either(s *scan, w *access.Word) {
+	sent, was := p.pointers.copied[w.Addr]
+	if was {
+		p.found = append(p.found, plan.Reloc{At: s.at + w.At, Addend: sent.Addend, Slot: sent.Slot})
 	}
-	if !ok {
-		return nil, 0, plan.Operand{}, false
+	if w.Object == nil {
+		return
 	}
-	if op, ok = p.objects.operands.get(o); ok && inside && o.Kind == api.Device && o.Parent == nil {
-		*recent = found{w, o, op}
+	op, ok := p.objects.operands.get(w.Object)
+	if op.Addend += w.Offset; ok && (!was || op != sent) {
+		p.found = append(p.found, plan.Reloc{At: s.at + w.At, Addend: op.Addend, Slot: op.Slot})
 	}
-	return o, in, op, ok
 }
 
 // layout returns the arguments that the kernel's binary declares.

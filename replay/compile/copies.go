@@ -3,6 +3,8 @@ package compile
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
+	"sort"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -58,7 +60,7 @@ func (p *callCompiler) deviceArgs(i int) {
 		switch {
 		case !made || p.pointers.copied[w] == to:
 		case p.upload(i, uint64(k), to):
-			p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Offset: uint64(k), Allocation: o.Created, At: in, Evidence: ByRange}, w)
+			p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Offset: uint64(k), Allocation: o.Created, At: in, Evidence: access.ByArgument.String()}, w)
 		default:
 			p.doubt(verify.Pointer, fmt.Sprintf("its arguments in %s were copied when %#x, at byte %d, was no address of %s %d: they are right only where allocations lie at the same addresses", q.Name, w, k, o.Kind, o.ID))
 		}
@@ -184,13 +186,15 @@ func (p *callCompiler) destination(i int, item uint32, op plan.Operand, in *time
 	default:
 		op = p.lasting(s.span())
 	}
+	origin, from := p.origin(item)
+	guessed := p.flow.Guessed(origin, from, from+s.span())
 	if async && p.ok && p.e.Captured == nil {
-		p.ordering.inFlight[in] = append(p.ordering.inFlight[in], inFlightCopy{off: off, end: off + s.span(), until: comes(d), shift: plan.Operand{Slot: op.Slot, Addend: op.Addend - addr}, sure: true})
+		p.ordering.inFlight[in] = append(p.ordering.inFlight[in], inFlightCopy{off: off, end: off + s.span(), until: comes(d), shift: plan.Operand{Slot: op.Slot, Addend: op.Addend - addr}, sure: true, guessed: guessed})
 	}
 	if !p.ok || s.len == 0 || !p.o.Compare {
 		return op, nil
 	}
-	if o, _ := p.origin(item); p.sharing.tainted[o] && p.o.StubComm {
+	if p.sharing.tainted[origin] && p.o.StubComm {
 		p.unverified(verify.Peer, "the result may come from a peer that is not in the trace")
 		return op, nil
 	}
@@ -226,11 +230,10 @@ func (p *callCompiler) destination(i int, item uint32, op plan.Operand, in *time
 		p.compareAt(at, []plan.Instruction{in})
 		return op, err
 	}
-	from, relocs, err := p.content(d, true)
+	want, relocs, err := p.expected(d)
 	if err != nil {
 		return op, err
 	}
-	origin, _ := p.origin(item)
 	level := p.level(origin)
 	var checks []plan.Instruction
 	for k, part := range p.parts(item, s) {
@@ -240,21 +243,39 @@ func (p *callCompiler) destination(i int, item uint32, op plan.Operand, in *time
 		}
 		to := op
 		to.Addend += part.lo
-		in := p.checkInstruction(i, to, from.Addend+part.lo, relocs, piece, plan.CheckResult)
+		in := p.checkInstruction(i, to, want.Addend+part.lo, overlapping(relocs, want.Addend+part.lo, want.Addend+part.hi), piece, plan.CheckResult)
 		in.At, in.Flags, in.RetSlot = part.lo, 0, item
 		p.afterGap(&in, d.Time)
 		if part.unset && in.Bits == 0 {
 			in.Bits = verify.Uninitialised.Code()
 		}
 		level.mark(&in)
+		if guessed {
+			in.Bits |= plan.CheckGuess
+		}
 		checks = append(checks, in)
-		relocs = nil // the first part has all relocations
 	}
 	p.compareAt(at, checks)
 	if async && at != p.at {
 		p.arrives(d, at, s)
 	}
 	return op, nil
+}
+
+// overlapping returns the relocations of words that have bytes in a part of the plan's data.
+func overlapping(relocs []plan.Reloc, from, to uint64) []plan.Reloc {
+	first := sort.Search(len(relocs), func(k int) bool { return relocs[k].At+8 > from })
+	last := sort.Search(len(relocs), func(k int) bool { return relocs[k].At >= to })
+	return joined(relocs[first:max(first, last)])
+}
+
+// joined returns relocations as one new list.
+func joined(lists ...[]plan.Reloc) []plan.Reloc {
+	all := slices.Concat(lists...)
+	for i := range all {
+		all[i].Flags &^= plan.RelocLast
+	}
+	return all
 }
 
 // hostAt returns the host memory at an address, and the offset. Memory that no call allocated is one object for each process.

@@ -33,8 +33,12 @@ type Findings struct {
 	Volatile     uint64                   // outputs that differ from run to run, not compared
 	Relocated    []Relocated              // the first ones
 	Relocations  int                      // total
-	Ambiguous    []Ambiguous              // the first ones
-	Ambiguities  int                      // total
+	Guesses      []Guess                  // the first ones
+	GuessesTotal int
+	// GuessLaunch is the first launch that depends on a guess, timeline.NoCall if none does.
+	GuessLaunch  uint64
+	Ambiguous    []Ambiguous // the first ones
+	Ambiguities  int         // total
 	DeviceBlocks []DeviceBlock
 	maps         []hostMap
 }
@@ -109,16 +113,31 @@ type Relocated struct {
 	Value      string `json:"value"`
 	Allocation uint64 `json:"allocation"` // call that made the allocation, object or token
 	At         uint64 `json:"at"`         // offset in the allocation
-	Evidence   string `json:"evidence"`   // ByLayout, ByRange, ByHandle or ByToken
+	Evidence   string `json:"evidence"`   // an access.Evidence, ByHandle or ByToken
 }
 
-// Values for Relocated.Evidence.
+// Values for Relocated.Evidence besides those of access.Evidence.
 const (
-	ByLayout = "layout" // the kernel's binary declares a pointer
-	ByRange  = "range"  // the word is an address in an allocation that was live
 	ByHandle = "handle" // the word is a handle that kernels know
 	ByToken  = "token"  // an earlier call returned the same bytes
 )
+
+// Guess is a word that may be an address and was not rewritten.
+type Guess struct {
+	Call       uint64      `json:"call"`
+	Func       string      `json:"func"`
+	Param      string      `json:"param"`
+	Item       uint32      `json:"item,omitempty"`
+	Offset     uint64      `json:"offset"`
+	Value      string      `json:"value"`
+	Candidates []Candidate `json:"candidates"`
+}
+
+// Candidate is an allocation that a Guess may point to.
+type Candidate struct {
+	Allocation uint64 `json:"allocation"` // call that made it
+	At         uint64 `json:"at"`         // offset in it
+}
 
 // Ambiguous is a pair of calls without a recorded order, in replay order.
 type Ambiguous struct {

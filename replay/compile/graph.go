@@ -119,6 +119,7 @@ func (p *callCompiler) followRun(g *graph.Graph[*timeline.Object, *graphWork]) e
 			all = append(all, copied{g, maybe})
 		}
 	})
+	guessed := p.guessed || p.flow.GraphGuessed()
 	apart := map[*graphCopy]bool{}
 	slices.SortStableFunc(all, func(a, b copied) int { return cmp.Compare(a.addr, b.addr) })
 	for i, last := 1, 0; i < len(all); i++ {
@@ -132,9 +133,9 @@ func (p *callCompiler) followRun(g *graph.Graph[*timeline.Object, *graphWork]) e
 	}
 	var flights []func()
 	for _, c := range all {
-		run := graphRun{call: p.c.Index, start: p.c.Start, maybe: c.maybe}
+		run := graphRun{call: p.c.Index, start: p.c.Start, maybe: c.maybe, guessed: guessed}
 		p.orderAfterReaders(c.addr, c.addr+c.size.span())
-		f := inFlightCopy{shift: c.shift(), sure: !c.maybe}
+		f := inFlightCopy{shift: c.shift(), sure: !c.maybe, guessed: guessed}
 		switch {
 		case apart[c.graphCopy]:
 			run.result = "another copy of its graph comes to some of the same memory, which no call has allocated"
@@ -256,7 +257,7 @@ func (p *callCompiler) laidBefore(c *graphCopy) (string, error) {
 	}
 	was := *d
 	was.Dir = format.DirOut // not an argument
-	from, relocs, err := p.content(&was, true)
+	from, relocs, err := p.expected(&was)
 	if err != nil {
 		return "", err
 	}
@@ -280,13 +281,16 @@ func (p *callCompiler) graphResult(c *graphCopy, run *graphRun, d *format.Data) 
 		run.result = nobodyWaits
 		return nil
 	}
-	from, relocs, err := p.content(d, true)
+	from, relocs, err := p.expected(d)
 	if err != nil {
 		return err
 	}
 	in := p.checkInstruction(int(d.Param), c.to, from.Addend, relocs, c.size, plan.CheckResult)
 	in.RetSlot = d.Item
 	p.afterGap(&in, d.Time)
+	if run.guessed {
+		in.Bits |= plan.CheckGuess
+	}
 	p.compareAt(at, []plan.Instruction{in})
 	p.arrives(d, at, c.size)
 	run.there = true
@@ -314,6 +318,9 @@ func (p *compiler) graphResults() {
 			}
 		}
 		for i, run := range c.runs {
+			if i == last && run.guessed {
+				p.Found.Unverified = AddUnverified(p.Found.Unverified, run.call, verify.Pointer, verify.Pointer.Text())
+			}
 			if run.there || i == last {
 				continue
 			}

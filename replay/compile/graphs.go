@@ -61,11 +61,12 @@ type graphSource struct {
 }
 
 type graphRun struct {
-	call   uint64
-	start  int64
-	maybe  bool   // the copy may not have been made
-	result string // why it can't be compared
-	there  bool   // it was recorded and is compared
+	call    uint64
+	start   int64
+	maybe   bool   // the copy may not have been made
+	result  string // why it can't be compared
+	there   bool   // it was recorded and is compared
+	guessed bool   // it may depend on guesses
 }
 
 const noTime = -1 << 63

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
@@ -20,6 +22,8 @@ import (
 type Options struct {
 	Backend      backend.Backend
 	Place        string  // PlaceSame, PlaceMove or PlaceAuto
+	Seed         uint64  // for the addresses of PlaceMove
+	Guess        bool    // rewrite words that only may be addresses
 	Scale        float64 // multiplies recorded times, 0 if they are not kept
 	Compare      bool    // results are compared: with the recorded ones, or between repeated runs
 	TimeLaunches bool    // the player reads its clock around each kernel launch
@@ -33,9 +37,26 @@ type Options struct {
 // Values for Options.Place.
 const (
 	PlaceSame = "same" // at the recorded addresses, or the replay fails
-	PlaceMove = "move" // elsewhere; only the simulator can
+	PlaceMove = "move" // elsewhere, at unrelated addresses; only the simulator can
 	PlaceAuto = "auto" // at the recorded addresses if the library can
 )
+
+// ParsePlace returns the parts of PlaceSame, PlaceMove, PlaceAuto, or PlaceMove:SEED. Without a seed it chooses one.
+func ParsePlace(s string) (place string, seed uint64, err error) {
+	place, number, has := strings.Cut(s, ":")
+	switch {
+	case has && place == PlaceMove:
+		if seed, err = strconv.ParseUint(number, 0, 64); err == nil {
+			return place, seed, nil
+		}
+	case has:
+	case place == PlaceMove:
+		return place, uint64(rand.Uint32()), nil
+	case place == PlaceSame, place == PlaceAuto:
+		return place, 0, nil
+	}
+	return "", 0, fmt.Errorf("place %q: it is %s, %s, %s:SEED or %s", s, PlaceSame, PlaceMove, PlaceMove, PlaceAuto)
+}
 
 // errRefused is wrapped by errors about traces that can't be replayed as a whole.
 var errRefused = errors.New("can't be replayed")

@@ -241,7 +241,13 @@ func (p *callCompiler) flights(o *timeline.Object) []inFlightCopy {
 	return fs
 }
 
-// inFlight reports whether a copy to some of the memory may be in flight.
-func (p *callCompiler) inFlight(o *timeline.Object, from, to uint64) bool {
-	return slices.ContainsFunc(p.flights(o), func(f inFlightCopy) bool { return f.off < to && from < f.end })
+// inFlight reports whether a copy to some of the memory may be in flight, so that the current call reads its result.
+func (p *callCompiler) inFlight(o *timeline.Object, from, to uint64) (some bool) {
+	for _, f := range p.flights(o) {
+		if f.off < to && from < f.end {
+			some = true
+			p.guessed = p.guessed || f.guessed
+		}
+	}
+	return some
 }

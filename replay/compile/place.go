@@ -22,7 +22,11 @@ import (
 // placement requests the recorded address for device memory that the current call allocates. An allocation that failed for lack of memory
 // may succeed here: it gets an address after all others.
 func (p *callCompiler) placement() {
-	if !p.facts.places || p.o.Place == PlaceMove || p.o.Backend.Placement() != backend.ByCall {
+	if !p.facts.places || p.o.Backend.Placement() != backend.ByCall {
+		return
+	}
+	if p.pointers.mover != nil {
+		p.move()
 		return
 	}
 	for i := range p.f.Params {
@@ -37,6 +41,17 @@ func (p *callCompiler) placement() {
 		}
 		if ok && at != 0 {
 			p.before = append(p.before, plan.Instruction{Op: plan.OpPlace, Fn: p.Function(p.f), Call: p.c.Index, Operands: p.Operands(imm(at))})
+		}
+	}
+}
+
+// move requests an unrelated address for device memory that the current call allocates. The number of instructions does not depend on
+// the seed.
+func (p *callCompiler) move() {
+	for _, u := range p.e.Uses {
+		o := u.Object
+		if o.Created == p.c.Index && o.Kind == api.Device && !o.Hosted && p.ok && u.Param >= 0 && u.Param < len(p.f.Params) && p.f.Params[u.Param].Role == api.New {
+			p.before = append(p.before, plan.Instruction{Op: plan.OpPlace, Fn: p.Function(p.f), Call: p.c.Index, Operands: p.Operands(imm(p.pointers.mover.place(o)))})
 		}
 	}
 }
@@ -73,16 +88,10 @@ func (p *compiler) environment(process int) ([]string, error) {
 		}
 		return p.placeFile("ACLTRACE_PLACE", process, b.String())
 	}
-	// The simulator keeps managed memory in a separate range.
-	device, low := p.Model.Device, ^uint64(0)
-	within := func(d DeviceBlock) bool { return d.Object.Handle >= device.From && d.Object.Handle < device.To }
-	some := slices.ContainsFunc(blocks, within)
-	for _, d := range blocks {
-		if !some || within(d) {
-			low = min(low, d.Object.Handle)
-		}
+	if p.pointers.mover != nil {
+		return p.o.Backend.Environment(p.pointers.mover.base), nil
 	}
-	return p.o.Backend.Environment(low, p.o.Place == PlaceMove), nil
+	return p.o.Backend.Environment(0), nil
 }
 
 // placeFile writes an address list and returns a variable with its path.

@@ -5,13 +5,15 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // pointers maps recorded device addresses to replay addresses, and tracks the memory that holds them.
 type pointers struct {
 	window         api.Window                // recorded device allocations
-	addressed      api.Window                // payload words in it may be addresses
-	pinned         api.Window                // argument words in it may also be addresses: host memory that the device accesses
+	low            uint64                    // first recorded device address, noAddress if there is none
+	words          *access.Words             // addresses in payloads
+	mover          *mover                    // nil unless allocations are moved
 	hostReached    map[*timeline.Object]bool // host memory that kernels may use
 	copied         map[uint64]plan.Operand   // payload words taken as addresses
 	payloads       map[format.BlobID]uint64  // offsets in the plan's data; payloads without addresses only
@@ -20,23 +22,17 @@ type pointers struct {
 	zeroed         map[*timeline.Object]bool // pinned memory with zeros for missing data
 	spareAt        uint64                    // first free address after all allocations, see spareAddress
 	mapped         bool                      // the player maps memory at its recorded address
-	recent         [1 << recentBits]found    // by address hash
 }
-
-const recentBits = 12
 
 // golden multiplies a word so that its upper bits are a hash.
 const golden = 0x9e3779b97f4a7c15
 
-// found is an address that a lookup found in an allocation, with the allocation's operand.
-type found struct {
-	addr   uint64
-	object *timeline.Object
-	op     plan.Operand
-}
+// noAddress means that there is no device memory.
+const noAddress = ^uint64(0)
 
 func newPointers() pointers {
 	return pointers{
+		low:         noAddress,
 		hostReached: map[*timeline.Object]bool{}, copied: map[uint64]plan.Operand{}, payloads: map[format.BlobID]uint64{},
 		zeroed: map[*timeline.Object]bool{},
 	}
@@ -45,13 +41,15 @@ func newPointers() pointers {
 // scan is a search for payload words that differ in the replay.
 type scan struct {
 	d         *format.Data
-	q         *api.Param // the payload's parameter
-	at        uint64     // payload's offset in the plan's data
-	addresses bool       // it may hold device addresses
-	reaches   bool       // it may hold host addresses
-	most      uint64     // longest token's length, 0 if there are none
-	first     int        // its first relocation in callCompiler.found
-	suspect   bool       // a word may be an address, or a token
+	q         *api.Param     // the payload's parameter
+	at        uint64         // payload's offset in the plan's data
+	addresses bool           // it may hold addresses
+	either    bool           // it is a result: words may be addresses or numbers
+	payload   access.Payload // if it may hold addresses
+	most      uint64         // longest token's length, 0 if there are none
+	tokens    []stretch      // found ones
+	first     int            // its first relocation in callCompiler.found
+	suspect   bool           // a word may be an address, or a token
 }
 
 // rows is an extent of memory: len bytes in rows of width bytes, pitch bytes apart.

@@ -17,7 +17,7 @@ import (
 func (p *callCompiler) repeatable() bool {
 	return p.facts.repeats && p.ok && p.cant == "" && p.e.Captured == nil && !p.e.AffectsGraphs() && len(p.before) == 0 && len(p.data.pieces) == len(p.c.Data) &&
 		len(p.visible.of) == 0 && len(p.sharing.tainted) == 0 && len(p.sharing.outsiders.memory) == 0 && len(p.gaps.all) == 0 &&
-		p.objects.tokens.byWord == nil && p.objects.counted == 0 && len(p.Found.Relocated) >= MaxListed
+		p.objects.tokens.byWord == nil && p.objects.counted == 0 && len(p.Found.Relocated) >= MaxListed && p.Found.GuessesTotal == 0
 }
 
 // launchKey sets launches.key to everything that decides how a launch is compiled: its argument words, and the words in its argument blocks
@@ -50,7 +50,7 @@ func (p *callCompiler) launchKey() bool {
 	if n != len(p.data.pieces) {
 		return false
 	}
-	device, pinned := p.pointers.addressed, p.pointers.pinned
+	device, pinned := p.pointers.words.Device, p.pointers.words.Pinned
 	for i := range p.data.pieces {
 		b := p.data.pieces[i].Bytes
 		for k := 0; k+8 <= len(b); k += 8 {

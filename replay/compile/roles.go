@@ -373,7 +373,7 @@ func (p *callCompiler) fetch(i int, q *api.Param, f *api.Field, at plan.Operand)
 		if u.Param == i && u.Object.Kind == f.Object && u.Object.Created == p.c.Index {
 			p.load(p.newSlot(u.Object), plan.Operand{Slot: at.Slot, Addend: at.Addend + u.Offset})
 			if o := u.Object; o.Kind.Memory() {
-				p.pointers.addressed.From, p.pointers.addressed.To = min(p.pointers.addressed.From, o.Handle), max(p.pointers.addressed.To, o.Handle+o.Size)
+				p.pointers.words.Device = widened(p.pointers.words.Device, o.Handle, o.Size)
 			}
 		}
 	}

@@ -83,12 +83,13 @@ type call struct {
 	caller uint32 // process that makes the call
 	ok     bool   // the call succeeded
 
-	data callData
-	args *layout    // kernel arguments; nil until layout is called
-	work *graphWork // for the task that the call puts into a graph, nil if it needs none
-	temp uint64     // thread scratch memory in use, bytes
-	cant string     // why the call can't be replayed, "" if it can
-	err  error      // from reading ahead
+	data    callData
+	args    *layout    // kernel arguments; nil until layout is called
+	work    *graphWork // for the task that the call puts into a graph, nil if it needs none
+	temp    uint64     // thread scratch memory in use, bytes
+	guessed bool       // its data has a guess
+	cant    string     // why the call can't be replayed, "" if it can
+	err     error      // from reading ahead
 }
 
 // lists are empty when a call begins, and keep their memory from call to call.
@@ -104,6 +105,7 @@ type lists struct {
 	after   []plan.Instruction
 	relo    []plan.Reloc
 	found   []plan.Reloc // see content
+	guesses []plan.Reloc // that guesses would have
 	spoils  []stretch    // overwritten after the call
 	pending []pendingNumber
 }
@@ -154,6 +156,7 @@ type inFlightCopy struct {
 	until    int64
 	shift    plan.Operand // distance by which the replay has moved the memory
 	sure     bool         // the content is known, whether the copy is made or not
+	guessed  bool         // the content depends on guesses
 }
 
 // resultWait is the time at which a thread had waited for a result in pinned memory.
@@ -213,6 +216,8 @@ type visibleMemory struct {
 	known   bool // the trace has its content
 	content plan.Operand
 	relocs  []plan.Reloc
+	guesses []plan.Reloc // of words that may be addresses
+	depends bool         // a task that depends on guesses may have written it since it was compared
 
 	stale  bool           // the memory in the replay may have other content
 	named  bool           // a task may have written it since it was compared

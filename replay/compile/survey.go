@@ -63,7 +63,7 @@ func placeable(kind api.Object) bool { return kind == api.Device || kind == api.
 // surveyMemory finds the address ranges for device memory and pinned memory, and counts the objects in api.Model.Numbers.
 func (p *compiler) surveyMemory() error {
 	none := api.Window{From: ^uint64(0)}
-	p.pointers.window, p.pointers.addressed, p.pointers.pinned = none, none, none
+	p.pointers.window = none
 	var funcs []uint16
 	for i := range p.Model.Funcs {
 		if fn := &p.Model.Funcs[i]; !fn.Composite && !fn.Annotation && slices.ContainsFunc(fn.Params, p.givesAddresses) {
@@ -82,7 +82,7 @@ func (p *compiler) surveyMemory() error {
 		for i := range fn.Params {
 			if q := &fn.Params[i]; q.Object == api.Registered && q.Role == api.Map && whole {
 				n, _ := q.Size.Bytes(fn, c.Args)
-				p.pointers.pinned = widened(p.pointers.pinned, c.Args[q.Word], n)
+				p.pointers.words.Pinned = widened(p.pointers.words.Pinned, c.Args[q.Word], n)
 			}
 		}
 		for _, o := range c.Outs {
@@ -110,12 +110,16 @@ func (p *compiler) surveyOut(fn *api.Func, q *api.Param, c *format.Call, v uint6
 	}
 	n, _ := q.Size.Bytes(fn, c.Args)
 	if q.Role == api.New && q.Object == api.Host {
-		p.pointers.pinned = widened(p.pointers.pinned, v, n)
+		p.pointers.words.Pinned = widened(p.pointers.words.Pinned, v, n)
 	}
 	if q.Role.Makes() && addressed(q.Object) {
-		p.pointers.addressed = widened(p.pointers.addressed, v, n)
+		p.pointers.words.Device = widened(p.pointers.words.Device, v, n)
 		if placeable(q.Object) {
 			p.pointers.window = widened(p.pointers.window, v, n)
+			// The simulator keeps managed memory in a separate range.
+			if d := p.Model.Device; d.To == 0 || v >= d.From && v < d.To {
+				p.pointers.low = min(p.pointers.low, v)
+			}
 		}
 	}
 }

@@ -25,30 +25,51 @@ import (
 // scanWords handles the words that start in the first n bytes of b, at an offset in the payload. It returns how many bytes are done, more
 // than n if a token extends beyond them.
 func (p *callCompiler) scanWords(s *scan, b []byte, off, n uint64) uint64 {
-	if !s.addresses && s.most == 0 {
+	if s.most > 0 {
+		n = p.scanTokens(s, b, off, n)
+	}
+	if !s.addresses {
 		return n
 	}
-	device, pinned := p.pointers.addressed, p.pointers.pinned
-	for k := uint64(0); k < n && k+8 <= uint64(len(b)); k += 8 {
-		w := binary.LittleEndian.Uint64(b[k:])
-		if s.most > 0 {
-			if t := p.token(w, b[k:]); t != nil {
-				s.suspect = true
-				p.found = append(p.found, p.putToken(t, s.d, off+k, s.at)...)
-				k += uint64(len(t.bytes)) - 8
-				n = max(n, min(k+8, uint64(len(b))))
-				continue
+	if s.either {
+		words := p.pointers.words.Near(&s.payload, b[:n], off)
+		s.suspect = s.suspect || len(words) > 0
+		for i := range words {
+			if s.tokens == nil || !s.inToken(words[i].At) {
+				p.either(s, &words[i])
 			}
 		}
-		if !s.addresses || (w < device.From || w > device.To) && !(s.reaches && w >= pinned.From && w <= pinned.To) {
-			continue
-		}
-		s.suspect = true
-		if r, ok := p.relocation(s, w, off+k); ok {
-			p.found = append(p.found, r)
+		return n
+	}
+	words, suspect := p.pointers.words.Find(&s.payload, b[:n], off)
+	s.suspect = s.suspect || suspect
+	for i := range words {
+		if s.tokens == nil || !s.inToken(words[i].At) {
+			p.word(s, &words[i])
 		}
 	}
 	return n
+}
+
+// scanTokens is scanWords for tokens.
+func (p *callCompiler) scanTokens(s *scan, b []byte, off, n uint64) uint64 {
+	for k := uint64(0); k < n && k+8 <= uint64(len(b)); k += 8 {
+		t := p.token(binary.LittleEndian.Uint64(b[k:]), b[k:])
+		if t == nil {
+			continue
+		}
+		s.suspect = true
+		s.tokens = append(s.tokens, stretch{off + k, off + k + uint64(len(t.bytes))})
+		p.found = append(p.found, p.putToken(t, s.d, off+k, s.at)...)
+		k += uint64(len(t.bytes)) - 8
+		n = max(n, min(k+8, uint64(len(b))))
+	}
+	return n
+}
+
+// inToken reports whether a word belongs to a token.
+func (s *scan) inToken(at uint64) bool {
+	return slices.ContainsFunc(s.tokens, func(t stretch) bool { return t.from <= at && at < t.to })
 }
 
 // numbers records the argument words that may be object numbers. They stay unchanged until all launches are known.

@@ -82,12 +82,16 @@ func (p *callCompiler) visibleContent(dir format.Dir) error {
 		if v.known = d.Status == format.Whole; !v.known {
 			continue
 		}
+		// The content is no argument of the call.
+		guessed, first := p.guessed, len(p.guesses)
 		var err error
 		if v.content, v.relocs, err = p.content(d, true); err != nil {
 			return err
 		}
-		v.relocs = slices.Clone(v.relocs)
+		v.relocs, v.guesses = slices.Clone(v.relocs), slices.Clone(p.guesses[first:])
 		v.stale = true
+		p.flow.Store(v.object, len(v.guesses) > 0)
+		p.guessed = guessed
 	}
 	return nil
 }
@@ -186,6 +190,19 @@ func (p *callCompiler) visibleTask() {
 	}
 }
 
+// guessedVisible notes the memory that the current call may have written depending on guesses.
+func (p *callCompiler) guessedVisible() {
+	if len(p.visible.of) == 0 || !access.Runs(p.f) || !p.flow.Depends() {
+		return
+	}
+	for _, t := range append(p.regions[:len(p.regions):len(p.regions)], p.visible.host...) {
+		if v := p.visibleOf(t.Object); v != nil && t.Kind == access.Names {
+			v.depends = true
+			p.flow.Store(t.Object, true)
+		}
+	}
+}
+
 // visibleUse prepares memory for the current task.
 func (p *callCompiler) visibleUse(v *visibleMemory, kernel bool) {
 	switch {
@@ -245,10 +262,14 @@ func (p *callCompiler) visibleAfter() error {
 		if !p.o.Compare {
 			continue
 		}
-		in := p.checkInstruction(api.MemoryParam, p.object(o), v.content.Addend, v.relocs, contiguous(o.Size), plan.CheckResult, v.base)
+		in := p.checkInstruction(api.MemoryParam, p.object(o), v.content.Addend, joined(v.relocs, v.guesses), contiguous(o.Size), plan.CheckResult, v.base)
 		in.Flags |= plan.InstSince
 		p.afterGap(&in, p.c.End)
 		p.visible.levels[o].mark(&in)
+		if v.depends {
+			in.Bits |= plan.CheckGuess
+			v.depends = false
+		}
 		p.after = append(p.after, in)
 	}
 	return nil

@@ -79,6 +79,10 @@ const (
 	InstSince    = 128 // for OpCheck: bytes unchanged since before the tasks prove nothing
 )
 
+// CheckGuess is a bit of Instruction.Bits, for OpCheck: the result depends on words that may be addresses. It is unproved if some allocation is not
+// at its recorded address.
+const CheckGuess = 0x80
+
 // Kinds of OpCheck, in Instruction.Want. Words has the parameter, RetSlot the item and At the offset in the result. The player uses them
 // only if it judges by itself.
 const (
@@ -132,6 +136,7 @@ type Header struct {
 type HeaderTables struct {
 	DataExtents, Rows, Templates, Ops, Relocs                   table // extents
 	Names, Functions, Processes, Threads, Reasons, Doubts, Maps table
+	Blocks                                                      table
 }
 
 // ResultPlaces are the offsets and the size for a results file.
@@ -151,6 +156,13 @@ type Doubt struct {
 type Map struct {
 	At, Size      uint64
 	Slot, Process uint32
+}
+
+// Block is device memory, whose address is in a slot.
+type Block struct {
+	At   uint64 // recorded
+	Slot uint32
+	_    uint32
 }
 
 // Function is a runtime function: its calling convention and its name.
@@ -238,6 +250,9 @@ func (r *row) instruction(t *template) Instruction {
 	}
 }
 
+// Reason returns the number of the reason why the result of an OpCheck is unproved, 0 for none.
+func (in *Instruction) Reason() uint8 { return in.Bits &^ CheckGuess }
+
 // Calls reports whether the instruction makes a runtime call.
 func (in *Instruction) Calls() bool { return in.Op == OpCall || in.Op == OpUntil }
 
@@ -292,10 +307,11 @@ type Detail struct {
 
 // player/plan.h asserts the same sizes.
 var (
-	_ [360]byte  = [unsafe.Sizeof(Header{})]byte{}
+	_ [376]byte  = [unsafe.Sizeof(Header{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(extent{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(Doubt{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(Map{})]byte{}
+	_ [16]byte   = [unsafe.Sizeof(Block{})]byte{}
 	_ [8]byte    = [unsafe.Sizeof(Function{})]byte{}
 	_ [20]byte   = [unsafe.Sizeof(Process{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(Thread{})]byte{}

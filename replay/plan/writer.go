@@ -261,6 +261,7 @@ type Tables struct {
 	Reasons   []uint32 // name offsets
 	Doubts    []Doubt
 	Maps      []Map
+	Blocks    []Block // if some result depends on their addresses
 }
 
 // Finish writes the remaining lists, the index and the header, and closes the file. The caller sets the fields of h about the run: number
@@ -318,6 +319,7 @@ func (w *Writer) tables(h *Header, t *Tables, threads []Thread) {
 	section(w, &h.Reasons, t.Reasons)
 	section(w, &h.Doubts, t.Doubts)
 	section(w, &h.Maps, t.Maps)
+	section(w, &h.Blocks, t.Blocks)
 	section(w, &h.Names, w.names)
 }
 

@@ -115,13 +115,36 @@ static bool excused(const struct plan_template *t, const uint8_t *got, const uin
 	return true;
 }
 
+/*
+ * Accepts both values of the words that may be addresses. A word of the recorded result gets its relocated value if the replay's result has that. A word may
+ * begin before the compared bytes or end after them.
+ */
+void accept_either(const struct plan_instruction *in, const struct plan_template *t)
+{
+	const uint8_t *got = (const uint8_t *)(uintptr_t)operand(t->operands);
+	uint8_t *want = (uint8_t *)(uintptr_t)operand(t->operands + 1), *data = own_data(in);
+	const uint64_t pitch = operand(t->operands + 2), len = t->len, width = t->width;
+	for (const struct plan_reloc *l = &P.relocs[in->relocs];; l++) {
+		const uint64_t v = P.slots[l->slot] + l->addend, at = (uint64_t)(data + l->at - want);
+		const uint8_t *bytes = (const uint8_t *)&v;
+		bool relocated = true;
+		for (uint64_t i = 0; i < sizeof v; i++) /* at + i wraps around before the first byte */
+			relocated &= at + i >= len || got[(at + i) / width * pitch + (at + i) % width] == bytes[i];
+		for (uint64_t i = 0; i < sizeof v && relocated; i++)
+			if (at + i < len)
+				want[at + i] = bytes[i];
+		if (l->flags & RELOC_LAST)
+			return;
+	}
+}
+
 void check(const struct plan_template *t, struct result_instruction *r)
 {
 	const uint8_t *got = (const uint8_t *)(uintptr_t)operand(t->operands);
 	const uint8_t *want = (const uint8_t *)(uintptr_t)operand(t->operands + 1);
 	uint64_t pitch = operand(t->operands + 2), width = t->width;
 	if (t->flags & INST_UNMARKED && P.lib.mark == NULL)
-		r->flags |= (uint32_t)t->bits << RESULT_REASON_SHIFT;
+		r->flags |= (uint32_t)(t->bits & ~CHECK_GUESS) << RESULT_REASON_SHIFT;
 	const bool asks = P.lib.unknown != NULL && t->want == CHECK_RESULT;
 	for (uint64_t done = 0; done < t->len; done += width, got += pitch) {
 		if (asks)

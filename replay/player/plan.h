@@ -24,7 +24,8 @@
  *	          for each thread, the address of its own data: that of the instruction that it plays. These slots are OWN_STRIDE apart
  *	the rest  handles and addresses that calls have stored
  *
- * A relocation is a word in the data that gets a slot's value plus an addend, just before its instruction. The last ones in an instruction's list may
+ * A relocation is a word in the data that gets a slot's value plus an addend, just before its instruction. Relocations of a result (CHECK_RESULT)
+ * are words that may have either value, the recorded one or the relocated one. The last ones in an instruction's list may
  * be spoils: pieces of the data that the runtime must have read when the call returns. The player then overwrites them, as programs do that reuse
  * their buffers: see spoil().
  */
@@ -69,6 +70,12 @@ enum check_of {
 	CHECK_LENGTH  /* a result with another length than recorded: both lengths are in the data, and differ */
 };
 
+/*
+ * A bit of an OP_CHECK's `bits`, besides the reason's number: the result depends on words that may be addresses and have no relocation. It is unproved if
+ * device memory is not at its recorded addresses.
+ */
+enum { CHECK_GUESS = 0x80 };
+
 enum data_type { TYPE_F16 = 1, TYPE_BF16, TYPE_F32, TYPE_F64 };
 
 enum {
@@ -112,6 +119,7 @@ struct plan_header {
 	struct plan_table reasons; /* reasons for unproved results: uint32_t, offsets in names; the first one has number 1 */
 	struct plan_table doubts;  /* results that are unproved before the run */
 	struct plan_table maps;    /* host memory to map */
+	struct plan_table blocks;  /* device memory, if some result depends on its addresses */
 	uint64_t until_ns; /* limit of an OP_UNTIL */
 	double scale;      /* begin each call at its time multiplied by this; 0: as soon as possible */
 	double relative, absolute;
@@ -128,6 +136,12 @@ struct plan_map {
 	uint32_t process;
 };
 
+struct plan_block {
+	uint64_t at; /* recorded address */
+	uint32_t slot; /* has the address */
+	uint32_t pad;
+};
+
 /* Unproved results of a call without an OP_CHECK. */
 struct plan_doubt {
 	uint64_t call;
@@ -138,7 +152,7 @@ struct plan_doubt {
 };
 
 /* Reasons that the player itself gives, by their number in verify.Reasons. */
-enum { REASON_KERNEL = 1, REASON_MANAGED = 6, REASON_UNINITIALISED = 9, REASON_RACE = 11, REASON_NOT_REACHED = 13, REASON_CRASH = 15, MAX_REASONS = 32 };
+enum { REASON_KERNEL = 1, REASON_MANAGED = 6, REASON_UNINITIALISED = 9, REASON_RACE = 11, REASON_NOT_REACHED = 13, REASON_POINTER = 14, REASON_CRASH = 15, MAX_REASONS = 32 };
 
 struct plan_function {
 	uint32_t how;  /* number of words, or CALL_SPECIAL plus the function's number in the model: see call_gen.h */
@@ -263,10 +277,11 @@ struct result_detail {
 	uint64_t shown; /* bytes in got and want */
 };
 
-_Static_assert(sizeof(struct plan_header) == 360, "plan_header");
+_Static_assert(sizeof(struct plan_header) == 376, "plan_header");
 _Static_assert(sizeof(struct plan_extent) == 24, "plan_extent");
 _Static_assert(sizeof(struct plan_doubt) == 24, "plan_doubt");
 _Static_assert(sizeof(struct plan_map) == 24, "plan_map");
+_Static_assert(sizeof(struct plan_block) == 16, "plan_block");
 _Static_assert(sizeof(struct plan_function) == 8, "plan_function");
 _Static_assert(sizeof(struct plan_process) == 20, "plan_process");
 _Static_assert(sizeof(struct plan_thread) == 24, "plan_thread");

@@ -123,6 +123,7 @@ uint64_t nothing(void);
 /* check.c: executes an OP_CHECK. */
 
 void check(const struct plan_template *t, struct result_instruction *r);
+void accept_either(const struct plan_instruction *in, const struct plan_template *t);
 
 /* play.c: the threads in one process. */
 

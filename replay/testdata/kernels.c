@@ -102,7 +102,67 @@ void attend(const aclsim_launch *l, uint32_t block)
 	}
 }
 
+static const aclsim_arg sum_params[] = {{"out", ACLSIM_OUTPUT, 8}, {"x", ACLSIM_INPUT, 8}, {"count", ACLSIM_SCALAR, 8}, {"by", ACLSIM_SCALAR, 8}};
+
+static uint32_t sum_extents(const aclsim_launch *l, aclsim_extent *out, uint32_t max)
+{
+	const struct sum_args *a = l->args;
+	return extents(out, max, 0, 0, a->out, 8, ACLSIM_WRITE);
+}
+
+static void sum_of(int64_t *out, const int32_t *x, uint64_t count)
+{
+	int64_t all = 0;
+	for (uint64_t i = 0; i < count; i++)
+		all += (int64_t)(i + 1) * x[i];
+	*out = all;
+}
+
+void sum(const aclsim_launch *l, uint32_t block)
+{
+	const struct sum_args *a = l->args;
+	if (block == 0)
+		sum_of(a->out, a->x, a->count);
+}
+
+void minus(const aclsim_launch *l, uint32_t block)
+{
+	const struct sum_args *a = l->args;
+	if (block == 0)
+		sum_of(a->out, (const int32_t *)(uintptr_t)(a->above - a->by), a->count);
+}
+
+void tiled(const aclsim_launch *l, uint32_t block)
+{
+	const struct sum_args *a = l->args;
+	if (block == 0)
+		sum_of(a->out, a->tiling->x, a->tiling->count);
+}
+
+static const aclsim_arg walk_params[] = {{"out", ACLSIM_OUTPUT, 8}, {"pool", ACLSIM_INPUT, 8}, {"count", ACLSIM_SCALAR, 8}, {"first", ACLSIM_SCALAR, 8}};
+
+static uint32_t walk_extents(const aclsim_launch *l, aclsim_extent *out, uint32_t max)
+{
+	const struct walk_args *a = l->args;
+	uint32_t n = extents(out, max, 0, 0, a->out, 8, ACLSIM_WRITE);
+	return extents(out, max, n, 1, a->pool, a->count * sizeof *a->pool, ACLSIM_READ);
+}
+
+void walk(const aclsim_launch *l, uint32_t block)
+{
+	const struct walk_args *a = l->args;
+	int64_t all = 0, k = 1;
+	for (const struct node *n = &a->pool[a->first]; block == 0 && n != NULL; n = n->next)
+		all += k++ * n->value;
+	if (block == 0)
+		*a->out = all;
+}
+
 static const aclsim_kernel kernels[] = {
+	{"sum", 0, sum_params, 4, 0, sum_extents, sum, NULL},
+	{"minus", 0, sum_params, 4, 0, sum_extents, minus, NULL},
+	{"tiled", 0, sum_params, 4, 0, sum_extents, tiled, NULL},
+	{"walk", 0, walk_params, 4, 0, walk_extents, walk, NULL},
 	{"add", 0, add_params, 4, 0, add_extents, add, NULL},
 	{"stamp", 0, add_params, 4, 0, add_extents, stamp, NULL},
 	{"trap", 0, add_params, 4, 0, add_extents, trap, NULL},

@@ -72,4 +72,34 @@ struct attend_args {
 
 enum { BLOCK = 16 };
 
+/* *out = sum of (i + 1) * x[i]. sum gets x, minus gets x + by and by, tiled gets the address of a structure that has x and count. */
+struct sum_args {
+	int64_t *out;
+	union {
+		const int32_t *x;
+		uint64_t above;
+		const struct tiling *tiling;
+	};
+	uint64_t count, by;
+};
+
+struct tiling {
+	uint32_t rows, columns, tile[6];
+	uint64_t count;
+	const int32_t *x;
+	uint32_t cores, unused, flags[4];
+};
+
+/* *out = sum of k * value of the k-th node */
+struct node {
+	struct node *next;
+	int64_t value;
+};
+
+struct walk_args {
+	int64_t *out;
+	struct node *pool;
+	uint64_t count, first;
+};
+
 #endif

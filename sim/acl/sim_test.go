@@ -507,7 +507,7 @@ func TestPlacement(t *testing.T) {
 	base := freeBase(t, 1)
 	far := uint64(0x12c041200000)
 	e := newEnv(t, Options{VABase: base, Place: []uint64{far, far + 512, 0, base + 1<<30, far + 128, far + 1<<20}})
-	want := []uint64{far, far + 512, base, base + 1<<30, 0, far + 1<<20}
+	want := []uint64{far, far + 512, base + memory.Lead, base + 1<<30, 0, far + 1<<20}
 	for i, w := range want {
 		a := e.malloc(100)
 		if w != 0 && a != w {

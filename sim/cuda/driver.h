@@ -67,6 +67,8 @@ enum { UNIT = 512, PAGE = 4096, GRANULARITY = 2 << 20 };
 
 #define ARENA (32 * GIB)
 
+#define LEAD 0x1200000              /* before the first allocation in each part, so that pairs of small numbers equal no address */
+
 enum { RECORDS = 1 << 14 };         /* stored after the memory in the file */
 
 enum { MOST_DEVICES = 8 };

@@ -136,7 +136,7 @@ uint64_t placed(void)
 uint64_t find_room(uint64_t from, uint64_t to, uint64_t size, uint64_t align, uint64_t wish)
 {
 	for (int pass = wish ? 0 : 1; pass < 2; pass++) {
-		uint64_t at = pass == 0 ? wish : base + from;
+		uint64_t at = pass == 0 ? wish : base + from + LEAD;
 		bool free_ = at >= base + from;
 		for (size_t i = 0; i < blocks_count; i++) {
 			struct block *b = &blocks[i];

@@ -24,6 +24,7 @@ type Call struct {
 	*calls
 	process uint32
 	host    []Region // in host-visible memory
+	guess   bool     // its data has a guess, see Words
 }
 
 // calls finds the regions of calls.
@@ -35,6 +36,7 @@ type calls struct {
 	flow    *Flow
 	late    map[uint64][]format.Data
 	visible map[*timeline.Object]bool // host-visible memory; true if the trace has its content
+	words   *Words
 	tokens  tokens
 	numbers numbers
 }
@@ -45,7 +47,7 @@ var ErrStop = errors.New("stop")
 // Each calls visit for every call that a replay of the trace makes, in the order in which the calls began.
 func Each(r *format.Reader, m *api.Model, visit func(*Call) error) error {
 	s := timeline.NewState(m).Read(r)
-	x := &calls{s: s, m: m, r: r, tracker: New(s, r), flow: NewFlow(), late: map[uint64][]format.Data{}, visible: map[*timeline.Object]bool{}}
+	x := &calls{s: s, m: m, r: r, tracker: New(s, r), flow: NewFlow(), words: NewWords(s), late: map[uint64][]format.Data{}, visible: map[*timeline.Object]bool{}}
 	if err := x.begin(); err != nil {
 		return err
 	}
@@ -57,6 +59,7 @@ func Each(r *format.Reader, m *api.Model, visit func(*Call) error) error {
 		}
 		process := threads[c.Thread].Process
 		e := x.tracker.Apply(process, c)
+		x.words.Made(e)
 		if !replayed(m, e) {
 			continue
 		}
@@ -125,6 +128,7 @@ func replayed(m *api.Model, e *timeline.Event) bool {
 // find finds the regions of the call.
 func (c *Call) find() error {
 	c.showVisible()
+	c.words.Call(c.Event)
 	f := c.Event.Fn
 	for i := range f.Params {
 		if !f.Params[i].OmitOnReplay {
@@ -335,23 +339,18 @@ func (c *Call) payload(d *format.Data) error {
 	if q.Role == api.Reads {
 		kind = Points
 	}
-	reaches := f.Task == api.Kernel && (q.Role == api.Args || q.Role == api.ArgArray || q.Role == api.Packed || q.Role == api.Struct)
 	var args []kernelbin.Arg
 	if q.Role == api.Args {
 		args = c.s.Arguments(c.Event)
 	}
-	for at := 0; at+8 <= len(b); at += 8 {
-		w := word(b[at:])
-		if t := c.tokens.at(c.process, b[at:]); t != nil {
-			for _, o := range t.leads {
-				c.add(o, 0, 0, kind)
+	tokens := c.tokensIn(b, kind)
+	if addresses {
+		p := PayloadOf(c.process, c.Event, q, d, args)
+		words, _ := c.words.Find(&p, b, 0)
+		for _, w := range words {
+			if !overlaps(tokens, w.At, w.At+8) && w.Object.Created != c.Event.Call.Index {
+				c.address(w, kind)
 			}
-			c.Named = append(c.Named, t.made)
-			at += len(t.bytes) - 8
-			continue
-		}
-		if addresses && w >= leastAddress {
-			c.address(q, w, uint64(at), args, reaches, kind)
 		}
 	}
 	if arguments {
@@ -396,25 +395,33 @@ func (c *Call) holds(q *api.Param, d *format.Data) (read, addresses, arguments b
 	return false, false, false
 }
 
-// address adds the access by a word of data, if it is an address.
-func (c *Call) address(q *api.Param, w, at uint64, args []kernelbin.Arg, reaches bool, kind Kind) {
-	o, _, ok := c.s.Find(c.process, w)
-	if !ok && q.Role != api.Reads && q.Role != api.Writes {
-		o, _, ok = c.s.FindEnd(c.process, w) // an argument may point to the end
+// tokensIn adds the accesses by tokens in data, and returns where the tokens are.
+func (c *Call) tokensIn(b []byte, kind Kind) (spans []Span) {
+	if len(c.tokens.byWord) == 0 {
+		return nil
 	}
-	if !ok {
-		o, _, ok = c.s.Reserved(c.process, w)
+	for at := 0; at+8 <= len(b); at += 8 {
+		t := c.tokens.at(c.process, b[at:])
+		if t == nil {
+			continue
+		}
+		for _, o := range t.leads {
+			c.add(o, 0, 0, kind)
+		}
+		c.Named = append(c.Named, t.made)
+		spans = append(spans, Span{uint64(at), uint64(at + len(t.bytes))})
+		at += len(t.bytes) - 8
 	}
-	if !ok || o.Kind.OnHost() && !reaches || o.Created == c.Event.Call.Index {
-		return
+	return spans
+}
+
+// address adds the access by a word of data.
+func (c *Call) address(w Word, kind Kind) {
+	if w.Object.Kind.OnHost() && c.visibleOf(w.Object) == nil {
+		c.Unseen = w.Object
 	}
-	if a, known := timeline.ArgumentAt(args, at); q.Role == api.Args && known && a.Level == 0 && a.Kind == kernelbin.General {
-		return // a number
-	}
-	if o.Kind.OnHost() && c.visibleOf(o) == nil {
-		c.Unseen = o
-	}
-	c.add(o, 0, 0, kind)
+	c.guess = c.guess || w.Evidence == Guess
+	c.add(w.Object, 0, 0, kind)
 }
 
 // Origin returns the memory that the copy, or an item of a batch, reads, see Origin.

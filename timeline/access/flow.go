@@ -19,6 +19,7 @@ type Flow struct {
 	inGraph  map[*timeline.Object]bool
 	links    uint64 // see Links
 	round    uint64 // searches by reach
+	guesses  guesses
 }
 
 // content describes an allocation: the bytes that the device has written, and the objects whose addresses it holds.
@@ -27,6 +28,8 @@ type content struct {
 	written []Span // otherwise: sorted, without overlaps
 	points  map[*timeline.Object]bool
 	round   uint64 // latest search that found it
+	guessed []Span // bytes that depend on guesses
+	shared  bool   // the memory has other addresses, which other objects stand for
 }
 
 // A Span is a range of offsets.
@@ -46,9 +49,13 @@ func (f *Flow) Capture(o *timeline.Object) {
 }
 
 // Call takes in the regions that a successful call accesses. It returns them, followed by the memory that a kernel or a graph reaches besides.
-// named are objects that the arguments name by numbers; numbers are the kinds that such objects have.
-func (f *Flow) Call(e *timeline.Event, regions []Region, named []*timeline.Object, numbers []api.Object) []Region {
+// named are objects that the arguments name by numbers; numbers are the kinds that such objects have. guess reports whether data of the call
+// has a guess, see Words.
+func (f *Flow) Call(e *timeline.Event, regions []Region, named []*timeline.Object, numbers []api.Object, guess bool) []Region {
 	runs := Runs(e.Fn)
+	if e.Fn.Task == api.NoTask {
+		f.share(e)
+	}
 	if len(regions) == 0 && !runs {
 		return regions
 	}
@@ -63,6 +70,7 @@ func (f *Flow) Call(e *timeline.Event, regions []Region, named []*timeline.Objec
 	if runs {
 		regions = f.reach(e, regions, named)
 	}
+	f.follow(e, regions, guess)
 	for _, r := range regions {
 		switch c := f.of(r.Object); {
 		case r.Kind == Names && runs:
@@ -216,15 +224,41 @@ func (f *Flow) finds(o *timeline.Object) bool {
 }
 
 // write adds a range to the written bytes.
-func (c *content) write(lo, hi uint64) {
+func (c *content) write(lo, hi uint64) { c.written = with(c.written, lo, hi) }
+
+// with adds a range to sorted spans.
+func with(spans []Span, lo, hi uint64) []Span {
 	if lo >= hi {
-		return
+		return spans
 	}
-	from := sort.Search(len(c.written), func(k int) bool { return c.written[k].Hi >= lo })
+	from := sort.Search(len(spans), func(k int) bool { return spans[k].Hi >= lo })
 	to := from
-	for to < len(c.written) && c.written[to].Lo <= hi {
-		lo, hi = min(lo, c.written[to].Lo), max(hi, c.written[to].Hi)
+	for to < len(spans) && spans[to].Lo <= hi {
+		lo, hi = min(lo, spans[to].Lo), max(hi, spans[to].Hi)
 		to++
 	}
-	c.written = slices.Replace(c.written, from, to, Span{lo, hi})
+	return slices.Replace(spans, from, to, Span{lo, hi})
+}
+
+// without removes a range from sorted spans.
+func without(spans []Span, lo, hi uint64) []Span {
+	from := sort.Search(len(spans), func(k int) bool { return spans[k].Hi > lo })
+	to := from
+	var rest []Span
+	for to < len(spans) && spans[to].Lo < hi {
+		if s := spans[to]; s.Lo < lo {
+			rest = append(rest, Span{s.Lo, lo})
+		}
+		if s := spans[to]; s.Hi > hi {
+			rest = append(rest, Span{hi, s.Hi})
+		}
+		to++
+	}
+	return slices.Replace(spans, from, to, rest...)
+}
+
+// overlaps reports whether sorted spans have a byte of a range.
+func overlaps(spans []Span, lo, hi uint64) bool {
+	k := sort.Search(len(spans), func(k int) bool { return spans[k].Hi > lo })
+	return k < len(spans) && spans[k].Lo < hi
 }

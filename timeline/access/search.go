@@ -78,7 +78,7 @@ func (x *Search) Apply(process uint32, c *format.Call) (*timeline.Event, []Hit) 
 		}
 	}
 	if runs {
-		for _, r := range x.flow.Call(e, regions, nil, nil)[len(regions):] {
+		for _, r := range x.flow.Call(e, regions, nil, nil, false)[len(regions):] {
 			if i, ok := x.ids[r.Object.ID]; ok && !seen[i] {
 				hits = append(hits, Hit{Target: i, Kind: Names, Via: r.Via})
 			}
@@ -106,7 +106,7 @@ func (x *Search) copied(e *timeline.Event, regions []Region) (hits []Hit) {
 			held[holder{r.Object, o}] = x.flow.holds(r.Object, o)
 		}
 	}
-	x.flow.Call(e, regions, nil, nil)
+	x.flow.Call(e, regions, nil, nil, false)
 	for _, r := range regions {
 		for i, o := range x.targets {
 			if h := (holder{r.Object, o}); !held[h] && x.flow.holds(r.Object, o) {

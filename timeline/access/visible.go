@@ -56,7 +56,7 @@ func (c *Call) content(dir format.Dir) {
 func (c *Call) effects() {
 	e := c.Event
 	runs := Runs(e.Fn)
-	c.Regions = c.flow.Call(e, c.Regions, c.Named, c.m.Numbers)
+	c.Regions = c.flow.Call(e, c.Regions, c.Named, c.m.Numbers, c.guess)
 	for _, r := range c.Regions {
 		v := c.visibleOf(r.Object)
 		if r.Object.Hosted && (v == nil || !c.visible[v]) && (r.Kind == Reads || r.Kind == Names && runs) {

@@ -71,7 +71,7 @@ func (m *Managed) Alloc(size, want uint64) uint64 {
 	m.Lock()
 	defer m.Unlock()
 	if m.cursor == 0 {
-		m.cursor = ManagedBase
+		m.cursor = ManagedBase + Lead
 	}
 	if want >= ManagedBase && want%Granularity == 0 && want < ManagedBase+ManagedSize {
 		m.cursor = want

@@ -17,6 +17,9 @@ const (
 	ArenaStride = 256 << 30
 	// ReserveStride is the size of a device's reservation range, after all arenas. Programs reserve more than exists.
 	ReserveStride = 2 << 40
+	// Lead is the distance from the start of an address range to the first allocation. At the start, the lower halves of addresses would be small,
+	// and pairs of small 32-bit numbers would equal addresses. On devices that is rare.
+	Lead = 0x41200000
 	// AllocUnit is the granularity for allocation sizes.
 	AllocUnit = 32
 	// AllocAlign aligns device allocations. The runtime promises 64 bytes; the hardware prefers 512.
@@ -84,9 +87,9 @@ const (
 
 func (m *Memory) Init(id int32, x *Shares, base, far, limit uint64, held space.Span) {
 	m.ID, m.shares = id, x
-	m.far, m.farCursor = space.Span{Addr: far, Size: ReserveStride}, far
+	m.far, m.farCursor = space.Span{Addr: far, Size: ReserveStride}, far+Lead
 	m.Base, m.End, m.Limit = base, base+ArenaStride-argSpace, limit
-	m.cursor, m.committed = m.Base, m.Base
+	m.cursor, m.committed = m.Base+Lead, m.Base
 	m.held = base >= held.Addr && base+ArenaStride <= held.Addr+held.Size
 	m.Args.next, m.Args.committed, m.Args.end = m.End, m.End, base+ArenaStride
 	m.reservations = map[uint64]*reservation{}

@@ -224,12 +224,12 @@ func TestEnvironment(t *testing.T) {
 		want      string
 		complaint string
 	}{
-		{nil, "0x124000000000\n0x124000000200\n", ""},
-		{[]string{"ACLSIM_VA_BASE=0x550000000000"}, "0x550000000000\n0x550000000200\n", ""},
-		{[]string{"ACLSIM_VA_BASE=zero"}, "0x124000000000\n0x124000000200\n", "ACLSIM_VA_BASE=zero"},
+		{nil, "0x124041200000\n0x124041200200\n", ""},
+		{[]string{"ACLSIM_VA_BASE=0x550000000000"}, "0x550041200000\n0x550041200200\n", ""},
+		{[]string{"ACLSIM_VA_BASE=zero"}, "0x124041200000\n0x124041200200\n", "ACLSIM_VA_BASE=zero"},
 		{[]string{"ACLSIM_PLACE=" + list}, "0x12c041200000\n0x12c041200400\n", ""},
-		{[]string{"ACLSIM_PLACE=" + list + "x"}, "0x124000000000\n0x124000000200\n", list + "x"},
-		{[]string{"ACLSIM_DEVICES=99"}, "0x124000000000\n0x124000000200\n", "ACLSIM_DEVICES=99"},
+		{[]string{"ACLSIM_PLACE=" + list + "x"}, "0x124041200000\n0x124041200200\n", list + "x"},
+		{[]string{"ACLSIM_DEVICES=99"}, "0x124041200000\n0x124041200200\n", "ACLSIM_DEVICES=99"},
 	} {
 		stdout, stderr := run(t, dir, c.env, exe)
 		stderr = strings.ReplaceAll(stderr, "aclsim: aclmdlInitDump is not simulated and returns 207000\n", "")

@@ -1,0 +1,310 @@
+package access
+
+import (
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/kernelbin"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// Evidence says why a word of a payload is an address.
+type Evidence uint8
+
+// The evidence, see Words.
+const (
+	Guess      Evidence = iota // none: the word only lies in an allocation
+	ByArgument                 // it is a word of a kernel's argument block
+	ByLayout                   // the kernel's binary declares a pointer
+	ByAddress                  // it is the start of an allocation, was passed to a call, or points into the memory that gets the payload
+	ByTable                    // the words around it are addresses
+)
+
+func (e Evidence) String() string {
+	return [...]string{"guess", "argument", "layout", "address", "table"}[e]
+}
+
+// A Word is a word of a payload that lies in an allocation.
+type Word struct {
+	At     uint64 // byte in the payload
+	Addr   uint64
+	Object *timeline.Object
+	Offset uint64 // of the address, in the object
+	Evidence
+}
+
+// A Payload is data whose words may be addresses.
+type Payload struct {
+	Process   uint32
+	Arguments bool            // arguments of a kernel, or a structure of the API
+	Host      bool            // kernels that get it may access host memory, so host addresses count
+	Args      []kernelbin.Arg // layout of the argument block, nil if unknown
+	Len       uint64
+	To        uint64 // address of the memory that gets the payload, 0 if unknown
+}
+
+// Words decides which words of payloads are addresses. A replay rewrites facts when allocations lie elsewhere. It must not rewrite numbers.
+//
+// Words of argument blocks are facts, unless the kernel's binary declares a number there. In other payloads a word is a fact if it is the start
+// of a live allocation, if the program passed the address to a call before, if it points into the memory that gets the payload (of up to ownMemory
+// bytes), or if the words around it form a table of addresses. Any other word in a live allocation is a guess.
+//
+// Payloads are often arrays of 32-bit numbers, whose pairs look like addresses: 4800 as the upper half is enough for an allocation at
+// 0x12c000000000. So two more rules hold. A word whose lower half is less than smallNumber is never a fact. And a table has at least two
+// addresses, unless the payload is a small structure. They are at least half of the words that are not 0, within tableSide bytes on both sides.
+// Within tableReach bytes they are tableMost times as many as words that lie just outside the allocations or have a small lower half. Arrays of
+// numbers have many such words.
+type Words struct {
+	s *timeline.State
+	// Device holds all device memory, Pinned all host memory that kernels may access. No word outside is an address.
+	Device, Pinned api.Window
+
+	passed [1 << passedBits]passed
+	recent [1 << recentBits]found
+	other  found  // the latest result that is not kept
+	near   []Word // of the current piece, with Object nil for words just outside the allocations
+	words  []Word
+}
+
+const (
+	smallNumber = 1 << 20 // token ids, positions and counts are less
+	tableSide   = 32      // bytes
+	tableReach  = 4096    // bytes
+	tableMost   = 4
+	structure   = 64      // bytes
+	ownMemory   = 1 << 20 // bytes
+	passedBits  = 15
+	recentBits  = 12
+	golden      = 0x9e3779b97f4a7c15
+)
+
+// passed is an address that the program passed to a call.
+type passed struct {
+	addr    uint64
+	process uint32
+}
+
+// found is an address that a lookup found in an allocation.
+type found struct {
+	addr   uint64
+	object *timeline.Object
+	passed bool // the program passed it to a call
+}
+
+// NewWords returns Words that look up allocations in a State. The caller sets the windows, or calls Made.
+func NewWords(s *timeline.State) *Words {
+	none := api.Window{From: ^uint64(0)}
+	return &Words{s: s, Device: none, Pinned: none}
+}
+
+// Made widens the windows by the memory that a call has made.
+func (x *Words) Made(e *timeline.Event) {
+	for _, u := range e.Uses {
+		if o := u.Object; o.Created == e.Call.Index && o.Kind.Memory() {
+			w := &x.Device
+			if o.Kind.OnHost() {
+				w = &x.Pinned
+			}
+			w.From, w.To = min(w.From, o.Handle), max(w.To, o.Handle+o.Size)
+		}
+	}
+}
+
+// Call takes in the addresses that a call passes as arguments. Those of launches are in argument blocks.
+func (x *Words) Call(e *timeline.Event) {
+	if e.Fn.Task == api.Kernel {
+		return
+	}
+	for i := range e.Uses {
+		if u := &e.Uses[i]; u.Offset != 0 && u.Object.Kind == api.Device {
+			x.pass(u.Object.Process, u.Object.Handle+u.Offset)
+		}
+	}
+}
+
+func (x *Words) pass(process uint32, addr uint64) {
+	x.passed[addr*golden>>(64-passedBits)] = passed{addr, process}
+}
+
+func (x *Words) wasPassed(process uint32, addr uint64) bool {
+	return x.passed[addr*golden>>(64-passedBits)] == passed{addr, process}
+}
+
+// known reports whether a word is the start of an allocation, which has the offset 0, or an address that the program passed to a call.
+func (x *Words) known(process uint32, addr, off uint64) bool {
+	return uint32(addr) >= smallNumber && (off == 0 || x.wasPassed(process, addr))
+}
+
+// Find returns the words in a piece of a payload that lie in allocations, in order. at is the offset of the piece. Pieces of a long payload are
+// judged one by one, so they should be long. The result is valid until the next Find. suspect reports whether other allocations could have
+// another result.
+func (x *Words) Find(p *Payload, b []byte, at uint64) (words []Word, suspect bool) {
+	if p.Arguments {
+		return x.arguments(p, b, at)
+	}
+	if x.Near(p, b, at); len(x.near) == 0 {
+		return nil, false
+	}
+	x.words = x.words[:0]
+	var from, to, like, unlike int // the words within tableReach bytes: their indices, and how many look like addresses
+	for i := range x.near {
+		w := &x.near[i]
+		for ; to < len(x.near) && x.near[to].At <= w.At+tableReach; to++ {
+			if x.near[to].likely() {
+				like++
+			} else {
+				unlike++
+			}
+		}
+		for ; x.near[from].At+tableReach < w.At; from++ {
+			if x.near[from].likely() {
+				like--
+			} else {
+				unlike--
+			}
+		}
+		if w.Object == nil {
+			continue
+		}
+		switch {
+		case x.known(p.Process, w.Addr, w.Offset), w.likely() && p.Len <= ownMemory && w.Addr-p.To < p.Len:
+			w.Evidence = ByAddress
+		case w.likely() && unlike*tableMost <= like && x.table(p, b, at, i):
+			w.Evidence = ByTable
+		}
+		x.words = append(x.words, *w)
+	}
+	return x.words, true
+}
+
+// likely reports whether a word lies in an allocation and its lower half is no small number.
+func (w *Word) likely() bool { return w.Object != nil && uint32(w.Addr) >= smallNumber }
+
+// Near returns the words in a piece of a payload that lie in allocations, or just outside: those have no Object. It judges none. The result is
+// valid until the next Near or Find.
+func (x *Words) Near(p *Payload, b []byte, at uint64) []Word {
+	x.near = x.near[:0]
+	from, to := x.Device.From-x.Device.From>>6, x.Device.To+x.Device.To>>6
+	if from > to {
+		return nil
+	}
+	first := (-p.To - at) & 7 // words that are aligned in memory
+	for k := first; k+8 <= uint64(len(b)); k += 8 {
+		w := word(b[k:])
+		if w-from > to-from {
+			continue
+		}
+		near := Word{At: at + k, Addr: w}
+		if o := x.find(p.Process, w).object; o != nil && !o.Kind.OnHost() {
+			near.Object, near.Offset = o, w-o.Handle
+		}
+		x.near = append(x.near, near)
+	}
+	return x.near
+}
+
+// table reports whether at least half of the words around a word are addresses, of the words that are not 0. It may be the only one in a structure.
+func (x *Words) table(p *Payload, b []byte, at uint64, i int) bool {
+	w, hits, some := &x.near[i], 0, 0
+	for k := i; k >= 0 && w.At-x.near[k].At <= tableSide; k-- {
+		if x.near[k].likely() {
+			hits++
+		}
+	}
+	for k := i + 1; k < len(x.near) && x.near[k].At-w.At <= tableSide; k++ {
+		if x.near[k].likely() {
+			hits++
+		}
+	}
+	k := w.At - at
+	for j := k - min(k&^7, tableSide); j+8 <= min(k+tableSide+8, uint64(len(b))); j += 8 {
+		if word(b[j:]) != 0 {
+			some++
+		}
+	}
+	return (hits > 1 || p.Len <= structure) && 2*hits >= some
+}
+
+// arguments is Find for argument blocks.
+func (x *Words) arguments(p *Payload, b []byte, at uint64) (words []Word, suspect bool) {
+	x.words = x.words[:0]
+	device, pinned := x.Device, x.Pinned
+	if !p.Host {
+		pinned = device
+	}
+	for k := uint64(0); k+8 <= uint64(len(b)); k += 8 {
+		w := word(b[k:])
+		if (w < device.From || w > device.To) && (w < pinned.From || w > pinned.To) {
+			continue
+		}
+		suspect = true
+		recent := x.find(p.Process, w)
+		o := recent.object
+		if o == nil || o.Kind.OnHost() && !p.Host {
+			continue
+		}
+		off := w - o.Handle
+		evidence := ByArgument
+		switch a, known := timeline.ArgumentAt(p.Args, at+k); {
+		case known && a.Level > 0:
+			evidence = ByLayout
+		case known && a.Kind == kernelbin.General:
+			continue // a number that looks like an address
+		case known || len(p.Args) == 0:
+		case x.known(p.Process, w, off): // data after the arguments
+			evidence = ByAddress
+		default:
+			evidence = Guess
+		}
+		if off != 0 && !recent.passed {
+			recent.passed = true
+			x.pass(p.Process, w)
+		}
+		x.words = append(x.words, Word{at + k, w, o, off, evidence})
+	}
+	return x.words, suspect
+}
+
+// find returns the live allocation, or the reservation, that holds an address or ends at it. The object is nil if there is none. The result is
+// valid until the next find. It keeps recent results, since loops use the same addresses again.
+func (x *Words) find(process uint32, addr uint64) *found {
+	recent := &x.recent[addr*golden>>(64-recentBits)]
+	if o := recent.object; o != nil && recent.addr == addr && o.Ended == timeline.NoCall && o.Process == process {
+		return recent
+	}
+	o, _, ok := x.s.Find(process, addr)
+	if ok && o.Kind == api.Device && o.Parent == nil {
+		*recent = found{addr, o, false}
+		return recent
+	}
+	if !ok {
+		o, _, ok = x.s.FindEnd(process, addr)
+	}
+	if !ok {
+		// Reserved addresses count even without memory.
+		o, _, _ = x.s.Reserved(process, addr)
+	}
+	x.other = found{addr, o, false}
+	return &x.other
+}
+
+// PayloadOf describes data of a call. args is the layout of a kernel's argument block, nil if it is unknown.
+func PayloadOf(process uint32, e *timeline.Event, q *api.Param, d *format.Data, args []kernelbin.Arg) Payload {
+	p := Payload{Process: process, Len: d.Len, Arguments: q.Role != api.Reads && q.Role != api.Launch}
+	if e.Fn.Task == api.Kernel {
+		switch q.Role {
+		case api.Args:
+			p.Args = args
+			fallthrough
+		case api.ArgArray, api.Packed, api.Struct:
+			p.Host = true
+		}
+	}
+	if q.Role == api.Reads && d.Item == 0 && d.Param != api.MemoryParam {
+		for i := range e.Fn.Params {
+			if to := &e.Fn.Params[i]; to.Role == api.Writes && to.ItemSizes < 0 {
+				p.To = e.Call.Args[to.Word]
+			}
+		}
+	}
+	return p
+}
