@@ -479,10 +479,7 @@ func (x *summer) retry(h *timeline.HostCall) {
 
 // issued adds a task with its call, and returns the sums with the task.
 func (x *summer) issued(h *timeline.HostCall, k *timeline.Task, by *latest) [2]*Task {
-	for k.Lane >= len(x.lanes) {
-		x.lanes = append(x.lanes, laneSum{})
-	}
-	l, host := &x.lanes[k.Lane], h.End-h.Start
+	l, host := x.lane(k.Lane), h.End-h.Start
 	if h.Flags&format.Unfinished != 0 {
 		host = 0
 	}
@@ -543,9 +540,17 @@ func (x *summer) taskStats(k *timeline.Task) [2]*Task {
 	return [2]*Task{t, t.sizes[class]}
 }
 
-// task adds a task's times. Tasks on a stream arrive in order.
+// lane returns the sums for a lane of the walk.
+func (x *summer) lane(i int) *laneSum {
+	for i >= len(x.lanes) {
+		x.lanes = append(x.lanes, laneSum{})
+	}
+	return &x.lanes[i]
+}
+
+// task adds a task's times. Tasks on a stream arrive in order. A task of a damaged trace may arrive without its call.
 func (x *summer) task(k *timeline.Task) error {
-	l := &x.lanes[k.Lane]
+	l := x.lane(k.Lane)
 	if l.Tasks == 0 {
 		l.until = k.From
 	}

@@ -49,6 +49,7 @@ type hostilePlan struct {
 	Each    int   // commands per mutant; 0 for all
 	Memory  int64 // memory limit for one process after all commands
 	Real    []string
+	Root    string // of the repository
 	Dir     string
 }
 
@@ -75,7 +76,7 @@ func TestSoakHostileTraces(t *testing.T) {
 
 // hostileProcess runs a plan in its own process, so that the peak memory belongs to the commands.
 func hostileProcess(t *testing.T, p hostilePlan) {
-	p.Real, p.Dir, p.Seed = realTraces(t), t.TempDir(), rand.Uint64()
+	p.Real, p.Root, p.Dir, p.Seed = realTraces(t), testenv.Root(t), t.TempDir(), rand.Uint64()
 	if s := os.Getenv("ACLTRACE_SEED"); s != "" {
 		var err error
 		if p.Seed, err = strconv.ParseUint(s, 10, 64); err != nil {
@@ -136,6 +137,7 @@ func realTraces(t *testing.T) []string {
 // hostileRunner runs commands and collects faults.
 type hostileRunner struct {
 	t      *testing.T
+	root   string // of the repository
 	dir    string // for the commands' output
 	runs   int
 	seen   map[string]bool // faults by place
@@ -149,7 +151,7 @@ func runHostile(t *testing.T) {
 		t.Fatal(err)
 	}
 	os.Unsetenv(hostileEnv)
-	h := &hostileRunner{t: t, dir: filepath.Join(p.Dir, "out"), seen: map[string]bool{}, memory: p.Memory}
+	h := &hostileRunner{t: t, root: p.Root, dir: filepath.Join(p.Dir, "out"), seen: map[string]bool{}, memory: p.Memory}
 	h.wellFormed(&p)
 	h.mutants(&p)
 	t.Logf("%d runs", h.runs)
@@ -243,7 +245,7 @@ func (h *hostileRunner) run(what, command, path string) (int, string) {
 	func() {
 		defer func() {
 			if p := recover(); p != nil {
-				h.fault(panicked(testenv.Root(h.t), debug.Stack()), "%s: panic: %v", line, p)
+				h.fault(panicked(h.root, debug.Stack()), "%s: panic: %v", line, p)
 			}
 		}()
 		args := strings.Fields(strings.NewReplacer("FILE", path, "DIR", h.dir).Replace(command))
