@@ -29,7 +29,6 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
-	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/kernellib"
 	"github.com/acltrace/acltrace/internal/private"
 	"github.com/acltrace/acltrace/replay/backend"
@@ -345,7 +344,7 @@ const minTimeout = time.Minute
 
 // play runs the player for the n-th time, counted from 0.
 func (s *session) play(ctx context.Context, n int) (*outcome, error) {
-	player, err := s.player()
+	player, err := artifacts.Install(artifacts.Player, s.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -471,21 +470,6 @@ func (s *session) watch(ctx context.Context, f *os.File, proc *os.Process, exite
 			_ = proc.Kill()
 		}
 	}
-}
-
-// player writes the executable player into the replay's folder.
-func (s *session) player() (string, error) {
-	b, err := artifacts.Bytes(artifacts.Player)
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(s.dir, artifacts.Player)
-	f, err := atomicfile.Fresh(path)
-	if err != nil {
-		return "", err
-	}
-	_, err = f.Write(b)
-	return path, errors.Join(err, f.Chmod(0o700), f.Close())
 }
 
 // allocate sets a file's size and allocates its storage.

@@ -67,7 +67,7 @@ func (g *got) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = proto.Unmarshal(b, &m)
 		for _, rs := range m.ResourceSpans {
 			for _, s := range rs.ScopeSpans[0].Spans {
-				if s.Name == "aclrtLaunchKernelWithHostArgs" {
+				if strings.HasPrefix(s.Name, "launch ") {
 					g.launches[string(s.TraceId)]++
 				}
 				for _, a := range s.Attributes {

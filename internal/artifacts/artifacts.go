@@ -13,8 +13,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/elffile"
 )
 
@@ -40,6 +42,24 @@ func Bytes(name string) ([]byte, error) {
 		return nil, err
 	}
 	return os.ReadFile(path)
+}
+
+// Install writes a part into a folder, as a program to be started, and returns its path. It replaces an older file.
+func Install(name, dir string) (string, error) {
+	b, err := Bytes(name)
+	if err != nil {
+		return "", err
+	}
+	// A process that is forked meanwhile would keep the file open for writing, and the program could not start: ETXTBSY.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	path := filepath.Join(dir, name)
+	f, err := atomicfile.Fresh(path)
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(b)
+	return path, errors.Join(err, f.Chmod(0o700), f.Close())
 }
 
 // Simulator returns the absolute path of a runtime's simulator.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,17 +77,13 @@ func (s *Sandbox) Whole() bool {
 
 // Try runs a player that enters the sandbox and exits.
 func Try() (*Sandbox, error) {
-	b, err := artifacts.Bytes(artifacts.Player)
-	if err != nil {
-		return nil, err
-	}
 	dir, err := private.MkdirTemp("acltrace-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, artifacts.Player)
-	if err := os.WriteFile(path, b, 0o700); err != nil {
+	path, err := artifacts.Install(artifacts.Player, dir)
+	if err != nil {
 		return nil, err
 	}
 	out, err := exec.Command(path, "--sandbox").CombinedOutput()
