@@ -562,6 +562,27 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
+// Regression: a result was compared after the wait of another process, if that ended later: in that process, which has other memory.
+func TestResultsBelongToTheirProcess(t *testing.T) {
+	l := library(t)
+	tw := newTrace(t)
+	two := onThread(tw.thread(tw.process(2), 2))
+	for _, on := range []change{onThread(0), two} {
+		tw.call("aclInit", []uint64{0}, on)
+		tw.call("aclrtSetDevice", []uint64{0}, on)
+	}
+	tw.call("aclrtCreateStream", []uint64{page}, out(0, stream))
+	tw.call("aclrtMallocHost", []uint64{page, 64}, out(0, host))
+	tw.call("aclrtMalloc", []uint64{page, 64, 0}, out(0, dev))
+	a := pattern(64, 3)
+	tw.call("aclrtMemcpy", []uint64{dev, 64, page, 64, 1}, in(2, a))
+	c := tw.call("aclrtMemcpyAsync", []uint64{host, 64, dev, 64, 2, stream})
+	tw.call("aclrtSynchronizeStream", []uint64{stream})
+	tw.call("aclrtSynchronizeDevice", nil, two)
+	tw.later(c, 0, a)
+	identical(t, run(t, tw.close(), &Options{Backend: l, Verify: true}), 1)
+}
+
 // Each captured process is a process in the replay, with its own runtime: both have the same handles and addresses.
 func TestProcesses(t *testing.T) {
 	l := library(t)

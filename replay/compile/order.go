@@ -149,7 +149,8 @@ func (p *callCompiler) waitedAt(d *format.Data) (place, bool) {
 
 const nobodyWaits = "nothing in the trace waits for the result"
 
-// synchronized returns the call that waited for a result, which was captured at the given time.
+// synchronized returns the call that waited for a result, which was captured at the given time. Waits of other processes do not count: they wait
+// for their own tasks, and can't read the result.
 func (p *callCompiler) synchronized(captured int64) place {
 	best, end := p.at, int64(-1)
 	// Prefer a call that waited for the copy and began after it; otherwise one that began during the copy's call. Other waits may have
@@ -157,6 +158,9 @@ func (p *callCompiler) synchronized(captured int64) place {
 	for _, from := range []int64{p.c.End, p.c.Start} {
 		for t := range p.Threads {
 			pr := &p.Threads[t]
+			if !p.sameProcess(t) {
+				continue
+			}
 			for i := pr.syncs.before(pr, captured) - 1; i >= 0; i-- {
 				k := pr.syncs[i]
 				g := pr.group(k)
@@ -178,6 +182,9 @@ func (p *callCompiler) synchronized(captured int64) place {
 		return best
 	}
 	for t := range p.Threads {
+		if !p.sameProcess(t) {
+			continue
+		}
 		k := p.Threads[t].startedBefore(captured) - 1
 		g := p.Threads[t].group(k)
 		if g == nil || g.fn == nil || g.fn.Sync == api.NoSync || g.unready || g.end > captured || g.end <= max(end, p.c.Start) {
@@ -190,6 +197,9 @@ func (p *callCompiler) synchronized(captured int64) place {
 	}
 	return best
 }
+
+// sameProcess reports whether a thread belongs to the process of the current call.
+func (p *callCompiler) sameProcess(t int) bool { return p.Threads[t].Process == p.Threads[p.at.thread].Process }
 
 // waitsFor reports whether a later call waited for the current copy: for the device, for the copy's stream, or for an event recorded on
 // the stream after the copy.
@@ -212,6 +222,9 @@ func (p *callCompiler) recordedOn(w *group) (stream uint64, ok bool) {
 	last := int64(-1)
 	for t := range p.Threads {
 		pr := &p.Threads[t]
+		if !p.sameProcess(t) {
+			continue
+		}
 		for i := pr.records.before(pr, w.start) - 1; i >= 0; i-- {
 			k := pr.records[i]
 			g := pr.group(k)
