@@ -199,7 +199,9 @@ func (p *callCompiler) synchronized(captured int64) place {
 }
 
 // sameProcess reports whether a thread belongs to the process of the current call.
-func (p *callCompiler) sameProcess(t int) bool { return p.Threads[t].Process == p.Threads[p.at.thread].Process }
+func (p *callCompiler) sameProcess(t int) bool {
+	return p.Threads[t].Process == p.Threads[p.at.thread].Process
+}
 
 // waitsFor reports whether a later call waited for the current copy: for the device, for the copy's stream, or for an event recorded on
 // the stream after the copy.
