@@ -44,9 +44,13 @@ type Payload struct {
 
 // Words decides which words of payloads are addresses. A replay rewrites facts when allocations lie elsewhere. It must not rewrite numbers.
 //
-// Words of argument blocks are facts, unless the kernel's binary declares a number there. In other payloads a word is a fact if it is the start
-// of a live allocation, if the program passed the address to a call before, if it points into the memory that gets the payload (of up to ownMemory
-// bytes), or if the words around it form a table of addresses. Any other word in a live allocation is a guess.
+// Words of argument blocks are facts, unless the kernel's binary declares a number there. In other payloads a word is a fact in four cases:
+//   - it is the start of a live allocation,
+//   - the program passed the address to a call before,
+//   - it points into the memory that gets the payload, of up to ownMemory bytes,
+//   - the words around it form a table of addresses.
+//
+// Any other word in a live allocation is a guess.
 //
 // Payloads are often arrays of 32-bit numbers, whose pairs look like addresses: 4800 as the upper half is enough for an allocation at
 // 0x12c000000000. So two more rules hold. A word whose lower half is less than smallNumber is never a fact. And a table has at least two
