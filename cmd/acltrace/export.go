@@ -1,8 +1,6 @@
 package main
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
 )
 
@@ -29,21 +27,11 @@ var exportFormats = []exportFormat{
 }
 
 func (a *app) exportCmd() *cobra.Command {
-	var names []string
-	for i := range exportFormats {
-		names = append(names, exportFormats[i].name)
-	}
-	last := len(names) - 1
-	list := strings.Join(names[:last], ", ") + " and " + names[last]
 	c := &cobra.Command{
 		Use:   "export FORMAT FILE",
 		Short: "give a trace to Jaeger, Perfetto, pprof and other viewers",
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage("acltrace export: there is no format %q: there are %s", args[0], list)
-			}
-			return usage("acltrace export needs a format: %s", list)
-		},
+		Args:  subcommands("a format"),
+		RunE:  helps,
 	}
 	for i := range exportFormats {
 		c.AddCommand(a.exportTo(&exportFormats[i]))

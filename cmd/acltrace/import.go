@@ -17,6 +17,8 @@ func (a *app) importCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import",
 		Short: "make a trace of another profiler's output",
+		Args:  subcommands("a profiler"),
+		RunE:  helps,
 	}
 	c.AddCommand(a.importMsprofCmd())
 	return c

@@ -16,27 +16,56 @@ import (
 )
 
 func (a *app) root() *cobra.Command {
+	cobra.EnableCommandSorting = false // the order of groups
 	root := &cobra.Command{
 		Use:           "acltrace",
-		Short:         "record, show and replay what a program asks of an accelerator's runtime",
+		Short:         "record, show and replay a program's calls to an accelerator's runtime",
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknown(c, args[0])
+			}
+			return nil
+		},
+		RunE: helps,
 	}
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usage("%s: %w; see `%s --help`", c.CommandPath(), err, c.CommandPath())
 	})
-	for _, c := range commands() {
-		made := c.make(a)
-		if c.whole {
-			made.Annotations = map[string]string{ofWhole: ""}
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) { _, _ = c.OutOrStdout().Write([]byte(helpText(c, false))) })
+	root.SetHelpCommand(a.helpCmd())
+	for _, g := range groups() {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, c := range g.commands {
+			made := c.make(a)
+			made.GroupID = g.title
+			if c.whole {
+				made.Annotations = map[string]string{ofWhole: ""}
+			}
+			root.AddCommand(made)
 		}
-		root.AddCommand(made)
+	}
+	root.SetHelpCommandGroupID("Setup")
+	root.SetCompletionCommandGroupID("Setup")
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	completion, _, _ := root.Find([]string{"completion"})
+	completion.Short, completion.Long, completion.Args = "print a script that completes commands, flags and files in a shell", "", subcommands("a shell")
+	completion.RunE = helps
+	for _, c := range completion.Commands() {
+		c.Short = "print the script for " + c.Name()
 	}
 	return root
+}
+
+// A group is a heading in the list of commands.
+type group struct {
+	title    string
+	commands []command
 }
 
 // A command is one row in the table of commands.
@@ -48,23 +77,16 @@ type command struct {
 // ofWhole is the annotation for commands that read a whole trace.
 const ofWhole = "of a whole trace"
 
-func commands() []command {
-	return []command{
-		// Record
-		{(*app).recordCmd, false}, {(*app).attachCmd, false}, {(*app).envCmd, false}, {(*app).collectCmd, false}, {(*app).ctlCmd, false},
-		// Look
-		{(*app).infoCmd, false}, {(*app).catCmd, false}, {(*app).statsCmd, false}, {(*app).topCmd, false}, {(*app).diffCmd, true},
-		{(*app).exportCmd, true}, {(*app).importCmd, false},
-		// Explain
-		{(*app).whereCmd, false}, {(*app).blameCmd, false},
-		// Replay
-		{(*app).replayCmd, true}, {(*app).extractCmd, true}, {(*app).bundleCmd, true},
-		// Simulate
-		{(*app).simCmd, false},
-		// Files
-		{(*app).fsckCmd, false}, {(*app).recoverCmd, true}, {(*app).packCmd, true}, {(*app).mergeCmd, true}, {(*app).assembleCmd, false},
-		// Setup
-		{(*app).doctorCmd, false}, {(*app).demoCmd, false}, {(*app).versionCmd, false},
+func groups() []group {
+	return []group{
+		{"Record", []command{{(*app).recordCmd, false}, {(*app).attachCmd, false}, {(*app).collectCmd, false}, {(*app).ctlCmd, false}, {(*app).envCmd, false}}},
+		{"Look", []command{{(*app).infoCmd, false}, {(*app).catCmd, false}, {(*app).statsCmd, false}, {(*app).topCmd, false}, {(*app).diffCmd, true},
+			{(*app).exportCmd, true}, {(*app).importCmd, false}}},
+		{"Explain", []command{{(*app).blameCmd, false}, {(*app).whereCmd, false}}},
+		{"Replay", []command{{(*app).replayCmd, true}, {(*app).extractCmd, true}, {(*app).bundleCmd, true}}},
+		{"Simulate", []command{{(*app).simCmd, false}}},
+		{"Files", []command{{(*app).fsckCmd, false}, {(*app).recoverCmd, true}, {(*app).packCmd, true}, {(*app).mergeCmd, true}, {(*app).assembleCmd, false}}},
+		{"Setup", []command{{(*app).doctorCmd, false}, {(*app).demoCmd, false}, {(*app).versionCmd, false}}},
 	}
 }
 
@@ -86,11 +108,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	var e *exit
 	if !errors.As(err, &e) {
-		code := exitFailed
-		if c, _, ferr := root.Find(args); ferr != nil || c == root {
-			code = exitUsage // an unknown command
-		}
-		e = &exit{code, err}
+		e = &exit{exitFailed, err}
 	}
 	if e.err != nil {
 		report.Printf(a.err, "acltrace: %v\n", e.err)

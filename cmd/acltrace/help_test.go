@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// allCommands visits every command that help lists, and the program itself.
+func allCommands(visit func(c *cobra.Command)) {
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		visit(c)
+		for _, s := range c.Commands() {
+			if listed(s) {
+				walk(s)
+			}
+		}
+	}
+	walk(newApp(nil, new(bytes.Buffer), new(bytes.Buffer)).root())
+}
+
+func TestHelpListsCommandsInGroups(t *testing.T) {
+	var out, errs bytes.Buffer
+	if code := run([]string{"help"}, nil, &out, &errs); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &errs)
+	}
+	got, group := map[string][]string{}, ""
+	for _, l := range strings.Split(out.String(), "\n") {
+		switch {
+		case strings.HasSuffix(l, ":") && !strings.HasPrefix(l, " "):
+			group = strings.TrimSuffix(l, ":")
+		case strings.HasPrefix(l, "  "):
+			got[group] = append(got[group], strings.Fields(l)[0])
+		}
+	}
+	for _, g := range []struct{ title, commands string }{
+		{"Record", "record attach collect ctl env"},
+		{"Look", "info cat stats top diff export import"},
+		{"Explain", "blame where"},
+		{"Replay", "replay extract bundle"},
+		{"Simulate", "sim"},
+		{"Files", "fsck recover pack merge assemble"},
+		{"Setup", "doctor demo version completion help"},
+	} {
+		if list := strings.Join(got[g.title], " "); list != g.commands {
+			t.Errorf("group %s: %s; want %s", g.title, list, g.commands)
+		}
+	}
+}
+
+func TestUnknownCommandSuggestsSimilarNames(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"recrod", `unknown command "recrod": did you mean record?`},
+		{"help recrod", `unknown command "recrod": did you mean record?`},
+		{"help nonsense", "unknown command \"nonsense\": see `acltrace help`"},
+		{"nonsense", "unknown command \"nonsense\": see `acltrace help`"},
+		{"export oltp x.aclt", `acltrace export: unknown command "oltp": did you mean otlp?`},
+		{"help export oltp", `acltrace export: unknown command "oltp": did you mean otlp?`},
+		{"export paper x.aclt", `unknown command "paper": want one of otlp, perfetto, pprof, chrome, parquet`},
+		{"export", "acltrace export needs a format: otlp, perfetto, pprof, chrome, parquet"},
+		{"import msprfo d", `acltrace import: unknown command "msprfo": did you mean msprof?`},
+		{"completion bsh", `did you mean bash`},
+	} {
+		var out, errs bytes.Buffer
+		if code := run(strings.Fields(c.args), nil, &out, &errs); code != exitUsage || !strings.Contains(errs.String(), c.want) || out.Len() > 0 {
+			t.Errorf("acltrace %s: exit code %d, %q; want %q", c.args, code, &errs, c.want)
+		}
+	}
+}
+
+// Every flag has a section, and every entry of a section is a flag.
+func TestFlagsHaveSections(t *testing.T) {
+	used := map[string]bool{}
+	allCommands(func(c *cobra.Command) {
+		_ = sectionsOf(c) // adds --help and --version
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			at := sections[section(name(c), f.Name)].flags
+			switch qualified := name(c) + "/" + f.Name; {
+			case slices.Contains(at, qualified):
+				used[qualified] = true
+			case slices.Contains(at, f.Name):
+				used[f.Name] = true
+			default:
+				t.Errorf("%s --%s has no section", c.CommandPath(), f.Name)
+			}
+		})
+	})
+	for _, s := range sections {
+		for _, f := range s.flags {
+			if !used[f] && !slices.Contains(planned, f) {
+				t.Errorf("section %s: no command has --%s", s.title, f)
+			}
+		}
+	}
+}
+
+// planned are flags that have a section and no command yet.
+var planned = []string{"n", "failed", "longer-than", "kernel"}
+
+func TestHelpExplains(t *testing.T) {
+	c := &cobra.Command{Use: "c", Short: "do it", Long: "Does it well.\n\n  verbatim   text\n\n" + strings.Repeat("word ", 30), Run: func(*cobra.Command, []string) {}}
+	c.Flags().String("ring", "8M", "`SIZE` to keep")
+	explain(c.Flags(), "ring", strings.Repeat("explained ", 12))
+	short, long := helpText(c, false), helpText(c, true)
+	if strings.Contains(short, "explained") || strings.Contains(short, "verbatim") || !strings.Contains(short, "--ring SIZE  SIZE to keep (default 8M)") {
+		t.Errorf("short help:\n%s", short)
+	}
+	want := "      --ring SIZE  SIZE to keep (default 8M)\n" +
+		"        explained explained explained explained explained explained explained\n" +
+		"        explained explained explained explained explained\n"
+	if !strings.Contains(long, want) || !strings.Contains(long, "\n  verbatim   text\n\nword ") {
+		t.Errorf("long help:\n%s\nwant:\n%s", long, want)
+	}
+}
