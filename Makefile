@@ -86,7 +86,7 @@ bin/acltrace-arm64: $(addprefix lib/arm64/,$(PARTS) $(SIMS)) $(DEMO:%=bin/exampl
 cross-tools:
 	@scripts/setup.sh cross
 
-# VERSION names the files. See docs/release.md.
+# VERSION names the files. See docs/dev/release.md.
 release: setup bin/acltrace bin/acltrace-arm64
 	@scripts/release.sh $(VERSION)
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs benchmarks, each beside a yardstick in the same run, and compares them with the aims. docs/performance.md keeps the
+# Runs benchmarks, each beside a yardstick in the same run, and compares them with the aims. docs/dev/performance.md keeps the
 # figures.
 #
 #	bench.sh [capture] [cuda] [decoder] [apart] [pace] [whatif] [plan] [file] [ring] [go]     these parts, default all

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Packs the built programs for `make release`.
 #   scripts/release.sh VERSION
-# The same commit, compilers and VERSION give the same files: see docs/release.md.
+# The same commit, compilers and VERSION give the same files: see docs/dev/release.md.
 set -eu
 cd "$(dirname "$0")/.."
 version=$1

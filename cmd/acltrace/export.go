@@ -22,7 +22,7 @@ var exportFormats = []exportFormat{
 		"file to write (default FILE.pb.gz); - for standard output", ".pb.gz", "they are in no sum, and named in the profile's comments", func() exporter { return pprofExport{} }},
 	{"chrome", "Chrome's trace JSON for Speedscope, the Firefox Profiler and MindStudio Insight; for Perfetto its own format is better",
 		"file to write (default FILE.json); - for standard output", ".json", `a slice "calls lost" stands at each`, func() exporter { return &chromeExport{} }},
-	{"parquet", "tables of calls, tasks, copies and kernels for DuckDB, pandas, Spark and ClickHouse: see docs/parquet.md and docs/fleets.md",
+	{"parquet", "tables of calls, tasks, copies and kernels for DuckDB, pandas, Spark and ClickHouse: see docs/reference/parquet.md and docs/howto/fleets.md",
 		"folder to write the tables into (default FILE.tables)", ".tables", inNoTable, func() exporter { return &parquetExport{} }},
 }
 

@@ -24,7 +24,7 @@ type parquetExport struct {
 }
 
 func (e *parquetExport) flags(f *pflag.FlagSet) {
-	f.StringVar(&e.job, "partition", "", "add the traces, files and folders of them, to a tree that is partitioned by job and rank; this is the job's name: see docs/fleets.md")
+	f.StringVar(&e.job, "partition", "", "add the traces, files and folders of them, to a tree that is partitioned by job and rank; this is the job's name: see docs/howto/fleets.md")
 }
 
 func (e *parquetExport) check(_ *exporting, f *pflag.FlagSet) error {

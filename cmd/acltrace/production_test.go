@@ -100,10 +100,10 @@ func (p *page) has(names ...string) {
 	}
 }
 
-// TestProductionPage runs the command lines in docs/production.md.
+// TestProductionPage runs the command lines in docs/reference/production.md.
 func TestProductionPage(t *testing.T) {
 	p := newPage(t)
-	b, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/production.md"))
+	b, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/reference/production.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,8 +26,8 @@ func (a *app) simCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sim [flags] -- PROGRAM [ARGUMENT …]",
 		Short: "run a program on the simulator, without recording",
-		Long: `Runs a program on the simulator. The flags set the variables of the environment that docs/simulator.md
-lists, or docs/cuda.md for the CUDA driver, whose simulator has --kernels and --devices alone; what is set there
+		Long: `Runs a program on the simulator. The flags set the variables of the environment that docs/reference/simulator.md
+lists, or docs/reference/cuda.md for the CUDA driver, whose simulator has --kernels and --devices alone; what is set there
 already holds where no flag is given. The exit code is the program's.
 
 With --info, nothing is run: it says what is simulated and how, for the functions of the runtime whose names begin as

@@ -1,5 +1,5 @@
 // Package parquet writes a trace as Apache Parquet tables for DuckDB, pandas, Spark and ClickHouse: calls, tasks,
-// copies and kernels. Copies and kernels are tasks with further columns. docs/parquet.md describes the columns, which
+// copies and kernels. Copies and kernels are tasks with further columns. docs/reference/parquet.md describes the columns, which
 // are the fields in Call, Task, Copy and Kernel.
 //
 // Command export parquet calls Write for one trace, or WriteTree to add traces to a partitioned tree. Calls are sorted

@@ -182,9 +182,9 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// docs/parquet.md names every column.
+// docs/reference/parquet.md names every column.
 func TestSchemaPage(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "parquet.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "parquet.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,9 +125,9 @@ func TestTreeIsWholeOrNot(t *testing.T) {
 	}
 }
 
-// The queries in docs/fleets.md run in a real DuckDB. Some results are also counted from the timeline.
+// The queries in docs/howto/fleets.md run in a real DuckDB. Some results are also counted from the timeline.
 func TestFleetInDuckDB(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "fleets.md"))
+	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "howto", "fleets.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func TestReasonsHaveCodesAndTexts(t *testing.T) {
 
 // The page that scripts are written by must list every reason.
 func TestReasonsAreDocumented(t *testing.T) {
-	b, err := os.ReadFile("../../docs/replay.md")
+	b, err := os.ReadFile("../../docs/reference/replay.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,6 +70,6 @@ func TestReasonsAreDocumented(t *testing.T) {
 		got = append(got, Reason(m[1]))
 	}
 	if !slices.Equal(got, Reasons) {
-		t.Errorf("docs/replay.md lists %q, want %q", got, Reasons)
+		t.Errorf("docs/reference/replay.md lists %q, want %q", got, Reasons)
 	}
 }

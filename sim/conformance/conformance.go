@@ -3,7 +3,7 @@
 //
 // The test compiles all programs once. It runs each in its own process against the simulator, and again against a
 // simulator that breaks the rule, where the program must fail. internal/cmd/conformance calls Load to write
-// docs/conformance.md. The package never runs a program outside its tests.
+// docs/dev/conformance.md. The package never runs a program outside its tests.
 //
 // To run a program alone: cc -Iapi/acl/include sim/conformance/TOPIC/RULE.c -Llib -lascendcl -lpthread.
 package conformance
@@ -98,7 +98,7 @@ func Document(rules []Rule) []byte {
 	b.WriteString("Sources: **API**, the interface reference of the CANN runtime (`docs/zh/api_ref` of its public repository, hicann/runtime; the pages\n")
 	b.WriteString("`aclcppdevg_03_*` at hiascend.com). **Guide**, its developer guide (`docs/zh/dev_guide`). **Errors**, the list of aclError codes in the\n")
 	b.WriteString("reference. **Runtime**, what the public source of the runtime does where its reference is silent. **Simulator**,\n")
-	b.WriteString("[simulator.md](simulator.md): a choice where all are silent.\n")
+	b.WriteString("[simulator.md](../reference/simulator.md): a choice where all are silent.\n")
 	topic := ""
 	for _, r := range rules {
 		if r.Topic != topic {
@@ -106,7 +106,7 @@ func Document(rules []Rule) []byte {
 			fmt.Fprintf(&b, "\n## %s\n\n| rule | says | source |\n|---|---|---|\n", topic)
 		}
 		cell := func(s string) string { return strings.ReplaceAll(s, "|", "\\|") }
-		fmt.Fprintf(&b, "| [%s](../sim/conformance/%s) | %s | %s |\n", r.Name, filepath.ToSlash(r.Path), cell(r.Says), cell(r.Source))
+		fmt.Fprintf(&b, "| [%s](../../sim/conformance/%s) | %s | %s |\n", r.Name, filepath.ToSlash(r.Path), cell(r.Says), cell(r.Source))
 	}
 	return []byte(b.String())
 }

@@ -130,9 +130,9 @@ func TestDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "conformance.md"))
+	b, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "dev", "conformance.md"))
 	if err != nil || !bytes.Equal(b, Document(rules)) {
-		t.Errorf("docs/conformance.md is not what the rules say (%v): run `go run ./internal/cmd/conformance`", err)
+		t.Errorf("docs/dev/conformance.md is not what the rules say (%v): run `go run ./internal/cmd/conformance`", err)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // FindingKind is a finding's kind.
 type FindingKind string
 
-// Kinds of findings; see docs/simulator.md.
+// Kinds of findings; see docs/reference/simulator.md.
 const (
 	PageableInCapture FindingKind = "pageable-copy-in-capture"
 	FreedInFlight     FindingKind = "freed-in-flight"

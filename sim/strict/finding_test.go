@@ -9,7 +9,7 @@ import (
 
 // Each kind has advice and is documented.
 func TestStrictKindsAreDocumented(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "simulator.md"))
+	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "simulator.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func loadedOf(t *testing.T, runtime string) *model {
 	return r.model
 }
 
-// Every function in the tables has semantics or a reason in docs/coverage.md.
+// Every function in the tables has semantics or a reason in docs/dev/coverage.md.
 func TestEveryFunctionIsModelled(t *testing.T) {
 	for runtime, want := range map[string]int{"acl": 428, "cuda": 624} {
 		m := loadedOf(t, runtime)

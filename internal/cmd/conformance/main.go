@@ -1,4 +1,4 @@
-// Command conformance lists the simulator's conformance rules in docs/conformance.md. `make generate` runs it.
+// Command conformance lists the simulator's conformance rules in docs/dev/conformance.md. `make generate` runs it.
 // It compiles and runs no rule.
 package main
 
@@ -15,7 +15,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join("docs", "conformance.md"), conformance.Document(rules), 0o644)
+	return os.WriteFile(filepath.Join("docs", "dev", "conformance.md"), conformance.Document(rules), 0o644)
 }
 
 func main() {
