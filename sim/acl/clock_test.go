@@ -107,6 +107,71 @@ func TestVirtualTimeOfCalls(t *testing.T) {
 	}
 }
 
+// Regression: in real time, the tasks after a wait had the device times of their submission. A kernel of 20 ms after a
+// host function of 1 s ended at once.
+func TestTimeAfterWaits(t *testing.T) {
+	c := &calls{}
+	for name, wait := range map[string]func(e *env, s, other acl.Stream) (release func()){
+		"host function": func(e *env, s, _ acl.Stream) func() {
+			ch := make(chan struct{})
+			e.ok(e.th.LaunchHostFunc(s, c.fn(func(uint64) { <-ch }), 0))
+			return func() { close(ch) }
+		},
+		"value": func(e *env, s, other acl.Stream) func() {
+			p := e.malloc(64)
+			e.ok(e.th.Memset(p, 64, 0, 64))
+			e.ok(e.th.ValueWait(p, 1, acl.ACL_STREAM_WAIT_VALUE_EQ, s))
+			return func() { e.ok(e.th.ValueWrite(p, 1, 0, other)) }
+		},
+		"notify": func(e *env, s, other acl.Stream) func() {
+			var n acl.Notify
+			e.ok(e.th.CreateNotify(&n, 0))
+			e.ok(e.th.WaitAndResetNotify(n, s, 0))
+			return func() { e.ok(e.th.RecordNotify(n, other)) }
+		},
+		"counting notify": func(e *env, s, other acl.Stream) func() {
+			var n acl.CntNotify
+			e.ok(e.th.CntNotifyCreate(&n, 0))
+			e.ok(e.th.CntNotifyWaitWithTimeout(n, s, &acl.CntNotifyWaitInfo{Mode: acl.ACL_RT_CNT_NOTIFY_WAIT_EQUAL_MODE, Value: 1}))
+			return func() {
+				e.ok(e.th.CntNotifyRecord(n, other, &acl.CntNotifyRecordInfo{Mode: acl.ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE, Value: 1}))
+			}
+		},
+		"event": func(e *env, s, other acl.Stream) func() {
+			release, ev := e.hold(other), e.event()
+			e.ok(e.th.RecordEvent(ev, other))
+			e.ok(e.th.StreamWaitEvent(s, ev))
+			return release
+		},
+		"graph on another stream": func(e *env, s, other acl.Stream) func() {
+			ch := make(chan struct{})
+			g := e.capture(s, func() { e.ok(e.th.LaunchHostFunc(s, c.fn(func(uint64) { <-ch }), 0)) })
+			e.ok(e.th.MdlRIExecuteAsync(g, other))
+			e.ok(e.th.MdlRIExecuteAsync(g, s))
+			return func() { close(ch) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if *inVirtualTime {
+				t.Skip("it compares device times with the clock")
+			}
+			e := newEnv(t, Options{Caller: c})
+			s, other, ev := e.stream(), e.stream(), e.event()
+			release := wait(e, s, other)
+			e.ok(e.th.RecordEvent(ev, s))
+			time.Sleep(time.Millisecond)
+			released := e.sim.Clock.Now(nil)
+			release()
+			e.ok(e.th.SynchronizeStream(s))
+			var us uint64
+			e.ok(e.th.EventGetTimestamp(ev, &us))
+			if at := time.Duration(us) * time.Microsecond; at < released.Truncate(time.Microsecond) {
+				t.Errorf("the stream continued at %v, and the wait ended after %v", at, released)
+			}
+		})
+	}
+}
+
 // Long device work takes no real time, and its virtual time is the modelled one.
 func TestVirtualTimeIsTheModels(t *testing.T) {
 	slow := &device.Kernel{Name: "slow", Duration: func(*device.Launch) time.Duration { return time.Hour / 4 }}

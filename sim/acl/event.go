@@ -116,9 +116,9 @@ func (t *Thread) RecordEventWithFlag(event acl.Event, on acl.Stream, flag uint32
 		return t.captureOutside(ev, s, &graph.Outside{Event: ev, Record: true})
 	}
 	if ev.External() {
-		return t.submit(s, device.Task{Kind: device.TaskRecord, Run: func(*device.Stream) (time.Duration, *fail.Failure) {
+		return t.submit(s, device.Task{Kind: device.TaskRecord, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
 			ev.Level.Released(s)
-			ev.Level.Set()
+			ev.Level.Set(s)
 			return 0, nil
 		}})
 	}
@@ -468,7 +468,6 @@ func (t *Thread) waitEvent(on acl.Stream, event acl.Event, timeout int32, flag u
 		},
 		Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
 			if m != nil {
-				s.Time = max(s.Time, m.Time)
 				s.Context.Device.Machine.Strict.Acquire(&s.Strict, &m.Known)
 			}
 			return 0, nil

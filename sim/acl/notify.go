@@ -79,7 +79,7 @@ func (t *Thread) RecordNotify(h acl.Notify, on acl.Stream) acl.Error {
 	}
 	return t.submit(s, device.Task{Kind: device.TaskNotify, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
 		n.signal.Released(s)
-		n.signal.Set()
+		n.signal.Set(s)
 		return 0, nil
 	}})
 }

@@ -25,5 +25,13 @@ func (m *Mark) Complete() bool {
 }
 
 func (m *Mark) Wait(limit time.Duration, late func() *fail.Failure) *Waiting {
-	return &Waiting{Met: func() (bool, <-chan struct{}) { return m.Complete(), m.Done }, Limit: limit, Late: late}
+	w := &Waiting{Limit: limit, Late: late}
+	w.Met = func() (bool, <-chan struct{}) {
+		if !m.Complete() {
+			return false, m.Done
+		}
+		w.Until = m.Time
+		return true, nil
+	}
+	return w
 }

@@ -110,7 +110,9 @@ func (s *Stream) attempt(clk *RealClock, k *Task, wait bool) (d, host time.Durat
 	s.Context.Device.Machine.Strict.Begin(&s.Strict, k.Check, string(k.Kind))
 	if k.Begin != nil && wait {
 		if w := k.Begin(s); w != nil {
-			if ok, f := w.await(s.Life.Stop); !ok {
+			ok, f := w.await(s.Life.Stop)
+			s.Time = w.resume(clk, s.Time)
+			if !ok {
 				return 0, 0, f
 			}
 		}

@@ -14,6 +14,7 @@ type Signal struct {
 	sync.Mutex
 	IsSet bool
 	Wake  chan struct{} // closed while the flag is set
+	at    time.Duration // device time at which the flag was set
 	// Shared replaces the local flag if other processes share it.
 	Shared *memory.Shared
 	known  strict.Vector // strict mode: knowledge of the streams that set it
@@ -42,13 +43,14 @@ func (s *Signal) channel() chan struct{} {
 	return s.Wake
 }
 
-func (s *Signal) Set() {
+// Set sets the flag at the time of a stream.
+func (s *Signal) Set(by *Stream) {
 	s.Lock()
 	defer s.Unlock()
 	if s.Shared != nil {
 		s.Shared.Set(1)
 	} else if !s.IsSet {
-		s.IsSet = true
+		s.IsSet, s.at = true, by.Time
 		close(s.channel())
 	}
 }
@@ -76,11 +78,14 @@ func (s *Signal) Wait(take bool, limit time.Duration, late func() *fail.Failure)
 			}
 			return false, nil
 		}
-		if s.IsSet && take {
-			s.IsSet, s.Wake = false, nil
-			return true, nil
+		if !s.IsSet {
+			return false, s.channel()
 		}
-		return s.IsSet, s.channel()
+		w.Until = s.at
+		if take {
+			s.IsSet, s.Wake = false, nil
+		}
+		return true, nil
 	}
 	return w
 }

@@ -13,6 +13,9 @@ type Waiting struct {
 	Block func(stop <-chan struct{}, expired <-chan time.Time) (bool, *fail.Failure)
 	Limit time.Duration // 0 for no limit
 	Late  func() *fail.Failure
+	// Until is the device time at which the condition was met, set by Met. If it is 0, the stream continues at the
+	// clock's time.
+	Until time.Duration
 	// In virtual time:
 	ended    chan struct{} // closed when Block has returned
 	inTime   bool
@@ -63,6 +66,14 @@ func (w *Waiting) await(stop <-chan struct{}) (bool, *fail.Failure) {
 		}
 		return done && f == nil, f
 	}
+}
+
+// resume returns the time of a stream after the wait.
+func (w *Waiting) resume(clk *RealClock, at time.Duration) time.Duration {
+	if w.Until == 0 {
+		return max(at, clk.Now(nil))
+	}
+	return max(at, w.Until)
 }
 
 func IsClosed(ch <-chan struct{}) bool {

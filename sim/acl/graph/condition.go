@@ -133,15 +133,13 @@ func (r *conditionRun) Begin(s *device.Stream) *device.Waiting {
 		r.part = nil
 		return nil
 	}
-	return &device.Waiting{Met: func() (bool, <-chan struct{}) {
+	return wait(func() (*Execution, <-chan struct{}) {
+		var other <-chan struct{}
 		if r.x == nil {
-			var other <-chan struct{}
-			if r.x, other = r.part.Begin(s, nil); r.x == nil {
-				return false, other
-			}
+			r.x, other = r.part.Begin(s, nil)
 		}
-		return r.x.over(), r.x.Done
-	}}
+		return r.x, other
+	})
 }
 
 // end ends one evaluation, which takes device time. A while loop jumps back to its own task.

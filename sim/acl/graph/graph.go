@@ -65,7 +65,8 @@ type Graph struct {
 	Running atomic.Int32 // submitted and unfinished executions
 
 	sync.Mutex
-	Current *Execution // running execution; at most one
+	Current *Execution    // running execution; at most one
+	free    time.Duration // device time at which the last execution ended
 	Name    string
 	Lanes   []*Lane // by stream; the first one began the capture
 	Ended   []callback.Callback
@@ -118,6 +119,7 @@ type Execution struct {
 	runners []*device.Stream // one stream per started lane; under the graph's lock until all have ended
 	left    atomic.Int32
 	Done    chan struct{} // closed when all lanes have ended
+	end     time.Duration // device time of the end; valid when Done is closed
 	Halt    func()        // stops the run of a built model
 	Aborted atomic.Bool
 }
@@ -171,15 +173,13 @@ func (g *Graph) Run(outside []*device.Mark) device.Task {
 	return device.Task{Kind: device.TaskGraph,
 		Begin: func(s *device.Stream) *device.Waiting {
 			x = nil
-			return &device.Waiting{Met: func() (bool, <-chan struct{}) {
+			return wait(func() (*Execution, <-chan struct{}) {
+				var other <-chan struct{}
 				if x == nil {
-					var other <-chan struct{}
-					if x, other = g.Begin(s, outside); x == nil {
-						return false, other
-					}
+					x, other = g.Begin(s, outside)
 				}
-				return x.over(), x.Done
-			}}
+				return x, other
+			})
 		},
 		Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
 			f := x.Join(s)
@@ -190,13 +190,30 @@ func (g *Graph) Run(outside []*device.Mark) device.Task {
 		}}
 }
 
-// Join ends an execution: the stream continues at its end, and receives its failure.
+// wait waits for the end of an execution, which begin starts at its first call or, while another one is running, at a
+// later one.
+func wait(begin func() (*Execution, <-chan struct{})) *device.Waiting {
+	w := &device.Waiting{}
+	w.Met = func() (bool, <-chan struct{}) {
+		x, other := begin()
+		if x == nil {
+			return false, other
+		}
+		if !x.over() {
+			return false, x.Done
+		}
+		w.Until = x.end
+		return true, nil
+	}
+	return w
+}
+
+// Join ends an execution: the stream receives its failure.
 func (x *Execution) Join(s *device.Stream) *fail.Failure {
 	for _, r := range x.runners {
 		s.Context.Device.Machine.Strict.EndLane(&s.Strict, &r.Strict)
 	}
 	for _, r := range x.runners {
-		s.Time = max(s.Time, r.Time)
 		if r.Failure != nil {
 			return r.Failure
 		}
@@ -213,6 +230,7 @@ func (g *Graph) Begin(s *device.Stream, outside []*device.Mark) (*Execution, <-c
 	}
 	x := &Execution{graph: g, Outside: outside, Done: make(chan struct{})}
 	g.Current = x
+	s.Time = max(s.Time, g.free)
 	if len(g.Conditions) > 0 && !g.Part {
 		g.Unlock()
 		g.assign(s)
@@ -288,7 +306,10 @@ func (x *Execution) Start(s *device.Stream, l *Lane) {
 func (x *Execution) laneEnded() {
 	if x.left.Add(-1) == 0 {
 		x.graph.Lock()
-		x.graph.Current = nil
+		for _, r := range x.runners {
+			x.end = max(x.end, r.Time)
+		}
+		x.graph.Current, x.graph.free = nil, x.end
 		x.graph.Unlock()
 		close(x.Done)
 	}
@@ -321,7 +342,6 @@ func WaitMark(at func(*Execution) *device.Mark) device.Task {
 		},
 		Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
 			if m := at(Running(s).Execution); m != nil {
-				s.Time = max(s.Time, m.Time)
 				s.Context.Device.Machine.Strict.Acquire(&s.Strict, &m.Known)
 			}
 			return 0, nil
