@@ -64,7 +64,7 @@ type app struct {
 
 // strictFlag adds --strict: lost calls, which are always reported, also set the exit code.
 func (a *app) strictFlag(f *pflag.FlagSet) {
-	f.BoolVar(&a.strict, "strict", false, "end with 4 if the trace has lost calls: some were not recorded, its end is missing, or it is damaged")
+	f.BoolVar(&a.strict, "strict", false, "end with 4 if calls were lost")
 }
 
 // arguments requires n arguments.

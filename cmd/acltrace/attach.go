@@ -19,8 +19,12 @@ func (a *app) attachCmd() *cobra.Command {
 	var end ending
 	c := &cobra.Command{
 		Use:   "attach --pid N | --comm NAME | --cgroup PATH | --all",
-		Short: "record programs that run already, by eBPF, until the one ends or you press Ctrl-C",
-		Args:  arguments(0, "no arguments but flags"),
+		Short: "record running programs with eBPF",
+		Long: "Records programs that run already, until they end, the time is over, or you press Ctrl-C.\n\n" +
+			"Attaching needs CAP_BPF and CAP_PERFMON. `acltrace doctor` checks this.",
+		Example: "acltrace attach --pid 4242 --for 30s -o server.aclt\n" +
+			"acltrace attach --comm python --payload none",
+		Args: arguments(0, "no arguments but flags"),
 		RunE: func(_ *cobra.Command, _ []string) error {
 			n := 0
 			for _, given := range []bool{o.PID != 0, o.Comm != "", o.Cgroup != "", o.All} {
@@ -61,16 +65,18 @@ func (a *app) attachCmd() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&o.PID, "pid", 0, "process to record, with the children that it makes from now on")
-	f.StringVar(&o.Comm, "comm", "", "record the processes of this name, as /proc/PID/comm has it, those that run and those to come")
-	f.StringVar(&o.Cgroup, "cgroup", "", "record the processes in a control group and those below it: a folder under /sys/fs/cgroup")
-	f.BoolVar(&o.All, "all", false, "record every process that uses the runtime")
-	f.StringVarP(&o.Output, "output", "o", "run.aclt", "trace to write")
-	f.StringVar(&o.Capture.Library, "library", "", "path of the runtime library, where the process maps it under another name")
-	f.StringVar(&apiName, "api", "auto", apiUsage)
-	f.StringVar(&payload, "payload", "small", "what to keep of copies: small (up to 64 KiB), full, hash or none")
-	f.BoolVar(&o.Sample, "sample", false, "when the recorder falls behind, record only some of the calls, and count the others, before any is lost")
-	f.DurationVar(&o.Limits.For, "for", 0, "how long, as 30s")
+	f.IntVar(&o.PID, "pid", 0, "`PID`: record this process and its new children")
+	f.StringVar(&o.Comm, "comm", "", "`NAME`: record processes with this name")
+	explain(f, "comm", "The name in /proc/PID/comm. Processes that start later are recorded as well.")
+	f.StringVar(&o.Cgroup, "cgroup", "", "`DIR`: record a control group: DIR is below /sys/fs/cgroup")
+	f.BoolVar(&o.All, "all", false, "record all processes that use the runtime")
+	f.StringVarP(&o.Output, "output", "o", "run.aclt", "`FILE`: trace to write")
+	f.StringVar(&o.Capture.Library, "library", "", "`FILE`: runtime library, if it has an unusual name")
+	apiFlag(f, &apiName)
+	payloadFlag(f, &payload)
+	f.BoolVar(&o.Sample, "sample", false, "skip and count calls before any is lost")
+	explain(f, "sample", "If the recorder falls behind, only some calls are recorded, and the skipped calls are counted.")
+	forFlag(f, &o.Options)
 	replacing(f, &o.Options)
 	blobFile(f, &o.Options)
 	stepMarker(f, &o.Options)

@@ -38,10 +38,12 @@ func (a *app) blameCmd() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "blame FILE",
-		Short: "which launch made the device fail, what it was given, and who wrote and freed that",
-		Long: "blame looks for the first call that returned an error of the device (else for one that never returned, else for the last that failed),\n" +
-			"takes the tasks that had not ended by then, and orders them by what speaks against them: what the runtime told of the failed task,\n" +
-			"memory that was freed before or meanwhile, addresses in no allocation, ranges beyond an end. It prints a page for a bug report.",
+		Short: "find the launch that made the device fail",
+		Long: "Finds the first call that returned a device error, or else a call that never returned, or else the last failed call. Lists the tasks that " +
+			"had not ended before that call, ordered by the evidence against them: reports of the runtime, memory that was freed too early, addresses " +
+			"outside of allocations, ranges beyond an end. The output is a page for a bug report.",
+		Example: "acltrace blame crash.aclt\n" +
+			"acltrace blame --task 47:1564:23064 crash.aclt",
 		Args: arguments(1, "one trace file"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := moment(c, call, task, &o.Call, &o.Task); err != nil {
@@ -64,10 +66,11 @@ func (a *app) blameCmd() *cobra.Command {
 			return report.BlameText(a.out, rep)
 		},
 	}
-	c.Flags().Uint64Var(&call, "call", 0, "the number of the call that failed")
-	c.Flags().StringVar(&task, "task", "", "the task that failed: STREAM:ID, or STREAM:FLIP:TASK as the runtime's logs have it")
-	c.Flags().Var(&addr, "addr", "the address at which it failed, as a log names it")
-	c.Flags().IntVar(&o.History, "calls", 8, "how many calls are listed for each allocation")
+	c.Flags().Uint64Var(&call, "call", 0, "`N`: the call that failed")
+	c.Flags().StringVar(&task, "task", "", "`TASK`: the task that failed, STREAM:ID")
+	explain(c.Flags(), "task", taskForms)
+	c.Flags().Var(&addr, "addr", "`ADDRESS`: the address that failed, from a log")
+	c.Flags().IntVar(&o.History, "calls", 8, "`N`: calls to list for each allocation")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	a.strictFlag(c.Flags())
 	return c
@@ -80,9 +83,12 @@ func (a *app) whereCmd() *cobra.Command {
 	var addr address
 	var all, asJSON bool
 	c := &cobra.Command{
-		Use:   "where FILE --addr ADDRESS | --map",
-		Short: "the allocation that holds an address, who made and freed it, and who used it last; or all that were live",
-		Args:  arguments(1, "one trace file"),
+		Use:   "where --addr ADDRESS | --map FILE",
+		Short: "find the allocation at an address, and its users",
+		Long:  "Shows the allocations that held an address, the calls that made and freed them, and their last users. --map lists all live allocations.",
+		Example: "acltrace where --addr 0x12c0c0a00100 --at 47:1564:23064 crash.aclt\n" +
+			"acltrace where --map --call 4711 crash.aclt",
+		Args: arguments(1, "one trace file"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if (addr == 0) != all {
 				return usage("acltrace where needs --addr ADDRESS, or --map for all allocations")
@@ -115,12 +121,14 @@ func (a *app) whereCmd() *cobra.Command {
 			return report.WhereText(a.out, x)
 		},
 	}
-	c.Flags().Var(&addr, "addr", "the address, as 0x124000000000")
-	c.Flags().BoolVar(&all, "map", false, "the allocations that were live, at the moment that --at or --call names or at the end of the trace")
-	c.Flags().StringVar(&task, "at", "", "look when the call that made this task began: STREAM:ID or STREAM:FLIP:TASK")
-	c.Flags().Uint64Var(&call, "call", 0, "look when this call began")
-	c.Flags().IntVar(&o.PID, "pid", 0, "only in this process")
-	c.Flags().IntVar(&o.History, "calls", 8, "how many calls are listed for each allocation")
+	c.Flags().Var(&addr, "addr", "`ADDRESS`: for example 0x124000000000")
+	c.Flags().BoolVar(&all, "map", false, "list all live allocations")
+	explain(c.Flags(), "map", "At the moment of --at or --call, or at the end of the trace.")
+	c.Flags().StringVar(&task, "at", "", "`TASK`: when this task was launched, STREAM:ID")
+	explain(c.Flags(), "at", taskForms)
+	c.Flags().Uint64Var(&call, "call", 0, "`N`: when this call began")
+	c.Flags().IntVar(&o.PID, "pid", 0, "`PID`: in this process")
+	c.Flags().IntVar(&o.History, "calls", 8, "`N`: calls to list for each allocation")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	a.strictFlag(c.Flags())
 	return c

@@ -20,8 +20,10 @@ func (a *app) catCmd() *cobra.Command {
 	var raw bool
 	c := &cobra.Command{
 		Use:   "cat FILE",
-		Short: "the calls of a trace, one a line",
-		Args:  arguments(1, "one trace file"),
+		Short: "list the calls of a trace, one a line",
+		Example: "acltrace cat --from 1.5s --to 2s run.aclt\n" +
+			"acltrace cat --func aclrtMemcpy,aclrtMemcpyAsync --tail 20 run.aclt",
+		Args: arguments(1, "one trace file"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if raw && c.Flags().NFlag() > 1 {
 				return usage("--raw shows the whole file and goes with no other option")
@@ -79,16 +81,18 @@ func (a *app) catCmd() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&o.JSON, "json", false, "print a JSON object a line")
+	c.Flags().BoolVar(&o.JSON, "json", false, "print a JSON object per line")
 	a.strictFlag(c.Flags())
-	c.Flags().BoolVar(&raw, "raw", false, "print the whole file as text, without loss; assemble makes the file again")
-	c.Flags().DurationVar(&from, "from", 0, "begin with calls that start this long after the beginning, as 1.5s")
-	c.Flags().DurationVar(&to, "to", 0, "end with calls that start this long after the beginning")
-	c.Flags().StringSliceVar(&o.Funcs, "func", nil, "only these functions")
-	c.Flags().IntVar(&o.Stream, "stream", 0, "only calls on stream#N")
-	c.Flags().IntVar(&o.TID, "thread", 0, "only calls of the thread with this id")
-	c.Flags().StringVar(&task, "task", "", "only the calls that made this task: STREAM:ID, or STREAM:FLIP:TASK as the runtime's logs have it")
-	c.Flags().IntVar(&o.Tail, "tail", 0, "only so many of the last calls")
+	c.Flags().BoolVar(&raw, "raw", false, "print the whole file as text, without loss")
+	explain(c.Flags(), "raw", "No other flag may be given. `acltrace assemble` makes the file from the text.")
+	c.Flags().DurationVar(&from, "from", 0, "`TIME`: calls that start this long after the beginning")
+	c.Flags().DurationVar(&to, "to", 0, "`TIME`: calls that start before this time")
+	c.Flags().StringSliceVar(&o.Funcs, "func", nil, "`NAME`: calls of these functions")
+	c.Flags().IntVar(&o.Stream, "stream", 0, "`N`: calls on stream#N")
+	c.Flags().IntVar(&o.TID, "thread", 0, "`TID`: calls of this thread")
+	c.Flags().StringVar(&task, "task", "", "`TASK`: calls of this task, STREAM:ID")
+	explain(c.Flags(), "task", taskForms)
+	c.Flags().IntVar(&o.Tail, "tail", 0, "`N`: the last N calls")
 	return c
 }
 

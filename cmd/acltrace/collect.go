@@ -18,13 +18,14 @@ func (a *app) collectCmd() *cobra.Command {
 	var live liveFlags
 	c := &cobra.Command{
 		Use:   "collect DIR",
-		Short: "record programs that run elsewhere, as in another container, by way of a folder that both reach",
-		Long: `Drains the session in DIR, which acltrace env --install has made or is made now, into a trace, until it is told to end by SIGTERM or SIGINT. The programs have in
-their environment what acltrace env DIR prints. They run on whether a collector is there or not: what they write while none is there is kept as far as
-their rings have room (--ring-size), and counted beyond that. A collector may come late, be stopped, be killed and come back. A trace that is there is not overwritten: the next one is
-called NAME-2.aclt and so on.
-
-Flags that were given to acltrace env --install hold here, unless they are given again.`,
+		Short: "record programs of other containers or users",
+		Long: "Writes the calls of programs that run elsewhere to a trace: in another container, or as another user. DIR is the folder of a session, which " +
+			"`acltrace env --install DIR` or this command makes. The programs have the variables that `acltrace env DIR` prints.\n\n" +
+			"SIGTERM or SIGINT ends the collector. The programs do not depend on it: their buffers (--ring-size) keep calls while no collector " +
+			"runs, and count the calls that do not fit. An earlier trace is not overwritten. The next one is called NAME-2.aclt, and so on.\n\n" +
+			"The flags that were given to `acltrace env --install` apply here, unless they are given again.",
+		Example: "acltrace collect /dev/shm/job -o job.aclt --until-gone 5s\n" +
+			"acltrace collect /acltrace -o /traces/%h-%r.aclt",
 		Args: arguments(1, "the folder of a session"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.Dir = args[0]
@@ -60,8 +61,10 @@ Flags that were given to acltrace env --install hold here, unless they are given
 	end.add(f)
 	live.add(f)
 	blobFile(f, &o.Options)
-	f.DurationVar(&o.UntilGone, "until-gone", 0, "end when no process has been there for so long, as 5s, after one was (default: when told to)")
-	f.DurationVar(&o.Wait, "wait", 10*time.Second, "how long to wait for another collector of DIR to end")
-	f.BoolVar(&o.Share.AnyUser, "any-user", false, "where the session is made: programs of any user are recorded, and may read what others write")
+	f.DurationVar(&o.UntilGone, "until-gone", 0, "`TIME`: end after TIME without any process")
+	explain(f, "until-gone", "Counts from the end of the last process. By default the collector runs until a signal ends it.")
+	f.DurationVar(&o.Wait, "wait", 10*time.Second, "`TIME`: wait for another collector to end")
+	f.BoolVar(&o.Share.AnyUser, "any-user", false, "record programs of all users")
+	explain(f, "any-user", "Any user may then read what the programs of others record. Applies if this command makes the session.")
 	return c
 }

@@ -20,14 +20,16 @@ func (a *app) ctlCmd() *cobra.Command {
 	var every, asJSON bool
 	c := &cobra.Command{
 		Use:   "ctl status|start|stop|snapshot",
-		Short: "ask recordings in progress what they do, and switch them on and off",
-		Long: `Asks the recordings in progress that this user has started; no other right is needed. What status shows are all of them; the others act on
-the one that is in progress, on the one that --session or --pid names, or with --all on each.
+		Short: "control recordings in progress",
+		Long: `Controls the recordings that this user has started. status shows all of them. The other actions need one recording: the only one in
+progress, the one that --session or --pid names, or with --all each of them.
 
-  status    what is recorded, and into which file
-  start     record again, after a stop or record --armed; with --pid that process alone
-  stop      record nothing for now
-  snapshot  seal what the ring of record --ring holds into a trace`,
+  status    show what is recorded, and into which file
+  start     record again after stop or --armed; with --pid this process only
+  stop      pause recording
+  snapshot  save the ring of record --ring as a trace`,
+		Example: "acltrace ctl status\n" +
+			"acltrace ctl snapshot --pid 4242",
 		Args:      arguments(1, "status, start, stop or snapshot"),
 		ValidArgs: []string{"status", "start", "stop", "snapshot"},
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -102,8 +104,9 @@ the one that is in progress, on the one that --session or --pid names, or with -
 			return failed
 		},
 	}
-	c.Flags().StringVar(&folder, "session", "", "the folder of one session, as status shows it")
-	c.Flags().IntVar(&pid, "pid", 0, "only the recording that has this process, or is by this recorder")
+	c.Flags().StringVar(&folder, "session", "", "`DIR`: the recording with this folder")
+	c.Flags().IntVar(&pid, "pid", 0, "`PID`: the recording of this process")
+	explain(c.Flags(), "pid", "PID is a recorded process or the recorder.")
 	c.Flags().BoolVar(&every, "all", false, "all recordings in progress")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c

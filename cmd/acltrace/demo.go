@@ -26,14 +26,17 @@ func (a *app) demoCmd() *cobra.Command {
 	var tokens int
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "record, show and replay a bundled program on the simulator",
-		Args:  arguments(0, "no arguments"),
+		Short: "record, show and replay a sample program",
+		Long:  "Records a bundled program on the simulator, checks the trace, and replays it twice. It needs no device.",
+		Example: "acltrace demo\n" +
+			"acltrace demo -o demo.aclt --tokens 64",
+		Args: arguments(0, "no arguments"),
 		RunE: func(_ *cobra.Command, _ []string) error {
 			return a.demo(out, tokens)
 		},
 	}
-	c.Flags().StringVarP(&out, "output", "o", "demo.aclt", "trace to write")
-	c.Flags().IntVar(&tokens, "tokens", 16, "tokens that the program decodes, 400 launches each")
+	c.Flags().StringVarP(&out, "output", "o", "demo.aclt", "`FILE`: trace to write")
+	c.Flags().IntVar(&tokens, "tokens", 16, "`N`: tokens to decode, 400 launches each")
 	return c
 }
 

@@ -14,9 +14,11 @@ func (a *app) diffCmd() *cobra.Command {
 	var percent float64
 	c := &cobra.Command{
 		Use:   "diff A B",
-		Short: "what is slower, faster, new or gone in run B against run A",
-		Long: "diff compares two runs of a program by their steps and kernels. It ends with 0 where they are the same, and with 3 where something is\n" +
-			"slower or faster beyond the threshold and beyond noise, new, gone, or done more or less often in a step.",
+		Short: "compare two runs: slower, faster, new or gone",
+		Long: "Compares run B with run A by steps and kernels. The exit code is 3 if something is slower or faster by more than the threshold and the noise, " +
+			"new, gone, or more or less frequent in a step. Otherwise it is 0.",
+		Example: "acltrace diff before.aclt after.aclt\n" +
+			"acltrace diff --slower --threshold 3 main.aclt branch.aclt",
 		Args: arguments(2, "two trace files"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if percent <= 0 {
@@ -59,8 +61,8 @@ func (a *app) diffCmd() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	c.Flags().Float64Var(&percent, "threshold", 5, "least change of a median that counts, in percent")
+	c.Flags().Float64Var(&percent, "threshold", 5, "`PERCENT`: smallest change of a median that counts")
 	a.strictFlag(c.Flags())
-	c.Flags().BoolVar(&slower, "slower", false, "end with 3 only where something is slower")
+	c.Flags().BoolVar(&slower, "slower", false, "end with 3 only if something is slower")
 	return c
 }

@@ -16,11 +16,11 @@ func (a *app) doctorCmd() *cobra.Command {
 	var apiName string
 	c := &cobra.Command{
 		Use:   "doctor [flags] [-- PROGRAM …]",
-		Short: "what works on this machine, and what is missing",
-		Long: `Tries on this machine what the other commands need, and says what is missing and how to get it.
-
-With a program, says too which runtime libraries it would load and what recording would see of them. The program is
-not run. The exit code is 1 where something does not work.`,
+		Short: "check what works on this machine",
+		Long: "Tries the parts that other commands need, and prints what is missing and how to get it. With a program, it also prints the runtime libraries that the " +
+			"program would load, and which of their functions are recorded. The program is not run. The exit code is 1 if something does not work.",
+		Example: "acltrace doctor\n" +
+			"acltrace doctor -- python train.py",
 		RunE: func(_ *cobra.Command, args []string) error {
 			m, why, err := runtimeWhy(apiName, append(args, "")[0])
 			if err != nil {
@@ -43,8 +43,8 @@ not run. The exit code is 1 where something does not work.`,
 	}
 	f := c.Flags()
 	f.SetInterspersed(false)
-	f.StringVar(&apiName, "api", "auto", apiUsage)
-	f.BoolVar(&asJSON, "json", false, "as JSON")
+	apiFlag(f, &apiName)
+	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 

@@ -20,15 +20,14 @@ func (a *app) envCmd() *cobra.Command {
 	var install, asJSON, k8s, docker, unguarded bool
 	var image, volume string
 	c := &cobra.Command{
-		Use:   "env [--install] DIR [flags of record]",
-		Short: "print what a program must have set to be recorded without being started by acltrace",
-		Long: `Prints what a script, a pod or a container must set so that the programs in it are recorded into the session in DIR, which acltrace collect DIR drains, in
-another container or as another user, whenever it is there. With --install it makes the session first, with the libraries that programs load from DIR/shim: they
-must stay there for as long as a program may start another one.
-
-  eval "$(acltrace env --install /dev/shm/job)"; python train.py &  acltrace collect /dev/shm/job -o job.aclt --until-gone 5s
-
-The flags of record say what is to be recorded; acltrace collect takes them from DIR.`,
+		Use:   "env DIR [flags]",
+		Short: "print the variables that make a program record",
+		Long: "Prints the variables that a script, a pod or a container must set for its programs to be recorded. `acltrace collect DIR` writes the trace, in " +
+			"another container or as another user.\n\n" +
+			"--install makes the session in DIR first. The libraries in DIR/shim must stay there while a program may start another one.\n\n" +
+			"The flags of `acltrace record` select what is recorded. `acltrace collect` reads them from DIR.",
+		Example: "eval \"$(acltrace env --install /dev/shm/job --ring 64M)\"\n" +
+			"acltrace env --k8s /acltrace --payload none",
 		Args: arguments(1, "the folder of a session, which programs and collector both reach"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := flags.parse(""); err != nil {
@@ -83,13 +82,15 @@ The flags of record say what is to be recorded; acltrace collect takes them from
 	flags.program(c)
 	f := c.Flags()
 	noGuard(f, &unguarded)
-	f.BoolVar(&install, "install", false, "make the session in DIR, with the libraries that programs load")
-	f.BoolVar(&share.AnyUser, "any-user", false, "with --install: programs of any user are recorded, and may read what others write (default: of the user and the group of DIR)")
+	f.BoolVar(&install, "install", false, "make the session in DIR")
+	f.BoolVar(&share.AnyUser, "any-user", false, "with --install: record programs of all users")
+	explain(f, "any-user", "Any user may then read what the programs of others record. By default, programs of the user and the group of DIR are recorded.")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
-	f.BoolVar(&k8s, "k8s", false, "print what to add to the spec of a Kubernetes pod")
+	f.BoolVar(&k8s, "k8s", false, "print additions to a Kubernetes pod")
 	f.BoolVar(&docker, "docker", false, "print arguments for docker run")
-	f.StringVar(&image, "image", "acltrace:latest", "with --k8s: the image that has acltrace")
-	f.StringVar(&volume, "volume", "acltrace", "with --docker: the volume or folder of the host to have as DIR")
+	f.StringVar(&image, "image", "acltrace:latest", "`IMAGE`: with --k8s: image")
+	f.StringVar(&volume, "volume", "acltrace", "`NAME`: with --docker: volume")
+	explain(f, "volume", "A volume, or a folder of the host, that is mounted as DIR.")
 	c.MarkFlagsMutuallyExclusive("json", "k8s", "docker")
 	return c
 }

@@ -7,6 +7,7 @@ import (
 // An exportFormat is one row in the table of formats.
 type exportFormat struct {
 	name, short string
+	examples    string
 	output      string // --output help
 	ext         string // default output is the trace's path with this suffix; "" for none
 	lost        string // replaces lost calls in the output
@@ -14,24 +15,26 @@ type exportFormat struct {
 }
 
 var exportFormats = []exportFormat{
-	{"otlp", "spans for Jaeger or any OpenTelemetry collector, or a file of OTLP JSON lines",
-		"file to write, as run.jsonl; - for standard output", "", `a span "calls lost" stands at each`, func() exporter { return &otlpExport{} }},
-	{"perfetto", "a trace for ui.perfetto.dev: calls, streams, arrows between them, memory and queues",
-		"file to write (default FILE.pftrace); - for standard output", ".pftrace", `a slice "calls lost" stands at each`, func() exporter { return &perfettoExport{} }},
-	{"pprof", "a profile for `go tool pprof`: time in calls, launches and bytes by function and kernel",
-		"file to write (default FILE.pb.gz); - for standard output", ".pb.gz", "they are in no sum, and named in the profile's comments", func() exporter { return pprofExport{} }},
-	{"chrome", "Chrome's trace JSON for Speedscope, the Firefox Profiler and MindStudio Insight; for Perfetto its own format is better",
-		"file to write (default FILE.json); - for standard output", ".json", `a slice "calls lost" stands at each`, func() exporter { return &chromeExport{} }},
-	{"parquet", "tables of calls, tasks, copies and kernels for DuckDB, pandas, Spark and ClickHouse: see docs/reference/parquet.md and docs/howto/fleets.md",
-		"folder to write the tables into (default FILE.tables)", ".tables", inNoTable, func() exporter { return &parquetExport{} }},
+	{"otlp", "spans for Jaeger or an OpenTelemetry collector", "acltrace export otlp run.aclt --endpoint http://localhost:4317\nacltrace export otlp run.aclt -o run.jsonl",
+		"`FILE`: write OTLP JSON lines instead of sending", "", `a span "calls lost" stands at each`, func() exporter { return &otlpExport{} }},
+	{"perfetto", "trace for ui.perfetto.dev, with memory and queues", "acltrace export perfetto run.aclt\nacltrace export perfetto --from 1s --to 2s run.aclt -o second.pftrace",
+		"`FILE`: file to write (default TRACE.pftrace)", ".pftrace", `a slice "calls lost" stands at each`, func() exporter { return &perfettoExport{} }},
+	{"pprof", "profile for `go tool pprof`", "acltrace export pprof run.aclt\nacltrace export pprof run.aclt -o run.pb.gz",
+		"`FILE`: file to write (default TRACE.pb.gz)", ".pb.gz", "they are in no sum, and named in the profile's comments", func() exporter { return pprofExport{} }},
+	{"chrome", "Chrome's trace JSON for Speedscope and MindStudio Insight", "acltrace export chrome run.aclt\nacltrace export chrome --mindstudio run.aclt -o trace_view.json",
+		"`FILE`: file to write (default TRACE.json)", ".json", `a slice "calls lost" stands at each`, func() exporter { return &chromeExport{} }},
+	{"parquet", "tables for DuckDB, pandas, Spark and ClickHouse", "acltrace export parquet run.aclt -o tables\nacltrace export parquet --partition job7 -o fleet rank0.aclt rank1.aclt",
+		"`DIR`: folder for the tables (default TRACE.tables)", ".tables", inNoTable, func() exporter { return &parquetExport{} }},
 }
 
 func (a *app) exportCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export FORMAT FILE",
-		Short: "give a trace to Jaeger, Perfetto, pprof and other viewers",
-		Args:  subcommands("a format"),
-		RunE:  helps,
+		Short: "convert a trace for Jaeger, Perfetto, pprof and others",
+		Example: "acltrace export perfetto run.aclt\n" +
+			"acltrace export otlp run.aclt --endpoint http://localhost:4317",
+		Args: subcommands("a format"),
+		RunE: helps,
 	}
 	for i := range exportFormats {
 		c.AddCommand(a.exportTo(&exportFormats[i]))
@@ -43,9 +46,10 @@ func (a *app) exportTo(f *exportFormat) *cobra.Command {
 	e, x := f.make(), &exporting{app: a}
 	tree, isTree := e.(treeExporter)
 	c := &cobra.Command{
-		Use:   f.name + " FILE",
-		Short: f.short,
-		Args:  arguments(1, "one trace file"),
+		Use:     f.name + " FILE",
+		Short:   f.short,
+		Example: f.examples,
+		Args:    arguments(1, "one trace file"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if err := e.check(x, c.Flags()); err != nil {
 				return err
@@ -73,6 +77,9 @@ func (a *app) exportTo(f *exportFormat) *cobra.Command {
 		c.Args = tree.arguments
 	}
 	c.Flags().StringVarP(&x.out, "output", "o", "", f.output)
+	if f.ext != ".tables" {
+		explain(c.Flags(), "output", "- writes to standard output.")
+	}
 	e.flags(c.Flags())
 	return c
 }

@@ -15,8 +15,9 @@ type chromeExport struct {
 
 func (e *chromeExport) flags(f *pflag.FlagSet) {
 	e.period.add(f)
-	f.BoolVar(&e.o.NoArgs, "no-args", false, "leave out the arguments of calls and their numbers: smaller and faster, and Speedscope sums up calls of one function")
-	f.BoolVar(&e.o.MindStudio, "mindstudio", false, "a trace_view.json for MindStudio Insight")
+	f.BoolVar(&e.o.NoArgs, "no-args", false, "leave out call arguments and call numbers")
+	explain(f, "no-args", "The file is smaller, and Speedscope sums up the calls of a function.")
+	f.BoolVar(&e.o.MindStudio, "mindstudio", false, "write a trace_view.json for MindStudio Insight")
 }
 
 func (e *chromeExport) check(*exporting, *pflag.FlagSet) (err error) {

@@ -28,17 +28,26 @@ type otlpExport struct {
 }
 
 func (e *otlpExport) flags(f *pflag.FlagSet) {
-	f.StringVar(&e.o.Endpoint, "endpoint", "", "URL of a collector or a Jaeger (default: OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4317)")
-	f.StringVar(&e.o.Protocol, "protocol", "", "grpc or http/protobuf (default: from the environment, or by the endpoint's port)")
-	f.StringVar(&e.o.Layout, "layout", otelexport.Nested, "nested: kernels under their launches; lanes: kernels on their streams")
-	f.StringVar(&e.o.Brackets, "brackets", otelexport.BracketsEarliest, "unmeasured tasks: earliest: a span to the earliest possible end; none: no span")
-	f.StringVar((*string)(&e.o.DeviceAs), "device-as", "service", "service: each device is a service, as train/npu:0; attribute: its tasks are in the program's service")
-	f.IntVar(&e.maxSpans, "max-spans", otelexport.DefaultMaxSpans, "spans per trace; runs of small calls become one span each; 0: no limit")
-	f.IntVar(&e.o.MaxBytes, "max-bytes", otelexport.DefaultMaxBytes, "bytes of spans per trace, likewise; ignored with --max-spans 0")
-	f.BoolVar(&e.o.NoSteps, "no-steps", false, "no trace for each step")
-	f.BoolVar(&e.resume, "resume", false, "go on where the same export was interrupted")
-	f.BoolVar(&e.metrics, "metrics", false, "send metrics of the whole trace instead of spans: calls, launches, copies, errors, times and memory")
-	f.StringVar(&e.ui, "ui", os.Getenv("ACLTRACE_UI"), "URL of a Jaeger's pages, as http://host:16686, or of another viewer's with {trace} for the trace's id (default: ACLTRACE_UI)")
+	f.StringVar(&e.o.Endpoint, "endpoint", "", "`URL`: receiver (default http://localhost:4317)")
+	explain(f, "endpoint", "A Jaeger or an OpenTelemetry collector. OTEL_EXPORTER_OTLP_ENDPOINT sets another default.")
+	f.StringVar(&e.o.Protocol, "protocol", "", "`NAME`: grpc or http/protobuf (default: by port)")
+	f.StringVar(&e.o.Layout, "layout", otelexport.Nested, "`NAME`: place kernels: nested or lanes")
+	explain(f, "layout", "nested puts kernels below their launches. lanes puts them on their streams.")
+	f.StringVar(&e.o.Brackets, "brackets", otelexport.BracketsEarliest, "`NAME`: unmeasured tasks: earliest or none")
+	explain(f, "brackets", "earliest shows an unmeasured task until its earliest possible end. none leaves it out.")
+	f.StringVar((*string)(&e.o.DeviceAs), "device-as", "service", "`KIND`: devices as service or attribute")
+	explainDeviceAs(f)
+	f.IntVar(&e.maxSpans, "max-spans", otelexport.DefaultMaxSpans, "`N`: most spans of a trace; 0: no limit")
+	explain(f, "max-spans", "Runs of small calls become one span each until the trace fits.")
+	f.IntVar(&e.o.MaxBytes, "max-bytes", otelexport.DefaultMaxBytes, "`N`: most bytes of a trace")
+	explain(f, "max-bytes", "Like --max-spans, by size. --max-spans 0 removes this limit too.")
+	f.BoolVar(&e.o.NoSteps, "no-steps", false, "send no trace for each step")
+	f.BoolVar(&e.resume, "resume", false, "continue an interrupted export")
+	explain(f, "resume", "An interrupted export leaves its progress in TRACE.otlp-state.")
+	f.BoolVar(&e.metrics, "metrics", false, "send metrics instead of spans")
+	explain(f, "metrics", "Metrics of the whole trace: calls, launches, copies, errors, times and memory.")
+	f.StringVar(&e.ui, "ui", os.Getenv("ACLTRACE_UI"), "`URL`: web page of the viewer, for links")
+	explain(f, "ui", "The page of a Jaeger, for example http://host:16686, or a URL with {trace} in place of the trace id. ACLTRACE_UI sets a default.")
 }
 
 func (e *otlpExport) check(x *exporting, f *pflag.FlagSet) error {

@@ -24,7 +24,8 @@ type parquetExport struct {
 }
 
 func (e *parquetExport) flags(f *pflag.FlagSet) {
-	f.StringVar(&e.job, "partition", "", "add the traces, files and folders of them, to a tree that is partitioned by job and rank; this is the job's name: see docs/howto/fleets.md")
+	f.StringVar(&e.job, "partition", "", "`JOB`: add traces to a tree by job and rank")
+	explain(f, "partition", "Adds traces, or all traces in folders, to the tables in -o, which are partitioned by job and rank. JOB is the name of the job. See docs/howto/fleets.md.")
 }
 
 func (e *parquetExport) check(_ *exporting, f *pflag.FlagSet) error {

@@ -19,10 +19,11 @@ type perfettoExport struct {
 
 func (e *perfettoExport) flags(f *pflag.FlagSet) {
 	e.period.add(f)
-	f.StringVar(&e.maxSize, "max-size", "", "make several files of at most this size, as 100M: the page takes up to about 2G of memory for 100M of trace")
-	f.BoolVar(&e.o.NoArgs, "no-args", false, "leave out the arguments of calls: smaller and faster")
-	f.BoolVar(&e.o.GPU, "gpu", false, "tasks as stages of a GPU, which Perfetto v55 and newer have pages and tables for")
-	f.BoolVar(&e.o.Zstd, "zstd", false, "compress with zstd instead of deflate: smaller, needs Perfetto v58 or newer")
+	f.StringVar(&e.maxSize, "max-size", "", "`SIZE`: write several files of this size")
+	explain(f, "max-size", "The page needs about 2G of memory for 100M of trace.")
+	f.BoolVar(&e.o.NoArgs, "no-args", false, "leave out call arguments")
+	f.BoolVar(&e.o.GPU, "gpu", false, "show tasks as GPU stages (Perfetto 55)")
+	f.BoolVar(&e.o.Zstd, "zstd", false, "compress with zstd (Perfetto 58)")
 }
 
 func (e *perfettoExport) check(x *exporting, _ *pflag.FlagSet) (err error) {

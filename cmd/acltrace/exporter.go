@@ -56,8 +56,8 @@ func (a *app) brackets(bracketed, tasks int) {
 type periodFlags struct{ from, to time.Duration }
 
 func (p *periodFlags) add(f *pflag.FlagSet) {
-	f.DurationVar(&p.from, "from", 0, "leave out what ends before this moment, counted from the beginning, as 1.5s")
-	f.DurationVar(&p.to, "to", 0, "leave out what begins at this moment or later")
+	f.DurationVar(&p.from, "from", 0, "`TIME`: leave out events that end before TIME")
+	f.DurationVar(&p.to, "to", 0, "`TIME`: leave out events that begin at TIME or later")
 }
 
 // check returns the period in nanoseconds. It must not be empty.

@@ -22,13 +22,13 @@ func (a *app) extractCmd() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "extract FILE --launch N | --task STREAM:ID -o FILE",
-		Short: "make a trace of one launch, with all that it needs",
-		Long: `Writes a trace with one launch of a kernel: the calls that made its binary, arguments and memory, every earlier copy
-and kernel that may have written its inputs, the calls that order these tasks, the launch, and the copies that show its results.
-` + "`acltrace replay --repeat N`" + ` plays it again and again and reports how long the launch took, from its call to the end of a wait for it, on
-an otherwise idle device.
-
-If the trace lacks a part of that, or an extract can't have it, nothing is written, and the reasons are listed.`,
+		Short: "cut out one launch with everything it needs",
+		Long: "Writes a trace with one kernel launch: the calls that made its binary, arguments and memory, all earlier tasks that may have written its inputs, the " +
+			"calls that order these tasks, the launch, and the copies that show its results.\n\n" +
+			"`acltrace replay --repeat N` plays the extract N times on an otherwise idle device, and reports the time from the launch to the end of a wait.\n\n" +
+			"If a needed part is not in the trace, or can't be in an extract, nothing is written, and the reasons are listed.",
+		Example: "acltrace extract run.aclt --launch 4711 -o launch.aclt\n" +
+			"acltrace extract run.aclt --task 47:1564 -o launch.aclt",
 		Args: arguments(1, "one trace file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if output == "" || launch < 0 == (task == "") {
@@ -72,9 +72,10 @@ If the trace lacks a part of that, or an extract can't have it, nothing is writt
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&output, "output", "o", "", "trace file to write")
-	f.StringVar(&task, "task", "", "the task of the launch: STREAM:ID, or STREAM:FLIP:TASK as the runtime's logs have it")
-	f.Int64Var(&launch, "launch", -1, "number of the call that launches the kernel")
+	f.StringVarP(&output, "output", "o", "", "`FILE`: trace to write")
+	f.StringVar(&task, "task", "", "`TASK`: the task of the launch, STREAM:ID")
+	explain(f, "task", taskForms)
+	f.Int64Var(&launch, "launch", -1, "`N`: the call that launches the kernel")
 	limitFlags(f, &limits)
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
@@ -85,10 +86,11 @@ func (a *app) bundleCmd() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
 		Use:   "bundle FILE -o DIR",
-		Short: "make a reproducer of a trace that needs only a C compiler and the runtime library",
-		Long: `Writes the plan of a replay, its data, the player's source and a Makefile into an empty folder.
-
-There, "make run LIB=/path/to/libascendcl.so" makes the recorded calls again and compares what comes back.`,
+		Short: "write a reproducer that needs only a C compiler",
+		Long: "Writes the plan of a replay, its data, the player's source and a Makefile to a folder. `make run LIB=/path/to/libascendcl.so` in the folder " +
+			"makes the recorded calls again and compares the results. It needs a C compiler and the runtime library.",
+		Example: "acltrace bundle launch.aclt -o bug\n" +
+			"acltrace bundle --kernels ./my_kernels.so launch.aclt -o bug",
 		Args: arguments(1, "one trace file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if dir == "" {
@@ -112,10 +114,10 @@ There, "make run LIB=/path/to/libascendcl.so" makes the recorded calls again and
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&dir, "output", "o", "", "folder to write, empty or new")
-	f.StringVar(&o.Place, "place", "auto", "on the simulator: where allocations lie, same, move, move:SEED or auto")
-	f.StringVar(&o.Pace, "pace", "asap", "asap, recorded, or scaled:X")
-	f.StringSliceVar(&o.KernelLibraries, "kernels", nil, "kernel libraries for the simulator, \"\" for none (default: those of the recording, if your recordings have loaded them)")
+	f.StringVarP(&dir, "output", "o", "", "`DIR`: new or empty folder")
+	f.StringVar(&o.Place, "place", "auto", "`HOW`: addresses: auto, same, move or move:SEED")
+	f.StringVar(&o.Pace, "pace", "asap", "`PACE`: asap, recorded or scaled:X")
+	f.StringSliceVar(&o.KernelLibraries, "kernels", nil, "`LIBRARY`: kernel library for the simulator")
 	limitFlags(f, &o.Limits)
 	return c
 }

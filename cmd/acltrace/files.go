@@ -24,13 +24,13 @@ func (a *app) recoverCmd() *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use:   "recover FILE|SESSION -o FILE",
-		Short: "make a whole trace of what is left of one that was cut off or damaged, or of a recorder that was killed",
-		Long: `Copies every whole chunk to a new trace, with an index, and with gaps where calls are missing. The calls keep their numbers.
-
-A trace that was cut off can be read as it is; recovering it once saves every reader the search, and says what is lost.
-
-Of the folder of a session (/dev/shm/acltrace-...) whose recorder was killed, it makes a trace of what its ring held and what the programs wrote after it. The next
-acltrace record does so by itself.`,
+		Short: "repair a damaged trace, or save a killed recording",
+		Long: "Copies all undamaged chunks to a new trace with an index, and with gaps for missing calls. Calls keep their numbers. A damaged trace can be read " +
+			"as it is; a recovered one opens faster and lists its losses.\n\n" +
+			"SESSION is the folder of a recording whose recorder was killed (/dev/shm/acltrace-...). The trace has the calls in its buffers and ring. The " +
+			"next `acltrace record` does the same.",
+		Example: "acltrace recover damaged.aclt -o whole.aclt\n" +
+			"acltrace recover /dev/shm/acltrace-1000-4242 -o saved.aclt",
 		Args: arguments(1, "one trace file, or the folder of a session"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if session.IsSession(args[0]) {
@@ -61,7 +61,7 @@ acltrace record does so by itself.`,
 			return nil
 		},
 	}
-	c.Flags().StringVarP(&out, "output", "o", "", "trace to write")
+	c.Flags().StringVarP(&out, "output", "o", "", "`FILE`: trace to write")
 	return c
 }
 
@@ -81,12 +81,12 @@ func (a *app) packCmd() *cobra.Command {
 	o := format.CopyOptions{Compression: format.Zstd, Join: true}
 	c := &cobra.Command{
 		Use:   "pack FILE -o FILE",
-		Short: "make a trace smaller, to be kept or sent",
-		Long: `Packs a trace with zstd. Recording uses lz4, which costs the program less. Small chunks that follow each other, as a recording has that was written to the disk every
-second, become large ones. The calls, their data, their payloads and their numbers stay what they are.
-
-Payloads that were recorded into a file of their own (record --blobs) come into the new trace, which then is one file. With --leave-blobs they stay where they are, and the
-new trace names that file: as for a trace that is to be sent without them.`,
+		Short: "compress a trace",
+		Long: "Compresses a trace with zstd. A recording uses lz4, which costs the program less. Small chunks are joined. Calls, payloads and call numbers stay the " +
+			"same.\n\n" +
+			"Payloads in a second file (`record --blobs`) are added to the new trace, unless --leave-blobs is given.",
+		Example: "acltrace pack run.aclt -o small.aclt\n" +
+			"acltrace pack --leave-blobs run.aclt -o small.aclt",
 		Args: arguments(1, "one trace file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			rep, err := a.copy(args[0], out, "pack", func(*format.Reader) *format.CopyOptions { return &o })
@@ -100,8 +100,8 @@ new trace names that file: as for a trace that is to be sent without them.`,
 			return nil
 		},
 	}
-	c.Flags().StringVarP(&out, "output", "o", "", "trace to write")
-	c.Flags().BoolVar(&o.LeaveBlobs, "leave-blobs", false, "leave the payloads in the file that record --blobs has made")
+	c.Flags().StringVarP(&out, "output", "o", "", "`FILE`: trace to write")
+	c.Flags().BoolVar(&o.LeaveBlobs, "leave-blobs", false, "leave payloads in the file of record --blobs")
 	return c
 }
 
@@ -124,8 +124,10 @@ func (a *app) assembleCmd() *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use:   "assemble TEXT -o FILE",
-		Short: "make a trace of its text, as `cat --raw` writes it",
-		Args:  arguments(1, "one text file"),
+		Short: "make a trace from its text form",
+		Example: "acltrace cat --raw run.aclt >run.txt\n" +
+			"acltrace assemble run.txt -o run.aclt",
+		Args: arguments(1, "one text file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if out == "" {
 				return usage("acltrace assemble needs a file to write: -o FILE")
@@ -143,15 +145,18 @@ func (a *app) assembleCmd() *cobra.Command {
 			return err // a file system error names the file
 		},
 	}
-	c.Flags().StringVarP(&out, "output", "o", "", "trace to write")
+	c.Flags().StringVarP(&out, "output", "o", "", "`FILE`: trace to write")
 	return c
 }
 
 func (a *app) fsckCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "fsck FILE",
-		Short: "check every checksum and every payload of a trace",
-		Args:  arguments(1, "one trace file"),
+		Short: "check a trace for damage",
+		Long:  "Checks all checksums and all payloads. The exit code is 1 if the trace is damaged or not finished.",
+		Example: "acltrace fsck run.aclt\n" +
+			"acltrace recover run.aclt -o whole.aclt",
+		Args: arguments(1, "one trace file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			rep, err := format.Check(args[0], &format.CheckOptions{Progress: a.bytes()})
 			if err != nil {
@@ -184,10 +189,11 @@ func (a *app) mergeCmd() *cobra.Command {
 	var wall bool
 	c := &cobra.Command{
 		Use:   "merge -o FILE TRACE|FOLDER …",
-		Short: "join the traces of a job's ranks into one, with one clock",
-		Long: `Joins the traces of a job's ranks, of files and of all *.aclt in folders. The rank of each is what its environment said (RANK and its
-like), else its place among the arguments. Clocks are brought together by the wall clocks when the recordings began, and then by
-collectives at which all ranks meet: none is done before all have begun it. stats shows who waited for whom.`,
+		Short: "join the traces of a job's ranks",
+		Long: "Joins traces, and all *.aclt in folders, into one trace with one clock. A trace's rank is in its environment (RANK and similar variables), or else " +
+			"its place among the arguments. Clocks are aligned by wall clocks, and then by collectives. `acltrace stats` shows which rank waited.",
+		Example: "acltrace merge -o job.aclt rank0.aclt rank1.aclt\n" +
+			"acltrace merge -o job.aclt traces/",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 || out == "" {
 				return usage("acltrace merge needs traces and a name: acltrace merge -o job.aclt rank0.aclt rank1.aclt")
@@ -229,7 +235,7 @@ collectives at which all ranks meet: none is done before all have begun it. stat
 			return nil
 		},
 	}
-	c.Flags().StringVarP(&out, "output", "o", "", "trace to write")
-	c.Flags().BoolVar(&wall, "wall", false, "leave the clocks as the wall clocks say")
+	c.Flags().StringVarP(&out, "output", "o", "", "`FILE`: trace to write")
+	c.Flags().BoolVar(&wall, "wall", false, "align clocks by wall clocks only")
 	return c
 }

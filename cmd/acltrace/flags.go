@@ -29,37 +29,83 @@ type recordFlags struct {
 
 func (r *recordFlags) add(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVarP(&r.Output, "output", "o", "run.aclt", "trace to write; %h, %p and %r in the name are the host, the process and the rank")
-	f.StringVar(&r.api, "api", "auto", apiUsage)
-	f.StringVar(&r.payload, "payload", "small", "what to keep of copies: small (up to 64 KiB), full, hash or none")
-	f.StringVar(&r.policy, "policy", "drop", "when the recorder is too slow: drop calls, which are counted, or block the program")
-	f.BoolVar(&r.Capture.Replayable, "replayable", false, "keep all that a replay needs: --payload full --policy block, no limit of size")
-	f.StringVar(&r.maxSize, "max-size", "", "size of the trace (with its payloads) at which recording ends, and payloads at nine tenths of it (default a tenth of the free space, at most 10G)")
-	f.StringVar(&r.ring, "ring", "", "keep only the newest calls, this much of them (64M) or as far back (30s), and seal them into a trace at the first error of the device, a failed synchronization, a crash and the end")
-	f.BoolVar(&r.Capture.Armed, "armed", false, "record nothing until acltrace ctl start")
-	f.DurationVar(&r.Limits.For, "for", 0, "record only so long, as 30s; the program runs on, and acltrace ctl start begins anew")
-	f.StringSliceVar(&r.slow, "slow", nil, "with --ring: also when a call takes longer than this, as 50ms, or one of a function, as aclrtProcessReport=30s")
-	f.Int32SliceVar(&r.flight.Codes, "seal-on", nil, "with --ring: also when a call returns one of these error codes")
-	f.IntVar(&r.flight.Most, "max-seals", 8, "with --ring: make no more traces than this, beside the one at the end")
-	f.StringVar(&r.ringSize, "ring-size", "8M", "memory between each thread of the program and the recorder")
-	f.IntVar(&r.Capture.Stacks, "stacks", 0, "keep this many frames of the stack that each call was made from (needs code with frame pointers)")
-	f.BoolVar(&r.Capture.NoSmall, "no-small-copies", false, "do not keep the content of copies below 4 KiB: token ids and the like stay out of the trace")
-	f.BoolVar(&r.Capture.NoTaskIDs, "no-task-ids", false, "do not ask the runtime for its ids of each task: saves a query a launch")
-	f.StringVar(&r.deviceTime, "device-time", "", "measure tasks by the device's own clock, with an event before and behind each: all, one of N at random, or one of a thread every so often, as 5ms")
+	f.StringVarP(&r.Output, "output", "o", "run.aclt", "`FILE`: trace to write")
+	explain(f, "output", "%h, %p and %r in the name are the host, the process and the rank of a job.")
+	apiFlag(f, &r.api)
+	r.content(f)
+	r.part(f)
+	r.flightRecorder(f)
+	f.StringVar(&r.policy, "policy", "drop", "`NAME`: full buffer: drop calls or block")
+	explain(f, "policy", "drop counts the dropped calls in the trace. block makes the program wait for the recorder.")
+	f.StringVar(&r.ringSize, "ring-size", "8M", "`SIZE`: buffer of each thread")
+	explain(f, "ring-size", "Each thread of the program writes into a buffer, which the recorder drains.")
+}
+
+// content adds the flags that select the recorded data.
+func (r *recordFlags) content(f *pflag.FlagSet) {
+	payloadFlag(f, &r.payload)
+	f.BoolVar(&r.Capture.NoSmall, "no-small-copies", false, "leave out the content of copies below 4 KiB")
+	explain(f, "no-small-copies", "Token ids and other small inputs stay out of the trace.")
+	f.BoolVar(&r.Capture.Replayable, "replayable", false, "keep all data that a replay needs")
+	explain(f, "replayable", "The same as `--payload full --policy block` without a size limit, and with the content of managed memory.")
+	f.IntVar(&r.Capture.Stacks, "stacks", 0, "`N`: keep N stack frames of each call")
+	explain(f, "stacks", "The program's code needs frame pointers. `blame` and Jaeger show the stacks.")
+	f.StringVar(&r.deviceTime, "device-time", "", "`N|TIME`: time tasks on the device: all, 1 in N, by TIME")
 	f.Lookup("device-time").NoOptDefVal = "all"
-	f.StringVar(&r.steps, "steps", "", "record these steps alone, counted from 0, as 100:110; the program runs on unrecorded")
+	explain(f, "device-time", "By default a task's time is a bracket from its call to the wait for it. With this flag, an event before and after "+
+		"the task measures its time on the device. N measures one task in N at random. TIME, for example 5ms, measures a task of each "+
+		"thread in every 5 ms.")
+	f.BoolVar(&r.Capture.NoTaskIDs, "no-task-ids", false, "do not query the runtime's id of each task")
+	explain(f, "no-task-ids", "Saves a query per launch. Ids connect calls with the tasks in the runtime's logs.")
+}
+
+// part adds the flags that select the recorded part of the run.
+func (r *recordFlags) part(f *pflag.FlagSet) {
+	f.StringVar(&r.steps, "steps", "", "`A:B`: record steps A to B only, counted from 0")
+	explain(f, "steps", "Calls that make or name objects are recorded from the beginning. The program runs on unrecorded after step B.")
 	stepMarker(f, r.Options)
+	forFlag(f, r.Options)
+	f.BoolVar(&r.Capture.Armed, "armed", false, "wait for acltrace ctl start")
+	explain(f, "armed", "Until then nothing is recorded, and calls cost next to nothing.")
+	f.StringVar(&r.maxSize, "max-size", "", "`SIZE`: end at this size (default: 10% of free space)")
+	explain(f, "max-size", "The size includes payloads. Payloads end at nine tenths of it. The default is at most 10G.")
+}
+
+// flightRecorder adds the flags for recording the newest calls only.
+func (r *recordFlags) flightRecorder(f *pflag.FlagSet) {
+	f.StringVar(&r.ring, "ring", "", "`SIZE|TIME`: keep only the newest calls")
+	explain(f, "ring", "Keeps calls in memory: 64M of them, or the last 30s. They are saved as a trace at the first device error, at a failed "+
+		"synchronization, at a crash, at `acltrace ctl snapshot` and at the end.")
+	f.StringSliceVar(&r.slow, "slow", nil, "`TIME`: save the ring if a call takes longer")
+	explain(f, "slow", "50ms applies to all functions, and aclrtProcessReport=30s to one function. A call that has not returned counts as well.")
+	f.Int32SliceVar(&r.flight.Codes, "seal-on", nil, "`CODE`: save the ring if a call returns CODE")
+	f.IntVar(&r.flight.Most, "max-seals", 8, "`N`: save the ring at most N times")
+	explain(f, "max-seals", "The trace at the end does not count. The second trace is called NAME-2.aclt, and so on.")
+}
+
+func payloadFlag(f *pflag.FlagSet, level *string) {
+	f.StringVar(level, "payload", "small", "`LEVEL`: copies: small, full, hash, none")
+	explain(f, "payload", "small keeps the content of copies up to 64 KiB. full keeps the content of all copies. hash keeps a hash and the length, "+
+		"which is enough to compare two copies. none keeps neither.")
+}
+
+func forFlag(f *pflag.FlagSet, o *record.Options) {
+	f.DurationVar(&o.Limits.For, "for", 0, "`TIME`: stop recording after this time")
+	explain(f, "for", "The time, for example 30s, counts from the start of recording. The program runs on. `acltrace ctl start` records again.")
 }
 
 // noGuard adds the flag that turns off a shared session's crash guard.
 func noGuard(f *pflag.FlagSet, off *bool) {
-	f.BoolVar(off, "no-guard", false, "record a program even if it crashed within a minute when it was recorded last")
+	f.BoolVar(off, "no-guard", false, "record a program that crashed when last recorded")
+	explain(f, "no-guard", "A program that crashed within a minute while it was recorded is not recorded again without this flag.")
 }
 
 // replacing adds the flags for an existing trace.
 func replacing(f *pflag.FlagSet, o *record.Options) {
-	f.BoolVarP(&o.Overwrite, "force", "f", false, "write over a trace of the same name, instead of moving it aside as run.1.aclt")
-	f.IntVar(&o.Keep, "keep", 10, "at most so many traces that were moved aside; the oldest are removed")
+	f.BoolVarP(&o.Overwrite, "force", "f", false, "overwrite the earlier trace")
+	explain(f, "force", "By default an earlier trace of this name is moved aside: run.aclt becomes run.1.aclt.")
+	f.IntVar(&o.Keep, "keep", 10, "`N`: keep N earlier traces")
+	explain(f, "keep", "Of the traces that were moved aside, the oldest are removed.")
 }
 
 // kept checks the flags from replacing.
@@ -72,14 +118,20 @@ func kept(o *record.Options) error {
 
 // stepMarker adds the step marker, for --steps and for spans sent while recording.
 func stepMarker(f *pflag.FlagSet, o *record.Options) {
-	f.StringVar(&o.Steps.Marker, "step-marker", "", "with --steps, --sample-steps and --slow-step: a step begins at each range or mark of mstx with a name that begins so, or ends at each call of this function (default, of --steps: ranges with step or iter in their names, else where a thread waits for the device; of the others: they are looked for)")
+	f.StringVar(&o.Steps.Marker, "step-marker", "", "`NAME`: range, mark or function that separates steps")
+	explain(f, "step-marker", "For --steps, --sample-steps and --slow-step. A step begins at each mstx range or mark whose name begins with NAME, or ends at "+
+		"each call of the function NAME. By default --steps counts ranges with step or iter in their names, or else the waits for the "+
+		"device. The other flags find steps by repetition.")
 }
 
 // program adds the flags for starting a program.
 func (r *recordFlags) program(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&r.Sim, "sim", false, "run the program on the simulator")
-	f.StringVar(&r.Capture.Bind, "bind", "auto", "with --probe shim: how it comes before the runtime: auto, preload or audit, which also sees what constructors of libraries loaded with RTLD_DEEPBIND or dlmopen call, and what the latter ask for by dlsym")
+	explain(f, "sim", "No device and no runtime are needed. See docs/reference/simulator.md.")
+	f.StringVar(&r.Capture.Bind, "bind", "auto", "`HOW`: load the shim: auto, preload, audit")
+	explain(f, "bind", "preload, the default, uses LD_PRELOAD. audit uses LD_AUDIT, and also sees calls from libraries that were loaded with "+
+		"RTLD_DEEPBIND or dlmopen.")
 }
 
 // parse checks the flags and sets the options. program is the program to record, "" if unknown.
@@ -190,10 +242,19 @@ func sizeOrTime(s string) (int64, time.Duration, error) {
 
 // blobFile adds the flag for a payload file.
 func blobFile(f *pflag.FlagSet, o *record.Options) {
-	f.StringVar(&o.BlobFile, "blobs", "", "write the contents of payloads to this file, as on a larger disk, so that the trace stays small; acltrace pack makes one file of both")
+	f.StringVar(&o.BlobFile, "blobs", "", "`FILE`: write payload contents to a second file")
+	explain(f, "blobs", "The file can be on a larger disk, and the trace stays small. `acltrace pack` joins both.")
 }
 
-const kernelsUsage = "kernel `libraries`, separated by colons, before those beside the program's binaries; \"\" for none"
+// taskForms explains flags that take a task.
+const taskForms = "A task is STREAM:ID, or STREAM:FLIP:TASK as in the runtime's logs."
+
+const kernelsUsage = "`LIBRARIES`: kernel libraries for the simulator"
+
+func explainKernels(f *pflag.FlagSet) {
+	explain(f, "kernels", "A list of shared objects, separated by colons. They are searched before the libraries beside the program's kernel binaries. \"\" "+
+		"uses no library.")
+}
 
 // setKernels sets the kernel libraries for programs that this process starts. "" means none, including those beside the
 // program's binaries.
@@ -220,9 +281,9 @@ func orAllow(err error) error {
 
 // limitFlags adds the limits for planning a replay.
 func limitFlags(f *pflag.FlagSet, l *compile.Limits) {
-	f.Uint64Var(&l.Tasks, "max-tasks", compile.DefaultTasks, "refuse a trace whose graphs run more tasks")
-	f.IntVar(&l.Threads, "max-threads", compile.DefaultThreads, "refuse a trace with calls of more threads")
-	f.IntVar(&l.Processes, "max-processes", compile.DefaultProcesses, "refuse a trace with calls of more processes")
+	f.Uint64Var(&l.Tasks, "max-tasks", compile.DefaultTasks, "`N`: refuse more tasks in graphs")
+	f.IntVar(&l.Threads, "max-threads", compile.DefaultThreads, "`N`: refuse more threads")
+	f.IntVar(&l.Processes, "max-processes", compile.DefaultProcesses, "`N`: refuse more processes")
 }
 
 // replayed converts a report to an exit code.

@@ -64,6 +64,9 @@ func sectionsOf(c *cobra.Command) []flagSection {
 	c.InitDefaultHelpFlag()
 	c.InitDefaultVersionFlag()
 	c.Flags().Lookup("help").Usage = "show this help"
+	if f := c.Flags().Lookup("version"); f != nil {
+		f.Usage = "print the version"
+	}
 	at := make([]int, 0, 32)
 	flags := map[int][]*pflag.Flag{}
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -109,13 +112,19 @@ func place(list []string, command, flag string) int {
 	return max(slices.Index(list, flag), slices.Index(list, command+"/"+flag))
 }
 
+// value returns the type of a flag's value, "" for none, and the flag's text. The usage of a flag with a value is "`TYPE`: text".
+func value(f *pflag.Flag) (name, text string) {
+	name, text = pflag.UnquoteUsage(f)
+	return name, strings.TrimPrefix(text, name+": ")
+}
+
 // signature returns a flag as a user types it: "-o, --output FILE".
 func signature(f *pflag.Flag) string {
 	s := "    --" + f.Name
 	if f.Shorthand != "" {
 		s = "-" + f.Shorthand + ", --" + f.Name
 	}
-	value, _ := pflag.UnquoteUsage(f)
+	value, _ := value(f)
 	switch {
 	case value == "":
 	case f.NoOptDefVal != "":
@@ -128,7 +137,7 @@ func signature(f *pflag.Flag) string {
 
 // describe returns a flag's line of help: its text and its default.
 func describe(f *pflag.Flag) string {
-	_, text := pflag.UnquoteUsage(f)
+	_, text := value(f)
 	switch f.DefValue {
 	case "", "0", "-1", "0s", "false", "[]":
 		return text
@@ -152,7 +161,7 @@ func helpText(c *cobra.Command, long bool) string {
 	if c.Example != "" {
 		fmt.Fprintf(&b, "\nExamples:\n%s\n", indent(c.Example))
 	}
-	commandsText(&b, c)
+	b.WriteString(commandsText(c))
 	all := sectionsOf(c)
 	column := 0
 	for _, s := range all {
@@ -173,7 +182,7 @@ func helpText(c *cobra.Command, long bool) string {
 	}
 	switch {
 	case !c.HasParent():
-		fmt.Fprintf(&b, "\n`%[1]s COMMAND --help` lists a command's flags. `%[1]s help COMMAND` explains them.\n", c.Name())
+		fmt.Fprintf(&b, "\n`%[1]s COMMAND --help` lists flags. `%[1]s help COMMAND` explains them.\n", c.Name())
 	case !long && (c.Long != "" || explained):
 		fmt.Fprintf(&b, "\n`%s help %s` explains more.\n", c.Root().Name(), name(c))
 	}
@@ -189,7 +198,8 @@ func usageLines(c *cobra.Command) []string {
 }
 
 // commandsText lists a command's commands, in groups.
-func commandsText(b *strings.Builder, c *cobra.Command) {
+func commandsText(c *cobra.Command) string {
+	var b strings.Builder
 	column := 0
 	for _, s := range c.Commands() {
 		if listed(s) {
@@ -201,10 +211,10 @@ func commandsText(b *strings.Builder, c *cobra.Command) {
 		for _, s := range c.Commands() {
 			if s.GroupID == group && listed(s) {
 				if heading != "" {
-					fmt.Fprintf(b, "\n%s:\n", heading)
+					fmt.Fprintf(&b, "\n%s:\n", heading)
 					heading = ""
 				}
-				fmt.Fprintf(b, "  %-*s  %s\n", column, s.Name(), s.Short)
+				fmt.Fprintf(&b, "  %-*s  %s\n", column, s.Name(), s.Short)
 			}
 		}
 	}
@@ -212,6 +222,7 @@ func commandsText(b *strings.Builder, c *cobra.Command) {
 		list(g.Title, g.ID)
 	}
 	list("Commands", "")
+	return b.String()
 }
 
 // listed reports whether help lists a command. For cobra, the command help is not available.
@@ -264,7 +275,7 @@ func fill(text string, spaces int) string {
 func (a *app) helpCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
-		Short: "list the commands, or explain one",
+		Short: "list commands, or explain one",
 		Example: "acltrace help\n" +
 			"acltrace help record",
 		RunE: func(c *cobra.Command, args []string) error {

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -102,15 +104,75 @@ func TestFlagsHaveSections(t *testing.T) {
 // planned are flags that have a section and no command yet.
 var planned = []string{"n", "failed", "longer-than", "kernel"}
 
+func TestHelpFitsEightyColumns(t *testing.T) {
+	allCommands(func(c *cobra.Command) {
+		for _, long := range []bool{false, true} {
+			for _, l := range strings.Split(helpText(c, long), "\n") {
+				if utf8.RuneCountInString(l) > 80 {
+					t.Errorf("help of %s: %q", c.CommandPath(), l)
+				}
+			}
+		}
+	})
+}
+
+// A flag with a value begins with its type, and a switch has none.
+func TestFlagsNameTheTypeOfTheirValue(t *testing.T) {
+	typed := regexp.MustCompile("^`[A-Z][A-Z0-9:|\\[\\]]*`: [^`]+$")
+	allCommands(func(c *cobra.Command) {
+		_ = sectionsOf(c) // replaces the text of --help
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			isSwitch := f.Value.Type() == "bool"
+			if isSwitch == typed.MatchString(f.Usage) || isSwitch && strings.Contains(f.Usage, "`") {
+				t.Errorf("%s --%s: %q", c.CommandPath(), f.Name, f.Usage)
+			}
+		})
+	})
+}
+
+// Each command has at least two examples, which have flags and arguments that the command takes.
+func TestExamplesParse(t *testing.T) {
+	allCommands(func(c *cobra.Command) {
+		if !c.HasParent() || c.Parent().Name() == "completion" {
+			return
+		}
+		examples := strings.Split(c.Example, "\n")
+		if len(examples) < 2 {
+			t.Errorf("%s has %d examples", c.CommandPath(), len(examples))
+		}
+		named := false // one example is of the command itself
+		for _, e := range examples {
+			_, line, ok := strings.Cut(e, "acltrace ")
+			line, _, _ = strings.Cut(line, ")\"") // the end of eval "$(…)"
+			line, _, _ = strings.Cut(line, " >")
+			root := newApp(nil, new(bytes.Buffer), new(bytes.Buffer)).root()
+			of, args, err := root.Find(strings.Fields(line))
+			if err == nil {
+				err = of.ParseFlags(args)
+			}
+			if err == nil {
+				err = of.ValidateArgs(of.Flags().Args())
+			}
+			if !ok || err != nil {
+				t.Errorf("%s: example %q: %v", c.CommandPath(), e, err)
+			}
+			named = named || strings.HasPrefix(of.CommandPath(), c.CommandPath())
+		}
+		if !named {
+			t.Errorf("%s: no example calls it", c.CommandPath())
+		}
+	})
+}
+
 func TestHelpExplains(t *testing.T) {
 	c := &cobra.Command{Use: "c", Short: "do it", Long: "Does it well.\n\n  verbatim   text\n\n" + strings.Repeat("word ", 30), Run: func(*cobra.Command, []string) {}}
-	c.Flags().String("ring", "8M", "`SIZE` to keep")
+	c.Flags().String("ring", "8M", "`SIZE`: to keep")
 	explain(c.Flags(), "ring", strings.Repeat("explained ", 12))
 	short, long := helpText(c, false), helpText(c, true)
-	if strings.Contains(short, "explained") || strings.Contains(short, "verbatim") || !strings.Contains(short, "--ring SIZE  SIZE to keep (default 8M)") {
+	if strings.Contains(short, "explained") || strings.Contains(short, "verbatim") || !strings.Contains(short, "--ring SIZE  to keep (default 8M)") {
 		t.Errorf("short help:\n%s", short)
 	}
-	want := "      --ring SIZE  SIZE to keep (default 8M)\n" +
+	want := "      --ring SIZE  to keep (default 8M)\n" +
 		"        explained explained explained explained explained explained explained\n" +
 		"        explained explained explained explained explained\n"
 	if !strings.Contains(long, want) || !strings.Contains(long, "\n  verbatim   text\n\nword ") {

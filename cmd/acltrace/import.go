@@ -16,9 +16,11 @@ import (
 func (a *app) importCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import",
-		Short: "make a trace of another profiler's output",
-		Args:  subcommands("a profiler"),
-		RunE:  helps,
+		Short: "convert the profile of another profiler to a trace",
+		Example: "acltrace import msprof PROF_000001 -o profile.aclt\n" +
+			"acltrace stats profile.aclt",
+		Args: subcommands("a profiler"),
+		RunE: helps,
 	}
 	c.AddCommand(a.importMsprofCmd())
 	return c
@@ -28,12 +30,13 @@ func (a *app) importMsprofCmd() *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use:   "msprof DIR -o FILE",
-		Short: "of what msprof or the profiler of torch_npu has written",
-		Long: `Makes a trace of a profile: the calls of the host, the tasks of the device with the times that were measured, collectives and steps. stats, top, diff, every export
-and replay --backend virtual work on it. There are no arguments and no payloads in a profile, so nothing else can be replayed.
-
-DIR is a folder with trace_view.json and kernel_details.csv (ASCEND_PROFILER_OUTPUT), or with msprof_*.json and op_summary_*.csv, or one of these files; or a folder
-with a database, ascend_pytorch_profiler_*.db or msprof_*.db, or that file.`,
+		Short: "convert a profile of msprof or torch_npu",
+		Long: "Converts a profile to a trace with host calls, device tasks with measured times, collectives and steps. `stats`, `top`, `diff`, all exports and " +
+			"`replay --backend virtual` read it. A profile has no arguments and no payloads, so no other replay is possible.\n\n" +
+			"DIR is a folder with trace_view.json and kernel_details.csv (ASCEND_PROFILER_OUTPUT), with msprof_*.json and op_summary_*.csv, or with " +
+			"a database (ascend_pytorch_profiler_*.db, msprof_*.db). It may also be one of these files.",
+		Example: "acltrace import msprof PROF_000001 -o profile.aclt\n" +
+			"acltrace import msprof msprof_20260101.db -o profile.aclt",
 		Args: arguments(1, "one folder or file of a profile"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if out == "" {
@@ -59,6 +62,6 @@ with a database, ascend_pytorch_profiler_*.db or msprof_*.db, or that file.`,
 			return nil
 		},
 	}
-	c.Flags().StringVarP(&out, "output", "o", "", "trace to write")
+	c.Flags().StringVarP(&out, "output", "o", "", "`FILE`: trace to write")
 	return c
 }

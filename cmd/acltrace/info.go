@@ -9,8 +9,10 @@ func (a *app) infoCmd() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "info FILE",
-		Short: "what is in a trace: device, processes, counts, coverage, gaps",
-		Args:  arguments(1, "one trace file"),
+		Short: "show device, processes, counts and gaps of a trace",
+		Example: "acltrace info run.aclt\n" +
+			"acltrace info --json run.aclt",
+		Args: arguments(1, "one trace file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			r, m, err := open(args[0])
 			if err != nil {

@@ -22,13 +22,25 @@ type liveFlags struct {
 
 func (l *liveFlags) add(f *pflag.FlagSet) {
 	l.flags = f
-	f.StringSliceVar(&l.metrics, "metrics", nil, "hand on metrics while recording: otlp to push them to a collector, prometheus=ADDRESS to serve them, as prometheus=:9464, for this machine, or prometheus=0.0.0.0:9464; may be given twice")
-	f.IntVar(&l.every, "sample-steps", 0, "send spans while recording: of one step of this many (0: none), of each with an error, and of requests that the program names")
-	f.DurationVar(&l.slow, "slow-step", 0, "likewise of each step and request that takes longer than this, as 50ms")
-	f.StringVar(&l.o.Endpoint, "otlp", "", "URL of the collector or the Jaeger for both (default: OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4317)")
-	f.StringVar(&l.o.Protocol, "otlp-protocol", "", "grpc or http/protobuf (default: from the environment, or by the port)")
-	f.StringVar(&l.o.Layout, "span-layout", "nested", "with --sample-steps: nested or lanes, as acltrace export otlp has them")
-	f.StringVar((*string)(&l.o.DeviceAs), "device-as", "service", "service: each device is a service, as train/npu:0; attribute: its tasks are in the program's service")
+	f.StringSliceVar(&l.metrics, "metrics", nil, "`TO`: send metrics: otlp or prometheus=[HOST]:PORT")
+	explain(f, "metrics", "otlp pushes metrics to the receiver. prometheus=:9464 serves them to this machine, and prometheus=0.0.0.0:9464 to all. Both may be "+
+		"given.")
+	f.IntVar(&l.every, "sample-steps", 0, "`N`: send spans of one step in N, and of errors")
+	explain(f, "sample-steps", "Sends one step in N while recording, each step with a failed call, and requests that the program names. 0 sends errors and "+
+		"requests only.")
+	f.DurationVar(&l.slow, "slow-step", 0, "`TIME`: send spans of steps that take longer")
+	explain(f, "slow-step", "Sends each step and each request that takes longer than TIME, for example 50ms.")
+	f.StringVar(&l.o.Endpoint, "otlp", "", "`URL`: receiver (default http://localhost:4317)")
+	explain(f, "otlp", "An OpenTelemetry collector or a Jaeger. OTEL_EXPORTER_OTLP_ENDPOINT sets another default.")
+	f.StringVar(&l.o.Protocol, "otlp-protocol", "", "`NAME`: grpc or http/protobuf (default: by port)")
+	f.StringVar(&l.o.Layout, "span-layout", "nested", "`NAME`: place kernels: nested or lanes")
+	explain(f, "span-layout", "The same as --layout of `acltrace export otlp`.")
+	f.StringVar((*string)(&l.o.DeviceAs), "device-as", "service", "`KIND`: devices as service or attribute")
+	explainDeviceAs(f)
+}
+
+func explainDeviceAs(f *pflag.FlagSet) {
+	explain(f, "device-as", "service makes each device a service, for example train/npu:0. attribute puts its tasks into the program's service.")
 }
 
 // A follower sends data while recording; nil if there is none.

@@ -54,8 +54,10 @@ func (a *app) root() *cobra.Command {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	completion, _, _ := root.Find([]string{"completion"})
-	completion.Short, completion.Long, completion.Args = "print a script that completes commands, flags and files in a shell", "", subcommands("a shell")
+	completion.Short, completion.Long, completion.Args = "print a completion script for a shell", "", subcommands("a shell")
 	completion.RunE = helps
+	completion.Example = "acltrace completion bash >/etc/bash_completion.d/acltrace\n" +
+		"acltrace completion zsh >~/.zfunc/_acltrace"
 	for _, c := range completion.Commands() {
 		c.Short = "print the script for " + c.Name()
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/acltrace/acltrace/record/detect"
 	"github.com/acltrace/acltrace/record/session"
 	"github.com/acltrace/acltrace/report"
+	"github.com/spf13/pflag"
 )
 
 // runtime returns the runtime that --api names, or the one that a program will call.
@@ -35,9 +36,12 @@ func runtimeWhy(name, program string) (m *api.Model, why string, err error) {
 	return nil, "", usage("--api %s: there are auto, %s", name, list(" and ", func(m *api.Model) string { return m.Name }))
 }
 
-// apiUsage is the help for --api.
-var apiUsage = "the runtime that the program calls: " + list(", ", func(m *api.Model) string { return m.Name + " (" + m.Title + ")" }) +
-	", or auto, which looks at the program and the machine"
+// apiFlag adds --api.
+func apiFlag(f *pflag.FlagSet, name *string) {
+	f.StringVar(name, "api", "auto", "`NAME`: runtime: auto, "+list(", ", func(m *api.Model) string { return m.Name }))
+	explain(f, "api", "The runtime that the program calls: "+list(" or ", func(m *api.Model) string { return m.Name + " (" + m.Title + ")" })+
+		". auto examines the program and the machine.")
+}
 
 // list joins a text for each runtime with commas and a last word.
 func list(last string, text func(*api.Model) string) string {

@@ -16,9 +16,10 @@ func (a *app) recordCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "record [flags] -- PROGRAM [ARGUMENT …]",
 		Short: "run a program and record its calls",
-		Long: `Runs a program and writes every call that it makes to the runtime into a trace.
-
-The program's own exit code is passed on. 125 means that it was not run: recording could not start.`,
+		Long: "Runs a program and writes each of its runtime calls to a trace.\n\n" +
+			"The exit code is the program's, or 125 if recording could not start.",
+		Example: "acltrace record -o run.aclt -- python train.py\n" +
+			"acltrace record --ring 64M --slow 5s -o crash.aclt -- python serve.py",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usage("acltrace record needs a program: acltrace record -o run.aclt -- ./app")
@@ -59,9 +60,12 @@ The program's own exit code is passed on. 125 means that it was not run: recordi
 	flags.add(c)
 	flags.program(c)
 	blobFile(f, &o)
-	f.StringVar(&o.Capture.Probe, "probe", "shim", "how to capture: shim or ebpf")
-	f.StringVar(&o.Capture.Library, "library", "", "with --probe ebpf: path of the runtime library, for a program that is not linked to it")
-	f.StringVar(&kernels, "kernels", "", "with --sim: "+kernelsUsage)
+	f.StringVar(&o.Capture.Probe, "probe", "shim", "`NAME`: capture by shim or ebpf")
+	explain(f, "probe", "shim is a library that is loaded into the program. ebpf uses probes in the kernel, and needs CAP_BPF and CAP_PERFMON.")
+	f.StringVar(&o.Capture.Library, "library", "", "`FILE`: with --probe ebpf: the runtime library")
+	explain(f, "library", "Needed if the program is not linked to the runtime library.")
+	f.StringVar(&kernels, "kernels", "", kernelsUsage)
+	explainKernels(f)
 	live.add(f)
 	replacing(f, &o)
 	end.add(f)

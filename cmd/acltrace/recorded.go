@@ -22,8 +22,8 @@ func (a *app) waiting(what string) { report.Printf(a.err, "acltrace: %s\n", what
 type ending struct{ quiet, json bool }
 
 func (e *ending) add(f *pflag.FlagSet) {
-	f.BoolVarP(&e.quiet, "quiet", "q", false, "say nothing at the end")
-	f.BoolVar(&e.json, "json", false, "say at the end how it went as one line of JSON, on standard error")
+	f.BoolVarP(&e.quiet, "quiet", "q", false, "print no summary")
+	f.BoolVar(&e.json, "json", false, "print the summary as JSON on standard error")
 }
 
 // recorded prints how a recording ended and returns the exit code.

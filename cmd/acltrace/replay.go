@@ -38,21 +38,23 @@ func (a *app) replayCmd() *cobra.Command {
 	p := &replaying{}
 	c := &cobra.Command{
 		Use:   "replay FILE",
-		Short: "run a trace again, on the simulator or any library of the runtime",
-		Long: `Makes the recorded calls again, with the recorded data, and compares what comes back.
+		Short: "make the recorded calls again, and compare results",
+		Long: `Makes the recorded calls again with the recorded data. The simulator needs no device. Any other library runs the trace's kernels on a device,
+and needs --trust.
 
-On another library than a simulator the trace's kernels run on a device, and whatever else is in it: that needs --trust.
+--verify ends with a verdict:
 
-With --backend null no library is called: each call returns at once, and the time is that of the player alone.
+  identical  all recorded results are proved: everything that they depend on
+             ran here, and is equal
+  different  a result differs
+  unproved   nothing differs, but some results are unproved, each with a reason
 
-With --backend virtual nothing is made again: a device that --model describes is simulated in virtual time, thousands of
-times faster, and the answer is when everything would have happened there.
+--backend null calls no library, and measures the player alone. --backend virtual makes no call: it simulates the device of --model in virtual
+time, thousands of times faster, and reports when each task would run.
 
---verify ends with a verdict. identical: every recorded result is proved, since all that it depends on was executed here and
-is equal. different: a result differs. unproved: none differs, but some results are unproved, each with its reason.
-
-Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the trace lacks calls. 1: it could not be replayed.
-2: wrong use.`,
+Exit codes: 0 done, with --verify identical; 3 different; 4 unproved, or the trace lacks calls; 1 the trace could not be replayed; 2 wrong usage.`,
+		Example: "acltrace replay --verify run.aclt\n" +
+			"acltrace replay --backend virtual --model h100 run.aclt",
 		Args: arguments(1, "one trace file"),
 		RunE: func(c *cobra.Command, args []string) error {
 			r, m, err := open(args[0])
@@ -80,29 +82,45 @@ Exit code 0: done, with --verify identical. 3: different. 4: unproved, or the tr
 }
 
 func (p *replaying) flags(f *pflag.FlagSet) {
-	f.StringVar(&p.backend, "backend", "sim", "what to replay on: sim, virtual, null (nothing), "+list(" or ", func(m *api.Model) string { return m.Backend })+
-		" (the machine's own runtime), or the path of a runtime library")
-	f.StringVar(&p.o.Place, "place", "auto", "where allocations lie: same (as recorded), move or move:SEED (each at another address, to prove the relocation), auto")
-	f.BoolVar(&p.o.Guess, "guess", false, "rewrite words that only look like addresses; otherwise results that depend on them are unproved")
-	f.StringVar(&p.o.Pace, "pace", "asap", "asap, recorded: each call at its time, or scaled:X: at X times its time (virtual: recorded unless told otherwise)")
-	f.BoolVar(&p.o.Verify, "verify", false, "compare every result that came back from the device, byte for byte")
-	f.DurationVar(&p.o.Timeout, "timeout", 0, "how long one call may take before the replay is given up (default: from the trace)")
-	f.BoolVar(&p.planOnly, "plan-only", false, "print what would be done, and do nothing")
-	f.StringSliceVar(&p.o.KernelLibraries, "kernels", nil, "kernel libraries for the simulator, \"\" for none (default: those of the recording, if your recordings have loaded them)")
-	f.StringVar(&p.o.Keep, "keep", "", "folder to keep the plan in")
-	f.IntVar(&p.o.Repeat, "repeat", 1, "play it so often, and report results that differ from one time to another")
-	f.BoolVar(&p.o.Poison, "poison", false, "fill new device memory with a byte, another one in each run (at least 3): finds results of memory that nothing has written")
-	f.BoolVar(&p.o.StubComm, "stub-comm", false, "stand in for processes that are not in the trace; what may come from them is not compared")
-	f.StringVar(&p.strict, "strict", "off", "have the simulator look for what a device punishes later, as two streams that use the same memory in no order: off, report, or fail, which ends with 1 if it finds something")
+	f.StringVar(&p.backend, "backend", "sim", "`NAME`: sim, virtual, null, ascend, cuda, FILE")
+	explain(f, "backend", "What to replay on: the simulator, virtual time, no library, "+list(" or ", func(m *api.Model) string { return m.Backend })+
+		" (the runtime of this machine), or the path of a runtime library.")
+	f.StringVar(&p.o.Place, "place", "auto", "`HOW`: addresses: auto, same, move or move:SEED")
+	explain(f, "place", "same uses the recorded addresses. move gives each allocation another address, which proves the relocation; move:SEED repeats the addresses. auto is same if "+
+		"possible.")
+	f.BoolVar(&p.o.Guess, "guess", false, "rewrite words that only look like addresses")
+	explain(f, "guess", "Without it, results that depend on such words are unproved.")
+	f.StringVar(&p.o.Pace, "pace", "asap", "`PACE`: asap, recorded or scaled:X")
+	explain(f, "pace", "asap makes each call as soon as possible, recorded at its time, and scaled:X at X times its time. --backend virtual uses recorded by default.")
+	f.BoolVar(&p.o.Verify, "verify", false, "compare each result with the recorded one")
+	f.DurationVar(&p.o.Timeout, "timeout", 0, "`TIME`: limit of one call (default: from the trace)")
+	f.BoolVar(&p.planOnly, "plan-only", false, "print the plan and run nothing")
+	f.StringSliceVar(&p.o.KernelLibraries, "kernels", nil, "`LIBRARY`: kernel library for the simulator")
+	explain(f, "kernels", "\"\" uses no library. By default the libraries of the recording are loaded, if your own recordings have loaded them.")
+	f.StringVar(&p.o.Keep, "keep", "", "`DIR`: keep the plan in this folder")
+	f.IntVar(&p.o.Repeat, "repeat", 1, "`N`: play N times and report results that vary")
+	f.BoolVar(&p.o.Poison, "poison", false, "fill new device memory, to find uninitialised data")
+	explain(f, "poison", "Fills new memory with another byte in each run, at least three runs. A result that differs depends on memory that nothing has written.")
+	f.BoolVar(&p.o.StubComm, "stub-comm", false, "replace processes that the trace lacks")
+	explain(f, "stub-comm", "Results that may depend on these processes are not compared.")
+	f.StringVar(&p.strict, "strict", "off", "`LEVEL`: find races: off, report or fail")
 	f.Lookup("strict").NoOptDefVal = "report"
-	f.StringVar(&p.maxMemory, "max-memory", "", "end a replay whose players take more, as 8G (default: a quarter of the machine's memory; any with --trust)")
-	f.BoolVar(&p.o.Trust, "trust", false, "let the trace run on a device, or outside the sandbox: you know where it comes from")
-	f.StringVar(&p.wrapper, "wrapper", "", "command to put before the player, as 'valgrind -q' or 'gdb --args'; it has your terminal")
-	f.StringVar(&p.tolerance, "tolerance", "", "how far numbers in results may be off: TYPE:RELATIVE[,ABSOLUTE] with the type f16, bf16, f32 or f64")
-	f.StringVar(&p.virtual.Model, "model", "", "virtual: cost model of the device, "+strings.Join(model.Presets(), ", ")+" or a file (default: the one for the devices of the trace's runtime)")
-	f.StringVar(&p.virtual.Base, "base", "", "virtual: model of the device that the trace comes from: copies change by what --model differs from it (default: as --model's)")
-	f.Uint64Var(&p.virtual.Seed, "seed", 0, "virtual: begin of the chance in a model with jitter")
-	f.StringVarP(&p.virtual.Output, "output", "o", "", "virtual: write the calls with their new times as a trace")
+	explain(f, "strict", "The simulator looks for mistakes that a device punishes later, such as two streams that use the same memory in no order. fail ends with 1 if it "+
+		"finds one.")
+	f.StringVar(&p.maxMemory, "max-memory", "", "`SIZE`: end if players use more (default: 1/4 of RAM)")
+	explain(f, "max-memory", "With --trust there is no limit by default.")
+	f.BoolVar(&p.o.Trust, "trust", false, "allow a device, or a run without the sandbox")
+	explain(f, "trust", "The trace's kernels run with your rights. Use it for traces whose origin you know.")
+	f.StringVar(&p.wrapper, "wrapper", "", "`COMMAND`: run the player under gdb or valgrind")
+	explain(f, "wrapper", "For example 'gdb --args' or 'valgrind -q'. The command has your terminal.")
+	f.StringVar(&p.tolerance, "tolerance", "", "`LIMIT`: TYPE:RELATIVE[,ABSOLUTE] for numbers in results")
+	explain(f, "tolerance", "The type is f16, bf16, f32 or f64. For example f16:0.001.")
+	f.StringVar(&p.virtual.Model, "model", "", "`MODEL`: cost model of the device to simulate")
+	explain(f, "model", "A preset ("+strings.Join(model.Presets(), ", ")+") or a JSON file. By default the preset for the trace's runtime.")
+	f.StringVar(&p.virtual.Base, "base", "", "`MODEL`: cost model of the recorded device")
+	explain(f, "base", "With it, copies change by the difference between both models. By default it is --model.")
+	f.Uint64Var(&p.virtual.Seed, "seed", 0, "`N`: seed of random times")
+	f.StringVarP(&p.virtual.Output, "output", "o", "", "`FILE`: write the simulated calls as a trace")
 	limitFlags(f, &p.o.Limits)
 	f.BoolVar(&p.asJSON, "json", false, "print JSON")
 }

@@ -25,13 +25,12 @@ func (a *app) simCmd() *cobra.Command {
 	settings := map[string]*string{} // by flag
 	c := &cobra.Command{
 		Use:   "sim [flags] -- PROGRAM [ARGUMENT …]",
-		Short: "run a program on the simulator, without recording",
-		Long: `Runs a program on the simulator. The flags set the variables of the environment that docs/reference/simulator.md
-lists, or docs/reference/cuda.md for the CUDA driver, whose simulator has --kernels and --devices alone; what is set there
-already holds where no flag is given. The exit code is the program's.
-
-With --info, nothing is run: it says what is simulated and how, for the functions of the runtime whose names begin as
-given, or for all.`,
+		Short: "run a program on the simulator",
+		Long: "Runs a program on the simulator. The flags set the variables in docs/reference/simulator.md. A variable that is set already applies if its flag " +
+			"is not given. The CUDA simulator has --kernels and --devices only. The exit code is the program's.\n\n" +
+			"--info describes the simulator and the runtime functions whose names begin with the arguments, or all.",
+		Example: "acltrace sim -- ./app\n" +
+			"acltrace sim --info aclrtMemcpy",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 && !info {
 				return usage("acltrace sim needs a program: acltrace sim -- ./app")
@@ -82,21 +81,25 @@ given, or for all.`,
 	}
 	f := c.Flags()
 	f.SetInterspersed(false)
-	f.StringVar(&apiName, "api", "auto", apiUsage)
-	f.BoolVar(&info, "info", false, "say what is simulated and how, and run nothing")
-	f.BoolVar(&asJSON, "json", false, "with --info, as JSON")
+	apiFlag(f, &apiName)
+	f.BoolVar(&info, "info", false, "describe the simulator and run nothing")
+	f.BoolVar(&asJSON, "json", false, "with --info: print JSON")
 	for _, v := range []struct{ flag, usage string }{
-		{"clock", "real: the device runs beside the program; virtual: a discrete-event simulation"},
-		{"model", "cost model: a preset, or a JSON `file`"},
-		{"seed", "`number` that the chance in the model's times and in the faults begins with"},
+		{"clock", "`CLOCK`: real or virtual"},
+		{"model", "`MODEL`: cost model: a preset or a JSON file"},
+		{"seed", "`N`: seed of random times and faults"},
 		{"kernels", kernelsUsage},
-		{"devices", "`number` of devices"},
-		{"faults", "errors that the program is to meet"},
-		{"strict", "find what a device punishes later: 1 reports it, abort ends the program with the first `finding`"},
+		{"devices", "`N`: number of devices"},
+		{"faults", "`LIST`: faults to inject"},
+		{"strict", "`MODE`: find races: 1 or abort"},
 	} {
 		settings[v.flag] = f.String(v.flag, "", v.usage)
 	}
 	f.Lookup("strict").NoOptDefVal = "1"
+	explain(f, "strict", "Finds mistakes that a device punishes later. 1 reports them. abort ends the program with the first one.")
+	explain(f, "clock", "real runs the device beside the program. virtual is a discrete-event simulation.")
+	explain(f, "faults", "docs/reference/simulator.md describes the list.")
+	explainKernels(f)
 	return c
 }
 

@@ -23,8 +23,10 @@ func (a *app) statsCmd() *cobra.Command {
 	var top, step int
 	c := &cobra.Command{
 		Use:   "stats FILE",
-		Short: "where the time went: totals, functions, kernels, copies, streams, idle times, errors",
-		Args:  arguments(1, "one trace file"),
+		Short: "show where the time went: steps, kernels, copies, idle time",
+		Example: "acltrace stats run.aclt\n" +
+			"acltrace stats --by kernel --top 20 run.aclt",
+		Args: arguments(1, "one trace file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			r, m, err := open(args[0])
 			if err != nil {
@@ -87,11 +89,13 @@ func (a *app) statsCmd() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	c.Flags().BoolVar(&asCSV, "csv", false, "print comma-separated values: the functions, or what --by asks for")
-	c.Flags().StringVar(&by, "by", "", "sums by step, thread, stream or kernel")
-	c.Flags().IntVar(&top, "top", -1, "with --by, so many: those with the most time in calls, of steps those that took longest, and the sum of the others (0: all, as JSON and CSV have without it; a table has 1000)")
-	c.Flags().BoolVar(&paths, "critical-path", false, "the calls, tasks and own time that determined when a step ended: the mean of all steps")
-	c.Flags().IntVar(&step, "step", -1, "with --critical-path, of this step only")
+	c.Flags().BoolVar(&asCSV, "csv", false, "print CSV: functions, or the sums of --by")
+	c.Flags().StringVar(&by, "by", "", "`KEY`: sum by step, thread, stream or kernel")
+	c.Flags().IntVar(&top, "top", -1, "`N`: with --by: N rows and the sum of the rest; 0: all")
+	explain(c.Flags(), "top", "The rows are those with the most time in calls, or the longest steps. By default a table has 1000 rows, and JSON and CSV have all.")
+	c.Flags().BoolVar(&paths, "critical-path", false, "show the calls and tasks that bound the step time")
+	explain(c.Flags(), "critical-path", "Calls, device tasks and own time of the program that determined when a step ended: the mean of all steps.")
+	c.Flags().IntVar(&step, "step", -1, "`N`: with --critical-path: this step")
 	a.strictFlag(c.Flags())
 	c.MarkFlagsMutuallyExclusive("json", "csv")
 	c.MarkFlagsMutuallyExclusive("critical-path", "csv")

@@ -22,9 +22,11 @@ func (a *app) topCmd() *cobra.Command {
 	var interval time.Duration
 	c := &cobra.Command{
 		Use:   "top FILE",
-		Short: "where the time goes, live, in a recording that goes on",
-		Long: "top shows the functions, kernels, streams and copies of a recording while it is written: first of all that is there, then of what has\n" +
-			"come since. It ends with the recording, or by control-C.",
+		Short: "follow a recording live",
+		Long: "Shows the functions, kernels, streams and copies of a recording while it is written: first the sums up to now, then the sums since the " +
+			"previous refresh. It ends with the recording, or with Ctrl-C.",
+		Example: "acltrace top run.aclt\n" +
+			"acltrace top --once --json run.aclt",
 		Args: arguments(1, "one trace file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if interval < 100*time.Millisecond {
@@ -60,10 +62,10 @@ func (a *app) topCmd() *cobra.Command {
 			}
 		},
 	}
-	c.Flags().BoolVar(&once, "once", false, "show once what is there, and end")
+	c.Flags().BoolVar(&once, "once", false, "print once, then end")
 	c.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON each time")
 	a.strictFlag(c.Flags())
-	c.Flags().DurationVar(&interval, "interval", 2*time.Second, "time between two looks")
+	c.Flags().DurationVar(&interval, "interval", 2*time.Second, "`TIME`: time between refreshes")
 	return c
 }
 

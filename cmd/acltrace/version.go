@@ -19,8 +19,10 @@ func (a *app) versionCmd() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "version",
-		Short: "show the version, its commit, and the format of traces that it writes",
-		Args:  arguments(0, "no arguments"),
+		Short: "print version, commit and trace format",
+		Example: "acltrace version\n" +
+			"acltrace version --json",
+		Args: arguments(0, "no arguments"),
 		RunE: func(_ *cobra.Command, _ []string) error {
 			if asJSON {
 				return a.printJSON(map[string]any{
