@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/probe/ring"
 )
@@ -50,14 +51,14 @@ func (g *crashGuard) reaped(ends, untraced []probe.End) {
 		if g.off || e.Clean || e.Lived >= guardedFor {
 			continue
 		}
-		lived := e.Lived.Round(time.Second / 10)
+		lived := human.Duration(e.Lived.Nanoseconds())
 		if e.Excluded {
 			if g.s.Exclude(e.Program, "") == nil {
-				g.log(fmt.Sprintf("process %d (%s) ended without an exit after %v without being recorded as well: its next start is recorded again", e.PID, strings.Join(e.Args, " "), lived))
+				g.log(fmt.Sprintf("process %d (%s) ended without an exit after %s without being recorded as well: its next start is recorded again", e.PID, strings.Join(e.Args, " "), lived))
 			}
 			continue
 		}
-		reason := fmt.Sprintf("%s ended without an exit, by a crash or killed by somebody, %v after its first call while it was recorded at %s; acltrace collect --no-guard records it all the same, and removing guard.%d from the session's folder ends this",
+		reason := fmt.Sprintf("%s ended without an exit, by a crash or killed by somebody, %s after its first call while it was recorded at %s; acltrace collect --no-guard records it all the same, and removing guard.%d from the session's folder ends this",
 			strings.Join(e.Args, " "), lived, time.Now().Format(time.DateTime), e.Program)
 		if err := g.s.Exclude(e.Program, reason); err != nil {
 			g.log(fmt.Sprintf("process %d (%s) ended without an exit; its next start is recorded all the same: %v", e.PID, e.Exe, err))

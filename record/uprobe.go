@@ -15,6 +15,7 @@ import (
 
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/elffile"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/probe/uprobe"
 	"github.com/acltrace/acltrace/record/detect"
 	"github.com/acltrace/acltrace/record/host"
@@ -144,7 +145,7 @@ func (r *recorder) follow(u *uprobe.Probes, pids []int) (stop func(), err error)
 	// From here on no library is missed, but a probe may come late.
 	stop, err = u.Follow(func(m uprobe.Mapped, wait time.Duration, err error) {
 		exe, _ := os.Readlink(host.ProcFile(m.PID, "exe"))
-		l := format.Unhooked{PID: m.PID, Exe: exe, Reason: fmt.Sprintf("%s was loaded where nobody looked for it: calls in the first %v or so may be missing", m.Path, wait.Round(time.Millisecond))}
+		l := format.Unhooked{PID: m.PID, Exe: exe, Reason: fmt.Sprintf("%s was loaded where nobody looked for it: calls in the first %s or so may be missing", m.Path, human.Duration(wait.Nanoseconds()))}
 		if err != nil {
 			l.Reason = fmt.Sprintf("%s was loaded and can't be probed: %v", m.Path, err)
 		}

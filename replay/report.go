@@ -14,6 +14,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/replay/backend"
 	"github.com/acltrace/acltrace/replay/compile"
 	"github.com/acltrace/acltrace/replay/lab"
@@ -439,7 +440,7 @@ func (p *judge) report(o *outcome, varying map[int]verify.Reason) *Report {
 	case o.header.Stopped != 0:
 		r.Note = "the replay ended at the first call that did not make what later calls need"
 	case len(f.Asked) > 0:
-		r.Note = fmt.Sprintf("the program has asked for %d functions that the recorder does not know, %s among them: calls of those are not in the trace", len(f.Asked), f.Asked[0])
+		r.Note = fmt.Sprintf("the program has asked for %s functions that the recorder does not know, %s among them: calls of those are not in the trace", human.Count(len(f.Asked)), f.Asked[0])
 	}
 	if r.Verdict != verify.Identical {
 		r.Log = o.log
@@ -714,7 +715,7 @@ func (p *judge) differingReturn(r *Report, in *plan.Instruction, res *plan.Resul
 	f := p.File.Funcs[in.Fn]
 	d := Difference{Call: in.Call, Func: f.Name, Want: compile.Returned(f, p.Model, in.Want), Got: compile.Returned(f, p.Model, res.Ret)}
 	if res.Flags&plan.ResultTimeout != 0 {
-		d.Want, d.Got = "complete", fmt.Sprintf("not complete after %d ms", p.UntilNS/1e6)
+		d.Want, d.Got = "complete", "not complete after "+human.Duration(int64(p.UntilNS))
 	}
 	if r.Placement == "moved" && in.Call > p.Found.GuessLaunch && f.RetError && p.Model.DeviceFault(int32(res.Ret)) {
 		why := fmt.Sprintf("it returned %s: the launch of call %d depends on words that may be addresses", d.Got, p.Found.GuessLaunch)
@@ -754,7 +755,7 @@ func (p *judge) differingBytes(in *plan.Instruction, res *plan.Detail) Differenc
 		recorded, here := plan.Number(want), plan.Number(got)
 		d.length = true
 		d.Offset, d.Bytes = min(recorded, here), max(recorded, here)-min(recorded, here)
-		d.Want, d.Got = fmt.Sprintf("%d bytes", recorded), fmt.Sprintf("%d bytes", here)
+		d.Want, d.Got = human.Count(recorded)+" bytes", human.Count(here)+" bytes"
 	}
 	return d
 }

@@ -33,7 +33,7 @@ func BlameText(out io.Writer, rep *blame.Report) error {
 		stackText(w, "", f)
 	}
 	if rep.Failed > 1 {
-		Printf(w, "others   %d more %s failed; --call chooses another one\n", rep.Failed-1, map[bool]string{true: "call", false: "calls"}[rep.Failed == 2])
+		Printf(w, "others   %s more %s failed; --call chooses another one\n", human.Count(rep.Failed-1), human.Noun(rep.Failed-1, "call"))
 	}
 	for i := range rep.Died {
 		Printf(w, "%-9s%s\n", label("died", i), &rep.Died[i])
@@ -47,7 +47,7 @@ func BlameText(out io.Writer, rep *blame.Report) error {
 		Printf(w, "%-9s%s\n", label("told", i), hintText(&rep.Hints[i]))
 	}
 	if rep.Lost > 0 {
-		Printf(w, "missing  %d calls before the failure are not in the trace\n", rep.Lost)
+		Printf(w, "missing  %s before the failure are not in the trace\n", human.Plural(rep.Lost, "call"))
 	}
 	for i := range rep.Unknown {
 		Printf(w, "%-9s%s\n", label("unknown", i), unknownText(&rep.Unknown[i]))
@@ -73,7 +73,7 @@ func BlameText(out io.Writer, rep *blame.Report) error {
 			a := &x.Arguments[k]
 			Printf(w, "  %-8s %s = %s", a.How, whereText(a), a.Value)
 			if a.Place != nil {
-				Printf(w, " = %s+%d of %d bytes", a.Place.Object, a.Place.Offset, a.Place.Size)
+				Printf(w, " = %s+%d of %s bytes", a.Place.Object, a.Place.Offset, human.Count(a.Place.Size))
 			}
 			if note := noteText(a); note != "" {
 				Printf(w, "; %s", note)
@@ -86,7 +86,7 @@ func BlameText(out io.Writer, rep *blame.Report) error {
 		stackText(w, "  ", &x.Call)
 	}
 	if rep.More > 0 {
-		Printf(w, "\n%d more %s in flight\n", rep.More, map[bool]string{true: "task was", false: "tasks were"}[rep.More == 1])
+		Printf(w, "\n%s in flight\n", human.Plural(rep.More, "more task"))
 	}
 	for i := range rep.History {
 		historyText(w, &rep.History[i])
@@ -132,10 +132,10 @@ func WhereText(out io.Writer, x *blame.Whereabouts) error {
 	if len(x.Places) == 0 {
 		Printf(w, "%s lay in no allocation that the trace knows, %s\n", x.Addr, when)
 		if p := x.Below; p != nil {
-			Printf(w, "%d bytes beyond the end of %s, %d bytes at %s%s\n", p.Offset-p.Size, p.Object, p.Size, p.Addr, life(p))
+			Printf(w, "%s bytes beyond the end of %s, %s bytes at %s%s\n", human.Count(p.Offset-p.Size), p.Object, human.Count(p.Size), p.Addr, life(p))
 		}
 		if p := x.Above; p != nil {
-			Printf(w, "%d bytes before %s, %d bytes at %s%s\n", uint64(p.Addr-x.Addr), p.Object, p.Size, p.Addr, life(p))
+			Printf(w, "%s bytes before %s, %s bytes at %s%s\n", human.Count(p.Addr-x.Addr), p.Object, human.Count(p.Size), p.Addr, life(p))
 		}
 		return w.Flush()
 	}
@@ -148,7 +148,7 @@ func WhereText(out io.Writer, x *blame.Whereabouts) error {
 				state = ", freed by then"
 			}
 		}
-		Printf(w, "%s lies in %s, at byte %d of %d%s\n", x.Addr, p.Object, p.Offset, p.Size, state)
+		Printf(w, "%s lies in %s, at byte %s of %s%s\n", x.Addr, p.Object, human.Count(p.Offset), human.Count(p.Size), state)
 		historyText(w, &x.Places[i])
 	}
 	return w.Flush()
@@ -164,25 +164,25 @@ func MapText(out io.Writer, x *blame.Map) error {
 	for i := range x.Ranges {
 		bytes += x.Ranges[i].Size
 	}
-	Printf(out, "allocations that were live %s: %d, of %d bytes\n", when, len(x.Ranges)+x.More, bytes)
+	Printf(out, "allocations that were live %s: %s, of %s\n", when, human.Count(len(x.Ranges)+x.More), human.Bytes(bytes))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for i := range x.Ranges {
 		p := &x.Ranges[i]
-		Printf(w, "%d\t%s\t%d\t  %s%s", p.PID, p.Addr, p.Size, p.Object, life(&p.Place))
+		Printf(w, "%d\t%s\t%s\t  %s%s", p.PID, p.Addr, human.Count(p.Size), p.Object, life(&p.Place))
 		if p.Made != nil && len(p.Made.Stack) > 0 {
 			Printf(w, " from %s", strings.Join(p.Made.Stack, " < "))
 		}
 		Printf(w, "\n")
 	}
 	if x.More > 0 {
-		Printf(w, "%d more, whose bytes are not counted\n", x.More)
+		Printf(w, "%s more, whose bytes are not counted\n", human.Count(x.More))
 	}
 	return w.Flush()
 }
 
 func historyText(w io.Writer, t *blame.Lifetime) {
 	p := &t.Place
-	Printf(w, "\n%s: %d bytes at %s%s\n", p.Object, p.Size, p.Addr, life(p))
+	Printf(w, "\n%s: %s bytes at %s%s\n", p.Object, human.Count(p.Size), p.Addr, life(p))
 	for _, x := range []struct {
 		what string
 		call *blame.Call
@@ -192,7 +192,7 @@ func historyText(w io.Writer, t *blame.Lifetime) {
 		}
 	}
 	if t.Before > 0 {
-		Printf(w, "  … %d earlier calls\n", t.Before)
+		Printf(w, "  … %s\n", human.Plural(t.Before, "earlier call"))
 	}
 	for i := range t.Accesses {
 		a := &t.Accesses[i]
@@ -256,7 +256,7 @@ func AccessText(a *blame.Access) string {
 	case a.Via != "":
 		return fmt.Sprintf("%s %s it, through %s", what, a.How, a.Via)
 	case a.Size > 0:
-		return fmt.Sprintf("%s %s %d bytes at +%d", what, a.How, a.Size, a.Offset)
+		return fmt.Sprintf("%s %s %s bytes at +%d", what, a.How, human.Count(a.Size), a.Offset)
 	}
 	return fmt.Sprintf("%s %s it, from +%d", what, a.How, a.Offset)
 }

@@ -33,10 +33,10 @@ func losses(c *format.Completeness) (all []string) {
 		all = append(all, places("lost", c.Lost))
 	}
 	if c.Refused > 0 {
-		all = append(all, human.Plural(uint64(c.Refused), "thread")+" not recorded")
+		all = append(all, human.Plural(c.Refused, "thread")+" not recorded")
 	}
 	if c.Damaged > 0 {
-		all = append(all, "damaged in "+human.Plural(uint64(c.Damaged), "place"))
+		all = append(all, "damaged in "+human.Plural(c.Damaged, "place"))
 	}
 	return all
 }
@@ -51,5 +51,5 @@ func places(what string, gaps []format.Gap) string {
 	if calls > 0 {
 		known = human.Plural(calls, "call") + " known"
 	}
-	return fmt.Sprintf("calls %s at %s (%s)", what, human.Plural(uint64(len(gaps)), "place"), known)
+	return fmt.Sprintf("calls %s at %s (%s)", what, human.Plural(len(gaps), "place"), known)
 }

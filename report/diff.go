@@ -13,7 +13,7 @@ func DiffText(w io.Writer, d *diff.Diff, o *TextOptions) error {
 	run := func(name string, r *diff.Run) {
 		Printf(w, "%s: %s: %s in %s", name, r.Path, human.Plural(r.Calls, "call"), human.Duration(r.SpanNS))
 		if r.Steps.Count > 0 {
-			Printf(w, ", %s, %s, %d like most", human.Plural(uint64(r.Steps.Count), "step"), r.Steps.Source, r.Steps.Typical)
+			Printf(w, ", %s, %s, %s like most", human.Plural(r.Steps.Count, "step"), r.Steps.Source, human.Count(r.Steps.Typical))
 		}
 		Printf(w, "\n")
 	}
@@ -59,13 +59,13 @@ func DiffText(w io.Writer, d *diff.Diff, o *TextOptions) error {
 		if c.P < 1e-6 {
 			p = "<1e-6"
 		}
-		Printf(t, "%s\t%s\t%+.1f%%\t%s\t%s\t  %s\n", sample(&c.A), sample(&c.B), 100*c.Change, p, c.Verdict, what)
+		Printf(t, "%s\t%s\t%s\t%s\t%s\t  %s\n", sample(&c.A), sample(&c.B), human.Change(c.Change), p, c.Verdict, what)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	if same > 0 {
-		Printf(w, "(%d more within %g%%)\n", same, 100*d.Threshold)
+		Printf(w, "(%s more within %s)\n", human.Count(same), human.Share(d.Threshold))
 	}
 	only := func(title string, list []diff.Only) {
 		if len(list) == 0 {
@@ -83,6 +83,6 @@ func DiffText(w io.Writer, d *diff.Diff, o *TextOptions) error {
 		_, err := Printf(w, "\nthe runs differ\n")
 		return err
 	}
-	_, err := Printf(w, "\nno difference beyond %g%% that noise does not explain\n", 100*d.Threshold)
+	_, err := Printf(w, "\nno difference beyond %s that noise does not explain\n", human.Share(d.Threshold))
 	return err
 }

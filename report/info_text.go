@@ -31,7 +31,7 @@ func (in *Info) Text(w io.Writer) error {
 	Printf(t, "\n")
 	calls := in.Calls.ByFunction
 	for _, name := range slices.SortedFunc(maps.Keys(calls), func(a, b string) int { return cmp.Or(cmp.Compare(calls[b], calls[a]), cmp.Compare(a, b)) }) {
-		Printf(t, "  %s\t%d\n", name, calls[name])
+		Printf(t, "  %s\t%s\n", name, human.Count(calls[name]))
 	}
 	return t.Flush()
 }
@@ -91,10 +91,10 @@ func (in *Info) deviceRows(row rowFunc) {
 }
 
 func (in *Info) processRows(row rowFunc) {
-	row("processes", "%d, %s", in.Processes, human.Plural(uint64(in.Threads), "thread"))
+	row("processes", "%s, %s", human.Count(in.Processes), human.Plural(in.Threads, "thread"))
 	for i, line := range in.processes() {
 		if i == mostProcesses {
-			row("", "and %d more: --json lists all", len(in.ProcessList)-i)
+			row("", "and %s more: --json lists all", human.Count(len(in.ProcessList)-i))
 			break
 		}
 		row("", "%s", line)
@@ -102,14 +102,14 @@ func (in *Info) processRows(row rowFunc) {
 }
 
 func (in *Info) callRows(row rowFunc) {
-	row("calls", "%d, %d failed, %d unfinished", in.Calls.Total, in.Calls.Failed, in.Calls.Unfinished)
+	row("calls", "%s, %s failed, %s unfinished", human.Count(in.Calls.Total), human.Count(in.Calls.Failed), human.Count(in.Calls.Unfinished))
 	for i := range in.Standing {
 		name := ""
 		if i == 0 {
 			name = "in progress"
 		}
 		if i == mostStanding {
-			row("", "and %d more threads in calls", len(in.Standing)-i)
+			row("", "and %s more threads in calls", human.Count(len(in.Standing)-i))
 			break
 		}
 		row(name, "%s", &in.Standing[i])
@@ -150,10 +150,10 @@ func (in *Info) gapRows(row rowFunc) {
 	case g.Off > 0:
 		others += ", recording was off"
 		if g.Off < g.Count {
-			others += fmt.Sprintf(" at %d of them", g.Off)
+			others += fmt.Sprintf(" at %s of them", human.Count(g.Off))
 		}
 	}
-	row("gaps", "%d, %s lost%s", g.Count, human.Plural(g.CallsLost, "call"), others)
+	row("gaps", "%s, %s lost%s", human.Count(g.Count), human.Plural(g.CallsLost, "call"), others)
 }
 
 func (in *Info) replayRows(row rowFunc) {
@@ -179,10 +179,10 @@ func (in *Info) replayRows(row rowFunc) {
 
 func (in *Info) tracerRows(row rowFunc) {
 	if n := in.Tracer.ClockJumps; n > 0 {
-		row("clock", "jumped %s, as in a suspended machine: times in the 100 ms before are wrong", human.Plural(uint64(n), "time"))
+		row("clock", "jumped %s, as in a suspended machine: times in the 100 ms before are wrong", human.Plural(n, "time"))
 	}
 	if in.Tracer.CostNS > 0 {
-		row("cost", "%.0f ns added to a launch with 64 bytes of arguments", in.Tracer.CostNS)
+		row("cost", "%s added to a launch with 64 bytes of arguments", human.Duration(int64(in.Tracer.CostNS+0.5)))
 	}
 	if ns := in.Tracer.PayloadNS; ns > 0 {
 		row("recording", "%s%s of the program's threads in all", recordedCopies(in.Tracer.Copies, "", "; "), human.Duration(ns))
@@ -199,7 +199,7 @@ func (in *Info) deviceTimeRows(row rowFunc) {
 	case d.GapNS > 0:
 		which = "one of a thread every " + human.Duration(d.GapNS)
 	case d.Every > 1:
-		which = fmt.Sprintf("one of %d", d.Every)
+		which = "one of " + human.Count(d.Every)
 	}
 	row("device time", "%s measured (%s), placed within %s of the calls' clock, half of them within %s", human.Plural(d.Measured, "task"), which, human.Duration(d.ErrorNS), human.Duration(d.TypicalErrorNS))
 	for _, m := range []struct {
@@ -224,7 +224,7 @@ func (in *Info) coverageRows(row rowFunc) {
 		binder = ", bound by " + c.Binder
 	}
 	if !in.profile() {
-		row("coverage", "%d functions hooked%s, %s passed by", c.Hooked, binder, human.Plural(uint64(len(c.PassedBy)-len(c.AskedFor)), "other"))
+		row("coverage", "%s hooked%s, %s passed by", human.Plural(c.Hooked, "function"), binder, human.Plural(len(c.PassedBy)-len(c.AskedFor), "other"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.PassedBy)) {
 		if !slices.Contains(c.AskedFor, name) {
@@ -238,7 +238,7 @@ func (in *Info) coverageRows(row rowFunc) {
 		row("not seen", "%s: %s", u.Subject(), u.Reason)
 	}
 	if c.Refused > 0 {
-		row("not recorded", "%s: their rings could not be made, for want of memory or of the right to", human.Plural(uint64(c.Refused), "thread"))
+		row("not recorded", "%s: their rings could not be made, for want of memory or of the right to", human.Plural(c.Refused, "thread"))
 	}
 	if n := c.Unsized; n > 0 {
 		row("not recorded", "the arguments of %s by an array of pointers: nothing told their sizes", human.Plural(n, "launch"))
@@ -262,10 +262,10 @@ func (in *Info) integrityRows(row rowFunc) {
 	}
 	if r := in.Recovery; r != nil {
 		row("cut", "%s: read by its %s; %s in none of them, %s missing (acltrace recover makes a whole file of it)", r.Reason,
-			human.Plural(uint64(r.Chunks), "whole chunk"), human.Bytes(uint64(r.LostBytes)), human.Plural(r.LostChunks, "chunk"))
+			human.Plural(r.Chunks, "whole chunk"), human.Bytes(r.LostBytes), human.Plural(r.LostChunks, "chunk"))
 	}
 	for _, kind := range slices.Sorted(maps.Keys(in.Unknown)) {
-		row("unknown", "%s: %d (a newer acltrace wrote this file)", kind, in.Unknown[kind])
+		row("unknown", "%s: %s (a newer acltrace wrote this file)", kind, human.Count(in.Unknown[kind]))
 	}
 	for _, d := range in.Damage {
 		row("damaged", "%s", d)

@@ -408,23 +408,12 @@ func pad(dst []byte, at, width int) []byte {
 	return dst
 }
 
-// appendMillis appends nanoseconds as milliseconds, with all digits.
-func appendMillis(dst []byte, ns int64) []byte {
-	if ns < 0 {
-		return appendMillis(append(dst, '-'), -ns)
-	}
-	dst = append(strconv.AppendInt(dst, ns/1e6, 10), '.')
-	at := len(dst)
-	dst = strconv.AppendInt(dst, ns%1e6+1e6, 10) // the leading digit keeps zeros
-	return append(dst[:at], dst[at+1:]...)
-}
-
 // text appends a call as a line, without its stack and newline.
 func (p *printer) text(dst []byte, e *timeline.Event, tid int) []byte {
 	c := e.Call
 	dst = append(pad(strconv.AppendUint(dst, c.Index, 10), len(dst), 6), ' ')
 	at := len(dst)
-	dst = append(pad(appendMillis(dst, c.Start), at, 13), " ms "...)
+	dst = append(pad(human.AppendMoment(dst, c.Start), at, 13), ' ')
 	at = len(dst)
 	dst = append(pad(strconv.AppendInt(dst, int64(tid), 10), at, 6), "  "...)
 	dst = append(append(dst, p.r.Schema().FuncName(c.Func)...), '(')

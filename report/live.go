@@ -231,17 +231,17 @@ func (t *Top) Text(w io.Writer, o *TextOptions) error {
 		if t.intervalSecs <= 0 {
 			return "-"
 		}
-		return fmt.Sprintf("%.0f", float64(n)/t.intervalSecs)
+		return human.Count(uint64(float64(n)/t.intervalSecs + 0.5))
 	}
 	share := func(ns int64) string {
 		if t.intervalSecs <= 0 {
 			return "-"
 		}
-		return fmt.Sprintf("%.1f%%", float64(ns)/t.intervalSecs/1e7)
+		return human.Share(float64(ns) / t.intervalSecs / 1e9)
 	}
-	Printf(w, "%s, at %s: %d calls, %s/s in the last %s, %d failed, %d lost\n", state, human.Duration(t.ToNS), t.Calls, rate(t.NewCalls), human.Duration(t.ToNS-t.FromNS), t.Failed, t.Lost)
+	Printf(w, "%s, at %s: %s, %s/s in the last %s, %s failed, %s lost\n", state, human.Moment(t.ToNS), human.Plural(t.Calls, "call"), rate(t.NewCalls), human.Duration(t.ToNS-t.FromNS), human.Count(t.Failed), human.Count(t.Lost))
 	if t.Damaged > 0 {
-		Printf(w, "damaged in %s: acltrace fsck names what is lost\n", human.Plural(uint64(t.Damaged), "place"))
+		Printf(w, "damaged in %s: acltrace fsck names what is lost\n", human.Plural(t.Damaged, "place"))
 	}
 	Printf(w, "device memory: %s in use, at most %s\n", human.Bytes(t.DeviceBytes), human.Bytes(t.PeakBytes))
 	if len(t.Standing) > 0 {
@@ -263,9 +263,9 @@ func (t *Top) Text(w io.Writer, o *TextOptions) error {
 		for _, s := range rows[:min(n, len(rows))] {
 			moved := "-"
 			if t.intervalSecs > 0 {
-				moved = Rate(float64(s.NewBytes) / t.intervalSecs)
+				moved = human.Rate(float64(s.NewBytes) / t.intervalSecs)
 			}
-			Printf(tw, "%d\t%s\t%s\t%s\t%s  %s\n", s.Count, human.Duration(s.HostNS), rate(s.New), share(s.NewNS), column(moved), s.Name)
+			Printf(tw, "%s\t%s\t%s\t%s\t%s  %s\n", human.Count(s.Count), human.Duration(s.HostNS), rate(s.New), share(s.NewNS), column(moved), s.Name)
 		}
 	}
 	table("function", t.Functions, most, false)

@@ -29,12 +29,12 @@ func PathsText(w io.Writer, s *path.Summary, one *path.Path, o *TextOptions) err
 		if !s.Longest.Step.Typical {
 			like = "none like most"
 		}
-		Printf(t, "%s of process %d, %s: mean of their critical paths %s\n", human.Plural(uint64(s.Paths), "step"), s.Process, like, human.Duration(s.NS/int64(s.Paths)))
+		Printf(t, "%s of process %d, %s: mean of their critical paths %s\n", human.Plural(s.Paths, "step"), s.Process, like, human.Duration(s.NS/int64(s.Paths)))
 		entryText(t, s.Entries, s.NS, s.Paths)
 		Printf(t, "\nthe longest is step %d, %s: --step %d\n", s.Longest.Step.Index, human.Duration(s.Longest.Step.To-s.Longest.Step.From), s.Longest.Step.Index)
 	}
 	if s.TooLong > 0 && (one == nil || !one.TooLong) {
-		Printf(t, "%s with too many calls for a critical path\n", human.Plural(uint64(s.TooLong), "step"))
+		Printf(t, "%s with too many calls for a critical path\n", human.Plural(s.TooLong, "step"))
 	}
 	return t.Flush()
 }
@@ -66,11 +66,11 @@ func pathText(t *table, s *path.Summary, p *path.Path) {
 		if q.Call != timeline.NoCall {
 			call = number(q.Call)
 		}
-		Printf(t, "%s\t%s\t%s\t  %s\n", human.Duration(q.From), atMost(q.To-q.From, q.AtMost), call, pathName(q.Kind, q.Func, q.Name, q.Where))
+		Printf(t, "%s\t%s\t%s\t  %s\n", human.Moment(q.From), atMost(q.To-q.From, q.AtMost), call, pathName(q.Kind, q.Func, q.Name, q.Where))
 	}
 	if n := all - len(parts); n > 0 {
 		t.Flush()
-		Printf(t, "(%s: --json has all)\n", human.Plural(uint64(n), "shorter part"))
+		Printf(t, "(%s: --json has all)\n", human.Plural(n, "shorter part"))
 	}
 }
 
@@ -78,7 +78,7 @@ func pathText(t *table, s *path.Summary, p *path.Path) {
 func entryText(t *table, entries []path.Entry, ns int64, paths int) {
 	Printf(t, "\na step\tpart\ttimes\t  critical path\n")
 	for _, e := range entries[:min(most, len(entries))] {
-		Printf(t, "%s\t%.1f %%\t%.4g\t  %s\n", atMost(e.NS/int64(paths), e.AtMost), 100*float64(e.NS)/float64(max(ns, 1)), float64(e.Count)/float64(paths), pathName(e.Kind, e.Func, e.Name, e.Where))
+		Printf(t, "%s\t%s\t%.4g\t  %s\n", atMost(e.NS/int64(paths), e.AtMost), human.Share(float64(e.NS)/float64(max(ns, 1))), float64(e.Count)/float64(paths), pathName(e.Kind, e.Func, e.Name, e.Where))
 	}
 	t.Flush()
 	if n := len(entries) - most; n > 0 {
@@ -86,7 +86,7 @@ func entryText(t *table, entries []path.Entry, ns int64, paths int) {
 		for _, e := range entries[most:] {
 			rest += e.NS
 		}
-		Printf(t, "(%s, %s: --json has all)\n", human.Plural(uint64(n), "shorter entry"), human.Duration(rest/int64(paths)))
+		Printf(t, "(%s, %s: --json has all)\n", human.Plural(n, "shorter entry"), human.Duration(rest/int64(paths)))
 	}
 }
 

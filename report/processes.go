@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
@@ -23,15 +22,15 @@ type InfoProcess struct {
 	ExitCode *int `json:"exit_code"`
 	// Signal is nil if no signal killed the process, or if its end is not known. 0 is a signal that is not known.
 	Signal *int `json:"signal"`
-	start  time.Duration
-	end    time.Duration
+	start  int64
+	end    int64
 }
 
 // mostProcesses limits the processes in the text form.
 const mostProcesses = 20
 
 func newInfoProcess(p *format.Process, wall int64) InfoProcess {
-	in := InfoProcess{PID: p.PID, Parent: p.PPID, Rank: p.Rank, Host: p.Host, Command: p.Argv, StartNS: wall + p.Start, start: time.Duration(p.Start), end: time.Duration(p.End)}
+	in := InfoProcess{PID: p.PID, Parent: p.PPID, Rank: p.Rank, Host: p.Host, Command: p.Argv, StartNS: wall + p.Start, start: p.Start, end: p.End}
 	if len(in.Command) == 0 && p.Exe != "" {
 		in.Command = []string{p.Exe}
 	}
@@ -75,9 +74,9 @@ func (in *Info) processes() (lines []string) {
 	})
 	for i := range list {
 		p := &list[i]
-		line := fmt.Sprintf("%d from %s", p.PID, human.Duration(int64(p.start)))
+		line := fmt.Sprintf("%d from %s", p.PID, human.Moment(p.start))
 		if how := p.how(); how != "" {
-			line += fmt.Sprintf(" to %s, %s", human.Duration(int64(p.end)), how)
+			line += fmt.Sprintf(" to %s, %s", human.Moment(p.end), how)
 		}
 		if len(p.Command) > 0 {
 			line += ": " + short(strings.Join(p.Command, " "), 80)

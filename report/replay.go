@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/replay"
@@ -27,7 +26,7 @@ func ReplayText(w io.Writer, path string, rep *replay.Report) {
 		if how == replay.TimedOut {
 			how = "it had not returned when its time was up (--timeout)"
 		}
-		Printf(w, "ended in call %d %s(%s): %s; recorded at %v on thread %d\n", c.Call, c.Func, strings.Join(c.Args, ", "), how, time.Duration(c.StartNS), c.TID)
+		Printf(w, "ended in call %d %s(%s): %s; recorded at %s on thread %d\n", c.Call, c.Func, strings.Join(c.Args, ", "), how, human.Moment(c.StartNS), c.TID)
 	}
 	if rep.Log != "" {
 		Printf(w, "the library said:\n%s\n", Block(rep.Log))
@@ -49,7 +48,7 @@ func ReplayText(w io.Writer, path string, rep *replay.Report) {
 func listText[T any](w io.Writer, list []T, total int, row func(*T)) {
 	for i := range list {
 		if i == most {
-			Printf(w, "… and %d more\n", total-most)
+			Printf(w, "… and %s more\n", human.Count(total-most))
 			return
 		}
 		row(&list[i])
@@ -99,7 +98,7 @@ func chainText(w io.Writer, chain []lab.Writer, total int) {
 		calls = append(calls, fmt.Sprintf("%d %s", x.Call, x.Name))
 	}
 	if n := total - len(calls); n > 0 {
-		calls = slices.Insert(calls, 0, fmt.Sprintf("%d more", n))
+		calls = slices.Insert(calls, 0, human.Count(n)+" more")
 	}
 	Printf(w, "  written by: %s\n", strings.Join(calls, ", "))
 }
@@ -121,25 +120,25 @@ func unprovedText(w io.Writer, rep *replay.Report) {
 func paceText(w io.Writer, path string, rep *replay.Report) {
 	took := ""
 	if rep.ReplayedNS > 0 { // a run that did not finish has no duration
-		took = fmt.Sprintf(" in %v", rounded(rep.ReplayedNS))
+		took = " in " + human.Duration(rep.ReplayedNS)
 	}
-	Printf(w, "%s: %d of %d calls replayed%s, recorded in %v; %s\n", path,
-		rep.Replayed, rep.Calls, took, rounded(rep.RecordedNS), map[string]string{"": rep.Note, "same": "allocations at the same addresses", "moved": movedText(rep)}[rep.Placement])
+	Printf(w, "%s: %s of %s replayed%s, recorded in %s; %s\n", path,
+		human.Count(rep.Replayed), human.Plural(rep.Calls, "call"), took, human.Duration(rep.RecordedNS), map[string]string{"": rep.Note, "same": "allocations at the same addresses", "moved": movedText(rep)}[rep.Placement])
 	if rep.Pace.Mode == replay.PaceASAP {
 		return
 	}
-	Printf(w, "pace %s: %+.3f %% off", rep.Pace.Mode, rep.Pace.ErrorPercent)
+	Printf(w, "pace %s: %s off", rep.Pace.Mode, human.Change(rep.Pace.ErrorPercent/100))
 	if l := rep.Pace.Late; l != nil {
-		Printf(w, "; calls began late by %v (half of them), %v (99 %%), %v at most, %v the last one", time.Duration(l.P50), time.Duration(l.P99), time.Duration(l.Max), time.Duration(l.Last))
+		Printf(w, "; calls began late by %s (half of them), %s (99%%), %s at most, %s the last one", human.Duration(l.P50), human.Duration(l.P99), human.Duration(l.Max), human.Duration(l.Last))
 	}
 	Printf(w, "\n")
 	if c := rep.Cores; c != nil {
 		own := c.Without() - c.Library.WaitedNS - c.StolenNS
-		Printf(w, "  ready but without a core: %v the program's threads, %v the library's, which ran for %v; %v taken by the machine's host; without that %+.3f %% off\n",
-			rounded(own), rounded(c.Library.WaitedNS), rounded(c.Library.RanNS), rounded(c.StolenNS), rep.Pace.UnexplainedPercent)
+		Printf(w, "  ready but without a core: %s the program's threads, %s the library's, which ran for %s; %s taken by the machine's host; without that %s off\n",
+			human.Duration(own), human.Duration(c.Library.WaitedNS), human.Duration(c.Library.RanNS), human.Duration(c.StolenNS), human.Change(rep.Pace.UnexplainedPercent/100))
 	}
 	listText(w, rep.Streams, len(rep.Streams), func(s *replay.StreamTime) {
-		Printf(w, "  %s: %v, recorded %v, %+.3f %% off\n", s.Stream, rounded(s.ReplayedNS), rounded(s.RecordedNS), s.ErrorPercent)
+		Printf(w, "  %s: %s, recorded %s, %s off\n", s.Stream, human.Duration(s.ReplayedNS), human.Duration(s.RecordedNS), human.Change(s.ErrorPercent/100))
 	})
 }
 
@@ -149,14 +148,14 @@ func movedText(rep *replay.Report) string {
 	if rep.Seed != nil {
 		seed = fmt.Sprintf(" (seed %d)", *rep.Seed)
 	}
-	return fmt.Sprintf("allocations at other addresses%s, as are %d addresses in data", seed, rep.RelocatedTotal)
+	return fmt.Sprintf("allocations at other addresses%s, as are %s in data", seed, human.Plural(rep.RelocatedTotal, "address"))
 }
 
 func repeatText(w io.Writer, n *replay.Repeat) {
-	Printf(w, "played %d times, %v to %v\n", n.Runs, rounded(slices.Min(n.ReplayedNS)), rounded(slices.Max(n.ReplayedNS)))
+	Printf(w, "played %s times, %s to %s\n", human.Count(n.Runs), human.Duration(slices.Min(n.ReplayedNS)), human.Duration(slices.Max(n.ReplayedNS)))
 	for _, l := range n.Launches[max(0, len(n.Launches)-most):] {
 		alone := map[bool]string{true: ", from its call to the end of a wait for it, alone on the device"}[l.Alone]
-		Printf(w, "  call %d, %s: %v at least, %v median, %v at most%s\n", l.Call, l.Kernel, time.Duration(l.Min), time.Duration(l.Median), time.Duration(l.Max), alone)
+		Printf(w, "  call %d, %s: %s at least, %s median, %s at most%s\n", l.Call, l.Kernel, human.Duration(l.Min), human.Duration(l.Median), human.Duration(l.Max), alone)
 	}
 	listText(w, n.NotDeterministic, len(n.NotDeterministic), func(d *replay.Difference) {
 		Printf(w, "not deterministic: call %d %s%s differs from one time to another\n", d.Call, d.Func, map[bool]string{true: ", " + d.Param}[d.Param != ""])
@@ -191,17 +190,17 @@ func verdictText(w io.Writer, rep *replay.Report) {
 // WhatIfText writes the prediction for the trace at path.
 func WhatIfText(w io.Writer, path string, rep *whatif.Report) error {
 	predictionText(w, path, rep)
-	Printf(w, "%d calls and %d tasks simulated in %v; durations: %d measured, %d alike, %d estimated from waits, %d by the model\n", rep.Calls, rep.Tasks,
-		rep.SimulatedIn.Round(10*time.Microsecond), rep.Durations.Measured, rep.Durations.Alike, rep.Durations.Estimated, rep.Durations.Modelled)
+	Printf(w, "%s and %s simulated in %s; durations: %s measured, %s alike, %s estimated from waits, %s by the model\n", human.Plural(rep.Calls, "call"), human.Plural(rep.Tasks, "task"),
+		human.Duration(rep.SimulatedIn.Nanoseconds()), human.Count(rep.Durations.Measured), human.Count(rep.Durations.Alike), human.Count(rep.Durations.Estimated), human.Count(rep.Durations.Modelled))
 	k := rep.Known
-	Printf(w, "of the tasks' time %.0f %% is measured, %.0f %% bracketed by waits, %.0f %% modelled\n", 100*k.Measured, 100*k.Bracketed, 100*k.Modelled)
+	Printf(w, "of the tasks' time %s is measured, %s bracketed by waits, %s modelled\n", human.Share(k.Measured), human.Share(k.Bracketed), human.Share(k.Modelled))
 	if !rep.Predicted {
 		return nil
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	Printf(t, "\ntasks\tbusy\tfirst to last task\trecorded\t  stream\n")
 	for _, s := range rep.Streams {
-		Printf(t, "%d\t%v\t%v\t%v\t  %s\n", s.Tasks, rounded(s.BusyNS), rounded(s.VirtualNS), rounded(s.RecordedNS), s.Stream)
+		Printf(t, "%s\t%s\t%s\t%s\t  %s\n", human.Count(s.Tasks), human.Duration(s.BusyNS), human.Duration(s.VirtualNS), human.Duration(s.RecordedNS), s.Stream)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -214,26 +213,18 @@ func WhatIfText(w io.Writer, path string, rep *whatif.Report) error {
 
 // predictionText writes the predicted duration, or only its bounds if the trace allows no prediction.
 func predictionText(w io.Writer, path string, rep *whatif.Report) {
-	from, to := rounded(rep.BoundsNS[0]), rounded(rep.BoundsNS[1])
+	from, to := human.Duration(rep.BoundsNS[0]), human.Duration(rep.BoundsNS[1])
 	change := rep.ChangeBoundsPercent
 	if rep.Predicted {
-		Printf(w, "%s: %v on %s, recorded %v: %+.2f %% (between %v, %+.2f %%, and %v, %+.2f %%)\n", path, rounded(rep.VirtualNS), rep.Model, rounded(rep.RecordedNS),
-			rep.ChangePercent, from, change[0], to, change[1])
+		Printf(w, "%s: %s on %s, recorded %s: %s (between %s, %s, and %s, %s)\n", path, human.Duration(rep.VirtualNS), rep.Model, human.Duration(rep.RecordedNS),
+			human.Change(rep.ChangePercent/100), from, human.Change(change[0]/100), to, human.Change(change[1]/100))
 		return
 	}
-	bound := fmt.Sprintf("at most %v (%+.2f %%)", to, change[1])
+	bound := fmt.Sprintf("at most %s (%s)", to, human.Change(change[1]/100))
 	if rep.BoundsNS[1] == whatif.Unbounded {
 		bound = "no upper bound"
 	}
-	Printf(w, "%s: no prediction for %s: at least %v (%+.2f %%), %s; recorded %v\n%s\n", path, rep.Model, from, change[0], bound, rounded(rep.RecordedNS), rep.Advice)
-}
-
-// rounded returns a duration without the digits that vary between runs.
-func rounded(ns int64) time.Duration {
-	if ns < 1e6 {
-		return time.Duration(ns).Round(10 * time.Nanosecond)
-	}
-	return time.Duration(ns).Round(10 * time.Microsecond)
+	Printf(w, "%s: no prediction for %s: at least %s (%s), %s; recorded %s\n%s\n", path, rep.Model, from, human.Change(change[0]/100), bound, human.Duration(rep.RecordedNS), rep.Advice)
 }
 
 // PlanWriter returns a writer for replay.Options.PlanOnly: each Write is one line, whose text it escapes.

@@ -32,7 +32,7 @@ const mostStanding = 10
 func StandingText(w io.Writer, indent string, list []Standing) {
 	for i := range list {
 		if i == mostStanding {
-			Printf(w, "%sand %d more threads in calls\n", indent, len(list)-i)
+			Printf(w, "%sand %s more threads in calls\n", indent, human.Count(len(list)-i))
 			return
 		}
 		Printf(w, "%s%s\n", indent, &list[i])

@@ -14,21 +14,10 @@ import (
 // most limits the rows in tables for people.
 const most = 10
 
-// Rate formats bytes per second.
-func Rate(bytesPerSecond float64) string {
-	for _, u := range []string{"B/s", "kB/s", "MB/s"} {
-		if bytesPerSecond < 1000 {
-			return fmt.Sprintf("%.1f %s", bytesPerSecond, u)
-		}
-		bytesPerSecond /= 1000
-	}
-	return fmt.Sprintf("%.1f GB/s", bytesPerSecond)
-}
-
 // rest writes the number of rows left out.
 func rest(w io.Writer, rows int, what string) {
 	if rows > most {
-		Printf(w, "(%d more %s: --json has all)\n", rows-most, what)
+		Printf(w, "(%s more %s: --json has all)\n", human.Count(rows-most), what)
 	}
 }
 
@@ -39,7 +28,7 @@ func StatsText(w io.Writer, s *stats.Stats, o *TextOptions) error {
 	threadText(t, &s.Steps)
 	Printf(t, "\ncalls\tfailed\ttotal\tmean\tp50\tp99\tmax\t  function\n")
 	for _, f := range s.Functions[:min(most, len(s.Functions))] {
-		Printf(t, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t  %s\n", f.Calls, f.Failed, human.Duration(f.TotalNS), human.Duration(f.MeanNS), human.Duration(f.P50NS), human.Duration(f.P99NS), human.Duration(f.MaxNS), f.Func)
+		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(f.Calls), human.Count(f.Failed), human.Duration(f.TotalNS), human.Duration(f.MeanNS), human.Duration(f.P50NS), human.Duration(f.P99NS), human.Duration(f.MaxNS), f.Func)
 	}
 	t.Flush()
 	rest(w, len(s.Functions), "functions")
@@ -50,29 +39,29 @@ func StatsText(w io.Writer, s *stats.Stats, o *TextOptions) error {
 	if r := s.Ranks; r != nil {
 		Printf(t, "\ncollectives\tlast to begin\twaited for others\tothers waited\t  rank\n")
 		for _, x := range r.Ranks {
-			Printf(t, "%d\t%d\t%s\t%s\t  %d\n", x.Met, x.Last, human.Duration(x.Waited), human.Duration(x.Caused), x.Rank)
+			Printf(t, "%s\t%s\t%s\t%s\t  %d\n", human.Count(x.Met), human.Count(x.Last), human.Duration(x.Waited), human.Duration(x.Caused), x.Rank)
 		}
 		Printf(t, "\nwaited\tat\tlast rank\t  collective\n")
 		for _, x := range r.Longest {
-			Printf(t, "%s\t%s\t%d\t  %s %d of communicator %s\n", human.Duration(x.Spread), human.Duration(x.Start), x.Straggler, x.Func, x.N+1, x.Comm)
+			Printf(t, "%s\t%s\t%d\t  %s %d of communicator %s\n", human.Duration(x.Spread), human.Moment(x.Start), x.Straggler, x.Func, x.N+1, x.Comm)
 		}
 	}
 	if len(s.HiddenSyncs) > 0 {
 		Printf(t, "\ncopies\tbytes\ttime in the call\tfirst call\t  hidden synchronization: asynchronous, of pageable memory\n")
 		for _, h := range s.HiddenSyncs {
-			Printf(t, "%d\t%s\t%s\t%d\t  %s %s\n", h.Count, human.Bytes(h.Bytes), human.Duration(h.HostNS), h.First, h.Func, h.Name)
+			Printf(t, "%s\t%s\t%s\t%d\t  %s %s\n", human.Count(h.Count), human.Bytes(h.Bytes), human.Duration(h.HostNS), h.First, h.Func, h.Name)
 		}
 	}
 	if len(s.Retries) > 0 {
 		Printf(t, "\nretries\tfirst call\tcode\t  kernel launched again with success\n")
 		for _, r := range s.Retries {
-			Printf(t, "%d\t%d\t%d %s\t  %s\n", r.Count, r.First, r.Code, r.Name, r.Kernel)
+			Printf(t, "%s\t%d\t%d %s\t  %s\n", human.Count(r.Count), r.First, r.Code, r.Name, r.Kernel)
 		}
 	}
 	if len(s.Errors) > 0 {
 		Printf(t, "\nerrors\tcode\t  function\n")
 		for _, e := range s.Errors {
-			Printf(t, "%d\t%d %s\t  %s\n", e.Count, e.Code, e.Name, e.Func)
+			Printf(t, "%s\t%d %s\t  %s\n", human.Count(e.Count), e.Code, e.Name, e.Func)
 		}
 	}
 	return t.Flush()
@@ -88,18 +77,18 @@ func totals(w io.Writer, s *stats.Stats) {
 		copies += k.Count
 		bytes += k.Bytes
 	}
-	Printf(w, "%s in %s, %d failed; %s of %s, %s of %s\n", human.Plural(s.Calls, "call"), human.Duration(s.SpanNS), s.Failed,
-		human.Plural(launches, "launch"), human.Plural(uint64(len(s.Kernels)), "kernel"), human.Plural(copies, "copy"), human.Bytes(bytes))
+	Printf(w, "%s in %s, %s failed; %s of %s, %s of %s\n", human.Plural(s.Calls, "call"), human.Duration(s.SpanNS), human.Count(s.Failed),
+		human.Plural(launches, "launch"), human.Plural(len(s.Kernels), "kernel"), human.Plural(copies, "copy"), human.Bytes(bytes))
 	how := map[string]string{"marked": "marked by the program", "found": "found from repetition"}[s.Steps.Source]
 	switch st := &s.Steps; {
 	case st.Count == 0:
 		Printf(w, "no steps: %s\n", st.Why)
 	case st.Typical == 0:
-		Printf(w, "%s, %s\n", human.Plural(uint64(st.Count), "step"), how)
+		Printf(w, "%s, %s\n", human.Plural(st.Count, "step"), how)
 	default:
-		Printf(w, "%s, %s", human.Plural(uint64(st.Count), "step"), how)
+		Printf(w, "%s, %s", human.Plural(st.Count, "step"), how)
 		if st.Typical < st.Count {
-			Printf(w, ", %d like most", st.Typical)
+			Printf(w, ", %s like most", human.Count(st.Typical))
 		}
 		if st.Typical == 1 {
 			Printf(w, ": %s\n", human.Duration(st.P50NS))
@@ -111,7 +100,7 @@ func totals(w io.Writer, s *stats.Stats) {
 		Printf(w, "recording took %s of the program's threads%s\n", human.Duration(r.NS), recordedCopies(r.Copies, ": ", ""))
 	}
 	if s.Peak != nil {
-		Printf(w, "at most %s of device memory in use: after call %d, %s of %s, at %s\n", human.Bytes(s.PeakDeviceBytes), s.Peak.Call, s.Peak.Func, human.Bytes(s.Peak.Bytes), human.Duration(s.Peak.Time))
+		Printf(w, "at most %s of device memory in use: after call %d, %s of %s, at %s\n", human.Bytes(s.PeakDeviceBytes), s.Peak.Call, s.Peak.Func, human.Bytes(s.Peak.Bytes), human.Moment(s.Peak.Time))
 	}
 }
 
@@ -135,7 +124,7 @@ func kernelText(w io.Writer, t *table, s *stats.Stats) {
 		if k.Measured > 0 {
 			device, p50, p99, top = human.Duration(k.DeviceNS), human.Duration(k.P50NS), human.Duration(k.P99NS), human.Duration(k.MaxNS)
 		}
-		Printf(t, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t  %s\n", k.Count, human.Duration(k.HostNS), k.Measured, device, p50, p99, top, k.Name)
+		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(k.Count), human.Duration(k.HostNS), human.Count(k.Measured), device, p50, p99, top, k.Name)
 	}
 	t.Flush()
 	rest(w, len(s.Kernels), "kernels")
@@ -156,12 +145,12 @@ func copyText(t *table, s *stats.Stats) {
 	row := func(k *stats.Task, name string) {
 		rate := "-"
 		if k.Rate > 0 {
-			rate = Rate(k.Rate)
+			rate = human.Rate(k.Rate)
 			if k.RateAtLeast {
 				rate = ">= " + rate
 			}
 		}
-		Printf(t, "%d\t%s\t%s\t%s%d\t%s\t  %s\n", k.Count, human.Bytes(k.Bytes), human.Duration(k.HostNS), recordingCell(s, human.Duration(k.RecordingNS)), k.Measured, rate, name)
+		Printf(t, "%s\t%s\t%s\t%s%s\t%s\t  %s\n", human.Count(k.Count), human.Bytes(k.Bytes), human.Duration(k.HostNS), recordingCell(s, human.Duration(k.RecordingNS)), human.Count(k.Measured), rate, name)
 	}
 	Printf(t, "\ncopies\tbytes\tin the calls\t%smeasured\trate\t  direction and size\n", recordingCell(s, "recording"))
 	for i := range s.Copies {
@@ -179,7 +168,7 @@ func streamText(t *table, s *stats.Stats) {
 	if len(s.Streams) > 0 {
 		Printf(t, "\ntasks\tlaunches\tcopies\tmeasured\tidle at least\tbusy at most\thost waited\tbound by\t  stream\n")
 		for _, l := range s.Streams {
-			Printf(t, "%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t  %s\n", l.Tasks, l.Launches, l.Copies, l.Measured, human.Duration(l.IdleAtLeastNS), human.Duration(l.BusyAtMostNS),
+			Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(l.Tasks), human.Count(l.Launches), human.Count(l.Copies), human.Count(l.Measured), human.Duration(l.IdleAtLeastNS), human.Duration(l.BusyAtMostNS),
 				human.Duration(l.WaitedNS), cmp.Or(l.Bound, "-"), l.Stream)
 		}
 	}
@@ -200,7 +189,7 @@ func streamText(t *table, s *stats.Stats) {
 					call = fmt.Sprintf("%s (call %d, %s)", d.Func, *d.Call, human.Duration(d.InCallNS))
 				}
 			}
-			Printf(t, "%s\t%s\t%s\t%s\t%s%s\t  %s; %s\n", human.Duration(d.NS), human.Duration(d.Time), step, human.Duration(d.InCallsNS), recordingCell(s, human.Duration(d.RecordingNS)), d.Stream, call, d.Next)
+			Printf(t, "%s\t%s\t%s\t%s\t%s%s\t  %s; %s\n", human.Duration(d.NS), human.Moment(d.Time), step, human.Duration(d.InCallsNS), recordingCell(s, human.Duration(d.RecordingNS)), d.Stream, call, d.Next)
 		}
 	}
 }
@@ -216,10 +205,10 @@ func rangeText(t *table, s *stats.Stats) {
 			name = r.Domain + ": " + name
 		}
 		if r.Mark {
-			Printf(t, "%d\t-\t-\t-\t-\t  %s (mark)\n", r.Count, name)
+			Printf(t, "%s\t-\t-\t-\t-\t  %s (mark)\n", human.Count(r.Count), name)
 			continue
 		}
-		Printf(t, "%d\t%d\t%s\t%s\t%s\t  %s\n", r.Count, r.Open, human.Duration(r.TotalNS), human.Duration(r.MinNS), human.Duration(r.MaxNS), name)
+		Printf(t, "%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(r.Count), human.Count(r.Open), human.Duration(r.TotalNS), human.Duration(r.MinNS), human.Duration(r.MaxNS), name)
 	}
 }
 

@@ -78,7 +78,7 @@ func TestBlameReadsMessages(t *testing.T) {
 func TestBlameListsWaits(t *testing.T) {
 	rep, text := failing(t, "deadlock")
 	x := &rep.Suspects[0]
-	if x.Func != "aclrtValueWait" || !because(x, blame.Waiting) || !strings.Contains(text, "waits there for a value at 0x") || !strings.Contains(text, "\n20 more tasks were in flight\n") {
+	if x.Func != "aclrtValueWait" || !because(x, blame.Waiting) || !strings.Contains(text, "waits there for a value at 0x") || !strings.Contains(text, "\n20 more tasks in flight\n") {
 		t.Errorf("\n%s", text)
 	}
 }
@@ -203,7 +203,7 @@ func TestFreedCUDA(t *testing.T) {
 		t.Fatalf("%s", &text)
 	}
 	said := text.String()
-	for _, want := range []string{"(cuMemFree_v2) had freed before, if it does not mean the end of device#", "+0 of 4096 bytes; freed before the call began", "no task was given it before it was freed"} {
+	for _, want := range []string{"(cuMemFree_v2) had freed before, if it does not mean the end of device#", "+0 of 4,096 bytes; freed before the call began", "no task was given it before it was freed"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("not said: %s\n%s", want, said)
 		}
@@ -449,8 +449,8 @@ func TestNowhere(t *testing.T) {
 // TestMap lists the live allocations at a moment and at the end.
 func TestMap(t *testing.T) {
 	r := gathered(t, 0, "")
-	for call, want := range map[uint64]string{2: "allocations that were live when call 2 aclrtMalloc on thread 4001 began, at 4µs: 1, of 4096 bytes\n  4001  0x124000000000  4096  device#1, made by call 1 aclrtMalloc at 3µs\n",
-		math.MaxUint64: "allocations that were live at the end of the trace: 2, of 8192 bytes\n"} {
+	for call, want := range map[uint64]string{2: "allocations that were live when call 2 aclrtMalloc on thread 4001 began, at 0.000003s: 1, of 4 KiB\n  4001  0x124000000000  4,096  device#1, made by call 1 aclrtMalloc at 0.000003s\n",
+		math.MaxUint64: "allocations that were live at the end of the trace: 2, of 8 KiB\n"} {
 		o := &blame.WhereOptions{Call: &call}
 		if call == math.MaxUint64 {
 			o = nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/internal/minheap"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/step"
@@ -231,7 +232,7 @@ func (g *groups) list() []Group {
 		out = out[:g.o.Top]
 	}
 	if g.left > 0 {
-		g.others.Name = fmt.Sprintf("%d others", g.left)
+		g.others.Name = human.Count(g.left) + " others"
 		out = append(out, g.others)
 	}
 	for _, x := range g.live {

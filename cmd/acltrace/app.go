@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -130,7 +131,7 @@ func (a *app) progress(what string) func(done, total int) {
 			a.endProgress()
 		case time.Since(last) >= progressEvery:
 			last, a.shown = time.Now(), true
-			fmt.Fprintf(f, "\r%d of %d %s", done, total, what)
+			fmt.Fprintf(f, "\r%s of %s %s", human.Count(done), human.Count(total), what)
 		}
 	}
 }

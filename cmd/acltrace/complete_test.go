@@ -39,9 +39,9 @@ func TestIncompleteTraces(t *testing.T) {
 		case "half":
 			return at("half.aclt"), []string{"the file has no end"}
 		case "flipped":
-			return at("flipped.aclt"), []string{"calls lost at 1 place (32768 calls known)", "damaged in 1 place", "the file was damaged"}
+			return at("flipped.aclt"), []string{"calls lost at 1 place (32,768 calls known)", "damaged in 1 place", "the file was damaged"}
 		default:
-			return at("without.aclt"), []string{"the end contradicts the file, calls lost at 1 place (32768 calls known)"}
+			return at("without.aclt"), []string{"the end contradicts the file, calls lost at 1 place (32,768 calls known)"}
 		}
 	}
 	for _, name := range []string{"half", "flipped", "without"} {

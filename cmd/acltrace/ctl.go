@@ -138,17 +138,17 @@ func (a *app) status(st *session.Status) {
 	case st.Only != 0:
 		state = fmt.Sprintf("recording process %d alone", st.Only)
 	}
-	report.Printf(a.out, "%s: %s for %.0f s by process %d", st.Session, state, st.Seconds, st.Recorder)
+	report.Printf(a.out, "%s: %s for %s by process %d", st.Session, state, human.Duration(int64(st.Seconds*1e9)), st.Recorder)
 	if len(st.Command) > 0 { // a collector has none
 		report.Printf(a.out, ": %s", strings.Join(st.Command, " "))
 	}
 	report.Printf(a.out, "\n")
-	report.Printf(a.out, "  %s of %s", human.Plural(st.Calls, "call"), human.Plural(uint64(len(st.Processes)), "process"))
+	report.Printf(a.out, "  %s of %s", human.Plural(st.Calls, "call"), human.Plural(len(st.Processes), "process"))
 	if st.Lost > 0 {
-		report.Printf(a.out, ", %d LOST", st.Lost)
+		report.Printf(a.out, ", %s LOST", human.Count(st.Lost))
 	}
 	if st.Ring > 0 {
-		report.Printf(a.out, "; the ring holds %s", human.Bytes(uint64(st.Ring)))
+		report.Printf(a.out, "; the ring holds %s", human.Bytes(st.Ring))
 	}
 	report.Printf(a.out, "\n")
 	report.StandingText(a.out, "  ", standingOf(st))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/internal/human"
@@ -83,7 +82,7 @@ func (a *app) demo(out string, tokens int) error {
 	if len(rep.Problems) > 0 || !rep.Complete {
 		return fmt.Errorf("%s is damaged: %v", out, rep.Problems)
 	}
-	report.Printf(a.out, "%d chunks, %d calls, %d payloads: sound\n", rep.Chunks, rep.Calls, rep.Blobs)
+	report.Printf(a.out, "%s, %s, %s: sound\n", human.Plural(rep.Chunks, "chunk"), human.Plural(rep.Calls, "call"), human.Plural(rep.Blobs, "payload"))
 
 	step(4, "Replaying it, once with memory at the same addresses and once elsewhere, and comparing every result.")
 	for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
@@ -110,16 +109,16 @@ func (a *app) demoSummary(path string) error {
 	if err != nil {
 		return err
 	}
-	report.Printf(a.out, "%d calls in %v, %d failed; at most %s of device memory in use\n", s.Calls, time.Duration(s.SpanNS).Round(10*time.Microsecond), s.Failed, human.Bytes(s.PeakDeviceBytes))
+	report.Printf(a.out, "%s in %s, %s failed; at most %s of device memory in use\n", human.Plural(s.Calls, "call"), human.Duration(s.SpanNS), human.Count(s.Failed), human.Bytes(s.PeakDeviceBytes))
 	var launches uint64
 	var names []string
 	for _, k := range s.Kernels {
 		launches += k.Count
-		names = append(names, fmt.Sprintf("%s %d", k.Name, k.Count))
+		names = append(names, k.Name+" "+human.Count(k.Count))
 	}
-	report.Printf(a.out, "%d launches: %s\n", launches, strings.Join(names, ", "))
+	report.Printf(a.out, "%s: %s\n", human.Plural(launches, "launch"), strings.Join(names, ", "))
 	for _, c := range s.Copies {
-		report.Printf(a.out, "%s: %d, %s\n", c.Name, c.Count, human.Bytes(c.Bytes))
+		report.Printf(a.out, "%s: %s, %s\n", c.Name, human.Count(c.Count), human.Bytes(c.Bytes))
 	}
 	return nil
 }

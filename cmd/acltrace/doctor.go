@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/record/doctor"
 	"github.com/acltrace/acltrace/report"
 )
@@ -76,7 +77,7 @@ func (a *app) functions(what string, names []string) {
 	}
 	more := ""
 	if len(names) > most {
-		names, more = names[:most], fmt.Sprintf(" and %d more (see --json)", len(names)-most)
+		names, more = names[:most], fmt.Sprintf(" and %s more (see --json)", human.Count(len(names)-most))
 	}
 	report.Printf(a.out, "%s: %s%s\n", what, strings.Join(names, " "), more)
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"github.com/acltrace/acltrace/export/chrome"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/pflag"
 )
@@ -31,7 +32,7 @@ func (e *chromeExport) run(x *exporting) error {
 	if err != nil {
 		return err
 	}
-	report.Printf(x.err, "acltrace: %d calls and %d tasks written to %s\n", res.Calls, res.Tasks, x.out)
+	report.Printf(x.err, "acltrace: %s and %s written to %s\n", human.Plural(res.Calls, "call"), human.Plural(res.Tasks, "task"), x.out)
 	x.brackets(res.Bracketed, res.Tasks)
 	return nil
 }

@@ -77,7 +77,7 @@ func (e *otlpExport) run(x *exporting) error {
 		if err != nil {
 			return err
 		}
-		report.Printf(x.err, "acltrace: %d values of metrics sent to %s\n", n, endpoint)
+		report.Printf(x.err, "acltrace: %s of metrics sent to %s\n", human.Plural(n, "value"), endpoint)
 		return nil
 	}
 	return e.send(ctx, x)
@@ -89,7 +89,7 @@ func (e *otlpExport) write(x *exporting) error {
 	if err != nil {
 		return err
 	}
-	report.Printf(x.err, "acltrace: %s in %s written to %s\n", human.Plural(uint64(res.Spans), "span"), human.Plural(uint64(res.Traces), "trace"), x.out)
+	report.Printf(x.err, "acltrace: %s in %s written to %s\n", human.Plural(res.Spans, "span"), human.Plural(res.Traces, "trace"), x.out)
 	return nil
 }
 
@@ -111,7 +111,7 @@ func (e *otlpExport) send(ctx context.Context, x *exporting) (err error) {
 		return err
 	}
 	os.Remove(string(state))
-	report.Printf(x.err, "acltrace: %s in %s sent; the first trace is %s\n", human.Plural(uint64(res.Spans+res.Before), "span"), human.Plural(uint64(res.Traces), "trace"), res.FirstTraceID)
+	report.Printf(x.err, "acltrace: %s in %s sent; the first trace is %s\n", human.Plural(res.Spans+res.Before, "span"), human.Plural(res.Traces, "trace"), res.FirstTraceID)
 	if res.Message != "" {
 		report.Printf(x.err, "acltrace: the receiver says: %s\n", res.Message)
 	}

@@ -56,7 +56,7 @@ func (e *parquetExport) run(x *exporting) error {
 	}); err != nil {
 		return err
 	}
-	report.Printf(x.err, "acltrace: %d calls, %d tasks, %s and %s written to %s\n", res.Calls, res.Tasks, human.Plural(uint64(res.Copies), "copy"), human.Plural(uint64(res.Kernels), "kernel"), x.out)
+	report.Printf(x.err, "acltrace: %s, %s, %s and %s written to %s\n", human.Plural(res.Calls, "call"), human.Plural(res.Tasks, "task"), human.Plural(res.Copies, "copy"), human.Plural(res.Kernels, "kernel"), x.out)
 	x.brackets(res.Bracketed, res.Tasks)
 	return nil
 }
@@ -98,6 +98,6 @@ func (e *parquetExport) runTree(x *exporting, args []string) (done bool, err err
 		}
 		sum.Calls, sum.Tasks = sum.Calls+res.Calls, sum.Tasks+res.Tasks
 	}
-	report.Printf(x.err, "acltrace: %s, %d calls and %d tasks, added to %s\n", human.Plural(uint64(len(files)), "trace"), sum.Calls, sum.Tasks, x.out)
+	report.Printf(x.err, "acltrace: %s, %s and %s, added to %s\n", human.Plural(len(files), "trace"), human.Plural(sum.Calls, "call"), human.Plural(sum.Tasks, "task"), x.out)
 	return true, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/export/perfetto"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/pflag"
 )
@@ -61,7 +62,7 @@ func (e *perfettoExport) run(x *exporting) (err error) {
 	if err != nil {
 		return err
 	}
-	report.Printf(x.err, "acltrace: %d calls and %d tasks written to %s; open it at https://ui.perfetto.dev\n", res.Calls, res.Tasks, strings.Join(shorten(names), ", "))
+	report.Printf(x.err, "acltrace: %s and %s written to %s; open it at https://ui.perfetto.dev\n", human.Plural(res.Calls, "call"), human.Plural(res.Tasks, "task"), strings.Join(shorten(names), ", "))
 	x.brackets(res.Bracketed, res.Tasks)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -48,7 +49,7 @@ func file[R any](x *exporting, write func(io.Writer) (R, error)) (res R, err err
 // brackets prints how many tasks have no measured times.
 func (a *app) brackets(bracketed, tasks int) {
 	if bracketed > 0 {
-		report.Printf(a.err, "acltrace: the times of %d of %d tasks are brackets, not measured\n", bracketed, tasks)
+		report.Printf(a.err, "acltrace: the times of %s of %s are brackets, not measured\n", human.Count(bracketed), human.Plural(tasks, "task"))
 	}
 }
 

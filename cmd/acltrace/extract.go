@@ -59,12 +59,12 @@ func (a *app) extractCmd() *cobra.Command {
 			if asJSON {
 				return a.printJSON(e)
 			}
-			report.Printf(a.out, "%s: %d calls; the launch of %s is call %d", output, e.Calls, e.Kernel, e.Launch)
+			report.Printf(a.out, "%s: %s; the launch of %s is call %d", output, human.Plural(e.Calls, "call"), e.Kernel, e.Launch)
 			if !e.Alone {
 				report.Printf(a.out, "; no wait for the launch alone can be added, so that only a repetition as a whole can be timed")
 			}
 			if e.Results > 0 {
-				report.Printf(a.out, "; what it wrote is in %s\n", human.Plural(uint64(e.Results), "result"))
+				report.Printf(a.out, "; what it wrote is in %s\n", human.Plural(e.Results, "result"))
 			} else {
 				report.Printf(a.out, "; what it wrote can't be compared: the program did not look before something else wrote there\n")
 			}
@@ -106,9 +106,9 @@ func (a *app) bundleCmd() *cobra.Command {
 			if err != nil {
 				return orAllow(err)
 			}
-			report.Printf(a.out, "%s: %d calls; `make -C %s run LIB=…` makes them again\n", dir, rep.Calls, dir)
+			report.Printf(a.out, "%s: %s; `make -C %s run LIB=…` makes them again\n", dir, human.Plural(rep.Calls, "call"), dir)
 			if n := len(rep.Substituted) + len(rep.Unverified) + len(rep.Unsupported); n > 0 {
-				report.Printf(a.out, "%d things are not in it; its README lists them\n", n)
+				report.Printf(a.out, "%s are not in it; its README lists them\n", human.Plural(n, "thing"))
 			}
 			return nil
 		},

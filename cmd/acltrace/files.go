@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -57,7 +56,7 @@ func (a *app) recoverCmd() *cobra.Command {
 			if gone != nil {
 				report.Printf(a.out, "%s: has the payloads, %v; %s names it as before\n", gone.Path, gone.Err, out)
 			}
-			report.Printf(a.out, "%s: %d calls, %d lost for certain\n", out, rep.Calls, rep.LostCalls)
+			report.Printf(a.out, "%s: %s, %s lost for certain\n", out, human.Plural(rep.Calls, "call"), human.Count(rep.LostCalls))
 			return nil
 		},
 	}
@@ -96,7 +95,7 @@ func (a *app) packCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			report.Printf(a.out, "%s: %d calls, %s, was %s\n", out, rep.Calls, human.Bytes(uint64(rep.To)), human.Bytes(uint64(rep.From)))
+			report.Printf(a.out, "%s: %s, %s, was %s\n", out, human.Plural(rep.Calls, "call"), human.Bytes(rep.To), human.Bytes(rep.From))
 			return nil
 		},
 	}
@@ -166,9 +165,9 @@ func (a *app) fsckCmd() *cobra.Command {
 				report.Printf(a.out, "%s: %v\n", p.File, p)
 			}
 			for what, n := range rep.Unknown {
-				report.Printf(a.out, "%s: %d of a newer version: %s\n", args[0], n, what)
+				report.Printf(a.out, "%s: %s of a newer version: %s\n", args[0], human.Count(n), what)
 			}
-			report.Printf(a.out, "%s: %d chunks, %d calls, %d payloads, %s\n", args[0], rep.Chunks, rep.Calls, rep.Blobs, human.Bytes(uint64(rep.Bytes)))
+			report.Printf(a.out, "%s: %s, %s, %s, %s\n", args[0], human.Plural(rep.Chunks, "chunk"), human.Plural(rep.Calls, "call"), human.Plural(rep.Blobs, "payload"), human.Bytes(rep.Bytes))
 			if rep.Lost > 0 {
 				report.Printf(a.out, "%s: %s could not be written when it was made\n", args[0], human.Plural(rep.Lost, "payload"))
 			}
@@ -224,11 +223,11 @@ func (a *app) mergeCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			report.Printf(a.err, "acltrace: %s: %s\n", out, human.Plural(uint64(len(meta.Merged)), "rank"))
+			report.Printf(a.err, "acltrace: %s: %s\n", out, human.Plural(len(meta.Merged), "rank"))
 			for _, p := range meta.Merged[1:] {
 				how := "by the wall clocks"
 				if p.Matched > 0 {
-					how = fmt.Sprintf("by %d collectives, within %v", p.Matched, time.Duration(p.ErrorNS))
+					how = fmt.Sprintf("by %s, within %s", human.Plural(p.Matched, "collective"), human.Duration(p.ErrorNS))
 				}
 				report.Printf(a.err, "  rank %d on %s: clock set %s\n", p.Rank, p.Host, how)
 			}

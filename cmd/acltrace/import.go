@@ -51,13 +51,13 @@ func (a *app) importMsprofCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			report.Printf(a.out, "%s: %d calls of the host, %d tasks of the device: %s (%d collectives), %s; %s\n",
-				out, rep.Calls, rep.Tasks, human.Plural(uint64(rep.Kernels), "kernel"), rep.Collectives, human.Plural(uint64(rep.Copies), "copy"), human.Plural(uint64(rep.Steps), "step"))
+			report.Printf(a.out, "%s: %s of the host, %s of the device: %s (%s), %s; %s\n",
+				out, human.Plural(rep.Calls, "call"), human.Plural(rep.Tasks, "task"), human.Plural(rep.Kernels, "kernel"), human.Plural(rep.Collectives, "collective"), human.Plural(rep.Copies, "copy"), human.Plural(rep.Steps, "step"))
 			if rep.Untied > 0 {
-				report.Printf(a.out, "%d tasks are tied to no call: when they were launched is not known\n", rep.Untied)
+				report.Printf(a.out, "%s tied to no call: when they were launched is not known\n", human.Plural(rep.Untied, "task"))
 			}
 			for _, what := range slices.Sorted(maps.Keys(rep.Left)) {
-				report.Printf(a.out, "left out: %d %s\n", rep.Left[what], what)
+				report.Printf(a.out, "left out: %s %s\n", human.Count(rep.Left[what]), what)
 			}
 			return nil
 		},

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/otelexport/live"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/report"
@@ -100,6 +101,6 @@ func (f *follower) said(a *app) {
 		report.Printf(a.err, "acltrace: %s\n", w)
 	}
 	if res.Sent > 0 {
-		report.Printf(a.err, "acltrace: %d steps and requests sent as %d spans to %s, of %d steps that were seen; the first trace is %s\n", res.Sent, res.Spans, res.SpansTo, res.Steps, res.FirstTrace)
+		report.Printf(a.err, "acltrace: %s steps and requests sent as %s to %s, of %s that were seen; the first trace is %s\n", human.Count(res.Sent), human.Plural(res.Spans, "span"), res.SpansTo, human.Plural(res.Steps, "step"), res.FirstTrace)
 	}
 }

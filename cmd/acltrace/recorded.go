@@ -73,7 +73,7 @@ func nothing(o *record.Options, res *record.Result) string {
 	if res.Calls > 0 || res.Refused > 0 {
 		return ""
 	}
-	switch limit := human.Bytes(uint64(res.File.NoRoom)); {
+	switch limit := human.Bytes(res.File.NoRoom); {
 	case res.File.NoRoom > 0 && res.File.DiskFull:
 		return fmt.Sprintf("no call was recorded: the disk is nearly full, and a trace may take a tenth of the free space, %s, which is less than one without calls takes; free space, or give --max-size", limit)
 	case res.File.NoRoom > 0:
@@ -121,37 +121,37 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	if len(res.Sealed) > 0 {
 		report.Printf(a.err, "acltrace: sealed %s, each with the newest calls at its time\n", strings.Join(res.Sealed, ", "))
 	}
-	s := fmt.Sprintf("acltrace: %s: %d calls", res.Output, res.Calls)
+	s := fmt.Sprintf("acltrace: %s: %s", res.Output, human.Plural(res.Calls, "call"))
 	if len(res.Sealed) > 0 {
-		s = fmt.Sprintf("acltrace: %d calls seen", res.Calls)
+		s = fmt.Sprintf("acltrace: %s seen", human.Plural(res.Calls, "call"))
 	}
 	if res.Failed > 0 {
-		s += fmt.Sprintf(", %d failed", res.Failed)
+		s += ", " + human.Count(res.Failed) + " failed"
 	}
 	if res.Unfinished > 0 {
-		s += fmt.Sprintf(", %d unfinished", res.Unfinished)
+		s += ", " + human.Count(res.Unfinished) + " unfinished"
 	}
 	if n := res.Lost - res.Nested; n > 0 {
-		s += fmt.Sprintf(", %d LOST (%s)", n, advice(o))
+		s += fmt.Sprintf(", %s LOST (%s)", human.Count(n), advice(o))
 	}
 	if res.Nested > 0 {
-		s += fmt.Sprintf(", %d NOT RECORDED: made inside other calls, as by a signal's handler", res.Nested)
+		s += fmt.Sprintf(", %s NOT RECORDED: made inside other calls, as by a signal's handler", human.Count(res.Nested))
 	}
 	if res.Unwritten > 0 {
-		s += fmt.Sprintf(", %d NOT WRITTEN", res.Unwritten)
+		s += ", " + human.Count(res.Unwritten) + " NOT WRITTEN"
 	}
 	if res.Refused > 0 {
-		s += fmt.Sprintf(", %d threads NOT RECORDED: no memory for their rings, or no right to make them", res.Refused)
+		s += ", " + human.Plural(res.Refused, "thread") + " NOT RECORDED: no memory for their rings, or no right to make them"
 	}
-	s += ", " + human.Bytes(uint64(res.File.Bytes))
+	s += ", " + human.Bytes(res.File.Bytes)
 	if res.File.BlobFile != "" {
-		s += fmt.Sprintf(" and %s of payloads in %s", human.Bytes(uint64(res.File.BlobBytes)), res.File.BlobFile)
+		s += fmt.Sprintf(" and %s of payloads in %s", human.Bytes(res.File.BlobBytes), res.File.BlobFile)
 	}
 	if res.File.Full {
 		s += "; --max-size ENDED it early"
 	}
 	if res.Signal != 0 {
-		s += fmt.Sprintf("; the program was killed by signal %d", res.Signal)
+		s += "; the program was killed by " + human.Signal(res.Signal)
 	}
 	if res.File.OlderKept {
 		s += "; no call was recorded, and the older file of this name stays"
@@ -213,10 +213,10 @@ func (a *app) unseen(res *record.Result, m *api.Model) {
 		}
 	}
 	if called > 0 {
-		report.Printf(a.err, "acltrace: %d functions passed by, counted by name alone (called %d times): see acltrace info\n", called, calls)
+		report.Printf(a.err, "acltrace: %s passed by, counted by name alone (called %s): see acltrace info\n", human.Plural(called, "function"), human.Plural(calls, "time"))
 	}
 	if asked > 0 {
-		report.Printf(a.err, "acltrace: %d functions that it does not know were asked for, and perhaps called: see acltrace info\n", asked)
+		report.Printf(a.err, "acltrace: %s that it does not know were asked for, and perhaps called: see acltrace info\n", human.Plural(asked, "function"))
 	}
 	for i, u := range res.Unhooked {
 		if i == 10 {

@@ -186,7 +186,7 @@ func (s *simulatorReport) Text(w io.Writer) error {
 	}
 	for _, layer := range slices.Sorted(maps.Keys(s.Counts)) {
 		if n := s.Counts[layer]; n.Simulated > 0 {
-			row("functions of "+layer, "%d of %d are simulated; the others return an error and say their name on stderr", n.Simulated, n.Known)
+			row("functions of "+layer, "%s of %s are simulated; the others return an error and say their name on stderr", human.Count(n.Simulated), human.Count(n.Known))
 		}
 	}
 	report.Printf(t, "\n")
@@ -204,12 +204,12 @@ func (s *simulatorReport) Text(w io.Writer) error {
 // times prints the device and its task durations.
 func (s *simulatorReport) times(row func(name, format string, args ...any)) {
 	row("device", "%s with %s of memory, up to %d of them; none was involved in making it", s.Device.SoC, human.Bytes(s.Device.Memory), s.Device.Devices)
-	row("limits", "%d streams a device, %d unfinished tasks a stream, %d events, %d notifies, %d blocks a launch",
-		s.Device.Streams, s.Device.Depth, s.Device.Events, s.Device.Notifies, s.Device.Blocks)
+	row("limits", "%s streams a device, %s unfinished tasks a stream, %s events, %s notifies, %s blocks a launch",
+		human.Count(s.Device.Streams), human.Count(s.Device.Depth), human.Count(s.Device.Events), human.Count(s.Device.Notifies), human.Count(s.Device.Blocks))
 	c := s.Model
 	row("times", "model %s (presets: %s)", c.Name, strings.Join(s.Presets, ", "))
 	row("", "%s", c.Source)
-	row("launch", "%v until an idle stream begins, %v between tasks", human.Duration(c.Launch.Latency), human.Duration(c.Launch.Overhead))
+	row("launch", "%s until an idle stream begins, %s between tasks", human.Duration(c.Launch.Latency), human.Duration(c.Launch.Overhead))
 	row("cores", "%s cube, %s vector; %s streams at once", some(c.Cores.Cube), some(c.Cores.Vector), some(c.Streams))
 	for k := range model.NumCopyKinds {
 		var sizes []string
@@ -218,7 +218,7 @@ func (s *simulatorReport) times(row func(name, format string, args ...any)) {
 			if z.UpTo > 0 {
 				upTo = " up to " + human.Bytes(z.UpTo)
 			}
-			sizes = append(sizes, fmt.Sprintf("%v and %g GB/s%s", human.Duration(z.Latency), z.Rate, upTo))
+			sizes = append(sizes, fmt.Sprintf("%s and %s%s", human.Duration(z.Latency), human.Rate(z.Rate*1e9), upTo))
 		}
 		row(strings.ReplaceAll(k.String(), "_", " "), "%s", strings.Join(sizes, ", then "))
 	}
@@ -227,15 +227,15 @@ func (s *simulatorReport) times(row func(name, format string, args ...any)) {
 		if cores == "" {
 			cores = "vector"
 		}
-		how := fmt.Sprintf("%v", human.Duration(k.Fixed))
+		how := human.Duration(k.Fixed)
 		if k.Duration > 0 {
-			how = fmt.Sprintf("%v", human.Duration(k.Duration))
+			how = human.Duration(k.Duration)
 		} else {
 			if k.Block > 0 {
-				how += fmt.Sprintf(", %v for each row of blocks", human.Duration(k.Block))
+				how += ", " + human.Duration(k.Block) + " for each row of blocks"
 			}
 			if k.Rate > 0 {
-				how += fmt.Sprintf(", %g GB/s", k.Rate)
+				how += ", " + human.Rate(k.Rate*1e9)
 			}
 		}
 		row("kernel "+k.Name, "%s, on %s cores", how, cores)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/artifacts"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/probe/ring"
 	"github.com/acltrace/acltrace/probe/uprobe"
 	"github.com/acltrace/acltrace/record/host"
@@ -94,16 +95,16 @@ func (d *Diagnosis) shim(m *api.Model, command []string) {
 	}
 	defer s.Close()
 	mem := s.Memory()
-	f.Detail = fmt.Sprintf("a thread takes %d MiB, so that there is room for %d (see --ring-size)", mem.Ring>>20, mem.Limit/mem.Ring)
+	f.Detail = fmt.Sprintf("a thread takes %s, so that there is room for %s (see --ring-size)", human.Bytes(mem.Ring), human.Count(mem.Limit/mem.Ring))
 	if free, err := host.FreeSpace(s.Dir()); err == nil {
-		f.Detail = fmt.Sprintf("%d MiB free in %s; ", free>>20, filepath.Dir(s.Dir())) + f.Detail
+		f.Detail = fmt.Sprintf("%s free in %s; ", human.Bytes(free), filepath.Dir(s.Dir())) + f.Detail
 		if mem.Left < free {
-			f.Detail += fmt.Sprintf("; the memory cgroup has %d MiB left", mem.Left>>20)
+			f.Detail += fmt.Sprintf("; the memory cgroup has %s left", human.Bytes(mem.Left))
 		}
 	}
 	f.OK = mem.Limit >= mem.Ring
 	if mem.Arena > 0 {
-		f.Detail += fmt.Sprintf("; with --payload full all together take %d MiB more", mem.Arena>>20)
+		f.Detail += fmt.Sprintf("; with --payload full all together take %s more", human.Bytes(mem.Arena))
 	}
 	shim, err := inject.InstallShim(s.Dir(), m)
 	if err != nil {
@@ -149,7 +150,7 @@ func (d *Diagnosis) uprobes(m *api.Model) {
 	oneByOne := uprobe.OneByOne()
 	for _, t := range trials {
 		if t.Err == nil {
-			works = append(works, fmt.Sprintf("by %s, %.0f ns a launch", t.Kind, t.CostNS))
+			works = append(works, fmt.Sprintf("by %s, %s a launch", t.Kind, human.Duration(int64(t.CostNS+0.5))))
 		}
 	}
 	var lacking []string

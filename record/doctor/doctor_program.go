@@ -15,6 +15,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/internal/elffile"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/internal/regular"
 	"github.com/acltrace/acltrace/record/host"
 )
@@ -100,7 +101,7 @@ func (d *Diagnosis) program(m *api.Model, command []string) {
 		if !l.Linked {
 			word = "where the program loads it: "
 		}
-		d.add("record", o.Path, nil, fmt.Sprintf("%s%d of %d functions are recorded, %d counted by name, %d not seen", word, l.Hooked, l.Exported, len(l.Counted), len(l.PassedBy)))
+		d.add("record", o.Path, nil, fmt.Sprintf("%s%s of %s functions are recorded, %s counted by name, %s not seen", word, human.Count(l.Hooked), human.Count(l.Exported), human.Count(len(l.Counted)), human.Count(len(l.PassedBy))))
 	}
 }
 

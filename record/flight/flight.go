@@ -19,6 +19,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/internal/schema"
 	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/probe/ring"
@@ -209,7 +210,7 @@ func (f *Flight) checkStanding() {
 			continue
 		}
 		f.reported[k] = standing{c.Seq, c.Start - f.rec.Meta.StartMono}
-		f.sealIn(f.now(), fmt.Sprintf("%s of thread %d has not returned for %v", fn.Name, c.TID, time.Duration(took).Round(time.Millisecond)))
+		f.sealIn(f.now(), fmt.Sprintf("%s of thread %d has not returned for %s", fn.Name, c.TID, human.Duration(took)))
 		return
 	}
 }
@@ -280,7 +281,7 @@ func (f *Flight) checkCall(fn *api.Func, c *format.Call) {
 	case fn.RetError && code != 0 && f.isFault(fn, code):
 		f.sealIn(c.End, fmt.Sprintf("%s returned %s (%d)", fn.Name, f.rec.Model.ErrorName(int64(code)), code))
 	case f.o.slow(fn, c.End-c.Start):
-		f.sealIn(c.End, fmt.Sprintf("%s took %v", fn.Name, time.Duration(c.End-c.Start).Round(time.Microsecond)))
+		f.sealIn(c.End, fmt.Sprintf("%s took %s", fn.Name, human.Duration(c.End-c.Start)))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/probe/ring"
 )
 
@@ -183,7 +184,7 @@ func Ask(session string, q *Request) (*Status, error) {
 	err = json.NewDecoder(conn).Decode(&st)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, fmt.Errorf("%s: its recorder does not answer within %v: it is stopped, or has no core", session, controlTimeout)
+		return nil, fmt.Errorf("%s: its recorder does not answer within %s: it is stopped, or has no core", session, human.Duration(controlTimeout.Nanoseconds()))
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w: %w", session, ErrNoRecorder, err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
@@ -58,7 +59,7 @@ func (u *Unverified) String() string {
 		return u.Reason
 	}
 	if u.Results > 1 {
-		return fmt.Sprintf("call %d, %d results: %s", u.Call, u.Results, u.Reason)
+		return fmt.Sprintf("call %d, %s: %s", u.Call, human.Plural(u.Results, "result"), u.Reason)
 	}
 	return fmt.Sprintf("call %d: %s", u.Call, u.Reason)
 }
@@ -84,11 +85,11 @@ type Unsupported struct {
 func (u *Unsupported) String() string {
 	switch {
 	case u.Func != "" && u.Call > 0:
-		return fmt.Sprintf("%s (%d calls, first %d): %s", u.Func, u.Calls, u.Call, u.Reason)
+		return fmt.Sprintf("%s (%s, first %d): %s", u.Func, human.Plural(u.Calls, "call"), u.Call, u.Reason)
 	case u.Func != "":
-		return fmt.Sprintf("%s (%d calls): %s", u.Func, u.Calls, u.Reason)
+		return fmt.Sprintf("%s (%s): %s", u.Func, human.Plural(u.Calls, "call"), u.Reason)
 	case u.Calls > 0:
-		return fmt.Sprintf("%d calls, %s", u.Calls, u.Reason)
+		return fmt.Sprintf("%s, %s", human.Plural(u.Calls, "call"), u.Reason)
 	}
 	return u.Reason
 }
@@ -174,7 +175,7 @@ func (f *Findings) Unproved() []Unverified {
 		if u.marked {
 			continue // dependent results are unproved
 		}
-		us = AddUnverified(us, u.Call, verify.Data, fmt.Sprintf("zeros replace %d bytes of its parameter %s: %s", u.Bytes, u.Param, u.Reason))
+		us = AddUnverified(us, u.Call, verify.Data, fmt.Sprintf("zeros replace %s of its parameter %s: %s", human.Bytes(u.Bytes), u.Param, u.Reason))
 	}
 	return us
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
@@ -90,8 +91,8 @@ func (p *Plan) Print(w io.Writer) error {
 		}
 	}
 	f := p.File
-	line("plan: %d calls, %d instructions, %d threads, %d functions, %d slots, %d bytes of data, %d of scratch\n",
-		p.Found.Calls, f.Count(), len(p.Threads), len(f.Funcs), len(p.slots), f.Header.Data, f.Header.Scratch)
+	line("plan: %s, %s, %s, %s, %s, %s of data, %s of scratch\n", human.Plural(p.Found.Calls, "call"), human.Plural(f.Count(), "instruction"),
+		human.Plural(len(p.Threads), "thread"), human.Plural(len(f.Funcs), "function"), human.Plural(len(p.slots), "slot"), human.Bytes(f.Header.Data), human.Bytes(f.Header.Scratch))
 	for _, u := range p.Found.Unsupported {
 		line("unsupported: %s\n", &u)
 	}
@@ -102,7 +103,7 @@ func (p *Plan) Print(w io.Writer) error {
 		line("absent: %s\n", &u)
 	}
 	for _, s := range p.Found.Substituted {
-		line("substituted: call %d %s, parameter %s: %d bytes: %s\n", s.Call, s.Func, s.Param, s.Bytes, s.Reason)
+		line("substituted: call %d %s, parameter %s: %s: %s\n", s.Call, s.Func, s.Param, human.Bytes(s.Bytes), s.Reason)
 	}
 	for _, u := range p.Found.Unverified {
 		line("unverified: %s\n", &u)

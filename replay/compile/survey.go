@@ -8,6 +8,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
 )
 
 func widened(w api.Window, at, size uint64) api.Window {
@@ -46,13 +47,13 @@ func (p *compiler) survey() error {
 		f.Absent = append(f.Absent, Unsupported{Func: name, Calls: int(p.r.Meta().Coverage.PassedBy[name]), Reason: "recorded by its name alone, without arguments"})
 	}
 	if n := p.r.Meta().Coverage.Refused; n > 0 {
-		f.Absent = append(f.Absent, Unsupported{Reason: fmt.Sprintf("never recorded: all calls of %d threads, whose rings could not be made", n)})
+		f.Absent = append(f.Absent, Unsupported{Reason: fmt.Sprintf("never recorded: all calls of %s, whose rings could not be made", human.Plural(n, "thread"))})
 	}
 	if f.Cut != "" {
 		f.Absent = append(f.Absent, Unsupported{Reason: "the trace was cut (" + f.Cut + "): calls after its last one are missing"})
 	}
 	for _, g := range complete.Lost {
-		f.Absent = append(f.Absent, Unsupported{Calls: int(g.Calls), Reason: fmt.Sprintf("lost while recording (%s), %d to %d ns", g.Reason, g.From, g.To)})
+		f.Absent = append(f.Absent, Unsupported{Calls: int(g.Calls), Reason: fmt.Sprintf("lost while recording (%s), %s to %s", g.Reason, human.Moment(g.From), human.Moment(g.To))})
 	}
 	return nil
 }

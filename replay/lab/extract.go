@@ -15,6 +15,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/replay/compile"
 
 	"github.com/acltrace/acltrace/api"
@@ -188,7 +189,7 @@ func (x *extractor) close(ctx context.Context) error {
 	}
 	for _, g := range x.r.Gaps() {
 		if g.From < x.launch.End {
-			lacks = append(lacks, fmt.Sprintf("calls lost while recording (%s), %d to %d ns", g.Reason, g.From, g.To))
+			lacks = append(lacks, fmt.Sprintf("calls lost while recording (%s), %s to %s", g.Reason, human.Moment(g.From), human.Moment(g.To)))
 		}
 	}
 	x.keep = c.keep

@@ -10,6 +10,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/replay/backend"
 	"github.com/acltrace/acltrace/replay/compile"
 )
@@ -319,10 +320,10 @@ func (x *extractor) prove(path string) error {
 	defer p.Close()
 	var lacks []string
 	for _, u := range p.Found.Unsupported {
-		lacks = append(lacks, fmt.Sprintf("%s (%d calls): %s", u.Func, u.Calls, u.Reason))
+		lacks = append(lacks, fmt.Sprintf("%s (%s): %s", u.Func, human.Plural(u.Calls, "call"), u.Reason))
 	}
 	for _, s := range p.Found.Substituted {
-		lacks = append(lacks, fmt.Sprintf("%s, %s: %d bytes: %s", s.Func, s.Param, s.Bytes, s.Reason))
+		lacks = append(lacks, fmt.Sprintf("%s, %s: %s: %s", s.Func, s.Param, human.Bytes(s.Bytes), s.Reason))
 	}
 	return lacking(lacks)
 }

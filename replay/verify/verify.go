@@ -14,6 +14,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/acltrace/acltrace/internal/human"
 )
 
 // A Verdict is a replay's outcome.
@@ -155,18 +157,18 @@ func (t *Tally) AddUnproved(why Reason, n, otherBytes int) {
 func (t *Tally) String() string {
 	switch t.Verdict() {
 	case Different:
-		s := fmt.Sprintf("different: %d of %s %s", t.Different, plural(t.Results), verb(t.Different, "differs", "differ"))
+		s := fmt.Sprintf("different: %s of %s %s", human.Count(t.Different), human.Plural(t.Results, "result"), verb(t.Different, "differs", "differ"))
 		if t.Different == 0 {
-			s = fmt.Sprintf("different: %d %s", t.Other, verb(t.Other, "returned value or output differs", "returned values or outputs differ"))
+			s = fmt.Sprintf("different: %s %s", human.Count(t.Other), verb(t.Other, "returned value or output differs", "returned values or outputs differ"))
 		}
 		if t.Unproved > 0 {
 			s += "; " + t.unproved()
 		}
 		return s
 	case Identical:
-		s := "identical: " + plural(t.Results)
+		s := "identical: " + human.Plural(t.Results, "result")
 		if t.Tolerated > 0 {
-			s += fmt.Sprintf(" (%d within the tolerance)", t.Tolerated)
+			s += fmt.Sprintf(" (%s within the tolerance)", human.Count(t.Tolerated))
 		}
 		return s
 	}
@@ -188,18 +190,16 @@ func (t *Tally) unproved() string {
 	for _, r := range reasons {
 		text := r.Text()
 		if len(reasons) > 1 {
-			text = fmt.Sprintf("%d: %s", t.by[r], text)
+			text = fmt.Sprintf("%s: %s", human.Count(t.by[r]), text)
 		}
 		why = append(why, text)
 	}
 	other := ""
 	if t.OtherBytes > 0 {
-		other = fmt.Sprintf(" (%d with other bytes)", t.OtherBytes)
+		other = fmt.Sprintf(" (%s with other bytes)", human.Count(t.OtherBytes))
 	}
-	return fmt.Sprintf("%d of %s %s unproved%s: %s", t.Unproved, plural(t.Results), verb(t.Unproved, "is", "are"), other, strings.Join(why, "; "))
+	return fmt.Sprintf("%s of %s %s unproved%s: %s", human.Count(t.Unproved), human.Plural(t.Results, "result"), verb(t.Unproved, "is", "are"), other, strings.Join(why, "; "))
 }
-
-func plural(n uint64) string { return fmt.Sprintf("%d %s", n, verb(n, "result", "results")) }
 
 func verb(n uint64, one, more string) string {
 	if n == 1 {

@@ -1,7 +1,6 @@
 package spans
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -307,9 +306,9 @@ func (r *run) task(n *node, k *task) {
 // counted names a number of things: "linear 7 times", "7 kernels", "7 calls".
 func counted(n int, what *subject, noun string) string {
 	if what != nil && n > 1 {
-		return fmt.Sprintf("%s %d times", what.text, n)
+		return what.text + " " + human.Count(n) + " times"
 	}
-	return human.Plural(uint64(n), noun)
+	return human.Plural(n, noun)
 }
 
 // emitFold emits a run of nodes as one span, with one for its tasks on each lane.
@@ -339,7 +338,7 @@ func (x *Encoder) emitFold(m *member, i, j int32, above otlp.SpanID) {
 	b = otlp.PutNumber(b, otlp.SpanAttributes, keys[otlp.KeyCount], int64(r.calls))
 	b = otlp.PutNumber(b, otlp.SpanAttributes, keys[otlp.KeyTotalNS], r.ns)
 	if r.failed > 0 {
-		b = otlp.PutError(b, human.Plural(uint64(r.failed), "failed call"))
+		b = otlp.PutError(b, human.Plural(r.failed, "failed call"))
 	}
 	x.end(g, b, at)
 	for k := range r.lanes {
@@ -363,7 +362,7 @@ func (x *Encoder) emitLaneFold(p *part, r *laneRun, fold otlp.SpanID) {
 	case 0:
 		name += endings[bracket]
 	default:
-		name += fmt.Sprintf(", %d measured: %s", r.measured, human.Duration(r.ns))
+		name += ", " + human.Count(r.measured) + " measured: " + human.Duration(r.ns)
 	}
 	from, to := r.extent.start, r.extent.end
 	g, b, at := x.begin(l.res.Resource, p, p.Span(otlp.FoldTaskSpan, r.first), x.above(p, l, int(r.lane), fold, from, to))

@@ -2,7 +2,6 @@ package spans
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/human"
@@ -171,7 +170,7 @@ func (n *nameCache) describe(s *subject, c *timeline.HostCall, t *timeline.Task,
 			about(otlp.KeyKernel, t.Name)
 			return "launch " + t.Name
 		case api.Copy, api.Fill:
-			s.text += " " + size(t.Bytes)
+			s.text += " " + human.Bytes(t.Bytes)
 		case api.Record, api.Reset:
 			s.text = object(t.Name)
 		case api.Wait:
@@ -223,9 +222,6 @@ func (n *nameCache) waits(s *subject, c *timeline.HostCall, lanes []lane) string
 
 // objectName names an object like `acltrace cat`.
 func objectName(kind api.Object, id int) string { return fmt.Sprintf("%s#%d", kind, id) }
-
-// size formats bytes, without a fraction that is zero.
-func size(n uint64) string { return strings.Replace(human.Bytes(n), ".0 ", " ", 1) }
 
 // nameField encodes a span's name and kind.
 func nameField(name string, kind byte) []byte {
