@@ -124,7 +124,7 @@ func (p *callCompiler) blob(s *scan) error {
 		}
 		n := uint64(len(b))
 		if off+n < d.Len {
-			n = (n - s.most) &^ 7 // the rest is read again with the bytes after it
+			n = (n - max(s.most, 7)) &^ 7 // the rest is read again with the bytes after it
 		}
 		n = p.scanWords(s, b, off, n)
 		if err := p.Write(b[:n]); err != nil {
@@ -201,13 +201,13 @@ func (p *callCompiler) guess(s *scan, w *access.Word) {
 }
 
 // either adds the relocations that a word of a result may have. If it was sent to the device as an address, it is the same address, even if
-// the allocation was freed.
+// the allocation was freed. Unaligned words must have been sent.
 func (p *callCompiler) either(s *scan, w *access.Word) {
 	sent, was := p.pointers.copied[w.Addr]
 	if was {
 		p.found = append(p.found, plan.Reloc{At: s.at + w.At, Addend: sent.Addend, Slot: sent.Slot})
 	}
-	if w.Object == nil {
+	if w.Object == nil || w.Unaligned {
 		return
 	}
 	op, ok := p.objects.operands.get(w.Object)

@@ -57,6 +57,12 @@ func (p *callCompiler) launchKey() bool {
 			if w := binary.LittleEndian.Uint64(b[k:]); w >= device.From && w <= device.To || w >= pinned.From && w <= pinned.To {
 				key = append(key, uint64(i)<<32|uint64(k), w)
 			}
+			if k+12 > len(b) {
+				continue
+			}
+			if w := binary.LittleEndian.Uint64(b[k+4:]); w >= device.From && w <= device.To {
+				return false // it may be a guess
+			}
 		}
 	}
 	hash := uint64(0)

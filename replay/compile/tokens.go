@@ -31,8 +31,9 @@ func (p *callCompiler) scanWords(s *scan, b []byte, off, n uint64) uint64 {
 	if !s.addresses {
 		return n
 	}
+	piece := b[:min(n+7, uint64(len(b)))] // words that begin in the first n bytes
 	if s.either {
-		words := p.pointers.words.Near(&s.payload, b[:n], off)
+		words := p.pointers.words.Near(&s.payload, piece, off)
 		s.suspect = s.suspect || len(words) > 0
 		for i := range words {
 			if s.tokens == nil || !s.inToken(words[i].At) {
@@ -41,7 +42,7 @@ func (p *callCompiler) scanWords(s *scan, b []byte, off, n uint64) uint64 {
 		}
 		return n
 	}
-	words, suspect := p.pointers.words.Find(&s.payload, b[:n], off)
+	words, suspect := p.pointers.words.Find(&s.payload, piece, off)
 	s.suspect = s.suspect || suspect
 	for i := range words {
 		if s.tokens == nil || !s.inToken(words[i].At) {

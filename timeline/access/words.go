@@ -1,6 +1,9 @@
 package access
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/kernelbin"
@@ -30,6 +33,7 @@ type Word struct {
 	Object *timeline.Object
 	Offset uint64 // of the address, in the object
 	Evidence
+	Unaligned bool
 }
 
 // A Payload is data whose words may be addresses.
@@ -52,6 +56,10 @@ type Payload struct {
 //
 // Any other word in a live allocation is a guess.
 //
+// Packed structures have addresses at other bytes than multiples of 8. Such a word is at most a guess:
+//   - at an odd multiple of 4 if it would be a fact when aligned, or if it lies in an allocation and the payload has up to tableReach bytes,
+//   - elsewhere, but not in argument blocks, if it is the start of an allocation or was passed to a call.
+//
 // Payloads are often arrays of 32-bit numbers, whose pairs look like addresses: 4800 as the upper half is enough for an allocation at
 // 0x12c000000000. So two more rules hold. A word whose lower half is less than smallNumber is never a fact. And a table has at least two
 // addresses, unless the payload is a small structure. They are at least half of the words that are not 0, within tableSide bytes on both sides.
@@ -64,10 +72,18 @@ type Words struct {
 
 	passed [1 << passedBits]passed
 	recent [1 << recentBits]found
-	other  found  // the latest result that is not kept
-	near   []Word // of the current piece, with Object nil for words just outside the allocations
+	other  found     // the latest result that is not kept
+	near   [3][]Word // of the current piece by alignment, with Object nil for words just outside the allocations
 	words  []Word
+	some   bool // the current piece has words that are addresses if there are such allocations
 }
+
+// Alignments of words in memory.
+const (
+	aligned = iota // at a multiple of 8
+	half           // at an odd multiple of 4
+	packed         // elsewhere
+)
 
 const (
 	smallNumber = 1 << 20 // token ids, positions and counts are less
@@ -79,6 +95,7 @@ const (
 	passedBits  = 15
 	recentBits  = 12
 	golden      = 0x9e3779b97f4a7c15
+	ones        = 0x0101010101010101
 )
 
 // passed is an address that the program passed to a call.
@@ -139,28 +156,40 @@ func (x *Words) known(process uint32, addr, off uint64) bool {
 }
 
 // Find returns the words in a piece of a payload that lie in allocations, in order. at is the offset of the piece. Pieces of a long payload are
-// judged one by one, so they should be long. The result is valid until the next Find. suspect reports whether other allocations could have
-// another result.
+// judged one by one, so they should be long. A piece but the last has 7 more bytes, in which no word begins. The result is valid until the next
+// Find. suspect reports whether other allocations could have another result.
 func (x *Words) Find(p *Payload, b []byte, at uint64) (words []Word, suspect bool) {
 	if p.Arguments {
 		return x.arguments(p, b, at)
 	}
-	if x.Near(p, b, at); len(x.near) == 0 {
+	suspect = x.scan(p, b, at)
+	x.words = x.words[:0]
+	if !suspect {
 		return nil, false
 	}
-	x.words = x.words[:0]
+	x.judge(p, b, at, x.near[aligned])
+	x.judge(p, b, at, x.near[half])
+	x.words = append(x.words, x.near[packed]...)
+	if len(x.near[half])+len(x.near[packed]) > 0 {
+		slices.SortFunc(x.words, func(a, b Word) int { return cmp.Compare(a.At, b.At) })
+	}
+	return x.words, true
+}
+
+// judge appends near words of one alignment to x.words, with their evidence.
+func (x *Words) judge(p *Payload, b []byte, at uint64, near []Word) {
 	var from, to, like, unlike int // the words within tableReach bytes: their indices, and how many look like addresses
-	for i := range x.near {
-		w := &x.near[i]
-		for ; to < len(x.near) && x.near[to].At <= w.At+tableReach; to++ {
-			if x.near[to].likely() {
+	for i := range near {
+		w := &near[i]
+		for ; to < len(near) && near[to].At <= w.At+tableReach; to++ {
+			if near[to].likely() {
 				like++
 			} else {
 				unlike++
 			}
 		}
-		for ; x.near[from].At+tableReach < w.At; from++ {
-			if x.near[from].likely() {
+		for ; near[from].At+tableReach < w.At; from++ {
+			if near[from].likely() {
 				like--
 			} else {
 				unlike--
@@ -172,50 +201,113 @@ func (x *Words) Find(p *Payload, b []byte, at uint64) (words []Word, suspect boo
 		switch {
 		case x.known(p.Process, w.Addr, w.Offset), w.likely() && p.Len <= ownMemory && w.Addr-p.To < p.Len:
 			w.Evidence = ByAddress
-		case w.likely() && unlike*tableMost <= like && x.table(p, b, at, i):
+		case w.likely() && unlike*tableMost <= like && table(p, b, at, near, i):
 			w.Evidence = ByTable
+		}
+		if w.Unaligned {
+			if w.Evidence == Guess && (!w.likely() || p.Len > tableReach) {
+				continue
+			}
+			w.Evidence = Guess
 		}
 		x.words = append(x.words, *w)
 	}
-	return x.words, true
 }
 
 // likely reports whether a word lies in an allocation and its lower half is no small number.
 func (w *Word) likely() bool { return w.Object != nil && uint32(w.Addr) >= smallNumber }
 
-// Near returns the words in a piece of a payload that lie in allocations, or just outside: those have no Object. It judges none. The result is
-// valid until the next Near or Find.
+// Near returns the words in a piece of a payload that lie in allocations, or just outside: those have no Object. It judges none, and sorts them
+// by their alignment. The result is valid until the next Near or Find.
 func (x *Words) Near(p *Payload, b []byte, at uint64) []Word {
-	x.near = x.near[:0]
-	from, to := x.Device.From-x.Device.From>>6, x.Device.To+x.Device.To>>6
-	if from > to {
+	x.words = x.words[:0]
+	if !x.scan(p, b, at) {
 		return nil
 	}
-	first := (-p.To - at) & 7 // words that are aligned in memory
-	for k := first; k+8 <= uint64(len(b)); k += 8 {
-		w := word(b[k:])
-		if w-from > to-from {
-			continue
-		}
-		near := Word{At: at + k, Addr: w}
-		if o := x.find(p.Process, w).object; o != nil && !o.Kind.OnHost() {
-			near.Object, near.Offset = o, w-o.Handle
-		}
-		x.near = append(x.near, near)
+	for _, near := range x.near {
+		x.words = append(x.words, near...)
 	}
-	return x.near
+	return x.words
+}
+
+// scan sets x.near, and reports whether there are words.
+func (x *Words) scan(p *Payload, b []byte, at uint64) bool {
+	for i := range x.near {
+		x.near[i] = x.near[i][:0]
+	}
+	x.some = false
+	from, to := x.Device.From-x.Device.From>>6, x.Device.To+x.Device.To>>6
+	if from > to {
+		return false
+	}
+	n, first := uint64(len(b)), min((-p.To-at)&7, uint64(len(b))) // the first word that is aligned in memory
+	for k := uint64(0); k < first && k+8 <= n; k++ {
+		if w := word(b[k:]); w-from <= to-from {
+			x.see(p, at+k, w, 8+k-first)
+		}
+	}
+	same := x.Device.From>>40 == x.Device.To>>40 // all addresses have this byte
+	sixth := x.Device.From >> 40 & 0xff * ones
+	k := first
+	for ; k+16 <= n; k += 8 {
+		two := b[k : k+16 : k+16]
+		w, next := word(two), word(two[8:])
+		if w-from <= to-from {
+			x.see(p, at+k, w, 0)
+		}
+		if w := w>>32 | next<<32; w-from <= to-from {
+			x.see(p, at+k+4, w, 4)
+		}
+		if v := (w>>48 | next<<16) ^ sixth; !same || (v-ones)&^v&(ones<<7) != 0 { // one of its bytes is 0
+			for by := uint64(1); by < 8; by++ {
+				if w := word(two[by:]); by != 4 && w-from <= to-from {
+					x.see(p, at+k+by, w, by)
+				}
+			}
+		}
+	}
+	for by := uint64(0); k+by+8 <= n; by++ {
+		if w := word(b[k+by:]); w-from <= to-from {
+			x.see(p, at+k+by, w, by)
+		}
+	}
+	return x.some
+}
+
+// see adds a word to x.near, at a distance from an aligned one.
+func (x *Words) see(p *Payload, at, addr, distance uint64) {
+	x.some = true
+	w, kind := x.look(p, at, addr), packed
+	switch w.Unaligned = distance != 0; distance {
+	case 0:
+		kind = aligned
+	case 4:
+		kind = half
+	}
+	if kind != packed || w.Object != nil && x.known(p.Process, addr, w.Offset) {
+		x.near[kind] = append(x.near[kind], w)
+	}
+}
+
+// look returns a word with the device memory that it lies in.
+func (x *Words) look(p *Payload, at, addr uint64) Word {
+	w := Word{At: at, Addr: addr}
+	if o := x.find(p.Process, addr).object; o != nil && !o.Kind.OnHost() {
+		w.Object, w.Offset = o, addr-o.Handle
+	}
+	return w
 }
 
 // table reports whether at least half of the words around a word are addresses, of the words that are not 0. It may be the only one in a structure.
-func (x *Words) table(p *Payload, b []byte, at uint64, i int) bool {
-	w, hits, some := &x.near[i], 0, 0
-	for k := i; k >= 0 && w.At-x.near[k].At <= tableSide; k-- {
-		if x.near[k].likely() {
+func table(p *Payload, b []byte, at uint64, near []Word, i int) bool {
+	w, hits, some := &near[i], 0, 0
+	for k := i; k >= 0 && w.At-near[k].At <= tableSide; k-- {
+		if near[k].likely() {
 			hits++
 		}
 	}
-	for k := i + 1; k < len(x.near) && x.near[k].At-w.At <= tableSide; k++ {
-		if x.near[k].likely() {
+	for k := i + 1; k < len(near) && near[k].At-w.At <= tableSide; k++ {
+		if near[k].likely() {
 			hits++
 		}
 	}
@@ -263,9 +355,28 @@ func (x *Words) arguments(p *Payload, b []byte, at uint64) (words []Word, suspec
 			recent.passed = true
 			x.pass(p.Process, w)
 		}
-		x.words = append(x.words, Word{at + k, w, o, off, evidence})
+		x.words = append(x.words, Word{At: at + k, Addr: w, Object: o, Offset: off, Evidence: evidence})
 	}
-	return x.words, suspect
+	return x.words, x.halves(p, b, at) || suspect
+}
+
+// halves appends the words at odd multiples of 4 in an argument block that may be addresses, and reports whether there are any.
+func (x *Words) halves(p *Payload, b []byte, at uint64) (some bool) {
+	for k := uint64(4); k+8 <= uint64(len(b)); k += 8 {
+		addr := word(b[k:])
+		if addr < x.Device.From || addr > x.Device.To {
+			continue
+		}
+		some = true
+		if _, known := timeline.ArgumentAt(p.Args, at+k); known {
+			continue
+		}
+		if w := x.look(p, at+k, addr); w.likely() {
+			w.Unaligned = true
+			x.words = append(x.words, w)
+		}
+	}
+	return some
 }
 
 // find returns the live allocation, or the reservation, that holds an address or ends at it. The object is nil if there is none. The result is

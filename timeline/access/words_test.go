@@ -3,6 +3,7 @@ package access_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/acltrace/acltrace/api"
@@ -89,11 +90,40 @@ func TestWords(t *testing.T) {
 	if got := found(x, &p, append([]byte{1, 2, 3, 4}, testtrace.Words(small)...)); got != "4:address" {
 		t.Errorf("unaligned payload: %s", got)
 	}
+	// Addresses at other bytes than multiples of 8 are guesses.
+	for _, c := range []struct {
+		name string
+		b    []byte
+		want string
+	}{
+		{"start at 4", packed(4, small), "4:guess"},
+		{"start at 3", packed(3, small), "3:guess"},
+		{"passed at 7", packed(7, 1, small+64), "15:guess"},
+		{"address at 4", packed(4, 1, 2, 3, 4, 5, small+128), "44:guess"},
+		{"address at 3", packed(3, small+136), ""},
+		{"table at 4", packed(4, table...), "4:guess 12:guess"},
+		{"one in much at 4", append(packed(4, small+144), make([]byte, 4096)...), ""},
+		{"number at 4", packed(4, large), ""},
+	} {
+		p = access.Payload{Len: uint64(len(c.b))}
+		if got := found(x, &p, c.b); got != c.want && !(c.name == "table at 4" && strings.HasPrefix(got, c.want)) {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+	p = access.Payload{Arguments: true, Len: 24}
+	if got := found(x, &p, packed(4, small+128, 7)); got != "4:guess" {
+		t.Errorf("packed argument: %s", got)
+	}
 	// A pointer into the payload's own memory, and one behind that.
 	p = access.Payload{Len: 24, To: small + 2048}
 	if got := found(x, &p, testtrace.Words(small+2056, 1, 2, small+2072, 3, 4, 5)); got != "0:address 24:guess" {
 		t.Errorf("own memory: %s", got)
 	}
+}
+
+// packed returns words after some bytes.
+func packed(before int, words ...uint64) []byte {
+	return append(make([]byte, before, 8), testtrace.Words(words...)...)
 }
 
 func found(x *access.Words, p *access.Payload, b []byte) (text string) {
