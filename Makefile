@@ -193,6 +193,7 @@ generate:
 	$(GO) run ./internal/cmd/apigen
 	$(GO) generate ./probe/...
 	$(GO) run ./internal/cmd/conformance
+	$(GO) run ./internal/cmd/docgen
 
 demo: build
 	@bin/acltrace demo

@@ -178,22 +178,25 @@ func (w *PathWriter) Path(p *path.Path) error {
 	return err
 }
 
+// pathsJSON follows the paths.
+type pathsJSON struct {
+	format.Scope
+	Process int          `json:"process"`       // process id
+	Source  string       `json:"source"`        // of steps: marked, found or none
+	Why     string       `json:"why,omitempty"` // why there are no steps
+	Summed  int          `json:"summed"`        // number of paths in the following sums
+	NS      int64        `json:"ns"`
+	Entries []path.Entry `json:"entries"`            // the longest first
+	TooLong int          `json:"too_long,omitempty"` // number of steps with too many calls for a path
+}
+
 // Close ends the document with the sums.
 func (w *PathWriter) Close(s *path.Summary) error {
 	entries := s.Entries
 	if entries == nil {
 		entries = []path.Entry{}
 	}
-	b, err := json.MarshalIndent(&struct {
-		format.Scope
-		Process int          `json:"process"`
-		Source  string       `json:"source"` // of steps: marked, found or none
-		Why     string       `json:"why,omitempty"`
-		Summed  int          `json:"summed"` // paths in the following sums
-		NS      int64        `json:"ns"`
-		Entries []path.Entry `json:"entries"`
-		TooLong int          `json:"too_long,omitempty"`
-	}{s.Scope, s.Process, s.Steps.Source, s.Steps.Why, s.Paths, s.NS, entries, s.TooLong}, "", "  ")
+	b, err := json.MarshalIndent(&pathsJSON{s.Scope, s.Process, s.Steps.Source, s.Steps.Why, s.Paths, s.NS, entries, s.TooLong}, "", "  ")
 	if err == nil {
 		_, err = w.w.Write(slices.Concat([]byte("\n  ],"), b[1:], []byte("\n")))
 	}

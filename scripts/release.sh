@@ -22,6 +22,8 @@ for arch in amd64 arm64; do
 	install -m 755 $program "$work/$name/acltrace"
 	install -m 644 LICENSE README.md "$work/$name"
 	scripts/licenses.sh $program >"$work/$name/LICENSES.txt"
+	mkdir -p "$work/$name/man/man1"
+	go run ./internal/cmd/docgen -acltrace bin/acltrace -man "$work/$name/man/man1"
 	tar -C "$work" --sort=name --format=ustar --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime="@$time" -cf - "$name" |
 		gzip -9n >"dist/$name.tar.gz"
 done

@@ -57,7 +57,7 @@ func (a *app) envCmd() *cobra.Command {
 			}
 			switch {
 			case asJSON:
-				return a.printJSON(map[string]any{"session": dir, "variables": vars, "flags": given})
+				return a.printJSON(&envResult{dir, vars, given})
 			case k8s:
 				fmt.Fprint(a.raw, podYAML(dir, image, given, &share, vars))
 			case docker:
@@ -93,6 +93,13 @@ func (a *app) envCmd() *cobra.Command {
 	explain(f, "volume", "A volume, or a folder of the host, that is mounted as DIR.")
 	c.MarkFlagsMutuallyExclusive("json", "k8s", "docker")
 	return c
+}
+
+// envResult is the output as JSON.
+type envResult struct {
+	Session   string            `json:"session"`   // folder
+	Variables []record.Variable `json:"variables"` // that a program needs
+	Flags     map[string]string `json:"flags"`     // of record
 }
 
 // podYAML returns the additions to a pod's spec. JSON strings are valid YAML.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,7 +47,7 @@ func (e *otlpExport) flags(f *pflag.FlagSet) {
 	explain(f, "resume", "An interrupted export leaves its progress in TRACE.otlp-state.")
 	f.BoolVar(&e.metrics, "metrics", false, "send metrics instead of spans")
 	explain(f, "metrics", "Metrics of the whole trace: calls, launches, copies, errors, times and memory.")
-	f.StringVar(&e.ui, "ui", os.Getenv("ACLTRACE_UI"), "`URL`: web page of the viewer, for links")
+	f.StringVar(&e.ui, "ui", "", "`URL`: web page of the viewer, for links")
 	explain(f, "ui", "The page of a Jaeger, for example http://host:16686, or a URL with {trace} in place of the trace id. ACLTRACE_UI sets a default.")
 }
 
@@ -115,7 +116,7 @@ func (e *otlpExport) send(ctx context.Context, x *exporting) (err error) {
 	if res.Message != "" {
 		report.Printf(x.err, "acltrace: the receiver says: %s\n", res.Message)
 	}
-	report.Printf(x.err, "acltrace: %s\n", where(e.ui, res))
+	report.Printf(x.err, "acltrace: %s\n", where(cmp.Or(e.ui, os.Getenv("ACLTRACE_UI")), res))
 	return nil
 }
 

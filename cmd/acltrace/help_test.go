@@ -14,16 +14,7 @@ import (
 
 // allCommands visits every command that help lists, and the program itself.
 func allCommands(visit func(c *cobra.Command)) {
-	var walk func(c *cobra.Command)
-	walk = func(c *cobra.Command) {
-		visit(c)
-		for _, s := range c.Commands() {
-			if listed(s) {
-				walk(s)
-			}
-		}
-	}
-	walk(newApp(nil, new(bytes.Buffer), new(bytes.Buffer)).root())
+	walk(newApp(nil, new(bytes.Buffer), new(bytes.Buffer)).root(), visit)
 }
 
 func TestHelpListsCommandsInGroups(t *testing.T) {

@@ -49,6 +49,7 @@ func (a *app) root() *cobra.Command {
 			root.AddCommand(made)
 		}
 	}
+	root.AddCommand(a.docsCmd())
 	root.SetHelpCommandGroupID("Setup")
 	root.SetCompletionCommandGroupID("Setup")
 	root.InitDefaultHelpCmd()

@@ -26,7 +26,7 @@ func (a *app) simCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sim [flags] -- PROGRAM [ARGUMENT …]",
 		Short: "run a program on the simulator",
-		Long: "Runs a program on the simulator. The flags set the variables in docs/reference/simulator.md. A variable that is set already applies if its flag " +
+		Long: "Runs a program on the simulator. The flags set the variables in docs/reference/environment.md. A variable that is set already applies if its flag " +
 			"is not given. The CUDA simulator has --kernels and --devices only. The exit code is the program's.\n\n" +
 			"--info describes the simulator and the runtime functions whose names begin with the arguments, or all.",
 		Example: "acltrace sim -- ./app\n" +

@@ -25,10 +25,7 @@ func (a *app) versionCmd() *cobra.Command {
 		Args: arguments(0, "no arguments"),
 		RunE: func(_ *cobra.Command, _ []string) error {
 			if asJSON {
-				return a.printJSON(map[string]any{
-					"version": version, "commit": commit, "date": date, "format": map[string]int{"major": container.Major, "minor": container.Minor},
-					"go": goruntime.Version(), "os": goruntime.GOOS, "arch": goruntime.GOARCH,
-				})
+				return a.printJSON(&versionResult{version, commit, date, versionFormat{container.Major, container.Minor}, goruntime.Version(), goruntime.GOOS, goruntime.GOARCH})
 			}
 			report.Printf(a.out, "acltrace %s\ncommit   %s, %s\nformat   %d.%d\nbuild    %s, %s/%s\n",
 				version, commit, date, container.Major, container.Minor, goruntime.Version(), goruntime.GOOS, goruntime.GOARCH)
@@ -37,4 +34,20 @@ func (a *app) versionCmd() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
+}
+
+// versionResult is the output as JSON.
+type versionResult struct {
+	Version string        `json:"version"`
+	Commit  string        `json:"commit"` // hash
+	Date    string        `json:"date"`   // of the commit
+	Format  versionFormat `json:"format"` // of traces
+	Go      string        `json:"go"`     // version of the compiler
+	OS      string        `json:"os"`
+	Arch    string        `json:"arch"`
+}
+
+type versionFormat struct {
+	Major int `json:"major"`
+	Minor int `json:"minor"`
 }

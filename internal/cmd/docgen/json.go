@@ -1,0 +1,297 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const module = "github.com/acltrace/acltrace/"
+
+// outputs are the commands with JSON output, and the Go type of each.
+var outputs = []struct {
+	command string
+	dir     string // of the package
+	typ     string
+	prefix  string // of the keys
+	note    string
+}{
+	{"acltrace info --json", "report", "Info", "", ""},
+	{"acltrace cat --json", "report", "line", "", "One object a line."},
+	{"acltrace stats --json", "analyze/stats", "Stats", "", ""},
+	{"acltrace stats --by KEY --json", "analyze/stats", "Group", "groups[].", "`by` is KEY, and `groups` has the sums."},
+	{"acltrace stats --critical-path --json", "report", "pathsJSON", "", "`paths` has a path for each step."},
+	{"", "report", "pathJSON", "paths[].", ""},
+	{"acltrace top --json", "report", "Top", "", "One object a line."},
+	{"acltrace diff --json", "analyze/diff", "Diff", "", ""},
+	{"acltrace blame --json", "report", "blameJSON", "", ""},
+	{"acltrace where --json", "analyze/blame", "Whereabouts", "", ""},
+	{"acltrace where --map --json", "analyze/blame", "Map", "", ""},
+	{"acltrace replay --json", "replay", "Report", "", ""},
+	{"acltrace replay --backend virtual --json", "replay/whatif", "Report", "", "`virtual_ns`, `change_percent` and the bounds are null, and `streams` is empty, if the trace allows no prediction."},
+	{"acltrace extract --json", "replay/lab", "Extracted", "", ""},
+	{"acltrace record --json", "cmd/acltrace", "recordResult", "", "One line on standard error. `attach` and `collect` print the same."},
+	{"acltrace ctl ACTION --json", "record/session", "Status", "[].", "A list of recordings."},
+	{"acltrace env --json", "cmd/acltrace", "envResult", "", ""},
+	{"acltrace sim --info --json", "cmd/acltrace", "simulatorReport", "", ""},
+	{"acltrace doctor --json", "record/doctor", "Diagnosis", "", ""},
+	{"acltrace version --json", "cmd/acltrace", "versionResult", "", ""},
+}
+
+// A source is a package's declarations.
+type source struct {
+	dir     string
+	types   map[string]*ast.TypeSpec
+	text    map[string]bool              // types with a method MarshalText
+	imports map[string]map[string]string // by file and name, folders of packages of the module
+	fset    *token.FileSet
+}
+
+// sources reads packages as they are needed.
+type sources map[string]*source
+
+func (all sources) read(dir string) (*source, error) {
+	if s := all[dir]; s != nil {
+		return s, nil
+	}
+	s := &source{dir: dir, types: map[string]*ast.TypeSpec{}, text: map[string]bool{}, imports: map[string]map[string]string{}, fset: token.NewFileSet()}
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(s.fset, name, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		s.add(name, f)
+	}
+	all[dir] = s
+	return s, err
+}
+
+func (s *source) add(file string, f *ast.File) {
+	s.imports[file] = map[string]string{}
+	for _, i := range f.Imports {
+		if path, ok := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), module); ok {
+			name := filepath.Base(path)
+			if i.Name != nil {
+				name = i.Name.Name
+			}
+			s.imports[file][name] = path
+		}
+	}
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if t, ok := spec.(*ast.TypeSpec); ok {
+					s.types[t.Name.Name] = t
+				}
+			}
+		case *ast.FuncDecl:
+			if d.Name.Name == "MarshalText" && d.Recv != nil {
+				t := d.Recv.List[0].Type
+				if p, ok := t.(*ast.StarExpr); ok {
+					t = p.X
+				}
+				s.text[t.(*ast.Ident).Name] = true
+			}
+		}
+	}
+}
+
+// A keys writes the keys of types as rows of a table.
+type keys struct {
+	sources
+	b    strings.Builder
+	open []string // structures that are being written
+}
+
+// A typ is a type expression in a package.
+type typ struct {
+	in *source
+	e  ast.Expr
+}
+
+// named returns the declaration of a type's name, or false for a predeclared type or one outside the module.
+func (k *keys) named(t typ) (typ, string, bool, error) {
+	name, s := "", t.in
+	switch e := t.e.(type) {
+	case *ast.Ident:
+		name = e.Name
+	case *ast.SelectorExpr:
+		name = e.Sel.Name
+		dir := t.in.imports[t.in.fset.Position(e.Pos()).Filename][e.X.(*ast.Ident).Name]
+		if dir == "" {
+			return t, "", false, nil
+		}
+		var err error
+		if s, err = k.read(dir); err != nil {
+			return t, "", false, err
+		}
+	default:
+		return t, "", false, nil
+	}
+	spec := s.types[name]
+	if spec == nil {
+		return t, "", false, nil
+	}
+	if s.text[name] {
+		return typ{s, ast.NewIdent("string")}, "", true, nil
+	}
+	return typ{s, spec.Type}, s.dir + "." + name, true, nil
+}
+
+// kind returns a type's name in JSON, the suffix of the keys inside it, and the structure that has these keys, nil if it has none.
+func (k *keys) kind(t typ) (name, suffix string, inner *typ, id string, err error) {
+	to, id, ok, err := k.named(t)
+	if err != nil {
+		return "", "", nil, "", err
+	}
+	if ok {
+		if s, isStruct := to.e.(*ast.StructType); isStruct {
+			return "object", "", &typ{to.in, s}, id, nil
+		}
+		return k.kind(to)
+	}
+	switch e := t.e.(type) {
+	case *ast.StarExpr:
+		name, suffix, inner, id, err = k.kind(typ{t.in, e.X})
+		return name + " or null", suffix, inner, id, err
+	case *ast.ArrayType:
+		if i, ok := e.Elt.(*ast.Ident); ok && i.Name == "byte" {
+			return "base64 string", "", nil, "", nil
+		}
+		name, suffix, inner, id, err = k.kind(typ{t.in, e.Elt})
+		return "array of " + name, "[]" + suffix, inner, id, err
+	case *ast.MapType:
+		name, suffix, inner, id, err = k.kind(typ{t.in, e.Value})
+		return "object of " + name, ".*" + suffix, inner, id, err
+	case *ast.StructType:
+		return "object", "", &t, "", nil
+	case *ast.InterfaceType:
+		return "any", "", nil, "", nil
+	case *ast.SelectorExpr:
+		switch e.X.(*ast.Ident).Name + "." + e.Sel.Name {
+		case "time.Duration":
+			return "integer", "", nil, "", nil
+		case "time.Time":
+			return "string", "", nil, "", nil
+		case "json.RawMessage":
+			return "any", "", nil, "", nil
+		}
+	case *ast.Ident:
+		switch n := e.Name; {
+		case n == "string" || n == "any":
+			return n, "", nil, "", nil
+		case n == "bool":
+			return "boolean", "", nil, "", nil
+		case strings.HasPrefix(n, "int"), strings.HasPrefix(n, "uint"):
+			return "integer", "", nil, "", nil
+		case strings.HasPrefix(n, "float"):
+			return "number", "", nil, "", nil
+		}
+	}
+	return "", "", nil, "", fmt.Errorf("%s: a type that docgen does not know", t.in.fset.Position(t.e.Pos()))
+}
+
+// fields writes the keys of a structure.
+func (k *keys) fields(prefix string, t typ) error {
+	for _, f := range t.e.(*ast.StructType).Fields.List {
+		tag := ""
+		if f.Tag != nil {
+			tag = reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("json")
+		}
+		key, options, _ := strings.Cut(tag, ",")
+		if key == "-" || len(f.Names) > 0 && !f.Names[0].IsExported() {
+			continue
+		}
+		name, suffix, inner, id, err := k.kind(typ{t.in, f.Type})
+		if err != nil {
+			return err
+		}
+		if len(f.Names) == 0 && key == "" { // embedded: its keys are the structure's
+			if err := k.fields(prefix, *inner); err != nil {
+				return err
+			}
+			continue
+		}
+		if key == "" {
+			key = f.Names[0].Name
+		}
+		text := f.Doc.Text()
+		if text == "" {
+			text = f.Comment.Text()
+		}
+		optional := ""
+		if strings.Contains(options, "omit") {
+			optional = "?"
+		}
+		field := ""
+		if len(f.Names) > 0 {
+			field = f.Names[0].Name
+		}
+		fmt.Fprintf(&k.b, "| `%s%s`%s | %s | %s |\n", prefix, key, optional, name, plain(field, text))
+		if inner == nil {
+			continue
+		}
+		if id != "" && slices.Contains(k.open, id) {
+			continue // a structure in itself
+		}
+		k.open = append(k.open, id)
+		if err := k.fields(prefix+key+suffix+".", *inner); err != nil {
+			return err
+		}
+		k.open = k.open[:len(k.open)-1]
+	}
+	return nil
+}
+
+var (
+	isNil   = regexp.MustCompile(`\bnil\b`)
+	isEmpty = regexp.MustCompile(`"" `)
+)
+
+// plain returns a field's comment for readers of JSON.
+func plain(name, text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	for _, verb := range []string{"is", "are", "has", "have"} {
+		text = strings.TrimPrefix(text, name+" "+verb+" ")
+	}
+	text = strings.ReplaceAll(isEmpty.ReplaceAllString(isNil.ReplaceAllString(text, "null"), "empty "), "|", `\|`)
+	return strings.TrimSuffix(text, ".")
+}
+
+// jsonPage returns docs/reference/json.md.
+func jsonPage() (string, error) {
+	k := &keys{sources: sources{}}
+	k.b.WriteString(head + "# JSON output\n\nKeys are only added, and never renamed or removed in a major version. Times with `_ns` in their names are nanoseconds. A moment " +
+		"counts from the beginning of the trace. A key with `?` is left out if its value is empty. `[]` stands for an item of an array, and `*` for any key.\n")
+	for _, o := range outputs {
+		s, err := k.read(o.dir)
+		if err != nil {
+			return "", err
+		}
+		if s.types[o.typ] == nil {
+			return "", fmt.Errorf("%s: there is no type %s in %s", o.command, o.typ, o.dir)
+		}
+		if o.command != "" {
+			fmt.Fprintf(&k.b, "\n## %s\n\n", o.command)
+			if o.note != "" {
+				fmt.Fprintf(&k.b, "%s\n\n", o.note)
+			}
+			k.b.WriteString("| key | type | meaning |\n|---|---|---|\n")
+		}
+		if err := k.fields(o.prefix, typ{s, s.types[o.typ].Type}); err != nil {
+			return "", fmt.Errorf("%s: %w", o.command, err)
+		}
+	}
+	return k.b.String(), nil
+}
