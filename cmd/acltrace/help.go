@@ -286,14 +286,14 @@ func (a *app) helpCmd() *cobra.Command {
 			_, err = a.out.Write([]byte(helpText(of, true)))
 			return err
 		},
-		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		ValidArgsFunction: func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 			of, _, err := c.Root().Find(args)
 			if err != nil {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
 			var names []string
 			for _, s := range of.Commands() {
-				if s.IsAvailableCommand() {
+				if listed(s) && strings.HasPrefix(s.Name(), prefix) {
 					names = append(names, cobra.CompletionWithDesc(s.Name(), s.Short))
 				}
 			}

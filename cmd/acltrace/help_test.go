@@ -170,3 +170,54 @@ func TestHelpExplains(t *testing.T) {
 		t.Errorf("long help:\n%s\nwant:\n%s", long, want)
 	}
 }
+
+func TestCompletion(t *testing.T) {
+	for _, c := range []struct{ args, want, directive string }{
+		{"record --payload=", "small full hash none", ":4"}, // 4: no files
+		{"record --device-as ", "service attribute", ":4"},
+		{"attach --api ", "auto acl cuda", ":4"},
+		{"stats --by ", "step thread stream kernel", ":4"},
+		{"replay --backend ", "sim virtual null ascend cuda", ":0"}, // and files
+		{"replay --model ", "ascend310p ascend910b h100 instant", ":0"},
+		{"replay --strict=", "off report fail", ":4"},
+		{"sim --strict=", "1 abort", ":4"},
+		{"export ", "otlp perfetto pprof chrome parquet", ":4"},
+		{"export otlp --layout ", "nested lanes", ":4"},
+		{"ctl ", "status start stop snapshot", ":4"},
+		{"help r", "record replay recover", ":4"},
+		{"stats ", "aclt", ":8"}, // 8: files with this extension
+		{"export perfetto ", "aclt", ":8"},
+		{"merge ", "aclt", ":8"},
+	} {
+		words := append([]string{"__complete"}, strings.Fields(c.args)...)
+		if strings.HasSuffix(c.args, " ") {
+			words = append(words, "")
+		}
+		var out, errs bytes.Buffer
+		code := run(words, nil, &out, &errs)
+		var got []string
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		for _, l := range lines[:len(lines)-1] {
+			l, _, _ = strings.Cut(l, "\t")
+			if !strings.HasPrefix(l, "_activeHelp_") {
+				got = append(got, l)
+			}
+		}
+		if code != 0 || strings.Join(got, " ") != c.want || lines[len(lines)-1] != c.directive {
+			t.Errorf("acltrace %s: exit code %d, %q, want %s and %s: %s", c.args, code, lines, c.want, c.directive, &errs)
+		}
+	}
+}
+
+// A flag with a list of values in its help completes them.
+func TestFlagsWithListsComplete(t *testing.T) {
+	lists := regexp.MustCompile(`: [a-z0-9]+, [a-z0-9]+|[a-z0-9]+ or [a-z0-9/]+$|^[a-z0-9]+ or [a-z0-9]`)
+	allCommands(func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			kind, text := value(f)
+			if _, completes := c.GetFlagCompletionFunc(f.Name); !completes && slices.Contains([]string{"NAME", "LEVEL", "HOW", "KIND", "PACE", "CLOCK", "MODE", "KEY"}, kind) && lists.MatchString(text) {
+				t.Errorf("%s --%s completes no value of %q", c.CommandPath(), f.Name, text)
+			}
+		})
+	})
+}

@@ -59,6 +59,7 @@ func (a *app) root() *cobra.Command {
 	completion.RunE = helps
 	completion.Example = "acltrace completion bash >/etc/bash_completion.d/acltrace\n" +
 		"acltrace completion zsh >~/.zfunc/_acltrace"
+	complete(root)
 	for _, c := range completion.Commands() {
 		c.Short = "print the script for " + c.Name()
 	}
