@@ -388,7 +388,7 @@ func TestCUDAReach(t *testing.T) {
 			t.Fatal(err)
 		}
 		var text bytes.Buffer
-		if err := in.Text(&text); err != nil {
+		if err := in.Text(&text, nil); err != nil {
 			t.Fatal(err)
 		}
 		lines := strings.Join(strings.Fields(text.String()), " ")

@@ -128,7 +128,7 @@ func TestDeviceTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := in.Text(&text); err != nil || !strings.Contains(text.String(), fmt.Sprintf("%d tasks measured (all)", n)) || !strings.Contains(text.String(), "5 tasks: a stream was being captured") {
+	if err := in.Text(&text, nil); err != nil || !strings.Contains(text.String(), fmt.Sprintf("%d tasks measured (all)", n)) || !strings.Contains(text.String(), "5 tasks: a stream was being captured") {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 }

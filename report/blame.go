@@ -1,11 +1,9 @@
 package report
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/acltrace/acltrace/analyze/blame"
@@ -14,7 +12,7 @@ import (
 
 // BlameText writes the findings as one page, as for a bug report.
 func BlameText(out io.Writer, rep *blame.Report) error {
-	w := bufio.NewWriter(out)
+	w := newPage(out)
 	Printf(w, "trace    %s, of %s", rep.Trace, strings.Join(rep.Argv, " "))
 	if rep.Host != "" {
 		Printf(w, " on %s", rep.Host)
@@ -124,7 +122,7 @@ func label(word string, line int) string {
 
 // WhereText writes the findings about an address.
 func WhereText(out io.Writer, x *blame.Whereabouts) error {
-	w := bufio.NewWriter(out)
+	w := newPage(out)
 	when := "at any time"
 	if x.At != nil {
 		when = fmt.Sprintf("when call %d %s began, at %s", x.At.Index, callName(x.At), human.Moment(x.At.Start))
@@ -155,7 +153,7 @@ func WhereText(out io.Writer, x *blame.Whereabouts) error {
 }
 
 // MapText writes the live allocations as a table.
-func MapText(out io.Writer, x *blame.Map) error {
+func MapText(out io.Writer, x *blame.Map, o *TextOptions) error {
 	when := "at the end of the trace"
 	if x.At != nil {
 		when = fmt.Sprintf("when call %d %s on thread %d began, at %s", x.At.Index, callName(x.At), x.At.TID, human.Moment(x.At.Start))
@@ -165,7 +163,8 @@ func MapText(out io.Writer, x *blame.Map) error {
 		bytes += x.Ranges[i].Size
 	}
 	Printf(out, "allocations that were live %s: %s, of %s\n", when, human.Count(len(x.Ranges)+x.More), human.Bytes(bytes))
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := newTable(out, o)
+	Printf(w, "\nprocess\taddress\tbytes\t  allocation\n")
 	for i := range x.Ranges {
 		p := &x.Ranges[i]
 		Printf(w, "%d\t%s\t%s\t  %s%s", p.PID, p.Addr, human.Count(p.Size), p.Object, life(&p.Place))

@@ -8,6 +8,17 @@ import (
 	"github.com/acltrace/acltrace/internal/human"
 )
 
+// verdict marks what is slower or faster.
+func verdict(v string) any {
+	switch v {
+	case diff.Slower:
+		return Bad(v)
+	case diff.Faster:
+		return Good(v)
+	}
+	return v
+}
+
 // DiffText writes the changes as a table.
 func DiffText(w io.Writer, d *diff.Diff, o *TextOptions) error {
 	run := func(name string, r *diff.Run) {
@@ -59,7 +70,7 @@ func DiffText(w io.Writer, d *diff.Diff, o *TextOptions) error {
 		if c.P < 1e-6 {
 			p = "<1e-6"
 		}
-		Printf(t, "%s\t%s\t%s\t%s\t%s\t  %s\n", sample(&c.A), sample(&c.B), human.Change(c.Change), p, c.Verdict, what)
+		Printf(t, "%s\t%s\t%s\t%s\t%s\t  %s\n", sample(&c.A), sample(&c.B), human.Change(c.Change), p, verdict(c.Verdict), what)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -73,7 +84,7 @@ func DiffText(w io.Writer, d *diff.Diff, o *TextOptions) error {
 		}
 		Printf(w, "\n%s\n", title)
 		for _, x := range list[:min(most, len(list))] {
-			Printf(w, "  %s %s, %s\n", x.Kind, clip(x.Name, o.width()-30), human.Plural(x.Count, "time"))
+			Printf(w, "  %s %s, %s\n", x.Kind, x.Name, human.Plural(x.Count, "time"))
 		}
 		rest(w, len(list), "of them")
 	}

@@ -37,7 +37,7 @@ func Groups(w io.Writer, by string, groups []stats.Group, o *TextOptions) error 
 		if g.Differs {
 			name += " (differs)"
 		}
-		Printf(t, "%s%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", span(&g), human.Count(g.Calls), human.Count(g.Failed), human.Count(g.Launches), human.Count(g.Copies), human.Bytes(g.Bytes), human.Duration(g.HostNS), human.Duration(g.WaitedNS),
+		Printf(t, "%s%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", span(&g), human.Count(g.Calls), badCount(g.Failed), human.Count(g.Launches), human.Count(g.Copies), human.Bytes(g.Bytes), human.Duration(g.HostNS), human.Duration(g.WaitedNS),
 			device, process, name)
 	}
 	return t.Flush()

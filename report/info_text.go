@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/acltrace/acltrace/format"
@@ -18,20 +17,20 @@ import (
 type rowFunc func(name, format string, args ...any)
 
 // Text writes the form for people.
-func (in *Info) Text(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) { Printf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+func (in *Info) Text(w io.Writer, o *TextOptions) error {
+	var rows pairs
 	for _, part := range []func(rowFunc){in.programRows, in.deviceRows, in.processRows, in.callRows, in.payloadRows, in.gapRows, in.replayRows, in.tracerRows,
 		in.deviceTimeRows, in.coverageRows, in.integrityRows} {
-		part(row)
+		part(rows.add)
 	}
-	if err := t.Flush(); err != nil {
+	if err := rows.write(w, o); err != nil {
 		return err
 	}
-	Printf(t, "\n")
+	t := newTable(w, o)
+	Printf(t, "\ncalls\t  function\n")
 	calls := in.Calls.ByFunction
 	for _, name := range slices.SortedFunc(maps.Keys(calls), func(a, b string) int { return cmp.Or(cmp.Compare(calls[b], calls[a]), cmp.Compare(a, b)) }) {
-		Printf(t, "  %s\t%s\n", name, human.Count(calls[name]))
+		Printf(t, "%s\t  %s\n", human.Count(calls[name]), name)
 	}
 	return t.Flush()
 }
@@ -102,7 +101,7 @@ func (in *Info) processRows(row rowFunc) {
 }
 
 func (in *Info) callRows(row rowFunc) {
-	row("calls", "%s, %s failed, %s unfinished", human.Count(in.Calls.Total), human.Count(in.Calls.Failed), human.Count(in.Calls.Unfinished))
+	row("calls", "%s, %s failed, %s unfinished", human.Count(in.Calls.Total), badCount(in.Calls.Failed), human.Count(in.Calls.Unfinished))
 	for i := range in.Standing {
 		name := ""
 		if i == 0 {
@@ -153,7 +152,7 @@ func (in *Info) gapRows(row rowFunc) {
 			others += fmt.Sprintf(" at %s of them", human.Count(g.Off))
 		}
 	}
-	row("gaps", "%s, %s lost%s", human.Count(g.Count), human.Plural(g.CallsLost, "call"), others)
+	row("gaps", "%s, %s %s lost%s", human.Count(g.Count), badCount(g.CallsLost), human.Noun(g.CallsLost, "call"), others)
 }
 
 func (in *Info) replayRows(row rowFunc) {

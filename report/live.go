@@ -239,7 +239,7 @@ func (t *Top) Text(w io.Writer, o *TextOptions) error {
 		}
 		return human.Share(float64(ns) / t.intervalSecs / 1e9)
 	}
-	Printf(w, "%s, at %s: %s, %s/s in the last %s, %s failed, %s lost\n", state, human.Moment(t.ToNS), human.Plural(t.Calls, "call"), rate(t.NewCalls), human.Duration(t.ToNS-t.FromNS), human.Count(t.Failed), human.Count(t.Lost))
+	Printf(w, "%s, at %s: %s, %s/s in the last %s, %s failed, %s lost\n", state, human.Moment(t.ToNS), human.Plural(t.Calls, "call"), rate(t.NewCalls), human.Duration(t.ToNS-t.FromNS), badCount(t.Failed), badCount(t.Lost))
 	if t.Damaged > 0 {
 		Printf(w, "damaged in %s: acltrace fsck names what is lost\n", human.Plural(t.Damaged, "place"))
 	}

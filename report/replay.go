@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/replay"
@@ -181,14 +180,20 @@ func verdictText(w io.Writer, rep *replay.Report) {
 	if rep.TrustsKernels {
 		Printf(w, "the library does not report kernels that it lacks: its kernels are trusted\n")
 	}
-	Printf(w, "%s%s\n", &rep.Results, compared)
+	verdict, text := string(rep.Verdict), rep.Results.String()
+	if rest, ok := strings.CutPrefix(text, verdict); ok {
+		mark := map[verify.Verdict]func(any) any{verify.Identical: Good, verify.Different: Bad, verify.Unproved: Doubtful}[rep.Verdict]
+		Printf(w, "%s%s%s\n", mark(verdict), rest, compared)
+	} else {
+		Printf(w, "%s%s\n", text, compared)
+	}
 	if rep.Note != "" {
 		Printf(w, "%v\n", rep.Note)
 	}
 }
 
 // WhatIfText writes the prediction for the trace at path.
-func WhatIfText(w io.Writer, path string, rep *whatif.Report) error {
+func WhatIfText(w io.Writer, path string, rep *whatif.Report, o *TextOptions) error {
 	predictionText(w, path, rep)
 	Printf(w, "%s and %s simulated in %s; durations: %s measured, %s alike, %s estimated from waits, %s by the model\n", human.Plural(rep.Calls, "call"), human.Plural(rep.Tasks, "task"),
 		human.Duration(rep.SimulatedIn.Nanoseconds()), human.Count(rep.Durations.Measured), human.Count(rep.Durations.Alike), human.Count(rep.Durations.Estimated), human.Count(rep.Durations.Modelled))
@@ -197,7 +202,7 @@ func WhatIfText(w io.Writer, path string, rep *whatif.Report) error {
 	if !rep.Predicted {
 		return nil
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := newTable(w, o)
 	Printf(t, "\ntasks\tbusy\tfirst to last task\trecorded\t  stream\n")
 	for _, s := range rep.Streams {
 		Printf(t, "%s\t%s\t%s\t%s\t  %s\n", human.Count(s.Tasks), human.Duration(s.BusyNS), human.Duration(s.VirtualNS), human.Duration(s.RecordedNS), s.Stream)

@@ -86,10 +86,11 @@ func TestGoldenSteps(t *testing.T) {
 	})
 	s := sums(t, tl, "step")
 	var b bytes.Buffer
-	if err := report.StatsText(&b, s, nil); err != nil {
+	o := &report.TextOptions{Width: 120}
+	if err := report.StatsText(&b, s, o); err != nil {
 		t.Fatal(err)
 	}
-	if err := report.Groups(&b, "step", s.Groups, nil); err != nil {
+	if err := report.Groups(&b, "step", s.Groups, o); err != nil {
 		t.Fatal(err)
 	}
 	testenv.Golden(t, "steps.txtar", "stats, and stats --by step", b.String())

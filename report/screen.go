@@ -12,9 +12,10 @@ import (
 // display as characters. No text from a trace can act as a terminal command. Write cannot distinguish newlines in names:
 // Printf escapes those.
 type Screen struct {
-	w    io.Writer
-	half []byte // incomplete character, continued in the next Write
-	buf  []byte // reused
+	Color bool // shows Bad, Good and Doubtful in colors
+	w     io.Writer
+	half  []byte // incomplete character, continued in the next Write
+	buf   []byte // reused
 }
 
 func NewScreen(w io.Writer) *Screen { return &Screen{w: w} }
@@ -129,14 +130,55 @@ func appendUnicode(dst, _ []byte, r rune) []byte {
 // Printf formats text for people like fmt.Fprintf, and escapes each argument. Only the format has layout, so a name can
 // begin neither a line nor a column.
 func Printf(w io.Writer, format string, args ...any) (int, error) {
+	return writeMarked(w, sprintf(format, args...))
+}
+
+// sprintf returns the text that Printf writes. It may have marks.
+func sprintf(format string, args ...any) string {
 	for i, a := range args {
 		switch a.(type) {
-		case bool, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, uintptr, float32, float64, layout:
+		case bool, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, uintptr, float32, float64, layout, marked:
 		default:
 			args[i] = escaped{a}
 		}
 	}
-	return fmt.Fprintf(w, format, args...)
+	return fmt.Sprintf(format, args...)
+}
+
+// A marker writes text with marks.
+type marker interface {
+	writeMarked(text string) (int, error)
+}
+
+// writeMarked writes text to w, without its marks unless w is a marker.
+func writeMarked(w io.Writer, text string) (int, error) {
+	if m, ok := w.(marker); ok {
+		return m.writeMarked(text)
+	}
+	return io.WriteString(w, unmarked(text))
+}
+
+func (s *Screen) writeMarked(text string) (n int, err error) {
+	n = len(text)
+	for text != "" {
+		at := strings.IndexFunc(text, isMark)
+		if at < 0 {
+			at = len(text)
+		}
+		if _, err := s.Write([]byte(text[:at])); err != nil {
+			return 0, err
+		}
+		if text = text[at:]; text == "" {
+			break
+		}
+		mark, size := utf8.DecodeRuneInString(text)
+		if text = text[size:]; s.Color {
+			if _, err := io.WriteString(s.w, colors[mark]); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return n, nil
 }
 
 // escaped formats its value and escapes the result.

@@ -28,7 +28,7 @@ func StatsText(w io.Writer, s *stats.Stats, o *TextOptions) error {
 	threadText(t, &s.Steps)
 	Printf(t, "\ncalls\tfailed\ttotal\tmean\tp50\tp99\tmax\t  function\n")
 	for _, f := range s.Functions[:min(most, len(s.Functions))] {
-		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(f.Calls), human.Count(f.Failed), human.Duration(f.TotalNS), human.Duration(f.MeanNS), human.Duration(f.P50NS), human.Duration(f.P99NS), human.Duration(f.MaxNS), f.Func)
+		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(f.Calls), badCount(f.Failed), human.Duration(f.TotalNS), human.Duration(f.MeanNS), human.Duration(f.P50NS), human.Duration(f.P99NS), human.Duration(f.MaxNS), f.Func)
 	}
 	t.Flush()
 	rest(w, len(s.Functions), "functions")
@@ -77,7 +77,7 @@ func totals(w io.Writer, s *stats.Stats) {
 		copies += k.Count
 		bytes += k.Bytes
 	}
-	Printf(w, "%s in %s, %s failed; %s of %s, %s of %s\n", human.Plural(s.Calls, "call"), human.Duration(s.SpanNS), human.Count(s.Failed),
+	Printf(w, "%s in %s, %s failed; %s of %s, %s of %s\n", human.Plural(s.Calls, "call"), human.Duration(s.SpanNS), badCount(s.Failed),
 		human.Plural(launches, "launch"), human.Plural(len(s.Kernels), "kernel"), human.Plural(copies, "copy"), human.Bytes(bytes))
 	how := map[string]string{"marked": "marked by the program", "found": "found from repetition"}[s.Steps.Source]
 	switch st := &s.Steps; {

@@ -10,6 +10,14 @@ import (
 // A table that is too wide loses columns first, then the middle of names.
 func TestTable(t *testing.T) {
 	for width, want := range map[int]string{
+		0: `
+  calls  failed      mean    max  function
+      7       0  10.00 us  12 us  aclrtMémoire::aVeryLongNameThatHasMuchInItsMiddle<float, 16>
+  12345       1      1 us      -  f
+
+  one
+   22
+`,
 		200: `
   calls  failed      mean    max  function
       7       0  10.00 us  12 us  aclrtMémoire::aVeryLongNameThatHasMuchInItsMiddle<float, 16>
@@ -45,9 +53,22 @@ func TestTable(t *testing.T) {
 			t.Errorf("%d columns:\n%s\nwant\n%s", width, b.String(), want)
 		}
 		for line := range strings.Lines(b.String()) {
-			if n := utf8.RuneCountInString(line) - 1; n > width {
+			if n := utf8.RuneCountInString(line) - 1; width > 0 && n > width {
 				t.Errorf("%d columns of %d: %s", n, width, line)
 			}
 		}
+	}
+}
+
+// A column without values is left out. Its head and its dashes had taken room that names need.
+func TestTableLeavesOutEmptyColumns(t *testing.T) {
+	var b strings.Builder
+	tab := newTable(&b, nil)
+	Printf(tab, "calls\tfailed\tbytes\tin calls\tmax\t  function\n0\t0\t0 B\t0 ns\t-\t  f\n0\t0\t0 B\t0 ns\t12 us\t  g\n")
+	if err := tab.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := b.String(), "  calls    max  function\n      0      -  f\n      0  12 us  g\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -449,7 +449,7 @@ func TestNowhere(t *testing.T) {
 // TestMap lists the live allocations at a moment and at the end.
 func TestMap(t *testing.T) {
 	r := gathered(t, 0, "")
-	for call, want := range map[uint64]string{2: "allocations that were live when call 2 aclrtMalloc on thread 4001 began, at 0.000003s: 1, of 4 KiB\n  4001  0x124000000000  4,096  device#1, made by call 1 aclrtMalloc at 0.000003s\n",
+	for call, want := range map[uint64]string{2: "allocations that were live when call 2 aclrtMalloc on thread 4001 began, at 0.000003s: 1, of 4 KiB\n\n  process         address  bytes  allocation\n     4001  0x124000000000  4,096  device#1, made by call 1 aclrtMalloc at 0.000003s\n",
 		math.MaxUint64: "allocations that were live at the end of the trace: 2, of 8 KiB\n"} {
 		o := &blame.WhereOptions{Call: &call}
 		if call == math.MaxUint64 {
@@ -460,7 +460,7 @@ func TestMap(t *testing.T) {
 			t.Fatal(err)
 		}
 		var text bytes.Buffer
-		if err := report.MapText(&text, x); err != nil || !strings.HasPrefix(text.String(), want) {
+		if err := report.MapText(&text, x, nil); err != nil || !strings.HasPrefix(text.String(), want) {
 			t.Errorf("%v: %q, want %q", err, &text, want)
 		}
 	}

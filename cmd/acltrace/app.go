@@ -82,6 +82,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
 	a := &app{in: stdin, raw: stdout, out: report.NewScreen(stdout), err: report.NewScreen(stderr)}
 	a.stdout, _ = stdout.(*os.File)
 	a.stderr, _ = stderr.(*os.File)
+	a.out.Color, a.err.Color = colors(a.stdout), colors(a.stderr)
 	return a
 }
 
@@ -145,6 +146,11 @@ func (a *app) endProgress() {
 		fmt.Fprint(a.stderr, wipe)
 		a.shown = false
 	}
+}
+
+// colors reports whether f is a terminal that shows colors, and whose user wants them: see no-color.org.
+func colors(f *os.File) bool {
+	return f != nil && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
 // text returns options with the terminal's width.

@@ -166,3 +166,46 @@ func TestProgressOfShortWork(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// A terminal shows failures in color and breaks lines at its width. Neither happens for a pipe, and NO_COLOR turns colors off.
+func TestColorsAndWidth(t *testing.T) {
+	trace := writeEvil(t) // a call fails
+	for _, c := range []struct {
+		name, noColor string
+		terminal      bool
+		color         bool
+	}{{"terminal", "", true, true}, {"terminal with NO_COLOR", "1", true, false}, {"pipe", "", false, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv("NO_COLOR", c.noColor)
+			t.Setenv("TERM", "xterm")
+			var tty *os.File
+			var said func() string
+			if c.terminal {
+				tty, said = terminal(t)
+				if err := unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 60}); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				r, w, err := os.Pipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				tty, said = w, reader(r, w)
+			}
+			code := run([]string{"info", trace}, strings.NewReader(""), tty, io.Discard)
+			got := said()
+			if code != 0 || strings.Contains(got, "\x1b[31m") != c.color {
+				t.Errorf("code %d, colors %v: %q", code, !c.color, got)
+			}
+			longest := 0
+			for line := range strings.Lines(got) {
+				if strings.HasPrefix(line, "payload") {
+					longest = len(strings.TrimSpace(line))
+				}
+			}
+			if (longest <= 60) != c.terminal {
+				t.Errorf("a line with %d columns: %q", longest, got)
+			}
+		})
+	}
+}

@@ -109,7 +109,7 @@ func (a *app) whereCmd() *cobra.Command {
 				if asJSON {
 					return a.printJSON(x)
 				}
-				return report.MapText(a.out, x)
+				return report.MapText(a.out, x, a.text())
 			}
 			x, err := blame.Where(r, m, uint64(addr), &o)
 			if err != nil {

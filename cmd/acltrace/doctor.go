@@ -51,9 +51,9 @@ func (a *app) doctorCmd() *cobra.Command {
 
 func (a *app) diagnosis(d *doctor.Diagnosis) {
 	for _, f := range d.Findings {
-		word := "works  "
+		word := any("works  ")
 		if !f.OK {
-			word = "missing"
+			word = report.Bad("missing")
 		}
 		report.Printf(a.out, "%s  %s: %s", word, f.For, f.What)
 		if f.Detail != "" && f.Detail != f.What {

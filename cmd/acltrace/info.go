@@ -27,7 +27,7 @@ func (a *app) infoCmd() *cobra.Command {
 			if asJSON {
 				return a.printJSON(in)
 			}
-			return in.Text(a.out)
+			return in.Text(a.out, a.text())
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")

@@ -239,7 +239,7 @@ func (a *app) simulate(path string, m *api.Model, o *whatif.Options, asJSON bool
 	if asJSON {
 		return a.printJSON(rep)
 	}
-	if err := report.WhatIfText(a.out, path, rep); err != nil {
+	if err := report.WhatIfText(a.out, path, rep, a.text()); err != nil {
 		return err
 	}
 	if o.Output != "" {

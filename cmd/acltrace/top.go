@@ -90,7 +90,9 @@ func (a *app) show(t *report.Top, asJSON, screen bool) error {
 	case t.Refreshes > 1:
 		b.WriteString("\n")
 	}
-	if err := t.Text(report.NewScreen(&b), a.text()); err != nil {
+	s := report.NewScreen(&b)
+	s.Color = a.out.Color
+	if err := t.Text(s, a.text()); err != nil {
 		return err
 	}
 	_, err := a.raw.Write(b.Bytes())

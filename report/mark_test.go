@@ -1,0 +1,47 @@
+package report
+
+import (
+	"bytes"
+	"testing"
+)
+
+// Only Bad, Good and Doubtful color text: the same characters from a trace are escaped.
+func TestMarks(t *testing.T) {
+	for _, c := range []struct {
+		color bool
+		want  string
+	}{
+		{true, "1 \x1b[31mfail\\033ed\x1b[m  \x1b[32midentical \x1b[m \\357\\267\\220x\n  calls  function\n     \x1b[33m12\x1b[m  f\n"},
+		{false, "1 fail\\033ed  identical  \\357\\267\\220x\n  calls  function\n     12  f\n"},
+	} {
+		var b bytes.Buffer
+		s := NewScreen(&b)
+		s.Color = c.color
+		Printf(s, "%d %s  %-10s %s\n", 1, Bad("fail\x1bed"), Good("identical"), "\uFDD0x")
+		tab := newTable(s, nil)
+		Printf(tab, "calls\t  function\n%s\t  f\n", Doubtful("12"))
+		if err := tab.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if b.String() != c.want {
+			t.Errorf("color %v:\n%q, want\n%q", c.color, b.String(), c.want)
+		}
+	}
+	var plain bytes.Buffer // no Screen, no colors
+	if n, err := Printf(&plain, "%s\n", Bad("x")); n != 2 || err != nil || plain.String() != "x\n" {
+		t.Errorf("%d, %v, %q", n, err, &plain)
+	}
+}
+
+func TestWrap(t *testing.T) {
+	for width, want := range map[int]string{
+		0:  "name  a value of several words",
+		80: "name  a value of several words",
+		20: "name  a value of\n      several words",
+		8:  "name  a\n      value\n      of\n      several\n      words",
+	} {
+		if got := wrap("name  a value of several words", width, 6); got != want {
+			t.Errorf("%d columns: %q, want %q", width, got, want)
+		}
+	}
+}
