@@ -233,6 +233,7 @@ lint:
 	$(GO) tool staticcheck ./...
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	@$(GO) run ./internal/cmd/prose
+	@$(GO) run ./internal/cmd/prose -texts
 
 soak: build $(BREAK)
 	@scripts/soak.sh

@@ -1,9 +1,10 @@
 // Command prose measures the language of comments and documents. It counts words that make sentences hard to read, by package,
 // and lists the sentences that most need a rewrite.
 //
-//	go run ./internal/cmd/prose [-n SENTENCES] [FOLDER...]
+//	go run ./internal/cmd/prose [-n SENTENCES] [-texts] [FOLDER...]
 //
-// It reads Markdown, and the comments in hand-written Go and C. `make lint` runs it. It advises and never fails: a sentence is
+// It reads Markdown, and the comments in hand-written Go and C. With -texts it reads what users see: the commands' help, and the
+// strings in the code of the folders that print messages. `make lint` runs it. It advises and never fails: a sentence is
 // good if a stranger understands it at once, even if it contains these words.
 package main
 
@@ -102,6 +103,10 @@ type survey struct {
 	words map[string]int
 	count map[string]map[string]int // by package and word
 	hard  []rated
+}
+
+func newSurvey() *survey {
+	return &survey{words: map[string]int{}, count: map[string]map[string]int{}}
 }
 
 // hardFrom is the lowest score of a listed sentence.
@@ -213,17 +218,36 @@ func (s *survey) print(w io.Writer, sentences int) {
 
 func main() {
 	n := flag.Int("n", 0, "hardest sentences to print")
+	texts := flag.Bool("texts", false, "read help and messages instead of comments and documents")
 	flag.Parse()
-	roots := flag.Args()
-	if len(roots) == 0 {
+	if err := run(os.Stdout, *n, *texts, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "prose:", err)
+		os.Exit(2)
+	}
+}
+
+func run(w io.Writer, n int, texts bool, roots []string) error {
+	s, read := newSurvey(), (*survey).walk
+	switch {
+	case texts && len(roots) == 0:
+		if err := s.help(); err != nil {
+			return err
+		}
+		fmt.Fprint(w, "help, ")
+		s.print(w, n)
+		s, roots = newSurvey(), speaking
+		fmt.Fprint(w, "messages, ")
+		fallthrough
+	case texts:
+		read = (*survey).messages
+	case len(roots) == 0:
 		roots = []string{"."}
 	}
-	s := &survey{words: map[string]int{}, count: map[string]map[string]int{}}
 	for _, r := range roots {
-		if err := s.walk(r); err != nil {
-			fmt.Fprintln(os.Stderr, "prose:", err)
-			os.Exit(2)
+		if err := read(s, r); err != nil {
+			return err
 		}
 	}
-	s.print(os.Stdout, *n)
+	s.print(w, n)
+	return nil
 }

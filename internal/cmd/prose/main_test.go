@@ -25,7 +25,7 @@ func TestRates(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := &survey{words: map[string]int{}, count: map[string]map[string]int{}}
+	s := newSurvey()
 	if err := s.walk(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -43,5 +43,25 @@ func TestRates(t *testing.T) {
 	if got, want := out.String(), "prose: 25 words; per 1,000:  what 120.0  of 120.0  tell 40.0  behind 40.0 (aims: 3 30 0.3 0.3)\n  "+
 		filepath.Join(dir, "a.go")+":3: Nobody knows what lies behind it; such is what  X  means.\n"; got != want {
 		t.Errorf("printed\n%swant\n%s", got, want)
+	}
+}
+
+// Strings with at least three words count, without the verbs of formats and outside of tests.
+func TestMessages(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a.go":      "package a\n\n// what what\nvar a, b, c = \"what is of it %d of %[1]s\", `tells\n all of it`, \"what what\"\n",
+		"a_test.go": "package a\n\nvar d = \"what of what\"\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := newSurvey()
+	if err := s.messages(dir); err != nil {
+		t.Fatal(err)
+	}
+	if n, count := s.words[dir], s.count[dir]; n != 11 || count["what"] != 1 || count["of"] != 3 || count["tell"] != 1 {
+		t.Errorf("%d words: %v", n, count)
 	}
 }
