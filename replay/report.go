@@ -656,7 +656,7 @@ func (p *judge) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 	r.Pace.tell(r, scale)
 	for i := range streams {
 		if s := &streams[i]; s.last > s.first {
-			s.Stream, s.RecordedNS, s.ReplayedNS = p.Streams[i], s.to-s.from, int64(float64(s.last-s.first)*ns)
+			s.Stream, s.RecordedNS, s.ReplayedNS = p.Streams[i].Name, s.to-s.from, int64(float64(s.last-s.first)*ns)
 			s.ErrorPercent = errorPercent(s.RecordedNS, s.ReplayedNS, scale)
 			if p.Scale > 0 {
 				s.Late = s.late.lateness(s.lastLate)

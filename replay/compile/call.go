@@ -271,22 +271,37 @@ func (p *callCompiler) reset(e *timeline.Event, at place) {
 	}
 }
 
-// lane returns the index in Plan.Streams for the call's stream, -1 for none.
-func (p *compiler) lane(e *timeline.Event) int {
-	if e.Fn.Stream < 0 {
+// lane returns the index in Plan.Streams for the call's stream. It returns plan.WaitsFor for a wait for a device, and -1 for other calls.
+func (p *callCompiler) lane(e *timeline.Event) int {
+	switch {
+	case e.Fn.Sync == api.SyncDevice:
+		return plan.WaitsFor(p.state.CurrentDevice(p.owner(), e.Call.Thread))
+	case e.Fn.Stream < 0:
 		return -1
-	}
-	i, ok := p.ordering.laneOf.get(e.Stream)
-	if !ok {
-		i = len(p.Streams)
-		name := "default stream"
-		if e.Stream != nil {
-			name = fmt.Sprintf("stream#%d", e.Stream.ID)
+	case e.Stream != nil:
+		i, ok := p.ordering.laneOf.get(e.Stream)
+		if !ok {
+			i = p.newLane(fmt.Sprintf("stream#%d", e.Stream.ID), p.state.LaneKey(p.owner(), e))
+			p.ordering.laneOf.set(e.Stream, i)
 		}
-		p.ordering.laneOf.set(e.Stream, i)
-		p.Streams = append(p.Streams, name)
+		return i
+	}
+	k := p.state.LaneKey(p.owner(), e)
+	i, ok := p.ordering.defaults[k]
+	if !ok {
+		name := "default stream"
+		if len(p.ordering.defaults) > 0 {
+			name = fmt.Sprintf("default stream %d", len(p.ordering.defaults)+1)
+		}
+		i = p.newLane(name, k)
+		p.ordering.defaults[k] = i
 	}
 	return i
+}
+
+func (p *compiler) newLane(name string, k timeline.LaneKey) int {
+	p.Streams = append(p.Streams, Stream{name, k})
+	return len(p.Streams) - 1
 }
 
 const maxWords = 63 // the player's limit, less one for a poll's output

@@ -198,14 +198,15 @@ func (p *compiler) clock(pr *Thread, g *group) {
 	case g.fn.Sync != api.NoSync, g.kernel != 0 && p.o.TimeLaunches:
 		in.Flags |= plan.InstStart | plan.InstEnd
 	}
-	for len(pr.clocked) < g.stream+2 {
+	stream := max(g.stream, -1) + 1
+	for len(pr.clocked) <= stream {
 		pr.clocked = append(pr.clocked, 0)
 	}
-	if pr.clocked[g.stream+1] == 0 {
+	if pr.clocked[stream] == 0 {
 		in.Flags |= plan.InstStart
 	}
 	at := pr.out.Count() + k
-	pr.clocked[g.stream+1], pr.clocked[0] = at+1, at+1
+	pr.clocked[stream], pr.clocked[0] = at+1, at+1
 	in.Dur, in.Stream, in.Kernel = uint64(g.end-g.start), int32(g.stream), g.kernel
 }
 

@@ -21,7 +21,7 @@ type Plan struct {
 
 	// Threads are the captured threads, grouped by process.
 	Threads []Thread
-	Streams []string // names
+	Streams []Stream
 	Files   []File   // written for calls that read files, in call order
 
 	Scale   float64 // factor for recorded times, 0 if they are not kept
@@ -33,6 +33,12 @@ type Plan struct {
 
 	procs []planned
 	slots []slotInfo
+}
+
+// A Stream is a lane that calls name.
+type Stream struct {
+	Name string
+	Lane timeline.LaneKey
 }
 
 // planned is a captured process in the plan.

@@ -138,6 +138,7 @@ type pollKey struct {
 type ordering struct {
 	streams     map[memoryKey][]task
 	laneOf      perObject[int]         // index into Plan.Streams
+	defaults    map[timeline.LaneKey]int
 	allocSpans  map[uint32][]allocSpan // by process
 	inFlight    map[*timeline.Object][]inFlightCopy
 	resultWaits []resultWait // by time
@@ -146,7 +147,7 @@ type ordering struct {
 func newOrdering() ordering {
 	return ordering{
 		streams: map[memoryKey][]task{}, allocSpans: map[uint32][]allocSpan{},
-		inFlight: map[*timeline.Object][]inFlightCopy{},
+		inFlight: map[*timeline.Object][]inFlightCopy{}, defaults: map[timeline.LaneKey]int{},
 	}
 }
 

@@ -56,7 +56,7 @@ type groupState struct {
 	call       uint64
 	fn         *api.Func
 	start, end int64
-	stream     int    // index into Plan.Streams, -1 for none
+	stream     int    // see compiler.lane
 	names      uint64 // stream number for a wait or an event record
 	event      uint64 // the same: its event handle
 	unready    bool   // it is a poll that found work incomplete

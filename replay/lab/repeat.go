@@ -9,6 +9,7 @@ import (
 	"github.com/acltrace/acltrace/replay/compile"
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/replay/verify"
+	"github.com/acltrace/acltrace/timeline"
 )
 
 // Runs compares the runs of one plan.
@@ -132,14 +133,12 @@ func timed(p *compile.Plan, of *format.Extracted) (launches []LaunchTimes, spans
 			if !w.Recorded() {
 				continue
 			}
-			sync := p.File.Funcs[w.Fn].Sync
-			if sync != api.SyncDevice && sync != api.SyncStream {
+			if sync := p.File.Funcs[w.Fn].Sync; sync != api.SyncDevice && sync != api.SyncStream {
 				continue
 			}
 			for i := range all {
 				l := &all[i]
-				waits := p.Threads[t].Process == l.process && (sync == api.SyncDevice || w.Stream == l.Stream)
-				if waits && w.At >= l.At+l.Dur && (l.wait.Call == l.Call || w.At+w.Dur < l.wait.At+l.wait.Dur) {
+				if p.Threads[t].Process == l.process && waitsFor(p, w, l.Stream) && w.At >= l.At+l.Dur && (l.wait.Call == l.Call || w.At+w.Dur < l.wait.At+l.wait.Dur) {
 					l.wait = played{*w, n}
 				}
 			}
@@ -156,6 +155,15 @@ func timed(p *compile.Plan, of *format.Extracted) (launches []LaunchTimes, spans
 		return nil, nil
 	}
 	return launches, spans
+}
+
+// waitsFor reports whether a call that waits for a stream or a device waits for a launch on a stream.
+func waitsFor(p *compile.Plan, w *plan.Instruction, stream int32) bool {
+	if w.Stream >= 0 || stream < 0 {
+		return w.Stream == stream
+	}
+	device := p.Streams[stream].Lane.Device
+	return int(w.Stream) == plan.WaitsFor(device) || int(w.Stream) == plan.WaitsFor(timeline.NoDevice) || device == timeline.NoDevice
 }
 
 // time adds the launch's duration in a run.

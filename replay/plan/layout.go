@@ -214,7 +214,7 @@ type Instruction struct {
 	Op, Flags, Bits, Words uint8
 	Fn, Operands           uint32
 	RetSlot                uint32
-	Stream                 int32  // of a call: index into the compiler's streams, -1 for none
+	Stream                 int32  // of a call: index into the compiler's streams, WaitsFor(device), or -1
 	Kernel                 uint32 // launched kernel's name, as a number from 1, 0 for none
 	Want, Len, Width       uint64
 
@@ -224,6 +224,9 @@ type Instruction struct {
 	At     uint64 // of a call: its recorded start, in nanoseconds after the run's beginning
 	Dur    uint64 // of a call: its recorded duration, nanoseconds
 }
+
+// WaitsFor is Instruction.Stream for a call that waits for a device. The device may be unknown, which is -1.
+func WaitsFor(device int) int { return -3 - device }
 
 // template and row are an instruction in the file.
 type template struct {
