@@ -167,7 +167,7 @@ func TestExtractRefuses(t *testing.T) {
 	}
 	to := filepath.Join(t.TempDir(), "one.aclt")
 	for call, want := range map[uint64]string{
-		launch: "aclrtMemcpy, src: 64 bytes", foreign: "function 0x3001 is older than the trace", failed: "had failed",
+		launch: "aclrtMemcpy, src: 64 B", foreign: "function 0x3001 is older than the trace", failed: "had failed",
 		wait: "no launch", 1000: "no call 1000", captured: "puts a kernel into a graph",
 	} {
 		_, err := lab.Extract(context.Background(), path, acl.Model, call, to, nil)

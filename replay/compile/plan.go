@@ -22,7 +22,7 @@ type Plan struct {
 	// Threads are the captured threads, grouped by process.
 	Threads []Thread
 	Streams []Stream
-	Files   []File   // written for calls that read files, in call order
+	Files   []File // written for calls that read files, in call order
 
 	Scale   float64 // factor for recorded times, 0 if they are not kept
 	UntilNS uint64  // longest polling time

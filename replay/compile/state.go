@@ -137,7 +137,7 @@ type pollKey struct {
 // ordering determines which calls must wait for other threads' calls.
 type ordering struct {
 	streams     map[memoryKey][]task
-	laneOf      perObject[int]         // index into Plan.Streams
+	laneOf      perObject[int] // index into Plan.Streams
 	defaults    map[timeline.LaneKey]int
 	allocSpans  map[uint32][]allocSpan // by process
 	inFlight    map[*timeline.Object][]inFlightCopy
