@@ -421,7 +421,7 @@ func checkSums(t *testing.T, r *format.Reader, tl *timeline.Timeline) {
 		t.Errorf("stats: %d tasks on streams, want %d", onStreams, len(tl.Tasks))
 	}
 	var b bytes.Buffer
-	if err := pprof.Write(&b, r, acl.Model, nil); err != nil {
+	if _, err := pprof.Write(&b, r, acl.Model, nil); err != nil {
 		t.Fatal(err)
 	}
 	p, err := profile.Parse(&b)

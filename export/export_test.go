@@ -236,7 +236,8 @@ func TestPprof(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(pprof.Write(f, r, acl.Model, nil), f.Close()); err != nil {
+		_, err = pprof.Write(f, r, acl.Model, nil)
+		if err := errors.Join(err, f.Close()); err != nil {
 			t.Fatal(err)
 		}
 		for index, total := range map[string]string{"launches": fmt.Sprint(want.kernels), "host_time": fmt.Sprintf("%dns", outer(t, r)), "device_time": fmt.Sprintf("%dns", want.device), "moved": fmt.Sprintf("%dB", want.bytes)} {

@@ -83,6 +83,7 @@
 //	                            parent of the recording or request, on a root that has a trace of its own
 //	acl.cut                     true if the step, or the time between two steps, became several traces
 //	acl.layout                  nested or lanes
+//	acl.selection               the flags that chose the calls, if not all are exported
 //	acl.calls, acl.folded       calls in this trace, and how many of them are in folded spans
 //	acl.step, acl.step.name     number of the step, from 0, and name of the range that marks it
 //	acl.step.source             marked (by the program) or found (by repetition)
@@ -144,6 +145,7 @@ import (
 	"github.com/acltrace/acltrace/otelexport/internal/endpoint"
 	"github.com/acltrace/acltrace/otelexport/internal/otlp"
 	"github.com/acltrace/acltrace/otelexport/internal/spans"
+	"github.com/acltrace/acltrace/timeline"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
@@ -195,6 +197,7 @@ type Options struct {
 	MaxSpans, MaxBytes int
 	NoSteps            bool // no trace for each step
 	DeviceAs           DeviceAs
+	Select             *timeline.Selection // calls of Send and Write, nil for all
 	// Progress receives the approximate number of calls sent, and the total, from one goroutine at a time.
 	Progress func(done, total int)
 	// Resume is the state of an interrupted export to continue; nil to start from the beginning.
@@ -205,7 +208,7 @@ type Options struct {
 }
 
 func (o *Options) spans() *spans.Options {
-	return &spans.Options{Layout: o.Layout, Brackets: o.Brackets, MaxSpans: o.MaxSpans, MaxBytes: o.MaxBytes, NoSteps: o.NoSteps, DeviceAs: o.DeviceAs}
+	return &spans.Options{Layout: o.Layout, Brackets: o.Brackets, MaxSpans: o.MaxSpans, MaxBytes: o.MaxBytes, NoSteps: o.NoSteps, DeviceAs: o.DeviceAs, Select: o.Select}
 }
 
 // Result reports the export. After an error it has the part that was sent before.
@@ -213,6 +216,7 @@ type Result struct {
 	Endpoint     string // of the receiver, "" for Write
 	Protocol     string // "" for Write
 	Traces       int
+	Calls        int // in the spans
 	Spans        int // sent
 	Before       int // sent earlier by the export that this one resumes
 	Requests     int // or lines
@@ -225,7 +229,7 @@ type Result struct {
 // made copies the traces of an encoder.
 func (r *Result) made(x *spans.Encoder) {
 	m := x.Result()
-	r.Traces, r.FirstTraceID, r.StepTraceID = m.Traces, m.FirstTraceID, m.StepTraceID
+	r.Traces, r.Calls, r.FirstTraceID, r.StepTraceID = m.Traces, m.Calls, m.FirstTraceID, m.StepTraceID
 }
 
 // A RejectedError reports that the receiver rejected some spans.

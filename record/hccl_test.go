@@ -120,7 +120,7 @@ func TestCollectives(t *testing.T) {
 	}
 	// The text form names constants.
 	var text bytes.Buffer
-	if err := report.Lines(&text, r, acl.Model, &report.LineOptions{Funcs: []string{"HcclAllReduce"}}); err != nil {
+	if err := report.Lines(&text, r, acl.Model, &report.LineOptions{Selection: timeline.Selection{Funcs: []string{"HcclAllReduce"}}}); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(text.String(), "\n")

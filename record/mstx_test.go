@@ -78,7 +78,7 @@ func TestRanges(t *testing.T) {
 					}
 				}
 				var text strings.Builder
-				if err := report.Lines(&text, r, acl.Model, &report.LineOptions{Funcs: []string{"mstxRangeStartA", "mstxRangeEnd"}}); err != nil {
+				if err := report.Lines(&text, r, acl.Model, &report.LineOptions{Selection: timeline.Selection{Funcs: []string{"mstxRangeStartA", "mstxRangeEnd"}}}); err != nil {
 					t.Fatal(err)
 				}
 				if !strings.Contains(text.String(), `mstxRangeStartA(message="step 1", stream=stream#1) = `) || !strings.Contains(text.String(), "(step 1)") {

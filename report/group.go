@@ -11,22 +11,23 @@ import (
 	"github.com/acltrace/acltrace/internal/human"
 )
 
-// Groups writes sums as a table.
-func Groups(w io.Writer, by string, groups []stats.Group, o *TextOptions) error {
+// Groups writes the sums by step, thread, stream or kernel as a table.
+func Groups(w io.Writer, by string, s *stats.Stats, o *TextOptions) error {
+	selectedText(w, s)
 	t := newTable(w, o)
 	span := func(g *stats.Group) layout {
 		switch {
 		case by != "step":
 			return ""
 		case g == nil:
-			return "took\t"
+			return "start\ttook\t"
 		case g.SpanNS == 0:
-			return "-\t"
+			return "-\t-\t"
 		}
-		return layout(human.Duration(g.SpanNS) + "\t")
+		return layout(human.Moment(g.StartNS) + "\t" + human.Duration(g.SpanNS) + "\t")
 	}
 	Printf(t, "%scalls\tfailed\tlaunches\tcopies\tbytes\tin calls\twaiting\ton the device\tprocess\t  %s\n", span(nil), by)
-	for _, g := range groups {
+	for _, g := range s.Groups {
 		process, device, name := "-", "-", g.Name
 		if g.Process != 0 {
 			process = strconv.Itoa(g.Process)
@@ -50,21 +51,29 @@ type GroupWriter struct {
 	sep string
 }
 
-// NewGroupWriter begins a list. Call Close at its end.
-func NewGroupWriter(w io.Writer, by string, asCSV bool) (*GroupWriter, error) {
+// NewGroupWriter begins a list. selection is the text of the selection, "" for all calls. Call Close at its end.
+func NewGroupWriter(w io.Writer, by, selection string, asCSV bool) (*GroupWriter, error) {
 	g := &GroupWriter{w: w, sep: "\n"}
 	if asCSV {
 		g.csv = csv.NewWriter(w)
-		return g, g.csv.Write([]string{"name", "process", "calls", "failed", "launches", "copies", "bytes", "host_ns", "waited_ns", "span_ns", "device_ns"})
+		return g, g.csv.Write([]string{"name", "process", "calls", "failed", "launches", "copies", "bytes", "host_ns", "waited_ns", "span_ns", "device_ns", "start_ns"})
 	}
-	_, err := fmt.Fprintf(w, "{\n  \"by\": %q,\n  \"groups\": [", by)
+	head := fmt.Sprintf("{\n  \"by\": %q,\n", by)
+	if selection != "" {
+		text, err := json.Marshal(selection)
+		if err != nil {
+			return nil, err
+		}
+		head += fmt.Sprintf("  \"selection\": %s,\n", text)
+	}
+	_, err := fmt.Fprint(w, head+"  \"groups\": [")
 	return g, err
 }
 
 func (w *GroupWriter) Group(g *stats.Group) error {
 	if w.csv != nil {
 		return w.csv.Write([]string{Escape(g.Name), strconv.Itoa(g.Process), number(g.Calls), number(g.Failed), number(g.Launches), number(g.Copies), number(g.Bytes),
-			strconv.FormatInt(g.HostNS, 10), strconv.FormatInt(g.WaitedNS, 10), strconv.FormatInt(g.SpanNS, 10), strconv.FormatInt(g.DeviceNS, 10)})
+			strconv.FormatInt(g.HostNS, 10), strconv.FormatInt(g.WaitedNS, 10), strconv.FormatInt(g.SpanNS, 10), strconv.FormatInt(g.DeviceNS, 10), strconv.FormatInt(g.StartNS, 10)})
 	}
 	b, err := json.Marshal(g)
 	if err == nil {

@@ -23,12 +23,8 @@ import (
 
 // LineOptions select calls. The zero value selects all.
 type LineOptions struct {
+	timeline.Selection
 	JSON     bool
-	Funcs    []string              // names
-	From, To int64                 // nanoseconds since the trace began; To 0 means to the end
-	TID      int                   // 0: all threads
-	Stream   int                   // number in stream#N, 0: all
-	Task     *TaskID               // only calls that made this task
 	Tail     int                   // only the last ones, 0: all
 	Progress func(done, total int) // called now and then with the calls read and the total
 }
@@ -114,17 +110,17 @@ func Lines(w io.Writer, r *format.Reader, m *api.Model, o *LineOptions) error {
 		return err
 	}
 	out := bufio.NewWriterSize(w, 1<<16)
-	from, before := l.o.From, 0
+	from, before := int64(math.MinInt64), 0
 	// Begin this many chunks before the end. Begin earlier while that yields too few calls.
 	for back := l.atLeast(); l.o.Tail > 0; back *= 4 {
-		if from = l.o.From; back < len(l.starts) {
-			from = max(from, l.starts[back-1].at)
+		if from = math.MinInt64; back < len(l.starts) {
+			from = l.starts[back-1].at
 		}
 		n, err := l.list(nil, from, 0)
 		if err != nil {
 			return err
 		}
-		if before = max(n-l.o.Tail, 0); n >= l.o.Tail || from == l.o.From {
+		if before = max(n-l.o.Tail, 0); n >= l.o.Tail || from == math.MinInt64 {
 			break
 		}
 	}
@@ -138,8 +134,7 @@ type lister struct {
 	r       *format.Reader
 	m       *api.Model
 	o       LineOptions
-	to      int64
-	funcs   map[uint16]bool
+	sel     *timeline.Selector
 	threads []format.Thread
 	starts  []chunkStart // for Tail: chunks that may have selected calls, last first
 	total   uint64       // index after the last call that may be selected
@@ -152,29 +147,20 @@ type chunkStart struct {
 }
 
 func newLister(r *format.Reader, m *api.Model, o *LineOptions) (*lister, error) {
-	l := &lister{r: r, m: m, funcs: map[uint16]bool{}, threads: r.Threads()}
+	l := &lister{r: r, m: m, threads: r.Threads()}
 	if o != nil {
 		l.o = *o
 	}
-	if l.to = l.o.To; l.to == 0 {
-		l.to = math.MaxInt64
+	var err error
+	if l.sel, err = timeline.NewSelector(r, m, &l.o.Selection); err != nil {
+		return nil, err
 	}
-	for _, name := range l.o.Funcs {
-		found := false
-		for _, f := range r.Schema().Functions {
-			if f.Name == name || strings.HasPrefix(f.Name, name+":") { // a variant of it
-				l.funcs[f.ID], found = true, true
-			}
-		}
-		if !found {
-			return nil, fmt.Errorf("function %s is not in the trace's schema", name)
-		}
-	}
+	_, to := l.sel.Window()
 	for c := range r.Chunks() {
-		if c.TMin <= l.to {
+		if c.TMin < to {
 			l.total = max(l.total, c.First+c.Calls)
 		}
-		if l.o.Tail > 0 && c.Calls > 0 && l.mayHold(c, l.o.From) {
+		if l.o.Tail > 0 && c.Calls > 0 && l.sel.MayHold(c) {
 			l.starts = append(l.starts, chunkStart{c.TMin, c.Calls})
 		}
 	}
@@ -192,16 +178,9 @@ func (l *lister) atLeast() int {
 	return max(n, 1)
 }
 
-// mayHold reports whether a chunk may have selected calls, according to the index. It ignores Stream.
+// mayHold reports whether a chunk may have selected calls that start at from or later, according to the index.
 func (l *lister) mayHold(c *format.ChunkInfo, from int64) bool {
-	if c.TMax < from || c.TMin > l.to || l.o.Task != nil && !c.Task(l.o.Task.Stream, l.o.Task.Task) {
-		return false
-	}
-	if !c.Known {
-		return true
-	}
-	return (len(l.funcs) == 0 || slices.ContainsFunc(c.Funcs, func(id uint32) bool { return l.funcs[uint16(id)] })) &&
-		(l.o.TID == 0 || slices.ContainsFunc(c.Threads, func(t uint32) bool { return l.thread(t).TID == l.o.TID }))
+	return c.TMax >= from && l.sel.MayHold(c)
 }
 
 func (l *lister) thread(i uint32) format.Thread {
@@ -209,23 +188,6 @@ func (l *lister) thread(i uint32) format.Thread {
 		return l.threads[i]
 	}
 	return format.Thread{}
-}
-
-// mayBe is mayHold for a call.
-func (l *lister) mayBe(c *format.Call, from int64) bool {
-	return c.Start >= from && (len(l.funcs) == 0 || l.funcs[c.Func]) && (l.o.TID == 0 || l.thread(c.Thread).TID == l.o.TID)
-}
-
-// is decides about a call for which mayBe is true.
-func (l *lister) is(e *timeline.Event) bool {
-	if l.o.Stream != 0 && (e.Stream == nil || e.Stream.ID != l.o.Stream) {
-		return false
-	}
-	if l.o.Task == nil {
-		return true
-	}
-	stream, task, ok := e.TaskID()
-	return ok && *l.o.Task == TaskID{Stream: stream, Task: task}
 }
 
 // list writes the selected calls that start at from or later, except the first ones, and returns their number including
@@ -247,7 +209,7 @@ func (l *lister) list(out io.Writer, from int64, first int) (n int, err error) {
 	skip := p.s.Skipper(l.r)
 	var quiet quietChunks
 	var flushErr error
-	filter := &format.Filter{To: l.o.To, Chunk: func(c *format.ChunkInfo) bool {
+	filter := &format.Filter{Chunk: func(c *format.ChunkInfo) bool {
 		if l.o.Progress != nil && c.Known {
 			if l.flush != nil {
 				flushErr = l.flush() // show the lines along with the progress
@@ -266,25 +228,25 @@ func (l *lister) list(out io.Writer, from int64, first int) (n int, err error) {
 		quiet.add(c)
 		return true
 	}}
-	if l.o.To != 0 {
-		filter.To++ // Filter.To is exclusive
+	if _, to := l.sel.Window(); to != math.MaxInt64 {
+		filter.To = to
 	}
 	var line []byte
 	for c, err := range l.r.CallsByStart(filter) {
 		if err != nil {
 			return n, err
 		}
-		if c.Start > l.to {
+		if _, to := l.sel.Window(); c.Start >= to {
 			break
 		}
-		may := l.mayBe(c, from)
+		may := c.Start >= from && l.sel.MayBe(c)
 		if !may && quiet.has(c) {
 			continue
 		}
 		th := l.thread(c.Thread)
 		e := p.accesses.Apply(th.Process, c)
 		stack := p.stacks.Of(th.Process, c)
-		if !may || !l.is(e) {
+		if !may || !l.sel.Is(e) {
 			continue
 		}
 		if n++; out == nil || n <= first {

@@ -50,14 +50,15 @@ func TestGolden(t *testing.T) {
 	}
 	testenv.Golden(t, "deep.txtar", "stats", b.String())
 	for _, by := range stats.By {
-		groups := sums(t, tl, by).Groups
+		s := sums(t, tl, by)
+		groups := s.Groups
 		b.Reset()
-		if err := report.Groups(&b, by, groups, nil); err != nil {
+		if err := report.Groups(&b, by, s, nil); err != nil {
 			t.Fatal(err)
 		}
 		testenv.Golden(t, "deep.txtar", "stats --by "+by, b.String())
 		b.Reset()
-		list, err := report.NewGroupWriter(&b, by, true)
+		list, err := report.NewGroupWriter(&b, by, "", true)
 		for i := range groups {
 			err = errors.Join(err, list.Group(&groups[i]))
 		}
@@ -90,7 +91,7 @@ func TestGoldenSteps(t *testing.T) {
 	if err := report.StatsText(&b, s, o); err != nil {
 		t.Fatal(err)
 	}
-	if err := report.Groups(&b, "step", s.Groups, o); err != nil {
+	if err := report.Groups(&b, "step", s, o); err != nil {
 		t.Fatal(err)
 	}
 	testenv.Golden(t, "steps.txtar", "stats, and stats --by step", b.String())
@@ -137,13 +138,13 @@ func TestChosenCalls(t *testing.T) {
 		o    report.LineOptions
 		want []string // call numbers
 	}{
-		{"task", report.LineOptions{Task: &report.TaskID{Stream: 47, Task: 1564<<16 | 23064}}, []string{"6"}},
-		{"no such task", report.LineOptions{Task: &report.TaskID{Stream: 46, Task: 3}}, nil},
-		{"a call without a task has not task 0", report.LineOptions{Task: &report.TaskID{}}, nil},
+		{"task", report.LineOptions{Selection: timeline.Selection{Task: &report.TaskID{Stream: 47, Task: 1564<<16 | 23064}}}, []string{"6"}},
+		{"no such task", report.LineOptions{Selection: timeline.Selection{Task: &report.TaskID{Stream: 46, Task: 3}}}, nil},
+		{"a call without a task has not task 0", report.LineOptions{Selection: timeline.Selection{Task: &report.TaskID{}}}, nil},
 		{"tail", report.LineOptions{Tail: 2}, []string{"12", "13"}},
-		{"tail of few", report.LineOptions{Tail: 20, Funcs: []string{"aclrtMalloc"}}, []string{"1", "13"}},
-		{"tail of one function", report.LineOptions{Tail: 1, Funcs: []string{"aclrtLaunchKernel"}}, []string{"9"}},
-		{"thread", report.LineOptions{TID: 4011}, []string{"13"}},
+		{"tail of few", report.LineOptions{Tail: 20, Selection: timeline.Selection{Funcs: []string{"aclrtMalloc"}}}, []string{"1", "13"}},
+		{"tail of one function", report.LineOptions{Tail: 1, Selection: timeline.Selection{Funcs: []string{"aclrtLaunchKernel"}}}, []string{"9"}},
+		{"thread", report.LineOptions{Selection: timeline.Selection{Thread: 4011}}, []string{"13"}},
 	} {
 		var got []string
 		for _, l := range strings.Split(strings.TrimSpace(lines(t, tl, &c.o)), "\n") {
@@ -220,7 +221,7 @@ func TestSteps(t *testing.T) {
 	tl := testtrace.Steps(t, 60, 4, func(step, launch int) int64 { return 1_000 + int64(step*37%61) })
 	all := sums(t, tl, "step").Groups
 	var b bytes.Buffer
-	list, err := report.NewGroupWriter(&b, "step", false)
+	list, err := report.NewGroupWriter(&b, "step", "", false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/internal/schema"
 	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/timeline"
@@ -80,9 +81,11 @@ func TestSkip(t *testing.T) {
 	}
 	fast, slow := blocks(t, indexed), blocks(t, plain)
 	for name, o := range map[string]report.LineOptions{
-		"all": {}, "window": {From: 10000, To: 11000}, "late window": {From: 23000}, "stream": {Stream: 2}, "stream made anew": {Stream: 6},
-		"thread": {TID: 71}, "function": {Funcs: []string{"aclrtRecordEvent"}}, "task": {Task: &report.TaskID{Stream: 3, Task: 777}}, "tail": {Tail: 30},
-		"tail of a thread": {Tail: 3, TID: 70},
+		"all": {}, "window": {Selection: timeline.Selection{From: 10000, To: 11000}}, "late window": {Selection: timeline.Selection{From: 23000}},
+		"stream": {Selection: timeline.Selection{Stream: 2}}, "stream made anew": {Selection: timeline.Selection{Stream: 6}}, "thread": {Selection: timeline.Selection{Thread: 71}},
+		"function": {Selection: timeline.Selection{Funcs: []string{"aclrtRecordEvent"}}}, "task": {Selection: timeline.Selection{Task: &report.TaskID{Stream: 3, Task: 777}}},
+		"calls": {Selection: timeline.Selection{Calls: &human.Numbers{First: 700, Last: 790}}}, "first calls": {Selection: timeline.Selection{From: 10000, Most: 7}},
+		"kernel": {Selection: timeline.Selection{Kernels: []string{"*"}, From: 10000}}, "tail": {Tail: 30}, "tail of a thread": {Tail: 3, Selection: timeline.Selection{Thread: 70}},
 	} {
 		for _, asJSON := range []bool{false, true} {
 			o.JSON = asJSON
@@ -140,7 +143,9 @@ func TestTail(t *testing.T) {
 		return strings.SplitAfter(b.String(), "\n")
 	}
 	for name, o := range map[string]report.LineOptions{
-		"all": {}, "function": {Funcs: []string{"aclrtRecordEvent"}}, "old stream": {Stream: 2}, "thread": {TID: 71}, "until": {To: 5000}, "window": {From: 3000, To: 5000},
+		"all": {}, "function": {Selection: timeline.Selection{Funcs: []string{"aclrtRecordEvent"}}}, "old stream": {Selection: timeline.Selection{Stream: 2}},
+		"thread": {Selection: timeline.Selection{Thread: 71}}, "until": {Selection: timeline.Selection{To: 5000}}, "window": {Selection: timeline.Selection{From: 3000, To: 5000}},
+		"calls": {Selection: timeline.Selection{Calls: &human.Numbers{First: 700, Last: 790}}},
 	} {
 		all := lines(o)
 		for _, n := range []int{1, 7, 300, 100000} {

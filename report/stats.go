@@ -23,6 +23,7 @@ func rest(w io.Writer, rows int, what string) {
 
 // StatsText writes the tables of `acltrace stats`.
 func StatsText(w io.Writer, s *stats.Stats, o *TextOptions) error {
+	selectedText(w, s)
 	totals(w, s)
 	t := newTable(w, o)
 	threadText(t, &s.Steps)
@@ -65,6 +66,13 @@ func StatsText(w io.Writer, s *stats.Stats, o *TextOptions) error {
 		}
 	}
 	return t.Flush()
+}
+
+// selectedText writes which calls are summed up, nothing for all.
+func selectedText(w io.Writer, s *stats.Stats) {
+	if s.Selection != "" {
+		Printf(w, "selected: %s of %s: %s\n", human.Count(s.Calls), human.Plural(s.CallsOf, "call"), s.Selection)
+	}
 }
 
 // totals writes the first lines: the sums over all calls.

@@ -17,7 +17,7 @@ func (w *Walk) FindSteps() error {
 	err := l.Run(&Visitor{
 		Call: func(h *HostCall, k *Task) error {
 			if op, ok := opOf(h, k); ok && !learner.Op(op) {
-				return errEnough
+				return ErrEnough
 			}
 			return nil
 		},
@@ -71,7 +71,10 @@ func (w *Walk) passSteps(now int64) error {
 		if s == nil {
 			return nil
 		}
-		if w.v.Step == nil || !w.within(s.From, s.To) {
+		if w.v.Step == nil {
+			continue
+		}
+		if w.now.selected = w.sel.all || w.sel.step(s); !w.now.selected && !w.v.All {
 			continue
 		}
 		if err := w.v.Step(s); err != nil {

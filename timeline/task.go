@@ -35,6 +35,8 @@ type Task struct {
 	// Pageable means that an asynchronous copy uses host memory that is not pinned. The runtime may wait for the stream and copy before the call
 	// returns.
 	Pageable bool
+
+	skip bool // not selected
 }
 
 // A Lane is a stream, a default stream, or the work that calls without a stream do themselves.

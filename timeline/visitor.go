@@ -36,6 +36,7 @@ type Walk struct {
 	GivenUp uint64
 
 	o      WalkOptions
+	sel    *Selector
 	v      Visitor
 	s      *State
 	now    current
@@ -58,8 +59,10 @@ type Walk struct {
 
 // current is the current call and its meaning.
 type current struct {
-	host  HostCall
-	event *Event
+	host     HostCall
+	event    *Event
+	skip     bool // the call's task is not reported
+	selected bool // see Walk.Selected
 }
 
 // threadTable holds the threads so far.
@@ -81,7 +84,7 @@ type laneTable struct {
 type taskQueue struct {
 	tasks   int // so far
 	pending int // tasks without an end, on all lanes
-	wanted  int // those in the window
+	wanted  int // those that are reported
 	records map[*Object]record
 	failed  map[uint32]attempt // by thread: its latest launch, if that failed
 	ended   []*Task            // not reported yet
@@ -110,10 +113,12 @@ type rangeSource interface {
 
 // WalkOptions are the options for NewWalk; nil means the defaults.
 type WalkOptions struct {
-	// From and To are a window, in nanoseconds since the beginning of the trace. Calls, tasks, ranges and steps that end before From or begin at To
-	// or later are not reported, each by its own time. Counter points are reported from the beginning, since counts start there. To is 0 for no
-	// limit. After To, the Walk reads on until the tasks that were issued before To have ended.
-	From, To int64
+	// Select is the calls to report, nil for all, with the ranges and steps that overlap its window. A task is reported if its call is selected.
+	// Counter points are reported from the beginning, since counts start there. After the last selected call, the Walk reads on until its task has
+	// ended, and the step if the Visitor has Step.
+	Select *Selector
+	// OwnTimes compares tasks with From and To of the Selection by their own times, not by those of their calls.
+	OwnTimes bool
 	Stacks   bool                  // load the data that Stacks needs with each call
 	Progress func(done, total int) // called now and then with numbers of calls
 
@@ -126,6 +131,8 @@ type WalkOptions struct {
 // For one call in the trace, the order is: a Step that has ended before it, an Object and a Lane that it names first, and counter points up to its
 // start. Then come the Range that it begins, the Call, and the Tasks whose times are known now.
 type Visitor struct {
+	// All means that Call and Step also get what is not selected. Walk.Selected distinguishes.
+	All bool
 	// Call gets every call, by start, and the task that it has put on a lane, or nil. The end of the task is unknown unless it was measured.
 	Call func(*HostCall, *Task) error
 	// Task gets a task when its times are known: after its call, and in the order of the lane.
@@ -147,14 +154,14 @@ type Visitor struct {
 
 func newWalk(m *api.Model) *Walk {
 	return &Walk{
-		Model: m, o: WalkOptions{To: math.MaxInt64}, s: NewState(m), whole: math.MaxInt64, noSteps: step.Rule{Source: step.None},
+		Model: m, sel: everything(), s: NewState(m), whole: math.MaxInt64, noSteps: step.Rule{Source: step.None},
 		lanes: laneTable{byKey: map[LaneKey]*lane{}}, use: memoryUse{byPlace: map[place]uint64{}},
 		queue: taskQueue{records: map[*Object]record{}, failed: map[uint32]attempt{}},
 	}
 }
 
-// errEnough ends a Walk without an error.
-var errEnough = errors.New("enough")
+// ErrEnough ends a Walk without an error, if a function of the Visitor returns it.
+var ErrEnough = errors.New("enough")
 
 // record is the latest record of an event on a lane.
 type record struct {
@@ -171,8 +178,14 @@ type attempt struct {
 	code   int32
 }
 
+// Selected reports whether the call or the step that the Visitor gets is selected.
+func (w *Walk) Selected() bool { return w.now.selected }
+
+// Selector returns the Selector of the Walk.
+func (w *Walk) Selector() *Selector { return w.sel }
+
 // within reports whether a period overlaps the window.
-func (w *Walk) within(from, to int64) bool { return from < w.o.To && to >= w.o.From }
+func (w *Walk) within(from, to int64) bool { return from < w.sel.to && to >= w.sel.from }
 
 // place identifies the memory of a device that a process uses.
 type place struct {

@@ -18,8 +18,8 @@ func NewWalk(r *format.Reader, m *api.Model, o *WalkOptions) *Walk {
 	if o != nil {
 		w.o = *o
 	}
-	if w.o.To == 0 {
-		w.o.To = math.MaxInt64
+	if w.o.Select != nil {
+		w.sel = w.o.Select
 	}
 	first := true
 	for c := range r.Chunks() {
@@ -68,7 +68,7 @@ func (w *Walk) Run(v *Visitor) error {
 	if err == nil {
 		err = w.finish()
 	}
-	if err == errEnough { //nolint:errorlint // it comes from nowhere else
+	if err == ErrEnough { //nolint:errorlint // it comes from nowhere else
 		err = nil
 	}
 	return err
@@ -86,7 +86,7 @@ func (w *Walk) run() error {
 		if err != nil {
 			return err
 		}
-		if c.Start >= w.o.To && w.queue.wanted == 0 {
+		if c.Start >= w.sel.to && w.queue.wanted == 0 && !w.inStep() {
 			break
 		}
 		if err := w.call(c); err != nil {
@@ -100,6 +100,15 @@ func (w *Walk) run() error {
 		w.o.Progress(int(w.Calls), int(w.Calls))
 	}
 	return nil
+}
+
+// inStep reports whether a step that began in the window has not ended.
+func (w *Walk) inStep() bool {
+	if w.steps == nil || w.v.Step == nil {
+		return false
+	}
+	from, ok := w.steps.Begun()
+	return ok && from < w.sel.to
 }
 
 // dataOf returns the functions whose data affects the meaning of calls. Other data, such as kernel arguments, is not read.
@@ -141,7 +150,7 @@ func (w *Walk) name(id uint16) string {
 func (w *Walk) call(c *format.Call) error {
 	process := w.Process(c.Thread)
 	if w.v.Depth != nil {
-		if err := w.depth.until(min(c.Start, w.o.To), w.v.Depth); err != nil {
+		if err := w.depth.until(min(c.Start, w.sel.to), w.v.Depth); err != nil {
 			return err
 		}
 	}
@@ -156,6 +165,7 @@ func (w *Walk) call(c *format.Call) error {
 	*h = HostCall{Index: c.Index, Fn: e.Fn, Name: w.name(c.Func), Thread: c.Thread, Start: c.Start, End: c.End, Ret: c.Ret, Flags: c.Flags, Kernel: e.Kernel,
 		Task: -1, Waits: -1, Follows: -1, Step: -1, Retries: NoCall, Raw: c}
 	w.recording(h, c)
+	selected := w.choose(e)
 	ended, err := w.objects(c, e)
 	if err != nil {
 		return err
@@ -182,6 +192,7 @@ func (w *Walk) call(c *format.Call) error {
 			task.Step = h.Step
 		}
 	}
+	w.now.selected = selected
 	if err := w.report(h, task, named); err != nil {
 		return err
 	}
@@ -191,6 +202,21 @@ func (w *Walk) call(c *format.Call) error {
 		}
 	}
 	return nil
+}
+
+// choose reports whether the current call is selected, and decides whether its task is.
+func (w *Walk) choose(e *Event) bool {
+	x := w.sel
+	w.now.skip = false
+	if x.all {
+		return true
+	}
+	if !w.o.OwnTimes {
+		w.now.skip = !(x.MayBe(e.Call) && x.Is(e))
+		return !w.now.skip
+	}
+	w.now.skip = e.Call.Start >= x.to || !x.plain(e.Call) || !x.is(e)
+	return !w.now.skip && x.timed(e.Call) && x.Is(e)
 }
 
 // follow follows a call that has succeeded. It returns the task that the call puts on a lane, and the range that it makes known; nil for none.
@@ -237,7 +263,7 @@ func (w *Walk) report(h *HostCall, task *Task, named *Range) error {
 			return err
 		}
 	}
-	if w.v.Call != nil && w.within(h.Start, w.CallEnd(h)) {
+	if w.v.Call != nil && (w.now.selected || w.v.All) {
 		if err := w.v.Call(h, task); err != nil {
 			return err
 		}
@@ -305,7 +331,7 @@ func (w *Walk) memory(h *HostCall) error {
 			w.use.byPlace[p] += o.Size
 			w.use.total += o.Size
 		}
-		if h.Start >= w.o.To {
+		if h.Start >= w.sel.to {
 			continue
 		}
 		if err := w.v.Memory(&MemoryPoint{Time: h.Start, Process: p.process, Device: p.device, Bytes: w.use.byPlace[p], Total: w.use.total, Object: o, Freed: freed, Call: h}); err != nil {
@@ -386,7 +412,7 @@ func (w *Walk) attempt(e *Event, ok bool, h *HostCall) {
 func (w *Walk) task(process uint32, e *Event, task *Task) *lane {
 	c, f := e.Call, e.Fn
 	ln := w.laneOf(process, e)
-	*task = Task{Call: c.Index, Index: -1, Fn: f, Kind: f.Task, Process: process, Thread: c.Thread, Issued: c.Start, Returned: c.End, From: c.Start, To: -1,
+	*task = Task{skip: w.now.skip, Call: c.Index, Index: -1, Fn: f, Kind: f.Task, Process: process, Thread: c.Thread, Issued: c.Start, Returned: c.End, From: c.Start, To: -1,
 		Lane: ln.index, Step: -1, Follows: -1}
 	switch f.Task {
 	case api.Kernel:
@@ -474,7 +500,7 @@ func (w *Walk) wait(ln *lane, task *Task) *Task {
 		w.giveUp()
 	}
 	w.queue.pending++
-	if task.Issued < w.o.To {
+	if !task.skip {
 		w.queue.wanted++
 	}
 	// Tasks that were not reported yet must not move.
@@ -516,7 +542,7 @@ func (w *Walk) take(ln *lane, n int, at int64, open bool) {
 		if !task.Measured {
 			task.To, task.Open = at, open
 		}
-		if task.Issued < w.o.To {
+		if !task.skip {
 			w.queue.wanted--
 		}
 		w.queue.pending--
@@ -539,7 +565,7 @@ func (w *Walk) tell() error {
 		return nil
 	}
 	for _, task := range w.queue.ended {
-		if w.v.Task == nil || !w.within(task.From, task.To) {
+		if w.v.Task == nil || task.skip || w.o.OwnTimes && !w.sel.inTime(task) {
 			continue
 		}
 		if err := w.v.Task(task); err != nil {
@@ -653,7 +679,9 @@ func (w *Walk) complete(ln *lane, before int, c *format.Call) {
 	if ln.first < 0 || ln.first >= before {
 		return
 	}
-	w.Lanes[ln.index].Waited += c.End - c.Start
+	if !w.now.skip {
+		w.Lanes[ln.index].Waited += c.End - c.Start
+	}
 	n := 0
 	for n < ln.waits() && ln.pending[ln.head+n].Index < before {
 		n++
@@ -678,7 +706,7 @@ func (w *Walk) finish() error {
 		}
 	}
 	if w.v.Depth != nil {
-		if err := w.depth.until(w.o.To, w.v.Depth); err != nil {
+		if err := w.depth.until(w.sel.to, w.v.Depth); err != nil {
 			return err
 		}
 	}

@@ -34,7 +34,8 @@ func TestWalk(t *testing.T) {
 				var tasks []timeline.Task
 				last := map[int]int{}
 				told := 0
-				w := walk(t, tl, &timeline.WalkOptions{From: win[0], To: win[1]}, &timeline.Visitor{
+				sel := selector(t, tl, &timeline.Selection{From: win[0], To: win[1]})
+				w := walk(t, tl, &timeline.WalkOptions{Select: sel, OwnTimes: true}, &timeline.Visitor{
 					Call: func(h *timeline.HostCall, k *timeline.Task) error {
 						if (k != nil) != (h.Task >= 0) || k != nil && (k.Index != h.Task || k.Call != h.Index || k.Returned != h.End) {
 							t.Fatalf("call %d has task %d and %v", h.Index, h.Task, k)

@@ -4,6 +4,7 @@ import (
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/step"
 )
@@ -26,6 +27,7 @@ type Summary struct {
 type Options struct {
 	// Each receives the path of each step as the step ends, or the path of a whole trace without steps. The path is valid until Each returns.
 	Each     func(*Path) error
+	Steps    *human.Numbers        // only the paths of these steps, nil for all
 	Progress func(done, total int) // called now and then with the calls read and the total
 }
 
@@ -45,17 +47,24 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Summary, error) {
 			if s.Open {
 				return nil
 			}
+			p := x.f.Step(s)
+			switch n := uint64(s.Index); {
+			case o.Steps != nil && n > o.Steps.Last:
+				return timeline.ErrEnough
+			case o.Steps != nil && !o.Steps.Holds(n):
+				return nil // the Finder forgets its calls
+			}
 			x.count++
 			if s.Typical {
 				x.times.Add(s.To - s.From)
 			}
-			return x.add(x.f.Step(s))
+			return x.add(p)
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	if p := x.f.Rest(); p != nil {
+	if p := x.f.Rest(); p != nil && o.Steps == nil {
 		if err := x.add(p); err != nil {
 			return nil, err
 		}

@@ -25,7 +25,8 @@ type Group struct {
 	HostNS   int64  `json:"host_ns"`
 	// WaitedNS is HostNS in calls that wait for the device.
 	WaitedNS int64 `json:"waited_ns"`
-	// SpanNS is a step's duration. DeviceNS sums measured tasks on all streams.
+	// StartNS is a step's start, or that of a group's first call. SpanNS is a step's duration. DeviceNS sums measured tasks on all streams.
+	StartNS  int64 `json:"start_ns"`
 	SpanNS   int64 `json:"span_ns,omitempty"`
 	DeviceNS int64 `json:"device_ns"`
 	Differs  bool  `json:"differs,omitempty"` // the step is unlike most others
@@ -35,6 +36,9 @@ type Group struct {
 }
 
 func (g *Group) add(o *Group) {
+	if g.Calls == 0 || o.Calls > 0 && o.StartNS < g.StartNS {
+		g.StartNS = o.StartNS
+	}
 	g.Calls, g.Failed, g.Launches, g.Copies, g.Bytes = g.Calls+o.Calls, g.Failed+o.Failed, g.Launches+o.Launches, g.Copies+o.Copies, g.Bytes+o.Bytes
 	g.HostNS, g.WaitedNS, g.SpanNS, g.DeviceNS = g.HostNS+o.HostNS, g.WaitedNS+o.WaitedNS, g.SpanNS+o.SpanNS, g.DeviceNS+o.DeviceNS
 }
@@ -118,7 +122,9 @@ func (g *groups) call(h *timeline.HostCall, k *timeline.Task) {
 	if into == nil {
 		return
 	}
-	into.Calls++
+	if into.Calls++; into.Calls == 1 {
+		into.StartNS = h.Start
+	}
 	into.latest, into.ends = max(into.latest, h.Start), max(into.ends, g.w.CallEnd(h))
 	if h.Failed() {
 		into.Failed++
@@ -172,8 +178,8 @@ func (g *groups) stepped(p *step.Step) error {
 		g.none.add(into)
 		return nil
 	}
-	into.SpanNS, into.Differs = p.To-p.From, !p.Typical
-	if into.Name = fmt.Sprintf("step#%d", p.Index); p.Name != "" {
+	into.StartNS, into.SpanNS, into.Differs = p.From, p.To-p.From, !p.Typical
+	if into.Name = fmt.Sprintf("step %d", p.Index); p.Name != "" {
 		into.Name += " " + p.Name
 	}
 	if into.latest >= p.To { // the last step's end is known late: later calls were added to it

@@ -20,6 +20,7 @@ import (
 // have an error below 0.4%. All other values are exact.
 type Stats struct {
 	format.Scope
+	Selected
 	Calls     uint64     `json:"calls"`
 	Failed    uint64     `json:"failed"`
 	SpanNS    int64      `json:"span_ns"` // from the first start to the last end of a call
@@ -54,14 +55,22 @@ type Stats struct {
 	CallsLost uint64 `json:"calls_lost,omitempty"`
 	// Cut is true for a file without an end, as after a recorder crash.
 	Cut bool `json:"cut,omitempty"`
-	// Ranks sums up waits at collectives, nil for a single rank.
+	// Ranks sums up waits at collectives, nil for a single rank and for a selection.
 	Ranks *ranks.Meetings `json:"ranks,omitempty"`
 	// Groups are the sums by Options.By.
 	Groups []Group `json:"-"`
 }
 
+// Selected describes the calls in the sums. It is empty for all calls. If the selection is not a whole period, Stats has no
+// Streams, Idle, Ranges and Steps.Threads: other calls and tasks are part of these times.
+type Selected struct {
+	Selection string `json:"selection,omitempty"` // flags
+	CallsOf   uint64 `json:"calls_of,omitempty"`  // in the trace
+}
+
 // Options choose New's sums. nil means the zero value.
 type Options struct {
+	Select *timeline.Selection // calls, nil for all
 	// By selects Groups by step, thread, stream or kernel. Steps are in time order, and calls outside steps follow.
 	// Other groups are ordered by time in calls. Calls without a task have no stream. Only launches have a kernel.
 	By string
@@ -311,28 +320,36 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Stats, error) {
 	if o.By != "" && !slices.Contains(By, o.By) {
 		return nil, fmt.Errorf("no sums by %q: step, thread, stream or kernel", o.By)
 	}
-	x.w = timeline.NewWalk(r, m, &timeline.WalkOptions{Progress: o.Progress})
+	sel, err := timeline.NewSelector(r, m, o.Select)
+	if err != nil {
+		return nil, err
+	}
+	x.s.Selection, x.part = sel.String(), !sel.Contiguous()
+	x.w = timeline.NewWalk(r, m, &timeline.WalkOptions{Select: sel, Progress: o.Progress})
 	if err := x.w.FindSteps(); err != nil {
 		return nil, err
 	}
 	x.within.w, x.within.named.model = x.w, x.w.Model
-	v := &timeline.Visitor{Call: x.call, Task: x.task, Range: x.rangeOf, Step: x.step, Memory: x.memory}
+	v := &timeline.Visitor{All: x.s.Selection != "", Call: x.call, Task: x.task, Range: x.rangeOf, Step: x.step, Memory: x.memory}
 	if o.By != "" {
 		x.groups = newGroups(o, x.w)
 	}
 	if err := x.w.Run(v); err != nil {
 		return nil, err
 	}
-	var err error
-	if x.s.Ranks, err = ranks.Compare(r, m, longest); err != nil {
+	x.s.Scope, x.s.Cut = r.Completeness().Scope(), !r.Complete()
+	if x.s.Selection != "" {
+		x.s.CallsOf = x.w.Calls
+	} else if x.s.Ranks, err = ranks.Compare(r, m, longest); err != nil {
 		return nil, err
 	}
-	c, err := r.Counts()
-	if err != nil {
-		return nil, err
+	from, to := sel.Window()
+	for _, g := range r.Gaps() {
+		if g.From < to && g.To >= from {
+			x.s.Gaps++
+			x.s.CallsLost += g.Calls
+		}
 	}
-	x.s.Scope = r.Completeness().Scope()
-	x.s.Unfinished, x.s.Gaps, x.s.CallsLost, x.s.Cut = c.Unfinished, len(r.Gaps()), c.GapCalls, !r.Complete()
 	return x.finish()
 }
 
@@ -340,6 +357,9 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Stats, error) {
 type summer struct {
 	w       *timeline.Walk
 	s       *Stats
+	part    bool       // the selection is not a whole period
+	first   int64      // start of the first call
+	end     int64      // of the calls
 	byID    []*funcSum // the model's functions
 	funcs   map[string]*funcSum
 	errors  map[errKey]*Error
@@ -399,7 +419,9 @@ func (x *summer) recorded(h *timeline.HostCall) *latest {
 	if h.Recording == 0 {
 		return l
 	}
-	x.s.Recording.NS += h.Recording
+	if x.w.Selected() {
+		x.s.Recording.NS += h.Recording
+	}
 	l.recording += h.Recording
 	if l.fn != nil {
 		l.fn.RecordingNS += h.Recording
@@ -435,9 +457,17 @@ func (x *summer) function(h *timeline.HostCall) *funcSum {
 }
 
 func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
-	s := x.s
-	s.Calls++
-	f, l := x.function(h), x.recorded(h)
+	s, l := x.s, x.recorded(h)
+	x.within.call(h, k)
+	if !x.w.Selected() {
+		l.fn, l.tasks = nil, [2]*Task{}
+		return nil
+	}
+	if s.Calls++; s.Calls == 1 {
+		x.first = h.Start
+	}
+	x.end = max(x.end, x.w.CallEnd(h))
+	f := x.function(h)
 	f.Calls++
 	l.fn, l.tasks = f, [2]*Task{}
 	if h.Failed() {
@@ -451,6 +481,8 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 	}
 	if h.Flags&format.Unfinished == 0 {
 		f.times.Add(h.End - h.Start)
+	} else {
+		s.Unfinished++
 	}
 	if h.Retries != timeline.NoCall {
 		x.retry(h)
@@ -458,7 +490,6 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 	if k != nil {
 		l.tasks = x.issued(h, k, l)
 	}
-	x.within.call(h, k)
 	if x.groups != nil {
 		x.groups.call(h, k)
 	}
@@ -578,20 +609,23 @@ func (x *summer) task(k *timeline.Task) error {
 }
 
 func (x *summer) memory(p *timeline.MemoryPoint) error {
-	if s := x.s; p.Total > s.PeakDeviceBytes {
+	from, _ := x.w.Selector().Window()
+	if s := x.s; p.Total > s.PeakDeviceBytes || p.Time < from { // the memory in use when the window begins
 		s.PeakDeviceBytes, s.Peak = p.Total, &Peak{p.Call.Index, p.Call.Name, p.Call.Start, p.Object.Size}
 	}
 	return nil
 }
 
 func (x *summer) step(p *step.Step) error {
-	x.within.step(p)
+	from, to := x.w.Selector().Window()
+	whole := x.w.Selected() && p.From >= from && p.To <= to
+	x.within.step(p, whole)
 	if x.groups != nil {
 		if err := x.groups.stepped(p); err != nil {
 			return err
 		}
 	}
-	if p.Open {
+	if p.Open || !whole {
 		return nil
 	}
 	x.s.Steps.Count++
@@ -631,13 +665,21 @@ func SumSteps(w *timeline.Walk, count int, typical *Histogram) Steps {
 
 func (x *summer) finish() (*Stats, error) {
 	s, w := x.s, x.w
-	if s.Calls > 0 {
+	switch {
+	case s.Selection != "":
+		s.SpanNS = x.end - x.first
+	case s.Calls > 0:
 		s.SpanNS = w.End - w.Start
 	}
 	s.GivenUp = w.GivenUp
 	s.Recording.Copies = w.Reader.Meta().Tracer.Copies
 	s.Steps = SumSteps(w, s.Steps.Count, &x.steps)
-	s.Steps.Threads, s.Steps.MeanNS = x.within.list()
+	if !x.part {
+		s.Steps.Threads, s.Steps.MeanNS = x.within.list()
+	}
+	if s.Steps.Count == 0 && s.Steps.Why == "" {
+		s.Steps.Why = "no whole step is selected"
+	}
 	for _, f := range x.funcs {
 		if d := &f.times; d.n > 0 {
 			f.TotalNS, f.MeanNS, f.MinNS, f.MaxNS, f.P50NS, f.P99NS = d.sum, d.sum/int64(d.n), d.min, d.max, d.Percentile(50), d.Percentile(99)
@@ -665,10 +707,26 @@ func (x *summer) finish() (*Stats, error) {
 		return out
 	}
 	s.Kernels, s.Copies = collect(x.kernels), collect(x.copies)
+	if x.groups != nil {
+		s.Groups = x.groups.list()
+	}
+	if x.part {
+		s.Ranges = []Range{}
+		return s, nil
+	}
+	return s, x.streams()
+}
+
+// streams adds up the lanes, and the times in which they were idle.
+func (x *summer) streams() error {
+	s, w := x.s, x.w
 	for i, l := range w.Lanes {
 		var sum Lane
 		if i < len(x.lanes) {
 			sum = x.lanes[i].Lane
+		}
+		if s.Selection != "" && sum.Tasks == 0 {
+			continue
 		}
 		sum.Stream, sum.Process, sum.Device, sum.WaitedNS = l.Name, l.Process, l.Device, l.Waited
 		if sum.Bound = sum.bound(); l.Synchronous || (sum.Bound == "host" && s.Untimed()) {
@@ -681,7 +739,7 @@ func (x *summer) finish() (*Stats, error) {
 	})
 	idles, err := x.idles.Longest(w.Reader)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, d := range idles {
 		l := &w.Lanes[d.Lane]
@@ -691,8 +749,5 @@ func (x *summer) finish() (*Stats, error) {
 		}
 		s.Idle = append(s.Idle, g)
 	}
-	if x.groups != nil {
-		s.Groups = x.groups.list()
-	}
-	return s, nil
+	return nil
 }

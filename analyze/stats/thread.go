@@ -125,10 +125,10 @@ func (x *within) call(h *timeline.HostCall, k *timeline.Task) {
 	}
 }
 
-// step ends a step. A call may begin before the step or end after it. The last step's end is known late, and later
+// step ends a step. It is in the sums if it is selected. A call may begin before the step or end after it. The last step's end is known late, and later
 // calls may have been added to it: such a step does not count.
-func (x *within) step(p *step.Step) {
-	counts := p.Typical && !p.Open && x.latest < p.To
+func (x *within) step(p *step.Step, selected bool) {
+	counts := selected && p.Typical && !p.Open && x.latest < p.To
 	if counts {
 		x.n, x.took = x.n+1, x.took+p.To-p.From
 	}

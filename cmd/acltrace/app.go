@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/acltrace/acltrace/internal/human"
@@ -73,6 +74,26 @@ func arguments(n int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != n {
 			return usage("%s needs %s; see `%s --help`", c.CommandPath(), what, c.CommandPath())
+		}
+		return nil
+	}
+}
+
+// exclusive makes flags of a command exclude each other.
+func exclusive(c *cobra.Command, flags ...string) {
+	before := c.PreRunE
+	c.PreRunE = func(c *cobra.Command, args []string) error {
+		var given []string
+		for _, name := range flags {
+			if c.Flags().Changed(name) {
+				given = append(given, "--"+name)
+			}
+		}
+		if len(given) > 1 {
+			return usage("%s: %s exclude each other", c.CommandPath(), strings.Join(given, " and "))
+		}
+		if before != nil {
+			return before(c, args)
 		}
 		return nil
 	}

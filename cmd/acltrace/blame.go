@@ -32,8 +32,7 @@ func (a *address) Set(s string) error {
 
 func (a *app) blameCmd() *cobra.Command {
 	var o blame.Options
-	var call uint64
-	var task string
+	var at momentFlags
 	var addr address
 	var asJSON bool
 	c := &cobra.Command{
@@ -46,8 +45,8 @@ func (a *app) blameCmd() *cobra.Command {
 			"acltrace blame --task 47:1564:23064 crash.aclt",
 		Args: arguments(1, "one trace file"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := moment(c, call, task, &o.Call, &o.Task); err != nil {
-				return err
+			if o.Call, o.Task = at.call.value, at.task.value; at.both() {
+				return usage("acltrace blame: name a call or a task, not both")
 			}
 			o.Addr = uint64(addr)
 			r, m, err := open(args[0])
@@ -66,9 +65,7 @@ func (a *app) blameCmd() *cobra.Command {
 			return report.BlameText(a.out, rep)
 		},
 	}
-	c.Flags().Uint64Var(&call, "call", 0, "`N`: the call that failed")
-	c.Flags().StringVar(&task, "task", "", "`TASK`: the task that failed, STREAM:ID")
-	explain(c.Flags(), "task", taskForms)
+	at.add(c.Flags(), "the call that failed", "the task that failed, STREAM:ID")
 	c.Flags().Var(&addr, "addr", "`ADDRESS`: the address that failed, from a log")
 	c.Flags().IntVar(&o.History, "calls", 8, "`N`: calls to list for each allocation")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -78,23 +75,22 @@ func (a *app) blameCmd() *cobra.Command {
 
 func (a *app) whereCmd() *cobra.Command {
 	var o blame.WhereOptions
-	var call uint64
-	var task string
+	var at momentFlags
 	var addr address
 	var all, asJSON bool
 	c := &cobra.Command{
 		Use:   "where --addr ADDRESS | --map FILE",
 		Short: "find the allocation at an address, and its users",
 		Long:  "Shows the allocations that held an address, the calls that made and freed them, and their last users. --map lists all live allocations.",
-		Example: "acltrace where --addr 0x12c0c0a00100 --at 47:1564:23064 crash.aclt\n" +
+		Example: "acltrace where --addr 0x12c0c0a00100 --task 47:1564:23064 crash.aclt\n" +
 			"acltrace where --map --call 4711 crash.aclt",
 		Args: arguments(1, "one trace file"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if (addr == 0) != all {
 				return usage("acltrace where needs --addr ADDRESS, or --map for all allocations")
 			}
-			if err := moment(c, call, task, &o.Call, &o.Task); err != nil {
-				return err
+			if o.Call, o.Task = at.call.value, at.task.value; at.both() {
+				return usage("acltrace where: name a call or a task, not both")
 			}
 			r, m, err := open(args[0])
 			if err != nil {
@@ -123,30 +119,11 @@ func (a *app) whereCmd() *cobra.Command {
 	}
 	c.Flags().Var(&addr, "addr", "`ADDRESS`: for example 0x124000000000")
 	c.Flags().BoolVar(&all, "map", false, "list all live allocations")
-	explain(c.Flags(), "map", "At the moment of --at or --call, or at the end of the trace.")
-	c.Flags().StringVar(&task, "at", "", "`TASK`: when this task was launched, STREAM:ID")
-	explain(c.Flags(), "at", taskForms)
-	c.Flags().Uint64Var(&call, "call", 0, "`N`: when this call began")
+	explain(c.Flags(), "map", "At the moment of --call or --task, or at the end of the trace.")
+	at.add(c.Flags(), "when this call began", "when this task was launched, STREAM:ID")
 	c.Flags().IntVar(&o.PID, "pid", 0, "`PID`: in this process")
 	c.Flags().IntVar(&o.History, "calls", 8, "`N`: calls to list for each allocation")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	a.strictFlag(c.Flags())
 	return c
-}
-
-// moment reads the flags that name a call or task.
-func moment(c *cobra.Command, call uint64, task string, to **uint64, id **report.TaskID) error {
-	if task != "" && c.Flags().Changed("call") {
-		return usage("%s: name a call or a task, not both", c.CommandPath())
-	}
-	if c.Flags().Changed("call") {
-		*to = &call
-	}
-	if task != "" {
-		var err error
-		if *id, err = report.ParseTaskID(task); err != nil {
-			return usage("%w", err)
-		}
-	}
-	return nil
 }

@@ -1,22 +1,16 @@
 package main
 
 import (
-	"cmp"
-	"fmt"
 	"io"
-	"strings"
-	"time"
 
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 func (a *app) catCmd() *cobra.Command {
 	var o report.LineOptions
-	var from, to time.Duration
-	var task string
+	var which selectFlags
 	var raw bool
 	c := &cobra.Command{
 		Use:   "cat FILE",
@@ -28,18 +22,13 @@ func (a *app) catCmd() *cobra.Command {
 			if raw && c.Flags().NFlag() > 1 {
 				return usage("--raw shows the whole file and goes with no other option")
 			}
-			if task != "" {
-				var err error
-				if o.Task, err = report.ParseTaskID(task); err != nil {
-					return usage("%w", err)
-				}
+			if o.Tail < 0 {
+				return usage("--tail %d: want a number from 0 on", o.Tail)
 			}
-			if o.Tail < 0 || o.Stream < 0 || o.TID < 0 {
-				return usage("--tail, --stream and --thread take numbers from 0 on")
+			if err := which.check(); err != nil {
+				return err
 			}
-			if to != 0 && to < from {
-				return usage("--to %v is before --from %v", to, from)
-			}
+			o.Selection = which.Selection
 			if raw {
 				r, err := format.Open(args[0], nil)
 				if err != nil {
@@ -53,7 +42,6 @@ func (a *app) catCmd() *cobra.Command {
 				return err
 			}
 			defer a.close(r)
-			o.From, o.To = from.Nanoseconds(), to.Nanoseconds()
 			out := a.raw
 			if o.Progress = a.progress("calls"); o.Progress != nil {
 				out = a.above()
@@ -69,14 +57,7 @@ func (a *app) catCmd() *cobra.Command {
 			}
 			a.stands(r)
 			if lines.bytes == 0 {
-				a.endProgress()
-				var asked []string
-				c.Flags().Visit(func(f *pflag.Flag) {
-					if f.Name != "json" {
-						asked = append(asked, fmt.Sprintf("--%s %s", f.Name, strings.Trim(f.Value.String(), "[]")))
-					}
-				})
-				report.Printf(a.err, "acltrace: %s: no call is as asked for: %s\n", args[0], cmp.Or(strings.Join(asked, " "), "there is none"))
+				which.nothing(a, args[0], 0)
 			}
 			return nil
 		},
@@ -85,14 +66,9 @@ func (a *app) catCmd() *cobra.Command {
 	a.strictFlag(c.Flags())
 	c.Flags().BoolVar(&raw, "raw", false, "print the whole file as text, without loss")
 	explain(c.Flags(), "raw", "No other flag may be given. `acltrace assemble` makes the file from the text.")
-	c.Flags().DurationVar(&from, "from", 0, "`TIME`: calls that start this long after the beginning")
-	c.Flags().DurationVar(&to, "to", 0, "`TIME`: calls that start before this time")
-	c.Flags().StringSliceVar(&o.Funcs, "func", nil, "`NAME`: calls of these functions")
-	c.Flags().IntVar(&o.Stream, "stream", 0, "`N`: calls on stream#N")
-	c.Flags().IntVar(&o.TID, "thread", 0, "`TID`: calls of this thread")
-	c.Flags().StringVar(&task, "task", "", "`TASK`: calls of this task, STREAM:ID")
-	explain(c.Flags(), "task", taskForms)
-	c.Flags().IntVar(&o.Tail, "tail", 0, "`N`: the last N calls")
+	which.add(c.Flags())
+	c.Flags().IntVar(&o.Tail, "tail", 0, "`N`: the last N of these calls")
+	exclusive(c, "first", "tail")
 	return c
 }
 

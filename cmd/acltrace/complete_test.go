@@ -93,7 +93,7 @@ func TestIncompleteTraces(t *testing.T) {
 		}
 	}
 	r.Close()
-	if code := run([]string{"extract", at("whole.aclt"), "--launch", launch, "-o", at("e.aclt")}, strings.NewReader(""), &out, &errs); code != 0 || strings.Contains(errs.String(), "not complete") {
+	if code := run([]string{"extract", at("whole.aclt"), "--call", launch, "-o", at("e.aclt")}, strings.NewReader(""), &out, &errs); code != 0 || strings.Contains(errs.String(), "not complete") {
 		t.Fatalf("extract: exit code %d: %s", code, &errs)
 	}
 	errs.Reset()

@@ -91,7 +91,7 @@ func (a *app) envCmd() *cobra.Command {
 	f.StringVar(&image, "image", "acltrace:latest", "`IMAGE`: with --k8s: image")
 	f.StringVar(&volume, "volume", "acltrace", "`NAME`: with --docker: volume")
 	explain(f, "volume", "A volume, or a folder of the host, that is mounted as DIR.")
-	c.MarkFlagsMutuallyExclusive("json", "k8s", "docker")
+	exclusive(c, "json", "k8s", "docker")
 	return c
 }
 

@@ -20,7 +20,7 @@ var exportFormats = []exportFormat{
 	{"perfetto", "trace for ui.perfetto.dev, with memory and queues", "acltrace export perfetto run.aclt\nacltrace export perfetto --from 1s --to 2s run.aclt -o second.pftrace",
 		"`FILE`: file to write (default TRACE.pftrace)", ".pftrace", `a slice "calls lost" stands at each`, func() exporter { return &perfettoExport{} }},
 	{"pprof", "profile for `go tool pprof`", "acltrace export pprof run.aclt\nacltrace export pprof run.aclt -o run.pb.gz",
-		"`FILE`: file to write (default TRACE.pb.gz)", ".pb.gz", "they are in no sum, and named in the profile's comments", func() exporter { return pprofExport{} }},
+		"`FILE`: file to write (default TRACE.pb.gz)", ".pb.gz", "they are in no sum, and named in the profile's comments", func() exporter { return &pprofExport{} }},
 	{"chrome", "Chrome's trace JSON for Speedscope and MindStudio Insight", "acltrace export chrome run.aclt\nacltrace export chrome --mindstudio run.aclt -o trace_view.json",
 		"`FILE`: file to write (default TRACE.json)", ".json", `a slice "calls lost" stands at each`, func() exporter { return &chromeExport{} }},
 	{"parquet", "tables for DuckDB, pandas, Spark and ClickHouse", "acltrace export parquet run.aclt -o tables\nacltrace export parquet --partition job7 -o fleet rank0.aclt rank1.aclt",

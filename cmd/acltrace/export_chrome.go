@@ -10,20 +10,20 @@ import (
 )
 
 type chromeExport struct {
-	o      chrome.Options
-	period periodFlags
+	o     chrome.Options
+	which selectFlags
 }
 
 func (e *chromeExport) flags(f *pflag.FlagSet) {
-	e.period.add(f)
+	e.which.add(f)
 	f.BoolVar(&e.o.NoArgs, "no-args", false, "leave out call arguments and call numbers")
 	explain(f, "no-args", "The file is smaller, and Speedscope sums up the calls of a function.")
 	f.BoolVar(&e.o.MindStudio, "mindstudio", false, "write a trace_view.json for MindStudio Insight")
 }
 
-func (e *chromeExport) check(*exporting, *pflag.FlagSet) (err error) {
-	e.o.From, e.o.To, err = e.period.check()
-	return err
+func (e *chromeExport) check(*exporting, *pflag.FlagSet) error {
+	e.o.Select = &e.which.Selection
+	return e.which.check()
 }
 
 func (e *chromeExport) run(x *exporting) error {
@@ -32,7 +32,7 @@ func (e *chromeExport) run(x *exporting) error {
 	if err != nil {
 		return err
 	}
-	report.Printf(x.err, "acltrace: %s and %s written to %s\n", human.Plural(res.Calls, "call"), human.Plural(res.Tasks, "task"), x.out)
+	report.Printf(x.err, "acltrace: %s and %s written to %s\n", e.which.calls(x.r, res.Calls), human.Plural(res.Tasks, "task"), x.out)
 	x.brackets(res.Bracketed, res.Tasks)
 	return nil
 }

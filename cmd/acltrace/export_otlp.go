@@ -23,12 +23,14 @@ import (
 
 type otlpExport struct {
 	o               otelexport.Options
+	which           selectFlags
 	ui              string
 	maxSpans        int
 	resume, metrics bool
 }
 
 func (e *otlpExport) flags(f *pflag.FlagSet) {
+	e.which.add(f)
 	f.StringVar(&e.o.Endpoint, "endpoint", "", "`URL`: receiver (default http://localhost:4317)")
 	explain(f, "endpoint", "A Jaeger or an OpenTelemetry collector. OTEL_EXPORTER_OTLP_ENDPOINT sets another default.")
 	f.StringVar(&e.o.Protocol, "protocol", "", "`NAME`: grpc or http/protobuf (default: by port)")
@@ -52,6 +54,13 @@ func (e *otlpExport) flags(f *pflag.FlagSet) {
 }
 
 func (e *otlpExport) check(x *exporting, f *pflag.FlagSet) error {
+	if err := e.which.check(); err != nil {
+		return err
+	}
+	e.o.Select = &e.which.Selection
+	if e.metrics && e.which.given() {
+		return usage("acltrace export otlp: --metrics are those of the whole trace: leave out %s", &e.which)
+	}
 	if x.out != "" && (e.o.Endpoint != "" || e.resume || f.Changed("ui") || e.metrics) {
 		return usage("acltrace export otlp: --output writes a file of spans; --endpoint, --resume, --ui and --metrics are for sending to a collector")
 	}
@@ -90,8 +99,17 @@ func (e *otlpExport) write(x *exporting) error {
 	if err != nil {
 		return err
 	}
-	report.Printf(x.err, "acltrace: %s in %s written to %s\n", human.Plural(res.Spans, "span"), human.Plural(res.Traces, "trace"), x.out)
+	report.Printf(x.err, "acltrace: %s in %s written to %s\n", e.spans(x, res), human.Plural(res.Traces, "trace"), x.out)
 	return nil
+}
+
+// spans describes the spans of a result.
+func (e *otlpExport) spans(x *exporting, res *otelexport.Result) string {
+	s := human.Plural(res.Spans+res.Before, "span")
+	if e.which.given() {
+		s += " of " + e.which.calls(x.r, res.Calls)
+	}
+	return s
 }
 
 // send sends spans to a receiver.
@@ -112,7 +130,11 @@ func (e *otlpExport) send(ctx context.Context, x *exporting) (err error) {
 		return err
 	}
 	os.Remove(string(state))
-	report.Printf(x.err, "acltrace: %s in %s sent; the first trace is %s\n", human.Plural(res.Spans+res.Before, "span"), human.Plural(res.Traces, "trace"), res.FirstTraceID)
+	if res.Traces == 0 {
+		e.which.nothing(x.app, x.path, 0)
+		return nil
+	}
+	report.Printf(x.err, "acltrace: %s in %s sent; the first trace is %s\n", e.spans(x, res), human.Plural(res.Traces, "trace"), res.FirstTraceID)
 	if res.Message != "" {
 		report.Printf(x.err, "acltrace: the receiver says: %s\n", res.Message)
 	}

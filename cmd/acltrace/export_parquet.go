@@ -19,17 +19,24 @@ import (
 )
 
 type parquetExport struct {
+	which  selectFlags
 	job    string
 	intree bool // --partition was given
 }
 
 func (e *parquetExport) flags(f *pflag.FlagSet) {
+	e.which.add(f)
 	f.StringVar(&e.job, "partition", "", "`JOB`: add traces to a tree by job and rank")
 	explain(f, "partition", "Adds traces, or all traces in folders, to the tables in -o, which are partitioned by job and rank. JOB is the name of the job. See docs/howto/fleets.md.")
 }
 
 func (e *parquetExport) check(_ *exporting, f *pflag.FlagSet) error {
-	e.intree = f.Changed("partition")
+	if err := e.which.check(); err != nil {
+		return err
+	}
+	if e.intree = f.Changed("partition"); e.intree && e.which.given() {
+		return usage("acltrace export parquet --partition adds whole traces: leave out %s", &e.which)
+	}
 	return nil
 }
 
@@ -51,12 +58,12 @@ func (e *parquetExport) run(x *exporting) error {
 	if err := writeAll(x.r, func(create func(string) (io.WriteCloser, error)) (err error) {
 		res, err = parquet.Write(func(table string) (io.WriteCloser, error) {
 			return create(filepath.Join(x.out, table+".parquet"))
-		}, x.r, x.m, &parquet.Options{Progress: x.progress("calls")})
+		}, x.r, x.m, &parquet.Options{Select: &e.which.Selection, Progress: x.progress("calls")})
 		return err
 	}); err != nil {
 		return err
 	}
-	report.Printf(x.err, "acltrace: %s, %s, %s and %s written to %s\n", human.Plural(res.Calls, "call"), human.Plural(res.Tasks, "task"), human.Plural(res.Copies, "copy"), human.Plural(res.Kernels, "kernel"), x.out)
+	report.Printf(x.err, "acltrace: %s, %s, %s and %s written to %s\n", e.which.calls(x.r, res.Calls), human.Plural(res.Tasks, "task"), human.Plural(res.Copies, "copy"), human.Plural(res.Kernels, "kernel"), x.out)
 	x.brackets(res.Bracketed, res.Tasks)
 	return nil
 }

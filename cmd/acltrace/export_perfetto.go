@@ -14,12 +14,12 @@ import (
 
 type perfettoExport struct {
 	o       perfetto.Options
-	period  periodFlags
+	which   selectFlags
 	maxSize string
 }
 
 func (e *perfettoExport) flags(f *pflag.FlagSet) {
-	e.period.add(f)
+	e.which.add(f)
 	f.StringVar(&e.maxSize, "max-size", "", "`SIZE`: write several files of this size")
 	explain(f, "max-size", "The page needs about 2G of memory for 100M of trace.")
 	f.BoolVar(&e.o.NoArgs, "no-args", false, "leave out call arguments")
@@ -34,9 +34,10 @@ func (e *perfettoExport) check(x *exporting, _ *pflag.FlagSet) (err error) {
 	if e.o.MaxSize != 0 && e.o.MaxSize < perfetto.MinSize {
 		return usage("--max-size %s: at least %dK are needed", e.maxSize, perfetto.MinSize>>10)
 	}
-	if e.o.From, e.o.To, err = e.period.check(); err != nil {
+	if err := e.which.check(); err != nil {
 		return err
 	}
+	e.o.Select = &e.which.Selection
 	if x.out == "-" && e.o.MaxSize != 0 {
 		return usage("--max-size makes several files: they can't go to standard output")
 	}
@@ -62,7 +63,7 @@ func (e *perfettoExport) run(x *exporting) (err error) {
 	if err != nil {
 		return err
 	}
-	report.Printf(x.err, "acltrace: %s and %s written to %s; open it at https://ui.perfetto.dev\n", human.Plural(res.Calls, "call"), human.Plural(res.Tasks, "task"), strings.Join(shorten(names), ", "))
+	report.Printf(x.err, "acltrace: %s and %s written to %s; open it at https://ui.perfetto.dev\n", e.which.calls(x.r, res.Calls), human.Plural(res.Tasks, "task"), strings.Join(shorten(names), ", "))
 	x.brackets(res.Bracketed, res.Tasks)
 	return nil
 }

@@ -8,17 +8,18 @@ import (
 	"github.com/spf13/pflag"
 )
 
-type pprofExport struct{}
+type pprofExport struct{ which selectFlags }
 
-func (pprofExport) flags(*pflag.FlagSet) {}
+func (e *pprofExport) flags(f *pflag.FlagSet) { e.which.add(f) }
 
-func (pprofExport) check(*exporting, *pflag.FlagSet) error { return nil }
+func (e *pprofExport) check(*exporting, *pflag.FlagSet) error { return e.which.check() }
 
-func (pprofExport) run(x *exporting) error {
-	o := &pprof.Options{Progress: x.progress("calls")}
-	if err := x.write(x.out, x.r, func(w io.Writer) error { return pprof.Write(w, x.r, x.m, o) }); err != nil {
+func (e *pprofExport) run(x *exporting) error {
+	o := &pprof.Options{Select: &e.which.Selection, Progress: x.progress("calls")}
+	res, err := file(x, func(w io.Writer) (*pprof.Result, error) { return pprof.Write(w, x.r, x.m, o) })
+	if err != nil {
 		return err
 	}
-	report.Printf(x.err, "acltrace: %s written; look at it with: go tool pprof -http=: %s\n", x.out, x.out)
+	report.Printf(x.err, "acltrace: %s written to %s; look at it with: go tool pprof -http=: %s\n", e.which.calls(x.r, res.Calls), x.out, x.out)
 	return nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"io"
-	"time"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -51,20 +50,4 @@ func (a *app) brackets(bracketed, tasks int) {
 	if bracketed > 0 {
 		report.Printf(a.err, "acltrace: the times of %s of %s are brackets, not measured\n", human.Count(bracketed), human.Plural(tasks, "task"))
 	}
-}
-
-// periodFlags select a time window.
-type periodFlags struct{ from, to time.Duration }
-
-func (p *periodFlags) add(f *pflag.FlagSet) {
-	f.DurationVar(&p.from, "from", 0, "`TIME`: leave out events that end before TIME")
-	f.DurationVar(&p.to, "to", 0, "`TIME`: leave out events that begin at TIME or later")
-}
-
-// check returns the period in nanoseconds. It must not be empty.
-func (p *periodFlags) check() (from, to int64, err error) {
-	if p.from < 0 || p.to < 0 || p.to != 0 && p.to <= p.from {
-		return 0, 0, usage("--from %v --to %v: there is no time between them", p.from, p.to)
-	}
-	return p.from.Nanoseconds(), p.to.Nanoseconds(), nil
 }

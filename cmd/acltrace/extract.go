@@ -17,33 +17,30 @@ import (
 
 func (a *app) extractCmd() *cobra.Command {
 	var limits compile.Limits
-	var output, task string
-	var launch int64
+	var output string
+	var of momentFlags
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "extract FILE --launch N | --task STREAM:ID -o FILE",
+		Use:   "extract FILE --call N | --task STREAM:ID -o FILE",
 		Short: "cut out one launch with everything it needs",
 		Long: "Writes a trace with one kernel launch: the calls that made its binary, arguments and memory, all earlier tasks that may have written its inputs, the " +
 			"calls that order these tasks, the launch, and the copies that show its results.\n\n" +
 			"`acltrace replay --repeat N` plays the extract N times on an otherwise idle device, and reports the time from the launch to the end of a wait.\n\n" +
 			"If a needed part is not in the trace, or can't be in an extract, nothing is written, and the reasons are listed.",
-		Example: "acltrace extract run.aclt --launch 4711 -o launch.aclt\n" +
+		Example: "acltrace extract run.aclt --call 4711 -o launch.aclt\n" +
 			"acltrace extract run.aclt --task 47:1564 -o launch.aclt",
 		Args: arguments(1, "one trace file"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if output == "" || launch < 0 == (task == "") {
-				return usage("acltrace extract needs a call or a task, and a file: --launch N or --task STREAM:ID, and -o FILE; `acltrace cat` shows the numbers of calls")
+			launch, task := of.call.value, of.task.value
+			if output == "" || (launch == nil) == (task == nil) {
+				return usage("acltrace extract needs a launch and a file: --call N or --task STREAM:ID, and -o FILE; `acltrace cat --kernel '*'` shows the launches")
 			}
-			if task != "" {
-				id, err := report.ParseTaskID(task)
-				if err != nil {
-					return usage("%w", err)
-				}
-				call, err := lab.LaunchOf(args[0], *id)
+			if task != nil {
+				call, err := lab.LaunchOf(args[0], *task)
 				if err != nil {
 					return err
 				}
-				launch = int64(call)
+				launch = &call
 			}
 			r, m, err := open(args[0])
 			if err != nil {
@@ -52,7 +49,7 @@ func (a *app) extractCmd() *cobra.Command {
 			defer a.close(r)
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			e, err := lab.Extract(ctx, args[0], m, uint64(launch), output, &limits)
+			e, err := lab.Extract(ctx, args[0], m, *launch, output, &limits)
 			if err != nil {
 				return err
 			}
@@ -73,9 +70,7 @@ func (a *app) extractCmd() *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVarP(&output, "output", "o", "", "`FILE`: trace to write")
-	f.StringVar(&task, "task", "", "`TASK`: the task of the launch, STREAM:ID")
-	explain(f, "task", taskForms)
-	f.Int64Var(&launch, "launch", -1, "`N`: the call that launches the kernel")
+	of.add(f, "the call that launches the kernel", "the task of the launch, STREAM:ID")
 	limitFlags(f, &limits)
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c

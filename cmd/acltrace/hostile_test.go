@@ -27,7 +27,7 @@ var hostileCommands = []string{
 	"cat FILE", "cat --json FILE", "cat --raw FILE", "fsck FILE", "blame FILE", "blame --json FILE", "where --map FILE", "where --addr 0x124000000000 FILE", "diff FILE FILE",
 	"export perfetto -o DIR/p FILE", "export perfetto --gpu --zstd -o DIR/p FILE", "export chrome -o DIR/c FILE", "export chrome --mindstudio -o DIR/c FILE", "export pprof -o DIR/g FILE",
 	"export otlp -o DIR/o FILE", "export otlp --layout nested -o DIR/o FILE", "export parquet -o DIR/q FILE", "recover -o DIR/r.aclt FILE", "pack -o DIR/k.aclt FILE",
-	"merge -o DIR/m.aclt FILE", "extract --launch 76 -o DIR/e.aclt FILE", "bundle -o DIR/b FILE", "replay --plan-only FILE", "replay --backend virtual FILE",
+	"merge -o DIR/m.aclt FILE", "extract --call 76 -o DIR/e.aclt FILE", "bundle -o DIR/b FILE", "replay --plan-only FILE", "replay --backend virtual FILE",
 	"replay --backend virtual -o DIR/v.aclt FILE", replayOnSim,
 }
 

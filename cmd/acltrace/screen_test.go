@@ -134,7 +134,7 @@ func TestTextOfATraceIsEscaped(t *testing.T) {
 		{"blame", trace}, {"blame", "--json", trace}, {"where", "0x124000000010", trace}, {"where", "--json", "0x124000000010", trace},
 		{"replay", trace}, {"replay", "--json", trace}, {"replay", "--plan", trace}, {"replay", "--kernels", "", trace}, {"replay", "--backend", "null", trace}, {"replay", "--backend", "virtual", trace},
 		{"replay", "--backend", "virtual", "--json", trace}, {"replay", "--backend", evil, trace},
-		{"extract", "--launch", "7", "-o", out("x.aclt"), trace}, {"bundle", "-o", out("bundle"), trace},
+		{"extract", "--call", "7", "-o", out("x.aclt"), trace}, {"bundle", "-o", out("bundle"), trace},
 		{"export", "otlp", "-o", out("x.jsonl"), trace}, {"export", "perfetto", "-o", out("x.pftrace"), trace}, {"export", "pprof", "-o", out("x.pb.gz"), trace},
 		{"export", "chrome", "-o", out("x.json"), trace}, {"export", "parquet", "-o", out("tables"), trace}, {"export", evil, trace},
 		{"fsck", trace}, {"fsck", cut}, {"fsck", broken}, {"recover", cut, "-o", out("recovered.aclt")}, {"recover", broken, "-o", out("recovered2.aclt")},

@@ -11,6 +11,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/report"
+	"github.com/acltrace/acltrace/timeline"
 	"github.com/spf13/cobra"
 )
 
@@ -20,7 +21,8 @@ const shown = 1000
 func (a *app) statsCmd() *cobra.Command {
 	var asJSON, asCSV, paths bool
 	var by string
-	var top, step int
+	var top int
+	var which selectFlags
 	c := &cobra.Command{
 		Use:   "stats FILE",
 		Short: "show where the time went: steps, kernels, copies, idle time",
@@ -28,6 +30,9 @@ func (a *app) statsCmd() *cobra.Command {
 			"acltrace stats --by kernel --top 20 run.aclt",
 		Args: arguments(1, "one trace file"),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if err := which.check(); err != nil {
+				return err
+			}
 			r, m, err := open(args[0])
 			if err != nil {
 				return err
@@ -39,13 +44,10 @@ func (a *app) statsCmd() *cobra.Command {
 			if err := a.shows(r, "they are in no sum", untimed); err != nil {
 				return err
 			}
-			switch {
-			case paths:
-				return a.criticalPaths(r, m, step, asJSON)
-			case step >= 0:
-				return usage("acltrace stats --step %d: needs --critical-path", step)
+			if paths {
+				return a.criticalPaths(r, m, &which, asJSON)
 			}
-			o := &stats.Options{By: by, Top: top, Progress: a.progress("calls")}
+			o := &stats.Options{Select: &which.Selection, By: by, Top: top, Progress: a.progress("calls")}
 			var list *report.GroupWriter
 			switch {
 			case by == "" && top >= 0:
@@ -55,7 +57,7 @@ func (a *app) statsCmd() *cobra.Command {
 				if asJSON {
 					to = report.NewJSON(a.raw)
 				}
-				if list, err = report.NewGroupWriter(to, by, asCSV); err != nil {
+				if list, err = report.NewGroupWriter(to, by, which.String(), asCSV); err != nil {
 					return err
 				}
 				if by == "step" && top < 0 {
@@ -68,6 +70,7 @@ func (a *app) statsCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			which.nothing(a, args[0], s.Calls)
 			if list != nil {
 				for i := range s.Groups {
 					if err := list.Group(&s.Groups[i]); err != nil {
@@ -77,7 +80,7 @@ func (a *app) statsCmd() *cobra.Command {
 				return list.Close()
 			}
 			if by != "" {
-				return report.Groups(a.out, by, s.Groups, a.text())
+				return report.Groups(a.out, by, s, a.text())
 			}
 			if asCSV {
 				return report.StatsCSV(a.out, s)
@@ -95,24 +98,24 @@ func (a *app) statsCmd() *cobra.Command {
 	explain(c.Flags(), "top", "The rows are those with the most time in calls, or the longest steps. By default a table has 1000 rows, and JSON and CSV have all.")
 	c.Flags().BoolVar(&paths, "critical-path", false, "show the calls and tasks that bound the step time")
 	explain(c.Flags(), "critical-path", "Calls, device tasks and own time of the program that determined when a step ended: the mean of all steps.")
-	c.Flags().IntVar(&step, "step", -1, "`N`: with --critical-path: this step")
+	which.add(c.Flags())
 	a.strictFlag(c.Flags())
-	c.MarkFlagsMutuallyExclusive("json", "csv")
-	c.MarkFlagsMutuallyExclusive("critical-path", "csv")
-	c.MarkFlagsMutuallyExclusive("critical-path", "by")
-	c.MarkFlagsMutuallyExclusive("critical-path", "top")
+	exclusive(c, "json", "csv")
+	exclusive(c, "critical-path", "csv")
+	exclusive(c, "critical-path", "by")
+	exclusive(c, "critical-path", "top")
 	return c
 }
 
-// criticalPaths prints the critical paths of steps; step is -1 for all.
-func (a *app) criticalPaths(r *format.Reader, m *api.Model, step int, asJSON bool) error {
+// criticalPaths prints the critical paths of steps.
+func (a *app) criticalPaths(r *format.Reader, m *api.Model, which *selectFlags, asJSON bool) error {
+	if only := (timeline.Selection{Steps: which.Steps}); which.String() != only.String() {
+		return usage("acltrace stats --critical-path: a path is that of whole steps; choose them with --step, not with %s", which)
+	}
 	var list *report.PathWriter
 	var one *path.Path
-	o := &path.Options{Progress: a.progress("calls"), Each: func(p *path.Path) error {
-		if step >= 0 && (p.Whole || p.Step.Index != step) {
-			return nil
-		}
-		if step >= 0 {
+	o := &path.Options{Steps: which.Steps, Progress: a.progress("calls"), Each: func(p *path.Path) error {
+		if s := which.Steps; s != nil && s.First == s.Last {
 			one = p.Clone()
 		}
 		if list != nil {
@@ -133,8 +136,8 @@ func (a *app) criticalPaths(r *format.Reader, m *api.Model, step int, asJSON boo
 	if list != nil {
 		err = list.Close(s)
 	}
-	if err == nil && step >= 0 && one == nil {
-		err = fmt.Errorf("%s has no whole step %d", r.Path(), step)
+	if err == nil && which.Steps != nil && s.Steps.Count == 0 {
+		err = fmt.Errorf("%s has no whole step %v", r.Path(), which.Steps)
 	}
 	if err != nil || list != nil {
 		return err

@@ -73,7 +73,7 @@ func TestWritesAreWhole(t *testing.T) {
 		{"recover", []string{"recover", trace, "-o", "OUT/x.aclt"}, []string{"x.aclt"}, false},
 		{"merge", []string{"merge", trace, at("pack.aclt"), "-o", "OUT/x.aclt"}, []string{"x.aclt"}, false},
 		{"assemble", []string{"assemble", at("text"), "-o", "OUT/x.aclt"}, []string{"x.aclt"}, false},
-		{"extract", []string{"extract", trace, "--launch", "13", "-o", "OUT/x.aclt"}, []string{"x.aclt"}, true},
+		{"extract", []string{"extract", trace, "--call", "13", "-o", "OUT/x.aclt"}, []string{"x.aclt"}, true},
 		{"what-if", []string{"replay", "--backend", "virtual", trace, "-o", "OUT/x.aclt"}, []string{"x.aclt"}, true},
 		{"import", []string{"import", "msprof", at("profile"), "-o", "OUT/x.aclt"}, []string{"x.aclt"}, false},
 		{"bundle", []string{"bundle", trace, "-o", "OUT/bundle"}, nil, false},

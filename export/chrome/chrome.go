@@ -27,13 +27,14 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/export/internal/scene"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
 )
 
 // Options configure Write; nil means the zero value.
 type Options struct {
-	From, To   int64 // window in nanoseconds since the recording began, as in package perfetto
-	NoArgs     bool  // leave out call arguments and everything else that varies between calls, for Speedscope
-	MindStudio bool  // as msprof's trace_view.json
+	Select     *timeline.Selection // as in package perfetto
+	NoArgs     bool                // leave out call arguments and everything else that varies between calls, for Speedscope
+	MindStudio bool                // as msprof's trace_view.json
 	Progress   func(done, total int)
 }
 
@@ -49,7 +50,7 @@ func Write(w io.Writer, r *format.Reader, m *api.Model, o *Options) (*Result, er
 		x.o = *o
 	}
 	var err error
-	if x.scene, err = scene.New(r, m, &scene.Options{From: x.o.From, To: x.o.To, NoArgs: x.o.NoArgs || x.o.MindStudio, Progress: x.o.Progress}); err != nil {
+	if x.scene, err = scene.New(r, m, &scene.Options{Select: x.o.Select, NoArgs: x.o.NoArgs || x.o.MindStudio, Progress: x.o.Progress}); err != nil {
 		return nil, err
 	}
 	var v scene.Viewer = x
@@ -93,6 +94,9 @@ func (x *writer) head(m *format.Meta) string {
 	b = appendQuoted(b, m.Host)
 	b = append(b, `, "simulated": `...)
 	b = strconv.AppendBool(b, m.Simulated)
+	if s := x.scene.W.Selector().String(); s != "" {
+		b = appendQuoted(append(b, `, "selection": `...), s)
+	}
 	return string(append(b, `}, "traceEvents": [`...))
 }
 

@@ -81,6 +81,7 @@ var Tables = []string{"calls", "tasks", "copies", "kernels"}
 
 // Options configure Write; nil means the zero value.
 type Options struct {
+	Select   *timeline.Selection   // calls, nil for all
 	Progress func(done, total int) // called now and then with the call count
 }
 
@@ -191,14 +192,17 @@ func (b *batches[T]) stop() error {
 
 // Write writes the tables. create opens the output for a table name.
 func Write(create func(table string) (io.WriteCloser, error), r *format.Reader, m *api.Model, o *Options) (*Result, error) {
-	walk := &timeline.WalkOptions{}
-	if o != nil {
-		walk.Progress = o.Progress
+	if o == nil {
+		o = &Options{}
 	}
-	w := timeline.NewWalk(r, m, walk)
+	sel, err := timeline.NewSelector(r, m, o.Select)
+	if err != nil {
+		return nil, err
+	}
+	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Select: sel, Progress: o.Progress})
 	var files []io.Closer
 	res := &Result{}
-	err := func() error {
+	err = func() error {
 		x, err := newWriter(w, func(table string) (io.WriteCloser, error) {
 			f, err := create(table)
 			if err == nil {
@@ -229,7 +233,7 @@ func Write(create func(table string) (io.WriteCloser, error), r *format.Reader, 
 func newWriter(w *timeline.Walk, create func(table string) (io.WriteCloser, error)) (*writer, error) {
 	r := w.Reader
 	x := &writer{w: w, res: &Result{}, uuid: r.Meta().UUID, wall: r.Meta().StartWall, procs: r.Processes(), threads: r.Threads()}
-	tables, err := newTables(create, r)
+	tables, err := newTables(create, r, w.Selector().String())
 	if err != nil {
 		return nil, err
 	}
@@ -257,9 +261,9 @@ func (x *writer) end() error {
 }
 
 // newTables starts the tables, in Tables' order.
-func newTables(create func(table string) (io.WriteCloser, error), r *format.Reader) (all []*table, err error) {
-	for i, begin := range []func(func(string) (io.WriteCloser, error), string, *format.Reader) (*table, error){newTable[Call], newTable[Task], newTable[Copy], newTable[Kernel]} {
-		t, err := begin(create, Tables[i], r)
+func newTables(create func(table string) (io.WriteCloser, error), r *format.Reader, selection string) (all []*table, err error) {
+	for i, begin := range []func(func(string) (io.WriteCloser, error), string, *format.Reader, string) (*table, error){newTable[Call], newTable[Task], newTable[Copy], newTable[Kernel]} {
+		t, err := begin(create, Tables[i], r, selection)
 		if err != nil {
 			return nil, err
 		}

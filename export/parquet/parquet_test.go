@@ -190,7 +190,7 @@ func TestSchemaPage(t *testing.T) {
 	}
 	tl := testtrace.New(t).Load()
 	x := map[string][]string{}
-	tables, err := newTables(func(string) (io.WriteCloser, error) { return os.OpenFile(os.DevNull, os.O_WRONLY, 0) }, tl.Reader)
+	tables, err := newTables(func(string) (io.WriteCloser, error) { return os.OpenFile(os.DevNull, os.O_WRONLY, 0) }, tl.Reader, "")
 	if err != nil {
 		t.Fatal(err)
 	}

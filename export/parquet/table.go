@@ -107,7 +107,8 @@ const fewRows = 1 << 12
 
 const magic = "PAR1"
 
-func newTable[T any](create func(string) (io.WriteCloser, error), name string, r *format.Reader) (*table, error) {
+// newTable begins a table. selection is the text of the selection, "" for all calls.
+func newTable[T any](create func(string) (io.WriteCloser, error), name string, r *format.Reader, selection string) (*table, error) {
 	f, err := create(name)
 	if err != nil {
 		return nil, err
@@ -115,11 +116,15 @@ func newTable[T any](create func(string) (io.WriteCloser, error), name string, r
 	// Encode an empty file, to get everything except the rows.
 	m := r.Meta()
 	var empty bytes.Buffer
-	w := parquet.NewGenericWriter[T](&empty, parquet.CreatedBy("acltrace", "", ""),
+	options := []parquet.WriterOption{parquet.CreatedBy("acltrace", "", ""),
 		parquet.KeyValueMetadata("acltrace.recording", m.UUID), parquet.KeyValueMetadata("acltrace.host", valid(m.Host)),
 		parquet.KeyValueMetadata("acltrace.argv", valid(strings.Join(m.Argv, " "))), parquet.KeyValueMetadata("acltrace.start_wall_ns", strconv.FormatInt(m.StartWall, 10)),
 		parquet.KeyValueMetadata("acltrace.simulated", strconv.FormatBool(m.Simulated)), parquet.KeyValueMetadata("acltrace.complete", strconv.FormatBool(r.Complete())),
-		parquet.KeyValueMetadata("acltrace.calls_lost", strconv.FormatUint(lost(r), 10)))
+		parquet.KeyValueMetadata("acltrace.calls_lost", strconv.FormatUint(lost(r), 10))}
+	if selection != "" {
+		options = append(options, parquet.KeyValueMetadata("acltrace.selection", valid(selection)))
+	}
+	w := parquet.NewGenericWriter[T](&empty, options...)
 	if err := w.Close(); err != nil {
 		return nil, err
 	}

@@ -42,6 +42,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/export/internal/scene"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline"
 )
 
 // MinSize is the smallest MaxSize, in bytes. It fits the tracks of an ordinary recording.
@@ -49,9 +50,9 @@ const MinSize = 64 << 10
 
 // Options configure Write and Files; nil means the zero value.
 type Options struct {
-	// From and To are a window in nanoseconds since the recording began. Events outside are left out; events that overlap
-	// it are drawn whole. To 0 means no limit.
-	From, To int64
+	// Select chooses the calls, and their tasks. From and To apply to tasks by their own times. Events that overlap the
+	// window are drawn whole.
+	Select *timeline.Selection
 	// MaxSize limits each file, in bytes; 0 for no limit.
 	MaxSize  int64
 	NoArgs   bool // leave out call arguments
@@ -92,7 +93,7 @@ func Files(create func(part int) (io.WriteCloser, error), r *format.Reader, m *a
 		return nil, fmt.Errorf("files of %d bytes are too small for a trace: at least %d are needed", w.o.MaxSize, MinSize)
 	}
 	var err error
-	if w.scene, err = scene.New(r, m, &scene.Options{From: w.o.From, To: w.o.To, NoArgs: w.o.NoArgs, Progress: w.o.Progress}); err != nil {
+	if w.scene, err = scene.New(r, m, &scene.Options{Select: w.o.Select, NoArgs: w.o.NoArgs, Progress: w.o.Progress}); err != nil {
 		return nil, err
 	}
 	err = w.begin()

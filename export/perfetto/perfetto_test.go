@@ -317,7 +317,7 @@ func TestFiles(t *testing.T) {
 
 // A window draws overlapping events whole.
 func TestWindow(t *testing.T) {
-	path, res := written(t, mixed(t), &Options{From: 1150, To: 1501, NoArgs: true})
+	path, res := written(t, mixed(t), &Options{Select: &timeline.Selection{From: 1150, To: 1501}, NoArgs: true})
 	got := viewertest.SQL(t, path, viewertest.Errors, "select name from slice order by ts, depth", "select count(*) from args where flat_key like 'debug.arg_%'")
 	if want := "[[outer] [crossing] [aclrtMemcpyAsync] [aclrtMemcpyAsync] [mstxRangeEnd] [copy HtoD]]"; fmt.Sprint(got[1]) != want || len(got[0]) > 0 || got[2][0][0] != "0" {
 		t.Errorf("%v, want %s; errors %v", got[1], want, got[0])

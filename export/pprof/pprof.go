@@ -131,27 +131,35 @@ type code struct {
 
 // Options configure Write; nil means the zero value.
 type Options struct {
+	Select   *timeline.Selection   // calls, nil for all
 	Progress func(done, total int) // called now and then with the call count
 }
 
 // Write writes the profile, compressed with gzip as readers expect.
-func Write(w io.Writer, r *format.Reader, m *api.Model, o *Options) error {
-	p, err := build(r, m, o)
+func Write(w io.Writer, r *format.Reader, m *api.Model, o *Options) (*Result, error) {
+	p, calls, err := build(r, m, o)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := p.Write(w); err != nil {
-		return fmt.Errorf("write profile: %w", err)
+		return nil, fmt.Errorf("write profile: %w", err)
 	}
-	return nil
+	return &Result{calls}, nil
 }
 
-func build(r *format.Reader, model *api.Model, o *Options) (*profile.Profile, error) {
+// Result counts the calls in the profile.
+type Result struct{ Calls int }
+
+func build(r *format.Reader, model *api.Model, o *Options) (p *profile.Profile, calls int, err error) {
 	m := r.Meta()
-	walk := &timeline.WalkOptions{}
-	if o != nil {
-		walk.Progress = o.Progress
+	if o == nil {
+		o = &Options{}
 	}
+	sel, err := timeline.NewSelector(r, model, o.Select)
+	if err != nil {
+		return nil, 0, err
+	}
+	walk := &timeline.WalkOptions{Select: sel, Progress: o.Progress}
 	walk.Stacks = slices.ContainsFunc(r.Processes(), func(p format.Process) bool { return len(p.Maps) > 0 })
 	w := timeline.NewWalk(r, model, walk)
 	b := &builder{
@@ -180,21 +188,41 @@ func build(r *format.Reader, model *api.Model, o *Options) (*profile.Profile, er
 		b.stacks, b.maps, b.code = timeline.NewStacks(r), map[*format.Mapping]*profile.Mapping{}, map[code]*profile.Location{}
 	}
 	unfinished := 0
-	err := w.Run(&timeline.Visitor{Range: b.enter, Call: func(c *timeline.HostCall, k *timeline.Task) error {
+	err = w.Run(&timeline.Visitor{Range: b.enter, All: b.stacks != nil, Call: func(c *timeline.HostCall, k *timeline.Task) error {
+		stack := b.stack(c)
+		if !w.Selected() {
+			return nil
+		}
+		calls++
 		if c.Flags&format.Unfinished != 0 {
 			unfinished++
 		}
-		b.call(c, k)
+		b.call(c, k, stack)
 		return nil
 	}})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	b.comments(m, unfinished)
+	b.comments(m, calls, unfinished)
 	if err := b.p.CheckValid(); err != nil {
-		return nil, fmt.Errorf("profile of %s: %w", m.UUID, err)
+		return nil, 0, fmt.Errorf("profile of %s: %w", m.UUID, err)
 	}
-	return b.p, nil
+	return b.p, calls, nil
+}
+
+// stack returns the number of a call's stack, 0 for none. Later calls refer to it, so it is learned from every call.
+func (b *builder) stack(c *timeline.HostCall) uint64 {
+	if b.stacks == nil {
+		return 0
+	}
+	stack, ok := b.stacks.Learn(b.process(c.Thread), c.Raw, maxStacks)
+	switch {
+	case ok:
+		return stack
+	case b.w.Selected():
+		b.unknown++
+	}
+	return 0
 }
 
 // mappings adds a mapping for each program, for frames without code. They claim to have function names, or readers
@@ -285,22 +313,15 @@ func (b *builder) phase(t *phases, c *timeline.HostCall) string {
 	return t.path
 }
 
-func (b *builder) call(c *timeline.HostCall, task *timeline.Task) {
+func (b *builder) call(c *timeline.HostCall, task *timeline.Task, stack uint64) {
 	t := b.thread(c.Thread)
-	k := key{thread: c.Thread, phase: b.phase(t, c), fn: c.Name, lane: -1}
+	k := key{thread: c.Thread, stack: stack, phase: b.phase(t, c), fn: c.Name, lane: -1}
 	in := t.in(c)
 	if in != nil {
 		if in.inner == "" {
 			in.inner = in.phase + phaseMark + in.fn
 		}
 		k.phase = in.inner
-	}
-	if b.stacks != nil {
-		var ok bool
-		if k.stack, ok = b.stacks.Learn(b.process(c.Thread), c.Raw, maxStacks); !ok {
-			k.stack = 0
-			b.unknown++
-		}
 	}
 	var bytes uint64
 	var launched, took int64
@@ -460,9 +481,12 @@ func (b *builder) add(l *profile.Location, function string) *profile.Location {
 	return l
 }
 
-func (b *builder) comments(m *format.Meta, unfinished int) {
+func (b *builder) comments(m *format.Meta, calls, unfinished int) {
 	add := func(f string, args ...any) { b.p.Comments = append(b.p.Comments, valid(fmt.Sprintf(f, args...))) }
 	add("recording %s of %s", m.UUID, strings.Join(m.Argv, " "))
+	if s := b.w.Selector().String(); s != "" {
+		add("only %d of %d calls are in the profile: %s", calls, b.w.Calls, s)
+	}
 	if m.Simulated {
 		add("the device was simulated")
 	}

@@ -56,7 +56,8 @@ func written(t *testing.T, tl *timeline.Timeline) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(Write(f, tl.Reader, acl.Model, nil), f.Close()); err != nil {
+	_, err = Write(f, tl.Reader, acl.Model, nil)
+	if err := errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -119,7 +120,7 @@ func TestDeviceTime(t *testing.T) {
 	}
 	defer r.Close()
 	var b bytes.Buffer
-	if err := Write(&b, r, acl.Model, nil); err != nil {
+	if _, err := Write(&b, r, acl.Model, nil); err != nil {
 		t.Fatal(err)
 	}
 	got, err := profile.Parse(&b)
@@ -168,7 +169,7 @@ func TestRaw(t *testing.T) {
 // Each stack has process, thread, function and task.
 func TestStacks(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, testtrace.Small(t).Reader, acl.Model, nil); err != nil {
+	if _, err := Write(&b, testtrace.Small(t).Reader, acl.Model, nil); err != nil {
 		t.Fatal(err)
 	}
 	p, err := profile.Parse(&b)
@@ -212,7 +213,7 @@ func TestStacks(t *testing.T) {
 
 func TestNothing(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, testtrace.New(t).Load().Reader, acl.Model, nil); err != nil {
+	if _, err := Write(&b, testtrace.New(t).Load().Reader, acl.Model, nil); err != nil {
 		t.Fatal(err)
 	}
 	if p, err := profile.Parse(&b); err != nil || len(p.Sample) != 0 {
@@ -226,7 +227,7 @@ func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
 
 func TestWriteError(t *testing.T) {
 	full := errors.New("no space left on device")
-	if err := Write(failingWriter{full}, testtrace.Small(t).Reader, acl.Model, nil); !errors.Is(err, full) {
+	if _, err := Write(failingWriter{full}, testtrace.Small(t).Reader, acl.Model, nil); !errors.Is(err, full) {
 		t.Error(err)
 	}
 }
@@ -234,7 +235,7 @@ func TestWriteError(t *testing.T) {
 func BenchmarkWrite(b *testing.B) {
 	tl := testtrace.Long(b, 100_000)
 	for b.Loop() {
-		if err := Write(&bytes.Buffer{}, tl.Reader, acl.Model, nil); err != nil {
+		if _, err := Write(&bytes.Buffer{}, tl.Reader, acl.Model, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -318,7 +319,7 @@ func TestNestedCalls(t *testing.T) {
 	b.Call(0, 2000, 2500, "aclrtSetDevice", testtrace.A(0))
 	tl := b.Load()
 	var out bytes.Buffer
-	if err := Write(&out, tl.Reader, acl.Model, nil); err != nil {
+	if _, err := Write(&out, tl.Reader, acl.Model, nil); err != nil {
 		t.Fatal(err)
 	}
 	p, err := profile.Parse(&out)

@@ -45,7 +45,7 @@ func profiled(t *testing.T, trace string) string {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := Write(f, r, acl.Model, nil); err != nil {
+	if _, err := Write(f, r, acl.Model, nil); err != nil {
 		t.Fatal(err)
 	}
 	return path

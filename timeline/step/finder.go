@@ -41,6 +41,14 @@ func (f *Finder) At() int {
 	return f.steps.at()
 }
 
+// Begun returns the start of the current step, false if there is none.
+func (f *Finder) Begun() (from int64, ok bool) {
+	if f.steps == nil || !f.steps.open {
+		return 0, false
+	}
+	return f.steps.step.From, true
+}
+
 // Pass advances to a moment. It returns a step that has ended by then, nil if there are no more. The step is valid until the next call.
 func (f *Finder) Pass(now int64) *Step {
 	if f.steps == nil {

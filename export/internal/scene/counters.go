@@ -113,10 +113,8 @@ func (s *Scene) pass(now int64) error {
 
 // point draws a value that lasts until the next one. Values from before the window are drawn at its start.
 func (s *Scene) point(c *Counter, at int64, value float64) error {
-	if at < s.o.From {
-		at = s.o.From
-	}
-	if at >= s.o.To {
+	from, to := s.W.Selector().Window()
+	if at = max(at, from); at >= to {
 		return nil
 	}
 	s.Drawn.Points++

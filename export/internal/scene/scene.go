@@ -21,11 +21,11 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Options select the time window; nil means everything.
+// Options select the events; nil means everything.
 type Options struct {
-	// From and To are nanoseconds since the trace began. Events that end before From or start at To or later are left
-	// out; the others are drawn whole. To 0 means no limit.
-	From, To int64
+	// Select chooses the calls, and their tasks. From and To apply to tasks by their own times. Events that overlap the
+	// window are drawn whole.
+	Select   *timeline.Selection
 	NoArgs   bool                  // leave out call arguments
 	Progress func(done, total int) // called now and then with the call count
 }
@@ -111,10 +111,11 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Scene, error) {
 	if o != nil {
 		s.o = *o
 	}
-	if s.o.To == 0 {
-		s.o.To = math.MaxInt64
+	sel, err := timeline.NewSelector(r, m, s.o.Select)
+	if err != nil {
+		return nil, err
 	}
-	s.W = timeline.NewWalk(r, m, &timeline.WalkOptions{From: s.o.From, To: s.o.To, Progress: s.o.Progress})
+	s.W = timeline.NewWalk(r, m, &timeline.WalkOptions{Select: sel, OwnTimes: true, Progress: s.o.Progress})
 	if err := s.W.FindSteps(); err != nil {
 		return nil, err
 	}
@@ -164,4 +165,7 @@ func (s *Scene) until(now int64) error {
 	return s.pass(now)
 }
 
-func (s *Scene) within(from, to int64) bool { return from < s.o.To && to >= s.o.From }
+func (s *Scene) within(from, to int64) bool {
+	first, end := s.W.Selector().Window()
+	return from < end && to >= first
+}

@@ -52,6 +52,7 @@ const (
 	KeyReason
 	KeyRet
 	KeySampled
+	KeySelection
 	KeySimulated
 	KeyStep
 	KeyStepDiffers
@@ -104,6 +105,7 @@ var keyNames = [numKeys]string{
 	KeyReason:           "reason",
 	KeyRet:              "ret",
 	KeySampled:          "sampled",
+	KeySelection:        "selection",
 	KeySimulated:        "simulated",
 	KeyStep:             "step",
 	KeyStepDiffers:      "step.differs",

@@ -20,6 +20,9 @@ func ref(m *member) uint64 {
 	return uint64(m.part.number)<<refPart | uint64(m.index)<<refThread | uint64(m.nodes.n-1)
 }
 
+// noRef is the ref of a call that is not in a part.
+const noRef = ^uint64(0)
+
 // The bits of a ref. A part has at most maxNodes nodes and one range more.
 const refThread, refPart = 18, 40
 

@@ -273,6 +273,9 @@ func (x *Encoder) emitRoot(p *part) {
 	b = otlp.PutText(b, otlp.SpanAttributes, keys[otlp.KeyTrace], x.src.Meta.UUID)
 	b = otlp.PutNumber(b, otlp.SpanAttributes, keys[otlp.KeyPart], int64(p.number+1))
 	b = otlp.PutText(b, otlp.SpanAttributes, keys[otlp.KeyLayout], x.o.Layout)
+	if x.selection != "" {
+		b = otlp.PutText(b, otlp.SpanAttributes, keys[otlp.KeySelection], otlp.Valid(x.selection))
+	}
 	b = otlp.PutNumber(b, otlp.SpanAttributes, keys[otlp.KeyCalls], int64(p.calls))
 	if p.folded > 0 {
 		b = otlp.PutNumber(b, otlp.SpanAttributes, keys[otlp.KeyFolded], int64(p.folded))

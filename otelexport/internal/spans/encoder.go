@@ -56,6 +56,7 @@ type Options struct {
 	MaxBytes int    // span bytes in one trace, as protobuf, DefaultMaxBytes if 0; no limit without MaxSpans
 	NoSteps  bool   // no trace for each step
 	DeviceAs otlp.DeviceAs
+	Select   *timeline.Selection // calls that New's encoder emits, nil for all
 }
 
 // check sets the defaults and refuses invalid values.
@@ -96,6 +97,8 @@ type Encoder struct {
 	o   Options
 	cut string // rules that cut the recording into traces; seeds the trace ids
 
+	selection string // attribute of roots, "" if every call is selected
+
 	rows     rows
 	order    streamOrder
 	path     *path.Finder // nil if critical paths are not marked
@@ -135,6 +138,7 @@ type output struct {
 // Result reports which traces an encoder made.
 type Result struct {
 	Traces       int // including requests
+	Calls        int
 	FirstTraceID string
 	StepTraceID  string // first typical step, else the first step; "" without steps
 
@@ -196,19 +200,28 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Encoder, error) {
 	if err != nil {
 		return nil, err
 	}
+	sel, err := timeline.NewSelector(r, m, x.o.Select)
+	if err != nil {
+		return nil, err
+	}
 	stacks := newStacks(r)
-	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Stacks: stacks != nil})
+	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Select: sel, Stacks: stacks != nil})
 	if !x.o.NoSteps {
 		if err := w.FindSteps(); err != nil {
 			return nil, err
 		}
 	}
 	x.src.r, x.src.w, x.src.stacks = r, w, stacks
-	if !x.o.NoSteps && (w.StepRule().Source != step.None || w.Calls <= maxNodes) {
+	x.selection = sel.String()
+	if !x.o.NoSteps && (w.StepRule().Source != step.None || w.Calls <= maxNodes && x.selection == "") {
 		x.path = path.NewFinder(w)
 	}
 	x.cut = fmt.Sprint(x.o.layout(), " ", x.o.Brackets, " ", x.o.MaxSpans, " ", x.o.MaxBytes, " ", w.StepRule().Source)
-	x.gaps = slices.Clone(r.Gaps())
+	if x.selection != "" {
+		x.cut += " " + x.selection
+	}
+	from, to := sel.Window()
+	x.gaps = slices.DeleteFunc(slices.Clone(r.Gaps()), func(g format.Gap) bool { return g.From >= to || g.To < from })
 	slices.SortStableFunc(x.gaps, func(a, b format.Gap) int { return cmp.Compare(a.From, b.From) })
 	x.Inherit()
 	for _, th := range append(slices.Clone(r.Threads()), format.Thread{}) {
@@ -240,7 +253,7 @@ func (x *Encoder) Name() string { return fmt.Sprintf("%s as %s", x.src.Meta.UUID
 // Result returns the traces made so far.
 func (x *Encoder) Result() Result {
 	r := x.result
-	r.Traces = x.out.traces
+	r.Traces, r.Calls = x.out.traces, x.out.calls
 	return r
 }
 
@@ -288,7 +301,11 @@ func (x *Encoder) Run(sink func(*otlp.Batch) (*otlp.Batch, error)) error {
 }
 
 func (x *Encoder) visitor() *timeline.Visitor {
-	return &timeline.Visitor{Lane: x.Lane, Task: x.task, Step: x.stepEnded, Call: func(c *timeline.HostCall, t *timeline.Task) error {
+	return &timeline.Visitor{All: x.selection != "", Lane: x.Lane, Task: x.task, Step: x.step, Call: func(c *timeline.HostCall, t *timeline.Task) error {
+		if !x.src.w.Selected() {
+			x.other(c, t)
+			return x.out.err
+		}
 		for len(x.gaps) > 0 && x.gaps[0].From < c.Start {
 			x.nextGap()
 		}
@@ -302,12 +319,35 @@ func (x *Encoder) visitor() *timeline.Visitor {
 	}}
 }
 
+// other follows a call that is not selected. The critical path and later waits depend on it.
+func (x *Encoder) other(c *timeline.HostCall, t *timeline.Task) {
+	x.named = nil
+	x.Observe(c, t)
+	if x.path != nil {
+		x.path.Call(c, t, noRef)
+	}
+}
+
+// step takes a step that has ended.
+func (x *Encoder) step(s *step.Step) error {
+	if !x.src.w.Selected() {
+		if x.path != nil && !s.Open {
+			x.path.Step(s) // forgets the calls
+		}
+		return x.out.err
+	}
+	return x.stepEnded(s)
+}
+
 // finish emits the remaining gaps and every span that lasts until the trace ends.
 func (x *Encoder) finish() error {
 	for len(x.gaps) > 0 {
 		x.nextGap()
 	}
 	last := x.parts.current
+	if last == nil && x.selection != "" {
+		return x.out.err
+	}
 	if last == nil {
 		last = x.room(-1)
 		last.extent.add(0, x.src.Meta.EndNS)

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/report"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/spf13/pflag"
+)
+
+// selectFlags choose calls. cat, stats and the exports have them.
+type selectFlags struct {
+	timeline.Selection
+	call, step optional[human.Numbers]
+	task       optional[format.TaskID]
+	from, to   time.Duration
+}
+
+func (s *selectFlags) add(f *pflag.FlagSet) {
+	s.call.parse, s.step.parse, s.task.parse = human.ParseNumbers, human.ParseNumbers, parseTask
+	f.Var(&s.call, "call", "`N[:M]`: call N, or calls N to M")
+	f.Var(&s.step, "step", "`N[:M]`: calls in step N, or in steps N to M")
+	f.DurationVar(&s.from, "from", 0, "`TIME`: calls that end at TIME or later")
+	f.DurationVar(&s.to, "to", 0, "`TIME`: calls that start before TIME")
+	explain(f, "from", "A time since the trace began, for example 1.5s. Calls that overlap the window are selected.")
+	f.StringSliceVar(&s.Funcs, "func", nil, "`GLOB`: calls of these functions")
+	explain(f, "func", "In a GLOB, * and ? are wildcards. The flag may be given several times: a call matches one of the globs.")
+	f.StringSliceVar(&s.Kernels, "kernel", nil, "`GLOB`: launches of these kernels")
+	f.BoolVar(&s.Failed, "failed", false, "calls that returned an error")
+	f.DurationVar(&s.Longer, "longer-than", 0, "`TIME`: calls that took longer")
+	f.IntVar(&s.Stream, "stream", 0, "`N`: calls on stream#N, as cat shows it")
+	f.IntVar(&s.Thread, "thread", 0, "`TID`: calls of this thread")
+	f.Var(&s.task, "task", "`TASK`: the call of this task, STREAM:ID")
+	explain(f, "task", taskForms)
+	f.IntVarP(&s.Most, "first", "n", 0, "`N`: the first N of these calls")
+}
+
+// check checks the flags and completes the selection.
+func (s *selectFlags) check() error {
+	s.From, s.To = s.from.Nanoseconds(), s.to.Nanoseconds()
+	s.Calls, s.Steps, s.Task = s.call.value, s.step.value, s.task.value
+	switch {
+	case s.Most < 0 || s.Stream < 0 || s.Thread < 0 || s.Longer < 0:
+		return usage("-n, --stream, --thread and --longer-than take values from 0 on")
+	case s.From < 0 || s.To < 0 || s.To != 0 && s.To <= s.From:
+		return usage("--from %v --to %v: there is no time between them", s.from, s.to)
+	}
+	return nil
+}
+
+// given reports whether a flag was given.
+func (s *selectFlags) given() bool { return s.String() != "" }
+
+// nothing prints that no call is selected, if flags were given and none is.
+func (s *selectFlags) nothing(a *app, path string, calls uint64) {
+	if calls == 0 && s.given() {
+		a.endProgress()
+		report.Printf(a.err, "acltrace: %s: no call matches %s\n", path, s)
+	}
+}
+
+// calls describes a number of selected calls: "1,024 calls", or "3 of 1,024 calls (--failed)" if flags were given.
+func (s *selectFlags) calls(r *format.Reader, n int) string {
+	if !s.given() {
+		return human.Plural(n, "call")
+	}
+	total := uint64(0)
+	for c := range r.Chunks() {
+		total += c.Calls
+	}
+	return fmt.Sprintf("%s of %s (%s)", human.Count(n), human.Plural(total, "call"), s)
+}
+
+// momentFlags name a call or a task.
+type momentFlags struct {
+	call optional[uint64]
+	task optional[format.TaskID]
+}
+
+func (m *momentFlags) add(f *pflag.FlagSet, call, task string) {
+	m.call.parse, m.task.parse = parseCall, parseTask
+	f.Var(&m.call, "call", "`N`: "+call)
+	f.Var(&m.task, "task", "`TASK`: "+task)
+	explain(f, "task", taskForms)
+}
+
+func (m *momentFlags) both() bool { return m.call.value != nil && m.task.value != nil }
+
+// optional is a flag without a default.
+type optional[T any] struct {
+	value *T
+	text  string
+	parse func(string) (T, error)
+}
+
+func (o *optional[T]) String() string { return o.text }
+
+func (o *optional[T]) Type() string { return "value" }
+
+func (o *optional[T]) Set(s string) error {
+	v, err := o.parse(s)
+	if err == nil {
+		o.value, o.text = &v, s
+	}
+	return err
+}
+
+func parseTask(s string) (format.TaskID, error) {
+	id, err := report.ParseTaskID(s)
+	if err != nil {
+		return format.TaskID{}, err
+	}
+	return *id, nil
+}
+
+func parseCall(s string) (uint64, error) {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("invalid call %q: want its number", s)
+	}
+	return n, nil
+}
