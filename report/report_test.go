@@ -45,7 +45,7 @@ func TestGolden(t *testing.T) {
 	testenv.Golden(t, "deep.txtar", "cat --json", lines(t, tl, &report.LineOptions{JSON: true}))
 	s := sums(t, tl, "")
 	var b bytes.Buffer
-	if err := report.StatsText(&b, s, nil); err != nil {
+	if err := report.StatsText(&b, "deep.aclt", s, nil); err != nil {
 		t.Fatal(err)
 	}
 	testenv.Golden(t, "deep.txtar", "stats", b.String())
@@ -88,7 +88,7 @@ func TestGoldenSteps(t *testing.T) {
 	s := sums(t, tl, "step")
 	var b bytes.Buffer
 	o := &report.TextOptions{Width: 120}
-	if err := report.StatsText(&b, s, o); err != nil {
+	if err := report.StatsText(&b, "steps.aclt", s, o); err != nil {
 		t.Fatal(err)
 	}
 	if err := report.Groups(&b, "step", s, o); err != nil {

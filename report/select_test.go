@@ -88,7 +88,7 @@ func TestStatsOfSelection(t *testing.T) {
 	}
 	text := func(s *stats.Stats) string {
 		var b bytes.Buffer
-		if err := report.StatsText(&b, s, nil); err != nil {
+		if err := report.StatsText(&b, "t.aclt", s, nil); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()
@@ -99,7 +99,7 @@ func TestStatsOfSelection(t *testing.T) {
 	}
 	two := sum(timeline.Selection{Steps: &human.Numbers{First: 2, Last: 3}}, "")
 	span := all.Groups[3].StartNS + all.Groups[3].SpanNS - all.Groups[2].StartNS
-	if s := text(two); !strings.HasPrefix(s, "selected: 30 of 100 calls: --step 2:3\n30 calls in ") || two.Steps.Count != 2 || len(two.Steps.Threads) != 1 || len(two.Streams) != 1 ||
+	if s := text(two); !strings.HasPrefix(s, "selected: 30 of 100 calls: --step 2:3\n") || !strings.Contains(s, "t.aclt: 30 calls in ") || two.Steps.Count != 2 || len(two.Steps.Threads) != 1 || len(two.Streams) != 1 ||
 		two.Streams[0].Tasks != 28 || two.Streams[0].IdleAtLeastNS <= 0 || two.Streams[0].WaitedNS != 500 || two.SpanNS > span || two.SpanNS < span-300 || two.PeakDeviceBytes != all.PeakDeviceBytes ||
 		two.Steps.Threads[0].WaitingNS != all.Steps.Threads[0].WaitingNS {
 		t.Errorf("%s%+v", s, two)
@@ -116,7 +116,7 @@ func TestStatsOfSelection(t *testing.T) {
 		t.Errorf("kernels took %d in the steps, want %d", of, device)
 	}
 	kernels := sum(timeline.Selection{Kernels: []string{"ma*"}, Most: 10}, "step")
-	if s := text(kernels); !strings.HasPrefix(s, "selected: 10 of 100 calls: --kernel 'ma*' -n 10\n10 calls in ") || len(kernels.Streams)+len(kernels.Idle)+len(kernels.Steps.Threads)+len(kernels.Ranges) > 0 ||
+	if s := text(kernels); !strings.HasPrefix(s, "selected: 10 of 100 calls: --kernel 'ma*' -n 10\n") || !strings.Contains(s, "t.aclt: 10 calls in ") || len(kernels.Streams)+len(kernels.Idle)+len(kernels.Steps.Threads)+len(kernels.Ranges) > 0 ||
 		len(kernels.Kernels) != 1 || kernels.Kernels[0].Count != 10 || kernels.Kernels[0].Measured != 10 {
 		t.Errorf("%s%+v", s, kernels)
 	}

@@ -9,36 +9,40 @@ import (
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/internal/shell"
 )
 
 // most limits the rows in tables for people.
 const most = 10
 
-// rest writes the number of rows left out.
-func rest(w io.Writer, rows int, what string) {
-	if rows > most {
-		Printf(w, "(%s more %s: --json has all)\n", human.Count(rows-most), what)
+// rest writes the number of rows left out. The noun is in the singular.
+func rest(w io.Writer, rows int, noun string) {
+	if n := rows - most; n > 0 {
+		Printf(w, "(%s more %s: --json has all)\n", human.Count(n), human.Noun(n, noun))
 	}
 }
 
-// StatsText writes the tables of `acltrace stats`.
-func StatsText(w io.Writer, s *stats.Stats, o *TextOptions) error {
+// StatsText writes the statistics of the trace at path: the answer on one screen, then the tables, and at the end the next command.
+func StatsText(w io.Writer, path string, s *stats.Stats, o *TextOptions) error {
 	selectedText(w, s)
-	totals(w, s)
+	next, err := answerText(w, path, s, o)
+	if err != nil {
+		return err
+	}
 	t := newTable(w, o)
 	threadText(t, &s.Steps)
-	Printf(t, "\ncalls\tfailed\ttotal\tmean\tp50\tp99\tmax\t  function\n")
+	Printf(t, "\ncalls\tfailed\tin calls\tmean\tp50\tp99\tmax\t  function\n")
 	for _, f := range s.Functions[:min(most, len(s.Functions))] {
 		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(f.Calls), badCount(f.Failed), human.Duration(f.TotalNS), human.Duration(f.MeanNS), human.Duration(f.P50NS), human.Duration(f.P99NS), human.Duration(f.MaxNS), f.Func)
 	}
 	t.Flush()
-	rest(w, len(s.Functions), "functions")
+	rest(w, len(s.Functions), "function")
 	kernelText(w, t, s)
 	copyText(t, s)
 	streamText(t, s)
 	rangeText(t, s)
 	if r := s.Ranks; r != nil {
-		Printf(t, "\ncollectives\tlast to begin\twaited for others\tothers waited\t  rank\n")
+		Printf(t, "\ncollectives\tcame last\twaited for others\tothers waited\t  rank\n")
 		for _, x := range r.Ranks {
 			Printf(t, "%s\t%s\t%s\t%s\t  %d\n", human.Count(x.Met), human.Count(x.Last), human.Duration(x.Waited), human.Duration(x.Caused), x.Rank)
 		}
@@ -48,24 +52,28 @@ func StatsText(w io.Writer, s *stats.Stats, o *TextOptions) error {
 		}
 	}
 	if len(s.HiddenSyncs) > 0 {
-		Printf(t, "\ncopies\tbytes\ttime in the call\tfirst call\t  hidden synchronization: asynchronous, of pageable memory\n")
+		Printf(t, "\ncopies\tbytes\tin calls\tfirst call\t  asynchronous copies of pageable memory, which may wait\n")
 		for _, h := range s.HiddenSyncs {
 			Printf(t, "%s\t%s\t%s\t%d\t  %s %s\n", human.Count(h.Count), human.Bytes(h.Bytes), human.Duration(h.HostNS), h.First, h.Func, h.Name)
 		}
 	}
 	if len(s.Retries) > 0 {
-		Printf(t, "\nretries\tfirst call\tcode\t  kernel launched again with success\n")
+		Printf(t, "\nlaunched again\tfirst call\tafter error\t  kernel\n")
 		for _, r := range s.Retries {
 			Printf(t, "%s\t%d\t%d %s\t  %s\n", human.Count(r.Count), r.First, r.Code, r.Name, r.Kernel)
 		}
 	}
 	if len(s.Errors) > 0 {
-		Printf(t, "\nerrors\tcode\t  function\n")
+		Printf(t, "\nfailed\terror\t  function\n")
 		for _, e := range s.Errors {
 			Printf(t, "%s\t%d %s\t  %s\n", human.Count(e.Count), e.Code, e.Name, e.Func)
 		}
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	Printf(w, "\nnext: %s\n", cmp.Or(next, shell.Command("acltrace", "stats", "--critical-path", path)))
+	return nil
 }
 
 // selectedText writes which calls are summed up, nothing for all.
@@ -75,67 +83,44 @@ func selectedText(w io.Writer, s *stats.Stats) {
 	}
 }
 
-// totals writes the first lines: the sums over all calls.
-func totals(w io.Writer, s *stats.Stats) {
-	var launches, copies, bytes uint64
-	for _, k := range s.Kernels {
-		launches += k.Count
-	}
-	for _, k := range s.Copies {
-		copies += k.Count
-		bytes += k.Bytes
-	}
-	Printf(w, "%s in %s, %s failed; %s of %s, %s of %s\n", human.Plural(s.Calls, "call"), human.Duration(s.SpanNS), badCount(s.Failed),
-		human.Plural(launches, "launch"), human.Plural(len(s.Kernels), "kernel"), human.Plural(copies, "copy"), human.Bytes(bytes))
-	how := map[string]string{"marked": "marked by the program", "found": "found from repetition"}[s.Steps.Source]
-	switch st := &s.Steps; {
-	case st.Count == 0:
-		Printf(w, "no steps: %s\n", st.Why)
-	case st.Typical == 0:
-		Printf(w, "%s, %s\n", human.Plural(st.Count, "step"), how)
-	default:
-		Printf(w, "%s, %s", human.Plural(st.Count, "step"), how)
-		if st.Typical < st.Count {
-			Printf(w, ", %s like most", human.Count(st.Typical))
-		}
-		if st.Typical == 1 {
-			Printf(w, ": %s\n", human.Duration(st.P50NS))
-			break
-		}
-		Printf(w, ": median %s, %s to %s\n", human.Duration(st.P50NS), human.Duration(st.MinNS), human.Duration(st.MaxNS))
-	}
-	if r := &s.Recording; r.NS > 0 {
-		Printf(w, "recording took %s of the program's threads%s\n", human.Duration(r.NS), recordedCopies(r.Copies, ": ", ""))
-	}
-	if s.Peak != nil {
-		Printf(w, "at most %s of device memory in use: after call %d, %s of %s, at %s\n", human.Bytes(s.PeakDeviceBytes), s.Peak.Call, s.Peak.Func, human.Bytes(s.Peak.Bytes), human.Moment(s.Peak.Time))
-	}
-}
-
-// recordedCopies describes the recorder's share in the time of a copy, "" if no copy was recorded.
-func recordedCopies(c *format.RecordedCopies, before, behind string) string {
+// recordedCopies describes the recorder's share in the time of copies, "" if no copy was recorded.
+func recordedCopies(c *format.RecordedCopies, before, after string) string {
 	if c == nil || c.Count == 0 {
 		return ""
 	}
-	n := int64(c.Count)
-	return fmt.Sprintf("%s%s of %s of each %s copy, mean of %s%s", before, human.Duration(c.RecordingNS/n), human.Duration((c.RecordingNS+c.CallsNS)/n), human.Bytes(c.Bytes/c.Count),
-		human.Plural(c.Count, "payload"), behind)
+	return fmt.Sprintf("%s%s of the time of %s of %s each%s", before, human.Share(float64(c.RecordingNS)/float64(max(c.RecordingNS+c.CallsNS, 1))), human.Plural(c.Count, "recorded copy"),
+		human.Bytes(c.Bytes/c.Count), after)
 }
 
 func kernelText(w io.Writer, t *table, s *stats.Stats) {
 	if len(s.Kernels) == 0 {
 		return
 	}
-	Printf(t, "\nlaunches\tin the calls\tmeasured\ton the device\tp50\tp99\tmax\t  kernel\n")
-	for _, k := range s.Kernels[:min(most, len(s.Kernels))] {
+	some := someMeasured(s.Kernels)
+	Printf(t, "\nlaunches\tin calls\tmeasured\ton the device\tp50\tp99\tmax\t  kernel\n")
+	for i := range s.Kernels[:min(most, len(s.Kernels))] {
+		k := &s.Kernels[i]
 		device, p50, p99, top := "-", "-", "-", "-"
 		if k.Measured > 0 {
 			device, p50, p99, top = human.Duration(k.DeviceNS), human.Duration(k.P50NS), human.Duration(k.P99NS), human.Duration(k.MaxNS)
 		}
-		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(k.Count), human.Duration(k.HostNS), human.Count(k.Measured), device, p50, p99, top, k.Name)
+		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(k.Count), human.Duration(k.HostNS), measured(k, some), device, p50, p99, top, k.Name)
 	}
 	t.Flush()
-	rest(w, len(s.Kernels), "kernels")
+	rest(w, len(s.Kernels), "kernel")
+}
+
+// someMeasured reports whether only some tasks have a measured time.
+func someMeasured(list []stats.Task) bool {
+	return slices.ContainsFunc(list, func(k stats.Task) bool { return k.Measured > 0 && k.Measured < k.Count })
+}
+
+// measured counts the measured tasks, if that differs from all or none for some of them.
+func measured(k *stats.Task, some bool) string {
+	if !some {
+		return "-"
+	}
+	return human.Count(k.Measured)
 }
 
 // recordingCell is a cell in the column of recorder times. Traces without such times have no column.
@@ -150,6 +135,7 @@ func copyText(t *table, s *stats.Stats) {
 	if len(s.Copies) == 0 {
 		return
 	}
+	some := someMeasured(s.Copies)
 	row := func(k *stats.Task, name string) {
 		rate := "-"
 		if k.Rate > 0 {
@@ -158,9 +144,9 @@ func copyText(t *table, s *stats.Stats) {
 				rate = ">= " + rate
 			}
 		}
-		Printf(t, "%s\t%s\t%s\t%s%s\t%s\t  %s\n", human.Count(k.Count), human.Bytes(k.Bytes), human.Duration(k.HostNS), recordingCell(s, human.Duration(k.RecordingNS)), human.Count(k.Measured), rate, name)
+		Printf(t, "%s\t%s\t%s\t%s%s\t%s\t  %s\n", human.Count(k.Count), human.Bytes(k.Bytes), human.Duration(k.HostNS), recordingCell(s, human.Duration(k.RecordingNS)), measured(k, some), rate, name)
 	}
-	Printf(t, "\ncopies\tbytes\tin the calls\t%smeasured\trate\t  direction and size\n", recordingCell(s, "recording"))
+	Printf(t, "\ncopies\tbytes\tin calls\t%smeasured\trate\t  direction and size\n", recordingCell(s, "recording"))
 	for i := range s.Copies {
 		k := &s.Copies[i]
 		row(k, k.Name)
@@ -174,18 +160,18 @@ func copyText(t *table, s *stats.Stats) {
 
 func streamText(t *table, s *stats.Stats) {
 	if len(s.Streams) > 0 {
-		Printf(t, "\ntasks\tlaunches\tcopies\tmeasured\tidle at least\tbusy at most\thost waited\tbound by\t  stream\n")
-		for _, l := range s.Streams {
-			Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(l.Tasks), human.Count(l.Launches), human.Count(l.Copies), human.Count(l.Measured), human.Duration(l.IdleAtLeastNS), human.Duration(l.BusyAtMostNS),
-				human.Duration(l.WaitedNS), cmp.Or(l.Bound, "-"), l.Stream)
+		Printf(t, "\ntasks\tlaunches\tcopies\tidle at least\tbusy at most\thost waited\tbound by\tprocess\t  stream\n")
+		for _, l := range foldedStreams(s.Streams) {
+			Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(l.Tasks), human.Count(l.Launches), human.Count(l.Copies), human.Duration(l.IdleAtLeastNS), human.Duration(l.BusyAtMostNS),
+				human.Duration(l.WaitedNS), cmp.Or(l.Bound, "-"), processCell(s, l.Process), l.Stream)
 		}
 	}
 	if len(s.Idle) > 0 {
-		Printf(t, "\nidle\tat\tstep\tin calls\t%sstream\t  the longest of these calls, and the task behind\n", recordingCell(s, "recording"))
+		Printf(t, "\nidle\tat\tstep\tin calls\t%sstream\t  longest call meanwhile; next task\n", recordingCell(s, "recording"))
 		for _, d := range s.Idle {
-			step, call := "-", "the program's own time"
+			step, call := "-", "program itself"
 			if s.Untimed() {
-				call = "not known"
+				call = "unknown"
 			} else if 2*d.RecordingNS > d.NS {
 				call = "recording"
 			}
@@ -200,6 +186,49 @@ func streamText(t *table, s *stats.Stats) {
 			Printf(t, "%s\t%s\t%s\t%s\t%s%s\t  %s; %s\n", human.Duration(d.NS), human.Moment(d.Time), step, human.Duration(d.InCallsNS), recordingCell(s, human.Duration(d.RecordingNS)), d.Stream, call, d.Next)
 		}
 	}
+}
+
+// foldedStreams returns the streams that were busy longest, and the sum of the others by process and device.
+func foldedStreams(list []stats.Lane) []stats.Lane {
+	if len(list) <= most {
+		return list
+	}
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b stats.Lane) int {
+		return cmp.Or(cmp.Compare(b.BusyAtMostNS, a.BusyAtMostNS), cmp.Compare(b.Tasks, a.Tasks))
+	})
+	type place struct {
+		process uint32
+		device  int
+	}
+	var others []stats.Lane
+	count, at := map[place]int{}, map[place]int{}
+	for _, l := range list[most:] {
+		p := place{l.Process, l.Device}
+		if count[p]++; count[p] == 1 {
+			at[p] = len(others)
+			others = append(others, stats.Lane{Process: l.Process, Device: l.Device})
+		}
+		o := &others[at[p]]
+		o.Tasks, o.Launches, o.Copies = o.Tasks+l.Tasks, o.Launches+l.Launches, o.Copies+l.Copies
+		o.IdleAtLeastNS, o.BusyAtMostNS, o.WaitedNS = o.IdleAtLeastNS+l.IdleAtLeastNS, o.BusyAtMostNS+l.BusyAtMostNS, o.WaitedNS+l.WaitedNS
+	}
+	for i := range others {
+		o := &others[i]
+		n := count[place{o.Process, o.Device}]
+		if o.Stream = human.Plural(n, "more stream"); o.Device >= 0 {
+			o.Stream += fmt.Sprintf(" on device %d", o.Device)
+		}
+	}
+	return append(list[:most:most], others...)
+}
+
+// processCell names a process, if the streams belong to several.
+func processCell(s *stats.Stats, process uint32) string {
+	if !slices.ContainsFunc(s.Streams, func(l stats.Lane) bool { return l.Process != s.Streams[0].Process }) {
+		return "-"
+	}
+	return fmt.Sprint(process)
 }
 
 func rangeText(t *table, s *stats.Stats) {
@@ -228,7 +257,7 @@ func threadText(t *table, s *stats.Steps) {
 	if recorder {
 		head = "recording\t"
 	}
-	Printf(t, "\na step\twaiting\tlaunching\tcopying\tother calls\t%sits own time\ton the device\t  thread, mean of typical steps\n", head)
+	Printf(t, "\na step\twaiting\tlaunching\tcopying\tother calls\t%sprogram itself\ton the device\t  thread: mean of steps\n", head)
 	for _, d := range s.Threads[:min(most, len(s.Threads))] {
 		device := "-"
 		if d.DeviceNS > 0 {

@@ -38,7 +38,7 @@ func (t *table) Write(b []byte) (int, error)          { return t.text.Write(b) }
 func (t *table) writeMarked(text string) (int, error) { return t.text.WriteString(text) }
 
 // spare has the heads of columns that a narrow table omits, in this order.
-var spare = []string{"p", "", "mean", "p50", "measured", "process", "in the calls", "copies", "launches", "failed", "step", "in calls", "p99"}
+var spare = []string{"p", "", "mean", "p50", "measured", "process", "copies", "launches", "failed", "step", "in calls", "recording", "p99", "on the device"}
 
 // name is the least width of the last column.
 const name = 30

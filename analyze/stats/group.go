@@ -13,7 +13,7 @@ import (
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
-// A Group sums up calls in one step, thread, stream or kernel. Times are nanoseconds on the host.
+// A Group sums up calls in one step, thread, stream, kernel or function. Times are nanoseconds on the host.
 type Group struct {
 	Name     string `json:"name"`
 	Process  int    `json:"process"` // process id, 0 if the group spans several
@@ -56,10 +56,10 @@ type groups struct {
 	numbers []*Group // by thread or lane
 	until   []int64  // by thread: latest end among its calls
 	named   named
-	kernels map[string]*Group
-	live    map[int]*Group // steps that have not ended: at most one
-	latest  int            // step's index
-	step    *Group         // most recently used in live
+	names   map[string]*Group // kernels or functions
+	live    map[int]*Group    // steps that have not ended: at most one
+	latest  int               // step's index
+	step    *Group            // most recently used in live
 	ended   minheap.Heap[*Group]
 	none    Group // calls outside steps
 	others  Group // groups beyond Options.Top
@@ -67,11 +67,11 @@ type groups struct {
 }
 
 func newGroups(o *Options, w *timeline.Walk) *groups {
-	return &groups{o: o, w: w, threads: w.Reader.Threads(), kernels: map[string]*Group{}, live: map[int]*Group{}, named: named{model: w.Model}}
+	return &groups{o: o, w: w, threads: w.Reader.Threads(), names: map[string]*Group{}, live: map[int]*Group{}, named: named{model: w.Model}}
 }
 
-// of returns a call's group, nil for none.
-func (g *groups) of(thread uint32, lane, step int, kernel string) *Group {
+// of returns a call's group, nil for none. name is a kernel or a function.
+func (g *groups) of(thread uint32, lane, step int, name string) *Group {
 	n := -1
 	switch g.o.By {
 	case "thread":
@@ -89,14 +89,14 @@ func (g *groups) of(thread uint32, lane, step int, kernel string) *Group {
 			g.step, g.latest = g.live[step], step
 		}
 		return g.step
-	case "kernel":
-		if kernel == "" {
+	case "kernel", "function":
+		if name == "" {
 			return nil
 		}
-		if g.kernels[kernel] == nil {
-			g.kernels[kernel] = &Group{Name: kernel}
+		if g.names[name] == nil {
+			g.names[name] = &Group{Name: name}
 		}
-		return g.kernels[kernel]
+		return g.names[name]
 	}
 	if n < 0 {
 		return nil
@@ -111,14 +111,17 @@ func (g *groups) of(thread uint32, lane, step int, kernel string) *Group {
 }
 
 func (g *groups) call(h *timeline.HostCall, k *timeline.Task) {
-	lane, kernel := -1, ""
+	lane, name := -1, ""
 	if k != nil {
 		lane = k.Lane
 	}
-	if h.Fn != nil && h.Fn.Task == api.Kernel {
-		kernel = cmp.Or(h.Kernel, "unknown kernel")
+	switch {
+	case g.o.By == "function":
+		name = h.Name
+	case h.Fn != nil && h.Fn.Task == api.Kernel:
+		name = cmp.Or(h.Kernel, "unknown kernel")
 	}
-	into := g.of(h.Thread, lane, h.Step, kernel)
+	into := g.of(h.Thread, lane, h.Step, name)
 	if into == nil {
 		return
 	}
@@ -224,7 +227,7 @@ func (g *groups) list() []Group {
 	for g.ended.Len() > 0 {
 		out = append(out, *g.ended.Pop())
 	}
-	for _, x := range g.kernels {
+	for _, x := range g.names {
 		out = append(out, *x)
 	}
 	slices.SortFunc(out, func(a, b Group) int {

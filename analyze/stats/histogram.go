@@ -55,6 +55,36 @@ func (h *Histogram) count(v int64) {
 // median of acltrace uses it.
 func Rank(n uint64, p int) uint64 { return (n*uint64(p)+99)/100 - 1 }
 
+// above returns the number of values above limit and their sum.
+func (h *Histogram) above(limit int64) (n uint64, sum int64) {
+	for _, v := range h.exact {
+		if v > limit {
+			n, sum = n+1, sum+v
+		}
+	}
+	for l, o := range h.octaves {
+		if o == nil {
+			continue
+		}
+		for i, k := range o {
+			if v := h.value(l, i); k > 0 && v > limit {
+				n, sum = n+k, sum+int64(k)*v
+			}
+		}
+	}
+	return n, sum
+}
+
+// value returns the value that stands for bucket i of an octave.
+func (h *Histogram) value(l, i int) int64 {
+	if l < 8 { // one bucket for each number
+		return int64(i)
+	}
+	shift := l - 8
+	v := int64(octave+i)<<shift + int64(1)<<shift/2
+	return min(max(v, h.min), h.max)
+}
+
 // Percentile returns percentile p, from 1 to 100, by nearest rank.
 func (h *Histogram) Percentile(p int) int64 {
 	if h.n == 0 {
@@ -74,12 +104,7 @@ func (h *Histogram) Percentile(p int) int64 {
 				rank -= k
 				continue
 			}
-			if l < 8 { // one bucket for each number
-				return int64(i)
-			}
-			shift := l - 8
-			v := int64(octave+i)<<shift + int64(1)<<shift/2
-			return min(max(v, h.min), h.max)
+			return h.value(l, i)
 		}
 	}
 	return h.max

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/acltrace/acltrace/analyze/ranks"
 	"github.com/acltrace/acltrace/api"
@@ -29,8 +30,9 @@ type Stats struct {
 	Kernels   []Task     `json:"kernels"`
 	Copies    []Task     `json:"copies"`
 	Streams   []Lane     `json:"streams"`
-	Idle      []Idle     `json:"idle"` // longest idle times on streams, at most ten
-	Errors    []Error    `json:"errors"`
+	Answer
+	Idle   []Idle  `json:"idle"` // longest idle times on streams, at most ten
+	Errors []Error `json:"errors"`
 	// Recording is the recorder's own time in the program's threads. It is outside all calls, and not the program's own
 	// time.
 	Recording Recording `json:"recording"`
@@ -45,6 +47,23 @@ type Stats struct {
 	Ranges []Range `json:"ranges"`
 	// Retries counts failed launches that the same thread repeated with success, by kernel and error.
 	Retries []Retry `json:"retries"`
+	Missing
+	// Ranks sums up waits at collectives, nil for a single rank and for a selection.
+	Ranks *ranks.Meetings `json:"ranks,omitempty"`
+	// Groups are the sums by Options.By.
+	Groups []Group `json:"-"`
+}
+
+// Answer is the first screen of the statistics.
+type Answer struct {
+	// Findings are likely reasons for lost time and wrong results.
+	Findings []Finding `json:"findings"`
+	Shares   *Shares   `json:"shares"` // nil if no call has a duration
+	Devices  []Device  `json:"devices"`
+}
+
+// Missing counts calls and ends of tasks that the trace does not have.
+type Missing struct {
 	// GivenUp counts tasks whose end did not show in the next 131,072 tasks. Their brackets extend to the end of the
 	// trace.
 	GivenUp uint64 `json:"given_up,omitempty"`
@@ -55,14 +74,10 @@ type Stats struct {
 	CallsLost uint64 `json:"calls_lost,omitempty"`
 	// Cut is true for a file without an end, as after a recorder crash.
 	Cut bool `json:"cut,omitempty"`
-	// Ranks sums up waits at collectives, nil for a single rank and for a selection.
-	Ranks *ranks.Meetings `json:"ranks,omitempty"`
-	// Groups are the sums by Options.By.
-	Groups []Group `json:"-"`
 }
 
 // Selected describes the calls in the sums. It is empty for all calls. If the selection is not a whole period, Stats has no
-// Streams, Idle, Ranges and Steps.Threads: other calls and tasks are part of these times.
+// Streams, Devices, Idle, Ranges, Shares and Steps.Threads: other calls and tasks are part of these times.
 type Selected struct {
 	Selection string `json:"selection,omitempty"` // flags
 	CallsOf   uint64 `json:"calls_of,omitempty"`  // in the trace
@@ -71,7 +86,7 @@ type Selected struct {
 // Options choose New's sums. nil means the zero value.
 type Options struct {
 	Select *timeline.Selection // calls, nil for all
-	// By selects Groups by step, thread, stream or kernel. Steps are in time order, and calls outside steps follow.
+	// By selects Groups by step, thread, stream, kernel or function. Steps are in time order, and calls outside steps follow.
 	// Other groups are ordered by time in calls. Calls without a task have no stream. Only launches have a kernel.
 	By string
 	// Top limits Groups to those with the most time in calls, or to the longest steps. The sum of the others follows. 0
@@ -91,7 +106,7 @@ type Recording struct {
 }
 
 // By has the values for Options.By.
-var By = []string{"step", "thread", "stream", "kernel"}
+var By = []string{"step", "thread", "stream", "kernel", "function"}
 
 // Peak is the call that reached PeakDeviceBytes.
 type Peak struct {
@@ -112,8 +127,9 @@ type Steps struct {
 	MaxNS   int64  `json:"max_ns"`
 	Why     string `json:"why,omitempty"` // reason for no steps
 	// MeanNS is a typical step's mean duration. Threads divide it, ordered by time in calls. Only Stats has both.
-	MeanNS  int64    `json:"mean_ns,omitempty"`
-	Threads []Thread `json:"threads,omitempty"`
+	MeanNS  int64     `json:"mean_ns,omitempty"`
+	Threads []Thread  `json:"threads,omitempty"`
+	Longest *LongStep `json:"longest,omitempty"`
 }
 
 // Idle is a time without work on a stream, and the activity of the thread that ended it.
@@ -318,7 +334,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Stats, error) {
 		o = &Options{}
 	}
 	if o.By != "" && !slices.Contains(By, o.By) {
-		return nil, fmt.Errorf("no sums by %q: step, thread, stream or kernel", o.By)
+		return nil, fmt.Errorf("no sums by %q: want %s", o.By, strings.Join(By, ", "))
 	}
 	sel, err := timeline.NewSelector(r, m, o.Select)
 	if err != nil {
@@ -329,7 +345,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Stats, error) {
 	if err := x.w.FindSteps(); err != nil {
 		return nil, err
 	}
-	x.within.w, x.within.named.model = x.w, x.w.Model
+	x.within.start(x.w)
 	v := &timeline.Visitor{All: x.s.Selection != "", Call: x.call, Task: x.task, Range: x.rangeOf, Step: x.step, Memory: x.memory}
 	if o.By != "" {
 		x.groups = newGroups(o, x.w)
@@ -373,7 +389,16 @@ type summer struct {
 	threads []latest
 	steps   Histogram
 	within  within
-	groups  *groups
+	clues
+	groups *groups
+}
+
+// clues are collected for the findings.
+type clues struct {
+	samples stepSamples
+	inUse   uint64 // device memory
+	devices devices
+	firsts  firstCalls
 }
 
 type funcSum struct {
@@ -458,7 +483,7 @@ func (x *summer) function(h *timeline.HostCall) *funcSum {
 
 func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 	s, l := x.s, x.recorded(h)
-	x.within.call(h, k)
+	x.within.call(h, k, x.w.Selected())
 	if !x.w.Selected() {
 		l.fn, l.tasks = nil, [2]*Task{}
 		return nil
@@ -478,11 +503,16 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 			x.errors[key] = &Error{Func: h.Name, Code: key.code, Name: x.w.Model.ErrorName(key.code)}
 		}
 		x.errors[key].Count++
+		if x.firsts.failed == nil {
+			x.firsts.failed = &firstCall{h.Index, h.Name, key.code}
+		}
 	}
 	if h.Flags&format.Unfinished == 0 {
 		f.times.Add(h.End - h.Start)
 	} else {
-		s.Unfinished++
+		if s.Unfinished++; x.firsts.unfinished == nil {
+			x.firsts.unfinished = &firstCall{call: h.Index, fn: h.Name}
+		}
 	}
 	if h.Retries != timeline.NoCall {
 		x.retry(h)
@@ -602,13 +632,15 @@ func (x *summer) task(k *timeline.Task) error {
 			t.ended(k)
 		}
 	}
-	if !x.w.Lanes[k.Lane].Synchronous {
+	if l := &x.w.Lanes[k.Lane]; !l.Synchronous {
 		x.idles.Task(k)
+		x.devices.task(l, k)
 	}
 	return nil
 }
 
 func (x *summer) memory(p *timeline.MemoryPoint) error {
+	x.inUse = p.Total
 	from, _ := x.w.Selector().Window()
 	if s := x.s; p.Total > s.PeakDeviceBytes || p.Time < from { // the memory in use when the window begins
 		s.PeakDeviceBytes, s.Peak = p.Total, &Peak{p.Call.Index, p.Call.Name, p.Call.Start, p.Object.Size}
@@ -631,6 +663,7 @@ func (x *summer) step(p *step.Step) error {
 	x.s.Steps.Count++
 	if p.Typical {
 		x.steps.Add(p.To - p.From)
+		x.samples.add(stepSample{p.Index, p.To - p.From, x.inUse})
 	}
 	return nil
 }
@@ -676,6 +709,10 @@ func (x *summer) finish() (*Stats, error) {
 	s.Steps = SumSteps(w, s.Steps.Count, &x.steps)
 	if !x.part {
 		s.Steps.Threads, s.Steps.MeanNS = x.within.list()
+		s.Shares, s.Devices = x.within.shares(), x.devices.list(w)
+		if x.within.longest.NS > 0 {
+			s.Steps.Longest = &x.within.longest
+		}
 	}
 	if s.Steps.Count == 0 && s.Steps.Why == "" {
 		s.Steps.Why = "no whole step is selected"
@@ -711,10 +748,15 @@ func (x *summer) finish() (*Stats, error) {
 		s.Groups = x.groups.list()
 	}
 	if x.part {
-		s.Ranges = []Range{}
+		s.Ranges, s.Devices = []Range{}, []Device{}
+		s.Findings = x.findings()
 		return s, nil
 	}
-	return s, x.streams()
+	if err := x.streams(); err != nil {
+		return nil, err
+	}
+	s.Findings = x.findings()
+	return s, nil
 }
 
 // streams adds up the lanes, and the times in which they were idle.

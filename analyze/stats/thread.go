@@ -6,24 +6,38 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
-	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
-// Thread divides a typical step's mean time on one thread. WaitingNS to OwnNS add up to the step's time, except for
-// rounding.
+// Thread divides a typical step's mean time on one thread.
 type Thread struct {
-	Thread      string `json:"thread"`
-	Process     int    `json:"process"` // process id
-	WaitingNS   int64  `json:"waiting_ns"`
-	LaunchingNS int64  `json:"launching_ns"` // in calls that launch kernels and graphs
-	CopyingNS   int64  `json:"copying_ns"`   // in calls that copy and fill
-	OtherNS     int64  `json:"other_ns"`     // in other calls
-	RecordingNS int64  `json:"recording_ns"` // between calls, in the recorder
-	OwnNS       int64  `json:"own_ns"`       // between calls, in the program
+	Thread  string `json:"thread"`
+	Process int    `json:"process"` // process id
+	Parts
 	// DeviceNS is the measured time for tasks that the thread issued in the step.
 	DeviceNS int64 `json:"device_ns"`
+}
+
+// Parts divide a time on one thread. They add up to the time, except for rounding.
+type Parts struct {
+	WaitingNS   int64 `json:"waiting_ns"`
+	LaunchingNS int64 `json:"launching_ns"` // in calls that launch kernels and graphs
+	CopyingNS   int64 `json:"copying_ns"`   // in calls that copy and fill
+	OtherNS     int64 `json:"other_ns"`     // in other calls
+	RecordingNS int64 `json:"recording_ns"` // between calls, in the recorder
+	OwnNS       int64 `json:"own_ns"`       // between calls, in the program
+}
+
+// InCallsNS returns the time in calls.
+func (p *Parts) InCallsNS() int64 { return p.WaitingNS + p.LaunchingNS + p.CopyingNS + p.OtherNS }
+
+// partsOf divides a time on a thread whose calls took what now says.
+func partsOf(now *[doings]int64, total int64) Parts {
+	p := Parts{WaitingNS: now[waiting], LaunchingNS: now[launching], CopyingNS: now[copying], OtherNS: now[other]}
+	p.RecordingNS = min(now[recording], max(total-p.InCallsNS(), 0))
+	p.OwnNS = max(total-p.InCallsNS()-p.RecordingNS, 0)
+	return p
 }
 
 // A thread's activities.
@@ -36,21 +50,36 @@ const (
 	doings
 )
 
-// within sums up what threads do in steps. It keeps a few numbers a thread.
+// within sums up what threads do in steps, and in the whole trace. It keeps a few numbers a thread, and the times between
+// the calls of a step.
 type within struct {
 	w       *timeline.Walk
+	steps   bool // the trace has steps
 	threads []doing
 	named   named
 	latest  int64 // latest call's start
 	n, took int64 // typical steps, and their total duration
+	from    int64 // end of the latest step
+	gaps    gapBudget
+	longest LongStep // among typical steps
+	current Parts    // of the latest typical step, on the thread with most time in calls
+	calls   topCalls
 }
 
 type doing struct {
 	now, sum       [doings]int64 // in the current step, and in all typical ones
+	all            [doings]int64 // in the trace
 	device, onSum  int64
+	first, last    int64 // start of the first selected call, and end of the last one
 	until, carried int64 // latest call end; the same before the current step
 	what, before   int   // these calls' activities
 	some           bool  // has calls in a typical step
+	gaps           gaps
+}
+
+// start prepares the sums. The walk has found its steps.
+func (x *within) start(w *timeline.Walk) {
+	x.w, x.named.model, x.steps = w, w.Model, w.StepRule().Source != step.None
 }
 
 // waits reports whether a function waits for the device.
@@ -102,19 +131,35 @@ func (x *within) doing(h *timeline.HostCall, k *timeline.Task) int {
 	return other
 }
 
-func (x *within) call(h *timeline.HostCall, k *timeline.Task) {
+// call takes a call. It is in the sums of the whole trace if it is selected.
+func (x *within) call(h *timeline.HostCall, k *timeline.Task, selected bool) {
 	for int(h.Thread) >= len(x.threads) {
 		x.threads = append(x.threads, doing{})
 	}
 	d, end := &x.threads[h.Thread], x.w.CallEnd(h)
 	x.latest = h.Start
+	if selected {
+		if d.last == 0 {
+			d.first = h.Start
+		}
+		d.last = max(d.last, end)
+		d.all[recording] += h.Recording
+	}
 	if h.Step >= 0 {
 		d.now[recording] += h.Recording
+		d.gaps.call(&x.gaps, h, max(d.until, x.from))
 	}
 	if end > d.until {
 		what := x.doing(h, k)
+		took := end - max(h.Start, d.until) // a profile's nested call is part of the outer one
+		if selected {
+			d.all[what] += took
+			if h.Step >= 0 || !x.steps {
+				x.calls.add(what, h, k, took)
+			}
+		}
 		if h.Step >= 0 {
-			d.now[what] += end - max(h.Start, d.until) // a profile's nested call is part of the outer one
+			d.now[what] += took
 		} else {
 			d.carried, d.before = end, what
 		}
@@ -147,8 +192,32 @@ func (x *within) step(p *step.Step, selected bool) {
 			}
 			d.onSum += d.device
 		}
+	}
+	if counts {
+		x.typical(p)
+	}
+	for i := range x.threads {
+		d := &x.threads[i]
+		d.gaps.step(&x.gaps, counts, p.To-max(d.until, x.from))
 		d.now, d.device, d.carried, d.before = [doings]int64{}, 0, d.until, d.what
 	}
+	x.from = p.To
+}
+
+// typical looks at a typical step that has ended.
+func (x *within) typical(p *step.Step) {
+	var busiest *doing
+	x.current = Parts{OwnNS: p.To - p.From}
+	for i := range x.threads {
+		d := &x.threads[i]
+		if parts := partsOf(&d.now, p.To-p.From); parts.InCallsNS() > 0 && (busiest == nil || parts.InCallsNS() > x.current.InCallsNS()) {
+			busiest, x.current = d, parts
+		}
+	}
+	if busiest == nil || p.To-p.From <= x.longest.NS {
+		return
+	}
+	x.longest = LongStep{Index: p.Index, NS: p.To - p.From, Parts: x.current, Call: busiest.gaps.long, Gap: busiest.gaps.widest(p.To - max(busiest.until, x.from))}
 }
 
 // list returns the threads ordered by time in calls, and a step's mean duration.
@@ -157,27 +226,28 @@ func (x *within) list() (out []Thread, mean int64) {
 		return nil, 0
 	}
 	n, mean := x.n, x.took/x.n
-	procs, threads := x.w.Reader.Processes(), x.w.Reader.Threads()
 	for i := range x.threads {
 		d := &x.threads[i]
 		if !d.some {
 			continue
 		}
-		t := Thread{WaitingNS: d.sum[waiting] / n, LaunchingNS: d.sum[launching] / n, CopyingNS: d.sum[copying] / n, OtherNS: d.sum[other] / n, RecordingNS: d.sum[recording] / n, DeviceNS: d.onSum / n}
-		t.RecordingNS = min(t.RecordingNS, max(mean-t.inCalls(), 0))
-		t.OwnNS = max(mean-t.inCalls()-t.RecordingNS, 0)
-		var th format.Thread
-		if i < len(threads) {
-			th = threads[i]
+		of := d.sum
+		for j := range of {
+			of[j] /= n
 		}
-		if int(th.Process) < len(procs) {
-			t.Process = procs[th.Process].PID
-		}
-		t.Thread = x.w.ThreadName(uint32(i))
+		t := Thread{Parts: partsOf(&of, mean), DeviceNS: d.onSum / n}
+		t.Thread, t.Process = x.thread(i)
 		out = append(out, t)
 	}
-	slices.SortStableFunc(out, func(a, b Thread) int { return cmp.Compare(b.inCalls(), a.inCalls()) })
+	slices.SortStableFunc(out, func(a, b Thread) int { return cmp.Compare(b.InCallsNS(), a.InCallsNS()) })
 	return out, mean
 }
 
-func (t *Thread) inCalls() int64 { return t.WaitingNS + t.LaunchingNS + t.CopyingNS + t.OtherNS }
+// thread returns a thread's name and its process id.
+func (x *within) thread(i int) (name string, pid int) {
+	procs := x.w.Reader.Processes()
+	if p := x.w.Process(uint32(i)); int(p) < len(procs) {
+		pid = procs[p].PID
+	}
+	return x.w.ThreadName(uint32(i)), pid
+}

@@ -38,17 +38,17 @@ func TestWithinSteps(t *testing.T) {
 	tl := b.Load()
 	s := sums(t, tl, "")
 	want := []stats.Thread{
-		{Thread: "thread 4011", Process: 4001, WaitingNS: 500, OwnNS: 500},
-		{Thread: "thread 4001 train", Process: 4001, WaitingNS: 300, LaunchingNS: 100, CopyingNS: 50, OtherNS: 20, OwnNS: 530, DeviceNS: 370},
+		{Thread: "thread 4011", Process: 4001, Parts: stats.Parts{WaitingNS: 500, OwnNS: 500}},
+		{Thread: "thread 4001 train", Process: 4001, Parts: stats.Parts{WaitingNS: 300, LaunchingNS: 100, CopyingNS: 50, OtherNS: 20, OwnNS: 530}, DeviceNS: 370},
 	}
 	if s.Steps.Source != "marked" || s.Steps.MeanNS != 1000 || fmt.Sprint(s.Steps.Threads) != fmt.Sprint(want) {
 		t.Errorf("%+v, want %+v", s.Steps, want)
 	}
 	var text bytes.Buffer
-	if err := report.StatsText(&text, s, nil); err != nil {
+	if err := report.StatsText(&text, "t.aclt", s, nil); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"a step  waiting", "1.00 us   300 ns     100 ns    50 ns        20 ns        530 ns         370 ns  thread 4001 train"} {
+	for _, want := range []string{"a step  waiting", "1.00 us   300 ns     100 ns    50 ns        20 ns          530 ns         370 ns  thread 4001 train"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}
@@ -72,7 +72,7 @@ func TestRecordingIsNotTheProgramsOwnTime(t *testing.T) {
 		b.Call(0, at+990, at+1000, "mstxRangeEnd", testtrace.A(uint64(i+1)))
 	}
 	s := sums(t, b.Load(), "")
-	want := stats.Thread{Thread: "thread 4001 train", Process: 4001, LaunchingNS: 100, CopyingNS: 100, OtherNS: 20, RecordingNS: 600, OwnNS: 180, DeviceNS: 300}
+	want := stats.Thread{Thread: "thread 4001 train", Process: 4001, Parts: stats.Parts{LaunchingNS: 100, CopyingNS: 100, OtherNS: 20, RecordingNS: 600, OwnNS: 180}, DeviceNS: 300}
 	if len(s.Steps.Threads) != 1 || s.Steps.Threads[0] != want {
 		t.Errorf("%+v, want %+v", s.Steps.Threads, want)
 	}
@@ -90,10 +90,10 @@ func TestRecordingIsNotTheProgramsOwnTime(t *testing.T) {
 		}
 	}
 	var text bytes.Buffer
-	if err := report.StatsText(&text, s, nil); err != nil {
+	if err := report.StatsText(&text, "t.aclt", s, nil); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"recording took 3.00 us of the program's threads", "recording  its own time", "600 ns        180 ns"} {
+	for _, want := range []string{"recording  3.00 us of the program's time", "recording  program itself", "600 ns          180 ns"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}
@@ -140,7 +140,7 @@ func TestLastStep(t *testing.T) {
 		}
 	}
 	t.Log(rows, s.Steps)
-	if want := []stats.Thread{{Thread: "thread 4001 train", Process: 4001, LaunchingNS: 60, OwnNS: 940}}; s.Steps.MeanNS != 1000 || fmt.Sprint(s.Steps.Threads) != fmt.Sprint(want) {
+	if want := []stats.Thread{{Thread: "thread 4001 train", Process: 4001, Parts: stats.Parts{LaunchingNS: 60, OwnNS: 940}}}; s.Steps.MeanNS != 1000 || fmt.Sprint(s.Steps.Threads) != fmt.Sprint(want) {
 		t.Errorf("%+v, want %+v", s.Steps, want)
 	}
 }
@@ -219,7 +219,7 @@ func TestStatsOfTable(t *testing.T) {
 	}
 	s := statsOf(t, p, nil)
 	var text strings.Builder
-	if err := report.StatsText(&text, s, nil); err != nil {
+	if err := report.StatsText(&text, "t.aclt", s, nil); err != nil {
 		t.Fatal(err)
 	}
 	if len(s.Idle) == 0 || strings.Contains(text.String(), "own time") || slices.ContainsFunc(s.Streams, func(l stats.Lane) bool { return l.Bound == "host" }) {

@@ -176,7 +176,7 @@ func TestCompletion(t *testing.T) {
 		{"record --payload=", "small full hash none", ":4"}, // 4: no files
 		{"record --device-as ", "service attribute", ":4"},
 		{"attach --api ", "auto acl cuda", ":4"},
-		{"stats --by ", "step thread stream kernel", ":4"},
+		{"stats --by ", "step thread stream kernel function", ":4"},
 		{"replay --backend ", "sim virtual null ascend cuda", ":0"}, // and files
 		{"replay --model ", "ascend310p ascend910b h100 instant", ":0"},
 		{"replay --strict=", "off report fail", ":4"},

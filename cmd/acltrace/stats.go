@@ -88,7 +88,7 @@ func (a *app) statsCmd() *cobra.Command {
 			if asJSON {
 				return a.printJSON(s)
 			}
-			return report.StatsText(a.out, s, a.text())
+			return report.StatsText(a.out, args[0], s, a.text())
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")

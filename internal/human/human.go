@@ -8,6 +8,7 @@
 //	count     8,440
 //	share     40%, 3.2%, 0.41%
 //	change    +12%, -3.1%
+//	factor    22, 2.4
 //
 // Numbers that identify something, such as calls, steps, processes and streams, are no counts: they have no commas.
 package human
@@ -152,6 +153,14 @@ func Change(by float64) string {
 		return "+" + Share(by)
 	}
 	return Share(by)
+}
+
+// Times formats a factor: "22", "2.4".
+func Times(by float64) string {
+	if by >= 9.95 {
+		return Count(int64(math.Round(by)))
+	}
+	return strings.TrimSuffix(strconv.FormatFloat(by, 'f', 1, 64), ".0")
 }
 
 // Signal returns a signal's name, as SIGSEGV. 0 stands for a signal that is not known.

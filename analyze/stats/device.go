@@ -1,0 +1,126 @@
+package stats
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// Device sums up the tasks on all streams of a device of a process.
+type Device struct {
+	Process  int    `json:"process"` // process id
+	Device   int    `json:"device"`  // -1 if not known
+	Tasks    uint64 `json:"tasks"`
+	Measured uint64 `json:"measured"` // tasks with a measured time; other tasks are bracketed by calls
+	SpanNS   int64  `json:"span_ns"`  // from the begin of the first task to the end of the last one
+	// BusyAtMostNS is the time in which any stream may have had work. It is exact if all tasks are measured.
+	BusyAtMostNS int64 `json:"busy_at_most_ns"`
+	IdleTimes    int   `json:"idle_times"` // number of times without work
+}
+
+// IdleNS returns the time in which the device certainly had no work.
+func (d *Device) IdleNS() int64 { return d.SpanNS - d.BusyAtMostNS }
+
+// devices sums up tasks by device.
+type devices struct {
+	byPlace map[devicePlace]*deviceSum
+	latest  *deviceSum
+}
+
+type devicePlace struct {
+	process uint32
+	device  int
+}
+
+type deviceSum struct {
+	devicePlace
+	tasks, measured uint64
+	first, last     int64
+	busy            union
+}
+
+func (x *devices) task(l *timeline.Lane, k *timeline.Task) {
+	at := devicePlace{l.Process, l.Device}
+	if x.latest == nil || x.latest.devicePlace != at {
+		if x.latest = x.byPlace[at]; x.latest == nil {
+			x.latest = &deviceSum{devicePlace: at, first: k.From}
+			if x.byPlace == nil {
+				x.byPlace = map[devicePlace]*deviceSum{}
+			}
+			x.byPlace[at] = x.latest
+		}
+	}
+	d := x.latest
+	if d.tasks++; k.Measured {
+		d.measured++
+	}
+	d.first, d.last = min(d.first, k.From), max(d.last, k.To)
+	d.busy.add(k.From, k.To)
+}
+
+// list returns the devices, ordered by process and number.
+func (x *devices) list(w *timeline.Walk) []Device {
+	out := []Device{}
+	procs := w.Reader.Processes()
+	for at, d := range x.byPlace {
+		g := Device{Device: at.device, Tasks: d.tasks, Measured: d.measured, SpanNS: d.last - d.first, BusyAtMostNS: d.busy.length(), IdleTimes: max(d.busy.closed+len(d.busy.open)-1, 0)}
+		if int(at.process) < len(procs) {
+			g.Process = procs[at.process].PID
+		}
+		out = append(out, g)
+	}
+	slices.SortFunc(out, func(a, b Device) int {
+		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Device, b.Device))
+	})
+	return out
+}
+
+// A union adds up periods that may overlap and come in any order. It forgets the oldest ones if there are many: a later period that overlaps
+// those is cut.
+type union struct {
+	open   []period // disjoint, in the order of time
+	floor  int64    // end of the forgotten periods
+	sum    int64    // of the forgotten periods
+	closed int      // forgotten periods
+}
+
+type period struct{ from, to int64 }
+
+// maxPeriods bounds the periods of a union, 64 KiB.
+const maxPeriods = 4096
+
+func (u *union) add(from, to int64) {
+	from = max(from, u.floor)
+	if to <= from {
+		return
+	}
+	// i is the first period that ends at from or later, j the first after it that begins beyond to.
+	i := len(u.open)
+	for i > 0 && u.open[i-1].to >= from {
+		i--
+	}
+	j := i
+	for j < len(u.open) && u.open[j].from <= to {
+		from, to = min(from, u.open[j].from), max(to, u.open[j].to)
+		j++
+	}
+	u.open = slices.Replace(u.open, i, j, period{from, to})
+	if len(u.open) > maxPeriods {
+		for _, p := range u.open[:maxPeriods/2] {
+			u.sum += p.to - p.from
+			u.floor = p.to
+		}
+		u.closed += maxPeriods / 2
+		u.open = slices.Delete(u.open, 0, maxPeriods/2)
+	}
+}
+
+// length returns the time that the periods cover.
+func (u *union) length() int64 {
+	sum := u.sum
+	for _, p := range u.open {
+		sum += p.to - p.from
+	}
+	return sum
+}

@@ -1,0 +1,221 @@
+package stats
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A FindingKind says what a Finding is about.
+type FindingKind string
+
+// Kinds of findings. Those up to Grows have no cost in time.
+const (
+	FailedCalls FindingKind = "failed_calls" // Count calls failed; Call is the first one, with Code
+	Unfinished  FindingKind = "unfinished"   // Count calls never returned; Call is the first one
+	LostCalls   FindingKind = "lost_calls"   // Count calls are missing, 0 if their number is not known
+	Relaunched  FindingKind = "relaunched"   // Count launches of the kernel Name were repeated after an error; Call is the first one
+	Grows       FindingKind = "memory_grows" // device memory grows from step to step: see Growth
+
+	SlowSteps   FindingKind = "slow_steps"   // Count steps took over twice the median; Step is the longest: see Steps.Longest
+	Waits       FindingKind = "waiting"      // the thread in Shares waits for the device, mostly in Func
+	Launches    FindingKind = "launching"    // it launches
+	Copies      FindingKind = "copying"      // it copies, mostly in Func in the direction Name
+	OtherCalls  FindingKind = "other_calls"  // it makes other calls, mostly of Func
+	OwnTime     FindingKind = "own_time"     // it makes no calls: see Shares.Gaps
+	IdleDevice  FindingKind = "idle"         // a device had no work; Stats.Idle has the longest times
+	ShortTasks  FindingKind = "short_tasks"  // a device had no work after most kernels, which take NS; the host launches one every EveryNS
+	HiddenWaits FindingKind = "hidden_waits" // Count asynchronous copies of pageable memory by Func may have waited; Call is the first one
+	Recorder    FindingKind = "recording"    // the recorder took the program's time
+	LateRank    FindingKind = "late_rank"    // Rank came last to Count of Of collectives
+)
+
+// A Finding is a likely reason for lost time or a wrong result, and where to look. Its Kind says which fields it has.
+type Finding struct {
+	// Kind is failed_calls, unfinished, lost_calls, relaunched, memory_grows, slow_steps, waiting, launching, copying, other_calls, own_time,
+	// idle, short_tasks, hidden_waits, recording or late_rank.
+	Kind    FindingKind `json:"kind"`
+	CostNS  int64       `json:"cost_ns"`            // in the whole trace, 0 for the kinds up to memory_grows
+	Share   float64     `json:"share,omitempty"`    // part of the time in shares, or of a device's time
+	Count   uint64      `json:"count,omitempty"`    // calls, steps, launches or collectives
+	Of      uint64      `json:"of,omitempty"`       // all collectives of the rank
+	Bytes   uint64      `json:"bytes,omitempty"`    // copied, or by which memory grows
+	NS      int64       `json:"ns,omitempty"`       // part of a step, longest step, or mean time of a kernel
+	EachNS  int64       `json:"each_ns,omitempty"`  // mean time of a call
+	EveryNS int64       `json:"every_ns,omitempty"` // mean time between two launches
+	Step    *int        `json:"step,omitempty"`     // the longest step, or a step near the median
+	Call    *uint64     `json:"call,omitempty"`     // the first call
+	Func    string      `json:"func,omitempty"`
+	Name    string      `json:"name,omitempty"`  // of the error or kernel, or the direction of copies
+	Code    int64       `json:"code,omitempty"`  // the error
+	Fault   bool        `json:"fault,omitempty"` // the error is one of the device
+	Device  *Device     `json:"device,omitempty"`
+	Rank    *int        `json:"rank,omitempty"`
+	Growth  *Growth     `json:"growth,omitempty"`
+}
+
+const (
+	// worthShare is the least share of a step or of a device's time that is a finding.
+	worthShare = 0.1
+	// worthCost is the least part of the trace's time that is a finding.
+	worthCost = 0.01
+	// slowFactor is the number of medians that make a step slow.
+	slowFactor = 2
+)
+
+// findings returns the findings: first those about lost or wrong calls, then those about time, the most expensive first.
+func (x *summer) findings() []Finding {
+	out := append([]Finding{}, x.callFindings()...)
+	if x.part {
+		return out
+	}
+	out = append(out, x.memoryFindings()...)
+	timed := slices.Concat(x.stepFindings(), x.shareFindings(), x.deviceFindings(), x.otherFindings())
+	slices.SortStableFunc(timed, func(a, b Finding) int { return cmp.Compare(b.CostNS, a.CostNS) })
+	return append(out, timed...)
+}
+
+func (x *summer) callFindings() (out []Finding) {
+	s := x.s
+	if f := x.firsts.failed; f != nil {
+		out = append(out, Finding{Kind: FailedCalls, Count: s.Failed, Call: &f.call, Func: f.fn, Code: f.code, Name: x.w.Model.ErrorName(f.code), Fault: x.w.Model.DeviceFault(int32(f.code))})
+	}
+	if f := x.firsts.unfinished; f != nil {
+		out = append(out, Finding{Kind: Unfinished, Count: s.Unfinished, Call: &f.call, Func: f.fn})
+	}
+	c, lost := x.w.Reader.Completeness(), Finding{Kind: LostCalls}
+	missing := c.Cut != "" && s.Selection == ""
+	from, to := x.w.Selector().Window()
+	for _, g := range c.Lost {
+		if g.From < to && g.To >= from {
+			missing, lost.Count = true, lost.Count+g.Calls
+		}
+	}
+	if missing {
+		out = append(out, lost)
+	}
+	for i := range s.Retries {
+		r := &s.Retries[i]
+		out = append(out, Finding{Kind: Relaunched, Count: r.Count, Call: &r.First, Name: r.Kernel, Code: r.Code})
+	}
+	return out
+}
+
+func (x *summer) memoryFindings() []Finding {
+	if g := x.samples.growth(); g != nil {
+		return []Finding{{Kind: Grows, Growth: g, Bytes: g.ToBytes - g.FromBytes}}
+	}
+	return nil
+}
+
+func (x *summer) stepFindings() []Finding {
+	l, limit := x.s.Steps.Longest, slowFactor*x.s.Steps.P50NS
+	if l == nil || l.NS <= limit {
+		return nil
+	}
+	n, sum := x.steps.above(limit)
+	return []Finding{{Kind: SlowSteps, Count: n, NS: l.NS, CostNS: sum - int64(n)*x.s.Steps.P50NS, Step: &l.Index}}
+}
+
+// shareFindings returns the parts of the time of the busiest thread that are worth a look.
+func (x *summer) shareFindings() (out []Finding) {
+	sh := x.s.Shares
+	if sh == nil || sh.NS == 0 {
+		return nil
+	}
+	longest := Parts{}
+	if l := x.s.Steps.Longest; l != nil {
+		longest = l.Parts
+	}
+	add := func(kind FindingKind, what int, ns, inLongest int64) {
+		others := ns // without the longest step, which is a finding of its own
+		if sh.Steps > 1 {
+			others = max((ns*sh.Steps-inLongest)/(sh.Steps-1), 0)
+		}
+		if float64(others) < worthShare*float64(sh.NS) {
+			return
+		}
+		f := Finding{Kind: kind, Share: float64(ns) / float64(sh.NS), CostNS: ns * max(sh.Steps, 1), NS: ns}
+		if c := x.within.calls.most(what); kind != OwnTime && c != nil {
+			f.Func, f.Name, f.Count, f.Bytes, f.EachNS = c.Func, c.Direction, c.Calls, c.Bytes, c.NS/int64(c.Calls)
+		}
+		if at := x.samples.near(x.s.Steps.P50NS); at >= 0 {
+			f.Step = &at
+		}
+		out = append(out, f)
+	}
+	add(Waits, waiting, sh.WaitingNS, longest.WaitingNS)
+	add(Launches, launching, sh.LaunchingNS, longest.LaunchingNS)
+	add(Copies, copying, sh.CopyingNS, longest.CopyingNS)
+	add(OtherCalls, other, sh.OtherNS, longest.OtherNS)
+	add(OwnTime, other, sh.OwnNS, longest.OwnNS)
+	add(Recorder, recording, sh.RecordingNS, longest.RecordingNS)
+	return out
+}
+
+// deviceFindings returns the devices that were idle.
+func (x *summer) deviceFindings() (out []Finding) {
+	s := x.s
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		f := Finding{Kind: IdleDevice, CostNS: d.IdleNS(), Device: d}
+		if d.SpanNS > 0 {
+			f.Share = float64(d.IdleNS()) / float64(d.SpanNS)
+		}
+		if f.Share < worthShare {
+			continue
+		}
+		if k := x.allKernels(); len(s.Devices) == 1 && k.measured > 0 && k.count > 0 && 2*uint64(d.IdleTimes) > k.count {
+			// Most kernels are followed by idle time. It may still be long at some of them.
+			long := int64(0)
+			for j := range s.Idle {
+				long += s.Idle[j].NS
+			}
+			if every := d.SpanNS / int64(k.count); d.IdleNS()/int64(d.IdleTimes) <= every && 2*long < d.IdleNS() {
+				f.Kind, f.NS, f.EveryNS, f.Count = ShortTasks, k.ns/int64(k.measured), every, k.count
+			}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// otherFindings returns findings about copies that wait and ranks that are late.
+func (x *summer) otherFindings() (out []Finding) {
+	s := x.s
+	for i := range s.HiddenSyncs {
+		if h := &s.HiddenSyncs[i]; float64(h.HostNS) > worthCost*float64(s.SpanNS) {
+			out = append(out, Finding{Kind: HiddenWaits, CostNS: h.HostNS, Count: h.Count, Bytes: h.Bytes, Call: &h.First, Func: h.Func, Name: h.Name})
+		}
+	}
+	if s.Ranks != nil {
+		for i := range s.Ranks.Ranks {
+			if r := &s.Ranks.Ranks[i]; float64(r.Caused) > worthCost*float64(s.SpanNS) {
+				out = append(out, Finding{Kind: LateRank, CostNS: r.Caused, Count: uint64(r.Last), Of: uint64(r.Met), Rank: &r.Rank})
+			}
+		}
+	}
+	return out
+}
+
+// kernelSum sums up all kernels.
+type kernelSum struct {
+	count, measured uint64
+	ns              int64
+}
+
+func (x *summer) allKernels() (k kernelSum) {
+	for i := range x.s.Kernels {
+		t := &x.s.Kernels[i]
+		k.count, k.measured, k.ns = k.count+t.Count, k.measured+t.Measured, k.ns+t.DeviceNS
+	}
+	return k
+}
+
+// firstCalls has the first calls that failed and that never returned.
+type firstCalls struct{ failed, unfinished *firstCall }
+
+type firstCall struct {
+	call uint64
+	fn   string
+	code int64
+}

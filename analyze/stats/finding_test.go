@@ -1,0 +1,222 @@
+package stats_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/acltrace/acltrace/analyze/stats"
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testtrace"
+)
+
+// training has 20 steps in 2 ms each: a launch, 500 us of the program itself, a copy to the host in 100 us, and a wait of 1 ms.
+// change adds calls to a step before its wait, and returns how much later that is.
+func training(t *testing.T, change func(b *testtrace.Builder, step int, now int64) int64) *stats.Stats {
+	t.Helper()
+	b := testtrace.New(t)
+	now := int64(10_000)
+	b.Call(0, 1_000, 1_500, "aclrtSetDevice", testtrace.A(0))
+	b.Call(0, 2_000, 2_500, "aclrtMalloc", testtrace.A(0x7ffe0000, 1<<20, 0), testtrace.Outs("devPtr", testtrace.DeviceA))
+	b.Call(0, 3_000, 3_500, "aclrtCreateStream", testtrace.A(0x7ffe0000), testtrace.Outs("stream", testtrace.StreamA))
+	b.Call(0, 4_000, 4_500, "aclrtBinaryGetFunction", testtrace.A(0x6600, 0x10, 0x20), testtrace.Text("kernelName", "train"), testtrace.Outs("funcHandle", testtrace.Function))
+	for i := range 20 {
+		b.Call(0, now, now+1_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA), task(now, now+1_900_000))
+		b.Call(0, now+501_000, now+601_000, "aclrtMemcpy", testtrace.A(testtrace.HostA, 4096, testtrace.DeviceA, 4096, 2))
+		at := now + 601_000
+		if change != nil {
+			at += change(b, i, at)
+		}
+		b.Call(0, at+10_000, at+1_010_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+		now = at + 1_399_000
+	}
+	return sums(t, b.Load(), "")
+}
+
+// task gives a task a measured time.
+func task(from, to int64) testtrace.Mod {
+	return func(_ *api.Func, c *format.Call) {
+		c.Outs = append(c.Outs, format.Out{Param: api.TaskStartParam, Value: uint64(from)}, format.Out{Param: api.TaskEndParam, Value: uint64(to)})
+	}
+}
+
+// find returns the finding of a kind, or fails.
+func find(t *testing.T, s *stats.Stats, kind stats.FindingKind) *stats.Finding {
+	t.Helper()
+	for i := range s.Findings {
+		if s.Findings[i].Kind == kind {
+			return &s.Findings[i]
+		}
+	}
+	t.Fatalf("no finding %s in %+v", kind, s.Findings)
+	return nil
+}
+
+func TestSharesAreFindings(t *testing.T) {
+	s := training(t, nil)
+	if sh := s.Shares; s.Steps.Source != "found" || sh.Steps < 15 || sh.Thread != "thread 4001 train" || sh.WaitingNS != 1_000_000 || sh.CopyingNS != 100_000 || sh.LaunchingNS != 1_000 ||
+		sh.OwnNS+sh.InCallsNS() != sh.NS {
+		t.Errorf("%+v, %+v", s.Steps, sh)
+	}
+	wait, own := find(t, s, stats.Waits), find(t, s, stats.OwnTime)
+	if wait.Func != "aclrtSynchronizeStream" || fmt.Sprintf("%.2f", wait.Share) != "0.50" || wait.CostNS != s.Shares.Steps*1_000_000 || wait.EachNS != 1_000_000 {
+		t.Errorf("%+v", wait)
+	}
+	if fmt.Sprintf("%.2f", own.Share) != "0.44" || own.Step == nil {
+		t.Errorf("%+v", own)
+	}
+	// A step begins when the one before it has ended its wait: 389 us before its launch.
+	if g := s.Shares.Gaps; len(g) != 3 || g[0] != (stats.Gap{Before: 2, After: "aclrtLaunchKernel", Func: "aclrtMemcpy", NS: 500_000}) || g[1].Before != 1 || g[1].After != "" || g[1].Func != "aclrtLaunchKernel" {
+		t.Errorf("%+v", g)
+	}
+	if d := s.Devices; len(d) != 1 || d[0].Device != 0 || d[0].Process != 4001 || d[0].Tasks != 20 || d[0].Measured != 20 || d[0].BusyAtMostNS != 20*1_900_000 || d[0].IdleNS() != 19*100_000 || d[0].IdleTimes != 19 {
+		t.Errorf("%+v", d)
+	}
+	// Copies take 5% of a step, and the device idles for 5% of its time: no findings.
+	for _, f := range s.Findings {
+		if f.Kind != stats.Waits && f.Kind != stats.OwnTime {
+			t.Errorf("%+v", f)
+		}
+	}
+	if !slices.IsSortedFunc(s.Findings, func(a, b stats.Finding) int { return int(b.CostNS - a.CostNS) }) {
+		t.Errorf("not by cost: %+v", s.Findings)
+	}
+}
+
+func TestSlowStepIsAFinding(t *testing.T) {
+	s := training(t, func(_ *testtrace.Builder, i int, _ int64) int64 {
+		if i == 13 {
+			return 60_000_000
+		}
+		return 0
+	})
+	f, l := find(t, s, stats.SlowSteps), s.Steps.Longest
+	if *f.Step != l.Index || l.NS != 62_000_000 || f.Count != 1 || f.CostNS != 60_000_000 || l.OwnNS != 60_000_000+899_000 {
+		t.Errorf("%+v, %+v", f, l)
+	}
+	if g := l.Gap; g == nil || *g != (stats.Gap{Before: 3, After: "aclrtMemcpy", Func: "aclrtSynchronizeStream", NS: 60_010_000}) {
+		t.Errorf("%+v", g)
+	}
+	if l.Call.Func != "aclrtSynchronizeStream" || l.Call.NS != 1_000_000 {
+		t.Errorf("%+v", l.Call)
+	}
+}
+
+// The time of one slow step was a second finding: "54% of step time is the program itself", in a mean over all steps.
+func TestSlowStepIsOneFinding(t *testing.T) {
+	s := training(t, func(b *testtrace.Builder, i int, at int64) int64 {
+		b.Call(0, at, at+8_000_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+		if i == 13 {
+			return 68_000_000
+		}
+		return 8_000_000
+	})
+	find(t, s, stats.SlowSteps)
+	for _, f := range s.Findings {
+		if f.Kind == stats.OwnTime {
+			t.Errorf("%+v, and the longest step is %+v", f, s.Steps.Longest)
+		}
+	}
+}
+
+func TestMemoryThatGrowsIsAFinding(t *testing.T) {
+	leak := func(leaks bool) func(b *testtrace.Builder, i int, at int64) int64 {
+		return func(b *testtrace.Builder, i int, at int64) int64 {
+			addr := uint64(0x125000000000 + i<<24)
+			b.Call(0, at, at+1_000, "aclrtMalloc", testtrace.A(0x7ffe0000, 1<<16, 0), testtrace.Outs("devPtr", addr))
+			if !leaks || i%2 == 0 {
+				b.Call(0, at+1_000, at+2_000, "aclrtFree", testtrace.A(addr))
+			}
+			if !leaks && i%2 == 1 { // more in some steps, but not more and more
+				b.Call(0, at+2_000, at+3_000, "aclrtFree", testtrace.A(addr))
+			}
+			return 3_000
+		}
+	}
+	f := find(t, training(t, leak(true)), stats.Grows)
+	if g := f.Growth; f.Bytes != g.ToBytes-g.FromBytes || g.ToBytes < 9<<16 || g.FromBytes > 1<<20+4<<16 || g.Steps < 10 {
+		t.Errorf("%+v", f.Growth)
+	}
+	for _, f := range training(t, leak(false)).Findings {
+		if f.Kind == stats.Grows {
+			t.Errorf("memory that is freed grows: %+v", f.Growth)
+		}
+	}
+}
+
+func TestFailedAndLostCallsComeFirst(t *testing.T) {
+	s := training(t, func(b *testtrace.Builder, i int, at int64) int64 {
+		if i == 4 || i == 9 {
+			b.Call(1, at, at+100, "aclrtMalloc", testtrace.A(0x7ffe0000, 1<<16, 0), testtrace.Fails(207001))
+		}
+		if i == 19 {
+			b.Call(1, at+200, at+300, "aclrtSynchronizeDevice", nil, testtrace.Hangs)
+			b.Gap(format.Gap{Thread: 1, From: at, To: at + 10, Calls: 17, Reason: format.Dropped})
+		}
+		return 0
+	})
+	var kinds []stats.FindingKind
+	for _, f := range s.Findings[:min(3, len(s.Findings))] {
+		kinds = append(kinds, f.Kind)
+	}
+	if !slices.Equal(kinds, []stats.FindingKind{stats.FailedCalls, stats.Unfinished, stats.LostCalls}) {
+		t.Errorf("%+v", s.Findings)
+	}
+	if f := s.Findings[0]; f.Count != 2 || f.Func != "aclrtMalloc" || f.Code != 207001 || *f.Call != 4+4*3+2 {
+		t.Errorf("%+v, call %d", f, *f.Call)
+	}
+	if f := s.Findings[2]; f.Count != 17 {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestIdleDeviceIsAFinding has a device that waits for the program in few long times, and one that waits between short kernels.
+func TestIdleDeviceIsAFinding(t *testing.T) {
+	device := func(kernel, every, pause int64) *stats.Stats {
+		b := testtrace.New(t)
+		b.Call(0, 1_000, 1_500, "aclrtSetDevice", testtrace.A(0))
+		b.Call(0, 3_000, 3_500, "aclrtCreateStream", testtrace.A(0x7ffe0000), testtrace.Outs("stream", testtrace.StreamA))
+		now := int64(10_000)
+		for i := range 200 {
+			b.Call(0, now, now+1_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA), task(now, now+kernel))
+			if now += every; i%50 == 49 {
+				now += pause
+			}
+		}
+		b.Call(0, now, now+1_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+		return sums(t, b.Load(), "")
+	}
+	if f := find(t, device(3_000, 10_000, 0), stats.ShortTasks); f.NS != 3_000 || f.EveryNS < 9_900 || f.EveryNS > 10_000 || f.Count != 200 || fmt.Sprintf("%.2f", f.Share) != "0.70" {
+		t.Errorf("%+v", f)
+	}
+	if f := find(t, device(9_900, 10_000, 5_000_000), stats.IdleDevice); f.Device.Device != 0 || fmt.Sprintf("%.2f", f.Share) != "0.88" || f.CostNS != f.Device.IdleNS() {
+		t.Errorf("%+v", f)
+	}
+}
+
+// A device is busy while any of its streams has a task. Times were added up, and a device with two streams was busy for 130% of its time.
+func TestBusyDevice(t *testing.T) {
+	b := testtrace.New(t)
+	b.Call(0, 1_000, 1_500, "aclrtSetDevice", testtrace.A(0))
+	b.Call(0, 3_000, 3_500, "aclrtCreateStream", testtrace.A(0x7ffe0000), testtrace.Outs("stream", testtrace.StreamA))
+	b.Call(0, 4_000, 4_500, "aclrtCreateStream", testtrace.A(0x7ffe0000), testtrace.Outs("stream", testtrace.StreamB))
+	const n = 10_000 // more than are kept apart
+	for i := range int64(n) {
+		at := 10_000 + i*10_000
+		b.Call(0, at, at+100, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA), task(at+1_000, at+6_000))
+		b.Call(0, at+200, at+300, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamB), task(at+3_000, at+8_000))
+	}
+	s := sums(t, b.Load(), "")
+	if d := s.Devices; len(d) != 1 || d[0].BusyAtMostNS != n*7_000 || d[0].SpanNS != n*10_000-3_000 || d[0].IdleTimes != n-1 {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestSumsByFunction(t *testing.T) {
+	groups := sums(t, testtrace.Deep(t), "function").Groups
+	at := slices.IndexFunc(groups, func(g stats.Group) bool { return g.Name == "aclrtLaunchKernelWithHostArgs" })
+	if at < 0 || groups[at].Calls != 2 || groups[at].Failed != 1 || groups[at].Launches != 1 || groups[0].Name != "aclrtSynchronizeStream" {
+		t.Errorf("%+v", groups)
+	}
+}

@@ -1,0 +1,236 @@
+package stats
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// LongStep is the longest of the typical steps, on the thread with most time in calls.
+type LongStep struct {
+	Index int   `json:"step"`
+	NS    int64 `json:"ns"` // duration
+	Parts
+	Call LongCall `json:"longest_call"`
+	Gap  *Gap     `json:"longest_gap"` // own time of the program, nil for none
+}
+
+// LongCall is a long call.
+type LongCall struct {
+	Call uint64 `json:"call"`
+	Func string `json:"func"`
+	NS   int64  `json:"ns"`
+}
+
+// Gap is own time of the program before a call of a step. Calls are counted from 1, on one thread.
+type Gap struct {
+	Before int    `json:"before"`          // number of the next call; after the last call, one more
+	After  string `json:"after,omitempty"` // function of the call before the gap, "" at the start of a step
+	Func   string `json:"func,omitempty"`  // function of the next call, "" at the end of a step
+	NS     int64  `json:"ns"`              // mean of typical steps, or the time in one step
+}
+
+// gapBudget bounds the memory of all gaps.
+type gapBudget struct{ used int }
+
+// maxGaps is the number of gaps that are kept apart, 12 MiB.
+const maxGaps = 1 << 18
+
+// gaps sums up a thread's own times by their place in a step.
+type gaps struct {
+	now   []int64  // in the current step
+	sum   []int64  // in typical steps
+	next  []string // functions of the calls in the current step
+	funcs []string // functions of the calls in the latest typical step that has them
+	calls int      // in the current step
+	long  LongCall
+}
+
+// call adds the own time before a call. idle is the time since when no call ran on the thread.
+func (g *gaps) call(b *gapBudget, h *timeline.HostCall, idle int64) {
+	if h.Start < idle && g.calls > 0 {
+		return // in another call
+	}
+	if ns := h.End - h.Start; ns > g.long.NS {
+		g.long = LongCall{h.Index, h.Name, ns}
+	}
+	own := max(h.Start-idle-h.Recording, 0)
+	if idle == 0 { // the first call of the thread
+		own = 0
+	}
+	g.put(b, own, h.Name)
+	g.calls++
+}
+
+func (g *gaps) put(b *gapBudget, own int64, name string) {
+	for len(g.now) <= g.calls {
+		if b.used == maxGaps {
+			return
+		}
+		b.used++
+		g.now, g.sum, g.next, g.funcs = append(g.now, 0), append(g.sum, 0), append(g.next, ""), append(g.funcs, "")
+	}
+	g.now[g.calls], g.next[g.calls] = own, name
+}
+
+// step ends a step. tail is the own time after its last call.
+func (g *gaps) step(b *gapBudget, counts bool, tail int64) {
+	if g.calls == 0 {
+		return
+	}
+	g.put(b, max(tail, 0), "")
+	for i := range min(len(g.now), g.calls+1) {
+		if counts {
+			g.sum[i] += g.now[i]
+			g.funcs[i] = g.next[i]
+		}
+		g.now[i] = 0
+	}
+	g.calls, g.long = 0, LongCall{}
+}
+
+// gapAt returns the gap before the call with an index, among calls of funcs.
+func gapAt(funcs []string, i int, ns int64) *Gap {
+	out := &Gap{Before: i + 1, Func: funcs[i], NS: ns}
+	if i > 0 {
+		out.After = funcs[i-1]
+	}
+	return out
+}
+
+// widest returns the longest gap of the current step, nil for none.
+func (g *gaps) widest(tail int64) *Gap {
+	most, at := int64(0), -1
+	for i, ns := range g.now[:min(g.calls, len(g.now))] {
+		if ns > most {
+			most, at = ns, i
+		}
+	}
+	if at < 0 {
+		return nil
+	}
+	if tail > most && g.calls < len(g.now) {
+		out := gapAt(g.next, g.calls, tail)
+		out.Func = ""
+		return out
+	}
+	return gapAt(g.next, at, most)
+}
+
+// means returns the mean own times of n typical steps, by place.
+func (g *gaps) means(n int64) []Gap {
+	var out []Gap
+	for i, ns := range g.sum {
+		if ns > 0 {
+			out = append(out, *gapAt(g.funcs, i, ns/n))
+		}
+	}
+	return out
+}
+
+// topCalls sums up the time in calls by what they do and by their function, and for copies by direction.
+type topCalls [doings]struct {
+	sums   map[callKey]*CallSum
+	latest *CallSum
+}
+
+type callKey struct{ fn, direction string }
+
+// CallSum sums up calls to one function that wait, launch, copy, or do something else.
+type CallSum struct {
+	Func      string `json:"func"`
+	Direction string `json:"direction,omitempty"` // of copies
+	Calls     uint64 `json:"calls"`
+	Bytes     uint64 `json:"bytes,omitempty"`
+	NS        int64  `json:"ns"`
+}
+
+func (c *topCalls) add(what int, h *timeline.HostCall, k *timeline.Task, took int64) {
+	key := callKey{fn: h.Name}
+	if k != nil && k.Kind == api.Copy {
+		key.direction = k.Direction()
+	}
+	t := &c[what]
+	s := t.latest
+	if s == nil || s.Func != key.fn || s.Direction != key.direction {
+		if s = t.sums[key]; s == nil {
+			if t.sums == nil {
+				t.sums = map[callKey]*CallSum{}
+			}
+			s = &CallSum{Func: key.fn, Direction: key.direction}
+			t.sums[key] = s
+		}
+		t.latest = s
+	}
+	s.Calls++
+	s.NS += took
+	if k != nil {
+		s.Bytes += k.Bytes
+	}
+}
+
+// most returns the calls with most time in an activity, nil for none.
+func (c *topCalls) most(what int) *CallSum {
+	var out *CallSum
+	for _, s := range c[what].sums {
+		if out == nil || cmp.Or(cmp.Compare(s.NS, out.NS), cmp.Compare(out.Func, s.Func), cmp.Compare(out.Direction, s.Direction)) > 0 {
+			out = s
+		}
+	}
+	return out
+}
+
+// busiest returns the thread with most time in calls in typical steps, or in the trace if there are none, and its index; nil for none.
+func (x *within) busiest() (d *doing, thread int) {
+	in := func(d *doing) int64 {
+		of := d.all
+		if x.n > 0 {
+			of = d.sum
+		}
+		return of[waiting] + of[launching] + of[copying] + of[other]
+	}
+	thread = -1
+	for i := range x.threads {
+		if t := &x.threads[i]; in(t) > 0 && (d == nil || in(t) > in(d)) {
+			d, thread = t, i
+		}
+	}
+	return d, thread
+}
+
+// Shares divide a typical step on the thread with most time in calls, or the thread's time if there are no steps.
+type Shares struct {
+	Steps   int64  `json:"steps"` // typical steps, 0 for the whole time
+	NS      int64  `json:"ns"`    // that is divided
+	Thread  string `json:"thread"`
+	Process int    `json:"process"` // process id
+	Parts
+	Gaps []Gap `json:"gaps,omitempty"` // the longest own times, at most ten
+}
+
+// shares returns the shares, nil if nothing has a duration.
+func (x *within) shares() *Shares {
+	d, i := x.busiest()
+	if d == nil {
+		return nil
+	}
+	s := &Shares{Steps: x.n}
+	s.Thread, s.Process = x.thread(i)
+	if x.n == 0 {
+		s.NS = d.last - d.first
+		s.Parts = partsOf(&d.all, s.NS)
+		return s
+	}
+	of := d.sum
+	for j := range of {
+		of[j] /= x.n
+	}
+	s.NS = x.took / x.n
+	s.Parts = partsOf(&of, s.NS)
+	s.Gaps = d.gaps.means(x.n)
+	slices.SortStableFunc(s.Gaps, func(a, b Gap) int { return cmp.Compare(b.NS, a.NS) })
+	s.Gaps = s.Gaps[:min(len(s.Gaps), longest)]
+	return s
+}

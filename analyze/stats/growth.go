@@ -1,0 +1,71 @@
+package stats
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Growth is device memory that grows from step to step.
+type Growth struct {
+	Steps     int    `json:"steps"` // between both values
+	FromBytes uint64 `json:"from_bytes"`
+	ToBytes   uint64 `json:"to_bytes"`
+}
+
+// stepSamples keeps evenly spaced typical steps: their index, duration, and the memory in use at their end.
+type stepSamples struct {
+	list  []stepSample
+	seen  int
+	every int
+}
+
+type stepSample struct {
+	index int
+	ns    int64
+	bytes uint64
+}
+
+// maxSteps bounds the samples. Among more steps, every second, fourth, … is kept.
+const maxSteps = 1024
+
+func (s *stepSamples) add(x stepSample) {
+	s.every = max(s.every, 1)
+	s.seen++
+	if (s.seen-1)%s.every != 0 {
+		return
+	}
+	if len(s.list) == maxSteps {
+		for i := range maxSteps / 2 {
+			s.list[i] = s.list[2*i]
+		}
+		s.list = s.list[:maxSteps/2]
+		s.every *= 2
+	}
+	s.list = append(s.list, x)
+}
+
+// near returns the index of a step whose duration is near ns, -1 for none.
+func (s *stepSamples) near(ns int64) int {
+	if len(s.list) == 0 {
+		return -1
+	}
+	off := func(x stepSample) int64 { return max(x.ns-ns, ns-x.ns) }
+	return slices.MinFunc(s.list, func(a, b stepSample) int { return cmp.Compare(off(a), off(b)) }).index
+}
+
+// growth returns the growth of memory, nil if there is none: every step of the last quarter ends with more memory in use than every step
+// of the second quarter. The first quarter is left out, in which programs fill caches.
+func (s *stepSamples) growth() *Growth {
+	quarter := len(s.list) / 4
+	if quarter < 2 {
+		return nil
+	}
+	bytes := func(a, b stepSample) int { return cmp.Compare(a.bytes, b.bytes) }
+	early := slices.MaxFunc(s.list[quarter:2*quarter], bytes)
+	late := slices.MinFunc(s.list[len(s.list)-quarter:], bytes)
+	if late.bytes <= early.bytes {
+		return nil
+	}
+	from, to := s.list[quarter], s.list[len(s.list)-1]
+	return &Growth{Steps: to.index - from.index, FromBytes: from.bytes, ToBytes: to.bytes}
+}

@@ -1,0 +1,361 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/acltrace/acltrace/analyze/stats"
+	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/internal/shell"
+)
+
+// firstScreen is the number of lines that the answer and the findings take at most.
+const firstScreen = 24
+
+// findingsText writes the findings, each with the command that shows it, in a number of lines. It returns the first command, "" if there are
+// no findings.
+func findingsText(w io.Writer, path string, s *stats.Stats, lines int, o *TextOptions) (first string) {
+	list := s.Findings
+	if len(list) == 0 {
+		return ""
+	}
+	Printf(w, "\nFINDINGS, by cost\n")
+	lines -= 3 // the last one says how many are left out
+	for i := range list {
+		f := &list[i]
+		cost := any(human.Duration(f.CostNS))
+		if f.CostNS == 0 {
+			cost = Bad("!")
+		}
+		const indent = 9
+		text := wrap(sprintf("%7s  %s", cost, findingText(s, f)), o.width(), indent)
+		if lines -= strings.Count(text, "\n") + 2; lines < 0 && i > 0 {
+			Printf(w, "(%s: --json has all)\n", human.Plural(len(list)-i, "more finding"))
+			break
+		}
+		at := command(path, s, f)
+		first = cmp.Or(first, at)
+		writeMarked(w, text+"\n")
+		Printf(w, "%*s%s\n", indent, "", at)
+	}
+	return first
+}
+
+// command returns the command that shows a finding.
+func command(path string, s *stats.Stats, f *stats.Finding) string {
+	acltrace := func(args ...string) string {
+		return shell.Command(append(append([]string{"acltrace"}, args...), path)...)
+	}
+	call := func() string { return acltrace("cat", "--call", number(*f.Call)) }
+	switch f.Kind {
+	case stats.FailedCalls:
+		if f.Fault {
+			return acltrace("blame")
+		}
+		return acltrace("cat", "--failed")
+	case stats.Unfinished:
+		return acltrace("blame")
+	case stats.LostCalls:
+		return acltrace("info")
+	case stats.Relaunched, stats.HiddenWaits:
+		return call()
+	case stats.Grows:
+		return acltrace("where", "--map")
+	case stats.SlowSteps:
+		return acltrace("cat", "--step", fmt.Sprint(*f.Step))
+	case stats.Copies:
+		if f.Step != nil {
+			return acltrace("cat", "--step", fmt.Sprint(*f.Step), "--func", f.Func)
+		}
+		return acltrace("cat", "--func", f.Func)
+	case stats.OwnTime:
+		if f.Step != nil {
+			return acltrace("cat", "--step", fmt.Sprint(*f.Step))
+		}
+		return acltrace("stats", "--by", "thread")
+	case stats.Launches:
+		return acltrace("stats", "--by", "kernel")
+	case stats.OtherCalls:
+		return acltrace("stats", "--by", "function")
+	case stats.IdleDevice:
+		if d := longestIdle(s); d != nil && d.Call != nil {
+			return acltrace("cat", "--call", number(*d.Call))
+		}
+	case stats.Recorder:
+		return acltrace("info")
+	}
+	return acltrace("stats", "--critical-path")
+}
+
+// longestIdle returns the longest idle time of a stream, nil for none.
+func longestIdle(s *stats.Stats) *stats.Idle {
+	if len(s.Idle) == 0 {
+		return nil
+	}
+	return &s.Idle[0]
+}
+
+// findingText describes a finding in one sentence.
+func findingText(s *stats.Stats, f *stats.Finding) string {
+	whole := "of the time"
+	if s.Shares != nil && s.Shares.Steps > 0 {
+		whole = "of step time"
+	}
+	switch f.Kind {
+	case stats.FailedCalls:
+		return fmt.Sprintf("%s failed; the first is call %d, %s: %s (%d)", human.Plural(f.Count, "call"), *f.Call, f.Func, f.Name, f.Code)
+	case stats.Unfinished:
+		return fmt.Sprintf("%s never returned; the first is call %d, %s", human.Plural(f.Count, "call"), *f.Call, f.Func)
+	case stats.LostCalls:
+		if f.Count == 0 {
+			return "calls are missing in the trace; the sums are too low"
+		}
+		return human.Plural(f.Count, "call") + " lost; the sums are too low"
+	case stats.Relaunched:
+		return fmt.Sprintf("kernel %s was launched again after error %d, %s; the first is call %d", f.Name, f.Code, human.Plural(f.Count, "time"), *f.Call)
+	case stats.Grows:
+		return fmt.Sprintf("device memory grows from %s to %s in %s", human.Bytes(f.Growth.FromBytes), human.Bytes(f.Growth.ToBytes), human.Plural(f.Growth.Steps, "step"))
+	case stats.SlowSteps:
+		return slowText(s, f)
+	case stats.Waits:
+		text := fmt.Sprintf("%s %s waits for the device, in %s", human.Share(f.Share), whole, f.Func)
+		if k := s.Kernels; len(k) > 0 && k[0].DeviceNS > 0 {
+			total := int64(0)
+			for i := range k {
+				total += k[i].DeviceNS
+			}
+			text += fmt.Sprintf("; %s of kernel time is %s", human.Share(float64(k[0].DeviceNS)/float64(total)), k[0].Name)
+		}
+		return text
+	case stats.Launches:
+		return fmt.Sprintf("%s %s launches: %s", human.Share(f.Share), whole, eachText(s, f))
+	case stats.Copies:
+		text := fmt.Sprintf("%s %s is spent in copies", human.Share(f.Share), whole)
+		if f.Name != "" {
+			text += " " + f.Name
+		}
+		return fmt.Sprintf("%s: %s and %s", text, eachText(s, f), human.Bytes(f.Bytes/f.Count))
+	case stats.OtherCalls:
+		return fmt.Sprintf("%s %s is spent in other calls, most in %s", human.Share(f.Share), whole, eachText(s, f))
+	case stats.OwnTime:
+		text := fmt.Sprintf("%s %s is the program itself", human.Share(f.Share), whole)
+		if g := s.Shares.Gaps; len(g) > 0 && 4*g[0].NS > f.NS {
+			text += fmt.Sprintf(", %s %s", human.Duration(g[0].NS), placeText(&g[0], "each step"))
+		}
+		return text
+	case stats.IdleDevice:
+		text := deviceName(f.Device) + fmt.Sprintf(" idled at least %s of its time", human.Share(f.Share))
+		if n := f.Device.IdleTimes; n > 0 {
+			text += fmt.Sprintf(", in %s", human.Plural(n, "gap"))
+		}
+		if d := longestIdle(s); d != nil {
+			text += fmt.Sprintf("; the longest is %s at %s, before %s", human.Duration(d.NS), human.Moment(d.Time), d.Next)
+			if d.Call != nil {
+				text += ", during " + d.Func
+			}
+		}
+		return text
+	case stats.ShortTasks:
+		return deviceName(f.Device) + fmt.Sprintf(" idled at least %s of its time between short kernels: a kernel takes %s, the host launches one every %s",
+			human.Share(f.Share), human.Duration(f.NS), human.Duration(f.EveryNS))
+	case stats.HiddenWaits:
+		return fmt.Sprintf("%s of pageable memory may wait: %s, %s in all", human.Plural(f.Count, "asynchronous copy"), f.Func, human.Bytes(f.Bytes))
+	case stats.Recorder:
+		return fmt.Sprintf("%s %s is the recorder, which copies payloads", human.Share(f.Share), whole)
+	case stats.LateRank:
+		return fmt.Sprintf("rank %d came last to %s of %s, and the others waited", *f.Rank, human.Count(f.Count), human.Plural(f.Of, "collective"))
+	}
+	return string(f.Kind)
+}
+
+// eachText counts the calls of a finding: "aclrtMemcpy 40 times a step, each 13.2 us".
+func eachText(s *stats.Stats, f *stats.Finding) string {
+	each := human.Duration(f.EachNS)
+	switch n := s.Shares.Steps; {
+	case n > 0:
+		return fmt.Sprintf("%s %s a step, each %s", f.Func, timesText(float64(f.Count)/float64(n)), each)
+	case f.Count == 1:
+		return f.Func + ", 1 call of " + each
+	}
+	return fmt.Sprintf("%s %s times, each %s", f.Func, human.Count(f.Count), each)
+}
+
+func timesText(n float64) string {
+	if text := human.Times(n); text != "1" {
+		return text + " times"
+	}
+	return "once"
+}
+
+// deviceName names a device. Its process is left out: most traces have one.
+func deviceName(d *stats.Device) string {
+	if d.Device < 0 {
+		return "the device"
+	}
+	return fmt.Sprintf("device %d", d.Device)
+}
+
+// placeText says where in a step a gap is.
+func placeText(g *stats.Gap, of string) string {
+	switch {
+	case g.After == "":
+		return fmt.Sprintf("before call 1 (%s) of %s", g.Func, of)
+	case g.Func == "":
+		return fmt.Sprintf("after call %d (%s), the last of %s", g.Before-1, g.After, of)
+	}
+	if g.After == g.Func {
+		return fmt.Sprintf("between calls %d and %d (both %s) of %s", g.Before-1, g.Before, g.Func, of)
+	}
+	return fmt.Sprintf("between calls %d (%s) and %d (%s) of %s", g.Before-1, g.After, g.Before, g.Func, of)
+}
+
+// slowText names the longest step and what took longer in it than in most.
+func slowText(s *stats.Stats, f *stats.Finding) string {
+	l, p := s.Steps.Longest, &s.Steps
+	text := fmt.Sprintf("step %d took %s, %s times the median", l.Index, human.Duration(l.NS), human.Times(float64(l.NS)/float64(max(p.P50NS, 1))))
+	mean := stats.Parts{}
+	if s.Shares != nil {
+		mean = s.Shares.Parts
+	}
+	own, waiting := l.OwnNS-mean.OwnNS, l.WaitingNS-mean.WaitingNS
+	launching, copying, other := l.LaunchingNS-mean.LaunchingNS, l.CopyingNS-mean.CopyingNS, l.OtherNS-mean.OtherNS
+	switch most := max(own, waiting, launching, copying, other, l.RecordingNS-mean.RecordingNS); {
+	case most == own && l.Gap != nil:
+		text += fmt.Sprintf(": %s of the program itself %s", human.Duration(l.Gap.NS), placeText(l.Gap, "the step"))
+	case most == own:
+		text += ": the program itself"
+	case most == waiting || most == launching || most == copying || most == other:
+		text += fmt.Sprintf(": call %d, %s, took %s", l.Call.Call, l.Call.Func, human.Duration(l.Call.NS))
+	default:
+		text += ": the recorder"
+	}
+	if f.Count > 1 {
+		text += fmt.Sprintf("; %s took over twice the median", human.Plural(f.Count, "step"))
+	}
+	return text
+}
+
+// answerText writes the first screen of the statistics: the time of a step, its parts, the device and its memory, and the findings. It returns
+// the command for the first finding, "" if there is none.
+func answerText(w io.Writer, path string, s *stats.Stats, o *TextOptions) (first string, err error) {
+	var rows pairs
+	rows.add("trace", "%s: %s in %s, %s failed", path, human.Plural(s.Calls, "call"), human.Duration(s.SpanNS), badCount(s.Failed))
+	if work := workText(s); work != "" {
+		rows.add("work", "%s", work)
+	}
+	stepRow(rows.add, &s.Steps)
+	if sh := s.Shares; sh != nil && sh.NS > 0 {
+		rows.add("share", "%s", sharesText(sh))
+	}
+	deviceRows(rows.add, s.Devices)
+	if s.Peak != nil {
+		rows.add("memory", "at most %s on the device, after call %d (%s)", human.Bytes(s.PeakDeviceBytes), s.Peak.Call, s.Peak.Func)
+	}
+	if r := &s.Recording; r.NS > 0 {
+		rows.add("recording", "%s of the program's time%s", human.Duration(r.NS), recordedCopies(r.Copies, ", ", ""))
+	}
+	var top page
+	if err := rows.write(&top, o); err != nil {
+		return "", err
+	}
+	first = findingsText(&top, path, s, firstScreen-strings.Count(top.text.String(), "\n"), o)
+	top.w = w
+	return first, top.Flush()
+}
+
+// sharesText lists what the busiest thread does, most of the time first.
+func sharesText(sh *stats.Shares) string {
+	type part struct {
+		name string
+		ns   int64
+	}
+	parts := []part{{"waiting", sh.WaitingNS}, {"launching", sh.LaunchingNS}, {"copying", sh.CopyingNS}, {"other calls", sh.OtherNS}, {"program itself", sh.OwnNS}, {"recording", sh.RecordingNS}}
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.ns, a.ns) })
+	var texts []string
+	for _, p := range parts {
+		if share := float64(p.ns) / float64(sh.NS); share >= 0.005 {
+			texts = append(texts, human.Share(share)+" "+p.name)
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// workText counts launches and copies, "" if there are none.
+func workText(s *stats.Stats) string {
+	var launches, copies, bytes uint64
+	for i := range s.Kernels {
+		launches += s.Kernels[i].Count
+	}
+	for i := range s.Copies {
+		copies, bytes = copies+s.Copies[i].Count, bytes+s.Copies[i].Bytes
+	}
+	var parts []string
+	if launches > 0 {
+		parts = append(parts, human.Plural(launches, "launch")+" of "+human.Plural(len(s.Kernels), "kernel"))
+	}
+	if copies > 0 {
+		parts = append(parts, human.Plural(copies, "copy")+" of "+human.Bytes(bytes))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func stepRow(row rowFunc, st *stats.Steps) {
+	count := human.Count(st.Count) + " " + st.Source
+	switch {
+	case st.Count == 0:
+		row("steps", "none: %s", st.Why)
+		return
+	case st.Typical == 0:
+		row("steps", "%s, none like another", count)
+		return
+	case st.Typical < st.Count:
+		count += fmt.Sprintf(", %s alike", human.Count(st.Typical))
+	}
+	if st.Typical == 1 {
+		row("steps", "%s: %s", count, human.Duration(st.P50NS))
+		return
+	}
+	longest := human.Duration(st.MaxNS)
+	if st.Longest != nil {
+		longest = fmt.Sprintf("%s (step %d)", human.Duration(st.Longest.NS), st.Longest.Index)
+	}
+	row("steps", "%s: median %s, p99 %s, longest %s", count, human.Duration(st.P50NS), human.Duration(st.P99NS), longest)
+}
+
+// deviceRows writes how busy the devices were: each, or the least and the most of many.
+func deviceRows(row rowFunc, list []stats.Device) {
+	busy := func(d *stats.Device) (text string, share float64) {
+		if d.SpanNS == 0 {
+			return "busy", 1
+		}
+		share = float64(d.BusyAtMostNS) / float64(d.SpanNS)
+		if text = "busy "; d.Measured < d.Tasks {
+			text = "busy at most "
+		}
+		return text + human.Share(share), share
+	}
+	if len(list) <= 2 {
+		for i := range list {
+			text, _ := busy(&list[i])
+			row(strings.TrimPrefix(deviceName(&list[i]), "the "), "%s of %s", text, human.Duration(list[i].SpanNS))
+		}
+		return
+	}
+	least, most := &list[0], &list[0]
+	for i := range list {
+		d := &list[i]
+		_, share := busy(d)
+		if _, low := busy(least); share < low {
+			least = d
+		}
+		if _, high := busy(most); share > high {
+			most = d
+		}
+	}
+	low, _ := busy(least)
+	high, _ := busy(most)
+	row("devices", "%s: %s (%s of process %d) to %s (%s of process %d)", human.Count(len(list)), low, deviceName(least), least.Process, strings.TrimPrefix(high, "busy "), deviceName(most), most.Process)
+}
