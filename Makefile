@@ -42,10 +42,11 @@ HEADERS := $(shell find api sim probe/shim replay/player examples -name '*.h' -n
 SIM_GO  := $(shell find api sim -name '*.go' -not -name '*_test.go' 2>/dev/null)
 
 PROGRAMS := vector_add matmul_pipeline histogram
+PROBLEMS := $(basename $(notdir $(wildcard examples/problems/*.c)))
 KERNELS  := $(basename $(notdir $(wildcard examples/kernels/*.c)))
 BREAK    := $(addprefix lib/break/,$(call each,engine))
 CUDA     := bin/examples/cuda/driver bin/examples/cuda/kernels.so
-EXAMPLES := $(CUDA) $(addprefix bin/examples/,hello tiny_decoder $(PROGRAMS) $(KERNELS:%=%.o) $(KERNELS:%=%.so))
+EXAMPLES := $(CUDA) $(addprefix bin/examples/,hello tiny_decoder $(PROGRAMS) $(PROBLEMS) $(KERNELS:%=%.o) $(KERNELS:%=%.so))
 
 # What acltrace embeds: parts as they are, and files for an archive. See internal/artifacts.
 PARTS    := $(call each,shim) libacltrace-audit.so acltrace-player
@@ -176,6 +177,18 @@ lib/cupti-count.so: scripts/cupti_count.c
 EXAMPLE_LIBS := -lascendcl -Wl,-rpath,'$$ORIGIN/../../lib'
 
 bin/examples/hello: examples/hello.c lib/$(acl_sim) $(HEADERS)
+	@mkdir -p bin/examples
+	$(CC) $(CFLAGS) -I$(acl_include) -o $@ $< -Llib $(EXAMPLE_LIBS)
+
+# Programs with a problem, which docs/howto solves. One of them uses a stand-in for HCCL.
+bin/examples/libhccl.so: examples/problems/hccl/hccl.c lib/$(acl_sim) $(HEADERS)
+	@mkdir -p bin/examples
+	$(CC) $(CFLAGS) -fPIC -shared -I$(acl_include) -Wl,-soname,$(@F) -o $@ $< -Llib -lascendcl
+
+bin/examples/many_ranks: bin/examples/libhccl.so
+bin/examples/many_ranks: EXAMPLE_LIBS += -Lbin/examples -lhccl -Wl,-rpath,'$$ORIGIN'
+
+$(PROBLEMS:%=bin/examples/%): bin/examples/%: examples/problems/%.c lib/$(acl_sim) $(HEADERS)
 	@mkdir -p bin/examples
 	$(CC) $(CFLAGS) -I$(acl_include) -o $@ $< -Llib $(EXAMPLE_LIBS)
 
