@@ -20,7 +20,7 @@ var (
 	codeSpan  = regexp.MustCompile("`[^`\n]*`")
 	heading   = regexp.MustCompile(`(?m)^#{1,6} +(.*?) *$`)
 	anyLink   = regexp.MustCompile(`!?\[([^\]]*)\]\(([^)\s]+)\)`)
-	namedPage = regexp.MustCompile(`\b(?:docs|examples|format|sim|api)/[\w/.-]*\.md\b`)
+	namedPage = regexp.MustCompile(`(?:^|[^/\w.-])((?:docs|examples|format|sim|api)/[\w/.-]*\.md)\b`)
 	remote    = regexp.MustCompile(`^[a-z]+:`)
 )
 
@@ -118,7 +118,8 @@ func TestNamedPages(t *testing.T) {
 		if err != nil || bytes.IndexByte(b, 0) >= 0 || strings.Contains(path, "testdata/toy") {
 			continue
 		}
-		for _, name := range namedPage.FindAllString(string(b), -1) {
+		for _, m := range namedPage.FindAllStringSubmatch(string(b), -1) {
+			name := m[1]
 			if _, err := os.Stat(filepath.Join(root, name)); err == nil {
 				continue
 			}

@@ -739,7 +739,7 @@ func TestEnvForms(t *testing.T) {
 
 // The manifests in the documentation are valid YAML with valid commands.
 func TestProductionManifests(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/reference/production.md"))
+	b, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/howto/containers.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

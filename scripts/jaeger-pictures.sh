@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the pictures in docs/howto/jaeger.md: records two examples, sends them to a real Jaeger and opens its pages in Chromium.
+# Makes the Jaeger pictures in README.md and docs/howto/jaeger.md: records two examples, sends them to a real Jaeger and opens its pages in Chromium.
 # Needs build/jaeger (scripts/jaeger.sh), build/jaeger-ui (scripts/jaeger-ui.sh), build/viewers (scripts/viewers.sh) and Chromium.
 set -eu
 cd "$(dirname "$0")/.."
@@ -34,12 +34,12 @@ record() {
 }
 ACLSIM_KERNELS=bin/examples/decoder_kernels.so
 export ACLSIM_KERNELS
-decoder=$(record decoder bin/examples/tiny_decoder --tokens 16)
+demo=$(ACLSIM_CLOCK=virtual record demo bin/examples/tiny_decoder --tokens 16)
 unset ACLSIM_KERNELS
 pipeline=$(record pipeline bin/examples/matmul_pipeline)
 
 page() { node scripts/jaeger-page.mjs "$@" >/dev/null; }
-page "$decoder" picture=docs/pictures/jaeger-step.png
-page "$decoder" statistics picture=docs/pictures/jaeger-statistics.png
+page "$demo" zoom=0:3 picture=docs/pictures/jaeger-demo.png
+page "$demo" statistics picture=docs/pictures/jaeger-statistics.png
 page "$pipeline" 'open=wait event#[0-9]+ .not measured.' tags picture=docs/pictures/jaeger-wait.png
 page "$pipeline" 'find=acl.critical=true' picture=docs/pictures/jaeger-critical.png

@@ -100,23 +100,26 @@ func (p *page) has(names ...string) {
 	}
 }
 
-// TestProductionPage runs the command lines in docs/reference/production.md.
+// TestProductionPage runs the command lines in the pages about production.
 func TestProductionPage(t *testing.T) {
 	p := newPage(t)
-	b, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/reference/production.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var blocks []string
-	for i, part := range strings.Split(string(b), "\n```") {
-		if block, plain := strings.CutPrefix(part, "\n"); plain && i%2 == 1 { // blocks with a language are not commands
-			blocks = append(blocks, block+"\n")
+	for _, page := range []string{"reference/recording.md", "reference/metrics.md", "howto/containers.md"} {
+		b, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, part := range strings.Split("\n"+string(b), "\n```") {
+			if block, ok := strings.CutPrefix(part, "sh\n"); ok && i%2 == 1 {
+				blocks = append(blocks, block+"\n")
+			}
 		}
 	}
-	if len(blocks) != 6 {
+	if len(blocks) != 5 {
 		t.Fatalf("%d blocks of command lines: a new one wants to be run too", len(blocks))
 	}
-	flight, switching, looking, handing, ranks, shared := blocks[0], blocks[1], blocks[2], blocks[3], blocks[4], blocks[5]
+	flight, looking, switching, handing, shared := blocks[0], blocks[1], blocks[2], blocks[3], blocks[4]
+	ranks := "for r in 0 1 2; do RANK=$r acltrace record -o rank%r.aclt -- ./app & done; wait\nacltrace merge -o job.aclt rank*.aclt\nacltrace stats job.aclt\n"
 	p.run(flight)
 	p.has("crash.aclt")
 	p.run(switching)

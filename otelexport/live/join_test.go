@@ -94,10 +94,10 @@ func scraped(t *testing.T, m *api.Model, meta *format.Meta, p *format.Process, d
 	return exposition{string(text), map[string]string{"instance": "recorder"}}
 }
 
-// pageQueries returns the queries in docs/reference/production.md.
+// pageQueries returns the queries in docs/reference/metrics.md.
 func pageQueries(t *testing.T) (out []string) {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/reference/production.md"))
+	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/reference/metrics.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func pageQueries(t *testing.T) (out []string) {
 	return out
 }
 
-// The queries in docs/reference/production.md join device memory that a program has allocated with the memory in use that
+// The queries in docs/reference/metrics.md join device memory that a program has allocated with the memory in use that
 // npu-exporter, its older releases and DCGM exporter report. Each store has the series of all devices.
 func TestJoinsOfThePage(t *testing.T) {
 	four := 4

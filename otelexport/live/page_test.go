@@ -21,17 +21,17 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// TestRequestsOfThePage compiles the code in docs/reference/production.md that passes on the spans of requests, and finds them in
+// TestRequestsOfThePage compiles the code in docs/reference/metrics.md that passes on the spans of requests, and finds them in
 // the output of a recording.
 func TestRequestsOfThePage(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/reference/production.md"))
+	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/reference/metrics.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, found := strings.Cut(string(page), "\n```c\n")
 	code, _, ended := strings.Cut(rest, "\n```\n")
 	if !found || !ended {
-		t.Fatal("docs/reference/production.md has no code for requests")
+		t.Fatal("docs/reference/metrics.md has no code for requests")
 	}
 	dir := t.TempDir()
 	header := "#include <stdint.h>\ntypedef uint64_t mstxRangeId;\nmstxRangeId mstxRangeStartA(const char *message, aclrtStream stream);\nvoid mstxRangeEnd(mstxRangeId id);\n"

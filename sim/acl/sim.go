@@ -11,7 +11,7 @@
 // fills and declared kernel extents are checked against live allocations. Host addresses can't be checked: a bad one
 // is caught as a memory fault.
 //
-// The package never calls into C, never reads the environment and never ends the process. docs/reference/simulator.md lists the
+// The package never calls into C, never reads the environment and never ends the process. docs/reference/simulator-behaviour.md lists the
 // simulated functions and the choices where the documentation is silent.
 package acl
 

@@ -98,7 +98,7 @@ func Document(rules []Rule) []byte {
 	b.WriteString("Sources: **API**, the interface reference of the CANN runtime (`docs/zh/api_ref` of its public repository, hicann/runtime; the pages\n")
 	b.WriteString("`aclcppdevg_03_*` at hiascend.com). **Guide**, its developer guide (`docs/zh/dev_guide`). **Errors**, the list of aclError codes in the\n")
 	b.WriteString("reference. **Runtime**, what the public source of the runtime does where its reference is silent. **Simulator**,\n")
-	b.WriteString("[simulator.md](../reference/simulator.md): a choice where all are silent.\n")
+	b.WriteString("[the simulator](../reference/simulator-behaviour.md#where-the-documents-are-silent): a choice where all are silent.\n")
 	topic := ""
 	for _, r := range rules {
 		if r.Topic != topic {

@@ -1,4 +1,4 @@
-/* Declarations that CANN has for the code in docs/reference/production.md (with -DLIBRARY: the functions), and a server that runs it for three requests. */
+/* Declarations that CANN has for the code in docs/reference/metrics.md (with -DLIBRARY: the functions), and a server that runs it for three requests. */
 #ifdef LIBRARY
 
 #include <stddef.h>
