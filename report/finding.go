@@ -67,6 +67,9 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 	case stats.SlowSteps:
 		return acltrace("cat", "--step", fmt.Sprint(*f.Step))
 	case stats.Copies:
+		if f.Count == 0 {
+			break
+		}
 		if f.Step != nil {
 			return acltrace("cat", "--step", fmt.Sprint(*f.Step), "--func", f.Func)
 		}
@@ -121,7 +124,10 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 	case stats.SlowSteps:
 		return slowText(s, f)
 	case stats.Waits:
-		text := fmt.Sprintf("%s %s waits for the device, in %s", human.Share(f.Share), whole, f.Func)
+		text := fmt.Sprintf("%s %s waits for the device", human.Share(f.Share), whole)
+		if f.Count > 0 {
+			text += ", in " + f.Func
+		}
 		if k := s.Kernels; len(k) > 0 && k[0].DeviceNS > 0 {
 			total := int64(0)
 			for i := range k {
@@ -131,15 +137,18 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 		}
 		return text
 	case stats.Launches:
-		return fmt.Sprintf("%s %s launches: %s", human.Share(f.Share), whole, eachText(s, f))
+		return fmt.Sprintf("%s %s launches%s", human.Share(f.Share), whole, eachText(s, f, ": "))
 	case stats.Copies:
 		text := fmt.Sprintf("%s %s is spent in copies", human.Share(f.Share), whole)
 		if f.Name != "" {
 			text += " " + f.Name
 		}
-		return fmt.Sprintf("%s: %s and %s", text, eachText(s, f), human.Bytes(f.Bytes/f.Count))
+		if text += eachText(s, f, ": "); f.Count > 0 {
+			text += " and " + human.Bytes(f.Bytes/f.Count)
+		}
+		return text
 	case stats.OtherCalls:
-		return fmt.Sprintf("%s %s is spent in other calls, most in %s", human.Share(f.Share), whole, eachText(s, f))
+		return fmt.Sprintf("%s %s is spent in other calls%s", human.Share(f.Share), whole, eachText(s, f, ", most in "))
 	case stats.OwnTime:
 		text := fmt.Sprintf("%s %s is the program itself", human.Share(f.Share), whole)
 		if g := s.Shares.Gaps; len(g) > 0 && 4*g[0].NS > f.NS {
@@ -171,16 +180,18 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 	return string(f.Kind)
 }
 
-// eachText counts the calls of a finding: "aclrtMemcpy 40 times a step, each 13.2 us".
-func eachText(s *stats.Stats, f *stats.Finding) string {
+// eachText counts the calls of a finding: "aclrtMemcpy 40 times a step, each 13.2 us". It is "" if no call began in a step.
+func eachText(s *stats.Stats, f *stats.Finding, before string) string {
 	each := human.Duration(f.EachNS)
 	switch n := s.Shares.Steps; {
+	case f.Count == 0:
+		return ""
 	case n > 0:
-		return fmt.Sprintf("%s %s a step, each %s", f.Func, timesText(float64(f.Count)/float64(n)), each)
+		return fmt.Sprintf("%s%s %s a step, each %s", before, f.Func, timesText(float64(f.Count)/float64(n)), each)
 	case f.Count == 1:
-		return f.Func + ", 1 call of " + each
+		return before + f.Func + ", 1 call of " + each
 	}
-	return fmt.Sprintf("%s %s times, each %s", f.Func, human.Count(f.Count), each)
+	return fmt.Sprintf("%s%s %s times, each %s", before, f.Func, human.Count(f.Count), each)
 }
 
 func timesText(n float64) string {

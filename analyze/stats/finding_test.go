@@ -1,14 +1,17 @@
 package stats_test
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testtrace"
+	"github.com/acltrace/acltrace/report"
 )
 
 // training has 20 steps in 2 ms each: a launch, 500 us of the program itself, a copy to the host in 100 us, and a wait of 1 ms.
@@ -218,5 +221,25 @@ func TestSumsByFunction(t *testing.T) {
 	at := slices.IndexFunc(groups, func(g stats.Group) bool { return g.Name == "aclrtLaunchKernelWithHostArgs" })
 	if at < 0 || groups[at].Calls != 2 || groups[at].Failed != 1 || groups[at].Launches != 1 || groups[0].Name != "aclrtSynchronizeStream" {
 		t.Errorf("%+v", groups)
+	}
+}
+
+// A copy that ran on from before the first step had no count in steps, and its mean was a division by zero.
+func TestPartWithoutCalls(t *testing.T) {
+	b := testtrace.New(t)
+	for i := range int64(4) {
+		at := 10_000 + 1000*i
+		b.Call(0, at, at+16, "mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", fmt.Sprintf("step %d", i)), func(_ *api.Func, c *format.Call) { c.Ret = uint64(i + 1) })
+		b.Call(0, at+17, at+19, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA))
+		b.Call(0, at+20, at+30, "mstxRangeEnd", testtrace.A(uint64(i+1)))
+		b.Call(0, at+40, at+1000+15, "aclrtMemcpy", testtrace.A(testtrace.HostA, 4096, testtrace.DeviceA, 4096, 2))
+	}
+	s := sums(t, b.Load(), "")
+	if f := find(t, s, stats.Copies); f.Count != 0 || f.Func != "" {
+		t.Errorf("%+v", f)
+	}
+	var text bytes.Buffer
+	if err := report.StatsText(&text, "t.aclt", s, nil); err != nil || !strings.Contains(text.String(), "of step time is spent in copies\n") {
+		t.Errorf("%v: %s", err, &text)
 	}
 }
