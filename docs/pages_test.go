@@ -2,6 +2,7 @@ package docs
 
 import (
 	"bufio"
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -33,8 +34,9 @@ const (
 	gap    = "…"
 )
 
-// commands returns the commands of a page's blocks that are run. A command may go on after a backslash.
-func commands(lines []string) ([]*command, error) {
+// commands returns the commands of a page's blocks that are run. A command may go on after a backslash. In a strict page
+// each block has a language, so that none is left out by mistake.
+func commands(lines []string, strict bool) ([]*command, error) {
 	var all []*command
 	open := ""
 	for n := 0; n < len(lines); n++ {
@@ -43,10 +45,10 @@ func commands(lines []string) ([]*command, error) {
 			switch {
 			case open != "":
 				open = ""
-			case mark == "":
-				return nil, fmt.Errorf("line %d: a block needs a language: %s for commands that a test runs, %s for others", n+1, run, notRun)
+			case mark == "" && strict:
+				return nil, fmt.Errorf("line %d: a block needs a language: %s for commands that this test runs, %s or sh for others, text for the rest", n+1, run, notRun)
 			default:
-				open = mark
+				open = cmp.Or(mark, "text")
 			}
 			continue
 		}
@@ -280,7 +282,7 @@ var problems = map[string]string{
 // A session of a page has at most so many commands of acltrace from the problem to its cause.
 const mostCommands = 5
 
-// The commands in pages of docs/howto print the output that the pages show. `go test ./docs -update` rewrites the output.
+// The commands in pages for users print the output that the pages show. `go test ./docs -update` rewrites the output.
 // Pages run one after the other: side by side, they would wait for each other's cores instead of their own problem.
 func TestPages(t *testing.T) {
 	root := testenv.Root(t)
@@ -299,14 +301,18 @@ func TestPages(t *testing.T) {
 			t.Errorf("docs/howto/%s is missing", name)
 		}
 	}
-	for _, path := range append(pages, filepath.Join(root, "README.md")) {
+	reference, err := filepath.Glob(filepath.Join(root, "docs/reference/*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range slices.Concat(pages, reference, []string{filepath.Join(root, "README.md")}) {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		name := filepath.Base(path)
 		lines := strings.Split(string(b), "\n")
-		all, err := commands(lines)
+		all, err := commands(lines, !slices.Contains(reference, path))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -461,12 +467,12 @@ func TestRenewed(t *testing.T) {
 
 func TestCommands(t *testing.T) {
 	page := "# x\n```console\n$ a \\\n  b\none\n\n$ c\n```\n```console not-run\n$ d\n```\n```sh\ne\n```\n"
-	all, err := commands(strings.Split(page, "\n"))
+	all, err := commands(strings.Split(page, "\n"), true)
 	if err != nil || len(all) != 2 || all[0].text != "a \\\n  b" || !slices.Equal(all[0].want, []string{"one", ""}) || all[1].text != "c" || len(all[1].want) != 0 {
 		t.Errorf("%v %+v", err, all)
 	}
 	for _, bad := range []string{"```\nx\n```", "```console\nx\n```"} {
-		if _, err := commands(strings.Split(bad, "\n")); err == nil {
+		if _, err := commands(strings.Split(bad, "\n"), true); err == nil {
 			t.Errorf("%q has no error", bad)
 		}
 	}
