@@ -125,11 +125,11 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	res.Incomplete = errors.Join(u.Run(ctx, r.rows), r.rows.Finish())
 	switch {
 	case o.PID == 0:
-		r.meta.Ended = "not looked for: the recorder was attached to programs that ran already"
+		r.meta.Ended = "unknown: the recorder was attached to running programs"
 	case host.AnyAlive([]int{o.PID}):
-		r.meta.Ended = "not while it was recorded: the program ran on when the recorder left it"
+		r.meta.Ended = "not during the recording: the program was still running"
 	default:
-		r.meta.Ended = "while it was recorded; with which code, only the process knows that had started it"
+		r.meta.Ended = "during the recording, with an exit code that only its parent knows"
 	}
 	return r.finishUprobes(res, u)
 }

@@ -448,7 +448,7 @@ func TestAttachToOverlay(t *testing.T) {
 			if got := r.Meta().Libraries; len(got) == 0 || !strings.HasPrefix(got[0].Path, filepath.Join(dir, "all")) {
 				t.Errorf("libraries %+v", got)
 			}
-			if got := r.Meta().Ended; !strings.Contains(got, "ran on") {
+			if got := r.Meta().Ended; !strings.Contains(got, "still running") {
 				t.Errorf("the end of a program that runs on: %q", got)
 			}
 		})
@@ -495,7 +495,7 @@ func TestAttachToLibraryLoadedLater(t *testing.T) {
 	if n["aclInit"] != 1 || n["aclFinalize"] != 1 {
 		t.Errorf("calls: %v", n)
 	}
-	if len(res.Unhooked) != 1 || !strings.Contains(res.Unhooked[0].Reason, "loaded where nobody looked for it") {
+	if len(res.Unhooked) != 1 || !strings.Contains(res.Unhooked[0].Reason, "was found late") {
 		t.Errorf("unhooked: %+v", res.Unhooked)
 	}
 }

@@ -95,7 +95,7 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 	r.learn(res, s)
 	res.Unhooked = append(inject.Notes(dir), r.unseen.all()...)
 	r.target.code, r.meta.Ended = seenEnd(r.target.ends, s.Alive())
-	r.ending = "the collector was asked to end"
+	r.ending = "a signal ended the collector"
 	if ctx.Err() == nil {
 		r.ending = "the last process has ended: " + cmp.Or(r.meta.Ended, fmt.Sprintf("with exit code %d", r.target.code))
 	}
@@ -171,7 +171,7 @@ func seenEnd(ends []probe.End, alive bool) (code int, ended string) {
 	for _, e := range ends {
 		switch {
 		case !e.Clean:
-			return 0, fmt.Sprintf("process %d (%s) without an exit: it has crashed, or was killed", e.PID, strings.Join(e.Args, " "))
+			return 0, fmt.Sprintf("process %d (%s) crashed or was killed", e.PID, strings.Join(e.Args, " "))
 		case e.Code == probe.NoCode:
 			known = false
 		case e.Code != 0 && code == 0:
@@ -182,11 +182,11 @@ func seenEnd(ends []probe.End, alive bool) (code int, ended string) {
 	case ended != "" && len(ends) > 1:
 		return code, ended
 	case alive:
-		return code, "not while it was recorded: processes ran on when the collector left them"
+		return code, "not during the recording: processes were still running"
 	case len(ends) == 0:
-		return 0, "no process has come that was recorded"
+		return 0, "no process was recorded"
 	case !known:
-		return 0, "of its own will, with a code that it has not told"
+		return 0, "by itself, with an unknown exit code"
 	}
 	return code, ""
 }
@@ -210,7 +210,7 @@ func (r *recorder) openShared(ctx context.Context, dir string, c *CollectOptions
 		case errors.Is(err, ring.ErrTaken):
 			var other session.Note
 			if b, e := os.ReadFile(filepath.Join(dir, session.NoteFile)); e == nil && json.Unmarshal(b, &other) == nil {
-				err = fmt.Errorf("%w, process %d in its own container, which writes %s", err, other.PID, other.Output)
+				err = fmt.Errorf("%w, process %d in another container, which writes %s", err, other.PID, other.Output)
 			}
 		}
 		return s, err
@@ -232,20 +232,20 @@ func (r *recorder) predecessor(s *ring.Session, dir string, log func(string)) (l
 		made, err := salvageRing(r.o.Model, dir, free(was.Output), taken, nil)
 		switch {
 		case err != nil:
-			log(fmt.Sprintf("the ring of the collector before this one, process %d, is lost: %v", was.PID, err))
+			log(fmt.Sprintf("the ring of the previous collector, process %d, is lost: %v", was.PID, err))
 			return taken, nil
 		case made != "":
-			log(fmt.Sprintf("the collector before this one, process %d, was killed: what its ring held is in %s", was.PID, made))
+			log(fmt.Sprintf("the previous collector, process %d, was killed: its ring was saved to %s", was.PID, made))
 			salvaged = append(salvaged, made)
 		}
 		return 0, salvaged
 	}
 	n, err := written(was.Output)
 	if err != nil {
-		log(fmt.Sprintf("the collector before this one, process %d, was killed, and its trace can't be read: %v", was.PID, err))
+		log(fmt.Sprintf("the previous collector, process %d, was killed, and its trace can't be read: %v", was.PID, err))
 	}
 	lost = taken - min(n, taken)
-	log(fmt.Sprintf("the collector before this one, process %d, was killed: its trace %s has %d calls, and %d that it had taken are lost", was.PID, was.Output, n, lost))
+	log(fmt.Sprintf("the previous collector, process %d, was killed: its trace %s has %d calls, and %d calls that it had read are lost", was.PID, was.Output, n, lost))
 	return lost, nil
 }
 

@@ -45,7 +45,7 @@ func (g *crashGuard) reaped(ends, untraced []probe.End) {
 	why := g.s.Excluded()
 	for _, u := range untraced {
 		g.unseen.add(format.Unhooked{PID: u.PID, Exe: u.Exe, Reason: why[u.Program]})
-		g.log(fmt.Sprintf("process %d (%s) runs without being recorded: %s", u.PID, strings.Join(u.Args, " "), why[u.Program]))
+		g.log(fmt.Sprintf("process %d (%s) is not recorded: %s", u.PID, strings.Join(u.Args, " "), why[u.Program]))
 	}
 	for _, e := range ends {
 		if g.off || e.Clean || e.Lived >= guardedFor {
@@ -54,14 +54,14 @@ func (g *crashGuard) reaped(ends, untraced []probe.End) {
 		lived := human.Duration(e.Lived.Nanoseconds())
 		if e.Excluded {
 			if g.s.Exclude(e.Program, "") == nil {
-				g.log(fmt.Sprintf("process %d (%s) ended without an exit after %s without being recorded as well: its next start is recorded again", e.PID, strings.Join(e.Args, " "), lived))
+				g.log(fmt.Sprintf("process %d (%s) crashed or was killed after %s although it was not recorded: its next start is recorded", e.PID, strings.Join(e.Args, " "), lived))
 			}
 			continue
 		}
-		reason := fmt.Sprintf("%s ended without an exit, by a crash or killed by somebody, %s after its first call while it was recorded at %s; acltrace collect --no-guard records it all the same, and removing guard.%d from the session's folder ends this",
+		reason := fmt.Sprintf("%s crashed or was killed %s after its first call while it was recorded at %s; to record it again, use acltrace collect --no-guard or remove guard.%d from the session's folder",
 			strings.Join(e.Args, " "), lived, time.Now().Format(time.DateTime), e.Program)
 		if err := g.s.Exclude(e.Program, reason); err != nil {
-			g.log(fmt.Sprintf("process %d (%s) ended without an exit; its next start is recorded all the same: %v", e.PID, e.Exe, err))
+			g.log(fmt.Sprintf("process %d (%s) crashed or was killed; its next start is recorded nevertheless: %v", e.PID, e.Exe, err))
 			continue
 		}
 		g.log(fmt.Sprintf("process %d: %s: its next start is not recorded", e.PID, reason))

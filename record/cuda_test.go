@@ -444,7 +444,7 @@ func TestRuntime(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	for program, says := range map[string]string{alone: alone + " has code", dynamic: library + ", which " + dynamic + " is linked to"} {
+	for program, says := range map[string]string{alone: alone + " has code", dynamic: library + ", a library of " + dynamic} {
 		if got, why := detect.Runtime(models, program, nil); got != cuda.Model || !strings.HasPrefix(why, says) {
 			t.Errorf("%s: %s, since %s", program, got.Name, why)
 		}
@@ -475,7 +475,7 @@ func TestRuntime(t *testing.T) {
 	}
 	nowhere := *cuda.Model
 	nowhere.Layers = []api.Layer{{Libraries: []string{"libnowhere.so"}}}
-	if path, err := detect.Library(&nowhere, nil); err == nil || !strings.Contains(err.Error(), "no libnowhere.so is installed here") {
+	if path, err := detect.Library(&nowhere, nil); err == nil || !strings.Contains(err.Error(), "libnowhere.so is not installed") {
 		t.Errorf("a library that is nowhere: %s, %v", path, err)
 	}
 }

@@ -381,7 +381,7 @@ func TestSnapshot(t *testing.T) {
 	}
 	defer r.Close()
 	counts, err := r.Counts()
-	if err != nil || counts.Calls < 3*launches || counts.Calls >= res.Calls || r.Meta().Sealed != "somebody asked for it" {
+	if err != nil || counts.Calls < 3*launches || counts.Calls >= res.Calls || r.Meta().Sealed != "a user requested it" {
 		t.Errorf("%v: %d of %d calls, sealed since %q", err, counts.Calls, res.Calls, r.Meta().Sealed)
 	}
 	sealed(t, res.Sealed[1], res.Calls)

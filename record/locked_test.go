@@ -57,7 +57,7 @@ func TestProgramsThatLockThemselvesIn(t *testing.T) {
 			}
 			said := ""
 			if n := c.threads + c.children; n > 0 {
-				said = fmt.Sprintf("%d of its threads and children are not recorded", n)
+				said = fmt.Sprintf("%d threads and children are not recorded", n)
 			}
 			if us := out.Unhooked; said == "" && len(us) > 0 || said != "" && (len(us) != 1 || us[0].Exe != program || !strings.HasSuffix(us[0].Reason, said)) {
 				t.Errorf("%+v, want %q", us, said)

@@ -103,7 +103,7 @@ func ParseSteps(s string) (*StepRange, error) {
 	a, err := strconv.Atoi(from)
 	b, err2 := strconv.Atoi(to)
 	if err := errors.Join(err, err2); err != nil || a < 0 || b < a {
-		return nil, fmt.Errorf("%q is no range of steps, as 100:110 is", s)
+		return nil, fmt.Errorf("invalid steps %q: want for example 100:110", s)
 	}
 	return &StepRange{First: a, Last: b}, nil
 }

@@ -303,9 +303,9 @@ func TestGuardShared(t *testing.T) {
 	if err := p.command().Run(); err != nil {
 		t.Error(err)
 	}
-	seen("runs without being recorded")
+	seen("is not recorded: ")
 	_ = p.command("crash").Run()
-	seen("is recorded again")
+	seen("its next start is recorded")
 	if err := p.command().Run(); err != nil {
 		t.Error(err)
 	}
@@ -314,10 +314,10 @@ func TestGuardShared(t *testing.T) {
 	if n := len(r.Processes()); n != 3 {
 		t.Errorf("%d processes, want those that ended with an error, crashed and came last: %s", n, p.log.String())
 	}
-	if how := r.Meta().Ended; !strings.Contains(how, "job") || !strings.Contains(how, "without an exit") {
+	if how := r.Meta().Ended; !strings.Contains(how, "job") || !strings.Contains(how, "crashed or was killed") {
 		t.Errorf("ended %q", how)
 	}
-	if us := r.Meta().Coverage.Unhooked; len(us) == 0 || !strings.Contains(us[0].Reason, "without an exit") {
+	if us := r.Meta().Coverage.Unhooked; len(us) == 0 || !strings.Contains(us[0].Reason, "crashed or was killed") {
 		t.Errorf("%+v", us)
 	}
 }
@@ -375,8 +375,8 @@ func TestEndsOfShared(t *testing.T) {
 		{[]string{"quick_exit"}, 7, ""},
 		{[]string{"", ""}, 0, ""},
 		{[]string{"", "exit", ""}, 7, "with exit code 7"},
-		{[]string{"exit", "crash"}, 0, "without an exit"},
-		{[]string{"vfork"}, 0, "without an exit"}, // its child has called _exit in its memory
+		{[]string{"exit", "crash"}, 0, "crashed or was killed"},
+		{[]string{"vfork"}, 0, "crashed or was killed"}, // its child has called _exit in its memory
 	} {
 		p := newPod(t)
 		p.rounds = "4"
@@ -400,7 +400,7 @@ func TestCollectorGoes(t *testing.T) {
 	_ = p.command("crash").Run()
 	for i, c := range []struct{ name, why string }{
 		{"t.aclt", "the last process has ended: process"},
-		{"t-2.aclt", "the last process has ended: no process has come that was recorded"},
+		{"t-2.aclt", "the last process has ended: no process was recorded"},
 		{"t-3.aclt", "the last process has ended: with exit code 7"},
 	} {
 		switch i {
@@ -546,7 +546,7 @@ func TestSalvageFile(t *testing.T) {
 	next := func() string {
 		return p.run("record", "-o", filepath.Join(p.out, "next.aclt"), "--", "true")
 	}
-	if said := next(); !strings.Contains(said, folder+" holds calls") || !strings.Contains(said, "programs still use it") || !session.IsSession(folder) {
+	if said := next(); !strings.Contains(said, folder+" has unsaved calls") || !strings.Contains(said, "programs still use it") || !session.IsSession(folder) {
 		t.Errorf("while a program uses it: %s", said)
 	}
 	release()
@@ -599,7 +599,7 @@ func TestSalvageElsewhere(t *testing.T) {
 		return files
 	}
 	before := segments()
-	if said := p.run("record", "-o", filepath.Join(elsewhere, "next.aclt"), "--", "true"); !strings.Contains(said, "acltrace recover "+folder+" -o FILE (the folder of its trace") {
+	if said := p.run("record", "-o", filepath.Join(elsewhere, "next.aclt"), "--", "true"); !strings.Contains(said, "(the folder of its trace") || !strings.Contains(said, "acltrace recover "+folder+" -o FILE") {
 		t.Errorf("what takes memory is not named: %s", said)
 	}
 	if after := segments(); len(before) == 0 || len(after) != len(before) {
@@ -639,7 +639,7 @@ test -z "$(ls /dev/shm)"
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if n := strings.Count(string(out), "holds calls of a recording and takes memory until a trace is made of it: acltrace recover /dev/shm/acltrace-"); n != 2 {
+	if n := strings.Count(string(out), "save them: acltrace recover /dev/shm/acltrace-"); n != 2 {
 		t.Errorf("it is said %d times, not by the recorder and the next:\n%s", n, out)
 	}
 	r := open(t, saved)
@@ -686,7 +686,7 @@ func TestRingLimits(t *testing.T) {
 	}
 	for _, args := range [][]string{{"record", "--ring", "1M", "--max-size", "1G", "-o", res.Output, "--", p.job}, {"env", "--install", p.session, "--ring", "1M", "--max-size", "1G"}} {
 		out, err := exec.Command(p.acltrace, args...).CombinedOutput()
-		if err == nil || !strings.Contains(string(out), "a ring has its own size") || !strings.Contains(string(out), "--max-seals") {
+		if err == nil || !strings.Contains(string(out), "--ring, which has its own size") || !strings.Contains(string(out), "--max-seals") {
 			t.Errorf("%q: %v %s", args, err, out)
 		}
 	}

@@ -41,7 +41,7 @@ func (r *recorder) act(s *ring.Session, q *session.Request) error {
 		if r.flight == nil {
 			return session.NoRing
 		}
-		return r.flight.Seal("somebody asked for it")
+		return r.flight.Seal("a user requested it")
 	case session.ActStart:
 		if q.PID != 0 {
 			s.Pause(q.PID)

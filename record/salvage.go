@@ -18,7 +18,7 @@ import (
 )
 
 // ErrNothingLeft is wrapped by the error of Salvage if the session has nothing to salvage.
-var ErrNothingLeft = errors.New("nothing was left in it")
+var ErrNothingLeft = errors.New("the session has no calls")
 
 // Salvage makes a trace from the session of a killed recorder: from the programs' rings, which may hold unread calls, and
 // from the file or the segments that the recorder had written. It removes the folder if no program uses the session. If
@@ -37,7 +37,7 @@ func salvage(m *api.Model, dir, output string, unused bool) (string, error) {
 	}
 	// Fail before the rings are opened: each later recording tries again.
 	if !host.Exists(filepath.Dir(output)) {
-		return "", fmt.Errorf("the folder of its trace, %s, is gone", output)
+		return "", fmt.Errorf("the folder of its trace, %s, was removed", output)
 	}
 	s, err := ring.Open(m, dir, &ring.Options{PayloadLimit: SmallLimit})
 	if err != nil {
@@ -99,7 +99,7 @@ func salvageRing(m *api.Model, dir, output string, taken uint64, s *ring.Session
 	if had+r.rows.Count.Calls-taken == 0 {
 		return "", errors.Join(f.Leave(), left.Remove())
 	}
-	r.meta.Recovered = "the recorder was killed: this is what its ring held, and what the programs wrote after it"
+	r.meta.Recovered = "the recorder was killed: the trace has the calls in its ring and in the programs' buffers"
 	if _, err := f.End("the recorder was killed"); err != nil {
 		return "", err
 	}
@@ -160,7 +160,7 @@ func salvageFile(m *api.Model, was *session.Note, output string, taken uint64, s
 	}
 
 	r.describe(&r.meta)
-	r.meta.Recovered = "the recorder was killed: this is what it had written, and what the programs' rings held"
+	r.meta.Recovered = "the recorder was killed: the trace has the calls that it wrote and those in the programs' buffers"
 	r.meta.EndNS, r.meta.Replayable = max(until, r.rows.Last), false
 	out, err := format.Create(output, &r.meta, schema.Of(m), &format.WriterOptions{Whole: true})
 	if err != nil {

@@ -221,14 +221,14 @@ func (r *recorder) learn(res *Result, s *ring.Session) {
 	r.meta.Tracer.CostNS, r.meta.Tracer.ClockJumps = s.Cost(), s.ClockJumps()
 	res.Refused, res.PassedBy = s.Refused(), s.PassedBy()
 	if pid := s.Stranger(); pid != 0 {
-		r.unseen.add(format.Unhooked{PID: pid, Reason: "its shim is of another build of acltrace than the recorder, and records nothing: use one build for both"})
+		r.unseen.add(format.Unhooked{PID: pid, Reason: "its shim is from another build of acltrace, and records nothing: use the recorder's build"})
 	}
 	if o := s.ShutOut(); o.Count > 0 {
-		r.unseen.add(format.Unhooked{PID: o.PID, Exe: o.Exe, Reason: fmt.Sprintf("it has a filter of system calls (seccomp), under which the shim makes none: %d of its threads and children are not recorded", o.Count)})
+		r.unseen.add(format.Unhooked{PID: o.PID, Exe: o.Exe, Reason: fmt.Sprintf("it filters system calls (seccomp): %d threads and children are not recorded", o.Count)})
 	}
 	for _, d := range s.Damage() {
 		r.unseen.damaged = true
-		of := "threads and processes that came later"
+		of := "later threads and processes"
 		if d.TID != 0 {
 			of = fmt.Sprintf("later calls of thread %d", d.TID)
 		} else {

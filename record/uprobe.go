@@ -100,7 +100,7 @@ func (r *recorder) leftBehind(u *uprobe.Probes) {
 	for _, pid := range host.UsingRuntime(r.o.Model, u.Living()) {
 		if host.AnyAlive([]int{pid}) {
 			exe, _ := os.Readlink(host.ProcFile(pid, "exe"))
-			r.unseen.add(format.Unhooked{PID: pid, Exe: exe, Reason: "it runs on behind the program that was started: what it calls from then on is not recorded; acltrace attach does so"})
+			r.unseen.add(format.Unhooked{PID: pid, Exe: exe, Reason: "it outlives the started program, and its later calls are not recorded; use acltrace attach"})
 		}
 	}
 }
@@ -108,7 +108,7 @@ func (r *recorder) leftBehind(u *uprobe.Probes) {
 // leaving reports that the end takes a while. Kernels that detach uprobes one by one wait for all processors each time.
 func (r *recorder) leaving() {
 	if r.uprobes.trial.OneByOne && r.o.Waiting != nil {
-		r.o.Waiting("nothing is recorded any more; the kernel takes the probes away one by one, which may take minutes")
+		r.o.Waiting("recording has ended; the kernel removes the probes one by one, which may take minutes")
 	}
 }
 
@@ -124,7 +124,7 @@ func (r *recorder) uprobeOptions() (*uprobe.Options, error) {
 		if err := errors.Join(errs...); !errors.Is(err, uprobe.ErrNotPermitted) {
 			return nil, err
 		}
-		return nil, errors.Join(append(errs, errors.New("acltrace doctor names the command that grants it"))...)
+		return nil, errors.Join(append(errs, errors.New("acltrace doctor prints the command that grants them"))...)
 	}
 	r.uprobes.trial = best
 	flushed := time.Now()
@@ -145,7 +145,7 @@ func (r *recorder) follow(u *uprobe.Probes, pids []int) (stop func(), err error)
 	// From here on no library is missed, but a probe may come late.
 	stop, err = u.Follow(func(m uprobe.Mapped, wait time.Duration, err error) {
 		exe, _ := os.Readlink(host.ProcFile(m.PID, "exe"))
-		l := format.Unhooked{PID: m.PID, Exe: exe, Reason: fmt.Sprintf("%s was loaded where nobody looked for it: calls in the first %s or so may be missing", m.Path, human.Duration(wait.Nanoseconds()))}
+		l := format.Unhooked{PID: m.PID, Exe: exe, Reason: fmt.Sprintf("%s was found late: calls in its first %s may be missing", m.Path, human.Duration(wait.Nanoseconds()))}
 		if err != nil {
 			l.Reason = fmt.Sprintf("%s was loaded and can't be probed: %v", m.Path, err)
 		}
@@ -244,7 +244,7 @@ func refusedReason(functions []string) string {
 	if n := len(functions) - most; n > 0 {
 		list += fmt.Sprintf(" and %d more", n)
 	}
-	return fmt.Sprintf("%d of its functions begin with a LOCK or segment prefix, on which the kernel puts no uprobe (%s): --probe shim records them", len(functions), list)
+	return fmt.Sprintf("%d functions begin with a LOCK or segment prefix, where the kernel allows no uprobe (%s): --probe shim records them", len(functions), list)
 }
 
 // dropRights drops capabilities that are not needed any more, if Capture.DropRights is set.

@@ -146,7 +146,7 @@ func TestWildProcesses(t *testing.T) {
 		o := record.Options{Sim: true, Capture: record.Capture{Probe: "ebpf"}, Model: acl.Model, Command: []string{program, "daemon", "until"}, Stdin: until, Output: filepath.Join(t.TempDir(), "run.aclt")}
 		res, err := record.Run(t.Context(), &o)
 		testenv.Uprobes(t, err)
-		if len(res.Unhooked) != 1 || !strings.Contains(res.Unhooked[0].Reason, "runs on behind the program") {
+		if len(res.Unhooked) != 1 || !strings.Contains(res.Unhooked[0].Reason, "outlives the started program") {
 			t.Errorf("%+v", res)
 		}
 	})
@@ -159,8 +159,8 @@ func TestWildProcesses(t *testing.T) {
 	}{
 		{mode: "chroot-first", calls: 5},
 		{mode: "chroot-closes", refused: 1},
-		{mode: "chroot-hidden", reported: "it has changed its root"},
-		{mode: "another-user", reported: "it has become user 65534 before its first call"},
+		{mode: "chroot-hidden", reported: "it changed its root"},
+		{mode: "another-user", reported: "it became user 65534 before its first call"},
 	} {
 		t.Run(c.mode, func(t *testing.T) {
 			root(t)
@@ -523,7 +523,7 @@ func TestWildSmallMemory(t *testing.T) {
 		size, ring, says string
 		code             int
 	}{
-		{"64m", "64K", " 1000 calls, ", 0},
+		{"64m", "64K", " 1,000 calls, ", 0},
 		{"64m", "8M", "threads NOT RECORDED", 0},
 		{"2m", "64K", "threads NOT RECORDED", 0},
 		{"1m", "8M", "20 threads NOT RECORDED", 0},
@@ -744,7 +744,7 @@ func TestWildMemoryCgroup(t *testing.T) {
 			cmd := exec.Command("/bin/sh", "-c", into, dir, acltrace, "record", "--replayable", "-o", trace, "--", program, "many", "12")
 			cmd.Env = env
 			b, err := cmd.CombinedOutput()
-			if err != nil || killed() != "0" || (c.max < 12) != strings.Contains(string(b), "threads NOT RECORDED: no memory for their rings, or no right to make them") {
+			if err != nil || killed() != "0" || (c.max < 12) != strings.Contains(string(b), "threads NOT RECORDED: no memory or no permission for their buffers") {
 				t.Errorf("%v, %s processes killed, %s", err, killed(), b)
 			}
 		})
@@ -791,7 +791,7 @@ func TestWildNested(t *testing.T) {
 				t.Errorf("%d calls in the outer trace, %d in the inner; %+v, %s", len(out.calls), n, out.Result, out.stderr)
 			}
 			us := out.r.Meta().Coverage.Unhooked
-			if len(us) != 1 || us[0].Exe != program || !strings.Contains(us[0].Reason, "recorded by an acltrace record of its own, in "+inner) || us[0].PID != r.Processes()[0].PID {
+			if len(us) != 1 || us[0].Exe != program || !strings.Contains(us[0].Reason, "another acltrace records this process and its children, in "+inner) || us[0].PID != r.Processes()[0].PID {
 				t.Errorf("the outer trace says %+v", us)
 			}
 			if us := r.Meta().Coverage.Unhooked; len(us) != 0 {

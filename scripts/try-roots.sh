@@ -29,9 +29,9 @@ for root in "$@"; do
 		done
 		./acltrace doctor >doctor.txt || true
 		cat doctor.txt
-		for part in "record: the shim$" "record: the shim is loaded into a program" "record --sim, sim: the simulator" "replay: the player$"; do
-			if ! grep -q "^works *$part" doctor.txt; then
-				echo "doctor does not say: works $part" >&2
+		for part in "record: the shim$" "record: load the shim into a program" "record --sim, sim: the simulator" "replay: the player$"; do
+			if ! grep -q "^ok *$part" doctor.txt; then
+				echo "doctor does not say: ok $part" >&2
 				exit 1
 			fi
 		done'

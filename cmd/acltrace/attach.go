@@ -24,7 +24,7 @@ func (a *app) attachCmd() *cobra.Command {
 			"Attaching needs CAP_BPF and CAP_PERFMON. `acltrace doctor` checks this.",
 		Example: "acltrace attach --pid 4242 --for 30s -o server.aclt\n" +
 			"acltrace attach --comm python --payload none",
-		Args: arguments(0, "no arguments but flags"),
+		Args: arguments(0, "no arguments"),
 		RunE: func(_ *cobra.Command, _ []string) error {
 			n := 0
 			for _, given := range []bool{o.PID != 0, o.Comm != "", o.Cgroup != "", o.All} {
@@ -38,7 +38,7 @@ func (a *app) attachCmd() *cobra.Command {
 			switch o.Capture.Payload = record.Payload(payload); o.Capture.Payload {
 			case record.Small, record.Full, record.Hash, record.None:
 			default:
-				return usage("--payload %s: there are small, full, hash and none", payload)
+				return usage("--payload %s: want small, full, hash or none", payload)
 			}
 			if err := kept(&o.Options); err != nil {
 				return err

@@ -24,7 +24,7 @@ func (a *address) Type() string { return "address" }
 func (a *address) Set(s string) error {
 	v, err := strconv.ParseUint(s, 0, 64)
 	if err != nil || v == 0 {
-		return fmt.Errorf("%q is no address such as 0x124000000000", s)
+		return fmt.Errorf("invalid address %q: want for example 0x124000000000", s)
 	}
 	*a = address(v)
 	return nil

@@ -11,18 +11,18 @@ import (
 
 // conflicts words the conflicts of options in terms of flags. VALUE stands for the value of the error.
 var conflicts = map[record.Conflict]string{
-	record.DeviceTimeWithoutShim: "--device-time puts events on the program's streams, which only --probe shim can",
-	record.BlockWithoutShim:      "--policy block does not go with --probe ebpf: a probe in the kernel can't wait for the recorder; choose --probe shim, or a larger --ring-size",
-	record.AuditWithoutShim:      "--bind audit is a way to bind the shim: it does not go with --probe VALUE",
-	record.UnknownBind:           `no way "VALUE" to bind the shim: there are auto, preload and audit`,
+	record.DeviceTimeWithoutShim: "--device-time needs --probe shim: eBPF can't put events on the program's streams",
+	record.BlockWithoutShim:      "--policy block needs --probe shim: a probe in the kernel can't wait for the recorder; a larger --ring-size loses fewer calls",
+	record.AuditWithoutShim:      "--bind audit needs --probe shim, not --probe VALUE",
+	record.UnknownBind:           `--bind VALUE: want auto, preload or audit`,
 	record.AuditImpossible:       "--bind audit",
-	record.ArmedWithoutShim:      "--armed goes with --probe shim: what eBPF records is attached when it is wanted",
-	record.RingConflict:          "a ring goes with --probe shim, and not with --replayable: what has left the ring can't be replayed",
-	record.BlobFileWithRing:      "--blobs does not go with a ring, which is kept in memory",
-	record.BlobFileByPID:         "--blobs: %p is not known when that file is made; %h and %r are",
-	record.MaxSizeWithRing:       "--max-size ends a recording of everything: a ring has its own size, and --max-seals says how many traces are made of it",
-	record.StepsConflict:         "--steps goes with --probe shim, and not with a ring, which keeps the newest calls whatever the step",
-	record.LibraryUnknown:        "VALUE: name it with --library",
+	record.ArmedWithoutShim:      "--armed needs --probe shim: eBPF can be attached at any time",
+	record.RingConflict:          "--ring needs --probe shim, and excludes --replayable: calls that have left the ring can't be replayed",
+	record.BlobFileWithRing:      "--blobs excludes --ring, which is kept in memory",
+	record.BlobFileByPID:         "--blobs: %p is unknown when the file is created; use %h or %r",
+	record.MaxSizeWithRing:       "--max-size excludes --ring, which has its own size; --max-seals limits the number of its traces",
+	record.StepsConflict:         "--steps needs --probe shim, and excludes --ring, which keeps the newest calls of any step",
+	record.LibraryUnknown:        "VALUE: name the library with --library",
 }
 
 // inFlags words an error of a recording in terms of flags.
@@ -44,8 +44,8 @@ func inFlags(err error) error {
 
 // refusals words the refusals of a recording in terms of commands.
 var refusals = map[session.Refusal]string{
-	session.NoRing:   "it records everything into one file: a snapshot is of a ring, which `acltrace record --ring` keeps",
-	session.StopsAll: "stop is for all processes; start --pid has one record alone",
+	session.NoRing:   "the recording has no ring: snapshot needs `acltrace record --ring`",
+	session.StopsAll: "stop applies to all processes; start --pid records one process only",
 }
 
 // ask is session.Ask with refusals in terms of commands.
@@ -60,5 +60,5 @@ func ask(folder string, q *session.Request) (*session.Status, error) {
 
 // missed words the steps that a program has not reached.
 func missed(m *record.MissedSteps) string {
-	return fmt.Sprintf("--steps %d:%d: the program has made %d steps, which were told apart by %s", m.Wanted.First, m.Wanted.Last, m.Made, m.By)
+	return fmt.Sprintf("--steps %d:%d: the program made %d steps, counted by %s", m.Wanted.First, m.Wanted.Last, m.Made, m.By)
 }

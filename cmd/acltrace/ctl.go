@@ -37,7 +37,7 @@ progress, the one that --session or --pid names, or with --all each of them.
 			switch q.Do {
 			case session.ActStatus, session.ActStart, session.ActStop, session.ActSnapshot:
 			default:
-				return usage("acltrace ctl %s: there are status, start, stop and snapshot", args[0])
+				return usage("acltrace ctl %s: want status, start, stop or snapshot", args[0])
 			}
 			sessions := []string{folder}
 			if folder == "" {
@@ -77,9 +77,9 @@ progress, the one that --session or --pid names, or with --all each of them.
 			case len(meant) > 1 && !every:
 				var which []string
 				for i, st := range meant {
-					which = append(which, fmt.Sprintf("--session %s, by process %d", at[i], st.Recorder))
+					which = append(which, fmt.Sprintf("--session %s (process %d)", at[i], st.Recorder))
 				}
-				return usage("%d recordings are in progress, and --all means them all: %s", len(meant), strings.Join(which, "; "))
+				return usage("%d recordings are in progress: use --all, or one of %s", len(meant), strings.Join(which, "; "))
 			default:
 				var done []*session.Status
 				for i, st := range meant {
@@ -136,7 +136,7 @@ func (a *app) status(st *session.Status) {
 	case !st.Recording:
 		state = "waiting"
 	case st.Only != 0:
-		state = fmt.Sprintf("recording process %d alone", st.Only)
+		state = fmt.Sprintf("recording process %d only", st.Only)
 	}
 	report.Printf(a.out, "%s: %s for %s by process %d", st.Session, state, human.Duration(int64(st.Seconds*1e9)), st.Recorder)
 	if len(st.Command) > 0 { // a collector has none

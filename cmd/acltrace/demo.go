@@ -69,7 +69,7 @@ func (a *app) demo(out string, tokens int) error {
 		return fmt.Errorf("tiny_decoder ended with %d", res.ExitCode)
 	}
 
-	step(2, "What was recorded: %s", out)
+	step(2, "The recording: %s", out)
 	if err := a.demoSummary(out); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (a *app) demo(out string, tokens int) error {
 	}
 	report.Printf(a.out, "%s, %s, %s: sound\n", human.Plural(rep.Chunks, "chunk"), human.Plural(rep.Calls, "call"), human.Plural(rep.Blobs, "payload"))
 
-	step(4, "Replaying it, once with memory at the same addresses and once elsewhere, and comparing every result.")
+	step(4, "Replaying it with memory at the recorded addresses, and again at other addresses, and comparing all results.")
 	for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
 		rep, err := replay.Run(context.Background(), out, rt, &replay.Options{Place: place, Verify: true})
 		if err != nil {
@@ -125,12 +125,12 @@ func (a *app) demoSummary(path string) error {
 
 func (a *app) demoNext(out string) {
 	report.Printf(a.out, `
-The demo is done. What to do next:
+The demo is done. Next:
   acltrace stats %[1]s                 sums by function, kernel and stream
   acltrace cat %[1]s | less            every call with its arguments
   acltrace replay --verify %[1]s       run it again
-  acltrace export pprof %[1]s          a profile for go tool pprof
-  acltrace export otlp %[1]s --endpoint http://localhost:4317     to a Jaeger or a collector
-  acltrace record --sim -- YOUR_PROGRAM       record a program of yours (without --sim: on its own runtime)
+  acltrace export pprof %[1]s          profile for go tool pprof
+  acltrace export otlp %[1]s --endpoint http://localhost:4317     spans in Jaeger
+  acltrace record --sim -- YOUR_PROGRAM       record your program (without --sim: on a device)
 `, out)
 }

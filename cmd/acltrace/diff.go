@@ -22,7 +22,7 @@ func (a *app) diffCmd() *cobra.Command {
 		Args: arguments(2, "two trace files"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if percent <= 0 {
-				return usage("acltrace diff: --threshold %g: it is a percentage above 0", percent)
+				return usage("acltrace diff: --threshold %g: want a percentage above 0", percent)
 			}
 			x, m, err := open(args[0])
 			if err != nil {
@@ -35,7 +35,7 @@ func (a *app) diffCmd() *cobra.Command {
 			}
 			defer a.close(y)
 			if m != other {
-				return fmt.Errorf("%s is of the runtime %q, %s of %q: there is nothing to compare", args[0], m.Name, args[1], other.Name)
+				return fmt.Errorf("%s has calls of the runtime %q, and %s of %q: they can't be compared", args[0], m.Name, args[1], other.Name)
 			}
 			for _, r := range []*format.Reader{x, y} {
 				if err := a.shows(r, "they are in no sum", untimed); err != nil {

@@ -28,7 +28,7 @@ func (a *app) doctorCmd() *cobra.Command {
 				return err
 			}
 			d := doctor.Diagnose(m, args)
-			d.Findings = slices.Insert(d.Findings, 0, doctor.Finding{For: "record", What: "the runtime is " + m.Name, OK: true, Detail: why})
+			d.Findings = slices.Insert(d.Findings, 0, doctor.Finding{For: "record", What: "runtime " + m.Name, OK: true, Detail: why})
 			if asJSON {
 				if err := a.printJSON(d); err != nil {
 					return err
@@ -51,7 +51,7 @@ func (a *app) doctorCmd() *cobra.Command {
 
 func (a *app) diagnosis(d *doctor.Diagnosis) {
 	for _, f := range d.Findings {
-		word := any("works  ")
+		word := any("ok     ")
 		if !f.OK {
 			word = report.Bad("missing")
 		}

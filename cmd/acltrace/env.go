@@ -28,7 +28,7 @@ func (a *app) envCmd() *cobra.Command {
 			"The flags of `acltrace record` select what is recorded. `acltrace collect` reads them from DIR.",
 		Example: "eval \"$(acltrace env --install /dev/shm/job --ring 64M)\"\n" +
 			"acltrace env --k8s /acltrace --payload none",
-		Args: arguments(1, "the folder of a session, which programs and collector both reach"),
+		Args: arguments(1, "the folder of a session"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := flags.parse(""); err != nil {
 				return err
@@ -122,9 +122,9 @@ func podYAML(dir, image string, flags map[string]string, share *record.SharedOpt
 		output = "/traces/%h.aclt"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, `# To be added to the spec of the pod.
+	fmt.Fprintf(&b, `# Add this to the pod's spec.
 securityContext:
-  fsGroup: 2000 # a group that all containers have, which the volumes then belong to
+  fsGroup: 2000 # a group of all containers, which owns the volumes
 volumes:
 - name: acltrace
   emptyDir: {medium: Memory, sizeLimit: 2Gi}
@@ -147,7 +147,7 @@ initContainers:
   - {name: acltrace, mountPath: %[3]s}
   - {name: traces, mountPath: /traces}
 containers:
-- name: job # the container that has the program, with this beside what it has
+- name: job # the container with the program: add this
   env:
 `, text(image), text(command), text(dir), text([]string{"acltrace", "collect", dir, "-o", output}))
 	for _, v := range vars {

@@ -103,7 +103,7 @@ func (a *app) bundleCmd() *cobra.Command {
 			}
 			report.Printf(a.out, "%s: %s; `make -C %s run LIB=…` makes them again\n", dir, human.Plural(rep.Calls, "call"), dir)
 			if n := len(rep.Substituted) + len(rep.Unverified) + len(rep.Unsupported); n > 0 {
-				report.Printf(a.out, "%s are not in it; its README lists them\n", human.Plural(n, "thing"))
+				report.Printf(a.out, "missing: %s; its README lists them\n", human.Plural(n, "part"))
 			}
 			return nil
 		},

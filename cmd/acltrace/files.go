@@ -37,7 +37,7 @@ func (a *app) recoverCmd() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				report.Printf(a.out, "%s: what was left in %s\n", made, args[0])
+				report.Printf(a.out, "%s: saved the calls in %s\n", made, args[0])
 				return nil
 			}
 			var gone *format.BlobFile
@@ -54,9 +54,9 @@ func (a *app) recoverCmd() *cobra.Command {
 				report.Printf(a.out, "%v\n", &rep.Damage[i])
 			}
 			if gone != nil {
-				report.Printf(a.out, "%s: has the payloads, %v; %s names it as before\n", gone.Path, gone.Err, out)
+				report.Printf(a.out, "%s with the payloads: %v; %s refers to it as before\n", gone.Path, gone.Err, out)
 			}
-			report.Printf(a.out, "%s: %s, %s lost for certain\n", out, human.Plural(rep.Calls, "call"), human.Count(rep.LostCalls))
+			report.Printf(a.out, "%s: %s, %s known to be lost\n", out, human.Plural(rep.Calls, "call"), human.Count(rep.LostCalls))
 			return nil
 		},
 	}
@@ -165,17 +165,17 @@ func (a *app) fsckCmd() *cobra.Command {
 				report.Printf(a.out, "%s: %v\n", p.File, p)
 			}
 			for what, n := range rep.Unknown {
-				report.Printf(a.out, "%s: %s of a newer version: %s\n", args[0], human.Count(n), what)
+				report.Printf(a.out, "%s: %s from a newer version: %s\n", args[0], human.Count(n), what)
 			}
 			report.Printf(a.out, "%s: %s, %s, %s, %s\n", args[0], human.Plural(rep.Chunks, "chunk"), human.Plural(rep.Calls, "call"), human.Plural(rep.Blobs, "payload"), human.Bytes(rep.Bytes))
 			if rep.Lost > 0 {
-				report.Printf(a.out, "%s: %s could not be written when it was made\n", args[0], human.Plural(rep.Lost, "payload"))
+				report.Printf(a.out, "%s: %s could not be written during the recording\n", args[0], human.Plural(rep.Lost, "payload"))
 			}
 			if len(rep.Problems) > 0 {
 				return &exit{exitFailed, errors.New(args[0] + ": damaged")}
 			}
 			if !rep.Complete {
-				return &exit{exitFailed, errors.New(args[0] + ": not finished: the recorder was stopped before it wrote the end; what is there is sound")}
+				return &exit{exitFailed, errors.New(args[0] + ": not finished: the recorder did not write the end; the rest is undamaged")}
 			}
 			report.Printf(a.out, "%s: sound\n", args[0])
 			return nil
@@ -195,7 +195,7 @@ func (a *app) mergeCmd() *cobra.Command {
 			"acltrace merge -o job.aclt traces/",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 || out == "" {
-				return usage("acltrace merge needs traces and a name: acltrace merge -o job.aclt rank0.aclt rank1.aclt")
+				return usage("acltrace merge needs traces and -o FILE: acltrace merge -o job.aclt rank0.aclt rank1.aclt")
 			}
 			return nil
 		},
@@ -208,7 +208,7 @@ func (a *app) mergeCmd() *cobra.Command {
 			var readers []*format.Reader
 			for _, f := range files {
 				if same(f, out) {
-					return fmt.Errorf("%s is one of the traces; name another file", out)
+					return fmt.Errorf("%s is an input; name another file", out)
 				}
 				r, m, err := open(f)
 				if err != nil {
@@ -216,7 +216,7 @@ func (a *app) mergeCmd() *cobra.Command {
 				}
 				defer a.close(r)
 				if readers = append(readers, r); m != runtimes.Named(readers[0].Meta().API) {
-					return fmt.Errorf("%s is of another runtime than %s", f, files[0])
+					return fmt.Errorf("%s has another runtime than %s", f, files[0])
 				}
 			}
 			meta, err := ranks.Merge(out, readers, runtimes.Named(readers[0].Meta().API), &ranks.MergeOptions{WallOnly: wall, Progress: a.progress("traces")})

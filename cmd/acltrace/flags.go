@@ -143,16 +143,16 @@ func (r *recordFlags) parse(program string) error {
 	switch r.Capture.Payload = record.Payload(r.payload); r.Capture.Payload {
 	case record.Small, record.Full, record.Hash, record.None:
 	default:
-		return usage("--payload %s: there are small, full, hash and none", r.payload)
+		return usage("--payload %s: want small, full, hash or none", r.payload)
 	}
 	switch r.policy {
 	case "drop", "block":
 		r.Limits.Block = r.policy == "block"
 	default:
-		return usage("--policy %s: there are drop and block", r.policy)
+		return usage("--policy %s: want drop or block", r.policy)
 	}
 	if r.Capture.Bind != "auto" && r.Capture.Bind != "preload" && r.Capture.Bind != "audit" {
-		return usage("--bind %s: there are auto, preload and audit", r.Capture.Bind)
+		return usage("--bind %s: want auto, preload or audit", r.Capture.Bind)
 	}
 	if r.Limits.MaxSize, err = size(r.maxSize); err != nil {
 		return usage("--max-size: %w", err)
@@ -169,7 +169,7 @@ func (r *recordFlags) parse(program string) error {
 		return usage("--slow %w", err)
 	}
 	if r.ring == "" && (len(r.slow) != 0 || len(r.flight.Codes) > 0) {
-		return usage("--slow and --seal-on say when a ring is sealed: add --ring SIZE or --ring TIME")
+		return usage("--slow and --seal-on need --ring SIZE or --ring TIME")
 	}
 	if r.ring != "" {
 		if r.flight.Bytes, r.flight.Time, err = sizeOrTime(r.ring); err != nil {
@@ -194,7 +194,7 @@ func (r *recordFlags) parseSlow(m *api.Model) error {
 		}
 		d, err := time.ParseDuration(limit)
 		if err != nil || d <= 0 {
-			return fmt.Errorf("%s: give a time, as 50ms, or a function with one, as aclrtProcessReport=30s", s)
+			return fmt.Errorf("%s: want for example 50ms, or aclrtProcessReport=30s for one function", s)
 		}
 		if named && m.Lookup(name) == nil {
 			return fmt.Errorf("%s: the runtime has no function of this name", s)
@@ -276,7 +276,7 @@ func orAllow(err error) error {
 	_ = w.Write(refused.Paths())
 	w.Flush()
 	words := append(append([]string{"acltrace"}, os.Args[1:]...), "--kernels="+strings.TrimSuffix(list.String(), "\n"))
-	return &remedied{err, "To load them all the same, if you know where the trace comes from, or none of them with --kernels=:\n  " + shell.Command(words...)}
+	return &remedied{err, "If you know the origin of the trace, load them with this command (--kernels= loads none):\n  " + shell.Command(words...)}
 }
 
 // limitFlags adds the limits for planning a replay.

@@ -40,7 +40,7 @@ func (a *app) importMsprofCmd() *cobra.Command {
 		Args: arguments(1, "one folder or file of a profile"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if out == "" {
-				return usage("acltrace import msprof needs a name for the trace: -o profile.aclt")
+				return usage("acltrace import msprof needs a file to write: -o profile.aclt")
 			}
 			defer atomicfile.EndOnSignals()()
 			p, err := msprof.Find(args[0])
@@ -54,7 +54,7 @@ func (a *app) importMsprofCmd() *cobra.Command {
 			report.Printf(a.out, "%s: %s of the host, %s of the device: %s (%s), %s; %s\n",
 				out, human.Plural(rep.Calls, "call"), human.Plural(rep.Tasks, "task"), human.Plural(rep.Kernels, "kernel"), human.Plural(rep.Collectives, "collective"), human.Plural(rep.Copies, "copy"), human.Plural(rep.Steps, "step"))
 			if rep.Untied > 0 {
-				report.Printf(a.out, "%s tied to no call: when they were launched is not known\n", human.Plural(rep.Untied, "task"))
+				report.Printf(a.out, "%s without a call: their launch times are unknown\n", human.Plural(rep.Untied, "task"))
 			}
 			for _, what := range slices.Sorted(maps.Keys(rep.Left)) {
 				report.Printf(a.out, "left out: %s %s\n", human.Count(rep.Left[what]), what)

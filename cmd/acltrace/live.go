@@ -51,12 +51,12 @@ type follower struct{ *live.Follower }
 func (l *liveFlags) follow(a *app, o *record.Options) (*follower, error) {
 	l.o.Spans = l.flags.Changed("sample-steps") || l.slow > 0
 	if o.Steps.Marker != "" && o.Steps.Range == nil && !l.o.Spans {
-		return nil, usage("--step-marker says how steps are told apart: add --steps A:B, --sample-steps N or --slow-step TIME")
+		return nil, usage("--step-marker needs --steps A:B, --sample-steps N or --slow-step TIME")
 	}
 	if len(l.metrics) == 0 && !l.o.Spans {
 		for _, name := range []string{"otlp", "otlp-protocol", "span-layout", "device-as"} {
 			if l.flags.Changed(name) {
-				return nil, usage("--%s says how to hand on metrics and spans: add --metrics otlp or --sample-steps N", name)
+				return nil, usage("--%s needs --metrics otlp or --sample-steps N", name)
 			}
 		}
 		return nil, nil
@@ -69,11 +69,11 @@ func (l *liveFlags) follow(a *app, o *record.Options) (*follower, error) {
 		case ok && strings.Contains(address, ":"):
 			l.o.Prometheus = address
 		default:
-			return nil, usage("--metrics %s: there are otlp and prometheus=ADDRESS, as prometheus=:9464", m)
+			return nil, usage("--metrics %s: want otlp or prometheus=ADDRESS, for example prometheus=:9464", m)
 		}
 	}
 	if l.every < 0 || l.slow < 0 {
-		return nil, usage("--sample-steps and --slow-step are at least 0")
+		return nil, usage("--sample-steps and --slow-step: want 0 or more")
 	}
 	l.o.Model, l.o.Every, l.o.Slow, l.o.StepMarker = o.Model, l.every, l.slow, o.Steps.Marker
 	followed, err := live.New(&l.o)
@@ -95,7 +95,7 @@ func (f *follower) said(a *app) {
 	f.Close()
 	res, err := f.Result()
 	if err != nil {
-		report.Printf(a.err, "acltrace: live metrics and spans ended early: %v\n", err)
+		report.Printf(a.err, "acltrace: live metrics and spans stopped: %v\n", err)
 	}
 	for _, w := range res.Warnings() {
 		report.Printf(a.err, "acltrace: %s\n", w)

@@ -104,8 +104,8 @@ func TestAdvice(t *testing.T) {
 	}{
 		{record.Options{Capture: record.Capture{Probe: "shim"}}, "--policy block waits instead"},
 		{record.Options{Capture: record.Capture{Probe: "shim"}, Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, "a larger --ring-size loses fewer"},
-		{record.Options{Capture: record.Capture{Probe: "ebpf"}, Command: []string{"p"}}, "a larger --ring-size loses fewer, --probe shim --policy block none"},
-		{record.Options{Capture: record.Capture{Probe: "ebpf"}}, "--sample leaves calls out before any is lost"},
+		{record.Options{Capture: record.Capture{Probe: "ebpf"}, Command: []string{"p"}}, "a larger --ring-size loses fewer, --probe shim --policy block loses none"},
+		{record.Options{Capture: record.Capture{Probe: "ebpf"}}, "--sample skips calls before any is lost"},
 	} {
 		if got := advice(&c.o); got != c.want {
 			t.Errorf("%+v: %s", c.o, got)

@@ -31,9 +31,9 @@ func runtimeWhy(name, program string) (m *api.Model, why string, err error) {
 		return m, why, nil
 	}
 	if m := runtimes.Named(name); m != nil {
-		return m, "--api says so", nil
+		return m, "chosen with --api", nil
 	}
-	return nil, "", usage("--api %s: there are auto, %s", name, list(" and ", func(m *api.Model) string { return m.Name }))
+	return nil, "", usage("--api %s: want auto, %s", name, list(" or ", func(m *api.Model) string { return m.Name }))
 }
 
 // apiFlag adds --api.
@@ -66,18 +66,18 @@ func open(path string) (*format.Reader, *api.Model, error) {
 	}
 	if of := r.Meta().BlobsOf; of != "" {
 		r.Close()
-		return nil, nil, fmt.Errorf("%s: has the payloads of %s, and no calls; name that trace", path, of)
+		return nil, nil, fmt.Errorf("%s has only the payloads of %s: name that trace", path, of)
 	}
 	m := runtimes.Named(r.Meta().API)
 	if m == nil {
 		r.Close()
 		if r.Meta().API == "" && !r.Complete() {
-			return nil, nil, fmt.Errorf("%s: %w before what says of which runtime it is a trace", path, format.ErrTruncated)
+			return nil, nil, fmt.Errorf("%s: %w before the name of its runtime", path, format.ErrTruncated)
 		}
 		if r.Meta().API == "" {
-			return nil, nil, fmt.Errorf("%s: does not say of which runtime it is a trace", path)
+			return nil, nil, fmt.Errorf("%s: the trace does not name its runtime", path)
 		}
-		return nil, nil, fmt.Errorf("%s: a trace of the runtime %q, which this acltrace does not know", path, r.Meta().API)
+		return nil, nil, fmt.Errorf("%s: unknown runtime %q", path, r.Meta().API)
 	}
 	return r, m, nil
 }
@@ -116,7 +116,7 @@ func standingOf(st *session.Status) []report.Standing {
 func (a *app) stands(r *format.Reader) {
 	if list := standing(r.Meta().UUID, r.Complete()); len(list) > 0 {
 		a.endProgress()
-		report.Printf(a.err, "acltrace: %s is being recorded, and calls have not returned:\n", r.Path())
+		report.Printf(a.err, "acltrace: %s is being recorded; calls in progress:\n", r.Path())
 		report.StandingText(a.err, "  ", list)
 	}
 }
@@ -131,7 +131,7 @@ func (a *app) complete(path string, c *format.Completeness) {
 		said += ": " + a.instead
 	}
 	if c.Damaged > 0 {
-		said += "; acltrace fsck names what is lost"
+		said += "; acltrace fsck lists the damage"
 	}
 	a.lacking = a.lacking || !c.Whole()
 	a.endProgress()
@@ -143,7 +143,7 @@ func (a *app) shows(r *format.Reader, lost, unfinished string) error {
 	a.instead = lost
 	c, err := r.Counts()
 	if err == nil && c.Unfinished > 0 {
-		report.Printf(a.err, "acltrace: %s of %s never returned: %s\n", human.Plural(c.Unfinished, "call"), r.Path(), unfinished)
+		report.Printf(a.err, "acltrace: %s in %s never returned: %s\n", human.Plural(c.Unfinished, "call"), r.Path(), unfinished)
 	}
 	return err
 }
@@ -151,7 +151,7 @@ func (a *app) shows(r *format.Reader, lost, unfinished string) error {
 // How an output shows unfinished calls.
 const (
 	untilEnd = "shown until the end of the trace"
-	untimed  = "counted, and in no sum of times"
+	untimed  = "counted, but not in sums of times"
 )
 
 // create creates an output file. It refuses to overwrite the trace being read.

@@ -189,7 +189,7 @@ func TestCtlNamesWhich(t *testing.T) {
 			t.Errorf("%s: %v %s", do, err, out)
 		}
 		for _, pid := range recorders {
-			if !strings.Contains(out, "by process "+pid) {
+			if !strings.Contains(out, "(process "+pid+")") {
 				t.Errorf("%s does not name the recording of %s: %s", do, pid, out)
 			}
 		}
@@ -208,12 +208,12 @@ func TestCtlNamesWhich(t *testing.T) {
 	defer func() { _ = syscall.Kill(stopped, syscall.SIGCONT) }()
 	var both sync.WaitGroup
 	both.Go(func() {
-		if out, err := ctl("status"); err != nil || !strings.Contains(out, "does not answer") || !strings.Contains(out, "by process "+recorders[1]) {
+		if out, err := ctl("status"); err != nil || !strings.Contains(out, "did not respond") || !strings.Contains(out, "by process "+recorders[1]) {
 			t.Errorf("%v %s", err, out)
 		}
 	})
 	both.Go(func() {
-		if out, err := ctl("snapshot"); err == nil || !strings.Contains(out, "does not answer") {
+		if out, err := ctl("snapshot"); err == nil || !strings.Contains(out, "did not respond") {
 			t.Errorf("%v %s", err, out)
 		}
 	})

@@ -35,11 +35,11 @@ func (a *app) recordCmd() *cobra.Command {
 				return err
 			}
 			if o.Capture.Probe != "shim" && o.Capture.Probe != "ebpf" {
-				return usage("--probe %s: there are shim and ebpf", o.Capture.Probe)
+				return usage("--probe %s: want shim or ebpf", o.Capture.Probe)
 			}
 			if c.Flags().Changed("kernels") {
 				if !o.Sim {
-					return usage("--kernels is for --sim")
+					return usage("--kernels needs --sim")
 				}
 				setKernels(o.Model, kernels)
 			}

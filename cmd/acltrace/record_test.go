@@ -20,8 +20,8 @@ func TestNoCallDoesNotContradictWhatFollows(t *testing.T) {
 	}{
 		{record.Result{}, "did not call the runtime", "went past"},
 		{record.Result{NoCall: "process 7 (/bin/x) ran without the shim: its environment was cleared"}, "no call was seen: process 7", "did not call"},
-		{record.Result{Unhooked: []format.Unhooked{{PID: 7}}}, "what went past the recorder:", "no call was seen"},
-		{record.Result{PassedBy: map[string]uint64{"aclNew": 3}}, "what went past the recorder:", "no call was seen"},
+		{record.Result{Unhooked: []format.Unhooked{{PID: 7}}}, "calls that passed by the recorder:", "no call was seen"},
+		{record.Result{PassedBy: map[string]uint64{"aclNew": 3}}, "calls that passed by the recorder:", "no call was seen"},
 	} {
 		if s := nothing(o, &c.res); !strings.Contains(s, c.want) || strings.Contains(s, c.not) {
 			t.Errorf("%q: want %q and not %q", s, c.want, c.not)

@@ -52,13 +52,13 @@ func (a *app) recordedText(o *record.Options, res *record.Result, quiet bool) {
 		a.recordSummary(o, res)
 	}
 	for _, path := range res.Salvaged {
-		report.Printf(a.err, "acltrace: %s: what was left of a recording whose recorder was killed\n", path)
+		report.Printf(a.err, "acltrace: %s: saved the calls of a recording whose recorder was killed\n", path)
 	}
 	for _, l := range res.Left {
-		report.Printf(a.err, "acltrace: %s holds calls of a recording and takes memory until a trace is made of it: acltrace recover %[1]s -o FILE (%v)\n", l.Session, l.Err)
+		report.Printf(a.err, "acltrace: %s has unsaved calls and uses memory (%[2]v); save them: acltrace recover %[1]s -o FILE\n", l.Session, l.Err)
 	}
 	if res.Missed != nil {
-		report.Printf(a.err, "acltrace: %s; --step-marker says by what else\n", missed(res.Missed))
+		report.Printf(a.err, "acltrace: %s; --step-marker sets another rule\n", missed(res.Missed))
 	}
 	if res.Incomplete != nil {
 		report.Printf(a.err, "acltrace: recording ended before the program: %v\n", res.Incomplete)
@@ -75,9 +75,9 @@ func nothing(o *record.Options, res *record.Result) string {
 	}
 	switch limit := human.Bytes(res.File.NoRoom); {
 	case res.File.NoRoom > 0 && res.File.DiskFull:
-		return fmt.Sprintf("no call was recorded: the disk is nearly full, and a trace may take a tenth of the free space, %s, which is less than one without calls takes; free space, or give --max-size", limit)
+		return fmt.Sprintf("no call was recorded: the disk is nearly full: a tenth of the free space, %s, is less than an empty trace needs; free space, or set --max-size", limit)
 	case res.File.NoRoom > 0:
-		return fmt.Sprintf("no call was recorded: --max-size %s is less than a trace without calls takes", limit)
+		return fmt.Sprintf("no call was recorded: --max-size %s is less than an empty trace needs", limit)
 	case res.Unwritten > 0 && errors.Is(res.Incomplete, syscall.ENOSPC):
 		return fmt.Sprintf("no call was recorded: the disk is full; %s could not be written", human.Plural(res.Unwritten, "call"))
 	case res.Unwritten > 0:
@@ -85,7 +85,7 @@ func nothing(o *record.Options, res *record.Result) string {
 	case res.Processes > 0:
 		return ""
 	case len(res.Unhooked)+len(res.PassedBy) > 0:
-		return "no call was recorded; what went past the recorder:" // unseen prints the list
+		return "no call was recorded; calls that passed by the recorder:" // unseen prints the list
 	case res.NoCall != "":
 		return "no call was seen: " + res.NoCall
 	}
@@ -93,16 +93,16 @@ func nothing(o *record.Options, res *record.Result) string {
 	if o.Capture.Probe == "ebpf" {
 		probe = "eBPF"
 	}
-	return fmt.Sprintf("no call was seen: the program did not call the runtime (%s: see --api), or reached it by a way that %s can't see", o.Model.Name, probe)
+	return fmt.Sprintf("no call was seen: the program did not call the runtime (%s: see --api), or called it in a way that %s can't see", o.Model.Name, probe)
 }
 
 // advice suggests how to lose fewer calls.
 func advice(o *record.Options) string {
 	switch {
 	case o.Capture.Probe == "ebpf" && o.Command == nil:
-		return "--sample leaves calls out before any is lost"
+		return "--sample skips calls before any is lost"
 	case o.Capture.Probe == "ebpf":
-		return "a larger --ring-size loses fewer, --probe shim --policy block none"
+		return "a larger --ring-size loses fewer, --probe shim --policy block loses none"
 	case o.Limits.Block:
 		return "a larger --ring-size loses fewer"
 	}
@@ -113,7 +113,7 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	defer a.unseen(res, o.Model)
 	if why := nothing(o, res); why != "" {
 		if res.File.OlderKept {
-			why += "; the older file of this name stays"
+			why += "; the earlier file is kept"
 		}
 		report.Printf(a.err, "acltrace: %s: %s\n", res.Output, why)
 		return
@@ -135,13 +135,13 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 		s += fmt.Sprintf(", %s LOST (%s)", human.Count(n), advice(o))
 	}
 	if res.Nested > 0 {
-		s += fmt.Sprintf(", %s NOT RECORDED: made inside other calls, as by a signal's handler", human.Count(res.Nested))
+		s += fmt.Sprintf(", %s NOT RECORDED: made inside other calls, for example by a signal handler", human.Count(res.Nested))
 	}
 	if res.Unwritten > 0 {
 		s += ", " + human.Count(res.Unwritten) + " NOT WRITTEN"
 	}
 	if res.Refused > 0 {
-		s += ", " + human.Plural(res.Refused, "thread") + " NOT RECORDED: no memory for their rings, or no right to make them"
+		s += ", " + human.Plural(res.Refused, "thread") + " NOT RECORDED: no memory or no permission for their buffers"
 	}
 	s += ", " + human.Bytes(res.File.Bytes)
 	if res.File.BlobFile != "" {
@@ -154,19 +154,19 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 		s += "; the program was killed by " + human.Signal(res.Signal)
 	}
 	if res.File.OlderKept {
-		s += "; no call was recorded, and the older file of this name stays"
+		s += "; no call was recorded, and the earlier file is kept"
 	}
 	if len(res.File.Moved) > 0 {
-		s += "; older traces of this name are now " + strings.Join(res.File.Moved, ", ")
+		s += "; earlier traces were moved to " + strings.Join(res.File.Moved, ", ")
 	}
 	report.Printf(a.err, "%s\n", s)
 	a.died(res.Died)
 	a.unexecuted(res.Kernels.Unexecuted)
 	if len(res.Kernels.Crashed) > 0 {
-		report.Printf(a.err, "acltrace: kernel %s crashed in its own code: results after that are unproved\n", strings.Join(res.Kernels.Crashed, ", "))
+		report.Printf(a.err, "acltrace: kernel %s crashed: later results are unproved\n", strings.Join(res.Kernels.Crashed, ", "))
 	}
 	if res.Kernels.Forgotten != nil {
-		report.Printf(a.err, "acltrace: kernel libraries not noted: %v; a replay needs --kernels LIBRARY\n", res.Kernels.Forgotten)
+		report.Printf(a.err, "acltrace: kernel libraries not listed: %v; a replay needs --kernels LIBRARY\n", res.Kernels.Forgotten)
 	}
 }
 
@@ -199,7 +199,7 @@ func (a *app) unexecuted(names []string) {
 	if n := len(names) - most; n > 0 {
 		list += fmt.Sprintf(" and %d more", n)
 	}
-	report.Printf(a.err, "acltrace: kernels not executed: %s; results that depend on them are not those of a device: --kernels LIBRARY implements them\n", list)
+	report.Printf(a.err, "acltrace: kernels not executed: %s; results that depend on them are invalid; implement them with --kernels LIBRARY\n", list)
 }
 
 // unseen prints the functions and libraries that the recorder did not see.
@@ -213,10 +213,10 @@ func (a *app) unseen(res *record.Result, m *api.Model) {
 		}
 	}
 	if called > 0 {
-		report.Printf(a.err, "acltrace: %s passed by, counted by name alone (called %s): see acltrace info\n", human.Plural(called, "function"), human.Plural(calls, "time"))
+		report.Printf(a.err, "acltrace: %s passed by, counted by name only (called %s): see acltrace info\n", human.Plural(called, "function"), human.Plural(calls, "time"))
 	}
 	if asked > 0 {
-		report.Printf(a.err, "acltrace: %s that it does not know were asked for, and perhaps called: see acltrace info\n", human.Plural(asked, "function"))
+		report.Printf(a.err, "acltrace: %s that it does not know were looked up, and perhaps called: see acltrace info\n", human.Plural(asked, "function"))
 	}
 	for i, u := range res.Unhooked {
 		if i == 10 {

@@ -129,7 +129,7 @@ func (p *replaying) flags(f *pflag.FlagSet) {
 func (p *replaying) check(f *pflag.FlagSet, m *api.Model) (err error) {
 	if p.maxMemory != "" {
 		if p.o.MaxMemory, err = size(p.maxMemory); err != nil || p.o.MaxMemory == 0 {
-			return usage("--max-memory %s: give a size, as 8G", p.maxMemory)
+			return usage("--max-memory %s: want for example 8G", p.maxMemory)
 		}
 	}
 	switch p.strict {
@@ -162,12 +162,12 @@ func (p *replaying) check(f *pflag.FlagSet, m *api.Model) (err error) {
 			return err
 		}
 	}
-	if err := changed("has no meaning with --backend "+kind.Name+": "+kind.Because, kind.Excludes...); err != nil {
+	if err := changed("does not apply to --backend "+kind.Name+": "+kind.Because, kind.Excludes...); err != nil {
 		return err
 	}
 	for i := range backend.Kinds {
 		if k := &backend.Kinds[i]; k != kind {
-			if err := changed("is for --backend "+k.Name, k.Options...); err != nil {
+			if err := changed("needs --backend "+k.Name, k.Options...); err != nil {
 				return err
 			}
 		}
@@ -193,7 +193,7 @@ func (a *app) play(path string, m *api.Model, p *replaying) error {
 	rep, err := replay.Run(ctx, path, m, &p.o)
 	err = orAllow(err)
 	if errors.Is(err, replay.ErrTrust) || errors.Is(err, replay.ErrSandbox) {
-		return fmt.Errorf("%w: --trust allows it, for traces whose origin you know", err)
+		return fmt.Errorf("%w; --trust allows it, if you know the origin of the trace", err)
 	}
 	if err != nil {
 		return err
@@ -219,7 +219,7 @@ func library(name string, m *api.Model) (string, error) {
 	case of < 0:
 		return name, nil
 	case runtimes.All[of] != m:
-		return "", usage("--backend %s: the trace is one of %s", name, m.Name)
+		return "", usage("--backend %s: the trace has calls of %s", name, m.Name)
 	}
 	path, err := detect.Library(m, os.Environ())
 	if err != nil {
@@ -243,7 +243,7 @@ func (a *app) simulate(path string, m *api.Model, o *whatif.Options, asJSON bool
 		return err
 	}
 	if o.Output != "" {
-		report.Printf(a.out, "the simulated calls are in %s\n", o.Output)
+		report.Printf(a.out, "the simulated calls were written to %s\n", o.Output)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func (a *app) simCmd() *cobra.Command {
 				}
 				name := strings.ToUpper(flag)
 				if !slices.Contains(rt.Simulator.Settings, name) {
-					return usage("--%s: the simulator of %s's runtime has no such setting; it has --%s", flag, rt.Accelerator.Vendor, strings.ToLower(strings.Join(rt.Simulator.Settings, ", --")))
+					return usage("--%s: the %s simulator does not have it; it has --%s", flag, rt.Accelerator.Vendor, strings.ToLower(strings.Join(rt.Simulator.Settings, ", --")))
 				}
 				os.Setenv(variable(name), *v)
 			}
@@ -60,7 +60,7 @@ func (a *app) simCmd() *cobra.Command {
 				setKernels(rt, *settings["kernels"])
 			}
 			if clock := os.Getenv(variable("CLOCK")); clock != "" && clock != "real" && clock != "virtual" {
-				return usage("the clock is real or virtual, not %s", clock)
+				return usage("--clock %s: want real or virtual", clock)
 			}
 			m, err := model.Load(os.Getenv(variable("MODEL")))
 			if err != nil {
@@ -170,7 +170,7 @@ func newSimulatorReport(m *api.Model, cost *model.Model, names []string) (*simul
 		}
 	}
 	if len(s.Functions) == 0 {
-		return nil, fmt.Errorf("no function of the runtime begins with %s", strings.Join(names, " or "))
+		return nil, fmt.Errorf("no runtime function begins with %s", strings.Join(names, " or "))
 	}
 	return s, nil
 }
@@ -186,11 +186,11 @@ func (s *simulatorReport) Text(w io.Writer) error {
 	}
 	for _, layer := range slices.Sorted(maps.Keys(s.Counts)) {
 		if n := s.Counts[layer]; n.Simulated > 0 {
-			row("functions of "+layer, "%s of %s are simulated; the others return an error and say their name on stderr", human.Count(n.Simulated), human.Count(n.Known))
+			row("functions of "+layer, "%s of %s are simulated; the others return an error and print their names on stderr", human.Count(n.Simulated), human.Count(n.Known))
 		}
 	}
 	report.Printf(t, "\n")
-	report.Printf(t, "FUNCTION\tSIMULATED\tPUTS ON A STREAM\tWAITS OR ASKS\n")
+	report.Printf(t, "FUNCTION\tSIMULATED\tTASK\tWAITS OR QUERIES\n")
 	for _, f := range s.Functions {
 		yes := "no"
 		if f.Simulated {
@@ -203,7 +203,7 @@ func (s *simulatorReport) Text(w io.Writer) error {
 
 // times prints the device and its task durations.
 func (s *simulatorReport) times(row func(name, format string, args ...any)) {
-	row("device", "%s with %s of memory, up to %d of them; none was involved in making it", s.Device.SoC, human.Bytes(s.Device.Memory), s.Device.Devices)
+	row("device", "%s with %s of memory, up to %d devices; never compared with a device", s.Device.SoC, human.Bytes(s.Device.Memory), s.Device.Devices)
 	row("limits", "%s streams a device, %s unfinished tasks a stream, %s events, %s notifies, %s blocks a launch",
 		human.Count(s.Device.Streams), human.Count(s.Device.Depth), human.Count(s.Device.Events), human.Count(s.Device.Notifies), human.Count(s.Device.Blocks))
 	c := s.Model

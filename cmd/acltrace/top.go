@@ -30,7 +30,7 @@ func (a *app) topCmd() *cobra.Command {
 		Args: arguments(1, "one trace file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if interval < 100*time.Millisecond {
-				return usage("acltrace top: --interval %v is too short: 100ms is the least", interval)
+				return usage("acltrace top: --interval %v: want at least 100ms", interval)
 			}
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()

@@ -47,7 +47,7 @@ func guessRuntime(models []*api.Model, program string, env []string, ours bool) 
 			if m, file := carried(models, path, ours); m != nil && file == path {
 				return m, path + " has code for its devices"
 			} else if m != nil {
-				return m, fmt.Sprintf("%s, which %s is linked to, has code for its devices", file, path)
+				return m, fmt.Sprintf("%s, a library of %s, has code for its devices", file, path)
 			}
 		}
 	}
@@ -55,7 +55,7 @@ func guessRuntime(models []*api.Model, program string, env []string, ours bool) 
 		return slices.ContainsFunc(m.Installed.Devices, func(pattern string) bool { found, _ := filepath.Glob(pattern); return len(found) > 0 })
 	}
 	if m := only(models, device); m != nil {
-		return m, "the machine has a device of its, and of no other"
+		return m, "the machine has only devices of this runtime"
 	}
 	dirs, cache := libraryDirs(env), loaderCache()
 	library := func(m *api.Model) bool {
@@ -63,9 +63,9 @@ func guessRuntime(models []*api.Model, program string, env []string, ours bool) 
 			slices.ContainsFunc(m.Libraries(), func(name string) bool { return bytes.Contains(cache, []byte("/"+name)) })
 	}
 	if m := only(models, library); m != nil {
-		return m, "the machine has its library, and that of no other"
+		return m, "the machine has only the library of this runtime"
 	}
-	return models[0], "nothing tells: --api does"
+	return models[0], "default; choose with --api"
 }
 
 // Library returns the path of a runtime's library, the one that programs call, where the loader finds it on this machine.
@@ -87,7 +87,7 @@ func Library(m *api.Model, env []string) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("no %s is installed here: the machine has no runtime of %s's, or LD_LIBRARY_PATH does not lead to it", names[0], m.Accelerator.Vendor)
+	return "", fmt.Errorf("%s is not installed: the machine has no %s runtime, or LD_LIBRARY_PATH lacks its folder", names[0], m.Accelerator.Vendor)
 }
 
 // ofThisWidth reports whether a file may be a 64-bit library. Some machines have 32-bit libraries, too.

@@ -67,12 +67,12 @@ func Diagnose(m *api.Model, command []string) *Diagnosis {
 	d := &Diagnosis{}
 	d.shim(m, command)
 	d.add("record", "the clock", nil, ring.Clock())
-	d.add("record", "memory that may not be there is read with care (process_vm_readv)", ring.ReadsOwnMemory(), "")
+	d.add("record", "read memory that may be unmapped (process_vm_readv)", ring.ReadsOwnMemory(), "")
 	sim, err := artifacts.SimulatorDir(m)
 	d.add("record --sim, sim", "the simulator", err, sim)
 	d.player()
 	d.uprobes(m)
-	d.add("record --probe ebpf", "a program is held at its start (ptrace)", heldAtStart(), "")
+	d.add("record --probe ebpf", "hold a program at its start (ptrace)", heldAtStart(), "")
 	if len(command) > 0 {
 		d.program(m, command)
 	}
@@ -95,7 +95,7 @@ func (d *Diagnosis) shim(m *api.Model, command []string) {
 	}
 	defer s.Close()
 	mem := s.Memory()
-	f.Detail = fmt.Sprintf("a thread takes %s, so that there is room for %s (see --ring-size)", human.Bytes(mem.Ring), human.Count(mem.Limit/mem.Ring))
+	f.Detail = fmt.Sprintf("a thread needs %s, room for %s threads (see --ring-size)", human.Bytes(mem.Ring), human.Count(mem.Limit/mem.Ring))
 	if free, err := host.FreeSpace(s.Dir()); err == nil {
 		f.Detail = fmt.Sprintf("%s free in %s; ", human.Bytes(free), filepath.Dir(s.Dir())) + f.Detail
 		if mem.Left < free {
@@ -104,11 +104,11 @@ func (d *Diagnosis) shim(m *api.Model, command []string) {
 	}
 	f.OK = mem.Limit >= mem.Ring
 	if mem.Arena > 0 {
-		f.Detail += fmt.Sprintf("; with --payload full all together take %s more", human.Bytes(mem.Arena))
+		f.Detail += fmt.Sprintf("; --payload full needs %s more", human.Bytes(mem.Arena))
 	}
 	shim, err := inject.InstallShim(s.Dir(), m)
 	if err != nil {
-		d.add("record", "code is loaded from there", err, "")
+		d.add("record", "load code from there", err, "")
 		return
 	}
 	defer shim.Close()
@@ -117,7 +117,7 @@ func (d *Diagnosis) shim(m *api.Model, command []string) {
 	if out, e := cmd.CombinedOutput(); e != nil || len(out) > 0 {
 		err = fmt.Errorf("%s: %v %s", cmd.Path, e, bytes.TrimSpace(out))
 	}
-	d.add("record", "the shim is loaded into a program", err, filepath.Dir(filepath.Dir(shim.Path)))
+	d.add("record", "load the shim into a program", err, filepath.Dir(filepath.Dir(shim.Path)))
 	program := cmd.Path
 	if len(command) > 0 {
 		if path, err := host.FindProgram(command[0]); err == nil && host.CheckExecutable(path) == nil {
@@ -127,7 +127,7 @@ func (d *Diagnosis) shim(m *api.Model, command []string) {
 		}
 	}
 	_, err = shim.Audited(program, inject.Prepend(os.Environ(), "LD_PRELOAD", shim.Path, ":"))
-	d.add("record --bind audit", "programs are audited (LD_AUDIT)", err, program)
+	d.add("record --bind audit", "audit programs (LD_AUDIT)", err, program)
 }
 
 // player starts the player, which enters its sandbox.
@@ -138,7 +138,7 @@ func (d *Diagnosis) player() {
 	}
 	f := d.add("replay", "the player's sandbox", nil, box.String())
 	if !box.Whole() {
-		f.OK, f.Fix = false, "without it, replay runs only kernel libraries that you name with --kernels; --trust runs all"
+		f.OK, f.Fix = false, "without it, replay runs only the kernel libraries in --kernels; --trust runs all"
 	}
 }
 
@@ -160,7 +160,7 @@ func (d *Diagnosis) uprobes(m *api.Model) {
 		}
 	}
 	if len(works) > 0 && len(lacking) > 0 {
-		works = append(works, "not on this kernel: "+strings.Join(lacking, ", "))
+		works = append(works, "unsupported by this kernel: "+strings.Join(lacking, ", "))
 	}
 	var err error
 	if len(works) == 0 {

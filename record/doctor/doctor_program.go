@@ -29,7 +29,7 @@ func (d *Diagnosis) program(m *api.Model, command []string) {
 	}
 	if d.add("record", name, err, ""); err != nil {
 		if names := functionsInside(m, path); len(names) > 0 {
-			d.Findings[len(d.Findings)-1].Detail += fmt.Sprintf(" --library %s, since %d functions of the runtime are linked into it", path, len(names))
+			d.Findings[len(d.Findings)-1].Detail += fmt.Sprintf(" --library %s: %d runtime functions are linked into it", path, len(names))
 		}
 		return
 	}
@@ -38,7 +38,7 @@ func (d *Diagnosis) program(m *api.Model, command []string) {
 	program, err := runs(path)
 	switch {
 	case err != nil:
-		say(false, "%s is a script for a program that is not there: %v", path, err)
+		say(false, "%s is a script, and its interpreter is missing: %v", path, err)
 		return
 	case program != path:
 		name = "a script for " + program + ", "
@@ -48,7 +48,7 @@ func (d *Diagnosis) program(m *api.Model, command []string) {
 		name = ""
 	}
 	if why := privileged(program); why != "" {
-		say(false, "%s %s: nothing is loaded into it, and nothing of it recorded", program, why)
+		say(false, "%s %s: it can't be recorded", program, why)
 		return
 	}
 	loader, err := host.Loader(program)
@@ -65,17 +65,17 @@ func (d *Diagnosis) program(m *api.Model, command []string) {
 	libs := runtimeOf(m, linked)
 	found, how := libs, "linked to the runtime"
 	if len(libs) == 0 {
-		how = "not linked to the runtime: what it loads by itself is recorded, as are the programs that it starts"
+		how = "not linked to the runtime: libraries that it loads and programs that it starts are recorded"
 		if found = loadable(m, loader, program); len(found) == 0 && !musl {
-			how += ". No library of the runtime lies where the loader looks: set LD_LIBRARY_PATH where it is loaded by name, or record with --sim"
+			how += ". The loader finds no runtime library: set LD_LIBRARY_PATH, or record with --sim"
 		}
 	}
 	if musl {
-		how += ". It runs on musl, where what is asked for by dlsym is not seen"
+		how += ". It runs on musl: functions that it looks up with dlsym are not recorded"
 	}
 	if n := len(functionsInside(m, program)); n > 0 {
 		f.OK = false
-		how += fmt.Sprintf(". %d functions of the runtime are linked into it, whose calls are not seen: record it with --probe ebpf --library %s", n, program)
+		how += fmt.Sprintf(". %d runtime functions are linked into it, and their calls are not recorded: use --probe ebpf --library %s", n, program)
 	}
 	f.Detail = name + how
 	shim, err := shimExports(m)
@@ -99,7 +99,7 @@ func (d *Diagnosis) program(m *api.Model, command []string) {
 		d.Libraries = append(d.Libraries, *l)
 		word := ""
 		if !l.Linked {
-			word = "where the program loads it: "
+			word = "if the program loads it: "
 		}
 		d.add("record", o.Path, nil, fmt.Sprintf("%s%s of %s functions are recorded, %s counted by name, %s not seen", word, human.Count(l.Hooked), human.Count(l.Exported), human.Count(len(l.Counted)), human.Count(len(l.PassedBy))))
 	}

@@ -126,17 +126,17 @@ func CheckExecutable(path string) error {
 	case bytes.HasPrefix(head, []byte("#!")):
 		return nil
 	case !bytes.Equal(head, []byte(elf.ELFMAG)):
-		return fmt.Errorf("%s is no ELF program and no script with an interpreter (#!)", path)
+		return fmt.Errorf("%s is neither an ELF program nor a script with an interpreter (#!)", path)
 	}
 	e, err := elffile.New(f)
 	if err != nil {
-		return fmt.Errorf("%s is no sound ELF program: %w", path, err)
+		return fmt.Errorf("%s is a damaged ELF program: %w", path, err)
 	}
 	if e.Class != elf.ELFCLASS64 || e.Interpreter() != "" {
 		return nil
 	}
 	if e.Type == elf.ET_EXEC || e.Type == elf.ET_DYN {
-		return fmt.Errorf("%s is linked statically: nothing can be loaded into it; record it with --probe ebpf", path)
+		return fmt.Errorf("%s is linked statically, and the shim can't be loaded into it: record it with --probe ebpf", path)
 	}
 	return fmt.Errorf("%s is an ELF file of type %s, not a program", path, e.Type)
 }

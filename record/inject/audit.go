@@ -47,13 +47,13 @@ func auditable(program, audit string, env []string) error {
 		return err
 	}
 	if loader == "" {
-		return fmt.Errorf("%s is no program that a loader starts", program)
+		return fmt.Errorf("%s is not a program with a loader", program)
 	}
 	cmd := exec.Command(loader, "--version")
 	cmd.Env = []string{}
 	said, _ := cmd.CombinedOutput()
 	if err := knowsAudit(string(said)); err != nil {
-		return fmt.Errorf("%s %w: --bind preload works", program, err)
+		return fmt.Errorf("%s %w: use --bind preload", program, err)
 	}
 	try := func(env []string) string {
 		cmd := exec.Command(loader, program)
@@ -78,10 +78,10 @@ func auditable(program, audit string, env []string) error {
 	for n := 4096; n <= 1<<20; n *= 2 {
 		tunables := tuned(env, "glibc.rtld.optional_static_tls", strconv.Itoa(n))
 		if try(append(slices.Clone(env), tunables)) == "" {
-			return fmt.Errorf("%s: set %s, or take --bind preload", refused, tunables)
+			return fmt.Errorf("%s: set %s, or use --bind preload", refused, tunables)
 		}
 	}
-	return fmt.Errorf("%s: --bind preload works", refused)
+	return fmt.Errorf("%s: use --bind preload", refused)
 }
 
 // tuned returns GLIBC_TUNABLES as env has it, with one more setting.
@@ -102,7 +102,7 @@ func knowsAudit(said string) error {
 	if strings.Contains(said, "musl") {
 		return errors.New("is linked to musl, which has no LD_AUDIT")
 	}
-	const why = "where auditing slows all calls between libraries down, and on aarch64 destroys arguments"
+	const why = "which slows down all calls between libraries, and on aarch64 destroys arguments"
 	m := loaderVersion.FindStringSubmatch(said)
 	if m == nil {
 		return fmt.Errorf("runs on a C library older than glibc 2.35, %s", why)

@@ -62,7 +62,7 @@ func Notes(session string) (us []format.Unhooked) {
 		pid, err2 := strconv.Atoi(filepath.Base(f)[len(notePattern):])
 		exe, output, ok := strings.Cut(string(b), "\n")
 		if err == nil && err2 == nil && ok {
-			us = append(us, format.Unhooked{PID: pid, Exe: exe, Reason: fmt.Sprintf("it and what it starts are recorded by an acltrace record of its own, in %s", output)})
+			us = append(us, format.Unhooked{PID: pid, Exe: exe, Reason: fmt.Sprintf("another acltrace records this process and its children, in %s", output)})
 		}
 	}
 	return us

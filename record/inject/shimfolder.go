@@ -52,7 +52,7 @@ func InstallShim(dir string, m *api.Model) (*ShimFolder, error) {
 		}
 		os.RemoveAll(dir)
 	}
-	return nil, fmt.Errorf("no folder to load the shim from: %w", last)
+	return nil, fmt.Errorf("no folder allows loading the shim: %w", last)
 }
 
 func (f *ShimFolder) write(shim []byte) error {

@@ -167,7 +167,7 @@ const (
 func (r Refusal) Error() string { return string(r) }
 
 // ErrNoRecorder is wrapped by the error of Ask if no recorder answers.
-var ErrNoRecorder = errors.New("no recorder answers")
+var ErrNoRecorder = errors.New("no recorder responds")
 
 // Ask sends a request to the recording with a session folder. The error wraps a Refusal if the recording refuses.
 func Ask(session string, q *Request) (*Status, error) {
@@ -184,7 +184,7 @@ func Ask(session string, q *Request) (*Status, error) {
 	err = json.NewDecoder(conn).Decode(&st)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, fmt.Errorf("%s: its recorder does not answer within %s: it is stopped, or has no core", session, human.Duration(controlTimeout.Nanoseconds()))
+		return nil, fmt.Errorf("%s: its recorder did not respond within %s: it is stopped, or gets no processor", session, human.Duration(controlTimeout.Nanoseconds()))
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w: %w", session, ErrNoRecorder, err)
 	}

@@ -277,7 +277,7 @@ func (w *Watcher) within(pid int, exe string) {
 		w.inside[k] = names
 	}
 	if len(names) > 0 {
-		w.report(pid, exe, fmt.Sprintf("%d functions of the runtime are linked into it (%s, …): what it calls of them is not seen; record it with --probe ebpf --library %s", len(names), names[0], exe))
+		w.report(pid, exe, fmt.Sprintf("%d runtime functions are linked into it (%s, …), and their calls are not recorded: use --probe ebpf --library %s", len(names), names[0], exe))
 	}
 }
 
@@ -286,9 +286,9 @@ func (w *Watcher) cutOff(pid int) string {
 	control := filepath.Join(w.session, "control")
 	why := ""
 	if _, err := os.Stat(filepath.Join(host.ProcFile(pid, "root"), control)); errors.Is(err, fs.ErrNotExist) {
-		why = "it has changed its root, or what is mounted, before its first call: the shim does not find the recorder any more"
+		why = "it changed its root or its mounts before its first call, and the shim can't find the recorder"
 	} else if uid, ok := filesUser(pid); ok && uid != 0 && uid != os.Geteuid() {
-		why = fmt.Sprintf("it has become user %d before its first call, who may not open what belongs to the recorder's user %d", uid, os.Geteuid())
+		why = fmt.Sprintf("it became user %d before its first call, who can't open files of the recorder's user %d", uid, os.Geteuid())
 	}
 	if why == "" {
 		return ""
