@@ -24,7 +24,7 @@ const (
 	exitUsage   = 2
 	exitDiffers = 3
 	exitLacks   = 4   // done, but the trace lacks calls or results
-	exitStart   = 125 // record: the program did not start
+	exitStart   = 125 // record and sim: the program did not start
 )
 
 // exit is an error with an exit code. A nil err prints no message.

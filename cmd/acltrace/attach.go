@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os/signal"
 	"syscall"
 
 	"github.com/acltrace/acltrace/api/runtimes"
-	"github.com/acltrace/acltrace/probe/uprobe"
 	"github.com/acltrace/acltrace/record"
 	"github.com/spf13/cobra"
 )
@@ -58,9 +56,6 @@ func (a *app) attachCmd() *cobra.Command {
 			o.Waiting = a.waiting
 			res, err := record.Attach(ctx, &o)
 			follower.said(a)
-			if errors.Is(err, uprobe.ErrNotPermitted) || errors.Is(err, uprobe.ErrNotSupported) {
-				return &exit{exitStart, err}
-			}
 			return a.recorded(&o.Options, res, err, &end)
 		},
 	}

@@ -25,7 +25,7 @@ var conflicts = map[record.Conflict]string{
 	record.LibraryUnknown:        "VALUE: name the library with --library",
 }
 
-// inFlags words an error of a recording in terms of flags.
+// inFlags words an error of a recording in terms of flags. Flags that exclude each other are wrong usage.
 func inFlags(err error) error {
 	var o *record.OptionError
 	if !errors.As(err, &o) || conflicts[o.Conflict] == "" {
@@ -36,7 +36,10 @@ func inFlags(err error) error {
 	if o.Err != nil {
 		worded = fmt.Errorf("%s: %w", text, o.Err)
 	}
-	if errors.Is(err, record.ErrStart) {
+	switch {
+	case o.Conflict != record.AuditImpossible && o.Conflict != record.LibraryUnknown: // these depend on the program
+		return &exit{exitUsage, worded}
+	case errors.Is(err, record.ErrStart):
 		return fmt.Errorf("%w: %w", record.ErrStart, worded)
 	}
 	return worded

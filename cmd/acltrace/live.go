@@ -78,7 +78,7 @@ func (l *liveFlags) follow(a *app, o *record.Options) (*follower, error) {
 	l.o.Model, l.o.Every, l.o.Slow, l.o.StepMarker = o.Model, l.every, l.slow, o.Steps.Marker
 	followed, err := live.New(&l.o)
 	if err != nil {
-		return nil, &exit{exitStart, fmt.Errorf("%w: %w", record.ErrStart, err)}
+		return nil, notStarted(o, fmt.Errorf("%w: %w", record.ErrStart, err))
 	}
 	o.Follower = followed
 	if at := followed.Address(); at != "" {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -8,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/acltrace/acltrace/internal/testenv"
@@ -109,6 +111,53 @@ func TestAdvice(t *testing.T) {
 	} {
 		if got := advice(&c.o); got != c.want {
 			t.Errorf("%+v: %s", c.o, got)
+		}
+	}
+}
+
+// Only record and sim, whose other codes are those of the program, end with 125 if they can't start. Other commands end with 1.
+func TestExitCodesOfFailures(t *testing.T) {
+	dir := t.TempDir()
+	nothing, out := filepath.Join(dir, "nothing"), filepath.Join(dir, "nowhere", "out")
+	for _, c := range []struct {
+		code int
+		args []string
+	}{
+		{exitStart, []string{"record", "-o", filepath.Join(dir, "x.aclt"), "--", nothing}},
+		{exitStart, []string{"record", "-o", out, "--", "/bin/true"}},
+		{exitStart, []string{"record", "--metrics", "prometheus=256.0.0.1:1", "-o", filepath.Join(dir, "x.aclt"), "--", "/bin/true"}},
+		{exitStart, []string{"sim", "--", nothing}},
+		{exitUsage, []string{"record", "--ring", "1M", "--max-size", "1G", "--", "/bin/true"}}, // the program does not start either
+		{exitUsage, []string{"record", "--probe", "ebpf", "--armed", "--", "/bin/true"}},
+		{exitUsage, []string{"env", "--install", filepath.Join(dir, "session"), "--ring", "1M", "--max-size", "1G"}},
+		{exitFailed, []string{"attach", "--pid", "2147483647", "-o", filepath.Join(dir, "x.aclt")}},
+		{exitFailed, []string{"attach", "--all", "--metrics", "prometheus=256.0.0.1:1"}},
+		{exitFailed, []string{"collect", out}},
+		{exitFailed, []string{"collect", filepath.Join(dir, "session"), "--metrics", "prometheus=256.0.0.1:1"}},
+		{exitFailed, []string{"ctl", "status", "--session", nothing}},
+		{exitFailed, []string{"env", "--install", "/proc/nothing"}},
+		{exitFailed, []string{"info", nothing}},
+		{exitFailed, []string{"cat", nothing}},
+		{exitFailed, []string{"stats", nothing}},
+		{exitFailed, []string{"top", "--once", nothing}},
+		{exitFailed, []string{"diff", nothing, nothing}},
+		{exitFailed, []string{"export", "pprof", nothing}},
+		{exitFailed, []string{"import", "msprof", nothing, "-o", out}},
+		{exitFailed, []string{"blame", nothing}},
+		{exitFailed, []string{"where", "--map", nothing}},
+		{exitFailed, []string{"replay", nothing}},
+		{exitFailed, []string{"extract", nothing, "--call", "1", "-o", out}},
+		{exitFailed, []string{"bundle", nothing, "-o", out}},
+		{exitFailed, []string{"fsck", nothing}},
+		{exitFailed, []string{"recover", nothing, "-o", out}},
+		{exitFailed, []string{"pack", nothing, "-o", out}},
+		{exitFailed, []string{"merge", nothing, "-o", out}},
+		{exitFailed, []string{"assemble", nothing, "-o", out}},
+		{exitFailed, []string{"demo", "-o", out}},
+	} {
+		var said bytes.Buffer
+		if code := run(c.args, nil, &said, &said); code != c.code {
+			t.Errorf("acltrace %s: exit code %d, want %d: %s", strings.Join(c.args, " "), code, c.code, &said)
 		}
 	}
 }

@@ -29,10 +29,7 @@ func (e *ending) add(f *pflag.FlagSet) {
 // recorded prints how a recording ended and returns the exit code.
 func (a *app) recorded(o *record.Options, res *record.Result, err error, end *ending) error {
 	if err = inFlags(err); err != nil {
-		if errors.Is(err, record.ErrStart) {
-			return &exit{exitStart, err}
-		}
-		return err
+		return notStarted(o, err)
 	}
 	if end.json {
 		if err := json.NewEncoder(report.NewJSON(a.err)).Encode(resultJSON(res)); err != nil {
@@ -45,6 +42,14 @@ func (a *app) recorded(o *record.Options, res *record.Result, err error, end *en
 		return &exit{code: res.ExitCode}
 	}
 	return nil
+}
+
+// notStarted gives an error exitStart if a program was to be started and did not start.
+func notStarted(o *record.Options, err error) error {
+	if len(o.Command) > 0 && errors.Is(err, record.ErrStart) && !errors.As(err, new(*exit)) {
+		return &exit{exitStart, err}
+	}
+	return err
 }
 
 func (a *app) recordedText(o *record.Options, res *record.Result, quiet bool) {
