@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
 )
@@ -32,16 +34,16 @@ func TestIncompleteTraces(t *testing.T) {
 	if _, err := record.Run(context.Background(), o); err != nil {
 		t.Fatal(err)
 	}
-	damage(t, at("whole.aclt"), at)
+	known := fmt.Sprintf("(%s known)", human.Plural(damage(t, at("whole.aclt"), at), "call"))
 
 	of := func(name string) (trace string, reasons []string) {
 		switch name {
 		case "half":
 			return at("half.aclt"), []string{"the file has no end"}
 		case "flipped":
-			return at("flipped.aclt"), []string{"calls lost at 1 place (32,768 calls known)", "damaged in 1 place", "the file was damaged"}
+			return at("flipped.aclt"), []string{"calls lost at 1 place " + known, "damaged in 1 place", "the file was damaged"}
 		default:
-			return at("without.aclt"), []string{"the end contradicts the file, calls lost at 1 place (32,768 calls known)"}
+			return at("without.aclt"), []string{"the end contradicts the file, calls lost at 1 place " + known}
 		}
 	}
 	for _, name := range []string{"half", "flipped", "without"} {
@@ -102,8 +104,9 @@ func TestIncompleteTraces(t *testing.T) {
 	}
 }
 
-// damage returns three variants: cut in the middle, with a flipped bit there, and without a chunk of calls.
-func damage(t *testing.T, trace string, at func(string) string) {
+// damage makes three variants: cut in the middle, with a flipped bit there, and without a chunk of calls. It returns the number of
+// calls in the damaged chunk. A slow recorder makes more chunks.
+func damage(t *testing.T, trace string, at func(string) string) (calls uint64) {
 	t.Helper()
 	const header, chunkHeader, events = 64, 64, 3 // from format/SPEC.md
 	b, err := os.ReadFile(trace)
@@ -131,4 +134,19 @@ func damage(t *testing.T, trace string, at func(string) string) {
 			t.Fatal(err)
 		}
 	}
+	r, err := format.Open(trace, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var chunks []uint64
+	for c := range r.Chunks() {
+		if c.Calls > 0 {
+			chunks = append(chunks, c.Calls)
+		}
+	}
+	if len(chunks) != len(all) {
+		t.Fatalf("%d chunks of calls, and %d in the file", len(chunks), len(all))
+	}
+	return chunks[len(chunks)/2]
 }
