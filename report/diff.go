@@ -3,97 +3,263 @@ package report
 import (
 	"fmt"
 	"io"
+	"math"
+	"strings"
 
 	"github.com/acltrace/acltrace/analyze/diff"
+	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/internal/shell"
 )
 
-// verdict marks what is slower or faster.
+// DiffText writes the comparison: one sentence that names the cause, then the changes. all includes changes without significance.
+func DiffText(w io.Writer, d *diff.Diff, all bool, o *TextOptions) error {
+	writeMarked(w, wrap(diffSentence(d), o.width(), 2)+"\n\n")
+	var runs pairs
+	for _, x := range []struct {
+		name string
+		r    *diff.Run
+	}{{"A", &d.A}, {"B", &d.B}} {
+		steps := ""
+		if n := x.r.Steps.Count; n > 0 {
+			steps = ", " + human.Plural(n, "step")
+			if x.r.Steps.Typical < n {
+				steps += fmt.Sprintf(", %s alike", human.Count(x.r.Steps.Typical))
+			}
+		}
+		runs.add(x.name, "%s: %s in %s%s", x.r.Path, human.Plural(x.r.Calls, "call"), human.Duration(x.r.SpanNS), steps)
+	}
+	if err := runs.write(w, o); err != nil {
+		return err
+	}
+	if err := changesText(w, d, all, o); err != nil {
+		return err
+	}
+	onlyText(w, "only in B", d.New)
+	onlyText(w, "only in A", d.Gone)
+	next := shell.Command("acltrace", "diff", "-v", d.A.Path, d.B.Path)
+	if d.Differs {
+		next = shell.Command("acltrace", "stats", d.B.Path)
+	}
+	_, err := Printf(w, "\nnext: %s\n", next)
+	return err
+}
+
+// diffSentence says in one sentence what changed, and why.
+func diffSentence(d *diff.Diff) string {
+	threshold := human.Share(d.Threshold)
+	step := stepChange(d)
+	if c := d.Cause; c != nil && step != nil {
+		text := sprintf("step %s %s (%s to %s, %s)", unsigned(c.StepNS), verdict(step.Verdict), human.Duration(int64(step.A.MedianNS)), human.Duration(int64(step.B.MedianNS)), human.Change(step.Change))
+		if c.Part != "" {
+			text += sprintf(": %s %s", partNames[c.Part], signed(c.PartNS))
+		}
+		switch {
+		case c.Gap != nil:
+			text += sprintf(" %s", placeText(c.Gap, "each step"))
+		case c.Kind == "kernel":
+			text += sprintf(", kernel %s %s on the device", c.Name, signed(c.NS))
+		case c.Kind != "":
+			text += sprintf(", %s %s", changeName(c.Kind, c.Name), signed(c.NS))
+		}
+		return text
+	}
+	if !d.Differs {
+		switch {
+		case step != nil && step.Verdict == diff.Few:
+			return fmt.Sprintf("too few steps for a verdict: %s and %s, want at least %d", human.Count(step.A.N), human.Count(step.B.N), diff.Fewest)
+		case step == nil && len(d.Changes) > 0 && !testable(d):
+			return fmt.Sprintf("too few launches for a verdict, want at least %d of a kernel in both runs", diff.Fewest)
+		}
+		return fmt.Sprintf("no significant difference (threshold %s)", threshold)
+	}
+	var parts []string
+	for i := range d.Changes {
+		c := &d.Changes[i]
+		if n := len(parts); n == 2 {
+			break
+		}
+		switch c.Verdict {
+		case diff.Slower, diff.Faster:
+			parts = append(parts, sprintf("%s %s: %s to %s a %s (%s)", changeName(c.Kind, c.Name), verdict(c.Verdict), human.Duration(int64(c.A.MedianNS)), human.Duration(int64(c.B.MedianNS)), unit(d), human.Change(c.Change)))
+		case diff.More, diff.Fewer:
+			parts = append(parts, sprintf("%s %s a step instead of %s", changeName(c.Kind, c.Name), timesText(c.B.PerStep), timesText(c.A.PerStep)))
+		}
+	}
+	if len(parts) == 0 {
+		for _, x := range []struct {
+			name string
+			list []diff.Only
+		}{{"B", d.New}, {"A", d.Gone}} {
+			if n := len(x.list); n > 0 {
+				parts = append(parts, fmt.Sprintf("%s only in %s", human.Plural(n, x.list[0].Kind), x.name))
+			}
+		}
+	}
+	text := strings.Join(parts, "; ")
+	if step != nil {
+		text += fmt.Sprintf("; step %s, within %s", human.Change(step.Change), threshold)
+		if math.Abs(step.Change) >= d.Threshold {
+			text = strings.TrimSuffix(text, ", within "+threshold) + ", not significant"
+		}
+	}
+	return text
+}
+
+// stepChange returns the change of the step, nil without steps.
+func stepChange(d *diff.Diff) *diff.Change {
+	if len(d.Changes) > 0 && d.Changes[0].Kind == "step" {
+		return &d.Changes[0]
+	}
+	return nil
+}
+
+// testable reports whether any change has enough samples.
+func testable(d *diff.Diff) bool {
+	for i := range d.Changes {
+		if d.Changes[i].A.N >= diff.Fewest && d.Changes[i].B.N >= diff.Fewest {
+			return true
+		}
+	}
+	return false
+}
+
+func unit(d *diff.Diff) string {
+	if d.By == "launches" {
+		return "launch"
+	}
+	return "step"
+}
+
+// partNames has the words for the parts of a step.
+var partNames = map[string]string{
+	stats.PartWaiting.String(): "waiting", stats.PartLaunching.String(): "launching", stats.PartCopying.String(): "copying", stats.PartOther.String(): "other calls",
+	stats.PartOwn.String(): "program itself", stats.PartRecording.String(): "recording",
+}
+
+// changeName names a row: "kernel matmul", "copy DtoH", "aclrtMemcpy".
+func changeName(kind, name string) string {
+	switch kind {
+	case "part":
+		return partNames[name]
+	case "function":
+		return name
+	case "step":
+		return kind
+	}
+	return kind + " " + name
+}
+
+// signed formats a change of a duration, unsigned its size.
+func signed(ns int64) string {
+	if ns > 0 {
+		return "+" + human.Duration(ns)
+	}
+	return human.Duration(ns)
+}
+
+func unsigned(ns int64) string { return strings.TrimPrefix(human.Duration(ns), "-") }
+
+// verdict words and marks a verdict.
 func verdict(v string) any {
 	switch v {
 	case diff.Slower:
 		return Bad(v)
 	case diff.Faster:
 		return Good(v)
+	case diff.More:
+		return "more often"
+	case diff.Fewer:
+		return "less often"
 	}
 	return v
 }
 
-// DiffText writes the changes as a table.
-func DiffText(w io.Writer, d *diff.Diff, o *TextOptions) error {
-	run := func(name string, r *diff.Run) {
-		Printf(w, "%s: %s: %s in %s", name, r.Path, human.Plural(r.Calls, "call"), human.Duration(r.SpanNS))
-		if r.Steps.Count > 0 {
-			Printf(w, ", %s, %s, %s like most", human.Plural(r.Steps.Count, "step"), r.Steps.Source, human.Count(r.Steps.Typical))
-		}
-		Printf(w, "\n")
-	}
-	run("A", &d.A)
-	run("B", &d.B)
-	if d.By == "launches" {
-		Printf(w, "compared by launches: not both have steps\n")
-	}
-	t := newTable(w, o)
-	sample := func(s *diff.Sample) layout {
-		spread := "" // a single sample has no spread
-		if s.N > 1 {
-			spread = "+-" + human.Duration(int64(s.Q3NS-s.Q1NS)/2)
-		}
-		return layout(human.Duration(int64(s.MedianNS)) + "\t" + spread)
-	}
-	same, head := 0, false
-	for i := range d.Changes {
-		c := &d.Changes[i]
-		if c.Verdict == diff.Same && !c.Often && c.Kind != "step" {
-			same++
-			continue
-		}
-		if !head {
-			head = true
-			per := "step"
-			if d.By == "launches" {
-				per = "launch"
+// changesText writes the table of changes: the step, its parts, and what changed with significance, or all.
+func changesText(w io.Writer, d *diff.Diff, all bool, o *TextOptions) error {
+	t, hidden := newTable(w, o), 0
+	spread, more := func(*diff.Sample) layout { return "" }, func(*diff.Change) layout { return "" }
+	heads := [3]layout{}
+	if all {
+		heads = [3]layout{"+-\t", "+-\t", "p\t"}
+		spread = func(s *diff.Sample) layout {
+			if s.N < 2 { // a single sample has no spread
+				return "\t"
 			}
-			Printf(t, "\nA a %s\t\tB a %s\t\tchange\tp\tverdict\t  what\n", per, per)
+			return layout(human.Duration(int64(s.Q3NS-s.Q1NS)/2) + "\t")
 		}
-		what := c.Kind
-		if c.Name != "" {
-			what += " " + c.Name
+		more = func(c *diff.Change) layout {
+			if c.P < 1e-6 {
+				return "<1e-6\t"
+			}
+			return layout(fmt.Sprintf("%.2g\t", c.P))
 		}
-		if c.Kind != "step" && c.Metric == "host" && c.Kind != "function" {
-			what += " (in the calls)"
+	}
+	row := func(c *diff.Change) {
+		what := changeName(c.Kind, c.Name)
+		switch {
+		case c.Kind == "part":
+			what = "  " + what
+		case c.Kind != "step" && c.Metric == "host" && c.Kind != "function":
+			what += " (in calls)"
 		}
 		if c.Often {
-			what += fmt.Sprintf(", %g times rather than %g", c.B.PerStep, c.A.PerStep)
+			what += fmt.Sprintf(", %s a step instead of %s", timesText(c.B.PerStep), timesText(c.A.PerStep))
 		}
-		p := fmt.Sprintf("%.2g", c.P)
-		if c.P < 1e-6 {
-			p = "<1e-6"
+		word := verdict(c.Verdict)
+		switch {
+		case c.Verdict == diff.Same && c.Kind == "step" && !all:
+			word = "within " + human.Share(d.Threshold)
+		case (c.Verdict == diff.Same || c.Verdict == diff.Noise || c.Verdict == diff.Few) && !all:
+			word = "-"
 		}
-		Printf(t, "%s\t%s\t%s\t%s\t%s\t  %s\n", sample(&c.A), sample(&c.B), human.Change(c.Change), p, verdict(c.Verdict), what)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	if same > 0 {
-		Printf(w, "(%s more within %s)\n", human.Count(same), human.Share(d.Threshold))
-	}
-	only := func(title string, list []diff.Only) {
-		if len(list) == 0 {
-			return
+		by := human.Change(c.Change)
+		if c.A.MedianNS == 0 && c.B.MedianNS != 0 {
+			by = "-"
 		}
-		Printf(w, "\n%s\n", title)
-		for _, x := range list[:min(most, len(list))] {
-			Printf(w, "  %s %s, %s\n", x.Kind, x.Name, human.Plural(x.Count, "time"))
+		Printf(t, "%s\t%s%s\t%s%s\t%s\t%s%s\t  %s\n", human.Duration(int64(c.A.MedianNS)), spread(&c.A), human.Duration(int64(c.B.MedianNS)), spread(&c.B),
+			signed(int64(c.B.MedianNS-c.A.MedianNS)), by, more(c), word, what)
+	}
+	Printf(t, "\nA a %s\t%sB a %s\t%schange\t\t%sverdict\t  what\n", unit(d), heads[0], unit(d), heads[1], heads[2])
+	rows := 0
+	for i := range d.Changes {
+		c := &d.Changes[i]
+		if c.Kind == "step" {
+			row(c)
+			for k := range d.Parts {
+				if p := &d.Parts[k]; p.A.MedianNS != 0 || p.B.MedianNS != 0 {
+					row(p)
+				}
+			}
+			rows++
+			continue
 		}
-		rest(w, len(list), "of them")
+		if !all && (c.Verdict == diff.Same || c.Verdict == diff.Noise || c.Verdict == diff.Few) {
+			hidden++
+			continue
+		}
+		row(c)
+		rows++
 	}
-	only("only in B", d.New)
-	only("only in A", d.Gone)
-	if d.Differs {
-		_, err := Printf(w, "\nthe runs differ\n")
-		return err
+	if rows > 0 {
+		if err := t.Flush(); err != nil {
+			return err
+		}
 	}
-	_, err := Printf(w, "\nno difference beyond %s that noise does not explain\n", human.Share(d.Threshold))
-	return err
+	if hidden > 0 {
+		Printf(w, "(%s without a significant change: -v shows them)\n", human.Plural(hidden, "more row"))
+	}
+	return nil
+}
+
+// onlyText lists what only one run has.
+func onlyText(w io.Writer, title string, list []diff.Only) {
+	if len(list) == 0 {
+		return
+	}
+	Printf(w, "\n%s\n", title)
+	for _, x := range list[:min(most, len(list))] {
+		Printf(w, "  %s, %s\n", changeName(x.Kind, x.Name), human.Plural(x.Count, "time"))
+	}
+	rest(w, len(list), "row")
 }

@@ -32,13 +32,15 @@ const (
 	Same   = "same"  // the medians differ by less than the threshold
 	Noise  = "noise" // the difference is not significant, or too small to matter for the step
 	Few    = "few"   // too few samples for a test
+	More   = "more"  // more calls in a step, and none of slower, faster
+	Fewer  = "fewer" // fewer calls in a step
 )
 
 const (
 	// falsely is the false discovery rate for the verdicts slower and faster.
 	falsely = 0.001
-	// fewest is the least sample count for a test. With six, the least probability is 0.002.
-	fewest = 7
+	// Fewest is the least sample count for a test. With six, the least probability is 0.002.
+	Fewest = 7
 	// minor is the fraction of a step, or of the run, below which no change matters.
 	minor = 0.001
 	// blocks is the sample count for a run without steps. Launches that follow each other are too alike to be
@@ -61,10 +63,27 @@ type Diff struct {
 	Threshold   float64 `json:"threshold"`
 	Differs     bool    `json:"differs"`      // a change is slower or faster, something is new or gone, or its count in a step changed
 	SlowerCount int     `json:"slower_count"` // changes with the verdict slower
+	Cause       *Cause  `json:"cause"`        // of a slower or faster step, null otherwise
+	// Parts compares the parts of a step: waiting, launching, copying, other_calls, own_time and recording, on the thread with most time in
+	// calls. They explain the change of the step, and do not make the runs differ.
+	Parts []Change `json:"parts"`
 	// Changes has the step, kernels, copy directions and functions that both runs have, the largest change first.
 	Changes []Change `json:"changes"`
 	New     []Only   `json:"new"`
 	Gone    []Only   `json:"gone"`
+}
+
+// Cause is what makes a step slower or faster: the part that changed most in the same direction, and where.
+type Cause struct {
+	StepNS int64  `json:"step_ns"` // change of the median
+	Part   string `json:"part"`
+	PartNS int64  `json:"part_ns"`
+	// Gap is the place in a step where most of the own time changed, nil if there is none. Its NS is the change.
+	Gap *stats.Gap `json:"gap"`
+	// Kind, Name and NS are the kernel, copy direction or function that changed most with the part, with significance. They are empty if there is none.
+	Kind string `json:"kind,omitempty"`
+	Name string `json:"name,omitempty"`
+	NS   int64  `json:"ns,omitempty"`
 }
 
 // Run is one side of a Diff.
@@ -85,7 +104,7 @@ type Only struct {
 
 // Change compares one kernel, copy direction, function or the step.
 type Change struct {
-	Kind   string `json:"kind"`   // step, kernel, copy or function
+	Kind   string `json:"kind"`   // step, part, kernel, copy or function
 	Name   string `json:"name"`   // empty for the step
 	Metric string `json:"metric"` // wall for a step, device if measured in both runs, otherwise host: the calls' time
 	A      Sample `json:"a"`
@@ -158,6 +177,8 @@ type run struct {
 	Run
 	series map[diffKey]*series
 	took   sampler // typical steps' durations
+	split  *stats.Splitter
+	parts  [stats.PartOwn + 1]sampler // typical steps
 }
 
 // newRun reads a trace.
@@ -167,11 +188,13 @@ func newRun(r *format.Reader, m *api.Model, o *Options) (*run, error) {
 	if err := w.FindSteps(); err != nil {
 		return nil, err
 	}
+	x.split = stats.NewSplitter(w)
 	var lengths stats.Histogram
 	steps := 0
 	err := w.Run(&timeline.Visitor{
 		Call: func(h *timeline.HostCall, k *timeline.Task) error {
 			x.Calls++
+			x.split.Call(h, k)
 			host := float64(h.End - h.Start)
 			x.add(diffKey{"function", h.Name}, h.Step, host, 0, false)
 			if k == nil {
@@ -189,6 +212,11 @@ func newRun(r *format.Reader, m *api.Model, o *Options) (*run, error) {
 		Step: func(p *step.Step) error {
 			if !p.Open {
 				steps++
+			}
+			if parts, counts := x.split.Step(p); counts {
+				for _, part := range stats.AllParts {
+					x.parts[part].add(float64(part.Of(&parts)))
+				}
 			}
 			typical := !p.Open && p.Typical
 			if typical {
@@ -318,7 +346,7 @@ func New(a, b *format.Reader, m *api.Model, o *Options) (*Diff, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	d := &Diff{By: "steps", Threshold: cmp.Or(o.Threshold, 0.05), Changes: []Change{}, New: []Only{}, Gone: []Only{}}
+	d := &Diff{By: "steps", Threshold: cmp.Or(o.Threshold, 0.05), Parts: []Change{}, Changes: []Change{}, New: []Only{}, Gone: []Only{}}
 	inA, err := newRun(a, m, o)
 	if err != nil {
 		return nil, err
@@ -331,6 +359,12 @@ func New(a, b *format.Reader, m *api.Model, o *Options) (*Diff, error) {
 	bySteps := d.A.Steps.Typical > 0 && d.B.Steps.Typical > 0
 	if bySteps {
 		d.Changes = append(d.Changes, Change{Kind: "step", Metric: "wall", A: inA.step(), B: inB.step()})
+		for _, p := range stats.AllParts {
+			c := Change{Kind: "part", Name: p.String(), Metric: "host", A: Sample{values: inA.parts[p].values}.finish(), B: Sample{values: inB.parts[p].values}.finish()}
+			if c.A.N > 0 && c.B.N > 0 {
+				d.Parts = append(d.Parts, c)
+			}
+		}
 	} else {
 		d.By = "launches"
 	}
@@ -360,15 +394,19 @@ func New(a, b *format.Reader, m *api.Model, o *Options) (*Diff, error) {
 	}
 	slices.SortFunc(d.New, order)
 	slices.SortFunc(d.Gone, order)
-	d.judge(float64(d.A.Steps.P50NS))
+	whole := float64(d.A.Steps.P50NS)
+	d.judge(d.Parts, whole)
+	d.judge(d.Changes, whole)
+	d.sum()
+	d.Cause = d.cause(inA, inB)
 	return d, nil
 }
 
-// judge sets the verdicts. whole is a step's duration, 0 without steps.
-func (d *Diff) judge(whole float64) {
+// judge sets the verdicts on a list. whole is a step's duration, 0 without steps.
+func (d *Diff) judge(list []Change, whole float64) {
 	var tested []*Change
-	for i := range d.Changes {
-		c := &d.Changes[i]
+	for i := range list {
+		c := &list[i]
 		c.P, c.Verdict = 1, Same
 		diff := c.B.MedianNS - c.A.MedianNS
 		if c.A.MedianNS > 0 {
@@ -378,7 +416,7 @@ func (d *Diff) judge(whole float64) {
 		if diff == 0 || math.Abs(diff) < d.Threshold*c.A.MedianNS {
 			continue
 		}
-		if c.A.N < fewest || c.B.N < fewest {
+		if c.A.N < Fewest || c.B.N < Fewest {
 			c.Verdict = Few
 			continue
 		}
@@ -399,11 +437,27 @@ func (d *Diff) judge(whole float64) {
 		}
 		if c.Verdict = Faster; diff > 0 {
 			c.Verdict = Slower
-			d.SlowerCount++
 		}
 	}
+	for i := range list {
+		c := &list[i]
+		switch {
+		case !c.Often || c.Verdict == Slower || c.Verdict == Faster:
+		case c.B.PerStep > c.A.PerStep:
+			c.Verdict = More
+		default:
+			c.Verdict = Fewer
+		}
+	}
+}
+
+// sum sums up the verdicts on Changes, and orders them.
+func (d *Diff) sum() {
 	d.Differs = len(d.New) > 0 || len(d.Gone) > 0
 	for _, c := range d.Changes {
+		if c.Verdict == Slower {
+			d.SlowerCount++
+		}
 		d.Differs = d.Differs || c.Verdict == Slower || c.Verdict == Faster || c.Often
 	}
 	kinds := []string{"step", "kernel", "copy", "function"}
@@ -411,4 +465,74 @@ func (d *Diff) judge(whole float64) {
 		return cmp.Or(cmp.Compare(slices.Index(kinds, x.Kind), slices.Index(kinds, y.Kind)), cmp.Compare(math.Abs(y.B.MedianNS-y.A.MedianNS), math.Abs(x.B.MedianNS-x.A.MedianNS)),
 			cmp.Compare(x.Name, y.Name))
 	})
+}
+
+// cause returns the cause of a step that became slower or faster, nil if it did not.
+func (d *Diff) cause(a, b *run) *Cause {
+	if len(d.Changes) == 0 || d.Changes[0].Kind != "step" || d.Changes[0].Verdict != Slower && d.Changes[0].Verdict != Faster {
+		return nil
+	}
+	by := func(c *Change) float64 { return c.B.MedianNS - c.A.MedianNS }
+	out := &Cause{StepNS: int64(by(&d.Changes[0]))}
+	sign := float64(1)
+	if out.StepNS < 0 {
+		sign = -1
+	}
+	most, of := 0.0, stats.Part(-1)
+	for i, p := range d.Parts {
+		if x := sign * by(&d.Parts[i]); x > most {
+			most, of = x, stats.AllParts[slices.IndexFunc(stats.AllParts, func(q stats.Part) bool { return q.String() == p.Name })]
+		}
+	}
+	if of < 0 {
+		return out
+	}
+	out.Part, out.PartNS = of.String(), int64(sign*most)
+	if of == stats.PartOwn {
+		out.Gap = movedGap(a.split.Gaps(), b.split.Gaps(), sign, most)
+		return out
+	}
+	kinds := map[stats.Part]string{stats.PartWaiting: "kernel", stats.PartCopying: "copy"}
+	for _, kind := range []string{kinds[of], "function"} {
+		for i := range d.Changes {
+			c := &d.Changes[i]
+			if c.Kind != kind || c.Verdict != Slower && c.Verdict != Faster || sign*by(c) <= sign*float64(out.NS) || kind == "kernel" && c.Metric != "device" ||
+				kind == "function" && c.Name != b.split.Most(of) {
+				continue
+			}
+			out.Kind, out.Name, out.NS = c.Kind, c.Name, int64(by(c))
+		}
+		if 2*math.Abs(float64(out.NS)) > most {
+			return out
+		}
+		out.Kind, out.Name, out.NS = "", "", 0
+	}
+	return out
+}
+
+// movedGap returns the gap that changed most in the direction of sign, nil if that is not most of the change. Gaps are compared between the
+// same functions at the same place of a step.
+func movedGap(a, b []stats.Gap, sign, change float64) *stats.Gap {
+	was := map[stats.Gap]int64{}
+	for _, g := range a {
+		ns := g.NS
+		g.NS = 0
+		was[g] = ns
+	}
+	var out *stats.Gap
+	for _, g := range b {
+		at := g
+		at.NS = 0
+		now := g.NS - was[at]
+		delete(was, at)
+		if g.NS = now; sign*float64(now) > change/2 && (out == nil || sign*float64(now) > sign*float64(out.NS)) {
+			out = &g
+		}
+	}
+	for g, ns := range was { // gone in b
+		if g.NS = -ns; sign*float64(g.NS) > change/2 && (out == nil || sign*float64(g.NS) > sign*float64(out.NS)) {
+			out = &g
+		}
+	}
+	return out
 }

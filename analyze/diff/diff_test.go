@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -97,7 +98,7 @@ func TestASlowKernelIsFound(t *testing.T) {
 	d = compare(t, a, b, nil)
 	d.A.Path, d.B.Path = "a.aclt", "b.aclt"
 	var text bytes.Buffer
-	if err := report.DiffText(&text, d, nil); err != nil {
+	if err := report.DiffText(&text, d, true, nil); err != nil {
 		t.Fatal(err)
 	}
 	testenv.Golden(t, "diff.txtar", "diff", text.String())
@@ -153,5 +154,87 @@ func TestMoreLaunches(t *testing.T) {
 	i := slices.IndexFunc(d.Changes, func(c diff.Change) bool { return c.Name == "matmul" })
 	if c := d.Changes[i]; !d.Differs || !c.Often || c.A.PerStep != 4 || c.B.PerStep != 5 || c.Verdict != diff.Slower || c.Change != 0.25 {
 		t.Errorf("%+v", c)
+	}
+}
+
+// training has 30 steps of a launch, the program itself, a copy to the host and a wait. Each varies by up to 5%.
+func training(t *testing.T, seed uint64, own, copying, waiting int64, copies int) *timeline.Timeline {
+	r := rand.New(rand.NewPCG(seed, 3))
+	about := func(ns int64) int64 { return ns + r.Int64N(max(ns/20, 1)) }
+	b := testtrace.New(t)
+	now := int64(1_000)
+	for range 30 {
+		call := func(took int64, name string, args []uint64) {
+			b.Call(0, now, now+took, name, args)
+			now += took
+		}
+		call(about(5_000), "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA))
+		now += about(own)
+		for range copies {
+			call(about(copying), "aclrtMemcpy", testtrace.A(testtrace.HostA, 4096, testtrace.DeviceA, 4096, 2))
+		}
+		call(about(waiting), "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+	}
+	return b.Load()
+}
+
+// TestCause makes one part of the step slower, and wants it named with its place.
+func TestCause(t *testing.T) {
+	base := func(seed uint64) *timeline.Timeline { return training(t, seed, 100_000, 50_000, 200_000, 1) }
+	for _, c := range []struct {
+		name  string
+		b     *timeline.Timeline
+		cause diff.Cause
+		says  string
+	}{
+		{"own time", training(t, 2, 400_000, 50_000, 200_000, 1), diff.Cause{Part: "own_time", Gap: &stats.Gap{Before: 2, After: "aclrtLaunchKernel", Func: "aclrtMemcpy"}},
+			"slower (.*): program itself \\+3.. us between calls 1 \\(aclrtLaunchKernel\\) and 2 \\(aclrtMemcpy\\) of each step\n"},
+		{"waiting", training(t, 2, 100_000, 50_000, 500_000, 1), diff.Cause{Part: "waiting", Kind: "function", Name: "aclrtSynchronizeStream"}, "slower (.*): waiting \\+3.. us, aclrtSynchronizeStream \\+3.. us\n"},
+		{"copying", training(t, 2, 100_000, 50_000, 200_000, 4), diff.Cause{Part: "copying", Kind: "copy", Name: "DtoH"}, "slower (.*): copying \\+1.. us, copy DtoH \\+1.. us\n"},
+		{"faster", training(t, 2, 100_000, 50_000, 50_000, 1), diff.Cause{Part: "waiting", Kind: "function", Name: "aclrtSynchronizeStream"}, "step 1.. us faster (.*): waiting -1.. us, aclrtSynchronizeStream -1.. us\n"},
+	} {
+		d := compare(t, base(1), c.b, nil)
+		if !d.Differs || d.Cause == nil {
+			t.Errorf("%s: no cause in %+v", c.name, d.Changes)
+			continue
+		}
+		got := *d.Cause
+		if got.StepNS == 0 || got.PartNS == 0 || (got.PartNS > 0) != (got.StepNS > 0) {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+		if got.StepNS, got.PartNS, got.NS = 0, 0, 0; got.Gap != nil {
+			got.Gap.NS = 0
+		}
+		if (got.Gap == nil) != (c.cause.Gap == nil) || got.Gap != nil && *got.Gap != *c.cause.Gap || got.Part != c.cause.Part || got.Kind != c.cause.Kind || got.Name != c.cause.Name {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.cause)
+		}
+		if len(d.Parts) != len(stats.AllParts) {
+			t.Errorf("%s: parts %+v", c.name, d.Parts)
+		}
+		d = compare(t, base(1), c.b, nil)
+		var text bytes.Buffer
+		if err := report.DiffText(&text, d, false, nil); err != nil || !regexp.MustCompile(c.says).MatchString(text.String()) {
+			t.Errorf("%s: %v, want %q in\n%s", c.name, err, c.says, &text)
+		}
+	}
+	if d := compare(t, base(1), base(2), nil); d.Cause != nil || d.Differs {
+		t.Errorf("%+v", d)
+	}
+}
+
+// A call that a step made more often had the verdict "same", and still the runs differed.
+func TestVerdictOnCounts(t *testing.T) {
+	a, b := training(t, 1, 1_000_000, 100, 1_000_000, 2), training(t, 2, 1_000_000, 100, 1_000_000, 3)
+	for _, c := range []struct {
+		a, b *timeline.Timeline
+		want string
+		says string
+	}{{a, b, diff.More, "aclrtMemcpy 3 times a step instead of 2 times"}, {b, a, diff.Fewer, "aclrtMemcpy 2 times a step instead of 3 times"}} {
+		d := compare(t, c.a, c.b, nil)
+		at := slices.IndexFunc(d.Changes, func(x diff.Change) bool { return x.Name == "aclrtMemcpy" })
+		var text bytes.Buffer
+		if err := report.DiffText(&text, d, false, nil); err != nil || d.Changes[at].Verdict != c.want || !d.Differs || !strings.Contains(text.String(), c.says) || strings.Contains(text.String(), "same") {
+			t.Errorf("%v %+v\n%s", err, d.Changes[at], &text)
+		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) diffCmd() *cobra.Command {
-	var asJSON, slower bool
+	var asJSON, slower, all bool
 	var percent float64
 	c := &cobra.Command{
 		Use:   "diff A B",
@@ -49,7 +49,7 @@ func (a *app) diffCmd() *cobra.Command {
 			if asJSON {
 				err = a.printJSON(d)
 			} else {
-				err = report.DiffText(a.out, d, a.text())
+				err = report.DiffText(a.out, d, all, a.text())
 			}
 			switch {
 			case err != nil:
@@ -63,6 +63,7 @@ func (a *app) diffCmd() *cobra.Command {
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.Flags().Float64Var(&percent, "threshold", 5, "`PERCENT`: smallest change of a median that counts")
 	a.strictFlag(c.Flags())
+	c.Flags().BoolVarP(&all, "verbose", "v", false, "show changes without significance too, with spread and p")
 	c.Flags().BoolVar(&slower, "slower", false, "end with 3 only if something is slower")
 	return c
 }

@@ -139,6 +139,8 @@ func AppendMoment(dst []byte, ns int64) []byte {
 func Share(part float64) string {
 	percent, decimals := 100*part, 2
 	switch v := math.Abs(percent); {
+	case v >= 999.5 && v < math.MaxInt64:
+		return Count(int64(math.Round(percent))) + "%"
 	case v >= 9.95 || v == 0:
 		decimals = 0
 	case v >= 0.995:

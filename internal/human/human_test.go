@@ -67,7 +67,7 @@ func TestCount(t *testing.T) {
 }
 
 func TestShare(t *testing.T) {
-	for part, want := range map[float64]string{0: "0%", 0.0041: "0.41%", 0.032: "3.2%", 0.05: "5%", 0.0996: "10%", 0.4: "40%", 1: "100%", 22: "2200%", -0.031: "-3.1%"} {
+	for part, want := range map[float64]string{0: "0%", 0.0041: "0.41%", 0.032: "3.2%", 0.05: "5%", 0.0996: "10%", 0.4: "40%", 1: "100%", 22: "2,200%", -0.031: "-3.1%"} {
 		if got := Share(part); got != want {
 			t.Errorf("%g is %q, want %q", part, got, want)
 		}
