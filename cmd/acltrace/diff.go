@@ -63,7 +63,8 @@ func (a *app) diffCmd() *cobra.Command {
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.Flags().Float64Var(&percent, "threshold", 5, "`PERCENT`: smallest change of a median that counts")
 	a.strictFlag(c.Flags())
-	c.Flags().BoolVarP(&all, "verbose", "v", false, "show changes without significance too, with spread and p")
+	c.Flags().BoolVarP(&all, "verbose", "v", false, "show insignificant changes too")
+	explain(c.Flags(), "verbose", "Changes that noise or the threshold explains, with the spread of both runs and the probability p that chance explains the change.")
 	c.Flags().BoolVar(&slower, "slower", false, "end with 3 only if something is slower")
 	return c
 }
