@@ -98,7 +98,9 @@ type Simulator struct {
 	// it, because the paths in a trace are not trusted.
 	Beside           string
 	Base             string // first device address, in hexadecimal
-	Arena            Arena
+	Arena            Arena  // of device memory
+	Managed          Arena  // of memory that host and devices share; without one it is in Arena
+	Reserved         Arena  // of reserved addresses
 	Place            string // file with allocation addresses
 	Strict, Findings string // 1 enables strict mode; file to which it appends findings
 	Uninitialised    string // 1 reports results computed from memory that nothing has written
@@ -111,10 +113,13 @@ type Simulator struct {
 	Replayed map[string]string
 }
 
-// Arena describes the addresses at which a simulator can place device memory on request. The zero value means that there are none.
+// Arena describes the addresses at which a simulator can place memory on request. The zero value means that there are none.
 type Arena struct {
-	Size   uint64 // bytes for each device, from the address Simulator.Base on
+	At     uint64 // first address, 0 for Simulator.Base
+	After  uint64 // distance from there
+	Size   uint64 // bytes for each device
 	Stride uint64 // distance between the devices, 0 if all share one range
+	Align  uint64 // of addresses, 0 for the alignment of all device memory
 }
 
 // maxVariable limits the bytes in a variable that a trace sets.

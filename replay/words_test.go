@@ -124,6 +124,15 @@ func TestMovedAllocationsHaveUnrelatedAddresses(t *testing.T) {
 			t.Errorf("%s has two outcomes", place)
 		}
 	}
+	for _, kind := range []string{"managed", "mapped"} {
+		path := wordsTrace(t, false, kind)
+		if r := run(t, path, &Options{Verify: true}); !r.Identical {
+			t.Errorf("%s memory: %s, %+v", kind, r.Verdict, r.Differences)
+		}
+		if r := run(t, path, &Options{Verify: true, Place: "move"}); r.Verdict != verify.Different {
+			t.Errorf("%s memory: %s, seed %d", kind, r.Verdict, *r.Seed)
+		}
+	}
 	path = wordsTrace(t, false, "list")
 	orders := map[bool]bool{}
 	for seed := range 20 {

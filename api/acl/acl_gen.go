@@ -3669,8 +3669,10 @@ var Model = (&api.Model{
 		Simulator: api.Simulator{
 			Library: "libascendcl.so", Symbol: "aclsim_simulated", Prefix: "ACLSIM_", Kernels: "ACLSIM_KERNELS", KernelSymbol: "aclsim_kernels",
 			Loaded: "ACLSIM_KERNELS_LOG", Beside: "ACLSIM_KERNELS_BESIDE", Base: "ACLSIM_VA_BASE", Arena: api.Arena{Size: 270582939648, Stride: 274877906944},
-			Place: "ACLSIM_PLACE", Strict: "ACLSIM_STRICT", Findings: "ACLSIM_STRICT_LOG", Uninitialised: "ACLSIM_UNINITIALISED", Model: "ACLSIM_MODEL",
-			Clock: "ACLSIM_CLOCK", Settings: []string{"CLOCK", "MODEL", "SEED", "KERNELS", "DEVICES", "FAULTS", "STRICT"},
+			Managed:  api.Arena{At: 9895604649984, Size: 3298534883328, Align: 2097152},
+			Reserved: api.Arena{After: 4398046511104, Size: 17592186044416, Align: 2097152}, Place: "ACLSIM_PLACE", Strict: "ACLSIM_STRICT",
+			Findings: "ACLSIM_STRICT_LOG", Uninitialised: "ACLSIM_UNINITIALISED", Model: "ACLSIM_MODEL", Clock: "ACLSIM_CLOCK",
+			Settings: []string{"CLOCK", "MODEL", "SEED", "KERNELS", "DEVICES", "FAULTS", "STRICT"},
 			Replayed: map[string]string{
 				"ACLSIM_CLOCK":   "real|virtual",
 				"ACLSIM_DEVICES": "[1-9]|1[0-6]",

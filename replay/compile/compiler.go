@@ -74,8 +74,8 @@ func (p *compiler) compile() error {
 	if err := p.survey(); err != nil {
 		return err
 	}
-	if p.o.Place == PlaceMove && p.o.Backend.Placement() == backend.ByCall && p.pointers.low != noAddress {
-		p.pointers.mover = newMover(p.o.Seed, p.pointers.low, p.Model.Simulator.Arena)
+	if p.o.Place == PlaceMove && p.o.Backend.Placement() == backend.ByCall {
+		p.pointers.mover = newMover(p.o.Seed, p.pointers.low, &p.Model.Simulator)
 	}
 	for _, s := range plan.SlotNames {
 		p.slot(s, nil)

@@ -45,13 +45,21 @@ func (p *callCompiler) placement() {
 	}
 }
 
-// move requests an unrelated address for device memory that the current call allocates. The number of instructions does not depend on
+// move requests an unrelated address for memory or addresses that the current call allocates. The number of instructions does not depend on
 // the seed.
 func (p *callCompiler) move() {
+	align := uint64(0)
+	if i := p.f.Param("alignment"); i >= 0 {
+		align = p.c.Args[p.f.Params[i].Word]
+	}
+	if align > maxAlign || align&(align-1) != 0 {
+		align = 0 // of a failed call
+	}
 	for _, u := range p.e.Uses {
 		o := u.Object
-		if o.Created == p.c.Index && o.Kind == api.Device && !o.Hosted && p.ok && u.Param >= 0 && u.Param < len(p.f.Params) && p.f.Params[u.Param].Role == api.New {
-			p.before = append(p.before, plan.Instruction{Op: plan.OpPlace, Fn: p.Function(p.f), Call: p.c.Index, Operands: p.Operands(imm(p.pointers.mover.place(o)))})
+		if o.Created == p.c.Index && placeable(o.Kind) && p.ok && u.Param >= 0 && u.Param < len(p.f.Params) && p.f.Params[u.Param].Role == api.New {
+			at := p.pointers.mover.place(o, align)
+			p.before = append(p.before, plan.Instruction{Op: plan.OpPlace, Fn: p.Function(p.f), Call: p.c.Index, Operands: p.Operands(imm(at))})
 		}
 	}
 }

@@ -68,6 +68,23 @@ static void tiling(const char *kind, const int32_t *x)
 	expect("tiled", (struct sum_args){.tiling = (void *)(there + before), .count = 1}, x, t.count);
 }
 
+static void *memory(const char *kind, size_t size)
+{
+	void *p;
+	if (strcmp(kind, "managed") == 0) {
+		CHECK(aclrtMemAllocManaged(&p, size, 1));
+	} else if (strcmp(kind, "mapped") == 0) {
+		aclrtPhysicalMemProp prop = {.location = {.type = ACL_MEM_LOCATION_TYPE_DEVICE}, .memAttr = ACL_HBM_MEM_HUGE};
+		aclrtDrvMemHandle physical;
+		CHECK(aclrtReserveMemAddress(&p, 2 << 20, 0, NULL, 0));
+		CHECK(aclrtMallocPhysical(&physical, 2 << 20, &prop, 0));
+		CHECK(aclrtMapMem(p, 2 << 20, 0, physical, 0));
+	} else {
+		return device_memory(size);
+	}
+	return p;
+}
+
 int main(int argc, char **argv)
 {
 	const char *kind = argv[2];
@@ -89,9 +106,9 @@ int main(int argc, char **argv)
 	}
 	if (strcmp(kind, "list") == 0) {
 		list();
-	} else if (strcmp(kind, "minus") == 0) {
-		int32_t *there = device_memory(sizeof x);
-		char *anchor = device_memory(PART);
+	} else if (strcmp(kind, "minus") == 0 || strcmp(kind, "managed") == 0 || strcmp(kind, "mapped") == 0) {
+		int32_t *there = memory(kind, sizeof x);
+		char *anchor = memory(kind, PART);
 		to_device(there, x, sizeof x);
 		expect("minus", (struct sum_args){.above = (uint64_t)(uintptr_t)anchor, .by = (uint64_t)(uintptr_t)anchor - (uint64_t)(uintptr_t)there, .count = COUNT}, x, COUNT);
 	} else if (strcmp(kind, "tokens") == 0 || strcmp(kind, "ramp") == 0 || strcmp(kind, "pairs") == 0) {

@@ -79,21 +79,27 @@ func (m *Memory) ReserveRange(size, want uint64) (uint64, *fail.Failure) {
 	return addr, f
 }
 
-// takeAddresses takes addresses from the reservation range, the wanted ones if they are free and not 0. It skips
-// addresses that the process uses otherwise. The caller holds the lock.
+// takeAddresses takes the wanted addresses if they lie after the arenas and are free, else addresses from the
+// reservation range. It skips addresses that the process uses otherwise. The caller holds the lock.
 func (m *Memory) takeAddresses(size, want uint64) (uint64, *fail.Failure) {
-	from := m.farCursor
-	if want%Granularity == 0 && want >= m.far.Addr && want < m.far.End() {
-		from = want
+	take := func(addr uint64) bool {
+		if space.MapAt(addr, size, unix.PROT_NONE) != nil {
+			return false
+		}
+		m.foreign.Insert(space.Region[struct{}]{Span: space.Span{Addr: addr, Size: size}})
+		m.hasForeign.Store(true)
+		m.Taken.Insert(space.Region[struct{}]{Span: space.Span{Addr: addr, Size: size}})
+		return true
 	}
+	if want%Granularity == 0 && want >= m.afterArenas && take(want) {
+		return want, nil
+	}
+	from := m.farCursor
 	for around := false; ; {
 		addr := m.gapIn(from, m.far.End(), size, Granularity)
 		switch {
-		case addr != 0 && space.MapAt(addr, size, unix.PROT_NONE) == nil:
+		case addr != 0 && take(addr):
 			m.farCursor = addr + size
-			m.foreign.Insert(space.Region[struct{}]{Span: space.Span{Addr: addr, Size: size}})
-			m.hasForeign.Store(true)
-			m.Taken.Insert(space.Region[struct{}]{Span: space.Span{Addr: addr, Size: size}})
 			return addr, nil
 		case addr != 0:
 			from = addr + Giant
