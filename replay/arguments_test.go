@@ -2,7 +2,6 @@ package replay
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/replay/verify"
 )
@@ -59,7 +59,7 @@ func TestReplayComparesLengthsOfResults(t *testing.T) {
 				if r.Verdict != verify.Different || r.Results.Different != 1 || len(r.Differences) != 1 {
 					t.Fatalf("%s, result of %d bytes, recorded with %d: %s, %+v", f.Name, n, recorded, r.Verdict, r.Differences)
 				}
-				if d := r.Differences[0]; d.Call != c.Index || d.Got != fmt.Sprint(n, " bytes") || d.Want != fmt.Sprint(recorded, " bytes") || len(d.Chain) != 0 {
+				if d := r.Differences[0]; d.Call != c.Index || d.Got != human.Count(n)+" bytes" || d.Want != human.Count(recorded)+" bytes" || len(d.Chain) != 0 {
 					t.Errorf("%s, result of %d bytes, recorded with %d: %+v", f.Name, n, recorded, d)
 				}
 			}
