@@ -88,9 +88,11 @@ type Faults struct {
 // that sets it, "" if the simulator lacks the setting.
 type Simulator struct {
 	Library string // file in the folder of acltrace's libraries
-	Symbol  string // exported by the simulator and not by the vendor's library
-	Prefix  string // for all its variables
-	Kernels string // kernel library files
+	// Files are the other files that belong to it, in the same folder: links to the library, and its engine. From the keys in build.
+	Files   []string `yaml:"-"`
+	Symbol  string   // exported by the simulator and not by the vendor's library
+	Prefix  string   // for all its variables
+	Kernels string   // kernel library files
 	// KernelSymbol is exported by every kernel library. Libraries without it are not searched for kernels.
 	KernelSymbol string `yaml:"kernel_symbol"`
 	Loaded       string // file to which it appends the kernel libraries that it loads (internal/kernellib)

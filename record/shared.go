@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/internal/private"
@@ -37,6 +38,7 @@ func (o *SharedOptions) mode() os.FileMode {
 const (
 	flagsFile  = "flags.json"
 	shimSubdir = "shim"
+	simSubdir  = "sim" // of a session whose programs run on the simulator
 )
 
 // StoredFlags returns the flags that Install has stored in a folder, nil if there are none.
@@ -94,6 +96,11 @@ func Install(dir string, o *Options, share *SharedOptions) error {
 	if err := os.Chmod(filepath.Join(dir, shimSubdir), 0o755); err != nil {
 		return err
 	}
+	if o.Sim {
+		if err := installSimulator(o.Model, filepath.Join(dir, simSubdir)); err != nil {
+			return err
+		}
+	}
 	if err := private.Mappable(filepath.Join(dir, shimSubdir, artifacts.Shim)); err != nil {
 		return fmt.Errorf("programs can't load the shim from there: %w", err)
 	}
@@ -116,6 +123,35 @@ func Install(dir string, o *Options, share *SharedOptions) error {
 		err = nil
 	}
 	return err
+}
+
+// installSimulator writes a runtime's simulator into a folder. Programs in other containers, or of other users, can't open this
+// user's files.
+func installSimulator(m *api.Model, dir string) error {
+	path, err := artifacts.Simulator(m)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, name := range append([]string{filepath.Base(path)}, m.Simulator.Files...) {
+		from, to := filepath.Join(filepath.Dir(path), name), filepath.Join(dir, name)
+		if link, err := os.Readlink(from); err == nil {
+			if err := os.Symlink(link, to); err != nil && !errors.Is(err, fs.ErrExist) {
+				return err
+			}
+			continue
+		}
+		b, err := os.ReadFile(from)
+		if err == nil {
+			err = replaceFile(to, b, 0o755)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return os.Chmod(dir, 0o755)
 }
 
 // replaceFile replaces a file atomically, since programs may map the old one.
@@ -143,17 +179,16 @@ type Variable struct {
 }
 
 // Environment returns the variables that a program needs to write to the shared session in a folder.
-func Environment(dir string, o *Options) ([]Variable, error) {
+func Environment(dir string, o *Options) []Variable {
 	vs := []Variable{{"LD_PRELOAD", filepath.Join(dir, shimSubdir, artifacts.Shim), true}, {Name: "ACLTRACE_SESSION", Value: dir}}
 	if o.Capture.Bind == "audit" {
 		vs = append(vs, Variable{"LD_AUDIT", filepath.Join(dir, shimSubdir, artifacts.Audit), true})
 	}
 	if o.Sim {
-		sim, err := artifacts.SimulatorDir(o.Model)
-		if err != nil {
-			return nil, err
+		vs = append(vs, Variable{"LD_LIBRARY_PATH", filepath.Join(dir, simSubdir), true})
+		if beside := o.Model.Simulator.Beside; beside != "" {
+			vs = append(vs, Variable{Name: beside, Value: "1"})
 		}
-		vs = append(vs, Variable{"LD_LIBRARY_PATH", sim, true})
 	}
-	return vs, nil
+	return vs
 }

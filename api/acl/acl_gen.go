@@ -3667,8 +3667,10 @@ var Model = (&api.Model{
 		},
 		Environment: []string{"ASCEND_", "HCCL_", "OTEL_", "ACLSIM_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "TRACEPARENT"}, Exhausted: [2]int32{200000, 299999},
 		Simulator: api.Simulator{
-			Library: "libascendcl.so", Symbol: "aclsim_simulated", Prefix: "ACLSIM_", Kernels: "ACLSIM_KERNELS", KernelSymbol: "aclsim_kernels",
-			Loaded: "ACLSIM_KERNELS_LOG", Beside: "ACLSIM_KERNELS_BESIDE", Base: "ACLSIM_VA_BASE", Arena: api.Arena{Size: 270582939648, Stride: 274877906944},
+			Library: "libascendcl.so",
+			Files:   []string{"libacl_rt.so", "libruntime.so", "libmsprofiler.so", "libascend_dump.so", "libacl_tdt_channel.so", "libacl_tdt_queue.so", "libaclsim.so"},
+			Symbol:  "aclsim_simulated", Prefix: "ACLSIM_", Kernels: "ACLSIM_KERNELS", KernelSymbol: "aclsim_kernels", Loaded: "ACLSIM_KERNELS_LOG",
+			Beside: "ACLSIM_KERNELS_BESIDE", Base: "ACLSIM_VA_BASE", Arena: api.Arena{Size: 270582939648, Stride: 274877906944},
 			Managed:  api.Arena{At: 9895604649984, Size: 3298534883328, Align: 2097152},
 			Reserved: api.Arena{After: 4398046511104, Size: 17592186044416, Align: 2097152}, Place: "ACLSIM_PLACE", Strict: "ACLSIM_STRICT",
 			Findings: "ACLSIM_STRICT_LOG", Uninitialised: "ACLSIM_UNINITIALISED", Model: "ACLSIM_MODEL", Clock: "ACLSIM_CLOCK",

@@ -24,8 +24,8 @@ var Model = (&api.Model{
 		Environment: []string{"CUDA_", "NVIDIA_", "NCCL_", "OTEL_", "FAKECUDA_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "TRACEPARENT"}, Exhausted: [2]int32{2, 2},
 		Pending: 600, Refused: 800, Constants: 2, OwnStream: 2, NonBlocking: 1, Numbers: []api.Object{"condition", "texture", "surface"},
 		Simulator: api.Simulator{
-			Library: "fakecuda/libcuda.so.1", Symbol: "fakecuda_simulated", Prefix: "FAKECUDA_", Kernels: "FAKECUDA_KERNELS", KernelSymbol: "fakecuda_kernels",
-			Loaded: "FAKECUDA_KERNELS_LOG", Base: "FAKECUDA_VA_BASE", Arena: api.Arena{Size: 10737418240},
+			Library: "fakecuda/libcuda.so.1", Files: []string{"libcuda.so"}, Symbol: "fakecuda_simulated", Prefix: "FAKECUDA_", Kernels: "FAKECUDA_KERNELS",
+			KernelSymbol: "fakecuda_kernels", Loaded: "FAKECUDA_KERNELS_LOG", Base: "FAKECUDA_VA_BASE", Arena: api.Arena{Size: 10737418240},
 			Managed: api.Arena{After: 10737418240, Size: 2147483648, Align: 4096}, Reserved: api.Arena{After: 17179869184, Size: 6442450944, Align: 2097152},
 			Place: "FAKECUDA_PLACE", Settings: []string{"KERNELS", "DEVICES"},
 			Replayed: map[string]string{"FAKECUDA_DEVICES": "[1-8]", "FAKECUDA_TAKES": "(0x)?[0-9a-fA-F]{1,16}", "FAKECUDA_VA_BASE": "(0x)?[0-9a-fA-F]{1,16}"},

@@ -306,13 +306,11 @@ func TestLiveMetricsOfACollector(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "session")
 	o := record.CollectOptions{Options: record.Options{Model: acl.Model, Output: filepath.Join(t.TempDir(), "run.aclt"), Limits: record.Limits{Buffers: record.Buffers{Block: true}}, Follower: l}, Dir: dir, UntilGone: 300 * time.Millisecond}
+	o.Sim = true
 	if err := record.Install(dir, &o.Options, &o.Share); err != nil {
 		t.Fatal(err)
 	}
-	variables, err := record.Environment(dir, &record.Options{Model: acl.Model, Sim: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	variables := record.Environment(dir, &o.Options)
 	cmd := exec.Command(command[0], command[1:]...)
 	for _, v := range variables {
 		cmd.Env = append(cmd.Env, v.Name+"="+v.Value)

@@ -89,6 +89,10 @@ func loadRuntime(root, name string) (*runtime, error) {
 	if err := d.Decode(r); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
+	parts := &r.Build.Simulator
+	if r.Simulator.Files = slices.Clone(parts.Links); parts.Engine.Library != "" {
+		r.Simulator.Files = append(r.Simulator.Files, parts.Engine.Library)
+	}
 	if len(r.Layers) == 0 || r.Header == "" || r.Include == "" {
 		return nil, fmt.Errorf("%s: layers, include and header are needed", file)
 	}
