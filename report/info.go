@@ -27,8 +27,8 @@ type Info struct {
 	Gaps       InfoGaps          `json:"gaps"`
 	Coverage   InfoCoverage      `json:"coverage"`
 	Tracer     format.Tracer     `json:"tracer"`
-	Replayable bool              `json:"replayable"`
-	Policy     string            `json:"policy"`
+	Replayable bool              `json:"replayable"` // all data for a replay is in the trace
+	Policy     string            `json:"policy"`     // drop or block
 	Libraries  []format.Library  `json:"libraries"`
 	InfoIntegrity
 	path   string
@@ -45,12 +45,12 @@ type InfoFormat struct {
 
 // InfoProgram is the recorded program and its machine.
 type InfoProgram struct {
-	Simulated  bool          `json:"simulated"`
-	CapturedBy string        `json:"captured_by"`
-	API        string        `json:"api"`
-	Command    []string      `json:"command"`
+	Simulated  bool          `json:"simulated"`   // the program ran on the simulator
+	CapturedBy string        `json:"captured_by"` // shim or ebpf
+	API        string        `json:"api"`         // runtime
+	Command    []string      `json:"command"`     // of the first process
 	Host       string        `json:"host"`
-	ExitCode   int           `json:"exit_code"`
+	ExitCode   int           `json:"exit_code"` // of the first process
 	ExitSignal int           `json:"exit_signal"`
 	Device     format.Device `json:"device"`
 }
@@ -61,7 +61,7 @@ type InfoExtent struct {
 	Threads     int           `json:"threads"`
 	ProcessList []InfoProcess `json:"process_list"` // those that called the runtime, in the order of their first calls
 	StartNS     int64         `json:"start_ns"`     // since 1970 UTC
-	EndNS       int64         `json:"end_ns"`
+	EndNS       int64         `json:"end_ns"`       // since 1970 UTC
 	Clock       InfoClock     `json:"clock"`
 }
 
@@ -84,20 +84,20 @@ type InfoClock struct {
 
 type InfoCalls struct {
 	Total      uint64            `json:"total"`
-	Failed     uint64            `json:"failed"`
-	Unfinished uint64            `json:"unfinished"`
-	ByFunction map[string]uint64 `json:"by_function"`
+	Failed     uint64            `json:"failed"`      // returned an error
+	Unfinished uint64            `json:"unfinished"`  // had not returned at the end
+	ByFunction map[string]uint64 `json:"by_function"` // number of calls
 }
 
 type InfoPayload struct {
-	Level string `json:"level"`
+	Level string `json:"level"` // of --payload
 	// Pieces counts the program's data: arguments, strings and copied memory. Data up to 4 KiB is stored in the calls,
 	// longer data as blobs.
 	Pieces      uint64 `json:"pieces"`
-	Blobs       uint64 `json:"blobs"`
+	Blobs       uint64 `json:"blobs"` // payloads that the file stores once
 	Bytes       uint64 `json:"bytes"`
-	StoredBytes uint64 `json:"stored_bytes"`
-	TakenEarly  uint64 `json:"taken_early"` // pinned memory read at the call, which may differ from the copied content
+	StoredBytes uint64 `json:"stored_bytes"` // compressed
+	TakenEarly  uint64 `json:"taken_early"`  // pinned memory read at the call, which may differ from the copied content
 	// VisibleMissing is the size in bytes of managed and registered host memory with missing content.
 	VisibleMissing uint64 `json:"host_visible_missing,omitempty"`
 	// BlobFile has the blobs, if the trace does not.
@@ -113,18 +113,18 @@ type InfoBlobFile struct {
 
 type InfoGaps struct {
 	Count     int    `json:"count"`
-	CallsLost uint64 `json:"calls_lost"`
+	CallsLost uint64 `json:"calls_lost"` // if their number is known
 	// CallsOlder counts calls that a flight recorder dropped, CallsOff calls while recording was off, as outside
 	// --steps. CallsLost includes neither.
 	CallsOlder uint64 `json:"calls_older,omitempty"`
-	CallsOff   uint64 `json:"calls_off,omitempty"`
-	Off        int    `json:"off,omitempty"`   // gaps in which recording was off
-	Older      int    `json:"older,omitempty"` // gaps from a flight recorder
+	CallsOff   uint64 `json:"calls_off,omitempty"` // calls that were left out on request
+	Off        int    `json:"off,omitempty"`       // gaps in which recording was off
+	Older      int    `json:"older,omitempty"`     // gaps from a flight recorder
 }
 
 type InfoCoverage struct {
-	Hooked   int               `json:"hooked"`
-	PassedBy map[string]uint64 `json:"passed_by"`
+	Hooked   int               `json:"hooked"`    // functions that were recorded with their arguments
+	PassedBy map[string]uint64 `json:"passed_by"` // calls of functions that were counted by name
 	// AskedFor are functions in PassedBy that the program only looked up.
 	AskedFor []string          `json:"asked_for"`
 	Unhooked []format.Unhooked `json:"unhooked"`

@@ -59,22 +59,22 @@ func ParseTaskID(s string) (*TaskID, error) {
 
 // line is a call in `acltrace cat --json`.
 type line struct {
-	I       uint64         `json:"i"`
+	I       uint64         `json:"i"` // number of the call
 	Func    string         `json:"func"`
 	PID     int            `json:"pid"`
 	TID     int            `json:"tid"`
-	Time    int64          `json:"t_ns"`
-	Dur     int64          `json:"dur_ns"`
-	Ret     *int64         `json:"ret"` // nil for a call that never returned, or a function without a result
-	Error   string         `json:"error,omitempty"`
-	Args    map[string]any `json:"args"`
-	Stack   []string       `json:"stack,omitempty"` // innermost frame first
-	Out     map[string]any `json:"out,omitempty"`
-	Kernel  string         `json:"kernel,omitempty"`
+	Time    int64          `json:"t_ns"`                       // start
+	Dur     int64          `json:"dur_ns"`                     // duration
+	Ret     *int64         `json:"ret"`                        // nil for a call that never returned, or a function without a result
+	Error   string         `json:"error,omitempty"`            // name of the error
+	Args    map[string]any `json:"args"`                       // arguments by parameter
+	Stack   []string       `json:"stack,omitempty"`            // innermost frame first
+	Out     map[string]any `json:"out,omitempty"`              // outputs by parameter
+	Kernel  string         `json:"kernel,omitempty"`           // name of the launched kernel
 	Kinds   []string       `json:"kernel_arguments,omitempty"` // kinds according to the kernel's binary
 	Task    *lineTask      `json:"task,omitempty"`
-	Objects map[string]any `json:"objects,omitempty"`
-	Data    []lineData     `json:"data,omitempty"`
+	Objects map[string]any `json:"objects,omitempty"` // objects of handles by parameter
+	Data    []lineData     `json:"data,omitempty"`    // payloads
 }
 
 // lineTask has the runtime's ids. Flip and Task are the halves of ID.
@@ -86,13 +86,13 @@ type lineTask struct {
 }
 
 type lineData struct {
-	Param  string `json:"param"`
+	Param  string `json:"param"` // parameter
 	Item   uint32 `json:"item"`
-	Dir    string `json:"dir"`
+	Dir    string `json:"dir"` // in or out
 	Status string `json:"status"`
 	Reason string `json:"reason,omitempty"`
-	Len    uint64 `json:"len"`
-	Blob   uint32 `json:"blob,omitempty"`
+	Len    uint64 `json:"len"`            // bytes
+	Blob   uint32 `json:"blob,omitempty"` // number in the trace
 	// Text has a string. Hex has the first 64 bytes of other data that is stored in the calls.
 	Text *string `json:"text,omitempty"`
 	Hex  string  `json:"hex,omitempty"`

@@ -234,26 +234,26 @@ func (a *app) unseen(res *record.Result, m *api.Model) {
 
 // A recordResult is record's summary as JSON.
 type recordResult struct {
-	Output     string            `json:"output"`
-	NoFile     string            `json:"no_file,omitempty"`
-	OlderKept  bool              `json:"older_kept,omitempty"`
-	Moved      []string          `json:"moved"`
-	Sealed     []string          `json:"sealed,omitempty"`
-	Bytes      int64             `json:"bytes"`
-	BlobFile   string            `json:"blob_file,omitempty"`
+	Output     string            `json:"output"`               // trace
+	NoFile     string            `json:"no_file,omitempty"`    // why there is no trace
+	OlderKept  bool              `json:"older_kept,omitempty"` // no call was recorded, and the earlier trace is kept
+	Moved      []string          `json:"moved"`                // new names of earlier traces
+	Sealed     []string          `json:"sealed,omitempty"`     // traces of a ring
+	Bytes      int64             `json:"bytes"`                // size of the trace
+	BlobFile   string            `json:"blob_file,omitempty"`  // file of --blobs
 	BlobBytes  int64             `json:"blob_bytes,omitempty"`
-	Calls      uint64            `json:"calls"`
-	Failed     uint64            `json:"failed"`
-	Unfinished uint64            `json:"unfinished"`
-	Lost       uint64            `json:"lost"`
-	Unwritten  uint64            `json:"unwritten"`
-	Threads    int               `json:"threads_not_recorded"`
-	Processes  int               `json:"processes"`
-	Unseen     []format.Unhooked `json:"not_recorded"`
-	Full       bool              `json:"full"`
-	Incomplete string            `json:"incomplete,omitempty"`
-	ExitCode   int               `json:"exit_code"`
-	Signal     int               `json:"signal,omitempty"`
+	Calls      uint64            `json:"calls"`                // recorded
+	Failed     uint64            `json:"failed"`               // returned an error
+	Unfinished uint64            `json:"unfinished"`           // had not returned at the end
+	Lost       uint64            `json:"lost"`                 // known to be lost
+	Unwritten  uint64            `json:"unwritten"`            // calls that could not be written
+	Threads    int               `json:"threads_not_recorded"` // threads without a buffer
+	Processes  int               `json:"processes"`            // recorded
+	Unseen     []format.Unhooked `json:"not_recorded"`         // processes and libraries that the recorder did not see
+	Full       bool              `json:"full"`                 // --max-size ended the recording
+	Incomplete string            `json:"incomplete,omitempty"` // why the recording ended before the program
+	ExitCode   int               `json:"exit_code"`            // of the program
+	Signal     int               `json:"signal,omitempty"`     // that ended the program
 }
 
 func resultJSON(res *record.Result) *recordResult {

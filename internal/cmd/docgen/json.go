@@ -49,6 +49,8 @@ type source struct {
 	dir     string
 	types   map[string]*ast.TypeSpec
 	text    map[string]bool              // types with a method MarshalText
+	docs    map[string]string            // first sentences about types
+	values  map[string][]string          // values of constants, by their type
 	imports map[string]map[string]string // by file and name, folders of packages of the module
 	fset    *token.FileSet
 }
@@ -60,7 +62,7 @@ func (all sources) read(dir string) (*source, error) {
 	if s := all[dir]; s != nil {
 		return s, nil
 	}
-	s := &source{dir: dir, types: map[string]*ast.TypeSpec{}, text: map[string]bool{}, imports: map[string]map[string]string{}, fset: token.NewFileSet()}
+	s := &source{dir: dir, types: map[string]*ast.TypeSpec{}, text: map[string]bool{}, docs: map[string]string{}, values: map[string][]string{}, imports: map[string]map[string]string{}, fset: token.NewFileSet()}
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
@@ -91,8 +93,12 @@ func (s *source) add(file string, f *ast.File) {
 		switch d := d.(type) {
 		case *ast.GenDecl:
 			for _, spec := range d.Specs {
-				if t, ok := spec.(*ast.TypeSpec); ok {
+				switch t := spec.(type) {
+				case *ast.TypeSpec:
 					s.types[t.Name.Name] = t
+					s.docs[t.Name.Name], _, _ = strings.Cut(plain("", d.Doc.Text()), ". ")
+				case *ast.ValueSpec:
+					s.constant(d.Tok, t)
 				}
 			}
 		case *ast.FuncDecl:
@@ -103,6 +109,19 @@ func (s *source) add(file string, f *ast.File) {
 				}
 				s.text[t.(*ast.Ident).Name] = true
 			}
+		}
+	}
+}
+
+// constant adds the values of constants that have a type and are strings.
+func (s *source) constant(kind token.Token, c *ast.ValueSpec) {
+	of, ok := c.Type.(*ast.Ident)
+	if kind != token.CONST || !ok {
+		return
+	}
+	for _, v := range c.Values {
+		if l, ok := v.(*ast.BasicLit); ok && l.Kind == token.STRING {
+			s.values[of.Name] = append(s.values[of.Name], "`"+strings.Trim(l.Value, "`\"")+"`")
 		}
 	}
 }
@@ -238,7 +257,10 @@ func (k *keys) fields(prefix string, t typ) error {
 		if len(f.Names) > 0 {
 			field = f.Names[0].Name
 		}
-		fmt.Fprintf(&k.b, "| `%s%s`%s | %s | %s |\n", prefix, key, optional, name, plain(field, text))
+		if text = plain(field, text); text == "" {
+			text = k.about(typ{t.in, f.Type})
+		}
+		fmt.Fprintf(&k.b, "| `%s%s`%s | %s | %s |\n", prefix, key, optional, name, text)
 		if inner == nil {
 			continue
 		}
@@ -252,6 +274,36 @@ func (k *keys) fields(prefix string, t typ) error {
 		k.open = k.open[:len(k.open)-1]
 	}
 	return nil
+}
+
+// about describes a field by its type: by the sentence about a structure, or by the values of a type with constants.
+func (k *keys) about(t typ) string {
+	for {
+		switch e := t.e.(type) {
+		case *ast.StarExpr:
+			t.e = e.X
+			continue
+		case *ast.ArrayType:
+			t.e = e.Elt
+			continue
+		}
+		break
+	}
+	to, id, ok, err := k.named(t)
+	if !ok || err != nil || id == "" {
+		return ""
+	}
+	name := id[strings.LastIndex(id, ".")+1:]
+	if _, isStruct := to.e.(*ast.StructType); !isStruct {
+		return strings.Join(to.in.values[name], ", ")
+	}
+	text := strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(to.in.docs[name], "A "), "An "), name)
+	for _, verb := range []string{" is ", " are ", " has "} {
+		if rest, ok := strings.CutPrefix(text, verb); ok {
+			return rest
+		}
+	}
+	return ""
 }
 
 var (
