@@ -1,4 +1,4 @@
-/* A server that fails after thousands of requests: when a client cancels its request, the request's buffer is freed,
+/* A server that fails after a thousand requests: when a client cancels its request, the request's buffer is freed,
  * although the device may still use it. `rare_crash REQUEST` sets the number of the cancelled request. */
 #include "problem.h"
 
@@ -19,7 +19,7 @@ static void send_answer(void *unused)
 
 int main(int argc, char **argv)
 {
-	long cancelled = argc > 1 ? atol(argv[1]) : 3000;
+	long cancelled = argc > 1 ? atol(argv[1]) : 1500;
 
 	problem_begin();
 	aclrtStream s = new_stream();
