@@ -247,7 +247,7 @@ func timesShown(t *testing.T, base, program string) {
 		return out
 	}
 	trace := base + ".aclt"
-	tool("record", "-q", "--sim", "--device-time", "-o", trace, "--", program)
+	tool("record", "-q", "--sim", "--device-time", "all", "-o", trace, "--", program)
 	tl, err := timeline.Load(open(t, trace), cuda.Model)
 	if err != nil {
 		t.Fatal(err)

@@ -1,15 +1,14 @@
 package record
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/probe/ring"
 	"github.com/acltrace/acltrace/record/flight"
 	"github.com/acltrace/acltrace/record/rows"
@@ -96,16 +95,11 @@ type StepRange struct{ First, Last int }
 
 // ParseSteps parses A:B or A.
 func ParseSteps(s string) (*StepRange, error) {
-	from, to, both := strings.Cut(s, ":")
-	if !both {
-		to = from
+	n, err := human.ParseNumbers(s)
+	if err != nil {
+		return nil, err
 	}
-	a, err := strconv.Atoi(from)
-	b, err2 := strconv.Atoi(to)
-	if err := errors.Join(err, err2); err != nil || a < 0 || b < a {
-		return nil, fmt.Errorf("invalid steps %q: want for example 100:110", s)
-	}
-	return &StepRange{First: a, Last: b}, nil
+	return &StepRange{First: int(n.First), Last: int(n.Last)}, nil
 }
 
 // Ring are the parameters of a flight recorder.

@@ -19,7 +19,8 @@ import (
 //go:embed player/*.c player/*.h
 var source embed.FS
 
-// Bundle writes a plan as a lab.Bundle into a folder, which must be empty or not exist. It refuses a trace with a call that can't be
+// Bundle writes a plan as a lab.Bundle into a folder, which must be empty or not exist, or hold a bundle if Options.Replace is
+// set. It refuses a trace with a call that can't be
 // replayed.
 func Bundle(trace string, m *api.Model, dir string, o *Options) (*Report, error) {
 	opts, r, err := begin(trace, m, o)
@@ -31,7 +32,11 @@ func Bundle(trace string, m *api.Model, dir string, o *Options) (*Report, error)
 	if err != nil {
 		return nil, fmt.Errorf("bundle %s: %w", trace, err)
 	}
-	made, err := atomicfile.Mkdir(dir)
+	var earlier []string
+	if opts.Replace {
+		earlier = []string{"Makefile", "README", "plan"}
+	}
+	made, err := atomicfile.Remake(dir, earlier...)
 	if err != nil {
 		return nil, err
 	}

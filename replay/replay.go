@@ -63,6 +63,7 @@ type Options struct {
 	// *KernelError.
 	KernelLibraries []string
 	Keep            string // folder to leave plan and results in
+	Replace         bool   // Bundle replaces an earlier bundle
 	// Repeat is how often the plan is played, default 1. Results that differ between runs are reported.
 	Repeat int
 	// Poison fills new device memory with a byte. The plan is played at least three times, with two bytes in turn: results that differ

@@ -291,7 +291,7 @@ if recorded --replayable -o "$dir/trace.aclt" -- $driver_example copies >"$dir/o
 fi
 
 # Device times come from the device, and the program's results do not change.
-if recorded --device-time -o "$dir/timed.aclt" -- $driver_example order >"$dir/out" 2>&1; then
+if recorded --device-time all -o "$dir/timed.aclt" -- $driver_example order >"$dir/out" 2>&1; then
 	row "--device-time" ok - - - "$(in_time bin/acltrace info "$dir/timed.aclt" | sed -n 's/^device time *//p' | head -1)"
 else
 	row "--device-time" "FAILED" - - - "$(tail -1 "$dir/out")"

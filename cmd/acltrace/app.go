@@ -123,23 +123,6 @@ func same(a, b string) bool {
 	return errors.Join(err, err2) == nil && os.SameFile(x, y)
 }
 
-// size parses a byte count with an optional K, M, G or T.
-func size(s string) (int64, error) {
-	if s == "" {
-		return 0, nil
-	}
-	var n int64
-	var unit string
-	if k, err := fmt.Sscanf(s, "%d%s", &n, &unit); k == 0 || (err != nil && k < 1) || n < 0 {
-		return 0, fmt.Errorf("%q is no size, as 512M is", s)
-	}
-	shift, ok := map[string]uint{"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[unit]
-	if !ok || n > 1<<(62-shift) {
-		return 0, fmt.Errorf("%q is no size, as 512M is", s)
-	}
-	return n << shift, nil
-}
-
 // progress returns a function that updates a progress line. It is nil if stderr is not a terminal.
 func (a *app) progress(what string) func(done, total int) {
 	f := a.stderr

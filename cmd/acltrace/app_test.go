@@ -108,8 +108,8 @@ func TestProgress(t *testing.T) {
 	}{
 		{[]string{"fsck", path}, 0, "sound"},
 		{[]string{"fsck", broken}, exitFailed, "has no end"},
-		{[]string{"pack", path, "-o", to}, 0, "12 calls"},
-		{[]string{"recover", broken, "-o", to}, exitLacks, "12 calls"},
+		{[]string{"pack", path, "-f", "-o", to}, 0, "12 calls"},
+		{[]string{"recover", broken, "-f", "-o", to}, exitLacks, "12 calls"},
 		{[]string{"cat", path}, 0, "aclInit("},
 	} {
 		tty, said := terminal(t)

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/acltrace/acltrace/api/runtimes"
@@ -16,14 +19,24 @@ func (a *app) attachCmd() *cobra.Command {
 	var live liveFlags
 	var end ending
 	c := &cobra.Command{
-		Use:   "attach --pid N | --comm NAME | --cgroup PATH | --all",
+		Use:   "attach PID | --comm NAME | --cgroup DIR | --all",
 		Short: "record running programs with eBPF",
 		Long: "Records programs that run already, until they end, the time is over, or you press Ctrl-C.\n\n" +
 			"Attaching needs CAP_BPF and CAP_PERFMON. `acltrace doctor` checks this.",
-		Example: "acltrace attach --pid 4242 --for 30s -o server.aclt\n" +
+		Example: "acltrace attach 4242 --for 30s -o server.aclt\n" +
 			"acltrace attach --comm python --payload none",
-		Args: arguments(0, "no arguments"),
-		RunE: func(_ *cobra.Command, _ []string) error {
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			pid, err := strconv.Atoi(args[0])
+			if err != nil || pid < 1 || len(args) > 1 || o.PID != 0 {
+				return usage("acltrace attach %s: want one process id", strings.Join(args, " "))
+			}
+			o.PID = pid
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error {
 			n := 0
 			for _, given := range []bool{o.PID != 0, o.Comm != "", o.Cgroup != "", o.All} {
 				if given {
@@ -31,14 +44,14 @@ func (a *app) attachCmd() *cobra.Command {
 				}
 			}
 			if n != 1 || o.PID < 0 {
-				return usage("acltrace attach needs one of --pid N, --comm NAME, --cgroup PATH and --all: which processes to record")
+				return usage("acltrace attach needs the processes to record: one of PID, --comm NAME, --cgroup DIR and --all")
 			}
 			switch o.Capture.Payload = record.Payload(payload); o.Capture.Payload {
 			case record.Small, record.Full, record.Hash, record.None:
 			default:
 				return usage("--payload %s: want small, full, hash or none", payload)
 			}
-			if err := kept(&o.Options); err != nil {
+			if err := errors.Join(seekable(c, o.Output), kept(&o.Options)); err != nil {
 				return err
 			}
 			var err error
@@ -60,7 +73,7 @@ func (a *app) attachCmd() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&o.PID, "pid", 0, "`PID`: record this process and its new children")
+	f.IntVarP(&o.PID, "pid", "p", 0, "`PID`: record this process and its new children")
 	f.StringVar(&o.Comm, "comm", "", "`NAME`: record processes with this name")
 	explain(f, "comm", "The name in /proc/PID/comm. Processes that start later are recorded as well.")
 	f.StringVar(&o.Cgroup, "cgroup", "", "`DIR`: record a control group: DIR is below /sys/fs/cgroup")

@@ -40,7 +40,7 @@ func (a *app) collectCmd() *cobra.Command {
 					}
 				}
 			}
-			if err := flags.parse(""); err != nil {
+			if err := flags.parse(c, ""); err != nil {
 				return err
 			}
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)

@@ -105,7 +105,7 @@ progress, the one that --session or --pid names, or with --all each of them.
 		},
 	}
 	c.Flags().StringVar(&folder, "session", "", "`DIR`: the recording with this folder")
-	c.Flags().IntVar(&pid, "pid", 0, "`PID`: the recording of this process")
+	c.Flags().IntVarP(&pid, "pid", "p", 0, "`PID`: the recording of this process")
 	explain(c.Flags(), "pid", "PID is a recorded process or the recorder.")
 	c.Flags().BoolVar(&every, "all", false, "all recordings in progress")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")

@@ -30,7 +30,7 @@ func (a *app) envCmd() *cobra.Command {
 			"acltrace env --k8s /acltrace --payload none",
 		Args: arguments(1, "the folder of a session"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := flags.parse(""); err != nil {
+			if err := flags.parse(c, ""); err != nil {
 				return err
 			}
 			dir, err := filepath.Abs(args[0])

@@ -59,8 +59,8 @@ func (a *app) exportTo(f *exportFormat) *cobra.Command {
 					return err
 				}
 			}
-			if x.out == "" && f.ext != "" {
-				x.out = args[0] + f.ext
+			if x.out.path == "" && f.ext != "" {
+				x.out.path = args[0] + f.ext
 			}
 			x.path = args[0]
 			if x.r, x.m, err = open(x.path); err != nil {
@@ -76,7 +76,7 @@ func (a *app) exportTo(f *exportFormat) *cobra.Command {
 	if isTree {
 		c.Args = tree.arguments
 	}
-	c.Flags().StringVarP(&x.out, "output", "o", "", f.output)
+	x.out.add(c.Flags(), f.output)
 	if f.ext != ".tables" {
 		explain(c.Flags(), "output", "- writes to standard output.")
 	}

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -26,6 +27,7 @@ type otlpExport struct {
 	which           selectFlags
 	ui              string
 	maxSpans        int
+	maxBytes        optional[int64]
 	resume, metrics bool
 }
 
@@ -42,7 +44,7 @@ func (e *otlpExport) flags(f *pflag.FlagSet) {
 	explainDeviceAs(f)
 	f.IntVar(&e.maxSpans, "max-spans", otelexport.DefaultMaxSpans, "`N`: most spans of a trace; 0: no limit")
 	explain(f, "max-spans", "Runs of small calls become one span each until the trace fits.")
-	f.IntVar(&e.o.MaxBytes, "max-bytes", otelexport.DefaultMaxBytes, "`N`: most bytes of a trace")
+	sizeFlag(f, &e.maxBytes, "max-bytes", strconv.Itoa(otelexport.DefaultMaxBytes), "`SIZE`: most bytes of a trace")
 	explain(f, "max-bytes", "Like --max-spans, by size. --max-spans 0 removes this limit too.")
 	f.BoolVar(&e.o.NoSteps, "no-steps", false, "send no trace for each step")
 	f.BoolVar(&e.resume, "resume", false, "continue an interrupted export")
@@ -61,12 +63,13 @@ func (e *otlpExport) check(x *exporting, f *pflag.FlagSet) error {
 	if e.metrics && e.which.given() {
 		return usage("acltrace export otlp: --metrics are those of the whole trace: leave out %s", &e.which)
 	}
-	if x.out != "" && (e.o.Endpoint != "" || e.resume || f.Changed("ui") || e.metrics) {
+	if x.out.path != "" && (e.o.Endpoint != "" || e.resume || f.Changed("ui") || e.metrics) {
 		return usage("acltrace export otlp: --output writes a file of spans; --endpoint, --resume, --ui and --metrics are for sending to a collector")
 	}
 	if e.metrics && e.resume {
 		return usage("acltrace export otlp: --metrics are sent as a whole, there is nothing to --resume")
 	}
+	e.o.MaxBytes = int(e.maxBytes.or(0))
 	if e.o.MaxSpans = e.maxSpans; e.maxSpans == 0 {
 		e.o.MaxSpans = -1
 	} else if e.maxSpans < 0 {
@@ -76,7 +79,7 @@ func (e *otlpExport) check(x *exporting, f *pflag.FlagSet) error {
 }
 
 func (e *otlpExport) run(x *exporting) error {
-	if x.out != "" {
+	if x.out.path != "" {
 		return e.write(x)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -99,7 +102,7 @@ func (e *otlpExport) write(x *exporting) error {
 	if err != nil {
 		return err
 	}
-	report.Printf(x.err, "acltrace: %s in %s written to %s\n", e.spans(x, res), human.Plural(res.Traces, "trace"), x.out)
+	report.Printf(x.err, "acltrace: %s in %s written to %s\n", e.spans(x, res), human.Plural(res.Traces, "trace"), x.out.path)
 	return nil
 }
 

@@ -30,9 +30,12 @@ func (e *parquetExport) flags(f *pflag.FlagSet) {
 	explain(f, "partition", "Adds traces, or all traces in folders, to the tables in -o, which are partitioned by job and rank. JOB is the name of the job. See docs/howto/fleets.md.")
 }
 
-func (e *parquetExport) check(_ *exporting, f *pflag.FlagSet) error {
+func (e *parquetExport) check(x *exporting, f *pflag.FlagSet) error {
 	if err := e.which.check(); err != nil {
 		return err
+	}
+	if x.out.path == "-" {
+		return usage("acltrace export parquet -o -: tables are several files: name a folder")
 	}
 	if e.intree = f.Changed("partition"); e.intree && e.which.given() {
 		return usage("acltrace export parquet --partition adds whole traces: leave out %s", &e.which)
@@ -48,22 +51,22 @@ func (e *parquetExport) arguments(c *cobra.Command, args []string) error {
 }
 
 func (e *parquetExport) run(x *exporting) error {
-	if err := os.MkdirAll(x.out, 0o700); err != nil {
+	if err := os.MkdirAll(x.out.path, 0o700); err != nil {
 		return err
 	}
-	if err := private.Folder(x.out); err != nil {
+	if err := private.Folder(x.out.path); err != nil {
 		return err
 	}
 	var res *parquet.Result
-	if err := writeAll(x.r, func(create func(string) (io.WriteCloser, error)) (err error) {
+	if err := x.out.writeAll(x.r, func(create func(string) (io.WriteCloser, error)) (err error) {
 		res, err = parquet.Write(func(table string) (io.WriteCloser, error) {
-			return create(filepath.Join(x.out, table+".parquet"))
+			return create(filepath.Join(x.out.path, table+".parquet"))
 		}, x.r, x.m, &parquet.Options{Select: &e.which.Selection, Progress: x.progress("calls")})
 		return err
 	}); err != nil {
 		return err
 	}
-	report.Printf(x.err, "acltrace: %s, %s, %s and %s written to %s\n", e.which.calls(x.r, res.Calls), human.Plural(res.Tasks, "task"), human.Plural(res.Copies, "copy"), human.Plural(res.Kernels, "kernel"), x.out)
+	report.Printf(x.err, "acltrace: %s, %s, %s and %s written to %s\n", e.which.calls(x.r, res.Calls), human.Plural(res.Tasks, "task"), human.Plural(res.Copies, "copy"), human.Plural(res.Kernels, "kernel"), x.out.path)
 	x.brackets(res.Bracketed, res.Tasks)
 	return nil
 }
@@ -75,7 +78,7 @@ func (e *parquetExport) runTree(x *exporting, args []string) (done bool, err err
 	switch {
 	case !e.intree:
 		return false, nil
-	case x.out == "":
+	case x.out.path == "":
 		return true, usage("acltrace export parquet --partition needs -o, the folder of the tree")
 	case e.job == "":
 		return true, usage("acltrace export parquet --partition needs the name of the job")
@@ -95,7 +98,7 @@ func (e *parquetExport) runTree(x *exporting, args []string) (done bool, err err
 		if !told {
 			rank = i
 		}
-		res, err := parquet.WriteTree(r, m, &parquet.TreeOptions{Dir: x.out, Job: e.job, Rank: rank, Progress: x.progress("calls")})
+		res, err := parquet.WriteTree(r, m, &parquet.TreeOptions{Dir: x.out.path, Job: e.job, Rank: rank, Progress: x.progress("calls")})
 		if err == nil {
 			err = x.shows(r, inNoTable, untilEnd)
 			x.brackets(res.Bracketed, res.Tasks)
@@ -105,6 +108,6 @@ func (e *parquetExport) runTree(x *exporting, args []string) (done bool, err err
 		}
 		sum.Calls, sum.Tasks = sum.Calls+res.Calls, sum.Tasks+res.Tasks
 	}
-	report.Printf(x.err, "acltrace: %s, %s and %s, added to %s\n", human.Plural(len(files), "trace"), human.Plural(sum.Calls, "call"), human.Plural(sum.Tasks, "task"), x.out)
+	report.Printf(x.err, "acltrace: %s, %s and %s, added to %s\n", human.Plural(len(files), "trace"), human.Plural(sum.Calls, "call"), human.Plural(sum.Tasks, "task"), x.out.path)
 	return true, nil
 }

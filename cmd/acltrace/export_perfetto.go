@@ -15,12 +15,12 @@ import (
 type perfettoExport struct {
 	o       perfetto.Options
 	which   selectFlags
-	maxSize string
+	maxSize optional[int64]
 }
 
 func (e *perfettoExport) flags(f *pflag.FlagSet) {
 	e.which.add(f)
-	f.StringVar(&e.maxSize, "max-size", "", "`SIZE`: write several files of this size")
+	sizeFlag(f, &e.maxSize, "max-size", "", "`SIZE`: write several files of this size")
 	explain(f, "max-size", "The page needs about 2G of memory for 100M of trace.")
 	f.BoolVar(&e.o.NoArgs, "no-args", false, "leave out call arguments")
 	f.BoolVar(&e.o.GPU, "gpu", false, "show tasks as GPU stages (Perfetto 55)")
@@ -28,17 +28,14 @@ func (e *perfettoExport) flags(f *pflag.FlagSet) {
 }
 
 func (e *perfettoExport) check(x *exporting, _ *pflag.FlagSet) (err error) {
-	if e.o.MaxSize, err = size(e.maxSize); err != nil {
-		return usage("--max-size: %w", err)
-	}
-	if e.o.MaxSize != 0 && e.o.MaxSize < perfetto.MinSize {
-		return usage("--max-size %s: at least %dK are needed", e.maxSize, perfetto.MinSize>>10)
+	if e.o.MaxSize = e.maxSize.or(0); e.o.MaxSize != 0 && e.o.MaxSize < perfetto.MinSize {
+		return usage("--max-size %s: at least %dK are needed", &e.maxSize, perfetto.MinSize>>10)
 	}
 	if err := e.which.check(); err != nil {
 		return err
 	}
 	e.o.Select = &e.which.Selection
-	if x.out == "-" && e.o.MaxSize != 0 {
+	if x.out.path == "-" && e.o.MaxSize != 0 {
 		return usage("--max-size makes several files: they can't go to standard output")
 	}
 	return nil
@@ -49,12 +46,12 @@ func (e *perfettoExport) run(x *exporting) (err error) {
 	var res *perfetto.Result
 	var names []string
 	if e.o.MaxSize == 0 {
-		names = []string{x.out}
+		names = []string{x.out.path}
 		res, err = file(x, func(w io.Writer) (*perfetto.Result, error) { return perfetto.Write(w, x.r, x.m, &e.o) })
 	} else {
-		err = writeAll(x.r, func(create func(string) (io.WriteCloser, error)) (err error) {
+		err = x.out.writeAll(x.r, func(create func(string) (io.WriteCloser, error)) (err error) {
 			res, err = perfetto.Files(func(part int) (io.WriteCloser, error) {
-				names = append(names, numbered(x.out, part))
+				names = append(names, numbered(x.out.path, part))
 				return create(names[part-1])
 			}, x.r, x.m, &e.o)
 			return err

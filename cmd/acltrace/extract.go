@@ -17,7 +17,7 @@ import (
 
 func (a *app) extractCmd() *cobra.Command {
 	var limits compile.Limits
-	var output string
+	var out outputFlags
 	var of momentFlags
 	var asJSON bool
 	c := &cobra.Command{
@@ -30,10 +30,13 @@ func (a *app) extractCmd() *cobra.Command {
 		Example: "acltrace extract run.aclt --call 4711 -o launch.aclt\n" +
 			"acltrace extract run.aclt --task 47:1564 -o launch.aclt",
 		Args: arguments(1, "one trace file"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			launch, task := of.call.value, of.task.value
-			if output == "" || (launch == nil) == (task == nil) {
+			if out.path == "" || (launch == nil) == (task == nil) {
 				return usage("acltrace extract needs a launch and a file: --call N or --task STREAM:ID, and -o FILE; `acltrace cat --kernel '*'` shows the launches")
+			}
+			if err := out.trace(c, args[0]); err != nil {
+				return err
 			}
 			if task != nil {
 				call, err := lab.LaunchOf(args[0], *task)
@@ -49,14 +52,14 @@ func (a *app) extractCmd() *cobra.Command {
 			defer a.close(r)
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			e, err := lab.Extract(ctx, args[0], m, *launch, output, &limits)
+			e, err := lab.Extract(ctx, args[0], m, *launch, out.path, &limits)
 			if err != nil {
 				return err
 			}
 			if asJSON {
 				return a.printJSON(e)
 			}
-			report.Printf(a.out, "%s: %s; the launch of %s is call %d", output, human.Plural(e.Calls, "call"), e.Kernel, e.Launch)
+			report.Printf(a.out, "%s: %s; the launch of %s is call %d", out.path, human.Plural(e.Calls, "call"), e.Kernel, e.Launch)
 			if !e.Alone {
 				report.Printf(a.out, "; no wait for the launch alone can be added, so that only a repetition as a whole can be timed")
 			}
@@ -69,7 +72,7 @@ func (a *app) extractCmd() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&output, "output", "o", "", "`FILE`: trace to write")
+	out.add(f, "`FILE`: trace to write")
 	of.add(f, "the call that launches the kernel", "the task of the launch, STREAM:ID")
 	limitFlags(f, &limits)
 	f.BoolVar(&asJSON, "json", false, "print JSON")
@@ -78,7 +81,7 @@ func (a *app) extractCmd() *cobra.Command {
 
 func (a *app) bundleCmd() *cobra.Command {
 	var o replay.Options
-	var dir string
+	var out outputFlags
 	c := &cobra.Command{
 		Use:   "bundle FILE -o DIR",
 		Short: "write a reproducer that needs only a C compiler",
@@ -87,8 +90,8 @@ func (a *app) bundleCmd() *cobra.Command {
 		Example: "acltrace bundle launch.aclt -o bug\n" +
 			"acltrace bundle --kernels ./my_kernels.so launch.aclt -o bug",
 		Args: arguments(1, "one trace file"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if dir == "" {
+		RunE: func(c *cobra.Command, args []string) error {
+			if out.path == "" || out.path == "-" {
 				return usage("acltrace bundle needs a folder: -o DIR")
 			}
 			r, m, err := open(args[0])
@@ -97,11 +100,12 @@ func (a *app) bundleCmd() *cobra.Command {
 			}
 			defer a.close(r)
 			defer atomicfile.EndOnSignals()()
-			rep, err := replay.Bundle(args[0], m, dir, &o)
+			o.Replace = out.force
+			rep, err := replay.Bundle(args[0], m, out.path, &o)
 			if err != nil {
-				return orAllow(err)
+				return orAllow(out.notEmpty(err))
 			}
-			report.Printf(a.out, "%s: %s; `make -C %s run LIB=…` makes them again\n", dir, human.Plural(rep.Calls, "call"), dir)
+			report.Printf(a.out, "%s: %s; `make -C %s run LIB=…` makes them again\n", out.path, human.Plural(rep.Calls, "call"), out.path)
 			if n := len(rep.Substituted) + len(rep.Unverified) + len(rep.Unsupported); n > 0 {
 				report.Printf(a.out, "missing: %s; its README lists them\n", human.Plural(n, "part"))
 			}
@@ -109,7 +113,7 @@ func (a *app) bundleCmd() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&dir, "output", "o", "", "`DIR`: new or empty folder")
+	out.add(f, "`DIR`: new or empty folder")
 	f.StringVar(&o.Place, "place", "auto", "`HOW`: addresses: auto, same, move or move:SEED")
 	f.StringVar(&o.Pace, "pace", "asap", "`PACE`: asap, recorded or scaled:X")
 	f.StringSliceVar(&o.KernelLibraries, "kernels", nil, "`LIBRARY`: kernel library for the simulator")

@@ -20,7 +20,7 @@ import (
 )
 
 func (a *app) recoverCmd() *cobra.Command {
-	var out string
+	var out outputFlags
 	c := &cobra.Command{
 		Use:   "recover FILE|SESSION -o FILE",
 		Short: "repair a damaged trace, or save a killed recording",
@@ -31,9 +31,12 @@ func (a *app) recoverCmd() *cobra.Command {
 		Example: "acltrace recover damaged.aclt -o whole.aclt\n" +
 			"acltrace recover /dev/shm/acltrace-1000-4242 -o saved.aclt",
 		Args: arguments(1, "one trace file, or the folder of a session"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			if session.IsSession(args[0]) {
-				made, err := salvage(args[0], out)
+				if err := errors.Join(seekable(c, out.path), out.free(out.path)); err != nil {
+					return err
+				}
+				made, err := salvage(args[0], out.path)
 				if err != nil {
 					return err
 				}
@@ -41,7 +44,7 @@ func (a *app) recoverCmd() *cobra.Command {
 				return nil
 			}
 			var gone *format.BlobFile
-			rep, err := a.copy(args[0], out, "recover", func(r *format.Reader) *format.CopyOptions {
+			rep, err := a.copy(c, args[0], &out, func(r *format.Reader) *format.CopyOptions {
 				if f := r.BlobFile(); f != nil && f.Err != nil {
 					gone = f
 				}
@@ -54,13 +57,13 @@ func (a *app) recoverCmd() *cobra.Command {
 				report.Printf(a.out, "%v\n", &rep.Damage[i])
 			}
 			if gone != nil {
-				report.Printf(a.out, "%s with the payloads: %v; %s refers to it as before\n", gone.Path, gone.Err, out)
+				report.Printf(a.out, "%s with the payloads: %v; %s refers to it as before\n", gone.Path, gone.Err, out.path)
 			}
-			report.Printf(a.out, "%s: %s, %s known to be lost\n", out, human.Plural(rep.Calls, "call"), human.Count(rep.LostCalls))
+			report.Printf(a.out, "%s: %s, %s known to be lost\n", out.path, human.Plural(rep.Calls, "call"), human.Count(rep.LostCalls))
 			return nil
 		},
 	}
-	c.Flags().StringVarP(&out, "output", "o", "", "`FILE`: trace to write")
+	out.add(c.Flags(), "`FILE`: trace to write")
 	return c
 }
 
@@ -76,7 +79,7 @@ func salvage(dir, out string) (made string, err error) {
 }
 
 func (a *app) packCmd() *cobra.Command {
-	var out string
+	var out outputFlags
 	o := format.CopyOptions{Compression: format.Zstd, Join: true}
 	c := &cobra.Command{
 		Use:   "pack FILE -o FILE",
@@ -87,26 +90,26 @@ func (a *app) packCmd() *cobra.Command {
 		Example: "acltrace pack run.aclt -o small.aclt\n" +
 			"acltrace pack --leave-blobs run.aclt -o small.aclt",
 		Args: arguments(1, "one trace file"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			rep, err := a.copy(args[0], out, "pack", func(*format.Reader) *format.CopyOptions { return &o })
+		RunE: func(c *cobra.Command, args []string) error {
+			rep, err := a.copy(c, args[0], &out, func(*format.Reader) *format.CopyOptions { return &o })
 			if missing := (*format.ErrBlobFile)(nil); errors.As(err, &missing) {
 				return fmt.Errorf("%w, or pack without them: --leave-blobs", err)
 			}
 			if err != nil {
 				return err
 			}
-			report.Printf(a.out, "%s: %s, %s, was %s\n", out, human.Plural(rep.Calls, "call"), human.Bytes(rep.To), human.Bytes(rep.From))
+			report.Printf(a.out, "%s: %s, %s, was %s\n", out.path, human.Plural(rep.Calls, "call"), human.Bytes(rep.To), human.Bytes(rep.From))
 			return nil
 		},
 	}
-	c.Flags().StringVarP(&out, "output", "o", "", "`FILE`: trace to write")
+	out.add(c.Flags(), "`FILE`: trace to write")
 	c.Flags().BoolVar(&o.LeaveBlobs, "leave-blobs", false, "leave payloads in the file of record --blobs")
 	return c
 }
 
-func (a *app) copy(from, to, command string, options func(*format.Reader) *format.CopyOptions) (*format.CopyReport, error) {
-	if to == "" {
-		return nil, usage("acltrace %s needs a file to write: -o FILE", command)
+func (a *app) copy(c *cobra.Command, from string, to *outputFlags, options func(*format.Reader) *format.CopyOptions) (*format.CopyReport, error) {
+	if err := to.trace(c, from); err != nil {
+		return nil, err
 	}
 	r, err := format.Open(from, nil)
 	if err != nil {
@@ -116,20 +119,20 @@ func (a *app) copy(from, to, command string, options func(*format.Reader) *forma
 	defer atomicfile.EndOnSignals()()
 	o := options(r)
 	o.Progress = a.bytes()
-	return format.Copy(r, to, o)
+	return format.Copy(r, to.path, o)
 }
 
 func (a *app) assembleCmd() *cobra.Command {
-	var out string
+	var out outputFlags
 	c := &cobra.Command{
 		Use:   "assemble TEXT -o FILE",
 		Short: "make a trace from its text form",
 		Example: "acltrace cat --raw run.aclt >run.txt\n" +
 			"acltrace assemble run.txt -o run.aclt",
 		Args: arguments(1, "one text file"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if out == "" {
-				return usage("acltrace assemble needs a file to write: -o FILE")
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := out.trace(c, args[0]); err != nil {
+				return err
 			}
 			f, err := os.Open(args[0])
 			if err != nil {
@@ -137,14 +140,14 @@ func (a *app) assembleCmd() *cobra.Command {
 			}
 			defer f.Close()
 			defer atomicfile.EndOnSignals()()
-			err = format.Assemble(f, out, nil)
+			err = format.Assemble(f, out.path, nil)
 			if err != nil && !errors.As(err, new(*fs.PathError)) {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
 			return err // a file system error names the file
 		},
 	}
-	c.Flags().StringVarP(&out, "output", "o", "", "`FILE`: trace to write")
+	out.add(c.Flags(), "`FILE`: trace to write")
 	return c
 }
 
@@ -156,7 +159,7 @@ func (a *app) fsckCmd() *cobra.Command {
 		Example: "acltrace fsck run.aclt\n" +
 			"acltrace recover run.aclt -o whole.aclt",
 		Args: arguments(1, "one trace file"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			rep, err := format.Check(args[0], &format.CheckOptions{Progress: a.bytes()})
 			if err != nil {
 				return err
@@ -184,7 +187,7 @@ func (a *app) fsckCmd() *cobra.Command {
 }
 
 func (a *app) mergeCmd() *cobra.Command {
-	var out string
+	var out outputFlags
 	var wall bool
 	c := &cobra.Command{
 		Use:   "merge -o FILE TRACE|FOLDER …",
@@ -194,21 +197,24 @@ func (a *app) mergeCmd() *cobra.Command {
 		Example: "acltrace merge -o job.aclt rank0.aclt rank1.aclt\n" +
 			"acltrace merge -o job.aclt traces/",
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 || out == "" {
+			if len(args) == 0 || out.path == "" {
 				return usage("acltrace merge needs traces and -o FILE: acltrace merge -o job.aclt rank0.aclt rank1.aclt")
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			files, err := ranks.Files(args)
 			if err != nil {
+				return err
+			}
+			if err := out.trace(c, files...); err != nil {
 				return err
 			}
 			defer atomicfile.EndOnSignals()()
 			var readers []*format.Reader
 			for _, f := range files {
-				if same(f, out) {
-					return fmt.Errorf("%s is an input; name another file", out)
+				if same(f, out.path) {
+					return fmt.Errorf("%s is an input; name another file", out.path)
 				}
 				r, m, err := open(f)
 				if err != nil {
@@ -219,11 +225,11 @@ func (a *app) mergeCmd() *cobra.Command {
 					return fmt.Errorf("%s has another runtime than %s", f, files[0])
 				}
 			}
-			meta, err := ranks.Merge(out, readers, runtimes.Named(readers[0].Meta().API), &ranks.MergeOptions{WallOnly: wall, Progress: a.progress("traces")})
+			meta, err := ranks.Merge(out.path, readers, runtimes.Named(readers[0].Meta().API), &ranks.MergeOptions{WallOnly: wall, Progress: a.progress("traces")})
 			if err != nil {
 				return err
 			}
-			report.Printf(a.err, "acltrace: %s: %s\n", out, human.Plural(len(meta.Merged), "rank"))
+			report.Printf(a.err, "acltrace: %s: %s\n", out.path, human.Plural(len(meta.Merged), "rank"))
 			for _, p := range meta.Merged[1:] {
 				how := "by the wall clocks"
 				if p.Matched > 0 {
@@ -234,7 +240,7 @@ func (a *app) mergeCmd() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVarP(&out, "output", "o", "", "`FILE`: trace to write")
+	out.add(c.Flags(), "`FILE`: trace to write")
 	c.Flags().BoolVar(&wall, "wall", false, "align clocks by wall clocks only")
 	return c
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/internal/shell"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/replay"
@@ -22,9 +23,11 @@ import (
 // recordFlags are the flags that all recordings share.
 type recordFlags struct {
 	*record.Options
-	payload, policy, maxSize, ringSize, ring, deviceTime, steps, api string
-	slow                                                             []string
-	flight                                                           record.Ring
+	payload, policy, ring, steps, api string
+	maxSize, ringSize                 optional[int64]
+	deviceTime                        optional[sampling]
+	slow                              []string
+	flight                            record.Ring
 }
 
 func (r *recordFlags) add(c *cobra.Command) {
@@ -37,7 +40,7 @@ func (r *recordFlags) add(c *cobra.Command) {
 	r.flightRecorder(f)
 	f.StringVar(&r.policy, "policy", "drop", "`NAME`: full buffer: drop calls or block")
 	explain(f, "policy", "drop counts the dropped calls in the trace. block makes the program wait for the recorder.")
-	f.StringVar(&r.ringSize, "ring-size", "8M", "`SIZE`: buffer of each thread")
+	sizeFlag(f, &r.ringSize, "ring-size", "8M", "`SIZE`: buffer of each thread")
 	explain(f, "ring-size", "Each thread of the program writes into a buffer, which the recorder drains.")
 }
 
@@ -50,10 +53,10 @@ func (r *recordFlags) content(f *pflag.FlagSet) {
 	explain(f, "replayable", "The same as `--payload full --policy block` without a size limit, and with the content of managed memory.")
 	f.IntVar(&r.Capture.Stacks, "stacks", 0, "`N`: keep N stack frames of each call")
 	explain(f, "stacks", "The program's code needs frame pointers. `blame` and Jaeger show the stacks.")
-	f.StringVar(&r.deviceTime, "device-time", "", "`N|TIME`: time tasks on the device: all, 1 in N, by TIME")
-	f.Lookup("device-time").NoOptDefVal = "all"
+	r.deviceTime.parse = parseSampling
+	f.Var(&r.deviceTime, "device-time", "`WHICH`: time tasks on the device: all, N or TIME")
 	explain(f, "device-time", "By default a task's time is a bracket from its call to the wait for it. With this flag, an event before and after "+
-		"the task measures its time on the device. N measures one task in N at random. TIME, for example 5ms, measures a task of each "+
+		"the task measures its time on the device. all measures each task. N measures one task in N at random. TIME, for example 5ms, measures a task of each "+
 		"thread in every 5 ms.")
 	f.BoolVar(&r.Capture.NoTaskIDs, "no-task-ids", false, "do not query the runtime's id of each task")
 	explain(f, "no-task-ids", "Saves a query per launch. Ids connect calls with the tasks in the runtime's logs.")
@@ -67,7 +70,7 @@ func (r *recordFlags) part(f *pflag.FlagSet) {
 	forFlag(f, r.Options)
 	f.BoolVar(&r.Capture.Armed, "armed", false, "wait for acltrace ctl start")
 	explain(f, "armed", "Until then nothing is recorded, and calls cost next to nothing.")
-	f.StringVar(&r.maxSize, "max-size", "", "`SIZE`: end at this size (default: 10% of free space)")
+	sizeFlag(f, &r.maxSize, "max-size", "", "`SIZE`: end at this size (default: 10% of free space)")
 	explain(f, "max-size", "The size includes payloads. Payloads end at nine tenths of it. The default is at most 10G.")
 }
 
@@ -135,8 +138,11 @@ func (r *recordFlags) program(c *cobra.Command) {
 }
 
 // parse checks the flags and sets the options. program is the program to record, "" if unknown.
-func (r *recordFlags) parse(program string) error {
+func (r *recordFlags) parse(c *cobra.Command, program string) error {
 	var err error
+	if err := seekable(c, r.Output); err != nil {
+		return err
+	}
 	if r.Model, err = runtime(r.api, program); err != nil {
 		return err
 	}
@@ -154,16 +160,14 @@ func (r *recordFlags) parse(program string) error {
 	if r.Capture.Bind != "auto" && r.Capture.Bind != "preload" && r.Capture.Bind != "audit" {
 		return usage("--bind %s: want auto, preload or audit", r.Capture.Bind)
 	}
-	if r.Limits.MaxSize, err = size(r.maxSize); err != nil {
-		return usage("--max-size: %w", err)
-	}
-	n, err := size(r.ringSize)
-	if err != nil || n > 1<<30 {
-		return usage("--ring-size %s: give a size up to 1G, as 8M", r.ringSize)
+	r.Limits.MaxSize = r.maxSize.or(0)
+	n := r.ringSize.or(0)
+	if n > 1<<30 {
+		return usage("--ring-size %s: at most 1G", &r.ringSize)
 	}
 	r.Limits.RingBytes = int(n)
-	if r.Capture.DeviceTime, r.Capture.DeviceTimeGap, err = sampled(r.deviceTime); err != nil {
-		return usage("--device-time %w", err)
+	if s := r.deviceTime.value; s != nil {
+		r.Capture.DeviceTime, r.Capture.DeviceTimeGap = s.every, s.gap
 	}
 	if err := r.parseSlow(r.Model); err != nil {
 		return usage("--slow %w", err)
@@ -211,18 +215,35 @@ func (r *recordFlags) parseSlow(m *api.Model) error {
 	return nil
 }
 
-// sampled parses --device-time: measure one in how many tasks, and the least time between two.
-func sampled(s string) (every int, gap time.Duration, err error) {
-	if s == "" || s == "all" {
-		return len(s) / len("all"), 0, nil
+// A sampling measures one in every tasks, and a thread's tasks at least gap apart.
+type sampling struct {
+	every int
+	gap   time.Duration
+}
+
+// parseSampling parses --device-time.
+func parseSampling(s string) (sampling, error) {
+	if s == "all" {
+		return sampling{every: 1}, nil
 	}
 	if n, err := strconv.ParseUint(s, 10, 30); err == nil && n > 0 {
-		return int(n), 0, nil
+		return sampling{every: int(n)}, nil
 	}
 	if d, err := time.ParseDuration(s); err == nil && d > 0 && d <= time.Second {
-		return 1, d, nil
+		return sampling{1, d}, nil
 	}
-	return 0, 0, fmt.Errorf("%s: give all, a number N for one task of N, or a time of at most 1s between two of a thread, as 5ms", s)
+	return sampling{}, errors.New("want all, or N for one task in N, or a time up to 1s, for example 5ms")
+}
+
+// sizeFlag adds a flag for a number of bytes. otherwise is its default.
+func sizeFlag(f *pflag.FlagSet, size *optional[int64], name, otherwise, usage string) {
+	size.parse = human.ParseBytes
+	if otherwise != "" {
+		if err := size.Set(otherwise); err != nil {
+			panic(err) // not a size
+		}
+	}
+	f.Var(size, name, usage)
 }
 
 // sizeOrTime parses a byte count or a time.
@@ -230,12 +251,12 @@ func sizeOrTime(s string) (int64, time.Duration, error) {
 	if d, err := time.ParseDuration(s); err == nil && d > 0 {
 		return 0, d, nil
 	}
-	n, err := size(s)
-	if err == nil && n < 1<<20 {
-		err = fmt.Errorf("%q is less than 1M", s)
-	}
-	if err != nil {
-		return 0, 0, fmt.Errorf("%w, nor a time, as 30s is", err)
+	n, err := human.ParseBytes(s)
+	switch {
+	case err != nil:
+		return 0, 0, fmt.Errorf("%w, or a time, as 30s", err)
+	case n < 1<<20:
+		return 0, 0, fmt.Errorf("invalid size %q: want at least 1M, or a time, as 30s", s)
 	}
 	return n, 0, nil
 }

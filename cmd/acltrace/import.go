@@ -27,7 +27,7 @@ func (a *app) importCmd() *cobra.Command {
 }
 
 func (a *app) importMsprofCmd() *cobra.Command {
-	var out string
+	var out outputFlags
 	c := &cobra.Command{
 		Use:   "msprof DIR -o FILE",
 		Short: "convert a profile of msprof or torch_npu",
@@ -38,21 +38,21 @@ func (a *app) importMsprofCmd() *cobra.Command {
 		Example: "acltrace import msprof PROF_000001 -o profile.aclt\n" +
 			"acltrace import msprof msprof_20260101.db -o profile.aclt",
 		Args: arguments(1, "one folder or file of a profile"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if out == "" {
-				return usage("acltrace import msprof needs a file to write: -o profile.aclt")
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := out.trace(c); err != nil {
+				return err
 			}
 			defer atomicfile.EndOnSignals()()
 			p, err := msprof.Find(args[0])
 			if err != nil {
 				return err
 			}
-			rep, err := msprof.Import(p, runtimes.Named(msprof.Runtime), out)
+			rep, err := msprof.Import(p, runtimes.Named(msprof.Runtime), out.path)
 			if err != nil {
 				return err
 			}
 			report.Printf(a.out, "%s: %s of the host, %s of the device: %s (%s), %s; %s\n",
-				out, human.Plural(rep.Calls, "call"), human.Plural(rep.Tasks, "task"), human.Plural(rep.Kernels, "kernel"), human.Plural(rep.Collectives, "collective"), human.Plural(rep.Copies, "copy"), human.Plural(rep.Steps, "step"))
+				out.path, human.Plural(rep.Calls, "call"), human.Plural(rep.Tasks, "task"), human.Plural(rep.Kernels, "kernel"), human.Plural(rep.Collectives, "collective"), human.Plural(rep.Copies, "copy"), human.Plural(rep.Steps, "step"))
 			if rep.Untied > 0 {
 				report.Printf(a.out, "%s without a call: their launch times are unknown\n", human.Plural(rep.Untied, "task"))
 			}
@@ -62,6 +62,6 @@ func (a *app) importMsprofCmd() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVarP(&out, "output", "o", "", "`FILE`: trace to write")
+	out.add(c.Flags(), "`FILE`: trace to write")
 	return c
 }

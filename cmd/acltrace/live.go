@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -83,6 +84,9 @@ func (l *liveFlags) follow(a *app, o *record.Options) (*follower, error) {
 	o.Follower = followed
 	if at := followed.Address(); at != "" {
 		report.Printf(a.err, "acltrace: metrics for Prometheus at http://%s/metrics\n", at)
+	}
+	for _, r := range followed.Try(context.Background()) {
+		report.Printf(a.err, "acltrace: %s can't be sent to %s: %v; recording starts nevertheless\n", r.What, r.To, r.Err)
 	}
 	return &follower{followed}, nil
 }

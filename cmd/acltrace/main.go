@@ -13,6 +13,7 @@ import (
 
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func (a *app) root() *cobra.Command {
@@ -33,9 +34,7 @@ func (a *app) root() *cobra.Command {
 	}
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usage("%s: %w; see `%s --help`", c.CommandPath(), err, c.CommandPath())
-	})
+	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { _, _ = c.OutOrStdout().Write([]byte(helpText(c, false))) })
 	root.SetHelpCommand(a.helpCmd())
 	for _, g := range groups() {
@@ -64,6 +63,21 @@ func (a *app) root() *cobra.Command {
 		c.Short = "print the script for " + c.Name()
 	}
 	return root
+}
+
+// flagError words an error about a flag as a usage error.
+func flagError(c *cobra.Command, err error) error {
+	var required *pflag.ValueRequiredError
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &required):
+		f := required.GetFlag()
+		name, text := value(f)
+		return usage("%s: --%s needs a value: --%s %s: %s", c.CommandPath(), f.Name, f.Name, name, text)
+	case errors.As(err, &invalid):
+		return usage("%s: --%s %s: %w", c.CommandPath(), invalid.GetFlag().Name, invalid.GetValue(), invalid.Unwrap())
+	}
+	return usage("%s: %w; see `%s --help`", c.CommandPath(), err, c.CommandPath())
 }
 
 // A group is a heading in the list of commands.

@@ -1,16 +1,13 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/runtimes"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/record/detect"
 	"github.com/acltrace/acltrace/record/session"
@@ -153,47 +150,3 @@ const (
 	untilEnd = "shown until the end of the trace"
 	untimed  = "counted, but not in sums of times"
 )
-
-// create creates an output file. It refuses to overwrite the trace being read.
-func create(path string, of *format.Reader) (*atomicfile.File, error) {
-	if same(path, of.Path()) {
-		return nil, usage("--output %s is the trace itself", path)
-	}
-	return atomicfile.Create(path)
-}
-
-// write passes a new file to use, or standard output for "-".
-func (a *app) write(path string, of *format.Reader, use func(io.Writer) error) error {
-	if path == "-" {
-		return use(a.raw)
-	}
-	defer atomicfile.EndOnSignals()()
-	f, err := create(path, of)
-	if err != nil {
-		return err
-	}
-	if err = use(f); err == nil {
-		err = f.Keep()
-	}
-	return errors.Join(err, f.Drop())
-}
-
-// writeAll passes use a function that creates files. All files get their names together.
-func writeAll(of *format.Reader, use func(create func(path string) (io.WriteCloser, error)) error) error {
-	defer atomicfile.EndOnSignals()()
-	var files []*atomicfile.File
-	err := use(func(path string) (io.WriteCloser, error) {
-		f, err := create(path, of)
-		if err == nil {
-			files = append(files, f)
-		}
-		return f, err
-	})
-	if err == nil {
-		err = atomicfile.KeepTogether(files...)
-	}
-	for _, f := range files {
-		err = errors.Join(err, f.Drop())
-	}
-	return err
-}

@@ -28,7 +28,7 @@ func (a *app) recordCmd() *cobra.Command {
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			o.Command = args
-			if err := flags.parse(args[0]); err != nil {
+			if err := flags.parse(c, args[0]); err != nil {
 				return err
 			}
 			if err := kept(&o); err != nil {

@@ -27,11 +27,13 @@ import (
 
 // A replaying holds the replay command's flags.
 type replaying struct {
-	o                          replay.Options
-	virtual                    whatif.Options
-	backend, strict, maxMemory string
-	wrapper, tolerance         string
-	asJSON, planOnly           bool
+	o                  replay.Options
+	virtual            whatif.Options
+	backend, strict    string
+	out                outputFlags
+	maxMemory          optional[int64]
+	wrapper, tolerance string
+	asJSON, planOnly   bool
 }
 
 func (a *app) replayCmd() *cobra.Command {
@@ -66,6 +68,11 @@ Exit codes: 0 done, with --verify identical; 3 different; 4 unproved, or the tra
 				return err
 			}
 			if backend.New(p.backend, m).Clock() == backend.VirtualClock {
+				if p.virtual.Output = p.out.path; p.out.path != "" {
+					if err := p.out.trace(c, args[0]); err != nil {
+						return err
+					}
+				}
 				return a.simulate(args[0], m, &p.virtual, p.asJSON)
 			}
 			if p.planOnly {
@@ -107,7 +114,7 @@ func (p *replaying) flags(f *pflag.FlagSet) {
 	f.Lookup("strict").NoOptDefVal = "report"
 	explain(f, "strict", "The simulator looks for mistakes that a device punishes later, such as two streams that use the same memory in no order. fail ends with 1 if it "+
 		"finds one.")
-	f.StringVar(&p.maxMemory, "max-memory", "", "`SIZE`: end if players use more (default: 1/4 of RAM)")
+	sizeFlag(f, &p.maxMemory, "max-memory", "", "`SIZE`: end if players use more (default: 1/4 of RAM)")
 	explain(f, "max-memory", "With --trust there is no limit by default.")
 	f.BoolVar(&p.o.Trust, "trust", false, "allow a device, or a run without the sandbox")
 	explain(f, "trust", "The trace's kernels run with your rights. Use it for traces whose origin you know.")
@@ -120,17 +127,15 @@ func (p *replaying) flags(f *pflag.FlagSet) {
 	f.StringVar(&p.virtual.Base, "base", "", "`MODEL`: cost model of the recorded device")
 	explain(f, "base", "With it, copies change by the difference between both models. By default it is --model.")
 	f.Uint64Var(&p.virtual.Seed, "seed", 0, "`N`: seed of random times")
-	f.StringVarP(&p.virtual.Output, "output", "o", "", "`FILE`: write the simulated calls as a trace")
+	p.out.add(f, "`FILE`: write the simulated calls as a trace")
 	limitFlags(f, &p.o.Limits)
 	f.BoolVar(&p.asJSON, "json", false, "print JSON")
 }
 
 // check checks the flags against the trace's runtime and completes the options.
 func (p *replaying) check(f *pflag.FlagSet, m *api.Model) (err error) {
-	if p.maxMemory != "" {
-		if p.o.MaxMemory, err = size(p.maxMemory); err != nil || p.o.MaxMemory == 0 {
-			return usage("--max-memory %s: want for example 8G", p.maxMemory)
-		}
+	if p.o.MaxMemory = p.maxMemory.or(0); p.maxMemory.value != nil && p.o.MaxMemory == 0 {
+		return usage("--max-memory %s: want at least 1 byte, for example 8G", &p.maxMemory)
 	}
 	switch p.strict {
 	case "off":

@@ -99,6 +99,14 @@ type optional[T any] struct {
 
 func (o *optional[T]) String() string { return o.text }
 
+// or returns the value, otherwise if there is none.
+func (o *optional[T]) or(otherwise T) T {
+	if o.value == nil {
+		return otherwise
+	}
+	return *o.value
+}
+
 func (o *optional[T]) Type() string { return "value" }
 
 func (o *optional[T]) Set(s string) error {

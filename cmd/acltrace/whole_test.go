@@ -99,6 +99,7 @@ func TestWritesAreWhole(t *testing.T) {
 			for i := range args {
 				args[i] = strings.Replace(args[i], "OUT", dir, 1)
 			}
+			args = append(args, "-f")
 			// asBefore checks that the folder has the earlier files, and at most marked partial files if parts is set.
 			asBefore := func(when string, parts bool) {
 				t.Helper()

@@ -103,6 +103,14 @@ func device(path string) (bool, error) {
 	return true, nil
 }
 
+// Free fails with an error that wraps fs.ErrExist if a file has the name path. Devices, pipes and partial files don't count.
+func Free(path string) error {
+	if is, err := os.Stat(path); err == nil && is.Mode().IsRegular() {
+		return fmt.Errorf("%s: %w", path, fs.ErrExist)
+	}
+	return nil
+}
+
 // resolve follows symbolic links, so that Keep replaces their target. It refuses links of other users.
 func resolve(path string) (string, error) {
 	at := path

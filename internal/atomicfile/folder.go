@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"syscall"
 
 	"github.com/acltrace/acltrace/internal/private"
 )
@@ -15,13 +17,18 @@ const partFolder = "acltrace-part"
 // A Folder gets its content at Keep. Until then it contains only the subfolder "acltrace-part", in which the content is made.
 type Folder struct {
 	lock *os.File
-	made bool // Mkdir made the folder
+	old  []string // earlier content, which Keep removes
+	made bool     // Mkdir made the folder
 	done bool
 }
 
 // Mkdir makes a folder, or takes an empty one of this user, and removes the leftover of a crash. The content may be executed,
 // so nobody else may be able to change it.
-func Mkdir(path string) (*Folder, error) {
+func Mkdir(path string) (*Folder, error) { return Remake(path) }
+
+// Remake is Mkdir, but also takes a folder that contains all the named files. Keep removes its earlier content, these files
+// first.
+func Remake(path string, files ...string) (*Folder, error) {
 	made := !exists(path)
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, err
@@ -37,14 +44,14 @@ func Mkdir(path string) (*Folder, error) {
 		return nil, err
 	}
 	f := &Folder{lock: d, made: made}
-	if err := f.begin(); err != nil {
+	if err := f.begin(files); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	begun(f, f.remove)
 	return f, nil
 }
 
-func (f *Folder) begin() error {
+func (f *Folder) begin(replaced []string) error {
 	path := f.lock.Name()
 	if err := Lock(f.lock); err != nil {
 		return taken(path, err)
@@ -53,10 +60,17 @@ func (f *Folder) begin() error {
 	if err != nil {
 		return err
 	}
-	for _, n := range names {
-		if n != partFolder {
-			return fmt.Errorf("%s is not empty: name a folder that is, or a new one", path)
+	names = slices.DeleteFunc(names, func(n string) bool { return n == partFolder })
+	if len(names) > 0 {
+		for _, n := range replaced {
+			if !slices.Contains(names, n) {
+				replaced = nil
+			}
 		}
+		if len(replaced) == 0 {
+			return fmt.Errorf("%s: %w", path, syscall.ENOTEMPTY)
+		}
+		f.old = slices.Concat(replaced, names)
 	}
 	if err := os.RemoveAll(f.Name()); err != nil {
 		return err
@@ -78,6 +92,11 @@ func (f *Folder) Keep(last string) error {
 	in, err := os.ReadDir(from)
 	if err != nil {
 		return err
+	}
+	for _, n := range f.old {
+		if err := os.RemoveAll(filepath.Join(f.lock.Name(), n)); err != nil {
+			return err
+		}
 	}
 	give := func(name string) error {
 		return os.Rename(filepath.Join(from, name), filepath.Join(f.lock.Name(), name))

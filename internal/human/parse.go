@@ -2,6 +2,7 @@ package human
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -31,4 +32,16 @@ func (n Numbers) String() string {
 		return strconv.FormatUint(n.First, 10)
 	}
 	return fmt.Sprintf("%d:%d", n.First, n.Last)
+}
+
+// ParseBytes parses a size: bytes, or a number with K, M, G or T, or with KiB, MiB, GiB or TiB, which mean the same.
+func ParseBytes(s string) (int64, error) {
+	digits := strings.TrimRight(s, "KMGTiB")
+	unit, i := strings.CutSuffix(s[len(digits):], "iB")
+	shift, ok := map[string]uint{"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[unit]
+	n, err := strconv.ParseUint(digits, 10, 63)
+	if err != nil || !ok || i && unit == "" || n > math.MaxInt64>>shift {
+		return 0, fmt.Errorf("invalid size %q: want for example 512M or 1GiB", s)
+	}
+	return int64(n) << shift, nil
 }

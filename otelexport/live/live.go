@@ -205,6 +205,43 @@ func (l *Follower) Address() string {
 	return l.serve.listener.Addr().String()
 }
 
+// trial is the time for Try. Tests change it.
+var trial = time.Second
+
+// A Refusal is the answer of a receiver that does not take metrics or spans.
+type Refusal struct {
+	What string // metrics, spans, or metrics and spans
+	To   string // URL
+	Err  error
+}
+
+// Try sends empty requests to the OTLP receivers, before the recording begins. It returns those that refuse.
+func (l *Follower) Try(ctx context.Context) []Refusal {
+	ctx, cancel := context.WithTimeout(ctx, trial)
+	defer cancel()
+	var metrics, spans error
+	var all sync.WaitGroup
+	if l.push != nil {
+		all.Go(func() { metrics = l.push.try(ctx) })
+	}
+	if l.spans != nil {
+		all.Go(func() { spans = l.spans.try(ctx) })
+	}
+	all.Wait()
+	switch m, s := (Refusal{"metrics", l.res.MetricsTo, metrics}), (Refusal{"spans", l.res.SpansTo, spans}); {
+	case metrics == nil && spans == nil:
+		return nil
+	case metrics == nil:
+		return []Refusal{s}
+	case spans == nil:
+		return []Refusal{m}
+	case m.To == s.To && metrics.Error() == spans.Error():
+		return []Refusal{{"metrics and spans", m.To, metrics}}
+	default:
+		return []Refusal{m, s}
+	}
+}
+
 // Begin starts the goroutines.
 func (l *Follower) Begin(meta *format.Meta) {
 	m := *meta
@@ -471,13 +508,13 @@ func (l *Follower) snapshot() []meter.ResourceData {
 func (r *Result) Warnings() []string {
 	var out []string
 	if r.PushesFailed > 0 {
-		out = append(out, fmt.Sprintf("metrics: %d of %d pushes to %s failed, the last one so: %v", r.PushesFailed, r.Pushed+r.PushesFailed, r.MetricsTo, r.PushError))
+		out = append(out, fmt.Sprintf("metrics: %d of %d pushes to %s failed: %v", r.PushesFailed, r.Pushed+r.PushesFailed, r.MetricsTo, r.PushError))
 	}
 	if r.Dropped > 0 {
 		out = append(out, fmt.Sprintf("spans: %d of %d chosen steps and requests were DROPPED: they were too long, or too many at once", r.Dropped, r.Chosen))
 	}
 	if r.Unsent > 0 {
-		out = append(out, fmt.Sprintf("spans: %d of %d chosen steps and requests could NOT BE SENT to %s, the last one for: %v", r.Unsent, r.Chosen, r.SpansTo, r.SendError))
+		out = append(out, fmt.Sprintf("spans: %d of %d chosen steps and requests were NOT SENT to %s: %v", r.Unsent, r.Chosen, r.SpansTo, r.SendError))
 	}
 	return out
 }

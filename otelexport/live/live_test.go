@@ -710,7 +710,7 @@ func TestLiveRefuses(t *testing.T) {
 	defer taken.Close()
 	for want, o := range map[string]Options{
 		"address already in use": {Prometheus: taken.Addr().String()},
-		"no URL":                 {Metrics: true, Endpoint: "collector"},
+		"want a URL":             {Metrics: true, Endpoint: "grpc://collector"},
 		"neither nested":         {Spans: true, Layout: "flat"},
 		"neither grpc":           {Spans: true, Protocol: "smoke"},
 	} {

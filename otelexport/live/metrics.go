@@ -33,6 +33,7 @@ import (
 // one resource only.
 type metricPusher struct {
 	l               *Follower
+	t               *endpoint.Target
 	e               sdkmetric.Exporter
 	interval, limit time.Duration
 	stop, stopped   chan struct{}
@@ -53,10 +54,18 @@ func newMetricPusher(l *Follower) (*metricPusher, error) {
 	if p.limit, err = milliseconds("OTEL_METRIC_EXPORT_TIMEOUT", 30*time.Second); err != nil {
 		return nil, err
 	}
-	l.res.MetricsTo = t.URL.String()
+	p.t, l.res.MetricsTo = t, t.URL.String()
 	// No retries: values are cumulative, so the next push includes this one.
 	p.e, err = t.Metrics(context.Background(), p.limit, false)
 	return p, err
+}
+
+// try sends an empty request.
+func (p *metricPusher) try(ctx context.Context) error {
+	if err := p.t.Reach(ctx); err != nil {
+		return err
+	}
+	return p.e.Export(ctx, &metricdata.ResourceMetrics{Resource: sdkresource.Empty()})
 }
 
 // milliseconds reads an environment variable.

@@ -37,6 +37,7 @@ type spanSampler struct {
 	held   int              // calls of parts
 
 	client  otlptrace.Client
+	refusal error // of the first request; nil once the receiver has taken spans
 	queue   chan *chosen
 	queued  int // bytes in the queue, protected by Follower.mu
 	stopped chan struct{}
@@ -102,6 +103,12 @@ func newSpanSampler(l *Follower) (*spanSampler, error) {
 	l.res.SpansTo = s.t.URL.String()
 	s.client = s.t.Spans(sendTimeout)
 	return s, nil
+}
+
+// try sends an empty request.
+func (s *spanSampler) try(ctx context.Context) error {
+	s.refusal = s.t.Try(ctx)
+	return s.refusal
 }
 
 func (s *spanSampler) begin() {
@@ -290,12 +297,13 @@ func (s *spanSampler) send(ctx context.Context) {
 			}
 		}
 		if err != nil && ctx.Err() != nil {
-			err = errFarewell
+			err = cmp.Or(s.refusal, errFarewell)
 		}
 		s.l.mu.Lock()
 		s.queued -= u.bytes
 		res := &s.l.res
 		if err == nil {
+			s.refusal = nil
 			res.Sent++
 			res.Spans += u.spans
 			res.FirstTrace = cmp.Or(res.FirstTrace, hex.EncodeToString(u.trace[:]))

@@ -11,7 +11,7 @@ const VirtualName = "virtual"
 
 var virtualKind = Kind{
 	Name:    VirtualName,
-	Options: []string{"model", "base", "seed", "output"},
+	Options: []string{"model", "base", "seed", "output", "force"},
 	Excludes: []string{"place", "guess", "verify", "timeout", "plan-only", "kernels", "keep", "repeat", "wrapper", "tolerance", "strict", "stub-comm", "trust",
 		"poison", "max-memory"},
 	Because: "there are times, and no contents",

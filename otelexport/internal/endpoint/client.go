@@ -3,6 +3,7 @@ package endpoint
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -23,6 +24,14 @@ const dialTimeout = 3 * time.Second
 // Check connects to the target and closes the connection. Without it, the client would retry a wrong endpoint for a
 // minute.
 func (t *Target) Check(ctx context.Context) error {
+	if err := t.Reach(ctx); err != nil {
+		return fmt.Errorf("no OTLP receiver at %s: %w; start a collector or a Jaeger there, name the endpoint of another, or write the spans to a file", t.URL, err)
+	}
+	return nil
+}
+
+// Reach is Check without advice in the error.
+func (t *Target) Reach(ctx context.Context) error {
 	if p, err := http.ProxyFromEnvironment(&http.Request{URL: t.URL}); err != nil || p != nil {
 		return nil // only the proxy knows
 	}
@@ -33,7 +42,7 @@ func (t *Target) Check(ctx context.Context) error {
 	d := net.Dialer{Timeout: dialTimeout}
 	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(t.URL.Hostname(), port))
 	if err != nil {
-		return fmt.Errorf("no OTLP receiver at %s: %w; start a collector or a Jaeger there, name the endpoint of another, or write the spans to a file", t.URL, err)
+		return err
 	}
 	return c.Close()
 }
@@ -77,6 +86,23 @@ func (t *Target) Metrics(ctx context.Context, limit time.Duration, retry bool) (
 		return nil, fmt.Errorf("connect to %s: %w", t.URL, err)
 	}
 	return e, nil
+}
+
+// Try sends an empty request to a receiver of spans, without retries. The error has the receiver's words.
+func (t *Target) Try(ctx context.Context) error {
+	if err := t.Reach(ctx); err != nil {
+		return err
+	}
+	limit := dialTimeout
+	if at, ok := ctx.Deadline(); ok {
+		limit = time.Until(at)
+	}
+	c := t.Spans(limit)
+	err := c.Start(ctx)
+	if err == nil {
+		err = c.UploadTraces(ctx, nil)
+	}
+	return errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
 }
 
 type partialSuccess struct {

@@ -115,8 +115,8 @@ type Target struct {
 	Protocol string
 }
 
-// Resolve returns the signal's target from an endpoint and a protocol. Empty values come from the environment, else
-// from the defaults.
+// Resolve returns the signal's target from an endpoint, a URL or HOST:PORT, and a protocol. Empty values come from the
+// environment, else from the defaults.
 func (s signal) Resolve(endpoint, protocol string) (*Target, error) {
 	if protocol == "" {
 		protocol, _ = s.variable("PROTOCOL")
@@ -125,7 +125,9 @@ func (s signal) Resolve(endpoint, protocol string) (*Target, error) {
 		return nil, fmt.Errorf("protocol %q is neither %s nor %s", protocol, GRPC, HTTP)
 	}
 	origin, exact := "endpoint", false
-	if endpoint == "" {
+	if endpoint != "" && !strings.Contains(endpoint, "://") {
+		endpoint = "http://" + endpoint
+	} else if endpoint == "" {
 		if endpoint, origin = s.variable("ENDPOINT"); endpoint != "" {
 			exact = strings.Contains(origin, s.name)
 			if !strings.Contains(endpoint, "://") && protocol != HTTP { // gRPC addresses have no scheme
@@ -145,7 +147,7 @@ func (s signal) Resolve(endpoint, protocol string) (*Target, error) {
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("%s %q is no URL with http:// or https:// in front of the host", origin, endpoint)
+		return nil, fmt.Errorf("invalid %s %q: want a URL, for example http://localhost:4318", origin, endpoint)
 	}
 	if protocol == "" {
 		protocol = GRPC

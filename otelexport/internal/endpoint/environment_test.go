@@ -22,9 +22,13 @@ func TestResolve(t *testing.T) {
 		{env: map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, url: `protocol "http/json" is neither grpc nor http/protobuf`},
 		{env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "e:4317"}, url: "https://e:4317", proto: GRPC},
 		{env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "e:4317", "OTEL_EXPORTER_OTLP_TRACES_INSECURE": "True"}, url: "http://e:4317", proto: GRPC},
-		{env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "e:4318", "OTEL_EXPORTER_OTLP_PROTOCOL": HTTP}, url: `OTEL_EXPORTER_OTLP_ENDPOINT "e:4318" is no URL with http:// or https:// in front of the host`},
-		{o: Options{Endpoint: "localhost:4317"}, url: `endpoint "localhost:4317" is no URL with http:// or https:// in front of the host`},
-		{o: Options{Endpoint: "http://"}, url: `endpoint "http://" is no URL with http:// or https:// in front of the host`},
+		{env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "e:4318", "OTEL_EXPORTER_OTLP_PROTOCOL": HTTP}, url: `invalid OTEL_EXPORTER_OTLP_ENDPOINT "e:4318": want a URL, for example http://localhost:4318`},
+		{o: Options{Endpoint: "localhost:4317"}, url: "http://localhost:4317", proto: GRPC},
+		{o: Options{Endpoint: "127.0.0.1:4318"}, url: "http://127.0.0.1:4318/v1/traces", proto: HTTP},
+		{o: Options{Endpoint: "[::1]:9/own"}, url: "http://[::1]:9/own/v1/traces", proto: HTTP},
+		{o: Options{Endpoint: "collector"}, url: "http://collector", proto: GRPC},
+		{o: Options{Endpoint: "http://"}, url: `invalid endpoint "http://": want a URL, for example http://localhost:4318`},
+		{o: Options{Endpoint: "grpc://c:4317"}, url: `invalid endpoint "grpc://c:4317": want a URL, for example http://localhost:4318`},
 	} {
 		t.Run(c.url, func(t *testing.T) {
 			for _, k := range []string{"ENDPOINT", "TRACES_ENDPOINT", "PROTOCOL", "TRACES_PROTOCOL", "TRACES_INSECURE"} {
