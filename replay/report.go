@@ -22,6 +22,7 @@ import (
 	"github.com/acltrace/acltrace/replay/sandbox"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // Report is a replay's result. `acltrace replay --json` prints it; keys are only ever added.
@@ -527,7 +528,7 @@ func (p *judge) checkedName(in *plan.Instruction) string {
 	if ps := p.File.Funcs[in.Fn].Params; int(in.Words) < len(ps) {
 		return ps[in.Words].Name
 	}
-	return compile.MemoryParam.Name
+	return access.MemoryParam.Name
 }
 
 // compared adds one comparison.

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
-	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
@@ -59,44 +58,47 @@ func (p *callCompiler) next(e *timeline.Event) error {
 // skip reports whether the current call is left out, and adds the reason to the findings.
 func (p *callCompiler) skip() bool {
 	c, f := p.c, p.f
-	switch {
-	case f == nil:
-		p.unsupported(c, p.r.Schema().FuncName(c.Func), "the function is not in the model")
-		return true
-	case len(c.Args) != int(f.Words) || f.Words > maxWords:
-		p.unsupported(c, f.Name, fmt.Sprintf("recorded with %d argument words, the model has %d", len(c.Args), f.Words))
-		return true
-	case c.Flags&format.Unfinished != 0:
+	switch p.accesses.Omits(p.e) {
+	case access.NotInModel:
+		reason := "the function is not in the model"
+		if f := p.Model.Func(api.ID(c.Func)); f != nil {
+			reason = "the call does not fit the function in the model"
+			if len(c.Args) != int(f.Words) {
+				reason = fmt.Sprintf("recorded with %d argument words, the model has %d", len(c.Args), f.Words)
+			}
+		}
+		p.unsupported(c, p.r.Schema().FuncName(c.Func), reason)
+	case access.Unfinished:
 		p.Found.Unverified = AddUnverified(p.Found.Unverified, c.Index, verify.Incomplete, f.Name+" had not returned when the recording ended; it is left out")
-		return true
-	}
-	p.ok = !Failed(f, c)
-	switch {
-	case f.PollsCallbacks && !p.ok:
-		p.Found.Volatile++ // no callback was pending, which depends on other threads
-		return true
-	case !p.ok && p.Model.Refused != 0 && int32(c.Ret) == p.Model.Refused:
-		p.Found.Volatile++ // the error came from a callback that the replay does not run
-		return true
-	case p.peers() || p.exception():
-		return true
-	case f.SkipOnReplay:
-		p.Found.Volatile++
-		return true
-	case f.ReplayError != "":
+	case access.NothingPending, access.Refused, access.Skipped:
+		p.Found.Volatile++ // the result depends on other threads, or on this run
+	case access.Exception:
+		p.exception()
+	case access.Impossible:
 		p.unsupported(c, f.Name, f.ReplayError)
-		return true
+	default:
+		if f.Words > maxWords {
+			p.unsupported(c, f.Name, fmt.Sprintf("it has more than %d argument words", maxWords))
+			return true
+		}
+		p.a = p.accesses.Begin(p.owner(), p.e)
+		p.ok = p.a.OK
+		if p.facts.exceptions && p.ok {
+			p.handler()
+		}
+		return p.peers()
 	}
-	return false
+	return true
 }
 
 // compile makes the current call's instructions.
 func (p *callCompiler) compile(g *group) error {
-	if err := p.visibleBefore(); err != nil {
-		return err
+	if p.accesses.HasVisible() {
+		if err := p.visibleBefore(); err != nil {
+			return err
+		}
 	}
 	p.settle()
-	p.pointers.words.Call(p.e)
 	repeatable := p.repeatable() && p.launchKey()
 	if repeatable {
 		if done, err := p.repeat(g); done || err != nil {
@@ -104,6 +106,7 @@ func (p *callCompiler) compile(g *group) error {
 		}
 	}
 	relocations := p.Found.Relocations
+	p.a.Arguments()
 	in, err := p.instruction()
 	if err != nil {
 		return err
@@ -111,10 +114,15 @@ func (p *callCompiler) compile(g *group) error {
 	if err := p.graph(); err != nil {
 		return err
 	}
-	access.Arrays(p.e, func(o *timeline.Object, kind access.Kind) { p.access(o, 1, 1, kind) })
-	p.effects()
+	p.a.Effects()
+	if access.Runs(p.f) && p.flow.Depends() {
+		p.Found.GuessLaunch = min(p.Found.GuessLaunch, p.c.Index)
+	}
 	p.visibleTask()
 	p.taint()
+	for _, o := range p.a.Unseen {
+		p.zeroCopy(o)
+	}
 	if p.cant != "" {
 		p.unsupported(p.c, p.f.Name, p.cant)
 		return nil
@@ -123,14 +131,18 @@ func (p *callCompiler) compile(g *group) error {
 	if err := p.visibleAfter(); err != nil {
 		return err
 	}
-	if repeatable {
-		p.learn(&in, relocations)
-	}
 	g.insts = append(append(append(g.insts, p.before...), in), p.after...)
 	if p.err != nil {
 		return p.err
 	}
+	g.stream = p.lane(p.e)
+	if p.f.Task == api.Kernel && p.ok {
+		g.kernel = p.kernel()
+	}
 	p.place(g)
+	if repeatable {
+		p.learn(&in, g, relocations)
+	}
 	return nil
 }
 
@@ -146,7 +158,6 @@ func (p *callCompiler) instruction() (plan.Instruction, error) {
 			return plan.Instruction{}, err
 		}
 	}
-	p.addTokens()
 	in := plan.Instruction{Op: plan.OpCall, Fn: p.Function(f), Words: f.Words, Call: c.Index, Want: c.Ret, Bits: retBits(f, c, p.facts)}
 	if f.Ret.Makes() && c.Ret != 0 {
 		if u, ok := p.e.Use(timeline.RetParam); ok {
@@ -218,16 +229,12 @@ func (p *callCompiler) addRelocs(in *plan.Instruction) {
 	}
 }
 
-// place orders the call relative to other threads' calls, and notes its stream and kernel for reports.
+// place orders the call relative to other threads' calls.
 func (p *callCompiler) place(g *group) {
 	pr := &p.Threads[p.at.thread]
 	pr.out.Scratch = max(pr.out.Scratch, p.temp)
 	p.contend(p.e)
 	p.order(g)
-	g.stream = p.lane(p.e)
-	if p.f.Task == api.Kernel && p.ok {
-		g.kernel = p.kernel()
-	}
 	for _, u := range p.e.Uses {
 		if u.Object.Ended == p.c.Index {
 			p.orderAfterReaders(u.Object.Handle, u.Object.Handle+u.Object.Size)
@@ -258,17 +265,10 @@ func (p *callCompiler) kernel() uint32 {
 func (p *callCompiler) reset(e *timeline.Event, at place) {
 	p.call = call{}
 	p.e, p.c, p.f, p.facts, p.at = e, e.Call, e.Fn, p.factsOf(e.Fn), at
-	p.caller, p.data.pieces, p.data.from = p.procs[p.Threads[at.thread].Process].process, e.Call.Data, p.Aligned()
+	p.caller, p.data.from = p.procs[p.Threads[at.thread].Process].process, p.Aligned()
 	l := &p.lists
-	l.regions, l.named, l.fresh, l.before, l.after = l.regions[:0], l.named[:0], l.fresh[:0], l.before[:0], l.after[:0]
+	l.before, l.after = l.before[:0], l.after[:0]
 	l.relo, l.found, l.guesses, l.spoils, l.pending = l.relo[:0], l.found[:0], l.guesses[:0], l.spoils[:0], l.pending[:0]
-	if len(p.late) == 0 {
-		return
-	}
-	if late, ok := p.late[e.Call.Index]; ok {
-		p.data.pieces = slices.Concat(p.data.pieces, late)
-		delete(p.late, e.Call.Index)
-	}
 }
 
 // lane returns the index in Plan.Streams for the call's stream. It returns plan.WaitsFor for a wait for a device, and -1 for other calls.

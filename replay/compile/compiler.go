@@ -30,7 +30,6 @@ import (
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // Trace compiles a trace into a plan in the file dir/plan. The caller closes the plan.
@@ -57,12 +56,11 @@ func Trace(r *format.Reader, m *api.Model, dir string, o *Options) (*Plan, error
 func newCompiler(w *plan.Writer, r *format.Reader, m *api.Model, dir string, o *Options) *compiler {
 	p := &compiler{
 		Plan: &Plan{Model: m, Env: map[string]string{}, Scale: o.Scale, UntilNS: uint64(untilLimit), Found: Findings{GuessLaunch: timeline.NoCall}}, Writer: w,
-		r: r, o: o, dir: dir, state: timeline.NewState(m).Read(r), late: map[uint64][]format.Data{},
+		r: r, o: o, dir: dir,
 		process: map[uint32]int{},
 		objects: newObjects(m), pointers: newPointers(), graphs: newGraphs(), sharing: newSharing(), ordering: newOrdering(),
 		visible: newVisibleState(), known: known{facts: make([]*facts, 1<<16)},
 	}
-	p.accesses, p.flow, p.pointers.words = access.New(p.state, r), access.NewFlow(), access.NewWords(p.state)
 	p.pointers.mapped = o.Place == PlaceSame && o.Backend.Placement() != backend.ByCall
 	return p
 }
@@ -75,7 +73,7 @@ func (p *compiler) compile() error {
 		return err
 	}
 	if p.o.Place == PlaceMove && p.o.Backend.Placement() == backend.ByCall {
-		p.pointers.mover = newMover(p.o.Seed, p.pointers.low, &p.Model.Simulator)
+		p.pointers.mover = newMover(p.o.Seed, p.accesses.Low, &p.Model.Simulator)
 	}
 	for _, s := range plan.SlotNames {
 		p.slot(s, nil)
@@ -90,9 +88,6 @@ func (p *compiler) compile() error {
 	}
 	for range plan.OwnStride * len(p.Threads) {
 		p.slot("own data of a thread", nil)
-	}
-	if err := p.accesses.Follow(); err != nil {
-		return err
 	}
 	if err := p.match(); err != nil {
 		return err

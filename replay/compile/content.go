@@ -12,7 +12,6 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/internal/kernelbin"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/access"
@@ -22,7 +21,7 @@ func (p *callCompiler) inBlob(d *format.Data, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("call %d %s, payload of parameter %s, blob %d: %w", p.c.Index, p.f.Name, p.paramOf(d).Name, d.Blob, err)
+	return fmt.Errorf("call %d %s, payload of parameter %s, blob %d: %w", p.c.Index, p.f.Name, p.a.Param(d).Name, d.Blob, err)
 }
 
 // reader returns a payload's content.
@@ -47,20 +46,31 @@ func (p *callCompiler) bytes(d *format.Data) ([]byte, error) {
 	return b, p.inBlob(d, err)
 }
 
-// content adds a payload to the plan's data. If it may hold device addresses, each word that is an address for a fact gets a relocation, and
-// the findings list it, and the guesses. The relocations are valid until the next call is compiled.
-func (p *callCompiler) content(d *format.Data, addresses bool) (plan.Operand, []plan.Reloc, error) {
-	return p.scanned(d, scan{addresses: addresses})
+// content adds a payload that the call reads to the plan's data. Each word that is an address for a fact gets a relocation, and the findings list
+// it, and the guesses. The relocations are valid until the next call is compiled.
+func (p *callCompiler) content(d *format.Data) (plan.Operand, []plan.Reloc, error) {
+	return p.scanned(d, access.Input)
 }
 
 // expected adds a result to the plan's data. A word that may be an address has a relocation: the replay may have either.
 func (p *callCompiler) expected(d *format.Data) (plan.Operand, []plan.Reloc, error) {
-	op, relocs, err := p.scanned(d, scan{addresses: true, either: true})
+	op, relocs, err := p.scanned(d, access.Result)
 	slices.SortStableFunc(relocs, func(a, b plan.Reloc) int { return cmp.Compare(a.At, b.At) }) // those of tokens come first
 	return op, relocs, err
 }
 
-func (p *callCompiler) scanned(d *format.Data, s scan) (plan.Operand, []plan.Reloc, error) {
+func (p *callCompiler) scanned(d *format.Data, source access.Source) (plan.Operand, []plan.Reloc, error) {
+	return p.add(&scan{d: d, q: p.a.Param(d), first: len(p.found), source: source, Scan: p.a.Scan(d, source)})
+}
+
+// plain adds a payload that is the same in the replay to the plan's data.
+func (p *callCompiler) plain(d *format.Data) (plan.Operand, error) {
+	op, _, err := p.add(&scan{d: d, q: p.a.Param(d), first: len(p.found)})
+	return op, err
+}
+
+func (p *callCompiler) add(s *scan) (plan.Operand, []plan.Reloc, error) {
+	d := s.d
 	if d.Blob != 0 {
 		if at, ok := p.pointers.payloads[d.Blob]; ok {
 			return plan.Operand{Slot: plan.SlotData, Addend: at}, nil, nil
@@ -71,27 +81,16 @@ func (p *callCompiler) scanned(d *format.Data, s scan) (plan.Operand, []plan.Rel
 		return plan.Operand{}, nil, err
 	}
 	op := plan.Operand{Slot: plan.SlotData, Addend: at}
-	q := p.paramOf(d)
-	s.d, s.q, s.at, s.first = d, q, at, len(p.found)
-	if s.addresses {
-		var args []kernelbin.Arg
-		if q.Role == api.Args {
-			args = p.layout()
-		}
-		s.payload = access.PayloadOf(p.owner(), p.e, q, d, args)
-	}
-	if q.Role != api.Image && p.objects.tokens.byWord != nil {
-		s.most = p.objects.tokens.most
-	}
+	s.at = at
 	if d.Blob == 0 {
-		if err := p.inline(&s); err != nil {
+		if err := p.inline(s); err != nil {
 			return op, nil, err
 		}
-	} else if err := p.blob(&s); err != nil {
+	} else if err := p.blob(s); err != nil {
 		return op, nil, p.inBlob(d, err)
 	}
 	// Copies do not change their sources, but argument blocks are patched.
-	if d.Blob != 0 && !s.suspect && (q.Role == api.Reads || q.Role == api.Writes) {
+	if d.Blob != 0 && (s.Scan == nil || !s.Suspect) && (s.q.Role == api.Reads || s.q.Role == api.Writes) {
 		p.pointers.payloads[d.Blob] = at
 	}
 	return op, slices.Clip(p.found[s.first:]), nil
@@ -100,9 +99,9 @@ func (p *callCompiler) scanned(d *format.Data, s scan) (plan.Operand, []plan.Rel
 // inline adds a payload that is stored in the call.
 func (p *callCompiler) inline(s *scan) error {
 	if uint64(len(s.d.Bytes)) != s.d.Len {
-		return fmt.Errorf("call %d %s, payload of parameter %s: %d bytes instead of %d", p.c.Index, p.f.Name, p.paramOf(s.d).Name, len(s.d.Bytes), s.d.Len)
+		return fmt.Errorf("call %d %s, payload of parameter %s: %d bytes instead of %d", p.c.Index, p.f.Name, p.a.Param(s.d).Name, len(s.d.Bytes), s.d.Len)
 	}
-	p.scanWords(s, s.d.Bytes, 0, s.d.Len)
+	p.scanWords(s, s.d.Bytes, s.d.Len)
 	return p.Write(s.d.Bytes)
 }
 
@@ -123,10 +122,10 @@ func (p *callCompiler) blob(s *scan) error {
 			return err
 		}
 		n := uint64(len(b))
-		if off+n < d.Len {
-			n = (n - max(s.most, 7)) &^ 7 // the rest is read again with the bytes after it
+		if s.Scan != nil && off+n < d.Len {
+			n = (n - s.Ahead) &^ 7 // the rest is read again with the bytes after it
 		}
-		n = p.scanWords(s, b, off, n)
+		n = p.scanWords(s, b, n)
 		if err := p.Write(b[:n]); err != nil {
 			return err
 		}
@@ -152,6 +151,31 @@ func (p *callCompiler) zeroCopy(o *timeline.Object) {
 	}
 }
 
+// scanWords handles the words that start in the first n bytes of b, the next piece of the payload. It returns how many bytes are done, more than
+// n if a token extends beyond them.
+func (p *callCompiler) scanWords(s *scan, b []byte, n uint64) uint64 {
+	if s.Scan == nil {
+		return n
+	}
+	n = s.Next(b, n)
+	for _, t := range s.Tokens {
+		p.found = append(p.found, p.putToken(s, t)...)
+	}
+	for i := range s.Words {
+		if s.source == access.Result {
+			p.either(s, &s.Words[i])
+		} else {
+			p.word(s, &s.Words[i])
+		}
+	}
+	return n
+}
+
+// listed reports whether the findings list the words that are rewritten.
+func (s *scan) listed() bool {
+	return s.source == access.Input || s.d.Param == api.MemoryParam && s.d.Dir == format.DirIn
+}
+
 // word adds the relocation of a word that is an address, or lists a word that may be one.
 func (p *callCompiler) word(s *scan, w *access.Word) {
 	o := w.Object
@@ -159,24 +183,14 @@ func (p *callCompiler) word(s *scan, w *access.Word) {
 	if !ok {
 		return
 	}
-	if o.Kind.OnHost() && p.visibleOf(o) == nil {
-		p.zeroCopy(o)
-	}
-	how := access.Names
-	if s.q.Role == api.Reads {
-		how = access.Points
-	}
 	op.Addend += w.Offset
-	if s.d.Dir == format.DirIn {
-		p.access(o, 0, 0, how)
-	}
 	reloc := plan.Reloc{At: s.at + w.At, Addend: op.Addend, Slot: op.Slot}
 	if w.Evidence == access.Guess && !p.o.Guess {
 		p.guess(s, w)
 		p.guesses = append(p.guesses, reloc)
 		return
 	}
-	if s.d.Dir == format.DirIn {
+	if s.listed() {
 		if s.q.Role == api.Reads {
 			p.pointers.copied[w.Addr] = op
 		}
@@ -189,7 +203,6 @@ func (p *callCompiler) word(s *scan, w *access.Word) {
 
 // guess lists a word that is not rewritten although it may be an address. Results of the memory that gets the payload are unproved.
 func (p *callCompiler) guess(s *scan, w *access.Word) {
-	p.guessed = true
 	p.Found.GuessesTotal++
 	if p.Found.GuessesTotal == 1 {
 		p.because(verify.Pointer, fmt.Sprintf("it depends on words that may be addresses, the first %#x at byte %d of %s in call %d", w.Addr, w.At, s.q.Name, p.c.Index))
@@ -216,26 +229,6 @@ func (p *callCompiler) either(s *scan, w *access.Word) {
 	}
 }
 
-// layout returns the arguments that the kernel's binary declares.
-func (p *callCompiler) layout() []kernelbin.Arg {
-	if p.args != nil {
-		return p.args.args
-	}
-	for _, u := range p.e.Uses {
-		if o := u.Object; o.Kind == api.Function && o.Parent != nil {
-			known, ok := p.known.layouts.get(o)
-			if !ok || known.kernel != p.e.Kernel {
-				known = &layout{p.e.Kernel, p.state.Arguments(p.e)}
-				p.known.layouts.set(o, known)
-			}
-			p.args = known
-			return p.args.args
-		}
-	}
-	p.args = &layout{p.e.Kernel, p.state.Arguments(p.e)}
-	return p.args.args
-}
-
 func (p *compiler) relocated(r Relocated, w uint64) {
 	if p.Found.Relocations++; len(p.Found.Relocated) < MaxListed {
 		p.listRelocated(r, w)
@@ -246,15 +239,4 @@ func (p *compiler) relocated(r Relocated, w uint64) {
 func (p *compiler) listRelocated(r Relocated, w uint64) {
 	r.Value = hexWord(w)
 	p.Found.Relocated = append(p.Found.Relocated, r)
-}
-
-// MemoryParam describes host-visible memory content, which belongs to no parameter.
-var MemoryParam = api.Param{Name: "memory", Role: api.Reads}
-
-// paramOf returns the parameter that a payload belongs to.
-func (p *callCompiler) paramOf(d *format.Data) *api.Param {
-	if d.Param == api.MemoryParam {
-		return &MemoryParam
-	}
-	return &p.f.Params[d.Param]
 }

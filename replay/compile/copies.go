@@ -1,7 +1,6 @@
 package compile
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"sort"
@@ -11,7 +10,6 @@ import (
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // size returns the extent for a parameter's memory.
@@ -35,7 +33,6 @@ func (p *callCompiler) address(i int, w uint64) plan.Operand {
 	case in == nil:
 		p.nowhere(i, w)
 	}
-	p.access(in, 0, 0, access.Names)
 	return op
 }
 
@@ -43,26 +40,18 @@ func (p *callCompiler) address(i int, w uint64) plan.Operand {
 // had their addresses relocated. If an allocation was made after the copy, its address is uploaded before the launch, on the launch's
 // stream.
 func (p *callCompiler) deviceArgs(i int) {
-	b, known, _ := p.accesses.DevArgs(p.e)
-	if !known || !p.ok {
-		return
-	}
 	q := &p.f.Params[i]
-	for k := 0; k+8 <= len(b); k += 8 {
-		w := binary.LittleEndian.Uint64(b[k:])
-		o, in, ok := p.state.Find(p.owner(), w)
-		if !ok || o.Kind.OnHost() {
-			continue
-		}
-		p.access(o, 0, 0, access.Names)
+	for k := range p.a.Pointers {
+		w := &p.a.Pointers[k]
+		o := w.Object
 		to, made := p.objects.operands.get(o)
-		to.Addend += in
+		to.Addend += w.Offset
 		switch {
-		case !made || p.pointers.copied[w] == to:
-		case p.upload(i, uint64(k), to):
-			p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Offset: uint64(k), Allocation: o.Created, At: in, Evidence: access.ByArgument.String()}, w)
+		case !made || p.pointers.copied[w.Addr] == to:
+		case p.upload(i, w.At, to):
+			p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Offset: w.At, Allocation: o.Created, At: w.Offset, Evidence: w.Evidence.String()}, w.Addr)
 		default:
-			p.doubt(verify.Pointer, fmt.Sprintf("its arguments in %s were copied when %#x, at byte %d, was no address of %s %d: they are right only where allocations lie at the same addresses", q.Name, w, k, o.Kind, o.ID))
+			p.doubt(verify.Pointer, fmt.Sprintf("its arguments in %s were copied when %#x, at byte %d, was no address of %s %d: they are right only where allocations lie at the same addresses", q.Name, w.Addr, w.At, o.Kind, o.ID))
 		}
 	}
 }
@@ -104,7 +93,7 @@ func (p *callCompiler) upload(i int, off uint64, addr plan.Operand) bool {
 
 // source returns the operand for host memory that a copy reads, and stores the recorded content there.
 func (p *callCompiler) source(i int, item uint32, op plan.Operand, in *timeline.Object, off uint64, own bool, s rows) (plan.Operand, error) {
-	d := p.find(i, item, format.DirIn)
+	d := p.a.Find(i, item, format.DirIn)
 	if p.e.Captured != nil && p.ok && s.len > 0 {
 		addr := p.c.Args[p.f.Params[i].Word]
 		if item > 0 {
@@ -135,7 +124,7 @@ func (p *callCompiler) source(i int, item uint32, op plan.Operand, in *timeline.
 	if !own && p.inFlight(in, off, off+s.span()) {
 		return op, nil // an earlier copy writes the content again
 	}
-	from, relocs, err := p.content(d, p.f.Params[i].Addresses)
+	from, relocs, err := p.content(d)
 	if err != nil {
 		return op, err
 	}
@@ -166,7 +155,7 @@ func (p *callCompiler) lasting(n uint64) plan.Operand {
 
 // destination returns the operand for host memory that a copy writes. The result is compared after the program has waited for it.
 func (p *callCompiler) destination(i int, item uint32, op plan.Operand, in *timeline.Object, off uint64, own bool, s rows) (plan.Operand, error) {
-	d := p.find(i, item, format.DirOut)
+	d := p.a.Find(i, item, format.DirOut)
 	at := p.at
 	async := p.f.Stream >= 0 && in != nil
 	waited := true
@@ -186,7 +175,7 @@ func (p *callCompiler) destination(i int, item uint32, op plan.Operand, in *time
 	default:
 		op = p.lasting(s.span())
 	}
-	origin, from := p.origin(item)
+	origin, from := p.a.Origin(item)
 	guessed := p.flow.Guessed(origin, from, from+s.span())
 	if async && p.ok && p.e.Captured == nil {
 		p.ordering.inFlight[in] = append(p.ordering.inFlight[in], inFlightCopy{off: off, end: off + s.span(), until: comes(d), shift: plan.Operand{Slot: op.Slot, Addend: op.Addend - addr}, sure: true, guessed: guessed})
@@ -260,6 +249,49 @@ func (p *callCompiler) destination(i int, item uint32, op plan.Operand, in *time
 		p.arrives(d, at, s)
 	}
 	return op, nil
+}
+
+// maxParts limits a result's parts; a result with more is compared as a whole.
+const maxParts = 256
+
+// parts divides a result into ranges that the device has written and ranges that no call has written.
+func (p *callCompiler) parts(item uint32, s rows) []part {
+	all := []part{{0, s.len, false}}
+	o, off := p.a.Origin(item)
+	if o == nil || o.Kind != api.Device || o.Hosted || o.Created == timeline.NoCall || o.Parent != nil || p.pointers.payloadMissing {
+		return all
+	}
+	written, whole := p.flow.Written(o)
+	if whole {
+		return all
+	}
+	near := sort.Search(len(written), func(k int) bool { return written[k].Hi > off })
+	if s.width != s.pitch {
+		if near == len(written) || written[near].Lo >= off+s.span() {
+			all[0].unset = true
+		}
+		return all
+	}
+	var ps []part
+	at := uint64(0)
+	for _, w := range written[near:] {
+		if w.Lo >= off+s.len {
+			break
+		}
+		lo, hi := max(w.Lo, off)-off, min(w.Hi, off+s.len)-off
+		if lo > at {
+			ps = append(ps, part{at, lo, true})
+		}
+		ps = append(ps, part{lo, hi, false})
+		at = hi
+	}
+	if at < s.len {
+		ps = append(ps, part{at, s.len, true})
+	}
+	if len(ps) > maxParts {
+		return all
+	}
+	return ps
 }
 
 // overlapping returns the relocations of words that have bytes in a part of the plan's data.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // facts are properties that all calls to a function need, collected once.
@@ -39,7 +40,7 @@ func newFacts(m *api.Model, f *api.Func) *facts {
 	known := &facts{makes: Makes(f), retBits: comparedBits(f), polled: -1}
 	for i := range f.Params {
 		q := &f.Params[i]
-		known.places = known.places || q.Role == api.New && placeable(q.Object)
+		known.places = known.places || q.Role == api.New && access.Placed(q.Object)
 		known.exceptions = known.exceptions || q.Object == api.Exception
 		if q.Role != api.Value || q.OmitOnReplay || q.Object == api.Thread || f.Shares == api.Import {
 			known.others = append(known.others, i)

@@ -11,6 +11,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
 	"github.com/acltrace/acltrace/timeline/graph"
 )
 
@@ -119,7 +120,7 @@ func (p *callCompiler) followRun(g *graph.Graph[*timeline.Object, *graphWork]) e
 			all = append(all, copied{g, maybe})
 		}
 	})
-	guessed := p.guessed || p.flow.GraphGuessed()
+	guessed := p.a.Guess || p.flow.GraphGuessed()
 	apart := map[*graphCopy]bool{}
 	slices.SortStableFunc(all, func(a, b copied) int { return cmp.Compare(a.addr, b.addr) })
 	for i, last := 1, 0; i < len(all); i++ {
@@ -197,9 +198,7 @@ func (p *callCompiler) sources(g *graph.Graph[*timeline.Object, *graphWork]) err
 				}
 				continue
 			}
-			was := *d
-			was.Dir = format.DirOut // not an argument
-			from, relocs, err := p.content(&was, true)
+			from, relocs, err := p.scanned(d, access.Content)
 			if err != nil {
 				failed = err
 				return
@@ -224,8 +223,8 @@ func memoryOf(o *timeline.Object) string {
 
 // pieceAt returns an address's content that was recorded before or after the current graph run, nil if there is none.
 func (p *callCompiler) pieceAt(addr, size uint64, dir format.Dir) *format.Data {
-	for k := range p.data.pieces {
-		if d := &p.data.pieces[k]; d.Dir == dir && d.Item > 0 && d.Addr == addr && d.Len == size {
+	for k := range p.a.Data {
+		if d := &p.a.Data[k]; d.Dir == dir && d.Item > 0 && d.Addr == addr && d.Len == size {
 			return d
 		}
 	}
@@ -255,9 +254,7 @@ func (p *callCompiler) laidBefore(c *graphCopy) (string, error) {
 	case d == nil || d.Status != format.Whole:
 		return "whether its part ran can't be told: what lay there before is not in the trace", nil
 	}
-	was := *d
-	was.Dir = format.DirOut // not an argument
-	from, relocs, err := p.expected(&was)
+	from, relocs, err := p.expected(d)
 	if err != nil {
 		return "", err
 	}

@@ -113,31 +113,28 @@ func (p *compiler) hostFunctions() error {
 	return nil
 }
 
-// exception leaves out calls that read an exception, and follows the registered handler. The stub of a handler reads nothing.
-func (p *callCompiler) exception() (skip bool) {
-	if !p.facts.exceptions {
-		return false
+// handler notes that the current call registers a function for exceptions.
+func (p *callCompiler) handler() {
+	for _, q := range p.f.Params {
+		if q.Role == api.Callback && q.Object == api.Exception && p.c.Args[q.Word] != 0 {
+			p.objects.exceptionHandlers[p.owner()] = &exceptionHandler{name: fmt.Sprintf("%s of call %d, %s", q.Name, p.c.Index, p.f.Name)}
+			return
+		}
 	}
+}
+
+// exception lists a call that reads an exception. It is left out, since the stub of a handler reads nothing.
+func (p *callCompiler) exception() {
 	h := p.objects.exceptionHandlers[p.owner()]
 	if h == nil {
 		h = &exceptionHandler{name: "which was set before the trace begins"}
 		p.objects.exceptionHandlers[p.owner()] = h
-	}
-	for _, q := range p.f.Params {
-		if q.Role == api.Callback && q.Object == api.Exception && p.c.Args[q.Word] != 0 && p.ok {
-			p.objects.exceptionHandlers[p.owner()] = &exceptionHandler{name: fmt.Sprintf("%s of call %d, %s", q.Name, p.c.Index, p.f.Name)}
-			return false
-		}
-	}
-	if !slices.ContainsFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Use && q.Object == api.Exception && p.c.Args[q.Word] != 0 }) {
-		return false
 	}
 	if h.left++; h.left == 1 {
 		h.fate = len(p.Found.Doubts)
 		p.doubt(verify.HostFunction, "")
 	}
 	p.Found.Doubts[h.fate].Reason = fmt.Sprintf("left out: %d calls that read an exception, which only the program's function is given: %s", h.left, h.name)
-	return true
 }
 
 // doubt records an effect that the replay does not reproduce and that concerns no single result.

@@ -14,8 +14,8 @@ import (
 // fillBuffers stores the program's placeholder content before the launch with an argument list.
 func (p *callCompiler) fillBuffers(i int, list *timeline.Object) error {
 	buffers, filled := p.objects.buffers[list], map[uint64]bool{}
-	for k := range p.data.pieces {
-		d := &p.data.pieces[k]
+	for k := range p.a.Data {
+		d := &p.a.Data[k]
 		if int(d.Param) != i || d.Item == 0 {
 			continue
 		}
@@ -30,7 +30,7 @@ func (p *callCompiler) fillBuffers(i int, list *timeline.Object) error {
 			p.store(plan.Operand{Slot: buffers[n].slot}, p.zero(d.Len), nil, contiguous(d.Len))
 			continue
 		}
-		from, relocs, err := p.content(d, true)
+		from, relocs, err := p.content(d)
 		if err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func (p *callCompiler) fillBuffers(i int, list *timeline.Object) error {
 
 // input returns the operand for host memory that the call reads before it returns, or may keep.
 func (p *callCompiler) input(i int, q *api.Param, item uint32, n uint64) (plan.Operand, error) {
-	d := p.find(i, item, format.DirIn)
+	d := p.a.Find(i, item, format.DirIn)
 	if d == nil || d.Status != format.Whole {
 		if !p.ok || n == 0 {
 			return p.temporary(n), nil
@@ -63,7 +63,7 @@ func (p *callCompiler) input(i int, q *api.Param, item uint32, n uint64) (plan.O
 			return first, nil // the exported key's address
 		}
 	}
-	from, relocs, err := p.content(d, q.Addresses)
+	from, relocs, err := p.content(d)
 	p.relo = append(p.relo, relocs...)
 	if p.takes() || q.Addresses {
 		p.spoil(from, d.Len)
@@ -97,20 +97,19 @@ func (p *callCompiler) spoil(at plan.Operand, n uint64) {
 
 // image returns the operand for a binary, whose size is in its content.
 func (p *callCompiler) image(i int, q *api.Param) (plan.Operand, error) {
-	d := p.find(i, 0, format.DirIn)
+	d := p.a.Find(i, 0, format.DirIn)
 	if d == nil || d.Status != format.Whole {
 		if p.ok {
 			p.cant = "its binary is not in the trace"
 		}
 		return imm(0), nil
 	}
-	from, _, err := p.content(d, false)
-	return from, err
+	return p.plain(d)
 }
 
 // packed returns a list {pointer, block, bytes, size, 0} for a kernel argument block.
 func (p *callCompiler) packed(i int, item uint32) (plan.Operand, error) {
-	d := p.find(i, item, format.DirIn)
+	d := p.a.Find(i, item, format.DirIn)
 	if d == nil || d.Status != format.Whole {
 		if p.ok {
 			p.cant = "its arguments were not recorded"
@@ -136,7 +135,7 @@ func (p *callCompiler) arguments(i int, item uint32, n uint64) (plan.Operand, er
 	q := p.f.Params[i]
 	q.Addresses = true
 	from, err := p.input(i, &q, item, n)
-	if d := p.find(i, item, format.DirIn); err == nil && d != nil && d.Status == format.Whole {
+	if d := p.a.Find(i, item, format.DirIn); err == nil && d != nil && d.Status == format.Whole {
 		err = p.numbers(i, d, from)
 	}
 	return from, err
@@ -146,8 +145,8 @@ func (p *callCompiler) arguments(i int, item uint32, n uint64) (plan.Operand, er
 func (p *callCompiler) array(i int, base uint32) (plan.Operand, error) {
 	var words []byte
 	var relocs []plan.Reloc
-	for k := range p.data.pieces {
-		d := &p.data.pieces[k]
+	for k := range p.a.Data {
+		d := &p.a.Data[k]
 		if int(d.Param) != i || d.Item <= base || d.Dir != format.DirIn {
 			continue
 		}
@@ -190,8 +189,8 @@ func (p *callCompiler) table(b []byte, relocs []plan.Reloc) (plan.Operand, error
 func (p *callCompiler) list(i int, q *api.Param) (plan.Operand, error) {
 	b := make([]byte, 16)
 	var relocs []plan.Reloc
-	if d := p.find(i, 0, format.DirIn); d != nil && d.Status == format.Whole {
-		from, _, err := p.content(d, false)
+	if d := p.a.Find(i, 0, format.DirIn); d != nil && d.Status == format.Whole {
+		from, _, err := p.content(d)
 		if err != nil {
 			return from, err
 		}
@@ -206,7 +205,7 @@ func (p *callCompiler) list(i int, q *api.Param) (plan.Operand, error) {
 
 // text returns the operand for a string that the call reads.
 func (p *callCompiler) text(i int) (plan.Operand, error) {
-	d := p.find(i, 0, format.DirIn)
+	d := p.a.Find(i, 0, format.DirIn)
 	if d == nil || d.Status != format.Whole {
 		if p.ok {
 			p.substitute(i, 0, d)
@@ -254,7 +253,7 @@ func (p *callCompiler) array64(i int, n uint64) ([]uint64, error) {
 	if ws := p.data.arrays[i]; ws != nil && uint64(len(ws)) == n {
 		return ws, nil
 	}
-	d := p.find(i, 0, format.DirIn)
+	d := p.a.Find(i, 0, format.DirIn)
 	if d == nil || d.Status != format.Whole || d.Len != 8*n {
 		if p.ok && n > 0 {
 			p.cant = fmt.Sprintf("its array %s was not recorded", p.f.Params[i].Name)

@@ -7,6 +7,9 @@ type launch struct {
 	key         []uint64 // see launchKey
 	version     version
 	in          plan.Instruction
+	stream      int // see groupState
+	kernel      uint32
+	name        string // of the kernel
 	relocations int
 }
 

@@ -7,7 +7,6 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // temporary returns thread scratch memory that the next call reuses.
@@ -111,18 +110,12 @@ func (p *callCompiler) locate(i int, item uint32, w uint64) (op plan.Operand, in
 // onDevice reports whether an address is a device address, allocated or not.
 func (p *compiler) onDevice(w uint64) bool {
 	d := p.Model.Device
-	return w >= d.From && w < d.To || w >= p.pointers.window.From && w < p.pointers.window.To
+	return w >= d.From && w < d.To || w >= p.accesses.Placed.From && w < p.accesses.Placed.To
 }
 
 // memory returns the operand for memory that a copy or a fill accesses.
 func (p *callCompiler) memory(i int, q *api.Param, item uint32, w uint64, s rows) (plan.Operand, error) {
 	op, in, off, own := p.locate(i, item, w)
-	if how := access.Writes; s.len > 0 {
-		if q.Role == api.Reads {
-			how = access.Reads
-		}
-		access.Spans(p.state, p.owner(), in, w, off, s.span(), func(o *timeline.Object, lo, hi uint64) { p.access(o, lo, hi, how) })
-	}
 	in, off = aliased(in, off)
 	if q.Object == api.Device && in != nil {
 		return op, nil // any call may have made it

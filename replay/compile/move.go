@@ -7,6 +7,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // With PlaceMove the simulator's address range lies elsewhere, and each allocation gets an address that is unrelated to its recorded address and
@@ -56,10 +57,10 @@ const (
 	moveBy, moveMore = 1 << 40, 1 << 38
 )
 
-// newMover returns a mover for allocations whose first recorded address is low, noAddress if the simulator's addresses stay.
+// newMover returns a mover for allocations whose first recorded address is low, access.NoAddress if the simulator's addresses stay.
 func newMover(seed uint64, low uint64, model *api.Simulator) *mover {
 	m := &mover{random: rand.New(rand.NewPCG(seed, seed)), model: model, arenas: map[arenaKey]*arena{}, held: map[*timeline.Object]heldSlot{}}
-	if low != noAddress {
+	if low != access.NoAddress {
 		m.base = low/baseUnit*baseUnit + moveBy + m.random.Uint64N(moveMore/baseUnit)*baseUnit
 	}
 	return m

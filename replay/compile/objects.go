@@ -1,12 +1,10 @@
 package compile
 
 import (
-	"bytes"
-	"slices"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // objects maps recorded handles and addresses to plan operands.
@@ -19,9 +17,8 @@ type objects struct {
 	hostMaps  map[memoryKey]int           // index into findings.maps
 
 	contexts          contexts
-	tokens            tokens
-	numbered          map[numberPlace]*numbered
-	counted           int                          // calls that make objects in api.Model.Numbers
+	tokens            map[*access.Token]slot // with the first word, the others follow; see tokens.go
+	numbered          map[*access.NumberPlace]*numbered
 	reporters         map[uint64]int               // threads that process reports, by pthread_t
 	exceptionHandlers map[uint32]*exceptionHandler // by process
 }
@@ -30,7 +27,7 @@ func newObjects(m *api.Model) objects {
 	return objects{
 		former: map[objectKey]plan.Operand{}, regions: map[memoryKey]region{},
 		buffers: map[*timeline.Object][]buffer{}, ownMemory: map[uint32]*timeline.Object{}, hostMaps: map[memoryKey]int{},
-		contexts: newContexts(m), numbered: map[numberPlace]*numbered{}, reporters: map[uint64]int{},
+		contexts: newContexts(m), tokens: map[*access.Token]slot{}, numbered: map[*access.NumberPlace]*numbered{}, reporters: map[uint64]int{},
 		exceptionHandlers: map[uint32]*exceptionHandler{},
 	}
 }
@@ -87,19 +84,8 @@ type exceptionHandler struct {
 	fate int    // index into findings.doubts, once there is such a call
 }
 
-// A numberPlace is a position in a kernel's arguments.
-type numberPlace struct {
-	kernel *timeline.Object
-	role   api.Role
-	item   uint32
-	off    uint64
-}
-
 // numbered has the words that a kernel's launches have in one position.
-type numbered struct {
-	not   []bool // some word is not an object; by the kinds in api.Model.Numbers
-	words []numberWord
-}
+type numbered struct{ words []numberWord }
 
 // A numberWord is a word that may be an object's number.
 type numberWord struct {
@@ -114,29 +100,4 @@ type pendingNumber struct {
 	of   *numbered
 	word int
 	relo int
-}
-
-// A token is a structure that the runtime filled for the program: see tokens.go.
-type token struct {
-	process uint32
-	bytes   []byte
-	first   uint32             // first word's slot; the others follow
-	call    uint64             // that made it
-	leads   []*timeline.Object // memory that it describes
-	from    []plan.Operand     // operands that it was made from
-}
-
-// tokens are the tokens so far.
-type tokens struct {
-	byWord map[uint64][]*token // by first word, the newest last
-	seen   [1024]uint64        // a bit for each first word, see tokenBit
-	most   uint64              // longest length, bytes
-}
-
-func (t *token) equal(o *token) bool {
-	return t.process == o.process && bytes.Equal(t.bytes, o.bytes) && slices.Equal(t.from, o.from)
-}
-
-func (t *token) place() plan.Operand {
-	return plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(t.first)}
 }

@@ -2,7 +2,6 @@ package compile
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -41,27 +40,6 @@ func (p *compiler) constant(kind api.Object, w uint64) bool {
 func (p *callCompiler) owner() uint32 { return p.caller }
 
 func imm(v uint64) plan.Operand { return plan.Operand{Addend: v} }
-
-// find returns a parameter's payload, nil if there is none.
-func (p *callCompiler) find(param int, item uint32, dir format.Dir) *format.Data {
-	if len(p.data.pieces) > 32 && p.data.index == nil {
-		// A batch has thousands.
-		p.data.index = make(map[pieceKey]*format.Data, len(p.data.pieces))
-		for k := range slices.Backward(p.data.pieces) {
-			d := &p.data.pieces[k]
-			p.data.index[pieceKey{int(d.Param), d.Item, d.Dir}] = d
-		}
-	}
-	if p.data.index != nil {
-		return p.data.index[pieceKey{param, item, dir}]
-	}
-	for k := range p.data.pieces {
-		if d := &p.data.pieces[k]; int(d.Param) == param && d.Item == item && d.Dir == dir {
-			return d
-		}
-	}
-	return nil
-}
 
 func (p *callCompiler) stored(param int) (uint64, bool) {
 	for _, o := range p.c.Outs {

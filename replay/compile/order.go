@@ -9,6 +9,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // allocations represents all device memory among the things that calls share. No stream has this handle.
@@ -25,7 +26,7 @@ func (p *callCompiler) contend(e *timeline.Event) {
 		p.overlap(e.Call, memoryKey{p.owner(), streamOf(e)}, "overlapping calls on one stream, in the order of their ends")
 	}
 	for i := range e.Fn.Params {
-		if q := &e.Fn.Params[i]; q.Role == api.New && placeable(q.Object) {
+		if q := &e.Fn.Params[i]; q.Role == api.New && access.Placed(q.Object) {
 			p.overlap(e.Call, memoryKey{p.owner(), allocations}, "overlapping allocations, in the order of their ends")
 			break
 		}
@@ -40,7 +41,7 @@ func (p *callCompiler) reuse(e *timeline.Event) {
 	c := e.Call
 	for _, u := range e.Uses {
 		given := u.Object.Ended == c.Index
-		if !placeable(u.Object.Kind) || given == (u.Object.Created == c.Index) || given && e.Fn.Task != api.NoTask {
+		if !access.Placed(u.Object.Kind) || given == (u.Object.Created == c.Index) || given && e.Fn.Task != api.NoTask {
 			continue
 		}
 		me := allocSpan{task{p.at, c.Start, c.End, c.Index}, u.Object, given}
@@ -261,7 +262,7 @@ func (p *callCompiler) inFlight(o *timeline.Object, from, to uint64) (some bool)
 	for _, f := range p.flights(o) {
 		if f.off < to && from < f.end {
 			some = true
-			p.guessed = p.guessed || f.guessed
+			p.a.Guess = p.a.Guess || f.guessed
 		}
 	}
 	return some

@@ -10,6 +10,7 @@ import (
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // output returns the operand for a pointer through which the call stores a value.
@@ -50,7 +51,7 @@ func (p *callCompiler) objectOutput(i int, q *api.Param, o *timeline.Object) (pl
 		v, _ := p.stored(i)
 		p.sharing.keys[fmt.Sprint(v)] = plan.Operand{Slot: s}
 	}
-	if placeable(q.Object) {
+	if access.Placed(q.Object) {
 		p.Found.DeviceBlocks = append(p.Found.DeviceBlocks, DeviceBlock{s, o, p.c.End})
 	}
 	return plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(s)}, nil
@@ -74,7 +75,7 @@ func (p *callCompiler) valueOutput(i int, q *api.Param) (plan.Operand, error) {
 		return op, err
 	}
 	v, has := p.stored(i)
-	d := p.find(i, 0, format.DirOut)
+	d := p.a.Find(i, 0, format.DirOut)
 	switch {
 	case !has && d == nil:
 	case !p.ok && !p.argumentsKnown():
@@ -106,13 +107,13 @@ func (p *callCompiler) valueOutput(i int, q *api.Param) (plan.Operand, error) {
 // in slots.
 func (p *callCompiler) valueMemory(i int, q *api.Param) (plan.Operand, error) {
 	op := p.temporary(uint64(q.Elem))
-	in, d := p.find(i, 0, format.DirIn), p.find(i, 0, format.DirOut)
+	in, d := p.a.Find(i, 0, format.DirIn), p.a.Find(i, 0, format.DirOut)
 	var from plan.Operand
 	var relocs []plan.Reloc
 	var err error
 	before := q.Role == api.InOut && in != nil && in.Status == format.Whole
 	if before {
-		if from, relocs, err = p.content(in, q.Addresses); err != nil {
+		if from, relocs, err = p.content(in); err != nil {
 			return op, err
 		}
 	}
@@ -123,7 +124,7 @@ func (p *callCompiler) valueMemory(i int, q *api.Param) (plan.Operand, error) {
 		}
 	}
 	if stored != nil && q.Token != 0 && p.ok {
-		op = p.makeTokens(q, stored, before)
+		op = p.makeTokens(i, q)
 	}
 	if before {
 		p.store(op, from, relocs, contiguous(min(in.Len, uint64(q.Elem))))
@@ -142,7 +143,7 @@ func (p *callCompiler) valueMemory(i int, q *api.Param) (plan.Operand, error) {
 func (p *callCompiler) textOutput(i int, q *api.Param) (plan.Operand, error) {
 	n, _ := q.Size.Bytes(p.f, p.c.Args)
 	op := p.temporary(n)
-	d := p.find(i, 0, format.DirOut)
+	d := p.a.Find(i, 0, format.DirOut)
 	if d != nil && d.Status == format.Whole && p.f.Shares == api.Export {
 		b, err := p.bytes(d)
 		if err != nil {
@@ -182,7 +183,7 @@ func (p *callCompiler) argumentsKnown() bool {
 		if q.ItemSizes >= 0 {
 			n = 8 * p.c.Args[p.f.Params[q.ItemCount].Word]
 		}
-		if d := p.find(i, 0, format.DirIn); n > 0 && (d == nil || d.Status != format.Whole) {
+		if d := p.a.Find(i, 0, format.DirIn); n > 0 && (d == nil || d.Status != format.Whole) {
 			return false
 		}
 	}
@@ -193,7 +194,7 @@ func (p *callCompiler) checkData(i int, op plan.Operand, d *format.Data) error {
 	if d.Status != format.Whole {
 		return nil
 	}
-	from, _, err := p.content(d, false)
+	from, err := p.plain(d)
 	p.check(i, op, from.Addend, nil, contiguous(d.Len), outputOf(&p.f.Params[i]))
 	return err
 }

@@ -197,7 +197,7 @@ func (p *callCompiler) markOutsiders() {
 	}
 	kernel := p.f.Task == api.Kernel || p.f.Task == api.GraphRun
 	var read []*timeline.Object
-	for _, t := range p.regions {
+	for _, t := range p.a.Regions {
 		o := t.Object
 		if t.Kind != access.Reads && (t.Kind != access.Names || !kernel) || slices.Contains(read, o) {
 			continue
@@ -254,7 +254,7 @@ func (p *compiler) match() error {
 func (p *callCompiler) peers() (skip bool) {
 	f := p.f
 	for _, u := range p.e.Uses {
-		if o := u.Object; p.sharing.missingPeers[o] && (f.Task == api.Wait || f.Sync == api.SyncEvent) && p.ok {
+		if o := u.Object; (f.Task == api.Wait || f.Sync == api.SyncEvent) && p.ok && p.sharing.missingPeers[o] {
 			if !p.o.StubComm {
 				p.cant = fmt.Sprintf("it waits for another process, which is not in the trace, by its %s %#x; --stub-comm leaves that out", o.Kind, o.Handle)
 				return false
@@ -327,9 +327,9 @@ func (p *callCompiler) taint() {
 	if len(p.sharing.tainted) == 0 {
 		return
 	}
-	from := slices.ContainsFunc(p.regions, func(t access.Region) bool { return t.Kind != access.Writes && p.sharing.tainted[t.Object] })
+	from := slices.ContainsFunc(p.a.Regions, func(t access.Region) bool { return t.Kind != access.Writes && p.sharing.tainted[t.Object] })
 	kernel := p.f.Task == api.Kernel || p.f.Task == api.GraphRun
-	for _, t := range p.regions {
+	for _, t := range p.a.Regions {
 		if from && (t.Kind == access.Writes || t.Kind == access.Names && kernel) {
 			p.sharing.tainted[t.Object] = true
 		}

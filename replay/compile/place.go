@@ -13,6 +13,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/atomicfile"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // The simulator puts a thread's next allocation at the address that the player requests (aclsim/place.h), if there is room, and all other
@@ -31,7 +32,7 @@ func (p *callCompiler) placement() {
 	}
 	for i := range p.f.Params {
 		q := &p.f.Params[i]
-		if q.Role != api.New || !placeable(q.Object) {
+		if q.Role != api.New || !access.Placed(q.Object) {
 			continue
 		}
 		at, ok := p.stored(i)
@@ -57,7 +58,7 @@ func (p *callCompiler) move() {
 	}
 	for _, u := range p.e.Uses {
 		o := u.Object
-		if o.Created == p.c.Index && placeable(o.Kind) && p.ok && u.Param >= 0 && u.Param < len(p.f.Params) && p.f.Params[u.Param].Role == api.New {
+		if o.Created == p.c.Index && access.Placed(o.Kind) && p.ok && u.Param >= 0 && u.Param < len(p.f.Params) && p.f.Params[u.Param].Role == api.New {
 			at := p.pointers.mover.place(o, align)
 			p.before = append(p.before, plan.Instruction{Op: plan.OpPlace, Fn: p.Function(p.f), Call: p.c.Index, Operands: p.Operands(imm(at))})
 		}
@@ -67,8 +68,8 @@ func (p *callCompiler) move() {
 // spareAddress returns an address after all recorded allocations, false if there is none.
 func (p *compiler) spareAddress(size uint64) (uint64, bool) {
 	const unit = 2 << 20
-	if p.pointers.spareAt == 0 && p.pointers.window.To != 0 {
-		p.pointers.spareAt = (p.pointers.window.To + unit) / unit * unit
+	if p.pointers.spareAt == 0 && p.accesses.Placed.To != 0 {
+		p.pointers.spareAt = (p.accesses.Placed.To + unit) / unit * unit
 	}
 	at := p.pointers.spareAt
 	if at == 0 || at > 1<<46 || size > 1<<40 {

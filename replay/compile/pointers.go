@@ -10,9 +10,6 @@ import (
 
 // pointers maps recorded device addresses to replay addresses, and tracks the memory that holds them.
 type pointers struct {
-	window         api.Window                // recorded device allocations
-	low            uint64                    // first recorded device address, noAddress if there is none
-	words          *access.Words             // addresses in payloads
 	mover          *mover                    // nil unless allocations are moved
 	hostReached    map[*timeline.Object]bool // host memory that kernels may use
 	copied         map[uint64]plan.Operand   // payload words taken as addresses
@@ -27,29 +24,21 @@ type pointers struct {
 // golden multiplies a word so that its upper bits are a hash.
 const golden = 0x9e3779b97f4a7c15
 
-// noAddress means that there is no device memory.
-const noAddress = ^uint64(0)
-
 func newPointers() pointers {
 	return pointers{
-		low:         noAddress,
 		hostReached: map[*timeline.Object]bool{}, copied: map[uint64]plan.Operand{}, payloads: map[format.BlobID]uint64{},
 		zeroed: map[*timeline.Object]bool{},
 	}
 }
 
-// scan is a search for payload words that differ in the replay.
+// scan is a payload that is added to the plan's data, with the search for words that differ in the replay.
 type scan struct {
-	d         *format.Data
-	q         *api.Param     // the payload's parameter
-	at        uint64         // payload's offset in the plan's data
-	addresses bool           // it may hold addresses
-	either    bool           // it is a result: words may be addresses or numbers
-	payload   access.Payload // if it may hold addresses
-	most      uint64         // longest token's length, 0 if there are none
-	tokens    []stretch      // found ones
-	first     int            // its first relocation in callCompiler.found
-	suspect   bool           // a word may be an address, or a token
+	*access.Scan // nil if there are none
+	source       access.Source
+	d            *format.Data
+	q            *api.Param // the payload's parameter
+	at           uint64     // payload's offset in the plan's data
+	first        int        // its first relocation in callCompiler.found
 }
 
 // rows is an extent of memory: len bytes in rows of width bytes, pitch bytes apart.

@@ -15,15 +15,15 @@ import (
 // repeatable reports whether the current call can repeat a launch, or be repeated. It must be a launch whose effects depend only on its
 // arguments.
 func (p *callCompiler) repeatable() bool {
-	return p.facts.repeats && p.ok && p.cant == "" && p.e.Captured == nil && !p.e.AffectsGraphs() && len(p.before) == 0 && len(p.data.pieces) == len(p.c.Data) &&
-		len(p.visible.of) == 0 && len(p.sharing.tainted) == 0 && len(p.sharing.outsiders.memory) == 0 && len(p.gaps.all) == 0 &&
-		p.objects.tokens.byWord == nil && p.objects.counted == 0 && len(p.Found.Relocated) >= MaxListed && p.Found.GuessesTotal == 0
+	return p.facts.repeats && p.ok && p.cant == "" && p.e.Captured == nil && !p.e.AffectsGraphs() && len(p.before) == 0 && len(p.a.Data) == len(p.c.Data) &&
+		!p.accesses.HasVisible() && len(p.sharing.tainted) == 0 && len(p.sharing.outsiders.memory) == 0 && len(p.gaps.all) == 0 &&
+		!p.accesses.Tokens() && !p.accesses.Numbered() && len(p.Found.Relocated) >= MaxListed && p.Found.GuessesTotal == 0
 }
 
 // launchKey sets launches.key to everything that decides how a launch is compiled: its argument words, and the words in its argument blocks
 // that may be addresses. It returns false if the launch has arguments of another kind.
 func (p *callCompiler) launchKey() bool {
-	l := &p.launches
+	l, data := &p.launches, p.a.Data
 	key := append(l.key[:0], uint64(p.f.ID)<<32|uint64(p.at.thread))
 	key = append(key, p.c.Args...)
 	words := key[1:]
@@ -38,21 +38,21 @@ func (p *callCompiler) launchKey() bool {
 		if *word == 0 {
 			continue
 		}
-		if n == len(p.data.pieces) {
+		if n == len(data) {
 			return false
 		}
-		d := &p.data.pieces[n]
+		d := &data[n]
 		if int(d.Param) != i || d.Item != 0 || d.Dir != format.DirIn || d.Status != format.Whole || d.Blob != 0 || d.Len == 0 || uint64(len(d.Bytes)) != d.Len {
 			return false
 		}
 		*word, n = d.Len, n+1
 	}
-	if n != len(p.data.pieces) {
+	if n != len(data) {
 		return false
 	}
-	device, pinned := p.pointers.words.Device, p.pointers.words.Pinned
-	for i := range p.data.pieces {
-		b := p.data.pieces[i].Bytes
+	device, pinned := p.accesses.Words.Device, p.accesses.Words.Pinned
+	for i := range data {
+		b := data[i].Bytes
 		for k := 0; k+8 <= len(b); k += 8 {
 			if w := binary.LittleEndian.Uint64(b[k:]); w >= device.From && w <= device.To || w >= pinned.From && w <= pinned.To {
 				key = append(key, uint64(i)<<32|uint64(k), w)
@@ -80,11 +80,12 @@ func (p *callCompiler) version() version {
 // repeat compiles the current call as a repeated launch. It returns false if it repeats none.
 func (p *callCompiler) repeat(g *group) (bool, error) {
 	l := &p.launches.recent[p.launches.hash]
-	if l.version != p.version() || !slices.Equal(l.key, p.launches.key) {
+	if l.version != p.version() || l.name != p.e.Kernel || !slices.Equal(l.key, p.launches.key) {
 		return false, nil
 	}
-	for i := range p.data.pieces {
-		if _, err := p.Put(p.data.pieces[i].Bytes); err != nil {
+	data := p.a.Data
+	for i := range data {
+		if _, err := p.Put(data[i].Bytes); err != nil {
 			return false, err
 		}
 	}
@@ -92,19 +93,22 @@ func (p *callCompiler) repeat(g *group) (bool, error) {
 	in.Base, in.Call, in.Want = uint32(p.data.from/plan.DataAlign), p.c.Index, p.c.Ret
 	g.insts = append(g.insts, in)
 	p.Found.Relocations += l.relocations
+	if g.stream, g.kernel = l.stream, l.kernel; p.e.Stream == nil {
+		g.stream = p.lane(p.e) // the default stream of the current device
+	}
 	p.place(g)
 	return true, nil
 }
 
 // learn stores the current call as a launch that later calls may repeat. relocations is the number of relocations before it.
-func (p *callCompiler) learn(in *plan.Instruction, relocations int) {
-	if len(p.before)+len(p.after)+len(p.pending)+len(p.named) > 0 || p.temp != 0 {
+func (p *callCompiler) learn(in *plan.Instruction, g *group, relocations int) {
+	if len(p.before)+len(p.after)+len(p.pending)+len(p.a.Named) > 0 || p.temp != 0 {
 		return
 	}
 	// Its data must be its argument blocks, in their order.
 	next := uint64(0)
-	for i := range p.data.pieces {
-		d := &p.data.pieces[i]
+	for i := range p.a.Data {
+		d := &p.a.Data[i]
 		if p.words[p.f.Params[d.Param].Word] != (plan.Operand{Slot: p.ownSlot(p.at.thread), Addend: next}) {
 			return
 		}
@@ -115,4 +119,5 @@ func (p *callCompiler) learn(in *plan.Instruction, relocations int) {
 	}
 	l := &p.launches.recent[p.launches.hash]
 	l.key, l.version, l.in, l.relocations = append(l.key[:0], p.launches.key...), p.version(), *in, p.Found.Relocations-relocations
+	l.stream, l.kernel, l.name = g.stream, g.kernel, p.e.Kernel
 }

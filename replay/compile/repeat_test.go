@@ -16,7 +16,7 @@ import (
 )
 
 // A launch that repeats an earlier one has the same relocations and its own numbers. It is no repetition if an address among its arguments
-// means another allocation, or if a number has become an address.
+// means another allocation, or if a number has become an address. On the default stream it is on the stream of the current device.
 func TestRepeatedLaunches(t *testing.T) {
 	const (
 		stream, binaryHandle, function = 0x584000000010, 0x58a000000000, 0x58c000000000
@@ -51,17 +51,20 @@ func TestRepeatedLaunches(t *testing.T) {
 	call("aclrtBinaryLoadFromData", out(3, binaryHandle), []format.Data{{Param: 0, Bytes: make([]byte, 64)}}, stack, 64, 0, stack)
 	call("aclrtBinaryGetFunction", out(2, function), []format.Data{{Param: 1, Bytes: []byte("kernel")}}, binaryHandle, stack, stack)
 	want := map[uint64]string{}
-	launch := func(words ...uint64) {
+	on := uint64(stream)
+	devices := map[uint64]int{} // of launches on default streams
+	launch := func(words ...uint64) uint64 {
 		b := []byte{}
 		for _, v := range words {
 			b = binary.LittleEndian.AppendUint64(b, v)
 		}
-		n := call("aclrtLaunchKernelWithHostArgs", nil, []format.Data{{Param: 4, Bytes: b}}, function, 1, stream, 0, stack, uint64(len(b)))
+		n := call("aclrtLaunchKernelWithHostArgs", nil, []format.Data{{Param: 4, Bytes: b}}, function, 1, on, 0, stack, uint64(len(b)))
 		for i, v := range words {
 			if v>>40 == first>>40 {
 				want[n] += fmt.Sprintf(" %d:%#x", 8*i, v)
 			}
 		}
+		return n
 	}
 	a := call("aclrtMalloc", out(0, first), nil, stack, size, 0)
 	b := call("aclrtMalloc", out(0, second), nil, stack, size, 0)
@@ -74,6 +77,11 @@ func TestRepeatedLaunches(t *testing.T) {
 	moved := now
 	for i := range uint64(10) {
 		launch(first+i%3, number+MaxListed+i, second)
+	}
+	on = 0
+	for i := range uint64(8) {
+		call("aclrtSetDevice", nil, nil, i%2)
+		devices[launch(first, number+MaxListed+10+i, second)] = int(i % 2)
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -109,6 +117,9 @@ func TestRepeatedLaunches(t *testing.T) {
 				t.Errorf("call %d has an address of call %d's allocation, want call %d's", in.Call, o.Created, made)
 			}
 		}
+		if device, ok := devices[in.Call]; ok && p.Streams[in.Stream].Lane.Device != device {
+			t.Errorf("call %d is on the stream of device %d, want %d", in.Call, p.Streams[in.Stream].Lane.Device, device)
+		}
 		if at.Addend <= last {
 			t.Errorf("call %d has the arguments of an earlier call", in.Call)
 		}
@@ -124,7 +135,7 @@ func TestRepeatedLaunches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range uint64(MaxListed + 10) {
+	for i := range uint64(MaxListed + 18) {
 		if n := bytes.Count(file, binary.LittleEndian.AppendUint64(nil, number+i)); n != 1 {
 			t.Errorf("number %d is in the plan %d times", i, n)
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // reporter returns the thread that a pthread_t stands for, in calls that name the thread which processes a stream's callbacks.
@@ -125,7 +124,7 @@ func (p *callCompiler) answer(i int, q *api.Param) (plan.Operand, error) {
 		var relocs []plan.Reloc
 		for k, size := range sizes {
 			op := p.temporary(size)
-			if d := p.find(i, uint32(k+1), format.DirOut); d != nil && !q.Volatile {
+			if d := p.a.Find(i, uint32(k+1), format.DirOut); d != nil && !q.Volatile {
 				if err := p.checkData(i, op, d); err != nil {
 					return op, err
 				}
@@ -134,13 +133,13 @@ func (p *callCompiler) answer(i int, q *api.Param) (plan.Operand, error) {
 		}
 		return p.table(make([]byte, 8*n), relocs)
 	}
-	d := p.find(i, 0, format.DirOut)
+	d := p.a.Find(i, 0, format.DirOut)
 	n, known := q.Size.Bytes(p.f, p.c.Args)
 	if !known {
 		n = q.Size.Unit
 		for _, m := range q.Size.Mul {
 			v := p.c.Args[p.f.Params[m].Word]
-			if in := p.find(int(m), 0, format.DirIn); in != nil && len(in.Bytes) > 0 {
+			if in := p.a.Find(int(m), 0, format.DirIn); in != nil && len(in.Bytes) > 0 {
 				v = plan.Number(in.Bytes[:min(len(in.Bytes), 8)])
 			} else if out, ok := p.stored(int(m)); ok {
 				v = out
@@ -152,9 +151,8 @@ func (p *callCompiler) answer(i int, q *api.Param) (plan.Operand, error) {
 		n = max(n, d.Len)
 	}
 	if q.Token != 0 && p.ok && d != nil && d.Status == format.Whole {
-		b, err := p.bytes(d)
 		p.Found.Volatile++
-		return p.makeTokens(q, b, false), err
+		return p.makeTokens(i, q), nil
 	}
 	op := p.temporary(n)
 	if q.Token != 0 && !p.ok {
@@ -183,7 +181,7 @@ func (p *callCompiler) structure(i int, q *api.Param) ([]plan.Operand, error) {
 	var b []byte
 	at, relocs := uint64(0), []plan.Reloc(nil)
 	if pointer {
-		d := p.find(i, 0, format.DirIn)
+		d := p.a.Find(i, 0, format.DirIn)
 		if d == nil || d.Status != format.Whole || d.Len < uint64(q.Elem) {
 			if p.ok {
 				p.cant = fmt.Sprintf("its structure %s is not in the trace", q.Name)
@@ -194,7 +192,7 @@ func (p *callCompiler) structure(i int, q *api.Param) ([]plan.Operand, error) {
 		if b, err = p.bytes(d); err != nil {
 			return nil, err
 		}
-		from, rs, err := p.content(d, true)
+		from, rs, err := p.content(d)
 		if err != nil {
 			return nil, err
 		}
@@ -264,9 +262,6 @@ func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (plan.
 		if !ok && p.ok {
 			p.cant = fmt.Sprintf("its structure %s has the %s %#x, which nothing in the trace makes", q.Name, f.Object, v)
 		}
-		if f.Tag.Size != 0 {
-			p.access(p.state.Known(p.owner(), f.Object, v), 0, 0, access.Names) // its address may be in memory made from it
-		}
 		return op, nil
 	}
 	switch {
@@ -286,13 +281,12 @@ func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (plan.
 	case f.OmitOnReplay:
 		return plan.Operand{}, nil
 	}
-	d := p.find(i, f.Item, format.DirIn)
+	d := p.a.Find(i, f.Item, format.DirIn)
 	if d == nil || d.Status != format.Whole {
-		op, in, _, own := p.locate(i, f.Item, v)
+		op, _, _, own := p.locate(i, f.Item, v)
 		if own && p.ok {
 			p.cant = fmt.Sprintf("what its structure %s points to is not in the trace", q.Name)
 		}
-		p.access(in, 0, 0, access.Names)
 		return op, nil
 	}
 	if f.String {
@@ -303,7 +297,7 @@ func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (plan.
 		at, err := p.Put(append(slices.Clip(b), 0))
 		return plan.Operand{Slot: plan.SlotData, Addend: at}, err
 	}
-	from, relocs, err := p.content(d, true)
+	from, relocs, err := p.content(d)
 	if err != nil {
 		return from, err
 	}
@@ -372,9 +366,6 @@ func (p *callCompiler) fetch(i int, q *api.Param, f *api.Field, at plan.Operand)
 	for _, u := range p.e.Uses {
 		if u.Param == i && u.Object.Kind == f.Object && u.Object.Created == p.c.Index {
 			p.load(p.newSlot(u.Object), plan.Operand{Slot: at.Slot, Addend: at.Addend + u.Offset})
-			if o := u.Object; o.Kind.Memory() {
-				p.pointers.words.Device = widened(p.pointers.words.Device, o.Handle, o.Size)
-			}
 		}
 	}
 	if len(p.after) <= n+1 && f.Item != 0 || len(p.after) == n {

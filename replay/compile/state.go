@@ -3,7 +3,6 @@ package compile
 import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/internal/kernelbin"
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/access"
@@ -24,11 +23,10 @@ type compiler struct {
 	dir      string // for files that the program had loaded, "" if nothing will be played
 	files    int    // in dir
 	state    *timeline.State
-	accesses *access.Tracker
-	flow     *access.Flow
-	late     map[uint64][]format.Data // data recorded after its call, by call
-	thread   []int                    // index into Plan.Threads, by the trace's thread
-	process  map[uint32]int           // index into Plan.procs, by the trace's process
+	accesses *access.Calls
+	flow     *access.Flow   // of accesses
+	thread   []int          // index into Plan.Threads, by the trace's thread
+	process  map[uint32]int // index into Plan.procs, by the trace's process
 
 	objects  objects
 	pointers pointers
@@ -50,7 +48,6 @@ type compiler struct {
 // known are facts that were looked up before.
 type known struct {
 	facts   []*facts                // by api.ID
-	layouts perObject[*layout]      // by kernel function
 	kernels perObject[numberedName] // last launch with the object
 }
 
@@ -58,12 +55,6 @@ type known struct {
 type numberedName struct {
 	name   string
 	number uint32
-}
-
-// layout is a kernel's arguments as its binary declares them, by its function.
-type layout struct {
-	kernel string
-	args   []kernelbin.Arg
 }
 
 // callCompiler compiles one call at a time.
@@ -78,28 +69,21 @@ type call struct {
 	e      *timeline.Event
 	c      *format.Call
 	f      *api.Func
-	facts  *facts // for f
+	a      *access.Call // its accesses; nil for a call that is not made
+	facts  *facts       // for f
 	at     place
 	caller uint32 // process that makes the call
 	ok     bool   // the call succeeded
 
-	data    callData
-	args    *layout    // kernel arguments; nil until layout is called
-	work    *graphWork // for the task that the call puts into a graph, nil if it needs none
-	temp    uint64     // thread scratch memory in use, bytes
-	guessed bool       // its data has a guess
-	cant    string     // why the call can't be replayed, "" if it can
-	err     error      // from reading ahead
+	data callData
+	work *graphWork // for the task that the call puts into a graph, nil if it needs none
+	temp uint64     // thread scratch memory in use, bytes
+	cant string     // why the call can't be replayed, "" if it can
+	err  error      // from reading ahead
 }
 
 // lists are empty when a call begins, and keep their memory from call to call.
 type lists struct {
-	// What the call does.
-	regions []access.Region
-	named   []*timeline.Object // objects that the arguments name by numbers
-	fresh   []*token           // tokens that the call makes; equal ones may have been passed to it
-
-	// The call's outcome.
 	words   []plan.Operand // for all arguments
 	before  []plan.Instruction
 	after   []plan.Instruction
@@ -112,17 +96,8 @@ type lists struct {
 
 // callData is the call's data.
 type callData struct {
-	from   uint64 // offset in the plan's data for data that the call adds
-	pieces []format.Data
-	index  map[pieceKey]*format.Data // if there are many pieces
-	arrays map[int][]uint64          // the arrays read so far, by parameter
-}
-
-// pieceKey identifies a payload in a call.
-type pieceKey struct {
-	param int
-	item  uint32
-	dir   format.Dir
+	from   uint64           // offset in the plan's data for data that the call adds
+	arrays map[int][]uint64 // the arrays read so far, by parameter
 }
 
 // stretch is a range in the plan's data.
@@ -214,7 +189,6 @@ func newSharing() sharing {
 // visibleMemory is memory that program and device can both access without a call.
 type visibleMemory struct {
 	object  *timeline.Object
-	known   bool // the trace has its content
 	content plan.Operand
 	relocs  []plan.Reloc
 	guesses []plan.Reloc // of words that may be addresses
@@ -231,13 +205,12 @@ type doubtLevel uint8
 
 // visibleState tracks host-visible memory.
 type visibleState struct {
-	of      map[*timeline.Object]*visibleMemory
-	levels  map[*timeline.Object]doubtLevel // of device memory too
-	tasks   int                             // tasks so far
-	looked  map[uint32]bool                 // processes with a task since the last wait
-	awaited map[memoryKey]map[uint64]int    // by stream: tasks on other streams that it has waited for
-	marks   map[memoryKey]map[uint64]int    // by event: tasks before its record, by stream
-	host    []access.Region                 // the current call's accesses to registered memory
+	of      map[*timeline.Object]*visibleMemory // made by visibleOf
+	levels  map[*timeline.Object]doubtLevel     // of device memory too
+	tasks   int                                 // tasks so far
+	looked  map[uint32]bool                     // processes with a task since the last wait
+	awaited map[memoryKey]map[uint64]int        // by stream: tasks on other streams that it has waited for
+	marks   map[memoryKey]map[uint64]int        // by event: tasks before its record, by stream
 }
 
 func newVisibleState() visibleState {

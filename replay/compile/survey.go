@@ -9,11 +9,8 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/timeline/access"
 )
-
-func widened(w api.Window, at, size uint64) api.Window {
-	return api.Window{From: min(w.From, at), To: max(w.To, at+size)}
-}
 
 // survey collects what the first call needs: the threads, all call times, late data, and recorded device addresses. It reads few columns
 // of all calls, and whole calls only for functions that make or map memory.
@@ -25,17 +22,11 @@ func (p *compiler) survey() error {
 		return err
 	}
 	p.gaps, f.Scope = newGaps(complete), complete.Scope()
-	if err := p.surveyMemory(); err != nil {
+	var err error
+	if p.accesses, err = access.NewCalls(p.r, p.Model, &access.Options{Guess: p.o.Guess, Results: true}); err != nil {
 		return err
 	}
-	for d, err := range p.r.Data(&format.DataFilter{Late: true}) {
-		if err != nil {
-			return err
-		}
-		k := *d
-		k.Bytes = slices.Clone(d.Bytes)
-		p.late[d.Call] = append(p.late[d.Call], k)
-	}
+	p.state, p.flow = p.accesses.State, p.accesses.Flow
 	if d := p.r.Damage(); len(d) > 0 {
 		return &d[0]
 	}
@@ -56,78 +47,6 @@ func (p *compiler) survey() error {
 		f.Absent = append(f.Absent, Unsupported{Calls: int(g.Calls), Reason: fmt.Sprintf("lost while recording (%s), %s to %s", g.Reason, human.Moment(g.From), human.Moment(g.To))})
 	}
 	return nil
-}
-
-// placeable reports whether the kind's objects are device address ranges.
-func placeable(kind api.Object) bool { return kind == api.Device || kind == api.Reservation }
-
-// surveyMemory finds the address ranges for device memory and pinned memory, and counts the objects in api.Model.Numbers.
-func (p *compiler) surveyMemory() error {
-	none := api.Window{From: ^uint64(0)}
-	p.pointers.window = none
-	var funcs []uint16
-	for i := range p.Model.Funcs {
-		if fn := &p.Model.Funcs[i]; !fn.Composite && !fn.Annotation && slices.ContainsFunc(fn.Params, p.givesAddresses) {
-			funcs = append(funcs, uint16(fn.ID))
-		}
-	}
-	if len(funcs) == 0 {
-		return nil
-	}
-	for c, err := range p.r.Calls(&format.Filter{NoData: true, Funcs: funcs}) {
-		if err != nil {
-			return err
-		}
-		fn := p.Model.Func(api.ID(c.Func))
-		whole := len(c.Args) == int(fn.Words)
-		for i := range fn.Params {
-			if q := &fn.Params[i]; q.Object == api.Registered && q.Role == api.Map && whole {
-				n, _ := q.Size.Bytes(fn, c.Args)
-				p.pointers.words.Pinned = widened(p.pointers.words.Pinned, c.Args[q.Word], n)
-			}
-		}
-		for _, o := range c.Outs {
-			if int(o.Param) < len(fn.Params) {
-				p.surveyOut(fn, &fn.Params[o.Param], c, o.Value, whole)
-			}
-		}
-	}
-	return nil
-}
-
-// givesAddresses reports whether surveyMemory reads functions with such a parameter.
-func (p *compiler) givesAddresses(q api.Param) bool {
-	return q.Object == api.Registered && q.Role == api.Map || slices.Contains(p.Model.Numbers, q.Object) ||
-		q.Role == api.New && q.Object == api.Host || q.Role.Makes() && addressed(q.Object)
-}
-
-// surveyOut takes in a stored value; whole is set if the call has all arguments.
-func (p *compiler) surveyOut(fn *api.Func, q *api.Param, c *format.Call, v uint64, whole bool) {
-	if slices.Contains(p.Model.Numbers, q.Object) {
-		p.objects.counted++
-	}
-	if !whole {
-		return
-	}
-	n, _ := q.Size.Bytes(fn, c.Args)
-	if q.Role == api.New && q.Object == api.Host {
-		p.pointers.words.Pinned = widened(p.pointers.words.Pinned, v, n)
-	}
-	if q.Role.Makes() && addressed(q.Object) {
-		p.pointers.words.Device = widened(p.pointers.words.Device, v, n)
-		if placeable(q.Object) {
-			p.pointers.window = widened(p.pointers.window, v, n)
-			// The simulator keeps managed memory in a separate range.
-			if d := p.Model.Device; d.To == 0 || v >= d.From && v < d.To {
-				p.pointers.low = min(p.pointers.low, v)
-			}
-		}
-	}
-}
-
-// addressed reports whether payload words may be addresses in objects with the kind.
-func addressed(kind api.Object) bool {
-	return placeable(kind) || kind == api.Mapped || kind == api.Owned
 }
 
 // cast finds the threads that make calls, grouped by process, and all call times.

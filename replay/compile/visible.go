@@ -34,13 +34,16 @@ const (
 
 // visibleOf returns the host-visible memory that an object is or maps, nil for other objects.
 func (p *compiler) visibleOf(o *timeline.Object) *visibleMemory {
-	if o == nil || len(p.visible.of) == 0 {
+	o = p.accesses.Visible(o)
+	if o == nil {
 		return nil
 	}
-	if v := p.visible.of[o]; v != nil || o.Kind != api.Mapped {
-		return v
+	v := p.visible.of[o]
+	if v == nil {
+		v = &visibleMemory{object: o, flight: map[uint64]int{}}
+		p.visible.of[o] = v
 	}
-	return p.visible.of[o.Parent]
+	return v
 }
 
 // visibleRanges returns all host-visible memory in creation order.
@@ -50,51 +53,28 @@ func (p *compiler) visibleRanges() []*visibleMemory {
 
 // visibleBefore takes in memory that the current call makes host-visible, and content recorded before the call.
 func (p *callCompiler) visibleBefore() error {
-	p.visible.host = p.visible.host[:0]
-	if !p.Model.KeepsVisible() {
-		return nil
-	}
 	for _, u := range p.e.Uses {
-		o := u.Object
-		registered := o.Kind == api.Registered
-		if o.Created == p.c.Index && p.visible.of[o] == nil && (o.Hosted || registered) {
-			p.visible.of[o] = &visibleMemory{object: o, flight: map[uint64]int{}}
-		}
+		p.visibleOf(u.Object)
 	}
 	return p.visibleContent(format.DirIn)
 }
 
 // visibleContent takes in content recorded before or after the current call.
 func (p *callCompiler) visibleContent(dir format.Dir) error {
-	if len(p.visible.of) == 0 {
-		return nil
-	}
-	for k := range p.data.pieces {
-		d := &p.data.pieces[k]
-		if d.Param != api.MemoryParam || d.Dir != dir {
-			continue
-		}
-		o, _, _ := p.state.Find(p.owner(), d.Addr)
-		v := p.visibleOf(o)
-		if v == nil {
-			continue
-		}
-		if v.known = d.Status == format.Whole; !v.known {
-			continue
-		}
-		// The content is no argument of the call.
-		guessed, first := p.guessed, len(p.guesses)
+	return p.a.Contents(dir, func(d *format.Data, o *timeline.Object) error {
+		v, first := p.visibleOf(o), len(p.guesses)
 		var err error
-		if v.content, v.relocs, err = p.content(d, true); err != nil {
+		if v.content, v.relocs, err = p.scanned(d, access.Content); err != nil {
 			return err
 		}
 		v.relocs, v.guesses = slices.Clone(v.relocs), slices.Clone(p.guesses[first:])
 		v.stale = true
-		p.flow.Store(v.object, len(v.guesses) > 0)
-		p.guessed = guessed
-	}
-	return nil
+		return nil
+	})
 }
+
+// knows reports whether the trace has the content of host-visible memory.
+func (p *compiler) knows(v *visibleMemory) bool { return p.accesses.Known(v.object) }
 
 // level returns how a result in an object depends on host-visible memory.
 func (p *callCompiler) level(o *timeline.Object) doubtLevel {
@@ -102,7 +82,7 @@ func (p *callCompiler) level(o *timeline.Object) doubtLevel {
 	switch {
 	case v == nil:
 		return p.visible.levels[o]
-	case !v.known:
+	case !p.knows(v):
 		return unknownBytes
 	case v.stale && len(v.flight) == 0:
 		return sureLevel // it is stored before the call
@@ -143,24 +123,18 @@ func (p *callCompiler) visibleTask() {
 		return
 	}
 	if p.e.Captured != nil {
-		for _, t := range p.visible.host {
-			p.flow.Capture(t.Object)
-		}
 		return
 	}
 	kernel := p.f.Task == api.Kernel || p.f.Task == api.GraphRun
 	p.visible.tasks++
-	for _, t := range p.visible.host {
-		switch v := p.visibleOf(t.Object); {
-		case t.Kind == access.Names && kernel:
-			p.regions = append(p.regions, t)
-		case p.f.Stream >= 0:
-			// The trace has a copy's data and result.
+	for _, t := range p.a.Host {
+		// The trace has a copy's data and result.
+		if v := p.visibleOf(t.Object); v != nil && !(t.Kind == access.Names && kernel) && p.f.Stream >= 0 {
 			v.flight[p.visibleStream()] = p.visible.tasks
 		}
 	}
 	level := sureLevel
-	for _, t := range p.regions {
+	for _, t := range p.a.Regions {
 		if t.Kind == access.Points {
 			continue
 		}
@@ -169,9 +143,10 @@ func (p *callCompiler) visibleTask() {
 		}
 		if v := p.visibleOf(t.Object); v != nil {
 			p.visibleUse(v, kernel)
+			v.depends = v.depends || kernel && t.Kind == access.Names && p.flow.Depends()
 		}
 	}
-	for _, t := range p.regions {
+	for _, t := range p.a.Regions {
 		o := t.Object
 		if v := p.visibleOf(o); v != nil {
 			o = v.object
@@ -190,26 +165,10 @@ func (p *callCompiler) visibleTask() {
 	}
 }
 
-// guessedVisible notes the memory that the current call may have written depending on guesses.
-func (p *callCompiler) guessedVisible() {
-	if len(p.visible.of) == 0 || !access.Runs(p.f) || !p.flow.Depends() {
-		return
-	}
-	for _, t := range append(p.regions[:len(p.regions):len(p.regions)], p.visible.host...) {
-		if v := p.visibleOf(t.Object); v != nil && t.Kind == access.Names {
-			v.depends = true
-			p.flow.Store(t.Object, true)
-		}
-	}
-}
-
 // visibleUse prepares memory for the current task.
 func (p *callCompiler) visibleUse(v *visibleMemory, kernel bool) {
 	switch {
-	case !v.known:
-		if kernel {
-			p.zeroCopy(v.object)
-		}
+	case !p.knows(v):
 	case v.stale && len(v.flight) == 0:
 		p.store(p.object(v.object), v.content, v.relocs, contiguous(v.object.Size))
 		// It precedes copy sources, which may be in this memory.
@@ -220,7 +179,7 @@ func (p *callCompiler) visibleUse(v *visibleMemory, kernel bool) {
 		v.stale, v.relocs = false, nil
 		delete(p.visible.levels, v.object)
 	}
-	if v.known && !v.named && kernel {
+	if p.knows(v) && !v.named && kernel {
 		v.named, v.base = true, v.content
 	}
 	if p.f.Stream >= 0 {
@@ -235,18 +194,20 @@ func (p *callCompiler) visibleStream() uint64 {
 // visibleAfter follows waits, and compares the memory that no task uses any more.
 func (p *callCompiler) visibleAfter() error {
 	if len(p.visible.of) == 0 || !p.ok {
+		p.a.After()
 		return nil
 	}
 	p.visibleWaits()
 	waited := p.visibleWaited()
-	if err := p.visibleContent(format.DirOut); err != nil {
-		return err
-	}
 	for _, u := range p.e.Uses {
 		if v := p.visible.of[u.Object]; v != nil && u.Object.Ended == p.c.Index {
 			p.visibleLeft(v)
 			delete(p.visible.of, u.Object)
 		}
+	}
+	p.a.After()
+	if err := p.visibleContent(format.DirOut); err != nil {
+		return err
 	}
 	if !waited {
 		return nil
@@ -255,7 +216,7 @@ func (p *callCompiler) visibleAfter() error {
 	overlapped := p.visibleOverlapped()
 	for _, v := range p.visibleRanges() {
 		o := v.object
-		if o.Process != p.owner() || !v.named || !v.known || len(v.flight) > 0 || overlapped {
+		if o.Process != p.owner() || !v.named || !p.knows(v) || len(v.flight) > 0 || overlapped {
 			continue
 		}
 		v.named = false
@@ -277,7 +238,7 @@ func (p *callCompiler) visibleAfter() error {
 
 // visibleLeft reports memory that was never compared because the program did not wait.
 func (p *callCompiler) visibleLeft(v *visibleMemory) {
-	if v.named && v.known && p.o.Compare {
+	if v.named && p.knows(v) && p.o.Compare {
 		p.unverified(verify.Managed, fmt.Sprintf("the memory of call %d was never compared: the program did not wait for all tasks that may write it", v.object.Created))
 	}
 	v.named = false

@@ -76,7 +76,7 @@ func Explain(ctx context.Context, r *format.Reader, m *api.Model, bytes []Byte) 
 		if slices.ContainsFunc(q.Data, func(d format.Data) bool { return d.Reason == format.TakenEarly }) {
 			note = "its data was " + format.TakenEarly.String()
 		}
-		hosted := q.Unseen
+		hosted := unseen(q)
 		for _, t := range q.Regions {
 			if hosted == nil && t.Kind != access.Writes {
 				hosted = spoiled[t.Object]
@@ -127,4 +127,17 @@ func (h *History) add(log []entry, at uint64) {
 		}
 	}
 	slices.Reverse(h.Chain)
+}
+
+// unseen returns memory that the program writes without a call and that the call or its task may read, nil if there is none.
+func unseen(q *access.Call) *timeline.Object {
+	if n := len(q.Unseen); n > 0 {
+		return q.Unseen[n-1]
+	}
+	for _, r := range q.Regions {
+		if r.Kind == access.Reads && r.Object.Hosted && !q.Known(q.Visible(r.Object)) {
+			return r.Object
+		}
+	}
+	return nil
 }

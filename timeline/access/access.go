@@ -3,11 +3,13 @@
 // A Tracker belongs to a timeline.State. Its Apply advances the State by one call; Of then returns the accesses of that call. Follow
 // additionally tracks the content of device memory, for launches whose arguments are there: DevArgs returns them.
 //
-// A Flow works with allocations instead of addresses. It adds the memory that a kernel reaches through addresses that earlier calls have copied
-// into other memory. Each runs a State, a Tracker and a Flow through a trace and visits every call with the allocations that it accesses.
+// Calls finds the allocations that each call accesses, in one pass over a trace: the ranges that its arguments name, the allocations whose addresses
+// are in its payloads (Words), and those that a kernel reaches through addresses that earlier calls have copied into other memory (Flow). The caller
+// reads the payloads, because the replay compiler copies them at the same time. Each reads them itself.
 //
 // Packages report and blame use a Tracker while they read a trace; blame lists the calls that accessed an allocation with a Search. Package lab
-// uses Each to explain differences and to extract launches; the replay compiler gives the accesses that it finds to a Flow. This package writes nothing, and it knows recorded data only.
+// uses Each to explain differences and to extract launches. The replay compiler uses Calls. This package writes nothing, and it knows recorded data
+// only.
 package access
 
 import (
@@ -157,30 +159,14 @@ func (t *Tracker) block(e *timeline.Event, i int) (all bool) {
 
 // payload adds the range of a copy or a fill, or the ranges of a batch.
 func (t *Tracker) payload(e *timeline.Event, i int) (all bool) {
-	c, f := e.Call, e.Fn
-	p := &f.Params[i]
-	kind := Writes
-	if p.Role == api.Reads {
-		kind = Reads
-	}
-	if p.ItemSizes < 0 {
-		n, ok := p.Size.Bytes(f, c.Args)
-		if ok && p.Size.Pitch >= 0 {
-			if n = c.Args[f.Params[p.Size.Pitch].Word] * c.Args[f.Params[p.Size.Mul[1]].Word]; n == 0 {
-				return true
-			}
+	p := &e.Fn.Params[i]
+	return ranges(e, i, func(param int) ([]byte, bool) { return t.data(e.Call, param, 0) }, func(item uint32, addr, size uint64) {
+		a := Access{Addr: addr, Size: size, Kind: rangeKind(p), Param: i, Self: item == 0}
+		if item > 0 {
+			a.At = 8 * uint64(item-1)
 		}
-		if c.Args[p.Word] != 0 && (n > 0 || !ok) {
-			t.add(Access{Addr: c.Args[p.Word], Size: n, Kind: kind, Param: i, Self: true})
-		}
-		return ok
-	}
-	to, ok1 := t.data(c, i, 0)
-	sizes, ok2 := t.data(c, int(p.ItemSizes), 0)
-	for k := 0; k+8 <= min(len(to), len(sizes)); k += 8 {
-		t.add(Access{Addr: word(to[k:]), Size: word(sizes[k:]), Kind: kind, Param: i, At: uint64(k)})
-	}
-	return ok1 && ok2
+		t.add(a)
+	})
 }
 
 // items adds the words in a parameter's data. It returns false if the trace lacks some data: at least want pieces must be there. If the

@@ -14,17 +14,17 @@ func (c *Call) Process() uint32 { return c.process }
 // Lane returns the lane that gets the task of the call. For a synchronization or a poll it is the lane that the call waits for.
 func (c *Call) Lane() timeline.LaneKey {
 	if c.Event.Fn.Sync != api.NoSync {
-		return c.s.WaitedLane(c.process, c.Event)
+		return c.State.WaitedLane(c.process, c.Event)
 	}
-	return c.s.LaneKey(c.process, c.Event)
+	return c.State.LaneKey(c.process, c.Event)
 }
 
 // Shown returns the host-visible memory whose content the trace has with the call.
 func (c *Call) Shown() (shown []*timeline.Object) {
 	for k := range c.Data {
 		if d := &c.Data[k]; d.Param == api.MemoryParam && d.Status == format.Whole {
-			if o, _, ok := c.s.Find(c.process, d.Addr); ok {
-				if v := c.visibleOf(o); v != nil && !slices.Contains(shown, v) {
+			if o, _, ok := c.State.Find(c.process, d.Addr); ok {
+				if v := c.Visible(o); v != nil && !slices.Contains(shown, v) {
 					shown = append(shown, v)
 				}
 			}
@@ -66,4 +66,33 @@ func (c *Call) Lacks() string {
 		}
 	}
 	return ""
+}
+
+// Origin returns the allocation that the copy, or an item of a batch, reads, and the offset in it; nil if it is unknown.
+func (c *Call) Origin(item uint32) (*timeline.Object, uint64) {
+	for i := range c.Event.Fn.Params {
+		q := &c.Event.Fn.Params[i]
+		addr := uint64(0)
+		switch b, described := c.Event.CopyBlock(); {
+		case q.CopyDesc != nil && described:
+			addr = b.From.First
+		case q.Role != api.Reads:
+			continue
+		case q.ItemSizes < 0:
+			addr = c.Event.Call.Args[q.Word]
+		default:
+			d := c.data(i, 0, format.DirIn)
+			if item == 0 || d == nil || d.Len < 8*uint64(item) {
+				return nil, 0
+			}
+			b, err := c.bytes(d)
+			if err != nil || uint64(len(b)) < 8*uint64(item) {
+				return nil, 0
+			}
+			addr = word(b[8*(item-1):])
+		}
+		o, off, _ := c.State.Find(c.process, addr)
+		return o, off
+	}
+	return nil, 0
 }

@@ -1,82 +1,136 @@
 package access
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/internal/kernelbin"
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// A Call is a call that a replay makes, with the allocations that it accesses. It is valid until the next call.
-type Call struct {
-	Event   *timeline.Event
-	OK      bool               // the call succeeded
-	Regions []Region           // memory that the call reads, writes or reaches
-	Data    []format.Data      // also data that was recorded after the call
-	Made    []*timeline.Object // tokens that it makes
-	Named   []*timeline.Object // objects that its arguments name by tokens and numbers, besides Event.Uses
-	Unseen  *timeline.Object   // host memory without recorded content that its kernel may read, nil for none
+// Calls finds the allocations that the calls of a trace access. Apply takes all calls, in the order in which they began. Begin then returns the
+// accesses of a call; its methods are called in this order:
+//
+//	Arguments    finds the memory that argument words, arrays and structures name
+//	Scan         finds the addresses in one payload; the caller reads the payloads
+//	Numbers      finds the objects that an argument block names by numbers
+//	Effects      adds the memory that the call's task reaches besides
+//	After        takes in the content after the call, and the objects that it ended
+//
+// Each calls them for all calls that a replay makes.
+type Calls struct {
+	State *timeline.State
+	Flow  *Flow
+	Words *Words
+	Memory
 
-	*calls
-	process uint32
-	host    []Region // in host-visible memory
-	guess   bool     // its data has a guess, see Words
-}
-
-// calls finds the regions of calls.
-type calls struct {
-	s       *timeline.State
-	m       *api.Model
 	r       *format.Reader
+	m       *api.Model
+	o       *Options
 	tracker *Tracker
-	flow    *Flow
-	late    map[uint64][]format.Data
+	late    map[uint64][]format.Data  // data that was recorded after its call, by call
 	visible map[*timeline.Object]bool // host-visible memory; true if the trace has its content
-	words   *Words
+	layouts map[*timeline.Object]layout
+	plain   map[format.BlobID]bool // payloads without words that may be addresses
 	tokens  tokens
 	numbers numbers
+	call    Call
+}
+
+// Options are the parameters of NewCalls. The zero value of each field is its default.
+type Options struct {
+	Guess   bool         // guesses count as facts, see Words
+	Results bool         // Call.Data also has results that were recorded after the call
+	Ended   map[int]bool // allocations, by Object.ID, whose addresses still count after they have ended
+	Largest uint64       // Each and Search read no payload with more bytes; 0 for no limit
+}
+
+// A Call is a call with the allocations that it accesses. It is valid until the next Begin.
+type Call struct {
+	Event    *timeline.Event
+	OK       bool               // the call succeeded
+	Data     []format.Data      // also data that was recorded after the call
+	Regions  []Region           // memory that the call reads, writes or reaches, apart from host memory
+	Host     []Region           // host memory that it reads, writes or names
+	Pointers []Word             // addresses in arguments that are in device memory
+	Made     []*timeline.Object // tokens that it makes
+	Named    []*timeline.Object // objects that its arguments name by tokens and numbers, besides Event.Uses
+	Unseen   []*timeline.Object // host memory without recorded content that its kernel may access
+	Guess    bool               // its data depends on a guess, see Words
+
+	*Calls
+	process uint32
+	index   map[piece]*format.Data // of Data, if it is long
+	fresh   []freshToken
+	scan    Scan
+}
+
+// piece identifies a payload in a call.
+type piece struct {
+	param int
+	item  uint32
+	dir   format.Dir
 }
 
 // ErrStop ends Each without an error if the visit function returns it.
 var ErrStop = errors.New("stop")
 
+// NewCalls returns Calls before the first call. It reads the calls that make memory.
+func NewCalls(r *format.Reader, m *api.Model, o *Options) (*Calls, error) {
+	s := timeline.NewState(m).Read(r)
+	x := &Calls{State: s, Flow: NewFlow(), Words: NewWords(s), r: r, m: m, o: o, tracker: New(s, r),
+		late: map[uint64][]format.Data{}, visible: map[*timeline.Object]bool{}, layouts: map[*timeline.Object]layout{}, plain: map[format.BlobID]bool{}}
+	if err := x.survey(); err != nil {
+		return nil, err
+	}
+	for d, err := range r.Data(&format.DataFilter{Late: true}) {
+		if err != nil {
+			return nil, err
+		}
+		if d.Dir == format.DirOut && d.Param != api.MemoryParam && !o.Results {
+			continue
+		}
+		k := *d
+		k.Bytes = slices.Clone(d.Bytes)
+		x.late[d.Call] = append(x.late[d.Call], k)
+	}
+	x.call.Calls = x
+	return x, x.tracker.Follow()
+}
+
 // Each calls visit for every call that a replay of the trace makes, in the order in which the calls began.
 func Each(r *format.Reader, m *api.Model, visit func(*Call) error) error {
-	s := timeline.NewState(m).Read(r)
-	x := &calls{s: s, m: m, r: r, tracker: New(s, r), flow: NewFlow(), words: NewWords(s), late: map[uint64][]format.Data{}, visible: map[*timeline.Object]bool{}}
-	if err := x.begin(); err != nil {
+	x, err := NewCalls(r, m, &Options{})
+	if err != nil {
 		return err
 	}
 	threads := r.Threads()
-	call := &Call{calls: x}
 	for c, err := range r.CallsByStart(nil) {
 		if err != nil {
 			return err
 		}
 		process := threads[c.Thread].Process
-		e := x.tracker.Apply(process, c)
-		x.words.Made(e)
-		if !replayed(m, e) {
+		e := x.Apply(process, c)
+		if x.Omits(e) != Replayed {
 			continue
 		}
-		*call = Call{Event: e, OK: !failed(e), Data: c.Data, calls: x, process: process,
-			Regions: call.Regions[:0], Made: call.Made[:0], Named: call.Named[:0], host: call.host[:0]}
-		if late, ok := x.late[c.Index]; ok {
-			call.Data = slices.Concat(c.Data, late)
-		}
-		if err := call.find(); err != nil {
+		q := x.Begin(process, e)
+		if err := q.find(); err != nil {
 			return err
 		}
-		if err := visit(call); err == ErrStop {
+		if err := visit(q); err == ErrStop {
 			break
 		} else if err != nil {
 			return err
 		}
-		call.after()
+		if q.After(); q.OK {
+			if err := q.contents(format.DirOut); err != nil {
+				return err
+			}
+		}
 	}
 	if d := r.Damage(); len(d) > 0 {
 		return &d[0]
@@ -84,85 +138,134 @@ func Each(r *format.Reader, m *api.Model, visit func(*Call) error) error {
 	return nil
 }
 
-// begin reads what later calls depend on.
-func (x *calls) begin() error {
-	for d, err := range x.r.Data(&format.DataFilter{Late: true}) {
-		if err != nil {
-			return err
-		}
-		if d.Dir == format.DirOut && d.Param != api.MemoryParam {
-			continue // results change nothing
-		}
-		k := *d
-		k.Bytes = slices.Clone(d.Bytes)
-		x.late[d.Call] = append(x.late[d.Call], k)
+// Apply advances the State by one call and returns its meaning, which is valid until the next Apply.
+func (x *Calls) Apply(process uint32, c *format.Call) *timeline.Event {
+	e := x.tracker.Apply(process, c)
+	if len(x.o.Ended) > 0 {
+		x.Words.end(e, x.o.Ended)
 	}
-	counts, err := x.r.Counts()
-	if err != nil {
+	return e
+}
+
+// Begin returns the call that was applied last, whose function is in the model.
+func (x *Calls) Begin(process uint32, e *timeline.Event) *Call {
+	c := &x.call
+	c.Event, c.process, c.OK, c.Data, c.index, c.Guess = e, process, !failed(e), e.Call.Data, nil, false
+	c.Regions = c.Regions[:0]
+	c.Host = c.Host[:0]
+	c.Pointers = c.Pointers[:0]
+	c.Made = c.Made[:0]
+	c.Named = c.Named[:0]
+	c.Unseen = c.Unseen[:0]
+	c.fresh = c.fresh[:0]
+	if len(x.late) > 0 {
+		if late, ok := x.late[e.Call.Index]; ok {
+			c.Data = slices.Concat(c.Data, late)
+			delete(x.late, e.Call.Index)
+		}
+	}
+	if e.Fn.Task != api.Kernel {
+		x.Words.Made(e)
+		x.Words.Call(e)
+	}
+	if x.m.KeepsVisible() {
+		c.showVisible()
+	}
+	return c
+}
+
+// find finds all accesses of the call.
+func (c *Call) find() error {
+	if err := c.contents(format.DirIn); err != nil {
 		return err
 	}
-	for _, fc := range counts.Functions {
-		if f := x.m.Func(api.ID(fc.Func)); f != nil {
-			x.numbers.used = x.numbers.used || slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Role.Makes() && slices.Contains(x.m.Numbers, p.Object) })
-		}
+	if err := c.gather(); err != nil {
+		return err
 	}
-	return x.tracker.Follow()
-}
-
-func failed(e *timeline.Event) bool { return e.Fn.RetError && uint32(e.Call.Ret) != 0 }
-
-// replayed reports whether a replay makes a call.
-func replayed(m *api.Model, e *timeline.Event) bool {
-	f, c := e.Fn, e.Call
-	switch {
-	case f == nil || f.HostCallback || f.Annotation || f.Composite || f.SkipOnReplay || f.ReplayError != "":
-		return false
-	case c.Flags&format.Unfinished != 0:
-		return false
-	case failed(e) && (f.PollsCallbacks || m.Refused != 0 && int32(c.Ret) == m.Refused):
-		return false
-	}
-	return !slices.ContainsFunc(f.Params, func(q api.Param) bool { return q.Role == api.Use && q.Object == api.Exception && c.Args[q.Word] != 0 })
-}
-
-// find finds the regions of the call.
-func (c *Call) find() error {
-	c.showVisible()
-	c.words.Call(c.Event)
-	f := c.Event.Fn
-	for i := range f.Params {
-		if !f.Params[i].OmitOnReplay {
-			c.param(i)
-		}
-	}
-	for k := range c.Data {
-		if err := c.payload(&c.Data[k]); err != nil {
-			return err
-		}
-	}
-	c.tokens.make(c)
-	c.numbers.made(c)
-	Arrays(c.Event, func(o *timeline.Object, kind Kind) { c.add(o, 1, 1, kind) })
-	if c.OK {
-		c.effects()
-	}
+	c.Effects()
 	return nil
+}
+
+// gather finds the accesses by the call's arguments. After an error it goes on with the other payloads.
+func (c *Call) gather() error {
+	c.Arguments()
+	var failed error
+	for k := range c.Data {
+		d := &c.Data[k]
+		if d.Dir != format.DirIn || d.Status != format.Whole || d.Param == api.MemoryParam {
+			continue
+		}
+		h := c.holds(d)
+		if !h.read || !h.addresses && !c.Tokens() {
+			continue
+		}
+		b, err := c.scanAll(d, Input)
+		failed = cmp.Or(failed, err)
+		if h.arguments {
+			c.Numbers(d, b)
+		}
+	}
+	return failed
+}
+
+// scanAll scans a payload and returns its content, nil if it is known to have no addresses.
+func (c *Call) scanAll(d *format.Data, source Source) ([]byte, error) {
+	if c.plain[d.Blob] && !c.Tokens() && !c.numbers.used || c.o.Largest > 0 && d.Len > c.o.Largest {
+		return nil, nil
+	}
+	b, err := c.bytes(d)
+	if err != nil {
+		return nil, err
+	}
+	s := c.Scan(d, source)
+	s.Next(b, uint64(len(b)))
+	if d.Blob != 0 && !s.Suspect {
+		c.plain[d.Blob] = true
+	}
+	return b, nil
+}
+
+func failed(e *timeline.Event) bool {
+	return e.Fn.RetError && uint32(e.Call.Ret) != 0 && e.Call.Flags&format.Unfinished == 0
+}
+
+// Arguments adds the memory that argument words, arrays and structures name, and makes the tokens of the call.
+func (c *Call) Arguments() {
+	for i := range c.Event.Fn.Params {
+		if q := &c.Event.Fn.Params[i]; !q.OmitOnReplay {
+			c.param(i, q)
+		}
+	}
 }
 
 // add adds an access of an object, nil for none.
 func (c *Call) add(o *timeline.Object, lo, hi uint64, kind Kind) {
 	switch {
 	case o == nil:
-	case !o.Kind.OnHost() && o.Kind != api.Reservation:
+	case o.Kind.OnHost():
+		c.Host = append(c.Host, Region{Object: o, Lo: lo, Hi: hi, Kind: kind})
+	case o.Kind != api.Reservation:
 		c.Regions = append(c.Regions, Region{Object: o, Lo: lo, Hi: hi, Kind: kind})
-	case o.Kind.OnHost() && c.visibleOf(o) != nil:
-		c.host = append(c.host, Region{Object: o, Lo: lo, Hi: hi, Kind: kind})
 	}
 }
 
-// span adds an access of a range of addresses that begins at an offset of an object, nil for none.
+// name adds an address at an offset of an object, nil for none.
+func (c *Call) name(o *timeline.Object, off uint64, kind Kind) { c.add(o, off, off, kind) }
+
+// span adds an access of a range of addresses, which may extend over several adjacent mappings. It begins at an offset of an object, nil for none.
 func (c *Call) span(o *timeline.Object, addr, off, n uint64, kind Kind) {
-	Spans(c.s, c.process, o, addr, off, n, func(o *timeline.Object, lo, hi uint64) { c.add(o, lo, hi, kind) })
+	for o != nil && n > 0 {
+		here := n
+		if o.Kind == api.Device && off < o.Size {
+			here = min(n, o.Size-off)
+		}
+		c.add(o, off, off+here, kind)
+		if n -= here; n == 0 {
+			return
+		}
+		addr += here
+		o, off, _ = c.State.Find(c.process, addr)
+	}
 }
 
 // locate returns the allocation that an argument, or an address in an item, is an address of; nil if there is none.
@@ -170,86 +273,95 @@ func (c *Call) locate(i int, item uint32, addr uint64) (*timeline.Object, uint64
 	if u, ok := c.Event.Use(i); ok && item == 0 {
 		return u.Object, u.Offset
 	}
-	if o, off, ok := c.s.Find(c.process, addr); ok {
+	if o, off, ok := c.State.Find(c.process, addr); ok {
 		return o, off
 	}
-	o, off, _ := c.s.Reserved(c.process, addr)
-	return o, off
+	if o, off, ok := c.State.Reserved(c.process, addr); ok {
+		return o, off
+	}
+	return c.Words.ended(c.process, addr)
 }
 
 // param adds the accesses by the words of a parameter.
-func (c *Call) param(i int) {
-	f, args := c.Event.Fn, c.Event.Call.Args
-	q := &f.Params[i]
-	w := args[q.Word]
+func (c *Call) param(i int, q *api.Param) {
+	w := c.Event.Call.Args[q.Word]
 	switch {
 	case q.Role == api.Struct:
 		c.structure(i)
 	case w == 0:
-	case q.Role == api.Address, q.Role == api.DevArgs:
-		o, _ := c.locate(i, 0, w)
-		c.add(o, 0, 0, Names)
-		if b, known, _ := c.tracker.DevArgs(c.Event); q.Role == api.DevArgs && known && c.OK {
-			for ; len(b) >= 8; b = b[8:] {
-				if o, _, ok := c.s.Find(c.process, word(b)); ok && !o.Kind.OnHost() {
-					c.add(o, 0, 0, Names)
-				}
-			}
-		}
+	case q.Role == api.Address:
+		o, off := c.locate(i, 0, w)
+		c.name(o, off, Names)
+	case q.Role == api.DevArgs:
+		o, off := c.locate(i, 0, w)
+		c.name(o, off, Names)
+		c.pointers()
 	case q.Role == api.Reads || q.Role == api.Writes || q.Role == api.Fills:
-		c.copied(i, w)
+		ranges(c.Event, i, c.array, func(item uint32, addr, size uint64) {
+			o, off := c.locate(i, item, addr)
+			c.span(o, addr, off, size, rangeKind(q))
+		})
 	case q.Role == api.Map && q.Object == api.Registered && c.OK && !c.m.KeepsVisible():
 		if u, ok := c.Event.Use(i); ok && u.Object.Parent == nil {
-			c.Unseen = u.Object
+			c.Unseen = append(c.Unseen, u.Object)
 		}
+	case q.Token != 0 && c.OK:
+		c.makeTokens(i, q)
 	}
 }
 
-// copied adds the range that a parameter of a copy or a fill names, or the ranges of a batch.
-func (c *Call) copied(i int, w uint64) {
-	f, args := c.Event.Fn, c.Event.Call.Args
-	q := &f.Params[i]
-	kind := Writes
-	if q.Role == api.Reads {
-		kind = Reads
-	}
-	if q.ItemSizes < 0 {
-		n, _ := q.Size.Bytes(f, args)
-		if q.Size.Pitch >= 0 {
-			if width := args[f.Params[q.Size.Mul[0]].Word]; n > 0 && width > 0 {
-				n = (n/width-1)*args[f.Params[q.Size.Pitch].Word] + width
-			}
-		}
-		o, off := c.locate(i, 0, w)
-		c.span(o, w, off, n, kind)
+// pointers adds the addresses in arguments that are in device memory, if their content is known.
+func (c *Call) pointers() {
+	b, known, _ := c.tracker.DevArgs(c.Event)
+	if !known || !c.OK {
 		return
 	}
-	n := args[f.Params[q.ItemCount].Word]
-	addrs, sizes := c.array(i, n), c.array(int(q.ItemSizes), n)
-	for k := 0; k+8 <= min(len(addrs), len(sizes)); k += 8 {
-		if addr := word(addrs[k:]); addr != 0 {
-			o, off := c.locate(i, uint32(1+k/8), addr)
-			c.span(o, addr, off, word(sizes[k:]), kind)
+	for at := uint64(0); at+8 <= uint64(len(b)); at += 8 {
+		w := word(b[at:])
+		if o, off, ok := c.State.Find(c.process, w); ok && !o.Kind.OnHost() {
+			c.name(o, off, Names)
+			c.Pointers = append(c.Pointers, Word{At: at, Addr: w, Object: o, Offset: off, Evidence: ByArgument})
 		}
 	}
 }
 
-// array returns the n words of an array, nil if the trace lacks them.
-func (c *Call) array(i int, n uint64) []byte {
-	if d := c.data(i, 0, format.DirIn); d != nil && d.Len == 8*n {
-		b, _ := c.bytes(d)
-		return b
+// Find returns the data of a parameter, nil if there is none.
+func (c *Call) Find(param int, item uint32, dir format.Dir) *format.Data {
+	if len(c.Data) > 32 && c.index == nil {
+		// A batch has thousands.
+		c.index = make(map[piece]*format.Data, len(c.Data))
+		for k := range slices.Backward(c.Data) {
+			d := &c.Data[k]
+			c.index[piece{int(d.Param), d.Item, d.Dir}] = d
+		}
+	}
+	if c.index != nil {
+		return c.index[piece{param, item, dir}]
+	}
+	for k := range c.Data {
+		if d := &c.Data[k]; int(d.Param) == param && d.Item == item && d.Dir == dir {
+			return d
+		}
 	}
 	return nil
 }
 
-// data returns whole data of the call, nil if there is none.
+// data returns whole data of a parameter, nil if there is none.
 func (c *Call) data(param int, item uint32, dir format.Dir) *format.Data {
-	k := slices.IndexFunc(c.Data, func(d format.Data) bool { return int(d.Param) == param && d.Item == item && d.Dir == dir })
-	if k < 0 || c.Data[k].Status != format.Whole {
-		return nil
+	if d := c.Find(param, item, dir); d != nil && d.Status == format.Whole {
+		return d
 	}
-	return &c.Data[k]
+	return nil
+}
+
+// array returns an array argument, false if the trace lacks it.
+func (c *Call) array(param int) ([]byte, bool) {
+	d := c.data(param, 0, format.DirIn)
+	if d == nil {
+		return nil, false
+	}
+	b, err := c.bytes(d)
+	return b, err == nil
 }
 
 func (c *Call) bytes(d *format.Data) ([]byte, error) {
@@ -277,11 +389,11 @@ func (c *Call) structure(i int) {
 		case v == 0 || f.Stored || f.New || f.Args || f.Packed || f.Callback || f.OmitOnReplay:
 		case f.Item == 0:
 			if f.Tag.Size != 0 && !(f.Object == api.Stream && v <= c.m.Constants) {
-				c.add(c.s.Known(c.process, f.Object, v), 0, 0, Names)
+				c.name(c.State.Known(c.process, f.Object, v), 0, Names) // its address may be in memory made from it
 			}
 		case c.data(i, f.Item, format.DirIn) == nil:
-			o, _ := c.locate(i, f.Item, v)
-			c.add(o, 0, 0, Names)
+			o, off := c.locate(i, f.Item, v)
+			c.name(o, off, Names)
 		}
 	}
 }
@@ -320,121 +432,42 @@ func (c *Call) described() {
 	}
 }
 
-// payload adds the accesses by addresses and tokens in input data.
-func (c *Call) payload(d *format.Data) error {
-	f := c.Event.Fn
-	if d.Dir != format.DirIn || d.Status != format.Whole || int(d.Param) >= len(f.Params) {
-		return nil
-	}
-	q := &f.Params[d.Param]
-	read, addresses, arguments := c.holds(q, d)
-	if !read || !addresses && len(c.tokens.byWord) == 0 {
-		return nil
-	}
-	b, err := c.bytes(d)
-	if err != nil {
-		return err
-	}
-	kind := Names
-	if q.Role == api.Reads {
-		kind = Points
-	}
-	var args []kernelbin.Arg
-	if q.Role == api.Args {
-		args = c.s.Arguments(c.Event)
-	}
-	tokens := c.tokensIn(b, kind)
-	if addresses {
-		p := PayloadOf(c.process, c.Event, q, d, args)
-		words, _ := c.words.Find(&p, b, 0)
-		for _, w := range words {
-			if !overlaps(tokens, w.At, w.At+8) && w.Object.Created != c.Event.Call.Index {
-				c.address(w, kind)
-			}
-		}
-	}
-	if arguments {
-		c.numbers.find(c, q, d, b)
-	}
-	return nil
-}
+// Omission is why a replay does not make a call.
+type Omission uint8
 
-// holds reports whether a replay reads data, whether its words may be addresses, and whether it is an argument block of a kernel.
-func (c *Call) holds(q *api.Param, d *format.Data) (read, addresses, arguments bool) {
-	switch q.Role {
-	case api.Reads:
-		n, _ := q.Size.Bytes(c.Event.Fn, c.Event.Call.Args)
-		return q.ItemSizes >= 0 && d.Item > 0 || d.Item == 0 && q.ItemSizes < 0 && d.Len == n, q.Addresses, false
-	case api.In:
-		return d.Item == 0, q.Addresses && !(q.Token != 0 && c.OK), false
-	case api.InOut:
-		return true, q.Addresses, false
-	case api.Args:
-		return d.Item == 0, true, true
-	case api.ArgArray:
-		return d.Item > 0, true, true
-	case api.Packed:
-		return d.Item == 1, true, true
-	case api.Launch:
-		return d.Item > 0, true, false
-	case api.List:
-		return d.Item == 0, false, false
-	case api.Struct:
-		if d.Item == 0 {
-			return d.Len >= uint64(q.Elem), true, false
-		}
-		for _, f := range q.Fields {
-			switch {
-			case f.Args && d.Item > api.ArgItems, f.Packed && f.Item == d.Item:
-				return true, true, true
-			case f.Item == d.Item:
-				return !f.String && !f.Stored && !f.New && !f.Callback && !f.OmitOnReplay, true, false
-			}
-		}
-	}
-	return false, false, false
-}
+// The omissions.
+const (
+	Replayed       Omission = iota // a replay makes it
+	NotInModel                     // the function is not in the model, or the model does not fit the call
+	Inside                         // an annotation, a host function, or a call of which the trace has the parts
+	Unfinished                     // it had not returned when the recording ended
+	NothingPending                 // a poll for callbacks that found none
+	Refused                        // its error came from a callback, which a replay does not run
+	Exception                      // it reads an exception, which only the program's function is given
+	Skipped                        // it changes nothing, and its result is valid in its own run only
+	Impossible                     // api.Func.ReplayError says why
+)
 
-// tokensIn adds the accesses by tokens in data, and returns where the tokens are.
-func (c *Call) tokensIn(b []byte, kind Kind) (spans []Span) {
-	if len(c.tokens.byWord) == 0 {
-		return nil
+// Omits returns why a replay does not make the call that was applied last, Replayed if it does.
+func (x *Calls) Omits(e *timeline.Event) Omission {
+	f, c := e.Fn, e.Call
+	switch {
+	case f == nil:
+		return NotInModel
+	case f.HostCallback || f.Annotation || f.Composite:
+		return Inside
+	case c.Flags&format.Unfinished != 0:
+		return Unfinished
+	case f.PollsCallbacks && failed(e):
+		return NothingPending
+	case x.m.Refused != 0 && int32(c.Ret) == x.m.Refused && failed(e):
+		return Refused
+	case f.Task == api.NoTask && slices.ContainsFunc(f.Params, func(q api.Param) bool { return q.Role == api.Use && q.Object == api.Exception && c.Args[q.Word] != 0 }):
+		return Exception
+	case f.SkipOnReplay:
+		return Skipped
+	case f.ReplayError != "":
+		return Impossible
 	}
-	for at := 0; at+8 <= len(b); at += 8 {
-		t := c.tokens.at(c.process, b[at:])
-		if t == nil {
-			continue
-		}
-		for _, o := range t.leads {
-			c.add(o, 0, 0, kind)
-		}
-		c.Named = append(c.Named, t.made)
-		spans = append(spans, Span{uint64(at), uint64(at + len(t.bytes))})
-		at += len(t.bytes) - 8
-	}
-	return spans
-}
-
-// address adds the access by a word of data.
-func (c *Call) address(w Word, kind Kind) {
-	if w.Object.Kind.OnHost() && c.visibleOf(w.Object) == nil {
-		c.Unseen = w.Object
-	}
-	c.guess = c.guess || w.Evidence == Guess
-	c.add(w.Object, 0, 0, kind)
-}
-
-// Origin returns the memory that the copy, or an item of a batch, reads, see Origin.
-func (c *Call) Origin(item uint32) (*timeline.Object, uint64) {
-	return Origin(c.s, c.process, c.Event, func(param int) (uint64, bool) {
-		d := c.data(param, 0, format.DirIn)
-		if item == 0 || d == nil || d.Len < 8*uint64(item) {
-			return 0, false
-		}
-		b, err := c.bytes(d)
-		if err != nil {
-			return 0, false
-		}
-		return word(b[8*(item-1):]), true
-	})
+	return Replayed
 }

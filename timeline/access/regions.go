@@ -7,7 +7,8 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// A Region is a range in an allocation that a call accesses. For Names and Points the range is empty: they concern the whole object.
+// A Region is a range in an allocation that a call accesses. For Names and Points the range is empty, at
+// the address: they concern the whole object.
 type Region struct {
 	Object *timeline.Object
 	Lo, Hi uint64 // offsets
@@ -15,25 +16,41 @@ type Region struct {
 	Via    *timeline.Object // memory that holds the object's address, nil if an argument is the address
 }
 
-// Spans calls add for the parts of an address range, which may extend over several adjacent mappings. The range begins at an offset of an object,
-// nil for none.
-func Spans(s *timeline.State, process uint32, o *timeline.Object, addr, off, n uint64, add func(o *timeline.Object, lo, hi uint64)) {
-	for o != nil && n > 0 {
-		here := n
-		if o.Kind == api.Device && off < o.Size {
-			here = min(n, o.Size-off)
-		}
-		add(o, off, off+here)
-		if n -= here; n == 0 {
-			return
-		}
-		addr += here
-		o, off, _ = s.Find(process, addr)
+// rangeKind returns how a copy or a fill accesses the range that a parameter names.
+func rangeKind(p *api.Param) Kind {
+	if p.Role == api.Reads {
+		return Reads
 	}
+	return Writes
 }
 
-// Arrays calls add for the arrays that a copy names, and for the mipmapped arrays that they belong to.
-func Arrays(e *timeline.Event, add func(o *timeline.Object, kind Kind)) {
+// ranges calls add for the range that a parameter of a copy or a fill names, or for the ranges of a batch, whose items count from 1. A range of rows
+// extends from the first byte to the last. The size is 0 if it is unknown. array returns an array argument. ranges returns false if the trace lacks
+// some.
+func ranges(e *timeline.Event, i int, array func(param int) ([]byte, bool), add func(item uint32, addr, size uint64)) (all bool) {
+	f, args := e.Fn, e.Call.Args
+	p := &f.Params[i]
+	if p.ItemSizes < 0 {
+		n, ok := p.Size.Bytes(f, args)
+		if p.Size.Pitch >= 0 && n > 0 {
+			width := args[f.Params[p.Size.Mul[0]].Word]
+			n = (n/width-1)*args[f.Params[p.Size.Pitch].Word] + width
+		}
+		if args[p.Word] != 0 && (n > 0 || !ok) {
+			add(0, args[p.Word], n)
+		}
+		return ok
+	}
+	addrs, ok1 := array(i)
+	sizes, ok2 := array(int(p.ItemSizes))
+	for k := range min(uint64(len(addrs)/8), uint64(len(sizes)/8), args[f.Params[p.ItemCount].Word]) {
+		add(uint32(1+k), word(addrs[8*k:]), word(sizes[8*k:]))
+	}
+	return ok1 && ok2
+}
+
+// arrays calls add for the arrays that a copy names, and for the mipmapped arrays that they belong to.
+func arrays(e *timeline.Event, add func(o *timeline.Object, kind Kind)) {
 	f := e.Fn
 	if f.Task != api.Copy {
 		return
@@ -51,29 +68,4 @@ func Arrays(e *timeline.Event, add func(o *timeline.Object, kind Kind)) {
 			add(of, kind)
 		}
 	}
-}
-
-// Origin returns the allocation that a copy reads, and the offset in it; nil if it is unknown. item returns the address of the item of a batch,
-// from the array that a parameter points to.
-func Origin(s *timeline.State, process uint32, e *timeline.Event, item func(param int) (addr uint64, ok bool)) (*timeline.Object, uint64) {
-	for i := range e.Fn.Params {
-		q := &e.Fn.Params[i]
-		addr, ok := uint64(0), true
-		switch b, described := e.CopyBlock(); {
-		case q.CopyDesc != nil && described:
-			addr = b.From.First
-		case q.Role != api.Reads:
-			continue
-		case q.ItemSizes >= 0:
-			addr, ok = item(i)
-		default:
-			addr = e.Call.Args[q.Word]
-		}
-		if !ok {
-			return nil, 0
-		}
-		o, off, _ := s.Find(process, addr)
-		return o, off
-	}
-	return nil, 0
 }

@@ -1,7 +1,6 @@
 package access
 
 import (
-	"bytes"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
@@ -9,17 +8,12 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// A Search finds the calls that access some allocations, its targets, also through addresses that calls have copied into other memory.
-// Targets may be freed, and addresses of freed targets count.
+// A Search finds the calls that access some allocations, its targets, also through addresses that calls have copied into other memory. It takes in
+// calls that a replay does not make, too. Targets may be freed, and addresses of freed targets count.
 type Search struct {
-	r       *format.Reader
-	s       *timeline.State
-	tracker *Tracker
-	flow    *Flow
-	targets []*timeline.Object
-	ids     map[int]int              // index in targets by Object.ID
-	late    map[uint64][]format.Data // copied data with target addresses that was recorded after its call, by call
-	blobs   map[format.BlobID][]int  // targets whose addresses are in a payload
+	calls   *Calls
+	ids     map[int]int        // index of a target by Object.ID
+	targets []*timeline.Object // of this Search's State, nil before their first use
 }
 
 // A Hit is a call's access of a target. Kind is Points if the call copies an address of the target into Via.
@@ -31,118 +25,86 @@ type Hit struct {
 	Via    *timeline.Object // memory that holds the address, nil if an argument is the address
 }
 
-// maxTable is the largest payload that is searched for addresses, in bytes.
+// maxTable is the size of the largest payload that is searched for addresses, in bytes.
 const maxTable = 1 << 20
 
 // NewSearch returns a Search before the first call.
 func NewSearch(r *format.Reader, m *api.Model, targets []*timeline.Object) (*Search, error) {
-	x := &Search{r: r, s: timeline.NewState(m).Read(r), flow: NewFlow(), targets: targets, ids: map[int]int{}, late: map[uint64][]format.Data{},
-		blobs: map[format.BlobID][]int{}}
+	x := &Search{targets: make([]*timeline.Object, len(targets)), ids: map[int]int{}}
+	ended := map[int]bool{}
 	for i, o := range targets {
-		x.ids[o.ID] = i
+		x.ids[o.ID], ended[o.ID] = i, true
 	}
-	for d, err := range r.Data(&format.DataFilter{Late: true}) {
-		if err != nil {
-			return nil, err
-		}
-		if len(x.addresses(d)) > 0 {
-			k := *d
-			k.Bytes = bytes.Clone(d.Bytes)
-			x.late[d.Call] = append(x.late[d.Call], k)
-		}
-	}
-	x.tracker = New(x.s, r)
-	return x, x.tracker.Follow()
+	var err error
+	x.calls, err = NewCalls(r, m, &Options{Ended: ended, Largest: maxTable})
+	return x, err
 }
 
 // Apply advances the Search by one call. It returns the call's meaning, which is valid until the next Apply, and its hits.
 func (x *Search) Apply(process uint32, c *format.Call) (*timeline.Event, []Hit) {
-	e := x.tracker.Apply(process, c)
-	accesses, _ := x.tracker.Of(e)
-	if len(accesses) == 0 || e.Fn.Task == api.NoTask || failed(e) && c.Flags&format.Unfinished == 0 {
+	e := x.calls.Apply(process, c)
+	switch x.calls.Omits(e) {
+	case NotInModel, Inside:
 		return e, nil
 	}
-	runs := Runs(e.Fn)
+	for _, u := range e.Uses {
+		if i, ok := x.ids[u.Object.ID]; ok {
+			x.targets[i] = u.Object
+		}
+	}
+	q := x.calls.Begin(process, e)
+	_ = q.contents(format.DirIn) // a payload that can't be read holds no address
+	_ = q.gather()
+	before := x.held(q)
+	q.Effects()
 	var hits []Hit
-	var regions []Region
-	seen := map[int]bool{}
-	for _, a := range accesses {
-		o, off, ok := x.s.Find(process, a.Addr)
-		if !ok || a.Kind == Names && !runs {
-			continue
-		}
-		regions = append(regions, Region{Object: o, Lo: off, Hi: off + a.Size, Kind: a.Kind})
-		if i, ok := x.ids[o.ID]; ok && !(a.Kind == Names && seen[i]) {
-			seen[i] = true
-			hits = append(hits, Hit{Target: i, Kind: a.Kind, Offset: off, Size: a.Size})
-		}
-	}
-	if runs {
-		for _, r := range x.flow.Call(e, regions, nil, nil, false)[len(regions):] {
-			if i, ok := x.ids[r.Object.ID]; ok && !seen[i] {
-				hits = append(hits, Hit{Target: i, Kind: Names, Via: r.Via})
-			}
-		}
-		return e, hits
-	}
-	for _, data := range [][]format.Data{c.Data, x.late[c.Index]} {
-		for k := range data {
-			if d := &data[k]; int(d.Param) < len(e.Fn.Params) && e.Fn.Params[d.Param].Role == api.Reads {
-				for _, i := range x.addresses(d) {
-					regions = append(regions, Region{Object: x.targets[i], Kind: Points})
-				}
+	if q.OK && e.Fn.Task != api.NoTask {
+		hits = x.direct(q)
+		for _, h := range x.held(q) {
+			if !slices.Contains(before, h) {
+				hits = append(hits, Hit{Target: h.target, Kind: Points, Via: h.memory})
 			}
 		}
 	}
-	return e, append(hits, x.copied(e, regions)...)
+	q.After()
+	_ = q.contents(format.DirOut)
+	return e, hits
 }
 
-// copied applies a copy to the Flow. It returns the targets whose addresses are new in the memory that the copy writes.
-func (x *Search) copied(e *timeline.Event, regions []Region) (hits []Hit) {
-	type holder struct{ to, target *timeline.Object }
-	held := map[holder]bool{}
-	for _, r := range regions {
-		for _, o := range x.targets {
-			held[holder{r.Object, o}] = x.flow.holds(r.Object, o)
-		}
-	}
-	x.flow.Call(e, regions, nil, nil, false)
-	for _, r := range regions {
-		for i, o := range x.targets {
-			if h := (holder{r.Object, o}); !held[h] && x.flow.holds(r.Object, o) {
-				held[h] = true
-				hits = append(hits, Hit{Target: i, Kind: Points, Via: r.Object})
+// direct returns the accesses by the call and its task.
+func (x *Search) direct(q *Call) (hits []Hit) {
+	runs := Runs(q.Event.Fn)
+	seen := map[int]bool{}
+	for _, regions := range [][]Region{q.Regions, q.Host} {
+		for _, r := range regions {
+			i, ok := x.ids[r.Object.ID]
+			if !ok || r.Kind == Points || r.Kind == Names && (!runs || seen[i]) {
+				continue
 			}
+			seen[i] = true
+			hits = append(hits, Hit{i, r.Kind, r.Lo, r.Hi - r.Lo, r.Via})
 		}
 	}
 	return hits
 }
 
-// addresses returns the targets whose addresses are in input data, nil if the trace lacks the data.
-func (x *Search) addresses(d *format.Data) (found []int) {
-	if d.Dir != format.DirIn || d.Status != format.Whole || d.Len > maxTable {
-		return nil
-	}
-	b := d.Bytes
-	if d.Blob != 0 {
-		if known, ok := x.blobs[d.Blob]; ok {
-			return known
+// holder is memory that holds the address of a target.
+type holder struct {
+	memory *timeline.Object
+	target int
+}
+
+// held returns the targets whose addresses are in memory that the call accesses.
+func (x *Search) held(q *Call) (held []holder) {
+	for _, r := range q.Regions {
+		if r.Via != nil {
+			continue
 		}
-		var err error
-		if b, err = x.r.Blob(d.Blob); err != nil {
-			return nil
-		}
-	}
-	for ; len(b) >= 8; b = b[8:] {
-		w := word(b)
 		for i, o := range x.targets {
-			if w >= o.Handle && w-o.Handle < o.Size && !slices.Contains(found, i) {
-				found = append(found, i)
+			if h := (holder{r.Object, i}); q.Flow.holds(r.Object, o) && !slices.Contains(held, h) {
+				held = append(held, h)
 			}
 		}
 	}
-	if d.Blob != 0 {
-		x.blobs[d.Blob] = found
-	}
-	return found
+	return held
 }

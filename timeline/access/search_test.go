@@ -5,7 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/access"
@@ -26,6 +28,37 @@ func TestSearch(t *testing.T) {
 	s.withArgs(strA, devB+16, devA)
 	s.Then("aclrtMemcpyAsync", testtrace.A(host, 64, devB, 64, 2, strA))
 	s.withArgs(strA, 5)
+	got := s.search(devB)
+	want := []string{
+		"4 points to +0 via 0x124000000000", "6 names +0 via 0x124000000000", "7 points to +0 via 0x124000200000", "8 names +0 via 0x124000200000", "9 names +16",
+		"10 reads +0",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A Search finds accesses after the target was freed, by an argument and by an address in a table, and those of calls that had not returned.
+func TestSearchOfFreedMemory(t *testing.T) {
+	s := tell(t)
+	s.Stream(strA)
+	s.Malloc(devA, 4096)
+	s.Malloc(devB, 4096)
+	s.Then("aclrtFree", testtrace.A(devB))
+	s.in(devA, strA, testtrace.Words(7, devB))
+	s.withArgs(strA, devA)
+	s.Then("aclrtMemsetAsync", testtrace.A(devB+16, 64, 0, 64, strA), func(_ *api.Func, c *format.Call) { c.Flags = format.Unfinished })
+	got := s.search(devB)
+	want := []string{"4 points to +0 via 0x124000000000", "5 names +0 via 0x124000000000", "6 writes +16"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// search returns the hits of a Search for the allocation at an address.
+func (s *teller) search(addr uint64) (got []string) {
+	s.t.Helper()
+	t := s.t
 	r := s.Load().Reader
 	var target *timeline.Object
 	st := timeline.NewState(acl.Model)
@@ -33,7 +66,7 @@ func TestSearch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e := st.Apply(0, c); target == nil && len(e.Uses) == 1 && e.Uses[0].Object.Handle == devB {
+		if e := st.Apply(0, c); target == nil && len(e.Uses) == 1 && e.Uses[0].Object.Handle == addr {
 			target = e.Uses[0].Object
 		}
 	}
@@ -41,7 +74,6 @@ func TestSearch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []string
 	for c, err := range r.CallsByStart(nil) {
 		if err != nil {
 			t.Fatal(err)
@@ -55,11 +87,5 @@ func TestSearch(t *testing.T) {
 			got = append(got, text)
 		}
 	}
-	want := []string{
-		"4 points to +0 via 0x124000000000", "6 names +0 via 0x124000000000", "7 points to +0 via 0x124000200000", "8 names +0 via 0x124000200000", "9 names +16",
-		"10 reads +0",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	return got
 }

@@ -9,54 +9,98 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// tokens are the tokens so far (see api.Param.Token), by their first word, the newest last.
-type tokens struct{ byWord map[uint64][]*token }
+// tokens are the tokens so far.
+type tokens struct {
+	byWord  map[uint64][]*Token // by their first word, the newest last
+	seen    [1024]uint64        // a bit for each first word, see tokenBit
+	longest uint64              // length, bytes
+}
 
-type token struct {
+// A Token is a structure that the runtime fills and the program passes on unchanged, such as a tensor map (see api.Param.Token).
+type Token struct {
+	Bytes  []byte           // recorded
+	Object *timeline.Object // stands for it
+
 	process uint32
-	bytes   []byte
-	made    *timeline.Object   // stands for the token
 	leads   []*timeline.Object // memory that it describes
 	from    []place
 }
 
+// freshToken is a token that the current call makes.
+type freshToken struct {
+	*Token
+	param int
+}
+
+// place is memory that a token was made from.
 type place struct {
 	object *timeline.Object
 	offset uint64 // address if there is no object
 }
 
+func tokenBit(w uint64) (word int, bit uint64) {
+	h := w * golden >> 48
+	return int(h >> 6), 1 << (h & 63)
+}
+
 // at returns the newest token of a process that data begins with, nil if there is none.
-func (x *tokens) at(process uint32, b []byte) *token {
-	for _, t := range slices.Backward(x.byWord[word(b)]) {
-		if t.process == process && bytes.HasPrefix(b, t.bytes) {
+func (x *tokens) at(process uint32, b []byte) *Token {
+	w := word(b)
+	if word, bit := tokenBit(w); x.seen[word]&bit == 0 {
+		return nil
+	}
+	for _, t := range slices.Backward(x.byWord[w]) {
+		if t.process == process && bytes.HasPrefix(b, t.Bytes) {
 			return t
 		}
 	}
 	return nil
 }
 
-// make adds the tokens that a call makes.
-func (x *tokens) make(c *Call) {
-	for i := range c.Event.Fn.Params {
-		q := &c.Event.Fn.Params[i]
-		d := c.data(i, 0, format.DirOut)
-		if q.Token == 0 || d == nil || !c.OK {
-			continue
-		}
-		if b, err := c.bytes(d); err == nil {
-			x.add(c, int(q.Token), b, q.Role == api.InOut && c.data(i, 0, format.DirIn) != nil)
-		}
+func (x *tokens) add(t *Token) {
+	if x.byWord == nil {
+		x.byWord = map[uint64][]*Token{}
 	}
+	w := word(t.Bytes)
+	x.byWord[w] = append(slices.DeleteFunc(x.byWord[w], func(o *Token) bool { return o == t }), t)
+	x.longest = max(x.longest, uint64(len(t.Bytes)))
+	word, bit := tokenBit(w)
+	x.seen[word] |= bit
 }
 
-// add adds the tokens in b. A token equal to an earlier one, of the same memory, is that one unless anew is set.
-func (x *tokens) add(c *Call, size int, b []byte, anew bool) {
+// Tokens reports whether a call has made tokens.
+func (x *Calls) Tokens() bool { return x.tokens.byWord != nil }
+
+// Token returns the newest token that data begins with, nil if there is none.
+func (c *Call) Token(b []byte) *Token { return c.tokens.at(c.process, b) }
+
+// MadeTokens returns the tokens that the call stores by a parameter. A token that was made before is one of the same memory.
+func (c *Call) MadeTokens(param int) (made []*Token) {
+	for _, f := range c.fresh {
+		if f.param == param {
+			made = append(made, f.Token)
+		}
+	}
+	return made
+}
+
+// makeTokens finds the tokens that a successful call stores by a parameter. A single token equal to an earlier one, of the same memory, is that
+// one unless it overwrites another.
+func (c *Call) makeTokens(i int, q *api.Param) {
+	d := c.data(i, 0, format.DirOut)
+	if d == nil {
+		return
+	}
+	b, err := c.bytes(d)
+	if err != nil {
+		return
+	}
 	var leads []*timeline.Object
 	var from []place
-	for i := range c.Event.Fn.Params {
-		if q := &c.Event.Fn.Params[i]; q.Role == api.Address {
+	for k := range c.Event.Fn.Params {
+		if q := &c.Event.Fn.Params[k]; q.Role == api.Address {
 			w := c.Event.Call.Args[q.Word]
-			o, off := c.locate(i, 0, w)
+			o, off := c.locate(k, 0, w)
 			if o == nil {
 				off = w
 			} else {
@@ -65,31 +109,29 @@ func (x *tokens) add(c *Call, size int, b []byte, anew bool) {
 			from = append(from, place{o, off})
 		}
 	}
+	size := int(q.Token)
+	if len(b) == size && len(from) > 0 && !(q.Role == api.InOut && c.data(i, 0, format.DirIn) != nil) {
+		same := func(t *Token) bool {
+			return t.process == c.process && bytes.Equal(t.Bytes, b) && slices.Equal(t.from, from)
+		}
+		// Programs often describe the same memory again.
+		if k := slices.IndexFunc(c.tokens.byWord[word(b)], same); k >= 0 {
+			c.fresh = append(c.fresh, freshToken{c.tokens.byWord[word(b)][k], i})
+			return
+		}
+	}
 	for ; len(b) >= size; b = b[size:] {
-		t := &token{process: c.process, bytes: slices.Clone(b[:size]), leads: leads, from: from}
-		all := x.byWord[word(b)]
-		same := func(o *token) bool {
-			return o.process == t.process && bytes.Equal(o.bytes, t.bytes) && slices.Equal(o.from, t.from)
-		}
-		if k := slices.IndexFunc(all, same); k >= 0 && len(from) > 0 && !anew {
-			t = all[k]
-		} else {
-			t.made = &timeline.Object{Kind: "token", Process: t.process, Handle: word(b), Created: c.Event.Call.Index}
-		}
-		if x.byWord == nil {
-			x.byWord = map[uint64][]*token{}
-		}
-		x.byWord[word(b)] = append(slices.DeleteFunc(all, func(o *token) bool { return o == t }), t)
-		c.Made = append(c.Made, t.made)
+		o := &timeline.Object{Kind: "token", Process: c.process, Handle: word(b), Created: c.Event.Call.Index}
+		c.fresh = append(c.fresh, freshToken{&Token{slices.Clone(b[:size]), o, c.process, leads, from}, i})
 	}
 }
 
-// numbers finds objects that kernels get by a number among their arguments (see api.Model.Numbers). A place in the arguments holds such numbers if
-// all launches so far have one there.
+// numbers finds objects that kernels get by a number among their arguments (see api.Model.Numbers). Small numbers are common, so an equal word alone
+// proves nothing. A place in the arguments holds such numbers if all launches so far have one there.
 type numbers struct {
 	used   bool // some call of the trace makes such an object
 	former map[number]bool
-	not    map[argument][]bool // by kind: some launch had another word there
+	places map[argument]*NumberPlace
 }
 
 type number struct {
@@ -104,6 +146,22 @@ type argument struct {
 	item   uint32
 	at     int
 }
+
+// A NumberPlace is a place in the arguments of a kernel where numbers of objects may be.
+type NumberPlace struct{ not []bool } // by kind: some launch had another word there
+
+// Kind returns the index in api.Model.Numbers of the objects whose numbers all launches so far had there, negative if there is none.
+func (p *NumberPlace) Kind() int { return slices.Index(p.not, false) }
+
+// A Number is a word of an argument block that may be the number of an object.
+type Number struct {
+	Place   *NumberPlace
+	At      uint64
+	Objects []*timeline.Object // live objects with that number, by the kinds of api.Model.Numbers; nil for none
+}
+
+// Numbered reports whether kernels may get objects by numbers.
+func (x *Calls) Numbered() bool { return x.numbers.used }
 
 // made takes in the objects that a call has made.
 func (x *numbers) made(c *Call) {
@@ -120,37 +178,46 @@ func (x *numbers) made(c *Call) {
 	}
 }
 
-// find adds the objects that an argument block names.
-func (x *numbers) find(c *Call, q *api.Param, d *format.Data, b []byte) {
+// Numbers returns the words of an argument block that may be numbers of objects, and adds the objects to Named.
+func (c *Call) Numbers(d *format.Data, b []byte) (found []Number) {
+	x := &c.numbers
 	if !x.used {
-		return
+		return nil
 	}
-	if x.not == nil {
-		x.not = map[argument][]bool{}
+	if x.places == nil {
+		x.places = map[argument]*NumberPlace{}
 	}
-	key := argument{role: q.Role, item: d.Item}
+	key := argument{role: c.Param(d).Role, item: d.Item}
 	if k := slices.IndexFunc(c.Event.Uses, func(u timeline.Use) bool { return u.Object.Kind == api.Function }); k >= 0 {
 		key.kernel = c.Event.Uses[k].Object
 	}
 	for ; key.at+8 <= len(b); key.at += 8 {
 		w := word(b[key.at:])
 		if w == 0 {
+			continue // no object
+		}
+		p := x.places[key]
+		if p == nil {
+			p = &NumberPlace{make([]bool, len(c.m.Numbers))}
+			x.places[key] = p
+		}
+		if p.Kind() < 0 {
 			continue
 		}
-		not := x.not[key]
-		if not == nil {
-			not = make([]bool, len(c.m.Numbers))
-			x.not[key] = not
-		}
-		if !slices.Contains(not, false) {
-			continue
-		}
-		for n, kind := range c.m.Numbers {
+		n := Number{p, uint64(key.at), make([]*timeline.Object, len(p.not))}
+		for k, kind := range c.m.Numbers {
 			if !x.former[number{c.process, kind, w}] {
-				not[n] = true
-			} else if o := c.s.Known(c.process, kind, w); o != nil && !not[n] {
-				c.Named = append(c.Named, o)
+				p.not[k] = true
+			} else if o := c.State.Known(c.process, kind, w); o != nil { // otherwise it is destroyed, and the kernel does not use it
+				n.Objects[k] = o
+				if !p.not[k] {
+					c.Named = append(c.Named, o)
+				}
 			}
 		}
+		if p.Kind() >= 0 {
+			found = append(found, n)
+		}
 	}
+	return found
 }

@@ -1,13 +1,22 @@
 package access
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// visibleOf returns the host-visible memory that an object is or maps, nil if it is not host-visible.
-func (x *calls) visibleOf(o *timeline.Object) *timeline.Object {
+// Host-visible memory is memory that program and device both access without a call: managed memory, and program memory registered for the
+// device.
+
+// Visible returns the host-visible memory that an object is or maps, nil if it is not host-visible.
+func (x *Calls) Visible(o *timeline.Object) *timeline.Object {
+	if len(x.visible) == 0 || o == nil {
+		return nil
+	}
 	if _, ok := x.visible[o]; ok {
 		return o
 	}
@@ -19,81 +28,137 @@ func (x *calls) visibleOf(o *timeline.Object) *timeline.Object {
 	return nil
 }
 
-// hidden reports whether an object is host-visible memory whose content the trace lacks.
-func (x *calls) hidden(o *timeline.Object) bool {
-	v := x.visibleOf(o)
-	return v != nil && !x.visible[v]
-}
+// HasVisible reports whether there is host-visible memory.
+func (x *Calls) HasVisible() bool { return len(x.visible) > 0 }
 
-// showVisible adds the memory that the call makes host-visible, and takes in the content before the call.
+// Known reports whether the trace has the current content of host-visible memory.
+func (x *Calls) Known(v *timeline.Object) bool { return x.visible[v] }
+
+// showVisible adds the memory that the call makes host-visible, and takes in whether the trace has the content before the call.
 func (c *Call) showVisible() {
-	if !c.m.KeepsVisible() {
-		return
-	}
-	for _, u := range c.Event.Uses {
-		o := u.Object
-		if _, ok := c.visible[o]; !ok && o.Created == c.Event.Call.Index && (o.Hosted || o.Kind == api.Registered) {
+	for i := range c.Event.Uses {
+		if o := c.Event.Uses[i].Object; o.Created == c.Event.Call.Index && (o.Hosted || o.Kind == api.Registered) && !c.Known(o) {
 			c.visible[o] = false
 		}
 	}
-	c.content(format.DirIn)
+	if len(c.visible) > 0 {
+		c.takeContent(format.DirIn)
+	}
 }
 
-// content takes in whether the trace has the content before or after the call.
-func (c *Call) content(dir format.Dir) {
+// eachContent calls f for the content of host-visible memory that was recorded before or after the call.
+func (c *Call) eachContent(dir format.Dir, f func(d *format.Data, v *timeline.Object) error) error {
 	for k := range c.Data {
 		if d := &c.Data[k]; d.Param == api.MemoryParam && d.Dir == dir {
-			if o, _, ok := c.s.Find(c.process, d.Addr); ok {
-				if v := c.visibleOf(o); v != nil {
-					c.visible[v] = d.Status == format.Whole
+			o, _, _ := c.State.Find(c.process, d.Addr)
+			if v := c.Visible(o); v != nil {
+				if err := f(d, v); err != nil {
+					return err
 				}
 			}
 		}
 	}
+	return nil
 }
 
-// effects adds the memory that the call reaches besides, and finds host memory without recorded content.
-func (c *Call) effects() {
+// takeContent takes in whether the trace has the content before or after the call.
+func (c *Call) takeContent(dir format.Dir) {
+	_ = c.eachContent(dir, func(d *format.Data, v *timeline.Object) error {
+		c.visible[v] = d.Status == format.Whole
+		return nil
+	})
+}
+
+// Contents calls f for the content of host-visible memory that the trace has from before or after the call. After must be called before it is
+// called for the content after the call.
+func (c *Call) Contents(dir format.Dir, f func(d *format.Data, v *timeline.Object) error) error {
+	return c.eachContent(dir, func(d *format.Data, v *timeline.Object) error {
+		if d.Status != format.Whole {
+			return nil
+		}
+		return f(d, v)
+	})
+}
+
+// contents scans the content of host-visible memory before or after the call.
+func (c *Call) contents(dir format.Dir) (failed error) {
+	_ = c.Contents(dir, func(d *format.Data, _ *timeline.Object) error {
+		_, err := c.scanAll(d, Content)
+		failed = cmp.Or(failed, err)
+		return nil
+	})
+	return failed
+}
+
+// Effects adds the memory that the call's task reaches besides, and finds host memory without recorded content.
+func (c *Call) Effects() {
 	e := c.Event
-	runs := Runs(e.Fn)
-	c.Regions = c.flow.Call(e, c.Regions, c.Named, c.m.Numbers, c.guess)
-	for _, r := range c.Regions {
-		v := c.visibleOf(r.Object)
-		if r.Object.Hosted && (v == nil || !c.visible[v]) && (r.Kind == Reads || r.Kind == Names && runs) {
-			c.Unseen = r.Object
-		}
+	arrays(e, func(o *timeline.Object, kind Kind) { c.add(o, 1, 1, kind) })
+	for _, t := range c.fresh {
+		c.tokens.add(t.Token)
+		c.Made = append(c.Made, t.Object)
 	}
-	if !e.Fn.Task.Works() {
-		return
-	}
-	for _, r := range c.host {
-		switch {
-		case e.Captured != nil:
-			c.flow.Capture(r.Object)
-		case r.Kind == Names && runs:
-			c.Regions = append(c.Regions, r)
-		}
-	}
-	if e.Captured != nil || !runs {
-		return
-	}
-	for _, r := range c.Regions {
-		if r.Kind != Points && c.hidden(r.Object) {
-			c.Unseen = c.visibleOf(r.Object)
-		}
-	}
-}
-
-// after takes in the content after the call, and forgets the memory that the call ends.
-func (c *Call) after() {
+	c.numbers.made(c)
 	if !c.OK {
 		return
 	}
-	c.content(format.DirOut)
+	runs := Runs(e.Fn)
+	c.Guess = c.Guess || runs && slices.ContainsFunc(c.Host, func(r Region) bool { return c.Visible(r.Object) != nil && c.Flow.Guessed(r.Object, 0, 0) })
+	c.Regions = c.Flow.Call(e, c.Regions, c.holders(), c.m.Numbers, c.Guess)
+	if !e.Fn.Task.Works() {
+		return
+	}
+	for _, r := range c.Host {
+		switch {
+		case c.Visible(r.Object) == nil:
+		case e.Captured != nil:
+			c.Flow.Capture(r.Object)
+		case r.Kind == Names && runs:
+			c.Regions = append(c.Regions, r)
+			if c.Flow.Depends() {
+				c.Flow.Store(r.Object, true)
+			}
+		}
+	}
+	if !runs {
+		return
+	}
+	for _, r := range c.Regions {
+		switch v := c.Visible(r.Object); {
+		case v == nil && r.Object.Hosted && r.Kind == Names:
+			c.Unseen = append(c.Unseen, r.Object)
+		case v != nil && !c.visible[v] && (r.Kind == Names && r.Object.Hosted || r.Kind != Points && e.Captured == nil):
+			c.Unseen = append(c.Unseen, v)
+		}
+	}
+}
+
+// holders returns the objects, besides those in Regions, whose content may lead the call's kernel to other memory.
+func (c *Call) holders() []*timeline.Object {
+	if len(c.visible) == 0 {
+		return c.Named
+	}
+	holders := slices.Clip(c.Named)
+	for _, regions := range [][]Region{c.Regions, c.Host} {
+		for _, r := range regions {
+			if v := c.Visible(r.Object); v != nil && v != r.Object || v != nil && v.Kind.OnHost() {
+				holders = append(holders, v)
+			}
+		}
+	}
+	return holders
+}
+
+// After takes in whether the trace has the content after the call, and forgets the memory that the call ended.
+func (c *Call) After() {
+	if !c.OK {
+		return
+	}
+	c.takeContent(format.DirOut)
 	for _, u := range c.Event.Uses {
 		if u.Object.Ended == c.Event.Call.Index {
 			delete(c.visible, u.Object)
-			c.flow.Forget(u.Object)
+			c.Flow.Forget(u.Object)
 		}
 	}
 }

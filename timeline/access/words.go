@@ -72,8 +72,9 @@ type Words struct {
 
 	passed [1 << passedBits]passed
 	recent [1 << recentBits]found
-	other  found     // the latest result that is not kept
-	near   [3][]Word // of the current piece by alignment, with Object nil for words just outside the allocations
+	other  found              // the latest result that is not kept
+	gone   []*timeline.Object // ended allocations whose addresses still count
+	near   [3][]Word          // of the current piece by alignment, with Object nil for words just outside the allocations
 	words  []Word
 	some   bool // the current piece has words that are addresses if there are such allocations
 }
@@ -125,9 +126,28 @@ func (x *Words) Made(e *timeline.Event) {
 			if o.Kind.OnHost() {
 				w = &x.Pinned
 			}
-			w.From, w.To = min(w.From, o.Handle), max(w.To, o.Handle+o.Size)
+			widen(w, o.Handle, o.Size)
 		}
 	}
+}
+
+// end keeps the allocations, by Object.ID, that a call has ended.
+func (x *Words) end(e *timeline.Event, keep map[int]bool) {
+	for _, u := range e.Uses {
+		if u.Object.Ended == e.Call.Index && keep[u.Object.ID] {
+			x.gone = append(x.gone, u.Object)
+		}
+	}
+}
+
+// ended returns the allocation that held an address and was kept by end, with the offset; nil for none.
+func (x *Words) ended(process uint32, addr uint64) (*timeline.Object, uint64) {
+	for _, o := range slices.Backward(x.gone) {
+		if o.Process == process && addr-o.Handle < o.Size {
+			return o, addr - o.Handle
+		}
+	}
+	return nil, 0
 }
 
 // Call takes in the addresses that a call passes as arguments. Those of launches are in argument blocks.
@@ -396,7 +416,10 @@ func (x *Words) find(process uint32, addr uint64) *found {
 	}
 	if !ok {
 		// Reserved addresses count even without memory.
-		o, _, _ = x.s.Reserved(process, addr)
+		o, _, ok = x.s.Reserved(process, addr)
+	}
+	if !ok {
+		o, _ = x.ended(process, addr)
 	}
 	x.other = found{addr, o, false}
 	return &x.other
