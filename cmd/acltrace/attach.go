@@ -83,7 +83,7 @@ func (a *app) attachCmd() *cobra.Command {
 	apiFlag(f, &apiName)
 	payloadFlag(f, &payload)
 	f.BoolVar(&o.Sample, "sample", false, "skip and count calls before any is lost")
-	explain(f, "sample", "If the recorder falls behind, only some calls are recorded, and the skipped calls are counted.")
+	explain(f, "sample", "If the recorder is too slow, only some calls are recorded, and the skipped calls are counted.")
 	forFlag(f, &o.Options)
 	replacing(f, &o.Options)
 	blobFile(f, &o.Options)

@@ -18,7 +18,7 @@ func (a *app) doctorCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor [flags] [-- PROGRAM …]",
 		Short: "check what works on this machine",
-		Long: "Tries the parts that other commands need, and prints what is missing and how to get it. With a program, it also prints the runtime libraries that the " +
+		Long: "Tries the parts that other commands need, and prints the missing ones and how to get them. With a program, it also prints the runtime libraries that the " +
 			"program would load, and which of their functions are recorded. The program is not run. The exit code is 1 if something does not work.",
 		Example: "acltrace doctor\n" +
 			"acltrace doctor -- python train.py",

@@ -25,7 +25,7 @@ func (a *app) envCmd() *cobra.Command {
 		Long: "Prints the variables that a script, a pod or a container must set for its programs to be recorded. `acltrace collect DIR` writes the trace, in " +
 			"another container or as another user.\n\n" +
 			"--install makes the session in DIR first. The libraries in DIR/shim and DIR/sim must stay there while a program may start another one.\n\n" +
-			"The flags of `acltrace record` select what is recorded. `acltrace collect` reads them from DIR.",
+			"The flags of `acltrace record` select the recorded data. `acltrace collect` reads them from DIR.",
 		Example: "eval \"$(acltrace env --install /dev/shm/job --ring 64M)\"\n" +
 			"acltrace env --k8s /acltrace --payload none",
 		Args: arguments(1, "the folder of a session"),

@@ -61,12 +61,12 @@ func (a *app) extractCmd() *cobra.Command {
 			}
 			report.Printf(a.out, "%s: %s; the launch of %s is call %d", out.path, human.Plural(e.Calls, "call"), e.Kernel, e.Launch)
 			if !e.Alone {
-				report.Printf(a.out, "; no wait for the launch alone can be added, so that only a repetition as a whole can be timed")
+				report.Printf(a.out, "; no wait for the launch alone can be added, and only whole repetitions can be timed")
 			}
 			if e.Results > 0 {
-				report.Printf(a.out, "; what it wrote is in %s\n", human.Plural(e.Results, "result"))
+				report.Printf(a.out, "; its outputs are in %s\n", human.Plural(e.Results, "result"))
 			} else {
-				report.Printf(a.out, "; what it wrote can't be compared: the program did not look before something else wrote there\n")
+				report.Printf(a.out, "; its results can't be compared: the memory was overwritten before the program read it\n")
 			}
 			return nil
 		},

@@ -69,7 +69,7 @@ func (r *recordFlags) part(f *pflag.FlagSet) {
 	stepMarker(f, r.Options)
 	forFlag(f, r.Options)
 	f.BoolVar(&r.Capture.Armed, "armed", false, "wait for acltrace ctl start")
-	explain(f, "armed", "Until then nothing is recorded, and calls cost next to nothing.")
+	explain(f, "armed", "Until then nothing is recorded, and a call costs one branch.")
 	sizeFlag(f, &r.maxSize, "max-size", "", "`SIZE`: end at this size (default: 10% of free space)")
 	explain(f, "max-size", "The size includes payloads. Payloads end at nine tenths of it. The default is at most 10G.")
 }
@@ -254,9 +254,9 @@ func sizeOrTime(s string) (int64, time.Duration, error) {
 	n, err := human.ParseBytes(s)
 	switch {
 	case err != nil:
-		return 0, 0, fmt.Errorf("%w, or a time, as 30s", err)
+		return 0, 0, fmt.Errorf("%w, or a time like 30s", err)
 	case n < 1<<20:
-		return 0, 0, fmt.Errorf("invalid size %q: want at least 1M, or a time, as 30s", s)
+		return 0, 0, fmt.Errorf("invalid size %q: want at least 1M, or a time like 30s", s)
 	}
 	return n, 0, nil
 }

@@ -51,7 +51,7 @@ func (a *app) statsCmd() *cobra.Command {
 			var list *report.GroupWriter
 			switch {
 			case by == "" && top >= 0:
-				return usage("acltrace stats --top %d: of what --by sums up", top)
+				return usage("acltrace stats --top %d: add --by", top)
 			case by != "" && (asJSON || asCSV):
 				to := io.Writer(a.out)
 				if asJSON {
