@@ -196,6 +196,7 @@ func examplesByLaunch(t *testing.T, sizes map[string][]string) {
 		t.Run(name, func(t *testing.T) {
 			path := recorded(t, append([]string{testenv.Example(t, name)}, args...)...)
 			n, blind := everyLaunch(t, path, launchesIn(t, path), compile.PlaceSame)
+			t.Logf("%d extracts, %d without results", n, blind)
 			if total += n; n == 0 || n == blind && name != "tiny_decoder" {
 				t.Errorf("%d extracts, %d without results", n, blind)
 			}
@@ -218,9 +219,12 @@ func TestSoakExtractRandom(t *testing.T) {
 	if v, err := strconv.Atoi(os.Getenv("ACLTRACE_SEEDS")); err == nil {
 		seeds = cmp.Or(v, seeds)
 	}
+	total := 0
+	defer func() { t.Logf("%d extracts", total) }()
 	for seed := range seeds {
 		path := recorded(t, program, binary, "random", strconv.Itoa(seed+1))
-		if n, blind := everyLaunch(t, path, launchesIn(t, path), compile.PlaceSame); n == 0 || blind > 0 {
+		n, blind := everyLaunch(t, path, launchesIn(t, path), compile.PlaceSame)
+		if total += n; n == 0 || blind > 0 {
 			t.Errorf("seed %d: %d extracts, %d without results", seed+1, n, blind)
 		}
 		_ = os.Remove(path)

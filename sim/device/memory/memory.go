@@ -53,7 +53,6 @@ type Memory struct {
 	reserved     bool
 	cursor       uint64
 	far          space.Span // reservation range
-	afterArenas  uint64     // first address after the arenas of all devices
 	farCursor    uint64
 	Used, Peak   uint64
 	committed    uint64       // the arena is accessible up to here
@@ -88,7 +87,7 @@ const (
 
 func (m *Memory) Init(id int32, x *Shares, base, far, limit uint64, held space.Span) {
 	m.ID, m.shares = id, x
-	m.far, m.farCursor, m.afterArenas = space.Span{Addr: far, Size: ReserveStride}, far+Lead, far-uint64(id)*ReserveStride
+	m.far, m.farCursor = space.Span{Addr: far, Size: ReserveStride}, far+Lead
 	m.Base, m.End, m.Limit = base, base+ArenaStride-argSpace, limit
 	m.cursor, m.committed = m.Base+Lead, m.Base
 	m.held = base >= held.Addr && base+ArenaStride <= held.Addr+held.Size

@@ -91,7 +91,8 @@ func (m *Memory) takeAddresses(size, want uint64) (uint64, *fail.Failure) {
 		m.Taken.Insert(space.Region[struct{}]{Span: space.Span{Addr: addr, Size: size}})
 		return true
 	}
-	if want%Granularity == 0 && want >= m.afterArenas && take(want) {
+	afterArenas := m.far.Addr - uint64(m.ID)*ReserveStride
+	if want%Granularity == 0 && want >= afterArenas && take(want) {
 		return want, nil
 	}
 	from := m.farCursor
