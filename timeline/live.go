@@ -36,9 +36,9 @@ func NewLiveWalk(m *api.Model, v *Visitor, o *LiveOptions) *LiveWalk {
 	switch {
 	case v.Step == nil:
 	case o != nil && o.StepMarker != "":
-		w.steps = step.NewByMarker(o.StepMarker)
+		w.steps.Finder = step.NewByMarker(o.StepMarker)
 	default:
-		w.steps = step.NewLive(w.stepLanes)
+		w.steps.Finder = step.NewLive(w.stepLanes)
 	}
 	return &LiveWalk{w}
 }

@@ -8,6 +8,13 @@ import (
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
+// stepState finds the steps of a Walk.
+type stepState struct {
+	*step.Finder           // nil if no steps are needed, or if there are none
+	none         step.Rule // the StepRule without a Finder
+	hashes       nameHashes
+}
+
 // FindSteps determines the step rule from the beginning of the trace, so that Run reports steps. It reads up to half a million calls, or eight
 // times as many if it finds none.
 func (w *Walk) FindSteps() error {
@@ -16,7 +23,7 @@ func (w *Walk) FindSteps() error {
 	learner := step.NewLearner(l.stepLanes, l.Calls)
 	err := l.Run(&Visitor{
 		Call: func(h *HostCall, k *Task) error {
-			if op, ok := opOf(h, k); ok && !learner.Op(op) {
+			if op, ok := l.steps.opOf(h, k); ok && !learner.Op(op) {
 				return ErrEnough
 			}
 			return nil
@@ -32,9 +39,9 @@ func (w *Walk) FindSteps() error {
 		return err
 	}
 	if rule := learner.Rule(); rule.Source != step.None {
-		w.steps = step.New(rule)
+		w.steps.Finder = step.New(rule)
 	} else {
-		w.noSteps = *rule
+		w.steps.none = *rule
 	}
 	return nil
 }
@@ -58,7 +65,7 @@ func (w *Walk) seeStep(process uint32, e *Event, h *HostCall, task *Task, named 
 		return
 	}
 	var op *step.Op
-	if o, ok := opOf(h, task); ok {
+	if o, ok := w.steps.opOf(h, task); ok {
 		op = &o
 	}
 	w.steps.See(op, rangeOfSteps(named))
@@ -86,8 +93,26 @@ func (w *Walk) passSteps(now int64) error {
 // Names are compared within one run of this program only.
 var nameSeed = maphash.MakeSeed()
 
+// nameHashes has the hashes of names that came lately.
+type nameHashes [256]struct {
+	name string
+	hash uint64
+}
+
+func (n *nameHashes) of(name string) uint64 {
+	at := uint(len(name))
+	if at > 0 {
+		at = (at*31+uint(name[at/2]))*31 + uint(name[at-1])
+	}
+	recent := &n[at%uint(len(n))]
+	if recent.name != name || name == "" {
+		recent.name, recent.hash = name, maphash.String(nameSeed, name)
+	}
+	return recent.hash
+}
+
 // opOf returns the step.Op of a call, false if steps do not depend on the call.
-func opOf(h *HostCall, k *Task) (step.Op, bool) {
+func (s *stepState) opOf(h *HostCall, k *Task) (step.Op, bool) {
 	op := step.Op{Start: h.Start, End: h.End, Lane: -1, Thread: h.Thread}
 	switch {
 	case k != nil:
@@ -98,12 +123,12 @@ func opOf(h *HostCall, k *Task) (step.Op, bool) {
 		case k.Kind == api.Copy && k.Name == copyNames["DtoH"]:
 			op.Class = step.CopyOut
 		}
-		op.What = maphash.String(nameSeed, k.Name)
+		op.What = s.hashes.of(k.Name)
 		if k.Kind == api.GraphRun && k.Object != nil {
 			op.What = step.Mix(op.What, uint64(k.Object.ID))
 		}
 	case h.Fn != nil && step.Blocks(h.Fn.Sync) && !h.Failed() && h.Flags&format.Unfinished == 0:
-		op.Class, op.What = step.Sync, maphash.String(nameSeed, h.Name)
+		op.Class, op.What = step.Sync, s.hashes.of(h.Name)
 	default:
 		return op, false
 	}

@@ -12,8 +12,8 @@ import (
 
 // StepRule returns the rule that determines steps. Its Source is step.None if there are no steps, or if FindSteps was not called.
 func (w *Walk) StepRule() *step.Rule {
-	if w.steps == nil {
-		return &w.noSteps
+	if w.steps.Finder == nil {
+		return &w.steps.none
 	}
 	return w.steps.Rule()
 }
@@ -46,9 +46,8 @@ type Walk struct {
 	depth  depths
 	graphs *graph.Graphs[*Object, *Task] // nil if no visitor wants graphs
 
-	ranges  rangeSource  // nil if no ranges are needed
-	steps   *step.Finder // nil if no steps are needed, or if there are none
-	noSteps step.Rule    // the StepRule if steps is nil
+	ranges rangeSource // nil if no ranges are needed
+	steps  stepState
 
 	names   []string // function names by id
 	threads threadTable
@@ -154,7 +153,7 @@ type Visitor struct {
 
 func newWalk(m *api.Model) *Walk {
 	return &Walk{
-		Model: m, sel: everything(), s: NewState(m), whole: math.MaxInt64, noSteps: step.Rule{Source: step.None},
+		Model: m, sel: everything(), s: NewState(m), whole: math.MaxInt64, steps: stepState{none: step.Rule{Source: step.None}},
 		lanes: laneTable{byKey: map[LaneKey]*lane{}}, use: memoryUse{byPlace: map[place]uint64{}},
 		queue: taskQueue{records: map[*Object]record{}, failed: map[uint32]attempt{}},
 	}

@@ -104,7 +104,7 @@ func (w *Walk) run() error {
 
 // inStep reports whether a step that began in the window has not ended.
 func (w *Walk) inStep() bool {
-	if w.steps == nil || w.v.Step == nil {
+	if w.steps.Finder == nil || w.v.Step == nil {
 		return false
 	}
 	from, ok := w.steps.Begun()
@@ -154,7 +154,7 @@ func (w *Walk) call(c *format.Call) error {
 			return err
 		}
 	}
-	if w.steps != nil {
+	if w.steps.Finder != nil {
 		if err := w.passSteps(c.Start); err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func (w *Walk) call(c *format.Call) error {
 			return err
 		}
 	}
-	if w.steps != nil {
+	if w.steps.Finder != nil {
 		w.seeStep(process, e, h, task, named)
 		if err := w.passSteps(c.Start); err != nil {
 			return err
@@ -710,7 +710,7 @@ func (w *Walk) finish() error {
 			return err
 		}
 	}
-	if w.steps != nil {
+	if w.steps.Finder != nil {
 		w.steps.Finish(w.End)
 		return w.passSteps(math.MaxInt64)
 	}

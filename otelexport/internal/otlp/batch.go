@@ -5,7 +5,10 @@
 // knows neither walks nor receivers. Its only input from outside are OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES.
 package otlp
 
-import "hash/crc32"
+import (
+	"hash/crc32"
+	"slices"
+)
 
 // Limits per request. Receivers accept it with their default limits (4 MiB over gRPC).
 const (
@@ -15,6 +18,9 @@ const (
 
 // maxSpanBytes exceeds every span: spans have few names, each shorter than format.InlineLimit.
 const maxSpanBytes = 64 << 10
+
+// usualSpanBytes exceeds most spans.
+const usualSpanBytes = 1 << 10
 
 // A Batch holds one request's spans, by resource. Reset makes it reusable.
 type Batch struct {
@@ -55,6 +61,9 @@ func (b *Batch) group(r *Resource) *Group {
 func (b *Batch) Begin(r *Resource, trace *TraceID, id, parent SpanID) (g *Group, buf []byte, at int) {
 	g = b.group(r)
 	at = len(g.buf)
+	if cap(g.buf)-at < usualSpanBytes {
+		g.buf = slices.Grow(g.buf, max(at, usualSpanBytes)) // append alone would copy several times as much
+	}
 	buf = openSpan(g.buf)
 	buf = append(append(buf, spanTrace, 16), trace[:]...)
 	buf = putID(buf, spanOwn, id)
