@@ -29,7 +29,7 @@ until curl -fs http://127.0.0.1:23133/status >/dev/null 2>&1; do sleep 0.1; done
 record() {
 	name=$1
 	shift
-	bin/acltrace record --sim -q -f --device-time=all -o "$T/$name.aclt" -- "$@" >/dev/null
+	bin/acltrace record --sim -q -f --device-time all -o "$T/$name.aclt" -- "$@" >/dev/null
 	bin/acltrace export otlp "$T/$name.aclt" --endpoint http://127.0.0.1:24317 --ui http://127.0.0.1:26686 2>&1 | grep -o 'http://127.0.0.1:26686.*'
 }
 ACLSIM_KERNELS=bin/examples/decoder_kernels.so

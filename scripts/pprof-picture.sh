@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 make --no-print-directory build
 T=$(mktemp -d)
-ACLSIM_CLOCK=virtual bin/acltrace record --sim -q --device-time=all -o "$T/run.aclt" -- bin/examples/tiny_decoder --tokens 16 >/dev/null
+ACLSIM_CLOCK=virtual bin/acltrace record --sim -q --device-time all -o "$T/run.aclt" -- bin/examples/tiny_decoder --tokens 16 >/dev/null
 bin/acltrace export pprof "$T/run.aclt" -o "$T/run.pb.gz" >/dev/null
 go tool pprof -http=127.0.0.1:26687 -no_browser "$T/run.pb.gz" >/dev/null 2>&1 &
 pprof=$!
