@@ -150,7 +150,21 @@ type Unhooked struct {
 	PID    int    `json:"pid"` // 0: all
 	Exe    string `json:"exe"`
 	Reason string `json:"reason"`
+	// Cause is a reason against which a flag or a command helps, "" for others.
+	Cause UnhookedCause `json:"cause,omitempty"`
 }
+
+// UnhookedCause is a reason for Unhooked.
+type UnhookedCause string
+
+// The causes.
+const (
+	LinkedIn   UnhookedCause = "linked in"   // runtime functions are linked into the program
+	NoLoader   UnhookedCause = "no loader"   // the program is linked statically
+	NoUprobe   UnhookedCause = "no uprobe"   // the kernel allows none on some functions
+	Outlived   UnhookedCause = "outlived"    // the process outlived the recording
+	CrashGuard UnhookedCause = "crash guard" // the program crashed while it was recorded
+)
 
 // Subject returns the process's name, or the file's if no process has probes in it.
 func (u *Unhooked) Subject() string {

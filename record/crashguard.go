@@ -44,7 +44,7 @@ func (g *crashGuard) begin() error {
 func (g *crashGuard) reaped(ends, untraced []probe.End) {
 	why := g.s.Excluded()
 	for _, u := range untraced {
-		g.unseen.add(format.Unhooked{PID: u.PID, Exe: u.Exe, Reason: why[u.Program]})
+		g.unseen.add(format.Unhooked{PID: u.PID, Exe: u.Exe, Reason: why[u.Program], Cause: format.CrashGuard})
 		g.log(fmt.Sprintf("process %d (%s) is not recorded: %s", u.PID, strings.Join(u.Args, " "), why[u.Program]))
 	}
 	for _, e := range ends {
@@ -58,7 +58,7 @@ func (g *crashGuard) reaped(ends, untraced []probe.End) {
 			}
 			continue
 		}
-		reason := fmt.Sprintf("%s crashed or was killed %s after its first call while it was recorded at %s; to record it again, use acltrace collect --no-guard or remove guard.%d from the session's folder",
+		reason := fmt.Sprintf("%s crashed or was killed %s after its first call while it was recorded at %s; to record it again, remove guard.%d from the session's folder",
 			strings.Join(e.Args, " "), lived, time.Now().Format(time.DateTime), e.Program)
 		if err := g.s.Exclude(e.Program, reason); err != nil {
 			g.log(fmt.Sprintf("process %d (%s) crashed or was killed; its next start is recorded nevertheless: %v", e.PID, e.Exe, err))

@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,17 +44,21 @@ func TestNoCallHasAReason(t *testing.T) {
 		command    []string
 	}{
 		{"nothing wrong", "", []string{dynamic}},
-		{"cleared", "(" + dynamic + ") ran without the shim: its environment was cleared", []string{"env", "-i", dynamic}},
-		{"preload", "(" + dynamic + ") ran without the shim: LD_PRELOAD was changed", []string{"env", "-u", "LD_PRELOAD", dynamic}},
-		{"static", "(" + static + ") ran without the shim: the program is linked statically", []string{"sh", "-c", static + ` "$@"; true`, "sh"}},
+		{"cleared", dynamic + ": its environment was cleared", []string{"env", "-i", dynamic}},
+		{"preload", dynamic + ": LD_PRELOAD was changed", []string{"env", "-u", "LD_PRELOAD", dynamic}},
+		{"static", static + ": the program is linked statically (no loader)", []string{"sh", "-c", static + ` "$@"; true`, "sh"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out := wild(t, record.Options{}, c.command...)
-			if out.NoCall == "" && c.want != "" { // a busy machine may not look at a program that ends soon
+			if len(out.NoShim) == 0 && c.want != "" { // a busy machine may not look at a program that ends soon
 				out = wild(t, record.Options{}, append(c.command, "longer")...)
 			}
-			if c.want == "" && out.NoCall != "" || !strings.Contains(out.NoCall, c.want) || out.ExitCode != 0 {
-				t.Errorf("%q, want %q; exit code %d", out.NoCall, c.want, out.ExitCode)
+			var got []string
+			for _, u := range out.NoShim {
+				got = append(got, fmt.Sprintf("%s: %s (%s)", u.Exe, u.Reason, u.Cause))
+			}
+			if c.want == "" && len(got) > 0 || !strings.Contains(strings.Join(got, "; "), c.want) || out.ExitCode != 0 {
+				t.Errorf("%q, want %q; exit code %d", got, c.want, out.ExitCode)
 			}
 		})
 	}
@@ -66,8 +71,8 @@ func TestNoCallHasAReason(t *testing.T) {
 		if err := os.Chmod(program, 0o755|os.ModeSetuid); err != nil {
 			t.Fatal(err)
 		}
-		if out := wild(t, record.Options{}, program); !strings.Contains(out.NoCall, "set-uid") {
-			t.Errorf("%q", out.NoCall)
+		if out := wild(t, record.Options{}, program); len(out.NoShim) != 1 || !strings.Contains(out.NoShim[0].Reason, "set-uid") {
+			t.Errorf("%+v", out.NoShim)
 		}
 	})
 }

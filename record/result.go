@@ -34,7 +34,7 @@ type Result struct {
 	Died       []Died            // processes that were killed or crashed, except the program itself
 	PassedBy   map[string]uint64 // calls of functions that the shim does not know, by name
 	Unhooked   []format.Unhooked // processes and libraries whose calls are missing
-	NoCall     string            // why no call was seen, "" if calls were seen or the reason is unknown
+	NoShim     []format.Unhooked // processes that can't have loaded the shim
 	Missed     *MissedSteps      // nil if all selected steps are in the trace
 	Kernels    KernelResult
 	Salvaged   []string // traces that were made of what killed recorders had left

@@ -83,8 +83,8 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 	res.ExitCode, res.Signal = exitStatus(state)
 	r.learn(res, s)
 	res.Unhooked = append(append(inject.Notes(s.Dir()), w.End()...), r.unseen.all()...)
-	if res.NoCall = w.WithoutShim(); res.NoCall == "" && host.GainsRights(r.target.path) {
-		res.NoCall = watch.GainedRights
+	if res.NoShim = w.WithoutShim(); len(res.NoShim) == 0 && host.GainsRights(r.target.path) {
+		res.NoShim = []format.Unhooked{{Exe: r.target.path, Reason: watch.GainedRights}}
 	}
 	res, err = r.finish(res)
 	if r.unsealed {

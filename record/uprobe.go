@@ -100,7 +100,7 @@ func (r *recorder) leftBehind(u *uprobe.Probes) {
 	for _, pid := range host.UsingRuntime(r.o.Model, u.Living()) {
 		if host.AnyAlive([]int{pid}) {
 			exe, _ := os.Readlink(host.ProcFile(pid, "exe"))
-			r.unseen.add(format.Unhooked{PID: pid, Exe: exe, Reason: "it outlives the started program, and its later calls are not recorded; use acltrace attach"})
+			r.unseen.add(format.Unhooked{PID: pid, Exe: exe, Reason: "it outlives the started program, and its later calls are not recorded", Cause: format.Outlived})
 		}
 	}
 }
@@ -222,7 +222,7 @@ func (r *recorder) finishUprobes(res *Result, u *uprobe.Probes) (*Result, error)
 	hooked, refused := u.Hooked()
 	r.uprobes.hooked = &hooked
 	for _, file := range slices.Sorted(maps.Keys(refused)) {
-		res.Unhooked = append(res.Unhooked, format.Unhooked{Exe: withinRoot(file), Reason: refusedReason(refused[file])})
+		res.Unhooked = append(res.Unhooked, format.Unhooked{Exe: withinRoot(file), Reason: refusedReason(refused[file]), Cause: format.NoUprobe})
 	}
 	r.meta.Tracer.CostNS, r.meta.Coverage.Binder = r.uprobes.trial.CostNS, r.uprobes.trial.Kind
 	r.meta.Replayable = false // uprobes don't query the runtime
@@ -244,7 +244,7 @@ func refusedReason(functions []string) string {
 	if n := len(functions) - most; n > 0 {
 		list += fmt.Sprintf(" and %d more", n)
 	}
-	return fmt.Sprintf("%d functions begin with a LOCK or segment prefix, where the kernel allows no uprobe (%s): --probe shim records them", len(functions), list)
+	return fmt.Sprintf("%d functions begin with a LOCK or segment prefix, where the kernel allows no uprobe (%s)", len(functions), list)
 }
 
 // dropRights drops capabilities that are not needed any more, if Capture.DropRights is set.

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/internal/procstat"
 )
 
@@ -130,6 +131,13 @@ func taken(session int, limit uint64) uint64 {
 		own += fields(rollup, "Private_Clean", "Private_Dirty", "SwapPss")
 	}
 	return max(mapped, files+min(own, private))
+}
+
+// MemoryError reports that the players took more memory than Options.MaxMemory.
+type MemoryError struct{ Took, Limit uint64 }
+
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("the players took %s of memory, more than the %s that they may", human.Bytes(e.Took), human.Bytes(e.Limit))
 }
 
 // holdMemory measures a session until it is over. It kills a session that exceeds its limit, and returns the memory that it took.

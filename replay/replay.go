@@ -29,7 +29,6 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
-	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/internal/kernellib"
 	"github.com/acltrace/acltrace/internal/private"
 	"github.com/acltrace/acltrace/replay/backend"
@@ -396,7 +395,7 @@ func (s *session) play(ctx context.Context, n int) (*outcome, error) {
 	hung := s.watch(ctx, f, cmd.Process, exited)
 	if close(over); bounded {
 		if n := <-taken; n > 0 {
-			return nil, fmt.Errorf("the players took %s of memory, more than the %s that they may: --max-memory allows more", human.Bytes(n), human.Bytes(limit))
+			return nil, &MemoryError{n, limit}
 		}
 		endSession(cmd.Process.Pid)
 	}

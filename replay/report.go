@@ -25,6 +25,9 @@ import (
 	"github.com/acltrace/acltrace/timeline/access"
 )
 
+// NotCompared is the Report.Note about a replay without Options.Verify.
+const NotCompared = "results were not compared"
+
 // Report is a replay's result. `acltrace replay --json` prints it; keys are only ever added.
 type Report struct {
 	Verdict verify.Verdict `json:"verdict"`
@@ -437,7 +440,7 @@ func (p *judge) report(o *outcome, varying map[int]verify.Reason) *Report {
 	case p.Found.Cut != "":
 		r.Note = "the trace was cut (" + p.Found.Cut + "): what is whole in it was replayed"
 	case !opts.Verify:
-		r.Note = "results were not compared: use --verify"
+		r.Note = NotCompared
 	case o.header.Stopped != 0:
 		r.Note = "the replay ended at the first call that did not make what later calls need"
 	case len(f.Asked) > 0:

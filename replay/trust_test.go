@@ -431,7 +431,7 @@ func TestReplayEndsAtMemoryLimit(t *testing.T) {
 	library, _ := evil(t, "-DGREEDY")
 	path := foreignTrace(t, func(*format.Meta) {})
 	_, err := Run(t.Context(), path, acl.Model, &Options{KernelLibraries: []string{library}, MaxMemory: 256 << 20})
-	if err == nil || !strings.Contains(err.Error(), "more than the 256 MiB that they may: --max-memory") {
+	if !errors.As(err, new(*MemoryError)) || !strings.Contains(err.Error(), "more than the 256 MiB that they may") {
 		t.Errorf("%v", err)
 	}
 }

@@ -234,7 +234,7 @@ func (in *Info) coverageRows(row rowFunc) {
 		row("asked for", "%s, %s; whether it was called is not known", name, human.Plural(c.PassedBy[name], "time"))
 	}
 	for _, u := range c.Unhooked {
-		row("not seen", "%s: %s", u.Subject(), u.Reason)
+		row("not seen", "%s: %s", u.Subject(), UnhookedReason(&u))
 	}
 	if c.Refused > 0 {
 		row("not recorded", "%s: their rings could not be made, for want of memory or of the right to", human.Plural(c.Refused, "thread"))

@@ -54,6 +54,23 @@ func listText[T any](w io.Writer, list []T, total int, row func(*T)) {
 	}
 }
 
+// stubAdvice is how the line about an unsupported call goes on.
+var stubAdvice = map[compile.Stub]string{compile.LeavesOut: "; --stub-comm leaves that out", compile.StandsIn: "; --stub-comm stands in for it"}
+
+// WhatIfAdvice is how the line about a missing prediction goes on.
+var WhatIfAdvice = map[whatif.Advice]string{
+	whatif.NoTaskTimes: ": record with --device-time=all",
+	whatif.OtherModel:  ": name that of the recorded device with --base",
+}
+
+// replayNote returns a replay's note, with the flag that helps.
+func replayNote(rep *replay.Report) string {
+	if rep.Note == replay.NotCompared {
+		return rep.Note + ": use --verify"
+	}
+	return rep.Note
+}
+
 // skippedText lists the calls that the replay did not make.
 func skippedText(w io.Writer, rep *replay.Report) {
 	refused := rep.Unsupported[:len(rep.Unsupported)-len(rep.Lost)]
@@ -61,7 +78,7 @@ func skippedText(w io.Writer, rep *replay.Report) {
 		why  string
 		list []compile.Unsupported
 	}{{"can't be replayed", refused}, {"not in the trace", rep.Lost}, {"left out", rep.LeftOut}} {
-		listText(w, x.list, len(x.list), func(u *compile.Unsupported) { Printf(w, "%s: %s\n", x.why, u) })
+		listText(w, x.list, len(x.list), func(u *compile.Unsupported) { Printf(w, "%s: %s%s\n", x.why, u, stubAdvice[u.Stub]) })
 	}
 }
 
@@ -122,7 +139,7 @@ func paceText(w io.Writer, path string, rep *replay.Report) {
 		took = " in " + human.Duration(rep.ReplayedNS)
 	}
 	Printf(w, "%s: %s of %s replayed%s, recorded in %s; %s\n", path,
-		human.Count(rep.Replayed), human.Plural(rep.Calls, "call"), took, human.Duration(rep.RecordedNS), map[string]string{"": rep.Note, "same": "allocations at the same addresses", "moved": movedText(rep)}[rep.Placement])
+		human.Count(rep.Replayed), human.Plural(rep.Calls, "call"), took, human.Duration(rep.RecordedNS), map[string]string{"": replayNote(rep), "same": "allocations at the same addresses", "moved": movedText(rep)}[rep.Placement])
 	if rep.Pace.Mode == replay.PaceASAP {
 		return
 	}
@@ -188,7 +205,7 @@ func verdictText(w io.Writer, rep *replay.Report) {
 		Printf(w, "%s%s\n", text, compared)
 	}
 	if rep.Note != "" {
-		Printf(w, "%v\n", rep.Note)
+		Printf(w, "%v\n", replayNote(rep))
 	}
 }
 
@@ -229,7 +246,7 @@ func predictionText(w io.Writer, path string, rep *whatif.Report) {
 	if rep.BoundsNS[1] == whatif.Unbounded {
 		bound = "no upper bound"
 	}
-	Printf(w, "%s: no prediction for %s: at least %s (%s), %s; recorded %s\n%s\n", path, rep.Model, from, human.Change(change[0]/100), bound, human.Duration(rep.RecordedNS), rep.Advice)
+	Printf(w, "%s: no prediction for %s: at least %s (%s), %s; recorded %s\n%s%s\n", path, rep.Model, from, human.Change(change[0]/100), bound, human.Duration(rep.RecordedNS), rep.Advice, WhatIfAdvice[rep.Advice])
 }
 
 // PlanWriter returns a writer for replay.Options.PlanOnly: each Write is one line, whose text it escapes.

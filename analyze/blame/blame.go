@@ -139,7 +139,7 @@ type Lifetime struct {
 }
 
 // ErrNothingFailed is returned if no call failed and the options name no failure.
-var ErrNothingFailed = errors.New("no call failed and none is unfinished; --call or --task names what to look at")
+var ErrNothingFailed = errors.New("no call failed and none is unfinished")
 
 const (
 	maxFlight   = 1 << 16 // tasks in flight whose arguments are read, the oldest ones

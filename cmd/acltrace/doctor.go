@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,8 +27,11 @@ func (a *app) doctorCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			d := doctor.Diagnose(m, args)
-			d.Findings = slices.Insert(d.Findings, 0, doctor.Finding{For: "record", What: "runtime " + m.Name, OK: true, Detail: why})
+			found := doctor.Diagnose(m, args)
+			d := &diagnosis{Findings: []finding{{For: "record", What: "runtime " + m.Name, OK: true, Detail: why}}, Libraries: found.Libraries}
+			for i := range found.Findings {
+				d.Findings = append(d.Findings, worded(&found.Findings[i]))
+			}
 			if asJSON {
 				if err := a.printJSON(d); err != nil {
 					return err
@@ -36,7 +39,7 @@ func (a *app) doctorCmd() *cobra.Command {
 			} else {
 				a.diagnosis(d)
 			}
-			if !d.OK() {
+			if !found.OK() {
 				return &exit{code: exitFailed}
 			}
 			return nil
@@ -49,7 +52,73 @@ func (a *app) doctorCmd() *cobra.Command {
 	return c
 }
 
-func (a *app) diagnosis(d *doctor.Diagnosis) {
+// A diagnosis is a doctor.Diagnosis in terms of commands and flags.
+type diagnosis struct {
+	Findings  []finding               `json:"findings"`
+	Libraries []doctor.LibraryFinding `json:"libraries,omitempty"`
+}
+
+type finding struct {
+	For    string `json:"for"` // the commands that need it
+	What   string `json:"what"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail,omitempty"`
+	Fix    string `json:"fix,omitempty"` // command that grants missing rights
+}
+
+// checks are the commands that need a check, and its name.
+var checks = map[doctor.Check][2]string{
+	doctor.Shim:           {"record", "the shim"},
+	doctor.Rings:          {"record", "shared memory for the rings"},
+	doctor.LoadCode:       {"record", "load code from there"},
+	doctor.LoadShim:       {"record", "load the shim into a program"},
+	doctor.Audit:          {"record --bind audit", "audit programs (LD_AUDIT)"},
+	doctor.Clock:          {"record", "the clock"},
+	doctor.UnmappedMemory: {"record", "read memory that may be unmapped (process_vm_readv)"},
+	doctor.Simulator:      {"record --sim, sim", "the simulator"},
+	doctor.Player:         {"replay", "the player"},
+	doctor.Sandbox:        {"replay", "the player's sandbox"},
+	doctor.Uprobes:        {"attach, record --probe ebpf", "uprobes"},
+	doctor.OtherProcesses: {"attach", "libraries of other users' processes"},
+	doctor.HeldAtStart:    {"record --probe ebpf", "hold a program at its start (ptrace)"},
+	doctor.Program:        {"record", ""},
+	doctor.Library:        {"record", ""},
+}
+
+// worded words a finding.
+func worded(f *doctor.Finding) finding {
+	w := finding{For: checks[f.Check][0], What: cmp.Or(checks[f.Check][1], f.Subject), OK: f.OK, Fix: f.Fix}
+	var parts []string
+	if f.Err != nil {
+		parts = append(parts, advised(f.Err).Error())
+	}
+	for _, n := range f.Notes {
+		switch n.Kind {
+		case doctor.Fact:
+			parts = append(parts, n.Text)
+		case doctor.RingRoom:
+			parts = append(parts, n.Text+" (see --ring-size)")
+		case doctor.FullPayload:
+			parts = append(parts, "--payload full needs "+n.Text+" more")
+		case doctor.NoSandbox:
+			w.Fix = "without it, replay runs only the kernel libraries in --kernels; --trust runs all"
+		case doctor.NoRuntime:
+			parts = append(parts, n.Text+": set LD_LIBRARY_PATH, or record with --sim")
+		case doctor.LinkedIn:
+			parts = append(parts, n.Text+": use --probe ebpf --library "+n.Path)
+		case doctor.OnlyAsLibrary:
+			parts[0] += " --library " + n.Path + ": " + n.Text
+		}
+	}
+	separator := "; "
+	if f.Check == doctor.Program {
+		separator = ". "
+	}
+	w.Detail = strings.Join(parts, separator)
+	return w
+}
+
+func (a *app) diagnosis(d *diagnosis) {
 	for _, f := range d.Findings {
 		word := any("ok     ")
 		if !f.OK {

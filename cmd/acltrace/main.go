@@ -129,7 +129,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		e = &exit{exitFailed, err}
 	}
 	if e.err != nil {
-		report.Printf(a.err, "acltrace: %v\n", e.err)
+		report.Printf(a.err, "acltrace: %v\n", advised(e.err))
 	}
 	var r *remedied
 	if errors.As(e.err, &r) {

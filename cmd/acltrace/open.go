@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -25,7 +26,7 @@ func runtime(name, program string) (*api.Model, error) {
 func runtimeWhy(name, program string) (m *api.Model, why string, err error) {
 	if name == "auto" {
 		m, why = detect.Runtime(runtimes.All, program, os.Environ()) // the machine's runtime if there is no program
-		return m, why, nil
+		return m, cmp.Or(why, "default; choose with --api"), nil
 	}
 	if m := runtimes.Named(name); m != nil {
 		return m, "chosen with --api", nil

@@ -91,8 +91,8 @@ func nothing(o *record.Options, res *record.Result) string {
 		return ""
 	case len(res.Unhooked)+len(res.PassedBy) > 0:
 		return "no call was recorded; calls that passed by the recorder:" // unseen prints the list
-	case res.NoCall != "":
-		return "no call was seen: " + res.NoCall
+	case len(res.NoShim) > 0:
+		return "no call was seen: " + report.WithoutShim(res.NoShim)
 	}
 	probe := "the shim"
 	if o.Capture.Probe == "ebpf" {
@@ -228,7 +228,7 @@ func (a *app) unseen(res *record.Result, m *api.Model) {
 			report.Printf(a.err, "acltrace: NOT RECORDED: %d more\n", len(res.Unhooked)-i)
 			break
 		}
-		report.Printf(a.err, "acltrace: NOT RECORDED: %s: %s\n", u.Subject(), u.Reason)
+		report.Printf(a.err, "acltrace: NOT RECORDED: %s: %s\n", u.Subject(), report.UnhookedReason(&u))
 	}
 }
 

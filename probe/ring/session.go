@@ -403,7 +403,7 @@ var ErrTaken = errors.New("another recorder has it")
 
 // ErrVersion is returned, wrapped, if the session has another layout or other function numbers. Another version of acltrace
 // made it, or it is for another runtime.
-var ErrVersion = errors.New("it was made by another version of acltrace, or for another runtime (--api): make it anew")
+var ErrVersion = errors.New("it was made by another version of acltrace, or for another runtime")
 
 // Begun returns the earliest possible time of a record, CLOCK_MONOTONIC: the first process's start, or the earlier
 // recorder's last heartbeat.

@@ -605,7 +605,7 @@ func TestAudit(t *testing.T) {
 	})
 }
 
-// If auditing would harm a program, the recorder refuses with a line that names a remedy, and does not run the program.
+// If auditing would harm a program, the recorder refuses with a line that names the cause, and does not run the program.
 func TestAuditRefused(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace-audit.so")
 	s := shapes[2]
@@ -640,7 +640,7 @@ func TestAuditRefused(t *testing.T) {
 			}
 			remedy := fmt.Sprintf("GLIBC_TUNABLES=glibc.rtld.optional_static_tls=%d", size)
 			preload := "LD_PRELOAD=" + lib
-			refused(t, []string{preload}, lib+": cannot allocate memory in static TLS block: set "+remedy+", or take --bind preload", linked, "linked", "3")
+			refused(t, []string{preload}, lib+": cannot allocate memory in static TLS block: set "+remedy, linked, "linked", "3")
 			bound(t, "audit", []string{preload, remedy}, linked, "linked", "3").exactly(t, 3)
 			bound(t, "preload", []string{preload}, linked, "linked", "3").exactly(t, 3)
 		}

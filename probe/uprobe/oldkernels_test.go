@@ -53,7 +53,7 @@ func TestUprobeOldKernelsSoak(t *testing.T) {
 			for _, want := range []string{
 				`Linux ` + regexp.QuoteMeta(kernel) + `\.`,
 				`uprobe\.test .*: exit code 0`,
-				`works +attach, record --probe ebpf: uprobes: by perf events`,
+				`ok +attach, record --probe ebpf: uprobes: by perf events`,
 				`acltrace doctor: exit code 0`,
 				`record\.test .*: exit code 0`,
 				`the kernel has complained of nothing`,

@@ -26,7 +26,7 @@ var (
 	// ErrNotSupported: the kernel lacks a feature that uprobes need.
 	ErrNotSupported = errors.New("the kernel does not support this")
 	// ErrRefused: the file has functions to record, but the kernel accepts probes on none of them.
-	ErrRefused = errors.New("the kernel puts no uprobe on its functions, which begin with a LOCK or segment prefix: --probe shim records them")
+	ErrRefused = errors.New("the kernel puts no uprobe on its functions, which begin with a LOCK or segment prefix")
 	// ErrNoFunction: the file has no function to record.
 	ErrNoFunction = errors.New("it exports no function to record")
 )

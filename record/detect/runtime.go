@@ -29,7 +29,7 @@ import (
 //   - the machine has such a device
 //   - the machine has the library
 //
-// Otherwise it returns the first model. Without a program, only the last two rules apply.
+// Otherwise it returns the first model, without a reason. Without a program, only the last two rules apply.
 func Runtime(models []*api.Model, program string, env []string) (m *api.Model, why string) {
 	return guessRuntime(models, program, env, true)
 }
@@ -65,7 +65,7 @@ func guessRuntime(models []*api.Model, program string, env []string, ours bool) 
 	if m := only(models, library); m != nil {
 		return m, "the machine has only the library of this runtime"
 	}
-	return models[0], "default; choose with --api"
+	return models[0], ""
 }
 
 // Library returns the path of a runtime's library, the one that programs call, where the loader finds it on this machine.

@@ -5,6 +5,7 @@ package doctor
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -23,13 +24,61 @@ import (
 	"github.com/acltrace/acltrace/replay/sandbox"
 )
 
+// Check is something that Diagnose tries.
+type Check string
+
+// The checks.
+const (
+	Shim           Check = "shim"
+	Rings          Check = "rings"           // shared memory for them
+	LoadCode       Check = "load code"       // from the session's folder
+	LoadShim       Check = "load shim"       // into a program
+	Audit          Check = "audit"           // programs
+	Clock          Check = "clock"           // of records
+	UnmappedMemory Check = "unmapped memory" // reading it
+	Simulator      Check = "simulator"
+	Player         Check = "player"
+	Sandbox        Check = "sandbox"       // of the player
+	Uprobes        Check = "uprobes"       // of this kernel
+	OtherProcesses Check = "processes"     // of other users
+	HeldAtStart    Check = "held at start" // a program
+	Program        Check = "program"       // Finding.Subject
+	Library        Check = "library"       // Finding.Subject
+)
+
 // Finding is the result of one check.
 type Finding struct {
-	For    string `json:"for"` // the commands that need it
-	What   string `json:"what"`
-	OK     bool   `json:"ok"`
-	Detail string `json:"detail,omitempty"`
-	Fix    string `json:"fix,omitempty"` // command that grants missing rights
+	Check   Check
+	Subject string // program or library
+	OK      bool
+	Err     error  // why the check failed; nil if Notes say why
+	Notes   []Note // facts, in order
+	Fix     string // command that grants missing rights
+}
+
+// A Note is a fact. Kind says which words follow or replace the text in a message, because this package names no flags.
+type Note struct {
+	Kind NoteKind
+	Text string
+	Path string // file with runtime functions, for LinkedIn and OnlyAsLibrary
+}
+
+// NoteKind is the kind of a Note.
+type NoteKind int
+
+// The kinds.
+const (
+	Fact          NoteKind = iota
+	RingRoom               // memory of a thread's ring, which an option sets
+	FullPayload            // Text is memory that recording all payloads needs
+	NoSandbox              // the player's sandbox lacks a layer
+	NoRuntime              // the loader finds no runtime library
+	LinkedIn               // runtime functions are linked into the program
+	OnlyAsLibrary          // a file with runtime functions is not a program that can be recorded
+)
+
+func (f *Finding) note(kind NoteKind, format string, args ...any) {
+	f.Notes = append(f.Notes, Note{Kind: kind, Text: fmt.Sprintf(format, args...)})
 }
 
 // LibraryFinding is a runtime library that a program would load, with the functions that would be recorded.
@@ -44,8 +93,8 @@ type LibraryFinding struct {
 
 // Diagnosis is the result of Diagnose.
 type Diagnosis struct {
-	Findings  []Finding        `json:"findings"`
-	Libraries []LibraryFinding `json:"libraries,omitempty"`
+	Findings  []Finding
+	Libraries []LibraryFinding
 }
 
 // OK reports whether everything works.
@@ -53,10 +102,12 @@ func (d *Diagnosis) OK() bool {
 	return !slices.ContainsFunc(d.Findings, func(f Finding) bool { return !f.OK })
 }
 
-func (d *Diagnosis) add(needs, what string, err error, detail string) *Finding {
-	f := Finding{For: needs, What: what, OK: err == nil, Detail: detail}
-	if err != nil {
-		f.Detail = err.Error()
+func (d *Diagnosis) add(c Check, subject string, err error, facts ...string) *Finding {
+	f := Finding{Check: c, Subject: subject, OK: err == nil, Err: err}
+	for _, text := range facts {
+		if text != "" && err == nil {
+			f.note(Fact, "%s", text)
+		}
 	}
 	d.Findings = append(d.Findings, f)
 	return &d.Findings[len(d.Findings)-1]
@@ -66,13 +117,13 @@ func (d *Diagnosis) add(needs, what string, err error, detail string) *Finding {
 func Diagnose(m *api.Model, command []string) *Diagnosis {
 	d := &Diagnosis{}
 	d.shim(m, command)
-	d.add("record", "the clock", nil, ring.Clock())
-	d.add("record", "read memory that may be unmapped (process_vm_readv)", ring.ReadsOwnMemory(), "")
+	d.add(Clock, "", nil, ring.Clock())
+	d.add(UnmappedMemory, "", ring.ReadsOwnMemory())
 	sim, err := artifacts.SimulatorDir(m)
-	d.add("record --sim, sim", "the simulator", err, sim)
+	d.add(Simulator, "", err, sim)
 	d.player()
 	d.uprobes(m)
-	d.add("record --probe ebpf", "hold a program at its start (ptrace)", heldAtStart(), "")
+	d.add(HeldAtStart, "", heldAtStart())
 	if len(command) > 0 {
 		d.program(m, command)
 	}
@@ -85,30 +136,31 @@ func (d *Diagnosis) shim(m *api.Model, command []string) {
 	if err == nil {
 		err = ring.CheckShim(b, m)
 	}
-	if d.add("record", "the shim", err, ""); err != nil {
+	if d.add(Shim, "", err); err != nil {
 		return
 	}
 	s, err := ring.Create(m, &ring.Options{PayloadLimit: math.MaxUint64})
-	f := d.add("record", "shared memory for the rings", err, "")
+	f := d.add(Rings, "", err)
 	if err != nil {
 		return
 	}
 	defer s.Close()
 	mem := s.Memory()
-	f.Detail = fmt.Sprintf("a thread needs %s, room for %s threads (see --ring-size)", human.Bytes(mem.Ring), human.Count(mem.Limit/mem.Ring))
-	if free, err := host.FreeSpace(s.Dir()); err == nil {
-		f.Detail = fmt.Sprintf("%s free in %s; ", human.Bytes(free), filepath.Dir(s.Dir())) + f.Detail
-		if mem.Left < free {
-			f.Detail += fmt.Sprintf("; the memory cgroup has %s left", human.Bytes(mem.Left))
-		}
+	free, err := host.FreeSpace(s.Dir())
+	if err == nil {
+		f.note(Fact, "%s free in %s", human.Bytes(free), filepath.Dir(s.Dir()))
+	}
+	f.note(RingRoom, "a thread needs %s, room for %s threads", human.Bytes(mem.Ring), human.Count(mem.Limit/mem.Ring))
+	if err == nil && mem.Left < free {
+		f.note(Fact, "the memory cgroup has %s left", human.Bytes(mem.Left))
 	}
 	f.OK = mem.Limit >= mem.Ring
 	if mem.Arena > 0 {
-		f.Detail += fmt.Sprintf("; --payload full needs %s more", human.Bytes(mem.Arena))
+		f.note(FullPayload, "%s", human.Bytes(mem.Arena))
 	}
 	shim, err := inject.InstallShim(s.Dir(), m)
 	if err != nil {
-		d.add("record", "load code from there", err, "")
+		d.add(LoadCode, "", err)
 		return
 	}
 	defer shim.Close()
@@ -117,7 +169,7 @@ func (d *Diagnosis) shim(m *api.Model, command []string) {
 	if out, e := cmd.CombinedOutput(); e != nil || len(out) > 0 {
 		err = fmt.Errorf("%s: %v %s", cmd.Path, e, bytes.TrimSpace(out))
 	}
-	d.add("record", "load the shim into a program", err, filepath.Dir(filepath.Dir(shim.Path)))
+	d.add(LoadShim, "", err, filepath.Dir(filepath.Dir(shim.Path)))
 	program := cmd.Path
 	if len(command) > 0 {
 		if path, err := host.FindProgram(command[0]); err == nil && host.CheckExecutable(path) == nil {
@@ -127,24 +179,24 @@ func (d *Diagnosis) shim(m *api.Model, command []string) {
 		}
 	}
 	_, err = shim.Audited(program, inject.Prepend(os.Environ(), "LD_PRELOAD", shim.Path, ":"))
-	d.add("record --bind audit", "audit programs (LD_AUDIT)", err, program)
+	d.add(Audit, "", err, program)
 }
 
 // player starts the player, which enters its sandbox.
 func (d *Diagnosis) player() {
 	box, err := sandbox.Try()
-	if d.add("replay", "the player", err, ""); err != nil {
+	if d.add(Player, "", err); err != nil {
 		return
 	}
-	f := d.add("replay", "the player's sandbox", nil, box.String())
+	f := d.add(Sandbox, "", nil, box.String())
 	if !box.Whole() {
-		f.OK, f.Fix = false, "without it, replay runs only the kernel libraries in --kernels; --trust runs all"
+		f.OK = false
+		f.note(NoSandbox, "")
 	}
 }
 
 // uprobes records a small program in each way that the kernel may have, and opens what another process maps.
 func (d *Diagnosis) uprobes(m *api.Model) {
-	const needs = "attach, record --probe ebpf"
 	trials := uprobe.Try(m, true)
 	var works []string
 	oneByOne := uprobe.OneByOne()
@@ -174,13 +226,13 @@ func (d *Diagnosis) uprobes(m *api.Model) {
 		if f.OK || len(missing) == 0 {
 			return
 		}
-		f.Detail = "missing " + strings.Join(missing, " and ")
+		f.Err = errors.New("missing " + strings.Join(missing, " and "))
 		if exe, err := os.Executable(); err == nil {
 			f.Fix = fmt.Sprintf("sudo setcap %s+ep %s", strings.Join(all, ","), exe)
 		}
 	}
-	grant(d.add(needs, "uprobes", err, strings.Join(works, "; ")))
-	grant(d.add("attach", "libraries of other users' processes", uprobe.ReachesProcesses(), ""))
+	grant(d.add(Uprobes, "", err, works...))
+	grant(d.add(OtherProcesses, "", uprobe.ReachesProcesses()))
 }
 
 func heldAtStart() error {

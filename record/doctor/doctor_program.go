@@ -27,18 +27,18 @@ func (d *Diagnosis) program(m *api.Model, command []string) {
 	if err == nil {
 		err = host.CheckExecutable(path)
 	}
-	if d.add("record", name, err, ""); err != nil {
+	f := d.add(Program, name, err)
+	if err != nil {
 		if names := functionsInside(m, path); len(names) > 0 {
-			d.Findings[len(d.Findings)-1].Detail += fmt.Sprintf(" --library %s: %d runtime functions are linked into it", path, len(names))
+			f.Notes = append(f.Notes, Note{OnlyAsLibrary, fmt.Sprintf("%d runtime functions are linked into it", len(names)), path})
 		}
 		return
 	}
-	f := &d.Findings[len(d.Findings)-1]
-	say := func(ok bool, format string, args ...any) { f.OK, f.Detail = ok, fmt.Sprintf(format, args...) }
+	fail := func(format string, args ...any) { f.OK, f.Err = false, fmt.Errorf(format, args...) }
 	program, err := runs(path)
 	switch {
 	case err != nil:
-		say(false, "%s is a script, and its interpreter is missing: %v", path, err)
+		fail("%s is a script, and its interpreter is missing: %v", path, err)
 		return
 	case program != path:
 		name = "a script for " + program + ", "
@@ -48,48 +48,51 @@ func (d *Diagnosis) program(m *api.Model, command []string) {
 		name = ""
 	}
 	if why := privileged(program); why != "" {
-		say(false, "%s %s: it can't be recorded", program, why)
+		fail("%s %s: it can't be recorded", program, why)
 		return
 	}
 	loader, err := host.Loader(program)
 	if err != nil {
-		say(false, "%v", err)
+		fail("%v", err)
 		return
 	}
 	musl := strings.Contains(filepath.Base(loader), "musl")
 	linked, out, err := host.LoadedLibraries(loader, program, nil)
 	if err != nil {
-		say(false, "the loader can't start %s: %s", program, out)
+		fail("the loader can't start %s: %s", program, out)
 		return
 	}
 	libs := runtimeOf(m, linked)
-	found, how := libs, "linked to the runtime"
-	if len(libs) == 0 {
-		how = "not linked to the runtime: libraries that it loads and programs that it starts are recorded"
+	found := libs
+	if len(libs) > 0 {
+		f.note(Fact, "%slinked to the runtime", name)
+	} else {
+		f.note(Fact, "%snot linked to the runtime: libraries that it loads and programs that it starts are recorded", name)
 		if found = loadable(m, loader, program); len(found) == 0 && !musl {
-			how += ". The loader finds no runtime library: set LD_LIBRARY_PATH, or record with --sim"
+			f.note(NoRuntime, "The loader finds no runtime library")
 		}
 	}
 	if musl {
-		how += ". It runs on musl: functions that it looks up with dlsym are not recorded"
+		f.note(Fact, "It runs on musl: functions that it looks up with dlsym are not recorded")
 	}
 	if n := len(functionsInside(m, program)); n > 0 {
 		f.OK = false
-		how += fmt.Sprintf(". %d runtime functions are linked into it, and their calls are not recorded: use --probe ebpf --library %s", n, program)
+		f.Notes = append(f.Notes, Note{LinkedIn, fmt.Sprintf("%d runtime functions are linked into it, and their calls are not recorded", n), program})
 	}
-	f.Detail = name + how
 	shim, err := shimExports(m)
 	if err != nil {
 		return // said already
 	}
 	for _, o := range found {
 		if !filepath.IsAbs(o.Path) {
-			d.add("record", o.Name, errors.New("not found by the loader: set LD_LIBRARY_PATH, or record with --sim"), "")
+			f := d.add(Library, o.Name, nil)
+			f.OK = false
+			f.note(NoRuntime, "not found by the loader")
 			continue
 		}
 		l, err := library(m, o.Path, shim)
 		if err != nil {
-			d.add("record", o.Name, err, "")
+			d.add(Library, o.Name, err)
 			continue
 		}
 		if slices.ContainsFunc(d.Libraries, func(other LibraryFinding) bool { return sameFile(other.Path, l.Path) }) {
@@ -101,7 +104,7 @@ func (d *Diagnosis) program(m *api.Model, command []string) {
 		if !l.Linked {
 			word = "if the program loads it: "
 		}
-		d.add("record", o.Path, nil, fmt.Sprintf("%s%s of %s functions are recorded, %s counted by name, %s not seen", word, human.Count(l.Hooked), human.Count(l.Exported), human.Count(len(l.Counted)), human.Count(len(l.PassedBy))))
+		d.add(Library, o.Path, nil, fmt.Sprintf("%s%s of %s functions are recorded, %s counted by name, %s not seen", word, human.Count(l.Hooked), human.Count(l.Exported), human.Count(len(l.Counted)), human.Count(len(l.PassedBy))))
 	}
 }
 

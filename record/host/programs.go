@@ -113,6 +113,9 @@ func FindProgram(program string) (string, error) {
 	return "", fmt.Errorf("program %s: %w", program, err)
 }
 
+// ErrStatic is wrapped by the error about a program that has no loader.
+var ErrStatic = errors.New("is linked statically, and the shim can't be loaded into it")
+
 // CheckExecutable returns an error if this kernel cannot start a file as a program. The error of exec itself says little.
 func CheckExecutable(path string) error {
 	f, err := regular.Open(path)
@@ -136,7 +139,7 @@ func CheckExecutable(path string) error {
 		return nil
 	}
 	if e.Type == elf.ET_EXEC || e.Type == elf.ET_DYN {
-		return fmt.Errorf("%s is linked statically, and the shim can't be loaded into it: record it with --probe ebpf", path)
+		return fmt.Errorf("%s %w", path, ErrStatic)
 	}
 	return fmt.Errorf("%s is an ELF file of type %s, not a program", path, e.Type)
 }

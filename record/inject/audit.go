@@ -53,7 +53,7 @@ func auditable(program, audit string, env []string) error {
 	cmd.Env = []string{}
 	said, _ := cmd.CombinedOutput()
 	if err := knowsAudit(string(said)); err != nil {
-		return fmt.Errorf("%s %w: use --bind preload", program, err)
+		return &AuditError{Why: fmt.Sprintf("%s %v", program, err)}
 	}
 	try := func(env []string) string {
 		cmd := exec.Command(loader, program)
@@ -78,10 +78,23 @@ func auditable(program, audit string, env []string) error {
 	for n := 4096; n <= 1<<20; n *= 2 {
 		tunables := tuned(env, "glibc.rtld.optional_static_tls", strconv.Itoa(n))
 		if try(append(slices.Clone(env), tunables)) == "" {
-			return fmt.Errorf("%s: set %s, or use --bind preload", refused, tunables)
+			return &AuditError{refused, tunables}
 		}
 	}
-	return fmt.Errorf("%s: use --bind preload", refused)
+	return &AuditError{Why: refused}
+}
+
+// AuditError reports that a program can't run with the audit library.
+type AuditError struct {
+	Why     string
+	Setting string // environment variable that helps, NAME=value; "" for none
+}
+
+func (e *AuditError) Error() string {
+	if e.Setting != "" {
+		return e.Why + ": set " + e.Setting
+	}
+	return e.Why
 }
 
 // tuned returns GLIBC_TUNABLES as env has it, with one more setting.

@@ -133,19 +133,9 @@ func (w *Watcher) End() []format.Unhooked {
 	})
 }
 
-// WithoutShim returns which processes can't have loaded the shim, and why. It must be called after End.
-func (w *Watcher) WithoutShim() string {
-	us := slices.SortedFunc(maps.Values(w.bare), func(a, b format.Unhooked) int { return a.PID - b.PID })
-	const most = 3
-	var s []string
-	for i, u := range us {
-		if i == most {
-			s = append(s, fmt.Sprintf("%d more", len(us)-i))
-			break
-		}
-		s = append(s, fmt.Sprintf("process %d (%s) ran without the shim: %s", u.PID, u.Exe, u.Reason))
-	}
-	return strings.Join(s, "; ")
+// WithoutShim returns the processes that can't have loaded the shim, with the reasons. It must be called after End.
+func (w *Watcher) WithoutShim() []format.Unhooked {
+	return slices.SortedFunc(maps.Values(w.bare), func(a, b format.Unhooked) int { return a.PID - b.PID })
 }
 
 func (w *Watcher) look(now time.Time) {
@@ -185,13 +175,13 @@ func (w *Watcher) look(now time.Time) {
 		}
 		w.process(a.pid, p)
 		if !p.hooked {
-			why := w.why(a.pid, exe)
+			why, cause := w.why(a.pid, exe)
 			if st := procstat.Read(a.pid); !st.Lives() || st.Start != a.start {
 				continue // it ended during the look: keep the result of the look before
 			}
 			delete(w.bare, a)
 			if why != "" {
-				w.bare[a] = format.Unhooked{PID: a.pid, Exe: exe, Reason: why}
+				w.bare[a] = format.Unhooked{PID: a.pid, Exe: exe, Reason: why, Cause: cause}
 			}
 		} else {
 			delete(w.bare, a)
@@ -256,11 +246,12 @@ func (w *Watcher) process(pid int, p *watched) {
 	case p.hooked && len(libs) > 0:
 		w.bindings(pid, p, objects)
 		if why := w.cutOff(pid); why != "" {
-			w.report(pid, p.exe, why)
+			w.report(format.Unhooked{PID: pid, Exe: p.exe, Reason: why})
 		}
 	case p.hooked, elsewhere:
 	case len(libs) > 0:
-		w.report(pid, p.exe, libs[0].path+" is loaded without the shim: "+cmp.Or(w.why(pid, p.exe), "the loader has not taken it"))
+		why, cause := w.why(pid, p.exe)
+		w.report(format.Unhooked{PID: pid, Exe: p.exe, Cause: cause, Reason: libs[0].path + " is loaded without the shim: " + cmp.Or(why, "the loader has not taken it")})
 	}
 }
 
@@ -277,7 +268,7 @@ func (w *Watcher) within(pid int, exe string) {
 		w.inside[k] = names
 	}
 	if len(names) > 0 {
-		w.report(pid, exe, fmt.Sprintf("%d runtime functions are linked into it (%s, …), and their calls are not recorded: use --probe ebpf --library %s", len(names), names[0], exe))
+		w.report(format.Unhooked{PID: pid, Exe: exe, Cause: format.LinkedIn, Reason: fmt.Sprintf("%d runtime functions are linked into it (%s, …), and their calls are not recorded", len(names), names[0])})
 	}
 }
 
@@ -317,31 +308,30 @@ func filesUser(pid int) (int, bool) {
 	return 0, false
 }
 
-func (w *Watcher) report(pid int, exe, reason string) {
-	w.found[fmt.Sprint(pid, reason)] = format.Unhooked{PID: pid, Exe: exe, Reason: reason}
-}
+func (w *Watcher) report(u format.Unhooked) { w.found[fmt.Sprint(u.PID, u.Reason)] = u }
 
 // isShim reports whether a mapped file is the shim. After chroot the path begins with the root.
 func (w *Watcher) isShim(path string) bool { return strings.HasSuffix(path, w.shim) }
 
 // why returns why a process can't have loaded the shim, "" if no reason is known.
-func (w *Watcher) why(pid int, exe string) string {
+func (w *Watcher) why(pid int, exe string) (string, format.UnhookedCause) {
 	if host.GainsRights(exe) {
-		return GainedRights
+		return GainedRights, ""
 	}
-	if err := host.CheckExecutable(host.ProcFile(pid, "exe")); err != nil && strings.Contains(err.Error(), "statically") {
-		return "the program is linked statically; record it with --probe ebpf"
+	if err := host.CheckExecutable(host.ProcFile(pid, "exe")); errors.Is(err, host.ErrStatic) {
+		return "the program is linked statically", format.NoLoader
 	}
 	env, err := os.ReadFile(host.ProcFile(pid, "environ"))
 	switch {
 	case err != nil || slices.Contains(strings.FieldsFunc(host.Variable(pid, "LD_PRELOAD"), func(r rune) bool { return r == ':' || r == ' ' }), w.preload):
-		return ""
+		return "", ""
 	case bytes.Contains(env, []byte("ACLTRACE_SESSION=")):
-		return "LD_PRELOAD was changed before it was started"
+		return "LD_PRELOAD was changed before it was started", ""
 	}
-	return "its environment was cleared before it was started; keep LD_PRELOAD and ACLTRACE_SESSION in it"
+	return "its environment was cleared before it was started; keep LD_PRELOAD and ACLTRACE_SESSION in it", ""
 }
 
+// GainedRights is the reason for programs that run with other rights than their caller.
 const GainedRights = "the program is set-uid or set-gid or has capabilities, and the loader ignores LD_PRELOAD in it"
 
 // mappings reads a process's mappings. It fails if the process ends meanwhile, since the text then ends at any line.
@@ -415,10 +405,10 @@ func (w *Watcher) bindings(pid int, p *watched, objects []object) {
 		if len(past) > 0 {
 			slices.Sort(past)
 			past = slices.Compact(past)
-			w.report(pid, p.exe, fmt.Sprintf("%s calls %d functions of the runtime past the shim (%s, …): RTLD_DEEPBIND or dlmopen", o.path, len(past), past[0]))
+			w.report(format.Unhooked{PID: pid, Exe: p.exe, Reason: fmt.Sprintf("%s calls %d functions of the runtime past the shim (%s, …): RTLD_DEEPBIND or dlmopen", o.path, len(past), past[0])})
 		}
 		if asks && !p.audited {
-			w.report(pid, p.exe, o.path+" asks for functions by dlsym past the shim: RTLD_DEEPBIND or dlmopen")
+			w.report(format.Unhooked{PID: pid, Exe: p.exe, Reason: o.path + " asks for functions by dlsym past the shim: RTLD_DEEPBIND or dlmopen"})
 		}
 	}
 }

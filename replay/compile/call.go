@@ -124,7 +124,7 @@ func (p *callCompiler) compile(g *group) error {
 		p.zeroCopy(o)
 	}
 	if p.cant != "" {
-		p.unsupported(p.c, p.f.Name, p.cant)
+		p.unsupported(p.c, p.f.Name, p.cant).Stub = p.stub
 		return nil
 	}
 	p.complete(&in)

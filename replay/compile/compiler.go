@@ -166,7 +166,7 @@ func (p *compiler) finish() error {
 	}
 	var err error
 	if p.File, err = p.Finish(h, t); errors.Is(err, plan.ErrTooLarge) {
-		return fmt.Errorf("the trace %w: %w", errRefused, err)
+		return fmt.Errorf("the trace can't be replayed: %w", err)
 	}
 	return err
 }

@@ -79,7 +79,18 @@ type Unsupported struct {
 	Calls  int    `json:"calls"`
 	Reason string `json:"reason"`
 	Call   uint64 `json:"call,omitempty"` // the first one in the trace
+	// Stub says how --stub-comm makes the calls possible, "" if it does not.
+	Stub Stub `json:"stub,omitempty"`
 }
+
+// Stub is how Options.StubComm replaces a process that is not in the trace.
+type Stub string
+
+// The stubs.
+const (
+	LeavesOut Stub = "left out" // the wait for the process is left out
+	StandsIn  Stub = "stand-in" // an object of this process replaces the imported one
+)
 
 // String returns the calls and the reason.
 func (u *Unsupported) String() string {
@@ -182,8 +193,8 @@ func (f *Findings) Unproved() []Unverified {
 
 func hexWord(v uint64) string { return fmt.Sprintf("%#x", v) }
 
-func (p *compiler) unsupported(c *format.Call, name, reason string) {
-	count(&p.Found.Unsupported, c, name, reason)
+func (p *compiler) unsupported(c *format.Call, name, reason string) *Unsupported {
+	return count(&p.Found.Unsupported, c, name, reason)
 }
 
 // leaveOut records a composite call.
@@ -191,13 +202,14 @@ func (p *compiler) leaveOut(c *format.Call, f *api.Func) {
 	count(&p.Found.LeftOut, c, f.Name, "the runtime calls made inside it are replayed; it is not, and nothing of what other ranks sent is")
 }
 
-// count adds a call to the entry with its function and reason.
-func count(us *[]Unsupported, c *format.Call, name, reason string) {
+// count adds a call to the entry with its function and reason, and returns the entry.
+func count(us *[]Unsupported, c *format.Call, name, reason string) *Unsupported {
 	for i := range *us {
 		if u := &(*us)[i]; u.Func == name && u.Reason == reason {
 			u.Calls++
-			return
+			return u
 		}
 	}
 	*us = append(*us, Unsupported{Func: name, Calls: 1, Reason: reason, Call: c.Index})
+	return &(*us)[len(*us)-1]
 }

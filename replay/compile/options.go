@@ -58,9 +58,6 @@ func ParsePlace(s string) (place string, seed uint64, err error) {
 	return "", 0, fmt.Errorf("place %q: it is %s, %s, %s:SEED or %s", s, PlaceSame, PlaceMove, PlaceMove, PlaceAuto)
 }
 
-// errRefused is wrapped by errors about traces that can't be replayed as a whole.
-var errRefused = errors.New("can't be replayed")
-
 // ErrMissing is wrapped by errors about traces that lack data for a bundle or an extract. The error lists it.
 var ErrMissing = errors.New("the trace lacks what is needed")
 
@@ -123,6 +120,20 @@ const (
 	DefaultProcesses = 64
 )
 
+// LimitError reports a trace above one of the Limits.
+type LimitError struct {
+	What       string // threads, processes or tasks
+	Have, Most uint64
+}
+
+func (e *LimitError) Error() string {
+	have := fmt.Sprintf("%d %s make calls", e.Have, e.What)
+	if e.What == "tasks" {
+		have = fmt.Sprintf("its graphs run %d tasks", e.Have)
+	}
+	return fmt.Sprintf("the trace can't be replayed: %s, at most %d are allowed", have, e.Most)
+}
+
 // Check counts a trace's tasks, threads and processes before anything is planned, and refuses a trace above the limits. Calls are not
 // counted, since their number is bounded by the file size. Without graphs it reads two columns only.
 func (l *Limits) Check(r *format.Reader, m *api.Model) error {
@@ -142,21 +153,21 @@ func (l *Limits) Check(r *format.Reader, m *api.Model) error {
 		}
 	}
 	if most := cmp.Or(l.Threads, DefaultThreads); len(threads) > most {
-		return fmt.Errorf("the trace %w: %d threads make calls, at most %d are allowed; --max-threads=%d allows them", errRefused, len(threads), most, len(threads))
+		return &LimitError{"threads", uint64(len(threads)), uint64(most)}
 	}
 	processes := map[uint32]bool{}
 	for t := range threads {
 		processes[r.Threads()[t].Process] = true
 	}
 	if most := cmp.Or(l.Processes, DefaultProcesses); len(processes) > most {
-		return fmt.Errorf("the trace %w: %d processes make calls, at most %d are allowed; --max-processes=%d allows them", errRefused, len(processes), most, len(processes))
+		return &LimitError{"processes", uint64(len(processes)), uint64(most)}
 	}
 	if !graphs {
 		return nil
 	}
 	tasks, err := graphTasks(r, m)
 	if most := cmp.Or(l.Tasks, DefaultTasks); err == nil && tasks > most {
-		return fmt.Errorf("the trace %w: its graphs run %d tasks, at most %d are allowed; --max-tasks=%d allows them", errRefused, tasks, most, tasks)
+		return &LimitError{"tasks", tasks, most}
 	}
 	return err
 }

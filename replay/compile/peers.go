@@ -256,7 +256,7 @@ func (p *callCompiler) peers() (skip bool) {
 	for _, u := range p.e.Uses {
 		if o := u.Object; (f.Task == api.Wait || f.Sync == api.SyncEvent) && p.ok && p.sharing.missingPeers[o] {
 			if !p.o.StubComm {
-				p.cant = fmt.Sprintf("it waits for another process, which is not in the trace, by its %s %#x; --stub-comm leaves that out", o.Kind, o.Handle)
+				p.cant, p.stub = fmt.Sprintf("it waits for another process, which is not in the trace, by its %s %#x", o.Kind, o.Handle), LeavesOut
 				return false
 			}
 			p.unverified(verify.Peer, "the wait for a peer that is not in the trace is left out")
@@ -282,7 +282,7 @@ func (p *callCompiler) peers() (skip bool) {
 		if f.StandIn == "" || !p.o.StubComm {
 			p.cant = "what it imports belongs to another process, which is not in the trace"
 			if f.StandIn != "" {
-				p.cant += "; --stub-comm stands in for it"
+				p.stub = StandsIn
 			}
 			return false
 		}

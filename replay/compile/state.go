@@ -79,6 +79,7 @@ type call struct {
 	work *graphWork // for the task that the call puts into a graph, nil if it needs none
 	temp uint64     // thread scratch memory in use, bytes
 	cant string     // why the call can't be replayed, "" if it can
+	stub Stub       // see Unsupported
 	err  error      // from reading ahead
 }
 

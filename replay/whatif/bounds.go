@@ -193,9 +193,9 @@ func (v *runner) conclude() {
 		rep.Known = Known{Measured: measured / sum, Bracketed: bracketed / sum, Modelled: max(0, 1-(measured+bracketed)/sum)}
 	}
 	if !rep.Predicted {
-		rep.Advice = "the trace does not say how long its tasks took: record with --device-time=all"
+		rep.Advice = NoTaskTimes
 		if !b.unknown {
-			rep.Advice = "the models do not fit the trace: name that of the recorded device with --base"
+			rep.Advice = OtherModel
 		}
 	}
 }

@@ -58,9 +58,9 @@ type Report struct {
 	BoundsNS            [2]int64   `json:"bounds_ns"`
 	ChangeBoundsPercent [2]float64 `json:"change_bounds_percent"`
 	// Predicted says that the bounds are narrow enough for a prediction. Otherwise VirtualNS and ChangePercent are null, Streams is
-	// empty, and Advice has a remedy.
+	// empty, and Advice has the reason.
 	Predicted bool      `json:"predicted"`
-	Advice    string    `json:"advice,omitempty"`
+	Advice    Advice    `json:"advice,omitempty"`
 	Known     Known     `json:"known"`
 	Calls     uint64    `json:"calls"`
 	Tasks     uint64    `json:"tasks"`
@@ -71,6 +71,17 @@ type Report struct {
 	// SimulatedIn is how long the simulation took.
 	SimulatedIn time.Duration `json:"simulated_in_ns"`
 }
+
+// Advice is the reason why there is no prediction. A message says what helps.
+type Advice string
+
+// The reasons.
+const (
+	NoTaskTimes Advice = "the trace does not say how long its tasks took"
+	OtherModel  Advice = "the models do not fit the trace"
+)
+
+func (a Advice) Error() string { return string(a) }
 
 // Known is the source for the tasks' time, as parts that add up to 1, or are 0 if no task takes time.
 type Known struct {
@@ -183,7 +194,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	v.report()
 	if v.o.Output != "" {
 		if !v.rep.Predicted {
-			return nil, fmt.Errorf("write %s: %s", v.o.Output, v.rep.Advice)
+			return nil, fmt.Errorf("write %s: %w", v.o.Output, v.rep.Advice)
 		}
 		if err := v.write(ctx); err != nil {
 			return nil, err

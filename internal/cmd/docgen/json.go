@@ -40,7 +40,7 @@ var outputs = []struct {
 	{"acltrace ctl ACTION --json", "record/session", "Status", "[].", "A list of recordings."},
 	{"acltrace env --json", "cmd/acltrace", "envResult", "", ""},
 	{"acltrace sim --info --json", "cmd/acltrace", "simulatorReport", "", ""},
-	{"acltrace doctor --json", "record/doctor", "Diagnosis", "", ""},
+	{"acltrace doctor --json", "cmd/acltrace", "diagnosis", "", ""},
 	{"acltrace version --json", "cmd/acltrace", "versionResult", "", ""},
 }
 

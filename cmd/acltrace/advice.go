@@ -1,0 +1,52 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/acltrace/acltrace/analyze/blame"
+	"github.com/acltrace/acltrace/probe/ring"
+	"github.com/acltrace/acltrace/probe/uprobe"
+	"github.com/acltrace/acltrace/record/host"
+	"github.com/acltrace/acltrace/record/inject"
+	"github.com/acltrace/acltrace/replay"
+	"github.com/acltrace/acltrace/replay/compile"
+	"github.com/acltrace/acltrace/replay/whatif"
+	"github.com/acltrace/acltrace/report"
+)
+
+// advised adds to an error which flags help. Library packages name no flags.
+func advised(err error) error {
+	if text := flagsFor(err); text != "" {
+		return fmt.Errorf("%w%s", err, text)
+	}
+	return err
+}
+
+// flagsFor returns how the message of an error goes on, "" if no flag helps.
+func flagsFor(err error) string {
+	var audit *inject.AuditError
+	var limit *compile.LimitError
+	var prediction whatif.Advice
+	switch {
+	case errors.Is(err, host.ErrStatic):
+		return ": record it with --probe ebpf"
+	case errors.Is(err, ring.ErrVersion):
+		return " (--api): make it anew"
+	case errors.Is(err, uprobe.ErrRefused):
+		return ": --probe shim records them"
+	case errors.As(err, &audit) && audit.Setting != "":
+		return ", or use --bind preload"
+	case errors.As(err, &audit):
+		return ": use --bind preload"
+	case errors.As(err, new(*replay.MemoryError)):
+		return ": --max-memory allows more"
+	case errors.As(err, &limit):
+		return fmt.Sprintf("; --max-%s=%d allows them", limit.What, limit.Have)
+	case errors.As(err, &prediction):
+		return report.WhatIfAdvice[prediction]
+	case errors.Is(err, blame.ErrNothingFailed):
+		return "; --call or --task names what to look at"
+	}
+	return ""
+}
