@@ -182,6 +182,9 @@ func (w *Walk) call(c *format.Call) error {
 			return err
 		}
 	}
+	if e.Fn != nil && e.Fn.Sync != api.NoSync {
+		w.sync(process, e, h, ok)
+	}
 	if w.steps.Finder != nil {
 		w.seeStep(process, e, h, task, named)
 		if err := w.passSteps(c.Start); err != nil {
@@ -241,9 +244,6 @@ func (w *Walk) follow(process uint32, e *Event, h *HostCall) (task *Task, named 
 	}
 	if w.graphs != nil && e.AffectsGraphs() {
 		w.graphs.Apply(w.s.GraphCall(process, e), func() *Task { return w.nodeTask(process, e) })
-	}
-	if e.Fn.Sync != api.NoSync {
-		w.sync(process, e, h)
 	}
 	return task, named, nil
 }
@@ -600,34 +600,38 @@ func (w *Walk) Uses() []Use { return w.now.event.Uses }
 // CurrentDevice returns the device that a thread has selected at the current call, NoDevice if it is unknown.
 func (w *Walk) CurrentDevice(thread uint32) int { return w.s.CurrentDevice(w.Process(thread), thread) }
 
-// sync ends the tasks that a synchronization covers.
-func (w *Walk) sync(process uint32, e *Event, h *HostCall) {
+// sync determines the object of a synchronization or a poll, and ends the tasks that it covers unless it has failed.
+func (w *Walk) sync(process uint32, e *Event, h *HostCall, ok bool) {
 	switch e.Fn.Sync {
 	case api.SyncDevice:
 		device := w.s.currentDevice(process, e.Call.Thread).device
 		h.Waits = int32(device)
 		for _, ln := range w.lanes.list {
-			if w.OnDevice(ln.index, process, device) {
+			if ok && w.OnDevice(ln.index, process, device) {
 				w.complete(ln, w.queue.tasks, e.Call)
 			}
 		}
 	case api.SyncStream, api.PollStream:
-		h.Complete = e.Fn.Sync == api.PollStream && w.s.polled(e)
-		ln := w.lane(w.s.WaitedLane(process, e))
+		k := w.s.WaitedLane(process, e)
+		if !ok && w.lanes.byKey[k] == nil {
+			return // the handle may be wrong
+		}
+		ln := w.lane(k)
 		h.Waits = int32(ln.index)
-		if h.Complete || e.Fn.Sync == api.SyncStream {
+		h.Complete = ok && e.Fn.Sync == api.PollStream && w.s.polled(e)
+		if ok && (h.Complete || e.Fn.Sync == api.SyncStream) {
 			w.complete(ln, w.queue.tasks, e.Call)
 		}
 	case api.SyncEvent, api.PollEvent:
-		h.Complete = e.Fn.Sync == api.PollEvent && w.s.polled(e)
-		u, ok := e.Use(int(e.Fn.Event))
-		if !ok {
+		h.Complete = ok && e.Fn.Sync == api.PollEvent && w.s.polled(e)
+		u, found := e.Use(int(e.Fn.Event))
+		if !found {
 			return
 		}
 		h.Waits = int32(u.Object.ID)
-		if r, ok := w.queue.recordOf(u.Object); ok {
+		if r, recorded := w.queue.recordOf(u.Object); recorded {
 			h.Follows = r.task
-			if h.Complete || e.Fn.Sync == api.SyncEvent {
+			if ok && (h.Complete || e.Fn.Sync == api.SyncEvent) {
 				w.complete(r.lane, r.task+1, e.Call)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
@@ -98,6 +99,35 @@ func names(lanes []timeline.Lane) (out []string) {
 		out = append(out, lanes[i].Name)
 	}
 	return out
+}
+
+// Waits that fail or never return name the stream, the device or the event that they wait for. An unknown stream makes no lane.
+func TestObjectsOfFailedWaits(t *testing.T) {
+	b := testtrace.New(t)
+	b.Call(0, 10, 11, "aclrtSetDevice", testtrace.A(1))
+	b.Call(0, 12, 13, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", testtrace.StreamA))
+	b.Call(0, 14, 15, "aclrtCreateEvent", testtrace.A(0x7ffe0010), testtrace.Outs("event", testtrace.Event))
+	b.Call(0, 16, 17, "aclrtMemcpyAsync", testtrace.A(testtrace.DeviceA, 64, testtrace.HostA, 64, 1, testtrace.StreamA))
+	b.Call(0, 20, 30, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA), testtrace.Fails(507015))
+	b.Call(0, 31, 40, "aclrtSynchronizeDevice", nil, testtrace.Fails(507015))
+	b.Call(0, 41, 50, "aclrtSynchronizeEvent", testtrace.A(testtrace.Event), testtrace.Fails(507015))
+	b.Call(0, 51, 60, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamB), testtrace.Fails(107003))
+	b.Call(0, 61, 70, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA), testtrace.Hangs)
+	tl := b.Load()
+	stream, event := int32(tl.Tasks[0].Lane), int32(-1)
+	for _, o := range tl.Objects {
+		if o.Kind == api.Event {
+			event = int32(o.ID)
+		}
+	}
+	for i, want := range []int32{stream, 1, event, -1, stream} {
+		if c := tl.Calls[4+i]; c.Waits != want {
+			t.Errorf("call %d %s waits for %d, want %d", c.Index, c.Name, c.Waits, want)
+		}
+	}
+	if len(tl.Lanes) != 1 || !tl.Tasks[0].Open {
+		t.Errorf("%d lanes, the task %+v", len(tl.Lanes), tl.Tasks[0])
+	}
 }
 
 // TestNothingWaits checks that a Walk gives up tasks that nothing waits for, with the end of the trace as their bound.

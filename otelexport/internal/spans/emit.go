@@ -189,7 +189,6 @@ func (x *Encoder) emitRange(m *member, n *node, above otlp.SpanID) {
 	b = x.times(b, n.start, n.end)
 	b = otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyRange], int64(n.number))
 	b = otlp.PutText(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyDomain], otlp.Valid(r.Domain))
-	b = x.putCritical(b, n.critical)
 	if r.Open {
 		b = append(b, x.out.names.end...)
 	}

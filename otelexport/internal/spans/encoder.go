@@ -133,6 +133,8 @@ type output struct {
 	tasks  []*chunk[task]
 	lanes  []int // with spans in the part that is being emitted
 	run    run   // that is being emitted
+
+	maxNodes, maxHeld int // the constants, less in tests
 }
 
 // Result reports which traces an encoder made.
@@ -233,7 +235,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Encoder, error) {
 // NewLive returns an encoder for a recording in progress. Set its walk with Follow and add every thread and lane. Then
 // Unit encodes chosen steps and requests.
 func NewLive(rs *otlp.Resources, m *api.Model, o *Options) (*Encoder, error) {
-	x := &Encoder{src: &source{Resources: rs, m: m}, out: &output{batch: &otlp.Batch{}, names: newNameCache(rs.Keys)}}
+	x := &Encoder{src: &source{Resources: rs, m: m}, out: &output{batch: &otlp.Batch{}, names: newNameCache(rs.Keys), maxNodes: maxNodes, maxHeld: maxHeld}}
 	if o != nil {
 		x.o = *o
 	}

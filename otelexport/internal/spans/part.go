@@ -82,7 +82,7 @@ func (p *part) spans() int { return 1 + len(p.threads) + p.nodes + p.tasks }
 // starts the next part.
 func (x *Encoder) room(step int) *part {
 	p := x.parts.current
-	if p != nil && p.step == step && p.nodes < maxNodes {
+	if p != nil && p.step == step && p.nodes < x.out.maxNodes {
 		return p
 	}
 	next := &part{IDs: otlp.NewIDs(x.src.Meta.UUID, x.cut, x.parts.made), number: x.parts.made, step: step, first: true, last: true, thread: -1}
@@ -102,7 +102,7 @@ func (x *Encoder) room(step int) *part {
 	}
 	x.parts.current = next
 	x.parts.full = append(x.parts.full, next)
-	for x.out.held > maxHeld && x.parts.full[0] != next {
+	for x.out.held > x.out.maxHeld && x.parts.full[0] != next {
 		old := x.parts.full[0]
 		x.emit(old)
 		x.done(old)
