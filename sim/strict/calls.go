@@ -66,7 +66,7 @@ func (c *Checker) Close() {
 	c.findings.closed = true
 }
 
-// Enter counts a call of the thread and returns the enclosing call.
+// Enter counts a call of the thread, from 0 as in traces, and returns the enclosing call.
 func (c *Checker) Enter(t *Thread, function string) *Call {
 	outer := t.inside
 	t.inside = c.newCall(t, function)
@@ -74,12 +74,13 @@ func (c *Checker) Enter(t *Thread, function string) *Call {
 }
 
 func (c *Checker) newCall(t *Thread, function string) *Call {
-	c.mu.Lock()
-	c.calls++
-	n := c.calls
-	c.mu.Unlock()
+	call := &Call{Function: function, InThread: t.calls, Thread: t.ID, Stream: -1}
 	t.calls++
-	return &Call{Function: function, InThread: t.calls, InProcess: n, Thread: t.ID, Stream: -1}
+	c.mu.Lock()
+	call.InProcess = c.calls
+	c.calls++
+	c.mu.Unlock()
+	return call
 }
 
 // Leave records the handles that a successful call created.

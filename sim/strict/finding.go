@@ -28,43 +28,43 @@ const (
 type advice struct{ title, means, remedy string }
 
 var advices = map[FindingKind]advice{
-	PageableInCapture: {"an asynchronous copy with pageable memory while a capture is under way",
-		"the copy blocks and is made now: the model does not hold it, and a stricter runtime fails the capture.",
+	PageableInCapture: {"an asynchronous copy with pageable memory during a capture",
+		"the copy runs at once and is not part of the model; a stricter runtime fails the capture.",
 		"use memory of aclrtMallocHost, or copy before aclmdlRICaptureBegin."},
 	FreedInFlight: {"memory is freed while a task may still use it",
-		"the device may read what lies there next, write into it, or fail with 507015 (kernel) or 507013 (copy).",
+		"the device may read or overwrite the next contents of this memory, or fail with 507015 (kernel) or 507013 (copy).",
 		"synchronize with the stream of the task first, or call aclrtFreeWithDevSync or aclrtFreeHostWithDevSync."},
 	UseAfterFree: {"freed memory is used",
-		"the device reads what lies there next, writes into it, or fails with 507015 (kernel) or 507013 (copy).",
-		"free the memory behind its last use."},
+		"the device reads or overwrites the next contents of this memory, or fails with 507015 (kernel) or 507013 (copy).",
+		"free the memory after its last use."},
 	HostBufferReused: {"a host buffer is changed before the asynchronous copy from it is done",
-		"the device may get the new bytes, or some of both: the runtime reads the buffer when the copy's turn comes, not at the call.",
-		"synchronize with the stream, or with an event behind the copy, before the buffer is written again; or use two buffers in turn."},
+		"the device may get the new bytes, or some of both: the runtime reads the buffer when the copy runs, not during the call.",
+		"synchronize with the stream, or with an event after the copy, before the buffer is written again; or use two buffers in turn."},
 	MissingSync: {"the host uses memory that a task may not be done with",
-		"the host gets old bytes or a mixture, or the task meets what the host has written: blocking copies wait for no stream.",
-		"call aclrtSynchronizeStream for the stream of the task, or aclrtSynchronizeEvent for an event behind it, first."},
+		"the host may get old bytes or a mixture, or the task may read new bytes of the host: blocking copies wait for no stream.",
+		"call aclrtSynchronizeStream for the stream of the task, or aclrtSynchronizeEvent for an event after it, first."},
 	StreamRace: {"two streams use the same memory and nothing orders them",
 		"the device runs the two in any order, or at once, and the result differs from one run to the next.",
-		"record an event behind the first (aclrtRecordEvent) and let the other stream wait for it (aclrtStreamWaitEvent), or use one stream."},
+		"record an event after the first (aclrtRecordEvent) and let the other stream wait for it (aclrtStreamWaitEvent), or use one stream."},
 	BlockDim: {"a launch with more than 65535 blocks",
 		"the launch fails, or the number of blocks is cut to 16 bits.",
 		"launch at most 65535 blocks, and let each block do more."},
 	WrongDevice: {"a stream is used for another device than its own",
 		"the call fails, or works on memory that the device can't reach or does not own.",
-		"call aclrtSetDevice or aclrtSetCurrentContext for the device that the stream was made on, and use streams of the device where the memory lies."},
+		"call aclrtSetDevice or aclrtSetCurrentContext for the device that the stream was made on, and use streams of the device that has the memory."},
 	Unbalanced: {"aclInit and aclFinalize do not match",
-		"a second aclFinalize fails; without any, the runtime does not give its resources back in order.",
+		"a second aclFinalize fails; without any, the runtime does not release its resources in order.",
 		"call aclFinalize once for a successful aclInit, as the last call."},
-	Leak: {"something is left at the end",
-		"the device's memory, streams and other resources are limited, and a program that runs for long uses them up.",
+	Leak: {"something is not released at the end",
+		"memory, streams and other device resources are limited; a long run exhausts them.",
 		"free or destroy it before aclrtResetDevice and aclFinalize."},
 }
 
 // Call is a program call.
 type Call struct {
 	Function  string
-	InThread  uint64 // sequence number in the thread, from 1
-	InProcess uint64 // sequence number in the process, from 1
+	InThread  uint64 // sequence number in the thread, from 0 as in a trace
+	InProcess uint64 // sequence number in the process, from 0 as in a trace
 	Thread    uint32 // system thread id
 	Stream    int32  // stream id; -1 for none
 	Kernel    string // launched kernel; "" for none
