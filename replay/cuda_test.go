@@ -181,7 +181,7 @@ func TestCUDAShared(t *testing.T) {
 		return len(rep.Unsupported) == 0 && rep.Verified.Results == 5 && rep.Verified.Bytes == 30000
 	})
 	rep, err := replay.Run(t.Context(), recordedCUDA(t, program, "keyless"), cuda.Model, &replay.Options{Verify: true})
-	if err != nil || len(rep.Unsupported) != 2 || rep.Unsupported[0].Func != "cuMemPoolImportFromShareableHandle" || !strings.Contains(rep.Unsupported[0].Reason, "nothing in the trace tells of what") {
+	if err != nil || len(rep.Unsupported) != 2 || rep.Unsupported[0].Func != "cuMemPoolImportFromShareableHandle" || !strings.Contains(rep.Unsupported[0].Reason, "the trace does not show its object") {
 		t.Errorf("%v, %+v", err, rep)
 	}
 }
@@ -202,7 +202,7 @@ func TestCUDAGreen(t *testing.T) {
 		return len(rep.Unsupported) == 0 && len(rep.Unverified) == 0 && rep.Verified.Results == 1
 	})
 	rep, err := replay.Run(t.Context(), recordedCUDA(t, program, "made-up"), cuda.Model, &replay.Options{Verify: true})
-	if err != nil || len(rep.Unsupported) != 1 || rep.Unsupported[0].Func != "cuDevResourceGenerateDesc" || !strings.Contains(rep.Unsupported[0].Reason, "only the runtime knows") {
+	if err != nil || len(rep.Unsupported) != 1 || rep.Unsupported[0].Func != "cuDevResourceGenerateDesc" || !strings.Contains(rep.Unsupported[0].Reason, "only the runtime understands it") {
 		t.Errorf("%v, %+v", err, rep)
 	}
 }
@@ -272,7 +272,7 @@ func TestCUDAZeroCopy(t *testing.T) {
 	program := testenv.CUDA(t, "testdata/zerocopy.c")
 	path := recordedCUDA(t, program)
 	identical(t, path, func(rep *replay.Report) bool {
-		return rep.Verified.Results == 1 && len(rep.Unverified) == 3 && strings.Contains(rep.Unverified[2].Reason, "kernels may read")
+		return rep.Verified.Results == 1 && len(rep.Unverified) == 3 && strings.Contains(rep.Unverified[2].Reason, "the program may write")
 	})
 }
 
@@ -288,7 +288,7 @@ func TestCUDAManaged(t *testing.T) {
 	if len(computed.Chain) != 1 || !strings.Contains(computed.Chain[0].Note, why) || computed.Reason != "" || !strings.Contains(copied.Reason, why) {
 		t.Errorf("%+v, %+v", computed, copied)
 	}
-	if len(rep.Unverified) != 1 || !strings.Contains(rep.Unverified[0].Reason, "kernels may read what the program writes to this memory without a call") {
+	if len(rep.Unverified) != 1 || !strings.Contains(rep.Unverified[0].Reason, "the program may write to this memory without a call") {
 		t.Errorf("%+v", rep.Unverified)
 	}
 }
@@ -423,7 +423,7 @@ func TestCUDAPlace(t *testing.T) {
 		}
 	}
 	// Unavailable addresses are reported.
-	if rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Backend: driver, Trust: true, Verify: true, Place: compile.PlaceSame, Env: []string{"FAKECUDA_VA_BASE=500000000000"}}); err == nil || rep.Placement != "moved" || !strings.Contains(err.Error(), "not at 0x3020") {
+	if rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Backend: driver, Trust: true, Verify: true, Place: compile.PlaceSame, Env: []string{"FAKECUDA_VA_BASE=500000000000"}}); err == nil || rep.Placement != "moved" || !strings.Contains(err.Error(), "and was at 0x3020") {
 		t.Errorf("addresses that the driver does not have: %v, %+v", err, rep)
 	}
 }
@@ -531,7 +531,7 @@ func TestCUDADescriptor(t *testing.T) {
 			case err != nil:
 				t.Errorf("%s: %v", place, err)
 			case args != nil:
-				if len(rep.Unsupported) == 0 || rep.Unsupported[0].Func != "cuMemImportFromShareableHandle" || !strings.Contains(rep.Unsupported[0].Reason, "another process's") {
+				if len(rep.Unsupported) == 0 || rep.Unsupported[0].Func != "cuMemImportFromShareableHandle" || !strings.Contains(rep.Unsupported[0].Reason, "may come from another process") {
 					t.Errorf("two processes, %s: %+v", place, rep)
 				}
 			case !rep.Identical || rep.Verified.Results != 1 || len(rep.Unsupported) != 0:

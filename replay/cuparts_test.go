@@ -28,10 +28,10 @@ func TestCUDAParts(t *testing.T) {
 		{"while", 2, "", map[string]int{"0": 1}},
 		{"switch", 8, "", map[string]int{"0": 4, "1": 4, "2": 5}},
 		{"nested", 4, "", map[string]int{"0": 2}},
-		{"flight", 1, "not in the trace: overwritten", nil},
+		{"flight", 1, "lacks its data in this run: overwritten", nil},
 		{"captured", 6, "", map[string]int{"0": 1, "1": 1}},
 		{"update", 6, "", map[string]int{"0": 4, "1": 2}},
-		{"large", 1, "whether its part ran can't be told: what lay there before is not in the trace", nil},
+		{"large", 1, "it is unknown if its part ran: the trace lacks the earlier content of the memory", nil},
 	} {
 		t.Run(c.how, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "run.aclt")

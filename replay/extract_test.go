@@ -167,8 +167,8 @@ func TestExtractRefuses(t *testing.T) {
 	}
 	to := filepath.Join(t.TempDir(), "one.aclt")
 	for call, want := range map[uint64]string{
-		launch: "aclrtMemcpy, src: 64 B", foreign: "function 0x3001 is older than the trace", failed: "had failed",
-		wait: "no launch", 1000: "no call 1000", captured: "puts a kernel into a graph",
+		launch: "aclrtMemcpy, src: 64 B", foreign: "function 0x3001 is older than the trace", failed: "failed: there is nothing to run",
+		wait: "not a kernel launch", 1000: "no call 1000", captured: "adds a kernel to a graph",
 	} {
 		_, err := lab.Extract(context.Background(), path, acl.Model, call, to, nil)
 		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, compile.ErrMissing) != (call == launch || call == foreign) {

@@ -160,7 +160,7 @@ func foreign(path string, m *api.Model, own *kernellib.Own) string {
 		return err.Error()
 	}
 	if symbol := m.Simulator.KernelSymbol; !kernellib.Exports(path, symbol) {
-		return fmt.Sprintf("it is no kernel library: it does not export %s", symbol)
+		return fmt.Sprintf("it is not a kernel library: it does not export %s", symbol)
 	}
 	return ""
 }

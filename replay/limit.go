@@ -137,7 +137,7 @@ func taken(session int, limit uint64) uint64 {
 type MemoryError struct{ Took, Limit uint64 }
 
 func (e *MemoryError) Error() string {
-	return fmt.Sprintf("the players took %s of memory, more than the %s that they may", human.Bytes(e.Took), human.Bytes(e.Limit))
+	return fmt.Sprintf("the players used %s of memory, and the limit is %s", human.Bytes(e.Took), human.Bytes(e.Limit))
 }
 
 // holdMemory measures a session until it is over. It kills a session that exceeds its limit, and returns the memory that it took.

@@ -34,7 +34,7 @@ func TestAbsentPeer(t *testing.T) {
 		stub   string
 	}{
 		{"exporter", true, []string{"aclrtWaitAndResetNotify"}, "left out"},
-		{"importer", false, []string{"aclrtIpcMemImportByKey", "aclrtNotifyImportByKey"}, "stands in"},
+		{"importer", false, []string{"aclrtIpcMemImportByKey", "aclrtNotifyImportByKey"}, "replaces it"},
 	} {
 		t.Run(side.name, func(t *testing.T) {
 			var own []*format.Call

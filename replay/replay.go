@@ -102,19 +102,19 @@ func (o *Options) Check() error {
 	}
 	switch {
 	case o.Pace != "" && o.Pace != PaceASAP && o.scale() == 0:
-		return fmt.Errorf("pace %q: it is %s, %s or %sX, with a number X above 0", o.Pace, PaceASAP, PaceRecorded, PaceScaled)
+		return fmt.Errorf("pace %q: want %s, %s or %sX with X above 0", o.Pace, PaceASAP, PaceRecorded, PaceScaled)
 	case o.Verify && !computes:
 		return errors.New("verify: no library is called, so there are no results")
 	case o.Poison && !computes:
 		return errors.New("poison: no library is called, so there is no memory")
 	case o.Strict && o.Backend != "":
-		return fmt.Errorf("strict: only the simulator looks for mistakes, not %s", o.Backend)
+		return fmt.Errorf("strict: only the simulator finds mistakes, not %s", o.Backend)
 	case o.Repeat < 0:
-		return fmt.Errorf("repeat %d: it is a number of times", o.Repeat)
+		return fmt.Errorf("repeat %d: want 0 or more", o.Repeat)
 	case o.MaxMemory < 0:
-		return fmt.Errorf("max-memory %d: it is a number of bytes", o.MaxMemory)
+		return fmt.Errorf("max-memory %d: want 0 or more bytes", o.MaxMemory)
 	case o.Timeout < 0:
-		return fmt.Errorf("timeout %v: it is a time to wait", o.Timeout)
+		return fmt.Errorf("timeout %v: want 0 or more", o.Timeout)
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	defer r.Close()
 	opts := *checked
 	if opts.Strict && m.Simulator.Strict == "" {
-		return nil, fmt.Errorf("strict: the simulator of %s's runtime does not look for mistakes", m.Accelerator.Vendor)
+		return nil, fmt.Errorf("strict: the %s simulator does not find mistakes", m.Accelerator.Vendor)
 	}
 	compiling := opts.forCompiler(m)
 	if opts.PlanOnly == nil {
@@ -190,7 +190,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	defer compiled.Close()
 	p := &judge{compiled, &opts, compiling.Backend}
 	if x := r.Meta().Extracted; x != nil && x.Results == 0 && opts.Verify {
-		p.Found.Unverified = compile.AddUnverified(p.Found.Unverified, x.Launch, verify.NotRecorded, "the trace does not show what the launch wrote: something else wrote there, or it was given back, before the program looked")
+		p.Found.Unverified = compile.AddUnverified(p.Found.Unverified, x.Launch, verify.NotRecorded, "the trace lacks the results of the launch: the memory was overwritten or freed before the program read it")
 	}
 	if opts.PlanOnly != nil {
 		if err := printPlan(opts.PlanOnly, compiled, r.Meta()); err != nil {

@@ -320,7 +320,7 @@ func (p *judge) read(b []byte, state *os.ProcessState, hung bool, log string) (*
 			return nil, fmt.Errorf("%s ended (%s) before the player had loaded the library\n%s", w[0], state, log)
 		}
 		if o.header.Status == 0 && !hung {
-			return nil, fmt.Errorf("the library took the player down while it was loaded (%s)\n%s", o.crash.Signal, log)
+			return nil, fmt.Errorf("the player crashed while it loaded the library (%s)\n%s", o.crash.Signal, log)
 		}
 	}
 	return o, nil
@@ -331,7 +331,7 @@ func (p *judge) read(b []byte, state *os.ProcessState, hung bool, log string) (*
 func (p *judge) crash(o *outcome, state *os.ProcessState, hung bool) *Crash {
 	c := &Crash{Signal: state.String(), Args: []string{}}
 	if state.Success() {
-		c.Signal = "it did not come to its end" // a wrapper has no signal
+		c.Signal = "it did not reach its end" // a wrapper has no signal
 	}
 	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		c.Signal = ws.Signal().String()
@@ -378,7 +378,7 @@ func (p *judge) callName(from, to int) string {
 func (o *outcome) moved(p *judge) error {
 	for _, d := range p.Found.DeviceBlocks {
 		if got := o.slots[d.Slot]; got != 0 && got != d.Object.Handle { // 0: the allocation was not reached
-			return fmt.Errorf("the allocation of call %d lies at %#x, not at %#x where it was; place auto or move allows that", d.Object.Created, got, d.Object.Handle)
+			return fmt.Errorf("the allocation of call %d is at %#x, and was at %#x; place auto or move allows this", d.Object.Created, got, d.Object.Handle)
 		}
 	}
 	return nil
@@ -436,15 +436,15 @@ func (p *judge) report(o *outcome, varying map[int]verify.Reason) *Report {
 	r.judge(opts)
 	switch {
 	case !computes:
-		r.Note = "no library was called: times are those of the player alone, and nothing was compared"
+		r.Note = "no library was called: times are those of the player, and nothing was compared"
 	case p.Found.Cut != "":
-		r.Note = "the trace was cut (" + p.Found.Cut + "): what is whole in it was replayed"
+		r.Note = "the trace was cut (" + p.Found.Cut + "): its undamaged part was replayed"
 	case !opts.Verify:
 		r.Note = NotCompared
 	case o.header.Stopped != 0:
-		r.Note = "the replay ended at the first call that did not make what later calls need"
+		r.Note = "the replay ended at a call whose result later calls need"
 	case len(f.Asked) > 0:
-		r.Note = fmt.Sprintf("the program has asked for %s functions that the recorder does not know, %s among them: calls of those are not in the trace", human.Count(len(f.Asked)), f.Asked[0])
+		r.Note = fmt.Sprintf("the program looked up %s functions that the recorder does not know, for example %s: their calls are not in the trace", human.Count(len(f.Asked)), f.Asked[0])
 	}
 	if r.Verdict != verify.Identical {
 		r.Log = o.log
@@ -521,7 +521,7 @@ func (p *judge) reason(o *outcome, code verify.Reason, res *plan.Result) string 
 		return why
 	}
 	if n := res.Flags >> plan.KernelShift; code == verify.Kernel && n > 0 && int(n) <= len(o.kernels) {
-		return fmt.Sprintf("kernel %s computes it, which no library here implements", o.kernels[n-1])
+		return fmt.Sprintf("no library here implements kernel %s, which computes it", o.kernels[n-1])
 	}
 	return code.Text()
 }
@@ -604,7 +604,7 @@ func (p *judge) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 			}
 			differs := res.Flags&plan.ResultDiffers != 0 && varying[n] == ""
 			if varying[n] != "" && res.Flags&plan.ResultDone != 0 && in.Flags&plan.InstAside == 0 {
-				r.Unverified = compile.AddUnverified(r.Unverified, in.Call, varying[n], p.File.Funcs[in.Fn].Name+" answered otherwise in a repeated run")
+				r.Unverified = compile.AddUnverified(r.Unverified, in.Call, varying[n], p.File.Funcs[in.Fn].Name+" gave another result in a repeated run")
 			}
 			if res.Flags&plan.ResultDone == 0 {
 				continue

@@ -366,7 +366,7 @@ func TestBundleOfForeignTrace(t *testing.T) {
 	}
 	plain := foreignTrace(t, func(*format.Meta) {})
 	for _, l := range []string{fifo, secret, "/dev/zero", dir, filepath.Join(dir, "none")} {
-		if _, err := Bundle(plain, acl.Model, filepath.Join(t.TempDir(), "bundle"), &Options{KernelLibraries: []string{l}}); err == nil || !strings.Contains(err.Error(), "is no kernel library") {
+		if _, err := Bundle(plain, acl.Model, filepath.Join(t.TempDir(), "bundle"), &Options{KernelLibraries: []string{l}}); err == nil || !strings.Contains(err.Error(), "is not a kernel library") {
 			t.Errorf("%s: %v", l, err)
 		}
 		var refused *KernelError
@@ -431,7 +431,7 @@ func TestReplayEndsAtMemoryLimit(t *testing.T) {
 	library, _ := evil(t, "-DGREEDY")
 	path := foreignTrace(t, func(*format.Meta) {})
 	_, err := Run(t.Context(), path, acl.Model, &Options{KernelLibraries: []string{library}, MaxMemory: 256 << 20})
-	if !errors.As(err, new(*MemoryError)) || !strings.Contains(err.Error(), "more than the 256 MiB that they may") {
+	if !errors.As(err, new(*MemoryError)) || !strings.Contains(err.Error(), "the limit is 256 MiB") {
 		t.Errorf("%v", err)
 	}
 }

@@ -39,7 +39,7 @@ func TestReplayMarksResultsOfUnknownKernelsUnproved(t *testing.T) {
 	identical(t, run(t, path, &Options{Verify: true}), 1)
 	r := run(t, path, &Options{Verify: true, KernelLibraries: noKernels})
 	unproved(t, r, 0, map[verify.Reason]int{verify.Kernel: 1})
-	if u := r.Unverified[0]; !strings.Contains(u.Reason, "kernel add ") || r.TrustsKernels {
+	if u := r.Unverified[0]; !strings.Contains(u.Reason, "kernel add,") || r.TrustsKernels {
 		t.Errorf("%+v, kernels are trusted: %v", u, r.TrustsKernels)
 	}
 

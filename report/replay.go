@@ -55,7 +55,7 @@ func listText[T any](w io.Writer, list []T, total int, row func(*T)) {
 }
 
 // stubAdvice is how the line about an unsupported call goes on.
-var stubAdvice = map[compile.Stub]string{compile.LeavesOut: "; --stub-comm leaves that out", compile.StandsIn: "; --stub-comm stands in for it"}
+var stubAdvice = map[compile.Stub]string{compile.LeavesOut: "; --stub-comm leaves that out", compile.StandsIn: "; --stub-comm replaces the process"}
 
 // WhatIfAdvice is how the line about a missing prediction goes on.
 var WhatIfAdvice = map[whatif.Advice]string{

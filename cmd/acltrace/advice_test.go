@@ -36,10 +36,10 @@ func TestErrorsNameTheFlagThatHelps(t *testing.T) {
 		{uprobe.ErrRefused, uprobe.ErrRefused.Error() + ": --probe shim records them"},
 		{inFlags(audit), "--bind audit: /bin/x is linked to musl: use --bind preload"},
 		{&inject.AuditError{Why: "no room", Setting: "A=1"}, "no room: set A=1, or use --bind preload"},
-		{&replay.MemoryError{Took: 2 << 20, Limit: 1 << 20}, "the players took 2 MiB of memory, more than the 1 MiB that they may: --max-memory allows more"},
+		{&replay.MemoryError{Took: 2 << 20, Limit: 1 << 20}, "the players used 2 MiB of memory, and the limit is 1 MiB: --max-memory allows more"},
 		{&compile.LimitError{What: "threads", Have: 9, Most: 4}, "the trace can't be replayed: 9 threads make calls, at most 4 are allowed; --max-threads=9 allows them"},
 		{&compile.LimitError{What: "tasks", Have: 9, Most: 4}, "the trace can't be replayed: its graphs run 9 tasks, at most 4 are allowed; --max-tasks=9 allows them"},
-		{fmt.Errorf("write x: %w", whatif.NoTaskTimes), "write x: the trace does not say how long its tasks took: record with --device-time=all"},
+		{fmt.Errorf("write x: %w", whatif.NoTaskTimes), "write x: the trace lacks the durations of its tasks: record with --device-time=all"},
 		{blame.ErrNothingFailed, "no call failed and none is unfinished; --call or --task names what to look at"},
 		{errors.New("other"), "other"},
 	} {

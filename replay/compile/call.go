@@ -69,7 +69,7 @@ func (p *callCompiler) skip() bool {
 		}
 		p.unsupported(c, p.r.Schema().FuncName(c.Func), reason)
 	case access.Unfinished:
-		p.Found.Unverified = AddUnverified(p.Found.Unverified, c.Index, verify.Incomplete, f.Name+" had not returned when the recording ended; it is left out")
+		p.Found.Unverified = AddUnverified(p.Found.Unverified, c.Index, verify.Incomplete, f.Name+" did not return before the recording ended, and is left out")
 	case access.NothingPending, access.Refused, access.Skipped:
 		p.Found.Volatile++ // the result depends on other threads, or on this run
 	case access.Exception:
@@ -413,7 +413,7 @@ func (p *callCompiler) operand(i int, q *api.Param) (plan.Operand, error) {
 			return p.region(w, 8), nil
 		}
 		if w != 0 && p.ok {
-			p.cant = fmt.Sprintf("its parameter %s points to what only the program knows", q.Name)
+			p.cant = fmt.Sprintf("its parameter %s points to data that only the program understands", q.Name)
 		}
 		return imm(w), nil
 	}

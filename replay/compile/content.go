@@ -147,7 +147,7 @@ func (p *callCompiler) blob(s *scan) error {
 func (p *callCompiler) zeroCopy(o *timeline.Object) {
 	if !p.pointers.hostReached[o] {
 		p.pointers.hostReached[o] = true
-		p.doubt(verify.Managed, "kernels may read what the program writes to this memory without a call; only copies of it are in the trace")
+		p.doubt(verify.Managed, "the program may write to this memory without a call, and the trace has only copies of it")
 	}
 }
 

@@ -51,7 +51,7 @@ func (p *callCompiler) deviceArgs(i int) {
 		case p.upload(i, w.At, to):
 			p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Offset: w.At, Allocation: o.Created, At: w.Offset, Evidence: w.Evidence.String()}, w.Addr)
 		default:
-			p.doubt(verify.Pointer, fmt.Sprintf("its arguments in %s were copied when %#x, at byte %d, was no address of %s %d: they are right only where allocations lie at the same addresses", q.Name, w.Addr, w.At, o.Kind, o.ID))
+			p.doubt(verify.Pointer, fmt.Sprintf("its arguments in %s were copied before %#x, at byte %d, was an address of %s %d: they are correct only at the recorded addresses", q.Name, w.Addr, w.At, o.Kind, o.ID))
 		}
 	}
 }
@@ -200,7 +200,7 @@ func (p *callCompiler) destination(i int, item uint32, op plan.Operand, in *time
 	case d == nil:
 		why := "the program did not wait for it, or the recording had ended"
 		if p.r.Meta().CapturedBy == "ebpf" {
-			why = "eBPF does not see what a copy brings later"
+			why = "eBPF does not see the data of asynchronous copies"
 		}
 		p.unverified(verify.NotRecorded, "the result was never recorded: "+why)
 		return op, nil

@@ -31,7 +31,7 @@ func (p *callCompiler) fileName(i int) (plan.Operand, error) {
 	d := p.a.Find(i, 1, format.DirIn)
 	if d == nil || d.Status != format.Whole {
 		if p.ok {
-			p.cant = fmt.Sprintf("the content of the file that its parameter %s names is not in the trace", p.f.Params[i].Name)
+			p.cant = fmt.Sprintf("the trace lacks the content of the file in its parameter %s", p.f.Params[i].Name)
 		}
 		return p.newPath(i)
 	}

@@ -199,7 +199,7 @@ func (p *compiler) unsupported(c *format.Call, name, reason string) *Unsupported
 
 // leaveOut records a composite call.
 func (p *compiler) leaveOut(c *format.Call, f *api.Func) {
-	count(&p.Found.LeftOut, c, f.Name, "the runtime calls made inside it are replayed; it is not, and nothing of what other ranks sent is")
+	count(&p.Found.LeftOut, c, f.Name, "the runtime calls inside it are replayed, without the collective and the data from other ranks")
 }
 
 // count adds a call to the entry with its function and reason, and returns the entry.

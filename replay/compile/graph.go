@@ -139,7 +139,7 @@ func (p *callCompiler) followRun(g *graph.Graph[*timeline.Object, *graphWork]) e
 		f := inFlightCopy{shift: c.shift(), sure: !c.maybe, guessed: guessed}
 		switch {
 		case apart[c.graphCopy]:
-			run.result = "another copy of its graph comes to some of the same memory, which no call has allocated"
+			run.result = "another copy of its graph overlaps this memory, which no call has allocated"
 		case c.maybe:
 			var err error
 			if run.result, err = p.laidBefore(c.graphCopy); err != nil {
@@ -240,7 +240,7 @@ func (p *callCompiler) laidBefore(c *graphCopy) (string, error) {
 		if f.off < off+c.size.span() && off < f.end {
 			under = true
 			if !f.sure || f.shift != c.shift() {
-				return "whether its part ran can't be told: a copy to the same memory was under way", nil
+				return "it is unknown if its part ran: a copy to the same memory was in progress", nil
 			}
 			covered = covered || f.off <= off && off+c.size.span() <= f.end
 		}
@@ -250,9 +250,9 @@ func (p *callCompiler) laidBefore(c *graphCopy) (string, error) {
 	case covered:
 		return "", nil // the copy writes it again
 	case under:
-		return "whether its part ran can't be told: a copy to some of the same memory was under way", nil
+		return "it is unknown if its part ran: a copy to a part of this memory was in progress", nil
 	case d == nil || d.Status != format.Whole:
-		return "whether its part ran can't be told: what lay there before is not in the trace", nil
+		return "it is unknown if its part ran: the trace lacks the earlier content of the memory", nil
 	}
 	from, relocs, err := p.expected(d)
 	if err != nil {
@@ -267,10 +267,10 @@ func (p *callCompiler) graphResult(c *graphCopy, run *graphRun, d *format.Data) 
 	switch d.Status {
 	case format.Whole:
 	case format.HashOnly:
-		run.result = "only the hash of what that brought in this run was kept"
+		run.result = "the trace has only the hash of its data in this run"
 		return nil
 	default:
-		run.result = "what that brought in this run is not in the trace: " + d.Reason.String()
+		run.result = "the trace lacks its data in this run: " + d.Reason.String()
 		return nil
 	}
 	at, waited := p.waitedAt(d)
@@ -321,7 +321,7 @@ func (p *compiler) graphResults() {
 			if run.there || i == last {
 				continue
 			}
-			reason := cmp.Or(run.result, "what that brought in this run was not recorded")
+			reason := cmp.Or(run.result, "its data in this run was not recorded")
 			p.Found.Unverified = AddUnverified(p.Found.Unverified, run.call, verify.NotRecorded, fmt.Sprintf("its graph copies to the host by call %d: %s", c.call, reason))
 		}
 	}

@@ -108,7 +108,7 @@ func (p *callCompiler) handle(i int, w uint64) (plan.Operand, error) {
 		return op, nil
 	}
 	if p.ok {
-		p.cant = fmt.Sprintf("its parameter %s, %#x, is nothing that the trace shows being made", p.f.Params[i].Name, w)
+		p.cant = fmt.Sprintf("no call in the trace makes its parameter %s, %#x", p.f.Params[i].Name, w)
 	}
 	return imm(w), nil
 }

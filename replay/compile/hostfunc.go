@@ -38,7 +38,7 @@ func (p *compiler) called(e *timeline.Event, process uint32) {
 func (p *callCompiler) callback(q *api.Param) plan.Operand {
 	if p.f.Task != api.HostFunc {
 		if p.ok {
-			p.doubt(verify.HostFunction, "what the program's function "+q.Name+" does is not repeated")
+			p.doubt(verify.HostFunction, "the effects of the program's function "+q.Name+" are not repeated")
 		}
 		return plan.Operand{Slot: plan.SlotCallback}
 	}
@@ -108,7 +108,7 @@ func (p *compiler) hostFunctions() error {
 			}
 			p.SetOperand(l.ops, plan.Operand{Slot: plan.SlotData, Addend: at})
 		}
-		u.Reason = "its host function is a stub that " + how + " and writes nothing: what the program's own wrote is not compared"
+		u.Reason = "its host function is a stub that " + how + " and writes nothing: memory that the program's function wrote is not compared"
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func (p *callCompiler) exception() {
 		h.fate = len(p.Found.Doubts)
 		p.doubt(verify.HostFunction, "")
 	}
-	p.Found.Doubts[h.fate].Reason = fmt.Sprintf("left out: %d calls that read an exception, which only the program's function is given: %s", h.left, h.name)
+	p.Found.Doubts[h.fate].Reason = fmt.Sprintf("left out: %d calls that read an exception, which only the program's function receives: %s", h.left, h.name)
 }
 
 // doubt records an effect that the replay does not reproduce and that concerns no single result.

@@ -21,7 +21,7 @@ func (p *callCompiler) fillBuffers(i int, list *timeline.Object) error {
 		}
 		n := slices.IndexFunc(buffers, func(b buffer) bool { return b.addr == d.Addr })
 		if n < 0 {
-			p.cant = fmt.Sprintf("the buffer %d behind its placeholders is none that the trace shows being handed out", d.Item)
+			p.cant = fmt.Sprintf("no call in the trace returned the buffer of its placeholder %d", d.Item)
 			return nil
 		}
 		filled[d.Addr] = true
@@ -159,7 +159,7 @@ func (p *callCompiler) array(i int, base uint32) (plan.Operand, error) {
 		relocs = append(relocs, plan.Reloc{At: 8 * uint64(k-1), Addend: from.Addend, Slot: from.Slot})
 	}
 	if len(relocs) == 0 && p.ok {
-		p.cant = "its arguments were not recorded: the runtime did not tell their sizes"
+		p.cant = "its arguments were not recorded: the runtime did not report their sizes"
 	}
 	return p.table(words, relocs)
 }

@@ -67,7 +67,7 @@ const placeSize = 64 << 10
 // nowhere refuses a device address that a successful call used and that lies in no known allocation.
 func (p *callCompiler) nowhere(i int, w uint64) {
 	if p.ok {
-		p.cant = fmt.Sprintf("its parameter %s, %#x, lies in no allocation that the trace shows", p.f.Params[i].Name, w)
+		p.cant = fmt.Sprintf("its parameter %s, %#x, is outside of all allocations in the trace", p.f.Params[i].Name, w)
 	}
 }
 

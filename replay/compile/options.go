@@ -55,11 +55,11 @@ func ParsePlace(s string) (place string, seed uint64, err error) {
 	case place == PlaceSame, place == PlaceAuto:
 		return place, 0, nil
 	}
-	return "", 0, fmt.Errorf("place %q: it is %s, %s, %s:SEED or %s", s, PlaceSame, PlaceMove, PlaceMove, PlaceAuto)
+	return "", 0, fmt.Errorf("place %q: want %s, %s, %s:SEED or %s", s, PlaceSame, PlaceMove, PlaceMove, PlaceAuto)
 }
 
 // ErrMissing is wrapped by errors about traces that lack data for a bundle or an extract. The error lists it.
-var ErrMissing = errors.New("the trace lacks what is needed")
+var ErrMissing = errors.New("the trace lacks needed data")
 
 // Open opens a trace for a replay. It refuses a trace from another runtime.
 func Open(path string, m *api.Model) (*format.Reader, error) {

@@ -138,7 +138,7 @@ func (p *callCompiler) descriptor(w uint64) plan.Operand {
 	call, known := p.sharing.importedFDs[p.c.Index]
 	o := p.sharing.exportedFDs[call]
 	if !known || o == nil {
-		p.cant = fmt.Sprintf("the file descriptor %d may be another process's, and nothing in the trace tells of what", w)
+		p.cant = fmt.Sprintf("the file descriptor %d may come from another process, and the trace does not show its object", w)
 		return imm(w)
 	}
 	op := p.object(o)
@@ -256,7 +256,7 @@ func (p *callCompiler) peers() (skip bool) {
 	for _, u := range p.e.Uses {
 		if o := u.Object; (f.Task == api.Wait || f.Sync == api.SyncEvent) && p.ok && p.sharing.missingPeers[o] {
 			if !p.o.StubComm {
-				p.cant, p.stub = fmt.Sprintf("it waits for another process, which is not in the trace, by its %s %#x", o.Kind, o.Handle), LeavesOut
+				p.cant, p.stub = fmt.Sprintf("it waits with its %s %#x for a process that is not in the trace", o.Kind, o.Handle), LeavesOut
 				return false
 			}
 			p.unverified(verify.Peer, "the wait for a peer that is not in the trace is left out")
@@ -280,7 +280,7 @@ func (p *callCompiler) peers() (skip bool) {
 			break
 		}
 		if f.StandIn == "" || !p.o.StubComm {
-			p.cant = "what it imports belongs to another process, which is not in the trace"
+			p.cant = "it imports an object of a process that is not in the trace"
 			if f.StandIn != "" {
 				p.stub = StandsIn
 			}
@@ -318,7 +318,7 @@ func (p *callCompiler) replace(in *plan.Instruction, words []plan.Operand) []pla
 		ops[f.Params[n].Word] = imm(standSize)
 	}
 	in.Fn, in.Words = p.Function(f), f.Words
-	p.unverified(verify.Peer, "the peer that it belongs to is not in the trace: "+f.Name+" stands in for it")
+	p.unverified(verify.Peer, "its owner is not in the trace: "+f.Name+" replaces it")
 	return ops
 }
 

@@ -41,7 +41,7 @@ func (p *callCompiler) reporter(q *api.Param, w uint64) (int, bool) {
 	case 1:
 	default:
 		if p.ok {
-			p.cant = fmt.Sprintf("%d threads call %s, and the trace does not tell which of them is %#x", len(some), p.f.Subscribes, w)
+			p.cant = fmt.Sprintf("%d threads call %s, and the trace does not show which one is %#x", len(some), p.f.Subscribes, w)
 		}
 	}
 	p.objects.reporters[key] = some[0]
@@ -104,7 +104,7 @@ func (p *callCompiler) handleRelocs(name string, kind api.Object, ws []uint64) (
 		op, ok := p.objects.former[objectKey{p.owner(), kind, w}]
 		if !ok {
 			if w != 0 && p.ok {
-				p.cant = fmt.Sprintf("%s has the %s %#x, which nothing in the trace makes", name, kind, w)
+				p.cant = fmt.Sprintf("%s has the %s %#x, which no call in the trace makes", name, kind, w)
 			}
 			op = imm(w)
 		}
@@ -260,7 +260,7 @@ func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (plan.
 	if f.Item == 0 && !f.Stored {
 		op, ok := p.objects.former[objectKey{p.owner(), f.Object, v}]
 		if !ok && p.ok {
-			p.cant = fmt.Sprintf("its structure %s has the %s %#x, which nothing in the trace makes", q.Name, f.Object, v)
+			p.cant = fmt.Sprintf("its structure %s has the %s %#x, which no call in the trace makes", q.Name, f.Object, v)
 		}
 		return op, nil
 	}
@@ -275,7 +275,7 @@ func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (plan.
 		return p.packed(i, f.Item)
 	case f.Callback:
 		if p.ok {
-			p.doubt(verify.HostFunction, "its host function is a stub that takes no time and writes nothing: what the program's own wrote is not compared")
+			p.doubt(verify.HostFunction, "its host function is a stub that takes no time and writes nothing: memory that the program's function wrote is not compared")
 		}
 		return plan.Operand{Slot: plan.SlotHostFunction}, nil
 	case f.OmitOnReplay:
@@ -285,7 +285,7 @@ func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (plan.
 	if d == nil || d.Status != format.Whole {
 		op, _, _, own := p.locate(i, f.Item, v)
 		if own && p.ok {
-			p.cant = fmt.Sprintf("what its structure %s points to is not in the trace", q.Name)
+			p.cant = fmt.Sprintf("the trace lacks the data to which its structure %s points", q.Name)
 		}
 		return op, nil
 	}
@@ -325,14 +325,14 @@ func (p *callCompiler) handlesOut(i int, q *api.Param, f *api.Field) (plan.Opera
 	case n > 0:
 		return op, nil
 	case p.ok:
-		p.cant = fmt.Sprintf("what it has stored behind its structure %s is not in the trace", q.Name)
+		p.cant = fmt.Sprintf("the trace lacks the data that it stored after its structure %s", q.Name)
 	}
 	return p.temporary(placeSize), nil
 }
 
 // handlesFound returns the slot for the address of runtime memory with handles. New objects' handles are loaded from there.
 func (p *callCompiler) handlesFound(i int, q *api.Param) (plan.Operand, error) {
-	s := p.slot("memory of the runtime's", nil)
+	s := p.slot("memory of the runtime", nil)
 	for _, u := range p.e.Uses {
 		if u.Param != i {
 			continue
@@ -359,7 +359,7 @@ func (p *callCompiler) fetch(i int, q *api.Param, f *api.Field, at plan.Operand)
 	}
 	n := len(p.after)
 	if f.Item != 0 {
-		s := p.slot("memory of the runtime's", nil)
+		s := p.slot("memory of the runtime", nil)
 		p.load(s, at)
 		at = plan.Operand{Slot: s}
 	}
@@ -369,7 +369,7 @@ func (p *callCompiler) fetch(i int, q *api.Param, f *api.Field, at plan.Operand)
 		}
 	}
 	if len(p.after) <= n+1 && f.Item != 0 || len(p.after) == n {
-		p.cant = fmt.Sprintf("what it has stored in its structure %s is not in the trace", q.Name)
+		p.cant = fmt.Sprintf("the trace lacks the data that it stored in its structure %s", q.Name)
 	}
 }
 
@@ -399,7 +399,7 @@ func (p *callCompiler) tagged(f *api.Field, d *format.Data, from plan.Operand, r
 			op, ok := p.objects.former[objectKey{p.owner(), m.Object, v}]
 			if !ok {
 				if v != 0 && p.ok {
-					p.cant = fmt.Sprintf("an attribute has the %s %#x, which nothing in the trace makes", m.Object, v)
+					p.cant = fmt.Sprintf("an attribute has the %s %#x, which no call in the trace makes", m.Object, v)
 				}
 				continue
 			}

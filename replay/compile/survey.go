@@ -35,10 +35,10 @@ func (p *compiler) survey() error {
 			f.Asked = append(f.Asked, name) // not called: the CUDA runtime looks up all functions that it knows
 			continue
 		}
-		f.Absent = append(f.Absent, Unsupported{Func: name, Calls: int(p.r.Meta().Coverage.PassedBy[name]), Reason: "recorded by its name alone, without arguments"})
+		f.Absent = append(f.Absent, Unsupported{Func: name, Calls: int(p.r.Meta().Coverage.PassedBy[name]), Reason: "recorded by name only, without arguments"})
 	}
 	if n := p.r.Meta().Coverage.Refused; n > 0 {
-		f.Absent = append(f.Absent, Unsupported{Reason: fmt.Sprintf("never recorded: all calls of %s, whose rings could not be made", human.Plural(n, "thread"))})
+		f.Absent = append(f.Absent, Unsupported{Reason: fmt.Sprintf("not recorded: all calls of %s, which had no memory for their buffers", human.Plural(n, "thread"))})
 	}
 	if f.Cut != "" {
 		f.Absent = append(f.Absent, Unsupported{Reason: "the trace was cut (" + f.Cut + "): calls after its last one are missing"})

@@ -110,7 +110,7 @@ func (p *callCompiler) tokensIn(q *api.Param, d *format.Data) (plan.Operand, err
 	}
 	for at := 0; at+int(q.Token) <= len(b); at += int(q.Token) {
 		if p.a.Token(b[at:]) == nil {
-			p.cant = fmt.Sprintf("its parameter %s is not as any call of the trace has stored it: what it means only the runtime knows", q.Name)
+			p.cant = fmt.Sprintf("no call in the trace stored its parameter %s, and only the runtime understands it", q.Name)
 			break
 		}
 	}

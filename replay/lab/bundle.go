@@ -37,7 +37,7 @@ func (b *Bundle) Write(dir string) error {
 		return fmt.Errorf("%s: %w: %s", b.Trace, compile.ErrMissing, listUnsupported(us))
 	}
 	if found.Calls == 0 {
-		return fmt.Errorf("%s: %w: there are no calls in it", b.Trace, compile.ErrMissing)
+		return fmt.Errorf("%s: %w: it has no calls", b.Trace, compile.ErrMissing)
 	}
 	w := &bundler{p: b.Plan, dir: dir}
 	units := w.sources(b.Player)
@@ -127,7 +127,7 @@ func (b *bundler) environment(meta *format.Meta, libraries []string) {
 // kernels copies a kernel library into the bundle and returns its hash.
 func (b *bundler) kernels(from, name string) (hash string, err error) {
 	if symbol := b.p.Model.Simulator.KernelSymbol; !kernellib.Exports(from, symbol) {
-		return "", fmt.Errorf("%q is no kernel library: want a regular ELF file of at most %d bytes that exports %s", from, kernellib.MaxSize, symbol)
+		return "", fmt.Errorf("%q is not a kernel library: want a regular ELF file of at most %d bytes that exports %s", from, kernellib.MaxSize, symbol)
 	}
 	in, err := kernellib.Open(from)
 	if err != nil {
@@ -157,7 +157,7 @@ func (b *bundler) shortcomings() string {
 	if s.Len() == 0 {
 		return ""
 	}
-	return "\nWhat it can't show\n\n" + s.String()
+	return "\nLimits\n\n" + s.String()
 }
 
 // listing lists the loaded files.
@@ -173,7 +173,7 @@ CC     ?= cc
 CFLAGS ?= -O2 -g
 LIB    ?= %[1]s
 
-# A simulator needs no more of the machine than files below this folder.
+# A simulator needs only files below this folder.
 SANDBOX ?= $(shell grep -qs %[2]s "$(LIB)" && echo --sandbox --partial)
 
 SOURCES := %[3]s
@@ -181,7 +181,7 @@ SOURCES := %[3]s
 player: $(SOURCES) $(wildcard *.h)
 	$(CC) -std=c11 $(CFLAGS) -o $@ $(SOURCES) -ldl -lpthread
 
-# 0: identical, 3: something differs, 4: some results are unproved, 1: it could not be run, or did not come to its end.
+# 0: identical, 3: something differs, 4: some results are unproved, 1: it could not be run, or did not reach its end.
 run: player
 	. ./env && ./player $(SANDBOX) plan "$(LIB)"
 
@@ -198,21 +198,20 @@ func threads(n int) string {
 	return fmt.Sprintf("%d threads", n)
 }
 
-const bundleReadme = `Building or running this bundle runs its author's code with your rights: do it only if you know where the bundle comes from.
+const bundleReadme = `Building or running this bundle runs its author's code with your rights: do it only if you know its origin.
 
-A program's calls of the runtime, to be made again: %s, %d calls on %s.
+Recorded runtime calls of a program: %s, %d calls on %s.
 
 	make run LIB=/path/to/%[5]s
 
-builds the player, makes every call with the recorded data against the runtime library that LIB names, and compares each
-result that the device returns with the recorded one. It runs the kernels that the program ran. Exit codes: 0 every result
-is proved, 3 something differs, 4 nothing differs but some results are unproved, 1 it could not be run or the library took
-it down; the call is named then. "make debug" does so under gdb.
+builds the player, and makes every call with the recorded data on the runtime library LIB. It runs the program's kernels, and
+compares each result from the device with the recorded one. Exit codes: 0 all results are proved, 3 a result differs, 4 nothing
+differs but some results are unproved, 1 it could not be run, or crashed in the printed call. "make debug" runs it under gdb.
 
-	plan      what is to be done, with all payloads (plan.h says how it is laid out)
-	env       variables for the simulator, where it is that; other libraries ignore them
+	plan      instructions and payloads (plan.h describes the file)
+	env       variables for the simulator, which other libraries ignore
 	play*.c   make the calls
-	sandbox.c is what keeps a simulator from the rest of the machine, on Linux with Landlock and seccomp
+	sandbox.c isolates a simulator from the rest of the machine, with Landlock and seccomp
 	place_*.c put device memory at its recorded addresses, on a device
 	N-NAME    files that the program had loaded
 	kernels/  kernel libraries for the simulator

@@ -83,7 +83,7 @@ func Explain(ctx context.Context, r *format.Reader, m *api.Model, bytes []Byte) 
 			}
 		}
 		if note == "" && hosted != nil {
-			note = fmt.Sprintf("it may depend on what the program wrote without a call, to the memory of call %d", hosted.Created)
+			note = fmt.Sprintf("it may depend on data that the program wrote to the memory of call %d without a call", hosted.Created)
 		}
 		seen := map[*timeline.Object]bool{}
 		for _, t := range q.Regions {

@@ -87,11 +87,11 @@ func LaunchOf(trace string, id format.TaskID) (uint64, error) {
 	}
 	switch len(calls) {
 	case 0:
-		return 0, fmt.Errorf("%s: no call is known to have made task %d of stream %d", trace, id.Task, id.Stream)
+		return 0, fmt.Errorf("%s: the trace shows no call for task %d of stream %d", trace, id.Task, id.Stream)
 	case 1:
 		return calls[0], nil
 	}
-	return 0, fmt.Errorf("%s: calls %v have all made a task %d of a stream %d, on devices of their own; name one of them", trace, calls, id.Task, id.Stream)
+	return 0, fmt.Errorf("%s: calls %v made task %d of stream %d, on several devices; choose one of these calls", trace, calls, id.Task, id.Stream)
 }
 
 type extractor struct {
@@ -131,11 +131,11 @@ func (x *extractor) launchable(launch uint64) error {
 	x.fn = x.m.Func(api.ID(x.launch.Func))
 	switch f := x.fn; {
 	case f == nil || len(x.launch.Args) != int(f.Words):
-		return fmt.Errorf("no call %d that the model knows", launch)
+		return fmt.Errorf("call %d is not in the model", launch)
 	case f.Task != api.Kernel:
-		return fmt.Errorf("call %d is %s, no launch of a kernel: acltrace cat shows the numbers of calls", launch, f.Name)
+		return fmt.Errorf("call %d is %s, not a kernel launch", launch, f.Name)
 	case f.Failed(x.launch.Ret):
-		return fmt.Errorf("call %d %s had failed: there is nothing to run", launch, f.Name)
+		return fmt.Errorf("call %d %s failed: there is nothing to run", launch, f.Name)
 	}
 	return nil
 }
@@ -160,7 +160,7 @@ func (x *extractor) close(ctx context.Context) error {
 			}
 		case s.index == x.launch.Index:
 			if s.graph != 0 {
-				return fmt.Errorf("call %d %s puts a kernel into a graph: it runs when the graph does, not by itself", s.index, s.fn.Name)
+				return fmt.Errorf("call %d %s adds a kernel to a graph: it runs with the graph, not alone", s.index, s.fn.Name)
 			}
 			found = newFindings(v, s)
 			x.kernel, x.stream = q.Event.Kernel, q.Event.Stream
@@ -172,7 +172,7 @@ func (x *extractor) close(ctx context.Context) error {
 		return err
 	}
 	if found == nil {
-		return fmt.Errorf("call %d %s is none that a replay makes", x.launch.Index, x.fn.Name)
+		return fmt.Errorf("call %d %s can't be replayed", x.launch.Index, x.fn.Name)
 	}
 	x.results, x.end, x.waited, x.failed = found.results, found.end, found.waited, found.failed
 	if found.open[found.launch.lane] == 0 {

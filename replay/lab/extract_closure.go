@@ -349,7 +349,7 @@ func (x *closure) lacks(launched int64) (lacks []string, err error) {
 				if old := x.v.old[o]; old != "" {
 					say("its " + old)
 				} else {
-					say("it uses an object of a call that a replay can't make")
+					say("it uses an object of a call that can't be replayed")
 				}
 			}
 		}

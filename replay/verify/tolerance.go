@@ -24,7 +24,7 @@ func ParseTolerance(s string) (Tolerance, error) {
 	name, numbers, ok := strings.Cut(s, ":")
 	t := Tolerance{Type: name}
 	if !ok || name == "" || !slices.Contains(toleranceTypes, name) {
-		return Tolerance{}, errors.New("it is TYPE:RELATIVE[,ABSOLUTE], with a type of f16, bf16, f32 and f64")
+		return Tolerance{}, errors.New("want TYPE:RELATIVE[,ABSOLUTE] with the type f16, bf16, f32 or f64")
 	}
 	relative, absolute, both := strings.Cut(numbers, ",")
 	var err error
@@ -37,7 +37,7 @@ func ParseTolerance(s string) (Tolerance, error) {
 		}
 	}
 	if !(t.Relative >= 0 && t.Relative < 1e9 && t.Absolute >= 0 && t.Absolute < 1e300) {
-		return Tolerance{}, errors.New("it may not be below 0 or without bound")
+		return Tolerance{}, errors.New("want a finite number from 0 on")
 	}
 	return t, nil
 }

@@ -59,7 +59,7 @@ const (
 	Peer          Reason = "peer"          // it depends on a process that is not in the trace
 	NotReached    Reason = "not-reached"   // the replay ended before the comparison
 	Pointer       Reason = "pointer"       // it depends on a word that may be an address and was not relocated
-	Crash         Reason = "crash"         // a kernel crashed in its own code before, and may have written anywhere
+	Crash         Reason = "crash"         // a kernel crashed before, and may have written anywhere
 )
 
 // Reasons lists every Reason. The code of a reason is its index plus 1.
@@ -81,7 +81,7 @@ var texts = map[Reason]string{
 	Peer:          "they depend on a process that is not in the trace",
 	NotReached:    "the replay ended before the comparison",
 	Pointer:       "they depend on words that may be addresses and were not relocated",
-	Crash:         "a kernel crashed in its own code before, and may have written anywhere",
+	Crash:         "a kernel crashed before, and may have written anywhere",
 }
 
 // Text completes the sentence "the results are unproved: …".

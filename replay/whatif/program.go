@@ -518,7 +518,7 @@ func (p *program) task(th *thread, op *virtual.Op, k *timeline.Task, i int32) {
 	case api.GraphRun:
 		n, ok := p.graphs.current[k.Object]
 		if !ok {
-			p.strange(k, "the trace does not show what the graph holds")
+			p.strange(k, "the trace does not show the nodes of the graph")
 			break
 		}
 		op.Kind, op.Object = virtual.RunGraph, n
@@ -673,7 +673,7 @@ func (p *program) strange(t *timeline.Task, reason string) {
 func (p *program) mark(op *virtual.Op, k *timeline.Task) {
 	switch {
 	case k.Object == nil:
-		p.strange(k, "what it sets or waits for is not in the trace")
+		p.strange(k, "the object that it sets or waits for is not in the trace")
 	case k.Object.Kind == api.Notify:
 		op.Kind = map[api.Task]virtual.Kind{api.Record: virtual.SetFlag, api.Wait: virtual.TakeFlag, api.Reset: virtual.ClearFlag}[k.Kind]
 		op.Object = p.number(k.Object, &p.ids.flags)
@@ -728,17 +728,17 @@ func (p *program) graph(process uint32, inside []timeline.GraphTask) int32 {
 		case api.System:
 			op.Kind, op.Device = virtual.HostFunc, 0 // an empty place holder
 			if k.Object != nil && k.Object.Kind == api.Graph {
-				strange(k, "nothing tells how often a condition runs a part of a graph: its tasks run once")
+				strange(k, "it is unknown how often a condition runs its part of a graph: its tasks run once")
 			}
 		case api.Record, api.Wait: // later tasks follow known ones
 			if k.Object == nil || k.Object.Kind != api.Event {
-				strange(k, "what it sets or waits for is not in the trace")
+				strange(k, "the object that it sets or waits for is not in the trace")
 			}
 		default:
 			strange(k, "in a graph it has no counterpart")
 		}
 		if t.Lost {
-			strange(k, "it comes behind nodes that the trace does not show")
+			strange(k, "it follows nodes that the trace does not show")
 		}
 		if op.Kind != virtual.Call {
 			g.lanes[n] = append(g.lanes[n], op)

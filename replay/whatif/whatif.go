@@ -77,7 +77,7 @@ type Advice string
 
 // The reasons.
 const (
-	NoTaskTimes Advice = "the trace does not say how long its tasks took"
+	NoTaskTimes Advice = "the trace lacks the durations of its tasks"
 	OtherModel  Advice = "the models do not fit the trace"
 )
 
