@@ -392,7 +392,7 @@ func TestCUDAReach(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := strings.Join(strings.Fields(text.String()), " ")
-		if !strings.Contains(lines, "passed by cuTexRefCreate, called 1 time ") || !strings.Contains(lines, "asked for cuGetExportTable, 1 time; whether it was called is not known") {
+		if !strings.Contains(lines, "by name cuTexRefCreate, called 1 time ") || !strings.Contains(lines, "looked up cuGetExportTable, 1 time; unknown if it was called") {
 			t.Errorf("%s: %s", way, lines)
 		}
 	}

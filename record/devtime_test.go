@@ -14,6 +14,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/report"
@@ -128,7 +129,7 @@ func TestDeviceTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := in.Text(&text, nil); err != nil || !strings.Contains(text.String(), fmt.Sprintf("%d tasks measured (all)", n)) || !strings.Contains(text.String(), "5 tasks: a stream was being captured") {
+	if err := in.Text(&text, nil); err != nil || !strings.Contains(text.String(), human.Count(n)+" tasks measured (all)") || !strings.Contains(text.String(), "5 tasks: a stream was being captured") {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 }

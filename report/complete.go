@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/acltrace/acltrace/format"
@@ -13,11 +12,7 @@ import (
 func Completeness(c *format.Completeness) string {
 	var all []string
 	if c.Window != format.WindowWhole {
-		window := "window " + string(c.Window)
-		if len(c.Outside) > 0 {
-			window += ", " + places("left out", c.Outside)
-		}
-		all = append(all, window)
+		all = append(all, outside(c))
 	}
 	if lost := losses(c); len(lost) > 0 {
 		all = append(all, "not complete: "+strings.Join(lost, ", "))
@@ -25,12 +20,36 @@ func Completeness(c *format.Completeness) string {
 	return strings.Join(all, "; ")
 }
 
+// outside counts the calls outside the window. They were not to be recorded.
+func outside(c *format.Completeness) string {
+	calls := callsIn(c.Outside)
+	text := "calls"
+	if calls > 0 {
+		text = human.Plural(calls, "call")
+	}
+	where, known := map[format.Window]string{
+		format.WindowRing:      "from before the ring's oldest call are not in the trace",
+		format.WindowSteps:     "outside the chosen steps were not recorded",
+		format.WindowArmed:     "while recording was off were not recorded",
+		format.WindowAttached:  "before acltrace attached were not recorded",
+		format.WindowExtracted: "that the launch does not need were left out",
+	}[c.Window]
+	if !known {
+		where = "outside the window " + string(c.Window) + " were not recorded"
+	}
+	return text + " " + where
+}
+
 func losses(c *format.Completeness) (all []string) {
 	if c.Cut != "" {
 		all = append(all, c.Cut)
 	}
-	if len(c.Lost) > 0 {
-		all = append(all, places("lost", c.Lost))
+	if n := len(c.Lost); n > 0 {
+		lost := "calls lost at " + human.Plural(n, "place")
+		if calls := callsIn(c.Lost); calls > 0 {
+			lost = human.Plural(calls, "call") + " lost at " + human.Plural(n, "place")
+		}
+		all = append(all, lost)
 	}
 	if c.Refused > 0 {
 		all = append(all, human.Plural(c.Refused, "thread")+" not recorded")
@@ -41,15 +60,10 @@ func losses(c *format.Completeness) (all []string) {
 	return all
 }
 
-// places counts gaps, and their calls if known.
-func places(what string, gaps []format.Gap) string {
-	calls := uint64(0)
+// callsIn counts the calls of gaps whose number is known.
+func callsIn(gaps []format.Gap) (calls uint64) {
 	for i := range gaps {
 		calls += gaps[i].Calls
 	}
-	known := "how many is not known"
-	if calls > 0 {
-		known = human.Plural(calls, "call") + " known"
-	}
-	return fmt.Sprintf("calls %s at %s (%s)", what, human.Plural(len(gaps), "place"), known)
+	return calls
 }

@@ -59,10 +59,10 @@ func diffSentence(d *diff.Diff) string {
 			text += sprintf(" %s", placeText(c.Gap, "each step"))
 		case c.Kind == "kernel":
 			text += sprintf(", kernel %s %s on the device", c.Name, signed(c.NS))
-		case c.Kind != "":
+		case c.Kind != "" && c.Part != stats.PartWaiting.String():
 			text += sprintf(", %s %s", changeName(c.Kind, c.Name), signed(c.NS))
 		}
-		return text
+		return strings.Join(append([]string{text}, onlyParts(d)...), "; ")
 	}
 	if !d.Differs {
 		switch {
@@ -83,20 +83,10 @@ func diffSentence(d *diff.Diff) string {
 		case diff.Slower, diff.Faster:
 			parts = append(parts, sprintf("%s %s: %s to %s a %s (%s)", changeName(c.Kind, c.Name), verdict(c.Verdict), human.Duration(int64(c.A.MedianNS)), human.Duration(int64(c.B.MedianNS)), unit(d), human.Change(c.Change)))
 		case diff.More, diff.Fewer:
-			parts = append(parts, sprintf("%s %s a step instead of %s", changeName(c.Kind, c.Name), timesText(c.B.PerStep), timesText(c.A.PerStep)))
+			parts = append(parts, sprintf("%s %s a step (was %s)", changeName(c.Kind, c.Name), timesText(c.B.PerStep), human.Times(c.A.PerStep)))
 		}
 	}
-	if len(parts) == 0 {
-		for _, x := range []struct {
-			name string
-			list []diff.Only
-		}{{"B", d.New}, {"A", d.Gone}} {
-			if n := len(x.list); n > 0 {
-				parts = append(parts, fmt.Sprintf("%s only in %s", human.Plural(n, x.list[0].Kind), x.name))
-			}
-		}
-	}
-	text := strings.Join(parts, "; ")
+	text := strings.Join(append(parts, onlyParts(d)...), "; ")
 	if step != nil {
 		text += fmt.Sprintf("; step %s, within %s", human.Change(step.Change), threshold)
 		if math.Abs(step.Change) >= d.Threshold {
@@ -104,6 +94,26 @@ func diffSentence(d *diff.Diff) string {
 		}
 	}
 	return text
+}
+
+// onlyParts counts the kernels, or else the copy directions or functions, that only one run has.
+func onlyParts(d *diff.Diff) (parts []string) {
+	for _, x := range []struct {
+		name string
+		list []diff.Only
+	}{{"B", d.New}, {"A", d.Gone}} {
+		if len(x.list) == 0 {
+			continue
+		}
+		n, kind := 0, x.list[0].Kind // kernels come first
+		for i := range x.list {
+			if x.list[i].Kind == kind {
+				n++
+			}
+		}
+		parts = append(parts, fmt.Sprintf("%s only in %s", human.Plural(n, kind), x.name))
+	}
+	return parts
 }
 
 // stepChange returns the change of the step, nil without steps.
@@ -204,7 +214,7 @@ func changesText(w io.Writer, d *diff.Diff, all bool, o *TextOptions) error {
 			what += " (in calls)"
 		}
 		if c.Often {
-			what += fmt.Sprintf(", %s a step instead of %s", timesText(c.B.PerStep), timesText(c.A.PerStep))
+			what += fmt.Sprintf(", %s a step (was %s)", human.Times(c.B.PerStep), human.Times(c.A.PerStep))
 		}
 		word := verdict(c.Verdict)
 		switch {

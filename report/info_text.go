@@ -11,16 +11,17 @@ import (
 
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/internal/shell"
 )
 
 // rowFunc writes a row of a table with two columns. Its arguments are those of Printf.
 type rowFunc func(name, format string, args ...any)
 
-// Text writes the form for people.
+// Text writes the form for people: the program and whether its trace is complete come first.
 func (in *Info) Text(w io.Writer, o *TextOptions) error {
 	var rows pairs
-	for _, part := range []func(rowFunc){in.programRows, in.deviceRows, in.processRows, in.callRows, in.payloadRows, in.gapRows, in.replayRows, in.tracerRows,
-		in.deviceTimeRows, in.coverageRows, in.integrityRows} {
+	for _, part := range []func(rowFunc){in.programRows, in.completeRows, in.callRows, in.gapRows, in.processRows, in.deviceRows, in.replayRows, in.payloadRows,
+		in.tracerRows, in.deviceTimeRows, in.coverageRows, in.libraryRows} {
 		part(rows.add)
 	}
 	if err := rows.write(w, o); err != nil {
@@ -32,7 +33,24 @@ func (in *Info) Text(w io.Writer, o *TextOptions) error {
 	for _, name := range slices.SortedFunc(maps.Keys(calls), func(a, b string) int { return cmp.Or(cmp.Compare(calls[b], calls[a]), cmp.Compare(a, b)) }) {
 		Printf(t, "%s\t  %s\n", human.Count(calls[name]), name)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := Printf(w, "\nnext: %s\n", in.next())
+	return err
+}
+
+// next returns the command for the next look.
+func (in *Info) next() string {
+	switch {
+	case len(in.Damage) > 0:
+		return shell.Command("acltrace", "fsck", in.path)
+	case in.Recovery != nil:
+		return shell.Command("acltrace", "recover", in.path, "-o", "FILE")
+	case in.Calls.Failed > 0 || in.Calls.Unfinished > 0 || in.ExitSignal != 0:
+		return shell.Command("acltrace", "blame", in.path)
+	}
+	return shell.Command("acltrace", "stats", in.path)
 }
 
 // profile reports whether the trace was imported from a profiler. Such a trace has neither exit code nor coverage.
@@ -40,35 +58,30 @@ func (in *Info) profile() bool { return in.CapturedBy == "msprof" }
 
 func (in *Info) programRows(row rowFunc) {
 	row("trace", "%s (format %d.%d)", in.path, in.Format.Major, in.Format.Minor)
-	row("command", "%s", strings.Join(in.Command, " "))
+	row("program", "%s", strings.Join(in.Command, " "))
 	if !in.profile() {
 		row("ended", "%s", in.end())
 	}
-	by := "not known"
-	switch {
-	case in.CapturedBy == "ebpf":
+	by := cmp.Or(in.CapturedBy, "unknown")
+	if by == "ebpf" {
 		by = "eBPF"
-	case in.profile():
-		by = in.CapturedBy
-	case in.CapturedBy != "":
-		by = "the " + in.CapturedBy
 	}
-	row("recorded", "%s on %s, %s, by %s", time.Unix(0, in.StartNS).UTC().Format("2006-01-02 15:04:05 UTC"), cmp.Or(in.Host, "not known"), human.Duration(in.EndNS-in.StartNS), by)
+	row("recorded", "%s on %s, %s, by %s", time.Unix(0, in.StartNS).UTC().Format("2006-01-02 15:04:05 UTC"), cmp.Or(in.Host, "an unknown host"), human.Duration(in.EndNS-in.StartNS), by)
 }
 
 // end returns how the program ended.
 func (in *Info) end() string {
 	switch {
 	case in.Sealed != "":
-		return "the newest calls, sealed by a flight recorder: " + in.Sealed
+		return "unknown: the ring was saved: " + in.Sealed
 	case in.Recovered != "":
-		return "not known: recovered from a trace that was not whole: " + in.Recovered
+		return "unknown: recovered from an incomplete trace: " + in.Recovered
 	case in.cut != "" && !in.ended:
-		return "not known: the recorder did not finish the file"
+		return "unknown: the recorder did not finish the file"
 	case in.Ended != "":
 		return in.Ended
 	case in.ExitSignal != 0:
-		return fmt.Sprintf("killed by signal %d", in.ExitSignal)
+		return "killed by " + human.Signal(in.ExitSignal)
 	}
 	return fmt.Sprintf("exit code %d", in.ExitCode)
 }
@@ -76,16 +89,13 @@ func (in *Info) end() string {
 func (in *Info) deviceRows(row rowFunc) {
 	device := in.Device.Name
 	if in.Simulated {
-		device = "simulated: no device was involved"
+		device = "simulated, no device was used"
 	} else if device == "" {
-		device = "not known"
+		device = "unknown"
 	}
 	row("device", "%s", device)
 	if in.Device.Runtime != "" || in.Device.DriverVersion != "" {
-		row("versions", "runtime %s, driver %s", cmp.Or(in.Device.Runtime, "not known"), cmp.Or(in.Device.DriverVersion, "not known"))
-	}
-	for _, name := range slices.Sorted(maps.Keys(in.Env)) {
-		row("environment", "%s=%s", name, in.Env[name])
+		row("versions", "runtime %s, driver %s", cmp.Or(in.Device.Runtime, "unknown"), cmp.Or(in.Device.DriverVersion, "unknown"))
 	}
 }
 
@@ -117,11 +127,11 @@ func (in *Info) callRows(row rowFunc) {
 
 func (in *Info) payloadRows(row rowFunc) {
 	p := &in.Payload
-	row("payload", "%s of the program's data (arguments, strings, what copies moved); longer ones are %s, %s, %s stored (level %s)", human.Plural(p.Pieces, "piece"), human.Plural(p.Blobs, "blob"), human.Bytes(p.Bytes), human.Bytes(p.StoredBytes), p.Level)
+	row("payload", "%s of data: arguments, strings, copies; %s over 4 KiB with %s, stored in %s (level %s)", human.Plural(p.Pieces, "piece"), human.Count(p.Blobs), human.Bytes(p.Bytes), human.Bytes(p.StoredBytes), p.Level)
 	if f := p.BlobFile; f != nil {
 		switch {
 		case f.Problem != "":
-			row("", "in %s, which can't be read: %s; put it there, or beside the trace", f.Path, f.Problem)
+			row("", "in %s: cannot read it: %s; put it there or beside the trace", f.Path, f.Problem)
 		case !f.Complete:
 			row("", "in %s, which was cut off", f.Path)
 		default:
@@ -129,7 +139,7 @@ func (in *Info) payloadRows(row rowFunc) {
 		}
 	}
 	if p.TakenEarly > 0 {
-		row("", "%s taken at the call from pinned memory, which the program may have changed before the copy", human.Plural(p.TakenEarly, "payload"))
+		row("", "%s read from pinned memory at the call; the program may have changed them before the copy", human.Plural(p.TakenEarly, "payload"))
 	}
 }
 
@@ -141,7 +151,7 @@ func (in *Info) gapRows(row rowFunc) {
 	}
 	others := ""
 	if n := g.CallsOlder; n > 0 {
-		others = fmt.Sprintf(", %s older than what the flight recorder kept", human.Plural(n, "call"))
+		others = fmt.Sprintf(", %s older than the ring", human.Plural(n, "call"))
 	}
 	switch n := g.CallsOff; {
 	case n > 0:
@@ -159,32 +169,32 @@ func (in *Info) replayRows(row rowFunc) {
 	how := "yes"
 	switch {
 	case in.profile():
-		how = "no: a profile has neither arguments nor data; acltrace replay --backend virtual plays its times"
+		how = "no: a profile has no arguments; only acltrace replay --backend virtual can use it"
 	case in.CapturedBy == "ebpf":
-		how = "not in full: results of asynchronous copies, and what was made before the recording are not in it"
+		how = "in part: an eBPF trace lacks results of asynchronous copies and objects older than the recording"
 	case in.Payload.VisibleMissing > 0:
-		how = fmt.Sprintf("no, managed memory: the content of %s that the program accesses without a call is missing", human.Bytes(in.Payload.VisibleMissing))
+		how = fmt.Sprintf("no: the content of %s of managed memory is missing", human.Bytes(in.Payload.VisibleMissing))
 		if in.Payload.Level != "full" || in.Policy != "block" {
 			how += "; record with --replayable"
 		}
 	case in.Replayable:
 	case in.Payload.Level == "full" && in.Policy == "block":
-		how = "not in full: calls are missing"
+		how = "in part: calls are missing"
 	default:
-		how = "not in full: record with --replayable"
+		how = "in part: record with --replayable"
 	}
 	row("replayable", "%s", how)
 }
 
 func (in *Info) tracerRows(row rowFunc) {
 	if n := in.Tracer.ClockJumps; n > 0 {
-		row("clock", "jumped %s, as in a suspended machine: times in the 100 ms before are wrong", human.Plural(n, "time"))
+		row("clock", "jumped %s, for example during a suspend; times in the 100 ms before each jump are wrong", human.Plural(n, "time"))
 	}
 	if in.Tracer.CostNS > 0 {
-		row("cost", "%s added to a launch with 64 bytes of arguments", human.Duration(int64(in.Tracer.CostNS+0.5)))
+		row("recording", "%s a launch with 64 bytes of arguments", human.Duration(int64(in.Tracer.CostNS+0.5)))
 	}
 	if ns := in.Tracer.PayloadNS; ns > 0 {
-		row("recording", "%s%s of the program's threads in all", recordedCopies(in.Tracer.Copies, "", "; "), human.Duration(ns))
+		row("", "%s of the program's time to copy payloads%s", human.Duration(ns), recordedCopies(in.Tracer.Copies, ", ", ""))
 	}
 }
 
@@ -196,23 +206,23 @@ func (in *Info) deviceTimeRows(row rowFunc) {
 	which := "all"
 	switch {
 	case d.GapNS > 0:
-		which = "one of a thread every " + human.Duration(d.GapNS)
+		which = "one per thread and " + human.Duration(d.GapNS)
 	case d.Every > 1:
-		which = "one of " + human.Count(d.Every)
+		which = "1 in " + human.Count(d.Every)
 	}
-	row("device time", "%s measured (%s), placed within %s of the calls' clock, half of them within %s", human.Plural(d.Measured, "task"), which, human.Duration(d.ErrorNS), human.Duration(d.TypicalErrorNS))
+	row("device time", "%s measured (%s); clock error at most %s, median %s", human.Plural(d.Measured, "task"), which, human.Duration(d.ErrorNS), human.Duration(d.TypicalErrorNS))
 	for _, m := range []struct {
 		n   uint64
 		why string
-	}{{d.NeverSynchronized, "the program never waited for them"}, {d.PoolExhausted, "too many at once that the program had not waited for"}, {d.Captured, "a stream was being captured"},
-		{d.Lost, "no room in the ring"}, {d.Refused, "the runtime lacks what it takes or has refused, and its process was not measured from then on"},
-		{d.Unsound, "the device's time does not go with the calls'"}} {
+	}{{d.NeverSynchronized, "the program never waited for them"}, {d.PoolExhausted, "too many unfinished tasks"}, {d.Captured, "a stream was being captured"},
+		{d.Lost, "no room in the ring"}, {d.Refused, "the runtime refused to record events; later tasks of the process were not measured"},
+		{d.Unsound, "the device's times contradict those of the calls"}} {
 		if m.n > 0 {
 			row("not measured", "%s: %s", human.Plural(m.n, "task"), m.why)
 		}
 	}
 	if d.Jumps > 0 {
-		row("", "the device's clock and the calls' went apart %s", human.Plural(d.Jumps, "time"))
+		row("", "the device's clock jumped against the host's clock %s", human.Plural(d.Jumps, "time"))
 	}
 }
 
@@ -223,45 +233,50 @@ func (in *Info) coverageRows(row rowFunc) {
 		binder = ", bound by " + c.Binder
 	}
 	if !in.profile() {
-		row("coverage", "%s hooked%s, %s passed by", human.Plural(c.Hooked, "function"), binder, human.Plural(len(c.PassedBy)-len(c.AskedFor), "other"))
+		row("coverage", "%s recorded%s; %s counted by name", human.Plural(c.Hooked, "function"), binder, human.Plural(len(c.PassedBy)-len(c.AskedFor), "other function"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.PassedBy)) {
 		if !slices.Contains(c.AskedFor, name) {
-			row("passed by", "%s, called %s", name, human.Plural(c.PassedBy[name], "time"))
+			row("by name", "%s, called %s", name, human.Plural(c.PassedBy[name], "time"))
 		}
 	}
 	for _, name := range c.AskedFor {
-		row("asked for", "%s, %s; whether it was called is not known", name, human.Plural(c.PassedBy[name], "time"))
+		row("looked up", "%s, %s; unknown if it was called", name, human.Plural(c.PassedBy[name], "time"))
 	}
 	for _, u := range c.Unhooked {
 		row("not seen", "%s: %s", u.Subject(), UnhookedReason(&u))
 	}
 	if c.Refused > 0 {
-		row("not recorded", "%s: their rings could not be made, for want of memory or of the right to", human.Plural(c.Refused, "thread"))
+		row("not recorded", "%s: no memory for their rings, or no permission", human.Plural(c.Refused, "thread"))
 	}
 	if n := c.Unsized; n > 0 {
-		row("not recorded", "the arguments of %s by an array of pointers: nothing told their sizes", human.Plural(n, "launch"))
+		row("not recorded", "the arguments of %s: their sizes are unknown", human.Plural(n, "launch"))
 	}
 	if n := c.CutArguments; n > 0 {
-		row("not recorded", "%s of kernels, for their size", human.Plural(n, "argument"))
+		row("not recorded", "%s: too large", human.Plural(n, "kernel argument"))
 	}
 }
 
-func (in *Info) integrityRows(row rowFunc) {
+func (in *Info) libraryRows(row rowFunc) {
 	for _, l := range in.Libraries {
 		row("library", "%s %s", l.Path, l.BuildID)
 	}
-	complete := "yes"
-	if !in.Complete {
-		complete = "no: " + strings.Join(in.losses, ", ")
+	for _, name := range slices.Sorted(maps.Keys(in.Env)) {
+		row("environment", "%s=%s", name, in.Env[name])
 	}
-	row("complete", "%s", complete)
+}
+
+func (in *Info) completeRows(row rowFunc) {
+	if in.Complete {
+		row("complete", "yes")
+	} else {
+		row("complete", "%s: %s", Bad("no"), strings.Join(in.losses, ", "))
+	}
 	if in.Window != format.WindowWhole {
 		row("window", "%s", in.Window)
 	}
 	if r := in.Recovery; r != nil {
-		row("cut", "%s: read by its %s; %s in none of them, %s missing (acltrace recover makes a whole file of it)", r.Reason,
-			human.Plural(r.Chunks, "whole chunk"), human.Bytes(r.LostBytes), human.Plural(r.LostChunks, "chunk"))
+		row("cut", "%s: %s readable, %s unreadable, %s missing", r.Reason, human.Plural(r.Chunks, "chunk"), human.Bytes(r.LostBytes), human.Plural(r.LostChunks, "chunk"))
 	}
 	for _, kind := range slices.Sorted(maps.Keys(in.Unknown)) {
 		row("unknown", "%s: %s (a newer acltrace wrote this file)", kind, human.Count(in.Unknown[kind]))

@@ -38,7 +38,7 @@ func (a *app) diffCmd() *cobra.Command {
 				return fmt.Errorf("%s has calls of the runtime %q, and %s of %q: they can't be compared", args[0], m.Name, args[1], other.Name)
 			}
 			for _, r := range []*format.Reader{x, y} {
-				if err := a.shows(r, "they are in no sum", untimed); err != nil {
+				if err := a.shows(r, "they are not counted", untimed); err != nil {
 					return err
 				}
 			}

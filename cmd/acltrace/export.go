@@ -16,13 +16,13 @@ type exportFormat struct {
 
 var exportFormats = []exportFormat{
 	{"otlp", "spans for Jaeger or an OpenTelemetry collector", "acltrace export otlp run.aclt --endpoint http://localhost:4317\nacltrace export otlp run.aclt -o run.jsonl",
-		"`FILE`: write OTLP JSON lines instead of sending", "", `a span "calls lost" stands at each`, func() exporter { return &otlpExport{} }},
+		"`FILE`: write OTLP JSON lines instead of sending", "", `each place has a span "calls lost"`, func() exporter { return &otlpExport{} }},
 	{"perfetto", "trace for ui.perfetto.dev, with memory and queues", "acltrace export perfetto run.aclt\nacltrace export perfetto --from 1s --to 2s run.aclt -o second.pftrace",
-		"`FILE`: file to write (default TRACE.pftrace)", ".pftrace", `a slice "calls lost" stands at each`, func() exporter { return &perfettoExport{} }},
+		"`FILE`: file to write (default TRACE.pftrace)", ".pftrace", `each place has a slice "calls lost"`, func() exporter { return &perfettoExport{} }},
 	{"pprof", "profile for `go tool pprof`", "acltrace export pprof run.aclt\nacltrace export pprof run.aclt -o run.pb.gz",
-		"`FILE`: file to write (default TRACE.pb.gz)", ".pb.gz", "they are in no sum, and named in the profile's comments", func() exporter { return &pprofExport{} }},
+		"`FILE`: file to write (default TRACE.pb.gz)", ".pb.gz", "they are not counted; the profile has their number in its comments", func() exporter { return &pprofExport{} }},
 	{"chrome", "Chrome's trace JSON for Speedscope and MindStudio Insight", "acltrace export chrome run.aclt\nacltrace export chrome --mindstudio run.aclt -o trace_view.json",
-		"`FILE`: file to write (default TRACE.json)", ".json", `a slice "calls lost" stands at each`, func() exporter { return &chromeExport{} }},
+		"`FILE`: file to write (default TRACE.json)", ".json", `each place has a slice "calls lost"`, func() exporter { return &chromeExport{} }},
 	{"parquet", "tables for DuckDB, pandas, Spark and ClickHouse", "acltrace export parquet run.aclt -o tables\nacltrace export parquet --partition job7 -o fleet rank0.aclt rank1.aclt",
 		"`DIR`: folder for the tables (default TRACE.tables)", ".tables", inNoTable, func() exporter { return &parquetExport{} }},
 }

@@ -71,7 +71,7 @@ func (e *parquetExport) run(x *exporting) error {
 	return nil
 }
 
-const inNoTable = "they are in no table, and their number is in the metadata of each"
+const inNoTable = "they are in no table; its metadata has their number"
 
 // runTree adds traces to a tree.
 func (e *parquetExport) runTree(x *exporting, args []string) (done bool, err error) {

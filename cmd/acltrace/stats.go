@@ -41,7 +41,7 @@ func (a *app) statsCmd() *cobra.Command {
 			if by != "" && !slices.Contains(stats.By, by) {
 				return usage("acltrace stats --by %s: there are sums by %s", by, strings.Join(stats.By, ", "))
 			}
-			if err := a.shows(r, "they are in no sum", untimed); err != nil {
+			if err := a.shows(r, "they are not counted", untimed); err != nil {
 				return err
 			}
 			if paths {
