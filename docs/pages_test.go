@@ -270,7 +270,7 @@ func terminal(t *testing.T) (master, tty *os.File) {
 // problems are the pages that solve a problem, each with a text in its session that names the cause.
 var problems = map[string]string{
 	"slow-step.md":       `step 19 took .* times the median: call 433, aclrtMemcpy`,
-	"host-bound.md":      `own time of thread`,
+	"host-bound.md":      `program itself, thread`,
 	"wrong-result.md":    `race-between-streams`,
 	"rare-crash.md":      `suspect: .*kernel attention[\s\S]*aclrtFree`,
 	"customer-trace.md":  `not deterministic: call \d+ aclrtMemcpyAsync[\s\S]*written by: \d+ attention`,

@@ -45,7 +45,7 @@ func TestArm64(t *testing.T) {
 	if n := count(calls(t, r), r); n["aclrtGetDevice"] != 4001 || n["aclInit"] != 1 || n["aclrtLaunchKernelWithHostArgs"] != 1 || len(r.Gaps()) != 0 {
 		t.Errorf("calls %v, gaps %v", n, r.Gaps())
 	}
-	for command, says := range map[string]string{"info": "aclrtGetDevice                 4001\n", "cat": "aclrtSetDevice(deviceId=5) = 0", "doctor": "works    record: the shim\n"} {
+	for command, says := range map[string]string{"info": "4,001  aclrtGetDevice\n", "cat": "aclrtSetDevice(deviceId=5) = 0", "doctor": "ok       record: the shim\n"} {
 		args := []string{acltrace, command}
 		if command != "doctor" {
 			args = append(args, trace)

@@ -7,81 +7,56 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/analyze/blame"
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/internal/shell"
 )
 
-// BlameText writes the findings as one page, as for a bug report.
-func BlameText(out io.Writer, rep *blame.Report) error {
+// BlameText writes the findings as one page, as for a bug report. It ends with the commands for the next look.
+func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 	w := newPage(out)
-	Printf(w, "trace    %s, of %s", rep.Trace, strings.Join(rep.Argv, " "))
-	if rep.Host != "" {
-		Printf(w, " on %s", rep.Host)
-	}
-	if rep.Device != "" {
-		Printf(w, ", %s", rep.Device)
-	}
-	Printf(w, "\n")
-	madeText(w, rep)
-	if f := rep.Failure; f != nil {
-		what := f.Error
-		if what == "" {
-			what = "never returned"
+	var rows pairs
+	made := strings.Join(rep.Argv, " ")
+	for _, x := range []string{rep.Host, rep.Device} {
+		if x != "" {
+			made += ", " + x
 		}
-		Printf(w, "failed   call %d %s%s on thread %d at %s, %s: %s\n", f.Index, f.Func, onStream(f), f.TID, human.Moment(f.Start), wall(rep.Begun+f.Start), what)
-		stackText(w, "", f)
 	}
-	if rep.Failed > 1 {
-		Printf(w, "others   %s more %s failed; --call chooses another one\n", human.Count(rep.Failed-1), human.Noun(rep.Failed-1, "call"))
+	rows.add("trace", "%s: %s", rep.Trace, made)
+	rows.add("begun", "%s", begunText(rep))
+	if f := rep.Failure; f != nil {
+		rows.mark(markBad, "failed", "call %d %s: %s", f.Index, f.Func, orText(f.Error, "never returned"))
+		rows.add("", "%s, %s", placeOf(f), wall(rep.Begun+f.Start))
+		stackRows(&rows, f)
+	}
+	if n := rep.Failed - 1; n > 0 {
+		rows.add("others", "%s failed: --call N looks at another one", human.Plural(n, "more call"))
 	}
 	for i := range rep.Died {
-		Printf(w, "%-9s%s\n", label("died", i), &rep.Died[i])
+		rows.add(label("died", i), "%s", &rep.Died[i])
 	}
 	if rep.Message != "" {
 		for i, line := range strings.Split(strings.TrimSpace(rep.Message), "\n") {
-			Printf(w, "%-9s%s\n", label("message", i), line)
+			rows.add(label("message", i), "%s", line)
 		}
 	}
 	for i := range rep.Hints {
-		Printf(w, "%-9s%s\n", label("told", i), hintText(&rep.Hints[i]))
+		rows.add(label("named", i), "%s", hintText(&rep.Hints[i]))
 	}
 	if rep.Lost > 0 {
-		Printf(w, "missing  %s before the failure are not in the trace\n", human.Plural(rep.Lost, "call"))
+		rows.add("missing", "%s before the failure", human.Plural(rep.Lost, "call"))
 	}
 	for i := range rep.Unknown {
-		Printf(w, "%-9s%s\n", label("unknown", i), unknownText(&rep.Unknown[i]))
+		rows.add(label("unknown", i), "%s", unknownText(&rep.Unknown[i]))
+	}
+	if err := rows.write(w, o); err != nil {
+		return err
 	}
 	if len(rep.Suspects) == 0 {
-		Printf(w, "\nNo task was in flight, and nothing names one.\n")
-		return w.Flush()
+		Printf(w, "\nno suspect: no task was in flight, and the runtime named none\n")
 	}
 	for i := range rep.Suspects {
-		x := &rep.Suspects[i]
-		verdict := "suspect"
-		switch {
-		case x.Certain:
-			verdict = "guilty"
-		case x.Unlikely():
-			verdict = "in flight"
-		}
-		Printf(w, "\n%s: call %d %s%s on thread %d at %s\n", verdict, x.Index, callName(&x.Call), onStream(&x.Call), x.TID, human.Moment(x.Start))
-		for k := range x.Reasons {
-			Printf(w, "  because %s\n", reasonText(x, &x.Reasons[k]))
-		}
-		for k := range x.Arguments {
-			a := &x.Arguments[k]
-			Printf(w, "  %-8s %s = %s", a.How, whereText(a), a.Value)
-			if a.Place != nil {
-				Printf(w, " = %s+%d of %s bytes", a.Place.Object, a.Place.Offset, human.Count(a.Place.Size))
-			}
-			if note := noteText(a); note != "" {
-				Printf(w, "; %s", note)
-			}
-			Printf(w, "\n")
-		}
-		if x.Partly {
-			Printf(w, "  and what the trace does not have of its arguments\n")
-		}
-		stackText(w, "  ", &x.Call)
+		suspectText(w, &rep.Suspects[i], o)
 	}
 	if rep.More > 0 {
 		Printf(w, "\n%s in flight\n", human.Plural(rep.More, "more task"))
@@ -89,27 +64,103 @@ func BlameText(out io.Writer, rep *blame.Report) error {
 	for i := range rep.History {
 		historyText(w, &rep.History[i])
 	}
+	nextText(w, blameNext(rep)...)
 	return w.Flush()
 }
 
-// madeText writes when and with which versions the trace was recorded.
-func madeText(w io.Writer, rep *blame.Report) {
-	Printf(w, "begun    %s", wall(rep.Begun))
-	for _, x := range []struct{ what, version string }{{"by acltrace", rep.Acltrace}, {"runtime", rep.Runtime}, {"driver", rep.Driver}} {
-		if x.version != "" {
-			Printf(w, ", %s %s", x.what, x.version)
+// nextText writes the commands for the next look, after an empty line.
+func nextText(w io.Writer, commands ...string) {
+	head := "next:"
+	Printf(w, "\n")
+	for _, c := range commands {
+		Printf(w, "%-5s %s\n", head, c)
+		head = ""
+	}
+}
+
+// blameNext returns the commands for the next look.
+func blameNext(rep *blame.Report) (next []string) {
+	acltrace := func(args ...string) { next = append(next, shell.Command(append([]string{"acltrace"}, args...)...)) }
+	if len(rep.Suspects) == 0 {
+		if f := rep.Failure; f != nil {
+			acltrace("cat", rep.Trace, "--call", fmt.Sprintf("%d:%d", f.Index-min(f.Index, 10), f.Index))
+		} else {
+			acltrace("cat", rep.Trace, "--tail", "20")
+		}
+		return next
+	}
+	x := &rep.Suspects[0]
+	acltrace("cat", rep.Trace, "--call", number(x.Index))
+	for i := range x.Arguments {
+		if a := &x.Arguments[i]; a.Place != nil && (a.Finding == blame.FreedBefore || a.Finding == blame.FreedMeantime || a.Finding == blame.BeyondEnd) {
+			acltrace("where", rep.Trace, "--addr", a.Value.String())
+			break
 		}
 	}
-	Printf(w, "\n")
+	if x.Kernel != "" {
+		acltrace("extract", rep.Trace, "--call", number(x.Index), "-o", "launch.aclt")
+	}
+	return next
+}
+
+func suspectText(w io.Writer, x *blame.Suspect, o *TextOptions) {
+	verdict := Doubtful("suspect")
+	switch {
+	case x.Certain:
+		verdict = Bad("guilty")
+	case x.Unlikely():
+		verdict = "in flight"
+	}
+	Printf(w, "\n%s: call %d %s\n", verdict, x.Index, callName(&x.Call))
+	line := func(text string) { writeMarked(w, wrap("  "+text, o.width(), 4)+"\n") }
+	line(sprintf("%s", placeOf(&x.Call)))
+	for k := range x.Reasons {
+		line(sprintf("because %s", reasonText(x, &x.Reasons[k])))
+	}
+	for k := range x.Arguments {
+		a := &x.Arguments[k]
+		text := sprintf("%-8s %s = %s", a.How, whereText(a), a.Value)
+		if a.Place != nil {
+			text += sprintf(" = %s+%d of %s bytes", a.Place.Object, a.Place.Offset, human.Count(a.Place.Size))
+		}
+		if note := noteText(a); note != "" {
+			text += sprintf("; %s", note)
+		}
+		line(text)
+	}
+	if x.Partly {
+		line("the trace lacks some of its arguments")
+	}
+	for i, f := range x.Stack {
+		line(sprintf("%-8s %s", label("from", i), f))
+	}
+}
+
+// begunText says when and with which versions the trace was recorded.
+func begunText(rep *blame.Report) string {
+	text := wall(rep.Begun)
+	for _, x := range []struct{ what, version string }{{"acltrace", rep.Acltrace}, {"runtime", rep.Runtime}, {"driver", rep.Driver}} {
+		if x.version != "" {
+			text += ", " + x.what + " " + x.version
+		}
+	}
+	return text
 }
 
 // wall formats a moment in UTC, as logs do.
 func wall(ns int64) string { return time.Unix(0, ns).UTC().Format("2006-01-02 15:04:05.000000 UTC") }
 
-// stackText writes the stack of a call, if it has one.
-func stackText(w io.Writer, indent string, c *blame.Call) {
+func orText(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// stackRows adds the stack of a call, if it has one.
+func stackRows(rows *pairs, c *blame.Call) {
 	for i, f := range c.Stack {
-		Printf(w, "%s%-9s%s\n", indent, label("from", i), f)
+		rows.add(label("from", i), "%s", f)
 	}
 }
 
@@ -120,76 +171,90 @@ func label(word string, line int) string {
 	return word
 }
 
-// WhereText writes the findings about an address.
-func WhereText(out io.Writer, x *blame.Whereabouts) error {
+// WhereText writes the findings about an address in the trace at path.
+func WhereText(out io.Writer, path string, x *blame.Whereabouts) error {
 	w := newPage(out)
 	when := "at any time"
 	if x.At != nil {
-		when = fmt.Sprintf("when call %d %s began, at %s", x.At.Index, callName(x.At), human.Moment(x.At.Start))
+		when = fmt.Sprintf("at the start of call %d %s", x.At.Index, callName(x.At))
 	}
 	if len(x.Places) == 0 {
-		Printf(w, "%s lay in no allocation that the trace knows, %s\n", x.Addr, when)
+		Printf(w, "%s is in no known allocation %s\n", x.Addr, when)
 		if p := x.Below; p != nil {
-			Printf(w, "%s bytes beyond the end of %s, %s bytes at %s%s\n", human.Count(p.Offset-p.Size), p.Object, human.Count(p.Size), p.Addr, life(p))
+			Printf(w, "%s bytes beyond the end of %s\n", human.Count(p.Offset-p.Size), p.Object)
+			placeLines(w, p)
 		}
 		if p := x.Above; p != nil {
-			Printf(w, "%s bytes before %s, %s bytes at %s%s\n", human.Count(p.Addr-x.Addr), p.Object, human.Count(p.Size), p.Addr, life(p))
+			Printf(w, "%s bytes before the start of %s\n", human.Count(uint64(p.Addr-x.Addr)), p.Object)
+			placeLines(w, p)
 		}
+		nextText(w, shell.Command("acltrace", "where", path, "--map"))
 		return w.Flush()
 	}
+	var latest *blame.Call
 	for i := range x.Places {
 		p := &x.Places[i].Place
+		if a := x.Places[i].Accesses; len(a) > 0 {
+			latest = &a[len(a)-1].Call
+		}
 		state := ""
 		if x.At != nil {
-			state = ", live then"
+			state = ", live " + when
 			if p.Ended != nil {
-				state = ", freed by then"
+				state = ", freed " + when
 			}
 		}
-		Printf(w, "%s lies in %s, at byte %s of %s%s\n", x.Addr, p.Object, human.Count(p.Offset), human.Count(p.Size), state)
+		Printf(w, "%s is byte %s of %s in %s%s\n", x.Addr, human.Count(p.Offset), human.Count(p.Size), p.Object, state)
 		historyText(w, &x.Places[i])
+	}
+	if latest != nil {
+		nextText(w, shell.Command("acltrace", "cat", path, "--call", number(latest.Index)))
+	} else {
+		nextText(w, shell.Command("acltrace", "where", path, "--map"))
 	}
 	return w.Flush()
 }
 
-// MapText writes the live allocations as a table.
-func MapText(out io.Writer, x *blame.Map, o *TextOptions) error {
+// MapText writes the live allocations of the trace at path as a table.
+func MapText(out io.Writer, path string, x *blame.Map, o *TextOptions) error {
 	when := "at the end of the trace"
 	if x.At != nil {
-		when = fmt.Sprintf("when call %d %s on thread %d began, at %s", x.At.Index, callName(x.At), x.At.TID, human.Moment(x.At.Start))
+		when = fmt.Sprintf("at the start of call %d %s on thread %d at %s", x.At.Index, callName(x.At), x.At.TID, human.Moment(x.At.Start))
 	}
 	var bytes uint64
 	for i := range x.Ranges {
 		bytes += x.Ranges[i].Size
 	}
-	Printf(out, "allocations that were live %s: %s, of %s\n", when, human.Count(len(x.Ranges)+x.More), human.Bytes(bytes))
+	Printf(out, "%s live %s: %s\n", human.Plural(len(x.Ranges)+x.More, "allocation"), when, human.Bytes(bytes))
 	w := newTable(out, o)
 	Printf(w, "\nprocess\taddress\tbytes\t  allocation\n")
 	for i := range x.Ranges {
 		p := &x.Ranges[i]
-		Printf(w, "%d\t%s\t%s\t  %s%s", p.PID, p.Addr, human.Count(p.Size), p.Object, life(&p.Place))
+		Printf(w, "%d\t%s\t%s\t  %s, made by %s", p.PID, p.Addr, human.Count(p.Size), p.Object, madeBy(&p.Place))
+		if p.Ended != nil {
+			Printf(w, ", freed by %s", momentOf(p.Ended))
+		}
 		if p.Made != nil && len(p.Made.Stack) > 0 {
 			Printf(w, " from %s", strings.Join(p.Made.Stack, " < "))
 		}
 		Printf(w, "\n")
 	}
-	if x.More > 0 {
-		Printf(w, "%s more, whose bytes are not counted\n", human.Count(x.More))
+	if err := w.Flush(); err != nil {
+		return err
 	}
-	return w.Flush()
+	if x.More > 0 {
+		Printf(out, "(%s, whose bytes are not counted)\n", human.Plural(x.More, "more allocation"))
+	}
+	if len(x.Ranges) > 0 {
+		nextText(out, shell.Command("acltrace", "where", path, "--addr", x.Ranges[0].Addr.String()))
+	}
+	return nil
 }
 
 func historyText(w io.Writer, t *blame.Lifetime) {
 	p := &t.Place
-	Printf(w, "\n%s: %s bytes at %s%s\n", p.Object, human.Count(p.Size), p.Addr, life(p))
-	for _, x := range []struct {
-		what string
-		call *blame.Call
-	}{{"made from", p.Made}, {"freed from", p.Ended}} {
-		if x.call != nil && len(x.call.Stack) > 0 {
-			Printf(w, "  %s %s\n", x.what, strings.Join(x.call.Stack, " < "))
-		}
-	}
+	Printf(w, "\n%s: %s bytes at %s\n", p.Object, human.Count(p.Size), p.Addr)
+	placeLines(w, p)
 	if t.Before > 0 {
 		Printf(w, "  … %s\n", human.Plural(t.Before, "earlier call"))
 	}
@@ -199,27 +264,42 @@ func historyText(w io.Writer, t *blame.Lifetime) {
 		if a.Error != "" {
 			failed = ": " + a.Error
 		}
-		Printf(w, "  call %-8d %12s  %s%s%s\n", a.Index, human.Moment(a.Start), AccessText(a), onStream(&a.Call), failed)
+		Printf(w, "  call %d  %s  %s%s%s\n", a.Index, human.Moment(a.Start), AccessText(a), onStream(&a.Call), failed)
 	}
 	if len(t.Accesses) == 0 {
 		when := "in the trace"
 		if t.Place.Ended != nil {
 			when = "before it was freed"
 		}
-		Printf(w, "  no task was given it %s\n", when)
+		Printf(w, "  no task used it %s\n", when)
 	}
 }
 
-// life describes the beginning and the end of an allocation.
-func life(p *blame.Place) string {
-	s := ", older than the trace"
-	if p.Made != nil {
-		s = fmt.Sprintf(", made by call %d %s at %s", p.Made.Index, p.Made.Func, human.Moment(p.Made.Start))
-	}
+// placeLines writes the beginning and the end of an allocation, each with its stack.
+func placeLines(w io.Writer, p *blame.Place) {
+	Printf(w, "  made by %s%s\n", madeBy(p), fromText(p.Made))
 	if p.Ended != nil {
-		s += fmt.Sprintf(", freed by call %d %s on thread %d at %s", p.Ended.Index, p.Ended.Func, p.Ended.TID, human.Moment(p.Ended.Start))
+		Printf(w, "  freed by %s, thread %d%s\n", momentOf(p.Ended), p.Ended.TID, fromText(p.Ended))
 	}
-	return s
+}
+
+func fromText(c *blame.Call) string {
+	if c == nil || len(c.Stack) == 0 {
+		return ""
+	}
+	return " from " + strings.Join(c.Stack, " < ")
+}
+
+// madeBy names the call that made an allocation.
+func madeBy(p *blame.Place) string {
+	if p.Made == nil {
+		return "a call from before the trace"
+	}
+	return momentOf(p.Made)
+}
+
+func momentOf(c *blame.Call) string {
+	return fmt.Sprintf("call %d %s at %s", c.Index, c.Func, human.Moment(c.Start))
 }
 
 func callName(c *blame.Call) string {
@@ -232,15 +312,29 @@ func callName(c *blame.Call) string {
 	return c.Func
 }
 
+// placeOf says on which stream and thread a call was made, and when.
+func placeOf(c *blame.Call) string {
+	return strings.TrimPrefix(onStream(c)+fmt.Sprintf(", thread %d, at %s", c.TID, human.Moment(c.Start)), ", ")
+}
+
+// onStream names a call's stream and task: ", stream#2, task 1:12004".
 func onStream(c *blame.Call) string {
 	s := ""
 	if c.Stream != "" {
-		s = " on " + c.Stream
+		s = ", " + c.Stream
 	}
 	if c.Task != nil {
-		s += fmt.Sprintf(" (stream %d, task %d, flip %d)", c.Task.Stream, c.Task.Task&0xffff, c.Task.Task>>16)
+		s += ", task " + taskText(c.Task)
 	}
 	return s
+}
+
+// taskText returns a task in the form that --task takes: STREAM:TASK, or STREAM:FLIP:TASK as in the runtime's logs.
+func taskText(t *format.TaskID) string {
+	if flip := t.Task >> 16; flip != 0 {
+		return fmt.Sprintf("%d:%d:%d", t.Stream, flip, t.Task&0xffff)
+	}
+	return fmt.Sprintf("%d:%d", t.Stream, t.Task)
 }
 
 // AccessText describes an access.

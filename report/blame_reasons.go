@@ -56,17 +56,17 @@ func hintText(h *blame.Hint) string {
 		parts = append(parts, "kernel "+h.Kernel)
 	}
 	if h.Task != nil {
-		parts = append(parts, fmt.Sprintf("task %d of stream %d", h.Task.Task, h.Task.Stream))
+		parts = append(parts, "task "+taskText(h.Task))
 	}
-	return strings.Join(parts, ", ") + ", " + [...]string{blame.User: "by the user", blame.Callback: "to the program's callback for failed tasks",
-		blame.Message: "in the runtime's message"}[h.Source]
+	return strings.Join(parts, ", ") + ", " + [...]string{blame.User: "named by you", blame.Callback: "reported to the program's callback for failed tasks",
+		blame.Message: "named by the runtime's message"}[h.Source]
 }
 
 func unknownText(u *blame.Unknown) string {
 	if u.Task != nil {
-		return fmt.Sprintf("the call that made task %d of stream %d is not in the trace", u.Task.Task, u.Task.Stream)
+		return fmt.Sprintf("task %s: the call that made it is not in the trace", taskText(u.Task))
 	}
-	return fmt.Sprintf("only the oldest %d of %d tasks in flight were looked at", u.Examined, u.InFlight)
+	return fmt.Sprintf("only the oldest %s of %s in flight were examined", human.Count(u.Examined), human.Plural(u.InFlight, "task"))
 }
 
 // reasonText describes a reason against a suspect.
@@ -81,44 +81,44 @@ func reasonText(x *blame.Suspect, r *blame.Reason) string {
 	case blame.SelfFailed:
 		return "the call itself returned the error"
 	case blame.Unreturned:
-		return "the trace ends while the call runs"
+		return "it had not returned when the trace ended"
 	case blame.TaskNamed:
-		return [...]string{blame.User: "its task is the one that was asked for", blame.Callback: "the runtime has told the program's callback its task",
+		return [...]string{blame.User: "you named its task", blame.Callback: "the runtime reported its task to the program's callback",
 			blame.Message: "the runtime's message names its task"}[r.Source]
 	case blame.KernelNamed:
 		return "the runtime's message names its kernel"
 	case blame.Waiting:
-		return "its stream waits there for " + waitText(r.Wait)
+		return "its stream waits for " + waitText(r.Wait)
 	case blame.ObjectEnded:
 		p := r.Place
 		return fmt.Sprintf("its %s is %s (%s), which call %d (%s) had ended on thread %d at %s", r.Param, p.Object, p.Addr, p.Ended.Index, p.Ended.Func, p.Ended.TID, human.Moment(p.Ended.Start))
 	case blame.SameMemory:
-		return fmt.Sprintf("%s lies in %s, as does %s, which the message names", where, a.Place.Object, r.Addr)
+		return fmt.Sprintf("%s is in %s, like %s, which the message names", where, a.Place.Object, r.Addr)
 	case blame.SameAddress:
 		return fmt.Sprintf("%s is the address %s, which the message names", where, r.Addr)
 	}
 	switch a.Finding {
 	case blame.NoAllocation:
-		return where + " is an address in no allocation that the trace knows"
+		return where + " is an address in no known allocation"
 	case blame.BeyondEnd:
-		return fmt.Sprintf("%s reaches %d bytes beyond the end of %s", where, a.Beyond, a.Place.Object)
+		return fmt.Sprintf("%s reaches %s bytes beyond the end of %s", where, human.Count(a.Beyond), a.Place.Object)
 	}
-	freed := fmt.Sprintf("%s lies in %s, which call %d (%s) ", where, a.Place.Object, a.Place.Ended.Index, a.Place.Ended.Func)
+	freed := fmt.Sprintf("%s is in %s, which call %d (%s) ", where, a.Place.Object, a.Place.Ended.Index, a.Place.Ended.Func)
 	switch {
 	case a.Finding == blame.FreedMeantime:
-		return freed + "freed before anything showed that the task had ended"
+		return freed + "freed while the task may have run"
 	case a.End != "":
-		return freed + "had freed before, if it does not mean the end of " + a.End
+		return freed + "had freed, unless it is the end of " + a.End
 	}
-	return freed + "had freed before"
+	return freed + "had freed"
 }
 
 func waitText(w *blame.Wait) string {
 	switch {
 	case w.Recorded:
-		return fmt.Sprintf("%s, recorded last by call %d on %s", w.Object, w.Call, w.Stream)
+		return fmt.Sprintf("%s, last recorded by call %d on %s", w.Object, w.Call, w.Stream)
 	case w.Object != "":
-		return w.Object + ", which no call had recorded"
+		return w.Object + ", which no call has recorded"
 	case w.Addr != 0:
 		return fmt.Sprintf("a value at %s", w.Addr)
 	}
@@ -133,13 +133,13 @@ func whereText(a *blame.Argument) string {
 	case a.Word.Item == 0:
 		return fmt.Sprintf("the word at byte %d of %s", a.Word.At, a.Param)
 	}
-	return fmt.Sprintf("the word at byte %d of item %d of %s", a.Word.At, a.Word.Item, a.Param)
+	return fmt.Sprintf("the word at byte %d of %s[%d]", a.Word.At, a.Param, a.Word.Item)
 }
 
 func noteText(a *blame.Argument) string {
 	switch a.Finding {
 	case blame.NoAllocation:
-		return "in no allocation that the trace knows"
+		return "in no known allocation"
 	case blame.FreedBefore:
 		return fmt.Sprintf("freed before the call began, by call %d", a.Place.Ended.Index)
 	case blame.FreedMeantime:
@@ -147,7 +147,7 @@ func noteText(a *blame.Argument) string {
 	case blame.PastEnd:
 		return "one past the end"
 	case blame.BeyondEnd:
-		return fmt.Sprintf("reaches %d bytes beyond the end", a.Beyond)
+		return fmt.Sprintf("reaches %s bytes beyond the end", human.Count(a.Beyond))
 	}
 	return ""
 }

@@ -11,7 +11,7 @@ import (
 // are not lost.
 func Completeness(c *format.Completeness) string {
 	var all []string
-	if c.Window != format.WindowWhole {
+	if c.Window != format.WindowWhole && (c.Window != format.WindowRing || len(c.Outside) > 0) { // a ring may have had room for all calls
 		all = append(all, outside(c))
 	}
 	if lost := losses(c); len(lost) > 0 {

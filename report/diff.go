@@ -41,8 +41,8 @@ func DiffText(w io.Writer, d *diff.Diff, all bool, o *TextOptions) error {
 	if d.Differs {
 		next = shell.Command("acltrace", "stats", d.B.Path)
 	}
-	_, err := Printf(w, "\nnext: %s\n", next)
-	return err
+	nextText(w, next)
+	return nil
 }
 
 // diffSentence says in one sentence what changed, and why.

@@ -36,8 +36,8 @@ func (in *Info) Text(w io.Writer, o *TextOptions) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := Printf(w, "\nnext: %s\n", in.next())
-	return err
+	nextText(w, in.next())
+	return nil
 }
 
 // next returns the command for the next look.

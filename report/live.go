@@ -239,9 +239,9 @@ func (t *Top) Text(w io.Writer, o *TextOptions) error {
 		}
 		return human.Share(float64(ns) / t.intervalSecs / 1e9)
 	}
-	Printf(w, "%s, at %s: %s, %s/s in the last %s, %s failed, %s lost\n", state, human.Moment(t.ToNS), human.Plural(t.Calls, "call"), rate(t.NewCalls), human.Duration(t.ToNS-t.FromNS), badCount(t.Failed), badCount(t.Lost))
+	Printf(w, "%s at %s: %s, %s/s in the last %s, %s failed, %s lost\n", state, human.Moment(t.ToNS), human.Plural(t.Calls, "call"), rate(t.NewCalls), human.Duration(t.ToNS-t.FromNS), badCount(t.Failed), badCount(t.Lost))
 	if t.Damaged > 0 {
-		Printf(w, "damaged in %s: acltrace fsck names what is lost\n", human.Plural(t.Damaged, "place"))
+		Printf(w, "damaged in %s: acltrace fsck lists the damage\n", human.Plural(t.Damaged, "place"))
 	}
 	Printf(w, "device memory: %s in use, at most %s\n", human.Bytes(t.DeviceBytes), human.Bytes(t.PeakBytes))
 	if len(t.Standing) > 0 {
@@ -259,7 +259,7 @@ func (t *Top) Text(w io.Writer, o *TextOptions) error {
 			}
 			return ""
 		}
-		Printf(tw, "\ncalls\tin all\tcalls/s\tof the time\t%s  %s\n", column("bytes/s"), what)
+		Printf(tw, "\ncalls\tin calls\tcalls/s\tshare\t%s  %s\n", column("bytes/s"), what)
 		for _, s := range rows[:min(n, len(rows))] {
 			moved := "-"
 			if t.intervalSecs > 0 {

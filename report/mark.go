@@ -113,6 +113,11 @@ func (p *pairs) add(name, format string, args ...any) {
 	p.rows = append(p.rows, [2]string{sprintf("%s", name), sprintf(format, args...)})
 }
 
+// mark appends a row whose name is marked.
+func (p *pairs) mark(mark rune, name, format string, args ...any) {
+	p.rows = append(p.rows, [2]string{sprintf("%s", marked{mark, name}), sprintf(format, args...)})
+}
+
 // write writes the rows. Long values continue below their beginning.
 func (p *pairs) write(w io.Writer, o *TextOptions) error {
 	names := 0

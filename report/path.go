@@ -10,33 +10,45 @@ import (
 	"github.com/acltrace/acltrace/analyze/path"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/internal/shell"
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// PathsText writes the mean of a trace's critical paths, as `acltrace stats --critical-path` does. If one is not nil, it writes that path.
-func PathsText(w io.Writer, s *path.Summary, one *path.Path, o *TextOptions) error {
+// PathsText writes the mean of the critical paths of the trace in a file, as `acltrace stats --critical-path` does. If one is not nil, it writes that path.
+func PathsText(w io.Writer, file string, s *path.Summary, one *path.Path, o *TextOptions) error {
 	t := newTable(w, o)
 	switch {
 	case one != nil:
 		pathText(t, s, one)
 	case s.Paths == 0:
-		Printf(t, "no critical path: %s\n", cmp.Or(s.Steps.Why, "the trace has no whole step"))
+		Printf(t, "no critical path: %s\n", cmp.Or(s.Steps.Why, "the trace has no complete step"))
 	case s.Longest.Whole:
 		Printf(t, "no steps: %s\n", cmp.Or(s.Steps.Why, "-"))
 		pathText(t, s, s.Longest)
 	default:
-		like := "like most"
+		alike := "alike"
 		if !s.Longest.Step.Typical {
-			like = "none like most"
+			alike = "none alike"
 		}
-		Printf(t, "%s of process %d, %s: mean of their critical paths %s\n", human.Plural(s.Paths, "step"), s.Process, like, human.Duration(s.NS/int64(s.Paths)))
+		Printf(t, "%s of process %d, %s: mean critical path %s\n", human.Plural(s.Paths, "step"), s.Process, alike, human.Duration(s.NS/int64(s.Paths)))
 		entryText(t, s.Entries, s.NS, s.Paths)
-		Printf(t, "\nthe longest is step %d, %s: --step %d\n", s.Longest.Step.Index, human.Duration(s.Longest.Step.To-s.Longest.Step.From), s.Longest.Step.Index)
+		Printf(t, "\nlongest: step %d, %s\n", s.Longest.Step.Index, human.Duration(s.Longest.Step.To-s.Longest.Step.From))
 	}
 	if s.TooLong > 0 && (one == nil || !one.TooLong) {
-		Printf(t, "%s with too many calls for a critical path\n", human.Plural(s.TooLong, "step"))
+		Printf(t, "%s left out: too many calls for a critical path\n", human.Plural(s.TooLong, "step"))
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	switch {
+	case one == nil && s.Paths > 0 && !s.Longest.Whole:
+		nextText(w, shell.Command("acltrace", "stats", "--critical-path", "--step", fmt.Sprint(s.Longest.Step.Index), file))
+	case one != nil && !one.Whole:
+		nextText(w, shell.Command("acltrace", "cat", "--step", fmt.Sprint(one.Step.Index), file))
+	default:
+		nextText(w, shell.Command("acltrace", "stats", file))
+	}
+	return nil
 }
 
 // pathText writes one path: its sums, and its longest parts in the order of time.
@@ -60,7 +72,7 @@ func pathText(t *table, s *path.Summary, p *path.Path) {
 	slices.SortStableFunc(parts, func(a, b path.Part) int { return cmp.Compare(b.To-b.From, a.To-a.From) })
 	parts = parts[:min(2*most, len(parts))]
 	slices.SortFunc(parts, func(a, b path.Part) int { return cmp.Compare(a.From, b.From) })
-	Printf(t, "\nat\ttime\tcall\t  in the order of time\n")
+	Printf(t, "\nat\ttime\tcall\t  longest parts in the order of time\n")
 	for i := range parts {
 		q, call := &parts[i], "-"
 		if q.Call != timeline.NoCall {
@@ -76,7 +88,7 @@ func pathText(t *table, s *path.Summary, p *path.Path) {
 
 // entryText writes the longest sums over a number of paths that took ns together.
 func entryText(t *table, entries []path.Entry, ns int64, paths int) {
-	Printf(t, "\na step\tpart\ttimes\t  critical path\n")
+	Printf(t, "\na step\tshare\ttimes\t  critical path\n")
 	for _, e := range entries[:min(most, len(entries))] {
 		Printf(t, "%s\t%s\t%.4g\t  %s\n", atMost(e.NS/int64(paths), e.AtMost), human.Share(float64(e.NS)/float64(max(ns, 1))), float64(e.Count)/float64(paths), pathName(e.Kind, e.Func, e.Name, e.Where))
 	}
@@ -101,9 +113,9 @@ func atMost(ns int64, atMost bool) string {
 func pathName(k path.Kind, fn, name, where string) string {
 	switch k {
 	case path.Own:
-		return "own time of " + where
+		return "program itself, " + where
 	case path.Recording:
-		return "recording in " + where
+		return "recording, " + where
 	case path.Wait:
 		if name != "" {
 			fn += " " + name

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/internal/shell"
 	"github.com/acltrace/acltrace/replay"
 	"github.com/acltrace/acltrace/replay/compile"
 	"github.com/acltrace/acltrace/replay/lab"
@@ -23,12 +24,12 @@ func ReplayText(w io.Writer, path string, rep *replay.Report) {
 	if c := rep.Crash; c != nil {
 		how := c.Signal
 		if how == replay.TimedOut {
-			how = "it had not returned when its time was up (--timeout)"
+			how = "it did not return in time (--timeout)"
 		}
-		Printf(w, "ended in call %d %s(%s): %s; recorded at %s on thread %d\n", c.Call, c.Func, strings.Join(c.Args, ", "), how, human.Moment(c.StartNS), c.TID)
+		Printf(w, "%s in call %d %s(%s): %s; recorded at %s on thread %d\n", Bad("ended"), c.Call, c.Func, strings.Join(c.Args, ", "), how, human.Moment(c.StartNS), c.TID)
 	}
 	if rep.Log != "" {
-		Printf(w, "the library said:\n%s\n", Block(rep.Log))
+		Printf(w, "output of the library:\n%s\n", Block(rep.Log))
 	}
 	if rep.Refused() {
 		return
@@ -77,7 +78,7 @@ func skippedText(w io.Writer, rep *replay.Report) {
 	for _, x := range []struct {
 		why  string
 		list []compile.Unsupported
-	}{{"can't be replayed", refused}, {"not in the trace", rep.Lost}, {"left out", rep.LeftOut}} {
+	}{{"not replayed", refused}, {"missing in the trace", rep.Lost}, {"left out", rep.LeftOut}} {
 		listText(w, x.list, len(x.list), func(u *compile.Unsupported) { Printf(w, "%s: %s%s\n", x.why, u, stubAdvice[u.Stub]) })
 	}
 }
@@ -88,9 +89,9 @@ func differencesText(w io.Writer, rep *replay.Report) {
 		if d.Param != "" {
 			what = fmt.Sprintf("%s at offset %d", d.Param, d.Offset)
 		}
-		Printf(w, "differs: call %d %s, %s: recorded %s, now %s\n", d.Call, d.Func, what, d.Want, d.Got)
+		Printf(w, "%s: call %d %s, %s: recorded %s, now %s\n", Bad("differs"), d.Call, d.Func, what, d.Want, d.Got)
 		if d.Reason != "" {
-			Printf(w, "  perhaps since %s\n", d.Reason)
+			Printf(w, "  possible cause: %s\n", d.Reason)
 		}
 		chainText(w, d.Chain, d.ChainTotal)
 		for _, x := range d.Chain {
@@ -121,15 +122,44 @@ func chainText(w io.Writer, chain []lab.Writer, total int) {
 
 func unprovedText(w io.Writer, rep *replay.Report) {
 	listText(w, rep.Uninitialised, len(rep.Uninitialised), func(u *replay.Uninitialised) {
-		Printf(w, "never written: call %d %s, %s at offset %d: memory that nothing in the trace has written has other bytes now\n", u.Call, u.Func, u.Param, u.Offset)
+		Printf(w, "unwritten memory: call %d %s, %s at offset %d: no call in the trace wrote it, and it has other bytes now\n", u.Call, u.Func, u.Param, u.Offset)
 	})
 	listText(w, rep.Substituted, len(rep.Substituted), func(s *compile.Substituted) {
-		Printf(w, "zeros instead of data that the trace lacks: call %d %s, %s, %s: %s\n", s.Call, s.Func, s.Param, human.Bytes(s.Bytes), s.Reason)
+		Printf(w, "zeros used: call %d %s, %s, %s: %s\n", s.Call, s.Func, s.Param, human.Bytes(s.Bytes), s.Reason)
 	})
 	listText(w, rep.Guesses, rep.GuessesTotal, func(g *compile.Guess) {
 		Printf(w, "guess: call %d %s, %s, byte %d: %s may be an address in the allocation of call %d; --guess rewrites it\n", g.Call, g.Func, g.Param, g.Offset, g.Value, g.Candidates[0].Allocation)
 	})
-	listText(w, rep.Unverified, len(rep.Unverified), func(u *compile.Unverified) { Printf(w, "unproved: %s\n", u) })
+	groups := unprovedGroups(rep.Unverified)
+	listText(w, groups, len(groups), func(g *unprovedGroup) {
+		if g.results > g.first.Results || g.first.Results > 1 {
+			Printf(w, "unproved: %s, first of call %d: %s\n", human.Plural(g.results, "result"), g.first.Call, g.first.Reason)
+			return
+		}
+		Printf(w, "unproved: %s\n", g.first)
+	})
+}
+
+// An unprovedGroup is a list of results that are unproved for one reason.
+type unprovedGroup struct {
+	first   *compile.Unverified
+	results int
+}
+
+// unprovedGroups sums up unproved results by reason, in the order of their first calls.
+func unprovedGroups(list []compile.Unverified) (groups []unprovedGroup) {
+	at := map[string]int{}
+	for i := range list {
+		u := &list[i]
+		k, ok := at[u.Reason]
+		if !ok {
+			k = len(groups)
+			at[u.Reason] = k
+			groups = append(groups, unprovedGroup{first: u})
+		}
+		groups[k].results += max(u.Results, 1)
+	}
+	return groups
 }
 
 // paceText writes the replay's duration and its deviation from the recorded one.
@@ -145,12 +175,12 @@ func paceText(w io.Writer, path string, rep *replay.Report) {
 	}
 	Printf(w, "pace %s: %s off", rep.Pace.Mode, human.Change(rep.Pace.ErrorPercent/100))
 	if l := rep.Pace.Late; l != nil {
-		Printf(w, "; calls began late by %s (half of them), %s (99%%), %s at most, %s the last one", human.Duration(l.P50), human.Duration(l.P99), human.Duration(l.Max), human.Duration(l.Last))
+		Printf(w, "; calls late by %s (median), %s (p99), %s (max), %s (last)", human.Duration(l.P50), human.Duration(l.P99), human.Duration(l.Max), human.Duration(l.Last))
 	}
 	Printf(w, "\n")
 	if c := rep.Cores; c != nil {
 		own := c.Without() - c.Library.WaitedNS - c.StolenNS
-		Printf(w, "  ready but without a core: %s the program's threads, %s the library's, which ran for %s; %s taken by the machine's host; without that %s off\n",
+		Printf(w, "  waited for a core: program threads %s, library threads %s (they ran %s); %s stolen by the host; %s off without that\n",
 			human.Duration(own), human.Duration(c.Library.WaitedNS), human.Duration(c.Library.RanNS), human.Duration(c.StolenNS), human.Change(rep.Pace.UnexplainedPercent/100))
 	}
 	listText(w, rep.Streams, len(rep.Streams), func(s *replay.StreamTime) {
@@ -164,17 +194,17 @@ func movedText(rep *replay.Report) string {
 	if rep.Seed != nil {
 		seed = fmt.Sprintf(" (seed %d)", *rep.Seed)
 	}
-	return fmt.Sprintf("allocations at other addresses%s, as are %s in data", seed, human.Plural(rep.RelocatedTotal, "address"))
+	return fmt.Sprintf("allocations moved%s, %s in data rewritten", seed, human.Plural(rep.RelocatedTotal, "address"))
 }
 
 func repeatText(w io.Writer, n *replay.Repeat) {
 	Printf(w, "played %s times, %s to %s\n", human.Count(n.Runs), human.Duration(slices.Min(n.ReplayedNS)), human.Duration(slices.Max(n.ReplayedNS)))
 	for _, l := range n.Launches[max(0, len(n.Launches)-most):] {
-		alone := map[bool]string{true: ", from its call to the end of a wait for it, alone on the device"}[l.Alone]
-		Printf(w, "  call %d, %s: %s at least, %s median, %s at most%s\n", l.Call, l.Kernel, human.Duration(l.Min), human.Duration(l.Median), human.Duration(l.Max), alone)
+		alone := map[bool]string{true: "; alone on the device, from its call to the end of the wait"}[l.Alone]
+		Printf(w, "  call %d, %s: min %s, median %s, max %s%s\n", l.Call, l.Kernel, human.Duration(l.Min), human.Duration(l.Median), human.Duration(l.Max), alone)
 	}
 	listText(w, n.NotDeterministic, len(n.NotDeterministic), func(d *replay.Difference) {
-		Printf(w, "not deterministic: call %d %s%s differs from one time to another\n", d.Call, d.Func, map[bool]string{true: ", " + d.Param}[d.Param != ""])
+		Printf(w, "not deterministic: call %d %s%s differs between runs\n", d.Call, d.Func, map[bool]string{true: ", " + d.Param}[d.Param != ""])
 		chainText(w, d.Chain, 0)
 	})
 }
@@ -192,30 +222,55 @@ func verdictText(w io.Writer, rep *replay.Report) {
 	}
 	compared := ""
 	if rep.Verdict == verify.Identical {
-		compared = fmt.Sprintf(", %s compared; %s that may differ left out", human.Bytes(rep.Verified.Bytes), human.Plural(rep.Volatile, "output"))
+		compared = fmt.Sprintf(", %s compared", human.Bytes(rep.Verified.Bytes))
+		if rep.Volatile > 0 {
+			compared += fmt.Sprintf("; %s that may differ left out", human.Plural(rep.Volatile, "output"))
+		}
 	}
 	if rep.TrustsKernels {
-		Printf(w, "the library does not report kernels that it lacks: its kernels are trusted\n")
-	}
-	verdict, text := string(rep.Verdict), rep.Results.String()
-	if rest, ok := strings.CutPrefix(text, verdict); ok {
-		mark := map[verify.Verdict]func(any) any{verify.Identical: Good, verify.Different: Bad, verify.Unproved: Doubtful}[rep.Verdict]
-		Printf(w, "%s%s%s\n", mark(verdict), rest, compared)
-	} else {
-		Printf(w, "%s%s\n", text, compared)
+		Printf(w, "the library does not report missing kernels: its kernels are trusted\n")
 	}
 	if rep.Note != "" {
 		Printf(w, "%v\n", replayNote(rep))
+	}
+	mark := map[verify.Verdict]func(any) any{verify.Identical: Good, verify.Different: Bad, verify.Unproved: Doubtful}[rep.Verdict]
+	text := strings.TrimPrefix(rep.Results.String(), string(rep.Verdict)+": ")
+	Printf(w, "%s: %s%s\n", mark(string(rep.Verdict)), text, compared)
+}
+
+// ReplayNext writes the commands for the next look after a replay of the trace at path.
+func ReplayNext(w io.Writer, path string, rep *replay.Report) {
+	acltrace := func(args ...string) string { return shell.Command(append([]string{"acltrace"}, args...)...) }
+	cat := func(call uint64) string { return acltrace("cat", path, "--call", number(call)) }
+	switch {
+	case rep.Refused():
+	case rep.Crash != nil:
+		nextText(w, cat(rep.Crash.Call))
+	case len(rep.Differences) > 0:
+		d := &rep.Differences[0]
+		if n := len(d.Chain); n > 0 {
+			nextText(w, cat(d.Chain[n-1].Call), cat(d.Call))
+			return
+		}
+		nextText(w, cat(d.Call))
+	case rep.Verdict == verify.NotCompared:
+		nextText(w, acltrace("replay", "--verify", path))
+	case rep.Verdict == verify.Unproved && len(rep.Unverified) > 0 && rep.Unverified[0].Call > 0:
+		nextText(w, cat(rep.Unverified[0].Call))
+	case rep.Placement == "same":
+		nextText(w, acltrace("replay", "--verify", "--place", "move", path))
+	default:
+		nextText(w, acltrace("stats", path))
 	}
 }
 
 // WhatIfText writes the prediction for the trace at path.
 func WhatIfText(w io.Writer, path string, rep *whatif.Report, o *TextOptions) error {
 	predictionText(w, path, rep)
-	Printf(w, "%s and %s simulated in %s; durations: %s measured, %s alike, %s estimated from waits, %s by the model\n", human.Plural(rep.Calls, "call"), human.Plural(rep.Tasks, "task"),
-		human.Duration(rep.SimulatedIn.Nanoseconds()), human.Count(rep.Durations.Measured), human.Count(rep.Durations.Alike), human.Count(rep.Durations.Estimated), human.Count(rep.Durations.Modelled))
-	k := rep.Known
-	Printf(w, "of the tasks' time %s is measured, %s bracketed by waits, %s modelled\n", human.Share(k.Measured), human.Share(k.Bracketed), human.Share(k.Modelled))
+	d, k := &rep.Durations, &rep.Known
+	Printf(w, "%s and %s simulated in %s\n", human.Plural(rep.Calls, "call"), human.Plural(rep.Tasks, "task"), human.Duration(rep.SimulatedIn.Nanoseconds()))
+	Printf(w, "durations: %s measured, %s from like tasks, %s from waits, %s from the model\n", human.Count(d.Measured), human.Count(d.Alike), human.Count(d.Estimated), human.Count(d.Modelled))
+	Printf(w, "task time: %s measured, %s bracketed by waits, %s modelled\n", human.Share(k.Measured), human.Share(k.Bracketed), human.Share(k.Modelled))
 	if !rep.Predicted {
 		return nil
 	}
@@ -228,7 +283,7 @@ func WhatIfText(w io.Writer, path string, rep *whatif.Report, o *TextOptions) er
 		return err
 	}
 	for _, u := range rep.Unsupported {
-		Printf(w, "takes its time on the host and does nothing else: %s\n", &u)
+		Printf(w, "simulated as host time only: %s\n", &u)
 	}
 	return nil
 }
@@ -238,7 +293,7 @@ func predictionText(w io.Writer, path string, rep *whatif.Report) {
 	from, to := human.Duration(rep.BoundsNS[0]), human.Duration(rep.BoundsNS[1])
 	change := rep.ChangeBoundsPercent
 	if rep.Predicted {
-		Printf(w, "%s: %s on %s, recorded %s: %s (between %s, %s, and %s, %s)\n", path, human.Duration(rep.VirtualNS), rep.Model, human.Duration(rep.RecordedNS),
+		Printf(w, "%s: %s on %s, recorded %s: %s (bounds: %s, %s, to %s, %s)\n", path, human.Duration(rep.VirtualNS), rep.Model, human.Duration(rep.RecordedNS),
 			human.Change(rep.ChangePercent/100), from, human.Change(change[0]/100), to, human.Change(change[1]/100))
 		return
 	}

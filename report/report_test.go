@@ -121,7 +121,7 @@ func TestGoldenSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(list.Close(p), report.PathsText(&text, p, nil, nil), report.PathsText(&text, p, third, nil)); err != nil {
+	if err := errors.Join(list.Close(p), report.PathsText(&text, "steps.aclt", p, nil, nil), report.PathsText(&text, "steps.aclt", p, third, nil)); err != nil {
 		t.Fatal(err)
 	}
 	if !json.Valid(paths.Bytes()) {

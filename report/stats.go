@@ -72,7 +72,7 @@ func StatsText(w io.Writer, path string, s *stats.Stats, o *TextOptions) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	Printf(w, "\nnext: %s\n", cmp.Or(next, shell.Command("acltrace", "stats", "--critical-path", path)))
+	nextText(w, cmp.Or(next, shell.Command("acltrace", "stats", "--critical-path", path)))
 	return nil
 }
 

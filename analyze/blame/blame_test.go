@@ -42,7 +42,7 @@ func failing(t *testing.T, how string) (*blame.Report, string) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := report.BlameText(&b, rep); err != nil {
+	if err := report.BlameText(&b, rep, nil); err != nil {
 		t.Fatal(err)
 	}
 	return rep, b.String()
@@ -78,7 +78,7 @@ func TestBlameReadsMessages(t *testing.T) {
 func TestBlameListsWaits(t *testing.T) {
 	rep, text := failing(t, "deadlock")
 	x := &rep.Suspects[0]
-	if x.Func != "aclrtValueWait" || !because(x, blame.Waiting) || !strings.Contains(text, "waits there for a value at 0x") || !strings.Contains(text, "\n20 more tasks in flight\n") {
+	if x.Func != "aclrtValueWait" || !because(x, blame.Waiting) || !strings.Contains(text, "waits for a value at 0x") || !strings.Contains(text, "\n20 more tasks in flight\n") {
 		t.Errorf("\n%s", text)
 	}
 }
@@ -154,7 +154,7 @@ func earlyFree(t *testing.T, ring *record.Ring, stacks, steps, launches, seeds i
 					t.Fatal(err)
 				}
 				var text bytes.Buffer
-				if err := report.BlameText(&text, rep); err != nil {
+				if err := report.BlameText(&text, rep, nil); err != nil {
 					t.Fatal(err)
 				}
 				if len(rep.Suspects) == 0 {
@@ -196,14 +196,14 @@ func TestFreedCUDA(t *testing.T) {
 		t.Fatal(err)
 	}
 	var text bytes.Buffer
-	if err := report.BlameText(&text, rep); err != nil {
+	if err := report.BlameText(&text, rep, nil); err != nil {
 		t.Fatal(err)
 	}
 	if rep.Failure == nil || rep.Failure.Error != "CUDA_ERROR_ILLEGAL_ADDRESS (700)" || len(rep.Suspects) == 0 || rep.Suspects[0].Kernel != "clip" {
 		t.Fatalf("%s", &text)
 	}
 	said := text.String()
-	for _, want := range []string{"(cuMemFree_v2) had freed before, if it does not mean the end of device#", "+0 of 4,096 bytes; freed before the call began", "no task was given it before it was freed"} {
+	for _, want := range []string{"(cuMemFree_v2) had freed, unless it is the end of device#", "+0 of 4,096 bytes; freed before the call began", "no task used it before it was freed"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("not said: %s\n%s", want, said)
 		}
@@ -449,8 +449,8 @@ func TestNowhere(t *testing.T) {
 // TestMap lists the live allocations at a moment and at the end.
 func TestMap(t *testing.T) {
 	r := gathered(t, 0, "")
-	for call, want := range map[uint64]string{2: "allocations that were live when call 2 aclrtMalloc on thread 4001 began, at 0.000003s: 1, of 4 KiB\n\n  process         address  bytes  allocation\n     4001  0x124000000000  4,096  device#1, made by call 1 aclrtMalloc at 0.000003s\n",
-		math.MaxUint64: "allocations that were live at the end of the trace: 2, of 8 KiB\n"} {
+	for call, want := range map[uint64]string{2: "1 allocation live at the start of call 2 aclrtMalloc on thread 4001 at 0.000003s: 4 KiB\n\n  process         address  bytes  allocation\n     4001  0x124000000000  4,096  device#1, made by call 1 aclrtMalloc at 0.000003s\n",
+		math.MaxUint64: "2 allocations live at the end of the trace: 8 KiB\n"} {
 		o := &blame.WhereOptions{Call: &call}
 		if call == math.MaxUint64 {
 			o = nil
@@ -460,7 +460,7 @@ func TestMap(t *testing.T) {
 			t.Fatal(err)
 		}
 		var text bytes.Buffer
-		if err := report.MapText(&text, x, nil); err != nil || !strings.HasPrefix(text.String(), want) {
+		if err := report.MapText(&text, "t.aclt", x, nil); err != nil || !strings.HasPrefix(text.String(), want) {
 			t.Errorf("%v: %q, want %q", err, &text, want)
 		}
 	}

@@ -62,7 +62,7 @@ func (a *app) blameCmd() *cobra.Command {
 			if asJSON {
 				return a.printJSON(report.BlameJSON(rep))
 			}
-			return report.BlameText(a.out, rep)
+			return report.BlameText(a.out, rep, a.text())
 		},
 	}
 	at.add(c.Flags(), "the call that failed", "the task that failed, STREAM:ID")
@@ -105,7 +105,7 @@ func (a *app) whereCmd() *cobra.Command {
 				if asJSON {
 					return a.printJSON(x)
 				}
-				return report.MapText(a.out, x, a.text())
+				return report.MapText(a.out, args[0], x, a.text())
 			}
 			x, err := blame.Where(r, m, uint64(addr), &o)
 			if err != nil {
@@ -114,7 +114,7 @@ func (a *app) whereCmd() *cobra.Command {
 			if asJSON {
 				return a.printJSON(x)
 			}
-			return report.WhereText(a.out, x)
+			return report.WhereText(a.out, args[0], x)
 		},
 	}
 	c.Flags().Var(&addr, "addr", "`ADDRESS`: for example 0x124000000000")

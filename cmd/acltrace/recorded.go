@@ -10,6 +10,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/internal/shell"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/pflag"
@@ -71,6 +72,9 @@ func (a *app) recordedText(o *record.Options, res *record.Result, quiet bool) {
 	if res.File.Missing != "" {
 		report.Printf(a.err, "acltrace: no file: %s\n", res.File.Missing)
 	}
+	if !quiet {
+		a.next(res)
+	}
 }
 
 // nothing explains why no call was recorded. It is "" if one was, or may have been.
@@ -114,6 +118,44 @@ func advice(o *record.Options) string {
 	return "--policy block waits instead"
 }
 
+// saved prints the last traces of a ring, each with its calls and the reason to save it.
+func (a *app) saved(paths []string) {
+	const most = 5
+	if n := len(paths) - most; n > 0 {
+		report.Printf(a.err, "acltrace: saved %s, the last of them:\n", human.Plural(len(paths), "trace"))
+		paths = paths[n:]
+	}
+	for _, path := range paths {
+		r, err := format.Open(path, nil)
+		if err != nil {
+			report.Printf(a.err, "acltrace: saved %s\n", path)
+			continue
+		}
+		calls := uint64(0)
+		if c, err := r.Counts(); err == nil {
+			calls = c.Calls
+		}
+		report.Printf(a.err, "acltrace: saved %s: the last %s; %s\n", path, human.Plural(calls, "call"), r.Meta().Sealed)
+		r.Close()
+	}
+}
+
+// next prints the command for the first look at a recording.
+func (a *app) next(res *record.Result) {
+	trace := res.Output
+	if n := len(res.Sealed); n > 0 {
+		trace = res.Sealed[n-1]
+	}
+	if res.Calls == 0 || res.File.Missing != "" || res.File.NoRoom > 0 {
+		return
+	}
+	look := "stats"
+	if res.Failed > 0 || res.Signal != 0 || len(res.Died) > 0 {
+		look = "blame"
+	}
+	report.Printf(a.err, "acltrace: next: %s\n", shell.Command("acltrace", look, trace))
+}
+
 func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	defer a.unseen(res, o.Model)
 	if why := nothing(o, res); why != "" {
@@ -123,9 +165,7 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 		report.Printf(a.err, "acltrace: %s: %s\n", res.Output, why)
 		return
 	}
-	if len(res.Sealed) > 0 {
-		report.Printf(a.err, "acltrace: sealed %s, each with the newest calls at its time\n", strings.Join(res.Sealed, ", "))
-	}
+	a.saved(res.Sealed)
 	s := fmt.Sprintf("acltrace: %s: %s", res.Output, human.Plural(res.Calls, "call"))
 	if len(res.Sealed) > 0 {
 		s = fmt.Sprintf("acltrace: %s seen", human.Plural(res.Calls, "call"))

@@ -210,6 +210,7 @@ func (a *app) play(path string, m *api.Model, p *replaying) error {
 		}
 	case !p.planOnly:
 		report.ReplayText(a.out, path, rep)
+		report.ReplayNext(a.out, path, rep)
 	}
 	if p.strict == "fail" && len(rep.Findings) > 0 {
 		return &exit{code: exitFailed}

@@ -142,5 +142,5 @@ func (a *app) criticalPaths(r *format.Reader, m *api.Model, which *selectFlags, 
 	if err != nil || list != nil {
 		return err
 	}
-	return report.PathsText(a.out, s, one, a.text())
+	return report.PathsText(a.out, r.Path(), s, one, a.text())
 }

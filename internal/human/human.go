@@ -141,7 +141,9 @@ func Share(part float64) string {
 	switch v := math.Abs(percent); {
 	case v >= 999.5 && v < math.MaxInt64:
 		return Count(int64(math.Round(percent))) + "%"
-	case v >= 9.95 || v == 0:
+	case v < 0.005:
+		return "0%"
+	case v >= 9.95:
 		decimals = 0
 	case v >= 0.995:
 		decimals = 1
@@ -151,10 +153,11 @@ func Share(part float64) string {
 
 // Change formats a relative change: "+12%", "-3.1%".
 func Change(by float64) string {
-	if by > 0 {
-		return "+" + Share(by)
+	text := Share(by)
+	if by > 0 && text != "0%" {
+		return "+" + text
 	}
-	return Share(by)
+	return text
 }
 
 // Times formats a factor: "22", "2.4".

@@ -75,7 +75,7 @@ func TestShare(t *testing.T) {
 	if got := Times(22.3) + " " + Times(2.44) + " " + Times(3) + " " + Times(1234); got != "22 2.4 3 1,234" {
 		t.Error(got)
 	}
-	if got := Change(0.12) + " " + Change(-0.031) + " " + Change(0); got != "+12% -3.1% 0%" {
+	if got := Change(0.12) + " " + Change(-0.031) + " " + Change(0) + " " + Change(-1e-9) + " " + Change(1e-9); got != "+12% -3.1% 0% 0% 0%" {
 		t.Error(got)
 	}
 }
