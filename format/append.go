@@ -15,6 +15,7 @@ type Source struct {
 	Reader *Reader
 	Time   func(int64) int64     // converts its times to the new trace's, never descending; nil keeps them
 	Keep   func(*Call) bool      // selects its calls; nil for all
+	Of     func(uint32) bool     // selects its processes by index, with their threads, calls and gaps; nil for all
 	Row    func(Process) Process // changes its process rows, for example by rank; nil keeps them
 }
 
@@ -95,6 +96,9 @@ type appended struct {
 	late, to []uint64
 }
 
+// left is the index of a process or a thread that was not selected.
+const left = ^uint32(0)
+
 // dropped is the index of a call that was not kept.
 const dropped = ^uint64(0)
 
@@ -132,7 +136,11 @@ func (s *appended) time(t int64) int64 {
 func (s *appended) people() error {
 	var procs []uint32
 	host := s.Reader.Meta().Host
-	for _, p := range s.Reader.Processes() {
+	for i, p := range s.Reader.Processes() {
+		if s.Of != nil && !s.Of(uint32(i)) {
+			procs = append(procs, left)
+			continue
+		}
 		p.Start = s.time(p.Start)
 		if p.End != 0 {
 			p.End = s.time(p.End)
@@ -158,7 +166,10 @@ func (s *appended) people() error {
 		if int(t.Process) >= len(procs) {
 			return fmt.Errorf("thread %d belongs to process %d, which is not in the table", t.TID, t.Process)
 		}
-		t.Process = procs[t.Process]
+		if t.Process = procs[t.Process]; t.Process == left {
+			s.threads = append(s.threads, left)
+			continue
+		}
 		k := threadKey{t.Process, t.TID}
 		at, ok := s.a.threads[k]
 		if !ok {
@@ -183,6 +194,7 @@ func (s *appended) advance() error {
 			return nil
 		case err != nil:
 			return err
+		case int(c.Thread) < len(s.threads) && s.threads[c.Thread] == left:
 		case s.Keep == nil || s.Keep(c):
 			s.call, s.ends = c, s.time(c.End)
 			return nil
@@ -294,6 +306,9 @@ func (s *appended) end() error {
 			var err error
 			if g.Thread, err = s.thread(g.Thread); err != nil {
 				return fmt.Errorf("gap: %w", err)
+			}
+			if g.Thread == left {
+				continue
 			}
 		}
 		if err := s.a.w.Gap(g); err != nil {

@@ -124,3 +124,59 @@ func dataOf(t *testing.T, r *Reader, call uint64) []Data {
 	}
 	return data
 }
+
+// TestAppendProcesses divides a trace of two processes, which the parts of both together equal.
+func TestAppendProcesses(t *testing.T) {
+	path, calls := smallTrace(t)
+	build := func(name string, sources ...*Source) *Reader {
+		t.Helper()
+		out := filepath.Join(t.TempDir(), name)
+		w, err := Create(out, sources[0].Reader.Meta(), sources[0].Reader.Schema(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := NewAppender(w).Append(sources...); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return open(t, out)
+	}
+	one, two := open(t, path), open(t, path)
+	rank := func(n int) func(Process) Process {
+		return func(p Process) Process { p.Rank, p.Start = n, p.Start+int64(n); return p }
+	}
+	both := build("both.aclt", &Source{Reader: one, Row: rank(1)}, &Source{Reader: two, Row: rank(2), Time: func(t int64) int64 { return t + 7 }})
+	for n, shift := range []int64{0, 7} {
+		of := func(p uint32) bool { return both.Processes()[p].Rank == n+1 }
+		part := build("part.aclt", &Source{Reader: both, Of: of})
+		i := 0
+		for c, err := range part.Calls(nil) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			was, err := one.Call(uint64(i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.Start != was.Start+shift || c.Func != was.Func || !slices.Equal(c.Args, was.Args) || len(dataOf(t, part, c.Index)) != len(dataOf(t, one, was.Index)) {
+				t.Fatalf("rank %d: call %d is %+v, want %+v", n+1, i, c, was)
+			}
+			i++
+		}
+		if i != len(calls) || len(part.Threads()) != len(one.Threads()) || len(part.Processes()) != len(one.Processes()) || part.Processes()[0].Rank != n+1 {
+			t.Errorf("rank %d: %d calls, threads %v, processes %v", n+1, i, part.Threads(), part.Processes())
+		}
+		// Gaps in all threads are in every part, others in that of their thread.
+		all := 0
+		for _, g := range both.Gaps() {
+			if g.Thread == NoThread {
+				all++
+			}
+		}
+		if want := len(one.Gaps()) + all/2; len(part.Gaps()) != want {
+			t.Errorf("rank %d: gaps %v of %v, want %d", n+1, part.Gaps(), both.Gaps(), want)
+		}
+	}
+}

@@ -108,6 +108,7 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 		ctx, cancel = context.WithTimeout(ctx, o.Limits.For)
 		defer cancel()
 	}
+	timed := ctx // ends by the time or by a signal
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
@@ -123,6 +124,12 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	defer context.AfterFunc(ctx, r.leaving)()
 	res := &Result{}
 	res.Incomplete = errors.Join(u.Run(ctx, r.rows), r.rows.Finish())
+	switch {
+	case errors.Is(timed.Err(), context.DeadlineExceeded):
+		res.Stop = Time
+	case timed.Err() != nil:
+		res.Stop = Asked
+	}
 	switch {
 	case o.PID == 0:
 		r.meta.Ended = "unknown: the recorder was attached to running programs"

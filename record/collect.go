@@ -96,7 +96,8 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 	res.Unhooked = append(inject.Notes(dir), r.unseen.all()...)
 	r.target.code, r.meta.Ended = seenEnd(r.target.ends, s.Alive())
 	r.ending = "a signal ended the collector"
-	if ctx.Err() == nil {
+	if res.Stop = Asked; ctx.Err() == nil {
+		res.Stop = Ended
 		r.ending = "the last process has ended: " + cmp.Or(r.meta.Ended, fmt.Sprintf("with exit code %d", r.target.code))
 	}
 	if res, err = r.finish(res); err == nil && res.Incomplete == nil {

@@ -57,7 +57,7 @@ func TestRecordingTime(t *testing.T) {
 				t.Errorf("%+v, %+v, the calls have %d ns", m, m.Copies, sum)
 			}
 			acltrace := testenv.Built(t, "bin/acltrace")
-			if b, err := exec.Command(acltrace, "info", r.Path()).CombinedOutput(); err != nil || !strings.Contains(string(b), "of each 256 KiB copy, mean of 3 payloads") {
+			if b, err := exec.Command(acltrace, "info", r.Path()).CombinedOutput(); err != nil || !strings.Contains(string(b), "of the time of 3 recorded copies of 256 KiB each") {
 				t.Errorf("info does not say what recording took: %v\n%s", err, b)
 			}
 			b, err := exec.Command(acltrace, "stats", "--json", r.Path()).Output()

@@ -18,6 +18,7 @@ import (
 type window struct {
 	waiting int64 // since when nothing is recorded, 0 while calls are recorded
 	since   int64 // since when calls are recorded
+	stopped Stop  // why nothing is recorded, "" while calls are recorded
 }
 
 // drain takes what programs write until over returns true: no process is left that has called the runtime or may call it.
@@ -108,15 +109,20 @@ func (r *recorder) limit(s *ring.Session) error {
 	if r.window.waiting != 0 {
 		return nil
 	}
+	why := Time
 	switch {
 	case r.o.Limits.For > 0 && r.now()-r.window.since > r.o.Limits.For.Nanoseconds():
 	case r.steps.done():
+		why = Selected
 	case r.flight == nil && r.file.maxSize > 0 && r.rows.Writer().Size() > r.file.maxSize:
+		why = Size
 		r.file.full, r.rows.Payloads.Cut = true, true
 	default:
 		return nil
 	}
-	return r.act(s, &session.Request{Do: session.ActStop})
+	err := r.act(s, &session.Request{Do: session.ActStop})
+	r.window.stopped = why
+	return err
 }
 
 // resumed records that nothing was recorded for a time.

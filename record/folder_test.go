@@ -25,7 +25,7 @@ func TestOutputName(t *testing.T) {
 		}
 	}
 	for want, env := range map[string][]string{"0": nil, "7": {"RANK=7", "OMPI_COMM_WORLD_RANK=3"}, "4": {"RANK=../x", "PMI_RANK=4"}} {
-		if got := rank(env); got != want {
+		if got := outputName("%r", env, 77); got != want {
 			t.Errorf("rank of %v is %s, not %s", env, got, want)
 		}
 	}

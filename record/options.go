@@ -36,15 +36,17 @@ const SmallestCopy = 4096
 
 // Options are the parameters of a recording. The zero value of each field is its default.
 type Options struct {
-	Model     *api.Model // required
-	Output    string     // file to write, required; %h, %p and %r stand for the host, the PID of the program and its rank
-	Overwrite bool       // replace files named Output or BlobFile
-	Keep      int        // without Overwrite: number of older files that were moved aside for Output and stay; default 10
-	BlobFile  string     // file for the contents of payloads, "" to store them in Output; %h and %r as there
-	Command   []string   // program and arguments, required by Run
-	Env       []string   // default the caller's environment
-	Sim       bool       // run the program on the simulator
-	Stdin     *os.File   // default the caller's, as for Stdout and Stderr
+	Model *api.Model // required
+	// Output is the file to write, required. %h, %p and %r stand for the host, the PID of the program and its rank. If the program is a
+	// launcher, Run writes a file for each rank.
+	Output    string
+	Overwrite bool     // replace files named Output or BlobFile
+	Keep      int      // without Overwrite: number of older files that were moved aside for Output and stay; default 10
+	BlobFile  string   // file for the contents of payloads, "" to store them in Output; %h and %r as there
+	Command   []string // program and arguments, required by Run
+	Env       []string // default the caller's environment
+	Sim       bool     // run the program on the simulator
+	Stdin     *os.File // default the caller's, as for Stdout and Stderr
 	Stdout    *os.File
 	Stderr    *os.File
 

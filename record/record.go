@@ -174,12 +174,19 @@ func policyName(block bool) string {
 	return "drop"
 }
 
+// variablesFile has the names of the environment variables that programs report, in the folder of a session.
+const variablesFile = "variables"
+
+func variables(m *api.Model) string {
+	return strings.Join(slices.Concat(m.Environment, format.RankVariables), "\n")
+}
+
 // recordedEnv returns the variables that describe how the program ran. The model lists their names and prefixes.
 func recordedEnv(am *api.Model, env []string, cwd string) map[string]string {
 	m := map[string]string{}
 	for _, v := range env {
 		name, value, _ := strings.Cut(v, "=")
-		for _, p := range am.Environment {
+		for _, p := range slices.Concat(am.Environment, format.RankVariables) {
 			if strings.HasPrefix(name, p) && (strings.HasSuffix(p, "_") || name == p) && !secret(name) {
 				m[name] = value
 			}

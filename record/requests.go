@@ -48,6 +48,7 @@ func (r *recorder) act(s *ring.Session, q *session.Request) error {
 		} else {
 			s.Resume()
 		}
+		r.window.stopped = ""
 		return r.resumed()
 	case session.ActStop:
 		if q.PID != 0 {
@@ -56,7 +57,7 @@ func (r *recorder) act(s *ring.Session, q *session.Request) error {
 		if r.window.waiting == 0 {
 			r.window.waiting = max(r.now(), 1)
 		}
-		r.rows.Lacks = format.Detached
+		r.rows.Lacks, r.window.stopped = format.Detached, Asked
 		s.Pause(0)
 		return nil
 	}

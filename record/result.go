@@ -18,9 +18,11 @@ import (
 
 // Result is how a recording ended.
 type Result struct {
-	ExitCode   int    // of the program; 128 and the number of the signal that ended it
-	Signal     int    // signal that ended the program, 0 for none
-	Output     string // name of the trace
+	ExitCode   int // of the program; 128 and the number of the signal that ended it
+	Signal     int // signal that ended the program, 0 for none
+	Stop       Stop
+	Output     string     // name of the trace
+	Ranks      []RankFile // traces of the ranks, if the program was a launcher and Options.Output has %r
 	File       FileResult
 	Sealed     []string          // with a Ring: the traces, in the order in which they were sealed
 	Calls      uint64            // in the trace
@@ -41,6 +43,27 @@ type Result struct {
 	Left       []Left   // rings that are in no trace yet, of this recording or of earlier ones
 	// Incomplete is the error that ended the recording before the program ended, nil for none.
 	Incomplete error
+}
+
+// A Stop is why recording stopped.
+type Stop string
+
+// The reasons.
+const (
+	Ended    Stop = "ended"  // the program, or the last process, ended
+	Time     Stop = "time"   // Limits.For
+	Selected Stop = "steps"  // the last selected step
+	Size     Stop = "size"   // Limits.MaxSize
+	Asked    Stop = "asked"  // a request, or a signal to the recorder
+	Failed   Stop = "failed" // see Incomplete
+)
+
+// A RankFile is the trace of one rank.
+type RankFile struct {
+	Rank   int
+	Output string
+	Calls  uint64
+	Bytes  int64
 }
 
 // FileResult is what became of the file of a trace.
@@ -96,6 +119,9 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 	if res.Incomplete = errors.Join(res.Incomplete, r.file.unnamed); res.Incomplete == nil {
 		res.Incomplete = err
 	}
+	if res.Stop = cmp.Or(res.Stop, r.window.stopped, Ended); res.Incomplete != nil {
+		res.Stop = Failed
+	}
 	res.File.Full, res.Missed = r.file.full, r.steps.missed()
 	res.Died = slices.DeleteFunc(b.Processes.Died, func(d Died) bool { return d.PID == r.target.root })
 	n := &b.Count
@@ -106,6 +132,9 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 	res.Output, res.File.Moved = r.file.name, r.file.moved
 	if r.flight != nil {
 		res.File.Moved = r.flight.Moved()
+	}
+	if len(res.Ranks) > 0 {
+		res.Output = res.Ranks[0].Output
 	}
 	if st, err := os.Stat(res.Output); err == nil && res.File.Missing == "" && !res.File.OlderKept {
 		res.File.Bytes = st.Size()
@@ -148,6 +177,11 @@ func (r *recorder) finishFile(res *Result) (err error) {
 	err = errors.Join(err, w.SetMeta(m), w.Close())
 	if res.Unwritten = w.Lost(); !res.File.OlderKept {
 		res.File.Missing = r.file.missing()
+	}
+	if err == nil && r.launches(res) {
+		if failed := r.split(res); failed != nil {
+			err = fmt.Errorf("%s has the calls of all ranks: %w", r.file.name, failed)
+		}
 	}
 	if w.Calls() == 0 && r.file.full {
 		res.File.NoRoom, res.File.DiskFull = r.file.maxSize, r.file.tenth

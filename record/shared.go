@@ -7,10 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/acltrace/acltrace/api"
-	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/internal/private"
 	"github.com/acltrace/acltrace/probe/ring"
@@ -104,8 +102,7 @@ func Install(dir string, o *Options, share *SharedOptions) error {
 	if err := private.Mappable(filepath.Join(dir, shimSubdir, artifacts.Shim)); err != nil {
 		return fmt.Errorf("programs can't load the shim from there: %w", err)
 	}
-	variables := strings.Join(append(append([]string{}, o.Model.Environment...), format.RankVariables...), "\n")
-	for name, content := range map[string]string{"variables": variables, "symbols": o.Model.Simulator.Symbol, session.SharedMark: o.Version} {
+	for name, content := range map[string]string{variablesFile: variables(o.Model), "symbols": o.Model.Simulator.Symbol, session.SharedMark: o.Version} {
 		if err := replaceFile(filepath.Join(dir, name), []byte(content), mode&^0o022|0o600); err != nil {
 			return err
 		}

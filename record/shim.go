@@ -27,6 +27,9 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 	}
 	defer s.Close()
 	r.left = rescue(r.o.Model, filepath.Dir(s.Dir()))
+	if err := os.WriteFile(filepath.Join(s.Dir(), variablesFile), []byte(variables(r.o.Model)), 0o600); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
 	shim, err := inject.InstallShim(s.Dir(), r.o.Model)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)

@@ -216,25 +216,17 @@ func (f *traceFile) prune(path string) {
 // outputName replaces %h in a name by the host, %r by the rank of the program in its job (0 if unknown), %p by the PID, and
 // %% by a percent sign.
 func outputName(name string, env []string, pid int) string {
+	rank, _ := host.Rank(env)
+	return rankName(name, rank, pid)
+}
+
+// rankName is outputName for a rank.
+func rankName(name string, rank, pid int) string {
 	if !strings.Contains(name, "%") {
 		return name
 	}
 	host, _ := os.Hostname()
-	return strings.NewReplacer("%%", "%", "%h", host, "%r", rank(env), "%p", strconv.Itoa(pid)).Replace(name)
-}
-
-// rank returns the rank that the usual launchers set in the environment, "0" if there is none.
-func rank(env []string) string {
-	for _, name := range format.RankVariables {
-		for _, v := range env {
-			if n, ok := strings.CutPrefix(v, name+"="); ok {
-				if _, err := strconv.ParseUint(n, 10, 32); err == nil {
-					return n
-				}
-			}
-		}
-	}
-	return "0"
+	return strings.NewReplacer("%%", "%", "%h", host, "%r", strconv.Itoa(rank), "%p", strconv.Itoa(pid)).Replace(name)
 }
 
 // free returns a name for a trace that no file has.

@@ -33,7 +33,8 @@ type recordFlags struct {
 func (r *recordFlags) add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVarP(&r.Output, "output", "o", "run.aclt", "`FILE`: trace to write")
-	explain(f, "output", "%h, %p and %r in the name are the host, the process and the rank of a job.")
+	explain(f, "output", "%h, %p and %r in the name are the host, the process and the rank of a job. Around a launcher such as torchrun, "+
+		"`acltrace record` writes a trace of each rank if the name has %r.")
 	apiFlag(f, &r.api)
 	r.content(f)
 	r.part(f)

@@ -31,7 +31,8 @@ func flat(t *testing.T, path string, commands []string) {
 
 // TestMemory uses a trace that exceeds the limit if held: a gigabyte as calls and tasks.
 func TestMemory(t *testing.T) {
-	flat(t, testtrace.Decoding(t, 2_000_000, true).Path(), []string{"stats FILE", "stats --by step --json FILE", "stats --critical-path FILE"})
+	flat(t, testtrace.Decoding(t, 2_000_000, true).Path(), []string{"stats FILE", "stats --by step --json FILE", "stats --critical-path FILE", "stats --kernel * --by step --json FILE",
+		"stats --step 4000:4010 FILE"})
 	flat(t, testtrace.Decoding(t, 2_000_000, false).Path(), []string{"stats FILE", "stats --critical-path --json FILE", "export pprof -o /dev/null FILE"})
 }
 
@@ -43,7 +44,8 @@ func TestSoakMemory(t *testing.T) {
 	all := []string{
 		"stats FILE", "stats --by step FILE", "stats --critical-path FILE", "stats --by stream --csv FILE", "diff FILE FILE", "export pprof -o /dev/null FILE", "export perfetto -o /dev/null FILE",
 		"export perfetto --zstd --gpu -o /dev/null FILE", "export perfetto --from 1s --to 2s -o /dev/null FILE", "export chrome -o /dev/null FILE", "export chrome --mindstudio -o /dev/null FILE",
-		"export parquet -o DIR FILE", "export otlp -o /dev/null FILE",
+		"export parquet -o DIR FILE", "export otlp -o /dev/null FILE", "cat --call 1000000:1000010 FILE", "stats --kernel * FILE",
+		"export otlp --func aclrtSync* -o /dev/null FILE", "export perfetto --failed -o /dev/null FILE",
 	}
 	flat(t, testtrace.Decoding(t, 10_000_000, true).Path(), all)
 	flat(t, testtrace.Decoding(t, 10_000_000, false).Path(), all)

@@ -47,9 +47,21 @@ func newPage(t *testing.T) *page {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"bin/python": job + "exit 0\n",
-		"app":        job + "exit 0\n",
-		"server":     "until test -e over || ! test -d bin; do\n" + job + "done\nexit 0\n",
+		"bin/python":  job + "exit 0\n",
+		"bin/python3": job + "exit 0\n",
+		"bin/torchrun": `n=0; with=python3
+while :; do
+case "$1" in
+--no-python) with=; shift ;;
+--nproc-per-node) n=$2; shift 2 ;;
+*) break ;;
+esac
+done
+for r in $(seq 0 $((n - 1))); do RANK=$r $with "$@" & done
+wait
+`,
+		"app":    job + "exit 0\n",
+		"server": "until test -e over || ! test -d bin; do\n" + job + "done\nexit 0\n",
 		// Other recordings run beside the test, so ctl needs to know which one is meant. It retries until the recorder
 		// runs, and waits for calls after a start. Scripts do not show their runtime, and the machine may have another
 		// one, so --api is given.
@@ -115,15 +127,17 @@ func TestProductionPage(t *testing.T) {
 			}
 		}
 	}
-	if len(blocks) != 5 {
+	if len(blocks) != 6 {
 		t.Fatalf("%d blocks of command lines: a new one wants to be run too", len(blocks))
 	}
-	flight, looking, switching, handing, shared := blocks[0], blocks[1], blocks[2], blocks[3], blocks[4]
+	flight, looking, switching, launching, handing, shared := blocks[0], blocks[1], blocks[2], blocks[3], blocks[4], blocks[5]
 	ranks := "for r in 0 1 2; do RANK=$r acltrace record -o rank%r.aclt -- ./app & done; wait\nacltrace merge -o job.aclt rank*.aclt\nacltrace stats job.aclt\n"
 	p.run(flight)
 	p.has("crash.aclt")
 	p.run(switching)
 	p.has("server.aclt", "start.aclt")
+	p.run(launching, "8", "3", "rank%r.aclt", "of%r.aclt")
+	p.has("of0.aclt", "of1.aclt", "of2.aclt", "of0.1.aclt", "of1.1.aclt", "of2.1.aclt")
 
 	out, err := exec.Command(p.acltrace, "blame", "--json", filepath.Join(p.dir, "crash.aclt")).Output()
 	var rep struct {

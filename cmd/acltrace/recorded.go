@@ -149,11 +149,42 @@ func (a *app) next(res *record.Result) {
 	if res.Calls == 0 || res.File.Missing != "" || res.File.NoRoom > 0 {
 		return
 	}
+	if len(res.Ranks) > 1 {
+		words := []string{"acltrace", "merge", "-o", "job.aclt"}
+		for _, f := range res.Ranks {
+			words = append(words, f.Output)
+		}
+		report.Printf(a.err, "acltrace: next: %s\n", shell.Command(words...))
+		return
+	}
 	look := "stats"
 	if res.Failed > 0 || res.Signal != 0 || len(res.Died) > 0 {
 		look = "blame"
 	}
 	report.Printf(a.err, "acltrace: next: %s\n", shell.Command("acltrace", look, trace))
+}
+
+// stopped words why a recording stopped, "" after an error, which recordedText prints.
+func stopped(o *record.Options, res *record.Result) string {
+	switch {
+	case res.Stop == record.Time:
+		return fmt.Sprintf("stopped after %v (--for)", o.Limits.For)
+	case res.Stop == record.Selected:
+		return fmt.Sprintf("stopped after step %d (--steps)", o.Steps.Range.Last)
+	case res.Stop == record.Size:
+		return "--max-size ENDED it early"
+	case res.Stop == record.Asked:
+		return "stopped on request"
+	case res.Stop == record.Failed:
+		return ""
+	case o.Command == nil:
+		return "the recorded processes ended"
+	case res.Signal != 0:
+		return "the program was killed by " + human.Signal(res.Signal)
+	case res.ExitCode != 0:
+		return fmt.Sprintf("the program ended with code %d", res.ExitCode)
+	}
+	return "the program ended"
 }
 
 func (a *app) recordSummary(o *record.Options, res *record.Result) {
@@ -166,9 +197,15 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 		return
 	}
 	a.saved(res.Sealed)
+	for _, f := range res.Ranks {
+		report.Printf(a.err, "acltrace: rank %d: %s: %s, %s\n", f.Rank, f.Output, human.Plural(f.Calls, "call"), human.Bytes(f.Bytes))
+	}
 	s := fmt.Sprintf("acltrace: %s: %s", res.Output, human.Plural(res.Calls, "call"))
-	if len(res.Sealed) > 0 {
+	switch {
+	case len(res.Sealed) > 0:
 		s = fmt.Sprintf("acltrace: %s seen", human.Plural(res.Calls, "call"))
+	case len(res.Ranks) > 0:
+		s = fmt.Sprintf("acltrace: %s: %s", human.Plural(len(res.Ranks), "rank"), human.Plural(res.Calls, "call"))
 	}
 	if res.Failed > 0 {
 		s += ", " + human.Count(res.Failed) + " failed"
@@ -188,15 +225,14 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	if res.Refused > 0 {
 		s += ", " + human.Plural(res.Refused, "thread") + " NOT RECORDED: no memory or no permission for their buffers"
 	}
-	s += ", " + human.Bytes(res.File.Bytes)
+	if len(res.Sealed)+len(res.Ranks) == 0 {
+		s += ", " + human.Bytes(res.File.Bytes)
+	}
 	if res.File.BlobFile != "" {
 		s += fmt.Sprintf(" and %s of payloads in %s", human.Bytes(res.File.BlobBytes), res.File.BlobFile)
 	}
-	if res.File.Full {
-		s += "; --max-size ENDED it early"
-	}
-	if res.Signal != 0 {
-		s += "; the program was killed by " + human.Signal(res.Signal)
+	if why := stopped(o, res); why != "" {
+		s += "; " + why
 	}
 	if res.File.OlderKept {
 		s += "; no call was recorded, and the earlier file is kept"
@@ -278,9 +314,11 @@ type recordResult struct {
 	NoFile     string            `json:"no_file,omitempty"`    // why there is no trace
 	OlderKept  bool              `json:"older_kept,omitempty"` // no call was recorded, and the earlier trace is kept
 	Moved      []string          `json:"moved"`                // new names of earlier traces
-	Sealed     []string          `json:"sealed,omitempty"`     // traces of a ring
-	Bytes      int64             `json:"bytes"`                // size of the trace
-	BlobFile   string            `json:"blob_file,omitempty"`  // file of --blobs
+	Ranks      []recordedRank    `json:"ranks,omitempty"`
+	Stopped    record.Stop       `json:"stopped"`
+	Sealed     []string          `json:"sealed,omitempty"`    // traces of a ring
+	Bytes      int64             `json:"bytes"`               // size of the trace
+	BlobFile   string            `json:"blob_file,omitempty"` // file of --blobs
 	BlobBytes  int64             `json:"blob_bytes,omitempty"`
 	Calls      uint64            `json:"calls"`                // recorded
 	Failed     uint64            `json:"failed"`               // returned an error
@@ -296,11 +334,23 @@ type recordResult struct {
 	Signal     int               `json:"signal,omitempty"`     // that ended the program
 }
 
+// A recordedRank is the trace of one rank.
+type recordedRank struct {
+	Rank   int    `json:"rank"`
+	Output string `json:"output"`
+	Calls  uint64 `json:"calls"`
+	Bytes  int64  `json:"bytes"`
+}
+
 func resultJSON(res *record.Result) *recordResult {
 	r := &recordResult{
-		Output: res.Output, NoFile: res.File.Missing, OlderKept: res.File.OlderKept, Moved: append([]string{}, res.File.Moved...), Sealed: res.Sealed, Bytes: res.File.Bytes, BlobFile: res.File.BlobFile, BlobBytes: res.File.BlobBytes,
+		Stopped: res.Stop,
+		Output:  res.Output, NoFile: res.File.Missing, OlderKept: res.File.OlderKept, Moved: append([]string{}, res.File.Moved...), Sealed: res.Sealed, Bytes: res.File.Bytes, BlobFile: res.File.BlobFile, BlobBytes: res.File.BlobBytes,
 		Calls: res.Calls, Failed: res.Failed, Unfinished: res.Unfinished, Lost: res.Lost, Unwritten: res.Unwritten, Threads: res.Refused, Processes: res.Processes,
 		Unseen: append([]format.Unhooked{}, res.Unhooked...), Full: res.File.Full, ExitCode: res.ExitCode, Signal: res.Signal,
+	}
+	for _, f := range res.Ranks {
+		r.Ranks = append(r.Ranks, recordedRank(f))
 	}
 	if res.Incomplete != nil {
 		r.Incomplete = res.Incomplete.Error()

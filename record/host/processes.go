@@ -127,6 +127,29 @@ func Variable(pid int, name string) string {
 	return ""
 }
 
+// Rank returns the rank that a launcher has set in an environment, false if it has set none.
+func Rank(env []string) (rank int, ok bool) {
+	for _, name := range format.RankVariables {
+		for _, v := range env {
+			if s, set := strings.CutPrefix(v, name+"="); set {
+				if n, err := strconv.ParseUint(s, 10, 31); err == nil {
+					return int(n), true
+				}
+			}
+		}
+	}
+	return 0, false
+}
+
+// Environment returns the environment with which a process was started, nil if it can't be read.
+func Environment(pid int) []string {
+	b, err := ProcText(pid, "environ")
+	if err != nil {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+}
+
 // Cwd returns a process's working directory.
 func Cwd(pid int) (string, error) { return os.Readlink(ProcFile(pid, "cwd")) }
 

@@ -102,9 +102,14 @@ func (b *Builder) Process(p *probe.Process) error {
 	if row.Simulated = b.Processes.learn(p); p.Local != 0 {
 		row.Resource = host.Resource(p.Local)
 	}
+	rank, ok := b.Processes.rank(p)
+	row.Rank = rank.Number
 	i, err := b.seg.W.Process(row)
 	if err != nil {
 		return err
+	}
+	if ok {
+		b.Processes.Ranks[i] = rank
 	}
 	b.Processes.add(i, row)
 	b.following.process(&row)

@@ -19,12 +19,20 @@ type Processes struct {
 	Libraries  map[string]bool
 	KernelLibs []string // kernel libraries that the environment of the first process names
 	Died       []Died   // processes that were killed or crashed
+	// Ranks are the processes with a rank in their environment, by index.
+	Ranks map[uint32]Rank
 
 	model *api.Model
 	index map[int]uint32           // by PID
 	rows  []format.Process         // in the order of their index
 	local map[int]int              // PID in the recorder's PID namespace, by PID
 	maps  map[int][]format.Mapping // code, if stacks are recorded
+}
+
+// A Rank is a process of a job.
+type Rank struct {
+	Number    int
+	Variables []string // recorded environment variables
 }
 
 // Died is a process that was killed or crashed.
@@ -39,7 +47,7 @@ type Died struct {
 const maxKernelLibs = 64
 
 func newProcesses(m *api.Model) Processes {
-	return Processes{model: m, Libraries: map[string]bool{}, index: map[int]uint32{}, local: map[int]int{}, maps: map[int][]format.Mapping{}}
+	return Processes{model: m, Libraries: map[string]bool{}, index: map[int]uint32{}, local: map[int]int{}, maps: map[int][]format.Mapping{}, Ranks: map[uint32]Rank{}}
 }
 
 // Len returns the number of processes.
@@ -69,6 +77,16 @@ func (ps *Processes) learn(p *probe.Process) (simulated bool) {
 		}
 	}
 	return simulated
+}
+
+// rank returns the rank of a new process, false if it has none.
+func (ps *Processes) rank(p *probe.Process) (rank Rank, ok bool) {
+	rank.Variables = p.Variables // as they are at its first call
+	if len(p.Variables) == 0 && p.Local != 0 {
+		rank.Variables = host.Environment(p.Local) // as they were at its start
+	}
+	rank.Number, ok = host.Rank(rank.Variables)
+	return rank, ok
 }
 
 // Look records properties that can't be read after a process has ended, and reports whether it maps a runtime library.
