@@ -153,7 +153,7 @@ func TestCollectivesReplayed(t *testing.T) {
 	left := 0
 	for _, u := range rep.LeftOut {
 		left += u.Calls
-		if !strings.HasPrefix(u.Func, "Hccl") || !strings.Contains(u.Reason, "made inside it are replayed") {
+		if !strings.HasPrefix(u.Func, "Hccl") || !strings.Contains(u.Reason, "inside it are replayed") {
 			t.Errorf("left out: %+v", u)
 		}
 	}
