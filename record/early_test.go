@@ -61,7 +61,7 @@ func TestTakenEarly(t *testing.T) {
 				}
 			}
 			acltrace := testenv.Built(t, "bin/acltrace")
-			for _, c := range [][2]string{{"info", "3 payloads taken at the call from pinned memory"}, {"replay --verify", "its data was taken at the call"}} {
+			for _, c := range [][2]string{{"info", "3 payloads read from pinned memory at the call"}, {"replay --verify", "its data was taken at the call"}} {
 				if b, _ := exec.Command(acltrace, append(strings.Fields(c[0]), r.Path())...).CombinedOutput(); !strings.Contains(string(b), c[1]) {
 					t.Errorf("%s does not say %q: %s", c[0], c[1], b)
 				}

@@ -49,6 +49,9 @@ func (g *got) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		var m colmetricspb.ExportMetricsServiceRequest
 		_ = proto.Unmarshal(b, &m)
 		for _, rm := range m.ResourceMetrics {
+			if len(rm.ScopeMetrics) == 0 {
+				continue // sent before the recording, to try the receiver
+			}
 			for _, x := range rm.ScopeMetrics[0].Metrics {
 				if x.Name == "acl.calls" {
 					sum, at := int64(0), uint64(0)
@@ -66,6 +69,9 @@ func (g *got) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		var m coltracepb.ExportTraceServiceRequest
 		_ = proto.Unmarshal(b, &m)
 		for _, rs := range m.ResourceSpans {
+			if len(rs.ScopeSpans) == 0 {
+				continue
+			}
 			for _, s := range rs.ScopeSpans[0].Spans {
 				if strings.HasPrefix(s.Name, "launch ") {
 					g.launches[string(s.TraceId)]++

@@ -132,7 +132,7 @@ func TestExitCodesOfFailures(t *testing.T) {
 		{exitUsage, []string{"env", "--install", filepath.Join(dir, "session"), "--ring", "1M", "--max-size", "1G"}},
 		{exitFailed, []string{"attach", "--pid", "2147483647", "-o", filepath.Join(dir, "x.aclt")}},
 		{exitFailed, []string{"attach", "--all", "--metrics", "prometheus=256.0.0.1:1"}},
-		{exitFailed, []string{"collect", out}},
+		{exitFailed, []string{"collect", "/proc/nothing"}},
 		{exitFailed, []string{"collect", filepath.Join(dir, "session"), "--metrics", "prometheus=256.0.0.1:1"}},
 		{exitFailed, []string{"ctl", "status", "--session", nothing}},
 		{exitFailed, []string{"env", "--install", "/proc/nothing"}},
