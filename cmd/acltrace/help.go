@@ -311,7 +311,7 @@ func subcommands(what string) cobra.PositionalArgs {
 		if len(args) > 0 {
 			return unknown(c, args[0])
 		}
-		return usage("%s needs %s: %s", c.CommandPath(), what, names(c))
+		return usage("%s needs %s: %s", words(c), what, names(c))
 	}
 }
 
@@ -327,11 +327,15 @@ func names(c *cobra.Command) string {
 // unknown is the error for a word that is no command of c. It suggests commands with similar names.
 func unknown(c *cobra.Command, word string) error {
 	c.SuggestionsMinimumDistance = 2
-	if near := c.SuggestionsFor(word); len(near) > 0 {
-		return usage("%s: unknown command %q: did you mean %s?", c.CommandPath(), word, strings.Join(near, " or "))
-	}
+	in, remedy := "", "see `acltrace help`"
 	if c.HasParent() {
-		return usage("%s: unknown command %q: want one of %s", c.CommandPath(), word, names(c))
+		in, remedy = words(c)+": ", "want one of "+names(c)
 	}
-	return usage("%s: unknown command %q: see `%[1]s help`", c.CommandPath(), word)
+	if near := c.SuggestionsFor(word); len(near) > 0 {
+		remedy = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return usage("%sunknown command %q: %s", in, word, remedy)
 }
+
+// words returns a command's words after the program's name, which begins each message.
+func words(c *cobra.Command) string { return strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ") }
