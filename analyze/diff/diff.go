@@ -14,6 +14,7 @@ import (
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/sample"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/step"
 )
@@ -130,44 +131,13 @@ type Sample struct {
 
 type diffKey struct{ kind, name string }
 
-// maxSamples limits the samples that are kept. Among more, every second, fourth, … is kept.
-const maxSamples = 1024
-
-// A sampler keeps evenly spaced samples in time order.
-type sampler struct {
-	values []float64
-	n      int // samples so far
-	every  int
-}
-
-func (s *sampler) add(v float64) {
-	s.every = max(s.every, 1)
-	s.n++
-	if (s.n-1)%s.every != 0 {
-		return
-	}
-	if len(s.values) == maxSamples {
-		for i := range maxSamples / 2 {
-			s.values[i] = s.values[2*i]
-		}
-		s.values = s.values[:maxSamples/2]
-		s.every *= 2
-	}
-	s.values = append(s.values, v) // the first of the next s.every
-}
-
-// zeros returns as many zero samples.
-func (s *sampler) zeros() sampler {
-	return sampler{values: make([]float64, len(s.values)), n: s.n, every: s.every}
-}
-
 // series collects durations for one kernel, copy direction or function in a run.
 type series struct {
 	count              uint64
-	measured           bool    // all tasks are measured
-	host, device       sampler // single calls and tasks
-	now                sums    // in the current step
-	hosts, devices, of sampler // typical steps; of is the count
+	measured           bool                 // all tasks are measured
+	host, device       sample.Even[float64] // single calls and tasks
+	now                sums                 // in the current step
+	hosts, devices, of sample.Even[float64] // typical steps; of is the count
 }
 
 type sums struct{ host, device, count float64 }
@@ -176,9 +146,9 @@ type sums struct{ host, device, count float64 }
 type run struct {
 	Run
 	series map[diffKey]*series
-	took   sampler // typical steps' durations
+	took   sample.Even[float64] // typical steps' durations
 	split  *stats.Splitter
-	parts  [stats.PartOwn + 1]sampler // typical steps
+	parts  [stats.PartOwn + 1]sample.Even[float64] // typical steps
 }
 
 // newRun reads a trace.
@@ -215,19 +185,19 @@ func newRun(r *format.Reader, m *api.Model, o *Options) (*run, error) {
 			}
 			if parts, counts := x.split.Step(p); counts {
 				for _, part := range stats.AllParts {
-					x.parts[part].add(float64(part.Of(&parts)))
+					x.parts[part].Add(float64(part.Of(&parts)))
 				}
 			}
 			typical := !p.Open && p.Typical
 			if typical {
-				x.took.add(float64(p.To - p.From))
+				x.took.Add(float64(p.To - p.From))
 				lengths.Add(p.To - p.From)
 			}
 			for _, s := range x.series {
 				if typical {
-					s.hosts.add(s.now.host)
-					s.devices.add(s.now.device)
-					s.of.add(s.now.count)
+					s.hosts.Add(s.now.host)
+					s.devices.Add(s.now.device)
+					s.of.Add(s.now.count)
 				}
 				s.now = sums{}
 			}
@@ -247,14 +217,14 @@ func newRun(r *format.Reader, m *api.Model, o *Options) (*run, error) {
 func (x *run) add(k diffKey, step int, host, device float64, measured bool) {
 	s := x.series[k]
 	if s == nil {
-		s = &series{measured: true, hosts: x.took.zeros(), devices: x.took.zeros(), of: x.took.zeros()}
+		s = &series{measured: true, hosts: x.took.Zeros(), devices: x.took.Zeros(), of: x.took.Zeros()}
 		x.series[k] = s
 	}
 	s.count++
 	s.measured = s.measured && measured
-	s.host.add(host)
+	s.host.Add(host)
 	if measured {
-		s.device.add(device)
+		s.device.Add(device)
 	}
 	if step >= 0 {
 		s.now.host += host
@@ -267,7 +237,7 @@ func (x *run) add(k diffKey, step int, host, device float64, measured bool) {
 
 // step returns the step's sample. Its median covers all steps, as in stats, not only those kept.
 func (x *run) step() Sample {
-	s := Sample{values: x.took.values}.finish()
+	s := Sample{values: x.took.Values}.finish()
 	s.MedianNS = float64(x.Steps.P50NS)
 	return s
 }
@@ -276,15 +246,15 @@ func (x *run) step() Sample {
 func (s *series) sample(bySteps, device bool) Sample {
 	var out Sample
 	if bySteps {
-		out.values, out.PerStep = s.hosts.values, median(s.of.values)
+		out.values, out.PerStep = s.hosts.Values, median(s.of.Values)
 		if device {
-			out.values = s.devices.values
+			out.values = s.devices.Values
 		}
 		return out.finish()
 	}
-	values := s.host.values
+	values := s.host.Values
 	if device {
-		values = s.device.values
+		values = s.device.Values
 	}
 	n := max(1, (len(values)+blocks-1)/blocks)
 	for part := range slices.Chunk(values, n) {
@@ -360,7 +330,7 @@ func New(a, b *format.Reader, m *api.Model, o *Options) (*Diff, error) {
 	if bySteps {
 		d.Changes = append(d.Changes, Change{Kind: "step", Metric: "wall", A: inA.step(), B: inB.step()})
 		for _, p := range stats.AllParts {
-			c := Change{Kind: "part", Name: p.String(), Metric: "host", A: Sample{values: inA.parts[p].values}.finish(), B: Sample{values: inB.parts[p].values}.finish()}
+			c := Change{Kind: "part", Name: p.String(), Metric: "host", A: Sample{values: inA.parts[p].Values}.finish(), B: Sample{values: inB.parts[p].Values}.finish()}
 			if c.A.N > 0 && c.B.N > 0 {
 				d.Parts = append(d.Parts, c)
 			}

@@ -116,7 +116,7 @@ func TestFewStepsTellNothing(t *testing.T) {
 	}
 }
 
-// TestOneMedian has an even step count, below and above maxSamples. stats and diff report the same median.
+// TestOneMedian has an even step count, below and above sample.Max. stats and diff report the same median.
 func TestOneMedian(t *testing.T) {
 	for _, steps := range []int{30, 1500} {
 		a := run(t, 1, steps, level)

@@ -3,6 +3,8 @@ package stats
 import (
 	"cmp"
 	"slices"
+
+	"github.com/acltrace/acltrace/internal/sample"
 )
 
 // Growth is device memory that grows from step to step.
@@ -13,11 +15,7 @@ type Growth struct {
 }
 
 // stepSamples keeps evenly spaced typical steps: their index, duration, and the memory in use at their end.
-type stepSamples struct {
-	list  []stepSample
-	seen  int
-	every int
-}
+type stepSamples struct{ sample.Even[stepSample] }
 
 type stepSample struct {
 	index int
@@ -25,47 +23,28 @@ type stepSample struct {
 	bytes uint64
 }
 
-// maxSteps bounds the samples. Among more steps, every second, fourth, … is kept.
-const maxSteps = 1024
-
-func (s *stepSamples) add(x stepSample) {
-	s.every = max(s.every, 1)
-	s.seen++
-	if (s.seen-1)%s.every != 0 {
-		return
-	}
-	if len(s.list) == maxSteps {
-		for i := range maxSteps / 2 {
-			s.list[i] = s.list[2*i]
-		}
-		s.list = s.list[:maxSteps/2]
-		s.every *= 2
-	}
-	s.list = append(s.list, x)
-}
-
 // near returns the index of a step whose duration is near ns, -1 for none.
 func (s *stepSamples) near(ns int64) int {
-	if len(s.list) == 0 {
+	if len(s.Values) == 0 {
 		return -1
 	}
 	off := func(x stepSample) int64 { return max(x.ns-ns, ns-x.ns) }
-	return slices.MinFunc(s.list, func(a, b stepSample) int { return cmp.Compare(off(a), off(b)) }).index
+	return slices.MinFunc(s.Values, func(a, b stepSample) int { return cmp.Compare(off(a), off(b)) }).index
 }
 
 // growth returns the growth of memory, nil if there is none: every step of the last quarter ends with more memory in use than every step
 // of the second quarter. The first quarter is left out, in which programs fill caches.
 func (s *stepSamples) growth() *Growth {
-	quarter := len(s.list) / 4
+	quarter := len(s.Values) / 4
 	if quarter < 2 {
 		return nil
 	}
 	bytes := func(a, b stepSample) int { return cmp.Compare(a.bytes, b.bytes) }
-	early := slices.MaxFunc(s.list[quarter:2*quarter], bytes)
-	late := slices.MinFunc(s.list[len(s.list)-quarter:], bytes)
+	early := slices.MaxFunc(s.Values[quarter:2*quarter], bytes)
+	late := slices.MinFunc(s.Values[len(s.Values)-quarter:], bytes)
 	if late.bytes <= early.bytes {
 		return nil
 	}
-	from, to := s.list[quarter], s.list[len(s.list)-1]
+	from, to := s.Values[quarter], s.Values[len(s.Values)-1]
 	return &Growth{Steps: to.index - from.index, FromBytes: from.bytes, ToBytes: to.bytes}
 }

@@ -663,7 +663,7 @@ func (x *summer) step(p *step.Step) error {
 	x.s.Steps.Count++
 	if p.Typical {
 		x.steps.Add(p.To - p.From)
-		x.samples.add(stepSample{p.Index, p.To - p.From, x.inUse})
+		x.samples.Add(stepSample{p.Index, p.To - p.From, x.inUse})
 	}
 	return nil
 }

@@ -1,0 +1,29 @@
+package sample
+
+import "testing"
+
+// Samples stay evenly spaced and bounded, and Zeros keeps the same places.
+func TestEven(t *testing.T) {
+	var s, late Even[int]
+	for i := range 10*Max + 1 {
+		if i == 3*Max {
+			late = s.Zeros()
+		}
+		s.Add(i)
+		if i >= 3*Max {
+			late.Add(i)
+		}
+	}
+	if n := len(s.Values); n > Max || n < Max/2 || len(late.Values) != n {
+		t.Fatalf("%d and %d samples", n, len(late.Values))
+	}
+	step := s.Values[1]
+	for i, v := range s.Values {
+		if v != i*step {
+			t.Fatalf("sample %d is %d, the second is %d", i, v, step)
+		}
+		if w := late.Values[i]; w != v && (w != 0 || v >= 3*Max) {
+			t.Errorf("sample %d is %d after Zeros, want %d", i, w, v)
+		}
+	}
+}
