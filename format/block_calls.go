@@ -414,25 +414,34 @@ func (b *block) holdRows() bool {
 	return t.held > 0
 }
 
-// keep adds a copy of another data row to a call's rows, which it copies first.
+// keep adds another data row to a call's rows. The content stays in its table's ring, unless the ring turns.
 func (b *block) keep(c *Call, in uint32, p uint) {
 	if len(c.Data) == 1 {
-		b.arena = b.arena[:0]
-		b.many = b.copied(b.many[:0], &c.Data[0])
+		b.arena, b.many = b.arena[:0], append(b.many[:0], c.Data[0])
 	}
-	b.many = b.copied(b.many, &b.dataAt(slot(in)<<32|slot(p), c.Index, c.Start)[0])
+	if !b.groups[in].words.holds(p) {
+		for i := range b.many {
+			b.rescue(&b.many[i])
+		}
+	}
+	b.many = append(b.many, b.dataAt(slot(in)<<32|slot(p), c.Index, c.Start)[0])
 	c.Data = b.many
 }
 
 // copied appends a copy of a data row, with its content in the arena.
 func (b *block) copied(all []Data, d *Data) []Data {
-	at := len(b.arena)
-	b.arena = append(b.arena, d.Bytes...)
 	all = append(all, *d)
-	if len(d.Bytes) > 0 {
-		all[len(all)-1].Bytes = b.arena[at:len(b.arena):len(b.arena)]
-	}
+	b.rescue(&all[len(all)-1])
 	return all
+}
+
+// rescue moves the content of a data row to the arena.
+func (b *block) rescue(d *Data) {
+	if len(d.Bytes) > 0 {
+		at := len(b.arena)
+		b.arena = append(b.arena, d.Bytes...)
+		d.Bytes = b.arena[at:len(b.arena):len(b.arena)]
+	}
 }
 
 // plainCall returns the call at a stretch position, without arguments and data.

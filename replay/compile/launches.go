@@ -1,6 +1,10 @@
 package compile
 
-import "github.com/acltrace/acltrace/replay/plan"
+import (
+	"slices"
+
+	"github.com/acltrace/acltrace/replay/plan"
+)
 
 // A launch is a compiled kernel launch.
 type launch struct {
@@ -17,12 +21,30 @@ type launch struct {
 // equal only in one version.
 type version struct{ state, bound, links uint64 }
 
-// launches are the latest launches, by the hash of their key.
+// launches are the latest launches, by the hash of their key. Two launches of a loop often have the same hash, so there is room for both.
 type launches struct {
-	recent [1 << launchBits]launch
-	bound  uint64   // operands that objects got
-	key    []uint64 // of the current call
+	recent [1 << launchBits][2]launch // the latest one first
+	bound  uint64                     // operands that objects got
+	key    []uint64                   // of the current call
 	hash   uint64
 }
 
-const launchBits = 12
+const launchBits = 11
+
+// find returns the launch that the current call repeats, nil for none.
+func (l *launches) find(v version, kernel string) *launch {
+	set := &l.recent[l.hash]
+	for i := range set {
+		if r := &set[i]; r.version == v && r.name == kernel && slices.Equal(r.key, l.key) {
+			return r
+		}
+	}
+	return nil
+}
+
+// room returns where to store the current call. The lists in it can be reused.
+func (l *launches) room() *launch {
+	set := &l.recent[l.hash]
+	set[0], set[1] = set[1], set[0]
+	return &set[0]
+}

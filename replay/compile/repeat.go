@@ -3,8 +3,8 @@ package compile
 import (
 	"encoding/binary"
 	"math/bits"
-	"slices"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/plan"
 )
@@ -50,28 +50,43 @@ func (p *callCompiler) launchKey() bool {
 	if n != len(data) {
 		return false
 	}
-	device, pinned := p.accesses.Words.Device, p.accesses.Words.Pinned
-	for i := range data {
-		b := data[i].Bytes
-		for k := 0; k+8 <= len(b); k += 8 {
-			if w := binary.LittleEndian.Uint64(b[k:]); w >= device.From && w <= device.To || w >= pinned.From && w <= pinned.To {
-				key = append(key, uint64(i)<<32|uint64(k), w)
-			}
-			if k+12 > len(b) {
-				continue
-			}
-			if w := binary.LittleEndian.Uint64(b[k+4:]); w >= device.From && w <= device.To {
-				return false // it may be a guess
-			}
-		}
-	}
 	hash := uint64(0)
 	for _, w := range key {
 		hash = bits.RotateLeft64(hash, 5) ^ w
 	}
+	device, pinned := rangeOf(p.accesses.Words.Device), rangeOf(p.accesses.Words.Pinned)
+	for i := range data {
+		b, last := data[i].Bytes, uint64(0)
+		for k := 0; len(b) >= 8; k, b = k+8, b[8:] {
+			w := binary.LittleEndian.Uint64(b)
+			if device.has(w) || pinned.has(w) {
+				key = append(key, uint64(i)<<32|uint64(k), w)
+				hash = bits.RotateLeft64(hash, 5) ^ w
+			}
+			if k > 0 && device.has(last>>32|w<<32) {
+				return false // it may be a guess
+			}
+			last = w
+		}
+		if len(data[i].Bytes) >= 12 && len(b) >= 4 && device.has(last>>32|uint64(binary.LittleEndian.Uint32(b))<<32) {
+			return false
+		}
+	}
 	l.key, l.hash = key, hash*golden>>(64-launchBits)
 	return true
 }
+
+// wordRange is an api.Window that is cheap to search.
+type wordRange struct{ from, length uint64 }
+
+func rangeOf(w api.Window) wordRange {
+	if w.To < w.From {
+		return wordRange{}
+	}
+	return wordRange{w.From, w.To - w.From + 1}
+}
+
+func (r wordRange) has(w uint64) bool { return w-r.from < r.length }
 
 func (p *callCompiler) version() version {
 	return version{p.state.Changes(), p.launches.bound, p.flow.Links()}
@@ -79,8 +94,8 @@ func (p *callCompiler) version() version {
 
 // repeat compiles the current call as a repeated launch. It returns false if it repeats none.
 func (p *callCompiler) repeat(g *group) (bool, error) {
-	l := &p.launches.recent[p.launches.hash]
-	if l.version != p.version() || l.name != p.e.Kernel || !slices.Equal(l.key, p.launches.key) {
+	l := p.launches.find(p.version(), p.e.Kernel)
+	if l == nil {
 		return false, nil
 	}
 	data := p.a.Data
@@ -89,9 +104,9 @@ func (p *callCompiler) repeat(g *group) (bool, error) {
 			return false, err
 		}
 	}
-	in := l.in
+	g.insts = append(g.insts, l.in)
+	in := &g.insts[len(g.insts)-1]
 	in.Base, in.Call, in.Want = uint32(p.data.from/plan.DataAlign), p.c.Index, p.c.Ret
-	g.insts = append(g.insts, in)
 	p.Found.Relocations += l.relocations
 	if g.stream, g.kernel = l.stream, l.kernel; p.e.Stream == nil {
 		g.stream = p.lane(p.e) // the default stream of the current device
@@ -117,7 +132,7 @@ func (p *callCompiler) learn(in *plan.Instruction, g *group, relocations int) {
 	if p.Aligned() != p.data.from+next {
 		return
 	}
-	l := &p.launches.recent[p.launches.hash]
+	l := p.launches.room()
 	l.key, l.version, l.in, l.relocations = append(l.key[:0], p.launches.key...), p.version(), *in, p.Found.Relocations-relocations
 	l.stream, l.kernel, l.name = g.stream, g.kernel, p.e.Kernel
 }

@@ -8,11 +8,13 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/schema"
 	"github.com/acltrace/acltrace/replay/backend"
 	"github.com/acltrace/acltrace/replay/plan"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // A launch that repeats an earlier one has the same relocations and its own numbers. It is no repetition if an address among its arguments
@@ -138,6 +140,32 @@ func TestRepeatedLaunches(t *testing.T) {
 	for i := range uint64(MaxListed + 18) {
 		if n := bytes.Count(file, binary.LittleEndian.AppendUint64(nil, number+i)); n != 1 {
 			t.Errorf("number %d is in the plan %d times", i, n)
+		}
+	}
+}
+
+// A launch repeats none if a word at an odd multiple of 4 in its argument block may be an address.
+func TestLaunchKeyRefusesPackedAddresses(t *testing.T) {
+	const address = 0x124000000100
+	p := &callCompiler{compiler: &compiler{accesses: &access.Calls{Words: access.NewWords(nil)}}}
+	p.accesses.Words.Device = api.Window{From: 0x124000000000, To: 0x124000010000}
+	p.f = acl.Model.Lookup("aclrtLaunchKernelWithHostArgs")
+	p.facts = newFacts(acl.Model, p.f)
+	for n := 1; n <= 64; n++ {
+		for at := -1; at+8 <= n; at++ {
+			b := make([]byte, n)
+			if at >= 0 {
+				binary.LittleEndian.PutUint64(b[at:], address)
+			}
+			p.c = &format.Call{Args: make([]uint64, p.f.Words)}
+			p.c.Args[p.f.Params[4].Word] = 1
+			p.a = &access.Call{Data: []format.Data{{Param: 4, Bytes: b, Len: uint64(n)}}}
+			if got, want := p.launchKey(), at < 0 || at%8 != 4; got != want {
+				t.Errorf("%d bytes with an address at %d: %t, want %t", n, at, got, want)
+			}
+			if words := len(p.launches.key) - 1 - int(p.f.Words); p.launchKey() && words != 2*max(0, 1-(at&7)) {
+				t.Errorf("%d bytes with an address at %d: %d words in the key", n, at, words)
+			}
 		}
 	}
 }

@@ -112,7 +112,7 @@ func (s *spool[T]) next(n int) []T {
 	if len(s.tail) == s.full {
 		s.flush()
 		if s.full = s.left; s.full == 0 {
-			s.full = s.room()
+			s.full = s.extentRoom()
 		}
 		s.full = min(s.full, elements[T](piece))
 	}
@@ -122,8 +122,18 @@ func (s *spool[T]) next(n int) []T {
 	return s.tail[from:]
 }
 
-// room returns how many elements the next extent has room for.
-func (s *spool[T]) room() int {
+// room appends n elements, and returns them for the caller to set. It returns nil if next must make room for them.
+func (s *spool[T]) room(n int) []T {
+	from := len(s.tail)
+	if n > min(s.full, cap(s.tail))-from {
+		return nil
+	}
+	s.tail = s.tail[:from+n]
+	return s.tail[from:]
+}
+
+// extentRoom returns how many elements the next extent has room for.
+func (s *spool[T]) extentRoom() int {
 	return elements[T](firstExtent << min(len(s.extents)/extentsAlike, doublings))
 }
 
@@ -141,7 +151,7 @@ func (s *spool[T]) flush() {
 		return
 	}
 	if s.left == 0 {
-		if s.left = s.room(); len(s.tail) < s.full {
+		if s.left = s.extentRoom(); len(s.tail) < s.full {
 			s.left = len(s.tail)
 		}
 		s.extents, s.firsts = append(s.extents, s.in.reserve(s.left*elemSize[T]())), append(s.firsts, s.start)

@@ -27,8 +27,8 @@ func TestSpoolOfManyExtents(t *testing.T) {
 		s.extents, s.firsts = append(s.extents, extent{}), append(s.firsts, 0)
 	}
 	s.tail, s.full, s.left = nil, 0, 0
-	if part := s.next(1 << 20); len(part) != piece || s.room() != firstExtent<<doublings {
-		t.Errorf("%d of %d elements", len(part), s.room())
+	if part := s.next(1 << 20); len(part) != piece || s.extentRoom() != firstExtent<<doublings {
+		t.Errorf("%d of %d elements", len(part), s.extentRoom())
 	}
 	small.set(5, 50)
 	small.set(n-1, 51)

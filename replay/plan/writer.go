@@ -141,6 +141,11 @@ func (w *Writer) Align() (uint64, error) {
 
 // Put adds aligned data and returns its offset.
 func (w *Writer) Put(b []byte) (uint64, error) {
+	pad := -w.data.count() & (DataAlign - 1)
+	if room := w.data.room(pad + len(b)); room != nil { // nearly always
+		copy(room[copy(room, padding[:pad]):], b)
+		return uint64(w.data.count() - len(b)), w.plan.err
+	}
 	at, err := w.Align()
 	if err != nil {
 		return 0, err
