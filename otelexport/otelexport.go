@@ -290,12 +290,17 @@ func Send(ctx context.Context, r *format.Reader, m *api.Model, o *Options) (*Res
 	return res, nil
 }
 
+// lineSpans is the maximum number of spans in a line. A longer line does not stay in a processor's cache while it is made.
+const lineSpans = 1000
+
 // Write writes the spans of a trace as OTLP JSON lines. Each line is a valid body for a receiver's /v1/traces.
 func Write(w io.Writer, r *format.Reader, m *api.Model, o *Options) (*Result, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	x, err := spans.New(r, m, o.spans())
+	so := o.spans()
+	so.Batch = lineSpans
+	x, err := spans.New(r, m, so)
 	if err != nil {
 		return nil, err
 	}

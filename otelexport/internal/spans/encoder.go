@@ -57,6 +57,7 @@ type Options struct {
 	NoSteps  bool   // no trace for each step
 	DeviceAs otlp.DeviceAs
 	Select   *timeline.Selection // calls that New's encoder emits, nil for all
+	Batch    int                 // spans in a batch, otlp.MaxRequestSpans if 0
 }
 
 // check sets the defaults and refuses invalid values.
@@ -66,6 +67,7 @@ func (o *Options) check() error {
 	o.DeviceAs = cmp.Or(o.DeviceAs, otlp.DeviceAsService)
 	o.MaxSpans = cmp.Or(o.MaxSpans, DefaultMaxSpans)
 	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxBytes)
+	o.Batch = cmp.Or(o.Batch, otlp.MaxRequestSpans)
 	if o.MaxSpans < 0 {
 		o.MaxSpans = math.MaxInt
 	}
@@ -135,6 +137,7 @@ type output struct {
 	run    run   // that is being emitted
 
 	maxNodes, maxHeld int // the constants, less in tests
+	maxBatch          int // spans
 }
 
 // Result reports which traces an encoder made.
@@ -242,6 +245,7 @@ func NewLive(rs *otlp.Resources, m *api.Model, o *Options) (*Encoder, error) {
 	if err := x.o.check(); err != nil {
 		return nil, err
 	}
+	x.out.maxBatch = x.o.Batch
 	x.cut = fmt.Sprint("live ", x.o.Layout)
 	return x, nil
 }
@@ -376,7 +380,7 @@ func (x *Encoder) begin(r *otlp.Resource, p *part, id, parent otlp.SpanID) (g *o
 
 func (x *Encoder) end(g *otlp.Group, b []byte, at int) {
 	x.out.batch.End(g, b, at)
-	if x.out.batch.Full() {
+	if b := x.out.batch; b.Spans >= x.out.maxBatch || b.Full() {
 		x.out.flush()
 	}
 }
