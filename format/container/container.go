@@ -4,10 +4,10 @@
 // type, a range of times and bytes.
 //
 // Create makes a Writer, which takes chunks from any goroutine; Finish completes the file. An unfinished file can
-// be read too: Open then starts from the last
-// checkpoint, walks from chunk to chunk, and searches for the next whole header after invalid bytes. A
-// File is safe for use from several goroutines. This package never maps a file, never changes a file that it reads, and compares every
-// length with a bound before it trusts it. Package format is its only user.
+// be read too: Open then starts from the last checkpoint, walks from chunk to chunk, and searches for the next
+// whole header after invalid bytes. A File is safe for use from several goroutines. This package never maps a
+// file, never changes a file that it reads, and compares every length with a bound before it trusts it. Package
+// format is its only user.
 //
 // SPEC.md in the folder above describes every byte.
 package container

@@ -333,7 +333,7 @@ func (f *File) walk(reason string) error {
 		rec.Reason = "the end is not the last of the file"
 	}
 	if ended && rec.LostBytes > 0 && len(f.damage) == 0 {
-		f.note(ErrCorrupt{Path: f.path, Offset: covered, What: fmt.Sprintf("%d bytes behind the end", rec.LostBytes)})
+		f.note(ErrCorrupt{Path: f.path, Offset: covered, What: fmt.Sprintf("%d bytes after the end", rec.LostBytes)})
 	}
 	return nil
 }
