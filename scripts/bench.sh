@@ -116,7 +116,7 @@ decoder() {
 # keep other programs off the cores.
 apart() {
 	echo "== tiny_decoder on one core, the recorder on another: bare, recorded; $((2 * ROUNDS)) rounds"
-	c++ -O2 -Wall -Wextra -Werror -fPIC -shared -o $B/tokens.so probe/shim/bench/tokens.cpp
+	cc -std=c11 -O2 -Wall -Wextra -Werror -fPIC -shared -o $B/tokens.so probe/shim/bench/tokens.c -ldl
 	token() {
 		rm -f "$SCRATCH/token"
 		ACLSIM_KERNELS=$kernels ACLSIM_KERNELS_BESIDE=0 LD_PRELOAD=$PWD/$B/tokens.so TOKENS=$SCRATCH/token "$@" --tokens 200 >/dev/null 2>&1 || true # with modelled kernels the tokens are wrong
