@@ -116,7 +116,7 @@ func TestDeviceConventions(t *testing.T) {
 	for _, as := range []DeviceAs{DeviceAsService, DeviceAsAttribute} {
 		t.Run(string(as), func(t *testing.T) {
 			s, url, file := oteltest.StartCollector(t, "file")
-			if _, _, err := SendMetrics(t.Context(), tl.Reader, tl.Model, &Options{Endpoint: url[GRPC], Protocol: GRPC, DeviceAs: as}); err != nil {
+			if _, err := SendMetrics(t.Context(), tl.Reader, tl.Model, &Options{Endpoint: url[GRPC], Protocol: GRPC, DeviceAs: as}); err != nil {
 				t.Fatal(err)
 			}
 			s.Stop()
@@ -164,6 +164,19 @@ func TestDeviceConventions(t *testing.T) {
 				t.Errorf("resource (-want +got):\n%s", d)
 			}
 		})
+	}
+}
+
+// A synchronization that is not selected ends a fault too: the selected calls report two.
+func TestFaultsOfSelection(t *testing.T) {
+	tl := devices(t, false)
+	s, url, file := oteltest.StartCollector(t, "file")
+	if _, err := SendMetrics(t.Context(), tl.Reader, tl.Model, &Options{Endpoint: url[GRPC], Protocol: GRPC, Select: &timeline.Selection{Failed: true}}); err != nil {
+		t.Fatal(err)
+	}
+	s.Stop()
+	if n := deviceMetrics(t, file)["hw.errors loader/npu:0"+acl.Model.ErrorName(aicore)].Value; n != 2 {
+		t.Errorf("%v faults", n)
 	}
 }
 

@@ -12,49 +12,80 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// SendMetrics counts a trace and sends the final values to an OTLP receiver. It uses Endpoint, Protocol, DeviceAs and
-// Progress of the options. OTEL_EXPORTER_OTLP_METRICS_* variables override OTEL_EXPORTER_OTLP_*. It returns the receiver's URL and
-// the number of values.
-func SendMetrics(ctx context.Context, r *format.Reader, m *api.Model, o *Options) (to string, values int, err error) {
+// MetricsResult reports what SendMetrics counted and sent.
+type MetricsResult struct {
+	Endpoint string // of the receiver
+	Values   int
+	Calls    int // counted
+}
+
+// SendMetrics counts a trace and sends the final values to an OTLP receiver. It uses Endpoint, Protocol, DeviceAs, Select
+// and Progress of the options. OTEL_EXPORTER_OTLP_METRICS_* variables override OTEL_EXPORTER_OTLP_*.
+//
+// Values of selected calls have the attribute acl.selection, so that a receiver keeps them apart from those of the whole
+// trace. Their times are those of the selection's window, and calls are lost in that window. A window has the memory in
+// use at its end and the largest use in it. Other selections have no memory. Nothing is sent if no call is selected.
+func SendMetrics(ctx context.Context, r *format.Reader, m *api.Model, o *Options) (*MetricsResult, error) {
 	if o == nil {
 		o = &Options{}
 	}
 	t, err := endpoint.Metrics.Resolve(o.Endpoint, o.Protocol)
 	if err != nil {
-		return "", 0, err
+		return nil, err
 	}
 	if err := endpoint.Metrics.Check(); err != nil {
-		return "", 0, err
+		return nil, err
 	}
 	limit, err := endpoint.Metrics.Timeout()
 	if err != nil {
-		return "", 0, err
+		return nil, err
 	}
 	if err := t.Check(ctx); err != nil {
-		return "", 0, err
+		return nil, err
 	}
-	rs, err := otlp.NewResources(r, m, o.DeviceAs)
+	x, end, err := count(r, m, o)
 	if err != nil {
-		return "", 0, err
+		return nil, err
 	}
-	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Progress: o.Progress})
-	x := meter.New(rs, m, r.Threads())
-	x.Follow(w)
-	for _, g := range r.Gaps() {
-		x.Gap(&g)
-	}
-	if err := w.Run(x.Visitor()); err != nil {
-		return "", 0, err
+	res := &MetricsResult{Endpoint: t.URL.String(), Calls: x.Calls()}
+	if o.Select != nil && res.Calls == 0 && o.Select.String() != "" {
+		return res, nil
 	}
 	e, err := t.Metrics(ctx, limit, true)
 	if err != nil {
-		return "", 0, err
+		return nil, err
 	}
 	defer e.Shutdown(context.WithoutCancel(ctx))
-	for _, d := range x.Data(w.End) {
+	data := x.Data(end)
+	res.Values = x.Size()
+	for _, d := range data {
 		if err := e.Export(ctx, d.Message()); err != nil {
-			return t.URL.String(), x.Size(), fmt.Errorf("send metrics over %s to %s: %w", t.Protocol, t.URL, err)
+			return res, fmt.Errorf("send metrics over %s to %s: %w", t.Protocol, t.URL, err)
 		}
 	}
-	return t.URL.String(), x.Size(), nil
+	return res, nil
+}
+
+// count counts the selected calls of a trace. It returns the end of the trace too.
+func count(r *format.Reader, m *api.Model, o *Options) (x *meter.Meter, end int64, err error) {
+	rs, err := otlp.NewResources(r, m, o.DeviceAs)
+	if err != nil {
+		return nil, 0, err
+	}
+	sel, err := timeline.NewSelector(r, m, o.Select)
+	if err != nil {
+		return nil, 0, err
+	}
+	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Select: sel, Progress: o.Progress})
+	x = meter.New(rs, m, r.Threads())
+	x.Follow(w)
+	x.Select(sel)
+	from, to := sel.Window()
+	for _, g := range r.Gaps() {
+		if g.From < to && g.To >= from {
+			x.Gap(&g)
+		}
+	}
+	err = w.Run(x.Visitor())
+	return x, w.End, err // Run may move the end
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -21,7 +22,7 @@ import (
 
 // readMetrics returns the values in a collector's file, by service, metric and attributes. A histogram gives its count
 // and sum.
-func readMetrics(t *testing.T, lines []byte, tl *timeline.Timeline) map[string]float64 {
+func readMetrics(t *testing.T, lines []byte, from, to int64) map[string]float64 {
 	t.Helper()
 	out := map[string]float64{}
 	for line := range bytes.Lines(lines) {
@@ -42,7 +43,7 @@ func readMetrics(t *testing.T, lines []byte, tl *timeline.Timeline) map[string]f
 					if _, twice := out[key]; twice {
 						t.Errorf("%s is there twice", key)
 					}
-					if m.Type() != pmetric.MetricTypeGauge && start != testtrace.StartWall || int64(end) != testtrace.StartWall+tl.End {
+					if m.Type() != pmetric.MetricTypeGauge && int64(start) != testtrace.StartWall+from || int64(end) != testtrace.StartWall+to {
 						t.Errorf("%s from %d to %d", key, start, end)
 					}
 					out[key] = v
@@ -147,16 +148,16 @@ func TestMetrics(t *testing.T) {
 		for _, protocol := range []string{GRPC, HTTP} {
 			t.Run(name+" "+protocol[:4], func(t *testing.T) {
 				s, url, file := oteltest.StartCollector(t, "file")
-				to, n, err := SendMetrics(t.Context(), tl.Reader, tl.Model, &Options{Endpoint: url[protocol], Protocol: protocol})
-				if err != nil || !strings.HasPrefix(to, url[protocol]) || n == 0 {
-					t.Fatalf("%s, %d values, %v", to, n, err)
+				res, err := SendMetrics(t.Context(), tl.Reader, tl.Model, &Options{Endpoint: url[protocol], Protocol: protocol})
+				if err != nil || !strings.HasPrefix(res.Endpoint, url[protocol]) || res.Values == 0 || res.Calls != len(tl.Calls) {
+					t.Fatalf("%+v, %v", res, err)
 				}
 				s.Stop()
 				lines, err := os.ReadFile(file)
 				if err != nil {
 					t.Fatal(err)
 				}
-				got := readMetrics(t, lines, tl)
+				got := readMetrics(t, lines, 0, tl.End)
 				for k := range nanos { // both sum up the same nanoseconds
 					if d := got[k] - want[k]; d < 1e-12 && d > -1e-12 {
 						got[k] = want[k]
@@ -170,11 +171,65 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// Metrics of a selection count its calls, name it in each value, and have the memory of its window.
+func TestMetricsOfSelection(t *testing.T) {
+	tl := testtrace.Small(t)
+	for _, x := range []struct {
+		name     string
+		sel      timeline.Selection
+		calls    int
+		from, to int64
+		want     map[string]float64
+	}{
+		{"function", timeline.Selection{Funcs: []string{"aclrtMalloc", "aclrtMemcpyAsync"}}, 4, 0, tl.End, map[string]float64{
+			"train acl.calls aclrtMalloc": 2, "train acl.calls aclrtMemcpyAsync": 2, "train acl.calls.lost dropped": 17,
+			"train/npu:3 acl.copies HtoD stream 1": 1, "train/npu:3 acl.copy.io HtoD stream 1": 65536,
+			"train/npu:3 acl.copies DtoD stream 2": 1, "train/npu:3 acl.copy.io DtoD stream 2": 2048,
+		}},
+		// The first allocation and the lost calls are outside. The free at 40 us is too.
+		{"window", timeline.Selection{From: 3_900, To: 4_250}, 2, 3_900, 4_250, map[string]float64{
+			"train acl.calls aclrtMalloc": 1, "train acl.calls aclrtCreateStream": 1,
+			"train/npu:3 acl.memory.peak": 2 << 20, "train/npu:3 hw.gpu.memory.usage": 2 << 20,
+		}},
+		{"end", timeline.Selection{From: 20_500}, 2, 20_500, tl.End, map[string]float64{
+			"train acl.calls aclrtSynchronizeStream": 1, "train acl.calls.unfinished aclrtSynchronizeStream": 1, "train acl.calls aclrtFree": 1,
+			"train acl.calls.lost dropped": 17, "train/npu:3 acl.memory.peak": 2 << 20, "train/npu:3 hw.gpu.memory.usage": 1 << 20,
+		}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			s, url, file := oteltest.StartCollector(t, "file")
+			res, err := SendMetrics(t.Context(), tl.Reader, tl.Model, &Options{Endpoint: url[GRPC], Protocol: GRPC, Select: &x.sel})
+			if err != nil || res.Calls != x.calls {
+				t.Fatalf("%+v, %v", res, err)
+			}
+			s.Stop()
+			lines, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := bytes.Count(lines, fmt.Appendf(nil, `{"key":"acl.selection","value":{"stringValue":"%s"}}`, &x.sel)); n != res.Values {
+				t.Errorf("%d of %d values name the selection", n, res.Values)
+			}
+			if d := cmp.Diff(x.want, readMetrics(t, lines, x.from, x.to)); d != "" {
+				t.Errorf("-want +got:\n%s", d)
+			}
+		})
+	}
+	t.Run("none", func(t *testing.T) {
+		s, url, file := oteltest.StartCollector(t, "file")
+		res, err := SendMetrics(t.Context(), tl.Reader, tl.Model, &Options{Endpoint: url[GRPC], Protocol: GRPC, Select: &timeline.Selection{Longer: time.Hour}})
+		s.Stop()
+		if lines, _ := os.ReadFile(file); err != nil || res.Calls != 0 || len(lines) > 0 {
+			t.Errorf("%+v, %v, %s", res, err, lines)
+		}
+	})
+}
+
 func TestMetricsNowhere(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:2")
 	t.Setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://127.0.0.1:1/own")
 	tl := testtrace.Small(t)
-	_, _, err := SendMetrics(t.Context(), tl.Reader, tl.Model, nil)
+	_, err := SendMetrics(t.Context(), tl.Reader, tl.Model, nil)
 	if !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), "http://127.0.0.1:1/own") {
 		t.Error(err)
 	}

@@ -25,7 +25,7 @@ func TestNamespaceIsTheRuntime(t *testing.T) {
 	if _, err := send(t.Context(), tl, &Options{Endpoint: url[GRPC], Protocol: GRPC}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := SendMetrics(t.Context(), tl.Reader, tl.Model, &Options{Endpoint: url[GRPC], Protocol: GRPC}); err != nil {
+	if _, err := SendMetrics(t.Context(), tl.Reader, tl.Model, &Options{Endpoint: url[GRPC], Protocol: GRPC}); err != nil {
 		t.Fatal(err)
 	}
 	s.Stop()

@@ -83,7 +83,7 @@
 //	                            parent of the recording or request, on a root that has a trace of its own
 //	acl.cut                     true if the step, or the time between two steps, became several traces
 //	acl.layout                  nested or lanes
-//	acl.selection               the flags that chose the calls, if not all are exported
+//	acl.selection               the flags that chose the calls, if not all are exported; on each value of metrics too
 //	acl.calls, acl.folded       calls in this trace, and how many of them are in folded spans
 //	acl.step, acl.step.name     number of the step, from 0, and name of the range that marks it
 //	acl.step.source             marked (by the program) or found (by repetition)
@@ -197,7 +197,7 @@ type Options struct {
 	MaxSpans, MaxBytes int
 	NoSteps            bool // no trace for each step
 	DeviceAs           DeviceAs
-	Select             *timeline.Selection // calls of Send and Write, nil for all
+	Select             *timeline.Selection // calls, nil for all
 	// Progress receives the approximate number of calls sent, and the total, from one goroutine at a time.
 	Progress func(done, total int)
 	// Resume is the state of an interrupted export to continue; nil to start from the beginning.

@@ -32,7 +32,7 @@ func (e *chromeExport) run(x *exporting) error {
 	if err != nil {
 		return err
 	}
-	report.Printf(x.err, "acltrace: %s and %s written to %s\n", e.which.calls(x.r, res.Calls), human.Plural(res.Tasks, "task"), x.out.path)
+	report.Printf(x.err, "acltrace: %s and %s written to %s\n", e.which.calls(res.Calls, recorded(x.r)), human.Plural(res.Tasks, "task"), x.out.path)
 	x.brackets(res.Bracketed, res.Tasks)
 	return nil
 }

@@ -50,7 +50,7 @@ func (e *otlpExport) flags(f *pflag.FlagSet) {
 	f.BoolVar(&e.resume, "resume", false, "continue an interrupted export")
 	explain(f, "resume", "An interrupted export leaves its progress in TRACE.otlp-state.")
 	f.BoolVar(&e.metrics, "metrics", false, "send metrics instead of spans")
-	explain(f, "metrics", "Metrics of the whole trace: calls, launches, copies, errors, times and memory.")
+	explain(f, "metrics", "Calls, launches, copies, errors, times and memory: of the whole trace, or of the chosen calls.")
 	f.StringVar(&e.ui, "ui", "", "`URL`: web page of the viewer, for links")
 	explain(f, "ui", "The page of a Jaeger, for example http://host:16686, or a URL with {trace} in place of the trace id. ACLTRACE_UI sets a default.")
 }
@@ -60,9 +60,6 @@ func (e *otlpExport) check(x *exporting, f *pflag.FlagSet) error {
 		return err
 	}
 	e.o.Select = &e.which.Selection
-	if e.metrics && e.which.given() {
-		return usage("acltrace export otlp: --metrics are those of the whole trace: leave out %s", &e.which)
-	}
 	if x.out.path != "" && (e.o.Endpoint != "" || e.resume || f.Changed("ui") || e.metrics) {
 		return usage("acltrace export otlp: --output writes a file of spans; --endpoint, --resume, --ui and --metrics are for sending to a collector")
 	}
@@ -86,11 +83,18 @@ func (e *otlpExport) run(x *exporting) error {
 	defer stop()
 	if e.metrics {
 		e.o.Progress = x.progress("calls counted")
-		endpoint, n, err := otelexport.SendMetrics(ctx, x.r, x.m, &e.o)
+		res, err := otelexport.SendMetrics(ctx, x.r, x.m, &e.o)
 		if err != nil {
 			return err
 		}
-		report.Printf(x.err, "acltrace: %s of metrics sent to %s\n", human.Plural(n, "value"), endpoint)
+		if e.which.nothing(x.app, x.path, uint64(res.Calls)); res.Calls == 0 && e.which.given() {
+			return nil
+		}
+		of := ""
+		if e.which.given() {
+			of = " of " + e.which.calls(res.Calls, recorded(x.r))
+		}
+		report.Printf(x.err, "acltrace: %s of metrics%s sent to %s\n", human.Plural(res.Values, "value"), of, res.Endpoint)
 		return nil
 	}
 	return e.send(ctx, x)
@@ -110,7 +114,7 @@ func (e *otlpExport) write(x *exporting) error {
 func (e *otlpExport) spans(x *exporting, res *otelexport.Result) string {
 	s := human.Plural(res.Spans+res.Before, "span")
 	if e.which.given() {
-		s += " of " + e.which.calls(x.r, res.Calls)
+		s += " of " + e.which.calls(res.Calls, recorded(x.r))
 	}
 	return s
 }

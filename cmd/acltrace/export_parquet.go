@@ -37,9 +37,7 @@ func (e *parquetExport) check(x *exporting, f *pflag.FlagSet) error {
 	if x.out.path == "-" {
 		return usage("acltrace export parquet -o -: tables are several files: name a folder")
 	}
-	if e.intree = f.Changed("partition"); e.intree && e.which.given() {
-		return usage("acltrace export parquet --partition adds whole traces: leave out %s", &e.which)
-	}
+	e.intree = f.Changed("partition")
 	return nil
 }
 
@@ -66,7 +64,7 @@ func (e *parquetExport) run(x *exporting) error {
 	}); err != nil {
 		return err
 	}
-	report.Printf(x.err, "acltrace: %s, %s, %s and %s written to %s\n", e.which.calls(x.r, res.Calls), human.Plural(res.Tasks, "task"), human.Plural(res.Copies, "copy"), human.Plural(res.Kernels, "kernel"), x.out.path)
+	report.Printf(x.err, "acltrace: %s, %s, %s and %s written to %s\n", e.which.calls(res.Calls, recorded(x.r)), human.Plural(res.Tasks, "task"), human.Plural(res.Copies, "copy"), human.Plural(res.Kernels, "kernel"), x.out.path)
 	x.brackets(res.Bracketed, res.Tasks)
 	return nil
 }
@@ -89,6 +87,7 @@ func (e *parquetExport) runTree(x *exporting, args []string) (done bool, err err
 		return true, err
 	}
 	var sum parquet.Result
+	total := uint64(0)
 	for i, file := range files {
 		r, m, err := open(file)
 		if err != nil {
@@ -98,7 +97,8 @@ func (e *parquetExport) runTree(x *exporting, args []string) (done bool, err err
 		if !told {
 			rank = i
 		}
-		res, err := parquet.WriteTree(r, m, &parquet.TreeOptions{Dir: x.out.path, Job: e.job, Rank: rank, Progress: x.progress("calls")})
+		res, err := parquet.WriteTree(r, m, &parquet.TreeOptions{Dir: x.out.path, Job: e.job, Rank: rank, Select: &e.which.Selection, Progress: x.progress("calls")})
+		total += recorded(r)
 		if err == nil {
 			err = x.shows(r, inNoTable, untilEnd)
 			x.brackets(res.Bracketed, res.Tasks)
@@ -108,6 +108,6 @@ func (e *parquetExport) runTree(x *exporting, args []string) (done bool, err err
 		}
 		sum.Calls, sum.Tasks = sum.Calls+res.Calls, sum.Tasks+res.Tasks
 	}
-	report.Printf(x.err, "acltrace: %s, %s and %s, added to %s\n", human.Plural(len(files), "trace"), human.Plural(sum.Calls, "call"), human.Plural(sum.Tasks, "task"), x.out.path)
+	report.Printf(x.err, "acltrace: %s, %s and %s, added to %s\n", human.Plural(len(files), "trace"), e.which.calls(sum.Calls, total), human.Plural(sum.Tasks, "task"), x.out.path)
 	return true, nil
 }

@@ -60,7 +60,7 @@ func (e *perfettoExport) run(x *exporting) (err error) {
 	if err != nil {
 		return err
 	}
-	report.Printf(x.err, "acltrace: %s and %s written to %s; open it at https://ui.perfetto.dev\n", e.which.calls(x.r, res.Calls), human.Plural(res.Tasks, "task"), strings.Join(shorten(names), ", "))
+	report.Printf(x.err, "acltrace: %s and %s written to %s; open it at https://ui.perfetto.dev\n", e.which.calls(res.Calls, recorded(x.r)), human.Plural(res.Tasks, "task"), strings.Join(shorten(names), ", "))
 	x.brackets(res.Bracketed, res.Tasks)
 	return nil
 }

@@ -20,6 +20,6 @@ func (e *pprofExport) run(x *exporting) error {
 	if err != nil {
 		return err
 	}
-	report.Printf(x.err, "acltrace: %s written to %s; look at it with: go tool pprof -http=: %s\n", e.which.calls(x.r, res.Calls), x.out.path, x.out.path)
+	report.Printf(x.err, "acltrace: %s written to %s; look at it with: go tool pprof -http=: %s\n", e.which.calls(res.Calls, recorded(x.r)), x.out.path, x.out.path)
 	return nil
 }

@@ -64,15 +64,19 @@ func (s *selectFlags) nothing(a *app, path string, calls uint64) {
 }
 
 // calls describes a number of selected calls: "1,024 calls", or "3 of 1,024 calls (--failed)" if flags were given.
-func (s *selectFlags) calls(r *format.Reader, n int) string {
+func (s *selectFlags) calls(n int, total uint64) string {
 	if !s.given() {
 		return human.Plural(n, "call")
 	}
-	total := uint64(0)
-	for c := range r.Chunks() {
-		total += c.Calls
-	}
 	return fmt.Sprintf("%s of %s (%s)", human.Count(n), human.Plural(total, "call"), s)
+}
+
+// recorded returns the number of calls in a trace.
+func recorded(r *format.Reader) (n uint64) {
+	for c := range r.Chunks() {
+		n += c.Calls
+	}
+	return n
 }
 
 // momentFlags name a call or a task.

@@ -20,6 +20,7 @@ type TreeOptions struct {
 	Dir      string                // required
 	Job      string                // required
 	Rank     int                   // for a trace that was not merged from several ranks
+	Select   *timeline.Selection   // calls, nil for all
 	Progress func(done, total int) // called now and then with the call count in this pass
 }
 
@@ -30,8 +31,8 @@ const ranksAtOnce = 4
 //
 //	Dir/calls/job=JOB/rank=RANK/UUID.parquet
 //
-// and likewise for each table. It replaces parts from the same trace and keeps all others. Files appear only when
-// complete, so readers may use the tree meanwhile. In a merged trace each rank gets its own files; every four ranks
+// and likewise for each table. It replaces parts from the same trace, whichever calls they have, and keeps all others.
+// Files appear only when complete, so readers may use the tree meanwhile. In a merged trace each rank gets its own files; every four ranks
 // take one pass.
 func WriteTree(r *format.Reader, m *api.Model, o *TreeOptions) (*Result, error) {
 	if o.Job == "" {
@@ -58,7 +59,11 @@ func WriteTree(r *format.Reader, m *api.Model, o *TreeOptions) (*Result, error) 
 
 // writeRanks writes the parts for some ranks.
 func writeRanks(r *format.Reader, m *api.Model, o *TreeOptions, of, ranks []int, sum *Result) (err error) {
-	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Progress: o.Progress})
+	sel, err := timeline.NewSelector(r, m, o.Select) // it belongs to one pass
+	if err != nil {
+		return err
+	}
+	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Select: sel, Progress: o.Progress})
 	var parts []*atomicfile.File
 	defer func() {
 		for _, p := range parts {

@@ -100,6 +100,49 @@ func TestTree(t *testing.T) {
 	}
 }
 
+// A tree has the selected calls of each trace. In a merged trace, each pass selects the same calls, also the first ones.
+func TestTreeOfSelection(t *testing.T) {
+	var readers []*format.Reader
+	for i := range ranksAtOnce + 1 {
+		r := testtrace.Small(t).Reader
+		r.Meta().Host = fmt.Sprint("node", i)
+		readers = append(readers, r)
+	}
+	merged := filepath.Join(t.TempDir(), "job.aclt")
+	if _, err := ranks.Merge(merged, readers, acl.Model, &ranks.MergeOptions{WallOnly: true}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := format.Open(merged, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	dir := t.TempDir()
+	for _, x := range []struct {
+		sel   timeline.Selection
+		calls int
+	}{
+		{timeline.Selection{Funcs: []string{"aclrtLaunchKernel"}}, 3 * (ranksAtOnce + 1)},
+		{timeline.Selection{Funcs: []string{"aclrtLaunchKernel"}, Most: 4}, 4}, // replaces the first
+	} {
+		res, err := WriteTree(r, acl.Model, &TreeOptions{Dir: dir, Job: "j", Select: &x.sel})
+		if err != nil || res.Calls != x.calls {
+			t.Fatalf("%+v, %v, want %d calls", res, err, x.calls)
+		}
+		rows := 0
+		for rank := range ranksAtOnce + 1 {
+			for _, row := range viewertest.Parquet(t, glob(t, filepath.Join(dir, fmt.Sprintf("calls/job=j/rank=%d/*.parquet", rank)))) {
+				if rows++; row["function"] != "aclrtLaunchKernel" {
+					t.Errorf("rank %d has a row of %v", rank, row["function"])
+				}
+			}
+		}
+		if rows != x.calls {
+			t.Errorf("%d rows of %d calls", rows, x.calls)
+		}
+	}
+}
+
 func glob(t *testing.T, pattern string) string {
 	t.Helper()
 	found, err := filepath.Glob(pattern)

@@ -104,6 +104,15 @@ type Meter struct {
 	byFunc  map[funcKey]*funcMeter // value cache
 	memory  map[*otlp.Device]*value
 	faulty  map[fault]bool // reported since the last successful synchronization with the device
+	part    selection
+}
+
+// A selection is the part of a trace that a Meter counts. The zero value is the whole trace.
+type selection struct {
+	attrs    []attribute.KeyValue // of each value
+	from, to int64                // to is 0 for no limit
+	calls    bool                 // single calls, not a whole period
+	n        int                  // calls counted
 }
 
 // A fault is a device error as a process's calls report it.
@@ -148,6 +157,20 @@ func New(rs *otlp.Resources, m *api.Model, threads []format.Thread) *Meter {
 // Follow sets the walk that calls come from.
 func (x *Meter) Follow(w *timeline.Walk) { x.walk = w }
 
+// Select limits the Meter to the calls that the walk's Selector selects. Each value gets the selection as an attribute, since a
+// receiver would otherwise replace the values of the whole trace. Memory in use belongs to a period: there is none for other
+// selections.
+func (x *Meter) Select(s *timeline.Selector) {
+	if s.String() == "" {
+		return
+	}
+	from, to := s.Window()
+	x.part = selection{attrs: []attribute.KeyValue{attribute.String(x.Keys[otlp.KeySelection], otlp.Valid(s.String()))}, from: max(from, 0), to: to, calls: !s.Contiguous()}
+}
+
+// Calls returns the number of calls counted.
+func (x *Meter) Calls() int { return x.part.n }
+
 // AddThread adds the next thread.
 func (x *Meter) AddThread(t format.Thread) { x.threads = append(x.threads, t) }
 
@@ -166,7 +189,7 @@ func (x *Meter) Gap(g *format.Gap) {
 }
 
 func (x *Meter) value(r *otlp.Resource, m *Metric, attrs ...attribute.KeyValue) *value {
-	set := attribute.NewSet(attrs...)
+	set := attribute.NewSet(slices.Concat(attrs, x.part.attrs)...)
 	k := point{r, m, set.Equivalent()}
 	v := x.values[k]
 	if v == nil {
@@ -195,7 +218,11 @@ func (v *value) observe(ns int64) {
 }
 
 func (x *Meter) Visitor() *timeline.Visitor {
-	return &timeline.Visitor{Lane: x.Lane, Call: x.Call, Task: x.Task, Memory: x.Memory}
+	v := &timeline.Visitor{All: x.part.attrs != nil, Lane: x.Lane, Call: x.Call, Task: x.Task}
+	if !x.part.calls {
+		v.Memory = x.Memory
+	}
+	return v
 }
 
 func (x *Meter) Lane(_ int, l *timeline.Lane) error {
@@ -212,6 +239,13 @@ func (x *Meter) Lane(_ int, l *timeline.Lane) error {
 
 func (x *Meter) Call(c *timeline.HostCall, t *timeline.Task) error {
 	p := x.owner(c.Thread)
+	if x.part.attrs != nil && !x.walk.Selected() {
+		if !c.Failed() {
+			x.fault(c, t, p) // a synchronization ends the faults before it
+		}
+		return nil
+	}
+	x.part.n++
 	host := x.Hosts[p]
 	k := funcKey{p, c.Fn, c.Name}
 	n := x.byFunc[k]
@@ -296,6 +330,9 @@ func (x *Meter) Memory(p *timeline.MemoryPoint) error {
 		x.memory[d] = used
 	}
 	used.sum = int64(p.Bytes)
+	if p.Time < x.part.from { // the memory in use when the window begins
+		used.max = 0
+	}
 	used.max = max(used.max, used.sum)
 	return nil
 }
@@ -349,7 +386,10 @@ var MeterScope = instrumentation.Scope{Name: otlp.ScopeName, SchemaURL: otlp.Sch
 // Data returns a copy of all values up to a recording time, by resource.
 func (x *Meter) Data(at int64) []ResourceData {
 	x.memoryValues()
-	start, end := time.Unix(0, x.Meta.StartWall), time.Unix(0, x.Meta.StartWall+at)
+	if x.part.to != 0 {
+		at = min(at, x.part.to)
+	}
+	start, end := time.Unix(0, x.Meta.StartWall+x.part.from), time.Unix(0, x.Meta.StartWall+at)
 	found := map[*otlp.Resource]map[*Metric][]*value{}
 	for k, v := range x.values {
 		if found[k.res] == nil {
