@@ -77,10 +77,10 @@ func TestBundleFails(t *testing.T) {
 		code int
 		text string
 	}{
-		"FAKE_NOTHING=1":           {0, "\nidentical: 1 result, 64 bytes compared\n"},
-		"FAKE_WRONG=7":             {3, "differs: call 5 aclrtMemcpy: result, 1 bytes, first at 7"},
-		"FAKE_CRASH=aclrtMalloc":   {1, "ended in a call: call 3 aclrtMalloc, signal 11"},
-		"FAKE_FAIL=aclrtSetDevice": {3, "differs: call 1 aclrtSetDevice: returned 0x32899, recorded 0"},
+		"FAKE_NOTHING=1":           {0, "\nidentical: 1 result, 64 B compared\n"},
+		"FAKE_WRONG=7":             {3, "differs: call 5 aclrtMemcpy, result at offset 7: recorded 0x32, now 0xcd; 1 byte differs\n"},
+		"FAKE_CRASH=aclrtMalloc":   {1, "ended in call 3 aclrtMalloc: signal 11 (Segmentation fault)\n"},
+		"FAKE_FAIL=aclrtSetDevice": {3, "differs: call 1 aclrtSetDevice, returned: recorded 0, now 0x32899\n"},
 	} {
 		name, value, _ := strings.Cut(env, "=")
 		t.Setenv(name, value)

@@ -169,7 +169,7 @@ func TestBundleHasTheVerdictOfReplay(t *testing.T) {
 		code int
 		text string
 	}{
-		{"inplace", true, 0, "\nidentical: 1 result, 1024 bytes compared\n"},
+		{"inplace", true, 0, "\nidentical: 1 result, 1 KiB compared\n"},
 		{"inplace", false, 4, "\nnothing differs; 1 of 1 result is unproved: computed by kernels that no library here implements\n"},
 		{"half", true, 4, "\nnothing differs; 1 of 1 result is unproved: they depend on memory that nothing has written\n"},
 		{"unwritten", true, 4, "\nnothing differs; 1 of 1 result is unproved: they depend on memory that nothing has written\n"},

@@ -4,6 +4,48 @@
 #include <string.h>
 #include <sys/wait.h>
 
+/* The texts of count and bytes are valid for the next three calls. */
+static char *next_text(void)
+{
+	static char texts[4][32];
+	static unsigned at;
+	return texts[at++ % 4];
+}
+
+/* Formats a count as human.Count: "8,440". */
+static const char *count(unsigned long long n)
+{
+	char digits[24], *text = next_text(), *to = text;
+	for (int i = 0, len = snprintf(digits, sizeof digits, "%llu", n); i < len; i++) {
+		if (i > 0 && (len - i) % 3 == 0)
+			*to++ = ',';
+		*to++ = digits[i];
+	}
+	*to = '\0';
+	return text;
+}
+
+/* Formats a size as human.Bytes: "2.6 MiB". */
+static const char *bytes(unsigned long long n)
+{
+	enum { LEN = 32 };
+	static const char units[] = "KMGTPE";
+	char *text = next_text();
+	double v = (double)n / 1024;
+	unsigned unit = 0;
+	if (n < 1024) {
+		snprintf(text, LEN, "%llu B", n);
+		return text;
+	}
+	for (; v >= 999.5 && unit < sizeof units - 2; unit++)
+		v /= 1024;
+	int len = snprintf(text, LEN, "%.*f", v < 99.95, v);
+	if (strcmp(text + len - 2, ".0") == 0)
+		len -= 2;
+	snprintf(text + len, LEN - (size_t)len, " %ciB", units[unit]);
+	return text;
+}
+
 /* Whether a number that differs is allowed: a driver may return a larger extent. */
 static bool reaches(const struct plan_instruction *in, const struct result_detail *d)
 {
@@ -93,9 +135,9 @@ static const char *results_text(unsigned long long n) { return n == 1 ? "result"
 /* Prints how many results are unproved, and the reasons, the most frequent one first. */
 static void print_unproved(struct tally *t)
 {
-	printf("%llu of %llu %s %s unproved", t->unproved, t->results, results_text(t->results), t->unproved == 1 ? "is" : "are");
+	printf("%s of %s %s %s unproved", count(t->unproved), count(t->results), results_text(t->results), t->unproved == 1 ? "is" : "are");
 	if (t->other_bytes)
-		printf(" (%llu with other bytes)", t->other_bytes);
+		printf(" (%s with other bytes)", count(t->other_bytes));
 	printf(": ");
 	bool several = false;
 	for (int i = 0; i < MAX_REASONS; i++)
@@ -108,12 +150,19 @@ static void print_unproved(struct tally *t)
 				most = i;
 		printf("%s", between);
 		if (several)
-			printf("%llu: ", t->by[most]);
+			printf("%s: ", count(t->by[most]));
 		printf("%s", reason_text(most));
 		left -= t->by[most];
 		t->by[most] = 0;
 		between = "; ";
 	}
+}
+
+/* Prints the first byte that differs, and their number. */
+static void print_bytes(const struct plan_instruction *in, const struct result_detail *d)
+{
+	printf("at offset %llu: recorded %#x, now %#x; %s %s\n", (unsigned long long)(in->at + d->first), d->want[0], d->got[0],
+	       count(d->count), d->count == 1 ? "byte differs" : "bytes differ");
 }
 
 static void print_difference(const struct plan_instruction *in, const struct result_instruction *x, const struct result_detail *d, bool unproved)
@@ -123,14 +172,14 @@ static void print_difference(const struct plan_instruction *in, const struct res
 	if (unproved) {
 		printf("unproved, with other bytes: call %llu %s\n", call, name_of(in));
 	} else if (t->op != OP_CHECK) {
-		printf("differs: call %llu %s: returned %#llx, recorded %#llx\n", call, name_of(in), (unsigned long long)x->ret, (unsigned long long)t->want);
+		printf("differs: call %llu %s, returned: recorded %#llx, now %#llx\n", call, name_of(in), (unsigned long long)t->want, (unsigned long long)x->ret);
 	} else if (t->want == CHECK_LENGTH) {
 		memcpy(&got, d->got, sizeof got);
 		memcpy(&want, d->want, sizeof want);
-		printf("differs: call %llu %s: result has %llu bytes, recorded with %llu\n", call, name_of(in), got, want);
+		printf("differs: call %llu %s, size of the result: recorded %s, now %s\n", call, name_of(in), bytes(want), bytes(got));
 	} else {
-		printf("differs: call %llu %s: %s, %llu bytes, first at %llu: %#x, recorded %#x\n", call, name_of(in), t->want == CHECK_RESULT ? "result" : "output",
-		       (unsigned long long)d->count, (unsigned long long)(in->at + d->first), d->got[0], d->want[0]);
+		printf("differs: call %llu %s, %s ", call, name_of(in), t->want == CHECK_RESULT ? "result" : "output");
+		print_bytes(in, d);
 	}
 }
 
@@ -147,12 +196,17 @@ static void print_end(int status)
 			latest = P.results[at].start;
 		}
 	}
-	printf("ended %s", r->status == 0 ? "while the library was loaded" : "in a call");
-	if (last != NULL)
-		printf(": call %llu %s", (unsigned long long)last->call, name_of(last));
+	printf("ended ");
+	if (r->status == 0)
+		printf("while it loaded the library");
+	else if (last != NULL)
+		printf("in call %llu %s", (unsigned long long)last->call, name_of(last));
+	else
+		printf("outside the calls of the trace");
 	if (WIFSIGNALED(status))
-		printf(", signal %d", WTERMSIG(status));
-	printf("\n");
+		printf(": signal %d (%s)\n", WTERMSIG(status), strsignal(WTERMSIG(status)));
+	else
+		printf(": exit code %d\n", WEXITSTATUS(status));
 }
 
 int judge(int status)
@@ -192,8 +246,8 @@ int judge(int status)
 				if (!(x->flags & RESULT_DONE) || !(x->flags & RESULT_DIFFERS))
 					continue;
 				if (of->op == OP_CHECK && (of->want == CHECK_MACHINE || reaches(in, d))) {
-					printf("another machine: call %llu %s: %llu bytes, first at %llu: %#x, recorded %#x\n", (unsigned long long)in->call, name_of(in),
-					       (unsigned long long)d->count, (unsigned long long)(in->at + d->first), d->got[0], d->want[0]);
+					printf("another machine: call %llu %s, output ", (unsigned long long)in->call, name_of(in));
+					print_bytes(in, d);
 					continue;
 				}
 				t.other += !judged_result(in);
@@ -207,12 +261,12 @@ int judge(int status)
 		return 1;
 	}
 	if (!r->reports)
-		printf("the library does not report kernels that it lacks: the kernels are trusted\n");
+		printf("the library does not report missing kernels: its kernels are trusted\n");
 	if (t.different + t.other > 0) {
 		if (t.different > 0)
-			printf("different: %llu of %llu %s %s", t.different, t.results, results_text(t.results), t.different == 1 ? "differs" : "differ");
+			printf("different: %s of %s %s %s", count(t.different), count(t.results), results_text(t.results), t.different == 1 ? "differs" : "differ");
 		else
-			printf("different: %llu %s", t.other, t.other == 1 ? "returned value or output differs" : "returned values or outputs differ");
+			printf("different: %s %s", count(t.other), t.other == 1 ? "returned value or output differs" : "returned values or outputs differ");
 		if (t.unproved > 0) {
 			printf("; ");
 			print_unproved(&t);
@@ -230,6 +284,6 @@ int judge(int status)
 		printf("\n");
 		return 4;
 	}
-	printf("identical: %llu %s, %llu bytes compared\n", t.results, results_text(t.results), t.bytes);
+	printf("identical: %s %s, %s compared\n", count(t.results), results_text(t.results), bytes(t.bytes));
 	return 0;
 }

@@ -67,7 +67,7 @@ static int open_file(const char *path, int flags, uint64_t *size)
 	int fd = open(path, flags | O_CLOEXEC);
 	off_t end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
 	if (end < 0)
-		refuse("%s: %s", path, strerror(errno));
+		refuse("open %s: %s", path, strerror(errno));
 	*size = (uint64_t)end;
 	return fd;
 }
@@ -76,7 +76,7 @@ static void *map(const char *path, int fd, uint64_t offset, uint64_t size, int p
 {
 	void *p = size ? mmap(NULL, size, prot, flags, fd, (off_t)offset) : MAP_FAILED;
 	if (p == MAP_FAILED)
-		refuse("%s: can't be mapped: %s", path, size ? strerror(errno) : "it is empty");
+		refuse("map %s: %s", path, size ? strerror(errno) : "the file is empty");
 	return p;
 }
 
@@ -90,11 +90,11 @@ static void *map_list(const char *path, int fd, const struct plan_table *list, i
 	uint8_t *all = size ? map(path, -1, 0, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE) : NULL, *at = all;
 	for (uint64_t i = 0; i < list->count; at += e[i++].size) {
 		if (e[i].size > P.plan->index || e[i].offset > P.plan->index - e[i].size)
-			refuse("%s: a part of it is outside", path);
+			refuse("read plan %s: a section is outside the file; write the plan again", path);
 		if (mmap(at, e[i].size, prot, flags | MAP_FIXED | (flags & MAP_SHARED && !long_plan() ? MAP_POPULATE : 0), fd, (off_t)e[i].offset) == MAP_FAILED)
-			refuse("%s: can't be mapped: %s", path, strerror(errno));
+			refuse("map %s: %s", path, strerror(errno));
 		if (crc32c(0, at, e[i].size) != e[i].checksum)
-			refuse("%s: checksum of the plan is wrong", path);
+			refuse("read plan %s: wrong checksum, the file was changed or damaged; write the plan again", path);
 		if (long_plan())
 			madvise(at, e[i].size, MADV_DONTNEED);
 	}
@@ -123,9 +123,9 @@ void open_plan(const char *path, const char *results)
 	const struct plan_header *h = map(path, fd, 0, size < PLAN_HEADER ? size : PLAN_HEADER, PROT_READ, MAP_PRIVATE);
 	P.plan = h;
 	if (size < PLAN_HEADER || memcmp(h->magic, PLAN_MAGIC, 8) != 0)
-		refuse("%s: not a plan", path);
+		refuse("read plan %s: not a plan of acltrace", path);
 	if (h->version != PLAN_VERSION)
-		refuse("%s: plan of version %u, this player knows %u", path, h->version, PLAN_VERSION);
+		refuse("read plan %s: the plan has version %u, the player has version %u; use both of the same acltrace", path, h->version, PLAN_VERSION);
 	if (results != NULL) {
 		result_fd = open_file(results, O_RDWR, &result_size);
 	} else {
@@ -142,12 +142,12 @@ void open_plan(const char *path, const char *results)
 	memcpy(page, h, sizeof page);
 	memset(page + offsetof(struct plan_header, checksum), 0, 4);
 	if (h->size != size || h->index > size || h->index % 4096 != 0)
-		refuse("%s: it is cut", path);
+		refuse("read plan %s: the file is truncated; copy it again", path);
 	P.index = map(path, fd, h->index, size - h->index, PROT_READ, MAP_PRIVATE);
 	if (crc32c(crc32c(0, P.index, size - h->index), page, sizeof page) != h->checksum)
-		refuse("%s: checksum of the plan is wrong", path);
+		refuse("read plan %s: wrong checksum, the file was changed or damaged; write the plan again", path);
 	if (result_size != h->result_size)
-		refuse("%s: %llu bytes for results, the plan needs %llu", results, (unsigned long long)result_size, (unsigned long long)h->result_size);
+		refuse("open %s: the file has %llu bytes, the results of the plan need %llu", results, (unsigned long long)result_size, (unsigned long long)h->result_size);
 	P.names = table(&h->names);
 	P.functions = table(&h->functions);
 	P.processes = table(&h->processes);
@@ -185,11 +185,11 @@ void open_library(const char *path)
 	const bool null = strcmp(path, "null") == 0;
 	void *lib = null ? NULL : dlopen(path, RTLD_NOW | RTLD_GLOBAL);
 	if (lib == NULL && !null)
-		refuse("%s", dlerror());
+		refuse("load the runtime library: %s", dlerror());
 	uint64_t n = P.plan->functions.count;
 	P.lib.targets = calloc(n ? n : 1, sizeof *P.lib.targets);
 	if (P.lib.targets == NULL)
-		refuse("no memory for %llu functions", (unsigned long long)n);
+		refuse("look up %llu functions: out of memory", (unsigned long long)n);
 	char missing[3072] = "";
 	size_t used = 0;
 	for (uint64_t i = 0; i < n; i++) {
@@ -199,7 +199,7 @@ void open_library(const char *path)
 			used += (size_t)sprintf(missing + used, "\n%s", name);
 	}
 	if (used)
-		refuse("%.512s lacks functions of the plan%s", path, missing);
+		refuse("load %.512s: the library lacks functions that the plan calls:%s", path, missing);
 	if (null)
 		return;
 	if (paced())

@@ -81,7 +81,7 @@ static uint64_t zeros(uint64_t n, int flags)
 {
 	void *p = mmap(NULL, n ? n : 1, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
-		refuse("no %llu bytes of scratch memory: %s", (unsigned long long)n, strerror(errno));
+		refuse("map %llu bytes of scratch memory: %s", (unsigned long long)n, strerror(errno));
 	return (uint64_t)(uintptr_t)p;
 }
 
@@ -219,7 +219,7 @@ static void take(const struct plan_template *t)
 	long pid = (long)operand(t->operands + 1), number = (long)operand(t->operands + 2);
 	long of = syscall(SYS_pidfd_open, pid, 0), fd = of < 0 ? -1 : syscall(SYS_pidfd_getfd, of, number, 0);
 	if (fd < 0)
-		refuse("descriptor %ld of process %ld can't be taken from it: %s", number, pid, strerror(errno));
+		refuse("take file descriptor %ld from process %ld: %s", number, pid, strerror(errno));
 	close((int)of);
 	*(uint64_t *)(uintptr_t)operand(t->operands) = (uint64_t)fd;
 }
@@ -411,7 +411,7 @@ void play_threads(const struct plan_process *p)
 	uint64_t all = P.plan->threads.count;
 	pthread_t *threads = calloc(p->count ? p->count : 1, sizeof *threads);
 	if (threads == NULL)
-		refuse("no memory for %u threads", p->count);
+		refuse("start %u threads: out of memory", p->count);
 	open_window(p);
 	P.slots[SLOT_THREADS + all + p->first] = (uint64_t)pthread_self();
 	if (P.lib.mark != NULL && P.plan->zeros_reason != 0)
@@ -419,7 +419,7 @@ void play_threads(const struct plan_process *p)
 	for (uint32_t t = 1; t < p->count; t++) {
 		int e = pthread_create(&threads[t], NULL, play, (void *)(uintptr_t)(p->first + t));
 		if (e != 0)
-			refuse("thread %u can't be made: %s", p->first + t, strerror(e));
+			refuse("start thread %u: %s", p->first + t, strerror(e));
 		P.slots[SLOT_THREADS + all + p->first + t] = (uint64_t)threads[t];
 	}
 	if (p->count > 0)
@@ -433,11 +433,11 @@ static void fork_process(uint32_t process)
 {
 	pid_t *more = realloc(forked, (forked_count + 1) * sizeof *forked);
 	if (more == NULL)
-		refuse("no memory for process %u", process);
+		refuse("fork process %u: out of memory", process);
 	forked = more;
 	pid_t self = getpid(), pid = fork();
 	if (pid < 0)
-		refuse("process %u can't be forked: %s", process, strerror(errno));
+		refuse("fork process %u: %s", process, strerror(errno));
 	forked[forked_count] = pid;
 	if (pid > 0) {
 		forked_count++;

@@ -55,7 +55,7 @@ static void enter_sandbox(bool partial, const char *file, const char *library, c
 {
 	const char *own = folder_of(file);
 	if (own == NULL)
-		refuse("%s: its folder: %s", file, strerror(errno));
+		refuse("find the folder of %s: %s", file, strerror(errno));
 	/* Both the link's and its target's folder may have libraries that this one needs. */
 	const char *folder = folder_of(library), *slash = strrchr(library, '/');
 	if (folder != NULL)
@@ -64,7 +64,8 @@ static void enter_sandbox(bool partial, const char *file, const char *library, c
 		read[count++] = strndup(library, (size_t)(slash - library));
 	uint32_t layers = sandbox_enter(own, read, count);
 	if (!partial && (layers & SANDBOX_NEEDED) != SANDBOX_NEEDED)
-		refuse("enter the sandbox: this kernel, or what runs the player, lacks%s%s", layers & SANDBOX_FILES ? "" : " Landlock", layers & SANDBOX_CALLS ? "" : " seccomp");
+		refuse("enter the sandbox: the kernel or the wrapper does not support %s",
+		       layers & SANDBOX_FILES ? "seccomp" : layers & SANDBOX_CALLS ? "Landlock" : "Landlock and seccomp");
 	P.result->sandbox = layers;
 	P.own = own;
 }
@@ -100,7 +101,7 @@ int main(int argc, char **argv)
 		int status = 0;
 		pid_t child = fork();
 		if (child < 0)
-			refuse("fork: %s", strerror(errno));
+			refuse("fork the player: %s", strerror(errno));
 		if (child > 0) {
 			while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 				;

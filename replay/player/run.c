@@ -42,7 +42,7 @@ static void set_variable(const char *var)
 			return;
 		}
 	if (putenv((char *)(uintptr_t)var) != 0)
-		refuse("no memory for %s", var);
+		refuse("set environment variable %s: out of memory", var);
 }
 
 /* Loads the library and plays one process's threads. */
@@ -70,14 +70,14 @@ void run_all(const char *library)
 	uint64_t n = P.plan->processes.count, left = 0;
 	pid_t *pids = calloc(n, sizeof *pids), self = getpid();
 	if (pids == NULL)
-		refuse("no memory for %llu processes", (unsigned long long)n);
+		refuse("fork %llu processes: out of memory", (unsigned long long)n);
 	for (uint64_t i = 0; i < n; i++) {
 		if (P.processes[i].forked)
 			continue;
 		left++;
 		pids[i] = fork();
 		if (pids[i] < 0)
-			refuse("process %llu can't be made: %s", (unsigned long long)i, strerror(errno));
+			refuse("fork process %llu: %s", (unsigned long long)i, strerror(errno));
 		if (pids[i] == 0) {
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			if (getppid() != self)

@@ -67,7 +67,7 @@ static void *zeroed(uint64_t n, size_t size)
 {
 	void *p = calloc(n, size);
 	if (p == NULL)
-		refuse("no memory for %llu bytes", (unsigned long long)(n * size));
+		refuse("allocate %llu bytes: out of memory", (unsigned long long)(n * size));
 	return p;
 }
 
