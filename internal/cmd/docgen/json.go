@@ -232,48 +232,60 @@ func (k *keys) fields(prefix string, t typ) error {
 		if key == "-" || len(f.Names) > 0 && !f.Names[0].IsExported() {
 			continue
 		}
-		name, suffix, inner, id, err := k.kind(typ{t.in, f.Type})
-		if err != nil {
-			return err
-		}
 		if len(f.Names) == 0 && key == "" { // embedded: its keys are the structure's
-			if err := k.fields(prefix, *inner); err != nil {
+			_, _, inner, _, err := k.kind(typ{t.in, f.Type})
+			if err == nil {
+				err = k.fields(prefix, *inner)
+			}
+			if err != nil {
 				return err
 			}
 			continue
-		}
-		if key == "" {
-			key = f.Names[0].Name
-		}
-		text := f.Doc.Text()
-		if text == "" {
-			text = f.Comment.Text()
 		}
 		optional := ""
 		if strings.Contains(options, "omit") {
 			optional = "?"
 		}
-		field := ""
-		if len(f.Names) > 0 {
-			field = f.Names[0].Name
+		names := []string{key}
+		if key == "" {
+			names = names[:0]
+			for _, n := range f.Names {
+				names = append(names, n.Name)
+			}
 		}
-		if text = plain(field, text); text == "" {
-			text = k.about(typ{t.in, f.Type})
+		for _, name := range names {
+			if err := k.field(prefix, name, optional, t.in, f); err != nil {
+				return err
+			}
 		}
-		fmt.Fprintf(&k.b, "| `%s%s`%s | %s | %s |\n", prefix, key, optional, name, text)
-		if inner == nil {
-			continue
-		}
-		if id != "" && slices.Contains(k.open, id) {
-			continue // a structure in itself
-		}
-		k.open = append(k.open, id)
-		if err := k.fields(prefix+key+suffix+".", *inner); err != nil {
-			return err
-		}
-		k.open = k.open[:len(k.open)-1]
 	}
 	return nil
+}
+
+// field writes a key and the keys inside it.
+func (k *keys) field(prefix, key, optional string, in *source, f *ast.Field) error {
+	name, suffix, inner, id, err := k.kind(typ{in, f.Type})
+	if err != nil {
+		return err
+	}
+	text := f.Doc.Text()
+	if text == "" {
+		text = f.Comment.Text()
+	}
+	field := ""
+	if len(f.Names) > 0 {
+		field = f.Names[0].Name
+	}
+	if text = plain(field, text); text == "" {
+		text = k.about(typ{in, f.Type})
+	}
+	fmt.Fprintf(&k.b, "| `%s%s`%s | %s | %s |\n", prefix, key, optional, name, text)
+	if inner == nil || id != "" && slices.Contains(k.open, id) { // nothing inside, or a structure in itself
+		return nil
+	}
+	k.open = append(k.open, id)
+	defer func() { k.open = k.open[:len(k.open)-1] }()
+	return k.fields(prefix+key+suffix+".", *inner)
 }
 
 // about describes a field by its type: by the sentence about a structure, or by the values of a type with constants.
