@@ -17,7 +17,7 @@ type Completeness struct {
 // Scope is the completeness of a trace in JSON documents made from it.
 type Scope struct {
 	Complete bool   `json:"complete"` // nothing was lost
-	Window   Window `json:"window"`   // wanted part of the program's calls
+	Window   Window `json:"window"`   // wanted part: whole, ring, steps, armed, attached or extracted
 }
 
 // Scope returns the completeness in short.

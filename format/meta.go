@@ -84,52 +84,44 @@ type Extracted struct {
 
 // Device is the program's accelerator.
 type Device struct {
-	Name          string `json:"name,omitempty"`
-	Count         int    `json:"count,omitempty"`
-	MemoryBytes   uint64 `json:"memory_bytes,omitempty"`
-	DriverVersion string `json:"driver_version,omitempty"`
-	Runtime       string `json:"runtime_version,omitempty"`
+	Name          string `json:"name,omitempty"`            // as reported to the program; "simulator" for simulated ones
+	Count         int    `json:"count,omitempty"`           // number of devices; not recorded by this version
+	MemoryBytes   uint64 `json:"memory_bytes,omitempty"`    // of a device, in bytes; not recorded by this version
+	DriverVersion string `json:"driver_version,omitempty"`  // version of the driver on the recording machine
+	Runtime       string `json:"runtime_version,omitempty"` // version of the runtime on the recording machine
 }
 
 // DeviceTime counts tasks with a known device time, and describes the error on the clock of the calls.
 type DeviceTime struct {
-	Every    int    `json:"every"`            // one in so many tasks of a thread was to be measured; 1 for all
-	GapNS    int64  `json:"gap_ns,omitempty"` // least time between two measured tasks of a thread
-	Measured uint64 `json:"measured"`
-	// Tasks that were to be measured and were not. The program has never waited for them; all
-	// event pairs were in use; a stream was captured; the ring was full; the runtime has refused; the times made
-	// no sense on the clock of the calls.
-	NeverSynchronized uint64 `json:"never_synchronized,omitempty"`
-	PoolExhausted     uint64 `json:"pool_exhausted,omitempty"`
-	Captured          uint64 `json:"captured,omitempty"`
-	Lost              uint64 `json:"lost,omitempty"`
-	Refused           uint64 `json:"refused,omitempty"`
-	Unsound           uint64 `json:"unsound,omitempty"`
-	// Jumps is the number of detected clock jumps.
-	Jumps uint64 `json:"jumps,omitempty"`
-	// Largest error of task times on the calls' clock: for half of the tasks, and for all. Durations are the
-	// device's own.
-	TypicalErrorNS int64 `json:"typical_error_ns"`
-	ErrorNS        int64 `json:"error_ns"`
+	Every             int    `json:"every"`                        // one in so many tasks of a thread was to be measured; 1 for all
+	GapNS             int64  `json:"gap_ns,omitempty"`             // least time between two measured tasks of a thread
+	Measured          uint64 `json:"measured"`                     // tasks measured by the device's clock
+	NeverSynchronized uint64 `json:"never_synchronized,omitempty"` // not measured: the program never waited for these tasks
+	PoolExhausted     uint64 `json:"pool_exhausted,omitempty"`     // not measured: all event pairs were in use
+	Captured          uint64 `json:"captured,omitempty"`           // not measured: a stream was being captured
+	Lost              uint64 `json:"lost,omitempty"`               // not measured: the ring was full
+	Refused           uint64 `json:"refused,omitempty"`            // not measured: the runtime refused, and the process measured no more
+	Unsound           uint64 `json:"unsound,omitempty"`            // not measured: the times contradict the clock of the calls
+	Jumps             uint64 `json:"jumps,omitempty"`              // detected jumps of the device's clock against the host's
+	TypicalErrorNS    int64  `json:"typical_error_ns"`             // median over tasks of the largest error on the calls' clock
+	ErrorNS           int64  `json:"error_ns"`                     // largest error of any task on the calls' clock; durations are the device's own
 }
 
 // Tracer is the recorder and its cost.
 type Tracer struct {
-	Version string  `json:"version,omitempty"`
-	CostNS  float64 `json:"cost_ns,omitempty"` // added to one call, measured at start
-	// ClockJumps counts jumps of the processor's counter: times in the 100 ms before may be wrong.
-	ClockJumps int `json:"clock_jumps,omitempty"`
-	// PayloadNS is the time that the program's threads spent hashing and copying payloads, Copies the part for copies.
-	PayloadNS int64           `json:"payload_ns,omitempty"`
-	Copies    *RecordedCopies `json:"copies,omitempty"`
+	Version    string          `json:"version,omitempty"`     // version of the recorder
+	CostNS     float64         `json:"cost_ns,omitempty"`     // added to a launch with 64 bytes of arguments, measured at start
+	ClockJumps int             `json:"clock_jumps,omitempty"` // jumps of the processor's counter; times in the 100 ms before may be wrong
+	PayloadNS  int64           `json:"payload_ns,omitempty"`  // time of the program's threads for hashing and copying payloads, including copies
+	Copies     *RecordedCopies `json:"copies,omitempty"`      // the part of payload_ns for copies, nil for none
 }
 
 // RecordedCopies sums up the payloads of copies that were hashed or copied.
 type RecordedCopies struct {
-	Count       uint64 `json:"count"`
-	Bytes       uint64 `json:"bytes"`
-	RecordingNS int64  `json:"recording_ns"` // spent by the program's threads
-	CallsNS     int64  `json:"calls_ns"`     // duration of the calls without that
+	Count       uint64 `json:"count"`        // recorded copies
+	Bytes       uint64 `json:"bytes"`        // size of the copied data
+	RecordingNS int64  `json:"recording_ns"` // time of the program's threads for recording the data
+	CallsNS     int64  `json:"calls_ns"`     // duration of the copying calls without recording_ns
 }
 
 // Coverage counts hooked functions and calls that passed by the recorder.
@@ -147,11 +139,10 @@ type Coverage struct {
 
 // Unhooked is a process, or a library in one, whose calls were invisible.
 type Unhooked struct {
-	PID    int    `json:"pid"` // 0: all
-	Exe    string `json:"exe"`
-	Reason string `json:"reason"`
-	// Cause is a reason against which a flag or a command helps, "" for others.
-	Cause UnhookedCause `json:"cause,omitempty"`
+	PID    int           `json:"pid"`             // process id, 0 for all processes
+	Exe    string        `json:"exe"`             // file of the program or library
+	Reason string        `json:"reason"`          // why its calls were not recorded, as a sentence
+	Cause  UnhookedCause `json:"cause,omitempty"` // linked in, no loader, no uprobe, outlived or crash guard; empty for other reasons
 }
 
 // UnhookedCause is a reason for Unhooked.
@@ -176,8 +167,8 @@ func (u *Unhooked) Subject() string {
 
 // Library is a shared object that the program had loaded.
 type Library struct {
-	Path    string `json:"path"`
-	BuildID string `json:"build_id,omitempty"`
+	Path    string `json:"path"`               // path of the file
+	BuildID string `json:"build_id,omitempty"` // hexadecimal build id, if the file was readable and has one
 }
 
 // Process is a row of the process table.

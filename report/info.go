@@ -20,16 +20,16 @@ type Info struct {
 	format.Scope
 	InfoProgram
 	InfoExtent
-	Env        map[string]string `json:"env"` // variables of the job: ranks, runtime settings, trace context
-	Calls      InfoCalls         `json:"calls"`
+	Env        map[string]string `json:"env"`                // recorded environment: ranks, runtime settings, trace context
+	Calls      InfoCalls         `json:"calls"`              // numbers of calls
 	Standing   []Standing        `json:"standing,omitempty"` // calls in progress of a live recording; the file does not have them
-	Payload    InfoPayload       `json:"payload"`
-	Gaps       InfoGaps          `json:"gaps"`
-	Coverage   InfoCoverage      `json:"coverage"`
+	Payload    InfoPayload       `json:"payload"`            // recorded data of the program
+	Gaps       InfoGaps          `json:"gaps"`               // times with calls that are not in the trace
+	Coverage   InfoCoverage      `json:"coverage"`           // functions and processes that were recorded, or passed by
 	Tracer     format.Tracer     `json:"tracer"`
 	Replayable bool              `json:"replayable"` // all data for a replay is in the trace
-	Policy     string            `json:"policy"`     // drop or block
-	Libraries  []format.Library  `json:"libraries"`
+	Policy     string            `json:"policy"`     // if a buffer is full: drop calls, or block the program; empty for imported traces
+	Libraries  []format.Library  `json:"libraries"`  // shared objects that the program loaded
 	InfoIntegrity
 	path   string
 	losses []string // missing parts of the trace
@@ -39,38 +39,38 @@ type Info struct {
 
 // InfoFormat is the version of the file format.
 type InfoFormat struct {
-	Major uint16 `json:"major"`
-	Minor uint16 `json:"minor"`
+	Major uint16 `json:"major"` // changes if older versions can't read the file
+	Minor uint16 `json:"minor"` // changes with additions that older versions skip
 }
 
 // InfoProgram is the recorded program and its machine.
 type InfoProgram struct {
 	Simulated  bool          `json:"simulated"`   // the program ran on the simulator
-	CapturedBy string        `json:"captured_by"` // shim or ebpf
-	API        string        `json:"api"`         // runtime
-	Command    []string      `json:"command"`     // of the first process
-	Host       string        `json:"host"`
-	ExitCode   int           `json:"exit_code"` // of the first process
-	ExitSignal int           `json:"exit_signal"`
+	CapturedBy string        `json:"captured_by"` // shim or ebpf, or the profiler of an imported trace
+	API        string        `json:"api"`         // runtime: acl or cuda
+	Command    []string      `json:"command"`     // command line of the first process
+	Host       string        `json:"host"`        // host name of the machine
+	ExitCode   int           `json:"exit_code"`   // of the first process; 128 and the signal if one killed it, 0 if not known
+	ExitSignal int           `json:"exit_signal"` // signal that killed the first process, 0 for none
 	Device     format.Device `json:"device"`
 }
 
 // InfoExtent is the extent of a trace in processes, threads and time.
 type InfoExtent struct {
-	Processes   int           `json:"processes"`
-	Threads     int           `json:"threads"`
-	ProcessList []InfoProcess `json:"process_list"` // those that called the runtime, in the order of their first calls
-	StartNS     int64         `json:"start_ns"`     // since 1970 UTC
-	EndNS       int64         `json:"end_ns"`       // since 1970 UTC
+	Processes   int           `json:"processes"`    // number of processes that called the runtime
+	Threads     int           `json:"threads"`      // number of threads that called the runtime
+	ProcessList []InfoProcess `json:"process_list"` // processes that called the runtime, in the order of their first calls
+	StartNS     int64         `json:"start_ns"`     // start of the recording, since 1970 UTC
+	EndNS       int64         `json:"end_ns"`       // end of the recording, or of its last call if it has no end; since 1970 UTC
 	Clock       InfoClock     `json:"clock"`
 }
 
 // InfoIntegrity describes damage to the file, unmeasured tasks, and how the recording ended.
 type InfoIntegrity struct {
-	Unknown    map[string]uint64  `json:"unknown,omitempty"` // records that this version cannot read, by kind
-	Damage     []string           `json:"damage,omitempty"`
+	Unknown    map[string]uint64  `json:"unknown,omitempty"`     // records that this version cannot read, by kind
+	Damage     []string           `json:"damage,omitempty"`      // damaged places of the file, one message each
 	DeviceTime *format.DeviceTime `json:"device_time,omitempty"` // nil if no task was to be measured by the device's clock
-	Ended      string             `json:"ended,omitempty"`       // how the program ended, if its exit code is not known
+	Ended      string             `json:"ended,omitempty"`       // how the program ended, if exit_code and exit_signal do not describe it
 	Sealed     string             `json:"sealed,omitempty"`      // why a flight recorder saved the trace
 	Recovered  string             `json:"recovered,omitempty"`   // why the trace was recovered from another one
 	Recovery   *format.Recovery   `json:"recovery,omitempty"`    // content of a file without a readable end
@@ -78,62 +78,55 @@ type InfoIntegrity struct {
 
 // InfoClock is one moment on two clocks. Traces from different machines are joined by it.
 type InfoClock struct {
-	WallNS int64 `json:"wall_ns"` // since 1970 UTC
-	MonoNS int64 `json:"mono_ns"` // CLOCK_MONOTONIC; all times in the trace count from here
+	WallNS int64 `json:"wall_ns"` // time of day at that moment, since 1970 UTC
+	MonoNS int64 `json:"mono_ns"` // CLOCK_MONOTONIC at that moment; all times in the trace count from here
 }
 
 type InfoCalls struct {
-	Total      uint64            `json:"total"`
-	Failed     uint64            `json:"failed"`      // returned an error
-	Unfinished uint64            `json:"unfinished"`  // had not returned at the end
-	ByFunction map[string]uint64 `json:"by_function"` // number of calls
+	Total      uint64            `json:"total"`       // calls in the trace, with unfinished ones
+	Failed     uint64            `json:"failed"`      // calls that returned an error
+	Unfinished uint64            `json:"unfinished"`  // calls that had not returned at the end
+	ByFunction map[string]uint64 `json:"by_function"` // number of calls by function
 }
 
 type InfoPayload struct {
-	Level string `json:"level"` // of --payload
-	// Pieces counts the program's data: arguments, strings and copied memory. Data up to 4 KiB is stored in the calls,
-	// longer data as blobs.
-	Pieces      uint64 `json:"pieces"`
-	Blobs       uint64 `json:"blobs"` // payloads that the file stores once
-	Bytes       uint64 `json:"bytes"`
-	StoredBytes uint64 `json:"stored_bytes"` // compressed
-	TakenEarly  uint64 `json:"taken_early"`  // pinned memory read at the call, which may differ from the copied content
-	// VisibleMissing is the size in bytes of managed and registered host memory with missing content.
-	VisibleMissing uint64 `json:"host_visible_missing,omitempty"`
-	// BlobFile has the blobs, if the trace does not.
-	BlobFile *InfoBlobFile `json:"blob_file,omitempty"`
+	Level string `json:"level"` // --payload of the recording: small, full, hash or none
+	// Pieces is the number of arguments, strings and copies with data. Data up to 4 KiB is stored in the calls, longer
+	// data as blobs.
+	Pieces         uint64        `json:"pieces"`
+	Blobs          uint64        `json:"blobs"`                          // different payloads stored outside the calls: over 4 KiB, or only a hash
+	Bytes          uint64        `json:"bytes"`                          // size of the blobs in the program, each blob once
+	StoredBytes    uint64        `json:"stored_bytes"`                   // compressed size of the blobs in the trace or blob file
+	TakenEarly     uint64        `json:"taken_early"`                    // payloads of pinned memory, read at the call; the copied content may differ
+	VisibleMissing uint64        `json:"host_visible_missing,omitempty"` // bytes of managed and registered host memory with missing content
+	BlobFile       *InfoBlobFile `json:"blob_file,omitempty"`            // file with the blobs, nil if the trace has them
 }
 
 type InfoBlobFile struct {
-	Path     string `json:"path"`
-	Bytes    int64  `json:"bytes"`
-	Complete bool   `json:"complete"`
+	Path     string `json:"path"`              // file of --blobs
+	Bytes    int64  `json:"bytes"`             // its size
+	Complete bool   `json:"complete"`          // it is readable to its end
 	Problem  string `json:"problem,omitempty"` // why it is unreadable
 }
 
 type InfoGaps struct {
-	Count     int    `json:"count"`
-	CallsLost uint64 `json:"calls_lost"` // if their number is known
-	// CallsOlder counts calls that a flight recorder dropped, CallsOff calls while recording was off, as outside
-	// --steps. CallsLost includes neither.
-	CallsOlder uint64 `json:"calls_older,omitempty"`
-	CallsOff   uint64 `json:"calls_off,omitempty"` // calls that were left out on request
-	Off        int    `json:"off,omitempty"`       // gaps in which recording was off
-	Older      int    `json:"older,omitempty"`     // gaps from a flight recorder
+	Count      int    `json:"count"`                 // number of gaps of all kinds, including off and older
+	CallsLost  uint64 `json:"calls_lost"`            // calls known to be lost, except calls_older and calls_off
+	CallsOlder uint64 `json:"calls_older,omitempty"` // calls that a flight recorder dropped for newer ones
+	CallsOff   uint64 `json:"calls_off,omitempty"`   // calls while recording was off, as outside --steps
+	Off        int    `json:"off,omitempty"`         // number of gaps in which recording was off
+	Older      int    `json:"older,omitempty"`       // number of gaps from a flight recorder
 }
 
 type InfoCoverage struct {
-	Hooked   int               `json:"hooked"`    // functions that were recorded with their arguments
-	PassedBy map[string]uint64 `json:"passed_by"` // calls of functions that were counted by name
-	// AskedFor are functions in PassedBy that the program only looked up.
-	AskedFor []string          `json:"asked_for"`
-	Unhooked []format.Unhooked `json:"unhooked"`
-	Binder   string            `json:"binder,omitempty"` // how the shim was loaded before the runtime: preload or audit
-	Refused  int               `json:"refused"`          // threads without a recording, for want of memory
-	// Unsized counts launches and nodes with arguments of unknown size, CutArguments arguments over the limit. Neither
-	// are recorded.
-	Unsized      uint64 `json:"unsized,omitempty"`
-	CutArguments uint64 `json:"cut_arguments,omitempty"`
+	Hooked       int               `json:"hooked"`                  // functions that were recorded with their arguments
+	PassedBy     map[string]uint64 `json:"passed_by"`               // calls and look-ups of functions that were not hooked, by name
+	AskedFor     []string          `json:"asked_for"`               // functions in passed_by that the program only looked up
+	Unhooked     []format.Unhooked `json:"unhooked"`                // processes and libraries whose calls were invisible
+	Binder       string            `json:"binder,omitempty"`        // how the shim was loaded before the runtime: preload or audit
+	Refused      int               `json:"refused"`                 // threads that were not recorded, for want of memory
+	Unsized      uint64            `json:"unsized,omitempty"`       // launches and graph nodes without arguments, because their size is unknown
+	CutArguments uint64            `json:"cut_arguments,omitempty"` // arguments over the size limit, which are not recorded
 }
 
 // NewInfo reads the summary of a trace. The text form prints path.

@@ -10,20 +10,17 @@ import (
 )
 
 type InfoProcess struct {
-	PID     int      `json:"pid"`
-	Parent  int      `json:"parent"` // 0 if not known
-	Rank    int      `json:"rank"`
-	Host    string   `json:"host,omitempty"` // if it differs from the trace's
-	Command []string `json:"command"`
-	StartNS int64    `json:"start_ns"` // start of its first call, since 1970 UTC
-	// EndNS is when its end was noticed, 0 if not known.
-	EndNS int64 `json:"end_ns"`
-	// ExitCode is nil if a signal killed the process, or if not known.
-	ExitCode *int `json:"exit_code"`
-	// Signal is nil if no signal killed the process, or if its end is not known. 0 is a signal that is not known.
-	Signal *int `json:"signal"`
-	start  int64
-	end    int64
+	PID      int      `json:"pid"`            // process id
+	Parent   int      `json:"parent"`         // process id of its parent, 0 if not known
+	Rank     int      `json:"rank"`           // rank in its job, 0 if it has none
+	Host     string   `json:"host,omitempty"` // host name, if it differs from the trace's
+	Command  []string `json:"command"`        // command line, or only the file if the command line is not known
+	StartNS  int64    `json:"start_ns"`       // start of its first call, since 1970 UTC
+	EndNS    int64    `json:"end_ns"`         // when its end was noticed, since 1970 UTC; 0 if not known
+	ExitCode *int     `json:"exit_code"`      // nil if a signal killed the process, or if its end is not known
+	Signal   *int     `json:"signal"`         // signal that killed the process, 0 if its number is not known; nil otherwise
+	start    int64
+	end      int64
 }
 
 // mostProcesses limits the processes in the text form.

@@ -9,12 +9,12 @@ import (
 
 // Standing is a call in progress.
 type Standing struct {
-	PID     int    `json:"pid"`
-	TID     int    `json:"tid"`
-	Func    string `json:"func"`
+	PID     int    `json:"pid"`          // process id
+	TID     int    `json:"tid"`          // thread id
+	Func    string `json:"func"`         // function
 	On      string `json:"on,omitempty"` // handle of the stream, event or notify in the arguments
-	StartNS int64  `json:"start_ns"`     // on the clock of the trace's calls
-	ForNS   int64  `json:"for_ns"`       // until now
+	StartNS int64  `json:"start_ns"`     // start on the clock of the trace's calls
+	ForNS   int64  `json:"for_ns"`       // duration until now
 }
 
 func (s *Standing) String() string {

@@ -30,7 +30,7 @@ type Recovery struct {
 	Chunks     int    `json:"chunks"`       // whole chunks found
 	LostBytes  int64  `json:"lost_bytes"`   // bytes that belong to no chunk
 	LostChunks uint64 `json:"lost_chunks"`  // missing chunks by the sequence numbers
-	LastTime   int64  `json:"last_time_ns"` // latest time in any whole chunk, nanoseconds
+	LastTime   int64  `json:"last_time_ns"` // latest time in any whole chunk, on the clock of the calls
 	Reason     string `json:"reason"`       // why the index was not used
 }
 
