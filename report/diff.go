@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/acltrace/acltrace/analyze/diff"
@@ -27,7 +28,14 @@ func DiffText(w io.Writer, d *diff.Diff, all bool, o *TextOptions) error {
 				steps += fmt.Sprintf(", %s alike", human.Count(x.r.Steps.Typical))
 			}
 		}
-		runs.add(x.name, "%s: %s in %s%s", x.r.Path, human.Plural(x.r.Calls, "call"), human.Duration(x.r.SpanNS), steps)
+		calls := human.Plural(x.r.Calls, "call")
+		if d.Selection != "" {
+			calls = human.Count(x.r.Calls) + " of " + human.Plural(x.r.CallsOf, "call")
+		}
+		runs.add(x.name, "%s: %s in %s%s", x.r.Path, calls, human.Duration(x.r.SpanNS), steps)
+	}
+	if d.Selection != "" {
+		runs.add("selected", "%s", d.Selection)
 	}
 	if err := runs.write(w, o); err != nil {
 		return err
@@ -37,9 +45,13 @@ func DiffText(w io.Writer, d *diff.Diff, all bool, o *TextOptions) error {
 	}
 	onlyText(w, "only in B", d.New)
 	onlyText(w, "only in A", d.Gone)
-	next := shell.Command("acltrace", "diff", "-v", d.A.Path, d.B.Path)
+	selection := ""
+	if d.Selection != "" {
+		selection = d.Selection + " "
+	}
+	next := "acltrace diff -v " + selection + shell.Command(d.A.Path, d.B.Path)
 	if d.Differs {
-		next = shell.Command("acltrace", "stats", d.B.Path)
+		next = "acltrace stats " + selection + shell.Command(d.B.Path)
 	}
 	nextText(w, next)
 	return nil
@@ -68,6 +80,8 @@ func diffSentence(d *diff.Diff) string {
 		switch {
 		case step != nil && step.Verdict == diff.Few:
 			return fmt.Sprintf("too few steps for a verdict: %s and %s, want at least %d", human.Count(step.A.N), human.Count(step.B.N), diff.Fewest)
+		case step == nil && d.By == "steps" && slices.ContainsFunc(d.Changes, func(c diff.Change) bool { return c.Verdict == diff.Few }):
+			return fmt.Sprintf("too few steps for a verdict: %s and %s, want at least %d", human.Count(d.A.Steps.Typical), human.Count(d.B.Steps.Typical), diff.Fewest)
 		case step == nil && len(d.Changes) > 0 && !testable(d):
 			return fmt.Sprintf("too few launches for a verdict, want at least %d of a kernel in both runs", diff.Fewest)
 		}

@@ -6,6 +6,7 @@ package diff
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
@@ -23,7 +24,10 @@ import (
 type Options struct {
 	// Threshold is the least relative median change that counts, 0.05 when 0.
 	Threshold float64
-	Progress  func(done, total int) // called now and then with the calls read and the total in the current trace
+	// Select is the calls to compare in both runs, nil for all. The step and its parts are compared only if it is a whole period
+	// (Selection.Contiguous). Steps count if they are whole in its window.
+	Select   *timeline.Selection
+	Progress func(done, total int) // called now and then with the calls read and the total in the current trace
 }
 
 // Verdicts on a Change.
@@ -60,7 +64,8 @@ const (
 type Diff struct {
 	A           Run     `json:"a"`
 	B           Run     `json:"b"`
-	By          string  `json:"by"` // steps or launches
+	Selection   string  `json:"selection,omitempty"` // flags
+	By          string  `json:"by"`                  // steps or launches
 	Threshold   float64 `json:"threshold"`
 	Differs     bool    `json:"differs"`      // a change is slower or faster, something is new or gone, or its count in a step changed
 	SlowerCount int     `json:"slower_count"` // changes with the verdict slower
@@ -91,9 +96,10 @@ type Cause struct {
 type Run struct {
 	Path string `json:"path"`
 	format.Scope
-	Calls  uint64      `json:"calls"`
-	SpanNS int64       `json:"span_ns"`
-	Steps  stats.Steps `json:"steps"`
+	Calls   uint64      `json:"calls"`
+	CallsOf uint64      `json:"calls_of,omitempty"` // of the whole trace, if calls are selected
+	SpanNS  int64       `json:"span_ns"`
+	Steps   stats.Steps `json:"steps"`
 }
 
 // Only is a kernel, copy direction or function that only one run has.
@@ -154,17 +160,28 @@ type run struct {
 // newRun reads a trace.
 func newRun(r *format.Reader, m *api.Model, o *Options) (*run, error) {
 	x := &run{series: map[diffKey]*series{}}
-	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Progress: o.Progress})
+	sel, err := timeline.NewSelector(r, m, o.Select)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.Path(), err)
+	}
+	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Select: sel, Progress: o.Progress})
 	if err := w.FindSteps(); err != nil {
 		return nil, err
 	}
+	all := sel.String() == ""
+	first, end := int64(math.MaxInt64), int64(math.MinInt64) // of the calls
 	x.split = stats.NewSplitter(w)
 	var lengths stats.Histogram
 	steps := 0
-	err := w.Run(&timeline.Visitor{
+	err = w.Run(&timeline.Visitor{
+		All: !all,
 		Call: func(h *timeline.HostCall, k *timeline.Task) error {
+			x.split.Call(h, k, all || w.Selected())
+			if !all && !w.Selected() {
+				return nil
+			}
 			x.Calls++
-			x.split.Call(h, k)
+			first, end = min(first, h.Start), max(end, w.CallEnd(h))
 			host := float64(h.End - h.Start)
 			x.add(diffKey{"function", h.Name}, h.Step, host, 0, false)
 			if k == nil {
@@ -180,15 +197,17 @@ func newRun(r *format.Reader, m *api.Model, o *Options) (*run, error) {
 			return nil
 		},
 		Step: func(p *step.Step) error {
-			if !p.Open {
+			from, to := sel.Window()
+			whole := all || w.Selected() && p.From >= from && p.To <= to
+			if !p.Open && whole {
 				steps++
 			}
-			if parts, counts := x.split.Step(p); counts {
+			if parts, counts := x.split.Step(p, whole); counts {
 				for _, part := range stats.AllParts {
 					x.parts[part].Add(float64(part.Of(&parts)))
 				}
 			}
-			typical := !p.Open && p.Typical
+			typical := !p.Open && p.Typical && whole
 			if typical {
 				x.took.Add(float64(p.To - p.From))
 				lengths.Add(p.To - p.From)
@@ -207,9 +226,19 @@ func newRun(r *format.Reader, m *api.Model, o *Options) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	x.Path, x.Steps = r.Path(), stats.SumSteps(w, steps, &lengths)
-	if x.Calls > 0 {
+	x.Path, x.Scope, x.Steps = r.Path(), r.Completeness().Scope(), stats.SumSteps(w, steps, &lengths)
+	switch {
+	case x.Calls == 0:
+	case all:
 		x.SpanNS = w.End - w.Start
+	default:
+		x.SpanNS = end - first
+	}
+	if !all {
+		x.CallsOf = w.Calls
+		if steps == 0 && x.Steps.Why == "" {
+			x.Steps.Why = "no whole step is selected"
+		}
 	}
 	return x, nil
 }
@@ -326,8 +355,15 @@ func New(a, b *format.Reader, m *api.Model, o *Options) (*Diff, error) {
 		return nil, err
 	}
 	d.A, d.B = inA.Run, inB.Run
+	part := false
+	if o.Select != nil {
+		d.Selection, part = o.Select.String(), !o.Select.Contiguous()
+	}
 	bySteps := d.A.Steps.Typical > 0 && d.B.Steps.Typical > 0
-	if bySteps {
+	if !bySteps {
+		d.By = "launches"
+	}
+	if bySteps && !part {
 		d.Changes = append(d.Changes, Change{Kind: "step", Metric: "wall", A: inA.step(), B: inB.step()})
 		for _, p := range stats.AllParts {
 			c := Change{Kind: "part", Name: p.String(), Metric: "host", A: Sample{values: inA.parts[p].Values}.finish(), B: Sample{values: inB.parts[p].Values}.finish()}
@@ -335,8 +371,6 @@ func New(a, b *format.Reader, m *api.Model, o *Options) (*Diff, error) {
 				d.Parts = append(d.Parts, c)
 			}
 		}
-	} else {
-		d.By = "launches"
 	}
 	for k, sa := range inA.series {
 		sb := inB.series[k]

@@ -12,6 +12,7 @@ import (
 	"github.com/acltrace/acltrace/analyze/diff"
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/report"
@@ -106,6 +107,77 @@ func TestASlowKernelIsFound(t *testing.T) {
 		if len(l) > 120 {
 			t.Errorf("%d columns: %s", len(l), l)
 		}
+	}
+}
+
+// TestSelection compares runs whose first ten steps differ: matmul is slow there.
+func TestSelection(t *testing.T) {
+	warm := func(seed uint64, factor float64) *timeline.Timeline {
+		r := rand.New(rand.NewPCG(seed, 7))
+		return testtrace.Steps(t, 30, 12, func(step, launch int) int64 {
+			v := 10_000 * math.Exp(0.01*r.NormFloat64())
+			if step < 10 && launch%3 == 1 {
+				v *= factor
+			}
+			return int64(v)
+		})
+	}
+	numbers := func(s string) *human.Numbers {
+		n, err := human.ParseNumbers(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &n
+	}
+	a, b := warm(1, 1), warm(2, 1.5)
+	perStep, until := uint64(12+3), b.Calls[10+10*15].Start // ten calls precede the steps
+	for _, x := range []struct {
+		name         string
+		sel          timeline.Selection
+		steps, calls int
+		step         bool // the step is compared
+		want         []string
+	}{
+		{"steps that differ", timeline.Selection{Steps: numbers("0:9")}, 10, 150, true, []string{"step", "kernel matmul"}},
+		{"other steps", timeline.Selection{Steps: numbers("10:29")}, 20, 300, true, nil},
+		// Steps 0 and 10 are cut in B.
+		{"window", timeline.Selection{From: 20_000, To: until + 10_000}, 9, 0, true, []string{"step", "kernel matmul"}},
+		{"calls", timeline.Selection{Calls: numbers("10:159")}, 10, 150, false, []string{"kernel matmul"}},
+		{"kernel that differs", timeline.Selection{Steps: numbers("0:9"), Kernels: []string{"mat*"}}, 10, 40, false, []string{"kernel matmul"}},
+		{"other kernel", timeline.Selection{Steps: numbers("0:9"), Kernels: []string{"norm"}}, 10, 40, false, nil},
+		{"calls of no step", timeline.Selection{Funcs: []string{"aclrtMalloc"}}, 30, 2, false, nil},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			d := compare(t, a, b, &diff.Options{Select: &x.sel})
+			if got := verdicts(d, diff.Slower, diff.Faster, diff.More, diff.Fewer); !slices.Equal(got, x.want) || len(d.New)+len(d.Gone) > 0 {
+				t.Errorf("%q differ, %v new, %v gone", got, d.New, d.Gone)
+			}
+			if d.B.Steps.Count != x.steps || d.By != "steps" || d.B.CallsOf != uint64(len(b.Calls)) || x.calls != 0 && d.B.Calls != uint64(x.calls) {
+				t.Errorf("%+v by %s", d.B, d.By)
+			}
+			if step := len(d.Changes) > 0 && d.Changes[0].Kind == "step"; step != x.step || len(d.Parts) > 0 != x.step {
+				t.Errorf("step compared: %t, %d parts", step, len(d.Parts))
+			}
+			if d.Selection != x.sel.String() {
+				t.Errorf("selection %s", d.Selection)
+			}
+			for i := range d.Changes {
+				if c := &d.Changes[i]; c.Name == "matmul" && (c.A.PerStep != 4 || c.A.N != d.A.Steps.Typical) {
+					t.Errorf("matmul %v times in %d steps", c.A.PerStep, c.A.N)
+				}
+			}
+		})
+	}
+	d := compare(t, a, b, &diff.Options{Select: &timeline.Selection{Steps: numbers("0:5"), Kernels: []string{"mat*"}}})
+	var text bytes.Buffer
+	if err := report.DiffText(&text, d, false, nil); err != nil || !strings.HasPrefix(text.String(), "too few steps for a verdict: 6 and 6, want at least 7\n") {
+		t.Errorf("%v, %s", err, &text)
+	}
+	if uint64(len(a.Calls)) != 10+30*perStep {
+		t.Errorf("%d calls", len(a.Calls))
+	}
+	if _, err := diff.New(a.Reader, b.Reader, acl.Model, &diff.Options{Select: &timeline.Selection{Steps: numbers("30")}}); err == nil || !strings.HasPrefix(err.Error(), a.Reader.Path()+": no step 30") {
+		t.Error(err)
 	}
 }
 

@@ -16,13 +16,15 @@ func NewSplitter(w *timeline.Walk) *Splitter {
 }
 
 // Call takes a call and its task, nil for none.
-func (s *Splitter) Call(h *timeline.HostCall, k *timeline.Task) { s.within.call(h, k, true) }
+func (s *Splitter) Call(h *timeline.HostCall, k *timeline.Task, selected bool) {
+	s.within.call(h, k, selected)
+}
 
-// Step takes a step that has ended. It returns the parts of the step on the thread with most time in calls, if the step counts: it is a
-// typical one, and its end was known with its last call.
-func (s *Splitter) Step(p *step.Step) (parts Parts, counts bool) {
+// Step takes a step that has ended. It returns the parts of the step on the thread with most time in calls, if the step counts: it is
+// selected and typical, and its end was known with its last call.
+func (s *Splitter) Step(p *step.Step, selected bool) (parts Parts, counts bool) {
 	n := s.within.n
-	s.within.step(p, true)
+	s.within.step(p, selected)
 	return s.within.current, s.within.n > n
 }
 

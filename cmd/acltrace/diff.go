@@ -12,17 +12,22 @@ import (
 func (a *app) diffCmd() *cobra.Command {
 	var asJSON, slower, all bool
 	var percent float64
+	var which selectFlags
 	c := &cobra.Command{
 		Use:   "diff A B",
 		Short: "compare two runs: slower, faster, new or gone",
 		Long: "Compares run B with run A by steps and kernels. The exit code is 3 if something is slower or faster by more than the threshold and the noise, " +
-			"new, gone, or more or less frequent in a step. Otherwise it is 0.",
+			"new, gone, or more or less frequent in a step. Otherwise it is 0.\n\n" +
+			"The flags that choose calls apply to both runs. The step itself is compared only if they choose whole steps or times.",
 		Example: "acltrace diff before.aclt after.aclt\n" +
-			"acltrace diff --slower --threshold 3 main.aclt branch.aclt",
+			"acltrace diff --slower --threshold 3 --step 10:99 main.aclt branch.aclt",
 		Args: arguments(2, "two trace files"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if percent <= 0 {
 				return usage("acltrace diff: --threshold %g: want a percentage above 0", percent)
+			}
+			if err := which.check(); err != nil {
+				return err
 			}
 			x, m, err := open(args[0])
 			if err != nil {
@@ -42,10 +47,12 @@ func (a *app) diffCmd() *cobra.Command {
 					return err
 				}
 			}
-			d, err := diff.New(x, y, m, &diff.Options{Threshold: percent / 100, Progress: a.progress("calls")})
+			d, err := diff.New(x, y, m, &diff.Options{Threshold: percent / 100, Select: &which.Selection, Progress: a.progress("calls")})
 			if err != nil {
 				return err
 			}
+			which.nothing(a, args[0], d.A.Calls)
+			which.nothing(a, args[1], d.B.Calls)
 			if asJSON {
 				err = a.printJSON(d)
 			} else {
@@ -62,6 +69,7 @@ func (a *app) diffCmd() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.Flags().Float64Var(&percent, "threshold", 5, "`PERCENT`: smallest change of a median that counts")
+	which.addCommon(c.Flags())
 	a.strictFlag(c.Flags())
 	c.Flags().BoolVarP(&all, "verbose", "v", false, "show insignificant changes too")
 	explain(c.Flags(), "verbose", "Changes that noise or the threshold explains, with the spread of both runs and the probability p that chance explains the change.")

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// selectFlags choose calls. cat, stats and the exports have them.
+// selectFlags choose calls. cat, stats and the exports have all of them, diff those of addCommon.
 type selectFlags struct {
 	timeline.Selection
 	call, step optional[human.Numbers]
@@ -21,7 +21,18 @@ type selectFlags struct {
 }
 
 func (s *selectFlags) add(f *pflag.FlagSet) {
-	s.call.parse, s.step.parse, s.task.parse = human.ParseNumbers, human.ParseNumbers, parseTask
+	s.addCommon(f)
+	s.task.parse = parseTask
+	f.DurationVar(&s.Longer, "longer-than", 0, "`TIME`: calls that took longer")
+	f.IntVar(&s.Thread, "thread", 0, "`TID`: calls of this thread")
+	f.Var(&s.task, "task", "`TASK`: the call of this task, STREAM:ID")
+	explain(f, "task", taskForms)
+	f.IntVarP(&s.Most, "first", "n", 0, "`N`: the first N of these calls")
+}
+
+// addCommon adds the flags that choose the same calls in several runs of a program.
+func (s *selectFlags) addCommon(f *pflag.FlagSet) {
+	s.call.parse, s.step.parse = human.ParseNumbers, human.ParseNumbers
 	f.Var(&s.call, "call", "`N[:M]`: call N, or calls N to M")
 	f.Var(&s.step, "step", "`N[:M]`: calls in step N, or in steps N to M")
 	f.DurationVar(&s.from, "from", 0, "`TIME`: calls that end at TIME or later")
@@ -31,12 +42,7 @@ func (s *selectFlags) add(f *pflag.FlagSet) {
 	explain(f, "func", "In a GLOB, * and ? are wildcards. The flag may be given several times: a call matches one of the globs.")
 	f.StringSliceVar(&s.Kernels, "kernel", nil, "`GLOB`: launches of these kernels")
 	f.BoolVar(&s.Failed, "failed", false, "calls that returned an error")
-	f.DurationVar(&s.Longer, "longer-than", 0, "`TIME`: calls that took longer")
 	f.IntVar(&s.Stream, "stream", 0, "`N`: calls on stream#N, as cat shows it")
-	f.IntVar(&s.Thread, "thread", 0, "`TID`: calls of this thread")
-	f.Var(&s.task, "task", "`TASK`: the call of this task, STREAM:ID")
-	explain(f, "task", taskForms)
-	f.IntVarP(&s.Most, "first", "n", 0, "`N`: the first N of these calls")
 }
 
 // check checks the flags and completes the selection.
