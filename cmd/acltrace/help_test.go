@@ -172,6 +172,10 @@ func TestHelpExplains(t *testing.T) {
 }
 
 func TestCompletion(t *testing.T) {
+	var formats []string
+	for _, f := range exportFormats {
+		formats = append(formats, f.name)
+	}
 	for _, c := range []struct{ args, want, directive string }{
 		{"record --payload=", "small full hash none", ":4"}, // 4: no files
 		{"record --device-as ", "service attribute", ":4"},
@@ -181,7 +185,7 @@ func TestCompletion(t *testing.T) {
 		{"replay --model ", "ascend310p ascend910b h100 instant", ":0"},
 		{"replay --strict=", "off report fail", ":4"},
 		{"sim --strict=", "1 abort", ":4"},
-		{"export ", "otlp perfetto pprof chrome parquet", ":4"},
+		{"export ", strings.Join(formats, " "), ":4"},
 		{"export otlp --layout ", "nested lanes", ":4"},
 		{"ctl ", "status start stop snapshot", ":4"},
 		{"help r", "record replay recover", ":4"},

@@ -21,14 +21,28 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
+// exports returns an export of trace in each format. out returns an output's path.
+func exports(out func(name string) string, trace string) (commands [][]string) {
+	for _, f := range exportFormats {
+		commands = append(commands, []string{"export", f.name, "-o", out(f.name + "-export"), trace})
+	}
+	return commands
+}
+
 // hostileCommands are all commands that read a trace. FILE is the trace, DIR an empty folder.
-var hostileCommands = []string{
+var hostileCommands = append(joined(exports(func(name string) string { return "DIR/" + name }, "FILE")),
 	"info FILE", "info --json FILE", "stats FILE", "stats --by kernel FILE", "stats --by step FILE", "stats --by stream --csv FILE", "stats --critical-path --json FILE", "stats --json FILE", "top --once FILE",
 	"cat FILE", "cat --json FILE", "cat --raw FILE", "fsck FILE", "blame FILE", "blame --json FILE", "where --map FILE", "where --addr 0x124000000000 FILE", "diff FILE FILE",
-	"export perfetto -o DIR/p FILE", "export perfetto --gpu --zstd -o DIR/p FILE", "export chrome -o DIR/c FILE", "export chrome --mindstudio -o DIR/c FILE", "export pprof -o DIR/g FILE",
-	"export otlp -o DIR/o FILE", "export otlp --layout nested -o DIR/o FILE", "export parquet -o DIR/q FILE", "recover -o DIR/r.aclt FILE", "pack -o DIR/k.aclt FILE",
+	"export perfetto --gpu --zstd -o DIR/p FILE", "export chrome --mindstudio -o DIR/c FILE", "export otlp --layout nested -o DIR/o FILE", "recover -o DIR/r.aclt FILE", "pack -o DIR/k.aclt FILE",
 	"merge -o DIR/m.aclt FILE", "extract --call 76 -o DIR/e.aclt FILE", "bundle -o DIR/b FILE", "replay --plan-only FILE", "replay --backend virtual FILE",
 	"replay --backend virtual -o DIR/v.aclt FILE", replayOnSim,
+)
+
+func joined(commands [][]string) (lines []string) {
+	for _, c := range commands {
+		lines = append(lines, strings.Join(c, " "))
+	}
+	return lines
 }
 
 // replayOnSim starts a player, which takes ten times as long as other commands.

@@ -124,7 +124,7 @@ func TestTextOfATraceIsEscaped(t *testing.T) {
 	if err := os.WriteFile(broken, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{
+	for _, args := range append(exports(out, trace), [][]string{
 		{"cat", trace}, {"cat", "--json", trace}, {"cat", "--raw", trace}, {"cat", "--func", evil, trace}, {"cat", "--tail", "1", "--func", "own" + evil, trace},
 		{"info", trace}, {"info", "--json", trace}, {"info", cut}, {"info", broken}, {"info", trace + evil},
 		{"stats", trace}, {"stats", "--json", trace}, {"stats", "--csv", trace}, {"stats", "--by", "kernel", trace}, {"stats", "--by", "kernel", "--csv", trace}, {"stats", "--by", "thread", "--json", trace},
@@ -135,12 +135,11 @@ func TestTextOfATraceIsEscaped(t *testing.T) {
 		{"replay", trace}, {"replay", "--json", trace}, {"replay", "--plan", trace}, {"replay", "--kernels", "", trace}, {"replay", "--backend", "null", trace}, {"replay", "--backend", "virtual", trace},
 		{"replay", "--backend", "virtual", "--json", trace}, {"replay", "--backend", evil, trace},
 		{"extract", "--call", "7", "-o", out("x.aclt"), trace}, {"bundle", "-o", out("bundle"), trace},
-		{"export", "otlp", "-o", out("x.jsonl"), trace}, {"export", "perfetto", "-o", out("x.pftrace"), trace}, {"export", "pprof", "-o", out("x.pb.gz"), trace},
-		{"export", "chrome", "-o", out("x.json"), trace}, {"export", "parquet", "-o", out("tables"), trace}, {"export", evil, trace},
+		{"export", evil, trace},
 		{"fsck", trace}, {"fsck", cut}, {"fsck", broken}, {"recover", cut, "-o", out("recovered.aclt")}, {"recover", broken, "-o", out("recovered2.aclt")},
 		{"pack", trace, "-o", out("packed.aclt")}, {"merge", trace, trace, "-o", out("merged.aclt")}, {"assemble", trace, "-o", out("assembled.aclt")},
 		{"import", "msprof", trace, "-o", out("imported.aclt")}, {evil},
-	} {
+	}...) {
 		name := strings.Map(func(r rune) rune {
 			if r < ' ' || r > '~' {
 				return '.'
@@ -272,13 +271,12 @@ func TestWhatIsMadeIsPrivate(t *testing.T) {
 	if code := run([]string{"cat", "--raw", trace}, nil, &said, &errs); code != 0 || os.WriteFile(text, said.Bytes(), 0o600) != nil {
 		t.Fatalf("%d: %s", code, &said)
 	}
-	for _, args := range [][]string{
-		{"export", "otlp", "-o", "x.jsonl", trace}, {"export", "perfetto", "-o", "x.pftrace", trace}, {"export", "pprof", "-o", "x.pb.gz", trace}, {"export", "chrome", "-o", "x.json", trace},
-		{"export", "parquet", "-o", "tables", trace}, {"export", "parquet", "--partition", "job", "-o", "tree", trace},
+	for _, args := range append(exports(filepath.Clean, trace), [][]string{
+		{"export", "parquet", "--partition", "job", "-o", "tree", trace},
 		{"pack", trace, "-o", "packed.aclt"}, {"recover", trace, "-o", "recovered.aclt"}, {"merge", trace, trace, "-o", "merged.aclt"}, {"assemble", text, "-o", "assembled.aclt"},
 		{"replay", "--backend", "virtual", "-o", "virtual.aclt", trace},
 		{"import", "msprof", filepath.Join("..", "..", "import", "msprof", "testdata"), "-o", "imported.aclt"},
-	} {
+	}...) {
 		before := len(tree(t, dir))
 		for i := range args {
 			if args[i] == "-o" {
