@@ -63,7 +63,7 @@ type Top struct {
 // TopSum sums up one function, kernel, stream or copy direction, in total and in the interval.
 type TopSum struct {
 	Name     string `json:"name"`
-	Process  uint32 `json:"process"`
+	Process  int    `json:"process"`
 	Count    uint64 `json:"count"` // calls, launches, tasks or copies
 	HostNS   int64  `json:"host_ns"`
 	Bytes    uint64 `json:"bytes"`
@@ -134,10 +134,17 @@ func (l *Live) Refresh() (*Top, error) {
 	t.Lacks = r.Completeness()
 	t.Scope = t.Lacks.Scope()
 	for _, g := range r.Gaps() {
-		t.Lost += g.Calls
+		if !g.Intended() {
+			t.Lost += g.Calls
+		}
 	}
 	out := *t
 	out.Functions, out.Kernels, out.Streams, out.Copies = l.list("function"), l.list("kernel"), l.list("stream"), l.list("copy")
+	for i, procs := 0, r.Processes(); i < len(out.Streams); i++ {
+		if s := &out.Streams[i]; s.Process < len(procs) {
+			s.Process = procs[s.Process].PID
+		}
+	}
 	out.intervalSecs = float64(out.ToNS-out.FromNS) / 1e9
 	return &out, nil
 }
@@ -197,7 +204,7 @@ func (l *Live) add(kind, name string, process uint32, ns int64, bytes uint64) {
 	k := sumKey{kind, name, process}
 	s := l.sums[k]
 	if s == nil {
-		s = &TopSum{Name: name, Process: process}
+		s = &TopSum{Name: name, Process: int(process)}
 		l.sums[k] = s
 	}
 	s.Count++

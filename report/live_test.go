@@ -53,6 +53,9 @@ func TestLive(t *testing.T) {
 	if want := (report.TopSum{Name: "DtoH", Count: 1, HostNS: 700, Bytes: 4096, New: 1, NewNS: 700, NewBytes: 4096}); len(top.Copies) != 1 || top.Copies[0] != want {
 		t.Errorf("copies %+v", top.Copies)
 	}
+	if s := top.Streams; len(s) != 2 || s[0].Process != 4001 || s[1].Process != 4001 || top.Kernels[0].Process != 0 {
+		t.Errorf("process ids of streams %+v, kernels %+v", s, top.Kernels)
+	}
 	if len(top.Streams) != 2 || top.Streams[0].Name != "synchronous" || top.Streams[1].Name != "stream 1" || top.Functions[0].Name != "aclrtMemcpy" {
 		t.Errorf("%+v", top)
 	}
@@ -62,6 +65,7 @@ func TestLive(t *testing.T) {
 	}
 	testenv.Golden(t, "live.txtar", "top", text.String())
 	b.Gap(format.Gap{Thread: 1, From: 20_000, To: 21_500, Calls: 17, Reason: format.Dropped})
+	b.Gap(format.Gap{Thread: 1, From: 20_000, To: 21_500, Calls: 100, Reason: format.Detached}) // left out on request
 	b.Load()
 	if top := refresh(); top.Recording || top.Calls != 8 || top.Lost != 17 {
 		t.Errorf("at the end: %+v", top)

@@ -197,10 +197,7 @@ func foldedStreams(list []stats.Lane) []stats.Lane {
 	slices.SortStableFunc(list, func(a, b stats.Lane) int {
 		return cmp.Or(cmp.Compare(b.BusyAtMostNS, a.BusyAtMostNS), cmp.Compare(b.Tasks, a.Tasks))
 	})
-	type place struct {
-		process uint32
-		device  int
-	}
+	type place struct{ process, device int }
 	var others []stats.Lane
 	count, at := map[place]int{}, map[place]int{}
 	for _, l := range list[most:] {
@@ -224,7 +221,7 @@ func foldedStreams(list []stats.Lane) []stats.Lane {
 }
 
 // processCell names a process, if the streams belong to several.
-func processCell(s *stats.Stats, process uint32) string {
+func processCell(s *stats.Stats, process int) string {
 	if !slices.ContainsFunc(s.Streams, func(l stats.Lane) bool { return l.Process != s.Streams[0].Process }) {
 		return "-"
 	}

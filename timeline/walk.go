@@ -136,6 +136,14 @@ func (w *Walk) Process(thread uint32) uint32 {
 	return 0
 }
 
+// PID returns the process id of a row of the process table, 0 if it has no such row.
+func (w *Walk) PID(process uint32) int {
+	if procs := w.Reader.Processes(); int(process) < len(procs) {
+		return procs[process].PID
+	}
+	return 0
+}
+
 func (w *Walk) name(id uint16) string {
 	for int(id) >= len(w.names) {
 		w.names = append(w.names, "")

@@ -72,9 +72,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Summary, error) {
 	x.s.Scope = r.Completeness().Scope()
 	x.s.Steps = stats.SumSteps(w, x.count, &x.times)
 	x.s.Entries = x.sums.longest(x.f, 0)
-	if procs := r.Processes(); int(x.f.process) < len(procs) {
-		x.s.Process = procs[x.f.process].PID
-	}
+	x.s.Process = w.PID(x.f.process)
 	return x.s, nil
 }
 

@@ -136,7 +136,7 @@ func count(t *testing.T, tl *timeline.Timeline) {
 		got = append(got, line(l.Stream, l.Process, l.Tasks, l.BusyAtMostNS, l.IdleAtLeastNS, l.WaitedNS))
 	}
 	for i, l := range tl.Lanes {
-		want = append(want, line(l.Name, l.Process, streams[i].tasks, streams[i].busy, streams[i].idle, l.Waited))
+		want = append(want, line(l.Name, tl.Reader.Processes()[l.Process].PID, streams[i].tasks, streams[i].busy, streams[i].idle, l.Waited))
 	}
 	same(t, "streams", got, want)
 
@@ -187,5 +187,23 @@ func same(t *testing.T, what string, got, want []string) {
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("%s:\n%s\nwant\n%s", what, got, want)
+	}
+}
+
+// Streams and idle times had the process's row in the trace instead of its id, and calls outside --steps counted as lost.
+func TestProcessIDsAndLostCalls(t *testing.T) {
+	b := testtrace.New(t)
+	for i := range int64(3) {
+		b.Call(2, 10_000*i+1000, 10_000*i+1100, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA))
+		b.Call(2, 10_000*i+2000, 10_000*i+2100, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+	}
+	b.Gap(format.Gap{Thread: 2, From: 40_000, To: 41_000, Calls: 7, Reason: format.Dropped})
+	b.Gap(format.Gap{Thread: 2, From: 50_000, To: 51_000, Calls: 100, Reason: format.Detached})
+	s := sums(t, b.Load(), "")
+	if len(s.Streams) != 1 || s.Streams[0].Process != 4002 || len(s.Idle) != 2 || s.Idle[0].Process != 4002 {
+		t.Errorf("want process 4002: streams %+v, idle times %+v", s.Streams, s.Idle)
+	}
+	if s.Gaps != 1 || s.CallsLost != 7 {
+		t.Errorf("%d gaps, %d calls lost, want 1 and 7", s.Gaps, s.CallsLost)
 	}
 }

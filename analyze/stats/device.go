@@ -62,12 +62,8 @@ func (x *devices) task(l *timeline.Lane, k *timeline.Task) {
 // list returns the devices, ordered by process and number.
 func (x *devices) list(w *timeline.Walk) []Device {
 	out := []Device{}
-	procs := w.Reader.Processes()
 	for at, d := range x.byPlace {
-		g := Device{Device: at.device, Tasks: d.tasks, Measured: d.measured, SpanNS: d.last - d.first, BusyAtMostNS: d.busy.length(), IdleTimes: max(d.busy.closed+len(d.busy.open)-1, 0)}
-		if int(at.process) < len(procs) {
-			g.Process = procs[at.process].PID
-		}
+		g := Device{Process: w.PID(at.process), Device: at.device, Tasks: d.tasks, Measured: d.measured, SpanNS: d.last - d.first, BusyAtMostNS: d.busy.length(), IdleTimes: max(d.busy.closed+len(d.busy.open)-1, 0)}
 		out = append(out, g)
 	}
 	slices.SortFunc(out, func(a, b Device) int {

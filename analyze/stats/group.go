@@ -202,13 +202,6 @@ func (g *groups) stepped(p *step.Step) error {
 // list returns the groups in order.
 func (g *groups) list() []Group {
 	out := []Group{}
-	procs := g.w.Reader.Processes()
-	pid := func(p uint32) int {
-		if int(p) < len(procs) {
-			return procs[p].PID
-		}
-		return 0
-	}
 	for i, x := range g.numbers {
 		if x == nil {
 			continue
@@ -216,11 +209,11 @@ func (g *groups) list() []Group {
 		switch g.o.By {
 		case "thread":
 			if i < len(g.threads) {
-				x.Process = pid(g.threads[i].Process)
+				x.Process = g.w.PID(g.threads[i].Process)
 			}
 			x.Name = g.w.ThreadName(uint32(i))
 		case "stream":
-			x.Name, x.Process = g.w.Lanes[i].Name, pid(g.w.Lanes[i].Process)
+			x.Name, x.Process = g.w.Lanes[i].Name, g.w.PID(g.w.Lanes[i].Process)
 		}
 		out = append(out, *x)
 	}

@@ -135,7 +135,7 @@ type Steps struct {
 // Idle is a time without work on a stream, and the activity of the thread that ended it.
 type Idle struct {
 	Stream  string `json:"stream"`
-	Process uint32 `json:"process"`
+	Process int    `json:"process"`
 	Time    int64  `json:"t_ns"`
 	NS      int64  `json:"ns"`
 	Next    string `json:"next"` // task that ended it
@@ -267,7 +267,7 @@ func (k *Task) finish() {
 // Lane sums up one stream's tasks.
 type Lane struct {
 	Stream   string `json:"stream"`
-	Process  uint32 `json:"process"`
+	Process  int    `json:"process"`
 	Tasks    uint64 `json:"tasks"`
 	Launches uint64 `json:"launches"`
 	Copies   uint64 `json:"copies"`
@@ -353,14 +353,15 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Stats, error) {
 	if err := x.w.Run(v); err != nil {
 		return nil, err
 	}
-	x.s.Scope, x.s.Cut = r.Completeness().Scope(), !r.Complete()
+	complete := r.Completeness()
+	x.s.Scope, x.s.Cut = complete.Scope(), !r.Complete()
 	if x.s.Selection != "" {
 		x.s.CallsOf = x.w.Calls
 	} else if x.s.Ranks, err = ranks.Compare(r, m, longest); err != nil {
 		return nil, err
 	}
 	from, to := sel.Window()
-	for _, g := range r.Gaps() {
+	for _, g := range complete.Lost {
 		if g.From < to && g.To >= from {
 			x.s.Gaps++
 			x.s.CallsLost += g.Calls
@@ -770,7 +771,7 @@ func (x *summer) streams() error {
 		if s.Selection != "" && sum.Tasks == 0 {
 			continue
 		}
-		sum.Stream, sum.Process, sum.Device, sum.WaitedNS = l.Name, l.Process, l.Device, l.Waited
+		sum.Stream, sum.Process, sum.Device, sum.WaitedNS = l.Name, w.PID(l.Process), l.Device, l.Waited
 		if sum.Bound = sum.bound(); l.Synchronous || (sum.Bound == "host" && s.Untimed()) {
 			sum.Bound = ""
 		}
@@ -785,7 +786,7 @@ func (x *summer) streams() error {
 	}
 	for _, d := range idles {
 		l := &w.Lanes[d.Lane]
-		g := Idle{Stream: l.Name, Process: l.Process, Time: d.From, NS: d.To - d.From, Next: d.Task.Name, Step: d.Task.Step, InCallNS: d.InCallNS, InCallsNS: d.InCallsNS, RecordingNS: d.RecordingNS}
+		g := Idle{Stream: l.Name, Process: w.PID(l.Process), Time: d.From, NS: d.To - d.From, Next: d.Task.Name, Step: d.Task.Step, InCallNS: d.InCallNS, InCallsNS: d.InCallsNS, RecordingNS: d.RecordingNS}
 		if d.Call != timeline.NoCall {
 			g.Call, g.Func = &d.Call, d.Func
 		}

@@ -245,9 +245,5 @@ func (x *within) list() (out []Thread, mean int64) {
 
 // thread returns a thread's name and its process id.
 func (x *within) thread(i int) (name string, pid int) {
-	procs := x.w.Reader.Processes()
-	if p := x.w.Process(uint32(i)); int(p) < len(procs) {
-		pid = procs[p].PID
-	}
-	return x.w.ThreadName(uint32(i)), pid
+	return x.w.ThreadName(uint32(i)), x.w.PID(x.w.Process(uint32(i)))
 }

@@ -130,7 +130,7 @@ type Durations struct {
 // Stream summarizes a stream's tasks.
 type Stream struct {
 	Stream  string `json:"stream"`
-	Process uint32 `json:"process"`
+	Process int    `json:"process"`
 	Device  int    `json:"device"` // -1 if it is not known
 	Tasks   int    `json:"tasks"`
 	// BusyNS is the sum of the durations, VirtualNS the time from the start of the first task to the end of the last. RecordedNS is the
@@ -283,7 +283,7 @@ func (v *runner) run() error {
 	v.rep.Tasks, v.rep.VirtualNS, v.rep.Unsupported = sum.Tasks-v.p.extra, sum.End(), v.p.left.calls
 	for i, l := range v.p.walk.Lanes {
 		if !l.Synchronous {
-			v.rep.Streams = append(v.rep.Streams, Stream{Stream: l.Name, Process: l.Process, Device: l.Device, Tasks: l.Tasks, BusyNS: sum.Busy[i],
+			v.rep.Streams = append(v.rep.Streams, Stream{Stream: l.Name, Process: v.p.walk.PID(l.Process), Device: l.Device, Tasks: l.Tasks, BusyNS: sum.Busy[i],
 				RecordedNS: v.p.lanes[i].length(), VirtualNS: v.lanes[i].length()})
 		}
 	}

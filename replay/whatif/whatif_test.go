@@ -104,7 +104,7 @@ func TestRun(t *testing.T) {
 		{"no time between the calls", whatif.Options{Model: same, Base: same, Pace: replay.PaceASAP}, 3*us + 1*us + 20*us + 100*us + 50*us + 1*us},
 	} {
 		r := simulate(t, path, &tt.o)
-		if r.VirtualNS != tt.want || r.RecordedNS != 192*us || len(r.Unsupported) != 0 || r.Durations.Measured != 3 {
+		if r.VirtualNS != tt.want || r.RecordedNS != 192*us || len(r.Unsupported) != 0 || r.Durations.Measured != 3 || len(r.Streams) != 2 || r.Streams[1].Process != 4001 {
 			t.Errorf("%s: %d ns, want %d; %+v", tt.name, r.VirtualNS, tt.want, r)
 		}
 	}
