@@ -59,45 +59,45 @@ func ParseTaskID(s string) (*TaskID, error) {
 
 // line is a call in `acltrace cat --json`.
 type line struct {
-	I       uint64         `json:"i"` // number of the call
-	Func    string         `json:"func"`
-	PID     int            `json:"pid"`
-	TID     int            `json:"tid"`
-	Time    int64          `json:"t_ns"`                       // start
-	Dur     int64          `json:"dur_ns"`                     // duration
-	Ret     *int64         `json:"ret"`                        // nil for a call that never returned, or a function without a result
-	Error   string         `json:"error,omitempty"`            // name of the error
-	Args    map[string]any `json:"args"`                       // arguments by parameter
-	Stack   []string       `json:"stack,omitempty"`            // innermost frame first
-	Out     map[string]any `json:"out,omitempty"`              // outputs by parameter
-	Kernel  string         `json:"kernel,omitempty"`           // name of the launched kernel
-	Kinds   []string       `json:"kernel_arguments,omitempty"` // kinds according to the kernel's binary
-	Task    *lineTask      `json:"task,omitempty"`
-	Objects map[string]any `json:"objects,omitempty"` // objects of handles by parameter
-	Data    []lineData     `json:"data,omitempty"`    // payloads
+	I      uint64         `json:"i"`                          // number of the call in the trace, from 0
+	Func   string         `json:"func"`                       // function
+	PID    int            `json:"pid"`                        // process id
+	TID    int            `json:"tid"`                        // thread id
+	Time   int64          `json:"t_ns"`                       // start of the call
+	Dur    int64          `json:"dur_ns"`                     // duration; for a call that never returned, up to the last known time
+	Ret    *int64         `json:"ret"`                        // returned value; nil for a call that never returned, or a function without a result
+	Error  string         `json:"error,omitempty"`            // name of the returned error
+	Args   map[string]any `json:"args"`                       // arguments by parameter; addresses and handles are hexadecimal strings
+	Stack  []string       `json:"stack,omitempty"`            // call stack, innermost frame first
+	Out    map[string]any `json:"out,omitempty"`              // outputs by parameter, as in args
+	Kernel string         `json:"kernel,omitempty"`           // name of the launched kernel
+	Kinds  []string       `json:"kernel_arguments,omitempty"` // kinds of the kernel's arguments, according to its binary
+	Task   *lineTask      `json:"task,omitempty"`             // task that the call launched
+	// Objects are the objects of handles and addresses by parameter, each with kind, id, offset, and older if it is older
+	// than the trace.
+	Objects map[string]any `json:"objects,omitempty"`
+	Data    []lineData     `json:"data,omitempty"` // payloads: memory that the call read or wrote
 }
 
-// lineTask has the runtime's ids. Flip and Task are the halves of ID.
+// lineTask has the runtime's ids of a task.
 type lineTask struct {
-	Stream uint32 `json:"stream"`
-	ID     uint32 `json:"id"`
-	Flip   uint16 `json:"flip"`
-	Task   uint16 `json:"task"`
+	Stream uint32 `json:"stream"` // stream id
+	ID     uint32 `json:"id"`     // task id
+	Flip   uint16 `json:"flip"`   // upper 16 bits of id
+	Task   uint16 `json:"task"`   // lower 16 bits of id
 }
 
 type lineData struct {
-	Param  string `json:"param"` // parameter
-	Item   uint32 `json:"item"`
-	Dir    string `json:"dir"` // in or out
-	Status string `json:"status"`
-	Reason string `json:"reason,omitempty"`
-	Len    uint64 `json:"len"`            // bytes
-	Blob   uint32 `json:"blob,omitempty"` // number in the trace
-	// Text has a string. Hex has the first 64 bytes of other data that is stored in the calls.
-	Text *string `json:"text,omitempty"`
-	Hex  string  `json:"hex,omitempty"`
-	// Source is "shadow" for device memory whose content follows from earlier copies. Otherwise it is empty.
-	Source string `json:"source,omitempty"`
+	Param  string  `json:"param"`            // parameter, or return, or memory for host memory that no parameter names
+	Item   uint32  `json:"item"`             // number of the element in an array of buffers, else 0
+	Dir    string  `json:"dir"`              // in if the call read it, out if it wrote it
+	Status string  `json:"status"`           // whole, hash-only or missing; unknown if a shadow has no content
+	Reason string  `json:"reason,omitempty"` // why it is missing or doubtful
+	Len    uint64  `json:"len"`              // size in bytes
+	Blob   uint32  `json:"blob,omitempty"`   // number of the blob in the trace, if the data is outside the calls
+	Text   *string `json:"text,omitempty"`   // content, if it is a string
+	Hex    string  `json:"hex,omitempty"`    // first 64 bytes of other content that is stored in the calls
+	Source string  `json:"source,omitempty"` // "shadow" for device memory whose content follows from earlier copies, otherwise empty
 }
 
 // hexShown limits Hex, in bytes.

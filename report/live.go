@@ -37,21 +37,21 @@ type sumKey struct {
 // Top sums up a recording, as `acltrace top --json` prints it. Times are nanoseconds since it began.
 type Top struct {
 	format.Scope          // the end is missing while the recording goes on
-	Recording    bool     `json:"recording"` // in progress, according to the file
-	Refreshes    int      `json:"refreshes"`
-	FromNS       int64    `json:"from_ns"` // the interval since the previous refresh
-	ToNS         int64    `json:"to_ns"`
-	Calls        uint64   `json:"calls"`
-	NewCalls     uint64   `json:"new_calls"` // in the interval
-	Failed       uint64   `json:"failed"`
-	Lost         uint64   `json:"calls_lost"`
-	Damaged      int      `json:"damaged"`      // damaged places among the chunks read
-	DeviceBytes  uint64   `json:"device_bytes"` // in use now
-	PeakBytes    uint64   `json:"peak_device_bytes"`
-	Functions    []TopSum `json:"functions"` // ordered by time in the interval, then in total
-	Kernels      []TopSum `json:"kernels"`
-	Streams      []TopSum `json:"streams"`
-	Copies       []TopSum `json:"copies"`
+	Recording    bool     `json:"recording"`         // in progress, according to the file
+	Refreshes    int      `json:"refreshes"`         // number of this refresh, from 1
+	FromNS       int64    `json:"from_ns"`           // begin of the interval: end of the previous one, at first the first call
+	ToNS         int64    `json:"to_ns"`             // end of the interval: the latest end of a call
+	Calls        uint64   `json:"calls"`             // calls so far
+	NewCalls     uint64   `json:"new_calls"`         // calls in the interval
+	Failed       uint64   `json:"failed"`            // calls so far that returned an error
+	Lost         uint64   `json:"calls_lost"`        // calls known to be lost so far
+	Damaged      int      `json:"damaged"`           // damaged places among the chunks read
+	DeviceBytes  uint64   `json:"device_bytes"`      // allocated device memory now
+	PeakBytes    uint64   `json:"peak_device_bytes"` // largest device_bytes so far
+	Functions    []TopSum `json:"functions"`         // ordered by time in the interval, then in total
+	Kernels      []TopSum `json:"kernels"`           // launches by kernel, in the same order
+	Streams      []TopSum `json:"streams"`           // tasks by stream, in the same order
+	Copies       []TopSum `json:"copies"`            // copies by direction, in the same order
 	// Standing are the calls in progress.
 	Standing []Standing `json:"standing,omitempty"`
 	// UUID identifies the recording.
@@ -62,14 +62,14 @@ type Top struct {
 
 // TopSum sums up one function, kernel, stream or copy direction, in total and in the interval.
 type TopSum struct {
-	Name     string `json:"name"`
-	Process  int    `json:"process"`
-	Count    uint64 `json:"count"` // calls, launches, tasks or copies
-	HostNS   int64  `json:"host_ns"`
-	Bytes    uint64 `json:"bytes"`
-	New      uint64 `json:"new"`
-	NewNS    int64  `json:"new_ns"`
-	NewBytes uint64 `json:"new_bytes"`
+	Name     string `json:"name"`      // function, kernel, stream or direction
+	Process  int    `json:"process"`   // process id of a stream, otherwise 0
+	Count    uint64 `json:"count"`     // calls, launches, tasks or copies so far
+	HostNS   int64  `json:"host_ns"`   // time in these calls
+	Bytes    uint64 `json:"bytes"`     // copied bytes
+	New      uint64 `json:"new"`       // count in the interval
+	NewNS    int64  `json:"new_ns"`    // host_ns in the interval
+	NewBytes uint64 `json:"new_bytes"` // bytes in the interval
 }
 
 // NewLive returns a Live for the recording at path. Refresh calls open.

@@ -18,8 +18,8 @@ import (
 
 // A Key identifies a job's collective: the nth on its communicator.
 type Key struct {
-	Comm string // name, or # and the number in its process
-	N    int
+	Comm string // communicator: its name, or # and its number in its process
+	N    int    // number of the collective in the communicator
 }
 
 // A meeting is one rank's part of a collective.

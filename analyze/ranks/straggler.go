@@ -10,17 +10,17 @@ import (
 
 // Standing sums up one rank's collectives.
 type Standing struct {
-	Rank   int    `json:"rank"`
+	Rank   int    `json:"rank"`      // number of the rank
 	Met    uint64 `json:"met"`       // collectives with other ranks
 	Last   uint64 `json:"last"`      // collectives in which it was the last to begin
 	Waited int64  `json:"waited_ns"` // from its own beginnings to the last rank's
-	Caused int64  `json:"caused_ns"` // by the others, when it was the last
+	Caused int64  `json:"caused_ns"` // time that the other ranks waited for it, when it was the last
 }
 
 // Wait is a collective with a long wait.
 type Wait struct {
 	Key
-	Func      string `json:"func"`
+	Func      string `json:"func"`      // function of the collective
 	Start     int64  `json:"start_ns"`  // beginning on the first rank
 	Spread    int64  `json:"spread_ns"` // until the beginning on the last rank
 	Straggler int    `json:"straggler"` // rank that began last
@@ -28,9 +28,9 @@ type Wait struct {
 
 // Meetings has Compare's findings.
 type Meetings struct {
-	Count   uint64     `json:"count"` // collectives with at least two ranks
-	Ranks   []Standing `json:"ranks"`
-	Longest []Wait     `json:"longest,omitempty"`
+	Count   uint64     `json:"count"`             // collectives with at least two ranks
+	Ranks   []Standing `json:"ranks"`             // sums by rank
+	Longest []Wait     `json:"longest,omitempty"` // collectives with the longest waits, at most ten
 }
 
 // mostOpen limits the collectives that are kept while some ranks are missing. Older ones count with the ranks that

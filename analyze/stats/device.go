@@ -9,14 +9,13 @@ import (
 
 // Device sums up the tasks on all streams of a device of a process.
 type Device struct {
-	Process  int    `json:"process"` // process id
-	Device   int    `json:"device"`  // -1 if not known
-	Tasks    uint64 `json:"tasks"`
-	Measured uint64 `json:"measured"` // tasks with a measured time; other tasks are bracketed by calls
-	SpanNS   int64  `json:"span_ns"`  // from the begin of the first task to the end of the last one
-	// BusyAtMostNS is the time in which any stream may have had work. It is exact if all tasks are measured.
-	BusyAtMostNS int64 `json:"busy_at_most_ns"`
-	IdleTimes    int   `json:"idle_times"` // number of times without work
+	Process      int    `json:"process"`         // process id
+	Device       int    `json:"device"`          // device number, -1 if not known
+	Tasks        uint64 `json:"tasks"`           // number of tasks on its streams
+	Measured     uint64 `json:"measured"`        // tasks with a measured time; other tasks are bracketed by calls
+	SpanNS       int64  `json:"span_ns"`         // from the beginning of the first task to the end of the last one
+	BusyAtMostNS int64  `json:"busy_at_most_ns"` // time in which any stream may have had work; exact if all tasks are measured
+	IdleTimes    int    `json:"idle_times"`      // number of times without work
 }
 
 // IdleNS returns the time in which the device certainly had no work.

@@ -42,14 +42,14 @@ type Finding struct {
 	NS      int64       `json:"ns,omitempty"`       // part of a step, longest step, or mean time of a kernel
 	EachNS  int64       `json:"each_ns,omitempty"`  // mean time of a call
 	EveryNS int64       `json:"every_ns,omitempty"` // mean time between two launches
-	Step    *int        `json:"step,omitempty"`     // the longest step, or a step near the median
-	Call    *uint64     `json:"call,omitempty"`     // the first call
-	Func    string      `json:"func,omitempty"`
-	Name    string      `json:"name,omitempty"`  // of the error or kernel, or the direction of copies
-	Code    int64       `json:"code,omitempty"`  // the error
-	Fault   bool        `json:"fault,omitempty"` // the error is one of the device
-	Device  *Device     `json:"device,omitempty"`
-	Rank    *int        `json:"rank,omitempty"`
+	Step    *int        `json:"step,omitempty"`     // number of the longest step, or of a step near the median
+	Call    *uint64     `json:"call,omitempty"`     // number of the first call
+	Func    string      `json:"func,omitempty"`     // function of the first call, or with most of the time
+	Name    string      `json:"name,omitempty"`     // of the error, the kernel, or the direction of copies
+	Code    int64       `json:"code,omitempty"`     // returned error
+	Fault   bool        `json:"fault,omitempty"`    // the error is one of the device
+	Device  *Device     `json:"device,omitempty"`   // device that had no work
+	Rank    *int        `json:"rank,omitempty"`     // the late rank
 	Growth  *Growth     `json:"growth,omitempty"`
 }
 

@@ -10,26 +10,26 @@ import (
 
 // LongStep is the longest of the typical steps, on the thread with most time in calls.
 type LongStep struct {
-	Index int   `json:"step"`
-	NS    int64 `json:"ns"` // duration
+	Index int   `json:"step"` // number of the step, from 0
+	NS    int64 `json:"ns"`   // duration of the step
 	Parts
-	Call LongCall `json:"longest_call"`
-	Gap  *Gap     `json:"longest_gap"` // own time of the program, nil for none
+	Call LongCall `json:"longest_call"` // longest call of the step
+	Gap  *Gap     `json:"longest_gap"`  // longest own time of the program in the step, nil for none
 }
 
 // LongCall is a long call.
 type LongCall struct {
-	Call uint64 `json:"call"`
-	Func string `json:"func"`
-	NS   int64  `json:"ns"`
+	Call uint64 `json:"call"` // number of the call
+	Func string `json:"func"` // function
+	NS   int64  `json:"ns"`   // duration
 }
 
 // Gap is own time of the program before a call of a step. Calls are counted from 1, on one thread.
 type Gap struct {
-	Before int    `json:"before"`          // number of the next call; after the last call, one more
+	Before int    `json:"before"`          // number of the next call in the step, from 1; after the last call, one more
 	After  string `json:"after,omitempty"` // function of the call before the gap, "" at the start of a step
 	Func   string `json:"func,omitempty"`  // function of the next call, "" at the end of a step
-	NS     int64  `json:"ns"`              // mean of typical steps, or the time in one step
+	NS     int64  `json:"ns"`              // mean own time in typical steps, or own time in the one step
 }
 
 // gapBudget bounds the memory of all gaps.
@@ -202,9 +202,9 @@ func (x *within) busiest() (d *doing, thread int) {
 
 // Shares divide a typical step on the thread with most time in calls, or the thread's time if there are no steps.
 type Shares struct {
-	Steps   int64  `json:"steps"` // typical steps, 0 for the whole time
-	NS      int64  `json:"ns"`    // that is divided
-	Thread  string `json:"thread"`
+	Steps   int64  `json:"steps"`   // typical steps, 0 for the whole time
+	NS      int64  `json:"ns"`      // time that is divided: a step's mean, or the thread's time
+	Thread  string `json:"thread"`  // name of the thread
 	Process int    `json:"process"` // process id
 	Parts
 	Gaps []Gap `json:"gaps,omitempty"` // the longest own times, at most ten

@@ -15,21 +15,19 @@ import (
 
 // A Group sums up calls in one step, thread, stream, kernel or function. Times are nanoseconds on the host.
 type Group struct {
-	Name     string `json:"name"`
-	Process  int    `json:"process"` // process id, 0 if the group spans several
-	Calls    uint64 `json:"calls"`
-	Failed   uint64 `json:"failed"`
-	Launches uint64 `json:"launches"`
-	Copies   uint64 `json:"copies"`
-	Bytes    uint64 `json:"bytes"` // copied or filled
-	HostNS   int64  `json:"host_ns"`
-	// WaitedNS is HostNS in calls that wait for the device.
-	WaitedNS int64 `json:"waited_ns"`
-	// StartNS is a step's start, or that of a group's first call. SpanNS is a step's duration. DeviceNS sums measured tasks on all streams.
-	StartNS  int64 `json:"start_ns"`
-	SpanNS   int64 `json:"span_ns,omitempty"`
-	DeviceNS int64 `json:"device_ns"`
-	Differs  bool  `json:"differs,omitempty"` // the step is unlike most others
+	Name     string `json:"name"`              // step, thread, stream, kernel or function
+	Process  int    `json:"process"`           // process id, 0 if the group spans several
+	Calls    uint64 `json:"calls"`             // number of calls
+	Failed   uint64 `json:"failed"`            // calls that returned an error
+	Launches uint64 `json:"launches"`          // number of kernel launches
+	Copies   uint64 `json:"copies"`            // number of copies
+	Bytes    uint64 `json:"bytes"`             // copied or filled
+	HostNS   int64  `json:"host_ns"`           // time in the calls
+	WaitedNS int64  `json:"waited_ns"`         // part of host_ns in calls that wait for the device
+	StartNS  int64  `json:"start_ns"`          // start of the step, or of the first call
+	SpanNS   int64  `json:"span_ns,omitempty"` // duration of the step
+	DeviceNS int64  `json:"device_ns"`         // time of measured tasks, on all streams
+	Differs  bool   `json:"differs,omitempty"` // the step is unlike most others
 
 	order        int   // step index
 	latest, ends int64 // latest start and latest end among a step's calls

@@ -22,33 +22,31 @@ import (
 type Stats struct {
 	format.Scope
 	Selected
-	Calls     uint64     `json:"calls"`
-	Failed    uint64     `json:"failed"`
-	SpanNS    int64      `json:"span_ns"` // from the first start to the last end of a call
-	Steps     Steps      `json:"steps"`
-	Functions []Function `json:"functions"`
-	Kernels   []Task     `json:"kernels"`
-	Copies    []Task     `json:"copies"`
-	Streams   []Lane     `json:"streams"`
+	Calls     uint64     `json:"calls"`     // number of calls, without those outside the selection
+	Failed    uint64     `json:"failed"`    // calls that returned an error
+	SpanNS    int64      `json:"span_ns"`   // from the first start to the last end of a call
+	Steps     Steps      `json:"steps"`     // steps and their durations
+	Functions []Function `json:"functions"` // sums by function, longest total first
+	Kernels   []Task     `json:"kernels"`   // sums by kernel, longest first: on the device, then in calls
+	Copies    []Task     `json:"copies"`    // sums by copy direction, in the same order
+	Streams   []Lane     `json:"streams"`   // sums by stream
 	Answer
-	Idle   []Idle  `json:"idle"` // longest idle times on streams, at most ten
-	Errors []Error `json:"errors"`
-	// Recording is the recorder's own time in the program's threads. It is outside all calls, and not the program's own
-	// time.
+	Idle   []Idle  `json:"idle"`   // longest idle times on streams, at most ten
+	Errors []Error `json:"errors"` // returned errors by function and code, most frequent first
+	// Recording is the recorder's time in the program's threads, between calls. It is not the program's own time.
 	Recording Recording `json:"recording"`
 	// PeakDeviceBytes is the greatest total size that live device allocations reached.
 	PeakDeviceBytes uint64 `json:"peak_device_bytes"`
 	// Peak is the call that reached the maximum, nil if nothing was allocated.
 	Peak *Peak `json:"peak"`
-	// HiddenSyncs are asynchronous copies with pageable host memory, by function. The runtime may wait for the stream
-	// and copy before the call returns.
+	// HiddenSyncs are asynchronous copies with pageable host memory, by function: they may have waited for the stream.
 	HiddenSyncs []HiddenSync `json:"hidden_synchronizations"`
 	// Ranges are the program's named ranges and marks, by domain and name.
 	Ranges []Range `json:"ranges"`
-	// Retries counts failed launches that the same thread repeated with success, by kernel and error.
+	// Retries are failed launches that the same thread repeated with success, by kernel and error.
 	Retries []Retry `json:"retries"`
 	Missing
-	// Ranks sums up waits at collectives, nil for a single rank and for a selection.
+	// Ranks are the waits at collectives, nil for a single rank and for a selection.
 	Ranks *ranks.Meetings `json:"ranks,omitempty"`
 	// Groups are the sums by Options.By.
 	Groups []Group `json:"-"`
@@ -58,29 +56,25 @@ type Stats struct {
 type Answer struct {
 	// Findings are likely reasons for lost time and wrong results.
 	Findings []Finding `json:"findings"`
-	Shares   *Shares   `json:"shares"` // nil if no call has a duration
-	Devices  []Device  `json:"devices"`
+	Shares   *Shares   `json:"shares"`  // nil if no call has a duration
+	Devices  []Device  `json:"devices"` // sums over the streams of each device
 }
 
 // Missing counts calls and ends of tasks that the trace does not have.
 type Missing struct {
-	// GivenUp counts tasks whose end did not show in the next 131,072 tasks. Their brackets extend to the end of the
-	// trace.
-	GivenUp uint64 `json:"given_up,omitempty"`
-	// Unfinished counts calls that never returned. Their times are not summed up.
-	Unfinished uint64 `json:"unfinished,omitempty"`
-	// Gaps counts the places with lost calls, CallsLost the calls if their number is known.
-	Gaps      int    `json:"gaps,omitempty"`
-	CallsLost uint64 `json:"calls_lost,omitempty"`
-	// Cut is true for a file without an end, as after a recorder crash.
-	Cut bool `json:"cut,omitempty"`
+	// GivenUp is the number of tasks without a known end. They count as busy up to the trace's end.
+	GivenUp    uint64 `json:"given_up,omitempty"`
+	Unfinished uint64 `json:"unfinished,omitempty"` // calls that never returned; times do not include them
+	Gaps       int    `json:"gaps,omitempty"`       // times with lost calls
+	CallsLost  uint64 `json:"calls_lost,omitempty"` // calls known to be lost
+	Cut        bool   `json:"cut,omitempty"`        // the file has no end, as after a crash of the recorder
 }
 
 // Selected describes the calls in the sums. It is empty for all calls. If the selection is not a whole period, Stats has no
 // Streams, Devices, Idle, Ranges, Shares and Steps.Threads: other calls and tasks are part of these times.
 type Selected struct {
-	Selection string `json:"selection,omitempty"` // flags
-	CallsOf   uint64 `json:"calls_of,omitempty"`  // in the trace
+	Selection string `json:"selection,omitempty"` // flags that select calls
+	CallsOf   uint64 `json:"calls_of,omitempty"`  // calls in the trace, if calls are selected
 }
 
 // Options choose New's sums. nil means the zero value.
@@ -100,8 +94,8 @@ type Options struct {
 
 // Recording is the time that the program's threads spent in the recorder between calls, to hash and copy payloads.
 type Recording struct {
-	NS int64 `json:"ns"`
-	// Copies sums up the recorded copies, nil if there are none.
+	NS int64 `json:"ns"` // time in the recorder, of all threads
+	// Copies are the recorded copies of the whole trace, nil if there are none.
 	Copies *format.RecordedCopies `json:"copies"`
 }
 
@@ -110,112 +104,105 @@ var By = []string{"step", "thread", "stream", "kernel", "function"}
 
 // Peak is the call that reached PeakDeviceBytes.
 type Peak struct {
-	Call  uint64 `json:"call"`
-	Func  string `json:"func"`
-	Time  int64  `json:"t_ns"`
+	Call  uint64 `json:"call"`  // number of the call
+	Func  string `json:"func"`  // function
+	Time  int64  `json:"t_ns"`  // start of the call
 	Bytes uint64 `json:"bytes"` // allocated by the call
 }
 
 // Steps sums up a trace's steps.
 type Steps struct {
-	Source  string `json:"source"` // marked, found or none
-	Count   int    `json:"count"`
-	Typical int    `json:"typical"` // steps that are like most others; the times are theirs
-	P50NS   int64  `json:"p50_ns"`
-	MinNS   int64  `json:"min_ns"`
-	P99NS   int64  `json:"p99_ns"`
-	MaxNS   int64  `json:"max_ns"`
-	Why     string `json:"why,omitempty"` // reason for no steps
-	// MeanNS is a typical step's mean duration. Threads divide it, ordered by time in calls. Only Stats has both.
-	MeanNS  int64     `json:"mean_ns,omitempty"`
-	Threads []Thread  `json:"threads,omitempty"`
-	Longest *LongStep `json:"longest,omitempty"`
+	Source  string    `json:"source"`            // marked, found or none
+	Count   int       `json:"count"`             // number of whole steps
+	Typical int       `json:"typical"`           // steps that are like most others; the times are theirs
+	P50NS   int64     `json:"p50_ns"`            // median duration
+	MinNS   int64     `json:"min_ns"`            // shortest duration
+	P99NS   int64     `json:"p99_ns"`            // 99th percentile of durations
+	MaxNS   int64     `json:"max_ns"`            // longest duration
+	Why     string    `json:"why,omitempty"`     // reason for no steps
+	MeanNS  int64     `json:"mean_ns,omitempty"` // mean duration of typical steps; only in stats
+	Threads []Thread  `json:"threads,omitempty"` // shares of mean_ns by thread, most time in calls first; only in stats
+	Longest *LongStep `json:"longest,omitempty"` // longest typical step, on the thread with most time in calls; only in stats
 }
 
 // Idle is a time without work on a stream, and the activity of the thread that ended it.
 type Idle struct {
-	Stream  string `json:"stream"`
-	Process int    `json:"process"`
-	Time    int64  `json:"t_ns"`
-	NS      int64  `json:"ns"`
-	Next    string `json:"next"` // task that ended it
-	Step    int    `json:"step"` // Next's step, -1 for none
-	// Call is the thread's longest call in that time, nil for none. InCallNS is its part of the time, InCallsNS the
-	// part of all calls, RecordingNS the recorder's. The rest is the program's own.
-	Call      *uint64 `json:"call"`
-	Func      string  `json:"func"`
-	InCallNS  int64   `json:"in_call_ns"`
-	InCallsNS int64   `json:"in_calls_ns"`
+	Stream    string  `json:"stream"`      // name of the stream
+	Process   int     `json:"process"`     // process id
+	Time      int64   `json:"t_ns"`        // begin of the idle time
+	NS        int64   `json:"ns"`          // its duration
+	Next      string  `json:"next"`        // name of the task that ended it
+	Step      int     `json:"step"`        // step of that task, -1 for none
+	Call      *uint64 `json:"call"`        // longest call meanwhile on the thread that launched next, nil for none
+	Func      string  `json:"func"`        // function of that call
+	InCallNS  int64   `json:"in_call_ns"`  // part of the time in that call
+	InCallsNS int64   `json:"in_calls_ns"` // part of the time in all calls of the thread
 
-	RecordingNS int64 `json:"recording_ns"`
+	RecordingNS int64 `json:"recording_ns"` // part of the time in the recorder; the rest is the program's own
 }
 
 // Range sums up ranges or marks with one name. Ranges without an end count to the trace's end.
 type Range struct {
-	Domain  string `json:"domain"`
-	Name    string `json:"name"`
-	Mark    bool   `json:"mark"`
-	Count   uint64 `json:"count"`
-	Open    uint64 `json:"open"` // number without an end
-	TotalNS int64  `json:"total_ns"`
-	MinNS   int64  `json:"min_ns"`
-	MaxNS   int64  `json:"max_ns"`
+	Domain  string `json:"domain"`   // domain of the markers, empty for the default one
+	Name    string `json:"name"`     // name of the ranges or marks
+	Mark    bool   `json:"mark"`     // they are marks, which have no duration
+	Count   uint64 `json:"count"`    // number of ranges or marks
+	Open    uint64 `json:"open"`     // number without an end
+	TotalNS int64  `json:"total_ns"` // summed duration; ranges without an end count to the trace's end
+	MinNS   int64  `json:"min_ns"`   // shortest duration
+	MaxNS   int64  `json:"max_ns"`   // longest duration
 }
 
 // HiddenSync sums up copies by one function in one direction that may have waited.
 type HiddenSync struct {
-	Func   string `json:"func"`
-	Name   string `json:"name"`
-	Count  uint64 `json:"count"`
-	Bytes  uint64 `json:"bytes"`
-	HostNS int64  `json:"host_ns"`
-	First  uint64 `json:"first"` // first call
+	Func   string `json:"func"`    // function
+	Name   string `json:"name"`    // copy HtoD or copy DtoH
+	Count  uint64 `json:"count"`   // number of copies
+	Bytes  uint64 `json:"bytes"`   // copied bytes
+	HostNS int64  `json:"host_ns"` // time in these calls
+	First  uint64 `json:"first"`   // number of the first call
 }
 
 // Retry sums up one kernel's repeated launches after one error.
 type Retry struct {
-	Kernel string `json:"kernel"`
-	Code   int64  `json:"code"`
-	Name   string `json:"name"`
-	Count  uint64 `json:"count"`
-	First  uint64 `json:"first"` // first failed call
+	Kernel string `json:"kernel"` // name of the kernel
+	Code   int64  `json:"code"`   // error of the failed launch
+	Name   string `json:"name"`   // name of the error
+	Count  uint64 `json:"count"`  // number of failed launches that were repeated
+	First  uint64 `json:"first"`  // number of the first failed call
 }
 
 // Function sums up one function's calls. Times are on the host.
 type Function struct {
-	Func    string `json:"func"`
-	Calls   uint64 `json:"calls"`
-	Failed  uint64 `json:"failed"`
-	TotalNS int64  `json:"total_ns"`
-	MeanNS  int64  `json:"mean_ns"`
-	MinNS   int64  `json:"min_ns"`
-	P50NS   int64  `json:"p50_ns"`
-	P99NS   int64  `json:"p99_ns"`
-	MaxNS   int64  `json:"max_ns"`
-	// RecordingNS is the time in the recorder after these calls.
-	RecordingNS int64 `json:"recording_ns"`
+	Func        string `json:"func"`         // name of the function
+	Calls       uint64 `json:"calls"`        // number of calls, with unfinished ones
+	Failed      uint64 `json:"failed"`       // calls that returned an error
+	TotalNS     int64  `json:"total_ns"`     // summed duration on the host
+	MeanNS      int64  `json:"mean_ns"`      // mean duration
+	MinNS       int64  `json:"min_ns"`       // shortest duration
+	P50NS       int64  `json:"p50_ns"`       // median duration
+	P99NS       int64  `json:"p99_ns"`       // 99th percentile of durations
+	MaxNS       int64  `json:"max_ns"`       // longest duration
+	RecordingNS int64  `json:"recording_ns"` // time in the recorder after these calls
 }
 
 // Task sums up one kernel's launches, or copies in one direction. HostNS is the calls' time, RecordingNS
 // the recorder's time after them.
 type Task struct {
-	Name        string `json:"name"`
-	Count       uint64 `json:"count"`
-	Bytes       uint64 `json:"bytes,omitempty"`
-	HostNS      int64  `json:"host_ns"`
-	RecordingNS int64  `json:"recording_ns,omitempty"`
-	Streams     int    `json:"streams"`
-	// Measured counts the tasks with a measured time on the device. DeviceNS, P50NS, P99NS and MaxNS describe these times.
-	Measured uint64 `json:"measured"`
-	DeviceNS int64  `json:"device_ns"`
-	P50NS    int64  `json:"device_p50_ns"`
-	P99NS    int64  `json:"device_p99_ns"`
-	MaxNS    int64  `json:"device_max_ns"`
-	// Rate is bytes per second for copies: measured ones, otherwise all by their brackets. The latter is a
-	// lower bound.
-	Rate        float64 `json:"bytes_per_s,omitempty"`
-	RateAtLeast bool    `json:"bytes_per_s_at_least,omitempty"`
-	Sizes       []Task  `json:"sizes,omitempty"` // copies by size class, smallest first
+	Name        string  `json:"name"`                           // kernel, copy direction, or size class
+	Count       uint64  `json:"count"`                          // launches or copies
+	Bytes       uint64  `json:"bytes,omitempty"`                // copied bytes
+	HostNS      int64   `json:"host_ns"`                        // time in the calls
+	RecordingNS int64   `json:"recording_ns,omitempty"`         // time in the recorder after these calls
+	Streams     int     `json:"streams"`                        // number of streams with these tasks
+	Measured    uint64  `json:"measured"`                       // tasks with a measured time on the device
+	DeviceNS    int64   `json:"device_ns"`                      // summed duration of the measured tasks
+	P50NS       int64   `json:"device_p50_ns"`                  // median duration of the measured tasks
+	P99NS       int64   `json:"device_p99_ns"`                  // 99th percentile of durations of the measured tasks
+	MaxNS       int64   `json:"device_max_ns"`                  // longest duration of the measured tasks
+	Rate        float64 `json:"bytes_per_s,omitempty"`          // bytes a second of the measured copies; if none is measured, a lower bound for all
+	RateAtLeast bool    `json:"bytes_per_s_at_least,omitempty"` // bytes_per_s is a lower bound
+	Sizes       []Task  `json:"sizes,omitempty"`                // copies by size class, smallest first, with the same keys
 
 	times         Histogram // measured tasks only
 	measuredBytes uint64
@@ -266,26 +253,18 @@ func (k *Task) finish() {
 
 // Lane sums up one stream's tasks.
 type Lane struct {
-	Stream   string `json:"stream"`
-	Process  int    `json:"process"`
-	Tasks    uint64 `json:"tasks"`
-	Launches uint64 `json:"launches"`
-	Copies   uint64 `json:"copies"`
-	Device   int    `json:"device"`   // -1 if not known
-	Measured uint64 `json:"measured"` // tasks with a measured time; other tasks are bracketed by calls
-	// BusyAtMostNS is the time in which the stream may have had work. It is exact if all tasks are measured.
-	// IdleAtLeastNS is the remaining time between first and last task. WaitedNS is the time in
-	// synchronizations that waited for its tasks.
-	BusyAtMostNS  int64 `json:"busy_at_most_ns"`
-	IdleAtLeastNS int64 `json:"idle_at_least_ns"`
-	WaitedNS      int64 `json:"waited_ns"`
-	// RecordingNS is the recorder's time in threads between two tasks that they issued. The stream may have been idle
-	// for that long because of the recorder.
-	RecordingNS int64 `json:"recording_ns"`
-	// Bound is "host" if the stream was certainly idle for at least half of its time, without the recorder's time. It is
-	// "device" if the host waited for the stream that long, or if all tasks are measured. Otherwise, and if host times
-	// are not known, it is empty.
-	Bound string `json:"bound"`
+	Stream        string `json:"stream"`           // name of the stream
+	Process       int    `json:"process"`          // process id
+	Tasks         uint64 `json:"tasks"`            // number of tasks
+	Launches      uint64 `json:"launches"`         // number of kernel launches
+	Copies        uint64 `json:"copies"`           // number of copies
+	Device        int    `json:"device"`           // device number, -1 if not known
+	Measured      uint64 `json:"measured"`         // tasks with a measured time; other tasks are bracketed by calls
+	BusyAtMostNS  int64  `json:"busy_at_most_ns"`  // time in which it may have had work; exact if all tasks are measured
+	IdleAtLeastNS int64  `json:"idle_at_least_ns"` // remaining time between first and last task
+	WaitedNS      int64  `json:"waited_ns"`        // time in synchronizations that waited for its tasks
+	RecordingNS   int64  `json:"recording_ns"`     // time in the recorder between its tasks' calls, in which it may have been idle
+	Bound         string `json:"bound"`            // "host" if idle for half its time or more, without recording_ns; "device" if the host waited that long, or all tasks are measured; otherwise empty
 }
 
 func (l *Lane) bound() string {
@@ -310,10 +289,10 @@ func (s *Stats) Untimed() bool {
 
 // Error counts one function's error.
 type Error struct {
-	Func  string `json:"func"`
-	Code  int64  `json:"code"`
-	Name  string `json:"name"`
-	Count uint64 `json:"count"`
+	Func  string `json:"func"`  // function
+	Code  int64  `json:"code"`  // returned error
+	Name  string `json:"name"`  // name of the error
+	Count uint64 `json:"count"` // number of calls that returned it
 }
 
 const (

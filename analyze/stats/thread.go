@@ -12,16 +12,15 @@ import (
 
 // Thread divides a typical step's mean time on one thread.
 type Thread struct {
-	Thread  string `json:"thread"`
+	Thread  string `json:"thread"`  // name of the thread
 	Process int    `json:"process"` // process id
 	Parts
-	// DeviceNS is the measured time for tasks that the thread issued in the step.
-	DeviceNS int64 `json:"device_ns"`
+	DeviceNS int64 `json:"device_ns"` // measured time of the tasks that the thread issued in the step
 }
 
 // Parts divide a time on one thread. They add up to the time, except for rounding.
 type Parts struct {
-	WaitingNS   int64 `json:"waiting_ns"`
+	WaitingNS   int64 `json:"waiting_ns"`   // in calls that wait for the device
 	LaunchingNS int64 `json:"launching_ns"` // in calls that launch kernels and graphs
 	CopyingNS   int64 `json:"copying_ns"`   // in calls that copy and fill
 	OtherNS     int64 `json:"other_ns"`     // in other calls

@@ -24,7 +24,7 @@ var outputs = []struct {
 }{
 	{"acltrace info --json", "report", "Info", "", ""},
 	{"acltrace cat --json", "report", "line", "", "One object a line."},
-	{"acltrace stats --json", "analyze/stats", "Stats", "", ""},
+	{"acltrace stats --json", "analyze/stats", "Stats", "", "Percentiles over more than 512 times have an error below 0.4%."},
 	{"acltrace stats --by KEY --json", "analyze/stats", "Group", "groups[].", "`by` is KEY, and `groups` has the sums."},
 	{"acltrace stats --critical-path --json", "report", "pathsJSON", "", "`paths` has a path for each step."},
 	{"", "report", "pathJSON", "paths[].", ""},
