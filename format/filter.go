@@ -48,7 +48,10 @@ type Filter struct {
 }
 
 // A TaskID identifies a task by the runtime's own numbers of its stream and itself.
-type TaskID struct{ Stream, Task uint32 }
+type TaskID struct {
+	Stream uint32 // stream id
+	Task   uint32 // task id
+}
 
 // A DataFilter selects data. The zero value and nil select all.
 type DataFilter struct {

@@ -11,21 +11,21 @@ import (
 // blameJSON is a blame.Report with its texts.
 type blameJSON struct {
 	*blame.Report
-	Hints    []string      `json:"told,omitempty"`
-	Suspects []suspectJSON `json:"suspects"` // most likely first
-	Unknown  []string      `json:"unknown,omitempty"`
+	Hints    []string      `json:"told,omitempty"`    // failed kernels and tasks that the runtime or the user named
+	Suspects []suspectJSON `json:"suspects"`          // most likely first
+	Unknown  []string      `json:"unknown,omitempty"` // facts that are missing from the trace
 }
 
 type suspectJSON struct {
 	*blame.Suspect
-	Reasons   []string       `json:"reasons,omitempty"`
-	Arguments []argumentJSON `json:"arguments,omitempty"`
+	Reasons   []string       `json:"reasons,omitempty"`   // why it is suspected
+	Arguments []argumentJSON `json:"arguments,omitempty"` // addresses among its arguments
 }
 
 type argumentJSON struct {
 	*blame.Argument
-	Where string `json:"where"` // the parameter, or a word in its data
-	Note  string `json:"note,omitempty"`
+	Where string `json:"where"`          // the parameter, or a word in its data
+	Note  string `json:"note,omitempty"` // what is wrong with the address
 }
 
 // BlameJSON returns the findings in the form for `acltrace blame --json`.

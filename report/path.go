@@ -145,26 +145,26 @@ func NewPathWriter(w io.Writer) (*PathWriter, error) {
 }
 
 type pathJSON struct {
-	Step    *int         `json:"step"` // null for the whole trace
-	Name    string       `json:"name,omitempty"`
-	FromNS  int64        `json:"from_ns"`
-	NS      int64        `json:"ns"`
-	Typical bool         `json:"typical"`
-	TooLong bool         `json:"too_long,omitempty"`
-	OwnNS   int64        `json:"own_ns"`
-	Entries []path.Entry `json:"entries"`
-	Parts   []partJSON   `json:"parts"`
+	Step    *int         `json:"step"`               // number of the step, from 0; null for the whole trace
+	Name    string       `json:"name,omitempty"`     // name of the step
+	FromNS  int64        `json:"from_ns"`            // begin of the step
+	NS      int64        `json:"ns"`                 // duration of the step
+	Typical bool         `json:"typical"`            // the step is like most others
+	TooLong bool         `json:"too_long,omitempty"` // the step has too many calls, and its path no parts
+	OwnNS   int64        `json:"own_ns"`             // the program's own time on the path
+	Entries []path.Entry `json:"entries"`            // sums of the parts, the longest first
+	Parts   []partJSON   `json:"parts"`              // the path, in the order of time
 }
 
 type partJSON struct {
 	Kind   path.Kind `json:"kind"`
-	Call   *uint64   `json:"call"`
-	Func   string    `json:"func,omitempty"`
-	Name   string    `json:"name,omitempty"`
-	Where  string    `json:"where"`
-	FromNS int64     `json:"from_ns"`
-	NS     int64     `json:"ns"`
-	AtMost bool      `json:"at_most,omitempty"`
+	Call   *uint64   `json:"call"`              // number of the call, or of the call that launched the task; null for own and recording
+	Func   string    `json:"func,omitempty"`    // function of the call, empty for task and start
+	Name   string    `json:"name,omitempty"`    // name of the task, empty without a task
+	Where  string    `json:"where"`             // thread, or the stream of a task or of a wait
+	FromNS int64     `json:"from_ns"`           // begin of the part
+	NS     int64     `json:"ns"`                // duration of the part
+	AtMost bool      `json:"at_most,omitempty"` // tasks took at most this time
 }
 
 // Path adds a path.
@@ -193,12 +193,12 @@ func (w *PathWriter) Path(p *path.Path) error {
 // pathsJSON follows the paths.
 type pathsJSON struct {
 	format.Scope
-	Process int          `json:"process"`       // process id
-	Source  string       `json:"source"`        // of steps: marked, found or none
-	Why     string       `json:"why,omitempty"` // why there are no steps
-	Summed  int          `json:"summed"`        // number of paths in the following sums
-	NS      int64        `json:"ns"`
-	Entries []path.Entry `json:"entries"`            // the longest first
+	Process int          `json:"process"`            // process id
+	Source  string       `json:"source"`             // marked, found or none: where the steps are from
+	Why     string       `json:"why,omitempty"`      // why there are no steps
+	Summed  int          `json:"summed"`             // number of paths in the following sums
+	NS      int64        `json:"ns"`                 // summed duration of these paths
+	Entries []path.Entry `json:"entries"`            // sums over these paths, the longest first
 	TooLong int          `json:"too_long,omitempty"` // number of steps with too many calls for a path
 }
 

@@ -31,28 +31,28 @@ type Options struct {
 
 // A Call identifies a recorded call.
 type Call struct {
-	Index  uint64         `json:"call"`
-	Func   string         `json:"func"`
-	Kernel string         `json:"kernel,omitempty"`
-	PID    int            `json:"pid"`
-	TID    int            `json:"tid"`
-	Start  int64          `json:"start_ns"` // since the beginning of the trace
-	End    int64          `json:"end_ns"`
-	Error  string         `json:"error,omitempty"`
-	Stream string         `json:"stream,omitempty"`
-	Task   *format.TaskID `json:"task,omitempty"`
-	Blocks uint32         `json:"block_dim,omitempty"`
-	Stack  []string       `json:"stack,omitempty"` // innermost frame first, if the recording kept stacks
+	Index  uint64         `json:"call"`                // number of the call
+	Func   string         `json:"func"`                // function
+	Kernel string         `json:"kernel,omitempty"`    // name of the launched kernel
+	PID    int            `json:"pid"`                 // process id
+	TID    int            `json:"tid"`                 // thread id
+	Start  int64          `json:"start_ns"`            // start of the call
+	End    int64          `json:"end_ns"`              // end of the call, for an unfinished one the last known time
+	Error  string         `json:"error,omitempty"`     // name and number of the returned error
+	Stream string         `json:"stream,omitempty"`    // stream, as in stream#3
+	Task   *format.TaskID `json:"task,omitempty"`      // the runtime's ids of the task
+	Blocks uint32         `json:"block_dim,omitempty"` // number of blocks of a launch
+	Stack  []string       `json:"stack,omitempty"`     // innermost frame first, if the recording kept stacks
 }
 
 // A Place locates an address in an allocation.
 type Place struct {
-	Object string `json:"object"` // for example device#5
-	Addr   Hex    `json:"addr"`   // first byte
-	Size   uint64 `json:"size"`
-	Offset uint64 `json:"offset"`
-	Made   *Call  `json:"made,omitempty"`  // nil: before the trace began
-	Ended  *Call  `json:"ended,omitempty"` // nil: never in the trace
+	Object string `json:"object"`          // kind and number of the allocation, as in device#5
+	Addr   Hex    `json:"addr"`            // first byte of the allocation
+	Size   uint64 `json:"size"`            // size of the allocation in bytes
+	Offset uint64 `json:"offset"`          // offset of the address in the allocation
+	Made   *Call  `json:"made,omitempty"`  // call that allocated it; nil: before the trace began
+	Ended  *Call  `json:"ended,omitempty"` // call that freed it; nil: never in the trace
 }
 
 // Hex is a number in hexadecimal.
@@ -64,11 +64,11 @@ func (h Hex) String() string { return fmt.Sprintf("%#x", uint64(h)) }
 
 // An Argument is an address that a suspect was given.
 type Argument struct {
-	Param   string  `json:"param"`
+	Param   string  `json:"param"` // name of the parameter
 	Word    Word    `json:"-"`
-	Value   Hex     `json:"value"`
+	Value   Hex     `json:"value"`           // the address
 	How     string  `json:"how"`             // reads, writes or names
-	Place   *Place  `json:"place,omitempty"` // nil: in no known allocation
+	Place   *Place  `json:"place,omitempty"` // allocation at the address; nil: no known one
 	Finding Finding `json:"-"`
 	Beyond  uint64  `json:"-"` // bytes
 	End     string  `json:"-"` // live allocation that ends at the address, "" for none
@@ -80,7 +80,7 @@ type Suspect struct {
 	Certain   bool       `json:"certain"` // named by the runtime, or the call itself failed
 	Reasons   []Reason   `json:"-"`
 	Arguments []Argument `json:"-"`
-	Partly    bool       `json:"arguments_partly_unknown,omitempty"`
+	Partly    bool       `json:"arguments_partly_unknown,omitempty"` // not all arguments of the kernel are known
 
 	score    int
 	stream   *timeline.Object
@@ -109,33 +109,33 @@ type accessed struct {
 
 // Report has Blame's findings. Package report adds texts for the fields without JSON.
 type Report struct {
-	Trace string `json:"trace"`
+	Trace string `json:"trace"` // file of the trace
 	format.Scope
-	Host     string     `json:"host"`
-	Argv     []string   `json:"argv"`
-	Acltrace string     `json:"acltrace,omitempty"` // recorder version
-	Runtime  string     `json:"runtime,omitempty"`
-	Driver   string     `json:"driver,omitempty"`
-	Device   string     `json:"device,omitempty"`
+	Host     string     `json:"host"`                    // host name of the machine
+	Argv     []string   `json:"argv"`                    // command line of the first process
+	Acltrace string     `json:"acltrace,omitempty"`      // version of the recorder
+	Runtime  string     `json:"runtime,omitempty"`       // version of the runtime
+	Driver   string     `json:"driver,omitempty"`        // version of the driver
+	Device   string     `json:"device,omitempty"`        // name of the device
 	Begun    int64      `json:"begun_wall_ns,omitempty"` // since 1970 UTC; call times count from here
-	Failure  *Call      `json:"failure,omitempty"`
-	Message  string     `json:"message,omitempty"`    // the runtime's message, if the program requested it
-	Hints    []Hint     `json:"-"`                    // from the runtime or the user
-	InFlight int        `json:"in_flight"`            // tasks that may have been running at the failure
-	Suspects []Suspect  `json:"-"`                    // most likely first
-	More     int        `json:"more,omitempty"`       // tasks in flight that are not listed
-	Failed   int        `json:"failed_calls"`         // in all processes
-	History  []Lifetime `json:"history,omitempty"`    // the first suspect's memory
-	Died     []Died     `json:"died,omitempty"`       // processes killed by a signal
-	Lost     uint64     `json:"lost_calls,omitempty"` // calls missing from the trace before the failure
-	Unknown  []Unknown  `json:"-"`                    // facts that are missing from the trace
+	Failure  *Call      `json:"failure,omitempty"`       // the failed call, nil if only a task is known to have failed
+	Message  string     `json:"message,omitempty"`       // the runtime's message, if the program requested it
+	Hints    []Hint     `json:"-"`                       // from the runtime or the user
+	InFlight int        `json:"in_flight"`               // tasks that may have been running at the failure
+	Suspects []Suspect  `json:"-"`                       // most likely first
+	More     int        `json:"more,omitempty"`          // tasks in flight that are not listed
+	Failed   int        `json:"failed_calls"`            // failed calls in all processes, 0 if --call names the failure
+	History  []Lifetime `json:"history,omitempty"`       // allocations of the first suspect
+	Died     []Died     `json:"died,omitempty"`          // processes killed by a signal
+	Lost     uint64     `json:"lost_calls,omitempty"`    // missing calls before the failure, with those left out on request
+	Unknown  []Unknown  `json:"-"`                       // facts that are missing from the trace
 }
 
 // Lifetime is an allocation's life up to the failure.
 type Lifetime struct {
-	Place    Place    `json:"place"`
+	Place    Place    `json:"place"`            // the allocation
 	Accesses []Access `json:"accesses"`         // the latest ones, in order
-	Before   int      `json:"before,omitempty"` // earlier ones
+	Before   int      `json:"before,omitempty"` // number of earlier accesses
 }
 
 // ErrNothingFailed is returned if no call failed and the options name no failure.

@@ -12,19 +12,19 @@ import (
 
 // Died is a process that a signal killed.
 type Died struct {
-	PID     int        `json:"pid"`
-	Command []string   `json:"command"`
-	Signal  int        `json:"signal"` // 0 if not known
-	EndNS   int64      `json:"end_ns"` // when the recorder noticed, on the clock of the calls
-	Last    []LastCall `json:"last"`   // one a thread, calls that never returned first
+	PID     int        `json:"pid"`     // process id
+	Command []string   `json:"command"` // command line
+	Signal  int        `json:"signal"`  // number of the signal, 0 if not known
+	EndNS   int64      `json:"end_ns"`  // when the recorder noticed, on the clock of the calls
+	Last    []LastCall `json:"last"`    // last call of each thread, calls that never returned first
 }
 
 // LastCall is a thread's last call.
 type LastCall struct {
-	TID      int    `json:"tid"`
-	Call     uint64 `json:"call"`
-	Func     string `json:"func"`
-	Returned bool   `json:"returned"`
+	TID      int    `json:"tid"`      // thread id
+	Call     uint64 `json:"call"`     // number of the call
+	Func     string `json:"func"`     // function
+	Returned bool   `json:"returned"` // the call had returned
 }
 
 func (d *Died) String() string {

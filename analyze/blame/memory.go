@@ -105,9 +105,9 @@ func (m *memory) former(process uint32, addr uint64) *timeline.Object {
 // An Access is a call that reads or writes an allocation, or may do so.
 type Access struct {
 	Call
-	How    string `json:"how"`            // reads, writes, MayChange or AddressCopied
-	Offset uint64 `json:"offset"`         // first byte, or address
-	Size   uint64 `json:"size,omitempty"` // bytes, 0 if only the kernel determines it
+	How    string `json:"how"`            // reads, writes, may change, or address copied to
+	Offset uint64 `json:"offset"`         // first accessed byte in the allocation, or place of the copied address in it
+	Size   uint64 `json:"size,omitempty"` // accessed bytes, 0 if only the kernel determines it
 	Via    string `json:"via,omitempty"`  // memory that holds the address, if it was not an argument
 }
 

@@ -22,11 +22,11 @@ type WhereOptions struct {
 // Whereabouts has Where's findings.
 type Whereabouts struct {
 	format.Scope
-	Addr   Hex        `json:"addr"`
-	At     *Call      `json:"at,omitempty"`    // the call at whose beginning the address was looked up
-	Places []Lifetime `json:"places"`          // the allocations that held it, in allocation order
+	Addr   Hex        `json:"addr"`            // the address
+	At     *Call      `json:"at,omitempty"`    // call at whose beginning the address was looked up, nil for the whole trace
+	Places []Lifetime `json:"places"`          // allocations that held the address, in allocation order
 	Below  *Place     `json:"below,omitempty"` // if none held it: the nearest allocation before it
-	Above  *Place     `json:"above,omitempty"` // and after it
+	Above  *Place     `json:"above,omitempty"` // if none held it: the nearest allocation after it
 }
 
 // Where finds the allocations that held an address, the calls that made and ended them, and their last accesses.
@@ -107,14 +107,14 @@ func Where(r *format.Reader, m *api.Model, addr uint64, o *WhereOptions) (*Where
 // A Map is the live memory at a moment.
 type Map struct {
 	format.Scope
-	At     *Call        `json:"at,omitempty"` // nil for the trace's end
-	Ranges []Allocation `json:"allocations"`  // by process and address
-	More   int          `json:"more,omitempty"`
+	At     *Call        `json:"at,omitempty"`   // call at whose beginning memory was looked up, nil for the trace's end
+	Ranges []Allocation `json:"allocations"`    // live allocations, by process and address
+	More   int          `json:"more,omitempty"` // number of live allocations that are not listed
 }
 
 // An Allocation is a live allocation in a Map.
 type Allocation struct {
-	PID int `json:"pid"`
+	PID int `json:"pid"` // process id
 	Place
 }
 

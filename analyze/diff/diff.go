@@ -62,75 +62,73 @@ const (
 // A change counts if the medians differ by the threshold, if it matters for the step, and if two tests are significant:
 // one on the samples, and one on six parts of each run. The false discovery rate is 0.1%.
 type Diff struct {
-	A           Run     `json:"a"`
-	B           Run     `json:"b"`
-	Selection   string  `json:"selection,omitempty"` // flags
-	By          string  `json:"by"`                  // steps or launches
-	Threshold   float64 `json:"threshold"`
-	Differs     bool    `json:"differs"`      // a change is slower or faster, something is new or gone, or its count in a step changed
-	SlowerCount int     `json:"slower_count"` // changes with the verdict slower
-	Cause       *Cause  `json:"cause"`        // of a slower or faster step, null otherwise
+	A           Run     `json:"a"`                   // first run
+	B           Run     `json:"b"`                   // second run
+	Selection   string  `json:"selection,omitempty"` // flags that select calls
+	By          string  `json:"by"`                  // samples: typical steps, or launches if a run has no steps
+	Threshold   float64 `json:"threshold"`           // least relative change that counts
+	Differs     bool    `json:"differs"`             // a change is slower or faster, something is new or gone, or its count in a step changed
+	SlowerCount int     `json:"slower_count"`        // changes with the verdict slower
+	Cause       *Cause  `json:"cause"`               // of a slower or faster step, null otherwise
 	// Parts compares the parts of a step: waiting, launching, copying, other_calls, own_time and recording, on the thread with most time in
 	// calls. They explain the change of the step, and do not make the runs differ.
 	Parts []Change `json:"parts"`
 	// Changes has the step, kernels, copy directions and functions that both runs have, the largest change first.
 	Changes []Change `json:"changes"`
-	New     []Only   `json:"new"`
-	Gone    []Only   `json:"gone"`
+	New     []Only   `json:"new"`  // only in the second run
+	Gone    []Only   `json:"gone"` // only in the first run
 }
 
 // Cause is what makes a step slower or faster: the part that changed most in the same direction, and where.
 type Cause struct {
-	StepNS int64  `json:"step_ns"` // change of the median
-	Part   string `json:"part"`
-	PartNS int64  `json:"part_ns"`
-	// Gap is the place in a step where most of the own time changed, nil if there is none. Its NS is the change.
-	Gap *stats.Gap `json:"gap"`
-	// Kind, Name and NS are the kernel, copy direction or function that changed most with the part, with significance. They are empty if there is none.
-	Kind string `json:"kind,omitempty"`
-	Name string `json:"name,omitempty"`
-	NS   int64  `json:"ns,omitempty"`
+	StepNS int64      `json:"step_ns"`        // change of the step's median
+	Part   string     `json:"part"`           // part of the step that changed most, named as in parts; empty for none
+	PartNS int64      `json:"part_ns"`        // change of its median
+	Gap    *stats.Gap `json:"gap"`            // gap of own time that changed most, nil if there is none; its ns is the change
+	Kind   string     `json:"kind,omitempty"` // kernel, copy or function that changed most with the part; empty for none
+	Name   string     `json:"name,omitempty"` // its name
+	NS     int64      `json:"ns,omitempty"`   // change of its median
 }
 
 // Run is one side of a Diff.
 type Run struct {
-	Path string `json:"path"`
+	Path string `json:"path"` // file
 	format.Scope
-	Calls   uint64      `json:"calls"`
-	CallsOf uint64      `json:"calls_of,omitempty"` // of the whole trace, if calls are selected
-	SpanNS  int64       `json:"span_ns"`
-	Steps   stats.Steps `json:"steps"`
+	Calls   uint64      `json:"calls"`              // number of calls, without those outside the selection
+	CallsOf uint64      `json:"calls_of,omitempty"` // calls in the trace, if calls are selected
+	SpanNS  int64       `json:"span_ns"`            // from the first start to the last end of a call
+	Steps   stats.Steps `json:"steps"`              // steps and their durations
 }
 
 // Only is a kernel, copy direction or function that only one run has.
 type Only struct {
-	Kind  string `json:"kind"` // kernel, copy or function
-	Name  string `json:"name"`
-	Count uint64 `json:"count"`
+	Kind  string `json:"kind"`  // kernel, copy or function
+	Name  string `json:"name"`  // its name
+	Count uint64 `json:"count"` // calls, launches or copies in the run
 }
 
 // Change compares one kernel, copy direction, function or the step.
 type Change struct {
 	Kind   string `json:"kind"`   // step, part, kernel, copy or function
-	Name   string `json:"name"`   // empty for the step
+	Name   string `json:"name"`   // name of the kernel, direction or function; empty for the step
 	Metric string `json:"metric"` // wall for a step, device if measured in both runs, otherwise host: the calls' time
-	A      Sample `json:"a"`
-	B      Sample `json:"b"`
+	A      Sample `json:"a"`      // first run
+	B      Sample `json:"b"`      // second run
 	// Change is the median's relative change: 0.1 is 10% more. It is 0 if A's median is 0.
 	Change  float64 `json:"change"`
-	P       float64 `json:"p"` // probability that chance explains the difference, 1 if not tested
-	Verdict string  `json:"verdict"`
+	P       float64 `json:"p"`       // probability that chance explains the difference, 1 if not tested
+	Verdict string  `json:"verdict"` // slower, faster, same, noise, few, more or fewer
 	// Often is true if the count in a step changed.
 	Often bool `json:"often,omitempty"`
 }
 
-// Sample has the durations in one run, per step or per launch. Q1 and Q3 are the quartiles.
+// Sample has the durations in one run, per step or per launch.
 type Sample struct {
-	N        int     `json:"n"`
-	MedianNS float64 `json:"median_ns"`
-	Q1NS     float64 `json:"q1_ns"`
-	Q3NS     float64 `json:"q3_ns"`
-	PerStep  float64 `json:"per_step"` // median count in a step, 0 without steps
+	N        int     `json:"n"`         // number of samples
+	MedianNS float64 `json:"median_ns"` // median
+	Q1NS     float64 `json:"q1_ns"`     // lower quartile
+	Q3NS     float64 `json:"q3_ns"`     // upper quartile
+	PerStep  float64 `json:"per_step"`  // median count in a step, 0 without steps
 
 	values []float64 // in time order
 }

@@ -8,12 +8,12 @@ import (
 // An Entry is the sum of the parts that are alike: of one kind, function and name, and in one place.
 type Entry struct {
 	Kind   Kind   `json:"kind"`
-	Func   string `json:"func,omitempty"` // "" for Task and Start
-	Name   string `json:"name,omitempty"`
-	Where  string `json:"where"`
-	Count  int    `json:"count"` // parts
-	NS     int64  `json:"ns"`
-	AtMost bool   `json:"at_most,omitempty"` // of some part
+	Func   string `json:"func,omitempty"`    // function of the call, empty for task and start
+	Name   string `json:"name,omitempty"`    // name of the task, empty without a task
+	Where  string `json:"where"`             // thread, or the stream of a task or of a wait
+	Count  int    `json:"count"`             // number of parts
+	NS     int64  `json:"ns"`                // summed duration of the parts
+	AtMost bool   `json:"at_most,omitempty"` // tasks took at most this time in some part
 }
 
 // maxEntries and maxLabels bound the entries in a sum and the names. Programs may create names and streams without end; the rest shares an entry
