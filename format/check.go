@@ -38,6 +38,7 @@ func (p Problem) String() string {
 
 // A CheckReport is the outcome of Check. The file is sound if it has no Problems.
 type CheckReport struct {
+	UUID     string // of the recording
 	Complete bool
 	Chunks   int
 	Calls    uint64
@@ -60,7 +61,7 @@ func Check(path string, opts *CheckOptions) (*CheckReport, error) {
 		return nil, err
 	}
 	defer r.Close()
-	c := checker{r: r, report: &CheckReport{Complete: r.Complete(), Chunks: len(r.file.Entries()), Bytes: r.file.Size()}, progress: opts.Progress}
+	c := checker{r: r, report: &CheckReport{UUID: r.Meta().UUID, Complete: r.Complete(), Chunks: len(r.file.Entries()), Bytes: r.file.Size()}, progress: opts.Progress}
 	if err := c.run(); err != nil {
 		return nil, err
 	}

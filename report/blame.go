@@ -68,16 +68,6 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 	return w.Flush()
 }
 
-// nextText writes the commands for the next look, after an empty line.
-func nextText(w io.Writer, commands ...string) {
-	head := "next:"
-	Printf(w, "\n")
-	for _, c := range commands {
-		Printf(w, "%-5s %s\n", head, c)
-		head = ""
-	}
-}
-
 // blameNext returns the commands for the next look.
 func blameNext(rep *blame.Report) (next []string) {
 	acltrace := func(args ...string) { next = append(next, shell.Command(append([]string{"acltrace"}, args...)...)) }

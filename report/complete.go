@@ -20,6 +20,9 @@ func Completeness(c *format.Completeness) string {
 	return strings.Join(all, "; ")
 }
 
+// BeingRecorded is the reason why a trace has no end if its recorder is running.
+const BeingRecorded = "it is being recorded"
+
 // outside counts the calls outside the window. They were not to be recorded.
 func outside(c *format.Completeness) string {
 	calls := callsIn(c.Outside)

@@ -20,12 +20,13 @@ type Info struct {
 	format.Scope
 	InfoProgram
 	InfoExtent
-	Env        map[string]string `json:"env"`                // recorded environment: ranks, runtime settings, trace context
-	Calls      InfoCalls         `json:"calls"`              // numbers of calls
-	Standing   []Standing        `json:"standing,omitempty"` // calls in progress of a live recording; the file does not have them
-	Payload    InfoPayload       `json:"payload"`            // recorded data of the program
-	Gaps       InfoGaps          `json:"gaps"`               // times with calls that are not in the trace
-	Coverage   InfoCoverage      `json:"coverage"`           // functions and processes that were recorded, or passed by
+	Env        map[string]string `json:"env"`                 // recorded environment: ranks, runtime settings, trace context
+	Calls      InfoCalls         `json:"calls"`               // numbers of calls
+	Recording  bool              `json:"recording,omitempty"` // a recorder of this machine is writing the trace
+	Standing   []Standing        `json:"standing,omitempty"`  // calls in progress of a live recording; the file does not have them
+	Payload    InfoPayload       `json:"payload"`             // recorded data of the program
+	Gaps       InfoGaps          `json:"gaps"`                // times with calls that are not in the trace
+	Coverage   InfoCoverage      `json:"coverage"`            // functions and processes that were recorded, or passed by
 	Tracer     format.Tracer     `json:"tracer"`
 	Replayable bool              `json:"replayable"` // all data for a replay is in the trace
 	Policy     string            `json:"policy"`     // if a buffer is full: drop calls, or block the program; empty for imported traces

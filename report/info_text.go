@@ -43,10 +43,12 @@ func (in *Info) Text(w io.Writer, o *TextOptions) error {
 // next returns the command for the next look.
 func (in *Info) next() string {
 	switch {
+	case in.Recording:
+		return shell.Command("acltrace", "top", in.path)
 	case len(in.Damage) > 0:
 		return shell.Command("acltrace", "fsck", in.path)
 	case in.Recovery != nil:
-		return shell.Command("acltrace", "recover", in.path, "-o", "FILE")
+		return shell.Command(RecoverCommand(in.path)...)
 	case in.Calls.Failed > 0 || in.Calls.Unfinished > 0 || in.ExitSignal != 0:
 		return shell.Command("acltrace", "blame", in.path)
 	}
@@ -72,6 +74,8 @@ func (in *Info) programRows(row rowFunc) {
 // end returns how the program ended.
 func (in *Info) end() string {
 	switch {
+	case in.Recording:
+		return "not yet: " + BeingRecorded
 	case in.Sealed != "":
 		return "unknown: the ring was saved: " + in.Sealed
 	case in.Recovered != "":
@@ -267,15 +271,19 @@ func (in *Info) libraryRows(row rowFunc) {
 }
 
 func (in *Info) completeRows(row rowFunc) {
-	if in.Complete {
+	switch {
+	case in.Complete:
 		row("complete", "yes")
-	} else {
+	case in.Recording:
+		losses := slices.Concat([]string{BeingRecorded}, slices.DeleteFunc(slices.Clone(in.losses), func(s string) bool { return s == in.cut }))
+		row("complete", "not yet: %s", strings.Join(losses, ", "))
+	default:
 		row("complete", "%s: %s", Bad("no"), strings.Join(in.losses, ", "))
 	}
 	if in.Window != format.WindowWhole {
 		row("window", "%s", in.Window)
 	}
-	if r := in.Recovery; r != nil {
+	if r := in.Recovery; r != nil && !in.Recording {
 		row("cut", "%s: %s readable, %s unreadable, %s missing", r.Reason, human.Plural(r.Chunks, "chunk"), human.Bytes(r.LostBytes), human.Plural(r.LostChunks, "chunk"))
 	}
 	for _, kind := range slices.Sorted(maps.Keys(in.Unknown)) {

@@ -57,6 +57,7 @@ type Top struct {
 	// UUID identifies the recording.
 	UUID         string               `json:"-"`
 	Lacks        *format.Completeness `json:"-"`
+	path         string
 	intervalSecs float64
 }
 
@@ -79,7 +80,7 @@ func NewLive(path string, open func(string) (*format.Reader, *api.Model, error))
 
 func (l *Live) begin(uuid string, m *api.Model) {
 	*l = Live{path: l.path, open: l.open, uuid: uuid, places: map[int64]bool{}, state: timeline.NewState(m), streams: map[*timeline.Object]string{}, count: map[uint32]int{}, sums: map[sumKey]*TopSum{}}
-	l.top.UUID = uuid
+	l.top.UUID, l.top.path = uuid, l.path
 }
 
 // Refresh reads new chunks and returns the sums, which the caller owns. If another recording has replaced the file, it
@@ -279,5 +280,16 @@ func (t *Top) Text(w io.Writer, o *TextOptions) error {
 	table("kernel", t.Kernels, most, false)
 	table("stream", t.Streams, 6, false)
 	table("copies", t.Copies, 4, true)
-	return tw.Flush()
+	if err := tw.Flush(); err != nil || t.Recording {
+		return err
+	}
+	switch {
+	case t.Damaged > 0:
+		NextText(w, "acltrace", "fsck", t.path)
+	case t.Failed > 0:
+		NextText(w, "acltrace", "blame", t.path)
+	default:
+		NextText(w, "acltrace", "stats", t.path)
+	}
+	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/internal/shell"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -42,10 +43,11 @@ func (e *exit) Error() string {
 
 func (e *exit) Unwrap() error { return e.err }
 
-// remedied is an error with a remedy, printed on separate lines.
+// remedied is an error with the command that helps, printed below the error.
 type remedied struct {
 	error
-	remedy string
+	lead    string // printed before the command
+	command []string
 }
 
 func (r *remedied) Unwrap() error { return r.error }
@@ -112,6 +114,11 @@ func (a *app) printJSON(v any) error {
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
+}
+
+// next prints the command to type next, for commands that print their summary on stderr.
+func (a *app) next(words ...string) {
+	report.Printf(a.err, "acltrace: next: %s\n", shell.Command(words...))
 }
 
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/acltrace/acltrace/export/chrome"
 	"github.com/acltrace/acltrace/internal/human"
-	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/pflag"
 )
 
@@ -32,7 +31,11 @@ func (e *chromeExport) run(x *exporting) error {
 	if err != nil {
 		return err
 	}
-	report.Printf(x.err, "acltrace: %s and %s written to %s\n", e.which.calls(res.Calls, recorded(x.r)), human.Plural(res.Tasks, "task"), x.out.path)
+	look := "open it at https://www.speedscope.app"
+	if e.o.MindStudio {
+		look = "open it in MindStudio Insight"
+	}
+	x.written(e.which.calls(res.Calls, recorded(x.r))+" and "+human.Plural(res.Tasks, "task"), x.out.path, look)
 	x.brackets(res.Bracketed, res.Tasks)
 	return nil
 }

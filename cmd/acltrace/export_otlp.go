@@ -106,7 +106,7 @@ func (e *otlpExport) write(x *exporting) error {
 	if err != nil {
 		return err
 	}
-	report.Printf(x.err, "acltrace: %s in %s written to %s\n", e.spans(x, res), human.Plural(res.Traces, "trace"), x.out.path)
+	x.written(e.spans(x, res)+" in "+human.Plural(res.Traces, "trace"), x.out.path, "a collector reads it with its otlpjsonfile receiver")
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/acltrace/acltrace/internal/human"
 
@@ -66,7 +67,13 @@ func (e *parquetExport) run(x *exporting) error {
 	}
 	report.Printf(x.err, "acltrace: %s, %s, %s and %s written to %s\n", e.which.calls(res.Calls, recorded(x.r)), human.Plural(res.Tasks, "task"), human.Plural(res.Copies, "copy"), human.Plural(res.Kernels, "kernel"), x.out.path)
 	x.brackets(res.Bracketed, res.Tasks)
+	x.query(filepath.Join(x.out.path, "calls.parquet"))
 	return nil
+}
+
+// query prints a command that shows the calls in a file, or in the files of a pattern.
+func (x *exporting) query(files string) {
+	x.next("duckdb", "-c", `from "`+strings.ReplaceAll(files, `"`, `""`)+`" limit 10`)
 }
 
 const inNoTable = "they are in no table; its metadata has their number"
@@ -109,5 +116,6 @@ func (e *parquetExport) runTree(x *exporting, args []string) (done bool, err err
 		sum.Calls, sum.Tasks = sum.Calls+res.Calls, sum.Tasks+res.Tasks
 	}
 	report.Printf(x.err, "acltrace: %s, %s and %s, added to %s\n", human.Plural(len(files), "trace"), e.which.calls(sum.Calls, total), human.Plural(sum.Tasks, "task"), x.out.path)
+	x.query(filepath.Join(x.out.path, "calls", "*", "*", "*.parquet"))
 	return true, nil
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/acltrace/acltrace/export/perfetto"
 	"github.com/acltrace/acltrace/internal/human"
-	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/pflag"
 )
 
@@ -60,7 +59,7 @@ func (e *perfettoExport) run(x *exporting) (err error) {
 	if err != nil {
 		return err
 	}
-	report.Printf(x.err, "acltrace: %s and %s written to %s; open it at https://ui.perfetto.dev\n", e.which.calls(res.Calls, recorded(x.r)), human.Plural(res.Tasks, "task"), strings.Join(shorten(names), ", "))
+	x.written(e.which.calls(res.Calls, recorded(x.r))+" and "+human.Plural(res.Tasks, "task"), strings.Join(shorten(names), ", "), "open it at https://ui.perfetto.dev")
 	x.brackets(res.Bracketed, res.Tasks)
 	return nil
 }

@@ -4,7 +4,7 @@ import (
 	"io"
 
 	"github.com/acltrace/acltrace/export/pprof"
-	"github.com/acltrace/acltrace/report"
+	"github.com/acltrace/acltrace/internal/shell"
 	"github.com/spf13/pflag"
 )
 
@@ -20,6 +20,6 @@ func (e *pprofExport) run(x *exporting) error {
 	if err != nil {
 		return err
 	}
-	report.Printf(x.err, "acltrace: %s written to %s; look at it with: go tool pprof -http=: %s\n", e.which.calls(res.Calls, recorded(x.r)), x.out.path, x.out.path)
+	x.written(e.which.calls(res.Calls, recorded(x.r)), x.out.path, "look at it with: "+shell.Command("go", "tool", "pprof", "-http=:", x.out.path))
 	return nil
 }

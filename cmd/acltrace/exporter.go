@@ -45,6 +45,15 @@ func file[R any](x *exporting, write func(io.Writer) (R, error)) (res R, err err
 	return res, err
 }
 
+// written prints the content and the name of an output file, and how to look at it.
+func (x *exporting) written(content, path, look string) {
+	if x.out.path == "-" {
+		report.Printf(x.err, "acltrace: %s written to standard output\n", content)
+		return
+	}
+	report.Printf(x.err, "acltrace: %s written to %s; %s\n", content, path, look)
+}
+
 // brackets prints how many tasks have no measured times.
 func (a *app) brackets(bracketed, tasks int) {
 	if bracketed > 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -41,6 +42,7 @@ func (a *app) recoverCmd() *cobra.Command {
 					return err
 				}
 				report.Printf(a.out, "%s: saved the calls in %s\n", made, args[0])
+				report.NextText(a.out, "acltrace", "info", made)
 				return nil
 			}
 			var gone *format.BlobFile
@@ -60,6 +62,7 @@ func (a *app) recoverCmd() *cobra.Command {
 				report.Printf(a.out, "%s with the payloads: %v; %s refers to it as before\n", gone.Path, gone.Err, out.path)
 			}
 			report.Printf(a.out, "%s: %s, %s known to be lost\n", out.path, human.Plural(rep.Calls, "call"), human.Count(rep.LostCalls))
+			report.NextText(a.out, "acltrace", "info", out.path)
 			return nil
 		},
 	}
@@ -99,6 +102,7 @@ func (a *app) packCmd() *cobra.Command {
 				return err
 			}
 			report.Printf(a.out, "%s: %s, %s, was %s\n", out.path, human.Plural(rep.Calls, "call"), human.Bytes(rep.To), human.Bytes(rep.From))
+			report.NextText(a.out, "acltrace", "info", out.path)
 			return nil
 		},
 	}
@@ -174,16 +178,32 @@ func (a *app) fsckCmd() *cobra.Command {
 			if rep.Lost > 0 {
 				report.Printf(a.out, "%s: %s could not be written during the recording\n", args[0], human.Plural(rep.Lost, "payload"))
 			}
-			if len(rep.Problems) > 0 {
-				return &exit{exitFailed, errors.New(args[0] + ": damaged")}
-			}
-			if !rep.Complete {
-				return &exit{exitFailed, errors.New(args[0] + ": not finished: the recorder did not write the end; the rest is undamaged")}
+			if err := unsound(args[0], rep); err != nil {
+				return err
 			}
 			report.Printf(a.out, "%s: sound\n", args[0])
+			report.NextText(a.out, "acltrace", "info", args[0])
 			return nil
 		},
 	}
+}
+
+// unsound returns the error for a trace with problems, with the command that helps.
+func unsound(path string, rep *format.CheckReport) error {
+	if len(rep.Problems) == 0 {
+		return nil
+	}
+	running, _ := recording(rep.UUID, rep.Complete)
+	err, next := errors.New(path+": damaged"), report.RecoverCommand(path)
+	switch onlyEnd := !rep.Complete && len(rep.Problems) == 1; {
+	case onlyEnd && running:
+		err, next = errors.New(path+": not finished: "+report.BeingRecorded), []string{"acltrace", "top", path}
+	case onlyEnd:
+		err = errors.New(path + ": not finished: the recorder did not write the end; the rest is undamaged")
+	case !slices.ContainsFunc(rep.Problems, func(p format.Problem) bool { return p.File == path || p.Offset > 0 }):
+		return &exit{exitFailed, err} // only the file with the payloads is missing
+	}
+	return &exit{exitFailed, &remedied{err, "acltrace: next: ", next}}
 }
 
 func (a *app) mergeCmd() *cobra.Command {
@@ -237,6 +257,7 @@ func (a *app) mergeCmd() *cobra.Command {
 				}
 				report.Printf(a.err, "  rank %d on %s: clock set %s\n", p.Rank, p.Host, how)
 			}
+			a.next("acltrace", "stats", out.path)
 			return nil
 		},
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/human"
-	"github.com/acltrace/acltrace/internal/shell"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/replay"
 	"github.com/acltrace/acltrace/replay/compile"
@@ -298,7 +297,7 @@ func orAllow(err error) error {
 	_ = w.Write(refused.Paths())
 	w.Flush()
 	words := append(append([]string{"acltrace"}, os.Args[1:]...), "--kernels="+strings.TrimSuffix(list.String(), "\n"))
-	return &remedied{err, "If you know the origin of the trace, load them with this command (--kernels= loads none):\n  " + shell.Command(words...)}
+	return &remedied{err, "If you know the origin of the trace, load them with this command (--kernels= loads none):\n  ", words}
 }
 
 // limitFlags adds the limits for planning a replay.

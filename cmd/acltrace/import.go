@@ -59,6 +59,7 @@ func (a *app) importMsprofCmd() *cobra.Command {
 			for _, what := range slices.Sorted(maps.Keys(rep.Left)) {
 				report.Printf(a.out, "left out: %s %s\n", human.Count(rep.Left[what]), what)
 			}
+			report.NextText(a.out, "acltrace", "stats", out.path)
 			return nil
 		},
 	}

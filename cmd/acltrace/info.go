@@ -23,7 +23,7 @@ func (a *app) infoCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			in.Standing = standing(r.Meta().UUID, r.Complete())
+			in.Recording, in.Standing = recording(r.Meta().UUID, r.Complete())
 			if asJSON {
 				return a.printJSON(in)
 			}

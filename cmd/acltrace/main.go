@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/acltrace/acltrace/internal/shell"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -133,7 +134,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	var r *remedied
 	if errors.As(e.err, &r) {
-		report.Printf(a.err, "%s\n", report.Block(r.remedy))
+		report.Printf(a.err, "%s%s\n", report.Block(r.lead), shell.Command(r.command...))
 	}
 	return e.code
 }

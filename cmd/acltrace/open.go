@@ -82,24 +82,28 @@ func open(path string) (*format.Reader, *api.Model, error) {
 
 // close closes a trace and prints the losses.
 func (a *app) close(r *format.Reader) error {
-	a.complete(r.Path(), r.Completeness())
+	c := r.Completeness()
+	if running, _ := recording(r.Meta().UUID, r.Complete()); running {
+		c.Cut = report.BeingRecorded
+	}
+	a.complete(r.Path(), c)
 	return r.Close()
 }
 
-// standing asks the trace's recorder, if it is running, for the calls in progress.
-func standing(uuid string, complete bool) []report.Standing {
+// recording asks the trace's recorder, if it is running, for the calls in progress.
+func recording(uuid string, complete bool) (running bool, calls []report.Standing) {
 	if complete {
-		return nil
+		return false, nil
 	}
 	dir := session.Writing(uuid)
 	if dir == "" {
-		return nil
+		return false, nil
 	}
 	st, err := session.Ask(dir, &session.Request{Do: session.ActStatus})
 	if err != nil {
-		return nil // it has just ended
+		return false, nil // it has just ended, or was killed
 	}
-	return standingOf(st)
+	return true, standingOf(st)
 }
 
 func standingOf(st *session.Status) []report.Standing {
@@ -112,7 +116,7 @@ func standingOf(st *session.Status) []report.Standing {
 
 // stands prints the calls in progress if the trace is being recorded: the file does not have them yet.
 func (a *app) stands(r *format.Reader) {
-	if list := standing(r.Meta().UUID, r.Complete()); len(list) > 0 {
+	if _, list := recording(r.Meta().UUID, r.Complete()); len(list) > 0 {
 		a.endProgress()
 		report.Printf(a.err, "acltrace: %s is being recorded; calls in progress:\n", r.Path())
 		report.StandingText(a.err, "  ", list)

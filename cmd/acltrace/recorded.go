@@ -10,7 +10,6 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
-	"github.com/acltrace/acltrace/internal/shell"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/pflag"
@@ -73,7 +72,7 @@ func (a *app) recordedText(o *record.Options, res *record.Result, quiet bool) {
 		report.Printf(a.err, "acltrace: no file: %s\n", res.File.Missing)
 	}
 	if !quiet {
-		a.next(res)
+		a.nextLook(res)
 	}
 }
 
@@ -140,8 +139,8 @@ func (a *app) saved(paths []string) {
 	}
 }
 
-// next prints the command for the first look at a recording.
-func (a *app) next(res *record.Result) {
+// nextLook prints the command for the first look at a recording.
+func (a *app) nextLook(res *record.Result) {
 	trace := res.Output
 	if n := len(res.Sealed); n > 0 {
 		trace = res.Sealed[n-1]
@@ -154,14 +153,14 @@ func (a *app) next(res *record.Result) {
 		for _, f := range res.Ranks {
 			words = append(words, f.Output)
 		}
-		report.Printf(a.err, "acltrace: next: %s\n", shell.Command(words...))
+		a.next(words...)
 		return
 	}
 	look := "stats"
 	if res.Failed > 0 || res.Signal != 0 || len(res.Died) > 0 {
 		look = "blame"
 	}
-	report.Printf(a.err, "acltrace: next: %s\n", shell.Command("acltrace", look, trace))
+	a.next("acltrace", look, trace)
 }
 
 // stopped words why a recording stopped, "" after an error, which recordedText prints.

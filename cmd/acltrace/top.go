@@ -79,7 +79,7 @@ func empty(path string) bool {
 
 // show prints the sums over the previous screen, or after previous output.
 func (a *app) show(t *report.Top, asJSON, screen bool) error {
-	t.Standing = standing(t.UUID, !t.Recording)
+	_, t.Standing = recording(t.UUID, !t.Recording)
 	if asJSON {
 		return json.NewEncoder(report.NewJSON(a.raw)).Encode(t)
 	}

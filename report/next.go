@@ -1,0 +1,26 @@
+package report
+
+import (
+	"io"
+	"strings"
+
+	"github.com/acltrace/acltrace/internal/shell"
+)
+
+// NextText writes the command to type next, after an empty line.
+func NextText(w io.Writer, words ...string) { nextText(w, shell.Command(words...)) }
+
+// nextText writes the commands to type next, after an empty line.
+func nextText(w io.Writer, commands ...string) {
+	head := "next:"
+	Printf(w, "\n")
+	for _, c := range commands {
+		Printf(w, "%-5s %s\n", head, c)
+		head = ""
+	}
+}
+
+// RecoverCommand returns the words of the command that repairs a damaged trace.
+func RecoverCommand(path string) []string {
+	return []string{"acltrace", "recover", path, "-o", strings.TrimSuffix(path, ".aclt") + ".recovered.aclt"}
+}
