@@ -18,13 +18,11 @@ import (
 
 // KernelLibrary is a kernel library that the simulator loaded.
 type KernelLibrary struct {
-	Path    string `json:"path"`
-	BuildID string `json:"build_id"` // "sha256:" and the file's hash if it has no build id
-	Hash    string `json:"hash"`     // "sha256:" and the file's hash
-	// RecordedBuildID is the build id of the recording's corresponding library: the one with this build id, else with this path, else
-	// with this file name, else the only one. It is "" if the trace names none.
-	RecordedBuildID string `json:"recorded_build_id,omitempty"`
-	Changed         bool   `json:"changed"` // it is not the recorded library
+	Path            string `json:"path"`                        // path of the file
+	BuildID         string `json:"build_id"`                    // build id, or "sha256:" and the file's hash if it has none
+	Hash            string `json:"hash"`                        // "sha256:" and the file's hash
+	RecordedBuildID string `json:"recorded_build_id,omitempty"` // build id of the corresponding recorded library; empty if there is none
+	Changed         bool   `json:"changed"`                     // it is not the recorded library
 }
 
 func (k *KernelLibrary) String() string {

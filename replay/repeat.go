@@ -17,14 +17,11 @@ import (
 
 // Repeat is the result from playing a plan more than once.
 type Repeat struct {
-	Runs       int     `json:"runs"`
-	ReplayedNS []int64 `json:"replayed_ns"` // by run
-	// Seeds are those of the runs with PlaceMove.
-	Seeds []uint64 `json:"seeds,omitempty"`
-	// NotDeterministic are results and outputs that differ between runs. Want and Got are empty.
-	NotDeterministic []Difference `json:"not_deterministic"`
-	// Launches are kernel times if there are only a few. For an extract they are its launch's.
-	Launches []lab.LaunchTimes `json:"launches,omitempty"`
+	Runs             int               `json:"runs"`               // number of runs
+	ReplayedNS       []int64           `json:"replayed_ns"`        // duration of each run
+	Seeds            []uint64          `json:"seeds,omitempty"`    // seed of each run with --place move
+	NotDeterministic []Difference      `json:"not_deterministic"`  // results and outputs that differ between runs, with want and got empty
+	Launches         []lab.LaunchTimes `json:"launches,omitempty"` // durations of kernels if there are few launches, or of an extract's launch
 }
 
 // again plays the plan for the remaining runs and compares all runs.

@@ -30,9 +30,8 @@ const NotCompared = "results were not compared"
 
 // Report is a replay's result. `acltrace replay --json` prints it; keys are only ever added.
 type Report struct {
-	Verdict verify.Verdict `json:"verdict"`
-	// Identical is true if Verdict is verify.Identical.
-	Identical bool `json:"identical"`
+	Verdict   verify.Verdict `json:"verdict"`
+	Identical bool           `json:"identical"` // the verdict is identical
 	format.Scope
 	Conditions
 	Proof
@@ -40,110 +39,93 @@ type Report struct {
 	Others
 	Times
 
-	Repeat *Repeat `json:"repeat,omitempty"`
+	Repeat *Repeat `json:"repeat,omitempty"` // runs of --repeat
 
-	Findings []Finding `json:"findings,omitempty"` // with Options.Strict
+	Findings []Finding `json:"findings,omitempty"` // mistakes found by --strict
 
-	Note string `json:"note,omitempty"` // qualifies Identical
+	Note string `json:"note,omitempty"` // limits of the verdict, as a sentence
 
 	Coverage
-	Crash *Crash `json:"crash,omitempty"`
-	Log   string `json:"log,omitempty"` // the library's last output, after a failure
+	Crash *Crash `json:"crash,omitempty"` // premature end of the replay
+	Log   string `json:"log,omitempty"`   // last output of the runtime library, unless all is identical
 }
 
 // Conditions are the replay's conditions.
 type Conditions struct {
-	// TrustsKernels is set if the library can't report missing kernels, and is assumed to have executed all of them.
-	TrustsKernels bool `json:"trusts_kernels,omitempty"`
-	// KernelLibraries are the libraries that the simulator loaded.
-	KernelLibraries []KernelLibrary `json:"kernel_libraries"`
-	// IgnoredVariables are recorded simulator variables that the replay neither set nor decides itself.
-	IgnoredVariables []compile.IgnoredVariable `json:"ignored_variables,omitempty"`
-	// Sandbox is the replay's sandbox, nil if there was none.
-	Sandbox *sandbox.Sandbox `json:"sandbox"`
+	// TrustsKernels is set if the library can't report missing kernels: all kernels count as executed.
+	TrustsKernels    bool                      `json:"trusts_kernels,omitempty"`
+	KernelLibraries  []KernelLibrary           `json:"kernel_libraries"`            // kernel libraries that the simulator loaded
+	IgnoredVariables []compile.IgnoredVariable `json:"ignored_variables,omitempty"` // recorded simulator variables that the replay neither set nor replaced
+	Sandbox          *sandbox.Sandbox          `json:"sandbox"`                     // sandbox of the replay, nil if there was none
 }
 
 // Proof is the comparison's outcome.
 type Proof struct {
-	// Results counts the recorded results by their outcome.
-	Results  verify.Tally `json:"results"`
+	Results  verify.Tally `json:"results"` // recorded results by outcome
 	Verified struct {
-		Results uint64 `json:"results"` // proved
-		Bytes   uint64 `json:"bytes"`
-		// Tolerated counts the proved results that are equal only within the tolerance.
-		Tolerated uint64 `json:"tolerated,omitempty"`
-	} `json:"verified"`
-	Unverified  []compile.Unverified `json:"unverified"` // unproved
-	Differences []Difference         `json:"differences"`
+		Results   uint64 `json:"results"`             // number of proved results
+		Bytes     uint64 `json:"bytes"`               // size of the proved results
+		Tolerated uint64 `json:"tolerated,omitempty"` // proved results that are equal only within the tolerance
+	} `json:"verified"` // results that were proved
+	Unverified  []compile.Unverified `json:"unverified"`  // results that are neither proved nor different
+	Differences []Difference         `json:"differences"` // values that differ from the recording
 }
 
 // Missing are the calls that were not made.
 type Missing struct {
-	// Unsupported are calls that could not be made, including Lost.
-	Unsupported []compile.Unsupported `json:"unsupported"`
-	// Lost are calls that are missing from the trace.
-	Lost []compile.Unsupported `json:"lost,omitempty"`
-	// LeftOut are composite calls, replaced by the calls inside.
-	LeftOut []compile.Unsupported `json:"left_out"`
-	// AskedFor are functions, or tables of functions, that the program looked up and the recorder does not know. Whether the program
-	// called them is unknown, so they do not count.
-	AskedFor []string `json:"asked_for,omitempty"`
+	Unsupported []compile.Unsupported `json:"unsupported"`         // calls that could not be made, including lost
+	Lost        []compile.Unsupported `json:"lost,omitempty"`      // calls that are missing from the trace
+	LeftOut     []compile.Unsupported `json:"left_out"`            // composite calls, replaced by the calls inside
+	AskedFor    []string              `json:"asked_for,omitempty"` // functions that the program looked up and the recorder does not know; calls unknown
 }
 
 // Others are outcomes that are neither equal nor different.
 type Others struct {
-	// OtherMachine are values about the machine and its devices that differ here. They do not count.
-	OtherMachine      []Difference    `json:"other_machine,omitempty"`
-	OtherMachineTotal int             `json:"other_machine_total,omitempty"`
-	Uninitialised     []Uninitialised `json:"uninitialised"` // not among the differences
+	OtherMachine      []Difference    `json:"other_machine,omitempty"`       // values about the machine and its devices that differ here; they do not count
+	OtherMachineTotal int             `json:"other_machine_total,omitempty"` // number of such values
+	Uninitialised     []Uninitialised `json:"uninitialised"`                 // differing results from memory that no recorded call wrote; they are unproved
 }
 
 // Times are the recorded and the replayed times.
 type Times struct {
-	RecordedNS int64        `json:"recorded_ns"` // from the first call to the last end
-	ReplayedNS int64        `json:"replayed_ns"`
-	Pace       Pace         `json:"pace"`
-	Streams    []StreamTime `json:"streams"`         // by stream, for the calls that name it
-	Cores      *Cores       `json:"cores,omitempty"` // possible reasons for lateness
+	RecordedNS int64        `json:"recorded_ns"`     // recorded duration, from the first call to the last end
+	ReplayedNS int64        `json:"replayed_ns"`     // the same in the replay
+	Pace       Pace         `json:"pace"`            // accuracy of a paced replay
+	Streams    []StreamTime `json:"streams"`         // times by stream, for the calls that name it
+	Cores      *Cores       `json:"cores,omitempty"` // time that threads waited for a processor core: possible reasons for lateness
 }
 
 // Coverage counts the replayed parts.
 type Coverage struct {
-	Calls          uint64              `json:"calls"`               // in the trace
-	Replayed       uint64              `json:"replayed"`            // successive polls count once
-	Placement      string              `json:"placement,omitempty"` // "same" or "moved"; empty if nothing was allocated
-	Seed           *uint64             `json:"seed,omitempty"`      // of PlaceMove
-	Relocated      []compile.Relocated `json:"relocated"`
-	RelocatedTotal int                 `json:"relocated_total"`
-	// Guesses are words that may be addresses and were not rewritten. There are none if all allocations are at the recorded addresses.
-	Guesses        []compile.Guess       `json:"guesses"`
-	GuessesTotal   int                   `json:"guesses_total"`
-	Volatile       uint64                `json:"volatile"` // outputs that may differ between runs, not compared
-	Substituted    []compile.Substituted `json:"substituted"`
-	Ambiguous      []compile.Ambiguous   `json:"ambiguous"`
-	AmbiguousTotal int                   `json:"ambiguous_total"`
-	DifferingTotal int                   `json:"differences_total"`
+	Calls          uint64                `json:"calls"`               // number of calls in the trace
+	Replayed       uint64                `json:"replayed"`            // number of calls made; successive polls count once
+	Placement      string                `json:"placement,omitempty"` // "same" or "moved" addresses; empty if no runtime library was called
+	Seed           *uint64               `json:"seed,omitempty"`      // seed of --place move
+	Relocated      []compile.Relocated   `json:"relocated"`           // words that were rewritten as device addresses
+	RelocatedTotal int                   `json:"relocated_total"`     // number of rewritten words
+	Guesses        []compile.Guess       `json:"guesses"`             // words that may be addresses and were not rewritten; none with the same addresses
+	GuessesTotal   int                   `json:"guesses_total"`       // number of guesses
+	Volatile       uint64                `json:"volatile"`            // number of outputs that may differ between runs, not compared
+	Substituted    []compile.Substituted `json:"substituted"`         // payloads that the trace lacks, replaced by zeros
+	Ambiguous      []compile.Ambiguous   `json:"ambiguous"`           // pairs of calls without a recorded order
+	AmbiguousTotal int                   `json:"ambiguous_total"`     // number of such pairs
+	DifferingTotal int                   `json:"differences_total"`   // number of differences
 }
 
 // Pace is a paced replay's accuracy.
 type Pace struct {
-	Mode string `json:"mode"` // Options.Pace
-	// ErrorPercent is how far the replay's duration deviates, from the first call to the last end.
-	ErrorPercent float64 `json:"error_percent"`
-	// Late summarizes how late calls began.
-	Late *Lateness `json:"late,omitempty"`
-	// UnexplainedPercent is ErrorPercent without the time in Report.Cores.
-	UnexplainedPercent float64 `json:"unexplained_percent"`
+	Mode               string    `json:"mode"`                // asap, recorded, or scaled: and a factor
+	ErrorPercent       float64   `json:"error_percent"`       // deviation of replayed_ns from recorded_ns times the factor
+	Late               *Lateness `json:"late,omitempty"`      // how late calls began, nil for asap
+	UnexplainedPercent float64   `json:"unexplained_percent"` // error_percent without the time in cores
 }
 
 // Cores is how long threads were ready to run without a core. Only a part makes a replay longer: threads wait at the same time, and the
 // program's pauses make up for lateness.
 type Cores struct {
-	Threads []ThreadCore `json:"threads"` // captured threads, from their first call to their last
-	// Library is the sum for the runtime's own threads that existed at the end.
-	Library CoreTime `json:"library"`
-	// StolenNS is how long a virtual machine's host took its cores away, in steps of 10 ms. Threads do not notice it.
-	StolenNS int64 `json:"stolen_ns"`
+	Threads  []ThreadCore `json:"threads"`   // replayed threads, from their first call to their last
+	Library  CoreTime     `json:"library"`   // sum over the runtime's own threads that existed at the end
+	StolenNS int64        `json:"stolen_ns"` // time that a virtual machine's host took cores away, in steps of 10 ms
 }
 
 // ThreadCore is a captured thread's CoreTime.
@@ -154,8 +136,8 @@ type ThreadCore struct {
 
 // CoreTime is the time that threads were on a core, and ready to run without one, as the system reports it.
 type CoreTime struct {
-	RanNS    int64 `json:"ran_ns"`
-	WaitedNS int64 `json:"waited_ns"`
+	RanNS    int64 `json:"ran_ns"`    // time on a core
+	WaitedNS int64 `json:"waited_ns"` // time ready to run without a core
 }
 
 // Without returns the total time without a core.
@@ -184,37 +166,36 @@ func (p *judge) cores(o *outcome) *Cores {
 }
 
 // Lateness is how late calls began in a paced replay, in nanoseconds: median, 99th percentile and maximum. Times count from the run's
-// start, so the program's pauses make up for delays. Last is the last call's delay.
+// start, so the program's pauses make up for delays.
 type Lateness struct {
-	P50  int64 `json:"p50_ns"`
-	P99  int64 `json:"p99_ns"`
-	Max  int64 `json:"max_ns"`
-	Last int64 `json:"last_ns"`
+	P50  int64 `json:"p50_ns"`  // median delay; times count from the run's start
+	P99  int64 `json:"p99_ns"`  // 99th percentile of delays
+	Max  int64 `json:"max_ns"`  // longest delay
+	Last int64 `json:"last_ns"` // delay of the last call
 }
 
 // StreamTime is a stream's host time: from the first call that names it to the last call's end.
 type StreamTime struct {
-	Stream       string  `json:"stream"`
-	RecordedNS   int64   `json:"recorded_ns"`
-	ReplayedNS   int64   `json:"replayed_ns"`
-	ErrorPercent float64 `json:"error_percent"` // as Pace.ErrorPercent
-	// Late summarizes the calls that name the stream.
-	Late        *Lateness `json:"late,omitempty"`
-	from, to    int64
-	first, last uint64
-	late        lateTimes
-	lastLate    int64
+	Stream       string    `json:"stream"`         // name of the stream
+	RecordedNS   int64     `json:"recorded_ns"`    // from the first call that names it to the last call's end, on the host
+	ReplayedNS   int64     `json:"replayed_ns"`    // the same in the replay
+	ErrorPercent float64   `json:"error_percent"`  // deviation of replayed_ns from recorded_ns times the factor
+	Late         *Lateness `json:"late,omitempty"` // how late these calls began, nil for asap
+	from, to     int64
+	first, last  uint64
+	late         lateTimes
+	lastLate     int64
 }
 
 // Difference is a value that differs from the recording. Want and Got are hexadecimal bytes from Offset on, or returned values.
 type Difference struct {
-	Call        uint64 `json:"call"`
-	Func        string `json:"func"`
-	Param       string `json:"param,omitempty"` // "" for the returned value
-	Offset      uint64 `json:"offset"`
-	Want        string `json:"want"`
-	Got         string `json:"got"`
-	Bytes       uint64 `json:"bytes,omitempty"` // differing bytes
+	Call        uint64 `json:"call"`            // number of the call
+	Func        string `json:"func"`            // function
+	Param       string `json:"param,omitempty"` // name of the parameter, empty for the returned value
+	Offset      uint64 `json:"offset"`          // first differing byte
+	Want        string `json:"want"`            // recorded value: hexadecimal bytes from the offset, at most 16, or a number
+	Got         string `json:"got"`             // value in the replay, as want
+	Bytes       uint64 `json:"bytes,omitempty"` // number of differing bytes
 	lab.History        // of the first differing byte
 
 	result bool
@@ -224,21 +205,21 @@ type Difference struct {
 
 // Uninitialised is a differing result from memory that no recorded call wrote.
 type Uninitialised struct {
-	Call   uint64 `json:"call"`
-	Func   string `json:"func"`
-	Param  string `json:"param"`
+	Call   uint64 `json:"call"`   // number of the call
+	Func   string `json:"func"`   // function
+	Param  string `json:"param"`  // name of the parameter
 	Offset uint64 `json:"offset"` // first differing byte
-	Bytes  uint64 `json:"bytes"`  // differing bytes
+	Bytes  uint64 `json:"bytes"`  // number of differing bytes
 }
 
 // Crash is a player's premature end, and the recorded call that it was in.
 type Crash struct {
-	Call    uint64   `json:"call"`
-	Func    string   `json:"func"`
-	Signal  string   `json:"signal"`   // or the exit status, or TimedOut
-	Args    []string `json:"args"`     // recorded, NAME=value
-	StartNS int64    `json:"start_ns"` // since the trace began
-	TID     int      `json:"tid"`
+	Call    uint64   `json:"call"`     // number of the call
+	Func    string   `json:"func"`     // function
+	Signal  string   `json:"signal"`   // signal, or the exit status, or timeout
+	Args    []string `json:"args"`     // recorded arguments, as NAME=value
+	StartNS int64    `json:"start_ns"` // recorded start of the call
+	TID     int      `json:"tid"`      // thread id in the recording
 }
 
 // TimedOut is the Crash.Signal for a call that took too long.

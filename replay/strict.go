@@ -12,10 +12,10 @@ import (
 // Finding is an error in the trace's calls that the simulator's strict mode found, such as two streams that use the same memory without
 // an order. A device punishes it later, and not in every run. It does not change the verdict.
 type Finding struct {
-	Kind string `json:"kind"`
-	// Calls are the involved calls, with kernel and stream. Text has the simulator's numbers: within a process, and within a thread.
+	Kind string `json:"kind"` // kind of the mistake, such as race
+	// Calls are the involved calls, with kernel and stream. Numbers in text are the simulator's.
 	Calls []string `json:"calls"`
-	Text  string   `json:"text"`
+	Text  string   `json:"text"` // report of the simulator
 }
 
 // strictLog is the file for findings in a replay's folder.

@@ -46,12 +46,11 @@ type Findings struct {
 
 // Unverified counts a call's unproved results.
 type Unverified struct {
-	Call    uint64        `json:"call"`
-	Reason  string        `json:"reason"`
-	Code    verify.Reason `json:"reason_code"`
-	Results int           `json:"results"` // one for a copy, one for each batch item
-	// OtherBytes counts the results whose bytes differ from the recording, which proves nothing.
-	OtherBytes int `json:"other_bytes,omitempty"`
+	Call       uint64        `json:"call"`   // number of the call
+	Reason     string        `json:"reason"` // why, as a sentence
+	Code       verify.Reason `json:"reason_code"`
+	Results    int           `json:"results"`               // number of results: one for a copy, one for each batch item
+	OtherBytes int           `json:"other_bytes,omitempty"` // number of results whose bytes differ from the recording, which proves nothing
 }
 
 func (u *Unverified) String() string {
@@ -75,12 +74,11 @@ func AddUnverified(list []Unverified, call uint64, code verify.Reason, reason st
 
 // Unsupported counts calls to a function that are not made, for one reason.
 type Unsupported struct {
-	Func   string `json:"func"`
-	Calls  int    `json:"calls"`
-	Reason string `json:"reason"`
-	Call   uint64 `json:"call,omitempty"` // the first one in the trace
-	// Stub says how --stub-comm makes the calls possible, "" if it does not.
-	Stub Stub `json:"stub,omitempty"`
+	Func   string `json:"func"`           // function
+	Calls  int    `json:"calls"`          // number of calls
+	Reason string `json:"reason"`         // why, as a sentence
+	Call   uint64 `json:"call,omitempty"` // number of the first call
+	Stub   Stub   `json:"stub,omitempty"` // how --stub-comm makes the calls possible: left out or stand-in; empty if it does not
 }
 
 // Stub is how Options.StubComm replaces a process that is not in the trace.
@@ -107,25 +105,25 @@ func (u *Unsupported) String() string {
 
 // Substituted is a payload that the trace lacks, replaced by equally many zeros.
 type Substituted struct {
-	Call   uint64 `json:"call"`
-	Func   string `json:"func"`
-	Param  string `json:"param"`
-	Bytes  uint64 `json:"bytes"`
-	Reason string `json:"reason"`
+	Call   uint64 `json:"call"`   // number of the call
+	Func   string `json:"func"`   // function
+	Param  string `json:"param"`  // name of the parameter
+	Bytes  uint64 `json:"bytes"`  // size of the payload
+	Reason string `json:"reason"` // why the trace lacks it
 	marked bool   // the device marks dependent results, so each is reported by itself
 }
 
 // Relocated is a word that was rewritten as a device address, with the evidence for it.
 type Relocated struct {
-	Call       uint64 `json:"call"`
-	Func       string `json:"func"`
-	Param      string `json:"param"`
-	Item       uint32 `json:"item,omitempty"`
-	Offset     uint64 `json:"offset"`
-	Value      string `json:"value"`
-	Allocation uint64 `json:"allocation"` // call that made the allocation, object or token
-	At         uint64 `json:"at"`         // offset in the allocation
-	Evidence   string `json:"evidence"`   // an access.Evidence, ByHandle or ByToken
+	Call       uint64 `json:"call"`           // number of the call
+	Func       string `json:"func"`           // function
+	Param      string `json:"param"`          // name of the parameter
+	Item       uint32 `json:"item,omitempty"` // number of the element in an array of buffers
+	Offset     uint64 `json:"offset"`         // byte of the word in the payload
+	Value      string `json:"value"`          // recorded word, in hexadecimal
+	Allocation uint64 `json:"allocation"`     // number of the call that made the allocation, object or token
+	At         uint64 `json:"at"`             // offset of the address in the allocation
+	Evidence   string `json:"evidence"`       // argument, layout, address, table, handle or token
 }
 
 // Values for Relocated.Evidence besides those of access.Evidence.
@@ -136,25 +134,25 @@ const (
 
 // Guess is a word that may be an address and was not rewritten.
 type Guess struct {
-	Call       uint64      `json:"call"`
-	Func       string      `json:"func"`
-	Param      string      `json:"param"`
-	Item       uint32      `json:"item,omitempty"`
-	Offset     uint64      `json:"offset"`
-	Value      string      `json:"value"`
-	Candidates []Candidate `json:"candidates"`
+	Call       uint64      `json:"call"`           // number of the call
+	Func       string      `json:"func"`           // function
+	Param      string      `json:"param"`          // name of the parameter
+	Item       uint32      `json:"item,omitempty"` // number of the element in an array of buffers
+	Offset     uint64      `json:"offset"`         // byte of the word in the payload
+	Value      string      `json:"value"`          // recorded word, in hexadecimal
+	Candidates []Candidate `json:"candidates"`     // allocations that it may point to
 }
 
 // Candidate is an allocation that a Guess may point to.
 type Candidate struct {
-	Allocation uint64 `json:"allocation"` // call that made it
-	At         uint64 `json:"at"`         // offset in it
+	Allocation uint64 `json:"allocation"` // number of the call that made the allocation
+	At         uint64 `json:"at"`         // offset of the address in the allocation
 }
 
 // Ambiguous is a pair of calls without a recorded order, in replay order.
 type Ambiguous struct {
-	Calls  [2]uint64 `json:"calls"`
-	Reason string    `json:"reason"`
+	Calls  [2]uint64 `json:"calls"`  // numbers of both calls, in replay order
+	Reason string    `json:"reason"` // why they conflict
 }
 
 // DeviceBlock is a device allocation whose address is compared after a run.

@@ -84,8 +84,8 @@ func InFile(path string, err error) error {
 
 // IgnoredVariable is a recorded variable that a replay does not set.
 type IgnoredVariable struct {
-	Name   string `json:"name"`
-	Reason string `json:"reason"`
+	Name   string `json:"name"`   // name of the variable
+	Reason string `json:"reason"` // why it was not set
 }
 
 func (v *IgnoredVariable) String() string { return fmt.Sprintf("%q: %s", v.Name, v.Reason) }

@@ -13,10 +13,9 @@ import (
 
 // Writer is a call that wrote, or may have written, memory.
 type Writer struct {
-	Call uint64 `json:"call"`
-	Name string `json:"name"` // the kernel's, or else the function's
-	// Note says why the call may have written other data than recorded, "" if nothing suggests it.
-	Note string `json:"note,omitempty"`
+	Call uint64 `json:"call"`           // number of the call
+	Name string `json:"name"`           // kernel, or the function of a call without a kernel
+	Note string `json:"note,omitempty"` // why it may have written other data than recorded, empty if nothing suggests it
 }
 
 // maxChain limits the calls listed for one difference: the last ones.
@@ -39,10 +38,9 @@ type Byte struct {
 
 // History is how a byte got its value.
 type History struct {
-	// Chain are the calls that wrote, or may have written, the byte, since the last copy from the host. It has the last maxChain of them.
-	Chain      []Writer `json:"chain,omitempty"`
-	Reason     string   `json:"reason,omitempty"` // possible cause of another value, if known
-	ChainTotal int      `json:"chain_total,omitempty"`
+	Chain      []Writer `json:"chain,omitempty"`       // calls that wrote the byte, or may have, since the last copy from the host; the last 50
+	Reason     string   `json:"reason,omitempty"`      // likely cause of the difference, if known
+	ChainTotal int      `json:"chain_total,omitempty"` // number of such calls
 }
 
 // Explain returns the history of each byte.

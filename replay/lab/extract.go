@@ -27,12 +27,11 @@ import (
 // Extracted describes an extract.
 type Extracted struct {
 	format.Scope        // of the original trace
-	Launch       uint64 `json:"launch"` // number of the launch in the extract
-	Kernel       string `json:"kernel"`
-	Calls        uint64 `json:"calls"`   // in the extract
+	Launch       uint64 `json:"launch"`  // number of the launching call in the extract
+	Kernel       string `json:"kernel"`  // name of the kernel
+	Calls        uint64 `json:"calls"`   // number of calls in the extract
 	Results      int    `json:"results"` // copies to the host that show the launch's results
-	// Alone says that the device is idle before the launch and the program waits for it at once, so that its time can be measured.
-	Alone bool `json:"alone"`
+	Alone        bool   `json:"alone"`   // the device is idle before the launch, and the program waits for it at once
 }
 
 // Extract writes one launch as a separate trace, with the closure of the launch: see type closure. The launch is followed by waits for it, and

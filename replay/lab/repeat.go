@@ -86,14 +86,13 @@ func (r *Runs) Launches() []LaunchTimes {
 
 // LaunchTimes are a launch's durations in each run: from its call to the end of the first wait for its stream.
 type LaunchTimes struct {
-	Call   uint64  `json:"call"`
-	Kernel string  `json:"kernel"`
-	NS     []int64 `json:"ns"`
-	Min    int64   `json:"min_ns"`
-	Median int64   `json:"median_ns"`
-	Max    int64   `json:"max_ns"`
-	// Alone says that the device was otherwise idle.
-	Alone bool `json:"alone,omitempty"`
+	Call   uint64  `json:"call"`            // number of the launching call
+	Kernel string  `json:"kernel"`          // name of the kernel
+	NS     []int64 `json:"ns"`              // duration in each run, from the call to the end of the first wait for its stream
+	Min    int64   `json:"min_ns"`          // shortest duration
+	Median int64   `json:"median_ns"`       // median duration
+	Max    int64   `json:"max_ns"`          // longest duration
+	Alone  bool    `json:"alone,omitempty"` // the device was otherwise idle
 }
 
 // maxLaunches is how many launches are timed individually at most.

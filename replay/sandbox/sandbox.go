@@ -37,9 +37,9 @@ var layers = []struct {
 
 // Sandbox is a replay's sandbox.
 type Sandbox struct {
-	Landlock int      `json:"landlock_abi"` // 0 if the kernel has none
-	Layers   []string `json:"layers"`       // entered by the player
-	Missing  []string `json:"missing"`      // not available in the kernel
+	Landlock int      `json:"landlock_abi"` // version of Landlock in the kernel, 0 for none
+	Layers   []string `json:"layers"`       // layers that the replay entered
+	Missing  []string `json:"missing"`      // layers that the kernel lacks
 	from     []string // features that the missing layers need
 }
 

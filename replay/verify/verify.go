@@ -100,13 +100,12 @@ func ByCode(code uint8) Reason {
 
 // A Tally counts recorded results by their state. The zero value is empty.
 type Tally struct {
-	Results   uint64 `json:"total"`
-	Proved    uint64 `json:"proved"` // includes Tolerated
-	Tolerated uint64 `json:"tolerated"`
-	Different uint64 `json:"different"`
-	Unproved  uint64 `json:"unproved"`
-	// OtherBytes counts unproved results whose bytes are not the recorded ones.
-	OtherBytes uint64 `json:"unproved_other_bytes"`
+	Results    uint64 `json:"total"`                // number of recorded results
+	Proved     uint64 `json:"proved"`               // proved results, including tolerated ones
+	Tolerated  uint64 `json:"tolerated"`            // proved results that are equal only within the tolerance
+	Different  uint64 `json:"different"`            // results that differ
+	Unproved   uint64 `json:"unproved"`             // results that are neither
+	OtherBytes uint64 `json:"unproved_other_bytes"` // unproved results whose bytes are not the recorded ones
 
 	// Other counts returned values and call outputs that differ. They are not results.
 	Other uint64 `json:"-"`

@@ -47,29 +47,23 @@ type Options struct {
 // Report is the result from a simulation in virtual time. Keys are only ever added.
 type Report struct {
 	format.Scope
-	Model      string `json:"model"`
-	Source     string `json:"source"` // data that the model is based on
-	RecordedNS int64  `json:"recorded_ns"`
-	VirtualNS  int64  `json:"virtual_ns"`
-	// ChangePercent is the relative change from RecordedNS to VirtualNS.
-	ChangePercent float64 `json:"change_percent"`
-	// BoundsNS are the shortest and the longest possible time, whatever the unmeasured tasks took, if both models describe their devices
-	// correctly.
-	BoundsNS            [2]int64   `json:"bounds_ns"`
-	ChangeBoundsPercent [2]float64 `json:"change_bounds_percent"`
-	// Predicted says that the bounds are narrow enough for a prediction. Otherwise VirtualNS and ChangePercent are null, Streams is
-	// empty, and Advice has the reason.
-	Predicted bool      `json:"predicted"`
-	Advice    Advice    `json:"advice,omitempty"`
-	Known     Known     `json:"known"`
-	Calls     uint64    `json:"calls"`
-	Tasks     uint64    `json:"tasks"`
-	Durations Durations `json:"durations"`
-	Streams   []Stream  `json:"streams"`
+	Model               string     `json:"model"`                 // cost model of the prediction
+	Source              string     `json:"source"`                // data that the model is based on
+	RecordedNS          int64      `json:"recorded_ns"`           // recorded duration
+	VirtualNS           int64      `json:"virtual_ns"`            // predicted duration
+	ChangePercent       float64    `json:"change_percent"`        // change from recorded_ns to virtual_ns
+	BoundsNS            [2]int64   `json:"bounds_ns"`             // shortest and longest possible duration, if both models describe their devices
+	ChangeBoundsPercent [2]float64 `json:"change_bounds_percent"` // change from recorded_ns to the bounds
+	Predicted           bool       `json:"predicted"`             // the bounds are narrow enough for a prediction
+	Advice              Advice     `json:"advice,omitempty"`      // why there is no prediction
+	Known               Known      `json:"known"`
+	Calls               uint64     `json:"calls"`     // number of calls
+	Tasks               uint64     `json:"tasks"`     // number of tasks
+	Durations           Durations  `json:"durations"` // number of tasks by the source of their duration
+	Streams             []Stream   `json:"streams"`   // sums by stream
 	// Unsupported are calls that only take their recorded time on the host.
 	Unsupported []compile.Unsupported `json:"unsupported"`
-	// SimulatedIn is how long the simulation took.
-	SimulatedIn time.Duration `json:"simulated_in_ns"`
+	SimulatedIn time.Duration         `json:"simulated_in_ns"` // how long the simulation took
 }
 
 // Advice is the reason why there is no prediction. A message says what helps.
@@ -85,9 +79,9 @@ func (a Advice) Error() string { return string(a) }
 
 // Known is the source for the tasks' time, as parts that add up to 1, or are 0 if no task takes time.
 type Known struct {
-	Measured  float64 `json:"measured"`  // by the device, or by a synchronous call
+	Measured  float64 `json:"measured"`  // measured by the device, or by a synchronous call
 	Bracketed float64 `json:"bracketed"` // shares of recorded waits
-	Modelled  float64 `json:"modelled"`
+	Modelled  float64 `json:"modelled"`  // from the model
 }
 
 // MarshalJSON omits unpredicted values.
@@ -117,27 +111,21 @@ const Unbounded = math.MaxInt64 / 4
 
 // Durations counts tasks that take time, by the source for their duration.
 type Durations struct {
-	// Measured durations are in the trace: by the device, or by host function runs.
-	Measured uint64 `json:"measured"`
-	// Alike durations are the mean over measured launches with the same kernel and block count.
-	Alike uint64 `json:"alike"`
-	// Estimated durations are shares, by the model, in a wait for several tasks.
-	Estimated uint64 `json:"estimated"`
-	// Modelled durations come from the model.
-	Modelled uint64 `json:"modelled"`
+	Measured  uint64 `json:"measured"`  // measured by the device, or by host function runs
+	Alike     uint64 `json:"alike"`     // mean over measured launches with the same kernel and block count
+	Estimated uint64 `json:"estimated"` // share, by the model, of a wait for several tasks
+	Modelled  uint64 `json:"modelled"`  // from the model
 }
 
 // Stream summarizes a stream's tasks.
 type Stream struct {
-	Stream  string `json:"stream"`
-	Process int    `json:"process"`
-	Device  int    `json:"device"` // -1 if it is not known
-	Tasks   int    `json:"tasks"`
-	// BusyNS is the sum of the durations, VirtualNS the time from the start of the first task to the end of the last. RecordedNS is the
-	// same in the trace, where an unmeasured task ends with the wait for it.
-	BusyNS     int64 `json:"busy_ns"`
-	VirtualNS  int64 `json:"virtual_ns"`
-	RecordedNS int64 `json:"recorded_ns"`
+	Stream     string `json:"stream"`      // name of the stream
+	Process    int    `json:"process"`     // process id
+	Device     int    `json:"device"`      // device number, -1 if not known
+	Tasks      int    `json:"tasks"`       // number of tasks
+	BusyNS     int64  `json:"busy_ns"`     // predicted sum of the tasks' durations
+	VirtualNS  int64  `json:"virtual_ns"`  // predicted time from the start of the first task to the end of the last
+	RecordedNS int64  `json:"recorded_ns"` // the same in the trace; an unmeasured task ends with the wait for it
 }
 
 // Run plays a trace in virtual time. The threads make their calls in the recorded order among each other, and a waiting call waits for
