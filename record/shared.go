@@ -170,9 +170,9 @@ func replaceFile(path string, b []byte, mode os.FileMode) error {
 
 // Variable is an environment variable. A list is put before the present value of the variable.
 type Variable struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-	List  bool   `json:"list,omitempty"`
+	Name  string `json:"name"`           // name of the variable
+	Value string `json:"value"`          // value of the variable
+	List  bool   `json:"list,omitempty"` // put it before the variable's present value, separated by a colon
 }
 
 // Environment returns the variables that a program needs to write to the shared session in a folder.

@@ -12,7 +12,7 @@ type Standing struct {
 	PID     int    `json:"pid"`          // process id
 	TID     int    `json:"tid"`          // thread id
 	Func    string `json:"func"`         // function
-	On      string `json:"on,omitempty"` // handle of the stream, event or notify in the arguments
+	On      string `json:"on,omitempty"` // stream or event in the arguments, with its handle
 	StartNS int64  `json:"start_ns"`     // start on the clock of the trace's calls
 	ForNS   int64  `json:"for_ns"`       // duration until now
 }

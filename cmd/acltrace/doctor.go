@@ -54,16 +54,16 @@ func (a *app) doctorCmd() *cobra.Command {
 
 // A diagnosis is a doctor.Diagnosis in terms of commands and flags.
 type diagnosis struct {
-	Findings  []finding               `json:"findings"`
-	Libraries []doctor.LibraryFinding `json:"libraries,omitempty"`
+	Findings  []finding               `json:"findings"`            // the checks
+	Libraries []doctor.LibraryFinding `json:"libraries,omitempty"` // runtime libraries that the program would load
 }
 
 type finding struct {
-	For    string `json:"for"` // the commands that need it
-	What   string `json:"what"`
-	OK     bool   `json:"ok"`
-	Detail string `json:"detail,omitempty"`
-	Fix    string `json:"fix,omitempty"` // command that grants missing rights
+	For    string `json:"for"`              // commands that need it
+	What   string `json:"what"`             // name of the check, the program or the library
+	OK     bool   `json:"ok"`               // it works
+	Detail string `json:"detail,omitempty"` // facts, or why it does not work
+	Fix    string `json:"fix,omitempty"`    // command that grants missing rights, or advice
 }
 
 // checks are the commands that need a check, and its name.

@@ -94,9 +94,9 @@ func (a *app) envCmd() *cobra.Command {
 
 // envResult is the output as JSON.
 type envResult struct {
-	Session   string            `json:"session"`   // folder
-	Variables []record.Variable `json:"variables"` // that a program needs
-	Flags     map[string]string `json:"flags"`     // of record
+	Session   string            `json:"session"`   // folder of the session
+	Variables []record.Variable `json:"variables"` // variables that a program needs
+	Flags     map[string]string `json:"flags"`     // flags of record, without --
 }
 
 // podYAML returns the additions to a pod's spec. JSON strings are valid YAML.

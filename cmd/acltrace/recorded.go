@@ -309,36 +309,36 @@ func (a *app) unseen(res *record.Result, m *api.Model) {
 
 // A recordResult is record's summary as JSON.
 type recordResult struct {
-	Output     string            `json:"output"`               // trace
+	Output     string            `json:"output"`               // file of the trace
 	NoFile     string            `json:"no_file,omitempty"`    // why there is no trace
 	OlderKept  bool              `json:"older_kept,omitempty"` // no call was recorded, and the earlier trace is kept
 	Moved      []string          `json:"moved"`                // new names of earlier traces
-	Ranks      []recordedRank    `json:"ranks,omitempty"`
-	Stopped    record.Stop       `json:"stopped"`
-	Sealed     []string          `json:"sealed,omitempty"`    // traces of a ring
-	Bytes      int64             `json:"bytes"`               // size of the trace
-	BlobFile   string            `json:"blob_file,omitempty"` // file of --blobs
-	BlobBytes  int64             `json:"blob_bytes,omitempty"`
-	Calls      uint64            `json:"calls"`                // recorded
-	Failed     uint64            `json:"failed"`               // returned an error
-	Unfinished uint64            `json:"unfinished"`           // had not returned at the end
-	Lost       uint64            `json:"lost"`                 // known to be lost
+	Ranks      []recordedRank    `json:"ranks,omitempty"`      // traces of single ranks
+	Stopped    record.Stop       `json:"stopped"`              // why recording stopped: ended, time, steps, size, asked or failed
+	Sealed     []string          `json:"sealed,omitempty"`     // traces of a ring
+	Bytes      int64             `json:"bytes"`                // size of the trace
+	BlobFile   string            `json:"blob_file,omitempty"`  // file of --blobs
+	BlobBytes  int64             `json:"blob_bytes,omitempty"` // size of the file of --blobs
+	Calls      uint64            `json:"calls"`                // number of recorded calls
+	Failed     uint64            `json:"failed"`               // calls that returned an error
+	Unfinished uint64            `json:"unfinished"`           // calls that had not returned at the end
+	Lost       uint64            `json:"lost"`                 // calls known to be lost
 	Unwritten  uint64            `json:"unwritten"`            // calls that could not be written
-	Threads    int               `json:"threads_not_recorded"` // threads without a buffer
-	Processes  int               `json:"processes"`            // recorded
+	Threads    int               `json:"threads_not_recorded"` // threads without a buffer, which were not recorded
+	Processes  int               `json:"processes"`            // number of recorded processes
 	Unseen     []format.Unhooked `json:"not_recorded"`         // processes and libraries that the recorder did not see
 	Full       bool              `json:"full"`                 // --max-size ended the recording
 	Incomplete string            `json:"incomplete,omitempty"` // why the recording ended before the program
-	ExitCode   int               `json:"exit_code"`            // of the program
-	Signal     int               `json:"signal,omitempty"`     // that ended the program
+	ExitCode   int               `json:"exit_code"`            // of the program; 128 and the signal if one killed it
+	Signal     int               `json:"signal,omitempty"`     // signal that killed the program
 }
 
 // A recordedRank is the trace of one rank.
 type recordedRank struct {
-	Rank   int    `json:"rank"`
-	Output string `json:"output"`
-	Calls  uint64 `json:"calls"`
-	Bytes  int64  `json:"bytes"`
+	Rank   int    `json:"rank"`   // number of the rank
+	Output string `json:"output"` // file of its trace
+	Calls  uint64 `json:"calls"`  // number of recorded calls
+	Bytes  int64  `json:"bytes"`  // size of its trace
 }
 
 func resultJSON(res *record.Result) *recordResult {

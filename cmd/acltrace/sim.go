@@ -119,27 +119,27 @@ func (a *app) simulator(rt *api.Model, m *model.Model, names []string, asJSON bo
 
 // simulatorReport describes the simulator.
 type simulatorReport struct {
-	Device    *sim.Description       `json:"device,omitempty"` // nil without a cost model, like the next two
-	Model     *model.Model           `json:"model,omitempty"`
-	Presets   []string               `json:"presets,omitempty"`
-	Counts    map[string]layerCounts `json:"counts"` // by layer
-	Functions []simulatedFunction    `json:"functions"`
+	Device    *sim.Description       `json:"device,omitempty"`  // the simulated device, nil for a runtime without a cost model
+	Model     *model.Model           `json:"model,omitempty"`   // the cost model, nil without one
+	Presets   []string               `json:"presets,omitempty"` // names of the cost models in the program
+	Counts    map[string]layerCounts `json:"counts"`            // numbers of functions, by layer
+	Functions []simulatedFunction    `json:"functions"`         // functions of the runtime
 }
 
 // layerCounts counts a layer's functions.
 type layerCounts struct {
-	Known     int `json:"known"`
-	Simulated int `json:"simulated"`
+	Known     int `json:"known"`     // functions that a recording knows
+	Simulated int `json:"simulated"` // functions that the simulator has
 }
 
 // simulatedFunction describes one runtime function.
 type simulatedFunction struct {
-	Name      string `json:"name"`
-	Layer     string `json:"layer"`
-	Simulated bool   `json:"simulated"`
-	Task      string `json:"task,omitempty"`  // that it puts on a stream
-	Waits     string `json:"waits,omitempty"` // stream or event that it waits for or queries
-	Doc       string `json:"doc"`
+	Name      string `json:"name"`            // name of the function
+	Layer     string `json:"layer"`           // layer of the runtime
+	Simulated bool   `json:"simulated"`       // the simulator has it
+	Task      string `json:"task,omitempty"`  // task that it puts on a stream
+	Waits     string `json:"waits,omitempty"` // device, stream or event that it waits for; poll if it only queries
+	Doc       string `json:"doc"`             // purpose of the function
 }
 
 // newSimulatorReport describes the simulator and the functions whose names start with a prefix, or all. cost may be

@@ -38,16 +38,16 @@ func (a *app) versionCmd() *cobra.Command {
 
 // versionResult is the output as JSON.
 type versionResult struct {
-	Version string        `json:"version"`
-	Commit  string        `json:"commit"` // hash
-	Date    string        `json:"date"`   // of the commit
-	Format  versionFormat `json:"format"` // of traces
-	Go      string        `json:"go"`     // version of the compiler
-	OS      string        `json:"os"`
-	Arch    string        `json:"arch"`
+	Version string        `json:"version"` // version of the program
+	Commit  string        `json:"commit"`  // hash of the commit
+	Date    string        `json:"date"`    // date of the commit
+	Format  versionFormat `json:"format"`  // format of traces
+	Go      string        `json:"go"`      // version of the compiler
+	OS      string        `json:"os"`      // operating system
+	Arch    string        `json:"arch"`    // processor architecture
 }
 
 type versionFormat struct {
-	Major int `json:"major"`
-	Minor int `json:"minor"`
+	Major int `json:"major"` // changes if older versions can't read the file
+	Minor int `json:"minor"` // changes with additions that older versions skip
 }

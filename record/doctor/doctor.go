@@ -83,12 +83,12 @@ func (f *Finding) note(kind NoteKind, format string, args ...any) {
 
 // LibraryFinding is a runtime library that a program would load, with the functions that would be recorded.
 type LibraryFinding struct {
-	Path     string   `json:"path"`
-	Linked   bool     `json:"linked"`    // false: the program is not linked to it, and finds it if it asks for it by name
-	Exported int      `json:"exported"`  // functions
-	Hooked   int      `json:"hooked"`    // recorded with their arguments
-	Counted  []string `json:"counted"`   // counted by name
-	PassedBy []string `json:"passed_by"` // not seen at all
+	Path     string   `json:"path"`      // path of the file
+	Linked   bool     `json:"linked"`    // the program is linked to it; otherwise it finds it by name
+	Exported int      `json:"exported"`  // number of exported functions
+	Hooked   int      `json:"hooked"`    // number of functions recorded with their arguments
+	Counted  []string `json:"counted"`   // functions counted by name
+	PassedBy []string `json:"passed_by"` // functions that are not seen
 }
 
 // Diagnosis is the result of Diagnose.

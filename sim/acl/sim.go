@@ -172,14 +172,14 @@ func (s *Sim) of(d *device.Device) *deviceSettings { return &s.perDevice[d.ID] }
 
 // Description describes the simulated device, except its times.
 type Description struct {
-	SoC      string `json:"soc"`
-	Memory   uint64 `json:"memory_bytes"`
-	Devices  int    `json:"devices_at_most"`
-	Streams  int    `json:"streams_of_a_device"`
-	Depth    int    `json:"tasks_of_a_stream"`
-	Events   int    `json:"events"`
-	Notifies int    `json:"notifies"`
-	Blocks   int    `json:"blocks_of_a_launch"`
+	SoC      string `json:"soc"`                 // name of the processor
+	Memory   uint64 `json:"memory_bytes"`        // memory of a device, in bytes
+	Devices  int    `json:"devices_at_most"`     // largest number of devices
+	Streams  int    `json:"streams_of_a_device"` // largest number of streams on a device
+	Depth    int    `json:"tasks_of_a_stream"`   // largest number of unfinished tasks on a stream
+	Events   int    `json:"events"`              // largest number of events
+	Notifies int    `json:"notifies"`            // largest number of notifies
+	Blocks   int    `json:"blocks_of_a_launch"`  // largest number of blocks in a launch
 }
 
 func Describe() Description {

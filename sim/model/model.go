@@ -32,9 +32,9 @@ var presets embed.FS
 
 // Model is a cost model, with the structure of its file. Times are in nanoseconds, rates in 10^9 bytes a second.
 type Model struct {
-	// Name is the model's name in reports.
+	// Name is the name of the model in reports.
 	Name string `json:"name"`
-	// Source names where the figures come from.
+	// Source is the origin of the figures.
 	Source string `json:"source"`
 	// Host is how long calls take on the host, in virtual time.
 	Host Host `json:"host_ns"`
@@ -42,9 +42,9 @@ type Model struct {
 	Launch Launch `json:"launch_ns"`
 	// Streams is how many streams may run tasks in parallel; 0 for any number.
 	Streams int `json:"streams"`
-	// Cores are shared by the kernels on all streams.
+	// Cores are the core counts of a device, shared by the kernels on all streams.
 	Cores Cores `json:"cores"`
-	// Copies lists costs by kind and size. The first entry with up_to_bytes not below the size applies.
+	// Copies are costs by kind and size. The first entry with up_to_bytes not below the size applies.
 	Copies map[CopyKind]Copy `json:"copies"`
 	// Kernels are ordered rules. The first matching pattern applies; the last must be "*".
 	Kernels []Kernel `json:"kernels"`
@@ -60,7 +60,7 @@ type Host struct {
 	Submit int64 `json:"submit"`
 	// Sync is the extra time that a wait takes after the device is done.
 	Sync int64 `json:"sync"`
-	// Function is how long a host function takes. Its real time would differ from run to run.
+	// Function is how long a host function takes, whatever its real time.
 	Function int64 `json:"function"`
 }
 
@@ -74,8 +74,8 @@ type Launch struct {
 
 // Cores are a device's core counts; 0 for no limit.
 type Cores struct {
-	Cube   int `json:"cube"`
-	Vector int `json:"vector"`
+	Cube   int `json:"cube"`   // number of cube cores, 0 for no limit
+	Vector int `json:"vector"` // number of vector cores, 0 for no limit
 }
 
 // CopyKind says between which memories a copy moves bytes.
@@ -119,8 +119,8 @@ type Copy struct {
 type CopySize struct {
 	// UpTo is the largest size in bytes; 0 for any, in the last entry only.
 	UpTo    uint64  `json:"up_to_bytes"`
-	Latency int64   `json:"latency_ns"`
-	Rate    float64 `json:"gb_per_s"` // 10^9 bytes a second
+	Latency int64   `json:"latency_ns"` // fixed time of a copy
+	Rate    float64 `json:"gb_per_s"`   // 10^9 bytes a second, added to the fixed time
 }
 
 // Kernel is a rule for kernels by name. A kernel takes Fixed, plus Block for each row of blocks (as many as run in
@@ -129,14 +129,13 @@ type Kernel struct {
 	// Name is a pattern for path.Match: * matches any characters except '/'.
 	Name string `json:"name"`
 	// Cores are the cores for each block: "cube", "vector" (default) or "mix" (one cube core and two vector cores).
-	Cores string `json:"cores"`
-	Fixed int64  `json:"fixed_ns"`
-	Block int64  `json:"block_ns"`
-	// Rate is 10^9 bytes a second; 0 to ignore the bytes.
-	Rate float64 `json:"gb_per_s"`
+	Cores string  `json:"cores"`
+	Fixed int64   `json:"fixed_ns"` // fixed time of a launch
+	Block int64   `json:"block_ns"` // time of a block; blocks beyond the cores run after them
+	Rate  float64 `json:"gb_per_s"` // 10^9 bytes a second, added to these times; 0 to ignore the bytes
 	// Duration is the whole time; 0 to use the other fields.
 	Duration int64 `json:"duration_ns"`
-	// Scale multiplies the duration, also if it was recorded or set by a kernel library; 0 for 1.
+	// Scale is the factor on the duration, also on one that was recorded or set by a kernel library; 0 for 1.
 	Scale float64 `json:"scale"`
 }
 

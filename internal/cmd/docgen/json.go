@@ -25,7 +25,7 @@ var outputs = []struct {
 	{"acltrace info --json", "report", "Info", "", ""},
 	{"acltrace cat --json", "report", "line", "", "One object a line."},
 	{"acltrace stats --json", "analyze/stats", "Stats", "", "Percentiles over more than 512 times have an error below 0.4%."},
-	{"acltrace stats --by KEY --json", "analyze/stats", "Group", "groups[].", "`by` is KEY, and `groups` has the sums."},
+	{"acltrace stats --by KEY --json", "analyze/stats", "Group", "groups[].", "`by` is KEY, `selection`, if there is one, the flags that select calls, and `groups` has the sums."},
 	{"acltrace stats --critical-path --json", "report", "pathsJSON", "", "`paths` has a path for each step."},
 	{"", "report", "pathJSON", "paths[].", ""},
 	{"acltrace top --json", "report", "Top", "", "One object a line."},
