@@ -36,6 +36,28 @@ func TestPagesAreCurrent(t *testing.T) {
 	}
 }
 
+// Scripts need the meaning of each key. It comes from the comment of a field, and must not name other fields as Go does.
+func TestKeysHaveMeanings(t *testing.T) {
+	t.Chdir(testenv.Root(t))
+	page, err := jsonPage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := regexp.MustCompile("(?m)^\\| (`.*`)\\?? \\| [^|]* \\| (.*) \\|$")
+	goName := regexp.MustCompile(`\b([A-Z][a-z]{3,}[A-Z]\w*|[A-Z]\w*NS)\b`)
+	rows := row.FindAllStringSubmatch(page, -1)
+	if len(rows) < 1000 {
+		t.Fatalf("%d keys", len(rows))
+	}
+	for _, r := range rows {
+		if key, meaning := r[1], r[2]; meaning == "" {
+			t.Errorf("%s has no meaning: write it in the comment of its field", key)
+		} else if name := goName.FindString(meaning); name != "" {
+			t.Errorf("%s: the meaning names the Go field %s, but readers know keys: %s", key, name, meaning)
+		}
+	}
+}
+
 // The table has every variable of acltrace that a product's source names, and no other.
 func TestEnvironmentTableHasAllVariables(t *testing.T) {
 	// A name in a string, as arguments of getenv and parts of environments are.
