@@ -22,7 +22,7 @@ import (
 func TestThirdRuntime(t *testing.T) {
 	root := testenv.Root(t)
 	tree := t.TempDir()
-	for _, part := range []string{"Makefile", "api", "docs", "probe/shim", "replay/player", "internal/glibc"} {
+	for _, part := range []string{"Makefile", "go.mod", "go.sum", "api", "docs", "probe/shim", "replay/player", "internal/glibc"} {
 		copyTree(t, filepath.Join(tree, part), filepath.Join(root, part))
 	}
 	before := content(t, tree)
@@ -37,9 +37,11 @@ func TestThirdRuntime(t *testing.T) {
 			t.Errorf("a third runtime changes %s", path)
 		}
 	}
+	// Regression: Go rejected the folder, because it had C files beside its Go file.
+	command(t, "go", "build", "./api/...")
 
 	command(t, "make", "-s", "lib/libacltrace-toy.so", "lib/acltrace-player", "lib/libtoy.so")
-	command(t, "cc", "-Wall", "-Wextra", "-Werror", "-Iapi/toy/include", "-o", "program", "api/toy/program.c", "lib/libtoy.so", "-Wl,-rpath,"+tree+"/lib")
+	command(t, "cc", "-Wall", "-Wextra", "-Werror", "-Iapi/toy/include", "-o", "program", "api/toy/c/program.c", "lib/libtoy.so", "-Wl,-rpath,"+tree+"/lib")
 	t.Setenv("ACLTRACE_LIB", filepath.Join(tree, "lib"))
 	toy, err := loadRuntime("api", "toy")
 	if err != nil {
