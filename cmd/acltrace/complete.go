@@ -6,7 +6,6 @@ import (
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api/runtimes"
 	"github.com/acltrace/acltrace/record"
-	"github.com/acltrace/acltrace/replay/backend"
 	"github.com/acltrace/acltrace/sim/model"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -20,9 +19,10 @@ type valueSet struct {
 }
 
 func valueSets() []valueSet {
-	var apis, libraries []string
+	backends, _ := backends()
+	var apis []string
 	for _, m := range runtimes.All {
-		apis, libraries = append(apis, m.Name), append(libraries, m.Backend)
+		apis = append(apis, m.Name)
 	}
 	return []valueSet{
 		{"api", false, append([]string{"auto"}, apis...)},
@@ -37,7 +37,7 @@ func valueSets() []valueSet {
 		{"brackets", false, []string{"earliest", "none"}},
 		{"device-as", false, []string{"service", "attribute"}},
 		{"by", false, stats.By},
-		{"backend", true, append([]string{backend.SimulatorName, backend.VirtualName, backend.NullName}, libraries...)},
+		{"backend", true, backends},
 		{"place", false, []string{"auto", "same", "move", "move:"}},
 		{"pace", false, []string{"asap", "recorded", "scaled:"}},
 		{"model base", true, model.Presets()},

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/acltrace/acltrace/api/runtimes"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -172,16 +173,20 @@ func TestHelpExplains(t *testing.T) {
 }
 
 func TestCompletion(t *testing.T) {
-	var formats []string
+	backends, _ := backends()
+	var formats, apis []string
+	for _, m := range runtimes.All {
+		apis = append(apis, m.Name)
+	}
 	for _, f := range exportFormats {
 		formats = append(formats, f.name)
 	}
 	for _, c := range []struct{ args, want, directive string }{
 		{"record --payload=", "small full hash none", ":4"}, // 4: no files
 		{"record --device-as ", "service attribute", ":4"},
-		{"attach --api ", "auto acl cuda", ":4"},
+		{"attach --api ", "auto " + strings.Join(apis, " "), ":4"},
 		{"stats --by ", "step thread stream kernel function", ":4"},
-		{"replay --backend ", "sim virtual null ascend cuda", ":0"}, // and files
+		{"replay --backend ", strings.Join(backends, " "), ":0"}, // and files
 		{"replay --model ", "ascend310p ascend910b h100 instant", ":0"},
 		{"replay --strict=", "off report fail", ":4"},
 		{"sim --strict=", "1 abort", ":4"},

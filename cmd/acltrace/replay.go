@@ -89,8 +89,9 @@ Exit codes: 0 done, with --verify identical; 3 different; 4 unproved, or the tra
 }
 
 func (p *replaying) flags(f *pflag.FlagSet) {
-	f.StringVar(&p.backend, "backend", "sim", "`NAME`: sim, virtual, null, ascend, cuda, FILE")
-	explain(f, "backend", "What to replay on: the simulator, virtual time, no library, "+list(" or ", func(m *api.Model) string { return m.Backend })+
+	names, texts := backends()
+	f.StringVar(&p.backend, "backend", backend.SimulatorName, "`NAME`: "+strings.Join(names, ", ")+", FILE")
+	explain(f, "backend", "What to replay on: "+strings.Join(texts, ", ")+", "+list(" or ", func(m *api.Model) string { return m.Backend })+
 		" (the runtime of this machine), or the path of a runtime library.")
 	f.StringVar(&p.o.Place, "place", "auto", "`HOW`: addresses: auto, same, move or move:SEED")
 	explain(f, "place", "same uses the recorded addresses. move gives each allocation another address, which proves the relocation; move:SEED repeats the addresses. auto is same if "+
@@ -130,6 +131,19 @@ func (p *replaying) flags(f *pflag.FlagSet) {
 	p.out.add(f, "`FILE`: write the simulated calls as a trace")
 	limitFlags(f, &p.o.Limits)
 	f.BoolVar(&p.asJSON, "json", false, "print JSON")
+}
+
+// backends returns the names that --backend takes besides paths, and what those stand for that are not a runtime.
+func backends() (names, texts []string) {
+	for _, k := range backend.Kinds {
+		if k.Name != "" {
+			names, texts = append(names, k.Name), append(texts, k.Text)
+		}
+	}
+	for _, m := range runtimes.All {
+		names = append(names, m.Backend)
+	}
+	return names, texts
 }
 
 // check checks the flags against the trace's runtime and completes the options.

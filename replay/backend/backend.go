@@ -63,6 +63,7 @@ const (
 // A Kind is a row in Kinds.
 type Kind struct {
 	Name     string   // on the command line, "" for a kind that is named by a path
+	Text     string   // what it stands for, in the help of --backend
 	Options  []string // replay options for this kind alone
 	Excludes []string // replay options without meaning for it
 	Because  string   // why they have none

@@ -13,6 +13,7 @@ const SimulatorName = "sim"
 
 var simulatorKind = Kind{
 	Name:  SimulatorName,
+	Text:  "the simulator",
 	takes: func(name string, m *api.Model) bool { return name == "" || m != nil && artifacts.Simulates(m, name) },
 	make: func(name string, m *api.Model) Backend {
 		if name == SimulatorName {

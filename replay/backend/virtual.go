@@ -11,6 +11,7 @@ const VirtualName = "virtual"
 
 var virtualKind = Kind{
 	Name:    VirtualName,
+	Text:    "virtual time",
 	Options: []string{"model", "base", "seed", "output", "force"},
 	Excludes: []string{"place", "guess", "verify", "timeout", "plan-only", "kernels", "keep", "repeat", "wrapper", "tolerance", "strict", "stub-comm", "trust",
 		"poison", "max-memory"},
