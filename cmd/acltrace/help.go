@@ -173,7 +173,7 @@ func helpText(c *cobra.Command, long bool) string {
 	for _, s := range all {
 		fmt.Fprintf(&b, "\n%s:\n", s.title)
 		for _, f := range s.flags {
-			fmt.Fprintf(&b, "  %-*s  %s\n", column, signature(f), describe(f))
+			fmt.Fprintf(&b, "  %-*s  %s\n", column, signature(f), strings.TrimSpace(fill(describe(f), column+4)))
 			if text := f.Annotations[explanation]; text != nil && long {
 				fmt.Fprintf(&b, "%s\n", fill(text[0], 8))
 			}

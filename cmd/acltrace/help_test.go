@@ -105,6 +105,13 @@ func TestHelpFitsEightyColumns(t *testing.T) {
 				}
 			}
 		}
+		// Lists of names from a table grow. Other flags take one line.
+		help := helpText(c, false)
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Name != "api" && f.Name != "backend" && !f.Hidden && !strings.Contains(help, "  "+describe(f)+"\n") {
+				t.Errorf("help of %s: --%s takes several lines", c.CommandPath(), f.Name)
+			}
+		})
 	})
 }
 
