@@ -38,10 +38,19 @@ func Groups(w io.Writer, by string, s *stats.Stats, o *TextOptions) error {
 		if g.Differs {
 			name += " (differs)"
 		}
+		name = streamCell(name, g.Object)
 		Printf(t, "%s%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", span(&g), human.Count(g.Calls), badCount(g.Failed), human.Count(g.Launches), human.Count(g.Copies), human.Bytes(g.Bytes), human.Duration(g.HostNS), human.Duration(g.WaitedNS),
 			device, process, name)
 	}
 	return t.Flush()
+}
+
+// streamCell names a stream as viewers do, and as cat does if that is known: "stream 1 (stream#3)".
+func streamCell(name, object string) string {
+	if object == "" {
+		return name
+	}
+	return name + " (" + object + ")"
 }
 
 // A GroupWriter writes sums one by one, as JSON or as comma-separated values. The column names are the JSON keys.

@@ -194,6 +194,7 @@ func (l *lister) thread(i uint32) format.Thread {
 // these. Without out it only counts them.
 func (l *lister) list(out io.Writer, from int64, first int) (n int, err error) {
 	p := printer{lister: l, s: timeline.NewState(l.m).Read(l.r), stacks: timeline.NewStacks(l.r), late: map[uint64][]format.Data{}}
+	l.sel.Use(p.s)
 	p.enc = json.NewEncoder(&p.json)
 	p.enc.SetEscapeHTML(false)
 	p.accesses = access.New(p.s, l.r)

@@ -22,9 +22,8 @@ type Live struct {
 	damaged uint64         // calls in damaged chunks among them
 	places  map[int64]bool // offsets of damage
 	state   *timeline.State
-	streams map[*timeline.Object]string
-	count   map[uint32]int // stream count by process
-	last    int64          // latest End
+	streams timeline.LaneNames
+	last    int64 // latest End
 	top     Top
 	sums    map[sumKey]*TopSum
 }
@@ -79,7 +78,7 @@ func NewLive(path string, open func(string) (*format.Reader, *api.Model, error))
 }
 
 func (l *Live) begin(uuid string, m *api.Model) {
-	*l = Live{path: l.path, open: l.open, uuid: uuid, places: map[int64]bool{}, state: timeline.NewState(m), streams: map[*timeline.Object]string{}, count: map[uint32]int{}, sums: map[sumKey]*TopSum{}}
+	*l = Live{path: l.path, open: l.open, uuid: uuid, places: map[int64]bool{}, state: timeline.NewState(m), sums: map[sumKey]*TopSum{}}
 	l.top.UUID, l.top.path = uuid, l.path
 }
 
@@ -175,7 +174,8 @@ func (l *Live) call(m *api.Model, name string, process uint32, c *format.Call) {
 			t.DeviceBytes -= min(o.Size, t.DeviceBytes)
 		}
 	}
-	if e.Fn == nil || e.Fn.Task == api.NoTask || failed || c.Flags&format.Unfinished != 0 || e.Captured != nil {
+	stream := l.streams.Call(l.state, process, e)
+	if stream == "" {
 		return
 	}
 	var bytes uint64
@@ -185,18 +185,6 @@ func (l *Live) call(m *api.Model, name string, process uint32, c *format.Call) {
 	case api.Copy:
 		bytes = timeline.Copied(m, e)
 		l.add("copy", timeline.Direction(m, e), 0, ns, bytes)
-	}
-	stream := "synchronous"
-	if e.Fn.Stream >= 0 {
-		stream = "default stream"
-		if e.Stream != nil {
-			stream = l.streams[e.Stream]
-			if stream == "" {
-				l.count[process]++
-				stream = fmt.Sprintf("stream %d", l.count[process])
-				l.streams[e.Stream] = stream
-			}
-		}
 	}
 	l.add("stream", stream, process, ns, bytes)
 }
@@ -257,6 +245,7 @@ func (t *Top) Text(w io.Writer, o *TextOptions) error {
 		StandingText(w, "  ", t.Standing)
 	}
 	tw := newTable(w, o)
+	several := slices.ContainsFunc(t.Streams, func(s TopSum) bool { return s.Process != t.Streams[0].Process })
 	table := func(what string, rows []TopSum, n int, bytes bool) {
 		if len(rows) == 0 {
 			return
@@ -269,6 +258,9 @@ func (t *Top) Text(w io.Writer, o *TextOptions) error {
 		}
 		Printf(tw, "\ncalls\tin calls\tcalls/s\tshare\t%s  %s\n", column("bytes/s"), what)
 		for _, s := range rows[:min(n, len(rows))] {
+			if several && s.Process != 0 {
+				s.Name += fmt.Sprintf(" of process %d", s.Process)
+			}
 			moved := "-"
 			if t.intervalSecs > 0 {
 				moved = human.Rate(float64(s.NewBytes) / t.intervalSecs)

@@ -2,8 +2,10 @@ package report_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
@@ -11,6 +13,44 @@ import (
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/report"
 )
+
+// Streams have the same names as in stats: here the second stream is used first, by a wait.
+func TestLiveNamesStreamsAsStats(t *testing.T) {
+	b := testtrace.New(t)
+	for i, s := range []uint64{testtrace.StreamA, testtrace.StreamB} {
+		at := int64(i) * 1_000
+		b.Call(0, at+100, at+200, "aclrtCreateStream", testtrace.A(0x7ffe0000), testtrace.Outs("stream", s))
+	}
+	b.Call(0, 3_000, 3_100, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamB))
+	b.Call(0, 4_000, 4_900, "aclrtMemsetAsync", testtrace.A(testtrace.DeviceA, 4096, 0, 1024, testtrace.StreamA))
+	b.Call(0, 5_000, 5_100, "aclrtMemsetAsync", testtrace.A(testtrace.DeviceA, 4096, 0, 1024, testtrace.StreamB))
+	b.Call(2, 6_000, 6_010, "aclrtMemsetAsync", testtrace.A(testtrace.DeviceA, 4096, 0, 1024, 0))
+	tl := b.Load()
+	s, err := stats.New(tl.Reader, acl.Model, &stats.Options{By: "stream"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := report.NewLive(tl.Reader.Path(), func(path string) (*format.Reader, *api.Model, error) {
+		r, err := format.Open(path, nil)
+		return r, acl.Model, err
+	})
+	top, err := l.Refresh()
+	if err != nil || len(top.Streams) != len(s.Groups) || len(s.Groups) != 3 {
+		t.Fatalf("%+v, %v, want %+v", top, err, s.Groups)
+	}
+	for i, g := range s.Groups {
+		if x := top.Streams[i]; x.Name != g.Name || x.Process != g.Process || x.HostNS != g.HostNS {
+			t.Errorf("%+v, want %+v", x, g)
+		}
+	}
+	if g := s.Groups[0]; g.Name != "stream 2" || g.Object != "stream#1" {
+		t.Errorf("%+v", g)
+	}
+	var text bytes.Buffer
+	if err := top.Text(&text, nil); err != nil || !strings.Contains(text.String(), "  stream 2 of process 4001\n") || !strings.Contains(text.String(), "  default stream of process 4002\n") {
+		t.Errorf("%v, %s", err, &text)
+	}
+}
 
 func TestLive(t *testing.T) {
 	b := testtrace.New(t)

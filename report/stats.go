@@ -163,11 +163,11 @@ func streamText(t *table, s *stats.Stats) {
 		Printf(t, "\ntasks\tlaunches\tcopies\tidle at least\tbusy at most\thost waited\tbound by\tprocess\t  stream\n")
 		for _, l := range foldedStreams(s.Streams) {
 			Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(l.Tasks), human.Count(l.Launches), human.Count(l.Copies), human.Duration(l.IdleAtLeastNS), human.Duration(l.BusyAtMostNS),
-				human.Duration(l.WaitedNS), cmp.Or(l.Bound, "-"), processCell(s, l.Process), l.Stream)
+				human.Duration(l.WaitedNS), cmp.Or(l.Bound, "-"), processCell(s, l.Process), streamCell(l.Stream, l.Object))
 		}
 	}
 	if len(s.Idle) > 0 {
-		Printf(t, "\nidle\tat\tstep\tin calls\t%sstream\t  longest call meanwhile; next task\n", recordingCell(s, "recording"))
+		Printf(t, "\nidle\tat\tstep\tin calls\t%sprocess\tstream\t  longest call meanwhile; next task\n", recordingCell(s, "recording"))
 		for _, d := range s.Idle {
 			step, call := "-", "program itself"
 			if s.Untimed() {
@@ -183,7 +183,7 @@ func streamText(t *table, s *stats.Stats) {
 					call = fmt.Sprintf("%s (call %d, %s)", d.Func, *d.Call, human.Duration(d.InCallNS))
 				}
 			}
-			Printf(t, "%s\t%s\t%s\t%s\t%s%s\t  %s; %s\n", human.Duration(d.NS), human.Moment(d.Time), step, human.Duration(d.InCallsNS), recordingCell(s, human.Duration(d.RecordingNS)), d.Stream, call, d.Next)
+			Printf(t, "%s\t%s\t%s\t%s\t%s%s\t%s\t  %s; %s\n", human.Duration(d.NS), human.Moment(d.Time), step, human.Duration(d.InCallsNS), recordingCell(s, human.Duration(d.RecordingNS)), processCell(s, d.Process), d.Stream, call, d.Next)
 		}
 	}
 }

@@ -29,6 +29,7 @@ type Selection struct {
 	Longer   time.Duration  // only calls that took longer; a call that never returned lasts until the end of the trace
 	Thread   int            // only calls of the thread with this id, 0 for all
 	Stream   int            // only calls on the stream with this Object.ID, 0 for all
+	Lane     string         // only calls on the lanes with this Lane.Name, one in each process; "" for all
 	Task     *format.TaskID // only calls that made this task
 	Most     int            // only the first calls, 0 for all
 }
@@ -57,6 +58,7 @@ func (s *Selection) String() string {
 	add(s.Longer > 0, "--longer-than", s.Longer)
 	add(s.Thread != 0, "--thread", s.Thread)
 	add(s.Stream != 0, "--stream", s.Stream)
+	add(s.Lane != "", "--stream", s.Lane)
 	if s.Task != nil {
 		fmt.Fprintf(&b, " --task %d:%d", s.Task.Stream, s.Task.Task)
 	}
@@ -66,7 +68,7 @@ func (s *Selection) String() string {
 
 // Contiguous reports whether every call and task of a period is selected.
 func (s *Selection) Contiguous() bool {
-	return s.Calls == nil && s.Funcs == nil && s.Kernels == nil && !s.Failed && s.Longer == 0 && s.Thread == 0 && s.Stream == 0 && s.Task == nil && s.Most == 0
+	return s.Calls == nil && s.Funcs == nil && s.Kernels == nil && !s.Failed && s.Longer == 0 && s.Thread == 0 && s.Stream == 0 && s.Lane == "" && s.Task == nil && s.Most == 0
 }
 
 // A Selector applies a Selection to a trace. It belongs to one pass through the calls, in the order of their starts.
@@ -83,6 +85,8 @@ type Selector struct {
 	funcs   []bool // by id; nil for all
 	kernels []*regexp.Regexp
 	steps   []period // of the steps, in the order of time
+	lanes   []laneID // with the name
+	state   *State
 	taken   uint64
 }
 
@@ -94,8 +98,8 @@ func everything() *Selector {
 	return &Selector{all: true, from: math.MinInt64, to: math.MaxInt64, calls: human.Numbers{Last: math.MaxUint64}}
 }
 
-// NewSelector prepares a Selection. It reads few chunks for numbers of calls, and the trace up to the last step for numbers of steps. A nil Selection
-// selects every call.
+// NewSelector prepares a Selection. It reads few chunks for numbers of calls, the trace up to the last step for numbers of steps, and the trace for
+// the name of a lane. A nil Selection selects every call.
 func NewSelector(r *format.Reader, m *api.Model, s *Selection) (*Selector, error) {
 	x := everything()
 	if s == nil || s.String() == "" {
@@ -125,6 +129,11 @@ func NewSelector(r *format.Reader, m *api.Model, s *Selection) (*Selector, error
 	}
 	if s.Steps != nil {
 		if err := x.stepTimes(r, m); err != nil {
+			return nil, err
+		}
+	}
+	if s.Lane != "" {
+		if err := x.namedLanes(r, m); err != nil {
 			return nil, err
 		}
 	}
@@ -218,6 +227,41 @@ func (x *Selector) stepTimes(r *format.Reader, m *api.Model) error {
 	return fmt.Errorf("no step %v: the trace has the steps 0 to %d", x.Steps, count-1)
 }
 
+// namedLanes finds the lanes with the name.
+func (x *Selector) namedLanes(r *format.Reader, m *api.Model) error {
+	w := NewWalk(r, m, nil)
+	w.o.untimed = true
+	if err := w.Run(&Visitor{}); err != nil {
+		return err
+	}
+	var names []string
+	for i, ln := range w.lanes.list {
+		name := w.Lanes[i].Name
+		if name == x.Lane {
+			x.lanes = append(x.lanes, ln.key.id())
+		}
+		if len(names) <= maxNamed && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(x.lanes) > 0 {
+		return nil
+	}
+	if len(names) > maxNamed {
+		names[maxNamed] = "more"
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("no stream %q: no stream of the trace has a task", x.Lane)
+	}
+	return fmt.Errorf("no stream %q: the trace has %s", x.Lane, strings.Join(names, ", "))
+}
+
+// maxNamed is the number of streams that an error names.
+const maxNamed = 8
+
+// Use sets the State to which the calls of this pass are applied. A Walk calls it.
+func (x *Selector) Use(s *State) { x.state = s }
+
 // Window returns the period with all selected calls. It shrinks when the last call is selected.
 func (x *Selector) Window() (from, to int64) { return x.from, x.to }
 
@@ -229,7 +273,7 @@ func (x *Selector) byNumber(c *format.ChunkInfo) bool {
 	return !c.Known || c.Calls > 0 && c.First <= x.calls.Last && c.First+c.Calls-1 >= x.calls.First
 }
 
-// MayHold reports whether a chunk may hold selected calls, according to the index. It ignores Stream.
+// MayHold reports whether a chunk may hold selected calls, according to the index. It ignores Stream and Lane.
 func (x *Selector) MayHold(c *format.ChunkInfo) bool {
 	if c.TMax < x.from || c.TMin >= x.to || !x.byNumber(c) || x.Task != nil && !c.Task(x.Task.Stream, x.Task.Task) {
 		return false
@@ -288,6 +332,9 @@ func (x *Selector) is(e *Event) bool {
 	if x.Stream != 0 && (e.Stream == nil || e.Stream.ID != x.Stream) {
 		return false
 	}
+	if x.Lane != "" && !x.onLane(e) {
+		return false
+	}
 	if x.kernels != nil && (e.Fn == nil || e.Fn.Task != api.Kernel || !slices.ContainsFunc(x.kernels, func(k *regexp.Regexp) bool { return k.MatchString(e.Kernel) })) {
 		return false
 	}
@@ -296,6 +343,27 @@ func (x *Selector) is(e *Event) bool {
 	}
 	stream, task, ok := e.TaskID()
 	return ok && *x.Task == format.TaskID{Stream: stream, Task: task}
+}
+
+// onLane reports whether a call is about one of the lanes: it names the stream, or its task is there.
+func (x *Selector) onLane(e *Event) bool {
+	if e.Fn == nil {
+		return false
+	}
+	process := uint32(0)
+	if i := int(e.Call.Thread); i < len(x.threads) {
+		process = x.threads[i].Process
+	}
+	var k LaneKey
+	switch {
+	case e.Fn.Sync == api.SyncStream || e.Fn.Sync == api.PollStream:
+		k = x.state.WaitedLane(process, e)
+	case e.Fn.Stream >= 0 || e.Fn.Task != api.NoTask:
+		k = x.state.LaneKey(process, e)
+	default:
+		return false
+	}
+	return slices.Contains(x.lanes, k.id())
 }
 
 // Is reports whether a call is selected, if MayBe is true for it. It counts the call.

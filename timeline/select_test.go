@@ -1,6 +1,7 @@
 package timeline_test
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/internal/testtrace"
+	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/step"
 )
@@ -141,6 +143,53 @@ func TestSelectedSteps(t *testing.T) {
 		if err := cmp.Or(w.FindSteps(), w.Run(&timeline.Visitor{Step: func(s *step.Step) error { got = append(got, *s); return nil }})); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, steps %+v, want %+v", &c.s, err, got, c.want)
 		}
+	}
+}
+
+// TestSelectedLanes selects by the names of lanes: the calls whose tasks are there, and those that wait for a stream or a default stream.
+func TestSelectedLanes(t *testing.T) {
+	b := testtrace.New(t)
+	b.Call(0, 1_000, 2_500, "aclrtSetDevice", testtrace.A(0))
+	b.Call(1, 1_100, 2_500, "aclrtSetDevice", testtrace.A(1))
+	b.Call(0, 3_000, 3_700, "aclrtMalloc", testtrace.A(0x7ffe0000, 1<<20, 0), testtrace.Outs("devPtr", testtrace.DeviceA))
+	b.Call(0, 4_200, 4_300, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", testtrace.StreamA))
+	b.Call(0, 4_400, 4_500, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", testtrace.StreamB))
+	b.Call(0, 5_000, 5_100, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamB)) // the first use: stream 1
+	for i := range int64(3) {
+		at := 6_000 + i*1_000
+		b.Call(0, at, at+50, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 64, testtrace.StreamA))
+		b.Call(0, at+100, at+150, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 64, testtrace.StreamB))
+		b.Call(0, at+200, at+250, "aclrtMemsetAsync", testtrace.A(testtrace.DeviceA, 4096, 0, 1024, 0))
+		b.Call(1, at+300, at+350, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 64, 0))
+		b.Call(0, at+400, at+450, "aclrtMemcpy", testtrace.A(testtrace.HostA, 4096, testtrace.DeviceA+512, 4096, 2))
+	}
+	b.Call(0, 10_000, 10_100, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+	b.Call(1, 10_200, 10_300, "aclrtSynchronizeStream", testtrace.A(0))
+	tl := b.Load()
+	for name, want := range map[string][]uint64{
+		"stream 1":                   {5, 7, 12, 17},
+		"stream 2":                   {6, 11, 16, 21},
+		"default stream":             {8, 13, 18},
+		"default stream of device 1": {9, 14, 19, 22},
+		"synchronous":                {10, 15, 20},
+	} {
+		var got []uint64
+		s := &timeline.Selection{Lane: name}
+		walk(t, tl, &timeline.WalkOptions{Select: selector(t, tl, s)}, &timeline.Visitor{Call: func(h *timeline.HostCall, _ *timeline.Task) error {
+			got = append(got, h.Index)
+			return nil
+		}})
+		var lines bytes.Buffer
+		if err := report.Lines(&lines, tl.Reader, acl.Model, &report.LineOptions{Selection: *s}); err != nil || strings.Count(lines.String(), "\n") != len(want) {
+			t.Errorf("%s: %v, lines\n%s", name, err, &lines)
+		}
+		if !slices.Equal(got, want) || s.String() != "--stream '"+name+"'" && s.String() != "--stream "+name || s.Contiguous() {
+			t.Errorf("%s: calls %v, want %v", s, got, want)
+		}
+	}
+	_, err := timeline.NewSelector(tl.Reader, acl.Model, &timeline.Selection{Lane: "stream 3"})
+	if want := `no stream "stream 3": the trace has stream 1, stream 2, default stream, default stream of device 1, synchronous`; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 

@@ -73,6 +73,7 @@ type threadTable struct {
 // laneTable holds the lanes so far.
 type laneTable struct {
 	byKey  map[LaneKey]*lane
+	names  LaneNames
 	list   []*lane // in the order of Walk.Lanes
 	latest *lane   // most recently used lane
 	shown  int     // number of lanes reported

@@ -20,6 +20,7 @@ func NewWalk(r *format.Reader, m *api.Model, o *WalkOptions) *Walk {
 	}
 	if w.o.Select != nil {
 		w.sel = w.o.Select
+		w.sel.Use(w.s)
 	}
 	first := true
 	for c := range r.Chunks() {
@@ -358,7 +359,7 @@ func (w *Walk) lane(k LaneKey) *lane {
 		ln = &lane{key: k, index: len(w.Lanes), first: -1}
 		w.lanes.byKey[k] = ln
 		w.lanes.list, w.lanes.joined = append(w.lanes.list, ln), nil
-		w.Lanes = append(w.Lanes, Lane{Process: k.Process, Stream: k.Stream, Synchronous: k.Synchronous, Name: w.laneName(k), Device: k.Device})
+		w.Lanes = append(w.Lanes, Lane{Process: k.Process, Stream: k.Stream, Synchronous: k.Synchronous, Name: w.lanes.names.Of(k), Device: k.Device})
 	}
 	w.lanes.latest = ln
 	return ln
@@ -374,28 +375,6 @@ func (w *Walk) laneOf(process uint32, e *Event) *lane {
 		ln.key.Stream.lane = ln
 	}
 	return ln
-}
-
-// laneName numbers streams within a process. A default stream is named by its context or device, unless it is the only one.
-func (w *Walk) laneName(k LaneKey) string {
-	name, like := "default stream", 0
-	if k.Synchronous {
-		name = "synchronous"
-	}
-	for _, x := range w.Lanes {
-		if x.Process == k.Process && (x.Stream != nil) == (k.Stream != nil) && x.Synchronous == k.Synchronous {
-			like++
-		}
-	}
-	switch {
-	case k.Stream != nil:
-		return fmt.Sprintf("stream %d", like+1)
-	case like > 0 && k.Context != nil:
-		return fmt.Sprintf("%s of context#%d", name, k.Context.ID)
-	case like > 0 && k.Device != NoDevice:
-		return fmt.Sprintf("%s of device %d", name, k.Device)
-	}
-	return name
 }
 
 // attempt finds launches that repeat a failed launch.

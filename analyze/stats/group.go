@@ -16,6 +16,7 @@ import (
 // A Group sums up calls in one step, thread, stream, kernel or function. Times are nanoseconds on the host.
 type Group struct {
 	Name     string `json:"name"`              // step, thread, stream, kernel or function
+	Object   string `json:"object,omitempty"`  // name of a stream in cat: stream#3; a default stream has none
 	Process  int    `json:"process"`           // process id, 0 if the group spans several
 	Calls    uint64 `json:"calls"`             // number of calls
 	Failed   uint64 `json:"failed"`            // calls that returned an error
@@ -211,7 +212,8 @@ func (g *groups) list() []Group {
 			}
 			x.Name = g.w.ThreadName(uint32(i))
 		case "stream":
-			x.Name, x.Process = g.w.Lanes[i].Name, g.w.PID(g.w.Lanes[i].Process)
+			l := &g.w.Lanes[i]
+			x.Name, x.Object, x.Process = l.Name, objectName(l), g.w.PID(l.Process)
 		}
 		out = append(out, *x)
 	}

@@ -254,6 +254,7 @@ func (k *Task) finish() {
 // Lane sums up one stream's tasks.
 type Lane struct {
 	Stream        string `json:"stream"`           // name of the stream
+	Object        string `json:"object,omitempty"` // its name in cat: stream#3; a default stream has none
 	Process       int    `json:"process"`          // process id
 	Tasks         uint64 `json:"tasks"`            // number of tasks
 	Launches      uint64 `json:"launches"`         // number of kernel launches
@@ -739,6 +740,14 @@ func (x *summer) finish() (*Stats, error) {
 	return s, nil
 }
 
+// objectName names the stream of a lane, "" for a default stream.
+func objectName(l *timeline.Lane) string {
+	if l.Stream == nil {
+		return ""
+	}
+	return timeline.Place(timeline.Use{Object: l.Stream})
+}
+
 // streams adds up the lanes, and the times in which they were idle.
 func (x *summer) streams() error {
 	s, w := x.s, x.w
@@ -750,7 +759,7 @@ func (x *summer) streams() error {
 		if s.Selection != "" && sum.Tasks == 0 {
 			continue
 		}
-		sum.Stream, sum.Process, sum.Device, sum.WaitedNS = l.Name, w.PID(l.Process), l.Device, l.Waited
+		sum.Stream, sum.Object, sum.Process, sum.Device, sum.WaitedNS = l.Name, objectName(&l), w.PID(l.Process), l.Device, l.Waited
 		if sum.Bound = sum.bound(); l.Synchronous || (sum.Bound == "host" && s.Untimed()) {
 			sum.Bound = ""
 		}

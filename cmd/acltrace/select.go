@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/acltrace/acltrace/format"
@@ -16,6 +17,7 @@ import (
 type selectFlags struct {
 	timeline.Selection
 	call, step optional[human.Numbers]
+	stream     optional[streamName]
 	task       optional[format.TaskID]
 	from, to   time.Duration
 }
@@ -32,7 +34,7 @@ func (s *selectFlags) add(f *pflag.FlagSet) {
 
 // addCommon adds the flags that choose the same calls in several runs of a program.
 func (s *selectFlags) addCommon(f *pflag.FlagSet) {
-	s.call.parse, s.step.parse = human.ParseNumbers, human.ParseNumbers
+	s.call.parse, s.step.parse, s.stream.parse = human.ParseNumbers, human.ParseNumbers, parseStream
 	f.Var(&s.call, "call", "`N[:M]`: call N, or calls N to M")
 	f.Var(&s.step, "step", "`N[:M]`: calls in step N, or in steps N to M")
 	f.DurationVar(&s.from, "from", 0, "`TIME`: calls that end at TIME or later")
@@ -42,16 +44,21 @@ func (s *selectFlags) addCommon(f *pflag.FlagSet) {
 	explain(f, "func", "In a GLOB, * and ? are wildcards. The flag may be given several times: a call matches one of the globs.")
 	f.StringSliceVar(&s.Kernels, "kernel", nil, "`GLOB`: launches of these kernels")
 	f.BoolVar(&s.Failed, "failed", false, "calls that returned an error")
-	f.IntVar(&s.Stream, "stream", 0, "`N`: calls on stream#N, as cat shows it")
+	f.Var(&s.stream, "stream", "`NAME`: calls on this stream, as a screen names it")
+	explain(f, "stream", "A stream is stream#N, as cat shows it, or just N. It also has a name as in stats and in viewers, for example 'stream 1' or "+
+		"'default stream', which numbers the streams of a process in the order of their first use.")
 }
 
 // check checks the flags and completes the selection.
 func (s *selectFlags) check() error {
 	s.From, s.To = s.from.Nanoseconds(), s.to.Nanoseconds()
 	s.Calls, s.Steps, s.Task = s.call.value, s.step.value, s.task.value
+	if v := s.stream.value; v != nil {
+		s.Stream, s.Lane = v.id, v.lane
+	}
 	switch {
-	case s.Most < 0 || s.Stream < 0 || s.Thread < 0 || s.Longer < 0:
-		return usage("-n, --stream, --thread and --longer-than take values from 0 on")
+	case s.Most < 0 || s.Thread < 0 || s.Longer < 0:
+		return usage("-n, --thread and --longer-than take values from 0 on")
 	case s.From < 0 || s.To < 0 || s.To != 0 && s.To <= s.From:
 		return usage("--from %v --to %v: there is no time between them", s.from, s.to)
 	}
@@ -66,6 +73,9 @@ func (s *selectFlags) nothing(a *app, path string, calls uint64) {
 	if calls == 0 && s.given() {
 		a.endProgress()
 		report.Printf(a.err, "acltrace: %s: no call matches %s\n", path, s)
+		if s.Stream != 0 {
+			report.Printf(a.err, "acltrace: --stream %[1]d is stream#%[1]d, as cat shows it; stream %[1]d, as stats shows it, is --stream 'stream %[1]d'\n", s.Stream)
+		}
 	}
 }
 
@@ -125,6 +135,25 @@ func (o *optional[T]) Set(s string) error {
 		o.value, o.text = &v, s
 	}
 	return err
+}
+
+// streamName is a stream's number as an object, or the name of its lane.
+type streamName struct {
+	id   int
+	lane string
+}
+
+func parseStream(s string) (streamName, error) {
+	number, _, _ := strings.Cut(strings.TrimPrefix(s, "stream#"), "(") // stream#6(per_thread)
+	if id, err := strconv.Atoi(number); err == nil && id > 0 {
+		return streamName{id: id}, nil
+	}
+	for _, name := range []string{"stream ", "default stream", "synchronous"} {
+		if strings.HasPrefix(s, name) && len(s) > len("stream ") {
+			return streamName{lane: s}, nil
+		}
+	}
+	return streamName{}, fmt.Errorf("invalid stream %q: want stream#3 or 3, as cat shows it, or a name as in stats: 'stream 1', 'default stream'", s)
 }
 
 func parseTask(s string) (format.TaskID, error) {
