@@ -211,7 +211,7 @@ CUresult kernel_task(const CUlaunchConfig *c, bool captured, const void *func, v
 			free((char *)name);
 	}
 	if (f->run == NULL && !f->told) {
-		fprintf(stderr, "fakecuda: no kernel library has %s: it does nothing\n", f->name);
+		fprintf(stderr, "fakecuda: kernel %s is in no kernel library: it writes nothing; name its library in FAKECUDA_KERNELS\n", f->name);
 		report('?', f->name);
 	}
 	f->told = true;

@@ -24,7 +24,7 @@ void report(char kind, const char *what)
 		return;
 	n = snprintf(line, sizeof line, "%c %s\n", kind, what);
 	if (n >= (int)sizeof line || write(fd, line, (size_t)n) != n)
-		fprintf(stderr, "fakecuda: FAKECUDA_KERNELS_LOG: %s is not reported\n", what);
+		fprintf(stderr, "fakecuda: report %s: FAKECUDA_KERNELS_LOG: write %s: %s\n", what, list, n >= (int)sizeof line ? "name too long" : strerror(errno));
 	close(fd);
 }
 
@@ -50,15 +50,15 @@ static void *open_kernels(const char *path)
 	void *library;
 
 	if (realpath(path, file) == NULL) {
-		fprintf(stderr, "fakecuda: FAKECUDA_KERNELS: %s: %s\n", path, strerror(errno));
+		fprintf(stderr, "fakecuda: load kernel library %s: %s\n", path, strerror(errno));
 		return NULL;
 	}
 	if ((library = dlopen(file, RTLD_NOW | RTLD_LOCAL)) == NULL) {
-		fprintf(stderr, "fakecuda: FAKECUDA_KERNELS: %s\n", dlerror());
+		fprintf(stderr, "fakecuda: load kernel library: %s\n", dlerror());
 		return NULL;
 	}
 	if (defined(library, "fakecuda_kernels", STT_OBJECT) == NULL) {
-		fprintf(stderr, "fakecuda: FAKECUDA_KERNELS: %s is no kernel library: it does not export fakecuda_kernels\n", file);
+		fprintf(stderr, "fakecuda: load kernel library %s: it does not export fakecuda_kernels; include fakecuda.h in its source\n", file);
 		return NULL;
 	}
 	report('-', file);
@@ -288,7 +288,8 @@ struct function *launchable(const void *h) { return known(FUNCTION, is_contextle
 struct function *function_known(const void *h, bool wants_contextless)
 {
 	if (h && is_contextless(h) != wants_contextless && launchable(h)) {
-		fprintf(stderr, "fakecuda: %s\n", wants_contextless ? "a function was given for a kernel" : "a kernel was given for a function");
+		fprintf(stderr, "fakecuda: %s\n", wants_contextless ? "a CUfunction was passed for a CUkernel: the program is aborted" :
+			"a CUkernel was passed for a CUfunction: the program is aborted; call cuKernelGetFunction");
 		abort();
 	}
 	return launchable(h);

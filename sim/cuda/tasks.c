@@ -216,7 +216,7 @@ CUresult fake_unsupported(const char *name)
 	for (unsigned i = 0; i < sizeof told / sizeof *told && told[i] != name; i++)
 		if (told[i] == NULL) {
 			told[i] = name;
-			fprintf(stderr, "fakecuda: %s is not there\n", name);
+			fprintf(stderr, "fakecuda: %s is not simulated and returns %d\n", name, CUDA_ERROR_NOT_SUPPORTED);
 			break;
 		}
 	pthread_mutex_unlock(&lock);
