@@ -88,8 +88,8 @@ static void after_fork(void)
 static void refused(void)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
-	static const char line[] = "aclsim: refuse call: its thread is inside the simulator (a signal handler or a kernel made the call): returns 507899; "
-				   "make it on another thread\n";
+	static const char line[] = "aclsim: refuse call: a signal handler or a kernel made it, and its thread is inside the simulator; returns 507899; "
+				   "make the call on another thread\n";
 
 	if (!atomic_flag_test_and_set(&said) && write(STDERR_FILENO, line, sizeof line - 1) < 0)
 		return;
@@ -175,8 +175,8 @@ static int load_engine(void)
 	if (!h) {
 		const char *why = dlerror();
 
-		fprintf(stderr, "aclsim: can't open the simulator's engine %s: %s; put " ENGINE " beside libascendcl.so (`make build` makes both)\n",
-			path, why ? why : "unknown");
+		fprintf(stderr, "aclsim: open the simulator's engine: %s; copy " ENGINE " to the folder of libascendcl.so (`make build` builds both)\n",
+			why ? why : path);
 		guest_after_engine(NULL, NULL);
 		return 0;
 	}
@@ -193,11 +193,11 @@ static int load_engine(void)
 	const _Atomic uint64_t *kept = dlsym(h, "aclsim_kept");
 	if (!engine.call || !engine.thread_begin || !engine.thread_end || !engine.unknown || !engine.mark || !engine.clock || !engine.own_thread ||
 	    !crashed || !kept) {
-		fprintf(stderr, "aclsim: %s is not the engine of this simulator; run `make build` again\n", path);
+		fprintf(stderr, "aclsim: open the simulator's engine %s: it is of another version; use libascendcl.so and " ENGINE " of the same build\n", path);
 		return 0;
 	}
 	if (pthread_key_create(&thread_key, end_thread)) {
-		fprintf(stderr, "aclsim: the program uses all keys of thread-specific data\n");
+		fprintf(stderr, "aclsim: start the simulator: the program uses all keys of thread-specific data; all calls fail\n");
 		return 0;
 	}
 	if (enter(t, &v)) {
@@ -249,7 +249,7 @@ static void in_child(void)
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 
 	if (!atomic_flag_test_and_set(&said))
-		fprintf(stderr, "aclsim: process %d was forked after its parent had used the runtime: all calls fail in it; fork before the first call\n",
+		fprintf(stderr, "aclsim: process %d was forked after its parent had called the runtime: its calls fail; fork before the first call\n",
 			(int)getpid());
 }
 

@@ -5,8 +5,6 @@ package main
 import "C"
 
 import (
-	"fmt"
-	"os"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -157,7 +155,7 @@ func memoryFault(f *api.Func, r any) uint64 {
 	if err == nil {
 		panic(r)
 	}
-	fmt.Fprintf(os.Stderr, "aclsim: %s: %v in an argument\n", f.Name, err)
+	warn("%s: invalid pointer in an argument: %v", f.Name, err)
 	if !f.RetError {
 		return 0
 	}

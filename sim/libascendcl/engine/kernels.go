@@ -21,12 +21,12 @@ static const aclsim_kernel_library *kernels_open(const char *path, const char **
 	}
 	*(void **)&list = dlsym(h, "aclsim_kernels");
 	if (!list) {
-		*why = "it has no symbol aclsim_kernels";
+		*why = "it does not export aclsim_kernels";
 		return NULL;
 	}
 	lib = list();
 	if (!lib || lib->abi != ACLSIM_KERNEL_ABI || (lib->num_kernels && !lib->kernels)) {
-		*why = "it was made for another version of aclsim/kernel.h";
+		*why = "it was compiled with another version of aclsim/kernel.h; compile it again";
 		return NULL;
 	}
 	*file = dladdr(*(void **)&list, &info) && info.dli_fname ? info.dli_fname : path;
@@ -129,7 +129,7 @@ func (l *library) Lookup(name string, entry uint64) *device.Kernel {
 
 func (l *library) open() {
 	if _, err := os.Stat(l.path); err == nil && !kernellib.Exports(l.path, kernelsSymbol) {
-		warn("kernel library %s can't be used: it has no symbol %s", l.path, kernelsSymbol)
+		warn("load kernel library %s: it does not export %s", l.path, kernelsSymbol)
 		return
 	}
 	path := C.CString(l.path)
@@ -137,14 +137,14 @@ func (l *library) open() {
 	var file, why *C.char
 	lib := C.kernels_open(path, &file, &why)
 	if lib == nil {
-		warn("kernel library %s can't be used: %s", l.path, C.GoString(why))
+		warn("load kernel library %s: %s", l.path, strings.TrimPrefix(C.GoString(why), l.path+": "))
 		return
 	}
 	report(C.GoString(file))
 	for i := range unsafe.Slice(lib.kernels, lib.num_kernels) {
 		k := &unsafe.Slice(lib.kernels, lib.num_kernels)[i]
 		if k.name == nil || k.run == nil || (k.num_args > 0 && k.args == nil) {
-			warn("kernel library %s: kernel %d has no name, no function or no arguments, and is left out", l.path, i)
+			warn("ignore kernel %d of kernel library %s: it has no name, function or list of arguments", i, l.path)
 			continue
 		}
 		l.kernels = append(l.kernels, l.wrap(k))
@@ -162,7 +162,7 @@ func report(path string) {
 		err = kernellib.Append(list, kernellib.Library{Path: path, BuildID: kernellib.BuildID(path)})
 	}
 	if err != nil {
-		warn("ACLSIM_KERNELS_LOG: %v; kernel library %s is not reported", err, path)
+		warn("report kernel library %s: ACLSIM_KERNELS_LOG: %v", path, err)
 	}
 }
 
@@ -202,10 +202,10 @@ func (l *library) check(k *device.Kernel, c C.native_crash) {
 	}
 	crash := &device.Crash{Kernel: k.Name, Signal: unix.SignalName(unix.Signal(c.signal)), Address: uint64(c.address)}
 	if l.crashed.CompareAndSwap(nil, crash) {
-		warn("%v; no kernel of %s runs again in this process, and results from here on are unproved", crash, l.path)
+		warn("%v; this process runs no more kernels of %s, and its later results are unproved", crash, l.path)
 		if list := os.Getenv("ACLSIM_KERNELS_LOG"); list != "" {
 			if err := kernellib.AppendCrashed(list, k.Name); err != nil {
-				warn("ACLSIM_KERNELS_LOG: %v; the crash of kernel %s is not reported", err, k.Name)
+				warn("report the crash of kernel %s: ACLSIM_KERNELS_LOG: %v", k.Name, err)
 			}
 		}
 	}

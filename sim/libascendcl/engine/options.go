@@ -25,14 +25,14 @@ func optionsFromEnv() *sim.Options {
 	if list := os.Getenv("ACLSIM_KERNELS_LOG"); list != "" {
 		o.Missing = func(kernel string) {
 			if err := kernellib.AppendMissing(list, kernel); err != nil {
-				warn("ACLSIM_KERNELS_LOG: %v; kernel %s is not reported", err, kernel)
+				warn("report missing kernel %s: ACLSIM_KERNELS_LOG: %v", kernel, err)
 			}
 		}
 	}
 	if v := os.Getenv("ACLSIM_VA_BASE"); v != "" {
 		base, err := parseHex(v)
 		if err != nil || base == 0 || base%(2<<20) != 0 {
-			warn("ACLSIM_VA_BASE=%s is no hexadecimal multiple of 2 MiB and is not used", v)
+			warn("ignore ACLSIM_VA_BASE=%s: want a hexadecimal multiple of 2 MiB, for example 0x550000000000", v)
 		} else {
 			o.VABase = base
 		}
@@ -40,7 +40,7 @@ func optionsFromEnv() *sim.Options {
 	if v := os.Getenv("ACLSIM_DEVICES"); v != "" {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 1 || n > device.MaxDevices {
-			warn("ACLSIM_DEVICES=%s is no number from 1 to %d and is not used", v, device.MaxDevices)
+			warn("ignore ACLSIM_DEVICES=%s: want a number from 1 to %d", v, device.MaxDevices)
 		} else {
 			o.Devices = n
 		}
@@ -50,26 +50,26 @@ func optionsFromEnv() *sim.Options {
 	case "virtual":
 		o.Virtual = true
 	default:
-		warn("ACLSIM_CLOCK=%s is neither real nor virtual and is not used", v)
+		warn("ignore ACLSIM_CLOCK=%s: want real or virtual", v)
 	}
 	if v := os.Getenv("ACLSIM_SEED"); v != "" {
 		seed, err := strconv.ParseUint(v, 10, 64)
 		if err != nil {
-			warn("ACLSIM_SEED=%s is no number and is not used", v)
+			warn("ignore ACLSIM_SEED=%s: want a decimal number", v)
 		}
 		o.Seed = seed
 	}
 	if v := os.Getenv("ACLSIM_MODEL"); v != "" {
 		m, err := model.Load(v)
 		if err != nil {
-			warn("ACLSIM_MODEL: %v; the model is %s", err, model.Default)
+			warn("ignore ACLSIM_MODEL: %v; the cost model is %s", err, model.Default)
 		}
 		o.Model = m
 	}
 	if v := os.Getenv("ACLSIM_FAULTS"); v != "" {
 		faults, err := fault.Parse(v, o.Seed)
 		if err != nil {
-			warn("ACLSIM_FAULTS: %v; there are none", err)
+			warn("ignore ACLSIM_FAULTS: %v; no fault is injected", err)
 		}
 		o.Faults = faults
 	}
@@ -78,7 +78,7 @@ func optionsFromEnv() *sim.Options {
 	if path := os.Getenv("ACLSIM_PLACE"); path != "" {
 		place, err := readPlaces(path)
 		if err != nil {
-			warn("ACLSIM_PLACE: %v; allocations lie where they would without it", err)
+			warn("ignore ACLSIM_PLACE: %v; allocations get their default addresses", err)
 		}
 		o.Place = place
 	}
@@ -108,7 +108,7 @@ func readPlaces(path string) ([]uint64, error) {
 		}
 		a, err := parseHex(l)
 		if err != nil {
-			return nil, fmt.Errorf("%s:%d: %q is no hexadecimal address", path, n, l)
+			return nil, fmt.Errorf("%s:%d: invalid address %q: want hexadecimal digits", path, n, l)
 		}
 		place = append(place, a)
 	}

@@ -56,7 +56,7 @@ func strictFromEnv() *sim.Strict {
 	case "abort":
 		r.abort = true
 	default:
-		warn("ACLSIM_STRICT=%s is neither 1 nor abort and is not used", v)
+		warn("ignore ACLSIM_STRICT=%s: want 1 or abort", v)
 		return nil
 	}
 	r.to = os.Stderr
@@ -66,7 +66,7 @@ func strictFromEnv() *sim.Strict {
 	if path := os.Getenv("ACLSIM_STRICT_LOG"); path != "" {
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 		if err != nil {
-			warn("ACLSIM_STRICT_LOG: %v; findings go to stderr", err)
+			warn("ignore ACLSIM_STRICT_LOG: %v; findings go to stderr", err)
 		} else {
 			r.to, r.colour = f, false
 		}
@@ -80,7 +80,7 @@ func reportFinding(f *strict.Finding) {
 	defer r.mu.Unlock()
 	text := f.Text(os.Getpid(), r.colour)
 	if r.abort {
-		text += fmt.Sprintf("==%d== aclsim: the program is ended with code %d (ACLSIM_STRICT=abort)\n", os.Getpid(), strictExit)
+		text += fmt.Sprintf("==%d== aclsim: end the program with code %d (ACLSIM_STRICT=abort)\n", os.Getpid(), strictExit)
 	}
 	_, _ = io.WriteString(r.to, text)
 	if r.abort {
@@ -92,7 +92,7 @@ func reportFinding(f *strict.Finding) {
 func atEnd(s *sim.Sim) {
 	strictSim = s
 	if C.watch_end() != 0 {
-		warn("strict mode can't see the end of the process: nothing is said about what is left")
+		warn("strict mode: no exit handler can be registered; leaks and the summary are not reported")
 	}
 }
 

@@ -97,7 +97,7 @@ func TestKernelCrashIsADeviceError(t *testing.T) {
 		env := []string{"ACLSIM_KERNELS=" + dir + "/kernels.so:" + dir + "/ready.so", "ACLSIM_CLOCK=" + c.clock}
 		_, stderr := run(t, dir, env, exe, dir+"/kernels.o", dir+"/ready.o", c.kernel, c.how)
 		if !strings.HasPrefix(stderr, "aclsim: "+c.want) || strings.Count(stderr, "\n") != 1 ||
-			!strings.HasSuffix(stderr, "no kernel of "+dir+"/kernels.so runs again in this process, and results from here on are unproved\n") {
+			!strings.HasSuffix(stderr, "this process runs no more kernels of "+dir+"/kernels.so, and its later results are unproved\n") {
 			t.Errorf("%+v: stderr is %q", c, stderr)
 		}
 	}
