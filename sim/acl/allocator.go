@@ -85,7 +85,7 @@ func (t *Thread) AllocatorRegister(on acl.Stream, allocatorDesc acl.AllocatorDes
 	p := a.parts
 	a.mu.Unlock()
 	if p.object == 0 || p.alloc == 0 || p.free == 0 || p.address == 0 {
-		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "the description lacks its object or one of its functions")
+		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "the allocator description lacks its object or a function")
 	}
 	s.Lock()
 	attached(s).allocator = &streamAllocator{a.handle, p}
@@ -115,7 +115,7 @@ func (t *Thread) AllocatorGetByStream(on acl.Stream, allocatorDesc *acl.Allocato
 	a := attached(s).allocator
 	s.Unlock()
 	if a == nil {
-		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "stream %d has no allocator of the program's", s.ID)
+		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "stream %d has no registered allocator", s.ID)
 	}
 	*allocatorDesc, *allocator = acl.AllocatorDesc(a.desc), acl.Allocator(a.parts.object)
 	*allocFunc, *freeFunc, *allocAdviseFunc, *getAddrFromBlockFunc = a.parts.alloc, a.parts.free, a.parts.advise, a.parts.address
@@ -133,7 +133,7 @@ func (t *Thread) MemPoolCreate(h *acl.MemPool, props *acl.MemPoolProps) acl.Erro
 	case props == nil:
 		return t.null("poolProps")
 	case props.Location.Type != acl.ACL_MEM_LOCATION_TYPE_DEVICE:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a pool of location type %d: it has to be a device", props.Location.Type)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "location type of the pool is %d: want ACL_MEM_LOCATION_TYPE_DEVICE", props.Location.Type)
 	}
 	d, e := t.device(int32(props.Location.Id))
 	if e != 0 {
@@ -141,7 +141,7 @@ func (t *Thread) MemPoolCreate(h *acl.MemPool, props *acl.MemPoolProps) acl.Erro
 	}
 	p := &memPool{dev: d, max: props.MaxSize, attrs: map[acl.MemPoolAttr]uint64{}}
 	if p.handle = t.sim.pools.Add(p); p.handle == 0 {
-		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many memory pools")
+		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "create a memory pool: the limit is reached")
 	}
 	*h = acl.MemPool(p.handle)
 	return acl.ACL_SUCCESS
@@ -191,10 +191,10 @@ func (t *Thread) MemPoolSetAttr(memPool acl.MemPool, attr acl.MemPoolAttr, value
 	defer p.mu.Unlock()
 	switch attr {
 	case acl.ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT, acl.ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "pool attribute %d can't be set", attr)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "pool attribute %d is read-only", attr)
 	case acl.ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH, acl.ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH:
 		if v != 0 {
-			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "pool attribute %d can be set to 0 only", attr)
+			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "pool attribute %d can only be set to 0", attr)
 		}
 		p.high = p.used
 	default:
@@ -241,17 +241,17 @@ func (t *Thread) MemPoolMallocAsync(ptr *acl.Addr, size uint64, memPool acl.MemP
 	case ptr == nil:
 		return t.null("ptr")
 	case size == 0 || size > memory.MaxAlloc:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "an allocation of %d bytes", size)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "size is %d: want 1 to %d bytes", size, uint64(memory.MaxAlloc))
 	case s.Context.Device != p.dev:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the pool is of device %d, the stream of device %d", p.dev.ID, s.Context.Device.ID)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the pool belongs to device %d, but the stream to device %d", p.dev.ID, s.Context.Device.ID)
 	case attached(s).Capture.Load() != nil || attached(s).Bound.Load() != nil:
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "allocations of a pool can't be captured here")
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d is being captured: allocations and frees of memory pools can't be captured", s.ID)
 	}
 	size = space.RoundUp(size, memory.AllocUnit)
 	p.mu.Lock()
 	if p.max != 0 && size > p.max-min(p.max, p.used) {
 		p.mu.Unlock()
-		return t.fail(acl.ACL_ERROR_RT_DEVICE_OOM, "the pool has %d bytes, %d are in use, %d wanted", p.max, p.used, size)
+		return t.fail(acl.ACL_ERROR_RT_DEVICE_OOM, "allocate %d bytes: the memory pool has %d bytes, %d of them in use", size, p.max, p.used)
 	}
 	p.used += size
 	p.high = max(p.high, p.used)
@@ -287,7 +287,7 @@ func (t *Thread) MemPoolFreeAsync(ptr acl.Addr, on acl.Stream) acl.Error {
 	case !ok || r.Addr != ptr || r.Value.Origin != memory.ByPool:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "no allocation of a pool begins at %#x", ptr)
 	case attached(s).Capture.Load() != nil || attached(s).Bound.Load() != nil:
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "allocations of a pool can't be captured here")
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d is being captured: allocations and frees of memory pools can't be captured", s.ID)
 	}
 	if mutant.Breaks("free_in_order") {
 		d.Memory.Free(ptr, memory.ByPool)
@@ -296,7 +296,7 @@ func (t *Thread) MemPoolFreeAsync(ptr acl.Addr, on acl.Stream) acl.Error {
 	return t.submit(s, device.Task{Kind: device.TaskFree, Always: true, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
 		t.sim.Strict.TaskFrees(&s.Strict, ptr)
 		if !d.Memory.Free(ptr, memory.ByPool) {
-			return 0, status.Failed(acl.ACL_ERROR_RT_PARAM_INVALID, "stream %d: %#x was freed before", s.ID, ptr)
+			return 0, status.Failed(acl.ACL_ERROR_RT_PARAM_INVALID, "stream %d: memory %#x was freed already", s.ID, ptr)
 		}
 		r.Value.Owner.(*memPool).freed(r.Size)
 		return 0, nil

@@ -67,11 +67,11 @@ func (t *Thread) addBinary(d *device.Device, b []byte, path string, lazy bool, h
 	}
 	f, err := kernel.ParseBinary(b)
 	if err != nil {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%s is no kernel binary: %v", cmp.Or(path, "the data"), err)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%s is not a kernel binary: %v", cmp.Or(path, "the data"), err)
 	}
 	f.Device, f.Lazy, f.Beside = d, lazy, t.sim.beside(path, b)
 	if f.Handle = t.sim.binaries.Add(f); f.Handle == 0 {
-		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many binaries")
+		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "load a binary: the limit is reached")
 	}
 	*h = acl.BinHandle(f.Handle)
 	return acl.ACL_SUCCESS
@@ -83,7 +83,7 @@ func (t *Thread) CreateBinary(data acl.Addr, dataLen uint64) acl.Binary {
 		return 0
 	}
 	if data == 0 || dataLen == 0 || dataLen > kernel.MaxBinary {
-		t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a binary of %d bytes at %#x", dataLen, data)
+		t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "binary of %d bytes at %#x: want an address and 1 to %d bytes", dataLen, data, uint64(kernel.MaxBinary))
 		return 0
 	}
 	i := &kernel.Image{Addr: data, Size: dataLen}
@@ -130,11 +130,11 @@ func (t *Thread) BinaryLoadFromFile(binPath *byte, options *acl.BinaryLoadOption
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: kernels of the AI CPU are not simulated", path)
 	}
 	if st, err := os.Stat(path); err != nil || st.Size() > kernel.MaxBinary {
-		return t.fail(acl.ACL_ERROR_RT_FILE_OPEN, "binary %s can't be read: %v", path, err)
+		return t.fail(acl.ACL_ERROR_RT_FILE_OPEN, "read binary: %v", err)
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return t.fail(acl.ACL_ERROR_RT_FILE_OPEN, "binary %s can't be read: %v", path, err)
+		return t.fail(acl.ACL_ERROR_RT_FILE_OPEN, "read binary: %v", err)
 	}
 	return t.loadBinary(b, path, lazy, binHandle)
 }
@@ -145,7 +145,7 @@ func (t *Thread) BinaryLoadFromData(data acl.Addr, length uint64, options *acl.B
 		return e
 	}
 	if data == 0 || length == 0 || length > kernel.MaxBinary {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a binary of %d bytes at %#x", length, data)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "binary of %d bytes at %#x: want an address and 1 to %d bytes", length, data, uint64(kernel.MaxBinary))
 	}
 	lazy, e := t.loadOptions(options)
 	if e != 0 {
@@ -164,7 +164,7 @@ func (t *Thread) loadOptions(o *acl.BinaryLoadOptions) (lazy bool, e acl.Error) 
 		return false, acl.ACL_SUCCESS
 	}
 	if o.Options == 0 || o.NumOpt > 16 {
-		return false, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d load options at %#x", o.NumOpt, o.Options)
+		return false, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "list of %d load options at %#x: want an address and at most 16", o.NumOpt, o.Options)
 	}
 	for _, opt := range space.List((*acl.BinaryLoadOption)(space.Pointer(o.Options)), o.NumOpt) {
 		switch opt.Type {
@@ -209,7 +209,7 @@ func (t *Thread) BinaryGetFunction(binHandle acl.BinHandle, kernelName *byte, fu
 	}
 	name := space.GoString(kernelName)
 	if !f.Has(name) {
-		return t.fail(acl.ACL_ERROR_RT_KERNEL_LOOKUP, "the binary holds no kernel %q", name)
+		return t.fail(acl.ACL_ERROR_RT_KERNEL_LOOKUP, "the binary has no kernel %q", name)
 	}
 	return t.function(f, name, 0, funcHandle)
 }
@@ -222,7 +222,7 @@ func (t *Thread) BinaryGetFunctionByEntry(binHandle acl.BinHandle, funcEntry uin
 	}
 	name, ok := t.sim.byEntry(f, funcEntry)
 	if !ok {
-		return t.fail(acl.ACL_ERROR_RT_KERNEL_LOOKUP, "the binary holds no kernel with entry %d", funcEntry)
+		return t.fail(acl.ACL_ERROR_RT_KERNEL_LOOKUP, "the binary has no kernel with entry %d", funcEntry)
 	}
 	return t.function(f, name, funcEntry, funcHandle)
 }
@@ -260,7 +260,7 @@ func (t *Thread) function(f *kernel.Binary, name string, entry uint64, h *acl.Fu
 			fn.Launches = n.(*atomic.Int64)
 		}
 		if fn.Handle = t.sim.functions.Add(fn); fn.Handle == 0 {
-			return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many functions")
+			return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "find a function: the limit is reached")
 		}
 		f.Found[key] = fn
 	}
@@ -280,7 +280,7 @@ func (t *Thread) GetFunctionName(funcHandle acl.FuncHandle, maxLen uint32, name 
 	case name == nil:
 		return t.null("name")
 	case uint64(maxLen) <= uint64(len(fn.Name)):
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "maxLen %d is too small for the name of %d bytes and its NUL", maxLen, len(fn.Name))
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "maxLen is %d, too small for the name with %d bytes and a NUL", maxLen, len(fn.Name))
 	}
 	space.PutText(space.List(name, uint64(maxLen)), fn.Name)
 	return acl.ACL_SUCCESS
@@ -294,12 +294,12 @@ func (t *Thread) layout(h uint64) (*kernel.Function, acl.Error) {
 	fn := t.sim.functions.Get(h)
 	if fn == nil {
 		if space.KindOf(h) == 0 && h != 0 {
-			return nil, t.fail(acl.ACL_ERROR_RT_INVALID_DEVICE_FUNCTION, "%#x is no function handle, and functions known by a host symbol are not simulated", h)
+			return nil, t.fail(acl.ACL_ERROR_RT_INVALID_DEVICE_FUNCTION, "%#x is not a function handle; functions of host symbols are not simulated", h)
 		}
 		return nil, t.badHandle(space.KindFunction, h)
 	}
 	if fn.Kernel == nil {
-		return nil, t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "kernel %q is in no kernel library: its parameters are not known", fn.Name)
+		return nil, t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "kernel %q is in no kernel library: its parameters are unknown", fn.Name)
 	}
 	return fn, acl.ACL_SUCCESS
 }
@@ -320,7 +320,7 @@ func (t *Thread) FunctionGetParamInfo(func_ acl.Addr, paramIndex uint64, paramOf
 		return e
 	}
 	if paramIndex >= uint64(len(fn.Kernel.Args)) {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "parameter %d: kernel %q has %d", paramIndex, fn.Name, len(fn.Kernel.Args))
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "parameter %d is out of range: kernel %q has %d parameters", paramIndex, fn.Name, len(fn.Kernel.Args))
 	}
 	if paramOffset != nil {
 		*paramOffset = fn.Kernel.Offset(int(paramIndex))
@@ -508,7 +508,7 @@ func (t *Thread) BinaryGetGlobal(binHandle acl.BinHandle, name *byte, dptr *acl.
 func (t *Thread) global(f *kernel.Binary, name string) (space.Span, acl.Error) {
 	g, ok := f.Names.Variables[name]
 	if !ok {
-		return space.Span{}, t.fail(acl.ACL_ERROR_RT_SYMBOL_NOT_FOUND, "the binary holds no variable %q", name)
+		return space.Span{}, t.fail(acl.ACL_ERROR_RT_SYMBOL_NOT_FOUND, "the binary has no variable %q", name)
 	}
 	base, e := t.deviceCopy(f)
 	return space.Span{Addr: base + g.Offset, Size: g.Size}, e
@@ -533,7 +533,7 @@ func (t *Thread) registerSymbol(bin, symbol acl.Addr, name *byte, kernel bool) a
 	}
 	n := space.GoString(name)
 	if _, ok := f.Names.Variables[n]; kernel && !f.Has(n) || !kernel && !ok {
-		return t.fail(acl.ACL_ERROR_RT_SYMBOL_NOT_FOUND, "the binary holds no %q", n)
+		return t.fail(acl.ACL_ERROR_RT_SYMBOL_NOT_FOUND, "the binary has no kernel or variable %q", n)
 	}
 	t.sim.program.symbols.Store(symbol, &hostSymbol{f, n, kernel})
 	return acl.ACL_SUCCESS
@@ -603,9 +603,9 @@ func (t *Thread) part(symbol acl.Addr, count, offset uint64, kind, want acl.Memc
 	case e != 0:
 		return 0, e
 	case kind != want && kind != acl.ACL_MEMCPY_DEFAULT:
-		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy kind %d: the variable's is %d, or ACL_MEMCPY_DEFAULT", kind, want)
+		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy kind is %d: want %d or ACL_MEMCPY_DEFAULT", kind, want)
 	case offset > v.Size || count > v.Size-offset:
-		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes from %d on of a variable of %d bytes", count, offset, v.Size)
+		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes at offset %d are outside the variable of %d bytes", count, offset, v.Size)
 	}
 	return v.Addr + offset, acl.ACL_SUCCESS
 }

@@ -65,7 +65,7 @@ func (t *Thread) MdlRIBuildBegin(modelRI *acl.MdlRI, flag uint32) acl.Error {
 	case modelRI == nil:
 		return t.null("modelRI")
 	case flag != 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flag is %d and has to be 0", flag)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flag is %d: want 0", flag)
 	}
 	g := &graph.Graph{Device: c.Device, Built: true, Building: true}
 	if e := t.newGraph(g); e != 0 {
@@ -85,7 +85,7 @@ func (t *Thread) builtGraph(h acl.MdlRI) (*graph.Graph, acl.Error) {
 	case g == nil:
 		return nil, t.badHandle(space.KindGraph, uint64(h))
 	case !g.Built:
-		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d was captured and not built", g.ID)
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d was captured, not built", g.ID)
 	}
 	return g, acl.ACL_SUCCESS
 }
@@ -120,14 +120,14 @@ func (t *Thread) MdlRIBindStream(modelRI acl.MdlRI, on acl.Stream, flag uint32) 
 	case flag != boundHead && flag != boundLater:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flag %#x is unknown", flag)
 	case s.Flags&acl.ACL_STREAM_PERSISTENT == 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "stream %d was made without ACL_STREAM_PERSISTENT", s.ID)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "stream %d was created without ACL_STREAM_PERSISTENT", s.ID)
 	case s.Context.Device != g.Device:
-		return t.fail(acl.ACL_ERROR_RT_MODEL_CONTEXT, "model %d belongs to device %d, the stream to device %d", g.ID, g.Device.ID, s.Context.Device.ID)
+		return t.fail(acl.ACL_ERROR_RT_MODEL_CONTEXT, "model %d belongs to device %d, but the stream to device %d", g.ID, g.Device.ID, s.Context.Device.ID)
 	}
 	g.Lock()
 	defer g.Unlock()
 	if !g.Building {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d is complete", g.ID)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d is complete already", g.ID)
 	}
 	l := &graph.Lane{Stream: s, Later: flag == boundLater}
 	if !attached(s).Bound.CompareAndSwap(nil, &graph.Bound{Graph: g, Lane: l}) {
@@ -167,7 +167,7 @@ func (t *Thread) MdlRIEndTask(modelRI acl.MdlRI, on acl.Stream) acl.Error {
 	g.Lock()
 	defer g.Unlock()
 	if b.Ended {
-		return t.fail(acl.ACL_ERROR_RT_STREAM_MODEL, "the tasks of stream %d were ended before", s.ID)
+		return t.fail(acl.ACL_ERROR_RT_STREAM_MODEL, "the tasks of stream %d have ended already", s.ID)
 	}
 	b.Ended = true
 	return acl.ACL_SUCCESS
@@ -180,7 +180,7 @@ func (t *Thread) MdlRIBuildEnd(modelRI acl.MdlRI, reserve acl.Addr) acl.Error {
 		return e
 	}
 	if reserve != 0 {
-		return t.invalid("reserve has to be null")
+		return t.invalid("reserve is not null: want null")
 	}
 	g.Lock()
 	defer g.Unlock()
@@ -195,7 +195,7 @@ func (t *Thread) MdlRIBuildEnd(modelRI acl.MdlRI, reserve acl.Addr) acl.Error {
 	case !g.Building:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d is complete already", g.ID)
 	case !head || !ended:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d has no stream that begins with it, or none whose tasks were ended", g.ID)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d has no first stream, or no stream with aclmdlRIEndTask", g.ID)
 	}
 	g.Building = false
 	return acl.ACL_SUCCESS
@@ -233,7 +233,7 @@ func (t *Thread) PersistentTaskClean(on acl.Stream) acl.Error {
 		return e
 	}
 	if s.Flags&acl.ACL_STREAM_PERSISTENT == 0 {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "stream %d was made without ACL_STREAM_PERSISTENT", s.ID)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "stream %d was created without ACL_STREAM_PERSISTENT", s.ID)
 	}
 	b := attached(s).Bound.Load()
 	if b == nil {
@@ -281,13 +281,13 @@ func (t *Thread) SwitchStream(leftValue acl.Addr, cond acl.Condition, rightValue
 	wide := dataType == acl.ACL_RT_SWITCH_INT64
 	switch {
 	case falseStream != 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "falseStream has to be null")
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "falseStream is not null: want null")
 	case cond < acl.ACL_RT_EQUAL || cond > acl.ACL_RT_LESS_OR_EQUAL || !wide && dataType != acl.ACL_RT_SWITCH_INT32:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "condition %d of data type %d", cond, dataType)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "condition %d is not supported for data type %d", cond, dataType)
 	}
 	for _, p := range []acl.Addr{leftValue, rightValue} {
 		if p == 0 || p%uint64(unsafe.Sizeof(int32(0))) != 0 || wide && p%8 != 0 || t.sim.Locate(p).Device == nil {
-			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x is no place of a number in device memory", p)
+			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "address %#x is not that of an aligned number in device memory", p)
 		}
 	}
 	return t.submit(s, device.Task{Kind: device.TaskGraph, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
@@ -315,7 +315,7 @@ func (t *Thread) CreateLabel(l *acl.Label) acl.Error {
 		return t.null("label")
 	}
 	if t.sim.Labels.Live() >= maxLabels {
-		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "there are %d labels already", maxLabels)
+		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "create a label: the process has %d already, the limit", maxLabels)
 	}
 	x := &graph.Label{}
 	x.Handle = t.sim.Labels.Add(x)
@@ -364,7 +364,7 @@ func (t *Thread) CreateLabelList(labels *acl.Label, num uint64, list_ *acl.Label
 		return e
 	}
 	if labels == nil || num == 0 || num > maxLabels || list_ == nil {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a list of %d labels", num)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "list of %d labels: want 1 to %d and pointers that are not null", num, maxLabels)
 	}
 	x := &graph.LabelList{}
 	for _, h := range slices.Clone(space.List(labels, num)) {
@@ -402,9 +402,9 @@ func (t *Thread) SwitchLabelByIndex(ptr acl.Addr, maxValue uint32, labelList acl
 	case x == nil:
 		return t.badHandle(space.KindLabelList, uint64(labelList))
 	case int(maxValue) != len(x.Labels):
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "maxValue is %d, the list has %d labels", maxValue, len(x.Labels))
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "maxValue is %d: want %d, the number of labels in the list", maxValue, len(x.Labels))
 	case ptr == 0 || ptr%4 != 0 || t.sim.Locate(ptr).Device == nil:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x is no place of a number in device memory", ptr)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "address %#x is not that of an aligned number in device memory", ptr)
 	}
 	return t.submit(s, device.Task{Kind: device.TaskGraph, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
 		n, f := graph.ReadNumber(s, ptr, false)

@@ -26,7 +26,7 @@ func (t *Thread) LaunchHostFunc(on acl.Stream, fn, args acl.Addr) acl.Error {
 	case fn == 0:
 		return t.absent("fn")
 	case caller == nil:
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "there is no program whose function could be called")
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "functions of the program can't be called in this process")
 	}
 	return t.submit(s, device.Task{Kind: device.TaskHost, Run: hostTime, Begin: func(s *device.Stream) *device.Waiting {
 		if sub := subscriberOf(s, callback.HostFunctions); sub != nil && !mutant.Breaks("function_on_the_subscribed_thread") {
@@ -84,12 +84,12 @@ func (t *Thread) subscribe(what callback.Service, threadId uint64, on acl.Stream
 	sub := m.subscriptions.Threads[what][threadId]
 	switch {
 	case sub == nil && len(m.subscriptions.Threads[what]) == callback.MaxSubscribers:
-		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "%d threads process reports already", callback.MaxSubscribers)
+		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "%d threads process reports already, the limit", callback.MaxSubscribers)
 	case sub == nil:
 		sub = &callback.Subscriber{ID: threadId, Device: s.Context.Device, Wake: make(chan struct{}, 1)}
 		m.subscriptions.Threads[what][threadId] = sub
 	case sub.Device != s.Context.Device:
-		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "thread %#x processes the reports of device %d, the stream is on %d", threadId, sub.Device.ID, s.Context.Device.ID)
+		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "thread %#x processes the reports of device %d, but the stream is on device %d", threadId, sub.Device.ID, s.Context.Device.ID)
 	}
 	sub.Streams++
 	setSubscriber(s, what, sub)
@@ -152,7 +152,7 @@ func (t *Thread) LaunchCallback(fn, userData acl.Addr, blockType acl.CallbackBlo
 	case blockType != acl.ACL_CALLBACK_NO_BLOCK && blockType != acl.ACL_CALLBACK_BLOCK:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "block type %d is unknown", blockType)
 	case sub == nil:
-		return t.fail(acl.ACL_ERROR_RT_STREAM_NO_CB_REG, "no thread has subscribed for the callbacks of stream %d", s.ID)
+		return t.fail(acl.ACL_ERROR_RT_STREAM_NO_CB_REG, "no thread has subscribed to stream %d: call aclrtSubscribeReport first", s.ID)
 	}
 	return t.submit(s, device.Task{Kind: device.TaskHost, Run: hostTime, Begin: func(s *device.Stream) *device.Waiting {
 		if mutant.Breaks("callback_on_the_subscribed_thread") {
@@ -183,14 +183,14 @@ func (t *Thread) process(what callback.Service, timeout int32) acl.Error {
 		return e
 	}
 	if timeout == 0 || timeout < -1 {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "timeout %d: -1 is for ever, else milliseconds above 0", timeout)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "timeout is %d: want milliseconds above 0, or -1 for no limit", timeout)
 	}
 	m := t.sim
 	m.subscriptions.Lock()
 	sub := m.subscriptions.Threads[what][t.id]
 	m.subscriptions.Unlock()
 	if sub == nil {
-		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "thread %#x has subscribed for no stream", t.id)
+		return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "thread %#x has not subscribed to a stream", t.id)
 	}
 	limit := device.Forever
 	if timeout > 0 {
@@ -203,14 +203,14 @@ func (t *Thread) process(what callback.Service, timeout int32) acl.Error {
 			return t.fail(acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, "the subscription of thread %#x has ended", t.id)
 		case ok && m.opts.Caller == nil:
 			c.Finish(&m.Machine)
-			return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "there is no program whose function could be called")
+			return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "functions of the program can't be called in this process")
 		case ok:
 			m.opts.Caller.Call(c.Func, c.Arg)
 			c.Finish(&m.Machine)
 			return acl.ACL_SUCCESS
 		}
 		if !m.Clock.Wait(&t.HostThread, sub.Wake, limit) {
-			return t.fail(acl.ACL_ERROR_RT_REPORT_TIMEOUT, "nothing came to run within %d ms", timeout)
+			return t.fail(acl.ACL_ERROR_RT_REPORT_TIMEOUT, "no callback was due within %d ms", timeout)
 		}
 	}
 }
@@ -312,7 +312,7 @@ func (t *Thread) reportInit(c callback.Config) acl.Error {
 
 func (t *Thread) callInit(p callback.PhaseCallback, c callback.Config) acl.Error {
 	if e := acl.Error(int32(t.sim.opts.Caller.Call(p.Func, c.Addr, c.Size, p.Arg))); e != 0 {
-		return t.fail(e, "a function that is registered for aclInit returned %d", e)
+		return t.fail(e, "a function registered for aclInit returned %d", e)
 	}
 	return acl.ACL_SUCCESS
 }
@@ -323,7 +323,7 @@ func (t *Thread) reportFinalize() acl.Error {
 	t.sim.observers.Unlock()
 	for _, p := range all {
 		if e := acl.Error(int32(t.sim.opts.Caller.Call(p.Func, p.Arg))); e != 0 {
-			return t.fail(e, "a function that is registered for aclFinalize returned %d", e)
+			return t.fail(e, "a function registered for aclFinalize returned %d", e)
 		}
 	}
 	return acl.ACL_SUCCESS
@@ -365,7 +365,7 @@ func (t *Thread) callable(fn acl.Addr) acl.Error {
 	case fn == 0:
 		return t.absent("the function")
 	case t.sim.opts.Caller == nil:
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "there is no program whose function could be called")
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "functions of the program can't be called in this process")
 	}
 	return acl.ACL_SUCCESS
 }
@@ -513,7 +513,7 @@ func (t *Thread) kernelException(info acl.ExceptionInfo) (*exception, acl.Error)
 	case x == nil:
 		return nil, t.badHandle(space.KindException, uint64(info))
 	case x.fn == nil:
-		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "task %d was no kernel", x.task)
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "task %d is not a kernel", x.task)
 	}
 	return x, acl.ACL_SUCCESS
 }

@@ -21,7 +21,7 @@ func (t *Thread) sysPackage(pkgName *byte) acl.Error {
 		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "pkgName is null")
 	}
 	if _, ok := cannPackages[space.GoString(pkgName)]; !ok {
-		return t.fail(acl.ACL_ERROR_INVALID_FILE, "the package %q is not installed in the simulator", space.GoString(pkgName))
+		return t.fail(acl.ACL_ERROR_INVALID_FILE, "package %q is not installed in the simulator", space.GoString(pkgName))
 	}
 	return acl.ACL_SUCCESS
 }

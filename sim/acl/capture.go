@@ -11,7 +11,7 @@ import (
 // capturable rejects an event that can't be captured: only events of aclrtCreateEventExWithFlag can (documented).
 func (t *Thread) capturable(ev *graph.Event) acl.Error {
 	if ev.How != graph.CreateEventEx && !mutant.Breaks("events_of_a_capture") {
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was made by %s: events in a capture are made by %s", ev.Handle, ev.How, graph.CreateEventEx)
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was created by %s: a capture needs events of %s", ev.Handle, ev.How, graph.CreateEventEx)
 	}
 	return acl.ACL_SUCCESS
 }
@@ -49,7 +49,7 @@ func (t *Thread) captureWait(s *device.Stream, ev *graph.Event) (bool, acl.Error
 		r.Capture.Spoil(f)
 		return true, t.failWith(f)
 	case c == nil && s == s.Context.Default:
-		f := status.Failed(acl.ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT, "the default stream %d can't join a capture", s.ID)
+		f := status.Failed(acl.ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT, "stream %d is a default stream and can't join a capture", s.ID)
 		r.Capture.Spoil(f)
 		return true, t.failWith(f)
 	case c == nil:
@@ -90,7 +90,7 @@ func (t *Thread) beginCapture(s *device.Stream, g *graph.Graph, mode acl.MdlRICa
 		c.Call = t.sim.Strict.On(&t.Strict, &s.Strict, "")
 	}
 	if g.Part && !g.Begun.CompareAndSwap(false, true) {
-		return t.fail(acl.ACL_ERROR_RT_MODEL_CAPTURED, "model %d was captured before", g.ID)
+		return t.fail(acl.ACL_ERROR_RT_MODEL_CAPTURED, "model %d was captured already", g.ID)
 	}
 	g.Lanes = []*graph.Lane{l}
 	if !attached(s).Capture.CompareAndSwap(nil, c) {
@@ -130,11 +130,11 @@ func (t *Thread) MdlRICaptureEnd(on acl.Stream, modelRI *acl.MdlRI) acl.Error {
 	case f != nil:
 		f = status.Failed(acl.ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, "the capture of stream %d has failed: %s", s.ID, f.Text)
 	case !c.Graph.Complete():
-		f = status.Failed(acl.ACL_ERROR_RT_SUB_ACLGRAPH_IS_CAPTURING, "a part of the model of stream %d under a condition was not captured to its end", s.ID)
+		f = status.Failed(acl.ACL_ERROR_RT_SUB_ACLGRAPH_IS_CAPTURING, "the capture of a conditional part of the model of stream %d has not ended", s.ID)
 	case len(c.Groups) > 0:
-		f = status.Failed(acl.ACL_ERROR_STREAM_TASK_GROUP_STATUS, "a task group is still open")
+		f = status.Failed(acl.ACL_ERROR_STREAM_TASK_GROUP_STATUS, "a task group of the capture is still open: end it first")
 	case u != nil:
-		f = status.Failed(acl.ACL_ERROR_RT_STREAM_UNJOINED, "stream %d joined the capture and did not come back: its last task has to be the record of an event that the others wait for", u.ID)
+		f = status.Failed(acl.ACL_ERROR_RT_STREAM_UNJOINED, "stream %d joined the capture and did not return: record an event as its last task, and let a stream of the capture wait for it", u.ID)
 	}
 	c.Unlock()
 	if f != nil {
@@ -193,10 +193,10 @@ func (t *Thread) MdlRICaptureThreadExchangeMode(mode *acl.MdlRICaptureMode) acl.
 func (t *Thread) captureOutside(ev *graph.Event, s *device.Stream, o *graph.Outside) acl.Error {
 	c := attached(s).Capture.Load()
 	if c == nil {
-		return t.fail(acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not being captured: nothing else can be recorded or waited for from outside", s.ID)
+		return t.fail(acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not being captured: external records and waits need a capture", s.ID)
 	}
 	if c.Graph.Part {
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d is captured into model %d, which is part of another one: nothing is recorded or waited for from outside", s.ID, c.Graph.ID)
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d is captured into model %d, which is part of another model: it can't have external records and waits", s.ID, c.Graph.ID)
 	}
 	n, f := c.NewOutside(o)
 	if f != nil {

@@ -115,7 +115,7 @@ func TestConditionalUnknown(t *testing.T) {
 	}}, func(acl.Addr) {})
 	e.ok(e.th.MdlRIExecuteAsync(g, s))
 	e.ok(e.th.SynchronizeStreamWithTimeout(s, patience))
-	if text := e.log.String(); !strings.Contains(text, `by a condition which depends on what kernel "mystery" would have written`) {
+	if text := e.log.String(); !strings.Contains(text, `condition of model 0 depends on output of kernel "mystery"`) {
 		t.Errorf("the log is %q", text)
 	}
 }

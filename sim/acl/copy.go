@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/sim/acl/fault"
 	"github.com/acltrace/acltrace/sim/acl/status"
 	"github.com/acltrace/acltrace/sim/device"
@@ -26,17 +27,17 @@ func (t *Thread) copyNow(x device.Transfer) acl.Error {
 	}
 	t.sim.Strict.HostCopies(&t.Strict, x.Copied())
 	if err := t.sim.Check(&x); err != nil {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy of %d bytes from %#x to %#x: %v", x.Width*x.Height, x.Src, x.Dst, err)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy of %s from %#x to %#x: %v", human.Plural(x.Width*x.Height, "byte"), x.Src, x.Dst, err)
 	}
 	if t.sim.opts.Virtual {
 		t.sim.SpendCall(&t.HostThread, t.sim.Model.Host.Sync+int64(t.sim.TransferCost(&x)))
 	}
 	planned := t.sim.taskFault(device.TaskCopy, "")
 	if planned != nil && !planned.Corrupt {
-		return t.fail(planned.Code, "copy %d fails, by plan", planned.At)
+		return t.fail(planned.Code, "injected fault: copy %d fails", planned.At)
 	}
 	if err := space.Guard(x.Move); err != nil {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy of %d bytes from %#x to %#x: %v", x.Width*x.Height, x.Src, x.Dst, err)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy of %s from %#x to %#x: %v", human.Plural(x.Width*x.Height, "byte"), x.Src, x.Dst, err)
 	}
 	t.sim.Follow(&x)
 	if planned != nil {
@@ -57,7 +58,7 @@ func (t *Thread) copyLater(s *device.Stream, x device.Transfer) acl.Error {
 		sim := s.Context.Device.Machine
 		sim.Strict.TaskCopies(&s.Strict, x.Copied(), watched)
 		if err := sim.Check(&x); err != nil {
-			return 0, status.Failed(acl.ACL_ERROR_RT_SYS_DMA, "copy of %d bytes from %#x to %#x on stream %d: %v", x.Width*x.Height, x.Src, x.Dst, s.ID, err)
+			return 0, status.Failed(acl.ACL_ERROR_RT_SYS_DMA, "copy of %s from %#x to %#x on stream %d: %v", human.Plural(x.Width*x.Height, "byte"), x.Src, x.Dst, s.ID, err)
 		}
 		x.Move()
 		sim.Follow(&x)
@@ -74,7 +75,7 @@ func (t *Thread) copyPageable(s *device.Stream, x device.Transfer) acl.Error {
 		return e
 	}
 	if attached(s).Bound.Load() != nil {
-		return t.fail(acl.ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC, "stream %d is bound to a model: a copy with pageable memory, which blocks, can't be part of it", s.ID)
+		return t.fail(acl.ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC, "stream %d is bound to a model: a copy with pageable memory blocks and can't be part of it", s.ID)
 	}
 	s.Wait(&t.HostThread, s.SubmittedTasks(), device.Forever)
 	if f := s.Observe(); f != nil {
@@ -113,7 +114,7 @@ func (t *Thread) copyArgs(dst acl.Addr, destMax uint64, src acl.Addr, count uint
 	case count > destMax:
 		return true, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "count %d is greater than destMax %d", count, destMax)
 	case count > memory.MaxAlloc:
-		return true, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "count %d is impossible", count)
+		return true, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "count %d is too large", count)
 	case dst == src && mutant.Breaks("onto_itself"):
 		clear(space.Bytes(dst, count))
 		return true, acl.ACL_SUCCESS
@@ -182,17 +183,17 @@ func (t *Thread) copyAsync(s *device.Stream, x device.Transfer, kind acl.MemcpyK
 	blocks := from == acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED || to == acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED
 	if kind == acl.ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE {
 		if from == acl.ACL_MEM_LOCATION_TYPE_DEVICE || to != acl.ACL_MEM_LOCATION_TYPE_DEVICE {
-			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy from %#x to %#x is none from the host to the device", x.Src, x.Dst)
+			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy from %#x to %#x: want host memory as source and device memory as destination", x.Src, x.Dst)
 		}
 		x.ToDevice = true
 		if err := space.Guard(func() { x.Staged = bytes.Clone(space.Bytes(x.Src, x.Width)) }); err != nil {
-			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy of %d bytes from %#x: %v", x.Width, x.Src, err)
+			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy of %s from %#x: %v", human.Plural(x.Width, "byte"), x.Src, err)
 		}
 		return t.copyLater(s, x)
 	}
 	actual, ok := actualKind(kind, from, to)
 	if !ok {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy kind %s does not fit: %#x is %s, %#x is %s", acl.Model.EnumName("aclrtMemcpyKind", int64(kind)),
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy kind %s does not match the memory: source %#x is %s, destination %#x is %s", acl.Model.EnumName("aclrtMemcpyKind", int64(kind)),
 			x.Src, acl.Model.EnumName("aclrtMemLocationType", int64(from)), x.Dst, acl.Model.EnumName("aclrtMemLocationType", int64(to)))
 	}
 	switch actual {
@@ -232,15 +233,15 @@ func (t *Thread) rows(dst, dpitch, src, spitch, width, height uint64, kind acl.M
 	case src == 0:
 		return x, t.null("src")
 	case kind != acl.ACL_MEMCPY_HOST_TO_DEVICE && kind != acl.ACL_MEMCPY_DEVICE_TO_HOST && (kind != acl.ACL_MEMCPY_DEVICE_TO_DEVICE || !inside):
-		return x, t.fail(acl.ACL_ERROR_INVALID_PARAM, "copy kind %d: a 2-D copy goes from the host to the device or back, and an asynchronous one inside the device", kind)
+		return x, t.fail(acl.ACL_ERROR_INVALID_PARAM, "copy kind is %d: want a 2-D copy from host to device or back, or an asynchronous one inside the device", kind)
 	case (width > dpitch || width > spitch):
 		return x, t.fail(acl.ACL_ERROR_INVALID_PARAM, "width %d is greater than a pitch (%d, %d)", width, dpitch, spitch)
 	case max(dpitch, spitch) > memory.MaxAlloc || height > memory.MaxAlloc/max(dpitch, spitch):
-		return x, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a copy of %d rows of %d bytes is impossible", height, width)
+		return x, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy of %d rows of %s is too large", height, human.Plural(width, "byte"))
 	}
 	from, to := t.sim.Locate(src).Device, t.sim.Locate(dst).Device
 	if (from != nil) != (kind != acl.ACL_MEMCPY_HOST_TO_DEVICE) || (to != nil) != (kind != acl.ACL_MEMCPY_DEVICE_TO_HOST) {
-		return x, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy kind %d does not fit where %#x and %#x lie", kind, src, dst)
+		return x, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy kind %d does not match the memory at %#x and %#x", kind, src, dst)
 	}
 	x.ToDevice, x.FromDevice = to != nil, from != nil
 	return x, acl.ACL_SUCCESS
@@ -271,7 +272,7 @@ func (t *Thread) Memcpy2dAsync(dst acl.Addr, dpitch uint64, src acl.Addr, spitch
 		return acl.ACL_SUCCESS
 	}
 	if width > maxWidth2d || height > maxHeight2d {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d rows of %d bytes: the limits are %d and %d", height, width, maxHeight2d, maxWidth2d)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy of %d rows of %s: want at most %d rows and %s", height, human.Plural(width, "byte"), maxHeight2d, human.Plural(maxWidth2d, "byte"))
 	}
 	x, e := t.rows(dst, dpitch, src, spitch, width, height, kind, true)
 	if e != 0 {
@@ -293,7 +294,7 @@ func (t *Thread) fillArgs(p acl.Addr, maxCount, count uint64) (bool, acl.Error) 
 	case count > maxCount:
 		return true, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "count %d is greater than maxCount %d", count, maxCount)
 	case t.sim.Locate(p).Kind == device.Pageable && t.sim.Locate(p).Device == nil:
-		return true, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x is neither device memory nor host memory of the runtime's", p)
+		return true, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "address %#x is neither in device memory nor in host memory of the runtime", p)
 	}
 	return false, acl.ACL_SUCCESS
 }
@@ -365,19 +366,19 @@ func (t *Thread) batch(b batch, do func(x device.Transfer, kind acl.MemcpyKind) 
 	case b.sizes == nil:
 		return t.null("sizes")
 	case b.n == 0:
-		return t.invalid("a batch of 0 copies")
+		return t.invalid("the batch has 0 copies: want 1 or more")
 	case b.n <= maxBatch && !slices.ContainsFunc(space.List(b.sizes, b.n), func(n uint64) bool { return n > 0 }):
 		return acl.ACL_SUCCESS
 	case b.dsts == nil || b.destMaxs == nil || b.srcs == nil || b.attrs == nil || b.indexes == nil:
 		return t.null("an array of the batch")
 	case b.n > maxBatch || b.numAttrs == 0 || b.numAttrs > b.n:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a batch of %d copies with %d attributes", b.n, b.numAttrs)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "batch of %d copies has %d attributes: want 1 to the number of copies", b.n, b.numAttrs)
 	}
 	dsts, maxs, srcs, sizes := space.List(b.dsts, b.n), space.List(b.destMaxs, b.n), space.List(b.srcs, b.n), space.List(b.sizes, b.n)
 	attrs, indexes := space.List(b.attrs, b.numAttrs), space.List(b.indexes, b.numAttrs)
 	for i, at := range indexes {
 		if i == 0 && at != 0 || i > 0 && at <= indexes[i-1] || at >= b.n {
-			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "attrsIndexes[%d] is %d: they begin with 0, ascend and stay below %d", i, at, b.n)
+			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "attrsIndexes[%d] is %d: want ascending indexes from 0, below %d", i, at, b.n)
 		}
 		if attrs[i].Rsv != [16]uint8{} {
 			return t.invalid("the reserved bytes of attribute %d are not 0", i)
@@ -418,14 +419,14 @@ func (t *Thread) batchItem(dst, destMax, src, size uint64, a *acl.MemcpyBatchAtt
 	case size > destMax:
 		return 0, t.invalid("size %d is greater than destMax %d", size, destMax)
 	case size > memory.MaxAlloc:
-		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "size %d is impossible", size)
+		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "size %d is too large", size)
 	}
 	from, to := t.sim.Locate(src), t.sim.Locate(dst)
 	if !matches(from, a.SrcLoc) {
-		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the source %#x does not lie where its attribute says", src)
+		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "source %#x is not at the location of its attribute", src)
 	}
 	if !matches(to, a.DstLoc) {
-		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the destination %#x does not lie where its attribute says", dst)
+		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "destination %#x is not at the location of its attribute", dst)
 	}
 	switch {
 	case from.Device == nil && to.Device != nil:
@@ -433,7 +434,7 @@ func (t *Thread) batchItem(dst, destMax, src, size uint64, a *acl.MemcpyBatchAtt
 	case from.Device != nil && to.Device == nil:
 		return acl.ACL_MEMCPY_DEVICE_TO_HOST, acl.ACL_SUCCESS
 	}
-	return 0, t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "a copy of a batch goes from the host to the device or back: from %#x to %#x it does not", src, dst)
+	return 0, t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "copy from %#x to %#x: want copies from host to device or back in a batch", src, dst)
 }
 
 // matches reports whether a location agrees with an attribute.
@@ -509,7 +510,7 @@ func copyResolved(s *device.Stream, dst, src, n uint64) (time.Duration, *fail.Fa
 		}
 		d.Machine.Strict.TaskTouches(&s.Strict, side.addr, n, side.access)
 		if err := d.Check(side.addr, n, side.access); err != nil {
-			return 0, status.Failed(acl.ACL_ERROR_RT_SYS_DMA, "copy of %d bytes from %#x to %#x on stream %d: %v", n, src, dst, s.ID, err)
+			return 0, status.Failed(acl.ACL_ERROR_RT_SYS_DMA, "copy of %s from %#x to %#x on stream %d: %v", human.Plural(n, "byte"), src, dst, s.ID, err)
 		}
 	}
 	x := device.Plain(dst, src, n)
@@ -529,7 +530,7 @@ func word(s *device.Stream, addr uint64, what string) (uint64, *fail.Failure) {
 
 func (t *Thread) innerCopy(kind acl.MemcpyKind) acl.Error {
 	if kind != acl.ACL_MEMCPY_INNER_DEVICE_TO_DEVICE && !mutant.Breaks("descriptor_inside_the_device") {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy kind %d: only a copy inside a device can be indirect", kind)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy kind is %d: want ACL_MEMCPY_DEVICE_TO_DEVICE for an indirect copy", kind)
 	}
 	return acl.ACL_SUCCESS
 }
@@ -588,11 +589,11 @@ func (t *Thread) SetMemcpyDesc(desc acl.Addr, kind acl.MemcpyKind, srcAddr, dstA
 	case desc == 0 || srcAddr == 0 || dstAddr == 0:
 		return t.null("desc, srcAddr or dstAddr")
 	case config != 0:
-		return t.invalid("config is not null")
+		return t.invalid("config is not null: want null")
 	case count == 0:
-		return t.invalid("a descriptor of 0 bytes")
+		return t.invalid("size of the copy is 0: want 1 byte or more")
 	case count > math.MaxUint32:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a descriptor of %d bytes: 1 to %d", count, uint32(math.MaxUint32))
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "size of the copy is %d: want 1 to %d bytes", count, uint32(math.MaxUint32))
 	}
 	if e := t.unsafe(); e != 0 {
 		return e
@@ -640,16 +641,16 @@ func (t *Thread) MemcpyAsyncWithDesc(desc acl.Addr, kind acl.MemcpyKind, on acl.
 // fill32Args checks the arguments of a fill with words, and reports whether nothing is left to do.
 func (t *Thread) fill32Args(p acl.Addr, memSize, n uint64) (bool, acl.Error) {
 	if n > memory.MaxAlloc {
-		return true, t.invalid("%d elements are impossible", n)
+		return true, t.invalid("count %d is too large", n)
 	}
 	switch {
 	case n == 0 || p == 0: // as for all fills
 	case p%4 != 0:
-		return true, t.invalid("%#x is no multiple of 4", p)
+		return true, t.invalid("address %#x is not a multiple of 4", p)
 	case 4*n > memSize && !mutant.Breaks("fewer_bytes_than_words"):
-		return true, t.invalid("%d words are more than the %d bytes of memSize", n, memSize)
+		return true, t.invalid("%d words do not fit in %d bytes (memSize)", n, memSize)
 	case t.sim.Locate(p).Kind == device.Pageable:
-		return true, t.invalid("%#x is neither device memory nor host memory of the runtime's", p)
+		return true, t.invalid("address %#x is neither in device memory nor in host memory of the runtime", p)
 	}
 	return t.fillArgs(p, memSize, 4*n)
 }
@@ -696,19 +697,19 @@ func (t *Thread) ReduceAsync(dst, src acl.Addr, count uint64, kind acl.ReduceKin
 	size := dataTypeSize(type_)
 	switch {
 	case reserve != 0:
-		return t.invalid("reserve is not null")
+		return t.invalid("reserve is not null: want null")
 	case kind < acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM || kind > acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_EQUAL:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "reduction %d is unknown", kind)
 	case reducers[type_] == nil && mutant.Breaks("reduction_of_unknown_type"):
 		return acl.ACL_SUCCESS
 	case reducers[type_] == nil || kind == acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_EQUAL:
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "reduction %d of data type %d", kind, type_)
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "reduction %d is not supported for data type %d", kind, type_)
 	case dst == 0 || src == 0:
 		return t.null("dst or src")
 	case count == 0 || count%size != 0 || count > memory.MaxAlloc:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of elements of %d", count, size)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "count %d: want a multiple of the element size %d, above 0", count, size)
 	case t.sim.Locate(dst).Device != s.Context.Device || t.sim.Locate(src).Device != s.Context.Device:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x and %#x do not both lie on the stream's device", dst, src)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "destination %#x and source %#x are not both on the device of the stream", dst, src)
 	}
 	return t.submit(s, device.Task{Kind: device.TaskReduce, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
 		d := s.Context.Device

@@ -11,7 +11,7 @@ import (
 // CreateDataBuffer wraps an address and a size; 0 if they are invalid.
 func (t *Thread) CreateDataBuffer(data acl.Addr, size uint64) acl.DataBuffer {
 	if data == 0 && size != 0 {
-		t.fail(acl.ACL_ERROR_INVALID_PARAM, "%d bytes at null", size)
+		t.fail(acl.ACL_ERROR_INVALID_PARAM, "data is null, but its size is %d bytes", size)
 		return 0
 	}
 	b := &dataBuffer{at: space.Span{Addr: data, Size: size}}
@@ -44,7 +44,7 @@ func (t *Thread) UpdateDataBuffer(dataBuffer acl.DataBuffer, data acl.Addr, size
 		return e
 	}
 	if data == 0 && size != 0 {
-		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "%d bytes at null", size)
+		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "data is null, but its size is %d bytes", size)
 	}
 	b.mu.Lock()
 	b.at = space.Span{Addr: data, Size: size}
@@ -137,7 +137,7 @@ func (t *Thread) MdlGetDatasetBuffer(dataset acl.MdlDataset, index uint64) acl.D
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if index >= uint64(len(d.buffers)) {
-		t.fail(acl.ACL_ERROR_INVALID_PARAM, "buffer %d of %d", index, len(d.buffers))
+		t.fail(acl.ACL_ERROR_INVALID_PARAM, "index %d is out of range: the dataset has %d buffers", index, len(d.buffers))
 		return 0
 	}
 	return acl.DataBuffer(d.buffers[index])

@@ -15,7 +15,7 @@ import (
 
 func (t *Thread) device(id int32) (*device.Device, acl.Error) {
 	if id < 0 || int(id) >= len(t.sim.Devices) {
-		return nil, t.fail(acl.ACL_ERROR_RT_INVALID_DEVICEID, "device %d: there are %d devices", id, len(t.sim.Devices))
+		return nil, t.fail(acl.ACL_ERROR_RT_INVALID_DEVICEID, "invalid device %d: the machine has %d devices", id, len(t.sim.Devices))
 	}
 	return t.sim.Devices[id], acl.ACL_SUCCESS
 }
@@ -78,7 +78,7 @@ func (t *Thread) reset(deviceId int32, force bool) acl.Error {
 	d.Lock()
 	if d.Refs == 0 {
 		d.Unlock()
-		return t.fail(acl.ACL_ERROR_RT_CONTEXT_NULL, "device %d is not set", deviceId)
+		return t.fail(acl.ACL_ERROR_RT_CONTEXT_NULL, "device %d is not in use: call aclrtSetDevice first", deviceId)
 	}
 	if d.Refs--; d.Refs > 0 && !force {
 		d.Unlock()
@@ -187,7 +187,7 @@ func contextStateOf(c *device.Context) *contextState { return c.Attached.(*conte
 // newContext creates a context and opens the device. The caller holds d.mu.
 func (m *Sim) newContext(d *device.Device) (*device.Context, *fail.Failure) {
 	if err := d.Memory.Reserve(); err != nil {
-		m.Log("device %d: %v; set ACLSIM_VA_BASE to an address with %d GiB free behind it", d.ID, err, memory.ArenaStride>>30)
+		m.Log("device %d: %v; set ACLSIM_VA_BASE to an address with %d GiB free after it", d.ID, err, memory.ArenaStride>>30)
 		return nil, status.Failed(acl.ACL_ERROR_RT_DEV_SETUP_ERROR, "device %d: %v", d.ID, err)
 	}
 	c := &device.Context{Device: d, Attached: &contextState{}}
@@ -199,7 +199,7 @@ func (m *Sim) newContext(d *device.Device) (*device.Context, *fail.Failure) {
 	if c.Handle = m.contexts.Add(c); c.Handle == 0 {
 		m.streams.Remove(s.Handle)
 		c.Drop(s)
-		return nil, status.Failed(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many contexts")
+		return nil, status.Failed(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "create a context: the limit is reached")
 	}
 	d.Contexts = append(d.Contexts, c)
 	return c, nil

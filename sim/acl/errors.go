@@ -34,7 +34,7 @@ func (t *Thread) badHandle(want space.Kind, h uint64) acl.Error {
 	case k != 0:
 		return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "%#x is a %s, not a %s", h, k, want)
 	}
-	return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "%#x is no %s", h, want)
+	return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "%#x is not a %s", h, want)
 }
 
 // invalid rejects an argument that AscendCL itself checks. Errors of the lower library are

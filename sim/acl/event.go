@@ -25,9 +25,9 @@ func (t *Thread) newEvent(h *acl.Event, flag uint32, how string) acl.Error {
 	case flag == 0 || flag&^graph.EventFlags != 0:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "event flags %#x are unknown", flag)
 	case flag&acl.ACL_EVENT_EXTERNAL != 0 && flag != acl.ACL_EVENT_EXTERNAL && !mutant.Breaks("external_flag_alone"):
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event flags %#x: an external event has no other flag", flag)
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event flags %#x: ACL_EVENT_EXTERNAL can't be combined with other flags", flag)
 	case flag&acl.ACL_EVENT_IPC != 0 && (flag != acl.ACL_EVENT_IPC || how != graph.CreateEventEx):
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event flags %#x by %s: an event for several processes is made by %s and has no other flag", flag, how, graph.CreateEventEx)
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event flags %#x in %s: an event with ACL_EVENT_IPC needs %s and no other flag", flag, how, graph.CreateEventEx)
 	}
 	ev := &graph.Event{Device: c.Device, Flags: flag, How: how}
 	if flag == acl.ACL_EVENT_IPC {
@@ -48,12 +48,12 @@ func (t *Thread) newEvent(h *acl.Event, flag uint32, how string) acl.Error {
 func (t *Thread) addEvent(ev *graph.Event, h *acl.Event) acl.Error {
 	ev.Handle = t.sim.events.Add(ev)
 	if ev.Handle == 0 {
-		return t.fail(acl.ACL_ERROR_RT_NO_EVENT_RESOURCE, "too many events")
+		return t.fail(acl.ACL_ERROR_RT_NO_EVENT_RESOURCE, "create an event: the limit is reached")
 	}
 	ev.ID = uint32(ev.Handle >> 4 & (space.MaxHandles - 1))
 	if ev.ID >= graph.MaxEvents && ev.Flags&acl.ACL_EVENT_SYNC != 0 {
 		t.sim.events.Remove(ev.Handle)
-		return t.fail(acl.ACL_ERROR_RT_NO_EVENT_RESOURCE, "there are %d events already", graph.MaxEvents)
+		return t.fail(acl.ACL_ERROR_RT_NO_EVENT_RESOURCE, "create an event: the device has %d already, the limit", graph.MaxEvents)
 	}
 	*h = acl.Event(ev.Handle)
 	return acl.ACL_SUCCESS
@@ -107,7 +107,7 @@ func (t *Thread) RecordEventWithFlag(event acl.Event, on acl.Stream, flag uint32
 		return e
 	}
 	if ev.Device != s.Context.Device {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "event %#x belongs to device %d, the stream to %d", ev.Handle, ev.Device.ID, s.Context.Device.ID)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "event %#x belongs to device %d, but the stream to device %d", ev.Handle, ev.Device.ID, s.Context.Device.ID)
 	}
 	if e := t.eventUse(ev, &ev.Recorded, flag); e != 0 {
 		return e
@@ -173,7 +173,7 @@ func (t *Thread) ResetEvent(event acl.Event, on acl.Stream) acl.Error {
 		}})
 	}
 	if ev.How != graph.CreateEventWithFlag || ev.Flags&acl.ACL_EVENT_SYNC == 0 {
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was made by %s with flags %#x: it can't be reset", ev.Handle, ev.How, ev.Flags)
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was created by %s with flags %#x: it can't be reset", ev.Handle, ev.How, ev.Flags)
 	}
 	m := ev.Last()
 	return t.submit(s, device.Task{Kind: device.TaskReset, Detail: ev, Run: func(*device.Stream) (time.Duration, *fail.Failure) {
@@ -206,7 +206,7 @@ func (t *Thread) eventFree(ev *graph.Event) acl.Error {
 // eventDone reports whether the last record is done.
 func (t *Thread) eventDone(ev *graph.Event) (bool, acl.Error) {
 	if ev.External() {
-		return false, t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x is external: the host can't ask for it", ev.Handle)
+		return false, t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x is external: the host can't query it", ev.Handle)
 	}
 	if e := t.eventFree(ev); e != 0 {
 		return false, e
@@ -245,7 +245,7 @@ func (t *Thread) QueryEvent(event acl.Event, status *acl.EventStatus) acl.Error 
 		return t.null("status")
 	}
 	if ev.How == graph.CreateEventEx {
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was made by %s: aclrtQueryEventStatus asks for it", ev.Handle, ev.How)
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was created by %s: query it with aclrtQueryEventStatus", ev.Handle, ev.How)
 	}
 	done, e := t.eventDone(ev)
 	*status = acl.ACL_EVENT_STATUS_NOT_READY
@@ -282,7 +282,7 @@ func (t *Thread) QueryEventWaitStatus(event acl.Event, status *acl.EventWaitStat
 	case status == nil:
 		return t.null("status")
 	case ev.How == graph.CreateEventEx || ev.Flags&acl.ACL_EVENT_SYNC == 0:
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was made by %s with flags %#x: it has no wait status", ev.Handle, ev.How, ev.Flags)
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was created by %s with flags %#x: it has no wait status", ev.Handle, ev.How, ev.Flags)
 	}
 	*status = acl.ACL_EVENT_WAIT_STATUS_COMPLETE
 	if ev.Waits.Load() > 0 {
@@ -327,7 +327,7 @@ func (t *Thread) syncEvent(h acl.Event, limit time.Duration) acl.Error {
 		done, f := ev.AwaitShared(ev.Shared.Issued.Load(), nil, expired)
 		switch {
 		case !done:
-			return t.fail(acl.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "event %#x is not complete within %v", ev.Handle, limit)
+			return t.fail(acl.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "event %#x did not complete within %v", ev.Handle, limit)
 		case f != nil:
 			return t.failWith(f)
 		}
@@ -340,7 +340,7 @@ func (t *Thread) syncEvent(h acl.Event, limit time.Duration) acl.Error {
 	}
 	since := t.Time
 	if !m.Complete() && !t.sim.Clock.Wait(&t.HostThread, m.Done, limit) {
-		return t.fail(acl.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "event %#x is not complete within %v", ev.Handle, limit)
+		return t.fail(acl.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "event %#x did not complete within %v", ev.Handle, limit)
 	}
 	t.sim.Clock.Reach(&t.HostThread, m.Time)
 	t.sim.Waited(&t.HostThread, since)
@@ -360,7 +360,7 @@ func (t *Thread) stamp(h acl.Event) (time.Duration, acl.Error) {
 	m := ev.Last()
 	switch {
 	case ev.Flags&acl.ACL_EVENT_TIME_LINE == 0:
-		return 0, t.fail(acl.ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "event %#x was made without ACL_EVENT_TIME_LINE", ev.Handle)
+		return 0, t.fail(acl.ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "event %#x was created without ACL_EVENT_TIME_LINE: it has no time", ev.Handle)
 	case m == nil:
 		return 0, t.fail(acl.ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "event %#x was not recorded", ev.Handle)
 	case !m.Complete():
@@ -432,7 +432,7 @@ func (t *Thread) waitEvent(on acl.Stream, event acl.Event, timeout int32, flag u
 		return e
 	}
 	if timeout < 0 {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "timeout %d: 0 is for ever, else seconds", timeout)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "timeout is %d: want seconds, or 0 for no limit", timeout)
 	}
 	if e := t.eventUse(ev, &ev.Awaited, flag); e != 0 {
 		return e
@@ -445,7 +445,7 @@ func (t *Thread) waitEvent(on acl.Stream, event acl.Event, timeout int32, flag u
 	case ev.Shared != nil:
 		return t.waitShared(s, ev, timeout)
 	case ev.Flags&acl.ACL_EVENT_SYNC == 0:
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was made without ACL_EVENT_SYNC: no stream can wait for it", ev.Handle)
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was created without ACL_EVENT_SYNC: streams can't wait for it", ev.Handle)
 	}
 	if done, e := t.captureWait(s, ev); done {
 		return e
@@ -479,9 +479,9 @@ func (t *Thread) waitEvent(on acl.Stream, event acl.Event, timeout int32, flag u
 func (t *Thread) StreamWaitEventWithFlag(on acl.Stream, event acl.Event, timeout, flag uint32) acl.Error {
 	switch {
 	case flag == acl.ACL_EVENT_WAIT_EXTERNAL && timeout != 0:
-		return t.invalid("timeout %d: a wait for an event outside a graph has none, which is 0", timeout)
+		return t.invalid("timeout is %d: want 0, because a wait for an external event has no limit", timeout)
 	case timeout > math.MaxInt32:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "timeout %d: 0 is for ever, else seconds up to %d", timeout, math.MaxInt32)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "timeout is %d: want 1 to %[2]d seconds, or 0 for no limit", timeout, math.MaxInt32)
 	}
 	return t.waitEvent(on, event, int32(timeout), flag)
 }
@@ -492,9 +492,9 @@ func (t *Thread) eventUse(ev *graph.Event, u *graph.Use, flag uint32) acl.Error 
 	case flag > acl.ACL_EVENT_RECORD_EXTERNAL:
 		return t.invalid("flag %d is unknown", flag)
 	case flag == acl.ACL_EVENT_RECORD_EXTERNAL && (ev.How != graph.CreateEventEx || ev.Flags != acl.ACL_EVENT_SYNC):
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was made by %s with flags %#x: records and waits across the border of a graph are for events of %s with ACL_EVENT_SYNC alone", ev.Handle, ev.How, ev.Flags, graph.CreateEventEx)
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was created by %s with flags %#x: external records and waits need an event of %s with only ACL_EVENT_SYNC", ev.Handle, ev.How, ev.Flags, graph.CreateEventEx)
 	case !u.Settle(flag):
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "event %#x was used with another flag before than %d", ev.Handle, flag)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "event %#x was used with a flag other than %d before", ev.Handle, flag)
 	}
 	return acl.ACL_SUCCESS
 }

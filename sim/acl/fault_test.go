@@ -29,7 +29,7 @@ func TestFaults(t *testing.T) {
 	}
 	e.ok(call(&a, 64))
 	e.want(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, call(&b, 64))
-	e.message("by plan")
+	e.message("injected fault: call 2 of aclrtMalloc")
 	e.ok(call(&b, 64))
 	e.want(acl.ACL_ERROR_RT_DEVICE_OOM, e.th.Malloc(&c, 64, 0))
 	e.ok(e.th.Malloc(&c, 64, 0))
@@ -74,8 +74,9 @@ func TestFaults(t *testing.T) {
 
 func TestFaultsThatMakeNoSense(t *testing.T) {
 	for text, want := range map[string]string{
-		"aclrtMalloc": "no number", "aclrtMalloc:0=1": "no number from 1", "aclrtNothing:1=5": "no function", "aclrtMalloc:1=corrupt": "no error code",
-		"copy:NAME:1=5": "only kernels", "kernel:1=corrupt": "no error code", "aclrtGetSocName:1=5": "no function", "oom:1=5": "no function", "kernel:5-4=freed": "no range", "copy:1=freed": "no error code",
+		"aclrtMalloc": "want NAME:N", "aclrtMalloc:0=1": "invalid number", "aclrtNothing:1=5": "neither a function", "aclrtMalloc:1=corrupt": "want an error code",
+		"copy:NAME:1=5": "for kernels only", "kernel:1=corrupt": "want an error code", "aclrtGetSocName:1=5": "neither a function", "oom:1=5": "want oom:N", "lost:1=5": "want lost:N",
+		"kernel:5-4=freed": "invalid number", "copy:1=freed": "want an error code",
 	} {
 		if _, err := fault.Parse(text, 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
@@ -107,7 +108,7 @@ func TestFaultsOfMemory(t *testing.T) {
 					e.ok(e.th.LaunchKernelWithHostArgs(f, 1, s, nil, addr(&args[0]), uint64(len(args)), nil, 0))
 					if err := e.th.SynchronizeStream(s); err != 0 {
 						e.want(acl.ACL_ERROR_RT_AICORE_EXCEPTION, err)
-						where := map[string]string{fault.FreedEarly: "freed memory", fault.OutOfBounds: "behind the allocation"}[effect]
+						where := map[string]string{fault.FreedEarly: "freed memory", fault.OutOfBounds: "past the end of the allocation"}[effect]
 						e.message("kernel "+[]string{"fill", "mystery"}[seed%2], fmt.Sprintf("%#x", p), where)
 						struck[n]++
 						if effect == fault.FreedEarly {

@@ -32,7 +32,7 @@ func (t *Thread) graph(h acl.MdlRI) (*graph.Graph, acl.Error) {
 func (t *Thread) whole(h acl.MdlRI) (*graph.Graph, acl.Error) {
 	g, e := t.graph(h)
 	if e == 0 && g.Part && !mutant.Breaks("part_of_a_model") {
-		return nil, t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "model %d is part of another one", g.ID)
+		return nil, t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "model %d is part of another model", g.ID)
 	}
 	return g, e
 }
@@ -55,7 +55,7 @@ func (t *Thread) runnable(h acl.MdlRI) (*graph.Graph, acl.Error) {
 func (t *Thread) executeGraph(g *graph.Graph, s *device.Stream) acl.Error {
 	switch {
 	case s.Context.Device != g.Device:
-		return t.fail(acl.ACL_ERROR_RT_MODEL_CONTEXT, "model %d belongs to device %d, the stream to device %d", g.ID, g.Device.ID, s.Context.Device.ID)
+		return t.fail(acl.ACL_ERROR_RT_MODEL_CONTEXT, "model %d belongs to device %d, but the stream to device %d", g.ID, g.Device.ID, s.Context.Device.ID)
 	case attached(s).Capture.Load() != nil:
 		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured: it can't run a model", s.ID)
 	}
@@ -93,7 +93,7 @@ func (t *Thread) MdlRIExecute(modelRI acl.MdlRI, timeout int32) acl.Error {
 		return e
 	}
 	if timeout == 0 || timeout < -1 {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "timeout %d: -1 is for ever, else milliseconds above 0", timeout)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "timeout is %d: want milliseconds above 0, or -1 for no limit", timeout)
 	}
 	if e := t.unsafe(); e != 0 {
 		return e
@@ -110,7 +110,7 @@ func (t *Thread) MdlRIExecute(modelRI acl.MdlRI, timeout int32) acl.Error {
 	if e == 0 {
 		limit, _ := t.timeout(timeout)
 		if !s.Wait(&t.HostThread, 1, limit) {
-			e = t.fail(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "model %d has not finished within %v", g.ID, limit)
+			e = t.fail(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "model %d did not finish within %v", g.ID, limit)
 		} else if f := s.Observe(); f != nil {
 			e = t.failWith(f)
 		}
@@ -178,7 +178,7 @@ func (t *Thread) MdlRIGetName(modelRI acl.MdlRI, maxLen uint32, name *byte) acl.
 	case name == nil:
 		return t.null("name")
 	case maxLen == 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "maxLen is 0")
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "maxLen is 0: want 1 or more")
 	}
 	space.PutText(space.List(name, uint64(min(maxLen, graphNameLimit()))), n)
 	return acl.ACL_SUCCESS
@@ -218,7 +218,7 @@ func (t *Thread) MdlRIDestroyRegisterCallback(modelRI acl.MdlRI, func_, userData
 	case func_ == 0:
 		return t.null("func")
 	case t.sim.opts.Caller == nil:
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "there is no program whose function could be called")
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "functions of the program can't be called in this process")
 	}
 	g.Lock()
 	defer g.Unlock()
@@ -248,7 +248,7 @@ func (t *Thread) MdlRIDestroyUnregisterCallback(modelRI acl.MdlRI, func_ acl.Add
 // newGraph registers a model that is being captured or built.
 func (t *Thread) newGraph(g *graph.Graph) acl.Error {
 	if g.Handle = t.sim.Graphs.Add(g); g.Handle == 0 {
-		return t.fail(acl.ACL_ERROR_RT_NO_MODEL_RESOURCE, "too many models")
+		return t.fail(acl.ACL_ERROR_RT_NO_MODEL_RESOURCE, "create a model: the limit is reached")
 	}
 	g.ID, g.Serial = uint32(g.Handle>>4&(space.MaxHandles-1)), t.sim.Made.Add(1)
 	return acl.ACL_SUCCESS
@@ -269,11 +269,11 @@ func (t *Thread) MdlRICondHandleCreate(modelRI acl.MdlRI, defaultLaunchValue uin
 	case flag < 0 || flag > acl.ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flag %#x is unknown", flag)
 	case g.Built:
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "model %d is built and not captured: it has no conditions", g.ID)
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "model %d was built, not captured: it can't have conditions", g.ID)
 	case !t.sim.Captures.Into(g):
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d is not being captured", g.ID)
 	case c.Device != g.Device:
-		return t.fail(acl.ACL_ERROR_RT_MODEL_CONTEXT, "model %d belongs to device %d, the thread's context to device %d", g.ID, g.Device.ID, c.Device.ID)
+		return t.fail(acl.ACL_ERROR_RT_MODEL_CONTEXT, "model %d belongs to device %d, but the current context to device %d", g.ID, g.Device.ID, c.Device.ID)
 	}
 	x := &graph.Condition{Graph: g, Ends: g.Device.Memory.Ends.Load(), Initial: uint64(defaultLaunchValue), Assign: flag == acl.ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT}
 	at, f := t.sim.allocOwn(g.Device, graph.ConditionSize)
@@ -283,7 +283,7 @@ func (t *Thread) MdlRICondHandleCreate(modelRI acl.MdlRI, defaultLaunchValue uin
 	x.Word = space.Span{Addr: at, Size: graph.ConditionSize}
 	if x.Handle = t.sim.Conditions.Add(x); x.Handle == 0 {
 		g.Device.Memory.Free(at, memory.ByRuntime)
-		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many conditions")
+		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "create a condition: the limit is reached")
 	}
 	t.sim.Strict.Gets(&t.Strict, at, graph.ConditionSize, strict.ConditionWord)
 	g.Lock()
@@ -329,7 +329,7 @@ func (t *Thread) MdlRIAddCondTask(params acl.MdlRICondTaskParams, on acl.Stream,
 	}
 	switch {
 	case flags != 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flags is %#x and has to be 0", flags)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flags are %#x: want 0", flags)
 	case params.Handle == 0:
 		return t.absent("params.handle")
 	case params.ModelRIArray == 0:
@@ -354,11 +354,11 @@ func (t *Thread) MdlRIAddCondTask(params acl.MdlRICondTaskParams, on acl.Stream,
 	case c == nil:
 		return t.fail(acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not being captured", s.ID)
 	case x.Parts != nil:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the condition has its task already")
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the condition has a task already")
 	case c.Graph != x.Graph:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the condition is of model %d, stream %d is captured into model %d", x.Graph.ID, s.ID, c.Graph.ID)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the condition belongs to model %d, but stream %d is captured into model %d", x.Graph.ID, s.ID, c.Graph.ID)
 	case params.Size == 0 || params.Size > most:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d parts for a condition of type %d: 1 to %d", params.Size, params.Type, most)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d parts for a condition of type %d: want 1 to %d", params.Size, params.Type, most)
 	}
 	var parts []*graph.Graph
 	drop := func() {
@@ -398,9 +398,9 @@ func (t *Thread) MdlRICaptureToModelRIBegin(on acl.Stream, modelRI acl.MdlRI, mo
 	case g == nil:
 		return t.badHandle(space.KindGraph, uint64(modelRI))
 	case !g.Part && !mutant.Breaks("captured_into_parts"):
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d is no part of another one", g.ID)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d is not part of another model", g.ID)
 	case s.Context.Device != g.Device:
-		return t.fail(acl.ACL_ERROR_RT_MODEL_CONTEXT, "model %d belongs to device %d, the stream to device %d", g.ID, g.Device.ID, s.Context.Device.ID)
+		return t.fail(acl.ACL_ERROR_RT_MODEL_CONTEXT, "model %d belongs to device %d, but the stream to device %d", g.ID, g.Device.ID, s.Context.Device.ID)
 	}
 	return t.beginCapture(s, g, mode)
 }

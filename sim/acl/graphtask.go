@@ -26,7 +26,7 @@ func fillList[T any](t *Thread, items []T, to *T, n *uint32) acl.Error {
 	}
 	if to != nil {
 		if int(*n) < len(items) {
-			return t.fail(acl.ACL_ERROR_RT_INSUFFICIENT_INPUT_ARRAY, "there are %d items, and room for %d", len(items), *n)
+			return t.fail(acl.ACL_ERROR_RT_INSUFFICIENT_INPUT_ARRAY, "the list has %d items, but the array has room for %d", len(items), *n)
 		}
 		copy(space.List(to, uint64(*n)), items)
 	}
@@ -56,10 +56,10 @@ func (t *Thread) MdlRIGetTasksByStream(on acl.Stream, tasks *acl.MdlRITask, numT
 	}
 	l, g := t.sim.laneOf(s)
 	if l == nil {
-		return t.fail(acl.ACL_ERROR_RT_STREAM_MODEL, "stream %d belongs to no model", s.ID)
+		return t.fail(acl.ACL_ERROR_RT_STREAM_MODEL, "stream %d does not belong to a model", s.ID)
 	}
 	if g.Part {
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d belongs to model %d, which is part of another one", s.ID, g.ID)
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d belongs to model %d, which is part of another model", s.ID, g.ID)
 	}
 	g.Lock()
 	var all []acl.MdlRITask
@@ -182,7 +182,7 @@ func (t *Thread) MdlRITaskSetParams(h acl.MdlRITask, params *acl.MdlRITaskParams
 	typ, old := k.Type(), k.Task
 	k.Graph.Unlock()
 	if params.Type != typ {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the task is of type %d, the parameters are of %d", typ, params.Type)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the task has type %d, but the parameters have type %d", typ, params.Type)
 	}
 	body := unsafe.Pointer(&params.Rsv2)
 	var fresh device.Task
@@ -220,9 +220,9 @@ func (t *Thread) changedKernel(old *device.Task, p *acl.MdlRIKernelTaskParams) (
 	case fn == nil:
 		return device.Task{}, t.badHandle(space.KindFunction, uint64(p.FuncHandle))
 	case p.NumBlocks == 0 || p.NumBlocks > kernel.MaxBlocks:
-		return device.Task{}, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d blocks; 1 to %d can be launched", p.NumBlocks, kernel.MaxBlocks)
+		return device.Task{}, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d blocks: want 1 to %d", p.NumBlocks, kernel.MaxBlocks)
 	case p.ArgsSize > maxArgs || (p.Args == 0) != (p.ArgsSize == 0):
-		return device.Task{}, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of arguments at %#x", p.ArgsSize, p.Args)
+		return device.Task{}, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "argument block of %d bytes at %#x: want an address and at most %d bytes", p.ArgsSize, p.Args, maxArgs)
 	}
 	if p.Cfg != 0 {
 		if e := t.launchAttrs((*acl.LaunchKernelCfg)(space.Pointer(p.Cfg))); e != 0 {
@@ -267,9 +267,9 @@ func (t *Thread) MdlRIKernelTaskGetAttribute(h acl.MdlRITask, attrId acl.LaunchK
 	defer k.Graph.Unlock()
 	switch {
 	case k.Kind != device.TaskKernel:
-		return t.fail(acl.ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT, "the task is no kernel")
+		return t.fail(acl.ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT, "the task is not a kernel")
 	case attrId == acl.ACL_RT_LAUNCH_KERNEL_ATTR_ENGINE_TYPE || attrId == acl.ACL_RT_LAUNCH_KERNEL_ATTR_BLOCKDIM_OFFSET || attrId == acl.ACL_RT_LAUNCH_KERNEL_ATTR_BLOCK_TASK_PREFETCH:
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "attribute %d can't be asked for", attrId)
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "launch attribute %d can't be queried", attrId)
 	case attrId < acl.ACL_RT_LAUNCH_KERNEL_ATTR_SCHEM_MODE || attrId > acl.ACL_RT_LAUNCH_KERNEL_ATTR_ENABLE_PROFILING:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "launch attribute %d is unknown", attrId)
 	}
@@ -404,7 +404,7 @@ func (t *Thread) lastGraphTask() (*graph.GraphTask, acl.Error) {
 		return nil, e
 	}
 	if t.lastInModel == nil {
-		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the thread's last task is in no model that is captured or built")
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the last task of the thread is not in a model that is captured or built")
 	}
 	return t.lastInModel, acl.ACL_SUCCESS
 }
@@ -419,9 +419,9 @@ func (t *Thread) CacheLastTaskOpInfo(infoPtr acl.Addr, infoSize uint64) acl.Erro
 	case infoPtr == 0:
 		return t.null("infoPtr")
 	case infoSize == 0:
-		return t.invalid("0 bytes about an operator")
+		return t.invalid("size of the operator information is 0: want 1 byte or more")
 	case infoSize > maxOpInfo:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes about an operator: 1 to %d", infoSize, maxOpInfo)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "size of the operator information is %d: want 1 to %d bytes", infoSize, maxOpInfo)
 	}
 	at := t.sim.text.Get(space.RoundUp(infoSize, 8))
 	copy(space.Bytes(at, infoSize), space.Bytes(infoPtr, infoSize))
@@ -437,7 +437,7 @@ func (t *Thread) CacheLastTaskExtendInfo(extendInfoPtr *byte, infoSize uint64) a
 		return e
 	}
 	if extendInfoPtr == nil || infoSize == 0 {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes about a task", infoSize)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "size of the task information is %d: too large", infoSize)
 	}
 	b := slices.Clone(space.List(extendInfoPtr, min(infoSize, maxExtendInfo)))
 	if !json.Valid(b) {
@@ -487,7 +487,7 @@ func (t *Thread) MdlRICaptureTaskGrpEnd(on acl.Stream, handle *acl.TaskGrp) acl.
 	}
 	delete(c.Groups, s)
 	if g.Handle = t.sim.Groups.Add(g); g.Handle == 0 {
-		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many task groups")
+		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "create a task group: the limit is reached")
 	}
 	*handle = acl.TaskGrp(g.Handle)
 	return acl.ACL_SUCCESS
@@ -504,12 +504,12 @@ func (t *Thread) MdlRICaptureTaskUpdateBegin(on acl.Stream, handle acl.TaskGrp) 
 	case g == nil || t.sim.Graphs.Get(g.Graph.Handle) != g.Graph:
 		return t.badHandle(space.KindGroup, uint64(handle))
 	case attached(s).Capture.Load() != nil:
-		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured: it can't update tasks", s.ID)
+		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured: it can't update a task group", s.ID)
 	}
 	g.Graph.Lock()
 	defer g.Graph.Unlock()
 	if g.Updating || !attached(s).Update.CompareAndSwap(nil, &graph.Update{Group: g}) {
-		return t.fail(acl.ACL_ERROR_STREAM_TASK_GROUP_STATUS, "the task group is being updated already, or stream %d updates another", s.ID)
+		return t.fail(acl.ACL_ERROR_STREAM_TASK_GROUP_STATUS, "the task group is being updated, or stream %d updates another one", s.ID)
 	}
 	g.Updating = true
 	return acl.ACL_SUCCESS
@@ -523,7 +523,7 @@ func (t *Thread) MdlRICaptureTaskUpdateEnd(on acl.Stream) acl.Error {
 	}
 	u := attached(s).Update.Swap(nil)
 	if u == nil {
-		return t.fail(acl.ACL_ERROR_STREAM_TASK_GROUP_STATUS, "stream %d updates no task group", s.ID)
+		return t.fail(acl.ACL_ERROR_STREAM_TASK_GROUP_STATUS, "stream %d is not updating a task group", s.ID)
 	}
 	g := u.Group
 	g.Graph.Lock()
@@ -536,7 +536,7 @@ func (t *Thread) MdlRICaptureTaskUpdateEnd(on acl.Stream) acl.Error {
 		if mutant.Breaks("update_with_other_tasks") {
 			return acl.ACL_SUCCESS
 		}
-		return t.fail(acl.ACL_ERROR_RT_MODEL_UPDATE_FAILED, "%d tasks for a group of %d", len(u.Tasks), len(g.Tasks))
+		return t.fail(acl.ACL_ERROR_RT_MODEL_UPDATE_FAILED, "the update has %d tasks, but the task group has %d", len(u.Tasks), len(g.Tasks))
 	}
 	done := false
 	return t.submit(s, device.Task{Kind: device.TaskGraph,

@@ -13,13 +13,13 @@ func (t *Thread) register(ptr acl.Addr, size uint64, r memory.Registration) acl.
 	case ptr == 0:
 		return t.null("ptr")
 	case size == 0:
-		return t.invalid("a registration of 0 bytes")
+		return t.invalid("size of the registration is 0: want 1 byte or more")
 	case size > memory.MaxAlloc:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a registration of %d bytes", size)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "size of the registration is %d: too large", size)
 	case ptr%space.PageSize != 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x is no multiple of %d", ptr, space.PageSize)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "address %#x is not a multiple of %d", ptr, space.PageSize)
 	case t.sim.Locate(ptr).Device != nil:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x is device memory", ptr)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "address %#x is in device memory: want host memory", ptr)
 	}
 	var sum byte
 	if err := space.Guard(func() {
@@ -72,7 +72,7 @@ func (t *Thread) HostRegisterV2(ptr acl.Addr, size uint64, flag uint32) acl.Erro
 	const known = acl.ACL_HOST_REG_MAPPED | acl.ACL_HOST_REG_PINNED
 	switch {
 	case flag&(acl.ACL_HOST_REG_IOMEMORY|acl.ACL_HOST_REG_READONLY) != 0:
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "registration flags %#x are reserved", flag)
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "registration flags %#x are not supported", flag)
 	case flag == 0 || flag&^known != 0:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "registration flags %#x are unknown", flag)
 	}
@@ -94,9 +94,9 @@ func (t *Thread) HostGetDevicePointer(pHost acl.Addr, pDevice *acl.Addr, flag ui
 	case pDevice == nil:
 		return t.null("pDevice")
 	case flag != 0:
-		return t.invalid("flag is %d and has to be 0", flag)
+		return t.invalid("flag is %d: want 0", flag)
 	case !ok || r.Value.Access == 0:
-		return t.fail(acl.ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "%#x is not registered as mapped", pHost)
+		return t.fail(acl.ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "host memory %#x is not registered as mapped", pHost)
 	}
 	*pDevice = pHost
 	return acl.ACL_SUCCESS

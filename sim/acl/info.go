@@ -68,7 +68,7 @@ func (t *Thread) GetDeviceCapability(deviceId uint32, deviceInfo acl.DeviceInfo,
 	case acl.ACL_DEVICE_INFO_L2_SIZE:
 		*value = cacheSize
 	default:
-		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "device figure %d is unknown", deviceInfo)
+		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "device information %d is unknown", deviceInfo)
 	}
 	return acl.ACL_SUCCESS
 }
@@ -129,7 +129,7 @@ func (t *Thread) DeviceGetPCIBusId(deviceId int32, pciBusId *byte, size int32) a
 	case pciBusId == nil:
 		return t.null("pciBusId")
 	case int(size) <= len(id):
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes are too few for %d and a NUL", size, len(id))
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "buffer of %d bytes is too small for an id with %d bytes and a NUL", size, len(id))
 	default:
 		space.PutText(space.List(pciBusId, uint64(size)), id)
 	}
@@ -150,7 +150,7 @@ func (t *Thread) DeviceGetByPCIBusId(pciBusId *byte, deviceId *int32) acl.Error 
 			return acl.ACL_SUCCESS
 		}
 	}
-	return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "no device lies at %q", space.GoString(pciBusId))
+	return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "no device has the PCI bus id %q", space.GoString(pciBusId))
 }
 
 // sameID converts between device numberings, which are all equal here.
@@ -210,7 +210,7 @@ func (t *Thread) GetDevicesTopo(deviceId, otherDeviceId uint32, value *uint64) a
 	case value == nil:
 		return t.null("value")
 	case deviceId == otherDeviceId:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "device %d and itself", deviceId)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "device %d is not a peer of itself", deviceId)
 	}
 	*value = acl.ACL_RT_DEVS_TOPOLOGY_HCCS
 	return acl.ACL_SUCCESS
@@ -227,7 +227,7 @@ func (t *Thread) DeviceCanAccessPeer(canAccessPeer *int32, deviceId, peerDeviceI
 	case canAccessPeer == nil:
 		return t.absent("canAccessPeer")
 	case deviceId == peerDeviceId:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "device %d is not its own peer", deviceId)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "device %d is not a peer of itself", deviceId)
 	}
 	*canAccessPeer = 1
 	return acl.ACL_SUCCESS
@@ -243,7 +243,7 @@ func (t *Thread) peer(id int32) (me, other *device.Device, e acl.Error) {
 		return nil, nil, e
 	}
 	if other == c.Device {
-		return nil, nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "device %d is not its own peer", id)
+		return nil, nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "device %d is not a peer of itself", id)
 	}
 	return c.Device, other, acl.ACL_SUCCESS
 }
@@ -255,7 +255,7 @@ func (t *Thread) DeviceEnablePeerAccess(peerDeviceId int32, flags uint32) acl.Er
 		return e
 	}
 	if flags != 0 {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flags are %#x and have to be 0", flags)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flags are %#x: want 0", flags)
 	}
 	me.Peers.Or(1 << other.ID)
 	return acl.ACL_SUCCESS
@@ -402,7 +402,7 @@ func (t *Thread) CheckArchCompatibility(socVersion *byte, canCompatible *int32) 
 
 func (t *Thread) setOption(o *options, opt acl.SysParamOpt, value int64) acl.Error {
 	if opt < 0 || opt >= sysParams || value < 0 || value > 1 {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "option %d, value %d", opt, value)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "system option %d with value %d: want a known option and 0 or 1", opt, value)
 	}
 	o[opt] = [2]int64{value, 1}
 	return acl.ACL_SUCCESS
@@ -411,11 +411,11 @@ func (t *Thread) setOption(o *options, opt acl.SysParamOpt, value int64) acl.Err
 func (t *Thread) getOption(o *options, opt acl.SysParamOpt, value *int64) acl.Error {
 	switch {
 	case opt < 0 || opt >= sysParams:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "option %d is unknown", opt)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "system option %d is unknown", opt)
 	case value == nil:
 		return t.null("value")
 	case o[opt][1] == 0:
-		return t.fail(acl.ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, "option %d was not set", opt)
+		return t.fail(acl.ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, "system option %d was not set", opt)
 	}
 	*value = o[opt][0]
 	return acl.ACL_SUCCESS
@@ -469,7 +469,7 @@ func (t *Thread) SetTsDevice(tsId acl.TsId) acl.Error {
 		return e
 	}
 	if tsId != acl.ACL_TS_ID_AICORE {
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "scheduler %d: the simulated device has one", tsId)
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "task scheduler %d is out of range: the device has 1", tsId)
 	}
 	return acl.ACL_SUCCESS
 }
@@ -561,7 +561,7 @@ func (t *Thread) atomics(capabilities *uint32, operations *acl.AtomicOperation, 
 		}
 	}
 	if capabilities == nil || operations == nil || count == 0 || count > 1024 {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d operations", count)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "list of %d operations: want 1 to 1024, and pointers that are not null", count)
 	}
 	for _, o := range space.List(operations, uint64(count)) {
 		known := o >= acl.ACL_RT_ATOMIC_OPERATION_INTEGER_ADD && o <= acl.ACL_RT_ATOMIC_OPERATION_FLOAT_MAX ||
@@ -620,7 +620,7 @@ func (t *Thread) CheckMemType(addrList *acl.Addr, size, memType uint32, checkRes
 	case addrList == nil || size == 0 || checkResult == nil:
 		return t.null("addrList or checkResult")
 	case reserve != 0 || memType == 0 || memType&^(memDevice|memDvpp|memReserved) != 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "memory kinds %#x, reserve %d", memType, reserve)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "memory kinds %#x with reserve %d: want known kinds and reserve 0", memType, reserve)
 	}
 	*checkResult = 1
 	for _, a := range space.List(addrList, uint64(size)) {
@@ -644,7 +644,7 @@ func (t *Thread) MemUceRepair(deviceId int32, memUceInfoArray *acl.MemUceInfo, a
 	if _, e := t.knownDevice(deviceId); e != 0 {
 		return e
 	}
-	return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "device %d has no defect to repair in %d ranges", deviceId, arraySize)
+	return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "device %d has no memory error to repair in %d ranges", deviceId, arraySize)
 }
 
 // RepairError has nothing to repair.
@@ -695,7 +695,7 @@ func (t *Thread) ProfTrace(userdata acl.Addr, length int32, on acl.Stream) acl.E
 	case userdata == 0:
 		return t.null("userdata")
 	case length <= 0 || length > maxMarker:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a marker of %d bytes: 1 to %d", length, maxMarker)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "size of the marker is %d: want 1 to %d bytes", length, maxMarker)
 	}
 	return t.submit(s, device.Task{Kind: device.TaskMarker, Name: string(space.Bytes(userdata, uint64(length))), Run: func(*device.Stream) (time.Duration, *fail.Failure) { return 0, nil }})
 }
@@ -712,9 +712,9 @@ func (t *Thread) MemP2PMap(devPtr acl.Addr, size uint64, dstDevId int32, flags u
 	}
 	switch {
 	case flags != 0 || size == 0 || size > memory.MaxAlloc:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes, flags %#x", size, flags)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes with flags %#x: want 1 byte or more, and flags 0", size, flags)
 	case to == d:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the memory lies on device %d itself", d.ID)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the memory is on device %d itself", d.ID)
 	}
 	if err := to.Check(devPtr, size, space.Read); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%v", err)
@@ -737,7 +737,7 @@ func (t *Thread) FunctionGetAvailDynUbufPerBlock(func_ acl.Addr, flags uint32, d
 	}
 	switch {
 	case flags != 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flags are %#x and have to be 0", flags)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flags are %#x: want 0", flags)
 	case dynamicUbufSize == nil:
 		return t.null("dynamicUbufSize")
 	}
@@ -770,7 +770,7 @@ func (t *Thread) CmoSetDesc(cmoDesc, src acl.Addr, size uint64) acl.Error {
 		return e
 	}
 	if src == 0 || size == 0 {
-		return t.invalid("%d bytes of the cache at %#x", size, src)
+		return t.invalid("cached memory of %d bytes at %#x: want an address and 1 byte or more", size, src)
 	}
 	if err := d.Memory.Check(cmoDesc, cacheDescSize, space.Write); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%v", err)
@@ -793,9 +793,9 @@ func (t *Thread) CmoAsyncWithDesc(cmoDesc acl.Addr, cmoType acl.CmoType, on acl.
 	}
 	switch {
 	case reserve != 0:
-		return t.invalid("reserve has to be null")
+		return t.invalid("reserve is not null: want null")
 	case cmoType != acl.ACL_RT_CMO_TYPE_PREFETCH:
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "cache operation %d: the device prefetches only", cmoType)
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "cache operation %d is not simulated: want ACL_RT_CMO_TYPE_PREFETCH", cmoType)
 	}
 	return t.submit(s, device.Task{Kind: device.TaskCache, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
 		d := s.Context.Device
@@ -818,5 +818,5 @@ func (t *Thread) RegisterCpuFunc(handle acl.BinHandle, funcName, kernelName *byt
 	if slices.Contains([]*byte{funcName, kernelName}, nil) {
 		return t.null("funcName or kernelName")
 	}
-	return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the binary holds no kernels of the AI CPU")
+	return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the binary has no kernels of the AI CPU")
 }

@@ -17,7 +17,7 @@ import (
 // recordShared records an IPC event in stream order.
 func (t *Thread) recordShared(ev *graph.Event, s *device.Stream) acl.Error {
 	if c := attached(s).Capture.Load(); c != nil {
-		f := status.Failed(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x is for several processes: its record can't be captured", ev.Handle)
+		f := status.Failed(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was created with ACL_EVENT_IPC: its record can't be captured", ev.Handle)
 		c.Spoil(f)
 		return t.failWith(f)
 	}
@@ -44,7 +44,7 @@ func (t *Thread) recordShared(ev *graph.Event, s *device.Stream) acl.Error {
 // waitShared lets later work on a stream wait for an IPC event.
 func (t *Thread) waitShared(s *device.Stream, ev *graph.Event, timeout int32) acl.Error {
 	if c := attached(s).Capture.Load(); c != nil {
-		f := status.Failed(acl.ACL_ERROR_RT_CAPTURE_DEPENDENCY, "stream %d is being captured, and event %#x is for several processes", s.ID, ev.Handle)
+		f := status.Failed(acl.ACL_ERROR_RT_CAPTURE_DEPENDENCY, "stream %d is being captured: it can't wait for event %#x, which was created with ACL_EVENT_IPC", s.ID, ev.Handle)
 		c.Spoil(f)
 		return t.failWith(f)
 	}
@@ -78,9 +78,9 @@ func (t *Thread) IpcGetEventHandle(event acl.Event, handle *acl.IpcEventHandle) 
 	case handle == nil:
 		return t.null("handle")
 	case ev.Shared == nil:
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was not made by aclrtCreateEventExWithFlag with ACL_EVENT_IPC", ev.Handle)
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was not created by aclrtCreateEventExWithFlag with ACL_EVENT_IPC", ev.Handle)
 	case !ev.Shared.Own:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "event %#x is of another process, which alone can share it", ev.Handle)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "event %#x belongs to another process: only that process can share it", ev.Handle)
 	}
 	space.PutText(handle.Reserved[:], memory.TicketKey(ev.Shared.Ticket))
 	return acl.ACL_SUCCESS
@@ -122,22 +122,22 @@ func (t *Thread) IpcMemGetExportKey(devPtr acl.Addr, size uint64, key *byte, len
 	case key == nil:
 		return t.null("key")
 	case length != memory.KeySize:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "len is %d and has to be %d", length, memory.KeySize)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "len is %d: want %d", length, memory.KeySize)
 	case flags&^acl.ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION != 0:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flags %#x are unknown", flags)
 	case size == 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "0 bytes of memory")
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "size of the memory is 0: want 1 byte or more")
 	}
 	d.Memory.Lock()
 	defer d.Memory.Unlock() // so that it is not freed meanwhile
 	r, ok := d.Memory.Live.Find(devPtr)
 	switch {
 	case !ok:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes at %#x lie in no allocation", size, devPtr)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes at %#x are not in an allocation", size, devPtr)
 	case r.Value.Origin != memory.ByMalloc || !r.Holds(devPtr, size):
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes at %#x do not lie in one allocation of aclrtMalloc", size, devPtr)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes at %#x are not in one allocation of aclrtMalloc", size, devPtr)
 	case d.Memory.FD < 0 || devPtr < d.Memory.Base || devPtr+size > d.Memory.End:
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%#x was placed outside the memory of the device: it can't be shared", devPtr)
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "memory %#x was placed outside the device memory (ACLSIM_PLACE): it can't be shared", devPtr)
 	}
 	x, f := t.sim.Shares.Offer(memory.SlotMemory, d.ID, flags != 0, func(l *memory.Slot) {
 		l.FD, l.Offset, l.Size = int32(d.Memory.FD), devPtr-d.Memory.Base, size
@@ -162,7 +162,7 @@ func (t *Thread) ownByKey(key *byte, kind memory.SlotKind) (*memory.Shared, acl.
 	}
 	x := t.sim.Shares.Mine(ticket, kind)
 	if x == nil {
-		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "this process shares no %s by the key %s", kind, memory.TicketKey(ticket))
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "this process shares no %s with the key %s", kind, memory.TicketKey(ticket))
 	}
 	return x, acl.ACL_SUCCESS
 }
@@ -234,14 +234,14 @@ func (t *Thread) IpcMemClose(key *byte) acl.Error {
 	}
 	if x := t.sim.Shares.Mine(ticket, memory.SlotMemory); x != nil {
 		if x.InUse() {
-			t.sim.Log("device memory at %#x is closed while another process still uses it", x.Memory.Addr)
+			t.sim.Log("close shared device memory %#x: another process still uses it, and its next access fails", x.Memory.Addr)
 		}
 		t.sim.Shares.Withdraw(x)
 		return acl.ACL_SUCCESS
 	}
 	x := t.sim.Shares.Imported(ticket)
 	if x == nil || x.Kind != memory.SlotMemory || !t.sim.Shares.GiveBack(x) {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "this process has no memory by the key %s", memory.TicketKey(ticket))
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "this process has no memory with the key %s", memory.TicketKey(ticket))
 	}
 	t.sim.Strict.Gone(&t.Strict, x.Memory.Addr, strict.ImportedMemory)
 	x.Unmap()
@@ -258,7 +258,7 @@ func (t *Thread) NotifyGetExportKey(h acl.Notify, key *byte, length, flags uint6
 	case key == nil:
 		return t.null("key")
 	case length < memory.KeySize || length > memory.MaxAlloc:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "len is %d and has to be %d or more", length, memory.KeySize)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "len is %d: want %d or more", length, memory.KeySize)
 	case flags&^acl.ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION != 0:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flags %#x are unknown", flags)
 	}
@@ -267,7 +267,7 @@ func (t *Thread) NotifyGetExportKey(h acl.Notify, key *byte, length, flags uint6
 	defer s.Unlock()
 	switch {
 	case s.Shared != nil && !s.Shared.Own:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "notify %d is of another process, which alone can share it", n.id)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "notify %d belongs to another process: only that process can share it", n.id)
 	case s.Shared == nil:
 		x, f := t.sim.Shares.Offer(memory.SlotNotify, n.dev.ID, flags != 0, func(l *memory.Slot) {
 			if s.IsSet {
@@ -367,7 +367,7 @@ func (t *Thread) MemExportToShareableHandle(handle acl.DrvMemHandle, handleType 
 	case shareableHandle == nil:
 		return t.null("shareableHandle")
 	case handleType != acl.ACL_MEM_HANDLE_TYPE_NONE:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "handle type %d has to be ACL_MEM_HANDLE_TYPE_NONE", handleType)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "handle type is %d: want ACL_MEM_HANDLE_TYPE_NONE", handleType)
 	}
 	x, e := t.export(handle, flags)
 	if e != 0 {
@@ -383,7 +383,7 @@ func (t *Thread) shareType(s acl.MemSharedHandleType, handle acl.Addr) acl.Error
 	case handle == 0:
 		return t.null("shareableHandle")
 	case s == acl.ACL_MEM_SHARE_HANDLE_TYPE_FABRIC:
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "the device shares no memory with other servers")
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "shared memory between servers is not simulated")
 	case s != acl.ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "share type %d is unknown", s)
 	}
@@ -405,7 +405,7 @@ func (t *Thread) MemSetPidToShareableHandle(shareableHandle uint64, pid *int32, 
 	}
 	x := t.sim.Shares.Mine(shareableHandle, memory.SlotPhysical)
 	if x == nil {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "this process shares no physical memory as %#x", shareableHandle)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "this process shares no physical memory with the handle %#x", shareableHandle)
 	}
 	return t.letIn(x, pid, pidNum)
 }
@@ -432,7 +432,7 @@ func (t *Thread) MemImportFromShareableHandle(shareableHandle uint64, deviceId i
 		return t.null("handle")
 	}
 	if pid := shareableHandle >> (memory.TicketRandom + memory.TicketSlot); pid == 0 {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x is no shareable handle", shareableHandle)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x is not a shareable handle", shareableHandle)
 	}
 	x, f := t.sim.Shares.Take(shareableHandle, memory.SlotPhysical)
 	if f != nil {
@@ -441,7 +441,7 @@ func (t *Thread) MemImportFromShareableHandle(shareableHandle uint64, deviceId i
 	fd, err := x.OpenFile()
 	if err != nil {
 		t.sim.Shares.GiveBack(x)
-		return t.fail(acl.ACL_ERROR_RT_IPC_ERROR, "the memory of process %d can't be opened: %v", x.Pid, err)
+		return t.fail(acl.ACL_ERROR_RT_IPC_ERROR, "open memory of process %d: %v", x.Pid, err)
 	}
 	space.KeepDescriptor(fd, true)
 	p := &memory.Physical{Memory: &d.Memory, Size: x.Size, Prop: x.Prop, FD: fd, Shared: x}
@@ -450,7 +450,7 @@ func (t *Thread) MemImportFromShareableHandle(shareableHandle uint64, deviceId i
 	if p.Handle = t.sim.physicals.Add(p); p.Handle == 0 {
 		space.CloseKept(fd)
 		t.sim.Shares.GiveBack(x)
-		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many physical allocations")
+		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "import physical memory: the limit of allocations is reached")
 	}
 	*handle = acl.DrvMemHandle(p.Handle)
 	return acl.ACL_SUCCESS
@@ -466,7 +466,7 @@ func (t *Thread) MemImportFromShareableHandleV2(shareableHandle acl.Addr, shareT
 		return e
 	}
 	if flags != 0 {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flags are %#x and have to be 0", flags)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flags are %#x: want 0", flags)
 	}
 	return t.MemImportFromShareableHandle(*(*uint64)(space.Pointer(shareableHandle)), c.Device.ID, handle)
 }
@@ -485,12 +485,12 @@ func (s *Sim) unshare(x *memory.Shared) {
 // pidList checks a process list.
 func (t *Thread) pidList(pid *int32, num uint64) ([]int32, acl.Error) {
 	if pid == nil || num == 0 || num > memory.SlotPids {
-		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d processes at %#x: 1 to %d can be let in", num, space.AddressOf(pid), memory.SlotPids)
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "list of %d processes at %#x: want an address and 1 to %d", num, space.AddressOf(pid), memory.SlotPids)
 	}
 	pids := space.List(pid, num)
 	for _, p := range pids {
 		if p <= 0 {
-			return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d is no process", p)
+			return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d is not a process id", p)
 		}
 	}
 	return pids, acl.ACL_SUCCESS
@@ -503,7 +503,7 @@ func (t *Thread) ticketOf(key *byte) (uint64, acl.Error) {
 	}
 	ticket := memory.KeyTicket(space.GoString(key))
 	if ticket == 0 {
-		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%.64q is no key", space.GoString(key))
+		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%.64q is not a key", space.GoString(key))
 	}
 	return ticket, acl.ACL_SUCCESS
 }

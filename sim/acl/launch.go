@@ -26,7 +26,7 @@ func (t *Thread) prepare(fn uint64, sh kernel.Shape, cfg *acl.LaunchKernelCfg, s
 		return nil, t.badHandle(space.KindFunction, fn)
 	}
 	if f.Bin.Device != nil && f.Bin.Device != s.Context.Device {
-		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q was loaded on device %d, the stream is on %d", f.Name, f.Bin.Device.ID, s.Context.Device.ID)
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q was loaded on device %d, but the stream is on device %d", f.Name, f.Bin.Device.ID, s.Context.Device.ID)
 	}
 	blocks := uint64(1)
 	for i := range sh.Grid {
@@ -38,11 +38,11 @@ func (t *Thread) prepare(fn uint64, sh kernel.Shape, cfg *acl.LaunchKernelCfg, s
 		t.sim.Strict.Single(&t.Strict, strict.BlockDim, &s.Strict, f.Name, fn, "finds the kernel", fmt.Sprintf("launches %d × %d × %d blocks", sh.Grid[0], sh.Grid[1], sh.Grid[2]))
 	}
 	if (blocks == 0 || blocks > kernel.MaxBlocks) && !mutant.Breaks("number_of_blocks") {
-		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: %d blocks or more; 1 to %d can be launched", f.Name, blocks, kernel.MaxBlocks)
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: %d or more blocks: want 1 to %d", f.Name, blocks, kernel.MaxBlocks)
 	}
 	for _, n := range sh.Block {
 		if n == 0 {
-			return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: a block dimension is 0", f.Name)
+			return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: a block dimension is 0: want 1 or more", f.Name)
 		}
 	}
 	if e := t.launchAttrs(cfg); e != 0 {
@@ -60,7 +60,7 @@ func (t *Thread) launchAttrs(cfg *acl.LaunchKernelCfg) acl.Error {
 		return acl.ACL_SUCCESS
 	}
 	if cfg.Attrs == 0 || cfg.NumAttrs > 64 {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d launch attributes at %#x", cfg.NumAttrs, cfg.Attrs)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "list of %d launch attributes at %#x: want an address and at most 64", cfg.NumAttrs, cfg.Attrs)
 	}
 	for _, a := range space.List((*acl.LaunchKernelAttr)(space.Pointer(cfg.Attrs)), cfg.NumAttrs) {
 		if (a.Id < acl.ACL_RT_LAUNCH_KERNEL_ATTR_SCHEM_MODE || a.Id > acl.ACL_RT_LAUNCH_KERNEL_ATTR_ENABLE_PROFILING) && !mutant.Breaks("unknown_attribute") {
@@ -73,7 +73,7 @@ func (t *Thread) launchAttrs(cfg *acl.LaunchKernelCfg) acl.Error {
 // fits checks that an argument block is as long as the kernel's parameters.
 func (t *Thread) fits(fn *kernel.Function, size uint64) acl.Error {
 	if k := fn.Kernel; k != nil && size < k.Offset(len(k.Args)) {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q takes %d bytes of arguments, %d are given", fn.Name, k.Offset(len(k.Args)), size)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q takes %d bytes of arguments, but got %d", fn.Name, k.Offset(len(k.Args)), size)
 	}
 	return acl.ACL_SUCCESS
 }
@@ -106,7 +106,7 @@ func (t *Thread) launch(o *kernel.Order, block []byte, size uint64, patch func(b
 // enqueue submits a kernel. args is its block in device memory; own returns the block to the pool at the end.
 func (t *Thread) enqueue(o *kernel.Order, args space.Span, own bool) acl.Error {
 	if o.Func.Kernel == nil && o.Func.Launches.Add(1) == 1 {
-		t.sim.Log("kernel %q is in no kernel library: it takes modelled time and writes nothing (ACLSIM_KERNELS names libraries)", o.Func.Name)
+		t.sim.Log("kernel %q is in no kernel library: it takes modelled time and writes nothing; name its library with --kernels or ACLSIM_KERNELS", o.Func.Name)
 		if t.sim.opts.Missing != nil {
 			t.sim.opts.Missing(o.Func.Name)
 		}
@@ -127,10 +127,10 @@ func (t *Thread) LaunchKernelV2(funcHandle acl.FuncHandle, numBlocks uint32, arg
 		return e
 	}
 	if argsData == 0 || argsSize == 0 {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: %d bytes of arguments at %#x", o.Func.Name, argsSize, argsData)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: argument block of %d bytes at %#x: want an address and a size", o.Func.Name, argsSize, argsData)
 	}
 	if t.sim.Locate(argsData).Device != o.Stream.Context.Device {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: the arguments at %#x do not lie in the memory of device %d", o.Func.Name, argsData, o.Stream.Context.Device.ID)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: the argument block at %#x is not in the memory of device %d", o.Func.Name, argsData, o.Stream.Context.Device.ID)
 	}
 	if e := t.fits(o.Func, argsSize); e != 0 {
 		return e
@@ -161,16 +161,16 @@ func (t *Thread) hostArgs(fn uint64, sh kernel.Shape, stream acl.Stream, cfg *ac
 	}
 	switch {
 	case size > maxArgs || (args == 0) != (size == 0):
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: %d bytes of arguments at %#x", o.Func.Name, size, args)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: argument block of %d bytes at %#x: want an address and at most %d bytes", o.Func.Name, size, args, maxArgs)
 	case n > 0 && places == nil:
 		return t.absent("placeHolderArray")
 	case n > size:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: %d placeholders in %d bytes of arguments", o.Func.Name, n, size)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: %d placeholders do not fit in an argument block of %d bytes", o.Func.Name, n, size)
 	}
 	holders := space.List(places, n)
 	for i, p := range holders {
 		if uint64(p.AddrOffset)+8 > size || uint64(p.DataOffset) >= size {
-			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: placeholder %d (address at %d, data at %d) does not fit %d bytes of arguments", o.Func.Name, i, p.AddrOffset, p.DataOffset, size)
+			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q: placeholder %d (address at %d, data at %d) is outside the argument block of %d bytes", o.Func.Name, i, p.AddrOffset, p.DataOffset, size)
 		}
 	}
 	block := space.Bytes(args, size)
@@ -190,7 +190,7 @@ func (t *Thread) hostArgs(fn uint64, sh kernel.Shape, stream acl.Stream, cfg *ac
 // LaunchKernelWithArgsArray launches a kernel with pointers to its arguments.
 func (t *Thread) LaunchKernelWithArgsArray(func_ acl.Addr, numBlocks uint32, stream acl.Stream, cfg *acl.LaunchKernelCfg, args *acl.Addr) acl.Error {
 	if numBlocks == 0 {
-		return t.invalid("numBlocks is 0")
+		return t.invalid("numBlocks is 0: want 1 or more")
 	}
 	return t.argsArray(func_, kernel.Line(numBlocks), stream, cfg, args)
 }
@@ -241,7 +241,7 @@ func (t *Thread) argList(h acl.ArgsHandle) (*kernel.ArgList, acl.Error) {
 func (t *Thread) param(l *kernel.ArgList, h acl.ParamHandle) (*kernel.Param, acl.Error) {
 	i := int(uint64(h) >> 4 & (space.MaxHandles - 1))
 	if space.KindOf(uint64(h)) != space.KindParam || i >= len(l.Params) || kernel.ParamHandle(l, i) != h {
-		return nil, t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "%#x is no parameter of the argument list %#x", uint64(h), l.Handle)
+		return nil, t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "%#x is not a parameter of argument list %#x", uint64(h), l.Handle)
 	}
 	return &l.Params[i], acl.ACL_SUCCESS
 }
@@ -267,7 +267,7 @@ func (t *Thread) KernelArgsGetMemSize(funcHandle acl.FuncHandle, userArgsSize ui
 	case actualArgsSize == nil:
 		return t.null("actualArgsSize")
 	case userArgsSize > kernel.ArgBlockSize:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of arguments: the limit is %d", userArgsSize, kernel.ArgBlockSize)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of arguments: want at most %d", userArgsSize, kernel.ArgBlockSize)
 	}
 	*actualArgsSize = space.RoundUp(userArgsSize, 8)
 	return acl.ACL_SUCCESS
@@ -296,7 +296,7 @@ func (t *Thread) KernelArgsInit(funcHandle acl.FuncHandle, argsHandle *acl.ArgsH
 	}
 	if l.Handle = t.sim.argLists.Add(l); l.Handle == 0 {
 		t.blocks = append(t.blocks, l.Block)
-		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many argument lists")
+		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "create an argument list: the limit is reached")
 	}
 	t.lists = append(t.lists, l)
 	*argsHandle = acl.ArgsHandle(l.Handle)
@@ -313,11 +313,11 @@ func (t *Thread) KernelArgsInitByUserMem(funcHandle acl.FuncHandle, argsHandle a
 	case argsHandle == 0:
 		return t.null("argsHandle")
 	case space.KindOf(uint64(argsHandle)) != 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "argsHandle %#x is a handle of the runtime's, not memory of the program's", uint64(argsHandle))
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "argsHandle %#x is a handle of the runtime: want an address in memory of the program", uint64(argsHandle))
 	case userHostMem == 0:
 		return t.null("userHostMem")
 	case actualArgsSize > kernel.ArgBlockSize:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of arguments: the limit is %d", actualArgsSize, kernel.ArgBlockSize)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of arguments: want at most %d", actualArgsSize, kernel.ArgBlockSize)
 	}
 	t.sim.program.args.Store(uint64(argsHandle), &kernel.ArgList{Handle: uint64(argsHandle), Func: fn, Block: userHostMem, Limit: actualArgsSize})
 	return acl.ACL_SUCCESS
@@ -327,11 +327,11 @@ func (t *Thread) KernelArgsInitByUserMem(funcHandle acl.FuncHandle, argsHandle a
 func (t *Thread) appendParam(l *kernel.ArgList, size uint64, place bool) (*kernel.Param, acl.Error) {
 	switch {
 	case l.Sealed:
-		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the argument list %#x is finalized", l.Handle)
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "argument list %#x is finalized already", l.Handle)
 	case len(l.Params) == kernel.MaxParams && !mutant.Breaks("at_most_128"):
-		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "more than %d parameters", kernel.MaxParams)
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "argument list %#x has %d parameters already, the limit", l.Handle, kernel.MaxParams)
 	case l.Total != l.Size:
-		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a parameter behind the buffer of a placeholder: append all parameters first")
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "argument list %#x has the buffer of a placeholder already: append all parameters before buffers", l.Handle)
 	}
 	align := uint64(8)
 	if size < 8 && size&(size-1) == 0 {
@@ -341,15 +341,15 @@ func (t *Thread) appendParam(l *kernel.ArgList, size uint64, place bool) (*kerne
 	if k := l.Func.Kernel; k != nil {
 		i := len(l.Params)
 		if i == len(k.Args) {
-			return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q has %d parameters", l.Func.Name, i)
+			return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q has only %d parameters", l.Func.Name, i)
 		}
 		if uint64(k.Args[i].Size) != size {
-			return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "parameter %d (%s) of kernel %q has %d bytes, not %d", i, k.Args[i].Name, l.Func.Name, k.Args[i].Size, size)
+			return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "parameter %d (%s) of kernel %q has %d bytes, but got %d", i, k.Args[i].Name, l.Func.Name, k.Args[i].Size, size)
 		}
 		p.Offset = k.Offset(i)
 	}
 	if size > l.Limit || p.Offset+size > l.Limit {
-		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the argument list has room for %d bytes, and %d are wanted", l.Limit, p.Offset+size)
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "argument list %#x has room for %d bytes, but needs %d", l.Handle, l.Limit, p.Offset+size)
 	}
 	clear(l.Bytes()[l.Size:p.Offset])
 	l.Size = p.Offset + size
@@ -370,7 +370,7 @@ func (t *Thread) KernelArgsAppend(argsHandle acl.ArgsHandle, param acl.Addr, par
 	case handle == nil:
 		return t.null("paramHandle")
 	case paramSize == 0:
-		return t.invalid("a parameter of 0 bytes")
+		return t.invalid("size of the parameter is 0: want 1 byte or more")
 	}
 	l.Lock()
 	defer l.Unlock()
@@ -419,17 +419,17 @@ func (t *Thread) KernelArgsGetPlaceHolderBuffer(argsHandle acl.ArgsHandle, handl
 	}
 	switch {
 	case !p.Place:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the parameter is no placeholder")
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the parameter is not a placeholder")
 	case l.Sealed:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the argument list %#x is finalized", l.Handle)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "argument list %#x is finalized already", l.Handle)
 	case p.Length != 0:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the placeholder has a buffer already")
 	case dataSize == 0:
-		return t.invalid("a buffer of 0 bytes")
+		return t.invalid("size of the buffer is 0: want 1 byte or more")
 	}
 	at := space.RoundUp(l.Total, 8)
 	if dataSize > l.Limit || at+dataSize > l.Limit {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the argument list has room for %d bytes, and %d are wanted", l.Limit, at+dataSize)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "argument list %#x has room for %d bytes, but needs %d", l.Handle, l.Limit, at+dataSize)
 	}
 	clear(l.Bytes()[l.Total : at+dataSize])
 	p.Data, p.Length = at, dataSize
@@ -454,7 +454,7 @@ func (t *Thread) KernelArgsParaUpdate(argsHandle acl.ArgsHandle, handle acl.Para
 		return e
 	}
 	if p.Place || p.Size != paramSize {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the parameter has %d bytes (placeholder: %t), not %d", p.Size, p.Place, paramSize)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the parameter has %d bytes (placeholder: %t), but got %d", p.Size, p.Place, paramSize)
 	}
 	copy(l.Bytes()[p.Offset:], space.Bytes(param, paramSize))
 	return acl.ACL_SUCCESS
@@ -481,9 +481,9 @@ func (t *Thread) KernelArgsFinalize(argsHandle acl.ArgsHandle) acl.Error {
 func (t *Thread) LaunchKernelWithConfig(funcHandle acl.FuncHandle, numBlocks uint32, stream acl.Stream, cfg *acl.LaunchKernelCfg, argsHandle acl.ArgsHandle, reserve acl.Addr) acl.Error {
 	switch {
 	case numBlocks == 0:
-		return t.invalid("numBlocks is 0")
+		return t.invalid("numBlocks is 0: want 1 or more")
 	case reserve != 0:
-		return t.invalid("reserve is not null")
+		return t.invalid("reserve is not null: want null")
 	}
 	o, e := t.prepare(uint64(funcHandle), kernel.Line(numBlocks), cfg, stream)
 	if e != 0 {
@@ -497,9 +497,9 @@ func (t *Thread) LaunchKernelWithConfig(funcHandle acl.FuncHandle, numBlocks uin
 	defer l.Unlock()
 	switch {
 	case l.Func != o.Func:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the argument list %#x is for kernel %q, not %q", l.Handle, l.Func.Name, o.Func.Name)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "argument list %#x is for kernel %q, not %q", l.Handle, l.Func.Name, o.Func.Name)
 	case !l.Sealed:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the argument list %#x is not finalized", l.Handle)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "argument list %#x is not finalized: call aclrtKernelArgsFinalize first", l.Handle)
 	}
 	return t.launch(o, l.Bytes()[:l.Total], l.Size, func(b []byte, dev uint64) {
 		for _, p := range l.Params {

@@ -31,11 +31,11 @@ func (t *Thread) MemAllocManaged(ptr *acl.Addr, size uint64, flag uint32) acl.Er
 	case ptr == nil:
 		return t.null("ptr")
 	case size == 0:
-		return t.invalid("an allocation of 0 bytes")
+		return t.invalid("size is 0: want 1 byte or more")
 	case size > memory.ManagedSize:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "an allocation of %d bytes: 1 to 3 TiB can be had", size)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "size is %d: want 1 byte to 3 TiB", size)
 	case flag != global:
-		return t.invalid("flag is %d and has to be %d", flag, global)
+		return t.invalid("flag is %d: want %d", flag, global)
 	}
 	if f := t.sim.outOfMemory(); f != nil {
 		return t.failWith(f)
@@ -44,7 +44,7 @@ func (t *Thread) MemAllocManaged(ptr *acl.Addr, size uint64, flag uint32) acl.Er
 		if a := t.sim.Managed.Alloc(space.RoundUp(size, memory.Granularity), want); a != 0 {
 			return a, nil
 		}
-		return 0, status.Failed(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, "no addresses for %d bytes of managed memory", size)
+		return 0, status.Failed(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, "allocate %d bytes of managed memory: no address range is left", size)
 	})
 	if f != nil {
 		return t.failWith(f)
@@ -64,7 +64,7 @@ func (t *Thread) managedUnits(ptr acl.Addr, size uint64, f func(*managedUnit)) a
 	defer m.Unlock()
 	r, ok := m.Live.Find(ptr)
 	if !ok || size == 0 || !r.Holds(ptr, size) {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes at %#x do not lie in one allocation of managed memory", size, ptr)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes at %#x are not in one allocation of managed memory", size, ptr)
 	}
 	units, _ := r.Value.Attached.([]managedUnit)
 	if units == nil {
@@ -105,7 +105,7 @@ func (t *Thread) MemManagedAdvise(ptr acl.Addr, size uint64, advise acl.MemManag
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "advice %d is unknown", advise)
 	}
 	if ptr%memory.Granularity != 0 || size%memory.Granularity != 0 {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes at %#x: both have to be multiples of %d", size, ptr, memory.Granularity)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes at %#x: want multiples of %d", size, ptr, memory.Granularity)
 	}
 	switch advise { // other advice has no location
 	case acl.ACL_MEM_ADVISE_SET_PREFERRED_LOCATION, acl.ACL_MEM_ADVISE_SET_ACCESSED_BY, acl.ACL_MEM_ADVISE_UNSET_ACCESSED_BY:
@@ -158,7 +158,7 @@ func (t *Thread) MemManagedGetAttr(attribute acl.MemManagedRangeAttribute, ptr a
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "attribute %d is unknown", attribute)
 	case attribute == acl.ACL_MEM_RANGE_ATTRIBUTE_ACCESSED_BY && (dataSize == 0 || dataSize%4 != 0 || dataSize > 1<<16),
 		attribute != acl.ACL_MEM_RANGE_ATTRIBUTE_ACCESSED_BY && dataSize != 4:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "dataSize is %d", dataSize)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "dataSize is %d: it does not match the attribute", dataSize)
 	}
 	if attribute == acl.ACL_MEM_RANGE_ATTRIBUTE_ACCESSED_BY {
 		var all map[acl.MemManagedLocation]bool
@@ -223,7 +223,7 @@ func (t *Thread) MemManagedGetAttrs(attributes *acl.MemManagedRangeAttribute, nu
 		return e
 	}
 	if attributes == nil || data == nil || dataSizes == nil || numAttributes == 0 || numAttributes > 64 {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d attributes at %#x", numAttributes, space.AddressOf(attributes))
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "list of %d attributes at %#x: want an address and 1 to 64", numAttributes, space.AddressOf(attributes))
 	}
 	for i, a := range space.List(attributes, numAttributes) {
 		if e := t.MemManagedGetAttr(a, ptr, size, space.List(data, numAttributes)[i], space.List(dataSizes, numAttributes)[i]); e != 0 {
@@ -239,7 +239,7 @@ func (t *Thread) prefetch(s *device.Stream, ptr acl.Addr, size uint64, l acl.Mem
 		return e
 	}
 	if ptr%memory.Granularity != 0 || size%memory.Granularity != 0 {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes at %#x: both have to be multiples of %d", size, ptr, memory.Granularity)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes at %#x: want multiples of %d", size, ptr, memory.Granularity)
 	}
 	if e := t.managedUnits(ptr, size, func(u *managedUnit) { u.prefetched = l }); e != 0 {
 		return e
@@ -260,7 +260,7 @@ func (t *Thread) MemManagedPrefetchAsync(ptr acl.Addr, size uint64, location acl
 		return e
 	}
 	if flags != 0 {
-		return t.invalid("flags are %#x and have to be 0", flags)
+		return t.invalid("flags are %#x: want 0", flags)
 	}
 	return t.prefetch(s, ptr, size, location)
 }
@@ -273,14 +273,14 @@ func (t *Thread) MemManagedPrefetchBatchAsync(ptrs *acl.Addr, sizes *uint64, cou
 	}
 	switch {
 	case flags != 0:
-		return t.invalid("flags are %#x and have to be 0", flags)
+		return t.invalid("flags are %#x: want 0", flags)
 	case ptrs == nil || sizes == nil || prefetchLocs == nil || prefetchLocIdxs == nil || count == 0 || count > 1<<20 || numPrefetchLocs == 0 || numPrefetchLocs > count:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d ranges and %d places", count, numPrefetchLocs)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d ranges and %d locations: want 1 or more ranges, and 1 to that many locations", count, numPrefetchLocs)
 	}
 	at := space.List(prefetchLocIdxs, numPrefetchLocs)
 	for i, x := range at {
 		if i == 0 && x != 0 || i > 0 && x <= at[i-1] || x >= count {
-			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the index of place %d is %d: they begin with 0 and ascend", i, x)
+			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "prefetchLocIdxs[%d] is %d: want ascending indexes from 0", i, x)
 		}
 	}
 	k := 0

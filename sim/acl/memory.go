@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/sim/acl/status"
 	"github.com/acltrace/acltrace/sim/device"
 	"github.com/acltrace/acltrace/sim/device/fail"
@@ -29,10 +30,10 @@ func (t *Thread) allocOn(d *device.Device, ptr *acl.Addr, size, pad uint64, poli
 	case ptr == nil:
 		return t.null("devPtr")
 	case size == 0:
-		return t.invalid("an allocation of 0 bytes")
+		return t.invalid("size is 0: want 1 byte or more")
 	}
 	if size > memory.MaxAlloc {
-		return t.fail(acl.ACL_ERROR_RT_DEVICE_OOM, "out of device memory: %d bytes wanted", size)
+		return t.fail(acl.ACL_ERROR_RT_DEVICE_OOM, "allocate %s: out of device memory", human.Bytes(size))
 	}
 	addr, f := t.allocDevice(d, space.RoundUp(size, memory.AllocUnit)+pad, memory.Block{Origin: memory.ByMalloc, Access: space.Read | space.Write})
 	if f != nil {
@@ -129,7 +130,7 @@ func (t *Thread) mallocAttrs(cfg *acl.MallocConfig) ([]acl.MallocAttribute, acl.
 		return nil, t.null("cfg->attrs")
 	}
 	if cfg.NumAttrs > 16 {
-		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "cfg->numAttrs is %d", cfg.NumAttrs)
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "cfg->numAttrs is %d: want at most 16", cfg.NumAttrs)
 	}
 	attrs := space.List((*acl.MallocAttribute)(space.Pointer(cfg.Attrs)), cfg.NumAttrs)
 	for _, a := range attrs {
@@ -181,14 +182,14 @@ func (t *Thread) MallocHost(hostPtr *acl.Addr, size uint64) acl.Error {
 	case hostPtr == nil:
 		return t.null("hostPtr")
 	case size == 0:
-		return t.invalid("an allocation of 0 bytes")
+		return t.invalid("size is 0: want 1 byte or more")
 	}
 	a := uint64(0)
 	if size <= memory.MaxAlloc {
 		a = t.sim.Host.Alloc(size)
 	}
 	if a == 0 {
-		return t.fail(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, "out of host memory: %d bytes wanted", size)
+		return t.fail(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, "allocate %s: out of host memory", human.Bytes(size))
 	}
 	t.sim.Strict.Gets(&t.Strict, a, size, strict.PinnedMemory)
 	*hostPtr = a
@@ -293,7 +294,7 @@ func (t *Thread) cached(p acl.Addr, size uint64) acl.Error {
 		return e
 	}
 	if size == 0 || size > memory.MaxAlloc {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of the cache", size)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "size of the cached memory is %d: want 1 to %d bytes", size, uint64(memory.MaxAlloc))
 	}
 	if err := d.Memory.Check(p, size, 0); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%v", err)
@@ -319,9 +320,9 @@ func (t *Thread) CmoAsync(src acl.Addr, size uint64, cmoType acl.CmoType, on acl
 	case src == 0:
 		return t.null("src")
 	case size == 0:
-		return t.invalid("0 bytes of the cache")
+		return t.invalid("size of the cached memory is 0: want 1 byte or more")
 	case cmoType != acl.ACL_RT_CMO_TYPE_PREFETCH:
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "cache operation %d: the device prefetches only", cmoType)
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "cache operation %d is not simulated: want ACL_RT_CMO_TYPE_PREFETCH", cmoType)
 	}
 	return t.submit(s, device.Task{Kind: device.TaskCache, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
 		if err := s.Context.Device.Check(src, size, 0); err != nil {

@@ -37,7 +37,7 @@ func (t *Thread) addNotify(n *notify, h *acl.Notify) acl.Error {
 	}
 	if n.handle == 0 || n.id >= maxNotifies {
 		t.sim.notifies.Remove(n.handle)
-		return t.fail(acl.ACL_ERROR_RT_NO_NOTIFY_RESOURCE, "there are %d notifies already", maxNotifies)
+		return t.fail(acl.ACL_ERROR_RT_NO_NOTIFY_RESOURCE, "create a notify: the process has %d already, the limit", maxNotifies)
 	}
 	*h = acl.Notify(n.handle)
 	return acl.ACL_SUCCESS
@@ -97,7 +97,7 @@ func (t *Thread) WaitAndResetNotify(h acl.Notify, on acl.Stream, timeout uint32)
 	}
 	return t.submit(s, device.Task{Kind: device.TaskNotify, Run: n.signal.Acquired, Begin: func(s *device.Stream) *device.Waiting {
 		return n.signal.Wait(!mutant.Breaks("wait_resets"), time.Duration(timeout)*time.Second, func() *fail.Failure {
-			return status.Failed(acl.ACL_ERROR_RT_WAIT_TIMEOUT, "stream %d waited %d s for notify %d", s.ID, timeout, n.id)
+			return status.Failed(acl.ACL_ERROR_RT_WAIT_TIMEOUT, "stream %d: the wait for notify %d timed out after %d s", s.ID, n.id, timeout)
 		})
 	}})
 }
@@ -108,7 +108,7 @@ func (t *Thread) NotifyBatchReset(notifies *acl.Notify, num uint64) acl.Error {
 		return e
 	}
 	if notifies == nil || num == 0 || num > maxNotifies {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d notifies at %#x", num, space.AddressOf(notifies))
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "list of %d notifies at %#x: want an address and 1 to %d notifies", num, space.AddressOf(notifies), maxNotifies)
 	}
 	var all []*notify
 	for _, h := range space.List(notifies, num) {
@@ -145,7 +145,7 @@ func (t *Thread) CntNotifyCreate(h *acl.CntNotify, flag uint64) acl.Error {
 	}
 	c := &counter{wake: make(chan struct{})}
 	if c.handle = t.sim.counters.Add(c); c.handle == 0 {
-		return t.fail(acl.ACL_ERROR_RT_NO_NOTIFY_RESOURCE, "too many counting notifies")
+		return t.fail(acl.ACL_ERROR_RT_NO_NOTIFY_RESOURCE, "create a counting notify: the limit is reached")
 	}
 	c.id = uint32(c.handle >> 4 & (space.MaxHandles - 1))
 	*h = acl.CntNotify(c.handle)
@@ -269,7 +269,7 @@ func (t *Thread) CntNotifyWaitWithTimeout(h acl.CntNotify, on acl.Stream, info *
 			},
 			Limit: limit,
 			Late: func() *fail.Failure {
-				return status.Failed(acl.ACL_ERROR_RT_WAIT_TIMEOUT, "stream %d waited %v for counting notify %d", s.ID, limit, c.id)
+				return status.Failed(acl.ACL_ERROR_RT_WAIT_TIMEOUT, "stream %d: the wait for counting notify %d timed out after %v", s.ID, c.id, limit)
 			},
 		}
 	}})
@@ -285,9 +285,9 @@ func (t *Thread) valueArgs(addr acl.Addr, on acl.Stream) (*device.Stream, acl.Er
 	case addr == 0:
 		return nil, t.null("devAddr")
 	case addr%8 != 0:
-		return nil, t.fail(acl.ACL_ERROR_RT_ADDR_UNALIGNED, "%#x is no multiple of 8", addr)
+		return nil, t.fail(acl.ACL_ERROR_RT_ADDR_UNALIGNED, "address %#x is not a multiple of 8", addr)
 	case t.sim.Locate(addr).Device == nil:
-		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x is no device memory", addr)
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "address %#x is not in device memory", addr)
 	}
 	return s, acl.ACL_SUCCESS
 }
@@ -295,7 +295,7 @@ func (t *Thread) valueArgs(addr acl.Addr, on acl.Stream) (*device.Stream, acl.Er
 // cell returns a word of device memory, which streams of any device may use at the same time.
 func cell(s *device.Stream, addr uint64, access uint32) (*uint64, *fail.Failure) {
 	if err := s.Context.Device.Check(addr, 8, access); err != nil {
-		return nil, status.Failed(acl.ACL_ERROR_RT_SYS_DMA, "value on stream %d: %v", s.ID, err)
+		return nil, status.Failed(acl.ACL_ERROR_RT_SYS_DMA, "value task on stream %d: %v", s.ID, err)
 	}
 	return (*uint64)(space.Pointer(addr)), nil
 }
@@ -307,7 +307,7 @@ func (t *Thread) ValueWrite(devAddr acl.Addr, value uint64, flag uint32, on acl.
 		return e
 	}
 	if flag != 0 {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flag is %d and has to be 0", flag)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "flag is %d: want 0", flag)
 	}
 	k, _ := t.valueTask(&graph.ValueTask{Addr: devAddr, Value: value})
 	return t.submit(s, k)
@@ -317,7 +317,7 @@ func (t *Thread) ValueWrite(devAddr acl.Addr, value uint64, flag uint32, on acl.
 func (t *Thread) valueTask(v *graph.ValueTask) (device.Task, acl.Error) {
 	switch {
 	case v.Addr == 0 || v.Addr%8 != 0 || t.sim.Locate(v.Addr).Device == nil:
-		return device.Task{}, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x is no place of a word in device memory", v.Addr)
+		return device.Task{}, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "address %#x is not that of an aligned word in device memory", v.Addr)
 	case v.Flag > acl.ACL_STREAM_WAIT_VALUE_NOR:
 		return device.Task{}, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "wait flag %d is unknown", v.Flag)
 	case !v.Waits:

@@ -195,7 +195,7 @@ var runtimeFunctions = map[string]func(t *Thread, w []uint64) acl.Error{
 	"rtGetDeviceCount": func(t *Thread, w []uint64) acl.Error { return t.GetDeviceCount(at[uint32](w[0])) },
 	"rtGetSocVersion": func(t *Thread, w []uint64) acl.Error {
 		if n := uint64(uint32(w[1])); w[0] == 0 || n <= uint64(len(socName)) {
-			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes at %#x for the name of the SoC", n, w[0])
+			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "buffer of %d bytes at %#x is too small for the SoC name", n, w[0])
 		}
 		space.PutText(space.Bytes(w[0], uint64(len(socName)+1)), socName)
 		return acl.ACL_SUCCESS
@@ -286,7 +286,7 @@ func queryStreamRT(t *Thread, w []uint64) acl.Error {
 		return e
 	}
 	if status != acl.ACL_STREAM_STATUS_COMPLETE {
-		return t.fail(acl.ACL_ERROR_RT_STREAM_NOT_COMPLETE, "stream %#x has work to do", w[0])
+		return t.fail(acl.ACL_ERROR_RT_STREAM_NOT_COMPLETE, "stream %#x has unfinished tasks", w[0])
 	}
 	return acl.ACL_SUCCESS
 }
@@ -483,7 +483,7 @@ func reduceRT(t *Thread, w []uint64) acl.Error {
 	case w[3] > w[1]:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "count %d is greater than destMax %d", w[3], w[1])
 	case w[3]%size != 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes are no elements of %d", w[3], size)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "count %d is not a multiple of the element size %d", w[3], size)
 	}
 	return t.ReduceAsync(w[0], w[2], w[3], acl.ReduceKind(int32(w[4])), typ, acl.Stream(w[6]), 0)
 }
@@ -515,7 +515,7 @@ func (t *Thread) rtBinary(bin, handle uint64) acl.Error {
 
 func (t *Thread) rtLoad(data, length, handle uint64) acl.Error {
 	if data == 0 || length == 0 || length > kernel.MaxBinary {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a binary of %d bytes at %#x", length, data)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "binary of %d bytes at %#x: want an address and 1 to %d bytes", length, data, uint64(kernel.MaxBinary))
 	}
 	return t.addBinary(nil, bytes.Clone(space.Bytes(data, length)), "", false, at[acl.BinHandle](handle))
 }
@@ -541,7 +541,7 @@ func (t *Thread) rtRegister(bin, stub uint64, stubName, kernelName *byte) acl.Er
 		kernel = space.GoString(kernelName)
 	}
 	if !f.Has(kernel) {
-		return t.fail(acl.ACL_ERROR_RT_KERNEL_LOOKUP, "the binary holds no kernel %q", kernel)
+		return t.fail(acl.ACL_ERROR_RT_KERNEL_LOOKUP, "the binary has no kernel %q", kernel)
 	}
 	var h acl.FuncHandle
 	if e := t.function(f, kernel, 0, &h); e != 0 {
@@ -549,7 +549,7 @@ func (t *Thread) rtRegister(bin, stub uint64, stubName, kernelName *byte) acl.Er
 	}
 	if old, there := t.sim.program.stubs.LoadOrStore(stub, &stubFunc{t.sim.functions.Get(uint64(h)), name}); there {
 		if t.sim.functions.Get(old.(*stubFunc).fn.Handle) != nil {
-			return t.fail(acl.ACL_ERROR_RT_KERNEL_DUPLICATE, "%#x stands for kernel %q already", stub, old.(*stubFunc).fn.Name)
+			return t.fail(acl.ACL_ERROR_RT_KERNEL_DUPLICATE, "stub %#x is registered for kernel %q already", stub, old.(*stubFunc).fn.Name)
 		}
 		t.sim.program.stubs.Store(stub, &stubFunc{t.sim.functions.Get(uint64(h)), name}) // its binary is gone
 	}
@@ -563,7 +563,7 @@ func (t *Thread) stub(at uint64) (uint64, acl.Error) {
 		return 0, t.absent("stubFunc")
 	}
 	if !ok {
-		return 0, t.fail(acl.ACL_ERROR_RT_KERNEL_LOOKUP, "no kernel is registered for %#x", at)
+		return 0, t.fail(acl.ACL_ERROR_RT_KERNEL_LOOKUP, "no kernel is registered for stub %#x", at)
 	}
 	return s.(*stubFunc).fn.Handle, acl.ACL_SUCCESS
 }
@@ -658,5 +658,5 @@ func (t *Thread) planned(f *fault.Faults, fn api.ID) acl.Error {
 	if x == nil {
 		return acl.ACL_SUCCESS
 	}
-	return t.fail(x.Code, "%s fails, by plan: call %d", name, x.At)
+	return t.fail(x.Code, "injected fault: call %[2]d of %[1]s fails", name, x.At)
 }

@@ -37,7 +37,7 @@ func (t *Thread) SetStreamFailureMode(on acl.Stream, mode uint64) acl.Error {
 	case mode != acl.ACL_CONTINUE_ON_FAILURE && mode != acl.ACL_STOP_ON_FAILURE:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "failure mode %d is unknown", mode)
 	case mode == acl.ACL_CONTINUE_ON_FAILURE && get(s).stopOnFailure == acl.ACL_STOP_ON_FAILURE:
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d stops on failure, and can't be told to go on again", s.ID)
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d stops on failure: the mode can't be changed back", s.ID)
 	}
 	set(s, func(x *settings) { x.stopOnFailure = mode })
 	if mode == acl.ACL_STOP_ON_FAILURE {
@@ -53,7 +53,7 @@ func (t *Thread) SetStreamOverflowSwitch(on acl.Stream, flag uint32) acl.Error {
 		return e
 	}
 	if flag > 1 {
-		return t.invalid("overflow switch %d: 0 or 1", flag)
+		return t.invalid("overflow switch is %d: want 0 or 1", flag)
 	}
 	set(s, func(x *settings) { x.overflow = flag })
 	return acl.ACL_SUCCESS
@@ -86,11 +86,11 @@ func (t *Thread) SetStreamAttribute(on acl.Stream, stmAttrType acl.StreamAttr, v
 		set(s, func(x *settings) { x.tag = word })
 	case acl.ACL_STREAM_ATTR_CACHE_OP_INFO:
 		if word > 1 {
-			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "operator cache switch %d: 0 or 1", word)
+			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "operator cache switch is %d: want 0 or 1", word)
 		}
 		set(s, func(x *settings) { x.cacheOpInfo = word })
 	case acl.ACL_STREAM_ATTR_PRIORITY:
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "the priority of a stream is set when it is made")
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "the priority of a stream can't be changed: set it when the stream is created")
 	default:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "stream attribute %d is unknown", stmAttrType)
 	}
@@ -145,7 +145,7 @@ func (t *Thread) streamConfig(h *acl.StreamConfigHandle) acl.Error {
 		return t.absent("handle")
 	}
 	if _, ok := t.sim.settings.streamConfigs.Load(space.AddressOf(h)); !ok {
-		return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "%#x was not made by aclrtCreateStreamConfigHandle, or was destroyed", space.AddressOf(h))
+		return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "stream configuration %#x was destroyed, or not created by aclrtCreateStreamConfigHandle", space.AddressOf(h))
 	}
 	return acl.ACL_SUCCESS
 }
@@ -173,7 +173,7 @@ func (t *Thread) SetStreamConfigOpt(handle *acl.StreamConfigHandle, attr acl.Str
 		want = 4
 	}
 	if valueSize != want {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "option %d has %d bytes, not %d", attr, want, valueSize)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "stream option %d has %d bytes, but got %d", attr, want, valueSize)
 	}
 	to := space.AddressOf(handle)
 	switch attr {
@@ -218,7 +218,7 @@ func (t *Thread) DeviceSetLimit(limit acl.DeviceLimit, value uint64) acl.Error {
 		return e
 	}
 	if _, ok := deviceLimits[limit]; !ok || value == 0 {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "limit %d, value %d", limit, value)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "limit %d with value %d: want a known limit and a value above 0", limit, value)
 	}
 	t.sim.of(c.Device).limits.Store(limit, value)
 	return acl.ACL_SUCCESS
@@ -246,7 +246,7 @@ func (t *Thread) DeviceGetLimit(limit acl.DeviceLimit, value *uint64) acl.Error 
 // coreArg checks a core type.
 func (t *Thread) coreArg(type_ acl.DevResLimitType) acl.Error {
 	if type_ != acl.ACL_RT_DEV_RES_CUBE_CORE && type_ != acl.ACL_RT_DEV_RES_VECTOR_CORE {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "resource %d is unknown", type_)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "resource type %d is unknown", type_)
 	}
 	return acl.ACL_SUCCESS
 }
@@ -256,7 +256,7 @@ func (t *Thread) coreValue(type_ acl.DevResLimitType, value uint32) acl.Error {
 		return e
 	}
 	if value == 0 || value > allCores[type_] {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d cores: 1 to %d", value, allCores[type_])
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d cores: want 1 to %d", value, allCores[type_])
 	}
 	return acl.ACL_SUCCESS
 }
@@ -473,7 +473,7 @@ func (t *Thread) readOverflow(out acl.Addr, size uint64, on acl.Stream) acl.Erro
 	case out == 0:
 		return t.null("outputAddr")
 	case size < overflowSize:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "outputSize is %d: the status has %d bytes", size, overflowSize)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "outputSize is %d: want %d or more", size, overflowSize)
 	}
 	return t.submit(s, device.Task{Kind: device.TaskOverflow, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
 		if err := s.Context.Device.Check(out, overflowSize, space.Write); err != nil {

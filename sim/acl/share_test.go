@@ -37,7 +37,7 @@ func TestIpcMemory(t *testing.T) {
 	b.want(acl.ACL_ERROR_RT_PARAM_INVALID, b.th.IpcMemSetImportPid(&k[0], &pid, 1))
 	a.ok(a.th.IpcMemSetImportPid(&k[0], &pid, 1))
 	a.want(acl.ACL_ERROR_RT_PARAM_INVALID, a.th.IpcMemImportByKey(&p, &k[0], 0))
-	a.message("of this process")
+	a.message("belongs to this process")
 	b.ok(b.th.IpcMemImportByKey(&p, &k[0], 0))
 	b.want(acl.ACL_ERROR_RT_PARAM_INVALID, b.th.IpcMemImportByKey(&p, &k[0], 0))
 	if p == m || p%512 != m%512 {

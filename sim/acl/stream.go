@@ -49,7 +49,7 @@ func (m *Sim) newStreamLocked(c *device.Context, priority, flags uint32) (*devic
 	s.Attached = &attachment{}
 	if s.Handle = m.streams.Add(s); s.Handle == 0 {
 		c.Drop(s)
-		return nil, status.Failed(acl.ACL_ERROR_RT_NO_STREAM_RESOURCE, "too many streams")
+		return nil, status.Failed(acl.ACL_ERROR_RT_NO_STREAM_RESOURCE, "create a stream: the limit is reached")
 	}
 	return s, nil
 }
@@ -57,10 +57,10 @@ func (m *Sim) newStreamLocked(c *device.Context, priority, flags uint32) (*devic
 // finish waits until earlier work is done, within a limit, and returns the stream's error.
 func (t *Thread) finish(s *device.Stream, p device.Progress, limit time.Duration) acl.Error {
 	if !s.Wait(&t.HostThread, p.Task, limit) && !mutant.Breaks("synchronize_timeout") {
-		return t.fail(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %d has not finished within %v", s.ID, limit)
+		return t.fail(acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %d did not finish within %v", s.ID, limit)
 	}
 	if s.Progress().Aborts != p.Aborts {
-		return t.fail(acl.ACL_ERROR_RT_STREAM_ABORT, "the work of stream %d was aborted", s.ID)
+		return t.fail(acl.ACL_ERROR_RT_STREAM_ABORT, "the tasks of stream %d were aborted", s.ID)
 	}
 	if f := s.Observe(); f != nil {
 		return t.failWith(f)
@@ -83,9 +83,9 @@ func (t *Thread) stream(h acl.Stream) (*device.Stream, acl.Error) {
 	}
 	if s.Context != c {
 		if s.Context.Device != c.Device {
-			t.sim.Strict.Single(&t.Strict, strict.WrongDevice, &s.Strict, "", s.Handle, "makes the stream", fmt.Sprintf("uses it while device %d is current; it is of device %d", c.Device.ID, s.Context.Device.ID))
+			t.sim.Strict.Single(&t.Strict, strict.WrongDevice, &s.Strict, "", s.Handle, "creates the stream", fmt.Sprintf("uses it while device %d is current; it is of device %d", c.Device.ID, s.Context.Device.ID))
 		}
-		return nil, t.fail(acl.ACL_ERROR_RT_STREAM_CONTEXT, "stream %#x belongs to context %#x, the thread's is %#x", s.Handle, s.Context.Handle, c.Handle)
+		return nil, t.fail(acl.ACL_ERROR_RT_STREAM_CONTEXT, "stream %#x belongs to context %#x, but the current context of the thread is %#x", s.Handle, s.Context.Handle, c.Handle)
 	}
 	return s, acl.ACL_SUCCESS
 }
@@ -96,7 +96,7 @@ func (t *Thread) timeout(ms int32) (time.Duration, acl.Error) {
 	case ms == -1:
 		return device.Forever, acl.ACL_SUCCESS
 	case ms < -1:
-		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "timeout %d: -1 is for ever, else milliseconds", ms)
+		return 0, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "timeout is %d: want milliseconds, or -1 for no limit", ms)
 	}
 	return time.Duration(ms) * time.Millisecond, acl.ACL_SUCCESS
 }
@@ -148,7 +148,7 @@ func (t *Thread) destroyStream(h acl.Stream, force bool) acl.Error {
 		return e
 	}
 	if s == s.Context.Default {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "stream %#x is the default stream of a context", s.Handle)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "stream %#x is the default stream of a context and can't be destroyed", s.Handle)
 	}
 	if c := attached(s).Capture.Load(); c != nil {
 		f := status.Failed(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured: end the capture first", s.ID)
@@ -280,7 +280,7 @@ func (t *Thread) StreamAbort(on acl.Stream) acl.Error {
 	}
 	switch {
 	case s.Flags&acl.ACL_STREAM_DEVICE_USE_ONLY != 0:
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d is for the device's use only: it can't be aborted", s.ID)
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d was created with ACL_STREAM_DEVICE_USE_ONLY: it can't be aborted", s.ID)
 	case attached(s).Capture.Load() != nil:
 		return t.fail(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured", s.ID)
 	}
@@ -304,7 +304,7 @@ func (t *Thread) StreamStop(on acl.Stream) acl.Error {
 		return e
 	}
 	if s.Flags&acl.ACL_STREAM_DEVICE_USE_ONLY == 0 {
-		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d was made without ACL_STREAM_DEVICE_USE_ONLY", s.ID)
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d was created without ACL_STREAM_DEVICE_USE_ONLY", s.ID)
 	}
 	return acl.ACL_SUCCESS
 }
@@ -340,6 +340,6 @@ func (t *Thread) DeviceTaskAbort(deviceId int32, timeout uint32) acl.Error {
 	case <-done:
 		return acl.ACL_SUCCESS
 	case <-expired:
-		return t.fail(acl.ACL_ERROR_RT_WAIT_TIMEOUT, "the work of device %d has not ended within %d ms", d.ID, timeout)
+		return t.fail(acl.ACL_ERROR_RT_WAIT_TIMEOUT, "the tasks of device %d did not finish within %d ms", d.ID, timeout)
 	}
 }

@@ -53,7 +53,7 @@ func (t *Thread) forbid(code acl.Error, what string) acl.Error {
 			t.captureMode == acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED ||
 			t.captureMode == acl.ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL && !own
 		if !allowed {
-			f = status.Failed(code, "%s while stream %d is captured, in a mode that forbids it", what, c.Origin.ID)
+			f = status.Failed(code, "%s is not allowed while stream %d is captured in this mode", what, c.Origin.ID)
 			c.Spoil(f)
 		}
 	}
@@ -79,7 +79,7 @@ func (t *Thread) notCaptured(s *device.Stream) acl.Error {
 	if c == nil || mutant.Breaks("synchronizing_a_captured_stream") {
 		return acl.ACL_SUCCESS
 	}
-	f := status.Failed(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured: it can't be waited for", s.ID)
+	f := status.Failed(acl.ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured: the host can't wait for it", s.ID)
 	c.Spoil(f)
 	return t.failWith(f)
 }
@@ -132,10 +132,10 @@ func (t *Thread) updateTask(s *device.Stream, k device.Task) (bool, acl.Error) {
 	switch {
 	case n == len(u.Group.Tasks):
 		k.End()
-		return true, t.fail(acl.ACL_ERROR_RT_MODEL_UPDATE_FAILED, "more tasks than the group's %d", n)
+		return true, t.fail(acl.ACL_ERROR_RT_MODEL_UPDATE_FAILED, "the update has more tasks than the %d of the task group", n)
 	case k.Kind != u.Group.Tasks[n].Kind:
 		k.End()
-		return true, t.fail(acl.ACL_ERROR_RT_MODEL_UPDATE_FAILED, "task %d of the group is a %s, not a %s", n, u.Group.Tasks[n].Kind, k.Kind)
+		return true, t.fail(acl.ACL_ERROR_RT_MODEL_UPDATE_FAILED, "task %d of the task group is a %s, not a %s", n, u.Group.Tasks[n].Kind, k.Kind)
 	}
 	u.Tasks = append(u.Tasks, k)
 	return true, acl.ACL_SUCCESS
@@ -161,7 +161,7 @@ func (s *Sim) outOfMemory() *fail.Failure {
 	f.Lock()
 	defer f.Unlock()
 	if x := f.Hit(f.Oom, ""); x != nil {
-		return status.Failed(acl.ACL_ERROR_RT_DEVICE_OOM, "out of device memory, by plan: allocation %d", x.At)
+		return status.Failed(acl.ACL_ERROR_RT_DEVICE_OOM, "injected fault: allocation %d is out of device memory", x.At)
 	}
 	return nil
 }
@@ -188,7 +188,7 @@ func (s *Sim) spoil(d *device.Device, k *device.Task) {
 	if s.of(d).lost.Load() {
 		k.Begin = nil
 		k.Run = func(s *device.Stream) (time.Duration, *fail.Failure) {
-			return 0, status.Failed(acl.ACL_ERROR_RT_LOST_HEARTBEAT, "device %d was lost, by plan", d.ID)
+			return 0, status.Failed(acl.ACL_ERROR_RT_LOST_HEARTBEAT, "injected fault: device %d was lost", d.ID)
 		}
 		return
 	}
@@ -214,7 +214,7 @@ func (s *Sim) spoil(d *device.Device, k *device.Task) {
 		}
 	default:
 		k.Run = func(s *device.Stream) (time.Duration, *fail.Failure) {
-			return 0, status.Failed(x.Code, "%s %d %s on stream %d fails, by plan", k.Kind, x.At, k.Name, s.ID)
+			return 0, status.Failed(x.Code, "injected fault: %s %d %s on stream %d fails", k.Kind, x.At, k.Name, s.ID)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/sim/acl/callback"
 	"github.com/acltrace/acltrace/sim/acl/graph"
 	"github.com/acltrace/acltrace/sim/acl/kernel"
@@ -130,7 +131,7 @@ func (t *Thread) ready() acl.Error {
 	if t.sim.life.inits.Load() > 0 || t.below {
 		return acl.ACL_SUCCESS
 	}
-	return t.fail(acl.ACL_ERROR_UNINITIALIZE, "aclInit was not called")
+	return t.fail(acl.ACL_ERROR_UNINITIALIZE, "the runtime is not initialized: call aclInit first")
 }
 
 // context returns the thread's current context.
@@ -168,7 +169,7 @@ func (t *Thread) Init(configPath *byte) acl.Error {
 		text = callback.Config{Addr: t.sim.text.Add(c.text), Size: uint64(n)}
 	}
 	if t.sim.life.inits.Add(1) > 1 {
-		return t.fail(acl.ACL_ERROR_REPEAT_INITIALIZE, "aclInit was called before; the call counts as a reference")
+		return t.fail(acl.ACL_ERROR_REPEAT_INITIALIZE, "aclInit was called already; this call adds a reference")
 	}
 	t.sim.life.ended.Store(false)
 	t.sim.messages.shared.Store(c.shared)
@@ -211,9 +212,9 @@ func (t *Thread) FinalizeReference(refCount *uint64) acl.Error {
 func (t *Thread) notInitialized() acl.Error {
 	t.sim.Strict.NotBalanced(&t.Strict)
 	if t.sim.life.ended.Load() {
-		return t.fail(acl.ACL_ERROR_REPEAT_FINALIZE, "aclFinalize was called before")
+		return t.fail(acl.ACL_ERROR_REPEAT_FINALIZE, "aclFinalize was called already")
 	}
-	return t.fail(acl.ACL_ERROR_UNINITIALIZE, "aclInit was not called")
+	return t.fail(acl.ACL_ERROR_UNINITIALIZE, "the runtime is not initialized: call aclInit first")
 }
 
 // finish logs kernels and results that could not be simulated.
@@ -225,17 +226,17 @@ func (s *Sim) finish() {
 		n += c
 	}
 	if n > 0 {
-		s.Log("%d launches of %d kernels that no kernel library knows took modelled time and wrote nothing", n, names)
+		s.Log("%s of %s without a kernel library took modelled time and wrote nothing", human.Plural(n, "launch"), human.Plural(names, "kernel"))
 	}
 	if copies, bytes := s.UnknownResults(); copies > 0 {
-		s.Log("%d copies to the host held %d bytes that depend on them: these are not the results of a device", copies, bytes)
+		s.Log("%s to the host read %s that depend on their output: these may differ from the results of a device", human.Plural(copies, "copy"), human.Bytes(bytes))
 	}
 }
 
 // GetVersion returns version 1.17.0 of the interface.
 func (t *Thread) GetVersion(major, minor, patch *int32) acl.Error {
 	if major == nil || minor == nil || patch == nil {
-		return t.null("a version pointer")
+		return t.null("majorVersion, minorVersion or patchVersion")
 	}
 	*major, *minor, *patch = 1, 17, 0
 	return acl.ACL_SUCCESS
@@ -278,7 +279,7 @@ func readConfiguration(path string) (configuration, *fail.Failure) {
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return c, status.Failed(acl.ACL_ERROR_INVALID_FILE, "configuration %s: %v", path, err)
+		return c, status.Failed(acl.ACL_ERROR_INVALID_FILE, "read configuration: %v", err)
 	}
 	c.text = string(b)
 	if strings.TrimSpace(c.text) == "" {
@@ -291,10 +292,10 @@ func readConfiguration(path string) (configuration, *fail.Failure) {
 		}
 	}
 	if err := json.Unmarshal(b, &file); err != nil {
-		return c, status.Failed(acl.ACL_ERROR_PARSE_FILE, "configuration %s: %v", path, err)
+		return c, status.Failed(acl.ACL_ERROR_PARSE_FILE, "read configuration %s: %v", path, err)
 	}
 	invalid := func(key, value string) *fail.Failure {
-		return status.Failed(acl.ACL_ERROR_INVALID_PARAM, "configuration %s: %s is %q", path, key, value)
+		return status.Failed(acl.ACL_ERROR_INVALID_PARAM, "read configuration %s: invalid %s %q", path, key, value)
 	}
 	if m := file.ErrMsgMode; m != nil {
 		if *m != "0" && *m != "1" {

@@ -98,13 +98,13 @@ func TestUnknownResults(t *testing.T) {
 	if copies, n := e.sim.UnknownResults(); copies != 1 || n != 64 {
 		t.Errorf("%d copies of %d unknown bytes, want 1 of 64", copies, n)
 	}
-	if l := e.log.String(); strings.Count(l, "64 of its 100 bytes depend on what kernel \"mystery\"") != 1 {
+	if l := e.log.String(); strings.Count(l, "64 of its 100 bytes depend on output of kernel \"mystery\"") != 1 {
 		t.Errorf("the log says %q", l)
 	}
 	e.ok(e.th.Free(a))
 	unknown(a, 4096, false)
 	e.ok(e.th.Finalize())
-	if l := e.log.String(); !strings.Contains(l, "1 copies to the host held 64 bytes") {
+	if l := e.log.String(); !strings.Contains(l, "1 copy to the host read 64 B") {
 		t.Errorf("the log says %q", l)
 	}
 }

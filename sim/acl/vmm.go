@@ -22,13 +22,13 @@ func (t *Thread) ReserveMemAddress(virPtr *acl.Addr, size, alignment uint64, exp
 	case virPtr == nil:
 		return t.null("virPtr")
 	case size == 0:
-		return t.invalid("a reservation of 0 bytes")
+		return t.invalid("size of the reservation is 0: want 1 byte or more")
 	case size > memory.MaxAlloc:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "a reservation of %d bytes", size)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "size of the reservation is %d: too large", size)
 	case (alignment != 0 || expectPtr != 0):
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "alignment is %d, expectPtr %#x: both have to be 0", alignment, expectPtr)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "alignment is %d, expectPtr is %#x: want 0 for both", alignment, expectPtr)
 	case flags > 1:
-		return t.invalid("flags are %#x: 0, or 1 for huge pages", flags)
+		return t.invalid("flags are %#x: want 0, or 1 for huge pages", flags)
 	}
 	addr, f := t.placed(func(want uint64) (uint64, *fail.Failure) { return c.Device.Memory.ReserveRange(size, want) })
 	if f != nil {
@@ -49,7 +49,7 @@ func (t *Thread) owner(addr acl.Addr) (*device.Device, acl.Error) {
 	if d := t.sim.Locate(addr).Device; d != nil {
 		return d, acl.ACL_SUCCESS
 	}
-	return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x is no address of a device", addr)
+	return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x is not an address of a device", addr)
 }
 
 // ReleaseMemAddress ends a reservation in which nothing is mapped.
@@ -80,7 +80,7 @@ func (t *Thread) physicalProp(p *acl.PhysicalMemProp) (*device.Device, uint64, a
 		return nil, 0, e
 	}
 	if p.AllocationType != 0 || p.Reserve != 0 {
-		return nil, 0, t.invalid("allocation type %d, reserve %d: both have to be 0", p.AllocationType, p.Reserve)
+		return nil, 0, t.invalid("allocation type is %d, reserve is %d: want 0 for both", p.AllocationType, p.Reserve)
 	}
 	switch attr := p.MemAttr; attr {
 	case acl.ACL_HBM_MEM_HUGE1G, acl.ACL_HBM_MEM_P2P_HUGE1G, acl.ACL_MEM_HUGE1G, acl.ACL_MEM_P2P_HUGE1G:
@@ -89,7 +89,7 @@ func (t *Thread) physicalProp(p *acl.PhysicalMemProp) (*device.Device, uint64, a
 		acl.ACL_MEM_NORMAL, acl.ACL_MEM_HUGE, acl.ACL_MEM_P2P_NORMAL, acl.ACL_MEM_P2P_HUGE:
 		return d, memory.Granularity, acl.ACL_SUCCESS
 	default:
-		return nil, 0, t.invalid("memory kind %d can't be had as physical memory", attr)
+		return nil, 0, t.invalid("memory kind %d is not supported for physical memory", attr)
 	}
 }
 
@@ -119,11 +119,11 @@ func (t *Thread) MallocPhysical(handle *acl.DrvMemHandle, size uint64, prop *acl
 	case handle == nil:
 		return t.null("handle")
 	case size == 0:
-		return t.invalid("0 bytes of physical memory")
+		return t.invalid("size of the physical memory is 0: want 1 byte or more")
 	case flags != 0:
-		return t.invalid("flags are %#x and have to be 0", flags)
+		return t.invalid("flags are %#x: want 0", flags)
 	case (size > memory.MaxAlloc || size%unit != 0) && !mutant.Breaks("physical_memory_in_units"):
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of physical memory: no multiple of %d", size, unit)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "size of the physical memory is %d: want a multiple of %d", size, unit)
 	}
 	if f := t.sim.outOfMemory(); f != nil {
 		return t.failWith(f)
@@ -135,7 +135,7 @@ func (t *Thread) MallocPhysical(handle *acl.DrvMemHandle, size uint64, prop *acl
 	p.Prop = *(*[32]byte)(unsafe.Pointer(prop))
 	if p.Handle = t.sim.physicals.Add(p); p.Handle == 0 {
 		t.drop(p)
-		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "too many physical allocations")
+		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "allocate physical memory: the limit of allocations is reached")
 	}
 	*handle = acl.DrvMemHandle(p.Handle)
 	return acl.ACL_SUCCESS
@@ -197,20 +197,20 @@ func (t *Thread) mapMem(virPtr acl.Addr, size, offset uint64, handle acl.DrvMemH
 	}
 	switch {
 	case size == 0:
-		return t.invalid("0 bytes to map")
+		return t.invalid("size of the mapping is 0: want that of the physical memory")
 	case flags != 0:
-		return t.invalid("flags are %#x and have to be 0", flags)
+		return t.invalid("flags are %#x: want 0", flags)
 	case offset != 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "offset is %d and has to be 0", offset)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "offset is %d: want 0", offset)
 	case size != p.Size && !mutant.Breaks("mapped_as_a_whole"):
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes of a physical allocation of %d: it is mapped as a whole", size, p.Size)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "size of the mapping is %d: want %d, the size of the physical memory", size, p.Size)
 	case virPtr%memory.Granularity != 0:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x is no multiple of %d", virPtr, memory.Granularity)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "address %#x is not a multiple of %d", virPtr, memory.Granularity)
 	case &d.Memory != p.Memory:
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%#x was reserved on device %d, the memory is of device %d", virPtr, d.ID, p.Memory.ID)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "address %#x is reserved on device %d, but the memory is on device %d", virPtr, d.ID, p.Memory.ID)
 	}
 	if err := d.Memory.MapPhysical(virPtr, p, access); err != nil {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "can't map: %v", err)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "map physical memory: %v", err)
 	}
 	t.sim.Strict.Gets(&t.Strict, virPtr, size, strict.MappingMemory)
 	return acl.ACL_SUCCESS
@@ -239,7 +239,7 @@ func (t *Thread) MemSetAccess(virPtr acl.Addr, size uint64, desc *acl.MemAccessD
 	case desc == nil:
 		return t.absent("desc")
 	case size == 0 || size > memory.MaxAlloc || count == 0 || count > uint64(len(t.sim.Devices)):
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "access for %d bytes in %d descriptions", size, count)
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%d bytes with %d access descriptions: want 1 or more of both, and at most one description a device", size, count)
 	}
 	for _, a := range space.List(desc, count) {
 		access := uint32(0)
@@ -253,7 +253,7 @@ func (t *Thread) MemSetAccess(virPtr acl.Addr, size uint64, desc *acl.MemAccessD
 			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "access flags %d are unknown", a.Flags)
 		}
 		if a.Location.Type != acl.ACL_MEM_LOCATION_TYPE_DEVICE || int32(a.Location.Id) != d.ID {
-			return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "access for another place than the memory's own device is not simulated")
+			return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "access for another location than the device of the memory is not simulated")
 		}
 		if err := d.Memory.SetAccess(virPtr, size, access); err != nil {
 			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%v", err)

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/sim/device/memory"
 	"github.com/acltrace/acltrace/sim/mutant"
 )
@@ -58,14 +59,14 @@ func (d *Device) Check(addr, n uint64, access uint32) error {
 	for _, o := range d.Machine.Devices {
 		if o != d && o.Memory.Owns(addr) {
 			if d.Peers.Load()&(1<<o.ID) == 0 && !mutant.Breaks("peer_access_first") {
-				return fmt.Errorf("%d bytes at %#x lie on device %d, to which device %d has no access", n, addr, o.ID, d.ID)
+				return fmt.Errorf("%s at %#x, on device %d, to which device %d has no access", human.Plural(n, "byte"), addr, o.ID, d.ID)
 			}
 			return o.Memory.Check(addr, n, access)
 		}
 	}
 	if d.Machine.Managed.Owns(addr) {
 		if !d.Machine.Managed.Check(addr, n) {
-			return fmt.Errorf("%d bytes at %#x do not lie in one allocation of managed memory", n, addr)
+			return fmt.Errorf("%s at %#x, not in one allocation of managed memory", human.Plural(n, "byte"), addr)
 		}
 		return nil
 	}
@@ -76,7 +77,7 @@ func (d *Device) Check(addr, n uint64, access uint32) error {
 func (d *Device) checkShared(addr, n uint64) error {
 	r, ok := d.Memory.Live.Find(addr)
 	if ok && r.Value.Shared != nil && r.Value.Shared.DeviceID != d.ID && d.Peers.Load()&(1<<uint(r.Value.Shared.DeviceID)) == 0 {
-		return fmt.Errorf("%d bytes at %#x are of process %d and lie on device %d, to which device %d has no access", n, addr, r.Value.Shared.Pid, r.Value.Shared.DeviceID, d.ID)
+		return fmt.Errorf("%s at %#x of process %d, on device %d, to which device %d has no access", human.Plural(n, "byte"), addr, r.Value.Shared.Pid, r.Value.Shared.DeviceID, d.ID)
 	}
 	return nil
 }

@@ -210,7 +210,7 @@ func (s *Stream) Abort() {
 		return
 	}
 	s.Life.aborts++
-	s.Failure = fail.New(fail.Aborted, "the work of stream %d is being aborted", s.ID)
+	s.Failure = fail.New(fail.Aborted, "the tasks of stream %d are being aborted", s.ID)
 	s.Life.discarded = true
 	close(s.Life.Stop)
 	all := s.submitted
@@ -366,7 +366,7 @@ func (c *Context) NewStream(priority, flags uint32) (*Stream, *fail.Failure) {
 		id++
 	}
 	if id == MaxStreams && !mutant.Breaks("number_of_streams") {
-		return nil, fail.New(fail.NoStream, "device %d has %d streams already", d.ID, MaxStreams)
+		return nil, fail.New(fail.NoStream, "device %d has %d streams already, the limit", d.ID, MaxStreams)
 	}
 	s.ID = int32(id)
 	s.Strict = strict.Stream{ID: s.ID, Device: d.ID}

@@ -256,7 +256,7 @@ func (s *Machine) reportUnknown(x *Transfer, kernel string, n uint64) {
 	u.copies++
 	u.bytes += n
 	u.mu.Unlock()
-	s.LogUnknown(kernel, "a copy from %#x to the host at %#x: %d of its %d bytes depend on what kernel %q would have written, which no kernel library knows",
+	s.LogUnknown(kernel, "copy from %#x to the host at %#x: %d of its %d bytes depend on output of kernel %q, which is in no kernel library",
 		x.Src, x.Dst, n, x.Width*x.Height, kernel)
 }
 

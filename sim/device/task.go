@@ -99,5 +99,5 @@ func (k *Task) perform(s *Stream) (time.Duration, *fail.Failure) {
 
 // failedAt returns the failure of a task that accessed unmapped host memory.
 func failedAt(err error) *fail.Failure {
-	return fail.New(fail.BadAddress, "a task on the stream touched host memory that is not there: %v", err)
+	return fail.New(fail.BadAddress, "a task accessed unmapped host memory: %v", err)
 }

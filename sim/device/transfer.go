@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/sim/device/space"
 	"github.com/acltrace/acltrace/sim/model"
 	"github.com/acltrace/acltrace/sim/mutant"
@@ -46,19 +47,19 @@ func (s *Machine) checkSide(addr, n uint64, access uint32, onDevice, pinned bool
 	}
 	if s.Managed.Owns(addr) {
 		if !s.Managed.Check(addr, n) {
-			return fmt.Errorf("%d bytes at %#x do not lie in one allocation of managed memory", n, addr)
+			return fmt.Errorf("%s at %#x, not in one allocation of managed memory", human.Plural(n, "byte"), addr)
 		}
 		return nil
 	}
 	if onDevice {
-		return fmt.Errorf("%d bytes at %#x do not lie on a device", n, addr)
+		return fmt.Errorf("%s at %#x, not on a device", human.Plural(n, "byte"), addr)
 	}
 	if addr < space.PageSize {
-		return fmt.Errorf("%#x is no address", addr)
+		return fmt.Errorf("%#x is not a valid address", addr)
 	}
 	h, ok := s.Host.Find(addr)
 	if ok && n > h.End()-addr || pinned && !ok {
-		return fmt.Errorf("%d bytes at %#x do not lie in one host allocation", n, addr)
+		return fmt.Errorf("%s at %#x, not in one host allocation", human.Plural(n, "byte"), addr)
 	}
 	return nil
 }

@@ -102,7 +102,7 @@ func (k CopyKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil
 func (k *CopyKind) UnmarshalText(b []byte) error {
 	i := slices.Index(copyNames[:], string(b))
 	if i < 0 {
-		return fmt.Errorf("copies.%s: no such kind of copy; there are %s", b, strings.Join(copyNames[:], ", "))
+		return fmt.Errorf("copies.%s: unknown kind of copy: want one of %s", b, strings.Join(copyNames[:], ", "))
 	}
 	*k = CopyKind(i)
 	return nil
@@ -172,7 +172,7 @@ func Load(setting string) (*Model, error) {
 	}
 	b, err := readFile(setting)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("model %s: there is no such file, and the presets are %s", setting, strings.Join(Presets(), ", "))
+		return nil, fmt.Errorf("model %s: not a file, and not a preset: want one of %s", setting, strings.Join(Presets(), ", "))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("model: %w", err)
@@ -206,7 +206,7 @@ func readFile(path string) ([]byte, error) {
 	case !st.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	case st.Size() > maxFile:
-		return nil, fmt.Errorf("%s has %d bytes: a model has at most %d", path, st.Size(), maxFile)
+		return nil, fmt.Errorf("%s has %d bytes: want at most %d", path, st.Size(), maxFile)
 	}
 	return io.ReadAll(io.LimitReader(f, maxFile))
 }
@@ -224,7 +224,7 @@ func Parse(file string, b []byte) (*Model, error) {
 		return nil, fmt.Errorf("%s: %s", file, strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("%s: there is text behind the model", file)
+		return nil, fmt.Errorf("%s: there is text after the model", file)
 	}
 	if err := m.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
@@ -244,13 +244,13 @@ func (m *Model) check() error {
 	}
 	times := func(key string, v int64) error {
 		if v < 0 || v > maxTime {
-			return fmt.Errorf("%s is %d: nanoseconds from 0 to a day", key, v)
+			return fmt.Errorf("%s is %d: want nanoseconds, from 0 to a day", key, v)
 		}
 		return nil
 	}
 	counts := func(key string, v int) error {
 		if v < 0 || v > 60000 {
-			return fmt.Errorf("%s is %d: a number from 0 (no limit) to 60000", key, v)
+			return fmt.Errorf("%s is %d: want 1 to 60000, or 0 for no limit", key, v)
 		}
 		return nil
 	}
@@ -258,7 +258,7 @@ func (m *Model) check() error {
 		times("host_ns.function", m.Host.Function), times("launch_ns.latency", m.Launch.Latency), times("launch_ns.overhead", m.Launch.Overhead),
 		counts("streams", m.Streams), counts("cores.cube", m.Cores.Cube), counts("cores.vector", m.Cores.Vector))
 	if m.Jitter < 0 || m.Jitter > 1 || m.Jitter != m.Jitter {
-		err = errors.Join(err, fmt.Errorf("jitter is %v: a part from 0 to 1", m.Jitter))
+		err = errors.Join(err, fmt.Errorf("jitter is %v: want 0 to 1", m.Jitter))
 	}
 	for k := range NumCopyKinds {
 		c, ok := m.Copies[k]
@@ -270,14 +270,14 @@ func (m *Model) check() error {
 			key := fmt.Sprintf("copies.%s.sizes[%d]", k, i)
 			err = errors.Join(err, times(key+".latency_ns", s.Latency))
 			if !(s.Rate > 1e-6) {
-				err = errors.Join(err, fmt.Errorf("%s.gb_per_s is %v: a rate above 0.000001", key, s.Rate))
+				err = errors.Join(err, fmt.Errorf("%s.gb_per_s is %v: want more than 0.000001", key, s.Rate))
 			}
 			last := i == len(c.Sizes)-1
 			switch {
 			case last && s.UpTo != 0:
-				err = errors.Join(err, fmt.Errorf("%s.up_to_bytes is %d: the last one stands for all sizes and has none", key, s.UpTo))
+				err = errors.Join(err, fmt.Errorf("%s.up_to_bytes is %d: want none, because the last entry is for all sizes", key, s.UpTo))
 			case !last && (s.UpTo == 0 || i > 0 && s.UpTo <= c.Sizes[i-1].UpTo):
-				err = errors.Join(err, fmt.Errorf("%s.up_to_bytes is %d: sizes ascend", key, s.UpTo))
+				err = errors.Join(err, fmt.Errorf("%s.up_to_bytes is %d: want ascending sizes", key, s.UpTo))
 			}
 		}
 	}
@@ -287,14 +287,14 @@ func (m *Model) check() error {
 	for i, k := range m.Kernels {
 		key := fmt.Sprintf("kernels[%d]", i)
 		if _, bad := path.Match(k.Name, ""); bad != nil || k.Name == "" {
-			err = errors.Join(err, fmt.Errorf("%s.name is %q: a name, with * for any characters", key, k.Name))
+			err = errors.Join(err, fmt.Errorf("%s.name is %q: want a name, with * for any characters", key, k.Name))
 		}
 		if k.Cores != "" && k.Cores != "cube" && k.Cores != "vector" && k.Cores != "mix" {
 			err = errors.Join(err, fmt.Errorf(`%s.cores is %q: "cube", "vector" or "mix"`, key, k.Cores))
 		}
 		err = errors.Join(err, times(key+".fixed_ns", k.Fixed), times(key+".block_ns", k.Block), times(key+".duration_ns", k.Duration))
 		if k.Rate < 0 || k.Rate != k.Rate || k.Scale < 0 || k.Scale != k.Scale || k.Scale > 1e6 {
-			err = errors.Join(err, fmt.Errorf("%s: gb_per_s is %v and scale %v: neither is below 0", key, k.Rate, k.Scale))
+			err = errors.Join(err, fmt.Errorf("%s: gb_per_s is %v and scale is %v: want 0 or more for both", key, k.Rate, k.Scale))
 		}
 	}
 	return err

@@ -67,7 +67,7 @@ func TestErrorsNameFileAndKey(t *testing.T) {
 		{`"cube": 4`, `"cube": "four"`, "cores.cube"},
 		{`"gb_per_s": 2`, `"gb_per_s": 0`, "copies.host_to_device.sizes[1].gb_per_s is 0"},
 		{`"up_to_bytes": 1000, `, ``, "copies.host_to_device.sizes[0].up_to_bytes is 0"},
-		{`"fill"`, `"full"`, "copies.full: no such kind"},
+		{`"fill"`, `"full"`, "copies.full: unknown kind of copy"},
 		{`"fill": {"sizes": [{"gb_per_s": 1}]}`, `"fill": {}`, "copies.fill.sizes is missing"},
 		{`"name": "*", "duration_ns": 7`, `"name": "A"`, "the last rule has to be for all"},
 		{`"name": "MatMul*"`, `"name": "[x"`, "kernels[0].name"},

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
@@ -28,7 +29,7 @@ func (c *Checker) End(initialized bool) {
 	}
 	defer c.mu.Unlock()
 	if initialized && c.objects.inits != nil {
-		c.found(&Finding{Kind: Unbalanced, Parts: []Part{{"is followed by no aclFinalize before the end of the process", c.objects.inits}}})
+		c.found(&Finding{Kind: Unbalanced, Parts: []Part{{"has no aclFinalize after it, until the end of the process", c.objects.inits}}})
 	}
 	for _, x := range c.sources {
 		if x.torn {
@@ -150,14 +151,14 @@ func (c *Checker) leaks(end *Call) {
 	var all []left
 	for h, call := range c.objects.made {
 		if leakable[space.KindOf(h)] != "" && c.opts.Live(h) {
-			all = append(all, left{call, fmt.Sprintf("makes %s, %#x, that is not ended %s", leakable[space.KindOf(h)], h, when)})
+			all = append(all, left{call, fmt.Sprintf("creates %s, %#x, that is not released %s", leakable[space.KindOf(h)], h, when)})
 		}
 	}
 	for _, r := range c.memory.holdings.All() {
 		if r.Value.what == ConditionWord { // reported as a leaked model
 			continue
 		}
-		all = append(all, left{r.Value.call, fmt.Sprintf("makes %s of %d bytes at %#x that is not given back %s", r.Value.what, r.Size, r.Addr, when)})
+		all = append(all, left{r.Value.call, fmt.Sprintf("allocates %s of %s at %#x that is not freed %s", r.Value.what, human.Plural(r.Size, "byte"), r.Addr, when)})
 	}
 	clear(c.objects.made)
 	c.memory.holdings.Clear()
@@ -227,7 +228,7 @@ func (c *Checker) Pageable(t *Thread, s *Stream, x *Copy, begin *Call) {
 	call := c.On(t, s, "")
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f := &Finding{Kind: PageableInCapture, Parts: []Part{{fmt.Sprintf("copies %d bytes from %#x to %#x", x.Width*x.Height, x.Src, x.Dst), call}}}
+	f := &Finding{Kind: PageableInCapture, Parts: []Part{{fmt.Sprintf("copies %s from %#x to %#x", human.Plural(x.Width*x.Height, "byte"), x.Src, x.Dst), call}}}
 	if begin != nil {
 		f.Parts = append(f.Parts, Part{"begins the capture", begin})
 	}
@@ -473,10 +474,10 @@ func (c *Checker) TaskCopies(s *Stream, x *Copy, w *Source) {
 			d, at = to, x.Dst
 		}
 		f := &Finding{Kind: WrongDevice, Parts: []Part{{
-			fmt.Sprintf("copies %d bytes from %#x to %#x, memory of device %d, by a stream of device %d", x.Width*x.Height, x.Src, x.Dst, d, s.Device), a.task.call}}}
+			fmt.Sprintf("copies %s from %#x to %#x, memory of device %d, by a stream of device %d", human.Plural(x.Width*x.Height, "byte"), x.Src, x.Dst, d, s.Device), a.task.call}}}
 		if h, ok := c.memory.holdings.Find(at); ok {
 			p := h.Value.part()
-			p.Does = "makes " + p.Does
+			p.Does = "allocates " + p.Does
 			f.Parts = append(f.Parts, *p)
 		}
 		c.found(f)
@@ -623,7 +624,7 @@ func (c *Checker) AllGone(d int32, live []space.Span, arena space.Span) {
 	for _, r := range live {
 		if h, ok := c.memory.holdings.Find(r.Addr); ok && !c.objects.failures[d] {
 			f := &Finding{Kind: Leak, Parts: []Part{{
-				fmt.Sprintf("makes %s of %d bytes at %#x that is not given back before the device is reset", h.Value.what, h.Size, h.Addr), h.Value.call}}}
+				fmt.Sprintf("allocates %s of %s at %#x that is not freed before the device is reset", h.Value.what, human.Plural(h.Size, "byte"), h.Addr), h.Value.call}}}
 			if c.objects.resetting != nil {
 				f.Parts = append(f.Parts, Part{"ends the memory of the device", c.objects.resetting})
 			}

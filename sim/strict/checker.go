@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
@@ -84,7 +85,7 @@ func (u *accessed) part() Part {
 	if u.write {
 		verb = "writes"
 	}
-	return Part{fmt.Sprintf("%s %d bytes at %#x", verb, u.Size, u.Addr), u.call}
+	return Part{fmt.Sprintf("%s %s at %#x", verb, human.Plural(u.Size, "byte"), u.Addr), u.call}
 }
 
 // cell has the last accesses to a range: a write, and later reads that are not known to precede another access.
@@ -105,7 +106,7 @@ type holding struct {
 }
 
 func (h *holding) part() *Part {
-	return &Part{fmt.Sprintf("%s of %d bytes at %#x", h.what, h.Size, h.Addr), h.call}
+	return &Part{fmt.Sprintf("%s of %s at %#x", h.what, human.Plural(h.Size, "byte"), h.Addr), h.call}
 }
 
 // Source is a host buffer that an asynchronous copy reads.
@@ -589,9 +590,9 @@ func (c *Checker) compare(x *Source, by *Call) {
 	if !x.torn && !c.differs(x) {
 		return
 	}
-	f := &Finding{Kind: HostBufferReused, Parts: []Part{{fmt.Sprintf("reads %d bytes at %#x", x.x.Width*x.x.Height, x.x.Src), x.call}}}
+	f := &Finding{Kind: HostBufferReused, Parts: []Part{{fmt.Sprintf("reads %s at %#x", human.Plural(x.x.Width*x.x.Height, "byte"), x.x.Src), x.call}}}
 	if by != nil {
-		f.Parts = append(f.Parts, Part{"is the first that waits for the copy; the program has changed the bytes before", by})
+		f.Parts = append(f.Parts, Part{"is the first wait for the copy; the program changed the bytes before it", by})
 	}
 	if h, ok := c.memory.holdings.Find(x.x.Src); ok {
 		f.Memory = h.Value.part()

@@ -40,7 +40,7 @@ var advices = map[FindingKind]advice{
 	HostBufferReused: {"a host buffer is changed before the asynchronous copy from it is done",
 		"the device may get the new bytes, or some of both: the runtime reads the buffer when the copy runs, not during the call.",
 		"synchronize with the stream, or with an event after the copy, before the buffer is written again; or use two buffers in turn."},
-	MissingSync: {"the host uses memory that a task may not be done with",
+	MissingSync: {"the host uses memory that a task may still use",
 		"the host may get old bytes or a mixture, or the task may read new bytes of the host: blocking copies wait for no stream.",
 		"call aclrtSynchronizeStream for the stream of the task, or aclrtSynchronizeEvent for an event after it, first."},
 	StreamRace: {"two streams use the same memory and nothing orders them",

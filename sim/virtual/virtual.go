@@ -351,7 +351,7 @@ func (m *Machine) AddGraph(dev int, lanes [][]Op) (int32, error) {
 				op.Kind = map[Kind]Kind{RecordEvent: SetFlag, WaitEvent: WaitFlag}[op.Kind]
 			case Kernel, Copy, HostFunc, SetFlag, ClearFlag, WaitFlag, TakeFlag:
 			default:
-				return 0, fmt.Errorf("graph: lane %d, task %d: a %s is no task of a graph", n, i, op.Kind)
+				return 0, fmt.Errorf("graph: lane %d, task %d: a %s can't be a task of a graph", n, i, op.Kind)
 			}
 			m.fill(s.add(), &op)
 		}
@@ -889,5 +889,5 @@ func (m *Machine) stuck() error {
 	if n := len(who); n > 4 {
 		who, more = who[:4], fmt.Sprintf(" and %d more", n-4)
 	}
-	return fmt.Errorf("these wait for what never comes: %s%s", strings.Join(who, "; "), more)
+	return fmt.Errorf("deadlock: %s%s", strings.Join(who, "; "), more)
 }

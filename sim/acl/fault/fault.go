@@ -75,7 +75,7 @@ func (f *Faults) parse(item string, chance *rand.Rand) error {
 	what, effect, _ := strings.Cut(item, "=")
 	i := strings.LastIndexByte(what, ':')
 	if i < 0 {
-		return fmt.Errorf("it has no number: NAME:N")
+		return fmt.Errorf("want NAME:N or NAME:N-M")
 	}
 	first, last, ranged := strings.Cut(what[i+1:], "-")
 	if !ranged {
@@ -84,20 +84,22 @@ func (f *Faults) parse(item string, chance *rand.Rand) error {
 	n, err := strconv.ParseInt(first, 10, 64)
 	m, err2 := strconv.ParseInt(last, 10, 64)
 	if err != nil || err2 != nil || n < 1 || m < n {
-		return fmt.Errorf("%q is no number from 1, and no range of them", what[i+1:])
+		return fmt.Errorf("invalid number %q: want N or N-M, from 1 on", what[i+1:])
 	}
 	x := &Fault{At: n + chance.Int64N(m-n+1), Pick: chance.Uint64()}
 	what, x.name, _ = strings.Cut(what[:i], ":")
 	kind, isTask := taskKinds[what]
 	switch {
 	case x.name != "" && kind != device.TaskKernel:
-		return fmt.Errorf("only kernels have names")
+		return fmt.Errorf("a name is for kernels only: want kernel:NAME:N")
 	case what == "oom" && effect == "":
 		f.Oom = append(f.Oom, x)
 		return nil
 	case what == "lost" && effect == "":
 		f.Lost = append(f.Lost, x)
 		return nil
+	case what == "oom" || what == "lost":
+		return fmt.Errorf("%s can't have an effect: want %[1]s:N", what)
 	case kind == device.TaskKernel && effect == "timeout":
 		x.Code = acl.ACL_ERROR_RT_AICORE_TIMEOUT
 	case kind == device.TaskKernel && slices.Contains(BadMemory, effect):
@@ -107,7 +109,7 @@ func (f *Faults) parse(item string, chance *rand.Rand) error {
 	default:
 		code, err := strconv.ParseInt(effect, 10, 32)
 		if err != nil || code == 0 {
-			return fmt.Errorf("%q is no error code", effect)
+			return fmt.Errorf("invalid effect %q: want an error code, for a copy also corrupt, for a kernel also timeout, freed or outside", effect)
 		}
 		x.Code = acl.Error(code)
 	}
@@ -121,7 +123,7 @@ func (f *Faults) parse(item string, chance *rand.Rand) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is no function that returns an error, and no kind of task", what)
+	return fmt.Errorf("%s is neither a function that returns an error nor a kind of task", what)
 }
 
 // Hit counts a call or task and returns the fault that strikes it; nil for none.

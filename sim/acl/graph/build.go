@@ -23,7 +23,7 @@ func (b *Bound) Add(s *device.Stream, k *GraphTask) *fail.Failure {
 	g.Lock()
 	defer g.Unlock()
 	if !g.Building || b.Ended {
-		return status.Failed(acl.ACL_ERROR_RT_STREAM_MODEL, "stream %d is bound to model %d, which takes no more tasks", s.ID, g.ID)
+		return status.Failed(acl.ACL_ERROR_RT_STREAM_MODEL, "stream %d is bound to model %d, which is complete: it takes no more tasks", s.ID, g.ID)
 	}
 	b.Lane.Tasks = append(b.Lane.Tasks, k)
 	return nil
@@ -59,7 +59,7 @@ func ReadNumber(s *device.Stream, addr uint64, wide bool) (int64, *fail.Failure)
 		size = 8
 	}
 	if err := s.Context.Device.Check(addr, size, space.Read); err != nil {
-		return 0, status.Failed(acl.ACL_ERROR_RT_SYS_DMA, "a number for stream %d: %v", s.ID, err)
+		return 0, status.Failed(acl.ACL_ERROR_RT_SYS_DMA, "condition value of stream %d: %v", s.ID, err)
 	}
 	if wide {
 		return atomic.LoadInt64((*int64)(space.Pointer(addr))), nil

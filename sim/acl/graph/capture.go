@@ -64,14 +64,14 @@ func (c *Capture) Add(s *device.Stream, k device.Task, mark int) (*GraphTask, *f
 	case c.ended:
 		return nil, status.Failed(acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED, "the capture of stream %d has ended", s.ID)
 	case c.Invalid != nil:
-		return nil, status.Failed(acl.ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, "the capture has failed before: %s", c.Invalid.Text)
+		return nil, status.Failed(acl.ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, "the capture failed earlier: %s", c.Invalid.Text)
 	}
 	g := c.Groups[s]
 	switch {
 	case g != nil && k.Kind != device.TaskKernel && !mutant.Breaks("group_of_kernels"):
-		return nil, status.Failed(acl.ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT, "a %s task in a task group: a group holds kernels", k.Kind)
+		return nil, status.Failed(acl.ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT, "a %s task can't be in a task group: want kernels only", k.Kind)
 	case g == nil && len(c.Groups) > 0:
-		f := status.Failed(acl.ACL_ERROR_STREAM_TASK_GROUP_INTR, "a task for stream %d while a task group is open on another stream of the capture", s.ID)
+		f := status.Failed(acl.ACL_ERROR_STREAM_TASK_GROUP_INTR, "stream %d: a task group is open on another stream of the capture", s.ID)
 		c.Invalid = f
 		return nil, f
 	}

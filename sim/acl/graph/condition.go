@@ -73,14 +73,14 @@ func (c *Condition) there() bool { return c.Graph.Device.Memory.Ends.Load() == c
 // choose reads the word and returns the part to run; nil for none.
 func (c *Condition) choose(s *device.Stream) (*Graph, *fail.Failure) {
 	if !c.there() {
-		return nil, status.Failed(acl.ACL_ERROR_RT_SYS_DMA, "the condition of model %d for stream %d lies in memory of the device that is gone", c.Graph.ID, s.ID)
+		return nil, status.Failed(acl.ACL_ERROR_RT_SYS_DMA, "the condition of model %d on stream %d is in freed device memory", c.Graph.ID, s.ID)
 	}
 	sim := s.Context.Device.Machine
 	sim.Strict.TaskTouches(&s.Strict, c.Word.Addr, ConditionSize, space.Read)
 	n := atomic.LoadUint64((*uint64)(space.Pointer(c.Word.Addr)))
 	unknown, depends := sim.Unknown(c.Word.Addr, ConditionSize)
 	if depends = depends && device.Rank(unknown) == device.KernelRank; depends {
-		sim.LogUnknown(unknown, "model %d goes on by a condition which depends on what kernel %q would have written, which no kernel library knows", c.Graph.ID, unknown)
+		sim.LogUnknown(unknown, "the condition of model %d depends on output of kernel %q, which is in no kernel library", c.Graph.ID, unknown)
 	}
 	switch {
 	case c.Kind == acl.ACL_MODEL_RI_COND_TYPE_WHILE:

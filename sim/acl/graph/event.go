@@ -56,7 +56,7 @@ func (ev *Event) External() bool { return ev.Flags == acl.ACL_EVENT_EXTERNAL }
 
 // Late returns the failure for a wait timeout.
 func (ev *Event) Late(s *device.Stream, timeout int32) *fail.Failure {
-	return status.Failed(acl.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "stream %d waited %d s for event %#x", s.ID, timeout, ev.Handle)
+	return status.Failed(acl.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "stream %d: the wait for event %#x timed out after %d s", s.ID, ev.Handle, timeout)
 }
 
 // AwaitShared waits for a record of an IPC event. It returns false if the timer expired first.
@@ -68,7 +68,7 @@ func (ev *Event) AwaitShared(n uint32, stop <-chan struct{}, expired <-chan time
 	}, stop, expired)
 	if f == nil && done && int32(x.Word.Load()-n) >= 0 {
 		if code := x.Code.Load(); code != 0 {
-			f = status.Failed(acl.Error(code), "the stream that event %#x was recorded on has failed", ev.Handle)
+			f = status.Failed(acl.Error(code), "event %#x was recorded on a stream that has failed", ev.Handle)
 		}
 	}
 	return done, f

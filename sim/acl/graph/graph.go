@@ -382,7 +382,7 @@ func (s *Models) EndGraph(g *Graph) {
 func (s *Models) endCondition(c *Condition) {
 	s.Conditions.Remove(c.Handle)
 	for _, p := range c.Parts {
-		s.Captures.Spoil(p, status.Failed(acl.ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, "the model whose part is captured is gone"))
+		s.Captures.Spoil(p, status.Failed(acl.ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, "the model with the captured part was destroyed"))
 		s.Graphs.Remove(p.Handle)
 		s.EndGraph(p)
 	}

@@ -30,7 +30,7 @@ func (c *Capture) NewOutside(o *Outside) (int, *fail.Failure) {
 	defer c.Unlock()
 	for _, x := range c.Graph.outside {
 		if x.Event == o.Event && !mutant.Breaks("once_outside") {
-			return 0, status.Failed(acl.ACL_ERROR_RT_PARAM_INVALID, "event %#x is recorded or waited for from outside already in this capture", o.Event.Handle)
+			return 0, status.Failed(acl.ACL_ERROR_RT_PARAM_INVALID, "event %#x already has an external record or wait in this capture", o.Event.Handle)
 		}
 	}
 	c.Graph.outside = append(c.Graph.outside, o)

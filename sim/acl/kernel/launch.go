@@ -60,7 +60,7 @@ func (o *Order) Run(s *device.Stream, args space.Span, own bool) (time.Duration,
 	if !own {
 		d.Machine.Strict.TaskTouches(&s.Strict, args.Addr, args.Size, space.Read)
 		if err := d.Check(args.Addr, args.Size, space.Read); err != nil {
-			return 0, status.Failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: its argument block: %v", o.Func.Name, err)
+			return 0, status.Failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: argument block: %v", o.Func.Name, err)
 		}
 	}
 	l := &o.launch
@@ -103,7 +103,7 @@ func (o *Order) Run(s *device.Stream, args space.Span, own bool) (time.Duration,
 		limit = OpDefault
 	}
 	if cost > limit {
-		return limit, status.Failed(acl.ACL_ERROR_RT_AICORE_TIMEOUT, "kernel %s takes %v, longer than the %v that an operator may take", o.Func.Name, cost, limit)
+		return limit, status.Failed(acl.ACL_ERROR_RT_AICORE_TIMEOUT, "kernel %s takes %v, longer than the operator time limit of %v", o.Func.Name, cost, limit)
 	}
 	k.Do(l, bytes)
 	if f := o.crashed(d.Machine); f != nil {
@@ -125,7 +125,7 @@ func (o *Order) crashed(s *device.Machine) *fail.Failure {
 	if c.Kernel == o.Func.Name {
 		return status.Failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "%v", c)
 	}
-	return status.Failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s does not run any more, since its kernel library crashed: %v", o.Func.Name, c)
+	return status.Failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s is not run, because its kernel library crashed before: %v", o.Func.Name, c)
 }
 
 // checkArgs checks address arguments before the kernel's functions read them. Null is allowed for absent arguments,
@@ -173,7 +173,7 @@ func (o *Order) RunBadly(s *device.Stream, args space.Span, own bool, x *fault.F
 	d := s.Context.Device
 	used := o.buffers(d, args)
 	if len(used) == 0 {
-		return 0, status.Failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: launch %d fails, by plan: it has no buffer of the device's for which something could be wrong", o.Func.Name, x.At)
+		return 0, status.Failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: injected fault: launch %d has no device buffer that could be freed or too short", o.Func.Name, x.At)
 	}
 	b := used[x.Pick%uint64(len(used))]
 	all, _ := d.Memory.Live.Find(b.Addr)
@@ -187,7 +187,7 @@ func (o *Order) RunBadly(s *device.Stream, args space.Span, own bool, x *fault.F
 			}
 		}
 	}
-	return 0, status.Failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: a buffer, %s: %v", o.Func.Name, space.AccessName(b.Access), d.Check(b.Addr, b.Size, b.Access))
+	return 0, status.Failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: buffer, %s: %v", o.Func.Name, space.AccessName(b.Access), d.Check(b.Addr, b.Size, b.Access))
 }
 
 // buffers returns the memory that a launch uses: its declared extents, or else the targets of its arguments.

@@ -29,13 +29,13 @@ func (p *argPool) Get(size uint64) (uint64, *fail.Failure) {
 		}
 		if a := p.next; uint64(1)<<c <= p.end-a {
 			if err := commit(&p.committed, a+1<<c); err != nil {
-				return 0, fail.New(fail.NoHostMemory, "the host can't back %d bytes of arguments: %v", size, err)
+				return 0, fail.New(fail.NoHostMemory, "the host has no memory for %d bytes of arguments: %v", size, err)
 			}
 			p.next += 1 << c
 			return a, nil
 		}
 	}
-	return 0, fail.New(fail.NoHostMemory, "no room for %d bytes of arguments in device memory", size)
+	return 0, fail.New(fail.NoHostMemory, "device memory has no room for %d bytes of arguments", size)
 }
 
 // ArgCache keeps the argument slots for one stream, so that streams do not wait for each other.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
@@ -60,11 +61,11 @@ func (h *Host) Check(addr, n uint64, access uint32) error {
 	r, ok := h.Registered.Find(addr)
 	switch {
 	case !ok || r.Value.Access == 0:
-		return fmt.Errorf("%d bytes at %#x lie in no allocation of a device", n, addr)
+		return fmt.Errorf("%s at %#x, not in an allocation of a device", human.Plural(n, "byte"), addr)
 	case n > r.End()-addr:
-		return fmt.Errorf("%d bytes at %#x end %d bytes behind the registered host memory of %d bytes at %#x", n, addr, addr+n-r.End(), r.Size, r.Addr)
+		return fmt.Errorf("%s at %#x, up to %s past the end of the registered host memory (%s at %#x)", human.Plural(n, "byte"), addr, human.Plural(addr+n-r.End(), "byte"), human.Plural(r.Size, "byte"), r.Addr)
 	case access&^r.Value.Access != 0:
-		return fmt.Errorf("%d bytes at %#x may not be %s", n, addr, space.AccessName(access&^r.Value.Access))
+		return fmt.Errorf("%s at %#x may not be %s", human.Plural(n, "byte"), addr, space.AccessName(access&^r.Value.Access))
 	}
 	return nil
 }

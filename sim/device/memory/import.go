@@ -14,7 +14,7 @@ func (m *Memory) MapShared(x *Shared) (uint64, *fail.Failure) {
 	length := space.RoundUp(x.Offset+x.Size, space.PageSize) - from
 	fd, err := x.OpenFile()
 	if err != nil {
-		return 0, fail.New(fail.PeerLost, "the memory of process %d can't be opened: %v", x.Pid, err)
+		return 0, fail.New(fail.PeerLost, "open memory of process %d: %v", x.Pid, err)
 	}
 	defer unix.Close(fd)
 	m.Lock()
@@ -26,7 +26,7 @@ func (m *Memory) MapShared(x *Shared) (uint64, *fail.Failure) {
 	if _, err := unix.MmapPtr(fd, int64(from), space.Pointer(at), uintptr(length), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
 		m.Taken.Remove(at)
 		m.GiveBack(space.Span{Addr: at, Size: length})
-		return 0, fail.New(fail.PeerLost, "the memory of process %d can't be mapped: %v", x.Pid, err)
+		return 0, fail.New(fail.PeerLost, "map memory of process %d: %v", x.Pid, err)
 	}
 	x.mapped = m
 	x.Memory = space.Span{Addr: at + x.Offset - from, Size: x.Size}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/sim/device/fail"
 	"github.com/acltrace/acltrace/sim/device/space"
 	"github.com/acltrace/acltrace/sim/mutant"
@@ -105,7 +106,7 @@ func (m *Memory) Reserve() error {
 	}
 	if !m.held {
 		if err := space.MapAt(m.Base, ArenaStride, unix.PROT_NONE); err != nil {
-			return fmt.Errorf("can't reserve the addresses %#x-%#x: %w", m.Base, m.Base+ArenaStride, err)
+			return fmt.Errorf("reserve addresses %#x-%#x: %w", m.Base, m.Base+ArenaStride, err)
 		}
 	}
 	_ = unix.Madvise(space.Bytes(m.Base, ArenaStride), unix.MADV_DONTDUMP)
@@ -120,7 +121,7 @@ func (m *Memory) Reserve() error {
 func (m *Memory) OpenFile() error {
 	fd, err := space.MemFile("aclsim-device", ArenaStride)
 	if err != nil {
-		return fmt.Errorf("can't make device memory: %w", err)
+		return fmt.Errorf("create device memory: %w", err)
 	}
 	m.FD = fd
 	return nil
@@ -190,7 +191,7 @@ func (m *Memory) Alloc(size, want uint64, b Block, log func(string, ...any)) (ui
 	addr := uint64(0)
 	if want != 0 {
 		if err := m.placeAt(want, size); err != nil {
-			log("an allocation of %d bytes can't lie at %#x (%v) and lies elsewhere", size, want, err)
+			log("place %d bytes at %#x: %v; the allocation gets another address", size, want, err)
 		} else {
 			addr = want
 		}
@@ -207,7 +208,7 @@ func (m *Memory) Alloc(size, want uint64, b Block, log func(string, ...any)) (ui
 		}
 		if err := m.commit(addr + size); err != nil {
 			m.Used -= size
-			return 0, fail.New(fail.NoHostMemory, "the host can't back %d bytes of device memory: %v", size, err)
+			return 0, fail.New(fail.NoHostMemory, "the host has no memory for %d bytes of device memory: %v", size, err)
 		}
 		m.cursor = space.RoundUp(addr+size, align)
 	}
@@ -219,7 +220,7 @@ func (m *Memory) Alloc(size, want uint64, b Block, log func(string, ...any)) (ui
 // takeLocked counts memory as used. The caller holds the lock.
 func (m *Memory) takeLocked(size uint64) *fail.Failure {
 	if size > m.Limit-m.Used {
-		return fail.New(fail.OutOfMemory, "out of device memory: %d bytes wanted, %d of %d free", size, m.Limit-m.Used, m.Limit)
+		return fail.New(fail.OutOfMemory, "allocate %s: out of device memory, %s of %s are free", human.Bytes(size), human.Bytes(m.Limit-m.Used), human.Bytes(m.Limit))
 	}
 	m.Used += size
 	m.Peak = max(m.Peak, m.Used)
@@ -251,13 +252,13 @@ func (m *Memory) gapIn(from, to, size, align uint64) uint64 {
 func (m *Memory) placeAt(addr, size uint64) error {
 	end := addr + size
 	if c := m.Taken.At(addr); c.OK() && c.Get().Addr < end {
-		return fmt.Errorf("an allocation of %d bytes lies at %#x", c.Get().Size, c.Get().Addr)
+		return fmt.Errorf("an allocation of %s is at %#x", human.Plural(c.Get().Size, "byte"), c.Get().Addr)
 	}
 	if addr >= m.Base && end <= m.End {
 		return m.commit(end)
 	}
 	if addr < m.Base+ArenaStride && end > m.Base {
-		return fmt.Errorf("it crosses the arena's limits %#x-%#x", m.Base, m.End)
+		return fmt.Errorf("the range is not inside %#x-%#x", m.Base, m.End)
 	}
 	return m.mapForeign(addr/space.PageSize*space.PageSize, space.RoundUp(end, space.PageSize))
 }
@@ -279,7 +280,7 @@ func (m *Memory) mapForeign(addr, end uint64) error {
 			for _, f := range fresh {
 				space.Unmap(f.Addr, f.Size)
 			}
-			return fmt.Errorf("can't map %#x-%#x: %w", at, to, err)
+			return fmt.Errorf("map %#x-%#x: %w", at, to, err)
 		}
 		fresh = append(fresh, space.Span{Addr: at, Size: to - at})
 		at = to
@@ -381,17 +382,17 @@ func (m *Memory) Check(addr, n uint64, access uint32) error {
 	first := c.Get()
 	for r := first; ; r = c.Get() {
 		if r.Value.Shared != nil && !r.Value.Shared.live() {
-			return fmt.Errorf("%d bytes at %#x: %w", n, addr, errSharedGone)
+			return fmt.Errorf("%s at %#x: %w", human.Plural(n, "byte"), addr, errSharedGone)
 		}
 		if access&^r.Value.Access != 0 {
-			return fmt.Errorf("%d bytes at %#x may not be %s", n, addr, space.AccessName(access&^r.Value.Access))
+			return fmt.Errorf("%s at %#x may not be %s", human.Plural(n, "byte"), addr, space.AccessName(access&^r.Value.Access))
 		}
 		if n <= r.End()-addr {
 			return nil
 		}
 		c.Next()
 		if mutant.Breaks("neighbouring_mappings") || r.Value.Origin != ByMap || !c.OK() || c.Get().Value.Origin != ByMap || c.Get().Addr != r.End() {
-			return fmt.Errorf("%d bytes at %#x end %d bytes behind the allocation of %d bytes at %#x", n, addr, addr+n-r.End(), r.End()-first.Addr, first.Addr)
+			return fmt.Errorf("%s at %#x, up to %s past the end of the allocation (%s at %#x)", human.Plural(n, "byte"), addr, human.Plural(addr+n-r.End(), "byte"), human.Plural(r.End()-first.Addr, "byte"), first.Addr)
 		}
 	}
 }
@@ -402,13 +403,13 @@ func (m *Memory) NotLive(addr, n uint64) error {
 	defer m.Unlock()
 	for i := len(m.freed) - 1; i >= 0; i-- {
 		if f := m.freed[i]; addr >= f.Addr && addr < f.End() {
-			return fmt.Errorf("%d bytes at %#x lie in freed memory, %d bytes at %#x", n, addr, f.Size, f.Addr)
+			return fmt.Errorf("%s at %#x, in freed memory (%s at %#x)", human.Plural(n, "byte"), addr, human.Plural(f.Size, "byte"), f.Addr)
 		}
 	}
 	if r, ok := m.Taken.Find(addr); ok {
-		return fmt.Errorf("%d bytes at %#x lie in a reservation of %d bytes at %#x where nothing is mapped", n, addr, r.Size, r.Addr)
+		return fmt.Errorf("%s at %#x, in a reservation (%s at %#x) where nothing is mapped", human.Plural(n, "byte"), addr, human.Plural(r.Size, "byte"), r.Addr)
 	}
-	return fmt.Errorf("%d bytes at %#x lie in no allocation", n, addr)
+	return fmt.Errorf("%s at %#x, not in an allocation", human.Plural(n, "byte"), addr)
 }
 
 // MaxAlloc bounds sizes before rounding, to prevent overflow.

@@ -166,7 +166,7 @@ func (s *Shares) Offer(kind SlotKind, device int32, anyone bool, fill func(*Slot
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.open(); err != nil {
-		return nil, fail.New(fail.PeerLost, "nothing can be shared with other processes: %v", err)
+		return nil, fail.New(fail.PeerLost, "share memory with other processes: %v", err)
 	}
 	for range maxSlots {
 		n := s.next
@@ -190,7 +190,7 @@ func (s *Shares) Offer(kind SlotKind, device int32, anyone bool, fill func(*Slot
 		s.own[ticket] = x
 		return x, nil
 	}
-	return nil, fail.New(fail.TooMany, "%d objects are shared already", maxSlots)
+	return nil, fail.New(fail.TooMany, "%d objects are shared already, the limit", maxSlots)
 }
 
 // Withdraw ends the sharing. Processes that have imported the object keep it.
@@ -243,7 +243,7 @@ func (s *Shares) Allow(x *Shared, pids []int32) *fail.Failure {
 	defer s.mu.Unlock()
 	n := x.numPids.Load()
 	if int(n)+len(pids) > SlotPids {
-		return fail.New(fail.Invalid, "%d processes may import it already, the limit is %d", n, SlotPids)
+		return fail.New(fail.Invalid, "%d processes may import it: want at most %d", n, SlotPids)
 	}
 	copy(x.pids[n:], pids)
 	x.numPids.Store(n + uint32(len(pids)))
@@ -256,14 +256,14 @@ func (s *Shares) Take(ticket uint64, kind SlotKind) (*Shared, *fail.Failure) {
 	defer s.mu.Unlock()
 	switch {
 	case s.own[ticket] != nil:
-		return nil, fail.New(fail.Invalid, "the %s is of this process, which can't import it", kind)
+		return nil, fail.New(fail.Invalid, "the %s belongs to this process: only other processes can import it", kind)
 	case s.others[ticket] != nil:
 		return nil, fail.New(fail.Invalid, "the %s is imported already", kind)
 	}
 	pid := int(ticket >> (TicketRandom + TicketSlot))
 	start := startOf(pid)
 	if start == 0 {
-		return nil, fail.New(fail.PeerLost, "process %d, which shares the %s, has ended or can't be seen from here", pid, kind)
+		return nil, fail.New(fail.PeerLost, "process %d, which shares the %s, has ended or is in another pid namespace", pid, kind)
 	}
 	at := page{pid, start, ticket >> TicketRandom & (maxSlots - 1)}
 	l := s.pages[at]
@@ -282,10 +282,10 @@ func (s *Shares) Take(ticket uint64, kind SlotKind) (*Shared, *fail.Failure) {
 		return nil, fail.New(fail.Invalid, "it is a %s, not a %s", l.Kind, kind)
 	}
 	if !l.allows(int32(os.Getpid())) {
-		return nil, fail.New(fail.Denied, "process %d does not let process %d import the %s", pid, os.Getpid(), kind)
+		return nil, fail.New(fail.Denied, "process %d does not allow process %d to import the %s", pid, os.Getpid(), kind)
 	}
 	if x.me = l.join(); x.me == nil {
-		return nil, fail.New(fail.TooMany, "%d processes have the %s already", slotUsers, kind)
+		return nil, fail.New(fail.TooMany, "%d processes have imported the %s already, the limit", slotUsers, kind)
 	}
 	if s.others == nil {
 		s.others = map[uint64]*Shared{}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/sim/device/fail"
 	"github.com/acltrace/acltrace/sim/device/space"
 	"github.com/acltrace/acltrace/sim/mutant"
@@ -37,7 +38,7 @@ type Physical struct {
 func NewPhysical(m *Memory, size uint64) (*Physical, *fail.Failure) {
 	fd, err := space.MemFile("aclsim-physical", int64(size))
 	if err != nil {
-		return nil, fail.New(fail.NoHostMemory, "the host can't back %d bytes of physical memory: %v", size, err)
+		return nil, fail.New(fail.NoHostMemory, "the host has no memory for %d bytes of physical memory: %v", size, err)
 	}
 	m.Lock()
 	f := m.takeLocked(size)
@@ -105,7 +106,7 @@ func (m *Memory) takeAddresses(size, want uint64) (uint64, *fail.Failure) {
 		case addr != 0:
 			from = addr + Giant
 		case around:
-			return 0, fail.New(fail.NoHostMemory, "no room for %d bytes of addresses", size)
+			return 0, fail.New(fail.NoHostMemory, "reserve %d bytes: no address range is left", size)
 		default:
 			from, around = m.far.Addr, true
 		}
@@ -142,10 +143,10 @@ func (m *Memory) MapPhysical(addr uint64, p *Physical, access uint32) error {
 	end := addr + p.Size
 	t, ok := m.Taken.Find(addr)
 	if !ok || m.reservations[t.Addr] == nil || end > t.End() {
-		return fmt.Errorf("%d bytes at %#x do not lie in one reservation", p.Size, addr)
+		return fmt.Errorf("%s at %#x, not in one reservation", human.Plural(p.Size, "byte"), addr)
 	}
 	if c := m.Live.At(addr); c.OK() && c.Get().Addr < end {
-		return fmt.Errorf("memory is mapped at %#x already", c.Get().Addr)
+		return fmt.Errorf("address %#x is mapped already", c.Get().Addr)
 	}
 	if _, err := unix.MmapPtr(p.FD, 0, space.Pointer(addr), uintptr(p.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
 		return err
@@ -190,7 +191,7 @@ func (m *Memory) SetAccess(addr, size uint64, access uint32) error {
 	at := addr
 	for c := m.Live.At(addr); at < end; c.Next() {
 		if !c.OK() || c.Get().Addr != at || c.Get().Value.Origin != ByMap || c.Get().End() > end {
-			return fmt.Errorf("%#x-%#x is no row of whole mappings", addr, end)
+			return fmt.Errorf("%#x-%#x does not consist of whole mappings", addr, end)
 		}
 		hit = append(hit, c.Get())
 		at = c.Get().End()
