@@ -170,7 +170,7 @@ func replaceFile(path string, b []byte, mode os.FileMode) error {
 
 // Variable is an environment variable. A list is put before the present value of the variable.
 type Variable struct {
-	Name  string `json:"name"`           // name of the variable
+	Name  string `json:"name"`           // variable name
 	Value string `json:"value"`          // value of the variable
 	List  bool   `json:"list,omitempty"` // put it before the variable's present value, separated by a colon
 }

@@ -176,7 +176,7 @@ type Lateness struct {
 
 // StreamTime is a stream's host time: from the first call that names it to the last call's end.
 type StreamTime struct {
-	Stream       string    `json:"stream"`         // name of the stream
+	Stream       string    `json:"stream"`         // stream name
 	RecordedNS   int64     `json:"recorded_ns"`    // from the first call that names it to the last call's end, on the host
 	ReplayedNS   int64     `json:"replayed_ns"`    // the same in the replay
 	ErrorPercent float64   `json:"error_percent"`  // deviation of replayed_ns from recorded_ns times the factor
@@ -189,9 +189,9 @@ type StreamTime struct {
 
 // Difference is a value that differs from the recording. Want and Got are hexadecimal bytes from Offset on, or returned values.
 type Difference struct {
-	Call        uint64 `json:"call"`            // number of the call
+	Call        uint64 `json:"call"`            // call number
 	Func        string `json:"func"`            // function
-	Param       string `json:"param,omitempty"` // name of the parameter, empty for the returned value
+	Param       string `json:"param,omitempty"` // parameter name, empty for the returned value
 	Offset      uint64 `json:"offset"`          // first differing byte
 	Want        string `json:"want"`            // recorded value: hexadecimal bytes from the offset, at most 16, or a number
 	Got         string `json:"got"`             // value in the replay, as want
@@ -205,16 +205,16 @@ type Difference struct {
 
 // Uninitialised is a differing result from memory that no recorded call wrote.
 type Uninitialised struct {
-	Call   uint64 `json:"call"`   // number of the call
+	Call   uint64 `json:"call"`   // call number
 	Func   string `json:"func"`   // function
-	Param  string `json:"param"`  // name of the parameter
+	Param  string `json:"param"`  // parameter name
 	Offset uint64 `json:"offset"` // first differing byte
 	Bytes  uint64 `json:"bytes"`  // number of differing bytes
 }
 
 // Crash is a player's premature end, and the recorded call that it was in.
 type Crash struct {
-	Call    uint64   `json:"call"`     // number of the call
+	Call    uint64   `json:"call"`     // call number
 	Func    string   `json:"func"`     // function
 	Signal  string   `json:"signal"`   // signal, or the exit status, or timeout
 	Args    []string `json:"args"`     // recorded arguments, as NAME=value

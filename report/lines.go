@@ -59,7 +59,7 @@ func ParseTaskID(s string) (*TaskID, error) {
 
 // line is a call in `acltrace cat --json`.
 type line struct {
-	I      uint64         `json:"i"`                          // number of the call in the trace, from 0
+	I      uint64         `json:"i"`                          // call number in the trace, from 0
 	Func   string         `json:"func"`                       // function
 	PID    int            `json:"pid"`                        // process id
 	TID    int            `json:"tid"`                        // thread id

@@ -31,7 +31,7 @@ type Options struct {
 
 // A Call identifies a recorded call.
 type Call struct {
-	Index  uint64         `json:"call"`                // number of the call
+	Index  uint64         `json:"call"`                // call number
 	Func   string         `json:"func"`                // function
 	Kernel string         `json:"kernel,omitempty"`    // name of the launched kernel
 	PID    int            `json:"pid"`                 // process id
@@ -64,7 +64,7 @@ func (h Hex) String() string { return fmt.Sprintf("%#x", uint64(h)) }
 
 // An Argument is an address that a suspect was given.
 type Argument struct {
-	Param   string  `json:"param"` // name of the parameter
+	Param   string  `json:"param"` // parameter name
 	Word    Word    `json:"-"`
 	Value   Hex     `json:"value"`           // the address
 	How     string  `json:"how"`             // reads, writes or names

@@ -22,7 +22,7 @@ type Died struct {
 // LastCall is a thread's last call.
 type LastCall struct {
 	TID      int    `json:"tid"`      // thread id
-	Call     uint64 `json:"call"`     // number of the call
+	Call     uint64 `json:"call"`     // call number
 	Func     string `json:"func"`     // function
 	Returned bool   `json:"returned"` // the call had returned
 }

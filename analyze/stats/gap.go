@@ -19,7 +19,7 @@ type LongStep struct {
 
 // LongCall is a long call.
 type LongCall struct {
-	Call uint64 `json:"call"` // number of the call
+	Call uint64 `json:"call"` // call number
 	Func string `json:"func"` // function
 	NS   int64  `json:"ns"`   // duration
 }
@@ -204,7 +204,7 @@ func (x *within) busiest() (d *doing, thread int) {
 type Shares struct {
 	Steps   int64  `json:"steps"`   // typical steps, 0 for the whole time
 	NS      int64  `json:"ns"`      // time that is divided: a step's mean, or the thread's time
-	Thread  string `json:"thread"`  // name of the thread
+	Thread  string `json:"thread"`  // thread name
 	Process int    `json:"process"` // process id
 	Parts
 	Gaps []Gap `json:"gaps,omitempty"` // the longest own times, at most ten

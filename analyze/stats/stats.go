@@ -104,7 +104,7 @@ var By = []string{"step", "thread", "stream", "kernel", "function"}
 
 // Peak is the call that reached PeakDeviceBytes.
 type Peak struct {
-	Call  uint64 `json:"call"`  // number of the call
+	Call  uint64 `json:"call"`  // call number
 	Func  string `json:"func"`  // function
 	Time  int64  `json:"t_ns"`  // start of the call
 	Bytes uint64 `json:"bytes"` // allocated by the call
@@ -127,7 +127,7 @@ type Steps struct {
 
 // Idle is a time without work on a stream, and the activity of the thread that ended it.
 type Idle struct {
-	Stream    string  `json:"stream"`      // name of the stream
+	Stream    string  `json:"stream"`      // stream name
 	Process   int     `json:"process"`     // process id
 	Time      int64   `json:"t_ns"`        // begin of the idle time
 	NS        int64   `json:"ns"`          // its duration
@@ -165,16 +165,16 @@ type HiddenSync struct {
 
 // Retry sums up one kernel's repeated launches after one error.
 type Retry struct {
-	Kernel string `json:"kernel"` // name of the kernel
+	Kernel string `json:"kernel"` // kernel name
 	Code   int64  `json:"code"`   // error of the failed launch
-	Name   string `json:"name"`   // name of the error
+	Name   string `json:"name"`   // error name
 	Count  uint64 `json:"count"`  // number of failed launches that were repeated
 	First  uint64 `json:"first"`  // number of the first failed call
 }
 
 // Function sums up one function's calls. Times are on the host.
 type Function struct {
-	Func        string `json:"func"`         // name of the function
+	Func        string `json:"func"`         // function name
 	Calls       uint64 `json:"calls"`        // number of calls, with unfinished ones
 	Failed      uint64 `json:"failed"`       // calls that returned an error
 	TotalNS     int64  `json:"total_ns"`     // summed duration on the host
@@ -253,7 +253,7 @@ func (k *Task) finish() {
 
 // Lane sums up one stream's tasks.
 type Lane struct {
-	Stream        string `json:"stream"`           // name of the stream
+	Stream        string `json:"stream"`           // stream name
 	Object        string `json:"object,omitempty"` // its name in cat: stream#3; a default stream has none
 	Process       int    `json:"process"`          // process id
 	Tasks         uint64 `json:"tasks"`            // number of tasks
@@ -292,7 +292,7 @@ func (s *Stats) Untimed() bool {
 type Error struct {
 	Func  string `json:"func"`  // function
 	Code  int64  `json:"code"`  // returned error
-	Name  string `json:"name"`  // name of the error
+	Name  string `json:"name"`  // error name
 	Count uint64 `json:"count"` // number of calls that returned it
 }
 

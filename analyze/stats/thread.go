@@ -12,7 +12,7 @@ import (
 
 // Thread divides a typical step's mean time on one thread.
 type Thread struct {
-	Thread  string `json:"thread"`  // name of the thread
+	Thread  string `json:"thread"`  // thread name
 	Process int    `json:"process"` // process id
 	Parts
 	DeviceNS int64 `json:"device_ns"` // measured time of the tasks that the thread issued in the step

@@ -134,7 +134,7 @@ type layerCounts struct {
 
 // simulatedFunction describes one runtime function.
 type simulatedFunction struct {
-	Name      string `json:"name"`            // name of the function
+	Name      string `json:"name"`            // function name
 	Layer     string `json:"layer"`           // layer of the runtime
 	Simulated bool   `json:"simulated"`       // the simulator has it
 	Task      string `json:"task,omitempty"`  // task that it puts on a stream

@@ -46,7 +46,7 @@ type Findings struct {
 
 // Unverified counts a call's unproved results.
 type Unverified struct {
-	Call       uint64        `json:"call"`   // number of the call
+	Call       uint64        `json:"call"`   // call number
 	Reason     string        `json:"reason"` // why, as a sentence
 	Code       verify.Reason `json:"reason_code"`
 	Results    int           `json:"results"`               // number of results: one for a copy, one for each batch item
@@ -105,9 +105,9 @@ func (u *Unsupported) String() string {
 
 // Substituted is a payload that the trace lacks, replaced by equally many zeros.
 type Substituted struct {
-	Call   uint64 `json:"call"`   // number of the call
+	Call   uint64 `json:"call"`   // call number
 	Func   string `json:"func"`   // function
-	Param  string `json:"param"`  // name of the parameter
+	Param  string `json:"param"`  // parameter name
 	Bytes  uint64 `json:"bytes"`  // size of the payload
 	Reason string `json:"reason"` // why the trace lacks it
 	marked bool   // the device marks dependent results, so each is reported by itself
@@ -115,9 +115,9 @@ type Substituted struct {
 
 // Relocated is a word that was rewritten as a device address, with the evidence for it.
 type Relocated struct {
-	Call       uint64 `json:"call"`           // number of the call
+	Call       uint64 `json:"call"`           // call number
 	Func       string `json:"func"`           // function
-	Param      string `json:"param"`          // name of the parameter
+	Param      string `json:"param"`          // parameter name
 	Item       uint32 `json:"item,omitempty"` // number of the element in an array of buffers
 	Offset     uint64 `json:"offset"`         // byte of the word in the payload
 	Value      string `json:"value"`          // recorded word, in hexadecimal
@@ -134,9 +134,9 @@ const (
 
 // Guess is a word that may be an address and was not rewritten.
 type Guess struct {
-	Call       uint64      `json:"call"`           // number of the call
+	Call       uint64      `json:"call"`           // call number
 	Func       string      `json:"func"`           // function
-	Param      string      `json:"param"`          // name of the parameter
+	Param      string      `json:"param"`          // parameter name
 	Item       uint32      `json:"item,omitempty"` // number of the element in an array of buffers
 	Offset     uint64      `json:"offset"`         // byte of the word in the payload
 	Value      string      `json:"value"`          // recorded word, in hexadecimal

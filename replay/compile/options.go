@@ -84,7 +84,7 @@ func InFile(path string, err error) error {
 
 // IgnoredVariable is a recorded variable that a replay does not set.
 type IgnoredVariable struct {
-	Name   string `json:"name"`   // name of the variable
+	Name   string `json:"name"`   // variable name
 	Reason string `json:"reason"` // why it was not set
 }
 

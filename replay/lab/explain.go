@@ -13,7 +13,7 @@ import (
 
 // Writer is a call that wrote, or may have written, memory.
 type Writer struct {
-	Call uint64 `json:"call"`           // number of the call
+	Call uint64 `json:"call"`           // call number
 	Name string `json:"name"`           // kernel, or the function of a call without a kernel
 	Note string `json:"note,omitempty"` // why it may have written other data than recorded, empty if nothing suggests it
 }

@@ -28,7 +28,7 @@ import (
 type Extracted struct {
 	format.Scope        // of the original trace
 	Launch       uint64 `json:"launch"`  // number of the launching call in the extract
-	Kernel       string `json:"kernel"`  // name of the kernel
+	Kernel       string `json:"kernel"`  // kernel name
 	Calls        uint64 `json:"calls"`   // number of calls in the extract
 	Results      int    `json:"results"` // copies to the host that show the launch's results
 	Alone        bool   `json:"alone"`   // the device is idle before the launch, and the program waits for it at once

@@ -87,7 +87,7 @@ func (r *Runs) Launches() []LaunchTimes {
 // LaunchTimes are a launch's durations in each run: from its call to the end of the first wait for its stream.
 type LaunchTimes struct {
 	Call   uint64  `json:"call"`            // number of the launching call
-	Kernel string  `json:"kernel"`          // name of the kernel
+	Kernel string  `json:"kernel"`          // kernel name
 	NS     []int64 `json:"ns"`              // duration in each run, from the call to the end of the first wait for its stream
 	Min    int64   `json:"min_ns"`          // shortest duration
 	Median int64   `json:"median_ns"`       // median duration

@@ -119,7 +119,7 @@ type Durations struct {
 
 // Stream summarizes a stream's tasks.
 type Stream struct {
-	Stream     string `json:"stream"`      // name of the stream
+	Stream     string `json:"stream"`      // stream name
 	Process    int    `json:"process"`     // process id
 	Device     int    `json:"device"`      // device number, -1 if not known
 	Tasks      int    `json:"tasks"`       // number of tasks
