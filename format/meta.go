@@ -71,6 +71,9 @@ type Derivation struct {
 	Recovered string `json:"recovered,omitempty"`
 	// Window is the wanted part of the program's calls; empty in recordings with format 1.0.
 	Window Window `json:"window,omitempty"`
+	// Divided means that the trace has one rank of a recording of a launcher. DeviceTime and Coverage count tasks, functions and threads
+	// of all ranks.
+	Divided bool `json:"divided,omitempty"`
 	// Extracted is the launch that the trace was made for, nil for other traces.
 	Extracted *Extracted `json:"extracted,omitempty"`
 }

@@ -128,7 +128,8 @@ func (r *recorder) writeMembers(whole *format.Reader, members []uint32, path str
 // rankMeta describes the trace of some processes. The program is the first of them.
 func (r *recorder) rankMeta(whole *format.Reader, members []uint32) format.Meta {
 	meta := *whole.Meta()
-	meta.UUID = format.NewUUID()
+	meta.UUID, meta.Divided = format.NewUUID(), true
+	meta.Tracer.PayloadNS, meta.Tracer.Copies = 0, nil // sums of all ranks, which stats would take for those of the rank
 	procs := whole.Processes()
 	first := &procs[members[0]]
 	if meta.Argv = first.Argv; len(meta.Argv) == 0 {

@@ -73,6 +73,7 @@ type InfoIntegrity struct {
 	DeviceTime *format.DeviceTime `json:"device_time,omitempty"` // nil if no task was to be measured by the device's clock
 	Ended      string             `json:"ended,omitempty"`       // how the program ended, if exit_code and exit_signal do not describe it
 	Sealed     string             `json:"sealed,omitempty"`      // why a flight recorder saved the trace
+	Divided    bool               `json:"divided,omitempty"`     // one rank of a recording: device_time and coverage count all ranks
 	Recovered  string             `json:"recovered,omitempty"`   // why the trace was recovered from another one
 	Recovery   *format.Recovery   `json:"recovery,omitempty"`    // content of a file without a readable end
 }
@@ -141,7 +142,7 @@ func NewInfo(path string, r *format.Reader, of *api.Model) (*Info, error) {
 			Clock: InfoClock{m.StartWall, m.StartMono}},
 		Env: m.Env, Gaps: newInfoGaps(r.Gaps()), Coverage: newInfoCoverage(&m.Coverage, of), Tracer: m.Tracer, Replayable: m.Replayable, Policy: m.Policy,
 		Libraries: m.Libraries,
-		InfoIntegrity: InfoIntegrity{Unknown: r.Unknown(), DeviceTime: m.DeviceTime, Ended: m.Ended, Sealed: m.Sealed, Recovered: m.Recovered,
+		InfoIntegrity: InfoIntegrity{Unknown: r.Unknown(), DeviceTime: m.DeviceTime, Ended: m.Ended, Sealed: m.Sealed, Divided: m.Divided, Recovered: m.Recovered,
 			Recovery: r.Recovered()},
 		path: path, losses: losses(c), cut: c.Cut, ended: m.EndNS != 0,
 	}

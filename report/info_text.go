@@ -214,7 +214,7 @@ func (in *Info) deviceTimeRows(row rowFunc) {
 	case d.Every > 1:
 		which = "1 in " + human.Count(d.Every)
 	}
-	row("device time", "%s measured (%s); clock error at most %s, median %s", human.Plural(d.Measured, "task"), which, human.Duration(d.ErrorNS), human.Duration(d.TypicalErrorNS))
+	row("device time", "%s measured%s (%s); clock error at most %s, median %s", human.Plural(d.Measured, "task"), in.ofRanks(), which, human.Duration(d.ErrorNS), human.Duration(d.TypicalErrorNS))
 	for _, m := range []struct {
 		n   uint64
 		why string
@@ -230,6 +230,14 @@ func (in *Info) deviceTimeRows(row rowFunc) {
 	}
 }
 
+// ofRanks is the word for counts that a rank's trace has from the recording of its job.
+func (in *Info) ofRanks() string {
+	if in.Divided {
+		return " in all ranks"
+	}
+	return ""
+}
+
 func (in *Info) coverageRows(row rowFunc) {
 	c := &in.Coverage
 	binder := ""
@@ -237,11 +245,11 @@ func (in *Info) coverageRows(row rowFunc) {
 		binder = ", bound by " + c.Binder
 	}
 	if !in.profile() {
-		row("coverage", "%s recorded%s; %s counted by name", human.Plural(c.Hooked, "function"), binder, human.Plural(len(c.PassedBy)-len(c.AskedFor), "other function"))
+		row("coverage", "%s recorded%s; %s counted by name%s", human.Plural(c.Hooked, "function"), binder, human.Plural(len(c.PassedBy)-len(c.AskedFor), "other function"), in.ofRanks())
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.PassedBy)) {
 		if !slices.Contains(c.AskedFor, name) {
-			row("by name", "%s, called %s", name, human.Plural(c.PassedBy[name], "time"))
+			row("by name", "%s, called %s%s", name, human.Plural(c.PassedBy[name], "time"), in.ofRanks())
 		}
 	}
 	for _, name := range c.AskedFor {
