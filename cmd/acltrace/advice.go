@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/acltrace/acltrace/analyze/blame"
 	"github.com/acltrace/acltrace/probe/ring"
@@ -15,8 +17,11 @@ import (
 	"github.com/acltrace/acltrace/report"
 )
 
-// advised adds to an error which flags help. Library packages name no flags.
+// advised adds to an error which flags help, and words Ctrl-C. Library packages know neither flags nor signals.
 func advised(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return errors.New(strings.Replace(err.Error(), context.Canceled.Error(), "interrupted", 1))
+	}
 	if text := flagsFor(err); text != "" {
 		return fmt.Errorf("%w%s", err, text)
 	}

@@ -9,9 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/internal/shell"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
@@ -60,10 +58,10 @@ type app struct {
 	raw            io.Writer      // standard output, for files and machine-readable text
 	out, err       *report.Screen // text for people
 	stdout, stderr *os.File       // for child processes and terminals; nil in tests
-	shown          bool           // a progress line is on the terminal
-	strict         bool           // lost calls set the exit code
-	lacking        bool           // a trace lost calls
-	instead        string         // replaces lost calls in the output
+	line           progressLine
+	strict         bool   // lost calls set the exit code
+	lacking        bool   // a trace lost calls
+	instead        string // replaces lost calls in the output
 }
 
 // strictFlag adds --strict: lost calls, which are always reported, also set the exit code.
@@ -102,9 +100,14 @@ func exclusive(c *cobra.Command, flags ...string) {
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
-	a := &app{in: stdin, raw: stdout, out: report.NewScreen(stdout), err: report.NewScreen(stderr)}
+	a := &app{in: stdin}
 	a.stdout, _ = stdout.(*os.File)
 	a.stderr, _ = stderr.(*os.File)
+	if a.stderr != nil && term.IsTerminal(int(a.stderr.Fd())) {
+		a.line.to = a.stderr
+	}
+	a.raw = a.line.above(stdout)
+	a.out, a.err = report.NewScreen(a.raw), report.NewScreen(a.line.above(stderr))
 	a.out.Color, a.err.Color = colors(a.stdout), colors(a.stderr)
 	return a
 }
@@ -130,35 +133,6 @@ func same(a, b string) bool {
 	return errors.Join(err, err2) == nil && os.SameFile(x, y)
 }
 
-// progress returns a function that updates a progress line. It is nil if stderr is not a terminal.
-func (a *app) progress(what string) func(done, total int) {
-	f := a.stderr
-	if f == nil || !term.IsTerminal(int(f.Fd())) {
-		return nil
-	}
-	last := time.Now() // short work shows no line
-	return func(done, total int) {
-		switch {
-		case done >= total:
-			a.endProgress()
-		case time.Since(last) >= progressEvery:
-			last, a.shown = time.Now(), true
-			fmt.Fprintf(f, "\r%s of %s %s", human.Count(done), human.Count(total), what)
-		}
-	}
-}
-
-// progressEvery is the update interval, and the shortest duration that shows a line.
-var progressEvery = 100 * time.Millisecond
-
-// endProgress clears the progress line, if shown.
-func (a *app) endProgress() {
-	if a.shown {
-		fmt.Fprint(a.stderr, wipe)
-		a.shown = false
-	}
-}
-
 // colors reports whether f is a terminal that shows colors, and whose user wants them: see no-color.org.
 func colors(f *os.File) bool {
 	return f != nil && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
@@ -172,31 +146,4 @@ func (a *app) text() *report.TextOptions {
 		}
 	}
 	return nil
-}
-
-// wipe clears the current line.
-const wipe = "\r\x1b[K"
-
-// above returns stdout for output above a progress line on the same terminal.
-func (a *app) above() io.Writer {
-	if a.stdout == nil || !term.IsTerminal(int(a.stdout.Fd())) {
-		return a.raw
-	}
-	return wiping{a}
-}
-
-type wiping struct{ a *app }
-
-func (w wiping) Write(b []byte) (int, error) {
-	fmt.Fprint(w.a.stderr, wipe)
-	return w.a.stdout.Write(b)
-}
-
-// bytes is progress for byte counts.
-func (a *app) bytes() func(done, total int64) {
-	show := a.progress("MiB")
-	if show == nil {
-		return nil
-	}
-	return func(done, total int64) { show(int(done>>20), int(total>>20)) }
 }

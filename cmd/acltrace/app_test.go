@@ -56,7 +56,10 @@ func reader(from, to *os.File) (said func() string) {
 }
 
 // longTrace has some calls and many MiB in payloads.
-func longTrace(t *testing.T) string {
+func longTrace(t *testing.T) string { return traceOf(t, 12, 1<<20) }
+
+// traceOf writes a trace of calls with random payloads.
+func traceOf(t *testing.T, calls, size int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "run.aclt")
 	s := schema.Of(acl.Model)
@@ -72,14 +75,16 @@ func longTrace(t *testing.T) string {
 		t.Fatal(err)
 	}
 	rng := rand.NewChaCha8([32]byte{})
-	b := make([]byte, 1<<20)
-	for i := range 12 {
+	b := make([]byte, size)
+	for i := range calls {
 		_, _ = rng.Read(b)
-		if _, err := w.Call(&format.Call{Func: s.Functions[0].ID, Args: make([]uint64, s.Functions[0].Words), Start: int64(i), End: int64(i), Data: []format.Data{{Bytes: b, Len: 1 << 20}}}); err != nil {
+		if _, err := w.Call(&format.Call{Func: s.Functions[0].ID, Args: make([]uint64, s.Functions[0].Words), Start: int64(i), End: int64(i), Data: []format.Data{{Bytes: b, Len: uint64(size)}}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Flush(); err != nil {
-			t.Fatal(err)
+		if i < 12 { // some chunks
+			if err := w.Flush(); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	return path

@@ -42,10 +42,9 @@ func (a *app) catCmd() *cobra.Command {
 				return err
 			}
 			defer a.close(r)
+			defer a.endOnSignals()()
 			out := a.raw
-			if o.Progress = a.progress("calls"); o.Progress != nil {
-				out = a.above()
-			}
+			o.Progress = a.progress("calls")
 			if o.JSON {
 				out = report.NewJSON(out)
 			} else {

@@ -42,6 +42,7 @@ func (a *app) diffCmd() *cobra.Command {
 			if m != other {
 				return fmt.Errorf("%s has calls of the runtime %q, and %s of %q: they can't be compared", args[0], m.Name, args[1], other.Name)
 			}
+			defer a.endOnSignals()()
 			for _, r := range []*format.Reader{x, y} {
 				if err := a.shows(r, "they are not counted", untimed); err != nil {
 					return err

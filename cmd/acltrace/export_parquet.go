@@ -12,7 +12,6 @@ import (
 
 	"github.com/acltrace/acltrace/analyze/ranks"
 	"github.com/acltrace/acltrace/export/parquet"
-	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/private"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
@@ -57,7 +56,7 @@ func (e *parquetExport) run(x *exporting) error {
 		return err
 	}
 	var res *parquet.Result
-	if err := x.out.writeAll(x.r, func(create func(string) (io.WriteCloser, error)) (err error) {
+	if err := x.out.writeAll(x.app, x.r, func(create func(string) (io.WriteCloser, error)) (err error) {
 		res, err = parquet.Write(func(table string) (io.WriteCloser, error) {
 			return create(filepath.Join(x.out.path, table+".parquet"))
 		}, x.r, x.m, &parquet.Options{Select: &e.which.Selection, Progress: x.progress("calls")})
@@ -88,7 +87,7 @@ func (e *parquetExport) runTree(x *exporting, args []string) (done bool, err err
 	case e.job == "":
 		return true, usage("acltrace export parquet --partition needs the name of the job")
 	}
-	defer atomicfile.EndOnSignals()()
+	defer x.endOnSignals()()
 	files, err := ranks.Files(args)
 	if err != nil {
 		return true, err

@@ -48,7 +48,7 @@ func (e *perfettoExport) run(x *exporting) (err error) {
 		names = []string{x.out.path}
 		res, err = file(x, func(w io.Writer) (*perfetto.Result, error) { return perfetto.Write(w, x.r, x.m, &e.o) })
 	} else {
-		err = x.out.writeAll(x.r, func(create func(string) (io.WriteCloser, error)) (err error) {
+		err = x.out.writeAll(x.app, x.r, func(create func(string) (io.WriteCloser, error)) (err error) {
 			res, err = perfetto.Files(func(part int) (io.WriteCloser, error) {
 				names = append(names, numbered(x.out.path, part))
 				return create(names[part-1])

@@ -38,7 +38,7 @@ type exporting struct {
 
 // file writes a format's output to x.out and returns its result.
 func file[R any](x *exporting, write func(io.Writer) (R, error)) (res R, err error) {
-	err = x.out.write(x.raw, x.r, func(w io.Writer) (err error) {
+	err = x.out.write(x.app, x.r, func(w io.Writer) (err error) {
 		res, err = write(w)
 		return err
 	})

@@ -5,7 +5,6 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/human"
 
 	"github.com/acltrace/acltrace/replay"
@@ -99,7 +98,7 @@ func (a *app) bundleCmd() *cobra.Command {
 				return err
 			}
 			defer a.close(r)
-			defer atomicfile.EndOnSignals()()
+			defer a.endOnSignals()()
 			o.Replace = out.force
 			rep, err := replay.Bundle(args[0], m, out.path, &o)
 			if err != nil {

@@ -72,7 +72,7 @@ func (a *app) recoverCmd() *cobra.Command {
 
 // salvage writes a trace from a session's remains, whatever its runtime.
 func salvage(dir, out string) (made string, err error) {
-	defer atomicfile.EndOnSignals()()
+	defer atomicfile.EndOnSignals(nil)()
 	for _, m := range runtimes.All {
 		if made, err = record.Salvage(m, dir, out); !errors.Is(err, ring.ErrVersion) {
 			break
@@ -120,7 +120,7 @@ func (a *app) copy(c *cobra.Command, from string, to *outputFlags, options func(
 		return nil, err
 	}
 	defer a.close(r)
-	defer atomicfile.EndOnSignals()()
+	defer a.endOnSignals()()
 	o := options(r)
 	o.Progress = a.bytes()
 	return format.Copy(r, to.path, o)
@@ -143,7 +143,7 @@ func (a *app) assembleCmd() *cobra.Command {
 				return err
 			}
 			defer f.Close()
-			defer atomicfile.EndOnSignals()()
+			defer a.endOnSignals()()
 			err = format.Assemble(f, out.path, nil)
 			if err != nil && !errors.As(err, new(*fs.PathError)) {
 				return fmt.Errorf("%s: %w", args[0], err)
@@ -164,6 +164,7 @@ func (a *app) fsckCmd() *cobra.Command {
 			"acltrace recover run.aclt -o whole.aclt",
 		Args: arguments(1, "one trace file"),
 		RunE: func(c *cobra.Command, args []string) error {
+			defer a.endOnSignals()()
 			rep, err := format.Check(args[0], &format.CheckOptions{Progress: a.bytes()})
 			if err != nil {
 				return err
@@ -230,7 +231,7 @@ func (a *app) mergeCmd() *cobra.Command {
 			if err := out.trace(c, files...); err != nil {
 				return err
 			}
-			defer atomicfile.EndOnSignals()()
+			defer a.endOnSignals()()
 			var readers []*format.Reader
 			for _, f := range files {
 				if same(f, out.path) {

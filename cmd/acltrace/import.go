@@ -8,7 +8,6 @@ import (
 
 	"github.com/acltrace/acltrace/api/runtimes"
 	"github.com/acltrace/acltrace/import/msprof"
-	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )
@@ -42,7 +41,7 @@ func (a *app) importMsprofCmd() *cobra.Command {
 			if err := out.trace(c); err != nil {
 				return err
 			}
-			defer atomicfile.EndOnSignals()()
+			defer a.endOnSignals()()
 			p, err := msprof.Find(args[0])
 			if err != nil {
 				return err

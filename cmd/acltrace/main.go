@@ -114,7 +114,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := a.root()
 	root.SetArgs(args)
 	c, err := root.ExecuteC()
-	a.endProgress()
+	a.line.wipe()
 	for c.HasParent() && c.Parent() != root {
 		c = c.Parent()
 	}

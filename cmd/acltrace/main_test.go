@@ -18,7 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"acltrace": main, "acltrace-held": held, "acltrace-full": full})
+	testscript.Main(m, map[string]func(){"acltrace": main, "acltrace-held": held, "acltrace-full": full, "acltrace-stuck": stuck})
 }
 
 // TestScripts runs the command lines in testdata/script.

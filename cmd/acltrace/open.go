@@ -117,7 +117,6 @@ func standingOf(st *session.Status) []report.Standing {
 // stands prints the calls in progress if the trace is being recorded: the file does not have them yet.
 func (a *app) stands(r *format.Reader) {
 	if _, list := recording(r.Meta().UUID, r.Complete()); len(list) > 0 {
-		a.endProgress()
 		report.Printf(a.err, "acltrace: %s is being recorded; calls in progress:\n", r.Path())
 		report.StandingText(a.err, "  ", list)
 	}
@@ -136,7 +135,6 @@ func (a *app) complete(path string, c *format.Completeness) {
 		said += "; acltrace fsck lists the damage"
 	}
 	a.lacking = a.lacking || !c.Whole()
-	a.endProgress()
 	report.Printf(a.err, "acltrace: %s: %s\n", path, said)
 }
 

@@ -62,12 +62,12 @@ func (o *outputFlags) create(path string, of *format.Reader) (*atomicfile.File, 
 	return atomicfile.Create(path)
 }
 
-// write passes the new file to use, or out for "-".
-func (o *outputFlags) write(out io.Writer, of *format.Reader, use func(io.Writer) error) error {
+// write passes the new file to use, or standard output for "-".
+func (o *outputFlags) write(a *app, of *format.Reader, use func(io.Writer) error) error {
+	defer a.endOnSignals()()
 	if o.path == "-" {
-		return use(out)
+		return use(a.raw)
 	}
-	defer atomicfile.EndOnSignals()()
 	f, err := o.create(o.path, of)
 	if err != nil {
 		return err
@@ -79,8 +79,8 @@ func (o *outputFlags) write(out io.Writer, of *format.Reader, use func(io.Writer
 }
 
 // writeAll passes use a function that creates files. All files get their names together.
-func (o *outputFlags) writeAll(of *format.Reader, use func(create func(path string) (io.WriteCloser, error)) error) error {
-	defer atomicfile.EndOnSignals()()
+func (o *outputFlags) writeAll(a *app, of *format.Reader, use func(create func(path string) (io.WriteCloser, error)) error) error {
+	defer a.endOnSignals()()
 	var files []*atomicfile.File
 	err := use(func(path string) (io.WriteCloser, error) {
 		f, err := o.create(path, of)

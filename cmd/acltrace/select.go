@@ -71,7 +71,6 @@ func (s *selectFlags) given() bool { return s.String() != "" }
 // nothing prints that no call is selected, if flags were given and none is.
 func (s *selectFlags) nothing(a *app, path string, calls uint64) {
 	if calls == 0 && s.given() {
-		a.endProgress()
 		report.Printf(a.err, "acltrace: %s: no call matches %s\n", path, s)
 		if s.Stream != 0 {
 			report.Printf(a.err, "acltrace: --stream %[1]d is stream#%[1]d, as cat shows it; stream %[1]d, as stats shows it, is --stream 'stream %[1]d'\n", s.Stream)

@@ -38,6 +38,7 @@ func (a *app) statsCmd() *cobra.Command {
 				return err
 			}
 			defer a.close(r)
+			defer a.endOnSignals()()
 			if by != "" && !slices.Contains(stats.By, by) {
 				return usage("acltrace stats --by %s: there are sums by %s", by, strings.Join(stats.By, ", "))
 			}

@@ -365,9 +365,9 @@ func WriteFile(path string, b []byte) error {
 	return errors.Join(err, f.Drop())
 }
 
-// EndOnSignals removes partial files when a signal ends the program, until stop is called. The program then dies from the
-// signal as usual. Programs with other clean-up work handle signals themselves.
-func EndOnSignals() (stop func()) {
+// EndOnSignals removes partial files when a signal ends the program, until stop is called. It first calls before, if not
+// nil. The program then dies from the signal as usual. Programs with other clean-up work handle signals themselves.
+func EndOnSignals(before func()) (stop func()) {
 	c, done := make(chan os.Signal, 1), make(chan struct{})
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		if !signal.Ignored(s) {
@@ -377,6 +377,9 @@ func EndOnSignals() (stop func()) {
 	go func() {
 		select {
 		case s := <-c:
+			if before != nil {
+				before()
+			}
 			mu.Lock() // never unlocked: no file is kept any more
 			for _, remove := range open {
 				_ = remove()
