@@ -313,7 +313,7 @@ func workText(s *stats.Stats) string {
 	return strings.Join(parts, ", ")
 }
 
-func stepRow(row rowFunc, st *stats.Steps) {
+func stepRow(row RowFunc, st *stats.Steps) {
 	count := human.Count(st.Count) + " " + st.Source
 	switch {
 	case st.Count == 0:
@@ -337,7 +337,7 @@ func stepRow(row rowFunc, st *stats.Steps) {
 }
 
 // deviceRows writes how busy the devices were: each, or the least and the most of many.
-func deviceRows(row rowFunc, list []stats.Device) {
+func deviceRows(row RowFunc, list []stats.Device) {
 	busy := func(d *stats.Device) (text string, share float64) {
 		if d.SpanNS == 0 {
 			return "busy", 1

@@ -14,13 +14,20 @@ import (
 	"github.com/acltrace/acltrace/internal/shell"
 )
 
-// rowFunc writes a row of a table with two columns. Its arguments are those of Printf.
-type rowFunc func(name, format string, args ...any)
+// RowFunc writes a row of a table with two columns. Its arguments are those of Printf.
+type RowFunc func(name, format string, args ...any)
+
+// RowsText writes the rows of fill as a table with two columns.
+func RowsText(w io.Writer, o *TextOptions, fill func(RowFunc)) error {
+	var rows pairs
+	fill(rows.add)
+	return rows.write(w, o)
+}
 
 // Text writes the form for people: the program and whether its trace is complete come first.
 func (in *Info) Text(w io.Writer, o *TextOptions) error {
 	var rows pairs
-	for _, part := range []func(rowFunc){in.programRows, in.completeRows, in.callRows, in.gapRows, in.processRows, in.deviceRows, in.replayRows, in.payloadRows,
+	for _, part := range []func(RowFunc){in.programRows, in.completeRows, in.callRows, in.gapRows, in.processRows, in.deviceRows, in.replayRows, in.payloadRows,
 		in.tracerRows, in.deviceTimeRows, in.coverageRows, in.libraryRows} {
 		part(rows.add)
 	}
@@ -58,7 +65,7 @@ func (in *Info) next() string {
 // profile reports whether the trace was imported from a profiler. Such a trace has neither exit code nor coverage.
 func (in *Info) profile() bool { return in.CapturedBy == "msprof" }
 
-func (in *Info) programRows(row rowFunc) {
+func (in *Info) programRows(row RowFunc) {
 	row("trace", "%s (format %d.%d)", in.path, in.Format.Major, in.Format.Minor)
 	row("program", "%s", strings.Join(in.Command, " "))
 	if !in.profile() {
@@ -90,7 +97,7 @@ func (in *Info) end() string {
 	return fmt.Sprintf("exit code %d", in.ExitCode)
 }
 
-func (in *Info) deviceRows(row rowFunc) {
+func (in *Info) deviceRows(row RowFunc) {
 	device := in.Device.Name
 	if in.Simulated {
 		device = "simulated, no device was used"
@@ -103,7 +110,7 @@ func (in *Info) deviceRows(row rowFunc) {
 	}
 }
 
-func (in *Info) processRows(row rowFunc) {
+func (in *Info) processRows(row RowFunc) {
 	row("processes", "%s, %s", human.Count(in.Processes), human.Plural(in.Threads, "thread"))
 	for i, line := range in.processes() {
 		if i == mostProcesses {
@@ -114,7 +121,7 @@ func (in *Info) processRows(row rowFunc) {
 	}
 }
 
-func (in *Info) callRows(row rowFunc) {
+func (in *Info) callRows(row RowFunc) {
 	row("calls", "%s, %s failed, %s unfinished", human.Count(in.Calls.Total), badCount(in.Calls.Failed), human.Count(in.Calls.Unfinished))
 	for i := range in.Standing {
 		name := ""
@@ -129,7 +136,7 @@ func (in *Info) callRows(row rowFunc) {
 	}
 }
 
-func (in *Info) payloadRows(row rowFunc) {
+func (in *Info) payloadRows(row RowFunc) {
 	p := &in.Payload
 	row("payload", "%s of data: arguments, strings, copies; %s over 4 KiB with %s, stored in %s (level %s)", human.Plural(p.Pieces, "piece"), human.Count(p.Blobs), human.Bytes(p.Bytes), human.Bytes(p.StoredBytes), p.Level)
 	if f := p.BlobFile; f != nil {
@@ -147,7 +154,7 @@ func (in *Info) payloadRows(row rowFunc) {
 	}
 }
 
-func (in *Info) gapRows(row rowFunc) {
+func (in *Info) gapRows(row RowFunc) {
 	g := &in.Gaps
 	if g.Count == 0 {
 		row("gaps", "none")
@@ -169,7 +176,7 @@ func (in *Info) gapRows(row rowFunc) {
 	row("gaps", "%s, %s %s lost%s", human.Count(g.Count), badCount(g.CallsLost), human.Noun(g.CallsLost, "call"), others)
 }
 
-func (in *Info) replayRows(row rowFunc) {
+func (in *Info) replayRows(row RowFunc) {
 	how := "yes"
 	switch {
 	case in.profile():
@@ -190,7 +197,7 @@ func (in *Info) replayRows(row rowFunc) {
 	row("replayable", "%s", how)
 }
 
-func (in *Info) tracerRows(row rowFunc) {
+func (in *Info) tracerRows(row RowFunc) {
 	if n := in.Tracer.ClockJumps; n > 0 {
 		row("clock", "jumped %s, for example during a suspend; times in the 100 ms before each jump are wrong", human.Plural(n, "time"))
 	}
@@ -202,7 +209,7 @@ func (in *Info) tracerRows(row rowFunc) {
 	}
 }
 
-func (in *Info) deviceTimeRows(row rowFunc) {
+func (in *Info) deviceTimeRows(row RowFunc) {
 	d := in.DeviceTime
 	if d == nil {
 		return
@@ -238,7 +245,7 @@ func (in *Info) ofRanks() string {
 	return ""
 }
 
-func (in *Info) coverageRows(row rowFunc) {
+func (in *Info) coverageRows(row RowFunc) {
 	c := &in.Coverage
 	binder := ""
 	if c.Binder != "" {
@@ -269,7 +276,7 @@ func (in *Info) coverageRows(row rowFunc) {
 	}
 }
 
-func (in *Info) libraryRows(row rowFunc) {
+func (in *Info) libraryRows(row RowFunc) {
 	for _, l := range in.Libraries {
 		row("library", "%s %s", l.Path, l.BuildID)
 	}
@@ -278,7 +285,7 @@ func (in *Info) libraryRows(row rowFunc) {
 	}
 }
 
-func (in *Info) completeRows(row rowFunc) {
+func (in *Info) completeRows(row RowFunc) {
 	switch {
 	case in.Complete:
 		row("complete", "yes")

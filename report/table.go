@@ -34,6 +34,13 @@ type table struct {
 
 func newTable(w io.Writer, o *TextOptions) *table { return &table{w: w, width: o.width()} }
 
+// TableText writes the lines of fill, whose cells end with tabs, as a table.
+func TableText(w io.Writer, o *TextOptions, fill func(io.Writer)) error {
+	t := newTable(w, o)
+	fill(t)
+	return t.Flush()
+}
+
 func (t *table) Write(b []byte) (int, error)          { return t.text.Write(b) }
 func (t *table) writeMarked(text string) (int, error) { return t.text.WriteString(text) }
 

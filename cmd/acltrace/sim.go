@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/runtimes"
@@ -112,7 +111,7 @@ func (a *app) simulator(rt *api.Model, m *model.Model, names []string, asJSON bo
 		return &exit{exitUsage, err}
 	}
 	if !asJSON {
-		return s.Text(a.out)
+		return s.Text(a.out, a.text())
 	}
 	return a.printJSON(s)
 }
@@ -176,11 +175,23 @@ func newSimulatorReport(m *api.Model, cost *model.Model, names []string) (*simul
 }
 
 // Text prints the report for people.
-func (s *simulatorReport) Text(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) {
-		report.Printf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
+func (s *simulatorReport) Text(w io.Writer, o *report.TextOptions) error {
+	if err := report.RowsText(w, o, s.rows); err != nil {
+		return err
 	}
+	return report.TableText(w, o, func(t io.Writer) {
+		report.Printf(t, "\nsimulated\ttask\twaits or queries\t  function\n")
+		for _, f := range s.Functions {
+			yes := "no"
+			if f.Simulated {
+				yes = "yes"
+			}
+			report.Printf(t, "%s\t%s\t%s\t  %s\n", yes, f.Task, f.Waits, f.Name)
+		}
+	})
+}
+
+func (s *simulatorReport) rows(row report.RowFunc) {
 	if s.Model != nil {
 		s.times(row)
 	}
@@ -189,20 +200,10 @@ func (s *simulatorReport) Text(w io.Writer) error {
 			row("functions of "+layer, "%s of %s are simulated; the others return an error and print their names on stderr", human.Count(n.Simulated), human.Count(n.Known))
 		}
 	}
-	report.Printf(t, "\n")
-	report.Printf(t, "FUNCTION\tSIMULATED\tTASK\tWAITS OR QUERIES\n")
-	for _, f := range s.Functions {
-		yes := "no"
-		if f.Simulated {
-			yes = "yes"
-		}
-		report.Printf(t, "%s\t%s\t%s\t%s\n", f.Name, yes, f.Task, f.Waits)
-	}
-	return t.Flush()
 }
 
 // times prints the device and its task durations.
-func (s *simulatorReport) times(row func(name, format string, args ...any)) {
+func (s *simulatorReport) times(row report.RowFunc) {
 	row("device", "%s with %s of memory, up to %d devices; never compared with a device", s.Device.SoC, human.Bytes(s.Device.Memory), s.Device.Devices)
 	row("limits", "%s streams a device, %s unfinished tasks a stream, %s events, %s notifies, %s blocks a launch",
 		human.Count(s.Device.Streams), human.Count(s.Device.Depth), human.Count(s.Device.Events), human.Count(s.Device.Notifies), human.Count(s.Device.Blocks))
