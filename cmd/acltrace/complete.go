@@ -47,6 +47,17 @@ func valueSets() []valueSet {
 	}
 }
 
+// describeFlags gives the flags the descriptions that shells show: cobra takes them from the usages.
+func describeFlags(root *cobra.Command) {
+	walk(root, func(c *cobra.Command) {
+		for _, s := range sectionsOf(c) {
+			for _, f := range s.flags {
+				f.Usage = describe(f)
+			}
+		}
+	})
+}
+
 // ofTraces are the commands whose arguments are traces.
 const ofTraces = " info cat stats top diff blame where replay extract bundle fsck recover pack merge "
 

@@ -237,3 +237,30 @@ func TestFlagsWithListsComplete(t *testing.T) {
 		})
 	})
 }
+
+// Regression: shells showed the type of a flag's value as "`TYPE`: " before the flag's description.
+func TestCompletionDescribesFlags(t *testing.T) {
+	seen := 0
+	walk(newApp(nil, new(bytes.Buffer), new(bytes.Buffer)).root(), func(c *cobra.Command) {
+		var out, errs bytes.Buffer
+		args := slices.Concat([]string{"__complete"}, strings.Fields(name(c)), []string{"--"})
+		if code := run(args, nil, &out, &errs); code != 0 {
+			t.Fatalf("%v: exit code %d: %s", args, code, &errs)
+		}
+		for line := range strings.Lines(out.String()) {
+			flag, said, found := strings.Cut(strings.TrimSpace(line), "\t")
+			if f := c.Flags().Lookup(strings.TrimPrefix(flag, "--")); found && f != nil {
+				seen++
+				if said != describe(f) && flag != "--help" {
+					t.Errorf("%v: %s is described as %q, want %q", args, flag, said, describe(f))
+				}
+			}
+			if strings.Contains(line, "`: ") || strings.Contains(line, "help for") {
+				t.Errorf("%v: %q", args, line)
+			}
+		}
+	})
+	if seen < 100 {
+		t.Errorf("%d flags have descriptions", seen)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/acltrace/acltrace/internal/shell"
 	"github.com/acltrace/acltrace/report"
@@ -113,6 +114,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := newApp(stdin, stdout, stderr)
 	root := a.root()
 	root.SetArgs(args)
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		describeFlags(root)
+	}
 	c, err := root.ExecuteC()
 	a.line.wipe()
 	for c.HasParent() && c.Parent() != root {
