@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -96,12 +97,23 @@ func extractAndReplay(path string, launch uint64, to string, places []string) (r
 			}
 			fallthrough
 		default:
+			if r.Verdict == verify.Different && !slices.ContainsFunc(r.Differences, func(d Difference) bool { return !computedBy(&d, racy) }) {
+				continue
+			}
 			if r.Verdict != want || len(r.Differences) > 0 || len(r.Findings) > 0 {
 				return 0, fmt.Errorf("%s: %s; differences %+v, unverified %+v, findings %+v", place, r.Verdict, r.Differences, r.Unverified, r.Findings)
 			}
 		}
 	}
 	return e.Results, nil
+}
+
+// racy is a kernel of the example histogram, whose blocks race: with many values it has another result in each run.
+const racy = "histogram_racy"
+
+// computedBy reports whether a kernel was the last to write a result that differs.
+func computedBy(d *Difference, kernel string) bool {
+	return len(d.History.Chain) > 0 && d.History.Chain[len(d.History.Chain)-1].Name == kernel
 }
 
 // scenes are the scenes of closure.c, with their launches without a result: those that fail, and those whose results only another process reads.
