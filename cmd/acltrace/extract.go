@@ -99,6 +99,11 @@ func (a *app) bundleCmd() *cobra.Command {
 			}
 			defer a.close(r)
 			defer a.endOnSignals()()
+			if c.Flags().Changed("kernels") {
+				if o.KernelLibraries, err = kernelLibraries(m, o.KernelLibraries); err != nil {
+					return err
+				}
+			}
 			o.Replace = out.force
 			rep, err := replay.Bundle(args[0], m, out.path, &o)
 			if err != nil {

@@ -4,13 +4,16 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/internal/kernellib"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/replay"
 	"github.com/acltrace/acltrace/replay/compile"
@@ -279,11 +282,45 @@ func explainKernels(f *pflag.FlagSet) {
 
 // setKernels sets the kernel libraries for programs that this process starts. "" means none, including those beside the
 // program's binaries.
-func setKernels(m *api.Model, libraries string) {
-	os.Setenv(m.Simulator.Kernels, libraries)
-	if libraries == "" && m.Simulator.Beside != "" {
+func setKernels(m *api.Model, libraries string) error {
+	list, err := kernelLibraries(m, []string{libraries})
+	if err != nil {
+		return err
+	}
+	os.Setenv(m.Simulator.Kernels, strings.Join(list, string(os.PathListSeparator)))
+	if len(list) == 0 && m.Simulator.Beside != "" {
 		os.Setenv(m.Simulator.Beside, "0")
 	}
+	return nil
+}
+
+// kernelLibraries checks the libraries of --kernels: the simulator would only warn, and run no kernel. It returns absolute
+// paths, because programs change their folder.
+func kernelLibraries(m *api.Model, lists []string) ([]string, error) {
+	libraries := []string{}
+	for _, list := range lists {
+		for _, path := range filepath.SplitList(list) {
+			if path == "" {
+				continue
+			}
+			abs, err := filepath.Abs(path)
+			if err == nil {
+				_, err = os.Stat(abs)
+			}
+			if e := (*fs.PathError)(nil); errors.As(err, &e) {
+				err = e.Err
+			}
+			symbol := m.Simulator.KernelSymbol
+			if err == nil && !kernellib.Exports(abs, symbol) {
+				err = fmt.Errorf("not a kernel library: it does not export %s", symbol)
+			}
+			if err != nil {
+				return nil, usage("--kernels %s: %w", path, err)
+			}
+			libraries = append(libraries, abs)
+		}
+	}
+	return libraries, nil
 }
 
 // orAllow adds a remedy to an error about a trace's kernel libraries: the command that loads them.

@@ -41,7 +41,9 @@ func (a *app) recordCmd() *cobra.Command {
 				if !o.Sim {
 					return usage("--kernels needs --sim")
 				}
-				setKernels(o.Model, kernels)
+				if err := setKernels(o.Model, kernels); err != nil {
+					return err
+				}
 			}
 			if !end.quiet {
 				o.Waiting = a.waiting

@@ -191,6 +191,11 @@ func (p *replaying) check(f *pflag.FlagSet, m *api.Model) (err error) {
 			}
 		}
 	}
+	if f.Changed("kernels") {
+		if p.o.KernelLibraries, err = kernelLibraries(m, p.o.KernelLibraries); err != nil {
+			return err
+		}
+	}
 	if p.tolerance != "" {
 		if p.o.Tolerance, err = verify.ParseTolerance(p.tolerance); err != nil {
 			return usage("--tolerance %s: %w", p.tolerance, err)

@@ -56,7 +56,9 @@ func (a *app) simCmd() *cobra.Command {
 				os.Setenv(variable(name), *v)
 			}
 			if c.Flags().Changed("kernels") {
-				setKernels(rt, *settings["kernels"])
+				if err := setKernels(rt, *settings["kernels"]); err != nil {
+					return err
+				}
 			}
 			if clock := os.Getenv(variable("CLOCK")); clock != "" && clock != "real" && clock != "virtual" {
 				return usage("--clock %s: want real or virtual", clock)
