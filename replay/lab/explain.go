@@ -65,6 +65,9 @@ func Explain(ctx context.Context, r *format.Reader, m *api.Model, bytes []Byte) 
 				}
 			}
 		}
+		if !q.OK {
+			return ctx.Err() // it wrote nothing
+		}
 		kernel := e.Fn.Task == api.Kernel || e.Fn.Task == api.GraphRun
 		name := e.Fn.Name
 		if e.Kernel != "" {
