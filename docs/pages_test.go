@@ -270,11 +270,11 @@ func terminal(t *testing.T) (master, tty *os.File) {
 // problems are the pages that solve a problem, each with a text in its session that names the cause.
 var problems = map[string]string{
 	"slow-step.md":       `step 19 took .* times the median: call 433, aclrtMemcpy`,
-	"host-bound.md":      `program itself, thread`,
+	"host-bound.md":      `own time, thread`,
 	"wrong-result.md":    `race-between-streams`,
 	"rare-crash.md":      `suspect: .*kernel attention[\s\S]*aclrtFree`,
 	"customer-trace.md":  `not deterministic: call \d+ aclrtMemcpyAsync[\s\S]*written by: \d+ attention`,
-	"running-process.md": `of step time is the program itself`,
+	"running-process.md": `of step time is the program's own time`,
 	"many-ranks.md":      `rank 2 came last`,
 	"regression.md":      `kernel bias_gelu`,
 }

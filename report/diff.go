@@ -158,7 +158,7 @@ func unit(d *diff.Diff) string {
 // partNames has the words for the parts of a step.
 var partNames = map[string]string{
 	stats.PartWaiting.String(): "waiting", stats.PartLaunching.String(): "launching", stats.PartCopying.String(): "copying", stats.PartOther.String(): "other calls",
-	stats.PartOwn.String(): "program itself", stats.PartRecording.String(): "recording",
+	stats.PartOwn.String(): "own time", stats.PartRecording.String(): "recording",
 }
 
 // changeName names a row: "kernel matmul", "copy DtoH", "aclrtMemcpy".

@@ -150,7 +150,7 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 	case stats.OtherCalls:
 		return fmt.Sprintf("%s %s is spent in other calls%s", human.Share(f.Share), whole, eachText(s, f, ", most in "))
 	case stats.OwnTime:
-		text := fmt.Sprintf("%s %s is the program itself", human.Share(f.Share), whole)
+		text := fmt.Sprintf("%s %s is the program's own time", human.Share(f.Share), whole)
 		if g := s.Shares.Gaps; len(g) > 0 && 4*g[0].NS > f.NS {
 			text += fmt.Sprintf(", %s %s", human.Duration(g[0].NS), placeText(&g[0], "each step"))
 		}
@@ -235,9 +235,9 @@ func slowText(s *stats.Stats, f *stats.Finding) string {
 	launching, copying, other := l.LaunchingNS-mean.LaunchingNS, l.CopyingNS-mean.CopyingNS, l.OtherNS-mean.OtherNS
 	switch most := max(own, waiting, launching, copying, other, l.RecordingNS-mean.RecordingNS); {
 	case most == own && l.Gap != nil:
-		text += fmt.Sprintf(": %s of the program itself %s", human.Duration(l.Gap.NS), placeText(l.Gap, "the step"))
+		text += fmt.Sprintf(": %s of own time %s", human.Duration(l.Gap.NS), placeText(l.Gap, "the step"))
 	case most == own:
-		text += ": the program itself"
+		text += ": own time"
 	case most == waiting || most == launching || most == copying || most == other:
 		text += fmt.Sprintf(": call %d, %s, took %s", l.Call.Call, l.Call.Func, human.Duration(l.Call.NS))
 	default:
@@ -283,7 +283,7 @@ func sharesText(sh *stats.Shares) string {
 		name string
 		ns   int64
 	}
-	parts := []part{{"waiting", sh.WaitingNS}, {"launching", sh.LaunchingNS}, {"copying", sh.CopyingNS}, {"other calls", sh.OtherNS}, {"program itself", sh.OwnNS}, {"recording", sh.RecordingNS}}
+	parts := []part{{"waiting", sh.WaitingNS}, {"launching", sh.LaunchingNS}, {"copying", sh.CopyingNS}, {"other calls", sh.OtherNS}, {"own time", sh.OwnNS}, {"recording", sh.RecordingNS}}
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.ns, a.ns) })
 	var texts []string
 	for _, p := range parts {

@@ -113,7 +113,7 @@ func atMost(ns int64, atMost bool) string {
 func pathName(k path.Kind, fn, name, where string) string {
 	switch k {
 	case path.Own:
-		return "program itself, " + where
+		return "own time, " + where
 	case path.Recording:
 		return "recording, " + where
 	case path.Wait:

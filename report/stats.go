@@ -169,7 +169,7 @@ func streamText(t *table, s *stats.Stats) {
 	if len(s.Idle) > 0 {
 		Printf(t, "\nidle\tat\tstep\tin calls\t%sprocess\tstream\t  longest call meanwhile; next task\n", recordingCell(s, "recording"))
 		for _, d := range s.Idle {
-			step, call := "-", "program itself"
+			step, call := "-", "own time"
 			if s.Untimed() {
 				call = "unknown"
 			} else if 2*d.RecordingNS > d.NS {
@@ -254,7 +254,7 @@ func threadText(t *table, s *stats.Steps) {
 	if recorder {
 		head = "recording\t"
 	}
-	Printf(t, "\na step\twaiting\tlaunching\tcopying\tother calls\t%sprogram itself\ton the device\t  thread: mean of steps\n", head)
+	Printf(t, "\na step\twaiting\tlaunching\tcopying\tother calls\t%sown time\ton the device\t  thread: mean of steps\n", head)
 	for _, d := range s.Threads[:min(most, len(s.Threads))] {
 		device := "-"
 		if d.DeviceNS > 0 {

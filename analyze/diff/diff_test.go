@@ -260,7 +260,7 @@ func TestCause(t *testing.T) {
 		says  string
 	}{
 		{"own time", training(t, 2, 400_000, 50_000, 200_000, 1), diff.Cause{Part: "own_time", Gap: &stats.Gap{Before: 2, After: "aclrtLaunchKernel", Func: "aclrtMemcpy"}},
-			"slower (.*): program itself \\+3.. us between calls 1 \\(aclrtLaunchKernel\\) and 2 \\(aclrtMemcpy\\) of each step\n"},
+			"slower (.*): own time \\+3.. us between calls 1 \\(aclrtLaunchKernel\\) and 2 \\(aclrtMemcpy\\) of each step\n"},
 		{"waiting", training(t, 2, 100_000, 50_000, 500_000, 1), diff.Cause{Part: "waiting", Kind: "function", Name: "aclrtSynchronizeStream"}, "slower (.*): waiting \\+3.. us\n"},
 		{"copying", training(t, 2, 100_000, 50_000, 200_000, 4), diff.Cause{Part: "copying", Kind: "copy", Name: "DtoH"}, "slower (.*): copying \\+1.. us, copy DtoH \\+1.. us\n"},
 		{"faster", training(t, 2, 100_000, 50_000, 50_000, 1), diff.Cause{Part: "waiting", Kind: "function", Name: "aclrtSynchronizeStream"}, "step 1.. us faster (.*): waiting -1.. us\n"},

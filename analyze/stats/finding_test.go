@@ -106,7 +106,7 @@ func TestSlowStepIsAFinding(t *testing.T) {
 	}
 }
 
-// The time of one slow step was a second finding: "54% of step time is the program itself", in a mean over all steps.
+// The time of one slow step was a second finding: "54% of step time is the program's own time", in a mean over all steps.
 func TestSlowStepIsOneFinding(t *testing.T) {
 	s := training(t, func(b *testtrace.Builder, i int, at int64) int64 {
 		b.Call(0, at, at+8_000_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))

@@ -48,7 +48,7 @@ func TestWithinSteps(t *testing.T) {
 	if err := report.StatsText(&text, "t.aclt", s, nil); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"a step  waiting", "1.00 us   300 ns     100 ns    50 ns        20 ns          530 ns         370 ns  thread 4001 train"} {
+	for _, want := range []string{"a step  waiting", "1.00 us   300 ns     100 ns    50 ns        20 ns    530 ns         370 ns  thread 4001 train"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}
@@ -93,7 +93,7 @@ func TestRecordingIsNotTheProgramsOwnTime(t *testing.T) {
 	if err := report.StatsText(&text, "t.aclt", s, nil); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"recording  3.00 us of the program's time", "recording  program itself", "600 ns          180 ns"} {
+	for _, want := range []string{"recording  3.00 us of the program's time", "recording  own time", "600 ns    180 ns"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}

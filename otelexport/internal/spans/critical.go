@@ -70,6 +70,9 @@ func find(parts []*part, number, thread int) (*part, *member) {
 // entry describes an entry of a critical path.
 func entry(e *path.Entry) string {
 	what := string(e.Kind)
+	if e.Kind == path.Own {
+		what = "own time"
+	}
 	for _, s := range []string{e.Func, e.Name} {
 		if s != "" {
 			what += " " + s
