@@ -216,6 +216,9 @@ func MapText(out io.Writer, path string, x *blame.Map, o *TextOptions) error {
 		bytes += x.Ranges[i].Size
 	}
 	Printf(out, "%s live %s: %s\n", human.Plural(len(x.Ranges)+x.More, "allocation"), when, human.Bytes(bytes))
+	if len(x.Ranges)+x.More == 0 {
+		return nil
+	}
 	w := newTable(out, o)
 	Printf(w, "\nprocess\taddress\tbytes\t  allocation\n")
 	for i := range x.Ranges {

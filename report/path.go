@@ -109,25 +109,22 @@ func atMost(ns int64, atMost bool) string {
 	return human.Duration(ns)
 }
 
-// pathName describes a part of a critical path.
+// pathName describes a part of a critical path. The kernel or copy comes first, because names are cut in the middle.
 func pathName(k path.Kind, fn, name, where string) string {
+	if name != "" && fn != "" {
+		fn = name + ": " + fn
+	}
 	switch k {
 	case path.Own:
 		return "own time, " + where
 	case path.Recording:
 		return "recording, " + where
 	case path.Wait:
-		if name != "" {
-			fn += " " + name
-		}
 		return fmt.Sprintf("%s waits for %s", fn, where)
 	case path.Task:
 		return fmt.Sprintf("%s on %s", name, where)
 	case path.Start:
 		return fmt.Sprintf("start of %s on %s", name, where)
-	}
-	if name != "" {
-		fn += " " + name
 	}
 	return fmt.Sprintf("%s in %s", fn, where)
 }

@@ -58,7 +58,7 @@ func (a *app) extractCmd() *cobra.Command {
 			if asJSON {
 				return a.printJSON(e)
 			}
-			report.Printf(a.out, "%s: %s; the launch of %s is call %d", out.path, human.Plural(e.Calls, "call"), e.Kernel, e.Launch)
+			report.Printf(a.out, "%s: %s; call %d is the launch of %s", out.path, human.Plural(e.Calls, "call"), e.Launch, e.Kernel)
 			if !e.Alone {
 				report.Printf(a.out, "; no wait for the launch alone can be added, and only whole repetitions can be timed")
 			}
