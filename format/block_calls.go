@@ -417,11 +417,11 @@ func (b *block) holdRows() bool {
 // keep adds another data row to a call's rows. The content stays in its table's ring, unless the ring turns.
 func (b *block) keep(c *Call, in uint32, p uint) {
 	if len(c.Data) == 1 {
-		b.arena, b.many = b.arena[:0], append(b.many[:0], c.Data[0])
+		b.arena, b.many, b.rescued = b.arena[:0], append(b.many[:0], c.Data[0]), 0
 	}
 	if !b.groups[in].words.holds(p) {
-		for i := range b.many {
-			b.rescue(&b.many[i])
+		for ; b.rescued < len(b.many); b.rescued++ {
+			b.rescue(&b.many[b.rescued])
 		}
 	}
 	b.many = append(b.many, b.dataAt(slot(in)<<32|slot(p), c.Index, c.Start)[0])

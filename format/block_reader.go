@@ -29,12 +29,13 @@ type block struct {
 	seen  []*funcBlock
 
 	dataRows
-	ties   ties
-	plain  Call   // if neither arguments nor data are wanted
-	many   []Data // data of calls with several pieces
-	arena  []byte // their content
-	dec    column.Decoder
-	bitmap []uint64
+	ties    ties
+	plain   Call   // if neither arguments nor data are wanted
+	many    []Data // data of calls with several pieces
+	arena   []byte // their content
+	rescued int    // rows of many, from the first on, with their content in arena
+	dec     column.Decoder
+	bitmap  []uint64
 
 	unknown func(what string)
 	of      *Reader // its schema and threads are those of the calls; nil to skip the check

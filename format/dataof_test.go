@@ -1,9 +1,12 @@
 package format
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"testing"
 )
 
@@ -105,5 +108,50 @@ func TestRowsOfOneTable(t *testing.T) {
 				t.Errorf("%d calls", n)
 			}
 		})
+	}
+}
+
+// Regression: each turn of a ring copied all earlier rows of the call again, so 8 MB of content took 2.8 GB.
+func TestRowsOfOneCallAreCopiedOnce(t *testing.T) {
+	const rows, size = 16_000, 64
+	path := filepath.Join(t.TempDir(), "run.aclt")
+	w, err := Create(path, &Meta{}, &Schema{API: "acl", Functions: []Function{{ID: 1, Name: "a", Words: 1}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err1 := w.Process(Process{PID: 1})
+	_, err2 := w.Thread(Thread{TID: 1})
+	c := &Call{Func: 1, End: 5, Args: []uint64{0}}
+	for k := range rows {
+		b := make([]byte, size)
+		for i := 0; i < size; i += 8 {
+			binary.LittleEndian.PutUint64(b[i:], uint64(k*size+i)*0x9e3779b97f4a7c15)
+		}
+		c.Data = append(c.Data, Data{Len: size, Item: uint32(k), Bytes: b})
+	}
+	_, err3 := w.Call(c)
+	if err := errors.Join(err1, err2, err3, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for got, err := range r.Calls(nil) {
+		if err != nil || len(got.Data) != rows {
+			t.Fatalf("%d rows, want %d: %v", len(got.Data), rows, err)
+		}
+		for k := range got.Data {
+			if !bytes.Equal(got.Data[k].Bytes, c.Data[k].Bytes) {
+				t.Fatalf("row %d has other content", k)
+			}
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 32*rows*size {
+		t.Errorf("%d bytes were allocated for %d bytes of content", n, rows*size)
 	}
 }
