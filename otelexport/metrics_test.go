@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
 // readMetrics returns the values in a collector's file, by service, metric and attributes. A histogram gives its count
@@ -168,6 +171,34 @@ func TestMetrics(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Regression: acl.calls.lost counted calls outside --steps.
+func TestMetricsOfCallsLeftOut(t *testing.T) {
+	b := testtrace.New(t)
+	b.Call(2, 1000, 1100, "aclrtSynchronizeDevice", nil)
+	b.Gap(format.Gap{Thread: 2, From: 2000, To: 3000, Calls: 7, Reason: format.Dropped})
+	b.Gap(format.Gap{Thread: 2, From: 4000, To: 5000, Calls: 100, Reason: format.Detached})
+	tl := b.Load()
+	x, _, err := count(tl.Reader, tl.Model, &Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, d := range x.Data(tl.End) {
+		for _, s := range d.Message().ScopeMetrics {
+			for _, m := range s.Metrics {
+				if sum, ok := m.Data.(metricdata.Sum[int64]); ok && m.Name == "acl.calls.lost" {
+					for _, p := range sum.DataPoints {
+						got = append(got, fmt.Sprint(p.Attributes.Encoded(attribute.DefaultEncoder()), " ", p.Value))
+					}
+				}
+			}
+		}
+	}
+	if want := []string{"acl.reason=dropped 7"}; !slices.Equal(got, want) {
+		t.Errorf("%q calls lost, want %q", got, want)
 	}
 }
 

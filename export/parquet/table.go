@@ -158,9 +158,12 @@ func newTable[T any](create func(string) (io.WriteCloser, error), name string, r
 	return t, t.write([]byte(magic))
 }
 
+// lost returns the number of lost calls, without those that were not to be recorded.
 func lost(r *format.Reader) (n uint64) {
 	for _, g := range r.Gaps() {
-		n += g.Calls
+		if !g.Intended() {
+			n += g.Calls
+		}
 	}
 	return n
 }

@@ -490,6 +490,13 @@ func (b *builder) add(l *profile.Location, function string) *profile.Location {
 	return l
 }
 
+func countCalls(gaps []format.Gap) (n uint64) {
+	for i := range gaps {
+		n += gaps[i].Calls
+	}
+	return n
+}
+
 func (b *builder) comments(m *format.Meta, calls, unfinished int) {
 	add := func(f string, args ...any) { b.p.Comments = append(b.p.Comments, valid(fmt.Sprintf(f, args...))) }
 	add("recording %s of %s", m.UUID, strings.Join(m.Argv, " "))
@@ -508,12 +515,12 @@ func (b *builder) comments(m *format.Meta, calls, unfinished int) {
 	if unfinished > 0 {
 		add("calls that never returned: %d", unfinished)
 	}
-	if gaps := b.w.Reader.Gaps(); len(gaps) > 0 {
-		var lost uint64
-		for _, g := range gaps {
-			lost += g.Calls
-		}
-		add("places where calls were lost: %d, at least %d calls", len(gaps), lost)
+	c := b.w.Reader.Completeness()
+	if len(c.Lost) > 0 {
+		add("places where calls were lost: %d, at least %d calls", len(c.Lost), countCalls(c.Lost))
+	}
+	if len(c.Outside) > 0 {
+		add("calls that were not to be recorded: at least %d", countCalls(c.Outside))
 	}
 	if !b.w.Reader.Complete() {
 		add("the trace has no end: the recorder was killed or the file was cut")

@@ -141,6 +141,20 @@ func TestDeviceTime(t *testing.T) {
 	}
 }
 
+// Regression: calls outside --steps were counted as lost.
+func TestCallsLeftOutAreNotLost(t *testing.T) {
+	b := testtrace.New(t)
+	b.Call(2, 1000, 1100, "aclrtSynchronizeDevice", nil)
+	b.Gap(format.Gap{Thread: 2, From: 2000, To: 3000, Calls: 7, Reason: format.Dropped})
+	b.Gap(format.Gap{Thread: 2, From: 4000, To: 5000, Calls: 100, Reason: format.Detached})
+	out := pprof(t, "-raw", written(t, b.Load()))
+	for _, want := range []string{"places where calls were lost: 1, at least 7 calls", "calls that were not to be recorded: at least 100"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
 func TestRaw(t *testing.T) {
 	tl := testtrace.Small(t)
 	out := pprof(t, "-raw", written(t, tl))

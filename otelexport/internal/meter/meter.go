@@ -182,8 +182,9 @@ func (x *Meter) owner(thread uint32) int {
 	return x.Process(x.threads[thread].Process)
 }
 
+// Gap counts the calls of a gap, unless they were not to be recorded.
 func (x *Meter) Gap(g *format.Gap) {
-	if g.Calls > 0 {
+	if g.Calls > 0 && !g.Intended() {
 		x.value(x.Hosts[x.owner(g.Thread)], lost, attribute.String(x.Keys[otlp.KeyReason], g.Reason.String())).sum += int64(g.Calls)
 	}
 }
