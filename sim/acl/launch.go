@@ -106,7 +106,7 @@ func (t *Thread) launch(o *kernel.Order, block []byte, size uint64, patch func(b
 // enqueue submits a kernel. args is its block in device memory; own returns the block to the pool at the end.
 func (t *Thread) enqueue(o *kernel.Order, args space.Span, own bool) acl.Error {
 	if o.Func.Kernel == nil && o.Func.Launches.Add(1) == 1 {
-		t.sim.Log("kernel %q is in no kernel library: it takes modelled time and writes nothing; name its library with --kernels or ACLSIM_KERNELS", o.Func.Name)
+		t.sim.Log("kernel %q is in no kernel library: it takes modelled time and writes nothing; name its library in ACLSIM_KERNELS", o.Func.Name)
 		if t.sim.opts.Missing != nil {
 			t.sim.opts.Missing(o.Func.Name)
 		}
