@@ -425,6 +425,23 @@ func TestReplayRunsInSandbox(t *testing.T) {
 	}
 }
 
+// Regression: the refusal of a foreign trace blamed seccomp if the player had no /proc.
+func TestReplayNamesTheMissingLayer(t *testing.T) {
+	if err := exec.Command("unshare", "-m", "true").Run(); err != nil {
+		t.Skipf("no mount namespaces: %v", err)
+	}
+	simulate(t)
+	library, _ := evil(t)
+	script := filepath.Join(t.TempDir(), "noproc")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\nexec unshare -m sh -c 'umount -l /proc && exec \"$@\"' sh \"$@\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Run(t.Context(), foreignTrace(t, func(*format.Meta) {}), acl.Model, &Options{KernelLibraries: []string{library}, Wrapper: []string{script}})
+	if !errors.Is(err, ErrSandbox) || !strings.Contains(err.Error(), ": the kernel or the wrapper does not support /proc: ") {
+		t.Errorf("%v", err)
+	}
+}
+
 // A trace of 48 KB took 4 GiB. Here a kernel library allocates memory without end.
 func TestReplayEndsAtMemoryLimit(t *testing.T) {
 	simulate(t)

@@ -64,8 +64,8 @@ static void enter_sandbox(bool partial, const char *file, const char *library, c
 		read[count++] = strndup(library, (size_t)(slash - library));
 	uint32_t layers = sandbox_enter(own, read, count);
 	if (!partial && (layers & SANDBOX_NEEDED) != SANDBOX_NEEDED)
-		refuse("enter the sandbox: the kernel or the wrapper does not support %s",
-		       layers & SANDBOX_FILES ? "seccomp" : layers & SANDBOX_CALLS ? "Landlock" : "Landlock and seccomp");
+		refuse("enter the sandbox: the kernel or the wrapper does not support%s%s%s%s", layers & SANDBOX_DESCRIPTORS ? "" : " /proc",
+		       layers & SANDBOX_PRIVILEGES ? "" : " capabilities", layers & SANDBOX_FILES ? "" : " Landlock", layers & SANDBOX_CALLS ? "" : " seccomp");
 	P.result->sandbox = layers;
 	P.own = own;
 }
