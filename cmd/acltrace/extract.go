@@ -67,6 +67,7 @@ func (a *app) extractCmd() *cobra.Command {
 			} else {
 				report.Printf(a.out, "; its results can't be compared: the memory was overwritten before the program read it\n")
 			}
+			report.NextText(a.out, "acltrace", "replay", "--verify", out.path)
 			return nil
 		},
 	}

@@ -148,7 +148,11 @@ func (a *app) assembleCmd() *cobra.Command {
 			if err != nil && !errors.As(err, new(*fs.PathError)) {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			return err // a file system error names the file
+			if err != nil {
+				return err // a file system error names the file
+			}
+			report.NextText(a.out, "acltrace", "info", out.path)
+			return nil
 		},
 	}
 	out.add(c.Flags(), "`FILE`: trace to write")
