@@ -15,6 +15,7 @@ import (
 	"github.com/acltrace/acltrace/probe/ring"
 	"github.com/acltrace/acltrace/record/host"
 	"github.com/acltrace/acltrace/record/inject"
+	"github.com/acltrace/acltrace/record/rows"
 	"github.com/acltrace/acltrace/record/session"
 	"github.com/acltrace/acltrace/record/watch"
 )
@@ -51,6 +52,7 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 	defer forwardSignals(cmd.Process)()
 	defer preferOOM()()
 	r.target.root = cmd.Process.Pid
+	r.rows.Processes.Command = rows.Command{PID: cmd.Process.Pid, Path: cmd.Path, Env: cmd.Env}
 	r.file.unnamed = r.file.named(r.target.env, r.target.root, r.flight != nil)
 	inject.LeaveNote(outer, cmd.Process.Pid, r.target.path, r.file.name)
 	w := watch.Start(r.o.Model, cmd.Process.Pid, shim.Path, s.Dir())

@@ -49,12 +49,16 @@ const (
 )
 
 // Resource returns attributes of a process's host, container and pod, by their names in OpenTelemetry's conventions, and
-// those that the variables OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES of the process set. Unknown attributes are missing.
-func Resource(pid int) map[string]string {
+// those that the variables OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES of the process set. env is the environment of a process
+// that has ended, nil if it is not known. Unknown attributes are missing.
+func Resource(pid int, env []string) map[string]string {
 	proc := ProcFile(pid, "")
 	cgroup, _ := ProcText(pid, "cgroup")
 	mounts, _ := ProcText(pid, "mountinfo")
-	environ, _ := ProcText(pid, "environ")
+	environ, err := ProcText(pid, "environ")
+	if err != nil {
+		environ = []byte(strings.Join(env, "\x00"))
+	}
 	r := resource{}
 	r.detect(cgroup, mounts, filepath.Join(proc, "root"))
 	r.variables(environ)

@@ -1,7 +1,9 @@
 package host
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -51,7 +53,36 @@ func TestResource(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", c.name, d)
 		}
 	}
-	if r := Resource(os.Getpid()); r["container.id"] == "" && r["k8s.pod.uid"] == "" && r["host.id"] != hostID() {
+	if r := Resource(os.Getpid(), nil); r["container.id"] == "" && r["k8s.pod.uid"] == "" && r["host.id"] != hostID() {
 		t.Errorf("the test's own process: %v", r)
+	}
+}
+
+// A process that has ended has the environment that its starter knows. A living one has its own.
+func TestResourceOfEndedProcess(t *testing.T) {
+	known := []string{"A=b", "OTEL_SERVICE_NAME=known"}
+	cmd := exec.Command("cat")
+	cmd.Env = []string{"OTEL_SERVICE_NAME=own"}
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	_, err1 = in.Write([]byte("x"))
+	_, err2 = out.Read(make([]byte, 1)) // the kernel sets the environment after Start has returned
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	if got := Resource(cmd.Process.Pid, known)["service.name"]; got != "own" {
+		t.Errorf("the service of a living process is %q", got)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Fatal("it was not killed")
+	}
+	if got := Resource(cmd.Process.Pid, known)["service.name"]; got != "known" {
+		t.Errorf("the service of an ended process is %q", got)
 	}
 }

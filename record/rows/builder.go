@@ -100,7 +100,7 @@ func (b *Builder) time(mono int64) int64 {
 func (b *Builder) Process(p *probe.Process) error {
 	row := format.Process{PID: p.PID, PPID: p.PPID, ForkedFrom: p.ForkedFrom, Start: b.time(p.Start), Exe: p.Exe, Argv: p.Argv}
 	if row.Simulated = b.Processes.learn(p); p.Local != 0 {
-		row.Resource = host.Resource(p.Local)
+		row.Resource = host.Resource(p.Local, b.Processes.environment(p))
 	}
 	rank, ok := b.Processes.rank(p)
 	row.Rank = rank.Number

@@ -21,12 +21,31 @@ type Processes struct {
 	Died       []Died   // processes that were killed or crashed
 	// Ranks are the processes with a rank in their environment, by index.
 	Ranks map[uint32]Rank
+	// Command is the process that the recorder has started, the zero value for none.
+	Command Command
 
 	model *api.Model
 	index map[int]uint32           // by PID
 	rows  []format.Process         // in the order of their index
 	local map[int]int              // PID in the recorder's PID namespace, by PID
 	maps  map[int][]format.Mapping // code, if stacks are recorded
+}
+
+// A Command is a process as the recorder has started it. A short program may have ended before the recorder can read its environment.
+type Command struct {
+	PID  int // in the recorder's PID namespace
+	Path string
+	Env  []string
+}
+
+// environment returns a new process's environment if the recorder has started it, and it has executed no other program since.
+func (ps *Processes) environment(p *probe.Process) []string {
+	if c := &ps.Command; c.PID != 0 && c.PID == p.Local {
+		if path, err := filepath.EvalSymlinks(c.Path); err == nil && path == p.Exe {
+			return c.Env
+		}
+	}
+	return nil
 }
 
 // A Rank is a process of a job.
