@@ -10,35 +10,39 @@ import (
 	"testing"
 )
 
+// traceOf returns a trace of n calls of functions 1 and 2, which have one argument word.
+func traceOf(t *testing.T, n int, call func(i int) *Call) *Reader {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "run.aclt")
+	w, err := Create(path, &Meta{}, &Schema{API: "acl", Functions: []Function{{ID: 1, Name: "a", Words: 1}, {ID: 2, Name: "b", Words: 1}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err1 := w.Process(Process{PID: 1})
+	_, err2 := w.Thread(Thread{TID: 1})
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		c := call(i)
+		c.Start, c.End = int64(10*i), int64(10*i+5)
+		if _, err := w.Call(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, path)
+}
+
 // Calls with unwanted data lack only the data, with and without other calls in the chunk.
 func TestDataOf(t *testing.T) {
 	for name, calls := range map[string]int{"together": 50, "apart": 30_000} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "run.aclt")
-			w, err := Create(path, &Meta{}, &Schema{API: "acl", Functions: []Function{{ID: 1, Name: "a", Words: 1}, {ID: 2, Name: "b", Words: 1}}}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err1 := w.Process(Process{PID: 1})
-			_, err2 := w.Thread(Thread{TID: 1})
-			if err1 != nil || err2 != nil {
-				t.Fatal(err1, err2)
-			}
-			for i := range calls {
-				f := uint16(1 + i*2/calls)
-				c := &Call{Func: f, Start: int64(10 * i), End: int64(10*i + 5), Args: []uint64{uint64(i)}, Data: []Data{{Param: 0, Len: 3, Bytes: []byte("abc")}}}
-				if _, err := w.Call(c); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := w.Close(); err != nil {
-				t.Fatal(err)
-			}
-			r, err := Open(path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer r.Close()
+			r := traceOf(t, calls, func(i int) *Call {
+				return &Call{Func: uint16(1 + i*2/calls), Args: []uint64{uint64(i)}, Data: []Data{{Param: 0, Len: 3, Bytes: []byte("abc")}}}
+			})
 			n := 0
 			for c, err := range r.CallsByStart(&Filter{DataOf: []uint16{2}}) {
 				if err != nil {
@@ -60,35 +64,15 @@ func TestDataOf(t *testing.T) {
 func TestRowsOfOneTable(t *testing.T) {
 	for _, rows := range []int{2, 3, 5, 700} {
 		t.Run(fmt.Sprint(rows), func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "run.aclt")
-			w, err := Create(path, &Meta{}, &Schema{API: "acl", Functions: []Function{{ID: 1, Name: "a", Words: 1}}}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err1 := w.Process(Process{PID: 1})
-			_, err2 := w.Thread(Thread{TID: 1})
-			if err1 != nil || err2 != nil {
-				t.Fatal(err1, err2)
-			}
 			want := func(call, row int) uint64 { return uint64(call*rows+row) * 0x9e3779b97f4a7c15 }
 			const calls = 100 // a full chunk would put data into the next one
-			for i := range calls {
-				c := &Call{Func: 1, Start: int64(10 * i), End: int64(10*i + 5), Args: []uint64{0}}
+			r := traceOf(t, calls, func(i int) *Call {
+				c := &Call{Func: 1, Args: []uint64{0}}
 				for k := range rows {
 					c.Data = append(c.Data, Data{Len: 8, Item: uint32(k), Bytes: binary.LittleEndian.AppendUint64(nil, want(i, k))})
 				}
-				if _, err := w.Call(c); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := w.Close(); err != nil {
-				t.Fatal(err)
-			}
-			r, err := Open(path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer r.Close()
+				return c
+			})
 			n := 0
 			for c, err := range r.Calls(nil) {
 				if err != nil {
@@ -114,14 +98,7 @@ func TestRowsOfOneTable(t *testing.T) {
 // Regression: each turn of a ring copied all earlier rows of the call again, so 8 MB of content took 2.8 GB.
 func TestRowsOfOneCallAreCopiedOnce(t *testing.T) {
 	const rows, size = 16_000, 64
-	path := filepath.Join(t.TempDir(), "run.aclt")
-	w, err := Create(path, &Meta{}, &Schema{API: "acl", Functions: []Function{{ID: 1, Name: "a", Words: 1}}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err1 := w.Process(Process{PID: 1})
-	_, err2 := w.Thread(Thread{TID: 1})
-	c := &Call{Func: 1, End: 5, Args: []uint64{0}}
+	c := &Call{Func: 1, Args: []uint64{0}}
 	for k := range rows {
 		b := make([]byte, size)
 		for i := 0; i < size; i += 8 {
@@ -129,15 +106,7 @@ func TestRowsOfOneCallAreCopiedOnce(t *testing.T) {
 		}
 		c.Data = append(c.Data, Data{Len: size, Item: uint32(k), Bytes: b})
 	}
-	_, err3 := w.Call(c)
-	if err := errors.Join(err1, err2, err3, w.Close()); err != nil {
-		t.Fatal(err)
-	}
-	r, err := Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
+	r := traceOf(t, 1, func(int) *Call { return c })
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for got, err := range r.Calls(nil) {

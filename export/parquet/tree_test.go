@@ -34,21 +34,7 @@ func fleet(t *testing.T) (dir string, calls map[string]int) {
 	small, long := testtrace.Small(t), testtrace.Long(t, 2_000)
 	add("a/b = 50%", 3, small.Reader)
 	add("a/b = 50%", 1, long.Reader)
-	var readers []*format.Reader
-	for i := range 9 {
-		r := testtrace.Small(t).Reader
-		r.Meta().Host = fmt.Sprint("node", i)
-		readers = append(readers, r)
-	}
-	merged := filepath.Join(t.TempDir(), "job.aclt")
-	if _, err := ranks.Merge(merged, readers, acl.Model, &ranks.MergeOptions{WallOnly: true}); err != nil {
-		t.Fatal(err)
-	}
-	r, err := format.Open(merged, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close() })
+	r := job(t, 9)
 	add("merged", 0, r)
 	// A second export replaces the first.
 	was := calls["merged"]
@@ -102,21 +88,7 @@ func TestTree(t *testing.T) {
 
 // A tree has the selected calls of each trace. In a merged trace, each pass selects the same calls, also the first ones.
 func TestTreeOfSelection(t *testing.T) {
-	var readers []*format.Reader
-	for i := range ranksAtOnce + 1 {
-		r := testtrace.Small(t).Reader
-		r.Meta().Host = fmt.Sprint("node", i)
-		readers = append(readers, r)
-	}
-	merged := filepath.Join(t.TempDir(), "job.aclt")
-	if _, err := ranks.Merge(merged, readers, acl.Model, &ranks.MergeOptions{WallOnly: true}); err != nil {
-		t.Fatal(err)
-	}
-	r, err := format.Open(merged, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
+	r := job(t, ranksAtOnce+1)
 	dir := t.TempDir()
 	for _, x := range []struct {
 		sel   timeline.Selection
@@ -223,4 +195,25 @@ func TestFleetInDuckDB(t *testing.T) {
 	if len(rows[6]) != len(failed) {
 		t.Errorf("errors %q, want %v", rows[6], failed)
 	}
+}
+
+// job returns a merged trace of n ranks, each on a node of its own.
+func job(t *testing.T, n int) *format.Reader {
+	t.Helper()
+	var readers []*format.Reader
+	for i := range n {
+		r := testtrace.Small(t).Reader
+		r.Meta().Host = fmt.Sprint("node", i)
+		readers = append(readers, r)
+	}
+	merged := filepath.Join(t.TempDir(), "job.aclt")
+	if _, err := ranks.Merge(merged, readers, acl.Model, &ranks.MergeOptions{WallOnly: true}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := format.Open(merged, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
 }
