@@ -51,41 +51,53 @@ type slot struct {
 	rng            uint32 // 1 + ring number in the process's pool, 0 for a separate file
 }
 
-// control mirrors struct control field by field.
+// control mirrors struct control field by field. Its groups are anonymous structures in C.
 type control struct {
-	magic                uint64
-	version              uint32
-	policy               atomic.Uint32
-	heartbeat            atomic.Int64
+	magic             uint64
+	version           uint32
+	policy            atomic.Uint32
+	heartbeat         atomic.Int64
+	controlMemory     // at offset 24
+	clock             uint32
+	off               atomic.Uint32
+	controlMembers    // at offset 80
+	controlChoices    // at offset 96
+	only, quiet       atomic.Uint32
+	handed            uint64
+	functions         uint64
+	stranger          atomic.Uint32
+	reaped            uint32
+	resumed           atomic.Uint32
+	shutOut           atomic.Uint32
+	visibleLimit      uint64
+	offered, filtered atomic.Uint32
+	_                 [2]uint32
+	arenaFree         [arenaWords]atomic.Uint64
+	slots             [maxSlots]slot
+}
+
+type controlMemory struct {
 	ringBytes            uint64
 	payloadLimit         uint64
 	memoryLimit          uint64
 	memoryUsed           atomic.Uint64
 	deviceFrom, deviceTo uint64
-	clock                uint32
-	off                  atomic.Uint32
-	nextSlot             atomic.Uint32
-	refused              atomic.Uint32
-	maxSlots             uint32
-	nextProcess          atomic.Uint32
-	taskIDs              uint32
-	arenaChunks          uint32
-	payloadLeast         uint64
-	stackFrames          uint32
-	cost                 atomic.Uint32
-	timeEvery, timeGap   uint32
-	only, quiet          atomic.Uint32
-	handed               uint64
-	functions            uint64
-	stranger             atomic.Uint32
-	reaped               uint32
-	resumed              atomic.Uint32
-	shutOut              atomic.Uint32
-	visibleLimit         uint64
-	offered, filtered    atomic.Uint32
-	_                    [2]uint32
-	arenaFree            [arenaWords]atomic.Uint64
-	slots                [maxSlots]slot
+}
+
+type controlMembers struct {
+	nextSlot    atomic.Uint32
+	refused     atomic.Uint32
+	maxSlots    uint32
+	nextProcess atomic.Uint32
+}
+
+type controlChoices struct {
+	taskIDs            uint32
+	arenaChunks        uint32
+	payloadLeast       uint64
+	stackFrames        uint32
+	cost               atomic.Uint32
+	timeEvery, timeGap uint32
 }
 
 type header struct {
@@ -139,6 +151,10 @@ const (
 var (
 	_ [64]byte           = [unsafe.Sizeof(slot{})]byte{}
 	_ [controlBytes]byte = [unsafe.Sizeof(control{})]byte{}
+	_ [24]byte           = [unsafe.Offsetof(control{}.controlMemory)]byte{}
+	_ [80]byte           = [unsafe.Offsetof(control{}.controlMembers)]byte{}
+	_ [96]byte           = [unsafe.Offsetof(control{}.controlChoices)]byte{}
+	_ [132]byte          = [unsafe.Offsetof(control{}.quiet)]byte{}
 	_ [256]byte          = [unsafe.Sizeof(header{})]byte{}
 	_ [processBytes]byte = [unsafe.Sizeof(processFile{})]byte{}
 

@@ -118,24 +118,30 @@ struct control {
 	uint32_t version;
 	uint32_t policy;
 	uint64_t heartbeat; /* atomic; the recorder's last sign of life, CLOCK_MONOTONIC in nanoseconds */
-	uint64_t ring_bytes; /* a power of two, at least 64 KiB */
-	uint64_t payload_limit; /* bytes; larger payloads are not captured */
-	uint64_t memory_limit; /* bytes for all rings in the session */
-	uint64_t memory_used; /* atomic */
-	uint64_t device_from, device_to; /* addresses of device memory */
+	struct { /* memory */
+		uint64_t ring_bytes; /* a power of two, at least 64 KiB */
+		uint64_t payload_limit; /* bytes; larger payloads are not captured */
+		uint64_t memory_limit; /* bytes for all rings in the session */
+		uint64_t memory_used; /* atomic */
+		uint64_t device_from, device_to; /* addresses of device memory */
+	};
 	uint32_t clock;
 	uint32_t off; /* atomic; OFF_*: for threads that have no ring yet */
-	uint32_t next_slot; /* atomic; may run past max_slots */
-	uint32_t refused; /* atomic; threads that got no ring */
-	uint32_t max_slots;
-	uint32_t next_process; /* atomic */
-	uint32_t task_ids; /* 1: ask the runtime for each task's ids */
-	uint32_t arena_chunks; /* in the file `arena`, 0 for none */
-	uint64_t payload_least; /* bytes; smaller payloads are not captured */
-	uint32_t stack_frames; /* frames to record in each call's stack, 0: none */
-	uint32_t cost; /* ticks of the clock for recording one launch; 0 until a process has measured it */
-	uint32_t time_every; /* one task in so many is measured by the device's clock; 0: none */
-	uint32_t time_gap; /* least ticks of the clock between two measured tasks of a thread */
+	struct { /* members */
+		uint32_t next_slot; /* atomic; may run past max_slots */
+		uint32_t refused; /* atomic; threads that got no ring */
+		uint32_t max_slots;
+		uint32_t next_process; /* atomic */
+	};
+	struct { /* choices */
+		uint32_t task_ids; /* 1: ask the runtime for each task's ids */
+		uint32_t arena_chunks; /* in the file `arena`, 0 for none */
+		uint64_t payload_least; /* bytes; smaller payloads are not captured */
+		uint32_t stack_frames; /* frames to record in each call's stack, 0: none */
+		uint32_t cost; /* ticks of the clock for recording one launch; 0 until a process has measured it */
+		uint32_t time_every; /* one task in so many is measured by the device's clock; 0: none */
+		uint32_t time_gap; /* least ticks of the clock between two measured tasks of a thread */
+	};
 	uint32_t only; /* atomic; pid of the process that records while the others wait, 0: none */
 	uint32_t quiet; /* atomic; QUIET_* */
 	uint64_t handed; /* set by the recorder: calls read from the rings */
@@ -241,6 +247,9 @@ _Static_assert(sizeof(struct passed) == 64, "passed");
 _Static_assert(sizeof(struct slot) == 64, "slot");
 _Static_assert(sizeof(struct process) == PROCESS_BYTES, "process");
 _Static_assert(sizeof(struct control) == 192 + 8 * ARENA_WORDS + 64 * RING_MAX_SLOTS, "control");
+_Static_assert(offsetof(struct control, ring_bytes) == 24, "memory");
+_Static_assert(offsetof(struct control, next_slot) == 80, "members");
+_Static_assert(offsetof(struct control, task_ids) == 96, "choices");
 _Static_assert(offsetof(struct control, quiet) == CONTROL_QUIET, "quiet");
 _Static_assert(offsetof(struct control, stranger) == 152, "stranger");
 _Static_assert(sizeof(struct ring) == 256, "ring");
