@@ -2,16 +2,11 @@
  * The player runs a plan against a runtime library. It has a thread for each captured thread, and a process for each captured process if there
  * are several. plan.h describes the instructions, package replay/compile chooses them.
  *
- *	acltrace-player [--sandbox] [--partial] [--read PATH]... PLAN LIBRARY RESULTS
+ * usage() lists the arguments. In the sandbox (sandbox.c) the plan may read and write in RESULTS' folder (without RESULTS, in PLAN's), and
+ * read the library's folder and each --read PATH. If the kernel lacks a sandbox layer, the player refuses, unless --partial is given.
  *
- * --sandbox plays the plan in a sandbox (sandbox.c). There it may read and write in RESULTS' folder (without RESULTS, in PLAN's), and read
- * the library's folder and each --read PATH. If the kernel lacks a sandbox layer, the player refuses, unless --partial is given.
- * "acltrace-player --sandbox" alone prints the layers that the kernel has, as a number.
- *
- * LIBRARY "null" stands for no library: every function returns 0.
- *
- * Without RESULTS the player runs the plan in a child and prints the verdict itself (judge.c). Exit codes: 0 identical, 3 different, 4 unproved,
- * 1 the plan could not be run or did not finish.
+ * Without RESULTS the player runs the plan in a child and prints the verdict itself (judge.c). Exit code 1 means that the plan could not be run or
+ * did not finish.
  *
  * Rules for the player's code:
  *
@@ -19,8 +14,7 @@
  *	2. A plan is trusted after its checksums were verified: its numbers and offsets are not checked again.
  *	3. Results are stored in a shared mapping at once. They survive if the runtime crashes this process.
  *	4. Between two calls, a thread makes no system call, allocates nothing, and writes only its own cache lines. In a short plan, all
- *	   pages were touched before.
- *	   Waits, pacing and forks are in the plan.
+ *	   pages were touched before. Waits, pacing and forks are in the plan.
  *	5. A thread stores its progress with release order after the effects of an instruction. A waiting thread loads it with acquire order.
  *	6. The sandbox is entered by the only thread, before it forks and before it loads the library.
  *	7. Processes end by _exit: exit handlers are not part of the trace.
@@ -70,12 +64,31 @@ static void enter_sandbox(bool partial, const char *file, const char *library, c
 	P.own = own;
 }
 
+static int usage(void)
+{
+	fprintf(stderr,
+		"usage: %s [FLAG]... PLAN LIBRARY [RESULTS]\n"
+		"\n"
+		"Plays a plan, which acltrace has compiled from a trace, on a runtime library.\n"
+		"\n"
+		"  --sandbox    play in a sandbox; alone: print the kernel's layers as a number\n"
+		"  --partial    play even if the kernel lacks a layer of the sandbox\n"
+		"  --read PATH  allow the sandbox to read below PATH; may be repeated\n"
+		"  PLAN         the plan's file\n"
+		"  LIBRARY      path of the library; null: no library, all functions return 0\n"
+		"  RESULTS      existing file for the results; without it, print the verdict\n"
+		"\n"
+		"The verdict's exit codes: 0 identical, 3 different, 4 unproved, 1 not finished\n",
+		program_invocation_short_name);
+	return 2;
+}
+
 int main(int argc, char **argv)
 {
-	const char *name = argv[0], **read = calloc((size_t)argc + 2, sizeof *read);
-	bool boxed = false, partial = false, usage = read == NULL;
+	const char **read = calloc((size_t)argc + 2, sizeof *read);
+	bool boxed = false, partial = false, wrong = read == NULL;
 	size_t count = 0;
-	for (argc--, argv++; argc > 0 && strncmp(*argv, "--", 2) == 0 && !usage; argc--, argv++) {
+	for (argc--, argv++; argc > 0 && strncmp(*argv, "--", 2) == 0 && !wrong; argc--, argv++) {
 		if (strcmp(*argv, "--sandbox") == 0)
 			boxed = true;
 		else if (strcmp(*argv, "--partial") == 0)
@@ -83,16 +96,14 @@ int main(int argc, char **argv)
 		else if (strcmp(*argv, "--read") == 0 && argc > 1)
 			argc--, read[count++] = *++argv;
 		else
-			usage = true;
+			wrong = true;
 	}
-	if (argc == 0 && boxed && !usage) {
+	if (argc == 0 && boxed && !wrong) {
 		printf("%u\n", sandbox_enter(NULL, read, count));
 		return 0;
 	}
-	if ((argc != 2 && argc != 3) || usage) {
-		fprintf(stderr, "usage: %s [--sandbox] [--partial] [--read PATH]... PLAN LIBRARY [RESULTS]\n", name);
-		return 2;
-	}
+	if ((argc != 2 && argc != 3) || wrong)
+		return usage();
 	const char *library = argv[1], *results = argc > 2 ? argv[2] : NULL;
 	open_plan(argv[0], results);
 	if (boxed)

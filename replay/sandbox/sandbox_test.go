@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -142,5 +143,24 @@ func TestWaysOut(t *testing.T) {
 				t.Errorf("without the layers that are said to stop it: %s", why)
 			}
 		})
+	}
+}
+
+// The usage text of the player named its flags and did not explain them.
+func TestPlayerUsageExplainsItsArguments(t *testing.T) {
+	out, err := exec.Command(testenv.Built(t, "lib/acltrace-player")).CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 2 {
+		t.Errorf("without arguments: %v, want exit code 2", err)
+	}
+	for _, of := range []string{"--sandbox", "--partial", "--read PATH", "PLAN", "LIBRARY", "RESULTS"} {
+		if !regexp.MustCompile(`(?m)^  ` + of + ` +[a-z]`).Match(out) {
+			t.Errorf("%s has no line of its own:\n%s", of, out)
+		}
+	}
+	for line := range strings.Lines(string(out)) {
+		if len(line) > 80 {
+			t.Errorf("longer than 79 characters: %q", line)
+		}
 	}
 }
