@@ -198,7 +198,7 @@ type Options struct {
 	NoSteps            bool // no trace for each step
 	DeviceAs           DeviceAs
 	Select             *timeline.Selection // calls, nil for all
-	// Progress receives the approximate number of calls sent, and the total, from one goroutine at a time.
+	// Progress receives the approximate number of calls sent or written, and the total, from one goroutine at a time.
 	Progress func(done, total int)
 	// Resume is the state of an interrupted export to continue; nil to start from the beginning.
 	Resume *State
@@ -299,7 +299,7 @@ func Write(w io.Writer, r *format.Reader, m *api.Model, o *Options) (*Result, er
 		o = &Options{}
 	}
 	so := o.spans()
-	so.Batch = lineSpans
+	so.Batch, so.Progress = lineSpans, o.Progress
 	x, err := spans.New(r, m, so)
 	if err != nil {
 		return nil, err

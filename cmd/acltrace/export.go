@@ -20,7 +20,7 @@ var exportFormats = []exportFormat{
 	{"perfetto", "trace for ui.perfetto.dev, with memory and queues", "acltrace export perfetto run.aclt\nacltrace export perfetto --from 1s --to 2s run.aclt -o second.pftrace",
 		"`FILE`: file to write (default TRACE.pftrace)", ".pftrace", `each place has a slice "calls lost"`, func() exporter { return &perfettoExport{} }},
 	{"pprof", "profile for `go tool pprof`", "acltrace export pprof run.aclt\nacltrace export pprof run.aclt -o run.pb.gz",
-		"`FILE`: file to write (default TRACE.pb.gz)", ".pb.gz", "they are not counted; the profile has their number in its comments", func() exporter { return &pprofExport{} }},
+		"`FILE`: file to write (default TRACE.pb.gz)", ".pb.gz", "they are not counted; the profile has their number in its comments", func() exporter { return pprofExport{} }},
 	{"chrome", "Chrome's trace JSON for Speedscope and MindStudio Insight", "acltrace export chrome run.aclt\nacltrace export chrome --mindstudio run.aclt -o trace_view.json",
 		"`FILE`: file to write (default TRACE.json)", ".json", `each place has a slice "calls lost"`, func() exporter { return &chromeExport{} }},
 	{"parquet", "tables for DuckDB, pandas, Spark and ClickHouse", "acltrace export parquet run.aclt -o tables\nacltrace export parquet --partition job7 -o fleet rank0.aclt rank1.aclt",
@@ -51,6 +51,9 @@ func (a *app) exportTo(f *exportFormat) *cobra.Command {
 		Example: f.examples,
 		Args:    arguments(1, "one trace file"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
+			if err := x.which.check(); err != nil {
+				return err
+			}
 			if err := e.check(x, c.Flags()); err != nil {
 				return err
 			}
@@ -80,6 +83,7 @@ func (a *app) exportTo(f *exportFormat) *cobra.Command {
 	if f.ext != ".tables" {
 		explain(c.Flags(), "output", "- writes to standard output.")
 	}
+	x.which.add(c.Flags())
 	e.flags(c.Flags())
 	return c
 }

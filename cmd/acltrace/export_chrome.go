@@ -8,25 +8,18 @@ import (
 	"github.com/spf13/pflag"
 )
 
-type chromeExport struct {
-	o     chrome.Options
-	which selectFlags
-}
+type chromeExport struct{ o chrome.Options }
 
 func (e *chromeExport) flags(f *pflag.FlagSet) {
-	e.which.add(f)
 	f.BoolVar(&e.o.NoArgs, "no-args", false, "leave out call arguments and call numbers")
 	explain(f, "no-args", "The file is smaller, and Speedscope sums up the calls of a function.")
 	f.BoolVar(&e.o.MindStudio, "mindstudio", false, "write a trace_view.json for MindStudio Insight")
 }
 
-func (e *chromeExport) check(*exporting, *pflag.FlagSet) error {
-	e.o.Select = &e.which.Selection
-	return e.which.check()
-}
+func (e *chromeExport) check(*exporting, *pflag.FlagSet) error { return nil }
 
 func (e *chromeExport) run(x *exporting) error {
-	e.o.Progress = x.progress("calls")
+	e.o.Select, e.o.Progress = &x.which.Selection, x.progress("calls")
 	res, err := file(x, func(w io.Writer) (*chrome.Result, error) { return chrome.Write(w, x.r, x.m, &e.o) })
 	if err != nil {
 		return err
@@ -35,7 +28,7 @@ func (e *chromeExport) run(x *exporting) error {
 	if e.o.MindStudio {
 		look = "open it in MindStudio Insight"
 	}
-	x.written(e.which.calls(res.Calls, recorded(x.r))+" and "+human.Plural(res.Tasks, "task"), x.out.path, look)
+	x.written(res.Calls, x.calls(res.Calls)+" and "+human.Plural(res.Tasks, "task"), x.out.path, look)
 	x.brackets(res.Bracketed, res.Tasks)
 	return nil
 }

@@ -24,7 +24,6 @@ import (
 
 type otlpExport struct {
 	o               otelexport.Options
-	which           selectFlags
 	ui              string
 	maxSpans        int
 	maxBytes        optional[int64]
@@ -32,7 +31,6 @@ type otlpExport struct {
 }
 
 func (e *otlpExport) flags(f *pflag.FlagSet) {
-	e.which.add(f)
 	f.StringVar(&e.o.Endpoint, "endpoint", "", "`URL`: receiver (default http://localhost:4317)")
 	explain(f, "endpoint", "A Jaeger or an OpenTelemetry collector. OTEL_EXPORTER_OTLP_ENDPOINT sets another default.")
 	f.StringVar(&e.o.Protocol, "protocol", "", "`NAME`: grpc or http/protobuf (default: by port)")
@@ -56,10 +54,6 @@ func (e *otlpExport) flags(f *pflag.FlagSet) {
 }
 
 func (e *otlpExport) check(x *exporting, f *pflag.FlagSet) error {
-	if err := e.which.check(); err != nil {
-		return err
-	}
-	e.o.Select = &e.which.Selection
 	if x.out.path != "" && (e.o.Endpoint != "" || e.resume || f.Changed("ui") || e.metrics) {
 		return usage("acltrace export otlp: --output writes a file of spans; --endpoint, --resume, --ui and --metrics are for sending to a collector")
 	}
@@ -76,6 +70,7 @@ func (e *otlpExport) check(x *exporting, f *pflag.FlagSet) error {
 }
 
 func (e *otlpExport) run(x *exporting) error {
+	e.o.Select = &x.which.Selection
 	if x.out.path != "" {
 		return e.write(x)
 	}
@@ -87,14 +82,11 @@ func (e *otlpExport) run(x *exporting) error {
 		if err != nil {
 			return err
 		}
-		if e.which.nothing(x.app, x.path, uint64(res.Calls)); res.Calls == 0 && e.which.given() {
+		if x.which.nothing(x.app, x.path, uint64(res.Calls)) {
 			return nil
 		}
-		of := ""
-		if e.which.given() {
-			of = " of " + e.which.calls(res.Calls, recorded(x.r))
-		}
-		report.Printf(x.err, "acltrace: %s of metrics%s sent to %s\n", human.Plural(res.Values, "value"), of, res.Endpoint)
+		report.Printf(x.err, "acltrace: %s of metrics%s sent to %s\n", human.Plural(res.Values, "value"), x.ofCalls(res.Calls), res.Endpoint)
+		x.next("acltrace", "stats", x.path)
 		return nil
 	}
 	return e.send(ctx, x)
@@ -102,21 +94,26 @@ func (e *otlpExport) run(x *exporting) error {
 
 // write writes spans to a file.
 func (e *otlpExport) write(x *exporting) error {
+	e.o.Progress = x.progress("calls")
 	res, err := file(x, func(w io.Writer) (*otelexport.Result, error) { return otelexport.Write(w, x.r, x.m, &e.o) })
 	if err != nil {
 		return err
 	}
-	x.written(e.spans(x, res)+" in "+human.Plural(res.Traces, "trace"), x.out.path, "a collector reads it with its otlpjsonfile receiver")
+	x.written(res.Calls, e.spans(x, res)+" in "+human.Plural(res.Traces, "trace"), x.out.path, "a collector reads it with its otlpjsonfile receiver")
 	return nil
 }
 
 // spans describes the spans of a result.
 func (e *otlpExport) spans(x *exporting, res *otelexport.Result) string {
-	s := human.Plural(res.Spans+res.Before, "span")
-	if e.which.given() {
-		s += " of " + e.which.calls(res.Calls, recorded(x.r))
+	return human.Plural(res.Spans+res.Before, "span") + x.ofCalls(res.Calls)
+}
+
+// ofCalls says how many calls were chosen, "" if all were.
+func (x *exporting) ofCalls(n int) string {
+	if !x.which.given() {
+		return ""
 	}
-	return s
+	return " of " + x.calls(n)
 }
 
 // send sends spans to a receiver.
@@ -138,7 +135,7 @@ func (e *otlpExport) send(ctx context.Context, x *exporting) (err error) {
 	}
 	os.Remove(string(state))
 	if res.Traces == 0 {
-		e.which.nothing(x.app, x.path, 0)
+		x.which.nothing(x.app, x.path, 0)
 		return nil
 	}
 	report.Printf(x.err, "acltrace: %s in %s sent; the first trace is %s\n", e.spans(x, res), human.Plural(res.Traces, "trace"), res.FirstTraceID)

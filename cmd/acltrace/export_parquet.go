@@ -19,21 +19,16 @@ import (
 )
 
 type parquetExport struct {
-	which  selectFlags
 	job    string
 	intree bool // --partition was given
 }
 
 func (e *parquetExport) flags(f *pflag.FlagSet) {
-	e.which.add(f)
 	f.StringVar(&e.job, "partition", "", "`JOB`: add traces to a tree by job and rank")
 	explain(f, "partition", "Adds traces, or all traces in folders, to the tables in -o, which are partitioned by job and rank. JOB is the name of the job. See docs/howto/fleets.md.")
 }
 
 func (e *parquetExport) check(x *exporting, f *pflag.FlagSet) error {
-	if err := e.which.check(); err != nil {
-		return err
-	}
 	if x.out.path == "-" {
 		return usage("acltrace export parquet -o -: tables are several files: name a folder")
 	}
@@ -59,19 +54,22 @@ func (e *parquetExport) run(x *exporting) error {
 	if err := x.out.writeAll(x.app, x.r, func(create func(string) (io.WriteCloser, error)) (err error) {
 		res, err = parquet.Write(func(table string) (io.WriteCloser, error) {
 			return create(filepath.Join(x.out.path, table+".parquet"))
-		}, x.r, x.m, &parquet.Options{Select: &e.which.Selection, Progress: x.progress("calls")})
+		}, x.r, x.m, &parquet.Options{Select: &x.which.Selection, Progress: x.progress("calls")})
 		return err
 	}); err != nil {
 		return err
 	}
-	report.Printf(x.err, "acltrace: %s, %s, %s and %s written to %s\n", e.which.calls(res.Calls, recorded(x.r)), human.Plural(res.Tasks, "task"), human.Plural(res.Copies, "copy"), human.Plural(res.Kernels, "kernel"), x.out.path)
+	x.written(res.Calls, strings.Join([]string{x.calls(res.Calls), human.Plural(res.Tasks, "task"), human.Plural(res.Copies, "copy")}, ", ")+" and "+human.Plural(res.Kernels, "kernel"), x.out.path, "")
 	x.brackets(res.Bracketed, res.Tasks)
-	x.query(filepath.Join(x.out.path, "calls.parquet"))
+	x.query(res.Calls, filepath.Join(x.out.path, "calls.parquet"))
 	return nil
 }
 
-// query prints a command that shows the calls in a file, or in the files of a pattern.
-func (x *exporting) query(files string) {
+// query prints a command that shows the n calls in a file, or in the files of a pattern.
+func (x *exporting) query(n int, files string) {
+	if n == 0 {
+		return
+	}
 	x.next("duckdb", "-c", `from "`+strings.ReplaceAll(files, `"`, `""`)+`" limit 10`)
 }
 
@@ -103,7 +101,7 @@ func (e *parquetExport) runTree(x *exporting, args []string) (done bool, err err
 		if !told {
 			rank = i
 		}
-		res, err := parquet.WriteTree(r, m, &parquet.TreeOptions{Dir: x.out.path, Job: e.job, Rank: rank, Select: &e.which.Selection, Progress: x.progress("calls")})
+		res, err := parquet.WriteTree(r, m, &parquet.TreeOptions{Dir: x.out.path, Job: e.job, Rank: rank, Select: &x.which.Selection, Progress: x.progress("calls")})
 		total += recorded(r)
 		if err == nil {
 			err = x.shows(r, inNoTable, untilEnd)
@@ -114,7 +112,8 @@ func (e *parquetExport) runTree(x *exporting, args []string) (done bool, err err
 		}
 		sum.Calls, sum.Tasks = sum.Calls+res.Calls, sum.Tasks+res.Tasks
 	}
-	report.Printf(x.err, "acltrace: %s, %s and %s, added to %s\n", human.Plural(len(files), "trace"), e.which.calls(sum.Calls, total), human.Plural(sum.Tasks, "task"), x.out.path)
-	x.query(filepath.Join(x.out.path, "calls", "*", "*", "*.parquet"))
+	x.which.nothing(x.app, strings.Join(args, ", "), uint64(sum.Calls))
+	report.Printf(x.err, "acltrace: %s, %s and %s, added to %s\n", human.Plural(len(files), "trace"), x.which.calls(sum.Calls, total), human.Plural(sum.Tasks, "task"), x.out.path)
+	x.query(sum.Calls, filepath.Join(x.out.path, "calls", "*", "*", "*.parquet"))
 	return true, nil
 }

@@ -13,12 +13,10 @@ import (
 
 type perfettoExport struct {
 	o       perfetto.Options
-	which   selectFlags
 	maxSize optional[int64]
 }
 
 func (e *perfettoExport) flags(f *pflag.FlagSet) {
-	e.which.add(f)
 	sizeFlag(f, &e.maxSize, "max-size", "", "`SIZE`: write several files of this size")
 	explain(f, "max-size", "The page needs about 2G of memory for 100M of trace.")
 	f.BoolVar(&e.o.NoArgs, "no-args", false, "leave out call arguments")
@@ -30,10 +28,6 @@ func (e *perfettoExport) check(x *exporting, _ *pflag.FlagSet) (err error) {
 	if e.o.MaxSize = e.maxSize.or(0); e.o.MaxSize != 0 && e.o.MaxSize < perfetto.MinSize {
 		return usage("--max-size %s: at least %dK are needed", &e.maxSize, perfetto.MinSize>>10)
 	}
-	if err := e.which.check(); err != nil {
-		return err
-	}
-	e.o.Select = &e.which.Selection
 	if x.out.path == "-" && e.o.MaxSize != 0 {
 		return usage("--max-size makes several files: they can't go to standard output")
 	}
@@ -41,7 +35,7 @@ func (e *perfettoExport) check(x *exporting, _ *pflag.FlagSet) (err error) {
 }
 
 func (e *perfettoExport) run(x *exporting) (err error) {
-	e.o.Progress = x.progress("calls")
+	e.o.Select, e.o.Progress = &x.which.Selection, x.progress("calls")
 	var res *perfetto.Result
 	var names []string
 	if e.o.MaxSize == 0 {
@@ -59,7 +53,7 @@ func (e *perfettoExport) run(x *exporting) (err error) {
 	if err != nil {
 		return err
 	}
-	x.written(e.which.calls(res.Calls, recorded(x.r))+" and "+human.Plural(res.Tasks, "task"), strings.Join(shorten(names), ", "), "open it at https://ui.perfetto.dev")
+	x.written(res.Calls, x.calls(res.Calls)+" and "+human.Plural(res.Tasks, "task"), strings.Join(shorten(names), ", "), "open it at https://ui.perfetto.dev")
 	x.brackets(res.Bracketed, res.Tasks)
 	return nil
 }

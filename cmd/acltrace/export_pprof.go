@@ -8,18 +8,18 @@ import (
 	"github.com/spf13/pflag"
 )
 
-type pprofExport struct{ which selectFlags }
+type pprofExport struct{}
 
-func (e *pprofExport) flags(f *pflag.FlagSet) { e.which.add(f) }
+func (pprofExport) flags(*pflag.FlagSet) {}
 
-func (e *pprofExport) check(*exporting, *pflag.FlagSet) error { return e.which.check() }
+func (pprofExport) check(*exporting, *pflag.FlagSet) error { return nil }
 
-func (e *pprofExport) run(x *exporting) error {
-	o := &pprof.Options{Select: &e.which.Selection, Progress: x.progress("calls")}
+func (pprofExport) run(x *exporting) error {
+	o := &pprof.Options{Select: &x.which.Selection, Progress: x.progress("calls")}
 	res, err := file(x, func(w io.Writer) (*pprof.Result, error) { return pprof.Write(w, x.r, x.m, o) })
 	if err != nil {
 		return err
 	}
-	x.written(e.which.calls(res.Calls, recorded(x.r)), x.out.path, "look at it with: "+shell.Command("go", "tool", "pprof", "-http=:", x.out.path))
+	x.written(res.Calls, x.calls(res.Calls), x.out.path, "look at it with: "+shell.Command("go", "tool", "pprof", "-http=:", x.out.path))
 	return nil
 }

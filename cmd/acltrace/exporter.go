@@ -13,6 +13,7 @@ import (
 
 // An exporter writes traces in one format. It holds the format's flag values.
 type exporter interface {
+	// flags adds the flags of the format, besides those that choose calls.
 	flags(f *pflag.FlagSet)
 	// check checks the flags before the trace is opened.
 	check(x *exporting, f *pflag.FlagSet) error
@@ -30,10 +31,11 @@ type treeExporter interface {
 // exporting is one run of an export command.
 type exporting struct {
 	*app
-	out  outputFlags
-	path string // trace
-	r    *format.Reader
-	m    *api.Model
+	out   outputFlags
+	which selectFlags
+	path  string // trace
+	r     *format.Reader
+	m     *api.Model
 }
 
 // file writes a format's output to x.out and returns its result.
@@ -45,13 +47,19 @@ func file[R any](x *exporting, write func(io.Writer) (R, error)) (res R, err err
 	return res, err
 }
 
-// written prints the content and the name of an output file, and how to look at it.
-func (x *exporting) written(content, path, look string) {
+// calls describes the number of exported calls.
+func (x *exporting) calls(n int) string { return x.which.calls(n, recorded(x.r)) }
+
+// written prints the content and the name of an output file with n calls, and how to look at it, unless no call matches.
+func (x *exporting) written(n int, content, path, look string) {
+	nothing := x.which.nothing(x.app, x.path, uint64(n))
 	if x.out.path == "-" {
-		report.Printf(x.err, "acltrace: %s written to standard output\n", content)
-		return
+		path, look = "standard output", ""
 	}
-	report.Printf(x.err, "acltrace: %s written to %s; %s\n", content, path, look)
+	if look != "" && !nothing {
+		path += "; " + look
+	}
+	report.Printf(x.err, "acltrace: %s written to %s\n", content, path)
 }
 
 // brackets prints how many tasks have no measured times.

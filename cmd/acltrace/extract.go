@@ -51,7 +51,9 @@ func (a *app) extractCmd() *cobra.Command {
 			defer a.close(r)
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
+			done := a.busy("extracting from " + args[0])
 			e, err := lab.Extract(ctx, args[0], m, *launch, out.path, &limits)
+			done()
 			if err != nil {
 				return err
 			}

@@ -92,6 +92,33 @@ func (a *app) progress(what string) func(done, total int) {
 	}
 }
 
+// busy shows on the progress line what goes on and for how long, for work that does not count its parts. The work must print nothing until
+// done is called.
+func (a *app) busy(what string) (done func()) {
+	if a.line.to == nil {
+		return func() {}
+	}
+	stop, stopped, begun := make(chan struct{}), make(chan struct{}), time.Now()
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(max(progressEvery, time.Millisecond))
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				a.line.show(fmt.Sprintf("%s: %.1f s", what, time.Since(begun).Seconds()))
+			case <-stop:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(stop)
+		<-stopped
+		a.line.wipe()
+	}
+}
+
 // bytes is progress for byte counts.
 func (a *app) bytes() func(done, total int64) {
 	show := a.progress("MiB")

@@ -214,7 +214,12 @@ func (a *app) play(path string, m *api.Model, p *replaying) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	defer stop()
+	done := func() {}
+	if !p.o.Interactive && !p.planOnly { // else there is output meanwhile
+		done = a.busy("replaying " + path)
+	}
 	rep, err := replay.Run(ctx, path, m, &p.o)
+	done()
 	err = orAllow(err)
 	if errors.Is(err, replay.ErrTrust) || errors.Is(err, replay.ErrSandbox) {
 		return fmt.Errorf("%w; --trust allows it, if you know the origin of the trace", err)
@@ -257,7 +262,9 @@ func library(name string, m *api.Model) (string, error) {
 func (a *app) simulate(path string, m *api.Model, o *whatif.Options, asJSON bool) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	done := a.busy("simulating " + path)
 	rep, err := whatif.Run(ctx, path, m, o)
+	done()
 	if err != nil {
 		return err
 	}

@@ -68,14 +68,16 @@ func (s *selectFlags) check() error {
 // given reports whether a flag was given.
 func (s *selectFlags) given() bool { return s.String() != "" }
 
-// nothing prints that no call is selected, if flags were given and none is.
-func (s *selectFlags) nothing(a *app, path string, calls uint64) {
-	if calls == 0 && s.given() {
-		report.Printf(a.err, "acltrace: %s: no call matches %s\n", path, s)
-		if s.Stream != 0 {
-			report.Printf(a.err, "acltrace: --stream %[1]d is stream#%[1]d, as cat shows it; stream %[1]d, as stats shows it, is --stream 'stream %[1]d'\n", s.Stream)
-		}
+// nothing prints and reports that no call is selected, if flags were given and none is.
+func (s *selectFlags) nothing(a *app, path string, calls uint64) bool {
+	if calls > 0 || !s.given() {
+		return false
 	}
+	report.Printf(a.err, "acltrace: %s: no call matches %s\n", path, s)
+	if s.Stream != 0 {
+		report.Printf(a.err, "acltrace: --stream %[1]d is stream#%[1]d, as cat shows it; stream %[1]d, as stats shows it, is --stream 'stream %[1]d'\n", s.Stream)
+	}
+	return true
 }
 
 // calls describes a number of selected calls: "1,024 calls", or "3 of 1,024 calls (--failed)" if flags were given.

@@ -56,8 +56,9 @@ type Options struct {
 	MaxBytes int    // span bytes in one trace, as protobuf, DefaultMaxBytes if 0; no limit without MaxSpans
 	NoSteps  bool   // no trace for each step
 	DeviceAs otlp.DeviceAs
-	Select   *timeline.Selection // calls that New's encoder emits, nil for all
-	Batch    int                 // spans in a batch, otlp.MaxRequestSpans if 0
+	Select   *timeline.Selection   // calls that New's encoder emits, nil for all
+	Batch    int                   // spans in a batch, otlp.MaxRequestSpans if 0
+	Progress func(done, total int) // called now and then with the calls read and the total
 }
 
 // check sets the defaults and refuses invalid values.
@@ -210,7 +211,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Encoder, error) {
 		return nil, err
 	}
 	stacks := newStacks(r)
-	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Select: sel, Stacks: stacks != nil})
+	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Select: sel, Stacks: stacks != nil, Progress: x.o.Progress})
 	if !x.o.NoSteps {
 		if err := w.FindSteps(); err != nil {
 			return nil, err
