@@ -132,13 +132,9 @@ func TestCriticalPath(t *testing.T) {
 			}
 			var entries []any
 			for _, e := range p.Entries[:min(5, len(p.Entries))] {
-				kind := string(e.Kind)
-				if e.Kind == path.Own {
-					kind = "own time" // as on the screen of stats --critical-path
-				}
-				entries = append(entries, strings.Join(strings.Fields(fmt.Sprintf("%s %s %s", kind, e.Func, e.Name)), " ")+", "+e.Where+": "+map[bool]string{true: "at most "}[e.AtMost]+human.Duration(e.NS))
+				entries = append(entries, e.String()+": "+map[bool]string{true: "<= "}[e.AtMost]+human.Duration(e.NS))
 			}
-			if have := fmt.Sprint(root.Attrs["acl.critical_path"]); have != fmt.Sprint(entries) || !strings.Contains(have, "task slow, stream 1: ") {
+			if have := fmt.Sprint(root.Attrs["acl.critical_path"]); have != fmt.Sprint(entries) || !strings.Contains(have, "slow on stream 1: ") {
 				t.Errorf("step %d: the root has the entries %v, want %v", n, have, entries)
 			}
 		}

@@ -88,7 +88,7 @@
 //	acl.step, acl.step.name     number of the step, from 0, and name of the range that marks it
 //	acl.step.source             marked (by the program) or found (by repetition)
 //	acl.step.differs            true on an atypical step, for example a warm-up
-//	acl.critical_path           the five longest entries of the step's critical path, such as "task linear, stream 1: 435 us"
+//	acl.critical_path           the five longest entries of the step's critical path, such as "linear on stream 1: 435 us"
 //	acl.sampled                 package live only: sampled, error, slow or requested
 //	acl.incomplete              true if the file had no end: a killed recorder or a cut file
 //	thread.id, thread.name      if the trace has one thread

@@ -78,7 +78,7 @@ func pathText(t *table, s *path.Summary, p *path.Path) {
 		if q.Call != timeline.NoCall {
 			call = number(q.Call)
 		}
-		Printf(t, "%s\t%s\t%s\t  %s\n", human.Moment(q.From), atMost(q.To-q.From, q.AtMost), call, pathName(q.Kind, q.Func, q.Name, q.Where))
+		Printf(t, "%s\t%s\t%s\t  %s\n", human.Moment(q.From), atMost(q.To-q.From, q.AtMost), call, q)
 	}
 	if n := all - len(parts); n > 0 {
 		t.Flush()
@@ -90,7 +90,7 @@ func pathText(t *table, s *path.Summary, p *path.Path) {
 func entryText(t *table, entries []path.Entry, ns int64, paths int) {
 	Printf(t, "\na step\tshare\ttimes\t  critical path\n")
 	for _, e := range entries[:min(most, len(entries))] {
-		Printf(t, "%s\t%s\t%.4g\t  %s\n", atMost(e.NS/int64(paths), e.AtMost), human.Share(float64(e.NS)/float64(max(ns, 1))), float64(e.Count)/float64(paths), pathName(e.Kind, e.Func, e.Name, e.Where))
+		Printf(t, "%s\t%s\t%.4g\t  %s\n", atMost(e.NS/int64(paths), e.AtMost), human.Share(float64(e.NS)/float64(max(ns, 1))), float64(e.Count)/float64(paths), &e)
 	}
 	t.Flush()
 	if n := len(entries) - most; n > 0 {
@@ -107,26 +107,6 @@ func atMost(ns int64, atMost bool) string {
 		return "<= " + human.Duration(ns)
 	}
 	return human.Duration(ns)
-}
-
-// pathName describes a part of a critical path. The kernel or copy comes first, because names are cut in the middle.
-func pathName(k path.Kind, fn, name, where string) string {
-	if name != "" && fn != "" {
-		fn = name + ": " + fn
-	}
-	switch k {
-	case path.Own:
-		return "own time, " + where
-	case path.Recording:
-		return "recording, " + where
-	case path.Wait:
-		return fmt.Sprintf("%s waits for %s", fn, where)
-	case path.Task:
-		return fmt.Sprintf("%s on %s", name, where)
-	case path.Start:
-		return fmt.Sprintf("start of %s on %s", name, where)
-	}
-	return fmt.Sprintf("%s in %s", fn, where)
 }
 
 // A PathWriter writes critical paths one by one as JSON, and their sums at the end.
@@ -154,14 +134,11 @@ type pathJSON struct {
 }
 
 type partJSON struct {
-	Kind   path.Kind `json:"kind"`
-	Call   *uint64   `json:"call"`              // number of the call, or of the call that launched the task; null for own and recording
-	Func   string    `json:"func,omitempty"`    // function of the call, empty for task and start
-	Name   string    `json:"name,omitempty"`    // name of the task, empty without a task
-	Where  string    `json:"where"`             // thread, or the stream of a task or of a wait
-	FromNS int64     `json:"from_ns"`           // begin of the part
-	NS     int64     `json:"ns"`                // duration of the part
-	AtMost bool      `json:"at_most,omitempty"` // tasks took at most this time
+	*path.Subject
+	Call   *uint64 `json:"call"`              // number of the call, or of the call that launched the task; null for own and recording
+	FromNS int64   `json:"from_ns"`           // begin of the part
+	NS     int64   `json:"ns"`                // duration of the part
+	AtMost bool    `json:"at_most,omitempty"` // tasks took at most this time
 }
 
 // Path adds a path.
@@ -174,7 +151,7 @@ func (w *PathWriter) Path(p *path.Path) error {
 	}
 	for i := range parts {
 		q := &parts[i]
-		o.Parts[i] = partJSON{Kind: q.Kind, Func: q.Func, Name: q.Name, Where: q.Where, FromNS: q.From, NS: q.To - q.From, AtMost: q.AtMost}
+		o.Parts[i] = partJSON{Subject: &q.Subject, FromNS: q.From, NS: q.To - q.From, AtMost: q.AtMost}
 		if q.Call != timeline.NoCall {
 			o.Parts[i].Call = &q.Call
 		}

@@ -32,15 +32,40 @@ const (
 	Start     Kind = "start"     // between the last predecessor of a task and its start on the device
 )
 
+// A Subject is a call, a task or other work on a path.
+type Subject struct {
+	Kind  Kind   `json:"kind"`
+	Func  string `json:"func,omitempty"` // function of the call, empty for task and start
+	Name  string `json:"name,omitempty"` // name of the task, empty without a task
+	Where string `json:"where"`          // thread, or the stream of a task or of a wait
+}
+
+// String names the subject as screens and viewers do. The kernel or copy comes first, because names are cut in the middle.
+func (s *Subject) String() string {
+	fn := s.Func
+	if s.Name != "" && fn != "" {
+		fn = s.Name + ": " + fn
+	}
+	switch s.Kind {
+	case Own:
+		return "own time, " + s.Where
+	case Recording:
+		return "recording, " + s.Where
+	case Wait:
+		return fn + " waits for " + s.Where
+	case Task:
+		return s.Name + " on " + s.Where
+	case Start:
+		return "start of " + s.Name + " on " + s.Where
+	}
+	return fn + " in " + s.Where
+}
+
 // A Part is a period of a path.
 type Part struct {
-	Kind Kind
+	Subject
 	// Call is the call, or the call that launched the task; timeline.NoCall for Own and Recording.
-	Call uint64
-	Func string // function of the call, "" for Task and Start
-	Name string // the task's name; for a call without a task and for a program's own time ""
-	// Where is the thread; for Task and Start the stream; for Wait the stream that the call waits for, or "several streams".
-	Where    string
+	Call     uint64
 	From, To int64 // nanoseconds since the trace began
 	// AtMost means that the tasks of a Wait, or before a Start, took at most this time.
 	AtMost bool
@@ -88,8 +113,7 @@ func (p *Path) Parts() []Part {
 	out := make([]Part, 0, len(p.parts))
 	for i := len(p.parts) - 1; i >= 0; i-- {
 		q := &p.parts[i]
-		l := p.f.labels.all[q.label]
-		out = append(out, Part{Kind: kinds[q.kind], Call: q.call, Func: l.fn, Name: l.name, Where: p.f.where(q.kind, q.where), From: q.from, To: q.to, AtMost: q.atMost})
+		out = append(out, Part{p.f.subject(q), q.call, q.from, q.to, q.atMost})
 	}
 	return out
 }

@@ -7,13 +7,10 @@ import (
 
 // An Entry is the sum of the parts that are alike: of one kind, function and name, and in one place.
 type Entry struct {
-	Kind   Kind   `json:"kind"`
-	Func   string `json:"func,omitempty"`    // function of the call, empty for task and start
-	Name   string `json:"name,omitempty"`    // name of the task, empty without a task
-	Where  string `json:"where"`             // thread, or the stream of a task or of a wait
-	Count  int    `json:"count"`             // number of parts
-	NS     int64  `json:"ns"`                // summed duration of the parts
-	AtMost bool   `json:"at_most,omitempty"` // tasks took at most this time in some part
+	Subject
+	Count  int   `json:"count"`             // number of parts
+	NS     int64 `json:"ns"`                // summed duration of the parts
+	AtMost bool  `json:"at_most,omitempty"` // tasks took at most this time in some part
 }
 
 // maxEntries and maxLabels bound the entries in a sum and the names. Programs may create names and streams without end; the rest shares an entry
@@ -140,10 +137,14 @@ func (s *sums) longest(f *Finder, most int) []Entry {
 	out := make([]Entry, len(order))
 	for i := range order {
 		e := &order[i]
-		l := f.labels.all[e.part.label]
-		out[i] = Entry{Kind: kinds[e.part.kind], Func: l.fn, Name: l.name, Where: f.where(e.part.kind, e.part.where), Count: e.count, NS: e.ns, AtMost: e.atMost}
+		out[i] = Entry{f.subject(&e.part), e.count, e.ns, e.atMost}
 	}
 	return out
+}
+
+func (f *Finder) subject(p *part) Subject {
+	l := f.labels.all[p.label]
+	return Subject{kinds[p.kind], l.fn, l.name, f.where(p.kind, p.where)}
 }
 
 // where returns the name of a part's place.

@@ -1,9 +1,6 @@
 package spans
 
 import (
-	"cmp"
-	"fmt"
-
 	"github.com/acltrace/acltrace/analyze/path"
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/timeline/step"
@@ -12,8 +9,8 @@ import (
 // longest is the number of entries of a critical path that the root of a step has.
 const longest = 5
 
-// maxEntry bounds the bytes of names in an entry.
-const maxEntry = 200
+// maxName bounds the bytes of each name in an entry.
+const maxName = 100
 
 // ref is the number by which a path refers to a node: of the part, its thread and the node on the thread.
 func ref(m *member) uint64 {
@@ -67,22 +64,14 @@ func find(parts []*part, number, thread int) (*part, *member) {
 	return nil, nil
 }
 
-// entry describes an entry of a critical path.
+// entry describes an entry of a critical path, as the screen of stats --critical-path does.
 func entry(e *path.Entry) string {
-	what := string(e.Kind)
-	if e.Kind == path.Own {
-		what = "own time"
-	}
-	for _, s := range []string{e.Func, e.Name} {
-		if s != "" {
-			what += " " + s
-		}
-	}
-	least := ""
+	what, least := e.Subject, ""
+	what.Func, what.Name = what.Func[:min(len(what.Func), maxName)], what.Name[:min(len(what.Name), maxName)]
 	if e.AtMost {
-		least = "at most "
+		least = "<= "
 	}
-	return fmt.Sprintf("%s, %s: %s%s", what[:min(len(what), maxEntry)], cmp.Or(e.Where, "-"), least, human.Duration(e.NS))
+	return what.String() + ": " + least + human.Duration(e.NS)
 }
 
 // stepPath marks the critical path of a step that has ended.
