@@ -14,6 +14,7 @@ type facts struct {
 	makes      bool  // it stores handles or addresses that later calls need
 	places     bool  // it allocates device memory or addresses
 	exceptions bool  // it sets the exception handler, or reads an exception
+	contexts   bool  // it makes, finds, ends or selects a device or a context
 	retBits    uint8 // compared bits in the returned value, unless the function makes an object and returned none
 	others     []int // parameters whose words are not passed as recorded
 	repeats    bool  // its launches may repeat each other: see repeat.go
@@ -37,11 +38,12 @@ func (p *compiler) factsOf(f *api.Func) *facts {
 }
 
 func newFacts(m *api.Model, f *api.Func) *facts {
-	known := &facts{makes: Makes(f), retBits: comparedBits(f), polled: -1}
+	known := &facts{makes: Makes(f), contexts: f.Selects >= 0 || f.Stack != api.Replace, retBits: comparedBits(f), polled: -1}
 	for i := range f.Params {
 		q := &f.Params[i]
 		known.places = known.places || q.Role == api.New && access.Placed(q.Object)
 		known.exceptions = known.exceptions || q.Object == api.Exception
+		known.contexts = known.contexts || q.Object == api.Context
 		if q.Role != api.Value || q.OmitOnReplay || q.Object == api.Thread || f.Shares == api.Import {
 			known.others = append(known.others, i)
 		}

@@ -151,9 +151,10 @@ func (p *callCompiler) waitedAt(d *format.Data) (place, bool) {
 const nobodyWaits = "nothing in the trace waits for the result"
 
 // synchronized returns the call that waited for a result, which was captured at the given time. Waits of other processes do not count: they wait
-// for their own tasks, and can't read the result.
+// for their own tasks, and can't read the result. Neither do waits for other devices.
 func (p *callCompiler) synchronized(captured int64) place {
 	best, end := p.at, int64(-1)
+	device := p.state.LaneKey(p.owner(), p.e).Device
 	// Prefer a call that waited for the copy and began after it; otherwise one that began during the copy's call. Other waits may have
 	// ended later by chance.
 	for _, from := range []int64{p.c.End, p.c.Start} {
@@ -168,7 +169,7 @@ func (p *callCompiler) synchronized(captured int64) place {
 				if g.start < from {
 					break
 				}
-				if t == p.at.thread && k <= p.at.group || g.end > captured || g.end <= end || !p.waitsFor(g) {
+				if t == p.at.thread && k <= p.at.group || g.end > captured || g.end <= end || !p.waitsFor(g, device) {
 					continue
 				}
 				best, end = place{t, k}, g.end
@@ -188,7 +189,7 @@ func (p *callCompiler) synchronized(captured int64) place {
 		}
 		k := p.Threads[t].startedBefore(captured) - 1
 		g := p.Threads[t].group(k)
-		if g == nil || g.fn == nil || g.fn.Sync == api.NoSync || g.unready || g.end > captured || g.end <= max(end, p.c.Start) {
+		if g == nil || g.fn == nil || g.fn.Sync == api.NoSync || g.unready || g.elsewhere(device) || g.end > captured || g.end <= max(end, p.c.Start) {
 			continue
 		}
 		if t == p.at.thread && k < p.at.group {
@@ -204,25 +205,29 @@ func (p *callCompiler) sameProcess(t int) bool {
 	return p.Threads[t].Process == p.Threads[p.at.thread].Process
 }
 
-// waitsFor reports whether a later call waited for the current copy: for the device, for the copy's stream, or for an event recorded on
-// the stream after the copy.
-func (p *callCompiler) waitsFor(g *group) bool {
+// waitsFor reports whether a later call waited for the current copy, which is on a device: for the device, for the copy's stream, or for an
+// event recorded on the stream after the copy.
+func (p *callCompiler) waitsFor(g *group, device int) bool {
 	stream := p.Model.StreamOf(p.f, p.c.Args[p.f.Params[p.f.Stream].Word], p.c.Thread)
 	switch g.fn.Sync {
 	case api.SyncDevice:
-		return true
+		return !g.elsewhere(device)
 	case api.SyncStream, api.PollStream:
-		return g.names == stream && !g.unready
+		return g.names == stream && !g.unready && !g.elsewhere(device)
 	case api.SyncEvent, api.PollEvent:
-		on, ok := p.recordedOn(g)
-		return !g.unready && ok && on == stream
+		r := p.recordOf(g)
+		return !g.unready && r != nil && r.names == stream && !r.elsewhere(device)
 	}
 	return false
 }
 
-// recordedOn returns the stream on which a wait's event was last recorded, if that was after the current copy.
-func (p *callCompiler) recordedOn(w *group) (stream uint64, ok bool) {
-	last := int64(-1)
+// elsewhere reports whether the call concerns another device, by a wait for it or on its default stream.
+func (g *group) elsewhere(device int) bool {
+	return g.device != timeline.NoDevice && device != timeline.NoDevice && g.device != device
+}
+
+// recordOf returns the last record of a wait's event if it was after the current copy, otherwise nil.
+func (p *callCompiler) recordOf(w *group) (last *group) {
 	for t := range p.Threads {
 		pr := &p.Threads[t]
 		if !p.sameProcess(t) {
@@ -231,15 +236,15 @@ func (p *callCompiler) recordedOn(w *group) (stream uint64, ok bool) {
 		for i := pr.records.before(pr, w.start) - 1; i >= 0; i-- {
 			k := pr.records[i]
 			g := pr.group(k)
-			if g.start < p.c.Start || g.start <= last {
+			if g.start < p.c.Start || last != nil && g.start <= last.start {
 				break
 			}
 			if g.event == w.event && (t != p.at.thread || k > p.at.group) {
-				stream, last, ok = g.names, g.start, true
+				last = g
 			}
 		}
 	}
-	return stream, ok
+	return last
 }
 
 // comes returns the time at which the program had waited for a result.

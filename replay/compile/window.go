@@ -59,6 +59,7 @@ type groupState struct {
 	stream     int    // see compiler.lane
 	names      uint64 // stream number for a wait or an event record
 	event      uint64 // the same: its event handle
+	device     int    // of a wait for a device or a default stream, and of an event record there; otherwise timeline.NoDevice
 	unready    bool   // it is a poll that found work incomplete
 	kernel     uint32 // launched kernel's name, as a number, 0 for none
 	poll       pollKey
@@ -151,10 +152,11 @@ func (p *compiler) calls(f *format.Filter) iter.Seq2[*format.Call, error] {
 
 // lookahead reads calls into the windows, aheadCalls at a time.
 type lookahead struct {
-	next func() (error, bool)
-	stop func()
-	used []*group // for reuse
-	at   int64    // start of the last call in any window
+	next  func() (error, bool)
+	stop  func()
+	used  []*group        // for reuse
+	at    int64           // start of the last call in any window
+	state *timeline.State // of the threads' devices and contexts only
 }
 
 // aheadCalls is how many calls are read at a time.
@@ -162,7 +164,7 @@ const aheadCalls = 128
 
 func (p *compiler) newLookahead() lookahead {
 	next, stop := iter.Pull(p.readAhead())
-	return lookahead{next: next, stop: stop, at: math.MinInt64}
+	return lookahead{next: next, stop: stop, at: math.MinInt64, state: timeline.NewState(p.Model)}
 }
 
 // readAhead reads all calls into the windows. It pauses after every aheadCalls calls.
@@ -201,8 +203,11 @@ func (p *compiler) enter(c *format.Call) {
 		return
 	}
 	pr := &p.Threads[p.thread[c.Thread]]
+	if fn != nil && p.factsOf(fn).contexts {
+		p.look.state.Apply(p.procs[pr.Process].process, c)
+	}
 	g := p.newGroup()
-	g.call, g.fn, g.start, g.end, g.stream = c.Index, fn, c.Start, c.End, -1
+	g.call, g.fn, g.start, g.end, g.stream, g.device = c.Index, fn, c.Start, c.End, -1, timeline.NoDevice
 	if fn != nil && (fn.Sync != api.NoSync || fn.Task == api.Record) {
 		p.synchronizes(pr, g, c)
 	}
@@ -226,6 +231,9 @@ func (p *compiler) synchronizes(pr *Thread, g *group, c *format.Call) {
 	}
 	if fn.Event >= 0 {
 		g.event = c.Args[fn.Params[fn.Event].Word]
+	}
+	if g.names == 0 && fn.Sync != api.SyncEvent && fn.Sync != api.PollEvent {
+		g.device = p.look.state.CurrentDevice(p.procs[pr.Process].process, c.Thread)
 	}
 	g.unready = (fn.Sync == api.PollStream || fn.Sync == api.PollEvent) && !timeline.Polled(p.Model, fn, c)
 }
