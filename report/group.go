@@ -2,12 +2,12 @@ package report
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
 
 	"github.com/acltrace/acltrace/analyze/stats"
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
 )
 
@@ -55,50 +55,43 @@ func streamCell(name, object string) string {
 
 // A GroupWriter writes sums one by one, as JSON or as comma-separated values. The column names are the JSON keys.
 type GroupWriter struct {
-	w   io.Writer
-	csv *csv.Writer // nil for JSON
-	sep string
+	csv  *csv.Writer // nil for JSON
+	json *listWriter
 }
 
-// NewGroupWriter begins a list. selection is the text of the selection, "" for all calls. Call Close at its end.
-func NewGroupWriter(w io.Writer, by, selection string, asCSV bool) (*GroupWriter, error) {
-	g := &GroupWriter{w: w, sep: "\n"}
+// NewGroupWriter begins a list. Call Close at its end.
+func NewGroupWriter(w io.Writer, by string, asCSV bool) (g *GroupWriter, err error) {
 	if asCSV {
-		g.csv = csv.NewWriter(w)
+		g = &GroupWriter{csv: csv.NewWriter(w)}
 		return g, g.csv.Write([]string{"name", "process", "calls", "failed", "launches", "copies", "bytes", "host_ns", "waited_ns", "span_ns", "device_ns", "start_ns"})
 	}
-	head := fmt.Sprintf("{\n  \"by\": %q,\n", by)
-	if selection != "" {
-		text, err := json.Marshal(selection)
-		if err != nil {
-			return nil, err
-		}
-		head += fmt.Sprintf("  \"selection\": %s,\n", text)
-	}
-	_, err := fmt.Fprint(w, head+"  \"groups\": [")
+	g = &GroupWriter{}
+	g.json, err = newListWriter(w, fmt.Sprintf("{\n  \"by\": %q,\n  \"groups\": [", by))
 	return g, err
 }
 
 func (w *GroupWriter) Group(g *stats.Group) error {
-	if w.csv != nil {
-		return w.csv.Write([]string{Escape(g.Name), strconv.Itoa(g.Process), number(g.Calls), number(g.Failed), number(g.Launches), number(g.Copies), number(g.Bytes),
-			strconv.FormatInt(g.HostNS, 10), strconv.FormatInt(g.WaitedNS, 10), strconv.FormatInt(g.SpanNS, 10), strconv.FormatInt(g.DeviceNS, 10), strconv.FormatInt(g.StartNS, 10)})
+	if w.csv == nil {
+		return w.json.item(g)
 	}
-	b, err := json.Marshal(g)
-	if err == nil {
-		_, err = fmt.Fprintf(w.w, "%s    %s", w.sep, b)
-	}
-	w.sep = ",\n"
-	return err
+	return w.csv.Write([]string{Escape(g.Name), strconv.Itoa(g.Process), number(g.Calls), number(g.Failed), number(g.Launches), number(g.Copies), number(g.Bytes),
+		strconv.FormatInt(g.HostNS, 10), strconv.FormatInt(g.WaitedNS, 10), strconv.FormatInt(g.SpanNS, 10), strconv.FormatInt(g.DeviceNS, 10), strconv.FormatInt(g.StartNS, 10)})
 }
 
-func (w *GroupWriter) Close() error {
-	if w.csv != nil {
-		w.csv.Flush()
-		return w.csv.Error()
+// groupsJSON follows the groups.
+type groupsJSON struct {
+	format.Scope
+	stats.Selected
+	stats.Missing
+}
+
+// Close ends the list of the sums of s.
+func (w *GroupWriter) Close(s *stats.Stats) error {
+	if w.csv == nil {
+		return w.json.close(&groupsJSON{s.Scope, s.Selected, s.Missing})
 	}
-	_, err := io.WriteString(w.w, "\n  ]\n}\n")
-	return err
+	w.csv.Flush()
+	return w.csv.Error()
 }
 
 // StatsCSV writes the functions as comma-separated values. The column names are the JSON keys.

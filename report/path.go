@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -110,15 +109,12 @@ func atMost(ns int64, atMost bool) string {
 }
 
 // A PathWriter writes critical paths one by one as JSON, and their sums at the end.
-type PathWriter struct {
-	w   io.Writer
-	sep string
-}
+type PathWriter struct{ *listWriter }
 
 // NewPathWriter begins the document. Call Close at its end.
 func NewPathWriter(w io.Writer) (*PathWriter, error) {
-	_, err := w.Write([]byte("{\n  \"paths\": ["))
-	return &PathWriter{w, "\n"}, err
+	l, err := newListWriter(w, "{\n  \"paths\": [")
+	return &PathWriter{l}, err
 }
 
 type pathJSON struct {
@@ -156,12 +152,7 @@ func (w *PathWriter) Path(p *path.Path) error {
 			o.Parts[i].Call = &q.Call
 		}
 	}
-	b, err := json.Marshal(o)
-	if err == nil {
-		_, err = w.w.Write(slices.Concat([]byte(w.sep+"    "), b))
-	}
-	w.sep = ",\n"
-	return err
+	return w.item(o)
 }
 
 // pathsJSON follows the paths.
@@ -178,13 +169,5 @@ type pathsJSON struct {
 
 // Close ends the document with the sums.
 func (w *PathWriter) Close(s *path.Summary) error {
-	entries := s.Entries
-	if entries == nil {
-		entries = []path.Entry{}
-	}
-	b, err := json.MarshalIndent(&pathsJSON{s.Scope, s.Process, s.Steps.Source, s.Steps.Why, s.Paths, s.NS, entries, s.TooLong}, "", "  ")
-	if err == nil {
-		_, err = w.w.Write(slices.Concat([]byte("\n  ],"), b[1:], []byte("\n")))
-	}
-	return err
+	return w.close(&pathsJSON{s.Scope, s.Process, s.Steps.Source, s.Steps.Why, s.Paths, s.NS, s.Entries, s.TooLong})
 }

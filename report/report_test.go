@@ -58,11 +58,11 @@ func TestGolden(t *testing.T) {
 		}
 		testenv.Golden(t, "deep.txtar", "stats --by "+by, b.String())
 		b.Reset()
-		list, err := report.NewGroupWriter(&b, by, "", true)
+		list, err := report.NewGroupWriter(&b, by, true)
 		for i := range groups {
 			err = errors.Join(err, list.Group(&groups[i]))
 		}
-		if err := errors.Join(err, list.Close()); err != nil {
+		if err := errors.Join(err, list.Close(s)); err != nil {
 			t.Fatal(err)
 		}
 		testenv.Golden(t, "deep.txtar", "stats --csv --by "+by, b.String())
@@ -221,7 +221,7 @@ func TestSteps(t *testing.T) {
 	tl := testtrace.Steps(t, 60, 4, func(step, launch int) int64 { return 1_000 + int64(step*37%61) })
 	all := sums(t, tl, "step").Groups
 	var b bytes.Buffer
-	list, err := report.NewGroupWriter(&b, "step", "", false)
+	list, err := report.NewGroupWriter(&b, "step", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,14 +229,16 @@ func TestSteps(t *testing.T) {
 	if err != nil || len(s.Groups) != 1 || s.Groups[0].Name != "no step" {
 		t.Fatalf("%v %+v", err, s)
 	}
-	if err := errors.Join(list.Group(&s.Groups[0]), list.Close()); err != nil {
+	if err := errors.Join(list.Group(&s.Groups[0]), list.Close(s)); err != nil {
 		t.Fatal(err)
 	}
 	var got struct {
-		By     string
-		Groups []stats.Group
+		By       string
+		Groups   []stats.Group
+		Complete bool
+		Window   string
 	}
-	if err := json.Unmarshal(b.Bytes(), &got); err != nil || got.By != "step" || len(got.Groups) != len(all) || len(all) != 61 {
+	if err := json.Unmarshal(b.Bytes(), &got); err != nil || got.By != "step" || !got.Complete || got.Window != "whole" || len(got.Groups) != len(all) || len(all) != 61 {
 		t.Fatalf("%v, %d of %d groups: %s", err, len(got.Groups), len(all), b.String())
 	}
 	for i := range all {

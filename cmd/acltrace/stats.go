@@ -58,7 +58,7 @@ func (a *app) statsCmd() *cobra.Command {
 				if asJSON {
 					to = report.NewJSON(a.raw)
 				}
-				if list, err = report.NewGroupWriter(to, by, which.String(), asCSV); err != nil {
+				if list, err = report.NewGroupWriter(to, by, asCSV); err != nil {
 					return err
 				}
 				if by == "step" && top < 0 {
@@ -78,7 +78,7 @@ func (a *app) statsCmd() *cobra.Command {
 						return err
 					}
 				}
-				return list.Close()
+				return list.Close(s)
 			}
 			if by != "" {
 				return report.Groups(a.out, by, s, a.text())
