@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -198,17 +197,29 @@ func unsound(path string, rep *format.CheckReport) error {
 	if len(rep.Problems) == 0 {
 		return nil
 	}
-	running, _ := recording(rep.UUID, rep.Complete)
-	err, next := errors.New(path+": damaged"), report.RecoverCommand(path)
-	switch onlyEnd := !rep.Complete && len(rep.Problems) == 1; {
-	case onlyEnd && running:
-		err, next = errors.New(path+": not finished: "+report.BeingRecorded), []string{"acltrace", "top", path}
-	case onlyEnd:
-		err = errors.New(path + ": not finished: the recorder did not write the end; the rest is undamaged")
-	case !slices.ContainsFunc(rep.Problems, func(p format.Problem) bool { return p.File == path || p.Offset > 0 }):
-		return &exit{exitFailed, err} // only the file with the payloads is missing
+	damage, lacks := len(rep.Problems), ""
+	for _, p := range rep.Problems {
+		if p.File != path && p.Offset == 0 {
+			damage, lacks = damage-1, "the payload file can't be read"
+		}
 	}
-	return &exit{exitFailed, &remedied{err, "acltrace: next: ", next}}
+	if !rep.Complete {
+		end := "not finished: the recorder did not write the end"
+		if lacks != "" {
+			end += ", and " + lacks
+		}
+		damage, lacks = damage-1, end
+	}
+	state, next := lacks+"; the rest is undamaged", report.RecoverCommand(path)
+	switch running, _ := recording(rep.UUID, rep.Complete); {
+	case damage > 0:
+		state = "damaged"
+	case running:
+		state, next = "not finished: "+report.BeingRecorded, []string{"acltrace", "top", path}
+	case rep.Complete:
+		return &exit{exitFailed, errors.New(path + ": " + state)} // acltrace recover does not find the payloads
+	}
+	return &exit{exitFailed, &remedied{errors.New(path + ": " + state), "acltrace: next: ", next}}
 }
 
 func (a *app) mergeCmd() *cobra.Command {
