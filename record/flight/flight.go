@@ -230,20 +230,12 @@ func (f *Flight) rotate() error {
 	for len(f.ring) > 2 && (f.Size() > f.o.Bytes || f.o.Time > 0 && at-f.ring[1].begun > f.o.Time.Nanoseconds()) {
 		s := f.ring[0]
 		f.ring = f.ring[1:]
-		if err := f.leave(s); err != nil {
+		if err := f.rec.Rows.Leave(&s.Segment); err != nil {
 			return err
 		}
 		f.sealer.jobs <- job{ring: []*segment{s}}
 	}
 	return f.sealer.failed()
-}
-
-// leave ends the writing to a segment. The sealer writes out its buffers, since the programs fill their rings meanwhile.
-func (f *Flight) leave(s *segment) error {
-	if s.Gone {
-		return nil
-	}
-	return f.rec.Rows.Leave(&s.Segment)
 }
 
 // called runs before each call is written. One drain may bring more calls than the ring holds.
@@ -301,7 +293,7 @@ func (f *Flight) Seal(reason string) error {
 	}
 	ring := f.ring
 	for _, s := range ring {
-		if err := f.leave(s); err != nil {
+		if err := f.rec.Rows.Leave(&s.Segment); err != nil {
 			return err
 		}
 	}

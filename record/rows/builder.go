@@ -61,16 +61,17 @@ type Builder struct {
 	Payloads  Payloads
 	Processes Processes
 
-	o         Options
-	origin    int64   // CLOCK_MONOTONIC at the trace's time 0
-	rules     []rules // by function id
-	seg       *Segment
-	row       format.Call // current call; its slices are reused
-	threads   threads
-	given     spans
-	times     *taskTimes
-	following *following
-	device    string // name that the runtime reported
+	o        Options
+	origin   int64   // CLOCK_MONOTONIC at the trace's time 0
+	rules    []rules // by function id
+	seg      *Segment
+	row      format.Call // current call; its slices are reused
+	threads  threads
+	given    spans
+	times    *taskTimes
+	follower Follower
+	reported int64  // time of the latest Follower.Drained that was derived from calls
+	device   string // name that the runtime reported
 }
 
 // New returns a Builder that writes to w. If w is nil, Turn must be called before anything is written.
@@ -80,9 +81,11 @@ func New(o *Options, w *format.Writer) *Builder {
 		given: spans{window: o.Model.Device, byProcess: map[int][]span{}},
 	}
 	b.times = newTaskTimes(b)
-	if o.Follower != nil {
-		b.following = newFollowing(o)
+	b.follower = o.Follower
+	if o.Follower == nil {
+		b.follower = nobody{}
 	}
+	b.follower.Begin(o.Meta)
 	return b
 }
 
@@ -112,7 +115,7 @@ func (b *Builder) Process(p *probe.Process) error {
 		b.Processes.Ranks[i] = rank
 	}
 	b.Processes.add(i, row)
-	b.following.process(&row)
+	b.follower.Process(&row)
 	if b.Hooks.Joined != nil {
 		b.Hooks.Joined(p)
 	}
@@ -158,7 +161,7 @@ func (b *Builder) thread(k threadKey) (*thread, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.following.thread(&row)
+	b.follower.Thread(&row)
 	return b.threads.add(k, i, row), nil
 }
 
@@ -203,15 +206,15 @@ func (b *Builder) Gap(g *probe.Gap) error {
 
 // Missing records that calls are missing.
 func (b *Builder) Missing(g format.Gap) error {
-	b.following.gap(&g)
+	b.follower.Gap(&g)
 	return b.seg.W.Gap(g)
 }
 
 // Drained reports to the follower that all calls that ended before a time, on CLOCK_MONOTONIC, were written.
-func (b *Builder) Drained(before int64) { b.following.drained(before) }
+func (b *Builder) Drained(before int64) { b.follower.Drained(before - b.origin - lag) }
 
 // End reports to the follower that the recording has ended.
-func (b *Builder) End(at int64) { b.following.end(at) }
+func (b *Builder) End(at int64) { b.follower.End(at) }
 
 // DeviceTime returns how device times were measured.
 func (b *Builder) DeviceTime() format.DeviceTime { return b.times.summary }

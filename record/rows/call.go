@@ -34,8 +34,8 @@ func (b *Builder) Call(c *probe.Call) error {
 	if err != nil {
 		return err
 	}
-	if b.following != nil {
-		b.following.call(b.Count.Calls, out, timed)
+	if b.o.Follower != nil {
+		b.follow(r, timed)
 	}
 	b.Count.Calls++
 	t.next = max(t.next, c.Seq+1) // an enclosing call has a lower number and comes later

@@ -120,6 +120,6 @@ func (b *Builder) describe(process uint32, number int, change func(*format.Proce
 		devices = slices.Insert(devices, i, d)
 	}
 	row.Devices = devices
-	b.following.device(process, &d)
+	b.follower.Device(process, &d)
 	return b.seg.W.UpdateProcess(process, *row)
 }

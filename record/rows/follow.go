@@ -29,82 +29,32 @@ type Follower interface {
 	End(at int64)
 }
 
-// following calls a Follower. Its methods accept a nil receiver.
-type following struct {
-	to        Follower
-	origin    int64
-	names     []bool // by function id: the call's meaning depends on its data
-	undrained bool   // the probe never calls Drained
-	reported  int64  // time of the latest Drained that was derived from calls
-}
+// nobody is the Follower of a recording without one.
+type nobody struct{}
+
+func (nobody) Begin(*format.Meta)                   {}
+func (nobody) Process(*format.Process)              {}
+func (nobody) Thread(*format.Thread)                {}
+func (nobody) Device(uint32, *format.ProcessDevice) {}
+func (nobody) Call(*format.Call, bool)              {}
+func (nobody) Measured(uint64, int64, int64)        {}
+func (nobody) Gap(*format.Gap)                      {}
+func (nobody) Drained(int64)                        {}
+func (nobody) End(int64)                            {}
 
 // lag is the most in nanoseconds by which a call arrives late. Its end is known a moment before its record is complete, and
 // a thread may be stopped in between, or create a ring.
 const lag = int64(20e6)
 
-func newFollowing(o *Options) *following {
-	f := &following{to: o.Follower, origin: o.Meta.StartMono, undrained: o.Undrained, names: make([]bool, o.Model.Funcs[len(o.Model.Funcs)-1].ID+1)}
-	for i := range o.Model.Funcs {
-		fn := &o.Model.Funcs[i]
-		f.names[fn.ID] = fn.NeedsData()
+// follow passes the current call on.
+func (b *Builder) follow(r *rules, timed bool) {
+	passed := b.row
+	if passed.Index = b.Count.Calls; !r.needsData {
+		passed.Data = nil
 	}
-	f.to.Begin(o.Meta)
-	return f
-}
-
-// call passes on a call with its index in the recording.
-func (f *following) call(index uint64, c *format.Call, timed bool) {
-	passed := *c
-	passed.Index, passed.Data = index, nil
-	if f.names[c.Func] {
-		passed.Data = c.Data
-	}
-	f.to.Call(&passed, timed)
-	if f.undrained && passed.End > f.reported+2*lag {
-		f.reported = passed.End - lag
-		f.to.Drained(f.reported)
-	}
-}
-
-func (f *following) measured(index uint64, from, to int64) {
-	if f != nil {
-		f.to.Measured(index, from, to)
-	}
-}
-
-func (f *following) gap(g *format.Gap) {
-	if f != nil {
-		f.to.Gap(g)
-	}
-}
-
-func (f *following) process(p *format.Process) {
-	if f != nil {
-		f.to.Process(p)
-	}
-}
-
-func (f *following) thread(t *format.Thread) {
-	if f != nil {
-		f.to.Thread(t)
-	}
-}
-
-func (f *following) device(process uint32, d *format.ProcessDevice) {
-	if f != nil {
-		f.to.Device(process, d)
-	}
-}
-
-// drained takes a time on CLOCK_MONOTONIC.
-func (f *following) drained(before int64) {
-	if f != nil {
-		f.to.Drained(before - f.origin - lag)
-	}
-}
-
-func (f *following) end(at int64) {
-	if f != nil {
-		f.to.End(at)
+	b.follower.Call(&passed, timed)
+	if b.o.Undrained && passed.End > b.reported+2*lag {
+		b.reported = passed.End - lag
+		b.follower.Drained(b.reported)
 	}
 }

@@ -102,7 +102,7 @@ func (ps *Processes) learn(p *probe.Process) (simulated bool) {
 func (ps *Processes) rank(p *probe.Process) (rank Rank, ok bool) {
 	rank.Variables = p.Variables // as they are at its first call
 	if len(p.Variables) == 0 && p.Local != 0 {
-		rank.Variables = host.Environment(p.Local) // as they were at its start
+		rank.Variables = host.Environ(p.Local) // as they were at its start
 	}
 	rank.Number, ok = host.Rank(rank.Variables)
 	return rank, ok

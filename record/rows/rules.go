@@ -12,6 +12,7 @@ type rules struct {
 	fn          *api.Func
 	kernel      bool // argument blocks are grouped by the first word, the kernel
 	namesDevice bool // the function returns the device name
+	needsData   bool // the call's meaning depends on its data
 	gives       bool // the function allocates or frees memory
 	facts       []deviceFact
 	selects     int   // parameter with the device that the thread uses from now on, -1 for none
@@ -24,7 +25,7 @@ func newRules(m *api.Model) []rules {
 	all := make([]rules, m.Funcs[len(m.Funcs)-1].ID+1)
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
-		r := rules{fn: f, kernel: f.Task == api.Kernel, namesDevice: f.Name == m.DeviceName, facts: deviceFacts(m, f), selects: selectsDevice(f),
+		r := rules{fn: f, kernel: f.Task == api.Kernel, namesDevice: f.Name == m.DeviceName, needsData: f.NeedsData(), facts: deviceFacts(m, f), selects: selectsDevice(f),
 			gives: slices.ContainsFunc(f.Params, func(p api.Param) bool { return allocation(&p) })}
 		for n := range f.Params {
 			p := &f.Params[n]

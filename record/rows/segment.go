@@ -47,8 +47,12 @@ func (b *Builder) Turn(s *Segment) error {
 	return nil
 }
 
-// Leave ends the writing to a segment. Payloads that its calls still wait for are recorded as missing.
+// Leave ends the writing to a segment. Payloads that its calls still wait for are recorded as missing. It
+// writes out no buffers, since the programs fill their rings meanwhile.
 func (b *Builder) Leave(s *Segment) error {
+	if s.Gone {
+		return nil
+	}
 	for k, p := range b.Payloads.parts {
 		if p.at.Segment == s {
 			if err := b.abandon(k, p, format.Dropped); err != nil {

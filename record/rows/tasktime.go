@@ -181,7 +181,7 @@ func (t *taskTimes) write(r *timedTask, from, to int64) error {
 	binary.LittleEndian.PutUint64(b[:], uint64(t.b.time(from)))
 	binary.LittleEndian.PutUint64(b[8:], uint64(t.b.time(to)))
 	t.summary.Measured++
-	t.b.following.measured(r.First+r.index, t.b.time(from), t.b.time(to))
+	t.b.follower.Measured(r.First+r.index, t.b.time(from), t.b.time(to))
 	return r.data(&format.Data{Param: api.TaskStartParam, Dir: format.DirOut, Len: uint64(len(b)), Bytes: b[:], Time: t.b.time(r.Seen)})
 }
 
