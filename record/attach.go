@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/procstat"
 	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/probe/uprobe"
 	"github.com/acltrace/acltrace/record/detect"
@@ -55,14 +55,10 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	}
 	o.uprobes(uo)
 	if o.PID != 0 {
-		if b, err := host.ProcText(o.PID, "cmdline"); err != nil {
-			if errors.Is(err, os.ErrNotExist) {
-				err = syscall.ESRCH // "no such process" instead of "no such file"
-			}
-			return nil, fmt.Errorf("process %d: %w", o.PID, err)
-		} else if len(b) > 0 {
-			r.o.Command = strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+		if !procstat.Read(o.PID).Exists() {
+			return nil, fmt.Errorf("process %d: %w", o.PID, syscall.ESRCH)
 		}
+		r.o.Command = host.Argv(o.PID)
 		if libs, err := uprobe.FindLibraries(o.Model, o.PID); err != nil {
 			return nil, fmt.Errorf("process %d: %w", o.PID, err)
 		} else if len(libs) == 0 && o.Capture.Library == "" {
@@ -138,5 +134,6 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	default:
 		r.meta.Ended = "during the recording, with an exit code that only its parent knows"
 	}
-	return r.finishUprobes(res, u)
+	r.finishUprobes(res, u)
+	return res, nil
 }

@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/kernellib"
+	"github.com/acltrace/acltrace/internal/private"
 	"github.com/acltrace/acltrace/internal/statedir"
 	"github.com/acltrace/acltrace/record/host"
 	"github.com/acltrace/acltrace/record/rows"
@@ -97,7 +97,7 @@ func (k *kernelNotes) remember(o *Options, ps *rows.Processes) {
 // mappedHere returns those of paths that a process of the recorder's user maps. It returns none for a process in another
 // mount namespace, in which a path may be another file.
 func mappedHere(pid int, paths []string) []string {
-	if st, err := os.Stat(host.ProcFile(pid, "")); err != nil || !ownedByUs(st) {
+	if st, err := os.Stat(host.ProcFile(pid, "")); err != nil || !private.Owns(st) {
 		return nil
 	}
 	ours, err := os.Readlink("/proc/self/ns/mnt")
@@ -116,11 +116,6 @@ func mappedHere(pid int, paths []string) []string {
 		}
 	}
 	return mapped
-}
-
-func ownedByUs(st os.FileInfo) bool {
-	sys, ok := st.Sys().(*syscall.Stat_t)
-	return ok && int(sys.Uid) == os.Geteuid()
 }
 
 // failed returns the names of the launched kernels that no kernel library implements, and of those that crashed.

@@ -2,8 +2,13 @@
 
 package private
 
+import "os"
+
 // Check finds nothing: these systems have no owners and permissions that it knows.
 func Check(string) error { return nil }
+
+// Owns finds none.
+func Owns(os.FileInfo) bool { return false }
 
 // Mappable finds nothing.
 func Mappable(string) error { return nil }

@@ -39,6 +39,12 @@ func checkOwner(dir string) error {
 	return nil
 }
 
+// Owns reports whether a file belongs to this user.
+func Owns(info os.FileInfo) bool {
+	sys, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(sys.Uid) == os.Geteuid()
+}
+
 // Check returns an error if another user than this one and root owns a file or a folder, or may write to it.
 func Check(path string) error {
 	st, err := os.Stat(path)

@@ -104,10 +104,8 @@ func ofThisWidth(path string) bool {
 func homes(m *api.Model, env []string) []string {
 	var dirs []string
 	for _, name := range m.Installed.Homes {
-		for _, v := range env {
-			if home, ok := strings.CutPrefix(v, name+"="); ok && home != "" {
-				dirs = append(dirs, filepath.Join(home, "lib64"))
-			}
+		if home, _ := host.Lookup(env, name); home != "" {
+			dirs = append(dirs, filepath.Join(home, "lib64"))
 		}
 	}
 	return dirs
@@ -121,9 +119,7 @@ func OfProcesses(models []*api.Model, library string, pid int, pids []int) *api.
 			return m
 		}
 	}
-	if m := only(models, func(m *api.Model) bool {
-		return slices.ContainsFunc(pids, func(pid int) bool { return len(host.RuntimeLibraries(m, pid)) > 0 })
-	}); m != nil {
+	if m := only(models, func(m *api.Model) bool { return len(host.UsingRuntime(m, pids)) > 0 }); m != nil {
 		return m
 	}
 	if pid != 0 {
@@ -228,12 +224,8 @@ const MaxFolders = 256
 
 // libraryDirs are the folders where the loader looks for a library first.
 func libraryDirs(env []string) []string {
-	var dirs []string
-	for _, v := range env {
-		if list, ok := strings.CutPrefix(v, "LD_LIBRARY_PATH="); ok {
-			dirs = filepath.SplitList(list)
-		}
-	}
+	list, _ := host.Lookup(env, "LD_LIBRARY_PATH")
+	dirs := filepath.SplitList(list)
 	dirs = dirs[:min(len(dirs), MaxFolders)]
 	more, _ := filepath.Glob("/usr/lib/*-linux-gnu")
 	return slices.Concat(dirs, more, []string{"/usr/lib64", "/usr/lib", "/lib64"})

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/artifacts"
@@ -47,7 +45,7 @@ func (d *Diagnosis) program(m *api.Model, command []string) {
 	default:
 		name = ""
 	}
-	if why := privileged(program); why != "" {
+	if why := host.GainsRights(program); why != "" {
 		fail("%s %s: it can't be recorded", program, why)
 		return
 	}
@@ -131,26 +129,6 @@ func runs(path string) (string, error) {
 		}
 	}
 	return program, nil
-}
-
-// privileged returns why the loader would ignore LD_PRELOAD for a program, "" if it would not.
-func privileged(path string) string {
-	st, err := os.Stat(path)
-	if err != nil {
-		return ""
-	}
-	sys, _ := st.Sys().(*syscall.Stat_t)
-	n, err := syscall.Getxattr(path, "security.capability", nil)
-	switch {
-	case sys == nil:
-	case st.Mode()&os.ModeSetuid != 0 && int(sys.Uid) != os.Getuid():
-		return "is set-uid"
-	case st.Mode()&os.ModeSetgid != 0 && int(sys.Gid) != os.Getgid():
-		return "is set-gid"
-	case err == nil && n > 0 && os.Getuid() != 0:
-		return "has file capabilities"
-	}
-	return ""
 }
 
 func runtimeOf(m *api.Model, libs []host.FoundLibrary) []host.FoundLibrary {

@@ -25,10 +25,8 @@ func Exists(path string) bool {
 func RuntimeVersions(in *api.Installed, env []string) (runtimeVersion, driverVersion string) {
 	var dirs []string
 	for _, name := range in.Homes {
-		for _, v := range env {
-			if dir, ok := strings.CutPrefix(v, name+"="); ok && filepath.IsAbs(dir) {
-				dirs = append(dirs, dir)
-			}
+		if dir, _ := Lookup(env, name); filepath.IsAbs(dir) {
+			dirs = append(dirs, dir)
 		}
 	}
 	first := func(dir string, files []string) (version string) {

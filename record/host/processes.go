@@ -2,9 +2,10 @@ package host
 
 import (
 	"bytes"
-	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,13 +34,7 @@ func Mentioning(text string) []int {
 
 // UsingRuntime returns the processes that map a runtime library.
 func UsingRuntime(m *api.Model, pids []int) []int {
-	var n []int
-	for _, pid := range pids {
-		if len(RuntimeLibraries(m, pid)) > 0 {
-			n = append(n, pid)
-		}
-	}
-	return n
+	return slices.DeleteFunc(slices.Clone(pids), func(pid int) bool { return len(RuntimeLibraries(m, pid)) == 0 })
 }
 
 // RuntimeLibraries returns the paths of runtime libraries that a process maps, in the process's own view.
@@ -49,15 +44,9 @@ func RuntimeLibraries(m *api.Model, pid int) []string {
 		return nil
 	}
 	var libs []string
-	seen := map[string]bool{}
-	for line := range strings.Lines(string(b)) {
-		f := strings.Fields(line)
-		if len(f) < 6 || seen[f[5]] {
-			continue
-		}
-		seen[f[5]] = true
-		if m.Library(filepath.Base(f[5])) {
-			libs = append(libs, f[5])
+	for f := range Mapped(b) {
+		if m.Library(filepath.Base(f.Path)) && !slices.Contains(libs, f.Path) {
+			libs = append(libs, f.Path)
 		}
 	}
 	return libs
@@ -65,11 +54,37 @@ func RuntimeLibraries(m *api.Model, pid int) []string {
 
 // Code returns the files that a process has mapped as code.
 func Code(pid int) []format.Mapping {
-	b, err := ProcText(pid, "maps")
-	if err != nil {
-		return nil
-	}
+	b, _ := ProcText(pid, "maps")
 	return ParseMaps(b)
+}
+
+// A MappedFile is a line in /proc/PID/maps.
+type MappedFile struct {
+	From, To, Offset uint64
+	Code             bool
+	Path             string
+}
+
+// Mapped returns the mapped files in a text formatted like /proc/PID/maps.
+func Mapped(maps []byte) iter.Seq[MappedFile] {
+	return func(yield func(MappedFile) bool) {
+		for line := range strings.Lines(string(maps)) {
+			// range, access, offset, device, inode, path
+			at := max(strings.IndexByte(line, '/'), 0)
+			f := strings.Fields(line[:at])
+			if len(f) != 5 {
+				continue
+			}
+			first, end, _ := strings.Cut(f[0], "-")
+			from, err := strconv.ParseUint(first, 16, 64)
+			to, err2 := strconv.ParseUint(end, 16, 64)
+			offset, err3 := strconv.ParseUint(f[2], 16, 64)
+			path := strings.TrimSuffix(strings.TrimSuffix(line[at:], "\n"), " (deleted)")
+			if err == nil && err2 == nil && err3 == nil && !yield(MappedFile{from, to, offset, strings.Contains(f[1], "x"), path}) {
+				return
+			}
+		}
+	}
 }
 
 // maxCodeFiles limits how many build ids are read for a process.
@@ -79,22 +94,16 @@ const maxCodeFiles = 4096
 func ParseMaps(b []byte) []format.Mapping {
 	var maps []format.Mapping
 	ids := map[string]string{}
-	for line := range strings.Lines(string(b)) {
-		f := strings.Fields(line)
-		if len(f) < 6 || !strings.Contains(f[1], "x") || !filepath.IsAbs(f[5]) {
+	for f := range Mapped(b) {
+		if !f.Code {
 			continue
 		}
-		var m format.Mapping
-		if _, err := fmt.Sscanf(f[0]+" "+f[2], "%x-%x %x", &m.Start, &m.End, &m.Offset); err != nil {
-			continue
-		}
-		id, ok := ids[f[5]]
+		id, ok := ids[f.Path]
 		if !ok && len(ids) < maxCodeFiles {
-			id = elffile.BuildID(f[5])
-			ids[f[5]] = id
+			id = elffile.BuildID(f.Path)
+			ids[f.Path] = id
 		}
-		m.Path, m.BuildID = f[5], id
-		maps = append(maps, m)
+		maps = append(maps, format.Mapping{Start: f.From, End: f.To, Offset: f.Offset, Path: f.Path, BuildID: id})
 	}
 	return maps
 }
@@ -115,39 +124,29 @@ func ProcFile(pid int, name string) string {
 
 // Variable returns a variable's value in the environment that a process was started with.
 func Variable(pid int, name string) string {
-	b, err := ProcText(pid, "environ")
-	if err != nil {
-		return ""
-	}
-	for v := range bytes.SplitSeq(b, []byte{0}) {
-		if rest, ok := strings.CutPrefix(string(v), name+"="); ok {
-			return rest
+	value, _ := Lookup(Environ(pid), name)
+	return value
+}
+
+// Lookup returns a variable's value in an environment.
+func Lookup(env []string, name string) (value string, ok bool) {
+	for _, v := range env {
+		if value, ok = strings.CutPrefix(v, name+"="); ok {
+			return value, true
 		}
 	}
-	return ""
+	return "", false
 }
 
 // Rank returns the rank that a launcher has set in an environment, false if it has set none.
 func Rank(env []string) (rank int, ok bool) {
 	for _, name := range format.RankVariables {
-		for _, v := range env {
-			if s, set := strings.CutPrefix(v, name+"="); set {
-				if n, err := strconv.ParseUint(s, 10, 31); err == nil {
-					return int(n), true
-				}
-			}
+		s, _ := Lookup(env, name)
+		if n, err := strconv.ParseUint(s, 10, 31); err == nil {
+			return int(n), true
 		}
 	}
 	return 0, false
-}
-
-// Environment returns the environment with which a process was started, nil if it can't be read.
-func Environment(pid int) []string {
-	b, err := ProcText(pid, "environ")
-	if err != nil {
-		return nil
-	}
-	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
 }
 
 // Cwd returns a process's working directory.
@@ -173,17 +172,17 @@ func AnyAlive(pids []int) bool {
 	return false
 }
 
-// Environ returns the environment that a process was started with.
-func Environ(pid int) []string {
-	b, err := ProcText(pid, "environ")
-	if err != nil {
+// Environ returns the environment that a process was started with, nil if it can't be read.
+func Environ(pid int) []string { return zeroEnded(pid, "environ") }
+
+// Argv returns the arguments that a process was started with, nil if they can't be read.
+func Argv(pid int) []string { return zeroEnded(pid, "cmdline") }
+
+// zeroEnded reads a list of strings that end with a zero byte each.
+func zeroEnded(pid int, name string) []string {
+	b, err := ProcText(pid, name)
+	if err != nil || len(b) == 0 {
 		return nil
 	}
-	var env []string
-	for v := range bytes.SplitSeq(b, []byte{0}) {
-		if len(v) > 0 {
-			env = append(env, string(v))
-		}
-	}
-	return env
+	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
 }

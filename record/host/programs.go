@@ -196,15 +196,21 @@ func DefinedFunctions(path string, names map[string]bool) (found []string) {
 	return slices.Compact(found)
 }
 
-// GainsRights reports whether a program runs with more rights than this process.
-func GainsRights(path string) bool {
+// GainsRights returns why a program runs with more rights than this process, "" if it does not. The loader ignores LD_PRELOAD
+// in such a program.
+func GainsRights(path string) string {
 	var st unix.Stat_t
 	if unix.Stat(path, &st) != nil {
-		return false
-	}
-	if st.Mode&unix.S_ISUID != 0 && int(st.Uid) != os.Geteuid() || st.Mode&unix.S_ISGID != 0 && int(st.Gid) != os.Getegid() {
-		return true
+		return ""
 	}
 	n, err := unix.Getxattr(path, "security.capability", nil)
-	return err == nil && n > 0 && os.Geteuid() != 0
+	switch {
+	case st.Mode&unix.S_ISUID != 0 && int(st.Uid) != os.Getuid():
+		return "is set-uid"
+	case st.Mode&unix.S_ISGID != 0 && int(st.Gid) != os.Getgid():
+		return "is set-gid"
+	case err == nil && n > 0 && os.Getuid() != 0:
+		return "has file capabilities"
+	}
+	return ""
 }

@@ -3,7 +3,6 @@ package inject
 import (
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -22,10 +21,7 @@ func (f *ShimFolder) Audited(program string, env []string) ([]string, error) {
 		return nil, err
 	}
 	path := filepath.Join(filepath.Dir(f.Path), artifacts.Audit)
-	if err := os.WriteFile(path, b, 0o755); err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(path, 0o755); err != nil { // independent of the umask
+	if err := writeCode(path, b); err != nil {
 		return nil, err
 	}
 	env = Prepend(env, "LD_AUDIT", path, ":")
@@ -99,12 +95,8 @@ func (e *AuditError) Error() string {
 
 // tuned returns GLIBC_TUNABLES as env has it, with one more setting.
 func tuned(env []string, name, value string) string {
-	var all []string
-	for _, v := range env {
-		if old, ok := strings.CutPrefix(v, "GLIBC_TUNABLES="); ok {
-			all = slices.DeleteFunc(strings.Split(old, ":"), func(s string) bool { return s == "" || strings.HasPrefix(s, name+"=") })
-		}
-	}
+	old, _ := host.Lookup(env, "GLIBC_TUNABLES")
+	all := slices.DeleteFunc(strings.Split(old, ":"), func(s string) bool { return s == "" || strings.HasPrefix(s, name+"=") })
 	return "GLIBC_TUNABLES=" + strings.Join(append(all, name+"="+value), ":")
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
-	"github.com/acltrace/acltrace/record/host"
+	"github.com/acltrace/acltrace/record/session"
 )
 
 // A recording inside another one takes over the programs that it starts: each call is in one trace, the inner one. It leaves
@@ -44,7 +44,7 @@ func TakeOver(env []string) (own []string, outer string) {
 
 // LeaveNote notes in the outer session's folder that the outer recorder will not see a program.
 func LeaveNote(outer string, pid int, program, output string) {
-	if outer == "" || !host.Exists(filepath.Join(outer, "control")) {
+	if outer == "" || !session.IsSession(outer) {
 		return
 	}
 	if abs, err := filepath.Abs(output); err == nil {

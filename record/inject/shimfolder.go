@@ -5,6 +5,7 @@
 package inject
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -59,10 +60,7 @@ func (f *ShimFolder) write(shim []byte) error {
 	if err := os.Chmod(filepath.Dir(f.Path), 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(f.Path, shim, 0o755); err != nil {
-		return err
-	}
-	if err := os.Chmod(f.Path, 0o755); err != nil { // independent of the umask
+	if err := writeCode(f.Path, shim); err != nil {
 		return err
 	}
 	if err := private.Mappable(f.Path); err != nil {
@@ -73,6 +71,11 @@ func (f *ShimFolder) write(shim []byte) error {
 		return err
 	}
 	return syscall.Flock(int(f.lock.Fd()), syscall.LOCK_EX)
+}
+
+// writeCode writes a library that programs of all users may load.
+func writeCode(path string, b []byte) error {
+	return errors.Join(os.WriteFile(path, b, 0o755), os.Chmod(path, 0o755)) // independent of the umask
 }
 
 // Close removes the shim, unless a program that outlives the recording may still start others: they would complain that
@@ -89,16 +92,13 @@ func sweep(parent string) {
 	old, _ := filepath.Glob(filepath.Join(parent, "acltrace-*"))
 	for _, dir := range old {
 		st, err := os.Lstat(dir)
-		if err != nil || !st.IsDir() || time.Since(st.ModTime()) < 10*time.Second {
-			continue
-		}
-		if sys, ok := st.Sys().(*syscall.Stat_t); !ok || int(sys.Uid) != os.Geteuid() {
+		if err != nil || !st.IsDir() || time.Since(st.ModTime()) < 10*time.Second || !private.Owns(st) {
 			continue
 		}
 		if host.Exists(filepath.Join(dir, session.SharedMark)) || session.HoldsCalls(dir) {
 			continue // it waits for programs, or to be salvaged
 		}
-		if !host.Exists(filepath.Join(dir, artifacts.Shim)) && !host.Exists(filepath.Join(dir, "control")) {
+		if !host.Exists(filepath.Join(dir, artifacts.Shim)) && !session.IsSession(dir) {
 			continue
 		}
 		f, err := os.Open(dir)

@@ -1,10 +1,8 @@
 package inject
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/record/host"
 )
 
 // Simulate returns an environment in which a program finds the simulator's libraries in dir, and the simulator finds kernel libraries
@@ -12,7 +10,7 @@ import (
 func Simulate(m *api.Model, env []string, dir string) []string {
 	env = Prepend(env, "LD_LIBRARY_PATH", dir, ":")
 	beside := m.Simulator.Beside
-	if beside == "" || slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, beside+"=") }) {
+	if _, set := host.Lookup(env, beside); set || beside == "" {
 		return env
 	}
 	return append(env, beside+"=1")

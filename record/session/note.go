@@ -12,6 +12,7 @@ import (
 
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/atomicfile"
+	"github.com/acltrace/acltrace/internal/private"
 	"github.com/acltrace/acltrace/record/host"
 )
 
@@ -34,7 +35,13 @@ type Note struct {
 // IsSession reports whether a folder is a session folder.
 func IsSession(dir string) bool { return host.Exists(filepath.Join(dir, "control")) }
 
-// ReadNote returns the recorder's note, the zero Note if there is none.
+// Bytes returns the content of the file.
+func (c *Note) Bytes() []byte {
+	b, _ := json.Marshal(c) // it has no value that JSON lacks
+	return b
+}
+
+// ReadNote returns the recorder's note. Its PID is 0 if there is none.
 func ReadNote(dir string) (c Note) {
 	if b, err := os.ReadFile(filepath.Join(dir, NoteFile)); err != nil || json.Unmarshal(b, &c) != nil || c.Output == "" {
 		c.Output = "salvaged.aclt"
@@ -80,8 +87,7 @@ func Abandoned(dir string) bool {
 	if err != nil {
 		return false
 	}
-	sys, ok := st.Sys().(*syscall.Stat_t)
-	if !ok || int(sys.Uid) != os.Geteuid() || !IsSession(dir) || host.Exists(filepath.Join(dir, SharedMark)) || !HoldsCalls(dir) {
+	if !private.Owns(st) || !IsSession(dir) || host.Exists(filepath.Join(dir, SharedMark)) || !HoldsCalls(dir) {
 		return false
 	}
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) == nil // given back by Close

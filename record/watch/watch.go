@@ -75,12 +75,8 @@ type reference struct {
 	name   string
 }
 
-// object is a file in a process's address space.
-type object struct {
-	path     string
-	base     uint64 // address of its first byte
-	from, to uint64
-}
+// object is a file in a process's address space. From is the address of its first byte.
+type object = host.MappedFile
 
 // The first looks follow each other quickly, so that short programs are seen.
 const (
@@ -230,15 +226,15 @@ func (w *Watcher) process(pid int, p *watched) {
 	p.hooked, p.audited = false, false
 	elsewhere := false
 	for _, o := range objects {
-		if w.isShim(o.path) {
+		if w.isShim(o.Path) {
 			p.hooked = true
-		} else if filepath.Base(o.path) == artifacts.Shim {
+		} else if filepath.Base(o.Path) == artifacts.Shim {
 			elsewhere = true // an inner recording has left a note
 		}
-		if filepath.Base(o.path) == artifacts.Audit {
+		if filepath.Base(o.Path) == artifacts.Audit {
 			p.audited = true
 		}
-		if w.model.Library(filepath.Base(o.path)) {
+		if w.model.Library(filepath.Base(o.Path)) {
 			libs = append(libs, o)
 		}
 	}
@@ -251,7 +247,7 @@ func (w *Watcher) process(pid int, p *watched) {
 	case p.hooked, elsewhere:
 	case len(libs) > 0:
 		why, cause := w.why(pid, p.exe)
-		w.report(format.Unhooked{PID: pid, Exe: p.exe, Cause: cause, Reason: libs[0].path + " is loaded without the shim: " + cmp.Or(why, "the loader has not taken it")})
+		w.report(format.Unhooked{PID: pid, Exe: p.exe, Cause: cause, Reason: libs[0].Path + " is loaded without the shim: " + cmp.Or(why, "the loader has not taken it")})
 	}
 }
 
@@ -287,7 +283,7 @@ func (w *Watcher) cutOff(pid int) string {
 	// A process that records already maps the control file. This is checked last, since the process maps the file before it
 	// changes its root or user.
 	objects := mappedObjects(pid)
-	if len(objects) == 0 || slices.ContainsFunc(objects, func(o object) bool { return strings.HasSuffix(o.path, control) }) {
+	if len(objects) == 0 || slices.ContainsFunc(objects, func(o object) bool { return strings.HasSuffix(o.Path, control) }) {
 		return ""
 	}
 	return why
@@ -315,7 +311,7 @@ func (w *Watcher) isShim(path string) bool { return strings.HasSuffix(path, w.sh
 
 // why returns why a process can't have loaded the shim, "" if no reason is known.
 func (w *Watcher) why(pid int, exe string) (string, format.UnhookedCause) {
-	if host.GainsRights(exe) {
+	if host.GainsRights(exe) != "" {
 		return GainedRights, ""
 	}
 	if err := host.CheckExecutable(host.ProcFile(pid, "exe")); errors.Is(err, host.ErrStatic) {
@@ -356,23 +352,12 @@ func mappedObjects(pid int) []object {
 		return nil
 	}
 	var os []object
-	for line := range strings.Lines(string(b)) {
-		f := strings.Fields(line)
-		if len(f) < 6 || f[5][0] != '/' {
-			continue
-		}
-		from, to, _ := strings.Cut(f[0], "-")
-		lo, err1 := strconv.ParseUint(from, 16, 64)
-		hi, err2 := strconv.ParseUint(to, 16, 64)
-		off, err3 := strconv.ParseUint(f[2], 16, 64)
-		if err1 != nil || err2 != nil || err3 != nil {
-			continue
-		}
+	for f := range host.Mapped(b) {
 		// A file that is loaded twice, in two namespaces, is two objects.
-		if n := len(os); n > 0 && os[n-1].path == f[5] && off != 0 {
-			os[n-1].to = hi
-		} else if off == 0 {
-			os = append(os, object{path: f[5], base: lo, from: lo, to: hi})
+		if n := len(os); n > 0 && os[n-1].Path == f.Path && f.Offset != 0 {
+			os[n-1].To = f.To
+		} else if f.Offset == 0 {
+			os = append(os, f)
 		}
 	}
 	return os
@@ -386,7 +371,7 @@ func (w *Watcher) bindings(pid int, p *watched, objects []object) {
 	}
 	defer mem.Close()
 	for _, o := range objects {
-		if w.isShim(o.path) || w.model.Library(filepath.Base(o.path)) {
+		if w.isShim(o.Path) || w.model.Library(filepath.Base(o.Path)) {
 			continue
 		}
 		past, asks := w.past(pid, mem, o, objects)
@@ -405,10 +390,10 @@ func (w *Watcher) bindings(pid int, p *watched, objects []object) {
 		if len(past) > 0 {
 			slices.Sort(past)
 			past = slices.Compact(past)
-			w.report(format.Unhooked{PID: pid, Exe: p.exe, Reason: fmt.Sprintf("%s calls %d functions of the runtime past the shim (%s, …): RTLD_DEEPBIND or dlmopen", o.path, len(past), past[0])})
+			w.report(format.Unhooked{PID: pid, Exe: p.exe, Reason: fmt.Sprintf("%s calls %d functions of the runtime past the shim (%s, …): RTLD_DEEPBIND or dlmopen", o.Path, len(past), past[0])})
 		}
 		if asks && !p.audited {
-			w.report(format.Unhooked{PID: pid, Exe: p.exe, Reason: o.path + " asks for functions by dlsym past the shim: RTLD_DEEPBIND or dlmopen"})
+			w.report(format.Unhooked{PID: pid, Exe: p.exe, Reason: o.Path + " asks for functions by dlsym past the shim: RTLD_DEEPBIND or dlmopen"})
 		}
 	}
 }
@@ -418,16 +403,16 @@ func (w *Watcher) bindings(pid int, p *watched, objects []object) {
 func (w *Watcher) past(pid int, mem io.ReaderAt, o object, objects []object) (names []string, asks bool) {
 	for _, r := range w.references(pid, o) {
 		var word [8]byte
-		if _, err := mem.ReadAt(word[:], int64(o.base+r.offset)); err != nil {
+		if _, err := mem.ReadAt(word[:], int64(o.From+r.offset)); err != nil {
 			continue
 		}
 		at := binary.LittleEndian.Uint64(word[:])
-		i := slices.IndexFunc(objects, func(t object) bool { return at >= t.from && at < t.to })
+		i := slices.IndexFunc(objects, func(t object) bool { return at >= t.From && at < t.To })
 		switch {
-		case i < 0 || objects[i].path == o.path || w.isShim(objects[i].path):
+		case i < 0 || objects[i].Path == o.Path || w.isShim(objects[i].Path):
 		case r.name == "dlsym":
-			asks = !systemLibrary(o.path)
-		case w.model.Library(filepath.Base(objects[i].path)):
+			asks = !systemLibrary(o.Path)
+		case w.model.Library(filepath.Base(objects[i].Path)):
 			names = append(names, r.name)
 		}
 	}
@@ -443,7 +428,7 @@ func systemLibrary(path string) bool {
 
 // references returns an object's references to functions that the shim replaces.
 func (w *Watcher) references(pid int, o object) []reference {
-	path := filepath.Join(host.ProcFile(pid, "root"), o.path)
+	path := filepath.Join(host.ProcFile(pid, "root"), o.Path)
 	k, ok := host.FileOf(path)
 	if !ok {
 		return nil
