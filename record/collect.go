@@ -3,7 +3,6 @@ package record
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -100,10 +99,10 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 		res.Stop = Ended
 		r.ending = "the last process has ended: " + cmp.Or(r.meta.Ended, fmt.Sprintf("with exit code %d", r.target.code))
 	}
-	if res, err = r.finish(res); err == nil && res.Incomplete == nil {
+	if r.finish(res); res.Incomplete == nil {
 		os.Remove(filepath.Join(dir, session.NoteFile))
 	}
-	return res, err
+	return res, nil
 }
 
 // createShared creates the trace under a free name. When the first process is known, the trace gets the requested name, unless
@@ -137,9 +136,7 @@ func (r *recorder) noteOf(s *ring.Session) func() {
 			return
 		}
 		me.Output = r.file.name
-		if b, err := json.Marshal(&me); err == nil {
-			_ = replaceFile(filepath.Join(s.Dir(), session.NoteFile), b, r.shared.mode)
-		}
+		_ = replaceFile(filepath.Join(s.Dir(), session.NoteFile), me.Bytes(), r.shared.mode)
 	}
 	write()
 	return write
@@ -209,8 +206,7 @@ func (r *recorder) openShared(ctx context.Context, dir string, c *CollectOptions
 			time.Sleep(100 * time.Millisecond)
 			continue
 		case errors.Is(err, ring.ErrTaken):
-			var other session.Note
-			if b, e := os.ReadFile(filepath.Join(dir, session.NoteFile)); e == nil && json.Unmarshal(b, &other) == nil {
+			if other := session.ReadNote(dir); other.PID != 0 {
 				err = fmt.Errorf("%w, process %d in another container, which writes %s", err, other.PID, other.Output)
 			}
 		}
@@ -221,10 +217,8 @@ func (r *recorder) openShared(ctx context.Context, dir string, c *CollectOptions
 // predecessor takes over from a collector that was killed. It returns the number of calls that collector had taken and not
 // written, and the traces that were made of its ring.
 func (r *recorder) predecessor(s *ring.Session, dir string, log func(string)) (lost uint64, salvaged []string) {
-	path := filepath.Join(dir, session.NoteFile)
-	b, err := os.ReadFile(path)
-	var was session.Note
-	if err != nil || json.Unmarshal(b, &was) != nil {
+	was := session.ReadNote(dir)
+	if was.PID == 0 {
 		return 0, nil
 	}
 	r.shared.succeeds = true

@@ -41,13 +41,17 @@ var ErrStart = errors.New("recording could not start")
 // Run records one command. If the error wraps ErrStart, the program was not run.
 func Run(ctx context.Context, o *Options) (*Result, error) {
 	r, err := prepare(o)
+	if err == nil {
+		err = r.create(r.target.env)
+	}
+	var res *Result
+	if err == nil {
+		res, err = r.run(ctx)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	if err := r.create(r.target.env); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrStart, err)
-	}
-	return r.run(ctx)
+	return res, nil
 }
 
 // recorder is one recording.
@@ -210,22 +214,17 @@ func secret(name string) bool {
 	return strings.HasSuffix(name, "_HEADERS") || strings.Contains(name, "KEY") || strings.Contains(name, "TOKEN") || strings.Contains(name, "PASSWORD")
 }
 
-func (r *recorder) run(ctx context.Context) (*Result, error) {
-	var res *Result
-	var err error
+func (r *recorder) run(ctx context.Context) (res *Result, err error) {
 	if r.o.Capture.Probe == "ebpf" {
 		res, err = r.runUprobes(ctx)
 	} else {
 		res, err = r.runShim(ctx)
 	}
-	if err != nil {
-		if r.flight == nil { // nothing was recorded: remove the files
-			r.rows.Writer().Abort()
-			r.file.remove()
-		}
-		return nil, err
+	if err != nil && r.flight == nil { // nothing was recorded: remove the files
+		r.rows.Writer().Abort()
+		r.file.remove()
 	}
-	return res, nil
+	return res, err
 }
 
 // joined takes the command and the environment of a program that was started elsewhere from its first process.

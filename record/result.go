@@ -98,7 +98,7 @@ type MissedSteps struct {
 type Died = rows.Died
 
 // finish writes the meta data that is known only at the end, and closes the trace.
-func (r *recorder) finish(res *Result) (*Result, error) {
+func (r *recorder) finish(res *Result) {
 	b, m := r.rows, &r.meta
 	m.EndNS = r.now()
 	if ended := r.uprobes.ended; ended != 0 {
@@ -143,7 +143,6 @@ func (r *recorder) finish(res *Result) (*Result, error) {
 		res.File.BlobFile, res.File.BlobBytes = r.file.blobs, st.Size()
 	}
 	b.End(m.EndNS)
-	return res, nil
 }
 
 // finishRing seals the ring.

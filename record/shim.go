@@ -2,7 +2,6 @@ package record
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,34 +19,34 @@ import (
 	"github.com/acltrace/acltrace/record/watch"
 )
 
-// runShim records the command by the shim.
+// runShim records the command by the shim. After an error the program has not run.
 func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 	s, err := ring.Create(r.o.Model, r.ringOptions())
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+		return nil, err
 	}
 	defer s.Close()
 	r.left = rescue(r.o.Model, filepath.Dir(s.Dir()))
 	if err := os.WriteFile(filepath.Join(s.Dir(), variablesFile), []byte(variables(r.o.Model)), 0o600); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+		return nil, err
 	}
 	shim, err := inject.InstallShim(s.Dir(), r.o.Model)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+		return nil, err
 	}
 	defer shim.Close()
 	inherited, outer := inject.TakeOver(r.target.env)
 	env, err := r.shimEnvironment(s, shim, inherited)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+		return nil, err
 	}
 	r.meta.Coverage.Binder = r.o.Capture.Bind
 	if err := r.begin(s); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+		return nil, err
 	}
 	cmd := r.target.command(&r.o, env)
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+		return nil, err
 	}
 	defer forwardSignals(cmd.Process)()
 	defer preferOOM()()
@@ -88,15 +87,15 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 	res.ExitCode, res.Signal = exitStatus(state)
 	r.learn(res, s)
 	res.Unhooked = append(append(inject.Notes(s.Dir()), w.End()...), r.unseen.all()...)
-	if res.NoShim = w.WithoutShim(); len(res.NoShim) == 0 && host.GainsRights(r.target.path) {
+	if res.NoShim = w.WithoutShim(); len(res.NoShim) == 0 && host.GainsRights(r.target.path) != "" {
 		res.NoShim = []format.Unhooked{{Exe: r.target.path, Reason: watch.GainedRights}}
 	}
-	res, err = r.finish(res)
+	r.finish(res)
 	if r.unsealed {
 		s.Keep()
 		res.Left = append(res.Left, Left{Session: s.Dir(), Err: res.Incomplete})
 	}
-	return res, err
+	return res, nil
 }
 
 // shimEnvironment returns the environment in which a program loads the shim.
@@ -120,8 +119,8 @@ func (r *recorder) shimEnvironment(s *ring.Session, shim *inject.ShimFolder, env
 func (r *recorder) begin(s *ring.Session) error {
 	if r.o.Command != nil {
 		if output, err := filepath.Abs(r.file.name); err == nil {
-			b, _ := json.Marshal(&session.Note{PID: os.Getpid(), Output: output, Begun: r.meta.StartMono, Ring: r.flight != nil, UUID: r.meta.UUID})
-			_ = os.WriteFile(filepath.Join(s.Dir(), session.NoteFile), b, 0o600)
+			me := session.Note{PID: os.Getpid(), Output: output, Begun: r.meta.StartMono, Ring: r.flight != nil, UUID: r.meta.UUID}
+			_ = os.WriteFile(filepath.Join(s.Dir(), session.NoteFile), me.Bytes(), 0o600)
 		}
 	}
 	r.rows.Hooks.ThreadName, r.rows.Hooks.Joined = s.ThreadName, r.joined

@@ -55,7 +55,11 @@ func (f *traceFile) prepare(o *Options, env []string) error {
 	if f.maxSize == 0 && !o.Capture.Replayable {
 		f.maxSize, f.tenth = defaultMaxSize(filepath.Dir(largest)), true
 	}
-	return f.open(f.name)
+	at, older, err := f.successor(f.name)
+	if err == nil {
+		f.at, f.older = at, older
+	}
+	return err
 }
 
 func defaultMaxSize(dir string) int64 {
@@ -64,15 +68,6 @@ func defaultMaxSize(dir string) int64 {
 		return 10 << 30
 	}
 	return int64(min(free/10, 10<<30))
-}
-
-// open prepares to write a file of a name.
-func (f *traceFile) open(name string) error {
-	at, older, err := f.successor(name)
-	if err == nil {
-		f.at, f.older = at, older
-	}
-	return err
 }
 
 // successor returns the name under which a file is written that will get a name, and the older file of that name.

@@ -29,37 +29,37 @@ type uprobeUse struct {
 }
 
 // runUprobes records the command by uprobes. It probes the libraries of the runtime that the program is expected to map before
-// the program starts, and others when the program maps them.
+// the program starts, and others when the program maps them. After an error the program has not run.
 func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 	if r.o.Capture.Library != "" {
 		if _, err := os.Stat(r.o.Capture.Library); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrStart, err)
+			return nil, err
 		}
 	}
 	o, err := r.uprobeOptions()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+		return nil, err
 	}
 	list, removeList, err := tempKernelList()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+		return nil, err
 	}
 	defer removeList()
 	env, err := r.kernels.list(r.o.Model, r.target.env, list)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+		return nil, err
 	}
 	cmd := r.target.command(&r.o, env)
 	resume, err := host.StartStopped(cmd)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+		return nil, err
 	}
 	pid := cmd.Process.Pid
 	fail := func(err error) (*Result, error) {
 		_ = cmd.Process.Kill()
 		_ = resume()
 		_, _ = cmd.Process.Wait()
-		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+		return nil, err
 	}
 	o.PIDs = []int{pid}
 	u, err := uprobe.Load(r.o.Model, o)
@@ -73,7 +73,7 @@ func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 	}
 	defer stopFollowing()
 	if err := resume(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+		return nil, err
 	}
 	if err := r.dropRights(); err != nil {
 		return fail(err)
@@ -92,7 +92,8 @@ func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 	if r.o.Capture.Library != "" {
 		r.rows.Processes.Libraries[r.o.Capture.Library] = true
 	}
-	return r.finishUprobes(res, u)
+	r.finishUprobes(res, u)
+	return res, nil
 }
 
 // leftBehind lists processes that outlive the started program: the recording ends with that program.
@@ -216,7 +217,7 @@ func runpaths(path string) (lists []string) {
 }
 
 // finishUprobes closes the trace of a recording by uprobes.
-func (r *recorder) finishUprobes(res *Result, u *uprobe.Probes) (*Result, error) {
+func (r *recorder) finishUprobes(res *Result, u *uprobe.Probes) {
 	r.uprobes.ended = u.Ended()
 	res.Unhooked = append(res.Unhooked, r.unseen.all()...)
 	hooked, refused := u.Hooked()
@@ -226,7 +227,7 @@ func (r *recorder) finishUprobes(res *Result, u *uprobe.Probes) (*Result, error)
 	}
 	r.meta.Tracer.CostNS, r.meta.Coverage.Binder = r.uprobes.trial.CostNS, r.uprobes.trial.Kind
 	r.meta.Replayable = false // uprobes don't query the runtime
-	return r.finish(res)
+	r.finish(res)
 }
 
 // withinRoot strips /proc/PID/root from a path.
