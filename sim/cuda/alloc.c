@@ -9,10 +9,7 @@
 
 CUresult cuMemGetInfo_v2(size_t *free_, size_t *total)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	*free_ = room(c->device);
 	*total = TOTAL / (uint64_t)devices;
 	return leave(OK);
@@ -20,11 +17,9 @@ CUresult cuMemGetInfo_v2(size_t *free_, size_t *total)
 
 static CUresult memory_call(CUdeviceptr *p, size_t size, int kind)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
-	if ((e = allocate(c->device, p, size, kind, placed())) == OK)
+	ENTER(c);
+	CUresult e = allocate(c->device, p, size, kind, placed());
+	if (e == OK)
 		block_at(*p, kind)->by = c;
 	return leave(e);
 }
@@ -47,10 +42,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInByt
 
 CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	if (dptr == 0)
 		return leave(OK);
 	if (owned_block(dptr))
@@ -60,10 +52,7 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
 
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	for (size_t i = 0; i < blocks_count; i++)
 		if (blocks[i].kind <= MANAGED && dptr >= blocks[i].at && dptr < blocks[i].at + blocks[i].size) {
 			if (pbase)
@@ -85,10 +74,7 @@ static CUresult add_host(void *p, size_t size, unsigned flags, bool own_)
 
 CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned Flags)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	if (pp == NULL || bytesize == 0)
 		return leave(INVALID);
 	void *p = mmap(NULL, bytesize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -102,10 +88,7 @@ CUresult cuMemAllocHost_v2(void **pp, size_t bytesize) { return cuMemHostAlloc(p
 
 static CUresult end_host(void *p, bool own_)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	if (host_of(p))
 		all_done(c); /* releases the lock while it waits */
 	for (struct host **h = &hosts; *h; h = &(*h)->next)
@@ -126,10 +109,7 @@ CUresult cuMemHostUnregister(void *p) { return end_host(p, false); }
 
 CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned Flags)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	if (p == NULL || bytesize == 0)
 		return leave(INVALID);
 	return leave(host_of(p) ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : add_host(p, bytesize, Flags, false));
@@ -139,10 +119,7 @@ CUresult cuMemHostRegister(void *p, size_t bytesize, unsigned Flags) { return cu
 
 CUresult cuMemHostGetFlags(unsigned *pFlags, void *p)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	struct host *h = host_of(p);
 	if (pFlags && h)
 		*pFlags = h->flags;
@@ -151,10 +128,7 @@ CUresult cuMemHostGetFlags(unsigned *pFlags, void *p)
 
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned Flags)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	if (pdptr == NULL || Flags || host_of(p) == NULL)
 		return leave(INVALID);
 	*pdptr = (CUdeviceptr)p;
@@ -163,10 +137,7 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned Flag
 
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	bool device = device_address(ptr) && seen(ptr, 1), host = !device && host_of((void *)ptr);
 	if (!device && !host)
 		return leave(INVALID);
@@ -219,8 +190,7 @@ CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocatio
 
 CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, uint64_t flags)
 {
-	if (!initialized)
-		return CUDA_ERROR_NOT_INITIALIZED;
+	INITIALIZED;
 	if (ptr == NULL || size == 0 || size % GRANULARITY || flags)
 		return INVALID;
 	pthread_mutex_lock(&lock);
@@ -247,8 +217,7 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, uint64_t flags)
 {
-	if (!initialized)
-		return CUDA_ERROR_NOT_INITIALIZED;
+	INITIALIZED;
 	if (handle == NULL || prop == NULL || size == 0 || size % GRANULARITY || flags)
 		return INVALID;
 	int device = prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? prop->location.id : 0;
@@ -270,10 +239,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CU
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
-	pthread_mutex_lock(&lock);
-	struct physical *p = known(PHYSICAL, (void *)handle);
-	if (p == NULL)
-		return leave(INVALID);
+	FIND(physical, p, known(PHYSICAL, (void *)handle), INVALID);
 	p->o.gone = p->retained == 0; /* its mappings stay */
 	p->retained -= p->retained > 0;
 	return leave(OK);
@@ -366,10 +332,7 @@ CUresult take_memory(CUdeviceptr *out, int from, const struct ipc *key, struct p
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	struct block *b = block_at(dptr, PLAIN);
 	if (pHandle == NULL || b == NULL)
 		return leave(INVALID);
@@ -379,18 +342,15 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned Flags)
 {
-	struct context *c;
 	struct ipc key;
 	memcpy(&key, &handle, sizeof key);
 	if (pdptr == NULL || Flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || memcmp(key.magic, memory_magic, sizeof key.magic) != 0)
 		return INVALID;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	if (key.process == getpid())
 		return leave(CUDA_ERROR_INVALID_CONTEXT);
 	int from = open_file(key.process, key.file);
-	e = take_memory(pdptr, from, &key, NULL);
+	CUresult e = take_memory(pdptr, from, &key, NULL);
 	if (from >= 0)
 		close(from);
 	return leave(e);
@@ -400,10 +360,7 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned 
 
 CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	all_done(c);
 	struct block *b = block_at(dptr - dptr % PAGE, IMPORTED);
 	if (b == NULL || b->pool)

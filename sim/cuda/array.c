@@ -29,9 +29,10 @@ static CUresult new_array(int device, const CUDA_ARRAY3D_DESCRIPTOR *d, bool lev
 
 CUresult cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray)
 {
-	struct context *c;
-	CUresult e = pHandle == NULL || pAllocateArray == NULL ? INVALID : enter(&c);
-	return e ? e : leave(new_array(c->device, pAllocateArray, false, pHandle));
+	if (pHandle == NULL || pAllocateArray == NULL)
+		return INVALID;
+	ENTER(c);
+	return leave(new_array(c->device, pAllocateArray, false, pHandle));
 }
 
 CUresult cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *p)
@@ -44,11 +45,8 @@ CUresult cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *p)
 
 CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
 {
-	pthread_mutex_lock(&lock);
-	struct array *a = known(ARRAY, hArray);
-	if (a && pArrayDescriptor)
-		*pArrayDescriptor = a->as;
-	return leave(a == NULL ? HANDLE : pArrayDescriptor == NULL ? INVALID : OK);
+	FIND(array, a, known(ARRAY, hArray), HANDLE);
+	return STORE(pArrayDescriptor, a->as);
 }
 
 CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
@@ -71,10 +69,7 @@ static CUresult end_array(CUarray h, bool level)
 
 CUresult cuArrayDestroy(CUarray hArray)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	all_done(c);
 	return leave(end_array(hArray, false));
 }
@@ -84,12 +79,12 @@ struct levels { struct object o; unsigned count; CUarray level[16]; };
 
 CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *p, unsigned numMipmapLevels)
 {
-	struct context *c;
-	CUresult e = pHandle == NULL || p == NULL || numMipmapLevels == 0 || numMipmapLevels > 16 ? INVALID : enter(&c);
-	if (e)
-		return e;
+	if (pHandle == NULL || p == NULL || numMipmapLevels == 0 || numMipmapLevels > 16)
+		return INVALID;
+	ENTER(c);
 	struct levels *l = make(LEVELS, sizeof *l);
 	CUDA_ARRAY3D_DESCRIPTOR d = *p;
+	CUresult e = OK;
 	for (; e == OK && l->count < numMipmapLevels; l->count++) {
 		e = new_array(c->device, &d, true, &l->level[l->count]);
 		d.Width = d.Width > 1 ? d.Width / 2 : d.Width, d.Height = d.Height > 1 ? d.Height / 2 : d.Height, d.Depth = d.Depth > 1 ? d.Depth / 2 : d.Depth;
@@ -111,10 +106,7 @@ CUresult cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmap
 
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	all_done(c);
 	struct levels *l = known(LEVELS, hMipmappedArray);
 	if (l == NULL)
@@ -182,12 +174,11 @@ bool image_memory(const CUDA_RESOURCE_DESC *of, CUdeviceptr *at, struct fakecuda
 
 static CUresult new_image(uint64_t *out, const CUDA_RESOURCE_DESC *of, bool surface)
 {
-	struct context *c;
 	struct fakecuda_image m;
 	CUdeviceptr at;
-	CUresult e = out == NULL || of == NULL ? INVALID : enter(&c);
-	if (e)
-		return e;
+	if (out == NULL || of == NULL)
+		return INVALID;
+	ENTER(c);
 	if (!image_memory(of, &at, &m) || (surface && of->resType != CU_RESOURCE_TYPE_ARRAY) || seen(at, m.pitch * (m.height - 1) + m.width) == NULL)
 		return leave(INVALID);
 	for (unsigned i = 0; i < sizeof images / sizeof *images; i++)
@@ -201,10 +192,7 @@ static CUresult new_image(uint64_t *out, const CUDA_RESOURCE_DESC *of, bool surf
 
 static CUresult end_image(uint64_t number, bool surface)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	all_done(c); /* kernels launched earlier still read it */
 	struct image *i = image_known(number, surface);
 	if (i)

@@ -363,10 +363,9 @@ CUresult cuCtxDestroy(CUcontext ctx) { return cuCtxDestroy_v2(ctx); }
 /* Each attach delays the end of the context by one detach. */
 CUresult cuCtxAttach(CUcontext *pctx, unsigned flags)
 {
-	struct context *c;
-	CUresult e = pctx == NULL || flags ? INVALID : enter(&c);
-	if (e)
-		return e;
+	if (pctx == NULL || flags)
+		return INVALID;
+	ENTER(c);
 	c->references++;
 	*pctx = (CUcontext)c;
 	return leave(OK);
@@ -421,8 +420,7 @@ CUresult cuCtxSetCurrent(CUcontext ctx)
 
 CUresult cuCtxGetCurrent(CUcontext *pctx)
 {
-	if (!initialized)
-		return CUDA_ERROR_NOT_INITIALIZED;
+	INITIALIZED;
 	*pctx = (CUcontext)current();
 	return OK;
 }
@@ -453,10 +451,7 @@ CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdev
 
 static CUresult peer_access(CUcontext peer, bool on)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	struct context *p = known(CONTEXT, peer);
 	if (p == NULL)
 		return leave(CUDA_ERROR_INVALID_CONTEXT);
@@ -475,27 +470,20 @@ CUresult cuCtxDisablePeerAccess(CUcontext peerContext) { return peer_access(peer
 
 CUresult cuCtxSynchronize(void)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	return e ? e : leave(all_done(c));
+	ENTER(c);
+	return leave(all_done(c));
 }
 
 CUresult cuCtxGetFlags(unsigned *flags)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	*flags = c->flags;
 	return leave(OK);
 }
 
 CUresult cuCtxSetFlags(unsigned flags)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	c->flags = flags;
 	return leave(OK);
 }
@@ -523,40 +511,34 @@ CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned *version)
 
 CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 {
-	struct context *c;
-	CUresult e = limit < 0 || limit >= CU_LIMIT_MAX ? CUDA_ERROR_UNSUPPORTED_LIMIT : enter(&c);
-	if (e)
-		return e;
+	if (limit < 0 || limit >= CU_LIMIT_MAX)
+		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+	ENTER(c);
 	c->limits[limit] = value;
 	return leave(OK);
 }
 
 CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit)
 {
-	struct context *c;
-	CUresult e = pvalue == NULL ? INVALID : limit < 0 || limit >= CU_LIMIT_MAX ? CUDA_ERROR_UNSUPPORTED_LIMIT : enter(&c);
-	if (e)
-		return e;
+	if (pvalue == NULL ? INVALID : limit < 0 || limit >= CU_LIMIT_MAX)
+		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+	ENTER(c);
 	*pvalue = c->limits[limit];
 	return leave(OK);
 }
 
 CUresult cuCtxSetCacheConfig(CUfunc_cache config)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	c->cache = config;
 	return leave(OK);
 }
 
 CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig)
 {
-	struct context *c;
-	CUresult e = pconfig == NULL ? INVALID : enter(&c);
-	if (e)
-		return e;
+	if (pconfig == NULL)
+		return INVALID;
+	ENTER(c);
 	*pconfig = c->cache;
 	return leave(OK);
 }

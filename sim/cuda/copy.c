@@ -46,10 +46,7 @@ bool there(uint64_t at, uint64_t size) { return device_address(at) ? seen(at, si
 /* Puts a copy on a stream. Unpinned host memory is read or written before the call returns. */
 CUresult put_copy(CUstream h, bool wait, struct task shape)
 {
-	struct stream *s;
-	CUresult e = on_stream(h, &s);
-	if (e)
-		return e;
+	ON_STREAM(s, h);
 	if (shape.width && shape.height && shape.depth && (!there(shape.dst, span(&shape, shape.dst_pitch, shape.dst_plane)) || !there(shape.src, span(&shape, shape.src_pitch, shape.src_plane))))
 		return leave(INVALID);
 	struct task *t = new_task(copy);
@@ -184,10 +181,7 @@ CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream) { retu
 
 CUresult put_fill(CUstream h, bool wait, CUdeviceptr dst, size_t pitch, uint32_t value, uint32_t unit, size_t width, size_t height)
 {
-	struct stream *s;
-	CUresult e = on_stream(h, &s);
-	if (e)
-		return e;
+	ON_STREAM(s, h);
 	if (dst % unit || (width && height && seen(dst, (height - 1) * pitch + width * unit) == NULL))
 		return leave(INVALID);
 	struct task *t = new_task(fill);
@@ -233,10 +227,7 @@ static void store_value(struct task *t)
 
 CUresult value_task(CUstream h, CUdeviceptr addr, uint64_t value, uint32_t unit, unsigned flags, bool wait)
 {
-	struct stream *s;
-	CUresult e = on_stream(h, &s);
-	if (e)
-		return e;
+	ON_STREAM(s, h);
 	if (seen(addr, unit) == NULL)
 		return leave(INVALID);
 	struct task *t = new_task(wait ? NULL : store_value);
@@ -292,17 +283,13 @@ static struct pool *pool_of(int device) { return chosen_pools[device] && !chosen
 
 CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 {
-	struct stream *s;
-	CUresult e = on_stream(hStream, &s);
-	return e ? e : leave(pooled(dptr, bytesize, pool_of(s->ctx->device)));
+	ON_STREAM(s, hStream);
+	return leave(pooled(dptr, bytesize, pool_of(s->ctx->device)));
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
 {
-	struct stream *s;
-	CUresult e = on_stream(hStream, &s);
-	if (e)
-		return e;
+	ON_STREAM(s, hStream);
 	struct pool *p = known(POOL, pool);
 	return leave(p && !p->from ? pooled(dptr, bytesize, p) : INVALID);
 }
@@ -316,10 +303,7 @@ static void give_back(struct task *t)
 
 CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 {
-	struct stream *s;
-	CUresult e = on_stream(hStream, &s);
-	if (e)
-		return e;
+	ON_STREAM(s, hStream);
 	struct block *b = owned_block(dptr);
 	if (b == NULL || b->kind == MANAGED || b->going)
 		return leave(INVALID);
@@ -332,8 +316,7 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 
 CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 {
-	if (!initialized)
-		return CUDA_ERROR_NOT_INITIALIZED;
+	INITIALIZED;
 	if (pool == NULL || poolProps == NULL)
 		return INVALID;
 	pthread_mutex_lock(&lock);
@@ -392,10 +375,7 @@ CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle
 
 CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	struct block *b = block_at(ptr, PLAIN);
 	if (shareData_out == NULL || b == NULL || b->pool == NULL || b->pool->record == NULL)
 		return leave(INVALID);
@@ -405,11 +385,8 @@ CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdevicep
 
 CUresult cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData)
 {
-	struct context *c;
 	struct ipc key;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	struct pool *p = known(POOL, pool);
 	if (p == NULL || p->from == 0 || ptr_out == NULL || shareData == NULL)
 		return leave(INVALID);

@@ -49,6 +49,17 @@ extern struct object *objects[KINDS];
 void *make(enum kind kind, size_t size);
 void *known(enum kind kind, const void *handle);
 
+/* Takes the lock and declares x, the object found. Returns error from the function if there is none. */
+#define FIND(type, x, found, error) \
+	pthread_mutex_lock(&lock); \
+	struct type *x = found; \
+	if (x == NULL) \
+		return leave(error)
+
+/* Releases the lock after a result was stored. A missing output is an error. */
+#define STORE(out, value) leave((out) ? (*(out) = (value), OK) : INVALID)
+
+
 /* ---- memory.c ---- */
 
 enum { UNIT = 512, PAGE = 4096, GRANULARITY = 2 << 20 };
@@ -254,6 +265,16 @@ uint64_t now(void);
 struct context *current(void);
 CUresult enter(struct context **ctx);
 CUresult leave(CUresult e);
+
+/* Declares c, the current context, and takes the lock. Returns from the function on an error. */
+#define ENTER(c) \
+	struct context *c; \
+	do { \
+		CUresult failed_ = enter(&c); \
+		if (failed_) \
+			return failed_; \
+	} while (0)
+
 extern bool abroad;
 void pause_here(void);
 void drop(struct task *t);
@@ -265,7 +286,9 @@ CUresult await(struct place p);
 
 /* ---- context.c ---- */
 
-#define DEVICE(d) do { if (!initialized) return CUDA_ERROR_NOT_INITIALIZED; if ((d) < 0 || (d) >= devices) return CUDA_ERROR_INVALID_DEVICE; } while (0)
+/* Return from the function unless the driver is initialized, or the device exists. */
+#define INITIALIZED do { if (!initialized) return CUDA_ERROR_NOT_INITIALIZED; } while (0)
+#define DEVICE(d) do { INITIALIZED; if ((d) < 0 || (d) >= devices) return CUDA_ERROR_INVALID_DEVICE; } while (0)
 
 extern const int device_attributes[CU_DEVICE_ATTRIBUTE_MAX];
 struct context *new_context(int device, unsigned flags);
@@ -340,6 +363,16 @@ CUresult opened(uint32_t *open, const CUmemAccessDesc *desc, size_t count);
 /* ---- stream.c ---- */
 
 CUresult on_stream(CUstream h, struct stream **s);
+
+/* Like ENTER, for the stream of a handle. */
+#define ON_STREAM(s, h) \
+	struct stream *s; \
+	do { \
+		CUresult failed_ = on_stream(h, &s); \
+		if (failed_) \
+			return failed_; \
+	} while (0)
+
 struct task *new_task(void (*run)(struct task *));
 void add_tails(struct tails *t, struct node *const *nodes, size_t count);
 void record_on(struct stream *s, struct event *v);

@@ -45,19 +45,15 @@ static CUresult begin_capture(struct stream *s, struct graph *g, const CUgraphNo
 
 CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode)
 {
-	struct stream *s;
 	(void)mode;
-	CUresult e = on_stream(hStream, &s);
-	return e ? e : leave(begin_capture(s, NULL, NULL, 0));
+	ON_STREAM(s, hStream);
+	return leave(begin_capture(s, NULL, NULL, 0));
 }
 
 CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode)
 {
-	struct stream *s;
 	(void)dependencyData, (void)mode;
-	CUresult e = on_stream(hStream, &s);
-	if (e)
-		return e;
+	ON_STREAM(s, hStream);
 	struct graph *g = graph_of(hGraph, false);
 	return leave(g ? begin_capture(s, g, dependencies, numDependencies) : INVALID);
 }
@@ -65,10 +61,9 @@ CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUg
 /* The other outputs are stored only for a stream that is being captured. */
 CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *status, uint64_t *id, CUgraph *graph, const CUgraphNode **dependencies, const CUgraphEdgeData **edges, size_t *count)
 {
-	struct stream *s;
-	CUresult e = status == NULL ? INVALID : on_stream(hStream, &s);
-	if (e)
-		return e;
+	if (status == NULL)
+		return INVALID;
+	ON_STREAM(s, hStream);
 	*status = s->capture ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
 	if (s->capture == NULL)
 		return leave(OK);
@@ -95,11 +90,10 @@ CUresult cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *status,
 CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, unsigned flags)
 {
 	enum { ADD, SET };
-	struct stream *s;
 	(void)dependencyData;
-	CUresult e = flags > SET ? INVALID : on_stream(hStream, &s);
-	if (e)
-		return e;
+	if (flags > SET)
+		return INVALID;
+	ON_STREAM(s, hStream);
 	if (s->capture == NULL)
 		return leave(CUDA_ERROR_ILLEGAL_STATE);
 	if (!nodes_of(s->capture, dependencies, numDependencies))
@@ -119,10 +113,7 @@ CUresult cuStreamBeginCapture(CUstream hStream) { return cuStreamBeginCapture_v2
 
 CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 {
-	struct stream *s;
-	CUresult e = on_stream(hStream, &s);
-	if (e)
-		return e;
+	ON_STREAM(s, hStream);
 	if (s->capture == NULL || !s->began)
 		return leave(CUDA_ERROR_ILLEGAL_STATE);
 	struct graph *g = s->capture;
@@ -137,10 +128,7 @@ CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 
 CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
 {
-	struct stream *s;
-	CUresult e = on_stream(hStream, &s);
-	if (e)
-		return e;
+	ON_STREAM(s, hStream);
 	*captureStatus = s->capture ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
 	return leave(OK);
 }
@@ -165,10 +153,7 @@ CUresult cuGraphCreate(CUgraph *phGraph, unsigned flags)
 
 static CUresult end_graph(const void *h, bool executable)
 {
-	pthread_mutex_lock(&lock);
-	struct graph *g = graph_of(h, executable);
-	if (g == NULL)
-		return leave(INVALID);
+	FIND(graph, g, graph_of(h, executable), INVALID);
 	g->o.gone = true; /* an executable graph keeps its own tasks */
 	return leave(OK);
 }
@@ -253,12 +238,8 @@ struct graph *copy_graph(const struct graph *g, bool executable)
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, uint64_t flags)
 {
 	(void)flags;
-	pthread_mutex_lock(&lock);
-	struct graph *g = graph_of(hGraph, false);
-	if (g == NULL || phGraphExec == NULL)
-		return leave(INVALID);
-	*phGraphExec = (CUgraphExec)copy_graph(g, true);
-	return leave(OK);
+	FIND(graph, g, graph_of(hGraph, false), INVALID);
+	return STORE(phGraphExec, (CUgraphExec)copy_graph(g, true));
 }
 
 CUresult cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
@@ -283,12 +264,8 @@ CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph, 
 
 CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
 {
-	pthread_mutex_lock(&lock);
-	struct graph *g = graph_of(originalGraph, false);
-	if (g == NULL || phGraphClone == NULL)
-		return leave(INVALID);
-	*phGraphClone = (CUgraph)copy_graph(g, false);
-	return leave(OK);
+	FIND(graph, g, graph_of(originalGraph, false), INVALID);
+	return STORE(phGraphClone, (CUgraph)copy_graph(g, false));
 }
 
 CUresult cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph)
@@ -389,17 +366,13 @@ static void launch_graph(struct task *t)
 
 CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
 {
-	struct stream *s;
-	CUresult e = on_stream(hStream, &s);
-	return e ? e : leave(graph_of(hGraphExec, true) ? OK : INVALID);
+	ON_STREAM(s, hStream);
+	return leave(graph_of(hGraphExec, true) ? OK : INVALID);
 }
 
 CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 {
-	struct stream *s;
-	CUresult e = on_stream(hStream, &s);
-	if (e)
-		return e;
+	ON_STREAM(s, hStream);
 	struct graph *x = graph_of(hGraphExec, true);
 	if (x == NULL)
 		return leave(INVALID);

@@ -52,8 +52,7 @@ CUresult cuDevSmResourceSplitByCount(CUdevResource *result, uint32_t *nbGroups, 
 {
 	struct share s;
 	(void)useFlags;
-	if (!initialized)
-		return CUDA_ERROR_NOT_INITIALIZED;
+	INITIALIZED;
 	if (nbGroups == NULL || !right(input, &s) || minCount > input->sm.smCount)
 		return INVALID;
 	uint32_t size = minCount < LEAST_SMS ? LEAST_SMS : (minCount + LEAST_SMS - 1) / LEAST_SMS * LEAST_SMS, most = input->sm.smCount / size;
@@ -103,10 +102,7 @@ CUresult cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice de
 
 CUresult cuGreenCtxDestroy(CUgreenCtx hCtx)
 {
-	pthread_mutex_lock(&lock);
-	struct green *g = known(GREEN, hCtx);
-	if (g == NULL)
-		return leave(CUDA_ERROR_INVALID_CONTEXT);
+	FIND(green, g, known(GREEN, hCtx), CUDA_ERROR_INVALID_CONTEXT);
 	all_done(g->ctx);
 	g->o.gone = g->ctx->o.gone = true;
 	return leave(OK);
@@ -114,11 +110,8 @@ CUresult cuGreenCtxDestroy(CUgreenCtx hCtx)
 
 CUresult cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
 {
-	pthread_mutex_lock(&lock);
-	struct green *g = known(GREEN, hCtx);
-	if (g && pContext)
-		*pContext = (CUcontext)g->ctx;
-	return leave(g == NULL ? CUDA_ERROR_INVALID_CONTEXT : pContext ? OK : INVALID);
+	FIND(green, g, known(GREEN, hCtx), CUDA_ERROR_INVALID_CONTEXT);
+	return STORE(pContext, (CUcontext)g->ctx);
 }
 
 static struct green *green_of(const struct context *c)
@@ -162,24 +155,14 @@ CUresult cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, uint32_
 
 CUresult cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx)
 {
-	struct stream *s;
-	CUresult e = on_stream(hStream, &s);
-	if (e)
-		return e;
-	if (phCtx)
-		*phCtx = (CUgreenCtx)green_of(s->ctx);
-	return leave(phCtx ? OK : INVALID);
+	ON_STREAM(s, hStream);
+	return STORE(phCtx, (CUgreenCtx)green_of(s->ctx));
 }
 
 CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
 {
-	struct stream *s;
-	CUresult e = on_stream(hStream, &s);
-	if (e)
-		return e;
-	if (pctx)
-		*pctx = (CUcontext)s->ctx;
-	return leave(pctx ? OK : INVALID);
+	ON_STREAM(s, hStream);
+	return STORE(pctx, (CUcontext)s->ctx);
 }
 
 CUresult cuGreenCtxRecordEvent(CUgreenCtx hCtx, CUevent hEvent)

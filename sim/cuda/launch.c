@@ -109,10 +109,7 @@ void run_kernel(struct task *t)
 /* Launches and streams share only some attributes. */
 CUresult cuStreamSetAttribute(CUstream hStream, CUlaunchAttributeID attr, const CUlaunchAttributeValue *value)
 {
-	struct stream *s;
-	CUresult e = on_stream(hStream, &s);
-	if (e)
-		return e;
+	ON_STREAM(s, hStream);
 	switch ((int)attr) {
 	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
 		if (value && value->priority <= 0 && value->priority >= -5)
@@ -233,15 +230,13 @@ CUresult kernel_task(const CUlaunchConfig *c, bool captured, const void *func, v
 
 CUresult launch(const CUlaunchConfig *c, const void *func, void **kernelParams, void **extra)
 {
-	struct stream *s;
 	struct task *t;
 	struct wishes w = {.cluster = {1, 1, 1}};
 	if (c == NULL || (c->numAttrs && c->attrs == NULL))
 		return INVALID;
-	CUresult e = on_stream(c->hStream, &s);
+	ON_STREAM(s, c->hStream);
+	CUresult e = kernel_task(c, s->capture != NULL, func, kernelParams, extra, &w, &t);
 	if (e)
-		return e;
-	if ((e = kernel_task(c, s->capture != NULL, func, kernelParams, extra, &w, &t)) != OK)
 		return leave(e);
 	put(s, t);
 	for (int i = 0; i < 2; i++)
@@ -277,10 +272,9 @@ void call(struct task *t)
 
 CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
 {
-	struct stream *s;
-	CUresult e = fn == NULL ? INVALID : on_stream(hStream, &s);
-	if (e)
-		return e;
+	if (fn == NULL)
+		return INVALID;
+	ON_STREAM(s, hStream);
 	struct task *t = new_task(call);
 	t->fn = fn, t->data = userData;
 	put(s, t);
@@ -289,10 +283,9 @@ CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
 
 CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned flags)
 {
-	struct stream *s;
-	CUresult e = callback == NULL || flags ? INVALID : on_stream(hStream, &s);
-	if (e)
-		return e;
+	if (callback == NULL || flags)
+		return INVALID;
+	ON_STREAM(s, hStream);
 	struct task *t = new_task(call);
 	t->callback = callback, t->data = userData, t->handle = hStream;
 	put(s, t);

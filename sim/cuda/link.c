@@ -14,10 +14,9 @@ struct link {
 
 CUresult cuLinkCreate_v2(unsigned numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut)
 {
-	struct context *c;
-	CUresult e = stateOut == NULL || (numOptions && (options == NULL || optionValues == NULL)) ? INVALID : enter(&c);
-	if (e)
-		return e;
+	if (stateOut == NULL || (numOptions && (options == NULL || optionValues == NULL)))
+		return INVALID;
+	ENTER(c);
 	*stateOut = (CUlinkState)make(LINK, sizeof(struct link));
 	return leave(OK);
 }
@@ -88,10 +87,7 @@ CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
 /* Frees the linked image too. */
 CUresult cuLinkDestroy(CUlinkState state)
 {
-	pthread_mutex_lock(&lock);
-	struct link *l = known(LINK, state);
-	if (l == NULL)
-		return leave(HANDLE);
+	FIND(link, l, known(LINK, state), HANDLE);
 	l->o.gone = true;
 	free(l->text);
 	free(l->image);

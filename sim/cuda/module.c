@@ -259,10 +259,7 @@ CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_o
 
 static CUresult unload(const void *handle)
 {
-	pthread_mutex_lock(&lock);
-	struct module *m = known(MODULE, handle);
-	if (m == NULL)
-		return leave(HANDLE);
+	FIND(module, m, known(MODULE, handle), HANDLE);
 	m->o.gone = true;
 	for (struct function *f = m->functions; f; f = f->sibling)
 		f->o.gone = true;
@@ -299,10 +296,7 @@ struct module *module_of(const void *handle) { return known(MODULE, (const void 
 
 static CUresult function_of(void **out, const void *module, const char *name, bool as_kernel)
 {
-	pthread_mutex_lock(&lock);
-	struct module *m = module_of(module);
-	if (m == NULL)
-		return leave(HANDLE);
+	FIND(module, m, module_of(module), HANDLE);
 	for (struct function *f = m->functions; name && f; f = f->sibling)
 		if (strcmp(f->name, name) == 0) {
 			*out = as_kernel ? contextless(f) : f;
@@ -335,10 +329,7 @@ CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
 
 CUresult variable_of(CUdeviceptr *dptr, size_t *bytes, const void *module, const char *name)
 {
-	pthread_mutex_lock(&lock);
-	struct module *m = module_of(module);
-	if (m == NULL)
-		return leave(HANDLE);
+	FIND(module, m, module_of(module), HANDLE);
 	struct variable *v = name ? variable_named(m, name, 0) : NULL;
 	if (v && dptr)
 		*dptr = v->at;
@@ -353,10 +344,7 @@ CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
 
 static CUresult param_info(const void *func, bool as_kernel, size_t index, size_t *offset, size_t *size)
 {
-	pthread_mutex_lock(&lock);
-	struct function *f = function_known(func, as_kernel);
-	if (f == NULL)
-		return leave(HANDLE);
+	FIND(function, f, function_known(func, as_kernel), HANDLE);
 	if (index >= f->count || offset == NULL)
 		return leave(INVALID);
 	*offset = f->params[index].at;
@@ -371,11 +359,8 @@ CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramO
 
 static CUresult param_count(const void *func, bool as_kernel, size_t *count)
 {
-	pthread_mutex_lock(&lock);
-	struct function *f = function_known(func, as_kernel);
-	if (f && count)
-		*count = f->count;
-	return leave(f == NULL ? HANDLE : count == NULL ? INVALID : OK);
+	FIND(function, f, function_known(func, as_kernel), HANDLE);
+	return STORE(count, f->count);
 }
 
 CUresult cuFuncGetParamCount(CUfunction func, size_t *paramCount) { return param_count(func, false, paramCount); }
@@ -441,19 +426,17 @@ CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
 /* Profiling starts and stops here in a real driver. */
 CUresult cuProfilerStart(void)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	return e ? e : leave(OK);
+	ENTER(c);
+	return leave(OK);
 }
 
 CUresult cuProfilerStop(void) { return cuProfilerStart(); }
 
 static CUresult potential_block(int *minGridSize, int *blockSize, CUfunction func, int most)
 {
-	struct context *c;
-	CUresult e = minGridSize == NULL || blockSize == NULL || most < 0 ? INVALID : enter(&c);
-	if (e)
-		return e;
+	if (minGridSize == NULL || blockSize == NULL || most < 0)
+		return INVALID;
+	ENTER(c);
 	if (function_known(func, false) == NULL)
 		return leave(HANDLE);
 	*blockSize = most > 0 && most < 1024 ? most : 1024;
@@ -469,11 +452,10 @@ CUresult cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfu
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize)
 {
-	struct context *c;
 	(void)dynamicSMemSize;
-	CUresult e = numBlocks == NULL || blockSize <= 0 ? INVALID : enter(&c);
-	if (e)
-		return e;
+	if (numBlocks == NULL || blockSize <= 0)
+		return INVALID;
+	ENTER(c);
 	*numBlocks = blockSize > 1024 ? 0 : 2048 / blockSize < 32 ? 2048 / blockSize : 32;
 	return leave(function_known(func, false) ? OK : HANDLE);
 }

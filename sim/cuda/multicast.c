@@ -7,8 +7,7 @@
 CUresult cuMulticastGetGranularity(size_t *granularity, const CUmulticastObjectProp *prop, CUmulticastGranularity_flags option)
 {
 	(void)option;
-	if (!initialized)
-		return CUDA_ERROR_NOT_INITIALIZED;
+	INITIALIZED;
 	if (granularity == NULL || prop == NULL)
 		return INVALID;
 	*granularity = GRANULARITY;
@@ -17,8 +16,7 @@ CUresult cuMulticastGetGranularity(size_t *granularity, const CUmulticastObjectP
 
 CUresult cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle, const CUmulticastObjectProp *prop)
 {
-	if (!initialized)
-		return CUDA_ERROR_NOT_INITIALIZED;
+	INITIALIZED;
 	if (mcHandle == NULL || prop == NULL || prop->numDevices == 0 || prop->numDevices > (uint32_t)devices || prop->size == 0 || prop->size % GRANULARITY || prop->flags)
 		return INVALID;
 	pthread_mutex_lock(&lock);

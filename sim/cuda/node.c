@@ -181,10 +181,7 @@ CUresult cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS
 
 CUresult cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph)
 {
-	pthread_mutex_lock(&lock);
-	struct graph *child = graph_of(childGraph, false);
-	if (child == NULL)
-		return leave(INVALID);
+	FIND(graph, child, graph_of(childGraph, false), INVALID);
 	struct task *t = new_task(run_graph);
 	t->graph = copy_graph(child, false);
 	return put_node(phGraphNode, hGraph, dependencies, numDependencies, t, CU_GRAPH_NODE_TYPE_GRAPH);
@@ -192,12 +189,8 @@ CUresult cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, cons
 
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
 {
-	pthread_mutex_lock(&lock);
-	struct node *n = node_of(hNode, CU_GRAPH_NODE_TYPE_GRAPH);
-	if (n == NULL || phGraph == NULL)
-		return leave(INVALID);
-	*phGraph = (CUgraph)n->task->graph;
-	return leave(OK);
+	FIND(node, n, node_of(hNode, CU_GRAPH_NODE_TYPE_GRAPH), INVALID);
+	return STORE(phGraph, (CUgraph)n->task->graph);
 }
 
 CUresult cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies)
@@ -267,12 +260,8 @@ CUresult cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from, const C
 
 CUresult cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
 {
-	pthread_mutex_lock(&lock);
-	struct node *n = known(NODE, hNode);
-	if (n == NULL || type == NULL)
-		return leave(INVALID);
-	*type = n->type;
-	return leave(OK);
+	FIND(node, n, known(NODE, hNode), INVALID);
+	return STORE(type, n->type);
 }
 
 CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)

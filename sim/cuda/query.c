@@ -26,8 +26,7 @@ CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
 CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 {
 	unsigned domain, bus, slot;
-	if (!initialized)
-		return CUDA_ERROR_NOT_INITIALIZED;
+	INITIALIZED;
 	if (dev == NULL || pciBusId == NULL || (sscanf(pciBusId, "%x:%x:%x", &domain, &bus, &slot) != 3 && (domain = 0, sscanf(pciBusId, "%x:%x", &bus, &slot) != 2)))
 		return INVALID;
 	if (domain || slot || bus == 0 || bus > (unsigned)devices)
@@ -48,9 +47,8 @@ CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_
 CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget where, CUflushGPUDirectRDMAWritesScope scope)
 {
 	(void)where, (void)scope;
-	struct context *c;
-	CUresult e = enter(&c);
-	return e ? e : leave(OK);
+	ENTER(c);
+	return leave(OK);
 }
 
 /* The context that a call names, NULL for none; 0 means the current one. Call with the lock held. */
@@ -58,19 +56,14 @@ struct context *context_named(CUcontext ctx) { return ctx ? known(CONTEXT, ctx) 
 
 CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
 {
-	if (!initialized)
-		return CUDA_ERROR_NOT_INITIALIZED;
-	pthread_mutex_lock(&lock);
-	struct context *c = context_named(ctx);
-	if (c && device)
-		*device = c->device;
-	return leave(c == NULL ? CUDA_ERROR_INVALID_CONTEXT : device ? OK : INVALID);
+	INITIALIZED;
+	FIND(context, c, context_named(ctx), CUDA_ERROR_INVALID_CONTEXT);
+	return STORE(device, c->device);
 }
 
 CUresult cuCtxSynchronize_v2(CUcontext ctx)
 {
-	if (!initialized)
-		return CUDA_ERROR_NOT_INITIALIZED;
+	INITIALIZED;
 	pthread_mutex_lock(&lock);
 	struct context *c = context_named(ctx);
 	return leave(c ? all_done(c) : CUDA_ERROR_INVALID_CONTEXT);
@@ -78,28 +71,19 @@ CUresult cuCtxSynchronize_v2(CUcontext ctx)
 
 CUresult cuCtxResetPersistingL2Cache(void)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	return e ? e : leave(OK);
+	ENTER(c);
+	return leave(OK);
 }
 
 CUresult cuCtxGetSharedMemConfig(CUsharedconfig *pConfig)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
-	if (pConfig)
-		*pConfig = c->banks;
-	return leave(pConfig ? OK : INVALID);
+	ENTER(c);
+	return STORE(pConfig, c->banks);
 }
 
 CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	if ((unsigned)config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE)
 		return leave(INVALID);
 	c->banks = config;
@@ -148,35 +132,22 @@ CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
 
 CUresult cuStreamGetId(CUstream hStream, uint64_t *streamId)
 {
-	struct stream *s;
-	CUresult e = on_stream(hStream, &s);
-	if (e)
-		return e;
+	ON_STREAM(s, hStream);
 	uint64_t n = 0;
 	for (struct object *o = &s->o; o; o = o->next)
 		n++;
-	if (streamId)
-		*streamId = n;
-	return leave(streamId ? OK : INVALID);
+	return STORE(streamId, n);
 }
 
 CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device)
 {
-	struct stream *s;
-	CUresult e = on_stream(hStream, &s);
-	if (e)
-		return e;
-	if (device)
-		*device = s->ctx->device;
-	return leave(device ? OK : INVALID);
+	ON_STREAM(s, hStream);
+	return STORE(device, s->ctx->device);
 }
 
 CUresult cuStreamCopyAttributes(CUstream dst, CUstream src)
 {
-	struct stream *s;
-	CUresult e = on_stream(src, &s);
-	if (e)
-		return e;
+	ON_STREAM(s, src);
 	struct stream *d = stream_of(current(), dst);
 	if (d)
 		d->priority = s->priority;
@@ -185,10 +156,7 @@ CUresult cuStreamCopyAttributes(CUstream dst, CUstream src)
 
 CUresult cuStreamGetAttribute(CUstream hStream, CUlaunchAttributeID attr, CUlaunchAttributeValue *value_out)
 {
-	struct stream *s;
-	CUresult e = on_stream(hStream, &s);
-	if (e)
-		return e;
+	ON_STREAM(s, hStream);
 	if (value_out == NULL || attr != CU_LAUNCH_ATTRIBUTE_PRIORITY)
 		return leave(value_out ? CUDA_ERROR_NOT_SUPPORTED : INVALID);
 	value_out->priority = s->priority;
@@ -262,29 +230,20 @@ CUresult cuLibraryEnumerateKernels(CUkernel *kernels, uint32_t numKernels, CUlib
 
 CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel)
 {
-	pthread_mutex_lock(&lock);
-	struct function *f = function_known(kernel, true);
-	if (f && pLib)
-		*pLib = (CUlibrary)f->module;
-	return leave(f == NULL ? HANDLE : pLib ? OK : INVALID);
+	FIND(function, f, function_known(kernel, true), HANDLE);
+	return STORE(pLib, (CUlibrary)f->module);
 }
 
 CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
 {
-	pthread_mutex_lock(&lock);
-	struct function *f = function_known(hfunc, false);
-	if (f && hmod)
-		*hmod = (CUmodule)((uintptr_t)f->module | (f->module->library ? OF_LIBRARY : 0));
-	return leave(f == NULL ? HANDLE : hmod ? OK : INVALID);
+	FIND(function, f, function_known(hfunc, false), HANDLE);
+	return STORE(hmod, (CUmodule)((uintptr_t)f->module | (f->module->library ? OF_LIBRARY : 0)));
 }
 
 static CUresult function_name(const char **name, const void *h, bool as_kernel)
 {
-	pthread_mutex_lock(&lock);
-	struct function *f = function_known(h, as_kernel);
-	if (f && name)
-		*name = f->name;
-	return leave(f == NULL ? HANDLE : name ? OK : INVALID);
+	FIND(function, f, function_known(h, as_kernel), HANDLE);
+	return STORE(name, f->name);
 }
 
 CUresult cuFuncGetName(const char **name, CUfunction hfunc) { return function_name(name, hfunc, false); }
@@ -393,8 +352,7 @@ struct block *managed(CUdeviceptr at, size_t count)
 
 CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)
 {
-	if (!initialized)
-		return CUDA_ERROR_NOT_INITIALIZED;
+	INITIALIZED;
 	pthread_mutex_lock(&lock);
 	struct block *b = managed(devPtr, count);
 	if (b == NULL || (location.type == CU_MEM_LOCATION_TYPE_DEVICE && (location.id < 0 || location.id >= devices)))
@@ -425,10 +383,7 @@ CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUde
 /* Nothing moves. */
 static CUresult prefetch(CUdeviceptr at, size_t count, CUmemLocation to, CUstream h)
 {
-	struct stream *s;
-	CUresult e = on_stream(h, &s);
-	if (e)
-		return e;
+	ON_STREAM(s, h);
 	struct block *b = managed(at, count);
 	if (b == NULL || (to.type == CU_MEM_LOCATION_TYPE_DEVICE && (to.id < 0 || to.id >= devices)))
 		return leave(b ? CUDA_ERROR_INVALID_DEVICE : INVALID);
@@ -451,11 +406,10 @@ static void discard(struct task *t)
 
 static CUresult ranges(const CUdeviceptr *at, const size_t *sizes, size_t count, const CUmemLocation *to, const size_t *from, size_t locations, uint64_t flags, bool lost, CUstream h)
 {
-	struct stream *s;
 	bool located = to && from && locations && locations <= count && from[0] == 0;
-	CUresult e = at == NULL || sizes == NULL || count == 0 || flags || h == NULL || (locations && !located) ? INVALID : on_stream(h, &s);
-	if (e)
-		return e;
+	if (at == NULL || sizes == NULL || count == 0 || flags || h == NULL || (locations && !located))
+		return INVALID;
+	ON_STREAM(s, h);
 	for (size_t i = 0; i < count; i++)
 		if (managed(at[i], sizes[i]) == NULL)
 			return leave(INVALID);
@@ -488,10 +442,7 @@ CUresult cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribu
 {
 	if (data == NULL || dataSize != 4)
 		return INVALID;
-	pthread_mutex_lock(&lock);
-	struct block *b = managed(devPtr, count);
-	if (b == NULL)
-		return leave(INVALID);
+	FIND(block, b, managed(devPtr, count), INVALID);
 	bool fetched = attribute == CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION || attribute == CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE ||
 		attribute == CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID;
 	CUmemLocation l = fetched ? b->fetched : b->preferred;
@@ -527,10 +478,7 @@ CUresult cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_att
 
 CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, uint32_t flags)
 {
-	struct stream *s;
-	CUresult e = on_stream(hStream, &s);
-	if (e)
-		return e;
+	ON_STREAM(s, hStream);
 	struct block *b = managed(dptr, 1);
 	if (b == NULL || (length && length != b->size) || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE))
 		return leave(INVALID);
@@ -552,9 +500,8 @@ CUresult cuPointerGetAttributes(uint32_t numAttributes, CUpointer_attribute *att
 
 CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	return e ? e : leave(value && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && seen(ptr, 1) ? OK : INVALID);
+	ENTER(c);
+	return leave(value && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && seen(ptr, 1) ? OK : INVALID);
 }
 
 CUresult cuMemGetAccess(uint64_t *flags, const CUmemLocation *location, CUdeviceptr ptr)
@@ -569,11 +516,8 @@ CUresult cuMemGetAccess(uint64_t *flags, const CUmemLocation *location, CUdevice
 
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
 {
-	pthread_mutex_lock(&lock);
-	struct physical *p = known(PHYSICAL, (void *)handle);
-	if (p && prop)
-		*prop = p->as;
-	return leave(p && prop ? OK : INVALID);
+	FIND(physical, p, known(PHYSICAL, (void *)handle), INVALID);
+	return STORE(prop, p->as);
 }
 
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)

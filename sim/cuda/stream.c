@@ -9,10 +9,7 @@
 
 CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned flags, int priority)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	if (phStream == NULL || flags > CU_STREAM_NON_BLOCKING)
 		return leave(INVALID);
 	*phStream = (CUstream)new_stream(c, flags, priority < -5 ? -5 : priority > 0 ? 0 : priority);
@@ -34,10 +31,7 @@ CUresult on_stream(CUstream h, struct stream **s)
 
 CUresult cuStreamDestroy_v2(CUstream hStream)
 {
-	struct stream *s;
-	CUresult e = on_stream(hStream, &s);
-	if (e)
-		return e;
+	ON_STREAM(s, hStream);
 	if (s != known(STREAM, hStream) || s->legacy)
 		return leave(HANDLE);
 	s->o.gone = true; /* takes effect after its work */
@@ -49,10 +43,7 @@ CUresult cuStreamDestroy(CUstream hStream) { return cuStreamDestroy_v2(hStream);
 
 CUresult cuStreamSynchronize(CUstream hStream)
 {
-	struct stream *s;
-	CUresult e = on_stream(hStream, &s);
-	if (e)
-		return e;
+	ON_STREAM(s, hStream);
 	if (s->capture)
 		return leave(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 	return leave(await((struct place){s, s->issued}));
@@ -60,39 +51,27 @@ CUresult cuStreamSynchronize(CUstream hStream)
 
 CUresult cuStreamQuery(CUstream hStream)
 {
-	struct stream *s;
-	CUresult e = on_stream(hStream, &s);
-	if (e)
-		return e;
+	ON_STREAM(s, hStream);
 	return leave(s->done < s->issued ? CUDA_ERROR_NOT_READY : OK);
 }
 
 CUresult cuStreamGetPriority(CUstream hStream, int *priority)
 {
-	struct stream *s;
-	CUresult e = on_stream(hStream, &s);
-	if (e)
-		return e;
+	ON_STREAM(s, hStream);
 	*priority = s->priority;
 	return leave(OK);
 }
 
 CUresult cuStreamGetFlags(CUstream hStream, unsigned *flags)
 {
-	struct stream *s;
-	CUresult e = on_stream(hStream, &s);
-	if (e)
-		return e;
+	ON_STREAM(s, hStream);
 	*flags = s->flags;
 	return leave(OK);
 }
 
 CUresult cuEventCreate(CUevent *phEvent, unsigned Flags)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	bool shared = Flags & CU_EVENT_INTERPROCESS;
 	if (phEvent == NULL || (shared && !(Flags & CU_EVENT_DISABLE_TIMING)))
 		return leave(INVALID);
@@ -106,10 +85,7 @@ CUresult cuEventCreate(CUevent *phEvent, unsigned Flags)
 
 CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 {
-	struct context *c;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	struct event *v = known(EVENT, event);
 	if (v == NULL)
 		return leave(HANDLE);
@@ -122,14 +98,11 @@ CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 
 CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
 {
-	struct context *c;
 	struct ipc key;
 	memcpy(&key, &handle, sizeof key);
 	if (phEvent == NULL || memcmp(key.magic, event_magic, sizeof key.magic) != 0)
 		return INVALID;
-	CUresult e = enter(&c);
-	if (e)
-		return e;
+	ENTER(c);
 	if (key.process == getpid())
 		return leave(CUDA_ERROR_INVALID_CONTEXT);
 	int from = open_file(key.process, key.file);
@@ -148,10 +121,7 @@ CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
 
 CUresult cuEventDestroy_v2(CUevent hEvent)
 {
-	pthread_mutex_lock(&lock);
-	struct event *v = known(EVENT, hEvent);
-	if (v == NULL)
-		return leave(HANDLE);
+	FIND(event, v, known(EVENT, hEvent), HANDLE);
 	v->o.gone = true;
 	return leave(OK);
 }
@@ -199,10 +169,9 @@ static bool reached(const struct event *v)
 
 CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned flags)
 {
-	struct stream *s;
-	CUresult e = flags > CU_EVENT_RECORD_EXTERNAL ? INVALID : on_stream(hStream, &s);
-	if (e)
-		return e;
+	if (flags > CU_EVENT_RECORD_EXTERNAL)
+		return INVALID;
+	ON_STREAM(s, hStream);
 	struct event *v = known(EVENT, hEvent);
 	if (v == NULL)
 		return leave(HANDLE);
@@ -221,10 +190,9 @@ CUresult cuEventRecord(CUevent hEvent, CUstream hStream) { return cuEventRecordW
 
 CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned Flags)
 {
-	struct stream *s;
-	CUresult e = Flags ? INVALID : on_stream(hStream, &s);
-	if (e)
-		return e;
+	if (Flags)
+		return INVALID;
+	ON_STREAM(s, hStream);
 	struct event *v = known(EVENT, hEvent);
 	if (v == NULL)
 		return leave(HANDLE);
@@ -246,19 +214,13 @@ CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned Flags)
 
 CUresult cuEventQuery(CUevent hEvent)
 {
-	pthread_mutex_lock(&lock);
-	struct event *v = known(EVENT, hEvent);
-	if (v == NULL)
-		return leave(HANDLE);
+	FIND(event, v, known(EVENT, hEvent), HANDLE);
 	return leave(reached(v) ? OK : CUDA_ERROR_NOT_READY);
 }
 
 CUresult cuEventSynchronize(CUevent hEvent)
 {
-	pthread_mutex_lock(&lock);
-	struct event *v = known(EVENT, hEvent);
-	if (v == NULL)
-		return leave(HANDLE);
+	FIND(event, v, known(EVENT, hEvent), HANDLE);
 	for (uint64_t mark = v->record ? atomic_load(&v->record->issued) : 0; v->record && atomic_load(&v->record->done) < mark;)
 		pause_here();
 	return leave(v->place.stream ? await(v->place) : OK);
