@@ -11,174 +11,169 @@ import (
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
-// runtimeFunctions are the functions of the library below AscendCL (rt*) that programs call directly. They behave
-// like the AscendCL functions, need no aclInit and return the same codes.
-var runtimeFunctions = map[string]func(t *Thread, w []uint64) acl.Error{
+// The functions of the library below AscendCL (rt*) that programs call directly need no aclInit and return the same
+// codes. runtimeAliases are AscendCL functions with functions of the library that take the same first arguments,
+// runtimeForwards have their arguments elsewhere, and runtimeFunctions differ otherwise.
+var runtimeAliases = [][]string{
 	// Devices and contexts
-	"rtSetDevice":                    func(t *Thread, w []uint64) acl.Error { return t.SetDevice(int32(w[0])) },
-	"rtGetDevice":                    func(t *Thread, w []uint64) acl.Error { return t.GetDevice(at[int32](w[0])) },
-	"rtDeviceReset":                  func(t *Thread, w []uint64) acl.Error { return t.ResetDevice(int32(w[0])) },
-	"rtDeviceSynchronize":            func(t *Thread, w []uint64) acl.Error { return t.SynchronizeDevice() },
-	"rtDeviceSynchronizeWithTimeout": func(t *Thread, w []uint64) acl.Error { return t.SynchronizeDeviceWithTimeout(int32(w[0])) },
-	"rtCtxCreate":                    func(t *Thread, w []uint64) acl.Error { return t.CreateContext(at[acl.Context](w[0]), int32(w[2])) },
-	"rtCtxDestroy":                   func(t *Thread, w []uint64) acl.Error { return t.DestroyContext(acl.Context(w[0])) },
-	"rtCtxGetCurrent":                func(t *Thread, w []uint64) acl.Error { return t.GetCurrentContext(at[acl.Context](w[0])) },
-	"rtCtxSetCurrent":                func(t *Thread, w []uint64) acl.Error { return t.SetCurrentContext(acl.Context(w[0])) },
+	{"aclrtSetDevice", "rtSetDevice"},
+	{"aclrtGetDevice", "rtGetDevice"},
+	{"aclrtGetDeviceCount", "rtGetDeviceCount"},
+	{"aclrtResetDevice", "rtDeviceReset"},
+	{"aclrtSynchronizeDevice", "rtDeviceSynchronize"},
+	{"aclrtSynchronizeDeviceWithTimeout", "rtDeviceSynchronizeWithTimeout"},
+	{"aclrtDestroyContext", "rtCtxDestroy"},
+	{"aclrtGetCurrentContext", "rtCtxGetCurrent"},
+	{"aclrtSetCurrentContext", "rtCtxSetCurrent"},
 
+	// Streams and models
+	{"aclrtDestroyStream", "rtStreamDestroy"},
+	{"aclrtDestroyStreamForce", "rtStreamDestroyForce"},
+	{"aclrtSynchronizeStream", "rtStreamSynchronize"},
+	{"aclrtSynchronizeStreamWithTimeout", "rtStreamSynchronizeWithTimeout", "rtsStreamSynchronize"},
+	{"aclrtStreamGetId", "rtGetStreamId", "rtsStreamGetId"},
+	{"aclrtStreamGetPriority", "rtStreamGetPriority"},
+	{"aclrtStreamGetFlags", "rtStreamGetFlags"},
+	{"aclmdlRICaptureBegin", "rtStreamBeginCapture"},
+	{"aclmdlRICaptureEnd", "rtStreamEndCapture"},
+	{"aclmdlRICaptureGetInfo", "rtStreamGetCaptureInfo"},
+	{"aclmdlRIExecuteAsync", "rtModelExecute", "rtsModelExecuteAsync"},
+	{"aclmdlRIExecute", "rtsModelExecute"},
+
+	// Events
+	{"aclrtCreateEvent", "rtEventCreate"},
+	{"aclrtDestroyEvent", "rtEventDestroy", "rtsEventDestroy"},
+	{"aclrtRecordEvent", "rtEventRecord", "rtsEventRecord"},
+	{"aclrtResetEvent", "rtEventReset", "rtsEventReset"},
+	{"aclrtStreamWaitEvent", "rtStreamWaitEvent"},
+	{"aclrtSynchronizeEvent", "rtEventSynchronize"},
+	{"aclrtSynchronizeEventWithTimeout", "rtEventSynchronizeWithTimeout", "rtsEventSynchronize"},
+	{"aclrtQueryEventStatus", "rtEventQueryStatus", "rtsEventQueryStatus"},
+	{"aclrtQueryEventWaitStatus", "rtEventQueryWaitStatus"},
+	{"aclrtEventElapsedTime", "rtEventElapsedTime", "rtsEventElapsedTime"},
+	{"aclrtGetEventId", "rtsEventGetId"},
+
+	// Notifies
+	{"aclrtCreateNotify", "rtsNotifyCreate"},
+	{"aclrtDestroyNotify", "rtNotifyDestroy", "rtsNotifyDestroy"},
+	{"aclrtRecordNotify", "rtNotifyRecord", "rtsNotifyRecord"},
+	{"aclrtWaitAndResetNotify", "rtNotifyWaitWithTimeOut", "rtsNotifyWaitAndReset"},
+	{"aclrtGetNotifyId", "rtsNotifyGetId"},
+	{"aclrtNotifyImportByKey", "rtIpcOpenNotifyWithFlag"},
+	{"aclrtCntNotifyCreate", "rtCntNotifyCreateServer"},
+	{"aclrtCntNotifyDestroy", "rtCntNotifyDestroy"},
+	{"aclrtCntNotifyRecord", "rtCntNotifyRecord"},
+	{"aclrtCntNotifyWaitWithTimeout", "rtCntNotifyWaitWithTimeout"},
+	{"aclrtCntNotifyReset", "rtCntNotifyReset"},
+
+	// Memory, copies and fills
+	{"aclrtMallocAlign32", "rtMalloc", "rtMallocCached"}, // the library does not pad
+	{"aclrtMallocHost", "rtMallocHost"},
+	{"aclrtFree", "rtFree"},
+	{"aclrtFreeWithDevSync", "rtFreeWithDevSync"},
+	{"aclrtFreeHost", "rtFreeHost"},
+	{"aclrtFreeHostWithDevSync", "rtFreeHostWithDevSync"},
+	{"aclrtMemcpy", "rtsMemcpy"},
+	{"aclrtMemcpyAsyncWithOffset", "rtMemcpyAsyncWithOffset"},
+	{"aclrtMemset", "rtMemset"},
+	{"aclrtMemsetAsync", "rtMemsetAsync"},
+
+	// Binaries, functions and launches
+	{"aclrtBinaryLoadFromFile", "rtsBinaryLoadFromFile"},
+	{"aclrtBinaryUnLoad", "rtDevBinaryUnRegister", "rtBinaryUnLoad", "rtsBinaryUnload"},
+	{"aclrtBinaryGetFunctionByEntry", "rtBinaryGetFunction", "rtsFuncGetByEntry"},
+	{"aclrtBinaryGetFunction", "rtBinaryGetFunctionByName", "rtsFuncGetByName"},
+	{"aclrtGetFunctionName", "rtsFuncGetName"},
+	{"aclrtRegisterCpuFunc", "rtsRegisterCpuFunc"},
+	{"aclrtLaunchHostFunc", "rtsLaunchHostFunc"},
+	{"aclrtLaunchKernelWithHostArgs", "rtsLaunchKernelWithHostArgs"},
+	{"aclrtLaunchKernelWithConfig", "rtsLaunchKernelWithConfig"},
+}
+
+var runtimeForwards = map[string]struct {
+	to   string
+	args []int // for each argument, the index of its word
+}{
+	"rtCtxCreate":                {"aclrtCreateContext", []int{0, 2}},
+	"rtEventGetTimeStamp":        {"aclrtEventGetTimestamp", []int{1, 0}},
+	"rtsEventGetTimeStamp":       {"aclrtEventGetTimestamp", []int{1, 0}},
+	"rtsMemcpyAsync":             {"aclrtMemcpyAsync", []int{0, 1, 2, 3, 4, 6}},
+	"rtsLaunchKernelWithDevArgs": {"aclrtLaunchKernelV2", []int{0, 1, 4, 5, 3, 2}},
+}
+
+type runtimeFunction func(t *Thread, w []uint64) acl.Error
+
+var runtimeFunctions = map[string]runtimeFunction{
 	// Streams
 	"rtStreamCreate":                  func(t *Thread, w []uint64) acl.Error { return t.rtStream(w[0], w[1], 0) },
 	"rtStreamCreateWithFlags":         func(t *Thread, w []uint64) acl.Error { return t.rtStream(w[0], w[1], uint32(w[2])) },
 	"rtStreamCreateWithFlagsExternal": func(t *Thread, w []uint64) acl.Error { return t.rtStream(w[0], w[1], uint32(w[2])) },
-	"rtStreamDestroy":                 func(t *Thread, w []uint64) acl.Error { return t.DestroyStream(acl.Stream(w[0])) },
-	"rtStreamDestroyForce":            func(t *Thread, w []uint64) acl.Error { return t.DestroyStreamForce(acl.Stream(w[0])) },
 	"rtsStreamDestroy":                func(t *Thread, w []uint64) acl.Error { return t.destroyStream(acl.Stream(w[0]), w[1] != 0) },
-	"rtStreamSynchronize":             func(t *Thread, w []uint64) acl.Error { return t.SynchronizeStream(acl.Stream(w[0])) },
-	"rtStreamSynchronizeWithTimeout":  syncStreamRT,
-	"rtsStreamSynchronize":            syncStreamRT,
 	"rtStreamQuery":                   queryStreamRT,
 	"rtsStreamQuery":                  queryStreamRT,
-	"rtGetStreamId":                   func(t *Thread, w []uint64) acl.Error { return t.StreamGetId(acl.Stream(w[0]), at[int32](w[1])) },
-	"rtsStreamGetId":                  func(t *Thread, w []uint64) acl.Error { return t.StreamGetId(acl.Stream(w[0]), at[int32](w[1])) },
 	"rtGetTaskIdAndStreamID":          func(t *Thread, w []uint64) acl.Error { return t.lastIDs(at[uint32](w[0]), at[uint32](w[1])) },
-	"rtStreamGetPriority":             func(t *Thread, w []uint64) acl.Error { return t.StreamGetPriority(acl.Stream(w[0]), at[uint32](w[1])) },
-	"rtStreamGetFlags":                func(t *Thread, w []uint64) acl.Error { return t.StreamGetFlags(acl.Stream(w[0]), at[uint32](w[1])) },
-	"rtStreamBeginCapture": func(t *Thread, w []uint64) acl.Error {
-		return t.MdlRICaptureBegin(acl.Stream(w[0]), acl.MdlRICaptureMode(int32(w[1])))
-	},
-	"rtStreamEndCapture": func(t *Thread, w []uint64) acl.Error { return t.MdlRICaptureEnd(acl.Stream(w[0]), at[acl.MdlRI](w[1])) },
-	"rtStreamGetCaptureInfo": func(t *Thread, w []uint64) acl.Error {
-		return t.MdlRICaptureGetInfo(acl.Stream(w[0]), at[acl.MdlRICaptureStatus](w[1]), at[acl.MdlRI](w[2]))
-	},
-	"rtModelExecute": func(t *Thread, w []uint64) acl.Error { return t.MdlRIExecuteAsync(acl.MdlRI(w[0]), acl.Stream(w[1])) },
 	"rtModelExecuteSync": func(t *Thread, w []uint64) acl.Error {
 		if e := t.MdlRIExecuteAsync(acl.MdlRI(w[0]), acl.Stream(w[1])); e != 0 {
 			return e
 		}
 		return t.SynchronizeStreamWithTimeout(acl.Stream(w[1]), int32(w[3]))
 	},
-	"rtsModelExecute":      func(t *Thread, w []uint64) acl.Error { return t.MdlRIExecute(acl.MdlRI(w[0]), int32(w[1])) },
-	"rtsModelExecuteAsync": func(t *Thread, w []uint64) acl.Error { return t.MdlRIExecuteAsync(acl.MdlRI(w[0]), acl.Stream(w[1])) },
 
 	// Events
-	"rtEventCreate":           func(t *Thread, w []uint64) acl.Error { return t.CreateEvent(at[acl.Event](w[0])) },
 	"rtEventCreateWithFlag":   func(t *Thread, w []uint64) acl.Error { return t.rtEvent(w[0], w[1], graph.CreateEventWithFlag) },
 	"rtEventCreateExWithFlag": func(t *Thread, w []uint64) acl.Error { return t.rtEvent(w[0], w[1], graph.CreateEventEx) },
 	"rtsEventCreate":          func(t *Thread, w []uint64) acl.Error { return t.rtEvent(w[0], w[1], graph.CreateEventWithFlag) },
 	"rtsEventCreateEx":        func(t *Thread, w []uint64) acl.Error { return t.rtEvent(w[0], w[1], graph.CreateEventEx) },
-	"rtEventDestroy":          destroyEventRT,
-	"rtsEventDestroy":         destroyEventRT,
 	"rtEventDestroySync": func(t *Thread, w []uint64) acl.Error {
 		if e := t.SynchronizeEvent(acl.Event(w[0])); e != 0 {
 			return e
 		}
 		return t.DestroyEvent(acl.Event(w[0]))
 	},
-	"rtEventRecord":                 recordEventRT,
-	"rtsEventRecord":                recordEventRT,
-	"rtEventReset":                  resetEventRT,
-	"rtsEventReset":                 resetEventRT,
-	"rtStreamWaitEvent":             func(t *Thread, w []uint64) acl.Error { return t.StreamWaitEvent(acl.Stream(w[0]), acl.Event(w[1])) },
-	"rtStreamWaitEventWithTimeout":  waitEventRT,
-	"rtsEventWait":                  waitEventRT,
-	"rtEventSynchronize":            func(t *Thread, w []uint64) acl.Error { return t.SynchronizeEvent(acl.Event(w[0])) },
-	"rtEventSynchronizeWithTimeout": syncEventRT,
-	"rtsEventSynchronize":           syncEventRT,
+	"rtStreamWaitEventWithTimeout": waitEventRT,
+	"rtsEventWait":                 waitEventRT,
 	"rtEventQuery": func(t *Thread, w []uint64) acl.Error {
-		done, e := t.eventQuery(acl.Event(w[0]))
+		ev, e := t.event(acl.Event(w[0]))
+		if e != 0 {
+			return e
+		}
+		done, e := t.eventDone(ev)
 		if e == 0 && !done {
 			return t.fail(acl.ACL_ERROR_RT_EVENT_NOT_COMPLETE, "event %#x is not complete", w[0])
 		}
 		return e
 	},
-	"rtEventQueryStatus": func(t *Thread, w []uint64) acl.Error {
-		return t.QueryEventStatus(acl.Event(w[0]), at[acl.EventRecordedStatus](w[1]))
-	},
-	"rtsEventQueryStatus": func(t *Thread, w []uint64) acl.Error {
-		return t.QueryEventStatus(acl.Event(w[0]), at[acl.EventRecordedStatus](w[1]))
-	},
-	"rtEventQueryWaitStatus": func(t *Thread, w []uint64) acl.Error {
-		return t.QueryEventWaitStatus(acl.Event(w[0]), at[acl.EventWaitStatus](w[1]))
-	},
-	"rtEventElapsedTime":   elapsedRT,
-	"rtsEventElapsedTime":  elapsedRT,
-	"rtEventGetTimeStamp":  func(t *Thread, w []uint64) acl.Error { return t.EventGetTimestamp(acl.Event(w[1]), at[uint64](w[0])) },
-	"rtsEventGetTimeStamp": func(t *Thread, w []uint64) acl.Error { return t.EventGetTimestamp(acl.Event(w[1]), at[uint64](w[0])) },
-	"rtsEventGetId":        func(t *Thread, w []uint64) acl.Error { return t.GetEventId(acl.Event(w[0]), at[uint32](w[1])) },
 
 	// Notifies
 	"rtNotifyCreate":         func(t *Thread, w []uint64) acl.Error { return t.rtNotify(w[0], w[1], 0) },
 	"rtNotifyCreateWithFlag": func(t *Thread, w []uint64) acl.Error { return t.rtNotify(w[0], w[1], w[2]) },
-	"rtsNotifyCreate":        func(t *Thread, w []uint64) acl.Error { return t.CreateNotify(at[acl.Notify](w[0]), w[1]) },
-	"rtNotifyDestroy":        func(t *Thread, w []uint64) acl.Error { return t.DestroyNotify(acl.Notify(w[0])) },
-	"rtsNotifyDestroy":       func(t *Thread, w []uint64) acl.Error { return t.DestroyNotify(acl.Notify(w[0])) },
-	"rtNotifyRecord":         func(t *Thread, w []uint64) acl.Error { return t.RecordNotify(acl.Notify(w[0]), acl.Stream(w[1])) },
-	"rtsNotifyRecord":        func(t *Thread, w []uint64) acl.Error { return t.RecordNotify(acl.Notify(w[0]), acl.Stream(w[1])) },
 	"rtNotifyWait": func(t *Thread, w []uint64) acl.Error {
 		return t.WaitAndResetNotify(acl.Notify(w[0]), acl.Stream(w[1]), 0)
 	},
-	"rtNotifyWaitWithTimeOut": waitNotifyRT,
-	"rtsNotifyWaitAndReset":   waitNotifyRT,
-	"rtNotifyReset":           func(t *Thread, w []uint64) acl.Error { n := acl.Notify(w[0]); return t.NotifyBatchReset(&n, 1) },
-	"rtsNotifyGetId":          func(t *Thread, w []uint64) acl.Error { return t.GetNotifyId(acl.Notify(w[0]), at[uint32](w[1])) },
+	"rtNotifyReset": func(t *Thread, w []uint64) acl.Error { n := acl.Notify(w[0]); return t.NotifyBatchReset(&n, 1) },
 	"rtIpcOpenNotify": func(t *Thread, w []uint64) acl.Error {
 		return t.NotifyImportByKey(at[acl.Notify](w[0]), at[byte](w[1]), 0)
 	},
-	"rtIpcOpenNotifyWithFlag": func(t *Thread, w []uint64) acl.Error {
-		return t.NotifyImportByKey(at[acl.Notify](w[0]), at[byte](w[1]), w[2])
-	},
 	"rtCntNotifyCreate":         func(t *Thread, w []uint64) acl.Error { return t.rtCounter(w[1], w[0], 0) },
 	"rtCntNotifyCreateWithFlag": func(t *Thread, w []uint64) acl.Error { return t.rtCounter(w[1], w[0], w[2]) },
-	"rtCntNotifyCreateServer":   func(t *Thread, w []uint64) acl.Error { return t.CntNotifyCreate(at[acl.CntNotify](w[0]), w[1]) },
-	"rtCntNotifyDestroy":        func(t *Thread, w []uint64) acl.Error { return t.CntNotifyDestroy(acl.CntNotify(w[0])) },
-	"rtCntNotifyRecord": func(t *Thread, w []uint64) acl.Error {
-		return t.CntNotifyRecord(acl.CntNotify(w[0]), acl.Stream(w[1]), at[acl.CntNotifyRecordInfo](w[2]))
-	},
-	"rtCntNotifyWaitWithTimeout": func(t *Thread, w []uint64) acl.Error {
-		return t.CntNotifyWaitWithTimeout(acl.CntNotify(w[0]), acl.Stream(w[1]), at[acl.CntNotifyWaitInfo](w[2]))
-	},
-	"rtCntNotifyReset": func(t *Thread, w []uint64) acl.Error {
-		return t.CntNotifyReset(acl.CntNotify(w[0]), acl.Stream(w[1]))
-	},
 
-	// Memory
-	"rtMalloc":              func(t *Thread, w []uint64) acl.Error { return t.alloc(at[acl.Addr](w[0]), w[1], 0, 0) },
-	"rtMallocCached":        func(t *Thread, w []uint64) acl.Error { return t.alloc(at[acl.Addr](w[0]), w[1], 0, 0) },
-	"rtMallocHost":          func(t *Thread, w []uint64) acl.Error { return t.MallocHost(at[acl.Addr](w[0]), w[1]) },
-	"rtFree":                func(t *Thread, w []uint64) acl.Error { return t.Free(w[0]) },
-	"rtFreeWithDevSync":     func(t *Thread, w []uint64) acl.Error { return t.FreeWithDevSync(w[0]) },
-	"rtFreeHost":            func(t *Thread, w []uint64) acl.Error { return t.FreeHost(w[0]) },
-	"rtFreeHostWithDevSync": func(t *Thread, w []uint64) acl.Error { return t.FreeHostWithDevSync(w[0]) },
-
-	// Copies and fills
-	"rtMemcpy":   copyRT,
-	"rtMemcpyEx": copyRT,
-	"rtsMemcpy": func(t *Thread, w []uint64) acl.Error {
-		return t.Memcpy(w[0], w[1], w[2], w[3], acl.MemcpyKind(int32(w[4])))
-	},
-	"rtMemcpyAsync":                 func(t *Thread, w []uint64) acl.Error { return t.rtCopyAsync(w, w[5]) },
-	"rtMemcpyAsyncEx":               func(t *Thread, w []uint64) acl.Error { return t.rtCopyAsync(w, w[5]) },
-	"rtMemcpyAsyncWithCfg":          func(t *Thread, w []uint64) acl.Error { return t.rtCopyAsync(w, w[5]) },
-	"rtMemcpyAsyncWithCfgV2":        func(t *Thread, w []uint64) acl.Error { return t.rtCopyAsync(w, w[5]) },
-	"rtMemcpyAsyncWithoutCheckKind": func(t *Thread, w []uint64) acl.Error { return t.rtCopyAsync(w, w[5]) },
-	"rtMemcpyHostTask":              func(t *Thread, w []uint64) acl.Error { return t.rtCopyAsync(w, w[5]) },
-	"rtsMemcpyAsync": func(t *Thread, w []uint64) acl.Error {
-		return t.MemcpyAsync(w[0], w[1], w[2], w[3], acl.MemcpyKind(int32(w[4])), acl.Stream(w[6]))
-	},
+	// Copies
+	"rtMemcpy":                      copyRT,
+	"rtMemcpyEx":                    copyRT,
+	"rtMemcpyAsync":                 copyAsyncRT,
+	"rtMemcpyAsyncEx":               copyAsyncRT,
+	"rtMemcpyAsyncWithCfg":          copyAsyncRT,
+	"rtMemcpyAsyncWithCfgV2":        copyAsyncRT,
+	"rtMemcpyAsyncWithoutCheckKind": copyAsyncRT,
+	"rtMemcpyHostTask":              copyAsyncRT,
 	"rtMemcpy2d": func(t *Thread, w []uint64) acl.Error {
 		return t.Memcpy2d(w[0], w[1], w[2], w[3], w[4], w[5], copyKind(w[6]))
 	},
 	"rtMemcpy2dAsync": func(t *Thread, w []uint64) acl.Error {
 		return t.Memcpy2dAsync(w[0], w[1], w[2], w[3], w[4], w[5], copyKind(w[6]), acl.Stream(w[7]))
 	},
-	"rtMemcpyAsyncWithOffset": func(t *Thread, w []uint64) acl.Error {
-		return t.MemcpyAsyncWithOffset(at[acl.Addr](w[0]), w[1], w[2], at[acl.Addr](w[3]), w[4], w[5], acl.MemcpyKind(int32(w[6])), acl.Stream(w[7]))
-	},
 	"rtMemcpyD2DAddrAsync": func(t *Thread, w []uint64) acl.Error {
 		return t.MemcpyAsyncWithOffset(at[acl.Addr](w[0]), w[1], w[2], at[acl.Addr](w[3]), w[4], w[5], acl.ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, acl.Stream(w[6]))
-	},
-	"rtMemset": func(t *Thread, w []uint64) acl.Error { return t.Memset(w[0], w[1], int32(w[2]), w[3]) },
-	"rtMemsetAsync": func(t *Thread, w []uint64) acl.Error {
-		return t.MemsetAsync(w[0], w[1], int32(w[2]), w[3], acl.Stream(w[4]))
 	},
 	"rtReduceAsync":          reduceRT,
 	"rtReduceAsyncV2":        reduceRT,
@@ -186,13 +181,11 @@ var runtimeFunctions = map[string]func(t *Thread, w []uint64) acl.Error{
 	"rtReduceAsyncWithCfgV2": reduceRT,
 
 	// Program functions
-	"rtsLaunchHostFunc": func(t *Thread, w []uint64) acl.Error { return t.LaunchHostFunc(acl.Stream(w[0]), w[1], w[2]) },
 	"rtCallbackLaunch": func(t *Thread, w []uint64) acl.Error {
 		return t.LaunchCallback(w[0], w[1], acl.CallbackBlockType(w[3]&1), acl.Stream(w[2]))
 	},
 
-	// What launchers ask
-	"rtGetDeviceCount": func(t *Thread, w []uint64) acl.Error { return t.GetDeviceCount(at[uint32](w[0])) },
+	// Queries of launchers
 	"rtGetSocVersion": func(t *Thread, w []uint64) acl.Error {
 		if n := uint64(uint32(w[1])); w[0] == 0 || n <= uint64(len(socName)) {
 			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "buffer of %d bytes at %#x is too small for the SoC name", n, w[0])
@@ -212,40 +205,21 @@ var runtimeFunctions = map[string]func(t *Thread, w []uint64) acl.Error{
 
 	// Binaries and functions
 	"rtRegisterVariable":        func(t *Thread, w []uint64) acl.Error { return t.registerSymbol(w[0], w[1], at[byte](w[2]), false) },
+	"rtRegisterFuncSymbol":      func(t *Thread, w []uint64) acl.Error { return t.registerSymbol(w[0], w[1], at[byte](w[2]), true) },
 	"rtDevBinaryRegister":       func(t *Thread, w []uint64) acl.Error { return t.rtBinary(w[0], w[1]) },
 	"rtRegisterAllKernel":       func(t *Thread, w []uint64) acl.Error { return t.rtBinary(w[0], w[1]) },
 	"rtBinaryLoad":              func(t *Thread, w []uint64) acl.Error { return t.rtBinary(w[0], w[1]) },
-	"rtDevBinaryUnRegister":     unloadRT,
-	"rtBinaryUnLoad":            unloadRT,
-	"rtsBinaryUnload":           unloadRT,
 	"rtFunctionRegister":        func(t *Thread, w []uint64) acl.Error { return t.rtRegister(w[0], w[1], at[byte](w[2]), at[byte](w[3])) },
 	"rtQueryFunctionRegistered": func(t *Thread, w []uint64) acl.Error { _, e := t.stubByName(at[byte](w[0])); return e },
 	"rtGetFunctionByName": func(t *Thread, w []uint64) acl.Error {
 		s, e := t.stubByName(at[byte](w[0]))
-		if e == 0 && w[1] == 0 {
-			return t.null("stubFunc")
+		if e != 0 {
+			return e
 		}
-		if e == 0 {
-			*at[acl.Addr](w[1]) = s
-		}
-		return e
+		return put(t, "stubFunc", at[acl.Addr](w[1]), s)
 	},
-	"rtRegisterFuncSymbol":         func(t *Thread, w []uint64) acl.Error { return t.registerSymbol(w[0], w[1], at[byte](w[2]), true) },
 	"rtBinaryLoadWithoutTilingKey": func(t *Thread, w []uint64) acl.Error { return t.rtLoad(w[0], w[1], w[2]) },
 	"rtsBinaryLoadFromData":        func(t *Thread, w []uint64) acl.Error { return t.rtLoad(w[0], w[1], w[3]) },
-	"rtsBinaryLoadFromFile": func(t *Thread, w []uint64) acl.Error {
-		return t.BinaryLoadFromFile(at[byte](w[0]), at[acl.BinaryLoadOptions](w[1]), at[acl.BinHandle](w[2]))
-	},
-	"rtBinaryGetFunction":       functionByEntryRT,
-	"rtsFuncGetByEntry":         functionByEntryRT,
-	"rtBinaryGetFunctionByName": functionByNameRT,
-	"rtsFuncGetByName":          functionByNameRT,
-	"rtsFuncGetName": func(t *Thread, w []uint64) acl.Error {
-		return t.GetFunctionName(acl.FuncHandle(w[0]), uint32(w[1]), at[byte](w[2]))
-	},
-	"rtsRegisterCpuFunc": func(t *Thread, w []uint64) acl.Error {
-		return t.RegisterCpuFunc(acl.BinHandle(w[0]), at[byte](w[1]), at[byte](w[2]), at[acl.FuncHandle](w[3]))
-	},
 
 	// Launches
 	"rtKernelLaunch": func(t *Thread, w []uint64) acl.Error {
@@ -264,19 +238,6 @@ var runtimeFunctions = map[string]func(t *Thread, w []uint64) acl.Error{
 	"rtLaunchKernelByFuncHandleV3": func(t *Thread, w []uint64) acl.Error {
 		return t.rtLaunch(w[0], uint32(w[1]), at[argsEx](w[2]), acl.Stream(w[3]))
 	},
-	"rtsLaunchKernelWithHostArgs": func(t *Thread, w []uint64) acl.Error {
-		return t.LaunchKernelWithHostArgs(acl.FuncHandle(w[0]), uint32(w[1]), acl.Stream(w[2]), at[acl.LaunchKernelCfg](w[3]), w[4], uint64(uint32(w[5])), at[acl.PlaceHolderInfo](w[6]), uint64(uint32(w[7])))
-	},
-	"rtsLaunchKernelWithDevArgs": func(t *Thread, w []uint64) acl.Error {
-		return t.LaunchKernelV2(acl.FuncHandle(w[0]), uint32(w[1]), w[4], uint64(uint32(w[5])), at[acl.LaunchKernelCfg](w[3]), acl.Stream(w[2]))
-	},
-	"rtsLaunchKernelWithConfig": func(t *Thread, w []uint64) acl.Error {
-		return t.LaunchKernelWithConfig(acl.FuncHandle(w[0]), uint32(w[1]), acl.Stream(w[2]), at[acl.LaunchKernelCfg](w[3]), acl.ArgsHandle(w[4]), w[5])
-	},
-}
-
-func syncStreamRT(t *Thread, w []uint64) acl.Error {
-	return t.SynchronizeStreamWithTimeout(acl.Stream(w[0]), int32(w[1]))
 }
 
 // queryStreamRT returns 0 if the stream's work is done.
@@ -291,46 +252,37 @@ func queryStreamRT(t *Thread, w []uint64) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-func destroyEventRT(t *Thread, w []uint64) acl.Error { return t.DestroyEvent(acl.Event(w[0])) }
-
-func recordEventRT(t *Thread, w []uint64) acl.Error {
-	return t.RecordEvent(acl.Event(w[0]), acl.Stream(w[1]))
-}
-
-func resetEventRT(t *Thread, w []uint64) acl.Error {
-	return t.ResetEvent(acl.Event(w[0]), acl.Stream(w[1]))
-}
-
 func waitEventRT(t *Thread, w []uint64) acl.Error {
 	return t.StreamWaitEventWithFlag(acl.Stream(w[0]), acl.Event(w[1]), uint32(w[2]), 0)
 }
 
-func syncEventRT(t *Thread, w []uint64) acl.Error {
-	return t.SynchronizeEventWithTimeout(acl.Event(w[0]), int32(w[1]))
+// forward returns a function that calls an AscendCL function; args has the index of each argument's word, nil for the
+// first words.
+func forward(to string, args []int) runtimeFunction {
+	id := acl.Model.Lookup(to).ID
+	return func(t *Thread, w []uint64) acl.Error {
+		if args != nil {
+			var moved [8]uint64
+			for i, from := range args {
+				moved[i] = w[from]
+			}
+			w = moved[:]
+		}
+		r, _ := acl.Call(t, id, w)
+		return acl.Error(int32(r))
+	}
 }
 
-func elapsedRT(t *Thread, w []uint64) acl.Error {
-	return t.EventElapsedTime(at[float32](w[0]), acl.Event(w[1]), acl.Event(w[2]))
-}
-
-func waitNotifyRT(t *Thread, w []uint64) acl.Error {
-	return t.WaitAndResetNotify(acl.Notify(w[0]), acl.Stream(w[1]), uint32(w[2]))
-}
-
-func unloadRT(t *Thread, w []uint64) acl.Error { return t.BinaryUnLoad(acl.BinHandle(w[0])) }
-
-func functionByEntryRT(t *Thread, w []uint64) acl.Error {
-	return t.BinaryGetFunctionByEntry(acl.BinHandle(w[0]), w[1], at[acl.FuncHandle](w[2]))
-}
-
-func functionByNameRT(t *Thread, w []uint64) acl.Error {
-	return t.BinaryGetFunction(acl.BinHandle(w[0]), at[byte](w[1]), at[acl.FuncHandle](w[2]))
-}
-
-// runtimeTable is runtimeFunctions by number, from the first on.
-var runtimeTable, firstRuntime = func() ([]func(*Thread, []uint64) acl.Error, api.ID) {
-	var table []func(*Thread, []uint64) acl.Error
-	first := api.ID(0)
+// runtimeTable has the functions of the lower library by number, from firstRuntime on.
+var runtimeTable, firstRuntime = func() (table []runtimeFunction, first api.ID) {
+	for _, names := range runtimeAliases {
+		for _, name := range names[1:] {
+			runtimeFunctions[name] = forward(names[0], nil)
+		}
+	}
+	for name, f := range runtimeForwards {
+		runtimeFunctions[name] = forward(f.to, f.args)
+	}
 	for i := range acl.Model.Funcs {
 		f := &acl.Model.Funcs[i]
 		if f.Layer != "rt" {
@@ -385,15 +337,6 @@ func (t *Thread) rtEvent(evt, flags uint64, how string) acl.Error {
 		upper |= acl.ACL_EVENT_SYNC
 	}
 	return t.newEvent(at[acl.Event](evt), upper, how)
-}
-
-// eventQuery reports whether an event is complete, for any creation function.
-func (t *Thread) eventQuery(h acl.Event) (bool, acl.Error) {
-	ev, e := t.event(h)
-	if e != 0 {
-		return false, e
-	}
-	return t.eventDone(ev)
 }
 
 // onDevice runs a function with the primary context of a device, unless the current context is on that device.
@@ -465,8 +408,8 @@ func copyRT(t *Thread, w []uint64) acl.Error {
 	return t.Memcpy(w[0], w[1], w[2], w[3], copyKind(w[4]))
 }
 
-func (t *Thread) rtCopyAsync(w []uint64, stream uint64) acl.Error {
-	return t.MemcpyAsync(w[0], w[1], w[2], w[3], copyKind(w[4]), acl.Stream(stream))
+func copyAsyncRT(t *Thread, w []uint64) acl.Error {
+	return t.MemcpyAsync(w[0], w[1], w[2], w[3], copyKind(w[4]), acl.Stream(w[5]))
 }
 
 // reduceTypes maps data types of the lower library.
