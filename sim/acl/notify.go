@@ -326,7 +326,7 @@ func (t *Thread) valueTask(v *graph.ValueTask) (device.Task, acl.Error) {
 			if f != nil {
 				return 0, f
 			}
-			s.Context.Device.Machine.Strict.WritesWord(&s.Strict, v.Addr)
+			s.Context.Device.Machine.Strict.TaskWord(&s.Strict, v.Addr, true)
 			atomic.StoreUint64(p, v.Value)
 			s.Context.Device.Machine.MarkKnown(v.Addr, 8)
 			return s.Context.Device.Machine.CopyTime(model.Fill, 0), nil
@@ -341,7 +341,7 @@ func (t *Thread) valueTask(v *graph.ValueTask) (device.Task, acl.Error) {
 		},
 		Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
 			_, f := cell(s, v.Addr, space.Read)
-			s.Context.Device.Machine.Strict.ReadsWord(&s.Strict, v.Addr)
+			s.Context.Device.Machine.Strict.TaskWord(&s.Strict, v.Addr, false)
 			return 0, f
 		}}, acl.ACL_SUCCESS
 }

@@ -10,61 +10,58 @@ import (
 )
 
 // Findings returns the findings so far, in order.
-func (c *Checker) Findings() []Finding {
-	if !c.locked() {
-		return nil
-	}
-	defer c.mu.Unlock()
-	var all []Finding
-	for _, f := range c.findings.order {
-		all = append(all, *f)
-	}
+func (c *Checker) Findings() (all []Finding) {
+	c.do(func() {
+		for _, f := range c.findings.order {
+			all = append(all, *f)
+		}
+	})
 	return all
 }
 
 // End checks for leaks at process exit. initialized means that the runtime was not finalized.
 func (c *Checker) End(initialized bool) {
-	if !c.locked() {
+	c.do(func() {
+		if initialized && c.objects.inits != nil {
+			c.found(&Finding{Kind: Unbalanced, Parts: []Part{{"has no aclFinalize after it, until the end of the process", c.objects.inits}}})
+		}
+		for _, x := range c.sources {
+			if x.torn {
+				c.compare(x, nil)
+			}
+		}
+		c.leaks(nil)
+	})
+}
+
+// do calls a function with the lock held, if strict mode is on.
+func (c *Checker) do(f func()) {
+	if c != nil { // inlined, since every task comes here
+		c.locked(f)
+	}
+}
+
+func (c *Checker) locked(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f()
+}
+
+// by is do with the current call of a thread; nil if the runtime itself acts.
+func (c *Checker) by(t *Thread, f func(call *Call)) {
+	if c == nil {
 		return
 	}
-	defer c.mu.Unlock()
-	if initialized && c.objects.inits != nil {
-		c.found(&Finding{Kind: Unbalanced, Parts: []Part{{"has no aclFinalize after it, until the end of the process", c.objects.inits}}})
+	var call *Call
+	if t != nil {
+		call = c.call(t)
 	}
-	for _, x := range c.sources {
-		if x.torn {
-			c.compare(x, nil)
-		}
-	}
-	c.leaks(nil)
-}
-
-// locked takes the lock if strict mode is on.
-func (c *Checker) locked() bool {
-	if c == nil {
-		return false
-	}
-	c.mu.Lock()
-	return true
-}
-
-// lockedFor takes the lock and returns the thread's current call; nil if strict mode is off.
-func (c *Checker) lockedFor(t *Thread) *Call {
-	if c == nil {
-		return nil
-	}
-	call := c.call(t)
-	c.mu.Lock()
-	return call
+	c.do(func() { f(call) })
 }
 
 // Close stops checking.
 func (c *Checker) Close() {
-	if !c.locked() {
-		return
-	}
-	defer c.mu.Unlock()
-	c.findings.closed = true
+	c.do(func() { c.findings.closed = true })
 }
 
 // Enter counts a call of the thread, from 0 as in traces, and returns the enclosing call.
@@ -77,10 +74,10 @@ func (c *Checker) Enter(t *Thread, function string) *Call {
 func (c *Checker) newCall(t *Thread, function string) *Call {
 	call := &Call{Function: function, InThread: t.calls, Thread: t.ID, Stream: -1}
 	t.calls++
-	c.mu.Lock()
-	call.InProcess = c.calls
-	c.calls++
-	c.mu.Unlock()
+	c.do(func() {
+		call.InProcess = c.calls
+		c.calls++
+	})
 	return call
 }
 
@@ -96,16 +93,14 @@ func (c *Checker) Leave(t *Thread, f *api.Func, words []uint64, result uint64, o
 		switch w := words[p.Word]; {
 		case (p.Role == api.New || p.Role == api.Find) && p.Words == 1 && w != 0 && p.Elem == 8:
 			if h := *(*uint64)(space.Pointer(w)); space.KindOf(h) != 0 {
-				c.mu.Lock()
-				if c.objects.made[h] == nil {
-					c.objects.made[h] = call
-				}
-				c.mu.Unlock()
+				c.do(func() {
+					if c.objects.made[h] == nil {
+						c.objects.made[h] = call
+					}
+				})
 			}
 		case p.Role == api.End && space.KindOf(w) != 0:
-			c.mu.Lock()
-			delete(c.objects.made, w)
-			c.mu.Unlock()
+			c.do(func() { delete(c.objects.made, w) })
 		}
 	}
 }
@@ -116,14 +111,6 @@ func (c *Checker) call(t *Thread) *Call {
 		return t.inside
 	}
 	return c.newCall(t, c.opts.Function())
-}
-
-// waitingCall returns the call in which the program waits; nil without a thread.
-func (c *Checker) waitingCall(t *Thread) *Call {
-	if t == nil {
-		return nil
-	}
-	return c.call(t)
 }
 
 // On returns the thread's current call, with a stream and a kernel.
@@ -174,35 +161,24 @@ func (c *Checker) leaks(end *Call) {
 
 // Initialized, Finalized and NotBalanced report aclInit and aclFinalize.
 func (c *Checker) Initialized(t *Thread) {
-	call := c.lockedFor(t)
-	if call == nil {
-		return
-	}
-	defer c.mu.Unlock()
-	c.objects.inits = call
+	c.by(t, func(call *Call) { c.objects.inits = call })
 }
 
 func (c *Checker) Finalized(t *Thread) {
-	call := c.lockedFor(t)
-	if call == nil {
-		return
-	}
-	defer c.mu.Unlock()
-	c.objects.ends, c.objects.inits = call, nil
-	c.leaks(call)
+	c.by(t, func(call *Call) {
+		c.objects.ends, c.objects.inits = call, nil
+		c.leaks(call)
+	})
 }
 
 func (c *Checker) NotBalanced(t *Thread) {
-	call := c.lockedFor(t)
-	if call == nil {
-		return
-	}
-	defer c.mu.Unlock()
-	f := &Finding{Kind: Unbalanced, Parts: []Part{{"has no aclInit before it", call}}}
-	if c.objects.ends != nil {
-		f.Parts = []Part{{"ends the runtime", c.objects.ends}, {"ends it again", call}}
-	}
-	c.found(f)
+	c.by(t, func(call *Call) {
+		f := &Finding{Kind: Unbalanced, Parts: []Part{{"has no aclInit before it", call}}}
+		if c.objects.ends != nil {
+			f.Parts = []Part{{"ends the runtime", c.objects.ends}, {"ends it again", call}}
+		}
+		c.found(f)
+	})
 }
 
 // Single reports a finding about one call, and about the call that created the object if that is known.
@@ -246,95 +222,69 @@ func (c *Checker) Submitted(t *Thread, s *Stream, kernel string) *Task {
 
 // Begin begins a task. k is nil for a task of the runtime, and kind is its name.
 func (c *Checker) Begin(s *Stream, k *Task, kind string) {
-	if !c.locked() {
-		return
-	}
-	defer c.mu.Unlock()
-	if s.actor == nil {
-		s.actor = c.newActor(nil)
-	}
-	if k == nil {
-		k = &Task{call: &Call{Function: kind, Stream: s.ID}, host: c.host, at: c.time}
-	}
-	c.beginTask(s.actor, k)
+	c.do(func() {
+		if s.actor == nil {
+			s.actor = c.newActor(nil)
+		}
+		if k == nil {
+			k = &Task{call: &Call{Function: kind, Stream: s.ID}, host: c.host, at: c.time}
+		}
+		c.beginTask(s.actor, k)
+	})
 }
 
 // BeginLane starts a graph lane after the current task of a stream.
 func (c *Checker) BeginLane(s, lane *Stream) {
-	if !c.locked() {
-		return
-	}
-	defer c.mu.Unlock()
-	if s.actor == nil {
-		s.actor = c.newActor(nil)
-	}
-	lane.actor = c.newActor(s.actor)
+	c.do(func() {
+		if s.actor == nil {
+			s.actor = c.newActor(nil)
+		}
+		lane.actor = c.newActor(s.actor)
+	})
 }
 
 // EndLane joins a graph lane into a stream.
 func (c *Checker) EndLane(s, l *Stream) {
-	if !c.locked() {
-		return
-	}
-	defer c.mu.Unlock()
-	if l.actor != nil {
-		s.actor.knows.join(l.actor.knows)
-		c.endActor(l.actor)
-		l.actor = nil
-	}
+	c.do(func() {
+		if l.actor != nil {
+			s.actor.knows.join(l.actor.knows)
+			c.endActor(l.actor)
+			l.actor = nil
+		}
+	})
 }
 
 // Done adds the stream's knowledge to the host, by a call of the thread; nil if the runtime waits.
 func (c *Checker) Done(t *Thread, s *Stream) {
-	if c == nil {
-		return
-	}
-	call := c.waitingCall(t)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s.actor != nil {
-		c.learn(s.actor.knows, call)
-	}
+	c.by(t, func(call *Call) {
+		if s.actor != nil {
+			c.learn(s.actor.knows, call)
+		}
+	})
 }
 
 // Ended removes a stream after its work is done.
 func (c *Checker) Ended(s *Stream) {
-	if !c.locked() {
-		return
-	}
-	defer c.mu.Unlock()
-	if s.actor != nil {
-		c.endActor(s.actor)
-		s.actor = nil
-	}
+	c.do(func() {
+		if s.actor != nil {
+			c.endActor(s.actor)
+			s.actor = nil
+		}
+	})
 }
 
 // Release stores the stream's knowledge in a record; Acquire adds a record's knowledge to the stream.
 func (c *Checker) Release(s *Stream, v *Vector) {
-	if !c.locked() {
-		return
-	}
-	defer c.mu.Unlock()
-	v.join(s.actor.knows)
+	c.do(func() { v.join(s.actor.knows) })
 }
 
 func (c *Checker) Acquire(s *Stream, v *Vector) {
-	if !c.locked() {
-		return
-	}
-	defer c.mu.Unlock()
-	s.actor.knows.join(*v)
+	c.do(func() { s.actor.knows.join(*v) })
 }
 
 // Knows adds a record's knowledge to the host.
 func (c *Checker) Knows(t *Thread, v *Vector) {
-	if c == nil {
-		return
-	}
-	call := c.waitingCall(t)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.learn(*v, call)
+	c.by(t, func(call *Call) { c.learn(*v, call) })
 }
 
 // ReleaseOthers and AcquireOthers are records and waits between processes. A nil stream means the host.
@@ -356,44 +306,28 @@ func (c *Checker) AcquireOthers(s *Stream) {
 
 // HostBegins adds the stream's knowledge to the host, in a host function.
 func (c *Checker) HostBegins(s *Stream) {
-	if c == nil {
-		return
-	}
 	c.Done(nil, s)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.hostRuns++
+	c.do(func() { c.hostRuns++ })
 }
 
 // HostReturns continues the stream after a host function.
 func (c *Checker) HostReturns(s *Stream) {
-	if !c.locked() {
-		return
-	}
-	defer c.mu.Unlock()
-	c.hostRuns++
-	c.time++
-	s.actor.knows.join(*c.host)
-	s.actor.knows.set(0, c.time)
+	c.do(func() {
+		c.hostRuns++
+		c.time++
+		s.actor.knows.join(*c.host)
+		s.actor.knows.set(0, c.time)
+	})
 }
 
 // TaskTouches records an access by the stream's task.
 func (c *Checker) TaskTouches(s *Stream, addr, n uint64, access uint32) {
-	if !c.locked() {
-		return
-	}
-	defer c.mu.Unlock()
-	c.touch(s.actor.by(), space.Span{Addr: addr, Size: n}, access)
+	c.do(func() { c.touch(s.actor.by(), space.Span{Addr: addr, Size: n}, access) })
 }
 
 // HostTouches records an access by a blocking call.
 func (c *Checker) HostTouches(t *Thread, addr, n uint64, access uint32) {
-	call := c.lockedFor(t)
-	if call == nil {
-		return
-	}
-	defer c.mu.Unlock()
-	c.touch(c.byHost(call), space.Span{Addr: addr, Size: n}, access)
+	c.by(t, func(call *Call) { c.touch(c.byHost(call), space.Span{Addr: addr, Size: n}, access) })
 }
 
 // rows calls a function for each row on each side.
@@ -411,14 +345,11 @@ func (x *Copy) rows(f func(s space.Span, access uint32)) {
 
 // HostCopies records a blocking copy.
 func (c *Checker) HostCopies(t *Thread, x *Copy) {
-	call := c.lockedFor(t)
-	if call == nil {
-		return
-	}
-	defer c.mu.Unlock()
-	o := c.byHost(call)
-	o.outs = x.outs()
-	x.rows(func(s space.Span, access uint32) { c.touch(o, s, access) })
+	c.by(t, func(call *Call) {
+		o := c.byHost(call)
+		o.outs = x.outs()
+		x.rows(func(s space.Span, access uint32) { c.touch(o, s, access) })
+	})
 }
 
 // Watch hashes an asynchronous copy's host buffer.
@@ -453,37 +384,35 @@ func (c *Checker) pending(x *Copy) bool {
 
 // TaskCopies records an asynchronous copy when it runs.
 func (c *Checker) TaskCopies(s *Stream, x *Copy, w *Source) {
-	if !c.locked() {
-		return
-	}
-	defer c.mu.Unlock()
-	a := s.actor
-	o := a.by()
-	if w != nil {
-		w.call = a.task.call
-		w.n, w.time = a.n, o.time
-		if o.host > a.task.at {
-			w.ordered = true // a later host action precedes the copy
+	c.do(func() {
+		a := s.actor
+		o := a.by()
+		if w != nil {
+			w.call = a.task.call
+			w.n, w.time = a.n, o.time
+			if o.host > a.task.at {
+				w.ordered = true // a later host action precedes the copy
+			}
+			w.torn = c.differs(w)
 		}
-		w.torn = c.differs(w)
-	}
-	from, to := c.opts.Locate(x.Src).Device, c.opts.Locate(x.Dst).Device
-	if (from >= 0 || to >= 0) && from != s.Device && to != s.Device {
-		d, at := from, x.Src
-		if from < 0 {
-			d, at = to, x.Dst
+		from, to := c.opts.Locate(x.Src).Device, c.opts.Locate(x.Dst).Device
+		if (from >= 0 || to >= 0) && from != s.Device && to != s.Device {
+			d, at := from, x.Src
+			if from < 0 {
+				d, at = to, x.Dst
+			}
+			f := &Finding{Kind: WrongDevice, Parts: []Part{{
+				fmt.Sprintf("copies %s from %#x to %#x, memory of device %d, by a stream of device %d", human.Plural(x.Width*x.Height, "byte"), x.Src, x.Dst, d, s.Device), a.task.call}}}
+			if h, ok := c.memory.holdings.Find(at); ok {
+				p := h.Value.part()
+				p.Does = "allocates " + p.Does
+				f.Parts = append(f.Parts, *p)
+			}
+			c.found(f)
 		}
-		f := &Finding{Kind: WrongDevice, Parts: []Part{{
-			fmt.Sprintf("copies %s from %#x to %#x, memory of device %d, by a stream of device %d", human.Plural(x.Width*x.Height, "byte"), x.Src, x.Dst, d, s.Device), a.task.call}}}
-		if h, ok := c.memory.holdings.Find(at); ok {
-			p := h.Value.part()
-			p.Does = "allocates " + p.Does
-			f.Parts = append(f.Parts, *p)
-		}
-		c.found(f)
-	}
-	o.outs = x.outs()
-	x.rows(func(sp space.Span, access uint32) { c.touch(o, sp, access) })
+		o.outs = x.outs()
+		x.rows(func(sp space.Span, access uint32) { c.touch(o, sp, access) })
+	})
 }
 
 // outs returns the written range, with gaps between rows.
@@ -496,38 +425,25 @@ func (x *Copy) outs() []space.Span {
 
 // KernelTouches records a kernel's accesses.
 func (c *Checker) KernelTouches(s *Stream, extents []space.Extent) {
-	if !c.locked() {
-		return
-	}
-	defer c.mu.Unlock()
-	o := s.actor.by()
-	for _, x := range extents {
-		if x.Access&space.Write != 0 && x.Size > 0 {
-			o.outs = append(o.outs, space.Span{Addr: x.Addr, Size: x.Size})
+	c.do(func() {
+		o := s.actor.by()
+		for _, x := range extents {
+			if x.Access&space.Write != 0 && x.Size > 0 {
+				o.outs = append(o.outs, space.Span{Addr: x.Addr, Size: x.Size})
+			}
 		}
-	}
-	for _, x := range extents {
-		c.touch(o, space.Span{Addr: x.Addr, Size: x.Size}, x.Access)
-	}
+		for _, x := range extents {
+			c.touch(o, space.Span{Addr: x.Addr, Size: x.Size}, x.Access)
+		}
+	})
 }
 
-// WritesWord and ReadsWord record tasks that write and wait for a word.
-func (c *Checker) WritesWord(s *Stream, addr uint64) {
-	if !c.locked() {
-		return
-	}
-	defer c.mu.Unlock()
-	o := s.actor.by()
-	c.word(&o, c.wordAt(addr), true)
-}
-
-func (c *Checker) ReadsWord(s *Stream, addr uint64) {
-	if !c.locked() {
-		return
-	}
-	defer c.mu.Unlock()
-	o := s.actor.by()
-	c.word(&o, c.wordAt(addr), false)
+// TaskWord records a task that writes a word or waits for one.
+func (c *Checker) TaskWord(s *Stream, addr uint64, write bool) {
+	c.do(func() {
+		o := s.actor.by()
+		c.word(&o, c.wordAt(addr), write)
+	})
 }
 
 // wordAt returns the knowledge in a word. It includes earlier writers of these bytes.
@@ -557,81 +473,55 @@ const (
 
 // Gets records memory that a call returns; Gone records memory of the given kinds that a call frees.
 func (c *Checker) Gets(t *Thread, addr, n uint64, what string) {
-	if c == nil {
-		return
-	}
-	call := c.call(t)
-	p := c.opts.Locate(addr)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.hold(call, space.Span{Addr: addr, Size: n}, what, p.Device < 0 && !p.Managed)
+	c.by(t, func(call *Call) {
+		p := c.opts.Locate(addr)
+		c.hold(call, space.Span{Addr: addr, Size: n}, what, p.Device < 0 && !p.Managed)
+	})
 }
 
 func (c *Checker) Gone(t *Thread, addr uint64, what ...string) {
-	call := c.lockedFor(t)
-	if call == nil {
-		return
-	}
-	defer c.mu.Unlock()
-	if h, ok := c.memory.holdings.Find(addr); ok && slices.Contains(what, h.Value.what) {
-		c.release(c.byHost(call), addr)
-	}
+	c.by(t, func(call *Call) {
+		if h, ok := c.memory.holdings.Find(addr); ok && slices.Contains(what, h.Value.what) {
+			c.release(c.byHost(call), addr)
+		}
+	})
 }
 
 // Drops records freed memory of the runtime.
 func (c *Checker) Drops(s space.Span) {
-	if !c.locked() {
-		return
-	}
-	defer c.mu.Unlock()
-	c.forget(s)
+	c.do(func() { c.forget(s) })
 }
 
 // TaskFrees records memory that a task frees.
 func (c *Checker) TaskFrees(s *Stream, addr uint64) {
-	if !c.locked() {
-		return
-	}
-	defer c.mu.Unlock()
-	c.release(s.actor.by(), addr)
+	c.do(func() { c.release(s.actor.by(), addr) })
 }
 
 // Resets records a call that ends a context.
 func (c *Checker) Resets(t *Thread) {
-	call := c.lockedFor(t)
-	if call == nil {
-		return
-	}
-	defer c.mu.Unlock()
-	c.objects.resetting = call
+	c.by(t, func(call *Call) { c.objects.resetting = call })
 }
 
 // Failed records a failed task. After a failure a program may reset the device without freeing memory.
 func (c *Checker) Failed(s *Stream) {
-	if !c.locked() {
-		return
-	}
-	defer c.mu.Unlock()
-	c.objects.failures[s.Device] = true
+	c.do(func() { c.objects.failures[s.Device] = true })
 }
 
 // AllGone checks for leaks when a device's last context ends.
 func (c *Checker) AllGone(d int32, live []space.Span, arena space.Span) {
-	if !c.locked() {
-		return
-	}
-	defer c.mu.Unlock()
-	for _, r := range live {
-		if h, ok := c.memory.holdings.Find(r.Addr); ok && !c.objects.failures[d] {
-			f := &Finding{Kind: Leak, Parts: []Part{{
-				fmt.Sprintf("allocates %s of %s at %#x that is not freed before the device is reset", h.Value.what, human.Plural(h.Size, "byte"), h.Addr), h.Value.call}}}
-			if c.objects.resetting != nil {
-				f.Parts = append(f.Parts, Part{"ends the memory of the device", c.objects.resetting})
+	c.do(func() {
+		for _, r := range live {
+			if h, ok := c.memory.holdings.Find(r.Addr); ok && !c.objects.failures[d] {
+				f := &Finding{Kind: Leak, Parts: []Part{{
+					fmt.Sprintf("allocates %s of %s at %#x that is not freed before the device is reset", h.Value.what, human.Plural(h.Size, "byte"), h.Addr), h.Value.call}}}
+				if c.objects.resetting != nil {
+					f.Parts = append(f.Parts, Part{"ends the memory of the device", c.objects.resetting})
+				}
+				c.found(f)
 			}
-			c.found(f)
+			c.forget(r)
 		}
-		c.forget(r)
-	}
-	c.forget(arena)
-	delete(c.objects.failures, d)
+		c.forget(arena)
+		delete(c.objects.failures, d)
+	})
 }
