@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/standing"
 	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/probe/ring"
 	"github.com/acltrace/acltrace/record/session"
@@ -77,11 +78,11 @@ func (r *recorder) status(s *ring.Session) session.Status {
 }
 
 // standing returns the unfinished calls of the programs, oldest first.
-func (r *recorder) standing(s *ring.Session) []session.Standing {
-	list := []session.Standing{}
+func (r *recorder) standing(s *ring.Session) []standing.Call {
+	list := []standing.Call{}
 	for _, c := range s.Standing() {
 		f := r.o.Model.Func(c.Func)
-		st := session.Standing{PID: c.PID, TID: c.TID, Func: f.Name, StartNS: c.Start - r.meta.StartMono, ForNS: max(probe.Now()-c.Start, 0)}
+		st := standing.Call{PID: c.PID, TID: c.TID, Func: f.Name, StartNS: c.Start - r.meta.StartMono, ForNS: max(probe.Now()-c.Start, 0)}
 		for kind, i := range map[string]int{"stream": int(f.Stream), "event": int(f.Event)} {
 			if i >= 0 && i < len(f.Params) && st.On == "" {
 				st.On = fmt.Sprintf("%s %#x", kind, c.Words[f.Params[i].Word])
@@ -89,6 +90,6 @@ func (r *recorder) standing(s *ring.Session) []session.Standing {
 		}
 		list = append(list, st)
 	}
-	slices.SortFunc(list, func(a, b session.Standing) int { return cmp.Compare(a.StartNS, b.StartNS) })
+	slices.SortFunc(list, func(a, b standing.Call) int { return cmp.Compare(a.StartNS, b.StartNS) })
 	return list
 }

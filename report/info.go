@@ -12,6 +12,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/standing"
 )
 
 // Info is the summary of a trace, as `acltrace info --json` prints it. Embedding keeps the JSON keys flat.
@@ -23,7 +24,7 @@ type Info struct {
 	Env        map[string]string `json:"env"`                 // recorded environment: ranks, runtime settings, trace context
 	Calls      InfoCalls         `json:"calls"`               // numbers of calls
 	Recording  bool              `json:"recording,omitempty"` // a recorder of this machine is writing the trace
-	Standing   []Standing        `json:"standing,omitempty"`  // calls in progress of a live recording; the file does not have them
+	Standing   []standing.Call   `json:"standing,omitempty"`  // calls in progress of a live recording; the file does not have them
 	Payload    InfoPayload       `json:"payload"`             // recorded data of the program
 	Gaps       InfoGaps          `json:"gaps"`                // times with calls that are not in the trace
 	Coverage   InfoCoverage      `json:"coverage"`            // functions and processes that were recorded, or passed by

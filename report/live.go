@@ -9,6 +9,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/internal/standing"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -52,7 +53,7 @@ type Top struct {
 	Streams      []TopSum `json:"streams"`           // tasks by stream, in the same order
 	Copies       []TopSum `json:"copies"`            // copies by direction, in the same order
 	// Standing are the calls in progress.
-	Standing []Standing `json:"standing,omitempty"`
+	Standing []standing.Call `json:"standing,omitempty"`
 	// UUID identifies the recording.
 	UUID         string               `json:"-"`
 	Lacks        *format.Completeness `json:"-"`

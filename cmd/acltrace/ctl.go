@@ -151,7 +151,7 @@ func (a *app) status(st *session.Status) {
 		report.Printf(a.out, "; the ring holds %s", human.Bytes(st.Ring))
 	}
 	report.Printf(a.out, "\n")
-	report.StandingText(a.out, "  ", standingOf(st))
+	report.StandingText(a.out, "  ", st.Standing)
 	switch {
 	case len(st.Sealed) > 0:
 		report.Printf(a.out, "  sealed %s\n", strings.Join(st.Sealed, ", "))

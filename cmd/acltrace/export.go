@@ -27,6 +27,9 @@ var exportFormats = []exportFormat{
 		"`DIR`: folder for the tables (default TRACE.tables)", ".tables", inNoTable, func() exporter { return &parquetExport{} }},
 }
 
+// folder reports whether the output is a folder.
+func (f *exportFormat) folder() bool { return f.ext == ".tables" }
+
 func (a *app) exportCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export FORMAT FILE",
@@ -80,7 +83,7 @@ func (a *app) exportTo(f *exportFormat) *cobra.Command {
 		c.Args = tree.arguments
 	}
 	x.out.add(c.Flags(), f.output)
-	if f.ext != ".tables" {
+	if !f.folder() {
 		explain(c.Flags(), "output", "- writes to standard output.")
 	}
 	x.which.add(c.Flags())

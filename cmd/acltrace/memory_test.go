@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,17 +42,21 @@ func TestSoakMemory(t *testing.T) {
 	if os.Getenv("ACLTRACE_SOAK") == "" {
 		t.Skip("ACLTRACE_SOAK is not set: `make soak` does")
 	}
-	all := []string{
-		"stats FILE", "stats --by step FILE", "stats --critical-path FILE", "stats --by stream --csv FILE", "diff FILE FILE", "export pprof -o /dev/null FILE", "export perfetto -o /dev/null FILE",
-		"export perfetto --zstd --gpu -o /dev/null FILE", "export perfetto --from 1s --to 2s -o /dev/null FILE", "export chrome -o /dev/null FILE", "export chrome --mindstudio -o /dev/null FILE",
-		"export parquet -o DIR FILE", "export otlp -o /dev/null FILE", "cat --call 1000000:1000010 FILE", "stats --kernel * FILE",
-		"export otlp --func aclrtSync* -o /dev/null FILE", "export perfetto --failed -o /dev/null FILE",
+	var files []string // exports to files
+	for i := range exportFormats {
+		f := &exportFormats[i]
+		to := "/dev/null"
+		if f.folder() {
+			to = "DIR"
+		}
+		files = append(files, "export "+f.name+" -o "+to+" FILE")
 	}
+	files = append(files, "export perfetto --zstd -o /dev/null FILE", "export chrome --mindstudio -o /dev/null FILE")
+	all := append(slices.Clone(files), "stats FILE", "stats --by step FILE", "stats --critical-path FILE", "stats --by stream --csv FILE", "diff FILE FILE",
+		"export perfetto --zstd --gpu -o /dev/null FILE", "export perfetto --from 1s --to 2s -o /dev/null FILE", "cat --call 1000000:1000010 FILE", "stats --kernel * FILE",
+		"export otlp --func aclrtSync* -o /dev/null FILE", "export perfetto --failed -o /dev/null FILE")
 	flat(t, testtrace.Decoding(t, 10_000_000, true).Path(), all)
 	flat(t, testtrace.Decoding(t, 10_000_000, false).Path(), all)
-	// Exports to files, with ten times the calls. Package otelexport has its own, stricter test.
-	files := []string{"export pprof -o /dev/null FILE", "export perfetto -o /dev/null FILE", "export perfetto --zstd -o /dev/null FILE", "export chrome -o /dev/null FILE",
-		"export chrome --mindstudio -o /dev/null FILE", "export parquet -o DIR FILE"}
 	for _, calls := range []int{100_000, 100_000_000} {
 		flat(t, testtrace.Decoding(t, calls, true).Path(), files)
 	}

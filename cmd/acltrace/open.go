@@ -10,6 +10,7 @@ import (
 	"github.com/acltrace/acltrace/api/runtimes"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/internal/standing"
 	"github.com/acltrace/acltrace/record/detect"
 	"github.com/acltrace/acltrace/record/session"
 	"github.com/acltrace/acltrace/report"
@@ -91,7 +92,7 @@ func (a *app) close(r *format.Reader) error {
 }
 
 // recording asks the trace's recorder, if it is running, for the calls in progress.
-func recording(uuid string, complete bool) (running bool, calls []report.Standing) {
+func recording(uuid string, complete bool) (running bool, calls []standing.Call) {
 	if complete {
 		return false, nil
 	}
@@ -103,15 +104,7 @@ func recording(uuid string, complete bool) (running bool, calls []report.Standin
 	if err != nil {
 		return false, nil // it has just ended, or was killed
 	}
-	return true, standingOf(st)
-}
-
-func standingOf(st *session.Status) []report.Standing {
-	list := make([]report.Standing, len(st.Standing))
-	for i, s := range st.Standing {
-		list[i] = report.Standing(s)
-	}
-	return list
+	return true, st.Standing
 }
 
 // stands prints the calls in progress if the trace is being recorded: the file does not have them yet.

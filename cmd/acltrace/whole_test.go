@@ -63,12 +63,13 @@ func TestWritesAreWhole(t *testing.T) {
 	in := writeInputs(t)
 	at := func(name string) string { return filepath.Join(in, name) }
 	trace := at("run.aclt")
-	for _, c := range []struct {
+	type command struct {
 		name  string
 		args  []string // OUT is the output folder
 		files []string // files that are replaced; empty if a folder is created
 		asks  bool     // polls for signals between steps
-	}{
+	}
+	commands := []command{
 		{"pack", []string{"pack", trace, "-o", "OUT/x.aclt"}, []string{"x.aclt"}, false},
 		{"recover", []string{"recover", trace, "-o", "OUT/x.aclt"}, []string{"x.aclt"}, false},
 		{"merge", []string{"merge", trace, at("pack.aclt"), "-o", "OUT/x.aclt"}, []string{"x.aclt"}, false},
@@ -77,15 +78,19 @@ func TestWritesAreWhole(t *testing.T) {
 		{"what-if", []string{"replay", "--backend", "virtual", trace, "-o", "OUT/x.aclt"}, []string{"x.aclt"}, true},
 		{"import", []string{"import", "msprof", at("profile"), "-o", "OUT/x.aclt"}, []string{"x.aclt"}, false},
 		{"bundle", []string{"bundle", trace, "-o", "OUT/bundle"}, nil, false},
-		{"export perfetto", []string{"export", "perfetto", trace, "-o", "OUT/x.pftrace"}, []string{"x.pftrace"}, false},
 		{"export perfetto --max-size", []string{"export", "perfetto", trace, "--max-size", "64K", "-o", "OUT/x.pftrace"}, []string{"x.001.pftrace"}, false},
-		{"export pprof", []string{"export", "pprof", trace, "-o", "OUT/x.pb.gz"}, []string{"x.pb.gz"}, false},
-		{"export chrome", []string{"export", "chrome", trace, "-o", "OUT/x.json"}, []string{"x.json"}, false},
 		{"export chrome --mindstudio", []string{"export", "chrome", "--mindstudio", trace, "-o", "OUT/x.json"}, []string{"x.json"}, false},
-		{"export otlp", []string{"export", "otlp", trace, "-o", "OUT/x.jsonl"}, []string{"x.jsonl"}, false},
-		{"export parquet", []string{"export", "parquet", trace, "-o", "OUT"}, []string{"calls.parquet", "tasks.parquet", "copies.parquet", "kernels.parquet"}, false},
 		{"export parquet --partition", []string{"export", "parquet", "--partition", "job", trace, "-o", "OUT/tree"}, nil, false},
-	} {
+	}
+	for i := range exportFormats {
+		f := &exportFormats[i]
+		to, files := "OUT/x", []string{"x"}
+		if f.folder() {
+			to, files = "OUT", []string{"calls.parquet", "tasks.parquet", "copies.parquet", "kernels.parquet"}
+		}
+		commands = append(commands, command{"export " + f.name, []string{"export", f.name, trace, "-o", to}, files, false})
+	}
+	for _, c := range commands {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			before := map[string]string{}

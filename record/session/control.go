@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/internal/standing"
 	"github.com/acltrace/acltrace/probe/ring"
 )
 
@@ -34,30 +35,20 @@ type Request struct {
 
 // Status is a recording's answer.
 type Status struct {
-	Session   string     `json:"session"`              // folder of the recording's session
-	Recorder  int        `json:"recorder_pid"`         // process id of the recorder
-	Command   []string   `json:"command"`              // command line of the program, null for a recording of running programs
-	Processes []int      `json:"pids"`                 // process ids that have called the runtime
-	Recording bool       `json:"recording"`            // calls are being recorded
-	Only      int        `json:"only_pid,omitempty"`   // only process that records, 0 for all
-	Calls     uint64     `json:"calls"`                // number of calls so far
-	Lost      uint64     `json:"lost"`                 // calls known to be lost so far
-	Ring      int64      `json:"ring_bytes,omitempty"` // size of the ring, 0 for none
-	Sealed    []string   `json:"sealed,omitempty"`     // traces saved so far, including those that are being written
-	Output    string     `json:"output"`               // file of the trace
-	Standing  []Standing `json:"standing"`             // unfinished calls, the outermost one a thread, oldest first
-	Seconds   float64    `json:"seconds"`              // seconds since the recording began
-	Error     string     `json:"error,omitempty"`      // why the recording refused the action
-}
-
-// Standing is a call that has begun and not returned.
-type Standing struct {
-	PID     int    `json:"pid"`          // process id
-	TID     int    `json:"tid"`          // thread id
-	Func    string `json:"func"`         // function
-	On      string `json:"on,omitempty"` // stream or event in the arguments, with its handle
-	StartNS int64  `json:"start_ns"`     // start on the clock of the trace's calls
-	ForNS   int64  `json:"for_ns"`       // duration until now
+	Session   string          `json:"session"`              // folder of the recording's session
+	Recorder  int             `json:"recorder_pid"`         // process id of the recorder
+	Command   []string        `json:"command"`              // command line of the program, null for a recording of running programs
+	Processes []int           `json:"pids"`                 // process ids that have called the runtime
+	Recording bool            `json:"recording"`            // calls are being recorded
+	Only      int             `json:"only_pid,omitempty"`   // only process that records, 0 for all
+	Calls     uint64          `json:"calls"`                // number of calls so far
+	Lost      uint64          `json:"lost"`                 // calls known to be lost so far
+	Ring      int64           `json:"ring_bytes,omitempty"` // size of the ring, 0 for none
+	Sealed    []string        `json:"sealed,omitempty"`     // traces saved so far, including those that are being written
+	Output    string          `json:"output"`               // file of the trace
+	Standing  []standing.Call `json:"standing"`             // unfinished calls, the outermost one a thread, oldest first
+	Seconds   float64         `json:"seconds"`              // seconds since the recording began
+	Error     string          `json:"error,omitempty"`      // why the recording refused the action
 }
 
 const Socket = "socket"

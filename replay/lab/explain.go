@@ -1,8 +1,10 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
@@ -21,14 +23,6 @@ type Writer struct {
 // maxChain limits the calls listed for one difference: the last ones.
 const maxChain = 50
 
-// entry is a write to an allocation.
-type entry struct {
-	Writer
-	lo, hi uint64
-	whole  bool // it may have written any byte
-	in     bool // its data comes from the program
-}
-
 // A Byte is a byte of a result: in the memory that an output of a call shows.
 type Byte struct {
 	Call   uint64
@@ -43,39 +37,46 @@ type History struct {
 	ChainTotal int      `json:"chain_total,omitempty"` // number of such calls
 }
 
-// Explain returns the history of each byte.
+// A watched byte is one whose writes Explain follows.
+type watched struct {
+	*History
+	object int    // Object.ID of its allocation
+	offset uint64 // in that
+}
+
+// Explain returns the history of each byte. It reads the trace twice, up to the last call that shows a byte: to find the allocations, and to
+// follow the bytes. So its memory does not grow with the trace.
 func Explain(ctx context.Context, r *format.Reader, m *api.Model, bytes []Byte) ([]History, error) {
 	if len(bytes) == 0 {
 		return nil, nil
 	}
 	histories := make([]History, len(bytes))
-	want := map[uint64][]int{}
-	for i, b := range bytes {
-		want[b.Call] = append(want[b.Call], i)
+	shown, err := origins(ctx, r, m, bytes, histories)
+	if err != nil {
+		return histories, err
 	}
-	log := map[*timeline.Object][]entry{}
+	watch := map[int][]watched{} // by object
+	for _, ws := range shown {
+		for _, w := range ws {
+			watch[w.object] = append(watch[w.object], w)
+		}
+	}
 	spoiled := map[*timeline.Object]*timeline.Object{} // by dependent memory: host memory that the program writes without a call
-	err := access.Each(r, m, func(q *access.Call) error {
+	return histories, access.Each(r, m, func(q *access.Call) error {
 		e := q.Event
-		for _, i := range want[e.Call.Index] {
-			if o, off := q.Origin(bytes[i].Item); o != nil {
-				histories[i].add(log[o], off+bytes[i].Offset)
-				if o.Hosted {
-					histories[i].Reason = fmt.Sprintf("the program may write to the memory of call %d without a call", o.Created)
-				}
-			}
+		for _, w := range shown[e.Call.Index] {
+			watch[w.object] = slices.DeleteFunc(watch[w.object], func(k watched) bool { return k.History == w.History })
+		}
+		if delete(shown, e.Call.Index); len(shown) == 0 {
+			return access.ErrStop
 		}
 		if !q.OK {
 			return ctx.Err() // it wrote nothing
 		}
-		kernel := e.Fn.Task == api.Kernel || e.Fn.Task == api.GraphRun
-		name := e.Fn.Name
-		if e.Kernel != "" {
-			name = e.Kernel
-		}
-		note := ""
+		kernel := access.Runs(e.Fn)
+		by := Writer{Call: e.Call.Index, Name: cmp.Or(e.Kernel, e.Fn.Name)}
 		if slices.ContainsFunc(q.Data, func(d format.Data) bool { return d.Reason == format.TakenEarly }) {
-			note = "its data was " + format.TakenEarly.String()
+			by.Note = "its data was " + format.TakenEarly.String()
 		}
 		hosted := unseen(q)
 		for _, t := range q.Regions {
@@ -83,51 +84,85 @@ func Explain(ctx context.Context, r *format.Reader, m *api.Model, bytes []Byte) 
 				hosted = spoiled[t.Object]
 			}
 		}
-		if note == "" && hosted != nil {
-			note = fmt.Sprintf("it may depend on data that the program wrote to the memory of call %d without a call", hosted.Created)
+		if by.Note == "" && hosted != nil {
+			by.Note = fmt.Sprintf("it may depend on data that the program wrote to the memory of call %d without a call", hosted.Created)
 		}
+		in := !slices.ContainsFunc(q.Regions, func(t access.Region) bool { return t.Kind == access.Reads }) // its data comes from the program
 		seen := map[*timeline.Object]bool{}
 		for _, t := range q.Regions {
 			switch {
 			case kernel && t.Kind == access.Names && !seen[t.Object]:
 				seen[t.Object] = true
-				if hosted != nil {
-					spoiled[t.Object] = hosted
+				t.Lo, t.Hi = 0, math.MaxUint64
+			case t.Kind != access.Writes:
+				continue
+			case in && t.Lo == 0 && t.Hi >= t.Object.Size:
+				delete(spoiled, t.Object)
+			}
+			if hosted != nil {
+				spoiled[t.Object] = hosted
+			}
+			for _, w := range watch[t.Object.ID] {
+				if t.Lo <= w.offset && w.offset < t.Hi {
+					w.add(by, in && t.Kind == access.Writes)
 				}
-				log[t.Object] = append(log[t.Object], entry{Writer: Writer{e.Call.Index, name, note}, whole: true})
-			case t.Kind == access.Writes:
-				in := !slices.ContainsFunc(q.Regions, func(t access.Region) bool { return t.Kind == access.Reads })
-				if in && t.Lo == 0 && t.Hi >= t.Object.Size {
-					log[t.Object] = nil // overwrites all earlier writes
-					delete(spoiled, t.Object)
-				}
-				if hosted != nil {
-					spoiled[t.Object] = hosted
-				}
-				log[t.Object] = append(log[t.Object], entry{Writer: Writer{e.Call.Index, name, note}, lo: t.Lo, hi: t.Hi, in: in})
+			}
+		}
+		for _, u := range e.Uses {
+			if u.Object.Ended == e.Call.Index {
+				delete(spoiled, u.Object)
 			}
 		}
 		return ctx.Err()
 	})
-	return histories, err
 }
 
-// add lists the writes to one byte since the last copy from the host, including that.
-func (h *History) add(log []entry, at uint64) {
-	for i := len(log) - 1; i >= 0; i-- {
-		w := &log[i]
-		if !w.whole && (at < w.lo || at >= w.hi) {
+// origins returns the bytes by the call that shows them, with their allocations.
+func origins(ctx context.Context, r *format.Reader, m *api.Model, bytes []Byte, histories []History) (map[uint64][]watched, error) {
+	byCall := map[uint64][]int{}
+	for i, b := range bytes {
+		byCall[b.Call] = append(byCall[b.Call], i)
+	}
+	shown := map[uint64][]watched{}
+	x, err := access.NewCalls(r, m, &access.Options{})
+	if err != nil {
+		return nil, err
+	}
+	threads := r.Threads()
+	for c, err := range r.CallsByStart(nil) {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return nil, err
+		}
+		process := threads[c.Thread].Process
+		e := x.Apply(process, c)
+		if byCall[c.Index] == nil || x.Omits(e) != access.Replayed {
 			continue
 		}
-		h.ChainTotal++
-		if len(h.Chain) < maxChain {
-			h.Chain = append(h.Chain, w.Writer)
+		q := x.Begin(process, e)
+		for _, i := range byCall[c.Index] {
+			if o, off := q.Origin(bytes[i].Item); o != nil {
+				shown[c.Index] = append(shown[c.Index], watched{&histories[i], o.ID, off + bytes[i].Offset})
+				if o.Hosted {
+					histories[i].Reason = fmt.Sprintf("the program may write to the memory of call %d without a call", o.Created)
+				}
+			}
 		}
-		if w.in {
+		if delete(byCall, c.Index); len(byCall) == 0 {
 			break
 		}
 	}
-	slices.Reverse(h.Chain)
+	return shown, nil
+}
+
+// add adds a write. A copy from the host ends the chain before it.
+func (h *History) add(by Writer, fromHost bool) {
+	if fromHost {
+		h.Chain, h.ChainTotal = nil, 0
+	}
+	if h.ChainTotal++; len(h.Chain) == maxChain {
+		h.Chain = slices.Delete(h.Chain, 0, 1)
+	}
+	h.Chain = append(h.Chain, by)
 }
 
 // unseen returns memory that the program writes without a call and that the call or its task may read, nil if there is none.
