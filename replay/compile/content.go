@@ -194,9 +194,7 @@ func (p *callCompiler) word(s *scan, w *access.Word) {
 		if s.q.Role == api.Reads {
 			p.pointers.copied[w.Addr] = op
 		}
-		if p.Found.Relocations++; len(p.Found.Relocated) < MaxListed {
-			p.listRelocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: s.q.Name, Item: s.d.Item, Offset: w.At, Allocation: o.Created, At: w.Offset, Evidence: w.Evidence.String()}, w.Addr)
-		}
+		p.relocated(s.q, s.d.Item, w.At, w.Addr, Target{o.Created, w.Offset}, w.Evidence.String())
 	}
 	p.found = append(p.found, reloc)
 }
@@ -208,8 +206,7 @@ func (p *callCompiler) guess(s *scan, w *access.Word) {
 		p.because(verify.Pointer, fmt.Sprintf("it depends on words that may be addresses, the first %#x at byte %d of %s in call %d", w.Addr, w.At, s.q.Name, p.c.Index))
 	}
 	if len(p.Found.Guesses) < MaxListed {
-		p.Found.Guesses = append(p.Found.Guesses, Guess{Call: p.c.Index, Func: p.f.Name, Param: s.q.Name, Item: s.d.Item, Offset: w.At, Value: hexWord(w.Addr),
-			Candidates: []Candidate{{w.Object.Created, w.Offset}}})
+		p.Found.Guesses = append(p.Found.Guesses, Guess{p.payloadWord(s.q, s.d.Item, w.At, w.Addr), []Target{{w.Object.Created, w.Offset}}})
 	}
 }
 
@@ -227,16 +224,4 @@ func (p *callCompiler) either(s *scan, w *access.Word) {
 	if op.Addend += w.Offset; ok && (!was || op != sent) {
 		p.found = append(p.found, plan.Reloc{At: s.at + w.At, Addend: op.Addend, Slot: op.Slot})
 	}
-}
-
-func (p *compiler) relocated(r Relocated, w uint64) {
-	if p.Found.Relocations++; len(p.Found.Relocated) < MaxListed {
-		p.listRelocated(r, w)
-	}
-}
-
-// listRelocated adds a relocated word to the findings.
-func (p *compiler) listRelocated(r Relocated, w uint64) {
-	r.Value = hexWord(w)
-	p.Found.Relocated = append(p.Found.Relocated, r)
 }

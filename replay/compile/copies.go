@@ -49,7 +49,7 @@ func (p *callCompiler) deviceArgs(i int) {
 		switch {
 		case !made || p.pointers.copied[w.Addr] == to:
 		case p.upload(i, w.At, to):
-			p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: q.Name, Offset: w.At, Allocation: o.Created, At: w.Offset, Evidence: w.Evidence.String()}, w.Addr)
+			p.relocated(q, 0, w.At, w.Addr, Target{o.Created, w.Offset}, w.Evidence.String())
 		default:
 			p.doubt(verify.Pointer, fmt.Sprintf("its arguments in %s were copied before %#x, at byte %d, was an address of %s %d: they are correct only at the recorded addresses", q.Name, w.Addr, w.At, o.Kind, o.ID))
 		}

@@ -113,17 +113,27 @@ type Substituted struct {
 	marked bool   // the device marks dependent results, so each is reported by itself
 }
 
+// PayloadWord is a word in a payload of a call.
+type PayloadWord struct {
+	Call   uint64 `json:"call"`           // call number
+	Func   string `json:"func"`           // function
+	Param  string `json:"param"`          // parameter name
+	Item   uint32 `json:"item,omitempty"` // number of the element in an array of buffers
+	Offset uint64 `json:"offset"`         // byte of the word in the payload
+	Value  string `json:"value"`          // recorded word, in hexadecimal
+}
+
+// Target is the place that a word points to.
+type Target struct {
+	Allocation uint64 `json:"allocation"` // number of the call that made the allocation, object or token
+	At         uint64 `json:"at"`         // offset of the address in the allocation
+}
+
 // Relocated is a word that was rewritten as a device address, with the evidence for it.
 type Relocated struct {
-	Call       uint64 `json:"call"`           // call number
-	Func       string `json:"func"`           // function
-	Param      string `json:"param"`          // parameter name
-	Item       uint32 `json:"item,omitempty"` // number of the element in an array of buffers
-	Offset     uint64 `json:"offset"`         // byte of the word in the payload
-	Value      string `json:"value"`          // recorded word, in hexadecimal
-	Allocation uint64 `json:"allocation"`     // number of the call that made the allocation, object or token
-	At         uint64 `json:"at"`             // offset of the address in the allocation
-	Evidence   string `json:"evidence"`       // argument, layout, address, table, handle or token
+	PayloadWord
+	Target
+	Evidence string `json:"evidence"` // argument, layout, address, table, handle or token
 }
 
 // Values for Relocated.Evidence besides those of access.Evidence.
@@ -134,19 +144,8 @@ const (
 
 // Guess is a word that may be an address and was not rewritten.
 type Guess struct {
-	Call       uint64      `json:"call"`           // call number
-	Func       string      `json:"func"`           // function
-	Param      string      `json:"param"`          // parameter name
-	Item       uint32      `json:"item,omitempty"` // number of the element in an array of buffers
-	Offset     uint64      `json:"offset"`         // byte of the word in the payload
-	Value      string      `json:"value"`          // recorded word, in hexadecimal
-	Candidates []Candidate `json:"candidates"`     // allocations that it may point to
-}
-
-// Candidate is an allocation that a Guess may point to.
-type Candidate struct {
-	Allocation uint64 `json:"allocation"` // number of the call that made the allocation
-	At         uint64 `json:"at"`         // offset of the address in the allocation
+	PayloadWord
+	Candidates []Target `json:"candidates"` // allocations that it may point to
 }
 
 // Ambiguous is a pair of calls without a recorded order, in replay order.
@@ -189,7 +188,17 @@ func (f *Findings) Unproved() []Unverified {
 	return us
 }
 
-func hexWord(v uint64) string { return fmt.Sprintf("%#x", v) }
+// payloadWord describes a word in data of the current call.
+func (p *callCompiler) payloadWord(q *api.Param, item uint32, off, value uint64) PayloadWord {
+	return PayloadWord{p.c.Index, p.f.Name, q.Name, item, off, fmt.Sprintf("%#x", value)}
+}
+
+// relocated counts a word that is rewritten, and lists the first ones.
+func (p *callCompiler) relocated(q *api.Param, item uint32, off, value uint64, to Target, evidence string) {
+	if p.Found.Relocations++; len(p.Found.Relocated) < MaxListed {
+		p.Found.Relocated = append(p.Found.Relocated, Relocated{p.payloadWord(q, item, off, value), to, evidence})
+	}
+}
 
 func (p *compiler) unsupported(c *format.Call, name, reason string) *Unsupported {
 	return count(&p.Found.Unsupported, c, name, reason)

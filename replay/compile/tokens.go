@@ -32,7 +32,7 @@ func (p *callCompiler) numbers(i int, d *format.Data, from plan.Operand) error {
 	for _, n := range p.a.Numbers(d, b) {
 		w := plan.Number(b[n.At:][:8])
 		word := numberWord{to: make([]*plan.Operand, len(n.Objects)), made: make([]uint64, len(n.Objects)), reloc: -1,
-			say: Relocated{Call: p.c.Index, Func: p.f.Name, Param: p.f.Params[i].Name, Item: d.Item, Offset: n.At, Value: hexWord(w), Evidence: ByHandle}}
+			say: Relocated{PayloadWord: p.payloadWord(&p.f.Params[i], d.Item, n.At, w), Evidence: ByHandle}}
 		for k, o := range n.Objects {
 			if op, ok := p.objects.operands.get(o); ok && o != nil {
 				word.to[k], word.made[k] = &op, o.Created
@@ -126,8 +126,7 @@ func (p *callCompiler) putToken(s *scan, t access.FoundToken) []plan.Reloc {
 		relocs = append(relocs, plan.Reloc{At: s.at + t.At + 8*uint64(k), Slot: p.objects.tokens[t.Token] + uint32(k)})
 	}
 	if s.listed() {
-		p.relocated(Relocated{Call: p.c.Index, Func: p.f.Name, Param: s.q.Name, Item: s.d.Item, Offset: t.At,
-			Allocation: t.Object.Created, Evidence: ByToken}, binary.LittleEndian.Uint64(t.Bytes))
+		p.relocated(s.q, s.d.Item, t.At, binary.LittleEndian.Uint64(t.Bytes), Target{Allocation: t.Object.Created}, ByToken)
 	}
 	return relocs
 }

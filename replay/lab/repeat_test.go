@@ -12,30 +12,28 @@ import (
 // A launch on a device's default stream was timed until a wait for another device's default stream, or for another device.
 func TestTimedWaitsOfDefaultStreams(t *testing.T) {
 	const page, binary, function = 0x7ffe0000, 0x2000, 0x3000
-	b := testtrace.New(t)
-	at := int64(0)
-	call := func(thread uint32, name string, args []uint64, mods ...testtrace.Mod) {
-		at += 1000
-		b.Call(thread, at, at+500, name, args, mods...)
+	s := testtrace.NewSequence(t)
+	on := func(thread uint32, name string, args []uint64, mods ...testtrace.Mod) {
+		s.Thread = thread
+		s.Then(name, args, mods...)
 	}
-	call(0, "aclInit", testtrace.A(0))
-	call(0, "aclrtSetDevice", testtrace.A(0))
-	call(1, "aclrtSetDevice", testtrace.A(1))
-	call(0, "aclrtBinaryLoadFromData", testtrace.A(page, 64, 0, page), testtrace.Reads("data", 0, make([]byte, 64)), testtrace.Outs("binHandle", binary))
-	call(0, "aclrtBinaryGetFunction", testtrace.A(binary, page, page), testtrace.Text("kernelName", "k"), testtrace.Outs("funcHandle", function))
+	on(0, "aclInit", testtrace.A(0))
+	on(0, "aclrtSetDevice", testtrace.A(0))
+	on(1, "aclrtSetDevice", testtrace.A(1))
+	on(0, "aclrtBinaryLoadFromData", testtrace.A(page, 64, 0, page), testtrace.Reads("data", 0, make([]byte, 64)), testtrace.Outs("binHandle", binary))
+	on(0, "aclrtBinaryGetFunction", testtrace.A(binary, page, page), testtrace.Text("kernelName", "k"), testtrace.Outs("funcHandle", function))
 	launch := func(thread uint32) {
-		call(thread, "aclrtLaunchKernelWithHostArgs", testtrace.A(function, 1, 0, 0, page, 16, 0, 0), testtrace.Reads("hostArgs", 0, make([]byte, 16)))
+		on(thread, "aclrtLaunchKernelWithHostArgs", testtrace.A(function, 1, 0, 0, page, 16, 0, 0), testtrace.Reads("hostArgs", 0, make([]byte, 16)))
 	}
 	launch(0)
 	launch(1)
-	call(0, "aclrtSynchronizeStream", testtrace.A(0))
-	call(1, "aclrtSynchronizeStream", testtrace.A(0))
+	on(0, "aclrtSynchronizeStream", testtrace.A(0))
+	on(1, "aclrtSynchronizeStream", testtrace.A(0))
 	launch(0)
 	launch(1)
-	call(1, "aclrtSynchronizeDevice", nil)
-	call(0, "aclrtSynchronizeDevice", nil)
-	r := b.Load().Reader
-	p, err := compile.Trace(r, acl.Model, t.TempDir(), &compile.Options{Backend: backend.New("", acl.Model), Place: compile.PlaceAuto})
+	on(1, "aclrtSynchronizeDevice", nil)
+	on(0, "aclrtSynchronizeDevice", nil)
+	p, err := compile.Trace(s.Load().Reader, acl.Model, t.TempDir(), &compile.Options{Backend: backend.New("", acl.Model), Place: compile.PlaceAuto})
 	if err != nil || len(p.Found.Unsupported) > 0 {
 		t.Fatal(err, p.Found.Unsupported)
 	}

@@ -22,9 +22,9 @@ const (
 	ByTable                    // the words around it are addresses
 )
 
-func (e Evidence) String() string {
-	return [...]string{"guess", "argument", "layout", "address", "table"}[e]
-}
+var evidenceNames = [...]string{"guess", "argument", "layout", "address", "table"}
+
+func (e Evidence) String() string { return evidenceNames[e] }
 
 // A Word is a word of a payload that lies in an allocation.
 type Word struct {
