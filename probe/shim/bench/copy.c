@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "acl/acl.h"
+#include "median.h"
 
 enum { MOST = 1000 };
 static size_t size = 64 << 20;
@@ -31,12 +32,6 @@ static void now(double us[CLOCKS])
 		clock_gettime(clocks[i], &t);
 		us[i] = (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 	}
-}
-
-static int ascending(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
 }
 
 static void *memory(void)
@@ -77,11 +72,7 @@ int main(int argc, char **argv)
 		if (size > 1 << 20)
 			nanosleep(&pause, NULL);
 	}
-	for (int i = 0; i < CLOCKS; i++) {
-		qsort(call[i], (size_t)rounds, sizeof *call[i], ascending);
-		qsort(plain[i], (size_t)rounds, sizeof *plain[i], ascending);
-	}
-	printf("%s %.1f memcpy %.1f processor %.1f memcpy %.1f\n", name, call[TIME][rounds / 2], plain[TIME][rounds / 2],
-	       call[PROCESSOR][rounds / 2], plain[PROCESSOR][rounds / 2]);
+	printf("%s %.1f memcpy %.1f processor %.1f memcpy %.1f\n", name, median(call[TIME], rounds), median(plain[TIME], rounds),
+	       median(call[PROCESSOR], rounds), median(plain[PROCESSOR], rounds));
 	return 0;
 }

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "cuda.h"
+#include "median.h"
 
 enum { CALLS = 1000, MOST = 10000 };
 
@@ -20,12 +21,6 @@ static double now(void)
 	struct timespec t;
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-static int ascending(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
 }
 
 int main(int argc, char **argv)
@@ -46,7 +41,6 @@ int main(int argc, char **argv)
 		took[r] = (now() - from) / CALLS;
 		nanosleep(&(struct timespec){0, 1000000}, NULL); /* the recorder may catch up */
 	}
-	qsort(took, (size_t)rounds, sizeof *took, ascending);
-	printf("%s %.1f\n", argc > 1 ? argv[1] : "bare", took[rounds / 2]);
+	printf("%s %.1f\n", argc > 1 ? argv[1] : "bare", median(took, rounds));
 	return 0;
 }

@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "acl/acl.h"
+#include "median.h"
 
 #ifdef LTTNG
 #define TRACEPOINT_DEFINE
@@ -84,12 +85,6 @@ static void yardstick(void)
 	}
 }
 
-static int ascending(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 enum { THREADS = 64 };
 static double call[THREADS][MOST], store[THREADS][MOST];
 static int rounds = 1000, threads = 1;
@@ -108,8 +103,6 @@ static void *thread(void *arg)
 			struct timespec pause = {0, 1000000 * threads * threads}; /* the recorder may catch up: the disk is not measured */
 		nanosleep(&pause, NULL);
 	}
-	qsort(call[n], (size_t)rounds, sizeof *call[n], ascending);
-	qsort(store[n], (size_t)rounds, sizeof *store[n], ascending);
 	return NULL;
 }
 
@@ -121,7 +114,7 @@ int main(int argc, char **argv)
 	if (argc > 4)
 		cfg = &two, holders = &one;
 	pthread_t t[THREADS];
-	double median[THREADS], least[THREADS];
+	double calls[THREADS], stores[THREADS];
 	if (argc > 2 && atoi(argv[2]) < MOST)
 		rounds = atoi(argv[2]);
 	if (threads < 1 || threads > THREADS)
@@ -131,11 +124,9 @@ int main(int argc, char **argv)
 			return 1;
 	for (long i = 0; i < threads; i++) {
 		pthread_join(t[i], NULL);
-		median[i] = call[i][rounds / 2];
-		least[i] = store[i][rounds / 2];
+		calls[i] = median(call[i], rounds);
+		stores[i] = median(store[i], rounds);
 	}
-	qsort(median, (size_t)threads, sizeof *median, ascending);
-	qsort(least, (size_t)threads, sizeof *least, ascending);
-	printf("%s, %d threads: %.1f yardstick %.1f\n", name, threads, median[threads / 2], least[threads / 2]);
+	printf("%s, %d threads: %.1f yardstick %.1f\n", name, threads, median(calls, threads), median(stores, threads));
 	return 0;
 }
