@@ -70,32 +70,32 @@ HIDDEN __attribute__((used)) void *shim_dlvsym_exact(void *handle, const char *n
 
 static void *loader_function(const char *name);
 
+/* Replaces the loader's result for a name by the program's. False if only the shim has the name. */
+static bool found(void *handle, const char *name, void **f)
+{
+	if (*f == NULL)
+		return true;
+	if (__builtin_expect(shim_t.late, 0))
+		shim_late(handle, loader_function);
+	const struct shim_name *n = shim_lookup(name);
+	if (shim_is_own(*f)) /* by dlopen(NULL), or a scope in which the shim comes first */
+		return n == NULL || name_exists(n);
+	*f = shim_substitute(n, name, *f);
+	return true;
+}
+
 HIDDEN __attribute__((used)) void *shim_dlsym_handle(void *handle, const char *name)
 {
 	dlsym_fn *real = (dlsym_fn *)shim_real(&real_dlsym, "dlsym");
 	void *f = real ? real(handle, name) : NULL;
-	if (f == NULL)
-		return NULL;
-	if (__builtin_expect(shim_t.late, 0))
-		shim_late(handle, loader_function);
-	const struct shim_name *n = shim_lookup(name);
-	if (shim_is_own(f)) /* by dlopen(NULL), or a scope in which the shim comes first */
-		return n == NULL || name_exists(n) ? f : missing(handle, name);
-	return shim_substitute(n, name, f);
+	return found(handle, name, &f) ? f : missing(handle, name);
 }
 
 HIDDEN __attribute__((used)) void *shim_dlvsym_handle(void *handle, const char *name, const char *version)
 {
 	dlvsym_fn *real = (dlvsym_fn *)shim_real(&real_dlvsym, "dlvsym");
 	void *f = real ? real(handle, name, version) : NULL;
-	if (f == NULL)
-		return NULL;
-	if (__builtin_expect(shim_t.late, 0))
-		shim_late(handle, loader_function);
-	const struct shim_name *n = shim_lookup(name);
-	if (shim_is_own(f))
-		return n == NULL || name_exists(n) ? f : missing_version(handle, name, version);
-	return shim_substitute(n, name, f);
+	return found(handle, name, &f) ? f : missing_version(handle, name, version);
 }
 
 /* Return the function to jump to. */
