@@ -1,6 +1,6 @@
 /*
  * A ring's pages are charged to the cgroup in which the process runs. Beyond the limit, allocation does not fail: the kernel kills a
- * process of the cgroup. So the limit is read first, and rings may use a quarter of the program's memory. probe/ring/cgroup.go does the same for
+ * process of the cgroup. So the limit is read first, and rings may use a quarter of the program's memory. probe/ring/memory.go does the same for
  * the recorder.
  */
 #include "base/cgroup.h"
@@ -9,37 +9,18 @@
 #include <linux/mman.h>
 
 #include "base/sys.h"
+#include "base/text.h"
 
 enum { TEXT = 4096 };
 
 /* Mapped, since a thread's stack may be small. */
 struct scratch { char groups[TEXT], path[TEXT + 64], text[TEXT]; };
 
-static long read_text(const char *path, char *text)
+/* An unreadable file is empty. */
+static void read_text(const char *path, char *text)
 {
-	long fd = sys4(__NR_openat, -100, path, O_RDONLY | O_CLOEXEC, 0);
-	if (fd < 0)
-		return -1;
-	long n = sys3(__NR_read, fd, text, TEXT - 1);
-	sys1(__NR_close, fd);
+	long n = sys_read_once(sys_open(path, O_RDONLY), text, TEXT - 1);
 	text[n > 0 ? n : 0] = 0;
-	return n;
-}
-
-/* Returns the rest of s after a prefix, NULL if s does not begin with it. */
-static const char *after(const char *s, const char *with)
-{
-	while (*with)
-		if (*s++ != *with++)
-			return NULL;
-	return s;
-}
-
-static const char *next_line(const char *s)
-{
-	while (*s && *s != '\n')
-		s++;
-	return *s ? s + 1 : s;
 }
 
 static uint64_t number(const char *s)
@@ -55,14 +36,13 @@ static uint64_t number(const char *s)
 /* Returns the number after a key in a file of the folder whose path has n bytes, `none` if there is no such line. */
 static uint64_t value(struct scratch *a, uint64_t n, const char *file, const char *key, uint64_t none)
 {
-	const char *s = a->text, *v = NULL;
+	const char *v = NULL;
 	do
 		a->path[n++] = *file;
 	while (*file++);
-	if (read_text(a->path, a->text) <= 0)
-		return none;
-	for (; *s && v == NULL; s = next_line(s))
-		v = after(s, key);
+	read_text(a->path, a->text);
+	for (const char *s = a->text; *s && v == NULL; s = text_next_line(s))
+		v = text_after(s, key);
 	return v ? number(v) : none;
 }
 
@@ -106,19 +86,18 @@ uint64_t shim_memory_left(void)
 		{"0::", "/sys/fs/cgroup", "/memory.max", "/memory.current", "inactive_file "},
 	};
 	uint64_t least = ~(uint64_t)0;
-	long m = sys6(__NR_mmap, 0, sizeof(struct scratch), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (m < 0 && m > -4096)
+	long m = sys_map(sizeof(struct scratch), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, NULL);
+	if (sys_failed(m))
 		return least;
 	struct scratch *a = (struct scratch *)m;
-	if (read_text("/proc/self/cgroup", a->groups) < 0)
-		a->groups[0] = 0;
-	for (const char *line = a->groups; *line; line = next_line(line))
+	read_text("/proc/self/cgroup", a->groups);
+	for (const char *line = a->groups; *line; line = text_next_line(line))
 		for (unsigned i = 0; i < 2; i++) {
 			/* A line of version 1 has the hierarchy's number first. */
 			const char *s = line;
 			while (i == 0 && *s >= '0' && *s <= '9')
 				s++;
-			const char *group = after(s, versions[i].line);
+			const char *group = text_after(s, versions[i].line);
 			uint64_t left = group ? left_in(a, &versions[i], group) : least;
 			if (left < least)
 				least = left;

@@ -8,13 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/text.h"
 #include "libraries_gen.h"
 
 static inline bool lookup_same(const char *a, const char *b)
 {
-	while (*a && *a == *b)
-		a++, b++;
-	return *a == *b;
+	const char *rest = text_after(a, b);
+	return rest != NULL && *rest == 0;
 }
 
 static inline uint32_t lookup_hash(const char *s)
@@ -93,10 +93,8 @@ static inline bool lookup_of_runtime(const char *path)
 		if (*s == '/')
 			base = s + 1;
 	for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
-		const char *a = base, *b = names[i];
-		while (*b && *a == *b)
-			a++, b++;
-		if (*b == 0 && (*a == 0 || *a == '.'))
+		const char *version = text_after(base, names[i]);
+		if (version != NULL && (*version == 0 || *version == '.'))
 			return true;
 	}
 	return false;

@@ -13,7 +13,7 @@ struct mapping find_mapping(uint64_t addr)
 	enum { FROM, TO, REST } at = FROM;
 	char text[512];
 	bool over = false;
-	long fd = sys3(__NR_openat, -100, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	long fd = sys_open("/proc/self/maps", O_RDONLY);
 	for (long n; fd >= 0 && !over && (n = sys3(__NR_read, fd, text, sizeof text)) > 0;)
 		for (long i = 0; i < n && !over; i++) {
 			char c = text[i];

@@ -89,6 +89,14 @@ static SHIM_INLINE bool shim_special(void) { return __builtin_expect(__atomic_lo
 /* Whether no process of the session records for now. */
 static SHIM_INLINE bool shim_quiet(void) { return __builtin_expect(__atomic_load_n(&shim_control->quiet, __ATOMIC_RELAXED) == QUIET_ALL, 0); }
 
+/* Raises a count that other threads raise too. */
+static inline void raise_to(uint32_t *count, uint32_t least)
+{
+	uint32_t was = __atomic_load_n(count, __ATOMIC_RELAXED);
+	while (was < least && !__atomic_compare_exchange_n(count, &was, least, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		;
+}
+
 static inline uint64_t round8(uint64_t n) { return (n + 7) & ~(uint64_t)7; }
 
 #endif

@@ -1,5 +1,6 @@
 #include "base/sys.h"
 
+#include <asm/fcntl.h>
 #include <linux/mman.h>
 
 #include "base/copy.h"
@@ -66,13 +67,26 @@ bool shim_careful_copy(void *to, const void *from, uint64_t len)
 	return sys6(__NR_process_vm_readv, sys0(__NR_getpid), SYS_ARG(&local), 1, SYS_ARG(&remote), 1, 0) == (long)len;
 }
 
-bool sys_map_once(void *at, uint64_t len)
+long sys_open(const char *path, long flags) { return sys4(__NR_openat, -100, path, flags | O_CLOEXEC, 0); }
+
+long sys_read_once(long fd, void *to, uint64_t size)
+{
+	uint64_t got = 0;
+	if (fd < 0)
+		return fd;
+	for (long n; got < size && (n = sys3(__NR_read, fd, (uint8_t *)to + got, size - got)) > 0;)
+		got += (uint64_t)n;
+	sys1(__NR_close, fd);
+	return (long)got;
+}
+
+bool sys_map_once(void *at, uint64_t len, long fd)
 {
 	typedef void *pointer __attribute__((may_alias));
 	pointer *slot = at, none = NULL;
 	if (__atomic_load_n(slot, __ATOMIC_ACQUIRE) != NULL)
 		return true;
-	long m = sys_map(len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, NULL);
+	long m = sys_map(len, PROT_READ | PROT_WRITE, fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED, fd, 0, NULL);
 	if (sys_failed(m))
 		return false;
 	if (!__atomic_compare_exchange_n(slot, &none, (void *)m, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))

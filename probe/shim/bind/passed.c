@@ -1,32 +1,15 @@
 #include "bind/passed.h"
 
-#include <asm/fcntl.h>
-#include <linux/mman.h>
-
 #include "base/loader.h"
-#include "base/sys.h"
+#include "base/text.h"
 #include "session/process.h"
 #include "session/session.h"
-
-static bool begins(const char *s, const char *with)
-{
-	while (*with)
-		if (*s++ != *with++)
-			return false;
-	return true;
-}
-
-static bool upper(char c) { return c >= 'A' && c <= 'Z'; }
 
 bool passed_of_runtime(const char *s)
 {
 	for (const struct shim_prefix *p = shim_prefixes; p->name; p++) {
-		if (!begins(s, p->name))
-			continue;
-		size_t n = 0;
-		while (p->name[n])
-			n++;
-		if (!p->capital || upper(s[n]))
+		const char *rest = text_after(s, p->name);
+		if (rest != NULL && (!p->capital || (*rest >= 'A' && *rest <= 'Z')))
 			return true;
 	}
 	return false;
@@ -38,23 +21,9 @@ static uint64_t nowhere;
 
 static struct passed *passed_area(void)
 {
-	struct passed *p = __atomic_load_n(&passed, __ATOMIC_ACQUIRE);
-	if (p != NULL)
-		return p;
-	if (!open_process())
-		return NULL;
-	long fd = open_in_session("passed", 0, false, O_RDWR);
-	if (fd < 0)
-		return NULL;
-	long m = sys6(__NR_mmap, 0, sizeof(struct passed) * PASSED_NAMES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	sys1(__NR_close, fd);
-	if (m < 0 && m > -4096)
-		return NULL;
-	if (!__atomic_compare_exchange_n(&passed, &p, (struct passed *)m, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-		sys2(__NR_munmap, m, sizeof(struct passed) * PASSED_NAMES);
-		return p;
-	}
-	return (struct passed *)m;
+	if (__atomic_load_n(&passed, __ATOMIC_ACQUIRE) == NULL && open_process())
+		map_in_session("passed", sizeof(struct passed) * PASSED_NAMES, &passed);
+	return __atomic_load_n(&passed, __ATOMIC_ACQUIRE);
 }
 
 static bool named(const struct passed *e, const char *name)

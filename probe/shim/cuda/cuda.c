@@ -4,6 +4,7 @@
 
 #include "base/loader.h"
 #include "base/sys.h"
+#include "base/text.h"
 #include "bind/names.h"
 #include "bind/passed.h"
 #include "cuda.h"
@@ -13,7 +14,6 @@
 
 #include <asm/fcntl.h>
 #include <elf.h>
-#include <linux/fcntl.h>
 #include <linux/mman.h>
 
 /* The driver does not report task numbers. */
@@ -140,10 +140,10 @@ void shim_binary_file(const void *binary, const char *path)
 		return;
 	if (origin(binary) != binary)
 		keep_other(binary, binary);
-	long fd = sys4(__NR_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0), size = fd < 0 ? 0 : sys3(__NR_lseek, fd, 0, 2);
+	long fd = sys_open(path, O_RDONLY), size = fd < 0 ? 0 : sys3(__NR_lseek, fd, 0, 2);
 	if (size > 0) {
-		long at = sys6(__NR_mmap, 0, size, PROT_READ, MAP_PRIVATE, fd, 0);
-		if (at > 0 || at < -4095) {
+		long at = sys_map((uint64_t)size, PROT_READ, MAP_PRIVATE, fd, 0, NULL);
+		if (!sys_failed(at)) {
 			params_of((const void *)at, (uint64_t)size, keep, (void *)binary);
 			sys2(__NR_munmap, at, size);
 		}
@@ -158,10 +158,7 @@ void shim_kernel(const void *func, const void *binary, const char *name, bool lo
 		keep_loose(func, loose);
 	if (name == NULL || !reads_binaries())
 		return;
-	uint64_t n = 0;
-	while (name[n])
-		n++;
-	keep_as((uint64_t)func, key_of(origin(binary), name, n));
+	keep_as((uint64_t)func, key_of(origin(binary), name, text_length(name)));
 }
 
 void shim_kernel_as(const void *func, const void *other)
@@ -218,10 +215,7 @@ uint64_t shim_image_size(const void *image)
 	/* By bytes, since text may be shorter than the header. */
 	if (p[0] == (FAT & 0xff) && p[1] == (FAT >> 8 & 0xff) && p[2] == (FAT >> 16 & 0xff) && p[3] == FAT >> 24)
 		return f->header + f->size;
-	uint64_t n = 0;
-	while (p[n])
-		n++;
-	return n + 1; /* with the final 0 */
+	return text_length((const char *)p) + 1; /* with the final 0 */
 }
 
 /*

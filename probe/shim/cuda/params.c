@@ -268,8 +268,8 @@ static void params_of_fat(const uint8_t *p, uint64_t size, params_found *found, 
 			continue;
 		}
 		/* After the packed block there may be padding. */
-		long at = e.unpacked == 0 || e.packed > e.size ? -1 : sys6(__NR_mmap, 0, (long)e.unpacked, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (at < 0 && at > -4096)
+		long at = e.unpacked == 0 || e.packed > e.size ? -1 : sys_map(e.unpacked, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, NULL);
+		if (sys_failed(at))
 			continue;
 		if (unpack(body, e.packed, (uint8_t *)at, e.unpacked))
 			params_of((void *)at, e.unpacked, count, &c);

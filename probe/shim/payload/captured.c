@@ -32,17 +32,16 @@ enum { DEEPEST = 64 }; /* parts within parts */
 
 static void add_entry(struct captured *c)
 {
-	if (__atomic_load_n(&captured_count, __ATOMIC_RELAXED) >= CAPTURED && c->event != NULL)
-		shim_events_unknown();
-	if (__atomic_load_n(&captured_count, __ATOMIC_RELAXED) >= CAPTURED)
+	if (__atomic_load_n(&captured_count, __ATOMIC_RELAXED) >= CAPTURED) {
+		if (c->event != NULL)
+			shim_events_unknown();
 		return;
+	}
 	for (uint32_t i = 0; i < CAPTURED; i++) {
 		uint32_t was = ENTRY_FREE;
 		if (!__atomic_compare_exchange_n(&captured[i].state, &was, ENTRY_BUSY, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			continue;
-		uint32_t used = __atomic_load_n(&captured_used, __ATOMIC_RELAXED);
-		while (used <= i && !__atomic_compare_exchange_n(&captured_used, &used, i + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-			;
+		raise_to(&captured_used, i + 1);
 		c->state = ENTRY_BUSY;
 		captured[i] = *c;
 		__atomic_add_fetch(&captured_count, 1, __ATOMIC_RELAXED);
@@ -51,14 +50,9 @@ static void add_entry(struct captured *c)
 	}
 }
 
-void add_captured(void *graph, const void *node, uint64_t addr, uint64_t len, uint64_t pitch, uint64_t width)
+void add_captured(void *graph, const void *node, bool source, uint64_t addr, uint64_t len, uint64_t pitch, uint64_t width)
 {
-	add_entry(&(struct captured){.graph = graph, .node = node, .addr = addr, .len = len, .pitch = pitch, .width = width});
-}
-
-void add_source(void *graph, const void *node, uint64_t addr, uint64_t len, uint64_t pitch, uint64_t width)
-{
-	add_entry(&(struct captured){.graph = graph, .node = node, .source = true, .addr = addr, .len = len, .pitch = pitch, .width = width});
+	add_entry(&(struct captured){.graph = graph, .node = node, .source = source, .addr = addr, .len = len, .pitch = pitch, .width = width});
 }
 
 /* Returns the next entry from *at on, NULL at the end. */

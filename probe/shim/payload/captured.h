@@ -26,9 +26,8 @@ void shim_graph_begins(struct shim_call *c, uint8_t param, void *graph);
 /* After a run was submitted: its results are pending, or recorded at once if the run is synchronous. */
 void shim_graph_run(struct shim_call *c, uint8_t param, void *graph, void *stream, bool async);
 
-/* A copy to the host, and host memory that is copied to the device, by a node or under capture. */
-void add_captured(void *graph, const void *node, uint64_t addr, uint64_t len, uint64_t pitch, uint64_t width);
-void add_source(void *graph, const void *node, uint64_t addr, uint64_t len, uint64_t pitch, uint64_t width);
+/* Host memory that a node, or a copy under capture, copies to, or to the device from if it is a source. */
+void add_captured(void *graph, const void *node, bool source, uint64_t addr, uint64_t len, uint64_t pitch, uint64_t width);
 /* Forgets the copies of a node. Returns its graph, which is looked up if graph is NULL; NULL if it is unknown. */
 void *drop_node(void *graph, const void *node);
 /* Forgets copies in host memory that has ended. */

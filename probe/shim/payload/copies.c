@@ -23,45 +23,15 @@ static bool doubtful(uint64_t addr) { return maybe_on_device() || (shim_in_windo
  * process_vm_readv, which fails instead of faulting: if the copy may run on after the call, or if so many allocations are live that the
  * address may be one of the device.
  */
-void shim_reads(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool host, bool async)
-{
-	if (p == NULL || len == 0 || elsewhere((uint64_t)p, host))
-		return;
-	struct payload d = payload_of(c->seq, param, early(p, async), item, p, len);
-	/* A copy that may still run on has not touched all of it yet. */
-	payload_bytes(&d, async || doubtful(d.addr));
-	if (async && __atomic_load_n(&shim_captures, __ATOMIC_RELAXED) != 0)
-		add_source(NULL, NULL, d.addr, len, 0, 0);
-}
-
-void shim_writes(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool host, bool async, void *stream)
-{
-	if (p == NULL || len == 0 || elsewhere((uint64_t)p, host))
-		return;
-	struct payload d = payload_of(c->seq, param, PIECE_OUT, item, p, len);
-	/* To memory that is not pinned the runtime copies before it returns. */
-	if (!async || !pinned((uint64_t)p)) {
-		give_up_pending(d.addr, len, COPIED_OVER);
-		if (async && maybe_pinned())
-			payload_missing(&d, MISSING_TABLE_FULL);
-		else
-			payload_bytes(&d, async || doubtful(d.addr));
-		return;
-	}
-	if (__atomic_load_n(&shim_captures, __ATOMIC_RELAXED) != 0)
-		add_captured(NULL, NULL, d.addr, len, 0, 0);
-	if (!add_pending(&d, stream, 0, 0))
-		payload_missing(&d, MISSING_TABLE_FULL);
-}
-
 void shim_reads_rows(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool host, bool async)
 {
 	if (p == NULL || width * rows == 0 || elsewhere((uint64_t)p, host))
 		return;
 	struct payload d = payload_of(c->seq, param, early(p, async), item, p, width * rows);
+	/* A copy that may still run on has not touched all of it yet. */
 	payload_rows(&d, pitch, width, async || doubtful(d.addr));
 	if (async && __atomic_load_n(&shim_captures, __ATOMIC_RELAXED) != 0)
-		add_source(NULL, NULL, d.addr, d.len, pitch, width);
+		add_captured(NULL, NULL, true, d.addr, d.len, pitch, width);
 }
 
 void shim_writes_rows(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool host, bool async, void *stream)
@@ -69,8 +39,9 @@ void shim_writes_rows(struct shim_call *c, uint8_t param, uint32_t item, const v
 	if (p == NULL || width * rows == 0 || elsewhere((uint64_t)p, host))
 		return;
 	struct payload d = payload_of(c->seq, param, PIECE_OUT, item, p, width * rows);
+	/* To memory that is not pinned the runtime copies before it returns. */
 	if (!async || !pinned((uint64_t)p)) {
-		give_up_pending(d.addr, pitch * rows, COPIED_OVER);
+		give_up_pending(d.addr, extent_of(d.len, pitch, width), COPIED_OVER);
 		if (async && maybe_pinned())
 			payload_missing(&d, MISSING_TABLE_FULL);
 		else
@@ -78,7 +49,7 @@ void shim_writes_rows(struct shim_call *c, uint8_t param, uint32_t item, const v
 		return;
 	}
 	if (__atomic_load_n(&shim_captures, __ATOMIC_RELAXED) != 0)
-		add_captured(NULL, NULL, d.addr, d.len, pitch, width);
+		add_captured(NULL, NULL, false, d.addr, d.len, pitch, width);
 	if (!add_pending(&d, stream, pitch, width))
 		payload_missing(&d, MISSING_TABLE_FULL);
 }
@@ -149,7 +120,7 @@ void shim_block_captured(void *graph, const void *node, const void *s, const str
 	uint64_t width = field(s, b->width);
 	/* Rows without gaps are one piece. */
 	if (graph != NULL && host_side(s, b, &b->to, &p, &pitch, &rows))
-		add_captured(graph, node, (uint64_t)p, width * rows, pitch == width ? 0 : pitch, width);
+		add_captured(graph, node, false, (uint64_t)p, width * rows, pitch == width ? 0 : pitch, width);
 	if (graph != NULL && host_side(s, b, &b->from, &p, &pitch, &rows))
-		add_source(graph, node, (uint64_t)p, width * rows, pitch == width ? 0 : pitch, width);
+		add_captured(graph, node, true, (uint64_t)p, width * rows, pitch == width ? 0 : pitch, width);
 }

@@ -8,10 +8,19 @@
  * `host`: the direction of the copy says that the memory is the host's. Memory on the device is skipped. An asynchronous write to pinned memory is
  * recorded once the program has waited for the stream.
  */
-void shim_reads(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool host, bool async);
-void shim_writes(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool host, bool async, void *stream);
 void shim_reads_rows(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool host, bool async);
 void shim_writes_rows(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool host, bool async, void *stream);
+
+/* The same for memory without gaps. */
+static inline void shim_reads(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool host, bool async)
+{
+	shim_reads_rows(c, param, item, p, 0, len, 1, host, async);
+}
+
+static inline void shim_writes(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t len, bool host, bool async, void *stream)
+{
+	shim_writes_rows(c, param, item, p, 0, len, 1, host, async, stream);
+}
 
 /* Whether memory is the host's, for a copy whose direction depends on the addresses. */
 bool shim_on_host(const void *p, uint64_t len);

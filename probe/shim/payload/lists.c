@@ -14,7 +14,7 @@ static struct list {
 } (*lists)[WAYS]; /* mapped for the first ring */
 static uint64_t lists_begun;
 
-static void open_lists(void) { sys_map_once(&lists, sizeof *lists * LISTS); }
+static void open_lists(void) { sys_map_once(&lists, sizeof *lists * LISTS, -1); }
 
 SHIM_HOOKS(.thread = open_lists, .filter = open_lists);
 

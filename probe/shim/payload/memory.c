@@ -23,9 +23,7 @@ static void add_range(struct ranges *r, uint64_t addr, uint64_t len, bool regist
 			r->at[i].end = addr + len;
 			r->at[i].registered = registered;
 			__atomic_store_n(&r->at[i].addr, addr, __ATOMIC_RELEASE);
-			uint32_t used = __atomic_load_n(&r->used, __ATOMIC_RELAXED);
-			while (used <= i && !__atomic_compare_exchange_n(&r->used, &used, i + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-				;
+			raise_to(&r->used, i + 1);
 			return;
 		}
 	}

@@ -29,16 +29,22 @@ void keep_time(struct payload *p)
 	p->since = now;
 }
 
+/* Bytes of a part in the ring, if so many are left. */
+static uint64_t part_of(uint64_t left)
+{
+	uint64_t most = shim_t.size / 8 < PART ? shim_t.size / 8 : PART;
+	return left < most ? left : most;
+}
+
 /* Begins a record for a part of a payload, or for the reason why it is missing. NULL if there is no room. */
 static struct payload_record *begin_part(struct payload *p, uint64_t offset, uint64_t bytes)
 {
-	struct shim_thread *t = &shim_t;
 	uint64_t need = sizeof(struct payload_record) + round8(bytes);
 	if (!shim_room(need + sizeof(struct lost_record))) {
 		keep_time(p);
 		return NULL;
 	}
-	struct payload_record *r = (struct payload_record *)(t->base + (t->head & (t->size - 1)));
+	struct payload_record *r = shim_next_record();
 	*r = (struct payload_record){
 		.h = {.size = (uint32_t)need, .type = REC_PAYLOAD, .state = STATE_DONE},
 		.slot = p->slot, .param = p->param, .flags = p->flags, .missing = p->missing, .seq = p->seq,
@@ -49,13 +55,12 @@ static struct payload_record *begin_part(struct payload *p, uint64_t offset, uin
 
 static void end_part(struct payload *p, struct payload_record *r)
 {
-	struct shim_thread *t = &shim_t;
+	struct ring *ring = shim_t.ring;
 	keep_time(p);
-	uint64_t spent = t->ring->recording / RECORDING_TICKS;
+	uint64_t spent = ring->recording / RECORDING_TICKS;
 	r->recording = spent < UINT32_MAX ? (uint32_t)spent : UINT32_MAX;
-	t->ring->recording = 0;
-	t->head += r->h.size;
-	__atomic_store_n(&t->ring->head, t->head, __ATOMIC_RELEASE);
+	ring->recording = 0;
+	shim_publish(r->h.size);
 }
 
 void payload_missing(struct payload *p, uint8_t why)
@@ -95,20 +100,8 @@ static bool open_arena(void)
 {
 	if (__atomic_load_n(&arena, __ATOMIC_ACQUIRE) != NULL)
 		return true;
-	long size = (long)shim_control->arena_chunks * ARENA_CHUNK;
-	if (size == 0)
-		return false;
-	long fd = open_in_session("arena", 0, false, O_RDWR);
-	if (fd < 0)
-		return false;
-	long m = sys_map((uint64_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0, NULL);
-	sys1(__NR_close, fd);
-	if (sys_failed(m))
-		return false;
-	uint8_t *none = NULL;
-	if (!__atomic_compare_exchange_n(&arena, &none, (uint8_t *)m, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-		sys2(__NR_munmap, m, size);
-	return true;
+	uint64_t size = (uint64_t)shim_control->arena_chunks * ARENA_CHUNK;
+	return size != 0 && map_in_session("arena", size, &arena);
 }
 
 static void map_arena(void) { open_arena(); }
@@ -196,7 +189,6 @@ static int part_in_arena(struct payload *p, uint64_t off, uint64_t n, bool caref
 
 void payload_bytes(struct payload *p, bool careful)
 {
-	struct shim_thread *t = &shim_t;
 	if (p->len < shim_control->payload_least) {
 		payload_missing(p, MISSING_NOT_ASKED);
 		return;
@@ -207,7 +199,6 @@ void payload_bytes(struct payload *p, bool careful)
 		payload_hash(p, careful);
 		return;
 	}
-	uint64_t part = t->size / 8 < PART ? t->size / 8 : PART;
 	bool large = p->len >= ARENA_CHUNK / 4 && open_arena();
 	for (uint64_t off = 0; off < p->len || off == 0;) {
 		if (large) {
@@ -220,7 +211,7 @@ void payload_bytes(struct payload *p, bool careful)
 				continue;
 			}
 		}
-		uint64_t n = p->len - off < part ? p->len - off : part;
+		uint64_t n = part_of(p->len - off);
 		struct payload_record *r = begin_part(p, off, n);
 		if (r == NULL) {
 			/* To the recorder, a payload without its last parts is dropped. */
@@ -251,9 +242,8 @@ void shim_large(uint64_t seq, uint8_t param, uint32_t item, const void *p, uint6
 	struct payload d = payload_of(seq, param, 0, item, p, len);
 	begin_payload(&d);
 	/* No limit: without arguments and binaries the trace can't be read. */
-	uint64_t part = shim_t.size / 8 < PART ? shim_t.size / 8 : PART;
-	for (uint64_t off = 0; off < len; off += part) {
-		uint64_t n = len - off < part ? len - off : part;
+	for (uint64_t off = 0, n; off < len; off += n) {
+		n = part_of(len - off);
 		struct payload_record *r = begin_part(&d, off, n);
 		if (r == NULL)
 			return;
@@ -269,7 +259,7 @@ void shim_file(uint64_t seq, uint8_t param, const char *path)
 	/* Only a regular file: the runtime has already read a pipe. */
 	enum { KIND = 0170000, REGULAR = 0100000 };
 	struct stat st;
-	long fd = sys4(__NR_openat, -100, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+	long fd = sys_open(path, O_RDONLY | O_NONBLOCK);
 	if (fd < 0 && shim_filtered()) {
 		struct payload d = payload_of(seq, param, 0, 1, NULL, 0);
 		payload_missing(&d, MISSING_FILTERED);
@@ -279,17 +269,12 @@ void shim_file(uint64_t seq, uint8_t param, const char *path)
 	bool regular = sys2(__NR_fstat, fd, &st) == 0 && (st.st_mode & KIND) == REGULAR;
 	struct payload d = payload_of(seq, param, 0, 1, NULL, regular ? (uint64_t)st.st_size : 0);
 	begin_payload(&d);
-	uint64_t part = shim_t.size / 8 < PART ? shim_t.size / 8 : PART;
-	for (uint64_t off = 0; off < d.len;) {
-		uint64_t n = d.len - off < part ? d.len - off : part;
+	for (uint64_t off = 0, n; off < d.len; off += n) {
+		n = part_of(d.len - off);
 		struct payload_record *r = begin_part(&d, off, n);
-		if (r == NULL)
-			break;
-		long got = sys3(__NR_read, fd, r + 1, n);
-		if (got != (long)n)
+		if (r == NULL || sys3(__NR_read, fd, r + 1, n) != (long)n)
 			break;
 		end_part(&d, r);
-		off += n;
 	}
 	sys1(__NR_close, fd);
 }
@@ -315,7 +300,6 @@ static bool careful_rows(uint8_t *to, const uint8_t *from, uint64_t pitch, uint6
 	return true;
 }
 
-
 void payload_rows(struct payload *p, uint64_t pitch, uint64_t width, bool careful)
 {
 	if (pitch == 0 || pitch == width) {
@@ -330,11 +314,10 @@ void payload_rows(struct payload *p, uint64_t pitch, uint64_t width, bool carefu
 		payload_missing(p, MISSING_OVER_LIMIT);
 		return;
 	}
-	uint64_t part = shim_t.size / 8 < PART ? shim_t.size / 8 : PART;
 	begin_payload(p);
-	uint64_t rows = width ? p->len / width : 0, at_once = part / width ? part / width : 1;
-	for (uint64_t row = 0; row < rows;) {
-		uint64_t k = rows - row < at_once ? rows - row : at_once;
+	uint64_t rows = width ? p->len / width : 0, at_once = part_of(p->len) / width ? part_of(p->len) / width : 1;
+	for (uint64_t row = 0, k; row < rows; row += k) {
+		k = rows - row < at_once ? rows - row : at_once;
 		struct payload_record *r = begin_part(p, row * width, k * width);
 		if (r == NULL)
 			return;
@@ -343,7 +326,6 @@ void payload_rows(struct payload *p, uint64_t pitch, uint64_t width, bool carefu
 			return;
 		}
 		end_part(p, r);
-		row += k;
 	}
 }
 
@@ -351,18 +333,14 @@ bool fits_before(uint64_t len) { return len <= shim_t.size / 4; }
 
 void payload_before(struct shim_call *c, uint8_t param, uint32_t item, uint64_t addr, uint64_t len, uint64_t pitch, uint64_t width)
 {
-	uint64_t padded = round8(len), need = sizeof(struct piece) + sizeof(struct far) + padded;
-	if (len == 0 || len < shim_control->payload_least || len > shim_control->payload_limit || !fits_before(len) || !grow(c, need))
+	if (len == 0 || len < shim_control->payload_least || len > shim_control->payload_limit || !fits_before(len))
 		return;
-	struct piece *h = (struct piece *)c->end;
-	struct far *f = (struct far *)(h + 1);
-	uint8_t *to = (uint8_t *)(f + 1);
-	*h = (struct piece){.param = param, .flags = PIECE_FAR | PIECE_BYTES, .len = (uint32_t)len};
-	*f = (struct far){.addr = addr, .len = len, .item = item};
-	*(uint64_t *)(to + padded - 8) = 0;
+	uint8_t *to = begin_far(c, (struct piece){.param = param}, (struct far){.addr = addr, .len = len, .item = item}, len);
+	if (to == NULL)
+		return;
 	const uint8_t *from = (const uint8_t *)addr;
 	uint64_t since = shim_now();
 	if (pitch == 0 || pitch == width ? shim_careful_copy(to, from, len) : careful_rows(to, from, pitch, width, len / width))
-		c->end += need;
+		c->end = to + round8(len);
 	shim_t.ring->recording += shim_now() - since;
 }

@@ -153,7 +153,7 @@ static struct pending *at_place(uint64_t place, uint64_t *from, uint64_t *to)
 	return __atomic_load_n(&e->order, __ATOMIC_RELAXED) == place / PENDING ? e : NULL;
 }
 
-static bool open_places(void) { return sys_map_once(&places, sizeof *places * GROUPS); }
+static bool open_places(void) { return sys_map_once(&places, sizeof *places * GROUPS, -1); }
 
 static void map_places(void) { open_places(); }
 SHIM_HOOKS(.process = forget_parent, .filter = map_places);
@@ -286,9 +286,7 @@ static struct pending *take_pending(void *stream)
 		e = &pending[i * SET];
 		__atomic_store_n(&sets_low, i + 1, __ATOMIC_RELAXED);
 		__atomic_store_n(last, (uint16_t)i, __ATOMIC_RELAXED);
-		uint32_t used = __atomic_load_n(&sets_used, __ATOMIC_RELAXED);
-		while (used <= i && !__atomic_compare_exchange_n(&sets_used, &used, i + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-			;
+		raise_to(&sets_used, i + 1);
 	}
 	for (uint32_t i = 0; i < SETS && e == NULL; i++) {
 		uint64_t v = __atomic_load_n(&sets[i].in_use, __ATOMIC_RELAXED);

@@ -45,7 +45,7 @@ void shim_ended(struct shim_call *c, uint16_t func, uint64_t ret)
 	c->rec = NULL;
 	if (t->base == NULL || t->generation != shim_p->generation || !shim_room(END_BYTES))
 		return; /* in a forked child: the call is the parent's */
-	struct call_record *r = (struct call_record *)(t->base + (t->head & (t->size - 1)));
+	struct call_record *r = shim_next_record();
 	*r = (struct call_record){.h = {.func = func, .type = REC_END, .state = STATE_ENTERED}, .end = shim_now(), .ret = ret};
 	c->rec = r;
 	c->end = (uint8_t *)(r + 1);

@@ -77,22 +77,31 @@ void shim_string(struct shim_call *c, uint8_t param, uint8_t flags, const char *
 	shim_piece(c, param, flags, s, n < max ? n : max, ok);
 }
 
+uint8_t *begin_far(struct shim_call *c, struct piece p, struct far f, uint64_t bytes)
+{
+	if (!grow(c, sizeof p + sizeof f + round8(bytes)))
+		return NULL;
+	p.flags |= PIECE_FAR | (bytes ? PIECE_BYTES : 0);
+	p.len = (uint32_t)bytes;
+	*(struct piece *)c->end = p;
+	*(struct far *)(c->end + sizeof p) = f;
+	uint8_t *to = c->end + sizeof p + sizeof f;
+	if (bytes)
+		*(uint64_t *)(to + round8(bytes) - 8) = 0;
+	return to;
+}
+
 /* A piece with its own address, without its bytes if they are more than max. */
 static void any_far(struct shim_call *c, uint8_t param, uint8_t flags, uint32_t item, uint64_t addr, uint64_t len, uint64_t max)
 {
 	uint64_t bytes = len <= max ? len : 0;
-	uint64_t need = sizeof(struct piece) + sizeof(struct far) + round8(bytes);
-	if (!grow(c, need))
+	uint8_t *to = begin_far(c, (struct piece){.param = param, .flags = flags, .missing = bytes ? 0 : MISSING_OVER_LIMIT},
+		(struct far){.addr = addr, .len = len, .item = item}, bytes);
+	if (to == NULL)
 		return;
-	struct piece *h = (struct piece *)c->end;
-	*h = (struct piece){.param = param, .flags = (uint8_t)(flags | PIECE_FAR | (bytes ? PIECE_BYTES : 0)), .missing = bytes ? 0 : MISSING_OVER_LIMIT, .len = (uint32_t)bytes};
-	struct far *f = (struct far *)(h + 1);
-	*f = (struct far){.addr = addr, .len = len, .item = item};
-	if (bytes) {
-		*(uint64_t *)((uint8_t *)(f + 1) + round8(bytes) - 8) = 0;
-		memcpy(f + 1, (const void *)addr, bytes);
-	}
-	c->end += need;
+	if (bytes)
+		memcpy(to, (const void *)addr, bytes);
+	c->end = to + round8(bytes);
 }
 
 void far_piece(struct shim_call *c, uint8_t param, uint32_t item, uint64_t addr, uint64_t len)

@@ -68,6 +68,8 @@ void shim_array_item(struct shim_call *c, uint8_t param, uint32_t i, const void 
 
 /* Makes room for need more bytes in the record, which must be the last one in the ring. */
 bool grow(struct shim_call *c, uint64_t need);
+/* Begins a piece with its own address. Returns where its bytes belong, NULL without room. The piece is in the record once c->end is after it. */
+uint8_t *begin_far(struct shim_call *c, struct piece p, struct far f, uint64_t bytes);
 /* A piece with its own address, without its bytes if they are more than RING_INLINE. */
 void far_piece(struct shim_call *c, uint8_t param, uint32_t item, uint64_t addr, uint64_t len);
 

@@ -19,7 +19,7 @@ static void add_maps(struct shim_call *c)
 {
 	if (__atomic_exchange_n(&shim_p->maps_written, 1, __ATOMIC_RELAXED))
 		return;
-	long fd = sys3(__NR_openat, -100, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	long fd = sys_open("/proc/self/maps", O_RDONLY);
 	if (fd < 0)
 		return;
 	enum { AT_ONCE = 4096 };

@@ -15,6 +15,7 @@
 #include "base/loader.h"
 #include "base/lookup.h"
 #include "base/sys.h"
+#include "base/text.h"
 #include "session/session.h"
 
 #define MADV_NO_FORK 10
@@ -45,20 +46,14 @@ static void put(struct text *t, const char *s)
 
 static void put_file(struct text *t, const char *path)
 {
-	long fd = sys4(__NR_openat, -100, path, O_RDONLY | O_CLOEXEC, 0);
-	if (fd < 0)
-		return;
-	for (long n; t->at < t->end && (n = sys3(__NR_read, fd, t->at, t->end - t->at)) > 0;)
-		t->at += n;
-	sys1(__NR_close, fd);
+	long n = sys_read_once(sys_open(path, O_RDONLY), t->at, (uint64_t)(t->end - t->at));
+	t->at += n > 0 ? n : 0;
 }
 
 /* Reads a list of the recorder's, one name a line. Empty without a file. */
 static void read_list(const char *file, char *names, size_t size)
 {
-	long fd = open_in_session(file, 0, false, O_RDONLY), n = fd < 0 ? 0 : sys3(__NR_read, fd, names, size - 1);
-	if (fd >= 0)
-		sys1(__NR_close, fd);
+	long n = sys_read_once(open_in_session(file, 0, false, O_RDONLY), names, size - 1);
 	names[n > 0 ? n : 0] = 0;
 }
 
@@ -70,7 +65,7 @@ static void put_variables(struct text *t)
 	if (&environ == NULL || environ == NULL)
 		return;
 	for (char **e = environ; *e; e++)
-		for (const char *s = names; *s;) {
+		for (const char *s = names; *s; s = text_next_line(s)) {
 			const char *v = *e;
 			while (*s && *s != '\n' && *s == *v)
 				s++, v++;
@@ -78,9 +73,6 @@ static void put_variables(struct text *t)
 				put(t, *e);
 				break;
 			}
-			while (*s && *s != '\n')
-				s++;
-			s += *s != 0;
 		}
 }
 
@@ -115,13 +107,11 @@ static uint32_t count_filters(char *room, size_t size)
 	uint32_t n = 0;
 	put_file(&t, "/proc/self/status");
 	for (const char *s = room; s + sizeof field < t.at && n == 0; s++) {
-		size_t i = 0;
-		while (field[i] && s[i] == field[i])
-			i++;
-		if (field[i])
+		const char *digit = text_after(s, field);
+		if (digit == NULL)
 			continue;
-		for (n = 0, s += i; s < t.at && *s >= '0' && *s <= '9'; s++)
-			n = 10 * n + (uint32_t)(*s - '0');
+		for (; digit < t.at && *digit >= '0' && *digit <= '9'; digit++)
+			n = 10 * n + (uint32_t)(*digit - '0');
 		n++;
 	}
 	memset(room, 0, (size_t)(t.at - room));
@@ -148,7 +138,7 @@ static uint64_t program_hash(const char *exe, const char *args, const char *end)
 	return h;
 }
 
-/* Without its file, the process gets no rings. */
+/* The process gets no rings. */
 static bool refused(void)
 {
 	__atomic_add_fetch(&shim_control->refused, 1, __ATOMIC_RELAXED);
@@ -220,7 +210,7 @@ static bool register_process(void)
 	put_libraries(&t);
 	put_symbols(&t);
 	p->libraries = (uint32_t)(t.at - mark);
-	/* The crash guard: see probe/ring/guard.go. */
+	/* The crash guard: see probe/ring/crashguard.go. */
 	fd = open_in_session("guard.", p->program, true, O_RDONLY);
 	if (fd >= 0) {
 		sys1(__NR_close, fd);
@@ -249,10 +239,8 @@ bool open_process(void)
 			if (session_attached())
 				__atomic_add_fetch(&shim_control->shut_out, 1, __ATOMIC_RELAXED); /* a child that can't make its file */
 		}
-		if (on && unfit) {
-			__atomic_add_fetch(&shim_control->refused, 1, __ATOMIC_RELAXED);
-			on = false;
-		}
+		if (on && unfit)
+			on = refused();
 		p->generation = self_number;
 		p->plain = shim_visible == 0 ? p->generation : 0;
 		shim_after_task = on && (shim_control->task_ids || shim_control->time_every);

@@ -6,6 +6,7 @@
 
 #include "base/maps.h"
 #include "base/sys.h"
+#include "base/text.h"
 #include "runtime.h"
 
 #define AT_SECURE 23
@@ -18,27 +19,16 @@ static char session[256]; /* folder, from ACLTRACE_SESSION */
 /* The open folder, after its path may have become invalid. The program may close the descriptor by mistake, so it is checked. */
 static struct { long fd; uint64_t dev, ino; } session_dir = {.fd = -1};
 
-static size_t length(const char *s)
-{
-	size_t n = 0;
-	while (s[n])
-		n++;
-	return n;
-}
-
 extern char **environ __attribute__((weak));
 
 static const char *variable(const char *name)
 {
-	size_t n = length(name);
 	if (&environ == NULL || environ == NULL)
 		return NULL;
 	for (char **e = environ; *e; e++) {
-		size_t i = 0;
-		while (i < n && (*e)[i] == name[i])
-			i++;
-		if (i == n && (*e)[n] == '=')
-			return *e + n + 1;
+		const char *value = text_after(*e, name);
+		if (value != NULL && *value == '=')
+			return value + 1;
 	}
 	return NULL;
 }
@@ -50,12 +40,8 @@ static bool secure(void)
 {
 	if (getauxval != NULL)
 		return getauxval(AT_SECURE) != 0;
-	long fd = sys3(__NR_openat, -100, "/proc/self/auxv", O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return true;
 	uint64_t v[64];
-	long n = sys3(__NR_read, fd, v, sizeof v);
-	sys1(__NR_close, fd);
+	long n = sys_read_once(sys_open("/proc/self/auxv", O_RDONLY), v, sizeof v);
 	for (long i = 0; i + 1 < n / 8; i += 2)
 		if (v[i] == AT_SECURE)
 			return v[i + 1] != 0;
@@ -76,7 +62,7 @@ void keep_session(void)
 {
 	if (__atomic_load_n(&session_dir.fd, __ATOMIC_ACQUIRE) >= 0)
 		return;
-	long fd = sys4(__NR_openat, -100, session, O_PATH | O_DIRECTORY | O_CLOEXEC, 0), none = -1;
+	long fd = sys_open(session, O_PATH | O_DIRECTORY), none = -1;
 	if (same_dir(fd, &session_dir.dev, &session_dir.ino) &&
 	    !__atomic_compare_exchange_n(&session_dir.fd, &none, fd, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 		sys1(__NR_close, fd);
@@ -90,11 +76,11 @@ long open_in_session(const char *name, uint64_t number, bool numbered, long flag
 	bool kept = same_dir(dir, &dev, &ino) && dev == session_dir.dev && ino == session_dir.ino;
 	size_t n = 0;
 	if (!kept) {
-		n = length(session);
+		n = text_length(session);
 		memcpy(path, session, n);
 		path[n++] = '/';
 	}
-	size_t m = length(name);
+	size_t m = text_length(name);
 	memcpy(path + n, name, m);
 	n += m;
 	if (numbered) {
@@ -108,6 +94,15 @@ long open_in_session(const char *name, uint64_t number, bool numbered, long flag
 	}
 	path[n] = 0;
 	return sys4(__NR_openat, kept ? dir : -100, path, flags | O_CLOEXEC, 0600);
+}
+
+bool map_in_session(const char *name, uint64_t size, void *at)
+{
+	long fd = open_in_session(name, 0, false, O_RDWR);
+	bool mapped = fd >= 0 && sys_map_once(at, size, fd);
+	if (fd >= 0)
+		sys1(__NR_close, fd);
+	return mapped;
 }
 
 bool allocate(long fd, uint64_t from, uint64_t size)
@@ -132,8 +127,8 @@ bool allocate(long fd, uint64_t from, uint64_t size)
 __attribute__((constructor)) static void find_session(void)
 {
 	const char *dir = variable("ACLTRACE_SESSION");
-	if (dir != NULL && dir[0] == '/' && length(dir) < sizeof session)
-		memcpy(session, dir, length(dir) + 1);
+	if (dir != NULL && dir[0] == '/' && text_length(dir) < sizeof session)
+		memcpy(session, dir, text_length(dir) + 1);
 }
 
 bool session_attached(void) { return attached; }

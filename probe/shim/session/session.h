@@ -9,6 +9,8 @@ bool attach_session(void);
 bool session_attached(void);
 /* Opens a file of the session, with a number at the end of its name if numbered. Returns -errno on failure. */
 long open_in_session(const char *name, uint64_t number, bool numbered, long flags);
+/* Maps a file of the session and stores the address at *at, once in the process. */
+bool map_in_session(const char *name, uint64_t size, void *at);
 /* Keeps the session reachable after the process changes its root. Only in an attached process. */
 void keep_session(void);
 /* Allocates a part of a file. Fails beyond RLIMIT_FSIZE without trying, since the kernel would send a fatal signal. */

@@ -218,12 +218,11 @@ void shim_lose(void)
 void shim_write_lost(void)
 {
 	struct shim_thread *t = &shim_t;
-	struct lost_record *r = (struct lost_record *)(t->base + (t->head & (t->size - 1)));
+	struct lost_record *r = shim_next_record();
 	*r = (struct lost_record){.h = {.size = sizeof *r, .type = REC_LOST, .state = STATE_DONE}, .calls = t->lost, .since = t->ring->lost_since, .until = shim_now()};
 	t->lost = 0;
 	shim_set_room();
-	t->head += sizeof *r;
-	__atomic_store_n(&t->ring->head, t->head, __ATOMIC_RELEASE);
+	shim_publish(sizeof *r);
 }
 
 void shim_add_nested(uint64_t calls)
@@ -238,14 +237,13 @@ void shim_add_nested(uint64_t calls)
 
 void shim_write_nested(void)
 {
-	struct shim_thread *t = &shim_t;
-	struct lost_record *r = (struct lost_record *)(t->base + (t->head & (t->size - 1)));
-	*r = (struct lost_record){.h = {.size = sizeof *r, .func = LOST_NESTED, .type = REC_LOST, .state = STATE_DONE}, .since = t->ring->nested_since, .until = shim_now()};
-	r->calls = __atomic_exchange_n(&t->ring->nested, 0, __ATOMIC_RELAXED);
-	t->ring->seq += r->calls;
-	__atomic_store_n(&t->ring->lost, t->ring->lost + r->calls, __ATOMIC_RELEASE);
-	t->head += sizeof *r;
-	__atomic_store_n(&t->ring->head, t->head, __ATOMIC_RELEASE);
+	struct ring *ring = shim_t.ring;
+	struct lost_record *r = shim_next_record();
+	*r = (struct lost_record){.h = {.size = sizeof *r, .func = LOST_NESTED, .type = REC_LOST, .state = STATE_DONE}, .since = ring->nested_since, .until = shim_now()};
+	r->calls = __atomic_exchange_n(&ring->nested, 0, __ATOMIC_RELAXED);
+	ring->seq += r->calls;
+	__atomic_store_n(&ring->lost, ring->lost + r->calls, __ATOMIC_RELEASE);
+	shim_publish(sizeof *r);
 }
 
 bool shim_make_room(uint64_t need)

@@ -17,6 +17,16 @@ static inline bool shim_room(uint64_t need)
 	return true;
 }
 
+/* Where the thread's next record begins. */
+static inline void *shim_next_record(void) { return shim_t.base + (shim_t.head & (shim_t.size - 1)); }
+
+/* Makes a complete record of this size visible to the recorder. */
+static inline void shim_publish(uint64_t size)
+{
+	shim_t.head += size;
+	__atomic_store_n(&shim_t.ring->head, shim_t.head, __ATOMIC_RELEASE);
+}
+
 /* Sets the room for plain calls. To be called after a change of tail or lost. */
 void shim_set_room(void);
 

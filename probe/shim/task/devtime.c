@@ -396,14 +396,12 @@ void shim_time_end(struct shim_call *c, void *stream)
 
 static bool write_time(const struct time_record *time)
 {
-	struct shim_thread *t = &shim_t;
 	if (!shim_room(sizeof *time + sizeof(struct lost_record)))
 		return false;
-	struct time_record *r = (struct time_record *)(t->base + (t->head & (t->size - 1)));
+	struct time_record *r = shim_next_record();
 	*r = *time;
 	r->h = (struct record){.size = sizeof *r, .type = REC_TIME, .state = STATE_DONE};
-	t->head += sizeof *r;
-	__atomic_store_n(&t->ring->head, t->head, __ATOMIC_RELEASE);
+	shim_publish(sizeof *r);
 	return true;
 }
 
