@@ -3,6 +3,7 @@ package column
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 )
 
 // A Decoder turns columns back into words. The zero value is ready to use.
@@ -83,13 +84,15 @@ func (d *Decoder) words(dst []uint64, c Column, depth int) error {
 		return ErrMalformed
 	case c.Enc > Dict:
 		return ErrUnknown
-	case c.Enc == Fixed64:
-		if len(c.Body) != len(dst)*8 {
-			return ErrMalformed
+	case c.Enc == Fixed64 || c.Enc >= For8 && c.Enc <= For32:
+		var v Vector
+		if !inPlace(&v, len(dst), c) {
+			c.Body = slices.Concat(c.Body, make([]byte, Pad))[:len(c.Body)]
+			if !inPlace(&v, len(dst), c) {
+				return ErrMalformed
+			}
 		}
-		for i := range dst {
-			dst[i] = binary.LittleEndian.Uint64(c.Body[i*8:])
-		}
+		fillPlain(dst, &v, 0)
 		return nil
 	case c.Enc == Presence:
 		return d.sparse(dst, c, depth)
@@ -105,27 +108,6 @@ func (d *Decoder) words(dst []uint64, c Column, depth int) error {
 		}
 		for i := range dst {
 			dst[i] = base
-		}
-	case For8:
-		if len(b) != len(dst) {
-			return ErrMalformed
-		}
-		for i, x := range b {
-			dst[i] = base + uint64(x)
-		}
-	case For16:
-		if len(b) != len(dst)*2 {
-			return ErrMalformed
-		}
-		for i := range dst {
-			dst[i] = base + uint64(binary.LittleEndian.Uint16(b[i*2:]))
-		}
-	case For32:
-		if len(b) != len(dst)*4 {
-			return ErrMalformed
-		}
-		for i := range dst {
-			dst[i] = base + uint64(binary.LittleEndian.Uint32(b[i*4:]))
 		}
 	case Uvarint:
 		return uvarints(dst, base, b)

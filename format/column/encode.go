@@ -46,6 +46,15 @@ func (e *Encoder) End() []byte {
 	return dst
 }
 
+// Table appends a table whose columns have the fields 0, 1 and so on to dst.
+func (e *Encoder) Table(dst []byte, kind, id uint64, cols ...[]uint64) []byte {
+	e.Begin(dst, kind, id, uint64(len(cols[0])), uint64(len(cols)))
+	for field, v := range cols {
+		e.Words(uint64(field), v)
+	}
+	return e.End()
+}
+
 // Words adds a word column to the open table; v has one word a row. A column with only zeros is left
 // out: a reader reads a missing column as zeros, and most fields of most tables are unused.
 func (e *Encoder) Words(field uint64, v []uint64) {
@@ -116,12 +125,7 @@ func (e *Encoder) appendSpan(dst []byte, v []uint64, lo, hi uint64) []byte {
 	if lo == hi {
 		return appendConst(dst, lo)
 	}
-	// Values around zero, such as differences, have a small range only as signed numbers.
-	if hi-lo > 1<<63 {
-		if l, h := signedSpan(v); uint64(h-l) < hi-lo {
-			lo, hi = uint64(l), uint64(h)
-		}
-	}
+	lo, hi = nearest(v, lo, hi)
 	width := widthOf(hi - lo)
 	const few = 16
 	if len(v) < few {
@@ -146,12 +150,8 @@ func (e *Encoder) appendSpan(dst []byte, v []uint64, lo, hi uint64) []byte {
 				return out
 			}
 		}
-		// A few far values among many near ones: a length for each value is then shorter than the farthest one's width.
-		if size := uvarintSize(v, lo); size*5 < len(v)*width*3 {
-			return appendUvarints(dst, v, lo, size)
-		}
 	}
-	return appendFor(dst, v, lo, width)
+	return appendPlainSpan(dst, v, lo, hi)
 }
 
 // nested appends a column whose body is written by f, which may append other columns.
@@ -250,12 +250,19 @@ func (e *Encoder) find(x, h uint64) (uint64, uint16) {
 // appendPlain appends a column inside a column: only encodings without nested columns.
 func appendPlain(dst []byte, v []uint64) []byte {
 	lo, hi := span(v)
+	lo, hi = nearest(v, lo, hi)
+	return appendPlainSpan(dst, v, lo, hi)
+}
+
+// nearest returns the extremes of v, lo and hi, as signed numbers if these are nearer to each other. Values around zero, such
+// as differences, have a small range only then.
+func nearest(v []uint64, lo, hi uint64) (uint64, uint64) {
 	if hi-lo > 1<<63 {
 		if l, h := signedSpan(v); uint64(h-l) < hi-lo {
-			lo, hi = uint64(l), uint64(h)
+			return uint64(l), uint64(h)
 		}
 	}
-	return appendPlainSpan(dst, v, lo, hi)
+	return lo, hi
 }
 
 // appendPlainSpan is appendPlain for values from lo to hi, modulo 2^64.
@@ -265,6 +272,7 @@ func appendPlainSpan(dst []byte, v []uint64, lo, hi uint64) []byte {
 	}
 	width := widthOf(hi - lo)
 	if width >= 4 {
+		// A few far values among many near ones: a length for each value is then shorter than the farthest one's width.
 		if size := uvarintSize(v, lo); size*5 < len(v)*width*3 {
 			return appendUvarints(dst, v, lo, size)
 		}

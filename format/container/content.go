@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 )
 
@@ -44,8 +43,8 @@ func (f *File) ReadContent(e *Entry, c *Content) error {
 		c.stored = make([]byte, need+need/4)
 	}
 	b := c.stored[:need]
-	if _, err := f.r.ReadAt(b, e.Offset); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read trace: %w", err)
+	if _, err := f.readAt(b, e.Offset); err != nil {
+		return err
 	}
 	stored := b[HeaderLen:]
 	if checksum(stored) != e.CRC {

@@ -48,3 +48,12 @@ func (e *ErrCorrupt) Error() string {
 	}
 	return fmt.Sprintf("%s: corrupt %s chunk %d at offset %d: %s", e.Path, e.Chunk, e.Seq, e.Offset, e.What)
 }
+
+// IgnoreDamage returns nil for damage, which costs a chunk, and other errors, which end everything.
+func IgnoreDamage(err error) error {
+	var c *ErrCorrupt
+	if errors.As(err, &c) {
+		return nil
+	}
+	return err
+}

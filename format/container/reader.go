@@ -112,6 +112,15 @@ func (f *File) note(c ErrCorrupt) {
 	f.damage = append(f.damage, c)
 }
 
+// readAt reads less than requested only at the end of the file.
+func (f *File) readAt(b []byte, off int64) (int, error) {
+	n, err := f.r.ReadAt(b, off)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return n, fmt.Errorf("read trace: %w", err)
+	}
+	return n, nil
+}
+
 // Padding verifies that the bytes between the chunk and the next one are zero.
 func (f *File) Padding(e *Entry) error {
 	n := min(e.next(), f.size) - e.end()
@@ -119,8 +128,8 @@ func (f *File) Padding(e *Entry) error {
 	if n <= 0 {
 		return nil
 	}
-	if _, err := f.r.ReadAt(b[:n], e.end()); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read trace: %w", err)
+	if _, err := f.readAt(b[:n], e.end()); err != nil {
+		return err
 	}
 	if b != [8]byte{} {
 		return f.Corrupt(e, "padding is not zero; content is whole")
@@ -155,9 +164,9 @@ func (f *File) Tail() error {
 
 func (f *File) readHeader() error {
 	b := make([]byte, FileHeaderLen+HeaderLen)
-	n, err := f.r.ReadAt(b, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read trace: %w", err)
+	n, err := f.readAt(b, 0)
+	if err != nil {
+		return err
 	}
 	b = b[:n]
 	if n < FileHeaderLen {
@@ -223,7 +232,7 @@ func (f *File) readIndex() string {
 	if at < int64(f.header.length) {
 		return noEnd
 	}
-	if _, err := f.r.ReadAt(b, at); err != nil && !errors.Is(err, io.EOF) {
+	if _, err := f.readAt(b, at); err != nil {
 		return err.Error()
 	}
 	h, ok := decodeHeader(b)
@@ -346,9 +355,9 @@ type scanner struct {
 
 func (s *scanner) find(off int64, seq uint64) (Entry, bool, error) {
 	var head [HeaderLen]byte
-	n, err := s.f.r.ReadAt(head[:], off)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return Entry{}, false, fmt.Errorf("read trace: %w", err)
+	n, err := s.f.readAt(head[:], off)
+	if err != nil {
+		return Entry{}, false, err
 	}
 	if e, ok := s.chunk(head[:n], off, seq); ok {
 		return e, true, nil
@@ -358,9 +367,9 @@ func (s *scanner) find(off int64, seq uint64) (Entry, bool, error) {
 		s.buf = make([]byte, min(window+HeaderLen, max(s.f.size-off, 0)))
 	}
 	for ; off+HeaderLen <= s.f.size; off += window {
-		n, err := s.f.r.ReadAt(s.buf, off)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return Entry{}, false, fmt.Errorf("read trace: %w", err)
+		n, err := s.f.readAt(s.buf, off)
+		if err != nil {
+			return Entry{}, false, err
 		}
 		for i := 0; i < window && i+HeaderLen <= n; i += 8 {
 			if string(s.buf[i:i+4]) != chunkMagic {
@@ -401,7 +410,7 @@ func (s *scanner) checkpoints() ([]Entry, error) {
 	for e := last; ; {
 		raw, err := s.f.Read(&e, nil)
 		if err != nil || len(raw) < checkpointHead {
-			return nil, ignoreCorrupt(err)
+			return nil, IgnoreDamage(err)
 		}
 		parts = append(parts, part{raw, e.Offset})
 		before := binary.LittleEndian.Uint64(raw)
@@ -412,7 +421,7 @@ func (s *scanner) checkpoints() ([]Entry, error) {
 			return nil, nil
 		}
 		if e, err = s.f.headerAt(int64(before)); err != nil || e.Type != Checkpoint || e.end() > s.f.size {
-			return nil, ignoreCorrupt(err)
+			return nil, IgnoreDamage(err)
 		}
 	}
 	var entries []Entry
@@ -427,22 +436,14 @@ func (s *scanner) checkpoints() ([]Entry, error) {
 	return entries, nil
 }
 
-func ignoreCorrupt(err error) error {
-	var c *ErrCorrupt
-	if errors.As(err, &c) {
-		return nil
-	}
-	return err
-}
-
 // lastCheckpoint searches backwards, down to an offset.
 func (s *scanner) lastCheckpoint(to int64) (Entry, bool, error) {
 	const window = 1 << 20
 	buf := make([]byte, min(window+HeaderLen, s.f.size))
 	for off := (s.f.size - 1) &^ (window - 1); off+window > to && off >= 0; off -= window {
-		n, err := s.f.r.ReadAt(buf, off)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return Entry{}, false, fmt.Errorf("read trace: %w", err)
+		n, err := s.f.readAt(buf, off)
+		if err != nil {
+			return Entry{}, false, err
 		}
 		for i := (n - HeaderLen) &^ 7; i >= 0; i -= 8 {
 			if buf[i] != chunkMagic[0] || string(buf[i:i+4]) != chunkMagic || Type(buf[i+4]) != Checkpoint || off+int64(i) < to {
