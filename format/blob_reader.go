@@ -21,14 +21,7 @@ func (b *blobReader) load() error {
 	b.once.Do(func() {
 		b.open()
 		for _, e := range b.maps {
-			raw, err := b.r.file.Read(e, nil)
-			if err == nil {
-				if err = b.loadMap(raw); err != nil {
-					err = b.r.file.Corrupt(e, err.Error())
-				}
-			}
-			if err != nil && !damaged(err) {
-				b.err = err
+			if _, b.err = b.r.read(e, b.loadMap); b.err != nil {
 				return
 			}
 		}

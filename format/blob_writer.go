@@ -388,14 +388,5 @@ type blobTable struct {
 
 // encode makes the content of a blobmap chunk.
 func (t *blobTable) encode(enc *column.Encoder) []byte {
-	enc.Begin(nil, kindBlobs, t.first, uint64(len(t.blobs[0])), uint64(len(t.blobs)))
-	for field, v := range t.blobs {
-		enc.Words(uint64(field), v)
-	}
-	b := enc.End()
-	enc.Begin(b, kindExtents, t.first, uint64(len(t.extents[0])), uint64(len(t.extents)))
-	for field, v := range t.extents {
-		enc.Words(uint64(field), v)
-	}
-	return enc.End()
+	return enc.Table(enc.Table(nil, kindBlobs, t.first, t.blobs[:]...), kindExtents, t.first, t.extents[:]...)
 }

@@ -538,14 +538,25 @@ func point[T any](s *[]T, to unsafe.Pointer, bytes uint) {
 	*(*unsafe.Pointer)(unsafe.Pointer(s)) = unsafe.Add(to, bytes)
 }
 
-// datum fills d with row i of data. Its content is in the arena, which the caller empties.
-func (b *block) datum(d *Data, i int) {
+// datum returns row i of data. It is valid until the next one.
+func (b *block) datum(i int) *Data {
 	owner, start := b.ownersOf()[i], b.t0
 	if owner < uint64(b.n) {
 		start = b.ties.start[b.reach(int(owner))]
 	}
+	b.arena = b.arena[:0]
 	b.many = b.copied(b.many[:0], &b.dataAt(b.slotsOf()[i], b.first+owner, start)[0])
-	*d = b.many[0]
+	return &b.many[0]
+}
+
+// lateCalls returns the range of calls in earlier chunks whose data the block holds.
+func (b *block) lateCalls() (late lateRange) {
+	for i := range b.rows {
+		if b.late(i) {
+			late.add(b.first + b.ownersOf()[i])
+		}
+	}
+	return late
 }
 
 // call returns the call in a row, valid until the next one.

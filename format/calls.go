@@ -1,12 +1,13 @@
 package format
 
 import (
-	"container/heap"
+	"cmp"
 	"fmt"
 	"iter"
 	"math"
 	"slices"
-	"sort"
+
+	"github.com/acltrace/acltrace/internal/minheap"
 )
 
 // Calls iterates over the calls that match f in file order. In it, the calls of a thread are in the order
@@ -52,25 +53,9 @@ type cursor struct {
 
 func (c *cursor) start() int64 { return c.b.ties.start[c.order[0]] }
 
-type cursors []*cursor
-
-func (h cursors) Len() int { return len(h) }
-
-func (h cursors) Less(i, j int) bool {
-	if a, b := h[i].start(), h[j].start(); a != b {
-		return a < b
-	}
-	return h[i].index < h[j].index
-}
-
-func (h cursors) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-
-func (h *cursors) Push(x any) { *h = append(*h, x.(*cursor)) }
-
-func (h *cursors) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
+// Before implements minheap.Ordered.
+func (c *cursor) Before(o *cursor) bool {
+	return cmp.Or(cmp.Compare(c.start(), o.start()), c.index-o.index) < 0
 }
 
 // CallsByStart is Calls in the order of Start. It holds only chunks that overlap in time.
@@ -87,15 +72,15 @@ func (r *Reader) CallsByStart(f *Filter) iter.Seq2[*Call, error] {
 		for i := len(chunks) - 1; i >= 0; i-- {
 			earliest[i] = min(earliest[i+1], chunks[i].entry.TMin)
 		}
-		var open cursors
+		var open minheap.Heap[*cursor]
 		defer func() {
-			for _, c := range open {
-				release(c.b)
+			for open.Len() > 0 {
+				release(open.Pop().b)
 			}
 		}()
 		next := 0
 		for {
-			for next < len(chunks) && (len(open) == 0 || open[0].start() >= earliest[next]) {
+			for next < len(chunks) && (open.Len() == 0 || open.Min().start() >= earliest[next]) {
 				b, at, err := l.next()
 				if err != nil {
 					yield(nil, err)
@@ -107,20 +92,17 @@ func (r *Reader) CallsByStart(f *Filter) iter.Seq2[*Call, error] {
 				}
 				next = at + 1
 				if c := r.cursor(b, m, at); c != nil {
-					heap.Push(&open, c)
+					open.Push(c)
 				}
 			}
-			if len(open) == 0 {
+			if open.Len() == 0 {
 				return
 			}
 			// Pass on calls of the first block until another block or a later chunk may be earlier.
-			c := open[0]
+			c := open.Pop()
 			limit := earliest[next]
-			if len(open) > 1 {
-				limit = min(limit, open[1].start())
-			}
-			if len(open) > 2 {
-				limit = min(limit, open[2].start())
+			if open.Len() > 0 {
+				limit = min(limit, open.Min().start())
 			}
 			n, starts := 1, c.b.ties.start
 			for n < len(c.order) && starts[c.order[n]] < limit {
@@ -128,16 +110,15 @@ func (r *Reader) CallsByStart(f *Filter) iter.Seq2[*Call, error] {
 			}
 			for _, k := range c.order[:n] {
 				if !yield(c.b.call(int(k)), nil) {
+					release(c.b)
 					return
 				}
 			}
-			c.order = c.order[n:]
-			if len(c.order) > 0 {
-				heap.Fix(&open, 0)
-				continue
+			if c.order = c.order[n:]; len(c.order) > 0 {
+				open.Push(c)
+			} else {
+				release(c.b)
 			}
-			heap.Pop(&open)
-			release(c.b)
 		}
 	}
 }
@@ -163,7 +144,7 @@ func (r *Reader) cursor(b *block, m *matcher, index int) *cursor {
 		return nil
 	}
 	if !sorted {
-		sort.SliceStable(order, func(i, j int) bool { return starts[order[i]] < starts[order[j]] })
+		slices.SortStableFunc(order, func(i, j uint32) int { return cmp.Compare(starts[i], starts[j]) })
 	}
 	return &cursor{b, order, index}
 }
@@ -189,12 +170,7 @@ func (r *Reader) learn() error {
 				info.Calls = 0
 				continue
 			}
-			info.First, info.Calls, info.rows = b.first, uint64(b.n), uint64(b.rows)
-			for k := range b.rows {
-				if b.late(k) {
-					info.late.add(b.first + b.ownersOf()[k])
-				}
-			}
+			info.First, info.Calls, info.rows, info.late = b.first, uint64(b.n), uint64(b.rows), b.lateCalls()
 		}
 	})
 	return r.learnErr
@@ -282,7 +258,9 @@ func (r *Reader) DataOf(call uint64) ([]Data, error) {
 		err := r.with(i, func(b *block) {
 			for k := range b.rows {
 				if b.late(k) && b.first+b.ownersOf()[k] == call {
-					data = append(data, b.clone(k))
+					d := *b.datum(k)
+					d.Bytes = slices.Clone(d.Bytes)
+					data = append(data, d)
 				}
 			}
 		})
@@ -291,14 +269,6 @@ func (r *Reader) DataOf(call uint64) ([]Data, error) {
 		}
 	}
 	return data, nil
-}
-
-func (b *block) clone(row int) Data {
-	var d Data
-	b.arena = b.arena[:0]
-	b.datum(&d, row)
-	d.Bytes = slices.Clone(d.Bytes)
-	return d
 }
 
 // Data iterates over data in file order. The data and its bytes are reused for the next
@@ -314,7 +284,6 @@ func (r *Reader) Data(f *DataFilter) iter.Seq2[*Data, error] {
 		if !f.Late { // data times are relative to the call's start, unless that is in another chunk
 			w.columns = AllColumns
 		}
-		var d Data
 		for k := range r.events {
 			c := &r.events[k]
 			if c.info.Known && !f.chunk(&c.info) {
@@ -329,12 +298,11 @@ func (r *Reader) Data(f *DataFilter) iter.Seq2[*Data, error] {
 				if f.Late && !b.late(i) {
 					continue
 				}
-				b.arena = b.arena[:0]
-				b.datum(&d, i)
+				d := b.datum(i)
 				if d.Call < f.From || f.To != 0 && d.Call >= f.To {
 					continue
 				}
-				if !yield(&d, nil) {
+				if !yield(d, nil) {
 					return
 				}
 			}
@@ -381,7 +349,7 @@ func (r *Reader) count(total sums, which func(*eventChunk) bool) error {
 			one := FuncCount{Func: uint16(id), Calls: 1, Time: b.calls[callDur].At(i)}
 			if CallFlags(b.calls[callFlags].At(i))&Unfinished != 0 {
 				one.Unfinished = 1
-			} else if f := r.schema.Func(uint16(id)); f != nil && f.Failed(b.calls[callRet].At(i)) {
+			} else if r.schema.Func(uint16(id)).Failed(b.calls[callRet].At(i)) {
 				one.Failed = 1
 			}
 			total.add(one)

@@ -214,7 +214,7 @@ func (c *checker) sums(file *container.File, events func() error) error {
 		if c.progress != nil {
 			c.progress(e.Offset, file.Size())
 		}
-		if err := ignoreDamage(file.Padding(e)); err != nil {
+		if err := container.IgnoreDamage(file.Padding(e)); err != nil {
 			return err
 		}
 		if e.Type == container.Events && events != nil {
@@ -223,14 +223,13 @@ func (c *checker) sums(file *container.File, events func() error) error {
 			}
 			continue
 		}
-		out, err := file.Read(e, raw)
-		if err == nil {
+		if out, err := file.Read(e, raw); err == nil {
 			raw = out
-		} else if !damaged(err) {
+		} else if err = container.IgnoreDamage(err); err != nil {
 			return err
 		}
 	}
-	return ignoreDamage(file.Tail())
+	return container.IgnoreDamage(file.Tail())
 }
 
 func (c *checker) events(b *block, chunk *eventChunk) error {
@@ -259,10 +258,8 @@ func (c *checker) events(b *block, chunk *eventChunk) error {
 	}
 	c.report.Calls += uint64(b.n)
 	c.report.Data += uint64(b.rows)
-	var d Data
 	for i := range b.rows {
-		b.arena = b.arena[:0]
-		b.datum(&d, i)
+		d := b.datum(i)
 		if d.Blob == 0 {
 			continue
 		}

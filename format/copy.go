@@ -162,7 +162,7 @@ func (c *copier) mergeBlobs(at int64) error {
 func (c *copier) chunk(file *container.File, e *container.Entry) error {
 	raw, err := file.Read(e, c.raw)
 	if err != nil {
-		return ignoreDamage(err)
+		return container.IgnoreDamage(err)
 	}
 	c.raw = raw
 	if c.joiner != nil {
@@ -324,10 +324,7 @@ func (c *copier) blobMap(raw []byte) ([]byte, error) {
 		for i, off := range cols[extentChunk] {
 			cols[extentChunk][i], cols[extentPlace][i] = c.moved(off, cols[extentPlace][i])
 		}
-		enc.Begin(out, t.Kind, t.ID, t.Rows, t.Width)
-		enc.Words(extentChunk, cols[extentChunk])
-		enc.Words(extentPlace, cols[extentPlace])
-		out = enc.End()
+		out = enc.Table(out, t.Kind, t.ID, cols...)
 	}
 	return out, nil
 }
@@ -372,17 +369,12 @@ func (c *copier) finish() error {
 
 // take counts a block that was read from chunk e.
 func (s *summaryWriter) take(b *block, e *container.Entry, schema *Schema) {
-	c := ChunkInfo{First: b.first, Calls: uint64(b.n), TMin: e.TMin, TMax: e.TMax, Known: true, seq: e.Seq, rows: uint64(b.rows)}
+	c := ChunkInfo{First: b.first, Calls: uint64(b.n), TMin: e.TMin, TMax: e.TMax, Known: true, seq: e.Seq, rows: uint64(b.rows), late: b.lateCalls()}
 	threads := make([]uint32, b.n)
 	for i := range threads {
 		threads[i] = uint32(b.calls[callThread].At(i))
 	}
 	c.Threads = threadsOf(threads)
-	for k := range b.rows {
-		if b.late(k) {
-			c.late.add(b.first + b.ownersOf()[k])
-		}
-	}
 	kinds := make([]distinct, len(schema.Handles)+1)
 	for _, f := range b.seen {
 		c.Funcs = append(c.Funcs, uint32(f.id))

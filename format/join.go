@@ -53,10 +53,8 @@ func (j *joiner) events(b *block, e *container.Entry, strange bool) (bool, error
 		j.hints = append(j.hints, hint(schema.params(c.Func), c.Args))
 		return true
 	})
-	var d Data
 	for i := range b.rows {
-		b.arena = b.arena[:0]
-		b.datum(&d, i)
+		d := b.datum(i)
 		var fn uint16
 		if d.Call >= w.first {
 			fn = w.fn[d.Call-w.first]
@@ -64,7 +62,7 @@ func (j *joiner) events(b *block, e *container.Entry, strange bool) (bool, error
 		if d.Call >= b.first {
 			d.Group = j.hints[d.Call-b.first]
 		}
-		w.data(&d, d.Call, d.Time, fn, d.Blob)
+		w.data(d, d.Call, d.Time, fn, d.Blob)
 	}
 	return true, nil
 }
@@ -76,10 +74,8 @@ func (j *joiner) sound(b *block) bool {
 			return false
 		}
 	}
-	var d Data
 	for i := range b.rows {
-		b.arena = b.arena[:0]
-		b.datum(&d, i)
+		d := b.datum(i)
 		if len(d.Bytes) > 0 && (d.Blob != 0 || d.Len != uint64(len(d.Bytes)) || len(d.Bytes) > InlineLimit) || d.Call >= b.first+uint64(b.n) {
 			return false
 		}

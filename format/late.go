@@ -55,13 +55,11 @@ func (l *LateData) read(i int) error {
 	if err != nil || !ok {
 		return err
 	}
-	var d Data
 	for k := range b.rows {
 		if !b.late(k) {
 			continue
 		}
-		b.arena = b.arena[:0]
-		if b.datum(&d, k); d.Param == l.param {
+		if d := b.datum(k); d.Param == l.param {
 			l.held[d.Call] = slices.Clone(d.Bytes)
 		}
 	}

@@ -73,6 +73,7 @@ const (
 	gapLen    = 2
 	gapCalls  = 3
 	gapReason = 4
+	gapFields = 5
 )
 
 // Tables and fields of a summary chunk.

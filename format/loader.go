@@ -1,10 +1,11 @@
 package format
 
 import (
-	"errors"
 	"math"
 	"runtime"
 	"slices"
+
+	"github.com/acltrace/acltrace/format/container"
 )
 
 // A loader reads and decodes the chunks that a matcher selects, in file order. If there are spare processors,
@@ -99,12 +100,6 @@ func (l *loader) close() {
 	l.at = math.MaxInt
 }
 
-// damaged separates damage, which costs a chunk, from an error that ends everything.
-func damaged(err error) bool {
-	var c *ErrCorrupt
-	return errors.As(err, &c)
-}
-
 func (r *Reader) skip(what string) {
 	r.mu.Lock()
 	r.unknown[what]++
@@ -135,17 +130,10 @@ func (r *Reader) load(b *block, c *eventChunk, w want) (bool, error) {
 		}
 	}
 	if err != nil {
-		return false, ignoreDamage(err)
+		return false, container.IgnoreDamage(err)
 	}
 	if w.noData {
 		b.rows = 0
 	}
 	return true, nil
-}
-
-func ignoreDamage(err error) error {
-	if damaged(err) {
-		return nil
-	}
-	return err
 }

@@ -49,7 +49,11 @@ func newReader(file *container.File) (*Reader, error) {
 		case container.Summary:
 			r.summaries = append(r.summaries, e)
 		case container.Dict, container.Gap:
-			if err := r.readTable(e); err != nil {
+			use := r.readDict
+			if e.Type == container.Gap {
+				use = r.readGaps
+			}
+			if _, err := r.read(e, use); err != nil {
 				return nil, err
 			}
 		case container.Meta, container.Schema, container.Checkpoint, container.Index, container.End:
@@ -185,14 +189,7 @@ func (r *Reader) readLast(t container.Type, use func([]byte) error) error {
 		if e.Type != t {
 			continue
 		}
-		raw, err := r.readJSON(e)
-		if err == nil {
-			if err = use(raw); err == nil {
-				return nil
-			}
-			err = r.file.Corrupt(e, err.Error())
-		}
-		if !damaged(err) {
+		if ok, err := r.read(e, use); ok || err != nil {
 			return err
 		}
 	}
@@ -211,31 +208,26 @@ func (r *Reader) readSchema(b []byte) error {
 	return nil
 }
 
-// readJSON reads a JSON chunk, which takes many times its length in memory after decoding.
-func (r *Reader) readJSON(e *container.Entry) ([]byte, error) {
-	if uint64(e.RawLen) > 1<<20+256*uint64(e.StoredLen) {
-		return nil, r.file.Corrupt(e, fmt.Sprintf("%d bytes unpack to %d of JSON", e.StoredLen, e.RawLen))
+// read passes the content of a chunk to use. It returns false without an error if the chunk is damaged, or if use fails.
+func (r *Reader) read(e *container.Entry, use func([]byte) error) (bool, error) {
+	// JSON takes many times its length in memory after decoding.
+	if isJSON(e.Type) && uint64(e.RawLen) > 1<<20+256*uint64(e.StoredLen) {
+		_ = r.file.Corrupt(e, fmt.Sprintf("%d bytes unpack to %d of JSON", e.StoredLen, e.RawLen)) // recorded
+		return false, nil
 	}
-	return r.file.Read(e, nil)
+	raw, err := r.file.Read(e, nil)
+	if err != nil {
+		return false, container.IgnoreDamage(err)
+	}
+	if err := use(raw); err != nil {
+		_ = r.file.Corrupt(e, err.Error())
+		return false, nil
+	}
+	return true, nil
 }
 
-func (r *Reader) readTable(e *container.Entry) error {
-	read, use := r.readJSON, r.readDict
-	if e.Type == container.Gap {
-		read, use = func(e *container.Entry) ([]byte, error) { return r.file.Read(e, nil) }, r.readGaps
-	}
-	raw, err := read(e)
-	if err == nil {
-		err = use(raw)
-		if err == nil {
-			return nil
-		}
-		err = r.file.Corrupt(e, err.Error())
-	}
-	if damaged(err) {
-		return nil
-	}
-	return err
+func isJSON(t container.Type) bool {
+	return t == container.Meta || t == container.Schema || t == container.Dict
 }
 
 func (r *Reader) readDict(raw []byte) error {
@@ -271,7 +263,7 @@ func setRow[T any](table *[]T, i uint32, limit int64, row T) error {
 
 func (r *Reader) readGaps(raw []byte) error {
 	return r.readTables(raw, map[uint64]func(t column.Table) error{kindGaps: func(t column.Table) error {
-		var cols [5][]uint64
+		var cols [gapFields][]uint64
 		if err := r.tableColumns(t, cols[:]); err != nil {
 			return err
 		}
@@ -376,13 +368,7 @@ func (r *Reader) readSummaries() error {
 		bySeq[r.events[i].entry.Seq] = &r.events[i]
 	}
 	for _, e := range r.summaries {
-		raw, err := r.file.Read(e, nil)
-		if err == nil {
-			if err = r.readSummary(raw, bySeq); err != nil {
-				err = r.file.Corrupt(e, err.Error())
-			}
-		}
-		if err != nil && !damaged(err) {
+		if _, err := r.read(e, func(raw []byte) error { return r.readSummary(raw, bySeq) }); err != nil {
 			return err
 		}
 	}

@@ -61,12 +61,12 @@ func (r *Reader) WriteText(out io.Writer) error {
 			continue
 		}
 		b, err := r.file.Read(e, raw)
-		if damaged(err) {
-			fmt.Fprintf(w, "# chunk %d, %v, is damaged: %v\n", e.Seq, e.Type, err)
-			continue
+		if container.IgnoreDamage(err) != nil {
+			return err
 		}
 		if err != nil {
-			return err
+			fmt.Fprintf(w, "# chunk %d, %v, is damaged: %v\n", e.Seq, e.Type, err)
+			continue
 		}
 		raw = b
 		text = appendChunkHead(text[:0], e)

@@ -14,8 +14,7 @@ type Schema struct {
 	// Handles are the handle kinds for Param.Handle, by which chunks are indexed, such as "stream".
 	Handles []string `json:"handles,omitempty"`
 
-	byID   []*Function
-	status []bool // by id: the function returns a status
+	byID []*Function
 }
 
 // A Function is one entry point of the API.
@@ -28,6 +27,8 @@ type Function struct {
 	// 0 for none.
 	Pending int32   `json:"pending,omitempty"`
 	Params  []Param `json:"params,omitempty"`
+
+	status bool // it returns a status
 }
 
 // A Param is a parameter of a function. A structure passed by value takes several words.
@@ -83,14 +84,9 @@ func (s *Schema) FuncName(id uint16) string {
 func (s *Schema) HandleKind(name string) int { return slices.Index(s.Handles, name) + 1 }
 
 // Failed reports if ret is an error: not zero, for a function that returns a status. Only the low 32 bits count; the
-// calling convention leaves the upper ones undefined.
+// calling convention leaves the upper ones undefined. An unknown function, nil, never fails.
 func (f *Function) Failed(ret uint64) bool {
-	return uint32(ret) != 0 && uint32(ret) != uint32(f.Pending) && f.status()
-}
-
-// failed is Function.Failed by id.
-func (s *Schema) failed(id uint16, ret uint64) bool {
-	return uint32(ret) != 0 && int(id) < len(s.status) && s.status[id] && s.Func(id).Failed(ret)
+	return f != nil && f.status && uint32(ret) != 0 && uint32(ret) != uint32(f.Pending)
 }
 
 // ownParams is the recorder's first own parameter number: see SPEC.md, section 5.3.
@@ -101,9 +97,9 @@ func (f *Function) has(param uint8) bool {
 	return int(param) < len(f.Params) || param >= ownParams || len(f.Params) == 0
 }
 
-// status reports if a return type is a status, by its name: aclError, rtError_t, CUresult, aclnnStatus.
-func (f *Function) status() bool {
-	t := strings.ToLower(f.Ret)
+// isStatus reports if a return type is a status, by its name: aclError, rtError_t, CUresult, aclnnStatus.
+func isStatus(ret string) bool {
+	t := strings.ToLower(ret)
 	return !strings.Contains(t, "*") && (strings.Contains(t, "error") || strings.Contains(t, "result") || strings.Contains(t, "status"))
 }
 
@@ -132,11 +128,8 @@ func (s *Schema) index() error {
 		if byID[f.ID] != nil {
 			return fmt.Errorf("schema: %s and %s share the id %d", byID[f.ID].Name, f.Name, f.ID)
 		}
-		byID[f.ID] = f
+		byID[f.ID], f.status = f, isStatus(f.Ret)
 	}
-	s.byID, s.status = byID, make([]bool, len(byID))
-	for id, f := range byID {
-		s.status[id] = f != nil && f.status()
-	}
+	s.byID = byID
 	return nil
 }

@@ -132,7 +132,7 @@ func (s *summaryWriter) total(id uint16) *FuncCount {
 func (s *summaryWriter) outcome(schema *Schema, id uint16, flags CallFlags, ret uint64) {
 	if flags&Unfinished != 0 {
 		s.totals[id].Unfinished++
-	} else if schema.failed(id, ret) {
+	} else if schema.Func(id).Failed(ret) {
 		s.totals[id].Failed++
 	}
 }
@@ -173,11 +173,7 @@ func (s *summaryWriter) encode() []byte {
 			cols[field] = append(cols[field], v)
 		}
 	}
-	s.enc.Begin(nil, kindChunks, 0, uint64(len(s.chunks)), chunkFields)
-	for field, v := range cols {
-		s.enc.Words(uint64(field), v)
-	}
-	dst := s.enc.End()
+	dst := s.enc.Table(nil, kindChunks, 0, cols[:]...)
 	dst = members.encode(&s.enc, dst, kindSets)
 	dst = handles.encode(&s.enc, dst, kindHandles)
 	dst = tasks.encode(&s.enc, dst, kindTasks)
@@ -190,11 +186,7 @@ func (s *summaryWriter) encode() []byte {
 			sums[field] = append(sums[field], v)
 		}
 	}
-	s.enc.Begin(dst, kindTotals, 0, uint64(len(sums[0])), totalFields)
-	for field, v := range sums {
-		s.enc.Words(uint64(field), v)
-	}
-	return s.enc.End()
+	return s.enc.Table(dst, kindTotals, 0, sums[:]...)
 }
 
 // A rowSet is a set's rows, word after word.
@@ -235,9 +227,5 @@ func (t *table) encode(e *column.Encoder, dst []byte, kind uint64) []byte {
 	if len(t.cols) == 0 || len(t.cols[0]) == 0 {
 		return dst
 	}
-	e.Begin(dst, kind, 0, uint64(len(t.cols[0])), uint64(len(t.cols)))
-	for field, v := range t.cols {
-		e.Words(uint64(field), v)
-	}
-	return e.End()
+	return e.Table(dst, kind, 0, t.cols...)
 }

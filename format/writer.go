@@ -501,21 +501,13 @@ func (w *Writer) flushDict() error {
 }
 
 func encodeGaps(enc *column.Encoder, gaps []Gap) []byte {
-	col := make([]uint64, len(gaps))
-	enc.Begin(nil, kindGaps, 0, uint64(len(gaps)), 5)
-	for field, get := range []func(*Gap) uint64{
-		gapThread: func(g *Gap) uint64 { return uint64(g.Thread) },
-		gapFrom:   func(g *Gap) uint64 { return uint64(g.From) },
-		gapLen:    func(g *Gap) uint64 { return uint64(g.To - g.From) },
-		gapCalls:  func(g *Gap) uint64 { return g.Calls },
-		gapReason: func(g *Gap) uint64 { return uint64(g.Reason) },
-	} {
-		for i := range gaps {
-			col[i] = get(&gaps[i])
+	var cols [gapFields][]uint64
+	for _, g := range gaps {
+		for field, v := range [...]uint64{gapThread: uint64(g.Thread), gapFrom: uint64(g.From), gapLen: uint64(g.To - g.From), gapCalls: g.Calls, gapReason: uint64(g.Reason)} {
+			cols[field] = append(cols[field], v)
 		}
-		enc.Words(uint64(field), col)
 	}
-	return enc.End()
+	return enc.Table(nil, kindGaps, 0, cols[:]...)
 }
 
 func (w *Writer) flushGaps() error {

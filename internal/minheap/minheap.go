@@ -1,6 +1,6 @@
 // Package minheap is a priority queue with the first item at the top. A Heap belongs to one goroutine. Its zero value is empty.
 //
-// Packages timeline, stats and scene use it for items that they need in order. It never removes an item on its own.
+// Packages format, timeline, stats and scene use it for items that they need in order. It never removes an item on its own.
 package minheap
 
 // Ordered is the item interface. Equal items have no defined order.
