@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/acltrace/acltrace/internal/human"
 )
 
 // FindingKind is a finding's kind.
@@ -55,7 +57,7 @@ var advices = map[FindingKind]advice{
 	Unbalanced: {"aclInit and aclFinalize do not match",
 		"a second aclFinalize fails; without any, the runtime does not release its resources in order.",
 		"call aclFinalize once for a successful aclInit, as the last call."},
-	Leak: {"something is not released at the end",
+	Leak: {"an object or memory is not released",
 		"memory, streams and other device resources are limited; a long run exhausts them.",
 		"free or destroy it before aclrtResetDevice and aclFinalize."},
 }
@@ -174,14 +176,14 @@ func (f *Finding) Text(pid int, colour bool) string {
 	if f.Memory != nil {
 		fmt.Fprintf(&b, "==%d==   %s, by %s\n", pid, f.Memory.Does, f.Memory.Call)
 	}
-	fmt.Fprintf(&b, "==%d==   What it means: %s\n==%d==   Remedy: %s\n", pid, a.means, pid, a.remedy)
+	fmt.Fprintf(&b, "==%d==   Meaning: %s\n==%d==   Remedy: %s\n", pid, a.means, pid, a.remedy)
 	return b.String()
 }
 
 // Summary returns the last line of a report.
 func Summary(findings []Finding, pid int) string {
 	if len(findings) == 0 {
-		return fmt.Sprintf("==%d== aclsim: strict mode has found nothing\n", pid)
+		return fmt.Sprintf("==%d== aclsim: strict mode: no findings\n", pid)
 	}
 	kinds := map[FindingKind]int{}
 	total := 0
@@ -199,6 +201,10 @@ func Summary(findings []Finding, pid int) string {
 			fmt.Fprintf(&b, "==%d==   %d times: %s\n", pid, f.Count, f.summary())
 		}
 	}
-	fmt.Fprintf(&b, "==%d== aclsim: findings: %d, met %d times (%s)\n", pid, len(findings), total, strings.Join(parts, ", "))
+	times := ""
+	if total > len(findings) {
+		times = fmt.Sprintf(", %d times", total)
+	}
+	fmt.Fprintf(&b, "==%d== aclsim: %s%s (%s)\n", pid, human.Plural(len(findings), "finding"), times, strings.Join(parts, ", "))
 	return b.String()
 }

@@ -42,7 +42,7 @@ func TestStrict(t *testing.T) {
 				t.Parallel()
 				env := []string{"ACLSIM_KERNELS=" + dir + "/kernels.so", "ACLSIM_DEVICES=2", "ACLSIM_STRICT=1", "ACLSIM_CLOCK=" + clock}
 				_, wrong := run(t, dir, env, exe, dir+"/kernels.o", c.name, "wrong")
-				if n := strings.Count(wrong, "aclsim: "+c.kind+": "); n != 1 || !strings.Contains(wrong, "aclsim: findings: 1,") {
+				if n := strings.Count(wrong, "aclsim: "+c.kind+": "); n != 1 || !strings.Contains(wrong, "aclsim: 1 finding") {
 					t.Errorf("found %d times, and perhaps other things:\n%s", n, wrong)
 				}
 				at := 0
@@ -57,7 +57,7 @@ func TestStrict(t *testing.T) {
 					t.Errorf("there is colour where no terminal is:\n%s", wrong)
 				}
 				_, right := run(t, dir, env, exe, dir+"/kernels.o", c.name, "right")
-				if !strings.Contains(right, "aclsim: strict mode has found nothing\n") {
+				if !strings.Contains(right, "aclsim: strict mode: no findings\n") {
 					t.Errorf("the corrected program:\n%s", right)
 				}
 			})
@@ -72,14 +72,14 @@ func TestStrictReport(t *testing.T) {
 	env := []string{"ACLSIM_KERNELS=" + dir + "/kernels.so", "ACLSIM_STRICT_LOG=" + log}
 	_, stderr := run(t, dir, append(env, "ACLSIM_STRICT=1"), exe, dir+"/kernels.o", "racing", "wrong")
 	b, err := os.ReadFile(log)
-	if err != nil || stderr != "" || !strings.Contains(string(b), "findings: 1, met 3 times (race-between-streams 1)") {
+	if err != nil || stderr != "" || !strings.Contains(string(b), "1 finding, 3 times (race-between-streams 1)") {
 		t.Errorf("%v, stderr %q, log:\n%s", err, stderr, b)
 	}
 	cmd := exec.Command(exe, dir+"/kernels.o", "unsynchronized", "wrong")
 	cmd.Env = append(append(os.Environ(), "LD_LIBRARY_PATH="+dir, "ACLSIM_STRICT=abort"), env[0])
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 66 || strings.Count(string(out), "What it means") != 1 {
+	if !errors.As(err, &exit) || exit.ExitCode() != 66 || strings.Count(string(out), "Meaning:") != 1 {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }
