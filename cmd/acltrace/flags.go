@@ -4,7 +4,6 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -303,17 +302,7 @@ func kernelLibraries(m *api.Model, lists []string) ([]string, error) {
 			if path == "" {
 				continue
 			}
-			abs, err := filepath.Abs(path)
-			if err == nil {
-				_, err = os.Stat(abs)
-			}
-			if e := (*fs.PathError)(nil); errors.As(err, &e) {
-				err = e.Err
-			}
-			symbol := m.Simulator.KernelSymbol
-			if err == nil && !kernellib.Exports(abs, symbol) {
-				err = fmt.Errorf("not a kernel library: it does not export %s", symbol)
-			}
+			abs, err := kernellib.Resolve(path, m.Simulator.KernelSymbol)
 			if err != nil {
 				return nil, usage("--kernels %s: %w", path, err)
 			}

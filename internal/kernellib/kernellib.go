@@ -10,6 +10,7 @@ package kernellib
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -49,6 +50,21 @@ func Exports(path, symbol string) bool {
 	defer file.Close()
 	f, err := elffile.New(file)
 	return err == nil && f.Exports(symbol)
+}
+
+// Resolve checks a kernel library, which must export a symbol, and returns its absolute path: programs change their folder.
+func Resolve(path, symbol string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err == nil {
+		_, err = os.Stat(abs)
+	}
+	if e := (*fs.PathError)(nil); errors.As(err, &e) {
+		err = e.Err
+	}
+	if err == nil && !Exports(abs, symbol) {
+		err = fmt.Errorf("not a kernel library: it does not export %s", symbol)
+	}
+	return abs, err
 }
 
 // Create makes an empty list.

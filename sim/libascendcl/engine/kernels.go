@@ -68,17 +68,20 @@ type library struct {
 // besides are the libraries found beside binaries, by path.
 var besides sync.Map
 
-// named returns the libraries in a list of paths; nil for an empty list.
+// named returns the libraries in a list of paths; nil for an empty list. It reports an unusable library at once and
+// skips it. The program runs on, as with every invalid setting: a kernel that no library has is reported too.
 func named(paths string) device.Kernels {
 	var l libraries
 	for path := range strings.SplitSeq(paths, ":") {
 		if path == "" {
 			continue
 		}
-		if !strings.Contains(path, "/") {
-			path = "./" + path // no name for the linker to search for: the file of the current folder
+		file, err := kernellib.Resolve(path, kernelsSymbol)
+		if err != nil {
+			warn("ignore kernel library %s: %v; correct the path in ACLSIM_KERNELS", path, err)
+			continue
 		}
-		l = append(l, &library{path: path})
+		l = append(l, &library{path: file})
 	}
 	if l == nil {
 		return nil
@@ -128,10 +131,6 @@ func (l *library) Lookup(name string, entry uint64) *device.Kernel {
 }
 
 func (l *library) open() {
-	if _, err := os.Stat(l.path); err == nil && !kernellib.Exports(l.path, kernelsSymbol) {
-		warn("load kernel library %s: it does not export %s", l.path, kernelsSymbol)
-		return
-	}
 	path := C.CString(l.path)
 	defer C.free(unsafe.Pointer(path))
 	var file, why *C.char

@@ -116,6 +116,17 @@ func TestLaunches(t *testing.T) {
 	}
 }
 
+// A wrong path was reported only when the program looked up a kernel, without the name of the variable.
+func TestUnusableKernelLibraries(t *testing.T) {
+	dir := libraries(t)
+	_, stderr := run(t, dir, []string{"ACLSIM_KERNELS=/nowhere.so:" + dir + "/kernels.o:" + dir + "/kernels.so"}, program(t, "callback", "ascendcl"))
+	want := "aclsim: ignore kernel library /nowhere.so: no such file or directory; correct the path in ACLSIM_KERNELS\n" +
+		"aclsim: ignore kernel library " + dir + "/kernels.o: not a kernel library: it does not export aclsim_kernels; correct the path in ACLSIM_KERNELS\n"
+	if stderr != want {
+		t.Errorf("a program that uses no kernel:\n%s\nwant:\n%s", stderr, want)
+	}
+}
+
 // A wild address among the arguments fails the launch.
 func TestWildKernels(t *testing.T) {
 	dir := libraries(t)
