@@ -13,7 +13,7 @@ import (
 
 // Groups writes the sums by step, thread, stream or kernel as a table.
 func Groups(w io.Writer, by string, s *stats.Stats, o *TextOptions) error {
-	selectedText(w, s)
+	selectedText(w, s.Calls, &s.Selected)
 	t := newTable(w, o)
 	span := func(g *stats.Group) layout {
 		switch {

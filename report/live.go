@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
@@ -17,6 +18,7 @@ import (
 // recording. A Live must be used by one goroutine.
 type Live struct {
 	path    string
+	which   timeline.Selection
 	open    func(path string) (*format.Reader, *api.Model, error)
 	uuid    string
 	chunks  int            // chunks read so far
@@ -36,22 +38,23 @@ type sumKey struct {
 
 // Top sums up a recording, as `acltrace top --json` prints it. Times are nanoseconds since it began.
 type Top struct {
-	format.Scope          // the end is missing while the recording goes on
-	Recording    bool     `json:"recording"`         // in progress, according to the file
-	Refreshes    int      `json:"refreshes"`         // number of this refresh, from 1
-	FromNS       int64    `json:"from_ns"`           // begin of the interval: end of the previous one, at first the first call
-	ToNS         int64    `json:"to_ns"`             // end of the interval: the latest end of a call
-	Calls        uint64   `json:"calls"`             // calls so far
-	NewCalls     uint64   `json:"new_calls"`         // calls in the interval
-	Failed       uint64   `json:"failed"`            // calls so far that returned an error
-	Lost         uint64   `json:"calls_lost"`        // calls known to be lost so far
-	Damaged      int      `json:"damaged"`           // damaged places among the chunks read
-	DeviceBytes  uint64   `json:"device_bytes"`      // allocated device memory now
-	PeakBytes    uint64   `json:"peak_device_bytes"` // largest device_bytes so far
-	Functions    []TopSum `json:"functions"`         // ordered by time in the interval, then in total
-	Kernels      []TopSum `json:"kernels"`           // launches by kernel, in the same order
-	Streams      []TopSum `json:"streams"`           // tasks by stream, in the same order
-	Copies       []TopSum `json:"copies"`            // copies by direction, in the same order
+	format.Scope // the end is missing while the recording goes on
+	stats.Selected
+	Recording   bool     `json:"recording"`         // in progress, according to the file
+	Refreshes   int      `json:"refreshes"`         // number of this refresh, from 1
+	FromNS      int64    `json:"from_ns"`           // begin of the interval: end of the previous one, at first the first call
+	ToNS        int64    `json:"to_ns"`             // end of the interval: the latest end of a call
+	Calls       uint64   `json:"calls"`             // calls so far
+	NewCalls    uint64   `json:"new_calls"`         // calls in the interval
+	Failed      uint64   `json:"failed"`            // calls so far that returned an error
+	Lost        uint64   `json:"calls_lost"`        // calls known to be lost so far
+	Damaged     int      `json:"damaged"`           // damaged places among the chunks read
+	DeviceBytes uint64   `json:"device_bytes"`      // allocated device memory now
+	PeakBytes   uint64   `json:"peak_device_bytes"` // largest device_bytes so far
+	Functions   []TopSum `json:"functions"`         // ordered by time in the interval, then in total
+	Kernels     []TopSum `json:"kernels"`           // launches by kernel, in the same order
+	Streams     []TopSum `json:"streams"`           // tasks by stream, in the same order
+	Copies      []TopSum `json:"copies"`            // copies by direction, in the same order
 	// Standing are the calls in progress.
 	Standing []standing.Call `json:"standing,omitempty"`
 	// UUID identifies the recording.
@@ -73,14 +76,19 @@ type TopSum struct {
 	NewBytes uint64 `json:"new_bytes"` // bytes in the interval
 }
 
-// NewLive returns a Live for the recording at path. Refresh calls open.
-func NewLive(path string, open func(string) (*format.Reader, *api.Model, error)) *Live {
-	return &Live{path: path, open: open}
+// NewLive returns a Live that sums up the calls that a Selection chooses, nil for all, in the recording at path. The Selection must not depend on
+// numbers of steps. Refresh calls open.
+func NewLive(path string, which *timeline.Selection, open func(string) (*format.Reader, *api.Model, error)) *Live {
+	l := &Live{path: path, open: open}
+	if which != nil {
+		l.which = *which
+	}
+	return l
 }
 
 func (l *Live) begin(uuid string, m *api.Model) {
-	*l = Live{path: l.path, open: l.open, uuid: uuid, places: map[int64]bool{}, state: timeline.NewState(m), sums: map[sumKey]*TopSum{}}
-	l.top.UUID, l.top.path = uuid, l.path
+	*l = Live{path: l.path, which: l.which, open: l.open, uuid: uuid, places: map[int64]bool{}, state: timeline.NewState(m), sums: map[sumKey]*TopSum{}}
+	l.top.UUID, l.top.path, l.top.Selection = uuid, l.path, l.which.String()
 }
 
 // Refresh reads new chunks and returns the sums, which the caller owns. If another recording has replaced the file, it
@@ -94,6 +102,12 @@ func (l *Live) Refresh() (*Top, error) {
 	chunks := slices.Collect(r.Chunks())
 	if l.state == nil || r.Meta().UUID != l.uuid || len(chunks) < l.chunks {
 		l.begin(r.Meta().UUID, m)
+	}
+	which := l.which
+	which.Lane = "" // selected compares its name, which would take another pass through the trace
+	sel, err := timeline.NewSelector(r, m, &which)
+	if err != nil {
+		return nil, err
 	}
 	t := &l.top
 	t.Recording, t.FromNS, t.NewCalls = !r.Complete(), l.last, 0
@@ -118,7 +132,7 @@ func (l *Live) Refresh() (*Top, error) {
 		if from < 0 {
 			from = c.Start
 		}
-		l.call(m, r.Schema().FuncName(c.Func), process, c)
+		l.call(m, sel, r.Schema().FuncName(c.Func), process, c)
 	}
 	l.chunks = len(chunks)
 	if t.Refreshes == 1 && from >= 0 {
@@ -150,32 +164,28 @@ func (l *Live) Refresh() (*Top, error) {
 	return &out, nil
 }
 
-func (l *Live) call(m *api.Model, name string, process uint32, c *format.Call) {
+func (l *Live) call(m *api.Model, sel *timeline.Selector, name string, process uint32, c *format.Call) {
 	t := &l.top
 	e := l.state.Apply(process, c)
+	l.last = max(l.last, c.End)
+	l.memory(e)
+	stream := l.streams.Call(l.state, process, e)
+	if t.Selection != "" {
+		t.CallsOf++
+	}
+	if !l.selected(sel, stream, process, e) {
+		return
+	}
 	ns := c.End - c.Start
 	if c.Flags&format.Unfinished != 0 {
 		ns = 0
 	}
-	l.last = max(l.last, c.End)
 	t.Calls++
 	t.NewCalls++
-	failed := e.Fn != nil && e.Fn.RetError && uint32(c.Ret) != 0
-	if failed {
+	if e.Fn != nil && e.Fn.Failed(c.Ret) {
 		t.Failed++
 	}
 	l.add("function", name, 0, ns, 0)
-	for _, u := range e.Uses {
-		switch o := u.Object; {
-		case o.Kind != api.Device:
-		case o.Created == c.Index && o.Ended == timeline.NoCall:
-			t.DeviceBytes += o.Size
-			t.PeakBytes = max(t.PeakBytes, t.DeviceBytes)
-		case o.Ended == c.Index:
-			t.DeviceBytes -= min(o.Size, t.DeviceBytes)
-		}
-	}
-	stream := l.streams.Call(l.state, process, e)
 	if stream == "" {
 		return
 	}
@@ -188,6 +198,32 @@ func (l *Live) call(m *api.Model, name string, process uint32, c *format.Call) {
 		l.add("copy", timeline.Direction(m, e), 0, ns, bytes)
 	}
 	l.add("stream", stream, process, ns, bytes)
+}
+
+// selected reports whether a call is selected. stream is the lane of its task.
+func (l *Live) selected(sel *timeline.Selector, stream string, process uint32, e *timeline.Event) bool {
+	if l.which.Lane != "" && stream != l.which.Lane {
+		waits := e.Fn != nil && (e.Fn.Sync == api.SyncStream || e.Fn.Sync == api.PollStream)
+		if !waits || l.streams.Known(l.state.WaitedLane(process, e)) != l.which.Lane {
+			return false
+		}
+	}
+	return sel.MayBe(e.Call) && sel.Is(e)
+}
+
+// memory follows the device memory in use.
+func (l *Live) memory(e *timeline.Event) {
+	t, c := &l.top, e.Call
+	for _, u := range e.Uses {
+		switch o := u.Object; {
+		case o.Kind != api.Device:
+		case o.Created == c.Index && o.Ended == timeline.NoCall:
+			t.DeviceBytes += o.Size
+			t.PeakBytes = max(t.PeakBytes, t.DeviceBytes)
+		case o.Ended == c.Index:
+			t.DeviceBytes -= min(o.Size, t.DeviceBytes)
+		}
+	}
 }
 
 func (l *Live) add(kind, name string, process uint32, ns int64, bytes uint64) {
@@ -237,6 +273,7 @@ func (t *Top) Text(w io.Writer, o *TextOptions) error {
 		return human.Share(float64(ns) / t.intervalSecs / 1e9)
 	}
 	Printf(w, "%s at %s: %s, %s/s in the last %s, %s failed, %s lost\n", state, human.Moment(t.ToNS), human.Plural(t.Calls, "call"), rate(t.NewCalls), human.Duration(t.ToNS-t.FromNS), badCount(t.Failed), badCount(t.Lost))
+	selectedText(w, t.Calls, &t.Selected)
 	if t.Damaged > 0 {
 		Printf(w, "damaged in %s: acltrace fsck lists the damage\n", human.Plural(t.Damaged, "place"))
 	}

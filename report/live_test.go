@@ -12,6 +12,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/report"
+	"github.com/acltrace/acltrace/timeline"
 )
 
 // Streams have the same names as in stats: here the second stream is used first, by a wait.
@@ -30,10 +31,7 @@ func TestLiveNamesStreamsAsStats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := report.NewLive(tl.Reader.Path(), func(path string) (*format.Reader, *api.Model, error) {
-		r, err := format.Open(path, nil)
-		return r, acl.Model, err
-	})
+	l := report.NewLive(tl.Reader.Path(), nil, opens)
 	top, err := l.Refresh()
 	if err != nil || len(top.Streams) != len(s.Groups) || len(s.Groups) != 3 {
 		t.Fatalf("%+v, %v, want %+v", top, err, s.Groups)
@@ -52,16 +50,72 @@ func TestLiveNamesStreamsAsStats(t *testing.T) {
 	}
 }
 
+// A selection chooses the same calls as in stats, although the end of the trace is not known.
+func TestLiveSelectsAsStats(t *testing.T) {
+	b := testtrace.New(t)
+	b.Call(0, 1_000, 1_100, "aclrtMalloc", testtrace.A(0x7ffe0000, 1<<20, 0), testtrace.Outs("devPtr", testtrace.DeviceA))
+	b.Call(0, 2_000, 2_100, "aclrtBinaryGetFunction", testtrace.A(0x6600, 0x10, 0x20), testtrace.Text("kernelName", "matmul"), testtrace.Outs("funcHandle", testtrace.Function))
+	for i, s := range []uint64{testtrace.StreamA, testtrace.StreamB} {
+		at := 10_000 * int64(i+1)
+		b.Call(0, at, at+100, "aclrtCreateStream", testtrace.A(0x7ffe0000), testtrace.Outs("stream", s))
+		b.Call(0, at+1_000, at+9_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 2, testtrace.DeviceA, 16, s))
+		b.Call(2, at+1_500, at+1_600, "aclrtMemsetAsync", testtrace.A(testtrace.DeviceA, 4096, 0, 1024, 0))
+		b.Call(0, at+9_100, at+9_200, "aclrtSynchronizeStream", testtrace.A(s))
+		b.Call(0, at+9_300, at+9_400, "aclrtMemcpy", testtrace.A(testtrace.DeviceA, 1024, 0x1000, 1024, 1))
+		b.Call(0, at+9_500, at+9_600, "aclrtSynchronizeStream", testtrace.A(s), testtrace.Fails(507015))
+	}
+	r := b.Load().Reader
+	thread := r.Threads()[0].TID
+	for _, sel := range []timeline.Selection{
+		{},
+		{Funcs: []string{"aclrtSync*"}},
+		{Kernels: []string{"mat*"}},
+		{Failed: true},
+		{Longer: 2_000},
+		{Thread: thread},
+		{Stream: 1},
+		{Lane: "stream 2"},
+		{Lane: "default stream"},
+		{Lane: "synchronous"},
+	} {
+		s, err := stats.New(r, acl.Model, &stats.Options{Select: &sel})
+		if err != nil {
+			t.Fatal(err)
+		}
+		top, err := report.NewLive(r.Path(), &sel, opens).Refresh()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if top.Calls != s.Calls || top.Failed != s.Failed || top.Selected != s.Selected {
+			t.Errorf("%v: %d calls, %d failed, %+v, want %d, %d, %+v", &sel, top.Calls, top.Failed, top.Selected, s.Calls, s.Failed, s.Selected)
+		}
+		counts := map[string]uint64{}
+		for _, f := range s.Functions {
+			counts[f.Func] = f.Calls
+		}
+		for _, f := range top.Functions {
+			if counts[f.Name] != f.Count {
+				t.Errorf("%v: %d calls of %s, want %d", &sel, f.Count, f.Name, counts[f.Name])
+			}
+		}
+		if len(top.Functions) != len(s.Functions) || len(top.Kernels) != len(s.Kernels) {
+			t.Errorf("%v: %d functions, %d kernels, want %d, %d", &sel, len(top.Functions), len(top.Kernels), len(s.Functions), len(s.Kernels))
+		}
+	}
+}
+
+func opens(path string) (*format.Reader, *api.Model, error) {
+	r, err := format.Open(path, nil)
+	return r, acl.Model, err
+}
+
 func TestLive(t *testing.T) {
 	b := testtrace.New(t)
 	b.Call(0, 1000, 2000, "aclrtMalloc", testtrace.A(0x7ffe0000, 1<<20, 0), testtrace.Outs("devPtr", testtrace.DeviceA))
 	b.Call(0, 2500, 2600, "aclrtCreateStream", testtrace.A(0x7ffe0000), testtrace.Outs("stream", testtrace.StreamA))
 	b.Call(0, 3000, 4000, "aclrtBinaryGetFunction", testtrace.A(0x6600, 0x10, 0x20), testtrace.Text("kernelName", "Add<1>"), testtrace.Outs("funcHandle", testtrace.Function))
 	path := b.Cut().Reader.Path()
-	l := report.NewLive(path, func(path string) (*format.Reader, *api.Model, error) {
-		r, err := format.Open(path, nil)
-		return r, acl.Model, err
-	})
+	l := report.NewLive(path, nil, opens)
 	refresh := func() *report.Top {
 		t.Helper()
 		top, err := l.Refresh()
@@ -111,10 +165,7 @@ func TestLive(t *testing.T) {
 		t.Errorf("at the end: %+v", top)
 	}
 	// The sums cover the whole trace.
-	whole := report.NewLive(path, func(path string) (*format.Reader, *api.Model, error) {
-		r, err := format.Open(path, nil)
-		return r, acl.Model, err
-	})
+	whole := report.NewLive(path, nil, opens)
 	if at, err := whole.Refresh(); err != nil || at.Calls != 8 || len(at.Functions) != len(top.Functions) || at.PeakBytes != top.PeakBytes {
 		t.Errorf("%+v, %v", at, err)
 	}

@@ -24,7 +24,7 @@ func rest(w io.Writer, rows int, noun string) {
 
 // StatsText writes the statistics of the trace at path: the answer on one screen, then the tables, and at the end the next command.
 func StatsText(w io.Writer, path string, s *stats.Stats, o *TextOptions) error {
-	selectedText(w, s)
+	selectedText(w, s.Calls, &s.Selected)
 	next, err := answerText(w, path, s, o)
 	if err != nil {
 		return err
@@ -77,9 +77,9 @@ func StatsText(w io.Writer, path string, s *stats.Stats, o *TextOptions) error {
 }
 
 // selectedText writes which calls are summed up, nothing for all.
-func selectedText(w io.Writer, s *stats.Stats) {
+func selectedText(w io.Writer, calls uint64, s *stats.Selected) {
 	if s.Selection != "" {
-		Printf(w, "selected: %s of %s: %s\n", human.Count(s.Calls), human.Plural(s.CallsOf, "call"), s.Selection)
+		Printf(w, "selected: %s of %s: %s\n", human.Count(calls), human.Plural(s.CallsOf, "call"), s.Selection)
 	}
 }
 

@@ -46,6 +46,9 @@ func (n *LaneNames) Of(k LaneKey) string {
 	return name
 }
 
+// Known returns the name of a lane, "" if it has none yet.
+func (n *LaneNames) Known(k LaneKey) string { return n.names[k] }
+
 // Call names the lanes of a call that was applied to a State, as a Walk does. It returns the lane of its task, "" if it made none.
 func (n *LaneNames) Call(s *State, process uint32, e *Event) (name string) {
 	f, c := e.Fn, e.Call

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// selectFlags choose calls. cat, stats and the exports have all of them, diff those of addCommon.
+// selectFlags choose calls. cat, stats and the exports have all of them, diff those of addCommon, top those of addLive.
 type selectFlags struct {
 	timeline.Selection
 	call, step optional[human.Numbers]
@@ -24,9 +24,8 @@ type selectFlags struct {
 
 func (s *selectFlags) add(f *pflag.FlagSet) {
 	s.addCommon(f)
+	s.addOwn(f)
 	s.task.parse = parseTask
-	f.DurationVar(&s.Longer, "longer-than", 0, "`TIME`: calls that took longer")
-	f.IntVar(&s.Thread, "thread", 0, "`TID`: calls of this thread")
 	f.Var(&s.task, "task", "`TASK`: the call of this task, STREAM:ID")
 	explain(f, "task", taskForms)
 	f.IntVarP(&s.Most, "first", "n", 0, "`N`: the first N of these calls")
@@ -34,12 +33,23 @@ func (s *selectFlags) add(f *pflag.FlagSet) {
 
 // addCommon adds the flags that choose the same calls in several runs of a program.
 func (s *selectFlags) addCommon(f *pflag.FlagSet) {
-	s.call.parse, s.step.parse, s.stream.parse = human.ParseNumbers, human.ParseNumbers, parseStream
+	s.call.parse, s.step.parse = human.ParseNumbers, human.ParseNumbers
 	f.Var(&s.call, "call", "`N[:M]`: call N, or calls N to M")
 	f.Var(&s.step, "step", "`N[:M]`: calls in step N, or in steps N to M")
 	f.DurationVar(&s.from, "from", 0, "`TIME`: calls that end at TIME or later")
 	f.DurationVar(&s.to, "to", 0, "`TIME`: calls that start before TIME")
 	explain(f, "from", "A time since the trace began, for example 1.5s. Calls that overlap the window are selected.")
+	s.addNames(f)
+}
+
+// addLive adds the flags that need neither numbers nor the end of the trace.
+func (s *selectFlags) addLive(f *pflag.FlagSet) {
+	s.addNames(f)
+	s.addOwn(f)
+}
+
+func (s *selectFlags) addNames(f *pflag.FlagSet) {
+	s.stream.parse = parseStream
 	f.StringSliceVar(&s.Funcs, "func", nil, "`GLOB`: calls of these functions")
 	explain(f, "func", "In a GLOB, * and ? are wildcards. The flag may be given several times: a call matches one of the globs.")
 	f.StringSliceVar(&s.Kernels, "kernel", nil, "`GLOB`: launches of these kernels")
@@ -47,6 +57,12 @@ func (s *selectFlags) addCommon(f *pflag.FlagSet) {
 	f.Var(&s.stream, "stream", "`NAME`: calls on this stream, as a screen names it")
 	explain(f, "stream", "A stream is stream#N, as cat shows it, or just N. It also has a name as in stats and in viewers, for example 'stream 1' or "+
 		"'default stream', which numbers the streams of a process in the order of their first use.")
+}
+
+// addOwn adds the flags about a call's own time and thread.
+func (s *selectFlags) addOwn(f *pflag.FlagSet) {
+	f.DurationVar(&s.Longer, "longer-than", 0, "`TIME`: calls that took longer")
+	f.IntVar(&s.Thread, "thread", 0, "`TID`: calls of this thread")
 }
 
 // check checks the flags and completes the selection.

@@ -14,28 +14,34 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 )
 
 func (a *app) topCmd() *cobra.Command {
 	var once, asJSON bool
 	var interval time.Duration
+	var which selectFlags
 	c := &cobra.Command{
 		Use:   "top FILE",
 		Short: "follow a recording live",
 		Long: "Shows the functions, kernels, streams and copies of a recording while it is written: first the sums up to now, then the sums since the " +
-			"previous refresh. It ends with the recording, or with Ctrl-C.",
+			"previous refresh. It ends with the recording, or with Ctrl-C.\n\n" +
+			"The flags that choose calls apply to the sums. Memory, losses and calls in progress are those of the whole recording.",
 		Example: "acltrace top run.aclt\n" +
-			"acltrace top --once --json run.aclt",
+			"acltrace top --kernel 'matmul*' run.aclt",
 		Args: arguments(1, "one trace file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if interval < 100*time.Millisecond {
 				return usage("acltrace top: --interval %v: want at least 100ms", interval)
 			}
+			if err := which.check(); err != nil {
+				return err
+			}
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			screen := a.stdout != nil && !asJSON && !once && term.IsTerminal(int(a.stdout.Fd()))
-			l := report.NewLive(args[0], open)
+			l := report.NewLive(args[0], &which.Selection, open)
 			tick := time.NewTicker(interval)
 			defer tick.Stop()
 			for {
@@ -62,11 +68,25 @@ func (a *app) topCmd() *cobra.Command {
 			}
 		},
 	}
+	c.SetFlagErrorFunc(notLive)
+	which.addLive(c.Flags())
 	c.Flags().BoolVar(&once, "once", false, "print once, then end")
 	c.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON each time")
 	a.strictFlag(c.Flags())
 	c.Flags().DurationVar(&interval, "interval", 2*time.Second, "`TIME`: time between refreshes")
 	return c
+}
+
+// notLive words an error about a flag that chooses calls of a whole trace.
+func notLive(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		switch flag := unknown.GetSpecifiedName(); flag {
+		case "call", "step", "from", "to", "task", "first":
+			return usage("%s: --%s chooses calls of a whole trace: use `acltrace stats` after the recording", c.CommandPath(), flag)
+		}
+	}
+	return flagError(c, err)
 }
 
 // clearScreen moves the cursor home and erases the screen.
