@@ -103,7 +103,7 @@ func Document(rules []Rule) []byte {
 	for _, r := range rules {
 		if r.Topic != topic {
 			topic = r.Topic
-			fmt.Fprintf(&b, "\n## %s\n\n| rule | says | source |\n|---|---|---|\n", topic)
+			fmt.Fprintf(&b, "\n## %s\n\n| rule | statement | source |\n|---|---|---|\n", topic)
 		}
 		cell := func(s string) string { return strings.ReplaceAll(s, "|", "\\|") }
 		fmt.Fprintf(&b, "| [%s](../../sim/conformance/%s) | %s | %s |\n", r.Name, filepath.ToSlash(r.Path), cell(r.Says), cell(r.Source))

@@ -1,5 +1,5 @@
 /*
- * says: An aborted stream takes new work.
+ * says: An aborted stream accepts new work.
  * source: API, aclrtStreamAbort
  */
 #include "../conformance.h"

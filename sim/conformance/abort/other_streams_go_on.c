@@ -1,5 +1,5 @@
 /*
- * says: aclrtStreamAbort leaves the work of other streams alone.
+ * says: aclrtStreamAbort does not affect other streams.
  * source: API, aclrtStreamAbort
  */
 #include "../conformance.h"

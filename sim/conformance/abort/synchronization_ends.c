@@ -1,5 +1,5 @@
 /*
- * says: A synchronization that waits for a stream which is aborted ends with ACL_ERROR_RT_STREAM_ABORT.
+ * says: A synchronization ends with ACL_ERROR_RT_STREAM_ABORT if its stream is aborted.
  * source: API, aclrtStreamAbort
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: Arguments that are appended one by one reach the kernel in that order.
+ * says: Appended arguments reach the kernel in order.
  * source: API, aclrtKernelArgsAppend
  */
 #include "../conformance.h"

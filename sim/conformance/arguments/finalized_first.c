@@ -1,5 +1,5 @@
 /*
- * says: An argument list is launched after it was finalized.
+ * says: A launch needs a finalized argument list.
  * source: API, aclrtKernelArgsFinalize
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A list may live in memory of the program's, of the sizes that the runtime asks for.
+ * says: The program can provide the memory of an argument list, in the sizes that the runtime returns.
  * source: API, aclrtKernelArgsInitByUserMem
  */
 #include "../conformance.h"

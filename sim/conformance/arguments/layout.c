@@ -1,5 +1,5 @@
 /*
- * says: The number, offsets and sizes of a kernel's arguments can be asked for.
+ * says: The runtime returns the number, offsets and sizes of a kernel's arguments.
  * source: API, aclrtFunctionGetParamInfo
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: An appended argument can be updated, before the list is finalized and after, and the list finalized again.
+ * says: A program can update an appended argument before and after it finalizes the list, and finalize the list again.
  * source: API, kernel loading and execution (argument lists)
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A batch copies from host to device or back, and nothing else.
+ * says: A batch can copy only from host to device or back.
  * source: API, aclrtMemcpyBatch
  */
 #include "../conformance.h"

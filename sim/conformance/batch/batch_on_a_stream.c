@@ -1,5 +1,5 @@
 /*
- * says: An asynchronous batch with pinned memory runs in its place on the stream.
+ * says: An asynchronous batch with pinned memory runs in stream order.
  * source: API, aclrtMemcpyBatchAsync
  */
 #include "../conformance.h"

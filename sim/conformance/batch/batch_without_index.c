@@ -1,5 +1,5 @@
 /*
- * says: aclrtMemcpyBatchAsync needs a place for failIndex; aclrtMemcpyBatchAsyncV2 has none.
+ * says: aclrtMemcpyBatchAsync needs failIndex. aclrtMemcpyBatchAsyncV2 has no such argument.
  * source: Runtime, memory copies; API, aclrtMemcpyBatchAsyncV2
  */
 #include "../conformance.h"

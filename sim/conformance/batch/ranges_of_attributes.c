@@ -1,5 +1,5 @@
 /*
- * says: An attribute is for the copies from its index to the next one's.
+ * says: An attribute applies to the copies from its index to the next attribute's.
  * source: API, aclrtMemcpyBatch
  * env: ACLSIM_DEVICES=2
  */

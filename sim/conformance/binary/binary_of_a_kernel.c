@@ -1,5 +1,5 @@
 /*
- * says: aclrtFunctionGetBinary returns the binary that a kernel came from.
+ * says: aclrtFunctionGetBinary returns the binary of a kernel.
  * source: API, aclrtFunctionGetBinary
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A binary is copied when it is loaded: the program's memory may go.
+ * says: A load copies the binary. The program may then free its memory.
  * source: API, aclrtBinaryLoadFromData
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A kernel that the binary does not hold is not found.
+ * says: A kernel that is not in the binary is not found.
  * source: Errors, ACL_ERROR_RT_KERNEL_LOOKUP
  */
 #include "../conformance.h"

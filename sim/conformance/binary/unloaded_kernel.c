@@ -1,5 +1,5 @@
 /*
- * says: The kernels of a binary end with it.
+ * says: The kernels of a binary end when it is unloaded.
  * source: API, aclrtBinaryUnLoad; Errors, ACL_ERROR_RT_INVALID_HANDLE
  */
 #include "../conformance.h"

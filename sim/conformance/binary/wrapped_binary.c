@@ -1,5 +1,5 @@
 /*
- * says: aclrtBinaryLoad loads the binary that aclrtCreateBinary describes; the description may be destroyed then.
+ * says: aclrtBinaryLoad loads the binary that aclrtCreateBinary describes. The program may then destroy the description.
  * source: API, aclrtBinaryLoad, aclrtDestroyBinary
  */
 #include "../conformance.h"

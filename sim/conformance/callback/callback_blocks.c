@@ -1,5 +1,5 @@
 /*
- * says: A callback that blocks keeps the stream waiting until it has run.
+ * says: A stream waits for a blocking callback.
  * source: API, aclrtLaunchCallback
  */
 #include "../conformance.h"

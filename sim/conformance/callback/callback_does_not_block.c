@@ -1,5 +1,5 @@
 /*
- * says: A callback that does not block lets the stream go on before it has run.
+ * says: A stream does not wait for a callback without blocking.
  * source: API, aclrtLaunchCallback
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A callback runs in aclrtProcessReport, on the thread that was subscribed for the stream.
+ * says: A callback runs in aclrtProcessReport, on the subscribed thread.
  * source: API, aclrtLaunchCallback
  */
 #include "../conformance.h"

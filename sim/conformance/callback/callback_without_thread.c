@@ -1,5 +1,5 @@
 /*
- * says: A callback needs a thread that was subscribed for the stream.
+ * says: A callback needs a thread that is subscribed to the stream.
  * source: Errors, ACL_ERROR_RT_STREAM_NO_CB_REG
  */
 #include "../conformance.h"

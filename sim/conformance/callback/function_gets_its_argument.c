@@ -1,5 +1,5 @@
 /*
- * says: A host function gets the argument that it was launched with.
+ * says: A host function gets the argument of its launch.
  * source: API, aclrtLaunchHostFunc
  */
 #include "../conformance.h"

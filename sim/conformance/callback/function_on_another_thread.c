@@ -1,5 +1,5 @@
 /*
- * says: A host function runs on a thread of the runtime's.
+ * says: A host function runs on a runtime thread.
  * source: API, aclrtLaunchHostFunc
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A host function of a stream that a thread has subscribed for runs in aclrtProcessHostFunc, on that thread.
+ * says: A host function runs in aclrtProcessHostFunc, on the subscribed thread.
  * source: API, aclrtSubscribeHostFunc
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: Each aclrtLaunchCallback has one callback run, in order.
+ * says: Each aclrtProcessReport runs one callback, in order.
  * source: API, aclrtLaunchCallback
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: aclrtProcessReport gives up after so many milliseconds.
+ * says: aclrtProcessReport returns an error after the timeout in milliseconds.
  * source: API, aclrtProcessReport; Errors, ACL_ERROR_RT_REPORT_TIMEOUT
  */
 #include "../conformance.h"

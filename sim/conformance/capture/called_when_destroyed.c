@@ -1,5 +1,5 @@
 /*
- * says: A function that was registered for the end of a graph is called once, when the graph is destroyed.
+ * says: A function that is registered for the end of a graph is called once, when the graph is destroyed.
  * source: API, aclmdlRIDestroyRegisterCallback
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: An event whose record was captured can't be asked for.
+ * says: The host can't query an event whose record was captured.
  * source: Errors, ACL_ERROR_RT_EVENT_CAPTURED
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: Tasks on a captured stream are kept and not run.
+ * says: Tasks on a captured stream are recorded and not run.
  * source: API, aclmdlRICaptureBegin
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A graph that runs can't be destroyed.
+ * says: A running graph can't be destroyed.
  * source: Errors, ACL_ERROR_RT_MODEL_RUNNING
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: Events that are recorded in a capture are made by aclrtCreateEventExWithFlag.
+ * says: A capture can record only events of aclrtCreateEventExWithFlag.
  * source: Guide, capture across streams; Runtime, events
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A thread that takes the relaxed mode for itself may call unsafe functions; the call returns the mode it had.
+ * says: A thread may call unsafe functions after it has exchanged its own mode for the relaxed one. The call returns the old mode.
  * source: API, aclmdlRICaptureThreadExchangeMode
  */
 #include "../conformance.h"

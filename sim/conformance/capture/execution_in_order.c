@@ -1,5 +1,5 @@
 /*
- * says: An execution takes its place among the tasks of the stream.
+ * says: An execution runs in stream order.
  * source: API, aclmdlRIExecuteAsync
  */
 #include "../conformance.h"

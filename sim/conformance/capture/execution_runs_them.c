@@ -1,5 +1,5 @@
 /*
- * says: An execution runs the captured tasks, as often as it is asked for.
+ * says: Each execution of a graph runs all captured tasks.
  * source: API, aclmdlRIExecuteAsync
  */
 #include "../conformance.h"

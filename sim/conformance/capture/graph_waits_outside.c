@@ -1,5 +1,5 @@
 /*
- * says: A wait with ACL_EVENT_WAIT_EXTERNAL in a graph waits in each execution for the record that the event has outside.
+ * says: Each execution of a graph waits for the last record outside, if it has an external wait.
  * source: API, aclrtStreamWaitEventWithFlag
  */
 #include "../conformance.h"

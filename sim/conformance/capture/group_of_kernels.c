@@ -1,5 +1,5 @@
 /*
- * says: A task group holds kernels only.
+ * says: A task group can contain only kernels.
  * source: API, aclmdlRICaptureTaskGrpBegin; Errors, ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT
  */
 #include "../conformance.h"

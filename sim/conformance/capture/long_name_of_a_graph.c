@@ -1,5 +1,5 @@
 /*
- * says: The name of a graph is cut to 512 bytes when it is asked for.
+ * says: A query of a graph's name returns at most 512 bytes.
  * source: API, aclmdlRIGetName
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A graph has the name that was set last, and an empty one before.
+ * says: A graph has the name that was set last. Without one the name is empty.
  * source: API, aclmdlRISetName, aclmdlRIGetName
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: In a capture, an event is recorded or waited for across the border once.
+ * says: A capture can contain one external record or wait of an event.
  * source: API, aclrtRecordEventWithFlag
  */
 #include "../conformance.h"

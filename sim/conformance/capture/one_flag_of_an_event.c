@@ -1,5 +1,5 @@
 /*
- * says: An event is recorded either in streams or across the border of a graph, and waited for in one of the two ways.
+ * says: All records of an event are external, or none is. The same applies to its waits.
  * source: API, aclrtRecordEventWithFlag, aclrtStreamWaitEventWithFlag
  */
 #include "../conformance.h"

@@ -1,6 +1,6 @@
 /*
- * says: Records and waits across the border of a graph are for streams that are captured, events of aclrtCreateEventExWithFlag with
- *   ACL_EVENT_SYNC alone, and no timeout.
+ * says: External records and waits need a captured stream, an event of aclrtCreateEventExWithFlag with only ACL_EVENT_SYNC,
+ *   and no timeout.
  * source: API, aclrtRecordEventWithFlag, aclrtStreamWaitEventWithFlag; Runtime, events
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: An asynchronous copy with the program's own memory, which would block, is unsafe during a capture.
+ * says: An asynchronous copy with pageable memory is unsafe during a capture, because it blocks.
  * source: API, aclmdlRICaptureBegin; Errors, ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC
  */
 #include "../conformance.h"

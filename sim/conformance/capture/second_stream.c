@@ -1,5 +1,5 @@
 /*
- * says: A stream that waits for an event which was recorded in a capture joins it, and comes back in the same way.
+ * says: A stream joins a capture by a wait for a captured event, and returns in the same way.
  * source: Guide, capture across streams
  */
 #include "../conformance.h"

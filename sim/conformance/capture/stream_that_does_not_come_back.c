@@ -1,5 +1,5 @@
 /*
- * says: A capture can't end while a stream that joined has not come back.
+ * says: A capture can end only after all joined streams have returned to its origin.
  * source: Errors, ACL_ERROR_RT_STREAM_UNJOINED
  */
 #include "../conformance.h"

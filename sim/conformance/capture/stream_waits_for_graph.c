@@ -1,5 +1,5 @@
 /*
- * says: A record with ACL_EVENT_RECORD_EXTERNAL in a graph is one of the event for streams outside, in each execution.
+ * says: Each execution of a graph makes its external records visible to streams outside.
  * source: API, aclrtRecordEventWithFlag
  */
 #include "../conformance.h"

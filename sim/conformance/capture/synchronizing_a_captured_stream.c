@@ -1,5 +1,5 @@
 /*
- * says: A captured stream can't be synchronized; an attempt makes the capture fail.
+ * says: A synchronization of a captured stream fails, and invalidates the capture.
  * source: Errors, ACL_ERROR_RT_STREAM_CAPTURED, ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: An update has as many tasks as the group.
+ * says: An update needs as many tasks as the group has.
  * source: API, aclmdlRICaptureTaskUpdateBegin; Errors, ACL_ERROR_RT_MODEL_UPDATE_FAILED
  */
 #include "../conformance.h"

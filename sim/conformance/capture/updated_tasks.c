@@ -1,5 +1,5 @@
 /*
- * says: The tasks of a group are replaced by those between aclmdlRICaptureTaskUpdateBegin and End.
+ * says: The tasks between aclmdlRICaptureTaskUpdateBegin and End replace the tasks of a group.
  * source: API, aclmdlRICaptureTaskUpdateBegin
  */
 #include "../conformance.h"

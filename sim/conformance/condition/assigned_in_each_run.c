@@ -1,5 +1,5 @@
 /*
- * says: With ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT, each run of the model begins with the condition that the handle was made with.
+ * says: With ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT, each run of the model begins with the condition's initial value.
  * source: API, aclmdlRICondHandleCreate
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: Tasks after a conditional task wait for the part that runs.
+ * says: Tasks after a conditional task wait for its part.
  * source: API, aclmdlRIAddCondTask
  */
 #include "../conformance.h"

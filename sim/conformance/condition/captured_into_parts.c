@@ -1,5 +1,5 @@
 /*
- * says: Nothing but a part can be captured into by itself.
+ * says: aclmdlRICaptureToModelRIBegin accepts only a part.
  * source: Runtime, captures
  */
 #include "../conformance.h"

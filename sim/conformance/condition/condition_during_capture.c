@@ -1,5 +1,5 @@
 /*
- * says: A condition is made for a model that is being captured.
+ * says: A condition can be created only during the capture of its model.
  * source: Runtime, conditions of models
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A condition is asked in the model for which it was made.
+ * says: A conditional task needs a condition of its own model.
  * source: Runtime, conditions of models
  */
 #include "../conformance.h"

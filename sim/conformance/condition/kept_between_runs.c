@@ -1,5 +1,5 @@
 /*
- * says: Without a flag, the condition keeps the value that the program has written.
+ * says: Without a flag, a condition keeps its value between runs.
  * source: API, aclmdlRICondHandleCreate
  */
 #include "../conformance.h"

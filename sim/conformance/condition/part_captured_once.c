@@ -1,5 +1,5 @@
 /*
- * says: A part is captured once.
+ * says: A part can be captured once.
  * source: Runtime, captures
  */
 #include "../conformance.h"

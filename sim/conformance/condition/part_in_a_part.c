@@ -1,5 +1,5 @@
 /*
- * says: A part may have parts under a condition of its own.
+ * says: A part can contain a conditional task with parts.
  * source: Runtime, conditions of models
  */
 #include "../conformance.h"

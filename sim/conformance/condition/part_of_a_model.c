@@ -1,5 +1,5 @@
 /*
- * says: A part is neither run nor destroyed by itself.
+ * says: A part can't be executed or destroyed on its own.
  * source: API, aclmdlRICaptureToModelRIBegin; Runtime, conditions of models
  */
 #include "../conformance.h"

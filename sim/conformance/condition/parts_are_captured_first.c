@@ -1,5 +1,5 @@
 /*
- * says: A capture ends when all parts of the model were captured.
+ * says: A capture can end after all parts of the model were captured.
  * source: Errors, ACL_ERROR_RT_SUB_ACLGRAPH_IS_CAPTURING
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A task that asks a condition is for a stream that is captured.
+ * says: A conditional task needs a stream that is being captured.
  * source: API, aclmdlRIAddCondTask
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A task of type WHILE runs its part again and again, as long as the condition is not 0 before.
+ * says: A task of type WHILE repeats its part until the condition is 0.
  * source: API, aclmdlRICondTaskParams
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: The word of a condition lives as long as the model.
+ * says: The word of a condition is valid as long as the model.
  * source: API, aclmdlRICondHandleGetCondPtr
  */
 #include "../conformance.h"

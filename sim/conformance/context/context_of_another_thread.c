@@ -1,5 +1,5 @@
 /*
- * says: A context that one thread made can be used by another.
+ * says: A thread can use a context of another thread.
  * source: API, aclrtCreateContext
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A new thread has no context until it sets a device or a context.
+ * says: A new thread has no context before it sets a device or a context.
  * source: API, aclrtSetCurrentContext; Errors, ACL_ERROR_RT_CONTEXT_NULL
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: aclrtCreateContext makes the new context the thread's own.
+ * says: aclrtCreateContext makes the new context current.
  * source: API, aclrtCreateContext
  */
 #include "../conformance.h"

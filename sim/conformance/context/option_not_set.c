@@ -1,5 +1,5 @@
 /*
- * says: An option of a context has no default: asking for one that was not set fails.
+ * says: A context option has no default. A query of an option that was not set fails.
  * source: API, aclrtCtxGetSysParamOpt; Errors, ACL_ERROR_RT_SYSPARAMOPT_NOT_SET
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: aclrtCtxSetSysParamOpt is for the context, aclrtSetSysParamOpt for the process.
+ * says: aclrtCtxSetSysParamOpt sets an option of the context, aclrtSetSysParamOpt one of the process.
  * source: API, aclrtCtxSetSysParamOpt
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: The value of an option that was set last counts.
+ * says: An option has the value that was set last.
  * source: API, aclrtCtxSetSysParamOpt
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: Asynchronous copies run in their place on the stream.
+ * says: Asynchronous copies run in stream order.
  * source: Guide, stream management
  */
 #include "../conformance.h"

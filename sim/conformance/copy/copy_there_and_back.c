@@ -1,5 +1,5 @@
 /*
- * says: aclrtMemcpy moves bytes between host and device and returns when they are there.
+ * says: aclrtMemcpy copies between host and device and returns after the copy.
  * source: API, aclrtMemcpy
  */
 #include "../conformance.h"

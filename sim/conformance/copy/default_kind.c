@@ -1,5 +1,5 @@
 /*
- * says: The kind DEFAULT finds the direction by the addresses.
+ * says: With the kind DEFAULT the addresses determine the direction.
  * source: API, aclrtMemcpyKind
  */
 #include "../conformance.h"

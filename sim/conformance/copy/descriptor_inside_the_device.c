@@ -1,5 +1,5 @@
 /*
- * says: Descriptors are for copies inside a device.
+ * says: A copy descriptor needs a copy inside a device.
  * source: API, aclrtGetMemcpyDescSize
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A copy by descriptor uses the descriptor's content in device memory at the time of its run.
+ * says: A copy by descriptor reads the descriptor in device memory when it runs.
  * source: API, aclrtMemcpyAsyncWithDesc
  */
 #include "../conformance.h"

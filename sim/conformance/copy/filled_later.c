@@ -1,5 +1,5 @@
 /*
- * says: aclrtMemsetAsync fills in the order of the stream.
+ * says: aclrtMemsetAsync fills in stream order.
  * source: API, aclrtMemsetAsync
  */
 #include "../conformance.h"

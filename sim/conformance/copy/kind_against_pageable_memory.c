@@ -1,5 +1,5 @@
 /*
- * says: An asynchronous copy whose kind contradicts the program's own memory is refused.
+ * says: An asynchronous copy is refused if its kind contradicts pageable memory.
  * source: Runtime, memory copies
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: Between memory that the runtime knows, the places decide about an asynchronous copy and not the kind.
+ * says: The locations of device and pinned memory determine an asynchronous copy, not its kind.
  * source: Runtime, memory copies
  */
 #include "../conformance.h"

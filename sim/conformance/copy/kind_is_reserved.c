@@ -1,5 +1,5 @@
 /*
- * says: aclrtMemcpy uses the real place of the memory and ignores the kind.
+ * says: aclrtMemcpy uses the location of the memory and ignores the kind.
  * source: API, aclrtMemcpy
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A copy of memory onto itself succeeds and does nothing.
+ * says: A copy of memory onto itself succeeds without effect.
  * source: Runtime, memory copies
  */
 #include "../conformance.h"

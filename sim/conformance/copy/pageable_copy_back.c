@@ -1,5 +1,5 @@
 /*
- * says: An asynchronous copy to the program's own memory has its bytes there when it returns.
+ * says: An asynchronous copy to pageable memory is done when the call returns.
  * source: API, aclrtMemcpyAsync
  */
 #include "../conformance.h"

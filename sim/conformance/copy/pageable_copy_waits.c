@@ -1,5 +1,5 @@
 /*
- * says: An asynchronous copy from the program's own memory waits for the stream's earlier tasks, and returns when it is done.
+ * says: An asynchronous copy from pageable memory waits for the stream's earlier tasks, and returns after the copy.
  * source: API, aclrtMemcpyAsync
  */
 #include "../conformance.h"

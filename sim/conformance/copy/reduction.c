@@ -1,5 +1,5 @@
 /*
- * says: aclrtReduceAsync joins the elements of one array to those of another, in the order of the stream.
+ * says: aclrtReduceAsync reduces one array into another, in stream order.
  * source: API, aclrtReduceAsync
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A reduction of a type that the device does not reduce is refused.
+ * says: A reduction is refused if the device does not support its type.
  * source: API, aclrtReduceAsync (A2 series)
  */
 #include "../conformance.h"

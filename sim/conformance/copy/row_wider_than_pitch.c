@@ -1,5 +1,5 @@
 /*
- * says: A width above a pitch is refused.
+ * says: A width greater than a pitch is refused.
  * source: API, aclrtMemcpy2dAsync; Runtime, memory copies
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: Rows are not copied inside the host.
+ * says: A 2-D copy inside the host is refused.
  * source: API, aclrtMemcpy2dAsync
  */
 #include "../conformance.h"

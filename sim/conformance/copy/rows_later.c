@@ -1,5 +1,5 @@
 /*
- * says: aclrtMemcpy2dAsync with pinned memory runs in its place on the stream.
+ * says: aclrtMemcpy2dAsync with pinned memory runs in stream order.
  * source: API, aclrtMemcpy2dAsync
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: With HOST_TO_BUF_TO_DEVICE the host's bytes are taken at the call, and the buffer may be used again.
+ * says: HOST_TO_BUF_TO_DEVICE copies the host bytes at the call. The program may then reuse the buffer.
  * source: API, aclrtMemcpyKind
  */
 #include "../conformance.h"

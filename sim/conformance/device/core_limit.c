@@ -1,5 +1,5 @@
 /*
- * says: A stream's own limit of cores takes precedence over the device's.
+ * says: A stream's core limit takes precedence over the device's.
  * source: API, aclrtGetStreamResLimit; Guide, core resource control
  */
 #include "../conformance.h"

@@ -1,6 +1,5 @@
 /*
- * says: A thread counts with a stream's limit of cores from aclrtUseStreamResInCurrentThread to
- *   aclrtUnuseStreamResInCurrentThread.
+ * says: A stream's core limit applies to a thread from aclrtUseStreamResInCurrentThread to aclrtUnuseStreamResInCurrentThread.
  * source: API, aclrtUseStreamResInCurrentThread
  */
 #include "../conformance.h"

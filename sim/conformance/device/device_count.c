@@ -1,5 +1,5 @@
 /*
- * says: Devices are numbered from 0 to the count less one.
+ * says: Devices are numbered from 0 to the count minus 1.
  * source: API, aclrtSetDevice
  * env: ACLSIM_DEVICES=3
  */

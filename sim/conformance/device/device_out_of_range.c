@@ -1,5 +1,5 @@
 /*
- * says: A device whose number is not below the count is refused.
+ * says: A device number that is not below the count is refused.
  * source: API, aclrtSetDevice; Errors, ACL_ERROR_RT_INVALID_DEVICEID
  */
 #include "../conformance.h"

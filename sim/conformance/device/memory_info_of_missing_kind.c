@@ -1,5 +1,5 @@
 /*
- * says: A kind of memory that the hardware does not have is free for 0 of 0 bytes.
+ * says: A memory kind that the hardware lacks has 0 free and 0 total bytes.
  * source: API, aclrtGetMemInfo
  */
 #include "../conformance.h"

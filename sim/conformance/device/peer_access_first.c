@@ -1,5 +1,5 @@
 /*
- * says: A kernel reaches the memory of another device only after access to the peer was enabled.
+ * says: A kernel can access the memory of another device after aclrtDeviceEnablePeerAccess.
  * source: API, aclrtDeviceEnablePeerAccess
  * env: ACLSIM_DEVICES=2
  */

@@ -1,5 +1,5 @@
 /*
- * says: A reset frees all memory that is left on the device.
+ * says: A reset frees all memory of the device.
  * source: API, aclrtResetDevice
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: aclrtSetDevice counts: the device stays as long as it was set more often than reset.
+ * says: aclrtSetDevice counts. A device stays open until it is reset as often as it was set.
  * source: API, aclrtResetDevice
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: aclrtSynchronizeDevice waits for the streams of the current context, not for those of others.
+ * says: aclrtSynchronizeDevice waits only for the streams of the current context.
  * source: Guide, stream management (aclrtSynchronizeDevice)
  */
 #include "../conformance.h"

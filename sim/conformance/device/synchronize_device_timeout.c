@@ -1,5 +1,5 @@
 /*
- * says: aclrtSynchronizeDeviceWithTimeout gives up after so many milliseconds.
+ * says: aclrtSynchronizeDeviceWithTimeout returns an error after the timeout in milliseconds.
  * source: API, aclrtSynchronizeDeviceWithTimeout; Errors, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: aclrtGetLastError returns the last error of the thread and forgets it.
+ * says: aclrtGetLastError returns the last error of the thread and clears it.
  * source: Guide, troubleshooting
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: The last error is that of the last call that failed.
+ * says: The last error belongs to the last call that failed.
  * source: Guide, troubleshooting
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: Each thread has its own text of the last error.
+ * says: Each thread has its own error text.
  * source: API, aclGetRecentErrMsg
  */
 #include "../conformance.h"

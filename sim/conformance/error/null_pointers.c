@@ -1,6 +1,5 @@
 /*
- * says: AscendCL refuses null for a required object or result; the library below refuses the arguments passed to it with its
- *   own code.
+ * says: AscendCL refuses null for a required object or result. The lower library refuses null with its own code.
  * source: Runtime, argument checks
  */
 #include "../conformance.h"

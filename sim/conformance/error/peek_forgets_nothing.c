@@ -1,5 +1,5 @@
 /*
- * says: aclrtPeekAtLastError returns the last error and leaves it.
+ * says: aclrtPeekAtLastError returns the last error and does not clear it.
  * source: Guide, troubleshooting
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: aclrtGetEventAvailNum returns how many more events can be made; the limit is 65536.
+ * says: aclrtGetEventAvailNum returns the number of events that can still be created, of 65536.
  * source: API, aclrtGetEventAvailNum, aclrtCreateEvent (A2 series)
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: aclrtDestroyEvent does not wait, and a stream that waits for the event still does.
+ * says: aclrtDestroyEvent does not wait, and streams still wait for the event.
  * source: API, aclrtDestroyEvent
  */
 #include "../conformance.h"

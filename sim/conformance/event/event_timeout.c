@@ -1,5 +1,5 @@
 /*
- * says: aclrtSynchronizeEventWithTimeout gives up after so many milliseconds.
+ * says: aclrtSynchronizeEventWithTimeout returns an error after the timeout in milliseconds.
  * source: API, aclrtSynchronizeEventWithTimeout; Errors, ACL_ERROR_RT_EVENT_SYNC_TIMEOUT
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: An event of aclrtCreateEventExWithFlag is not for aclrtResetEvent.
+ * says: aclrtResetEvent refuses an event of aclrtCreateEventExWithFlag.
  * source: API, aclrtCreateEventExWithFlag
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: An event of aclrtCreateEventExWithFlag is not for aclrtQueryEvent.
+ * says: aclrtQueryEvent refuses an event of aclrtCreateEventExWithFlag.
  * source: API, aclrtCreateEventExWithFlag
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: An event of aclrtCreateEventExWithFlag is not for aclrtQueryEventWaitStatus.
+ * says: aclrtQueryEventWaitStatus refuses an event of aclrtCreateEventExWithFlag.
  * source: API, aclrtQueryEventWaitStatus
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: ACL_EVENT_EXTERNAL can't be joined with other flags.
+ * says: ACL_EVENT_EXTERNAL can't be combined with other flags.
  * source: API, aclrtCreateEventWithFlag
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: An event is not ready while the work before its record is under way.
+ * says: An event is not ready until the work before its record is done.
  * source: API, aclrtQueryEventStatus
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: aclrtResetEvent makes an event as if it had not been recorded, in the order of the stream.
+ * says: aclrtResetEvent removes the record of an event, in stream order.
  * source: API, aclrtResetEvent
  */
 #include "../conformance.h"

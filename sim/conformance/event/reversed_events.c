@@ -1,5 +1,5 @@
 /*
- * says: The time from a later event to an earlier one is an error.
+ * says: aclrtEventElapsedTime fails if the end event is before the start event.
  * source: Errors, ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A synchronization with an event does not hide that the work before it failed.
+ * says: A synchronization with an event returns the failure of the work before it.
  * source: Simulator
  */
 #include "../conformance.h"

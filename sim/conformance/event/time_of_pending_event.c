@@ -1,5 +1,5 @@
 /*
- * says: An event that is not complete has no time yet.
+ * says: An event has no time until it is complete.
  * source: Errors, ACL_ERROR_RT_EVENT_NOT_COMPLETE
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: aclrtSetOpWaitTimeout limits the waits of aclrtStreamWaitEvent that follow.
+ * says: aclrtSetOpWaitTimeout limits later waits of aclrtStreamWaitEvent.
  * source: API, aclrtSetOpWaitTimeout
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A wait is for the record that the event has at the call; later ones don't change it.
+ * says: A wait ends at the last record before the call. Later records don't change it.
  * source: API, aclrtRecordEvent
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: After a failed task, a stream goes on with the next task and accepts new ones.
+ * says: After a failed task, a stream runs the next task and accepts new ones.
  * source: API, aclrtSetStreamFailureMode
  */
 #include "../conformance.h"

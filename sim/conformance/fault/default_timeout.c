@@ -1,5 +1,5 @@
 /*
- * says: Without a setting an operator may take 1091 s.
+ * says: The default operator timeout is 1091 s.
  * source: API, aclrtSetOpExecuteTimeOut (A2 series)
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A synchronization of a stream that goes on after failures returns each failure once.
+ * says: A synchronization returns each failure once if the stream continues on failure.
  * source: Runtime, stream synchronization
  */
 #include "../conformance.h"

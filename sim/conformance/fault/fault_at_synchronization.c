@@ -1,6 +1,5 @@
 /*
- * says: A kernel that touches memory it may not fails when it runs: the launch succeeds, and the next synchronization
- *   says so.
+ * says: The launch of a kernel that accesses invalid memory succeeds. The next synchronization returns the error.
  * source: Guide, troubleshooting; Errors, ACL_ERROR_RT_AICORE_EXCEPTION
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: The text of an error in a kernel names the kernel.
+ * says: The error text of a failed kernel names the kernel.
  * source: Simulator
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A time of 0 means no limit if the interval is below 100 ms.
+ * says: An operator timeout of 0 means no limit if the interval is below 100 ms.
  * source: API, aclrtSetOpExecuteTimeOutV2
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A kernel that takes longer than an operator may fails with a timeout.
+ * says: A kernel that takes longer than the operator timeout fails.
  * source: API, aclrtSetOpExecuteTimeOutWithMs; Errors, ACL_ERROR_RT_AICORE_TIMEOUT
  */
 #include "../conformance.h"

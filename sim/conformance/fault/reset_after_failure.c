@@ -1,5 +1,5 @@
 /*
- * says: A device that was reset works again.
+ * says: A device works again after a reset.
  * source: Guide, troubleshooting
  */
 #include "../conformance.h"

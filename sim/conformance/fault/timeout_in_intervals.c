@@ -1,5 +1,5 @@
 /*
- * says: The time that an operator may take is rounded up to the device's interval, and ends at 254 of them.
+ * says: The runtime rounds the operator timeout up to the device's interval. The largest timeout is 254 intervals.
  * source: API, aclrtGetOpTimeOutInterval
  */
 #include "../conformance.h"

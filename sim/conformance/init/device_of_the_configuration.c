@@ -1,5 +1,5 @@
 /*
- * says: With a default device in the configuration, threads that set no device use it.
+ * says: Threads that set no device use the default device of the configuration.
  * source: API, aclInit
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: aclFinalizeReference drops one reference and returns how many are left; the runtime goes with the last one.
+ * says: aclFinalizeReference drops one reference and returns the number left. The last one ends the runtime.
  * source: API, aclFinalizeReference
  */
 #include "../conformance.h"

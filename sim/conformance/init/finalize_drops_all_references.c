@@ -1,5 +1,5 @@
 /*
- * says: One aclFinalize ends several aclInit.
+ * says: One aclFinalize ends all calls of aclInit.
  * source: API, aclInit
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A configuration that is no JSON is refused.
+ * says: A configuration that is not JSON is refused.
  * source: Errors, ACL_ERROR_PARSE_FILE
  */
 #include "../conformance.h"

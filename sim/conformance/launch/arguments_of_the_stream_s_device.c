@@ -1,5 +1,5 @@
 /*
- * says: Arguments in device memory lie on the device of the launch.
+ * says: Arguments in device memory must be on the device of the launch.
  * source: API, aclrtLaunchKernel
  * env: ACLSIM_DEVICES=2
  */

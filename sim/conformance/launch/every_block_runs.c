@@ -1,5 +1,5 @@
 /*
- * says: A kernel runs once for each of the blocks of a launch.
+ * says: A kernel runs once for each block of a launch.
  * source: API, aclrtLaunchKernelWithHostArgs
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: Arguments in host memory are taken at the call.
+ * says: Arguments in host memory are copied at the call.
  * source: API, aclrtLaunchKernelWithHostArgs
  */
 #include "../conformance.h"

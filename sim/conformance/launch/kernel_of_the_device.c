@@ -1,5 +1,5 @@
 /*
- * says: A kernel is launched on the device on which it was loaded.
+ * says: A kernel can be launched only on the device on which it was loaded.
  * source: API, aclrtBinaryLoadFromData
  * env: ACLSIM_DEVICES=2
  */

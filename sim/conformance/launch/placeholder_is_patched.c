@@ -1,5 +1,5 @@
 /*
- * says: The runtime writes the device address of a placeholder's data into the program's own buffer.
+ * says: The runtime writes the device address of a placeholder's data into the program's buffer.
  * source: Runtime, kernel launches
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A placeholder that does not lie in the arguments is refused.
+ * says: A placeholder outside the arguments is refused.
  * source: Simulator
  */
 #include "../conformance.h"

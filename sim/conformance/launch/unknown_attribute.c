@@ -1,5 +1,5 @@
 /*
- * says: An attribute of a launch that does not exist is refused.
+ * says: An unknown launch attribute is refused.
  * source: Simulator
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: aclrtMallocAlign32 rounds up to 32 bytes and adds nothing.
+ * says: aclrtMallocAlign32 rounds up to 32 bytes without padding.
  * source: API, aclrtMallocAlign32
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: Device memory begins at a multiple of 64.
+ * says: The address of device memory is a multiple of 64.
  * source: API, aclrtMalloc
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: Pinned host memory begins at a multiple of 64.
+ * says: The address of pinned host memory is a multiple of 64.
  * source: API, aclrtMallocHost
  */
 #include "../conformance.h"

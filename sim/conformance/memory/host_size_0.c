@@ -1,5 +1,5 @@
 /*
- * says: A size of 0 is refused for host memory, too.
+ * says: An allocation of 0 bytes of host memory is refused.
  * source: Runtime, argument checks; API, aclrtMallocHost
  */
 #include "../conformance.h"

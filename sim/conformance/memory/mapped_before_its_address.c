@@ -1,5 +1,5 @@
 /*
- * says: Host memory has a device address only when it is registered as mapped.
+ * says: Host memory has a device address only if it is registered as mapped.
  * source: API, aclrtHostGetDevicePointer
  */
 #include "../conformance.h"

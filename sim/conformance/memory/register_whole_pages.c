@@ -1,5 +1,5 @@
 /*
- * says: Host memory to be registered begins at a multiple of 4096.
+ * says: The address of registered host memory must be a multiple of 4096.
  * source: API, aclrtHostRegisterV2
  */
 #include "../conformance.h"

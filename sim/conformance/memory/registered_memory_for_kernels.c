@@ -1,5 +1,5 @@
 /*
- * says: A kernel reaches host memory that was registered, by the address that the registration returns.
+ * says: A kernel can access registered host memory by the address that the registration returns.
  * source: API, aclrtHostRegister
  */
 #include "../conformance.h"

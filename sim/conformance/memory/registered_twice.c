@@ -1,5 +1,5 @@
 /*
- * says: Host memory that is registered can't be registered again.
+ * says: Registered host memory can't be registered again.
  * source: Errors, ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED
  */
 #include "../conformance.h"

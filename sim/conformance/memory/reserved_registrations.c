@@ -1,5 +1,5 @@
 /*
- * says: Registrations as read-only by aclrtHostRegisterV2 are reserved and refused.
+ * says: aclrtHostRegisterV2 refuses read-only registrations, which are reserved.
  * source: API, aclrtHostRegisterV2
  */
 #include "../conformance.h"

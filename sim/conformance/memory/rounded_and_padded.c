@@ -1,5 +1,5 @@
 /*
- * says: aclrtMalloc gives the size rounded up to 32 bytes, and 32 bytes more.
+ * says: aclrtMalloc rounds up to 32 bytes and adds 32 bytes.
  * source: API, aclrtMalloc (A2 series)
  */
 #include "../conformance.h"

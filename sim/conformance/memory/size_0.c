@@ -1,5 +1,5 @@
 /*
- * says: A size of 0 is refused.
+ * says: An allocation of 0 bytes is refused.
  * source: Runtime, argument checks; API, aclrtMalloc
  */
 #include "../conformance.h"

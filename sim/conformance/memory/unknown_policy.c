@@ -1,5 +1,5 @@
 /*
- * says: A policy that does not exist is no error: the size decides about the pages.
+ * says: An unknown allocation policy is not an error. The size determines the page size.
  * source: API, aclrtMalloc
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: aclrtPointerGetAttributes distinguishes device memory, pinned host memory and the program's own memory.
+ * says: aclrtPointerGetAttributes distinguishes device memory, pinned host memory and pageable memory.
  * source: API, aclrtPointerGetAttributes
  */
 #include "../conformance.h"

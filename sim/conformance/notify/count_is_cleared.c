@@ -1,5 +1,5 @@
 /*
- * says: A wait for a counting notify resets it to 0 on request, and aclrtCntNotifyReset does so always.
+ * says: A wait can reset a counting notify to 0, and aclrtCntNotifyReset always does.
  * source: API, aclrtCntNotifyWaitInfo, aclrtCntNotifyReset
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A counting notify sums its records, and a wait is for a value.
+ * says: Records add to a counting notify, and a wait ends at a value.
  * source: API, aclrtCntNotifyRecord
  */
 #include "../conformance.h"

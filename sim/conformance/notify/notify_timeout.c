@@ -1,5 +1,5 @@
 /*
- * says: A stream that waits for a notify longer than it may fails.
+ * says: A stream fails if its wait for a notify reaches the timeout.
  * source: API, aclrtWaitAndResetNotify
  */
 #include "../conformance.h"

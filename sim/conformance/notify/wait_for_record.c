@@ -1,5 +1,5 @@
 /*
- * says: A stream that waits for a notify goes on when another records it.
+ * says: A stream that waits for a notify continues when another stream records it.
  * source: API, aclrtRecordNotify
  */
 #include "../conformance.h"

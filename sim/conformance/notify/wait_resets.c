@@ -1,5 +1,5 @@
 /*
- * says: A stream that has waited for a notify clears it: the next wait is for the next record.
+ * says: A wait clears the notify. The next wait ends at the next record.
  * source: API, aclrtWaitAndResetNotify
  */
 #include "../conformance.h"

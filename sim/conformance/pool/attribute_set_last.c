@@ -1,5 +1,5 @@
 /*
- * says: The value of a pool's attribute that was set last counts; a threshold that was not set is 0.
+ * says: A pool keeps the last value of an attribute. The default threshold is 0.
  * source: API, aclrtMemPoolSetAttr
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: Pool memory is freed in stream order: tasks before the free still use it.
+ * says: Pool memory is freed in stream order. Tasks before the free may use it.
  * source: API, ordered memory allocation
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: The address of pool memory is known at the call; later tasks of the stream can use the memory.
+ * says: An allocation from a pool returns the address at once, for later tasks of the stream.
  * source: API, ordered memory allocation
  */
 #include "../conformance.h"

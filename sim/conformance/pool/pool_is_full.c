@@ -1,5 +1,5 @@
 /*
- * says: A pool gives no more memory than its properties allow.
+ * says: The properties of a pool limit its memory.
  * source: API, aclrtMemPoolProps
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: aclrtGetStreamAttribute returns what aclrtSetStreamAttribute set.
+ * says: aclrtGetStreamAttribute returns the values of aclrtSetStreamAttribute.
  * source: API, aclrtSetStreamAttribute
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: aclrtGetStreamAvailableNum returns how many more streams can be made.
+ * says: aclrtGetStreamAvailableNum returns the number of streams that can still be created.
  * source: API, aclrtGetStreamAvailableNum
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: aclrtStreamGetFlags returns the flags with which a stream was made, 0 if there were none.
+ * says: aclrtStreamGetFlags returns the creation flags of a stream; 0 for none.
  * source: API, aclrtStreamGetFlags
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: aclrtDestroyStreamForce ends a stream without the work that has not begun.
+ * says: aclrtDestroyStreamForce ends a stream and discards the work that has not begun.
  * source: API, aclrtDestroyStreamForce
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A device has 1984 streams, those of the contexts included.
+ * says: A device has 1984 streams, including the default streams.
  * source: API, aclrtCreateStream (A2 series)
  */
 #include "../conformance.h"

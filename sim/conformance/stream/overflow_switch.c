@@ -1,5 +1,5 @@
 /*
- * says: The switch for the detection of overflows is each stream's own.
+ * says: Each stream has its own overflow switch.
  * source: API, aclrtSetStreamOverflowSwitch
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A priority beyond the range becomes the nearest one in it.
+ * says: A priority outside the range becomes the nearest one inside.
  * source: Runtime, creating streams
  */
 #include "../conformance.h"

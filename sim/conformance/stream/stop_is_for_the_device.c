@@ -1,5 +1,5 @@
 /*
- * says: aclrtStreamStop does not take the default stream.
+ * says: aclrtStreamStop refuses the default stream.
  * source: API, aclrtStreamStop
  */
 #include "../conformance.h"

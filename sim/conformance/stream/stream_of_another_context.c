@@ -1,5 +1,5 @@
 /*
- * says: A stream is destroyed in its own context.
+ * says: A stream can be destroyed only in its own context.
  * source: API, aclrtDestroyStream; Errors, ACL_ERROR_RT_STREAM_CONTEXT
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A stream does not wait for another one, unless the program orders it.
+ * says: Streams run independently unless the program orders them.
  * source: Guide, stream management
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: Synchronizing a stream that only the device uses succeeds at once.
+ * says: A synchronization of a device-only stream succeeds at once.
  * source: API, aclrtSynchronizeStream
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: aclrtSynchronizeStreamWithTimeout gives up after so many milliseconds, and the work goes on.
+ * says: aclrtSynchronizeStreamWithTimeout returns an error after the timeout in milliseconds. The work continues.
  * source: API, aclrtSynchronizeStreamWithTimeout; Errors, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A stream made with a flag that means nothing is like one of aclrtCreateStream.
+ * says: Unknown flags of a stream have no effect.
  * source: API, aclrtCreateStreamWithConfig
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A wait for AND ends when word and value have a bit in common.
+ * says: A wait for AND ends when a bit is set in the word and in the value.
  * source: API, aclrtValueWait
  */
 #include "../conformance.h"

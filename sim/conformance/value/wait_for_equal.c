@@ -1,5 +1,5 @@
 /*
- * says: A wait for EQ ends when the word is the value.
+ * says: A wait for EQ ends when the word equals the value.
  * source: API, aclrtValueWait
  */
 #include "../conformance.h"

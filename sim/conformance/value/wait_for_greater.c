@@ -1,5 +1,5 @@
 /*
- * says: A wait for GEQ ends when the word, less the value, is 0 or more as a signed number.
+ * says: A wait for GEQ ends when the word minus the value, as a signed number, is 0 or more.
  * source: API, aclrtValueWait
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A wait for NOR ends when a bit is in neither word nor value.
+ * says: A wait for NOR ends when a bit is set in neither the word nor the value.
  * source: API, aclrtValueWait
  */
 #include "../conformance.h"

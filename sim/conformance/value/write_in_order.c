@@ -1,5 +1,5 @@
 /*
- * says: aclrtValueWrite stores 64 bits in the order of the stream.
+ * says: aclrtValueWrite stores 64 bits in stream order.
  * source: API, aclrtValueWrite
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: The alignment of a reservation is reserved and 0.
+ * says: The alignment of a reservation must be 0.
  * source: API, aclrtReserveMemAddress
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: Physical memory that is freed while it is mapped lives until it is unmapped.
+ * says: Physical memory that is freed while mapped is valid until it is unmapped.
  * source: API, aclrtFreePhysical
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: Physical memory that is mapped to reserved addresses can be used there.
+ * says: Physical memory can be used at the reserved addresses where it is mapped.
  * source: API, aclrtMapMem
  */
 #include "../conformance.h"

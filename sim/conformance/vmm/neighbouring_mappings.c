@@ -1,5 +1,5 @@
 /*
- * says: Mappings that follow each other are one range for a copy.
+ * says: A copy may cross adjacent mappings.
  * source: API, aclrtReserveMemAddress
  */
 #include "../conformance.h"

@@ -1,5 +1,5 @@
 /*
- * says: A mapping that may be read can't be written.
+ * says: A read-only mapping can't be written.
  * source: API, aclrtMemSetAccess
  */
 #include "../conformance.h"

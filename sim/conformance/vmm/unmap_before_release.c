@@ -1,5 +1,5 @@
 /*
- * says: Reserved addresses are released when nothing is mapped there.
+ * says: Reserved addresses can be released only without mappings.
  * source: API, aclrtReleaseMemAddress
  */
 #include "../conformance.h"

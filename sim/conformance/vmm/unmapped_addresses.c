@@ -1,5 +1,5 @@
 /*
- * says: Reserved addresses to which nothing is mapped can't be used.
+ * says: Reserved addresses without a mapping can't be used.
  * source: API, aclrtReserveMemAddress
  */
 #include "../conformance.h"
