@@ -11,6 +11,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/kernellib"
 	"github.com/acltrace/acltrace/internal/private"
+	"github.com/acltrace/acltrace/internal/procstat"
 	"github.com/acltrace/acltrace/internal/statedir"
 	"github.com/acltrace/acltrace/record/host"
 	"github.com/acltrace/acltrace/record/rows"
@@ -104,7 +105,7 @@ func mappedHere(pid int, paths []string) []string {
 	if theirs, err2 := os.Readlink(host.ProcFile(pid, "ns/mnt")); err != nil || err2 != nil || ours != theirs {
 		return nil
 	}
-	b, err := host.ProcText(pid, "maps")
+	b, err := procstat.Text(pid, "maps")
 	if err != nil {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -45,18 +46,12 @@ func (s *session) memoryLimit() uint64 {
 }
 
 // members returns a session's processes.
-func members(session int) (pids []int) {
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, dir := range dirs {
-		pid, err := strconv.Atoi(filepath.Base(dir))
-		if err != nil {
-			continue
-		}
-		if st := procstat.Read(pid); st.Lives() && st.Session == session {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
+func members(session int) []int {
+	pids, _ := procstat.PIDs()
+	return slices.DeleteFunc(pids, func(pid int) bool {
+		st := procstat.Read(pid)
+		return !st.Lives() || st.Session != session
+	})
 }
 
 // endSession kills all processes in a session, including new ones.

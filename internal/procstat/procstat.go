@@ -1,6 +1,6 @@
-// Package procstat reads /proc/PID/stat.
+// Package procstat reads files of processes in /proc.
 //
-// The recorder, its probes, the simulator and the replay identify processes and notice their ends with it. It keeps no state.
+// The recorder, its probes, the simulator and the replay find and identify processes and notice their ends with it. It keeps no state.
 package procstat
 
 import (

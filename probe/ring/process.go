@@ -1,8 +1,8 @@
 package ring
 
 import (
+	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/acltrace/acltrace/internal/procstat"
 	"github.com/acltrace/acltrace/probe"
 )
 
@@ -183,19 +184,11 @@ func localPID(ns uint64, pid int) int {
 	if ns == 0 || ns == ownNamespace {
 		return pid
 	}
-	files, _ := filepath.Glob("/proc/[0-9]*/status")
-	for _, f := range files {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			continue
-		}
-		_, rest, _ := strings.Cut(string(b), "\nNSpid:")
-		line, _, _ := strings.Cut(rest, "\n")
-		ids := strings.Fields(line)
-		if len(ids) < 2 || ids[len(ids)-1] != strconv.Itoa(pid) || namespace(filepath.Join(filepath.Dir(f), "ns/pid")) != ns {
-			continue
-		}
-		if local, err := strconv.Atoi(ids[0]); err == nil {
+	all, _ := procstat.PIDs()
+	for _, local := range all {
+		status, _ := procstat.Text(local, "status")
+		ids := strings.Fields(procstat.Field(status, "NSpid"))
+		if len(ids) > 1 && ids[len(ids)-1] == strconv.Itoa(pid) && namespace(fmt.Sprintf("/proc/%d/ns/pid", local)) == ns {
 			return local
 		}
 	}

@@ -1,12 +1,12 @@
 package ring
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strconv"
 	"time"
 
+	"github.com/acltrace/acltrace/internal/procstat"
 	"golang.org/x/sys/unix"
 )
 
@@ -59,13 +59,8 @@ func filters(pid int) int {
 	tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/status")
 	most := 0
 	for _, t := range tasks {
-		b, err := os.ReadFile(t)
-		if err != nil {
-			continue
-		}
-		_, of, _ := bytes.Cut(b, []byte("\nSeccomp_filters:\t"))
-		of, _, _ = bytes.Cut(of, []byte("\n"))
-		n, _ := strconv.Atoi(string(of))
+		b, _ := os.ReadFile(t)
+		n, _ := strconv.Atoi(procstat.Field(b, "Seccomp_filters"))
 		most = max(most, n)
 	}
 	return most

@@ -3,15 +3,14 @@ package uprobe
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/acltrace/acltrace/internal/procstat"
 	"github.com/acltrace/acltrace/internal/regular"
 )
 
@@ -57,13 +56,8 @@ func MissingCapabilities(oneByOne bool) (missing, all []string) {
 }
 
 func capabilities() uint64 {
-	b, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	_, after, _ := strings.Cut(string(b), "CapEff:")
-	line, _, _ := strings.Cut(after, "\n")
-	have, _ := strconv.ParseUint(strings.TrimSpace(line), 16, 64)
+	status, _ := os.ReadFile("/proc/self/status")
+	have, _ := strconv.ParseUint(procstat.Field(status, "CapEff"), 16, 64)
 	return have
 }
 
@@ -99,12 +93,11 @@ func ReachesProcesses() error {
 	}
 	var denied error
 	for _, pid := range append(pids, os.Getpid()) {
-		dir := fmt.Sprintf("/proc/%d", pid)
 		var st unix.Stat_t
-		if unix.Stat(dir, &st) != nil || int(st.Uid) == os.Getuid() && os.Getuid() != 0 && (pid != os.Getpid() || denied != nil) {
+		if unix.Stat(fmt.Sprintf("/proc/%d", pid), &st) != nil || int(st.Uid) == os.Getuid() && os.Getuid() != 0 && (pid != os.Getpid() || denied != nil) {
 			continue
 		}
-		ok, err := opensMapped(dir)
+		ok, err := opensMapped(pid)
 		if ok {
 			return nil
 		}
@@ -115,23 +108,21 @@ func ReachesProcesses() error {
 	return denied
 }
 
-func opensMapped(process string) (bool, error) {
-	maps, err := os.ReadFile(filepath.Join(process, "maps"))
+func opensMapped(pid int) (bool, error) {
+	maps, err := procstat.Text(pid, "maps")
 	if err != nil {
 		return false, err
 	}
-	for line := range strings.Lines(string(maps)) {
-		if f := strings.Fields(line); len(f) > 5 && f[5][0] == '/' {
-			path := filepath.Join(process, "map_files", trimZeros(f[0]))
-			if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
-				continue // do not open devices
-			}
-			file, err := regular.Open(path)
-			if err == nil {
-				return true, file.Close()
-			}
-			return false, err
+	for f := range procstat.Mapped(maps) {
+		path := mapFile(pid, f.From, f.To)
+		if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
+			continue // do not open devices
 		}
+		file, err := regular.Open(path)
+		if err == nil {
+			return true, file.Close()
+		}
+		return false, err
 	}
 	return false, nil // a kernel thread maps no files
 }

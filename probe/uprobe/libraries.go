@@ -1,7 +1,6 @@
 package uprobe
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/procstat"
 	"github.com/acltrace/acltrace/internal/regular"
 	"golang.org/x/sys/unix"
 )
@@ -16,34 +16,20 @@ import (
 // FindLibraries returns the runtime libraries that a process maps, each file once. The paths can be opened here, in spite of
 // the process's root directory and mounts, and even if the file was deleted.
 func FindLibraries(m *api.Model, pid int) ([]string, error) {
-	maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
+	maps, err := procstat.Text(pid, "maps")
 	if err != nil {
 		return nil, fmt.Errorf("find libraries of process %d: %w", pid, err)
 	}
-	defer maps.Close()
 	var found []string
 	seen := map[string]bool{}
-	lines := bufio.NewScanner(maps)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		// address range, access, offset, device, inode, path
-		fields := strings.Fields(lines.Text())
-		slash := strings.IndexByte(lines.Text(), '/')
-		if len(fields) < 6 || slash < 0 {
+	for lib := range procstat.Mapped(maps) {
+		if m.LayerOf(filepath.Base(lib.Path)) == nil || seen[lib.ID] {
 			continue
 		}
-		path := lines.Text()[slash:]
-		if name := strings.TrimSuffix(path, " (deleted)"); m.LayerOf(name[strings.LastIndexByte(name, '/')+1:]) == nil {
-			continue
-		}
-		file := fields[3] + " " + fields[4]
-		if seen[file] {
-			continue
-		}
-		seen[file] = true
+		seen[lib.ID] = true
 		var failed error
-		for i, name := range filesOf(pid, trimZeros(fields[0]), path) {
-			if i > 0 && strings.HasSuffix(path, " (deleted)") {
+		for i, name := range filesOf(pid, lib.From, lib.To, lib.Path) {
+			if i > 0 && lib.Deleted {
 				break // another file has the name now
 			}
 			f, err := regular.Open(name)
@@ -55,11 +41,8 @@ func FindLibraries(m *api.Model, pid int) ([]string, error) {
 			failed = errors.Join(failed, err)
 		}
 		if failed != nil {
-			return nil, fmt.Errorf("open %s of process %d: %w", path, pid, failed)
+			return nil, fmt.Errorf("open %s of process %d: %w", lib.Path, pid, failed)
 		}
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("find libraries of process %d: %w", pid, err)
 	}
 	return found, nil
 }
@@ -109,10 +92,4 @@ func identify(path string) (fileID, error) {
 		return fileID{}, &os.PathError{Op: "stat", Path: path, Err: err}
 	}
 	return fileID{uint64(st.Dev), st.Ino}, nil
-}
-
-// trimZeros removes leading zeros from an address range, as in the names in map_files.
-func trimZeros(addresses string) string {
-	from, to, _ := strings.Cut(addresses, "-")
-	return strings.TrimLeft(from, "0") + "-" + strings.TrimLeft(to, "0")
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/acltrace/acltrace/internal/procstat"
 	"github.com/acltrace/acltrace/probe/bpf"
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -160,28 +161,15 @@ func parentOf(pid int) int {
 
 // named returns the processes with a name, all if name is "".
 func named(name string) ([]int, error) {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil, err
+	pids, err := procstat.PIDs()
+	if name == "" {
+		return pids, err
 	}
-	if len(name) > 15 {
-		name = name[:15]
-	}
-	var pids []int
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		if name != "" {
-			b, err := os.ReadFile(filepath.Join("/proc", e.Name(), "comm"))
-			if err != nil || strings.TrimSuffix(string(b), "\n") != name {
-				continue
-			}
-		}
-		pids = append(pids, pid)
-	}
-	return pids, nil
+	name = name[:min(len(name), 15)]
+	return slices.DeleteFunc(pids, func(pid int) bool {
+		b, err := procstat.Text(pid, "comm")
+		return err != nil || strings.TrimSuffix(string(b), "\n") != name
+	}), err
 }
 
 // inGroup returns the processes in a control group and its descendants.

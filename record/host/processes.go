@@ -2,7 +2,6 @@ package host
 
 import (
 	"bytes"
-	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,23 +12,15 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/elffile"
 	"github.com/acltrace/acltrace/internal/procstat"
-	"github.com/acltrace/acltrace/internal/regular"
 )
 
 // Mentioning returns the processes that were started with a text, such as a path, in their environment.
 func Mentioning(text string) []int {
-	entries, _ := filepath.Glob("/proc/[0-9]*/environ")
-	var pids []int
-	for _, e := range entries {
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(e)))
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
-		if b, err := ProcText(pid, "environ"); err == nil && bytes.Contains(b, []byte(text)) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
+	pids, _ := procstat.PIDs()
+	return slices.DeleteFunc(pids, func(pid int) bool {
+		b, err := procstat.Text(pid, "environ")
+		return pid == os.Getpid() || err != nil || !bytes.Contains(b, []byte(text))
+	})
 }
 
 // UsingRuntime returns the processes that map a runtime library.
@@ -39,12 +30,12 @@ func UsingRuntime(m *api.Model, pids []int) []int {
 
 // RuntimeLibraries returns the paths of runtime libraries that a process maps, in the process's own view.
 func RuntimeLibraries(m *api.Model, pid int) []string {
-	b, err := ProcText(pid, "maps")
+	b, err := procstat.Text(pid, "maps")
 	if err != nil {
 		return nil
 	}
 	var libs []string
-	for f := range Mapped(b) {
+	for f := range procstat.Mapped(b) {
 		if m.Library(filepath.Base(f.Path)) && !slices.Contains(libs, f.Path) {
 			libs = append(libs, f.Path)
 		}
@@ -54,37 +45,8 @@ func RuntimeLibraries(m *api.Model, pid int) []string {
 
 // Code returns the files that a process has mapped as code.
 func Code(pid int) []format.Mapping {
-	b, _ := ProcText(pid, "maps")
+	b, _ := procstat.Text(pid, "maps")
 	return ParseMaps(b)
-}
-
-// A MappedFile is a line in /proc/PID/maps.
-type MappedFile struct {
-	From, To, Offset uint64
-	Code             bool
-	Path             string
-}
-
-// Mapped returns the mapped files in a text formatted like /proc/PID/maps.
-func Mapped(maps []byte) iter.Seq[MappedFile] {
-	return func(yield func(MappedFile) bool) {
-		for line := range strings.Lines(string(maps)) {
-			// range, access, offset, device, inode, path
-			at := max(strings.IndexByte(line, '/'), 0)
-			f := strings.Fields(line[:at])
-			if len(f) != 5 {
-				continue
-			}
-			first, end, _ := strings.Cut(f[0], "-")
-			from, err := strconv.ParseUint(first, 16, 64)
-			to, err2 := strconv.ParseUint(end, 16, 64)
-			offset, err3 := strconv.ParseUint(f[2], 16, 64)
-			path := strings.TrimSuffix(strings.TrimSuffix(line[at:], "\n"), " (deleted)")
-			if err == nil && err2 == nil && err3 == nil && !yield(MappedFile{from, to, offset, strings.Contains(f[1], "x"), path}) {
-				return
-			}
-		}
-	}
 }
 
 // maxCodeFiles limits how many build ids are read for a process.
@@ -94,7 +56,7 @@ const maxCodeFiles = 4096
 func ParseMaps(b []byte) []format.Mapping {
 	var maps []format.Mapping
 	ids := map[string]string{}
-	for f := range Mapped(b) {
+	for f := range procstat.Mapped(b) {
 		if !f.Code {
 			continue
 		}
@@ -106,15 +68,6 @@ func ParseMaps(b []byte) []format.Mapping {
 		maps = append(maps, format.Mapping{Start: f.From, End: f.To, Offset: f.Offset, Path: f.Path, BuildID: id})
 	}
 	return maps
-}
-
-// MaxProcText limits a text that is read from /proc. It fits the default maximum number of mappings with usual paths. A
-// process can make its arguments and environment as large as its address space.
-const MaxProcText = 64 << 20
-
-// ProcText reads a file in /proc/PID.
-func ProcText(pid int, name string) ([]byte, error) {
-	return regular.ReadFile(ProcFile(pid, name), MaxProcText)
 }
 
 // ProcFile returns the path of a file in /proc/PID.
@@ -180,7 +133,7 @@ func Argv(pid int) []string { return zeroEnded(pid, "cmdline") }
 
 // zeroEnded reads a list of strings that end with a zero byte each.
 func zeroEnded(pid int, name string) []string {
-	b, err := ProcText(pid, name)
+	b, err := procstat.Text(pid, name)
 	if err != nil || len(b) == 0 {
 		return nil
 	}

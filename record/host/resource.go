@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/acltrace/acltrace/internal/procstat"
 	"go.opentelemetry.io/otel/attribute"
 	sdkresource "go.opentelemetry.io/otel/sdk/resource"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
@@ -53,9 +54,9 @@ const (
 // that has ended, nil if it is not known. Unknown attributes are missing.
 func Resource(pid int, env []string) map[string]string {
 	proc := ProcFile(pid, "")
-	cgroup, _ := ProcText(pid, "cgroup")
-	mounts, _ := ProcText(pid, "mountinfo")
-	environ, err := ProcText(pid, "environ")
+	cgroup, _ := procstat.Text(pid, "cgroup")
+	mounts, _ := procstat.Text(pid, "mountinfo")
+	environ, err := procstat.Text(pid, "environ")
 	if err != nil {
 		environ = []byte(strings.Join(env, "\x00"))
 	}

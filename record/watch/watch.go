@@ -76,7 +76,7 @@ type reference struct {
 }
 
 // object is a file in a process's address space. From is the address of its first byte.
-type object = host.MappedFile
+type object = procstat.MappedFile
 
 // The first looks follow each other quickly, so that short programs are seen.
 const (
@@ -202,9 +202,9 @@ func (w *Watcher) candidates(newest string) iter.Seq[int] {
 			}
 			return
 		}
-		entries, _ := fs.ReadDir(os.DirFS("/proc"), ".")
-		for _, e := range entries {
-			if pid, err := strconv.Atoi(e.Name()); err == nil && !yield(pid) {
+		pids, _ := procstat.PIDs()
+		for _, pid := range pids {
+			if !yield(pid) {
 				return
 			}
 		}
@@ -291,17 +291,13 @@ func (w *Watcher) cutOff(pid int) string {
 
 // filesUser returns the user with whose rights a process accesses files.
 func filesUser(pid int) (int, bool) {
-	b, err := host.ProcText(pid, "status")
-	if err != nil {
+	b, _ := procstat.Text(pid, "status")
+	f := strings.Fields(procstat.Field(b, "Uid"))
+	if len(f) != 4 {
 		return 0, false
 	}
-	for line := range strings.Lines(string(b)) {
-		if f := strings.Fields(line); len(f) == 5 && f[0] == "Uid:" {
-			uid, err := strconv.Atoi(f[4])
-			return uid, err == nil
-		}
-	}
-	return 0, false
+	uid, err := strconv.Atoi(f[3])
+	return uid, err == nil
 }
 
 func (w *Watcher) report(u format.Unhooked) { w.found[fmt.Sprint(u.PID, u.Reason)] = u }
@@ -337,7 +333,7 @@ func mappings(pid int) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, host.MaxProcText))
+	b, err := io.ReadAll(io.LimitReader(f, procstat.MaxText))
 	if err != nil {
 		return nil, err
 	}
@@ -352,7 +348,7 @@ func mappedObjects(pid int) []object {
 		return nil
 	}
 	var os []object
-	for f := range host.Mapped(b) {
+	for f := range procstat.Mapped(b) {
 		// A file that is loaded twice, in two namespaces, is two objects.
 		if n := len(os); n > 0 && os[n-1].Path == f.Path && f.Offset != 0 {
 			os[n-1].To = f.To
