@@ -2,7 +2,6 @@ package format
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -256,11 +255,7 @@ func (s *appended) blob(old BlobID) (BlobID, error) {
 	}
 	id, err := s.copyBlob(old)
 	if errors.Is(err, ErrNotKept) {
-		var hash [16]byte
-		var size uint64
-		if hash, size, _, err = s.Reader.BlobInfo(old); err == nil {
-			id, err = s.a.w.Named(binary.LittleEndian.Uint64(hash[:8]), binary.LittleEndian.Uint64(hash[8:]), size)
-		}
+		id, err = s.a.w.NamedLike(s.Reader, old)
 	}
 	if err == nil {
 		s.blobs[old] = id

@@ -22,7 +22,7 @@ type blobFileWriter struct {
 // createBlobFile makes the blob file of a new trace. It has the trace's header, and describes itself for
 // readers that find it alone.
 func createBlobFile(path, trace string, h *container.FileHeader, m *Meta) (*blobFileWriter, error) {
-	if sameFile(path, trace) {
+	if SameFile(path, trace) {
 		return nil, fmt.Errorf("create blob file: %s is the trace itself; name another file", path)
 	}
 	name, err := wayTo(path, trace)
@@ -43,8 +43,8 @@ func createBlobFile(path, trace string, h *container.FileHeader, m *Meta) (*blob
 	return &blobFileWriter{f, name}, nil
 }
 
-// sameFile reports if two names are the same file.
-func sameFile(a, b string) bool {
+// SameFile reports whether two paths name one file.
+func SameFile(a, b string) bool {
 	x, err := os.Stat(a)
 	if err != nil {
 		return false

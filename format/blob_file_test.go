@@ -176,7 +176,7 @@ func TestBlobFileCopy(t *testing.T) {
 		if (f != nil) != o.LeaveBlobs {
 			t.Errorf("%+v: blob file %+v", o, f)
 		}
-		if f != nil && !sameFile(f.Path, blobs) {
+		if f != nil && !SameFile(f.Path, blobs) {
 			t.Errorf("the copy has its payloads in %s", f.Path)
 		}
 		if _, err := Copy(open(t, trace), blobs, &o); err == nil {

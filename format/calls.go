@@ -310,6 +310,22 @@ func (r *Reader) Data(f *DataFilter) iter.Seq2[*Data, error] {
 	}
 }
 
+// DataByCall returns copies of the data that f and keep select, by call.
+func (r *Reader) DataByCall(f *DataFilter, keep func(*Data) bool) (map[uint64][]Data, error) {
+	byCall := map[uint64][]Data{}
+	for d, err := range r.Data(f) {
+		if err != nil {
+			return nil, err
+		}
+		if keep(d) {
+			k := *d
+			k.Bytes = slices.Clone(d.Bytes)
+			byCall[d.Call] = append(byCall[d.Call], k)
+		}
+	}
+	return byCall, nil
+}
+
 // Counts returns the totals, from the summaries if possible, otherwise by reading calls.
 func (r *Reader) Counts() (*Counts, error) {
 	r.countsOnce.Do(func() {

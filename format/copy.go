@@ -35,14 +35,14 @@ func Copy(r *Reader, path string, o *CopyOptions) (*CopyReport, error) {
 	if o == nil {
 		o = &CopyOptions{}
 	}
-	if sameFile(r.Path(), path) {
+	if SameFile(r.Path(), path) {
 		return nil, fmt.Errorf("%s is the trace itself; name another file", path)
 	}
 	if of := r.meta.BlobsOf; of != "" {
 		return nil, fmt.Errorf("%s has the payloads of %s; name that trace", r.Path(), of)
 	}
 	beside := r.BlobFile()
-	if beside != nil && sameFile(beside.Path, path) {
+	if beside != nil && SameFile(beside.Path, path) {
 		return nil, fmt.Errorf("%s has the payloads of the trace; name another file", path)
 	}
 	if beside != nil && beside.Err != nil && !o.LeaveBlobs {

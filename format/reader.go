@@ -59,6 +59,14 @@ func (r *Reader) Processes() []Process { return r.processes }
 func (r *Reader) Threads() []Thread    { return r.threads }
 func (r *Reader) Gaps() []Gap          { return r.gaps }
 
+// ProcessOf returns the process of a thread, by its row; 0 for a thread without a row, which a damaged trace may have.
+func (r *Reader) ProcessOf(thread uint32) uint32 {
+	if int(thread) < len(r.threads) {
+		return r.threads[thread].Process
+	}
+	return 0
+}
+
 // Version is the file's format version.
 func (r *Reader) Version() (major, minor uint16) {
 	h := r.file.Header()

@@ -228,16 +228,15 @@ const TimedOut = "timeout"
 // tell adds the call's recorded data.
 func (c *Crash) tell(r *format.Reader, m *api.Model) error {
 	s := timeline.NewState(m)
-	threads := r.Threads()
 	for k, err := range r.CallsByStart(nil) {
 		if err != nil {
 			return err
 		}
-		e := s.Apply(threads[k.Thread].Process, k)
+		e := s.Apply(r.ProcessOf(k.Thread), k)
 		if k.Index != c.Call {
 			continue
 		}
-		c.StartNS, c.TID = k.Start, threads[k.Thread].TID
+		c.StartNS, c.TID = k.Start, r.Threads()[k.Thread].TID
 		for _, a := range e.Args(nil, m) {
 			if !a.Out {
 				c.Args = append(c.Args, a.Name+"="+a.Text())

@@ -119,20 +119,15 @@ func (l *Live) Refresh() (*Top, error) {
 	for _, c := range chunks[l.chunks:] {
 		isNew[c] = true
 	}
-	threads := r.Threads()
 	from := int64(-1)
 	for c, err := range r.CallsByStart(&format.Filter{Chunk: func(c *format.ChunkInfo) bool { return isNew[c] }}) {
 		if err != nil {
 			return nil, err
 		}
-		var process uint32
-		if int(c.Thread) < len(threads) {
-			process = threads[c.Thread].Process
-		}
 		if from < 0 {
 			from = c.Start
 		}
-		l.call(m, sel, r.Schema().FuncName(c.Func), process, c)
+		l.call(m, sel, r.Schema().FuncName(c.Func), r.ProcessOf(c.Thread), c)
 	}
 	l.chunks = len(chunks)
 	if t.Refreshes == 1 && from >= 0 {

@@ -21,16 +21,11 @@ func AffectsState(f *api.Func) bool {
 func Living(r *format.Reader, m *api.Model) (map[uint64]bool, error) {
 	l := living{of: map[*Object][]uint64{}, captured: map[*Object][]uint64{}, keep: map[uint64]bool{}}
 	s := NewState(m)
-	threads := r.Threads()
 	for c, err := range r.CallsByStart(nil) {
 		if err != nil {
 			return nil, err
 		}
-		var process uint32
-		if int(c.Thread) < len(threads) {
-			process = threads[c.Thread].Process
-		}
-		l.call(s.Apply(process, c))
+		l.call(s.Apply(r.ProcessOf(c.Thread), c))
 	}
 	for _, devices := range s.current {
 		for _, t := range devices {

@@ -109,11 +109,7 @@ func (a *ahead) end() (rangeEnd, error) {
 }
 
 func (a *ahead) read(c *format.Call) {
-	var process uint32
-	if threads := a.r.Threads(); int(c.Thread) < len(threads) {
-		process = threads[c.Thread].Process
-	}
-	e := a.s.Apply(process, c)
+	e := a.s.Apply(a.r.ProcessOf(c.Thread), c)
 	if e.Fn == nil || c.Flags&format.Unfinished != 0 || e.Fn.RetError && uint32(c.Ret) != 0 {
 		return
 	}

@@ -11,7 +11,7 @@ import (
 type Skipper struct {
 	s       *State
 	kinds   []api.Object // handles in the schema
-	threads []format.Thread
+	r       *format.Reader
 	changes []bool // by function: it may change the state
 	until   int64  // latest end of a chunk with such a call
 	never   bool
@@ -19,7 +19,7 @@ type Skipper struct {
 
 // Skipper returns a Skipper for a trace.
 func (s *State) Skipper(r *format.Reader) *Skipper {
-	k := &Skipper{s: s, threads: r.Threads()}
+	k := &Skipper{s: s, r: r}
 	for _, name := range r.Schema().Handles {
 		k.kinds = append(k.kinds, api.Object(name))
 	}
@@ -102,11 +102,7 @@ func (k *Skipper) known(c *format.ChunkInfo, h format.Handle) bool {
 		return false
 	}
 	for _, t := range c.Threads {
-		var process uint32
-		if int(t) < len(k.threads) {
-			process = k.threads[t].Process
-		}
-		if k.s.live[key{process, k.kinds[h.Kind-1], h.Value}] == nil {
+		if k.s.live[key{k.r.ProcessOf(t), k.kinds[h.Kind-1], h.Value}] == nil {
 			return false
 		}
 	}

@@ -272,7 +272,7 @@ func (b *blamer) find() error {
 }
 
 func (b *blamer) failed(c *format.Call) error {
-	b.failure, b.until, b.process = c, c.End, process(b.r, c)
+	b.failure, b.until, b.process = c, c.End, b.r.ProcessOf(c.Thread)
 	if c.Flags&format.Unfinished != 0 {
 		b.until = math.MaxInt64
 	}
@@ -345,9 +345,9 @@ func (b *blamer) named() (bool, error) {
 			return false, err
 		}
 		if b.failure == nil {
-			b.process = process(b.r, c)
+			b.process = b.r.ProcessOf(c.Thread)
 		}
-		if process(b.r, c) == b.process && c.Start <= b.until {
+		if b.r.ProcessOf(c.Thread) == b.process && c.Start <= b.until {
 			found = true
 			b.suspects[c.Index] = &Suspect{ends: math.MaxInt64, Certain: true, Reasons: []Reason{{Kind: TaskNamed, Source: b.evidence.source}}, score: certain}
 		}
@@ -382,7 +382,7 @@ func (b *blamer) arguments() error {
 		if err != nil {
 			return err
 		}
-		p := process(b.r, c)
+		p := b.r.ProcessOf(c.Thread)
 		b.stacks.see(p, c)
 		e := ts.Apply(p, c)
 		accesses, all := ts.Of(e)
@@ -637,14 +637,6 @@ func describe(r *format.Reader, m *api.Model, e *timeline.Event) *Call {
 		d.Task = &format.TaskID{Stream: stream, Task: task}
 	}
 	return d
-}
-
-// process returns a call's process index.
-func process(r *format.Reader, c *format.Call) uint32 {
-	if th := r.Threads(); int(c.Thread) < len(th) {
-		return th[c.Thread].Process
-	}
-	return 0
 }
 
 // after returns a Filter's upper bound that includes calls starting at t.

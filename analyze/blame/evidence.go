@@ -55,7 +55,7 @@ func (b *blamer) parseReport() error {
 			return err
 		}
 		f := b.m.Func(api.ID(c.Func))
-		if f == nil || process(b.r, c) != b.process {
+		if f == nil || b.r.ProcessOf(c.Thread) != b.process {
 			continue
 		}
 		v := uint32(c.Ret)

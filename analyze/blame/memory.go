@@ -130,7 +130,7 @@ func follow(r *format.Reader, m *api.Model, targets []*timeline.Object, until in
 		if err != nil {
 			return nil, err
 		}
-		e, hits := s.Apply(process(r, c), c)
+		e, hits := s.Apply(r.ProcessOf(c.Thread), c)
 		for _, h := range hits {
 			a := Access{Call: *describe(r, m, e), How: h.Kind.String(), Offset: h.Offset, Size: h.Size}
 			switch h.Kind {

@@ -35,7 +35,7 @@ func (s *stacks) of(calls []*Call) error {
 			return err
 		}
 		to.Stack = nil
-		for _, f := range s.known.Of(process(s.r, c), c) {
+		for _, f := range s.known.Of(s.r.ProcessOf(c.Thread), c) {
 			to.Stack = append(to.Stack, f.String())
 		}
 	}

@@ -41,7 +41,7 @@ func Where(r *format.Reader, m *api.Model, addr uint64, o *WhereOptions) (*Where
 	}
 	until, in := int64(math.MaxInt64), int64(-1)
 	if at != nil {
-		until, in = at.Start, int64(process(r, at))
+		until, in = at.Start, int64(r.ProcessOf(at.Thread))
 	}
 	s, st := timeline.NewState(m).Read(r), newStacks(r)
 	var held []*timeline.Object
@@ -51,7 +51,7 @@ func Where(r *format.Reader, m *api.Model, addr uint64, o *WhereOptions) (*Where
 		if err != nil {
 			return nil, err
 		}
-		p := process(r, c)
+		p := r.ProcessOf(c.Thread)
 		st.see(p, c)
 		e := s.Apply(p, c)
 		if at != nil && c.Index == at.Index {
@@ -139,16 +139,16 @@ func MapAt(r *format.Reader, m *api.Model, o *WhereOptions) (*Map, error) {
 		if err != nil {
 			return nil, err
 		}
-		st.see(process(r, c), c)
+		st.see(r.ProcessOf(c.Thread), c)
 		if at != nil && c.Index == at.Index {
 			x.At = describe(r, m, &timeline.Event{Call: c, Fn: m.Func(api.ID(c.Func))})
 			break
 		}
-		s.Apply(process(r, c), c)
+		s.Apply(r.ProcessOf(c.Thread), c)
 	}
 	var live []*timeline.Object
 	for n, p := range r.Processes() {
-		if (o.PID == 0 || p.PID == o.PID) && (at == nil || uint32(n) == process(r, at)) {
+		if (o.PID == 0 || p.PID == o.PID) && (at == nil || uint32(n) == r.ProcessOf(at.Thread)) {
 			live = append(live, s.Live(uint32(n))...)
 		}
 	}

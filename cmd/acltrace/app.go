@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -125,13 +124,6 @@ func (a *app) next(words ...string) {
 }
 
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
-
-// same reports whether two paths name one file.
-func same(a, b string) bool {
-	x, err := os.Stat(a)
-	y, err2 := os.Stat(b)
-	return errors.Join(err, err2) == nil && os.SameFile(x, y)
-}
 
 // colors reports whether f is a terminal that shows colors, and whose user wants them: see no-color.org.
 func colors(f *os.File) bool {

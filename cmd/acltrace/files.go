@@ -249,7 +249,7 @@ func (a *app) mergeCmd() *cobra.Command {
 			defer a.endOnSignals()()
 			var readers []*format.Reader
 			for _, f := range files {
-				if same(f, out.path) {
+				if format.SameFile(f, out.path) {
 					return fmt.Errorf("%s is an input; name another file", out.path)
 				}
 				r, m, err := open(f)

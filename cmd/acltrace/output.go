@@ -37,7 +37,7 @@ func (o *outputFlags) trace(c *cobra.Command, inputs ...string) error {
 	switch {
 	case o.path == "":
 		return usage("%s needs a file to write: -o FILE", c.CommandPath())
-	case slices.ContainsFunc(inputs, func(in string) bool { return same(in, o.path) }):
+	case slices.ContainsFunc(inputs, func(in string) bool { return format.SameFile(in, o.path) }):
 		return nil
 	}
 	return errors.Join(seekable(c, o.path), o.free(o.path))
@@ -53,7 +53,7 @@ func seekable(c *cobra.Command, path string) error {
 
 // create creates an output file. It refuses to overwrite the trace being read.
 func (o *outputFlags) create(path string, of *format.Reader) (*atomicfile.File, error) {
-	if same(path, of.Path()) {
+	if format.SameFile(path, of.Path()) {
 		return nil, usage("--output %s is the trace itself", path)
 	}
 	if err := o.free(path); err != nil {

@@ -85,7 +85,6 @@ func writeRanks(r *format.Reader, m *api.Model, o *TreeOptions, of, ranks []int,
 		defer x.stop()
 		writers[rank] = x
 	}
-	threads := r.Threads()
 	process := func(p uint32) *writer {
 		if int(p) >= len(of) {
 			return writers[of[0]]
@@ -97,11 +96,7 @@ func writeRanks(r *format.Reader, m *api.Model, o *TreeOptions, of, ranks []int,
 	}
 	err = w.Run(&timeline.Visitor{
 		Call: func(c *timeline.HostCall, t *timeline.Task) error {
-			p := uint32(0)
-			if int(c.Thread) < len(threads) {
-				p = threads[c.Thread].Process
-			}
-			if x := process(p); x != nil {
+			if x := process(w.Process(c.Thread)); x != nil {
 				return x.call(c, t)
 			}
 			return nil

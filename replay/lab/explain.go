@@ -128,12 +128,11 @@ func origins(ctx context.Context, r *format.Reader, m *api.Model, bytes []Byte, 
 	if err != nil {
 		return nil, err
 	}
-	threads := r.Threads()
 	for c, err := range r.CallsByStart(nil) {
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return nil, err
 		}
-		process := threads[c.Thread].Process
+		process := r.ProcessOf(c.Thread)
 		e := x.Apply(process, c)
 		if byCall[c.Index] == nil || x.Omits(e) != access.Replayed {
 			continue

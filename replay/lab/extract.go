@@ -12,7 +12,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 
 	"github.com/acltrace/acltrace/internal/human"
@@ -47,10 +46,8 @@ func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, out
 		return nil, err
 	}
 	defer r.Close()
-	if a, err := os.Stat(trace); err == nil {
-		if b, err := os.Stat(output); err == nil && os.SameFile(a, b) {
-			return nil, fmt.Errorf("%s: the extract can't replace the trace that it comes from", output)
-		}
+	if format.SameFile(trace, output) {
+		return nil, fmt.Errorf("%s: the extract can't replace the trace that it comes from", output)
 	}
 	x := &extractor{r: r, m: m}
 	if limits != nil {

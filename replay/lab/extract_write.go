@@ -25,21 +25,6 @@ func lacking(lacks []string) error {
 	return fmt.Errorf("%w:\n  %s", compile.ErrMissing, strings.Join(lacks, "\n  "))
 }
 
-// writeThreads copies processes and threads.
-func (x *extractor) writeThreads(w *format.Writer) error {
-	for _, p := range x.r.Processes() {
-		if _, err := w.Process(p); err != nil {
-			return err
-		}
-	}
-	for _, t := range x.r.Threads() {
-		if _, err := w.Thread(t); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // writeCall writes a call. It returns the number, and the data that was recorded later or, for calls after the launch, seen later.
 func (x *extractor) writeCall(w *format.Writer, k *format.Call, after bool, recordedLater []format.Data, blobs map[format.BlobID]format.BlobID) (uint64, []format.Data, error) {
 	var late []format.Data
@@ -71,7 +56,7 @@ func (x *extractor) writeCall(w *format.Writer, k *format.Call, after bool, reco
 
 // write writes the extract.
 func (x *extractor) write(ctx context.Context, output string, e *Extracted) (err error) {
-	late, err := x.late()
+	late, err := x.r.DataByCall(&format.DataFilter{Late: true, To: x.keep.last() + 1}, func(d *format.Data) bool { return x.keep.has(d.Call) })
 	if err != nil {
 		return err
 	}
@@ -86,7 +71,7 @@ func (x *extractor) write(ctx context.Context, output string, e *Extracted) (err
 			_ = w.Abort() // it fails only if Close failed
 		}
 	}()
-	if err := x.writeThreads(w); err != nil {
+	if err := w.TablesOf(x.r); err != nil {
 		return err
 	}
 	o := &out{x: x, w: w, late: late, blobs: map[format.BlobID]format.BlobID{}}
@@ -131,22 +116,6 @@ func (o *out) linger() error {
 		o.last += 2 + waitTime
 	}
 	return nil
-}
-
-// late returns the data of the extract's calls that was recorded later.
-func (x *extractor) late() (map[uint64][]format.Data, error) {
-	late := map[uint64][]format.Data{}
-	for d, err := range x.r.Data(&format.DataFilter{Late: true, To: x.keep.last() + 1}) {
-		if err != nil {
-			return nil, err
-		}
-		if x.keep.has(d.Call) {
-			k := *d
-			k.Bytes = slices.Clone(d.Bytes)
-			late[d.Call] = append(late[d.Call], k)
-		}
-	}
-	return late, nil
 }
 
 // out is an extract that is being written.
@@ -278,27 +247,13 @@ func (x *extractor) blob(w *format.Writer, d *format.Data, blobs map[format.Blob
 			if id, err = b.Close(); err != nil {
 				return err
 			}
-		} else {
-			hash, size, _, err := x.r.BlobInfo(d.Blob)
-			if err != nil {
-				return err
-			}
-			if id, err = w.Named(le64(hash[:8]), le64(hash[8:]), size); err != nil {
-				return err
-			}
+		} else if id, err = w.NamedLike(x.r, d.Blob); err != nil {
+			return err
 		}
 		blobs[d.Blob] = id
 	}
 	d.Blob = id
 	return nil
-}
-
-func le64(b []byte) uint64 {
-	var v uint64
-	for i := range 8 {
-		v |= uint64(b[i]) << (8 * i)
-	}
-	return v
 }
 
 // prove plans the extract. Calls that can't be replayed, and substituted data, are missing.

@@ -323,13 +323,6 @@ func (p *program) lane(i int) *span {
 	return &p.lanes[i]
 }
 
-func (p *program) process(thread uint32) uint32 {
-	if threads := p.walk.Reader.Threads(); int(thread) < len(threads) {
-		return threads[thread].Process
-	}
-	return 0
-}
-
 func (p *program) thread(id uint32) *thread {
 	h := p.byThread[id]
 	if h == nil {
@@ -383,7 +376,7 @@ func (p *program) call(h *timeline.HostCall, k *timeline.Task) error {
 		p.task(th, op, k, i)
 	case h.Fn == nil || h.Failed():
 	case h.Fn.Task == api.HostFunc:
-		if fn, ok := timeline.HostFunctionOf(p.process(h.Thread), h.Fn, h.Raw.Args); ok {
+		if fn, ok := timeline.HostFunctionOf(p.walk.Process(h.Thread), h.Fn, h.Raw.Args); ok {
 			p.hosts.captured[h.Index] = fn
 		}
 	case h.Waits >= 0:
@@ -436,7 +429,7 @@ func (p *program) wait(th *thread, c *call, op *virtual.Op, h *timeline.HostCall
 	switch h.Fn.Sync {
 	case api.SyncDevice:
 		op.Kind, op.Host = virtual.SyncDevice, virtual.Auto
-		p.waits.devices = append(p.waits.devices, deviceSync{op, p.process(h.Thread), int(h.Waits)})
+		p.waits.devices = append(p.waits.devices, deviceSync{op, p.walk.Process(h.Thread), int(h.Waits)})
 	case api.SyncStream:
 		op.Kind, op.Stream, op.Host = virtual.SyncStream, h.Waits, virtual.Auto
 	case api.SyncEvent:
@@ -595,7 +588,7 @@ func (p *program) asks(th *thread, h *timeline.HostCall, k *timeline.Task) {
 func (p *program) ran(h *timeline.HostCall, c *call, th *thread) {
 	c.kind = inTask
 	p.nested = true
-	fn, ok := timeline.HostFunctionOf(p.process(h.Thread), h.Fn, h.Raw.Args)
+	fn, ok := timeline.HostFunctionOf(p.walk.Process(h.Thread), h.Fn, h.Raw.Args)
 	if !ok || len(p.hosts.expected[fn]) == 0 {
 		return
 	}

@@ -8,11 +8,9 @@ package whatif
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"time"
 
@@ -167,12 +165,8 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if v.o.Output != "" {
-		if a, err := os.Stat(path); err == nil {
-			if b, err := os.Stat(v.o.Output); err == nil && os.SameFile(a, b) {
-				return nil, fmt.Errorf("%s: the simulated trace can't replace the recorded one", v.o.Output)
-			}
-		}
+	if format.SameFile(path, v.o.Output) {
+		return nil, fmt.Errorf("%s: the simulated trace can't replace the recorded one", v.o.Output)
 	}
 	began := time.Now()
 	if err := v.run(); err != nil {
@@ -462,15 +456,8 @@ func (v *runner) write(ctx context.Context) (err error) {
 			_ = w.Abort() // it fails only if Close failed
 		}
 	}()
-	for _, p := range r.Processes() {
-		if _, err := w.Process(p); err != nil {
-			return err
-		}
-	}
-	for _, t := range r.Threads() {
-		if _, err := w.Thread(t); err != nil {
-			return err
-		}
+	if err := w.TablesOf(r); err != nil {
+		return err
 	}
 	i, out := -1, &format.Call{}
 	for c, err := range r.CallsByStart(nil) {
@@ -514,11 +501,8 @@ func (v *runner) call(w *format.Writer, i int, c, out *format.Call) error {
 	for _, d := range c.Data {
 		d.Time = out.Start
 		if d.Blob != 0 {
-			hash, size, _, err := v.p.walk.Reader.BlobInfo(d.Blob)
-			if err != nil {
-				return err
-			}
-			if d.Blob, err = w.Named(binary.LittleEndian.Uint64(hash[:8]), binary.LittleEndian.Uint64(hash[8:]), size); err != nil {
+			var err error
+			if d.Blob, err = w.NamedLike(v.p.walk.Reader, d.Blob); err != nil {
 				return err
 			}
 			d.Status = format.HashOnly

@@ -82,20 +82,16 @@ var ErrStop = errors.New("stop")
 func NewCalls(r *format.Reader, m *api.Model, o *Options) (*Calls, error) {
 	s := timeline.NewState(m).Read(r)
 	x := &Calls{State: s, Flow: NewFlow(), Words: NewWords(s), r: r, m: m, o: o, tracker: New(s, r),
-		late: map[uint64][]format.Data{}, visible: map[*timeline.Object]bool{}, layouts: map[*timeline.Object]layout{}, plain: map[format.BlobID]bool{}}
+		visible: map[*timeline.Object]bool{}, layouts: map[*timeline.Object]layout{}, plain: map[format.BlobID]bool{}}
 	if err := x.survey(); err != nil {
 		return nil, err
 	}
-	for d, err := range r.Data(&format.DataFilter{Late: true}) {
-		if err != nil {
-			return nil, err
-		}
-		if d.Dir == format.DirOut && d.Param != api.MemoryParam && !o.Results {
-			continue
-		}
-		k := *d
-		k.Bytes = slices.Clone(d.Bytes)
-		x.late[d.Call] = append(x.late[d.Call], k)
+	var err error
+	x.late, err = r.DataByCall(&format.DataFilter{Late: true}, func(d *format.Data) bool {
+		return d.Dir == format.DirIn || d.Param == api.MemoryParam || o.Results
+	})
+	if err != nil {
+		return nil, err
 	}
 	x.call.Calls = x
 	return x, x.tracker.Follow()
@@ -107,12 +103,11 @@ func Each(r *format.Reader, m *api.Model, visit func(*Call) error) error {
 	if err != nil {
 		return err
 	}
-	threads := r.Threads()
 	for c, err := range r.CallsByStart(nil) {
 		if err != nil {
 			return err
 		}
-		process := threads[c.Thread].Process
+		process := r.ProcessOf(c.Thread)
 		e := x.Apply(process, c)
 		if x.Omits(e) != Replayed {
 			continue

@@ -28,32 +28,22 @@ func (t *Tracker) Follow() error {
 	if !needed {
 		return nil
 	}
-	late := map[uint64][]format.Data{}
-	for d, err := range t.r.Data(&format.DataFilter{Late: true}) {
-		if err != nil {
-			return err
-		}
-		if d.Dir == format.DirIn && d.Status == format.Whole && d.Len <= maxShadow {
-			k := *d
-			k.Bytes = slices.Clone(d.Bytes)
-			late[d.Call] = append(late[d.Call], k)
-		}
+	late, err := t.r.DataByCall(&format.DataFilter{Late: true}, func(d *format.Data) bool {
+		return d.Dir == format.DirIn && d.Status == format.Whole && d.Len <= maxShadow
+	})
+	if err != nil {
+		return err
 	}
 	spoiled := map[uint64]uint64{}
 	// Spoiled arguments are unknown, and a launch with unknown arguments may write anything. So a pass may find more spoiled calls.
 	for range maxPasses {
 		pass := New(timeline.NewState(m), t.r)
 		pass.shadow = newShadow(pass.s, t.r, late, spoiled)
-		threads := t.r.Threads()
 		for c, err := range t.r.CallsByStart(nil) {
 			if err != nil {
 				return err
 			}
-			var process uint32
-			if int(c.Thread) < len(threads) {
-				process = threads[c.Thread].Process
-			}
-			pass.Apply(process, c)
+			pass.Apply(t.r.ProcessOf(c.Thread), c)
 		}
 		before := len(spoiled)
 		maps.Copy(pass.shadow.found, spoiled)
