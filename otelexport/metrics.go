@@ -33,13 +33,6 @@ func SendMetrics(ctx context.Context, r *format.Reader, m *api.Model, o *Options
 	if err != nil {
 		return nil, err
 	}
-	if err := endpoint.Metrics.Check(); err != nil {
-		return nil, err
-	}
-	limit, err := endpoint.Metrics.Timeout()
-	if err != nil {
-		return nil, err
-	}
 	if err := t.Check(ctx); err != nil {
 		return nil, err
 	}
@@ -51,7 +44,7 @@ func SendMetrics(ctx context.Context, r *format.Reader, m *api.Model, o *Options
 	if o.Select != nil && res.Calls == 0 && o.Select.String() != "" {
 		return res, nil
 	}
-	e, err := t.Metrics(ctx, limit, true)
+	e, err := t.Metrics(ctx, t.Timeout, true)
 	if err != nil {
 		return nil, err
 	}

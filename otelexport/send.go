@@ -38,18 +38,11 @@ type sender struct {
 }
 
 func dial(ctx context.Context, t *endpoint.Target, calls int, o *Options, res *Result) (*sender, error) {
-	if err := endpoint.Traces.Check(); err != nil {
-		return nil, err
-	}
-	limit, err := endpoint.Traces.Timeout()
-	if err != nil {
-		return nil, err
-	}
 	if err := t.Check(ctx); err != nil {
 		return nil, err
 	}
 	s := &sender{work: make(chan *otlp.Batch), free: make(chan *otlp.Batch, endpoint.InFlight+1), res: res, total: calls, progress: o.Progress, save: o.Save, saved: time.Now()}
-	s.client = t.Spans(limit)
+	s.client = t.Spans(t.Timeout)
 	if err := s.client.Start(ctx); err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", t.URL, err)
 	}

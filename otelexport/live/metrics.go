@@ -45,9 +45,6 @@ func newMetricPusher(l *Follower) (*metricPusher, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := endpoint.Metrics.Check(); err != nil {
-		return nil, err
-	}
 	if p.interval, err = milliseconds("OTEL_METRIC_EXPORT_INTERVAL", time.Minute); err != nil {
 		return nil, err
 	}

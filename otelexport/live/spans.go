@@ -97,9 +97,6 @@ func newSpanSampler(l *Follower) (*spanSampler, error) {
 	if s.t, err = endpoint.Traces.Resolve(l.o.Endpoint, l.o.Protocol); err != nil {
 		return nil, err
 	}
-	if err := endpoint.Traces.Check(); err != nil {
-		return nil, err
-	}
 	l.res.SpansTo = s.t.URL.String()
 	s.client = s.t.Spans(sendTimeout)
 	return s, nil

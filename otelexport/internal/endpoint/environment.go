@@ -1,7 +1,7 @@
 // Package endpoint finds OTLP receivers and connects to them. It reads OTEL_EXPORTER_OTLP_* variables, chooses URL and
 // protocol, creates clients from OpenTelemetry's Go SDK, and decodes answers that reject a part of a request.
 //
-// Packages otelexport and live call it once before they send. Signal.Check refuses invalid variables that the SDK's
+// Packages otelexport and live call it once before they send. Resolve refuses invalid variables that the SDK's
 // clients would silently ignore. Target.Check refuses an address where nothing listens. The package encodes no data.
 package endpoint
 
@@ -46,13 +46,10 @@ func (s signal) variable(name string) (value, origin string) {
 	return "", ""
 }
 
-// Check refuses values that the clients would ignore.
-func (s signal) Check() error {
+// check refuses values that the clients would ignore.
+func (s signal) check() error {
 	if v, name := s.variable("COMPRESSION"); v != "" && v != "gzip" && v != "none" {
 		return fmt.Errorf("%s %q is neither gzip nor none", name, v)
-	}
-	if _, err := s.Timeout(); err != nil {
-		return err
 	}
 	if v, name := s.variable("INSECURE"); v != "" && !strings.EqualFold(v, "true") && !strings.EqualFold(v, "false") {
 		return fmt.Errorf("%s %q is neither true nor false", name, v)
@@ -91,8 +88,7 @@ func (s signal) Check() error {
 // cannot wait.
 const Patience = time.Minute
 
-// Timeout returns the time for a request with its retries.
-func (s signal) Timeout() (time.Duration, error) {
+func (s signal) timeout() (time.Duration, error) {
 	v, name := s.variable("TIMEOUT")
 	if v == "" {
 		return Patience, nil
@@ -113,6 +109,7 @@ const (
 type Target struct {
 	URL      *url.URL
 	Protocol string
+	Timeout  time.Duration // for a request with its retries
 }
 
 // Resolve returns the signal's target from an endpoint, a URL or HOST:PORT, and a protocol. Empty values come from the
@@ -158,5 +155,6 @@ func (s signal) Resolve(endpoint, protocol string) (*Target, error) {
 	if protocol == HTTP && !exact && !strings.HasSuffix(u.Path, s.Path) {
 		u.Path = path.Join("/", u.Path, s.Path)
 	}
-	return &Target{u, protocol}, nil
+	limit, err := s.timeout()
+	return &Target{u, protocol, limit}, errors.Join(err, s.check())
 }
