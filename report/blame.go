@@ -9,7 +9,6 @@ import (
 	"github.com/acltrace/acltrace/analyze/blame"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
-	"github.com/acltrace/acltrace/internal/shell"
 )
 
 // BlameText writes the findings as one page, as for a bug report. It ends with the commands for the next look.
@@ -70,25 +69,25 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 
 // blameNext returns the commands for the next look.
 func blameNext(rep *blame.Report) (next []string) {
-	acltrace := func(args ...string) { next = append(next, shell.Command(append([]string{"acltrace"}, args...)...)) }
+	add := func(words ...string) { next = append(next, acltrace(words...)) }
 	if len(rep.Suspects) == 0 {
 		if f := rep.Failure; f != nil {
-			acltrace("cat", rep.Trace, "--call", fmt.Sprintf("%d:%d", f.Index-min(f.Index, 10), f.Index))
+			add("cat", rep.Trace, "--call", fmt.Sprintf("%d:%d", f.Index-min(f.Index, 10), f.Index))
 		} else {
-			acltrace("cat", rep.Trace, "--tail", "20")
+			add("cat", rep.Trace, "--tail", "20")
 		}
 		return next
 	}
 	x := &rep.Suspects[0]
-	acltrace("cat", rep.Trace, "--call", number(x.Index))
+	add("cat", rep.Trace, "--call", number(x.Index))
 	for i := range x.Arguments {
 		if a := &x.Arguments[i]; a.Place != nil && (a.Finding == blame.FreedBefore || a.Finding == blame.FreedMeantime || a.Finding == blame.BeyondEnd) {
-			acltrace("where", rep.Trace, "--addr", a.Value.String())
+			add("where", rep.Trace, "--addr", a.Value.String())
 			break
 		}
 	}
 	if x.Kernel != "" {
-		acltrace("extract", rep.Trace, "--call", number(x.Index), "-o", "launch.aclt")
+		add("extract", rep.Trace, "--call", number(x.Index), "-o", "launch.aclt")
 	}
 	return next
 }
@@ -178,7 +177,7 @@ func WhereText(out io.Writer, path string, x *blame.Whereabouts) error {
 			Printf(w, "%s bytes before the start of %s\n", human.Count(uint64(p.Addr-x.Addr)), p.Object)
 			placeLines(w, p)
 		}
-		nextText(w, shell.Command("acltrace", "where", path, "--map"))
+		nextText(w, acltrace("where", path, "--map"))
 		return w.Flush()
 	}
 	var latest *blame.Call
@@ -198,9 +197,9 @@ func WhereText(out io.Writer, path string, x *blame.Whereabouts) error {
 		historyText(w, &x.Places[i])
 	}
 	if latest != nil {
-		nextText(w, shell.Command("acltrace", "cat", path, "--call", number(latest.Index)))
+		nextText(w, acltrace("cat", path, "--call", number(latest.Index)))
 	} else {
-		nextText(w, shell.Command("acltrace", "where", path, "--map"))
+		nextText(w, acltrace("where", path, "--map"))
 	}
 	return w.Flush()
 }
@@ -239,7 +238,7 @@ func MapText(out io.Writer, path string, x *blame.Map, o *TextOptions) error {
 		Printf(out, "(%s, whose bytes are not counted)\n", human.Plural(x.More, "more allocation"))
 	}
 	if len(x.Ranges) > 0 {
-		nextText(out, shell.Command("acltrace", "where", path, "--addr", x.Ranges[0].Addr.String()))
+		nextText(out, acltrace("where", path, "--addr", x.Ranges[0].Addr.String()))
 	}
 	return nil
 }

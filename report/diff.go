@@ -202,22 +202,11 @@ func verdict(v string) any {
 // changesText writes the table of changes: the step, its parts, and what changed with significance, or all.
 func changesText(w io.Writer, d *diff.Diff, all bool, o *TextOptions) error {
 	t, hidden := newTable(w, o), 0
-	spread, more := func(*diff.Sample) layout { return "" }, func(*diff.Change) layout { return "" }
-	heads := [3]layout{}
-	if all {
-		heads = [3]layout{"+-\t", "+-\t", "p\t"}
-		spread = func(s *diff.Sample) layout {
-			if s.N < 2 { // a single sample has no spread
-				return "\t"
-			}
-			return layout(human.Duration(int64(s.Q3NS-s.Q1NS)/2) + "\t")
+	spread := func(s *diff.Sample) string {
+		if !all || s.N < 2 { // a single sample has no spread
+			return ""
 		}
-		more = func(c *diff.Change) layout {
-			if c.P < 1e-6 {
-				return "<1e-6\t"
-			}
-			return layout(fmt.Sprintf("%.2g\t", c.P))
-		}
+		return human.Duration(int64(s.Q3NS-s.Q1NS) / 2)
 	}
 	row := func(c *diff.Change) {
 		what := changeName(c.Kind, c.Name)
@@ -241,10 +230,17 @@ func changesText(w io.Writer, d *diff.Diff, all bool, o *TextOptions) error {
 		if c.A.MedianNS == 0 && c.B.MedianNS != 0 {
 			by = "-"
 		}
-		Printf(t, "%s\t%s%s\t%s%s\t%s\t%s%s\t  %s\n", human.Duration(int64(c.A.MedianNS)), spread(&c.A), human.Duration(int64(c.B.MedianNS)), spread(&c.B),
-			signed(int64(c.B.MedianNS-c.A.MedianNS)), by, more(c), word, what)
+		p := ""
+		switch {
+		case all && c.P < 1e-6:
+			p = "<1e-6"
+		case all:
+			p = fmt.Sprintf("%.2g", c.P)
+		}
+		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Duration(int64(c.A.MedianNS)), spread(&c.A), human.Duration(int64(c.B.MedianNS)), spread(&c.B),
+			signed(int64(c.B.MedianNS-c.A.MedianNS)), by, p, word, what)
 	}
-	Printf(t, "\nA a %s\t%sB a %s\t%schange\t\t%sverdict\t  what\n", unit(d), heads[0], unit(d), heads[1], heads[2])
+	Printf(t, "\nA a %s\t+-\tB a %s\t+-\tchange\t\tp\tverdict\t  what\n", unit(d), unit(d))
 	rows := 0
 	for i := range d.Changes {
 		c := &d.Changes[i]

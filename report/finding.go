@@ -9,7 +9,6 @@ import (
 
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/internal/human"
-	"github.com/acltrace/acltrace/internal/shell"
 )
 
 // firstScreen is the number of lines that the answer and the findings take at most.
@@ -46,51 +45,48 @@ func findingsText(w io.Writer, path string, s *stats.Stats, lines int, o *TextOp
 
 // command returns the command that shows a finding.
 func command(path string, s *stats.Stats, f *stats.Finding) string {
-	acltrace := func(args ...string) string {
-		return shell.Command(append(append([]string{"acltrace"}, args...), path)...)
-	}
-	call := func() string { return acltrace("cat", "--call", number(*f.Call)) }
+	on := func(words ...string) string { return acltrace(append(words, path)...) }
 	switch f.Kind {
 	case stats.FailedCalls:
 		if f.Fault {
-			return acltrace("blame")
+			return on("blame")
 		}
-		return acltrace("cat", "--failed")
+		return on("cat", "--failed")
 	case stats.Unfinished:
-		return acltrace("blame")
+		return on("blame")
 	case stats.LostCalls:
-		return acltrace("info")
+		return on("info")
 	case stats.Relaunched, stats.HiddenWaits:
-		return call()
+		return on("cat", "--call", number(*f.Call))
 	case stats.Grows:
-		return acltrace("where", "--map")
+		return on("where", "--map")
 	case stats.SlowSteps:
-		return acltrace("cat", "--step", fmt.Sprint(*f.Step))
+		return on("cat", "--step", fmt.Sprint(*f.Step))
 	case stats.Copies:
 		if f.Count == 0 {
 			break
 		}
 		if f.Step != nil {
-			return acltrace("cat", "--step", fmt.Sprint(*f.Step), "--func", f.Func)
+			return on("cat", "--step", fmt.Sprint(*f.Step), "--func", f.Func)
 		}
-		return acltrace("cat", "--func", f.Func)
+		return on("cat", "--func", f.Func)
 	case stats.OwnTime:
 		if f.Step != nil {
-			return acltrace("cat", "--step", fmt.Sprint(*f.Step))
+			return on("cat", "--step", fmt.Sprint(*f.Step))
 		}
-		return acltrace("stats", "--by", "thread")
+		return on("stats", "--by", "thread")
 	case stats.Launches:
-		return acltrace("stats", "--by", "kernel")
+		return on("stats", "--by", "kernel")
 	case stats.OtherCalls:
-		return acltrace("stats", "--by", "function")
+		return on("stats", "--by", "function")
 	case stats.IdleDevice:
 		if d := longestIdle(s); d != nil && d.Call != nil {
-			return acltrace("cat", "--call", number(*d.Call))
+			return on("cat", "--call", number(*d.Call))
 		}
 	case stats.Recorder:
-		return acltrace("info")
+		return on("info")
 	}
-	return acltrace("stats", "--critical-path")
+	return on("stats", "--critical-path")
 }
 
 // longestIdle returns the longest idle time of a stream, nil for none.

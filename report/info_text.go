@@ -51,15 +51,15 @@ func (in *Info) Text(w io.Writer, o *TextOptions) error {
 func (in *Info) next() string {
 	switch {
 	case in.Recording:
-		return shell.Command("acltrace", "top", in.path)
+		return acltrace("top", in.path)
 	case len(in.Damage) > 0:
-		return shell.Command("acltrace", "fsck", in.path)
+		return acltrace("fsck", in.path)
 	case in.Recovery != nil:
 		return shell.Command(RecoverCommand(in.path)...)
 	case in.Calls.Failed > 0 || in.Calls.Unfinished > 0 || in.ExitSignal != 0:
-		return shell.Command("acltrace", "blame", in.path)
+		return acltrace("blame", in.path)
 	}
-	return shell.Command("acltrace", "stats", in.path)
+	return acltrace("stats", in.path)
 }
 
 // profile reports whether the trace was imported from a profiler. Such a trace has neither exit code nor coverage.

@@ -283,22 +283,16 @@ func (t *Top) Text(w io.Writer, o *TextOptions) error {
 		if len(rows) == 0 {
 			return
 		}
-		column := func(s string) layout {
-			if bytes {
-				return layout(s + "\t")
-			}
-			return ""
-		}
-		Printf(tw, "\ncalls\tin calls\tcalls/s\tshare\t%s  %s\n", column("bytes/s"), what)
+		Printf(tw, "\ncalls\tin calls\tcalls/s\tshare\tbytes/s\t  %s\n", what)
 		for _, s := range rows[:min(n, len(rows))] {
 			if several && s.Process != 0 {
 				s.Name += fmt.Sprintf(" of process %d", s.Process)
 			}
 			moved := "-"
-			if t.intervalSecs > 0 {
+			if bytes && t.intervalSecs > 0 {
 				moved = human.Rate(float64(s.NewBytes) / t.intervalSecs)
 			}
-			Printf(tw, "%s\t%s\t%s\t%s\t%s  %s\n", human.Count(s.Count), human.Duration(s.HostNS), rate(s.New), share(s.NewNS), column(moved), s.Name)
+			Printf(tw, "%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(s.Count), human.Duration(s.HostNS), rate(s.New), share(s.NewNS), moved, s.Name)
 		}
 	}
 	table("function", t.Functions, most, false)

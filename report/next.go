@@ -7,6 +7,11 @@ import (
 	"github.com/acltrace/acltrace/internal/shell"
 )
 
+// acltrace returns a command of acltrace for a shell.
+func acltrace(words ...string) string {
+	return shell.Command(append([]string{"acltrace"}, words...)...)
+}
+
 // NextText writes the command to type next, after an empty line.
 func NextText(w io.Writer, words ...string) { nextText(w, shell.Command(words...)) }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/acltrace/acltrace/analyze/path"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
-	"github.com/acltrace/acltrace/internal/shell"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -41,11 +40,11 @@ func PathsText(w io.Writer, file string, s *path.Summary, one *path.Path, o *Tex
 	}
 	switch {
 	case one == nil && s.Paths > 0 && !s.Longest.Whole:
-		nextText(w, shell.Command("acltrace", "stats", "--critical-path", "--step", fmt.Sprint(s.Longest.Step.Index), file))
+		nextText(w, acltrace("stats", "--critical-path", "--step", fmt.Sprint(s.Longest.Step.Index), file))
 	case one != nil && !one.Whole:
-		nextText(w, shell.Command("acltrace", "cat", "--step", fmt.Sprint(one.Step.Index), file))
+		nextText(w, acltrace("cat", "--step", fmt.Sprint(one.Step.Index), file))
 	default:
-		nextText(w, shell.Command("acltrace", "stats", file))
+		nextText(w, acltrace("stats", file))
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/internal/human"
-	"github.com/acltrace/acltrace/internal/shell"
 	"github.com/acltrace/acltrace/replay"
 	"github.com/acltrace/acltrace/replay/compile"
 	"github.com/acltrace/acltrace/replay/lab"
@@ -240,7 +239,6 @@ func verdictText(w io.Writer, rep *replay.Report) {
 
 // ReplayNext writes the commands for the next look after a replay of the trace at path.
 func ReplayNext(w io.Writer, path string, rep *replay.Report) {
-	acltrace := func(args ...string) string { return shell.Command(append([]string{"acltrace"}, args...)...) }
 	cat := func(call uint64) string { return acltrace("cat", path, "--call", number(call)) }
 	switch {
 	case rep.Refused():

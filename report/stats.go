@@ -9,7 +9,6 @@ import (
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
-	"github.com/acltrace/acltrace/internal/shell"
 )
 
 // most limits the rows in tables for people.
@@ -72,7 +71,7 @@ func StatsText(w io.Writer, path string, s *stats.Stats, o *TextOptions) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	nextText(w, cmp.Or(next, shell.Command("acltrace", "stats", "--critical-path", path)))
+	nextText(w, cmp.Or(next, acltrace("stats", "--critical-path", path)))
 	return nil
 }
 
@@ -123,14 +122,6 @@ func measured(k *stats.Task, some bool) string {
 	return human.Count(k.Measured)
 }
 
-// recordingCell is a cell in the column of recorder times. Traces without such times have no column.
-func recordingCell(s *stats.Stats, text string) layout {
-	if s.Recording.NS == 0 {
-		return ""
-	}
-	return layout(text + "\t")
-}
-
 func copyText(t *table, s *stats.Stats) {
 	if len(s.Copies) == 0 {
 		return
@@ -144,9 +135,9 @@ func copyText(t *table, s *stats.Stats) {
 				rate = ">= " + rate
 			}
 		}
-		Printf(t, "%s\t%s\t%s\t%s%s\t%s\t  %s\n", human.Count(k.Count), human.Bytes(k.Bytes), human.Duration(k.HostNS), recordingCell(s, human.Duration(k.RecordingNS)), measured(k, some), rate, name)
+		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(k.Count), human.Bytes(k.Bytes), human.Duration(k.HostNS), human.Duration(k.RecordingNS), measured(k, some), rate, name)
 	}
-	Printf(t, "\ncopies\tbytes\tin calls\t%smeasured\trate\t  direction and size\n", recordingCell(s, "recording"))
+	Printf(t, "\ncopies\tbytes\tin calls\trecording\tmeasured\trate\t  direction and size\n")
 	for i := range s.Copies {
 		k := &s.Copies[i]
 		row(k, k.Name)
@@ -167,7 +158,7 @@ func streamText(t *table, s *stats.Stats) {
 		}
 	}
 	if len(s.Idle) > 0 {
-		Printf(t, "\nidle\tat\tstep\tin calls\t%sprocess\tstream\t  longest call meanwhile; next task\n", recordingCell(s, "recording"))
+		Printf(t, "\nidle\tat\tstep\tin calls\trecording\tprocess\tstream\t  longest call meanwhile; next task\n")
 		for _, d := range s.Idle {
 			step, call := "-", "own time"
 			if s.Untimed() {
@@ -183,7 +174,7 @@ func streamText(t *table, s *stats.Stats) {
 					call = fmt.Sprintf("%s (call %d, %s)", d.Func, *d.Call, human.Duration(d.InCallNS))
 				}
 			}
-			Printf(t, "%s\t%s\t%s\t%s\t%s%s\t%s\t  %s; %s\n", human.Duration(d.NS), human.Moment(d.Time), step, human.Duration(d.InCallsNS), recordingCell(s, human.Duration(d.RecordingNS)), processCell(s, d.Process), d.Stream, call, d.Next)
+			Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s; %s\n", human.Duration(d.NS), human.Moment(d.Time), step, human.Duration(d.InCallsNS), human.Duration(d.RecordingNS), processCell(s, d.Process), d.Stream, call, d.Next)
 		}
 	}
 }
@@ -250,21 +241,13 @@ func threadText(t *table, s *stats.Steps) {
 	if len(s.Threads) == 0 {
 		return
 	}
-	recorder, head := slices.ContainsFunc(s.Threads, func(d stats.Thread) bool { return d.RecordingNS > 0 }), layout("")
-	if recorder {
-		head = "recording\t"
-	}
-	Printf(t, "\na step\twaiting\tlaunching\tcopying\tother calls\t%sown time\ton the device\t  thread: mean of steps\n", head)
+	Printf(t, "\na step\twaiting\tlaunching\tcopying\tother calls\trecording\town time\ton the device\t  thread: mean of steps\n")
 	for _, d := range s.Threads[:min(most, len(s.Threads))] {
 		device := "-"
 		if d.DeviceNS > 0 {
 			device = human.Duration(d.DeviceNS)
 		}
-		took := layout("")
-		if recorder {
-			took = layout(human.Duration(d.RecordingNS) + "\t")
-		}
-		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s%s\t%s\t  %s\n", human.Duration(s.MeanNS), human.Duration(d.WaitingNS), human.Duration(d.LaunchingNS), human.Duration(d.CopyingNS), human.Duration(d.OtherNS),
-			took, human.Duration(d.OwnNS), device, d.Thread)
+		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Duration(s.MeanNS), human.Duration(d.WaitingNS), human.Duration(d.LaunchingNS), human.Duration(d.CopyingNS), human.Duration(d.OtherNS),
+			human.Duration(d.RecordingNS), human.Duration(d.OwnNS), device, d.Thread)
 	}
 }
