@@ -227,17 +227,16 @@ func slowText(s *stats.Stats, f *stats.Finding) string {
 	if s.Shares != nil {
 		mean = s.Shares.Parts
 	}
-	own, waiting := l.OwnNS-mean.OwnNS, l.WaitingNS-mean.WaitingNS
-	launching, copying, other := l.LaunchingNS-mean.LaunchingNS, l.CopyingNS-mean.CopyingNS, l.OtherNS-mean.OtherNS
-	switch most := max(own, waiting, launching, copying, other, l.RecordingNS-mean.RecordingNS); {
-	case most == own && l.Gap != nil:
+	more := func(p stats.Part) int64 { return p.Of(&l.Parts) - p.Of(&mean) }
+	switch most := slices.MaxFunc(stats.AllParts, func(a, b stats.Part) int { return cmp.Compare(more(a), more(b)) }); {
+	case most == stats.PartOwn && l.Gap != nil:
 		text += fmt.Sprintf(": %s of own time %s", human.Duration(l.Gap.NS), placeText(l.Gap, "the step"))
-	case most == own:
+	case most == stats.PartOwn:
 		text += ": own time"
-	case most == waiting || most == launching || most == copying || most == other:
-		text += fmt.Sprintf(": call %d, %s, took %s", l.Call.Call, l.Call.Func, human.Duration(l.Call.NS))
-	default:
+	case most == stats.PartRecording:
 		text += ": the recorder"
+	default:
+		text += fmt.Sprintf(": call %d, %s, took %s", l.Call.Call, l.Call.Func, human.Duration(l.Call.NS))
 	}
 	if f.Count > 1 {
 		text += fmt.Sprintf("; %s took over twice the median", human.Plural(f.Count, "step"))
@@ -275,16 +274,12 @@ func answerText(w io.Writer, path string, s *stats.Stats, o *TextOptions) (first
 
 // sharesText lists what the busiest thread does, most of the time first.
 func sharesText(sh *stats.Shares) string {
-	type part struct {
-		name string
-		ns   int64
-	}
-	parts := []part{{"waiting", sh.WaitingNS}, {"launching", sh.LaunchingNS}, {"copying", sh.CopyingNS}, {"other calls", sh.OtherNS}, {"own time", sh.OwnNS}, {"recording", sh.RecordingNS}}
-	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.ns, a.ns) })
+	parts := slices.Clone(stats.AllParts)
+	slices.SortStableFunc(parts, func(a, b stats.Part) int { return cmp.Compare(b.Of(&sh.Parts), a.Of(&sh.Parts)) })
 	var texts []string
 	for _, p := range parts {
-		if share := float64(p.ns) / float64(sh.NS); share >= 0.005 {
-			texts = append(texts, human.Share(share)+" "+p.name)
+		if share := float64(p.Of(&sh.Parts)) / float64(sh.NS); share >= 0.005 {
+			texts = append(texts, human.Share(share)+" "+partNames[p.String()])
 		}
 	}
 	return strings.Join(texts, ", ")

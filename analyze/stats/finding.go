@@ -82,16 +82,8 @@ func (x *summer) callFindings() (out []Finding) {
 	if f := x.firsts.unfinished; f != nil {
 		out = append(out, Finding{Kind: Unfinished, Count: s.Unfinished, Call: &f.call, Func: f.fn})
 	}
-	c, lost := x.w.Reader.Completeness(), Finding{Kind: LostCalls}
-	missing := c.Cut != "" && s.Selection == ""
-	from, to := x.w.Selector().Window()
-	for _, g := range c.Lost {
-		if g.From < to && g.To >= from {
-			missing, lost.Count = true, lost.Count+g.Calls
-		}
-	}
-	if missing {
-		out = append(out, lost)
+	if s.Gaps > 0 || x.w.Reader.Completeness().Cut != "" && s.Selection == "" {
+		out = append(out, Finding{Kind: LostCalls, Count: s.CallsLost})
 	}
 	for i := range s.Retries {
 		r := &s.Retries[i]
@@ -126,16 +118,17 @@ func (x *summer) shareFindings() (out []Finding) {
 	if l := x.s.Steps.Longest; l != nil {
 		longest = l.Parts
 	}
-	add := func(kind FindingKind, what int, ns, inLongest int64) {
+	for _, part := range AllParts {
+		ns := part.Of(&sh.Parts)
 		others := ns // without the longest step, which is a finding of its own
 		if sh.Steps > 1 {
-			others = max((ns*sh.Steps-inLongest)/(sh.Steps-1), 0)
+			others = max((ns*sh.Steps-part.Of(&longest))/(sh.Steps-1), 0)
 		}
 		if float64(others) < worthShare*float64(sh.NS) {
-			return
+			continue
 		}
-		f := Finding{Kind: kind, Share: float64(ns) / float64(sh.NS), CostNS: ns * max(sh.Steps, 1), NS: ns}
-		if c := x.within.calls.most(what); kind != OwnTime && c != nil {
+		f := Finding{Kind: part.kind(), Share: float64(ns) / float64(sh.NS), CostNS: ns * max(sh.Steps, 1), NS: ns}
+		if c := x.within.calls.most(part); c != nil {
 			f.Func, f.Name, f.Count, f.Bytes, f.EachNS = c.Func, c.Direction, c.Calls, c.Bytes, c.NS/int64(c.Calls)
 		}
 		if at := x.samples.near(x.s.Steps.P50NS); at >= 0 {
@@ -143,12 +136,6 @@ func (x *summer) shareFindings() (out []Finding) {
 		}
 		out = append(out, f)
 	}
-	add(Waits, waiting, sh.WaitingNS, longest.WaitingNS)
-	add(Launches, launching, sh.LaunchingNS, longest.LaunchingNS)
-	add(Copies, copying, sh.CopyingNS, longest.CopyingNS)
-	add(OtherCalls, other, sh.OtherNS, longest.OtherNS)
-	add(OwnTime, other, sh.OwnNS, longest.OwnNS)
-	add(Recorder, recording, sh.RecordingNS, longest.RecordingNS)
 	return out
 }
 

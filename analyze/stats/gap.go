@@ -131,7 +131,7 @@ func (g *gaps) means(n int64) []Gap {
 }
 
 // topCalls sums up the time in calls by what they do and by their function, and for copies by direction.
-type topCalls [doings]struct {
+type topCalls [PartOwn]struct {
 	sums   map[callKey]*CallSum
 	latest *CallSum
 }
@@ -147,7 +147,7 @@ type CallSum struct {
 	NS        int64  `json:"ns"`
 }
 
-func (c *topCalls) add(what int, h *timeline.HostCall, k *timeline.Task, took int64) {
+func (c *topCalls) add(what Part, h *timeline.HostCall, k *timeline.Task, took int64) {
 	key := callKey{fn: h.Name}
 	if k != nil && k.Kind == api.Copy {
 		key.direction = k.Direction()
@@ -172,7 +172,10 @@ func (c *topCalls) add(what int, h *timeline.HostCall, k *timeline.Task, took in
 }
 
 // most returns the calls with most time in an activity, nil for none.
-func (c *topCalls) most(what int) *CallSum {
+func (c *topCalls) most(what Part) *CallSum {
+	if what == PartOwn {
+		return nil
+	}
 	var out *CallSum
 	for _, s := range c[what].sums {
 		if out == nil || cmp.Or(cmp.Compare(s.NS, out.NS), cmp.Compare(out.Func, s.Func), cmp.Compare(out.Direction, s.Direction)) > 0 {
@@ -183,13 +186,13 @@ func (c *topCalls) most(what int) *CallSum {
 }
 
 // busiest returns the thread with most time in calls in typical steps, or in the trace if there are none, and its index; nil for none.
-func (x *within) busiest() (d *doing, thread int) {
+func (x *Splitter) busiest() (d *doing, thread int) {
 	in := func(d *doing) int64 {
 		of := d.all
 		if x.n > 0 {
 			of = d.sum
 		}
-		return of[waiting] + of[launching] + of[copying] + of[other]
+		return of[PartWaiting] + of[PartLaunching] + of[PartCopying] + of[PartOther]
 	}
 	thread = -1
 	for i := range x.threads {
@@ -211,7 +214,7 @@ type Shares struct {
 }
 
 // shares returns the shares, nil if nothing has a duration.
-func (x *within) shares() *Shares {
+func (x *Splitter) shares() *Shares {
 	d, i := x.busiest()
 	if d == nil {
 		return nil

@@ -325,7 +325,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Stats, error) {
 	if err := x.w.FindSteps(); err != nil {
 		return nil, err
 	}
-	x.within.start(x.w)
+	x.within = NewSplitter(x.w)
 	v := &timeline.Visitor{All: x.s.Selection != "", Call: x.call, Task: x.task, Range: x.rangeOf, Step: x.step, Memory: x.memory}
 	if o.By != "" {
 		x.groups = newGroups(o, x.w)
@@ -369,7 +369,7 @@ type summer struct {
 	idles   *timeline.Idles
 	threads []latest
 	steps   Histogram
-	within  within
+	within  *Splitter
 	clues
 	groups *groups
 }
@@ -464,7 +464,7 @@ func (x *summer) function(h *timeline.HostCall) *funcSum {
 
 func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 	s, l := x.s, x.recorded(h)
-	x.within.call(h, k, x.w.Selected())
+	x.within.Call(h, k, x.w.Selected())
 	if !x.w.Selected() {
 		l.fn, l.tasks = nil, [2]*Task{}
 		return nil
@@ -632,7 +632,7 @@ func (x *summer) memory(p *timeline.MemoryPoint) error {
 func (x *summer) step(p *step.Step) error {
 	from, to := x.w.Selector().Window()
 	whole := x.w.Selected() && p.From >= from && p.To <= to
-	x.within.step(p, whole)
+	x.within.Step(p, whole)
 	if x.groups != nil {
 		if err := x.groups.stepped(p); err != nil {
 			return err

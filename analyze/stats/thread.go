@@ -32,26 +32,16 @@ type Parts struct {
 func (p *Parts) InCallsNS() int64 { return p.WaitingNS + p.LaunchingNS + p.CopyingNS + p.OtherNS }
 
 // partsOf divides a time on a thread whose calls took what now says.
-func partsOf(now *[doings]int64, total int64) Parts {
-	p := Parts{WaitingNS: now[waiting], LaunchingNS: now[launching], CopyingNS: now[copying], OtherNS: now[other]}
-	p.RecordingNS = min(now[recording], max(total-p.InCallsNS(), 0))
+func partsOf(now *[PartOwn]int64, total int64) Parts {
+	p := Parts{WaitingNS: now[PartWaiting], LaunchingNS: now[PartLaunching], CopyingNS: now[PartCopying], OtherNS: now[PartOther]}
+	p.RecordingNS = min(now[PartRecording], max(total-p.InCallsNS(), 0))
 	p.OwnNS = max(total-p.InCallsNS()-p.RecordingNS, 0)
 	return p
 }
 
-// A thread's activities.
-const (
-	waiting = iota
-	launching
-	copying
-	other
-	recording // between calls
-	doings
-)
-
-// within sums up what threads do in steps, and in the whole trace. It keeps a few numbers a thread, and the times between
-// the calls of a step.
-type within struct {
+// A Splitter sums up what threads do in steps, and in the whole trace. It keeps a few numbers a thread, and the times between
+// the calls of a step. Package diff compares two runs by it.
+type Splitter struct {
 	w       *timeline.Walk
 	steps   bool // the trace has steps
 	threads []doing
@@ -66,19 +56,19 @@ type within struct {
 }
 
 type doing struct {
-	now, sum       [doings]int64 // in the current step, and in all typical ones
-	all            [doings]int64 // in the trace
+	now, sum       [PartOwn]int64 // in the current step, and in all typical ones
+	all            [PartOwn]int64 // in the trace
 	device, onSum  int64
 	first, last    int64 // start of the first selected call, and end of the last one
 	until, carried int64 // latest call end; the same before the current step
-	what, before   int   // these calls' activities
+	what, before   Part  // these calls' activities
 	some           bool  // has calls in a typical step
 	gaps           gaps
 }
 
-// start prepares the sums. The walk has found its steps.
-func (x *within) start(w *timeline.Walk) {
-	x.w, x.named.model, x.steps = w, w.Model, w.StepRule().Source != step.None
+// NewSplitter returns a Splitter for a walk that has found its steps. Call and Step take the events of its visitor.
+func NewSplitter(w *timeline.Walk) *Splitter {
+	return &Splitter{w: w, named: named{model: w.Model}, steps: w.StepRule().Source != step.None}
 }
 
 // waits reports whether a function waits for the device.
@@ -111,7 +101,7 @@ func (n *named) function(h *timeline.HostCall) *api.Func {
 	return f
 }
 
-func (x *within) doing(h *timeline.HostCall, k *timeline.Task) int {
+func (x *Splitter) doing(h *timeline.HostCall, k *timeline.Task) Part {
 	kind, f := api.NoTask, x.named.function(h)
 	switch {
 	case k != nil:
@@ -121,17 +111,17 @@ func (x *within) doing(h *timeline.HostCall, k *timeline.Task) int {
 	}
 	switch {
 	case waits(f):
-		return waiting
+		return PartWaiting
 	case kind == api.Kernel || kind == api.GraphRun:
-		return launching
+		return PartLaunching
 	case kind == api.Copy || kind == api.Fill || kind == api.Reduce:
-		return copying
+		return PartCopying
 	}
-	return other
+	return PartOther
 }
 
-// call takes a call. It is in the sums of the whole trace if it is selected.
-func (x *within) call(h *timeline.HostCall, k *timeline.Task, selected bool) {
+// Call takes a call and its task, nil for none. It is in the sums of the whole trace if it is selected.
+func (x *Splitter) Call(h *timeline.HostCall, k *timeline.Task, selected bool) {
 	for int(h.Thread) >= len(x.threads) {
 		x.threads = append(x.threads, doing{})
 	}
@@ -142,10 +132,10 @@ func (x *within) call(h *timeline.HostCall, k *timeline.Task, selected bool) {
 			d.first = h.Start
 		}
 		d.last = max(d.last, end)
-		d.all[recording] += h.Recording
+		d.all[PartRecording] += h.Recording
 	}
 	if h.Step >= 0 {
-		d.now[recording] += h.Recording
+		d.now[PartRecording] += h.Recording
 		d.gaps.call(&x.gaps, h, max(d.until, x.from))
 	}
 	if end > d.until {
@@ -169,10 +159,11 @@ func (x *within) call(h *timeline.HostCall, k *timeline.Task, selected bool) {
 	}
 }
 
-// step ends a step. It is in the sums if it is selected. A call may begin before the step or end after it. The last step's end is known late, and later
-// calls may have been added to it: such a step does not count.
-func (x *within) step(p *step.Step, selected bool) {
-	counts := selected && p.Typical && !p.Open && x.latest < p.To
+// Step takes a step that has ended. It is in the sums if it is selected and typical. A call may begin before the step or end after it. The last step's end
+// is known late, and later calls may have been added to it: such a step does not count. Step returns the parts of a step that counts, on the thread with
+// most time in calls.
+func (x *Splitter) Step(p *step.Step, selected bool) (parts Parts, counts bool) {
+	counts = selected && p.Typical && !p.Open && x.latest < p.To
 	if counts {
 		x.n, x.took = x.n+1, x.took+p.To-p.From
 	}
@@ -198,13 +189,14 @@ func (x *within) step(p *step.Step, selected bool) {
 	for i := range x.threads {
 		d := &x.threads[i]
 		d.gaps.step(&x.gaps, counts, p.To-max(d.until, x.from))
-		d.now, d.device, d.carried, d.before = [doings]int64{}, 0, d.until, d.what
+		d.now, d.device, d.carried, d.before = [PartOwn]int64{}, 0, d.until, d.what
 	}
 	x.from = p.To
+	return x.current, counts
 }
 
 // typical looks at a typical step that has ended.
-func (x *within) typical(p *step.Step) {
+func (x *Splitter) typical(p *step.Step) {
 	var busiest *doing
 	x.current = Parts{OwnNS: p.To - p.From}
 	for i := range x.threads {
@@ -220,7 +212,7 @@ func (x *within) typical(p *step.Step) {
 }
 
 // list returns the threads ordered by time in calls, and a step's mean duration.
-func (x *within) list() (out []Thread, mean int64) {
+func (x *Splitter) list() (out []Thread, mean int64) {
 	if x.n == 0 {
 		return nil, 0
 	}
@@ -243,6 +235,6 @@ func (x *within) list() (out []Thread, mean int64) {
 }
 
 // thread returns a thread's name and its process id.
-func (x *within) thread(i int) (name string, pid int) {
+func (x *Splitter) thread(i int) (name string, pid int) {
 	return x.w.ThreadName(uint32(i)), x.w.PID(x.w.Process(uint32(i)))
 }
