@@ -66,16 +66,16 @@ func allocate(f *os.File, from, size int64) error {
 	return nil
 }
 
-// acquire locks the folder. The kernel drops the lock when this process ends.
-func (fs *files) acquire() (free bool, err error) {
+// acquire locks the folder, or returns ErrTaken, wrapped. The kernel drops the lock when this process ends.
+func (fs *files) acquire() (err error) {
 	if fs.lock, err = os.Open(fs.dir); err != nil {
-		return false, err
+		return err
 	}
 	if unix.Flock(int(fs.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		fs.lock.Close()
-		return false, nil
+		return fmt.Errorf("%s: %w", fs.dir, ErrTaken)
 	}
-	return true, nil
+	return nil
 }
 
 func mapShared(f *os.File, size int64) ([]byte, error) {
@@ -98,15 +98,13 @@ func (fs *files) mapControl(f *os.File) (err error) {
 	return err
 }
 
+// arenaBytes is the size of the arena, unless it is more than a quarter of the session's memory.
+const arenaBytes = 256 << 20
+
 // makeArena makes the memory for large payloads. Without it, for want of memory, a session works more slowly.
 func (fs *files) makeArena(o *Options) error {
-	size := o.ArenaBytes
-	if size == 0 && o.PayloadLimit >= arenaChunk/4 {
-		size = 256 << 20
-	}
-	size = min(size, int64(o.MemoryLimit/4), arenaWords*64*arenaChunk)
-	chunks := max(size, 0) / arenaChunk
-	if chunks == 0 {
+	chunks := int64(min(arenaBytes, o.MemoryLimit/4) / arenaChunk)
+	if chunks == 0 || o.PayloadLimit < arenaChunk/4 {
 		return nil
 	}
 	f, err := fs.create("arena", chunks*arenaChunk)

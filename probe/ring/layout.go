@@ -76,6 +76,9 @@ type control struct {
 	slots             [maxSlots]slot
 }
 
+// taken returns how many slots were ever taken, from the first one on.
+func (c *control) taken() int { return int(min(c.nextSlot.Load(), maxSlots)) }
+
 type controlMemory struct {
 	ringBytes            uint64
 	payloadLimit         uint64

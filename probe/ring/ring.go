@@ -28,8 +28,8 @@ type threadID struct{ pid, tid uint32 }
 
 // open maps new rings.
 func (s *Session) open(sink probe.Sink) error {
-	for n := int(min(s.files.ctl.nextSlot.Load(), maxSlots)); len(s.rings.bySlot) < n; {
-		s.rings.bySlot = append(s.rings.bySlot, nil)
+	if n := s.files.ctl.taken() - len(s.rings.bySlot); n > 0 {
+		s.rings.bySlot = append(s.rings.bySlot, make([]*ring, n)...)
 	}
 	for s.rings.opened < len(s.rings.bySlot) && s.rings.bySlot[s.rings.opened] != nil && !s.rings.bySlot[s.rings.opened].released {
 		s.rings.opened++
@@ -141,7 +141,7 @@ func (r *ring) number(seq uint64) (owner, uint64) {
 
 // checkOwner checks whether an empty ring has a new owner.
 func (r *ring) checkOwner(s *Session, sink probe.Sink) error {
-	if r.mem == nil || r.done || r.generation(s) == r.owners[len(r.owners)-1].generation {
+	if r.mem == nil || r.done || !r.handedOn(s) {
 		return nil
 	}
 	if err := r.endOuter(sink); err != nil {
@@ -151,13 +151,9 @@ func (r *ring) checkOwner(s *Session, sink probe.Sink) error {
 	return nil
 }
 
-// generation returns how many owners the ring had before.
-func (r *ring) generation(s *Session) uint32 {
-	n := r.slot.generation.Load()
-	if s.files.controlGone.Load() {
-		return r.owners[len(r.owners)-1].generation
-	}
-	return n
+// handedOn reports whether another thread has the ring now.
+func (r *ring) handedOn(s *Session) bool {
+	return r.slot.generation.Load() != r.owners[len(r.owners)-1].generation && !s.files.controlGone.Load()
 }
 
 // setOwner registers the current owner of the slot.
@@ -269,7 +265,7 @@ func (r *ring) drain(s *Session, sink probe.Sink, final bool) (uint64, error) {
 		}
 		if r.pos >= head {
 			// A ring that was empty for a moment may have a new owner.
-			if head = r.head.head.Load(); r.generation(s) != r.owners[len(r.owners)-1].generation {
+			if head = r.head.head.Load(); r.handedOn(s) {
 				break
 			}
 		}

@@ -85,7 +85,7 @@ func (s *Session) refillPools() {
 			m.filter.next = time.Now().Add(leftInterval)
 		}
 		ready, next := 0, uint32(0)
-		for i := range min(s.files.ctl.nextSlot.Load(), maxSlots) {
+		for i := range s.files.ctl.taken() {
 			sl := &s.files.ctl.slots[i]
 			if sl.process != m.number {
 				continue
@@ -95,7 +95,7 @@ func (s *Session) refillPools() {
 			case slotReady:
 				ready++
 			case slotLive:
-				if look && ready < readyRings && s.threadGone(int(i), m) && sl.state.CompareAndSwap(slotLive, slotReady) {
+				if look && ready < readyRings && s.threadGone(i, m) && sl.state.CompareAndSwap(slotLive, slotReady) {
 					ready++
 					s.files.ctl.offered.Add(1)
 				}
@@ -161,7 +161,7 @@ func (s *Session) takeSlot() (uint32, bool) {
 
 // dropPool frees the unused rings of a dead process and its pool. The used ones have been released.
 func (s *Session) dropPool(m *member) {
-	for i := range min(s.files.ctl.nextSlot.Load(), maxSlots) {
+	for i := range s.files.ctl.taken() {
 		if sl := &s.files.ctl.slots[i]; sl.process == m.number && sl.state.CompareAndSwap(slotReady, slotTaken) {
 			s.files.ctl.memoryUsed.Add(-s.rings.bytes)
 			sl.state.Store(slotGiven)

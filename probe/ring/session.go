@@ -59,9 +59,6 @@ type Buffers struct {
 type Options struct {
 	Calls
 	Buffers
-	// ArenaBytes sizes the buffer for large payloads, rounded down to MiB. All threads share it. 0 means 256 MiB if
-	// PayloadLimit allows large payloads, but at most a quarter of MemoryLimit. -1 means none.
-	ArenaBytes int64
 	// PayloadLimit is the largest payload to capture, in bytes; 0 captures none.
 	PayloadLimit uint64
 	// PayloadLeast is the smallest payload to capture, in bytes. It keeps out token ids, for example.
@@ -138,11 +135,8 @@ func Open(m *api.Model, dir string, opts *Options) (*Session, error) {
 	o := opts.orDefaults()
 	s := newSession(m, dir, o)
 	s.files.keep = true
-	switch free, err := s.files.acquire(); {
-	case err != nil:
+	if err := s.files.acquire(); err != nil {
 		return nil, fmt.Errorf("session: %w", err)
-	case !free:
-		return nil, fmt.Errorf("session %s: %w", dir, ErrTaken)
 	}
 	if err := s.attach(o); err != nil {
 		s.files.lock.Close()
@@ -176,12 +170,8 @@ func create(m *api.Model, dir string, o *Options) (*Session, error) {
 		o.MemoryLimit = min(fs.Bavail*uint64(fs.Bsize)/4, memoryLeft()/4, 4<<30)
 	}
 	s := newSession(m, dir, o)
-	free, err := s.files.acquire()
-	if err == nil && !free {
-		err = unix.EWOULDBLOCK
-	}
-	if err != nil {
-		return nil, fmt.Errorf("memory for the session: %s: %w", dir, err)
+	if err := s.files.acquire(); err != nil {
+		return nil, fmt.Errorf("memory for the session: %w", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "control")); err == nil {
 		s.files.lock.Close()
@@ -344,7 +334,7 @@ func (s *Session) publishPause() {
 	case waiting:
 		quiet = quietSome
 	}
-	for i := range min(s.files.ctl.nextSlot.Load(), maxSlots) {
+	for i := range s.files.ctl.taken() {
 		sl := &s.files.ctl.slots[i]
 		off := uint32(0)
 		if waiting && int(sl.pid) != only {

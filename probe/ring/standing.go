@@ -13,7 +13,7 @@ func (s *Session) Standing() []probe.Call {
 	return touched(s, func() []probe.Call {
 		var calls []probe.Call
 		for _, r := range s.rings.bySlot {
-			if r == nil || r.mem == nil || r.done || r.truncated || len(r.owners) == 0 || r.generation(s) != r.owners[len(r.owners)-1].generation {
+			if r == nil || r.mem == nil || r.done || r.truncated || len(r.owners) == 0 || r.handedOn(s) {
 				continue
 			}
 			if r.outer != nil {
