@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -24,9 +25,11 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 	rows.add("trace", "%s: %s", rep.Trace, made)
 	rows.add("begun", "%s", begunText(rep))
 	if f := rep.Failure; f != nil {
-		rows.mark(markBad, "failed", "call %d %s: %s", f.Index, f.Func, orText(f.Error, "never returned"))
+		rows.mark(markBad, "failed", "call %d %s: %s", f.Index, f.Func, cmp.Or(f.Error, "never returned"))
 		rows.add("", "%s, %s", placeOf(f), wall(rep.Begun+f.Start))
-		stackRows(&rows, f)
+		for i, s := range f.Stack {
+			rows.add(label("from", i), "%s", s)
+		}
 	}
 	if n := rep.Failed - 1; n > 0 {
 		rows.add("others", "%s failed: --call N looks at another one", human.Plural(n, "more call"))
@@ -138,20 +141,6 @@ func begunText(rep *blame.Report) string {
 
 // wall formats a moment in UTC, as logs do.
 func wall(ns int64) string { return time.Unix(0, ns).UTC().Format("2006-01-02 15:04:05.000000 UTC") }
-
-func orText(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
-}
-
-// stackRows adds the stack of a call, if it has one.
-func stackRows(rows *pairs, c *blame.Call) {
-	for i, f := range c.Stack {
-		rows.add(label("from", i), "%s", f)
-	}
-}
 
 func label(word string, line int) string {
 	if line > 0 {

@@ -124,15 +124,11 @@ func (in *Info) processRows(row RowFunc) {
 func (in *Info) callRows(row RowFunc) {
 	row("calls", "%s, %s failed, %s unfinished", human.Count(in.Calls.Total), badCount(in.Calls.Failed), human.Count(in.Calls.Unfinished))
 	for i := range in.Standing {
-		name := ""
-		if i == 0 {
-			name = "in progress"
-		}
 		if i == mostStanding {
 			row("", "and %s more threads in calls", human.Count(len(in.Standing)-i))
 			break
 		}
-		row(name, "%s", &in.Standing[i])
+		row(label("in progress", i), "%s", &in.Standing[i])
 	}
 }
 

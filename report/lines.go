@@ -193,7 +193,7 @@ func (l *lister) thread(i uint32) format.Thread {
 // list writes the selected calls that start at from or later, except the first ones, and returns their number including
 // these. Without out it only counts them.
 func (l *lister) list(out io.Writer, from int64, first int) (n int, err error) {
-	p := printer{lister: l, s: timeline.NewState(l.m).Read(l.r), stacks: timeline.NewStacks(l.r), late: map[uint64][]format.Data{}}
+	p := printer{lister: l, s: timeline.NewState(l.m).Read(l.r), stacks: timeline.NewStacks(l.r)}
 	l.sel.Use(p.s)
 	p.enc = json.NewEncoder(&p.json)
 	p.enc.SetEscapeHTML(false)
@@ -316,16 +316,12 @@ type printer struct {
 }
 
 // readLate reads data that was stored apart from calls that may be selected.
-func (p *printer) readLate(from int64) error {
-	for d, err := range p.r.Data(lateOf(p.r, func(c *format.ChunkInfo) bool { return p.mayHold(c, from) })) {
-		if err != nil {
-			return err
-		}
-		k := *d
-		k.Bytes = bytes.Clone(d.Bytes[:min(len(d.Bytes), hexShown)])
-		p.late[d.Call] = append(p.late[d.Call], k)
-	}
-	return nil
+func (p *printer) readLate(from int64) (err error) {
+	p.late, err = p.r.DataByCall(lateOf(p.r, func(c *format.ChunkInfo) bool { return p.mayHold(c, from) }), func(d *format.Data) bool {
+		d.Bytes = d.Bytes[:min(len(d.Bytes), hexShown)]
+		return true
+	})
+	return err
 }
 
 func (p *printer) line(dst []byte, e *timeline.Event, th format.Thread, stack []timeline.Frame) ([]byte, error) {

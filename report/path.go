@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/acltrace/acltrace/analyze/path"
-	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/timeline"
 )
@@ -19,9 +18,9 @@ func PathsText(w io.Writer, file string, s *path.Summary, one *path.Path, o *Tex
 	case one != nil:
 		pathText(t, s, one)
 	case s.Paths == 0:
-		Printf(t, "no critical path: %s\n", cmp.Or(s.Steps.Why, "the trace has no complete step"))
+		Printf(t, "no critical path: %s\n", cmp.Or(s.Why, "the trace has no complete step"))
 	case s.Longest.Whole:
-		Printf(t, "no steps: %s\n", cmp.Or(s.Steps.Why, "-"))
+		Printf(t, "no steps: %s\n", cmp.Or(s.Why, "-"))
 		pathText(t, s, s.Longest)
 	default:
 		alike := "alike"
@@ -154,19 +153,5 @@ func (w *PathWriter) Path(p *path.Path) error {
 	return w.item(o)
 }
 
-// pathsJSON follows the paths.
-type pathsJSON struct {
-	format.Scope
-	Process int          `json:"process"`            // process id
-	Source  string       `json:"source"`             // marked, found or none: where the steps are from
-	Why     string       `json:"why,omitempty"`      // why there are no steps
-	Summed  int          `json:"summed"`             // number of paths in the following sums
-	NS      int64        `json:"ns"`                 // summed duration of these paths
-	Entries []path.Entry `json:"entries"`            // sums over these paths, the longest first
-	TooLong int          `json:"too_long,omitempty"` // number of steps with too many calls for a path
-}
-
 // Close ends the document with the sums.
-func (w *PathWriter) Close(s *path.Summary) error {
-	return w.close(&pathsJSON{s.Scope, s.Process, s.Steps.Source, s.Steps.Why, s.Paths, s.NS, s.Entries, s.TooLong})
-}
+func (w *PathWriter) Close(s *path.Summary) error { return w.close(s) }

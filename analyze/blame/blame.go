@@ -504,7 +504,7 @@ func (b *blamer) weigh(x *Suspect, waited *timeline.Object) error {
 		against(waits, Reason{Kind: Waiting, Wait: x.waits})
 	}
 	for _, g := range x.gone {
-		p, err := b.place(g.object, g.object.Handle)
+		p, err := placeOf(b.r, b.m, g.object, g.object.Handle)
 		if err != nil {
 			return err
 		}
@@ -514,7 +514,7 @@ func (b *blamer) weigh(x *Suspect, waited *timeline.Object) error {
 		x.score++ // the failed synchronization waited for its stream
 	}
 	for i, t := range x.accesses {
-		p, err := b.place(t.object, t.Addr)
+		p, err := placeOf(b.r, b.m, t.object, t.Addr)
 		if err != nil {
 			return err
 		}
@@ -575,7 +575,7 @@ func (b *blamer) past() error {
 		return err
 	}
 	for i, o := range targets {
-		p, err := b.place(o, o.Handle)
+		p, err := placeOf(b.r, b.m, o, o.Handle)
 		if err != nil {
 			return err
 		}
@@ -592,11 +592,7 @@ func ended(o *timeline.Object) int {
 	return 0
 }
 
-// place locates an address, nil for no allocation.
-func (b *blamer) place(o *timeline.Object, addr uint64) (*Place, error) {
-	return placeOf(b.r, b.m, o, addr)
-}
-
+// placeOf locates an address, nil for no allocation.
 func placeOf(r *format.Reader, m *api.Model, o *timeline.Object, addr uint64) (*Place, error) {
 	if o == nil {
 		return nil, nil

@@ -1,7 +1,6 @@
 package path
 
 import (
-	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
@@ -9,18 +8,18 @@ import (
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
-// A Summary sums up the critical paths of a trace.
+// A Summary sums up the critical paths of typical steps, or of all steps if none is typical.
 type Summary struct {
 	format.Scope
-	Process int         // process id
-	Steps   stats.Steps // without Threads
-	// Paths is the number of paths in NS and Entries: those of typical steps, or of all steps if none is typical.
-	Paths   int
-	NS      int64
-	Entries []Entry // sums over the paths, the longest first
-	TooLong int     // steps with more calls than a Finder holds
-	// Longest is the path in NS that took longest, nil for none.
-	Longest *Path
+	Process int     `json:"process"`            // process id
+	Source  string  `json:"source"`             // marked, found or none: where the steps are from
+	Why     string  `json:"why,omitempty"`      // why there are no steps
+	Paths   int     `json:"summed"`             // number of paths in the following sums
+	NS      int64   `json:"ns"`                 // summed duration of these paths
+	Entries []Entry `json:"entries"`            // sums over these paths, the longest first
+	TooLong int     `json:"too_long,omitempty"` // number of steps with too many calls for a path
+	Steps   int     `json:"-"`                  // whole steps
+	Longest *Path   `json:"-"`                  // the path in NS that took longest, nil for none
 }
 
 // Options are the options for New; nil means the defaults.
@@ -54,10 +53,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Summary, error) {
 			case o.Steps != nil && !o.Steps.Holds(n):
 				return nil // the Finder forgets its calls
 			}
-			x.count++
-			if s.Typical {
-				x.times.Add(s.To - s.From)
-			}
+			x.s.Steps++
 			return x.add(p)
 		},
 	})
@@ -70,7 +66,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Summary, error) {
 		}
 	}
 	x.s.Scope = r.Completeness().Scope()
-	x.s.Steps = stats.SumSteps(w, x.count, &x.times)
+	x.s.Source, x.s.Why = string(w.StepRule().Source), w.StepRule().Why
 	x.s.Entries = x.sums.longest(x.f, 0)
 	x.s.Process = w.PID(x.f.process)
 	return x.s, nil
@@ -78,13 +74,11 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Summary, error) {
 
 // summer collects a Summary.
 type summer struct {
-	f     *Finder
-	s     *Summary
-	each  func(*Path) error
-	sums  sums
-	count int // steps
-	times stats.Histogram
-	some  bool // a typical step was summed up
+	f    *Finder
+	s    *Summary
+	each func(*Path) error
+	sums sums
+	some bool // a typical step was summed up
 }
 
 func (x *summer) add(p *Path) error {

@@ -137,7 +137,7 @@ func (a *app) criticalPaths(r *format.Reader, m *api.Model, which *selectFlags, 
 	if list != nil {
 		err = list.Close(s)
 	}
-	if err == nil && which.Steps != nil && s.Steps.Count == 0 {
+	if err == nil && which.Steps != nil && s.Steps == 0 {
 		err = fmt.Errorf("%s has no whole step %v", r.Path(), which.Steps)
 	}
 	if err != nil || list != nil {

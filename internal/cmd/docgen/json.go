@@ -27,7 +27,7 @@ var outputs = []struct {
 	{"acltrace stats --json", "analyze/stats", "Stats", "", "Percentiles over more than 512 times have an error below 0.4%."},
 	{"acltrace stats --by KEY --json", "report", "groupsJSON", "", "`by` is KEY, and `groups` has the sums."},
 	{"", "analyze/stats", "Group", "groups[].", ""},
-	{"acltrace stats --critical-path --json", "report", "pathsJSON", "", "`paths` has a path for each step."},
+	{"acltrace stats --critical-path --json", "analyze/path", "Summary", "", "`paths` has a path for each step."},
 	{"", "report", "pathJSON", "paths[].", ""},
 	{"acltrace top --json", "report", "Top", "", "One object a line."},
 	{"acltrace diff --json", "analyze/diff", "Diff", "", ""},
