@@ -28,7 +28,7 @@ func testSchema() *Schema {
 func testMeta() *Meta {
 	return &Meta{
 		UUID: "00112233-4455-6677-8899-aabbccddeeff", Host: "h", Argv: []string{"app", "x"}, API: "acl", CapturedBy: "shim", Simulated: true,
-		Device: Device{Name: "sim", Count: 1}, StartWall: 1_700_000_000_000_000_000, StartMono: 123456789,
+		Device: Device{Name: "sim"}, StartWall: 1_700_000_000_000_000_000, StartMono: 123456789,
 		Coverage: Coverage{Hooked: 5, PassedBy: map[string]uint64{"aclrtOther": 3}},
 	}
 }

@@ -88,8 +88,6 @@ type Extracted struct {
 // Device is the program's accelerator.
 type Device struct {
 	Name          string `json:"name,omitempty"`            // as reported to the program; "simulator" for simulated ones
-	Count         int    `json:"count,omitempty"`           // number of devices; not recorded by this version
-	MemoryBytes   uint64 `json:"memory_bytes,omitempty"`    // of a device, in bytes; not recorded by this version
 	DriverVersion string `json:"driver_version,omitempty"`  // version of the driver on the recording machine
 	Runtime       string `json:"runtime_version,omitempty"` // version of the runtime on the recording machine
 }

@@ -54,7 +54,13 @@ const maxGPUs = 64
 func (w *writer) gpus() {
 	b, packet := open(w.b, tracePacket)
 	b, info := open(put(b, packetSequence, firstSequence), packetGPUInfo)
-	for i := range min(max(w.meta.Device.Count, 1), maxGPUs) {
+	devices := 1
+	for i := range w.scene.Processes {
+		for _, d := range w.scene.Processes[i].Devices {
+			devices = max(devices, d.Number+1)
+		}
+	}
+	for i := range min(devices, maxGPUs) {
 		var gpu int
 		b, gpu = open(b, infoGPUs)
 		b = putText(b, gpuName, w.scene.DeviceName(i))

@@ -271,6 +271,18 @@ func TestGPU(t *testing.T) {
 	}
 }
 
+// Only device 0 was named: the number of devices came from a key that no recorder writes.
+func TestGPUNamesDevicesOfPrograms(t *testing.T) {
+	s := &scene.Scene{W: &timeline.Walk{Model: acl.Model}, Processes: []format.Process{{Devices: []format.ProcessDevice{{Number: 2}}}, {}}}
+	w := &writer{meta: &format.Meta{}, scene: s}
+	w.gpus()
+	for device, want := range []bool{true, true, true, false} {
+		if got := bytes.Contains(w.b, []byte(s.DeviceName(device))); got != want {
+			t.Errorf("device %d is named: %v", device, got)
+		}
+	}
+}
+
 // Each file is complete, and together they hold everything.
 func TestFiles(t *testing.T) {
 	tl := testtrace.Long(t, 12_000)
