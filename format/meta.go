@@ -199,6 +199,17 @@ type Process struct {
 	Maps []Mapping `json:"maps,omitempty"`
 }
 
+// Program returns the file of the program, "program" if it is not known.
+func (p *Process) Program() string {
+	switch {
+	case p.Exe != "":
+		return p.Exe
+	case len(p.Argv) > 0:
+		return p.Argv[0]
+	}
+	return "program"
+}
+
 // ProcessDevice has the facts that a process learned about a device from the runtime. Unknown facts are empty.
 type ProcessDevice struct {
 	Number      int    `json:"number"` // in the process

@@ -1,6 +1,9 @@
 package timeline
 
 import (
+	"cmp"
+	"fmt"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/kernelbin"
@@ -16,6 +19,15 @@ type currentDevice struct {
 
 // NoDevice means that the device is unknown.
 const NoDevice = -1
+
+// DeviceName returns a name such as "npu:0", without a number for NoDevice.
+func DeviceName(m *api.Model, device int) string {
+	name := cmp.Or(m.Accelerator.Kind, "device")
+	if device == NoDevice {
+		return name
+	}
+	return fmt.Sprintf("%s:%d", name, device)
+}
 
 // A LaneKey identifies a lane: a stream of the program, the default stream of a context or a device, or the calls without a stream.
 type LaneKey struct {

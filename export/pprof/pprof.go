@@ -167,7 +167,7 @@ func build(r *format.Reader, model *api.Model, o *Options) (p *profile.Profile, 
 	walk.Stacks = slices.ContainsFunc(r.Processes(), func(p format.Process) bool { return len(p.Maps) > 0 })
 	w := timeline.NewWalk(r, model, walk)
 	b := &builder{
-		w: w, procs: r.Processes(), threads: r.Threads(), device: model.Accelerator.Kind,
+		w: w, procs: r.Processes(), threads: r.Threads(), device: timeline.DeviceName(model, timeline.NoDevice),
 		frames: map[frame]*profile.Location{}, functions: map[frame]*profile.Function{}, samples: map[key]*profile.Sample{}, paths: map[string]bool{},
 		p: &profile.Profile{
 			SampleType: []*profile.ValueType{
@@ -180,9 +180,6 @@ func build(r *format.Reader, model *api.Model, o *Options) (p *profile.Profile, 
 			TimeNanos:         m.StartWall,
 			DurationNanos:     max(m.EndNS, w.End),
 		},
-	}
-	if b.device == "" {
-		b.device = "device"
 	}
 	if len(b.procs) == 0 {
 		b.procs = []format.Process{{Argv: m.Argv}}
@@ -233,7 +230,7 @@ func (b *builder) stack(c *timeline.HostCall) uint64 {
 // would look for symbols.
 func (b *builder) mappings() {
 	for i := range b.procs {
-		m := &profile.Mapping{ID: uint64(i + 1), File: valid(b.path(uint32(i))), HasFunctions: true}
+		m := &profile.Mapping{ID: uint64(i + 1), File: valid(b.procs[i].Program()), HasFunctions: true}
 		for _, c := range b.procs[i].Maps {
 			if c.Path == m.File {
 				m.BuildID = valid(c.BuildID)
@@ -241,17 +238,6 @@ func (b *builder) mappings() {
 		}
 		b.p.Mapping = append(b.p.Mapping, m)
 	}
-}
-
-func (b *builder) path(process uint32) string {
-	p := &b.procs[process]
-	switch {
-	case p.Exe != "":
-		return p.Exe
-	case len(p.Argv) > 0:
-		return p.Argv[0]
-	}
-	return "program"
 }
 
 // enter adds a range that contains the thread's next call.
@@ -399,7 +385,7 @@ func (b *builder) sample(k *key) *profile.Sample {
 		lane := &b.w.Lanes[k.lane]
 		s.Label["stream"] = []string{valid(lane.Name)}
 		if lane.Device != timeline.NoDevice {
-			s.Label["device"] = []string{b.device + ":" + strconv.Itoa(lane.Device)}
+			s.Label["device"] = []string{timeline.DeviceName(b.w.Model, lane.Device)}
 		}
 	}
 	s.Location = append(s.Location, b.location(th.Process, k.fn))
@@ -422,7 +408,7 @@ func (b *builder) sample(k *key) *profile.Sample {
 // collide, as in containers.
 func (b *builder) program(process uint32) string {
 	p := &b.procs[process]
-	name := filepath.Base(b.path(process))
+	name := filepath.Base(p.Program())
 	if len(b.procs) == 1 {
 		return name
 	}

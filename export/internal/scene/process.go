@@ -1,10 +1,8 @@
 package scene
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/acltrace/acltrace/timeline"
@@ -29,18 +27,12 @@ func (s *Scene) identify() {
 	ranks := map[int]bool{}
 	for i := range s.Processes {
 		p := &s.Processes[i]
-		pid, name := p.PID, "program"
+		pid := p.PID
 		if pid <= 0 || taken[pid] {
 			pid = noPID + 1 + i
 		}
 		taken[pid] = true
-		switch {
-		case p.Exe != "":
-			name = filepath.Base(p.Exe)
-		case len(p.Argv) > 0:
-			name = filepath.Base(p.Argv[0])
-		}
-		s.pids, s.names = append(s.pids, pid), append(s.names, strings.ToValidUTF8(name, "\uFFFD"))
+		s.pids, s.names = append(s.pids, pid), append(s.names, strings.ToValidUTF8(filepath.Base(p.Program()), "\uFFFD"))
 		times[s.names[i]]++
 		ranks[p.Rank] = true
 	}
@@ -60,11 +52,5 @@ func (s *Scene) PID(i int) int { return s.pids[i] }
 // ProcessName returns the program's base name, with the rank if several processes share it.
 func (s *Scene) ProcessName(i int) string { return s.names[i] }
 
-// DeviceName returns a device name such as "npu:0", without a number if that is unknown.
-func (s *Scene) DeviceName(device int) string {
-	name := cmp.Or(s.W.Model.Accelerator.Kind, "device")
-	if device != timeline.NoDevice {
-		name += ":" + strconv.Itoa(device)
-	}
-	return name
-}
+// DeviceName returns a device name such as "npu:0".
+func (s *Scene) DeviceName(device int) string { return timeline.DeviceName(s.W.Model, device) }

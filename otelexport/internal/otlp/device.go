@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -54,7 +53,7 @@ func (x *Resources) Device(process uint32, number int) *Device {
 		}
 	}
 	if p := &x.Procs[key.process]; x.as == DeviceAsService {
-		attrs := []attribute.KeyValue{semconv.ServiceName(x.names[key.process] + "/" + x.deviceName(number))}
+		attrs := []attribute.KeyValue{semconv.ServiceName(x.names[key.process] + "/" + timeline.DeviceName(x.model, number))}
 		if p.PID != 0 {
 			attrs = append(attrs, semconv.ProcessPID(p.PID))
 		}
@@ -87,20 +86,11 @@ func (x *Resources) Learn(process uint32, f *format.ProcessDevice) {
 	p.Devices = append(slices.DeleteFunc(slices.Clone(p.Devices), func(d format.ProcessDevice) bool { return d.Number == f.Number }), *f)
 }
 
-// deviceName returns a name such as npu:0, without a number if that is unknown.
-func (x *Resources) deviceName(number int) string {
-	name := cmp.Or(x.kind.Kind, "device")
-	if number == timeline.NoDevice {
-		return name
-	}
-	return name + ":" + strconv.Itoa(number)
-}
-
 // deviceAttributes returns the attributes that describe a device, hw.id first.
 func (x *Resources) deviceAttributes(key deviceKey) []attribute.KeyValue {
 	f := x.Facts(&Device{key: key})
 	f.UUID, f.PCI = short(f.UUID), short(f.PCI)
-	name := x.deviceName(key.number)
+	name := timeline.DeviceName(x.model, key.number)
 	pci := strings.ToUpper(f.PCI) // as the exporters of the vendors print it
 	id := cmp.Or(f.UUID, pci)
 	simulated := x.Meta.Simulated || x.Procs[key.process].Simulated
@@ -108,7 +98,7 @@ func (x *Resources) deviceAttributes(key deviceKey) []attribute.KeyValue {
 		id = x.dieID(key)
 	}
 	if id == "" && f.HostNumber != nil {
-		id = x.deviceName(*f.HostNumber)
+		id = timeline.DeviceName(x.model, *f.HostNumber)
 	}
 	attrs := []attribute.KeyValue{
 		semconv.HwID(cmp.Or(id, name)),
@@ -132,7 +122,7 @@ func (x *Resources) deviceAttributes(key deviceKey) []attribute.KeyValue {
 	if simulated {
 		return append(attrs, attribute.Bool(x.Keys[KeySimulated], true))
 	}
-	return append(attrs, semconv.HwVendor(x.kind.Vendor))
+	return append(attrs, semconv.HwVendor(x.model.Accelerator.Vendor))
 }
 
 // dieID makes up the die id of a simulated device, in the form that npu-exporter prints. It is the same in each recording of

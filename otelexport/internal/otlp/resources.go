@@ -72,7 +72,7 @@ func readEnvironment() (environment, error) {
 type Resources struct {
 	Meta    *format.Meta
 	Keys    *Keys
-	kind    api.Accelerator
+	model   *api.Model
 	env     environment
 	Procs   []format.Process // at least one
 	Hosts   []*Resource      // by process
@@ -113,7 +113,7 @@ func NewLiveResources(m *api.Model, as DeviceAs) (*Resources, error) {
 	if as != DeviceAsService && as != DeviceAsAttribute {
 		return nil, fmt.Errorf("device as %q: want %s or %s", as, DeviceAsService, DeviceAsAttribute)
 	}
-	return &Resources{Keys: NewKeys(m), kind: m.Accelerator, env: env, as: as, devices: map[deviceKey]*Device{}}, nil
+	return &Resources{Keys: NewKeys(m), model: m, env: env, as: as, devices: map[deviceKey]*Device{}}, nil
 }
 
 // Add adds the next process. Processes beyond maxProcesses share one resource.
@@ -200,12 +200,8 @@ func (x *Resources) serviceNames() []string {
 			names[i] = x.env.service
 		case p.Resource[string(semconv.ServiceNameKey)] != "":
 			names[i] = short(p.Resource[string(semconv.ServiceNameKey)])
-		case p.Exe != "":
-			names[i] = filepath.Base(p.Exe)
-		case len(p.Argv) > 0:
-			names[i] = filepath.Base(p.Argv[0])
 		default:
-			names[i] = "program"
+			names[i] = filepath.Base(p.Program())
 		}
 		count[names[i]]++
 		ranks[p.Rank] = true
