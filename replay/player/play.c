@@ -224,7 +224,7 @@ static void take(const struct plan_template *t)
 	*(uint64_t *)(uintptr_t)operand(t->operands) = (uint64_t)fd;
 }
 
-static void fork_process(uint32_t process);
+static void fork_playing(uint32_t process);
 
 /* Executes an instruction other than a call. Returns whether the thread goes on. */
 static __attribute__((noinline)) bool other(const struct plan_instruction *in, struct result_instruction *r)
@@ -254,16 +254,10 @@ static __attribute__((noinline)) bool other(const struct plan_instruction *in, s
 			P.lib.place(operand(t->operands));
 		break;
 	case OP_FORK:
-		fork_process(t->fn);
+		fork_playing(t->fn);
 		break;
 	}
 	return true;
-}
-
-/* The slot with the address of a thread's own data. */
-static uint64_t own_slot(uint64_t thread)
-{
-	return SLOT_THREADS + 2 * P.plan->threads.count + P.plan->processes.count + OWN_STRIDE * thread;
 }
 
 /*
@@ -361,6 +355,19 @@ __attribute__((noreturn)) void end_as(int status)
 
 bool ended_well(int status) { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
 
+pid_t fork_process(uint64_t process)
+{
+	pid_t self = getpid(), pid = fork();
+	if (pid < 0)
+		refuse("fork process %llu: %s", (unsigned long long)process, strerror(errno));
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != self)
+			_exit(1);
+	}
+	return pid;
+}
+
 static void await_forked(void)
 {
 	for (uint32_t i = 0; i < forked_count; i++) {
@@ -408,19 +415,18 @@ static void *play(void *arg)
 
 void play_threads(const struct plan_process *p)
 {
-	uint64_t all = P.plan->threads.count;
 	pthread_t *threads = calloc(p->count ? p->count : 1, sizeof *threads);
 	if (threads == NULL)
 		refuse("start %u threads: out of memory", p->count);
 	open_window(p);
-	P.slots[SLOT_THREADS + all + p->first] = (uint64_t)pthread_self();
+	P.slots[thread_slot(p->first)] = (uint64_t)pthread_self();
 	if (P.lib.mark != NULL && P.plan->zeros_reason != 0)
 		P.lib.mark((const void *)(uintptr_t)P.slots[SLOT_ZEROS], P.plan->zeros, (int)P.plan->zeros_reason);
 	for (uint32_t t = 1; t < p->count; t++) {
 		int e = pthread_create(&threads[t], NULL, play, (void *)(uintptr_t)(p->first + t));
 		if (e != 0)
 			refuse("start thread %u: %s", p->first + t, strerror(e));
-		P.slots[SLOT_THREADS + all + p->first + t] = (uint64_t)threads[t];
+		P.slots[thread_slot(p->first + t)] = (uint64_t)threads[t];
 	}
 	if (p->count > 0)
 		play((void *)(uintptr_t)p->first);
@@ -429,26 +435,19 @@ void play_threads(const struct plan_process *p)
 }
 
 /* Forks one of the plan's processes from this one, with the library as it is. */
-static void fork_process(uint32_t process)
+static void fork_playing(uint32_t process)
 {
 	pid_t *more = realloc(forked, (forked_count + 1) * sizeof *forked);
 	if (more == NULL)
 		refuse("fork process %u: out of memory", process);
 	forked = more;
-	pid_t self = getpid(), pid = fork();
-	if (pid < 0)
-		refuse("fork process %u: %s", process, strerror(errno));
-	forked[forked_count] = pid;
-	if (pid > 0) {
+	if ((forked[forked_count] = fork_process(process)) > 0) {
 		forked_count++;
 		return;
 	}
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != self)
-		_exit(1);
 	P.forked = true;
 	forked_count = 0;
-	P.slots[SLOT_THREADS + 2 * P.plan->threads.count + process] = (uint64_t)getpid();
+	P.slots[pid_slot(process)] = (uint64_t)getpid();
 	map_host_memory(process);
 	play_threads(&P.processes[process]);
 	_exit(0);

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "plan.h"
 
@@ -58,6 +59,10 @@ static inline uint8_t *own_data(const struct plan_instruction *in) { return P.da
 static inline bool paced(void) { return P.plan->scale > 0; }
 static inline const void *table(const struct plan_table *t) { return P.index + t->offset; }
 static inline uint64_t operand(uint64_t i) { return plan_value(&P.operands[i], P.slots); }
+/* The slots with a thread's pthread_t, a process's pid, and the address of a thread's own data. */
+static inline uint64_t thread_slot(uint64_t thread) { return SLOT_THREADS + P.plan->threads.count + thread; }
+static inline uint64_t pid_slot(uint64_t process) { return thread_slot(P.plan->threads.count) + process; }
+static inline uint64_t own_slot(uint64_t thread) { return pid_slot(P.plan->processes.count) + OWN_STRIDE * thread; }
 static inline bool stopped(void) { return __atomic_load_n(&P.result->stopped, __ATOMIC_RELAXED) != 0; }
 
 /* state.c: ends the process and stores the reason in the results. Without results it is printed. */
@@ -132,6 +137,8 @@ void make_slots(void);
 /* Maps the host memory that a process registers for the device, before libraries map theirs. */
 void map_host_memory(uint64_t process);
 void play_threads(const struct plan_process *p);
+/* Forks a process that ends with this one. Returns 0 in the child. */
+pid_t fork_process(uint64_t process);
 bool ended_well(int status);
 /* Ends this process in the way in which another one has ended. */
 __attribute__((noreturn)) void end_as(int status);

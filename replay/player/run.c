@@ -55,7 +55,7 @@ void run(uint64_t process, const char *library)
 	watch_signals();
 	map_host_memory(process);
 	open_library(library);
-	P.slots[SLOT_THREADS + 2 * P.plan->threads.count + process] = (uint64_t)getpid();
+	P.slots[pid_slot(process)] = (uint64_t)getpid();
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* for take() in other processes */
 	const struct core_time before = others_core_time();
 	play_threads(p);
@@ -68,20 +68,14 @@ void run(uint64_t process, const char *library)
 void run_all(const char *library)
 {
 	uint64_t n = P.plan->processes.count, left = 0;
-	pid_t *pids = calloc(n, sizeof *pids), self = getpid();
+	pid_t *pids = calloc(n, sizeof *pids);
 	if (pids == NULL)
 		refuse("fork %llu processes: out of memory", (unsigned long long)n);
 	for (uint64_t i = 0; i < n; i++) {
 		if (P.processes[i].forked)
 			continue;
 		left++;
-		pids[i] = fork();
-		if (pids[i] < 0)
-			refuse("fork process %llu: %s", (unsigned long long)i, strerror(errno));
-		if (pids[i] == 0) {
-			prctl(PR_SET_PDEATHSIG, SIGKILL);
-			if (getppid() != self)
-				_exit(1);
+		if ((pids[i] = fork_process(i)) == 0) {
 			run(i, library);
 			_exit(0);
 		}
