@@ -153,11 +153,8 @@ func (t *Thread) pool(h acl.MemPool) (*memPool, acl.Error) {
 
 // MemPoolDestroy ends a pool. Its memory lives on until it is freed.
 func (t *Thread) MemPoolDestroy(memPool acl.MemPool) acl.Error {
-	if _, e := t.pool(memPool); e != 0 {
-		return e
-	}
-	t.sim.pools.Remove(uint64(memPool))
-	return acl.ACL_SUCCESS
+	_, e := end(t, &t.sim.pools, uint64(memPool))
+	return e
 }
 
 // wide reports whether an attribute has 8 bytes rather than 4.

@@ -77,13 +77,19 @@ func (t *Thread) addBinary(d *device.Device, b []byte, path string, lazy bool, h
 	return acl.ACL_SUCCESS
 }
 
+func (t *Thread) binaryArgs(data, size uint64) acl.Error {
+	if data == 0 || size == 0 || size > kernel.MaxBinary {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "binary of %d bytes at %#x: want an address and 1 to %d bytes", size, data, uint64(kernel.MaxBinary))
+	}
+	return acl.ACL_SUCCESS
+}
+
 // CreateBinary wraps a binary in program memory, which is read when it is loaded. It returns 0 for invalid sizes.
 func (t *Thread) CreateBinary(data acl.Addr, dataLen uint64) acl.Binary {
 	if e := t.ready(); e != 0 {
 		return 0
 	}
-	if data == 0 || dataLen == 0 || dataLen > kernel.MaxBinary {
-		t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "binary of %d bytes at %#x: want an address and 1 to %d bytes", dataLen, data, uint64(kernel.MaxBinary))
+	if e := t.binaryArgs(data, dataLen); e != 0 {
 		return 0
 	}
 	i := &kernel.Image{Addr: data, Size: dataLen}
@@ -104,12 +110,9 @@ func (t *Thread) DestroyBinary(binary acl.Binary) acl.Error {
 
 // BinaryLoad loads a wrapped binary.
 func (t *Thread) BinaryLoad(binary acl.Binary, binHandle *acl.BinHandle) acl.Error {
-	i := t.sim.images.Get(uint64(binary))
-	if i == nil {
-		if _, e := t.context(); e != 0 {
-			return e
-		}
-		return t.badHandle(space.KindImage, uint64(binary))
+	i, e := find(t, &t.sim.images, uint64(binary))
+	if e != 0 {
+		return e
 	}
 	return t.loadBinary(bytes.Clone(space.Bytes(i.Addr, i.Size)), "", false, binHandle)
 }
@@ -144,8 +147,8 @@ func (t *Thread) BinaryLoadFromData(data acl.Addr, length uint64, options *acl.B
 	if _, e := t.context(); e != 0 {
 		return e
 	}
-	if data == 0 || length == 0 || length > kernel.MaxBinary {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "binary of %d bytes at %#x: want an address and 1 to %d bytes", length, data, uint64(kernel.MaxBinary))
+	if e := t.binaryArgs(data, length); e != 0 {
+		return e
 	}
 	lazy, e := t.loadOptions(options)
 	if e != 0 {
@@ -228,17 +231,11 @@ func (t *Thread) BinaryGetFunctionByEntry(binHandle acl.BinHandle, funcEntry uin
 }
 
 func (t *Thread) binary(h acl.BinHandle, funcHandle *acl.FuncHandle) (*kernel.Binary, acl.Error) {
-	if _, e := t.context(); e != 0 {
-		return nil, e
-	}
-	f := t.sim.binaries.Get(uint64(h))
-	if f == nil {
-		return nil, t.badHandle(space.KindBinary, uint64(h))
-	}
-	if funcHandle == nil {
+	f, e := find(t, &t.sim.binaries, uint64(h))
+	if e == 0 && funcHandle == nil {
 		return nil, t.null("funcHandle")
 	}
-	return f, acl.ACL_SUCCESS
+	return f, e
 }
 
 // function returns the handle of a kernel. Repeated calls return the same handle.
@@ -322,12 +319,8 @@ func (t *Thread) FunctionGetParamInfo(func_ acl.Addr, paramIndex uint64, paramOf
 	if paramIndex >= uint64(len(fn.Kernel.Args)) {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "parameter %d is out of range: kernel %q has %d parameters", paramIndex, fn.Name, len(fn.Kernel.Args))
 	}
-	if paramOffset != nil {
-		*paramOffset = fn.Kernel.Offset(int(paramIndex))
-	}
-	if paramSize != nil {
-		*paramSize = uint64(fn.Kernel.Args[paramIndex].Size)
-	}
+	offer(paramOffset, fn.Kernel.Offset(int(paramIndex)))
+	offer(paramSize, uint64(fn.Kernel.Args[paramIndex].Size))
 	return acl.ACL_SUCCESS
 }
 
@@ -367,13 +360,10 @@ func (s *Sim) allocOwn(d *device.Device, size uint64) (uint64, *fail.Failure) {
 
 // BinaryGetDevAddress returns the device address of a binary; null if it is loaded lazily.
 func (t *Thread) BinaryGetDevAddress(binHandle acl.BinHandle, binAddr *acl.Addr, binSize *uint64) acl.Error {
-	if _, e := t.context(); e != 0 {
-		return e
-	}
-	f := t.sim.binaries.Get(uint64(binHandle))
+	f, e := find(t, &t.sim.binaries, uint64(binHandle))
 	switch {
-	case f == nil:
-		return t.badHandle(space.KindBinary, uint64(binHandle))
+	case e != 0:
+		return e
 	case binAddr == nil || binSize == nil:
 		return t.absent("binAddr or binSize")
 	}
@@ -479,13 +469,10 @@ func (t *Thread) FunctionGetBinary(funcHandle acl.FuncHandle, binHandle *acl.Bin
 
 // BinaryGetGlobal returns the device address and the size of a variable.
 func (t *Thread) BinaryGetGlobal(binHandle acl.BinHandle, name *byte, dptr *acl.Addr, size *uint64) acl.Error {
-	if _, e := t.context(); e != 0 {
-		return e
-	}
-	f := t.sim.binaries.Get(uint64(binHandle))
+	f, e := find(t, &t.sim.binaries, uint64(binHandle))
 	switch {
-	case f == nil:
-		return t.badHandle(space.KindBinary, uint64(binHandle))
+	case e != 0:
+		return e
 	case name == nil:
 		return t.null("name")
 	case dptr == nil && size == nil:
@@ -495,12 +482,8 @@ func (t *Thread) BinaryGetGlobal(binHandle acl.BinHandle, name *byte, dptr *acl.
 	if e != 0 {
 		return e
 	}
-	if dptr != nil {
-		*dptr = at.Addr
-	}
-	if size != nil {
-		*size = at.Size
-	}
+	offer(dptr, at.Addr)
+	offer(size, at.Size)
 	return acl.ACL_SUCCESS
 }
 

@@ -49,10 +49,7 @@ func (t *Thread) buildWait(b *graph.Bound, ev *graph.Event, s *device.Stream) ac
 	}
 	k := graph.WaitMark(graph.Inside(m.Mark))
 	k.Detail = ev
-	if f := b.Add(s, &graph.GraphTask{Task: k, Mark: m.Mark}); f != nil {
-		return t.failWith(f)
-	}
-	return acl.ACL_SUCCESS
+	return t.result(b.Add(s, &graph.GraphTask{Task: k, Mark: m.Mark}))
 }
 
 // MdlRIBuildBegin makes an empty model, to be built by hand.
@@ -77,17 +74,11 @@ func (t *Thread) MdlRIBuildBegin(modelRI *acl.MdlRI, flag uint32) acl.Error {
 
 // builtGraph returns a model that is, or was, built by hand.
 func (t *Thread) builtGraph(h acl.MdlRI) (*graph.Graph, acl.Error) {
-	if _, e := t.context(); e != 0 {
-		return nil, e
-	}
-	g := t.sim.Graphs.Get(uint64(h))
-	switch {
-	case g == nil:
-		return nil, t.badHandle(space.KindGraph, uint64(h))
-	case !g.Built:
+	g, e := find(t, &t.sim.Graphs, uint64(h))
+	if e == 0 && !g.Built {
 		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "model %d was captured, not built", g.ID)
 	}
-	return g, acl.ACL_SUCCESS
+	return g, e
 }
 
 // boundTo returns a stream's place in a model.
@@ -203,13 +194,10 @@ func (t *Thread) MdlRIBuildEnd(modelRI acl.MdlRI, reserve acl.Addr) acl.Error {
 
 // MdlRIAbort stops the run of a built model. The executing stream gets an error.
 func (t *Thread) MdlRIAbort(modelRI acl.MdlRI) acl.Error {
-	if _, e := t.context(); e != 0 {
-		return e
-	}
-	g := t.sim.Graphs.Get(uint64(modelRI))
+	g, e := find(t, &t.sim.Graphs, uint64(modelRI))
 	switch {
-	case g == nil:
-		return t.badHandle(space.KindGraph, uint64(modelRI))
+	case e != 0:
+		return e
 	case !g.Built:
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "model %d was captured: its runs can't be aborted", g.ID)
 	}
@@ -329,11 +317,8 @@ func (t *Thread) label(h acl.Label) (*graph.Label, acl.Error) {
 
 // DestroyLabel ends a label. Lists that hold it keep its place.
 func (t *Thread) DestroyLabel(l acl.Label) acl.Error {
-	if _, e := t.label(l); e != 0 {
-		return e
-	}
-	t.sim.Labels.Remove(uint64(l))
-	return acl.ACL_SUCCESS
+	_, e := end(t, &t.sim.Labels, uint64(l))
+	return e
 }
 
 // SetLabel sets a label after the current tasks of a bound stream. A label can be set once.
@@ -381,13 +366,8 @@ func (t *Thread) CreateLabelList(labels *acl.Label, num uint64, list_ *acl.Label
 
 // DestroyLabelList ends a list. Its labels stay.
 func (t *Thread) DestroyLabelList(labelList acl.LabelList) acl.Error {
-	if _, e := t.context(); e != 0 {
-		return e
-	}
-	if t.sim.LabelLists.Remove(uint64(labelList)) == nil {
-		return t.badHandle(space.KindLabelList, uint64(labelList))
-	}
-	return acl.ACL_SUCCESS
+	_, e := end(t, &t.sim.LabelLists, uint64(labelList))
+	return e
 }
 
 // SwitchLabelByIndex jumps to the label whose index is in device memory when the task runs. A larger index selects

@@ -453,12 +453,9 @@ func (t *Thread) ExceptionInfoCallbackUnregister(callback acl.Addr) acl.Error {
 
 // BinarySetExceptionCallback sets the function that is called if a kernel in the binary fails; null for none.
 func (t *Thread) BinarySetExceptionCallback(binHandle acl.BinHandle, callback_, userData acl.Addr) acl.Error {
-	if _, e := t.context(); e != 0 {
+	f, e := find(t, &t.sim.binaries, uint64(binHandle))
+	if e != 0 {
 		return e
-	}
-	f := t.sim.binaries.Get(uint64(binHandle))
-	if f == nil {
-		return t.badHandle(space.KindBinary, uint64(binHandle))
 	}
 	if callback_ != 0 {
 		if e := t.callable(callback_); e != 0 {

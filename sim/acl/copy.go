@@ -32,7 +32,7 @@ func (t *Thread) copyNow(x device.Transfer) acl.Error {
 	if t.sim.opts.Virtual {
 		t.sim.SpendCall(&t.HostThread, t.sim.Model.Host.Sync+int64(t.sim.TransferCost(&x)))
 	}
-	planned := t.sim.taskFault(device.TaskCopy, "")
+	planned := t.sim.opts.Faults.Hit(string(device.TaskCopy), "")
 	if planned != nil && !planned.Corrupt {
 		return t.fail(planned.Code, "injected fault: copy %d fails", planned.At)
 	}
@@ -299,6 +299,18 @@ func (t *Thread) fillArgs(p acl.Addr, maxCount, count uint64) (bool, acl.Error) 
 	return false, acl.ACL_SUCCESS
 }
 
+// fillNow makes a blocking fill.
+func (t *Thread) fillNow(p acl.Addr, pattern []byte, n uint64) acl.Error {
+	if e := t.unsafe(); e != 0 {
+		return e
+	}
+	t.sim.Strict.HostTouches(&t.Strict, p, n, space.Write)
+	if err := t.sim.Fill(p, pattern, n); err != nil {
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "fill: %v", err)
+	}
+	return acl.ACL_SUCCESS
+}
+
 // fillLater puts a fill on a stream.
 func (t *Thread) fillLater(s *device.Stream, p acl.Addr, pattern []byte, n uint64) acl.Error {
 	return t.submit(s, device.Task{Kind: device.TaskFill, Copy: model.Fill, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
@@ -319,14 +331,7 @@ func (t *Thread) Memset(devPtr acl.Addr, maxCount uint64, value int32, count uin
 	if done, e := t.fillArgs(devPtr, maxCount, count); done {
 		return e
 	}
-	if e := t.unsafe(); e != 0 {
-		return e
-	}
-	t.sim.Strict.HostTouches(&t.Strict, devPtr, count, space.Write)
-	if err := t.sim.Fill(devPtr, []byte{byte(value)}, count); err != nil {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "fill: %v", err)
-	}
-	return acl.ACL_SUCCESS
+	return t.fillNow(devPtr, []byte{byte(value)}, count)
 }
 
 // MemsetAsync fills memory in stream order.
@@ -663,14 +668,7 @@ func (t *Thread) MemsetD32(ptr acl.Addr, memSize uint64, value uint32, n uint64)
 	if done, e := t.fill32Args(ptr, memSize, n); done {
 		return e
 	}
-	if e := t.unsafe(); e != 0 {
-		return e
-	}
-	t.sim.Strict.HostTouches(&t.Strict, ptr, 4*n, space.Write)
-	if err := t.sim.Fill(ptr, binary.LittleEndian.AppendUint32(nil, value), 4*n); err != nil {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "fill: %v", err)
-	}
-	return acl.ACL_SUCCESS
+	return t.fillNow(ptr, binary.LittleEndian.AppendUint32(nil, value), 4*n)
 }
 
 // MemsetD32Async fills device memory with a word in stream order, and host memory at once.

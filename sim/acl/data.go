@@ -19,13 +19,22 @@ func (t *Thread) CreateDataBuffer(data acl.Addr, size uint64) acl.DataBuffer {
 	return acl.DataBuffer(b.handle)
 }
 
-func (t *Thread) dataBuffer(h acl.DataBuffer) (*dataBuffer, acl.Error) {
-	b := t.sim.buffers.Get(uint64(h))
-	if b == nil {
-		t.badHandle(space.KindBuffer, uint64(h))
+// dataObject returns a data buffer or a dataset. Its functions need no context and have an error code of their own.
+func dataObject[T any](t *Thread, of *space.Table[T], h uint64) (*T, acl.Error) {
+	x := of.Get(h)
+	if x == nil {
+		t.badHandle(of.Kind, h)
 		return nil, t.failWith(status.Failed(acl.ACL_ERROR_INVALID_PARAM, "%s", t.message))
 	}
-	return b, acl.ACL_SUCCESS
+	return x, acl.ACL_SUCCESS
+}
+
+func (t *Thread) dataBuffer(h acl.DataBuffer) (*dataBuffer, acl.Error) {
+	return dataObject(t, &t.sim.buffers, uint64(h))
+}
+
+func (t *Thread) dataset(h acl.MdlDataset) (*dataset, acl.Error) {
+	return dataObject(t, &t.sim.datasets, uint64(h))
 }
 
 // DestroyDataBuffer ends a wrapper. The memory is the program's.
@@ -82,15 +91,6 @@ func (t *Thread) MdlCreateDataset() acl.MdlDataset {
 	d := &dataset{}
 	d.handle = t.sim.datasets.Add(d)
 	return acl.MdlDataset(d.handle)
-}
-
-func (t *Thread) dataset(h acl.MdlDataset) (*dataset, acl.Error) {
-	d := t.sim.datasets.Get(uint64(h))
-	if d == nil {
-		t.badHandle(space.KindDataset, uint64(h))
-		return nil, t.failWith(status.Failed(acl.ACL_ERROR_INVALID_PARAM, "%s", t.message))
-	}
-	return d, acl.ACL_SUCCESS
 }
 
 // MdlDestroyDataset ends a dataset. Its buffers stay.

@@ -30,10 +30,7 @@ func (t *Thread) knownDevice(id int32) (*device.Device, acl.Error) {
 
 // SetDevice opens a device and makes its primary context current.
 func (t *Thread) SetDevice(deviceId int32) acl.Error {
-	if e := t.ready(); e != 0 {
-		return e
-	}
-	d, e := t.device(deviceId)
+	d, e := t.knownDevice(deviceId)
 	if e != 0 {
 		return e
 	}
@@ -66,10 +63,7 @@ func (t *Thread) ResetDevice(deviceId int32) acl.Error { return t.reset(deviceId
 func (t *Thread) ResetDeviceForce(deviceId int32) acl.Error { return t.reset(deviceId, true) }
 
 func (t *Thread) reset(deviceId int32, force bool) acl.Error {
-	if e := t.ready(); e != 0 {
-		return e
-	}
-	d, e := t.device(deviceId)
+	d, e := t.knownDevice(deviceId)
 	if e != 0 {
 		return e
 	}
@@ -103,17 +97,22 @@ func (m *Sim) shutdown(d *device.Device, force bool) {
 	}
 }
 
-// GetDevice returns the device of the current context.
-func (t *Thread) GetDevice(deviceId *int32) acl.Error {
-	if deviceId == nil {
-		return t.null("deviceId")
+// ofContext stores a property of the current context. It checks the pointer first.
+func ofContext[V any](t *Thread, name string, to *V, of func(*device.Context) V) acl.Error {
+	if to == nil {
+		return t.null(name)
 	}
 	c, e := t.context()
 	if e != 0 {
 		return e
 	}
-	*deviceId = c.Device.ID
+	*to = of(c)
 	return acl.ACL_SUCCESS
+}
+
+// GetDevice returns the device of the current context.
+func (t *Thread) GetDevice(deviceId *int32) acl.Error {
+	return ofContext(t, "deviceId", deviceId, func(c *device.Context) int32 { return c.Device.ID })
 }
 
 // GetDeviceCount returns the number of devices.
@@ -267,14 +266,23 @@ func (t *Thread) CreateContext(ctx *acl.Context, deviceId int32) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
+// namedContext returns the context of a handle. The thread needs none itself.
+func (t *Thread) namedContext(h acl.Context) (*device.Context, acl.Error) {
+	if e := t.ready(); e != 0 {
+		return nil, e
+	}
+	c := t.sim.contexts.Get(uint64(h))
+	if c == nil {
+		return nil, t.badHandle(space.KindContext, uint64(h))
+	}
+	return c, acl.ACL_SUCCESS
+}
+
 // DestroyContext ends a context made by CreateContext.
 func (t *Thread) DestroyContext(ctx acl.Context) acl.Error {
-	if e := t.ready(); e != 0 {
+	c, e := t.namedContext(ctx)
+	if e != 0 {
 		return e
-	}
-	c := t.sim.contexts.Get(uint64(ctx))
-	if c == nil {
-		return t.badHandle(space.KindContext, uint64(ctx))
 	}
 	c.Device.Lock()
 	primary := c == c.Device.Primary
@@ -288,12 +296,9 @@ func (t *Thread) DestroyContext(ctx acl.Context) acl.Error {
 }
 
 func (t *Thread) SetCurrentContext(ctx acl.Context) acl.Error {
-	if e := t.ready(); e != 0 {
+	c, e := t.namedContext(ctx)
+	if e != 0 {
 		return e
-	}
-	c := t.sim.contexts.Get(uint64(ctx))
-	if c == nil {
-		return t.badHandle(space.KindContext, uint64(ctx))
 	}
 	t.current = c
 	return acl.ACL_SUCCESS
@@ -301,26 +306,10 @@ func (t *Thread) SetCurrentContext(ctx acl.Context) acl.Error {
 
 // GetCurrentContext returns the thread's context.
 func (t *Thread) GetCurrentContext(ctx *acl.Context) acl.Error {
-	if ctx == nil {
-		return t.null("context")
-	}
-	c, e := t.context()
-	if e != 0 {
-		return e
-	}
-	*ctx = acl.Context(c.Handle)
-	return acl.ACL_SUCCESS
+	return ofContext(t, "context", ctx, func(c *device.Context) acl.Context { return acl.Context(c.Handle) })
 }
 
 // CtxGetCurrentDefaultStream returns the default stream of the current context.
 func (t *Thread) CtxGetCurrentDefaultStream(stream *acl.Stream) acl.Error {
-	if stream == nil {
-		return t.null("stream")
-	}
-	c, e := t.context()
-	if e != 0 {
-		return e
-	}
-	*stream = acl.Stream(c.Default.Handle)
-	return acl.ACL_SUCCESS
+	return ofContext(t, "stream", stream, func(c *device.Context) acl.Stream { return acl.Stream(c.Default.Handle) })
 }

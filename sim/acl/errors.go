@@ -6,6 +6,7 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim/acl/status"
+	"github.com/acltrace/acltrace/sim/device"
 	"github.com/acltrace/acltrace/sim/device/fail"
 	"github.com/acltrace/acltrace/sim/device/space"
 	"github.com/acltrace/acltrace/sim/mutant"
@@ -20,6 +21,22 @@ func (t *Thread) failWith(f *fail.Failure) acl.Error {
 	t.lastError = status.Of(f)
 	t.say(f.Text)
 	return t.lastError
+}
+
+// result returns the code of a failure, which may be nil.
+func (t *Thread) result(f *fail.Failure) acl.Error {
+	if f == nil {
+		return acl.ACL_SUCCESS
+	}
+	return t.failWith(f)
+}
+
+// refuse returns the error for an argument that the device rejects for a reason; nil is success.
+func (t *Thread) refuse(err error) acl.Error {
+	if err == nil {
+		return acl.ACL_SUCCESS
+	}
+	return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%v", err)
 }
 
 // badHandle returns the error for a handle that is not live.
@@ -70,6 +87,23 @@ func find[T any](t *Thread, of *space.Table[T], h uint64) (*T, acl.Error) {
 	return x, acl.ACL_SUCCESS
 }
 
+// end ends the live object with a handle and returns it.
+func end[T any](t *Thread, of *space.Table[T], h uint64) (*T, acl.Error) {
+	x, e := find(t, of, h)
+	if e == 0 && of.Remove(h) == nil { // another thread was faster
+		e = t.badHandle(of.Kind, h)
+	}
+	return x, e
+}
+
+// withStream looks up an object and a stream.
+func withStream[H, O any](t *Thread, find func(H) (O, acl.Error), h H, on acl.Stream) (o O, s *device.Stream, e acl.Error) {
+	if o, e = find(h); e == 0 {
+		s, e = t.stream(on)
+	}
+	return o, s, e
+}
+
 // put stores a call's result through the parameter with the given name.
 func put[T any](t *Thread, name string, to *T, v T) acl.Error {
 	if to == nil {
@@ -77,6 +111,13 @@ func put[T any](t *Thread, name string, to *T, v T) acl.Error {
 	}
 	*to = v
 	return acl.ACL_SUCCESS
+}
+
+// offer stores a result that the program may leave out.
+func offer[T any](to *T, v T) {
+	if to != nil {
+		*to = v
+	}
 }
 
 func (t *Thread) PeekAtLastError(level acl.LastErrLevel) acl.Error {

@@ -80,13 +80,11 @@ func (t *Thread) event(h acl.Event) (*graph.Event, acl.Error) {
 
 // DestroyEvent ends an event and does not wait for it.
 func (t *Thread) DestroyEvent(event acl.Event) acl.Error {
-	ev, e := t.event(event)
+	ev, e := end(t, &t.sim.events, uint64(event))
 	if e != 0 {
 		return e
 	}
-	if t.sim.events.Remove(uint64(event)) != nil {
-		t.sim.unshare(ev.Shared)
-	}
+	t.sim.unshare(ev.Shared)
 	return acl.ACL_SUCCESS
 }
 
@@ -98,11 +96,7 @@ func (t *Thread) RecordEvent(event acl.Event, on acl.Stream) acl.Error {
 // RecordEventWithFlag is RecordEvent. ACL_EVENT_RECORD_EXTERNAL requires a captured stream: each execution of the
 // graph then records the event for outside waiters.
 func (t *Thread) RecordEventWithFlag(event acl.Event, on acl.Stream, flag uint32) acl.Error {
-	ev, e := t.event(event)
-	if e != 0 {
-		return e
-	}
-	s, e := t.stream(on)
+	ev, s, e := withStream(t, t.event, event, on)
 	if e != 0 {
 		return e
 	}
@@ -158,11 +152,7 @@ func (t *Thread) RecordEventWithFlag(event acl.Event, on acl.Stream, flag uint32
 
 // ResetEvent clears the last record in stream order.
 func (t *Thread) ResetEvent(event acl.Event, on acl.Stream) acl.Error {
-	ev, e := t.event(event)
-	if e != 0 {
-		return e
-	}
-	s, e := t.stream(on)
+	ev, s, e := withStream(t, t.event, event, on)
 	if e != 0 {
 		return e
 	}
@@ -229,10 +219,7 @@ func (t *Thread) eventDone(ev *graph.Event) (bool, acl.Error) {
 		return false, acl.ACL_SUCCESS
 	}
 	t.sim.Strict.Knows(&t.Strict, &m.Known)
-	if m.Failure != nil {
-		return true, t.failWith(m.Failure)
-	}
-	return true, acl.ACL_SUCCESS
+	return true, t.result(m.Failure)
 }
 
 // QueryEvent reports whether the last record is done (old interface).
@@ -241,18 +228,10 @@ func (t *Thread) QueryEvent(event acl.Event, status *acl.EventStatus) acl.Error 
 	if e != 0 {
 		return e
 	}
-	if status == nil {
-		return t.null("status")
-	}
-	if ev.How == graph.CreateEventEx {
+	if status != nil && ev.How == graph.CreateEventEx {
 		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "event %#x was created by %s: query it with aclrtQueryEventStatus", ev.Handle, ev.How)
 	}
-	done, e := t.eventDone(ev)
-	*status = acl.ACL_EVENT_STATUS_NOT_READY
-	if done {
-		*status = acl.ACL_EVENT_STATUS_COMPLETE
-	}
-	return e
+	return storeStatus(t, ev, status, acl.ACL_EVENT_STATUS_NOT_READY, acl.ACL_EVENT_STATUS_COMPLETE)
 }
 
 // QueryEventStatus reports whether the last record is done.
@@ -261,13 +240,17 @@ func (t *Thread) QueryEventStatus(event acl.Event, status *acl.EventRecordedStat
 	if e != 0 {
 		return e
 	}
+	return storeStatus(t, ev, status, acl.ACL_EVENT_RECORDED_STATUS_NOT_READY, acl.ACL_EVENT_RECORDED_STATUS_COMPLETE)
+}
+
+// storeStatus stores whether the last record is done.
+func storeStatus[S any](t *Thread, ev *graph.Event, status *S, notReady, complete S) acl.Error {
 	if status == nil {
 		return t.null("status")
 	}
 	done, e := t.eventDone(ev)
-	*status = acl.ACL_EVENT_RECORDED_STATUS_NOT_READY
-	if done {
-		*status = acl.ACL_EVENT_RECORDED_STATUS_COMPLETE
+	if *status = notReady; done {
+		*status = complete
 	}
 	return e
 }
@@ -345,10 +328,7 @@ func (t *Thread) syncEvent(h acl.Event, limit time.Duration) acl.Error {
 	t.sim.Clock.Reach(&t.HostThread, m.Time)
 	t.sim.Waited(&t.HostThread, since)
 	t.sim.Strict.Knows(&t.Strict, &m.Known)
-	if m.Failure != nil {
-		return t.failWith(m.Failure)
-	}
-	return acl.ACL_SUCCESS
+	return t.result(m.Failure)
 }
 
 // stamp returns the device time of an event.

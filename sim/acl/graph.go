@@ -15,12 +15,9 @@ import (
 
 // graph returns the model of a handle, unless a capture into it is active.
 func (t *Thread) graph(h acl.MdlRI) (*graph.Graph, acl.Error) {
-	if _, e := t.context(); e != 0 {
+	g, e := find(t, &t.sim.Graphs, uint64(h))
+	if e != 0 {
 		return nil, e
-	}
-	g := t.sim.Graphs.Get(uint64(h))
-	if g == nil {
-		return nil, t.badHandle(space.KindGraph, uint64(h))
 	}
 	if t.sim.Captures.Into(g) {
 		return nil, t.fail(acl.ACL_ERROR_RT_MODEL_CAPTURED, "model %d is still being captured", g.ID)
@@ -75,11 +72,7 @@ func (t *Thread) executeGraph(g *graph.Graph, s *device.Stream) acl.Error {
 
 // MdlRIExecuteAsync runs a model in stream order.
 func (t *Thread) MdlRIExecuteAsync(modelRI acl.MdlRI, on acl.Stream) acl.Error {
-	g, e := t.runnable(modelRI)
-	if e != 0 {
-		return e
-	}
-	s, e := t.stream(on)
+	g, s, e := withStream(t, t.runnable, modelRI, on)
 	if e != 0 {
 		return e
 	}
@@ -151,11 +144,10 @@ func (t *Thread) MdlRISetName(modelRI acl.MdlRI, name *byte) acl.Error {
 	if e != 0 {
 		return e
 	}
-	n := space.GoString(name)
-	switch {
-	case name == nil:
+	if name == nil {
 		return t.null("name")
 	}
+	n := space.GoString(name)
 	g.Lock()
 	if g.Name != "" && mutant.Breaks("name_of_a_graph") {
 		n = g.Name

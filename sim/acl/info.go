@@ -93,12 +93,8 @@ func (t *Thread) DeviceGetStreamPriorityRange(leastPriority, greatestPriority *i
 	if _, e := t.context(); e != 0 {
 		return e
 	}
-	if leastPriority != nil {
-		*leastPriority = maxPriority
-	}
-	if greatestPriority != nil {
-		*greatestPriority = 0
-	}
+	offer(leastPriority, maxPriority)
+	offer(greatestPriority, 0)
 	return acl.ACL_SUCCESS
 }
 
@@ -108,12 +104,10 @@ func (t *Thread) DeviceGetUuid(deviceId int32, uuid *acl.Uuid) acl.Error {
 	if e != 0 {
 		return e
 	}
-	if uuid == nil {
-		return t.null("uuid")
-	}
-	copy(uuid.Bytes[:], "acltrace sim")
-	binary.BigEndian.PutUint32(uuid.Bytes[12:], uint32(d.ID))
-	return acl.ACL_SUCCESS
+	var id acl.Uuid
+	copy(id.Bytes[:], "acltrace sim")
+	binary.BigEndian.PutUint32(id.Bytes[12:], uint32(d.ID))
+	return put(t, "uuid", uuid, id)
 }
 
 // busID is the fictitious bus id of a device.
@@ -334,9 +328,6 @@ func (t *Thread) GetStreamAvailableNum(streamCount *uint32) acl.Error {
 	if e != 0 {
 		return e
 	}
-	if streamCount == nil {
-		return t.null("streamCount")
-	}
 	n := uint32(device.MaxStreams)
 	c.Device.Lock()
 	for _, s := range c.Device.Streams {
@@ -345,8 +336,7 @@ func (t *Thread) GetStreamAvailableNum(streamCount *uint32) acl.Error {
 		}
 	}
 	c.Device.Unlock()
-	*streamCount = n
-	return acl.ACL_SUCCESS
+	return put(t, "streamCount", streamCount, n)
 }
 
 // GetEventAvailNum returns how many events that synchronize can still be made.
@@ -373,14 +363,10 @@ func (t *Thread) GetPrimaryCtxState(deviceId int32, flags *uint32, active *int32
 	}
 	d.Lock()
 	defer d.Unlock()
-	if flags != nil {
-		*flags = 0
-	}
-	if active != nil {
-		*active = 0
-		if d.Primary != nil {
-			*active = 1
-		}
+	offer(flags, 0)
+	offer(active, 0)
+	if d.Primary != nil {
+		offer(active, 1)
 	}
 	return acl.ACL_SUCCESS
 }
@@ -716,10 +702,7 @@ func (t *Thread) MemP2PMap(devPtr acl.Addr, size uint64, dstDevId int32, flags u
 	case to == d:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the memory is on device %d itself", d.ID)
 	}
-	if err := to.Check(devPtr, size, space.Read); err != nil {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%v", err)
-	}
-	return acl.ACL_SUCCESS
+	return t.refuse(to.Check(devPtr, size, space.Read))
 }
 
 // MallocForTaskScheduler allocates device memory. The runtime replaces an unknown policy (documented).

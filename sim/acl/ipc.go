@@ -181,10 +181,7 @@ func (t *Thread) letIn(x *memory.Shared, pid *int32, num uint64) acl.Error {
 	if e != 0 {
 		return e
 	}
-	if f := t.sim.Shares.Allow(x, pids); f != nil {
-		return t.failWith(f)
-	}
-	return acl.ACL_SUCCESS
+	return t.result(t.sim.Shares.Allow(x, pids))
 }
 
 // IpcMemImportByKey maps memory of another process. If it is on another device, access needs

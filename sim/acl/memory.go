@@ -296,10 +296,7 @@ func (t *Thread) cached(p acl.Addr, size uint64) acl.Error {
 	if size == 0 || size > memory.MaxAlloc {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "size of the cached memory is %d: want 1 to %d bytes", size, uint64(memory.MaxAlloc))
 	}
-	if err := d.Memory.Check(p, size, 0); err != nil {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%v", err)
-	}
-	return acl.ACL_SUCCESS
+	return t.refuse(d.Memory.Check(p, size, 0))
 }
 
 // MemFlush writes cached device memory back.

@@ -49,13 +49,11 @@ func (t *Thread) notify(h acl.Notify) (*notify, acl.Error) {
 
 // DestroyNotify ends a notify and does not wait for it.
 func (t *Thread) DestroyNotify(h acl.Notify) acl.Error {
-	n, e := t.notify(h)
+	n, e := end(t, &t.sim.notifies, uint64(h))
 	if e != 0 {
 		return e
 	}
-	if t.sim.notifies.Remove(uint64(h)) != nil {
-		t.sim.unshare(n.signal.End())
-	}
+	t.sim.unshare(n.signal.End())
 	return acl.ACL_SUCCESS
 }
 
@@ -69,11 +67,7 @@ func (t *Thread) GetNotifyId(h acl.Notify, notifyId *uint32) acl.Error {
 
 // RecordNotify sets a notify in stream order. A set notify stays set.
 func (t *Thread) RecordNotify(h acl.Notify, on acl.Stream) acl.Error {
-	n, e := t.notify(h)
-	if e != 0 {
-		return e
-	}
-	s, e := t.stream(on)
+	n, s, e := withStream(t, t.notify, h, on)
 	if e != 0 {
 		return e
 	}
@@ -87,11 +81,7 @@ func (t *Thread) RecordNotify(h acl.Notify, on acl.Stream) acl.Error {
 // WaitAndResetNotify lets later work on a stream wait for a notify, and clears it. It waits at most so many seconds;
 // 0 for no limit.
 func (t *Thread) WaitAndResetNotify(h acl.Notify, on acl.Stream, timeout uint32) acl.Error {
-	n, e := t.notify(h)
-	if e != 0 {
-		return e
-	}
-	s, e := t.stream(on)
+	n, s, e := withStream(t, t.notify, h, on)
 	if e != 0 {
 		return e
 	}
@@ -158,11 +148,8 @@ func (t *Thread) counter(h acl.CntNotify) (*counter, acl.Error) {
 
 // CntNotifyDestroy ends a counter and does not wait for it.
 func (t *Thread) CntNotifyDestroy(h acl.CntNotify) acl.Error {
-	if _, e := t.counter(h); e != 0 {
-		return e
-	}
-	t.sim.counters.Remove(uint64(h))
-	return acl.ACL_SUCCESS
+	_, e := end(t, &t.sim.counters, uint64(h))
+	return e
 }
 
 // CntNotifyGetId returns the counter id.
@@ -180,11 +167,7 @@ func (t *Thread) CntNotifyGetId(h acl.CntNotify, notifyId *uint32) acl.Error {
 
 // count submits a change to a counter.
 func (t *Thread) count(h acl.CntNotify, on acl.Stream, f func(v uint32) uint32) acl.Error {
-	c, e := t.counter(h)
-	if e != 0 {
-		return e
-	}
-	s, e := t.stream(on)
+	c, s, e := withStream(t, t.counter, h, on)
 	if e != 0 {
 		return e
 	}
@@ -237,11 +220,7 @@ func countMet(have, want uint32, mode acl.CntNotifyWaitMode) bool {
 // CntNotifyWaitWithTimeout lets later work on a stream wait for a counter value, and optionally clears the counter.
 // It waits at most so many seconds; 0 for no limit.
 func (t *Thread) CntNotifyWaitWithTimeout(h acl.CntNotify, on acl.Stream, info *acl.CntNotifyWaitInfo) acl.Error {
-	c, e := t.counter(h)
-	if e != 0 {
-		return e
-	}
-	s, e := t.stream(on)
+	c, s, e := withStream(t, t.counter, h, on)
 	if e != 0 {
 		return e
 	}

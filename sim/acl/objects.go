@@ -42,31 +42,6 @@ func (o *objects) init() {
 	o.allocators.Kind, o.buffers.Kind, o.datasets.Kind, o.raised.Kind = space.KindAllocator, space.KindBuffer, space.KindDataset, space.KindException
 }
 
-// live reports whether an object that can leak is live.
-func (o *objects) live(h uint64) bool {
-	switch space.KindOf(h) {
-	case space.KindContext:
-		return o.contexts.Get(h) != nil
-	case space.KindStream:
-		return o.streams.Get(h) != nil
-	case space.KindEvent:
-		return o.events.Get(h) != nil
-	case space.KindImage:
-		return o.images.Get(h) != nil
-	case space.KindBinary:
-		return o.binaries.Get(h) != nil
-	case space.KindNotify:
-		return o.notifies.Get(h) != nil
-	case space.KindCounter:
-		return o.counters.Get(h) != nil
-	case space.KindPhysical:
-		return o.physicals.Get(h) != nil
-	case space.KindPool:
-		return o.pools.Get(h) != nil
-	}
-	return false
-}
-
 // notify is a signal between streams, also on different devices. A wait clears it.
 type notify struct {
 	handle uint64

@@ -5,7 +5,6 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
-	"github.com/acltrace/acltrace/sim/acl/fault"
 	"github.com/acltrace/acltrace/sim/acl/graph"
 	"github.com/acltrace/acltrace/sim/acl/kernel"
 	"github.com/acltrace/acltrace/sim/device/space"
@@ -457,8 +456,8 @@ func (t *Thread) rtBinary(bin, handle uint64) acl.Error {
 }
 
 func (t *Thread) rtLoad(data, length, handle uint64) acl.Error {
-	if data == 0 || length == 0 || length > kernel.MaxBinary {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "binary of %d bytes at %#x: want an address and 1 to %d bytes", length, data, uint64(kernel.MaxBinary))
+	if e := t.binaryArgs(data, length); e != 0 {
+		return e
 	}
 	return t.addBinary(nil, bytes.Clone(space.Bytes(data, length)), "", false, at[acl.BinHandle](handle))
 }
@@ -583,23 +582,13 @@ func (t *Thread) Call(fn api.ID, words []uint64) (uint64, bool) {
 // perform is Call without strict mode.
 func (t *Thread) perform(fn api.ID, words []uint64) (uint64, bool) {
 	if f := t.sim.opts.Faults; f != nil {
-		if e := t.planned(f, fn); e != 0 {
-			return uint64(uint32(e)), true
+		name := acl.Model.Func(fn).Name
+		if x := f.Hit(name, ""); x != nil {
+			return uint64(uint32(t.fail(x.Code, "injected fault: call %d of %s fails", x.At, name))), true
 		}
 	}
 	if fn >= firstRuntime {
 		return t.callRuntime(fn, words)
 	}
 	return t.dispatch(fn, words)
-}
-
-func (t *Thread) planned(f *fault.Faults, fn api.ID) acl.Error {
-	name := acl.Model.Func(fn).Name
-	f.Lock()
-	x := f.Hit(f.Calls[name], "")
-	f.Unlock()
-	if x == nil {
-		return acl.ACL_SUCCESS
-	}
-	return t.fail(x.Code, "injected fault: call %[2]d of %[1]s fails", name, x.At)
 }

@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"cmp"
 	"math"
 	"time"
 	"unsafe"
@@ -369,15 +370,11 @@ func (t *Thread) GetResInCurrentThread(type_ acl.DevResLimitType, value *uint32)
 	if e := t.coreArg(type_); e != 0 {
 		return e
 	}
-	if value == nil {
-		return t.null("value")
-	}
 	l := t.sim.coreLimit(c.Device)
 	if t.cores != nil {
 		l = get(t.cores).cores.or(l)
 	}
-	*value = l[type_]
-	return acl.ACL_SUCCESS
+	return put(t, "value", value, l[type_])
 }
 
 // setOpTimeout sets the operator timeout, rounded up to the device's interval; 0 for the longest.
@@ -435,19 +432,11 @@ func (t *Thread) GetOpExecuteTimeout(timeoutMs *uint32) acl.Error {
 	if _, e := t.context(); e != 0 {
 		return e
 	}
-	if timeoutMs == nil {
-		return t.null("timeoutMs")
+	d := cmp.Or(time.Duration(t.sim.settings.opTimeout.Load()), kernel.OpDefault)
+	if d == kernel.NeverTimesOut {
+		return put(t, "timeoutMs", timeoutMs, math.MaxUint32)
 	}
-	d := time.Duration(t.sim.settings.opTimeout.Load())
-	switch d {
-	case 0:
-		d = kernel.OpDefault
-	case kernel.NeverTimesOut:
-		*timeoutMs = math.MaxUint32
-		return acl.ACL_SUCCESS
-	}
-	*timeoutMs = uint32(d / time.Millisecond)
-	return acl.ACL_SUCCESS
+	return put(t, "timeoutMs", timeoutMs, uint32(d/time.Millisecond))
 }
 
 // SetOpWaitTimeout sets how many seconds a stream waits for an event; 0 is for ever.

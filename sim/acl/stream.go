@@ -62,10 +62,7 @@ func (t *Thread) finish(s *device.Stream, p device.Progress, limit time.Duration
 	if s.Progress().Aborts != p.Aborts {
 		return t.fail(acl.ACL_ERROR_RT_STREAM_ABORT, "the tasks of stream %d were aborted", s.ID)
 	}
-	if f := s.Observe(); f != nil {
-		return t.failWith(f)
-	}
-	return acl.ACL_SUCCESS
+	return t.result(s.Observe())
 }
 
 // stream returns the stream of a handle; for null, the default stream of the context.
@@ -312,10 +309,7 @@ func (t *Thread) StreamStop(on acl.Stream) acl.Error {
 // DeviceTaskAbort discards the work on all streams of a device. It waits at most so many milliseconds; 0 for no
 // limit.
 func (t *Thread) DeviceTaskAbort(deviceId int32, timeout uint32) acl.Error {
-	if e := t.ready(); e != 0 {
-		return e
-	}
-	d, e := t.device(deviceId)
+	d, e := t.knownDevice(deviceId)
 	if e != 0 {
 		return e
 	}

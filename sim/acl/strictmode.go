@@ -31,10 +31,13 @@ func (s *Sim) newChecker(report func(*strict.Finding)) *strict.Checker {
 
 // live reports whether an object that can leak is live.
 func (s *Sim) live(h uint64) bool {
-	if space.KindOf(h) == space.KindGraph {
-		return s.Graphs.Get(h) != nil
+	for _, table := range []interface{ Has(h uint64) bool }{&s.contexts, &s.streams, &s.events, &s.images, &s.binaries, &s.Graphs, &s.notifies,
+		&s.counters, &s.physicals, &s.pools} {
+		if table.Has(h) {
+			return true
+		}
 	}
-	return s.objects.live(h)
+	return false
 }
 
 // placeOf returns the location of an address.

@@ -57,10 +57,7 @@ func (t *Thread) forbid(code acl.Error, what string) acl.Error {
 			c.Spoil(f)
 		}
 	}
-	if f != nil {
-		return t.failWith(f)
-	}
-	return acl.ACL_SUCCESS
+	return t.result(f)
 }
 
 // unsafe rejects a blocking operation that a capture forbids.
@@ -141,40 +138,12 @@ func (t *Thread) updateTask(s *device.Stream, k device.Task) (bool, acl.Error) {
 	return true, acl.ACL_SUCCESS
 }
 
-// taskFault returns the planned fault of the next task of a kind; nil for none.
-func (s *Sim) taskFault(kind device.TaskKind, name string) *fault.Fault {
-	f := s.opts.Faults
-	if f == nil {
-		return nil
-	}
-	f.Lock()
-	defer f.Unlock()
-	return f.Hit(f.Tasks[kind], name)
-}
-
 // outOfMemory returns the planned failure of the next device allocation; nil for none.
 func (s *Sim) outOfMemory() *fail.Failure {
-	f := s.opts.Faults
-	if f == nil {
-		return nil
-	}
-	f.Lock()
-	defer f.Unlock()
-	if x := f.Hit(f.Oom, ""); x != nil {
+	if x := s.opts.Faults.Hit(fault.OutOfMemory, ""); x != nil {
 		return status.Failed(acl.ACL_ERROR_RT_DEVICE_OOM, "injected fault: allocation %d is out of device memory", x.At)
 	}
 	return nil
-}
-
-// loseDevice reports whether the device is planned to fail with the next task.
-func (s *Sim) loseDevice() bool {
-	f := s.opts.Faults
-	if f == nil {
-		return false
-	}
-	f.Lock()
-	defer f.Unlock()
-	return f.Hit(f.Lost, "") != nil
 }
 
 // spoil applies a planned fault to a task.
@@ -182,7 +151,7 @@ func (s *Sim) spoil(d *device.Device, k *device.Task) {
 	if s.opts.Faults == nil {
 		return
 	}
-	if s.loseDevice() {
+	if s.opts.Faults.Hit(fault.LostDevice, "") != nil {
 		s.of(d).lost.Store(true)
 	}
 	if s.of(d).lost.Load() {
@@ -192,7 +161,7 @@ func (s *Sim) spoil(d *device.Device, k *device.Task) {
 		}
 		return
 	}
-	x := s.taskFault(k.Kind, k.Name)
+	x := s.opts.Faults.Hit(string(k.Kind), k.Name)
 	if x == nil {
 		return
 	}

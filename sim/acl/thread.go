@@ -196,9 +196,7 @@ func (t *Thread) FinalizeReference(refCount *uint64) acl.Error {
 			return t.notInitialized()
 		}
 		if t.sim.life.inits.CompareAndSwap(n, n-1) {
-			if refCount != nil {
-				*refCount = uint64(n - 1)
-			}
+			offer(refCount, uint64(n-1))
 			if n == 1 {
 				t.sim.finish()
 				t.sim.Strict.Finalized(&t.Strict)

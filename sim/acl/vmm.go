@@ -58,10 +58,7 @@ func (t *Thread) ReleaseMemAddress(virPtr acl.Addr) acl.Error {
 	if e != 0 {
 		return e
 	}
-	if err := d.Memory.ReleaseRange(virPtr); err != nil {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%v", err)
-	}
-	return acl.ACL_SUCCESS
+	return t.refuse(d.Memory.ReleaseRange(virPtr))
 }
 
 // physicalProp checks the properties of physical memory, and returns its device and granularity.
@@ -223,10 +220,7 @@ func (t *Thread) UnmapMem(virPtr acl.Addr) acl.Error {
 		return e
 	}
 	t.sim.Strict.Gone(&t.Strict, virPtr, strict.MappingMemory)
-	if err := d.Memory.UnmapPhysical(virPtr); err != nil {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%v", err)
-	}
-	return acl.ACL_SUCCESS
+	return t.refuse(d.Memory.UnmapPhysical(virPtr))
 }
 
 // MemSetAccess sets the device's access to mappings.
@@ -255,8 +249,8 @@ func (t *Thread) MemSetAccess(virPtr acl.Addr, size uint64, desc *acl.MemAccessD
 		if a.Location.Type != acl.ACL_MEM_LOCATION_TYPE_DEVICE || int32(a.Location.Id) != d.ID {
 			return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "access for another location than the device of the memory is not simulated")
 		}
-		if err := d.Memory.SetAccess(virPtr, size, access); err != nil {
-			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%v", err)
+		if e := t.refuse(d.Memory.SetAccess(virPtr, size, access)); e != 0 {
+			return e
 		}
 	}
 	return acl.ACL_SUCCESS
@@ -334,11 +328,7 @@ func (t *Thread) MemGetAddressRange(ptr acl.Addr, pbase *acl.Addr, psize *uint64
 	if !ok {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%v", d.Memory.NotLive(ptr, 1))
 	}
-	if pbase != nil {
-		*pbase = r.Addr
-	}
-	if psize != nil {
-		*psize = r.Size
-	}
+	offer(pbase, r.Addr)
+	offer(psize, r.Size)
 	return acl.ACL_SUCCESS
 }

@@ -15,12 +15,15 @@ import (
 
 // Faults are planned errors. Each fault counts matching calls or tasks and strikes once.
 type Faults struct {
-	sync.Mutex
-	Calls map[string][]*Fault // by function
-	Tasks map[device.TaskKind][]*Fault
-	Oom   []*Fault
-	Lost  []*Fault
+	mu      sync.Mutex
+	planned map[string][]*Fault // by function, task kind, OutOfMemory or LostDevice
 }
+
+// Faults that are neither calls nor tasks.
+const (
+	OutOfMemory = "oom"
+	LostDevice  = "lost"
+)
 
 // Fault is one planned error.
 type Fault struct {
@@ -42,10 +45,8 @@ const (
 )
 
 // taskKinds are the task kinds that a fault can name.
-var taskKinds = map[string]device.TaskKind{
-	"kernel": device.TaskKernel, "copy": device.TaskCopy, "fill": device.TaskFill, "reduce": device.TaskReduce, "record": device.TaskRecord, "wait": device.TaskWait, "reset": device.TaskReset,
-	"notify": device.TaskNotify, "value": device.TaskValue, "host": device.TaskHost, "graph": device.TaskGraph, "overflow": device.TaskOverflow, "free": device.TaskFree, "cache": device.TaskCache,
-}
+var taskKinds = []device.TaskKind{device.TaskKernel, device.TaskCopy, device.TaskFill, device.TaskReduce, device.TaskRecord, device.TaskWait, device.TaskReset,
+	device.TaskNotify, device.TaskValue, device.TaskHost, device.TaskGraph, device.TaskOverflow, device.TaskFree, device.TaskCache}
 
 // Parse parses a list of faults, separated by commas or blanks:
 //
@@ -61,7 +62,7 @@ var taskKinds = map[string]device.TaskKind{
 //
 // seed initializes the random choices.
 func Parse(text string, seed uint64) (*Faults, error) {
-	f := &Faults{Calls: map[string][]*Fault{}, Tasks: map[device.TaskKind][]*Fault{}}
+	f := &Faults{planned: map[string][]*Fault{}}
 	chance := rand.New(rand.NewPCG(seed, 0))
 	for _, item := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' }) {
 		if err := f.parse(item, chance); err != nil {
@@ -88,18 +89,13 @@ func (f *Faults) parse(item string, chance *rand.Rand) error {
 	}
 	x := &Fault{At: n + chance.Int64N(m-n+1), Pick: chance.Uint64()}
 	what, x.name, _ = strings.Cut(what[:i], ":")
-	kind, isTask := taskKinds[what]
+	kind, other := device.TaskKind(what), what == OutOfMemory || what == LostDevice
 	switch {
 	case x.name != "" && kind != device.TaskKernel:
 		return fmt.Errorf("a name is for kernels only: want kernel:NAME:N")
-	case what == "oom" && effect == "":
-		f.Oom = append(f.Oom, x)
-		return nil
-	case what == "lost" && effect == "":
-		f.Lost = append(f.Lost, x)
-		return nil
-	case what == "oom" || what == "lost":
+	case other && effect != "":
 		return fmt.Errorf("%s can't have an effect: want %[1]s:N", what)
+	case other:
 	case kind == device.TaskKernel && effect == "timeout":
 		x.Code = acl.ACL_ERROR_RT_AICORE_TIMEOUT
 	case kind == device.TaskKernel && slices.Contains(BadMemory, effect):
@@ -113,23 +109,23 @@ func (f *Faults) parse(item string, chance *rand.Rand) error {
 		}
 		x.Code = acl.Error(code)
 	}
-	if isTask {
-		f.Tasks[kind] = append(f.Tasks[kind], x)
-		return nil
+	fn := acl.Model.Lookup(what)
+	if !other && !slices.Contains(taskKinds, kind) && (fn == nil || !fn.RetError) {
+		return fmt.Errorf("%s is neither a function that returns an error nor a kind of task", what)
 	}
-	for i := range acl.Model.Funcs {
-		if fn := &acl.Model.Funcs[i]; fn.Name == what && fn.RetError && !x.Corrupt {
-			f.Calls[what] = append(f.Calls[what], x)
-			return nil
-		}
-	}
-	return fmt.Errorf("%s is neither a function that returns an error nor a kind of task", what)
+	f.planned[what] = append(f.planned[what], x)
+	return nil
 }
 
-// Hit counts a call or task and returns the fault that strikes it; nil for none.
-func (f *Faults) Hit(list []*Fault, name string) *Fault {
-	var struck *Fault
-	for _, x := range list {
+// Hit counts a call, a task with its kernel's name, or another event, and returns the fault that strikes it; nil for
+// none. f may be nil.
+func (f *Faults) Hit(what, name string) (struck *Fault) {
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, x := range f.planned[what] {
 		if x.name != "" && x.name != name {
 			continue
 		}

@@ -128,6 +128,8 @@ func (t *Table[T]) Get(h uint64) *T {
 	return nil
 }
 
+func (t *Table[T]) Has(h uint64) bool { return t.Get(h) != nil }
+
 // Live counts the live objects.
 func (t *Table[T]) Live() int {
 	t.mu.Lock()
