@@ -2270,12 +2270,8 @@ type API interface {
 	Malloc(devPtr *Addr, size uint64, policy MemMallocPolicy) Error
 	// MallocAlign32 is aclrtMallocAlign32: Allocate device memory rounded to 32 bytes without the extra pad.
 	MallocAlign32(devPtr *Addr, size uint64, policy MemMallocPolicy) Error
-	// MallocCached is aclrtMallocCached: Allocate device memory that is cacheable (needs flush/invalidate).
-	MallocCached(devPtr *Addr, size uint64, policy MemMallocPolicy) Error
 	// MallocWithCfg is aclrtMallocWithCfg: Allocate device memory with an attribute list (module id, device id, VA flag).
 	MallocWithCfg(devPtr *Addr, size uint64, policy MemMallocPolicy, cfg *MallocConfig) Error
-	// MallocForTaskScheduler is aclrtMallocForTaskScheduler: Allocate device memory that the task scheduler may access.
-	MallocForTaskScheduler(devPtr *Addr, size uint64, policy MemMallocPolicy, cfg *MallocConfig) Error
 	// MallocHostWithCfg is aclrtMallocHostWithCfg: Allocate pinned host memory with an attribute list.
 	MallocHostWithCfg(ptr *Addr, size uint64, cfg *MallocConfig) Error
 	// PointerGetAttributes is aclrtPointerGetAttributes: Classify a pointer: device / pinned host / unregistered host / managed, its device and page size.
@@ -2300,8 +2296,6 @@ type API interface {
 	StreamGetId(stream Stream, streamId *int32) Error
 	// MemFlush is aclrtMemFlush: Write back the cache of a cached device range.
 	MemFlush(devPtr Addr, size uint64) Error
-	// MemInvalidate is aclrtMemInvalidate: Invalidate the cache of a cached device range.
-	MemInvalidate(devPtr Addr, size uint64) Error
 	// Free is aclrtFree: Free device memory immediately, with no implicit synchronisation.
 	Free(devPtr Addr) Error
 	// MallocHost is aclrtMallocHost: Allocate pinned (page-locked) host memory.
@@ -2324,8 +2318,6 @@ type API interface {
 	MemsetD32(ptr Addr, memSize uint64, value uint32, N uint64) Error
 	// MemsetD32Async is aclrtMemsetD32Async: Fill with a 32-bit pattern on a stream.
 	MemsetD32Async(ptr Addr, memSize uint64, value uint32, N uint64, stream Stream) Error
-	// MemcpyAsyncWithCondition is aclrtMemcpyAsyncWithCondition: Async copy with a host-memory check (deprecated; same semantics as aclrtMemcpyAsync now).
-	MemcpyAsyncWithCondition(dst Addr, destMax uint64, src Addr, count uint64, kind MemcpyKind, stream Stream) Error
 	// Memcpy2d is aclrtMemcpy2d: Blocking pitched 2-D copy, H2D or D2H only.
 	Memcpy2d(dst Addr, dpitch uint64, src Addr, spitch uint64, width uint64, height uint64, kind MemcpyKind) Error
 	// Memcpy2dAsync is aclrtMemcpy2dAsync: Pitched 2-D copy on a stream (width<=5,000,000, height<=5*1024*1024).
@@ -2710,16 +2702,6 @@ type API interface {
 	CheckMemType(addrList *Addr, size uint32, memType uint32, checkResult *uint32, reserve uint32) Error
 	// GetLogicDevIdByUserDevId is aclrtGetLogicDevIdByUserDevId: Device id mapping user -> logical.
 	GetLogicDevIdByUserDevId(userDevid int32, logicDevId *int32) Error
-	// GetUserDevIdByLogicDevId is aclrtGetUserDevIdByLogicDevId: Device id mapping logical -> user.
-	GetUserDevIdByLogicDevId(logicDevId int32, userDevid *int32) Error
-	// GetLogicDevIdByPhyDevId is aclrtGetLogicDevIdByPhyDevId: Device id mapping physical -> logical.
-	GetLogicDevIdByPhyDevId(phyDevId int32, logicDevId *int32) Error
-	// GetPhyDevIdByLogicDevId is aclrtGetPhyDevIdByLogicDevId: Device id mapping logical -> physical.
-	GetPhyDevIdByLogicDevId(logicDevId int32, phyDevId *int32) Error
-	// GetUserDevIdByPhyDevId is aclrtGetUserDevIdByPhyDevId: Device id mapping physical -> user.
-	GetUserDevIdByPhyDevId(phyDevId int32, userDevId *int32) Error
-	// GetPhyDevIdByUserDevId is aclrtGetPhyDevIdByUserDevId: Device id mapping user -> physical.
-	GetPhyDevIdByUserDevId(userDevId int32, phyDevId *int32) Error
 	// ProfTrace is aclrtProfTrace: Enqueue a custom profiling marker on a stream.
 	ProfTrace(userdata Addr, length int32, stream Stream) Error
 	// LaunchKernelV2 is aclrtLaunchKernelV2: aclrtLaunchKernel plus launch attributes; args in device memory.
@@ -2734,10 +2716,6 @@ type API interface {
 	LaunchSIMTKernelWithHostArgs(func_ Addr, gridDim Dim3, blockDim Dim3, dynUbufSize uint64, stream Stream, cfg *LaunchKernelCfg, hostArgs Addr, argsSize uint64, placeHolderArray *PlaceHolderInfo, placeHolderNum uint64) Error
 	// CtxGetFloatOverflowAddr is aclrtCtxGetFloatOverflowAddr: Device address of the context's overflow word.
 	CtxGetFloatOverflowAddr(overflowAddr *Addr) Error
-	// GetFloatOverflowStatus is aclrtGetFloatOverflowStatus: Enqueue a read of the saturation status.
-	GetFloatOverflowStatus(outputAddr Addr, outputSize uint64, stream Stream) Error
-	// ResetFloatOverflowStatus is aclrtResetFloatOverflowStatus: Enqueue a reset of the saturation status.
-	ResetFloatOverflowStatus(stream Stream) Error
 	// NpuGetFloatOverFlowStatus is aclrtNpuGetFloatOverFlowStatus: Enqueue a float-status read task.
 	NpuGetFloatOverFlowStatus(outputAddr Addr, outputSize uint64, checkMode uint32, stream Stream) Error
 	// NpuClearFloatOverFlowStatus is aclrtNpuClearFloatOverFlowStatus: Enqueue a float-status clear task.
@@ -2950,11 +2928,11 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.UnSubscribeReport(uint64(w[0]), Stream(w[1])))), true
 	case FnCreateContext:
 		return uint64(uint32(a.CreateContext((*Context)(pointer(w[0])), int32(w[1])))), true
-	case FnDestroyContext:
+	case FnDestroyContext, 1103:
 		return uint64(uint32(a.DestroyContext(Context(w[0])))), true
-	case FnSetCurrentContext:
+	case FnSetCurrentContext, 1105:
 		return uint64(uint32(a.SetCurrentContext(Context(w[0])))), true
-	case FnGetCurrentContext:
+	case FnGetCurrentContext, 1104:
 		return uint64(uint32(a.GetCurrentContext((*Context)(pointer(w[0]))))), true
 	case FnCtxGetSysParamOpt:
 		return uint64(uint32(a.CtxGetSysParamOpt(SysParamOpt(w[0]), (*int64)(pointer(w[1]))))), true
@@ -2964,66 +2942,62 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.GetSysParamOpt(SysParamOpt(w[0]), (*int64)(pointer(w[1]))))), true
 	case FnSetSysParamOpt:
 		return uint64(uint32(a.SetSysParamOpt(SysParamOpt(w[0]), int64(w[1])))), true
-	case FnSetDevice:
+	case FnSetDevice, 1097:
 		return uint64(uint32(a.SetDevice(int32(w[0])))), true
-	case FnResetDevice:
+	case FnResetDevice, 1099:
 		return uint64(uint32(a.ResetDevice(int32(w[0])))), true
 	case FnResetDeviceForce:
 		return uint64(uint32(a.ResetDeviceForce(int32(w[0])))), true
-	case FnGetDevice:
+	case FnGetDevice, 1098:
 		return uint64(uint32(a.GetDevice((*int32)(pointer(w[0]))))), true
 	case FnSetStreamFailureMode:
 		return uint64(uint32(a.SetStreamFailureMode(Stream(w[0]), uint64(w[1])))), true
 	case FnGetRunMode:
 		return uint64(uint32(a.GetRunMode((*RunMode)(pointer(w[0]))))), true
-	case FnSynchronizeDevice:
+	case FnSynchronizeDevice, 1100:
 		return uint64(uint32(a.SynchronizeDevice())), true
-	case FnSynchronizeDeviceWithTimeout:
+	case FnSynchronizeDeviceWithTimeout, 1101:
 		return uint64(uint32(a.SynchronizeDeviceWithTimeout(int32(w[0])))), true
 	case FnSetTsDevice:
 		return uint64(uint32(a.SetTsDevice(TsId(w[0])))), true
 	case FnGetDeviceUtilizationRate:
 		return uint64(uint32(a.GetDeviceUtilizationRate(int32(w[0]), (*UtilizationInfo)(pointer(w[1]))))), true
-	case FnGetDeviceCount:
+	case FnGetDeviceCount, 1175:
 		return uint64(uint32(a.GetDeviceCount((*uint32)(pointer(w[0]))))), true
-	case FnCreateEvent:
+	case FnCreateEvent, 1127:
 		return uint64(uint32(a.CreateEvent((*Event)(pointer(w[0]))))), true
 	case FnCreateEventWithFlag:
 		return uint64(uint32(a.CreateEventWithFlag((*Event)(pointer(w[0])), uint32(w[1])))), true
 	case FnCreateEventExWithFlag:
 		return uint64(uint32(a.CreateEventExWithFlag((*Event)(pointer(w[0])), uint32(w[1])))), true
-	case FnDestroyEvent:
+	case FnDestroyEvent, 1130, 1143:
 		return uint64(uint32(a.DestroyEvent(Event(w[0])))), true
-	case FnRecordEvent:
+	case FnRecordEvent, 1132, 1144:
 		return uint64(uint32(a.RecordEvent(Event(w[0]), Stream(w[1])))), true
 	case FnRecordEventWithFlag:
 		return uint64(uint32(a.RecordEventWithFlag(Event(w[0]), Stream(w[1]), uint32(w[2])))), true
-	case FnResetEvent:
+	case FnResetEvent, 1133, 1145:
 		return uint64(uint32(a.ResetEvent(Event(w[0]), Stream(w[1])))), true
 	case FnQueryEvent:
 		return uint64(uint32(a.QueryEvent(Event(w[0]), (*EventStatus)(pointer(w[1]))))), true
-	case FnQueryEventStatus:
+	case FnQueryEventStatus, 1137, 1148:
 		return uint64(uint32(a.QueryEventStatus(Event(w[0]), (*EventRecordedStatus)(pointer(w[1]))))), true
-	case FnQueryEventWaitStatus:
+	case FnQueryEventWaitStatus, 1138:
 		return uint64(uint32(a.QueryEventWaitStatus(Event(w[0]), (*EventWaitStatus)(pointer(w[1]))))), true
-	case FnSynchronizeEvent:
+	case FnSynchronizeEvent, 1134:
 		return uint64(uint32(a.SynchronizeEvent(Event(w[0])))), true
-	case FnSynchronizeEventWithTimeout:
+	case FnSynchronizeEventWithTimeout, 1135, 1146:
 		return uint64(uint32(a.SynchronizeEventWithTimeout(Event(w[0]), int32(w[1])))), true
-	case FnEventElapsedTime:
+	case FnEventElapsedTime, 1139, 1149:
 		return uint64(uint32(a.EventElapsedTime((*float32)(pointer(w[0])), Event(w[1]), Event(w[2])))), true
 	case FnEventGetTimestamp:
 		return uint64(uint32(a.EventGetTimestamp(Event(w[0]), (*uint64)(pointer(w[1]))))), true
-	case FnMalloc:
+	case FnMalloc, 60:
 		return uint64(uint32(a.Malloc((*Addr)(pointer(w[0])), uint64(w[1]), MemMallocPolicy(w[2])))), true
-	case FnMallocAlign32:
+	case FnMallocAlign32, 1090, 1091:
 		return uint64(uint32(a.MallocAlign32((*Addr)(pointer(w[0])), uint64(w[1]), MemMallocPolicy(w[2])))), true
-	case FnMallocCached:
-		return uint64(uint32(a.MallocCached((*Addr)(pointer(w[0])), uint64(w[1]), MemMallocPolicy(w[2])))), true
-	case FnMallocWithCfg:
+	case FnMallocWithCfg, 62:
 		return uint64(uint32(a.MallocWithCfg((*Addr)(pointer(w[0])), uint64(w[1]), MemMallocPolicy(w[2]), (*MallocConfig)(pointer(w[3]))))), true
-	case FnMallocForTaskScheduler:
-		return uint64(uint32(a.MallocForTaskScheduler((*Addr)(pointer(w[0])), uint64(w[1]), MemMallocPolicy(w[2]), (*MallocConfig)(pointer(w[3]))))), true
 	case FnMallocHostWithCfg:
 		return uint64(uint32(a.MallocHostWithCfg((*Addr)(pointer(w[0])), uint64(w[1]), (*MallocConfig)(pointer(w[2]))))), true
 	case FnPointerGetAttributes:
@@ -3044,36 +3018,32 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.HostMemMapCapabilities(uint32(w[0]), HacType(w[1]), (*HostMemMapCapability)(pointer(w[2]))))), true
 	case FnGetThreadLastTaskId:
 		return uint64(uint32(a.GetThreadLastTaskId((*uint32)(pointer(w[0]))))), true
-	case FnStreamGetId:
+	case FnStreamGetId, 1116, 1126:
 		return uint64(uint32(a.StreamGetId(Stream(w[0]), (*int32)(pointer(w[1]))))), true
-	case FnMemFlush:
+	case FnMemFlush, 75:
 		return uint64(uint32(a.MemFlush(Addr(w[0]), uint64(w[1])))), true
-	case FnMemInvalidate:
-		return uint64(uint32(a.MemInvalidate(Addr(w[0]), uint64(w[1])))), true
-	case FnFree:
+	case FnFree, 1093:
 		return uint64(uint32(a.Free(Addr(w[0])))), true
-	case FnMallocHost:
+	case FnMallocHost, 1092:
 		return uint64(uint32(a.MallocHost((*Addr)(pointer(w[0])), uint64(w[1])))), true
 	case FnMemAllocManaged:
 		return uint64(uint32(a.MemAllocManaged((*Addr)(pointer(w[0])), uint64(w[1]), uint32(w[2])))), true
-	case FnFreeHost:
+	case FnFreeHost, 1095:
 		return uint64(uint32(a.FreeHost(Addr(w[0])))), true
-	case FnFreeWithDevSync:
+	case FnFreeWithDevSync, 1094:
 		return uint64(uint32(a.FreeWithDevSync(Addr(w[0])))), true
-	case FnFreeHostWithDevSync:
+	case FnFreeHostWithDevSync, 1096:
 		return uint64(uint32(a.FreeHostWithDevSync(Addr(w[0])))), true
-	case FnMemcpy:
+	case FnMemcpy, 1082:
 		return uint64(uint32(a.Memcpy(Addr(w[0]), uint64(w[1]), Addr(w[2]), uint64(w[3]), MemcpyKind(w[4])))), true
-	case FnMemset:
+	case FnMemset, 1084:
 		return uint64(uint32(a.Memset(Addr(w[0]), uint64(w[1]), int32(w[2]), uint64(w[3])))), true
-	case FnMemcpyAsync:
+	case FnMemcpyAsync, 87:
 		return uint64(uint32(a.MemcpyAsync(Addr(w[0]), uint64(w[1]), Addr(w[2]), uint64(w[3]), MemcpyKind(w[4]), Stream(w[5])))), true
 	case FnMemsetD32:
 		return uint64(uint32(a.MemsetD32(Addr(w[0]), uint64(w[1]), uint32(w[2]), uint64(w[3])))), true
 	case FnMemsetD32Async:
 		return uint64(uint32(a.MemsetD32Async(Addr(w[0]), uint64(w[1]), uint32(w[2]), uint64(w[3]), Stream(w[4])))), true
-	case FnMemcpyAsyncWithCondition:
-		return uint64(uint32(a.MemcpyAsyncWithCondition(Addr(w[0]), uint64(w[1]), Addr(w[2]), uint64(w[3]), MemcpyKind(w[4]), Stream(w[5])))), true
 	case FnMemcpy2d:
 		return uint64(uint32(a.Memcpy2d(Addr(w[0]), uint64(w[1]), Addr(w[2]), uint64(w[3]), uint64(w[4]), uint64(w[5]), MemcpyKind(w[6])))), true
 	case FnMemcpy2dAsync:
@@ -3090,7 +3060,7 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.MemcpyToSymbol(Addr(w[0]), Addr(w[1]), uint64(w[2]), uint64(w[3]), MemcpyKind(w[4])))), true
 	case FnMemcpyToSymbolAsync:
 		return uint64(uint32(a.MemcpyToSymbolAsync(Addr(w[0]), Addr(w[1]), uint64(w[2]), uint64(w[3]), MemcpyKind(w[4]), Stream(w[5])))), true
-	case FnMemsetAsync:
+	case FnMemsetAsync, 1085:
 		return uint64(uint32(a.MemsetAsync(Addr(w[0]), uint64(w[1]), int32(w[2]), uint64(w[3]), Stream(w[4])))), true
 	case FnMemManagedAdvise:
 		return uint64(uint32(a.MemManagedAdvise(Addr(w[0]), uint64(w[1]), MemManagedAdviseType(w[2]), *(*MemManagedLocation)(unsafe.Pointer(&w[3]))))), true
@@ -3120,21 +3090,21 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.CreateStreamV2((*Stream)(pointer(w[0])), (*StreamConfigHandle)(pointer(w[1]))))), true
 	case FnCreateStreamWithConfig:
 		return uint64(uint32(a.CreateStreamWithConfig((*Stream)(pointer(w[0])), uint32(w[1]), uint32(w[2])))), true
-	case FnDestroyStream:
+	case FnDestroyStream, 1109:
 		return uint64(uint32(a.DestroyStream(Stream(w[0])))), true
-	case FnDestroyStreamForce:
+	case FnDestroyStreamForce, 1110:
 		return uint64(uint32(a.DestroyStreamForce(Stream(w[0])))), true
-	case FnSynchronizeStream:
+	case FnSynchronizeStream, 1111:
 		return uint64(uint32(a.SynchronizeStream(Stream(w[0])))), true
-	case FnSynchronizeStreamWithTimeout:
+	case FnSynchronizeStreamWithTimeout, 1112, 1124:
 		return uint64(uint32(a.SynchronizeStreamWithTimeout(Stream(w[0]), int32(w[1])))), true
 	case FnStreamQuery:
 		return uint64(uint32(a.StreamQuery(Stream(w[0]), (*StreamStatus)(pointer(w[1]))))), true
-	case FnStreamGetPriority:
+	case FnStreamGetPriority, 1118:
 		return uint64(uint32(a.StreamGetPriority(Stream(w[0]), (*uint32)(pointer(w[1]))))), true
-	case FnStreamGetFlags:
+	case FnStreamGetFlags, 1119:
 		return uint64(uint32(a.StreamGetFlags(Stream(w[0]), (*uint32)(pointer(w[1]))))), true
-	case FnStreamWaitEvent:
+	case FnStreamWaitEvent, 1114:
 		return uint64(uint32(a.StreamWaitEvent(Stream(w[0]), Event(w[1])))), true
 	case FnStreamWaitEventWithFlag:
 		return uint64(uint32(a.StreamWaitEventWithFlag(Stream(w[0]), Event(w[1]), uint32(w[2]), uint32(w[3])))), true
@@ -3168,9 +3138,9 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.SetDeviceSatMode(FloatOverflowMode(w[0])))), true
 	case FnGetDeviceSatMode:
 		return uint64(uint32(a.GetDeviceSatMode((*FloatOverflowMode)(pointer(w[0]))))), true
-	case FnGetOverflowStatus:
+	case FnGetOverflowStatus, 317:
 		return uint64(uint32(a.GetOverflowStatus(Addr(w[0]), uint64(w[1]), Stream(w[2])))), true
-	case FnResetOverflowStatus:
+	case FnResetOverflowStatus, 318:
 		return uint64(uint32(a.ResetOverflowStatus(Stream(w[0])))), true
 	case FnSubscribeHostFunc:
 		return uint64(uint32(a.SubscribeHostFunc(uint64(w[0]), Stream(w[1])))), true
@@ -3186,9 +3156,9 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.DestroyBinary(Binary(w[0])))), true
 	case FnBinaryLoad:
 		return uint64(uint32(a.BinaryLoad(Binary(w[0]), (*BinHandle)(pointer(w[1]))))), true
-	case FnBinaryUnLoad:
+	case FnBinaryUnLoad, 1002, 1009, 1015:
 		return uint64(uint32(a.BinaryUnLoad(BinHandle(w[0])))), true
-	case FnBinaryGetFunction:
+	case FnBinaryGetFunction, 1011, 1017:
 		return uint64(uint32(a.BinaryGetFunction(BinHandle(w[0]), (*byte)(pointer(w[1])), (*FuncHandle)(pointer(w[2]))))), true
 	case FnLaunchKernel:
 		return uint64(uint32(a.LaunchKernel(FuncHandle(w[0]), uint32(w[1]), Addr(w[2]), uint64(w[3]), Stream(w[4])))), true
@@ -3218,11 +3188,11 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.MemUceRepair(int32(w[0]), (*MemUceInfo)(pointer(w[1])), uint64(w[2])))), true
 	case FnStreamAbort:
 		return uint64(uint32(a.StreamAbort(Stream(w[0])))), true
-	case FnBinaryLoadFromFile:
+	case FnBinaryLoadFromFile, 1013:
 		return uint64(uint32(a.BinaryLoadFromFile((*byte)(pointer(w[0])), (*BinaryLoadOptions)(pointer(w[1])), (*BinHandle)(pointer(w[2]))))), true
 	case FnBinaryGetDevAddress:
 		return uint64(uint32(a.BinaryGetDevAddress(BinHandle(w[0]), (*Addr)(pointer(w[1])), (*uint64)(pointer(w[2]))))), true
-	case FnBinaryGetFunctionByEntry:
+	case FnBinaryGetFunctionByEntry, 1010, 1016:
 		return uint64(uint32(a.BinaryGetFunctionByEntry(BinHandle(w[0]), uint64(w[1]), (*FuncHandle)(pointer(w[2]))))), true
 	case FnBinaryGetGlobal:
 		return uint64(uint32(a.BinaryGetGlobal(BinHandle(w[0]), (*byte)(pointer(w[1])), (*Addr)(pointer(w[2])), (*uint64)(pointer(w[3]))))), true
@@ -3236,7 +3206,7 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.GetMemcpyDescSize(MemcpyKind(w[0]), (*uint64)(pointer(w[1]))))), true
 	case FnSetMemcpyDesc:
 		return uint64(uint32(a.SetMemcpyDesc(Addr(w[0]), MemcpyKind(w[1]), Addr(w[2]), Addr(w[3]), uint64(w[4]), Addr(w[5])))), true
-	case FnMemcpyAsyncWithOffset:
+	case FnMemcpyAsyncWithOffset, 1081:
 		return uint64(uint32(a.MemcpyAsyncWithOffset((*Addr)(pointer(w[0])), uint64(w[1]), uint64(w[2]), (*Addr)(pointer(w[3])), uint64(w[4]), uint64(w[5]), MemcpyKind(w[6]), Stream(w[7])))), true
 	case FnMemcpyAsyncWithDesc:
 		return uint64(uint32(a.MemcpyAsyncWithDesc(Addr(w[0]), MemcpyKind(w[1]), Stream(w[2])))), true
@@ -3256,7 +3226,7 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.KernelArgsGetPlaceHolderBuffer(ArgsHandle(w[0]), ParamHandle(w[1]), uint64(w[2]), (*Addr)(pointer(w[3]))))), true
 	case FnKernelArgsParaUpdate:
 		return uint64(uint32(a.KernelArgsParaUpdate(ArgsHandle(w[0]), ParamHandle(w[1]), Addr(w[2]), uint64(w[3])))), true
-	case FnLaunchKernelWithConfig:
+	case FnLaunchKernelWithConfig, 1054:
 		return uint64(uint32(a.LaunchKernelWithConfig(FuncHandle(w[0]), uint32(w[1]), Stream(w[2]), (*LaunchKernelCfg)(pointer(w[3])), ArgsHandle(w[4]), Addr(w[5])))), true
 	case FnMdlRITaskGetParams:
 		return uint64(uint32(a.MdlRITaskGetParams(MdlRITask(w[0]), (*MdlRITaskParams)(pointer(w[1]))))), true
@@ -3280,21 +3250,21 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.SetStreamAttribute(Stream(w[0]), StreamAttr(w[1]), (*StreamAttrValue)(pointer(w[2]))))), true
 	case FnGetStreamAttribute:
 		return uint64(uint32(a.GetStreamAttribute(Stream(w[0]), StreamAttr(w[1]), (*StreamAttrValue)(pointer(w[2]))))), true
-	case FnCreateNotify:
+	case FnCreateNotify, 1161:
 		return uint64(uint32(a.CreateNotify((*Notify)(pointer(w[0])), uint64(w[1])))), true
-	case FnDestroyNotify:
+	case FnDestroyNotify, 1154, 1162:
 		return uint64(uint32(a.DestroyNotify(Notify(w[0])))), true
-	case FnCntNotifyCreate:
+	case FnCntNotifyCreate, 1168:
 		return uint64(uint32(a.CntNotifyCreate((*CntNotify)(pointer(w[0])), uint64(w[1])))), true
-	case FnCntNotifyDestroy:
+	case FnCntNotifyDestroy, 1169:
 		return uint64(uint32(a.CntNotifyDestroy(CntNotify(w[0])))), true
-	case FnRecordNotify:
+	case FnRecordNotify, 1155, 1163:
 		return uint64(uint32(a.RecordNotify(Notify(w[0]), Stream(w[1])))), true
-	case FnWaitAndResetNotify:
+	case FnWaitAndResetNotify, 1157, 1164:
 		return uint64(uint32(a.WaitAndResetNotify(Notify(w[0]), Stream(w[1]), uint32(w[2])))), true
-	case FnGetNotifyId:
+	case FnGetNotifyId, 1165:
 		return uint64(uint32(a.GetNotifyId(Notify(w[0]), (*uint32)(pointer(w[1]))))), true
-	case FnGetEventId:
+	case FnGetEventId, 1151:
 		return uint64(uint32(a.GetEventId(Event(w[0]), (*uint32)(pointer(w[1]))))), true
 	case FnGetEventAvailNum:
 		return uint64(uint32(a.GetEventAvailNum((*uint32)(pointer(w[0]))))), true
@@ -3358,11 +3328,11 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.ActiveStream(Stream(w[0]), Stream(w[1])))), true
 	case FnSwitchStream:
 		return uint64(uint32(a.SwitchStream(Addr(w[0]), Condition(w[1]), Addr(w[2]), CompareDataType(w[3]), Stream(w[4]), Stream(w[5]), Stream(w[6])))), true
-	case FnGetFunctionName:
+	case FnGetFunctionName, 1018:
 		return uint64(uint32(a.GetFunctionName(FuncHandle(w[0]), uint32(w[1]), (*byte)(pointer(w[2]))))), true
 	case FnBinaryLoadFromData:
 		return uint64(uint32(a.BinaryLoadFromData(Addr(w[0]), uint64(w[1]), (*BinaryLoadOptions)(pointer(w[2])), (*BinHandle)(pointer(w[3]))))), true
-	case FnRegisterCpuFunc:
+	case FnRegisterCpuFunc, 1019:
 		return uint64(uint32(a.RegisterCpuFunc(BinHandle(w[0]), (*byte)(pointer(w[1])), (*byte)(pointer(w[2])), (*FuncHandle)(pointer(w[3]))))), true
 	case FnGetDevicesTopo:
 		return uint64(uint32(a.GetDevicesTopo(uint32(w[0]), uint32(w[1]), (*uint64)(pointer(w[2]))))), true
@@ -3386,15 +3356,15 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.NotifyBatchReset((*Notify)(pointer(w[0])), uint64(w[1])))), true
 	case FnNotifyGetExportKey:
 		return uint64(uint32(a.NotifyGetExportKey(Notify(w[0]), (*byte)(pointer(w[1])), uint64(w[2]), uint64(w[3])))), true
-	case FnNotifyImportByKey:
+	case FnNotifyImportByKey, 1160:
 		return uint64(uint32(a.NotifyImportByKey((*Notify)(pointer(w[0])), (*byte)(pointer(w[1])), uint64(w[2])))), true
 	case FnNotifySetImportPid:
 		return uint64(uint32(a.NotifySetImportPid(Notify(w[0]), (*int32)(pointer(w[1])), uint64(w[2])))), true
-	case FnMdlRICaptureBegin:
+	case FnMdlRICaptureBegin, 1120:
 		return uint64(uint32(a.MdlRICaptureBegin(Stream(w[0]), MdlRICaptureMode(w[1])))), true
-	case FnMdlRICaptureGetInfo:
+	case FnMdlRICaptureGetInfo, 1122:
 		return uint64(uint32(a.MdlRICaptureGetInfo(Stream(w[0]), (*MdlRICaptureStatus)(pointer(w[1])), (*MdlRI)(pointer(w[2]))))), true
-	case FnMdlRICaptureEnd:
+	case FnMdlRICaptureEnd, 1121:
 		return uint64(uint32(a.MdlRICaptureEnd(Stream(w[0]), (*MdlRI)(pointer(w[1]))))), true
 	case FnMdlRIDebugPrint:
 		return uint64(uint32(a.MdlRIDebugPrint(MdlRI(w[0])))), true
@@ -3402,9 +3372,9 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.MdlRIDebugJsonPrint(MdlRI(w[0]), (*byte)(pointer(w[1])), uint32(w[2])))), true
 	case FnMdlRICaptureThreadExchangeMode:
 		return uint64(uint32(a.MdlRICaptureThreadExchangeMode((*MdlRICaptureMode)(pointer(w[0]))))), true
-	case FnMdlRIExecuteAsync:
+	case FnMdlRIExecuteAsync, 1064, 1067:
 		return uint64(uint32(a.MdlRIExecuteAsync(MdlRI(w[0]), Stream(w[1])))), true
-	case FnMdlRIExecute:
+	case FnMdlRIExecute, 1066:
 		return uint64(uint32(a.MdlRIExecute(MdlRI(w[0]), int32(w[1])))), true
 	case FnMdlRIDestroy:
 		return uint64(uint32(a.MdlRIDestroy(MdlRI(w[0])))), true
@@ -3456,23 +3426,13 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.FinalizeCallbackUnRegister(RegisterCallbackType(w[0]), Addr(w[1])))), true
 	case FnCheckMemType:
 		return uint64(uint32(a.CheckMemType((*Addr)(pointer(w[0])), uint32(w[1]), uint32(w[2]), (*uint32)(pointer(w[3])), uint32(w[4])))), true
-	case FnGetLogicDevIdByUserDevId:
+	case FnGetLogicDevIdByUserDevId, 305, 306, 307, 308, 309:
 		return uint64(uint32(a.GetLogicDevIdByUserDevId(int32(w[0]), (*int32)(pointer(w[1]))))), true
-	case FnGetUserDevIdByLogicDevId:
-		return uint64(uint32(a.GetUserDevIdByLogicDevId(int32(w[0]), (*int32)(pointer(w[1]))))), true
-	case FnGetLogicDevIdByPhyDevId:
-		return uint64(uint32(a.GetLogicDevIdByPhyDevId(int32(w[0]), (*int32)(pointer(w[1]))))), true
-	case FnGetPhyDevIdByLogicDevId:
-		return uint64(uint32(a.GetPhyDevIdByLogicDevId(int32(w[0]), (*int32)(pointer(w[1]))))), true
-	case FnGetUserDevIdByPhyDevId:
-		return uint64(uint32(a.GetUserDevIdByPhyDevId(int32(w[0]), (*int32)(pointer(w[1]))))), true
-	case FnGetPhyDevIdByUserDevId:
-		return uint64(uint32(a.GetPhyDevIdByUserDevId(int32(w[0]), (*int32)(pointer(w[1]))))), true
 	case FnProfTrace:
 		return uint64(uint32(a.ProfTrace(Addr(w[0]), int32(w[1]), Stream(w[2])))), true
 	case FnLaunchKernelV2:
 		return uint64(uint32(a.LaunchKernelV2(FuncHandle(w[0]), uint32(w[1]), Addr(w[2]), uint64(w[3]), (*LaunchKernelCfg)(pointer(w[4])), Stream(w[5])))), true
-	case FnLaunchKernelWithHostArgs:
+	case FnLaunchKernelWithHostArgs, 1052:
 		return uint64(uint32(a.LaunchKernelWithHostArgs(FuncHandle(w[0]), uint32(w[1]), Stream(w[2]), (*LaunchKernelCfg)(pointer(w[3])), Addr(w[4]), uint64(w[5]), (*PlaceHolderInfo)(pointer(w[6])), uint64(w[7])))), true
 	case FnLaunchKernelWithArgsArray:
 		return uint64(uint32(a.LaunchKernelWithArgsArray(Addr(w[0]), uint32(w[1]), Stream(w[2]), (*LaunchKernelCfg)(pointer(w[3])), (*Addr)(pointer(w[4]))))), true
@@ -3482,15 +3442,11 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.LaunchSIMTKernelWithHostArgs(Addr(w[0]), *(*Dim3)(unsafe.Pointer(&w[1])), *(*Dim3)(unsafe.Pointer(&w[3])), uint64(w[5]), Stream(w[6]), (*LaunchKernelCfg)(pointer(w[7])), Addr(w[8]), uint64(w[9]), (*PlaceHolderInfo)(pointer(w[10])), uint64(w[11])))), true
 	case FnCtxGetFloatOverflowAddr:
 		return uint64(uint32(a.CtxGetFloatOverflowAddr((*Addr)(pointer(w[0]))))), true
-	case FnGetFloatOverflowStatus:
-		return uint64(uint32(a.GetFloatOverflowStatus(Addr(w[0]), uint64(w[1]), Stream(w[2])))), true
-	case FnResetFloatOverflowStatus:
-		return uint64(uint32(a.ResetFloatOverflowStatus(Stream(w[0])))), true
 	case FnNpuGetFloatOverFlowStatus:
 		return uint64(uint32(a.NpuGetFloatOverFlowStatus(Addr(w[0]), uint64(w[1]), uint32(w[2]), Stream(w[3])))), true
 	case FnNpuClearFloatOverFlowStatus:
 		return uint64(uint32(a.NpuClearFloatOverFlowStatus(uint32(w[0]), Stream(w[1])))), true
-	case FnLaunchHostFunc:
+	case FnLaunchHostFunc, 1062:
 		return uint64(uint32(a.LaunchHostFunc(Stream(w[0]), Addr(w[1]), Addr(w[2])))), true
 	case FnGetHardwareSyncAddr:
 		return uint64(uint32(a.GetHardwareSyncAddr((*Addr)(pointer(w[0]))))), true
@@ -3524,11 +3480,11 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.MdlRIAddCondTask(*(*MdlRICondTaskParams)(unsafe.Pointer(&w[0])), Stream(w[3]), uint32(w[4])))), true
 	case FnMdlRICaptureToModelRIBegin:
 		return uint64(uint32(a.MdlRICaptureToModelRIBegin(Stream(w[0]), MdlRI(w[1]), MdlRICaptureMode(w[2])))), true
-	case FnCntNotifyRecord:
+	case FnCntNotifyRecord, 1170:
 		return uint64(uint32(a.CntNotifyRecord(CntNotify(w[0]), Stream(w[1]), (*CntNotifyRecordInfo)(pointer(w[2]))))), true
-	case FnCntNotifyWaitWithTimeout:
+	case FnCntNotifyWaitWithTimeout, 1171:
 		return uint64(uint32(a.CntNotifyWaitWithTimeout(CntNotify(w[0]), Stream(w[1]), (*CntNotifyWaitInfo)(pointer(w[2]))))), true
-	case FnCntNotifyReset:
+	case FnCntNotifyReset, 1172:
 		return uint64(uint32(a.CntNotifyReset(CntNotify(w[0]), Stream(w[1])))), true
 	case FnCntNotifyGetId:
 		return uint64(uint32(a.CntNotifyGetId(CntNotify(w[0]), (*uint32)(pointer(w[1]))))), true

@@ -213,11 +213,6 @@ func (t *Thread) copyAsync(s *device.Stream, x device.Transfer, kind acl.MemcpyK
 	return t.copyLater(s, x)
 }
 
-// MemcpyAsyncWithCondition is MemcpyAsync, since the simulator always knows the location of memory.
-func (t *Thread) MemcpyAsyncWithCondition(dst acl.Addr, destMax uint64, src acl.Addr, count uint64, kind acl.MemcpyKind, stream acl.Stream) acl.Error {
-	return t.MemcpyAsync(dst, destMax, src, count, kind, stream)
-}
-
 // Limits of Memcpy2dAsync.
 const (
 	maxWidth2d  = 5000000

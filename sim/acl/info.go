@@ -147,42 +147,12 @@ func (t *Thread) DeviceGetByPCIBusId(pciBusId *byte, deviceId *int32) acl.Error 
 	return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "no device has the PCI bus id %q", space.GoString(pciBusId))
 }
 
-// sameID converts between device numberings, which are all equal here.
-func (t *Thread) sameID(from int32, to *int32) acl.Error {
-	if _, e := t.knownDevice(from); e != 0 {
+// GetLogicDevIdByUserDevId converts a device id. All device numberings are equal here.
+func (t *Thread) GetLogicDevIdByUserDevId(userDevid int32, logicDevId *int32) acl.Error {
+	if _, e := t.knownDevice(userDevid); e != 0 {
 		return e
 	}
-	return put(t, "the id", to, from)
-}
-
-// GetLogicDevIdByUserDevId converts a device id.
-func (t *Thread) GetLogicDevIdByUserDevId(userDevid int32, logicDevId *int32) acl.Error {
-	return t.sameID(userDevid, logicDevId)
-}
-
-// GetUserDevIdByLogicDevId converts a device id.
-func (t *Thread) GetUserDevIdByLogicDevId(logicDevId int32, userDevid *int32) acl.Error {
-	return t.sameID(logicDevId, userDevid)
-}
-
-// GetLogicDevIdByPhyDevId converts a device id.
-func (t *Thread) GetLogicDevIdByPhyDevId(phyDevId int32, logicDevId *int32) acl.Error {
-	return t.sameID(phyDevId, logicDevId)
-}
-
-// GetPhyDevIdByLogicDevId converts a device id.
-func (t *Thread) GetPhyDevIdByLogicDevId(logicDevId int32, phyDevId *int32) acl.Error {
-	return t.sameID(logicDevId, phyDevId)
-}
-
-// GetUserDevIdByPhyDevId converts a device id.
-func (t *Thread) GetUserDevIdByPhyDevId(phyDevId int32, userDevId *int32) acl.Error {
-	return t.sameID(phyDevId, userDevId)
-}
-
-// GetPhyDevIdByUserDevId converts a device id.
-func (t *Thread) GetPhyDevIdByUserDevId(userDevId int32, phyDevId *int32) acl.Error {
-	return t.sameID(userDevId, phyDevId)
+	return put(t, "the id", logicDevId, userDevid)
 }
 
 // DeviceGetBareTgid returns the process id.
@@ -703,14 +673,6 @@ func (t *Thread) MemP2PMap(devPtr acl.Addr, size uint64, dstDevId int32, flags u
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "the memory is on device %d itself", d.ID)
 	}
 	return t.refuse(to.Check(devPtr, size, space.Read))
-}
-
-// MallocForTaskScheduler allocates device memory. The runtime replaces an unknown policy (documented).
-func (t *Thread) MallocForTaskScheduler(devPtr *acl.Addr, size uint64, policy acl.MemMallocPolicy, cfg *acl.MallocConfig) acl.Error {
-	if policy < 0 || policy > acl.ACL_MEM_MALLOC_HUGE1G_ONLY_P2P {
-		policy = acl.ACL_MEM_MALLOC_HUGE_FIRST
-	}
-	return t.MallocWithCfg(devPtr, size, policy, cfg)
 }
 
 // FunctionGetAvailDynUbufPerBlock returns 0, since kernels here are not SIMT (documented).

@@ -17,15 +17,15 @@ import (
 // allocPad is the padding of allocations.
 const allocPad = 32
 
-func (t *Thread) alloc(ptr *acl.Addr, size, pad uint64, policy acl.MemMallocPolicy) acl.Error {
+func (t *Thread) alloc(ptr *acl.Addr, size, pad uint64) acl.Error {
 	c, e := t.context()
 	if e != 0 {
 		return e
 	}
-	return t.allocOn(c.Device, ptr, size, pad, policy)
+	return t.allocOn(c.Device, ptr, size, pad)
 }
 
-func (t *Thread) allocOn(d *device.Device, ptr *acl.Addr, size, pad uint64, policy acl.MemMallocPolicy) acl.Error {
+func (t *Thread) allocOn(d *device.Device, ptr *acl.Addr, size, pad uint64) acl.Error {
 	switch {
 	case ptr == nil:
 		return t.null("devPtr")
@@ -82,19 +82,14 @@ func (t *Thread) placed(take func(want uint64) (uint64, *fail.Failure)) (uint64,
 	return addr, f
 }
 
-// Malloc allocates device memory, rounded up and padded as the runtime does it.
+// Malloc allocates device memory, rounded up and padded as the runtime does it. The policy has no effect.
 func (t *Thread) Malloc(devPtr *acl.Addr, size uint64, policy acl.MemMallocPolicy) acl.Error {
-	return t.alloc(devPtr, size, allocPad, policy)
+	return t.alloc(devPtr, size, allocPad)
 }
 
 // MallocAlign32 allocates device memory without padding.
 func (t *Thread) MallocAlign32(devPtr *acl.Addr, size uint64, policy acl.MemMallocPolicy) acl.Error {
-	return t.alloc(devPtr, size, 0, policy)
-}
-
-// MallocCached allocates device memory; the simulated device has no cache.
-func (t *Thread) MallocCached(devPtr *acl.Addr, size uint64, policy acl.MemMallocPolicy) acl.Error {
-	return t.alloc(devPtr, size, allocPad, policy)
+	return t.alloc(devPtr, size, 0)
 }
 
 // MallocWithCfg allocates device memory. Only the device id attribute has an effect.
@@ -119,7 +114,7 @@ func (t *Thread) MallocWithCfg(devPtr *acl.Addr, size uint64, policy acl.MemMall
 			return t.fail(acl.ACL_ERROR_RT_DEV_SETUP_ERROR, "device %d: %v", d.ID, err)
 		}
 	}
-	return t.allocOn(d, devPtr, size, allocPad, policy)
+	return t.allocOn(d, devPtr, size, allocPad)
 }
 
 func (t *Thread) mallocAttrs(cfg *acl.MallocConfig) ([]acl.MallocAttribute, acl.Error) {
@@ -288,23 +283,16 @@ func (t *Thread) GetMemInfo(attr acl.MemAttr, free, total *uint64) acl.Error {
 	return acl.ACL_SUCCESS
 }
 
-func (t *Thread) cached(p acl.Addr, size uint64) acl.Error {
-	d, e := t.owner(p)
+// MemFlush checks cached device memory. There is no cache to write back or to drop.
+func (t *Thread) MemFlush(devPtr acl.Addr, size uint64) acl.Error {
+	d, e := t.owner(devPtr)
 	if e != 0 {
 		return e
 	}
 	if size == 0 || size > memory.MaxAlloc {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "size of the cached memory is %d: want 1 to %d bytes", size, uint64(memory.MaxAlloc))
 	}
-	return t.refuse(d.Memory.Check(p, size, 0))
-}
-
-// MemFlush writes cached device memory back.
-func (t *Thread) MemFlush(devPtr acl.Addr, size uint64) acl.Error { return t.cached(devPtr, size) }
-
-// MemInvalidate drops cached device memory.
-func (t *Thread) MemInvalidate(devPtr acl.Addr, size uint64) acl.Error {
-	return t.cached(devPtr, size)
+	return t.refuse(d.Memory.Check(devPtr, size, 0))
 }
 
 // CmoAsync prefetches in stream order.

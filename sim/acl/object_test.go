@@ -384,7 +384,7 @@ func TestCapabilities(t *testing.T) {
 	e.ok(e.th.ProfTrace(mark, 18, s))
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.ProfTrace(mark, 19, s))
 	var ts acl.Addr
-	e.ok(e.th.MallocForTaskScheduler(&ts, 64, 999, nil))
+	e.ok(e.th.MallocWithCfg(&ts, 64, 999, nil))
 	e.ok(e.th.Free(ts))
 	var n uint64
 	e.ok(e.th.FunctionGetAvailDynUbufPerBlock(uint64(f), 0, &n))

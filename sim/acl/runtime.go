@@ -10,100 +10,13 @@ import (
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
-// The functions of the library below AscendCL (rt*) that programs call directly need no aclInit and return the same
-// codes. runtimeAliases are AscendCL functions with functions of the library that take the same first arguments,
-// runtimeForwards have their arguments elsewhere, and runtimeFunctions differ otherwise.
-var runtimeAliases = [][]string{
-	// Devices and contexts
-	{"aclrtSetDevice", "rtSetDevice"},
-	{"aclrtGetDevice", "rtGetDevice"},
-	{"aclrtGetDeviceCount", "rtGetDeviceCount"},
-	{"aclrtResetDevice", "rtDeviceReset"},
-	{"aclrtSynchronizeDevice", "rtDeviceSynchronize"},
-	{"aclrtSynchronizeDeviceWithTimeout", "rtDeviceSynchronizeWithTimeout"},
-	{"aclrtDestroyContext", "rtCtxDestroy"},
-	{"aclrtGetCurrentContext", "rtCtxGetCurrent"},
-	{"aclrtSetCurrentContext", "rtCtxSetCurrent"},
-
-	// Streams and models
-	{"aclrtDestroyStream", "rtStreamDestroy"},
-	{"aclrtDestroyStreamForce", "rtStreamDestroyForce"},
-	{"aclrtSynchronizeStream", "rtStreamSynchronize"},
-	{"aclrtSynchronizeStreamWithTimeout", "rtStreamSynchronizeWithTimeout", "rtsStreamSynchronize"},
-	{"aclrtStreamGetId", "rtGetStreamId", "rtsStreamGetId"},
-	{"aclrtStreamGetPriority", "rtStreamGetPriority"},
-	{"aclrtStreamGetFlags", "rtStreamGetFlags"},
-	{"aclmdlRICaptureBegin", "rtStreamBeginCapture"},
-	{"aclmdlRICaptureEnd", "rtStreamEndCapture"},
-	{"aclmdlRICaptureGetInfo", "rtStreamGetCaptureInfo"},
-	{"aclmdlRIExecuteAsync", "rtModelExecute", "rtsModelExecuteAsync"},
-	{"aclmdlRIExecute", "rtsModelExecute"},
-
-	// Events
-	{"aclrtCreateEvent", "rtEventCreate"},
-	{"aclrtDestroyEvent", "rtEventDestroy", "rtsEventDestroy"},
-	{"aclrtRecordEvent", "rtEventRecord", "rtsEventRecord"},
-	{"aclrtResetEvent", "rtEventReset", "rtsEventReset"},
-	{"aclrtStreamWaitEvent", "rtStreamWaitEvent"},
-	{"aclrtSynchronizeEvent", "rtEventSynchronize"},
-	{"aclrtSynchronizeEventWithTimeout", "rtEventSynchronizeWithTimeout", "rtsEventSynchronize"},
-	{"aclrtQueryEventStatus", "rtEventQueryStatus", "rtsEventQueryStatus"},
-	{"aclrtQueryEventWaitStatus", "rtEventQueryWaitStatus"},
-	{"aclrtEventElapsedTime", "rtEventElapsedTime", "rtsEventElapsedTime"},
-	{"aclrtGetEventId", "rtsEventGetId"},
-
-	// Notifies
-	{"aclrtCreateNotify", "rtsNotifyCreate"},
-	{"aclrtDestroyNotify", "rtNotifyDestroy", "rtsNotifyDestroy"},
-	{"aclrtRecordNotify", "rtNotifyRecord", "rtsNotifyRecord"},
-	{"aclrtWaitAndResetNotify", "rtNotifyWaitWithTimeOut", "rtsNotifyWaitAndReset"},
-	{"aclrtGetNotifyId", "rtsNotifyGetId"},
-	{"aclrtNotifyImportByKey", "rtIpcOpenNotifyWithFlag"},
-	{"aclrtCntNotifyCreate", "rtCntNotifyCreateServer"},
-	{"aclrtCntNotifyDestroy", "rtCntNotifyDestroy"},
-	{"aclrtCntNotifyRecord", "rtCntNotifyRecord"},
-	{"aclrtCntNotifyWaitWithTimeout", "rtCntNotifyWaitWithTimeout"},
-	{"aclrtCntNotifyReset", "rtCntNotifyReset"},
-
-	// Memory, copies and fills
-	{"aclrtMallocAlign32", "rtMalloc", "rtMallocCached"}, // the library does not pad
-	{"aclrtMallocHost", "rtMallocHost"},
-	{"aclrtFree", "rtFree"},
-	{"aclrtFreeWithDevSync", "rtFreeWithDevSync"},
-	{"aclrtFreeHost", "rtFreeHost"},
-	{"aclrtFreeHostWithDevSync", "rtFreeHostWithDevSync"},
-	{"aclrtMemcpy", "rtsMemcpy"},
-	{"aclrtMemcpyAsyncWithOffset", "rtMemcpyAsyncWithOffset"},
-	{"aclrtMemset", "rtMemset"},
-	{"aclrtMemsetAsync", "rtMemsetAsync"},
-
-	// Binaries, functions and launches
-	{"aclrtBinaryLoadFromFile", "rtsBinaryLoadFromFile"},
-	{"aclrtBinaryUnLoad", "rtDevBinaryUnRegister", "rtBinaryUnLoad", "rtsBinaryUnload"},
-	{"aclrtBinaryGetFunctionByEntry", "rtBinaryGetFunction", "rtsFuncGetByEntry"},
-	{"aclrtBinaryGetFunction", "rtBinaryGetFunctionByName", "rtsFuncGetByName"},
-	{"aclrtGetFunctionName", "rtsFuncGetName"},
-	{"aclrtRegisterCpuFunc", "rtsRegisterCpuFunc"},
-	{"aclrtLaunchHostFunc", "rtsLaunchHostFunc"},
-	{"aclrtLaunchKernelWithHostArgs", "rtsLaunchKernelWithHostArgs"},
-	{"aclrtLaunchKernelWithConfig", "rtsLaunchKernelWithConfig"},
-}
-
-var runtimeForwards = map[string]struct {
-	to   string
-	args []int // for each argument, the index of its word
-}{
-	"rtCtxCreate":                {"aclrtCreateContext", []int{0, 2}},
-	"rtEventGetTimeStamp":        {"aclrtEventGetTimestamp", []int{1, 0}},
-	"rtsEventGetTimeStamp":       {"aclrtEventGetTimestamp", []int{1, 0}},
-	"rtsMemcpyAsync":             {"aclrtMemcpyAsync", []int{0, 1, 2, 3, 4, 6}},
-	"rtsLaunchKernelWithDevArgs": {"aclrtLaunchKernelV2", []int{0, 1, 4, 5, 3, 2}},
-}
-
 type runtimeFunction func(t *Thread, w []uint64) acl.Error
 
+// runtimeFunctions are functions of the library below AscendCL (rt*) that programs call directly. They need no aclInit
+// and return the same codes. acl.Call performs those that do what an AscendCL function does.
 var runtimeFunctions = map[string]runtimeFunction{
-	// Streams
+	// Contexts and streams
+	"rtCtxCreate":                     func(t *Thread, w []uint64) acl.Error { return t.CreateContext(at[acl.Context](w[0]), int32(w[2])) },
 	"rtStreamCreate":                  func(t *Thread, w []uint64) acl.Error { return t.rtStream(w[0], w[1], 0) },
 	"rtStreamCreateWithFlags":         func(t *Thread, w []uint64) acl.Error { return t.rtStream(w[0], w[1], uint32(w[2])) },
 	"rtStreamCreateWithFlagsExternal": func(t *Thread, w []uint64) acl.Error { return t.rtStream(w[0], w[1], uint32(w[2])) },
@@ -129,6 +42,8 @@ var runtimeFunctions = map[string]runtimeFunction{
 		}
 		return t.DestroyEvent(acl.Event(w[0]))
 	},
+	"rtEventGetTimeStamp":          func(t *Thread, w []uint64) acl.Error { return t.EventGetTimestamp(acl.Event(w[1]), at[uint64](w[0])) },
+	"rtsEventGetTimeStamp":         func(t *Thread, w []uint64) acl.Error { return t.EventGetTimestamp(acl.Event(w[1]), at[uint64](w[0])) },
 	"rtStreamWaitEventWithTimeout": waitEventRT,
 	"rtsEventWait":                 waitEventRT,
 	"rtEventQuery": func(t *Thread, w []uint64) acl.Error {
@@ -165,6 +80,9 @@ var runtimeFunctions = map[string]runtimeFunction{
 	"rtMemcpyAsyncWithCfgV2":        copyAsyncRT,
 	"rtMemcpyAsyncWithoutCheckKind": copyAsyncRT,
 	"rtMemcpyHostTask":              copyAsyncRT,
+	"rtsMemcpyAsync": func(t *Thread, w []uint64) acl.Error {
+		return t.MemcpyAsync(w[0], w[1], w[2], w[3], acl.MemcpyKind(int32(w[4])), acl.Stream(w[6]))
+	},
 	"rtMemcpy2d": func(t *Thread, w []uint64) acl.Error {
 		return t.Memcpy2d(w[0], w[1], w[2], w[3], w[4], w[5], copyKind(w[6]))
 	},
@@ -237,6 +155,9 @@ var runtimeFunctions = map[string]runtimeFunction{
 	"rtLaunchKernelByFuncHandleV3": func(t *Thread, w []uint64) acl.Error {
 		return t.rtLaunch(w[0], uint32(w[1]), at[argsEx](w[2]), acl.Stream(w[3]))
 	},
+	"rtsLaunchKernelWithDevArgs": func(t *Thread, w []uint64) acl.Error {
+		return t.LaunchKernelV2(acl.FuncHandle(w[0]), uint32(w[1]), w[4], uint64(uint32(w[5])), at[acl.LaunchKernelCfg](w[3]), acl.Stream(w[2]))
+	},
 }
 
 // queryStreamRT returns 0 if the stream's work is done.
@@ -255,33 +176,8 @@ func waitEventRT(t *Thread, w []uint64) acl.Error {
 	return t.StreamWaitEventWithFlag(acl.Stream(w[0]), acl.Event(w[1]), uint32(w[2]), 0)
 }
 
-// forward returns a function that calls an AscendCL function; args has the index of each argument's word, nil for the
-// first words.
-func forward(to string, args []int) runtimeFunction {
-	id := acl.Model.Lookup(to).ID
-	return func(t *Thread, w []uint64) acl.Error {
-		if args != nil {
-			var moved [8]uint64
-			for i, from := range args {
-				moved[i] = w[from]
-			}
-			w = moved[:]
-		}
-		r, _ := acl.Call(t, id, w)
-		return acl.Error(int32(r))
-	}
-}
-
 // runtimeTable has the functions of the lower library by number, from firstRuntime on.
 var runtimeTable, firstRuntime = func() (table []runtimeFunction, first api.ID) {
-	for _, names := range runtimeAliases {
-		for _, name := range names[1:] {
-			runtimeFunctions[name] = forward(names[0], nil)
-		}
-	}
-	for name, f := range runtimeForwards {
-		runtimeFunctions[name] = forward(f.to, f.args)
-	}
 	for i := range acl.Model.Funcs {
 		f := &acl.Model.Funcs[i]
 		if f.Layer != "rt" {
@@ -300,13 +196,12 @@ var runtimeTable, firstRuntime = func() (table []runtimeFunction, first api.ID) 
 
 // callRuntime calls a function of the lower library, and reports whether it is simulated.
 func (t *Thread) callRuntime(fn api.ID, w []uint64) (uint64, bool) {
-	i := int(fn - firstRuntime)
-	if i >= len(runtimeTable) || runtimeTable[i] == nil {
-		return 0, false
-	}
 	t.below = true
 	defer func() { t.below = false }()
-	return uint64(uint32(runtimeTable[i](t, w))), true
+	if i := int(fn - firstRuntime); i < len(runtimeTable) && runtimeTable[i] != nil {
+		return uint64(uint32(runtimeTable[i](t, w))), true
+	}
+	return acl.Call(t, fn, w)
 }
 
 // at returns the target of a pointer argument.

@@ -452,8 +452,8 @@ func (t *Thread) SetOpWaitTimeout(timeout uint32) acl.Error {
 // none.
 const overflowSize = 64
 
-// readOverflow stores the float status in device memory in stream order.
-func (t *Thread) readOverflow(out acl.Addr, size uint64, on acl.Stream) acl.Error {
+// GetOverflowStatus stores the device's float status in device memory, in stream order.
+func (t *Thread) GetOverflowStatus(out acl.Addr, size uint64, on acl.Stream) acl.Error {
 	s, e := t.stream(on)
 	if e != 0 {
 		return e
@@ -474,8 +474,8 @@ func (t *Thread) readOverflow(out acl.Addr, size uint64, on acl.Stream) acl.Erro
 	}})
 }
 
-// resetOverflow clears the float status in stream order.
-func (t *Thread) resetOverflow(on acl.Stream) acl.Error {
+// ResetOverflowStatus clears the device's float status in stream order.
+func (t *Thread) ResetOverflowStatus(on acl.Stream) acl.Error {
 	s, e := t.stream(on)
 	if e != 0 {
 		return e
@@ -485,32 +485,14 @@ func (t *Thread) resetOverflow(on acl.Stream) acl.Error {
 	}})
 }
 
-// GetOverflowStatus stores the device's float status.
-func (t *Thread) GetOverflowStatus(outputAddr acl.Addr, outputSize uint64, stream acl.Stream) acl.Error {
-	return t.readOverflow(outputAddr, outputSize, stream)
-}
-
-// ResetOverflowStatus clears the device's float status.
-func (t *Thread) ResetOverflowStatus(stream acl.Stream) acl.Error { return t.resetOverflow(stream) }
-
-// GetFloatOverflowStatus is GetOverflowStatus by its former name.
-func (t *Thread) GetFloatOverflowStatus(outputAddr acl.Addr, outputSize uint64, stream acl.Stream) acl.Error {
-	return t.readOverflow(outputAddr, outputSize, stream)
-}
-
-// ResetFloatOverflowStatus is ResetOverflowStatus by its former name.
-func (t *Thread) ResetFloatOverflowStatus(stream acl.Stream) acl.Error {
-	return t.resetOverflow(stream)
-}
-
 // NpuGetFloatOverFlowStatus stores the float status as operators see it.
 func (t *Thread) NpuGetFloatOverFlowStatus(outputAddr acl.Addr, outputSize uint64, checkMode uint32, stream acl.Stream) acl.Error {
-	return t.readOverflow(outputAddr, outputSize, stream)
+	return t.GetOverflowStatus(outputAddr, outputSize, stream)
 }
 
 // NpuClearFloatOverFlowStatus clears the float status as operators see it.
 func (t *Thread) NpuClearFloatOverFlowStatus(checkMode uint32, stream acl.Stream) acl.Error {
-	return t.resetOverflow(stream)
+	return t.ResetOverflowStatus(stream)
 }
 
 // CtxGetFloatOverflowAddr returns the device address of the context's float status.

@@ -111,8 +111,12 @@ func genGo(m *model, w *writer) error {
 	w.f("// "+marker+"\n\npackage %s\n\nimport (\n\"unsafe\"\n\n\"github.com/acltrace/acltrace/api\"\n)\n", m.dir, m.Name)
 	m.goConstants(w)
 	m.goTypes(w)
-	m.goInterface(w)
-	m.goCall(w)
+	same, err := m.performed(all)
+	if err != nil {
+		return err
+	}
+	m.goInterface(w, same)
+	m.goCall(w, same)
 	genTable(all, w)
 	return nil
 }
@@ -178,12 +182,36 @@ func (m *model) goTypes(w *writer) {
 	}
 }
 
-// goInterface writes the interface with a method for each simulated function.
-func (m *model) goInterface(w *writer) {
+// performed returns the ids of the functions that another one performs, by its name, and nil by their own names.
+func (m *model) performed(all *model) (map[string][]api.ID, error) {
+	same := map[string][]api.ID{}
+	for name, others := range m.performs {
+		f := m.find(name)
+		if f == nil || !f.Simulated {
+			return nil, fmt.Errorf("performs: %s is not simulated", name)
+		}
+		for _, other := range others {
+			o := all.find(other)
+			if o == nil {
+				return nil, fmt.Errorf("performs: %s is not in functions.tsv", other)
+			}
+			for i, p := range f.Params {
+				if i >= len(o.Params) || o.Params[i].Word != p.Word || o.Params[i].Words != p.Words {
+					return nil, fmt.Errorf("performs: %s begins with other arguments than %s", other, name)
+				}
+			}
+			same[name], same[other] = append(same[name], o.ID), nil
+		}
+	}
+	return same, nil
+}
+
+// goInterface writes the interface with a method for each simulated function that no other one performs.
+func (m *model) goInterface(w *writer, same map[string][]api.ID) {
 	w.f("// API has a method for each function that the simulator has. A value serves one thread of a program and keeps that\n// thread's state. Its methods are not called concurrently.\ntype API interface {")
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
-		if !f.Simulated {
+		if ids, ok := same[f.Name]; !f.Simulated || ok && ids == nil {
 			continue
 		}
 		var ps []string
@@ -196,12 +224,13 @@ func (m *model) goInterface(w *writer) {
 }
 
 // goCall writes the function that calls a method with argument words.
-func (m *model) goCall(w *writer) {
+func (m *model) goCall(w *writer, same map[string][]api.ID) {
 	w.f("// Call calls the function with an id. Arguments and the returned value are words. The second result is false if API has no\n// method for the id.")
 	w.f("func Call(a API, fn api.ID, w []uint64) (uint64, bool) {\nswitch fn {")
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
-		if !f.Simulated {
+		ids, ok := same[f.Name]
+		if !f.Simulated || ok && ids == nil {
 			continue
 		}
 		var as []string
@@ -209,7 +238,11 @@ func (m *model) goCall(w *writer) {
 			as = append(as, m.goWord(p))
 		}
 		call := fmt.Sprintf("a.%s(%s)", m.fnName(f.Name), strings.Join(as, ", "))
-		w.f("case Fn%s:", m.fnName(f.Name))
+		cases := "Fn" + m.fnName(f.Name)
+		for _, id := range ids {
+			cases += fmt.Sprintf(", %d", id)
+		}
+		w.f("case %s:", cases)
 		switch r := m.goReturn(f); {
 		case r == "":
 			w.f("%s\nreturn 0, true", call)

@@ -83,6 +83,7 @@ type document struct {
 	Functions   map[string]*semantics
 	Unsimulated map[string][]string // names by reason
 	Simulated   []string            // if only a part of the layer is
+	Performs    map[string][]string // functions by the one that performs them in the simulator
 }
 
 func (m *model) loadSemantics() error {
@@ -110,7 +111,7 @@ func (m *model) loadSemantics() error {
 func (m *model) describe(doc *document) {
 	m.layer = doc.Layer
 	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Composite: doc.Layer.Composite, Errors: doc.Layer.Errors}}
-	m.aliases = doc.Aliases
+	m.aliases, m.performs = doc.Aliases, doc.Performs
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		f.RetError, f.Composite, f.Annotation = f.Return == doc.Layer.Errors, doc.Layer.Composite || doc.Layer.HostCallback, doc.Layer.Annotation || doc.Layer.HostCallback
