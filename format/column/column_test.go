@@ -1,6 +1,7 @@
 package column
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"runtime/metrics"
@@ -314,6 +315,66 @@ func TestVector(t *testing.T) {
 					t.Fatalf("%s as %s: row %d of %d from %d on is %d, %d, %d, %d, want %d", name, c.Enc, i, n, from, part[i], small[i], signed[i], apart[i*stride], x)
 				}
 			}
+		}
+	}
+}
+
+// Numbers of all lengths are decoded, at the end of a column too, where fewer than eight bytes follow.
+func TestUvarints(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for n := range 300 {
+		var want []uint64
+		var b []byte
+		for range n {
+			x := r.Uint64() >> r.UintN(64)
+			want = append(want, x+5)
+			b = binary.AppendUvarint(b, x)
+		}
+		got := make([]uint64, n)
+		if err := uvarints(got, 5, b); err != nil || !slices.Equal(got, want) {
+			t.Fatalf("%x, want %x: %v", got, want, err)
+		}
+		if n > 0 && uvarints(got, 5, b[:len(b)-1]) == nil {
+			t.Fatal("a column that is cut off is decoded")
+		}
+	}
+}
+
+// Constants takes the constant columns of words, and leaves all others to Next.
+func TestConstants(t *testing.T) {
+	var e Encoder
+	e.Begin(nil, 1, 2, 3, 300)
+	for _, field := range []uint64{0, 130, 299} {
+		e.Constant(field, field<<40+1)
+	}
+	e.Words(4, []uint64{1, 2, 3})
+	e.Constant(5, 7)
+	e.Constant(3, 9)      // below least
+	e.Constant(1<<16, 11) // not a word
+	table, _, err := NextTable(e.End())
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := make([]uint64, 300)
+	var left []uint64
+	for least := 0; ; least = 5 {
+		table.Constants(words, least)
+		c, ok, err := table.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			break
+		}
+		left = append(left, c.Field)
+	}
+	if !slices.Equal(left, []uint64{4, 3, 1 << 16}) {
+		t.Errorf("left %v", left)
+	}
+	for i, x := range words {
+		want := map[int]uint64{0: 1, 130: 130<<40 + 1, 299: 299<<40 + 1, 5: 7}[i]
+		if x != want {
+			t.Errorf("word %d is %x, want %x", i, x, want)
 		}
 	}
 }

@@ -121,12 +121,22 @@ func (d *Decoder) words(dst []uint64, c Column, depth int) error {
 	return nil
 }
 
+// uvarints decodes numbers of up to eight bytes without a branch for each byte, which the processor would often predict wrong.
 func uvarints(dst []uint64, base uint64, b []byte) error {
+	const tops = 0x8080808080808080
 	for i := range dst {
-		if len(b) > 0 && b[0] < 0x80 {
-			dst[i] = base + uint64(b[0])
-			b = b[1:]
-			continue
+		if len(b) >= 8 {
+			x := binary.LittleEndian.Uint64(b)
+			if last := ^x & tops; last != 0 {
+				x &= last ^ (last - 1) // up to the first byte without a top bit
+				x &^= tops
+				x = x&0x007f007f007f007f | x>>1&0x3f803f803f803f80
+				x = x&0x00003fff00003fff | x>>2&0x0fffc0000fffc000
+				x = x&0x000000000fffffff | x>>4&0x00fffffff0000000
+				dst[i] = base + x
+				b = b[bits.TrailingZeros64(last)/8+1:]
+				continue
+			}
 		}
 		v, k := binary.Uvarint(b)
 		if k <= 0 {
