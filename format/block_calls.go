@@ -590,8 +590,7 @@ func (f *funcBlock) turn(b *block, row uint) {
 			f.ring, f.size = unsafe.Pointer(unsafe.SliceData(w.ring)), uint(w.width)*8
 		}
 		if len(f.outs) > 0 {
-			f.wrote = resize(f.wrote, ringRows)
-			f.given = resize(f.given, len(f.wrote)*len(f.outs))
+			f.beginOuts()
 		}
 	}
 	at, n := w.turn(row)
@@ -600,10 +599,32 @@ func (f *funcBlock) turn(b *block, row uint) {
 	}
 }
 
+// beginOuts prepares the outputs of the calls in the ring. If all calls have all of them, only the values change later.
+func (f *funcBlock) beginOuts() {
+	width := len(f.outs)
+	f.wrote, f.given = resize(f.wrote, ringRows), resize(f.given, ringRows*width)
+	const even = unsafe.Sizeof(Out{})%8 == 0
+	f.all = even && !slices.ContainsFunc(f.outs, func(o outBlock) bool { return o.bitmap != nil })
+	for i := range f.wrote {
+		f.wrote[i] = f.given[i*width:][:width:width]
+		for k := range f.outs {
+			f.wrote[i][k].Param = f.outs[k].param
+		}
+	}
+}
+
 // giveOuts sets the outputs of n calls, starting with a given row.
 func (f *funcBlock) giveOuts(n, row int) {
 	var values [ringRows]uint64
 	width, at := len(f.outs), row%ringRows
+	if f.all {
+		const words = int(unsafe.Sizeof(Out{}) / 8)
+		for k := range f.outs {
+			first := &f.given[at*width+k].Value
+			f.outs[k].values.Scatter(unsafe.Slice(first, ((n-1)*width)*words+1), words*width, row, n)
+		}
+		return
+	}
 	wrote := f.wrote[at : at+n]
 	for i := range wrote {
 		wrote[i] = f.given[(at+i)*width:][:0:width]
@@ -638,10 +659,18 @@ func (w *words) reset(width, n int) {
 	w.last = uint(rows) - 1
 }
 
-// add decodes a column. Columns come by ascending field.
+// least is the lowest field that may follow: varying columns come by ascending field.
+func (w *words) least() int {
+	if k := len(w.vary); k > 0 {
+		return w.vary[k-1].at + 1
+	}
+	return 0
+}
+
+// add decodes a column.
 func (b *block) add(w *words, c column.Column) error {
 	at := int(c.Field)
-	if k := len(w.vary); k > 0 && w.vary[k-1].at >= at {
+	if at < w.least() {
 		return errBlock
 	}
 	if v, ok := c.Const(); ok {

@@ -327,6 +327,7 @@ func (b *block) function(t *tableReader, w want) error {
 		return err
 	}
 	for {
+		t.Constants(f.args.first, f.args.least())
 		c, ok, err := t.Next()
 		if err != nil {
 			return err
@@ -414,6 +415,7 @@ func (b *block) data(t *tableReader) error {
 	}
 	var props [dataProps]uint64
 	for {
+		t.Constants(g.words.first, g.words.least())
 		c, ok, err := t.Next()
 		if err != nil {
 			return err
@@ -588,6 +590,7 @@ type funcBlock struct {
 	ring  unsafe.Pointer // arguments; nil if unwanted
 	size  uint           // bytes in a row of the ring
 	wrote [][]Out        // outputs by call of the window; none if no call wrote any
+	all   bool           // each call wrote all outputs
 	given []Out          // memory of wrote
 }
 
