@@ -115,8 +115,6 @@ CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned Flags)
 	return leave(host_of(p) ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : add_host(p, bytesize, Flags, false));
 }
 
-CUresult cuMemHostRegister(void *p, size_t bytesize, unsigned Flags) { return cuMemHostRegister_v2(p, bytesize, Flags); }
-
 CUresult cuMemHostGetFlags(unsigned *pFlags, void *p)
 {
 	ENTER(c);
@@ -355,8 +353,6 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsign
 		close(from);
 	return leave(e);
 }
-
-CUresult cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned Flags) { return cuIpcOpenMemHandle_v2(pdptr, handle, Flags); }
 
 CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
 {

@@ -147,8 +147,6 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
 	return OK;
 }
 
-CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) { return cuDeviceGetUuid_v2(uuid, dev); }
-
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 {
 	DEVICE(dev);
@@ -273,8 +271,6 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 	return leave(OK);
 }
 
-CUresult cuDevicePrimaryCtxRelease(CUdevice dev) { return cuDevicePrimaryCtxRelease_v2(dev); }
-
 /* Ends the context with its streams and its memory. The next reference makes a new context. */
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
@@ -296,16 +292,12 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 	return leave(OK);
 }
 
-CUresult cuDevicePrimaryCtxReset(CUdevice dev) { return cuDevicePrimaryCtxReset_v2(dev); }
-
 CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned flags)
 {
 	DEVICE(dev);
 	(void)flags;
 	return OK;
 }
-
-CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned flags) { return cuDevicePrimaryCtxSetFlags_v2(dev, flags); }
 
 CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned *flags, int *active)
 {
@@ -358,8 +350,6 @@ CUresult cuCtxDestroy_v2(CUcontext ctx)
 	return leave(OK);
 }
 
-CUresult cuCtxDestroy(CUcontext ctx) { return cuCtxDestroy_v2(ctx); }
-
 /* Each attach delays the end of the context by one detach. */
 CUresult cuCtxAttach(CUcontext *pctx, unsigned flags)
 {
@@ -381,8 +371,6 @@ CUresult cuCtxDetach(CUcontext ctx)
 	pthread_mutex_unlock(&lock);
 	return kept ? OK : cuCtxDestroy_v2(ctx);
 }
-
-CUresult cuCtxCreate(CUcontext *pctx, unsigned flags, CUdevice dev) { return cuCtxCreate_v2(pctx, flags, dev); }
 
 CUresult cuCtxPushCurrent_v2(CUcontext ctx)
 {
@@ -406,10 +394,6 @@ CUresult cuCtxPopCurrent_v2(CUcontext *pctx)
 		*pctx = (CUcontext)stack[depth];
 	return OK;
 }
-
-CUresult cuCtxPushCurrent(CUcontext ctx) { return cuCtxPushCurrent_v2(ctx); }
-
-CUresult cuCtxPopCurrent(CUcontext *pctx) { return cuCtxPopCurrent_v2(pctx); }
 
 CUresult cuCtxSetCurrent(CUcontext ctx)
 {

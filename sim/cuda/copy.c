@@ -155,8 +155,6 @@ static CUresult copy2d(const CUDA_MEMCPY2D *p, CUstream h, bool wait)
 
 CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy) { return copy2d(pCopy, NULL, true); }
 
-CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy) { return copy2d(pCopy, NULL, true); }
-
 CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream) { return copy2d(pCopy, hStream, false); }
 
 bool shape_of(const CUDA_MEMCPY3D *p, struct task *out)
@@ -243,14 +241,6 @@ CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, uint64_t val
 CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, uint32_t value, unsigned flags) { return value_task(stream, addr, value, 4, flags, true); }
 
 CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned flags) { return value_task(stream, addr, value, 8, flags, true); }
-
-CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, uint32_t value, unsigned flags) { return value_task(stream, addr, value, 4, flags, false); }
-
-CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned flags) { return value_task(stream, addr, value, 8, flags, false); }
-
-CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, uint32_t value, unsigned flags) { return value_task(stream, addr, value, 4, flags, true); }
-
-CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned flags) { return value_task(stream, addr, value, 8, flags, true); }
 
 /* Stream-ordered memory: allocated at once, freed when the stream reaches the free. */
 struct pool *chosen_pools[MOST_DEVICES];

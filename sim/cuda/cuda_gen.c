@@ -4,6 +4,11 @@
 
 #include <stddef.h>
 
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
+{
+	return cuDeviceGetUuid_v2(uuid, dev);
+}
+
 CUresult cuDeviceGetLuid(char *luid, uint32_t *deviceNodeMask, CUdevice dev)
 {
 	(void)luid;
@@ -28,11 +33,28 @@ CUresult cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevi
 	return fake_unsupported("cuDeviceGetExecAffinitySupport");
 }
 
+CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget where, CUflushGPUDirectRDMAWritesScope scope)
+{
+	(void)where;
+	(void)scope;
+	return cuProfilerStart();
+}
+
+CUresult cuCtxResetPersistingL2Cache(void)
+{
+	return cuProfilerStart();
+}
+
 CUresult cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type)
 {
 	(void)pExecAffinity;
 	(void)type;
 	return fake_unsupported("cuCtxGetExecAffinity");
+}
+
+CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
+{
+	return cuModuleLoadData(module, fatCubin);
 }
 
 CUresult cuModuleGetTexRef(CUtexref *pTexRef, CUmodule hmod, const char *name)
@@ -49,6 +71,16 @@ CUresult cuModuleGetSurfRef(CUsurfref *pSurfRef, CUmodule hmod, const char *name
 	(void)hmod;
 	(void)name;
 	return fake_unsupported("cuModuleGetSurfRef");
+}
+
+CUresult cuLibraryGetKernelCount(uint32_t *count, CUlibrary lib)
+{
+	return cuModuleGetFunctionCount(count, (CUmodule)lib);
+}
+
+CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+{
+	return cuModuleGetGlobal_v2(dptr, bytes, (CUmodule)library, name);
 }
 
 CUresult cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library, const char *symbol)
@@ -73,6 +105,11 @@ CUresult cuDeviceUnregisterAsyncNotification(CUdevice device, CUasyncCallbackHan
 	(void)device;
 	(void)callback;
 	return fake_unsupported("cuDeviceUnregisterAsyncNotification");
+}
+
+CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy)
+{
+	return cuMemcpy2D_v2(pCopy);
 }
 
 CUresult cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUarray array)
@@ -131,12 +168,22 @@ CUresult cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, uint32_t count, CUstrea
 	return fake_unsupported("cuMemMapArrayAsync");
 }
 
+CUresult cuMulticastGetGranularity(size_t *granularity, const CUmulticastObjectProp *prop, CUmulticastGranularity_flags option)
+{
+	return cuMemGetAllocationGranularity(granularity, (const CUmemAllocationProp*)prop, (CUmemAllocationGranularity_flags)option);
+}
+
 CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
 {
 	(void)hStream;
 	(void)pCtx;
 	(void)pGreenCtx;
 	return fake_unsupported("cuStreamGetCtx_v2");
+}
+
+CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+{
+	return cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
 }
 
 CUresult cuImportExternalMemory(CUexternalMemory *extMem_out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *memHandleDesc)
@@ -199,12 +246,31 @@ CUresult cuDestroyExternalSemaphore(CUexternalSemaphore extSem)
 	return fake_unsupported("cuDestroyExternalSemaphore");
 }
 
+CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
+{
+	(void)attrib;
+	(void)value;
+	return cuFuncLoad(hfunc);
+}
+
+CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
+{
+	(void)config;
+	return cuFuncLoad(hfunc);
+}
+
 CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launchParamsList, uint32_t numDevices, uint32_t flags)
 {
 	(void)launchParamsList;
 	(void)numDevices;
 	(void)flags;
 	return fake_unsupported("cuLaunchCooperativeKernelMultiDevice");
+}
+
+CUresult cuFuncSetSharedSize(CUfunction hfunc, uint32_t bytes)
+{
+	(void)bytes;
+	return cuFuncLoad(hfunc);
 }
 
 CUresult cuParamSetSize(CUfunction hfunc, uint32_t numbytes)
@@ -268,6 +334,12 @@ CUresult cuParamSetTexRef(CUfunction hfunc, int texunit, CUtexref hTexRef)
 	(void)texunit;
 	(void)hTexRef;
 	return fake_unsupported("cuParamSetTexRef");
+}
+
+CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)
+{
+	(void)config;
+	return cuFuncLoad(hfunc);
 }
 
 CUresult cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams)
@@ -827,11 +899,31 @@ CUresult cuCoredumpSetAttributeGlobal(CUcoredumpSettings attrib, void *value, si
 	return fake_unsupported("cuCoredumpSetAttributeGlobal");
 }
 
+CUresult cuMemHostRegister(void *p, size_t bytesize, uint32_t Flags)
+{
+	return cuMemHostRegister_v2(p, bytesize, Flags);
+}
+
 CUresult cuGraphicsResourceSetMapFlags(CUgraphicsResource resource, uint32_t flags)
 {
 	(void)resource;
 	(void)flags;
 	return fake_unsupported("cuGraphicsResourceSetMapFlags");
+}
+
+CUresult cuLinkCreate(uint32_t numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut)
+{
+	return cuLinkCreate_v2(numOptions, options, optionValues, stateOut);
+}
+
+CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, uint32_t numOptions, CUjit_option *options, void **optionValues)
+{
+	return cuLinkAddData_v2(state, type, data, size, name, numOptions, options, optionValues);
+}
+
+CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path, uint32_t numOptions, CUjit_option *options, void **optionValues)
+{
+	return cuLinkAddFile_v2(state, type, path, numOptions, options, optionValues);
 }
 
 CUresult cuTexRefSetAddress2D_v2(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *desc, CUdeviceptr dptr, size_t Pitch)
@@ -841,6 +933,86 @@ CUresult cuTexRefSetAddress2D_v2(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *
 	(void)dptr;
 	(void)Pitch;
 	return fake_unsupported("cuTexRefSetAddress2D_v2");
+}
+
+CUresult cuCtxCreate(CUcontext *pctx, uint32_t flags, CUdevice dev)
+{
+	return cuCtxCreate_v2(pctx, flags, dev);
+}
+
+CUresult cuCtxDestroy(CUcontext ctx)
+{
+	return cuCtxDestroy_v2(ctx);
+}
+
+CUresult cuCtxPopCurrent(CUcontext *pctx)
+{
+	return cuCtxPopCurrent_v2(pctx);
+}
+
+CUresult cuCtxPushCurrent(CUcontext ctx)
+{
+	return cuCtxPushCurrent_v2(ctx);
+}
+
+CUresult cuStreamDestroy(CUstream hStream)
+{
+	return cuStreamDestroy_v2(hStream);
+}
+
+CUresult cuEventDestroy(CUevent hEvent)
+{
+	return cuEventDestroy_v2(hEvent);
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice dev)
+{
+	return cuDevicePrimaryCtxRelease_v2(dev);
+}
+
+CUresult cuDevicePrimaryCtxReset(CUdevice dev)
+{
+	return cuDevicePrimaryCtxReset_v2(dev);
+}
+
+CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, uint32_t flags)
+{
+	return cuDevicePrimaryCtxSetFlags_v2(dev, flags);
+}
+
+CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags)
+{
+	return cuStreamWriteValue32_v2(stream, addr, value, flags);
+}
+
+CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, uint32_t value, uint32_t flags)
+{
+	return cuStreamWaitValue32_v2(stream, addr, value, flags);
+}
+
+CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags)
+{
+	return cuStreamWriteValue64_v2(stream, addr, value, flags);
+}
+
+CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, uint64_t value, uint32_t flags)
+{
+	return cuStreamWaitValue64_v2(stream, addr, value, flags);
+}
+
+CUresult cuStreamBatchMemOp(CUstream stream, uint32_t count, CUstreamBatchMemOpParams *paramArray, uint32_t flags)
+{
+	return cuStreamBatchMemOp_v2(stream, count, paramArray, flags);
+}
+
+CUresult cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, uint32_t Flags)
+{
+	return cuIpcOpenMemHandle_v2(pdptr, handle, Flags);
+}
+
+CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
+{
+	return cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
 }
 
 CUresult cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx, uint64_t flags, CUstream hStream)
@@ -896,6 +1068,11 @@ CUresult cuDeviceGetP2PAtomicCapabilities(uint32_t *capabilities, const CUatomic
 	(void)srcDevice;
 	(void)dstDevice;
 	return fake_unsupported("cuDeviceGetP2PAtomicCapabilities");
+}
+
+CUresult cuProfilerStop(void)
+{
+	return cuProfilerStart();
 }
 
 CUresult cuProfilerInitialize(const char *configFile, const char *outputFile, CUoutput_mode outputMode)

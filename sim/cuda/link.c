@@ -21,8 +21,6 @@ CUresult cuLinkCreate_v2(unsigned numOptions, CUjit_option *options, void **opti
 	return leave(OK);
 }
 
-CUresult cuLinkCreate(unsigned numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut) { return cuLinkCreate_v2(numOptions, options, optionValues, stateOut); }
-
 /* An input ends at its size or at a 0. */
 CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, unsigned numOptions, CUjit_option *options, void **optionValues)
 {
@@ -51,11 +49,6 @@ CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, si
 	return leave(OK);
 }
 
-CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, unsigned numOptions, CUjit_option *options, void **optionValues)
-{
-	return cuLinkAddData_v2(state, type, data, size, name, numOptions, options, optionValues);
-}
-
 CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, unsigned numOptions, CUjit_option *options, void **optionValues)
 {
 	size_t size;
@@ -63,11 +56,6 @@ CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *pa
 	CUresult e = b ? cuLinkAddData_v2(state, type, b, size, path, numOptions, options, optionValues) : CUDA_ERROR_FILE_NOT_FOUND;
 	free(b);
 	return e;
-}
-
-CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path, unsigned numOptions, CUjit_option *options, void **optionValues)
-{
-	return cuLinkAddFile_v2(state, type, path, numOptions, options, optionValues);
 }
 
 CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)

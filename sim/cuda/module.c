@@ -236,8 +236,6 @@ CUresult cuModuleLoad(CUmodule *module, const char *fname) { return load_file((v
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image) { return load_module((void **)module, image, true); }
 
-CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) { return load_module((void **)module, fatCubin, true); }
-
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned numOptions, CUjit_option *options, void **optionValues)
 {
 	return numOptions && (options == NULL || optionValues == NULL) ? INVALID : load_module((void **)module, image, true);
@@ -340,8 +338,6 @@ CUresult variable_of(CUdeviceptr *dptr, size_t *bytes, const void *module, const
 
 CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name) { return variable_of(dptr, bytes, hmod, name); }
 
-CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) { return variable_of(dptr, bytes, library, name); }
-
 static CUresult param_info(const void *func, bool as_kernel, size_t index, size_t *offset, size_t *size)
 {
 	FIND(function, f, function_known(func, as_kernel), HANDLE);
@@ -393,13 +389,6 @@ CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfu
 	return leave(there ? OK : HANDLE);
 }
 
-CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
-{
-	(void)attrib, (void)value;
-	pthread_mutex_lock(&lock);
-	return leave(function_known(hfunc, false) ? OK : HANDLE);
-}
-
 /* CUDA 3 sets launch parameters in advance. All later launches pass their own. */
 CUresult cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
 {
@@ -409,28 +398,12 @@ CUresult cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
 	return leave(x <= 0 || y <= 0 || z <= 0 || (int64_t)x * y * z > 1024 ? INVALID : OK);
 }
 
-CUresult cuFuncSetSharedSize(CUfunction hfunc, unsigned bytes)
-{
-	(void)bytes;
-	pthread_mutex_lock(&lock);
-	return leave(function_known(hfunc, false) ? OK : HANDLE);
-}
-
-CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
-{
-	(void)config;
-	pthread_mutex_lock(&lock);
-	return leave(function_known(hfunc, false) ? OK : HANDLE);
-}
-
-/* Profiling starts and stops here in a real driver. */
+/* A call that only needs a context. Profiling starts here in a real driver. */
 CUresult cuProfilerStart(void)
 {
 	ENTER(c);
 	return leave(OK);
 }
-
-CUresult cuProfilerStop(void) { return cuProfilerStart(); }
 
 static CUresult potential_block(int *minGridSize, int *blockSize, CUfunction func, int most)
 {

@@ -4,16 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-CUresult cuMulticastGetGranularity(size_t *granularity, const CUmulticastObjectProp *prop, CUmulticastGranularity_flags option)
-{
-	(void)option;
-	INITIALIZED;
-	if (granularity == NULL || prop == NULL)
-		return INVALID;
-	*granularity = GRANULARITY;
-	return OK;
-}
-
 CUresult cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle, const CUmulticastObjectProp *prop)
 {
 	INITIALIZED;

@@ -44,13 +44,6 @@ CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_
 	return OK;
 }
 
-CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget where, CUflushGPUDirectRDMAWritesScope scope)
-{
-	(void)where, (void)scope;
-	ENTER(c);
-	return leave(OK);
-}
-
 /* The context that a call names, NULL for none; 0 means the current one. Call with the lock held. */
 struct context *context_named(CUcontext ctx) { return ctx ? known(CONTEXT, ctx) : current(); }
 
@@ -67,12 +60,6 @@ CUresult cuCtxSynchronize_v2(CUcontext ctx)
 	pthread_mutex_lock(&lock);
 	struct context *c = context_named(ctx);
 	return leave(c ? all_done(c) : CUDA_ERROR_INVALID_CONTEXT);
-}
-
-CUresult cuCtxResetPersistingL2Cache(void)
-{
-	ENTER(c);
-	return leave(OK);
 }
 
 CUresult cuCtxGetSharedMemConfig(CUsharedconfig *pConfig)
@@ -198,21 +185,14 @@ CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 	return initialized ? OK : CUDA_ERROR_NOT_INITIALIZED;
 }
 
-static CUresult count_functions(uint32_t *count, const void *module)
+CUresult cuModuleGetFunctionCount(uint32_t *count, CUmodule mod)
 {
-	pthread_mutex_lock(&lock);
-	struct module *m = module_of(module);
+	FIND(module, m, module_of(mod), HANDLE);
 	uint32_t n = 0;
-	for (struct function *f = m ? m->functions : NULL; f; f = f->sibling)
+	for (struct function *f = m->functions; f; f = f->sibling)
 		n++;
-	if (m && count)
-		*count = n;
-	return leave(m == NULL ? HANDLE : count ? OK : INVALID);
+	return STORE(count, n);
 }
-
-CUresult cuModuleGetFunctionCount(uint32_t *count, CUmodule mod) { return count_functions(count, mod); }
-
-CUresult cuLibraryGetKernelCount(uint32_t *count, CUlibrary lib) { return count_functions(count, lib); }
 
 static CUresult list_functions(void **out, uint32_t most, const void *module, bool as_kernel)
 {
@@ -263,12 +243,6 @@ CUresult cuFuncLoad(CUfunction function)
 {
 	pthread_mutex_lock(&lock);
 	return leave(function_known(function, false) ? OK : HANDLE);
-}
-
-CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)
-{
-	(void)config;
-	return cuFuncLoad(hfunc);
 }
 
 CUresult cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev)
@@ -655,5 +629,3 @@ CUresult cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, uint16_t us,
 {
 	return put_fill(hStream, false, dstDevice, dstPitch, us, 2, Width, Height);
 }
-
-CUresult cuStreamBatchMemOp(CUstream stream, uint32_t count, CUstreamBatchMemOpParams *paramArray, uint32_t flags) { return cuStreamBatchMemOp_v2(stream, count, paramArray, flags); }

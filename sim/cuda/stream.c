@@ -39,8 +39,6 @@ CUresult cuStreamDestroy_v2(CUstream hStream)
 	return leave(OK);
 }
 
-CUresult cuStreamDestroy(CUstream hStream) { return cuStreamDestroy_v2(hStream); }
-
 CUresult cuStreamSynchronize(CUstream hStream)
 {
 	ON_STREAM(s, hStream);
@@ -125,8 +123,6 @@ CUresult cuEventDestroy_v2(CUevent hEvent)
 	v->o.gone = true;
 	return leave(OK);
 }
-
-CUresult cuEventDestroy(CUevent hEvent) { return cuEventDestroy_v2(hEvent); }
 
 struct task *new_task(void (*run)(struct task *))
 {
@@ -237,5 +233,3 @@ CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEn
 	*pMilliseconds = (float)((double)(int64_t)(b->ns - a->ns) / 1e6);
 	return leave(OK);
 }
-
-CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd) { return cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd); }

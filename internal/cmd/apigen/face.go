@@ -34,11 +34,7 @@ func genFace(m *model, w *writer) error {
 		f := &m.Funcs[i]
 		w.f("FACE_EXPORT %s(%s)\n{", cDecl(f.Return, f.Name), cParams(f))
 		if !f.Simulated {
-			for _, p := range f.Params {
-				if p.Name != "..." {
-					w.f("\t(void)%s;", p.Name)
-				}
-			}
+			unused(w, f.Params)
 			switch {
 			case f.RetVoid:
 				w.f("\tface_does_nothing(\"%s\");", f.Name)

@@ -12,10 +12,24 @@ import (
 func genFake(m *model, w *writer) error {
 	w.f("/* "+marker+" */\n", m.dir)
 	w.f("#include \"fake.h\"\n\n#include <stddef.h>\n")
+	performers, err := m.performers(m)
+	if err != nil {
+		return err
+	}
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		base, thread := variantOf(f.Name)
-		switch {
+		switch by := performers[f.Name]; {
+		case by != nil:
+			w.f("%s(%s)\n{", cDecl(f.Return, f.Name), cParams(f))
+			unused(w, f.Params[len(by.Params):])
+			args := strings.Split(cArgs(f), ", ")[:len(by.Params)]
+			for i, p := range by.Params {
+				if p.Type != f.Params[i].Type {
+					args[i] = "(" + p.Type + ")" + args[i]
+				}
+			}
+			w.f("\treturn %s(%s);\n}\n", by.Name, strings.Join(args, ", "))
 		case f.Simulated && !thread:
 			continue
 		case f.Simulated:
@@ -30,9 +44,7 @@ func genFake(m *model, w *writer) error {
 			w.f("\treturn %s(%s);\n}\n", base, strings.Join(args, ", "))
 		default:
 			w.f("%s(%s)\n{", cDecl(f.Return, f.Name), cParams(f))
-			for _, p := range f.Params {
-				w.f("\t(void)%s;", p.Name)
-			}
+			unused(w, f.Params)
 			w.f("\treturn fake_unsupported(\"%s\");\n}\n", f.Name)
 		}
 	}
@@ -52,6 +64,15 @@ func genFake(m *model, w *writer) error {
 	}
 	w.f("\t{NULL, 0, 0, NULL},\n};")
 	return nil
+}
+
+// unused writes statements for parameters that a function does not use.
+func unused(w *writer, params []api.Param) {
+	for _, p := range params {
+		if p.Name != "..." {
+			w.f("\t(void)%s;", p.Name)
+		}
+	}
 }
 
 // variantOf removes the suffix that selects the thread's own default stream.

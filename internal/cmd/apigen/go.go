@@ -111,12 +111,12 @@ func genGo(m *model, w *writer) error {
 	w.f("// "+marker+"\n\npackage %s\n\nimport (\n\"unsafe\"\n\n\"github.com/acltrace/acltrace/api\"\n)\n", m.dir, m.Name)
 	m.goConstants(w)
 	m.goTypes(w)
-	same, err := m.performed(all)
+	by, err := m.performers(all)
 	if err != nil {
 		return err
 	}
-	m.goInterface(w, same)
-	m.goCall(w, same)
+	m.goInterface(w, by)
+	m.goCall(w, all, by)
 	genTable(all, w)
 	return nil
 }
@@ -182,9 +182,9 @@ func (m *model) goTypes(w *writer) {
 	}
 }
 
-// performed returns the ids of the functions that another one performs, by its name, and nil by their own names.
-func (m *model) performed(all *model) (map[string][]api.ID, error) {
-	same := map[string][]api.ID{}
+// performers returns the functions that perform others in the simulator, by the others' names.
+func (m *model) performers(all *model) (map[string]*api.Func, error) {
+	by := map[string]*api.Func{}
 	for name, others := range m.performs {
 		f := m.find(name)
 		if f == nil || !f.Simulated {
@@ -200,18 +200,18 @@ func (m *model) performed(all *model) (map[string][]api.ID, error) {
 					return nil, fmt.Errorf("performs: %s begins with other arguments than %s", other, name)
 				}
 			}
-			same[name], same[other] = append(same[name], o.ID), nil
+			by[other] = f
 		}
 	}
-	return same, nil
+	return by, nil
 }
 
 // goInterface writes the interface with a method for each simulated function that no other one performs.
-func (m *model) goInterface(w *writer, same map[string][]api.ID) {
+func (m *model) goInterface(w *writer, by map[string]*api.Func) {
 	w.f("// API has a method for each function that the simulator has. A value serves one thread of a program and keeps that\n// thread's state. Its methods are not called concurrently.\ntype API interface {")
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
-		if ids, ok := same[f.Name]; !f.Simulated || ok && ids == nil {
+		if !f.Simulated || by[f.Name] != nil {
 			continue
 		}
 		var ps []string
@@ -224,13 +224,18 @@ func (m *model) goInterface(w *writer, same map[string][]api.ID) {
 }
 
 // goCall writes the function that calls a method with argument words.
-func (m *model) goCall(w *writer, same map[string][]api.ID) {
+func (m *model) goCall(w *writer, all *model, by map[string]*api.Func) {
+	performed := map[*api.Func]string{} // more values of the case
+	for _, f := range all.Funcs {
+		if by[f.Name] != nil {
+			performed[by[f.Name]] += fmt.Sprintf(", %d", f.ID)
+		}
+	}
 	w.f("// Call calls the function with an id. Arguments and the returned value are words. The second result is false if API has no\n// method for the id.")
 	w.f("func Call(a API, fn api.ID, w []uint64) (uint64, bool) {\nswitch fn {")
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
-		ids, ok := same[f.Name]
-		if !f.Simulated || ok && ids == nil {
+		if !f.Simulated || by[f.Name] != nil {
 			continue
 		}
 		var as []string
@@ -238,11 +243,7 @@ func (m *model) goCall(w *writer, same map[string][]api.ID) {
 			as = append(as, m.goWord(p))
 		}
 		call := fmt.Sprintf("a.%s(%s)", m.fnName(f.Name), strings.Join(as, ", "))
-		cases := "Fn" + m.fnName(f.Name)
-		for _, id := range ids {
-			cases += fmt.Sprintf(", %d", id)
-		}
-		w.f("case %s:", cases)
+		w.f("case Fn%s%s:", m.fnName(f.Name), performed[f])
 		switch r := m.goReturn(f); {
 		case r == "":
 			w.f("%s\nreturn 0, true", call)
