@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/format/container"
+	"github.com/acltrace/acltrace/internal/human"
 )
 
 // CheckOptions change Check; nil means the zero value.
@@ -118,8 +119,8 @@ func (c *checker) cut(path string, size int64, rec *Recovery) {
 	c.report.Problems = append(c.report.Problems, Problem{
 		File:   path,
 		Offset: size - rec.LostBytes,
-		What:   fmt.Sprintf("%s; bytes lost: %d, chunks: %d", rec.Reason, rec.LostBytes, rec.LostChunks),
-		Remedy: fmt.Sprintf("whole chunks, readable as they are: %d", rec.Chunks),
+		What:   fmt.Sprintf("%s; %s and %s are lost", rec.Reason, human.Bytes(rec.LostBytes), human.Plural(rec.LostChunks, "chunk")),
+		Remedy: human.Plural(rec.Chunks, "whole chunk") + " can be read",
 	})
 }
 

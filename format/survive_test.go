@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/format/container"
+	"github.com/acltrace/acltrace/internal/human"
 )
 
 // soak reports whether the tests may take minutes.
@@ -196,7 +197,7 @@ func TestKilledWriter(t *testing.T) {
 		}
 		// The file may end with half a chunk, and nothing else.
 		report, err := Check(path, nil)
-		if err != nil || len(report.Problems) != 1 || report.Problems[0].Remedy != fmt.Sprintf("whole chunks, readable as they are: %d", report.Chunks) {
+		if err != nil || len(report.Problems) != 1 || report.Problems[0].Remedy != human.Plural(report.Chunks, "whole chunk")+" can be read" {
 			t.Errorf("kill %d: %+v, %v", i, report, err)
 		}
 	}

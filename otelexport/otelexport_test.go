@@ -436,8 +436,8 @@ func TestNamesThatAreNoText(t *testing.T) {
 func TestBadOptions(t *testing.T) {
 	tl := testtrace.Small(t)
 	for want, o := range map[string]*Options{
-		`layout "rows" is neither nested nor lanes`:                     {Layout: "rows"},
-		`brackets "most" is neither earliest nor none`:                  {Brackets: "most"},
+		`layout "rows": want nested or lanes`:                           {Layout: "rows"},
+		`brackets "most": want earliest or none`:                        {Brackets: "most"},
 		"99 spans in a trace are too few: at least 100 are needed":      {MaxSpans: 99},
 		"65535 bytes in a trace are too few: at least 65536 are needed": {MaxBytes: 65535},
 	} {

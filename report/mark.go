@@ -66,18 +66,33 @@ func columns(text string) int { return utf8.RuneCountInString(unmarked(text)) }
 
 // A page collects text for people, and writes it at once.
 type page struct {
-	w    io.Writer
-	text strings.Builder
+	w             io.Writer
+	text          strings.Builder
+	width, indent int
 }
 
 func newPage(w io.Writer) *page { return &page{w: w} }
+
+// Wrapped calls fill and breaks its lines at the terminal's width. Further lines begin two columns after the line, and
+// at the column indent or later.
+func Wrapped(w io.Writer, o *TextOptions, indent int, fill func(io.Writer)) error {
+	p := &page{w: w, width: o.width(), indent: indent}
+	fill(p)
+	return p.Flush()
+}
 
 func (p *page) Write(b []byte) (int, error)                { return p.text.Write(b) }
 func (p *page) writeMarked(text string) (n int, err error) { return p.text.WriteString(text) }
 
 func (p *page) Flush() error {
-	_, err := writeMarked(p.w, p.text.String())
+	var out strings.Builder
+	for line := range strings.Lines(p.text.String()) {
+		text := strings.TrimSuffix(line, "\n")
+		lead := len(text) - len(strings.TrimLeft(text, " "))
+		out.WriteString(wrap(text, p.width, max(lead+2, p.indent)) + line[len(text):])
+	}
 	p.text.Reset()
+	_, err := writeMarked(p.w, out.String())
 	return err
 }
 

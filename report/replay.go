@@ -16,7 +16,11 @@ import (
 )
 
 // ReplayText writes the report of a replay. path is the trace's.
-func ReplayText(w io.Writer, path string, rep *replay.Report) {
+func ReplayText(w io.Writer, path string, rep *replay.Report, o *TextOptions) error {
+	return Wrapped(w, o, 0, func(w io.Writer) { replayText(w, path, rep) })
+}
+
+func replayText(w io.Writer, path string, rep *replay.Report) {
 	skippedText(w, rep)
 	differencesText(w, rep)
 	unprovedText(w, rep)
@@ -36,6 +40,9 @@ func ReplayText(w io.Writer, path string, rep *replay.Report) {
 	paceText(w, path, rep)
 	for _, f := range rep.Findings {
 		Printf(w, "%s", Block(f.Text))
+	}
+	if rep.Findings != nil && len(rep.Findings) == 0 && rep.Crash == nil {
+		Printf(w, "strict: no mistake found\n")
 	}
 	if rep.Repeat != nil {
 		repeatText(w, rep.Repeat)
@@ -242,6 +249,8 @@ func ReplayNext(w io.Writer, path string, rep *replay.Report) {
 	cat := func(call uint64) string { return acltrace("cat", path, "--call", number(call)) }
 	switch {
 	case rep.Refused():
+	case rep.Calls == 0:
+		nextText(w, acltrace("fsck", path))
 	case rep.Crash != nil:
 		nextText(w, cat(rep.Crash.Call))
 	case len(rep.Differences) > 0:
@@ -264,13 +273,15 @@ func ReplayNext(w io.Writer, path string, rep *replay.Report) {
 
 // WhatIfText writes the prediction for the trace at path.
 func WhatIfText(w io.Writer, path string, rep *whatif.Report, o *TextOptions) error {
-	predictionText(w, path, rep)
-	d, k := &rep.Durations, &rep.Known
-	Printf(w, "%s and %s simulated in %s\n", human.Plural(rep.Calls, "call"), human.Plural(rep.Tasks, "task"), human.Duration(rep.SimulatedIn.Nanoseconds()))
-	Printf(w, "durations: %s measured, %s from like tasks, %s from waits, %s from the model\n", human.Count(d.Measured), human.Count(d.Alike), human.Count(d.Estimated), human.Count(d.Modelled))
-	Printf(w, "task time: %s measured, %s bracketed by waits, %s modelled\n", human.Share(k.Measured), human.Share(k.Bracketed), human.Share(k.Modelled))
-	if !rep.Predicted {
-		return nil
+	err := Wrapped(w, o, 0, func(w io.Writer) {
+		predictionText(w, path, rep)
+		d, k := &rep.Durations, &rep.Known
+		Printf(w, "%s and %s simulated in %s\n", human.Plural(rep.Calls, "call"), human.Plural(rep.Tasks, "task"), human.Duration(rep.SimulatedIn.Nanoseconds()))
+		Printf(w, "durations: %s measured, %s from like tasks, %s from waits, %s from the model\n", human.Count(d.Measured), human.Count(d.Alike), human.Count(d.Estimated), human.Count(d.Modelled))
+		Printf(w, "task time: %s measured by the device or a synchronous call, %s bracketed by waits, %s modelled\n", human.Share(k.Measured), human.Share(k.Bracketed), human.Share(k.Modelled))
+	})
+	if err != nil || !rep.Predicted {
+		return err
 	}
 	t := newTable(w, o)
 	Printf(t, "\ntasks\tbusy\tfirst to last task\trecorded\t  stream\n")
@@ -280,10 +291,11 @@ func WhatIfText(w io.Writer, path string, rep *whatif.Report, o *TextOptions) er
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	for _, u := range rep.Unsupported {
-		Printf(w, "simulated as host time only: %s\n", &u)
-	}
-	return nil
+	return Wrapped(w, o, 0, func(w io.Writer) {
+		for _, u := range rep.Unsupported {
+			Printf(w, "simulated as host time only: %s\n", &u)
+		}
+	})
 }
 
 // predictionText writes the predicted duration, or only its bounds if the trace allows no prediction.

@@ -51,7 +51,7 @@ func flagsFor(err error) string {
 	case errors.As(err, &prediction):
 		return report.WhatIfAdvice[prediction]
 	case errors.Is(err, blame.ErrNothingFailed):
-		return "; --call or --task names what to look at"
+		return ": name a call or a task with --call or --task"
 	}
 	return ""
 }

@@ -72,7 +72,7 @@ func (a *app) strictFlag(f *pflag.FlagSet) {
 func arguments(n int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != n {
-			return usage("%s needs %s; see `%s --help`", c.CommandPath(), what, c.CommandPath())
+			return usage("%s needs %s: see `%s --help`", name(c), what, c.CommandPath())
 		}
 		return nil
 	}
@@ -89,7 +89,7 @@ func exclusive(c *cobra.Command, flags ...string) {
 			}
 		}
 		if len(given) > 1 {
-			return usage("%s: %s exclude each other", c.CommandPath(), strings.Join(given, " and "))
+			return usage("%s: %s exclude each other", name(c), strings.Join(given, " and "))
 		}
 		if before != nil {
 			return before(c, args)

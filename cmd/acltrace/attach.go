@@ -31,7 +31,7 @@ func (a *app) attachCmd() *cobra.Command {
 			}
 			pid, err := strconv.Atoi(args[0])
 			if err != nil || pid < 1 || len(args) > 1 || o.PID != 0 {
-				return usage("acltrace attach %s: want one process id", strings.Join(args, " "))
+				return usage("attach %s: want one process id", strings.Join(args, " "))
 			}
 			o.PID = pid
 			return nil
@@ -44,7 +44,7 @@ func (a *app) attachCmd() *cobra.Command {
 				}
 			}
 			if n != 1 || o.PID < 0 {
-				return usage("acltrace attach needs the processes to record: one of PID, --comm NAME, --cgroup DIR and --all")
+				return usage("attach needs the processes to record: one of PID, --comm NAME, --cgroup DIR and --all")
 			}
 			switch o.Capture.Payload = record.Payload(payload); o.Capture.Payload {
 			case record.Small, record.Full, record.Hash, record.None:

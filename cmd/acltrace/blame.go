@@ -46,7 +46,10 @@ func (a *app) blameCmd() *cobra.Command {
 		Args: arguments(1, "one trace file"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if o.Call, o.Task = at.call.value, at.task.value; at.both() {
-				return usage("acltrace blame: name a call or a task, not both")
+				return usage("blame: --call and --task exclude each other")
+			}
+			if o.History < 0 {
+				return usage("--calls %d: want 0 or more", o.History)
 			}
 			o.Addr = uint64(addr)
 			r, m, err := open(args[0])
@@ -87,10 +90,13 @@ func (a *app) whereCmd() *cobra.Command {
 		Args: arguments(1, "one trace file"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if (addr == 0) != all {
-				return usage("acltrace where needs --addr ADDRESS, or --map for all allocations")
+				return usage("where needs --addr ADDRESS, or --map for all allocations")
 			}
 			if o.Call, o.Task = at.call.value, at.task.value; at.both() {
-				return usage("acltrace where: name a call or a task, not both")
+				return usage("where: --call and --task exclude each other")
+			}
+			if o.History < 0 {
+				return usage("--calls %d: want 0 or more", o.History)
 			}
 			r, m, err := open(args[0])
 			if err != nil {

@@ -20,10 +20,10 @@ func (a *app) catCmd() *cobra.Command {
 		Args: arguments(1, "one trace file"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if raw && c.Flags().NFlag() > 1 {
-				return usage("--raw shows the whole file and goes with no other option")
+				return usage("--raw prints the whole file: give no other flag")
 			}
 			if o.Tail < 0 {
-				return usage("--tail %d: want a number from 0 on", o.Tail)
+				return usage("--tail %d: want 0 or more", o.Tail)
 			}
 			if err := which.check(); err != nil {
 				return err

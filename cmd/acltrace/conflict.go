@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/record/session"
 )
@@ -63,5 +64,5 @@ func ask(folder string, q *session.Request) (*session.Status, error) {
 
 // missed words the steps that a program has not reached.
 func missed(m *record.MissedSteps) string {
-	return fmt.Sprintf("--steps %d:%d: the program made %d steps, counted by %s", m.Wanted.First, m.Wanted.Last, m.Made, m.By)
+	return fmt.Sprintf("--steps %d:%d: the program made %s, counted by %s", m.Wanted.First, m.Wanted.Last, human.Plural(m.Made, "step"), m.By)
 }

@@ -37,7 +37,7 @@ progress, the one that --session or --pid names, or with --all each of them.
 			switch q.Do {
 			case session.ActStatus, session.ActStart, session.ActStop, session.ActSnapshot:
 			default:
-				return usage("acltrace ctl %s: want status, start, stop or snapshot", args[0])
+				return usage("ctl %s: want status, start, stop or snapshot", args[0])
 			}
 			sessions := []string{folder}
 			if folder == "" {

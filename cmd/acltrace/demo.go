@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -31,6 +32,9 @@ func (a *app) demoCmd() *cobra.Command {
 			"acltrace demo -o demo.aclt --tokens 64",
 		Args: arguments(0, "no arguments"),
 		RunE: func(_ *cobra.Command, _ []string) error {
+			if tokens < 1 || tokens > 100_000 {
+				return usage("--tokens %d: want 1 to 100000", tokens)
+			}
 			return a.demo(out, tokens)
 		},
 	}
@@ -55,7 +59,7 @@ func (a *app) demo(out string, tokens int) error {
 		report.Printf(a.out, "\n[%d/%d] %s\n", n, steps, fmt.Sprintf(format, args...))
 	}
 
-	step(1, "Recording tiny_decoder, a transformer that decodes %d tokens, on the simulator. It checks its own results.", tokens)
+	step(1, "Record tiny_decoder on the simulator: a transformer decodes %d tokens.", tokens)
 	o := record.Options{Model: rt, Output: out, Version: version, Sim: true, Capture: record.Capture{Calls: record.Calls{DeviceTime: 1}, Replayable: true}, Stdout: a.stdout, Stderr: a.stderr,
 		Command: []string{program, "--tokens", fmt.Sprint(tokens)}, Env: append(os.Environ(), rt.Simulator.Kernels+"="+kernels)}
 	res, err := record.Run(context.Background(), &o)
@@ -69,12 +73,12 @@ func (a *app) demo(out string, tokens int) error {
 		return fmt.Errorf("tiny_decoder ended with %d", res.ExitCode)
 	}
 
-	step(2, "The recording: %s", out)
+	step(2, "Look at the recording: %s", out)
 	if err := a.demoSummary(out); err != nil {
 		return err
 	}
 
-	step(3, "Checking the file, byte for byte.")
+	step(3, "Check the file, byte for byte.")
 	rep, err := format.Check(out, nil)
 	if err != nil {
 		return err
@@ -84,13 +88,15 @@ func (a *app) demo(out string, tokens int) error {
 	}
 	report.Printf(a.out, "%s, %s, %s: sound\n", human.Plural(rep.Chunks, "chunk"), human.Plural(rep.Calls, "call"), human.Plural(rep.Blobs, "payload"))
 
-	step(4, "Replaying it with memory at the recorded addresses, and again at other addresses, and comparing all results.")
+	step(4, "Replay it at the same addresses, then at others, and compare results.")
 	for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
 		rep, err := replay.Run(context.Background(), out, rt, &replay.Options{Place: place, Verify: true})
 		if err != nil {
 			return err
 		}
-		report.ReplayText(a.out, out, rep)
+		if err := report.ReplayText(a.out, out, rep, a.text()); err != nil {
+			return err
+		}
 		if err := replayed(rep); err != nil {
 			return errors.New("the replay is not identical")
 		}
@@ -116,21 +122,23 @@ func (a *app) demoSummary(path string) error {
 		launches += k.Count
 		names = append(names, k.Name+" "+human.Count(k.Count))
 	}
-	report.Printf(a.out, "%s: %s\n", human.Plural(launches, "launch"), strings.Join(names, ", "))
-	for _, c := range s.Copies {
-		report.Printf(a.out, "%s: %s, %s\n", c.Name, human.Count(c.Count), human.Bytes(c.Bytes))
-	}
-	return nil
+	return report.Wrapped(a.out, a.text(), 0, func(w io.Writer) {
+		report.Printf(w, "%s: %s\n", human.Plural(launches, "launch"), strings.Join(names, ", "))
+		for _, c := range s.Copies {
+			report.Printf(w, "%s: %s, %s\n", c.Name, human.Count(c.Count), human.Bytes(c.Bytes))
+		}
+	})
 }
 
 func (a *app) demoNext(out string) {
-	report.Printf(a.out, `
-The demo is done. Next:
-  acltrace stats %[1]s                 sums by function, kernel and stream
-  acltrace cat %[1]s | less            every call with its arguments
-  acltrace replay --verify %[1]s       run it again
-  acltrace export pprof %[1]s          profile for go tool pprof
-  acltrace export otlp %[1]s --endpoint http://localhost:4317     spans in Jaeger
-  acltrace record --sim -- YOUR_PROGRAM       record your program (without --sim: on a device)
-`, out)
+	report.Printf(a.out, "\nThe demo is done. Next:\n")
+	for _, x := range []struct{ command, text string }{
+		{"acltrace stats " + out, "sums by function, kernel and stream"},
+		{"acltrace cat " + out + " | less", "each call with its arguments"},
+		{"acltrace export perfetto " + out, "timeline for ui.perfetto.dev"},
+		{"acltrace export otlp " + out, "spans for a Jaeger on this machine"},
+		{"acltrace record --sim -- PROGRAM", "your program, without a device"},
+	} {
+		report.Printf(a.out, "  %-36s  %s\n", x.command, x.text)
+	}
 }

@@ -24,7 +24,7 @@ func (a *app) diffCmd() *cobra.Command {
 		Args: arguments(2, "two trace files"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if percent <= 0 {
-				return usage("acltrace diff: --threshold %g: want a percentage above 0", percent)
+				return usage("diff: --threshold %g: want a percentage above 0", percent)
 			}
 			if err := which.check(); err != nil {
 				return err

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -37,7 +38,14 @@ func (a *app) doctorCmd() *cobra.Command {
 					return err
 				}
 			} else {
-				a.diagnosis(d)
+				if err := report.Wrapped(a.out, a.text(), 9, func(w io.Writer) { diagnosisText(w, d) }); err != nil {
+					return err
+				}
+				if found.OK() && len(args) > 0 {
+					report.NextText(a.out, append([]string{"acltrace", "record", "-o", "run.aclt", "--"}, args...)...)
+				} else if found.OK() {
+					report.NextText(a.out, "acltrace", "demo")
+				}
 			}
 			if !found.OK() {
 				return &exit{code: exitFailed}
@@ -118,28 +126,40 @@ func worded(f *doctor.Finding) finding {
 	return w
 }
 
-func (a *app) diagnosis(d *diagnosis) {
+func diagnosisText(w io.Writer, d *diagnosis) {
+	missing := 0
+	for _, f := range d.Findings {
+		if !f.OK {
+			missing++
+		}
+	}
+	checks := human.Plural(len(d.Findings), "check")
+	if missing > 0 {
+		report.Printf(w, "%s of %s failed\n", report.Bad(human.Count(missing)), checks)
+	} else {
+		report.Printf(w, "all %s passed\n", checks)
+	}
 	for _, f := range d.Findings {
 		word := any("ok     ")
 		if !f.OK {
 			word = report.Bad("missing")
 		}
-		report.Printf(a.out, "%s  %s: %s", word, f.For, f.What)
+		report.Printf(w, "%s  %s: %s", word, f.For, f.What)
 		if f.Detail != "" && f.Detail != f.What {
-			report.Printf(a.out, ": %s", f.Detail)
+			report.Printf(w, ": %s", f.Detail)
 		}
-		report.Printf(a.out, "\n")
+		report.Printf(w, "\n")
 		if f.Fix != "" {
-			report.Printf(a.out, "         %s\n", f.Fix)
+			report.Printf(w, "         %s\n", f.Fix)
 		}
 	}
 	for _, l := range d.Libraries {
-		a.functions(l.Path+", counted by name", l.Counted)
-		a.functions(l.Path+", not seen", l.PassedBy)
+		functionsText(w, l.Path+", counted by name", l.Counted)
+		functionsText(w, l.Path+", not seen", l.PassedBy)
 	}
 }
 
-func (a *app) functions(what string, names []string) {
+func functionsText(w io.Writer, what string, names []string) {
 	const most = 12
 	if len(names) == 0 {
 		return
@@ -148,5 +168,5 @@ func (a *app) functions(what string, names []string) {
 	if len(names) > most {
 		names, more = names[:most], fmt.Sprintf(" and %s more (see --json)", human.Count(len(names)-most))
 	}
-	report.Printf(a.out, "%s: %s%s\n", what, strings.Join(names, " "), more)
+	report.Printf(w, "%s: %s%s\n", what, strings.Join(names, " "), more)
 }

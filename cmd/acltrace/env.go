@@ -33,6 +33,12 @@ func (a *app) envCmd() *cobra.Command {
 			if err := flags.parse(c, ""); err != nil {
 				return err
 			}
+			if c.Flags().Changed("image") && !k8s {
+				return usage("--image needs --k8s")
+			}
+			if c.Flags().Changed("volume") && !docker {
+				return usage("--volume needs --docker")
+			}
 			dir, err := filepath.Abs(args[0])
 			if err != nil {
 				return err

@@ -24,11 +24,10 @@ func (e *chromeExport) run(x *exporting) error {
 	if err != nil {
 		return err
 	}
-	look := "open it at https://www.speedscope.app"
+	look := "open " + x.out.path + " at https://www.speedscope.app"
 	if e.o.MindStudio {
-		look = "open it in MindStudio Insight"
+		look = "open " + x.out.path + " in MindStudio Insight"
 	}
-	x.written(res.Calls, x.calls(res.Calls)+" and "+human.Plural(res.Tasks, "task"), x.out.path, look)
-	x.brackets(res.Bracketed, res.Tasks)
+	x.written(res.Calls, x.calls(res.Calls)+" and "+human.Plural(res.Tasks, "task"), x.out.path, look, res.Tasks, res.Bracketed)
 	return nil
 }

@@ -55,16 +55,22 @@ func (e *otlpExport) flags(f *pflag.FlagSet) {
 
 func (e *otlpExport) check(x *exporting, f *pflag.FlagSet) error {
 	if x.out.path != "" && (e.o.Endpoint != "" || e.resume || f.Changed("ui") || e.metrics) {
-		return usage("acltrace export otlp: --output writes a file of spans; --endpoint, --resume, --ui and --metrics are for sending to a collector")
+		return usage("export otlp: --output writes spans to a file: --endpoint, --resume, --ui and --metrics need a receiver")
 	}
 	if e.metrics && e.resume {
-		return usage("acltrace export otlp: --metrics are sent as a whole, there is nothing to --resume")
+		return usage("export otlp: --metrics and --resume exclude each other")
+	}
+	if l := e.o.Layout; l != otelexport.Nested && l != otelexport.Lanes {
+		return usage("--layout %s: want nested or lanes", l)
+	}
+	if b := e.o.Brackets; b != otelexport.BracketsEarliest && b != otelexport.BracketsNone {
+		return usage("--brackets %s: want earliest or none", b)
 	}
 	e.o.MaxBytes = int(e.maxBytes.or(0))
 	if e.o.MaxSpans = e.maxSpans; e.maxSpans == 0 {
 		e.o.MaxSpans = -1
 	} else if e.maxSpans < 0 {
-		return usage("acltrace export otlp: --max-spans %d: want 0 for no limit, or a number of spans", e.maxSpans)
+		return usage("export otlp: --max-spans %d: want 0 for no limit, or a number of spans", e.maxSpans)
 	}
 	return nil
 }
@@ -99,7 +105,7 @@ func (e *otlpExport) write(x *exporting) error {
 	if err != nil {
 		return err
 	}
-	x.written(res.Calls, e.spans(x, res)+" in "+human.Plural(res.Traces, "trace"), x.out.path, "a collector reads it with its otlpjsonfile receiver")
+	x.written(res.Calls, e.spans(x, res)+" in "+human.Plural(res.Traces, "trace"), x.out.path, "read "+x.out.path+" in a collector with its otlpjsonfile receiver", 0, 0)
 	return nil
 }
 
@@ -129,7 +135,7 @@ func (e *otlpExport) send(ctx context.Context, x *exporting) (err error) {
 	res, err := otelexport.Send(ctx, x.r, x.m, &e.o)
 	if err != nil {
 		if s, serr := os.Stat(string(state)); serr == nil && s.Size() > 0 {
-			report.Printf(x.err, "acltrace: how far it came is in %s: the same command with --resume goes on there\n", state)
+			report.Printf(x.err, "acltrace: the progress is saved in %s: repeat the command with --resume\n", state)
 		}
 		return err
 	}

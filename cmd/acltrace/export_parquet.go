@@ -30,7 +30,7 @@ func (e *parquetExport) flags(f *pflag.FlagSet) {
 
 func (e *parquetExport) check(x *exporting, f *pflag.FlagSet) error {
 	if x.out.path == "-" {
-		return usage("acltrace export parquet -o -: tables are several files: name a folder")
+		return usage("export parquet -o -: tables are several files: name a folder")
 	}
 	e.intree = f.Changed("partition")
 	return nil
@@ -59,8 +59,7 @@ func (e *parquetExport) run(x *exporting) error {
 	}); err != nil {
 		return err
 	}
-	x.written(res.Calls, strings.Join([]string{x.calls(res.Calls), human.Plural(res.Tasks, "task"), human.Plural(res.Copies, "copy")}, ", ")+" and "+human.Plural(res.Kernels, "kernel"), x.out.path, "")
-	x.brackets(res.Bracketed, res.Tasks)
+	x.written(res.Calls, strings.Join([]string{x.calls(res.Calls), human.Plural(res.Tasks, "task"), human.Plural(res.Copies, "copy")}, ", ")+" and "+human.Plural(res.Kernels, "kernel"), x.out.path, "", res.Tasks, res.Bracketed)
 	x.query(res.Calls, filepath.Join(x.out.path, "calls.parquet"))
 	return nil
 }
@@ -81,9 +80,9 @@ func (e *parquetExport) runTree(x *exporting, args []string) (done bool, err err
 	case !e.intree:
 		return false, nil
 	case x.out.path == "":
-		return true, usage("acltrace export parquet --partition needs -o, the folder of the tree")
+		return true, usage("export parquet --partition needs -o, the folder of the tree")
 	case e.job == "":
-		return true, usage("acltrace export parquet --partition needs the name of the job")
+		return true, usage("export parquet --partition needs the name of the job")
 	}
 	defer x.endOnSignals()()
 	files, err := ranks.Files(args)

@@ -26,7 +26,7 @@ func (e *perfettoExport) flags(f *pflag.FlagSet) {
 
 func (e *perfettoExport) check(x *exporting, _ *pflag.FlagSet) (err error) {
 	if e.o.MaxSize = e.maxSize.or(0); e.o.MaxSize != 0 && e.o.MaxSize < perfetto.MinSize {
-		return usage("--max-size %s: at least %dK are needed", &e.maxSize, perfetto.MinSize>>10)
+		return usage("--max-size %s: want at least %dK", &e.maxSize, perfetto.MinSize>>10)
 	}
 	if x.out.path == "-" && e.o.MaxSize != 0 {
 		return usage("--max-size makes several files: they can't go to standard output")
@@ -53,8 +53,7 @@ func (e *perfettoExport) run(x *exporting) (err error) {
 	if err != nil {
 		return err
 	}
-	x.written(res.Calls, x.calls(res.Calls)+" and "+human.Plural(res.Tasks, "task"), strings.Join(shorten(names), ", "), "open it at https://ui.perfetto.dev")
-	x.brackets(res.Bracketed, res.Tasks)
+	x.written(res.Calls, x.calls(res.Calls)+" and "+human.Plural(res.Tasks, "task"), strings.Join(shorten(names), ", "), "open "+names[0]+" at https://ui.perfetto.dev", res.Tasks, res.Bracketed)
 	return nil
 }
 

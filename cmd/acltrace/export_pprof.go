@@ -20,6 +20,6 @@ func (pprofExport) run(x *exporting) error {
 	if err != nil {
 		return err
 	}
-	x.written(res.Calls, x.calls(res.Calls), x.out.path, "look at it with: "+shell.Command("go", "tool", "pprof", "-http=:", x.out.path))
+	x.written(res.Calls, x.calls(res.Calls), x.out.path, shell.Command("go", "tool", "pprof", "-http=:", x.out.path), 0, 0)
 	return nil
 }

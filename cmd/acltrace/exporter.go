@@ -51,15 +51,16 @@ func file[R any](x *exporting, write func(io.Writer) (R, error)) (res R, err err
 func (x *exporting) calls(n int) string { return x.which.calls(n, recorded(x.r)) }
 
 // written prints the content and the name of an output file with n calls, and how to look at it, unless no call matches.
-func (x *exporting) written(n int, content, path, look string) {
+func (x *exporting) written(n int, content, path, look string, tasks, bracketed int) {
 	nothing := x.which.nothing(x.app, x.path, uint64(n))
 	if x.out.path == "-" {
 		path, look = "standard output", ""
 	}
-	if look != "" && !nothing {
-		path += "; " + look
-	}
 	report.Printf(x.err, "acltrace: %s written to %s\n", content, path)
+	x.brackets(bracketed, tasks)
+	if look != "" && !nothing {
+		report.Printf(x.err, "acltrace: next: %s\n", look)
+	}
 }
 
 // brackets prints how many tasks have no measured times.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/acltrace/acltrace/internal/human"
@@ -32,7 +33,7 @@ func (a *app) extractCmd() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			launch, task := of.call.value, of.task.value
 			if out.path == "" || (launch == nil) == (task == nil) {
-				return usage("acltrace extract needs a launch and a file: --call N or --task STREAM:ID, and -o FILE; `acltrace cat --kernel '*'` shows the launches")
+				return usage("extract needs a launch and a file: --call N or --task STREAM:ID, and -o FILE; `acltrace cat --kernel '*'` shows the launches")
 			}
 			if err := out.trace(c, args[0]); err != nil {
 				return err
@@ -94,7 +95,10 @@ func (a *app) bundleCmd() *cobra.Command {
 		Args: arguments(1, "one trace file"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if out.path == "" || out.path == "-" {
-				return usage("acltrace bundle needs a folder: -o DIR")
+				return usage("bundle needs a folder: -o DIR")
+			}
+			if err := o.Check(); err != nil {
+				return usage("--%w", err)
 			}
 			r, m, err := open(args[0])
 			if err != nil {
@@ -112,10 +116,11 @@ func (a *app) bundleCmd() *cobra.Command {
 			if err != nil {
 				return orAllow(out.notEmpty(err))
 			}
-			report.Printf(a.out, "%s: %s; `make -C %s run LIB=…` makes them again\n", out.path, human.Plural(rep.Calls, "call"), out.path)
+			report.Printf(a.out, "%s: %s\n", out.path, human.Plural(rep.Calls, "call"))
 			if n := len(rep.Substituted) + len(rep.Unverified) + len(rep.Unsupported); n > 0 {
-				report.Printf(a.out, "missing: %s; its README lists them\n", human.Plural(n, "part"))
+				report.Printf(a.out, "missing: %s; %s lists them\n", human.Plural(n, "part"), filepath.Join(out.path, "README"))
 			}
+			report.NextText(a.out, "make", "-C", out.path, "run", "LIB=/path/to/"+m.Libraries()[0])
 			return nil
 		},
 	}

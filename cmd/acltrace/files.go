@@ -234,7 +234,7 @@ func (a *app) mergeCmd() *cobra.Command {
 			"acltrace merge -o job.aclt traces/",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 || out.path == "" {
-				return usage("acltrace merge needs traces and -o FILE: acltrace merge -o job.aclt rank0.aclt rank1.aclt")
+				return usage("merge needs traces and -o FILE: acltrace merge -o job.aclt rank0.aclt rank1.aclt")
 			}
 			return nil
 		},

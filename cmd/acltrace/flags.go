@@ -174,8 +174,11 @@ func (r *recordFlags) parse(c *cobra.Command, program string) error {
 	if err := r.parseSlow(r.Model); err != nil {
 		return usage("--slow %w", err)
 	}
-	if r.ring == "" && (len(r.slow) != 0 || len(r.flight.Codes) > 0) {
-		return usage("--slow and --seal-on need --ring SIZE or --ring TIME")
+	if r.ring == "" && (len(r.slow) != 0 || len(r.flight.Codes) > 0 || c.Flags().Changed("max-seals")) {
+		return usage("--slow, --seal-on and --max-seals need --ring SIZE or --ring TIME")
+	}
+	if r.Capture.Stacks < 0 {
+		return usage("--stacks %d: want 0 or more", r.Capture.Stacks)
 	}
 	if r.ring != "" {
 		if r.flight.Bytes, r.flight.Time, err = sizeOrTime(r.ring); err != nil {

@@ -280,6 +280,9 @@ func (a *app) helpCmd() *cobra.Command {
 			"acltrace help record",
 		RunE: func(c *cobra.Command, args []string) error {
 			of, rest, err := c.Root().Find(args)
+			if err == nil && len(rest) > 0 && !of.HasAvailableSubCommands() {
+				return usage("help takes one command: acltrace help %s", name(of))
+			}
 			if err != nil || len(rest) > 0 {
 				return unknown(of, append(rest, args...)[0])
 			}
@@ -311,7 +314,7 @@ func subcommands(what string) cobra.PositionalArgs {
 		if len(args) > 0 {
 			return unknown(c, args[0])
 		}
-		return usage("%s needs %s: %s", words(c), what, names(c))
+		return usage("%s needs %s: %s", name(c), what, names(c))
 	}
 }
 
@@ -326,16 +329,13 @@ func names(c *cobra.Command) string {
 
 // unknown is the error for a word that is no command of c. It suggests commands with similar names.
 func unknown(c *cobra.Command, word string) error {
-	c.SuggestionsMinimumDistance = 2
+	c.SuggestionsMinimumDistance = min(2, len(word)/2)
 	in, remedy := "", "see `acltrace help`"
 	if c.HasParent() {
-		in, remedy = words(c)+": ", "want one of "+names(c)
+		in, remedy = name(c)+": ", "want one of "+names(c)
 	}
 	if near := c.SuggestionsFor(word); len(near) > 0 {
 		remedy = "did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return usage("%sunknown command %q: %s", in, word, remedy)
 }
-
-// words returns a command's words after the program's name, which begins each message.
-func words(c *cobra.Command) string { return strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ") }

@@ -71,15 +71,31 @@ func (a *app) root() *cobra.Command {
 func flagError(c *cobra.Command, err error) error {
 	var required *pflag.ValueRequiredError
 	var invalid *pflag.InvalidValueError
+	in := ""
+	if c.HasParent() {
+		in = name(c) + ": "
+	}
 	switch {
 	case errors.As(err, &required):
 		f := required.GetFlag()
-		name, text := value(f)
-		return usage("%s: --%s needs a value: --%s %s: %s", c.CommandPath(), f.Name, f.Name, name, text)
+		value, text := value(f)
+		return usage("%s--%s needs a value: --%s %s: %s", in, f.Name, f.Name, value, text)
 	case errors.As(err, &invalid):
-		return usage("%s: --%s %s: %w", c.CommandPath(), invalid.GetFlag().Name, invalid.GetValue(), invalid.Unwrap())
+		f := invalid.GetFlag()
+		return usage("%s--%s %s: %w", in, f.Name, invalid.GetValue(), invalidValue(f, invalid.Unwrap()))
 	}
-	return usage("%s: %w; see `%s --help`", c.CommandPath(), err, c.CommandPath())
+	return usage("%s%w: see `%s --help`", in, err, c.CommandPath())
+}
+
+// invalidValue words the error of a value that pflag parses. Other errors are the flag's own.
+func invalidValue(f *pflag.Flag, err error) error {
+	switch f.Value.Type() {
+	case "duration":
+		return errors.New("want a time, for example 50ms or 1.5s")
+	case "int", "uint64", "float64", "int32Slice":
+		return errors.New("want a number")
+	}
+	return err
 }
 
 // A group is a heading in the list of commands.

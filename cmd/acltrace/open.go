@@ -124,7 +124,7 @@ func (a *app) complete(path string, c *format.Completeness) {
 	if len(c.Lost) > 0 && a.instead != "" {
 		said += ": " + a.instead
 	}
-	if c.Damaged > 0 {
+	if c.Damaged > 0 || c.Cut != "" && c.Cut != report.BeingRecorded {
 		said += "; acltrace fsck lists the damage"
 	}
 	a.lacking = a.lacking || !c.Whole()

@@ -36,7 +36,7 @@ func (o *outputFlags) free(path string) error {
 func (o *outputFlags) trace(c *cobra.Command, inputs ...string) error {
 	switch {
 	case o.path == "":
-		return usage("%s needs a file to write: -o FILE", c.CommandPath())
+		return usage("%s needs a file to write: -o FILE", name(c))
 	case slices.ContainsFunc(inputs, func(in string) bool { return format.SameFile(in, o.path) }):
 		return nil
 	}
@@ -46,7 +46,7 @@ func (o *outputFlags) trace(c *cobra.Command, inputs ...string) error {
 // seekable refuses standard output for a trace, which is not written from its beginning to its end.
 func seekable(c *cobra.Command, path string) error {
 	if path == "-" {
-		return usage("%s -o -: a trace can't be written to standard output: name a file", c.CommandPath())
+		return usage("%s -o -: a trace can't be written to standard output: name a file", name(c))
 	}
 	return nil
 }

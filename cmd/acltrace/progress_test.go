@@ -86,7 +86,7 @@ func TestInterruptWipesProgress(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	got, err := interrupted(t, []string{"UNTIL=SIGINT"}, "export", "otlp", decoder, "--protocol", "http/protobuf", "--endpoint", slowReceiver(t))
-	if err == nil || !strings.HasPrefix(got, "acltrace: how far it came is in ") || strings.Contains(got, "calls sent") || !strings.HasSuffix(got, " calls: interrupted\n") {
+	if err == nil || !strings.HasPrefix(got, "acltrace: the progress is saved in ") || strings.Contains(got, "calls sent") || !strings.HasSuffix(got, " calls: interrupted\n") {
 		t.Errorf("an interrupted export to a receiver: %v: %q", err, got)
 	}
 	// Work that does not count its parts shows its time.

@@ -22,7 +22,7 @@ func (a *app) recordCmd() *cobra.Command {
 			"acltrace record --ring 64M --slow 5s -o crash.aclt -- python serve.py",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage("acltrace record needs a program: acltrace record -o run.aclt -- ./app")
+				return usage("record needs a program: acltrace record -o run.aclt -- ./app")
 			}
 			return nil
 		},
@@ -36,6 +36,9 @@ func (a *app) recordCmd() *cobra.Command {
 			}
 			if o.Capture.Probe != "shim" && o.Capture.Probe != "ebpf" {
 				return usage("--probe %s: want shim or ebpf", o.Capture.Probe)
+			}
+			if o.Capture.Library != "" && o.Capture.Probe != "ebpf" {
+				return usage("--library needs --probe ebpf")
 			}
 			if c.Flags().Changed("kernels") {
 				if !o.Sim {

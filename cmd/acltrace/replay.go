@@ -196,6 +196,9 @@ func (p *replaying) check(f *pflag.FlagSet, m *api.Model) (err error) {
 			return err
 		}
 	}
+	if p.tolerance != "" && !p.o.Verify {
+		return usage("--tolerance needs --verify")
+	}
 	if p.tolerance != "" {
 		if p.o.Tolerance, err = verify.ParseTolerance(p.tolerance); err != nil {
 			return usage("--tolerance %s: %w", p.tolerance, err)
@@ -233,7 +236,12 @@ func (a *app) play(path string, m *api.Model, p *replaying) error {
 			return err
 		}
 	case !p.planOnly:
-		report.ReplayText(a.out, path, rep)
+		if err := report.ReplayText(a.out, path, rep, a.text()); err != nil {
+			return err
+		}
+		if p.o.Keep != "" {
+			report.Printf(a.out, "the plan is in %s\n", p.o.Keep)
+		}
 		report.ReplayNext(a.out, path, rep)
 	}
 	if p.strict == "fail" && len(rep.Findings) > 0 {
@@ -247,9 +255,13 @@ func library(name string, m *api.Model) (string, error) {
 	of := slices.IndexFunc(runtimes.All, func(m *api.Model) bool { return m.Backend == name })
 	switch {
 	case of < 0:
+		if err := backend.Check(name); err != nil {
+			names, _ := backends()
+			return "", fmt.Errorf("--backend %s: no such file: want %s or the path of a library", name, strings.Join(names, ", "))
+		}
 		return name, nil
 	case runtimes.All[of] != m:
-		return "", usage("--backend %s: the trace has calls of %s", name, m.Name)
+		return "", usage("--backend %s: the trace has calls of %s: use --backend %s or %s", name, m.Title, m.Backend, backend.SimulatorName)
 	}
 	path, err := detect.Library(m, os.Environ())
 	if err != nil {
@@ -276,6 +288,7 @@ func (a *app) simulate(path string, m *api.Model, o *whatif.Options, asJSON bool
 	}
 	if o.Output != "" {
 		report.Printf(a.out, "the simulated calls were written to %s\n", o.Output)
+		report.NextText(a.out, "acltrace", "stats", o.Output)
 	}
 	return nil
 }

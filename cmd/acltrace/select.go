@@ -54,9 +54,9 @@ func (s *selectFlags) addNames(f *pflag.FlagSet) {
 	explain(f, "func", "In a GLOB, * and ? are wildcards. The flag may be given several times: a call matches one of the globs.")
 	f.StringSliceVar(&s.Kernels, "kernel", nil, "`GLOB`: launches of these kernels")
 	f.BoolVar(&s.Failed, "failed", false, "calls that returned an error")
-	f.Var(&s.stream, "stream", "`NAME`: calls on this stream, as a screen names it")
-	explain(f, "stream", "A stream is stream#N, as cat shows it, or just N. It also has a name as in stats and in viewers, for example 'stream 1' or "+
-		"'default stream', which numbers the streams of a process in the order of their first use.")
+	f.Var(&s.stream, "stream", "`NAME`: calls on this stream; 2 is stream#2, as cat shows")
+	explain(f, "stream", "--stream 2 and --stream 'stream#2' choose stream#2. --stream 'stream 1' and --stream 'default stream' take the names that stats and viewers "+
+		"show: these number the streams of a process in the order of their first use.")
 }
 
 // addOwn adds the flags about a call's own time and thread.
@@ -73,10 +73,14 @@ func (s *selectFlags) check() error {
 		s.Stream, s.Lane = v.id, v.lane
 	}
 	switch {
-	case s.Most < 0 || s.Thread < 0 || s.Longer < 0:
-		return usage("-n, --thread and --longer-than take values from 0 on")
+	case s.Most < 0:
+		return usage("--first %d: want 0 or more", s.Most)
+	case s.Thread < 0:
+		return usage("--thread %d: want 0 or more", s.Thread)
+	case s.Longer < 0:
+		return usage("--longer-than %v: want 0 or more", s.Longer)
 	case s.From < 0 || s.To < 0 || s.To != 0 && s.To <= s.From:
-		return usage("--from %v --to %v: there is no time between them", s.from, s.to)
+		return usage("--from %v --to %v: want a start before the end", s.from, s.to)
 	}
 	return nil
 }

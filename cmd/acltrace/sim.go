@@ -32,7 +32,10 @@ func (a *app) simCmd() *cobra.Command {
 			"acltrace sim --info aclrtMemcpy",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 && !info {
-				return usage("acltrace sim needs a program: acltrace sim -- ./app")
+				return usage("sim needs a program: acltrace sim -- ./app")
+			}
+			if asJSON && !info {
+				return usage("--json needs --info")
 			}
 			return nil
 		},
@@ -62,6 +65,9 @@ func (a *app) simCmd() *cobra.Command {
 			}
 			if clock := os.Getenv(variable("CLOCK")); clock != "" && clock != "real" && clock != "virtual" {
 				return usage("--clock %s: want real or virtual", clock)
+			}
+			if s := *settings["strict"]; s != "" && s != "1" && s != "abort" {
+				return usage("--strict=%s: want 1 or abort", s)
 			}
 			m, err := model.Load(os.Getenv(variable("MODEL")))
 			if err != nil {

@@ -40,7 +40,7 @@ func (a *app) statsCmd() *cobra.Command {
 			defer a.close(r)
 			defer a.endOnSignals()()
 			if by != "" && !slices.Contains(stats.By, by) {
-				return usage("acltrace stats --by %s: there are sums by %s", by, strings.Join(stats.By, ", "))
+				return usage("stats --by %s: there are sums by %s", by, strings.Join(stats.By, ", "))
 			}
 			if err := a.shows(r, "they are not counted", untimed); err != nil {
 				return err
@@ -52,7 +52,7 @@ func (a *app) statsCmd() *cobra.Command {
 			var list *report.GroupWriter
 			switch {
 			case by == "" && top >= 0:
-				return usage("acltrace stats --top %d: add --by", top)
+				return usage("stats --top %d: add --by", top)
 			case by != "" && (asJSON || asCSV):
 				to := io.Writer(a.out)
 				if asJSON {
@@ -111,7 +111,7 @@ func (a *app) statsCmd() *cobra.Command {
 // criticalPaths prints the critical paths of steps.
 func (a *app) criticalPaths(r *format.Reader, m *api.Model, which *selectFlags, asJSON bool) error {
 	if only := (timeline.Selection{Steps: which.Steps}); which.String() != only.String() {
-		return usage("acltrace stats --critical-path: a path is that of whole steps; choose them with --step, not with %s", which)
+		return usage("stats --critical-path: a path is that of whole steps; choose them with --step, not with %s", which)
 	}
 	var list *report.PathWriter
 	var one *path.Path

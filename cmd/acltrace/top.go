@@ -33,7 +33,7 @@ func (a *app) topCmd() *cobra.Command {
 		Args: arguments(1, "one trace file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if interval < 100*time.Millisecond {
-				return usage("acltrace top: --interval %v: want at least 100ms", interval)
+				return usage("top: --interval %v: want at least 100ms", interval)
 			}
 			if err := which.check(); err != nil {
 				return err

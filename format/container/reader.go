@@ -42,7 +42,7 @@ func Open(path string) (*File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = &ErrNotTrace{Path: path, Found: "something that is not a regular file"}
+		err = &ErrNotTrace{Path: path, Found: kind(info.Mode())}
 	}
 	if err != nil {
 		f.Close()
@@ -55,6 +55,14 @@ func Open(path string) (*File, error) {
 	}
 	file.close = f.Close
 	return file, nil
+}
+
+// kind names a file that is not a regular one.
+func kind(m os.FileMode) string {
+	if m.IsDir() {
+		return "a folder"
+	}
+	return "something that is not a regular file"
 }
 
 // NewFile reads a trace of the given size from r; path is only used in messages.

@@ -117,7 +117,7 @@ func create(path string, all bool) (f *os.File, part *atomicfile.File, made bool
 	return part.File, part, true, nil
 }
 
-func notRegular(path string) error { return fmt.Errorf("%s is not a regular file; name one", path) }
+func notRegular(path string) error { return fmt.Errorf("%s is not a regular file: name one", path) }
 
 // begin writes the file header into a file that may be new. If it fails, empty reports that the file is
 // empty and has no other writer.

@@ -711,7 +711,7 @@ func TestLiveRefuses(t *testing.T) {
 	for want, o := range map[string]Options{
 		"address already in use": {Prometheus: taken.Addr().String()},
 		"want a URL":             {Metrics: true, Endpoint: "grpc://collector"},
-		"neither nested":         {Spans: true, Layout: "flat"},
+		"want nested":            {Spans: true, Layout: "flat"},
 		"neither grpc":           {Spans: true, Protocol: "smoke"},
 	} {
 		o.Model = acl.Model

@@ -149,9 +149,9 @@ static void print_unproved(struct tally *t)
 			if (t->by[i] > t->by[most])
 				most = i;
 		printf("%s", between);
-		if (several)
-			printf("%s: ", count(t->by[most]));
 		printf("%s", reason_text(most));
+		if (several)
+			printf(" (%s)", count(t->by[most]));
 		left -= t->by[most];
 		t->by[most] = 0;
 		between = "; ";

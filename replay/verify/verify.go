@@ -189,7 +189,7 @@ func (t *Tally) unproved() string {
 	for _, r := range reasons {
 		text := r.Text()
 		if len(reasons) > 1 {
-			text = fmt.Sprintf("%s: %s", human.Count(t.by[r]), text)
+			text = fmt.Sprintf("%s (%s)", text, human.Count(t.by[r]))
 		}
 		why = append(why, text)
 	}

@@ -25,7 +25,7 @@ const dialTimeout = 3 * time.Second
 // minute.
 func (t *Target) Check(ctx context.Context) error {
 	if err := t.Reach(ctx); err != nil {
-		return fmt.Errorf("no OTLP receiver at %s: %w; start a collector or a Jaeger there, name the endpoint of another, or write the spans to a file", t.URL, err)
+		return fmt.Errorf("no OTLP receiver at %s: %w: start a collector or a Jaeger there", t.URL, err)
 	}
 	return nil
 }

@@ -74,9 +74,9 @@ func (o *Options) check() error {
 	}
 	switch {
 	case o.Layout != Lanes && o.Layout != Nested:
-		return fmt.Errorf("layout %q is neither %s nor %s", o.Layout, Nested, Lanes)
+		return fmt.Errorf("layout %q: want %s or %s", o.Layout, Nested, Lanes)
 	case o.Brackets != BracketsEarliest && o.Brackets != BracketsNone:
-		return fmt.Errorf("brackets %q is neither %s nor %s", o.Brackets, BracketsEarliest, BracketsNone)
+		return fmt.Errorf("brackets %q: want %s or %s", o.Brackets, BracketsEarliest, BracketsNone)
 	case o.MaxSpans < MinSpans:
 		return fmt.Errorf("%d spans in a trace are too few: at least %d are needed", o.MaxSpans, MinSpans)
 	case o.MaxBytes < MinBytes:
