@@ -2,6 +2,7 @@ package path
 
 import (
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/grow"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/step"
 )
@@ -51,9 +52,7 @@ func (f *Finder) Rest() *Path {
 }
 
 func (f *Finder) search(from, to int64, on int) {
-	for on >= len(f.threads) {
-		f.threads = append(f.threads, thread{})
-	}
+	grow.At(&f.threads, on)
 	for i := range f.threads {
 		th := &f.threads[i]
 		th.at, th.worked = len(th.calls)-1, len(th.works)-1

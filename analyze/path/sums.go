@@ -3,6 +3,8 @@ package path
 import (
 	"cmp"
 	"slices"
+
+	"github.com/acltrace/acltrace/internal/grow"
 )
 
 // An Entry is the sum of the parts that are alike: of one kind, function and name, and in one place.
@@ -158,11 +160,9 @@ func (f *Finder) where(k kind, n int32) string {
 	case n < 0:
 		return others
 	}
-	for int(n) >= len(f.names) {
-		f.names = append(f.names, "")
+	name := grow.At(&f.names, int(n))
+	if *name == "" {
+		*name = f.w.ThreadName(uint32(n))
 	}
-	if f.names[n] == "" {
-		f.names[n] = f.w.ThreadName(uint32(n))
-	}
-	return f.names[n]
+	return *name
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/grow"
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/internal/minheap"
 	"github.com/acltrace/acltrace/timeline"
@@ -100,13 +101,11 @@ func (g *groups) of(thread uint32, lane, step int, name string) *Group {
 	if n < 0 {
 		return nil
 	}
-	for n >= len(g.numbers) {
-		g.numbers = append(g.numbers, nil)
+	x := grow.At(&g.numbers, n)
+	if *x == nil {
+		*x = &Group{}
 	}
-	if g.numbers[n] == nil {
-		g.numbers[n] = &Group{}
-	}
-	return g.numbers[n]
+	return *x
 }
 
 func (g *groups) call(h *timeline.HostCall, k *timeline.Task) {
@@ -159,10 +158,7 @@ func (g *groups) begin(h *timeline.HostCall) int64 {
 	if g.o.By != "thread" && g.o.By != "step" {
 		return h.Start
 	}
-	for int(h.Thread) >= len(g.until) {
-		g.until = append(g.until, 0)
-	}
-	until := &g.until[h.Thread]
+	until := grow.At(&g.until, int(h.Thread))
 	from := min(max(h.Start, *until), h.End)
 	*until = max(*until, h.End)
 	return from

@@ -13,6 +13,7 @@ import (
 	"github.com/acltrace/acltrace/analyze/ranks"
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/grow"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/step"
 )
@@ -216,11 +217,8 @@ func (k *Task) issued(t *timeline.Task, host int64) {
 	k.Count++
 	k.Bytes += t.Bytes
 	k.HostNS += host
-	for t.Lane >= len(k.lanes) {
-		k.lanes = append(k.lanes, false)
-	}
-	if !k.lanes[t.Lane] {
-		k.lanes[t.Lane] = true
+	if seen := grow.At(&k.lanes, t.Lane); !*seen {
+		*seen = true
 		k.Streams++
 	}
 }
@@ -418,10 +416,7 @@ type latest struct {
 
 // recorded adds the recorder's time between the thread's previous call and this one.
 func (x *summer) recorded(h *timeline.HostCall) *latest {
-	for int(h.Thread) >= len(x.threads) {
-		x.threads = append(x.threads, latest{})
-	}
-	l := &x.threads[h.Thread]
+	l := grow.At(&x.threads, int(h.Thread))
 	if h.Recording == 0 {
 		return l
 	}
@@ -441,11 +436,10 @@ func (x *summer) recorded(h *timeline.HostCall) *latest {
 }
 
 func (x *summer) function(h *timeline.HostCall) *funcSum {
-	id := 0
+	known := new(*funcSum)
 	if h.Fn != nil {
-		id = int(h.Fn.ID)
-		if id < len(x.byID) && x.byID[id] != nil {
-			return x.byID[id]
+		if known = grow.At(&x.byID, int(h.Fn.ID)); *known != nil {
+			return *known
 		}
 	}
 	f := x.funcs[h.Name]
@@ -453,12 +447,7 @@ func (x *summer) function(h *timeline.HostCall) *funcSum {
 		f = &funcSum{Function: Function{Func: h.Name}}
 		x.funcs[h.Name] = f
 	}
-	if h.Fn != nil {
-		for id >= len(x.byID) {
-			x.byID = append(x.byID, nil)
-		}
-		x.byID[id] = f
-	}
+	*known = f
 	return f
 }
 
@@ -583,12 +572,7 @@ func (x *summer) taskStats(k *timeline.Task) [2]*Task {
 }
 
 // lane returns the sums for a lane of the walk.
-func (x *summer) lane(i int) *laneSum {
-	for i >= len(x.lanes) {
-		x.lanes = append(x.lanes, laneSum{})
-	}
-	return &x.lanes[i]
-}
+func (x *summer) lane(i int) *laneSum { return grow.At(&x.lanes, i) }
 
 // task adds a task's times. Tasks on a stream arrive in order. A task of a damaged trace may arrive without its call.
 func (x *summer) task(k *timeline.Task) error {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/grow"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/step"
 )
@@ -122,10 +123,7 @@ func (x *Splitter) doing(h *timeline.HostCall, k *timeline.Task) Part {
 
 // Call takes a call and its task, nil for none. It is in the sums of the whole trace if it is selected.
 func (x *Splitter) Call(h *timeline.HostCall, k *timeline.Task, selected bool) {
-	for int(h.Thread) >= len(x.threads) {
-		x.threads = append(x.threads, doing{})
-	}
-	d, end := &x.threads[h.Thread], x.w.CallEnd(h)
+	d, end := grow.At(&x.threads, int(h.Thread)), x.w.CallEnd(h)
 	x.latest = h.Start
 	if selected {
 		if d.last == 0 {

@@ -27,6 +27,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/export/internal/scene"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/grow"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -118,13 +119,11 @@ func (x *writer) put(b []byte) error {
 
 // text returns a scene text as JSON.
 func (x *writer) text(y scene.Sym) []byte {
-	for int(y) >= len(x.texts) {
-		x.texts = append(x.texts, nil)
+	text := grow.At(&x.texts, int(y))
+	if *text == nil {
+		*text = appendQuoted(nil, x.scene.Text(y))
 	}
-	if x.texts[y] == nil {
-		x.texts[y] = appendQuoted(nil, x.scene.Text(y))
-	}
-	return x.texts[y]
+	return *text
 }
 
 const hex = "0123456789abcdef"
@@ -173,15 +172,19 @@ func (x *writer) place(r *scene.Row) (pid, tid int) {
 	return x.scene.PID(r.Process), devicePID + r.ID // no thread's number
 }
 
+// first reports whether a row is used for the first time.
+func (x *writer) first(r *scene.Row) bool {
+	described := grow.At(&x.rows, r.ID)
+	is := !*described
+	*described = true
+	return is
+}
+
 // name describes a row and its process before first use.
 func (x *writer) name(r *scene.Row, pid, tid int) error {
-	for r.ID >= len(x.rows) {
-		x.rows = append(x.rows, false)
-	}
-	if x.rows[r.ID] {
+	if !x.first(r) {
 		return nil
 	}
-	x.rows[r.ID] = true
 	if err := x.process(r.Process, pid, r.Lane >= 0, r.Device); err != nil {
 		return err
 	}

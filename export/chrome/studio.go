@@ -53,13 +53,9 @@ func (x *studio) stream(r *scene.Row, l *scene.Slice) int {
 }
 
 func (x *studio) describe(r *scene.Row, pid, tid int) error {
-	for r.ID >= len(x.rows) {
-		x.rows = append(x.rows, false)
-	}
-	if x.rows[r.ID] {
+	if !x.first(r) {
 		return nil
 	}
-	x.rows[r.ID] = true
 	if !x.procs[pid] {
 		if x.procs == nil {
 			x.procs = map[int]bool{}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/acltrace/acltrace/export/internal/scene"
+	"github.com/acltrace/acltrace/internal/grow"
 )
 
 // A form is the latest slice-begin event with some name in a sequence. The next event mostly differs only in a few
@@ -158,10 +159,7 @@ type annotation struct {
 }
 
 func (w *writer) key(y scene.Sym) *annotation {
-	for int(y) >= len(w.keys) {
-		w.keys = append(w.keys, annotation{})
-	}
-	k := &w.keys[y]
+	k := grow.At(&w.keys, int(y))
 	if k.len == 0 {
 		var b [16]byte
 		k.len = uint8(len(put(append(b[:0], eventAnnotation, 0), annotationName, uint64(y))))

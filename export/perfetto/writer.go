@@ -9,6 +9,7 @@ import (
 
 	"github.com/acltrace/acltrace/export/internal/scene"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/grow"
 )
 
 // A writer turns slices and points into packets. Each row and counter has its own packet sequence with a default track
@@ -60,15 +61,10 @@ func (s set) has(n uint32) bool { return int(n/64) < len(s) && s[n/64]&(1<<(n%64
 
 // add adds a number and reports whether it was new.
 func (s *set) add(n uint32) bool {
-	w := int(n / 64)
-	for w >= len(*s) {
-		*s = append(*s, 0)
-	}
-	if (*s)[w]&(1<<(n%64)) != 0 {
-		return false
-	}
-	(*s)[w] |= 1 << (n % 64)
-	return true
+	w, bit := grow.At(s, int(n/64)), uint64(1)<<(n%64)
+	is := *w&bit == 0
+	*w |= bit
+	return is
 }
 
 // firstSequence is the sequence for descriptions.
@@ -222,17 +218,14 @@ func (w *writer) group(process, device int) uint64 {
 }
 
 func (w *writer) sequence(list *[]*sequence, id int) *sequence {
-	for id >= len(*list) {
-		*list = append(*list, nil)
-	}
-	s := (*list)[id]
-	if s == nil {
-		s = &sequence{track: *w.newTrack()}
+	at := grow.At(list, id)
+	if *at == nil {
+		s := &sequence{track: *w.newTrack()}
 		s.id = firstSequence + s.track.uuid
 		s.head = put(nil, packetSequence, s.id)
-		(*list)[id] = s
+		*at = s
 	}
-	return s
+	return *at
 }
 
 // start begins a sequence in this file: track, clock and defaults.
@@ -381,10 +374,7 @@ func (w *writer) Slice(l *scene.Slice) error {
 		return w.stage(s, l)
 	}
 	w.close(s, from)
-	for int(l.Name) >= len(s.forms) {
-		s.forms = append(s.forms, form{})
-	}
-	f := &s.forms[l.Name]
+	f := grow.At(&s.forms, int(l.Name))
 	w.fresh = w.fresh[:0]
 	if !f.become(s, l) {
 		w.form(f, s, l)
@@ -409,8 +399,7 @@ func (w *writer) Slice(l *scene.Slice) error {
 
 // use interns a text that is new to the sequence.
 func (w *writer) use(s *sequence, kind interned, y scene.Sym) {
-	if !s.known[kind].has(uint32(y)) {
-		s.known[kind].add(uint32(y))
+	if s.known[kind].add(uint32(y)) {
 		w.fresh = w.internText(w.fresh, kind, y)
 	}
 }

@@ -47,6 +47,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/grow"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/step"
 )
@@ -275,12 +276,7 @@ func (b *builder) name(t *phases) {
 	b.paths[t.path] = true
 }
 
-func (b *builder) thread(n uint32) *phases {
-	for int(n) >= len(b.phases) {
-		b.phases = append(b.phases, phases{})
-	}
-	return &b.phases[n]
-}
+func (b *builder) thread(n uint32) *phases { return grow.At(&b.phases, int(n)) }
 
 // in returns the thread's enclosing call, nil if none.
 func (t *phases) in(c *timeline.HostCall) *outer {

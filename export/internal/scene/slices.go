@@ -8,6 +8,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/grow"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/step"
 )
@@ -175,11 +176,9 @@ func (s *Scene) handle(o *timeline.Object) (ArgKind, uint64) {
 	if o.ID >= maxHandles {
 		return Handle, value
 	}
-	for len(s.handles) <= o.ID {
-		s.handles = append(s.handles, 0)
-	}
-	s.handles[o.ID] = s.Sym(string(s.AppendHandle(nil, value)))
-	return Text, uint64(s.handles[o.ID])
+	name := s.Sym(string(s.AppendHandle(nil, value)))
+	*grow.At(&s.handles, o.ID) = name
+	return Text, uint64(name)
 }
 
 // AppendName appends a slice's name.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/grow"
 	"github.com/acltrace/acltrace/timeline"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
@@ -94,17 +95,17 @@ type value struct {
 // streams up to maxStreams.
 type Meter struct {
 	*otlp.Resources
-	m       *api.Model
-	walk    *timeline.Walk
-	threads []format.Thread
-	lanes   []*laneMeter
-	streams int
-	byHost  []*hostMeter
-	values  map[point]*value
-	byFunc  map[funcKey]*funcMeter // value cache
-	memory  map[*otlp.Device]*value
-	faulty  map[fault]bool // reported since the last successful synchronization with the device
-	part    selection
+	m           *api.Model
+	walk        *timeline.Walk
+	threads     []format.Thread
+	lanes       []*laneMeter
+	streams     int
+	launchTimes []*value // by process; nil before the first launch
+	values      map[point]*value
+	byFunc      map[funcKey]*funcMeter // value cache
+	memory      map[*otlp.Device]*value
+	faulty      map[fault]bool // reported since the last successful synchronization with the device
+	part        selection
 }
 
 // A selection is the part of a trace that a Meter counts. The zero value is the whole trace.
@@ -137,7 +138,6 @@ type funcKey struct {
 // Cached values for frequent calls and tasks, nil before the first use.
 type (
 	funcMeter struct{ calls, waited *value }
-	hostMeter struct{ launchTime *value }
 	laneMeter struct {
 		device          *otlp.Device
 		number          int // of the device
@@ -273,14 +273,11 @@ func (x *Meter) Call(c *timeline.HostCall, t *timeline.Task) error {
 	}
 	x.fault(c, t, p)
 	if t != nil && (t.Kind == api.Kernel || t.Kind == api.GraphRun) {
-		for len(x.byHost) <= p {
-			x.byHost = append(x.byHost, &hostMeter{})
+		v := grow.At(&x.launchTimes, p)
+		if *v == nil {
+			*v = x.value(host, launchTime)
 		}
-		h := x.byHost[p]
-		if h.launchTime == nil {
-			h.launchTime = x.value(host, launchTime)
-		}
-		h.launchTime.observe(c.End - c.Start)
+		(*v).observe(c.End - c.Start)
 	}
 	return nil
 }

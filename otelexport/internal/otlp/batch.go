@@ -8,6 +8,8 @@ package otlp
 import (
 	"hash/crc32"
 	"slices"
+
+	"github.com/acltrace/acltrace/internal/grow"
 )
 
 // Limits per request. Receivers accept it with their default limits (4 MiB over gRPC).
@@ -44,10 +46,7 @@ func (r *Resource) room() int { return len(r.wire) + 1 + maxVarint32 + len(scope
 const maxVarint32 = 5
 
 func (b *Batch) group(r *Resource) *Group {
-	for len(b.groups) <= r.Index {
-		b.groups = append(b.groups, Group{})
-	}
-	g := &b.groups[r.Index]
+	g := grow.At(&b.groups, r.Index)
 	if len(g.buf) == 0 {
 		g.res, g.start = r, 0
 		g.buf = append(g.buf, make([]byte, r.room())...)

@@ -17,6 +17,7 @@ import (
 	"github.com/acltrace/acltrace/analyze/path"
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/grow"
 	"github.com/acltrace/acltrace/otelexport/internal/otlp"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/step"
@@ -270,16 +271,14 @@ func (x *Encoder) Calls() int { return int(x.src.w.Calls) }
 // AddThread adds the next thread.
 func (x *Encoder) AddThread(th *format.Thread) {
 	t := thread{process: x.src.Process(th.Process)}
-	for len(x.rows.counted) <= t.process {
-		x.rows.counted = append(x.rows.counted, 0)
-	}
-	x.rows.counted[t.process]++
+	counted := grow.At(&x.rows.counted, t.process)
+	*counted++
 	name := otlp.Valid(th.Name)
 	if th.TID != 0 {
 		t.attrs = otlp.PutNumber(t.attrs, otlp.SpanAttributes, otlp.KeyThreadID, int64(th.TID))
 	}
 	t.attrs = otlp.PutText(t.attrs, otlp.SpanAttributes, otlp.KeyThreadName, name)
-	t.name = nameField("thread "+cmp.Or(name, strconv.Itoa(x.rows.counted[t.process])), otlp.Internal)
+	t.name = nameField("thread "+cmp.Or(name, strconv.Itoa(*counted)), otlp.Internal)
 	x.rows.threads = append(x.rows.threads, t)
 }
 

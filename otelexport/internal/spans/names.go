@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/grow"
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/otelexport/internal/otlp"
 	"github.com/acltrace/acltrace/timeline"
@@ -99,13 +100,11 @@ func (n *nameCache) subject(c *timeline.HostCall, t *timeline.Task, lanes []lane
 	case c.Fn.Sync != api.NoSync:
 		k.number = uint64(uint32(c.Waits))
 	default:
-		for len(n.plain) <= int(c.Fn.ID) {
-			n.plain = append(n.plain, nil)
+		plain := grow.At(&n.plain, int(c.Fn.ID))
+		if *plain == nil {
+			*plain = n.make(c, t, lanes)
 		}
-		if n.plain[c.Fn.ID] == nil {
-			n.plain[c.Fn.ID] = n.make(c, t, lanes)
-		}
-		return n.plain[c.Fn.ID]
+		return *plain
 	}
 	recent := &n.recent[k.hash()%uint64(len(n.recent))]
 	if recent.subject != nil && recent.key == k {

@@ -2,6 +2,7 @@ package spans
 
 import (
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/grow"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -50,10 +51,7 @@ func (x *Encoder) Observe(c *timeline.HostCall, t *timeline.Task) Facts {
 }
 
 func (o *streamOrder) task(f *Facts, t *timeline.Task) {
-	for len(o.lanes) <= t.Lane {
-		o.lanes = append(o.lanes, laneOrder{})
-	}
-	l := &o.lanes[t.Lane]
+	l := grow.At(&o.lanes, t.Lane)
 	f.from = t.Issued
 	f.earliest = max(t.Issued, l.earliest)
 	if t.Kind == api.Wait && t.Object != nil {
