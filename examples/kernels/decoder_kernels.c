@@ -390,9 +390,4 @@ static const aclsim_kernel kernels[] = {
 	KERNEL(attention_values, 0),
 };
 
-const aclsim_kernel_library *aclsim_kernels(void)
-{
-	static const aclsim_kernel_library library = {ACLSIM_KERNEL_ABI, COUNT_OF(kernels), kernels};
-
-	return &library;
-}
+LIBRARY(kernels)

@@ -52,9 +52,4 @@ static const aclsim_kernel kernels[] = {
 	{"histogram_racy", 0, histogram_args, COUNT_OF(histogram_args), ACLSIM_PARALLEL, histogram_extents, histogram_racy, NULL},
 };
 
-const aclsim_kernel_library *aclsim_kernels(void)
-{
-	static const aclsim_kernel_library library = {ACLSIM_KERNEL_ABI, COUNT_OF(kernels), kernels};
-
-	return &library;
-}
+LIBRARY(kernels)

@@ -63,4 +63,12 @@ static inline share share_of(uint64_t total, const aclsim_launch *launch, uint32
 #define KERNEL(name, entry) {#name, entry, name##_args, COUNT_OF(name##_args), 0, name##_extents, name, NULL}
 #define KERNEL_TIMED(name, entry) {#name, entry, name##_args, COUNT_OF(name##_args), 0, name##_extents, name, name##_duration}
 
+/* The library's only entry point, for its table. */
+#define LIBRARY(kernels)                                                                                              \
+	const aclsim_kernel_library *aclsim_kernels(void)                                                             \
+	{                                                                                                             \
+		static const aclsim_kernel_library library = {ACLSIM_KERNEL_ABI, COUNT_OF(kernels), kernels};         \
+		return &library;                                                                                      \
+	}
+
 #endif
