@@ -1,7 +1,7 @@
 #include "bind/passed.h"
 
 #include "base/loader.h"
-#include "base/text.h"
+#include "base/lookup.h"
 #include "session/process.h"
 #include "session/session.h"
 
@@ -42,9 +42,7 @@ uint64_t *passed_counter(const char *name)
 	struct passed *p = passed_area();
 	if (p == NULL)
 		return &nowhere;
-	uint32_t h = 5381;
-	for (const char *s = name; *s; s++)
-		h = h * 33 + (uint8_t)*s;
+	uint32_t h = lookup_hash(name);
 	for (uint32_t i = 0; i < PASSED_NAMES; i++) {
 		struct passed *e = &p[(h + i) % PASSED_NAMES];
 		uint32_t state = PASSED_FREE;

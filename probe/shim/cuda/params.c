@@ -194,20 +194,27 @@ static void params_of_cubin(const uint8_t *p, uint64_t size, params_found *found
 	}
 }
 
+/* Adds the further bytes of a length, which end with one below 255. False at the end of the block. */
+static bool more(const uint8_t **p, const uint8_t *end, uint64_t *length)
+{
+	for (uint8_t byte = 255; byte == 255; *length += byte) {
+		if (*p == end)
+			return false;
+		byte = *(*p)++;
+	}
+	return true;
+}
+
 /* Unpacks one LZ4 block: literals and matches in turn. False if the result does not have exactly size bytes. */
 static bool unpack(const uint8_t *p, uint64_t packed, uint8_t *to, uint64_t size)
 {
 	const uint8_t *end = p + packed;
 	uint64_t n = 0;
 	while (p < end) {
-		uint8_t token = *p++, more;
+		uint8_t token = *p++;
 		uint64_t literals = token >> 4, match = (token & 15) + 4;
-		if (literals == 15)
-			do {
-				if (p == end)
-					return false;
-				literals += more = *p++;
-			} while (more == 255);
+		if (literals == 15 && !more(&p, end, &literals))
+			return false;
 		if (literals > (uint64_t)(end - p) || literals > size - n)
 			return false;
 		__builtin_memcpy(to + n, p, literals);
@@ -219,12 +226,8 @@ static bool unpack(const uint8_t *p, uint64_t packed, uint8_t *to, uint64_t size
 			return false;
 		uint64_t back = (uint64_t)(p[0] | p[1] << 8);
 		p += 2;
-		if (match == 19)
-			do {
-				if (p == end)
-					return false;
-				match += more = *p++;
-			} while (more == 255);
+		if (match == 19 && !more(&p, end, &match))
+			return false;
 		if (back == 0 || back > n || match > size - n)
 			return false;
 		for (; match > 0; match--, n++)

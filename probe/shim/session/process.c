@@ -91,12 +91,24 @@ static void put_symbols(struct text *t)
 	}
 }
 
-/* Adds the loaded runtime libraries. */
+/* Adds the loaded runtime libraries, and the symbols. */
 static void put_libraries(struct text *t)
 {
 	for (const struct link_map *l = shim_objects(); l; l = l->l_next)
 		if (lookup_of_runtime(l->l_name))
 			put(t, l->l_name);
+	put_symbols(t);
+}
+
+static void put_arguments(struct text *t) { put_file(t, "/proc/self/cmdline"); }
+
+/* Adds a part of at most size bytes. Returns how many it has. */
+static uint32_t put_part(struct text *t, long size, void (*add)(struct text *))
+{
+	char *from = t->at;
+	t->end = from + size;
+	add(t);
+	return (uint32_t)(t->at - from);
 }
 
 /* Returns 1 + the number of seccomp filters of the process, 0 if the kernel does not report it. */
@@ -195,21 +207,11 @@ static bool register_process(void)
 	long got = sys4(__NR_readlinkat, -100, "/proc/self/exe", t.at, 1024);
 	t.at += got > 0 ? got : 0;
 	*t.at++ = 0;
-	char *mark = t.at;
 	p->exe = (uint32_t)(t.at - p->text);
-	t.end = t.at + 4096;
-	put_file(&t, "/proc/self/cmdline");
-	p->args = (uint32_t)(t.at - mark);
-	p->program = program_hash(p->text, mark, t.at);
-	mark = t.at;
-	t.end = t.at + 4096;
-	put_variables(&t);
-	p->variables = (uint32_t)(t.at - mark);
-	mark = t.at;
-	t.end = p->text + sizeof p->text;
-	put_libraries(&t);
-	put_symbols(&t);
-	p->libraries = (uint32_t)(t.at - mark);
+	p->args = put_part(&t, 4096, put_arguments);
+	p->program = program_hash(p->text, t.at - p->args, t.at);
+	p->variables = put_part(&t, 4096, put_variables);
+	p->libraries = put_part(&t, p->text + sizeof p->text - t.at, put_libraries);
 	/* The crash guard: see probe/ring/crashguard.go. */
 	fd = open_in_session("guard.", p->program, true, O_RDONLY);
 	if (fd >= 0) {
