@@ -1,7 +1,6 @@
 package uprobe
 
 import (
-	"encoding/binary"
 	"errors"
 	"maps"
 
@@ -221,16 +220,15 @@ func (k *kernels) put(fn *kernelFunction) {
 
 // publish writes a kernel's layout for the BPF programs. If the map is full, they keep guessing.
 func (k *kernels) publish(fn *kernelFunction) {
-	b := make([]byte, 2+2*maxParams)
-	n := min(len(fn.sizes), maxParams)
-	if binary.NativeEndian.PutUint16(b, uint16(n)); !fn.known {
-		binary.NativeEndian.PutUint16(b, unknownParams)
+	l := layout{Count: unknownParams}
+	if fn.known {
+		l.Count = uint16(min(len(fn.sizes), maxParams))
 	}
-	for i, size := range fn.sizes[:n] {
-		binary.NativeEndian.PutUint16(b[2+2*i:], uint16(min(size, 1<<16-1)))
+	for i, size := range fn.sizes[:min(len(fn.sizes), maxParams)] {
+		l.Size[i] = uint16(min(size, 1<<16-1))
 	}
 	if !k.noLayouts {
-		_ = k.layouts.Put(fn.call, b)
+		_ = k.layouts.Put(fn.call, &l)
 	}
 	// The entry is missing if the kernel was got before the recording, or if a kernel with the same handles was withdrawn.
 	_ = k.handles.Update(fn.handle, [2]uint64{fn.call, fn.from}, ebpf.UpdateNoExist)

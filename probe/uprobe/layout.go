@@ -42,6 +42,12 @@ type reader struct {
 	CountWidth, UnlessWidth                           uint8
 }
 
+// layout has a kernel's parameter sizes.
+type layout struct {
+	Count uint16
+	Size  [maxParams]uint16
+}
+
 type function struct {
 	Words, Readers, Flags, Stack      uint8
 	Args, ArgsHow, Buffer, BufferSize uint8

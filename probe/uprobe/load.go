@@ -160,11 +160,7 @@ func (u *Probes) ringBytes() uint32 {
 }
 
 // fill writes the function table and attaches the tracepoints of processes, before the first probe.
-func (u *Probes) fill() error {
-	fail := func(err error) error {
-		u.Close()
-		return err
-	}
+func (u *Probes) fill() (err error) {
 	for i := range u.model.Funcs {
 		f := &u.model.Funcs[i]
 		if f.Form != nil {
@@ -172,38 +168,36 @@ func (u *Probes) fill() error {
 		}
 		if t, err := functionTable(u.model, f, runtime.GOARCH); err == nil {
 			if err := u.programs.coll.Maps[bpf.UprobeMapFunctions].Put(uint32(f.ID), t); err != nil {
-				return fail(fmt.Errorf("%s: %w", f.Name, err))
+				return fmt.Errorf("%s: %w", f.Name, err)
 			}
 		}
 	}
 	// Processes are added before the tracepoints are attached and again after it. This covers processes created in between.
 	if err := u.addSelected(); err != nil {
-		return fail(err)
+		return err
 	}
 	for _, p := range []struct{ program, at string }{
 		{bpf.UprobeProgBorn, "task_newtask"}, {bpf.UprobeProgExeced, "sched_process_exec"}, {bpf.UprobeProgExited, "sched_process_exit"}} {
 		if program := u.programs.coll.Programs[p.program]; program != nil {
 			l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: p.at, Program: program})
 			if err != nil {
-				return fail(fmt.Errorf("tracepoint %s: %w", p.at, err))
+				return fmt.Errorf("tracepoint %s: %w", p.at, err)
 			}
 			u.programs.life = append(u.programs.life, l)
 		}
 	}
 	if err := u.addSelected(); err != nil {
-		return fail(err)
+		return err
 	}
 	if !u.programs.cookies {
 		if err := u.prepareStubs(); err != nil {
-			return fail(err)
+			return err
 		}
 	}
 	if !u.opts.CountOnly {
-		r, err := ringbuf.NewReader(u.programs.coll.Maps[bpf.UprobeMapEvents])
-		if err != nil {
-			return fail(err)
+		if u.reader, err = ringbuf.NewReader(u.programs.coll.Maps[bpf.UprobeMapEvents]); err != nil {
+			return err
 		}
-		u.reader = r
 	}
 	u.decoder = newDecoder(u.model, u.opts.PayloadLimit, u.programs.sleepable, newKernels(u.programs.coll.Maps[bpf.UprobeMapKernels], u.programs.coll.Maps[bpf.UprobeMapLayouts]))
 	u.decoder.kernels.noLayouts = u.opts.noLayouts

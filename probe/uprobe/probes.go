@@ -83,6 +83,7 @@ func Load(m *api.Model, opts *Options) (*Probes, error) {
 		return nil, err
 	}
 	if err := u.load(); err != nil {
+		u.Close()
 		return nil, kernelError(fmt.Errorf("load uprobes: %w", err))
 	}
 	return u, nil

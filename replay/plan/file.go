@@ -42,7 +42,7 @@ func open(path string, h *Header) (*File, error) {
 	w.threads = View[Thread](w.index, h.Threads.Offset, h.Threads.Count)
 	w.processes = int(h.Processes.Count)
 	if err := errors.Join(mapList(w, f, &h.Rows, &w.rows), mapList(w, f, &h.Templates, &w.templates), mapList(w, f, &h.Ops, &w.ops), mapList(w, f, &h.Relocs, &w.relocs)); err != nil {
-		return nil, &os.PathError{Op: "map", Path: path, Err: errors.Join(err, w.unmap())}
+		return nil, &os.PathError{Op: "map", Path: path, Err: errors.Join(err, w.Close())}
 	}
 	return w, nil
 }
@@ -72,7 +72,8 @@ func mapList[T any](w *File, f *os.File, t *table, list *[]T) error {
 	return nil
 }
 
-func (f *File) unmap() error {
+// Close unmaps the file. Header, functions and kernels stay readable.
+func (f *File) Close() error {
 	var errs []error
 	for _, b := range f.mapped {
 		errs = append(errs, unix.Munmap(b))
@@ -80,9 +81,6 @@ func (f *File) unmap() error {
 	f.mapped, f.rows, f.templates, f.ops, f.relocs = nil, nil, nil, nil, nil
 	return errors.Join(errs...)
 }
-
-// Close unmaps the file. Header, functions and kernels stay readable.
-func (f *File) Close() error { return f.unmap() }
 
 // Count returns the instruction count over all threads.
 func (f *File) Count() (n uint64) {
