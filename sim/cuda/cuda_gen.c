@@ -1863,6 +1863,234 @@ CUresult cuStreamGetCaptureInfo_ptsz(CUstream hStream, CUstreamCaptureStatus *ca
 	return cuStreamGetCaptureInfo(fake_thread_stream(hStream), captureStatus_out, id_out);
 }
 
+CUresult cuArray3DCreate(void);
+CUresult cuArray3DCreate(void) { return fake_unsupported("cuArray3DCreate"); }
+
+CUresult cuArray3DGetDescriptor(void);
+CUresult cuArray3DGetDescriptor(void) { return fake_unsupported("cuArray3DGetDescriptor"); }
+
+CUresult cuArrayCreate(void);
+CUresult cuArrayCreate(void) { return fake_unsupported("cuArrayCreate"); }
+
+CUresult cuArrayGetDescriptor(void);
+CUresult cuArrayGetDescriptor(void) { return fake_unsupported("cuArrayGetDescriptor"); }
+
+CUresult cuDeviceTotalMem(void);
+CUresult cuDeviceTotalMem(void) { return fake_unsupported("cuDeviceTotalMem"); }
+
+CUresult cuEGLApiInit(void);
+CUresult cuEGLApiInit(void) { return fake_unsupported("cuEGLApiInit"); }
+
+CUresult cuEGLStreamConsumerAcquireFrame(void);
+CUresult cuEGLStreamConsumerAcquireFrame(void) { return fake_unsupported("cuEGLStreamConsumerAcquireFrame"); }
+
+CUresult cuEGLStreamConsumerConnect(void);
+CUresult cuEGLStreamConsumerConnect(void) { return fake_unsupported("cuEGLStreamConsumerConnect"); }
+
+CUresult cuEGLStreamConsumerConnectWithFlags(void);
+CUresult cuEGLStreamConsumerConnectWithFlags(void) { return fake_unsupported("cuEGLStreamConsumerConnectWithFlags"); }
+
+CUresult cuEGLStreamConsumerDisconnect(void);
+CUresult cuEGLStreamConsumerDisconnect(void) { return fake_unsupported("cuEGLStreamConsumerDisconnect"); }
+
+CUresult cuEGLStreamConsumerReleaseFrame(void);
+CUresult cuEGLStreamConsumerReleaseFrame(void) { return fake_unsupported("cuEGLStreamConsumerReleaseFrame"); }
+
+CUresult cuEGLStreamProducerConnect(void);
+CUresult cuEGLStreamProducerConnect(void) { return fake_unsupported("cuEGLStreamProducerConnect"); }
+
+CUresult cuEGLStreamProducerDisconnect(void);
+CUresult cuEGLStreamProducerDisconnect(void) { return fake_unsupported("cuEGLStreamProducerDisconnect"); }
+
+CUresult cuEGLStreamProducerPresentFrame(void);
+CUresult cuEGLStreamProducerPresentFrame(void) { return fake_unsupported("cuEGLStreamProducerPresentFrame"); }
+
+CUresult cuEGLStreamProducerReturnFrame(void);
+CUresult cuEGLStreamProducerReturnFrame(void) { return fake_unsupported("cuEGLStreamProducerReturnFrame"); }
+
+CUresult cuGLCtxCreate(void);
+CUresult cuGLCtxCreate(void) { return fake_unsupported("cuGLCtxCreate"); }
+
+CUresult cuGLCtxCreate_v2(void);
+CUresult cuGLCtxCreate_v2(void) { return fake_unsupported("cuGLCtxCreate_v2"); }
+
+CUresult cuGLGetDevices(void);
+CUresult cuGLGetDevices(void) { return fake_unsupported("cuGLGetDevices"); }
+
+CUresult cuGLGetDevices_v2(void);
+CUresult cuGLGetDevices_v2(void) { return fake_unsupported("cuGLGetDevices_v2"); }
+
+CUresult cuGLInit(void);
+CUresult cuGLInit(void) { return fake_unsupported("cuGLInit"); }
+
+CUresult cuGLMapBufferObject(void);
+CUresult cuGLMapBufferObject(void) { return fake_unsupported("cuGLMapBufferObject"); }
+
+CUresult cuGLMapBufferObjectAsync(void);
+CUresult cuGLMapBufferObjectAsync(void) { return fake_unsupported("cuGLMapBufferObjectAsync"); }
+
+CUresult cuGLMapBufferObjectAsync_v2(void);
+CUresult cuGLMapBufferObjectAsync_v2(void) { return fake_unsupported("cuGLMapBufferObjectAsync_v2"); }
+
+CUresult cuGLMapBufferObject_v2(void);
+CUresult cuGLMapBufferObject_v2(void) { return fake_unsupported("cuGLMapBufferObject_v2"); }
+
+CUresult cuGLMapBufferObject_v2_ptds(void);
+CUresult cuGLMapBufferObject_v2_ptds(void) { return fake_unsupported("cuGLMapBufferObject_v2_ptds"); }
+
+CUresult cuGLRegisterBufferObject(void);
+CUresult cuGLRegisterBufferObject(void) { return fake_unsupported("cuGLRegisterBufferObject"); }
+
+CUresult cuGLSetBufferObjectMapFlags(void);
+CUresult cuGLSetBufferObjectMapFlags(void) { return fake_unsupported("cuGLSetBufferObjectMapFlags"); }
+
+CUresult cuGLUnmapBufferObject(void);
+CUresult cuGLUnmapBufferObject(void) { return fake_unsupported("cuGLUnmapBufferObject"); }
+
+CUresult cuGLUnmapBufferObjectAsync(void);
+CUresult cuGLUnmapBufferObjectAsync(void) { return fake_unsupported("cuGLUnmapBufferObjectAsync"); }
+
+CUresult cuGLUnregisterBufferObject(void);
+CUresult cuGLUnregisterBufferObject(void) { return fake_unsupported("cuGLUnregisterBufferObject"); }
+
+CUresult cuGraphicsEGLRegisterImage(void);
+CUresult cuGraphicsEGLRegisterImage(void) { return fake_unsupported("cuGraphicsEGLRegisterImage"); }
+
+CUresult cuGraphicsGLRegisterBuffer(void);
+CUresult cuGraphicsGLRegisterBuffer(void) { return fake_unsupported("cuGraphicsGLRegisterBuffer"); }
+
+CUresult cuGraphicsGLRegisterImage(void);
+CUresult cuGraphicsGLRegisterImage(void) { return fake_unsupported("cuGraphicsGLRegisterImage"); }
+
+CUresult cuGraphicsResourceGetMappedEglFrame(void);
+CUresult cuGraphicsResourceGetMappedEglFrame(void) { return fake_unsupported("cuGraphicsResourceGetMappedEglFrame"); }
+
+CUresult cuGraphicsResourceGetMappedPointer(void);
+CUresult cuGraphicsResourceGetMappedPointer(void) { return fake_unsupported("cuGraphicsResourceGetMappedPointer"); }
+
+CUresult cuGraphicsVDPAURegisterOutputSurface(void);
+CUresult cuGraphicsVDPAURegisterOutputSurface(void) { return fake_unsupported("cuGraphicsVDPAURegisterOutputSurface"); }
+
+CUresult cuGraphicsVDPAURegisterVideoSurface(void);
+CUresult cuGraphicsVDPAURegisterVideoSurface(void) { return fake_unsupported("cuGraphicsVDPAURegisterVideoSurface"); }
+
+CUresult cuMemAlloc(void);
+CUresult cuMemAlloc(void) { return fake_unsupported("cuMemAlloc"); }
+
+CUresult cuMemAllocHost(void);
+CUresult cuMemAllocHost(void) { return fake_unsupported("cuMemAllocHost"); }
+
+CUresult cuMemAllocPitch(void);
+CUresult cuMemAllocPitch(void) { return fake_unsupported("cuMemAllocPitch"); }
+
+CUresult cuMemFree(void);
+CUresult cuMemFree(void) { return fake_unsupported("cuMemFree"); }
+
+CUresult cuMemGetAddressRange(void);
+CUresult cuMemGetAddressRange(void) { return fake_unsupported("cuMemGetAddressRange"); }
+
+CUresult cuMemGetInfo(void);
+CUresult cuMemGetInfo(void) { return fake_unsupported("cuMemGetInfo"); }
+
+CUresult cuMemHostGetDevicePointer(void);
+CUresult cuMemHostGetDevicePointer(void) { return fake_unsupported("cuMemHostGetDevicePointer"); }
+
+CUresult cuMemcpy2D(void);
+CUresult cuMemcpy2D(void) { return fake_unsupported("cuMemcpy2D"); }
+
+CUresult cuMemcpy2DAsync(void);
+CUresult cuMemcpy2DAsync(void) { return fake_unsupported("cuMemcpy2DAsync"); }
+
+CUresult cuMemcpy2DUnaligned(void);
+CUresult cuMemcpy2DUnaligned(void) { return fake_unsupported("cuMemcpy2DUnaligned"); }
+
+CUresult cuMemcpy3D(void);
+CUresult cuMemcpy3D(void) { return fake_unsupported("cuMemcpy3D"); }
+
+CUresult cuMemcpy3DAsync(void);
+CUresult cuMemcpy3DAsync(void) { return fake_unsupported("cuMemcpy3DAsync"); }
+
+CUresult cuMemcpyAtoA(void);
+CUresult cuMemcpyAtoA(void) { return fake_unsupported("cuMemcpyAtoA"); }
+
+CUresult cuMemcpyAtoD(void);
+CUresult cuMemcpyAtoD(void) { return fake_unsupported("cuMemcpyAtoD"); }
+
+CUresult cuMemcpyAtoH(void);
+CUresult cuMemcpyAtoH(void) { return fake_unsupported("cuMemcpyAtoH"); }
+
+CUresult cuMemcpyAtoHAsync(void);
+CUresult cuMemcpyAtoHAsync(void) { return fake_unsupported("cuMemcpyAtoHAsync"); }
+
+CUresult cuMemcpyDtoA(void);
+CUresult cuMemcpyDtoA(void) { return fake_unsupported("cuMemcpyDtoA"); }
+
+CUresult cuMemcpyDtoD(void);
+CUresult cuMemcpyDtoD(void) { return fake_unsupported("cuMemcpyDtoD"); }
+
+CUresult cuMemcpyDtoDAsync(void);
+CUresult cuMemcpyDtoDAsync(void) { return fake_unsupported("cuMemcpyDtoDAsync"); }
+
+CUresult cuMemcpyDtoH(void);
+CUresult cuMemcpyDtoH(void) { return fake_unsupported("cuMemcpyDtoH"); }
+
+CUresult cuMemcpyDtoHAsync(void);
+CUresult cuMemcpyDtoHAsync(void) { return fake_unsupported("cuMemcpyDtoHAsync"); }
+
+CUresult cuMemcpyHtoA(void);
+CUresult cuMemcpyHtoA(void) { return fake_unsupported("cuMemcpyHtoA"); }
+
+CUresult cuMemcpyHtoAAsync(void);
+CUresult cuMemcpyHtoAAsync(void) { return fake_unsupported("cuMemcpyHtoAAsync"); }
+
+CUresult cuMemcpyHtoD(void);
+CUresult cuMemcpyHtoD(void) { return fake_unsupported("cuMemcpyHtoD"); }
+
+CUresult cuMemcpyHtoDAsync(void);
+CUresult cuMemcpyHtoDAsync(void) { return fake_unsupported("cuMemcpyHtoDAsync"); }
+
+CUresult cuMemsetD16(void);
+CUresult cuMemsetD16(void) { return fake_unsupported("cuMemsetD16"); }
+
+CUresult cuMemsetD2D16(void);
+CUresult cuMemsetD2D16(void) { return fake_unsupported("cuMemsetD2D16"); }
+
+CUresult cuMemsetD2D32(void);
+CUresult cuMemsetD2D32(void) { return fake_unsupported("cuMemsetD2D32"); }
+
+CUresult cuMemsetD2D8(void);
+CUresult cuMemsetD2D8(void) { return fake_unsupported("cuMemsetD2D8"); }
+
+CUresult cuMemsetD32(void);
+CUresult cuMemsetD32(void) { return fake_unsupported("cuMemsetD32"); }
+
+CUresult cuMemsetD8(void);
+CUresult cuMemsetD8(void) { return fake_unsupported("cuMemsetD8"); }
+
+CUresult cuModuleGetGlobal(void);
+CUresult cuModuleGetGlobal(void) { return fake_unsupported("cuModuleGetGlobal"); }
+
+CUresult cuTexRefGetAddress(void);
+CUresult cuTexRefGetAddress(void) { return fake_unsupported("cuTexRefGetAddress"); }
+
+CUresult cuTexRefSetAddress(void);
+CUresult cuTexRefSetAddress(void) { return fake_unsupported("cuTexRefSetAddress"); }
+
+CUresult cuTexRefSetAddress2D(void);
+CUresult cuTexRefSetAddress2D(void) { return fake_unsupported("cuTexRefSetAddress2D"); }
+
+CUresult cuVDPAUCtxCreate(void);
+CUresult cuVDPAUCtxCreate(void) { return fake_unsupported("cuVDPAUCtxCreate"); }
+
+CUresult cuVDPAUCtxCreate_v2(void);
+CUresult cuVDPAUCtxCreate_v2(void) { return fake_unsupported("cuVDPAUCtxCreate_v2"); }
+
+CUresult cuVDPAUGetDevice(void);
+CUresult cuVDPAUGetDevice(void) { return fake_unsupported("cuVDPAUGetDevice"); }
+
+CUresult cuGLMapBufferObjectAsync_v2_ptsz(void);
+CUresult cuGLMapBufferObjectAsync_v2_ptsz(void) { return fake_unsupported("cuGLMapBufferObjectAsync_v2_ptsz"); }
+
 const struct fake_symbol fake_symbols[] = {
 	{"cuArray3DCreate", 3020, 0, (void *)cuArray3DCreate_v2},
 	{"cuArray3DGetDescriptor", 3020, 0, (void *)cuArray3DGetDescriptor_v2},

@@ -7,8 +7,8 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// genFake writes the exports of the fake driver that are not written by hand: unsupported functions, functions for the
-// thread's own default stream, and the table for cuGetProcAddress.
+// genFake writes the exports of the fake driver that are not written by hand: unsupported functions, functions that
+// another one performs, functions for the thread's own default stream, and the table for cuGetProcAddress.
 func genFake(m *model, w *writer) error {
 	w.f("/* "+marker+" */\n", m.dir)
 	w.f("#include \"fake.h\"\n\n#include <stddef.h>\n")
@@ -47,6 +47,9 @@ func genFake(m *model, w *writer) error {
 			unused(w, f.Params)
 			w.f("\treturn fake_unsupported(\"%s\");\n}\n", f.Name)
 		}
+	}
+	for _, name := range m.others {
+		w.f("%s %s(void);\n%[1]s %[2]s(void) { return fake_unsupported(\"%[2]s\"); }\n", m.layer.Errors, name)
 	}
 	order := slices.Clone(m.Funcs)
 	slices.SortFunc(order, func(a, b api.Func) int { return strings.Compare(a.Name, b.Name) })

@@ -30,6 +30,7 @@ type model struct {
 	arms     map[factorKey]*structType // structure of a form's tagged parameter
 	why      map[string]string         // reason why a function has no semantics
 	aliases  map[string]string         // names that headers redirect to another function
+	others   []string                  // functions outside the model that the simulator exports
 	performs map[string][]string       // functions, also of other layers, by the one that performs them in the simulator
 	layer    layer
 }
