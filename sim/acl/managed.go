@@ -246,7 +246,7 @@ func (t *Thread) prefetch(s *device.Stream, ptr acl.Addr, size uint64, l acl.Mem
 	}
 	return t.submit(s, device.Task{Kind: device.TaskCache, Run: func(s *device.Stream) (time.Duration, *fail.Failure) {
 		sim := s.Context.Device.Machine
-		if !sim.Managed.Check(ptr, size) {
+		if sim.Managed.Check(ptr, size) != nil {
 			return 0, status.Failed(acl.ACL_ERROR_RT_SYS_DMA, "prefetch of %d bytes at %#x on stream %d: the managed memory was freed", size, ptr, s.ID)
 		}
 		return sim.CopyTime(model.HostToDevice, size), nil

@@ -65,10 +65,7 @@ func (d *Device) Check(addr, n uint64, access uint32) error {
 		}
 	}
 	if d.Machine.Managed.Owns(addr) {
-		if !d.Machine.Managed.Check(addr, n) {
-			return fmt.Errorf("%s at %#x, not in one allocation of managed memory", human.Plural(n, "byte"), addr)
-		}
-		return nil
+		return d.Machine.Managed.Check(addr, n)
 	}
 	return d.Machine.Host.Check(addr, n, access)
 }

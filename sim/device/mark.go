@@ -15,14 +15,7 @@ type Mark struct {
 	Known   strict.Vector // strict mode: knowledge of the stream at the record
 }
 
-func (m *Mark) Complete() bool {
-	select {
-	case <-m.Done:
-		return true
-	default:
-		return false
-	}
-}
+func (m *Mark) Complete() bool { return IsClosed(m.Done) }
 
 func (m *Mark) Wait(limit time.Duration, late func() *fail.Failure) *Waiting {
 	w := &Waiting{Limit: limit, Late: late}

@@ -260,14 +260,13 @@ func (s *Stream) Wait(t *HostThread, task uint64, limit time.Duration) bool {
 func (s *Stream) leave(w waiter) bool {
 	s.Lock()
 	defer s.Unlock()
-	for i := range s.Waits.all {
-		if s.Waits.all[i].ch == w.ch {
-			s.Waits.all = append(s.Waits.all[:i], s.Waits.all[i+1:]...)
-			s.Waits.Count.Add(-1)
-			return true
-		}
+	at := slices.Index(s.Waits.all, w)
+	if at < 0 {
+		return false
 	}
-	return false
+	s.Waits.all = slices.Delete(s.Waits.all, at, at+1)
+	s.Waits.Count.Add(-1)
+	return true
 }
 
 // Observe returns the stream's failure once, or always if it stopped the context.
@@ -325,18 +324,9 @@ func (s *Stream) Close(force bool) *fail.Failure {
 	s.Context.Device.Machine.Clock.forget(s)
 	s.Context.Device.Machine.Options.Runtime.StreamEnded(s)
 	s.Args.Close()
-	c := s.Context
-	c.Lock()
-	for i, o := range c.Streams {
-		if o == s {
-			c.Streams = append(c.Streams[:i], c.Streams[i+1:]...)
-			break
-		}
-	}
-	c.Unlock()
-	c.Device.Lock()
-	c.Device.Streams[s.ID] = nil
-	c.Device.Unlock()
+	s.Context.Device.Lock()
+	s.Context.Drop(s)
+	s.Context.Device.Unlock()
 	s.Lock()
 	defer s.Unlock()
 	s.Life.closed = true
@@ -380,7 +370,7 @@ func (c *Context) NewStream(priority, flags uint32) (*Stream, *fail.Failure) {
 	return s, nil
 }
 
-// Drop removes an unused stream from its context and device. The caller holds the device's lock.
+// Drop removes an unused or ended stream from its context and device. The caller holds the device's lock.
 func (c *Context) Drop(s *Stream) {
 	c.Lock()
 	c.Streams = slices.DeleteFunc(c.Streams, func(o *Stream) bool { return o == s })

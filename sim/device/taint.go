@@ -209,8 +209,7 @@ func (s *Machine) Follow(x *Transfer) {
 	total := uint64(0)
 	for i := range x.Height {
 		dst, src := space.Span{Addr: x.Dst + i*x.DstPitch, Size: x.Width}, space.Span{Addr: x.Src + i*x.SrcPitch, Size: x.Width}
-		var found []space.Region[string]
-		found = s.marked(src)
+		found := s.marked(src)
 		if k, ok := s.stained(src); ok {
 			found = []space.Region[string]{{Span: src, Value: k}}
 		}

@@ -46,10 +46,7 @@ func (s *Machine) checkSide(addr, n uint64, access uint32, onDevice, pinned bool
 		return d.Memory.Check(addr, n, access)
 	}
 	if s.Managed.Owns(addr) {
-		if !s.Managed.Check(addr, n) {
-			return fmt.Errorf("%s at %#x, not in one allocation of managed memory", human.Plural(n, "byte"), addr)
-		}
-		return nil
+		return s.Managed.Check(addr, n)
 	}
 	if onDevice {
 		return fmt.Errorf("%s at %#x, not on a device", human.Plural(n, "byte"), addr)

@@ -29,43 +29,34 @@ const pollEvery = 20 * time.Microsecond
 
 // await waits, and reports whether the task may run.
 func (w *Waiting) await(stop <-chan struct{}) (bool, *fail.Failure) {
-	var expired <-chan time.Time
-	for {
-		if w.Block == nil {
-			if ok, ch := w.Met(); ok {
-				return true, nil
-			} else if w.Block == nil {
-				if expired == nil && w.Limit > 0 {
-					timer := time.NewTimer(w.Limit)
-					defer timer.Stop()
-					expired = timer.C
-				}
-				var soon <-chan time.Time
-				if ch == nil {
-					soon = time.After(pollEvery)
-				}
-				select {
-				case <-ch:
-				case <-soon:
-				case <-stop:
-					return false, nil
-				case <-expired:
-					return false, w.Late()
-				}
-				continue
-			}
+	expired, end := After(w.Limit)
+	defer end()
+	for w.Block == nil {
+		ok, ch := w.Met()
+		if ok {
+			return true, nil
 		}
-		if expired == nil && w.Limit > 0 {
-			timer := time.NewTimer(w.Limit)
-			defer timer.Stop()
-			expired = timer.C
+		if w.Block != nil {
+			break
 		}
-		done, f := w.Block(stop, expired)
-		if !done {
-			f = w.Late()
+		var soon <-chan time.Time
+		if ch == nil {
+			soon = time.After(pollEvery)
 		}
-		return done && f == nil, f
+		select {
+		case <-ch:
+		case <-soon:
+		case <-stop:
+			return false, nil
+		case <-expired:
+			return false, w.Late()
+		}
 	}
+	done, f := w.Block(stop, expired)
+	if !done {
+		f = w.Late()
+	}
+	return done && f == nil, f
 }
 
 // resume returns the time of a stream after the wait.

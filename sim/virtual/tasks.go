@@ -1,5 +1,7 @@
 package virtual
 
+import "slices"
+
 // Tasks executes tasks with contents, for a Machine that knows only their order. The Machine calls the methods in
 // Step, for the first unfinished task of a stream.
 type Tasks interface {
@@ -46,11 +48,8 @@ func (m *Machine) Pass(to int64) { m.now = max(m.now, to) }
 // RemoveStream ends a stream without tasks. AddStream reuses its number.
 func (m *Machine) RemoveStream(stream int32) {
 	s := m.streams[stream]
-	for i, o := range s.dev.streams {
-		if o == s {
-			s.dev.streams = append(s.dev.streams[:i], s.dev.streams[i+1:]...)
-			break
-		}
+	if at := slices.Index(s.dev.streams, s); at >= 0 {
+		s.dev.streams = slices.Delete(s.dev.streams, at, at+1)
 	}
 	m.unused = append(m.unused, stream)
 }

@@ -1,9 +1,11 @@
 package memory
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/sim/device/space"
 	"golang.org/x/sys/unix"
 )
@@ -31,14 +33,17 @@ type managedBlock struct {
 	Attached any // data of the layer above, under the lock
 }
 
-func (m *Managed) Check(addr, n uint64) bool {
-	r, ok := m.Live.Find(addr)
-	return ok && r.Holds(addr, n)
+// Check returns an error unless n bytes at an address are in one allocation.
+func (m *Managed) Check(addr, n uint64) error {
+	if r, ok := m.Live.Find(addr); !ok || !r.Holds(addr, n) {
+		return fmt.Errorf("%s at %#x, not in one allocation of managed memory", human.Plural(n, "byte"), addr)
+	}
+	return nil
 }
 
 // Owns reports whether an address is in allocated managed memory.
 func (m *Managed) Owns(addr uint64) bool {
-	return m.any.Load() && addr >= ManagedBase && addr < ManagedBase+ManagedSize && m.Check(addr, 1)
+	return m.any.Load() && addr >= ManagedBase && addr < ManagedBase+ManagedSize && m.Check(addr, 1) == nil
 }
 
 func (m *Managed) Close() {
