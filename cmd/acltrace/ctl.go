@@ -101,6 +101,9 @@ progress, the one that --session or --pid names, or with --all each of them.
 			for _, st := range meant {
 				a.status(st)
 			}
+			if q.Do == session.ActSnapshot && len(meant) == 1 && len(meant[0].Sealed) > 0 {
+				report.NextText(a.out, "acltrace", "stats", meant[0].Sealed[len(meant[0].Sealed)-1])
+			}
 			return failed
 		},
 	}
@@ -154,7 +157,7 @@ func (a *app) status(st *session.Status) {
 	report.StandingText(a.out, "  ", st.Standing)
 	switch {
 	case len(st.Sealed) > 0:
-		report.Printf(a.out, "  sealed %s\n", strings.Join(st.Sealed, ", "))
+		report.Printf(a.out, "  saved %s\n", strings.Join(st.Sealed, ", "))
 	default:
 		report.Printf(a.out, "  into %s\n", st.Output)
 	}
