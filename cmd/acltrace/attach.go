@@ -15,7 +15,7 @@ import (
 
 func (a *app) attachCmd() *cobra.Command {
 	o := record.AttachOptions{Options: record.Options{Version: version, Capture: record.Capture{Probe: "ebpf", DropRights: true}}}
-	var payload, apiName string
+	var apiName string
 	var live liveFlags
 	var end ending
 	c := &cobra.Command{
@@ -45,11 +45,6 @@ func (a *app) attachCmd() *cobra.Command {
 			}
 			if n != 1 || o.PID < 0 {
 				return usage("attach needs the processes to record: one of PID, --comm NAME, --cgroup DIR and --all")
-			}
-			switch o.Capture.Payload = record.Payload(payload); o.Capture.Payload {
-			case record.Small, record.Full, record.Hash, record.None:
-			default:
-				return usage("--payload %s: want small, full, hash or none", payload)
 			}
 			if err := errors.Join(seekable(c, o.Output), kept(&o.Options)); err != nil {
 				return err
@@ -81,7 +76,7 @@ func (a *app) attachCmd() *cobra.Command {
 	f.StringVarP(&o.Output, "output", "o", "run.aclt", "`FILE`: trace to write")
 	f.StringVar(&o.Capture.Library, "library", "", "`FILE`: runtime library, if it has an unusual name")
 	apiFlag(f, &apiName)
-	payloadFlag(f, &payload)
+	payloadFlag(f, &o.Options)
 	f.BoolVar(&o.Sample, "sample", false, "skip and count calls before any is lost")
 	explain(f, "sample", "If the recorder is too slow, only some calls are recorded, and the skipped calls are counted.")
 	forFlag(f, &o.Options)

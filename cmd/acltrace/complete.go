@@ -5,13 +5,12 @@ import (
 
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api/runtimes"
-	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/sim/model"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// A valueSet are the values that a shell completes for a flag.
+// A valueSet are the values that a shell completes for a flag. A choice has its own.
 type valueSet struct {
 	flags string // names, or COMMAND/FLAG
 	files bool   // a file is a value, too
@@ -26,10 +25,6 @@ func valueSets() []valueSet {
 	}
 	return []valueSet{
 		{"api", false, append([]string{"auto"}, apis...)},
-		{"payload", false, []string{string(record.Small), string(record.Full), string(record.Hash), string(record.None)}},
-		{"policy", false, []string{"drop", "block"}},
-		{"probe", false, []string{"shim", "ebpf"}},
-		{"bind", false, []string{"auto", "preload", "audit"}},
 		{"device-time", false, []string{"all"}},
 		{"record/metrics attach/metrics collect/metrics", false, []string{"otlp", "prometheus="}},
 		{"protocol otlp-protocol", false, []string{"grpc", "http/protobuf"}},
@@ -41,7 +36,6 @@ func valueSets() []valueSet {
 		{"place", false, []string{"auto", "same", "move", "move:"}},
 		{"pace", false, []string{"asap", "recorded", "scaled:"}},
 		{"model base", true, model.Presets()},
-		{"replay/strict", false, []string{"off", "report", "fail"}},
 		{"sim/strict", false, []string{"1", "abort"}},
 		{"clock", false, []string{"real", "virtual"}},
 	}
@@ -69,7 +63,11 @@ func complete(root *cobra.Command) {
 			c.ValidArgsFunction = cobra.FixedCompletions([]string{"aclt"}, cobra.ShellCompDirectiveFilterFileExt)
 		}
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			for _, s := range sets {
+			own := sets
+			if few, ok := f.Value.(interface{ values() []string }); ok {
+				own = []valueSet{{f.Name, false, few.values()}}
+			}
+			for _, s := range own {
 				list := strings.Fields(s.flags)
 				if place(list, name(c), f.Name) < 0 {
 					continue

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,11 +25,11 @@ import (
 // recordFlags are the flags that all recordings share.
 type recordFlags struct {
 	*record.Options
-	payload, policy, ring, steps, api string
-	maxSize, ringSize                 optional[int64]
-	deviceTime                        optional[sampling]
-	slow                              []string
-	flight                            record.Ring
+	policy, ring, steps, api string
+	maxSize, ringSize        optional[int64]
+	deviceTime               optional[sampling]
+	slow                     []string
+	flight                   record.Ring
 }
 
 func (r *recordFlags) add(c *cobra.Command) {
@@ -40,7 +41,7 @@ func (r *recordFlags) add(c *cobra.Command) {
 	r.content(f)
 	r.part(f)
 	r.flightRecorder(f)
-	f.StringVar(&r.policy, "policy", "drop", "`NAME`: full buffer: drop calls or block")
+	choose(f, &r.policy, "policy", "`NAME`: full buffer: drop calls or block", "drop", "block")
 	explain(f, "policy", "drop counts the dropped calls in the trace. block makes the program wait for the recorder.")
 	sizeFlag(f, &r.ringSize, "ring-size", "8M", "`SIZE`: buffer of each thread")
 	explain(f, "ring-size", "Each thread of the program writes into a buffer, which the recorder drains.")
@@ -48,7 +49,7 @@ func (r *recordFlags) add(c *cobra.Command) {
 
 // content adds the flags that select the recorded data.
 func (r *recordFlags) content(f *pflag.FlagSet) {
-	payloadFlag(f, &r.payload)
+	payloadFlag(f, r.Options)
 	f.BoolVar(&r.Capture.NoSmall, "no-small-copies", false, "leave out the content of copies below 4 KiB")
 	explain(f, "no-small-copies", "Token ids and other small inputs stay out of the trace.")
 	f.BoolVar(&r.Capture.Replayable, "replayable", false, "keep all data that a replay needs")
@@ -88,8 +89,8 @@ func (r *recordFlags) flightRecorder(f *pflag.FlagSet) {
 	explain(f, "max-seals", "The trace at the end does not count. The second trace is called NAME-2.aclt, and so on.")
 }
 
-func payloadFlag(f *pflag.FlagSet, level *string) {
-	f.StringVar(level, "payload", "small", "`LEVEL`: copies: small, full, hash, none")
+func payloadFlag(f *pflag.FlagSet, o *record.Options) {
+	choose(f, &o.Capture.Payload, "payload", "`LEVEL`: copies: small, full, hash, none", record.Small, record.Full, record.Hash, record.None)
 	explain(f, "payload", "small keeps the content of copies up to 64 KiB. full keeps the content of all copies. hash keeps a hash and the length, "+
 		"which is enough to compare two copies. none keeps neither.")
 }
@@ -134,7 +135,7 @@ func (r *recordFlags) program(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&r.Sim, "sim", false, "run the program on the simulator")
 	explain(f, "sim", "No device and no runtime are needed. See docs/reference/simulator.md.")
-	f.StringVar(&r.Capture.Bind, "bind", "auto", "`HOW`: load the shim: auto, preload, audit")
+	choose(f, &r.Capture.Bind, "bind", "`HOW`: load the shim: auto, preload, audit", "auto", "preload", "audit")
 	explain(f, "bind", "preload, the default, uses LD_PRELOAD. audit uses LD_AUDIT, and also sees calls from libraries that were loaded with "+
 		"RTLD_DEEPBIND or dlmopen.")
 }
@@ -148,20 +149,7 @@ func (r *recordFlags) parse(c *cobra.Command, program string) error {
 	if r.Model, err = runtime(r.api, program); err != nil {
 		return err
 	}
-	switch r.Capture.Payload = record.Payload(r.payload); r.Capture.Payload {
-	case record.Small, record.Full, record.Hash, record.None:
-	default:
-		return usage("--payload %s: want small, full, hash or none", r.payload)
-	}
-	switch r.policy {
-	case "drop", "block":
-		r.Limits.Block = r.policy == "block"
-	default:
-		return usage("--policy %s: want drop or block", r.policy)
-	}
-	if r.Capture.Bind != "auto" && r.Capture.Bind != "preload" && r.Capture.Bind != "audit" {
-		return usage("--bind %s: want auto, preload or audit", r.Capture.Bind)
-	}
+	r.Limits.Block = r.policy == "block"
 	r.Limits.MaxSize = r.maxSize.or(0)
 	n := r.ringSize.or(0)
 	if n > 1<<30 {
@@ -218,6 +206,37 @@ func (r *recordFlags) parseSlow(m *api.Model) error {
 		r.flight.SlowOf[name] = d
 	}
 	return nil
+}
+
+// choice is a flag with one of a few values, which shells complete.
+type choice[T ~string] struct {
+	to *T
+	of []T
+}
+
+// choose adds a choice. The first value is the default.
+func choose[T ~string](f *pflag.FlagSet, to *T, name, usage string, of ...T) {
+	*to = of[0]
+	f.Var(&choice[T]{to, of}, name, usage)
+}
+
+func (c *choice[T]) String() string { return string(*c.to) }
+
+func (c *choice[T]) Type() string { return "value" }
+
+func (c *choice[T]) Set(s string) error {
+	if !slices.Contains(c.of, T(s)) {
+		return fmt.Errorf("want %s", join(c.values(), " or "))
+	}
+	*c.to = T(s)
+	return nil
+}
+
+func (c *choice[T]) values() (list []string) {
+	for _, v := range c.of {
+		list = append(list, string(v))
+	}
+	return list
 }
 
 // A sampling measures one in every tasks, and a thread's tasks at least gap apart.

@@ -44,17 +44,20 @@ func apiFlag(f *pflag.FlagSet, name *string) {
 
 // list joins a text for each runtime with commas and a last word.
 func list(last string, text func(*api.Model) string) string {
-	var b strings.Builder
-	for i, m := range runtimes.All {
-		switch {
-		case i > 0 && i == len(runtimes.All)-1:
-			b.WriteString(last)
-		case i > 0:
-			b.WriteString(", ")
-		}
-		b.WriteString(text(m))
+	var texts []string
+	for _, m := range runtimes.All {
+		texts = append(texts, text(m))
 	}
-	return b.String()
+	return join(texts, last)
+}
+
+// join joins at least one text with commas and a last word.
+func join(texts []string, last string) string {
+	n := len(texts) - 1
+	if n == 0 {
+		return texts[0]
+	}
+	return strings.Join(texts[:n], ", ") + last + texts[n]
 }
 
 // open opens a trace and finds its runtime's model.

@@ -34,9 +34,6 @@ func (a *app) recordCmd() *cobra.Command {
 			if err := kept(&o); err != nil {
 				return err
 			}
-			if o.Capture.Probe != "shim" && o.Capture.Probe != "ebpf" {
-				return usage("--probe %s: want shim or ebpf", o.Capture.Probe)
-			}
 			if o.Capture.Library != "" && o.Capture.Probe != "ebpf" {
 				return usage("--library needs --probe ebpf")
 			}
@@ -65,7 +62,7 @@ func (a *app) recordCmd() *cobra.Command {
 	flags.add(c)
 	flags.program(c)
 	blobFile(f, &o)
-	f.StringVar(&o.Capture.Probe, "probe", "shim", "`NAME`: capture by shim or ebpf")
+	choose(f, &o.Capture.Probe, "probe", "`NAME`: capture by shim or ebpf", "shim", "ebpf")
 	explain(f, "probe", "shim is a library that is loaded into the program. ebpf uses probes in the kernel, and needs CAP_BPF and CAP_PERFMON.")
 	f.StringVar(&o.Capture.Library, "library", "", "`FILE`: with --probe ebpf: the runtime library")
 	explain(f, "library", "Needed if the program is not linked to the runtime library.")

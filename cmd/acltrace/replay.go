@@ -111,7 +111,7 @@ func (p *replaying) flags(f *pflag.FlagSet) {
 	explain(f, "poison", "Fills new memory with another byte in each run, at least three runs. A result that differs depends on memory that nothing has written.")
 	f.BoolVar(&p.o.StubComm, "stub-comm", false, "replace processes that the trace lacks")
 	explain(f, "stub-comm", "Results that may depend on these processes are not compared.")
-	f.StringVar(&p.strict, "strict", "off", "`LEVEL`: find races: off, report or fail")
+	choose(f, &p.strict, "strict", "`LEVEL`: find races: off, report or fail", "off", "report", "fail")
 	f.Lookup("strict").NoOptDefVal = "report"
 	explain(f, "strict", "The simulator looks for mistakes that a device punishes later, such as two streams that use the same memory in no order. fail ends with 1 if it "+
 		"finds one.")
@@ -151,13 +151,7 @@ func (p *replaying) check(f *pflag.FlagSet, m *api.Model) (err error) {
 	if p.o.MaxMemory = p.maxMemory.or(0); p.maxMemory.value != nil && p.o.MaxMemory == 0 {
 		return usage("--max-memory %s: want at least 1 byte, for example 8G", &p.maxMemory)
 	}
-	switch p.strict {
-	case "off":
-	case "report", "fail":
-		p.o.Strict = true
-	default:
-		return usage("--strict=%s: want off, report or fail", p.strict)
-	}
+	p.o.Strict = p.strict != "off"
 	if err := p.o.Check(); err != nil {
 		return usage("--%w", err)
 	}
