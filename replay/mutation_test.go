@@ -144,7 +144,7 @@ var everywhere = []string{shrinks, grows, ofFailed, readsLate}
 func readLate(calls []*format.Call) []mutation {
 	for i, c := range calls {
 		f := acl.Model.Func(api.ID(c.Func))
-		if f.Task == api.Kernel && !compile.Failed(f, c) && slices.ContainsFunc(f.Params, func(q api.Param) bool { return q.Role == api.Args }) {
+		if f.Task == api.Kernel && !failed(f, c) && slices.ContainsFunc(f.Params, func(q api.Param) bool { return q.Role == api.Args }) {
 			return []mutation{{kind: readsLate, what: f.Name, call: i}}
 		}
 	}
@@ -156,7 +156,7 @@ func resized(i int, c *format.Call) (ms []mutation) {
 	f := acl.Model.Func(api.ID(c.Func))
 	for n := range f.Params {
 		q := &f.Params[n]
-		if f.Task != api.Copy || compile.Failed(f, c) || q.Role != api.Reads && q.Role != api.Writes || q.ItemSizes >= 0 || len(q.Size.Mul) != 1 {
+		if f.Task != api.Copy || failed(f, c) || q.Role != api.Reads && q.Role != api.Writes || q.ItemSizes >= 0 || len(q.Size.Mul) != 1 {
 			continue
 		}
 		count := f.Params[q.Size.Mul[0]].Word
@@ -312,7 +312,7 @@ func overtaking(i int, calls []*format.Call, process []uint32) (ms []mutation) {
 // needs gives the reason why a call must come after an earlier one of another thread, by the trace; "" for none.
 func needs(later, c *format.Call, process []uint32) string {
 	f, g := acl.Model.Func(api.ID(c.Func)), acl.Model.Func(api.ID(later.Func))
-	if process[later.Thread] != process[c.Thread] || compile.Failed(f, c) || compile.Failed(g, later) {
+	if process[later.Thread] != process[c.Thread] || failed(f, c) || failed(g, later) {
 		return ""
 	}
 	if names(later, c, process) {
@@ -414,7 +414,7 @@ func mutations(i int, c *format.Call, calls []*format.Call, process []uint32) []
 			why = unusedHandle
 		}
 		kind := "output: " + q.Role.String()
-		if compile.Failed(f, c) {
+		if failed(f, c) {
 			kind = ofFailed
 		}
 		add(kind, q.Name, why, func(c *format.Call) { c.Outs[n].Value ^= 1 << 3 })
@@ -451,7 +451,7 @@ func mutations(i int, c *format.Call, calls []*format.Call, process []uint32) []
 	ms = append(ms, resized(i, c)...)
 	if f.RetError {
 		why := ""
-		if f.PollsCallbacks && compile.Failed(f, c) {
+		if f.PollsCallbacks && failed(f, c) {
 			why = "a wait for functions of the program's that was in vain is not made"
 		}
 		add("returned value", "", why, func(c *format.Call) { c.Ret ^= 107002 })
@@ -500,7 +500,7 @@ func undetectable(f *api.Func, q *api.Param, c *format.Call) string {
 // harmless gives the reason why a call may be missing.
 func harmless(f *api.Func, c *format.Call, later []*format.Call, process []uint32) string {
 	switch {
-	case compile.Failed(f, c):
+	case failed(f, c):
 		return "a call that failed has done nothing"
 	case f.Task == api.Kernel:
 		return "" // a copy of its result follows each
@@ -629,3 +629,5 @@ func rewrite(t *testing.T, like string, calls []*format.Call) string {
 	}
 	return path
 }
+
+func failed(f *api.Func, c *format.Call) bool { return f.RetError && uint32(c.Ret) != 0 }

@@ -72,7 +72,7 @@ func (s *State) Apply(process uint32, c *format.Call) *Event {
 	if f.Task == api.Kernel {
 		e.Kernel = s.kernelOf(e)
 	}
-	if c.Flags&format.Unfinished != 0 || f.RetError && uint32(c.Ret) != 0 {
+	if !e.OK() {
 		return e
 	}
 	for _, o := range s.ended {

@@ -16,6 +16,7 @@ type CopyBlock struct {
 type CopySide struct {
 	Memory bool   // it has addresses: it is not an array
 	Host   bool   // it is host memory for certain
+	Base   uint64 // address in the structure
 	First  uint64 // address of the first byte that is copied
 	// Pitch is the distance between two rows, Plane between two planes, in bytes.
 	Pitch, Plane uint64
@@ -48,7 +49,8 @@ func (e *Event) CopyBlock() (CopyBlock, bool) {
 			}
 			out.Pitch = max(at(s.Pitch, 8, 0), width)
 			out.Plane = out.Pitch * max(at(s.Rows, 8, 0), height)
-			out.First = at(out.Field, 8, 0) + at(s.X, 8, 0) + out.Pitch*at(s.Y, 8, 0) + out.Plane*at(s.Z, 8, 0)
+			out.Base = at(out.Field, 8, 0)
+			out.First = out.Base + at(s.X, 8, 0) + out.Pitch*at(s.Y, 8, 0) + out.Plane*at(s.Z, 8, 0)
 			return out
 		}
 		return CopyBlock{side(&d.From), side(&d.To), width, height, at(d.Depth, 8, 1)}, true

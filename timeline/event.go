@@ -28,6 +28,18 @@ func HostFunctionOf(process uint32, f *api.Func, args []uint64) (HostFunction, b
 	return HostFunction{process, args[f.Params[fn].Word], args[f.Params[data].Word]}, true
 }
 
+// Has reports whether a trace has calls of a function that is one of those meant.
+func Has(r *format.Reader, m *api.Model, is func(*api.Func) bool) (bool, error) {
+	counts, err := r.Counts()
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(counts.Functions, func(c format.FuncCount) bool {
+		f := m.Func(api.ID(c.Func))
+		return f != nil && is(f)
+	}), nil
+}
+
 func trimPointer(ctype string) string {
 	return strings.TrimPrefix(strings.TrimRight(ctype, "*"), "const ")
 }
@@ -64,6 +76,11 @@ func (e *Event) Use(param int) (Use, bool) {
 		}
 	}
 	return Use{}, false
+}
+
+// OK reports whether the call is in the model, has returned, and returned no error.
+func (e *Event) OK() bool {
+	return e.Fn != nil && e.Call.Flags&format.Unfinished == 0 && (!e.Fn.RetError || uint32(e.Call.Ret) == 0)
 }
 
 // fits reports whether a recorded call matches the function in the model. A trace has its own schema.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/acltrace/acltrace/api"
-	"github.com/acltrace/acltrace/format"
 )
 
 // LaneNames name the lanes of a trace. Streams are numbered within a process, in the order of their first use: "stream 1". A default stream
@@ -51,11 +50,11 @@ func (n *LaneNames) Known(k LaneKey) string { return n.names[k] }
 
 // Call names the lanes of a call that was applied to a State, as a Walk does. It returns the lane of its task, "" if it made none.
 func (n *LaneNames) Call(s *State, process uint32, e *Event) (name string) {
-	f, c := e.Fn, e.Call
+	f := e.Fn
 	if f == nil {
 		return ""
 	}
-	ok := c.Flags&format.Unfinished == 0 && (!f.RetError || uint32(c.Ret) == 0)
+	ok := e.OK()
 	if ok && f.Range == api.NoRange && (e.Captured != nil || f.Task != api.NoTask) {
 		if name = n.Of(s.LaneKey(process, e)); e.Captured != nil {
 			name = ""

@@ -64,7 +64,7 @@ func (l *living) call(e *Event) {
 	if slices.ContainsFunc(c.Data, func(d format.Data) bool { return d.Param == StackParam }) {
 		l.keep[c.Index] = true
 	}
-	if f == nil || c.Flags&format.Unfinished != 0 || f.RetError && uint32(c.Ret) != 0 {
+	if !e.OK() {
 		return
 	}
 	if f.Initializes {

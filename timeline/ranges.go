@@ -110,7 +110,7 @@ func (a *ahead) end() (rangeEnd, error) {
 
 func (a *ahead) read(c *format.Call) {
 	e := a.s.Apply(a.r.ProcessOf(c.Thread), c)
-	if e.Fn == nil || c.Flags&format.Unfinished != 0 || e.Fn.RetError && uint32(c.Ret) != 0 {
+	if !e.OK() {
 		return
 	}
 	var span *Object

@@ -179,14 +179,13 @@ func (w *Walk) call(c *format.Call) error {
 	if err != nil {
 		return err
 	}
-	done := c.Flags&format.Unfinished == 0
-	ok := done && (e.Fn == nil || !e.Fn.RetError || uint32(c.Ret) == 0)
-	if done && e.Fn != nil && e.Fn.Task == api.Kernel {
+	ok := e.OK()
+	if c.Flags&format.Unfinished == 0 && e.Fn != nil && e.Fn.Task == api.Kernel {
 		w.attempt(e, ok, h)
 	}
 	var task *Task
 	var named *Range
-	if ok && e.Fn != nil {
+	if ok {
 		if task, named, err = w.follow(process, e, h); err != nil {
 			return err
 		}

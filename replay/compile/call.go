@@ -327,10 +327,7 @@ func (p *callCompiler) poll(in *plan.Instruction, words []plan.Operand) []plan.O
 	if !has {
 		return words
 	}
-	key := pollKey{fn: f.ID}
-	if len(p.e.Uses) > 0 {
-		key.object = p.e.Uses[0].Object
-	}
+	key := p.pollKey()
 	if int64(int32(v)) != complete {
 		p.asks(key)
 		return words
@@ -340,12 +337,17 @@ func (p *callCompiler) poll(in *plan.Instruction, words []plan.Operand) []plan.O
 	return append(words, words[f.Params[out].Word])
 }
 
-// pollReturned is poll for functions that report completion by the returned value.
-func (p *callCompiler) pollReturned(in *plan.Instruction, words []plan.Operand) []plan.Operand {
+func (p *callCompiler) pollKey() pollKey {
 	key := pollKey{fn: p.f.ID}
 	if len(p.e.Uses) > 0 {
 		key.object = p.e.Uses[0].Object
 	}
+	return key
+}
+
+// pollReturned is poll for functions that report completion by the returned value.
+func (p *callCompiler) pollReturned(in *plan.Instruction, words []plan.Operand) []plan.Operand {
+	key := p.pollKey()
 	switch int32(p.c.Ret) {
 	case p.f.Pending:
 		in.Bits = 0 // may differ from run to run
@@ -412,8 +414,8 @@ func (p *callCompiler) operand(i int, q *api.Param) (plan.Operand, error) {
 		if q.Cookie && w != 0 {
 			return p.region(w, 8), nil
 		}
-		if w != 0 && p.ok {
-			p.cant = fmt.Sprintf("its parameter %s points to data that only the program understands", q.Name)
+		if w != 0 {
+			p.refuse("its parameter %s points to data that only the program understands", q.Name)
 		}
 		return imm(w), nil
 	}

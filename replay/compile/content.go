@@ -184,7 +184,7 @@ func (p *callCompiler) word(s *scan, w *access.Word) {
 		return
 	}
 	op.Addend += w.Offset
-	reloc := plan.Reloc{At: s.at + w.At, Addend: op.Addend, Slot: op.Slot}
+	reloc := op.Reloc(s.at + w.At)
 	if w.Evidence == access.Guess && !p.o.Guess {
 		p.guess(s, w)
 		p.guesses = append(p.guesses, reloc)
@@ -215,13 +215,13 @@ func (p *callCompiler) guess(s *scan, w *access.Word) {
 func (p *callCompiler) either(s *scan, w *access.Word) {
 	sent, was := p.pointers.copied[w.Addr]
 	if was {
-		p.found = append(p.found, plan.Reloc{At: s.at + w.At, Addend: sent.Addend, Slot: sent.Slot})
+		p.found = append(p.found, sent.Reloc(s.at+w.At))
 	}
 	if w.Object == nil || w.Unaligned {
 		return
 	}
 	op, ok := p.objects.operands.get(w.Object)
 	if op.Addend += w.Offset; ok && (!was || op != sent) {
-		p.found = append(p.found, plan.Reloc{At: s.at + w.At, Addend: op.Addend, Slot: op.Slot})
+		p.found = append(p.found, op.Reloc(s.at+w.At))
 	}
 }

@@ -45,8 +45,7 @@ func (p *callCompiler) deviceArgs(i int) {
 		w := &p.a.Pointers[k]
 		o := w.Object
 		to, made := p.objects.operands.get(o)
-		to.Addend += w.Offset
-		switch {
+		switch to = to.Plus(w.Offset); {
 		case !made || p.pointers.copied[w.Addr] == to:
 		case p.upload(i, w.At, to):
 			p.relocated(q, 0, w.At, w.Addr, Target{o.Created, w.Offset}, w.Evidence.String())
@@ -63,12 +62,11 @@ func (p *callCompiler) upload(i int, off uint64, addr plan.Operand) bool {
 	if f == nil || p.f.Stream < 0 || p.e.Captured != nil {
 		return false
 	}
-	at, err := p.Put(make([]byte, 8))
+	from, err := p.put(make([]byte, 8))
 	if err != nil {
 		return false // a later write reports the error again
 	}
-	to := p.address(i, p.c.Args[p.f.Params[i].Word])
-	to.Addend += off
+	to := p.address(i, p.c.Args[p.f.Params[i].Word]).Plus(off)
 	ops := make([]plan.Operand, f.Words)
 	for k := range ops {
 		ops[k] = imm(words[k])
@@ -78,15 +76,15 @@ func (p *callCompiler) upload(i int, off uint64, addr plan.Operand) bool {
 		case q.Role == api.Writes:
 			ops[q.Word] = to
 		case q.Role == api.Reads:
-			ops[q.Word] = plan.Operand{Slot: plan.SlotData, Addend: at}
+			ops[q.Word] = from
 		case k == int(f.Stream):
 			if u, ok := p.e.Use(int(p.f.Stream)); ok {
 				ops[q.Word] = p.object(u.Object)
 			}
 		}
 	}
-	in := plan.Instruction{Op: plan.OpCall, Flags: plan.InstAside, Fn: p.Function(f), Words: f.Words, Call: p.c.Index, Bits: 32, Operands: p.Operands(ops...)}
-	in.Relocs = p.Relocs(plan.Reloc{At: at, Addend: addr.Addend, Slot: addr.Slot})
+	in := p.aside(f, ops...)
+	in.Relocs = p.Relocs(addr.Reloc(from.Addend))
 	p.before = append(p.before, in)
 	return true
 }
@@ -178,7 +176,7 @@ func (p *callCompiler) destination(i int, item uint32, op plan.Operand, in *time
 	origin, from := p.a.Origin(item)
 	guessed := p.flow.Guessed(origin, from, from+s.span())
 	if async && p.ok && p.e.Captured == nil {
-		p.ordering.inFlight[in] = append(p.ordering.inFlight[in], inFlightCopy{off: off, end: off + s.span(), until: comes(d), shift: plan.Operand{Slot: op.Slot, Addend: op.Addend - addr}, sure: true, guessed: guessed})
+		p.ordering.inFlight[in] = append(p.ordering.inFlight[in], inFlightCopy{off: off, end: off + s.span(), until: comes(d), shift: op.Plus(-addr), sure: true, guessed: guessed})
 	}
 	if !p.ok || s.len == 0 || !p.o.Compare {
 		return op, nil
@@ -230,9 +228,7 @@ func (p *callCompiler) destination(i int, item uint32, op plan.Operand, in *time
 		if k > 0 || part.hi < s.len {
 			piece = contiguous(part.hi - part.lo)
 		}
-		to := op
-		to.Addend += part.lo
-		in := p.checkInstruction(i, to, want.Addend+part.lo, overlapping(relocs, want.Addend+part.lo, want.Addend+part.hi), piece, plan.CheckResult)
+		in := p.checkInstruction(i, op.Plus(part.lo), want.Addend+part.lo, overlapping(relocs, want.Addend+part.lo, want.Addend+part.hi), piece, plan.CheckResult)
 		in.At, in.Flags, in.RetSlot = part.lo, 0, item
 		p.afterGap(&in, d.Time)
 		if part.unset && in.Bits == 0 {

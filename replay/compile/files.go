@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -30,9 +29,7 @@ func (p *callCompiler) fileName(i int) (plan.Operand, error) {
 	}
 	d := p.a.Find(i, 1, format.DirIn)
 	if d == nil || d.Status != format.Whole {
-		if p.ok {
-			p.cant = fmt.Sprintf("the trace lacks the content of the file in its parameter %s", p.f.Params[i].Name)
-		}
+		p.refuse("the trace lacks the content of the file in its parameter %s", p.f.Params[i].Name)
 		return p.newPath(i)
 	}
 	path, err := p.ownPath(p.dir, i)
@@ -97,8 +94,7 @@ func (p *compiler) pathOperand(path string) (plan.Operand, error) {
 	if p.o.Relative {
 		path = filepath.Base(path)
 	}
-	at, err := p.Put(append([]byte(path), 0))
-	return plan.Operand{Slot: plan.SlotData, Addend: at}, err
+	return p.put(append([]byte(path), 0))
 }
 
 // PlainName returns a path's end as a file name with at most 64 letters, digits, dots, dashes and underscores.

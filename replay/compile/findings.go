@@ -204,6 +204,13 @@ func (p *compiler) unsupported(c *format.Call, name, reason string) *Unsupported
 	return count(&p.Found.Unsupported, c, name, reason)
 }
 
+// refuse notes why a successful call can't be replayed. A failed call gets any argument.
+func (p *callCompiler) refuse(format string, args ...any) {
+	if p.ok {
+		p.cant = fmt.Sprintf(format, args...)
+	}
+}
+
 // leaveOut records a composite call.
 func (p *compiler) leaveOut(c *format.Call, f *api.Func) {
 	count(&p.Found.LeftOut, c, f.Name, "the runtime calls inside it are replayed, without the collective and the data from other ranks")

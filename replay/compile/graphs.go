@@ -10,7 +10,7 @@ import (
 type graphs struct {
 	contents *graph.Graphs[*timeline.Object, *graphWork]
 	copies   []*graphCopy // in all graphs
-	owns     map[ownKey]*own
+	owns     map[timeline.HostFunction]*own
 	once     map[uint64][]place // by captured copy: where its single recorded result is compared, by thread and instruction
 }
 
@@ -35,7 +35,7 @@ func (g *graphs) locate(thread, first int, insts []plan.Instruction) {
 }
 
 func newGraphs() graphs {
-	return graphs{contents: graph.New[*timeline.Object, *graphWork](), owns: map[ownKey]*own{}, once: map[uint64][]place{}}
+	return graphs{contents: graph.New[*timeline.Object, *graphWork](), owns: map[timeline.HostFunction]*own{}, once: map[uint64][]place{}}
 }
 
 // A graphCopy is a captured copy to the host. It writes a result in each graph run. A recording has one of two things: each result that
@@ -73,22 +73,16 @@ const noTime = -1 << 63
 
 // shift is from where to where the replay has moved the memory.
 func (c *graphCopy) shift() plan.Operand {
-	return plan.Operand{Slot: c.to.Slot, Addend: c.to.Addend - c.addr}
+	return c.to.Plus(-c.addr)
 }
 
 // A hostLaunch is a call that adds a host function to a stream.
 type hostLaunch struct {
-	key  ownKey
+	key  timeline.HostFunction
 	ops  uint32  // operand with the stub's duration
 	fate int     // index into findings.host
 	runs []int64 // nanoseconds
 	want int     // expected number, according to the calls
-}
-
-// An ownKey is a host function with its argument.
-type ownKey struct {
-	process  uint32
-	fn, data uint64
 }
 
 // An own lists, in time order, a host function's launches and its runs' durations.

@@ -1,7 +1,6 @@
 package compile
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
@@ -16,7 +15,7 @@ func (p *callCompiler) ownContext() plan.Operand {
 	if !ok {
 		s = p.slot("the device's own context", nil)
 		p.objects.contexts.slots[p.at.thread] = s
-		p.aside(p.objects.contexts.finds, plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(s)}, imm(0))
+		p.before = append(p.before, p.aside(p.objects.contexts.finds, slotAddress(s), imm(0)))
 	}
 	return plan.Operand{Slot: s}
 }
@@ -29,7 +28,8 @@ func (p *callCompiler) settle() {
 		c.current[p.at.thread] = true
 	case p.usesContext():
 		c.current[p.at.thread] = true
-		p.aside(c.selects, p.ownContext())
+		context := p.ownContext()
+		p.before = append(p.before, p.aside(c.selects, context))
 	}
 }
 
@@ -52,9 +52,9 @@ func (p *callCompiler) usesContext() bool {
 	})
 }
 
-// aside adds a player's own call before the current call.
-func (p *callCompiler) aside(f *api.Func, ops ...plan.Operand) {
-	p.before = append(p.before, plan.Instruction{Op: plan.OpCall, Flags: plan.InstAside, Fn: p.Function(f), Words: f.Words, Call: p.c.Index, Bits: 32, Operands: p.Operands(ops...)})
+// aside returns a player's own call, to be made before or after the current call.
+func (p *callCompiler) aside(f *api.Func, ops ...plan.Operand) plan.Instruction {
+	return plan.Instruction{Op: plan.OpCall, Flags: plan.InstAside, Fn: p.Function(f), Words: f.Words, Call: p.c.Index, Bits: 32, Operands: p.Operands(ops...)}
 }
 
 // aliased returns the allocation that contains a registration, and the offset in it. Other objects are returned unchanged.
@@ -80,9 +80,7 @@ func (p *callCompiler) object(o *timeline.Object) plan.Operand {
 	if o.Kind == api.Context && p.objects.contexts.finds != nil && p.ok {
 		return p.ownContext()
 	}
-	if p.ok {
-		p.cant = fmt.Sprintf("its %s %#x is older than the trace, or was made by a call that can't be replayed", o.Kind, o.Handle)
-	}
+	p.refuse("its %s %#x is older than the trace, or was made by a call that can't be replayed", o.Kind, o.Handle)
 	return imm(o.Handle)
 }
 
@@ -107,8 +105,6 @@ func (p *callCompiler) handle(i int, w uint64) (plan.Operand, error) {
 	if op, ok := p.objects.former[objectKey{p.owner(), p.f.Params[i].Object, w}]; ok {
 		return op, nil
 	}
-	if p.ok {
-		p.cant = fmt.Sprintf("no call in the trace makes its parameter %s, %#x", p.f.Params[i].Name, w)
-	}
+	p.refuse("no call in the trace makes its parameter %s, %#x", p.f.Params[i].Name, w)
 	return imm(w), nil
 }

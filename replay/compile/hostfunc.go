@@ -17,7 +17,7 @@ import (
 // as long as the recorded run, in a paced replay and if the recording has the runs (api.Func.HostCallback). Memory that the functions wrote is
 // not compared, which the report says.
 
-func (p *compiler) own(k ownKey) *own {
+func (p *compiler) own(k timeline.HostFunction) *own {
 	o := p.graphs.owns[k]
 	if o == nil {
 		o = &own{}
@@ -28,8 +28,9 @@ func (p *compiler) own(k ownKey) *own {
 
 // called takes in a host function run.
 func (p *compiler) called(e *timeline.Event, process uint32) {
-	if c := e.Call; len(c.Args) == 2 && c.Flags&format.Unfinished == 0 {
-		o := p.own(ownKey{process, c.Args[0], c.Args[1]})
+	c := e.Call
+	if k, ok := timeline.HostFunctionOf(process, e.Fn, c.Args); ok && c.Flags&format.Unfinished == 0 {
+		o := p.own(k)
 		o.took = append(o.took, max(c.End-c.Start, 0))
 	}
 }
@@ -53,15 +54,13 @@ func (p *callCompiler) hostLaunch(ops uint32) {
 	if p.f.Task != api.HostFunc || !p.ok {
 		return
 	}
-	fn := slices.IndexFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Callback })
-	data := slices.IndexFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Opaque })
-	if fn < 0 || data < 0 {
+	k, ok := timeline.HostFunctionOf(p.owner(), p.f, p.c.Args)
+	if !ok {
 		return
 	}
-	words := p.c.Args
-	l := &hostLaunch{ops: ops + uint32(p.f.Params[data].Word), fate: len(p.Found.Doubts)}
+	data := slices.IndexFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Opaque })
+	l := &hostLaunch{key: k, ops: ops + uint32(p.f.Params[data].Word), fate: len(p.Found.Doubts)}
 	p.doubt(verify.HostFunction, "")
-	l.key = ownKey{p.owner(), words[p.f.Params[fn].Word], words[p.f.Params[data].Word]}
 	p.hosts = append(p.hosts, l)
 	if p.e.Captured != nil {
 		w := p.taskWork()

@@ -99,9 +99,7 @@ func (p *callCompiler) spoil(at plan.Operand, n uint64) {
 func (p *callCompiler) image(i int, q *api.Param) (plan.Operand, error) {
 	d := p.a.Find(i, 0, format.DirIn)
 	if d == nil || d.Status != format.Whole {
-		if p.ok {
-			p.cant = "its binary is not in the trace"
-		}
+		p.refuse("its binary is not in the trace")
 		return imm(0), nil
 	}
 	return p.plain(d)
@@ -111,23 +109,21 @@ func (p *callCompiler) image(i int, q *api.Param) (plan.Operand, error) {
 func (p *callCompiler) packed(i int, item uint32) (plan.Operand, error) {
 	d := p.a.Find(i, item, format.DirIn)
 	if d == nil || d.Status != format.Whole {
-		if p.ok {
-			p.cant = "its arguments were not recorded"
-		}
+		p.refuse("its arguments were not recorded")
 		return imm(0), nil
 	}
 	block, err := p.arguments(i, item, d.Len)
 	if err != nil {
 		return block, err
 	}
-	size, err := p.Put(binary.LittleEndian.AppendUint64(nil, d.Len))
+	size, err := p.put(binary.LittleEndian.AppendUint64(nil, d.Len))
 	if err != nil {
 		return block, err
 	}
 	const pointer, bytes = 1, 2
 	list := make([]byte, 5*8)
 	list[0], list[16] = pointer, bytes
-	return p.table(list, []plan.Reloc{{At: 8, Addend: block.Addend, Slot: block.Slot}, {At: 24, Addend: size, Slot: plan.SlotData}})
+	return p.table(list, []plan.Reloc{block.Reloc(8), size.Reloc(24)})
 }
 
 // arguments returns the operand for kernel arguments, whose words may be addresses.
@@ -156,10 +152,10 @@ func (p *callCompiler) array(i int, base uint32) (plan.Operand, error) {
 		}
 		k := d.Item - base
 		words = grown(words, 8*int(k))
-		relocs = append(relocs, plan.Reloc{At: 8 * uint64(k-1), Addend: from.Addend, Slot: from.Slot})
+		relocs = append(relocs, from.Reloc(8*uint64(k-1)))
 	}
-	if len(relocs) == 0 && p.ok {
-		p.cant = "its arguments were not recorded: the runtime did not report their sizes"
+	if len(relocs) == 0 {
+		p.refuse("its arguments were not recorded: the runtime did not report their sizes")
 	}
 	return p.table(words, relocs)
 }
@@ -173,12 +169,11 @@ func grown(b []byte, n int) []byte {
 
 // table adds data with relocations relative to its start.
 func (p *callCompiler) table(b []byte, relocs []plan.Reloc) (plan.Operand, error) {
-	at, err := p.Put(b)
+	op, err := p.put(b)
 	for _, r := range relocs {
-		r.At += at
+		r.At += op.Addend
 		p.relo = append(p.relo, r)
 	}
-	op := plan.Operand{Slot: plan.SlotData, Addend: at}
 	if p.takes() {
 		p.spoil(op, uint64(len(b)))
 	}
@@ -195,7 +190,7 @@ func (p *callCompiler) list(i int, q *api.Param) (plan.Operand, error) {
 			return from, err
 		}
 		binary.LittleEndian.PutUint64(b[8:], d.Len/uint64(q.Elem))
-		relocs = append(relocs, plan.Reloc{Addend: from.Addend, Slot: from.Slot})
+		relocs = append(relocs, from.Reloc(0))
 		if p.takes() {
 			p.spoil(from, d.Len)
 		}
@@ -219,8 +214,7 @@ func (p *callCompiler) text(i int) (plan.Operand, error) {
 	if op, ok := p.sharing.keys[string(b)]; ok {
 		return op, nil
 	}
-	at, err := p.Put(append(slices.Clip(b), 0))
-	return plan.Operand{Slot: plan.SlotData, Addend: at}, err
+	return p.put(append(slices.Clip(b), 0))
 }
 
 // items returns an array with pointers to a batch's memory.
@@ -243,7 +237,7 @@ func (p *callCompiler) items(i int, q *api.Param) (plan.Operand, error) {
 		if err != nil {
 			return op, err
 		}
-		relocs = append(relocs, plan.Reloc{At: 8 * uint64(k), Addend: op.Addend, Slot: op.Slot})
+		relocs = append(relocs, op.Reloc(8*uint64(k)))
 	}
 	return p.table(make([]byte, 8*n), relocs)
 }
@@ -255,8 +249,8 @@ func (p *callCompiler) array64(i int, n uint64) ([]uint64, error) {
 	}
 	d := p.a.Find(i, 0, format.DirIn)
 	if d == nil || d.Status != format.Whole || d.Len != 8*n {
-		if p.ok && n > 0 {
-			p.cant = fmt.Sprintf("its array %s was not recorded", p.f.Params[i].Name)
+		if n > 0 {
+			p.refuse("its array %s was not recorded", p.f.Params[i].Name)
 		}
 		return nil, nil
 	}

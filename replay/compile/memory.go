@@ -66,17 +66,13 @@ const placeSize = 64 << 10
 
 // nowhere refuses a device address that a successful call used and that lies in no known allocation.
 func (p *callCompiler) nowhere(i int, w uint64) {
-	if p.ok {
-		p.cant = fmt.Sprintf("its parameter %s, %#x, is outside of all allocations in the trace", p.f.Params[i].Name, w)
-	}
+	p.refuse("its parameter %s, %#x, is outside of all allocations in the trace", p.f.Params[i].Name, w)
 }
 
 // resolve returns the operand for a device address outside all allocations.
 func (p *callCompiler) resolve(w uint64) plan.Operand {
 	if o, off, ok := p.state.FindEnd(p.owner(), w); ok {
-		op := p.object(o)
-		op.Addend += off
-		return op
+		return p.object(o).Plus(off)
 	}
 	return imm(w)
 }
@@ -84,22 +80,8 @@ func (p *callCompiler) resolve(w uint64) plan.Operand {
 // locate returns the operand for a parameter's memory, and its allocation with the offset. The allocation is nil for program memory (own)
 // and for unallocated device memory.
 func (p *callCompiler) locate(i int, item uint32, w uint64) (op plan.Operand, in *timeline.Object, off uint64, own bool) {
-	if item == 0 {
-		if u, ok := p.e.Use(i); ok {
-			op = p.object(u.Object)
-			op.Addend += u.Offset
-			return op, u.Object, u.Offset, false
-		}
-	}
-	if o, off, ok := p.state.Find(p.owner(), w); ok {
-		op = p.object(o)
-		op.Addend += off
-		return op, o, off, false
-	}
-	if o, off, ok := p.state.Reserved(p.owner(), w); ok {
-		op = p.object(o)
-		op.Addend += off
-		return op, o, off, false
+	if o, off := p.a.Locate(i, item, w); o != nil {
+		return p.object(o).Plus(off), o, off, false
 	}
 	if p.onDevice(w) && !p.f.SaysHost(i, p.c.Args) {
 		return p.resolve(w), nil, 0, false

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/acltrace/acltrace/api"
-	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
@@ -39,6 +38,17 @@ func (p *compiler) constant(kind api.Object, w uint64) bool {
 // owner returns the process that makes the call.
 func (p *callCompiler) owner() uint32 { return p.caller }
 
+// slotAddress returns the operand for a slot's address.
+func slotAddress(slot uint32) plan.Operand {
+	return plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(slot)}
+}
+
+// put adds data to the plan, and returns the operand for its address.
+func (p *compiler) put(b []byte) (plan.Operand, error) {
+	at, err := p.Put(b)
+	return plan.Operand{Slot: plan.SlotData, Addend: at}, err
+}
+
 func imm(v uint64) plan.Operand { return plan.Operand{Addend: v} }
 
 func (p *callCompiler) stored(param int) (uint64, bool) {
@@ -66,6 +76,3 @@ func (p *Plan) slot(what string, o *timeline.Object) uint32 {
 	p.slots = append(p.slots, slotInfo{what, o})
 	return uint32(len(p.slots) - 1)
 }
-
-// Failed reports whether a call returned an error.
-func Failed(f *api.Func, c *format.Call) bool { return f.RetError && uint32(c.Ret) != 0 }

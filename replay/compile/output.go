@@ -40,7 +40,7 @@ func (p *callCompiler) objectOutput(i int, q *api.Param, o *timeline.Object) (pl
 		if err != nil {
 			return op, err
 		}
-		p.check(i, op, at, []plan.Reloc{{At: at, Addend: known.Addend, Slot: known.Slot}}, contiguous(8), plan.CheckOutput)
+		p.check(i, op, at, []plan.Reloc{known.Reloc(at)}, contiguous(8), plan.CheckOutput)
 		return op, nil
 	}
 	s := p.newSlot(o)
@@ -54,7 +54,7 @@ func (p *callCompiler) objectOutput(i int, q *api.Param, o *timeline.Object) (pl
 	if access.Placed(q.Object) {
 		p.Found.DeviceBlocks = append(p.Found.DeviceBlocks, DeviceBlock{s, o, p.c.End})
 	}
-	return plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(s)}, nil
+	return slotAddress(s), nil
 }
 
 // bufferOutput returns where the call stores a placeholder's address.
@@ -65,7 +65,7 @@ func (p *callCompiler) bufferOutput(q *api.Param, addr uint64) plan.Operand {
 		n, _ := q.Size.Bytes(p.f, p.c.Args)
 		p.objects.buffers[u.Object] = append(bs, buffer{addr, n, s})
 	}
-	return plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(s)}
+	return slotAddress(s)
 }
 
 // valueOutput returns where the call stores a number or a structure. It is compared unless runs may differ.
@@ -130,7 +130,7 @@ func (p *callCompiler) valueMemory(i int, q *api.Param) (plan.Operand, error) {
 		p.store(op, from, relocs, contiguous(min(in.Len, uint64(q.Elem))))
 	}
 	if stored != nil && p.f.Shares == api.Export {
-		op = plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(len(p.slots))}
+		op = slotAddress(uint32(len(p.slots)))
 		for k := range (len(stored) + 7) / 8 {
 			p.slot(fmt.Sprintf("key of call %d, word %d", p.c.Index, k), nil)
 		}

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
-	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
@@ -43,30 +42,25 @@ type taker struct {
 
 // handOver finds the exporting call for each imported descriptor.
 func (p *compiler) handOver() error {
-	counts, err := p.r.Counts()
-	if err != nil {
+	needed, err := timeline.Has(p.r, p.Model, func(f *api.Func) bool {
+		return slices.ContainsFunc(f.Params, func(q api.Param) bool { return q.Role == api.Use && q.Object == api.Descriptor })
+	})
+	if err != nil || !needed {
 		return err
-	}
-	takes := func(q api.Param) bool { return q.Role == api.Use && q.Object == api.Descriptor }
-	if !slices.ContainsFunc(counts.Functions, func(c format.FuncCount) bool {
-		f := p.Model.Func(api.ID(c.Func))
-		return f != nil && slices.ContainsFunc(f.Params, takes)
-	}) {
-		return nil
 	}
 	var gifts []gift
 	var takers []taker
 	madeOf := map[*timeline.Object][]*timeline.Object{} // objects that the allocating call used
 	keys := map[string][]*timeline.Object{}             // the same for memory with a key
 	told := map[*timeline.Object]*timeline.Object{}     // objects named by a key
-	threads, state := p.r.Threads(), timeline.NewState(p.Model).Read(p.r)
+	state := timeline.NewState(p.Model).Read(p.r)
 	for c, err := range p.r.CallsByStart(nil) {
 		if err != nil {
 			return err
 		}
-		process := threads[c.Thread].Process
+		process := p.r.ProcessOf(c.Thread)
 		e := state.Apply(process, c)
-		if e.Fn == nil || Failed(e.Fn, c) {
+		if !e.OK() {
 			continue
 		}
 		var uses, makes []*timeline.Object
@@ -147,7 +141,7 @@ func (p *callCompiler) descriptor(w uint64) plan.Operand {
 	}
 	s := p.slot(fmt.Sprintf("descriptor of call %d, taken over", o.Created), nil)
 	p.before = append(p.before, plan.Instruction{Op: plan.OpTake, Fn: p.Function(p.f), Call: p.c.Index,
-		Operands: p.Operands(plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(s)}, plan.Operand{Slot: p.processID(p.process[o.Process])}, op)})
+		Operands: p.Operands(slotAddress(s), plan.Operand{Slot: p.processID(p.process[o.Process])}, op)})
 	return plan.Operand{Slot: s}
 }
 
@@ -195,7 +189,7 @@ func (p *callCompiler) markOutsiders() {
 	if len(p.sharing.outsiders.memory) == 0 || !p.ok || !p.o.Compare {
 		return
 	}
-	kernel := p.f.Task == api.Kernel || p.f.Task == api.GraphRun
+	kernel := access.Runs(p.f)
 	var read []*timeline.Object
 	for _, t := range p.a.Regions {
 		o := t.Object
@@ -226,16 +220,9 @@ const standSize = 64 << 20
 
 // match finds the keys that recorded processes import.
 func (p *compiler) match() error {
-	counts, err := p.r.Counts()
-	if err != nil {
+	needed, err := timeline.Has(p.r, p.Model, func(f *api.Func) bool { return f.Shares == api.Import })
+	if err != nil || !needed {
 		return err
-	}
-	asks := slices.ContainsFunc(counts.Functions, func(c format.FuncCount) bool {
-		f := p.Model.Func(api.ID(c.Func))
-		return f != nil && f.Shares == api.Import
-	})
-	if !asks {
-		return nil
 	}
 	for c, err := range p.r.CallsByStart(nil) {
 		if err != nil {
@@ -328,7 +315,7 @@ func (p *callCompiler) taint() {
 		return
 	}
 	from := slices.ContainsFunc(p.a.Regions, func(t access.Region) bool { return t.Kind != access.Writes && p.sharing.tainted[t.Object] })
-	kernel := p.f.Task == api.Kernel || p.f.Task == api.GraphRun
+	kernel := access.Runs(p.f)
 	for _, t := range p.a.Regions {
 		if from && (t.Kind == access.Writes || t.Kind == access.Names && kernel) {
 			p.sharing.tainted[t.Object] = true

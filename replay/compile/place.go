@@ -151,6 +151,6 @@ func (p *callCompiler) poison() {
 				ops[q.Word] = imm(o.Size)
 			}
 		}
-		p.after = append(p.after, plan.Instruction{Op: plan.OpCall, Flags: plan.InstAside, Fn: p.Function(f), Words: f.Words, Call: p.c.Index, Bits: 32, Operands: p.Operands(ops...)})
+		p.after = append(p.after, p.aside(f, ops...))
 	}
 }

@@ -3,6 +3,7 @@ package compile
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/acltrace/acltrace/replay/plan"
@@ -18,8 +19,7 @@ func (p *callCompiler) reporter(q *api.Param, w uint64) (int, bool) {
 	if q.Object != api.Thread || w == 0 {
 		return 0, false
 	}
-	key := w
-	if t, ok := p.objects.reporters[key]; ok {
+	if t, ok := p.objects.reporters[w]; ok {
 		return t, true
 	}
 	// The trace has no pthread_t. It must be a thread that processes such reports and has no pthread_t yet.
@@ -27,11 +27,7 @@ func (p *callCompiler) reporter(q *api.Param, w uint64) (int, bool) {
 	pr := p.procs[p.Threads[p.at.thread].Process]
 	for t := pr.first; t < pr.first+pr.count; t++ {
 		processes := p.Threads[t].polls[p.Model.Lookup(p.f.Subscribes)]
-		taken := false
-		for _, u := range p.objects.reporters {
-			taken = taken || u == t
-		}
-		if processes && !taken {
+		if taken := slices.Contains(slices.Collect(maps.Values(p.objects.reporters)), t); processes && !taken {
 			some = append(some, t)
 		}
 	}
@@ -40,11 +36,9 @@ func (p *callCompiler) reporter(q *api.Param, w uint64) (int, bool) {
 		some = []int{p.at.thread} // there are no callbacks
 	case 1:
 	default:
-		if p.ok {
-			p.cant = fmt.Sprintf("%d threads call %s, and the trace does not show which one is %#x", len(some), p.f.Subscribes, w)
-		}
+		p.refuse("%d threads call %s, and the trace does not show which one is %#x", len(some), p.f.Subscribes, w)
 	}
-	p.objects.reporters[key] = some[0]
+	p.objects.reporters[w] = some[0]
 	return some[0], true
 }
 
@@ -55,8 +49,7 @@ func (p *callCompiler) mapping(i int, q *api.Param, w uint64) plan.Operand {
 	var op plan.Operand
 	if q.Object == api.Registered {
 		if of, off, ok := p.registered(i, w); ok {
-			op = p.object(of)
-			op.Addend += off
+			op = p.object(of).Plus(off)
 		} else if p.Model.KeepsVisible() {
 			op = p.hostRange(w, n)
 		} else {
@@ -66,8 +59,7 @@ func (p *callCompiler) mapping(i int, q *api.Param, w uint64) plan.Operand {
 			}
 		}
 	} else if o, off, ok := p.state.Reserved(p.owner(), w); ok {
-		op = p.object(o)
-		op.Addend += off
+		op = p.object(o).Plus(off)
 	} else {
 		p.nowhere(i, w)
 		return p.resolve(w)
@@ -103,12 +95,12 @@ func (p *callCompiler) handleRelocs(name string, kind api.Object, ws []uint64) (
 	for k, w := range ws {
 		op, ok := p.objects.former[objectKey{p.owner(), kind, w}]
 		if !ok {
-			if w != 0 && p.ok {
-				p.cant = fmt.Sprintf("%s has the %s %#x, which no call in the trace makes", name, kind, w)
+			if w != 0 {
+				p.refuse("%s has the %s %#x, which no call in the trace makes", name, kind, w)
 			}
 			op = imm(w)
 		}
-		relocs = append(relocs, plan.Reloc{At: 8 * uint64(k), Addend: op.Addend, Slot: op.Slot})
+		relocs = append(relocs, op.Reloc(8*uint64(k)))
 	}
 	return relocs
 }
@@ -129,7 +121,7 @@ func (p *callCompiler) answer(i int, q *api.Param) (plan.Operand, error) {
 					return op, err
 				}
 			}
-			relocs = append(relocs, plan.Reloc{At: 8 * uint64(k), Addend: op.Addend, Slot: op.Slot})
+			relocs = append(relocs, op.Reloc(8*uint64(k)))
 		}
 		return p.table(make([]byte, 8*n), relocs)
 	}
@@ -183,9 +175,7 @@ func (p *callCompiler) structure(i int, q *api.Param) ([]plan.Operand, error) {
 	if pointer {
 		d := p.a.Find(i, 0, format.DirIn)
 		if d == nil || d.Status != format.Whole || d.Len < uint64(q.Elem) {
-			if p.ok {
-				p.cant = fmt.Sprintf("its structure %s is not in the trace", q.Name)
-			}
+			p.refuse("its structure %s is not in the trace", q.Name)
 			return []plan.Operand{p.temporary(uint64(q.Elem))}, nil
 		}
 		var err error
@@ -203,7 +193,7 @@ func (p *callCompiler) structure(i int, q *api.Param) ([]plan.Operand, error) {
 		}
 	}
 	if q.CopyDesc != nil && pointer {
-		rs, err := p.block(i, q, b)
+		rs, err := p.block(i, q)
 		if err != nil {
 			return nil, err
 		}
@@ -242,7 +232,7 @@ func (p *callCompiler) structure(i int, q *api.Param) ([]plan.Operand, error) {
 		if k < 0 {
 			k, relocs = len(relocs), append(relocs, plan.Reloc{})
 		}
-		relocs[k] = plan.Reloc{At: at + uint64(f.Offset), Addend: op.Addend, Slot: op.Slot}
+		relocs[k] = op.Reloc(at + uint64(f.Offset))
 	}
 	if !pointer {
 		return words, nil
@@ -259,8 +249,8 @@ func (p *callCompiler) structure(i int, q *api.Param) ([]plan.Operand, error) {
 func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (plan.Operand, error) {
 	if f.Item == 0 && !f.Stored {
 		op, ok := p.objects.former[objectKey{p.owner(), f.Object, v}]
-		if !ok && p.ok {
-			p.cant = fmt.Sprintf("its structure %s has the %s %#x, which no call in the trace makes", q.Name, f.Object, v)
+		if !ok {
+			p.refuse("its structure %s has the %s %#x, which no call in the trace makes", q.Name, f.Object, v)
 		}
 		return op, nil
 	}
@@ -284,8 +274,8 @@ func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (plan.
 	d := p.a.Find(i, f.Item, format.DirIn)
 	if d == nil || d.Status != format.Whole {
 		op, _, _, own := p.locate(i, f.Item, v)
-		if own && p.ok {
-			p.cant = fmt.Sprintf("the trace lacks the data to which its structure %s points", q.Name)
+		if own {
+			p.refuse("the trace lacks the data to which its structure %s points", q.Name)
 		}
 		return op, nil
 	}
@@ -294,8 +284,7 @@ func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (plan.
 		if err != nil {
 			return plan.Operand{}, err
 		}
-		at, err := p.Put(append(slices.Clip(b), 0))
-		return plan.Operand{Slot: plan.SlotData, Addend: at}, err
+		return p.put(append(slices.Clip(b), 0))
 	}
 	from, relocs, err := p.content(d)
 	if err != nil {
@@ -310,7 +299,7 @@ func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (plan.
 
 // handlesOut returns memory where the call stores new objects' handles.
 func (p *callCompiler) handlesOut(i int, q *api.Param, f *api.Field) (plan.Operand, error) {
-	op := plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(len(p.slots))}
+	op := slotAddress(uint32(len(p.slots)))
 	n := uint64(0)
 	for _, u := range p.e.Uses {
 		if u.Param == i && u.Object.Kind == f.Object && u.Object.Created == p.c.Index {
@@ -321,12 +310,10 @@ func (p *callCompiler) handlesOut(i int, q *api.Param, f *api.Field) (plan.Opera
 			n += 8
 		}
 	}
-	switch {
-	case n > 0:
+	if n > 0 {
 		return op, nil
-	case p.ok:
-		p.cant = fmt.Sprintf("the trace lacks the data that it stored after its structure %s", q.Name)
 	}
+	p.refuse("the trace lacks the data that it stored after its structure %s", q.Name)
 	return p.temporary(placeSize), nil
 }
 
@@ -347,9 +334,9 @@ func (p *callCompiler) handlesFound(i int, q *api.Param) (plan.Operand, error) {
 		if err != nil {
 			return at, err
 		}
-		p.check(i, at, to, []plan.Reloc{{At: to, Addend: known.Addend, Slot: known.Slot}}, contiguous(8), plan.CheckOutput)
+		p.check(i, at, to, []plan.Reloc{known.Reloc(to)}, contiguous(8), plan.CheckOutput)
 	}
-	return plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(s)}, nil
+	return slotAddress(s), nil
 }
 
 // fetch loads the handles that a call has stored in its structure, or in memory that the structure points to.
@@ -365,7 +352,7 @@ func (p *callCompiler) fetch(i int, q *api.Param, f *api.Field, at plan.Operand)
 	}
 	for _, u := range p.e.Uses {
 		if u.Param == i && u.Object.Kind == f.Object && u.Object.Created == p.c.Index {
-			p.load(p.newSlot(u.Object), plan.Operand{Slot: at.Slot, Addend: at.Addend + u.Offset})
+			p.load(p.newSlot(u.Object), at.Plus(u.Offset))
 		}
 	}
 	if len(p.after) <= n+1 && f.Item != 0 || len(p.after) == n {
@@ -376,7 +363,7 @@ func (p *callCompiler) fetch(i int, q *api.Param, f *api.Field, at plan.Operand)
 // load fills a slot from memory after the current call.
 func (p *callCompiler) load(slot uint32, from plan.Operand) {
 	p.after = append(p.after, plan.Instruction{Op: plan.OpStore, Fn: p.Function(p.f), Call: p.c.Index, Len: 8, Width: 8,
-		Operands: p.Operands(plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(slot)}, from, imm(8))})
+		Operands: p.Operands(slotAddress(slot), from, imm(8))})
 }
 
 // tagged adds relocations for the handles in tagged structures.
@@ -398,64 +385,39 @@ func (p *callCompiler) tagged(f *api.Field, d *format.Data, from plan.Operand, r
 			v := plan.Number(e[m.Offset:][:m.Size])
 			op, ok := p.objects.former[objectKey{p.owner(), m.Object, v}]
 			if !ok {
-				if v != 0 && p.ok {
-					p.cant = fmt.Sprintf("an attribute has the %s %#x, which no call in the trace makes", m.Object, v)
+				if v != 0 {
+					p.refuse("an attribute has the %s %#x, which no call in the trace makes", m.Object, v)
 				}
 				continue
 			}
 			to := from.Addend + uint64(at) + uint64(m.Offset)
 			relocs = slices.DeleteFunc(relocs, func(r plan.Reloc) bool { return r.At == to })
-			relocs = append(relocs, plan.Reloc{At: to, Addend: op.Addend, Slot: op.Slot})
+			relocs = append(relocs, op.Reloc(to))
 		}
 	}
 	return relocs, nil
 }
 
 // block returns the relocations for both ends in a copy descriptor.
-func (p *callCompiler) block(i int, q *api.Param, b []byte) (relocs []plan.Reloc, err error) {
-	d := q.CopyDesc
-	at := func(off uint32, none uint64) uint64 {
-		if off == api.NoField || int(off)+8 > len(b) {
-			return none
-		}
-		return plan.Number(b[off:][:8])
-	}
-	width, height, depth := at(d.Width, 0), at(d.Height, 1), at(d.Depth, 1)
-	if width == 0 || height == 0 || depth == 0 {
+func (p *callCompiler) block(i int, q *api.Param) (relocs []plan.Reloc, err error) {
+	b, ok := p.e.CopyBlock()
+	if !ok || b.Width == 0 || b.Height == 0 || b.Depth == 0 {
 		return nil, nil
 	}
-	sides := []struct {
-		side *api.CopyEnd
-		role api.Role
-	}{{&d.From, api.Reads}, {&d.To, api.Writes}}
-	starts, fields := make([]uint64, len(sides)), make([]uint32, len(sides))
-	for k, s := range sides {
-		fields[k] = s.side.Device
-		if plan.Number(b[s.side.Kind:][:4]) == api.HostEnd {
-			fields[k] = s.side.Host
-		}
-		pitch := max(at(s.side.Pitch, 0), width)
-		starts[k] = at(fields[k], 0) + at(s.side.X, 0) + pitch*(at(s.side.Y, 0)+at(s.side.Rows, 0)*at(s.side.Z, 0))
-	}
-	p.data.arrays = map[int][]uint64{i: starts} // by item
-	for k, s := range sides {
-		if kind := plan.Number(b[s.side.Kind:][:4]); kind != api.HostEnd && kind != api.DeviceEnd && kind != api.UnifiedEnd {
+	p.data.arrays = map[int][]uint64{i: {b.From.First, b.To.First}} // by item
+	for k, s := range []*timeline.CopySide{&b.From, &b.To} {
+		if !s.Memory {
 			continue
 		}
-		pitch, plane := max(at(s.side.Pitch, 0), width), at(s.side.Rows, 0)
-		all := height * depth
-		if plane != 0 && depth > 1 {
-			all = plane*(depth-1) + height
-		}
 		side := *q
-		side.Role = s.role
-		op, err := p.memory(i, &side, uint32(k+1), starts[k], rows{width * all, width, pitch})
+		side.Role = [...]api.Role{api.Reads, api.Writes}[k]
+		height := s.Plane/s.Pitch*(b.Depth-1) + b.Height
+		op, err := p.memory(i, &side, uint32(k+1), s.First, rows{b.Width * height, b.Width, s.Pitch})
 		if err != nil {
 			return nil, err
 		}
 		// The structure has the base address; the copy starts at an offset.
-		op.Addend -= starts[k] - at(fields[k], 0)
-		relocs = append(relocs, plan.Reloc{At: uint64(fields[k]), Addend: op.Addend, Slot: op.Slot})
+		relocs = append(relocs, op.Plus(s.Base-s.First).Reloc(uint64(s.Field)))
 	}
 	return relocs, nil
 }

@@ -84,13 +84,13 @@ func (p *callCompiler) makeTokens(i int, q *api.Param) plan.Operand {
 	made := p.a.MadeTokens(i)
 	if len(made) == 1 {
 		if first, ok := p.objects.tokens[made[0]]; ok {
-			return plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(first)}
+			return slotAddress(first)
 		}
 	}
 	for len(p.slots)%tokenAlign != 0 {
 		p.slot("", nil)
 	}
-	op := plan.Operand{Slot: plan.SlotSlots, Addend: 8 * uint64(len(p.slots))}
+	op := slotAddress(uint32(len(p.slots)))
 	at := 0
 	for _, t := range made {
 		p.objects.tokens[t] = uint32(len(p.slots))

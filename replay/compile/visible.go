@@ -125,7 +125,7 @@ func (p *callCompiler) visibleTask() {
 	if p.e.Captured != nil {
 		return
 	}
-	kernel := p.f.Task == api.Kernel || p.f.Task == api.GraphRun
+	kernel := access.Runs(p.f)
 	p.visible.tasks++
 	for _, t := range p.a.Host {
 		// The trace has a copy's data and result.

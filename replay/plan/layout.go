@@ -183,6 +183,12 @@ type Operand struct {
 	Slot   uint32
 }
 
+// Reloc returns the relocation that stores the operand at an offset in the data.
+func (o Operand) Reloc(at uint64) Reloc { return Reloc{At: at, Addend: o.Addend, Slot: o.Slot} }
+
+// Plus returns the operand for an address further on.
+func (o Operand) Plus(n uint64) Operand { return Operand{o.Addend + n, o.Slot} }
+
 // packedOperand is the operand in the file.
 type packedOperand struct{ Slot, Low, High uint32 }
 

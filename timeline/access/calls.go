@@ -263,8 +263,8 @@ func (c *Call) span(o *timeline.Object, addr, off, n uint64, kind Kind) {
 	}
 }
 
-// locate returns the allocation that an argument, or an address in an item, is an address of; nil if there is none.
-func (c *Call) locate(i int, item uint32, addr uint64) (*timeline.Object, uint64) {
+// Locate returns the allocation that an argument, or an address in an item, is an address of; nil if there is none.
+func (c *Call) Locate(i int, item uint32, addr uint64) (*timeline.Object, uint64) {
 	if u, ok := c.Event.Use(i); ok && item == 0 {
 		return u.Object, u.Offset
 	}
@@ -285,15 +285,15 @@ func (c *Call) param(i int, q *api.Param) {
 		c.structure(i)
 	case w == 0:
 	case q.Role == api.Address:
-		o, off := c.locate(i, 0, w)
+		o, off := c.Locate(i, 0, w)
 		c.name(o, off, Names)
 	case q.Role == api.DevArgs:
-		o, off := c.locate(i, 0, w)
+		o, off := c.Locate(i, 0, w)
 		c.name(o, off, Names)
 		c.pointers()
 	case q.Role == api.Reads || q.Role == api.Writes || q.Role == api.Fills:
 		ranges(c.Event, i, c.array, func(item uint32, addr, size uint64) {
-			o, off := c.locate(i, item, addr)
+			o, off := c.Locate(i, item, addr)
 			c.span(o, addr, off, size, rangeKind(q))
 		})
 	case q.Role == api.Map && q.Object == api.Registered && c.OK && !c.m.KeepsVisible():
@@ -387,7 +387,7 @@ func (c *Call) structure(i int) {
 				c.name(c.State.Known(c.process, f.Object, v), 0, Names) // its address may be in memory made from it
 			}
 		case c.data(i, f.Item, format.DirIn) == nil:
-			o, off := c.locate(i, f.Item, v)
+			o, off := c.Locate(i, f.Item, v)
 			c.name(o, off, Names)
 		}
 	}
@@ -421,7 +421,7 @@ func (c *Call) described() {
 	}
 	for k, s := range []*timeline.CopySide{&b.From, &b.To} {
 		if s.Memory {
-			o, off := c.locate(-2, 1, s.First)
+			o, off := c.Locate(-2, 1, s.First)
 			c.span(o, s.First, off, (b.Depth-1)*s.Plane+(b.Height-1)*s.Pitch+b.Width, [...]Kind{Reads, Writes}[k])
 		}
 	}

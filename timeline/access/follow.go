@@ -15,18 +15,11 @@ import (
 // later call may overwrite too early.
 func (t *Tracker) Follow() error {
 	m := t.s.Model()
-	needed := false
-	counts, err := t.r.Counts()
-	if err != nil {
+	needed, err := timeline.Has(t.r, m, func(f *api.Func) bool {
+		return slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Role == api.DevArgs })
+	})
+	if err != nil || !needed {
 		return err
-	}
-	for _, fc := range counts.Functions {
-		if f := m.Func(api.ID(fc.Func)); f != nil {
-			needed = needed || slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Role == api.DevArgs })
-		}
-	}
-	if !needed {
-		return nil
 	}
 	late, err := t.r.DataByCall(&format.DataFilter{Late: true}, func(d *format.Data) bool {
 		return d.Dir == format.DirIn && d.Status == format.Whole && d.Len <= maxShadow

@@ -100,7 +100,7 @@ func (c *Call) makeTokens(i int, q *api.Param) {
 	for k := range c.Event.Fn.Params {
 		if q := &c.Event.Fn.Params[k]; q.Role == api.Address {
 			w := c.Event.Call.Args[q.Word]
-			o, off := c.locate(k, 0, w)
+			o, off := c.Locate(k, 0, w)
 			if o == nil {
 				off = w
 			} else {
