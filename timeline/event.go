@@ -78,6 +78,16 @@ func (e *Event) Use(param int) (Use, bool) {
 	return Use{}, false
 }
 
+// Object returns the first object of a kind that the call names, nil if there is none.
+func (e *Event) Object(kind api.Object) *Object {
+	for _, u := range e.Uses {
+		if u.Object.Kind == kind {
+			return u.Object
+		}
+	}
+	return nil
+}
+
 // OK reports whether the call is in the model, has returned, and returned no error.
 func (e *Event) OK() bool {
 	return e.Fn != nil && e.Call.Flags&format.Unfinished == 0 && (!e.Fn.RetError || uint32(e.Call.Ret) == 0)

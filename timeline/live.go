@@ -62,12 +62,7 @@ func (f *LiveWalk) Finish(end int64) error {
 
 // note implements rangeSource: it returns a range at its last call.
 func (o openRanges) note(process uint32, e *Event) (*Range, error) {
-	var span *Object
-	for _, u := range e.Uses {
-		if u.Object.Kind == api.Span {
-			span = u.Object
-		}
-	}
+	span := e.Object(api.Span)
 	c := e.Call
 	if e.Fn.Range == api.RangeEnd {
 		r := o[span]

@@ -45,10 +45,8 @@ func rangeOf(process uint32, e *Event) *Range {
 	c := e.Call
 	r := &Range{Name: e.name(), From: c.Start, To: c.Start, Begin: c.Index, End: c.Index, Process: process, Thread: c.Thread, EndThread: c.Thread, Stream: e.Stream,
 		Mark: e.Fn.Range != api.RangeBegin}
-	for _, u := range e.Uses {
-		if u.Object.Kind == "domain" {
-			r.Domain = u.Object.Name
-		}
+	if o := e.Object("domain"); o != nil {
+		r.Domain = o.Name
 	}
 	return r
 }
@@ -113,12 +111,7 @@ func (a *ahead) read(c *format.Call) {
 	if !e.OK() {
 		return
 	}
-	var span *Object
-	for _, u := range e.Uses {
-		if u.Object.Kind == api.Span {
-			span = u.Object
-		}
-	}
+	span := e.Object(api.Span)
 	if e.Fn.Range == api.RangeBegin {
 		if span != nil {
 			a.open[span] = a.asked + len(a.ends)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"sort"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -169,12 +170,7 @@ func (s *symbols) find(offset uint64) (string, uint64) {
 			continue
 		}
 		addr := offset - p.Off + p.Vaddr
-		i, _ := slices.BinarySearchFunc(s.funcs, addr, func(f function, a uint64) int {
-			if f.addr < a {
-				return -1
-			}
-			return 1
-		})
+		i := sort.Search(len(s.funcs), func(i int) bool { return s.funcs[i].addr >= addr })
 		if i == 0 {
 			break
 		}

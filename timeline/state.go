@@ -12,6 +12,7 @@ package timeline
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -409,13 +410,7 @@ func (s *State) ranges(process uint32, kind api.Object) *ranges {
 
 // after returns the index of the first allocation that begins after an address.
 func (r *ranges) after(addr uint64) int {
-	i, _ := slices.BinarySearchFunc(r.sorted, addr, func(o *Object, a uint64) int {
-		if o.Handle <= a {
-			return -1
-		}
-		return 1
-	})
-	return i
+	return sort.Search(len(r.sorted), func(i int) bool { return r.sorted[i].Handle > addr })
 }
 
 // within returns the allocations that overlap an address range.

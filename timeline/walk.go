@@ -416,12 +416,7 @@ func (w *Walk) task(process uint32, e *Event, task *Task) *lane {
 			}
 		}
 	case api.GraphRun:
-		task.Name = f.Task.String()
-		for _, u := range e.Uses {
-			if u.Object.Kind == api.Graph {
-				task.Object = u.Object
-			}
-		}
+		task.Name, task.Object = f.Task.String(), e.Object(api.Graph)
 	default:
 		task.Name = f.Task.String()
 	}
@@ -567,15 +562,9 @@ func (w *Walk) runs(e *Event) error {
 	if w.graphs == nil || e.Fn.Task != api.GraphRun {
 		return nil
 	}
-	for _, u := range e.Uses {
-		if u.Object.Kind != api.Graph {
-			continue
-		}
-		if g := w.graphs.Changed(u.Object); g != nil {
-			if err := w.v.Graph(u.Object, Graph{g}); err != nil {
-				return err
-			}
-		}
+	o := e.Object(api.Graph)
+	if g := w.graphs.Changed(o); g != nil {
+		return w.v.Graph(o, Graph{g})
 	}
 	return nil
 }

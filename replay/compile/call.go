@@ -161,7 +161,7 @@ func (p *callCompiler) instruction() (plan.Instruction, error) {
 	in := plan.Instruction{Op: plan.OpCall, Fn: p.Function(f), Words: f.Words, Call: c.Index, Want: c.Ret, Bits: retBits(f, c, p.facts)}
 	if f.Ret.Makes() && c.Ret != 0 {
 		if u, ok := p.e.Use(timeline.RetParam); ok {
-			if op, _ := p.objects.operands.get(u.Object); op == (plan.Operand{}) {
+			if op, _ := p.objects.operands.Get(u.Object); op == (plan.Operand{}) {
 				in.RetSlot = p.newSlot(u.Object)
 				in.Flags |= plan.InstStop
 			}
@@ -253,10 +253,10 @@ func (p *callCompiler) kernel() uint32 {
 		return p.Kernel(name)
 	}
 	o := p.e.Uses[0].Object // the function
-	known, ok := p.known.kernels.get(o)
+	known, ok := p.known.kernels.Get(o)
 	if !ok || known.name != name {
 		known = numberedName{name, p.Kernel(name)}
-		p.known.kernels.set(o, known)
+		p.known.kernels.Set(o, known)
 	}
 	return known.number
 }
@@ -279,10 +279,10 @@ func (p *callCompiler) lane(e *timeline.Event) int {
 	case e.Fn.Stream < 0:
 		return -1
 	case e.Stream != nil:
-		i, ok := p.ordering.laneOf.get(e.Stream)
+		i, ok := p.ordering.laneOf.Get(e.Stream)
 		if !ok {
 			i = p.newLane(fmt.Sprintf("stream#%d", e.Stream.ID), p.state.LaneKey(p.owner(), e))
-			p.ordering.laneOf.set(e.Stream, i)
+			p.ordering.laneOf.Set(e.Stream, i)
 		}
 		return i
 	}

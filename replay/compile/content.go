@@ -179,7 +179,7 @@ func (s *scan) listed() bool {
 // word adds the relocation of a word that is an address, or lists a word that may be one.
 func (p *callCompiler) word(s *scan, w *access.Word) {
 	o := w.Object
-	op, ok := p.objects.operands.get(o)
+	op, ok := p.objects.operands.Get(o)
 	if !ok {
 		return
 	}
@@ -220,7 +220,7 @@ func (p *callCompiler) either(s *scan, w *access.Word) {
 	if w.Object == nil || w.Unaligned {
 		return
 	}
-	op, ok := p.objects.operands.get(w.Object)
+	op, ok := p.objects.operands.Get(w.Object)
 	if op.Addend += w.Offset; ok && (!was || op != sent) {
 		p.found = append(p.found, op.Reloc(s.at+w.At))
 	}

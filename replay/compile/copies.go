@@ -44,7 +44,7 @@ func (p *callCompiler) deviceArgs(i int) {
 	for k := range p.a.Pointers {
 		w := &p.a.Pointers[k]
 		o := w.Object
-		to, made := p.objects.operands.get(o)
+		to, made := p.objects.operands.Get(o)
 		switch to = to.Plus(w.Offset); {
 		case !made || p.pointers.copied[w.Addr] == to:
 		case p.upload(i, w.At, to):

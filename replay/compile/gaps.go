@@ -92,16 +92,10 @@ func (p *callCompiler) markGaps() {
 	if code == "" {
 		return
 	}
-	var live []*timeline.Object
-	for i := range p.objects.operands.byID {
-		o := p.objects.operands.byID[i].object
-		if o != nil && o.Kind == api.Device && o.Ended == timeline.NoCall && o.Created != p.c.Index && o.Process == p.owner() && o.Size > 0 {
-			live = append(live, o)
+	for o, op := range p.objects.operands.All() {
+		if o.Kind == api.Device && o.Ended == timeline.NoCall && o.Created != p.c.Index && o.Process == p.owner() && o.Size > 0 {
+			p.before = append(p.before, p.mark(op, o.Size, code))
 		}
-	}
-	for _, o := range live {
-		op, _ := p.objects.operands.get(o)
-		p.before = append(p.before, p.mark(op, o.Size, code))
 	}
 }
 

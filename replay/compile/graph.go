@@ -45,10 +45,8 @@ func (p *callCompiler) graph() error {
 	switch {
 	case !p.ok:
 	case p.f.Task == api.GraphRun && p.f.Graph < 0:
-		if o := p.graphUsed(); o != nil {
-			if g := p.graphs.contents.Known(o); g != nil {
-				return p.followRun(g)
-			}
+		if g := p.graphs.contents.Known(p.e.Object(api.Graph)); g != nil {
+			return p.followRun(g)
 		}
 	case p.e.AffectsGraphs():
 		p.follow()
@@ -74,15 +72,6 @@ func (p *callCompiler) follow() {
 			p.cant = "its graph has grown too large"
 		}
 	}
-}
-
-func (p *callCompiler) graphUsed() *timeline.Object {
-	for _, u := range p.e.Uses {
-		if u.Object.Kind == api.Graph {
-			return u.Object
-		}
-	}
-	return nil
 }
 
 // followRun follows a graph launch. Several copies to the same memory are compared once.

@@ -67,7 +67,7 @@ func aliased(o *timeline.Object, off uint64) (*timeline.Object, uint64) {
 
 // object returns the operand for an object's handle.
 func (p *callCompiler) object(o *timeline.Object) plan.Operand {
-	if op, ok := p.objects.operands.get(o); ok {
+	if op, ok := p.objects.operands.Get(o); ok {
 		return op
 	}
 	if op, ok := p.shareable(o); ok {

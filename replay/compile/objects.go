@@ -9,7 +9,7 @@ import (
 
 // objects maps recorded handles and addresses to plan operands.
 type objects struct {
-	operands  perObject[plan.Operand]
+	operands  timeline.ByObject[plan.Operand]
 	former    map[objectKey]plan.Operand // last object with the handle, alive or not
 	regions   map[memoryKey]region       // scratch memory for program memory that the runtime keeps using
 	buffers   map[*timeline.Object][]buffer

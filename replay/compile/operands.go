@@ -26,7 +26,7 @@ func (p *compiler) newSlot(o *timeline.Object) uint32 {
 
 func (p *compiler) bind(o *timeline.Object, op plan.Operand) {
 	p.launches.bound++
-	p.objects.operands.set(o, op)
+	p.objects.operands.Set(o, op)
 	p.objects.former[objectKey{o.Process, o.Kind, o.Handle}] = op
 }
 

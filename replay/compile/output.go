@@ -34,7 +34,7 @@ func (p *callCompiler) output(i int, q *api.Param) (plan.Operand, error) {
 
 // objectOutput returns where the call stores an object's handle: a slot if the object is new, otherwise memory that is compared.
 func (p *callCompiler) objectOutput(i int, q *api.Param, o *timeline.Object) (plan.Operand, error) {
-	if known, ok := p.objects.operands.get(o); ok {
+	if known, ok := p.objects.operands.Get(o); ok {
 		op := p.temporary(8)
 		at, err := p.Put(make([]byte, 8))
 		if err != nil {

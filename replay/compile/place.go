@@ -140,7 +140,7 @@ func (p *callCompiler) poison() {
 		for k := range f.Params {
 			switch q := &f.Params[k]; {
 			case q.Role == api.Fills:
-				ops[q.Word], _ = p.objects.operands.get(o)
+				ops[q.Word], _ = p.objects.operands.Get(o)
 			case k == value:
 				ops[q.Word] = plan.Operand{Slot: plan.SlotPoison}
 			case k == int(f.Stream):

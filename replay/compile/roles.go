@@ -325,7 +325,7 @@ func (p *callCompiler) handlesFound(i int, q *api.Param) (plan.Operand, error) {
 			continue
 		}
 		at := plan.Operand{Slot: s, Addend: u.Offset}
-		known, ok := p.objects.operands.get(u.Object)
+		known, ok := p.objects.operands.Get(u.Object)
 		if !ok {
 			p.load(p.newSlot(u.Object), at)
 			continue

@@ -47,8 +47,8 @@ type compiler struct {
 
 // known are facts that were looked up before.
 type known struct {
-	facts   []*facts                // by api.ID
-	kernels perObject[numberedName] // last launch with the object
+	facts   []*facts                        // by api.ID
+	kernels timeline.ByObject[numberedName] // last launch with the object
 }
 
 // numberedName is a name with its number in the plan.
@@ -113,7 +113,7 @@ type pollKey struct {
 // ordering determines which calls must wait for other threads' calls.
 type ordering struct {
 	streams     map[memoryKey][]task
-	laneOf      perObject[int] // index into Plan.Streams
+	laneOf      timeline.ByObject[int] // index into Plan.Streams
 	defaults    map[timeline.LaneKey]int
 	allocSpans  map[uint32][]allocSpan // by process
 	inFlight    map[*timeline.Object][]inFlightCopy

@@ -34,7 +34,7 @@ func (p *callCompiler) numbers(i int, d *format.Data, from plan.Operand) error {
 		word := numberWord{to: make([]*plan.Operand, len(n.Objects)), made: make([]uint64, len(n.Objects)), reloc: -1,
 			say: Relocated{PayloadWord: p.payloadWord(&p.f.Params[i], d.Item, n.At, w), Evidence: ByHandle}}
 		for k, o := range n.Objects {
-			if op, ok := p.objects.operands.get(o); ok && o != nil {
+			if op, ok := p.objects.operands.Get(o); ok && o != nil {
 				word.to[k], word.made[k] = &op, o.Created
 			}
 		}

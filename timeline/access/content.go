@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -117,26 +118,13 @@ func (p *process) store(addr uint64, w write) {
 		}
 		return
 	}
-	i, _ := slices.BinarySearchFunc(m.near, w.lo, func(x write, lo uint64) int {
-		if x.lo <= lo {
-			return -1
-		}
-		return 1
-	})
+	i := sort.Search(len(m.near), func(i int) bool { return m.near[i].lo > w.lo })
 	m.near = slices.Insert(m.near, i, w)
 }
 
 // span returns the indices of the near writes that may overlap a range.
 func (m *memory) span(lo, hi uint64) (from, to int) {
-	at := func(v uint64) int {
-		i, _ := slices.BinarySearchFunc(m.near, v, func(x write, v uint64) int {
-			if x.lo < v {
-				return -1
-			}
-			return 1
-		})
-		return i
-	}
+	at := func(v uint64) int { return sort.Search(len(m.near), func(i int) bool { return m.near[i].lo >= v }) }
 	return at(lo - min(lo, maxShadow)), at(hi)
 }
 

@@ -13,8 +13,7 @@ import (
 //
 // Its memory grows with the number of allocations in a trace, and by little with those that the caller forgets.
 type Flow struct {
-	contents []*content // by Object.ID
-	others   map[*timeline.Object]*content
+	contents timeline.ByObject[*content]
 	captured []*timeline.Object // memory that graph tasks access, in capture order
 	inGraph  map[*timeline.Object]bool
 	links    uint64 // see Links
@@ -37,7 +36,7 @@ type Span struct{ Lo, Hi uint64 }
 
 // NewFlow returns a Flow before the first call.
 func NewFlow() *Flow {
-	return &Flow{others: map[*timeline.Object]*content{}, inGraph: map[*timeline.Object]bool{}}
+	return &Flow{inGraph: map[*timeline.Object]bool{}}
 }
 
 // Capture records that a graph task accesses an object. Graph runs access it then.
@@ -102,37 +101,23 @@ func (f *Flow) Links() uint64 { return f.links }
 
 // Forget drops the content of an object that has ended.
 func (f *Flow) Forget(o *timeline.Object) {
-	if f.inGraph[o] {
-		return
+	if !f.inGraph[o] {
+		f.contents.Delete(o)
 	}
-	if o.ID > 0 && o.ID < len(f.contents) {
-		f.contents[o.ID] = nil
-	}
-	delete(f.others, o)
 }
 
 // known returns an object's content, nil if no call has accessed it.
 func (f *Flow) known(o *timeline.Object) *content {
-	if o.ID > 0 && o.ID < len(f.contents) {
-		return f.contents[o.ID]
-	}
-	return f.others[o]
+	c, _ := f.contents.Get(o)
+	return c
 }
 
 func (f *Flow) of(o *timeline.Object) *content {
 	c := f.known(o)
-	if c != nil {
-		return c
+	if c == nil {
+		c = &content{}
+		f.contents.Set(o, c)
 	}
-	c = &content{}
-	if o.ID == 0 {
-		f.others[o] = c
-		return c
-	}
-	if o.ID >= len(f.contents) {
-		f.contents = append(f.contents, make([]*content, o.ID+1-len(f.contents))...)
-	}
-	f.contents[o.ID] = c
 	return c
 }
 

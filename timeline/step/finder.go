@@ -129,10 +129,7 @@ func (f *Finder) learn(op *Op, named *Range) {
 	if l.ops = append(l.ops, *op); len(l.ops) < v.next {
 		return
 	}
-	rule := l.marked(2)
-	if rule == nil {
-		rule = l.repeated()
-	}
+	rule := l.found()
 	switch {
 	case rule.Source == None:
 		rule = nil

@@ -55,10 +55,7 @@ func (l *Learner) Rule() *Rule {
 
 // judge determines a rule from the ops so far, drops them, and returns false if there is none.
 func (l *Learner) judge() bool {
-	rule := l.marked(2)
-	if rule == nil {
-		rule = l.repeated()
-	}
+	rule := l.found()
 	if rule.Source == None {
 		rule = cmp.Or(l.marked(1), rule)
 	}
@@ -67,6 +64,14 @@ func (l *Learner) judge() bool {
 	}
 	l.best, l.ops = rule, l.ops[:0]
 	return rule.Source != None
+}
+
+// found returns the rule by ranges that mark steps, otherwise by repetition.
+func (l *Learner) found() *Rule {
+	if rule := l.marked(2); rule != nil {
+		return rule
+	}
+	return l.repeated()
 }
 
 // Stem returns a name without its numbers: "step 12" and "step 13" have the same stem.
