@@ -81,12 +81,8 @@ func (c *Call) Origin(item uint32) (*timeline.Object, uint64) {
 		case q.ItemSizes < 0:
 			addr = c.Event.Call.Args[q.Word]
 		default:
-			d := c.data(i, 0, format.DirIn)
-			if item == 0 || d == nil || d.Len < 8*uint64(item) {
-				return nil, 0
-			}
-			b, err := c.bytes(d)
-			if err != nil || uint64(len(b)) < 8*uint64(item) {
+			b, ok := c.array(i)
+			if !ok || item == 0 || uint64(len(b)) < 8*uint64(item) {
 				return nil, 0
 			}
 			addr = word(b[8*(item-1):])

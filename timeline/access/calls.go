@@ -64,6 +64,7 @@ type Call struct {
 	*Calls
 	process uint32
 	index   map[piece]*format.Data // of Data, if it is long
+	arrays  map[int][]byte         // array arguments that were read, by parameter
 	fresh   []freshToken
 	scan    Scan
 }
@@ -145,7 +146,7 @@ func (x *Calls) Apply(process uint32, c *format.Call) *timeline.Event {
 // Begin returns the call that was applied last, whose function is in the model.
 func (x *Calls) Begin(process uint32, e *timeline.Event) *Call {
 	c := &x.call
-	c.Event, c.process, c.OK, c.Data, c.index, c.Guess = e, process, !failed(e), e.Call.Data, nil, false
+	c.Event, c.process, c.OK, c.Data, c.index, c.arrays, c.Guess = e, process, !failed(e), e.Call.Data, nil, nil, false
 	c.Regions = c.Regions[:0]
 	c.Host = c.Host[:0]
 	c.Pointers = c.Pointers[:0]
@@ -351,12 +352,18 @@ func (c *Call) data(param int, item uint32, dir format.Dir) *format.Data {
 
 // array returns an array argument, false if the trace lacks it.
 func (c *Call) array(param int) ([]byte, bool) {
-	d := c.data(param, 0, format.DirIn)
-	if d == nil {
-		return nil, false
+	b, known := c.arrays[param]
+	if d := c.data(param, 0, format.DirIn); d != nil && !known {
+		var err error
+		if b, err = c.bytes(d); err != nil {
+			return nil, false
+		}
+		if c.arrays == nil {
+			c.arrays = map[int][]byte{}
+		}
+		c.arrays[param], known = b, true
 	}
-	b, err := c.bytes(d)
-	return b, err == nil
+	return b, known
 }
 
 func (c *Call) bytes(d *format.Data) ([]byte, error) {
