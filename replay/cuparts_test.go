@@ -31,7 +31,7 @@ func TestCUDAParts(t *testing.T) {
 		{"flight", 1, "lacks its data in this run: overwritten", nil},
 		{"captured", 6, "", map[string]int{"0": 1, "1": 1}},
 		{"update", 6, "", map[string]int{"0": 4, "1": 2}},
-		{"large", 1, "it is unknown if its part ran: the trace lacks the earlier content of the memory", nil},
+		{"large", 1, "it is unknown if its part ran: the trace lacks the memory's earlier content", nil},
 	} {
 		t.Run(c.how, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "run.aclt")

@@ -33,7 +33,7 @@ func TestReplayOfGraphWhoseSourceChanges(t *testing.T) {
 	}
 	r := run(t, rewrite(t, path, calls), &Options{Verify: true})
 	unproved(t, r, 0, map[verify.Reason]int{verify.Managed: 2 * runs})
-	if u := r.Unverified[0]; !strings.Contains(u.Reason, "copies from host memory of call ") {
+	if u := r.Unverified[0]; !strings.Contains(u.Reason, "copies host memory from call ") {
 		t.Errorf("%+v", u)
 	}
 }

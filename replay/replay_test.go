@@ -492,7 +492,7 @@ func TestThreadsNotRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := run(t, tw.close(), &Options{Backend: l, Verify: true})
-	if r.Identical || len(r.Unsupported) != 1 || !strings.Contains(r.Unsupported[0].Reason, "all calls of 2 threads") {
+	if r.Identical || len(r.Unsupported) != 1 || !strings.Contains(r.Unsupported[0].Reason, "all calls on 2 threads") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -545,7 +545,7 @@ func TestDamagedPayload(t *testing.T) {
 	}
 	_, err = Run(context.Background(), path, acl.Model, &Options{Backend: l, Trust: true, Verify: true})
 	var corrupt *format.ErrCorrupt
-	if !errors.As(err, &corrupt) || corrupt.Offset == 0 || !strings.HasPrefix(err.Error(), "call 4 aclrtMemcpy, payload of parameter src, blob 1: "+path+": ") || strings.Count(err.Error(), path) != 1 {
+	if !errors.As(err, &corrupt) || corrupt.Offset == 0 || !strings.HasPrefix(err.Error(), "call 4 aclrtMemcpy, payload for parameter src, blob 1: "+path+": ") || strings.Count(err.Error(), path) != 1 {
 		t.Errorf("error %v", err)
 	}
 }
@@ -557,7 +557,7 @@ func TestUnsupported(t *testing.T) {
 	tw.call("aclrtSynchronizeStream", []uint64{stream})
 	tw.call("aclrtMemcpy", []uint64{dev, 8, dev + 64, 8, 3})
 	r := run(t, tw.close(), &Options{Backend: l, Verify: true, Env: []string{"FAKE_CRASH=aclrtSynchronizeStream"}})
-	if r.Identical || r.Crash != nil || len(r.Unsupported) != 2 || !strings.Contains(r.Unsupported[0].Reason, "older than the trace") || !strings.Contains(r.Unsupported[1].Reason, "outside of all allocations") {
+	if r.Identical || r.Crash != nil || len(r.Unsupported) != 2 || !strings.Contains(r.Unsupported[0].Reason, "older than the trace") || !strings.Contains(r.Unsupported[1].Reason, "outside all allocations") {
 		t.Errorf("unsupported %+v", r.Unsupported)
 	}
 }

@@ -37,7 +37,7 @@ func (p *callCompiler) next(e *timeline.Event) error {
 	at := place{t, pr.compiled}
 	g := pr.group(at.group)
 	if g == nil || g.call != c.Index {
-		return fmt.Errorf("call %d is not in the order of its thread %d", c.Index, c.Thread)
+		return fmt.Errorf("call %d is out of order on thread %d", c.Index, c.Thread)
 	}
 	pr.compiled++
 	if at.group == 0 {
@@ -467,6 +467,6 @@ func (p *callCompiler) operand(i int, q *api.Param) (plan.Operand, error) {
 		n, _ := q.Size.Bytes(p.f, p.c.Args)
 		return p.region(w, n), nil
 	}
-	p.cant = fmt.Sprintf("the planner does not know the role %s of its parameter %s", q.Role, q.Name)
+	p.cant = fmt.Sprintf("the compiler does not know the role %s, which its parameter %s has", q.Role, q.Name)
 	return imm(w), nil
 }

@@ -78,16 +78,16 @@ func (p *compiler) compile() error {
 	for _, s := range plan.SlotNames {
 		p.slot(s, nil)
 	}
-	for _, s := range []string{"scratch of thread %d", "identity of thread %d"} {
+	for _, s := range []string{"thread %d scratch", "thread %d identity"} {
 		for t := range p.Threads {
 			p.slot(fmt.Sprintf(s, p.Threads[t].thread), nil)
 		}
 	}
 	for i := range p.procs {
-		p.slot(fmt.Sprintf("number of process %d", p.procs[i].pid), nil)
+		p.slot(fmt.Sprintf("process number %d", p.procs[i].pid), nil)
 	}
 	for range plan.OwnStride * len(p.Threads) {
-		p.slot("own data of a thread", nil)
+		p.slot("a thread's own data", nil)
 	}
 	if err := p.match(); err != nil {
 		return err

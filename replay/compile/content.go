@@ -21,7 +21,7 @@ func (p *callCompiler) inBlob(d *format.Data, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("call %d %s, payload of parameter %s, blob %d: %w", p.c.Index, p.f.Name, p.a.Param(d).Name, d.Blob, err)
+	return fmt.Errorf("call %d %s, payload for parameter %s, blob %d: %w", p.c.Index, p.f.Name, p.a.Param(d).Name, d.Blob, err)
 }
 
 // reader returns a payload's content.
@@ -99,7 +99,7 @@ func (p *callCompiler) add(s *scan) (plan.Operand, []plan.Reloc, error) {
 // inline adds a payload that is stored in the call.
 func (p *callCompiler) inline(s *scan) error {
 	if uint64(len(s.d.Bytes)) != s.d.Len {
-		return fmt.Errorf("call %d %s, payload of parameter %s: %d bytes instead of %d", p.c.Index, p.f.Name, p.a.Param(s.d).Name, len(s.d.Bytes), s.d.Len)
+		return fmt.Errorf("call %d %s, payload for parameter %s: %d bytes, want %d", p.c.Index, p.f.Name, p.a.Param(s.d).Name, len(s.d.Bytes), s.d.Len)
 	}
 	p.scanWords(s, s.d.Bytes, s.d.Len)
 	return p.Write(s.d.Bytes)
@@ -147,7 +147,7 @@ func (p *callCompiler) blob(s *scan) error {
 func (p *callCompiler) zeroCopy(o *timeline.Object) {
 	if !p.pointers.hostReached[o] {
 		p.pointers.hostReached[o] = true
-		p.doubt(verify.Managed, "the program may write to this memory without a call, and the trace has only copies of it")
+		p.doubt(verify.Managed, "the program may write to this memory without a call, and the trace has only copies")
 	}
 }
 
@@ -203,7 +203,7 @@ func (p *callCompiler) word(s *scan, w *access.Word) {
 func (p *callCompiler) guess(s *scan, w *access.Word) {
 	p.Found.GuessesTotal++
 	if p.Found.GuessesTotal == 1 {
-		p.because(verify.Pointer, fmt.Sprintf("it depends on words that may be addresses, the first %#x at byte %d of %s in call %d", w.Addr, w.At, s.q.Name, p.c.Index))
+		p.because(verify.Pointer, fmt.Sprintf("it depends on words that may be addresses: the first is %#x, at byte %d in parameter %s, call %d", w.Addr, w.At, s.q.Name, p.c.Index))
 	}
 	if len(p.Found.Guesses) < MaxListed {
 		p.Found.Guesses = append(p.Found.Guesses, Guess{p.payloadWord(s.q, s.d.Item, w.At, w.Addr), []Target{{w.Object.Created, w.Offset}}})

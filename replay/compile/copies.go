@@ -50,7 +50,7 @@ func (p *callCompiler) deviceArgs(i int) {
 		case p.upload(i, w.At, to):
 			p.relocated(q, 0, w.At, w.Addr, Target{o.Created, w.Offset}, w.Evidence.String())
 		default:
-			p.doubt(verify.Pointer, fmt.Sprintf("its arguments in %s were copied before %#x, at byte %d, was an address of %s %d: they are correct only at the recorded addresses", q.Name, w.Addr, w.At, o.Kind, o.ID))
+			p.doubt(verify.Pointer, fmt.Sprintf("its arguments in %s were copied before %#x, at byte %d, was an address in %s %d: they are correct only at the recorded addresses", q.Name, w.Addr, w.At, o.Kind, o.ID))
 		}
 	}
 }
@@ -198,12 +198,12 @@ func (p *callCompiler) destination(i int, item uint32, op plan.Operand, in *time
 	case d == nil:
 		why := "the program did not wait for it, or the recording had ended"
 		if p.r.Meta().CapturedBy == "ebpf" {
-			why = "eBPF does not see the data of asynchronous copies"
+			why = "eBPF does not see the data that asynchronous copies write"
 		}
 		p.unverified(verify.NotRecorded, "the result was never recorded: "+why)
 		return op, nil
 	case d.Status == format.HashOnly:
-		p.unverified(verify.NotRecorded, "only the hash of the result was kept")
+		p.unverified(verify.NotRecorded, "only the result's hash was kept")
 		return op, nil
 	case d.Status != format.Whole:
 		p.unverified(verify.NotRecorded, "the result is not in the trace: "+d.Reason.String())

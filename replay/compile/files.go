@@ -29,7 +29,7 @@ func (p *callCompiler) fileName(i int) (plan.Operand, error) {
 	}
 	d := p.a.Find(i, 1, format.DirIn)
 	if d == nil || d.Status != format.Whole {
-		p.refuse("the trace lacks the content of the file in its parameter %s", p.f.Params[i].Name)
+		p.refuse("the trace lacks the file that its parameter %s names", p.f.Params[i].Name)
 		return p.newPath(i)
 	}
 	path, err := p.ownPath(p.dir, i)

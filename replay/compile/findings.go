@@ -183,7 +183,7 @@ func (f *Findings) Unproved() []Unverified {
 		if u.marked {
 			continue // dependent results are unproved
 		}
-		us = AddUnverified(us, u.Call, verify.Data, fmt.Sprintf("zeros replace %s of its parameter %s: %s", human.Bytes(u.Bytes), u.Param, u.Reason))
+		us = AddUnverified(us, u.Call, verify.Data, fmt.Sprintf("zeros replace %s in its parameter %s: %s", human.Bytes(u.Bytes), u.Param, u.Reason))
 	}
 	return us
 }

@@ -128,7 +128,7 @@ func (p *callCompiler) followRun(g *graph.Graph[*timeline.Object, *graphWork]) e
 		f := inFlightCopy{shift: c.shift(), sure: !c.maybe, guessed: guessed}
 		switch {
 		case apart[c.graphCopy]:
-			run.result = "another copy of its graph overlaps this memory, which no call has allocated"
+			run.result = "another copy in its graph overlaps this memory, which no call has allocated"
 		case c.maybe:
 			var err error
 			if run.result, err = p.laidBefore(c.graphCopy); err != nil {
@@ -182,7 +182,7 @@ func (p *callCompiler) sources(g *graph.Graph[*timeline.Object, *graphWork]) err
 			if d == nil || d.Status != format.Whole {
 				if p.o.Compare {
 					g.unknown = true
-					p.because(verify.Managed, fmt.Sprintf("the graph of call %d copies from host memory of %s that the program may write without a call, and the trace lacks its content at that run", p.c.Index, memoryOf(o)))
+					p.because(verify.Managed, fmt.Sprintf("the graph in call %d copies host memory from %s, which the program may write without a call, and the trace lacks its content at that run", p.c.Index, memoryOf(o)))
 					p.unknown(g.op, g.size.span(), verify.Managed)
 				}
 				continue
@@ -239,9 +239,9 @@ func (p *callCompiler) laidBefore(c *graphCopy) (string, error) {
 	case covered:
 		return "", nil // the copy writes it again
 	case under:
-		return "it is unknown if its part ran: a copy to a part of this memory was in progress", nil
+		return "it is unknown if its part ran: a copy that overlaps this memory was in progress", nil
 	case d == nil || d.Status != format.Whole:
-		return "it is unknown if its part ran: the trace lacks the earlier content of the memory", nil
+		return "it is unknown if its part ran: the trace lacks the memory's earlier content", nil
 	}
 	from, relocs, err := p.expected(d)
 	if err != nil {
@@ -256,7 +256,7 @@ func (p *callCompiler) graphResult(c *graphCopy, run *graphRun, d *format.Data) 
 	switch d.Status {
 	case format.Whole:
 	case format.HashOnly:
-		run.result = "the trace has only the hash of its data in this run"
+		run.result = "the trace has only a hash for this run"
 		return nil
 	default:
 		run.result = "the trace lacks its data in this run: " + d.Reason.String()

@@ -39,7 +39,7 @@ func (p *compiler) called(e *timeline.Event, process uint32) {
 func (p *callCompiler) callback(q *api.Param) plan.Operand {
 	if p.f.Task != api.HostFunc {
 		if p.ok {
-			p.doubt(verify.HostFunction, "the effects of the program's function "+q.Name+" are not repeated")
+			p.doubt(verify.HostFunction, "a stub replaces the program's function "+q.Name+": its effects are not repeated")
 		}
 		return plan.Operand{Slot: plan.SlotCallback}
 	}
@@ -116,7 +116,7 @@ func (p *compiler) hostFunctions() error {
 func (p *callCompiler) handler() {
 	for _, q := range p.f.Params {
 		if q.Role == api.Callback && q.Object == api.Exception && p.c.Args[q.Word] != 0 {
-			p.objects.exceptionHandlers[p.owner()] = &exceptionHandler{name: fmt.Sprintf("%s of call %d, %s", q.Name, p.c.Index, p.f.Name)}
+			p.objects.exceptionHandlers[p.owner()] = &exceptionHandler{name: fmt.Sprintf("%s in call %d, %s", q.Name, p.c.Index, p.f.Name)}
 			return
 		}
 	}

@@ -21,7 +21,7 @@ func (p *callCompiler) fillBuffers(i int, list *timeline.Object) error {
 		}
 		n := slices.IndexFunc(buffers, func(b buffer) bool { return b.addr == d.Addr })
 		if n < 0 {
-			p.cant = fmt.Sprintf("no call in the trace returned the buffer of its placeholder %d", d.Item)
+			p.cant = fmt.Sprintf("no call in the trace returned the buffer for its placeholder %d", d.Item)
 			return nil
 		}
 		filled[d.Addr] = true

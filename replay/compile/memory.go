@@ -66,7 +66,7 @@ const placeSize = 64 << 10
 
 // nowhere refuses a device address that a successful call used and that lies in no known allocation.
 func (p *callCompiler) nowhere(i int, w uint64) {
-	p.refuse("its parameter %s, %#x, is outside of all allocations in the trace", p.f.Params[i].Name, w)
+	p.refuse("its parameter %s, %#x, is outside all allocations in the trace", p.f.Params[i].Name, w)
 }
 
 // resolve returns the operand for a device address outside all allocations.

@@ -69,7 +69,7 @@ func Open(path string, m *api.Model) (*format.Reader, error) {
 	}
 	if a := r.Meta().API; a != "" && a != m.Name {
 		r.Close()
-		return nil, fmt.Errorf("%s: a trace of %s, not of %s", path, a, m.Name)
+		return nil, fmt.Errorf("%s: the trace is for %s, not for %s", path, a, m.Name)
 	}
 	return r, nil
 }

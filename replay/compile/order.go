@@ -23,11 +23,11 @@ func (p *callCompiler) contend(e *timeline.Event) {
 		return
 	}
 	if e.Fn.Task != api.NoTask && e.Fn.Stream >= 0 {
-		p.overlap(e.Call, memoryKey{p.owner(), streamOf(e)}, "overlapping calls on one stream, in the order of their ends")
+		p.overlap(e.Call, memoryKey{p.owner(), streamOf(e)}, "overlapping calls on one stream, ordered by their ends")
 	}
 	for i := range e.Fn.Params {
 		if q := &e.Fn.Params[i]; q.Role == api.New && access.Placed(q.Object) {
-			p.overlap(e.Call, memoryKey{p.owner(), allocations}, "overlapping allocations, in the order of their ends")
+			p.overlap(e.Call, memoryKey{p.owner(), allocations}, "overlapping allocations, ordered by their ends")
 			break
 		}
 	}

@@ -79,7 +79,7 @@ func (p *callCompiler) valueOutput(i int, q *api.Param) (plan.Operand, error) {
 	switch {
 	case !has && d == nil:
 	case !p.ok && !p.argumentsKnown():
-		p.unverified(verify.Data, "it stores "+q.Name+" although it fails, and the trace lacks some of its arguments")
+		p.unverified(verify.Data, "it stores "+q.Name+" although it fails, and the trace lacks some arguments")
 	case q.Volatile: // tokens too
 		p.Found.Volatile++
 	case !has:
@@ -132,7 +132,7 @@ func (p *callCompiler) valueMemory(i int, q *api.Param) (plan.Operand, error) {
 	if stored != nil && p.f.Shares == api.Export {
 		op = slotAddress(uint32(len(p.slots)))
 		for k := range (len(stored) + 7) / 8 {
-			p.slot(fmt.Sprintf("key of call %d, word %d", p.c.Index, k), nil)
+			p.slot(fmt.Sprintf("key from call %d, word %d", p.c.Index, k), nil)
 		}
 		p.sharing.keys[string(stored)] = op
 	}

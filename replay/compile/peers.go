@@ -139,7 +139,7 @@ func (p *callCompiler) descriptor(w uint64) plan.Operand {
 	if o.Process == p.owner() {
 		return op
 	}
-	s := p.slot(fmt.Sprintf("descriptor of call %d, taken over", o.Created), nil)
+	s := p.slot(fmt.Sprintf("descriptor from call %d, taken over", o.Created), nil)
 	p.before = append(p.before, plan.Instruction{Op: plan.OpTake, Fn: p.Function(p.f), Call: p.c.Index,
 		Operands: p.Operands(slotAddress(s), plan.Operand{Slot: p.processID(p.process[o.Process])}, op)})
 	return plan.Operand{Slot: s}
@@ -209,9 +209,9 @@ func (p *callCompiler) markOutsiders() {
 		p.sharing.outsiders.listed[o] = true
 		more := ""
 		if n := len(p.sharing.outsiders.listed) - 1; n > 0 {
-			more = fmt.Sprintf(" (and of %d more)", n)
+			more = fmt.Sprintf(" (and %d more)", n)
 		}
-		p.because(verify.Peer, fmt.Sprintf("memory of call %d%s was exported to a process that is not in the trace", o.Created, more))
+		p.because(verify.Peer, fmt.Sprintf("memory from call %d%s was exported to a process that is not in the trace", o.Created, more))
 	}
 }
 
@@ -267,7 +267,7 @@ func (p *callCompiler) peers() (skip bool) {
 			break
 		}
 		if f.StandIn == "" || !p.o.StubComm {
-			p.cant = "it imports an object of a process that is not in the trace"
+			p.cant = "it imports an object from a process that is not in the trace"
 			if f.StandIn != "" {
 				p.stub = StandsIn
 			}

@@ -97,7 +97,7 @@ func (p *Plan) Print(w io.Writer) error {
 		}
 	}
 	f := p.File
-	line("plan: %s, %s, %s, %s, %s, %s of data, %s of scratch\n", human.Plural(p.Found.Calls, "call"), human.Plural(f.Count(), "instruction"),
+	line("plan: %s, %s, %s, %s, %s, %s data, %s scratch\n", human.Plural(p.Found.Calls, "call"), human.Plural(f.Count(), "instruction"),
 		human.Plural(len(p.Threads), "thread"), human.Plural(len(f.Funcs), "function"), human.Plural(len(p.slots), "slot"), human.Bytes(f.Header.Data), human.Bytes(f.Header.Scratch))
 	for _, u := range p.Found.Unsupported {
 		line("unsupported: %s\n", &u)
@@ -161,7 +161,7 @@ func (p *Plan) printInstruction(w io.Writer, n int, in *plan.Instruction) {
 		}
 		fmt.Fprintf(w, " with %s", op(1))
 	case plan.OpTake:
-		fmt.Fprintf(w, "%s with descriptor %s of process %s", op(0), op(2), op(1))
+		fmt.Fprintf(w, "%s with descriptor %s from process %s", op(0), op(2), op(1))
 	case plan.OpMark:
 		fmt.Fprintf(w, "%s, %d bytes: %s", op(0), in.Len, verify.ByCode(in.Bits))
 	case plan.OpFork:

@@ -319,7 +319,7 @@ func (p *callCompiler) handlesOut(i int, q *api.Param, f *api.Field) (plan.Opera
 
 // handlesFound returns the slot for the address of runtime memory with handles. New objects' handles are loaded from there.
 func (p *callCompiler) handlesFound(i int, q *api.Param) (plan.Operand, error) {
-	s := p.slot("memory of the runtime", nil)
+	s := p.slot("runtime memory", nil)
 	for _, u := range p.e.Uses {
 		if u.Param != i {
 			continue
@@ -346,7 +346,7 @@ func (p *callCompiler) fetch(i int, q *api.Param, f *api.Field, at plan.Operand)
 	}
 	n := len(p.after)
 	if f.Item != 0 {
-		s := p.slot("memory of the runtime", nil)
+		s := p.slot("runtime memory", nil)
 		p.load(s, at)
 		at = plan.Operand{Slot: s}
 	}

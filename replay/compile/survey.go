@@ -38,7 +38,7 @@ func (p *compiler) survey() error {
 		f.Absent = append(f.Absent, Unsupported{Func: name, Calls: int(p.r.Meta().Coverage.PassedBy[name]), Reason: "recorded by name only, without arguments"})
 	}
 	if n := p.r.Meta().Coverage.Refused; n > 0 {
-		f.Absent = append(f.Absent, Unsupported{Reason: fmt.Sprintf("not recorded: all calls of %s, which had no memory for their buffers", human.Plural(n, "thread"))})
+		f.Absent = append(f.Absent, Unsupported{Reason: fmt.Sprintf("not recorded: all calls on %s, which had no memory for their buffers", human.Plural(n, "thread"))})
 	}
 	if f.Cut != "" {
 		f.Absent = append(f.Absent, Unsupported{Reason: "the trace was cut (" + f.Cut + "): calls after its last one are missing"})
@@ -67,7 +67,7 @@ func (p *compiler) cast() error {
 			last = start
 			fn, thread := p.Model.Func(api.ID(b.Func[i])), b.Thread[i]
 			if int(thread) >= len(threads) {
-				return fmt.Errorf("call %d is of thread %d, which the trace does not describe", b.First+uint64(i), thread)
+				return fmt.Errorf("call %d is on thread %d, which the trace does not describe", b.First+uint64(i), thread)
 			}
 			if fn != nil && fn.Annotation {
 				continue // not replayed

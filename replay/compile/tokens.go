@@ -95,7 +95,7 @@ func (p *callCompiler) makeTokens(i int, q *api.Param) plan.Operand {
 	for _, t := range made {
 		p.objects.tokens[t] = uint32(len(p.slots))
 		for range len(t.Bytes) / 8 {
-			p.slot(fmt.Sprintf("%s of call %d, word %d", q.Name, p.c.Index, at), nil)
+			p.slot(fmt.Sprintf("%s from call %d, word %d", q.Name, p.c.Index, at), nil)
 			at++
 		}
 	}

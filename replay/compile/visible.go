@@ -239,7 +239,7 @@ func (p *callCompiler) visibleAfter() error {
 // visibleLeft reports memory that was never compared because the program did not wait.
 func (p *callCompiler) visibleLeft(v *visibleMemory) {
 	if v.named && p.knows(v) && p.o.Compare {
-		p.unverified(verify.Managed, fmt.Sprintf("the memory of call %d was never compared: the program did not wait for all tasks that may write it", v.object.Created))
+		p.unverified(verify.Managed, fmt.Sprintf("the memory from call %d was never compared: the program did not wait for all tasks that may write it", v.object.Created))
 	}
 	v.named = false
 }

@@ -24,10 +24,10 @@ import (
 // with all payloads, the files that the program loaded, the player's source and a Makefile.
 type Bundle struct {
 	Plan    *compile.Plan // was compiled into the folder, with relative paths
-	Trace   string        // path of the trace
+	Trace   string        // trace path
 	Meta    *format.Meta  // of the trace
-	Kernels []string      // paths of the simulator's kernel libraries, nil for those of the environment
-	Player  fs.FS         // source of the player
+	Kernels []string      // paths of the simulator's kernel libraries, nil for those in the environment
+	Player  fs.FS         // player source
 }
 
 // Write adds all other files to the plan's folder. It refuses a plan with a call that can't be replayed.
@@ -73,7 +73,7 @@ func (b *bundler) file(name, text string) {
 	}
 }
 
-// sources writes the player's source and returns the names of its C files.
+// sources writes the player's source and returns its C files' names.
 func (b *bundler) sources(player fs.FS) []string {
 	var units []string
 	names, err := fs.Glob(player, "*")

@@ -16,17 +16,17 @@ import (
 // Writer is a call that wrote, or may have written, memory.
 type Writer struct {
 	Call uint64 `json:"call"`           // call number
-	Name string `json:"name"`           // kernel, or the function of a call without a kernel
+	Name string `json:"name"`           // kernel, otherwise the called function
 	Note string `json:"note,omitempty"` // why it may have written other data than recorded, empty if nothing suggests it
 }
 
 // maxChain limits the calls listed for one difference: the last ones.
 const maxChain = 50
 
-// A Byte is a byte of a result: in the memory that an output of a call shows.
+// A Byte is a byte in a result, which an output shows.
 type Byte struct {
 	Call   uint64
-	Item   uint32 // item of a batch, counted from 1; 0 for a single copy
+	Item   uint32 // batch item, counted from 1; 0 for a single copy
 	Offset uint64
 }
 

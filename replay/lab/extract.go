@@ -1,8 +1,8 @@
 // Package lab does experiments with traces and their replays.
 //
 // Extract writes one launch, with everything that it needs, as a separate trace, and compiles the extract once more to prove that it can
-// be replayed. Explain lists the calls that wrote a byte. Runs compares repeated runs of a plan. Bundle.Write makes a plan a program of
-// its own. Commands call Extract, package replay calls the others; calls are independent.
+// be replayed. Explain lists the calls that wrote a byte. Runs compares repeated runs of a plan. Bundle.Write turns a plan into
+// a program. Commands call Extract, package replay calls the others; calls are independent.
 //
 // The package plays no plan, loads no library, and writes only the file or folder that the caller names.
 package lab
@@ -25,20 +25,20 @@ import (
 
 // Extracted describes an extract.
 type Extracted struct {
-	format.Scope        // of the original trace
-	Launch       uint64 `json:"launch"`  // number of the launching call in the extract
+	format.Scope        // in the original trace
+	Launch       uint64 `json:"launch"`  // launching call, by its number in the extract
 	Kernel       string `json:"kernel"`  // kernel name
 	Calls        uint64 `json:"calls"`   // number of calls in the extract
 	Results      int    `json:"results"` // copies to the host that show the launch's results
 	Alone        bool   `json:"alone"`   // the device is idle before the launch, and the program waits for it at once
 }
 
-// Extract writes one launch as a separate trace, with the closure of the launch: see type closure. The launch is followed by waits for it, and
-// by copies of its results to the host, until other calls can change them. A wait for the device precedes the launch and a wait for the
+// Extract writes one launch as a separate trace, with its closure: see type closure. After the launch come waits for it, and copies that bring
+// its results to the host, until other calls can change them. A wait for the device precedes the launch and a wait for the
 // launch follows it, so that it runs alone.
 //
-// If the trace lacks a part of the closure, or if an extract can't have it, Extract writes nothing and fails with a compile.ErrMissing that
-// lists the reasons. Extract reads the trace up to the results. Its memory grows by a few bytes a call, with the objects of the trace, and with
+// If the trace lacks a part that the closure needs, or if an extract can't have it, Extract writes nothing and fails with a compile.ErrMissing that
+// lists the reasons. Extract reads the trace up to the results. Its memory grows by a few bytes a call, with the trace's objects, and with
 // the extract.
 func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, output string, limits *compile.Limits) (*Extracted, error) {
 	r, err := compile.Open(trace, m)
@@ -97,16 +97,16 @@ type extractor struct {
 	launch  *format.Call
 	fn      *api.Func
 	kernel  string
-	stream  *timeline.Object // of the launch, nil for a default stream
+	stream  *timeline.Object // that the launch is on, nil for a default stream
 	results int
-	slab    int // size of a slab, for tests
+	slab    int // slab size, for tests
 	keep    bits
-	// lingering are the last calls of several processes, those of processes that export memory last.
+	// lingering are the last calls by process, if there are several. Processes that export memory come last.
 	lingering []lastCall
-	end       int64 // when the last of the calls that show results ends
+	end       int64 // end of the last call that shows results
 	waited    bool  // the program waited for the launch
 	failed    bool  // and its wait reported an error
-	open      bool  // the program never waited for some of these copies
+	open      bool  // the program never waited for some copies
 }
 
 // launchable finds the launch.
@@ -136,7 +136,7 @@ func (x *extractor) launchable(launch uint64) error {
 	return nil
 }
 
-// close finds the calls of the extract.
+// close finds the calls for the extract.
 func (x *extractor) close(ctx context.Context) error {
 	j, err := newJournal(x.m, cmp.Or(x.slab, slabSize))
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 // A closure is the set of calls that a launch needs. It begins with the launch and the calls that show its results, and grows in passes
 // over the journal until a pass adds nothing:
 //
-// A forward pass finds the waits and synchronizations that order tasks of the closure which have no order without them.
+// A forward pass finds the waits and synchronizations that order the closure's tasks, where nothing else does.
 //
-// A backward pass adds the calls that may have written memory that later calls of the closure read, made or prepared the objects that
+// A backward pass adds the calls that may have written memory that later calls in the closure read, made or prepared the objects that
 // they use, selected their devices, and recorded the events that they wait for.
 type closure struct {
 	v       *survey
@@ -22,21 +22,21 @@ type closure struct {
 	ordered bits // waits and synchronizations that the forward pass has found
 	changed bool
 
-	need     map[int]bool    // objects that calls of the closure use
-	pinned   map[int]bool    // roots of memory that streams wait for: every write counts
+	need     map[int]bool    // objects that the closure's calls use
+	pinned   map[int]bool    // roots whose memory streams wait for: every write counts
 	signals  map[int]bool    // notifies and counters that streams wait for
-	selected map[uint32]bool // processes with a thread that uses the selection of another thread
+	selected map[uint32]bool // processes with a thread that uses another thread's selection
 
 	last map[uint32]lastCall // by process
 
 	backwardPass
 }
 
-// lastCall is the last call of a process in the closure that needs a device.
+// lastCall is the last call in the closure with which a process uses a device.
 type lastCall struct {
 	process, thread uint32
 
-	over bool // the process ends the use of devices after that
+	over bool // after that the process uses no device
 }
 
 type device struct {
@@ -44,7 +44,7 @@ type device struct {
 	number  int
 }
 
-// A backwardPass is the state of a backward pass: what later calls of the closure need.
+// A backwardPass is the state during a backward pass: the needs of later calls in the closure.
 type backwardPass struct {
 	live      map[int]*spans  // by root: content
 	lanes     map[int]bool    // with later tasks
@@ -103,13 +103,13 @@ func (x *closure) backward() error {
 	}
 	for t := range x.threads {
 		if p := process[t]; !x.selected[p] {
-			x.selected[p], x.changed = true, true // the thread uses the device of its process
+			x.selected[p], x.changed = true, true // the thread uses its process's device
 		}
 	}
 	return nil
 }
 
-// skips reports whether the closure needs no call of a slab.
+// skips reports whether the closure needs no call in a slab.
 func (x *closure) skips(d *digest) bool {
 	const most = 1 << 12 // objects that are looked for one by one
 	if d.special || len(x.need) > most || len(x.aside) > 0 || x.keep.any(d.low, d.high) || x.ordered.any(d.low, d.high) {
@@ -143,10 +143,10 @@ func mark[K comparable](x *closure, set map[K]bool, k K) {
 // resets reports whether the call ends a device, or everything.
 func (s *step) resets() bool { return s.fn.Ends != "" }
 
-// selects reports whether the call selects the device or the context of its thread.
+// selects reports whether the call selects its thread's device or context.
 func (s *step) selects() bool { return s.fn.Selects >= 0 || s.fn.Stack != api.Replace }
 
-// needs reports whether later calls of the closure need a call.
+// needs reports whether later calls in the closure need a call.
 func (x *closure) needs(s *step) bool {
 	f := s.fn
 	switch {
@@ -187,12 +187,12 @@ func (x *closure) needs(s *step) bool {
 	return x.processes[s.process] && s.sets()
 }
 
-// sets reports whether the call changes a setting of the process or the thread.
+// sets reports whether the call changes a setting for the process or the thread.
 func (s *step) sets() bool {
 	return !s.fn.PollsCallbacks && s.fn.Subscribes == "" && !slices.ContainsFunc(s.fn.Params, func(p api.Param) bool { return p.Role == api.Callback })
 }
 
-// writes reports whether the call may write content that later calls of the closure read.
+// writes reports whether the call may write content that later calls in the closure read.
 func (x *closure) writes(s *step) bool {
 	runs := access.Runs(s.fn)
 	for i := range s.areas {
@@ -212,7 +212,7 @@ func (x *closure) active(lane int) bool {
 	return x.lanes[lane] || x.devices[device{l.process, l.device}]
 }
 
-// take records what a call of the closure needs.
+// take records the needs of a call in the closure.
 func (x *closure) take(s *step) {
 	f := s.fn
 	for _, o := range s.uses {
@@ -263,7 +263,7 @@ func (x *closure) take(s *step) {
 	}
 }
 
-// unaside adds the calls of a process that were put aside.
+// unaside adds a process's calls that were put aside.
 func (x *closure) unaside(process uint32) {
 	if aside := x.aside[process]; len(aside) > 0 {
 		for _, call := range aside {
@@ -274,7 +274,7 @@ func (x *closure) unaside(process uint32) {
 	}
 }
 
-// content records the content that a call of the closure reads or overwrites.
+// content records the content that a call in the closure reads or overwrites.
 func (x *closure) content(s *step) {
 	for _, o := range s.made {
 		delete(x.live, o)
@@ -318,7 +318,7 @@ func (x *closure) pass(s *step) {
 	}
 }
 
-// lacks lists the objects that no call of the closure makes, calls that can't be in an extract, and launches that may write any memory.
+// lacks lists the objects that no call in the closure makes, calls that can't be in an extract, and launches that may write any memory.
 func (x *closure) lacks(launched int64) (lacks []string, err error) {
 	made := map[int]bool{}
 	for s, err := range x.v.j.forward(func(d *digest) bool { return !d.lacks && !x.keep.any(d.low, d.high) }) {

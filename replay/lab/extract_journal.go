@@ -43,13 +43,13 @@ const (
 	stepWaits              // a synchronization that has returned, or a poll that returned complete
 )
 
-// An area is memory that a call accesses. Aliases, such as mappings of the same physical memory, share a root.
+// An area is memory that a call accesses. Aliases, such as two mappings for the same physical memory, share a root.
 type area struct {
 	object, root int
 	kind         access.Kind
 	exact        bool // lo and hi are offsets in the root; otherwise the whole root is meant
 	lo, hi       uint64
-	all          bool // a write overwrites all of the root
+	all          bool // a write overwrites the whole root
 }
 
 // A flag is a word in memory that a stream waits for, or that a call sets.
@@ -59,10 +59,10 @@ type flag struct {
 	value  uint64
 }
 
-// slabSize is the size of a slab before compression, in bytes.
+// slabSize is a slab's size before compression, in bytes.
 const slabSize = 1 << 18
 
-// timeUnit is the precision of times in a journal, in nanoseconds: starts are rounded down, ends of waits up. Other calls have no end there.
+// timeUnit is the precision for times in a journal, in nanoseconds: starts are rounded down, ends up if the call waits. Other calls have no end there.
 const timeUnit = 1 << 10
 
 // A journal holds steps in compressed slabs, for passes in both directions. A program that repeats itself takes a few bytes a step.
@@ -77,7 +77,7 @@ type journal struct {
 	buf   slab
 }
 
-// previous is the part of the previous step in a slab that a step is relative to.
+// previous has the values from the previous step in a slab to which a step is relative.
 type previous struct {
 	index  uint64
 	start  int64
@@ -95,7 +95,7 @@ func (p *previous) relative(o int) uint64 {
 	return uint64(o) << 1
 }
 
-// absolute is the opposite of relative.
+// absolute reverses relative.
 func (p *previous) absolute(n uint64) int {
 	if n&1 == 1 {
 		return p.newest - int(n>>1)
@@ -200,7 +200,7 @@ func (j *journal) add(s *step) {
 	j.open.add(s)
 }
 
-// steps returns the steps of a slab. They share memory with the previous result.
+// steps returns the steps in a slab. They share memory with the previous result.
 func (j *journal) steps(slab int, to []step) ([]step, error) {
 	in := j.open
 	if slab < len(j.slabs) {
@@ -397,7 +397,7 @@ func (f *few) add(v int) {
 	}
 }
 
-// bits is a set of calls.
+// bits is a call set.
 type bits []uint64
 
 func (b bits) has(n uint64) bool { return n/64 < uint64(len(b)) && b[n/64]>>(n%64)&1 != 0 }

@@ -52,7 +52,7 @@ func (c clock) adds(o clock, done []int) bool {
 	return false
 }
 
-// An ordering follows the order of the tasks of a closure through the journal.
+// An ordering follows the order between a closure's tasks through the journal.
 type ordering struct {
 	x       *closure
 	tasks   []int   // of the closure, by lane
@@ -70,7 +70,7 @@ type completion struct {
 	before clock
 }
 
-// forward marks the waits and synchronizations that order tasks of the closure.
+// forward marks the waits and synchronizations that order the closure's tasks.
 func (x *closure) forward() error {
 	o := &ordering{x: x, tasks: make([]int, len(x.v.lane)), lanes: make([]clock, len(x.v.lane)), done: make([]int, len(x.v.lane)), events: map[int]clock{}, flags: map[int]clock{}, unknown: map[int]bool{}}
 	for s, err := range x.v.j.forward(o.skips) {
@@ -88,7 +88,7 @@ func (x *closure) forward() error {
 	return nil
 }
 
-// skips reports whether no step of a slab orders tasks of the closure: there are none that the host has not waited for.
+// skips reports whether no step in a slab orders the closure's tasks: the host has waited for all so far.
 func (o *ordering) skips(d *digest) bool {
 	if d.special || o.x.keep.any(d.low, d.high) || len(o.unknown) > 0 || len(o.pending) > 0 {
 		return false
@@ -161,7 +161,7 @@ func (o *ordering) step(s *step) {
 	}
 }
 
-// after makes tasks precede the next task of a lane.
+// after makes tasks precede the next task on a lane.
 func (o *ordering) after(lane int, before clock) {
 	o.lanes[lane] = o.lanes[lane].join(before, o.done)
 }
@@ -194,7 +194,7 @@ func (o *ordering) wait(s *step) {
 	}
 }
 
-// process returns the tasks on all lanes of a process.
+// process returns the tasks on all lanes in a process.
 func (o *ordering) process(p uint32) (c clock) {
 	for n, l := range o.x.v.lane {
 		if l.process == p {
@@ -204,7 +204,7 @@ func (o *ordering) process(p uint32) (c clock) {
 	return c
 }
 
-// spans are ranges of offsets, sorted and without overlaps.
+// spans are offset ranges, sorted and without overlaps.
 type spans struct{ list []span }
 
 type span struct{ lo, hi uint64 }

@@ -7,7 +7,7 @@ import (
 	"github.com/acltrace/acltrace/timeline/access"
 )
 
-// mostAfter is the number of calls after a launch among which results are looked for.
+// mostAfter bounds the calls after a launch that may show its results.
 const mostAfter = 1 << 18
 
 // Findings are the launch, and the calls after it that show its results.
@@ -15,14 +15,14 @@ type findings struct {
 	v       *survey
 	roots   []uint64 // the launch, and those calls
 	results int      // copies to the host
-	end     int64    // time of the last of those calls
+	end     int64    // when the last one ends
 
 	launch  step
-	wrote   []int       // roots of memory that the launch may have written
+	wrote   []int       // roots that the launch may have written
 	objects []int       // that memory
 	waited  bool        // the program has waited for the launch
 	failed  bool        // the first of these waits has failed
-	open    map[int]int // lanes with the launch or results that the program has not waited for, and the number of calls by the newest of them
+	open    map[int]int // lanes with the launch or results that the program has not waited for: calls seen by the newest one
 	events  map[int]recorded
 	seen    int // calls
 }
@@ -100,7 +100,7 @@ func (f *findings) follows(s *step) bool {
 	if s.lane == f.launch.lane {
 		return true
 	}
-	// The default stream of a context waits for its other streams.
+	// A context's default stream waits for its other streams.
 	return f.v.m.NonBlocking != 0 && s.fn.Stream < 0 && !s.fn.OwnStream && !f.v.lane[f.launch.lane].nonBlocking
 }
 

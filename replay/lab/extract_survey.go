@@ -92,7 +92,7 @@ func (v *survey) laneOf(k timeline.LaneKey) int {
 	return n
 }
 
-// step returns the step of a call, valid until the next one; nil if nothing can depend on it.
+// step returns the step for a call, valid until the next one; nil if nothing can depend on it.
 func (v *survey) step(q *access.Call) *step {
 	e := q.Event
 	f, c := e.Fn, e.Call
@@ -224,7 +224,7 @@ func (v *survey) use(s *step, o *timeline.Object) {
 	}
 }
 
-// area adds an access of memory.
+// area adds a memory access.
 func (v *survey) area(s *step, r access.Region) {
 	a := area{object: v.id(r.Object), root: v.rootOf(r.Object), kind: r.Kind, hi: math.MaxUint64}
 	if (r.Kind == access.Reads || r.Kind == access.Writes) && a.object == a.root {
@@ -239,7 +239,7 @@ func (v *survey) area(s *step, r access.Region) {
 	}
 }
 
-// shares connects the calls of processes that share an object by a key.
+// shares connects calls from processes that share an object by a key.
 func (v *survey) shares(q *access.Call, s *step) {
 	e := q.Event
 	f, c := e.Fn, e.Call

@@ -130,7 +130,7 @@ type out struct {
 	launched bool
 }
 
-// call writes a call of the trace, and the waits before and after the launch.
+// call writes a recorded call, and the waits before and after the launch.
 func (o *out) call(k *format.Call, e *Extracted) (err error) {
 	x, launch := o.x, k.Index == o.x.launch.Index
 	recordedLater := o.late[k.Index]
@@ -161,7 +161,7 @@ func (o *out) call(k *format.Call, e *Extracted) (err error) {
 		how = api.SyncDevice
 	}
 	if x.failed {
-		e.Alone = false // the wait of the program is to report the error
+		e.Alone = false // the program's own wait is to report the error
 		return nil
 	}
 	if o.waited, err = x.wait(o.w, how, k.End+1); err != nil {
@@ -198,7 +198,7 @@ func (o *out) finish(e *Extracted) error {
 	return nil
 }
 
-// waitTime is the duration of waits that the program did not make.
+// waitTime is how long waits take that the program did not make.
 const waitTime = 1000
 
 // shifted returns a time in the extract, which has room for a wait before and after the launch.

@@ -12,7 +12,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Runs compares the runs of one plan.
+// Runs compares a plan's runs.
 type Runs struct {
 	Times []time.Duration // from the first call to the last end, by run
 	// Varying are the instructions whose outcomes differ from the first run, with the reasons.
@@ -20,7 +20,7 @@ type Runs struct {
 
 	plan     *compile.Plan
 	poison   bool
-	first    []plan.Result // of the first run
+	first    []plan.Result // from the first run
 	launches []LaunchTimes
 	spans    [][2]int // instructions of each launch and of the call that waits for it
 }
@@ -73,7 +73,7 @@ func Poison(n int) byte {
 	return [...]byte{0xa5, 0x5a}[n%2]
 }
 
-// Launches returns the durations of the launches in all runs.
+// Launches returns the launches' durations in all runs.
 func (r *Runs) Launches() []LaunchTimes {
 	for i := range r.launches {
 		if l := &r.launches[i]; len(l.NS) > 0 {
@@ -101,7 +101,7 @@ const maxLaunches = 64
 // timed finds the launches, or an extract's launch, each with the instructions of its call and of the waiting call. It finds none if
 // there are more than maxLaunches.
 func timed(p *compile.Plan, of *format.Extracted) (launches []LaunchTimes, spans [][2]int) {
-	// A played call has the number of its instruction.
+	// A played call has its instruction's number.
 	type played struct {
 		plan.Instruction
 		n int
