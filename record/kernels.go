@@ -46,13 +46,9 @@ func (k *kernelNotes) list(m *api.Model, env []string, file string) ([]string, e
 // describe adds the loaded kernel libraries to the meta data. If the program was started elsewhere, they are those that its
 // environment names.
 func (k *kernelNotes) describe(m *format.Meta, named []string) {
-	var libs []kernellib.Library
-	if k.file != "" {
-		libs, _ = kernellib.Read(k.file)
-	} else {
-		for _, path := range named {
-			libs = append(libs, kernellib.Library{Path: path, BuildID: kernellib.BuildID(path)})
-		}
+	libs := k.listed().Libraries
+	if k.file == "" {
+		libs = identified(named)
 	}
 	m.KernelLibraries, m.KernelBuildIDs = nil, nil
 	for _, l := range libs {
@@ -69,6 +65,21 @@ func (k *kernelNotes) describe(m *format.Meta, named []string) {
 	}
 }
 
+// listed returns the content of the file, nothing if it can't be read.
+func (k *kernelNotes) listed() kernellib.List {
+	if l, err := kernellib.Read(k.file); err == nil {
+		return *l
+	}
+	return kernellib.List{}
+}
+
+func identified(paths []string) (libs []kernellib.Library) {
+	for _, path := range paths {
+		libs = append(libs, kernellib.Library{Path: path, BuildID: kernellib.BuildID(path)})
+	}
+	return libs
+}
+
 // remember adds the kernel libraries that programs of the recorder's user have loaded to that user's list. A replay loads a
 // library that a trace names only if it is in the list. The simulator reports the libraries. For a program that was started
 // elsewhere its mappings do: naming a library in the environment is not enough.
@@ -76,12 +87,10 @@ func (k *kernelNotes) remember(o *Options, ps *rows.Processes) {
 	var libs []kernellib.Library
 	switch {
 	case k.own:
-		libs, _ = kernellib.Read(k.file)
+		libs = k.listed().Libraries
 	case k.file == "" && len(ps.KernelLibs) > 0:
 		for _, pid := range ps.Local() {
-			for _, path := range mappedHere(pid, ps.KernelLibs) {
-				libs = append(libs, kernellib.Library{Path: path, BuildID: kernellib.BuildID(path)})
-			}
+			libs = append(libs, identified(mappedHere(pid, ps.KernelLibs))...)
 		}
 	}
 	libs = slices.DeleteFunc(libs, func(l kernellib.Library) bool { return slices.Contains(k.known, l) })
@@ -109,24 +118,10 @@ func mappedHere(pid int, paths []string) []string {
 	if err != nil {
 		return nil
 	}
-	var mapped []string
-	for _, path := range paths {
+	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool {
 		file, err := filepath.EvalSymlinks(path)
-		if err == nil && strings.Contains(string(b), " "+file+"\n") {
-			mapped = append(mapped, path)
-		}
-	}
-	return mapped
-}
-
-// failed returns the names of the launched kernels that no kernel library implements, and of those that crashed.
-func (k *kernelNotes) failed() (missing, crashed []string) {
-	if k.file == "" {
-		return nil, nil
-	}
-	missing, _ = kernellib.Missing(k.file)
-	crashed, _ = kernellib.Crashed(k.file)
-	return missing, crashed
+		return err != nil || !strings.Contains(string(b), " "+file+"\n")
+	})
 }
 
 // tempKernelList returns a path for the list of a recording without a session. The returned function removes it.

@@ -107,8 +107,8 @@ func (r *recorder) finish(res *Result) {
 	m.ExitCode, m.ExitSignal = cmp.Or(res.ExitCode, r.target.code), res.Signal
 	m.Coverage.PassedBy, m.Coverage.Unhooked, m.Coverage.Refused = res.PassedBy, res.Unhooked, res.Refused
 	r.describe(m)
-	res.Kernels.Unexecuted, res.Kernels.Crashed = r.kernels.failed()
-	res.Kernels.Forgotten = r.kernels.err
+	list := r.kernels.listed()
+	res.Kernels = KernelResult{Unexecuted: list.Missing, Crashed: list.Crashed, Forgotten: r.kernels.err}
 	var err error
 	if r.flight != nil {
 		err = r.finishRing(res)

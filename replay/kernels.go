@@ -41,11 +41,11 @@ func (s *session) loadedKernels() ([]KernelLibrary, error) {
 	if s.p.Model.Simulator.Loaded == "" {
 		return used, nil
 	}
-	libs, err := kernellib.Read(kernelList(s.dir))
+	list, err := kernellib.Read(kernelList(s.dir))
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range libs {
+	for _, l := range list.Libraries {
 		hash, err := kernellib.Hash(l.Path)
 		if err != nil {
 			return nil, fmt.Errorf("hash kernel library: %w", err)

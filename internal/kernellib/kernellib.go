@@ -97,45 +97,40 @@ func appendLine(file, line string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Read returns the libraries in a list in line order, each once.
-func Read(file string) ([]Library, error) {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	var libs []Library
-	for line := range strings.Lines(string(b)) {
-		id, path, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		if !ok || id == missing || id == crashed || !strings.HasSuffix(line, "\n") || !filepath.IsAbs(path) {
-			continue
-		}
-		if id == unknown {
-			id = BuildID(path)
-		}
-		if l := (Library{path, id}); !slices.Contains(libs, l) {
-			libs = append(libs, l)
-		}
-	}
-	return libs, nil
+// A List is the content of a list.
+type List struct {
+	Libraries []Library // in line order, each once
+	Missing   []string  // names of the kernels that no library implements, sorted
+	Crashed   []string  // names of the crashed kernels, sorted
 }
 
-// Missing returns the names of the kernels in a list that no library implements, sorted.
-func Missing(file string) ([]string, error) { return names(file, missing) }
-
-// Crashed returns the names of the crashed kernels in a list, sorted.
-func Crashed(file string) ([]string, error) { return names(file, crashed) }
-
-func names(file, mark string) ([]string, error) {
+// Read reads a list.
+func Read(file string) (*List, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	var names []string
+	l := &List{}
 	for line := range strings.Lines(string(b)) {
-		if name, ok := strings.CutPrefix(line, mark+" "); ok && strings.HasSuffix(name, "\n") {
-			names = append(names, strings.TrimSuffix(name, "\n"))
+		line, ended := strings.CutSuffix(line, "\n")
+		id, text, ok := strings.Cut(line, " ")
+		switch {
+		case !ended || !ok:
+		case id == missing:
+			l.Missing = append(l.Missing, text)
+		case id == crashed:
+			l.Crashed = append(l.Crashed, text)
+		case filepath.IsAbs(text):
+			if id == unknown {
+				id = BuildID(text)
+			}
+			if lib := (Library{text, id}); !slices.Contains(l.Libraries, lib) {
+				l.Libraries = append(l.Libraries, lib)
+			}
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
+	slices.Sort(l.Missing)
+	slices.Sort(l.Crashed)
+	l.Missing, l.Crashed = slices.Compact(l.Missing), slices.Compact(l.Crashed)
+	return l, nil
 }

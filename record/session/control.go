@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/acltrace/acltrace/internal/human"
@@ -60,7 +59,6 @@ const controlTimeout = 10 * time.Second
 type Server struct {
 	l       net.Listener
 	Queries chan Query
-	once    sync.Once
 	done    chan struct{}
 }
 
@@ -116,10 +114,8 @@ func (c *Server) serve() {
 }
 
 func (c *Server) Close() {
-	c.once.Do(func() {
-		close(c.done)
-		c.l.Close()
-	})
+	close(c.done)
+	c.l.Close()
 }
 
 // List returns the session folders of recordings in progress that this user can access. An empty parent stands for the
