@@ -79,6 +79,9 @@ type checker struct {
 	next     uint64 // expected index of the next call
 }
 
+// writerWrong is the remedy for a file that is as it was written, and contradicts itself.
+const writerWrong = "report this: the writer was wrong"
+
 func (c *checker) problem(e *container.Entry, what, remedy string) {
 	p := Problem{File: c.r.Path(), What: what, Remedy: remedy}
 	if e != nil {
@@ -240,20 +243,20 @@ func (c *checker) events(b *block, chunk *eventChunk) error {
 	}
 	e := chunk.entry
 	if uint32(b.n) != e.Records {
-		c.problem(e, fmt.Sprintf("header says %d calls, the block has %d", e.Records, b.n), "report this: the writer was wrong")
+		c.problem(e, fmt.Sprintf("header says %d calls, the block has %d", e.Records, b.n), writerWrong)
 	}
 	if b.n > 0 && b.first < c.next {
-		c.problem(e, fmt.Sprintf("calls from %d on are in the file twice", b.first), "report this: the writer was wrong")
+		c.problem(e, fmt.Sprintf("calls from %d on are in the file twice", b.first), writerWrong)
 	}
 	if b.n > 0 {
 		c.next = b.first + uint64(b.n)
 	}
 	if chunk.info.Known && (chunk.info.First != b.first || chunk.info.rows != uint64(b.rows)) {
-		c.problem(e, "summary differs from the block", "report this: the writer was wrong")
+		c.problem(e, "summary differs from the block", writerWrong)
 	}
 	for i := range b.n {
 		if k := b.reach(i); b.ties.start[k] < e.TMin || b.ties.end[k] > e.TMax {
-			c.problem(e, fmt.Sprintf("call %d lies outside of the times in the header", b.first+uint64(i)), "report this: the writer was wrong")
+			c.problem(e, fmt.Sprintf("call %d lies outside of the times in the header", b.first+uint64(i)), writerWrong)
 			break
 		}
 	}
@@ -337,7 +340,7 @@ func (c *checker) totals() error {
 		return err
 	}
 	if said, counted := c.r.sums.counts(), total.counts(); !reflect.DeepEqual(said, counted) {
-		c.problem(nil, fmt.Sprintf("summaries say %d calls, the chunks have %d", said.Calls, counted.Calls), "report this: the writer was wrong")
+		c.problem(nil, fmt.Sprintf("summaries say %d calls, the chunks have %d", said.Calls, counted.Calls), writerWrong)
 	}
 	return nil
 }

@@ -8,11 +8,13 @@
 package artifacts
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 
 	"github.com/acltrace/acltrace/api"
@@ -98,7 +100,7 @@ func find(name string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%s is not in %s: run `make build`, or set ACLTRACE_LIB to the folder that has it", name, list(dirs))
+	return "", fmt.Errorf("%s is not in %s: run `make build`, or set ACLTRACE_LIB to the folder that has it", name, cmp.Or(strings.Join(dirs, " or "), "any known folder"))
 }
 
 // dirs returns the folders that may have the libraries.
@@ -120,17 +122,6 @@ func dirs() ([]string, error) {
 		exe = real
 	}
 	return []string{filepath.Join(filepath.Dir(exe), "..", "lib"), filepath.Dir(exe)}, nil
-}
-
-func list(dirs []string) string {
-	if len(dirs) == 0 {
-		return "any known folder"
-	}
-	s := filepath.Clean(dirs[0])
-	for _, d := range dirs[1:] {
-		s += " or " + filepath.Clean(d)
-	}
-	return s
 }
 
 func exists(path string) bool {

@@ -274,9 +274,6 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// Path returns the final name. Name returns the temporary one.
-func (f *File) Path() string { return f.path }
-
 // Close does nothing, because writers close their file before the caller decides. Keep and Drop close it.
 func (f *File) Close() error { return nil }
 

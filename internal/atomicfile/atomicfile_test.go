@@ -286,13 +286,13 @@ func TestDevices(t *testing.T) {
 func TestFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	for _, keep := range []bool{false, true} {
-		f, err := Mkdir(dir)
+		f, err := Remake(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
 		put(t, filepath.Join(f.Name(), "first"), "1")
 		put(t, filepath.Join(f.Name(), "last"), "2")
-		if _, err := Mkdir(dir); !errors.Is(err, ErrTaken) {
+		if _, err := Remake(dir); !errors.Is(err, ErrTaken) {
 			t.Errorf("two write the same folder: %v", err)
 		}
 		if keep {
@@ -308,7 +308,7 @@ func TestFolder(t *testing.T) {
 		}
 	}
 	has(t, filepath.Join(dir, "last"), "2", "first")
-	if _, err := Mkdir(dir); err == nil {
+	if _, err := Remake(dir); err == nil {
 		t.Error("a folder with something in it was taken")
 	}
 }
@@ -319,10 +319,10 @@ func TestFolderOfOthersIsRefused(t *testing.T) {
 	if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777)); err != nil {
 		t.Fatal(err)
 	}
-	if f, err := Mkdir(dir); err == nil {
+	if f, err := Remake(dir); err == nil {
 		t.Errorf("%s is taken", f.Name())
 	}
-	if f, err := Mkdir(filepath.Join(dir, "new")); err == nil {
+	if f, err := Remake(filepath.Join(dir, "new")); err == nil {
 		t.Errorf("%s is made", f.Name())
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {

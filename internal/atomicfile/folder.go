@@ -18,16 +18,13 @@ const partFolder = "acltrace-part"
 type Folder struct {
 	lock *os.File
 	old  []string // earlier content, which Keep removes
-	made bool     // Mkdir made the folder
+	made bool     // Remake made the folder
 	done bool
 }
 
-// Mkdir makes a folder, or takes an empty one of this user, and removes the leftover of a crash. The content may be executed,
-// so nobody else may be able to change it.
-func Mkdir(path string) (*Folder, error) { return Remake(path) }
-
-// Remake is Mkdir, but also takes a folder that contains all the named files. Keep removes its earlier content, these files
-// first.
+// Remake makes a folder, or takes an empty one of this user, and removes the leftover of a crash. It also takes a folder that
+// contains all the named files. Keep removes its earlier content, these files first. The content may be executed, so nobody
+// else may be able to change it.
 func Remake(path string, files ...string) (*Folder, error) {
 	made := !exists(path)
 	if err := os.MkdirAll(path, 0o700); err != nil {
@@ -116,7 +113,7 @@ func (f *Folder) Keep(last string) error {
 	return errors.Join(os.Remove(from), f.lock.Close())
 }
 
-// Drop removes the content unless it was kept, and the folder if Mkdir made it.
+// Drop removes the content unless it was kept, and the folder if Remake made it.
 func (f *Folder) Drop() error {
 	mu.Lock()
 	defer mu.Unlock()

@@ -40,7 +40,7 @@ func TestRemake(t *testing.T) {
 	}
 	put(t, filepath.Join(dir, "Makefile"), "old")
 	put(t, filepath.Join(dir, "other"), "old")
-	if _, err := Mkdir(dir); !errors.Is(err, syscall.ENOTEMPTY) {
+	if _, err := Remake(dir); !errors.Is(err, syscall.ENOTEMPTY) {
 		t.Errorf("%v", err)
 	}
 	if _, err := Remake(dir, "Makefile", "plan"); !errors.Is(err, syscall.ENOTEMPTY) {
