@@ -208,29 +208,30 @@ func (s *appended) thread(t uint32) (uint32, error) {
 	return s.threads[t], nil
 }
 
-// take writes the current call.
+// take writes the current call, and moves to the next one.
 func (s *appended) take() error {
-	c := *s.call
-	old := c.Index
+	if err := s.write(*s.call); err != nil {
+		return fmt.Errorf("call %d: %w", s.call.Index, err)
+	}
+	return s.advance()
+}
+
+func (s *appended) write(c Call) (err error) {
+	late, isLate := slices.BinarySearch(s.late, c.Index)
 	c.Start, c.End = s.time(c.Start), s.ends
-	var err error
 	if c.Thread, err = s.thread(c.Thread); err != nil {
-		return fmt.Errorf("call %d: %w", old, err)
+		return err
 	}
 	c.Data = slices.Clone(c.Data)
 	for i := range c.Data {
 		if err := s.data(&c.Data[i]); err != nil {
-			return fmt.Errorf("call %d: %w", old, err)
+			return err
 		}
 	}
-	index, err := s.a.w.Call(&c)
-	if err != nil {
-		return fmt.Errorf("call %d: %w", old, err)
+	if _, err = s.a.w.Call(&c); err == nil && isLate {
+		s.to[late] = c.Index
 	}
-	if i, ok := slices.BinarySearch(s.late, old); ok {
-		s.to[i] = index
-	}
-	return s.advance()
+	return err
 }
 
 // data converts a piece of data for the new trace.

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -174,20 +175,12 @@ func (r *Reader) Blob(id BlobID) ([]byte, error) {
 	}
 	// Allocate while reading: the size is trusted only when the bytes are there. Holes take no space in the file, so they are
 	// bounded by the limit above.
-	b := make([]byte, 0, min(e.size, extentSize))
-	for {
-		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
-		}
-		n, err := rd.Read(b[len(b):min(cap(b), len(b)+extentSize)])
-		b = b[:len(b)+n]
-		if err == io.EOF {
-			return b, nil
-		}
-		if err != nil {
-			return nil, err
-		}
+	var b bytes.Buffer
+	b.Grow(int(min(e.size, extentSize)) + bytes.MinRead) // an extent fits at once
+	if _, err := b.ReadFrom(rd); err != nil {
+		return nil, err
 	}
+	return b.Bytes(), nil
 }
 
 // BlobReader returns a reader of a payload's content that holds at most 1 MiB. At the end it compares the content

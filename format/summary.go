@@ -148,27 +148,20 @@ func (s *summaryWriter) encode() []byte {
 	var members, handles, tasks table
 	for i := range s.chunks {
 		c := &s.chunks[i]
-		funcs, threads := rowSet{}, rowSet{}
-		for _, f := range c.Funcs {
-			funcs.add(uint64(f))
-		}
-		for _, t := range c.Threads {
-			threads.add(uint64(t))
-		}
-		hs, ts := rowSet{}, rowSet{}
+		var hs, ts []uint64
 		for _, h := range c.Handles {
 			kind := uint64(h.Kind)
 			if h.Any {
 				kind += anyHandle
 			}
-			hs.add(kind, h.Value)
+			hs = append(hs, kind, h.Value)
 		}
 		for _, t := range c.Tasks {
-			ts.add(uint64(t.Stream), uint64(t.Low), uint64(t.High-t.Low))
+			ts = append(ts, uint64(t.Stream), uint64(t.Low), uint64(t.High-t.Low))
 		}
 		for field, v := range [chunkFields]uint64{
 			c.seq, c.First, c.Calls, c.rows, c.late.lo, c.late.n,
-			members.put(funcs, 1), members.put(threads, 1), handles.put(hs, 2), tasks.put(ts, 3),
+			members.put(widen(make([]uint64, len(c.Funcs)), c.Funcs), 1), members.put(widen(make([]uint64, len(c.Threads)), c.Threads), 1), handles.put(hs, 2), tasks.put(ts, 3),
 		} {
 			cols[field] = append(cols[field], v)
 		}
@@ -189,18 +182,14 @@ func (s *summaryWriter) encode() []byte {
 	return s.enc.Table(dst, kindTotals, 0, sums[:]...)
 }
 
-// A rowSet is a set's rows, word after word.
-type rowSet []uint64
-
-func (s *rowSet) add(row ...uint64) { *s = append(*s, row...) }
-
 // A table is a list of sets, numbered in order of arrival.
 type table struct {
 	known map[string]uint64
 	cols  [][]uint64 // the number of the set, then its rows
 }
 
-func (t *table) put(s rowSet, words int) uint64 {
+// put returns the number of a set, whose rows come word after word.
+func (t *table) put(s []uint64, words int) uint64 {
 	if t.known == nil {
 		t.known = map[string]uint64{}
 		t.cols = make([][]uint64, 1+words)

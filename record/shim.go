@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/acltrace/acltrace/api"
@@ -57,10 +58,8 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 	w := watch.Start(r.o.Model, cmd.Process.Pid, shim.Path, s.Dir())
 	defer heartbeat(s)()
 	exited := make(chan struct{})
-	var state *os.ProcessState
 	go func() {
 		_ = cmd.Wait()
-		state = cmd.ProcessState
 		close(exited)
 	}()
 	looked := time.Time{}
@@ -84,7 +83,7 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 		<-exited
 	}
 	res := &Result{Incomplete: incomplete, Salvaged: r.left.salvaged, Left: r.left.sessions}
-	res.ExitCode, res.Signal = exitStatus(state)
+	res.ExitCode, res.Signal = exitStatus(cmd.ProcessState)
 	r.learn(res, s)
 	res.Unhooked = append(append(inject.Notes(s.Dir()), w.End()...), r.unseen.all()...)
 	if res.NoShim = w.WithoutShim(); len(res.NoShim) == 0 && host.GainsRights(r.target.path) != "" {
@@ -162,22 +161,20 @@ func (r *recorder) now() int64 { return probe.Now() - r.meta.StartMono }
 // only while it has a heartbeat: a recorder that is stopped or killed costs data, never the job.
 func heartbeat(s *ring.Session) (end func()) {
 	stop := make(chan struct{})
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for t := time.NewTicker(100 * time.Millisecond); ; {
+	var beats sync.WaitGroup
+	beats.Go(func() {
+		for {
 			s.Heartbeat()
 			select {
-			case <-t.C:
+			case <-time.After(100 * time.Millisecond):
 			case <-stop:
-				t.Stop()
 				return
 			}
 		}
-	}()
+	})
 	return func() {
 		close(stop)
-		<-ended
+		beats.Wait()
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -24,9 +25,8 @@ func forwardSignals(p *os.Process) (stop func()) {
 	}
 	c := make(chan os.Signal, 16)
 	signal.Notify(c, slices.Concat(jobSignals, programSignals)...)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	var forwarding sync.WaitGroup
+	forwarding.Go(func() {
 		for s := range c {
 			switch {
 			case !slices.Contains(jobSignals, s) || !foreground(tty, p.Pid):
@@ -38,11 +38,11 @@ func forwardSignals(p *os.Process) (stop func()) {
 				signal.Notify(c, s)
 			}
 		}
-	}()
+	})
 	return func() {
 		signal.Stop(c)
 		close(c)
-		<-ended
+		forwarding.Wait()
 		tty.Close()
 	}
 }
