@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 static inline size_t text_length(const char *s)
 {
@@ -28,6 +29,15 @@ static inline const char *text_next_line(const char *s)
 	while (*s && *s != '\n')
 		s++;
 	return *s ? s + 1 : s;
+}
+
+/* FNV-1a over n bytes. h is TEXT_HASH, or the hash of what comes before them. */
+#define TEXT_HASH 0xcbf29ce484222325ULL
+static inline uint64_t text_hash(uint64_t h, const char *s, uint64_t n)
+{
+	for (; n > 0; n--)
+		h = (h ^ (uint8_t)*s++) * 0x100000001b3ULL;
+	return h;
 }
 
 #endif

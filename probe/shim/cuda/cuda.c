@@ -66,9 +66,7 @@ static bool reads_binaries(void) { return shim_p->ready != PROCESS_OFF && param_
 
 static uint64_t key_of(const void *binary, const char *name, uint64_t length)
 {
-	uint64_t h = 0xcbf29ce484222325ULL ^ (uint64_t)binary;
-	for (uint64_t i = 0; i < length; i++)
-		h = (h ^ (uint8_t)name[i]) * 0x100000001b3ULL;
+	uint64_t h = text_hash(TEXT_HASH ^ (uint64_t)binary, name, length);
 	return (h & ~(0x7fULL << 56)) | 1ULL << 63; /* never equal to a handle; the bits of the part are 0 */
 }
 

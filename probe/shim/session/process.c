@@ -133,19 +133,12 @@ static uint32_t count_filters(char *room, size_t size)
 /* Returns a hash that stands for the program: of its file, and of its first argument without a dash, which may be a script. */
 static uint64_t program_hash(const char *exe, const char *args, const char *end)
 {
-	uint64_t h = 0xcbf29ce484222325ULL;
-	for (; *exe; exe++)
-		h = (h ^ (uint8_t)*exe) * 0x100000001b3ULL;
-	h = h * 0x100000001b3ULL;
-	for (int n = 0; args < end; n++) {
-		if (n > 0 && *args != '-') {
-			for (; args < end && *args; args++)
-				h = (h ^ (uint8_t)*args) * 0x100000001b3ULL;
-			break;
-		}
-		while (args < end && *args)
-			args++;
-		args++;
+	uint64_t h = text_hash(TEXT_HASH, exe, text_length(exe) + 1), n;
+	for (int i = 0; args < end; i++, args += n + 1) {
+		for (n = 0; args + n < end && args[n]; n++)
+			;
+		if (i > 0 && *args != '-')
+			return text_hash(h, args, n);
 	}
 	return h;
 }
