@@ -204,9 +204,8 @@ CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CU
 
 CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 {
-	pthread_mutex_lock(&lock);
-	struct block *b = block_at(ptr, RESERVED);
-	if (b == NULL || b->size != size)
+	FIND(block, b, block_at(ptr, RESERVED), INVALID);
+	if (b->size != size)
 		return leave(INVALID);
 	munmap((void *)ptr, size);
 	erase(b);
@@ -245,9 +244,8 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 
 CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType, uint64_t flags)
 {
-	pthread_mutex_lock(&lock);
-	struct physical *p = known(PHYSICAL, (void *)handle);
-	if (p == NULL || p->from || p->wanted || shareableHandle == NULL || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags)
+	FIND(physical, p, known(PHYSICAL, (void *)handle), INVALID);
+	if (p->from || p->wanted || shareableHandle == NULL || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags)
 		return leave(INVALID);
 	return leave(give_descriptor(shareableHandle, new_record(PHYSICAL, p->device, p->at - base, p->size)));
 }

@@ -96,10 +96,9 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DE
 
 CUresult cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, unsigned level)
 {
-	pthread_mutex_lock(&lock);
-	struct levels *l = known(LEVELS, hMipmappedArray);
-	if (l == NULL || pLevelArray == NULL || level >= l->count)
-		return leave(l ? INVALID : HANDLE);
+	FIND(levels, l, known(LEVELS, hMipmappedArray), HANDLE);
+	if (pLevelArray == NULL || level >= l->count)
+		return leave(INVALID);
 	*pLevelArray = l->level[level];
 	return leave(OK);
 }

@@ -339,9 +339,8 @@ CUresult all_done(struct context *c)
 
 CUresult cuCtxDestroy_v2(CUcontext ctx)
 {
-	pthread_mutex_lock(&lock);
-	struct context *c = known(CONTEXT, ctx);
-	if (c == NULL || c == primary[c->device])
+	FIND(context, c, known(CONTEXT, ctx), CUDA_ERROR_INVALID_CONTEXT);
+	if (c == primary[c->device])
 		return leave(CUDA_ERROR_INVALID_CONTEXT);
 	all_done(c);
 	c->o.gone = true;
@@ -474,9 +473,8 @@ CUresult cuCtxSetFlags(unsigned flags)
 
 CUresult cuCtxGetId(CUcontext ctx, uint64_t *ctxId)
 {
-	pthread_mutex_lock(&lock);
-	struct context *c = ctx ? known(CONTEXT, ctx) : current();
-	if (c == NULL || ctxId == NULL)
+	FIND(context, c, ctx ? known(CONTEXT, ctx) : current(), CUDA_ERROR_INVALID_CONTEXT);
+	if (ctxId == NULL)
 		return leave(CUDA_ERROR_INVALID_CONTEXT);
 	*ctxId = 0;
 	for (struct object *o = &c->o; o; o = o->next)

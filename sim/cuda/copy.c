@@ -322,9 +322,8 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
 {
-	pthread_mutex_lock(&lock);
-	struct pool *p = known(POOL, pool);
-	if (p == NULL || map == NULL)
+	FIND(pool, p, known(POOL, pool), INVALID);
+	if (map == NULL)
 		return leave(INVALID);
 	return leave(opened(&p->open, map, count));
 }
@@ -340,9 +339,8 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool)
 
 CUresult cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType, uint64_t flags)
 {
-	pthread_mutex_lock(&lock);
-	struct pool *p = known(POOL, pool);
-	if (p == NULL || !p->shareable || handle_out == NULL || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags)
+	FIND(pool, p, known(POOL, pool), INVALID);
+	if (!p->shareable || handle_out == NULL || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags)
 		return leave(INVALID);
 	if (p->record == NULL)
 		p->record = new_record(POOL, p->device, 0, 1);

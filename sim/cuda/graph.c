@@ -282,9 +282,9 @@ void await_run(const struct graph *x)
 
 CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo)
 {
-	pthread_mutex_lock(&lock);
-	struct graph *x = graph_of(hGraphExec, true), *g = graph_of(hGraph, false);
-	if (x == NULL || g == NULL || resultInfo == NULL)
+	FIND(graph, x, graph_of(hGraphExec, true), INVALID);
+	struct graph *g = graph_of(hGraph, false);
+	if (g == NULL || resultInfo == NULL)
 		return leave(INVALID);
 	memset(resultInfo, 0, sizeof *resultInfo);
 	bool alike = x->count == g->count;

@@ -5,9 +5,8 @@
 
 CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes)
 {
-	pthread_mutex_lock(&lock);
-	struct graph *g = graph_of(hGraph, false);
-	if (g == NULL || numRootNodes == NULL)
+	FIND(graph, g, graph_of(hGraph, false), INVALID);
+	if (numRootNodes == NULL)
 		return leave(INVALID);
 	size_t n = 0;
 	for (struct task *t = g->tasks; t; t = t->next) {
@@ -23,9 +22,8 @@ CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *num
 
 CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData, size_t *numEdges)
 {
-	pthread_mutex_lock(&lock);
-	struct graph *g = graph_of(hGraph, false);
-	if (g == NULL || numEdges == NULL || !from != !to)
+	FIND(graph, g, graph_of(hGraph, false), INVALID);
+	if (numEdges == NULL || !from != !to)
 		return leave(INVALID);
 	size_t n = 0;
 	for (struct task *t = g->tasks; t; t = t->next)
@@ -43,9 +41,8 @@ CUresult cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, siz
 
 CUresult cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies, CUgraphEdgeData *edgeData, size_t *numDependencies)
 {
-	pthread_mutex_lock(&lock);
-	struct node *n = known(NODE, hNode);
-	if (n == NULL || numDependencies == NULL)
+	FIND(node, n, known(NODE, hNode), INVALID);
+	if (numDependencies == NULL)
 		return leave(INVALID);
 	for (size_t i = 0; dependencies && i < n->needs_count && i < *numDependencies; i++) {
 		dependencies[i] = (CUgraphNode)n->needs[i];
@@ -60,9 +57,8 @@ CUresult cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies
 
 CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes, CUgraphEdgeData *edgeData, size_t *numDependentNodes)
 {
-	pthread_mutex_lock(&lock);
-	struct node *n = known(NODE, hNode);
-	if (n == NULL || numDependentNodes == NULL)
+	FIND(node, n, known(NODE, hNode), INVALID);
+	if (numDependentNodes == NULL)
 		return leave(INVALID);
 	size_t k = 0;
 	for (struct task *t = n->graph->tasks; t; t = t->next)
@@ -117,9 +113,8 @@ CUresult cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from, c
 
 CUresult cuGraphDestroyNode(CUgraphNode hNode)
 {
-	pthread_mutex_lock(&lock);
-	struct node *n = known(NODE, hNode);
-	if (n == NULL || n->graph->executable)
+	FIND(node, n, known(NODE, hNode), INVALID);
+	if (n->graph->executable)
 		return leave(INVALID);
 	for (struct task **t = &n->graph->tasks; *t;) {
 		forget_need((*t)->node, n);
@@ -148,9 +143,8 @@ CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, uint32
 
 CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams)
 {
-	pthread_mutex_lock(&lock);
-	struct node *n = node_of(hNode, CU_GRAPH_NODE_TYPE_KERNEL);
-	if (n == NULL || nodeParams == NULL)
+	FIND(node, n, node_of(hNode, CU_GRAPH_NODE_TYPE_KERNEL), INVALID);
+	if (nodeParams == NULL)
 		return leave(INVALID);
 	const struct fakecuda_launch *l = &n->task->launch;
 	*nodeParams = (CUDA_KERNEL_NODE_PARAMS){.func = (CUfunction)n->task->function, .gridDimX = l->grid[0], .gridDimY = l->grid[1], .gridDimZ = l->grid[2], .blockDimX = l->block[0],

@@ -124,20 +124,18 @@ static struct green *green_of(const struct context *c)
 
 CUresult cuGreenCtxGetDevResource(CUgreenCtx hCtx, CUdevResource *resource, CUdevResourceType type)
 {
-	pthread_mutex_lock(&lock);
-	struct green *g = known(GREEN, hCtx);
-	if (g == NULL || resource == NULL || type != SMS)
-		return leave(g ? INVALID : CUDA_ERROR_INVALID_CONTEXT);
+	FIND(green, g, known(GREEN, hCtx), CUDA_ERROR_INVALID_CONTEXT);
+	if (resource == NULL || type != SMS)
+		return leave(INVALID);
 	*resource = resource_of((uint32_t)g->ctx->device, 0, g->count);
 	return leave(OK);
 }
 
 CUresult cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUdevResourceType type)
 {
-	pthread_mutex_lock(&lock);
-	struct context *c = context_named(hCtx);
-	if (c == NULL || resource == NULL || type != SMS)
-		return leave(c ? INVALID : CUDA_ERROR_INVALID_CONTEXT);
+	FIND(context, c, context_named(hCtx), CUDA_ERROR_INVALID_CONTEXT);
+	if (resource == NULL || type != SMS)
+		return leave(INVALID);
 	struct green *g = green_of(c);
 	*resource = resource_of((uint32_t)c->device, 0, g ? g->count : processors());
 	return leave(OK);
@@ -145,10 +143,9 @@ CUresult cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUdevResou
 
 CUresult cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, uint32_t flags, int priority)
 {
-	pthread_mutex_lock(&lock);
-	struct green *g = known(GREEN, greenCtx);
-	if (g == NULL || phStream == NULL || flags != CU_STREAM_NON_BLOCKING)
-		return leave(g ? INVALID : CUDA_ERROR_INVALID_CONTEXT);
+	FIND(green, g, known(GREEN, greenCtx), CUDA_ERROR_INVALID_CONTEXT);
+	if (phStream == NULL || flags != CU_STREAM_NON_BLOCKING)
+		return leave(INVALID);
 	*phStream = (CUstream)new_stream(g->ctx, flags, priority < -5 ? -5 : priority > 0 ? 0 : priority);
 	return leave(OK);
 }

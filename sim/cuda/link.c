@@ -27,10 +27,9 @@ CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, si
 	(void)name, (void)numOptions, (void)options, (void)optionValues;
 	if (data == NULL || size == 0 || type == CU_JIT_INPUT_NVVM)
 		return INVALID;
-	pthread_mutex_lock(&lock);
-	struct link *l = known(LINK, state);
-	if (l == NULL || l->image)
-		return leave(l ? INVALID : HANDLE);
+	FIND(link, l, known(LINK, state), HANDLE);
+	if (l->image)
+		return leave(INVALID);
 	const char *text = data;
 	size_t n = size;
 	if (type != CU_JIT_INPUT_PTX) {
@@ -60,10 +59,9 @@ CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *pa
 
 CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
 {
-	pthread_mutex_lock(&lock);
-	struct link *l = known(LINK, state);
-	if (l == NULL || cubinOut == NULL)
-		return leave(l ? INVALID : HANDLE);
+	FIND(link, l, known(LINK, state), HANDLE);
+	if (cubinOut == NULL)
+		return leave(INVALID);
 	if (l->image == NULL && (l->length == 0 || (l->image = ptx_cubin(l->text, &l->size)) == NULL))
 		return leave(CUDA_ERROR_NO_BINARY_FOR_GPU);
 	*cubinOut = l->image;

@@ -26,9 +26,8 @@ static struct physical *multicast_known(CUmemGenericAllocationHandle h)
 CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice dev)
 {
 	DEVICE(dev);
-	pthread_mutex_lock(&lock);
-	struct physical *p = multicast_known(mcHandle);
-	if (p == NULL || p->added >> dev & 1 || (uint32_t)__builtin_popcount(p->added) == p->wanted)
+	FIND(physical, p, multicast_known(mcHandle), INVALID);
+	if (p->added >> dev & 1 || (uint32_t)__builtin_popcount(p->added) == p->wanted)
 		return leave(INVALID);
 	p->added |= 1U << dev;
 	return leave(OK);
@@ -51,9 +50,8 @@ static CUresult bind_multicast(CUmemGenericAllocationHandle h, size_t offset, in
 
 CUresult cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size, uint64_t flags)
 {
-	pthread_mutex_lock(&lock);
-	struct physical *m = known(PHYSICAL, (void *)memHandle);
-	if (m == NULL || m->wanted || m->from || memOffset % GRANULARITY || memOffset + size > m->size)
+	FIND(physical, m, known(PHYSICAL, (void *)memHandle), INVALID);
+	if (m->wanted || m->from || memOffset % GRANULARITY || memOffset + size > m->size)
 		return leave(INVALID);
 	return leave(bind_multicast(mcHandle, mcOffset, m->device, arena + (m->at - base) + memOffset, size, flags));
 }

@@ -266,9 +266,8 @@ CUresult cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
 
 CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)
 {
-	pthread_mutex_lock(&lock);
-	struct graph *g = graph_of(hGraph, false);
-	if (g == NULL || numNodes == NULL)
+	FIND(graph, g, graph_of(hGraph, false), INVALID);
+	if (numNodes == NULL)
 		return leave(INVALID);
 	size_t n = 0;
 	for (struct task *t = g->tasks; t; t = t->next, n++)

@@ -19,9 +19,8 @@ CUresult cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
 
 CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph)
 {
-	pthread_mutex_lock(&lock);
-	struct graph *child = graph_of(childGraph, false);
-	if (child == NULL || hGraphExec == NULL)
+	FIND(graph, child, graph_of(childGraph, false), INVALID);
+	if (hGraphExec == NULL)
 		return leave(INVALID);
 	struct task *t = new_task(run_graph);
 	t->graph = copy_graph(child, true);
@@ -109,9 +108,8 @@ static void run_conditional(struct task *t)
 
 static CUresult conditional_node(CUgraphNode *out, CUgraph g, const CUgraphNode *needs, size_t count, CUDA_CONDITIONAL_NODE_PARAMS *p)
 {
-	pthread_mutex_lock(&lock);
-	struct condition *c = known(CONDITION, (void *)(uintptr_t)p->handle);
-	if (c == NULL || p->size == 0 || (p->type != CU_GRAPH_COND_TYPE_SWITCH && p->size > 2))
+	FIND(condition, c, known(CONDITION, (void *)(uintptr_t)p->handle), INVALID);
+	if (p->size == 0 || (p->type != CU_GRAPH_COND_TYPE_SWITCH && p->size > 2))
 		return leave(INVALID);
 	struct task *t = new_task(run_conditional);
 	t->condition = c, t->how = p->type, t->bodies_count = p->size;

@@ -327,10 +327,9 @@ struct block *managed(CUdeviceptr at, size_t count)
 CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)
 {
 	INITIALIZED;
-	pthread_mutex_lock(&lock);
-	struct block *b = managed(devPtr, count);
-	if (b == NULL || (location.type == CU_MEM_LOCATION_TYPE_DEVICE && (location.id < 0 || location.id >= devices)))
-		return leave(b ? CUDA_ERROR_INVALID_DEVICE : INVALID);
+	FIND(block, b, managed(devPtr, count), INVALID);
+	if (location.type == CU_MEM_LOCATION_TYPE_DEVICE && (location.id < 0 || location.id >= devices))
+		return leave(CUDA_ERROR_INVALID_DEVICE);
 	switch ((int)advice) {
 	case CU_MEM_ADVISE_SET_READ_MOSTLY:
 	case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
@@ -480,9 +479,8 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
 
 CUresult cuMemGetAccess(uint64_t *flags, const CUmemLocation *location, CUdeviceptr ptr)
 {
-	pthread_mutex_lock(&lock);
-	struct block *b = holding(ptr, 1);
-	if (b == NULL || b->kind != MAPPED || flags == NULL || location == NULL || location->type != CU_MEM_LOCATION_TYPE_DEVICE || location->id < 0 || location->id >= devices)
+	FIND(block, b, holding(ptr, 1), INVALID);
+	if (b->kind != MAPPED || flags == NULL || location == NULL || location->type != CU_MEM_LOCATION_TYPE_DEVICE || location->id < 0 || location->id >= devices)
 		return leave(INVALID);
 	*flags = b->open >> location->id & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	return leave(OK);
@@ -515,9 +513,8 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
 
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
 {
-	pthread_mutex_lock(&lock);
-	struct pool *p = known(POOL, pool);
-	if (p == NULL || value == NULL)
+	FIND(pool, p, known(POOL, pool), INVALID);
+	if (value == NULL)
 		return leave(INVALID);
 	uint64_t n = 0;
 	for (size_t i = 0; i < blocks_count; i++)
@@ -545,9 +542,8 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void
 
 CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location)
 {
-	pthread_mutex_lock(&lock);
-	struct pool *p = known(POOL, memPool);
-	if (p == NULL || flags == NULL || location == NULL || location->type != CU_MEM_LOCATION_TYPE_DEVICE || location->id < 0 || location->id >= devices)
+	FIND(pool, p, known(POOL, memPool), INVALID);
+	if (flags == NULL || location == NULL || location->type != CU_MEM_LOCATION_TYPE_DEVICE || location->id < 0 || location->id >= devices)
 		return leave(INVALID);
 	*flags = location->id == p->device || p->open >> location->id & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	return leave(OK);
@@ -556,9 +552,8 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUme
 CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 {
 	DEVICE(dev);
-	pthread_mutex_lock(&lock);
-	struct pool *p = known(POOL, pool);
-	if (p == NULL || p->from || p->device != dev)
+	FIND(pool, p, known(POOL, pool), INVALID);
+	if (p->from || p->device != dev)
 		return leave(INVALID);
 	chosen_pools[dev] = p;
 	return leave(OK);

@@ -224,9 +224,9 @@ CUresult cuEventSynchronize(CUevent hEvent)
 
 CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
 {
-	pthread_mutex_lock(&lock);
-	struct event *a = known(EVENT, hStart), *b = known(EVENT, hEnd);
-	if (a == NULL || b == NULL || a->place.stream == NULL || b->place.stream == NULL || ((a->flags | b->flags) & CU_EVENT_DISABLE_TIMING))
+	FIND(event, a, known(EVENT, hStart), HANDLE);
+	struct event *b = known(EVENT, hEnd);
+	if (b == NULL || a->place.stream == NULL || b->place.stream == NULL || ((a->flags | b->flags) & CU_EVENT_DISABLE_TIMING))
 		return leave(HANDLE);
 	if (a->place.stream->done < a->place.ticket || b->place.stream->done < b->place.ticket)
 		return leave(CUDA_ERROR_NOT_READY);
