@@ -280,9 +280,9 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 	if (c == NULL || c->references == 0)
 		return leave(OK);
 	all_done(c);
-	for (struct object *o = objects[STREAM]; o; o = o->next)
-		if (((struct stream *)o)->ctx == c && !((struct stream *)o)->legacy)
-			o->gone = true;
+	EACH(stream, s, STREAM)
+		if (s->ctx == c && !s->legacy)
+			s->o.gone = true;
 	for (size_t i = blocks_count; i-- > 0;)
 		if (blocks[i].by == c)
 			release_block(blocks[i].at);
@@ -329,11 +329,9 @@ CUresult cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *params, unsigned fla
 
 CUresult all_done(struct context *c)
 {
-	for (struct object *o = objects[STREAM]; o; o = o->next) {
-		struct stream *s = (struct stream *)o;
+	EACH(stream, s, STREAM)
 		if (s->ctx == c)
 			await((struct place){s, s->issued});
-	}
 	return c->error;
 }
 

@@ -49,6 +49,9 @@ extern struct object *objects[KINDS];
 void *make(enum kind kind, size_t size);
 void *known(enum kind kind, const void *handle);
 
+/* Visits all objects of a kind, also those that are gone. */
+#define EACH(type, x, kind) for (struct type *x = (struct type *)objects[kind]; x; x = (struct type *)x->o.next)
+
 /* Takes the lock and declares x, the object found. Returns error from the function if there is none. */
 #define FIND(type, x, found, error) \
 	pthread_mutex_lock(&lock); \

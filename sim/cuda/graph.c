@@ -117,10 +117,10 @@ CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 	if (s->capture == NULL || !s->began)
 		return leave(CUDA_ERROR_ILLEGAL_STATE);
 	struct graph *g = s->capture;
-	for (struct object *o = objects[STREAM]; o; o = o->next)
-		if (((struct stream *)o)->capture == g) {
-			((struct stream *)o)->capture = NULL;
-			((struct stream *)o)->began = false;
+	EACH(stream, other, STREAM)
+		if (other->capture == g) {
+			other->capture = NULL;
+			other->began = false;
 		}
 	*phGraph = (CUgraph)g;
 	return leave(OK);

@@ -116,9 +116,9 @@ CUresult cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
 
 static struct green *green_of(const struct context *c)
 {
-	for (struct object *o = objects[GREEN]; o; o = o->next)
-		if (((struct green *)o)->ctx == c)
-			return (struct green *)o;
+	EACH(green, g, GREEN)
+		if (g->ctx == c)
+			return g;
 	return NULL;
 }
 

@@ -88,9 +88,9 @@ CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
 	if (c->watcher == NULL)
 		c->watcher = new_stream(c, CU_STREAM_NON_BLOCKING, 0);
 	struct task *t = new_task(NULL);
-	for (struct object *o = objects[STREAM]; o; o = o->next)
-		if (((struct stream *)o)->ctx == c && (struct stream *)o != c->watcher)
-			wait_for(t, (struct stream *)o, ((struct stream *)o)->issued);
+	EACH(stream, s, STREAM)
+		if (s->ctx == c && s != c->watcher)
+			wait_for(t, s, s->issued);
 	put(c->watcher, t);
 	record_on(c->watcher, v);
 	return leave(OK);
@@ -106,8 +106,7 @@ CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
 	if (v->capture)
 		return leave(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 	c->behind = v->place; /* applies to streams that are made later */
-	for (struct object *o = objects[STREAM]; o; o = o->next) {
-		struct stream *s = (struct stream *)o;
+	EACH(stream, s, STREAM) {
 		if (s->ctx != c || s->o.gone || s->capture || v->place.stream == NULL)
 			continue;
 		struct task *t = new_task(NULL);

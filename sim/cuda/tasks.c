@@ -181,11 +181,9 @@ struct place put(struct stream *s, struct task *t)
 		return (struct place){s, 0};
 	}
 	if (s->legacy) {
-		for (struct object *o = objects[STREAM]; o; o = o->next) {
-			struct stream *other = (struct stream *)o;
+		EACH(stream, other, STREAM)
 			if (other != s && other->ctx == s->ctx && !(other->flags & CU_STREAM_NON_BLOCKING))
 				wait_for(t, other, other->issued);
-		}
 	} else if (!(s->flags & CU_STREAM_NON_BLOCKING))
 		wait_for(t, s->ctx->legacy, s->ctx->legacy->issued);
 	if (s->issued == 0 && s->ctx->behind.stream)
