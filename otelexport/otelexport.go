@@ -213,23 +213,14 @@ func (o *Options) spans() *spans.Options {
 
 // Result reports the export. After an error it has the part that was sent before.
 type Result struct {
-	Endpoint     string // of the receiver, "" for Write
-	Protocol     string // "" for Write
-	Traces       int
-	Calls        int // in the spans
-	Spans        int // sent
-	Before       int // sent earlier by the export that this one resumes
-	Requests     int // or lines
-	FirstTraceID string
-	StepTraceID  string // first typical step, else the first step; "" without steps
-	Rejected     int    // spans that the receiver rejected
-	Message      string // of the receiver's last partial success, which may reject nothing
-}
-
-// made copies the traces of an encoder.
-func (r *Result) made(x *spans.Encoder) {
-	m := x.Result()
-	r.Traces, r.Calls, r.FirstTraceID, r.StepTraceID = m.Traces, m.Calls, m.FirstTraceID, m.StepTraceID
+	Endpoint string // of the receiver, "" for Write
+	Protocol string // "" for Write
+	spans.Result
+	Spans    int    // sent
+	Before   int    // sent earlier by the export that this one resumes
+	Requests int    // or lines
+	Rejected int    // spans that the receiver rejected
+	Message  string // of the receiver's last partial success, which may reject nothing
 }
 
 // A RejectedError reports that the receiver rejected some spans.
@@ -274,7 +265,7 @@ func Send(ctx context.Context, r *format.Reader, m *api.Model, o *Options) (*Res
 	if e := s.close(err != nil); e != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		err = e
 	}
-	res.made(x)
+	res.Result = x.Result()
 	if err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
@@ -324,7 +315,7 @@ func Write(w io.Writer, r *format.Reader, m *api.Model, o *Options) (*Result, er
 		b.Reset()
 		return b, nil
 	})
-	res.made(x)
+	res.Result = x.Result()
 	if err != nil {
 		return res, fmt.Errorf("write spans: %w", err)
 	}

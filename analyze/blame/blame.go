@@ -169,26 +169,10 @@ func Blame(r *format.Reader, m *api.Model, o *Options) (*Report, error) {
 	meta := r.Meta()
 	b := &blamer{r: r, m: m, o: o, rep: &Report{Trace: r.Path(), Host: meta.Host, Argv: meta.Argv, Acltrace: meta.Tracer.Version,
 		Runtime: meta.Device.Runtime, Driver: meta.Device.DriverVersion, Device: meta.Device.Name, Begun: meta.StartWall}, stacks: newStacks(r)}
-	if err := b.died(); err != nil {
-		return nil, err
-	}
-	if err := b.find(); err != nil {
-		return nil, err
-	}
-	if err := b.parseReport(); err != nil {
-		return nil, err
-	}
-	if err := b.flight(); err != nil {
-		return nil, err
-	}
-	if err := b.arguments(); err != nil {
-		return nil, err
-	}
-	if err := b.judge(); err != nil {
-		return nil, err
-	}
-	if err := b.past(); err != nil {
-		return nil, err
+	for _, step := range []func() error{b.died, b.find, b.parseReport, b.flight, b.arguments, b.judge, b.past} {
+		if err := step(); err != nil {
+			return nil, err
+		}
 	}
 	b.rep.Scope = r.Completeness().Scope()
 	return b.rep, b.stacks.of(b.rep.calls())

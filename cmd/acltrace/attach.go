@@ -1,12 +1,9 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/acltrace/acltrace/api/runtimes"
 	"github.com/acltrace/acltrace/record"
@@ -55,7 +52,7 @@ func (a *app) attachCmd() *cobra.Command {
 			} else if o.Model, err = runtime(apiName, ""); err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := interruptible()
 			defer stop()
 			follower, err := live.follow(a, &o.Options)
 			if err != nil {

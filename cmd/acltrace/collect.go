@@ -1,9 +1,6 @@
 package main
 
 import (
-	"context"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/acltrace/acltrace/record"
@@ -43,7 +40,7 @@ func (a *app) collectCmd() *cobra.Command {
 			if err := flags.parse(c, ""); err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := interruptible()
 			defer stop()
 			o.Log = func(line string) { report.Printf(a.err, "acltrace: %s\n", line) }
 			follower, err := live.follow(a, &o.Options)

@@ -10,10 +10,8 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/human"
@@ -80,7 +78,7 @@ func (e *otlpExport) run(x *exporting) error {
 	if x.out.path != "" {
 		return e.write(x)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := interruptible()
 	defer stop()
 	if e.metrics {
 		e.o.Progress = x.progress("calls counted")

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"context"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"github.com/acltrace/acltrace/internal/human"
 
@@ -50,7 +47,7 @@ func (a *app) extractCmd() *cobra.Command {
 				return err
 			}
 			defer a.close(r)
-			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := interruptible()
 			defer stop()
 			done := a.busy("extracting from " + args[0])
 			e, err := lab.Extract(ctx, args[0], m, *launch, out.path, &limits)

@@ -91,17 +91,11 @@ func sectionsOf(c *cobra.Command) []flagSection {
 
 // section returns the index of a flag's section, the last one if no section has the flag.
 func section(command, flag string) int {
-	if i := slices.IndexFunc(sections, func(s struct {
-		title string
-		flags []string
-	}) bool {
-		return slices.Contains(s.flags, command+"/"+flag)
-	}); i >= 0 {
-		return i
-	}
-	for i := range sections {
-		if slices.Contains(sections[i].flags, flag) {
-			return i
+	for _, name := range []string{command + "/" + flag, flag} {
+		for i := range sections {
+			if slices.Contains(sections[i].flags, name) {
+				return i
+			}
 		}
 	}
 	return len(sections) - 1

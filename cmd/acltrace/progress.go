@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/acltrace/acltrace/internal/atomicfile"
@@ -126,6 +129,11 @@ func (a *app) bytes() func(done, total int64) {
 		return nil
 	}
 	return func(done, total int64) { show(int(done>>20), int(total>>20)) }
+}
+
+// interruptible returns a context that ends with the first SIGINT or SIGTERM.
+func interruptible() (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 }
 
 // endOnSignals wipes the progress line and removes partial files when a signal ends the program, until stop is called.

@@ -266,7 +266,7 @@ func library(name string, m *api.Model) (string, error) {
 
 // simulate prints the result of a replay in virtual time.
 func (a *app) simulate(path string, m *api.Model, o *whatif.Options, asJSON bool) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := interruptible()
 	defer stop()
 	done := a.busy("simulating " + path)
 	rep, err := whatif.Run(ctx, path, m, o)

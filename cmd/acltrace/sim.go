@@ -168,11 +168,7 @@ func newSimulatorReport(m *api.Model, cost *model.Model, names []string) (*simul
 			c.Simulated++
 		}
 		s.Counts[f.Layer] = c
-		wanted := len(names) == 0
-		for _, n := range names {
-			wanted = wanted || strings.HasPrefix(f.Name, n)
-		}
-		if wanted {
+		if len(names) == 0 || slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(f.Name, n) }) {
 			s.Functions = append(s.Functions, simulatedFunction{f.Name, f.Layer, f.Simulated, f.Task.String(), f.Sync.String(), f.Doc})
 		}
 	}

@@ -2,13 +2,10 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/acltrace/acltrace/format"
@@ -38,7 +35,7 @@ func (a *app) topCmd() *cobra.Command {
 			if err := which.check(); err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := interruptible()
 			defer stop()
 			screen := a.stdout != nil && !asJSON && !once && term.IsTerminal(int(a.stdout.Fd()))
 			l := report.NewLive(args[0], &which.Selection, open)

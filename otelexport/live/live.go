@@ -228,18 +228,11 @@ func (l *Follower) Try(ctx context.Context) []Refusal {
 		all.Go(func() { spans = l.spans.try(ctx) })
 	}
 	all.Wait()
-	switch m, s := (Refusal{"metrics", l.res.MetricsTo, metrics}), (Refusal{"spans", l.res.SpansTo, spans}); {
-	case metrics == nil && spans == nil:
-		return nil
-	case metrics == nil:
-		return []Refusal{s}
-	case spans == nil:
-		return []Refusal{m}
-	case m.To == s.To && metrics.Error() == spans.Error():
-		return []Refusal{{"metrics and spans", m.To, metrics}}
-	default:
-		return []Refusal{m, s}
+	if metrics != nil && spans != nil && l.res.MetricsTo == l.res.SpansTo && metrics.Error() == spans.Error() {
+		return []Refusal{{"metrics and spans", l.res.MetricsTo, metrics}}
 	}
+	both := []Refusal{{"metrics", l.res.MetricsTo, metrics}, {"spans", l.res.SpansTo, spans}}
+	return slices.DeleteFunc(both, func(r Refusal) bool { return r.Err == nil })
 }
 
 // Begin starts the goroutines.
