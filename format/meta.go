@@ -88,13 +88,13 @@ type Extracted struct {
 // Device is the program's accelerator.
 type Device struct {
 	Name          string `json:"name,omitempty"`            // as reported to the program; "simulator" for simulated ones
-	DriverVersion string `json:"driver_version,omitempty"`  // version of the driver on the recording machine
-	Runtime       string `json:"runtime_version,omitempty"` // version of the runtime on the recording machine
+	DriverVersion string `json:"driver_version,omitempty"`  // driver version where it was recorded
+	Runtime       string `json:"runtime_version,omitempty"` // runtime version where it was recorded
 }
 
 // DeviceTime counts tasks with a known device time, and describes the error on the clock of the calls.
 type DeviceTime struct {
-	Every             int    `json:"every"`                        // one in so many tasks of a thread was to be measured; 1 for all
+	Every             int    `json:"every"`                        // N if one task in N is measured; 1 for all
 	GapNS             int64  `json:"gap_ns,omitempty"`             // least time between two measured tasks of a thread
 	Measured          uint64 `json:"measured"`                     // tasks measured by the device's clock
 	NeverSynchronized uint64 `json:"never_synchronized,omitempty"` // not measured: the program never waited for these tasks
@@ -102,10 +102,10 @@ type DeviceTime struct {
 	Captured          uint64 `json:"captured,omitempty"`           // not measured: a stream was being captured
 	Lost              uint64 `json:"lost,omitempty"`               // not measured: the ring was full
 	Refused           uint64 `json:"refused,omitempty"`            // not measured: the runtime refused, and the process measured no more
-	Unsound           uint64 `json:"unsound,omitempty"`            // not measured: the times contradict the clock of the calls
-	Jumps             uint64 `json:"jumps,omitempty"`              // detected jumps of the device's clock against the host's
-	TypicalErrorNS    int64  `json:"typical_error_ns"`             // median over tasks of the largest error on the calls' clock
-	ErrorNS           int64  `json:"error_ns"`                     // largest error of any task on the calls' clock; durations are the device's own
+	Unsound           uint64 `json:"unsound,omitempty"`            // not measured: the times contradict the calls' clock
+	Jumps             uint64 `json:"jumps,omitempty"`              // jumps between the device's and the host's clock
+	TypicalErrorNS    int64  `json:"typical_error_ns"`             // the tasks' median error bound on the calls' clock
+	ErrorNS           int64  `json:"error_ns"`                     // largest error bound on the calls' clock; durations are the device's own
 }
 
 // Tracer is the recorder and its cost.
@@ -113,7 +113,7 @@ type Tracer struct {
 	Version    string          `json:"version,omitempty"`     // version of the recorder
 	CostNS     float64         `json:"cost_ns,omitempty"`     // added to a launch with 64 bytes of arguments, measured at start
 	ClockJumps int             `json:"clock_jumps,omitempty"` // jumps of the processor's counter; times in the 100 ms before may be wrong
-	PayloadNS  int64           `json:"payload_ns,omitempty"`  // time of the program's threads for hashing and copying payloads, including copies
+	PayloadNS  int64           `json:"payload_ns,omitempty"`  // time that the program's threads spent on payloads, with copying
 	Copies     *RecordedCopies `json:"copies,omitempty"`      // the part of payload_ns for copies, nil for none
 }
 
@@ -121,8 +121,8 @@ type Tracer struct {
 type RecordedCopies struct {
 	Count       uint64 `json:"count"`        // recorded copies
 	Bytes       uint64 `json:"bytes"`        // size of the copied data
-	RecordingNS int64  `json:"recording_ns"` // time of the program's threads for recording the data
-	CallsNS     int64  `json:"calls_ns"`     // duration of the copying calls without recording_ns
+	RecordingNS int64  `json:"recording_ns"` // time that the program's threads spent on recording
+	CallsNS     int64  `json:"calls_ns"`     // duration in calls, without recording_ns
 }
 
 // Coverage counts hooked functions and calls that passed by the recorder.

@@ -21,7 +21,7 @@ type KernelLibrary struct {
 	Path            string `json:"path"`                        // path of the file
 	BuildID         string `json:"build_id"`                    // build id, or "sha256:" and the file's hash if it has none
 	Hash            string `json:"hash"`                        // "sha256:" and the file's hash
-	RecordedBuildID string `json:"recorded_build_id,omitempty"` // build id of the corresponding recorded library; empty if there is none
+	RecordedBuildID string `json:"recorded_build_id,omitempty"` // build id of the recorded library, empty for none
 	Changed         bool   `json:"changed"`                     // it is not the recorded library
 }
 

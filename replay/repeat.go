@@ -21,7 +21,7 @@ type Repeat struct {
 	ReplayedNS       []int64           `json:"replayed_ns"`        // duration of each run
 	Seeds            []uint64          `json:"seeds,omitempty"`    // seed of each run with --place move
 	NotDeterministic []Difference      `json:"not_deterministic"`  // results and outputs that differ between runs, with want and got empty
-	Launches         []lab.LaunchTimes `json:"launches,omitempty"` // durations of kernels if there are few launches, or of an extract's launch
+	Launches         []lab.LaunchTimes `json:"launches,omitempty"` // kernel durations: for few launches, or for an extract's launch
 }
 
 // again plays the plan for the remaining runs and compares all runs.

@@ -46,7 +46,7 @@ type Report struct {
 	Note string `json:"note,omitempty"` // limits of the verdict, as a sentence
 
 	Coverage
-	Crash *Crash `json:"crash,omitempty"` // premature end of the replay
+	Crash *Crash `json:"crash,omitempty"` // how the replay ended early
 	Log   string `json:"log,omitempty"`   // last output of the runtime library, unless all is identical
 }
 
@@ -82,7 +82,7 @@ type Missing struct {
 // Others are outcomes that are neither equal nor different.
 type Others struct {
 	OtherMachine      []Difference    `json:"other_machine,omitempty"`       // values about the machine and its devices that differ here; they do not count
-	OtherMachineTotal int             `json:"other_machine_total,omitempty"` // number of such values
+	OtherMachineTotal int             `json:"other_machine_total,omitempty"` // number of these values
 	Uninitialised     []Uninitialised `json:"uninitialised"`                 // differing results from memory that no recorded call wrote; they are unproved
 }
 
@@ -90,7 +90,7 @@ type Others struct {
 type Times struct {
 	RecordedNS int64        `json:"recorded_ns"`     // recorded duration, from the first call to the last end
 	ReplayedNS int64        `json:"replayed_ns"`     // the same in the replay
-	Pace       Pace         `json:"pace"`            // accuracy of a paced replay
+	Pace       Pace         `json:"pace"`            // how well a paced replay kept the times
 	Streams    []StreamTime `json:"streams"`         // times by stream, for the calls that name it
 	Cores      *Cores       `json:"cores,omitempty"` // time that threads waited for a processor core: possible reasons for lateness
 }
@@ -115,7 +115,7 @@ type Coverage struct {
 // Pace is a paced replay's accuracy.
 type Pace struct {
 	Mode               string    `json:"mode"`                // asap, recorded, or scaled: and a factor
-	ErrorPercent       float64   `json:"error_percent"`       // deviation of replayed_ns from recorded_ns times the factor
+	ErrorPercent       float64   `json:"error_percent"`       // replayed_ns compared with recorded_ns times the factor
 	Late               *Lateness `json:"late,omitempty"`      // how late calls began, nil for asap
 	UnexplainedPercent float64   `json:"unexplained_percent"` // error_percent without the time in cores
 }
@@ -179,7 +179,7 @@ type StreamTime struct {
 	Stream       string    `json:"stream"`         // stream name
 	RecordedNS   int64     `json:"recorded_ns"`    // from the first call that names it to the last call's end, on the host
 	ReplayedNS   int64     `json:"replayed_ns"`    // the same in the replay
-	ErrorPercent float64   `json:"error_percent"`  // deviation of replayed_ns from recorded_ns times the factor
+	ErrorPercent float64   `json:"error_percent"`  // replayed_ns compared with recorded_ns times the factor
 	Late         *Lateness `json:"late,omitempty"` // how late these calls began, nil for asap
 	from, to     int64
 	first, last  uint64

@@ -52,7 +52,7 @@ type InfoProgram struct {
 	API        string        `json:"api"`         // runtime: acl or cuda
 	Command    []string      `json:"command"`     // command line of the first process
 	Host       string        `json:"host"`        // host name of the machine
-	ExitCode   int           `json:"exit_code"`   // of the first process; 128 and the signal if one killed it, 0 if not known
+	ExitCode   int           `json:"exit_code"`   // exit code of the first process; 128 and the signal if one killed it, 0 if not known
 	ExitSignal int           `json:"exit_signal"` // signal that killed the first process, 0 for none
 	Device     format.Device `json:"device"`
 }
@@ -63,7 +63,7 @@ type InfoExtent struct {
 	Threads     int           `json:"threads"`      // number of threads that called the runtime
 	ProcessList []InfoProcess `json:"process_list"` // processes that called the runtime, in the order of their first calls
 	StartNS     int64         `json:"start_ns"`     // start of the recording, since 1970 UTC
-	EndNS       int64         `json:"end_ns"`       // end of the recording, or of its last call if it has no end; since 1970 UTC
+	EndNS       int64         `json:"end_ns"`       // end of the recording, since 1970 UTC; end of the last call if the file has no end
 	Clock       InfoClock     `json:"clock"`
 }
 
@@ -76,7 +76,7 @@ type InfoIntegrity struct {
 	Sealed     string             `json:"sealed,omitempty"`      // why a flight recorder saved the trace
 	Divided    bool               `json:"divided,omitempty"`     // one rank of a recording: device_time and coverage count all ranks
 	Recovered  string             `json:"recovered,omitempty"`   // why the trace was recovered from another one
-	Recovery   *format.Recovery   `json:"recovery,omitempty"`    // content of a file without a readable end
+	Recovery   *format.Recovery   `json:"recovery,omitempty"`    // content if the file's end can't be read
 }
 
 // InfoClock is one moment on two clocks. Traces from different machines are joined by it.
@@ -100,8 +100,8 @@ type InfoPayload struct {
 	Blobs          uint64        `json:"blobs"`                          // different payloads stored outside the calls: over 4 KiB, or only a hash
 	Bytes          uint64        `json:"bytes"`                          // size of the blobs in the program, each blob once
 	StoredBytes    uint64        `json:"stored_bytes"`                   // compressed size of the blobs in the trace or blob file
-	TakenEarly     uint64        `json:"taken_early"`                    // payloads of pinned memory, read at the call; the copied content may differ
-	VisibleMissing uint64        `json:"host_visible_missing,omitempty"` // bytes of managed and registered host memory with missing content
+	TakenEarly     uint64        `json:"taken_early"`                    // payloads read from pinned memory at the call; the copied content may differ
+	VisibleMissing uint64        `json:"host_visible_missing,omitempty"` // managed and registered host memory without content, in bytes
 	BlobFile       *InfoBlobFile `json:"blob_file,omitempty"`            // file with the blobs, nil if the trace has them
 }
 
@@ -113,7 +113,7 @@ type InfoBlobFile struct {
 }
 
 type InfoGaps struct {
-	Count      int    `json:"count"`                 // number of gaps of all kinds, including off and older
+	Count      int    `json:"count"`                 // number of gaps, including off and older
 	CallsLost  uint64 `json:"calls_lost"`            // calls known to be lost, except calls_older and calls_off
 	CallsOlder uint64 `json:"calls_older,omitempty"` // calls that a flight recorder dropped for newer ones
 	CallsOff   uint64 `json:"calls_off,omitempty"`   // calls while recording was off, as outside --steps
@@ -123,11 +123,11 @@ type InfoGaps struct {
 
 type InfoCoverage struct {
 	Hooked       int               `json:"hooked"`                  // functions that were recorded with their arguments
-	PassedBy     map[string]uint64 `json:"passed_by"`               // calls and look-ups of functions that were not hooked, by name
+	PassedBy     map[string]uint64 `json:"passed_by"`               // calls and look-ups by name, for functions that were not hooked
 	AskedFor     []string          `json:"asked_for"`               // functions in passed_by that the program only looked up
 	Unhooked     []format.Unhooked `json:"unhooked"`                // processes and libraries whose calls were invisible
 	Binder       string            `json:"binder,omitempty"`        // how the shim was loaded before the runtime: preload or audit
-	Refused      int               `json:"refused"`                 // threads that were not recorded, for want of memory
+	Refused      int               `json:"refused"`                 // threads that were not recorded because memory was short
 	Unsized      uint64            `json:"unsized,omitempty"`       // launches and graph nodes without arguments, because their size is unknown
 	CutArguments uint64            `json:"cut_arguments,omitempty"` // arguments over the size limit, which are not recorded
 }

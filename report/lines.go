@@ -89,7 +89,7 @@ type lineTask struct {
 
 type lineData struct {
 	Param  string  `json:"param"`            // parameter, or return, or memory for host memory that no parameter names
-	Item   uint32  `json:"item"`             // number of the element in an array of buffers, else 0
+	Item   uint32  `json:"item"`             // index in an array of buffers, else 0
 	Dir    string  `json:"dir"`              // in if the call read it, out if it wrote it
 	Status string  `json:"status"`           // whole, hash-only or missing; unknown if a shadow has no content
 	Reason string  `json:"reason,omitempty"` // why it is missing or doubtful

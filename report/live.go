@@ -42,8 +42,8 @@ type Top struct {
 	stats.Selected
 	Recording   bool     `json:"recording"`         // in progress, according to the file
 	Refreshes   int      `json:"refreshes"`         // number of this refresh, from 1
-	FromNS      int64    `json:"from_ns"`           // begin of the interval: end of the previous one, at first the first call
-	ToNS        int64    `json:"to_ns"`             // end of the interval: the latest end of a call
+	FromNS      int64    `json:"from_ns"`           // start of the interval: the previous end, at first the first call
+	ToNS        int64    `json:"to_ns"`             // end of the interval: when its last call ended
 	Calls       uint64   `json:"calls"`             // calls so far
 	NewCalls    uint64   `json:"new_calls"`         // calls in the interval
 	Failed      uint64   `json:"failed"`            // calls so far that returned an error

@@ -124,12 +124,12 @@ type pathJSON struct {
 	TooLong bool         `json:"too_long,omitempty"` // the step has too many calls, and its path no parts
 	OwnNS   int64        `json:"own_ns"`             // the program's own time on the path
 	Entries []path.Entry `json:"entries"`            // sums of the parts, the longest first
-	Parts   []partJSON   `json:"parts"`              // the path, in the order of time
+	Parts   []partJSON   `json:"parts"`              // the path, ordered by time
 }
 
 type partJSON struct {
 	*path.Subject
-	Call   *uint64 `json:"call"`              // number of the call, or of the call that launched the task; null for own and recording
+	Call   *uint64 `json:"call"`              // call number; for a task its launch; null for own and recording
 	FromNS int64   `json:"from_ns"`           // begin of the part
 	NS     int64   `json:"ns"`                // duration of the part
 	AtMost bool    `json:"at_most,omitempty"` // tasks took at most this time

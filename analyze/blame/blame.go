@@ -50,7 +50,7 @@ type Place struct {
 	Object string `json:"object"`          // kind and number of the allocation, as in device#5
 	Addr   Hex    `json:"addr"`            // first byte of the allocation
 	Size   uint64 `json:"size"`            // size of the allocation in bytes
-	Offset uint64 `json:"offset"`          // offset of the address in the allocation
+	Offset uint64 `json:"offset"`          // offset in the allocation
 	Made   *Call  `json:"made,omitempty"`  // call that allocated it; nil: before the trace began
 	Ended  *Call  `json:"ended,omitempty"` // call that freed it; nil: never in the trace
 }

@@ -16,7 +16,7 @@ type Died struct {
 	Command []string   `json:"command"` // command line
 	Signal  int        `json:"signal"`  // number of the signal, 0 if not known
 	EndNS   int64      `json:"end_ns"`  // when the recorder noticed, on the clock of the calls
-	Last    []LastCall `json:"last"`    // last call of each thread, calls that never returned first
+	Last    []LastCall `json:"last"`    // each thread's last call, unreturned calls first
 }
 
 // LastCall is a thread's last call.

@@ -106,7 +106,7 @@ func (m *memory) former(process uint32, addr uint64) *timeline.Object {
 type Access struct {
 	Call
 	How    string `json:"how"`            // reads, writes, may change, or address copied to
-	Offset uint64 `json:"offset"`         // first accessed byte in the allocation, or place of the copied address in it
+	Offset uint64 `json:"offset"`         // offset of the first accessed byte, or of the copied address
 	Size   uint64 `json:"size,omitempty"` // accessed bytes, 0 if only the kernel determines it
 	Via    string `json:"via,omitempty"`  // memory that holds the address, if it was not an argument
 }

@@ -69,7 +69,7 @@ type Diff struct {
 	Threshold   float64 `json:"threshold"`           // least relative change that counts
 	Differs     bool    `json:"differs"`             // a change is slower or faster, something is new or gone, or its count in a step changed
 	SlowerCount int     `json:"slower_count"`        // changes with the verdict slower
-	Cause       *Cause  `json:"cause"`               // of a slower or faster step, null otherwise
+	Cause       *Cause  `json:"cause"`               // for a slower or faster step, null otherwise
 	// Parts compares the parts of a step: waiting, launching, copying, other_calls, own_time and recording, on the thread with most time in
 	// calls. They explain the change of the step, and do not make the runs differ.
 	Parts []Change `json:"parts"`
@@ -82,7 +82,7 @@ type Diff struct {
 // Cause is what makes a step slower or faster: the part that changed most in the same direction, and where.
 type Cause struct {
 	StepNS int64      `json:"step_ns"`        // change of the step's median
-	Part   string     `json:"part"`           // part of the step that changed most, named as in parts; empty for none
+	Part   string     `json:"part"`           // the part that changed most, named as in parts; empty for none
 	PartNS int64      `json:"part_ns"`        // change of its median
 	Gap    *stats.Gap `json:"gap"`            // gap of own time that changed most, nil if there is none; its ns is the change
 	Kind   string     `json:"kind,omitempty"` // kernel, copy or function that changed most with the part; empty for none
@@ -94,7 +94,7 @@ type Cause struct {
 type Run struct {
 	Path string `json:"path"` // file
 	format.Scope
-	Calls   uint64      `json:"calls"`              // number of calls, without those outside the selection
+	Calls   uint64      `json:"calls"`              // number of selected calls
 	CallsOf uint64      `json:"calls_of,omitempty"` // calls in the trace, if calls are selected
 	SpanNS  int64       `json:"span_ns"`            // from the first start to the last end of a call
 	Steps   stats.Steps `json:"steps"`              // steps and their durations

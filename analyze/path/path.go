@@ -37,7 +37,7 @@ type Subject struct {
 	Kind  Kind   `json:"kind"`
 	Func  string `json:"func,omitempty"` // function of the call, empty for task and start
 	Name  string `json:"name,omitempty"` // name of the task, empty without a task
-	Where string `json:"where"`          // thread, or the stream of a task or of a wait
+	Where string `json:"where"`          // thread, or for tasks and waits the stream
 }
 
 // String names the subject as screens and viewers do. The kernel or copy comes first, because names are cut in the middle.

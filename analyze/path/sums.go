@@ -11,7 +11,7 @@ import (
 type Entry struct {
 	Subject
 	Count  int   `json:"count"`             // number of parts
-	NS     int64 `json:"ns"`                // summed duration of the parts
+	NS     int64 `json:"ns"`                // sum of the parts' durations
 	AtMost bool  `json:"at_most,omitempty"` // tasks took at most this time in some part
 }
 

@@ -13,7 +13,7 @@ type Device struct {
 	Device       int    `json:"device"`          // device number, -1 if not known
 	Tasks        uint64 `json:"tasks"`           // number of tasks on its streams
 	Measured     uint64 `json:"measured"`        // tasks with a measured time; other tasks are bracketed by calls
-	SpanNS       int64  `json:"span_ns"`         // from the beginning of the first task to the end of the last one
+	SpanNS       int64  `json:"span_ns"`         // time from the first task's start to the last task's end
 	BusyAtMostNS int64  `json:"busy_at_most_ns"` // time in which any stream may have had work; exact if all tasks are measured
 	IdleTimes    int    `json:"idle_times"`      // number of times without work
 }

@@ -35,19 +35,19 @@ type Finding struct {
 	// idle, short_tasks, hidden_waits, recording or late_rank.
 	Kind    FindingKind `json:"kind"`
 	CostNS  int64       `json:"cost_ns"`            // in the whole trace, 0 for the kinds up to memory_grows
-	Share   float64     `json:"share,omitempty"`    // part of the time in shares, or of a device's time
+	Share   float64     `json:"share,omitempty"`    // part of the time: shares of a step, or of a device's time
 	Count   uint64      `json:"count,omitempty"`    // calls, steps, launches or collectives
 	Of      uint64      `json:"of,omitempty"`       // all collectives of the rank
 	Bytes   uint64      `json:"bytes,omitempty"`    // copied, or by which memory grows
-	NS      int64       `json:"ns,omitempty"`       // part of a step, longest step, or mean time of a kernel
+	NS      int64       `json:"ns,omitempty"`       // part of a step, longest step, or mean kernel time
 	EachNS  int64       `json:"each_ns,omitempty"`  // mean time of a call
 	EveryNS int64       `json:"every_ns,omitempty"` // mean time between two launches
-	Step    *int        `json:"step,omitempty"`     // number of the longest step, or of a step near the median
+	Step    *int        `json:"step,omitempty"`     // longest step, or a step near the median
 	Call    *uint64     `json:"call,omitempty"`     // number of the first call
-	Func    string      `json:"func,omitempty"`     // function of the first call, or with most of the time
-	Name    string      `json:"name,omitempty"`     // of the error, the kernel, or the direction of copies
+	Func    string      `json:"func,omitempty"`     // function called first, or the one with most time
+	Name    string      `json:"name,omitempty"`     // name of the error, the kernel or the copy direction
 	Code    int64       `json:"code,omitempty"`     // returned error
-	Fault   bool        `json:"fault,omitempty"`    // the error is one of the device
+	Fault   bool        `json:"fault,omitempty"`    // the device reported the error
 	Device  *Device     `json:"device,omitempty"`   // device that had no work
 	Rank    *int        `json:"rank,omitempty"`     // the late rank
 	Growth  *Growth     `json:"growth,omitempty"`

@@ -26,7 +26,7 @@ type LongCall struct {
 
 // Gap is own time of the program before a call of a step. Calls are counted from 1, on one thread.
 type Gap struct {
-	Before int    `json:"before"`          // number of the next call in the step, from 1; after the last call, one more
+	Before int    `json:"before"`          // next call's place in the step, from 1; one more after the last call
 	After  string `json:"after,omitempty"` // function of the call before the gap, "" at the start of a step
 	Func   string `json:"func,omitempty"`  // function of the next call, "" at the end of a step
 	NS     int64  `json:"ns"`              // mean own time in typical steps, or own time in the one step

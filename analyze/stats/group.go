@@ -26,7 +26,7 @@ type Group struct {
 	Bytes    uint64 `json:"bytes"`             // copied or filled
 	HostNS   int64  `json:"host_ns"`           // time in the calls
 	WaitedNS int64  `json:"waited_ns"`         // part of host_ns in calls that wait for the device
-	StartNS  int64  `json:"start_ns"`          // start of the step, or of the first call
+	StartNS  int64  `json:"start_ns"`          // start of the step; for other groups, of the first call
 	SpanNS   int64  `json:"span_ns,omitempty"` // duration of the step
 	DeviceNS int64  `json:"device_ns"`         // time of measured tasks, on all streams
 	Differs  bool   `json:"differs,omitempty"` // the step is unlike most others

@@ -9,9 +9,9 @@ import (
 
 // Growth is device memory that grows from step to step.
 type Growth struct {
-	Steps     int    `json:"steps"`      // number of steps from the first to the last value
-	FromBytes uint64 `json:"from_bytes"` // memory in use at the end of the first step
-	ToBytes   uint64 `json:"to_bytes"`   // memory in use at the end of the last step
+	Steps     int    `json:"steps"`      // steps from the first to the last value
+	FromBytes uint64 `json:"from_bytes"` // memory in use after the first step
+	ToBytes   uint64 `json:"to_bytes"`   // memory in use after the last step
 }
 
 // stepSamples keeps evenly spaced typical steps: their index, duration, and the memory in use at their end.

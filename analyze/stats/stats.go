@@ -23,7 +23,7 @@ import (
 type Stats struct {
 	format.Scope
 	Selected
-	Calls     uint64     `json:"calls"`     // number of calls, without those outside the selection
+	Calls     uint64     `json:"calls"`     // number of selected calls
 	Failed    uint64     `json:"failed"`    // calls that returned an error
 	SpanNS    int64      `json:"span_ns"`   // from the first start to the last end of a call
 	Steps     Steps      `json:"steps"`     // steps and their durations
@@ -63,12 +63,12 @@ type Answer struct {
 
 // Missing counts calls and ends of tasks that the trace does not have.
 type Missing struct {
-	// GivenUp is the number of tasks without a known end. They count as busy up to the trace's end.
+	// GivenUp is tasks without a known end; they count as busy up to the trace's end.
 	GivenUp    uint64 `json:"given_up,omitempty"`
 	Unfinished uint64 `json:"unfinished,omitempty"` // calls that never returned; times do not include them
 	Gaps       int    `json:"gaps,omitempty"`       // times with lost calls
 	CallsLost  uint64 `json:"calls_lost,omitempty"` // calls known to be lost
-	Cut        bool   `json:"cut,omitempty"`        // the file has no end, as after a crash of the recorder
+	Cut        bool   `json:"cut,omitempty"`        // the file has no end, as if the recorder crashed
 }
 
 // Selected describes the calls in the sums. It is empty for all calls. If the selection is not a whole period, Stats has no
@@ -95,7 +95,7 @@ type Options struct {
 
 // Recording is the time that the program's threads spent in the recorder between calls, to hash and copy payloads.
 type Recording struct {
-	NS int64 `json:"ns"` // time in the recorder, of all threads
+	NS int64 `json:"ns"` // time in the recorder, all threads
 	// Copies are the recorded copies of the whole trace, nil if there are none.
 	Copies *format.RecordedCopies `json:"copies"`
 }
@@ -137,7 +137,7 @@ type Idle struct {
 	Call      *uint64 `json:"call"`        // longest call meanwhile on the thread that launched next, nil for none
 	Func      string  `json:"func"`        // function of that call
 	InCallNS  int64   `json:"in_call_ns"`  // part of the time in that call
-	InCallsNS int64   `json:"in_calls_ns"` // part of the time in all calls of the thread
+	InCallsNS int64   `json:"in_calls_ns"` // part of the thread's time in calls
 
 	RecordingNS int64 `json:"recording_ns"` // part of the time in the recorder; the rest is the program's own
 }
@@ -199,9 +199,9 @@ type Task struct {
 	Measured    uint64  `json:"measured"`                       // tasks with a measured time on the device
 	DeviceNS    int64   `json:"device_ns"`                      // summed duration of the measured tasks
 	P50NS       int64   `json:"device_p50_ns"`                  // median duration of the measured tasks
-	P99NS       int64   `json:"device_p99_ns"`                  // 99th percentile of durations of the measured tasks
+	P99NS       int64   `json:"device_p99_ns"`                  // 99th percentile of the measured durations
 	MaxNS       int64   `json:"device_max_ns"`                  // longest duration of the measured tasks
-	Rate        float64 `json:"bytes_per_s,omitempty"`          // bytes a second of the measured copies; if none is measured, a lower bound for all
+	Rate        float64 `json:"bytes_per_s,omitempty"`          // bytes per second, from measured copies; a lower bound if none is measured
 	RateAtLeast bool    `json:"bytes_per_s_at_least,omitempty"` // bytes_per_s is a lower bound
 	Sizes       []Task  `json:"sizes,omitempty"`                // copies by size class, smallest first, with the same keys
 

@@ -16,7 +16,7 @@ type Thread struct {
 	Thread  string `json:"thread"`  // thread name
 	Process int    `json:"process"` // process id
 	Parts
-	DeviceNS int64 `json:"device_ns"` // measured time of the tasks that the thread issued in the step
+	DeviceNS int64 `json:"device_ns"` // measured task time that the thread issued in the step
 }
 
 // Parts divide a time on one thread. They add up to the time, except for rounding.

@@ -318,7 +318,7 @@ type recordResult struct {
 	Sealed     []string          `json:"sealed,omitempty"`     // traces of a ring
 	Bytes      int64             `json:"bytes"`                // size of the trace
 	BlobFile   string            `json:"blob_file,omitempty"`  // file of --blobs
-	BlobBytes  int64             `json:"blob_bytes,omitempty"` // size of the file of --blobs
+	BlobBytes  int64             `json:"blob_bytes,omitempty"` // size of the --blobs file
 	Calls      uint64            `json:"calls"`                // number of recorded calls
 	Failed     uint64            `json:"failed"`               // calls that returned an error
 	Unfinished uint64            `json:"unfinished"`           // calls that had not returned at the end
@@ -329,7 +329,7 @@ type recordResult struct {
 	Unseen     []format.Unhooked `json:"not_recorded"`         // processes and libraries that the recorder did not see
 	Full       bool              `json:"full"`                 // --max-size ended the recording
 	Incomplete string            `json:"incomplete,omitempty"` // why the recording ended before the program
-	ExitCode   int               `json:"exit_code"`            // of the program; 128 and the signal if one killed it
+	ExitCode   int               `json:"exit_code"`            // the program's exit code; 128 and the signal if one killed it
 	Signal     int               `json:"signal,omitempty"`     // signal that killed the program
 }
 

@@ -36,7 +36,7 @@ type Request struct {
 type Status struct {
 	Session   string          `json:"session"`              // folder of the recording's session
 	Recorder  int             `json:"recorder_pid"`         // process id of the recorder
-	Command   []string        `json:"command"`              // command line of the program, null for a recording of running programs
+	Command   []string        `json:"command"`              // the program's command line, null if running programs were recorded
 	Processes []int           `json:"pids"`                 // process ids that have called the runtime
 	Recording bool            `json:"recording"`            // calls are being recorded
 	Only      int             `json:"only_pid,omitempty"`   // only process that records, 0 for all

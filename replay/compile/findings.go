@@ -50,7 +50,7 @@ type Unverified struct {
 	Reason     string        `json:"reason"` // why, as a sentence
 	Code       verify.Reason `json:"reason_code"`
 	Results    int           `json:"results"`               // number of results: one for a copy, one for each batch item
-	OtherBytes int           `json:"other_bytes,omitempty"` // number of results whose bytes differ from the recording, which proves nothing
+	OtherBytes int           `json:"other_bytes,omitempty"` // unproved results with other bytes than recorded
 }
 
 func (u *Unverified) String() string {
@@ -118,15 +118,15 @@ type PayloadWord struct {
 	Call   uint64 `json:"call"`           // call number
 	Func   string `json:"func"`           // function
 	Param  string `json:"param"`          // parameter name
-	Item   uint32 `json:"item,omitempty"` // number of the element in an array of buffers
-	Offset uint64 `json:"offset"`         // byte of the word in the payload
+	Item   uint32 `json:"item,omitempty"` // index in an array of buffers
+	Offset uint64 `json:"offset"`         // offset in the payload
 	Value  string `json:"value"`          // recorded word, in hexadecimal
 }
 
 // Target is the place that a word points to.
 type Target struct {
 	Allocation uint64 `json:"allocation"` // number of the call that made the allocation, object or token
-	At         uint64 `json:"at"`         // offset of the address in the allocation
+	At         uint64 `json:"at"`         // offset in the allocation
 }
 
 // Relocated is a word that was rewritten as a device address, with the evidence for it.

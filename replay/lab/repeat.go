@@ -88,7 +88,7 @@ func (r *Runs) Launches() []LaunchTimes {
 type LaunchTimes struct {
 	Call   uint64  `json:"call"`            // number of the launching call
 	Kernel string  `json:"kernel"`          // kernel name
-	NS     []int64 `json:"ns"`              // duration in each run, from the call to the end of the first wait for its stream
+	NS     []int64 `json:"ns"`              // duration in each run, from the call until the first wait for its stream ended
 	Min    int64   `json:"min_ns"`          // shortest duration
 	Median int64   `json:"median_ns"`       // median duration
 	Max    int64   `json:"max_ns"`          // longest duration

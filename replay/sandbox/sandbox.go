@@ -37,7 +37,7 @@ var layers = []struct {
 
 // Sandbox is a replay's sandbox.
 type Sandbox struct {
-	Landlock int      `json:"landlock_abi"` // version of Landlock in the kernel, 0 for none
+	Landlock int      `json:"landlock_abi"` // the kernel's Landlock version, 0 for none
 	Layers   []string `json:"layers"`       // layers that the replay entered
 	Missing  []string `json:"missing"`      // layers that the kernel lacks
 	from     []string // features that the missing layers need

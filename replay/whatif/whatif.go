@@ -57,7 +57,7 @@ type Report struct {
 	Known               Known      `json:"known"`
 	Calls               uint64     `json:"calls"`     // number of calls
 	Tasks               uint64     `json:"tasks"`     // number of tasks
-	Durations           Durations  `json:"durations"` // number of tasks by the source of their duration
+	Durations           Durations  `json:"durations"` // tasks by the source of their duration
 	Streams             []Stream   `json:"streams"`   // sums by stream
 	// Unsupported are calls that only take their recorded time on the host.
 	Unsupported []compile.Unsupported `json:"unsupported"`
@@ -78,7 +78,7 @@ func (a Advice) Error() string { return string(a) }
 // Known is the source for the tasks' time, as parts that add up to 1, or are 0 if no task takes time.
 type Known struct {
 	Measured  float64 `json:"measured"`  // measured by the device, or by a synchronous call
-	Bracketed float64 `json:"bracketed"` // shares of recorded waits
+	Bracketed float64 `json:"bracketed"` // shared out from recorded waits
 	Modelled  float64 `json:"modelled"`  // from the model
 }
 
@@ -111,7 +111,7 @@ const Unbounded = math.MaxInt64 / 4
 type Durations struct {
 	Measured  uint64 `json:"measured"`  // measured by the device, or by host function runs
 	Alike     uint64 `json:"alike"`     // mean over measured launches with the same kernel and block count
-	Estimated uint64 `json:"estimated"` // share, by the model, of a wait for several tasks
+	Estimated uint64 `json:"estimated"` // shared out from a wait for several tasks, by the model
 	Modelled  uint64 `json:"modelled"`  // from the model
 }
 
@@ -122,7 +122,7 @@ type Stream struct {
 	Device     int    `json:"device"`      // device number, -1 if not known
 	Tasks      int    `json:"tasks"`       // number of tasks
 	BusyNS     int64  `json:"busy_ns"`     // predicted sum of the tasks' durations
-	VirtualNS  int64  `json:"virtual_ns"`  // predicted time from the start of the first task to the end of the last
+	VirtualNS  int64  `json:"virtual_ns"`  // predicted time from the first task's start to the last task's end
 	RecordedNS int64  `json:"recorded_ns"` // the same in the trace; an unmeasured task ends with the wait for it
 }
 

@@ -42,7 +42,7 @@ type Model struct {
 	Launch Launch `json:"launch_ns"`
 	// Streams is how many streams may run tasks in parallel; 0 for any number.
 	Streams int `json:"streams"`
-	// Cores are the core counts of a device, shared by the kernels on all streams.
+	// Cores are the device's cores, shared by kernels on all streams.
 	Cores Cores `json:"cores"`
 	// Copies are costs by kind and size. The first entry with up_to_bytes not below the size applies.
 	Copies map[CopyKind]Copy `json:"copies"`
