@@ -1,12 +1,12 @@
 package format
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
+
+	"github.com/google/uuid"
 )
 
 // Meta describes the recording. It is stored as JSON, because a person must be able to read it without a tool, and
@@ -289,26 +289,7 @@ func (m *Meta) UnmarshalJSON(b []byte) error {
 }
 
 // NewUUID returns a random UUID in its usual text form.
-func NewUUID() string {
-	var u [16]byte
-	rand.Read(u[:])
-	u[6] = u[6]&0x0f | 0x40
-	u[8] = u[8]&0x3f | 0x80
-	return uuidText(u)
-}
-
-func uuidText(u [16]byte) string {
-	h := hex.EncodeToString(u[:])
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
-}
-
-func parseUUID(s string) (u [16]byte, err error) {
-	b, err := hex.DecodeString(strings.ReplaceAll(s, "-", ""))
-	if err != nil || len(b) != len(u) {
-		return u, fmt.Errorf("uuid %q is not 32 hexadecimal digits", s)
-	}
-	return [16]byte(b), nil
-}
+func NewUUID() string { return uuid.NewString() }
 
 // Merged is a recording that has become a part of another trace.
 type Merged struct {

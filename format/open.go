@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/acltrace/acltrace/format/column"
 	"github.com/acltrace/acltrace/format/container"
 )
@@ -74,7 +76,7 @@ func newReader(file *container.File) (*Reader, error) {
 	if r.meta.UUID == "" {
 		// No copy of META is left: take its fields from other places.
 		h := file.Header()
-		r.meta.UUID, r.meta.StartWall, r.meta.StartMono = uuidText(h.Session), h.WallNS, h.MonoNS
+		r.meta.UUID, r.meta.StartWall, r.meta.StartMono = uuid.UUID(h.Session).String(), h.WallNS, h.MonoNS
 		r.meta.API, r.meta.Ended = r.schema.API, "not known: what the trace says of itself is not in it"
 	}
 	if err := r.readSummaries(); err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/google/uuid"
+
 	"github.com/acltrace/acltrace/format/column"
 	"github.com/acltrace/acltrace/format/container"
 )
@@ -87,9 +89,9 @@ func Create(path string, meta *Meta, schema *Schema, opts *WriterOptions) (*Writ
 	if meta.UUID == "" {
 		meta.UUID = NewUUID()
 	}
-	session, err := parseUUID(meta.UUID)
+	session, err := uuid.Parse(meta.UUID)
 	if err != nil {
-		return nil, fmt.Errorf("create trace: %w", err)
+		return nil, fmt.Errorf("create trace: uuid %q is not 32 hexadecimal digits", meta.UUID)
 	}
 	if err := schema.index(); err != nil {
 		return nil, fmt.Errorf("create trace: %w", err)
