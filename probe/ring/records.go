@@ -146,15 +146,16 @@ func (s *Session) ringOf(sink probe.Sink, slot int, seq uint64) (*ring, error) {
 	if slot >= maxSlots {
 		return nil, errRing
 	}
-	if slot >= len(s.rings.bySlot) || s.rings.bySlot[slot] == nil || s.rings.bySlot[slot].released {
+	r := s.rings.at(slot)
+	if r == nil || r.released {
 		if err := s.open(sink); err != nil {
 			return nil, err
 		}
+		r = s.rings.at(slot)
 	}
-	if slot >= len(s.rings.bySlot) || s.rings.bySlot[slot] == nil || len(s.rings.bySlot[slot].owners) == 0 {
+	if r == nil || len(r.owners) == 0 {
 		return nil, errRing
 	}
-	r := s.rings.bySlot[slot]
 	if err := r.checkOwner(s, sink); err != nil || seq < r.firstSeq {
 		return nil, err
 	}

@@ -23,6 +23,14 @@ type rings struct {
 	part    []byte              // copy of the current part of a payload
 }
 
+// at returns the ring of a slot, nil if it is not mapped yet.
+func (rs *rings) at(slot int) *ring {
+	if slot < len(rs.bySlot) {
+		return rs.bySlot[slot]
+	}
+	return nil
+}
+
 // threadID identifies a thread by the PID in the trace and the TID.
 type threadID struct{ pid, tid uint32 }
 

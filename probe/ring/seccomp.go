@@ -109,11 +109,8 @@ func (s *Session) refillPools() {
 
 // threadGone reports whether the owner of a ring has ended and all its records were read.
 func (s *Session) threadGone(i int, m *member) bool {
-	if i >= len(s.rings.bySlot) || s.rings.bySlot[i] == nil || s.rings.bySlot[i].mem == nil || s.rings.bySlot[i].done {
-		return false
-	}
-	r := s.rings.bySlot[i]
-	return r.head.head.Load() == r.pos && unix.Access("/proc/"+strconv.Itoa(m.local)+"/task/"+strconv.Itoa(int(r.slot.tid)), unix.F_OK) == unix.ENOENT
+	r := s.rings.at(i)
+	return r != nil && r.mem != nil && !r.done && r.head.head.Load() == r.pos && unix.Access("/proc/"+strconv.Itoa(m.local)+"/task/"+strconv.Itoa(int(r.slot.tid)), unix.F_OK) == unix.ENOENT
 }
 
 // makeReady makes a ring in a process's pool. It returns false if there is no room.

@@ -180,16 +180,9 @@ func unsized(f *api.Func, words []uint64, there uint64) (ps []probe.Piece) {
 		if _, ok := readerOf(f, i); ok && p.Role != api.ArgArray || words[p.Word] == 0 || there>>i&1 != 0 {
 			continue
 		}
-		switch p.Role {
-		case api.In:
-			if !p.Size.Stored {
-				continue
-			}
-		case api.ArgArray:
-		default:
-			continue
+		if p.Role == api.ArgArray || p.Role == api.In && p.Size.Stored {
+			ps = append(ps, probe.Piece{Param: uint8(i), Addr: words[p.Word], Missing: probe.UnknownSize})
 		}
-		ps = append(ps, probe.Piece{Param: uint8(i), Addr: words[p.Word], Missing: probe.UnknownSize})
 	}
 	return ps
 }

@@ -30,7 +30,7 @@ type mapWatch struct {
 	model *api.Model
 	fds   []int
 	rings [][]byte
-	stop  chan struct{}
+	stop  atomic.Bool
 	ended sync.WaitGroup
 }
 
@@ -38,7 +38,7 @@ const mapRingPages = 16
 
 // watchMaps calls f for each runtime library that any process maps, on one goroutine, until stop is called.
 func watchMaps(m *api.Model, f func(Mapped)) (stop func(), err error) {
-	w := &mapWatch{model: m, stop: make(chan struct{})}
+	w := &mapWatch{model: m}
 	for cpu := 0; ; cpu++ { // also those outside this process's affinity
 		attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
 			Bits: unix.PerfBitMmap | unix.PerfBitMmap2, Wakeup: 1}
@@ -63,7 +63,7 @@ func watchMaps(m *api.Model, f func(Mapped)) (stop func(), err error) {
 	}
 	w.ended.Go(func() { w.run(f) })
 	return func() {
-		close(w.stop)
+		w.stop.Store(true)
 		w.ended.Wait()
 		w.close()
 	}, nil
@@ -83,12 +83,7 @@ func (w *mapWatch) run(f func(Mapped)) {
 	for i, fd := range w.fds {
 		polls[i] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
 	}
-	for {
-		select {
-		case <-w.stop:
-			return
-		default:
-		}
+	for !w.stop.Load() {
 		_, _ = unix.Poll(polls, 50)
 		for _, r := range w.rings {
 			w.drain(r, f)
