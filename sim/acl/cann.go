@@ -1,6 +1,8 @@
 package acl
 
 import (
+	"maps"
+	"slices"
 	"unsafe"
 
 	"github.com/acltrace/acltrace/api/acl"
@@ -34,19 +36,16 @@ func (t *Thread) SysGetCANNVersion(name acl.CANNPackageName, version *acl.CANNPa
 	if name < acl.ACL_PKG_NAME_CANN || name > acl.ACL_PKG_NAME_DRIVER {
 		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "package %d is unknown", name)
 	}
-	for _, p := range cannPackages {
-		if p != name {
-			continue
-		}
-		*version = acl.CANNPackageVersion{}
-		b := (*[unsafe.Sizeof(*version)]byte)(unsafe.Pointer(version))
-		space.PutText(b[:128], cannVersion)
-		space.PutText(b[128:192], "9")
-		space.PutText(b[192:256], "1")
-		space.PutText(b[256:320], "0")
-		return acl.ACL_SUCCESS
+	if !slices.Contains(slices.Collect(maps.Values(cannPackages)), name) {
+		return t.fail(acl.ACL_ERROR_INVALID_FILE, "package %d is not installed in the simulator", name)
 	}
-	return t.fail(acl.ACL_ERROR_INVALID_FILE, "package %d is not installed in the simulator", name)
+	*version = acl.CANNPackageVersion{}
+	b := (*[unsafe.Sizeof(*version)]byte)(unsafe.Pointer(version))
+	space.PutText(b[:128], cannVersion)
+	space.PutText(b[128:192], "9")
+	space.PutText(b[192:256], "1")
+	space.PutText(b[256:320], "0")
+	return acl.ACL_SUCCESS
 }
 
 // SysGetVersionStr stores a package version as text.
@@ -66,11 +65,7 @@ func (t *Thread) SysGetVersionNum(pkgName *byte, versionNum *int32) acl.Error {
 	if e := t.sysPackage(pkgName); e != 0 {
 		return e
 	}
-	if versionNum == nil {
-		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "versionNum is null")
-	}
-	*versionNum = (cannMajor*100+cannMinor)*100000 + cannPatch*1000
-	return acl.ACL_SUCCESS
+	return put(t, "versionNum", versionNum, (cannMajor*100+cannMinor)*100000+cannPatch*1000)
 }
 
 // cannAttrs are the supported software features.
@@ -92,17 +87,12 @@ func (t *Thread) GetCannAttributeList(cannAttrList **acl.CannAttr, num *uint64) 
 
 // GetCannAttribute reports whether a feature is supported.
 func (t *Thread) GetCannAttribute(cannAttr acl.CannAttr, value *int32) acl.Error {
-	switch {
-	case value == nil:
-		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "value is null")
-	case cannAttr < acl.ACL_CANN_ATTR_INF_NAN || cannAttr > acl.ACL_CANN_ATTR_JIT_COMPILE:
+	if cannAttr < acl.ACL_CANN_ATTR_INF_NAN || cannAttr > acl.ACL_CANN_ATTR_JIT_COMPILE {
 		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "attribute %d is unknown", cannAttr)
 	}
-	*value = 0
-	for _, a := range cannAttrs {
-		if a == cannAttr {
-			*value = 1
-		}
+	supported := int32(0)
+	if slices.Contains(cannAttrs, cannAttr) {
+		supported = 1
 	}
-	return acl.ACL_SUCCESS
+	return put(t, "value", value, supported)
 }
