@@ -45,11 +45,11 @@ func StoredFlags(dir string) (map[string]string, error) {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
-	var flags map[string]string
-	if err == nil {
-		err = json.Unmarshal(b, &flags)
-	}
 	if err != nil {
+		return nil, err // names the file
+	}
+	var flags map[string]string
+	if err := json.Unmarshal(b, &flags); err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, flagsFile), err)
 	}
 	return flags, nil

@@ -63,8 +63,12 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 	if rep.More > 0 {
 		Printf(w, "\n%s in flight\n", human.Plural(rep.More, "more task"))
 	}
-	for i := range rep.History {
-		historyText(w, &rep.History[i])
+	if err := Wrapped(w, o, 0, func(w io.Writer) {
+		for i := range rep.History {
+			historyText(w, &rep.History[i])
+		}
+	}); err != nil {
+		return err
 	}
 	nextText(w, blameNext(rep)...)
 	return w.Flush()

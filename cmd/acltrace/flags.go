@@ -149,6 +149,9 @@ func (r *recordFlags) parse(c *cobra.Command, program string) error {
 	if r.Model, err = runtime(r.api, program); err != nil {
 		return err
 	}
+	if r.Capture.Replayable && c.Flags().Changed("payload") && r.Capture.Payload != record.Full {
+		return usage("--replayable excludes --payload %s: a replay needs all data", r.Capture.Payload)
+	}
 	r.Limits.Block = r.policy == "block"
 	r.Limits.MaxSize = r.maxSize.or(0)
 	n := r.ringSize.or(0)

@@ -27,4 +27,8 @@ func TestNoCallDoesNotContradictWhatFollows(t *testing.T) {
 			t.Errorf("%q: want %q and not %q", s, c.want, c.not)
 		}
 	}
+	o.Capture.Armed = true
+	if s := nothing(o, &record.Result{}); !strings.Contains(s, "acltrace ctl start") || strings.Contains(s, "did not call") {
+		t.Errorf("armed, and never started: %q", s)
+	}
 }

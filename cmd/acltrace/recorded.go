@@ -97,6 +97,9 @@ func nothing(o *record.Options, res *record.Result) string {
 	case len(res.NoShim) > 0:
 		return "no call was seen: " + report.WithoutShim(res.NoShim)
 	}
+	if o.Capture.Armed {
+		return "no call was recorded: with --armed, `acltrace ctl start` starts recording"
+	}
 	probe := "the shim"
 	if o.Capture.Probe == "ebpf" {
 		probe = "eBPF"
