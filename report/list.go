@@ -15,7 +15,7 @@ type listWriter struct {
 
 // newListWriter begins a document. head has the text up to the list.
 func newListWriter(w io.Writer, head string) (*listWriter, error) {
-	_, err := io.WriteString(w, head)
+	_, err := w.Write([]byte(head))
 	return &listWriter{w, []byte("\n    ")}, err
 }
 
