@@ -134,8 +134,11 @@ func Argv(pid int) []string { return zeroEnded(pid, "cmdline") }
 // zeroEnded reads a list of strings that end with a zero byte each.
 func zeroEnded(pid int, name string) []string {
 	b, err := procstat.Text(pid, name)
-	if err != nil || len(b) == 0 {
+	switch {
+	case err != nil:
 		return nil
+	case len(b) == 0:
+		return []string{}
 	}
 	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
 }

@@ -5,7 +5,6 @@
 package watch
 
 import (
-	"bytes"
 	"cmp"
 	"debug/elf"
 	"encoding/binary"
@@ -313,11 +312,13 @@ func (w *Watcher) why(pid int, exe string) (string, format.UnhookedCause) {
 	if err := host.CheckExecutable(host.ProcFile(pid, "exe")); errors.Is(err, host.ErrStatic) {
 		return "the program is linked statically", format.NoLoader
 	}
-	env, err := os.ReadFile(host.ProcFile(pid, "environ"))
+	env := host.Environ(pid)
+	preload, _ := host.Lookup(env, "LD_PRELOAD")
+	_, session := host.Lookup(env, "ACLTRACE_SESSION")
 	switch {
-	case err != nil || slices.Contains(strings.FieldsFunc(host.Variable(pid, "LD_PRELOAD"), func(r rune) bool { return r == ':' || r == ' ' }), w.preload):
+	case env == nil || slices.Contains(strings.FieldsFunc(preload, func(r rune) bool { return r == ':' || r == ' ' }), w.preload):
 		return "", ""
-	case bytes.Contains(env, []byte("ACLTRACE_SESSION=")):
+	case session:
 		return "LD_PRELOAD was changed before it was started", ""
 	}
 	return "its environment was cleared before it was started; keep LD_PRELOAD and ACLTRACE_SESSION in it", ""
