@@ -20,6 +20,10 @@ typedef unsigned long long u64;
 #define inline inline __attribute__((always_inline))
 #define UINT(name, value) int (*name)[value]
 #define TYPE(name, value) typeof(value) *name
+#define ARRAY(map, kind, entries, value_type) \
+	struct { UINT(type, kind); UINT(max_entries, entries); TYPE(key, u32); TYPE(value, value_type); } map SEC(".maps")
+#define HASH(map, entries, key_type, value_type) \
+	struct { UINT(type, MAP_HASH); UINT(max_entries, entries); UINT(map_flags, MAP_NO_PREALLOC); TYPE(key, key_type); TYPE(value, value_type); } map SEC(".maps")
 
 #define PAGE 4096
 

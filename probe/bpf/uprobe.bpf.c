@@ -213,90 +213,19 @@ _Static_assert(GUESSED * 10 + GUESSED_LARGE * GUESS_LARGE + (GUESSED - GUESSED_L
 _Static_assert(PART_AT + sizeof(struct part) <= DATA, "a part is put together in the data of its thread");
 
 /* Sizes that depend on the model or on options are set before loading. */
-struct {
-	UINT(type, MAP_ARRAY);
-	UINT(max_entries, 1);
-	TYPE(key, u32);
-	TYPE(value, struct function);
-} functions SEC(".maps");
-
-struct {
-	UINT(type, MAP_PERCPU_ARRAY);
-	UINT(max_entries, 1);
-	TYPE(key, u32);
-	TYPE(value, u64);
-} counts SEC(".maps");
-
-struct {
-	UINT(type, MAP_PERCPU_ARRAY);
-	UINT(max_entries, COUNTERS);
-	TYPE(key, u32);
-	TYPE(value, u64);
-} counters SEC(".maps");
-
-struct {
-	UINT(type, MAP_HASH);
-	UINT(max_entries, 32768);
-	UINT(map_flags, MAP_NO_PREALLOC);
-	TYPE(key, u64);
-	TYPE(value, struct thread);
-} threads SEC(".maps");
-
+ARRAY(functions, MAP_ARRAY, 1, struct function);
+ARRAY(counts, MAP_PERCPU_ARRAY, 1, u64);
+ARRAY(counters, MAP_PERCPU_ARRAY, COUNTERS, u64);
+HASH(threads, 32768, u64, struct thread);
 /* A thread's initial value: too large for the stack. */
-struct {
-	UINT(type, MAP_ARRAY);
-	UINT(max_entries, 1);
-	TYPE(key, u32);
-	TYPE(value, struct thread);
-} blank SEC(".maps");
-
-struct {
-	UINT(type, MAP_HASH);
-	UINT(max_entries, 65536);
-	UINT(map_flags, MAP_NO_PREALLOC);
-	TYPE(key, u32);
-	TYPE(value, u8);
-} pids SEC(".maps");
-
+ARRAY(blank, MAP_ARRAY, 1, struct thread);
+HASH(pids, 65536, u32, u8);
 /* New tasks of the processes in pids that have called nothing yet, by kernel address. */
-struct {
-	UINT(type, MAP_HASH);
-	UINT(max_entries, 65536);
-	UINT(map_flags, MAP_NO_PREALLOC);
-	TYPE(key, u64);
-	TYPE(value, u8);
-} newborn SEC(".maps");
-
-struct {
-	UINT(type, MAP_HASH);
-	UINT(max_entries, 4096);
-	UINT(map_flags, MAP_NO_PREALLOC);
-	TYPE(key, struct args_key);
-	TYPE(value, struct args);
-} arguments SEC(".maps");
-
-struct {
-	UINT(type, MAP_HASH);
-	UINT(max_entries, 65536);
-	UINT(map_flags, MAP_NO_PREALLOC);
-	TYPE(key, struct args_key);
-	TYPE(value, struct given);
-} kernels SEC(".maps");
-
-struct {
-	UINT(type, MAP_HASH);
-	UINT(max_entries, 65536);
-	UINT(map_flags, MAP_NO_PREALLOC);
-	TYPE(key, u64);
-	TYPE(value, struct layout);
-} layouts SEC(".maps");
-
-struct {
-	UINT(type, MAP_PERCPU_ARRAY);
-	UINT(max_entries, 1);
-	TYPE(key, u32);
-	TYPE(value, u64);
-} cookie SEC(".maps");
+HASH(newborn, 65536, u64, u8);
+HASH(arguments, 4096, struct args_key, struct args);
+HASH(kernels, 65536, struct args_key, struct given);
+HASH(layouts, 65536, u64, struct layout);
+ARRAY(cookie, MAP_PERCPU_ARRAY, 1, u64);
 
 struct {
 	UINT(type, MAP_RINGBUF);
@@ -321,20 +250,15 @@ volatile u8 shut;
 /* Hides a value from the optimizer, so that the verifier sees its bounds check. */
 #define opaque(x) __asm__ volatile("" : "+r"(x))
 
-static inline void count(u32 what)
+static inline void add_to(void *map, u32 key, u64 more)
 {
-	u64 *n = map_lookup(&counters, &what);
+	u64 *n = map_lookup(map, &key);
 	/* Another program may run here while this one waits for a page. */
 	if (n)
-		__sync_fetch_and_add(n, 1);
+		__sync_fetch_and_add(n, more);
 }
 
-static inline void count_call(u32 func)
-{
-	u64 *n = map_lookup(&counts, &func);
-	if (n)
-		__sync_fetch_and_add(n, 1);
-}
+static inline void count(u32 what) { add_to(&counters, what, 1); }
 
 static inline u64 cookie_of(struct pt_regs *ctx)
 {
@@ -461,9 +385,7 @@ static inline u8 send(struct thread *t, u64 bytes, u64 how)
 
 static inline void lose(struct thread *t, u64 calls, u32 why, u64 from, u64 to)
 {
-	u64 *n = map_lookup(&counters, &why);
-	if (n)
-		__sync_fetch_and_add(n, calls);
+	add_to(&counters, why, calls);
 	if (t->head.lost == 0)
 		t->head.lost_from = from;
 	t->head.lost += calls;
@@ -1018,48 +940,36 @@ static inline void put_params(u64 place, struct thread *t, const struct reader *
 	p->bytes = t->used - (u32)begin;
 }
 
-static inline void capture_one(u64 place, struct thread *t, const struct function *f, u32 i, u8 ok, u8 sleeps)
+static inline int capture_as(u64 place, u32 func, u32 i, u8 ok, u8 sleeps)
 {
-	if (i >= MAX_READERS)
-		return;
+	struct thread *t = map_lookup(&threads, &place);
+	const struct function *f = map_lookup(&functions, &func);
+	if (!t || !f || i >= MAX_READERS)
+		return 0;
 	const struct reader *r = &f->reader[i];
 	if ((((r->flags & (READ_OUT | READ_ALWAYS)) == READ_OUT || r->kind == KIND_PAYLOAD || r->kind == KIND_IMAGE || r->kind == KIND_BLOCK) && !ok) || r->kind == KIND_ITEMS)
-		return;
+		return 0;
 	if (r->kind == KIND_BUFFERS) {
 		put_buffers(t, r, sleeps);
-		return;
+		return 0;
 	}
 	if (r->kind == KIND_PARAMS) {
 		put_params(place, t, r, sleeps);
-		return;
+		return 0;
 	}
 	u64 addr, len;
 	u8 missing = locate(t, r, i, &addr, &len, sleeps);
 	if (missing != ABSENT)
 		put(t, r, addr, len, (u32)r->item << 8 | missing, sleeps);
+	return 0;
 }
 
 /*
  * The verifier checks a function with only scalar arguments once, whatever the number of its calls. Inlined for each reader of
  * a function, older kernels would take too long.
  */
-__attribute__((noinline)) int capture_now(u64 place, u32 func, u32 i, u32 ok)
-{
-	struct thread *t = map_lookup(&threads, &place);
-	const struct function *f = map_lookup(&functions, &func);
-	if (t && f)
-		capture_one(place, t, f, i, (u8)ok, 0);
-	return 0;
-}
-
-__attribute__((noinline)) int capture_waiting(u64 place, u32 func, u32 i, u32 ok)
-{
-	struct thread *t = map_lookup(&threads, &place);
-	const struct function *f = map_lookup(&functions, &func);
-	if (t && f)
-		capture_one(place, t, f, i, (u8)ok, 1);
-	return 0;
-}
+__attribute__((noinline)) int capture_now(u64 place, u32 func, u32 i, u32 ok) { return capture_as(place, func, i, (u8)ok, 0); }
+__attribute__((noinline)) int capture_waiting(u64 place, u32 func, u32 i, u32 ok) { return capture_as(place, func, i, (u8)ok, 1); }
 
 /* A fast path for the argument block, which nearly every launch has. It is the first piece after the words. */
 static inline void capture_block(struct thread *t, struct record *rec, const struct function *f)
@@ -1212,32 +1122,6 @@ static long one_item(u32 i, struct parts *ps)
 	return 0;
 }
 
-/* Sends a payload after its call: one too large for the record, or the items of an array. */
-__attribute__((noinline)) int send_payload(u64 place, u32 func, u32 i)
-{
-	struct thread *t = map_lookup(&threads, &place);
-	const struct function *f = map_lookup(&functions, &func);
-	if (!t || !f || i >= MAX_READERS)
-		return 0;
-	const struct reader *r = &f->reader[i];
-	struct parts ps = {.t = t, .r = r};
-	if (r->kind == KIND_ITEMS) {
-		u64 n = word(t, r->mul0);
-		ps.addrs = address(t, r);
-		ps.sizes = word(t, r->mul1);
-		if (!(r->flags & READ_LATER) && limit != 0)
-			loop(n < MAX_ITEMS ? (u32)n : MAX_ITEMS, one_item, &ps, 0);
-		return 0;
-	}
-	if (r->kind != KIND_PAYLOAD && r->kind != KIND_BYTES && r->kind != KIND_IMAGE && r->kind != KIND_BLOCK)
-		return 0;
-	if (locate(t, r, i, &ps.addr, &ps.len, 1) != PRESENT || !follows(r, ps.len, 1))
-		return 0;
-	rows(&ps);
-	send_parts(&ps, r->item);
-	return 0;
-}
-
 /* Sends the next part from the thread's memory. */
 __attribute__((noinline)) int part_now(u64 place, u32 func, u32 i, u32 n)
 {
@@ -1251,7 +1135,8 @@ __attribute__((noinline)) int part_now(u64 place, u32 func, u32 i, u32 n)
 	return (int)part_as(n, &ps, 0);
 }
 
-__attribute__((noinline)) int send_payload_now(u64 place, u32 func, u32 i)
+/* Sends a payload after its call: one too large for the record, or the items of an array. */
+static inline int payload_as(u64 place, u32 func, u32 i, u8 sleeps)
 {
 	struct thread *t = map_lookup(&threads, &place);
 	const struct function *f = map_lookup(&functions, &func);
@@ -1259,16 +1144,32 @@ __attribute__((noinline)) int send_payload_now(u64 place, u32 func, u32 i)
 		return 0;
 	const struct reader *r = &f->reader[i];
 	struct parts ps = {.t = t, .r = r};
-	if (r->kind != KIND_PAYLOAD && r->kind != KIND_BYTES && r->kind != KIND_IMAGE)
+	if (r->kind == KIND_ITEMS) {
+		u64 n = word(t, r->mul0);
+		ps.addrs = address(t, r);
+		ps.sizes = word(t, r->mul1);
+		if (sleeps && !(r->flags & READ_LATER) && limit != 0)
+			loop(n < MAX_ITEMS ? (u32)n : MAX_ITEMS, one_item, &ps, 0);
 		return 0;
-	if (locate(t, r, i, &ps.addr, &ps.len, 0) != PRESENT || !follows(r, ps.len, 0))
+	}
+	if (r->kind != KIND_PAYLOAD && r->kind != KIND_BYTES && r->kind != KIND_IMAGE && !(sleeps && r->kind == KIND_BLOCK))
 		return 0;
+	if (locate(t, r, i, &ps.addr, &ps.len, sleeps) != PRESENT || !follows(r, ps.len, sleeps))
+		return 0;
+	if (sleeps) {
+		rows(&ps);
+		send_parts(&ps, r->item);
+		return 0;
+	}
 	begin_parts(&ps, r->item);
 	for (u32 n = 0; n < PARTS_NOW; n++)
 		if (part_now(place, func, i, n))
 			break;
 	return 0;
 }
+
+__attribute__((noinline)) int payload_waiting(u64 place, u32 func, u32 i) { return payload_as(place, func, i, 1); }
+__attribute__((noinline)) int payload_now(u64 place, u32 func, u32 i) { return payload_as(place, func, i, 0); }
 
 static inline struct thread *new_place(u64 id)
 {
@@ -1471,9 +1372,9 @@ static inline int returned(struct pt_regs *ctx, u8 sleeps)
 	if (later && how == SENT)
 		for (u32 i = 0; i < MAX_READERS && i < f->readers; i++) {
 			if (sleeps)
-				send_payload(id, func, i);
+				payload_waiting(id, func, i);
 			else
-				send_payload_now(id, func, i);
+				payload_now(id, func, i);
 		}
 	if (how != WAITS)
 		t->held = t->calls = 0;
@@ -1514,7 +1415,7 @@ SEC("uprobe")
 int tally(struct pt_regs *ctx)
 {
 	if (wanted(current_pid_tgid()))
-		count_call(func_of(cookie_of(ctx)));
+		add_to(&counts, func_of(cookie_of(ctx)), 1);
 	return 0;
 }
 
