@@ -11,8 +11,7 @@ CUresult cuMemGetInfo_v2(size_t *free_, size_t *total)
 {
 	ENTER(c);
 	*free_ = room(c->device);
-	*total = TOTAL / (uint64_t)devices;
-	return leave(OK);
+	return STORE(total, TOTAL / (uint64_t)devices);
 }
 
 static CUresult memory_call(CUdeviceptr *p, size_t size, int kind)
@@ -129,8 +128,7 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned Flag
 	ENTER(c);
 	if (pdptr == NULL || Flags || host_of(p) == NULL)
 		return leave(INVALID);
-	*pdptr = (CUdeviceptr)p;
-	return leave(OK);
+	return STORE(pdptr, (CUdeviceptr)p);
 }
 
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
@@ -198,8 +196,7 @@ CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CU
 	if (at == 0 || mmap((void *)at, size, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file, (off_t)(at - base)) != (void *)at)
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
 	insert((struct block){.at = at, .size = size, .kind = RESERVED});
-	*ptr = at;
-	return leave(OK);
+	return STORE(ptr, at);
 }
 
 CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
@@ -230,8 +227,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CU
 	p->as = *prop;
 	used[device] += size;
 	insert((struct block){.at = at, .size = size, .kind = BACKING, .device = device});
-	*handle = (uint64_t)p;
-	return leave(OK);
+	return STORE(handle, (uint64_t)p);
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
@@ -262,8 +258,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, vo
 	p->size = r.size;
 	p->device = r.device;
 	p->from = from;
-	*handle = (uint64_t)p;
-	return leave(OK);
+	return STORE(handle, (uint64_t)p);
 }
 
 CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, uint64_t flags)

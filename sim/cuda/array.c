@@ -99,8 +99,7 @@ CUresult cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmap
 	FIND(levels, l, known(LEVELS, hMipmappedArray), HANDLE);
 	if (pLevelArray == NULL || level >= l->count)
 		return leave(INVALID);
-	*pLevelArray = l->level[level];
-	return leave(OK);
+	return STORE(pLevelArray, l->level[level]);
 }
 
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)

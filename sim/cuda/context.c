@@ -257,8 +257,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 		primary[dev] = new_context(dev, 0);
 	primary[dev]->references++;
 	primary[dev]->o.gone = false;
-	*pctx = (CUcontext)primary[dev];
-	return leave(OK);
+	return STORE(pctx, (CUcontext)primary[dev]);
 }
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
@@ -313,8 +312,7 @@ CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned flags, CUdevice dev)
 	if (depth == sizeof stack / sizeof *stack)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_lock(&lock);
-	*pctx = (CUcontext)(stack[depth++] = new_context(dev, flags));
-	return leave(OK);
+	return STORE(pctx, (CUcontext)(stack[depth++] = new_context(dev, flags)));
 }
 
 CUresult cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned flags, CUdevice dev)
@@ -354,8 +352,7 @@ CUresult cuCtxAttach(CUcontext *pctx, unsigned flags)
 		return INVALID;
 	ENTER(c);
 	c->references++;
-	*pctx = (CUcontext)c;
-	return leave(OK);
+	return STORE(pctx, (CUcontext)c);
 }
 
 CUresult cuCtxDetach(CUcontext ctx)
@@ -458,8 +455,7 @@ CUresult cuCtxSynchronize(void)
 CUresult cuCtxGetFlags(unsigned *flags)
 {
 	ENTER(c);
-	*flags = c->flags;
-	return leave(OK);
+	return STORE(flags, c->flags);
 }
 
 CUresult cuCtxSetFlags(unsigned flags)
@@ -485,8 +481,7 @@ CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned *version)
 	pthread_mutex_lock(&lock);
 	if (version == NULL || (ctx ? known(CONTEXT, ctx) : current()) == NULL)
 		return leave(CUDA_ERROR_INVALID_CONTEXT);
-	*version = 3020;
-	return leave(OK);
+	return STORE(version, 3020);
 }
 
 CUresult cuCtxSetLimit(CUlimit limit, size_t value)
@@ -503,8 +498,7 @@ CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit)
 	if (pvalue == NULL ? INVALID : limit < 0 || limit >= CU_LIMIT_MAX)
 		return CUDA_ERROR_UNSUPPORTED_LIMIT;
 	ENTER(c);
-	*pvalue = c->limits[limit];
-	return leave(OK);
+	return STORE(pvalue, c->limits[limit]);
 }
 
 CUresult cuCtxSetCacheConfig(CUfunc_cache config)
@@ -519,8 +513,7 @@ CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig)
 	if (pconfig == NULL)
 		return INVALID;
 	ENTER(c);
-	*pconfig = c->cache;
-	return leave(OK);
+	return STORE(pconfig, c->cache);
 }
 
 CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
@@ -541,8 +534,7 @@ static CUresult own_context(CUcontext *ctx, CUdevice dev)
 		primary[dev] = new_context(dev, 0);
 		primary[dev]->o.gone = true;
 	}
-	*ctx = (CUcontext)primary[dev];
-	return leave(OK);
+	return STORE(ctx, (CUcontext)primary[dev]);
 }
 
 CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)

@@ -357,8 +357,7 @@ CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle
 	struct pool *p = make(POOL, sizeof *p);
 	p->device = r.device;
 	p->from = from;
-	*pool_out = (CUmemoryPool)p;
-	return leave(OK);
+	return STORE(pool_out, (CUmemoryPool)p);
 }
 
 CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr)
@@ -396,14 +395,12 @@ CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
 {
 	DEVICE(dev);
 	pthread_mutex_lock(&lock);
-	*pool_out = (CUmemoryPool)default_pool(dev);
-	return leave(OK);
+	return STORE(pool_out, (CUmemoryPool)default_pool(dev));
 }
 
 CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
 {
 	DEVICE(dev);
 	pthread_mutex_lock(&lock);
-	*pool = (CUmemoryPool)pool_of(dev);
-	return leave(OK);
+	return STORE(pool, (CUmemoryPool)pool_of(dev));
 }

@@ -122,15 +122,13 @@ CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 			other->capture = NULL;
 			other->began = false;
 		}
-	*phGraph = (CUgraph)g;
-	return leave(OK);
+	return STORE(phGraph, (CUgraph)g);
 }
 
 CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
 {
 	ON_STREAM(s, hStream);
-	*captureStatus = s->capture ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
-	return leave(OK);
+	return STORE(captureStatus, s->capture ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
@@ -147,8 +145,7 @@ CUresult cuGraphCreate(CUgraph *phGraph, unsigned flags)
 	if (phGraph == NULL || flags)
 		return INVALID;
 	pthread_mutex_lock(&lock);
-	*phGraph = (CUgraph)new_graph(false);
-	return leave(OK);
+	return STORE(phGraph, (CUgraph)new_graph(false));
 }
 
 static CUresult end_graph(const void *h, bool executable)
@@ -270,8 +267,7 @@ CUresult cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, 
 	struct node *n = g ? copy_of(g, (struct node *)hOriginalNode) : NULL;
 	if (n == NULL || phNode == NULL)
 		return leave(INVALID);
-	*phNode = (CUgraphNode)n;
-	return leave(OK);
+	return STORE(phNode, (CUgraphNode)n);
 }
 
 void await_run(const struct graph *x)

@@ -16,8 +16,7 @@ CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *num
 			rootNodes[n] = (CUgraphNode)t->node;
 		n++;
 	}
-	*numRootNodes = n;
-	return leave(OK);
+	return STORE(numRootNodes, n);
 }
 
 CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData, size_t *numEdges)
@@ -33,8 +32,7 @@ CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, 
 				if (edgeData)
 					edgeData[n] = (CUgraphEdgeData){0};
 			}
-	*numEdges = n;
-	return leave(OK);
+	return STORE(numEdges, n);
 }
 
 CUresult cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, size_t *numEdges) { return cuGraphGetEdges_v2(hGraph, from, to, NULL, numEdges); }
@@ -49,8 +47,7 @@ CUresult cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependenc
 		if (edgeData)
 			edgeData[i] = (CUgraphEdgeData){0};
 	}
-	*numDependencies = n->needs_count;
-	return leave(OK);
+	return STORE(numDependencies, n->needs_count);
 }
 
 CUresult cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies) { return cuGraphNodeGetDependencies_v2(hNode, dependencies, NULL, numDependencies); }
@@ -71,8 +68,7 @@ CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *depende
 				}
 				k++;
 			}
-	*numDependentNodes = k;
-	return leave(OK);
+	return STORE(numDependentNodes, k);
 }
 
 CUresult cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes) { return cuGraphNodeGetDependentNodes_v2(hNode, dependentNodes, NULL, numDependentNodes); }

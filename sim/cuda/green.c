@@ -82,8 +82,7 @@ CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevResource *res
 	struct resource *r = make(RESOURCE, sizeof *r);
 	r->device = (int)first.device;
 	r->count = count;
-	*phDesc = (CUdevResourceDesc)r;
-	return leave(OK);
+	return STORE(phDesc, (CUdevResourceDesc)r);
 }
 
 CUresult cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, uint32_t flags)
@@ -96,8 +95,7 @@ CUresult cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice de
 	struct green *g = make(GREEN, sizeof *g);
 	g->ctx = new_context(dev, 0);
 	g->count = r->count;
-	*phCtx = (CUgreenCtx)g;
-	return leave(OK);
+	return STORE(phCtx, (CUgreenCtx)g);
 }
 
 CUresult cuGreenCtxDestroy(CUgreenCtx hCtx)
@@ -127,8 +125,7 @@ CUresult cuGreenCtxGetDevResource(CUgreenCtx hCtx, CUdevResource *resource, CUde
 	FIND(green, g, known(GREEN, hCtx), CUDA_ERROR_INVALID_CONTEXT);
 	if (resource == NULL || type != SMS)
 		return leave(INVALID);
-	*resource = resource_of((uint32_t)g->ctx->device, 0, g->count);
-	return leave(OK);
+	return STORE(resource, resource_of((uint32_t)g->ctx->device, 0, g->count));
 }
 
 CUresult cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUdevResourceType type)
@@ -137,8 +134,7 @@ CUresult cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUdevResou
 	if (resource == NULL || type != SMS)
 		return leave(INVALID);
 	struct green *g = green_of(c);
-	*resource = resource_of((uint32_t)c->device, 0, g ? g->count : processors());
-	return leave(OK);
+	return STORE(resource, resource_of((uint32_t)c->device, 0, g ? g->count : processors()));
 }
 
 CUresult cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, uint32_t flags, int priority)
@@ -146,8 +142,7 @@ CUresult cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, uint32_
 	FIND(green, g, known(GREEN, greenCtx), CUDA_ERROR_INVALID_CONTEXT);
 	if (phStream == NULL || flags != CU_STREAM_NON_BLOCKING)
 		return leave(INVALID);
-	*phStream = (CUstream)new_stream(g->ctx, flags, priority < -5 ? -5 : priority > 0 ? 0 : priority);
-	return leave(OK);
+	return STORE(phStream, (CUstream)new_stream(g->ctx, flags, priority < -5 ? -5 : priority > 0 ? 0 : priority));
 }
 
 CUresult cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx)

@@ -17,8 +17,7 @@ CUresult cuLinkCreate_v2(unsigned numOptions, CUjit_option *options, void **opti
 	if (stateOut == NULL || (numOptions && (options == NULL || optionValues == NULL)))
 		return INVALID;
 	ENTER(c);
-	*stateOut = (CUlinkState)make(LINK, sizeof(struct link));
-	return leave(OK);
+	return STORE(stateOut, (CUlinkState)make(LINK, sizeof(struct link)));
 }
 
 /* An input ends at its size or at a 0. */

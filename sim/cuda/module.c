@@ -413,8 +413,7 @@ static CUresult potential_block(int *minGridSize, int *blockSize, CUfunction fun
 	if (function_known(func, false) == NULL)
 		return leave(HANDLE);
 	*blockSize = most > 0 && most < 1024 ? most : 1024;
-	*minGridSize = device_attributes[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] * (2048 / *blockSize);
-	return leave(OK);
+	return STORE(minGridSize, device_attributes[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] * (2048 / *blockSize));
 }
 
 CUresult cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize shared, size_t dynamicSMemSize, int blockSizeLimit)

@@ -13,8 +13,7 @@ CUresult cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle, const CUmulti
 	struct physical *p = make(PHYSICAL, sizeof *p);
 	p->size = prop->size;
 	p->wanted = prop->numDevices;
-	*mcHandle = (uint64_t)p;
-	return leave(OK);
+	return STORE(mcHandle, (uint64_t)p);
 }
 
 static struct physical *multicast_known(CUmemGenericAllocationHandle h)

@@ -24,8 +24,7 @@ CUresult put_node(CUgraphNode *out, CUgraph h, const CUgraphNode *needs, size_t 
 	n->needs = calloc(count + 1, sizeof *n->needs);
 	for (; n->needs_count < count; n->needs_count++)
 		n->needs[n->needs_count] = (struct node *)needs[n->needs_count];
-	*out = (CUgraphNode)n;
-	return leave(OK);
+	return STORE(out, (CUgraphNode)n);
 }
 
 /* Replaces a node's task, in the graph or in an executable graph made from it. */
@@ -273,8 +272,7 @@ CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)
 	for (struct task *t = g->tasks; t; t = t->next, n++)
 		if (nodes && n < *numNodes)
 			nodes[n] = (CUgraphNode)t->node;
-	*numNodes = n;
-	return leave(OK);
+	return STORE(numNodes, n);
 }
 
 CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned isEnabled)

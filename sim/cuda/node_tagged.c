@@ -87,8 +87,7 @@ CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, C
 	struct condition *c = make(CONDITION, sizeof *c);
 	c->value = c->first = defaultLaunchValue;
 	c->assigned = (flags & CU_GRAPH_COND_ASSIGN_DEFAULT) != 0;
-	*pHandle_out = (CUgraphConditionalHandle)(uintptr_t)c;
-	return leave(OK);
+	return STORE(pHandle_out, (CUgraphConditionalHandle)(uintptr_t)c);
 }
 
 static void run_conditional(struct task *t)

@@ -481,8 +481,7 @@ CUresult cuMemGetAccess(uint64_t *flags, const CUmemLocation *location, CUdevice
 	FIND(block, b, holding(ptr, 1), INVALID);
 	if (b->kind != MAPPED || flags == NULL || location == NULL || location->type != CU_MEM_LOCATION_TYPE_DEVICE || location->id < 0 || location->id >= devices)
 		return leave(INVALID);
-	*flags = b->open >> location->id & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
-	return leave(OK);
+	return STORE(flags, b->open >> location->id & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE);
 }
 
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
@@ -499,8 +498,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
 		return leave(INVALID);
 	b->of->retained = b->of->o.gone ? 0 : b->of->retained + 1;
 	b->of->o.gone = false;
-	*handle = (uint64_t)b->of;
-	return leave(OK);
+	return STORE(handle, (uint64_t)b->of);
 }
 
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
@@ -544,8 +542,7 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUme
 	FIND(pool, p, known(POOL, memPool), INVALID);
 	if (flags == NULL || location == NULL || location->type != CU_MEM_LOCATION_TYPE_DEVICE || location->id < 0 || location->id >= devices)
 		return leave(INVALID);
-	*flags = location->id == p->device || p->open >> location->id & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
-	return leave(OK);
+	return STORE(flags, location->id == p->device || p->open >> location->id & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE);
 }
 
 CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)

@@ -12,8 +12,7 @@ CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned flags, int prio
 	ENTER(c);
 	if (phStream == NULL || flags > CU_STREAM_NON_BLOCKING)
 		return leave(INVALID);
-	*phStream = (CUstream)new_stream(c, flags, priority < -5 ? -5 : priority > 0 ? 0 : priority);
-	return leave(OK);
+	return STORE(phStream, (CUstream)new_stream(c, flags, priority < -5 ? -5 : priority > 0 ? 0 : priority));
 }
 
 CUresult cuStreamCreate(CUstream *phStream, unsigned Flags) { return cuStreamCreateWithPriority(phStream, Flags, 0); }
@@ -56,15 +55,13 @@ CUresult cuStreamQuery(CUstream hStream)
 CUresult cuStreamGetPriority(CUstream hStream, int *priority)
 {
 	ON_STREAM(s, hStream);
-	*priority = s->priority;
-	return leave(OK);
+	return STORE(priority, s->priority);
 }
 
 CUresult cuStreamGetFlags(CUstream hStream, unsigned *flags)
 {
 	ON_STREAM(s, hStream);
-	*flags = s->flags;
-	return leave(OK);
+	return STORE(flags, s->flags);
 }
 
 CUresult cuEventCreate(CUevent *phEvent, unsigned Flags)
@@ -230,6 +227,5 @@ CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEn
 		return leave(HANDLE);
 	if (a->place.stream->done < a->place.ticket || b->place.stream->done < b->place.ticket)
 		return leave(CUDA_ERROR_NOT_READY);
-	*pMilliseconds = (float)((double)(int64_t)(b->ns - a->ns) / 1e6);
-	return leave(OK);
+	return STORE(pMilliseconds, (float)((double)(int64_t)(b->ns - a->ns) / 1e6));
 }
