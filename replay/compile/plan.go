@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
@@ -67,22 +68,22 @@ func (p *Plan) Close() { _ = p.File.Close() }
 
 // MissingFunctions returns findings about functions that a library lacks.
 func (p *Plan) MissingFunctions(names []string) []Unsupported {
-	calls, first := map[string]int{}, map[string]uint64{}
+	us := make([]Unsupported, len(names))
+	for i, n := range names {
+		us[i] = Unsupported{Func: n, Reason: "the library does not have it"}
+	}
 	for t := range p.Threads {
 		for _, in := range p.File.Instructions(t) {
 			if !in.Calls() {
 				continue
 			}
-			n := p.File.Funcs[in.Fn].Name
-			if calls[n] == 0 || in.Call < first[n] {
-				first[n] = in.Call
+			if i := slices.Index(names, p.File.Funcs[in.Fn].Name); i >= 0 {
+				if u := &us[i]; u.Calls == 0 || in.Call < u.Call {
+					u.Call = in.Call
+				}
+				us[i].Calls++
 			}
-			calls[n]++
 		}
-	}
-	var us []Unsupported
-	for _, n := range names {
-		us = append(us, Unsupported{Func: n, Calls: calls[n], Call: first[n], Reason: "the library does not have it"})
 	}
 	return us
 }
@@ -99,14 +100,13 @@ func (p *Plan) Print(w io.Writer) error {
 	f := p.File
 	line("plan: %s, %s, %s, %s, %s, %s data, %s scratch\n", human.Plural(p.Found.Calls, "call"), human.Plural(f.Count(), "instruction"),
 		human.Plural(len(p.Threads), "thread"), human.Plural(len(f.Funcs), "function"), human.Plural(len(p.slots), "slot"), human.Bytes(f.Header.Data), human.Bytes(f.Header.Scratch))
-	for _, u := range p.Found.Unsupported {
-		line("unsupported: %s\n", &u)
-	}
-	for _, u := range p.Found.LeftOut {
-		line("left out: %s\n", &u)
-	}
-	for _, u := range p.Found.Absent {
-		line("absent: %s\n", &u)
+	for _, l := range []struct {
+		name  string
+		calls []Unsupported
+	}{{"unsupported", p.Found.Unsupported}, {"left out", p.Found.LeftOut}, {"absent", p.Found.Absent}} {
+		for _, u := range l.calls {
+			line("%s: %s\n", l.name, &u)
+		}
 	}
 	for _, s := range p.Found.Substituted {
 		line("substituted: call %d %s, parameter %s: %s: %s\n", s.Call, s.Func, s.Param, human.Bytes(s.Bytes), s.Reason)

@@ -59,7 +59,7 @@ func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, out
 	if err := x.close(ctx); err != nil {
 		return nil, compile.InFile(trace, err)
 	}
-	e := &Extracted{Scope: r.Completeness().Scope(), Kernel: x.kernel, Results: x.results}
+	e := &Extracted{Scope: r.Completeness().Scope(), Kernel: x.kernel, Results: x.found.results}
 	if err := x.write(ctx, output, e); err != nil {
 		return nil, err
 	}
@@ -91,22 +91,19 @@ func LaunchOf(trace string, id format.TaskID) (uint64, error) {
 }
 
 type extractor struct {
-	limits  compile.Limits // for planned replays
-	r       *format.Reader
-	m       *api.Model
-	launch  *format.Call
-	fn      *api.Func
-	kernel  string
-	stream  *timeline.Object // that the launch is on, nil for a default stream
-	results int
-	slab    int // slab size, for tests
-	keep    bits
+	limits compile.Limits // for planned replays
+	r      *format.Reader
+	m      *api.Model
+	launch *format.Call
+	fn     *api.Func
+	kernel string
+	stream *timeline.Object // that the launch is on, nil for a default stream
+	slab   int              // slab size, for tests
+	keep   bits
+	found  *findings
 	// lingering are the last calls by process, if there are several. Processes that export memory come last.
 	lingering []lastCall
-	end       int64 // end of the last call that shows results
-	waited    bool  // the program waited for the launch
-	failed    bool  // and its wait reported an error
-	open      bool  // the program never waited for some copies
+	open      bool // the program never waited for some copies
 }
 
 // launchable finds the launch.
@@ -170,7 +167,7 @@ func (x *extractor) close(ctx context.Context) error {
 	if found == nil {
 		return fmt.Errorf("call %d %s can't be replayed", x.launch.Index, x.fn.Name)
 	}
-	x.results, x.end, x.waited, x.failed = found.results, found.end, found.waited, found.failed
+	x.found = found
 	if found.open[found.launch.lane] == 0 {
 		delete(found.open, found.launch.lane) // the extract waits for the launch
 	}

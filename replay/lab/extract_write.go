@@ -75,7 +75,7 @@ func (x *extractor) write(ctx context.Context, output string, e *Extracted) (err
 		return err
 	}
 	o := &out{x: x, w: w, late: late, blobs: map[format.BlobID]format.BlobID{}}
-	kept := &format.Filter{To: x.end + 1, Chunk: func(c *format.ChunkInfo) bool { return !c.Known || x.keep.any(c.First, c.First+c.Calls) }}
+	kept := &format.Filter{To: x.found.end + 1, Chunk: func(c *format.ChunkInfo) bool { return !c.Known || x.keep.any(c.First, c.First+c.Calls) }}
 	for c, err := range x.r.CallsByStart(kept) {
 		if err != nil {
 			return err
@@ -160,7 +160,7 @@ func (o *out) call(k *format.Call, e *Extracted) (err error) {
 	if x.stream == nil {
 		how = api.SyncDevice
 	}
-	if x.failed {
+	if x.found.failed {
 		e.Alone = false // the program's own wait is to report the error
 		return nil
 	}
@@ -174,7 +174,7 @@ func (o *out) call(k *format.Call, e *Extracted) (err error) {
 
 // finish waits for tasks that the program has not waited for, and writes the data that was recorded later.
 func (o *out) finish(e *Extracted) error {
-	if o.x.open || !o.x.waited && !o.waited {
+	if o.x.open || !o.x.found.waited && !o.waited {
 		if waits, err := o.x.wait(o.w, api.SyncDevice, o.last+1); err != nil {
 			return err
 		} else if !waits {

@@ -14,7 +14,7 @@ package access
 
 import (
 	"encoding/binary"
-	"slices"
+	"iter"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -160,7 +160,7 @@ func (t *Tracker) block(e *timeline.Event, i int) (all bool) {
 // payload adds the range of a copy or a fill, or the ranges of a batch.
 func (t *Tracker) payload(e *timeline.Event, i int) (all bool) {
 	p := &e.Fn.Params[i]
-	return ranges(e, i, func(param int) ([]byte, bool) { return t.data(e.Call, param, 0) }, func(item uint32, addr, size uint64) {
+	return ranges(e, i, func(param int) ([]byte, bool) { return t.data(e.Call, param) }, func(item uint32, addr, size uint64) {
 		a := Access{Addr: addr, Size: size, Kind: rangeKind(p), Param: i, Self: item == 0}
 		if item > 0 {
 			a.At = 8 * uint64(item-1)
@@ -174,19 +174,13 @@ func (t *Tracker) payload(e *timeline.Event, i int) (all bool) {
 func (t *Tracker) items(e *timeline.Event, i, want int) (all bool) {
 	all = true
 	apart := e.Fn.Params[i].Role == api.ArgArray || e.Fn.Params[i].Role == api.Launch
-	for _, data := range [][]format.Data{e.Call.Data, t.late[e.Call.Index]} {
-		for k := range data {
-			d := &data[k]
-			if int(d.Param) != i || d.Dir != format.DirIn {
-				continue
-			}
-			if d.Item != 0 || !apart {
-				want--
-			}
-			b, ok := t.content(d)
-			t.buf = t.words(t.buf, b, i, d.Item)
-			all = all && ok
+	for d := range t.inputs(e.Call, i) {
+		if d.Item != 0 || !apart {
+			want--
 		}
+		b, ok := t.content(d)
+		t.buf = t.words(t.buf, b, i, d.Item)
+		all = all && ok
 	}
 	return all && want <= 0
 }
@@ -210,7 +204,7 @@ func (t *Tracker) extend(e *timeline.Event, o *timeline.Object) {
 		if p.Role != api.In || e.Call.Args[p.Word] == 0 {
 			continue
 		}
-		b, ok := t.data(e.Call, i, 0)
+		b, ok := t.data(e.Call, i)
 		at := len(l.words)
 		l.words = t.words(l.words, b, i, 0)
 		for k := at; k < len(l.words); k++ {
@@ -220,14 +214,27 @@ func (t *Tracker) extend(e *timeline.Event, o *timeline.Object) {
 	}
 }
 
-// data returns a parameter's input data, false if the trace lacks it.
-func (t *Tracker) data(c *format.Call, param int, item uint32) ([]byte, bool) {
-	for _, data := range [][]format.Data{c.Data, t.late[c.Index]} {
-		i := slices.IndexFunc(data, func(d format.Data) bool { return int(d.Param) == param && d.Item == item && d.Dir == format.DirIn })
-		if i >= 0 {
-			if b, ok := t.content(&data[i]); ok {
-				return b, true
+// inputs iterates over a parameter's input data, also the data that was recorded after the call.
+func (t *Tracker) inputs(c *format.Call, param int) iter.Seq[*format.Data] {
+	return func(yield func(*format.Data) bool) {
+		for _, data := range [][]format.Data{c.Data, t.late[c.Index]} {
+			for i := range data {
+				if d := &data[i]; int(d.Param) == param && d.Dir == format.DirIn && !yield(d) {
+					return
+				}
 			}
+		}
+	}
+}
+
+// data returns an input array, false if the trace lacks it.
+func (t *Tracker) data(c *format.Call, param int) ([]byte, bool) {
+	for d := range t.inputs(c, param) {
+		if d.Item != 0 {
+			continue
+		}
+		if b, ok := t.content(d); ok {
+			return b, true
 		}
 	}
 	return nil, false

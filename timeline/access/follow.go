@@ -66,7 +66,7 @@ func (t *Tracker) DevArgs(e *timeline.Event) (bytes []byte, known bool, why stri
 
 func newShadow(s *timeline.State, r *format.Reader, late map[uint64][]format.Data, spoiled map[uint64]uint64) *shadow {
 	sh := &shadow{
-		s: s, r: r, late: late, spoiled: spoiled, procs: map[uint32]*process{}, found: map[uint64]uint64{},
+		s: s, r: r, spoiled: spoiled, procs: map[uint32]*process{}, found: map[uint64]uint64{},
 		accesses: newTracker(s, r, late, 4),
 	}
 	sh.accesses.shadow = sh

@@ -18,7 +18,6 @@ import (
 type shadow struct {
 	s        *timeline.State
 	r        *format.Reader
-	late     map[uint64][]format.Data // copied input data that was recorded after the call
 	procs    map[uint32]*process
 	spoiled  map[uint64]uint64 // by call that reads device memory: a later call that may have overwritten it earlier
 	found    map[uint64]uint64 // spoiled calls that this pass finds
@@ -253,11 +252,11 @@ func (p *process) copy(e *timeline.Event, ok bool) {
 // batch takes in the copies in a batch, which have no order among each other.
 func (p *process) batch(e *timeline.Event, source, target int, t stamp, ok bool) {
 	c, f, sh := e.Call, e.Fn, p.sh
-	to, ok1 := sh.accesses.data(c, target, 0)
-	sizes, ok2 := sh.accesses.data(c, int(f.Params[target].ItemSizes), 0)
+	to, ok1 := sh.accesses.data(c, target)
+	sizes, ok2 := sh.accesses.data(c, int(f.Params[target].ItemSizes))
 	from, ok3 := []byte(nil), false
 	if source >= 0 {
-		from, ok3 = sh.accesses.data(c, source, 0)
+		from, ok3 = sh.accesses.data(c, source)
 	}
 	if !ok1 || !ok2 || !ok3 || len(to) != len(sizes) || len(to) != len(from) {
 		p.anywhere(t, c.Index)
@@ -280,18 +279,15 @@ func (p *process) fetch(c *format.Call, param int, item uint32, addr, n uint64, 
 		w.bytes, w.known = b, why == ""
 		return
 	}
-	for _, data := range [][]format.Data{c.Data, p.sh.late[c.Index]} {
-		for i := range data {
-			d := &data[i]
-			if int(d.Param) != param || d.Item != item || d.Dir != format.DirIn || d.Status != format.Whole || d.Len != n {
-				continue
-			}
-			if w.blob = d.Blob; d.Blob == 0 {
-				w.bytes = slices.Clone(d.Bytes)
-			}
-			w.known = d.Blob != 0 || uint64(len(d.Bytes)) == n
-			return
+	for d := range p.sh.accesses.inputs(c, param) {
+		if d.Item != item || d.Status != format.Whole || d.Len != n {
+			continue
 		}
+		if w.blob = d.Blob; d.Blob == 0 {
+			w.bytes = slices.Clone(d.Bytes)
+		}
+		w.known = d.Blob != 0 || uint64(len(d.Bytes)) == n
+		return
 	}
 }
 

@@ -199,12 +199,8 @@ func (s *stepper) finish(end int64) {
 	if s.rule.Source == Marked {
 		return
 	}
-	if s.rule.Source == ByMarker {
-		s.due = append(s.due, bounds{at: max(end, s.begun+1), ends: true, open: true, thread: s.by})
-		return
-	}
-	n := s.rule.like.bag.n
-	if s.n >= n && s.rule.like.bag.like(s.ids[:n]) {
+	b := s.rule.like.bag // nil for a marker
+	if b != nil && s.n >= b.n && b.like(s.ids[:b.n]) {
 		at := s.nth
 		if s.behind >= 0 {
 			at = s.behind
