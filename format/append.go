@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -248,6 +249,30 @@ func (s *appended) data(d *Data) error {
 	}
 	d.Blob, d.Bytes = id, nil
 	return err
+}
+
+// TablesOf appends the processes and threads of another trace.
+func (w *Writer) TablesOf(r *Reader) error {
+	for _, p := range r.Processes() {
+		if _, err := w.Process(p); err != nil {
+			return err
+		}
+	}
+	for _, t := range r.Threads() {
+		if _, err := w.Thread(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// NamedLike adds the hash and the size of another trace's payload, see Named.
+func (w *Writer) NamedLike(r *Reader, id BlobID) (BlobID, error) {
+	hash, size, _, err := r.BlobInfo(id)
+	if err != nil {
+		return 0, err
+	}
+	return w.Named(binary.LittleEndian.Uint64(hash[:8]), binary.LittleEndian.Uint64(hash[8:]), size)
 }
 
 func (s *appended) blob(old BlobID) (BlobID, error) {

@@ -302,15 +302,6 @@ func (w *Writer) Named(lo, hi, size uint64) (BlobID, error) {
 	return w.blobs.name(blobKey{xxh3.Uint128{Lo: lo, Hi: hi}, size})
 }
 
-// NamedLike adds the hash and the size of another trace's payload, see Named.
-func (w *Writer) NamedLike(r *Reader, id BlobID) (BlobID, error) {
-	hash, size, _, err := r.BlobInfo(id)
-	if err != nil {
-		return 0, err
-	}
-	return w.Named(binary.LittleEndian.Uint64(hash[:8]), binary.LittleEndian.Uint64(hash[8:]), size)
-}
-
 // Hasher starts a payload that arrives in pieces and is stored as hash and length only.
 func (w *Writer) Hasher() *Blobber {
 	b := w.Blobber()

@@ -211,21 +211,6 @@ func (w *Writer) Thread(t Thread) (uint32, error) {
 	return i, nil
 }
 
-// TablesOf appends the processes and threads of another trace.
-func (w *Writer) TablesOf(r *Reader) error {
-	for _, p := range r.Processes() {
-		if _, err := w.Process(p); err != nil {
-			return err
-		}
-	}
-	for _, t := range r.Threads() {
-		if _, err := w.Thread(t); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Call adds a call with its data and returns its new index, which is also set in c. The calls of one
 // thread must come in the order of their start, except that a call follows the calls that it encloses. A call that contradicts the
 // schema is refused. If the file can't be written, Call returns the error, the block's calls become a
