@@ -47,7 +47,6 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/internal/grow"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/step"
 )
@@ -276,7 +275,12 @@ func (b *builder) name(t *phases) {
 	b.paths[t.path] = true
 }
 
-func (b *builder) thread(n uint32) *phases { return grow.At(&b.phases, int(n)) }
+func (b *builder) thread(n uint32) *phases {
+	for int(n) >= len(b.phases) { // faster than grow.At
+		b.phases = append(b.phases, phases{})
+	}
+	return &b.phases[n]
+}
 
 // in returns the thread's enclosing call, nil if none.
 func (t *phases) in(c *timeline.HostCall) *outer {
