@@ -507,6 +507,23 @@ func TestCUDATexture(t *testing.T) {
 	}
 }
 
+// An extracted launch has the copy to an array, if a copy from the array wrote the memory that its kernel reads. It was left out before.
+func TestCUDAExtractArray(t *testing.T) {
+	program := testenv.CUDA(t, "testdata/arraycopy.c")
+	path := recordedCUDA(t, program)
+	one := filepath.Join(t.TempDir(), "one.aclt")
+	if _, err := lab.Extract(t.Context(), path, cuda.Model, callsTo(t, path, "cuLaunchKernel")[0].Index, one, nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(callsTo(t, one, "cuMemcpyHtoA_v2")); n != 1 {
+		t.Errorf("%d copies to the array", n)
+	}
+	if n := len(callsTo(t, one, "cuMemcpyHtoD_v2")); n != 0 {
+		t.Errorf("%d copies that are not needed", n)
+	}
+	identical(t, one, func(rep *replay.Report) bool { return rep.Verified.Results == 1 })
+}
+
 // A capture into an existing graph, and a capture after nodes that the program has added, replay identically:
 // captured nodes are known once the driver has returned them.
 func TestCUDACaptureTo(t *testing.T) {

@@ -224,11 +224,11 @@ func (v *survey) use(s *step, o *timeline.Object) {
 	}
 }
 
-// area adds a memory access.
+// area adds a memory access. A copy whose range in the object is unknown, as in an array, may access all of it.
 func (v *survey) area(s *step, r access.Region) {
 	a := area{object: v.id(r.Object), root: v.rootOf(r.Object), kind: r.Kind, hi: math.MaxUint64}
-	if (r.Kind == access.Reads || r.Kind == access.Writes) && a.object == a.root {
-		a.exact, a.lo, a.hi = true, r.Lo, max(r.Lo, r.Hi)
+	if (r.Kind == access.Reads || r.Kind == access.Writes) && a.object == a.root && r.Lo < r.Hi {
+		a.exact, a.lo, a.hi = true, r.Lo, r.Hi
 		a.all = r.Kind == access.Writes && r.Lo == 0 && r.Hi >= r.Object.Size
 	}
 	if !slices.Contains(s.areas, a) {
