@@ -155,8 +155,8 @@ func (r *recordFlags) parse(c *cobra.Command, program string) error {
 	r.Limits.Block = r.policy == "block"
 	r.Limits.MaxSize = r.maxSize.or(0)
 	n := r.ringSize.or(0)
-	if n > 1<<30 {
-		return usage("--ring-size %s: at most 1G", &r.ringSize)
+	if n != 0 && n < 64<<10 || n > 1<<30 {
+		return usage("--ring-size %s: want 64K to 1G", &r.ringSize)
 	}
 	r.Limits.RingBytes = int(n)
 	if s := r.deviceTime.value; s != nil {

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
@@ -14,6 +17,7 @@ import (
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/report"
 	sim "github.com/acltrace/acltrace/sim/acl"
+	"github.com/acltrace/acltrace/sim/acl/fault"
 	"github.com/acltrace/acltrace/sim/model"
 	"github.com/spf13/cobra"
 )
@@ -55,6 +59,9 @@ func (a *app) simCmd() *cobra.Command {
 				name := strings.ToUpper(flag)
 				if !slices.Contains(rt.Simulator.Settings, name) {
 					return usage("--%s: the %s simulator does not have it; it has --%s", flag, rt.Accelerator.Vendor, strings.ToLower(strings.Join(rt.Simulator.Settings, ", --")))
+				}
+				if err := checkSetting(&rt.Simulator, flag, *v); err != nil {
+					return usage("--%s %s: %w", flag, *v, err)
 				}
 				os.Setenv(variable(name), *v)
 			}
@@ -108,6 +115,24 @@ func (a *app) simCmd() *cobra.Command {
 	explain(f, "faults", "docs/reference/simulator.md describes the list.")
 	explainKernels(f)
 	return c
+}
+
+// checkSetting returns an error for a value that the simulator would report and ignore, or fail with.
+func checkSetting(s *api.Simulator, flag, value string) error {
+	switch flag {
+	case "devices":
+		if name := s.Prefix + "DEVICES"; !regexp.MustCompile("^(" + s.Replayed[name] + ")$").MatchString(value) {
+			return fmt.Errorf("invalid number; docs/reference/environment.md has the range of %s", name)
+		}
+	case "seed":
+		if _, err := strconv.ParseUint(value, 10, 64); err != nil {
+			return errors.New("want a decimal number")
+		}
+	case "faults":
+		_, err := fault.Parse(value, 0)
+		return err
+	}
+	return nil
 }
 
 func (a *app) simulator(rt *api.Model, m *model.Model, names []string, asJSON bool) error {
