@@ -37,8 +37,7 @@ type Extracted struct {
 // its results to the host, until other calls can change them. A wait for the device precedes the launch and a wait for the
 // launch follows it, so that it runs alone.
 //
-// If the trace lacks a part that the closure needs, or if an extract can't have it, Extract writes nothing and fails with a compile.ErrMissing that
-// lists the reasons. Extract reads the trace up to the results. Its memory grows by a few bytes a call, with the trace's objects, and with
+// If the closure is incomplete or can't be extracted, Extract writes nothing. It returns a compile.ErrMissing with the reasons. Extract reads the trace up to the results. Its memory grows by a few bytes a call, with the trace's objects, and with
 // the extract.
 func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, output string, limits *compile.Limits) (*Extracted, error) {
 	r, err := compile.Open(trace, m)
