@@ -38,6 +38,9 @@ func TestHostFunctionTime(t *testing.T) {
 	for pace, want := range map[string]int64{PaceASAP: 0, PaceRecorded: 4 * took, PaceScaled + "0.5": 2 * took} {
 		r := run(t, path, &Options{Verify: true, Pace: pace})
 		unproved(t, r, 0, map[verify.Reason]int{verify.HostFunction: 2})
+		if r.HostFunctions == 0 || r.Calls-r.Replayed != r.HostFunctions {
+			t.Errorf("%s: %d of %d calls replayed, %d host functions", pace, r.Replayed, r.Calls, r.HostFunctions)
+		}
 		if r.ReplayedNS < want || want == 0 && r.ReplayedNS >= 4*took {
 			t.Errorf("%s: %d ns, want %d", pace, r.ReplayedNS, want)
 		}

@@ -99,6 +99,7 @@ type Times struct {
 type Coverage struct {
 	Calls          uint64                `json:"calls"`               // number of calls in the trace
 	Replayed       uint64                `json:"replayed"`            // number of calls made; successive polls count once
+	HostFunctions  uint64                `json:"host_functions"`      // runs of the program's functions by the runtime; none is made
 	Placement      string                `json:"placement,omitempty"` // "same" or "moved" addresses; empty if no runtime library was called
 	Seed           *uint64               `json:"seed,omitempty"`      // seed of --place move
 	Relocated      []compile.Relocated   `json:"relocated"`           // words that were rewritten as device addresses
@@ -387,7 +388,7 @@ func (p *judge) report(o *outcome, varying map[int]verify.Reason) *Report {
 		Others: Others{Uninitialised: []Uninitialised{}},
 		Times:  Times{RecordedNS: f.To - f.From, Pace: Pace{Mode: opts.Pace}, Streams: []StreamTime{}},
 		Coverage: Coverage{
-			Calls: f.Calls, Guesses: []compile.Guess{}, Relocated: append([]compile.Relocated{}, f.Relocated...), RelocatedTotal: f.Relocations, Volatile: f.Volatile,
+			Calls: f.Calls, HostFunctions: f.Hosted, Guesses: []compile.Guess{}, Relocated: append([]compile.Relocated{}, f.Relocated...), RelocatedTotal: f.Relocations, Volatile: f.Volatile,
 			Substituted: append([]compile.Substituted{}, f.Substituted...), Ambiguous: append([]compile.Ambiguous{}, f.Ambiguous...), AmbiguousTotal: f.Ambiguities,
 		},
 	}

@@ -174,8 +174,12 @@ func paceText(w io.Writer, path string, rep *replay.Report) {
 	if rep.ReplayedNS > 0 { // a run that did not finish has no duration
 		took = " in " + human.Duration(rep.ReplayedNS)
 	}
-	Printf(w, "%s: %s of %s replayed%s, recorded in %s; %s\n", path,
-		human.Count(rep.Replayed), human.Plural(rep.Calls, "call"), took, human.Duration(rep.RecordedNS), map[string]string{"": replayNote(rep), "same": "allocations at the same addresses", "moved": movedText(rep)}[rep.Placement])
+	hosted := ""
+	if rep.HostFunctions > 0 {
+		hosted = human.Plural(rep.HostFunctions, "host function") + " not run; "
+	}
+	Printf(w, "%s: %s of %s replayed%s, recorded in %s; %s%s\n", path,
+		human.Count(rep.Replayed), human.Plural(rep.Calls, "call"), took, human.Duration(rep.RecordedNS), hosted, map[string]string{"": replayNote(rep), "same": "allocations at the same addresses", "moved": movedText(rep)}[rep.Placement])
 	if rep.Pace.Mode == replay.PaceASAP {
 		return
 	}

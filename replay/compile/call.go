@@ -17,6 +17,7 @@ func (p *callCompiler) next(e *timeline.Event) error {
 	c, f := e.Call, e.Fn
 	switch {
 	case f != nil && f.HostCallback:
+		p.Found.Hosted++
 		p.called(e, p.r.Threads()[c.Thread].Process)
 		return nil
 	case f != nil && f.Annotation:

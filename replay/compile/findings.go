@@ -15,6 +15,7 @@ import (
 // Findings are the results from compiling a trace. They do not depend on a run.
 type Findings struct {
 	Calls   uint64 // in the trace
+	Hosted  uint64 // runs of the program's functions by the runtime, which are not made
 	From    int64  // first start
 	To      int64  // last end
 	Longest int64  // longest duration, nanoseconds
