@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/acltrace/acltrace/analyze/blame"
+	"github.com/acltrace/acltrace/internal/shell"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )
@@ -62,6 +64,10 @@ func (a *app) blameCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if addr != 0 && !named(rep, blame.Hex(addr)) {
+				report.Printf(a.err, "acltrace: --addr %s: no listed suspect uses memory at this address; %s\n", &addr,
+					shell.Command("acltrace", "where", "--addr", addr.String(), args[0]))
+			}
 			if asJSON {
 				return a.printJSON(report.BlameJSON(rep))
 			}
@@ -74,6 +80,13 @@ func (a *app) blameCmd() *cobra.Command {
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	a.strictFlag(c.Flags())
 	return c
+}
+
+// named reports whether an address is evidence against a suspect.
+func named(rep *blame.Report, addr blame.Hex) bool {
+	return slices.ContainsFunc(rep.Suspects, func(s blame.Suspect) bool {
+		return slices.ContainsFunc(s.Reasons, func(r blame.Reason) bool { return r.Addr == addr })
+	})
 }
 
 func (a *app) whereCmd() *cobra.Command {
