@@ -77,20 +77,6 @@ void shim_string(struct shim_call *c, uint8_t param, uint8_t flags, const char *
 	shim_piece(c, param, flags, s, n < max ? n : max, ok);
 }
 
-uint8_t *begin_far(struct shim_call *c, struct piece p, struct far f, uint64_t bytes)
-{
-	if (!grow(c, sizeof p + sizeof f + round8(bytes)))
-		return NULL;
-	p.flags |= PIECE_FAR | (bytes ? PIECE_BYTES : 0);
-	p.len = (uint32_t)bytes;
-	*(struct piece *)c->end = p;
-	*(struct far *)(c->end + sizeof p) = f;
-	uint8_t *to = c->end + sizeof p + sizeof f;
-	if (bytes)
-		*(uint64_t *)(to + round8(bytes) - 8) = 0;
-	return to;
-}
-
 /* A piece with its own address, without its bytes if they are more than max. */
 static void any_far(struct shim_call *c, uint8_t param, uint8_t flags, uint32_t item, uint64_t addr, uint64_t len, uint64_t max)
 {

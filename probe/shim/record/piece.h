@@ -68,8 +68,24 @@ void shim_array_item(struct shim_call *c, uint8_t param, uint32_t i, const void 
 
 /* Makes room for need more bytes in the record, which must be the last one in the ring. */
 bool grow(struct shim_call *c, uint64_t need);
-/* Begins a piece with its own address. Returns where its bytes belong, NULL without room. The piece is in the record once c->end is after it. */
-uint8_t *begin_far(struct shim_call *c, struct piece p, struct far f, uint64_t bytes);
+/*
+ * Begins a piece with its own address. Returns where its bytes belong, NULL without room. The piece is in the record once c->end is after it. Inline:
+ * a call that passes the structures through memory takes 10 ns, and a launch has a piece for each argument.
+ */
+static SHIM_INLINE uint8_t *begin_far(struct shim_call *c, struct piece p, struct far f, uint64_t bytes)
+{
+	if (!grow(c, sizeof p + sizeof f + round8(bytes)))
+		return NULL;
+	p.flags |= PIECE_FAR | (bytes ? PIECE_BYTES : 0);
+	p.len = (uint32_t)bytes;
+	*(struct piece *)c->end = p;
+	*(struct far *)(c->end + sizeof p) = f;
+	uint8_t *to = c->end + sizeof p + sizeof f;
+	if (bytes)
+		*(uint64_t *)(to + round8(bytes) - 8) = 0;
+	return to;
+}
+
 /* A piece with its own address, without its bytes if they are more than RING_INLINE. */
 void far_piece(struct shim_call *c, uint8_t param, uint32_t item, uint64_t addr, uint64_t len);
 
