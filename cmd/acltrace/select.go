@@ -88,7 +88,7 @@ func (s *selectFlags) check() error {
 // given reports whether a flag was given.
 func (s *selectFlags) given() bool { return s.String() != "" }
 
-// nothing prints and reports that no call is selected, if flags were given and none is.
+// nothing reports whether flags were given and select no call. It prints a message then.
 func (s *selectFlags) nothing(a *app, path string, calls uint64) bool {
 	if calls > 0 || !s.given() {
 		return false

@@ -121,7 +121,8 @@ func (a *app) simCmd() *cobra.Command {
 func checkSetting(s *api.Simulator, flag, value string) error {
 	switch flag {
 	case "devices":
-		if name := s.Prefix + "DEVICES"; !regexp.MustCompile("^(" + s.Replayed[name] + ")$").MatchString(value) {
+		name := s.Prefix + "DEVICES"
+		if pattern, ok := s.Replayed[name]; ok && !regexp.MustCompile("^("+pattern+")$").MatchString(value) {
 			return fmt.Errorf("invalid number; docs/reference/environment.md has the range of %s", name)
 		}
 	case "seed":
