@@ -9,6 +9,7 @@ import (
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/internal/standing"
 	"github.com/acltrace/acltrace/timeline"
@@ -40,7 +41,7 @@ type sumKey struct {
 type Top struct {
 	format.Scope // the end is missing while the recording goes on
 	stats.Selected
-	Recording   bool     `json:"recording"`         // in progress, according to the file
+	Recording   bool     `json:"recording"`         // in progress
 	Refreshes   int      `json:"refreshes"`         // number of this refresh, from 1
 	FromNS      int64    `json:"from_ns"`           // start of the interval: the previous end, at first the first call
 	ToNS        int64    `json:"to_ns"`             // end of the interval: when its last call ended
@@ -94,6 +95,7 @@ func (l *Live) begin(uuid string, m *api.Model) {
 // Refresh reads new chunks and returns the sums, which the caller owns. If another recording has replaced the file, it
 // starts again.
 func (l *Live) Refresh() (*Top, error) {
+	writing := atomicfile.Writing(l.path) // before the file is read: a recorder may end meanwhile
 	r, m, err := l.open(l.path)
 	if err != nil {
 		return nil, err
@@ -110,7 +112,7 @@ func (l *Live) Refresh() (*Top, error) {
 		return nil, err
 	}
 	t := &l.top
-	t.Recording, t.FromNS, t.NewCalls = !r.Complete(), l.last, 0
+	t.Recording, t.FromNS, t.NewCalls = writing && !r.Complete(), l.last, 0
 	t.Refreshes++
 	for _, s := range l.sums {
 		s.New, s.NewNS, s.NewBytes = 0, 0, 0
@@ -303,6 +305,8 @@ func (t *Top) Text(w io.Writer, o *TextOptions) error {
 		return err
 	}
 	switch {
+	case t.Lacks.Cut != "":
+		NextText(w, RecoverCommand(t.path)...)
 	case t.Damaged > 0:
 		NextText(w, "acltrace", "fsck", t.path)
 	case t.Failed > 0:

@@ -211,7 +211,7 @@ func unsound(path string, rep *format.CheckReport) error {
 		damage, lacks = damage-1, end
 	}
 	state, next := lacks+"; the rest is undamaged", report.RecoverCommand(path)
-	switch running, _ := recording(rep.UUID, rep.Complete); {
+	switch running, _ := recording(path, rep.UUID, rep.Complete); {
 	case damage > 0:
 		state = "damaged"
 	case running:

@@ -9,6 +9,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/runtimes"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/internal/standing"
 	"github.com/acltrace/acltrace/record/detect"
@@ -87,32 +88,30 @@ func open(path string) (*format.Reader, *api.Model, error) {
 // close closes a trace and prints the losses.
 func (a *app) close(r *format.Reader) error {
 	c := r.Completeness()
-	if running, _ := recording(r.Meta().UUID, r.Complete()); running {
+	if running, _ := recording(r.Path(), r.Meta().UUID, r.Complete()); running {
 		c.Cut = report.BeingRecorded
 	}
 	a.complete(r.Path(), c)
 	return r.Close()
 }
 
-// recording asks the trace's recorder, if it is running, for the calls in progress.
-func recording(uuid string, complete bool) (running bool, calls []standing.Call) {
+// recording reports whether a trace is being written, and asks its recorder for the calls in progress. A recorder responds
+// only while its program runs, but holds the lock of the file from the first byte to the last.
+func recording(path, uuid string, complete bool) (running bool, calls []standing.Call) {
 	if complete {
 		return false, nil
 	}
-	dir := session.Writing(uuid)
-	if dir == "" {
-		return false, nil
+	if dir := session.Writing(uuid); dir != "" {
+		if st, err := session.Ask(dir, &session.Request{Do: session.ActStatus}); err == nil {
+			return true, st.Standing
+		}
 	}
-	st, err := session.Ask(dir, &session.Request{Do: session.ActStatus})
-	if err != nil {
-		return false, nil // it has just ended, or was killed
-	}
-	return true, st.Standing
+	return atomicfile.Writing(path), nil
 }
 
 // stands prints the calls in progress if the trace is being recorded: the file does not have them yet.
 func (a *app) stands(r *format.Reader) {
-	if _, list := recording(r.Meta().UUID, r.Complete()); len(list) > 0 {
+	if _, list := recording(r.Path(), r.Meta().UUID, r.Complete()); len(list) > 0 {
 		report.Printf(a.err, "acltrace: %s is being recorded; calls in progress:\n", r.Path())
 		report.StandingText(a.err, "  ", list)
 	}

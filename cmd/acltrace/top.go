@@ -51,7 +51,7 @@ func (a *app) topCmd() *cobra.Command {
 					}
 				} else if err != nil {
 					return err
-				} else if err := a.show(t, asJSON, screen); err != nil || once || !t.Recording {
+				} else if err := a.show(args[0], t, asJSON, screen); err != nil || once || !t.Recording {
 					if !t.Recording {
 						a.complete(args[0], t.Lacks)
 					}
@@ -95,8 +95,8 @@ func empty(path string) bool {
 }
 
 // show prints the sums over the previous screen, or after previous output.
-func (a *app) show(t *report.Top, asJSON, screen bool) error {
-	_, t.Standing = recording(t.UUID, !t.Recording)
+func (a *app) show(path string, t *report.Top, asJSON, screen bool) error {
+	_, t.Standing = recording(path, t.UUID, !t.Recording)
 	if asJSON {
 		return json.NewEncoder(report.NewJSON(a.raw)).Encode(t)
 	}

@@ -217,8 +217,14 @@ func TestNotReplaceable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if Writing(path) {
+		t.Error("nobody writes the file")
+	}
 	if err := Lock(busy); err != nil {
 		t.Fatal(err)
+	}
+	if !Writing(path) {
+		t.Error("the lock of the writer was not seen")
 	}
 	if err := f.Keep(); !errors.Is(err, ErrTaken) {
 		t.Errorf("a file that is being written was replaced: %v", err)

@@ -19,6 +19,16 @@ func foreign(info fs.FileInfo) bool {
 // Lock takes the writer's lock of a file. The kernel releases it when the process ends.
 func Lock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
 
+// Writing reports whether a process has the writer's lock of the file at path.
+func Writing(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close() // gives the lock back
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) == syscall.EWOULDBLOCK
+}
+
 // flush returns the error that closing the file would return, such as a full network file system. It keeps file and lock open.
 func flush(f *os.File) error {
 	fd, err := syscall.Dup(int(f.Fd()))
