@@ -31,7 +31,7 @@ type MergeOptions struct {
 }
 
 // Merge writes a job's traces into one trace with one clock. Ranks come from the environments of the
-// programs. A trace without one gets its position in the list. Two traces with one rank are an error.
+// programs. A trace without one gets its position in the list. Two traces with one rank are an error, and so is a merged trace.
 func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions) (*format.Meta, error) {
 	if o == nil {
 		o = &MergeOptions{}
@@ -141,6 +141,9 @@ func number(readers []*format.Reader) ([]int, error) {
 	numbers := make([]int, len(readers))
 	by := map[int]string{}
 	for i, r := range readers {
+		if merged := len(r.Meta().Merged); merged > 1 {
+			return nil, fmt.Errorf("%s has %d ranks already: merge the traces of the single ranks, all at once", r.Path(), merged)
+		}
 		n, ok := Rank(r.Meta())
 		if !ok {
 			n = i
