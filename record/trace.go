@@ -224,8 +224,11 @@ func rankName(name string, rank, pid int) string {
 	return strings.NewReplacer("%%", "%", "%h", host, "%r", strconv.Itoa(rank), "%p", strconv.Itoa(pid)).Replace(name)
 }
 
-// free returns a name for a trace that no file has.
+// free returns a name for a trace that no file has. A folder's name stays: creating the trace then fails.
 func free(path string) string {
+	if at, err := os.Stat(path); err == nil && at.IsDir() {
+		return path
+	}
 	for n := 1; ; n++ {
 		name := flight.Numbered(path, n)
 		if _, err := os.Lstat(name); errors.Is(err, os.ErrNotExist) || n > 1e6 {

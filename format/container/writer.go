@@ -104,7 +104,7 @@ func Create(path string, h *FileHeader, o *Options) (*Writer, error) {
 
 // create opens the file for writing, and reports if it has made it.
 func create(path string, all bool) (f *os.File, part *atomicfile.File, made bool, err error) {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && (all || !info.IsDir()) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		return nil, nil, false, notRegular(path)
 	}
 	if !all {

@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 )
@@ -93,7 +94,7 @@ func device(path string) (bool, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	if err != nil || is.Mode().IsRegular() {
+	if err != nil || is.Mode().IsRegular() || is.IsDir() {
 		return false, err
 	}
 	// A named pipe has a reader, who made it. /dev/stdout is a link and not affected.
@@ -111,7 +112,7 @@ func Free(path string) error {
 	return nil
 }
 
-// resolve follows symbolic links, so that Keep replaces their target. It refuses links of other users.
+// resolve follows symbolic links, so that Keep replaces their target. It refuses folders and links of other users.
 func resolve(path string) (string, error) {
 	at := path
 	for range 40 { // the limit of Linux
@@ -128,6 +129,9 @@ func resolve(path string) (string, error) {
 		at = to
 	}
 	was, err := os.Stat(path)
+	if strings.HasSuffix(path, "/") || err == nil && was.IsDir() {
+		return "", fmt.Errorf("%s is a folder: name a file in it", path)
+	}
 	if is, err2 := os.Stat(at); err == nil && (err2 != nil || !os.SameFile(was, is)) {
 		return path, nil // a magic link in /proc, whose text is not a path
 	}
