@@ -18,7 +18,7 @@ import (
 func FindLibraries(m *api.Model, pid int) ([]string, error) {
 	maps, err := procstat.Text(pid, "maps")
 	if err != nil {
-		return nil, fmt.Errorf("find libraries of process %d: %w", pid, err)
+		return nil, fmt.Errorf("find libraries: %w", err) // err has the process's number
 	}
 	var found []string
 	seen := map[string]bool{}

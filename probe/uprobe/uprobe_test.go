@@ -1249,8 +1249,8 @@ func TestFindLibraries(t *testing.T) {
 	if libs, err := FindLibraries(acl.Model, os.Getpid()); err != nil || len(libs) != 0 {
 		t.Errorf("libraries of a program without the runtime: %v, %v", libs, err)
 	}
-	if _, err := FindLibraries(acl.Model, 1<<30); err == nil {
-		t.Error("no error for a process that is not there")
+	if _, err := FindLibraries(acl.Model, 1<<30); err == nil || strings.Count(err.Error(), "1073741824") != 1 {
+		t.Errorf("a process that is not there: %v", err)
 	}
 }
 
