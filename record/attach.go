@@ -55,12 +55,12 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	}
 	o.uprobes(uo)
 	if o.PID != 0 {
-		if !procstat.Read(o.PID).Exists() {
+		if st := procstat.Read(o.PID); !st.Exists() && !st.Unreadable {
 			return nil, fmt.Errorf("process %d: %w", o.PID, syscall.ESRCH)
 		}
 		r.o.Command = host.Argv(o.PID)
 		if libs, err := uprobe.FindLibraries(o.Model, o.PID); err != nil {
-			return nil, fmt.Errorf("process %d: %w", o.PID, err)
+			return nil, err
 		} else if len(libs) == 0 && o.Capture.Library == "" {
 			return nil, &OptionError{Conflict: LibraryUnknown, Value: fmt.Sprintf("process %d maps no library of the runtime (%s)", o.PID, strings.Join(o.Model.Libraries(), ", "))}
 		}

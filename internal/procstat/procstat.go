@@ -5,6 +5,8 @@ package procstat
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -26,13 +28,15 @@ type Stat struct {
 	// one with its PID.
 	Start int64
 	Exit  int // wait status of a zombie
+
+	Unreadable bool // the process may exist; all else is zero
 }
 
-// Read returns the zero Stat if there is no such process.
+// Read returns the zero Stat if there is no such process, and only Unreadable if /proc does not show whether there is one.
 func Read(pid int) Stat {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return Stat{}
+		return Stat{Unreadable: !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH)}
 	}
 	// The name in brackets may contain any character. Fields are numbered from the state after it.
 	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))

@@ -114,11 +114,11 @@ func ThreadName(pid, tid int) string {
 	return strings.TrimSpace(string(b))
 }
 
-// AnyAlive reports whether any process can still make a call.
+// AnyAlive reports whether any process can still make a call. A process that can't be read may be alive.
 func AnyAlive(pids []int) bool {
 	for _, pid := range pids {
 		// A zombie has made its last call, unless it is a first thread whose process has others.
-		if st := procstat.Read(pid); st.Lives() || st.Threads > 1 {
+		if st := procstat.Read(pid); st.Lives() || st.Threads > 1 || st.Unreadable {
 			return true
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 // The ids of containers and pods, as Docker, containerd and the kubelet leave them in a process's cgroup and mounts.
@@ -84,5 +85,30 @@ func TestResourceOfEndedProcess(t *testing.T) {
 	}
 	if got := Resource(cmd.Process.Pid, known)["service.name"]; got != "known" {
 		t.Errorf("the service of an ended process is %q", got)
+	}
+}
+
+// An unreadable /proc/PID/stat was taken for the end of the process, and attach ended.
+func TestUnreadableProcessIsAlive(t *testing.T) {
+	gone := exec.Command("true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Max: limit.Max}); err != nil { // no file can be opened
+		t.Fatal(err)
+	}
+	alive := AnyAlive([]int{os.Getpid()})
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if !alive {
+		t.Error("a process that can't be read is taken for gone")
+	}
+	if AnyAlive([]int{gone.Process.Pid}) {
+		t.Error("a process that is gone is taken for alive")
 	}
 }

@@ -64,7 +64,8 @@ func (ev *Event) AwaitShared(n uint32, stop <-chan struct{}, expired <-chan time
 	x := ev.Shared
 	done, f := x.Wait(func(v uint32) bool { return int32(v-n) >= 0 }, func() bool {
 		pid := int(x.Recorder.Load())
-		return pid != 0 && !procstat.Read(pid).Lives()
+		st := procstat.Read(pid)
+		return pid != 0 && !st.Lives() && !st.Unreadable
 	}, stop, expired)
 	if f == nil && done && int32(x.Word.Load()-n) >= 0 {
 		if code := x.Code.Load(); code != 0 {
