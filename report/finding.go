@@ -80,8 +80,12 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 	case stats.OtherCalls:
 		return on("stats", "--by", "function")
 	case stats.IdleDevice:
-		if d := longestIdle(s); d != nil && d.Call != nil {
+		switch d := f.Device.LongestIdle; {
+		case d == nil || d.Next == "" || s.Untimed():
+		case d.Mostly == stats.OtherCalls:
 			return on("cat", "--call", number(*d.Call))
+		default:
+			return on("cat", "--from", human.Moment(d.Time), "--to", human.Moment(d.Time+d.NS+1_000))
 		}
 	case stats.Recorder:
 		return on("info")
@@ -89,12 +93,15 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 	return on("stats", "--critical-path")
 }
 
-// longestIdle returns the longest idle time of a stream, nil for none.
-func longestIdle(s *stats.Stats) *stats.Idle {
-	if len(s.Idle) == 0 {
-		return nil
+// meanwhile names the longest part of an idle time.
+func meanwhile(s *stats.Stats, d *stats.Idle) string {
+	switch {
+	case s.Untimed():
+		return "unknown"
+	case d.Mostly == stats.OtherCalls:
+		return d.Func
 	}
-	return &s.Idle[0]
+	return partNames[string(d.Mostly)]
 }
 
 // findingText describes a finding in one sentence.
@@ -156,10 +163,17 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 		if n := f.Device.IdleTimes; n > 0 {
 			text += fmt.Sprintf(", in %s", human.Plural(n, "gap"))
 		}
-		if d := longestIdle(s); d != nil {
-			text += fmt.Sprintf("; the longest is %s at %s, before %s", human.Duration(d.NS), human.Moment(d.Time), d.Next)
-			if d.Call != nil {
+		if d := f.Device.LongestIdle; d != nil {
+			text += fmt.Sprintf("; the longest is %s at %s", human.Duration(d.NS), human.Moment(d.Time))
+			if d.Next != "" {
+				text += ", before " + d.Next
+			}
+			switch {
+			case d.Next == "" || s.Untimed():
+			case d.Mostly == stats.OtherCalls:
 				text += ", during " + d.Func
+			default:
+				text += fmt.Sprintf(", during %s of %s", partNames[string(d.Mostly)], d.Thread)
 			}
 		}
 		return text

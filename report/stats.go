@@ -158,18 +158,13 @@ func streamText(t *table, s *stats.Stats) {
 		}
 	}
 	if len(s.Idle) > 0 {
-		Printf(t, "\nidle\tat\tstep\tin calls\trecording\tprocess\tstream\t  longest call meanwhile; next task\n")
+		Printf(t, "\nidle\tat\tstep\tin calls\trecording\tprocess\tstream\t  meanwhile; next task\n")
 		for _, d := range s.Idle {
-			step, call := "-", "own time"
-			if s.Untimed() {
-				call = "unknown"
-			} else if 2*d.RecordingNS > d.NS {
-				call = "recording"
-			}
+			step, call := "-", meanwhile(s, &d)
 			if d.Step >= 0 {
 				step = fmt.Sprint(d.Step)
 			}
-			if d.Call != nil {
+			if d.Mostly == stats.OtherCalls && !s.Untimed() {
 				if call = fmt.Sprintf("%s (call %d)", d.Func, *d.Call); t.width > 100 {
 					call = fmt.Sprintf("%s (call %d, %s)", d.Func, *d.Call, human.Duration(d.InCallNS))
 				}

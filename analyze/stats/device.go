@@ -16,6 +16,8 @@ type Device struct {
 	SpanNS       int64  `json:"span_ns"`         // time from the first task's start to the last task's end
 	BusyAtMostNS int64  `json:"busy_at_most_ns"` // time in which any stream may have had work; exact if all tasks are measured
 	IdleTimes    int    `json:"idle_times"`      // number of times without work
+
+	LongestIdle *Idle `json:"longest_idle,omitempty"` // longest of these times; next is empty if it was also idle time of no stream in idle
 }
 
 // IdleNS returns the time in which the device certainly had no work.
@@ -63,6 +65,9 @@ func (x *devices) list(w *timeline.Walk) []Device {
 	out := []Device{}
 	for at, d := range x.byPlace {
 		g := Device{Process: w.PID(at.process), Device: at.device, Tasks: d.tasks, Measured: d.measured, SpanNS: d.last - d.first, BusyAtMostNS: d.busy.length(), IdleTimes: max(d.busy.closed+len(d.busy.open)-1, 0)}
+		if p := d.busy.longestGap(); p.to > p.from {
+			g.LongestIdle = &Idle{Process: g.Process, Time: p.from, NS: p.to - p.from, Step: -1}
+		}
 		out = append(out, g)
 	}
 	slices.SortFunc(out, func(a, b Device) int {
@@ -78,6 +83,7 @@ type union struct {
 	floor  int64    // end of the forgotten periods
 	sum    int64    // of the forgotten periods
 	closed int      // forgotten periods
+	gap    period   // longest time between forgotten periods
 }
 
 type period struct{ from, to int64 }
@@ -102,6 +108,7 @@ func (u *union) add(from, to int64) {
 	}
 	u.open = slices.Replace(u.open, i, j, period{from, to})
 	if len(u.open) > maxPeriods {
+		u.gap = u.longestGap()
 		for _, p := range u.open[:maxPeriods/2] {
 			u.sum += p.to - p.from
 			u.floor = p.to
@@ -109,6 +116,17 @@ func (u *union) add(from, to int64) {
 		u.closed += maxPeriods / 2
 		u.open = slices.Delete(u.open, 0, maxPeriods/2)
 	}
+}
+
+// longestGap returns the longest time between two periods.
+func (u *union) longestGap() period {
+	longest := u.gap
+	for i := 1; i < len(u.open); i++ {
+		if p := (period{u.open[i-1].to, u.open[i].from}); p.to-p.from > longest.to-longest.from {
+			longest = p
+		}
+	}
+	return longest
 }
 
 // length returns the time that the periods cover.

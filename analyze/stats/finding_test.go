@@ -198,6 +198,37 @@ func TestIdleDeviceIsAFinding(t *testing.T) {
 	}
 }
 
+// The longest idle time of a stream was reported as that of the device, which had work on another stream, and with the longest call in it, even if the
+// program itself took nearly all of the time.
+func TestLongestIdleTimeOfTheDevice(t *testing.T) {
+	b := testtrace.New(t)
+	b.Call(0, 1_000, 1_500, "aclrtSetDevice", testtrace.A(0))
+	b.Call(0, 3_000, 3_500, "aclrtCreateStream", testtrace.A(0x7ffe0000), testtrace.Outs("stream", testtrace.StreamA))
+	b.Call(0, 4_000, 4_500, "aclrtCreateStream", testtrace.A(0x7ffe0000), testtrace.Outs("stream", testtrace.StreamB))
+	launch := func(at int64, stream uint64) {
+		b.Call(0, at, at+1_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, stream), task(at, at+90_000))
+	}
+	launch(10_000, testtrace.StreamB)
+	for i := range int64(100) {
+		at := 11_000 + i*100_000
+		if i >= 50 {
+			at += 400_000
+		}
+		if i == 50 {
+			b.Call(0, at-350_000, at-349_000, "aclrtSetDevice", testtrace.A(0))
+		}
+		launch(at, testtrace.StreamA)
+	}
+	launch(10_500_000, testtrace.StreamB)
+	s := sums(t, b.Load(), "")
+	if d := s.Devices[0].LongestIdle; d == nil || d.NS != 410_000 || d.Stream != "stream 2" || d.Mostly != stats.OwnTime || d.Func != "aclrtSetDevice" {
+		t.Errorf("%+v", d)
+	}
+	if s.Idle[0].NS < 10_000_000 {
+		t.Errorf("%+v: want the idle time of the other stream", s.Idle[0])
+	}
+}
+
 // A device is busy while any of its streams has a task. Times were added up, and a device with two streams was busy for 130% of its time.
 func TestBusyDevice(t *testing.T) {
 	b := testtrace.New(t)

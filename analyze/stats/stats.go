@@ -134,12 +134,26 @@ type Idle struct {
 	NS        int64   `json:"ns"`          // its duration
 	Next      string  `json:"next"`        // name of the task that ended it
 	Step      int     `json:"step"`        // step of that task, -1 for none
-	Call      *uint64 `json:"call"`        // longest call meanwhile on the thread that launched next, nil for none
+	Thread    string  `json:"thread"`      // name of the thread that launched that task
+	Call      *uint64 `json:"call"`        // longest call meanwhile on that thread, nil for none
 	Func      string  `json:"func"`        // function of that call
 	InCallNS  int64   `json:"in_call_ns"`  // part of the time in that call
 	InCallsNS int64   `json:"in_calls_ns"` // part of the thread's time in calls
 
 	RecordingNS int64 `json:"recording_ns"` // part of the time in the recorder; the rest is the program's own
+
+	Mostly FindingKind `json:"mostly"` // longest part of the time: other_calls, recording or own_time
+}
+
+// mostly returns the longest part of an idle time.
+func (d *Idle) mostly() FindingKind {
+	switch own := d.NS - d.InCallsNS - d.RecordingNS; {
+	case d.RecordingNS > max(own, d.InCallsNS):
+		return Recorder
+	case d.Call == nil || own > d.InCallsNS:
+		return OwnTime
+	}
+	return OtherCalls
 }
 
 // Range sums up ranges or marks with one name. Ranges without an end count to the trace's end.
@@ -758,11 +772,21 @@ func (x *summer) streams() error {
 	}
 	for _, d := range idles {
 		l := &w.Lanes[d.Lane]
-		g := Idle{Stream: l.Name, Process: w.PID(l.Process), Time: d.From, NS: d.To - d.From, Next: d.Task.Name, Step: d.Task.Step, InCallNS: d.InCallNS, InCallsNS: d.InCallsNS, RecordingNS: d.RecordingNS}
+		g := Idle{Stream: l.Name, Process: w.PID(l.Process), Time: d.From, NS: d.To - d.From, Next: d.Task.Name, Step: d.Task.Step, Thread: w.ThreadName(d.Task.Thread), InCallNS: d.InCallNS, InCallsNS: d.InCallsNS, RecordingNS: d.RecordingNS}
 		if d.Call != timeline.NoCall {
 			g.Call, g.Func = &d.Call, d.Func
 		}
+		g.Mostly = g.mostly()
 		s.Idle = append(s.Idle, g)
+		for j := range s.Devices {
+			// The task that ends the stream's idle time ends the device's, too. Other streams may have been busy before.
+			v := &s.Devices[j]
+			if o := v.LongestIdle; o != nil && v.Device == l.Device && v.Process == g.Process && o.Time+o.NS == g.Time+g.NS && g.NS < 2*o.NS && (o.Next == "" || o.Time == g.Time) {
+				at, ns := o.Time, o.NS
+				*o = g
+				o.Time, o.NS = at, ns
+			}
+		}
 	}
 	return nil
 }
