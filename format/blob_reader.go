@@ -7,8 +7,6 @@ import (
 	"io"
 
 	"github.com/zeebo/xxh3"
-
-	"github.com/acltrace/acltrace/format/column"
 )
 
 // BlobStats are the totals of the payloads in a trace.
@@ -21,8 +19,10 @@ type BlobStats struct {
 func (b *blobReader) load() error {
 	b.once.Do(func() {
 		b.open()
+		var t blobTable
+		use := func(raw []byte) error { return b.loadMap(&t, raw) }
 		for _, e := range b.maps {
-			if _, b.err = b.r.read(e, b.loadMap); b.err != nil {
+			if _, b.err = b.r.read(e, use); b.err != nil {
 				return
 			}
 		}
@@ -30,48 +30,29 @@ func (b *blobReader) load() error {
 	return b.err
 }
 
-func (b *blobReader) loadMap(raw []byte) error {
-	var first uint64
-	var blobs [3][]uint64
-	var extents [2][]uint64
-	err := b.r.readTables(raw, map[uint64]func(column.Table) error{
-		kindBlobs: func(t column.Table) error {
-			first = t.ID
-			return b.r.tableColumns(t, blobs[:])
-		},
-		kindExtents: func(t column.Table) error {
-			// One blob may have more extents than a table of calls has rows.
-			if t.Rows > maxBlobSize/extentSize || !b.r.mayHold(&b.r.extents, 2*t.Rows, 2*maxBlobSize/extentSize) {
-				return errBlock
-			}
-			bl := block{unknown: b.r.skip}
-			return bl.columns(t, extents[:], int(t.Rows))
-		},
-	})
-	if err != nil {
+// loadMap adds the rows of a blobmap chunk to the table. It decodes them into t.
+func (b *blobReader) loadMap(t *blobTable, raw []byte) error {
+	if err := t.decode(raw, b.r.skip); err != nil {
 		return err
 	}
-	n := uint64(len(blobs[blobSize]))
-	// A missing chunk leaves a hole in the table. The size of the file bounds a forged first number.
-	if size := uint64(b.r.file.Size()); first > size || n > size-first {
+	n := uint64(len(t.blobs[blobSize]))
+	if !b.r.mayHold(&b.r.tableWords, n*uint64(len(t.blobs)), maxBlockWords) ||
+		!b.r.mayHold(&b.r.extents, uint64(len(t.extents[0])*len(t.extents)), uint64(len(t.extents))*maxBlobSize/extentSize) {
 		return errBlock
 	}
-	for uint64(len(b.table)) < first+n {
+	// A missing chunk leaves a hole in the table. The size of the file bounds a forged first number.
+	if size := uint64(b.r.file.Size()); t.first > size || n > size-t.first {
+		return errBlock
+	}
+	for uint64(len(b.table)) < t.first+n {
 		b.table = append(b.table, blobEntry{})
 	}
-	at := uint64(0)
-	for i, size := range blobs[blobSize] {
-		if size > maxBlobSize {
-			return errBlock
-		}
-		k := (size + extentSize - 1) / extentSize
-		if k > uint64(len(extents[0]))-at {
-			return errBlock
-		}
-		e := &b.table[first+uint64(i)]
-		*e = blobEntry{known: true, hash: xxh3.Uint128{Lo: blobs[blobLo][i], Hi: blobs[blobHi][i]}, size: size, extents: make([]place, k)}
+	at := 0
+	for i, size := range t.blobs[blobSize] {
+		e := &b.table[t.first+uint64(i)]
+		*e = blobEntry{known: true, hash: xxh3.Uint128{Lo: t.blobs[blobLo][i], Hi: t.blobs[blobHi][i]}, size: size, extents: make([]place, extentsOf(size))}
 		for j := range e.extents {
-			e.extents[j] = place{extents[extentChunk][at], uint32(extents[extentPlace][at])}
+			e.extents[j] = place{t.extents[extentChunk][at], uint32(t.extents[extentPlace][at])}
 			at++
 		}
 	}

@@ -109,7 +109,7 @@ func (w *blobWriter) name(key blobKey) (BlobID, error) {
 	}
 	id := BlobID(w.count.Add(1))
 	w.unkept[key] = id
-	extents := make([]uint32, (key.size+extentSize-1)/extentSize)
+	extents := make([]uint32, extentsOf(key.size))
 	for i := range extents {
 		extents[i] = 1
 	}
@@ -377,16 +377,4 @@ func (b *Blobber) Abort() {
 func (b *Blobber) release() {
 	extentPool.Put((*[extentSize]byte)(b.buf[:extentSize]))
 	b.buf = nil
-}
-
-// blobTable is a run of blob table rows.
-type blobTable struct {
-	first   uint64
-	blobs   [3][]uint64
-	extents [2][]uint64 // chunks by their old offsets
-}
-
-// encode makes the content of a blobmap chunk.
-func (t *blobTable) encode(enc *column.Encoder) []byte {
-	return enc.Table(enc.Table(nil, kindBlobs, t.first, t.blobs[:]...), kindExtents, t.first, t.extents[:]...)
 }

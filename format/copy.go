@@ -300,33 +300,19 @@ func (c *copier) write(t container.Type, raw []byte, records int) error {
 
 // blobMap updates the chunk offsets of the extents.
 func (c *copier) blobMap(raw []byte) ([]byte, error) {
-	var out []byte
-	var enc column.Encoder
-	for len(raw) > 0 {
-		t, rest, err := column.NextTable(raw)
-		if err != nil {
-			return nil, err
-		}
-		whole := raw[:len(raw)-len(rest)]
-		raw = rest
-		if t.Kind != kindExtents {
-			out = append(out, whole...)
-			continue
-		}
-		if t.Rows > maxBlobSize/extentSize {
-			return nil, errBlock
-		}
-		cols := make([][]uint64, 2)
-		b := block{unknown: c.r.skip}
-		if err := b.columns(t, cols, int(t.Rows)); err != nil {
-			return nil, err
-		}
-		for i, off := range cols[extentChunk] {
-			cols[extentChunk][i], cols[extentPlace][i] = c.moved(off, cols[extentPlace][i])
-		}
-		out = enc.Table(out, t.Kind, t.ID, cols...)
+	var t blobTable
+	if err := t.decode(raw, c.r.skip); err != nil {
+		return nil, err
 	}
-	return out, nil
+	c.moveAll(&t)
+	return new(column.Encoder).Table(t.others, kindExtents, t.first, t.extents[:]...), nil
+}
+
+// moveAll updates the places of extents.
+func (c *copier) moveAll(t *blobTable) {
+	for i, chunk := range t.extents[extentChunk] {
+		t.extents[extentChunk][i], t.extents[extentPlace][i] = c.moved(chunk, t.extents[extentPlace][i])
+	}
 }
 
 // moved returns the new place of an extent.

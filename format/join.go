@@ -123,29 +123,10 @@ func (j *joiner) blob(e *container.Entry, raw []byte) (bool, error) {
 func (j *joiner) blobMap(raw []byte) (bool, error) {
 	var t blobTable
 	strange := false
-	b := block{unknown: func(string) { strange = true }}
-	tables := 0
-	for len(raw) > 0 && !strange {
-		table, rest, err := column.NextTable(raw)
-		if err != nil || table.Rows > maxBlobSize/extentSize {
-			return false, j.flush()
-		}
-		raw = rest
-		cols := t.blobs[:]
-		if tables == 0 {
-			t.first = table.ID
-		} else {
-			cols = t.extents[:]
-		}
-		if table.Kind != [...]uint64{kindBlobs, kindExtents}[min(tables, 1)] || tables > 1 || b.columns(table, cols, int(table.Rows)) != nil {
-			return false, j.flush()
-		}
-		tables++
-	}
-	m := &j.maps
-	if strange || tables != 2 {
+	if err := t.decode(raw, func(string) { strange = true }); err != nil || strange || len(t.blobs[0]) == 0 {
 		return false, j.flush()
 	}
+	m := &j.maps
 	if len(m.blobs[0]) > 0 && (t.first != m.first+uint64(len(m.blobs[0])) || len(m.blobs[0])+len(t.blobs[0]) > 1<<16 || len(m.extents[0])+len(t.extents[0]) > 1<<16) {
 		if err := j.flush(); err != nil {
 			return false, err
@@ -158,7 +139,7 @@ func (j *joiner) blobMap(raw []byte) (bool, error) {
 		m.blobs[i] = append(m.blobs[i], t.blobs[i]...)
 	}
 	for i := range m.extents {
-		m.extents[i] = append(m.extents[i], t.extents[i]...)
+		m.extents[i] = append(m.extents[i], t.extents[i][:t.used]...)
 	}
 	return true, nil
 }
@@ -214,9 +195,7 @@ func (j *joiner) flushMaps() error {
 	if len(m.blobs[0]) == 0 {
 		return nil
 	}
-	for i, chunk := range m.extents[extentChunk] {
-		m.extents[extentChunk][i], m.extents[extentPlace][i] = j.c.moved(chunk, m.extents[extentPlace][i])
-	}
+	j.c.moveAll(m)
 	if err := j.c.write(container.BlobMap, m.encode(&column.Encoder{}), len(m.blobs[0])); err != nil {
 		return err
 	}
