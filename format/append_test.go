@@ -30,8 +30,9 @@ func TestAppend(t *testing.T) {
 	r := open(t, path)
 	whole := to("whole.aclt", func(a *Appender) error { return a.Append(&Source{Reader: r}) })
 	equal(t, collect(t, whole, &Filter{NoData: true}), collect(t, r, &Filter{NoData: true}))
-	for i := range calls {
-		now, old := dataOf(t, whole, uint64(i)), dataOf(t, r, uint64(i))
+	data, copied := allData(t, r), allData(t, whole)
+	for i := range uint64(len(calls)) {
+		now, old := copied[i], data[i]
 		if !slices.EqualFunc(now, old, func(a, b Data) bool {
 			a.Blob, b.Blob = 0, 0
 			return reflect.DeepEqual(a, b)
@@ -61,6 +62,7 @@ func TestAppend(t *testing.T) {
 			want++
 		}
 	}
+	copied = allData(t, half)
 	for c, err := range half.Calls(nil) {
 		if err != nil {
 			t.Fatal(err)
@@ -69,7 +71,7 @@ func TestAppend(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		now, old := dataOf(t, half, c.Index), dataOf(t, r, was.Index)
+		now, old := copied[c.Index], data[was.Index]
 		if c.Start != was.Start || c.Func != was.Func || c.Thread != was.Thread || len(now) != len(old) {
 			t.Fatalf("call %d is %+v with %d data, want %+v with %d", c.Index, c, len(now), was, len(old))
 		}
@@ -116,15 +118,6 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-func dataOf(t *testing.T, r *Reader, call uint64) []Data {
-	t.Helper()
-	data, err := r.DataOf(call)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
 // TestAppendProcesses divides a trace of two processes, which the parts of both together equal.
 func TestAppendProcesses(t *testing.T) {
 	path, calls := smallTrace(t)
@@ -151,6 +144,7 @@ func TestAppendProcesses(t *testing.T) {
 	for n, shift := range []int64{0, 7} {
 		of := func(p uint32) bool { return both.Processes()[p].Rank == n+1 }
 		part := build("part.aclt", &Source{Reader: both, Of: of})
+		now, old := allData(t, part), allData(t, one)
 		i := 0
 		for c, err := range part.Calls(nil) {
 			if err != nil {
@@ -160,7 +154,7 @@ func TestAppendProcesses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.Start != was.Start+shift || c.Func != was.Func || !slices.Equal(c.Args, was.Args) || len(dataOf(t, part, c.Index)) != len(dataOf(t, one, was.Index)) {
+			if c.Start != was.Start+shift || c.Func != was.Func || !slices.Equal(c.Args, was.Args) || len(now[c.Index]) != len(old[was.Index]) {
 				t.Fatalf("rank %d: call %d is %+v, want %+v", n+1, i, c, was)
 			}
 			i++

@@ -243,34 +243,6 @@ func (r *Reader) Call(index uint64) (*Call, error) {
 	return &c, err
 }
 
-// DataOf returns all data of the call: Call.Data, then data captured later, such as asynchronous copies' results.
-func (r *Reader) DataOf(call uint64) ([]Data, error) {
-	c, err := r.Call(call)
-	if err != nil {
-		return nil, err
-	}
-	data := c.Data
-	for i := range r.events {
-		late := r.learned[i].late
-		if call-late.lo >= late.n {
-			continue
-		}
-		err := r.with(i, func(b *block) {
-			for k := range b.rows {
-				if b.late(k) && b.first+b.ownersOf()[k] == call {
-					d := *b.datum(k)
-					d.Bytes = slices.Clone(d.Bytes)
-					data = append(data, d)
-				}
-			}
-		})
-		if err != nil {
-			return data, err
-		}
-	}
-	return data, nil
-}
-
 // Data iterates over data in file order. The data and its bytes are reused for the next
 // step. Damage and errors are as for Calls.
 func (r *Reader) Data(f *DataFilter) iter.Seq2[*Data, error] {

@@ -98,15 +98,9 @@ func TestJoin(t *testing.T) {
 		if seed == 0 {
 			joinDamaged(t, path, from)
 		}
+		copied, data := allData(t, got), allData(t, from)
 		for i := range uint64(4000) {
-			a, err := got.DataOf(i)
-			if err != nil {
-				t.Fatal(err)
-			}
-			b, err := from.DataOf(i)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a, b := copied[i], data[i]
 			if d := cmp.Diff(b, a); d != "" && len(a)+len(b) > 0 {
 				t.Fatalf("data of call %d (-want +got):\n%s", i, d)
 			}

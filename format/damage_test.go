@@ -599,7 +599,7 @@ func readAll(t *testing.T, b []byte) *Reader {
 		}
 	}
 	_, _ = r.Counts()
-	_, _ = r.DataOf(0)
+	_, _ = r.Call(0)
 	_, _ = r.BlobStats()
 	return r
 }

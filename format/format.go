@@ -41,7 +41,7 @@ type Call struct {
 	Ret    uint64   // unchanged return register; 0 if unfinished or void
 	Args   []uint64 // one word for each argument slot, Function.Words in all
 	Outs   []Out    // at most one for each parameter, by ascending parameter
-	Data   []Data   // memory behind pointers, in the order of recording; Reader.DataOf adds data from later chunks
+	Data   []Data   // memory behind pointers, in the order of recording; Reader.Data also has data from later chunks
 }
 
 // An Out is a value of at most 8 bytes that the call wrote through a pointer.

@@ -83,14 +83,12 @@ func roundTrip(t *testing.T, seed uint64, opts *WriterOptions) {
 	if !rd.Complete() || rd.Recovered() != nil {
 		t.Fatal("not complete")
 	}
+	data := allData(t, rd)
 	for i, c := range want {
 		if _, ok := late[c.Index]; !ok && i%20 != 0 {
 			continue
 		}
-		data, err := rd.DataOf(uint64(i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := data[uint64(i)]
 		if d := cmp.Diff(append(slices.Clone(c.Data), late[c.Index]...), data); d != "" && len(data)+len(c.Data) > 0 {
 			t.Fatalf("data of call %d (-want +got):\n%s", i, d)
 		}
@@ -200,7 +198,7 @@ func TestBlobs(t *testing.T) {
 	payloads := [][]byte{r.bytes(5000), {}, make([]byte, 5<<20+1), big, bytes.Repeat([]byte("abcd"), 1<<19), r.bytes(300 << 10)}
 	var ids []BlobID
 	for _, p := range payloads {
-		id, err := w.Blob(p)
+		id, err := putBlob(w, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +209,7 @@ func TestBlobs(t *testing.T) {
 	}
 	size := w.Size()
 	for i, p := range payloads {
-		id, err := w.Blob(p)
+		id, err := putBlob(w, p)
 		if err != nil || id != ids[i] {
 			t.Fatalf("blob %d written again is %d, %v", ids[i], id, err)
 		}
@@ -289,7 +287,7 @@ func TestBlobKeys(t *testing.T) {
 	if err != nil || named() != unkept || named() != unkept {
 		t.Fatalf("a hash is named %d and %d, %v", unkept, named(), err)
 	}
-	kept, err := w.Blob(b)
+	kept, err := putBlob(w, b)
 	if err != nil || kept == unkept || named() != kept {
 		t.Fatalf("content is named %d, its hash %d and %d, %v", kept, unkept, named(), err)
 	}
@@ -317,7 +315,7 @@ func TestBlobCollision(t *testing.T) {
 	payloads := [][]byte{bytes.Repeat([]byte{1, 2}, 3000), bytes.Repeat([]byte{1, 3}, 3000), bytes.Repeat([]byte{2, 2}, 3000)}
 	for range 2 {
 		for _, p := range payloads {
-			id, err := w.Blob(p)
+			id, err := putBlob(w, p)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -350,7 +348,7 @@ func TestBlobCompression(t *testing.T) {
 	noise := r.bytes(2<<20 + 5000)
 	text := bytes.Repeat([]byte("layer 17: weights of attention; "), 1<<15)
 	for _, p := range [][]byte{noise, text} {
-		if _, err := w.Blob(p); err != nil {
+		if _, err := putBlob(w, p); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -376,7 +374,7 @@ func TestBlobCompression(t *testing.T) {
 	}
 }
 
-// A call with more data than a block holds is read whole by DataOf.
+// A call with more data than a block holds is read whole.
 func TestLargeCall(t *testing.T) {
 	path := tempFile(t)
 	w := create(t, path, nil)
@@ -392,10 +390,7 @@ func TestLargeCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	rd := open(t, path)
-	data, err := rd.DataOf(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := allData(t, rd)[0]
 	if len(data) != len(c.Data) {
 		t.Fatalf("%d pieces, want %d", len(data), len(c.Data))
 	}
@@ -417,7 +412,7 @@ func TestConcurrentWrite(t *testing.T) {
 		wg.Go(func() {
 			r := newRandom(uint64(thread))
 			for i := range each {
-				id, err := w.Blob(r.bytes(5000 + i%3))
+				id, err := putBlob(w, r.bytes(5000+i%3))
 				if err != nil {
 					t.Error(err)
 					return

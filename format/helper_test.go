@@ -1,6 +1,7 @@
 package format
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -203,4 +204,22 @@ func sortedByStart(calls []*Call) []*Call {
 	calls = slices.Clone(calls)
 	slices.SortStableFunc(calls, func(a, b *Call) int { return int(a.Start - b.Start) })
 	return calls
+}
+
+// allData returns the data of all calls, also from later chunks.
+func allData(t *testing.T, r *Reader) map[uint64][]Data {
+	t.Helper()
+	data, err := r.DataByCall(nil, func(*Data) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// putBlob stores a payload.
+func putBlob(w *Writer, content []byte) (BlobID, error) {
+	b := w.Blobber()
+	_, err := b.Write(content)
+	id, err2 := b.Close()
+	return id, errors.Join(err, err2)
 }

@@ -38,7 +38,7 @@ type Reader struct {
 	tableWords uint64 // in tables outside blocks, so far
 	extents    uint64 // payload extents, so far; zero extents take no space in the file
 	unknown    map[string]uint64
-	last       *block // block that Call and DataOf used last
+	last       *block // block that Call used last
 	lastAt     int
 }
 

@@ -49,13 +49,14 @@ func TestTakeOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := open(t, filepath.Join(dir, []string{"old.aclt", "new.aclt"}[i]))
+		data := allData(t, f)
 		for n, c := range calls[i] {
 			want := len(c.Data)
 			c.Data = nil
 			if i == 0 && n == 5 {
 				want++
 			}
-			if got := dataOf(t, f, uint64(n)); len(got) != want {
+			if got := data[uint64(n)]; len(got) != want {
 				t.Errorf("trace %d, call %d: %d rows of data, want %d", i, n, len(got), want)
 			}
 		}

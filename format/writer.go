@@ -46,7 +46,7 @@ type WriterOptions struct {
 	container *container.Options
 }
 
-// A Writer writes a trace file. It belongs to one goroutine at a time. Payload functions (Blob, Blobber, Hasher, Named)
+// A Writer writes a trace file. It belongs to one goroutine at a time. Payload functions (Blobber, Hasher, Named)
 // and Size may be called from any goroutine meanwhile.
 type Writer struct {
 	file   *container.Writer
@@ -363,9 +363,6 @@ func (w *Writer) store(d *Data) (BlobID, error) {
 	}
 	return w.blobs.put(d.Bytes)
 }
-
-// Blob stores a payload and returns its id. Equal content is stored once.
-func (w *Writer) Blob(b []byte) (BlobID, error) { return w.blobs.put(b) }
 
 // Gap records missing calls.
 func (w *Writer) Gap(g Gap) error {

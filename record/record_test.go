@@ -75,6 +75,16 @@ func calls(t *testing.T, r *format.Reader) []*format.Call {
 	return cs
 }
 
+// allData returns the data of all calls, also from later chunks.
+func allData(t *testing.T, r *format.Reader) map[uint64][]format.Data {
+	t.Helper()
+	data, err := r.DataByCall(nil, func(*format.Data) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
 func count(cs []*format.Call, r *format.Reader) map[string]int {
 	n := map[string]int{}
 	for _, c := range cs {
@@ -238,14 +248,14 @@ func TestRingsAreReused(t *testing.T) {
 	if res.ExitCode != 0 || res.Refused > 2 {
 		t.Fatalf("result %+v", res)
 	}
-	per := map[uint32]int{}
+	per, data := map[uint32]int{}, allData(t, r)
 	for _, c := range calls(t, r) {
 		per[c.Thread]++
 		if r.Schema().FuncName(c.Func) != "aclrtMemcpyAsync" {
 			continue
 		}
-		if d, err := r.DataOf(c.Index); err != nil || len(d) != 1 || d[0].Status != format.Whole || d[0].Len != 64 {
-			t.Errorf("call %d: result %+v, %v", c.Index, d, err)
+		if d := data[c.Index]; len(d) != 1 || d[0].Status != format.Whole || d[0].Len != 64 {
+			t.Errorf("call %d: result %+v", c.Index, d)
 		}
 	}
 	for th, calls := range per {
@@ -261,13 +271,13 @@ func TestRingsAreReused(t *testing.T) {
 // Results are captured with very many events.
 func TestManyEvents(t *testing.T) {
 	r, _, _ := run(t, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, testenv.CompileC(t, "manyevents", []string{"testdata/manyevents.c"}))
-	there := 0
+	there, data := 0, allData(t, r)
 	for _, c := range calls(t, r) {
 		if r.Schema().FuncName(c.Func) != "aclrtMemcpyAsync" {
 			continue
 		}
-		if d, err := r.DataOf(c.Index); err != nil || len(d) != 1 || d[0].Status != format.Whole {
-			t.Errorf("call %d: %+v, %v", c.Index, d, err)
+		if d := data[c.Index]; len(d) != 1 || d[0].Status != format.Whole {
+			t.Errorf("call %d: %+v", c.Index, d)
 		}
 		there++
 	}
@@ -506,14 +516,12 @@ func TestResults(t *testing.T) {
 	}
 	want := []string{"A", "B", "C", "D", "E", format.Freed.String(), "never synchronized"}
 	var got []string
+	all := allData(t, r)
 	for _, c := range calls(t, r) {
 		if r.Schema().FuncName(c.Func) != "aclrtMemcpyAsync" {
 			continue
 		}
-		data, err := r.DataOf(c.Index)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := all[c.Index]
 		if len(data) != 1 || data[0].Dir != format.DirOut || data[0].Len != 8192 {
 			t.Fatalf("call %d: data %+v", c.Index, data)
 		}
@@ -641,16 +649,12 @@ func TestNoSmallCopies(t *testing.T) {
 	if r.Meta().Replayable {
 		t.Error("the trace says it can be replayed")
 	}
-	left := 0
+	left, data := 0, allData(t, r)
 	for _, c := range calls(t, r) {
 		if acl.Model.Lookup(r.Schema().FuncName(c.Func)).Task != api.Copy {
 			continue
 		}
-		data, err := r.DataOf(c.Index)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, d := range data {
+		for _, d := range data[c.Index] {
 			if d.Len < record.SmallestCopy {
 				left++
 				if d.Status != format.Missing || d.Reason != format.LevelExcluded || len(d.Bytes) > 0 {

@@ -77,6 +77,10 @@ func TestUnseenPaused(t *testing.T) {
 			t.Errorf("call %d is said to copy from or to pageable memory, of which the trace knows nothing", tl.Tasks[i].Call)
 		}
 	}
+	all, err := r.DataByCall(nil, func(d *format.Data) bool { return d.Param != api.MemoryParam })
+	if err != nil {
+		t.Fatal(err)
+	}
 	var got []string
 	for c, err := range r.Calls(nil) {
 		if err != nil {
@@ -86,11 +90,7 @@ func TestUnseenPaused(t *testing.T) {
 		if name != "aclrtMemcpyAsync" && name != "aclrtLaunchKernelWithConfig" {
 			continue
 		}
-		data, err := r.DataOf(c.Index)
-		if err != nil {
-			t.Fatal(err)
-		}
-		data = slices.DeleteFunc(data, func(d format.Data) bool { return d.Param == api.MemoryParam })
+		data := all[c.Index]
 		if len(data) == 0 {
 			got = append(got, "nothing")
 		}

@@ -563,15 +563,17 @@ func load(t *testing.T, path string) []*format.Call {
 		t.Fatal(err)
 	}
 	defer r.Close()
+	data, err := r.DataByCall(nil, func(*format.Data) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
 	var calls []*format.Call
 	for c, err := range r.CallsByStart(nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		k := c.Clone()
-		if k.Data, err = r.DataOf(c.Index); err != nil {
-			t.Fatal(err)
-		}
+		k.Data = data[c.Index]
 		for i := range k.Data {
 			d := &k.Data[i]
 			if d.Blob != 0 {
@@ -583,8 +585,6 @@ func load(t *testing.T, path string) []*format.Call {
 					t.Fatal(err)
 				}
 				d.Blob = 0
-			} else {
-				d.Bytes = bytes.Clone(d.Bytes)
 			}
 		}
 		calls = append(calls, k)
