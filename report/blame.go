@@ -57,6 +57,13 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 	if len(rep.Suspects) == 0 {
 		Printf(w, "\nno suspect: no task was in flight, and the runtime named none\n")
 	}
+	if n := len(rep.Suspects) + rep.More; n > 1 && rep.Suspects[0].Unlikely() {
+		text := sprintf("no suspect: nothing in the trace is evidence against one of %s in flight. The oldest are listed.", human.Plural(n, "task"))
+		if rep.Message == "" && rep.Failure != nil {
+			text += " The runtime's message would name the kernel, but the program did not ask for it."
+		}
+		writeMarked(w, wrap("\n"+text, o.width(), 0)+"\n")
+	}
 	for i := range rep.Suspects {
 		suspectText(w, &rep.Suspects[i], o)
 	}

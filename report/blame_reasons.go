@@ -96,6 +96,13 @@ func reasonText(x *blame.Suspect, r *blame.Reason) string {
 		return fmt.Sprintf("%s is in %s, like %s, which the message names", where, a.Place.Object, r.Addr)
 	case blame.SameAddress:
 		return fmt.Sprintf("%s is the address %s, which the message names", where, r.Addr)
+	case blame.OddArgument:
+		o := r.Odd
+		usual := o.Usual.String()
+		if o.Address {
+			usual = "an address"
+		}
+		return fmt.Sprintf("%s is %s; in %s of %s of %s it is %s", wordText(o.Param, o.Word), o.Value, human.Count(o.Same), human.Plural(o.Launches, "launch"), x.Kernel, usual)
 	}
 	switch a.Finding {
 	case blame.NoAllocation:
@@ -126,14 +133,16 @@ func waitText(w *blame.Wait) string {
 }
 
 // whereText describes the place of an address among the arguments.
-func whereText(a *blame.Argument) string {
+func whereText(a *blame.Argument) string { return wordText(a.Param, a.Word) }
+
+func wordText(param string, w blame.Word) string {
 	switch {
-	case a.Word.Self:
-		return a.Param
-	case a.Word.Item == 0:
-		return fmt.Sprintf("the word at byte %d of %s", a.Word.At, a.Param)
+	case w.Self:
+		return param
+	case w.Item == 0:
+		return fmt.Sprintf("the word at byte %d of %s", w.At, param)
 	}
-	return fmt.Sprintf("the word at byte %d of %s[%d]", a.Word.At, a.Param, a.Word.Item)
+	return fmt.Sprintf("the word at byte %d of %s[%d]", w.At, param, w.Item)
 }
 
 func noteText(a *blame.Argument) string {

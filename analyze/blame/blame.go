@@ -88,6 +88,7 @@ type Suspect struct {
 	accesses []accessed
 	waits    *Wait // nil for none
 	gone     []gone
+	words    []worded // arguments of a kernel
 }
 
 // Unlikely reports whether the suspect's only evidence is that its task was in flight.
@@ -155,7 +156,9 @@ const (
 	beyond     = 110 // past an allocation's end
 	freedLater = 100
 	waits      = 80 // its stream waits there, and the host's wait failed
+	unlike     = 90 // no address in its place, unlike other launches of the kernel
 	freedOrEnd = 60 // freed, or one past a live allocation
+	oddNumber  = 35 // another number than in other launches of the kernel
 	nowhere    = 30 // address in no allocation
 	unreturned = 25
 	listed     = nowhere // least score of a suspect that is listed beside likelier ones
@@ -168,7 +171,7 @@ func Blame(r *format.Reader, m *api.Model, o *Options) (*Report, error) {
 	}
 	meta := r.Meta()
 	b := &blamer{r: r, m: m, o: o, rep: &Report{Trace: r.Path(), Host: meta.Host, Argv: meta.Argv, Acltrace: meta.Tracer.Version,
-		Runtime: meta.Device.Runtime, Driver: meta.Device.DriverVersion, Device: meta.Device.Name, Begun: meta.StartWall}, stacks: newStacks(r)}
+		Runtime: meta.Device.Runtime, Driver: meta.Device.DriverVersion, Device: meta.Device.Name, Begun: meta.StartWall}, habits: habits{}, stacks: newStacks(r)}
 	for _, step := range []func() error{b.died, b.find, b.parseReport, b.flight, b.arguments, b.judge, b.past} {
 		if err := step(); err != nil {
 			return nil, err
@@ -201,6 +204,7 @@ type blamer struct {
 	evidence evidence
 	suspects map[uint64]*Suspect // by call
 	memory   memory
+	habits   habits
 	stacks   *stacks
 }
 
@@ -371,6 +375,7 @@ func (b *blamer) arguments() error {
 		e := ts.Apply(p, c)
 		accesses, all := ts.Of(e)
 		b.memory.see(e)
+		words := b.habits.see(b.m, s, p, e)
 		if b.failure != nil && c.Index == b.failure.Index {
 			b.rep.Failure = describe(b.r, b.m, e)
 		}
@@ -378,7 +383,7 @@ func (b *blamer) arguments() error {
 		if x == nil {
 			continue
 		}
-		x.Call, x.Partly, x.stream = *describe(b.r, b.m, e), !all, e.Stream
+		x.Call, x.Partly, x.stream, x.words = *describe(b.r, b.m, e), !all, e.Stream, words
 		if e.Fn != nil && e.Fn.Task == api.Wait {
 			x.waits = b.waitsFor(e, accesses)
 		}
@@ -496,6 +501,13 @@ func (b *blamer) weigh(x *Suspect, waited *timeline.Object) error {
 	}
 	if waited != nil && x.stream == waited {
 		x.score++ // the failed synchronization waited for its stream
+	}
+	for _, odd := range b.habits.odd(x, b.param) {
+		score := oddNumber
+		if odd.Address {
+			score = unlike
+		}
+		against(score, Reason{Kind: OddArgument, Odd: &odd})
 	}
 	for i, t := range x.accesses {
 		p, err := placeOf(b.r, b.m, t.object, t.Addr)

@@ -74,6 +74,19 @@ func TestBlameReadsMessages(t *testing.T) {
 	}
 }
 
+// Blame listed the oldest launches in flight, although a single one had other arguments: no address, or a larger count.
+func TestBlameComparesArguments(t *testing.T) {
+	for how, want := range map[string]string{
+		"null":     "the word at byte 8 of hostArgs is 0x0; in 40 of 41 launches of add it is an address",
+		"too-many": "the word at byte 24 of hostArgs is 0x280; in 40 of 41 launches of add it is 0x40",
+	} {
+		rep, text := failing(t, how)
+		if x := &rep.Suspects[0]; !because(x, blame.OddArgument) || x.Certain || !strings.Contains(text, want) {
+			t.Errorf("%s:\n%s", how, text)
+		}
+	}
+}
+
 // Blame listed launches after a wait that never ended, but not the wait.
 func TestBlameListsWaits(t *testing.T) {
 	rep, text := failing(t, "deadlock")

@@ -43,6 +43,7 @@ const (
 	BadArgument                   // Argument has a Finding
 	SameMemory                    // Argument is in the same allocation as Addr, which the message names
 	SameAddress                   // Argument is Addr, which the message names
+	OddArgument                   // an argument differs from those of most launches of the kernel: Odd
 )
 
 // A Reason is evidence against a suspect.
@@ -54,6 +55,7 @@ type Reason struct {
 	Place    *Place
 	Argument int // index in Suspect.Arguments
 	Addr     Hex
+	Odd      *Odd
 }
 
 // A Wait is the object that a task waits for, else a value at Addr, else another stream.

@@ -3,6 +3,8 @@
  *	double-free      frees memory a second time
  *	destroyed-event  waits for an event that was destroyed
  *	host-pointer     gives a kernel an address of the host's heap
+ *	null             gives one launch of many no input
+ *	too-many         gives one launch of many a larger count than its buffers have
  *	deadlock         waits for a value that nobody writes
  *	calls            two calls fail
  */
@@ -53,6 +55,12 @@ int main(int argc, char **argv)
 		args.out = malloc(COUNT * 4);
 		launch(add, 1, s, &args, sizeof args);
 		args.out = x;
+	} else if (strcmp(how, "null") == 0 || strcmp(how, "too-many") == 0) {
+		struct args odd = {x, how[0] == 'n' ? NULL : x, x, how[0] == 'n' ? COUNT : 10 * COUNT};
+
+		for (int i = 0; i < 20; i++)
+			launch(add, 1, s, &args, sizeof args);
+		launch(add, 1, s, &odd, sizeof odd);
 	} else if (strcmp(how, "deadlock") == 0) {
 		CHECK(aclrtValueWait(word, 5, 0, s));
 	} else {
