@@ -63,6 +63,9 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 	if err := r.createShared(); err != nil {
 		return nil, err
 	}
+	if r.meta.Window == format.WindowAttached && s.Handed == 0 {
+		r.meta.Window = format.WindowWhole // programs record from their first call, and no other collector has taken calls
+	}
 	note := r.noteOf(s)
 	r.meta.Coverage.Binder = "preload"
 	if err := r.begin(s); err != nil {

@@ -26,16 +26,8 @@ func (a *app) collectCmd() *cobra.Command {
 		Args: arguments(1, "the folder of a session"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.Dir = args[0]
-			stored, err := record.StoredFlags(o.Dir)
-			if err != nil {
+			if err := storedFlags(c, o.Dir); err != nil {
 				return err
-			}
-			for _, name := range sortedKeys(stored) {
-				if f := c.Flags().Lookup(name); f != nil && !f.Changed {
-					if err := c.Flags().Set(name, stored[name]); err != nil {
-						return usage("--%s, which was given to acltrace env: %w", name, err)
-					}
-				}
 			}
 			if err := flags.parse(c, ""); err != nil {
 				return err
@@ -64,4 +56,20 @@ func (a *app) collectCmd() *cobra.Command {
 	f.BoolVar(&o.Share.AnyUser, "any-user", false, "record programs of all users")
 	explain(f, "any-user", "Any user may then read what the programs of others record. Applies if this command makes the session.")
 	return c
+}
+
+// storedFlags sets the flags that made the session in dir, unless they are given again.
+func storedFlags(c *cobra.Command, dir string) error {
+	stored, err := record.StoredFlags(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range sortedKeys(stored) {
+		if f := c.Flags().Lookup(name); f != nil && !f.Changed {
+			if err := c.Flags().Set(name, stored[name]); err != nil {
+				return usage("--%s, which was given to acltrace env: %w", name, err)
+			}
+		}
+	}
+	return nil
 }

@@ -30,6 +30,11 @@ func (a *app) envCmd() *cobra.Command {
 			"acltrace env --k8s /acltrace --payload none",
 		Args: arguments(1, "the folder of a session"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if !install {
+				if err := storedFlags(c, args[0]); err != nil {
+					return err
+				}
+			}
 			if err := flags.parse(c, ""); err != nil {
 				return err
 			}
