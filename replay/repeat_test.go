@@ -131,3 +131,22 @@ func TestTolerance(t *testing.T) {
 		}
 	}
 }
+
+// Each part of the work is counted up to its total, the steps once in each run.
+func TestRunReportsProgress(t *testing.T) {
+	l := library(t)
+	tw := newTrace(t)
+	tw.begin()
+	complete := map[string]int{}
+	run(t, tw.close(), &Options{Backend: l, Repeat: 3, Progress: func(parts string, done, total int) {
+		if done > total {
+			t.Errorf("%d of %d %s", done, total, parts)
+		}
+		if done == total && total > 0 {
+			complete[parts]++
+		}
+	}})
+	if complete["calls compiled"] != 1 || complete["steps played"] < 3 {
+		t.Errorf("%v", complete)
+	}
+}

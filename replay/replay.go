@@ -86,6 +86,9 @@ type Options struct {
 	// Trust. Interactive players have no limit.
 	MaxMemory int64
 
+	// Progress is called now and then with the number of parts done and the total, while the trace is compiled and for each run.
+	Progress func(parts string, done, total int)
+
 	// Limits bound the resources that a trace can ask for.
 	Limits compile.Limits
 
@@ -121,8 +124,13 @@ func (o *Options) Check() error {
 
 // forCompiler returns the compiler's options.
 func (o *Options) forCompiler(m *api.Model) *compile.Options {
+	var progress func(done, total int)
+	if o.Progress != nil {
+		progress = func(done, total int) { o.Progress("calls compiled", done, total) }
+	}
 	return &compile.Options{
-		Backend: backend.New(o.Backend, m), Place: o.Place, Seed: o.seed, Guess: o.Guess, Scale: o.scale(), Compare: o.Verify || o.Repeat > 1, TimeLaunches: o.Repeat > 1,
+		Progress: progress,
+		Backend:  backend.New(o.Backend, m), Place: o.Place, Seed: o.seed, Guess: o.Guess, Scale: o.scale(), Compare: o.Verify || o.Repeat > 1, TimeLaunches: o.Repeat > 1,
 		Poison: o.Poison, StubComm: o.StubComm, Tolerance: o.Tolerance, Limits: o.Limits,
 	}
 }
@@ -447,6 +455,13 @@ func (s *session) watch(ctx context.Context, f *os.File, proc *os.Process, exite
 	defer tick.Stop()
 	state := make([]byte, 64*len(s.p.Threads))
 	last, since := uint64(0), time.Now()
+	total := s.p.File.Count()
+	played := func(n uint64) {
+		if s.o.Progress != nil {
+			s.o.Progress("steps played", int(n), int(total))
+		}
+	}
+	defer played(total)
 	for {
 		select {
 		case <-exited:
@@ -466,6 +481,7 @@ func (s *session) watch(ctx context.Context, f *os.File, proc *os.Process, exite
 		}
 		if sum != last {
 			last, since = sum, time.Now()
+			played(sum - 1)
 		} else if !hung && !s.o.Interactive && time.Since(since) > limit {
 			hung = true
 			_ = proc.Kill()

@@ -172,6 +172,30 @@ func TestProgressOfShortWork(t *testing.T) {
 	}
 }
 
+// Work shows its parts once it counts them.
+func TestBusyShowsParts(t *testing.T) {
+	tty, said := terminal(t)
+	a := newApp(nil, tty, tty)
+	every, shown := progressEvery, progressShown
+	defer func() { progressEvery, progressShown = every, shown }()
+	lines := make(chan bool)
+	progressEvery, progressShown = 0, func() {
+		select {
+		case lines <- true:
+		default:
+		}
+	}
+	count, end := a.busy("work")
+	<-lines
+	count("parts", 1000, 3000)
+	<-lines // perhaps begun before
+	<-lines
+	end()
+	if got := said(); !strings.Contains(got, "work: 1,000 of 3,000 parts") || screen(got) != "" {
+		t.Errorf("%q", got)
+	}
+}
+
 // A terminal shows failures in color and breaks lines at its width. Neither happens for a pipe, and NO_COLOR turns colors off.
 func TestColorsAndWidth(t *testing.T) {
 	trace := writeEvil(t) // a call fails

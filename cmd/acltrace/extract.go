@@ -6,14 +6,13 @@ import (
 	"github.com/acltrace/acltrace/internal/human"
 
 	"github.com/acltrace/acltrace/replay"
-	"github.com/acltrace/acltrace/replay/compile"
 	"github.com/acltrace/acltrace/replay/lab"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )
 
 func (a *app) extractCmd() *cobra.Command {
-	var limits compile.Limits
+	var o lab.ExtractOptions
 	var out outputFlags
 	var of momentFlags
 	var asJSON bool
@@ -49,9 +48,10 @@ func (a *app) extractCmd() *cobra.Command {
 			defer a.close(r)
 			ctx, stop := interruptible()
 			defer stop()
-			done := a.busy("extracting from " + args[0])
-			e, err := lab.Extract(ctx, args[0], m, *launch, out.path, &limits)
-			done()
+			var end func()
+			o.Progress, end = a.busy("extract")
+			e, err := lab.Extract(ctx, args[0], m, *launch, out.path, &o)
+			end()
 			if err != nil {
 				return err
 			}
@@ -74,7 +74,7 @@ func (a *app) extractCmd() *cobra.Command {
 	f := c.Flags()
 	out.add(f, "`FILE`: trace to write")
 	of.add(f, "the call that launches the kernel", "the task of the launch, STREAM:ID")
-	limitFlags(f, &limits)
+	limitFlags(f, &o.Limits)
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

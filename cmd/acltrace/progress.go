@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -36,7 +37,7 @@ func (p *progressLine) show(text string) {
 	p.mu.Lock()
 	if !p.over {
 		p.shown = true
-		fmt.Fprintf(p.to, "\r%s", text)
+		fmt.Fprint(p.to, wipe, text)
 	}
 	p.mu.Unlock()
 	progressShown()
@@ -95,13 +96,14 @@ func (a *app) progress(what string) func(done, total int) {
 	}
 }
 
-// busy shows on the progress line what goes on and for how long, for work that does not count its parts. The work must print nothing until
-// done is called.
-func (a *app) busy(what string) (done func()) {
+// busy shows on the progress line what goes on and for how long. While the work counts its parts with count, it shows these instead. The work
+// must print nothing until end is called.
+func (a *app) busy(what string) (count func(parts string, done, total int), end func()) {
 	if a.line.to == nil {
-		return func() {}
+		return nil, func() {}
 	}
 	stop, stopped, begun := make(chan struct{}), make(chan struct{}), time.Now()
+	var counted atomic.Pointer[string] // nil between the parts that are counted
 	go func() {
 		defer close(stopped)
 		tick := time.NewTicker(max(progressEvery, time.Millisecond))
@@ -109,13 +111,24 @@ func (a *app) busy(what string) (done func()) {
 		for {
 			select {
 			case <-tick.C:
-				a.line.show(fmt.Sprintf("%s: %.1f s", what, time.Since(begun).Seconds()))
+				if s := counted.Load(); s != nil {
+					a.line.show(*s)
+				} else {
+					a.line.show(fmt.Sprintf("%s: %.1f s", what, time.Since(begun).Seconds()))
+				}
 			case <-stop:
 				return
 			}
 		}
 	}()
-	return func() {
+	count = func(parts string, done, total int) {
+		if s := fmt.Sprintf("%s: %s of %s %s", what, human.Count(done), human.Count(total), parts); done < total {
+			counted.Store(&s)
+		} else {
+			counted.Store(nil)
+		}
+	}
+	return count, func() {
 		close(stop)
 		<-stopped
 		a.line.wipe()

@@ -211,12 +211,12 @@ func (a *app) play(path string, m *api.Model, p *replaying) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	defer stop()
-	done := func() {}
+	end := func() {}
 	if !p.o.Interactive && !p.planOnly { // else there is output meanwhile
-		done = a.busy("replaying " + path)
+		p.o.Progress, end = a.busy("replay")
 	}
 	rep, err := replay.Run(ctx, path, m, &p.o)
-	done()
+	end()
 	err = orAllow(err)
 	if errors.Is(err, replay.ErrTrust) || errors.Is(err, replay.ErrSandbox) {
 		return fmt.Errorf("%w; --trust allows it, if you know the origin of the trace", err)
@@ -268,9 +268,10 @@ func library(name string, m *api.Model) (string, error) {
 func (a *app) simulate(path string, m *api.Model, o *whatif.Options, asJSON bool) error {
 	ctx, stop := interruptible()
 	defer stop()
-	done := a.busy("simulating " + path)
+	progress, end := a.busy("simulation")
+	o.Progress = progress
 	rep, err := whatif.Run(ctx, path, m, o)
-	done()
+	end()
 	if err != nil {
 		return err
 	}

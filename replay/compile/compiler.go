@@ -98,10 +98,14 @@ func (p *compiler) compile() error {
 	threads := p.r.Threads()
 	p.look = p.newLookahead()
 	defer p.look.stop()
+	n, calls := 0, int(p.Found.Calls)
 	cc := &callCompiler{compiler: p, lists: lists{words: make([]plan.Operand, maxWords+1)}}
 	for c, err := range p.calls(nil) {
 		if err != nil {
 			return err
+		}
+		if n++; p.o.Progress != nil && (n&0x3fff == 0 || n == calls) {
+			p.o.Progress(n, calls)
 		}
 		e := p.accesses.Apply(threads[c.Thread].Process, c)
 		if err := cc.next(e); err != nil {

@@ -32,6 +32,7 @@ type Options struct {
 	Relative     bool    // the plan has paths relative to its folder
 	Tolerance    verify.Tolerance
 	Limits       Limits
+	Progress     func(done, total int) // called now and then with the calls compiled and the total
 }
 
 // Values for Options.Place.

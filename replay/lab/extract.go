@@ -33,13 +33,20 @@ type Extracted struct {
 	Alone        bool   `json:"alone"`   // the device is idle before the launch, and the program waits for it at once
 }
 
+// ExtractOptions are Extract's parameters. nil means the defaults.
+type ExtractOptions struct {
+	Limits compile.Limits // for planned replays
+	// Progress is called now and then with the number of parts done and the total: calls read, copied and compiled.
+	Progress func(parts string, done, total int)
+}
+
 // Extract writes one launch as a separate trace, with its closure: see type closure. After the launch come waits for it, and copies that bring
 // its results to the host, until other calls can change them. A wait for the device precedes the launch and a wait for the
 // launch follows it, so that it runs alone.
 //
 // If the closure is incomplete or can't be extracted, Extract writes nothing. It returns a compile.ErrMissing with the reasons. Extract reads the trace up to the results. Its memory grows by a few bytes a call, with the trace's objects, and with
 // the extract.
-func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, output string, limits *compile.Limits) (*Extracted, error) {
+func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, output string, o *ExtractOptions) (*Extracted, error) {
 	r, err := compile.Open(trace, m)
 	if err != nil {
 		return nil, err
@@ -49,8 +56,8 @@ func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, out
 		return nil, fmt.Errorf("%s: the extract can't replace the trace that it comes from", output)
 	}
 	x := &extractor{r: r, m: m}
-	if limits != nil {
-		x.limits = *limits
+	if o != nil {
+		x.o = *o
 	}
 	if err := x.launchable(launch); err != nil {
 		return nil, compile.InFile(trace, err)
@@ -90,7 +97,7 @@ func LaunchOf(trace string, id format.TaskID) (uint64, error) {
 }
 
 type extractor struct {
-	limits compile.Limits // for planned replays
+	o      ExtractOptions
 	r      *format.Reader
 	m      *api.Model
 	launch *format.Call
@@ -103,6 +110,12 @@ type extractor struct {
 	// lingering are the last calls by process, if there are several. Processes that export memory come last.
 	lingering []lastCall
 	open      bool // the program never waited for some copies
+}
+
+func (x *extractor) progress(parts string, done, total int) {
+	if x.o.Progress != nil {
+		x.o.Progress(parts, done, total)
+	}
 }
 
 // launchable finds the launch.
@@ -141,7 +154,15 @@ func (x *extractor) close(ctx context.Context) error {
 	defer j.close()
 	v := newSurvey(x.m, j)
 	var found *findings
+	counts, err := x.r.Counts()
+	if err != nil {
+		return err
+	}
+	read := 0
 	err = access.Each(x.r, x.m, func(q *access.Call) error {
+		if read++; read&0x3fff == 0 {
+			x.progress("calls read", read, int(counts.Calls))
+		}
 		s := v.step(q)
 		switch {
 		case s == nil:
@@ -163,6 +184,7 @@ func (x *extractor) close(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	x.progress("calls read", int(counts.Calls), int(counts.Calls))
 	if found == nil {
 		return fmt.Errorf("call %d %s can't be replayed", x.launch.Index, x.fn.Name)
 	}

@@ -83,6 +83,9 @@ func (x *extractor) write(ctx context.Context, output string, e *Extracted) (err
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		if c.Index&0x3fff == 0 {
+			x.progress("calls copied", int(c.Index), int(x.keep.last())+1)
+		}
 		if !x.keep.has(c.Index) {
 			continue
 		}
@@ -268,7 +271,7 @@ func (x *extractor) prove(path string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	p, err := compile.Trace(r, x.m, dir, &compile.Options{Backend: backend.New("", x.m), Limits: x.limits})
+	p, err := compile.Trace(r, x.m, dir, &compile.Options{Backend: backend.New("", x.m), Limits: x.o.Limits, Progress: func(done, total int) { x.progress("calls compiled", done, total) }})
 	if err != nil {
 		return err
 	}

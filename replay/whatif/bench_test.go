@@ -81,7 +81,7 @@ func BenchmarkRun(b *testing.B) {
 					b.Fatal(err)
 				}
 				began := processor()
-				p, err := newProgram(r, acl.Model)
+				p, err := newProgram(r, acl.Model, nil)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -232,8 +232,8 @@ func tagged(tag uint64) (call, task int, again bool) {
 }
 
 // newProgram converts a trace to a program.
-func newProgram(r *format.Reader, m *api.Model) (*program, error) {
-	w := timeline.NewWalk(r, m, nil)
+func newProgram(r *format.Reader, m *api.Model, progress func(done, total int)) (*program, error) {
+	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Progress: progress})
 	p := &program{
 		walk: w, byThread: map[uint32]*thread{}, ids: ids{byObject: map[int]int32{}},
 		kernels: kernelTable{numbers: map[string]int32{}}, graphs: graphTable{current: map[*timeline.Object]int32{}, runs: map[int32]int32{}},

@@ -40,6 +40,8 @@ type Options struct {
 	Output string
 	// Limits bound the resources that a trace can ask for.
 	Limits compile.Limits
+	// Progress is called now and then with the number of parts done and the total: calls read before the simulation, and calls written.
+	Progress func(parts string, done, total int)
 }
 
 // Report is the result from a simulation in virtual time. Keys are only ever added.
@@ -156,7 +158,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	v.rep.Scope = r.Completeness().Scope()
-	if v.p, err = newProgram(r, m); err != nil {
+	if v.p, err = newProgram(r, m, func(done, total int) { v.progress("calls read", done, total) }); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if d := r.Damage(); len(d) > 0 {
@@ -183,6 +185,12 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		}
 	}
 	return v.rep, nil
+}
+
+func (v *runner) progress(parts string, done, total int) {
+	if v.o.Progress != nil {
+		v.o.Progress(parts, done, total)
+	}
 }
 
 type runner struct {
@@ -464,8 +472,11 @@ func (v *runner) write(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		if i++; i%4096 == 0 && ctx.Err() != nil {
-			return ctx.Err()
+		if i++; i%4096 == 0 {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			v.progress("calls written", i, v.p.calls.n)
 		}
 		if i >= v.p.calls.n || v.p.calls.at(i).start != c.Start {
 			return fmt.Errorf("%s changed while it was read", r.Path())
