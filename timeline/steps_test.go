@@ -52,6 +52,10 @@ func (p *program) toHost() {
 	p.Then("aclrtMemcpyAsync", testtrace.A(host, 64, devA, 64, 2, p.on))
 }
 
+func (p *program) toDevice() {
+	p.Then("aclrtMemcpyAsync", testtrace.A(devA, 64, host, 64, 1, p.on))
+}
+
 // layers launches n layers with six kernels each, between a head and a tail.
 func (p *program) layers(n int) {
 	p.launch(0, 1)
@@ -145,6 +149,37 @@ func TestSteps(t *testing.T) {
 				p.sync()
 			}
 		}, step.Found, 100, 0},
+		{"with layers of two kernels", func(p *program) {
+			for range 20 {
+				for range 10 {
+					p.launch(1, 2)
+				}
+				p.toHost()
+				p.sync()
+			}
+		}, step.Found, 20, 1},
+		{"with a synchronization after each kernel", func(p *program) {
+			for range 20 {
+				p.toDevice()
+				for range 30 {
+					p.launch(1)
+					p.sync()
+					p.launch(2)
+					p.sync()
+				}
+				p.toHost()
+				p.sync()
+			}
+		}, step.Found, 20, 1},
+		{"of two kernels after an input", func(p *program) {
+			for range 10 {
+				for range 10 {
+					p.toDevice()
+					p.launch(1, 2)
+				}
+				p.sync()
+			}
+		}, step.Found, 99, 1},
 		{"with more now and then", func(p *program) {
 			for i := range 40 {
 				p.layers(6)

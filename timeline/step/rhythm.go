@@ -15,6 +15,9 @@ const (
 	// similarity must be reached.
 	maxCandidates = 16
 	maxCompared   = 1 << 20
+	// layerLaunches is the number of launches below which a cut may be a layer of a step. maxLayers is the number of layers that a step has at most.
+	layerLaunches = 10
+	maxLayers     = 128
 )
 
 // A pulse is an op in a rhythm.
@@ -92,7 +95,7 @@ type cut struct {
 // choose returns the best cut, nil if none is good enough.
 //
 // If everything repeats exactly, the shortest exact cut wins. Otherwise cuts at waits and copies to the host are tried: the shortest one wins that
-// covers nearly as much as the best one. Last come cuts at any task, by coverage: a layer repeats inside a step too, but never as well as the step.
+// covers nearly as much as the best one. A longer one at a wait wins over both if those are layers. Last come cuts at any task, by coverage: a layer repeats inside a step too, but never as well as the step.
 func (r *rhythm) choose() *cut {
 	var tiles, ends, others *cut
 	for _, id := range r.candidates(func(s *symbol) bool { return s.class == Launch }) {
@@ -116,8 +119,9 @@ func (r *rhythm) choose() *cut {
 			ends = c
 		}
 	}
+	ends = ends.stepOf(all)
 	switch {
-	case tiles != nil && (ends == nil || ends.n < tiles.n-1):
+	case tiles != nil && (ends == nil || ends.n < tiles.n-1 && tiles.stepOf([]*cut{ends}) == tiles):
 		return tiles
 	case ends != nil:
 		return ends
@@ -137,6 +141,30 @@ func (r *rhythm) choose() *cut {
 		}
 	}
 	return others
+}
+
+// stepOf returns the shortest of other cuts whose steps consist of this cut's steps, if those may be layers: a few launches without any input. It
+// returns the cut itself if there is none.
+func (c *cut) stepOf(all []*cut) *cut {
+	if c == nil {
+		return nil
+	}
+	launches := 0
+	for _, p := range c.r.pulses[c.at[c.model]:c.at[c.model+1]] {
+		switch c.r.symbols[p.symbol].class {
+		case Launch:
+			launches++
+		case Other:
+			return c
+		}
+	}
+	step := c
+	for _, o := range all {
+		if launches < layerLaunches && o.cover >= c.cover && 2*o.n <= c.n && c.n <= maxLayers*o.n && (step == c || o.n > step.n) {
+			step = o
+		}
+	}
+	return step
 }
 
 // candidates returns the symbols to cut at: the first two for each frequency.
