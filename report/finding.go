@@ -196,6 +196,8 @@ func eachText(s *stats.Stats, f *stats.Finding, before string) string {
 	switch n := s.Shares.Steps; {
 	case f.Count == 0:
 		return ""
+	case f.Count < uint64(n):
+		return fmt.Sprintf("%s%s %s in %s, each %s", before, f.Func, timesText(float64(f.Count)), human.Plural(n, "step"), each)
 	case n > 0:
 		return fmt.Sprintf("%s%s %s a step, each %s", before, f.Func, timesText(float64(f.Count)/float64(n)), each)
 	case f.Count == 1:

@@ -3,6 +3,8 @@ package report
 import (
 	"bytes"
 	"testing"
+
+	"github.com/acltrace/acltrace/analyze/stats"
 )
 
 // Only Bad, Good and Doubtful color text: the same characters from a trace are escaped.
@@ -42,6 +44,17 @@ func TestWrap(t *testing.T) {
 	} {
 		if got := wrap("name  a value of several words", width, 6); got != want {
 			t.Errorf("%d columns: %q, want %q", width, got, want)
+		}
+	}
+}
+
+// Regression: a call in two of 49 steps was "0 times a step".
+func TestFindingCountsRareCalls(t *testing.T) {
+	s := &stats.Stats{}
+	s.Shares = &stats.Shares{Steps: 49}
+	for n, want := range map[uint64]string{2: ": aclrtMemcpy 2 times in 49 steps, each 9.37 ms", 1: ": aclrtMemcpy once in 49 steps, each 9.37 ms", 98: ": aclrtMemcpy 2 times a step, each 9.37 ms"} {
+		if got := eachText(s, &stats.Finding{Func: "aclrtMemcpy", Count: n, EachNS: 9_370_000}, ": "); got != want {
+			t.Errorf("%d calls: %q, want %q", n, got, want)
 		}
 	}
 }
