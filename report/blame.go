@@ -114,7 +114,7 @@ func suspectText(w io.Writer, x *blame.Suspect, o *TextOptions) {
 	case x.Unlikely():
 		verdict = "in flight"
 	}
-	Printf(w, "\n%s: call %d %s\n", verdict, x.Index, callName(&x.Call))
+	writeMarked(w, "\n"+wrap(sprintf("%s: call %d %s", verdict, x.Index, callName(&x.Call)), o.width(), 4)+"\n")
 	line := func(text string) { writeMarked(w, wrap("  "+text, o.width(), 4)+"\n") }
 	line(sprintf("%s", placeOf(&x.Call)))
 	for k := range x.Reasons {
@@ -161,8 +161,25 @@ func label(word string, line int) string {
 }
 
 // WhereText writes the findings about an address in the trace at path.
-func WhereText(out io.Writer, path string, x *blame.Whereabouts) error {
-	w := newPage(out)
+func WhereText(out io.Writer, path string, x *blame.Whereabouts, o *TextOptions) error {
+	var latest *blame.Call
+	for i := range x.Places {
+		if a := x.Places[i].Accesses; len(a) > 0 {
+			latest = &a[len(a)-1].Call
+		}
+	}
+	if err := Wrapped(out, o, 0, func(w io.Writer) { placesText(w, x) }); err != nil {
+		return err
+	}
+	if latest != nil {
+		nextText(out, acltrace("cat", path, "--call", number(latest.Index)))
+	} else {
+		nextText(out, acltrace("where", path, "--map"))
+	}
+	return nil
+}
+
+func placesText(w io.Writer, x *blame.Whereabouts) {
 	when := "at any time"
 	if x.At != nil {
 		when = fmt.Sprintf("at the start of call %d %s", x.At.Index, callName(x.At))
@@ -177,15 +194,9 @@ func WhereText(out io.Writer, path string, x *blame.Whereabouts) error {
 			Printf(w, "%s bytes before the start of %s\n", human.Count(uint64(p.Addr-x.Addr)), p.Object)
 			placeLines(w, p)
 		}
-		nextText(w, acltrace("where", path, "--map"))
-		return w.Flush()
 	}
-	var latest *blame.Call
 	for i := range x.Places {
 		p := &x.Places[i].Place
-		if a := x.Places[i].Accesses; len(a) > 0 {
-			latest = &a[len(a)-1].Call
-		}
 		state := ""
 		if x.At != nil {
 			state = ", live " + when
@@ -196,12 +207,6 @@ func WhereText(out io.Writer, path string, x *blame.Whereabouts) error {
 		Printf(w, "%s is byte %s of %s in %s%s\n", x.Addr, human.Count(p.Offset), human.Count(p.Size), p.Object, state)
 		historyText(w, &x.Places[i])
 	}
-	if latest != nil {
-		nextText(w, acltrace("cat", path, "--call", number(latest.Index)))
-	} else {
-		nextText(w, acltrace("where", path, "--map"))
-	}
-	return w.Flush()
 }
 
 // MapText writes the live allocations of the trace at path as a table.
@@ -214,15 +219,17 @@ func MapText(out io.Writer, path string, x *blame.Map, o *TextOptions) error {
 	for i := range x.Ranges {
 		bytes += x.Ranges[i].Size
 	}
-	Printf(out, "%s live %s: %s\n", human.Plural(len(x.Ranges)+x.More, "allocation"), when, human.Bytes(bytes))
+	heading := sprintf("%s live %s: %s\n", human.Plural(len(x.Ranges)+x.More, "allocation"), when, human.Bytes(bytes))
+	writeMarked(out, wrap(heading, o.width(), 2))
 	if len(x.Ranges)+x.More == 0 {
 		return nil
 	}
 	w := newTable(out, o)
-	Printf(w, "\nprocess\taddress\tbytes\t  allocation\n")
+	w.wraps = true // clipping would drop the call's number
+	Printf(w, "\nprocess\taddress\tbytes\t  allocation, made by\n")
 	for i := range x.Ranges {
 		p := &x.Ranges[i]
-		Printf(w, "%d\t%s\t%s\t  %s, made by %s", p.PID, p.Addr, human.Count(p.Size), p.Object, madeBy(&p.Place))
+		Printf(w, "%d\t%s\t%s\t  %s, %s", p.PID, p.Addr, human.Count(p.Size), p.Object, madeBy(&p.Place))
 		if p.Ended != nil {
 			Printf(w, ", freed by %s", momentOf(p.Ended))
 		}

@@ -43,8 +43,12 @@ func DiffText(w io.Writer, d *diff.Diff, all bool, o *TextOptions) error {
 	if err := changesText(w, d, all, o); err != nil {
 		return err
 	}
-	onlyText(w, "only in B", d.New)
-	onlyText(w, "only in A", d.Gone)
+	if err := Wrapped(w, o, 0, func(w io.Writer) {
+		onlyText(w, "only in B", d.New)
+		onlyText(w, "only in A", d.Gone)
+	}); err != nil {
+		return err
+	}
 	selection := ""
 	if d.Selection != "" {
 		selection = d.Selection + " "

@@ -29,6 +29,7 @@ func (o *TextOptions) width() int {
 type table struct {
 	w     io.Writer
 	width int
+	wraps bool // a long last cell is broken between words, and not clipped
 	text  bytes.Buffer
 }
 
@@ -107,6 +108,9 @@ func (t *table) block(out *strings.Builder, rows [][]string) {
 	for _, r := range rows {
 		for i, cell := range r {
 			switch {
+			case i == len(r)-1 && t.wraps && t.width > 0:
+				lines := wrap(strings.TrimLeft(cell, " "), max(t.width-used-2, 10), 0)
+				out.WriteString("  " + strings.ReplaceAll(lines, "\n", "\n"+strings.Repeat(" ", used+2)))
 			case i == len(r)-1 && t.width > 0:
 				out.WriteString(clip(cell, max(t.width-used, name)))
 			case i == len(r)-1:

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/acltrace/acltrace/internal/schema"
 
@@ -462,7 +463,7 @@ func TestNowhere(t *testing.T) {
 // TestMap lists the live allocations at a moment and at the end.
 func TestMap(t *testing.T) {
 	r := gathered(t, 0, "")
-	for call, want := range map[uint64]string{2: "1 allocation live at the start of call 2 aclrtMalloc on thread 4001 at 0.000003s: 4 KiB\n\n  process         address  bytes  allocation\n     4001  0x124000000000  4,096  device#1, made by call 1 aclrtMalloc at 0.000003s\n",
+	for call, want := range map[uint64]string{2: "1 allocation live at the start of call 2 aclrtMalloc on thread 4001 at 0.000003s: 4 KiB\n\n  process         address  bytes  allocation, made by\n     4001  0x124000000000  4,096  device#1, call 1 aclrtMalloc at 0.000003s\n",
 		math.MaxUint64: "2 allocations live at the end of the trace: 8 KiB\n"} {
 		o := &blame.WhereOptions{Call: &call}
 		if call == math.MaxUint64 {
@@ -475,6 +476,39 @@ func TestMap(t *testing.T) {
 		var text bytes.Buffer
 		if err := report.MapText(&text, "t.aclt", x, nil); err != nil || !strings.HasPrefix(text.String(), want) {
 			t.Errorf("%v: %q, want %q", err, &text, want)
+		}
+	}
+	// A narrow terminal clipped the number of the call.
+	x, err := blame.MapAt(r, acl.Model, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := report.MapText(&text, "t.aclt", x, &report.TextOptions{Width: 60}); err != nil || !strings.Contains(text.String(), "  device#1, call 1\n") || longest(text.String()) > 60 {
+		t.Errorf("%v: %q", err, &text)
+	}
+}
+
+// longest returns the number of columns of the longest line, except those with a command.
+func longest(text string) (n int) {
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "next: ") {
+			n = max(n, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")))
+		}
+	}
+	return n
+}
+
+// TestWhereBreaksLines prints the uses of an address to a terminal.
+func TestWhereBreaksLines(t *testing.T) {
+	x, err := blame.Where(gathered(t, 0, ""), acl.Model, testtrace.DeviceB, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for width, fits := range map[int]bool{0: false, 40: true} {
+		var text bytes.Buffer
+		if err := report.WhereText(&text, "t.aclt", x, &report.TextOptions{Width: width}); err != nil || longest(text.String()) <= 40 != fits {
+			t.Errorf("width %d: %v: %q", width, err, &text)
 		}
 	}
 }

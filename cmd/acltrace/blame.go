@@ -133,7 +133,7 @@ func (a *app) whereCmd() *cobra.Command {
 			if asJSON {
 				return a.printJSON(x)
 			}
-			return report.WhereText(a.out, args[0], x)
+			return report.WhereText(a.out, args[0], x, a.text())
 		},
 	}
 	c.Flags().Var(&addr, "addr", "`ADDRESS`: for example 0x124000000000")
