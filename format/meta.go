@@ -181,16 +181,18 @@ type Process struct {
 	ForkedFrom int   `json:"forked_from,omitempty"`
 	Start      int64 `json:"start_ns"` // on the clock of Call.Start
 	// End is the time at which the process was found to have ended, at most some tenths of a second late, on the same clock; 0 if unknown.
-	// The next three fields describe the end.
-	End       int64    `json:"end_ns,omitempty"`
-	Killed    bool     `json:"killed,omitempty"` // by a signal, which is 0 if unknown
-	Exe       string   `json:"exe,omitempty"`
-	Argv      []string `json:"argv,omitempty"`
-	ExitCode  int      `json:"exit_code,omitempty"`
-	Signal    int      `json:"signal,omitempty"`
-	Rank      int      `json:"rank,omitempty"`
-	Host      string   `json:"host,omitempty"`      // if not Meta.Host
-	Simulated bool     `json:"simulated,omitempty"` // it was found to use a simulator when it began
+	// Killed, ExitCode, ExitUnknown and Signal describe the end.
+	End      int64    `json:"end_ns,omitempty"`
+	Killed   bool     `json:"killed,omitempty"` // by a signal, which is 0 if unknown
+	Exe      string   `json:"exe,omitempty"`
+	Argv     []string `json:"argv,omitempty"`
+	ExitCode int      `json:"exit_code,omitempty"`
+	// ExitUnknown means that the process ended by itself, but ExitCode is not known.
+	ExitUnknown bool   `json:"exit_unknown,omitempty"`
+	Signal      int    `json:"signal,omitempty"`
+	Rank        int    `json:"rank,omitempty"`
+	Host        string `json:"host,omitempty"`      // if not Meta.Host
+	Simulated   bool   `json:"simulated,omitempty"` // it was found to use a simulator when it began
 	// Resource has attributes of the process, its container and its host, by their names in OpenTelemetry's conventions.
 	Resource map[string]string `json:"resource,omitempty"`
 	// Devices are the devices that the runtime described to the process, by number.

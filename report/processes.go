@@ -17,7 +17,7 @@ type InfoProcess struct {
 	Command  []string `json:"command"`        // command line, or only the file if the command line is not known
 	StartNS  int64    `json:"start_ns"`       // start of its first call, since 1970 UTC
 	EndNS    int64    `json:"end_ns"`         // when its end was noticed, since 1970 UTC; 0 if not known
-	ExitCode *int     `json:"exit_code"`      // nil if a signal killed the process, or if its end is not known
+	ExitCode *int     `json:"exit_code"`      // nil if a signal killed the process, or if its code is not known
 	Signal   *int     `json:"signal"`         // signal that killed the process, 0 if its number is not known; nil otherwise
 	start    int64
 	end      int64
@@ -36,7 +36,7 @@ func newInfoProcess(p *format.Process, wall int64) InfoProcess {
 		return in
 	case p.Killed:
 		in.Signal = &p.Signal
-	default:
+	case !p.ExitUnknown:
 		in.ExitCode = &p.ExitCode
 	}
 	in.EndNS = wall + p.End
@@ -50,6 +50,8 @@ func (p *InfoProcess) how() string {
 		return "killed by " + human.Signal(*p.Signal)
 	case p.ExitCode != nil:
 		return fmt.Sprintf("exit code %d", *p.ExitCode)
+	case p.end != 0:
+		return "exit code not known"
 	}
 	return ""
 }

@@ -78,7 +78,7 @@ func (s *Session) ended(m *member) probe.End {
 		if status.Signaled() {
 			e.Clean, e.Code, e.Signal = false, probe.NoCode, int(status.Signal())
 		} else {
-			e.Clean, e.Code = true, status.ExitStatus() // the shim does not see _exit
+			e.Clean, e.Code = true, status.ExitStatus()
 		}
 	}
 	return e

@@ -130,7 +130,7 @@ func (b *Builder) Ended(e *probe.End) error {
 	}
 	row := &b.Processes.rows[i]
 	row.End, row.Killed, row.Signal = max(e.Seen-b.origin, 1), !e.Clean, e.Signal
-	if row.ExitCode = 0; e.Code != probe.NoCode {
+	if row.ExitUnknown = e.Clean && e.Code == probe.NoCode; e.Code != probe.NoCode {
 		row.ExitCode = e.Code
 	}
 	if row.Killed {

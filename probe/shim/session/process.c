@@ -257,9 +257,11 @@ __attribute__((destructor)) static void note_end(void)
 SHIM_EXPORT __attribute__((noreturn)) void _exit(int code)
 {
 	struct process *p = shim_own_process();
-	/* Without a code. A child of vfork shares its parent's memory and must not note its own end there. */
-	if (p != NULL && p->pid == (uint32_t)sys0(__NR_getpid))
+	/* A child of vfork shares its parent's memory and must not note its own end there. */
+	if (p != NULL && p->pid == (uint32_t)sys0(__NR_getpid)) {
+		note_code(code, NULL);
 		note_end();
+	}
 	for (;;)
 		sys_raw(__NR_exit_group, code, 0, 0, 0, 0, 0);
 }
