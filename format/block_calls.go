@@ -17,10 +17,7 @@ const (
 // link verifies that the tables agree, and prepares for reach.
 func (b *block) link(w want) error {
 	t := &b.ties
-	t.size, t.callsOnly, t.random = stretch, b.noArgs && b.noData, w.random
-	if w.random {
-		t.size = max(b.n, 1)
-	}
+	t.size, t.callsOnly, t.random = stretch, b.noArgs && b.noData, false
 	b.plain = b.like()
 	if !t.callsOnly {
 		if w.columns&FuncColumn != 0 {
@@ -33,13 +30,23 @@ func (b *block) link(w want) error {
 				return err
 			}
 		}
-		if len(b.sorted) > 0 {
-			t.random, t.size = true, b.n
-		}
 	}
-	b.rewind()
+	if w.random || len(b.sorted) > 0 {
+		b.randomize()
+	} else {
+		b.rewind()
+	}
 	return nil
 }
+
+// randomize prepares for random access: the stretch will be the whole block.
+func (b *block) randomize() {
+	b.ties.random, b.ties.size = true, max(b.n, 1)
+	b.rewind()
+}
+
+// ordered reports if the calls are in the order of their start: none begins before the end of the previous one.
+func (b *block) ordered() bool { return b.calls[callStart].Below(1<<63, b.n) }
 
 // checkFuncs verifies that each function has as many rows as calls.
 func (b *block) checkFuncs() error {

@@ -23,10 +23,6 @@ func (r *Reader) callsAhead(f *Filter, ahead int) iter.Seq2[*Call, error] {
 		m := newMatcher(f, r.schema)
 		l := r.newLoader(m, ahead)
 		defer l.close()
-		some := m
-		if m.all() {
-			some = nil
-		}
 		for {
 			b, _, err := l.next()
 			if err != nil {
@@ -35,13 +31,20 @@ func (r *Reader) callsAhead(f *Filter, ahead int) iter.Seq2[*Call, error] {
 			if b == nil {
 				return
 			}
-			going := b.each(some, yield)
-			release(b)
-			if !going {
+			if !b.passOn(m, yield) {
 				return
 			}
 		}
 	}
+}
+
+// passOn passes the matching calls to yield, and releases the block. It returns false if yield did.
+func (b *block) passOn(m *matcher, yield func(*Call, error) bool) bool {
+	defer release(b)
+	if m.all() {
+		m = nil
+	}
+	return b.each(m, yield)
 }
 
 // cursor is a block whose calls are passed on by start time.
@@ -62,7 +65,6 @@ func (c *cursor) Before(o *cursor) bool {
 func (r *Reader) CallsByStart(f *Filter) iter.Seq2[*Call, error] {
 	return func(yield func(*Call, error) bool) {
 		m := newMatcher(f, r.schema)
-		m.want.random = true
 		l := r.newLoader(m, maxAhead)
 		defer l.close()
 		chunks := l.chunks
@@ -91,7 +93,11 @@ func (r *Reader) CallsByStart(f *Filter) iter.Seq2[*Call, error] {
 					break
 				}
 				next = at + 1
-				if c := r.cursor(b, m, at); c != nil {
+				if open.Len() == 0 && b.ordered() && chunks[at].entry.TMax <= earliest[next] {
+					if !b.passOn(m, yield) {
+						return
+					}
+				} else if c := r.cursor(b, m, at); c != nil {
 					open.Push(c)
 				}
 			}
@@ -127,6 +133,7 @@ func (r *Reader) CallsByStart(f *Filter) iter.Seq2[*Call, error] {
 func (r *Reader) cursor(b *block, m *matcher, index int) *cursor {
 	order := make([]uint32, 0, b.n)
 	sorted := true
+	b.randomize()
 	if b.n > 0 {
 		b.reach(0) // makes the stretch hold all calls
 	}
