@@ -71,6 +71,9 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 		}
 		return on("cat", "--func", f.Func)
 	case stats.OwnTime:
+		if rare(s) && s.Steps.Longest != nil {
+			return on("cat", "--step", fmt.Sprint(s.Steps.Longest.Index))
+		}
 		if f.Step != nil {
 			return on("cat", "--step", fmt.Sprint(*f.Step))
 		}
@@ -104,6 +107,25 @@ func meanwhile(s *stats.Stats, d *stats.Idle) string {
 	return partNames[string(d.Mostly)]
 }
 
+// deviceBound reports whether the only device always has work and the host waits for it most of the time.
+func deviceBound(s *stats.Stats) bool {
+	if s.Shares.Steps == 0 || len(s.Devices) != 1 || 20*s.Devices[0].IdleNS() > s.Devices[0].SpanNS || len(s.Streams) == 0 {
+		return false
+	}
+	busiest := slices.MaxFunc(s.Streams, func(a, b stats.Lane) int { return cmp.Compare(a.BusyAtMostNS, b.BusyAtMostNS) })
+	return busiest.Bound == "device" && 2*busiest.WaitedNS >= s.Devices[0].SpanNS
+}
+
+// rare reports whether the longest own time is long in fewer than half the steps.
+func rare(s *stats.Stats) bool {
+	sh := s.Shares
+	if sh == nil || len(sh.Gaps) == 0 {
+		return false
+	}
+	g := &sh.Gaps[0]
+	return 4*g.NS > sh.OwnNS && g.Steps > 0 && 2*g.Steps < sh.Steps
+}
+
 // findingText describes a finding in one sentence.
 func findingText(s *stats.Stats, f *stats.Finding) string {
 	whole := "of the time"
@@ -128,7 +150,10 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 		return slowText(s, f)
 	case stats.Waits:
 		text := fmt.Sprintf("%s %s waits for the device", human.Share(f.Share), whole)
-		if f.Count > 0 {
+		switch {
+		case f.Count > 0 && s.Shares.Steps > 0 && f.Count > uint64(s.Shares.Steps):
+			text += eachText(s, f, ", in ")
+		case f.Count > 0:
 			text += ", in " + f.Func
 		}
 		if k := s.Kernels; len(k) > 0 && k[0].DeviceNS > 0 {
@@ -154,8 +179,17 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 		return fmt.Sprintf("%s %s is spent in other calls%s", human.Share(f.Share), whole, eachText(s, f, ", most in "))
 	case stats.OwnTime:
 		text := fmt.Sprintf("%s %s is the program's own time", human.Share(f.Share), whole)
-		if g := s.Shares.Gaps; len(g) > 0 && 4*g[0].NS > f.NS {
+		sh := s.Shares
+		switch g := sh.Gaps; {
+		case rare(s):
+			text += fmt.Sprintf(", %s %s", human.Duration(g[0].LongNS), placeText(&g[0], human.Count(g[0].Steps)+" of "+human.Plural(sh.Steps, "step")))
+		case len(g) > 0 && 4*g[0].NS > f.NS:
 			text += fmt.Sprintf(", %s %s", human.Duration(g[0].NS), placeText(&g[0], "each step"))
+		case sh.Spread != nil && 2*sh.Spread.NS > f.NS:
+			text += fmt.Sprintf(", %s before each of %s a step to %s", human.Duration(sh.Spread.NS/sh.Spread.Gaps), human.Plural(sh.Spread.Gaps, "call"), sh.Spread.Func)
+		}
+		if deviceBound(s) {
+			text += "; the device has work meanwhile"
 		}
 		return text
 	case stats.IdleDevice:

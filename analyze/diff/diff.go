@@ -512,22 +512,24 @@ func (d *Diff) cause(a, b *run) *Cause {
 	return out
 }
 
+// placeOf returns a gap's place, without times.
+func placeOf(g stats.Gap) stats.Gap { return stats.Gap{Before: g.Before, After: g.After, Func: g.Func} }
+
 // movedGap returns the gap that changed most in the direction of sign, nil if that is not most of the change. Gaps are compared between the
 // same functions at the same place of a step.
 func movedGap(a, b []stats.Gap, sign, change float64) *stats.Gap {
 	was := map[stats.Gap]int64{}
 	for _, g := range a {
-		ns := g.NS
-		g.NS = 0
-		was[g] = ns
+		was[placeOf(g)] = g.NS
 	}
 	var out *stats.Gap
 	for _, g := range b {
-		at := g
-		at.NS = 0
+		at := placeOf(g)
 		now := g.NS - was[at]
 		delete(was, at)
-		if g.NS = now; sign*float64(now) > change/2 && (out == nil || sign*float64(now) > sign*float64(out.NS)) {
+		g = at
+		g.NS = now
+		if sign*float64(now) > change/2 && (out == nil || sign*float64(now) > sign*float64(out.NS)) {
 			out = &g
 		}
 	}

@@ -70,7 +70,7 @@ func TestSharesAreFindings(t *testing.T) {
 		t.Errorf("%+v", own)
 	}
 	// A step begins when the one before it has ended its wait: 389 us before its launch.
-	if g := s.Shares.Gaps; len(g) != 3 || g[0] != (stats.Gap{Before: 2, After: "aclrtLaunchKernel", Func: "aclrtMemcpy", NS: 500_000}) || g[1].Before != 1 || g[1].After != "" || g[1].Func != "aclrtLaunchKernel" {
+	if g := s.Shares.Gaps; len(g) != 3 || g[0] != (stats.Gap{Before: 2, After: "aclrtLaunchKernel", Func: "aclrtMemcpy", NS: 500_000, Steps: 20, LongNS: 500_000}) || g[1].Before != 1 || g[1].After != "" || g[1].Func != "aclrtLaunchKernel" {
 		t.Errorf("%+v", g)
 	}
 	if d := s.Devices; len(d) != 1 || d[0].Device != 0 || d[0].Process != 4001 || d[0].Tasks != 20 || d[0].Measured != 20 || d[0].BusyAtMostNS != 20*1_900_000 || d[0].IdleNS() != 19*100_000 || d[0].IdleTimes != 19 {
@@ -195,6 +195,57 @@ func TestIdleDeviceIsAFinding(t *testing.T) {
 	}
 	if f := find(t, device(9_900, 10_000, 5_000_000), stats.IdleDevice); f.Device.Device != 0 || fmt.Sprintf("%.2f", f.Share) != "0.88" || f.CostNS != f.Device.IdleNS() {
 		t.Errorf("%+v", f)
+	}
+}
+
+// A pause in two of 20 steps was reported as a mean of each step, with the function that the last step had there. Pauses before all launches had no
+// place at all, and polls were other calls.
+func TestOwnTimeNamesItsPlace(t *testing.T) {
+	steps := func(pause func(step, call int) int64) string {
+		b := testtrace.New(t)
+		b.Call(0, 3_000, 3_500, "aclrtCreateStream", testtrace.A(0x7ffe0000), testtrace.Outs("stream", testtrace.StreamA))
+		b.Call(0, 4_000, 4_500, "aclrtBinaryGetFunction", testtrace.A(0x6600, 0x10, 0x20), testtrace.Text("kernelName", "train"), testtrace.Outs("funcHandle", testtrace.Function))
+		now := int64(10_000)
+		for i := range 20 {
+			for k := range 10 {
+				now += pause(i, k)
+				b.Call(0, now, now+1_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function, uint64(k+1), testtrace.DeviceA, 0, testtrace.StreamA))
+				now += 1_000
+			}
+			now += pause(i, 10)
+			if i == 19 {
+				b.Call(0, now, now+100, "aclrtSetDevice", testtrace.A(0))
+				now += 100
+			}
+			for range 3 {
+				b.Call(0, now, now+100, "aclrtStreamQuery", testtrace.A(testtrace.StreamA, 0x7ffe0000))
+				now += 100
+			}
+			b.Call(0, now, now+5_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+			now += 5_000
+		}
+		var text bytes.Buffer
+		if err := report.StatsText(&text, "t.aclt", sums(t, b.Load(), ""), nil); err != nil {
+			t.Fatal(err)
+		}
+		return text.String()
+	}
+	for want, pause := range map[string]func(step, call int) int64{
+		"1.00 ms between calls 4 and 5 (both aclrtLaunchKernel) of 2 of 20 steps": func(step, call int) int64 {
+			if step%10 == 5 && call == 4 {
+				return 1_000_000
+			}
+			return 0
+		},
+		"10.0 us before each of 10 calls a step to aclrtLaunchKernel": func(step, call int) int64 { return 10_000 },
+		"20.0 us between calls 10 (aclrtLaunchKernel) and 11 (aclrtStreamQuery) of each step": func(step, call int) int64 {
+			return int64(call / 10 * 20_000)
+		},
+		"106 us  33% of step time waits": func(step, call int) int64 { return int64(call / 10 * 1_000) },
+	} {
+		if text := steps(pause); !strings.Contains(text, want) {
+			t.Errorf("want %q:\n%s", want, text)
+		}
 	}
 }
 

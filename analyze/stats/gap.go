@@ -26,26 +26,43 @@ type LongCall struct {
 
 // Gap is own time of the program before a call of a step. Calls are counted from 1, on one thread.
 type Gap struct {
-	Before int    `json:"before"`          // next call's place in the step, from 1; one more after the last call
-	After  string `json:"after,omitempty"` // function of the call before the gap, "" at the start of a step
-	Func   string `json:"func,omitempty"`  // function of the next call, "" at the end of a step
-	NS     int64  `json:"ns"`              // mean own time in typical steps, or own time in the one step
+	Before int    `json:"before"`            // next call's place in the step, from 1; one more after the last call
+	After  string `json:"after,omitempty"`   // function of the call before the gap, "" at the start of a step
+	Func   string `json:"func,omitempty"`    // function of the next call, "" at the end of a step
+	NS     int64  `json:"ns"`                // mean own time in typical steps, or own time in the one step
+	Steps  int64  `json:"steps,omitempty"`   // typical steps of which it takes a tenth or more
+	LongNS int64  `json:"long_ns,omitempty"` // mean own time in these steps
+}
+
+// Spread sums up own times before calls of one function.
+type Spread struct {
+	Func string `json:"func"` // function of the calls
+	Gaps int64  `json:"gaps"` // number of these calls in a step
+	NS   int64  `json:"ns"`   // mean own time in a step before all of them
 }
 
 // gapBudget bounds the memory of all gaps.
 type gapBudget struct{ used int }
 
-// maxGaps is the number of gaps that are kept apart, 12 MiB.
+// maxGaps is the number of gaps that are kept apart, 18 MiB.
 const maxGaps = 1 << 18
 
 // gaps sums up a thread's own times by their place in a step.
 type gaps struct {
-	now   []int64  // in the current step
-	sum   []int64  // in typical steps
-	next  []string // functions of the calls in the current step
-	funcs []string // functions of the calls in the latest typical step that has them
-	calls int      // in the current step
-	long  LongCall
+	places []place
+	calls  int // in the current step
+	long   LongCall
+}
+
+// place is a place in a step: before a call, or after the last one.
+type place struct {
+	now   int64  // in the current step
+	next  string // function of the call in the current step
+	usual string // function of the call in most typical steps
+	votes int    // for usual, more than against it
+	sum   int64  // in typical steps
+	long  int64  // in typical steps of which it takes a good part
+	often int64  // number of these steps
 }
 
 // call adds the own time before a call. idle is the time since when no call ran on the thread.
@@ -65,37 +82,53 @@ func (g *gaps) call(b *gapBudget, h *timeline.HostCall, idle int64) {
 }
 
 func (g *gaps) put(b *gapBudget, own int64, name string) {
-	for len(g.now) <= g.calls {
+	for len(g.places) <= g.calls {
 		if b.used == maxGaps {
 			return
 		}
 		b.used++
-		g.now, g.sum, g.next, g.funcs = append(g.now, 0), append(g.sum, 0), append(g.next, ""), append(g.funcs, "")
+		g.places = append(g.places, place{})
 	}
-	g.now[g.calls], g.next[g.calls] = own, name
+	g.places[g.calls].now, g.places[g.calls].next = own, name
 }
 
-// step ends a step. tail is the own time after its last call.
-func (g *gaps) step(b *gapBudget, counts bool, tail int64) {
+// step ends a step of a duration. tail is the own time after its last call.
+func (g *gaps) step(b *gapBudget, counts bool, took, tail int64) {
 	if g.calls == 0 {
 		return
 	}
 	g.put(b, max(tail, 0), "")
-	for i := range min(len(g.now), g.calls+1) {
+	for i := range min(len(g.places), g.calls+1) {
+		p := &g.places[i]
 		if counts {
-			g.sum[i] += g.now[i]
-			g.funcs[i] = g.next[i]
+			p.count(took)
 		}
-		g.now[i] = 0
+		p.now = 0
 	}
 	g.calls, g.long = 0, LongCall{}
 }
 
-// gapAt returns the gap before the call with an index, among calls of funcs.
-func gapAt(funcs []string, i int, ns int64) *Gap {
-	out := &Gap{Before: i + 1, Func: funcs[i], NS: ns}
+// count adds a typical step.
+func (p *place) count(took int64) {
+	p.sum += p.now
+	if float64(p.now) >= worthShare*float64(took) {
+		p.long, p.often = p.long+p.now, p.often+1
+	}
+	switch { // a majority vote: a step may have more calls or fewer
+	case p.votes == 0:
+		p.usual, p.votes = p.next, 1
+	case p.usual == p.next:
+		p.votes++
+	default:
+		p.votes--
+	}
+}
+
+// gapAt returns the gap at a place, where function names a place's call.
+func (g *gaps) gapAt(i int, ns int64, function func(*place) string) *Gap {
+	out := &Gap{Before: i + 1, Func: function(&g.places[i]), NS: ns}
 	if i > 0 {
-		out.After = funcs[i-1]
+		out.After = function(&g.places[i-1])
 	}
 	return out
 }
@@ -103,28 +136,52 @@ func gapAt(funcs []string, i int, ns int64) *Gap {
 // widest returns the longest gap of the current step, nil for none.
 func (g *gaps) widest(tail int64) *Gap {
 	most, at := int64(0), -1
-	for i, ns := range g.now[:min(g.calls, len(g.now))] {
-		if ns > most {
+	for i := range g.places[:min(g.calls, len(g.places))] {
+		if ns := g.places[i].now; ns > most {
 			most, at = ns, i
 		}
 	}
 	if at < 0 {
 		return nil
 	}
-	if tail > most && g.calls < len(g.now) {
-		out := gapAt(g.next, g.calls, tail)
+	next := func(p *place) string { return p.next }
+	if tail > most && g.calls < len(g.places) {
+		out := g.gapAt(g.calls, tail, next)
 		out.Func = ""
 		return out
 	}
-	return gapAt(g.next, at, most)
+	return g.gapAt(at, most, next)
 }
 
 // means returns the mean own times of n typical steps, by place.
 func (g *gaps) means(n int64) []Gap {
 	var out []Gap
-	for i, ns := range g.sum {
-		if ns > 0 {
-			out = append(out, *gapAt(g.funcs, i, ns/n))
+	for i := range g.places {
+		if p := &g.places[i]; p.sum > 0 {
+			gap := g.gapAt(i, p.sum/n, func(p *place) string { return p.usual })
+			if gap.Steps = p.often; p.often > 0 {
+				gap.LongNS = p.long / p.often
+			}
+			out = append(out, *gap)
+		}
+	}
+	return out
+}
+
+// spread returns the function before whose calls most own time is, if those are several, nil for none.
+func spread(list []Gap) *Spread {
+	var out *Spread
+	byFunc := map[string]*Spread{}
+	for i := range list {
+		g := &list[i]
+		s := byFunc[g.Func]
+		if s == nil {
+			s = &Spread{Func: g.Func}
+			byFunc[g.Func] = s
+		}
+		s.Gaps, s.NS = s.Gaps+1, s.NS+g.NS
+		if s.Func != "" && s.Gaps > 1 && (out == nil || s.NS > out.NS) {
+			out = s
 		}
 	}
 	return out
@@ -210,7 +267,8 @@ type Shares struct {
 	Thread  string `json:"thread"`  // thread name
 	Process int    `json:"process"` // process id
 	Parts
-	Gaps []Gap `json:"gaps,omitempty"` // the longest own times, at most ten
+	Gaps   []Gap   `json:"gaps,omitempty"`   // the longest own times, at most ten
+	Spread *Spread `json:"spread,omitempty"` // most of the own time before calls of one function
 }
 
 // shares returns the shares, nil if nothing has a duration.
@@ -233,6 +291,7 @@ func (x *Splitter) shares() *Shares {
 	s.NS = x.took / x.n
 	s.Parts = partsOf(&of, s.NS)
 	s.Gaps = d.gaps.means(x.n)
+	s.Spread = spread(s.Gaps)
 	slices.SortStableFunc(s.Gaps, func(a, b Gap) int { return cmp.Compare(b.NS, a.NS) })
 	s.Gaps = s.Gaps[:min(len(s.Gaps), longest)]
 	return s

@@ -21,7 +21,7 @@ type Thread struct {
 
 // Parts divide a time on one thread. They add up to the time, except for rounding.
 type Parts struct {
-	WaitingNS   int64 `json:"waiting_ns"`   // in calls that wait for the device
+	WaitingNS   int64 `json:"waiting_ns"`   // in calls that wait for the device or poll it
 	LaunchingNS int64 `json:"launching_ns"` // in calls that launch kernels and graphs
 	CopyingNS   int64 `json:"copying_ns"`   // in calls that copy and fill
 	OtherNS     int64 `json:"other_ns"`     // in other calls
@@ -72,10 +72,8 @@ func NewSplitter(w *timeline.Walk) *Splitter {
 	return &Splitter{w: w, named: named{model: w.Model}, steps: w.StepRule().Source != step.None}
 }
 
-// waits reports whether a function waits for the device.
-func waits(f *api.Func) bool {
-	return f != nil && (f.Sync == api.SyncDevice || f.Sync == api.SyncStream || f.Sync == api.SyncEvent)
-}
+// waits reports whether a function waits for the device, or polls it.
+func waits(f *api.Func) bool { return f != nil && f.Sync != api.NoSync }
 
 // named finds functions by the names in a profile.
 type named struct {
@@ -186,7 +184,7 @@ func (x *Splitter) Step(p *step.Step, selected bool) (parts Parts, counts bool) 
 	}
 	for i := range x.threads {
 		d := &x.threads[i]
-		d.gaps.step(&x.gaps, counts, p.To-max(d.until, x.from))
+		d.gaps.step(&x.gaps, counts, p.To-p.From, p.To-max(d.until, x.from))
 		d.now, d.device, d.carried, d.before = [PartOwn]int64{}, 0, d.until, d.what
 	}
 	x.from = p.To
