@@ -32,8 +32,14 @@ type deviceKey struct{ pid, device int }
 
 type deviceClock struct {
 	rows []timedTask // current batch
+	kept int         // rows of the batch that were in the previous one too
 	last bounds
-	busy map[uint64]int64 // end of the last task by stream, on CLOCK_MONOTONIC
+	done map[uint64]placedTask // the last task that was written, by stream
+}
+
+type placedTask struct {
+	from int64 // on the device's clock
+	to   int64 // on CLOCK_MONOTONIC
 }
 
 type timedTask struct {
@@ -56,6 +62,9 @@ const (
 	tick = 1000
 	// mostTimed is the number of tasks in a batch, timedFor the most time in nanoseconds that a batch covers.
 	mostTimed, timedFor = 4096, int64(200e6)
+	// Tasks of the last timedLate nanoseconds, mostTimed/2 at most, stay in the batch: times of earlier tasks on their
+	// streams may arrive late, from another thread's ring.
+	timedLate = int64(100e6)
 )
 
 func newTaskTimes(b *Builder) *taskTimes {
@@ -94,7 +103,7 @@ func (t *taskTimes) add(c timedCall, m *probe.TaskTime) error {
 	k := deviceKey{m.PID, m.Device}
 	d := t.clocks[k]
 	if d == nil {
-		d = &deviceClock{busy: map[uint64]int64{}}
+		d = &deviceClock{done: map[uint64]placedTask{}}
 		t.clocks[k] = d
 	}
 	// Each of the two time stamps gives the first event's time within a tick.
@@ -103,8 +112,8 @@ func (t *taskTimes) add(c timedCall, m *probe.TaskTime) error {
 	r := timedTask{TaskTime: *m, timedCall: c, from: (early + late) / 2}
 	r.bounds = bounds{r.from, max(m.Issued-late, m.Closed-late-m.Elapsed), m.Seen - early - m.Elapsed, true}
 	d.rows = append(d.rows, r)
-	if len(d.rows) >= mostTimed || m.Seen-d.rows[0].Seen > timedFor {
-		return t.settle(d)
+	if len(d.rows) > 2*d.kept && (len(d.rows) >= mostTimed || m.Seen-d.rows[0].Seen > timedFor) {
+		return t.settle(d, mostTimed/2)
 	}
 	return nil
 }
@@ -125,8 +134,8 @@ func (b *bounds) narrow(o *bounds) (sound bool) {
 	return true
 }
 
-// settle writes the times of the current batch.
-func (t *taskTimes) settle(d *deviceClock) error {
+// settle writes the times of the current batch, except for the last few tasks, keep at most.
+func (t *taskTimes) settle(d *deviceClock, keep int) error {
 	slices.SortStableFunc(d.rows, func(a, b timedTask) int { return cmp.Compare(a.from, b.from) })
 	before := &d.last
 	for i := range d.rows {
@@ -148,24 +157,20 @@ func (t *taskTimes) settle(d *deviceClock) error {
 		}
 		next[r.Stream] = latest[i] - r.Elapsed
 	}
-	for i := range d.rows {
-		r := &d.rows[i]
-		// The task keeps its duration, except for a part before its call: the first event was requested before the call.
-		from := min(max(r.from+(r.lo+r.hi)/2, r.Issued, d.busy[r.Stream]), latest[i]-r.Elapsed)
-		to := from + r.Elapsed
-		from = min(max(from, r.start), to)
-		d.busy[r.Stream] = to
-		off := (r.hi - r.lo) / 2
-		t.summary.ErrorNS = max(t.summary.ErrorNS, off)
-		t.errors = append(t.errors, off)
-		if err := t.write(r, from, to); err != nil {
+	n := len(d.rows)
+	for n > 0 && len(d.rows)-n < keep && d.rows[n-1].from > d.rows[len(d.rows)-1].from-timedLate {
+		n--
+	}
+	for i := range d.rows[:n] {
+		if err := t.place(d, &d.rows[i], latest[i]); err != nil {
 			return err
 		}
 	}
-	if n := len(d.rows); n > 0 {
+	if n > 0 {
 		d.last = d.rows[n-1].bounds
 	}
-	d.rows = d.rows[:0]
+	d.rows = slices.Delete(d.rows, 0, n)
+	d.kept = len(d.rows)
 	if len(t.errors) > 1<<16 {
 		slices.Sort(t.errors)
 		for i := range t.errors[:1<<15] {
@@ -174,6 +179,27 @@ func (t *taskTimes) settle(d *deviceClock) error {
 		t.errors = t.errors[:1<<15]
 	}
 	return nil
+}
+
+// place writes the times of a task that ended before latest. It leaves out those that contradict the previous task of the stream.
+func (t *taskTimes) place(d *deviceClock, r *timedTask, latest int64) error {
+	before, ok := d.done[r.Stream]
+	// The task keeps its duration, except for a part before its call: the first event was requested before the call.
+	from := min(max(r.from+(r.lo+r.hi)/2, r.Issued, before.to), latest-r.Elapsed)
+	to := from + r.Elapsed
+	if from = max(from, r.start); from < before.to && before.to-from <= tick {
+		from = before.to
+	}
+	from = min(from, to)
+	if ok && (r.from < before.from || from < before.to) {
+		t.summary.Unsound++
+		return nil
+	}
+	d.done[r.Stream] = placedTask{r.from, to}
+	off := (r.hi - r.lo) / 2
+	t.summary.ErrorNS = max(t.summary.ErrorNS, off)
+	t.errors = append(t.errors, off)
+	return t.write(r, from, to)
 }
 
 func (t *taskTimes) write(r *timedTask, from, to int64) error {
@@ -188,7 +214,7 @@ func (t *taskTimes) write(r *timedTask, from, to int64) error {
 // finish writes the incomplete batches, and sums up the measurement.
 func (t *taskTimes) finish() error {
 	for _, d := range t.clocks {
-		if err := t.settle(d); err != nil {
+		if err := t.settle(d, 0); err != nil {
 			return err
 		}
 	}
