@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/sim/acl/status"
 	"github.com/acltrace/acltrace/sim/device"
 	"github.com/acltrace/acltrace/sim/device/fail"
@@ -15,7 +16,7 @@ import (
 
 func (t *Thread) device(id int32) (*device.Device, acl.Error) {
 	if id < 0 || int(id) >= len(t.sim.Devices) {
-		return nil, t.fail(acl.ACL_ERROR_RT_INVALID_DEVICEID, "invalid device %d: the machine has %d devices", id, len(t.sim.Devices))
+		return nil, t.fail(acl.ACL_ERROR_RT_INVALID_DEVICEID, "invalid device %d: the machine has %s", id, human.Plural(len(t.sim.Devices), "device"))
 	}
 	return t.sim.Devices[id], acl.ACL_SUCCESS
 }

@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 
@@ -41,17 +42,35 @@ func (t *Thread) refuse(err error) acl.Error {
 
 // badHandle returns the error for a handle that is not live.
 func (t *Thread) badHandle(want space.Kind, h uint64) acl.Error {
+	name := cmp.Or(t.argument(h), want.String())
 	switch k := space.KindOf(h); {
 	case h == 0 && (want == space.KindCounter || want == space.KindGraphTask): // the lower library checks these
 		return t.absent("the " + want.String())
 	case h == 0:
-		return t.null("the " + want.String())
+		return t.null(name)
 	case k == want:
-		return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "%s %#x was destroyed", want, h)
+		return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "%s %#x was destroyed", name, h)
 	case k != 0:
-		return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "%#x is a %s, not a %s", h, k, want)
+		return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "%s %#x is a handle of kind %s, not %s", name, h, k, want)
 	}
-	return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "%#x is not a %s", h, want)
+	return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "%s %#x is not a handle of kind %s", name, h, want)
+}
+
+// argument returns the name of the parameter of the current function with a value, "" if not exactly one has it.
+func (t *Thread) argument(value uint64) (name string) {
+	f := acl.Model.Func(t.call.fn)
+	if f == nil {
+		return ""
+	}
+	for i := range f.Params {
+		if p := &f.Params[i]; p.Words == 1 && t.call.words[p.Word] == value {
+			if name != "" {
+				return ""
+			}
+			name = p.Name
+		}
+	}
+	return name
 }
 
 // invalid rejects an argument that AscendCL itself checks. Errors of the lower library are
@@ -155,8 +174,11 @@ type messages struct {
 	last   string
 }
 
-// say stores an error text.
+// say stores an error text, after the name of the current function.
 func (t *Thread) say(text string) {
+	if f := acl.Model.Func(t.call.fn); f != nil {
+		text = f.Name + ": " + text
+	}
 	m := &t.sim.messages
 	if !m.shared.Load() {
 		t.message = text

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim/acl/fault"
 	"github.com/acltrace/acltrace/sim/device/space"
@@ -29,7 +30,7 @@ func TestFaults(t *testing.T) {
 	}
 	e.ok(call(&a, 64))
 	e.want(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, call(&b, 64))
-	e.message("injected fault: call 2 of aclrtMalloc")
+	e.message("aclrtMalloc: injected fault: call 2 fails")
 	e.ok(call(&b, 64))
 	e.want(acl.ACL_ERROR_RT_DEVICE_OOM, e.th.Malloc(&c, 64, 0))
 	e.ok(e.th.Malloc(&c, 64, 0))
@@ -129,5 +130,30 @@ func TestFaultsOfMemory(t *testing.T) {
 				t.Errorf("%s: launch %d was struck %d times: the clocks differ", effect, n, times)
 			}
 		}
+	}
+}
+
+// A text did not name the function that failed, and rarely its argument.
+func TestErrorTextNamesFunctionAndArgument(t *testing.T) {
+	e := newEnv(t, Options{Devices: 1})
+	for _, c := range []struct {
+		fn    api.ID
+		words []uint64
+		text  string
+	}{
+		{acl.FnSetDevice, []uint64{99}, "aclrtSetDevice: invalid device 99: the machine has 1 device"},
+		{acl.FnMalloc, []uint64{e.pageable(8), 0, 0}, "aclrtMalloc: size is 0: want 1 byte or more"},
+		{acl.FnSynchronizeStream, []uint64{0x1230}, "aclrtSynchronizeStream: stream 0x1230 is not a handle of kind stream"},
+		{acl.FnDestroyEvent, []uint64{0}, "aclrtDestroyEvent: event is null"},
+	} {
+		if r, ok := e.th.Call(c.fn, c.words); !ok || r == 0 {
+			t.Errorf("%s: %d, %v", c.text, r, ok)
+		}
+		e.message(c.text)
+	}
+	// A method that no call names has no function.
+	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.DestroyEvent(0))
+	if a := e.th.GetRecentErrMsg(); space.GoString((*byte)(space.Pointer(a))) != "event is null" {
+		t.Errorf("%q", space.GoString((*byte)(space.Pointer(a))))
 	}
 }

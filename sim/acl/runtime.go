@@ -475,11 +475,19 @@ func (t *Thread) Call(fn api.ID, words []uint64) (uint64, bool) {
 }
 
 // perform is Call without strict mode.
-func (t *Thread) perform(fn api.ID, words []uint64) (uint64, bool) {
+func (t *Thread) perform(fn api.ID, words []uint64) (result uint64, ok bool) {
+	outer := t.call // a function that the program called back makes calls
+	t.call = call{fn, words}
+	result, ok = t.performs(fn, words)
+	t.call = outer
+	return result, ok
+}
+
+func (t *Thread) performs(fn api.ID, words []uint64) (uint64, bool) {
 	if f := t.sim.opts.Faults; f != nil {
 		name := acl.Model.Func(fn).Name
 		if x := f.Hit(name, ""); x != nil {
-			return uint64(uint32(t.fail(x.Code, "injected fault: call %d of %s fails", x.At, name))), true
+			return uint64(uint32(t.fail(x.Code, "injected fault: call %d fails", x.At))), true
 		}
 	}
 	if fn >= firstRuntime {

@@ -336,7 +336,7 @@ func TestHandles(t *testing.T) {
 		t.Fatal("the handle of a destroyed stream came back at once")
 	}
 	e.want(acl.ACL_ERROR_RT_INVALID_HANDLE, e.th.SynchronizeStream(acl.Stream(ev)))
-	e.message("is a event")
+	e.message("kind event")
 	e.want(acl.ACL_ERROR_RT_INVALID_HANDLE, e.th.SynchronizeStream(0x1234))
 	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.DestroyStream(0))
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/sim/acl/callback"
@@ -33,6 +34,7 @@ type Thread struct {
 	captureMode acl.MdlRICaptureMode // of this thread
 	cores       *device.Stream       // stream whose core limits apply
 	lastError   acl.Error
+	call        call // in progress, for messages
 	message     string
 	buffer      uint64 // buffer of GetRecentErrMsg
 	lastTask    uint32
@@ -44,6 +46,12 @@ type Thread struct {
 	hasTask     bool
 	lists       []*kernel.ArgList // argument lists in runtime memory, oldest first
 	blocks      []uint64          // free host blocks for lists
+}
+
+// A call is a function with its arguments. The zero value is no call.
+type call struct {
+	fn    api.ID
+	words []uint64
 }
 
 var _ acl.API = (*Thread)(nil)
