@@ -151,7 +151,7 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 	case stats.Waits:
 		text := fmt.Sprintf("%s %s waits for the device", human.Share(f.Share), whole)
 		switch {
-		case f.Count > 0 && s.Shares.Steps > 0 && f.Count > uint64(s.Shares.Steps):
+		case s.Shares.Steps > 0 && 2*f.Count > 3*uint64(s.Shares.Steps):
 			text += eachText(s, f, ", in ")
 		case f.Count > 0:
 			text += ", in " + f.Func
