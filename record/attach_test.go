@@ -271,6 +271,9 @@ func TestAttachAgainstShim(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b := open(t, o.Output), open(t, trace)
+	if aw, bw := a.Meta().Window, b.Meta().Window; aw != format.WindowWhole || bw != format.WindowAttached {
+		t.Errorf("the windows are %s and %s", aw, bw) // regression: attach --pid said whole
+	}
 	as, bs := calls(t, a), calls(t, b)
 	if len(bs) < 800 || len(bs) >= len(as) {
 		t.Fatalf("the shim recorded %d calls, the uprobes %d", len(as), len(bs))

@@ -204,8 +204,8 @@ func (p Payload) limit() uint64 {
 	return 0
 }
 
-// window returns which part of the program's calls is recorded.
-func (o *Options) window() format.Window {
+// window returns which part of the program's calls is recorded. started means that the recorder starts the program.
+func (o *Options) window(started bool) format.Window {
 	switch {
 	case o.Ring != nil:
 		return format.WindowRing
@@ -213,7 +213,7 @@ func (o *Options) window() format.Window {
 		return format.WindowSteps
 	case o.Capture.Armed:
 		return format.WindowArmed
-	case len(o.Command) == 0:
+	case !started:
 		return format.WindowAttached
 	}
 	return format.WindowWhole
