@@ -524,6 +524,18 @@ func TestCUDAExtractArray(t *testing.T) {
 	identical(t, one, func(rep *replay.Report) bool { return rep.Verified.Results == 1 })
 }
 
+// An extracted launch has the copies to an array from which another array was copied.
+func TestCUDAExtractArrayOfArray(t *testing.T) {
+	path, one := recordedCUDA(t, testenv.CUDA(t, "testdata/arrays.c")), filepath.Join(t.TempDir(), "one.aclt")
+	if _, err := lab.Extract(t.Context(), path, cuda.Model, callsTo(t, path, "cuLaunchKernel")[0].Index, one, nil); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := len(callsTo(t, one, "cuMemcpyHtoA_v2")), len(callsTo(t, one, "cuMemcpyAtoA")); a != 2 || b != 1 {
+		t.Errorf("%d copies to the array and %d from it to another", a, b)
+	}
+	identical(t, one, func(rep *replay.Report) bool { return rep.Verified.Results == 1 })
+}
+
 // A capture into an existing graph, and a capture after nodes that the program has added, replay identically:
 // captured nodes are known once the driver has returned them.
 func TestCUDACaptureTo(t *testing.T) {
@@ -580,5 +592,43 @@ func TestCUDATensorMaps(t *testing.T) {
 			t.Fatal(err)
 		}
 		identical(t, one, func(rep *replay.Report) bool { return rep.Verified.Results > 0 && tokens(rep) > 0 })
+	}
+}
+
+// The history of a byte that was copied from an array was empty: it has the copies to the array, and the launches that name it.
+func TestCUDAExplainArrays(t *testing.T) {
+	explained := func(path, call string, nth int) (names []string) {
+		t.Helper()
+		r, err := format.Open(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		h, err := lab.Explain(t.Context(), r, cuda.Model, []lab.Byte{{Call: callsTo(t, path, call)[nth].Index, Offset: 5}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range h[0].Chain {
+			names = append(names, w.Name)
+		}
+		return names
+	}
+	arrays := recordedCUDA(t, testenv.CUDA(t, "testdata/arrays.c"))
+	texture := recordedCUDA(t, testenv.CUDA(t, "testdata/texture.c"))
+	for _, c := range []struct {
+		path, call string
+		nth        int
+		want       []string
+	}{
+		{texture, "cuMemcpy2D", 1, []string{"turn"}},
+		{texture, "cuMemcpyAtoH", 0, []string{"turn"}},
+		{arrays, "cuMemcpyAtoH", 0, []string{"cuMemcpyHtoA_v2", "cuMemcpyHtoA_v2"}},
+		{arrays, "cuMemcpyAtoH", 1, []string{"cuMemcpyAtoA_v2"}},
+		{arrays, "cuMemcpyAtoH", 2, []string{"cuMemcpyDtoA_v2"}},
+		{arrays, "cuMemcpyDtoH", 0, []string{"next"}},
+	} {
+		if names := explained(c.path, c.call, c.nth); !slices.Equal(names, c.want) {
+			t.Errorf("%s %d: %q, want %q", c.call, c.nth, names, c.want)
+		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/replay/backend"
+	"github.com/acltrace/acltrace/replay/lab"
 	"github.com/acltrace/acltrace/replay/verify"
 )
 
@@ -334,6 +335,42 @@ func sanitized(t *testing.T, path string) {
 		r := run(t, path, &Options{Verify: true, Timeout: time.Minute, Env: []string{"ACLSIM_VA_BASE=0x550000000000", "TSAN_OPTIONS=exitcode=66 halt_on_error=1 ignore_noninstrumented_modules=1"}})
 		if !r.Identical || strings.Contains(r.Log, "ThreadSanitizer") {
 			t.Fatalf("under ThreadSanitizer: %+v\n%s", r, r.Log)
+		}
+	}
+}
+
+// The history of a byte in an item of a batch is that of the item's memory.
+func TestExplainBatches(t *testing.T) {
+	program := testenv.CompileC(t, "batches", []string{"testdata/batches.c"})
+	binary := kernels(t)
+	simulate(t)
+	const items = 64
+	path := recorded(t, program, binary, "1", "64")
+	r, err := format.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var batches []uint64
+	for c, err := range r.Calls(nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Schema().FuncName(c.Func) == "aclrtMemcpyBatchAsync" {
+			batches = append(batches, c.Index)
+		}
+	}
+	var bytes []lab.Byte
+	for k := range uint32(items) {
+		bytes = append(bytes, lab.Byte{Call: batches[1], Item: 1 + k})
+	}
+	histories, err := lab.Explain(t.Context(), r, acl.Model, bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, h := range histories {
+		if len(h.Chain) != 1 || h.Chain[0].Call != batches[0] || h.ChainTotal != 1 {
+			t.Errorf("item %d: %+v, want call %d", 1+k, h, batches[0])
 		}
 	}
 }

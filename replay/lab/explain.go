@@ -41,7 +41,7 @@ type History struct {
 type watched struct {
 	*History
 	object int    // Object.ID of its allocation
-	offset uint64 // in that
+	offset uint64 // in that, 0 for an array
 }
 
 // Explain returns the history of each byte. It reads the trace twice, up to the last call that shows a byte: to find the allocations, and to
@@ -90,7 +90,10 @@ func Explain(ctx context.Context, r *format.Reader, m *api.Model, bytes []Byte) 
 		in := !slices.ContainsFunc(q.Regions, func(t access.Region) bool { return t.Kind == access.Reads }) // its data comes from the program
 		seen := map[*timeline.Object]bool{}
 		for _, t := range q.Regions {
+			ends := in && t.Kind == access.Writes
 			switch {
+			case t.Kind == access.Writes && t.Object.Kind == api.Array:
+				t.Lo, t.Hi, ends = 0, math.MaxUint64, false // any part of it
 			case kernel && t.Kind == access.Names && !seen[t.Object]:
 				seen[t.Object] = true
 				t.Lo, t.Hi = 0, math.MaxUint64
@@ -104,7 +107,7 @@ func Explain(ctx context.Context, r *format.Reader, m *api.Model, bytes []Byte) 
 			}
 			for _, w := range watch[t.Object.ID] {
 				if t.Lo <= w.offset && w.offset < t.Hi {
-					w.add(by, in && t.Kind == access.Writes)
+					w.add(by, ends)
 				}
 			}
 		}
@@ -139,7 +142,9 @@ func origins(ctx context.Context, r *format.Reader, m *api.Model, bytes []Byte, 
 		}
 		q := x.Begin(process, e)
 		for _, i := range byCall[c.Index] {
-			if o, off := q.Origin(bytes[i].Item); o != nil {
+			if o := q.OriginArray(); o != nil {
+				shown[c.Index] = append(shown[c.Index], watched{&histories[i], o.ID, 0})
+			} else if o, off := q.Origin(bytes[i].Item); o != nil {
 				shown[c.Index] = append(shown[c.Index], watched{&histories[i], o.ID, off + bytes[i].Offset})
 				if o.Hosted {
 					histories[i].Reason = fmt.Sprintf("the program may write to the memory of call %d without a call", o.Created)

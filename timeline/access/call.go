@@ -68,6 +68,16 @@ func (c *Call) Lacks() string {
 	return ""
 }
 
+// OriginArray returns the array that the copy reads, nil if there is none.
+func (c *Call) OriginArray() (from *timeline.Object) {
+	arrays(c.Event, func(o *timeline.Object, kind Kind) {
+		if kind == Reads && from == nil {
+			from = o
+		}
+	})
+	return from
+}
+
 // Origin returns the allocation that the copy, or an item of a batch, reads, and the offset in it; nil if it is unknown.
 func (c *Call) Origin(item uint32) (*timeline.Object, uint64) {
 	for i := range c.Event.Fn.Params {

@@ -60,7 +60,10 @@ func arrays(e *timeline.Event, add func(o *timeline.Object, kind Kind)) {
 			continue
 		}
 		kind := Writes
-		if q := &f.Params[u.Param]; q.CopyDesc != nil && u.Field == q.CopyDesc.From.Array || q.CopyDesc == nil && slices.ContainsFunc(f.Params, func(q api.Param) bool { return q.Role == api.Writes }) {
+		switch q := &f.Params[u.Param]; {
+		case q.CopyDesc != nil && u.Field == q.CopyDesc.From.Array,
+			q.CopyDesc == nil && slices.ContainsFunc(f.Params, func(q api.Param) bool { return q.Role == api.Writes }),
+			q.CopyDesc == nil && slices.ContainsFunc(e.Uses, func(v timeline.Use) bool { return v.Object.Kind == api.Array && v.Param < u.Param }): // the target is the first
 			kind = Reads
 		}
 		add(u.Object, kind)
