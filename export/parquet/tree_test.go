@@ -140,23 +140,42 @@ func TestTreeIsWholeOrNot(t *testing.T) {
 	}
 }
 
-// The queries in docs/howto/fleets.md run in a real DuckDB. Some results are also counted from the timeline.
-func TestFleetInDuckDB(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "howto", "fleets.md"))
+// statements returns the n SQL statements in a page.
+func statements(t *testing.T, page string, n int) (all []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", page))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var statements []string
 	for _, block := range regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllSubmatch(text, -1) {
 		for s := range strings.SplitSeq(string(block[1]), ";\n") {
 			if strings.TrimSpace(s) != "" {
-				statements = append(statements, s)
+				all = append(all, s)
 			}
 		}
 	}
-	if len(statements) != 4+8 {
-		t.Fatalf("%d statements", len(statements))
+	if len(all) != n {
+		t.Fatalf("%d statements in %s", len(all), page)
 	}
+	return all
+}
+
+// The queries in docs/reference/parquet.md run in a real DuckDB and have results.
+func TestPageInDuckDB(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Rename(written(t, testtrace.Small(t)), filepath.Join(dir, "run")); err != nil {
+		t.Fatal(err)
+	}
+	for i, rows := range viewertest.DuckDB(t, dir, statements(t, "reference/parquet.md", 3)...) {
+		if len(rows) == 0 {
+			t.Errorf("query %d has no rows", i)
+		}
+	}
+}
+
+// The queries in docs/howto/fleets.md run in a real DuckDB. Some results are also counted from the timeline.
+func TestFleetInDuckDB(t *testing.T) {
+	statements := statements(t, "howto/fleets.md", 4+8)
 	dir, calls := fleet(t)
 	rows := viewertest.DuckDB(t, dir, append(statements, "select job, rank, count(*), typeof(rank) from tasks group by all order by all",
 		"select job, cast(count(*) as varchar) from calls group by job order by job")...)
