@@ -54,7 +54,11 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 	if err := rows.write(w, o); err != nil {
 		return err
 	}
-	if len(rep.Suspects) == 0 {
+	switch {
+	case len(rep.Suspects) > 0:
+	case rep.Failure == nil && len(rep.Died) > 0:
+		Printf(w, "\nno suspect: no call failed, and all calls returned\n")
+	default:
 		Printf(w, "\nno suspect: no task was in flight, and the runtime named none\n")
 	}
 	if n := len(rep.Suspects) + rep.More; n > 1 && rep.Suspects[0].Unlikely() {
@@ -85,7 +89,10 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 func blameNext(rep *blame.Report) (next []string) {
 	add := func(words ...string) { next = append(next, acltrace(words...)) }
 	if len(rep.Suspects) == 0 {
-		if f := rep.Failure; f != nil {
+		if f := rep.Failure; f == nil && len(rep.Died) > 0 && len(rep.Died[0].Last) > 0 {
+			last := rep.Died[0].Last[0].Call
+			add("cat", rep.Trace, "--call", fmt.Sprintf("%d:%d", last-min(last, 10), last))
+		} else if f != nil {
 			add("cat", rep.Trace, "--call", fmt.Sprintf("%d:%d", f.Index-min(f.Index, 10), f.Index))
 		} else {
 			add("cat", rep.Trace, "--tail", "20")

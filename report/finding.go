@@ -47,6 +47,8 @@ func findingsText(w io.Writer, path string, s *stats.Stats, lines int, o *TextOp
 func command(path string, s *stats.Stats, f *stats.Finding) string {
 	on := func(words ...string) string { return acltrace(append(words, path)...) }
 	switch f.Kind {
+	case stats.Killed:
+		return on("blame")
 	case stats.FailedCalls:
 		if f.Fault {
 			return on("blame")
@@ -133,6 +135,16 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 		whole = "of step time"
 	}
 	switch f.Kind {
+	case stats.Killed:
+		text := fmt.Sprintf("process %d", f.PID)
+		if f.Rank != nil {
+			text += fmt.Sprintf(" of rank %d", *f.Rank)
+		}
+		text += " was killed by " + f.Name
+		if f.Count > 1 {
+			text += fmt.Sprintf(", the first of %s", human.Plural(f.Count, "process"))
+		}
+		return text
 	case stats.FailedCalls:
 		return fmt.Sprintf("%s failed; the first is call %d, %s: %s (%d)", human.Plural(f.Count, "call"), *f.Call, f.Func, f.Name, f.Code)
 	case stats.Unfinished:
@@ -219,7 +231,11 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 	case stats.Recorder:
 		return fmt.Sprintf("%s %s is the recorder, which copies payloads", human.Share(f.Share), whole)
 	case stats.LateRank:
-		return fmt.Sprintf("rank %d came last to %s of %s, and the others waited", *f.Rank, human.Count(f.Count), human.Plural(f.Of, "collective"))
+		text := fmt.Sprintf("rank %d came last to %s of %s, and the others waited", *f.Rank, human.Count(f.Count), human.Plural(f.Of, "collective"))
+		if f.NS > f.CostNS {
+			text += fmt.Sprintf("; %s more at one of them", human.Duration(f.NS))
+		}
+		return text
 	}
 	return string(f.Kind)
 }

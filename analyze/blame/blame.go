@@ -139,7 +139,7 @@ type Lifetime struct {
 	Before   int      `json:"before,omitempty"` // number of earlier accesses
 }
 
-// ErrNothingFailed is returned if no call failed and the options name no failure.
+// ErrNothingFailed is returned if no call failed, no signal killed a process, and the options name no failure.
 var ErrNothingFailed = errors.New("no call failed and none is unfinished")
 
 const (
@@ -250,10 +250,7 @@ func (b *blamer) find() error {
 		return b.failed(unfinished)
 	case wrong != nil && b.o.Task == nil:
 		return b.failed(wrong)
-	case b.o.Task == nil:
-		if d := b.rep.Died; len(d) > 0 {
-			return fmt.Errorf("%s: %w; but %s", b.r.Path(), ErrNothingFailed, &d[0])
-		}
+	case b.o.Task == nil && len(b.rep.Died) == 0:
 		return fmt.Errorf("%s: %w", b.r.Path(), ErrNothingFailed)
 	}
 	return nil
@@ -275,6 +272,9 @@ func (b *blamer) failed(c *format.Call) error {
 // flight finds the tasks that may have been running at the failure.
 func (b *blamer) flight() error {
 	b.suspects = map[uint64]*Suspect{}
+	if b.failure == nil && b.evidence.task == nil {
+		return nil // a signal killed a process, and no call failed
+	}
 	if found, err := b.named(); err != nil {
 		return err
 	} else if !found && !b.itself() {

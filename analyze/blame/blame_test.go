@@ -342,6 +342,21 @@ func task(stream, task uint32) testtrace.Mod {
 	}
 }
 
+// Record recommends blame after a crash, and blame ended with an error if no call had failed.
+func TestBlameReportsACrashWithoutAFailedCall(t *testing.T) {
+	b := testtrace.New(t)
+	b.Call(0, 1_000, 2_500, "aclrtSetDevice", testtrace.A(0))
+	b.Process(0, format.Process{PID: 4001, Killed: true, Signal: 11})
+	rep, err := blame.Blame(b.Load().Reader, acl.Model, nil)
+	if err != nil || rep.Failure != nil || len(rep.Suspects) != 0 || len(rep.Died) != 1 || rep.Died[0].Last[0].Func != "aclrtSetDevice" {
+		t.Fatalf("%v, %+v", err, rep)
+	}
+	var text bytes.Buffer
+	if err := report.BlameText(&text, rep, nil); err != nil || !strings.Contains(text.String(), "killed by SIGSEGV") || !strings.Contains(text.String(), "--call 0:0") {
+		t.Errorf("%v\n%s", err, &text)
+	}
+}
+
 func TestNothingFailed(t *testing.T) {
 	if _, err := blame.Blame(gathered(t, 0, ""), acl.Model, nil); !errors.Is(err, blame.ErrNothingFailed) {
 		t.Errorf("%v", err)

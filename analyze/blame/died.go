@@ -77,5 +77,8 @@ func (b *blamer) died() error {
 		})
 		b.rep.Died = append(b.rep.Died, d)
 	}
+	slices.SortStableFunc(b.rep.Died, func(x, y Died) int { // the one that died first may have ended the others
+		return cmp.Compare(x.EndNS, y.EndNS)
+	})
 	return nil
 }

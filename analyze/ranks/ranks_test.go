@@ -179,6 +179,22 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// A rank that started a second late caused more waits than a rank that was late at every collective.
+func TestLongestWaitIsApart(t *testing.T) {
+	j := newJob(4, 30)
+	for k := range j.starts[0] {
+		j.starts[0][k] -= 1e9
+	}
+	j.starts[0][1] += 1e9
+	_, r, _ := j.worst(t, true)
+	m, err := Compare(r, acl.Model, 5)
+	check(t, err)
+	late, slow := m.Ranks[1], m.Ranks[j.slow]
+	if late.Caused < slow.Caused || late.Longest < 2.9e9 || late.Caused-late.Longest > slow.Caused-slow.Longest {
+		t.Errorf("%+v, %+v", late, slow)
+	}
+}
+
 // holds checks the memory that `acltrace merge` takes for 64 ranks.
 func holds(t *testing.T, collectives int, limit int64) {
 	t.Helper()

@@ -15,6 +15,8 @@ type Standing struct {
 	Last   uint64 `json:"last"`      // collectives in which it was the last to begin
 	Waited int64  `json:"waited_ns"` // from its own beginnings to the last rank's
 	Caused int64  `json:"caused_ns"` // time that the other ranks waited for it, when it was the last
+
+	Longest int64 `json:"longest_ns"` // part of that at one collective
 }
 
 // Wait is a collective with a long wait.
@@ -116,10 +118,11 @@ func (g *gatherer) close(k Key) {
 		s.Met++
 		s.Waited += last.at - a.at
 	}
-	g.ranks[last.rank].Last++
+	late, caused := g.ranks[last.rank], int64(0)
 	for _, a := range x.came {
-		g.ranks[last.rank].Caused += last.at - a.at
+		caused += last.at - a.at
 	}
+	late.Last, late.Caused, late.Longest = late.Last+1, late.Caused+caused, max(late.Longest, caused)
 	if g.longest == 0 {
 		return
 	}

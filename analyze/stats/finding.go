@@ -3,6 +3,10 @@ package stats
 import (
 	"cmp"
 	"slices"
+	"syscall"
+
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
 )
 
 // A FindingKind says what a Finding is about.
@@ -10,6 +14,7 @@ type FindingKind string
 
 // Kinds of findings. Those up to Grows have no cost in time.
 const (
+	Killed      FindingKind = "killed"       // signal Code with the Name killed process PID, Count processes in all
 	FailedCalls FindingKind = "failed_calls" // Count calls failed; Call is the first one, with Code
 	Unfinished  FindingKind = "unfinished"   // Count calls never returned; Call is the first one
 	LostCalls   FindingKind = "lost_calls"   // Count calls are missing, 0 if their number is not known
@@ -26,12 +31,12 @@ const (
 	ShortTasks  FindingKind = "short_tasks"  // a device had no work after most kernels, which take NS; the host launches one every EveryNS
 	HiddenWaits FindingKind = "hidden_waits" // Count asynchronous copies of pageable memory by Func may have waited; Call is the first one
 	Recorder    FindingKind = "recording"    // the recorder took the program's time
-	LateRank    FindingKind = "late_rank"    // Rank came last to Count of Of collectives
+	LateRank    FindingKind = "late_rank"    // Rank came last to Count of Of collectives; the one with the longest wait, NS, is not in the cost
 )
 
 // A Finding is a likely reason for lost time or a wrong result, and where to look. Its Kind says which fields it has.
 type Finding struct {
-	// Kind is failed_calls, unfinished, lost_calls, relaunched, memory_grows, slow_steps, waiting, launching, copying, other_calls, own_time,
+	// Kind is killed, failed_calls, unfinished, lost_calls, relaunched, memory_grows, slow_steps, waiting, launching, copying, other_calls, own_time,
 	// idle, short_tasks, hidden_waits, recording or late_rank.
 	Kind    FindingKind `json:"kind"`
 	CostNS  int64       `json:"cost_ns"`            // in the whole trace, 0 for the kinds up to memory_grows
@@ -48,8 +53,9 @@ type Finding struct {
 	Name    string      `json:"name,omitempty"`     // name of the error, the kernel or the copy direction
 	Code    int64       `json:"code,omitempty"`     // returned error
 	Fault   bool        `json:"fault,omitempty"`    // the device reported the error
+	PID     int         `json:"pid,omitempty"`      // the killed process
 	Device  *Device     `json:"device,omitempty"`   // device that had no work
-	Rank    *int        `json:"rank,omitempty"`     // the late rank
+	Rank    *int        `json:"rank,omitempty"`     // the late rank, or the rank of the killed process
 	Growth  *Growth     `json:"growth,omitempty"`
 }
 
@@ -76,6 +82,9 @@ func (x *summer) findings() []Finding {
 
 func (x *summer) callFindings() (out []Finding) {
 	s := x.s
+	if p, n := killed(x.w.Reader.Processes()); p != nil {
+		out = append(out, Finding{Kind: Killed, Count: n, PID: p.PID, Code: int64(p.Signal), Name: human.Signal(p.Signal), Rank: x.rankOf(p)})
+	}
 	if f := x.firsts.failed; f != nil {
 		out = append(out, Finding{Kind: FailedCalls, Count: s.Failed, Call: &f.call, Func: f.fn, Code: f.code, Name: x.w.Model.ErrorName(f.code), Fault: x.w.Model.DeviceFault(int32(f.code))})
 	}
@@ -90,6 +99,29 @@ func (x *summer) callFindings() (out []Finding) {
 		out = append(out, Finding{Kind: Relaunched, Count: r.Count, Call: &r.First, Name: r.Kernel, Code: r.Code})
 	}
 	return out
+}
+
+// rankOf returns the rank of a process in a merged trace, otherwise nil.
+func (x *summer) rankOf(p *format.Process) *int {
+	if len(x.w.Reader.Meta().Merged) == 0 {
+		return nil
+	}
+	return &p.Rank
+}
+
+// killed returns the first process that a signal killed, and the number of such processes. Signals that ask a program to end do not count.
+func killed(list []format.Process) (first *format.Process, n uint64) {
+	for i := range list {
+		p := &list[i]
+		switch s := syscall.Signal(p.Signal); {
+		case !p.Killed, s == syscall.SIGINT, s == syscall.SIGTERM, s == syscall.SIGHUP:
+			continue
+		}
+		if n++; first == nil || p.End < first.End {
+			first = p
+		}
+	}
+	return first, n
 }
 
 func (x *summer) memoryFindings() []Finding {
@@ -128,7 +160,7 @@ func (x *summer) shareFindings() (out []Finding) {
 			continue
 		}
 		f := Finding{Kind: part.kind(), Share: float64(ns) / float64(sh.NS), CostNS: ns * max(sh.Steps, 1), NS: ns}
-		if c := x.within.calls.most(part); c != nil {
+		if c := x.within.most(part); c != nil {
 			f.Func, f.Name, f.Count, f.Bytes, f.EachNS = c.Func, c.Direction, c.Calls, c.Bytes, c.NS/int64(c.Calls)
 		}
 		if at := x.samples.near(x.s.Steps.P50NS); at >= 0 {
@@ -176,8 +208,9 @@ func (x *summer) otherFindings() (out []Finding) {
 	}
 	if s.Ranks != nil {
 		for i := range s.Ranks.Ranks {
-			if r := &s.Ranks.Ranks[i]; float64(r.Caused) > worthCost*float64(s.SpanNS) {
-				out = append(out, Finding{Kind: LateRank, CostNS: r.Caused, Count: uint64(r.Last), Of: uint64(r.Met), Rank: &r.Rank})
+			// The longest wait is often the job's start.
+			if r := &s.Ranks.Ranks[i]; float64(r.Caused-r.Longest) > worthCost*float64(s.SpanNS) {
+				out = append(out, Finding{Kind: LateRank, CostNS: r.Caused - r.Longest, NS: r.Longest, Count: uint64(r.Last), Of: uint64(r.Met), Rank: &r.Rank})
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/acltrace/acltrace/analyze/stats"
@@ -277,6 +278,19 @@ func TestLongestIdleTimeOfTheDevice(t *testing.T) {
 	}
 	if s.Idle[0].NS < 10_000_000 {
 		t.Errorf("%+v: want the idle time of the other stream", s.Idle[0])
+	}
+}
+
+// A program that crashed in its own code had no finding. A signal that asks it to end is none.
+func TestKilledProcessIsAFinding(t *testing.T) {
+	for signal, want := range map[syscall.Signal]string{syscall.SIGSEGV: "process 4001 was killed by SIGSEGV\n         acltrace blame t.aclt\n", syscall.SIGTERM: ""} {
+		b := testtrace.New(t)
+		b.Call(0, 1_000, 1_500, "aclrtSetDevice", testtrace.A(0))
+		b.Process(0, format.Process{PID: 4001, Killed: true, Signal: int(signal)})
+		var text bytes.Buffer
+		if err := report.StatsText(&text, "t.aclt", sums(t, b.Load(), ""), nil); err != nil || !strings.Contains(text.String(), want) || strings.Contains(text.String(), "killed") != (want != "") {
+			t.Errorf("%s: %v: %s", signal, err, &text)
+		}
 	}
 }
 

@@ -9,12 +9,22 @@ func (x *Splitter) Gaps() []Gap {
 	return d.gaps.means(x.n)
 }
 
-// Most returns the function with most time in the waits, launches, copies or other calls of steps, "" for none.
+// Most returns the function with most time in the waits, launches, copies or other calls of steps, on the thread with most time in calls. It
+// returns "" for none.
 func (x *Splitter) Most(part Part) string {
-	if c := x.calls.most(part); c != nil {
+	if c := x.most(part); c != nil {
 		return c.Func
 	}
 	return ""
+}
+
+// most returns the calls with most time in an activity on the thread with most time in calls, nil for none.
+func (x *Splitter) most(part Part) *CallSum {
+	d, _ := x.busiest()
+	if d == nil {
+		return nil
+	}
+	return d.calls.most(part)
 }
 
 // A Part is one of the Parts of a time. The first ones are activities of calls.

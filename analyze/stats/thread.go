@@ -53,7 +53,6 @@ type Splitter struct {
 	gaps    gapBudget
 	longest LongStep // among typical steps
 	current Parts    // of the latest typical step, on the thread with most time in calls
-	calls   topCalls
 }
 
 type doing struct {
@@ -65,6 +64,7 @@ type doing struct {
 	what, before   Part  // these calls' activities
 	some           bool  // has calls in a typical step
 	gaps           gaps
+	calls          topCalls
 }
 
 // NewSplitter returns a Splitter for a walk that has found its steps. Call and Step take the events of its visitor.
@@ -140,7 +140,7 @@ func (x *Splitter) Call(h *timeline.HostCall, k *timeline.Task, selected bool) {
 		if selected {
 			d.all[what] += took
 			if h.Step >= 0 || !x.steps {
-				x.calls.add(what, h, k, took)
+				d.calls.add(what, h, k, took)
 			}
 		}
 		if h.Step >= 0 {
