@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 
@@ -189,7 +190,7 @@ func (p *callCompiler) synchronized(captured int64) place {
 		}
 		k := p.Threads[t].startedBefore(captured) - 1
 		g := p.Threads[t].group(k)
-		if g == nil || g.fn == nil || g.fn.Sync == api.NoSync || g.unready || g.elsewhere(device) || g.end > captured || g.end <= max(end, p.c.Start) {
+		if g == nil || g.fn == nil || g.fn.Sync == api.NoSync || g.unready || p.awaits(g).elsewhere(device) || g.end > captured || g.end <= max(end, p.c.Start) {
 			continue
 		}
 		if t == p.at.thread && k < p.at.group {
@@ -215,8 +216,8 @@ func (p *callCompiler) waitsFor(g *group, device int) bool {
 	case api.SyncStream, api.PollStream:
 		return g.names == stream && !g.unready && !g.elsewhere(device)
 	case api.SyncEvent, api.PollEvent:
-		r := p.recordOf(g)
-		return !g.unready && r != nil && r.names == stream && !r.elsewhere(device)
+		r := p.awaits(g)
+		return !g.unready && r != g && r.names == stream && !r.elsewhere(device)
 	}
 	return false
 }
@@ -226,8 +227,12 @@ func (g *group) elsewhere(device int) bool {
 	return g.device != timeline.NoDevice && device != timeline.NoDevice && g.device != device
 }
 
-// recordOf returns the last record of a wait's event if it was after the current copy, otherwise nil.
-func (p *callCompiler) recordOf(w *group) (last *group) {
+// awaits returns the last record of a wait's event if it was after the current copy, otherwise the wait itself.
+func (p *callCompiler) awaits(w *group) *group {
+	if w.fn.Sync != api.SyncEvent && w.fn.Sync != api.PollEvent {
+		return w
+	}
+	var last *group
 	for t := range p.Threads {
 		pr := &p.Threads[t]
 		if !p.sameProcess(t) {
@@ -244,7 +249,7 @@ func (p *callCompiler) recordOf(w *group) (last *group) {
 			}
 		}
 	}
-	return last
+	return cmp.Or(last, w)
 }
 
 // comes returns the time at which the program had waited for a result.

@@ -11,34 +11,58 @@ import (
 	"github.com/acltrace/acltrace/replay/plan"
 )
 
-// A result of a device's default stream was compared after a wait for another device's default stream, or for another device, if that wait
-// ended last.
+// A result of a device's default stream was compared after a wait for another device's default stream, for another device, or for an event
+// on another device's default stream, if that wait ended last.
 func TestResultsOfDefaultStreamsAreComparedAfterTheirWaits(t *testing.T) {
 	const memory, host, size = 0x124000000000, 0x7f0000000000, 64
-	stream, device := "aclrtSynchronizeStream", "aclrtSynchronizeDevice"
-	args := map[string][]uint64{stream: testtrace.A(0)}
-	for _, tt := range []struct{ name, wait, other string }{{"stream", stream, stream}, {"device", device, device}, {"both", stream, device}, {"none", "", stream}} {
+	const stream, device, event, none = "aclrtSynchronizeStream", "aclrtSynchronizeDevice", "aclrtSynchronizeEvent", ""
+	for _, tt := range []struct{ name, wait, other string }{
+		{"stream", stream, stream}, {"device", device, device}, {"both", stream, device}, {"none", none, stream},
+		{"event", event, event}, {"event alone", event, none}, {"event and stream", event, stream}, {"event of another device", none, event},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := testtrace.NewSequence(t)
 			s.Then("aclrtSetDevice", testtrace.A(0))
 			s.Malloc(memory, size)
 			s.Then("aclrtMallocHost", testtrace.A(0x7ffe0000, size), testtrace.Outs("hostPtr", host))
+			for _, handle := range []uint64{0x7701, 0x7702} {
+				s.Then("aclrtCreateEvent", testtrace.A(0x7ffe0000), testtrace.Outs("event", handle))
+			}
 			s.Thread = 1
 			s.Then("aclrtCreateContext", testtrace.A(0x7ffe0000, 1), testtrace.Outs("context", 0x9901))
 			s.Then("aclrtSetCurrentContext", testtrace.A(0x9901))
+			calls, copied := uint64(8), s.Now
+			waits := func(thread uint32, wait string, handle uint64) {
+				s.Thread = thread
+				switch wait {
+				case none:
+					return
+				case event:
+					s.Then("aclrtRecordEvent", testtrace.A(handle, 0))
+					s.Then(wait, testtrace.A(handle))
+					calls++
+				case stream:
+					s.Then(wait, testtrace.A(0))
+				case device:
+					s.Then(wait, nil)
+				}
+				calls++
+			}
+			number := map[string]int64{stream: 1, device: 1, event: 2}
+			captured := copied + 20*(1+number[tt.wait]+number[tt.other]) + 10 // the end of the last wait
+			if tt.wait == none {
+				captured += 20 // the program has gone on
+			}
 			s.Thread = 0
-			captured := s.Now + 70
-			result := func(f *api.Func, c *format.Call) {
+			s.Then("aclrtMemcpyAsync", testtrace.A(host, size, memory, size, 2, 0), func(f *api.Func, c *format.Call) {
 				c.Data = append(c.Data, format.Data{Param: uint8(f.Param("dst")), Dir: format.DirOut, Len: size, Bytes: make([]byte, size), Time: captured})
-			}
-			s.Then("aclrtMemcpyAsync", testtrace.A(host, size, memory, size, 2, 0), result)
+			})
+			waits(0, tt.wait, 0x7701)
 			want := [2]uint64{}
-			if tt.wait != "" {
-				s.Then(tt.wait, args[tt.wait])
-				want = [2]uint64{1, 6}
+			if tt.wait != none {
+				want = [2]uint64{1, calls - 1}
 			}
-			s.Thread = 1
-			s.Then(tt.other, args[tt.other])
+			waits(1, tt.other, 0x7702)
 			s.Thread = 0
 			s.Then("aclrtFree", testtrace.A(memory))
 			p, err := Trace(s.Load().Reader, acl.Model, t.TempDir(), &Options{Backend: backend.New("", acl.Model), Place: PlaceAuto, Compare: true})
