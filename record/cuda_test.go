@@ -105,8 +105,11 @@ func TestCUDADriver(t *testing.T) {
 	}
 
 	// A copy of rows accesses each row if there are gaps, and one range if there are none.
-	s := timeline.NewState(cuda.Model)
-	ts := access.New(s, r)
+	ts, err := access.New(r, cuda.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := ts.State
 	want := map[string]struct {
 		reads, writes int
 		size          uint64

@@ -193,14 +193,14 @@ func (l *lister) thread(i uint32) format.Thread {
 // list writes the selected calls that start at from or later, except the first ones, and returns their number including
 // these. Without out it only counts them.
 func (l *lister) list(out io.Writer, from int64, first int) (n int, err error) {
-	p := printer{lister: l, s: timeline.NewState(l.m).Read(l.r), stacks: timeline.NewStacks(l.r)}
+	p := printer{lister: l, stacks: timeline.NewStacks(l.r)}
+	if p.accesses, err = access.New(l.r, l.m); err != nil {
+		return 0, err
+	}
+	p.s = p.accesses.State
 	l.sel.Use(p.s)
 	p.enc = json.NewEncoder(&p.json)
 	p.enc.SetEscapeHTML(false)
-	p.accesses = access.New(p.s, l.r)
-	if err := p.accesses.Follow(); err != nil {
-		return 0, err
-	}
 	if l.o.JSON && out != nil {
 		if err := p.readLate(from); err != nil {
 			return 0, err
@@ -390,7 +390,7 @@ func (p *printer) text(dst []byte, e *timeline.Event, tid int) []byte {
 		}
 		dst = a.AppendText(append(append(dst, a.Name...), '='))
 		if a.Param == shadow && e.Fn != nil {
-			if data, known, why := p.accesses.DevArgs(e); known {
+			if data, known, why := p.accesses.DevArgs(); known {
 				dst = timeline.AppendWords(append(dst, ' '), data)
 			} else {
 				dst = append(append(append(dst, " {unknown: "...), why...), '}')
@@ -481,7 +481,7 @@ func object(r *format.Reader, m *api.Model, s *timeline.State, accesses *access.
 		p := &e.Fn.Params[i]
 		n, _ := p.Size.Bytes(e.Fn, c.Args)
 		ld := lineData{Param: p.Name, Dir: format.DirIn.String(), Len: n, Source: "shadow"}
-		if data, known, why := accesses.DevArgs(e); known {
+		if data, known, why := accesses.DevArgs(); known {
 			ld.Status, ld.Hex = format.Whole.String(), hex.EncodeToString(data[:min(len(data), hexShown)])
 		} else {
 			ld.Status, ld.Reason = "unknown", why

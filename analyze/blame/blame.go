@@ -361,9 +361,8 @@ func (b *blamer) itself() bool {
 
 // arguments resolves the addresses among the suspects' arguments.
 func (b *blamer) arguments() error {
-	s := timeline.NewState(b.m).Read(b.r)
-	ts := access.New(s, b.r)
-	if err := ts.Follow(); err != nil {
+	ts, err := access.New(b.r, b.m)
+	if err != nil {
 		return err
 	}
 	for c, err := range b.r.CallsByStart(&format.Filter{To: after(b.until)}) {
@@ -375,7 +374,7 @@ func (b *blamer) arguments() error {
 		e := ts.Apply(p, c)
 		accesses, all := ts.Of(e)
 		b.memory.see(e)
-		words := b.habits.see(b.m, s, p, e)
+		words := b.habits.see(b.m, ts.State, p, e)
 		if b.failure != nil && c.Index == b.failure.Index {
 			b.rep.Failure = describe(b.r, b.m, e)
 		}
@@ -392,7 +391,7 @@ func (b *blamer) arguments() error {
 		}
 		for _, t := range accesses {
 			k := accessed{Access: t}
-			o, at, ok := s.FindEnd(p, t.Addr)
+			o, at, ok := ts.State.FindEnd(p, t.Addr)
 			if !ok || at > 0 && at == o.Size { // an address at the end may also mean a freed allocation that began there
 				k.object = b.memory.former(p, t.Addr)
 			}

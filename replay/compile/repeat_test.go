@@ -159,7 +159,8 @@ func TestLaunchKeyRefusesPackedAddresses(t *testing.T) {
 			}
 			p.c = &format.Call{Args: make([]uint64, p.f.Words)}
 			p.c.Args[p.f.Params[4].Word] = 1
-			p.a = &access.Call{Data: []format.Data{{Param: 4, Bytes: b, Len: uint64(n)}}}
+			data := access.CallData{Data: []format.Data{{Param: 4, Bytes: b, Len: uint64(n)}}}
+			p.a = &access.Call{Calls: &access.Calls{Tracker: access.Tracker{CallData: data}}}
 			if got, want := p.launchKey(), at < 0 || at%8 != 4; got != want {
 				t.Errorf("%d bytes with an address at %d: %t, want %t", n, at, got, want)
 			}

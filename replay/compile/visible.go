@@ -61,7 +61,10 @@ func (p *callCompiler) visibleBefore() error {
 
 // visibleContent takes in content recorded before or after the current call.
 func (p *callCompiler) visibleContent(dir format.Dir) error {
-	return p.a.Contents(dir, func(d *format.Data, o *timeline.Object) error {
+	for d, o := range p.a.Contents(dir) {
+		if d.Status != format.Whole {
+			continue
+		}
 		v, first := p.visibleOf(o), len(p.guesses)
 		var err error
 		if v.content, v.relocs, err = p.scanned(d, access.Content); err != nil {
@@ -69,8 +72,8 @@ func (p *callCompiler) visibleContent(dir format.Dir) error {
 		}
 		v.relocs, v.guesses = slices.Clone(v.relocs), slices.Clone(p.guesses[first:])
 		v.stale = true
-		return nil
-	})
+	}
+	return nil
 }
 
 // knows reports whether the trace has the content of host-visible memory.

@@ -146,7 +146,7 @@ func (v *survey) step(q *access.Call) *step {
 	for _, o := range q.Shown() {
 		s.shows = append(s.shows, v.rootOf(o))
 	}
-	if q.OK && q.Lacks() != "" {
+	if q.OK && q.Lacks() {
 		s.is |= stepLacks
 	}
 	return s

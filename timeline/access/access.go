@@ -1,11 +1,15 @@
 // Package access finds the memory that each call in a trace reads, writes, or can reach through an address among its arguments.
 //
-// A Tracker belongs to a timeline.State. Its Apply advances the State by one call; Of then returns the accesses of that call. Follow
-// additionally tracks the content of device memory, for launches whose arguments are there: DevArgs returns them.
+// A Tracker advances a timeline.State by one call at a time. Of returns the addresses and ranges among the arguments of that call. If launches have
+// arguments in device memory, the Tracker also follows the content of that memory, and DevArgs returns the arguments.
 //
-// Calls finds the allocations that each call accesses, in one pass over a trace: the ranges that its arguments name, the allocations whose addresses
-// are in its payloads (Words), and those that a kernel reaches through addresses that earlier calls have copied into other memory (Flow). The caller
-// reads the payloads, because the replay compiler copies them at the same time. Each reads them itself.
+// Calls is a Tracker that finds allocations instead of addresses: those at the ranges that arguments name, those whose addresses are in payloads
+// (Words), and those that a kernel reaches through addresses that earlier calls have copied into other memory (Flow). The caller reads the payloads,
+// because the replay compiler copies them at the same time. Each reads them itself.
+//
+// Two pairs stay apart. Of lists each word of an argument block that may be an address, because blame searches for addresses outside all
+// allocations; Words keeps only the words with evidence, because a replay rewrites them. DevArgs needs exact bytes, so it
+// follows the order of all writes; Flow only collects which allocation may hold which address, and needs no order.
 //
 // Packages report and blame use a Tracker while they read a trace; blame lists the calls that accessed an allocation with a Search. Package lab
 // uses Each to explain differences and to extract launches. The replay compiler uses Calls. This package writes nothing, and it knows recorded data
@@ -14,7 +18,7 @@ package access
 
 import (
 	"encoding/binary"
-	"iter"
+	"slices"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -45,35 +49,44 @@ type Access struct {
 	Self  bool   // the argument itself is the address
 }
 
-// A Tracker finds the accesses of calls, in the order in which they began. It does not follow pointers in device memory. Its
-// memory grows with the live argument lists.
+// A Tracker finds the accesses of calls, in the order in which they began. It does not follow pointers in device memory. Its memory grows with the
+// live argument lists.
 type Tracker struct {
-	s      *timeline.State
-	r      *format.Reader
-	late   map[uint64][]format.Data // input data that was recorded after its call, by call
-	step   int                      // distance between words that may be addresses, in bytes
-	lists  map[*timeline.Object]*list
-	buf    []Access
-	shadow *shadow // nil before Follow, and if no call has arguments in device memory
+	State    *timeline.State
+	CallData // of the call that was applied last
+	lists    map[*timeline.Object]*list
+	buf      []Access
+	shadow   *shadow // nil if no call has arguments in device memory
 }
 
 // list is what an argument list holds.
 type list struct {
-	words   []Access
+	words   []listed
 	buffers int  // that the program fills before the launch
 	unknown bool // the trace lacks some words
 }
 
-// New returns a Tracker for a trace. No call may have been applied to the State yet.
-func New(s *timeline.State, r *format.Reader) *Tracker { return newTracker(s, r, nil, 8) }
+// listed are the words that a call has added to an argument list.
+type listed struct {
+	param int
+	bytes []byte
+}
 
-func newTracker(s *timeline.State, r *format.Reader, late map[uint64][]format.Data, step int) *Tracker {
-	return &Tracker{s: s, r: r, late: late, step: step, lists: map[*timeline.Object]*list{}}
+// New returns a Tracker before the first call. If calls of the trace have arguments in device memory, it tracks the content of that memory. It then
+// reads the trace, several times if needed, to find the launches whose arguments a later call may overwrite too early.
+func New(r *format.Reader, m *api.Model) (*Tracker, error) {
+	t := newTracker(timeline.NewState(m).Read(r), r, nil)
+	return &t, t.follow()
+}
+
+func newTracker(s *timeline.State, r *format.Reader, late map[uint64][]format.Data) Tracker {
+	return Tracker{State: s, CallData: CallData{r: r, late: late}, lists: map[*timeline.Object]*list{}}
 }
 
 // Apply advances the State by one call and returns its meaning, which is valid until the next Apply.
 func (t *Tracker) Apply(process uint32, c *format.Call) *timeline.Event {
-	e := t.s.Apply(process, c)
+	e := t.State.Apply(process, c)
+	t.begin(c)
 	if t.shadow != nil {
 		t.shadow.apply(process, e)
 	}
@@ -83,63 +96,56 @@ func (t *Tracker) Apply(process uint32, c *format.Call) *timeline.Event {
 // Of returns the accesses of the call that was applied last, valid until the next Of. all is false if the trace lacks some of its arguments. Of
 // must be called for every call, since it collects the argument lists for later launches.
 func (t *Tracker) Of(e *timeline.Event) (accesses []Access, all bool) {
-	t.buf = t.buf[:0]
-	c, f := e.Call, e.Fn
-	if f == nil || len(c.Args) != int(f.Words) {
-		return nil, f == nil
+	if t.shadow == nil {
+		t.extend(e)
 	}
-	if f.Task == api.NoTask {
-		for _, u := range e.Uses {
-			if u.Object.Kind == api.ArgsList {
-				t.extend(e, u.Object)
-			}
-		}
+	return t.of(e, 8)
+}
+
+// of is Of with the words at multiples of step that may be addresses.
+func (t *Tracker) of(e *timeline.Event, step int) (accesses []Access, all bool) {
+	t.buf, all = t.buf[:0], true
+	if e.Fn == nil {
+		return nil, true
 	}
-	all = true
-	for i := range f.Params {
-		all = t.param(e, i) && all
+	for i := range e.Fn.Params {
+		all = t.param(e, i, step) && all
 	}
 	return t.buf, all
 }
 
 // param adds the accesses by one parameter. It returns false if the trace lacks some.
-func (t *Tracker) param(e *timeline.Event, i int) (all bool) {
-	c, f := e.Call, e.Fn
+func (t *Tracker) param(e *timeline.Event, i, step int) (all bool) {
+	f := e.Fn
 	p := &f.Params[i]
-	w := c.Args[p.Word]
+	t.buf, all = t.named(t.buf, e, i)
 	switch {
-	case p.Role == api.Reads || p.Role == api.Writes || p.Role == api.Fills:
-		return t.payload(e, i)
-	case p.Role == api.Address && w != 0:
-		t.add(Access{Addr: w, Kind: Names, Param: i, Self: true})
 	case p.Role == api.DevArgs:
-		n, _ := p.Size.Bytes(f, c.Args)
-		t.add(Access{Addr: w, Size: n, Kind: Reads, Param: i, Self: true})
-		b, known, _ := t.DevArgs(e)
-		t.buf = t.words(t.buf, b, i, 0)
+		b, known, _ := t.DevArgs()
+		t.words(b, i, 0, step)
 		return known
 	case p.Role == api.Launch:
-		want := 0
-		u, ok := e.Use(i)
+		u, _ := e.Use(i)
 		l := t.lists[u.Object]
-		if ok = ok && l != nil; ok {
-			t.buf, want = append(t.buf, l.words...), l.buffers
-			ok = !l.unknown
+		if l == nil {
+			l = &list{unknown: true}
 		}
-		return t.items(e, i, want) && ok
+		from := len(t.buf)
+		for _, w := range l.words {
+			at := len(t.buf)
+			t.words(w.bytes, w.param, 0, step)
+			for k := at; k < len(t.buf); k++ {
+				t.buf[k].Item = uint32(len(t.buf) - from) // in call order
+			}
+		}
+		return t.items(e, i, l.buffers, step) && !l.unknown
 	case p.CopyDesc != nil:
 		return t.block(e, i)
 	case f.Task == api.Kernel && (p.Role == api.Packed || p.Role == api.Args || p.Role == api.ArgArray || p.Role == api.Struct), p.Role == api.In && p.Addresses:
-		want := 1
-		if n, ok := p.Size.Bytes(f, c.Args); w == 0 || p.Role == api.Args && ok && n == 0 {
-			want = 0
-		}
-		return t.items(e, i, want)
+		return t.items(e, i, 1, step)
 	}
-	return true
+	return all
 }
-
-func (t *Tracker) add(a Access) { t.buf = append(t.buf, a) }
 
 // block adds the two sides of a copy that a structure describes, row by row if there are gaps between the rows.
 func (t *Tracker) block(e *timeline.Event, i int) (all bool) {
@@ -151,117 +157,75 @@ func (t *Tracker) block(e *timeline.Event, i int) (all bool) {
 	for k, s := range []*timeline.CopySide{&b.From, &b.To} {
 		kind := [...]Kind{Reads, Writes}[k]
 		ok = s.Memory && b.Ranges(s, mostRows, func(addr, size uint64) {
-			t.add(Access{Addr: addr, Size: size, Kind: kind, Param: i, At: uint64(s.Field)})
+			t.buf = append(t.buf, Access{Addr: addr, Size: size, Kind: kind, Param: i, At: uint64(s.Field)})
 		}) && ok
 	}
 	return ok
 }
 
-// payload adds the range of a copy or a fill, or the ranges of a batch.
-func (t *Tracker) payload(e *timeline.Event, i int) (all bool) {
-	p := &e.Fn.Params[i]
-	return ranges(e, i, func(param int) ([]byte, bool) { return t.data(e.Call, param) }, func(item uint32, addr, size uint64) {
-		a := Access{Addr: addr, Size: size, Kind: rangeKind(p), Param: i, Self: item == 0}
-		if item > 0 {
-			a.At = 8 * uint64(item-1)
+// items adds the words in a parameter's data. It returns false if the trace lacks some, see complete.
+func (t *Tracker) items(e *timeline.Event, i, want, step int) (all bool) {
+	all = t.complete(e, i, want)
+	for k := range t.Data {
+		d := &t.Data[k]
+		if int(d.Param) != i || d.Dir != format.DirIn || d.Status != format.Whole {
+			continue
 		}
-		t.add(a)
-	})
-}
-
-// items adds the words in a parameter's data. It returns false if the trace lacks some data: at least want pieces must be there. If the
-// role has items besides the data that points to them, want counts the items only.
-func (t *Tracker) items(e *timeline.Event, i, want int) (all bool) {
-	all = true
-	apart := e.Fn.Params[i].Role == api.ArgArray || e.Fn.Params[i].Role == api.Launch
-	for d := range t.inputs(e.Call, i) {
-		if d.Item != 0 || !apart {
-			want--
+		if d.Len > maxShadow {
+			all = false
+			continue
 		}
-		b, ok := t.content(d)
-		t.buf = t.words(t.buf, b, i, d.Item)
-		all = all && ok
+		b, err := t.bytes(d)
+		t.words(b, i, d.Item, step)
+		all = all && err == nil && uint64(len(b)) == d.Len
 	}
-	return all && want <= 0
+	return all
 }
 
-// extend adds a call's arguments to an argument list, or drops the list that the call ends.
-func (t *Tracker) extend(e *timeline.Event, o *timeline.Object) {
-	if o.Ended == e.Call.Index && o.Created != e.Call.Index {
-		delete(t.lists, o)
+// extend adds a call's arguments to argument lists, and drops the lists that the call ends.
+func (t *Tracker) extend(e *timeline.Event) {
+	if e.Fn == nil || e.Fn.Task != api.NoTask {
 		return
 	}
-	l := t.lists[o]
-	if l == nil {
-		l = &list{unknown: o.Created == timeline.NoCall}
-		t.lists[o] = l
+	for _, u := range e.Uses {
+		switch o := u.Object; {
+		case o.Kind != api.ArgsList:
+		case o.Ended == e.Call.Index && o.Created != e.Call.Index:
+			delete(t.lists, o)
+		default:
+			if t.lists[o] == nil {
+				t.lists[o] = &list{unknown: o.Created == timeline.NoCall}
+			}
+			t.lists[o].extend(t, e)
+		}
 	}
+}
+
+// extend adds a call's arguments to the list.
+func (l *list) extend(t *Tracker, e *timeline.Event) {
 	for i := range e.Fn.Params {
 		p := &e.Fn.Params[i]
 		if p.Role == api.Buffer {
 			l.buffers++
 		}
-		if p.Role != api.In || e.Call.Args[p.Word] == 0 {
-			continue
-		}
-		b, ok := t.data(e.Call, i)
-		at := len(l.words)
-		l.words = t.words(l.words, b, i, 0)
-		for k := at; k < len(l.words); k++ {
-			l.words[k].Item = uint32(len(l.words)) // in call order
-		}
-		l.unknown = l.unknown || !ok
-	}
-}
-
-// inputs iterates over a parameter's input data, also the data that was recorded after the call.
-func (t *Tracker) inputs(c *format.Call, param int) iter.Seq[*format.Data] {
-	return func(yield func(*format.Data) bool) {
-		for _, data := range [][]format.Data{c.Data, t.late[c.Index]} {
-			for i := range data {
-				if d := &data[i]; int(d.Param) == param && d.Dir == format.DirIn && !yield(d) {
-					return
-				}
-			}
+		if p.Role == api.In && e.Call.Args[p.Word] != 0 {
+			b, ok := t.array(i)
+			l.words = append(l.words, listed{i, slices.Clone(b)})
+			l.unknown = l.unknown || !ok
 		}
 	}
-}
-
-// data returns an input array, false if the trace lacks it.
-func (t *Tracker) data(c *format.Call, param int) ([]byte, bool) {
-	for d := range t.inputs(c, param) {
-		if d.Item != 0 {
-			continue
-		}
-		if b, ok := t.content(d); ok {
-			return b, true
-		}
-	}
-	return nil, false
-}
-
-func (t *Tracker) content(d *format.Data) ([]byte, bool) {
-	if d.Status != format.Whole || d.Len > maxShadow {
-		return nil, false
-	}
-	b, err := d.Bytes, error(nil)
-	if d.Blob != 0 {
-		b, err = t.r.Blob(d.Blob)
-	}
-	return b, err == nil && uint64(len(b)) == d.Len
 }
 
 // leastAddress is less than every address: a smaller word is a number.
 const leastAddress = 1 << 16
 
-// words appends the 8-byte words that may be addresses.
-func (t *Tracker) words(to []Access, b []byte, param int, item uint32) []Access {
-	for at := 0; at+8 <= len(b); at += t.step {
+// words adds the 8-byte words at multiples of step that may be addresses.
+func (t *Tracker) words(b []byte, param int, item uint32, step int) {
+	for at := 0; at+8 <= len(b); at += step {
 		if w := word(b[at:]); w >= leastAddress {
-			to = append(to, Access{Addr: w, Kind: Names, Param: param, Item: item, At: uint64(at)})
+			t.buf = append(t.buf, Access{Addr: w, Kind: Names, Param: param, Item: item, At: uint64(at)})
 		}
 	}
-	return to
 }
 
 func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }

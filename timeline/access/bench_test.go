@@ -17,8 +17,8 @@ func BenchmarkFollow(b *testing.B) {
 	const calls = 1_000_000
 	r := testtrace.Long(b, calls).Reader
 	for b.Loop() {
-		s := access.New(timeline.NewState(acl.Model), r)
-		if err := s.Follow(); err != nil {
+		s, err := access.New(r, acl.Model)
+		if err != nil {
 			b.Fatal(err)
 		}
 		for c, err := range r.CallsByStart(nil) {

@@ -21,51 +21,38 @@ func (c *Call) Lane() timeline.LaneKey {
 
 // Shown returns the host-visible memory whose content the trace has with the call.
 func (c *Call) Shown() (shown []*timeline.Object) {
-	for k := range c.Data {
-		if d := &c.Data[k]; d.Param == api.MemoryParam && d.Status == format.Whole {
-			if o, _, ok := c.State.Find(c.process, d.Addr); ok {
-				if v := c.Visible(o); v != nil && !slices.Contains(shown, v) {
-					shown = append(shown, v)
-				}
+	for _, dir := range []format.Dir{format.DirIn, format.DirOut} {
+		for d, v := range c.Contents(dir) {
+			if d.Status == format.Whole && !slices.Contains(shown, v) {
+				shown = append(shown, v)
 			}
 		}
 	}
 	return shown
 }
 
-// Lacks returns why the arguments of a launch are unknown, "" if they are known.
-func (c *Call) Lacks() string {
+// Lacks reports whether the arguments of a launch are unknown.
+func (c *Call) Lacks() bool {
 	e := c.Event
 	if e.Fn.Task != api.Kernel {
-		return ""
+		return false
 	}
 	for i := range e.Fn.Params {
-		q := &e.Fn.Params[i]
-		if e.Call.Args[q.Word] == 0 {
-			continue
-		}
-		switch q.Role {
+		known := true
+		switch q := &e.Fn.Params[i]; q.Role {
 		case api.DevArgs:
-			if _, known, why := c.tracker.DevArgs(e); !known {
-				return "its arguments are in device memory: " + why
-			}
-		case api.Args, api.Packed, api.ArgArray:
-			n, sized := q.Size.Bytes(e.Fn, e.Call.Args)
-			lacks := q.Role == api.Packed || q.Role == api.Args && !(sized && n == 0) // a kernel without parameters has no array
-			for k := range c.Data {
-				if d := &c.Data[k]; int(d.Param) == i && d.Dir == format.DirIn {
-					lacks = false
-					if d.Status != format.Whole {
-						return "the trace lacks its arguments"
-					}
-				}
-			}
-			if lacks {
-				return "the trace lacks its arguments"
-			}
+			_, known, _ = c.DevArgs()
+			known = known || e.Call.Args[q.Word] == 0
+		case api.Args, api.Packed:
+			known = c.complete(e, i, 1)
+		case api.ArgArray:
+			known = c.complete(e, i, 0) // a kernel without parameters may have an empty array
+		}
+		if !known {
+			return true
 		}
 	}
-	return ""
+	return false
 }
 
 // OriginArray returns the array that the copy reads, nil if there is none.
@@ -82,23 +69,17 @@ func (c *Call) OriginArray() (from *timeline.Object) {
 func (c *Call) Origin(item uint32) (*timeline.Object, uint64) {
 	for i := range c.Event.Fn.Params {
 		q := &c.Event.Fn.Params[i]
-		addr := uint64(0)
+		addr, ok := uint64(0), false
 		switch b, described := c.Event.CopyBlock(); {
 		case q.CopyDesc != nil && described:
-			addr = b.From.First
-		case q.Role != api.Reads:
-			continue
-		case q.ItemSizes < 0:
-			addr = c.Event.Call.Args[q.Word]
-		default:
-			b, ok := c.array(i)
-			if !ok || item == 0 || uint64(len(b)) < 8*uint64(item) {
-				return nil, 0
-			}
-			addr = word(b[8*(item-1):])
+			addr, ok = b.From.First, true
+		case q.Role == api.Reads:
+			addr, ok = c.address(c.Event, i, item)
 		}
-		o, off, _ := c.State.Find(c.process, addr)
-		return o, off
+		if ok {
+			o, off, _ := c.State.Find(c.process, addr)
+			return o, off
+		}
 	}
 	return nil, 0
 }

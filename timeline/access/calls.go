@@ -11,8 +11,8 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Calls finds the allocations that the calls of a trace access. Apply takes all calls, in the order in which they began. Begin then returns the
-// accesses of a call; its methods are called in this order:
+// Calls is a Tracker that finds the allocations that the calls of a trace access. Apply takes all calls, in the order in which they began. Begin then
+// returns the accesses of a call; its methods are called in this order:
 //
 //	Arguments    finds the memory that argument words, arrays and structures name
 //	Scan         finds the addresses in one payload; the caller reads the payloads
@@ -22,16 +22,13 @@ import (
 //
 // Each calls them for all calls that a replay makes.
 type Calls struct {
-	State *timeline.State
+	Tracker
 	Flow  *Flow
 	Words *Words
 	Memory
 
-	r       *format.Reader
 	m       *api.Model
 	o       *Options
-	tracker *Tracker
-	late    map[uint64][]format.Data  // data that was recorded after its call, by call
 	visible map[*timeline.Object]bool // host-visible memory; true if the trace has its content
 	layouts map[*timeline.Object]layout
 	plain   map[format.BlobID]bool // payloads without words that may be addresses
@@ -52,7 +49,6 @@ type Options struct {
 type Call struct {
 	Event    *timeline.Event
 	OK       bool               // the call succeeded
-	Data     []format.Data      // also data that was recorded after the call
 	Regions  []Region           // memory that the call reads, writes or reaches, apart from host memory
 	Host     []Region           // host memory that it reads, writes or names
 	Pointers []Word             // addresses in arguments that are in device memory
@@ -63,17 +59,8 @@ type Call struct {
 
 	*Calls
 	process uint32
-	index   map[piece]*format.Data // of Data, if it is long
-	arrays  map[int][]byte         // array arguments that were read, by parameter
 	fresh   []freshToken
 	scan    Scan
-}
-
-// piece identifies a payload in a call.
-type piece struct {
-	param int
-	item  uint32
-	dir   format.Dir
 }
 
 // ErrStop ends Each without an error if the visit function returns it.
@@ -82,7 +69,7 @@ var ErrStop = errors.New("stop")
 // NewCalls returns Calls before the first call. It reads the calls that make memory.
 func NewCalls(r *format.Reader, m *api.Model, o *Options) (*Calls, error) {
 	s := timeline.NewState(m).Read(r)
-	x := &Calls{State: s, Flow: NewFlow(), Words: NewWords(s), r: r, m: m, o: o, tracker: New(s, r),
+	x := &Calls{Tracker: newTracker(s, r, nil), Flow: NewFlow(), Words: NewWords(s), m: m, o: o,
 		visible: map[*timeline.Object]bool{}, layouts: map[*timeline.Object]layout{}, plain: map[format.BlobID]bool{}}
 	if err := x.survey(); err != nil {
 		return nil, err
@@ -95,7 +82,7 @@ func NewCalls(r *format.Reader, m *api.Model, o *Options) (*Calls, error) {
 		return nil, err
 	}
 	x.call.Calls = x
-	return x, x.tracker.Follow()
+	return x, x.follow()
 }
 
 // Each calls visit for every call that a replay of the trace makes, in the order in which the calls began.
@@ -136,7 +123,10 @@ func Each(r *format.Reader, m *api.Model, visit func(*Call) error) error {
 
 // Apply advances the State by one call and returns its meaning, which is valid until the next Apply.
 func (x *Calls) Apply(process uint32, c *format.Call) *timeline.Event {
-	e := x.tracker.Apply(process, c)
+	e := x.Tracker.Apply(process, c)
+	if len(x.late) > 0 {
+		delete(x.late, c.Index)
+	}
 	if len(x.o.Ended) > 0 {
 		x.Words.end(e, x.o.Ended)
 	}
@@ -146,7 +136,7 @@ func (x *Calls) Apply(process uint32, c *format.Call) *timeline.Event {
 // Begin returns the call that was applied last, whose function is in the model.
 func (x *Calls) Begin(process uint32, e *timeline.Event) *Call {
 	c := &x.call
-	c.Event, c.process, c.OK, c.Data, c.index, c.arrays, c.Guess = e, process, !failed(e), e.Call.Data, nil, nil, false
+	c.Event, c.process, c.OK, c.Guess = e, process, !failed(e), false
 	c.Regions = c.Regions[:0]
 	c.Host = c.Host[:0]
 	c.Pointers = c.Pointers[:0]
@@ -154,12 +144,6 @@ func (x *Calls) Begin(process uint32, e *timeline.Event) *Call {
 	c.Named = c.Named[:0]
 	c.Unseen = c.Unseen[:0]
 	c.fresh = c.fresh[:0]
-	if len(x.late) > 0 {
-		if late, ok := x.late[e.Call.Index]; ok {
-			c.Data = slices.Concat(c.Data, late)
-			delete(x.late, e.Call.Index)
-		}
-	}
 	if e.Fn.Task != api.Kernel {
 		x.Words.Made(e)
 		x.Words.Call(e)
@@ -285,30 +269,32 @@ func (c *Call) param(i int, q *api.Param) {
 	case q.Role == api.Struct:
 		c.structure(i)
 	case w == 0:
-	case q.Role == api.Address:
-		o, off := c.Locate(i, 0, w)
-		c.name(o, off, Names)
-	case q.Role == api.DevArgs:
-		o, off := c.Locate(i, 0, w)
-		c.name(o, off, Names)
-		c.pointers()
-	case q.Role == api.Reads || q.Role == api.Writes || q.Role == api.Fills:
-		ranges(c.Event, i, c.array, func(item uint32, addr, size uint64) {
-			o, off := c.Locate(i, item, addr)
-			c.span(o, addr, off, size, rangeKind(q))
-		})
 	case q.Role == api.Map && q.Object == api.Registered && c.OK && !c.m.KeepsVisible():
 		if u, ok := c.Event.Use(i); ok && u.Object.Parent == nil {
 			c.Unseen = append(c.Unseen, u.Object)
 		}
 	case q.Token != 0 && c.OK:
 		c.makeTokens(i, q)
+	default:
+		c.buf, _ = c.named(c.buf[:0], c.Event, i)
+		for k := range c.buf {
+			a := &c.buf[k]
+			o, off := c.Locate(i, a.item(), a.Addr)
+			if a.Kind == Names || q.Role == api.DevArgs { // a kernel may write where its arguments are
+				c.name(o, off, Names)
+			} else {
+				c.span(o, a.Addr, off, a.Size, a.Kind)
+			}
+		}
+		if q.Role == api.DevArgs {
+			c.pointers()
+		}
 	}
 }
 
 // pointers adds the addresses in arguments that are in device memory, if their content is known.
 func (c *Call) pointers() {
-	b, known, _ := c.tracker.DevArgs(c.Event)
+	b, known, _ := c.DevArgs()
 	if !known || !c.OK {
 		return
 	}
@@ -319,58 +305,6 @@ func (c *Call) pointers() {
 			c.Pointers = append(c.Pointers, Word{At: at, Addr: w, Object: o, Offset: off, Evidence: ByArgument})
 		}
 	}
-}
-
-// Find returns the data of a parameter, nil if there is none.
-func (c *Call) Find(param int, item uint32, dir format.Dir) *format.Data {
-	if len(c.Data) > 32 && c.index == nil {
-		// A batch has thousands.
-		c.index = make(map[piece]*format.Data, len(c.Data))
-		for k := range slices.Backward(c.Data) {
-			d := &c.Data[k]
-			c.index[piece{int(d.Param), d.Item, d.Dir}] = d
-		}
-	}
-	if c.index != nil {
-		return c.index[piece{param, item, dir}]
-	}
-	for k := range c.Data {
-		if d := &c.Data[k]; int(d.Param) == param && d.Item == item && d.Dir == dir {
-			return d
-		}
-	}
-	return nil
-}
-
-// data returns whole data of a parameter, nil if there is none.
-func (c *Call) data(param int, item uint32, dir format.Dir) *format.Data {
-	if d := c.Find(param, item, dir); d != nil && d.Status == format.Whole {
-		return d
-	}
-	return nil
-}
-
-// array returns an array argument, false if the trace lacks it.
-func (c *Call) array(param int) ([]byte, bool) {
-	b, known := c.arrays[param]
-	if d := c.data(param, 0, format.DirIn); d != nil && !known {
-		var err error
-		if b, err = c.bytes(d); err != nil {
-			return nil, false
-		}
-		if c.arrays == nil {
-			c.arrays = map[int][]byte{}
-		}
-		c.arrays[param], known = b, true
-	}
-	return b, known
-}
-
-func (c *Call) bytes(d *format.Data) ([]byte, error) {
-	if d.Blob == 0 {
-		return d.Bytes, nil
-	}
-	return c.r.Blob(d.Blob)
 }
 
 // structure adds the accesses by the addresses in a structure: a copy that it describes, and memory that it points to.
@@ -393,7 +327,7 @@ func (c *Call) structure(i int) {
 			if f.Tag.Size != 0 && !(f.Object == api.Stream && v <= c.m.Constants) {
 				c.name(c.State.Known(c.process, f.Object, v), 0, Names) // its address may be in memory made from it
 			}
-		case c.data(i, f.Item, format.DirIn) == nil:
+		case c.whole(i, f.Item, format.DirIn) == nil:
 			o, off := c.Locate(i, f.Item, v)
 			c.name(o, off, Names)
 		}
@@ -410,7 +344,7 @@ func (c *Call) structBytes(i int) []byte {
 		}
 		return b
 	}
-	d := c.data(i, 0, format.DirIn)
+	d := c.whole(i, 0, format.DirIn)
 	if d == nil || d.Len < uint64(q.Elem) {
 		return nil
 	}

@@ -64,7 +64,8 @@ func TestAddressInVisibleMemory(t *testing.T) {
 	}
 }
 
-// A copy of rows ends with the last byte of the last row, and a batch has as many ranges as its count says.
+// A copy of rows ends with the last byte of the last row, and a batch has as many ranges as its count says. A kernel without arguments accesses no
+// memory.
 func TestRanges(t *testing.T) {
 	var s *teller
 	program := func() {
@@ -74,17 +75,18 @@ func TestRanges(t *testing.T) {
 		s.Then("aclrtMemcpy2d", testtrace.A(devA, 64, devB, 128, 16, 3, 3))
 		s.Then("aclrtMemcpyBatch", testtrace.A(host, host, host+64, host+128, 1, 0, 0, 0, 0), testtrace.Reads("dsts", 0, testtrace.Words(devA, devA+512)),
 			testtrace.Reads("srcs", 0, testtrace.Words(devB, devB+512)), testtrace.Reads("sizes", 0, testtrace.Words(8, 8)))
+		s.run(0, 0, 0)
 	}
 	program()
 	want := []string{"0: ", "1: ",
 		"2: 0x124000000000 writes 0:144, 0x124000100000 reads 0:272",
-		"3: 0x124000000000 writes 0:8, 0x124000100000 reads 0:8"}
+		"3: 0x124000000000 writes 0:8, 0x124000100000 reads 0:8", "4: "}
 	if got := s.each(); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	program()
 	var all []string
-	s.events(false, func(tr *access.Tracker, e *timeline.Event) {
+	s.events(func(tr *access.Tracker, e *timeline.Event) {
 		accesses, _ := tr.Of(e)
 		for _, a := range accesses {
 			all = append(all, fmt.Sprintf("%d: %s %#x+%d", e.Call.Index, a.Kind, a.Addr, a.Size))

@@ -80,7 +80,7 @@ func (p *process) forget(o *timeline.Object) {
 // store records a write to an address. Its range is relative to the address.
 func (p *process) store(addr uint64, w write) {
 	sh := p.sh
-	o, off, ok := sh.s.Find(p.id, addr)
+	o, off, ok := sh.State.Find(p.id, addr)
 	if !ok || o.Kind != api.Device || w.hi == 0 {
 		return
 	}
@@ -152,7 +152,7 @@ func (p *process) load(addr, n uint64, t *stamp, call uint64) ([]byte, string) {
 	if p.off != "" {
 		return nil, p.off
 	}
-	o, lo, ok := sh.s.Find(p.id, addr)
+	o, lo, ok := sh.State.Find(p.id, addr)
 	switch {
 	case n == 0:
 		return []byte{}, ""

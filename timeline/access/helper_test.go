@@ -29,15 +29,13 @@ func tell(t testing.TB) *teller { return &teller{t, testtrace.NewSequence(t)} }
 // on sets the thread of the following calls: 0 and 1 belong to one process, 2 to another one.
 func (s *teller) on(thread uint32) *teller { s.Thread = thread; return s }
 
-// events applies the trace to a Tracker and visits each call. follow calls Tracker.Follow first.
-func (s *teller) events(follow bool, visit func(tr *access.Tracker, e *timeline.Event)) {
+// events applies the trace to a Tracker and visits each call.
+func (s *teller) events(visit func(tr *access.Tracker, e *timeline.Event)) {
 	s.t.Helper()
 	r := s.Load().Reader
-	tr := access.New(timeline.NewState(acl.Model), r)
-	if follow {
-		if err := tr.Follow(); err != nil {
-			s.t.Fatal(err)
-		}
+	tr, err := access.New(r, acl.Model)
+	if err != nil {
+		s.t.Fatal(err)
 	}
 	for c, err := range r.CallsByStart(nil) {
 		if err != nil {

@@ -16,19 +16,16 @@ import (
 // if no kernel that got an address of the allocation may have changed it. Writes through pointers in device memory and writes by processes
 // outside the trace are not seen.
 type shadow struct {
-	s        *timeline.State
-	r        *format.Reader
+	*Tracker // that has the shadow
 	procs    map[uint32]*process
 	spoiled  map[uint64]uint64 // by call that reads device memory: a later call that may have overwritten it earlier
 	found    map[uint64]uint64 // spoiled calls that this pass finds
 	unseen   string            // why nothing is known in this trace, "" if something is
 	cost     int               // memory in use, in bytes, about
 	number   uint64            // latest write
-	accesses *Tracker          // by words at every fourth byte: a superfluous address only makes more bytes unknown
 
 	// The current call:
-	e     *timeline.Event
-	bytes []byte
+	args  []byte // in device memory
 	known bool
 	why   string
 }
@@ -43,6 +40,9 @@ type process struct {
 	gaps   []format.Gap // not reached yet
 	off    string       // why nothing is known from here on, "" if something is
 }
+
+// noDevArgs is why other calls have no DevArgs.
+const noDevArgs = "the call has no arguments in device memory"
 
 const (
 	// maxShadow is the longest copy whose content is kept, in bytes. Arguments are shorter.
@@ -72,7 +72,7 @@ func (sh *shadow) process(id uint32) *process {
 
 // apply takes in a call that was applied to the State.
 func (sh *shadow) apply(id uint32, e *timeline.Event) {
-	sh.e, sh.bytes, sh.known, sh.why = e, nil, false, "the call has no arguments in device memory"
+	sh.args, sh.known, sh.why = nil, false, noDevArgs
 	c, f := e.Call, e.Fn
 	p := sh.process(id)
 	for len(p.gaps) > 0 && p.gaps[0].From <= c.End {
@@ -80,9 +80,10 @@ func (sh *shadow) apply(id uint32, e *timeline.Event) {
 		p.anywhere(p.task(p.lane(lostKey), &format.Call{Thread: format.NoThread, Start: p.gaps[0].From, End: p.gaps[0].To}), timeline.NoCall)
 		p.gaps = p.gaps[1:]
 	}
-	if f == nil || len(c.Args) != int(f.Words) {
+	if f == nil {
 		return
 	}
+	sh.extend(e)
 	if f.Capture == api.CaptureBegin {
 		p.off = "tasks were captured into a graph before"
 	}
@@ -90,10 +91,7 @@ func (sh *shadow) apply(id uint32, e *timeline.Event) {
 	done := c.Flags&format.Unfinished == 0
 	failed := done && f.Failed(c.Ret)
 	for _, u := range e.Uses {
-		switch {
-		case u.Object.Kind == api.ArgsList && f.Task == api.NoTask:
-			sh.accesses.extend(e, u.Object)
-		case u.Object.Ended == c.Index && c.Index != timeline.NoCall:
+		if u.Object.Ended == c.Index && c.Index != timeline.NoCall {
 			p.forget(u.Object)
 		}
 	}
@@ -131,7 +129,7 @@ func (p *process) writes(e *timeline.Event, done, failed bool) {
 
 // laneOf returns a call's lane. Calls without a stream are in order with other calls on their thread.
 func (p *process) laneOf(e *timeline.Event) int {
-	k := laneKey{LaneKey: p.sh.s.LaneKey(p.id, e)}
+	k := laneKey{LaneKey: p.sh.State.LaneKey(p.id, e)}
 	if k.Synchronous {
 		k.thread = e.Call.Thread
 	}
@@ -140,7 +138,7 @@ func (p *process) laneOf(e *timeline.Event) int {
 
 // sync takes in a synchronization: the tasks that it has waited for have ended when it returns.
 func (p *process) sync(e *timeline.Event) {
-	s := p.sh.s
+	s := p.sh.State
 	switch e.Fn.Sync {
 	case api.SyncDevice:
 		device := s.CurrentDevice(p.id, e.Call.Thread)
@@ -171,7 +169,7 @@ func (p *process) launch(e *timeline.Event) {
 	for i := range f.Params {
 		if q := &f.Params[i]; q.Role == api.DevArgs {
 			n, _ := q.Size.Bytes(f, c.Args)
-			sh.bytes, sh.why = p.load(c.Args[q.Word], n, &t, c.Index)
+			sh.args, sh.why = p.load(c.Args[q.Word], n, &t, c.Index)
 			sh.known = sh.why == ""
 		}
 	}
@@ -180,7 +178,7 @@ func (p *process) launch(e *timeline.Event) {
 
 // reached records that a task may have written any byte in the allocations that its call names.
 func (p *process) reached(e *timeline.Event, t stamp) {
-	accesses, all := p.sh.accesses.Of(e)
+	accesses, all := p.sh.of(e, 4) // a superfluous address only makes more bytes unknown
 	if !all {
 		p.anywhere(t, e.Call.Index)
 		return
@@ -190,7 +188,7 @@ func (p *process) reached(e *timeline.Event, t stamp) {
 		if accesses[i].Kind == Reads {
 			continue
 		}
-		if o, _, ok := p.sh.s.Find(p.id, accesses[i].Addr); ok && o.Kind == api.Device && o.Ended == timeline.NoCall && !slices.Contains(to, o) {
+		if o, _, ok := p.sh.State.Find(p.id, accesses[i].Addr); ok && o.Kind == api.Device && o.Ended == timeline.NoCall && !slices.Contains(to, o) {
 			to = append(to, o)
 		}
 	}
@@ -201,10 +199,11 @@ func (p *process) reached(e *timeline.Event, t stamp) {
 	}
 }
 
-// copy takes in the writes by a copy or a fill. ok is false if the call failed or has not returned: then the content is unknown.
+// copy takes in the writes by a copy or a fill, or by a batch of copies, which have no order among each other. ok is false if the call failed or
+// has not returned: then the content is unknown.
 func (p *process) copy(e *timeline.Event, ok bool) {
-	c, f := e.Call, e.Fn
-	t := p.task(p.laneOf(e), c)
+	f, sh := e.Fn, p.sh
+	t := p.task(p.laneOf(e), e.Call)
 	source, target := -1, -1
 	for i := range f.Params {
 		switch f.Params[i].Role {
@@ -214,80 +213,44 @@ func (p *process) copy(e *timeline.Event, ok bool) {
 			target = i
 		}
 	}
-	if target < 0 {
-		p.anywhere(t, c.Index)
-		return
+	all := false
+	if sh.buf = sh.buf[:0]; target >= 0 {
+		sh.buf, all = sh.named(sh.buf, e, target)
 	}
-	q := &f.Params[target]
-	if q.ItemSizes >= 0 {
-		p.batch(e, source, target, t, ok)
-		return
-	}
-	n, fits := q.Size.Bytes(f, c.Args)
-	if !fits {
-		n = math.MaxInt64
-	}
-	if n == 0 {
-		return
-	}
-	w := p.sh.write(0, n, t, c.Index)
-	switch {
-	case q.Size.Pitch >= 0:
-		// For rows with gaps, the range from the first row to the last.
-		pitch, height := c.Args[f.Params[q.Size.Pitch].Word], c.Args[f.Params[q.Size.Mul[1]].Word]
-		if w.hi = pitch * height; height != 0 && w.hi/height != pitch {
-			w.hi = math.MaxInt64
+	for i := range sh.buf {
+		a := &sh.buf[i]
+		w := sh.write(0, a.Size, t, e.Call.Index)
+		switch q := &f.Params[target]; {
+		case !ok || a.Size > maxShadow || q.Size.Pitch >= 0: // rows may have gaps
+		case q.Role == api.Fills:
+			if v := f.Param("value"); v >= 0 && (q.Size.Unit == 1 || q.Size.Unit == 4) {
+				w.known, w.fill = true, binary.LittleEndian.AppendUint64(nil, e.Call.Args[f.Params[v].Word])[:q.Size.Unit]
+			}
+		case source >= 0:
+			p.fetch(e, source, a, &w)
 		}
-	case !ok || n > maxShadow:
-	case q.Role == api.Fills:
-		if v := f.Param("value"); v >= 0 && (q.Size.Unit == 1 || q.Size.Unit == 4) {
-			w.known, w.fill = true, binary.LittleEndian.AppendUint64(nil, c.Args[f.Params[v].Word])[:q.Size.Unit]
-		}
-	case source >= 0:
-		p.fetch(c, source, 0, c.Args[f.Params[source].Word], n, &w)
+		p.store(a.Addr, w)
 	}
-	p.store(c.Args[q.Word], w)
-}
-
-// batch takes in the copies in a batch, which have no order among each other.
-func (p *process) batch(e *timeline.Event, source, target int, t stamp, ok bool) {
-	c, f, sh := e.Call, e.Fn, p.sh
-	to, ok1 := sh.accesses.data(c, target)
-	sizes, ok2 := sh.accesses.data(c, int(f.Params[target].ItemSizes))
-	from, ok3 := []byte(nil), false
-	if source >= 0 {
-		from, ok3 = sh.accesses.data(c, source)
-	}
-	if !ok1 || !ok2 || !ok3 || len(to) != len(sizes) || len(to) != len(from) {
-		p.anywhere(t, c.Index)
-		return
-	}
-	for i := 0; i+8 <= len(to); i += 8 {
-		n := word(sizes[i:])
-		w := sh.write(0, n, t, c.Index)
-		if ok && n <= maxShadow {
-			p.fetch(c, source, uint32(1+i/8), word(from[i:]), n, &w)
-		}
-		p.store(word(to[i:]), w)
+	if !all {
+		p.anywhere(t, e.Call.Index)
 	}
 }
 
 // fetch sets the content of a write by a copy: from the shadow of its source, or from the trace for a source in host memory.
-func (p *process) fetch(c *format.Call, param int, item uint32, addr, n uint64, w *write) {
-	if o, _, found := p.sh.s.Find(p.id, addr); found && o.Kind == api.Device {
-		b, why := p.load(addr, n, &w.stamp, c.Index)
-		w.bytes, w.known = b, why == ""
+func (p *process) fetch(e *timeline.Event, source int, a *Access, w *write) {
+	sh := p.sh
+	addr, ok := sh.address(e, source, a.item())
+	if !ok {
 		return
 	}
-	for d := range p.sh.accesses.inputs(c, param) {
-		if d.Item != item || d.Status != format.Whole || d.Len != n {
-			continue
-		}
+	if o, _, found := sh.State.Find(p.id, addr); found && o.Kind == api.Device {
+		b, why := p.load(addr, a.Size, &w.stamp, e.Call.Index)
+		w.bytes, w.known = b, why == ""
+	} else if d := sh.whole(source, a.item(), format.DirIn); d != nil && d.Len == a.Size {
 		if w.blob = d.Blob; d.Blob == 0 {
 			w.bytes = slices.Clone(d.Bytes)
 		}
-		w.known = d.Blob != 0 || uint64(len(d.Bytes)) == n
-		return
+		w.known = d.Blob != 0 || uint64(len(d.Bytes)) == d.Len
 	}
 }
 

@@ -324,9 +324,9 @@ func TestDevArgs(t *testing.T) {
 			var got []byte
 			var known bool
 			why := "no launch"
-			s.events(true, func(st *access.Tracker, e *timeline.Event) {
+			s.events(func(st *access.Tracker, e *timeline.Event) {
 				if e.Fn.Name == "aclrtLaunchKernel" {
-					b, k, w := st.DevArgs(e)
+					b, k, w := st.DevArgs()
 					got, known, why = bytes.Clone(b), k, w
 				}
 			})
@@ -337,34 +337,23 @@ func TestDevArgs(t *testing.T) {
 	}
 }
 
-func TestDevArgsUnfollowed(t *testing.T) {
-	s := tell(t)
-	s.Malloc(args, 0x1000)
-	s.in(args, -1, testtrace.Words(1))
-	s.run(args, 8, strA)
-	s.events(false, func(st *access.Tracker, e *timeline.Event) {
-		if _, known, why := st.DevArgs(e); known || why == "" {
-			t.Errorf("known %v, %q", known, why)
-		}
-	})
-}
-
 func TestDevArgsOfACapture(t *testing.T) {
 	s := tell(t)
 	s.Malloc(args, 0x1000)
 	s.in(args, strA, testtrace.Words(1))
 	s.run(args, 8, strA)
 	begin := acl.Model.Lookup("aclmdlRICaptureBegin")
-	s.events(true, func(st *access.Tracker, e *timeline.Event) {
+	s.events(func(st *access.Tracker, e *timeline.Event) {
 		if e.Fn.Name != "aclrtLaunchKernel" {
 			return
 		}
-		if _, known, why := st.DevArgs(e); !known {
+		if _, known, why := st.DevArgs(); !known {
 			t.Error(why)
 		}
 		launch := *e.Call
 		st.Apply(0, &format.Call{Func: uint16(begin.ID), Args: make([]uint64, begin.Words), Start: launch.End, End: launch.End})
-		if _, known, why := st.DevArgs(st.Apply(0, &launch)); known || !strings.Contains(why, "graph") {
+		st.Apply(0, &launch)
+		if _, known, why := st.DevArgs(); known || !strings.Contains(why, "graph") {
 			t.Errorf("known %v, %q", known, why)
 		}
 	})
@@ -423,12 +412,13 @@ func testLate(t *testing.T, coverage format.Coverage, unseen string) {
 	r, err := format.Open(path, nil)
 	check(err)
 	defer r.Close()
-	s := access.New(timeline.NewState(model), r)
-	check(s.Follow())
+	s, err := access.New(r, model)
+	check(err)
 	found := false
 	for c, err := range r.CallsByStart(nil) {
 		check(err)
-		b, known, why := s.DevArgs(s.Apply(0, c))
+		s.Apply(0, c)
+		b, known, why := s.DevArgs()
 		if c.Index == 2 {
 			if found = true; known != (unseen == "") || known && !bytes.Equal(b, want) || !known && !strings.Contains(why, unseen) {
 				t.Errorf("%x %v %s", b, known, why)
@@ -454,11 +444,11 @@ func TestShadowIsBounded(t *testing.T) {
 		s.in(args+i*size, -1, b)
 	}
 	s.run(args, 16, strA)
-	s.events(true, func(st *access.Tracker, e *timeline.Event) {
+	s.events(func(st *access.Tracker, e *timeline.Event) {
 		if e.Fn.Name != "aclrtLaunchKernel" {
 			return
 		}
-		if _, known, why := st.DevArgs(e); known || !strings.Contains(why, "more small pieces") {
+		if _, known, why := st.DevArgs(); known || !strings.Contains(why, "more small pieces") {
 			t.Errorf("known %v, %q", known, why)
 		}
 	})

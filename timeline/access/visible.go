@@ -2,6 +2,7 @@ package access
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
@@ -46,47 +47,36 @@ func (c *Call) showVisible() {
 	}
 }
 
-// eachContent calls f for the content of host-visible memory that was recorded before or after the call.
-func (c *Call) eachContent(dir format.Dir, f func(d *format.Data, v *timeline.Object) error) error {
-	for k := range c.Data {
-		if d := &c.Data[k]; d.Param == api.MemoryParam && d.Dir == dir {
-			o, _, _ := c.State.Find(c.process, d.Addr)
-			if v := c.Visible(o); v != nil {
-				if err := f(d, v); err != nil {
-					return err
+// Contents iterates over the content of host-visible memory from before or after the call. After must be called before it is used for the content
+// after the call. The trace may lack the content, see format.Data.Status.
+func (c *Call) Contents(dir format.Dir) iter.Seq2[*format.Data, *timeline.Object] {
+	return func(yield func(*format.Data, *timeline.Object) bool) {
+		for k := range c.Data {
+			if d := &c.Data[k]; d.Param == api.MemoryParam && d.Dir == dir {
+				o, _, _ := c.State.Find(c.process, d.Addr)
+				if v := c.Visible(o); v != nil && !yield(d, v) {
+					return
 				}
 			}
 		}
 	}
-	return nil
 }
 
 // takeContent takes in whether the trace has the content before or after the call.
 func (c *Call) takeContent(dir format.Dir) {
-	_ = c.eachContent(dir, func(d *format.Data, v *timeline.Object) error {
+	for d, v := range c.Contents(dir) {
 		c.visible[v] = d.Status == format.Whole
-		return nil
-	})
-}
-
-// Contents calls f for the content of host-visible memory that the trace has from before or after the call. After must be called before it is
-// called for the content after the call.
-func (c *Call) Contents(dir format.Dir, f func(d *format.Data, v *timeline.Object) error) error {
-	return c.eachContent(dir, func(d *format.Data, v *timeline.Object) error {
-		if d.Status != format.Whole {
-			return nil
-		}
-		return f(d, v)
-	})
+	}
 }
 
 // contents scans the content of host-visible memory before or after the call.
 func (c *Call) contents(dir format.Dir) (failed error) {
-	_ = c.Contents(dir, func(d *format.Data, _ *timeline.Object) error {
-		_, err := c.scanAll(d, Content)
-		failed = cmp.Or(failed, err)
-		return nil
-	})
+	for d := range c.Contents(dir) {
+		if d.Status == format.Whole {
+			_, err := c.scanAll(d, Content)
+			failed = cmp.Or(failed, err)
+		}
+	}
 	return failed
 }
 
