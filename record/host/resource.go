@@ -51,13 +51,13 @@ const (
 
 // Resource returns attributes of a process's host, container and pod, by their names in OpenTelemetry's conventions, and
 // those that the variables OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES of the process set. env is the environment of a process
-// that has ended, nil if it is not known. Unknown attributes are missing.
+// that has ended, as far as it is known. Unknown attributes are missing.
 func Resource(pid int, env []string) map[string]string {
 	proc := ProcFile(pid, "")
 	cgroup, _ := procstat.Text(pid, "cgroup")
 	mounts, _ := procstat.Text(pid, "mountinfo")
 	environ, err := procstat.Text(pid, "environ")
-	if err != nil {
+	if err != nil || len(environ) == 0 { // a zombie's is empty on older kernels
 		environ = []byte(strings.Join(env, "\x00"))
 	}
 	r := resource{}

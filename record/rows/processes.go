@@ -38,14 +38,15 @@ type Command struct {
 	Env  []string
 }
 
-// environment returns a new process's environment if the recorder has started it, and it has executed no other program since.
+// environment returns a new process's environment if the recorder has started it, and it has executed no other program since. Otherwise it
+// returns the variables that the process has reported.
 func (ps *Processes) environment(p *probe.Process) []string {
 	if c := &ps.Command; c.PID != 0 && c.PID == p.Local {
 		if path, err := filepath.EvalSymlinks(c.Path); err == nil && path == p.Exe {
 			return c.Env
 		}
 	}
-	return nil
+	return p.Variables
 }
 
 // A Rank is a process of a job.
