@@ -606,7 +606,7 @@ type outBlock struct {
 // rows. More rows make starting a column cheaper, but the rings of all tables together should fit the second cache.
 const (
 	ringRows  = 64
-	ringWords = 512
+	ringWords = 1024
 	ringLeast = 16
 )
 

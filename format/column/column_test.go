@@ -378,3 +378,17 @@ func TestConstants(t *testing.T) {
 		}
 	}
 }
+
+func TestBytesBelow(t *testing.T) {
+	for limit := 1; limit <= 256; limit++ {
+		for x := range 256 {
+			for _, at := range []int{0, 17, 31, 33} { // in words, and after them
+				b := make([]byte, 35)
+				b[at] = byte(x)
+				if bytesBelow(b, uint64(limit)) != (x < limit) {
+					t.Fatalf("byte %d at %d below %d: %v", x, at, limit, x >= limit)
+				}
+			}
+		}
+	}
+}

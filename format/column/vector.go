@@ -87,8 +87,8 @@ func (v *Vector) Below(limit uint64, n int) bool {
 	if v.form == plain && v.base+v.mask >= v.base && v.base+v.mask < limit {
 		return true
 	}
-	if v.form == plain && v.width == 1 && v.base < limit && limit-v.base <= 128 {
-		return bytesBelow(v.bytes[:n], byte(limit-v.base))
+	if v.form == plain && v.width == 1 && v.base < limit && limit-v.base <= 256 {
+		return bytesBelow(v.bytes[:n], limit-v.base)
 	}
 	var part [256]uint64
 	for from := 0; from < n; from += len(part) {
@@ -103,24 +103,26 @@ func (v *Vector) Below(limit uint64, n int) bool {
 	return true
 }
 
-// bytesBelow reports if all bytes are less than limit, 1 to 128, eight at a time: the addition sets the
-// highest bit of a byte that is not.
-func bytesBelow(b []byte, limit byte) bool {
-	const ones = 0x0101010101010101
-	add, over := uint64(128-limit)*ones, uint64(0)
+// bytesBelow reports if all bytes are less than limit, 1 to 256, eight at a time: the addition sets the
+// highest bit of a byte that is not, or of its lower seven bits if the limit is above 128.
+func bytesBelow(b []byte, limit uint64) bool {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	add, over := -limit%128*ones, uint64(0)
 	for ; len(b) >= 32; b = b[32:] {
 		w, x := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
 		y, z := binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])
-		over |= w | (w + add) | x | (x + add) | y | (y + add) | z | (z + add)
-	}
-	for ; len(b) >= 8; b = b[8:] {
-		x := binary.LittleEndian.Uint64(b)
-		over |= x | (x + add)
+		if limit <= 128 {
+			over |= w | (w + add) | x | (x + add) | y | (y + add) | z | (z + add)
+		} else {
+			over |= w&(w&^tops+add) | x&(x&^tops+add) | y&(y&^tops+add) | z&(z&^tops+add)
+		}
 	}
 	for _, x := range b {
-		over |= uint64(x) | (uint64(x) + add&0xff)
+		if uint64(x) >= limit {
+			return false
+		}
 	}
-	return over&(0x80*ones) == 0
+	return over&tops == 0
 }
 
 // Word is a type to which rows can be cut.
