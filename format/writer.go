@@ -19,7 +19,7 @@ const (
 	DefaultCompression Compression = 0 // LZ4
 	NoCompression      Compression = 1
 	LZ4                Compression = 2 // while recording
-	Zstd               Compression = 3 // a third smaller, at half the speed
+	Zstd               Compression = 3 // up to a third smaller, at two thirds of the speed
 )
 
 func (c Compression) codec() container.Codec {

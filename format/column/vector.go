@@ -90,14 +90,17 @@ func (v *Vector) Below(limit uint64, n int) bool {
 	if v.form == plain && v.width == 1 && v.base < limit && limit-v.base <= 256 {
 		return bytesBelow(v.bytes[:n], limit-v.base)
 	}
+	if v.form == runs || v.form == indexed {
+		if _, most := span(v.values); most < limit {
+			return true
+		}
+	}
 	var part [256]uint64
 	for from := 0; from < n; from += len(part) {
 		p := part[:min(len(part), n-from)]
 		Fill(p, v, from)
-		for _, x := range p {
-			if x >= limit {
-				return false
-			}
+		if _, most := span(p); most >= limit {
+			return false
 		}
 	}
 	return true

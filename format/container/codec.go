@@ -103,21 +103,21 @@ func compress(dst, raw []byte, ends []int, c Codec) ([]byte, Codec) {
 func appendFrame(dst, raw []byte, c Codec) []byte {
 	head := len(dst)
 	at := head + frameHead
-	dst = codecs[c].pack(append(dst, make([]byte, frameHead)...), raw)
+	dst = append(dst, make([]byte, frameHead)...)
 	shift := 0
-	// Numbers of two or four bytes with noise in the lower bytes look like noise as a whole. Only entropy coding can use
-	// the redundancy of the upper bytes.
-	if c == Zstd && len(dst)-at > len(raw)*2/5 {
-		p := bufPool.Get().(*[]byte)
+	if noisy(raw) {
+		shift = 2
+		dst = packPlanes(dst, raw, c, shift)
+	} else if dst = codecs[c].pack(dst, raw); c == Zstd && len(dst)-at > len(raw)*2/5 {
+		// Numbers of two bytes with noise in the lower byte look like noise as a whole. Only entropy coding can use
+		// the redundancy of the upper byte.
 		shift = lanes(raw)
-		*p = planes((*p)[:0], raw, shift)
 		end := len(dst)
-		if dst = codecs[c].pack(dst, *p); len(dst)-end < end-at {
+		if dst = packPlanes(dst, raw, c, shift); len(dst)-end < end-at {
 			dst = append(dst[:at], dst[end:]...)
 		} else {
 			shift, dst = 0, dst[:end]
 		}
-		bufPool.Put(p)
 	}
 	if len(dst)-at >= len(raw) {
 		shift = 0
@@ -128,11 +128,36 @@ func appendFrame(dst, raw []byte, c Codec) []byte {
 	return dst
 }
 
+// packPlanes appends raw to dst in planes, packed by c.
+func packPlanes(dst, raw []byte, c Codec, shift int) []byte {
+	p := bufPool.Get().(*[]byte)
+	*p = planes((*p)[:0], raw, shift)
+	dst = codecs[c].pack(dst, *p)
+	bufPool.Put(p)
+	return dst
+}
+
 // The upper bits of a frame's raw length hold the plane count's logarithm.
 const (
 	planesShift = 28
 	maxPlanes   = 3
 )
+
+// noisy reports, by samples, if b consists of four-byte numbers with noise in the lower bytes. LZ4 takes ten times as long for
+// these as for other content and finds little, but packs their planes well.
+func noisy(b []byte) bool {
+	const sample, samples = 1 << 10, 4
+	if len(b) < sample*samples*4 {
+		return false
+	}
+	for i := range samples {
+		part := b[(len(b)-sample)/samples*i:][:sample]
+		if lanes(part) < 2 || len(packLZ4(nil, part))*3 < len(part)*2 {
+			return false
+		}
+	}
+	return true
+}
 
 // lanes returns the logarithm of the best plane count for numbers with noisy lower bytes: 2 if one byte in four
 // is nearly constant in a sample, else 1.
@@ -155,10 +180,12 @@ func lanes(b []byte) int {
 
 // planes appends b with bytes 0, k, 2k … first, then bytes 1, k+1 … and so on, for k = 1<<shift.
 func planes(dst, b []byte, shift int) []byte {
-	k := 1 << shift
+	at, k := len(dst), 1<<shift
+	dst = slices.Grow(dst, len(b))[:at+len(b)]
 	for p := range k {
 		for i := p; i < len(b); i += k {
-			dst = append(dst, b[i])
+			dst[at] = b[i]
+			at++
 		}
 	}
 	return dst

@@ -18,16 +18,22 @@ func TestPlanes(t *testing.T) {
 		two = binary.LittleEndian.AppendUint16(two, uint16(rng.Uint32N(3<<8)))
 		four = binary.LittleEndian.AppendUint32(four, rng.Uint32N(3<<8)+rng.Uint32N(1<<24)>>23<<20)
 	}
+	noise := randomBytes(rng, 1<<16)
 	for name, c := range map[string]struct {
 		raw    []byte
+		codec  Codec
 		planes int
 		most   int // bytes
 	}{
-		"two bytes":  {two, 2, 40_000},
-		"four bytes": {four, 4, 46_000},
-		"noise":      {randomBytes(rng, 1<<16), 1, 1<<16 + frameHead},
+		"two bytes":       {two, Zstd, 2, 40_000},
+		"four bytes":      {four, Zstd, 4, 46_000},
+		"noise":           {noise, Zstd, 1, 1<<16 + frameHead},
+		"two bytes, LZ4":  {two, LZ4, 1, 60_003 + frameHead},
+		"four bytes, LZ4": {four, LZ4, 4, 66_000},
+		"noise, LZ4":      {noise, LZ4, 1, 1<<16 + frameHead},
+		"numbers, LZ4":    {bytes.Repeat(four[3:403], 300), LZ4, 1, 2000}, // LZ4 finds the repetition
 	} {
-		packed := appendFrame(nil, c.raw, Zstd)
+		packed := appendFrame(nil, c.raw, c.codec)
 		if got := 1 << (binary.LittleEndian.Uint32(packed) >> planesShift); got != c.planes || len(packed) > c.most {
 			t.Errorf("%s: %d planes in %d bytes, want %d planes", name, got, len(packed), c.planes)
 		}
@@ -36,7 +42,7 @@ func TestPlanes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.Append(&Chunk{Type: Blob, Codec: Zstd, Raw: c.raw}); err != nil {
+		if _, err := w.Append(&Chunk{Type: Blob, Codec: c.codec, Raw: c.raw}); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.Finish(); err != nil {

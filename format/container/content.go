@@ -190,37 +190,43 @@ func (c *Content) unpack(dst []byte, f *frame) error {
 
 // unplanes is the reverse of planes, into b.
 func unplanes(b, from []byte, shift int) {
-	if shift == 1 {
-		unplanes2(b, from[:(len(b)+1)/2], from[(len(b)+1)/2:])
-		return
-	}
+	var plane [1 << maxPlanes][]byte
 	k := 1 << shift
 	for p := range k {
 		n := (len(b) - p + k - 1) / k
-		if n <= 0 {
-			return
-		}
-		plane := from[:n]
-		from = from[n:]
-		for i, x := range plane {
-			b[i<<shift+p] = x
+		plane[p], from = from[:n], from[n:]
+	}
+	done := 0 // whole numbers
+	switch shift {
+	case 1:
+		done = unplanes2(b, plane[0], plane[1])
+	case 2:
+		done = unplanes4(b, plane[0], plane[1], plane[2], plane[3])
+	}
+	for p := range k {
+		for i, x := range plane[p][done:] {
+			b[(done+i)<<shift+p] = x
 		}
 	}
 }
 
-// unplanes2 joins two planes, four bytes of each at a time.
-func unplanes2(b, even, odd []byte) {
-	for len(b) >= 8 && len(even) >= 4 && len(odd) >= 4 {
+// unplanes2 joins two planes, four bytes of each at a time, and returns the number of joined ones.
+func unplanes2(b, even, odd []byte) (done int) {
+	for ; len(b) >= 8 && len(even) >= 4 && len(odd) >= 4; done += 4 {
 		binary.LittleEndian.PutUint64(b, spread(binary.LittleEndian.Uint32(even))|spread(binary.LittleEndian.Uint32(odd))<<8)
 		b, even, odd = b[8:], even[4:], odd[4:]
 	}
-	for i := range b {
-		if i%2 == 0 {
-			b[i] = even[i/2]
-		} else {
-			b[i] = odd[i/2]
-		}
+	return done
+}
+
+// unplanes4 is unplanes2 for four planes, a byte of each at a time.
+func unplanes4(b, p, q, r, s []byte) (done int) {
+	p, q, r = p[:len(s)], q[:len(s)], r[:len(s)] // s is the shortest
+	for ; done < len(s) && len(b) >= 4; done++ {
+		binary.LittleEndian.PutUint32(b, uint32(p[done])|uint32(q[done])<<8|uint32(r[done])<<16|uint32(s[done])<<24)
+		b = b[4:]
 	}
+	return done
 }
 
 // spread moves the four bytes of x to the even bytes of the result.
