@@ -172,7 +172,7 @@ func likeness(a, b string) int {
 	return n
 }
 
-// A session is a shell in a folder of its own, on a terminal of 110 columns.
+// A session is a shell in a folder of its own with a link to bin, on a terminal of 110 columns.
 type session struct {
 	dir, root string
 	env       []string
@@ -182,6 +182,9 @@ func newSession(t *testing.T) *session {
 	t.Helper()
 	root := testenv.Root(t)
 	s := &session{dir: t.TempDir(), root: root}
+	if err := os.Symlink(filepath.Join(root, "bin"), filepath.Join(s.dir, "bin")); err != nil {
+		t.Fatal(err)
+	}
 	s.env = append(os.Environ(), "PATH="+filepath.Join(root, "bin")+":"+filepath.Join(root, "bin/examples")+":"+os.Getenv("PATH"),
 		"NO_COLOR=1", "TERM=xterm", "LC_ALL=C.UTF-8", "PS1=", "XDG_STATE_HOME="+filepath.Join(s.dir, ".state"))
 	return s
@@ -288,6 +291,7 @@ func TestPages(t *testing.T) {
 	root := testenv.Root(t)
 	testenv.Built(t, "bin/acltrace")
 	testenv.Built(t, "bin/examples/slow_step")
+	testenv.Built(t, "bin/examples/cuda/driver")
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {
 		t.Fatal(err)
