@@ -105,7 +105,7 @@ func (p *page) has(names ...string) {
 	}
 }
 
-// TestProductionPage runs the command lines with placeholders in the pages about production. TestPages in docs runs the rest.
+// TestProductionPage runs the command lines with placeholders in the README and in the pages about production. TestPages in docs runs the rest.
 func TestProductionPage(t *testing.T) {
 	p := newPage(t)
 	var blocks []string
@@ -131,6 +131,8 @@ func TestProductionPage(t *testing.T) {
 	p.has("run.aclt")
 	p.run(ranks)
 	p.has("rank0.aclt", "rank1.aclt", "rank2.aclt", "job.aclt")
+	p.run(npuCommands(t), "8", "3", "rank%r.aclt", "npu%r.aclt", "--backend ascend", "--backend "+testenv.Built(t, "lib/libascendcl.so"))
+	p.has("run.1.aclt", "run.2.aclt", "npu0.aclt", "npu1.aclt", "npu2.aclt")
 	if err := os.Remove(filepath.Join(p.dir, "job.aclt")); err != nil {
 		t.Fatal(err)
 	}
@@ -141,6 +143,21 @@ func TestProductionPage(t *testing.T) {
 	defer os.RemoveAll(session)
 	p.run(shared, "/dev/shm/job", session, "python train.py", "./server") // it exists until the snapshot is done
 	p.has("job.aclt")
+}
+
+// npuCommands returns the README's commands for an NPU host, except the one that sets the environment. A replay may have any verdict.
+func npuCommands(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(testenv.Root(t), "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(b), "set_env.sh\n$ ")
+	block, _, ok := strings.Cut(block, "\n```")
+	if !ok || strings.Count(block, "\n") != 3 || !strings.Contains(block, "--backend ascend") {
+		t.Fatalf("README.md has no commands for an NPU: %q", block)
+	}
+	return strings.ReplaceAll(block, "\n$ ", "\n") + " || test $? -ge 3\n"
 }
 
 // With several recordings in progress, ctl does nothing until one is named.
