@@ -125,6 +125,12 @@ func Create(path string, meta *Meta, schema *Schema, opts *WriterOptions) (*Writ
 	w.blobs = newBlobWriter(w.file, store, w.codec)
 	if err := w.begin(meta); err != nil {
 		w.closed = true
+		if !opts.Whole { // the file is no trace
+			err = errors.Join(err, os.Remove(path))
+		}
+		if w.beside != nil {
+			err = errors.Join(err, os.Remove(opts.BlobFile))
+		}
 		return nil, errors.Join(err, w.abort())
 	}
 	return w, nil

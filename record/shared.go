@@ -63,7 +63,19 @@ func Install(dir string, o *Options, share *SharedOptions) error {
 	if err := r.o.check(); err != nil {
 		return err
 	}
-	mode := share.mode()
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	made := os.Mkdir(dir, 0o755) == nil
+	err := r.install(dir, share)
+	if err != nil && made {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return err
+}
+
+func (r *recorder) install(dir string, share *SharedOptions) error {
+	o, mode := &r.o, share.mode()
 	dirMode := mode | mode>>2&0o111 | os.ModeSetgid // readers may enter
 	if err := os.MkdirAll(filepath.Join(dir, shimSubdir), 0o755); err != nil {
 		return err

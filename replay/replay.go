@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -186,14 +187,14 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 			return nil, fmt.Errorf("replay %s: %w", path, err)
 		}
 	}
-	dir, done, err := folder(opts.Keep)
+	dir, done, discard, err := folder(opts.Keep)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
 	compiled, err := compile.Trace(r, m, dir, compiling)
 	if err != nil {
-		return nil, compile.InFile(path, err)
+		return nil, errors.Join(compile.InFile(path, err), discard())
 	}
 	defer compiled.Close()
 	p := &judge{compiled, &opts, compiling.Backend}
@@ -317,22 +318,25 @@ func begin(path string, m *api.Model, o *Options) (*Options, *format.Reader, err
 }
 
 // folder returns the folder for plan and results, and a function to call at the end.
-func folder(keep string) (string, func(), error) {
+func folder(keep string) (dir string, done func(), discard func() error, err error) {
+	discard = func() error { return nil }
 	if keep == "" {
 		dir, err := private.MkdirTemp("acltrace-replay-")
 		if err == nil {
 			dir, err = filepath.Abs(dir)
 		}
-		return dir, func() { os.RemoveAll(dir) }, err
+		return dir, func() { os.RemoveAll(dir) }, discard, err
 	}
-	dir, err := filepath.Abs(keep)
-	if err == nil {
+	if dir, err = filepath.Abs(keep); err == nil {
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			discard = func() error { return os.RemoveAll(dir) }
+		}
 		err = os.MkdirAll(dir, 0o700)
 	}
 	if err == nil {
 		err = private.CodeFolder(dir) // the player is run from it
 	}
-	return dir, func() {}, err
+	return dir, func() {}, discard, err
 }
 
 // session is one player run.

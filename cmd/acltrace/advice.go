@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"github.com/acltrace/acltrace/analyze/blame"
 	"github.com/acltrace/acltrace/probe/ring"
@@ -50,6 +51,12 @@ func flagsFor(err error) string {
 		return fmt.Sprintf("; --max-%s=%d allows them", limit.What, limit.Have)
 	case errors.As(err, &prediction):
 		return report.WhatIfAdvice[prediction]
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return ": free space there, or write elsewhere"
+	case errors.Is(err, syscall.EROFS):
+		return ": write elsewhere"
+	case errors.Is(err, syscall.EFBIG):
+		return ": raise the limit (ulimit -f), or write less"
 	case errors.Is(err, blame.ErrNothingFailed):
 		return ": name a call or a task with --call or --task"
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,6 +45,8 @@ func (e *parquetExport) arguments(c *cobra.Command, args []string) error {
 }
 
 func (e *parquetExport) run(x *exporting) error {
+	_, err := os.Stat(x.out.path)
+	made := errors.Is(err, fs.ErrNotExist)
 	if err := os.MkdirAll(x.out.path, 0o700); err != nil {
 		return err
 	}
@@ -57,6 +60,9 @@ func (e *parquetExport) run(x *exporting) error {
 		}, x.r, x.m, &parquet.Options{Select: &x.which.Selection, Progress: x.progress("calls")})
 		return err
 	}); err != nil {
+		if made {
+			_ = os.Remove(x.out.path) // unless it has other files
+		}
 		return err
 	}
 	x.written(res.Calls, strings.Join([]string{x.calls(res.Calls), human.Plural(res.Tasks, "task"), human.Plural(res.Copies, "copy")}, ", ")+" and "+human.Plural(res.Kernels, "kernel"), x.out.path, "", res.Tasks, res.Bracketed)

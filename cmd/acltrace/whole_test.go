@@ -159,6 +159,34 @@ func TestWritesAreWhole(t *testing.T) {
 	}
 }
 
+// Commands whose output has its name from the start left half of it on a full disk. The error names the file and a remedy.
+func TestFullDiskLeavesNothing(t *testing.T) {
+	hello := testenv.Example(t, "hello")
+	in := writeInputs(t)
+	for _, args := range [][]string{
+		{"record", "--sim", "-o", "OUT/x.aclt", "--", hello},
+		{"record", "--sim", "--blobs", "OUT/x.blobs", "-o", "OUT/x.aclt", "--", hello},
+		{"env", "--install", "OUT/session"},
+		{"collect", "--until-gone", "10ms", "-o", filepath.Join(in, "y.aclt"), "OUT/session"},
+		{"replay", "--keep", "OUT/plan", filepath.Join(in, "run.aclt")},
+		{"export", "parquet", filepath.Join(in, "run.aclt"), "-o", "OUT/tables"},
+	} {
+		t.Run(args[0], func(t *testing.T) {
+			dir := t.TempDir()
+			for i := range args {
+				args[i] = strings.Replace(args[i], "OUT", dir, 1)
+			}
+			out, err := exec.Command("acltrace-full", args...).CombinedOutput()
+			if err == nil || !strings.Contains(string(out), dir+"/") || !strings.HasSuffix(string(out), "file too large: raise the limit (ulimit -f), or write less\n") {
+				t.Errorf("%v: %v\n%s", args, err, out)
+			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("%v leaves %v, %v", args, left, err)
+			}
+		})
+	}
+}
+
 // endHeld runs a command until everything is written, then sends a signal.
 func endHeld(t *testing.T, args []string, s syscall.Signal) {
 	t.Helper()
