@@ -84,17 +84,21 @@ func threadsOf(calls []uint32) []uint32 {
 	return slices.Compact(threads)
 }
 
+// addTasks adds the tasks in values, stream << 32 | task.
 func addTasks(tasks []TaskRange, values []uint64) []TaskRange {
-	k := 0
-	for _, v := range values {
-		stream, task := uint32(v>>32), uint32(v)
-		if k >= len(tasks) || tasks[k].Stream != stream {
-			if k = slices.IndexFunc(tasks, func(t TaskRange) bool { return t.Stream == stream }); k < 0 {
-				k = len(tasks)
-				tasks = append(tasks, TaskRange{stream, task, task})
-			}
+	for len(values) > 0 {
+		stream, low, high := uint32(values[0]>>32), uint32(values[0]), uint32(0)
+		n := 0
+		for ; n < len(values) && uint32(values[n]>>32) == stream; n++ {
+			low, high = min(low, uint32(values[n])), max(high, uint32(values[n]))
 		}
-		tasks[k].Low, tasks[k].High = min(tasks[k].Low, task), max(tasks[k].High, task)
+		values = values[n:]
+		k := slices.IndexFunc(tasks, func(t TaskRange) bool { return t.Stream == stream })
+		if k < 0 {
+			k = len(tasks)
+			tasks = append(tasks, TaskRange{stream, low, high})
+		}
+		tasks[k].Low, tasks[k].High = min(tasks[k].Low, low), max(tasks[k].High, high)
 	}
 	return tasks
 }

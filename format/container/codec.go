@@ -105,7 +105,7 @@ func appendFrame(dst, raw []byte, c Codec) []byte {
 	at := head + frameHead
 	dst = append(dst, make([]byte, frameHead)...)
 	shift := 0
-	if noisy(raw) {
+	if noisy(raw, dst) {
 		shift = 2
 		dst = packPlanes(dst, raw, c, shift)
 	} else if dst = codecs[c].pack(dst, raw); c == Zstd && len(dst)-at > len(raw)*2/5 {
@@ -144,15 +144,15 @@ const (
 )
 
 // noisy reports, by samples, if b consists of four-byte numbers with noise in the lower bytes. LZ4 takes ten times as long for
-// these as for other content and finds little, but packs their planes well.
-func noisy(b []byte) bool {
+// these as for other content and finds little, but packs their planes well. It uses spare capacity of scratch.
+func noisy(b, scratch []byte) bool {
 	const sample, samples = 1 << 10, 4
 	if len(b) < sample*samples*4 {
 		return false
 	}
 	for i := range samples {
 		part := b[(len(b)-sample)/samples*i:][:sample]
-		if lanes(part) < 2 || len(packLZ4(nil, part))*3 < len(part)*2 {
+		if lanes(part) < 2 || (len(packLZ4(scratch, part))-len(scratch))*3 < len(part)*2 {
 			return false
 		}
 	}
