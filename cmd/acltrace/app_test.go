@@ -105,7 +105,7 @@ func TestProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	to := filepath.Join(t.TempDir(), "to.aclt")
-	line := regexp.MustCompile(`\r\d+ of \d+ (MiB|calls)`)
+	line := regexp.MustCompile(`\r\x1b\[K\d+ of \d+ (MiB|calls)`)
 	for _, c := range []struct {
 		args []string
 		code int
