@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"path/filepath"
 
 	"github.com/acltrace/acltrace/internal/human"
@@ -58,14 +59,18 @@ func (a *app) extractCmd() *cobra.Command {
 			if asJSON {
 				return a.printJSON(e)
 			}
-			report.Printf(a.out, "%s: %s; call %d is the launch of %s", out.path, human.Plural(e.Calls, "call"), e.Launch, e.Kernel)
-			if !e.Alone {
-				report.Printf(a.out, "; no wait for the launch alone can be added, and only whole repetitions can be timed")
-			}
-			if e.Results > 0 {
-				report.Printf(a.out, "; its outputs are in %s\n", human.Plural(e.Results, "result"))
-			} else {
-				report.Printf(a.out, "; its results can't be compared: the memory was overwritten before the program read it\n")
+			if err := report.Wrapped(a.out, a.text(), 2, func(w io.Writer) {
+				report.Printf(w, "%s: %s; call %d is the launch of %s", out.path, human.Plural(e.Calls, "call"), e.Launch, e.Kernel)
+				if !e.Alone {
+					report.Printf(w, "; no wait for the launch alone can be added, and only whole repetitions can be timed")
+				}
+				if e.Results > 0 {
+					report.Printf(w, "; its outputs are in %s\n", human.Plural(e.Results, "result"))
+				} else {
+					report.Printf(w, "; its results can't be compared: the memory was overwritten before the program read it\n")
+				}
+			}); err != nil {
+				return err
 			}
 			report.NextText(a.out, "acltrace", "replay", "--verify", out.path)
 			return nil
