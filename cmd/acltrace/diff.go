@@ -17,7 +17,7 @@ func (a *app) diffCmd() *cobra.Command {
 		Use:   "diff A B",
 		Short: "compare two runs: slower, faster, new or gone",
 		Long: "Compares run B with run A by steps and kernels. The exit code is 3 if something is slower or faster by more than the threshold and the noise, " +
-			"new, gone, or more or less frequent in a step. Otherwise it is 0.\n\n" +
+			"new, gone, or more or less frequent in a step. Otherwise it is 4 if calls were lost, and 0 if not.\n\n" +
 			"The flags that choose calls apply to both runs. The step itself is compared only if they choose whole steps or times.",
 		Example: "acltrace diff before.aclt after.aclt\n" +
 			"acltrace diff --slower --threshold 3 --step 10:99 main.aclt branch.aclt",
@@ -71,7 +71,6 @@ func (a *app) diffCmd() *cobra.Command {
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.Flags().Float64Var(&percent, "threshold", 5, "`PERCENT`: smallest change of a median that counts")
 	which.addCommon(c.Flags())
-	a.strictFlag(c.Flags())
 	c.Flags().BoolVarP(&all, "verbose", "v", false, "show insignificant changes too")
 	explain(c.Flags(), "verbose", "Changes that noise or the threshold explains, with the spread of both runs and the probability p that chance explains the change.")
 	c.Flags().BoolVar(&slower, "slower", false, "end with 3 only if something is slower")
