@@ -210,7 +210,7 @@ func (r *recorder) openShared(ctx context.Context, dir string, c *CollectOptions
 			continue
 		case errors.Is(err, ring.ErrTaken):
 			if other := session.ReadNote(dir); other.PID != 0 {
-				err = fmt.Errorf("%w, process %d in another container, which writes %s", err, other.PID, other.Output)
+				err = fmt.Errorf("%w, process %d, which writes %s", err, other.PID, other.Output)
 			}
 		}
 		return s, err
