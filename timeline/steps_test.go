@@ -180,6 +180,15 @@ func TestSteps(t *testing.T) {
 				p.sync()
 			}
 		}, step.Found, 99, 1},
+		{"of one kernel after an input, without a wait", func(p *program) {
+			for i := range 30 {
+				p.toDevice()
+				p.launch(1, 1, 1, 1, 1, 1)
+				if i%10 == 7 {
+					p.toHost()
+				}
+			}
+		}, step.Found, 30, 1},
 		{"with more now and then", func(p *program) {
 			for i := range 40 {
 				p.layers(6)

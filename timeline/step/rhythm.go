@@ -95,7 +95,7 @@ type cut struct {
 // choose returns the best cut, nil if none is good enough.
 //
 // If everything repeats exactly, the shortest exact cut wins. Otherwise cuts at waits and copies to the host are tried: the shortest one wins that
-// covers nearly as much as the best one. A longer one at a wait wins over both if those are layers. Last come cuts at any task, by coverage: a layer repeats inside a step too, but never as well as the step.
+// covers nearly as much as the best one. A longer one at a wait wins over both if those are layers. Last come cuts at launches, then at other tasks, by coverage: a layer repeats inside a step too, but never as well as the step.
 func (r *rhythm) choose() *cut {
 	var tiles, ends, others *cut
 	for _, id := range r.candidates(func(s *symbol) bool { return s.class == Launch }) {
@@ -126,10 +126,15 @@ func (r *rhythm) choose() *cut {
 	case ends != nil:
 		return ends
 	}
-	for _, exact := range []bool{true, false} {
-		for _, id := range r.candidates(func(s *symbol) bool { return s.class == Launch }) {
+	launches := func(s *symbol) bool { return s.class == Launch }
+	inputs := func(s *symbol) bool { return s.class == Other } // no layer has an input
+	for _, try := range []struct {
+		at           func(*symbol) bool
+		exact, layer bool
+	}{{launches, true, true}, {launches, false, true}, {inputs, false, false}} {
+		for _, id := range r.candidates(try.at) {
 			c := r.cut(id)
-			if !c.judge(exact) || len(c.at) < 2 || c.mean() < 2 || c.interrupted() {
+			if !c.judge(try.exact) || len(c.at) < 2 || c.mean() < 2 || try.layer && c.interrupted() {
 				continue
 			}
 			if others == nil || c.cover > others.cover+0.005 || c.cover > others.cover-0.005 && c.n > others.n {
