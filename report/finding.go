@@ -62,7 +62,7 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 		return on("cat", "--call", number(*f.Call))
 	case stats.Grows:
 		return on("where", "--map")
-	case stats.SlowSteps:
+	case stats.SlowSteps, stats.OddSteps:
 		return on("cat", "--step", fmt.Sprint(*f.Step))
 	case stats.Copies:
 		if f.Count == 0 {
@@ -160,6 +160,8 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 		return fmt.Sprintf("device memory grows from %s to %s in %s", human.Bytes(f.Growth.FromBytes), human.Bytes(f.Growth.ToBytes), human.Plural(f.Growth.Steps, "step"))
 	case stats.SlowSteps:
 		return slowText(s, f)
+	case stats.OddSteps:
+		return fmt.Sprintf("%s unlike most: %s, the longest is step %d with %s; the median is %s", human.Plural(f.Count, "step"), human.Duration(f.NS), *f.Step, human.Duration(f.EachNS), human.Duration(s.Steps.P50NS))
 	case stats.Waits:
 		text := fmt.Sprintf("%s %s waits for the device", human.Share(f.Share), whole)
 		switch {
@@ -318,7 +320,7 @@ func answerText(w io.Writer, path string, s *stats.Stats, o *TextOptions) (first
 	if work := workText(s); work != "" {
 		rows.add("work", "%s", work)
 	}
-	stepRow(rows.add, &s.Steps)
+	stepRow(func(name, format string, args ...any) { rows.add(name, format+"%s", append(args, coverText(s))...) }, &s.Steps)
 	if sh := s.Shares; sh != nil && sh.NS > 0 {
 		rows.add("share", "%s", sharesText(sh))
 	}
@@ -336,6 +338,14 @@ func answerText(w io.Writer, path string, s *stats.Stats, o *TextOptions) (first
 	first = findingsText(&top, path, s, firstScreen-strings.Count(top.text.String(), "\n"), o)
 	top.w = w
 	return first, top.Flush()
+}
+
+// coverText warns if the steps, and thus their shares, are the smaller part of the trace.
+func coverText(s *stats.Stats) string {
+	if sh := s.Shares; sh != nil && sh.Steps > 0 && s.Selection == "" && 2*sh.Steps*sh.NS < s.SpanNS {
+		return fmt.Sprintf("; they cover %s of the time", human.Share(float64(sh.Steps*sh.NS)/float64(s.SpanNS)))
+	}
+	return ""
 }
 
 // sharesText lists what the busiest thread does, most of the time first.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // A FindingKind says what a Finding is about.
@@ -22,6 +23,7 @@ const (
 	Grows       FindingKind = "memory_grows" // device memory grows from step to step: see Growth
 
 	SlowSteps   FindingKind = "slow_steps"   // Count steps took over twice the median; Step is the longest: see Steps.Longest
+	OddSteps    FindingKind = "odd_steps"    // Count steps do more than most and took NS; Step is the longest, of EachNS
 	Waits       FindingKind = "waiting"      // the thread in Shares waits for the device, mostly in Func
 	Launches    FindingKind = "launching"    // it launches
 	Copies      FindingKind = "copying"      // it copies, mostly in Func in the direction Name
@@ -36,7 +38,7 @@ const (
 
 // A Finding is a likely reason for lost time or a wrong result, and where to look. Its Kind says which fields it has.
 type Finding struct {
-	// Kind is killed, failed_calls, unfinished, lost_calls, relaunched, memory_grows, slow_steps, waiting, launching, copying, other_calls, own_time,
+	// Kind is killed, failed_calls, unfinished, lost_calls, relaunched, memory_grows, slow_steps, odd_steps, waiting, launching, copying, other_calls, own_time,
 	// idle, short_tasks, hidden_waits, recording or late_rank.
 	Kind    FindingKind `json:"kind"`
 	CostNS  int64       `json:"cost_ns"`            // in the whole trace, 0 for the kinds up to memory_grows
@@ -44,8 +46,8 @@ type Finding struct {
 	Count   uint64      `json:"count,omitempty"`    // calls, steps, launches or collectives
 	Of      uint64      `json:"of,omitempty"`       // all collectives of the rank
 	Bytes   uint64      `json:"bytes,omitempty"`    // copied, or by which memory grows
-	NS      int64       `json:"ns,omitempty"`       // part of a step, longest step, or mean kernel time
-	EachNS  int64       `json:"each_ns,omitempty"`  // mean time of a call
+	NS      int64       `json:"ns,omitempty"`       // part of a step, longest step, odd steps, or mean kernel time
+	EachNS  int64       `json:"each_ns,omitempty"`  // mean time of a call, or the longest odd step
 	EveryNS int64       `json:"every_ns,omitempty"` // mean time between two launches
 	Step    *int        `json:"step,omitempty"`     // longest step, or a step near the median
 	Call    *uint64     `json:"call,omitempty"`     // number of the first call
@@ -131,13 +133,31 @@ func (x *summer) memoryFindings() []Finding {
 	return nil
 }
 
-func (x *summer) stepFindings() []Finding {
+func (x *summer) stepFindings() (out []Finding) {
 	l, limit := x.s.Steps.Longest, slowFactor*x.s.Steps.P50NS
-	if l == nil || l.NS <= limit {
-		return nil
+	if l != nil && l.NS > limit {
+		n, sum := x.steps.above(limit)
+		out = append(out, Finding{Kind: SlowSteps, Count: n, NS: l.NS, CostNS: sum - int64(n)*x.s.Steps.P50NS, Step: &l.Index})
 	}
-	n, sum := x.steps.above(limit)
-	return []Finding{{Kind: SlowSteps, Count: n, NS: l.NS, CostNS: sum - int64(n)*x.s.Steps.P50NS, Step: &l.Index}}
+	if o := &x.odd; l != nil && o.longest > limit {
+		out = append(out, Finding{Kind: OddSteps, Count: o.n, NS: o.ns, EachNS: o.longest, CostNS: o.ns - int64(o.n)*x.s.Steps.P50NS, Step: &o.index})
+	}
+	return out
+}
+
+// oddSteps sums up the steps that are unlike most.
+type oddSteps struct {
+	n           uint64
+	ns, longest int64
+	index       int // of the longest
+}
+
+func (o *oddSteps) add(p *step.Step) {
+	ns := p.To - p.From
+	o.n, o.ns = o.n+1, o.ns+ns
+	if ns > o.longest {
+		o.longest, o.index = ns, p.Index
+	}
 }
 
 // shareFindings returns the parts of the time of the busiest thread that are worth a look.

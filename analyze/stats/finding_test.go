@@ -281,6 +281,38 @@ func TestLongestIdleTimeOfTheDevice(t *testing.T) {
 	}
 }
 
+// Steps with an evaluation are unlike most, and had no finding, however long they took.
+func TestOddStepsAreAFinding(t *testing.T) {
+	b := testtrace.New(t)
+	b.Call(0, 3_000, 3_500, "aclrtCreateStream", testtrace.A(0x7ffe0000), testtrace.Outs("stream", testtrace.StreamA))
+	now := int64(10_000)
+	call := func(name string, args ...uint64) {
+		b.Call(0, now, now+1_000, name, args)
+		now += 1_000
+	}
+	for i := range 20 {
+		for k := range 24 {
+			if k < 12 || i%7 == 6 { // the others are the evaluation
+				call("aclrtLaunchKernel", testtrace.Function+uint64(k), 1, testtrace.DeviceA, 0, testtrace.StreamA)
+			}
+		}
+		if i%7 == 6 {
+			now += 1_000_000
+		}
+		call("aclrtSynchronizeStream", testtrace.StreamA)
+	}
+	s := sums(t, b.Load(), "")
+	if f := find(t, s, stats.OddSteps); f.Count != 2 || f.NS != 2*1_025_000 || f.EachNS != 1_025_000 || *f.Step != 6 || f.CostNS != f.NS-2*s.Steps.P50NS {
+		t.Errorf("%+v", f)
+	}
+	// Calls outside steps are the larger part of this trace.
+	s.SpanNS *= 100
+	var text bytes.Buffer
+	if err := report.StatsText(&text, "t.aclt", s, nil); err != nil || !strings.Contains(text.String(), "; they cover 0.") || !strings.Contains(text.String(), "2 steps unlike most: 2.05 ms, the longest is step 6 with 1.02 ms; the median is 13.0 us") {
+		t.Errorf("%v: %s", err, &text)
+	}
+}
+
 // A program that crashed in its own code had no finding. A signal that asks it to end is none.
 func TestKilledProcessIsAFinding(t *testing.T) {
 	for signal, want := range map[syscall.Signal]string{syscall.SIGSEGV: "process 4001 was killed by SIGSEGV\n         acltrace blame t.aclt\n", syscall.SIGTERM: ""} {

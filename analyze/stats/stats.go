@@ -390,6 +390,7 @@ type summer struct {
 type clues struct {
 	samples stepSamples
 	inUse   uint64 // device memory
+	odd     oddSteps
 	devices devices
 	firsts  firstCalls
 }
@@ -640,7 +641,9 @@ func (x *summer) step(p *step.Step) error {
 		return nil
 	}
 	x.s.Steps.Count++
-	if p.Typical {
+	if !p.Typical {
+		x.odd.add(p)
+	} else {
 		x.steps.Add(p.To - p.From)
 		x.samples.Add(stepSample{p.Index, p.To - p.From, x.inUse})
 	}
