@@ -295,16 +295,39 @@ func BenchmarkProjection(b *testing.B) {
 	}
 }
 
+// BenchmarkReadByStart reads calls of one thread, and of two threads whose rings were read in turn.
 func BenchmarkReadByStart(b *testing.B) {
-	r := openBench(b, benchFile(b, "decode", nil, readEvents))
-	m := newMeter()
-	for b.Loop() {
-		for _, err := range r.CallsByStart(nil) {
-			if err != nil {
+	for name, threads := range map[string]int{"one": 1, "two": 2} {
+		b.Run(name, func(b *testing.B) {
+			path := filepath.Join(b.TempDir(), "run.aclt")
+			w := benchWriter(b, path, nil)
+			var sources []stream.Source
+			for range threads {
+				sources = append(sources, stream.New(stream.Schema()))
+			}
+			var c format.Call
+			for i := range readEvents {
+				thread := i / 512 % threads
+				sources[thread].Next(&c)
+				c.Thread = uint32(thread)
+				if _, err := w.Call(&c); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if err := w.Close(); err != nil {
 				b.Fatal(err)
 			}
-		}
-		m.round()
+			r := openBench(b, path)
+			m := newMeter()
+			for b.Loop() {
+				for _, err := range r.CallsByStart(nil) {
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+				m.round()
+			}
+			m.report(b, readEvents)
+		})
 	}
-	m.report(b, readEvents)
 }

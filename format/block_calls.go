@@ -1,6 +1,7 @@
 package format
 
 import (
+	"math/bits"
 	"slices"
 	"unsafe"
 
@@ -43,6 +44,18 @@ func (b *block) link(w want) error {
 func (b *block) randomize() {
 	b.ties.random, b.ties.size = true, max(b.n, 1)
 	b.rewind()
+}
+
+// narrow bounds the rows in a ring by the number of calls that are read one after another. Otherwise a block with the calls of
+// two threads would fill a ring for each call.
+func (b *block) narrow(calls int) {
+	last := uint(1)<<(bits.Len(uint(calls))-1) - 1
+	for _, f := range b.seen {
+		f.args.last, f.args.end = min(f.args.last, last), 0
+	}
+	for _, g := range b.groups {
+		g.words.last, g.words.end = min(g.words.last, last), 0
+	}
 }
 
 // ordered reports if the calls are in the order of their start: none begins before the end of the previous one.
@@ -705,7 +718,11 @@ func (w *words) turn(i uint) (at, n int) {
 	w.end = (i | w.last) + 1
 	for k := range w.vary {
 		v := &w.vary[k]
-		v.values.Scatter(w.ring[v.at:], w.width, at, n)
+		if n == 1 {
+			w.ring[v.at] = v.values.At(at)
+		} else {
+			v.values.Scatter(w.ring[v.at:], w.width, at, n)
+		}
 	}
 	return at, n
 }

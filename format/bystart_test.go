@@ -2,41 +2,43 @@ package format
 
 import (
 	"encoding/binary"
-	"math/rand/v2"
 	"reflect"
 	"testing"
 )
 
 // Calls come in the order of their start whether the calls of a chunk do or not, and whether chunks overlap or not.
 func TestCallsByStart(t *testing.T) {
+	inOrder := func(i int) int { return i }
 	for _, shape := range []struct {
 		name    string
-		jumble  int   // calls among which starts are exchanged, in every other chunk
-		back    int64 // time between a chunk's start and the end of the previous chunk, if they overlap
-		ordered int   // chunks with calls in order
+		order   func(i int) int // order of the calls in every other chunk
+		back    int64           // time between a chunk's start and the end of the previous chunk, if they overlap
+		ordered int             // chunks with calls in order
 	}{
-		{"in order", 1, 0, 8}, {"disorder", 7, 0, 4}, {"overlap", 1, 55, 8}, {"chunks of one time", 1, 6000, 8}, {"disorder and overlap", 7, 55, 4},
+		{"in order", inOrder, 0, 8},
+		{"disorder", func(i int) int { return i/8*8 + i*5%8 }, 0, 4},
+		{"two threads", func(i int) int { return i%320*2 + i/320 }, 0, 4},
+		{"turns", func(i int) int { return (i/20^1)*20 + i%20 }, 0, 4},
+		{"overlap", inOrder, 55, 8},
+		{"chunks of one time", inOrder, 6400, 8},
+		{"turns and overlap", func(i int) int { return (i/20^1)*20 + i%20 }, 55, 4},
 	} {
 		t.Run(shape.name, func(t *testing.T) {
 			path := tempFile(t)
 			w := create(t, path, nil)
-			rng := rand.New(rand.NewPCG(1, 2))
-			const chunks, calls = 8, 600
+			const chunks, calls = 8, 640
 			now := 10_000 + shape.back
 			for chunk := range chunks {
 				now -= shape.back
-				order := make([]int, calls)
-				for i := range order {
-					order[i] = i
-				}
-				if chunk%2 == 1 {
-					for i := 0; i+shape.jumble <= calls; i += shape.jumble {
-						rng.Shuffle(shape.jumble, func(a, b int) { order[i+a], order[i+b] = order[i+b], order[i+a] })
+				for i := range calls {
+					if chunk%2 == 1 {
+						i = shape.order(i)
 					}
-				}
-				for _, i := range order {
 					start := now + int64(i)*10
-					c := &Call{Func: 10, Start: start, End: start + 10, Args: []uint64{uint64(start)}}
+					c := &Call{Func: 10, Start: start, End: start + 10, Args: []uint64{uint64(i % 10)}}
+					if i%2 == 0 {
+						c.Outs = []Out{{Param: 0, Value: uint64(start)}}
+					}
 					if i%3 == 0 {
 						c.Data = []Data{{Len: 8, Time: start, Bytes: binary.LittleEndian.AppendUint64(nil, uint64(start))}}
 					}
@@ -67,7 +69,7 @@ func TestCallsByStart(t *testing.T) {
 			if len(r.events) != chunks || ordered != shape.ordered {
 				t.Errorf("%d of %d chunks are in order, want %d of %d", ordered, len(r.events), shape.ordered, chunks)
 			}
-			for _, f := range []*Filter{nil, {From: 12_345, To: 30_003}, {NoData: true}, {NoArgs: true, NoData: true}} {
+			for _, f := range []*Filter{nil, {From: 12_345, To: 30_003}, {NoData: true}, {NoArgs: true, NoData: true}, {Handles: []Handle{{Kind: 1, Value: 3}, {Kind: 1, Value: 9}}}} {
 				want := sortedByStart(collect(t, r, f))
 				n := 0
 				for c, err := range r.CallsByStart(f) {

@@ -152,6 +152,13 @@ func (r *Reader) cursor(b *block, m *matcher, index int) *cursor {
 	}
 	if !sorted {
 		slices.SortStableFunc(order, func(i, j uint32) int { return cmp.Compare(starts[i], starts[j]) })
+		runs := 1
+		for i, k := range order[1:] {
+			if k < order[i] {
+				runs += 2 // back, and forth again
+			}
+		}
+		b.narrow(max(len(order)/runs, 1))
 	}
 	return &cursor{b, order, index}
 }
