@@ -55,7 +55,7 @@ func Trace(r *format.Reader, m *api.Model, dir string, o *Options) (*Plan, error
 
 func newCompiler(w *plan.Writer, r *format.Reader, m *api.Model, dir string, o *Options) *compiler {
 	p := &compiler{
-		Plan: &Plan{Model: m, Env: map[string]string{}, Scale: o.Scale, UntilNS: uint64(untilLimit), Found: Findings{GuessLaunch: timeline.NoCall}}, Writer: w,
+		Plan: &Plan{Model: m, Env: map[string]string{}, Scale: o.Scale, UntilNS: uint64(untilLimit), Found: Findings{Guessed: Guessed{GuessLaunch: timeline.NoCall}}}, Writer: w,
 		r: r, o: o, dir: dir,
 		process: map[uint32]int{},
 		objects: newObjects(m), pointers: newPointers(), graphs: newGraphs(), sharing: newSharing(), ordering: newOrdering(),

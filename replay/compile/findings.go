@@ -28,21 +28,25 @@ type Findings struct {
 	Asked       []string      // functions that the program looked up and no probe sees
 	Ignored     []IgnoredVariable
 
-	Unverified   []Unverified
-	Doubts       []Unverified // effects that the replay does not reproduce and that concern no single result
-	Substituted  []Substituted
-	Because      map[verify.Reason]string // a more detailed text for a reason
-	Volatile     uint64                   // outputs that differ from run to run, not compared
-	Relocated    []Relocated              // the first ones
-	Relocations  int                      // total
-	Guesses      []Guess                  // the first ones
-	GuessesTotal int
-	// GuessLaunch is the first launch that depends on a guess, timeline.NoCall if none does.
-	GuessLaunch  uint64
+	Unverified  []Unverified
+	Doubts      []Unverified // effects that the replay does not reproduce and that concern no single result
+	Substituted []Substituted
+	Because     map[verify.Reason]string // a more detailed text for a reason
+	Volatile    uint64                   // outputs that differ from run to run, not compared
+	Relocated   []Relocated              // the first ones
+	Relocations int                      // total
+	Guessed
 	Ambiguous    []Ambiguous // the first ones
 	Ambiguities  int         // total
 	DeviceBlocks []DeviceBlock
 	maps         []hostMap
+}
+
+// Guessed are the words that were taken for addresses without evidence.
+type Guessed struct {
+	Guesses      []Guess // the first ones
+	GuessesTotal int
+	GuessLaunch  uint64 // the first launch that depends on a guess, timeline.NoCall if none does
 }
 
 // Unverified counts a call's unproved results.
