@@ -119,7 +119,7 @@ func TestCUDADriver(t *testing.T) {
 	for _, c := range cs {
 		e := ts.Apply(0, c)
 		described := slices.ContainsFunc(e.Fn.Params, func(p api.Param) bool { return p.CopyDesc != nil })
-		if text := string(s.AppendCopy(nil, 0, e)); shape.MatchString(text) != described || (text != "") != described {
+		if text := string(s.AppendCopy(nil, e)); shape.MatchString(text) != described || (text != "") != described {
 			t.Errorf("call %d, %s, copies %q", c.Index, e.Fn.Name, text)
 		}
 		accesses, all := ts.Of(e)

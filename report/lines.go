@@ -414,13 +414,13 @@ func (p *printer) text(dst []byte, e *timeline.Event, tid int) []byte {
 		dst = append(dst, '}')
 	}
 	if e.Kernel != "" {
-		dst = append(p.s.AppendParams(append(append(dst, " ["...), e.Kernel...), p.threads[c.Thread].Process, e), ']')
+		dst = append(p.s.AppendParams(append(append(dst, " ["...), e.Kernel...), e), ']')
 		if as := p.s.Arguments(e); len(as) > 0 {
 			dst = append(append(dst, " of "...), strings.Join(kinds(as), ", ")...)
 		}
 	}
 	at = len(dst)
-	if dst = p.s.AppendCopy(append(dst, " ["...), p.threads[c.Thread].Process, e); len(dst) == at+len(" [") {
+	if dst = p.s.AppendCopy(append(dst, " ["...), e); len(dst) == at+len(" [") {
 		dst = dst[:at]
 	} else {
 		dst = append(dst, ']')

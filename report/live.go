@@ -166,11 +166,11 @@ func (l *Live) call(m *api.Model, sel *timeline.Selector, name string, process u
 	e := l.state.Apply(process, c)
 	l.last = max(l.last, c.End)
 	l.memory(e)
-	stream := l.streams.Call(l.state, process, e)
+	stream := l.streams.Call(l.state, e)
 	if t.Selection != "" {
 		t.CallsOf++
 	}
-	if !l.selected(sel, stream, process, e) {
+	if !l.selected(sel, stream, e) {
 		return
 	}
 	ns := c.End - c.Start
@@ -198,10 +198,10 @@ func (l *Live) call(m *api.Model, sel *timeline.Selector, name string, process u
 }
 
 // selected reports whether a call is selected. stream is the lane of its task.
-func (l *Live) selected(sel *timeline.Selector, stream string, process uint32, e *timeline.Event) bool {
+func (l *Live) selected(sel *timeline.Selector, stream string, e *timeline.Event) bool {
 	if l.which.Lane != "" && stream != l.which.Lane {
 		waits := e.Fn != nil && (e.Fn.Sync == api.SyncStream || e.Fn.Sync == api.PollStream)
-		if !waits || l.streams.Known(l.state.WaitedLane(process, e)) != l.which.Lane {
+		if !waits || l.streams.Known(l.state.WaitedLane(e)) != l.which.Lane {
 			return false
 		}
 	}

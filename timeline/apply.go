@@ -51,7 +51,7 @@ func (s *State) handlers(f *api.Func) *funcHandlers {
 func (s *State) Apply(process uint32, c *format.Call) *Event {
 	f := s.model.Func(api.ID(c.Func))
 	e := &s.event
-	*e = Event{Call: c, Fn: f, Uses: e.Uses[:0]}
+	*e = Event{Call: c, Process: process, Fn: f, Uses: e.Uses[:0]}
 	s.moved, s.ended = s.moved[:0], s.ended[:0]
 	s.publish(c.Start)
 	if f == nil || !fits(f, c) {
@@ -60,7 +60,7 @@ func (s *State) Apply(process uint32, c *format.Call) *Event {
 	}
 	h := s.handlers(f)
 	for _, p := range h.using {
-		p.do(s, process, e, p.param)
+		p.do(s, e, p.param)
 	}
 	if f.Stream >= 0 {
 		for _, u := range e.Uses {
@@ -83,7 +83,7 @@ func (s *State) Apply(process uint32, c *format.Call) *Event {
 		s.end(o, c.Index)
 	}
 	for _, p := range h.making {
-		p.do(s, process, e, p.param)
+		p.do(s, e, p.param)
 	}
 	if (f.Ret == api.New || f.Ret == api.Find) && c.Ret != 0 {
 		o := s.made(process, &api.Param{Role: f.Ret, Object: f.RetObject}, c.Ret, c)
@@ -91,59 +91,59 @@ func (s *State) Apply(process uint32, c *format.Call) *Event {
 	}
 	s.nameObjects(e)
 	if f.Shares != api.NoShare {
-		s.share(process, e)
+		s.share(e)
 	}
-	s.selectDevice(process, e)
-	s.capture(process, e)
+	s.selectDevice(e)
+	s.capture(e)
 	return e
 }
 
 // uses handles a handle.
-func (s *State) uses(process uint32, e *Event, i int) {
+func (s *State) uses(e *Event, i int) {
 	p := &e.Fn.Params[i]
-	if o := s.used(process, e, p.Object, e.Call.Args[p.Word]); o != nil {
+	if o := s.used(e, p.Object, e.Call.Args[p.Word]); o != nil {
 		e.Uses = append(e.Uses, Use{Param: i, Object: o})
 	}
 }
 
 // ends handles the handle of an object that the call ends if it succeeds.
-func (s *State) ends(process uint32, e *Event, i int) {
+func (s *State) ends(e *Event, i int) {
 	p := &e.Fn.Params[i]
-	if o := s.named(process, p.Object, e.Call.Args[p.Word]); o != nil {
+	if o := s.named(e.Process, p.Object, e.Call.Args[p.Word]); o != nil {
 		e.Uses = append(e.Uses, Use{Param: i, Object: o})
 		s.ended = append(s.ended, o)
 	}
 }
 
 // addresses handles an address in memory.
-func (s *State) addresses(process uint32, e *Event, i int) {
+func (s *State) addresses(e *Event, i int) {
 	p := &e.Fn.Params[i]
 	if p.ItemSizes >= 0 {
 		return
 	}
-	if o, off, found := s.Find(process, e.Call.Args[p.Word]); found {
+	if o, off, found := s.Find(e.Process, e.Call.Args[p.Word]); found {
 		e.Uses = append(e.Uses, Use{Param: i, Object: o, Offset: off})
 	}
 }
 
 // givesOut handles a handle, or an address, that the call has stored.
-func (s *State) givesOut(process uint32, e *Event, i int) {
+func (s *State) givesOut(e *Event, i int) {
 	if v, found := out(e.Call, i); found && v != 0 {
-		s.give(process, e, i, v)
+		s.give(e, i, v)
 	}
 }
 
 // givesAt handles an address that the program has chosen.
-func (s *State) givesAt(process uint32, e *Event, i int) {
-	s.give(process, e, i, e.Call.Args[e.Fn.Params[i].Word])
+func (s *State) givesAt(e *Event, i int) {
+	s.give(e, i, e.Call.Args[e.Fn.Params[i].Word])
 }
 
 // givesHandles handles an array of handles that a call has stored.
-func (s *State) givesHandles(process uint32, e *Event, i int) {
+func (s *State) givesHandles(e *Event, i int) {
 	p := &e.Fn.Params[i]
 	for n, b := uint64(0), e.stored(i, 0); len(b) >= 8; n, b = n+8, b[8:] {
 		if v := word(b); v != 0 {
-			e.Uses = append(e.Uses, Use{Param: i, Object: s.made(process, &api.Param{Role: api.Find, Object: p.Object}, v, e.Call), Offset: n})
+			e.Uses = append(e.Uses, Use{Param: i, Object: s.made(e.Process, &api.Param{Role: api.Find, Object: p.Object}, v, e.Call), Offset: n})
 		}
 	}
 }
@@ -187,7 +187,7 @@ func (s *State) nameObjects(e *Event) {
 }
 
 // fields handles the handles in a structure.
-func (s *State) fields(process uint32, e *Event, i int) {
+func (s *State) fields(e *Event, i int) {
 	p := &e.Fn.Params[i]
 	var b []byte
 	for _, f := range p.Fields {
@@ -200,7 +200,7 @@ func (s *State) fields(process uint32, e *Event, i int) {
 			}
 		}
 		if at := int(f.Offset); at+8 <= len(b) && f.Counts(b) {
-			if o := s.used(process, e, f.Object, word(b[at:at+8])); o != nil {
+			if o := s.used(e, f.Object, word(b[at:at+8])); o != nil {
 				e.Uses = append(e.Uses, Use{Param: i, Object: o, Field: f.Offset})
 			}
 		}
@@ -208,20 +208,20 @@ func (s *State) fields(process uint32, e *Event, i int) {
 }
 
 // give adds the object that a call has made or found for a parameter.
-func (s *State) give(process uint32, e *Event, i int, v uint64) {
+func (s *State) give(e *Event, i int, v uint64) {
 	p := &e.Fn.Params[i]
 	if p.Role == api.Find && p.Object.Memory() {
-		if o, off, ok := s.Find(process, v); ok && off == 0 {
+		if o, off, ok := s.Find(e.Process, v); ok && off == 0 {
 			e.Uses = append(e.Uses, Use{Param: i, Object: o})
 			return
 		}
 	}
-	o := s.made(process, p, v, e.Call)
+	o := s.made(e.Process, p, v, e.Call)
 	if p.RefCounted && o.Created != e.Call.Index {
 		o.held++
 	}
 	if o.Created == e.Call.Index && o.Kind.Memory() {
-		s.allocate(process, e, p, o)
+		s.allocate(e, p, o)
 	} else if o.Parent == nil && len(e.Uses) > 0 && e.Uses[0].Object != o && !e.Uses[0].Object.Kind.Memory() {
 		o.Parent = e.Uses[0].Object
 		if o.Created == e.Call.Index && (o.Parent.Kind == api.Binary || o.Parent.Kind == api.Function || o.Parent.Kind == api.MipmappedArray) {
@@ -239,7 +239,7 @@ func (s *State) give(process uint32, e *Event, i int, v uint64) {
 }
 
 // allocate sets the size and the parent of memory that a call has made.
-func (s *State) allocate(process uint32, e *Event, p *api.Param, o *Object) {
+func (s *State) allocate(e *Event, p *api.Param, o *Object) {
 	o.Size, o.Hosted = size(e, p), p.HostVisible
 	switch {
 	case e.Fn.Shares == api.Import:
@@ -251,11 +251,11 @@ func (s *State) allocate(process uint32, e *Event, p *api.Param, o *Object) {
 			}
 		}
 	case o.Kind == api.Registered:
-		if of, _, ok := s.Find(process, o.Handle); ok && of.Kind == api.Host {
+		if of, _, ok := s.Find(e.Process, o.Handle); ok && of.Kind == api.Host {
 			o.Parent = of
 		}
 	case p.Role == api.Map:
-		if r := s.reserved[process]; r != nil {
+		if r := s.reserved[e.Process]; r != nil {
 			o.Parent, _, _ = r.find(o.Handle)
 		}
 	}
@@ -263,7 +263,7 @@ func (s *State) allocate(process uint32, e *Event, p *api.Param, o *Object) {
 }
 
 // inside handles the objects that a call has stored in a structure, or in an array that the structure points to.
-func (s *State) inside(process uint32, e *Event, i int) {
+func (s *State) inside(e *Event, i int) {
 	for k := range e.Fn.Params[i].Fields {
 		f := &e.Fn.Params[i].Fields[k]
 		if !f.New {
@@ -275,7 +275,7 @@ func (s *State) inside(process uint32, e *Event, i int) {
 			if uint32(len(b)) < max(f.Offset+8, f.Count.Offset+f.Count.Size) || word(b[f.Offset:f.Offset+8]) == 0 {
 				continue
 			}
-			o := s.made(process, &made, word(b[f.Offset:f.Offset+8]), e.Call)
+			o := s.made(e.Process, &made, word(b[f.Offset:f.Offset+8]), e.Call)
 			if o.Size = f.Unit; f.Count.Size != 0 {
 				o.Size *= word(b[f.Count.Offset : f.Count.Offset+f.Count.Size])
 			}
@@ -285,7 +285,7 @@ func (s *State) inside(process uint32, e *Event, i int) {
 		}
 		for n, b := uint64(0), e.stored(i, f.Item); len(b) >= 8; n, b = n+8, b[8:] {
 			if v := word(b); v != 0 {
-				e.Uses = append(e.Uses, Use{Param: i, Object: s.made(process, &made, v, e.Call), Offset: n})
+				e.Uses = append(e.Uses, Use{Param: i, Object: s.made(e.Process, &made, v, e.Call), Offset: n})
 			}
 		}
 	}

@@ -53,7 +53,7 @@ func (s *State) Arguments(e *Event) []kernelbin.Arg {
 
 // AppendParams appends the arguments of a launch that were recorded one by one, as "(device#3+0x200, 64, 0x3f800000)". Addresses in allocations
 // are shown as places, all other values as numbers without a type. It appends nothing if the trace has no such arguments.
-func (s *State) AppendParams(dst []byte, process uint32, e *Event) []byte {
+func (s *State) AppendParams(dst []byte, e *Event) []byte {
 	const most = 32
 	if e.Fn == nil || e.Fn.Task != api.Kernel {
 		return dst
@@ -77,7 +77,7 @@ func (s *State) AppendParams(dst []byte, process uint32, e *Event) []byte {
 			continue
 		}
 		v := word(d.Bytes)
-		o, off, ok := s.Find(process, v)
+		o, off, ok := s.Find(e.Process, v)
 		switch {
 		case ok && len(d.Bytes) == 8:
 			dst = AppendPlace(dst, Use{Object: o, Offset: off})

@@ -59,7 +59,7 @@ func (e *Event) CopyBlock() (CopyBlock, bool) {
 }
 
 // AppendCopy appends the CopyBlock of a call, as "48 rows of 64 B from 0x7f5c00001000 to device#3+0x200". It appends nothing if there is none.
-func (s *State) AppendCopy(dst []byte, process uint32, e *Event) []byte {
+func (s *State) AppendCopy(dst []byte, e *Event) []byte {
 	if e.Fn == nil || e.Fn.Task != api.Copy {
 		return dst
 	}
@@ -76,7 +76,7 @@ func (s *State) AppendCopy(dst []byte, process uint32, e *Event) []byte {
 		dst = append(dst, []string{" from ", " to "}[i]...)
 		if !side.Memory {
 			dst = append(dst, "an array"...)
-		} else if o, off, ok := s.Find(process, side.First); ok {
+		} else if o, off, ok := s.Find(e.Process, side.First); ok {
 			dst = AppendPlace(dst, Use{Object: o, Offset: off})
 		} else {
 			dst = appendHex(dst, side.First)

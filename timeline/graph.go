@@ -60,7 +60,7 @@ func (e *Event) AffectsGraphs() bool {
 }
 
 // GraphCall returns the call that was applied last, for package graph. It is valid until the next Apply.
-func (s *State) GraphCall(process uint32, e *Event) *GraphCall {
+func (s *State) GraphCall(e *Event) *GraphCall {
 	c := &s.graphCall
 	*c = GraphCall{Fn: e.Fn, Uses: c.Uses[:0], Stream: e.Stream, Captured: e.Captured, ByStream: e.Captured != nil && e.Captured.Kind == api.Stream}
 	for _, u := range e.Uses {
@@ -75,12 +75,12 @@ func (s *State) GraphCall(process uint32, e *Event) *GraphCall {
 	if n := len(e.Call.Args); n > 0 {
 		c.Last = e.Call.Args[n-1]
 	}
-	c.Nodes = func(param int) []*Object { return s.listedNodes(process, e, param) }
+	c.Nodes = func(param int) []*Object { return s.listedNodes(e, param) }
 	return c
 }
 
 // listedNodes returns the nodes that a parameter lists, nil for each unknown one.
-func (s *State) listedNodes(process uint32, e *Event, param int) (nodes []*Object) {
+func (s *State) listedNodes(e *Event, param int) (nodes []*Object) {
 	p := &e.Fn.Params[param]
 	if size, _ := p.Size.Bytes(e.Fn, e.Call.Args); p.Role != api.Uses || p.Object != api.Node || size == 0 || e.Call.Args[p.Word] == 0 {
 		return nil
@@ -95,14 +95,14 @@ func (s *State) listedNodes(process uint32, e *Event, param int) (nodes []*Objec
 		return []*Object{nil}
 	}
 	for ; len(b) >= 8; b = b[8:] {
-		nodes = append(nodes, s.Known(process, api.Node, word(b[:8])))
+		nodes = append(nodes, s.Known(e.Process, api.Node, word(b[:8])))
 	}
 	return nodes
 }
 
 // capture sets Event.Captured.
-func (s *State) capture(process uint32, e *Event) {
+func (s *State) capture(e *Event) {
 	if f := e.Fn; f.Graph >= 0 || e.Stream != nil && (f.Capture != api.NoCapture || s.captures.Active()) {
-		e.Captured = s.captures.Apply(s.GraphCall(process, e))
+		e.Captured = s.captures.Apply(s.GraphCall(e))
 	}
 }

@@ -49,19 +49,19 @@ func (n *LaneNames) Of(k LaneKey) string {
 func (n *LaneNames) Known(k LaneKey) string { return n.names[k] }
 
 // Call names the lanes of a call that was applied to a State, as a Walk does. It returns the lane of its task, "" if it made none.
-func (n *LaneNames) Call(s *State, process uint32, e *Event) (name string) {
+func (n *LaneNames) Call(s *State, e *Event) (name string) {
 	f := e.Fn
 	if f == nil {
 		return ""
 	}
 	ok := e.OK()
 	if ok && f.Range == api.NoRange && (e.Captured != nil || f.Task != api.NoTask) {
-		if name = n.Of(s.LaneKey(process, e)); e.Captured != nil {
+		if name = n.Of(s.LaneKey(e)); e.Captured != nil {
 			name = ""
 		}
 	}
 	if f.Sync == api.SyncStream || f.Sync == api.PollStream {
-		k := s.WaitedLane(process, e)
+		k := s.WaitedLane(e)
 		if _, known := n.names[k]; ok || known { // otherwise the handle may be wrong
 			n.Of(k)
 		}

@@ -61,7 +61,7 @@ func (f *LiveWalk) Finish(end int64) error {
 }
 
 // note implements rangeSource: it returns a range at its last call.
-func (o openRanges) note(process uint32, e *Event) (*Range, error) {
+func (o openRanges) note(e *Event) (*Range, error) {
 	span := e.Object(api.Span)
 	c := e.Call
 	if e.Fn.Range == api.RangeEnd {
@@ -71,7 +71,7 @@ func (o openRanges) note(process uint32, e *Event) (*Range, error) {
 		}
 		return r, nil
 	}
-	r := rangeOf(process, e)
+	r := rangeOf(e)
 	if r.Mark {
 		return r, nil
 	}

@@ -86,11 +86,12 @@ type Use struct {
 
 // An Event is a call with its meaning.
 type Event struct {
-	Call   *format.Call
-	Fn     *api.Func // nil if the model lacks the function, or has it with other arguments
-	Uses   []Use
-	Kernel string  // for a launch, "" if unknown
-	Stream *Object // named by the call; nil for a default stream and if there is none
+	Call    *format.Call
+	Process uint32    // that made the call
+	Fn      *api.Func // nil if the model lacks the function, or has it with other arguments
+	Uses    []Use
+	Kernel  string  // for a launch, "" if unknown
+	Stream  *Object // named by the call; nil for a default stream and if there is none
 	// Captured is set if a graph takes the task of the call, so that it does not run now. It is the graph, or the stream that began the capture
 	// while that goes on.
 	Captured *Object
@@ -142,7 +143,7 @@ type unpublished struct {
 }
 
 // A handler handles one parameter of a call for Apply.
-type handler func(s *State, process uint32, e *Event, i int)
+type handler func(s *State, e *Event, i int)
 
 // funcHandlers are the parameter handlers for a function.
 type funcHandlers struct{ using, making []paramHandler }

@@ -21,11 +21,11 @@ type Range struct {
 }
 
 // note implements rangeSource: it returns a range at its first call.
-func (a *ahead) note(process uint32, e *Event) (*Range, error) {
+func (a *ahead) note(e *Event) (*Range, error) {
 	if e.Fn.Range == api.RangeEnd {
 		return nil, nil
 	}
-	c, r := e.Call, rangeOf(process, e)
+	c, r := e.Call, rangeOf(e)
 	if r.Mark {
 		return r, nil
 	}
@@ -41,9 +41,9 @@ func (a *ahead) note(process uint32, e *Event) (*Range, error) {
 }
 
 // rangeOf returns the moment, or the begin of the period, that a call names.
-func rangeOf(process uint32, e *Event) *Range {
+func rangeOf(e *Event) *Range {
 	c := e.Call
-	r := &Range{Name: e.name(), From: c.Start, To: c.Start, Begin: c.Index, End: c.Index, Process: process, Thread: c.Thread, EndThread: c.Thread, Stream: e.Stream,
+	r := &Range{Name: e.name(), From: c.Start, To: c.Start, Begin: c.Index, End: c.Index, Process: e.Process, Thread: c.Thread, EndThread: c.Thread, Stream: e.Stream,
 		Mark: e.Fn.Range != api.RangeBegin}
 	if o := e.Object("domain"); o != nil {
 		r.Domain = o.Name

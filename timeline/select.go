@@ -350,16 +350,12 @@ func (x *Selector) onLane(e *Event) bool {
 	if e.Fn == nil {
 		return false
 	}
-	process := uint32(0)
-	if i := int(e.Call.Thread); i < len(x.threads) {
-		process = x.threads[i].Process
-	}
 	var k LaneKey
 	switch {
 	case e.Fn.Sync == api.SyncStream || e.Fn.Sync == api.PollStream:
-		k = x.state.WaitedLane(process, e)
+		k = x.state.WaitedLane(e)
 	case e.Fn.Stream >= 0 || e.Fn.Task != api.NoTask:
-		k = x.state.LaneKey(process, e)
+		k = x.state.LaneKey(e)
 	default:
 		return false
 	}

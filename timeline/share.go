@@ -51,7 +51,7 @@ func ExportKey(c *format.Call) string {
 }
 
 // share follows the calls that export or import objects, and the calls that end imports.
-func (s *State) share(process uint32, e *Event) {
+func (s *State) share(e *Event) {
 	switch e.Fn.Shares {
 	case api.Export:
 		for _, u := range e.Uses {
@@ -75,7 +75,7 @@ func (s *State) share(process uint32, e *Event) {
 	case api.Unshare:
 		key := ImportKey(e.Fn, e.Call)
 		for _, o := range s.taken[key] {
-			if o.Process == process && o.Ended == NoCall {
+			if o.Process == e.Process && o.Ended == NoCall {
 				s.end(o, e.Call.Index)
 			}
 		}

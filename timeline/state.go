@@ -44,7 +44,7 @@ func (s *State) SameDevice(process uint32, a, b int) bool {
 }
 
 // selectDevice follows the calls that select a device or a context for their thread, or that give a context its device.
-func (s *State) selectDevice(process uint32, e *Event) {
+func (s *State) selectDevice(e *Event) {
 	c, f := e.Call, e.Fn
 	number := func(param int8) int { return int(int32(c.Args[f.Params[param].Word])) }
 	for _, u := range e.Uses {
@@ -81,15 +81,15 @@ func (s *State) selectDevice(process uint32, e *Event) {
 		now.device, now.context = u.Object.Device, u.Object
 	}
 	s.current[c.Thread] = append(before, now)
-	if d := s.devices[process]; now.device != NoDevice && !slices.Contains(d, now.device) {
-		s.devices[process] = append(d, now.device)
+	if d := s.devices[e.Process]; now.device != NoDevice && !slices.Contains(d, now.device) {
+		s.devices[e.Process] = append(d, now.device)
 	}
 }
 
 // LaneKey returns the lane that gets the work of a call.
-func (s *State) LaneKey(process uint32, e *Event) LaneKey {
-	at := s.currentDevice(process, e.Call.Thread)
-	k := LaneKey{Process: process, Stream: e.Stream, Device: at.device, Synchronous: e.Fn.Stream < 0}
+func (s *State) LaneKey(e *Event) LaneKey {
+	at := s.currentDevice(e.Process, e.Call.Thread)
+	k := LaneKey{Process: e.Process, Stream: e.Stream, Device: at.device, Synchronous: e.Fn.Stream < 0}
 	switch {
 	case k.Stream != nil:
 		if k.Stream.Device == NoDevice {
@@ -109,11 +109,11 @@ func NewState(m *api.Model) *State {
 }
 
 // used returns the object for a handle that a call uses, nil for no handle and for the default stream of a context.
-func (s *State) used(process uint32, e *Event, kind api.Object, h uint64) *Object {
+func (s *State) used(e *Event, kind api.Object, h uint64) *Object {
 	if kind == api.Stream && h <= s.model.Constants {
 		h = s.model.StreamOf(e.Fn, h, e.Call.Thread)
 	}
-	o := s.handle(process, kind, h)
+	o := s.handle(e.Process, kind, h)
 	if o != nil && o.Handle != s.model.StreamHandle(o.Handle) {
 		o.Constant = true
 	}

@@ -55,13 +55,13 @@ func (w *Walk) stepLanes() []step.Lane {
 }
 
 // seeStep passes a call to the step finder.
-func (w *Walk) seeStep(process uint32, e *Event, h *HostCall, task *Task, named *Range) {
+func (w *Walk) seeStep(e *Event, h *HostCall, task *Task, named *Range) {
 	if w.steps.Counts() {
 		name := ""
 		if e.Fn != nil && e.Fn.Range != api.NoRange {
 			name = e.name()
 		}
-		w.steps.Count(w.Model, process, e.Fn, e.Call, name)
+		w.steps.Count(w.Model, e.Process, e.Fn, e.Call, name)
 		return
 	}
 	var op *step.Op

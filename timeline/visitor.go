@@ -108,7 +108,7 @@ type memoryUse struct {
 
 // A rangeSource makes ranges from the calls that begin and end them. It returns nil for a call that does not complete one.
 type rangeSource interface {
-	note(process uint32, e *Event) (*Range, error)
+	note(e *Event) (*Range, error)
 }
 
 // WalkOptions are the options for NewWalk; nil means the defaults.

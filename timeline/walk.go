@@ -186,15 +186,15 @@ func (w *Walk) call(c *format.Call) error {
 	var task *Task
 	var named *Range
 	if ok {
-		if task, named, err = w.follow(process, e, h); err != nil {
+		if task, named, err = w.follow(e, h); err != nil {
 			return err
 		}
 	}
 	if e.Fn != nil && e.Fn.Sync != api.NoSync {
-		w.sync(process, e, h, ok)
+		w.sync(e, h, ok)
 	}
 	if w.steps.Finder != nil {
-		w.seeStep(process, e, h, task, named)
+		w.seeStep(e, h, task, named)
 		if err := w.passSteps(c.Start); err != nil {
 			return err
 		}
@@ -231,27 +231,27 @@ func (w *Walk) choose(e *Event) bool {
 }
 
 // follow follows a call that has succeeded. It returns the task that the call puts on a lane, and the range that it makes known; nil for none.
-func (w *Walk) follow(process uint32, e *Event, h *HostCall) (task *Task, named *Range, err error) {
+func (w *Walk) follow(e *Event, h *HostCall) (task *Task, named *Range, err error) {
 	switch f := e.Fn; {
 	case f.Range != api.NoRange:
 		if w.ranges != nil {
-			named, err = w.ranges.note(process, e)
+			named, err = w.ranges.note(e)
 		}
 	case e.Captured != nil:
-		w.laneOf(process, e) // so that lane names do not depend on the Visitor
+		w.laneOf(e) // so that lane names do not depend on the Visitor
 	case f.Task != api.NoTask:
 		if err := w.runs(e); err != nil {
 			return nil, nil, err
 		}
 		h.Task = w.queue.tasks
 		w.queue.tasks++
-		task, err = w.put(process, e)
+		task, err = w.put(e)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	if w.graphs != nil && e.AffectsGraphs() {
-		w.graphs.Apply(w.s.GraphCall(process, e), func() *Task { return w.nodeTask(process, e) })
+		w.graphs.Apply(w.s.GraphCall(e), func() *Task { return w.nodeTask(e) })
 	}
 	return task, named, nil
 }
@@ -365,11 +365,11 @@ func (w *Walk) lane(k LaneKey) *lane {
 }
 
 // laneOf returns the lane for a call's work.
-func (w *Walk) laneOf(process uint32, e *Event) *lane {
-	if s := e.Stream; s != nil && s.lane != nil && e.Fn.Stream >= 0 && s.Process == process && s.Device == s.lane.key.Device {
+func (w *Walk) laneOf(e *Event) *lane {
+	if s := e.Stream; s != nil && s.lane != nil && e.Fn.Stream >= 0 && s.Process == e.Process && s.Device == s.lane.key.Device {
 		return s.lane
 	}
-	ln := w.lane(w.s.LaneKey(process, e))
+	ln := w.lane(w.s.LaneKey(e))
 	if ln.key.Stream != nil && !ln.key.Synchronous {
 		ln.key.Stream.lane = ln
 	}
@@ -395,10 +395,10 @@ func (w *Walk) attempt(e *Event, ok bool, h *HostCall) {
 }
 
 // task describes a call's task and returns its lane.
-func (w *Walk) task(process uint32, e *Event, task *Task) *lane {
+func (w *Walk) task(e *Event, task *Task) *lane {
 	c, f := e.Call, e.Fn
-	ln := w.laneOf(process, e)
-	*task = Task{skip: w.now.skip, Call: c.Index, Index: -1, Fn: f, Kind: f.Task, Process: process, Thread: c.Thread, Issued: c.Start, Returned: c.End, From: c.Start, To: -1,
+	ln := w.laneOf(e)
+	*task = Task{skip: w.now.skip, Call: c.Index, Index: -1, Fn: f, Kind: f.Task, Process: e.Process, Thread: c.Thread, Issued: c.Start, Returned: c.End, From: c.Start, To: -1,
 		Lane: ln.index, Step: -1, Follows: -1}
 	switch f.Task {
 	case api.Kernel:
@@ -433,10 +433,10 @@ func (w *Walk) task(process uint32, e *Event, task *Task) *lane {
 }
 
 // put puts a call's task on its lane.
-func (w *Walk) put(process uint32, e *Event) (*Task, error) {
+func (w *Walk) put(e *Event) (*Task, error) {
 	c, f := e.Call, e.Fn
 	task := &w.queue.single
-	ln := w.task(process, e, task)
+	ln := w.task(e, task)
 	task.Index = w.queue.tasks - 1
 	w.Lanes[ln.index].Tasks++
 	from, to, measured, err := w.meter.measured(c)
@@ -576,18 +576,18 @@ func (w *Walk) Uses() []Use { return w.now.event.Uses }
 func (w *Walk) CurrentDevice(thread uint32) int { return w.s.CurrentDevice(w.Process(thread), thread) }
 
 // sync determines the object of a synchronization or a poll, and ends the tasks that it covers unless it has failed.
-func (w *Walk) sync(process uint32, e *Event, h *HostCall, ok bool) {
+func (w *Walk) sync(e *Event, h *HostCall, ok bool) {
 	switch e.Fn.Sync {
 	case api.SyncDevice:
-		device := w.s.currentDevice(process, e.Call.Thread).device
+		device := w.s.currentDevice(e.Process, e.Call.Thread).device
 		h.Waits = int32(device)
 		for _, ln := range w.lanes.list {
-			if ok && w.OnDevice(ln.index, process, device) {
+			if ok && w.OnDevice(ln.index, e.Process, device) {
 				w.complete(ln, w.queue.tasks, e.Call)
 			}
 		}
 	case api.SyncStream, api.PollStream:
-		k := w.s.WaitedLane(process, e)
+		k := w.s.WaitedLane(e)
 		if !ok && w.lanes.byKey[k] == nil {
 			return // the handle may be wrong
 		}
@@ -620,8 +620,8 @@ func (w *Walk) OnDevice(lane int, process uint32, device int) bool {
 }
 
 // WaitedLane returns the lane that a synchronization or a poll waits for.
-func (s *State) WaitedLane(process uint32, e *Event) LaneKey {
-	k := s.LaneKey(process, e)
+func (s *State) WaitedLane(e *Event) LaneKey {
+	k := s.LaneKey(e)
 	if k.Synchronous {
 		k.Synchronous = false
 		for _, u := range e.Uses {
@@ -697,11 +697,11 @@ func (w *Walk) finish() error {
 }
 
 // nodeTask returns the task that a call puts into a graph.
-func (w *Walk) nodeTask(process uint32, e *Event) *Task {
+func (w *Walk) nodeTask(e *Event) *Task {
 	c := e.Call
-	t := &Task{Call: c.Index, Index: -1, Fn: e.Fn, Process: process, Thread: c.Thread, Issued: c.Start, Returned: c.End}
+	t := &Task{Call: c.Index, Index: -1, Fn: e.Fn, Process: e.Process, Thread: c.Thread, Issued: c.Start, Returned: c.End}
 	if e.Fn.Task != api.NoTask {
-		w.task(process, e, t)
+		w.task(e, t)
 	}
 	return t
 }

@@ -374,7 +374,7 @@ func (b *blamer) arguments() error {
 		e := ts.Apply(p, c)
 		accesses, all := ts.Of(e)
 		b.memory.see(e)
-		words := b.habits.see(b.m, ts.State, p, e)
+		words := b.habits.see(b.m, ts.State, e)
 		if b.failure != nil && c.Index == b.failure.Index {
 			b.rep.Failure = describe(b.r, b.m, e)
 		}
@@ -387,7 +387,7 @@ func (b *blamer) arguments() error {
 			x.waits = b.waitsFor(e, accesses)
 		}
 		if b.failure != nil && c.Index == b.failure.Index {
-			x.gone = b.memory.gone(p, e)
+			x.gone = b.memory.gone(e)
 		}
 		for _, t := range accesses {
 			k := accessed{Access: t}

@@ -53,7 +53,7 @@ type Odd struct {
 }
 
 // see counts the words of a launch and returns them.
-func (h habits) see(m *api.Model, s *timeline.State, process uint32, e *timeline.Event) []worded {
+func (h habits) see(m *api.Model, s *timeline.State, e *timeline.Event) []worded {
 	f := e.Fn
 	if f == nil || f.Task != api.Kernel || e.Kernel == "" {
 		return nil
@@ -72,7 +72,7 @@ func (h habits) see(m *api.Model, s *timeline.State, process uint32, e *timeline
 			var b [8]byte
 			copy(b[:], d.Bytes[at:])
 			w := binary.LittleEndian.Uint64(b[:])
-			if _, _, ok := s.FindEnd(process, w); ok || w >= m.Device.From && w < m.Device.To {
+			if _, _, ok := s.FindEnd(e.Process, w); ok || w >= m.Device.From && w < m.Device.To {
 				w = anAddress
 			}
 			words = append(words, worded{habitKey{f.ID, int(d.Param), Word{Item: d.Item, At: uint64(at)}}, w})

@@ -33,7 +33,7 @@ type lastRecord struct {
 }
 
 // gone returns the parameters of a call whose objects had ended before it.
-func (m *memory) gone(process uint32, e *timeline.Event) (all []gone) {
+func (m *memory) gone(e *timeline.Event) (all []gone) {
 	if e.Fn == nil || len(e.Call.Args) != int(e.Fn.Words) {
 		return nil
 	}
@@ -46,9 +46,9 @@ func (m *memory) gone(process uint32, e *timeline.Event) (all []gone) {
 		if u, ok := e.Use(i); ok && u.Object.Ended == timeline.NoCall && u.Object.Created != timeline.NoCall {
 			continue
 		}
-		o := m.ended[handle{process, q.Object, w}]
+		o := m.ended[handle{e.Process, q.Object, w}]
 		if o == nil && q.Object.Memory() {
-			o = m.former(process, w)
+			o = m.former(e.Process, w)
 		}
 		if o != nil && o.Ended != e.Call.Index {
 			all = append(all, gone{q.Name, o})

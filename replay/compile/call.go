@@ -18,7 +18,7 @@ func (p *callCompiler) next(e *timeline.Event) error {
 	switch {
 	case f != nil && f.HostCallback:
 		p.Found.Hosted++
-		p.called(e, p.r.Threads()[c.Thread].Process)
+		p.called(e)
 		return nil
 	case f != nil && f.Annotation:
 		return nil
@@ -82,7 +82,7 @@ func (p *callCompiler) skip() bool {
 			p.unsupported(c, f.Name, fmt.Sprintf("it has more than %d argument words", maxWords))
 			return true
 		}
-		p.a = p.accesses.Begin(p.owner(), p.e)
+		p.a = p.accesses.Begin(p.e)
 		p.ok = p.a.OK
 		if p.facts.exceptions && p.ok {
 			p.handler()
@@ -266,7 +266,7 @@ func (p *callCompiler) kernel() uint32 {
 func (p *callCompiler) reset(e *timeline.Event, at place) {
 	p.call = call{}
 	p.e, p.c, p.f, p.facts, p.at = e, e.Call, e.Fn, p.factsOf(e.Fn), at
-	p.caller, p.data.from = p.procs[p.Threads[at.thread].Process].process, p.Aligned()
+	p.data.from = p.Aligned()
 	l := &p.lists
 	l.before, l.after = l.before[:0], l.after[:0]
 	l.relo, l.found, l.guesses, l.spoils, l.pending = l.relo[:0], l.found[:0], l.guesses[:0], l.spoils[:0], l.pending[:0]
@@ -282,12 +282,12 @@ func (p *callCompiler) lane(e *timeline.Event) int {
 	case e.Stream != nil:
 		i, ok := p.ordering.laneOf.Get(e.Stream)
 		if !ok {
-			i = p.newLane(fmt.Sprintf("stream#%d", e.Stream.ID), p.state.LaneKey(p.owner(), e))
+			i = p.newLane(fmt.Sprintf("stream#%d", e.Stream.ID), p.state.LaneKey(e))
 			p.ordering.laneOf.Set(e.Stream, i)
 		}
 		return i
 	}
-	k := p.state.LaneKey(p.owner(), e)
+	k := p.state.LaneKey(e)
 	i, ok := p.ordering.defaults[k]
 	if !ok {
 		name := "default stream"

@@ -60,7 +60,7 @@ func (p *callCompiler) follow() {
 		p.taskWork() // hostLaunch adds to it
 	}
 	taken := false
-	p.graphs.contents.Apply(p.state.GraphCall(p.owner(), p.e), func() *graphWork {
+	p.graphs.contents.Apply(p.state.GraphCall(p.e), func() *graphWork {
 		taken = true
 		return p.work
 	})

@@ -27,9 +27,9 @@ func (p *compiler) own(k timeline.HostFunction) *own {
 }
 
 // called takes in a host function run.
-func (p *compiler) called(e *timeline.Event, process uint32) {
+func (p *compiler) called(e *timeline.Event) {
 	c := e.Call
-	if k, ok := timeline.HostFunctionOf(process, e.Fn, c.Args); ok && c.Flags&format.Unfinished == 0 {
+	if k, ok := timeline.HostFunctionOf(e.Process, e.Fn, c.Args); ok && c.Flags&format.Unfinished == 0 {
 		o := p.own(k)
 		o.took = append(o.took, max(c.End-c.Start, 0))
 	}

@@ -36,7 +36,7 @@ func (p *compiler) constant(kind api.Object, w uint64) bool {
 }
 
 // owner returns the process that makes the call.
-func (p *callCompiler) owner() uint32 { return p.caller }
+func (p *callCompiler) owner() uint32 { return p.e.Process }
 
 // slotAddress returns the operand for a slot's address.
 func slotAddress(slot uint32) plan.Operand {

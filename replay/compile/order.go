@@ -155,7 +155,7 @@ const nobodyWaits = "nothing in the trace waits for the result"
 // for their own tasks, and can't read the result. Neither do waits for other devices.
 func (p *callCompiler) synchronized(captured int64) place {
 	best, end := p.at, int64(-1)
-	device := p.state.LaneKey(p.owner(), p.e).Device
+	device := p.state.LaneKey(p.e).Device
 	// Prefer a call that waited for the copy and began after it; otherwise one that began during the copy's call. Other waits may have
 	// ended later by chance.
 	for _, from := range []int64{p.c.End, p.c.Start} {

@@ -66,14 +66,13 @@ type callCompiler struct {
 
 // call is the state of the call that is compiled.
 type call struct {
-	e      *timeline.Event
-	c      *format.Call
-	f      *api.Func
-	a      *access.Call // its accesses; nil for a call that is not made
-	facts  *facts       // for f
-	at     place
-	caller uint32 // process that makes the call
-	ok     bool   // the call succeeded
+	e     *timeline.Event
+	c     *format.Call
+	f     *api.Func
+	a     *access.Call // its accesses; nil for a call that is not made
+	facts *facts       // for f
+	at    place
+	ok    bool // the call succeeded
 
 	data callData
 	work *graphWork // for the task that the call puts into a graph, nil if it needs none

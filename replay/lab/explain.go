@@ -135,12 +135,11 @@ func origins(ctx context.Context, r *format.Reader, m *api.Model, bytes []Byte, 
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return nil, err
 		}
-		process := r.ProcessOf(c.Thread)
-		e := x.Apply(process, c)
+		e := x.Apply(r.ProcessOf(c.Thread), c)
 		if byCall[c.Index] == nil || x.Omits(e) != access.Replayed {
 			continue
 		}
-		q := x.Begin(process, e)
+		q := x.Begin(e)
 		for _, i := range byCall[c.Index] {
 			if o := q.OriginArray(); o != nil {
 				shown[c.Index] = append(shown[c.Index], watched{&histories[i], o.ID, 0})

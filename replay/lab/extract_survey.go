@@ -97,7 +97,7 @@ func (v *survey) step(q *access.Call) *step {
 	e := q.Event
 	f, c := e.Fn, e.Call
 	s := &v.buf
-	*s = step{index: c.Index, start: c.Start, end: max(c.End, c.Start), fn: f, process: q.Process(), thread: c.Thread,
+	*s = step{index: c.Index, start: c.Start, end: max(c.End, c.Start), fn: f, process: e.Process, thread: c.Thread,
 		uses: s.uses[:0], made: s.made[:0], ended: s.ended[:0], shows: s.shows[:0], areas: s.areas[:0]}
 	if q.OK {
 		s.is |= stepOK

@@ -88,7 +88,7 @@ func (t *Tracker) Apply(process uint32, c *format.Call) *timeline.Event {
 	e := t.State.Apply(process, c)
 	t.begin(c)
 	if t.shadow != nil {
-		t.shadow.apply(process, e)
+		t.shadow.apply(e)
 	}
 	return e
 }

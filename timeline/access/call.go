@@ -8,15 +8,12 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Process returns the process that makes the call.
-func (c *Call) Process() uint32 { return c.process }
-
 // Lane returns the lane that gets the task of the call. For a synchronization or a poll it is the lane that the call waits for.
 func (c *Call) Lane() timeline.LaneKey {
 	if c.Event.Fn.Sync != api.NoSync {
-		return c.State.WaitedLane(c.process, c.Event)
+		return c.State.WaitedLane(c.Event)
 	}
-	return c.State.LaneKey(c.process, c.Event)
+	return c.State.LaneKey(c.Event)
 }
 
 // Shown returns the host-visible memory whose content the trace has with the call.
@@ -77,7 +74,7 @@ func (c *Call) Origin(item uint32) (*timeline.Object, uint64) {
 			addr, ok = c.address(c.Event, i, item)
 		}
 		if ok {
-			o, off, _ := c.State.Find(c.process, addr)
+			o, off, _ := c.State.Find(c.Event.Process, addr)
 			return o, off
 		}
 	}

@@ -58,9 +58,8 @@ type Call struct {
 	Guess    bool               // its data depends on a guess, see Words
 
 	*Calls
-	process uint32
-	fresh   []freshToken
-	scan    Scan
+	fresh []freshToken
+	scan  Scan
 }
 
 // ErrStop ends Each without an error if the visit function returns it.
@@ -95,12 +94,11 @@ func Each(r *format.Reader, m *api.Model, visit func(*Call) error) error {
 		if err != nil {
 			return err
 		}
-		process := r.ProcessOf(c.Thread)
-		e := x.Apply(process, c)
+		e := x.Apply(r.ProcessOf(c.Thread), c)
 		if x.Omits(e) != Replayed {
 			continue
 		}
-		q := x.Begin(process, e)
+		q := x.Begin(e)
 		if err := q.find(); err != nil {
 			return err
 		}
@@ -134,9 +132,9 @@ func (x *Calls) Apply(process uint32, c *format.Call) *timeline.Event {
 }
 
 // Begin returns the call that was applied last, whose function is in the model.
-func (x *Calls) Begin(process uint32, e *timeline.Event) *Call {
+func (x *Calls) Begin(e *timeline.Event) *Call {
 	c := &x.call
-	c.Event, c.process, c.OK, c.Guess = e, process, !failed(e), false
+	c.Event, c.OK, c.Guess = e, !failed(e), false
 	c.Regions = c.Regions[:0]
 	c.Host = c.Host[:0]
 	c.Pointers = c.Pointers[:0]
@@ -244,7 +242,7 @@ func (c *Call) span(o *timeline.Object, addr, off, n uint64, kind Kind) {
 			return
 		}
 		addr += here
-		o, off, _ = c.State.Find(c.process, addr)
+		o, off, _ = c.State.Find(c.Event.Process, addr)
 	}
 }
 
@@ -253,13 +251,13 @@ func (c *Call) Locate(i int, item uint32, addr uint64) (*timeline.Object, uint64
 	if u, ok := c.Event.Use(i); ok && item == 0 {
 		return u.Object, u.Offset
 	}
-	if o, off, ok := c.State.Find(c.process, addr); ok {
+	if o, off, ok := c.State.Find(c.Event.Process, addr); ok {
 		return o, off
 	}
-	if o, off, ok := c.State.Reserved(c.process, addr); ok {
+	if o, off, ok := c.State.Reserved(c.Event.Process, addr); ok {
 		return o, off
 	}
-	return c.Words.ended(c.process, addr)
+	return c.Words.ended(c.Event.Process, addr)
 }
 
 // param adds the accesses by the words of a parameter.
@@ -300,7 +298,7 @@ func (c *Call) pointers() {
 	}
 	for at := uint64(0); at+8 <= uint64(len(b)); at += 8 {
 		w := word(b[at:])
-		if o, off, ok := c.State.Find(c.process, w); ok && !o.Kind.OnHost() {
+		if o, off, ok := c.State.Find(c.Event.Process, w); ok && !o.Kind.OnHost() {
 			c.name(o, off, Names)
 			c.Pointers = append(c.Pointers, Word{At: at, Addr: w, Object: o, Offset: off, Evidence: ByArgument})
 		}
@@ -325,7 +323,7 @@ func (c *Call) structure(i int) {
 		case v == 0 || f.Stored || f.New || f.Args || f.Packed || f.Callback || f.OmitOnReplay:
 		case f.Item == 0:
 			if f.Tag.Size != 0 && !(f.Object == api.Stream && v <= c.m.Constants) {
-				c.name(c.State.Known(c.process, f.Object, v), 0, Names) // its address may be in memory made from it
+				c.name(c.State.Known(c.Event.Process, f.Object, v), 0, Names) // its address may be in memory made from it
 			}
 		case c.whole(i, f.Item, format.DirIn) == nil:
 			o, off := c.Locate(i, f.Item, v)

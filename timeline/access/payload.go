@@ -61,7 +61,7 @@ func (c *Call) Scan(d *format.Data, source Source) *Scan {
 	case source == Input:
 		s.addresses = c.holds(d).addresses
 	case d.Param == api.MemoryParam:
-		if o, _, ok := c.State.Find(c.process, d.Addr); ok {
+		if o, _, ok := c.State.Find(c.Event.Process, d.Addr); ok {
 			if s.memory = c.Visible(o); s.memory != nil {
 				c.Flow.Store(s.memory, false)
 			}
@@ -76,7 +76,7 @@ func (c *Call) Scan(d *format.Data, source Source) *Scan {
 		if q.Role == api.Args {
 			args = c.layout()
 		}
-		s.payload = PayloadOf(c.process, c.Event, q, d, args)
+		s.payload = PayloadOf(c.Event, q, d, args)
 	}
 	return s
 }
@@ -118,7 +118,7 @@ func (s *Scan) Next(b []byte, n uint64) (done uint64) {
 func (s *Scan) findTokens(b []byte, n uint64) (done uint64) {
 	s.Tokens = s.Tokens[:0]
 	for k := uint64(0); k < n && k+8 <= uint64(len(b)); k += 8 {
-		t := s.c.tokens.at(s.c.process, b[k:])
+		t := s.c.tokens.at(s.c.Event.Process, b[k:])
 		if t == nil {
 			continue
 		}

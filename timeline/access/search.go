@@ -52,7 +52,7 @@ func (x *Search) Apply(process uint32, c *format.Call) (*timeline.Event, []Hit) 
 			x.targets[i] = u.Object
 		}
 	}
-	q := x.calls.Begin(process, e)
+	q := x.calls.Begin(e)
 	_ = q.contents(format.DirIn) // a payload that can't be read holds no address
 	_ = q.gather()
 	before := x.held(q)

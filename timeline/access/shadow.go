@@ -71,10 +71,10 @@ func (sh *shadow) process(id uint32) *process {
 }
 
 // apply takes in a call that was applied to the State.
-func (sh *shadow) apply(id uint32, e *timeline.Event) {
+func (sh *shadow) apply(e *timeline.Event) {
 	sh.args, sh.known, sh.why = nil, false, noDevArgs
 	c, f := e.Call, e.Fn
-	p := sh.process(id)
+	p := sh.process(e.Process)
 	for len(p.gaps) > 0 && p.gaps[0].From <= c.End {
 		// A lost call may write anything until the device is synchronized.
 		p.anywhere(p.task(p.lane(lostKey), &format.Call{Thread: format.NoThread, Start: p.gaps[0].From, End: p.gaps[0].To}), timeline.NoCall)
@@ -129,7 +129,7 @@ func (p *process) writes(e *timeline.Event, done, failed bool) {
 
 // laneOf returns a call's lane. Calls without a stream are in order with other calls on their thread.
 func (p *process) laneOf(e *timeline.Event) int {
-	k := laneKey{LaneKey: p.sh.State.LaneKey(p.id, e)}
+	k := laneKey{LaneKey: p.sh.State.LaneKey(e)}
 	if k.Synchronous {
 		k.thread = e.Call.Thread
 	}
@@ -151,7 +151,7 @@ func (p *process) sync(e *timeline.Event) {
 		p.over(e.Call, lanes...)
 	case api.SyncStream, api.PollStream:
 		if e.Fn.Sync == api.SyncStream || timeline.Polled(s.Model(), e.Fn, e.Call) {
-			p.over(e.Call, p.lane(laneKey{LaneKey: s.WaitedLane(p.id, e)}))
+			p.over(e.Call, p.lane(laneKey{LaneKey: s.WaitedLane(e)}))
 		}
 	case api.SyncEvent, api.PollEvent:
 		if e.Fn.Sync == api.SyncEvent || timeline.Polled(s.Model(), e.Fn, e.Call) {

@@ -72,7 +72,7 @@ func (x *tokens) add(t *Token) {
 func (x *Calls) Tokens() bool { return x.tokens.byWord != nil }
 
 // Token returns the newest token that data begins with, nil if there is none.
-func (c *Call) Token(b []byte) *Token { return c.tokens.at(c.process, b) }
+func (c *Call) Token(b []byte) *Token { return c.tokens.at(c.Event.Process, b) }
 
 // MadeTokens returns the tokens that the call stores by a parameter. A token that was made before is one of the same memory.
 func (c *Call) MadeTokens(param int) (made []*Token) {
@@ -112,7 +112,7 @@ func (c *Call) makeTokens(i int, q *api.Param) {
 	size := int(q.Token)
 	if len(b) == size && len(from) > 0 && !(q.Role == api.InOut && c.whole(i, 0, format.DirIn) != nil) {
 		same := func(t *Token) bool {
-			return t.process == c.process && bytes.Equal(t.Bytes, b) && slices.Equal(t.from, from)
+			return t.process == c.Event.Process && bytes.Equal(t.Bytes, b) && slices.Equal(t.from, from)
 		}
 		// Programs often describe the same memory again.
 		if k := slices.IndexFunc(c.tokens.byWord[word(b)], same); k >= 0 {
@@ -121,8 +121,8 @@ func (c *Call) makeTokens(i int, q *api.Param) {
 		}
 	}
 	for ; len(b) >= size; b = b[size:] {
-		o := &timeline.Object{Kind: "token", Process: c.process, Handle: word(b), Created: c.Event.Call.Index}
-		c.fresh = append(c.fresh, freshToken{&Token{slices.Clone(b[:size]), o, c.process, leads, from}, i})
+		o := &timeline.Object{Kind: "token", Process: c.Event.Process, Handle: word(b), Created: c.Event.Call.Index}
+		c.fresh = append(c.fresh, freshToken{&Token{slices.Clone(b[:size]), o, c.Event.Process, leads, from}, i})
 	}
 }
 
@@ -206,9 +206,9 @@ func (c *Call) Numbers(d *format.Data, b []byte) (found []Number) {
 		}
 		n := Number{p, uint64(key.at), make([]*timeline.Object, len(p.not))}
 		for k, kind := range c.m.Numbers {
-			if !x.former[number{c.process, kind, w}] {
+			if !x.former[number{c.Event.Process, kind, w}] {
 				p.not[k] = true
-			} else if o := c.State.Known(c.process, kind, w); o != nil { // otherwise it is destroyed, and the kernel does not use it
+			} else if o := c.State.Known(c.Event.Process, kind, w); o != nil { // otherwise it is destroyed, and the kernel does not use it
 				n.Objects[k] = o
 				if !p.not[k] {
 					c.Named = append(c.Named, o)

@@ -53,7 +53,7 @@ func (c *Call) Contents(dir format.Dir) iter.Seq2[*format.Data, *timeline.Object
 	return func(yield func(*format.Data, *timeline.Object) bool) {
 		for k := range c.Data {
 			if d := &c.Data[k]; d.Param == api.MemoryParam && d.Dir == dir {
-				o, _, _ := c.State.Find(c.process, d.Addr)
+				o, _, _ := c.State.Find(c.Event.Process, d.Addr)
 				if v := c.Visible(o); v != nil && !yield(d, v) {
 					return
 				}

@@ -426,8 +426,8 @@ func (x *Words) find(process uint32, addr uint64) *found {
 }
 
 // PayloadOf describes data of a call. args is the layout of a kernel's argument block, nil if it is unknown.
-func PayloadOf(process uint32, e *timeline.Event, q *api.Param, d *format.Data, args []kernelbin.Arg) Payload {
-	p := Payload{Process: process, Len: d.Len, Arguments: q.Role != api.Reads && q.Role != api.Launch}
+func PayloadOf(e *timeline.Event, q *api.Param, d *format.Data, args []kernelbin.Arg) Payload {
+	p := Payload{Process: e.Process, Len: d.Len, Arguments: q.Role != api.Reads && q.Role != api.Launch}
 	if e.Fn.Task == api.Kernel {
 		switch q.Role {
 		case api.Args:
