@@ -145,9 +145,10 @@ func (x *Calls) Begin(e *timeline.Event) *Call {
 	if e.Fn.Task != api.Kernel {
 		x.Words.Made(e)
 		x.Words.Call(e)
-	}
-	if x.m.KeepsVisible() {
 		c.showVisible()
+	}
+	if len(x.visible) > 0 {
+		c.takeContent(format.DirIn)
 	}
 	return c
 }

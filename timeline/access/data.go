@@ -29,13 +29,9 @@ type piece struct {
 // begin makes a call the current one.
 func (x *CallData) begin(c *format.Call) {
 	x.Data = c.Data
-	if x.index != nil || x.arrays != nil {
+	if x.index != nil || x.arrays != nil || len(x.late) > 0 {
 		x.index, x.arrays = nil, nil
-	}
-	if len(x.late) > 0 {
-		if late, ok := x.late[c.Index]; ok {
-			x.Data = slices.Concat(c.Data, late)
-		}
+		x.Data = append(slices.Clip(x.Data), x.late[c.Index]...)
 	}
 }
 

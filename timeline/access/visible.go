@@ -35,15 +35,15 @@ func (x *Calls) HasVisible() bool { return len(x.visible) > 0 }
 // Known reports whether the trace has the current content of host-visible memory.
 func (x *Calls) Known(v *timeline.Object) bool { return x.visible[v] }
 
-// showVisible adds the memory that the call makes host-visible, and takes in whether the trace has the content before the call.
+// showVisible adds the memory that the call makes host-visible.
 func (c *Call) showVisible() {
+	if !c.m.KeepsVisible() {
+		return
+	}
 	for i := range c.Event.Uses {
 		if o := c.Event.Uses[i].Object; o.Created == c.Event.Call.Index && (o.Hosted || o.Kind == api.Registered) && !c.Known(o) {
 			c.visible[o] = false
 		}
-	}
-	if len(c.visible) > 0 {
-		c.takeContent(format.DirIn)
 	}
 }
 
