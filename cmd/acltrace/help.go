@@ -321,6 +321,14 @@ func names(c *cobra.Command) string {
 	return strings.Join(list, ", ")
 }
 
+// otherNames has commands by the names that they have in other tools, such as perf, nsys and strace.
+var otherNames = map[string]string{
+	"report": "stats", "stat": "stats", "analyze": "stats", "analyse": "stats", "summary": "stats",
+	"profile": "record", "trace": "record", "run": "record", "capture": "record", "start": "record",
+	"script": "cat", "dump": "cat", "show": "cat", "list": "cat", "print": "cat",
+	"compare": "diff", "convert": "export", "simulate": "sim", "check": "fsck", "verify": "replay --verify", "annotate": "blame",
+}
+
 // unknown is the error for a word that is no command of c. It suggests commands with similar names.
 func unknown(c *cobra.Command, word string) error {
 	c.SuggestionsMinimumDistance = min(2, len(word)/2)
@@ -328,7 +336,9 @@ func unknown(c *cobra.Command, word string) error {
 	if c.HasParent() {
 		in, remedy = name(c)+": ", "want one of "+names(c)
 	}
-	if near := c.SuggestionsFor(word); len(near) > 0 {
+	if same := otherNames[word]; same != "" && !c.HasParent() {
+		remedy = fmt.Sprintf("did you mean %s?", same)
+	} else if near := c.SuggestionsFor(word); len(near) > 0 {
 		remedy = "did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return usage("%sunknown command %q: %s", in, word, remedy)

@@ -51,6 +51,9 @@ func TestUnknownCommandSuggestsSimilarNames(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"recrod", `acltrace: unknown command "recrod": did you mean record?`},
 		{"help recrod", `unknown command "recrod": did you mean record?`},
+		{"report run.aclt", `unknown command "report": did you mean stats?`},
+		{"help stat", `unknown command "stat": did you mean stats?`},
+		{"profile ./a.out", `unknown command "profile": did you mean record?`},
 		{"help nonsense", "unknown command \"nonsense\": see `acltrace help`"},
 		{"nonsense", "unknown command \"nonsense\": see `acltrace help`"},
 		{"export oltp x.aclt", `acltrace: export: unknown command "oltp": did you mean otlp?`},
