@@ -78,6 +78,19 @@ func diffSentence(d *diff.Diff) string {
 		case c.Kind != "" && c.Part != stats.PartWaiting.String():
 			text += sprintf(", %s %s", changeName(c.Kind, c.Name), signed(c.NS))
 		}
+		for i := range d.Changes {
+			if x := &d.Changes[i]; x.Kind == c.Kind && x.Name == c.Name && x.Often {
+				if c.Part == stats.PartWaiting.String() {
+					text += ", " + changeName(c.Kind, c.Name)
+				} else {
+					text += ","
+				}
+				text += sprintf(" %s a step (was %s)", timesText(x.B.PerStep), human.Times(x.A.PerStep))
+			}
+			if x := &d.Changes[i]; x.Kind == c.Kind && x.Name == c.Name {
+				text += bytesText(x)
+			}
+		}
 		return strings.Join(append([]string{text}, onlyParts(d)...), "; ")
 	}
 	if !d.Differs {
@@ -99,7 +112,7 @@ func diffSentence(d *diff.Diff) string {
 		}
 		switch c.Verdict {
 		case diff.Slower, diff.Faster:
-			parts = append(parts, sprintf("%s %s: %s to %s a %s (%s)", changeName(c.Kind, c.Name), verdict(c.Verdict), human.Duration(int64(c.A.MedianNS)), human.Duration(int64(c.B.MedianNS)), unit(d), human.Change(c.Change)))
+			parts = append(parts, sprintf("%s %s: %s to %s a %s (%s)", changeName(c.Kind, c.Name), verdict(c.Verdict), human.Duration(int64(c.A.MedianNS)), human.Duration(int64(c.B.MedianNS)), unit(d), human.Change(c.Change))+bytesText(c))
 		case diff.More, diff.Fewer:
 			parts = append(parts, sprintf("%s %s a step (was %s)", changeName(c.Kind, c.Name), timesText(c.B.PerStep), human.Times(c.A.PerStep)))
 		}
@@ -112,6 +125,14 @@ func diffSentence(d *diff.Diff) string {
 		}
 	}
 	return text
+}
+
+// bytesText gives the sizes of copies if they changed.
+func bytesText(c *diff.Change) string {
+	if a, b := float64(c.A.BytesEach), float64(c.B.BytesEach); math.Abs(b-a) <= 0.01*a {
+		return ""
+	}
+	return fmt.Sprintf(", %s each (was %s)", human.Bytes(c.B.BytesEach), human.Bytes(c.A.BytesEach))
 }
 
 // onlyParts counts the kernels, or else the copy directions or functions, that only one run has.
@@ -223,6 +244,7 @@ func changesText(w io.Writer, d *diff.Diff, all bool, o *TextOptions) error {
 		if c.Often {
 			what += fmt.Sprintf(", %s a step (was %s)", human.Times(c.B.PerStep), human.Times(c.A.PerStep))
 		}
+		what += bytesText(c)
 		word := verdict(c.Verdict)
 		switch {
 		case c.Verdict == diff.Same && c.Kind == "step" && !all:

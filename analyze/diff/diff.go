@@ -130,6 +130,8 @@ type Sample struct {
 	Q3NS     float64 `json:"q3_ns"`     // upper quartile
 	PerStep  float64 `json:"per_step"`  // median count in a step, 0 without steps
 
+	BytesEach uint64 `json:"bytes_each,omitempty"` // mean size of a copy
+
 	values []float64 // in time order
 }
 
@@ -137,7 +139,7 @@ type diffKey struct{ kind, name string }
 
 // series collects durations for one kernel, copy direction or function in a run.
 type series struct {
-	count              uint64
+	count, bytes       uint64
 	measured           bool                 // all tasks are measured
 	host, device       sample.Even[float64] // single calls and tasks
 	now                sums                 // in the current step
@@ -190,7 +192,9 @@ func newRun(r *format.Reader, m *api.Model, o *Options) (*run, error) {
 			case api.Kernel:
 				x.add(diffKey{"kernel", k.Name}, h.Step, host, float64(k.To-k.From), k.Measured)
 			case api.Copy:
-				x.add(diffKey{"copy", k.Direction()}, h.Step, host, float64(k.To-k.From), k.Measured)
+				key := diffKey{"copy", k.Direction()}
+				x.add(key, h.Step, host, float64(k.To-k.From), k.Measured)
+				x.series[key].bytes += k.Bytes
 			}
 			return nil
 		},
@@ -271,7 +275,7 @@ func (x *run) step() Sample {
 
 // sample returns a series' sample, by typical steps or by blocks.
 func (s *series) sample(bySteps, device bool) Sample {
-	var out Sample
+	out := Sample{BytesEach: s.bytes / s.count}
 	if bySteps {
 		out.values, out.PerStep = s.hosts.Values, median(s.of.Values)
 		if device {

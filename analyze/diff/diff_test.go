@@ -231,6 +231,10 @@ func TestMoreLaunches(t *testing.T) {
 
 // training has 30 steps of a launch, the program itself, a copy to the host and a wait. Each varies by up to 5%.
 func training(t *testing.T, seed uint64, own, copying, waiting int64, copies int) *timeline.Timeline {
+	return trainingOf(t, seed, own, copying, waiting, copies, 4096, 1)
+}
+
+func trainingOf(t *testing.T, seed uint64, own, copying, waiting int64, copies int, bytes uint64, waits int) *timeline.Timeline {
 	r := rand.New(rand.NewPCG(seed, 3))
 	about := func(ns int64) int64 { return ns + r.Int64N(max(ns/20, 1)) }
 	b := testtrace.New(t)
@@ -243,9 +247,11 @@ func training(t *testing.T, seed uint64, own, copying, waiting int64, copies int
 		call(about(5_000), "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA))
 		now += about(own)
 		for range copies {
-			call(about(copying), "aclrtMemcpy", testtrace.A(testtrace.HostA, 4096, testtrace.DeviceA, 4096, 2))
+			call(about(copying), "aclrtMemcpy", testtrace.A(testtrace.HostA, bytes, testtrace.DeviceA, bytes, 2))
 		}
-		call(about(waiting), "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+		for range waits {
+			call(about(waiting), "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+		}
 	}
 	return b.Load()
 }
@@ -262,7 +268,9 @@ func TestCause(t *testing.T) {
 		{"own time", training(t, 2, 400_000, 50_000, 200_000, 1), diff.Cause{Part: "own_time", Gap: &stats.Gap{Before: 2, After: "aclrtLaunchKernel", Func: "aclrtMemcpy"}},
 			"slower (.*): own time \\+3.. us between calls 1 \\(aclrtLaunchKernel\\) and 2 \\(aclrtMemcpy\\) of each step\n"},
 		{"waiting", training(t, 2, 100_000, 50_000, 500_000, 1), diff.Cause{Part: "waiting", Kind: "function", Name: "aclrtSynchronizeStream"}, "slower (.*): waiting \\+3.. us\n"},
-		{"copying", training(t, 2, 100_000, 50_000, 200_000, 4), diff.Cause{Part: "copying", Kind: "copy", Name: "DtoH"}, "slower (.*): copying \\+1.. us, copy DtoH \\+1.. us\n"},
+		{"copying", training(t, 2, 100_000, 50_000, 200_000, 4), diff.Cause{Part: "copying", Kind: "copy", Name: "DtoH"}, "slower (.*): copying \\+1.. us, copy DtoH \\+1.. us, 4 times a step \\(was 1\\)\n"},
+		{"larger copies", trainingOf(t, 2, 100_000, 200_000, 200_000, 1, 16384, 1), diff.Cause{Part: "copying", Kind: "copy", Name: "DtoH"}, "copy DtoH \\+1.. us, 16 KiB each \\(was 4 KiB\\)\n"},
+		{"more waits", trainingOf(t, 2, 100_000, 50_000, 200_000, 1, 4096, 2), diff.Cause{Part: "waiting", Kind: "function", Name: "aclrtSynchronizeStream"}, "waiting \\+2.. us, aclrtSynchronizeStream 2 times a step \\(was 1\\)\n"},
 		{"faster", training(t, 2, 100_000, 50_000, 50_000, 1), diff.Cause{Part: "waiting", Kind: "function", Name: "aclrtSynchronizeStream"}, "step 1.. us faster (.*): waiting -1.. us\n"},
 	} {
 		d := compare(t, base(1), c.b, nil)
