@@ -62,7 +62,12 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 		return on("cat", "--call", number(*f.Call))
 	case stats.Grows:
 		return on("where", "--map")
-	case stats.SlowSteps, stats.OddSteps:
+	case stats.SlowSteps:
+		if slowPart(s) == stats.PartWaiting {
+			return on("stats", "--critical-path", "--step", fmt.Sprint(*f.Step))
+		}
+		return on("cat", "--step", fmt.Sprint(*f.Step))
+	case stats.OddSteps:
 		return on("cat", "--step", fmt.Sprint(*f.Step))
 	case stats.Copies:
 		if f.Count == 0 {
@@ -287,16 +292,21 @@ func placeText(g *stats.Gap, of string) string {
 	return fmt.Sprintf("between calls %d (%s) and %d (%s) of %s", g.Before-1, g.After, g.Before, g.Func, of)
 }
 
-// slowText names the longest step and what took longer in it than in most.
-func slowText(s *stats.Stats, f *stats.Finding) string {
-	l, p := s.Steps.Longest, &s.Steps
-	text := fmt.Sprintf("step %d took %s, %s times the median", l.Index, human.Duration(l.NS), human.Times(float64(l.NS)/float64(max(p.P50NS, 1))))
+// slowPart returns the part of the longest step that is longer than the mean by most.
+func slowPart(s *stats.Stats) stats.Part {
 	mean := stats.Parts{}
 	if s.Shares != nil {
 		mean = s.Shares.Parts
 	}
-	more := func(p stats.Part) int64 { return p.Of(&l.Parts) - p.Of(&mean) }
-	switch most := slices.MaxFunc(stats.AllParts, func(a, b stats.Part) int { return cmp.Compare(more(a), more(b)) }); {
+	more := func(p stats.Part) int64 { return p.Of(&s.Steps.Longest.Parts) - p.Of(&mean) }
+	return slices.MaxFunc(stats.AllParts, func(a, b stats.Part) int { return cmp.Compare(more(a), more(b)) })
+}
+
+// slowText names the longest step and what took longer in it than in most.
+func slowText(s *stats.Stats, f *stats.Finding) string {
+	l, p := s.Steps.Longest, &s.Steps
+	text := fmt.Sprintf("step %d took %s, %s times the median", l.Index, human.Duration(l.NS), human.Times(float64(l.NS)/float64(max(p.P50NS, 1))))
+	switch most := slowPart(s); {
 	case most == stats.PartOwn && l.Gap != nil:
 		text += fmt.Sprintf(": %s of own time %s", human.Duration(l.Gap.NS), placeText(l.Gap, "the step"))
 	case most == stats.PartOwn:

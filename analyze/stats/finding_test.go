@@ -313,6 +313,26 @@ func TestOddStepsAreAFinding(t *testing.T) {
 	}
 }
 
+// The command for a step that waits longer lists its calls, which do not show the kernel it waits for.
+func TestSlowStepThatWaitsShowsItsCriticalPath(t *testing.T) {
+	b := testtrace.New(t)
+	now := int64(10_000)
+	for i := range 20 {
+		wait := int64(100_000)
+		if i == 11 {
+			wait = 900_000
+		}
+		b.Call(0, now, now+1_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA))
+		b.Call(0, now+2_000, now+3_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function+8, 1, testtrace.DeviceA, 0, testtrace.StreamA))
+		b.Call(0, now+4_000, now+wait, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+		now += wait + 1_000
+	}
+	var text bytes.Buffer
+	if err := report.StatsText(&text, "t.aclt", sums(t, b.Load(), ""), nil); err != nil || !strings.Contains(text.String(), "  acltrace stats --critical-path --step 11 t.aclt\n") {
+		t.Errorf("%v: %s", err, &text)
+	}
+}
+
 // A program that crashed in its own code had no finding. A signal that asks it to end is none.
 func TestKilledProcessIsAFinding(t *testing.T) {
 	for signal, want := range map[syscall.Signal]string{syscall.SIGSEGV: "process 4001 was killed by SIGSEGV\n         acltrace blame t.aclt\n", syscall.SIGTERM: ""} {
