@@ -71,3 +71,30 @@ func TestATraceForEachStep(t *testing.T) {
 		t.Error("a trace of a step has the id of the whole recording's")
 	}
 }
+
+// Regression: the calls after the last step were in a trace "step 5" of a recording with the steps 0 to 4.
+func TestNoStepForTheEnd(t *testing.T) {
+	b := tell(t, "k1", "k2")
+	at := int64(100_000)
+	for range 5 {
+		b.launch(at, "k1", testtrace.StreamA, at+10, at+500)
+		b.launch(at+100, "k2", testtrace.StreamA, at+500, at+700)
+		b.Call(0, at+200, at+800, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+		at += 1_000
+	}
+	b.launch(at, "k1", testtrace.StreamA, at+10, at+500)
+	tl := b.Load()
+	if n := len(tl.Steps().List); n != 5 {
+		t.Fatalf("%d steps", n)
+	}
+	spans, _ := written(t, tl, nil)
+	roots := map[string]int{}
+	for _, s := range spans {
+		if s.Parent == oteltest.NoSpan {
+			roots[s.Name]++
+		}
+	}
+	if roots["step 4"] != 1 || roots["step 5"] != 0 || roots["recording"] == 0 {
+		t.Errorf("roots %v", roots)
+	}
+}

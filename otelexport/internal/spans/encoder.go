@@ -414,7 +414,11 @@ func (x *Encoder) stepEnded(s *step.Step) error {
 	for len(x.parts.inStep) > 0 && x.parts.inStep[0].step <= s.Index {
 		p := x.parts.inStep[0]
 		x.parts.inStep = x.parts.inStep[1:]
-		if p.step == s.Index && !s.Open {
+		switch {
+		case p.step != s.Index:
+		case s.Open:
+			p.step = -1 // the trace ends before the step: its calls are in no step, as in stats
+		default:
 			p.ended = &ended
 		}
 		p.inStep = false
