@@ -264,6 +264,8 @@ func ReplayNext(w io.Writer, path string, rep *replay.Report) {
 			return
 		}
 		nextText(w, cat(d.Call))
+	case rep.Verdict == verify.NotCompared && rep.Findings != nil && len(rep.Findings) == 0: // strict found nothing, and does not check unwritten memory
+		nextText(w, acltrace("replay", "--verify", "--poison", path))
 	case rep.Verdict == verify.NotCompared:
 		nextText(w, acltrace("replay", "--verify", path))
 	case rep.Verdict == verify.Unproved && len(rep.Unverified) > 0 && rep.Unverified[0].Call > 0:
