@@ -19,6 +19,7 @@ func TestNoCallDoesNotContradictWhatFollows(t *testing.T) {
 		not  string
 	}{
 		{record.Result{}, "did not call the runtime", "went past"},
+		{record.Result{ExitCode: 127}, "a library or a command is missing; without a device, --sim", "did not call"},
 		{record.Result{NoShim: []format.Unhooked{{PID: 7, Exe: "/bin/x", Reason: "its environment was cleared"}}}, "no call was seen: process 7", "did not call"},
 		{record.Result{Unhooked: []format.Unhooked{{PID: 7}}}, "calls that passed by the recorder:", "no call was seen"},
 		{record.Result{PassedBy: map[string]uint64{"aclNew": 3}}, "calls that passed by the recorder:", "no call was seen"},

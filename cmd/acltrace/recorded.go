@@ -100,6 +100,13 @@ func nothing(o *record.Options, res *record.Result) string {
 	if o.Capture.Armed {
 		return "no call was recorded: with --armed, `acltrace ctl start` starts recording"
 	}
+	if res.ExitCode == 127 { // of a loader without a library, and of a shell without a command
+		why := "no call was seen: the program ended with code 127: a library or a command is missing"
+		if !o.Sim {
+			why += "; without a device, --sim runs it on the simulator"
+		}
+		return why
+	}
 	probe := "the shim"
 	if o.Capture.Probe == "ebpf" {
 		probe = "eBPF"
