@@ -18,6 +18,7 @@ func TestCallsByStart(t *testing.T) {
 		{"in order", inOrder, 0, 8},
 		{"disorder", func(i int) int { return i/8*8 + i*5%8 }, 0, 4},
 		{"two threads", func(i int) int { return i%320*2 + i/320 }, 0, 4},
+		{"backwards", func(i int) int { return 639 - i }, 0, 4},
 		{"turns", func(i int) int { return (i/20^1)*20 + i%20 }, 0, 4},
 		{"overlap", inOrder, 55, 8},
 		{"chunks of one time", inOrder, 6400, 8},
@@ -35,7 +36,7 @@ func TestCallsByStart(t *testing.T) {
 						i = shape.order(i)
 					}
 					start := now + int64(i)*10
-					c := &Call{Func: 10, Start: start, End: start + 10, Args: []uint64{uint64(i % 10)}}
+					c := &Call{Func: 10, Start: start, End: start + 10, Args: []uint64{uint64(i%10 + 1)}}
 					if i%2 == 0 {
 						c.Outs = []Out{{Param: 0, Value: uint64(start)}}
 					}
@@ -69,7 +70,7 @@ func TestCallsByStart(t *testing.T) {
 			if len(r.events) != chunks || ordered != shape.ordered {
 				t.Errorf("%d of %d chunks are in order, want %d of %d", ordered, len(r.events), shape.ordered, chunks)
 			}
-			for _, f := range []*Filter{nil, {From: 12_345, To: 30_003}, {NoData: true}, {NoArgs: true, NoData: true}, {Handles: []Handle{{Kind: 1, Value: 3}, {Kind: 1, Value: 9}}}} {
+			for _, f := range []*Filter{nil, {From: 12_345, To: 30_003}, {NoData: true}, {NoArgs: true, NoData: true}, {Handles: []Handle{{Kind: 1, Value: 1}, {Kind: 1, Value: 4}}}} {
 				want := sortedByStart(collect(t, r, f))
 				n := 0
 				for c, err := range r.CallsByStart(f) {
