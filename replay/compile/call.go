@@ -203,22 +203,22 @@ func (p *callCompiler) addOperands(in *plan.Instruction, words []plan.Operand) {
 
 // own returns an operand for the call's own instruction: relative to the call's data if it is an address in the data.
 func (p *callCompiler) own(op plan.Operand) plan.Operand {
-	if op.Slot == plan.SlotData && op.Addend >= p.data.from {
-		return plan.Operand{Slot: p.ownSlot(p.at.thread), Addend: op.Addend - p.data.from}
+	if op.Slot == plan.SlotData && op.Addend >= p.data {
+		return plan.Operand{Slot: p.ownSlot(p.at.thread), Addend: op.Addend - p.data}
 	}
 	return op
 }
 
 // addRelocs adds the call's relocations and the data that the player overwrites after the call.
 func (p *callCompiler) addRelocs(in *plan.Instruction) {
-	in.Base = uint32(p.data.from / plan.DataAlign)
+	in.Base = uint32(p.data / plan.DataAlign)
 	for i := range p.relo {
 		r := &p.relo[i]
 		to := p.own(plan.Operand{Slot: r.Slot, Addend: r.Addend})
-		r.At, r.Slot, r.Addend = r.At-p.data.from, to.Slot, to.Addend
+		r.At, r.Slot, r.Addend = r.At-p.data, to.Slot, to.Addend
 	}
 	for _, s := range p.spoils {
-		p.relo = append(p.relo, plan.Reloc{At: s.from - p.data.from, Addend: s.to - s.from, Flags: plan.RelocSpoil})
+		p.relo = append(p.relo, plan.Reloc{At: s.from - p.data, Addend: s.to - s.from, Flags: plan.RelocSpoil})
 	}
 	if len(p.pending) == 0 {
 		in.Relocs = p.Relocs(p.relo...)
@@ -266,7 +266,7 @@ func (p *callCompiler) kernel() uint32 {
 func (p *callCompiler) reset(e *timeline.Event, at place) {
 	p.call = call{}
 	p.e, p.c, p.f, p.facts, p.at = e, e.Call, e.Fn, p.factsOf(e.Fn), at
-	p.data.from = p.Aligned()
+	p.data = p.Aligned()
 	l := &p.lists
 	l.before, l.after = l.before[:0], l.after[:0]
 	l.relo, l.found, l.guesses, l.spoils, l.pending = l.relo[:0], l.found[:0], l.guesses[:0], l.spoils[:0], l.pending[:0]

@@ -90,13 +90,9 @@ func (p *callCompiler) upload(i int, off uint64, addr plan.Operand) bool {
 }
 
 // source returns the operand for host memory that a copy reads, and stores the recorded content there.
-func (p *callCompiler) source(i int, item uint32, op plan.Operand, in *timeline.Object, off uint64, own bool, s rows) (plan.Operand, error) {
+func (p *callCompiler) source(i int, item uint32, addr uint64, op plan.Operand, in *timeline.Object, off uint64, own bool, s rows) (plan.Operand, error) {
 	d := p.a.Find(i, item, format.DirIn)
 	if p.e.Captured != nil && p.ok && s.len > 0 {
-		addr := p.c.Args[p.f.Params[i].Word]
-		if item > 0 {
-			addr = p.data.arrays[i][item-1]
-		}
 		if own {
 			op, own = p.region(addr, s.span()), false // each graph run reads it
 			in, off = p.hostAt(addr)
@@ -152,17 +148,13 @@ func (p *callCompiler) lasting(n uint64) plan.Operand {
 }
 
 // destination returns the operand for host memory that a copy writes. The result is compared after the program has waited for it.
-func (p *callCompiler) destination(i int, item uint32, op plan.Operand, in *timeline.Object, off uint64, own bool, s rows) (plan.Operand, error) {
+func (p *callCompiler) destination(i int, item uint32, addr uint64, op plan.Operand, in *timeline.Object, off uint64, own bool, s rows) (plan.Operand, error) {
 	d := p.a.Find(i, item, format.DirOut)
 	at := p.at
 	async := p.f.Stream >= 0 && in != nil
 	waited := true
 	if async && d != nil {
 		at, waited = p.waitedAt(d)
-	}
-	addr := p.c.Args[p.f.Params[i].Word]
-	if item > 0 {
-		addr = p.data.arrays[i][item-1]
 	}
 	switch {
 	case !own:

@@ -24,11 +24,11 @@ import (
 
 // fileName returns the path for a file that the call reads.
 func (p *callCompiler) fileName(i int) (plan.Operand, error) {
-	if name := p.a.Find(i, 0, format.DirIn); name != nil && name.Status == format.Whole && name.Len == 0 {
+	if name := p.a.Whole(i, 0, format.DirIn); name != nil && name.Len == 0 {
 		return p.zero(1), nil // an empty name
 	}
-	d := p.a.Find(i, 1, format.DirIn)
-	if d == nil || d.Status != format.Whole {
+	d := p.a.Whole(i, 1, format.DirIn)
+	if d == nil {
 		p.refuse("the trace lacks the file that its parameter %s names", p.f.Params[i].Name)
 		return p.newPath(i)
 	}
@@ -79,7 +79,7 @@ func (p *callCompiler) newPath(i int) (plan.Operand, error) {
 // ownPath returns a new path in a replay folder. It ends like the recorded path.
 func (p *callCompiler) ownPath(dir string, i int) (string, error) {
 	base := "file"
-	if d := p.a.Find(i, 0, format.DirIn); d != nil && d.Status == format.Whole {
+	if d := p.a.Whole(i, 0, format.DirIn); d != nil {
 		b, err := p.bytes(d)
 		if err != nil {
 			return "", err

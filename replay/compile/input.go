@@ -97,8 +97,8 @@ func (p *callCompiler) spoil(at plan.Operand, n uint64) {
 
 // image returns the operand for a binary, whose size is in its content.
 func (p *callCompiler) image(i int, q *api.Param) (plan.Operand, error) {
-	d := p.a.Find(i, 0, format.DirIn)
-	if d == nil || d.Status != format.Whole {
+	d := p.a.Whole(i, 0, format.DirIn)
+	if d == nil {
 		p.refuse("its binary is not in the trace")
 		return imm(0), nil
 	}
@@ -107,8 +107,8 @@ func (p *callCompiler) image(i int, q *api.Param) (plan.Operand, error) {
 
 // packed returns a list {pointer, block, bytes, size, 0} for a kernel argument block.
 func (p *callCompiler) packed(i int, item uint32) (plan.Operand, error) {
-	d := p.a.Find(i, item, format.DirIn)
-	if d == nil || d.Status != format.Whole {
+	d := p.a.Whole(i, item, format.DirIn)
+	if d == nil {
 		p.refuse("its arguments were not recorded")
 		return imm(0), nil
 	}
@@ -131,7 +131,7 @@ func (p *callCompiler) arguments(i int, item uint32, n uint64) (plan.Operand, er
 	q := p.f.Params[i]
 	q.Addresses = true
 	from, err := p.input(i, &q, item, n)
-	if d := p.a.Find(i, item, format.DirIn); err == nil && d != nil && d.Status == format.Whole {
+	if d := p.a.Whole(i, item, format.DirIn); err == nil && d != nil {
 		err = p.numbers(i, d, from)
 	}
 	return from, err
@@ -184,7 +184,7 @@ func (p *callCompiler) table(b []byte, relocs []plan.Reloc) (plan.Operand, error
 func (p *callCompiler) list(i int, q *api.Param) (plan.Operand, error) {
 	b := make([]byte, 16)
 	var relocs []plan.Reloc
-	if d := p.a.Find(i, 0, format.DirIn); d != nil && d.Status == format.Whole {
+	if d := p.a.Whole(i, 0, format.DirIn); d != nil {
 		from, _, err := p.content(d)
 		if err != nil {
 			return from, err
@@ -244,11 +244,8 @@ func (p *callCompiler) items(i int, q *api.Param) (plan.Operand, error) {
 
 // array64 returns an array argument with n words, nil if they are not in the trace.
 func (p *callCompiler) array64(i int, n uint64) ([]uint64, error) {
-	if ws := p.data.arrays[i]; ws != nil && uint64(len(ws)) == n {
-		return ws, nil
-	}
-	d := p.a.Find(i, 0, format.DirIn)
-	if d == nil || d.Status != format.Whole || d.Len != 8*n {
+	d := p.a.Whole(i, 0, format.DirIn)
+	if d == nil || d.Len != 8*n {
 		if n > 0 {
 			p.refuse("its array %s was not recorded", p.f.Params[i].Name)
 		}
@@ -262,10 +259,6 @@ func (p *callCompiler) array64(i int, n uint64) ([]uint64, error) {
 	for k := range ws {
 		ws[k] = binary.LittleEndian.Uint64(b[8*k:])
 	}
-	if p.data.arrays == nil {
-		p.data.arrays = map[int][]uint64{}
-	}
-	p.data.arrays[i] = ws
 	return ws, nil
 }
 

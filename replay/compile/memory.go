@@ -115,9 +115,9 @@ func (p *callCompiler) memory(i int, q *api.Param, item uint32, w uint64, s rows
 		}
 		return op, nil
 	case api.Reads:
-		return p.source(i, item, op, in, off, own, s)
+		return p.source(i, item, w, op, in, off, own, s)
 	}
-	return p.destination(i, item, op, in, off, own, s)
+	return p.destination(i, item, w, op, in, off, own, s)
 }
 
 // zero returns zeros for missing data.

@@ -107,18 +107,18 @@ func (p *callCompiler) valueOutput(i int, q *api.Param) (plan.Operand, error) {
 // in slots.
 func (p *callCompiler) valueMemory(i int, q *api.Param) (plan.Operand, error) {
 	op := p.temporary(uint64(q.Elem))
-	in, d := p.a.Find(i, 0, format.DirIn), p.a.Find(i, 0, format.DirOut)
+	in, d := p.a.Whole(i, 0, format.DirIn), p.a.Whole(i, 0, format.DirOut)
 	var from plan.Operand
 	var relocs []plan.Reloc
 	var err error
-	before := q.Role == api.InOut && in != nil && in.Status == format.Whole
+	before := q.Role == api.InOut && in != nil
 	if before {
 		if from, relocs, err = p.content(in); err != nil {
 			return op, err
 		}
 	}
 	var stored []byte
-	if d != nil && d.Status == format.Whole && (q.Token != 0 && p.ok || p.f.Shares == api.Export) {
+	if d != nil && (q.Token != 0 && p.ok || p.f.Shares == api.Export) {
 		if stored, err = p.bytes(d); err != nil {
 			return op, err
 		}
@@ -183,7 +183,7 @@ func (p *callCompiler) argumentsKnown() bool {
 		if q.ItemSizes >= 0 {
 			n = 8 * p.c.Args[p.f.Params[q.ItemCount].Word]
 		}
-		if d := p.a.Find(i, 0, format.DirIn); n > 0 && (d == nil || d.Status != format.Whole) {
+		if n > 0 && p.a.Whole(i, 0, format.DirIn) == nil {
 			return false
 		}
 	}

@@ -106,7 +106,7 @@ func (p *callCompiler) repeat(g *group) (bool, error) {
 	}
 	g.insts = append(g.insts, l.in)
 	in := &g.insts[len(g.insts)-1]
-	in.Base, in.Call, in.Want = uint32(p.data.from/plan.DataAlign), p.c.Index, p.c.Ret
+	in.Base, in.Call, in.Want = uint32(p.data/plan.DataAlign), p.c.Index, p.c.Ret
 	p.Found.Relocations += l.relocations
 	if g.stream, g.kernel = l.stream, l.kernel; p.e.Stream == nil {
 		g.stream = p.lane(p.e) // the default stream of the current device
@@ -129,7 +129,7 @@ func (p *callCompiler) learn(in *plan.Instruction, g *group, relocations int) {
 		}
 		next = (next + d.Len + plan.DataAlign - 1) &^ (plan.DataAlign - 1)
 	}
-	if p.Aligned() != p.data.from+next {
+	if p.Aligned() != p.data+next {
 		return
 	}
 	l := p.launches.room()

@@ -173,8 +173,8 @@ func (p *callCompiler) structure(i int, q *api.Param) ([]plan.Operand, error) {
 	var b []byte
 	at, relocs := uint64(0), []plan.Reloc(nil)
 	if pointer {
-		d := p.a.Find(i, 0, format.DirIn)
-		if d == nil || d.Status != format.Whole || d.Len < uint64(q.Elem) {
+		d := p.a.Whole(i, 0, format.DirIn)
+		if d == nil || d.Len < uint64(q.Elem) {
 			p.refuse("its structure %s is not in the trace", q.Name)
 			return []plan.Operand{p.temporary(uint64(q.Elem))}, nil
 		}
@@ -271,8 +271,8 @@ func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (plan.
 	case f.OmitOnReplay:
 		return plan.Operand{}, nil
 	}
-	d := p.a.Find(i, f.Item, format.DirIn)
-	if d == nil || d.Status != format.Whole {
+	d := p.a.Whole(i, f.Item, format.DirIn)
+	if d == nil {
 		op, _, _, own := p.locate(i, f.Item, v)
 		if own {
 			p.refuse("the trace lacks the data to which its structure %s points", q.Name)
@@ -404,7 +404,6 @@ func (p *callCompiler) block(i int, q *api.Param) (relocs []plan.Reloc, err erro
 	if !ok || b.Width == 0 || b.Height == 0 || b.Depth == 0 {
 		return nil, nil
 	}
-	p.data.arrays = map[int][]uint64{i: {b.From.First, b.To.First}} // by item
 	for k, s := range []*timeline.CopySide{&b.From, &b.To} {
 		if !s.Memory {
 			continue

@@ -74,7 +74,7 @@ type call struct {
 	at    place
 	ok    bool // the call succeeded
 
-	data callData
+	data uint64     // offset in the plan's data for data that the call adds
 	work *graphWork // for the task that the call puts into a graph, nil if it needs none
 	temp uint64     // thread scratch memory in use, bytes
 	cant string     // why the call can't be replayed, "" if it can
@@ -92,12 +92,6 @@ type lists struct {
 	guesses []plan.Reloc // that guesses would have
 	spoils  []stretch    // overwritten after the call
 	pending []pendingNumber
-}
-
-// callData is the call's data.
-type callData struct {
-	from   uint64           // offset in the plan's data for data that the call adds
-	arrays map[int][]uint64 // the arrays read so far, by parameter
 }
 
 // stretch is a range in the plan's data.

@@ -326,7 +326,7 @@ func (c *Call) structure(i int) {
 			if f.Tag.Size != 0 && !(f.Object == api.Stream && v <= c.m.Constants) {
 				c.name(c.State.Known(c.Event.Process, f.Object, v), 0, Names) // its address may be in memory made from it
 			}
-		case c.whole(i, f.Item, format.DirIn) == nil:
+		case c.Whole(i, f.Item, format.DirIn) == nil:
 			o, off := c.Locate(i, f.Item, v)
 			c.name(o, off, Names)
 		}
@@ -343,7 +343,7 @@ func (c *Call) structBytes(i int) []byte {
 		}
 		return b
 	}
-	d := c.whole(i, 0, format.DirIn)
+	d := c.Whole(i, 0, format.DirIn)
 	if d == nil || d.Len < uint64(q.Elem) {
 		return nil
 	}

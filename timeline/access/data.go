@@ -56,8 +56,8 @@ func (x *CallData) Find(param int, item uint32, dir format.Dir) *format.Data {
 	return nil
 }
 
-// whole returns whole data of a parameter, nil if there is none.
-func (x *CallData) whole(param int, item uint32, dir format.Dir) *format.Data {
+// Whole returns the data of a parameter, nil if the trace lacks its content.
+func (x *CallData) Whole(param int, item uint32, dir format.Dir) *format.Data {
 	if d := x.Find(param, item, dir); d != nil && d.Status == format.Whole {
 		return d
 	}
@@ -69,7 +69,7 @@ func (x *CallData) array(param int) ([]byte, bool) {
 	if b, known := x.arrays[param]; known {
 		return b, true
 	}
-	d := x.whole(param, 0, format.DirIn)
+	d := x.Whole(param, 0, format.DirIn)
 	if d == nil {
 		return nil, false
 	}

@@ -246,7 +246,7 @@ func (p *process) fetch(e *timeline.Event, source int, a *Access, w *write) {
 	if o, _, found := sh.State.Find(p.id, addr); found && o.Kind == api.Device {
 		b, why := p.load(addr, a.Size, &w.stamp, e.Call.Index)
 		w.bytes, w.known = b, why == ""
-	} else if d := sh.whole(source, a.item(), format.DirIn); d != nil && d.Len == a.Size {
+	} else if d := sh.Whole(source, a.item(), format.DirIn); d != nil && d.Len == a.Size {
 		if w.blob = d.Blob; d.Blob == 0 {
 			w.bytes = slices.Clone(d.Bytes)
 		}

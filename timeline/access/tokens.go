@@ -87,7 +87,7 @@ func (c *Call) MadeTokens(param int) (made []*Token) {
 // makeTokens finds the tokens that a successful call stores by a parameter. A single token equal to an earlier one, of the same memory, is that
 // one unless it overwrites another.
 func (c *Call) makeTokens(i int, q *api.Param) {
-	d := c.whole(i, 0, format.DirOut)
+	d := c.Whole(i, 0, format.DirOut)
 	if d == nil {
 		return
 	}
@@ -110,7 +110,7 @@ func (c *Call) makeTokens(i int, q *api.Param) {
 		}
 	}
 	size := int(q.Token)
-	if len(b) == size && len(from) > 0 && !(q.Role == api.InOut && c.whole(i, 0, format.DirIn) != nil) {
+	if len(b) == size && len(from) > 0 && !(q.Role == api.InOut && c.Whole(i, 0, format.DirIn) != nil) {
 		same := func(t *Token) bool {
 			return t.process == c.Event.Process && bytes.Equal(t.Bytes, b) && slices.Equal(t.from, from)
 		}
