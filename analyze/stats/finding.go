@@ -17,7 +17,7 @@ type FindingKind string
 const (
 	Killed      FindingKind = "killed"       // signal Code with the Name killed process PID, Count processes in all
 	FailedCalls FindingKind = "failed_calls" // Count calls failed; Call is the first one, with Code
-	Unfinished  FindingKind = "unfinished"   // Count calls never returned; Call is the first one
+	Unfinished  FindingKind = "unfinished"   // Count calls hung, or ran when their process crashed; Call is the first one
 	LostCalls   FindingKind = "lost_calls"   // Count calls are missing, 0 if their number is not known
 	Relaunched  FindingKind = "relaunched"   // Count launches of the kernel Name were repeated after an error; Call is the first one
 	Grows       FindingKind = "memory_grows" // device memory grows from step to step: see Growth
@@ -90,8 +90,8 @@ func (x *summer) callFindings() (out []Finding) {
 	if f := x.firsts.failed; f != nil {
 		out = append(out, Finding{Kind: FailedCalls, Count: s.Failed, Call: &f.call, Func: f.fn, Code: f.code, Name: x.w.Model.ErrorName(f.code), Fault: x.w.Model.DeviceFault(int32(f.code))})
 	}
-	if f := x.firsts.unfinished; f != nil {
-		out = append(out, Finding{Kind: Unfinished, Count: s.Unfinished, Call: &f.call, Func: f.fn})
+	if n, call, fn := x.hung(); n > 0 {
+		out = append(out, Finding{Kind: Unfinished, Count: n, Call: &call, Func: fn})
 	}
 	if s.Gaps > 0 || x.w.Reader.Completeness().Cut != "" && s.Selection == "" {
 		out = append(out, Finding{Kind: LostCalls, Count: s.CallsLost})
@@ -111,12 +111,48 @@ func (x *summer) rankOf(p *format.Process) *int {
 	return &p.Rank
 }
 
-// killed returns the first process that a signal killed, and the number of such processes. Signals that ask a program to end do not count.
+// openCall is a call that never returned.
+type openCall struct {
+	call    uint64
+	start   int64
+	process uint32
+}
+
+// maxOpen bounds the calls of a function that are kept because they never returned.
+const maxOpen = 1 << 12
+
+// hung counts the calls that ran when their process crashed, or that had run longer than all others of the function when the recording ended. The
+// rest would have returned. It returns the first one too.
+func (x *summer) hung() (n, first uint64, fn string) {
+	processes := x.w.Reader.Processes()
+	for _, f := range x.funcs {
+		for _, c := range f.open {
+			p := &format.Process{}
+			if int(c.process) < len(processes) {
+				p = &processes[c.process]
+			}
+			if end := max(x.w.End, cmp.Or(p.End, x.w.Reader.Meta().EndNS)); end-c.start <= f.times.max && !crashed(p) {
+				continue
+			}
+			if n++; n == 1 || c.call < first {
+				first, fn = c.call, f.Func
+			}
+		}
+	}
+	return n, first, fn
+}
+
+// crashed reports whether a signal killed a process. Signals that ask a program to end do not count.
+func crashed(p *format.Process) bool {
+	s := syscall.Signal(p.Signal)
+	return p.Killed && s != syscall.SIGINT && s != syscall.SIGTERM && s != syscall.SIGHUP
+}
+
+// killed returns the first process that crashed, and the number of such processes.
 func killed(list []format.Process) (first *format.Process, n uint64) {
 	for i := range list {
 		p := &list[i]
-		switch s := syscall.Signal(p.Signal); {
-		case !p.Killed, s == syscall.SIGINT, s == syscall.SIGTERM, s == syscall.SIGHUP:
+		if !crashed(p) {
 			continue
 		}
 		if n++; first == nil || p.End < first.End {
@@ -251,8 +287,8 @@ func (x *summer) allKernels() (k kernelSum) {
 	return k
 }
 
-// firstCalls has the first calls that failed and that never returned.
-type firstCalls struct{ failed, unfinished *firstCall }
+// firstCalls has the first call that failed.
+type firstCalls struct{ failed *firstCall }
 
 type firstCall struct {
 	call uint64

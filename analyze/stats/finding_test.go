@@ -333,6 +333,31 @@ func TestSlowStepThatWaitsShowsItsCriticalPath(t *testing.T) {
 	}
 }
 
+// The call that ran when a recording was stopped had never returned, which was the first finding about each attached process.
+func TestOnlyCallsThatHangAreAFinding(t *testing.T) {
+	for _, c := range []struct {
+		end  int64
+		p    format.Process
+		hung bool
+	}{
+		{60_000, format.Process{PID: 4001}, false},
+		{900_000, format.Process{PID: 4001}, true},
+		{60_000, format.Process{PID: 4001, End: 900_000, Killed: true, Signal: int(syscall.SIGTERM)}, true},
+		{60_000, format.Process{PID: 4001, End: 60_000, Killed: true, Signal: int(syscall.SIGTERM)}, false},
+		{60_000, format.Process{PID: 4001, End: 60_000, Killed: true, Signal: int(syscall.SIGSEGV)}, true},
+	} {
+		b := testtrace.New(t)
+		b.Call(0, 1_000, 31_000, "aclrtSynchronizeDevice", nil)
+		b.Call(0, 40_000, 41_000, "aclrtSynchronizeDevice", nil, testtrace.Hangs)
+		b.Process(0, c.p)
+		b.Meta(func(m *format.Meta) { m.EndNS = c.end })
+		s := sums(t, b.Cut(), "")
+		if hung := slices.ContainsFunc(s.Findings, func(f stats.Finding) bool { return f.Kind == stats.Unfinished && *f.Call == 1 }); hung != c.hung {
+			t.Errorf("%+v: %v, %+v", c, hung, s.Findings)
+		}
+	}
+}
+
 // A program that crashed in its own code had no finding. A signal that asks it to end is none.
 func TestKilledProcessIsAFinding(t *testing.T) {
 	for signal, want := range map[syscall.Signal]string{syscall.SIGSEGV: "process 4001 was killed by SIGSEGV\n         acltrace blame t.aclt\n", syscall.SIGTERM: ""} {

@@ -398,6 +398,7 @@ type clues struct {
 type funcSum struct {
 	Function
 	times Histogram
+	open  []openCall // that never returned
 }
 
 type errKey struct {
@@ -494,10 +495,8 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 	}
 	if h.Flags&format.Unfinished == 0 {
 		f.times.Add(h.End - h.Start)
-	} else {
-		if s.Unfinished++; x.firsts.unfinished == nil {
-			x.firsts.unfinished = &firstCall{call: h.Index, fn: h.Name}
-		}
+	} else if s.Unfinished++; len(f.open) < maxOpen {
+		f.open = append(f.open, openCall{h.Index, h.Start, x.w.Process(h.Thread)})
 	}
 	if h.Retries != timeline.NoCall {
 		x.retry(h)
