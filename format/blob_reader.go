@@ -2,11 +2,14 @@ package format
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/acltrace/acltrace/format/column"
 )
 
 // BlobStats are the totals of the payloads in a trace.
@@ -30,15 +33,59 @@ func (b *blobReader) load() error {
 	return b.err
 }
 
+// decode is the reverse of encode, and reuses the memory of t. It reports content of later versions to unknown.
+func (t *blobTable) decode(raw []byte, unknown func(what string)) error {
+	for i := range t.blobs {
+		t.blobs[i] = t.blobs[i][:0]
+	}
+	for i := range t.extents {
+		t.extents[i] = t.extents[i][:0]
+	}
+	t.used, t.others = 0, t.others[:0]
+	b := block{unknown: unknown}
+	for len(raw) > 0 {
+		table, rest, err := column.NextTable(raw)
+		if err != nil {
+			return err
+		}
+		if table.Kind != kindExtents {
+			t.others = append(t.others, raw[:len(raw)-len(rest)]...)
+		}
+		raw = rest
+		switch {
+		case table.Kind == kindBlobs && table.Rows <= maxCalls:
+			t.first = table.ID
+			err = b.columns(table, t.blobs[:], int(table.Rows))
+		case table.Kind == kindExtents && table.Rows <= maxBlobSize/extentSize:
+			err = b.columns(table, t.extents[:], int(table.Rows))
+		case table.Kind == kindBlobs || table.Kind == kindExtents:
+			err = errBlock
+		default:
+			unknown("kind of table")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, size := range t.blobs[blobSize] {
+		n := extentsOf(size)
+		if size > maxBlobSize || n > uint64(len(t.extents[0])-t.used) {
+			return errBlock
+		}
+		t.used += int(n)
+	}
+	return nil
+}
+
 // loadMap adds the rows of a blobmap chunk to the table. It decodes them into t.
 func (b *blobReader) loadMap(t *blobTable, raw []byte) error {
-	if err := t.decode(raw, b.r.skip); err != nil {
-		return err
-	}
-	n := uint64(len(t.blobs[blobSize]))
-	if !b.r.mayHold(&b.r.tableWords, n*uint64(len(t.blobs)), maxBlockWords) ||
-		!b.r.mayHold(&b.r.extents, uint64(len(t.extents[0])*len(t.extents)), uint64(len(t.extents))*maxBlobSize/extentSize) {
+	if !b.mayHold(0, 0) { // an earlier chunk was too large: decode no more
 		return errBlock
+	}
+	err := t.decode(raw, b.r.skip)
+	n := uint64(len(t.blobs[blobSize]))
+	if !b.mayHold(n, uint64(len(t.extents[0]))) || err != nil {
+		return cmp.Or(err, errBlock)
 	}
 	// A missing chunk leaves a hole in the table. The size of the file bounds a forged first number.
 	if size := uint64(b.r.file.Size()); t.first > size || n > size-t.first {
@@ -57,6 +104,11 @@ func (b *blobReader) loadMap(t *blobTable, raw []byte) error {
 		}
 	}
 	return nil
+}
+
+// mayHold counts rows of the tables of blobs and extents, and reports if there are not too many.
+func (b *blobReader) mayHold(blobs, extents uint64) bool {
+	return b.r.mayHold(&b.r.tableWords, 3*blobs, maxBlockWords) && b.r.mayHold(&b.r.extents, 2*extents, 2*maxBlobSize/extentSize)
 }
 
 func (b *blobReader) entry(id BlobID) (*blobEntry, error) {

@@ -378,3 +378,17 @@ func (b *Blobber) release() {
 	extentPool.Put((*[extentSize]byte)(b.buf[:extentSize]))
 	b.buf = nil
 }
+
+// blobTable is a run of blob table rows: the content of a blobmap chunk.
+type blobTable struct {
+	first   uint64
+	blobs   [3][]uint64
+	extents [2][]uint64
+	used    int    // extents of the blobs, from the first on
+	others  []byte // all tables but the extents, as in the chunk
+}
+
+// encode makes the content of a blobmap chunk.
+func (t *blobTable) encode(enc *column.Encoder) []byte {
+	return enc.Table(enc.Table(nil, kindBlobs, t.first, t.blobs[:]...), kindExtents, t.first, t.extents[:]...)
+}

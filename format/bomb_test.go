@@ -30,6 +30,9 @@ func TestBombs(t *testing.T) {
 		}),
 		"blob table at the end of the numbers": "chunk 0 blobmap none self-contained records 1\n  table 1 18446744073709551615 rows 1 width 3\n    2 const 1\n  table 2 0 rows 1 width 2\n" +
 			"chunk 1 events none self-contained records 1\n" + calls(1, 0) + "  table 3 0 rows 1 width 2\n  table 4 0 rows 1 width 0\n    65540 const 1\n    65541 const 1\n",
+		"blob tables": many(300, func(i int) string {
+			return fmt.Sprintf("chunk %d blobmap none self-contained records 1\n  table 1 0 rows 1 width 3\n    2 const 1\n  table 2 0 rows 4194304 width 3\n    0 const 5\n    2 const 1\n", i)
+		}),
 		"words of functions": "chunk 0 events none self-contained records 20000\n  block 1 0 0\n  table 1 0 rows 20000 width 6\n    0 delta 1 (const 1)\n" +
 			many(20000, func(i int) string { return fmt.Sprintf("  table 2 %d rows 1 width 1024\n", i+1) }),
 		"content of data": "chunk 0 events none self-contained records 1\n" + calls(1, 0) +
@@ -53,6 +56,9 @@ func TestBombs(t *testing.T) {
 		_, _ = r.BlobStats()
 		if damage := r.Damage(); len(damage) == 0 && name != "blocks" {
 			t.Errorf("%s, %d bytes: taken as it is", name, len(b))
+		}
+		if n := r.Unknown()["column"]; n > 4 {
+			t.Errorf("%s: %d tables were decoded", name, n)
 		}
 	}
 }

@@ -134,6 +134,9 @@ const (
 // extentSize is the length in bytes of all extents of a payload but the last.
 const extentSize = 1 << 20
 
+// extentsOf is the number of extents of a payload.
+func extentsOf(size uint64) uint64 { return (size + extentSize - 1) / extentSize }
+
 // Bounds on input of a reader, above any writer's output.
 const (
 	maxCalls      = 1 << 18
