@@ -197,39 +197,9 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 	case stats.OtherCalls:
 		return fmt.Sprintf("%s %s is spent in other calls%s", human.Share(f.Share), whole, eachText(s, f, ", most in "))
 	case stats.OwnTime:
-		text := fmt.Sprintf("%s %s is the program's own time", human.Share(f.Share), whole)
-		sh := s.Shares
-		switch g := sh.Gaps; {
-		case rare(s):
-			text += fmt.Sprintf(", %s %s", human.Duration(g[0].LongNS), placeText(&g[0], human.Count(g[0].Steps)+" of "+human.Plural(sh.Steps, "step")))
-		case len(g) > 0 && 4*g[0].NS > f.NS:
-			text += fmt.Sprintf(", %s %s", human.Duration(g[0].NS), placeText(&g[0], "each step"))
-		case sh.Spread != nil && 2*sh.Spread.NS > f.NS:
-			text += fmt.Sprintf(", %s before each of %s a step to %s", human.Duration(sh.Spread.NS/sh.Spread.Gaps), human.Plural(sh.Spread.Gaps, "call"), sh.Spread.Func)
-		}
-		if deviceBound(s) {
-			text += "; the device has work meanwhile"
-		}
-		return text
+		return ownText(s, f, whole)
 	case stats.IdleDevice:
-		text := deviceName(f.Device) + fmt.Sprintf(" idled at least %s of its time", human.Share(f.Share))
-		if n := f.Device.IdleTimes; n > 0 {
-			text += fmt.Sprintf(", in %s", human.Plural(n, "gap"))
-		}
-		if d := f.Device.LongestIdle; d != nil {
-			text += fmt.Sprintf("; the longest is %s at %s", human.Duration(d.NS), human.Moment(d.Time))
-			if d.Next != "" {
-				text += ", before " + d.Next
-			}
-			switch {
-			case d.Next == "" || s.Untimed():
-			case d.Mostly == stats.OtherCalls:
-				text += ", during " + d.Func
-			default:
-				text += fmt.Sprintf(", during %s of %s", partNames[string(d.Mostly)], d.Thread)
-			}
-		}
-		return text
+		return idleText(s, f)
 	case stats.ShortTasks:
 		return deviceName(f.Device) + fmt.Sprintf(" idled at least %s of its time between short kernels: a kernel takes %s, the host launches one every %s",
 			human.Share(f.Share), human.Duration(f.NS), human.Duration(f.EveryNS))
@@ -245,6 +215,46 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 		return text
 	}
 	return string(f.Kind)
+}
+
+// ownText says where in a step the program's own time is. whole names the time that is divided.
+func ownText(s *stats.Stats, f *stats.Finding, whole string) string {
+	text := fmt.Sprintf("%s %s is the program's own time", human.Share(f.Share), whole)
+	sh := s.Shares
+	switch g := sh.Gaps; {
+	case rare(s):
+		text += fmt.Sprintf(", %s %s", human.Duration(g[0].LongNS), placeText(&g[0], human.Count(g[0].Steps)+" of "+human.Plural(sh.Steps, "step")))
+	case len(g) > 0 && 4*g[0].NS > f.NS:
+		text += fmt.Sprintf(", %s %s", human.Duration(g[0].NS), placeText(&g[0], "each step"))
+	case sh.Spread != nil && 2*sh.Spread.NS > f.NS:
+		text += fmt.Sprintf(", %s before each of %s a step to %s", human.Duration(sh.Spread.NS/sh.Spread.Gaps), human.Plural(sh.Spread.Gaps, "call"), sh.Spread.Func)
+	}
+	if deviceBound(s) {
+		text += "; the device has work meanwhile"
+	}
+	return text
+}
+
+// idleText describes the idle time of a device.
+func idleText(s *stats.Stats, f *stats.Finding) string {
+	text := deviceName(f.Device) + fmt.Sprintf(" idled at least %s of its time", human.Share(f.Share))
+	if n := f.Device.IdleTimes; n > 0 {
+		text += fmt.Sprintf(", in %s", human.Plural(n, "gap"))
+	}
+	if d := f.Device.LongestIdle; d != nil {
+		text += fmt.Sprintf("; the longest is %s at %s", human.Duration(d.NS), human.Moment(d.Time))
+		if d.Next != "" {
+			text += ", before " + d.Next
+		}
+		switch {
+		case d.Next == "" || s.Untimed():
+		case d.Mostly == stats.OtherCalls:
+			text += ", during " + d.Func
+		default:
+			text += fmt.Sprintf(", during %s of %s", partNames[string(d.Mostly)], d.Thread)
+		}
+	}
+	return text
 }
 
 // eachText counts the calls of a finding: "aclrtMemcpy 40 times a step, each 13.2 us". It is "" if no call began in a step.
