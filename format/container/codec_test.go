@@ -63,6 +63,19 @@ func TestPlanes(t *testing.T) {
 	}
 }
 
+// Planes are joined again for any length, also if the last number is cut off.
+func TestUnplanes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	for shift := 1; shift <= maxPlanes; shift++ {
+		for n := 1; n < 70; n++ {
+			raw, got := randomBytes(rng, n), make([]byte, n)
+			if unplanes(got, planes(nil, raw, shift), shift); !bytes.Equal(got, raw) {
+				t.Errorf("%d bytes in %d planes: %x, want %x", n, 1<<shift, got, raw)
+			}
+		}
+	}
+}
+
 func randomBytes(rng *rand.Rand, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
