@@ -201,7 +201,7 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 	case stats.IdleDevice:
 		return idleText(s, f)
 	case stats.ShortTasks:
-		return deviceName(f.Device) + fmt.Sprintf(" idled at least %s of its time between short kernels: a kernel takes %s, the host launches one every %s",
+		return findingDevice(s, f) + fmt.Sprintf(" idled at least %s of its time between short kernels: a kernel takes %s, the host launches one every %s",
 			human.Share(f.Share), human.Duration(f.NS), human.Duration(f.EveryNS))
 	case stats.HiddenWaits:
 		return fmt.Sprintf("%s of pageable memory may wait: %s, %s in all", human.Plural(f.Count, "asynchronous copy"), f.Func, human.Bytes(f.Bytes))
@@ -237,7 +237,7 @@ func ownText(s *stats.Stats, f *stats.Finding, whole string) string {
 
 // idleText describes the idle time of a device.
 func idleText(s *stats.Stats, f *stats.Finding) string {
-	text := deviceName(f.Device) + fmt.Sprintf(" idled at least %s of its time", human.Share(f.Share))
+	text := findingDevice(s, f) + fmt.Sprintf(" idled at least %s of its time", human.Share(f.Share))
 	if n := f.Device.IdleTimes; n > 0 {
 		text += fmt.Sprintf(", in %s", human.Plural(n, "gap"))
 	}
@@ -286,6 +286,14 @@ func deviceName(d *stats.Device) string {
 		return "the device"
 	}
 	return fmt.Sprintf("device %d", d.Device)
+}
+
+// findingDevice names the device of a finding, with its process if there are several devices.
+func findingDevice(s *stats.Stats, f *stats.Finding) string {
+	if len(s.Devices) < 2 {
+		return deviceName(f.Device)
+	}
+	return fmt.Sprintf("%s of process %d", deviceName(f.Device), f.Device.Process)
 }
 
 // placeText says where in a step a gap is.

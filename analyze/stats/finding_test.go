@@ -358,6 +358,18 @@ func TestOnlyCallsThatHangAreAFinding(t *testing.T) {
 	}
 }
 
+// A job of two processes had two findings about an idle "device 0".
+func TestIdleDeviceNamesItsProcess(t *testing.T) {
+	s := training(t, nil)
+	idle := stats.Device{Process: 4002, SpanNS: 100}
+	s.Devices = append(s.Devices, idle)
+	s.Findings = []stats.Finding{{Kind: stats.IdleDevice, CostNS: 100, Share: 1, Device: &idle}}
+	var text bytes.Buffer
+	if err := report.StatsText(&text, "t.aclt", s, nil); err != nil || !strings.Contains(text.String(), "device 0 of process 4002 idled") {
+		t.Errorf("%v: %s", err, &text)
+	}
+}
+
 // A program that crashed in its own code had no finding. A signal that asks it to end is none.
 func TestKilledProcessIsAFinding(t *testing.T) {
 	for signal, want := range map[syscall.Signal]string{syscall.SIGSEGV: "process 4001 was killed by SIGSEGV\n         acltrace blame t.aclt\n", syscall.SIGTERM: ""} {
