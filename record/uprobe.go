@@ -158,7 +158,7 @@ func (r *recorder) follow(u *uprobe.Probes, pids []int) (stop func(), err error)
 	var first error
 	for _, pid := range pids {
 		libs, err := uprobe.FindLibraries(r.o.Model, pid)
-		if err != nil && first == nil && host.Exists(host.ProcFile(pid, "maps")) {
+		if err != nil && len(pids) == 1 && host.Exists(host.ProcFile(pid, "maps")) { // one process among many may hide its maps
 			first = err
 		}
 		for _, lib := range append(libs, uprobe.SearchLibraries(r.o.Model, pid, r.folders(pid))...) {
