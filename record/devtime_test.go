@@ -208,7 +208,7 @@ func TestDeviceTimeRefused(t *testing.T) {
 		r, res, out := run(t, record.Options{Capture: record.Capture{Calls: record.Calls{DeviceTime: 1}}}, program, binary, "1")
 		if n >= "496" {
 			// The thread has an error that the program has not queried: its number survives, and its text does not.
-			out = strings.Replace(out, "the event is null", "hostPtr is null", 1)
+			out = strings.Replace(out, "aclrtRecordEvent: event is null", "aclrtMallocHost: hostPtr is null", 1)
 		}
 		if said := r.Meta().DeviceTime; res.ExitCode != 0 || out != without || said.Refused != 1 {
 			t.Errorf("refused at %s: %+v, %+v\n%s\nand without --device-time\n%s", n, res, said, out, without)
