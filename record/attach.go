@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -41,6 +44,23 @@ func RuntimeOf(models []*api.Model, o *AttachOptions) *api.Model {
 	return detect.OfProcesses(models, o.Capture.Library, o.PID, pids)
 }
 
+// usersBelow returns the nearest descendants of a process that map a library of the runtime, such as those of a shell or a launcher.
+func usersBelow(m *api.Model, pid int) (pids []string) {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, list := range lists {
+		b, _ := os.ReadFile(list)
+		for _, child := range strings.Fields(string(b)) {
+			n, _ := strconv.Atoi(child)
+			if libs, err := uprobe.FindLibraries(m, n); err == nil && len(libs) > 0 {
+				pids = append(pids, child)
+			} else {
+				pids = append(pids, usersBelow(m, n)...)
+			}
+		}
+	}
+	return pids
+}
+
 // Attach records running processes until the process PID ends, or ctx. It removes its probes at the end.
 func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	r := &recorder{o: o.Options}
@@ -62,6 +82,9 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 		if libs, err := uprobe.FindLibraries(o.Model, o.PID); err != nil {
 			return nil, err
 		} else if len(libs) == 0 && o.Capture.Library == "" {
+			if pids := usersBelow(o.Model, o.PID); len(pids) > 0 {
+				return nil, fmt.Errorf("process %d does not use the runtime, but its descendant %s does: attach to that", o.PID, strings.Join(pids, ", "))
+			}
 			return nil, &OptionError{Conflict: LibraryUnknown, Value: fmt.Sprintf("process %d maps no library of the runtime (%s)", o.PID, strings.Join(o.Model.Libraries(), ", "))}
 		}
 		r.target.env = host.Environ(o.PID)

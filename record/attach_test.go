@@ -464,6 +464,27 @@ func mapsLibrary(pid int, library string) bool {
 }
 
 // A library that a program opens later, from a folder that is not searched, is recorded from then on, and reported as late.
+// Attach to a launcher, as $! often is, asked for a library's name.
+func TestAttachToALauncherNamesTheProgram(t *testing.T) {
+	cmd := decoder(t, "launched", ownLibraries(t), "timeout", "600")
+	children := fmt.Sprintf("/proc/%d/task/%d/children", cmd.Process.Pid, cmd.Process.Pid)
+	want := ""
+	testenv.Wait(t, "the program maps the library", func() bool {
+		b, _ := os.ReadFile(children)
+		want = strings.TrimSpace(string(b))
+		maps, _ := os.ReadFile("/proc/" + want + "/maps")
+		return want != "" && strings.Contains(string(maps), "libascendcl")
+	})
+	pid, _ := strconv.Atoi(want)
+	defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
+	o := &record.AttachOptions{PID: cmd.Process.Pid}
+	o.Model, o.Output = acl.Model, filepath.Join(t.TempDir(), "run.aclt")
+	if _, err := record.Attach(t.Context(), o); err == nil || !strings.Contains(err.Error(), "its descendant "+want+" does") {
+		testenv.Uprobes(t, err)
+		t.Errorf("%v, want one that names %s", err, want)
+	}
+}
+
 func TestAttachToLibraryLoadedLater(t *testing.T) {
 	lib := ownLibraries(t)
 	program := testenv.CompileC(t, "later", []string{source("later.c")}, "-ldl")
