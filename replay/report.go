@@ -538,7 +538,7 @@ func (p *judge) compared(r *Report, s *resultState, in *plan.Instruction, res *p
 	case res.Flags&plan.ResultDone == 0:
 		s.set(verify.IsUnproved, verify.NotReached, "the replay ended before the comparison")
 		return
-	case varies != "":
+	case varies != "" && code != verify.Race: // a race is the cause
 		s.set(verify.IsUnproved, varies, varies.Text())
 		return
 	case code == "" && res.Flags&plan.ResultDiffers != 0:

@@ -193,7 +193,7 @@ func TestBundleJudgesGuesses(t *testing.T) {
 		text string
 	}{
 		fmt.Sprintf("%#x", uint64(dev)): {0, "identical: 1 result"},
-		other:                           {4, "1 of 1 result is unproved: they depend on words that may be addresses"},
+		other:                           {4, "1 of 1 result is unproved: it depends on words that may be addresses"},
 	} {
 		t.Setenv("FAKE_BASE", base)
 		if out, code := runBundle(t, dir, l); code != want.code || !strings.Contains(out, want.text) {

@@ -23,6 +23,9 @@ type Runs struct {
 	first    []plan.Result // from the first run
 	launches []LaunchTimes
 	spans    [][2]int // instructions of each launch and of the call that waits for it
+	// unordered means that results differ without a difference in new memory, so that no difference is evidence of memory
+	// that nothing has written.
+	unordered bool
 }
 
 // NewRuns prepares the comparison. of describes an extract, nil for other traces. poison says that new memory has the byte Poison in
@@ -56,6 +59,12 @@ func (r *Runs) Add(results []plan.Result, nsPerCount float64, elapsed time.Durat
 		}
 		if !same {
 			r.Varying[i] = r.variation(r.Varying[i], run)
+		}
+		r.unordered = r.unordered || r.Varying[i] == verify.Varies || verify.ByCode(uint8(b.Flags>>plan.ReasonShift)) == verify.Race
+	}
+	if r.unordered {
+		for i := range r.Varying {
+			r.Varying[i] = verify.Varies
 		}
 	}
 }

@@ -2,11 +2,16 @@ package lab
 
 import (
 	"testing"
+	"time"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/replay/backend"
 	"github.com/acltrace/acltrace/replay/compile"
+	"github.com/acltrace/acltrace/replay/plan"
+	"github.com/acltrace/acltrace/replay/verify"
 )
 
 // A launch on a device's default stream was timed until a wait for another device's default stream, or for another device.
@@ -47,5 +52,53 @@ func TestTimedWaitsOfDefaultStreams(t *testing.T) {
 	}
 	if len(launches) != len(want) {
 		t.Errorf("%d launches", len(launches))
+	}
+}
+
+// A replay with --poison said of results that a race had changed that they depend on memory that nothing has written.
+func TestRacesAreNoUnwrittenMemory(t *testing.T) {
+	const page = 0x7ffe0000
+	s := testtrace.NewSequence(t)
+	s.Then("aclInit", testtrace.A(0))
+	s.Then("aclrtSetDevice", testtrace.A(0))
+	s.Then("aclrtMalloc", testtrace.A(page, 64, 0), testtrace.Outs("devPtr", testtrace.DeviceA))
+	copied := func(_ *api.Func, c *format.Call) {
+		c.Data = append(c.Data, format.Data{Dir: format.DirOut, Len: 64, Bytes: make([]byte, 64)})
+	}
+	for range 2 {
+		s.Then("aclrtMemcpy", testtrace.A(page, 64, testtrace.DeviceA, 64, 2), copied)
+	}
+	p, err := compile.Trace(s.Load().Reader, acl.Model, t.TempDir(), &compile.Options{Backend: backend.New("", acl.Model), Place: compile.PlaceAuto, Compare: true})
+	if err != nil || len(p.Found.Unsupported) > 0 {
+		t.Fatal(err, p.Found.Unsupported)
+	}
+	defer p.Close()
+	var checks []int
+	n := 0
+	for i, in := range p.File.Instructions(0) {
+		if n = i + 1; in.Op == plan.OpCheck {
+			checks = append(checks, i)
+		}
+	}
+	if len(checks) != 2 {
+		t.Fatalf("%d results", len(checks))
+	}
+	for _, c := range []struct {
+		third uint64 // of the second result, with the memory of the first run
+		why   verify.Reason
+		want  verify.Reason
+	}{{1, "", verify.Uninitialised}, {3, "", verify.Varies}, {1, verify.Race, verify.Varies}} {
+		runs := NewRuns(p, nil, true)
+		for run, got := range [][2]uint64{{1, 1}, {2, 2}, {1, c.third}} {
+			results := make([]plan.Result, n)
+			for k, i := range checks {
+				results[i].Ret = got[k]
+			}
+			results[checks[1]].Flags = uint32(c.why.Code()) << plan.ReasonShift
+			runs.Add(results, 1, time.Duration(run))
+		}
+		if got := runs.Varying; len(got) != 2 || got[checks[0]] != c.want || got[checks[1]] != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
 	}
 }

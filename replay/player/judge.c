@@ -148,8 +148,9 @@ static void print_unproved(struct tally *t)
 		for (uint32_t i = 1; i < MAX_REASONS; i++)
 			if (t->by[i] > t->by[most])
 				most = i;
-		printf("%s", between);
-		printf("%s", reason_text(most));
+		const char *text = reason_text(most), *they = "they depend";
+		bool single = t->by[most] == 1 && strncmp(text, they, strlen(they)) == 0;
+		printf("%s%s%s", between, single ? "it depends" : "", single ? text + strlen(they) : text);
 		if (several)
 			printf(" (%s)", count(t->by[most]));
 		left -= t->by[most];

@@ -188,6 +188,9 @@ func (t *Tally) unproved() string {
 	var why []string
 	for _, r := range reasons {
 		text := r.Text()
+		if t.by[r] == 1 {
+			text = strings.Replace(text, "they depend", "it depends", 1)
+		}
 		if len(reasons) > 1 {
 			text = fmt.Sprintf("%s (%s)", text, human.Count(t.by[r]))
 		}

@@ -26,7 +26,7 @@ func TestVerdict(t *testing.T) {
 		{[]add{{IsProved, "", 16}}, 0, Identical, "identical: 16 results", 0},
 		{[]add{{IsProved, "", 1}, {IsTolerated, "", 1}}, 0, Identical, "identical: 2 results (1 within the tolerance)", 0},
 		{[]add{{IsProved, "", 4}, {IsUnproved, Kernel, 12}}, 0, Unproved, "nothing differs; 12 of 16 results are unproved: computed by kernels that no library here implements", 0},
-		{[]add{{IsUnproved, Data, 1}, {IsUnproved, Kernel, 2}}, 0, Unproved, "nothing differs; 3 of 3 results are unproved: computed by kernels that no library here implements (2); they depend on data that the trace lacks (1)", 0},
+		{[]add{{IsUnproved, Data, 1}, {IsUnproved, Kernel, 2}}, 0, Unproved, "nothing differs; 3 of 3 results are unproved: computed by kernels that no library here implements (2); it depends on data that the trace lacks (1)", 0},
 		{[]add{{IsProved, "", 3}, {IsUnproved, Kernel, 1}, {IsDifferent, "", 1}}, 0, Different, "different: 1 of 5 results differs; 1 of 5 results is unproved: computed by kernels that no library here implements", 0},
 		{[]add{{IsProved, "", 3}}, 2, Different, "different: 2 returned values or outputs differ", 0},
 		{nil, 1, Different, "different: 1 returned value or output differs", 0},
