@@ -49,6 +49,9 @@ func DiffText(w io.Writer, d *diff.Diff, all bool, o *TextOptions) error {
 	}); err != nil {
 		return err
 	}
+	if untimed(d) {
+		Printf(w, "\nThe kernels have no device times: record both runs with --device-time all to compare them.\n")
+	}
 	selection := ""
 	if d.Selection != "" {
 		selection = d.Selection + " "
@@ -59,6 +62,14 @@ func DiffText(w io.Writer, d *diff.Diff, all bool, o *TextOptions) error {
 	}
 	nextText(w, next)
 	return nil
+}
+
+// untimed reports whether a step's waits changed, nothing explains it, and kernels were not timed.
+func untimed(d *diff.Diff) bool {
+	c := d.Cause
+	return c != nil && c.Part == stats.PartWaiting.String() && c.Kind != "kernel" && len(d.New)+len(d.Gone) == 0 &&
+		slices.ContainsFunc(d.Changes, func(x diff.Change) bool { return x.Kind == "kernel" && x.Metric != "device" }) &&
+		!slices.ContainsFunc(d.Changes, func(x diff.Change) bool { return x.Often || bytesText(&x) != "" })
 }
 
 // diffSentence says in one sentence what changed, and why.

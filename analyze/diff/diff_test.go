@@ -296,6 +296,10 @@ func TestCause(t *testing.T) {
 		if err := report.DiffText(&text, d, false, nil); err != nil || !regexp.MustCompile(c.says).MatchString(text.String()) {
 			t.Errorf("%s: %v, want %q in\n%s", c.name, err, c.says, &text)
 		}
+		// Only kernels can explain the wait, and they have no times.
+		if advised := strings.Contains(text.String(), "The kernels have no device times"); advised != (c.name == "waiting" || c.name == "faster") {
+			t.Errorf("%s: advice %v in\n%s", c.name, advised, &text)
+		}
 	}
 	if d := compare(t, base(1), base(2), nil); d.Cause != nil || d.Differs {
 		t.Errorf("%+v", d)
