@@ -18,6 +18,7 @@ mkdir -p $B/null
 : >$RESULTS
 
 LTTNG_PID=
+broken= # packages whose benchmarks did not run
 end() {
 	[ -z "$LTTNG_PID" ] || kill "$LTTNG_PID" 2>/dev/null || true
 	rm -rf "$SCRATCH"
@@ -209,8 +210,9 @@ ring() {
 go_benchmarks() {
 	echo "== Go benchmarks, one core"
 	scripts/collector.sh
-	for package in ./record ./sim/acl ./sim/virtual ./sim/libascendcl/test ./timeline ./replay ./otelexport ./otelexport/internal/spans ./otelexport/live ./export/pprof ./export/perfetto ./export/chrome ./export/parquet ./probe/ring ./probe/uprobe; do
-		timeout 300 go test -run '^$' -bench . -benchtime 0.5s -cpu 1 $package 2>&1 | grep -E '^(Benchmark|pkg:|panic|FAIL|---)' || echo "$package: ended early"
+	for package in ./record/rows ./sim/acl ./sim/virtual ./sim/libascendcl/test ./timeline ./replay ./otelexport ./otelexport/live ./export/pprof ./export/perfetto ./export/chrome ./export/parquet ./probe/ring ./probe/uprobe; do
+		timeout 300 go test -run '^$' -bench . -benchtime 0.5s -cpu 1 $package >"$SCRATCH/go" 2>&1 && grep -q '^Benchmark' "$SCRATCH/go" || broken="$broken $package"
+		grep -E '^(Benchmark|pkg:|panic|FAIL|---)' "$SCRATCH/go" || true
 	done
 }
 
@@ -222,3 +224,4 @@ for part; do
 	esac
 done
 awk -f scripts/bench.awk $RESULTS
+[ -z "$broken" ] || { echo "bench.sh: these benchmarks did not run to their end:$broken" >&2 && exit 1; }
