@@ -507,31 +507,17 @@ func TestCUDATexture(t *testing.T) {
 	}
 }
 
-// An extracted launch has the copy to an array, if a copy from the array wrote the memory that its kernel reads. It was left out before.
-func TestCUDAExtractArray(t *testing.T) {
-	program := testenv.CUDA(t, "testdata/arraycopy.c")
-	path := recordedCUDA(t, program)
-	one := filepath.Join(t.TempDir(), "one.aclt")
-	if _, err := lab.Extract(t.Context(), path, cuda.Model, callsTo(t, path, "cuLaunchKernel")[0].Index, one, nil); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(callsTo(t, one, "cuMemcpyHtoA_v2")); n != 1 {
-		t.Errorf("%d copies to the array", n)
-	}
-	if n := len(callsTo(t, one, "cuMemcpyHtoD_v2")); n != 0 {
-		t.Errorf("%d copies that are not needed", n)
-	}
-	identical(t, one, func(rep *replay.Report) bool { return rep.Verified.Results == 1 })
-}
-
-// An extracted launch has the copies to an array from which another array was copied.
-func TestCUDAExtractArrayOfArray(t *testing.T) {
+// An extracted launch has the copies to, between and from arrays that made the memory that its kernel reads, and no other. They were left
+// out before.
+func TestCUDAExtractArrays(t *testing.T) {
 	path, one := recordedCUDA(t, testenv.CUDA(t, "testdata/arrays.c")), filepath.Join(t.TempDir(), "one.aclt")
 	if _, err := lab.Extract(t.Context(), path, cuda.Model, callsTo(t, path, "cuLaunchKernel")[0].Index, one, nil); err != nil {
 		t.Fatal(err)
 	}
-	if a, b := len(callsTo(t, one, "cuMemcpyHtoA_v2")), len(callsTo(t, one, "cuMemcpyAtoA")); a != 2 || b != 1 {
-		t.Errorf("%d copies to the array and %d from it to another", a, b)
+	for name, want := range map[string]int{"cuMemcpyHtoA_v2": 2, "cuMemcpyAtoA_v2": 1, "cuMemcpyAtoD_v2": 1, "cuMemcpyHtoD_v2": 0, "cuMemcpyDtoA_v2": 0} {
+		if n := len(callsTo(t, one, name)); n != want {
+			t.Errorf("%d calls to %s, want %d", n, name, want)
+		}
 	}
 	identical(t, one, func(rep *replay.Report) bool { return rep.Verified.Results == 1 })
 }

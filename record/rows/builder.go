@@ -130,8 +130,9 @@ func (b *Builder) Ended(e *probe.End) error {
 	}
 	row := &b.Processes.rows[i]
 	row.End, row.Killed, row.Signal = max(e.Seen-b.origin, 1), !e.Clean, e.Signal
-	if row.ExitUnknown = e.Clean && e.Code == probe.NoCode; e.Code != probe.NoCode {
-		row.ExitCode = e.Code
+	row.ExitCode, row.ExitUnknown = e.Code, e.Clean && e.Code == probe.NoCode
+	if e.Code == probe.NoCode {
+		row.ExitCode = 0
 	}
 	if row.Killed {
 		b.Processes.killed(e, b.threads.latest(e.PID))

@@ -49,3 +49,34 @@ func TestEndedProcessHasItsReportedVariables(t *testing.T) {
 		}
 	}
 }
+
+// The end of a process that is reported again has no code of the earlier report, and an unknown code is not 0.
+func TestEnded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.aclt")
+	w, err := format.Create(path, &format.Meta{API: "acl"}, schema.Of(acl.Model), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	b := New(&Options{Model: acl.Model, Meta: &format.Meta{}}, w)
+	if err := b.Process(&probe.Process{PID: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		end             probe.End
+		code            int
+		unknown, killed bool
+	}{
+		{probe.End{PID: 1, Clean: true, Code: 5}, 5, false, false},
+		{probe.End{PID: 1, Clean: true, Code: probe.NoCode}, 0, true, false},
+		{probe.End{PID: 1, Clean: true, Code: 7}, 7, false, false},
+		{probe.End{PID: 1, Code: probe.NoCode, Signal: 9}, 0, false, true},
+	} {
+		if err := b.Ended(&c.end); err != nil {
+			t.Fatal(err)
+		}
+		if p := b.Processes.rows[0]; p.ExitCode != c.code || p.ExitUnknown != c.unknown || p.Killed != c.killed {
+			t.Errorf("%+v: %+v", c.end, p)
+		}
+	}
+}

@@ -24,7 +24,7 @@ int main(void)
 	CUcontext ctx;
 	CUmodule m;
 	CUfunction next;
-	CUdeviceptr from, to;
+	CUdeviceptr from, to, other;
 	CUarray array, second, level;
 	CUmipmappedArray levels;
 	uint8_t bytes[64], got[64];
@@ -32,7 +32,8 @@ int main(void)
 		bytes[i] = (uint8_t)(3 * i);
 	MUST(cuInit(0) == 0 && cuDevicePrimaryCtxRetain(&ctx, 0) == 0 && cuCtxSetCurrent(ctx) == 0);
 	MUST(cuModuleLoadData(&m, ptx) == 0 && cuModuleGetFunction(&next, m, "next") == 0);
-	MUST(cuMemAlloc(&from, 64) == 0 && cuMemAlloc(&to, 64) == 0);
+	MUST(cuMemAlloc(&from, 64) == 0 && cuMemAlloc(&to, 64) == 0 && cuMemAlloc(&other, 64) == 0);
+	MUST(cuMemcpyHtoD(other, bytes, 64) == 0); /* not needed by the kernel */
 	CUDA_ARRAY_DESCRIPTOR shape = {.Width = 64, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1};
 	CUDA_ARRAY3D_DESCRIPTOR deep = {.Width = 64, .Height = 1, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1};
 	MUST(cuArrayCreate(&array, &shape) == 0 && cuArrayCreate(&second, &shape) == 0);
