@@ -215,6 +215,9 @@ func (b *blamer) find() error {
 		if err != nil {
 			return err
 		}
+		if f := b.m.Func(api.ID(c.Func)); c.Flags&format.Unfinished == 0 && (f == nil || !f.Failed(c.Ret)) {
+			return fmt.Errorf("%s: call %d %s did not fail", b.r.Path(), c.Index, b.r.Schema().FuncName(c.Func))
+		}
 		return b.failed(c)
 	}
 	if b.o.Task != nil {

@@ -363,6 +363,26 @@ func TestNothingFailed(t *testing.T) {
 	}
 }
 
+// Blame said of a call that had succeeded that it never returned, if the call was named.
+func TestNamedCallDidNotFail(t *testing.T) {
+	b := testtrace.New(t)
+	b.Call(0, 1_000, 2_500, "aclrtSetDevice", testtrace.A(0))
+	b.Call(0, 3_000, 3_500, "aclrtSetDevice", testtrace.A(99), testtrace.Fails(107001))
+	b.Call(0, 4_000, 4_500, "aclrtSynchronizeDevice", nil, testtrace.Hangs)
+	r := b.Load().Reader
+	for call, want := range []string{"call 0 aclrtSetDevice did not fail", "", ""} {
+		n := uint64(call)
+		rep, err := blame.Blame(r, acl.Model, &blame.Options{Call: &n})
+		if want != "" {
+			if err == nil || !strings.HasSuffix(err.Error(), want) {
+				t.Errorf("call %d: %+v, %v, want %q", call, rep, err, want)
+			}
+		} else if err != nil || rep.Failure == nil || rep.Failure.Index != n {
+			t.Errorf("call %d: %+v, %v", call, rep, err)
+		}
+	}
+}
+
 // A query that returned "not ready" was taken for a failure.
 func TestPendingIsNoFailure(t *testing.T) {
 	f := cuda.Model.Lookup("cuStreamQuery")
