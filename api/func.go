@@ -43,6 +43,10 @@ type Meaning struct {
 	// PollsCallbacks: the call waits for a stream's host callback, and runs it on the calling thread. It fails if there is
 	// none.
 	PollsCallbacks bool
+	// RunsCallbacks: the call may run functions of the program before it returns. A callback may throw an exception through the
+	// call, so a probe must not replace the call's return address. True for functions with a Callback parameter or
+	// PollsCallbacks.
+	RunsCallbacks bool
 	// ParamSizes: the call returns the offset and the size of a kernel parameter.
 	ParamSizes bool
 	// Subscribes is the function with PollsCallbacks that serves the thread that a parameter names, "" for none.

@@ -3660,14 +3660,14 @@ var Model = (&api.Model{
 			Params:   []api.Param{{Name: "configPath", Type: "const char*", Words: 1, Width: 8, Role: 17, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=6.3.RC1",
 			Doc: "Initialise the process-wide ACL state, optionally from a JSON config file (dump, profiling, default device, stack sizes).", Words: 1,
-			Meaning:      api.Meaning{Initializes: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			Meaning:      api.Meaning{Initializes: true, RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			ReplayRules:  api.ReplayRules{Keeps: []string{"defaultDevice", "err_msg_mode", "event_mode", "StackSize"}},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 2, Name: "aclFinalize", Layer: "acl", Return: "aclError", RetWidth: 4, RetError: true, Simulated: true, Since: "<=6.3.RC1",
 			Doc:          "Tear the process-wide ACL state down (drops the whole init reference count).",
-			Meaning:      api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true, Ends: "all"},
 		},
 		{
@@ -3679,7 +3679,7 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.5.0", Doc: "Drop one init reference; real teardown happens at zero.", Words: 1,
-			Meaning:      api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true, Ends: "all"},
 		},
 		{
@@ -3749,7 +3749,8 @@ var Model = (&api.Model{
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=6.3.RC1",
 			Doc: "Install one process-wide callback fired when a device task fails (deprecated form).", Words: 1,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 11, Name: "aclrtExceptionInfoCallbackRegister", Layer: "acl", Return: "aclError",
@@ -3760,7 +3761,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "9.2-dev", Doc: "Add a process-wide device-task-failure callback; several may coexist.", Words: 1,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 12, Name: "aclrtExceptionInfoCallbackUnregister", Layer: "acl", Return: "aclError",
@@ -3771,7 +3773,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "9.2-dev", Doc: "Remove a callback added by aclrtExceptionInfoCallbackRegister.", Words: 1,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 13, Name: "aclrtGetTaskIdFromExceptionInfo", Layer: "acl", Return: "uint32_t",
@@ -3879,7 +3882,8 @@ var Model = (&api.Model{
 				{Name: "userData", Type: "void*", Word: 2, Words: 1, Width: 8, Role: 22, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "9.0.0", Doc: "Attach an exception callback to all kernels of one loaded binary.", Words: 3,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 21, Name: "aclrtSubscribeReport", Layer: "acl", Return: "aclError",
@@ -3911,14 +3915,14 @@ var Model = (&api.Model{
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=6.3.RC1",
 			Doc: "Enqueue a host callback on a stream; runs on the subscribed thread, optionally blocking the stream.", Words: 4,
-			Meaning:      api.Meaning{Task: 8, Entry: -1, Selects: -1, Device: -1, Stream: 3, Event: -1, Graph: -1, Names: -1},
+			Meaning:      api.Meaning{Task: 8, RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: 3, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 23, Name: "aclrtProcessReport", Layer: "acl", Return: "aclError",
 			Params:   []api.Param{{Name: "timeout", Type: "int32_t", Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=6.3.RC1", Doc: "Let the calling thread wait for and run one subscribed callback.", Words: 1,
-			Meaning:      api.Meaning{PollsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			Meaning:      api.Meaning{PollsCallbacks: true, RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
@@ -3944,7 +3948,8 @@ var Model = (&api.Model{
 				{Name: "deviceId", Type: "int32_t", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=6.3.RC1", Doc: "Create a context on a device and make it current for the calling thread.",
-			Words: 2, Meaning: api.Meaning{Entry: -1, Device: 1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Words: 2, Meaning: api.Meaning{RunsCallbacks: true, Entry: -1, Device: 1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 26, Name: "aclrtDestroyContext", Layer: "acl", Return: "aclError",
@@ -3955,7 +3960,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=6.3.RC1", Doc: "Destroy an explicitly created context.", Words: 1,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 27, Name: "aclrtSetCurrentContext", Layer: "acl", Return: "aclError",
@@ -4026,21 +4032,22 @@ var Model = (&api.Model{
 			Params:   []api.Param{{Name: "deviceId", Type: "int32_t", Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=6.3.RC1",
 			Doc: "Select the device for the calling thread; implicitly creates the shared default context and default stream (ref-counted).", Words: 1,
-			Meaning: api.Meaning{Entry: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 34, Name: "aclrtResetDevice", Layer: "acl", Return: "aclError",
 			Params:   []api.Param{{Name: "deviceId", Type: "int32_t", Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=6.3.RC1",
 			Doc: "Drop one device reference; at zero waits for work and releases the default context's resources.", Words: 1,
-			Meaning:      api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true, Ends: "deviceId"},
 		},
 		{
 			ID: 35, Name: "aclrtResetDeviceForce", Layer: "acl", Return: "aclError",
 			Params:   []api.Param{{Name: "deviceId", Type: "int32_t", Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Doc: "Release the device's resources now and ignore the reference count.", Words: 1,
-			Meaning:      api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true, Ends: "deviceId"},
 		},
 		{
@@ -5104,7 +5111,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=6.3.RC1", Doc: "Create a stream in the current context.", Words: 1,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 109, Name: "aclrtCreateStreamV2", Layer: "acl", Return: "aclError",
@@ -5119,7 +5127,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Doc: "Create a stream from a configuration object.", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 110, Name: "aclrtCreateStreamWithConfig", Layer: "acl", Return: "aclError",
@@ -5133,7 +5142,8 @@ var Model = (&api.Model{
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=6.3.RC1",
 			Doc: "Create a stream with priority and flag bits (fast launch, fast sync, persistent ...).", Words: 3,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 111, Name: "aclrtDestroyStream", Layer: "acl", Return: "aclError",
@@ -5144,7 +5154,7 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=6.3.RC1", Doc: "Destroy a stream after its work has finished (waits).", Words: 1,
-			Meaning:      api.Meaning{Sync: 2, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			Meaning:      api.Meaning{Sync: 2, RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
@@ -5156,7 +5166,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "7.0.0*", Doc: "Destroy a stream, discarding unfinished work.", Words: 1,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 113, Name: "aclrtSynchronizeStream", Layer: "acl", Return: "aclError",
@@ -5530,7 +5541,7 @@ var Model = (&api.Model{
 			ID: 144, Name: "aclrtProcessHostFunc", Layer: "acl", Return: "aclError",
 			Params:   []api.Param{{Name: "timeout", Type: "int32_t", Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Doc: "Poll and run subscribed host functions.", Words: 1,
-			Meaning:      api.Meaning{PollsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			Meaning:      api.Meaning{PollsCallbacks: true, RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
@@ -5832,7 +5843,8 @@ var Model = (&api.Model{
 				{Name: "timeout", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "8.0.0*", Doc: "Abort all work on a device.", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 164, Name: "aclrtMemUceRepair", Layer: "acl", Return: "aclError",
@@ -7613,7 +7625,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Doc: "Destroy a model instance.", Words: 1,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 277, Name: "aclmdlRICaptureTaskGrpBegin", Layer: "acl", Return: "aclError",
@@ -7796,7 +7809,8 @@ var Model = (&api.Model{
 				{Name: "userData", Type: "void*", Word: 2, Words: 1, Width: 8, Role: 22, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "9.0.0", Doc: "Callback when a model instance is destroyed.", Words: 3,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 290, Name: "aclmdlRIDestroyUnregisterCallback", Layer: "acl", Return: "aclError",
@@ -7810,7 +7824,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "9.0.0", Doc: "Remove that callback.", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 291, Name: "aclmdlInitDump", Layer: "acl", Return: "aclError", RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "Start the dump feature.",
@@ -7927,7 +7942,8 @@ var Model = (&api.Model{
 				{Name: "userData", Type: "void*", Word: 2, Words: 1, Width: 8, Role: 22, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.5.0", Doc: "Callback at aclInit.", Words: 3,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 300, Name: "aclInitCallbackUnRegister", Layer: "acl", Return: "aclError",
@@ -7939,7 +7955,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.5.0", Doc: "Remove it.", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 301, Name: "aclFinalizeCallbackRegister", Layer: "acl", Return: "aclError",
@@ -7952,7 +7969,8 @@ var Model = (&api.Model{
 				{Name: "userData", Type: "void*", Word: 2, Words: 1, Width: 8, Role: 22, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.5.0", Doc: "Callback at aclFinalize.", Words: 3,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 302, Name: "aclFinalizeCallbackUnRegister", Layer: "acl", Return: "aclError",
@@ -7964,7 +7982,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.5.0", Doc: "Remove it.", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 303, Name: "aclrtCheckMemType", Layer: "acl", Return: "aclError",
@@ -8298,7 +8317,7 @@ var Model = (&api.Model{
 				{Name: "args", Type: "void*", Word: 2, Words: 1, Width: 8, Role: 22, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.5.0", Doc: "Enqueue a blocking host function on a stream; the runtime owns the thread.",
-			Words: 3, Meaning: api.Meaning{Task: 8, Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1},
+			Words: 3, Meaning: api.Meaning{Task: 8, RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
@@ -8341,7 +8360,8 @@ var Model = (&api.Model{
 				{Name: "args", Type: "void*", Word: 2, Words: 1, Width: 8, Role: 22, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.5.0", Doc: "Callback on stream create/destroy.", Words: 3,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 325, Name: "aclrtRegDeviceStateCallback", Layer: "acl", Return: "aclError",
@@ -8354,7 +8374,8 @@ var Model = (&api.Model{
 				{Name: "args", Type: "void*", Word: 2, Words: 1, Width: 8, Role: 22, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.5.0", Doc: "Callback on device set/reset.", Words: 3,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 326, Name: "aclrtSetDeviceTaskAbortCallback", Layer: "acl", Return: "aclError",
@@ -8367,7 +8388,8 @@ var Model = (&api.Model{
 				{Name: "args", Type: "void*", Word: 2, Words: 1, Width: 8, Role: 22, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.5.0", Doc: "Callback around device task abort.", Words: 3,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 327, Name: "aclrtGetOpExecuteTimeout", Layer: "acl", Return: "aclError",
@@ -8693,7 +8715,8 @@ var Model = (&api.Model{
 				{Name: "reserve", Type: "void*", Word: 1, Words: 1, Width: 8, Role: 22, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Since: "<=8.5.0", Doc: "Freeze the process's NPU API use (checkpoint).", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 350, Name: "aclrtSnapShotProcessUnlock", Layer: "acl", Return: "aclError",
@@ -8702,7 +8725,8 @@ var Model = (&api.Model{
 				{Name: "reserve", Type: "void*", Word: 1, Words: 1, Width: 8, Role: 22, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Since: "<=8.5.0", Doc: "Thaw it.", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 351, Name: "aclrtSnapShotProcessBackup", Layer: "acl", Return: "aclError",
@@ -8714,7 +8738,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Since: "<=8.5.0", Doc: "Save the process's NPU state.", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 352, Name: "aclrtSnapShotProcessRestore", Layer: "acl", Return: "aclError",
@@ -8726,7 +8751,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Since: "<=8.5.0", Doc: "Restore the saved NPU state.", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 353, Name: "aclrtSnapShotCallbackRegister", Layer: "acl", Return: "aclError",
@@ -8739,7 +8765,8 @@ var Model = (&api.Model{
 				{Name: "args", Type: "void*", Word: 2, Words: 1, Width: 8, Role: 22, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Since: "9.0.0", Doc: "Callback around snapshot stages.", Words: 3,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 354, Name: "aclrtSnapShotCallbackUnregister", Layer: "acl", Return: "aclError",
@@ -8751,7 +8778,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Since: "9.0.0", Doc: "Remove it.", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 355, Name: "aclrtCacheLastTaskOpInfo", Layer: "acl", Return: "aclError",
@@ -9229,7 +9257,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Doc: "Set the alloc function.", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 392, Name: "aclrtAllocatorSetFreeFuncToDesc", Layer: "acl", Return: "aclError",
@@ -9244,7 +9273,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Doc: "Set the free function.", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 393, Name: "aclrtAllocatorSetAllocAdviseFuncToDesc", Layer: "acl", Return: "aclError",
@@ -9259,7 +9289,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Doc: "Set the alloc-with-hint function.", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 394, Name: "aclrtAllocatorSetGetAddrFromBlockFuncToDesc", Layer: "acl", Return: "aclError",
@@ -9274,7 +9305,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Doc: "Set the block-to-address function.", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 395, Name: "aclrtAllocatorRegister", Layer: "acl", Return: "aclError",
@@ -11057,7 +11089,8 @@ var Model = (&api.Model{
 				{Name: "fnData", Type: "void*", Word: 2, Words: 1, Width: 8, Role: 22, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "8.5.0", Words: 3,
-			Meaning: api.Meaning{Task: 8, Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Task: 8, RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 1063, Name: "rtCallbackLaunch", Layer: "rt", Return: "rtError_t",
@@ -11071,7 +11104,7 @@ var Model = (&api.Model{
 				{Name: "isBlock", Type: "bool", Word: 3, Words: 1, Width: 1, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
-			Meaning:      api.Meaning{Task: 8, Entry: -1, Selects: -1, Device: -1, Stream: 2, Event: -1, Graph: -1, Names: -1},
+			Meaning:      api.Meaning{Task: 8, RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: 2, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
@@ -11738,7 +11771,8 @@ var Model = (&api.Model{
 			ID: 1097, Name: "rtSetDevice", Layer: "rt", Return: "rtError_t",
 			Params:   []api.Param{{Name: "devId", Type: "int32_t", Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
-			Meaning: api.Meaning{Entry: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 1098, Name: "rtGetDevice", Layer: "rt", Return: "rtError_t",
@@ -11750,7 +11784,7 @@ var Model = (&api.Model{
 			ID: 1099, Name: "rtDeviceReset", Layer: "rt", Return: "rtError_t",
 			Params:   []api.Param{{Name: "devId", Type: "int32_t", Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
-			Meaning:      api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true, Ends: "devId"},
 		},
 		{
@@ -11776,7 +11810,8 @@ var Model = (&api.Model{
 				{Name: "devId", Type: "int32_t", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
-			Meaning: api.Meaning{Entry: -1, Device: 2, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Device: 2, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 1103, Name: "rtCtxDestroy", Layer: "rt", Return: "rtError_t",
@@ -11787,7 +11822,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 1104, Name: "rtCtxGetCurrent", Layer: "rt", Return: "rtError_t",
@@ -11821,7 +11857,8 @@ var Model = (&api.Model{
 				{Name: "priority", Type: "int32_t", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 1107, Name: "rtStreamCreateWithFlags", Layer: "rt", Return: "rtError_t",
@@ -11834,7 +11871,8 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 1108, Name: "rtStreamCreateWithFlagsExternal", Layer: "rt", Return: "rtError_t",
@@ -11847,7 +11885,8 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 1109, Name: "rtStreamDestroy", Layer: "rt", Return: "rtError_t",
@@ -11858,7 +11897,7 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
-			Meaning:      api.Meaning{Sync: 2, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			Meaning:      api.Meaning{Sync: 2, RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
@@ -11870,7 +11909,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 1111, Name: "rtStreamSynchronize", Layer: "rt", Return: "rtError_t",
@@ -12053,7 +12093,8 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint64_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "8.5.0", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 1124, Name: "rtsStreamSynchronize", Layer: "rt", Return: "rtError_t",

@@ -1405,7 +1405,7 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Since: "12.4", Words: 4,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			Meaning: api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 		},
 		{
 			ID: 5100, Name: "cuDeviceUnregisterAsyncNotification", Layer: "cuda", Return: "CUresult",
@@ -3271,7 +3271,8 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint32_t", Word: 3, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "5.0", Doc: "has a stream call a function of the program's (deprecated)", Words: 4,
-			Meaning: api.Meaning{Task: 8, Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Task: 8, RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 5212, Name: "cuStreamBeginCapture_v2", Layer: "cuda", Return: "CUresult",
@@ -4101,7 +4102,8 @@ var Model = (&api.Model{
 				{Name: "userData", Type: "void*", Word: 2, Words: 1, Width: 8, Role: 22, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "10.0", Doc: "has a stream call a function of the program's", Words: 3,
-			Meaning: api.Meaning{Task: 8, Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Task: 8, RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 5261, Name: "cuFuncSetBlockShape", Layer: "cuda", Return: "CUresult",
@@ -5815,7 +5817,7 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint32_t", Word: 4, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Since: "11.3", Words: 5,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			Meaning: api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 		},
 		{
 			ID: 5351, Name: "cuUserObjectRetain", Layer: "cuda", Return: "CUresult",
@@ -6038,8 +6040,8 @@ var Model = (&api.Model{
 				{Name: "blockSizeLimit", Type: "int", Word: 5, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "6.5", Doc: "suggests a size of blocks", Words: 6,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, ReplayRules: api.ReplayRules{SkipOnReplay: true},
-			CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:     api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			ReplayRules: api.ReplayRules{SkipOnReplay: true}, CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 5363, Name: "cuOccupancyMaxPotentialBlockSizeWithFlags", Layer: "cuda", Return: "CUresult",
@@ -6062,8 +6064,8 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint32_t", Word: 6, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "7.0", Doc: "suggests a size of blocks, with flags", Words: 7,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, ReplayRules: api.ReplayRules{SkipOnReplay: true},
-			CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:     api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			ReplayRules: api.ReplayRules{SkipOnReplay: true}, CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 5364, Name: "cuOccupancyAvailableDynamicSMemPerBlock", Layer: "cuda", Return: "CUresult",
@@ -8970,7 +8972,7 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint32_t", Word: 3, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "5.0", Doc: "has a stream call a function of the program's (deprecated)", Words: 4,
-			Meaning:      api.Meaning{Task: 8, Entry: -1, Selects: -1, Device: -1, Event: -1, OwnStream: true, Graph: -1, Names: -1},
+			Meaning:      api.Meaning{Task: 8, RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Event: -1, OwnStream: true, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
@@ -9504,7 +9506,7 @@ var Model = (&api.Model{
 				{Name: "userData", Type: "void*", Word: 2, Words: 1, Width: 8, Role: 22, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "10.0", Doc: "has a stream call a function of the program's", Words: 3,
-			Meaning:      api.Meaning{Task: 8, Entry: -1, Selects: -1, Device: -1, Event: -1, OwnStream: true, Graph: -1, Names: -1},
+			Meaning:      api.Meaning{Task: 8, RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Event: -1, OwnStream: true, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
@@ -11135,7 +11137,7 @@ var Model = (&api.Model{
 				{Name: "syncMode", Type: "uint32_t", Word: 3, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "13.2", Doc: "has a stream call a function of the program's, and says how the stream waits for it",
-			Words: 4, Meaning: api.Meaning{Task: 8, Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1},
+			Words: 4, Meaning: api.Meaning{Task: 8, RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
@@ -11464,7 +11466,7 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Since: "12.9", Words: 3,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			Meaning: api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 		},
 		{
 			ID: 5646, Name: "cuLogsUnregisterCallback", Layer: "cuda", Return: "CUresult",
@@ -11518,7 +11520,7 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Since: "13.2", Words: 3,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			Meaning: api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 		},
 		{
 			ID: 5651, Name: "cuCoredumpRegisterCompleteCallback", Layer: "cuda", Return: "CUresult",
@@ -11531,7 +11533,7 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Since: "13.2", Words: 3,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			Meaning: api.Meaning{RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 		},
 		{
 			ID: 5652, Name: "cuCoredumpDeregisterStartCallback", Layer: "cuda", Return: "CUresult",
@@ -11629,7 +11631,7 @@ var Model = (&api.Model{
 				{Name: "syncMode", Type: "uint32_t", Word: 3, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "13.2", Doc: "has a stream call a function of the program's, and says how the stream waits for it",
-			Words: 4, Meaning: api.Meaning{Task: 8, Entry: -1, Selects: -1, Device: -1, Event: -1, OwnStream: true, Graph: -1, Names: -1},
+			Words: 4, Meaning: api.Meaning{Task: 8, RunsCallbacks: true, Entry: -1, Selects: -1, Device: -1, Event: -1, OwnStream: true, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{

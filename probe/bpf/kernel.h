@@ -97,16 +97,29 @@ static inline void arg_regs(const struct pt_regs *r, u64 *to)
 static inline u64 return_value(const struct pt_regs *r) { return r->ax; }
 static inline u64 program_counter(const struct pt_regs *r) { return r->ip; }
 
+/* Of a call that begins. */
+static inline u64 return_address(const struct pt_regs *r)
+{
+	u64 a;
+	return probe_read_user(&a, sizeof a, (void *)r->sp) ? 0 : a;
+}
+
 /*
- * Whether a call that entered with this stack pointer is still in progress, seen from a nested call. During the call its return
- * address is replaced by the kernel's, which is page-aligned. Later calls store other return addresses there, and those are
- * page-aligned only by chance.
+ * Whether a call that entered with this stack pointer is still in progress, seen from a later call that is not above it. During
+ * the call its return address is replaced by the kernel's, which is page-aligned. Later calls store other return addresses
+ * there, and those are page-aligned only by chance.
  */
-static inline u64 call_mark(const struct pt_regs *r __attribute__((unused))) { return 0; }
-static inline u8 call_lives(const struct pt_regs *r __attribute__((unused)), u64 sp, u64 mark __attribute__((unused)))
+static inline u8 call_lives(const struct pt_regs *r __attribute__((unused)), u64 sp)
 {
 	u64 a;
 	return probe_read_user(&a, sizeof a, (void *)sp) || (a != 0 && a % PAGE == 0);
+}
+
+/* The same, if the return address is not replaced. */
+static inline u8 call_stands(u64 sp, u64 mark)
+{
+	u64 a;
+	return probe_read_user(&a, sizeof a, (void *)sp) || a == mark;
 }
 
 #elif defined(__TARGET_ARCH_arm64)
@@ -134,9 +147,11 @@ static inline void arg_regs(const struct pt_regs *r, u64 *to)
 static inline u64 return_value(const struct pt_regs *r) { return r->x[0]; }
 static inline u64 program_counter(const struct pt_regs *r) { return r->pc; }
 
-/* The place of the return address is unknown, so this distinguishes only a new call by the same caller from a wrapper's jump. */
-static inline u64 call_mark(const struct pt_regs *r) { return r->x[30]; }
-static inline u8 call_lives(const struct pt_regs *r, u64 sp, u64 mark) { return r->sp != sp || r->x[30] != mark; }
+static inline u64 return_address(const struct pt_regs *r) { return r->x[30]; }
+
+/* The place of the return address is unknown. So these distinguish only a new call with the same stack pointer from a jump. */
+static inline u8 call_lives(const struct pt_regs *r, u64 sp) { return r->sp != sp || r->x[30] % PAGE == 0; }
+static inline u8 call_stands(u64 sp __attribute__((unused)), u64 mark __attribute__((unused))) { return 1; }
 
 #else
 #error "no registers for this processor"

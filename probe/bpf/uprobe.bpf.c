@@ -8,8 +8,13 @@
  * much as a small one. When a thread exits, its held calls and its call in progress are sent.
  *
  * Only the outermost call is recorded. A composite call, which contains recorded calls, has a separate place. The stack pointer
- * decides which call is outermost, without a counter. So a call that ends by longjmp or an exception, without a return probe,
- * does no harm: the thread's next call finds it over and sends it as one that never returned.
+ * decides which call may be inside another one, without a counter. So a call that ends by longjmp or an exception, without a
+ * return probe, does no harm: the thread's next call finds it over and sends it as one that never returned. The return address
+ * decides whose call it is: the runtime's own calls are part of the outer one, and calls by a callback are recorded. For that,
+ * the outer call moves to the place for composite calls.
+ *
+ * The kernel's return probes replace the return address on the stack. An exception could not pass it. So functions that run
+ * callbacks of the program have a probe at each return instruction instead (AT_RETURN), or no probe for their end (NO_END).
  *
  * Kernels without cookies need a small program for each function. It stores the cookie in the map `cookie` and jumps to one of
  * these programs. Programs with features that such kernels lack are not loaded there.
@@ -40,9 +45,11 @@
 #define GUESS 64
 #define GUESS_LARGE 1024
 #define PARTS_NOW 256 /* most parts for programs that can't wait for memory or use bpf_loop */
-#define OUTER ((u64)1 << 63) /* bit in a thread's key: place of a composite call */
+#define OUTER ((u64)1 << 63) /* bit in a thread's key: place of a composite call, or of one with a callback's calls inside */
 
-enum { EVENT_CALL = 1, EVENT_PAYLOAD = 2, EVENT_THREAD = 3 };
+enum { EVENT_CALL = 1, EVENT_PAYLOAD = 2, EVENT_THREAD = 3, EVENT_INNER = 4 };
+/* Bits of a cookie: an implementation that a wrapper calls; a probe at a return instruction; no return probe; no end. */
+enum { IMPLEMENTATION = 1 << 16, AT_RETURN = 1 << 17, UNHOOKED = 1 << 18, NO_END = 1 << 19 };
 enum { KIND_BYTES = 1, KIND_STRING = 2, KIND_LIST = 3, KIND_PAYLOAD = 4, KIND_ITEMS = 5, KIND_BUFFERS = 6, KIND_IMAGE = 7, KIND_PACKED = 8, KIND_BLOCK = 9, KIND_PARAMS = 10 };
 enum {
 	READ_ENTRY = 1, /* at the entry, else at the return */
@@ -54,7 +61,7 @@ enum {
 	READ_VALUE = 64, /* like READ_FIELD, but the structure is passed by value, in the words from `word` on */
 	READ_ALWAYS = 128, /* also after failure */
 };
-enum { PIECE_OUT = 1, PIECE_FOLLOWS = 2, PIECE_SHORT = 4, PIECE_PARAMS = 8 };
+enum { PIECE_OUT = 1, PIECE_FOLLOWS = 2, PIECE_SHORT = 4, PIECE_PARAMS = 8, PIECE_CALLER = 16 };
 /* As in probe.Missing. */
 enum { PRESENT = 0, OVER_LIMIT = 3, UNREADABLE = 4, NOT_SYNCHRONIZED = 5 };
 enum {
@@ -156,11 +163,12 @@ struct part {
 struct thread {
 	u64 cookie, sp, mark; /* of the call in progress */
 	u64 seq;	     /* of the next call */
-	u32 active, used;    /* active: 0, CALLING, WAKING or LAUNCHING; used: data bytes */
+	u32 active, used;    /* active: 0, CALLING, WAKING, LAUNCHING or MOVED; used: data bytes */
 	u32 skip;	     /* sampling skips the call */
 	u32 follows;	     /* payloads come after the call */
 	u32 held, calls;     /* bytes and number of held calls */
 	u64 held_since, held_from; /* when the first of them ended and began */
+	u64 within; /* the return address decides about calls below this stack pointer; 0: none */
 	u64 in[MAX_PLACES];  /* argument words by place; scratch after the entry */
 	struct head head;
 	u8 records[HELD + sizeof(struct record)]; /* held calls, then the call in progress */
@@ -170,6 +178,12 @@ struct thread_event {
 	struct head head;
 	u64 start;
 	char comm[16];
+};
+
+/* A call inside another one that has no place for its record. */
+struct inner_event {
+	struct head head;
+	u64 from, time; /* return address; when it began */
 };
 
 struct args_key {
@@ -207,6 +221,7 @@ _Static_assert(sizeof(struct head) == 40, "head");
 _Static_assert(sizeof(struct event) == 32, "event");
 _Static_assert(DATA < 1 << 16, "the length of the data has 16 bits");
 _Static_assert(sizeof(struct thread_event) == 64, "a thread");
+_Static_assert(sizeof(struct inner_event) == 56, "an inner call");
 _Static_assert(sizeof(struct part) == 64 + INLINE, "part");
 _Static_assert(PARAMS_AT + sizeof(struct piece) + 10 * MAX_PARAMS <= DATA, "what tells of parameters fits the data");
 _Static_assert(GUESSED * 10 + GUESSED_LARGE * GUESS_LARGE + (GUESSED - GUESSED_LARGE) * GUESS <= BUDGET, "guessed parameters have room");
@@ -225,6 +240,8 @@ HASH(newborn, 65536, u64, u8);
 HASH(arguments, 4096, struct args_key, struct args);
 HASH(kernels, 65536, struct args_key, struct given);
 HASH(layouts, 65536, u64, struct layout);
+/* RUNTIME or PROGRAM by process and page of code, from the reader. */
+HASH(callers, 65536, struct args_key, u8);
 ARRAY(cookie, MAP_PERCPU_ARRAY, 1, u64);
 
 struct {
@@ -400,7 +417,8 @@ static inline void flush(struct thread *t)
 	t->held = t->calls = 0;
 }
 
-enum { CALLING = 1, WAKING = 2, LAUNCHING = 3 }; /* a plain call, one with FUNC_WAKE, one with FUNC_HOLD */
+/* A plain call, one with FUNC_WAKE, one with FUNC_HOLD, and one with a callback's calls inside. */
+enum { CALLING = 1, WAKING = 2, LAUNCHING = 3, MOVED = 4 };
 enum { GONE = 0, SENT = 1, WAITS = 2 };
 
 /* Ends the call in progress. hold: it may be held. */
@@ -431,12 +449,16 @@ static inline u8 emit(struct thread *t, u8 hold)
 }
 
 /* Ends a call that never returned. */
-static inline void abandon(struct thread *t)
+__attribute__((noinline)) int abandon(u64 place)
 {
+	struct thread *t = map_lookup(&threads, &place);
+	if (!t)
+		return 0;
 	t->active = 0;
 	record_of(t)->event.end = 0;
 	emit(t, 0);
 	t->held = t->calls = 0;
+	return 0;
 }
 
 static inline u64 word(const struct thread *t, u8 i) { return record_of(t)->words[i & (MAX_WORDS - 1)]; }
@@ -1257,6 +1279,129 @@ static inline u8 has_pointers(const struct function *f, const struct record *rec
 	return f->pointers[1] == NONE || rec->words[f->pointers[0] & (MAX_WORDS - 1)] || rec->words[f->pointers[1] & (MAX_WORDS - 1)];
 }
 
+enum { OVER = 0, INSIDE = 1, JUMPED = 2 };
+
+/*
+ * Where a call that begins now is, seen from the thread's call in progress: after its end, inside, or at its own place, to
+ * which a wrapper has jumped.
+ */
+static inline u8 relation(struct pt_regs *ctx, const struct thread *t, u64 cookie)
+{
+	u64 sp = ctx->sp;
+	if (!(t->cookie & UNHOOKED))
+		return sp > t->sp || !call_lives(ctx, t->sp) ? OVER : sp == t->sp ? JUMPED : INSIDE;
+	if (sp == t->sp)
+		return func_of(cookie) == func_of(t->cookie) && (cookie ^ t->cookie) & IMPLEMENTATION ? JUMPED : OVER;
+	return sp < t->sp && !(t->cookie & NO_END) && call_stands(t->sp, t->mark) ? INSIDE : OVER;
+}
+
+enum { RUNTIME = 1, PROGRAM = 2 };
+
+/* Who makes a call, 0 if the reader has not found out yet. An address at the start of a page is the kernel's, for return probes. */
+static inline u8 caller(u64 id, u64 from)
+{
+	struct args_key k = {id >> 32, from / PAGE};
+	const u8 *who = from % PAGE == 0 ? 0 : map_lookup(&callers, &k);
+	return from % PAGE == 0 ? RUNTIME : who ? *who : 0;
+}
+
+static inline void look_below(struct thread *t, u64 sp)
+{
+	if (t->within < sp)
+		t->within = sp;
+}
+
+/* Moves the call in progress to the thread's other place, so that a call inside it can have a record. */
+__attribute__((noinline)) int move(u64 id)
+{
+	u64 place = id | OUTER;
+	struct thread *t = map_lookup(&threads, &id);
+	if (!t || t->held || map_update(&threads, &place, t, 0))
+		return 0;
+	struct thread *to = map_lookup(&threads, &place);
+	if (!to)
+		return 0;
+	to->active = MOVED;
+	to->head.lost = 0;
+	t->active = 0;
+	look_below(t, t->sp);
+	return 1;
+}
+
+/* Reports a call inside another one, to be counted unless it is the runtime's. */
+static inline void report_inner(u64 id, u64 from, u8 who)
+{
+	struct inner_event n = {.head = {.type = EVENT_INNER, .pid = id >> 32, .tid = (u32)id}, .from = from, .time = ktime_ns()};
+	if (ringbuf_output(&events, &n, sizeof n, who ? RINGBUF_NO_WAKEUP : RINGBUF_FORCE_WAKEUP))
+		count(COUNT_RING_FULL);
+}
+
+/* Has the reader find out who makes a call. It drops the call if it is the runtime's. */
+static inline void ask_caller(struct thread *t, u64 from)
+{
+	u64 off = t->used;
+	opaque(off);
+	if (off > DATA - sizeof(struct piece))
+		return;
+	*(struct piece *)(record_of(t)->data + off) = (struct piece){.param = NONE, .flags = PIECE_CALLER, .addr = from};
+	t->used = (u32)(off + sizeof(struct piece));
+}
+
+/*
+ * Looks at the thread's calls in progress and ends those that are over. Returns whether the call that begins now is to be
+ * recorded. from: its return address, if it may be the runtime's.
+ */
+static inline u8 outermost(struct pt_regs *ctx, u64 id, struct thread *base, u64 c, const struct function *f, u64 *from)
+{
+	u64 sp = ctx->sp, place = id | OUTER;
+	u8 nested = 0;
+	if (f->flags & FUNC_CALLED)
+		return 1;
+	if (base->active) {
+		u8 at = relation(ctx, base, c);
+		if (at == JUMPED) {
+			if (base->cookie & UNHOOKED)
+				base->cookie = c;
+			return 0;
+		}
+		if (at == OVER) {
+			if (base->cookie & NO_END)
+				look_below(base, base->sp);
+			abandon(id);
+		}
+		nested = at == INSIDE;
+	}
+	if (base->within && sp >= base->within) {
+		const struct thread *moved = map_lookup(&threads, &place);
+		base->within = 0;
+		if (moved && moved->active == MOVED)
+			abandon(place);
+	}
+	if (!nested && !base->within)
+		return 1;
+	*from = return_address(ctx);
+	u8 who = caller(id, *from);
+	if (who == RUNTIME)
+		return 0;
+	if (nested) {
+		const struct thread *other = map_lookup(&threads, &place);
+		u8 moves = !(f->flags & FUNC_OUTER) && base->active != LAUNCHING;
+		if (moves && other && other->active) {
+			if (relation(ctx, other, c) == OVER)
+				abandon(place);
+			else
+				moves = 0;
+		}
+		if (!moves || !move(id)) {
+			report_inner(id, *from, who);
+			return 0;
+		}
+	}
+	if (who == PROGRAM)
+		*from = 0;
+	return 1;
+}
+
 static inline int entered(struct pt_regs *ctx, u8 sleeps)
 {
 	if (shut)
@@ -1276,27 +1421,28 @@ static inline int entered(struct pt_regs *ctx, u8 sleeps)
 		return 0;
 	}
 	struct thread *t = base;
-	u64 sp = ctx->sp, place = id;
+	u64 place = id, from = 0;
+	if (!outermost(ctx, id, base, c, f, &from))
+		return 0;
 	if (f->flags & FUNC_OUTER) {
-		/* Inside another call it is the runtime's own call, except for a callback. */
-		if (!(f->flags & FUNC_CALLED) && base->active && sp <= base->sp && call_lives(ctx, base->sp, base->mark))
-			return 0;
 		place |= OUTER;
 		t = map_lookup(&threads, &place);
 		if (!t && !(t = new_place(place))) {
 			count(COUNT_NO_THREAD);
 			return 0;
 		}
-	}
-	if (t->active) {
-		/* A wrapper that ends in a jump arrives with the same stack pointer. */
-		if (sp <= t->sp && call_lives(ctx, t->sp, t->mark))
-			return 0;
-		abandon(t);
+		if (t->active) {
+			if (relation(ctx, t, c) != OVER) {
+				if (t->active == MOVED)
+					report_inner(id, return_address(ctx), 0);
+				return 0;
+			}
+			abandon(place);
+		}
 	}
 	t->cookie = c;
-	t->sp = sp;
-	t->mark = call_mark(ctx);
+	t->sp = ctx->sp;
+	t->mark = c & UNHOOKED ? return_address(ctx) : 0;
 	if (t->calls && !(f->flags & FUNC_HOLD))
 		flush(t);
 	struct record *rec = record_of(t);
@@ -1304,7 +1450,7 @@ static inline int entered(struct pt_regs *ctx, u8 sleeps)
 	rec->event.seq = (u32)base->seq++;
 	rec->event.end = 0;
 	rec->event.ret = 0;
-	t->active = f->flags & FUNC_WAKE ? WAKING : f->flags & FUNC_HOLD ? LAUNCHING : CALLING;
+	t->active = f->flags & FUNC_WAKE || from ? WAKING : f->flags & FUNC_HOLD ? LAUNCHING : CALLING;
 	t->skip = sample && left_out(rec->event.seq);
 	t->follows = 0;
 	if (!t->skip) {
@@ -1313,6 +1459,8 @@ static inline int entered(struct pt_regs *ctx, u8 sleeps)
 			capture_block(t, rec, f);
 		if (!sleeps || has_pointers(f, rec))
 			capture(place, func, sleeps ? f->block : 0, f->before, 1, sleeps);
+		if (from)
+			ask_caller(t, from);
 	}
 	rec->event.start = ktime_ns();
 	return 0;
@@ -1324,9 +1472,12 @@ static inline int entered(struct pt_regs *ctx, u8 sleeps)
  */
 static inline u8 ends(struct pt_regs *ctx, const struct thread *t)
 {
-	if (!t->active || ctx->sp != t->sp + RETURN_POPS)
+	if (!t->active)
 		return 0;
-	return t->active == LAUNCHING || cookie_of(ctx) == t->cookie;
+	if (t->active == LAUNCHING)
+		return ctx->sp == t->sp + RETURN_POPS;
+	u64 c = cookie_of(ctx);
+	return ctx->sp == t->sp + (c & AT_RETURN ? 0 : RETURN_POPS) && (c & ~(u64)AT_RETURN) == t->cookie;
 }
 
 static inline int returned(struct pt_regs *ctx, u8 sleeps)
@@ -1367,7 +1518,7 @@ static inline int returned(struct pt_regs *ctx, u8 sleeps)
 	if (ok && f->args_how)
 		note_args(t, f, sleeps);
 	u8 later = ok && (t->follows || (sleeps && f->flags & FUNC_ITEMS));
-	u8 how = emit(t, f->flags & FUNC_HOLD && !later);
+	u8 how = emit(t, t->active == LAUNCHING && !later);
 	t->active = 0;
 	if (later && how == SENT)
 		for (u32 i = 0; i < MAX_READERS && i < f->readers; i++) {

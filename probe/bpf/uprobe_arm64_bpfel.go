@@ -18,6 +18,7 @@ import (
 const (
 	UprobeMapArguments   = "arguments"
 	UprobeMapBlank       = "blank"
+	UprobeMapCallers     = "callers"
 	UprobeMapCookie      = "cookie"
 	UprobeMapCounters    = "counters"
 	UprobeMapCounts      = "counts"
@@ -109,6 +110,7 @@ type UprobeProgramSpecs struct {
 type UprobeMapSpecs struct {
 	Arguments *ebpf.MapSpec `ebpf:"arguments"`
 	Blank     *ebpf.MapSpec `ebpf:"blank"`
+	Callers   *ebpf.MapSpec `ebpf:"callers"`
 	Cookie    *ebpf.MapSpec `ebpf:"cookie"`
 	Counters  *ebpf.MapSpec `ebpf:"counters"`
 	Counts    *ebpf.MapSpec `ebpf:"counts"`
@@ -162,6 +164,7 @@ func (o *UprobeObjects) Close() error {
 type UprobeMaps struct {
 	Arguments *ebpf.Map `ebpf:"arguments"`
 	Blank     *ebpf.Map `ebpf:"blank"`
+	Callers   *ebpf.Map `ebpf:"callers"`
 	Cookie    *ebpf.Map `ebpf:"cookie"`
 	Counters  *ebpf.Map `ebpf:"counters"`
 	Counts    *ebpf.Map `ebpf:"counts"`
@@ -178,6 +181,7 @@ func (m *UprobeMaps) Close() error {
 	return _UprobeClose(
 		m.Arguments,
 		m.Blank,
+		m.Callers,
 		m.Cookie,
 		m.Counters,
 		m.Counts,

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/acltrace/acltrace/api"
-	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 )
@@ -22,7 +21,16 @@ type probed struct {
 
 // attachSites attaches the programs at sites in a file.
 func (u *Probes) attachSites(path string, sites []site) error {
-	if err := u.raiseFileLimit(len(sites)); err != nil {
+	var hooked, returns []site
+	for _, s := range sites {
+		if s.cookie&unhooked == 0 {
+			hooked = append(hooked, s)
+		}
+		for _, at := range s.returns {
+			returns = append(returns, site{symbol: s.symbol, offset: at, cookie: s.cookie | atReturn})
+		}
+	}
+	if err := u.raiseFileLimit(len(sites) + len(returns)); err != nil {
 		return err
 	}
 	ex, err := link.OpenExecutable(path)
@@ -31,16 +39,30 @@ func (u *Probes) attachSites(path string, sites []site) error {
 	}
 	// Returns first, so that each recorded entry has its return.
 	if u.programs.exit != "" {
-		ls, err := u.attach(ex, u.programs.coll.Programs[u.programs.exit], sites, true)
-		u.probed.leaves = append(u.probed.leaves, ls...)
-		if err != nil {
-			return err
+		for _, s := range []struct {
+			sites []site
+			how   how
+		}{{hooked, atLeave}, {returns, atReturnInstruction}} {
+			ls, err := u.attach(ex, s.sites, s.how)
+			u.probed.leaves = append(u.probed.leaves, ls...)
+			if err != nil {
+				return err
+			}
 		}
 	}
-	ls, err := u.attach(ex, u.programs.coll.Programs[u.programs.entry], sites, false)
+	ls, err := u.attach(ex, sites, atEntry)
 	u.probed.enters = append(u.probed.enters, ls...)
 	return err
 }
+
+// how says what a probe does: it runs the entry program, or the exit program, as a return probe or at an instruction.
+type how uint8
+
+const (
+	atEntry how = iota
+	atLeave
+	atReturnInstruction
+)
 
 // raiseFileLimit raises the file limit for more probes. Without uprobe_multi each entry takes two files, and each return two.
 func (u *Probes) raiseFileLimit(functions int) error {
@@ -60,7 +82,14 @@ func (u *Probes) raiseFileLimit(functions int) error {
 	return fmt.Errorf("this kernel takes probes one by one, %d files in all, and this process may have no more than %d: raise the limit, as by ulimit -n %[1]d", need, limit.Max)
 }
 
-func (u *Probes) attach(ex *link.Executable, p *ebpf.Program, sites []site, ret bool) ([]link.Link, error) {
+func (u *Probes) attach(ex *link.Executable, sites []site, as how) ([]link.Link, error) {
+	if len(sites) == 0 {
+		return nil, nil
+	}
+	p := u.programs.coll.Programs[u.programs.entry]
+	if as != atEntry {
+		p = u.programs.coll.Programs[u.programs.exit]
+	}
 	if u.programs.multi {
 		o := &link.UprobeMultiOptions{}
 		for _, s := range sites {
@@ -68,7 +97,7 @@ func (u *Probes) attach(ex *link.Executable, p *ebpf.Program, sites []site, ret 
 			o.Cookies = append(o.Cookies, s.cookie)
 		}
 		attach := ex.UprobeMulti
-		if ret {
+		if as == atLeave {
 			attach = ex.UretprobeMulti
 		}
 		l, err := attach(nil, p, o)
@@ -78,7 +107,7 @@ func (u *Probes) attach(ex *link.Executable, p *ebpf.Program, sites []site, ret 
 		return []link.Link{l}, nil
 	}
 	attach := ex.Uprobe
-	if ret {
+	if as == atLeave {
 		attach = ex.Uretprobe
 	}
 	var ls []link.Link
@@ -88,7 +117,7 @@ func (u *Probes) attach(ex *link.Executable, p *ebpf.Program, sites []site, ret 
 		if !u.programs.cookies {
 			o.Cookie = 0
 			var err error
-			if own, err = u.stub(s.cookie, ret); err != nil {
+			if own, err = u.stub(s.cookie, as); err != nil {
 				return ls, fmt.Errorf("%s: %w", s.symbol, err)
 			}
 		}

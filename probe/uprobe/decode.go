@@ -21,6 +21,7 @@ type decoder struct {
 	limit     uint64 // Options.PayloadLimit
 	sleepable bool   // see programs
 	kernels   *kernels
+	callers   *callers
 	sink      probe.Sink
 	processes map[int]*knownProcess
 	parts     map[int]*partial // by thread
@@ -28,8 +29,8 @@ type decoder struct {
 	gaps      uint64           // calls in delivered gaps
 }
 
-func newDecoder(m *api.Model, limit uint64, sleepable bool, k *kernels) decoder {
-	return decoder{model: m, limit: limit, sleepable: sleepable, kernels: k, processes: map[int]*knownProcess{}, parts: map[int]*partial{}, seqs: map[int]uint64{}}
+func newDecoder(m *api.Model, limit uint64, sleepable bool, k *kernels, c *callers) decoder {
+	return decoder{model: m, limit: limit, sleepable: sleepable, kernels: k, callers: c, processes: map[int]*knownProcess{}, parts: map[int]*partial{}, seqs: map[int]uint64{}}
 }
 
 // partial is the state of a call whose payloads arrive in parts.
@@ -60,6 +61,15 @@ func (d *decoder) deliver(b []byte) error {
 		comm, _, _ := strings.Cut(string(b[8:24]), "\x00")
 		delete(d.seqs, tid)
 		return d.process(pid, comm, int64(le64(b)))
+	}
+	if kind == eventInner {
+		if len(b) < 16 {
+			return fmt.Errorf("uprobe record of an inner call of %d bytes", len(b))
+		}
+		if at := int64(le64(b[8:])); !d.callers.runtime(pid, le64(b)) {
+			return d.sink.Gap(&probe.Gap{PID: pid, TID: tid, From: at, To: at, Calls: 1, Reason: probe.Nested})
+		}
+		return nil
 	}
 	if err := d.partsEnd(tid); err != nil {
 		return err
@@ -137,6 +147,10 @@ func (d *decoder) deliverCall(b []byte, pid, tid int, seq uint64) error {
 		}
 		data = data[(n+7)&^7:]
 		switch {
+		case flags&pieceCaller != 0:
+			if d.callers.runtime(pid, p.Addr) {
+				return nil
+			}
 		case flags&pieceParams != 0 && int(p.Param) < len(f.Params):
 			args |= 1 << p.Param
 			c.Pieces = append(c.Pieces, d.kernels.params(p, c.Start, c.Words[f.Params[p.Param].Word], p.Bytes)...)

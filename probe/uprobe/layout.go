@@ -17,15 +17,15 @@ const (
 	partSize       = 64
 	pieceSize      = 24
 	shortPieceSize = 8
-	headAt         = 4*8 + 4*4 + 2*4 + 2*8 + 8*maxPlaces // offset of head in struct thread
+	headAt         = 4*8 + 4*4 + 2*4 + 3*8 + 8*maxPlaces // offset of head in struct thread
 
-	eventCall, eventPayload, eventThread = 1, 2, 3
+	eventCall, eventPayload, eventThread, eventInner = 1, 2, 3, 4
 
 	kindBytes, kindString, kindList, kindPayload, kindItems, kindBuffers        = 1, 2, 3, 4, 5, 6
 	kindImage, kindPacked, kindBlock, kindParams                                = 7, 8, 9, 10
 	readEntry, readOut, readLater, readField, readStored, readStored32          = 1, 2, 4, 8, 16, 32
 	readValue, readAlways                                                       = 64, 128
-	pieceOut, pieceFollows, pieceShort, pieceParams                             = 1, 2, 4, 8
+	pieceOut, pieceFollows, pieceShort, pieceParams, pieceCaller                = 1, 2, 4, 8, 16
 	funcRetError, funcRetVoid, funcRet32, funcWake                              = 1, 2, 4, 8
 	funcOuter, funcCalled, funcItems, funcHold                                  = 16, 32, 64, 128
 	argsReset, argsStored, argsBuffer, argsBufferStored                         = 1, 2, 4, 8

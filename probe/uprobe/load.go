@@ -102,7 +102,7 @@ func (u *Probes) loadAs(sleepable bool) error {
 	}
 	if u.opts.noSleep || !allocateAtProbes.Supported() {
 		// Allocated in full, so with fewer entries: a thread takes 15 KiB.
-		for _, name := range []string{bpf.UprobeMapThreads, bpf.UprobeMapPids, bpf.UprobeMapNewborn, bpf.UprobeMapArguments, bpf.UprobeMapKernels, bpf.UprobeMapLayouts} {
+		for _, name := range []string{bpf.UprobeMapThreads, bpf.UprobeMapPids, bpf.UprobeMapNewborn, bpf.UprobeMapArguments, bpf.UprobeMapKernels, bpf.UprobeMapLayouts, bpf.UprobeMapCallers} {
 			spec.Maps[name].Flags &^= unix.BPF_F_NO_PREALLOC
 		}
 		spec.Maps[bpf.UprobeMapThreads].MaxEntries = 2048
@@ -199,7 +199,8 @@ func (u *Probes) fill() (err error) {
 			return err
 		}
 	}
-	u.decoder = newDecoder(u.model, u.opts.PayloadLimit, u.programs.sleepable, newKernels(u.programs.coll.Maps[bpf.UprobeMapKernels], u.programs.coll.Maps[bpf.UprobeMapLayouts]))
+	u.decoder = newDecoder(u.model, u.opts.PayloadLimit, u.programs.sleepable, newKernels(u.programs.coll.Maps[bpf.UprobeMapKernels], u.programs.coll.Maps[bpf.UprobeMapLayouts]),
+		newCallers(u.model, u.programs.coll.Maps[bpf.UprobeMapCallers]))
 	u.decoder.kernels.noLayouts = u.opts.noLayouts
 	return nil
 }

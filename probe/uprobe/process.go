@@ -40,7 +40,9 @@ func (d *decoder) process(pid int, comm string, now int64) error {
 		}
 		old.close()
 		d.kernels.endProcess(pid, probe.Now())
+		d.callers.endProcess(pid)
 	}
+	d.callers.learn(pid)
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	if fd, err := unix.Open(dir+"root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
 		known.root = fd

@@ -66,6 +66,7 @@ func (u *Probes) read(ctx context.Context, rec *ringbuf.Record) error {
 func (u *Probes) meanwhile() error {
 	u.tidy()
 	u.decoder.kernels.tidy(probe.Now())
+	u.decoder.callers.tidy(probe.Now())
 	if u.opts.Meanwhile == nil {
 		return nil
 	}

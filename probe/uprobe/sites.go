@@ -10,10 +10,19 @@ import (
 
 // site is an address to probe.
 type site struct {
-	symbol string
-	offset uint64 // in the file
-	cookie uint64 // function; bit 16: implementation that a wrapper calls; from bit 24: distance from the entry
+	symbol  string
+	offset  uint64   // in the file
+	cookie  uint64   // function, the bits below, and from bit 24 the distance from the entry
+	returns []uint64 // offsets of the return instructions, if it is unhooked
 }
+
+// Bits of a cookie, as in probe/bpf/uprobe.bpf.c.
+const (
+	implementation = 1 << 16 // a wrapper calls it
+	atReturn       = 1 << 17 // the probe is at a return instruction
+	unhooked       = 1 << 18 // it has no return probe, because it may run callbacks
+	noEnd          = 1 << 19 // its return instructions are unknown, too
+)
 
 func (s site) id() api.ID { return api.ID(uint16(s.cookie)) }
 
@@ -69,7 +78,12 @@ func sitesIn(f *elffile.File, want []*api.Func, arch string) (sites, refused []s
 				continue
 			}
 			seen[offset] = true
-			s := site{symbol: fn.Name + suffix, offset: offset, cookie: uint64(fn.ID) | uint64(layer)<<16 | behind<<24}
+			s := site{symbol: fn.Name + suffix, offset: offset, cookie: uint64(fn.ID) | uint64(layer)*implementation | behind<<24}
+			if fn.RunsCallbacks {
+				if err := s.unhook(f, addr, arch); err != nil {
+					return nil, nil, fmt.Errorf("%s: %w", s.symbol, err)
+				}
+			}
 			if ok {
 				sites = append(sites, s)
 			} else {
@@ -78,4 +92,21 @@ func sitesIn(f *elffile.File, want []*api.Func, arch string) (sites, refused []s
 		}
 	}
 	return sites, refused, nil
+}
+
+// unhook sets the return instructions of a function that runs callbacks.
+func (s *site) unhook(f *elffile.File, entry uint64, arch string) error {
+	s.cookie |= unhooked
+	returns := findReturns(f, entry, arch)
+	if len(returns) == 0 {
+		s.cookie |= noEnd
+	}
+	for _, at := range returns {
+		offset, _, err := f.Code(at, 1)
+		if err != nil {
+			return err
+		}
+		s.returns = append(s.returns, offset)
+	}
+	return nil
 }

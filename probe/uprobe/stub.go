@@ -33,9 +33,9 @@ func (u *Probes) prepareStubs() error {
 }
 
 // stub makes the program for one probe.
-func (u *Probes) stub(cookie uint64, ret bool) (*ebpf.Program, error) {
+func (u *Probes) stub(cookie uint64, as how) (*ebpf.Program, error) {
 	next := int32(stubEnter)
-	if ret {
+	if as != atEntry {
 		next = stubLeave
 	}
 	return ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.Kprobe, License: "GPL", Instructions: asm.Instructions{

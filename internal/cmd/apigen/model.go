@@ -244,5 +244,10 @@ func (m *model) callback(t string) bool {
 	return strings.HasSuffix(t, "Callback") || strings.HasSuffix(t, "Func") || strings.HasSuffix(t, "CallBack")
 }
 
+// takesCallback reports whether the signature has a program function as a parameter.
+func (m *model) takesCallback(f *api.Func) bool {
+	return slices.ContainsFunc(f.Params, func(p api.Param) bool { return !strings.HasSuffix(p.Type, "*") && m.callback(p.Type) })
+}
+
 // byValueStruct reports whether a parameter type is a structure passed by value.
 func (m *model) byValueStruct(t string) bool { return m.structByName(t) != nil }

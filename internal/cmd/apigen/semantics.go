@@ -59,6 +59,7 @@ type semantics struct {
 
 	Initializes, Collective bool
 	PollsCallbacks          bool `yaml:"polls_callbacks"`
+	RunsCallbacks           bool `yaml:"runs_callbacks"`
 	ParamSizes              bool `yaml:"param_sizes"`
 
 	Ret, Selects, Device, Entry, Names, Graph string
@@ -165,6 +166,7 @@ func (m *model) applyFunctions(doc *document) error {
 	for i := range m.Funcs {
 		if f := &m.Funcs[i]; !f.Modelled {
 			m.handles(f)
+			f.RunsCallbacks = m.takesCallback(f)
 		}
 	}
 	for _, name := range doc.Simulated {
@@ -299,6 +301,11 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 		}
 	}
 	f.Initializes, f.PollsCallbacks, f.Collective, f.ParamSizes = s.Initializes, s.PollsCallbacks, s.Collective, s.ParamSizes
+	implied := f.PollsCallbacks || m.takesCallback(f)
+	if implied && s.RunsCallbacks {
+		return errors.New("runs_callbacks: its callback parameter or polls_callbacks says so")
+	}
+	f.RunsCallbacks = implied || s.RunsCallbacks
 	f.Keeps, f.Modelled = s.Keeps, true
 	if f.SkipOnReplay = s.Replay == "skip"; !f.SkipOnReplay {
 		f.ReplayError = s.Replay
