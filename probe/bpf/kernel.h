@@ -104,6 +104,18 @@ static inline u64 return_address(const struct pt_regs *r)
 	return probe_read_user(&a, sizeof a, (void *)r->sp) ? 0 : a;
 }
 
+/* Whether the call instruction before a return address has its target in a register, or in memory that a register points to. */
+static inline u8 calls_pointer(u64 from)
+{
+	u8 b[8];
+	if (probe_read_user(b, sizeof b, (void *)(from - sizeof b)))
+		return 0;
+	if (b[3] == 0xe8 && (u8)(b[7] + 2) < 4) /* at a distance below 32 MiB */
+		return 0;
+	return (b[6] == 0xff && ((b[7] & 0xf8) == 0xd0 || (b[7] & 0xf8) == 0x10)) || (b[5] == 0xff && ((b[6] & 0xf8) == 0x50 || b[6] == 0x14)) ||
+	       (b[4] == 0xff && b[5] == 0x54) || (b[2] == 0xff && (b[3] & 0xf8) == 0x90) || (b[1] == 0xff && b[2] == 0x94);
+}
+
 /*
  * Whether a call that entered with this stack pointer is still in progress, seen from a later call that is not above it. During
  * the call its return address is replaced by the kernel's, which is page-aligned. Later calls store other return addresses
@@ -148,6 +160,12 @@ static inline u64 return_value(const struct pt_regs *r) { return r->x[0]; }
 static inline u64 program_counter(const struct pt_regs *r) { return r->pc; }
 
 static inline u64 return_address(const struct pt_regs *r) { return r->x[30]; }
+
+static inline u8 calls_pointer(u64 from)
+{
+	u32 op;
+	return probe_read_user(&op, sizeof op, (void *)(from - sizeof op)) == 0 && (op & 0xfffffc1f) == 0xd63f0000; /* blr */
+}
 
 /* The place of the return address is unknown. So these distinguish only a new call with the same stack pointer from a jump. */
 static inline u8 call_lives(const struct pt_regs *r, u64 sp) { return r->sp != sp || r->x[30] % PAGE == 0; }

@@ -10,8 +10,8 @@
  * Only the outermost call is recorded. A composite call, which contains recorded calls, has a separate place. The stack pointer
  * decides which call may be inside another one, without a counter. So a call that ends by longjmp or an exception, without a
  * return probe, does no harm: the thread's next call finds it over and sends it as one that never returned. The return address
- * decides whose call it is: the runtime's own calls are part of the outer one, and calls by a callback are recorded. For that,
- * the outer call moves to the place for composite calls.
+ * decides whose call it is: the runtime's own calls are part of the outer one, and calls by a callback are recorded, in the
+ * place for composite calls.
  *
  * The kernel's return probes replace the return address on the stack. An exception could not pass it. So functions that run
  * callbacks of the program have a probe at each return instruction instead (AT_RETURN), or no probe for their end (NO_END).
@@ -45,11 +45,12 @@
 #define GUESS 64
 #define GUESS_LARGE 1024
 #define PARTS_NOW 256 /* most parts for programs that can't wait for memory or use bpf_loop */
-#define OUTER ((u64)1 << 63) /* bit in a thread's key: place of a composite call, or of one with a callback's calls inside */
+#define OUTER ((u64)1 << 63) /* bit in a thread's key: place of a composite call, or of a callback's call inside another one */
 
 enum { EVENT_CALL = 1, EVENT_PAYLOAD = 2, EVENT_THREAD = 3, EVENT_INNER = 4 };
-/* Bits of a cookie: an implementation that a wrapper calls; a probe at a return instruction; no return probe; no end. */
-enum { IMPLEMENTATION = 1 << 16, AT_RETURN = 1 << 17, UNHOOKED = 1 << 18, NO_END = 1 << 19 };
+/* Bits of a cookie: an implementation that a wrapper calls; a probe at a return instruction; no return probe; no end; a function for programs. */
+enum { IMPLEMENTATION = 1 << 16, AT_RETURN = 1 << 17, UNHOOKED = 1 << 18, NO_END = 1 << 19, PUBLIC = 1 << 20 };
+#define BY_POINTER ((u64)1 << 63) /* bit in the return address of a call through a pointer */
 enum { KIND_BYTES = 1, KIND_STRING = 2, KIND_LIST = 3, KIND_PAYLOAD = 4, KIND_ITEMS = 5, KIND_BUFFERS = 6, KIND_IMAGE = 7, KIND_PACKED = 8, KIND_BLOCK = 9, KIND_PARAMS = 10 };
 enum {
 	READ_ENTRY = 1, /* at the entry, else at the return */
@@ -163,7 +164,7 @@ struct part {
 struct thread {
 	u64 cookie, sp, mark; /* of the call in progress */
 	u64 seq;	     /* of the next call */
-	u32 active, used;    /* active: 0, CALLING, WAKING, LAUNCHING or MOVED; used: data bytes */
+	u32 active, used;    /* active: 0, CALLING, WAKING or LAUNCHING; used: data bytes */
 	u32 skip;	     /* sampling skips the call */
 	u32 follows;	     /* payloads come after the call */
 	u32 held, calls;     /* bytes and number of held calls */
@@ -183,7 +184,7 @@ struct thread_event {
 /* A call inside another one that has no place for its record. */
 struct inner_event {
 	struct head head;
-	u64 from, time; /* return address; when it began */
+	u64 from, time; /* as from call_from; when it began */
 };
 
 struct args_key {
@@ -417,8 +418,7 @@ static inline void flush(struct thread *t)
 	t->held = t->calls = 0;
 }
 
-/* A plain call, one with FUNC_WAKE, one with FUNC_HOLD, and one with a callback's calls inside. */
-enum { CALLING = 1, WAKING = 2, LAUNCHING = 3, MOVED = 4 };
+enum { CALLING = 1, WAKING = 2, LAUNCHING = 3 }; /* a plain call, one with FUNC_WAKE, one with FUNC_HOLD */
 enum { GONE = 0, SENT = 1, WAITS = 2 };
 
 /* Ends the call in progress. hold: it may be held. */
@@ -1297,42 +1297,38 @@ static inline u8 relation(struct pt_regs *ctx, const struct thread *t, u64 cooki
 
 enum { RUNTIME = 1, PROGRAM = 2 };
 
+/*
+ * The return address of a call that begins. A callback may end in a jump to a function of the runtime, which then returns to the
+ * runtime's code. That code has called the callback through a pointer. Functions for programs are not called so by the runtime.
+ */
+static inline u64 call_from(const struct pt_regs *ctx, u64 cookie)
+{
+	u64 from = return_address(ctx);
+	return from % PAGE && cookie & PUBLIC && calls_pointer(from) ? from | BY_POINTER : from;
+}
+
 /* Who makes a call, 0 if the reader has not found out yet. An address at the start of a page is the kernel's, for return probes. */
 static inline u8 caller(u64 id, u64 from)
 {
-	struct args_key k = {id >> 32, from / PAGE};
-	const u8 *who = from % PAGE == 0 ? 0 : map_lookup(&callers, &k);
-	return from % PAGE == 0 ? RUNTIME : who ? *who : 0;
+	struct args_key k = {id >> 32, (from & ~BY_POINTER) / PAGE};
+	if (from % PAGE == 0)
+		return RUNTIME;
+	const u8 *who = map_lookup(&callers, &k);
+	return !who ? 0 : *who == RUNTIME && from & BY_POINTER ? PROGRAM : *who;
 }
 
-static inline void look_below(struct thread *t, u64 sp)
+/* A wrapper has jumped to its implementation, where the end may be seen. */
+static inline void go_on(struct thread *t, u64 cookie)
 {
-	if (t->within < sp)
-		t->within = sp;
-}
-
-/* Moves the call in progress to the thread's other place, so that a call inside it can have a record. */
-__attribute__((noinline)) int move(u64 id)
-{
-	u64 place = id | OUTER;
-	struct thread *t = map_lookup(&threads, &id);
-	if (!t || t->held || map_update(&threads, &place, t, 0))
-		return 0;
-	struct thread *to = map_lookup(&threads, &place);
-	if (!to)
-		return 0;
-	to->active = MOVED;
-	to->head.lost = 0;
-	t->active = 0;
-	look_below(t, t->sp);
-	return 1;
+	if (t->cookie & UNHOOKED)
+		t->cookie = cookie;
 }
 
 /* Reports a call inside another one, to be counted unless it is the runtime's. */
-static inline void report_inner(u64 id, u64 from, u8 who)
+static inline void report_inner(u64 id, u64 from)
 {
 	struct inner_event n = {.head = {.type = EVENT_INNER, .pid = id >> 32, .tid = (u32)id}, .from = from, .time = ktime_ns()};
-	if (ringbuf_output(&events, &n, sizeof n, who ? RINGBUF_NO_WAKEUP : RINGBUF_FORCE_WAKEUP))
+	if (ringbuf_output(&events, &n, sizeof n, RINGBUF_FORCE_WAKEUP))
 		count(COUNT_RING_FULL);
 }
 
@@ -1347,59 +1343,36 @@ static inline void ask_caller(struct thread *t, u64 from)
 	t->used = (u32)(off + sizeof(struct piece));
 }
 
+enum { PART = 0, ALONE = 1, NESTED = 2 }; /* of another call, outermost, the program's inside another call */
+
 /*
- * Looks at the thread's calls in progress and ends those that are over. Returns whether the call that begins now is to be
- * recorded. from: its return address, if it may be the runtime's.
+ * Looks at the thread's call in progress and ends it if it is over. Returns what the call that begins now is. from: its return
+ * address, if it may be the runtime's.
  */
-static inline u8 outermost(struct pt_regs *ctx, u64 id, struct thread *base, u64 c, const struct function *f, u64 *from)
+static inline u8 outermost(struct pt_regs *ctx, u64 id, struct thread *base, u64 c, u64 *from)
 {
-	u64 sp = ctx->sp, place = id | OUTER;
-	u8 nested = 0;
-	if (f->flags & FUNC_CALLED)
-		return 1;
+	u8 at = OVER;
 	if (base->active) {
-		u8 at = relation(ctx, base, c);
+		at = relation(ctx, base, c);
 		if (at == JUMPED) {
-			if (base->cookie & UNHOOKED)
-				base->cookie = c;
-			return 0;
+			go_on(base, c);
+			return PART;
 		}
 		if (at == OVER) {
 			if (base->cookie & NO_END)
-				look_below(base, base->sp);
+				base->within = base->sp;
 			abandon(id);
 		}
-		nested = at == INSIDE;
 	}
-	if (base->within && sp >= base->within) {
-		const struct thread *moved = map_lookup(&threads, &place);
+	if (ctx->sp >= base->within)
 		base->within = 0;
-		if (moved && moved->active == MOVED)
-			abandon(place);
-	}
-	if (!nested && !base->within)
-		return 1;
-	*from = return_address(ctx);
+	if (at == OVER && !base->within)
+		return ALONE;
+	*from = call_from(ctx, c);
 	u8 who = caller(id, *from);
-	if (who == RUNTIME)
-		return 0;
-	if (nested) {
-		const struct thread *other = map_lookup(&threads, &place);
-		u8 moves = !(f->flags & FUNC_OUTER) && base->active != LAUNCHING;
-		if (moves && other && other->active) {
-			if (relation(ctx, other, c) == OVER)
-				abandon(place);
-			else
-				moves = 0;
-		}
-		if (!moves || !move(id)) {
-			report_inner(id, *from, who);
-			return 0;
-		}
-	}
 	if (who == PROGRAM)
 		*from = 0;
-	return 1;
+	return who == RUNTIME ? PART : at == OVER ? ALONE : NESTED;
 }
 
 static inline int entered(struct pt_regs *ctx, u8 sleeps)
@@ -1422,9 +1395,10 @@ static inline int entered(struct pt_regs *ctx, u8 sleeps)
 	}
 	struct thread *t = base;
 	u64 place = id, from = 0;
-	if (!outermost(ctx, id, base, c, f, &from))
+	u8 as = f->flags & FUNC_CALLED ? ALONE : outermost(ctx, id, base, c, &from);
+	if (as == PART)
 		return 0;
-	if (f->flags & FUNC_OUTER) {
+	if (as == NESTED || f->flags & FUNC_OUTER) {
 		place |= OUTER;
 		t = map_lookup(&threads, &place);
 		if (!t && !(t = new_place(place))) {
@@ -1432,11 +1406,13 @@ static inline int entered(struct pt_regs *ctx, u8 sleeps)
 			return 0;
 		}
 		if (t->active) {
-			if (relation(ctx, t, c) != OVER) {
-				if (t->active == MOVED)
-					report_inner(id, return_address(ctx), 0);
+			u8 at = relation(ctx, t, c);
+			if (at == JUMPED)
+				go_on(t, c);
+			else if (at == INSIDE && as == NESTED)
+				report_inner(id, call_from(ctx, c));
+			if (at != OVER)
 				return 0;
-			}
 			abandon(place);
 		}
 	}
@@ -1450,7 +1426,7 @@ static inline int entered(struct pt_regs *ctx, u8 sleeps)
 	rec->event.seq = (u32)base->seq++;
 	rec->event.end = 0;
 	rec->event.ret = 0;
-	t->active = f->flags & FUNC_WAKE || from ? WAKING : f->flags & FUNC_HOLD ? LAUNCHING : CALLING;
+	t->active = f->flags & FUNC_WAKE || from ? WAKING : f->flags & FUNC_HOLD && place == id ? LAUNCHING : CALLING;
 	t->skip = sample && left_out(rec->event.seq);
 	t->follows = 0;
 	if (!t->skip) {

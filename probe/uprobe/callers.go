@@ -30,7 +30,8 @@ type codeRange struct{ from, to uint64 }
 
 const (
 	callerRuntime, callerProgram uint8 = 1, 2
-	codePage                           = 4096 // as in probe/bpf
+	codePage                           = 4096 // as in probe/bpf, like the next one
+	byPointer                          = uint64(1) << 63
 )
 
 func newCallers(m *api.Model, pages *ebpf.Map) *callers {
@@ -53,8 +54,14 @@ func (c *callers) learn(pid int) {
 	delete(c.ended, pid)
 }
 
-// runtime reports whether a call that returns to an address is the runtime's own.
-func (c *callers) runtime(pid int, at uint64) bool {
+// runtime reports whether a call is the runtime's own. from is its return address, with the bit byPointer.
+func (c *callers) runtime(pid int, from uint64) bool {
+	at := from &^ byPointer
+	return c.ofRuntime(pid, at) && from == at
+}
+
+// ofRuntime reports whether code is the runtime's.
+func (c *callers) ofRuntime(pid int, at uint64) bool {
 	k := callerKey{uint64(pid), at / codePage}
 	var who uint8
 	if c.pages.Lookup(k, &who) == nil {

@@ -191,6 +191,11 @@ func (u *Probes) sites(library string) (sites, refused []site, err error) {
 	switch {
 	case err != nil:
 	case len(sites) > 0:
+		for i := range sites {
+			if s := &sites[i]; s.cookie&implementation == 0 && u.model.Func(s.id()).Layer == u.model.Layers[0].Name {
+				s.cookie |= public
+			}
+		}
 		return sites, refused, nil
 	case len(refused) > 0:
 		err = ErrRefused

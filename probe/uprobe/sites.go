@@ -22,6 +22,7 @@ const (
 	atReturn       = 1 << 17 // the probe is at a return instruction
 	unhooked       = 1 << 18 // it has no return probe, because it may run callbacks
 	noEnd          = 1 << 19 // its return instructions are unknown, too
+	public         = 1 << 20 // programs call it: it is in the first layer
 )
 
 func (s site) id() api.ID { return api.ID(uint16(s.cookie)) }

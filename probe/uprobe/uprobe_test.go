@@ -453,9 +453,14 @@ func (c *target) waits(t *testing.T) {
 
 func startTarget(t *testing.T, args ...string) *target {
 	t.Helper()
-	lib := testLib(t)
-	c := &target{Cmd: exec.Command(filepath.Join(filepath.Dir(lib), "main"), args...)}
-	c.Dir, c.Stderr = filepath.Dir(lib), os.Stderr
+	return startIn(t, filepath.Dir(testLib(t)), args...)
+}
+
+// startIn starts the program in a folder.
+func startIn(t *testing.T, dir string, args ...string) *target {
+	t.Helper()
+	c := &target{Cmd: exec.Command(filepath.Join(dir, "main"), args...)}
+	c.Dir, c.Stderr = dir, os.Stderr
 	c.in, _ = c.StdinPipe()
 	out, _ := c.StdoutPipe()
 	c.out = bufio.NewReader(out)
