@@ -28,6 +28,7 @@ type CallFlags uint8
 const (
 	Unfinished CallFlags = 1 << 0 // the call never returned; End is the last time known
 	Truncated  CallFlags = 1 << 1 // some data of the call was lost
+	NoEnd      CallFlags = 1 << 2 // with Unfinished: the end was not seen, so the call may be over
 )
 
 // A Call is one call of a runtime function. The Writer takes calls and the Reader returns them.

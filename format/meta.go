@@ -136,6 +136,9 @@ type Coverage struct {
 	// too large.
 	Unsized      uint64 `json:"unsized,omitempty"`
 	CutArguments uint64 `json:"cut_arguments,omitempty"`
+	// NoEnd are unfinished calls that may be over, because their end was not seen; Endless are the functions whose end no probe sees.
+	NoEnd   uint64   `json:"no_end,omitempty"`
+	Endless []string `json:"endless,omitempty"`
 }
 
 // Unhooked is a process, or a library in one, whose calls were invisible.

@@ -97,6 +97,9 @@ type Call struct {
 	Seq        uint64 // index within the thread
 	Func       api.ID
 	Start, End int64 // CLOCK_MONOTONIC, nanoseconds; End is 0 if the call never returned
+	// NoEnd: the call has no end because that was not seen. It may be over: left by an exception or longjmp, or in a function
+	// whose return has no probe.
+	NoEnd bool
 	// Recording is the time in nanoseconds that the probe spent in the thread on payloads since the thread's previous call.
 	Recording int64
 	Ret       uint64

@@ -218,7 +218,7 @@ func (r *recorder) describe(m *format.Meta) {
 		copies := p.Copies
 		m.Tracer.Copies = &copies
 	}
-	m.Coverage.Unsized, m.Coverage.CutArguments = p.Unsized, p.CutArguments
+	m.Coverage.Unsized, m.Coverage.CutArguments, m.Coverage.NoEnd = p.Unsized, p.CutArguments, b.Count.NoEnd
 	if r.uprobes.hooked != nil {
 		m.Coverage.Hooked = *r.uprobes.hooked
 		return

@@ -58,7 +58,7 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 		return on("blame")
 	case stats.LostCalls:
 		return on("info")
-	case stats.Relaunched, stats.HiddenWaits:
+	case stats.Relaunched, stats.HiddenWaits, stats.NoEnd:
 		return on("cat", "--call", number(*f.Call))
 	case stats.Grows:
 		return on("where", "--map")
@@ -154,6 +154,8 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 		return fmt.Sprintf("%s failed; the first is call %d, %s: %s (%d)", human.Plural(f.Count, "call"), *f.Call, f.Func, f.Name, f.Code)
 	case stats.Unfinished:
 		return fmt.Sprintf("%s never returned; the first is call %d, %s", human.Plural(f.Count, "call"), *f.Call, f.Func)
+	case stats.NoEnd:
+		return fmt.Sprintf("%s may be over, but their end was not seen: an exception or a jump left them, or no probe sees it; the first is call %d, %s", human.Plural(f.Count, "call"), *f.Call, f.Func)
 	case stats.LostCalls:
 		if f.Count == 0 {
 			return "calls are missing in the trace; the sums are too low"

@@ -130,6 +130,8 @@ type InfoCoverage struct {
 	Refused      int               `json:"refused"`                 // threads that were not recorded because memory was short
 	Unsized      uint64            `json:"unsized,omitempty"`       // launches and graph nodes without arguments, because their size is unknown
 	CutArguments uint64            `json:"cut_arguments,omitempty"` // arguments over the size limit, which are not recorded
+	NoEnd        uint64            `json:"no_end,omitempty"`        // unfinished calls that may be over, because their end was not seen
+	Endless      []string          `json:"endless,omitempty"`       // functions whose end eBPF does not see: they may run callbacks
 }
 
 // NewInfo reads the summary of a trace. The text form prints path.
@@ -210,7 +212,7 @@ func newInfoGaps(gaps []format.Gap) InfoGaps {
 }
 
 func newInfoCoverage(c *format.Coverage, of *api.Model) InfoCoverage {
-	in := InfoCoverage{c.Hooked, c.PassedBy, []string{}, c.Unhooked, c.Binder, c.Refused, c.Unsized, c.CutArguments}
+	in := InfoCoverage{c.Hooked, c.PassedBy, []string{}, c.Unhooked, c.Binder, c.Refused, c.Unsized, c.CutArguments, c.NoEnd, c.Endless}
 	if in.PassedBy == nil {
 		in.PassedBy = map[string]uint64{}
 	}

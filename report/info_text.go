@@ -56,7 +56,7 @@ func (in *Info) next() string {
 		return acltrace("fsck", in.path)
 	case in.Recovery != nil:
 		return shell.Command(RecoverCommand(in.path)...)
-	case in.Calls.Failed > 0 || in.Calls.Unfinished > 0 || in.ExitSignal != 0:
+	case in.Calls.Failed > 0 || in.Calls.Unfinished > in.Coverage.NoEnd || in.ExitSignal != 0:
 		return acltrace("blame", in.path)
 	}
 	return acltrace("stats", in.path)
@@ -266,6 +266,12 @@ func (in *Info) coverageRows(row RowFunc) {
 	}
 	if n := c.Unsized; n > 0 {
 		row("not recorded", "the arguments of %s: their sizes are unknown", human.Plural(n, "launch"))
+	}
+	if n := c.NoEnd; n > 0 {
+		row("no end seen", "%s, which may be over: an exception or a jump left them, or their function's end is not seen", human.Plural(n, "call"))
+	}
+	if len(c.Endless) > 0 {
+		row("", "not seen, because they may run callbacks: the ends of %s", strings.Join(c.Endless, ", "))
 	}
 	if n := c.CutArguments; n > 0 {
 		row("not recorded", "%s: too large", human.Plural(n, "kernel argument"))

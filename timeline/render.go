@@ -382,10 +382,12 @@ func appendNumber(dst []byte, m *api.Model, ctype string, w uint64) []byte {
 	return strconv.AppendUint(dst, w, 10)
 }
 
-// AppendResult appends the returned value: an error with its name, a handle, nothing for a function without a result, or "unfinished" for a
-// call that never returned.
+// AppendResult appends the returned value: an error with its name, a handle, nothing for a function without a result, "unfinished" for a
+// call that never returned, or "no end seen" if it may have returned.
 func (e *Event) AppendResult(dst []byte, m *api.Model) []byte {
 	switch {
+	case e.Call.Flags&format.NoEnd != 0:
+		return append(dst, "no end seen"...)
 	case e.Call.Flags&format.Unfinished != 0:
 		return append(dst, "unfinished"...)
 	case e.Fn == nil:

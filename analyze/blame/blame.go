@@ -232,7 +232,7 @@ func (b *blamer) find() error {
 		f := b.m.Func(api.ID(c.Func))
 		switch {
 		case c.Flags&format.Unfinished != 0:
-			if f != nil && (unfinished == nil || c.End >= unfinished.End) {
+			if f != nil && c.Flags&format.NoEnd == 0 && (unfinished == nil || c.End >= unfinished.End) {
 				unfinished = c.Clone()
 			}
 		case f == nil || !f.Failed(c.Ret):

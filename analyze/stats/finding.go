@@ -18,6 +18,7 @@ const (
 	Killed      FindingKind = "killed"       // signal Code with the Name killed process PID, Count processes in all
 	FailedCalls FindingKind = "failed_calls" // Count calls failed; Call is the first one, with Code
 	Unfinished  FindingKind = "unfinished"   // Count calls hung, or ran when their process crashed; Call is the first one
+	NoEnd       FindingKind = "no_end"       // Count calls may be over, but their end was not seen; Call is the first one
 	LostCalls   FindingKind = "lost_calls"   // Count calls are missing, 0 if their number is not known
 	Relaunched  FindingKind = "relaunched"   // Count launches of the kernel Name were repeated after an error; Call is the first one
 	Grows       FindingKind = "memory_grows" // device memory grows from step to step: see Growth
@@ -38,7 +39,7 @@ const (
 
 // A Finding is a likely reason for lost time or a wrong result, and where to look. Its Kind says which fields it has.
 type Finding struct {
-	// Kind is killed, failed_calls, unfinished, lost_calls, relaunched, memory_grows, slow_steps, odd_steps, waiting, launching, copying, other_calls, own_time,
+	// Kind is killed, failed_calls, unfinished, no_end, lost_calls, relaunched, memory_grows, slow_steps, odd_steps, waiting, launching, copying, other_calls, own_time,
 	// idle, short_tasks, hidden_waits, recording or late_rank.
 	Kind    FindingKind `json:"kind"`
 	CostNS  int64       `json:"cost_ns"`            // in the whole trace, 0 for the kinds up to memory_grows
@@ -92,6 +93,9 @@ func (x *summer) callFindings() (out []Finding) {
 	}
 	if n, call, fn := x.hung(); n > 0 {
 		out = append(out, Finding{Kind: Unfinished, Count: n, Call: &call, Func: fn})
+	}
+	if f := x.firsts.noEnd; f != nil {
+		out = append(out, Finding{Kind: NoEnd, Count: x.noEnds, Call: &f.call, Func: f.fn})
 	}
 	if s.Gaps > 0 || x.w.Reader.Completeness().Cut != "" && s.Selection == "" {
 		out = append(out, Finding{Kind: LostCalls, Count: s.CallsLost})
@@ -287,8 +291,8 @@ func (x *summer) allKernels() (k kernelSum) {
 	return k
 }
 
-// firstCalls has the first call that failed.
-type firstCalls struct{ failed *firstCall }
+// firstCalls has the first call that failed, and the first whose end was not seen.
+type firstCalls struct{ failed, noEnd *firstCall }
 
 type firstCall struct {
 	call uint64

@@ -393,6 +393,7 @@ type clues struct {
 	odd     oddSteps
 	devices devices
 	firsts  firstCalls
+	noEnds  uint64 // calls whose end was not seen
 }
 
 type funcSum struct {
@@ -495,7 +496,11 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 	}
 	if h.Flags&format.Unfinished == 0 {
 		f.times.Add(h.End - h.Start)
-	} else if s.Unfinished++; len(f.open) < maxOpen {
+	} else if s.Unfinished++; h.Flags&format.NoEnd != 0 {
+		if x.noEnds++; x.firsts.noEnd == nil {
+			x.firsts.noEnd = &firstCall{call: h.Index, fn: h.Name}
+		}
+	} else if len(f.open) < maxOpen {
 		f.open = append(f.open, openCall{h.Index, h.Start, x.w.Process(h.Thread)})
 	}
 	if h.Retries != timeline.NoCall {

@@ -50,6 +50,7 @@
 enum { EVENT_CALL = 1, EVENT_PAYLOAD = 2, EVENT_THREAD = 3, EVENT_INNER = 4 };
 /* Bits of a cookie: an implementation that a wrapper calls; a probe at a return instruction; no return probe; no end; a function for programs. */
 enum { IMPLEMENTATION = 1 << 16, AT_RETURN = 1 << 17, UNHOOKED = 1 << 18, NO_END = 1 << 19, PUBLIC = 1 << 20 };
+#define UNSEEN 1 /* as the result of a call without an end: the call may be over */
 #define BY_POINTER ((u64)1 << 63) /* bit in the return address of a call through a pointer */
 enum { KIND_BYTES = 1, KIND_STRING = 2, KIND_LIST = 3, KIND_PAYLOAD = 4, KIND_ITEMS = 5, KIND_BUFFERS = 6, KIND_IMAGE = 7, KIND_PACKED = 8, KIND_BLOCK = 9, KIND_PARAMS = 10 };
 enum {
@@ -456,6 +457,7 @@ __attribute__((noinline)) int abandon(u64 place)
 		return 0;
 	t->active = 0;
 	record_of(t)->event.end = 0;
+	record_of(t)->event.ret = UNSEEN;
 	emit(t, 0);
 	t->held = t->calls = 0;
 	return 0;
@@ -1425,7 +1427,7 @@ static inline int entered(struct pt_regs *ctx, u8 sleeps)
 	rec->event.func = func;
 	rec->event.seq = (u32)base->seq++;
 	rec->event.end = 0;
-	rec->event.ret = 0;
+	rec->event.ret = c & NO_END ? UNSEEN : 0;
 	t->active = f->flags & FUNC_WAKE || from ? WAKING : f->flags & FUNC_HOLD && place == id ? LAUNCHING : CALLING;
 	t->skip = sample && left_out(rec->event.seq);
 	t->follows = 0;

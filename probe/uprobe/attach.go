@@ -15,6 +15,7 @@ type probed struct {
 	sync.Mutex
 	files          map[fileID]bool
 	functions      map[api.ID]bool
+	endless        map[api.ID]bool   // see Endless
 	refused        map[string][]site // by library
 	enters, leaves []link.Link
 }

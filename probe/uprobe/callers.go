@@ -16,7 +16,7 @@ import (
 // map. In a process without a library of the runtime, which may be linked statically, such calls count as the runtime's.
 type callers struct {
 	model  *api.Model
-	pages  *ebpf.Map // callerRuntime or callerProgram by process and page
+	pages  *ebpf.Map           // callerRuntime or callerProgram by process and page
 	code   map[int][]codeRange // of the runtime, by process
 	known  map[int][]callerKey // in pages, by process
 	ended  map[int]int64       // when processes were found to have ended

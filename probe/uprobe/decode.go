@@ -103,6 +103,9 @@ func (d *decoder) deliverCall(b []byte, pid, tid int, seq uint64) error {
 		Func: api.ID(le16(b)),
 		Seq:  seq, Start: int64(le64(b[8:])), End: int64(le64(b[16:])), Ret: le64(b[24:]),
 	}
+	if c.NoEnd = c.Unfinished() && c.Ret == unseen; c.NoEnd {
+		c.Ret = 0
+	}
 	f := d.model.Func(c.Func)
 	data := b[eventSize:]
 	if f == nil || len(data) < 8*int(f.Words) {
@@ -417,7 +420,7 @@ func (d *decoder) leftover(b []byte) (left uint64, err error) {
 	active, skipped := le32(b[32:]) != 0, le32(b[40:]) != 0
 	if active && !skipped {
 		binary.LittleEndian.PutUint16(ev[2:], uint16(le32(b[36:])))
-		clear(ev[16:32])
+		clear(ev[16:24])
 		n += eventSize + int(le32(b[36:]))
 	}
 	if err := d.deliver(ring[:n]); err != nil || !active || !skipped {

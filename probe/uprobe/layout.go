@@ -19,6 +19,8 @@ const (
 	shortPieceSize = 8
 	headAt         = 4*8 + 4*4 + 2*4 + 3*8 + 8*maxPlaces // offset of head in struct thread
 
+	unseen = 1 // result of a call whose end was not seen
+
 	eventCall, eventPayload, eventThread, eventInner = 1, 2, 3, 4
 
 	kindBytes, kindString, kindList, kindPayload, kindItems, kindBuffers        = 1, 2, 3, 4, 5, 6

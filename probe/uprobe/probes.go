@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/acltrace/acltrace/api"
@@ -95,6 +96,7 @@ func newProbes(m *api.Model, opts *Options) (*Probes, error) {
 		u.opts = *opts
 	}
 	u.probed.files, u.probed.functions, u.probed.refused = map[fileID]bool{}, map[api.ID]bool{}, map[string][]site{}
+	u.probed.endless = map[api.ID]bool{}
 	var err error
 	u.selection, err = u.opts.selection()
 	return u, err
@@ -133,6 +135,9 @@ func (u *Probes) Add(library string) error {
 	}
 	for _, s := range sites {
 		u.probed.functions[s.id()] = true
+		if s.cookie&noEnd != 0 {
+			u.probed.endless[s.id()] = true
+		}
 	}
 	u.probed.files[file] = true
 	if len(refused) > 0 {
@@ -155,6 +160,18 @@ func (u *Probes) Hooked() (functions int, refused map[string][]string) {
 		}
 	}
 	return len(u.probed.functions), refused
+}
+
+// Endless returns the functions whose calls have no end in a library: they may run callbacks, and their return instructions are
+// unknown.
+func (u *Probes) Endless() (functions []string) {
+	u.probed.Lock()
+	defer u.probed.Unlock()
+	for id := range u.probed.endless {
+		functions = append(functions, u.model.Func(id).Name)
+	}
+	slices.Sort(functions)
+	return functions
 }
 
 // Pause stops recording until Resume. The kernel takes a while to attach or detach all probes, also with uprobe_multi. A pause

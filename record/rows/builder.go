@@ -47,6 +47,7 @@ type Counts struct {
 	Calls      uint64 // written
 	Failed     uint64
 	Unfinished uint64
+	NoEnd      uint64 // of Unfinished: their end was not seen
 	Lost       uint64 // that the probe had no room for
 	Nested     uint64 // of Lost: made inside other calls, as by signal handlers
 }

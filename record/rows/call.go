@@ -39,7 +39,7 @@ func (b *Builder) Call(c *probe.Call) error {
 	}
 	b.Count.Calls++
 	t.next = max(t.next, c.Seq+1) // an enclosing call has a lower number and comes later
-	t.latest, t.stands = r.fn, c.Unfinished()
+	t.latest, t.stands = r.fn, c.Unfinished() && !c.NoEnd
 	if timed {
 		if err := b.times.call(callKey{k, c.Seq}, timedCall{place{b.seg, index}, c.Start}); err != nil {
 			return err
@@ -66,6 +66,11 @@ func (b *Builder) begin(c *probe.Call, t *thread, f *api.Func) *format.Call {
 		out.Flags |= format.Unfinished
 		out.End = max(b.Last, out.Start)
 		b.Count.Unfinished++
+		if c.NoEnd {
+			out.Flags |= format.NoEnd
+			out.End = out.Start // no later time is known
+			b.Count.NoEnd++
+		}
 	} else {
 		out.End = b.time(c.End)
 	}
