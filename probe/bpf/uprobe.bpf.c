@@ -15,6 +15,7 @@
  *
  * The kernel's return probes replace the return address on the stack. An exception could not pass it. So functions that run
  * callbacks of the program have a probe at each return instruction instead (AT_RETURN), or no probe for their end (NO_END).
+ * Functions that wait have probes at return instructions, if these are known: a cancelled thread unwinds its stack, too.
  *
  * Kernels without cookies need a small program for each function. It stores the cookie in the map `cookie` and jumps to one of
  * these programs. Programs with features that such kernels lack are not loaded there.

@@ -7,8 +7,8 @@ import (
 )
 
 // The kernel's return probes replace the return address on the stack. The unwinder finds no function there, so an exception can't
-// pass a call with one: the program ends. Functions that run callbacks of the program get a probe at each return instruction
-// instead. findReturns follows their code from the entry, through direct jumps only. It gives up if the code may be left in a way
+// pass a call with one: the program ends. If the thread is cancelled, cleanup handlers and destructors do not run. Functions that
+// run callbacks of the program, or wait, get a probe at each return instruction instead. findReturns follows their code from the entry, through direct jumps only. It gives up if the code may be left in a way
 // that it can't follow, such as a jump through a pointer.
 
 // flow says which instruction runs after an instruction.

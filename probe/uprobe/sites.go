@@ -13,14 +13,14 @@ type site struct {
 	symbol  string
 	offset  uint64   // in the file
 	cookie  uint64   // function, the bits below, and from bit 24 the distance from the entry
-	returns []uint64 // offsets of the return instructions, if it is unhooked
+	returns []uint64 // offsets of the return instructions that are probed
 }
 
 // Bits of a cookie, as in probe/bpf/uprobe.bpf.c.
 const (
 	implementation = 1 << 16 // a wrapper calls it
 	atReturn       = 1 << 17 // the probe is at a return instruction
-	unhooked       = 1 << 18 // it has no return probe, because it may run callbacks
+	unhooked       = 1 << 18 // it has no return probe, because it may run callbacks or wait
 	noEnd          = 1 << 19 // its return instructions are unknown, too
 	public         = 1 << 20 // programs call it: it is in the first layer
 )
@@ -80,8 +80,8 @@ func sitesIn(f *elffile.File, want []*api.Func, arch string) (sites, refused []s
 			}
 			seen[offset] = true
 			s := site{symbol: fn.Name + suffix, offset: offset, cookie: uint64(fn.ID) | uint64(layer)*implementation | behind<<24}
-			if fn.RunsCallbacks {
-				if err := s.unhook(f, addr, arch); err != nil {
+			if waits := fn.Sync != api.NoSync && fn.Sync != api.PollStream && fn.Sync != api.PollEvent; fn.RunsCallbacks || waits {
+				if err := s.unhook(f, fn, addr, arch); err != nil {
 					return nil, nil, fmt.Errorf("%s: %w", s.symbol, err)
 				}
 			}
@@ -95,12 +95,15 @@ func sitesIn(f *elffile.File, want []*api.Func, arch string) (sites, refused []s
 	return sites, refused, nil
 }
 
-// unhook sets the return instructions of a function that runs callbacks.
-func (s *site) unhook(f *elffile.File, entry uint64, arch string) error {
-	s.cookie |= unhooked
+// unhook has the end seen at the return instructions, and not by a return probe. A function that waits has a return probe if
+// these are unknown: if its thread is cancelled, the program's cleanup handlers may not run.
+func (s *site) unhook(f *elffile.File, fn *api.Func, entry uint64, arch string) error {
 	returns := findReturns(f, entry, arch)
-	if len(returns) == 0 {
-		s.cookie |= noEnd
+	switch {
+	case len(returns) > 0:
+		s.cookie |= unhooked
+	case fn.RunsCallbacks:
+		s.cookie |= unhooked | noEnd
 	}
 	for _, at := range returns {
 		offset, _, err := f.Code(at, 1)

@@ -169,6 +169,33 @@ func TestStructuresByValue(t *testing.T) {
 	}
 }
 
+// A function with a callback parameter, or one that polls for callbacks, may run them, whatever semantics.yaml says.
+func TestFunctionsThatRunCallbacks(t *testing.T) {
+	for name, want := range map[string]bool{
+		"aclrtLaunchCallback": true, "aclrtSetExceptionInfoCallback": true, "aclrtProcessReport": true, "aclrtProcessHostFunc": true, "rtCallbackLaunch": true,
+		"aclrtCreateStream": true, "rtStreamDestroy": true, "aclrtMalloc": false, "aclrtSubscribeReport": false, "aclrtAllocatorGetByStream": false,
+	} {
+		if f := loaded(t).find(name); f.RunsCallbacks != want {
+			t.Errorf("%s: RunsCallbacks is %t", name, f.RunsCallbacks)
+		}
+	}
+	for _, name := range []string{"cuLaunchHostFunc", "cuLaunchHostFunc_ptsz", "cuStreamAddCallback", "cuOccupancyMaxPotentialBlockSize", "cuUserObjectCreate", "cuLogsRegisterCallback"} {
+		if f := loadedOf(t, "cuda").find(name); !f.RunsCallbacks {
+			t.Errorf("%s does not run callbacks", name)
+		}
+	}
+	for _, name := range []string{"aclrtLaunchCallback", "aclrtProcessReport"} {
+		m := loaded(t)
+		s := &semantics{RunsCallbacks: true, PollsCallbacks: name == "aclrtProcessReport", Params: map[string]string{}}
+		if name == "aclrtLaunchCallback" {
+			s.Params["userData"] = "opaque"
+		}
+		if err := m.apply(m.find(name), s); err == nil || !strings.Contains(err.Error(), "runs_callbacks: ") {
+			t.Errorf("%s with a key that its signature implies: %v", name, err)
+		}
+	}
+}
+
 func TestSemanticsThatAreWrong(t *testing.T) {
 	for _, c := range []struct{ fn, param, role, err string }{
 		{"aclrtMemcpy", "dst", "writes(cont)", "no parameter cont"},
