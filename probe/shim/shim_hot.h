@@ -58,7 +58,7 @@ static inline bool shim_enter_at(void *frame, struct shim_call *c, uint16_t func
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	t->frame = frame;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	if (__builtin_expect(shim_p->ready != PROCESS_RECORDS || t->base == NULL || t->generation != shim_p->generation, 0) &&
+	if (__builtin_expect(shim_p->ready != PROCESS_RECORDS || t->base == NULL || t->generation != shim_p->generation || t->owner != 0, 0) &&
 	    !shim_open_thread())
 		return false;
 	if (__builtin_expect(__atomic_load_n(&shim_control->slots[t->slot].off, __ATOMIC_RELAXED) != 0, 0))

@@ -34,6 +34,7 @@ struct shim_thread {
 	bool off;            /* this thread records nothing */
 	bool late;           /* this thread has loaded a library that may bypass the shim: see bind/late.c */
 	uint32_t offered;    /* control.offered when this thread last looked for a ring */
+	uint32_t owner;      /* thread id, if another process may share this structure: see session/share.c; otherwise 0 */
 };
 
 extern __thread struct shim_thread shim_t __attribute__((tls_model("initial-exec"))) HIDDEN;

@@ -146,7 +146,7 @@ void shim_nested(void *frame)
 	/* The word after the saved frame pointer is the wrapper's return address. */
 	if (of_the_runtime(((uint64_t *)frame)[1]) || t->off)
 		return;
-	if (!in_handler(frame, t->frame)) {
+	if (t->owner == 0 && !in_handler(frame, t->frame)) {
 		uint32_t n = __atomic_fetch_add(&others, 1, __ATOMIC_RELAXED);
 		if (n & (n - 1)) /* look for new handlers after 1, 2, 4, 8 ... such calls */
 			return;
@@ -154,6 +154,12 @@ void shim_nested(void *frame)
 		if (!in_handler(frame, t->frame))
 			return;
 	}
+	shim_count_nested();
+}
+
+void shim_count_nested(void)
+{
+	struct shim_thread *t = &shim_t;
 	if (t->base == NULL) {
 		/* The thread's first call is still making the ring. */
 		if (__atomic_load_n(&shim_control->off, __ATOMIC_RELAXED) == OFF_NO)

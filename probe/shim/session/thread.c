@@ -7,9 +7,11 @@
 #include "base/clock.h"
 #include "base/hooks.h"
 #include "base/sys.h"
+#include "record/nested.h"
 #include "session/pool.h"
 #include "session/process.h"
 #include "session/session.h"
+#include "session/share.h"
 #include "session/slot.h"
 
 #define ESRCH 3
@@ -147,7 +149,7 @@ refuse:
 void shim_set_room(void)
 {
 	struct shim_thread *t = &shim_t;
-	bool plain = t->base != NULL && t->lost == 0 && shim_control->clock == CLOCK_COUNTER && shim_control->stack_frames == 0 && shim_control->time_every == 0;
+	bool plain = t->base != NULL && t->lost == 0 && t->owner == 0 && shim_control->clock == CLOCK_COUNTER && shim_control->stack_frames == 0 && shim_control->time_every == 0;
 	t->room = plain ? t->tail + t->size - PLAIN_BYTES : 0;
 }
 
@@ -174,6 +176,10 @@ bool shim_open_thread(void)
 	struct shim_thread *t = &shim_t;
 	if (!open_process())
 		return false;
+	if (shim_stranger()) {
+		shim_count_nested();
+		return false;
+	}
 	uint32_t off = __atomic_load_n(&shim_control->off, __ATOMIC_RELAXED);
 	if (off == OFF_ENDED || (off == OFF_WAITING && __atomic_load_n(&shim_control->only, __ATOMIC_RELAXED) != shim_p->pid))
 		return false;
@@ -183,7 +189,7 @@ bool shim_open_thread(void)
 		/* The first call of the thread, or a child, which must not write to its parent's ring. */
 		/* A signal handler may have called during the first call of the thread. A child drops its parent's count. */
 		uint64_t nested = t->generation == 0 ? t->lost : 0;
-		*t = (struct shim_thread){.lost = nested, .device = t->device, .late = t->late, .depth = t->depth, .frame = t->frame, .outer = t->outer, .outer_frame = t->outer_frame, .generation = shim_p->generation};
+		*t = (struct shim_thread){.lost = nested, .device = t->device, .late = t->late, .depth = t->depth, .frame = t->frame, .outer = t->outer, .outer_frame = t->outer_frame, .owner = t->generation == 0 ? t->owner : 0, .generation = shim_p->generation};
 		t->offered = __atomic_load_n(&shim_control->offered, __ATOMIC_ACQUIRE);
 		t->off = !make_ring(t);
 		if (t->off && shim_filtered()) {
