@@ -32,3 +32,15 @@ func TestCallsOfHandlersThatInterruptCalls(t *testing.T) {
 		t.Error("no handler has interrupted a call")
 	}
 }
+
+// Calls of a process that shares its parent's memory were neither recorded nor counted. By eBPF they are recorded.
+func TestCallsOfAProcessThatSharesMemory(t *testing.T) {
+	program := testenv.CompileC(t, "sharing", []string{source("sharing.c")})
+	for i := range 5 {
+		out := wild(t, record.Options{Env: fake(t), Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, program, strconv.Itoa(1000<<i))
+		made, _ := strconv.ParseUint(strings.TrimSpace(out.stdout), 10, 64)
+		if out.ExitCode != 0 || made == 0 || uint64(len(out.calls))+out.Lost != made || out.Lost == 0 || len(out.calls) == 0 {
+			t.Errorf("%d calls made, %d recorded, %d lost: %+v, %s", made, len(out.calls), out.Lost, out.Result, out.stderr)
+		}
+	}
+}

@@ -107,6 +107,7 @@ func (u *Probes) loadAs(sleepable bool) error {
 		}
 		spec.Maps[bpf.UprobeMapThreads].MaxEntries = 2048
 		spec.Maps[bpf.UprobeMapKernels].MaxEntries, spec.Maps[bpf.UprobeMapLayouts].MaxEntries = 16384, 4096
+		spec.Maps[bpf.UprobeMapCallers].MaxEntries = 16384
 	}
 	u.programs.entry, u.programs.exit = bpf.UprobeProgEnter, bpf.UprobeProgLeave
 	if sleepable {
