@@ -12,6 +12,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/internal/elffile"
+	"github.com/acltrace/acltrace/probe/ring"
 	"github.com/acltrace/acltrace/record/host"
 	"github.com/acltrace/acltrace/record/rows"
 )
@@ -30,8 +31,10 @@ type Result struct {
 	Unfinished uint64            // of Calls
 	Lost       uint64            // calls that the rings had no room for
 	Nested     uint64            // of Lost: calls inside other calls, as from signal handlers
+	NoRing     uint64            // of Lost: calls of threads that could not be recorded
 	Unwritten  uint64            // calls that could not be written to the file
 	Refused    int               // threads that could not be recorded
+	Why        ring.Refusal      // the most frequent reason of Refused
 	Processes  int               // processes that called the runtime
 	Died       []Died            // processes that were killed or crashed, except the program itself
 	PassedBy   map[string]uint64 // calls of functions that the shim does not know, by name
@@ -125,7 +128,7 @@ func (r *recorder) finish(res *Result) {
 	res.File.Full, res.Missed = r.file.full, r.steps.missed()
 	res.Died = slices.DeleteFunc(b.Processes.Died, func(d Died) bool { return d.PID == r.target.root })
 	n := &b.Count
-	res.Calls, res.Failed, res.Unfinished, res.Lost, res.Nested, res.Processes = n.Calls, n.Failed, n.Unfinished, n.Lost, n.Nested, b.Processes.Len()
+	res.Calls, res.Failed, res.Unfinished, res.Lost, res.Nested, res.NoRing, res.Processes = n.Calls, n.Failed, n.Unfinished, n.Lost, n.Nested, n.NoRing, b.Processes.Len()
 	if r.flight == nil {
 		res.Calls = b.Writer().Calls() - res.Unwritten
 	}

@@ -30,9 +30,6 @@ type filter struct {
 	pool  *os.File // nil: not yet opened
 }
 
-// rangeBytes is the distance between two rings in a pool.
-func (s *Session) rangeBytes() int64 { return headerBytes + int64(s.rings.bytes) }
-
 // watchFilter checks whether a process has set a filter, and informs its shim.
 func (s *Session) watchFilter(m *member) {
 	if m.filter.known || m.shared == nil || m.info == nil || m.info.untraced != 0 {
@@ -84,13 +81,15 @@ func (s *Session) refillPools() {
 		if look {
 			m.filter.next = time.Now().Add(leftInterval)
 		}
-		ready, next := 0, uint32(0)
+		ready, next, size := 0, uint32(0), uint64(0)
 		for i := range s.files.ctl.taken() {
 			sl := &s.files.ctl.slots[i]
 			if sl.process != m.number {
 				continue
 			}
-			next = max(next, sl.rng)
+			if sl.rng != 0 {
+				next, size = max(next, sl.rng), s.ringSize(sl)
+			}
 			switch sl.state.Load() {
 			case slotReady:
 				ready++
@@ -101,7 +100,7 @@ func (s *Session) refillPools() {
 				}
 			}
 		}
-		for ; ready < readyRings && s.makeReady(m, next); ready++ {
+		for ; size != 0 && ready < readyRings && s.makeReady(m, next, size); ready++ {
 			next++
 		}
 	}
@@ -113,8 +112,9 @@ func (s *Session) threadGone(i int, m *member) bool {
 	return r != nil && r.mem != nil && !r.done && r.head.head.Load() == r.pos && unix.Access("/proc/"+strconv.Itoa(m.local)+"/task/"+strconv.Itoa(int(r.slot.tid)), unix.F_OK) == unix.ENOENT
 }
 
-// makeReady makes a ring in a process's pool. It returns false if there is no room.
-func (s *Session) makeReady(m *member, number uint32) bool {
+// makeReady makes a ring of a process's pool, whose rings have one size. It returns false if there is no room.
+func (s *Session) makeReady(m *member, number uint32, size uint64) bool {
+	bytes := int64(headerBytes + size)
 	if m.filter.pool == nil {
 		f, err := os.OpenFile(s.files.path("pool.", m.number-1), os.O_RDWR, 0)
 		if err != nil {
@@ -122,20 +122,20 @@ func (s *Session) makeReady(m *member, number uint32) bool {
 		}
 		m.filter.pool = f
 	}
-	from := int64(number) * s.rangeBytes()
-	if st, err := m.filter.pool.Stat(); err != nil || st.Size() < from+s.rangeBytes() || s.files.ctl.memoryUsed.Load()+s.rings.bytes > s.files.ctl.memoryLimit {
+	from := int64(number) * bytes
+	if st, err := m.filter.pool.Stat(); err != nil || st.Size() < from+bytes || s.files.ctl.memoryUsed.Load()+size > s.files.ctl.memoryLimit {
 		return false
 	}
-	if err := allocate(m.filter.pool, from, s.rangeBytes()); err != nil {
+	if err := allocate(m.filter.pool, from, bytes); err != nil {
 		return false
 	}
 	n, ok := s.takeSlot()
 	if !ok {
 		return false
 	}
-	s.files.ctl.memoryUsed.Add(s.rings.bytes)
+	s.files.ctl.memoryUsed.Add(size)
 	sl := &s.files.ctl.slots[n]
-	sl.pid, sl.process, sl.ringBytes, sl.rng = m.info.pid, m.number, s.rings.bytes, number+1
+	sl.pid, sl.process, sl.ringBytes, sl.rng = m.info.pid, m.number, size, number+1
 	sl.state.Store(slotReady)
 	s.files.ctl.offered.Add(1)
 	return true
@@ -160,7 +160,7 @@ func (s *Session) takeSlot() (uint32, bool) {
 func (s *Session) dropPool(m *member) {
 	for i := range s.files.ctl.taken() {
 		if sl := &s.files.ctl.slots[i]; sl.process == m.number && sl.state.CompareAndSwap(slotReady, slotTaken) {
-			s.files.ctl.memoryUsed.Add(-s.rings.bytes)
+			s.files.ctl.memoryUsed.Add(-s.ringSize(sl))
 			sl.state.Store(slotGiven)
 		}
 	}
