@@ -441,11 +441,12 @@ func TestWildSetuid(t *testing.T) {
 type sink struct {
 	calls, processes int
 	numbers          []uint64
+	lost             uint64
 }
 
 func (n *sink) Process(*probe.Process) error   { n.processes++; return nil }
 func (n *sink) Payload(*probe.Payload) error   { return nil }
-func (n *sink) Gap(*probe.Gap) error           { return nil }
+func (n *sink) Gap(g *probe.Gap) error         { n.lost += g.Calls; return nil }
 func (n *sink) TaskTime(*probe.TaskTime) error { return nil }
 
 func (n *sink) Call(c *probe.Call) error {

@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -21,6 +22,8 @@ const (
 	filterInterval = 250 * time.Millisecond
 	// leftInterval is the interval of looks for threads that have ended.
 	leftInterval = 20 * time.Millisecond
+	// strictMode is SECCOMP_MODE_STRICT in /proc/PID/status.
+	strictMode = "1"
 )
 
 // filter is the filter state of a process.
@@ -51,13 +54,16 @@ func (s *Session) watchFilter(m *member) {
 	s.processes.filtered = append(s.processes.filtered, m)
 }
 
-// filters returns the largest number of filters on any thread, 0 if the kernel does not report it.
+// filters returns the largest number of filters on any thread, 0 if the kernel does not report it. Strict mode counts as all possible filters.
 func filters(pid int) int {
 	tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/status")
 	most := 0
 	for _, t := range tasks {
 		b, _ := os.ReadFile(t)
 		n, _ := strconv.Atoi(procstat.Field(b, "Seccomp_filters"))
+		if procstat.Field(b, "Seccomp") == strictMode {
+			n = math.MaxInt
+		}
 		most = max(most, n)
 	}
 	return most
