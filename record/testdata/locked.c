@@ -185,7 +185,7 @@ int main(int argc, char **argv)
 	n = snprintf(line, sizeof line, "%d\n", calls);
 	if (write(1, line, (size_t)n) != n)
 		_exit(95);
-	if (strcmp(what, "strict") == 0)
-		raw_syscall(SYS_exit, 5, 0, 0);
+	if (alone)
+		raw_syscall(SYS_exit, 5, 0, 0); /* _exit would be the shim's, and the mode allows no other */
 	_exit(5);
 }
