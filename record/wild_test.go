@@ -215,6 +215,60 @@ func TestWildExecKeepsCallsApart(t *testing.T) {
 	}
 }
 
+// The recorder waited 10 s for a child that had hidden the session by its own /dev/shm. Its threads counted as one, and its calls were not counted.
+func TestProcessThatHidesTheSession(t *testing.T) {
+	root(t)
+	if out, err := exec.Command("unshare", "-m", "true").CombinedOutput(); err != nil {
+		t.Skipf("no mount namespace can be made here: %v %s", err, out)
+	}
+	program := testenv.CompileC(t, "wild_process", []string{source("wild_process.c")})
+	env := fake(t)
+	out := wild(t, record.Options{Env: env}, program, "own-shm")
+	if out.ExitCode != 0 || len(out.calls) != 4 || out.Refused != 5 || out.Why != ring.RefusedFiles || out.NoRing != 4+4 || out.Lost != out.NoRing {
+		t.Errorf("%d calls, %+v, %s", len(out.calls), out.Result, out.stderr)
+	}
+	s, err := ring.Create(acl.Model, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	cmd := exec.Command(program, "own-shm")
+	cmd.Env = append(env, "LD_PRELOAD="+testenv.Built(t, "lib/libacltrace.so"), "ACLTRACE_SESSION="+s.Dir())
+	if b, err := cmd.CombinedOutput(); err != nil || s.Alive() {
+		t.Errorf("%v, a process is waited for: %v, %s", err, s.Alive(), b)
+	}
+}
+
+// Rings took the program's address space or the memory that it may lock, and its pthread_create failed.
+func TestRingsLeaveTheProgramItsLimits(t *testing.T) {
+	program := testenv.CompileC(t, "crowd", []string{source("crowd.c")})
+	env := fake(t)
+	for _, c := range []struct {
+		name    string
+		command []string
+		root    bool
+		ring    int
+	}{
+		{"address space", []string{"/bin/sh", "-c", `ulimit -s 8192; ulimit -v 400000; exec "$0" 32 1 50 0`, program}, false, 0},
+		{"locked memory", []string{"/bin/sh", "-c", `ulimit -s 64; ulimit -l 8192; exec setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock "$0" 32 1 50 0 lock`, program}, true, 1 << 20},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.root {
+				root(t)
+			}
+			alone := exec.Command(c.command[0], c.command[1:]...)
+			alone.Env = env
+			if b, err := alone.CombinedOutput(); err != nil {
+				t.Skipf("not possible here: %v %s", err, b)
+			}
+			out := wild(t, record.Options{Env: env, Limits: record.Limits{Buffers: record.Buffers{RingBytes: c.ring}}}, c.command...)
+			if made := 32 * 50; out.ExitCode != 0 || len(out.calls)+int(out.Lost) != made || len(out.calls) < made/4 {
+				t.Errorf("%d calls recorded of %d, %+v, %s", len(out.calls), made, out.Result, out.stderr)
+			}
+		})
+	}
+}
+
 func TestWildThreads(t *testing.T) {
 	program := testenv.CompileC(t, "wild_thread", []string{source("wild_thread.c")})
 	env := fake(t)
