@@ -67,7 +67,8 @@ uint64_t claim_memory(uint32_t rings, uint64_t most, enum refusal *why)
 	uint64_t size, used = __atomic_load_n(&c->memory_used, __ATOMIC_RELAXED), mine = __atomic_load_n(&addresses, __ATOMIC_RELAXED);
 	uint64_t folder = session_left(), cgroup = cgroup_left(used), address = shim_address_left(false), file = shim_limit(RLIMIT_FSIZE);
 	do {
-		uint64_t budget = c->memory_limit > used ? c->memory_limit - used : 0, room = share(folder, used);
+		/* The program may have filled the folder since the limit was set. */
+		uint64_t budget = c->memory_limit > used ? c->memory_limit - used : 0, room = folder / 2;
 		*why = REFUSED_MEMORY;
 		size = fitting(most, room < budget ? room : budget, rings);
 		if (size == 0)
