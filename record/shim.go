@@ -223,8 +223,8 @@ func (r *recorder) learn(res *Result, s *ring.Session) {
 	res.PassedBy = s.PassedBy()
 	refused := s.Refused()
 	for why, n := range refused {
-		if res.Refused += n; n > refused[res.Why] || n == refused[res.Why] && why < res.Why {
-			res.Why = why
+		if res.Refused += n; n > refused[res.Ringless.Why] || n == refused[res.Ringless.Why] && why < res.Ringless.Why {
+			res.Ringless.Why = why
 		}
 	}
 	if pid := s.Stranger(); pid != 0 {

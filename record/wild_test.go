@@ -224,7 +224,7 @@ func TestProcessThatHidesTheSession(t *testing.T) {
 	program := testenv.CompileC(t, "wild_process", []string{source("wild_process.c")})
 	env := fake(t)
 	out := wild(t, record.Options{Env: env}, program, "own-shm")
-	if out.ExitCode != 0 || len(out.calls) != 4 || out.Refused != 5 || out.Why != ring.RefusedFiles || out.NoRing != 4+4 || out.Lost != out.NoRing {
+	if out.ExitCode != 0 || len(out.calls) != 4 || out.Refused != 5 || out.Ringless.Why != ring.RefusedFiles || out.Ringless.Calls != 4+4 || out.Lost != out.Ringless.Calls {
 		t.Errorf("%d calls, %+v, %s", len(out.calls), out.Result, out.stderr)
 	}
 	s, err := ring.Create(acl.Model, nil)

@@ -167,7 +167,7 @@ func (a *app) nextLook(res *record.Result) {
 		a.next(words...)
 		return
 	}
-	if _, remedy := refusal(res.Why); res.Refused > 0 && remedy != "" {
+	if _, remedy := refusal(res.Ringless.Why); res.Refused > 0 && remedy != "" {
 		report.Printf(a.err, "acltrace: next: %s\n", remedy)
 		return
 	}
@@ -242,7 +242,7 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	if res.Unfinished > 0 {
 		s += ", " + human.Count(res.Unfinished) + " unfinished"
 	}
-	if n := res.Lost - res.Nested - res.NoRing; n > 0 {
+	if n := res.Lost - res.Nested - res.Ringless.Calls; n > 0 {
 		s += fmt.Sprintf(", %s LOST (%s)", human.Count(n), advice(o))
 	}
 	if res.Nested > 0 {
@@ -253,10 +253,10 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	}
 	switch {
 	case res.Refused > 0:
-		why, _ := refusal(res.Why)
-		s += fmt.Sprintf(", %s of %s NOT RECORDED: %s", human.Plural(res.NoRing, "call"), human.Plural(res.Refused, "thread"), why)
-	case res.NoRing > 0:
-		s += fmt.Sprintf(", %s NOT RECORDED: made in threads that filter system calls", human.Plural(res.NoRing, "call"))
+		why, _ := refusal(res.Ringless.Why)
+		s += fmt.Sprintf(", %s of %s NOT RECORDED: %s", human.Plural(res.Ringless.Calls, "call"), human.Plural(res.Refused, "thread"), why)
+	case res.Ringless.Calls > 0:
+		s += fmt.Sprintf(", %s NOT RECORDED: made in threads that filter system calls", human.Plural(res.Ringless.Calls, "call"))
 	}
 	if len(res.Sealed)+len(res.Ranks) == 0 {
 		s += ", " + human.Bytes(res.File.Bytes)

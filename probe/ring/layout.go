@@ -74,9 +74,7 @@ type control struct {
 	visibleLimit      uint64
 	offered, filtered atomic.Uint32
 	_                 [2]uint32
-	unrecorded        atomic.Uint64 // at offset 192
-	refused           [refusals]atomic.Uint32
-	_                 [9]uint32
+	controlOutside    // at offset 192
 	arenaFree         [arenaWords]atomic.Uint64
 	slots             [maxSlots]slot
 }
@@ -90,6 +88,13 @@ type controlMemory struct {
 	memoryLimit          uint64
 	memoryUsed           atomic.Uint64
 	deviceFrom, deviceTo uint64
+}
+
+// controlOutside is in a cache line that recorded calls do not read.
+type controlOutside struct {
+	unrecorded atomic.Uint64
+	refused    [refusals]atomic.Uint32
+	_          [9]uint32
 }
 
 type controlMembers struct {
@@ -163,7 +168,7 @@ var (
 	_ [24]byte           = [unsafe.Offsetof(control{}.controlMemory)]byte{}
 	_ [80]byte           = [unsafe.Offsetof(control{}.controlMembers)]byte{}
 	_ [96]byte           = [unsafe.Offsetof(control{}.controlChoices)]byte{}
-	_ [192]byte          = [unsafe.Offsetof(control{}.unrecorded)]byte{}
+	_ [192]byte          = [unsafe.Offsetof(control{}.controlOutside)]byte{}
 	_ [132]byte          = [unsafe.Offsetof(control{}.quiet)]byte{}
 	_ [256]byte          = [unsafe.Sizeof(header{})]byte{}
 	_ [processBytes]byte = [unsafe.Sizeof(processFile{})]byte{}

@@ -10,6 +10,9 @@
  * arena_free, fills it, and names it in a record. The recorder reads it and sets the bit again. So a payload is copied once, at the speed of
  * memory, and rings may be small.
  *
+ * If memory is short, new rings are smaller (session/slot.c). A thread without a ring is not recorded: it counts its calls in `process.N`, or in
+ * `control` if the process could not make that file.
+ *
  * A call is written in two phases. Before the runtime is called, its entry is complete and head has moved past it. So a dead process's ring
  * shows the call in which it died. The result follows in the same record, which may grow by outputs. The final state is stored last. The recorder
  * does not pass a record before that.
