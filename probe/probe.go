@@ -134,6 +134,8 @@ const (
 	RingFull = "ring full"
 	// Nested is the Gap reason for calls made inside other calls, for example by a signal handler.
 	Nested = "inside another call"
+	// NoRing is the Gap reason for calls of threads without a ring. TID is 0; PID is 0 if the process is unknown.
+	NoRing = "no ring"
 )
 
 // TaskTime is the device time of a task, measured by one event before it and one after it.

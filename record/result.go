@@ -12,6 +12,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/internal/elffile"
+	"github.com/acltrace/acltrace/probe/ring"
 	"github.com/acltrace/acltrace/record/host"
 	"github.com/acltrace/acltrace/record/rows"
 )
@@ -32,6 +33,7 @@ type Result struct {
 	Nested     uint64            // of Lost: calls inside other calls, as from signal handlers
 	Unwritten  uint64            // calls that could not be written to the file
 	Refused    int               // threads that could not be recorded
+	Ringless   Ringless          // about Refused
 	Processes  int               // processes that called the runtime
 	Died       []Died            // processes that were killed or crashed, except the program itself
 	PassedBy   map[string]uint64 // calls of functions that the shim does not know, by name
@@ -43,6 +45,12 @@ type Result struct {
 	Left       []Left   // rings that are in no trace yet, of this recording or of earlier ones
 	// Incomplete is the error that ended the recording before the program ended, nil for none.
 	Incomplete error
+}
+
+// Ringless describes threads that could not be recorded.
+type Ringless struct {
+	Calls uint64       // of Result.Lost
+	Why   ring.Refusal // the most frequent reason
 }
 
 // A Stop is why recording stopped.
@@ -125,7 +133,7 @@ func (r *recorder) finish(res *Result) {
 	res.File.Full, res.Missed = r.file.full, r.steps.missed()
 	res.Died = slices.DeleteFunc(b.Processes.Died, func(d Died) bool { return d.PID == r.target.root })
 	n := &b.Count
-	res.Calls, res.Failed, res.Unfinished, res.Lost, res.Nested, res.Processes = n.Calls, n.Failed, n.Unfinished, n.Lost, n.Nested, b.Processes.Len()
+	res.Calls, res.Failed, res.Unfinished, res.Lost, res.Nested, res.Ringless.Calls, res.Processes = n.Calls, n.Failed, n.Unfinished, n.Lost, n.Nested, n.NoRing, b.Processes.Len()
 	if r.flight == nil {
 		res.Calls = b.Writer().Calls() - res.Unwritten
 	}

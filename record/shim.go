@@ -220,7 +220,13 @@ func deserted(m *api.Model, s *ring.Session) bool {
 // learn takes over what a session reports at its end.
 func (r *recorder) learn(res *Result, s *ring.Session) {
 	r.meta.Tracer.CostNS, r.meta.Tracer.ClockJumps = s.Cost(), s.ClockJumps()
-	res.Refused, res.PassedBy = s.Refused(), s.PassedBy()
+	res.PassedBy = s.PassedBy()
+	refused := s.Refused()
+	for why, n := range refused {
+		if res.Refused += n; n > refused[res.Ringless.Why] || n == refused[res.Ringless.Why] && why < res.Ringless.Why {
+			res.Ringless.Why = why
+		}
+	}
 	if pid := s.Stranger(); pid != 0 {
 		r.unseen.add(format.Unhooked{PID: pid, Reason: "its shim is from another build of acltrace, and records nothing: use the recorder's build"})
 	}

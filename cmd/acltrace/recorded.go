@@ -10,6 +10,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/probe/ring"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/pflag"
@@ -166,11 +167,30 @@ func (a *app) nextLook(res *record.Result) {
 		a.next(words...)
 		return
 	}
+	if _, remedy := refusal(res.Ringless.Why); res.Refused > 0 && remedy != "" {
+		report.Printf(a.err, "acltrace: next: %s\n", remedy)
+		return
+	}
 	look := "stats"
 	if res.Failed > 0 || res.Signal != 0 || len(res.Died) > 0 {
 		look = "blame"
 	}
 	a.next("acltrace", look, trace)
+}
+
+// refusal words why threads got no buffer, and a remedy.
+func refusal(why ring.Refusal) (cause, remedy string) {
+	switch why {
+	case ring.RefusedMemory:
+		return "no memory for their buffers in the folder of the session", "a larger /dev/shm (docker run --shm-size 1g) or smaller buffers (--ring-size 64K) record more threads"
+	case ring.RefusedCgroup:
+		return "no memory for their buffers in the memory cgroup", "a higher memory limit or smaller buffers (--ring-size 64K) record more threads"
+	case ring.RefusedLimit:
+		return "no room for their buffers within the limits of the process (ulimit)", "a higher limit (ulimit -v, -l, -f) or smaller buffers (--ring-size 64K) record more threads"
+	case ring.RefusedSlots:
+		return "more than 4,096 threads at once", ""
+	}
+	return "their process can't make files in the folder of the session, as another user or with its own /dev/shm", ""
 }
 
 // stopped words why a recording stopped, "" after an error, which recordedText prints.
@@ -222,7 +242,7 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	if res.Unfinished > 0 {
 		s += ", " + human.Count(res.Unfinished) + " unfinished"
 	}
-	if n := res.Lost - res.Nested; n > 0 {
+	if n := res.Lost - res.Nested - res.Ringless.Calls; n > 0 {
 		s += fmt.Sprintf(", %s LOST (%s)", human.Count(n), advice(o))
 	}
 	if res.Nested > 0 {
@@ -231,8 +251,12 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	if res.Unwritten > 0 {
 		s += ", " + human.Count(res.Unwritten) + " NOT WRITTEN"
 	}
-	if res.Refused > 0 {
-		s += ", " + human.Plural(res.Refused, "thread") + " NOT RECORDED: no memory or no permission for their buffers"
+	switch {
+	case res.Refused > 0:
+		why, _ := refusal(res.Ringless.Why)
+		s += fmt.Sprintf(", %s of %s NOT RECORDED: %s", human.Plural(res.Ringless.Calls, "call"), human.Plural(res.Refused, "thread"), why)
+	case res.Ringless.Calls > 0:
+		s += fmt.Sprintf(", %s NOT RECORDED: made in threads that filter system calls", human.Plural(res.Ringless.Calls, "call"))
 	}
 	if len(res.Sealed)+len(res.Ranks) == 0 {
 		s += ", " + human.Bytes(res.File.Bytes)

@@ -170,7 +170,7 @@ func TestShimArm64(t *testing.T) {
 	if err := s.Finish(e); err != nil {
 		t.Fatal(err)
 	}
-	if len(e.processes) != 1 || len(e.gaps) != 0 || s.Refused() != 0 {
+	if len(e.processes) != 1 || len(e.gaps) != 0 || len(s.Refused()) != 0 {
 		t.Fatalf("%+v, %+v, %d refused", e.processes, e.gaps, s.Refused())
 	}
 	main := e.calls[0].TID

@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"errors"
 	"math/bits"
 	"time"
 
@@ -20,7 +21,7 @@ const (
 // Interval returns how long lightly used rings may be left alone. A ring that suddenly gets 1 GB/s, more than ten million
 // calls a second, is then half full.
 func (s *Session) Interval() time.Duration {
-	return max(time.Duration(s.rings.bytes/2), 200*time.Microsecond)
+	return max(time.Duration(s.rings.least/2), 200*time.Microsecond)
 }
 
 // Drain delivers the records that are new since the last call.
@@ -70,7 +71,7 @@ func (s *Session) Finish(sink probe.Sink) error {
 	for i := range all {
 		all[i] = i
 	}
-	return touched(s, func() error { return s.finish(sink, all) })
+	return touched(s, func() error { return errors.Join(s.finish(sink, all), s.withoutRings(sink)) })
 }
 
 // finish delivers the rest of some rings, after the last regular drain.

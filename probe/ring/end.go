@@ -19,7 +19,9 @@ func (s *Session) Reap(sink probe.Sink) (ends []probe.End, err error) {
 }
 
 func (s *Session) reap(sink probe.Sink, ends *[]probe.End) error {
-	s.findProcesses()
+	if err := s.withoutRings(sink); err != nil {
+		return err
+	}
 	for _, m := range s.processes.members {
 		if m.file == nil {
 			continue
@@ -32,6 +34,11 @@ func (s *Session) reap(sink probe.Sink, ends *[]probe.End) error {
 		// Rings may have appeared since the last look.
 		if err := errors.Join(s.open(sink), s.finish(sink, m.rings)); err != nil {
 			return err
+		}
+		if m.shared != nil && m.info != nil {
+			if err := s.noRing(sink, m, &m.shared.unrecorded); err != nil {
+				return err
+			}
 		}
 		for _, i := range m.rings {
 			s.release(i)

@@ -12,8 +12,9 @@ import (
 // This file mirrors probe/shim/ring.h, which documents the fields. Both sides assert the sizes.
 const (
 	layoutMagic   = 0x31474e4952544c41
-	layoutVersion = 5
+	layoutVersion = 6
 	headerBytes   = 4096
+	leastRing     = 64 << 10
 	maxSlots      = 4096
 	// maxProcesses limits the processes of a session that the recorder reads.
 	maxProcesses = 1 << 20
@@ -29,14 +30,15 @@ const (
 
 	recordingTicks = 16
 
-	slotTaken, slotLive, slotGiven, slotDead, slotReady = 1, 2, 3, 4, 5
+	slotTaken, slotLive, slotGiven, slotReady = 1, 2, 3, 4
 
 	offEnded, offWaiting         = 1, 2
 	quietNo, quietAll, quietSome = 0, 1, 2
 
 	untimedReasons = probe.UntimedFailed + 1
+	refusals       = RefusedFiles + 1
 
-	controlBytes = 192 + 8*arenaWords + 64*maxSlots
+	controlBytes = 256 + 8*arenaWords + 64*maxSlots
 )
 
 type slot struct {
@@ -72,6 +74,7 @@ type control struct {
 	visibleLimit      uint64
 	offered, filtered atomic.Uint32
 	_                 [2]uint32
+	controlOutside    // at offset 192
 	arenaFree         [arenaWords]atomic.Uint64
 	slots             [maxSlots]slot
 }
@@ -87,11 +90,18 @@ type controlMemory struct {
 	deviceFrom, deviceTo uint64
 }
 
+// controlOutside is in a cache line that recorded calls do not read.
+type controlOutside struct {
+	unrecorded atomic.Uint64
+	refused    [refusals]atomic.Uint32
+	_          [9]uint32
+}
+
 type controlMembers struct {
 	nextSlot    atomic.Uint32
-	refused     atomic.Uint32
 	maxSlots    uint32
 	nextProcess atomic.Uint32
+	_           uint32
 }
 
 type controlChoices struct {
@@ -133,7 +143,8 @@ type processFile struct {
 	forkedFrom                          uint32
 	filtered                            atomic.Uint32
 	filters, _                          uint32
-	text                                [processBytes - 80]byte
+	unrecorded                          atomic.Uint64
+	text                                [processBytes - 88]byte
 }
 
 const processBytes = 16384
@@ -157,6 +168,7 @@ var (
 	_ [24]byte           = [unsafe.Offsetof(control{}.controlMemory)]byte{}
 	_ [80]byte           = [unsafe.Offsetof(control{}.controlMembers)]byte{}
 	_ [96]byte           = [unsafe.Offsetof(control{}.controlChoices)]byte{}
+	_ [192]byte          = [unsafe.Offsetof(control{}.controlOutside)]byte{}
 	_ [132]byte          = [unsafe.Offsetof(control{}.quiet)]byte{}
 	_ [256]byte          = [unsafe.Sizeof(header{})]byte{}
 	_ [processBytes]byte = [unsafe.Sizeof(processFile{})]byte{}

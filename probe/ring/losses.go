@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/acltrace/acltrace/probe"
 )
@@ -12,6 +13,7 @@ import (
 // losses is data that was lost, apart from the gaps that the sink gets.
 type losses struct {
 	since   int64                  // start of the session, CLOCK_MONOTONIC; 0 after Open
+	outside int64                  // last look at the calls of processes without a file, CLOCK_MONOTONIC
 	untimed [untimedReasons]uint64 // from rings that were released
 	damage  []Damage
 }
@@ -53,9 +55,63 @@ func (s *Session) Untimed() map[probe.Untimed]uint64 {
 	return n
 }
 
-// Refused returns how many threads were not recorded because there was no memory for their rings.
-func (s *Session) Refused() int {
-	return touched(s, func() int { return int(s.clamp(uint64(s.files.ctl.refused.Load()))) })
+// Refusal is the reason why a thread got no ring.
+type Refusal int
+
+const (
+	RefusedMemory Refusal = iota // the session's memory: its limit, or the file system of its folder
+	RefusedCgroup                // the memory cgroup of the program
+	RefusedLimit                 // RLIMIT_AS, RLIMIT_MEMLOCK or RLIMIT_FSIZE of the program
+	RefusedSlots                 // more threads at once than a session has slots
+	RefusedFiles                 // the process can't make files in the session's folder
+)
+
+// Refused returns how many threads were not recorded because they got no ring, by reason. Their calls are Gaps.
+func (s *Session) Refused() map[Refusal]int {
+	return touched(s, func() map[Refusal]int {
+		n := map[Refusal]int{}
+		for i := range refusals {
+			if v := s.files.ctl.refused[i].Load(); v > 0 {
+				n[i] = int(s.clamp(uint64(v)))
+			}
+		}
+		return n
+	})
+}
+
+// noRing delivers the calls of threads without a ring that a counter has. m is nil for processes without a file.
+func (s *Session) noRing(sink probe.Sink, m *member, counter *atomic.Uint64) error {
+	g := probe.Gap{From: s.losses.outside, To: probe.Now(), Reason: probe.NoRing}
+	if m != nil {
+		g.PID, g.From = m.pid, max(m.outside, s.clock.nanoseconds(m.info.start))
+		m.outside = g.To
+	} else {
+		s.losses.outside = g.To
+	}
+	if counter.Load() == 0 {
+		return nil
+	}
+	if g.Calls = s.clamp(counter.Swap(0)); m != nil {
+		s.rings.names[threadID{uint32(m.pid), 0}] = "not recorded"
+		if err := s.announce(m, sink); err != nil {
+			return err
+		}
+	}
+	s.files.ctl.handed += g.Calls
+	return sink.Gap(&g)
+}
+
+// withoutRings delivers the calls of all threads without a ring.
+func (s *Session) withoutRings(sink probe.Sink) error {
+	s.findProcesses()
+	for _, m := range s.processes.members {
+		if m.shared != nil && m.info != nil {
+			if err := s.noRing(sink, m, &m.shared.unrecorded); err != nil {
+				return err
+			}
+		}
+	}
+	return s.noRing(sink, nil, &s.files.ctl.unrecorded)
 }
 
 // Stranger returns the PID of a process whose shim is from another build and so records nothing; 0 for none.

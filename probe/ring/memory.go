@@ -14,7 +14,7 @@ import (
 
 // memoryLeft returns the bytes that the memory cgroup of this process has left, not counting caches, or math.MaxUint64 if
 // nothing limits it. Beyond the limit, allocation does not fail: the kernel kills a process of the cgroup. In the program,
-// probe/shim/base/cgroup.c does the same.
+// probe/shim/base/limits.c does the same.
 func memoryLeft() uint64 {
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -68,7 +68,7 @@ func number(dir, file, key string) (uint64, bool) {
 
 // Memory is the session's memory use, in bytes.
 type Memory struct {
-	Ring  uint64 // for each thread
+	Ring  uint64 // for a thread, at most
 	Limit uint64 // for all rings together
 	Arena uint64 // allocated for large payloads
 	Left  uint64 // available in the memory cgroup of this process, math.MaxUint64 if unlimited

@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -44,6 +45,7 @@ type member struct {
 	gone      bool
 	filter    filter
 	handle    *os.File // pidfd, nil if there is none
+	outside   int64    // last look at the calls of its threads without a ring, CLOCK_MONOTONIC
 }
 
 var ownNamespace = namespace("/proc/self/ns/pid")
@@ -94,7 +96,8 @@ func (s *Session) readProcess(m *member) {
 	if m.file == nil {
 		f, err := os.OpenFile(s.files.path("process.", m.number-1), os.O_RDWR, 0)
 		if err != nil {
-			m.gone = time.Since(m.since) > startTimeout // younger: being created
+			// A number is published after its file was created: the process could not complete the file.
+			m.gone = errors.Is(err, os.ErrNotExist) || time.Since(m.since) > startTimeout
 			return
 		}
 		m.file = f

@@ -14,7 +14,8 @@ import (
 
 // rings holds the rings of a session by slot, and data that outlives a ring.
 type rings struct {
-	bytes   uint64  // of a ring
+	bytes   uint64  // of the largest ring
+	least   uint64  // of the smallest ring that was mapped
 	bySlot  []*ring // nil: not mapped yet
 	opened  int     // slots before this one are mapped
 	names   map[threadID]string
@@ -49,9 +50,6 @@ func (s *Session) open(sink probe.Sink) error {
 		sl := &s.files.ctl.slots[i]
 		switch sl.state.Load() {
 		case slotLive:
-		case slotDead:
-			s.rings.bySlot[i] = &ring{} // the thread had no memory for one
-			continue
 		default:
 			continue
 		}
@@ -177,12 +175,20 @@ func (r *ring) setOwner(s *Session) {
 	r.owners = append(r.owners, owner{r.pid, r.tid, r.slot.generation.Load(), r.seq, s.rings.nextSeq[key]})
 }
 
+// ringSize returns the size of a slot's ring. A program can write over it: an impossible size is that of the largest ring.
+func (s *Session) ringSize(sl *slot) uint64 {
+	if n := sl.ringBytes; n >= leastRing && n < s.rings.bytes && n&(n-1) == 0 {
+		return n
+	}
+	return s.rings.bytes
+}
+
 func (s *Session) mapRing(i int, m *member) (*ring, error) {
 	sl := &s.files.ctl.slots[i]
 	path, from := s.files.path("ring.", uint32(i)), int64(0)
-	size := uintptr(s.rings.bytes)
+	size := uintptr(s.ringSize(sl))
 	if sl.rng != 0 {
-		path, from = s.files.path("pool.", m.number-1), int64(sl.rng-1)*s.rangeBytes()
+		path, from = s.files.path("pool.", m.number-1), int64(sl.rng-1)*int64(headerBytes+size)
 	}
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -204,6 +210,7 @@ func (s *Session) mapRing(i int, m *member) (*ring, error) {
 	}
 	r.head = (*header)(whole)
 	r.data = unsafe.Slice((*byte)(unsafe.Add(whole, headerBytes)), 2*size)
+	s.rings.least = min(s.rings.least, r.size)
 	s.rings.bySlot[i] = r
 	return r, nil
 }

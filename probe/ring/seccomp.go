@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -21,6 +22,8 @@ const (
 	filterInterval = 250 * time.Millisecond
 	// leftInterval is the interval of looks for threads that have ended.
 	leftInterval = 20 * time.Millisecond
+	// strictMode is SECCOMP_MODE_STRICT in /proc/PID/status.
+	strictMode = "1"
 )
 
 // filter is the filter state of a process.
@@ -29,9 +32,6 @@ type filter struct {
 	next  time.Time
 	pool  *os.File // nil: not yet opened
 }
-
-// rangeBytes is the distance between two rings in a pool.
-func (s *Session) rangeBytes() int64 { return headerBytes + int64(s.rings.bytes) }
 
 // watchFilter checks whether a process has set a filter, and informs its shim.
 func (s *Session) watchFilter(m *member) {
@@ -54,13 +54,16 @@ func (s *Session) watchFilter(m *member) {
 	s.processes.filtered = append(s.processes.filtered, m)
 }
 
-// filters returns the largest number of filters on any thread, 0 if the kernel does not report it.
+// filters returns the largest number of filters on any thread, 0 if the kernel does not report it. Strict mode counts as all possible filters.
 func filters(pid int) int {
 	tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/status")
 	most := 0
 	for _, t := range tasks {
 		b, _ := os.ReadFile(t)
 		n, _ := strconv.Atoi(procstat.Field(b, "Seccomp_filters"))
+		if procstat.Field(b, "Seccomp") == strictMode {
+			n = math.MaxInt
+		}
 		most = max(most, n)
 	}
 	return most
@@ -84,13 +87,15 @@ func (s *Session) refillPools() {
 		if look {
 			m.filter.next = time.Now().Add(leftInterval)
 		}
-		ready, next := 0, uint32(0)
+		ready, next, size := 0, uint32(0), uint64(0)
 		for i := range s.files.ctl.taken() {
 			sl := &s.files.ctl.slots[i]
 			if sl.process != m.number {
 				continue
 			}
-			next = max(next, sl.rng)
+			if sl.rng != 0 {
+				next, size = max(next, sl.rng), s.ringSize(sl)
+			}
 			switch sl.state.Load() {
 			case slotReady:
 				ready++
@@ -101,7 +106,7 @@ func (s *Session) refillPools() {
 				}
 			}
 		}
-		for ; ready < readyRings && s.makeReady(m, next); ready++ {
+		for ; size != 0 && ready < readyRings && s.makeReady(m, next, size); ready++ {
 			next++
 		}
 	}
@@ -113,8 +118,9 @@ func (s *Session) threadGone(i int, m *member) bool {
 	return r != nil && r.mem != nil && !r.done && r.head.head.Load() == r.pos && unix.Access("/proc/"+strconv.Itoa(m.local)+"/task/"+strconv.Itoa(int(r.slot.tid)), unix.F_OK) == unix.ENOENT
 }
 
-// makeReady makes a ring in a process's pool. It returns false if there is no room.
-func (s *Session) makeReady(m *member, number uint32) bool {
+// makeReady makes a ring of a process's pool, whose rings have one size. It returns false if there is no room.
+func (s *Session) makeReady(m *member, number uint32, size uint64) bool {
+	bytes := int64(headerBytes + size)
 	if m.filter.pool == nil {
 		f, err := os.OpenFile(s.files.path("pool.", m.number-1), os.O_RDWR, 0)
 		if err != nil {
@@ -122,20 +128,20 @@ func (s *Session) makeReady(m *member, number uint32) bool {
 		}
 		m.filter.pool = f
 	}
-	from := int64(number) * s.rangeBytes()
-	if st, err := m.filter.pool.Stat(); err != nil || st.Size() < from+s.rangeBytes() || s.files.ctl.memoryUsed.Load()+s.rings.bytes > s.files.ctl.memoryLimit {
+	from := int64(number) * bytes
+	if st, err := m.filter.pool.Stat(); err != nil || st.Size() < from+bytes || s.files.ctl.memoryUsed.Load()+size > s.files.ctl.memoryLimit {
 		return false
 	}
-	if err := allocate(m.filter.pool, from, s.rangeBytes()); err != nil {
+	if err := allocate(m.filter.pool, from, bytes); err != nil {
 		return false
 	}
 	n, ok := s.takeSlot()
 	if !ok {
 		return false
 	}
-	s.files.ctl.memoryUsed.Add(s.rings.bytes)
+	s.files.ctl.memoryUsed.Add(size)
 	sl := &s.files.ctl.slots[n]
-	sl.pid, sl.process, sl.ringBytes, sl.rng = m.info.pid, m.number, s.rings.bytes, number+1
+	sl.pid, sl.process, sl.ringBytes, sl.rng = m.info.pid, m.number, size, number+1
 	sl.state.Store(slotReady)
 	s.files.ctl.offered.Add(1)
 	return true
@@ -160,7 +166,7 @@ func (s *Session) takeSlot() (uint32, bool) {
 func (s *Session) dropPool(m *member) {
 	for i := range s.files.ctl.taken() {
 		if sl := &s.files.ctl.slots[i]; sl.process == m.number && sl.state.CompareAndSwap(slotReady, slotTaken) {
-			s.files.ctl.memoryUsed.Add(-s.rings.bytes)
+			s.files.ctl.memoryUsed.Add(-s.ringSize(sl))
 			sl.state.Store(slotGiven)
 		}
 	}

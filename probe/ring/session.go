@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -48,10 +49,11 @@ type Calls struct {
 type Buffers struct {
 	// Block makes a program wait if its ring is full, while the recorder is alive. Otherwise it loses the call.
 	Block bool
-	// RingBytes is each thread's ring size, rounded up to a power of two; 0 means 8 MiB.
+	// RingBytes is the size of each thread's ring, rounded up to a power of two; 0 means 8 MiB. If memory is short, new rings are
+	// smaller, down to 64 KiB.
 	RingBytes int
 	// MemoryLimit bounds all rings together, in bytes. 0 means a quarter of the memory left in the tmpfs and in the recorder's
-	// memory cgroup, at most 4 GiB. A program whose own cgroup has less makes fewer rings.
+	// memory cgroup, at most 4 GiB. A program whose own cgroup has less makes smaller and fewer rings.
 	MemoryLimit uint64
 }
 
@@ -158,7 +160,7 @@ func create(m *api.Model, dir string, o *Options) (*Session, error) {
 	if o.RingBytes == 0 {
 		o.RingBytes = 8 << 20
 	}
-	size := 64 << 10
+	size := leastRing
 	for size < o.RingBytes {
 		size *= 2
 	}
@@ -167,7 +169,11 @@ func create(m *api.Model, dir string, o *Options) (*Session, error) {
 		if err := unix.Statfs(dir, &fs); err != nil {
 			return nil, fmt.Errorf("memory for the session: %s: %w", dir, err)
 		}
-		o.MemoryLimit = min(fs.Bavail*uint64(fs.Bsize)/4, memoryLeft()/4, 4<<30)
+		left := fs.Bavail * uint64(fs.Bsize)
+		if fs.Blocks == 0 {
+			left = math.MaxUint64 // a tmpfs without a limit
+		}
+		o.MemoryLimit = min(left/4, memoryLeft()/4, 4<<30)
 	}
 	s := newSession(m, dir, o)
 	if err := s.files.acquire(); err != nil {
@@ -186,9 +192,10 @@ func create(m *api.Model, dir string, o *Options) (*Session, error) {
 		return fail(err)
 	}
 	s.losses.since = probe.Now()
+	s.losses.outside = s.losses.since
 	c := s.files.ctl
 	c.version, c.maxSlots, c.functions = layoutVersion, maxSlots, m.Checksum()
-	s.rings.bytes = uint64(size)
+	s.rings.bytes, s.rings.least = uint64(size), uint64(size)
 	c.ringBytes, c.memoryLimit = s.rings.bytes, o.MemoryLimit
 	if err := s.files.makeArena(o); err != nil {
 		return fail(err)
@@ -240,12 +247,13 @@ func (s *Session) take(o *Options) error {
 			return fmt.Errorf("arena: %w", err)
 		}
 	}
-	s.rings.bytes = c.ringBytes
+	s.rings.bytes, s.rings.least = c.ringBytes, c.ringBytes
 	s.clock.take(c.clock)
 	s.Handed = c.handed
 	s.configure(o)
 	c.off.CompareAndSwap(offEnded, 0)
 	s.quiet = c.heartbeat.Swap(probe.Now())
+	s.losses.outside = s.quiet
 	return nil
 }
 

@@ -10,6 +10,9 @@
  * arena_free, fills it, and names it in a record. The recorder reads it and sets the bit again. So a payload is copied once, at the speed of
  * memory, and rings may be small.
  *
+ * If memory is short, new rings are smaller (session/slot.c). A thread without a ring is not recorded: it counts its calls in `process.N`, or in
+ * `control` if the process could not make that file.
+ *
  * A call is written in two phases. Before the runtime is called, its entry is complete and head has moved past it. So a dead process's ring
  * shows the call in which it died. The result follows in the same record, which may grow by outputs. The final state is stored last. The recorder
  * does not pass a record before that.
@@ -24,8 +27,9 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x31474e4952544c41ULL /* "ALTRING1" */
-#define RING_VERSION 5
+#define RING_VERSION 6
 #define RING_HEADER 4096 /* bytes before the records */
+#define RING_LEAST (64 * 1024) /* bytes of the smallest ring */
 #define RING_MAX_SLOTS 4096
 #define CONTROL_QUIET 132 /* offset of control.quiet */
 #define PASSED_NAMES 1024 /* entries in the file `passed` */
@@ -38,8 +42,10 @@
 enum { POLICY_DROP = 0, POLICY_BLOCK = 1 };
 /* CLOCK_RUNTIME is a simulator's virtual time (aclsim_now), in nanoseconds from 0. */
 enum { CLOCK_COUNTER = 0, CLOCK_SYSCALL = 1, CLOCK_RUNTIME = 2 };
-/* GIVEN: given back by the recorder after the process ended. DEAD: has no ring. READY: has a ring for the process's next thread. */
-enum { SLOT_FREE = 0, SLOT_TAKEN = 1, SLOT_LIVE = 2, SLOT_GIVEN = 3, SLOT_DEAD = 4, SLOT_READY = 5 };
+/* GIVEN: given back, by the recorder after the process ended, or without a ring. READY: has a ring for the process's next thread. */
+enum { SLOT_FREE = 0, SLOT_TAKEN = 1, SLOT_LIVE = 2, SLOT_GIVEN = 3, SLOT_READY = 4 };
+/* Why a thread has no ring: memory of the session, memory of the process's cgroup, limits of the process, slots, its files can't be made. */
+enum refusal { REFUSED_MEMORY = 0, REFUSED_CGROUP = 1, REFUSED_LIMIT = 2, REFUSED_SLOTS = 3, REFUSED_FILES = 4, REFUSALS = 5 };
 enum { REC_CALL = 1, REC_PAYLOAD = 2, REC_LOST = 3, REC_PAD = 4, REC_BEGIN = 5, REC_END = 6, REC_TIME = 7 };
 /* ABANDONED: the program left the call by a longjmp or an exception; it never returned. */
 enum { STATE_ENTERED = 1, STATE_DONE = 2, STATE_ABANDONED = 3 };
@@ -86,7 +92,7 @@ enum { OFF_NO = 0, OFF_ENDED = 1, OFF_WAITING = 2 };
 struct slot {
 	uint32_t state; /* atomic */
 	uint32_t pid, tid, ppid;
-	uint64_t ring_bytes;
+	uint64_t ring_bytes; /* a power of two, at least RING_LEAST */
 	uint64_t start; /* clock of the records */
 	uint32_t generation; /* atomic; number of threads that had the ring before */
 	uint32_t off; /* atomic, set by the recorder; the thread records nothing for now */
@@ -110,7 +116,8 @@ struct process {
 	uint32_t filtered; /* atomic; 1: the program filters its system calls, so the shim makes none */
 	uint32_t filters; /* 1 + number of seccomp filters that it had from the start, as in a container; 0: unknown */
 	uint32_t pad;
-	char text[PROCESS_BYTES - 80];
+	uint64_t unrecorded; /* atomic; calls of its threads without a ring that the recorder has not taken yet */
+	char text[PROCESS_BYTES - 88];
 };
 
 struct control {
@@ -119,7 +126,7 @@ struct control {
 	uint32_t policy;
 	uint64_t heartbeat; /* atomic; the recorder's last sign of life, CLOCK_MONOTONIC in nanoseconds */
 	struct { /* memory */
-		uint64_t ring_bytes; /* a power of two, at least 64 KiB */
+		uint64_t ring_bytes; /* of the largest ring; a power of two, at least RING_LEAST */
 		uint64_t payload_limit; /* bytes; larger payloads are not captured */
 		uint64_t memory_limit; /* bytes for all rings in the session */
 		uint64_t memory_used; /* atomic */
@@ -129,9 +136,9 @@ struct control {
 	uint32_t off; /* atomic; OFF_*: for threads that have no ring yet */
 	struct { /* members */
 		uint32_t next_slot; /* atomic; may run past max_slots */
-		uint32_t refused; /* atomic; threads that got no ring */
 		uint32_t max_slots;
-		uint32_t next_process; /* atomic */
+		uint32_t next_process; /* atomic; the files with smaller numbers were made */
+		uint32_t unused;
 	};
 	struct { /* choices */
 		uint32_t task_ids; /* 1: ask the runtime for each task's ids */
@@ -154,6 +161,10 @@ struct control {
 	uint32_t offered; /* atomic, set by the recorder; how many rings it has made READY */
 	uint32_t filtered; /* atomic; processes that have set a filter */
 	uint32_t reserved[2];
+	/* Not in the line that every call reads. */
+	uint64_t unrecorded; /* atomic; as in struct process, for processes without a file */
+	uint32_t refused[REFUSALS]; /* atomic; threads that got no ring, by enum refusal */
+	uint32_t unused2[9];
 	uint64_t arena_free[ARENA_WORDS]; /* atomic; a bit for each free chunk */
 	struct slot slots[RING_MAX_SLOTS];
 };
@@ -246,12 +257,13 @@ struct passed {
 _Static_assert(sizeof(struct passed) == 64, "passed");
 _Static_assert(sizeof(struct slot) == 64, "slot");
 _Static_assert(sizeof(struct process) == PROCESS_BYTES, "process");
-_Static_assert(sizeof(struct control) == 192 + 8 * ARENA_WORDS + 64 * RING_MAX_SLOTS, "control");
+_Static_assert(sizeof(struct control) == 256 + 8 * ARENA_WORDS + 64 * RING_MAX_SLOTS, "control");
 _Static_assert(offsetof(struct control, ring_bytes) == 24, "memory");
 _Static_assert(offsetof(struct control, next_slot) == 80, "members");
 _Static_assert(offsetof(struct control, task_ids) == 96, "choices");
 _Static_assert(offsetof(struct control, quiet) == CONTROL_QUIET, "quiet");
 _Static_assert(offsetof(struct control, stranger) == 152, "stranger");
+_Static_assert(offsetof(struct control, unrecorded) == 192, "unrecorded");
 _Static_assert(sizeof(struct ring) == 256, "ring");
 _Static_assert(sizeof(struct call_record) == 40, "call_record");
 _Static_assert(sizeof(struct piece) == 8, "piece");

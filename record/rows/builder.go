@@ -50,6 +50,7 @@ type Counts struct {
 	NoEnd      uint64 // of Unfinished: their end was not seen
 	Lost       uint64 // that the probe had no room for
 	Nested     uint64 // of Lost: made inside other calls, as by signal handlers
+	NoRing     uint64 // of Lost: made by threads without a ring
 }
 
 // A Builder writes calls, payloads, processes and threads into a segment. It implements probe.Sink.
@@ -192,18 +193,25 @@ func (b *Builder) Standing(c *probe.Call) error {
 
 // Gap records calls that the probe had no room for.
 func (b *Builder) Gap(g *probe.Gap) error {
-	t, err := b.thread(threadKey{g.PID, g.TID})
-	if err != nil {
-		return err
+	thread := format.NoThread
+	if g.PID != 0 {
+		t, err := b.thread(threadKey{g.PID, g.TID})
+		if err != nil {
+			return err
+		}
+		thread = t.index
 	}
 	b.Count.Lost += g.Calls
 	why := format.Dropped
-	if g.Reason == probe.Nested {
+	switch g.Reason {
+	case probe.Nested:
 		b.Count.Nested += g.Calls
 		why = format.Nested
+	case probe.NoRing:
+		b.Count.NoRing += g.Calls
 	}
 	b.Lacks = why
-	return b.Missing(format.Gap{Thread: t.index, From: b.time(g.From), To: b.time(g.To), Calls: g.Calls, Reason: why})
+	return b.Missing(format.Gap{Thread: thread, From: b.time(g.From), To: b.time(g.To), Calls: g.Calls, Reason: why})
 }
 
 // Missing records that calls are missing.

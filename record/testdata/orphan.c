@@ -1,9 +1,10 @@
 /*
- * orphan: prints its PID and makes calls while its standard input is open. Then it makes more calls, and prints how many its ring has
- * counted as lost.
+ * orphan: prints its PID and makes calls while its standard input is open. Then a new thread makes a call. The first one makes more calls, and
+ * prints how many its ring has counted as lost.
  */
 #define _DEFAULT_SOURCE
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +27,14 @@ static uint64_t lost(void)
 	return from == 0 ? 0 : *(volatile uint64_t *)(from + LOST);
 }
 
+/* The shim looks for its session when it opens a file of it. */
+static void *call(void *none)
+{
+	int32_t id;
+	CHECK(aclrtGetDevice(&id));
+	return none;
+}
+
 int main(void)
 {
 	int32_t id;
@@ -37,8 +46,9 @@ int main(void)
 	while (read(STDIN_FILENO, &c, 1) != 0)
 		for (int i = 0; i < CALLS; i++)
 			CHECK(aclrtGetDevice(&id));
-	for (int i = 0; i < CALLS; i++) /* the shim looks for its session now and then */
-		CHECK(aclrtGetDevice(&id));
+	pthread_t t;
+	if (pthread_create(&t, NULL, call, NULL) != 0 || pthread_join(t, NULL) != 0)
+		return 1;
 	uint64_t before = lost();
 	for (int i = 0; i < CALLS; i++)
 		CHECK(aclrtGetDevice(&id));

@@ -2,11 +2,13 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -158,6 +160,21 @@ int main(int argc, char **argv)
 		MUST(setgid(65534) == 0 && setuid(65534) == 0);
 		use(0);
 		linger();
+	} else if (strcmp(mode, "own-shm") == 0) {
+		/* A child hides the session and calls on five threads. */
+		use(0);
+		pid_t child = fork();
+		if (child == 0) {
+			MUST(unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
+			MUST(mount("none", "/dev/shm", "tmpfs", 0, NULL) == 0);
+			use(0);
+			for (int i = 0; i < 4; i++) {
+				pthread_t t;
+				MUST(pthread_create(&t, NULL, go_on, NULL) == 0 && pthread_join(t, NULL) == 0);
+			}
+			_exit(0);
+		}
+		ended_well(child);
 	} else if (strcmp(mode, "whoami") == 0) {
 		use(0);
 		printf("%d %d\n", (int)getuid(), (int)geteuid());

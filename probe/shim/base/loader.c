@@ -23,12 +23,24 @@ const struct link_map *shim_objects(void)
 	return NULL;
 }
 
+static const struct link_map *own_object(void)
+{
+	const struct link_map *l = shim_objects();
+	while (l && l->l_ld != _DYNAMIC)
+		l = l->l_next;
+	return l;
+}
+
+bool shim_exports(const char *name)
+{
+	const struct link_map *l = own_object();
+	return l != NULL && lookup_in(l, name) != NULL;
+}
+
 void *shim_next(const char *name)
 {
 	/* Objects before the shim are skipped: a tool that was preloaded earlier may call the shim, and calling it back would not end. */
-	const struct link_map *first = shim_objects(), *l = first;
-	while (l && l->l_ld != _DYNAMIC)
-		l = l->l_next;
+	const struct link_map *first = shim_objects(), *l = own_object();
 	for (l = l ? l->l_next : first; l; l = l->l_next) {
 		void *f = lookup_in(l, name);
 		if (f)

@@ -13,6 +13,8 @@ struct link_map;
 const struct link_map *shim_objects(void) HIDDEN;
 /* The function that the loader would find after the shim, NULL for none. */
 void *shim_next(const char *name) HIDDEN;
+/* Whether the shim has a function for the program. */
+bool shim_exports(const char *name) HIDDEN;
 /* Whether an address is in the shim itself. */
 bool shim_is_own(const void *f) HIDDEN;
 /* Whether the process has loaded a runtime library. */

@@ -17,7 +17,7 @@ enum { PLAIN_BYTES = 1024 /* most that a plain call takes in the ring: see shim_
 struct shim_thread {
 	uint8_t *base; /* first byte of the records; NULL: no ring yet */
 	struct ring *ring;
-	uint64_t head; /* without a ring: clock of the first call that was lost */
+	uint64_t head;
 	uint64_t room; /* a plain call may be written while head is below this; 0: never */
 	uint64_t tail; /* last value seen */
 	uint64_t size; /* bytes of the records */
@@ -33,6 +33,7 @@ struct shim_thread {
 	uint32_t ran;        /* runs of host functions noted beside the ring: see task/host.c */
 	bool off;            /* this thread records nothing */
 	bool late;           /* this thread has loaded a library that may bypass the shim: see bind/late.c */
+	bool confined;       /* this thread may not read the counter: see session/filter.c */
 	uint32_t offered;    /* control.offered when this thread last looked for a ring */
 	uint32_t owner;      /* thread id, if another process may share this structure: see session/share.c; otherwise 0 */
 };
@@ -50,11 +51,12 @@ extern __thread struct shim_thread shim_t __attribute__((tls_model("initial-exec
 #define SHIM_PAGE 4096
 #endif
 
+#define NO_FILE 0x80000000u
 enum { PROCESS_NEW = 0, PROCESS_OPENING = 1, PROCESS_RECORDS = 2, PROCESS_OFF = 3 };
 
 struct shim_process {
 	_Atomic uint32_t ready; /* PROCESS_*; NEW also after a fork */
-	uint32_t generation; /* 1 + number of its file process.N, unique in the session */
+	uint32_t generation; /* 1 + number of its file process.N, unique in the session; without a file NO_FILE and its pid */
 	uint32_t pid;
 	uint32_t maps_written; /* a record has the mappings of the process */
 	uint32_t drop; /* a thread has waited in vain for the recorder: none waits any more */

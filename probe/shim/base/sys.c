@@ -80,20 +80,6 @@ long sys_read_once(long fd, void *to, uint64_t size)
 	return (long)got;
 }
 
-bool sys_map_once(void *at, uint64_t len, long fd)
-{
-	typedef void *pointer __attribute__((may_alias));
-	pointer *slot = at, none = NULL;
-	if (__atomic_load_n(slot, __ATOMIC_ACQUIRE) != NULL)
-		return true;
-	long m = sys_map(len, PROT_READ | PROT_WRITE, fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED, fd, 0, NULL);
-	if (sys_failed(m))
-		return false;
-	if (!__atomic_compare_exchange_n(slot, &none, (void *)m, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-		sys2(__NR_munmap, m, len);
-	return true;
-}
-
 bool shim_mapped(uint64_t at)
 {
 	uint8_t in;

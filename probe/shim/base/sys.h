@@ -59,8 +59,6 @@ static inline long sys_map(uint64_t len, long prot, long flags, long fd, uint64_
 	return sys6(__NR_mmap, SYS_ARG(at), SYS_ARG(len), prot, flags, fd, SYS_ARG(off));
 }
 
-/* Maps len bytes of a file, or of private memory if fd is -1, and stores their address at *at, once in the process. False on failure. */
-bool sys_map_once(void *at, uint64_t len, long fd);
 /* Opens a file by its path. */
 long sys_open(const char *path, long flags);
 /* Reads the first bytes of an open file and closes it. Returns their number, or fd if that is an error. */

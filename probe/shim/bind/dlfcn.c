@@ -37,6 +37,16 @@ static void *missing_version(void *handle, const char *name, const char *version
 	return f;
 }
 
+/*
+ * Whether the next object with the function lacks this version of it. The shim's functions have no versions, and the loader takes them for any
+ * version. In a scope of its own the object is not found: then the loader decides.
+ */
+static bool no_such_version(const char *name, const char *version)
+{
+	dlsym_fn *any = (dlsym_fn *)shim_real(&real_dlsym, "dlsym");
+	return any != NULL && any(NEXT, name) != NULL && ((dlvsym_fn *)real_dlvsym)(NEXT, name, version) == NULL;
+}
+
 static void *no_loader(void *handle, const char *name)
 {
 	(void)handle, (void)name;
@@ -62,10 +72,13 @@ HIDDEN __attribute__((used)) void *shim_dlsym_exact(void *handle, const char *na
 	return exact(name, shim_real(&real_dlsym, "dlsym"), (void *)missing);
 }
 
-HIDDEN __attribute__((used)) void *shim_dlvsym_exact(void *handle, const char *name)
+HIDDEN __attribute__((used)) void *shim_dlvsym_exact(void *handle, const char *name, const char *version)
 {
 	(void)handle;
-	return exact(name, shim_real(&real_dlvsym, "dlvsym"), (void *)missing_version);
+	void *real = shim_real(&real_dlvsym, "dlvsym");
+	if (real != NULL && shim_exports(name) && no_such_version(name, version))
+		return (void *)missing_version;
+	return exact(name, real, (void *)missing_version);
 }
 
 static void *loader_function(const char *name);
@@ -95,6 +108,8 @@ HIDDEN __attribute__((used)) void *shim_dlvsym_handle(void *handle, const char *
 {
 	dlvsym_fn *real = (dlvsym_fn *)shim_real(&real_dlvsym, "dlvsym");
 	void *f = real ? real(handle, name, version) : NULL;
+	if (f != NULL && shim_is_own(f) && no_such_version(name, version))
+		return missing_version(handle, name, version);
 	return found(handle, name, &f) ? f : missing_version(handle, name, version);
 }
 

@@ -2,6 +2,7 @@
 #include "payload/lists.h"
 
 #include "base/hooks.h"
+#include "base/limits.h"
 #include "base/sys.h"
 #include "record/piece.h"
 
@@ -14,7 +15,7 @@ static struct list {
 } (*lists)[WAYS]; /* mapped for the first ring */
 static uint64_t lists_begun;
 
-static void open_lists(void) { sys_map_once(&lists, sizeof *lists * LISTS, -1); }
+static void open_lists(void) { shim_map_once(&lists, sizeof *lists * LISTS, -1); }
 
 SHIM_HOOKS(.thread = open_lists, .filter = open_lists);
 

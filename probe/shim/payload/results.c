@@ -2,6 +2,7 @@
 #include "payload/results.h"
 
 #include "base/hooks.h"
+#include "base/limits.h"
 #include "base/sys.h"
 #include "payload/visible.h"
 #include "task/devtime.h"
@@ -153,7 +154,7 @@ static struct pending *at_place(uint64_t place, uint64_t *from, uint64_t *to)
 	return __atomic_load_n(&e->order, __ATOMIC_RELAXED) == place / PENDING ? e : NULL;
 }
 
-static bool open_places(void) { return sys_map_once(&places, sizeof *places * GROUPS, -1); }
+static bool open_places(void) { return shim_map_once(&places, sizeof *places * GROUPS, -1); }
 
 static void map_places(void) { open_places(); }
 SHIM_HOOKS(.process = forget_parent, .filter = map_places);

@@ -144,7 +144,7 @@ void shim_nested(void *frame)
 	struct shim_thread *t = &shim_t;
 	static uint32_t others; /* calls by neither the runtime nor a handler, such as a tool between shim and runtime */
 	/* The word after the saved frame pointer is the wrapper's return address. */
-	if (of_the_runtime(((uint64_t *)frame)[1]) || t->off)
+	if (of_the_runtime(((uint64_t *)frame)[1]))
 		return;
 	if (t->owner == 0 && !in_handler(frame, t->frame)) {
 		uint32_t n = __atomic_fetch_add(&others, 1, __ATOMIC_RELAXED);
@@ -160,10 +160,10 @@ void shim_nested(void *frame)
 void shim_count_nested(void)
 {
 	struct shim_thread *t = &shim_t;
-	if (t->base == NULL) {
+	if (t->base == NULL && !t->off) {
 		/* The thread's first call is still making the ring. */
 		if (__atomic_load_n(&shim_control->off, __ATOMIC_RELAXED) == OFF_NO)
 			__atomic_fetch_add(&t->lost, 1, __ATOMIC_RELAXED);
-	} else if (shim_p->ready == 2 && t->generation == shim_p->generation && __atomic_load_n(&shim_control->slots[t->slot].off, __ATOMIC_RELAXED) == 0)
+	} else if (shim_p->ready == PROCESS_RECORDS && t->generation == shim_p->generation && (t->off || __atomic_load_n(&shim_control->slots[t->slot].off, __ATOMIC_RELAXED) == 0))
 		shim_add_nested(1);
 }

@@ -11,8 +11,9 @@
 #include "base/sys.h"
 #include "session/pool.h"
 #include "session/process.h"
+#include "session/thread.h"
 
-enum { PR_SECCOMP = 22, STRICT = 0, FILTER = 1 };
+enum { PR_SECCOMP = 22, PR_COUNTER = 26, PR_FORBIDS = 2, STRICT = 0, FILTER = 1, PR_STRICT = 1 };
 
 /* The thread is about to set a filter. Returns whether it is the first. */
 static bool before_filter(void)
@@ -51,29 +52,57 @@ static void after_filter(bool first, bool ok)
 	}
 }
 
+/* What a call asks of the kernel. */
+enum wish { NOTHING, A_FILTER, STRICT_MODE, NO_COUNTER };
+
+static enum wish wish_of_prctl(long option, long a)
+{
+	if (option == PR_SECCOMP)
+		return a == PR_STRICT ? STRICT_MODE : A_FILTER;
+	return option == PR_COUNTER && a == PR_FORBIDS ? NO_COUNTER : NOTHING;
+}
+
+static enum wish wish_of_syscall(long n, long a, long b)
+{
+	if (n == __NR_seccomp && (a == STRICT || a == FILTER))
+		return a == STRICT ? STRICT_MODE : A_FILTER;
+	return n == __NR_prctl ? wish_of_prctl(a, b) : NOTHING;
+}
+
+/* In strict mode, x86-64 forbids the thread to read the counter too. */
+static void after(enum wish w, bool first, bool ok)
+{
+	if (w != NO_COUNTER)
+		after_filter(first, ok);
+#if defined(__x86_64__)
+	if (ok && w != A_FILTER)
+		shim_confine(w == NO_COUNTER);
+#endif
+}
+
 static void *real_syscall, *real_prctl;
 
 SHIM_EXPORT long syscall(long n, long a, long b, long c, long d, long e, long f)
 {
 	long (*next)(long, long, long, long, long, long, long) = (long (*)(long, long, long, long, long, long, long))shim_real(&real_syscall, "syscall");
-	if (__builtin_expect((n == __NR_seccomp && (a == STRICT || a == FILTER)) || (n == __NR_prctl && a == PR_SECCOMP), 0)) {
-		bool first = before_filter();
-		long r = next(n, a, b, c, d, e, f);
-		after_filter(first, r == 0);
-		return r;
-	}
-	return next(n, a, b, c, d, e, f);
+	enum wish w = wish_of_syscall(n, a, b);
+	if (__builtin_expect(w == NOTHING, 1))
+		return next(n, a, b, c, d, e, f);
+	bool first = w != NO_COUNTER && before_filter();
+	long r = next(n, a, b, c, d, e, f);
+	after(w, first, r == 0);
+	return r;
 }
 
 SHIM_EXPORT int prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
 {
 	int (*next)(int, unsigned long, unsigned long, unsigned long, unsigned long) =
 		(int (*)(int, unsigned long, unsigned long, unsigned long, unsigned long))shim_real(&real_prctl, "prctl");
-	if (__builtin_expect(option == PR_SECCOMP, 0)) {
-		bool first = before_filter();
-		int r = next(option, a, b, c, d);
-		after_filter(first, r == 0);
-		return r;
-	}
-	return next(option, a, b, c, d);
+	enum wish w = wish_of_prctl(option, (long)a);
+	if (__builtin_expect(w == NOTHING, 1))
+		return next(option, a, b, c, d);
+	bool first = w != NO_COUNTER && before_filter();
+	int r = next(option, a, b, c, d);
+	after(w, first, r == 0);
+	return r;
 }

@@ -18,6 +18,8 @@
 #include "base/text.h"
 #include "session/session.h"
 
+#define ENOENT 2
+#define EEXIST 17
 #define MADV_NO_FORK 10
 #define MADV_WIPE_ON_FORK 18
 #ifndef F_OFD_SETLK
@@ -143,11 +145,10 @@ static uint64_t program_hash(const char *exe, const char *args, const char *end)
 	return h;
 }
 
-/* The process gets no rings. */
-static bool refused(void)
+bool process_refused(void)
 {
-	__atomic_add_fetch(&shim_control->refused, 1, __ATOMIC_RELAXED);
-	return false;
+	const struct process *p = shim_own_process();
+	return session_attached() && (p == NULL || !p->untraced);
 }
 
 static void note_code(int code, void *none)
@@ -169,24 +170,40 @@ static void watch_exit(void)
 		on_exit(note_code, NULL);
 }
 
-static bool register_process(void)
+/* Creates, locks and maps the file with the next free number. The recorder reads files below next_process: a number counts once its file is there. */
+static long make_file(uint32_t *number)
 {
-	struct stat st;
-	uint32_t n = __atomic_fetch_add(&shim_control->next_process, 1, __ATOMIC_RELAXED);
-	shim_self = NULL;
-	long fd = open_in_session("process.", n, true, O_RDWR | O_CREAT | O_EXCL);
-	if (fd < 0)
-		return refused();
-	long m = -1;
 	struct flock whole = {.l_type = F_WRLCK};
+	uint32_t n = __atomic_load_n(&shim_control->next_process, __ATOMIC_ACQUIRE);
+	long fd, m = -1;
+	while ((fd = open_in_session("process.", n, true, O_RDWR | O_CREAT | O_EXCL)) == -EEXIST)
+		n++;
+	if (fd == -ENOENT)
+		look_for_session();
+	if (fd < 0)
+		return fd;
 	if (allocate(fd, 0, PROCESS_BYTES) && sys3(__NR_fcntl, fd, F_OFD_SETLK, &whole) == 0) {
 		sys2(__NR_fchmod, fd, 0660);
-		m = sys6(__NR_mmap, 0, PROCESS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+		m = sys_map(PROCESS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0, NULL);
 	}
 	/* The mapping keeps the file open, and the lock. */
 	sys1(__NR_close, fd);
-	if (m < 0 && m > -4096)
-		return refused();
+	if (sys_failed(m))
+		remove_from_session("process.", n);
+	else
+		raise_to(&shim_control->next_process, n + 1);
+	*number = n;
+	return m;
+}
+
+static bool register_process(void)
+{
+	struct stat st;
+	uint32_t n = 0;
+	shim_self = NULL;
+	long m = make_file(&n);
+	if (sys_failed(m))
+		return false;
 	sys3(__NR_madvise, m, PROCESS_BYTES, MADV_NO_FORK);
 	struct process *p = (struct process *)m;
 	p->pid = (uint32_t)sys0(__NR_getpid);
@@ -206,7 +223,7 @@ static bool register_process(void)
 	p->variables = put_part(&t, 4096, put_variables);
 	p->libraries = put_part(&t, p->text + sizeof p->text - t.at, put_libraries);
 	/* The crash guard: see probe/ring/crashguard.go. */
-	fd = open_in_session("guard.", p->program, true, O_RDONLY);
+	long fd = open_in_session("guard.", p->program, true, O_RDONLY);
 	if (fd >= 0) {
 		sys1(__NR_close, fd);
 		p->untraced = 1;
@@ -222,6 +239,8 @@ bool open_process(void)
 {
 	struct shim_process *p = shim_p;
 	uint32_t was = PROCESS_NEW;
+	if (__atomic_load_n(&p->ready, __ATOMIC_ACQUIRE) == PROCESS_RECORDS)
+		return true;
 	static bool unfit; /* the kernel has no MADV_WIPE_ON_FORK: a child would write into its parent's rings */
 	if (__atomic_load_n(&p->ready, __ATOMIC_ACQUIRE) == PROCESS_NEW && sys3(__NR_madvise, SYS_ARG(p), SHIM_PAGE, MADV_WIPE_ON_FORK) < 0)
 		unfit = true;
@@ -229,14 +248,10 @@ bool open_process(void)
 		p->pid = (uint32_t)sys0(__NR_getpid);
 		SHIM_RUN_HOOKS(process);
 		bool on = !shim_filtered() && attach_session() && register_process();
-		if (shim_filtered()) {
-			shim_self = NULL;
-			if (session_attached())
-				__atomic_add_fetch(&shim_control->shut_out, 1, __ATOMIC_RELAXED); /* a child that can't make its file */
-		}
-		if (on && unfit)
-			on = refused();
-		p->generation = self_number;
+		if (shim_filtered())
+			shim_self = NULL; /* a child that can't make its file */
+		on = on && !unfit;
+		p->generation = shim_self != NULL ? self_number : NO_FILE | p->pid;
 		p->plain = shim_visible == 0 ? p->generation : 0;
 		shim_after_task = on && (shim_control->task_ids || shim_control->time_every);
 		__atomic_store_n(&p->ready, on ? PROCESS_RECORDS : PROCESS_OFF, __ATOMIC_RELEASE);

@@ -6,6 +6,8 @@
 
 /* Makes the process ready to record, once, and again in a forked child. False if the process is not to be recorded. */
 bool open_process(void);
+/* Whether open_process has failed for lack of memory or rights: the process's calls are counted in the control file. */
+bool process_refused(void);
 /* Notes that a call of this process is recorded: children that it forks from here on name it. */
 void shim_calls(void) HIDDEN;
 /* Another name of the chroot that the shim exports, for which no other library's stands in. */

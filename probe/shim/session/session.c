@@ -2,8 +2,11 @@
 
 #include <asm/fcntl.h>
 #include <asm/stat.h>
+#include <asm/statfs.h>
 #include <linux/mman.h>
+#include <linux/resource.h>
 
+#include "base/limits.h"
 #include "base/maps.h"
 #include "base/sys.h"
 #include "base/text.h"
@@ -68,9 +71,12 @@ void keep_session(void)
 		sys1(__NR_close, fd);
 }
 
-long open_in_session(const char *name, uint64_t number, bool numbered, long flags)
+struct session_path { char text[300]; };
+
+/* Makes the path of a file of the session. Returns the folder that it begins in, for openat. */
+static long path_in_session(struct session_path *p, const char *name, uint64_t number, bool numbered)
 {
-	char path[300];
+	char *path = p->text;
 	uint64_t dev, ino;
 	long dir = __atomic_load_n(&session_dir.fd, __ATOMIC_ACQUIRE);
 	bool kept = same_dir(dir, &dev, &ino) && dev == session_dir.dev && ino == session_dir.ino;
@@ -93,13 +99,37 @@ long open_in_session(const char *name, uint64_t number, bool numbered, long flag
 			path[n++] = digits[--d];
 	}
 	path[n] = 0;
-	return sys4(__NR_openat, kept ? dir : -100, path, flags | O_CLOEXEC, 0600);
+	return kept ? dir : -100;
+}
+
+long open_in_session(const char *name, uint64_t number, bool numbered, long flags)
+{
+	struct session_path p;
+	long dir = path_in_session(&p, name, number, numbered);
+	return sys4(__NR_openat, dir, p.text, flags | O_CLOEXEC, 0600);
+}
+
+void remove_from_session(const char *name, uint64_t number)
+{
+	struct session_path p;
+	long dir = path_in_session(&p, name, number, true);
+	sys3(__NR_unlinkat, dir, p.text, 0);
+}
+
+uint64_t session_left(void)
+{
+	struct statfs fs;
+	long fd = open_in_session(".", 0, false, O_PATH | O_DIRECTORY);
+	bool known = fd >= 0 && sys2(__NR_fstatfs, fd, &fs) == 0 && fs.f_blocks != 0; /* no blocks: a tmpfs without a limit */
+	if (fd >= 0)
+		sys1(__NR_close, fd);
+	return known ? (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize : NO_LIMIT;
 }
 
 bool map_in_session(const char *name, uint64_t size, void *at)
 {
 	long fd = open_in_session(name, 0, false, O_RDWR);
-	bool mapped = fd >= 0 && sys_map_once(at, size, fd);
+	bool mapped = fd >= 0 && shim_map_once(at, size, fd);
 	if (fd >= 0)
 		sys1(__NR_close, fd);
 	return mapped;
@@ -107,9 +137,8 @@ bool map_in_session(const char *name, uint64_t size, void *at)
 
 bool allocate(long fd, uint64_t from, uint64_t size)
 {
-	enum { FILE_SIZE = 1, PART = 256 * 1024, TRIES = 1000 };
-	struct { uint64_t soft, hard; } limit;
-	if (sys4(__NR_prlimit64, 0, FILE_SIZE, NULL, &limit) == 0 && limit.soft < from + size)
+	enum { PART = 256 * 1024, TRIES = 1000 };
+	if (shim_limit(RLIMIT_FSIZE) < from + size)
 		return false;
 	/* In parts: before Linux 6.0 a signal ends the call, so a program with many signals would never allocate all at once. */
 	for (uint64_t at = 0; at < size; at += PART) {

@@ -1,12 +1,14 @@
 #include "session/slot.h"
 
 #include <linux/mman.h>
+#include <linux/resource.h>
 
-#include "base/cgroup.h"
+#include "base/limits.h"
 #include "base/sys.h"
 #include "session/session.h"
 
 static uint64_t first_memory; /* bytes that the process could have when its first thread made a ring, 0 before */
+static uint64_t addresses; /* atomic; that the process's rings take */
 
 uint32_t take_slot(void)
 {
@@ -25,28 +27,79 @@ uint32_t take_slot(void)
 	return c->max_slots;
 }
 
-bool claim_memory(uint64_t size)
+void return_slot(uint32_t n) { __atomic_store_n(&shim_control->slots[n].state, SLOT_GIVEN, __ATOMIC_RELEASE); }
+
+/* What rings may still take: all together a quarter of what there was without them. */
+static uint64_t share(uint64_t left, uint64_t used)
 {
-	struct control *c = shim_control;
-	uint64_t used = __atomic_add_fetch(&c->memory_used, size, __ATOMIC_RELAXED), left = shim_memory_left();
-	uint64_t whole_memory = left < ~(uint64_t)0 - used ? left + used - size : ~(uint64_t)0;
-	/* Rings that other threads are making count as used, but the cgroup may not have charged them yet. So the limit is the first sum. */
-	uint64_t first = 0, most = left < ~(uint64_t)0 - used_before ? left + used_before : left;
-	if (!__atomic_compare_exchange_n(&first_memory, &first, most, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-		most = first;
-	if (whole_memory > most)
-		whole_memory = most;
-	if (used <= c->memory_limit && used <= whole_memory / 4)
-		return true;
-	return_memory(size);
-	return false;
+	enum { SHARE = 4 };
+	if (left > NO_LIMIT - used)
+		return NO_LIMIT;
+	uint64_t all = (left + used) / SHARE;
+	return all > used ? all - used : 0;
 }
 
-void return_memory(uint64_t size) { __atomic_sub_fetch(&shim_control->memory_used, size, __ATOMIC_RELAXED); }
+/* Halves the size of `rings` rings until each takes a small part of what is left. So later threads get smaller rings, and many of them get one. 0 if
+ * the smallest do not fit. */
+static uint64_t fitting(uint64_t size, uint64_t left, uint32_t rings)
+{
+	enum { PART = 16 };
+	while (size > RING_LEAST && size > left / PART / rings)
+		size /= 2;
+	return size <= left / rings ? size : 0;
+}
+
+/* The cgroup's memory without rings. Rings that other threads are making count as used, but the cgroup may not have charged them yet. So the first
+ * sum is the most. */
+static uint64_t cgroup_left(uint64_t used)
+{
+	uint64_t left = shim_memory_left(), first = 0, most = left < NO_LIMIT - used_before ? left + used_before : left;
+	if (!__atomic_compare_exchange_n(&first_memory, &first, most, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		most = first;
+	if (left < NO_LIMIT - used && left + used > most)
+		return most > used ? most - used : 0;
+	return left;
+}
+
+uint64_t claim_memory(uint32_t rings, uint64_t most, enum refusal *why)
+{
+	struct control *c = shim_control;
+	uint64_t size, used = __atomic_load_n(&c->memory_used, __ATOMIC_RELAXED), mine = __atomic_load_n(&addresses, __ATOMIC_RELAXED);
+	uint64_t folder = session_left(), cgroup = cgroup_left(used), address = shim_address_left(false), file = shim_limit(RLIMIT_FSIZE);
+	do {
+		/* The program may have filled the folder since the limit was set. */
+		uint64_t budget = c->memory_limit > used ? c->memory_limit - used : 0, room = folder / 2;
+		*why = REFUSED_MEMORY;
+		size = fitting(most, room < budget ? room : budget, rings);
+		if (size == 0)
+			return 0;
+		*why = REFUSED_CGROUP;
+		size = fitting(size, share(cgroup, used), rings);
+		if (size == 0)
+			return 0;
+		*why = REFUSED_LIMIT;
+		size = fitting(size, share(address, mine) / 2, rings);
+		while (size > RING_LEAST && RING_HEADER + size > file)
+			size /= 2;
+		if (size == 0 || RING_HEADER + size > file)
+			return 0;
+	} while (!__atomic_compare_exchange_n(&c->memory_used, &used, used + rings * size, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	__atomic_add_fetch(&addresses, rings * ring_addresses(size), __ATOMIC_RELAXED);
+	return size;
+}
+
+void return_memory(uint64_t size)
+{
+	__atomic_sub_fetch(&shim_control->memory_used, size, __ATOMIC_RELAXED);
+	__atomic_sub_fetch(&addresses, ring_addresses(size), __ATOMIC_RELAXED);
+}
 
 bool map_ring(long at, long fd, uint64_t from, uint64_t size, long flags)
 {
 	flags |= MAP_SHARED | MAP_FIXED;
-	return !sys_failed(sys_map(RING_HEADER + size, PROT_READ | PROT_WRITE, flags, fd, from, (void *)at)) &&
-	       !sys_failed(sys_map(size, PROT_READ | PROT_WRITE, flags, fd, from + RING_HEADER, (void *)(at + RING_HEADER + (long)size)));
+	bool mapped = !sys_failed(sys_map(RING_HEADER + size, PROT_READ | PROT_WRITE, flags, fd, from, (void *)at)) &&
+		      !sys_failed(sys_map(size, PROT_READ | PROT_WRITE, flags, fd, from + RING_HEADER, (void *)(at + RING_HEADER + (long)size)));
+	if (mapped) /* what the program may lock (RLIMIT_MEMLOCK) is its own, after mlockall too */
+		sys2(__NR_munlock, at, ring_addresses(size));
+	return mapped;
 }

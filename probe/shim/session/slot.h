@@ -6,10 +6,17 @@
 
 /* Takes a free slot. Returns max_slots if there is none. */
 uint32_t take_slot(void);
-/* Counts the memory of a ring. False if the session or the process's cgroup has none left. */
-bool claim_memory(uint64_t size);
+/* Gives a slot back that has got no ring. */
+void return_slot(uint32_t n);
+/*
+ * Chooses the size of new rings, at most `most` each, and counts their memory. Returns 0, and the reason, if the session or the process has too little
+ * memory left.
+ */
+uint64_t claim_memory(uint32_t rings, uint64_t most, enum refusal *why);
 void return_memory(uint64_t size);
 /* Maps a ring of size bytes, stored at `from` in a file, to the reserved addresses at `at`: header, records, and the records again. */
 bool map_ring(long at, long fd, uint64_t from, uint64_t size, long flags);
+/* The addresses that a ring takes. */
+static inline uint64_t ring_addresses(uint64_t size) { return RING_HEADER + 2 * size; }
 
 #endif

@@ -1,4 +1,7 @@
-/* A thread's ring is made at its first call, or taken over from a thread that has ended. Calls without room are counted. See ring.h. */
+/*
+ * A thread's ring is made at its first call, or taken over from a thread that has ended. Calls without room are counted in the ring, calls of
+ * threads without a ring in the process's file. See ring.h.
+ */
 #include "session/thread.h"
 
 #include <asm/fcntl.h>
@@ -14,6 +17,7 @@
 #include "session/share.h"
 #include "session/slot.h"
 
+#define ENOENT 2
 #define ESRCH 3
 #define HEARTBEAT_NS 500000000ULL
 /* Of the silence, a waiting thread must see this much itself; and one pause counts PAUSE_NS at most. The whole machine may have stood still. */
@@ -92,38 +96,51 @@ static bool reuse_ring(struct shim_thread *t)
 	return false;
 }
 
+/* Notes that the thread gets no ring. */
+static bool refuse(enum refusal why)
+{
+	struct control *c = shim_control;
+	__atomic_add_fetch(shim_filtered() ? &c->shut_out : &c->refused[why], 1, __ATOMIC_RELAXED);
+	return false;
+}
+
 static bool make_ring(struct shim_thread *t)
 {
 	struct control *c = shim_control;
-	uint64_t size = c->ring_bytes;
+	enum refusal why = REFUSED_FILES;
 	if (reuse_ring(t))
 		return true;
-	if (shim_filtered()) {
-		__atomic_add_fetch(&c->shut_out, 1, __ATOMIC_RELAXED);
-		return false;
-	}
-	if (!claim_memory(size))
-		goto refuse;
+	if (shim_filtered())
+		return refuse(why);
+	uint64_t size = claim_memory(1, c->ring_bytes, &why);
+	if (size == 0)
+		return refuse(why);
 	uint32_t n = take_slot();
+	why = REFUSED_SLOTS;
 	if (n >= c->max_slots)
-		goto no_memory;
+		goto no_slot;
 	struct slot *s = &c->slots[n];
 	own_slot(s, n);
 	s->ring_bytes = size;
 	s->range = 0;
+	why = REFUSED_FILES;
 	long fd = open_in_session("ring.", n, true, O_RDWR | O_CREAT | O_EXCL);
+	if (fd == -ENOENT)
+		look_for_session();
 	if (fd < 0)
-		goto no_slot;
+		goto no_file;
 	/* The recorder may be another user in the folder's group. The folder keeps others out. */
 	sys2(__NR_fchmod, fd, 0660);
 	/* Allocate in full: a hole in a file on a full tmpfs would end the program by SIGBUS. */
+	why = REFUSED_MEMORY;
 	if (!allocate(fd, 0, RING_HEADER + size))
 		goto no_map;
-	long whole = sys_map((RING_HEADER + 2 * size), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, NULL);
+	why = REFUSED_LIMIT;
+	long whole = sys_map(ring_addresses(size), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, NULL);
 	if (sys_failed(whole))
 		goto no_map;
 	if (!map_ring(whole, fd, 0, size, MAP_POPULATE)) {
-		sys2(__NR_munmap, whole, RING_HEADER + 2 * size);
+		sys2(__NR_munmap, whole, ring_addresses(size));
 		goto no_map;
 	}
 	sys1(__NR_close, fd);
@@ -137,13 +154,12 @@ static bool make_ring(struct shim_thread *t)
 	return true;
 no_map:
 	sys1(__NR_close, fd);
+	remove_from_session("ring.", n);
+no_file:
+	return_slot(n);
 no_slot:
-	__atomic_store_n(&s->state, SLOT_DEAD, __ATOMIC_RELEASE);
-no_memory:
 	return_memory(size);
-refuse:
-	__atomic_add_fetch(&c->refused, 1, __ATOMIC_RELAXED);
-	return false;
+	return refuse(why);
 }
 
 void shim_set_room(void)
@@ -157,24 +173,45 @@ void shim_set_room(void)
 static void take_offer(struct shim_thread *t)
 {
 	uint32_t offered = __atomic_load_n(&shim_control->offered, __ATOMIC_ACQUIRE);
-	uint64_t since = t->head;
-	if (offered == t->offered || !reuse_ring(t)) {
-		t->offered = offered;
-		t->lost++;
+	if (t->confined || offered == t->offered)
 		return;
-	}
+	t->offered = offered;
+	t->off = !reuse_ring(t);
+	if (t->off)
+		return;
 	__atomic_sub_fetch(&shim_control->shut_out, 1, __ATOMIC_RELAXED);
-	t->off = false;
-	t->ring->lost_since = since;
-	t->ring->seq += t->lost;
-	__atomic_store_n(&t->ring->lost, t->ring->lost + t->lost, __ATOMIC_RELEASE);
 	shim_set_room();
+}
+
+/* Counts calls that are in no ring. */
+static void lose_outside(uint64_t calls)
+{
+	struct process *p = shim_own_process();
+	__atomic_add_fetch(p != NULL ? &p->unrecorded : &shim_control->unrecorded, calls, __ATOMIC_RELAXED);
+}
+
+static bool all_confined; /* new threads may not read the counter */
+
+void shim_confine(bool heirs)
+{
+	struct shim_thread *t = &shim_t;
+	t->confined = true;
+	if (heirs)
+		__atomic_store_n(&all_confined, true, __ATOMIC_RELAXED);
+	if (t->off || t->base == NULL || t->generation != shim_p->generation)
+		return;
+	t->off = true;
+	t->base = NULL;
+	t->ring = NULL;
+	shim_set_room();
+	__atomic_add_fetch(&shim_control->shut_out, 1, __ATOMIC_RELAXED);
 }
 
 bool shim_open_thread(void)
 {
 	struct shim_thread *t = &shim_t;
-	if (!open_process())
+	bool on = open_process();
+	if (!on && !process_refused())
 		return false;
 	if (shim_stranger()) {
 		shim_count_nested();
@@ -183,36 +220,34 @@ bool shim_open_thread(void)
 	uint32_t off = __atomic_load_n(&shim_control->off, __ATOMIC_RELAXED);
 	if (off == OFF_ENDED || (off == OFF_WAITING && __atomic_load_n(&shim_control->only, __ATOMIC_RELAXED) != shim_p->pid))
 		return false;
-	if (t->generation == shim_p->generation && t->off && shim_filtered())
+	if (on && t->generation == shim_p->generation && t->off && shim_filtered())
 		take_offer(t);
 	if (t->generation != shim_p->generation) {
 		/* The first call of the thread, or a child, which must not write to its parent's ring. */
 		/* A signal handler may have called during the first call of the thread. A child drops its parent's count. */
 		uint64_t nested = t->generation == 0 ? t->lost : 0;
-		*t = (struct shim_thread){.lost = nested, .device = t->device, .late = t->late, .depth = t->depth, .frame = t->frame, .outer = t->outer, .outer_frame = t->outer_frame, .owner = t->generation == 0 ? t->owner : 0, .generation = shim_p->generation};
+		*t = (struct shim_thread){.lost = nested, .device = t->device, .late = t->late, .depth = t->depth, .frame = t->frame, .outer = t->outer, .outer_frame = t->outer_frame, .owner = t->generation == 0 ? t->owner : 0, .confined = t->confined || __atomic_load_n(&all_confined, __ATOMIC_RELAXED), .generation = shim_p->generation};
 		t->offered = __atomic_load_n(&shim_control->offered, __ATOMIC_ACQUIRE);
-		t->off = !make_ring(t);
-		if (t->off && shim_filtered()) {
-			t->lost = 1;
-			t->head = shim_now();
-		}
-		if (!t->off) {
-			shim_add_nested(__atomic_exchange_n(&t->lost, 0, __ATOMIC_RELAXED));
+		t->off = on && !t->confined ? !make_ring(t) : !refuse(REFUSED_FILES);
+		nested = __atomic_exchange_n(&t->lost, 0, __ATOMIC_RELAXED);
+		if (t->off)
+			lose_outside(nested);
+		else {
+			shim_add_nested(nested);
 			shim_calls();
 		}
 		shim_set_room();
 		if (!t->off)
 			SHIM_RUN_HOOKS(thread);
 	}
+	if (t->off)
+		lose_outside(1);
 	return !t->off;
 }
 
 void shim_lose(void)
 {
-	enum { MANY = 1 << 16 };
 	struct shim_thread *t = &shim_t;
-	if (t->lost % MANY == MANY - 1)
-		look_for_session();
 	if (t->lost++ == 0)
 		t->ring->lost_since = shim_now();
 	t->ring->lost_until = shim_now();
@@ -236,6 +271,10 @@ void shim_add_nested(uint64_t calls)
 	struct shim_thread *t = &shim_t;
 	if (calls == 0)
 		return;
+	if (t->off) {
+		lose_outside(calls);
+		return;
+	}
 	if (__atomic_fetch_add(&t->ring->nested, calls, __ATOMIC_RELAXED) == 0)
 		t->ring->nested_since = shim_now();
 	t->room = 0; /* the next call takes the wrapper, which writes the number */

@@ -6,6 +6,11 @@
 
 /* Makes the ring of the calling thread. False if the thread records nothing. */
 bool shim_open_thread(void);
+/*
+ * Ends recording in the calling thread, which may no longer read the processor's counter. Its calls are counted. heirs: the same holds for the threads
+ * that it creates.
+ */
+void shim_confine(bool heirs);
 /* Makes room for need bytes: waits or gives up, by the session's policy. */
 bool shim_make_room(uint64_t need);
 
@@ -33,7 +38,7 @@ void shim_set_room(void);
 /* Counts a call without room. The next record says how many there were. */
 void shim_lose(void);
 void shim_write_lost(void);
-/* The same for calls inside another one, which have no record: see record/nested.c. */
+/* The same for calls inside another one, which have no record: see record/nested.c. A thread without a ring counts them too. */
 void shim_add_nested(uint64_t calls);
 void shim_write_nested(void);
 

@@ -249,6 +249,16 @@ int main(int argc, char **argv)
 			DIE("dlvsym finds %p", f);
 		if (dlvsym(h, "puts", "NONE_1.0") != NULL || dlerror() == NULL)
 			DIE("dlvsym finds what is not there");
+		/* The shim has these names without a version, and first in the loader's order. */
+		static const char *const shims[] = {"prctl", "syscall", "_exit", "dlsym"};
+		void *handles[] = {RTLD_DEFAULT, RTLD_NEXT, dlopen(NULL, RTLD_NOW)};
+		for (unsigned i = 0; i < sizeof shims / sizeof *shims; i++)
+			for (unsigned k = 0; k < sizeof handles / sizeof *handles; k++) {
+				if (dlvsym(handles[k], shims[i], "NONE_1.0") != NULL || dlerror() == NULL)
+					DIE("dlvsym finds %s in a version that is not there", shims[i]);
+				if (k != 1 && dlvsym(handles[k], shims[i], version) != dlsym(handles[k], shims[i]))
+					DIE("dlvsym does not find %s", shims[i]);
+			}
 	} else if (!strcmp(way, "copies")) {
 		for (int i = 3; i < argc; i++) {
 			r = by_dlsym(open_library(argv[i], RTLD_NOW | RTLD_LOCAL));
