@@ -296,6 +296,35 @@ func TestKnownPaths(t *testing.T) {
 2000 10 own , thread 4001 train
 2010 10 call SynchronizeStream, thread 4001 train
 `},
+		{"nothing is measured, and two waits for streams that run at once", func(p *program) {
+			p.launch(0, 1000, 1010, "a", tt.StreamA)
+			p.launch(0, 1010, 1020, "b", tt.StreamB)
+			p.Call(0, 1030, 200_000, "aclrtSynchronizeStream", tt.A(tt.StreamA))
+			p.Call(0, 200_010, 300_000, "aclrtSynchronizeStream", tt.A(tt.StreamB))
+		}, `
+1000 10 call LaunchKernel a, thread 4001 train
+1010 10 call LaunchKernel b, thread 4001 train
+1020 <=298980 wait SynchronizeStream, stream 2
+`},
+		{"nothing is measured, and the second stream ends before the first", func(p *program) {
+			p.launch(0, 1000, 1010, "a", tt.StreamA)
+			p.launch(0, 1010, 1020, "b", tt.StreamB)
+			p.Call(0, 1030, 200_000, "aclrtSynchronizeStream", tt.A(tt.StreamA))
+			p.Call(0, 200_010, 201_000, "aclrtSynchronizeStream", tt.A(tt.StreamB))
+		}, `
+1000 10 call LaunchKernel a, thread 4001 train
+1010 <=198990 wait SynchronizeStream, stream 1
+200000 10 own , thread 4001 train
+200010 <=990 wait SynchronizeStream, stream 2
+`},
+		{"nothing is measured, and the host works before it waits", func(p *program) {
+			p.launch(0, 1000, 1010, "a", tt.StreamA)
+			p.Call(0, 5_000, 5_010, "aclrtSetDevice", tt.A(0))
+			p.Call(0, 50_000, 90_000, "aclrtSynchronizeStream", tt.A(tt.StreamA))
+		}, `
+1000 10 call LaunchKernel a, thread 4001 train
+1010 <=88990 wait SynchronizeStream, stream 1
+`},
 		{"some tasks are measured", func(p *program) {
 			p.launch(0, 1000, 1010, "a", tt.StreamA)
 			p.launch(0, 1010, 1020, "b", tt.StreamA, measured(1800, 1900))

@@ -132,7 +132,7 @@ func (s *search) within(c *call) {
 				end, ok = s.end(i, s.t)
 			}
 			if !ok {
-				s.part(c.start, part{kind: waiting, call: c.index, ref: c.ref, label: c.label, where: w.lane, atMost: true})
+				s.untimed(c, w)
 				return
 			}
 			if end > due && !s.tasks[i].seen {
@@ -144,6 +144,39 @@ func (s *search) within(c *call) {
 		}
 	}
 	s.call(c, c.start)
+}
+
+// untimed follows a call that waits for tasks whose end is not known. After a long wait it is certain that a task has ended with it, so nothing that the
+// host did since the task's launch mattered, such as a wait for another stream. After a short wait the task may have ended long before.
+func (s *search) untimed(c *call, w *wait) {
+	p := part{kind: waiting, call: c.index, ref: c.ref, label: c.label, where: w.lane, atMost: true}
+	if s.t-w.since < timeline.ShortWait {
+		s.part(c.start, p)
+		return
+	}
+	launch := -1 // the latest of the tasks that may have ended last
+	from, on := s.from, s.on
+	for _, index := range s.targets[w.from:w.to] {
+		i := s.find(index)
+		if i < 0 {
+			continue // launched before the step
+		}
+		if _, ok := s.end(i, s.t); !ok && (launch < 0 || s.tasks[i].returned > from) {
+			launch, from, on = i, s.tasks[i].returned, int(s.tasks[i].thread)
+		}
+	}
+	if launch >= 0 && s.tasks[launch].waits { // the call is its launch
+		from, on = c.start, s.on
+	}
+	s.part(min(from, s.t-1), p)
+	s.early(c.start)
+	s.on = on
+}
+
+// early notes how much of the latest part was before its call.
+func (s *search) early(start int64) {
+	p := &s.path.parts[len(s.path.parts)-1]
+	p.before = max(0, start-p.from)
 }
 
 // between follows a thread through its time between two calls, or to another thread that made a whole call in that time. at is the call before
