@@ -10,6 +10,9 @@
 // follow from these. Otherwise a part of the path is a wait on the host, and AtMost says that the device took at most this time. If the wait was long,
 // the part begins when the task was launched.
 //
+// An Entry also has the time by which the steps would have been shorter without its work. It is less than the time of its parts if other work took nearly
+// as long.
+//
 // New reads a whole trace for acltrace stats --critical-path. Package otelexport passes its own walk to a Finder, so both have the same paths. This
 // package writes nothing. Its memory grows with the calls in a step, at most maxCalls, and not with the trace.
 package path
@@ -81,8 +84,9 @@ type Path struct {
 	// TooLong means that the step has more than maxCalls calls. Then the path has no parts.
 	TooLong bool
 
-	f     *Finder
-	parts []part // backwards
+	f       *Finder
+	parts   []part // backwards
+	savings []saving
 }
 
 // part is a Part with numbers instead of names.
@@ -134,9 +138,7 @@ func (p *Path) Times(visit func(ref uint64, inTask bool, ns int64)) {
 func (p *Path) Entries(most int) []Entry {
 	s := &p.f.sums
 	s.reset()
-	for i := range p.parts {
-		s.add(&p.parts[i])
-	}
+	s.path(p)
 	return s.longest(p.f, most)
 }
 
@@ -153,6 +155,6 @@ func (p *Path) NS(k Kind) (ns int64) {
 // Clone returns a copy that stays valid.
 func (p *Path) Clone() *Path {
 	c := *p
-	c.parts = slices.Clone(p.parts)
+	c.parts, c.savings = slices.Clone(p.parts), slices.Clone(p.savings)
 	return &c
 }
