@@ -14526,6 +14526,19 @@ var Model = (&api.Model{
 			Prefix: "ACL_RT_LAUNCH_KERNEL_ATTR_",
 		},
 		{
+			Type: "aclrtMemManagedLocation", Size: 8,
+			Members: []api.Member{{Name: "type", Type: "aclrtMemManagedLocationType", Size: 4}, {Name: "id", Type: "int", Offset: 4, Size: 4}},
+		},
+		{
+			Type: "aclrtMemcpyBatchAttr", Size: 32,
+			Members: []api.Member{
+				{Name: "dstLoc.id", Type: "uint32_t", Size: 4},
+				{Name: "dstLoc.type", Type: "aclrtMemLocationType", Offset: 4, Size: 4},
+				{Name: "srcLoc.id", Type: "uint32_t", Offset: 8, Size: 4},
+				{Name: "srcLoc.type", Type: "aclrtMemLocationType", Offset: 12, Size: 4},
+			},
+		},
+		{
 			Type: "aclrtPlaceHolderInfo", Size: 8,
 			Members: []api.Member{{Name: "addrOffset", Type: "uint32_t", Size: 4}, {Name: "dataOffset", Type: "uint32_t", Offset: 4, Size: 4}},
 		},
