@@ -10,12 +10,11 @@ import (
 // An Entry is the sum of the parts that are alike: of one kind, function and name, and in one place.
 type Entry struct {
 	Subject
-	Count  int   `json:"count"`             // number of parts
-	NS     int64 `json:"ns"`                // sum of the parts' durations
-	AtMost bool  `json:"at_most,omitempty"` // tasks took at most this time in some part
-	// SavesNS is less than NS if other work was nearly as long: then that determines when the steps end.
-	SavesNS     int64 `json:"saves_ns"`                // time by which these steps would have been shorter if this took no time
-	SavesAtMost bool  `json:"saves_at_most,omitempty"` // it is at most this time, since some time is not known
+	Count       int   `json:"count"`                   // number of parts
+	NS          int64 `json:"ns"`                      // sum of the parts' durations
+	AtMost      bool  `json:"at_most,omitempty"`       // tasks took at most this time in some part
+	SavesNS     int64 `json:"saves_ns"`                // time by which the steps would have been shorter if this had taken no time
+	SavesAtMost bool  `json:"saves_at_most,omitempty"` // saves_ns is an upper bound
 }
 
 // maxEntries and maxLabels bound the entries in a sum and the names. Programs may create names and streams without end; the rest shares an entry
