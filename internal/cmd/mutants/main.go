@@ -2,7 +2,7 @@
 //
 // A mutant is a small change, such as < for <= or a call that is left out, which compiles. The seed determines the mutants: they are drawn from all
 // packages in turn, without generated files. Each is compiled in an overlay, and runs the tests of its package and then of the packages that import it,
-// the fastest first, until one fails. A package counts if its tests pass without the mutant. Programs and libraries that `make build` has built do not
+// the fastest first, until one fails that passes without the mutant. Programs and libraries that `make build` has built do not
 // contain the mutant, so tests that only run those do not see it.
 //
 // `make mutants` calls it. It ends with 1 if too many mutants survive.

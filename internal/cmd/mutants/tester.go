@@ -20,12 +20,13 @@ import (
 type tester struct {
 	m      *module
 	tmp    string                   // folder of the overlay
-	passed map[string]time.Duration // how long packages took without a mutant, 0 if their tests fail
+	passed map[string]time.Duration // how long the tests of packages take without a mutant, 0 if they fail
+	took   map[string]time.Duration // how long packages took to test with a mutant that they did not notice
 }
 
 func newTester(m *module) (*tester, error) {
 	tmp, err := os.MkdirTemp("", "mutants-")
-	return &tester{m: m, tmp: tmp, passed: map[string]time.Duration{}}, err
+	return &tester{m: m, tmp: tmp, passed: map[string]time.Duration{}, took: map[string]time.Duration{}}, err
 }
 
 func (t *tester) close() { os.RemoveAll(t.tmp) }
@@ -101,22 +102,25 @@ func (t *tester) test(ctx context.Context, x *mutant, limit time.Duration) (resu
 	within, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	for _, path := range t.order(x.pkg) {
-		alone := t.alone(ctx, path)
-		if alone == 0 {
-			continue
-		}
-		// A mutant that does not end is noticed. A busy machine may take ten times as long.
-		hangs := max(2*time.Minute, 10*alone)
-		out, err := t.command(within, "test", flag, "-vet=off", "-failfast", fmt.Sprint("-timeout=", hangs), path)
+		began := time.Now()
+		out, err := t.command(within, "test", flag, "-vet=off", "-failfast", "-timeout=60m", path)
+		took := time.Since(began)
 		switch {
-		case within.Err() != nil:
-			r.timedOut = true
+		case ctx.Err() != nil:
 			return r, ctx.Err()
+		case err == nil:
+			t.took[path] = took
 		case bytes.Contains(out, []byte("[build failed]")), bytes.Contains(out, []byte("[setup failed]")):
 			return r, fmt.Errorf("build %s with %s: %s", path, x, out)
-		case err != nil:
+		case within.Err() == nil && t.alone(ctx, path) > 0:
 			r.by = path
 			return r, nil
+		case within.Err() != nil: // a mutant that hangs is noticed; a busy machine may take ten times as long
+			if alone := t.alone(ctx, path); alone > 0 && took > time.Minute+10*alone {
+				r.by = path
+			}
+			r.timedOut = r.by == ""
+			return r, ctx.Err()
 		}
 	}
 	return r, nil
@@ -125,7 +129,7 @@ func (t *tester) test(ctx context.Context, x *mutant, limit time.Duration) (resu
 // order returns the packages whose tests may notice a change: the package itself, and those that import it, the fastest first if that is known.
 func (t *tester) order(p *pkg) []string {
 	paths := slices.Clone(p.importers)
-	slices.SortStableFunc(paths, func(a, b string) int { return cmp.Compare(t.passed[a], t.passed[b]) })
+	slices.SortStableFunc(paths, func(a, b string) int { return cmp.Compare(t.took[a], t.took[b]) })
 	if p.tested() {
 		paths = slices.Insert(paths, 0, p.ImportPath)
 	}
