@@ -29,11 +29,12 @@ type saver struct {
 	*Finder
 	step    part // its times
 	points  []point
-	hosts   []host  // by thread
-	issued  []int64 // by position of a task: by how much its launch was earlier
-	ended   []int64 // by position of a task: by how much it ended earlier
-	without part    // the work that takes no time
-	free    []bool  // by lane: it has that work, or waits for it, and its tasks have no times
+	hosts   []host   // by thread
+	worked  []worked // by end
+	issued  []int64  // by position of a task: by how much its launch was earlier
+	ended   []int64  // by position of a task: by how much it ended earlier
+	without part     // the work that takes no time
+	free    []bool   // by lane: it has that work, or waits for it, and its tasks have no times
 	awaits  []target
 }
 
@@ -63,9 +64,12 @@ type host struct {
 	earlier int64 // by how much the moment came earlier
 	last    int64 // the latest point
 	in      int32 // current call, -1 for none
-	// The latest call that launches, copies or waits:
-	worked         bool
-	from, to, work int64 // its times, and by how much it ended earlier
+}
+
+// A worked is a call that launches, copies or waits, and by how much it ended earlier.
+type worked struct {
+	from, to, earlier int64
+	thread            int
 }
 
 // save computes the savings of the longest entries of the current path.
@@ -190,6 +194,7 @@ func (x *saver) run() int64 {
 			}
 		}
 	}
+	x.worked = x.worked[:0]
 	x.issued = zeros(x.issued, len(x.tasks))
 	x.ended = zeros(x.ended, len(x.tasks))
 	for i := range x.points {
@@ -227,16 +232,12 @@ func (x *saver) between(on int, at, recorded int64) {
 		x.host(h, inCall, x.threads[on].calls[h.in].label, on, at-h.last)
 		return
 	}
-	other := -1
-	for i := range x.hosts {
-		if o := &x.hosts[i]; i != on && o.worked && o.from >= h.last && o.to > h.last && (other < 0 || o.to > x.hosts[other].to) {
-			other = i
-		}
-	}
 	last := h.last
-	if other >= 0 {
-		o := &x.hosts[other]
-		h.earlier, last = min(h.earlier+o.to-last, o.work), o.to
+	for i := len(x.worked) - 1; i >= 0 && x.worked[i].to > h.last; i-- {
+		if o := &x.worked[i]; o.thread != on && o.from >= h.last {
+			h.earlier, last = min(h.earlier+o.to-last, o.earlier), o.to
+			break
+		}
 	}
 	recorded = max(recorded, last)
 	x.host(h, recording, 0, on, recorded-last)
@@ -263,7 +264,7 @@ func (x *saver) called(on int, n int32) {
 		h.in = c.outer
 	}
 	if _, ok := slices.BinarySearch(x.threads[on].works, n); ok {
-		h.worked, h.from, h.to, h.work = true, c.start, c.end, h.earlier
+		x.worked = append(x.worked, worked{c.start, c.end, h.earlier, on})
 	}
 }
 
