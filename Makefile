@@ -1,6 +1,6 @@
 # All commands of a contributor. Each target does its own set-up.
 .DELETE_ON_ERROR:
-.PHONY: setup build cross cross-tools release demo demo-jaeger jaeger collector promql generate test test-gpu bench lint soak clean
+.PHONY: setup build cross cross-tools release demo demo-jaeger jaeger collector promql generate test test-gpu bench lint soak mutants clean
 
 # Separates commands that $(foreach) produces.
 define newline
@@ -250,6 +250,10 @@ lint:
 
 soak: build $(BREAK)
 	@scripts/soak.sh
+
+# Changes the code in 200 places, and reports the changes that no test notices. MUTANTS has flags, such as "-seed 2 -n 20".
+mutants: build
+	ACLTRACE_LIB=$(CURDIR)/lib $(GO) run ./internal/cmd/mutants $(MUTANTS)
 
 clean:
 	rm -rf bin lib build internal/artifacts/files

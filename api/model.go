@@ -59,6 +59,8 @@ type Model struct {
 	Enums   []Enum
 	Layouts []Layout    // structures that viewers show
 	Errors  []EnumValue // a code's first name is its main one
+	// Declared are functions of further headers, in order, which are only counted by name.
+	Declared []string
 
 	byID   []*Func
 	byName map[string]*Func
@@ -286,8 +288,11 @@ func (m *Model) ErrorName(code int64) string {
 // Counted reports whether calls to a function are counted by name. For functions outside the model, a recorder sees at
 // most the look-up.
 func (m *Model) Counted(name string) bool {
-	f := m.Lookup(name)
-	return f != nil && !f.Modelled
+	if f := m.Lookup(name); f != nil {
+		return !f.Modelled
+	}
+	_, ok := slices.BinarySearch(m.Declared, name)
+	return ok
 }
 
 // Layout returns a structure type's layout, nil if viewers show none.

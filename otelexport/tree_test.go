@@ -2,6 +2,8 @@ package otelexport
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/acltrace/acltrace/api"
@@ -127,6 +129,42 @@ func TestTasksEndAsEarlyAsTheyCan(t *testing.T) {
 	}
 	if len(some) != len(spans)-5 {
 		t.Errorf("%d spans without brackets, %d with them", len(some), len(spans))
+	}
+}
+
+// Spans name notifies as such. A wait resets its notify, so the next wait is for a later record, unlike one for an event.
+func TestNotifiesAreNoEvents(t *testing.T) {
+	const notify = 0x7801
+	s := tell(t, "k1", "k2", "k3")
+	s.Call(0, 50, 60, "aclrtCreateNotify", testtrace.A(0x7ffe0010, 0), testtrace.Outs("notify", notify))
+	s.launch(100, "k1", testtrace.StreamA)
+	s.Call(0, 200, 210, "aclrtRecordNotify", testtrace.A(notify, testtrace.StreamA))
+	s.Call(0, 300, 310, "aclrtWaitAndResetNotify", testtrace.A(notify, testtrace.StreamB, 0))
+	s.launch(400, "k2", testtrace.StreamB)
+	s.Call(0, 500, 510, "aclrtWaitAndResetNotify", testtrace.A(notify, testtrace.StreamB, 0)) // before its record
+	s.launch(600, "k3", testtrace.StreamA)
+	s.Call(0, 700, 710, "aclrtRecordNotify", testtrace.A(notify, testtrace.StreamA))
+	s.Call(0, 800, 9_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamB))
+	s.Call(0, 9_100, 9_110, "aclrtNotifyBatchReset", testtrace.A(0x7ffe0020, 1), testtrace.Reads("notifies", 0, testtrace.Words(notify)))
+	tl := s.Load()
+	spans, _ := written(t, tl, nil)
+	name := "notify#" + fmt.Sprint(tl.Tasks[1].Object.ID)
+	type span struct {
+		name              string
+		object, waitedFor any
+	}
+	var got []span
+	for _, x := range spans {
+		if strings.Contains(x.Name, "otify") && x.Start-testtrace.StartWall >= 200 {
+			got = append(got, span{x.Name, x.Attrs["acl.event"], x.Attrs["acl.waited_for"]})
+		}
+	}
+	want := []span{
+		{"record " + name, nil, nil}, {"stream wait " + name, nil, nil}, {"stream wait " + name, nil, nil}, {"record " + name, nil, nil}, {"aclrtNotifyBatchReset", nil, nil},
+		{"record " + name + " (end unknown)", name, nil}, {"wait " + name + " (not measured)", name, "k1"}, {"wait " + name + " (not measured)", name, nil}, {"record " + name + " (end unknown)", name, nil},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

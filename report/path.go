@@ -85,9 +85,10 @@ func pathText(t *table, s *path.Summary, p *path.Path) {
 
 // entryText writes the longest sums over a number of paths that took ns together.
 func entryText(t *table, entries []path.Entry, ns int64, paths int) {
-	Printf(t, "\na step\tshare\ttimes\t  critical path\n")
+	Printf(t, "\na step\tshare\tsaves\ttimes\t  critical path\n")
 	for _, e := range entries[:min(most, len(entries))] {
-		Printf(t, "%s\t%s\t%.4g\t  %s\n", atMost(e.NS/int64(paths), e.AtMost), human.Share(float64(e.NS)/float64(max(ns, 1))), float64(e.Count)/float64(paths), &e)
+		Printf(t, "%s\t%s\t%s\t%.4g\t  %s\n", atMost(e.NS/int64(paths), e.AtMost), human.Share(float64(e.NS)/float64(max(ns, 1))), atMost(e.SavesNS/int64(paths), e.SavesAtMost),
+			float64(e.Count)/float64(paths), &e)
 	}
 	t.Flush()
 	if n := len(entries) - most; n > 0 {

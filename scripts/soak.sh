@@ -28,3 +28,5 @@ scripts/reproduce.sh
 ACLTRACE_SOAK= go test -count "${SOAK:-20}" -timeout 60m ./record ./replay ./probe/...
 CGO_ENABLED=1 go test -race -count 5 -timeout 60m ./sim/acl
 CGO_ENABLED=1 go test -race -count 5 -timeout 60m ./sim/acl -virtual
+# Mutants that no test kills. They are long with ACLTRACE_SOAK.
+ACLTRACE_SOAK= make -s mutants

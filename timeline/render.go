@@ -3,6 +3,7 @@ package timeline
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -171,12 +172,7 @@ func (a *Arg) appendBehind(dst []byte, p *api.Param) []byte {
 		dst = strconv.AppendInt(append(dst, '['), int64(len(b)/8), 10)
 		return append(AppendWords(append(dst, ": "...), b), ']')
 	case t == "size_t":
-		var sum uint64
-		for k := 0; k+8 <= len(b); k += 8 {
-			sum += word(b[k:])
-		}
-		dst = strconv.AppendInt(append(dst, '['), int64(len(b)/8), 10)
-		return append(strconv.AppendUint(append(dst, ": "...), sum, 10), ']')
+		return appendSizes(dst, b)
 	case p.Role == api.Args || p.Addresses:
 		return AppendWords(append(appendHex(dst, a.word), ' '), b)
 	}
@@ -237,6 +233,20 @@ func appendElements(dst, b []byte, size int, show func(dst, b []byte) []byte) []
 	return append(dst, '}')
 }
 
+// appendSizes appends the number of sizes, the first ones, and the sum if there are more.
+func appendSizes(dst, b []byte) []byte {
+	var sum uint64
+	for k := 0; k+8 <= len(b); k += 8 {
+		sum += word(b[k:])
+	}
+	dst = strconv.AppendInt(append(dst, '['), int64(len(b)/8), 10)
+	dst = appendElements(append(dst, ": "...), b, 8, func(dst, b []byte) []byte { return strconv.AppendUint(dst, word(b), 10) })
+	if len(b)/8 > shown {
+		dst = append(strconv.AppendUint(append(dst, ", "...), sum, 10), " in all"...)
+	}
+	return append(dst, ']')
+}
+
 // AppendWords appends the first 8-byte words in b.
 func AppendWords(dst, b []byte) []byte {
 	dst = append(dst, '{')
@@ -253,12 +263,15 @@ func AppendWords(dst, b []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendMembers appends the members that a layout names.
+// appendMembers appends the members that a layout names, with their names if they are of several types.
 func appendMembers(dst []byte, m *api.Model, l *api.Layout, b []byte) []byte {
-	show := func(ms []api.Member, between string) {
+	show := func(ms []api.Member, between string, named bool) {
 		for i, f := range ms {
 			if i > 0 {
 				dst = append(dst, between...)
+			}
+			if named {
+				dst = append(append(dst, f.Name...), '=')
 			}
 			v := word(b[f.Offset : f.Offset+f.Size])
 			if v >= 1<<40 { // an address
@@ -269,7 +282,11 @@ func appendMembers(dst []byte, m *api.Model, l *api.Layout, b []byte) []byte {
 		}
 	}
 	if l.Tag == nil {
-		show(l.Members, " -> ")
+		if slices.ContainsFunc(l.Members, func(f api.Member) bool { return f.Type != l.Members[0].Type }) {
+			show(l.Members, " ", true)
+		} else {
+			show(l.Members, " -> ", false)
+		}
 		return dst
 	}
 	id := int64(word(b[l.Tag.Offset : l.Tag.Offset+l.Tag.Size]))
@@ -282,7 +299,7 @@ func appendMembers(dst []byte, m *api.Model, l *api.Layout, b []byte) []byte {
 	if len(value) > 1 {
 		dst = append(dst, '{')
 	}
-	show(value, ", ")
+	show(value, ", ", false)
 	if len(value) > 1 {
 		dst = append(dst, '}')
 	}

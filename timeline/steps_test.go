@@ -65,6 +65,38 @@ func (p *program) layers(n int) {
 	p.launch(7, 8)
 }
 
+// A step ended at the first of several waits in a row, so the critical path began with the rest of the step before it.
+func TestStepEndsAfterTheLastWait(t *testing.T) {
+	p := newProgram(t)
+	const steps = 10
+	var want []int64
+	for range steps {
+		p.on = strA
+		p.toDevice()
+		p.launch(0, 1)
+		p.on = strB
+		p.launch(2)
+		for _, p.on = range []uint64{strA, strB} {
+			p.sync()
+		}
+		p.Then("aclrtMemcpy", testtrace.A(host, 64, devA, 64, 2))
+		want = append(want, p.Now)
+		p.Now += 20_000
+	}
+	var got []int64
+	for _, s := range p.Load().Steps().List {
+		got = append(got, s.To)
+	}
+	if len(got) != steps {
+		t.Fatalf("%d steps end at %d, want %d", len(got), got, want)
+	}
+	for i := range got {
+		if got[i] < want[i] || got[i] > want[i]+20_000 {
+			t.Errorf("step %d ends at %d, want %d to %d", i, got[i], want[i], want[i]+20_000)
+		}
+	}
+}
+
 func TestSteps(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -5,6 +5,9 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
+// ShortWait is the longest call that waits for nothing, in nanoseconds. The task that a longer call waits for ends with the wait.
+const ShortWait = 5000
+
 // A Task is work that a call has put on a stream, or a copy that the call itself did.
 type Task struct {
 	Call  uint64 // that made it

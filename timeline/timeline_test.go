@@ -371,6 +371,34 @@ func TestCopies(t *testing.T) {
 	}
 }
 
+// The attributes of a batch were an address, and its sizes their sum.
+func TestTextOfBatches(t *testing.T) {
+	half := func(low, high uint64) uint64 { return high<<32 | low }
+	s := tell(t)
+	s.Then("aclrtMemcpyBatchAsyncV2", testtrace.A(0x10, 0x20, 0x30, 0x40, 2, 0x50, 0x60, 1, strA), testtrace.Reads("dsts", 0, testtrace.Words(devA, devA+64)),
+		testtrace.Reads("destMaxs", 0, testtrace.Words(64, 48)), testtrace.Reads("srcs", 0, testtrace.Words(0x7e00, 0x7f00)), testtrace.Reads("sizes", 0, testtrace.Words(24, 40)),
+		testtrace.Reads("attrs", 0, testtrace.Words(half(3, 1), half(7, 0), 0, 0)), testtrace.Reads("attrsIndexes", 0, testtrace.Words(0)))
+	s.Then("aclrtMemManagedPrefetchBatchAsync", testtrace.A(0x10, 0x20, 9, 0x30, 0x40, 1, 0, strA), testtrace.Reads("ptrs", 0, testtrace.Words(devA)),
+		testtrace.Reads("sizes", 0, testtrace.Words(1, 2, 3, 4, 5, 6, 7, 8, 9)), testtrace.Reads("prefetchLocs", 0, testtrace.Words(half(1, 0))))
+	tl := s.Load()
+	var got []string
+	state := timeline.NewState(tl.Model)
+	for c, err := range tl.Reader.CallsByStart(nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range state.Apply(0, c).Args(nil, tl.Model) {
+			got = append(got, a.Name+"="+a.Text())
+		}
+	}
+	for _, want := range []string{"destMaxs=[2: {64, 48}]", "sizes=[2: {24, 40}]", "attrsIndexes=[1: {0}]", "sizes=[9: {1, 2, 3, 4, 5, 6, 7, 8, …}, 45 in all]",
+		"attrs={dstLoc.id=3 dstLoc.type=ACL_MEM_LOCATION_TYPE_DEVICE srcLoc.id=7 srcLoc.type=ACL_MEM_LOCATION_TYPE_HOST}", "prefetchLocs={type=ACL_MEM_LOCATIONTYPE_DEVICE id=0}"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%q lacks %s", got, want)
+		}
+	}
+}
+
 func TestPeak(t *testing.T) {
 	s := tell(t)
 	s.Malloc(devA, 100)

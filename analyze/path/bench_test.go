@@ -55,14 +55,19 @@ func BenchmarkFinder(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.ReportAllocs()
-	calls, began := 0, testenv.CPUTime()
-	for b.Loop() {
-		f := NewFinder(w)
-		for _, e := range events {
-			e(f)
-		}
-		calls += len(tl.Calls)
+	for name, saves := range map[string]bool{"paths": false, "savings": true} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			calls, began := 0, testenv.CPUTime()
+			for b.Loop() {
+				f := NewFinder(w)
+				f.saves = saves
+				for _, e := range events {
+					e(f)
+				}
+				calls += len(tl.Calls)
+			}
+			b.ReportMetric(float64((testenv.CPUTime()-began).Nanoseconds())/float64(calls), "cpu-ns/call")
+		})
 	}
-	b.ReportMetric(float64((testenv.CPUTime()-began).Nanoseconds())/float64(calls), "cpu-ns/call")
 }

@@ -38,7 +38,7 @@ func TestKnownPrograms(t *testing.T) {
 	} else if err := os.WriteFile(costs, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"host", "kernel", "streams", "copy", "value", "threads", "gap", "first"} {
+	for _, name := range []string{"host", "kernel", "streams", "copy", "value", "threads", "gap", "first", "two"} {
 		for _, measured := range []bool{true, false} {
 			title := name + map[bool]string{false: ", no device times"}[measured]
 			t.Run(title, func(t *testing.T) {

@@ -7,7 +7,11 @@
 // thread makes a whole call that launches, copies or waits, the thread follows that call: the trace does not show how threads wait for each other.
 //
 // The parts of a path do not overlap and have no gaps: their durations and the step's are equal. Tasks count only with measured times, or times that
-// follow from these. Otherwise a part of the path is a wait on the host, and AtMost says that the device took at most this time.
+// follow from these. Otherwise a part of the path is a wait on the host, and AtMost says that the device took at most this time. If the wait was long,
+// the part begins when the task was launched.
+//
+// An Entry also has the time by which the steps would have been shorter without its work. It is less than the time of its parts if other work took nearly
+// as long.
 //
 // New reads a whole trace for acltrace stats --critical-path. Package otelexport passes its own walk to a Finder, so both have the same paths. This
 // package writes nothing. Its memory grows with the calls in a step, at most maxCalls, and not with the trace.
@@ -27,7 +31,7 @@ const (
 	Own       Kind = "own"       // a thread between two calls
 	Recording Kind = "recording" // the recorder on a thread, between two calls
 	Call      Kind = "call"      // a thread in a call
-	Wait      Kind = "wait"      // a thread in a call that waits for the device; the time of the tasks is not known
+	Wait      Kind = "wait"      // the device, or a thread in a call that waits for it; the time of the tasks is not known
 	Task      Kind = "task"      // a task on the device
 	Start     Kind = "start"     // between the last predecessor of a task and its start on the device
 )
@@ -80,13 +84,15 @@ type Path struct {
 	// TooLong means that the step has more than maxCalls calls. Then the path has no parts.
 	TooLong bool
 
-	f     *Finder
-	parts []part // backwards
+	f       *Finder
+	parts   []part // backwards
+	savings []saving
 }
 
 // part is a Part with numbers instead of names.
 type part struct {
 	from, to  int64
+	before    int64 // nanoseconds before the call that waits
 	call, ref uint64
 	label     int32
 	where     int32 // thread, or lane, -1 for several
@@ -123,7 +129,7 @@ func (p *Path) Parts() []Part {
 func (p *Path) Times(visit func(ref uint64, inTask bool, ns int64)) {
 	for i := range p.parts {
 		if q := &p.parts[i]; q.kind == inCall || q.kind == waiting || q.kind == onDevice {
-			visit(q.ref, q.kind == onDevice, q.to-q.from)
+			visit(q.ref, q.kind == onDevice, q.to-q.from-q.before)
 		}
 	}
 }
@@ -132,9 +138,7 @@ func (p *Path) Times(visit func(ref uint64, inTask bool, ns int64)) {
 func (p *Path) Entries(most int) []Entry {
 	s := &p.f.sums
 	s.reset()
-	for i := range p.parts {
-		s.add(&p.parts[i])
-	}
+	s.path(p)
 	return s.longest(p.f, most)
 }
 
@@ -151,6 +155,6 @@ func (p *Path) NS(k Kind) (ns int64) {
 // Clone returns a copy that stays valid.
 func (p *Path) Clone() *Path {
 	c := *p
-	c.parts = slices.Clone(p.parts)
+	c.parts, c.savings = slices.Clone(p.parts), slices.Clone(p.savings)
 	return &c
 }

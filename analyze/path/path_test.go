@@ -296,6 +296,35 @@ func TestKnownPaths(t *testing.T) {
 2000 10 own , thread 4001 train
 2010 10 call SynchronizeStream, thread 4001 train
 `},
+		{"nothing is measured, and two waits for streams that run at once", func(p *program) {
+			p.launch(0, 1000, 1010, "a", tt.StreamA)
+			p.launch(0, 1010, 1020, "b", tt.StreamB)
+			p.Call(0, 1030, 200_000, "aclrtSynchronizeStream", tt.A(tt.StreamA))
+			p.Call(0, 200_010, 300_000, "aclrtSynchronizeStream", tt.A(tt.StreamB))
+		}, `
+1000 10 call LaunchKernel a, thread 4001 train
+1010 10 call LaunchKernel b, thread 4001 train
+1020 <=298980 wait SynchronizeStream, stream 2
+`},
+		{"nothing is measured, and the second stream ends before the first", func(p *program) {
+			p.launch(0, 1000, 1010, "a", tt.StreamA)
+			p.launch(0, 1010, 1020, "b", tt.StreamB)
+			p.Call(0, 1030, 200_000, "aclrtSynchronizeStream", tt.A(tt.StreamA))
+			p.Call(0, 200_010, 201_000, "aclrtSynchronizeStream", tt.A(tt.StreamB))
+		}, `
+1000 10 call LaunchKernel a, thread 4001 train
+1010 <=198990 wait SynchronizeStream, stream 1
+200000 10 own , thread 4001 train
+200010 <=990 wait SynchronizeStream, stream 2
+`},
+		{"nothing is measured, and the host works before it waits", func(p *program) {
+			p.launch(0, 1000, 1010, "a", tt.StreamA)
+			p.Call(0, 5_000, 5_010, "aclrtSetDevice", tt.A(0))
+			p.Call(0, 50_000, 90_000, "aclrtSynchronizeStream", tt.A(tt.StreamA))
+		}, `
+1000 10 call LaunchKernel a, thread 4001 train
+1010 <=88990 wait SynchronizeStream, stream 1
+`},
 		{"some tasks are measured", func(p *program) {
 			p.launch(0, 1000, 1010, "a", tt.StreamA)
 			p.launch(0, 1010, 1020, "b", tt.StreamA, measured(1800, 1900))
@@ -339,6 +368,57 @@ func TestKnownPaths(t *testing.T) {
 				t.Errorf("got\n%s\nwant%s", got, c.want)
 			}
 		})
+	}
+}
+
+// Work saves at most the time by which it was longer than the work beside it. A thread that waits for another thread ends earlier with it.
+func TestSavings(t *testing.T) {
+	for name, c := range map[string]struct {
+		run  func(p *program)
+		want map[string]int64
+	}{
+		"two streams": {func(p *program) {
+			p.launch(0, 1000, 1010, "a", tt.StreamA, measured(1010, 1210))
+			p.launch(0, 1010, 1020, "b", tt.StreamB, measured(1020, 1320))
+			p.Call(0, 1020, 1210, "aclrtSynchronizeStream", tt.A(tt.StreamA))
+			p.Call(0, 1210, 1320, "aclrtSynchronizeStream", tt.A(tt.StreamB))
+		}, map[string]int64{"b on stream 2": 110}},
+		"an event": {func(p *program) {
+			p.launch(0, 1000, 1010, "a", tt.StreamA, measured(1010, 1210))
+			p.Call(0, 1010, 1015, "aclrtRecordEvent", tt.A(tt.Event, tt.StreamA))
+			p.launch(0, 1015, 1020, "b", tt.StreamB, measured(1020, 1170))
+			p.Call(0, 1020, 1025, "aclrtStreamWaitEvent", tt.A(tt.StreamB, tt.Event))
+			p.launch(0, 1025, 1030, "c", tt.StreamB, measured(1210, 1300))
+			p.Call(0, 1030, 1300, "aclrtSynchronizeDevice", nil)
+		}, map[string]int64{"a on stream 1": 40, "c on stream 2": 90}},
+		"a thread": {func(p *program) {
+			p.launch(0, 1000, 1010, "a", tt.StreamA, measured(1015, 1020))
+			p.launch(1, 1100, 1110, "b", tt.StreamB, measured(1110, 1200))
+			p.Call(1, 1120, 1200, "aclrtSynchronizeStream", tt.A(tt.StreamB))
+			p.launch(0, 1250, 1260, "c", tt.StreamA, measured(1260, 1270))
+			p.Call(0, 1260, 1270, "aclrtSynchronizeStream", tt.A(tt.StreamA))
+		}, map[string]int64{"b on stream 2": 80, "own time, thread 4001 train": 1029}},
+		"a call": {func(p *program) {
+			p.launch(0, 1000, 1010, "a", tt.StreamA, measured(1010, 1100))
+			p.Call(0, 1010, 1400, "aclrtSetDevice", tt.A(0))
+			p.Call(0, 1400, 1400, "aclrtSynchronizeStream", tt.A(tt.StreamA))
+		}, map[string]int64{"aclrtSetDevice in thread 4001 train": 301}},
+	} {
+		p := newProgram(t)
+		c.run(p)
+		s, err := New(p.Load().Reader, acl.Model, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]int64{}
+		for _, e := range s.Entries {
+			if _, ok := c.want[e.String()]; ok && !e.SavesAtMost {
+				got[e.String()] = e.SavesNS
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("%s: %v, want %v; %+v", name, got, c.want, s.Entries)
+		}
 	}
 }
 

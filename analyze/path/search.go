@@ -21,9 +21,10 @@ type search struct {
 
 // Step returns the path of a step that has ended. It is valid until the next call of Step or Rest.
 func (f *Finder) Step(s *step.Step) *Path {
-	f.path = Path{Step: *s, Process: f.process, TooLong: f.tooLong, f: f, parts: f.path.parts[:0]}
+	f.path = Path{Step: *s, Process: f.process, TooLong: f.tooLong, f: f, parts: f.path.parts[:0], savings: f.path.savings[:0]}
 	if !f.tooLong {
 		f.search(s.From, s.To, int(s.Thread))
+		f.save()
 	}
 	f.forget(s.To)
 	f.tooLong = false
@@ -47,6 +48,7 @@ func (f *Finder) Rest() *Path {
 	f.path.Step.From, f.path.Step.To, f.path.Step.Thread = f.first, end, uint32(last)
 	if !f.tooLong {
 		f.search(f.first, end, last)
+		f.save()
 	}
 	return &f.path
 }
@@ -132,7 +134,7 @@ func (s *search) within(c *call) {
 				end, ok = s.end(i, s.t)
 			}
 			if !ok {
-				s.part(c.start, part{kind: waiting, call: c.index, ref: c.ref, label: c.label, where: w.lane, atMost: true})
+				s.untimed(c, w)
 				return
 			}
 			if end > due && !s.tasks[i].seen {
@@ -144,6 +146,39 @@ func (s *search) within(c *call) {
 		}
 	}
 	s.call(c, c.start)
+}
+
+// untimed follows a call that waits for tasks whose end is not known. After a long wait it is certain that a task has ended with it, so nothing that the
+// host did since the task's launch mattered, such as a wait for another stream. After a short wait the task may have ended long before.
+func (s *search) untimed(c *call, w *wait) {
+	p := part{kind: waiting, call: c.index, ref: c.ref, label: c.label, where: w.lane, atMost: true}
+	if s.t-w.since < timeline.ShortWait {
+		s.part(c.start, p)
+		return
+	}
+	launch := -1 // the latest of the tasks that may have ended last
+	from, on := s.from, s.on
+	for _, index := range s.targets[w.from:w.to] {
+		i := s.find(index)
+		if i < 0 {
+			continue // launched before the step
+		}
+		if _, ok := s.end(i, s.t); !ok && (launch < 0 || s.tasks[i].returned > from) {
+			launch, from, on = i, s.tasks[i].returned, int(s.tasks[i].thread)
+		}
+	}
+	if launch >= 0 && s.tasks[launch].waits { // the call is its launch
+		from, on = c.start, s.on
+	}
+	s.part(min(from, s.t-1), p)
+	s.early(c.start)
+	s.on = on
+}
+
+// early notes how much of the latest part was before its call.
+func (s *search) early(start int64) {
+	p := &s.path.parts[len(s.path.parts)-1]
+	p.before = max(0, start-p.from)
 }
 
 // between follows a thread through its time between two calls, or to another thread that made a whole call in that time. at is the call before
@@ -205,14 +240,24 @@ func (s *search) inTask() {
 
 // latest returns the predecessor of a task that ended last, and its end; -1 for none. all is false if the end of some predecessor is not known.
 func (f *Finder) latest(i int, until int64) (task int, end int64, all bool) {
-	t := &f.tasks[i]
-	task, end, all = -1, 0, true
-	add := func(k int) {
-		e, ok := f.end(k, until)
-		if !ok {
-			all = false
-		} else if task < 0 || e > end {
+	task, end = -1, 0
+	all = f.predecessors(i, until, func(k int, e int64) {
+		if task < 0 || e > end {
 			task, end = k, e
+		}
+	})
+	return task, end, all
+}
+
+// predecessors visits the predecessors of a task whose end is known, with the end. all is false if the end of some predecessor is not known.
+func (f *Finder) predecessors(i int, until int64, visit func(task int, end int64)) (all bool) {
+	t := &f.tasks[i]
+	all = true
+	add := func(k int) {
+		if e, ok := f.end(k, until); ok {
+			visit(k, e)
+		} else {
+			all = false
 		}
 	}
 	if k := f.find(t.prev); k >= 0 {
@@ -223,11 +268,7 @@ func (f *Finder) latest(i int, until int64) (task int, end int64, all bool) {
 	if k := f.find(t.follows); k >= 0 {
 		add(k)
 	}
-	joins := f.joins[t.joins:]
-	if i+1 < len(f.tasks) {
-		joins = f.joins[t.joins:f.tasks[i+1].joins]
-	}
-	for _, index := range joins {
+	for _, index := range f.joined(i) {
 		if k := f.find(index); k >= 0 {
 			add(k)
 		}
@@ -235,11 +276,20 @@ func (f *Finder) latest(i int, until int64) (task int, end int64, all bool) {
 	if t.kind == api.Wait && t.signals {
 		if k, at, ok := f.setter(t, until); !ok {
 			all = false
-		} else if k >= 0 && (task < 0 || at > end) {
-			task, end = k, at
+		} else if k >= 0 {
+			visit(k, at)
 		}
 	}
-	return task, end, all
+	return all
+}
+
+// joined returns the indices of the tasks on other lanes that a task follows since the lanes are joined.
+func (f *Finder) joined(i int) []int {
+	joins := f.joins[f.tasks[i].joins:]
+	if i+1 < len(f.tasks) {
+		joins = f.joins[f.tasks[i].joins:f.tasks[i+1].joins]
+	}
+	return joins
 }
 
 // end returns the end of a task, which is at most until, and whether it is known. A task that takes no time itself ends with its predecessors, or

@@ -134,6 +134,22 @@ func (s *signals) keep(tasks []task) {
 	s.of = of
 }
 
+// set returns the indices of the tasks that may end the wait of a task for a notify or a value.
+func (f *Finder) set(t *task) []int {
+	if t.kind != api.Wait || !t.signals {
+		return nil
+	}
+	of := f.signals.of[t.index]
+	s := f.signals.setters[of]
+	if s == nil && of.addr != 0 {
+		s = f.signals.setters[signal{addr: of.addr, any: true}]
+	}
+	if s == nil {
+		return nil
+	}
+	return s.tasks
+}
+
 // setter returns the task that ended the wait of a task for a notify or a value by a moment, and its end; -1 for none. It is the last one until the
 // moment that has set this value, or else any value. ok is false if no end is known.
 func (f *Finder) setter(t *task, until int64) (task int, end int64, ok bool) {

@@ -40,6 +40,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Summary, error) {
 		return nil, err
 	}
 	x := &summer{f: NewFinder(w), each: o.Each, s: &Summary{}}
+	x.f.saves = true
 	err := w.Run(&timeline.Visitor{
 		Call: func(h *timeline.HostCall, k *timeline.Task) error { x.f.Call(h, k, 0); return nil },
 		Step: func(s *step.Step) error {
@@ -91,9 +92,7 @@ func (x *summer) add(p *Path) error {
 		ns := p.Step.To - p.Step.From
 		x.s.Paths++
 		x.s.NS += ns
-		for i := range p.parts {
-			x.sums.add(&p.parts[i])
-		}
+		x.sums.path(p)
 		if l := x.s.Longest; l == nil || ns > l.Step.To-l.Step.From {
 			x.s.Longest = p.Clone()
 		}

@@ -10,9 +10,11 @@ import (
 // An Entry is the sum of the parts that are alike: of one kind, function and name, and in one place.
 type Entry struct {
 	Subject
-	Count  int   `json:"count"`             // number of parts
-	NS     int64 `json:"ns"`                // sum of the parts' durations
-	AtMost bool  `json:"at_most,omitempty"` // tasks took at most this time in some part
+	Count       int   `json:"count"`                   // number of parts
+	NS          int64 `json:"ns"`                      // sum of the parts' durations
+	AtMost      bool  `json:"at_most,omitempty"`       // tasks took at most this time in some part
+	SavesNS     int64 `json:"saves_ns"`                // time by which the steps would have been shorter if this had taken no time
+	SavesAtMost bool  `json:"saves_at_most,omitempty"` // saves_ns is an upper bound
 }
 
 // maxEntries and maxLabels bound the entries in a sum and the names. Programs may create names and streams without end; the rest shares an entry
@@ -82,6 +84,8 @@ type sum struct {
 	count  int
 	ns     int64
 	atMost bool
+	saves  int64 // upper bound
+	loose  int   // parts for which it is not exact
 }
 
 func (p *part) key() uint64 {
@@ -127,21 +131,48 @@ func (s *sums) add(p *part) {
 	e.count++
 	e.ns += p.to - p.from
 	e.atMost = e.atMost || p.atMost
+	e.saves += p.to - p.from
+	e.loose++
+}
+
+// path adds the parts of a path, and its savings.
+func (s *sums) path(p *Path) {
+	unknown := false
+	for i := range p.parts {
+		s.add(&p.parts[i])
+		unknown = unknown || p.parts[i].atMost
+	}
+	for i := range p.savings {
+		v := &p.savings[i]
+		if at := *s.slot(v.of.key()); at > 0 { // unless it is among the others
+			e := &s.sums[at-1]
+			e.saves -= v.took - v.ns
+			if !unknown {
+				e.loose -= v.count
+			}
+		}
+	}
 }
 
 // longest returns the entries, the longest first, at most so many, 0 for all.
 func (s *sums) longest(f *Finder, most int) []Entry {
+	order := s.ordered(most)
+	out := make([]Entry, len(order))
+	for i := range order {
+		e := &order[i]
+		out[i] = Entry{f.subject(&e.part), e.count, e.ns, e.atMost, e.saves, e.loose > 0}
+	}
+	return out
+}
+
+// ordered returns the sums, the longest first, at most so many, 0 for all.
+func (s *sums) ordered(most int) []sum {
 	order := slices.Clone(s.sums)
 	slices.SortFunc(order, func(a, b sum) int { return cmp.Or(cmp.Compare(b.ns, a.ns), cmp.Compare(a.key, b.key)) })
 	if most > 0 {
 		order = order[:min(most, len(order))]
 	}
-	out := make([]Entry, len(order))
-	for i := range order {
-		e := &order[i]
-		out[i] = Entry{f.subject(&e.part), e.count, e.ns, e.atMost}
-	}
-	return out
+	return order
 }
 
 func (f *Finder) subject(p *part) Subject {

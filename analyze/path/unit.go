@@ -37,6 +37,8 @@ type Finder struct {
 	hosts   map[timeline.HostFunction][]int // host functions that were not called yet, by index
 	path    Path
 	sums    sums
+	saves   bool // compute savings
+	saver   saver
 }
 
 // thread holds the calls of a thread, by start.

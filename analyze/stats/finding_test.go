@@ -88,6 +88,24 @@ func TestSharesAreFindings(t *testing.T) {
 	}
 }
 
+// Calls in all steps were divided by the number of typical steps: "2.1 times a step".
+func TestCallsAreCountedInTheStepsOfTheMean(t *testing.T) {
+	s := training(t, func(b *testtrace.Builder, i int, at int64) int64 {
+		if i != 7 {
+			return 0
+		}
+		for k := range int64(3) { // unlike the others
+			b.Call(0, at+k*2_000, at+k*2_000+1_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function+uint64(k%7)+1, 1, testtrace.DeviceA, 0, testtrace.StreamA))
+			b.Call(0, at+k*2_000+1_000, at+k*2_000+2_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+		}
+		return 6_000
+	})
+	f := find(t, s, stats.Waits)
+	if n := uint64(s.Shares.Steps); n < 15 || int(n) == s.Steps.Count || f.Func != "aclrtSynchronizeStream" || f.Count != n || f.EachNS != 1_000_000 {
+		t.Errorf("%+v in %d of %d steps", f, n, s.Steps.Count)
+	}
+}
+
 func TestSlowStepIsAFinding(t *testing.T) {
 	s := training(t, func(_ *testtrace.Builder, i int, _ int64) int64 {
 		if i == 13 {

@@ -188,9 +188,12 @@ func spread(list []Gap) *Spread {
 }
 
 // topCalls sums up the time in calls by what they do and by their function, and for copies by direction.
-type topCalls [PartOwn]struct {
-	sums   map[callKey]*CallSum
-	latest *CallSum
+type topCalls struct {
+	parts [PartOwn]struct {
+		sums   map[callKey]*callSum
+		latest *callSum
+	}
+	touched []*callSum // with calls in the current step
 }
 
 type callKey struct{ fn, direction string }
@@ -199,9 +202,23 @@ type callKey struct{ fn, direction string }
 type CallSum struct {
 	Func      string `json:"func"`
 	Direction string `json:"direction,omitempty"` // of copies
-	Calls     uint64 `json:"calls"`
-	Bytes     uint64 `json:"bytes,omitempty"`
-	NS        int64  `json:"ns"`
+	callTotal
+}
+
+type callTotal struct {
+	Calls uint64 `json:"calls"`
+	Bytes uint64 `json:"bytes,omitempty"`
+	NS    int64  `json:"ns"`
+}
+
+func (t *callTotal) add(o callTotal) {
+	t.Calls, t.Bytes, t.NS = t.Calls+o.Calls, t.Bytes+o.Bytes, t.NS+o.NS
+}
+
+// callSum has the sums of equal calls.
+type callSum struct {
+	callKey
+	now, typical, all callTotal // in the current step, in typical steps, and in all of them or in a trace without steps
 }
 
 func (c *topCalls) add(what Part, h *timeline.HostCall, k *timeline.Task, took int64) {
@@ -209,34 +226,53 @@ func (c *topCalls) add(what Part, h *timeline.HostCall, k *timeline.Task, took i
 	if k != nil && k.Kind == api.Copy {
 		key.direction = k.Direction()
 	}
-	t := &c[what]
+	t := &c.parts[what]
 	s := t.latest
-	if s == nil || s.Func != key.fn || s.Direction != key.direction {
+	if s == nil || s.callKey != key {
 		if s = t.sums[key]; s == nil {
 			if t.sums == nil {
-				t.sums = map[callKey]*CallSum{}
+				t.sums = map[callKey]*callSum{}
 			}
-			s = &CallSum{Func: key.fn, Direction: key.direction}
+			s = &callSum{callKey: key}
 			t.sums[key] = s
 		}
 		t.latest = s
 	}
-	s.Calls++
-	s.NS += took
-	if k != nil {
-		s.Bytes += k.Bytes
+	if s.now.Calls == 0 {
+		c.touched = append(c.touched, s)
 	}
+	one := callTotal{Calls: 1, NS: took}
+	if k != nil {
+		one.Bytes = k.Bytes
+	}
+	s.now.add(one)
+	s.all.add(one)
 }
 
-// most returns the calls with most time in an activity, nil for none.
-func (c *topCalls) most(what Part) *CallSum {
+// step ends a step. Only calls in a step that counts are in the sums over typical steps.
+func (c *topCalls) step(counts bool) {
+	for _, s := range c.touched {
+		if counts {
+			s.typical.add(s.now)
+		}
+		s.now = callTotal{}
+	}
+	c.touched = c.touched[:0]
+}
+
+// most returns the calls with most time in an activity, in typical steps or in all of them, nil for none.
+func (c *topCalls) most(what Part, typical bool) *CallSum {
 	if what == PartOwn {
 		return nil
 	}
 	var out *CallSum
-	for _, s := range c[what].sums {
-		if out == nil || cmp.Or(cmp.Compare(s.NS, out.NS), cmp.Compare(out.Func, s.Func), cmp.Compare(out.Direction, s.Direction)) > 0 {
-			out = s
+	for k, s := range c.parts[what].sums {
+		sum := s.all
+		if typical {
+			sum = s.typical
+		}
+		if sum.Calls > 0 && (out == nil || cmp.Or(cmp.Compare(sum.NS, out.NS), cmp.Compare(out.Func, k.fn), cmp.Compare(out.Direction, k.direction)) > 0) {
+			out = &CallSum{k.fn, k.direction, sum}
 		}
 	}
 	return out

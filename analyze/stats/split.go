@@ -24,7 +24,7 @@ func (x *Splitter) most(part Part) *CallSum {
 	if d == nil {
 		return nil
 	}
-	return d.calls.most(part)
+	return d.calls.most(part, x.n > 0)
 }
 
 // A Part is one of the Parts of a time. The first ones are activities of calls.

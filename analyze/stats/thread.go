@@ -185,6 +185,7 @@ func (x *Splitter) Step(p *step.Step, selected bool) (parts Parts, counts bool) 
 	for i := range x.threads {
 		d := &x.threads[i]
 		d.gaps.step(&x.gaps, counts, p.To-p.From, p.To-max(d.until, x.from))
+		d.calls.step(counts)
 		d.now, d.device, d.carried, d.before = [PartOwn]int64{}, 0, d.until, d.what
 	}
 	x.from = p.To

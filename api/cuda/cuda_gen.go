@@ -12910,6 +12910,21 @@ var Model = (&api.Model{
 				{Name: "sharedMemBytes", Type: "uint32_t", Offset: 24, Size: 4},
 			},
 		},
+		{
+			Type: "CUmemLocation", Size: 8,
+			Members: []api.Member{{Name: "type", Type: "CUmemLocationType", Size: 4}, {Name: "id", Type: "int", Offset: 4, Size: 4}},
+		},
+		{
+			Type: "CUmemcpyAttributes", Size: 24,
+			Members: []api.Member{
+				{Name: "srcAccessOrder", Size: 4},
+				{Name: "srcLocHint.type", Type: "CUmemLocationType", Offset: 4, Size: 4},
+				{Name: "srcLocHint.id", Type: "int", Offset: 8, Size: 4},
+				{Name: "dstLocHint.type", Type: "CUmemLocationType", Offset: 12, Size: 4},
+				{Name: "dstLocHint.id", Type: "int", Offset: 16, Size: 4},
+				{Name: "flags", Offset: 20, Size: 4},
+			},
+		},
 	},
 	Errors: []api.EnumValue{
 		{Name: "CUDA_SUCCESS"},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/sim/model"
+	"github.com/acltrace/acltrace/timeline"
 )
 
 // kernel is a recorded kernel.
@@ -167,10 +168,7 @@ func (v *runner) durations() {
 }
 
 // blocked reports whether a wait was long enough to be for the device, and not just the call's cost.
-func (v *runner) blocked(ns int64) bool { return ns >= max(4*v.base.Host.Sync, shortWait) }
-
-// shortWait is the longest call that waits for nothing, in nanoseconds.
-const shortWait = 5000
+func (v *runner) blocked(ns int64) bool { return ns >= max(4*v.base.Host.Sync, timeline.ShortWait) }
 
 // alone reports whether each device has tasks on one stream only.
 func (v *runner) alone() bool {

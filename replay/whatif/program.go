@@ -379,7 +379,7 @@ func (p *program) call(h *timeline.HostCall, k *timeline.Task) error {
 		if fn, ok := timeline.HostFunctionOf(p.walk.Process(h.Thread), h.Fn, h.Raw.Args); ok {
 			p.hosts.captured[h.Index] = fn
 		}
-	case h.Waits >= 0:
+	case h.Waits >= 0, h.Fn.Sync == api.SyncDevice: // also of a device that is unknown
 		p.wait(th, c, op, h)
 	}
 	p.poll(th, i, h)

@@ -266,6 +266,23 @@ func TestKinds(t *testing.T) {
 	})
 }
 
+// A device that the trace does not name, as in a recording that began later, was not waited for: a faster kernel changed nothing.
+func TestUnknownDeviceIsWaitedFor(t *testing.T) {
+	for _, named := range []bool{false, true} {
+		b := testtrace.New(t)
+		if named {
+			b.Call(0, 0, 1*us, "aclrtSetDevice", testtrace.A(0))
+		}
+		b.Call(0, 2*us, 3*us, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", streamA))
+		b.Call(0, 3*us, 4*us, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 16, streamA), measured(4*us, 104*us))
+		b.Call(0, 5*us, 104*us, "aclrtSynchronizeDevice", nil)
+		r := simulate(t, b.Load().Reader.Path(), &whatif.Options{Model: plain(t, "fast", 0.1, 1), Base: plain(t, "same", 1, 1)})
+		if got := r.RecordedNS - r.VirtualNS; got != 90*us {
+			t.Errorf("named %v: %d ns shorter", named, got)
+		}
+	}
+}
+
 // A notify that another process imports by its key was a different one in virtual time, so the stream that waits for it never went on.
 func TestNotifyOfAnotherProcess(t *testing.T) {
 	const notify, imported, key = 0x7711, 0x7722, "notify-1"

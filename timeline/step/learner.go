@@ -198,6 +198,9 @@ func (l *Learner) rhythm(lane int, thread uint32) *rhythm {
 		if d.Class == Launch {
 			r.launches++
 		}
+		if n := len(r.pulses); n > 0 && d.Class >= CopyOut {
+			r.symbols[r.pulses[n-1].symbol].followed++
+		}
 		r.symbols[at].count++
 		r.pulses = append(r.pulses, pulse{at, int32(i)})
 	}

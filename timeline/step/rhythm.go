@@ -32,10 +32,16 @@ type symbol struct {
 	class Class
 	first int // position of the first pulse
 	count int
+	// followed is the number of its pulses with a pulse that ends steps after them.
+	followed int
 }
 
 // ends reports whether a step may end at pulses with this symbol, since the host learns there that the device has finished.
 func (s *symbol) ends() bool { return s.class >= CopyOut }
+
+// last reports whether a step may end at pulses with a symbol: most of them are not followed by a pulse that ends steps too. If a program waits for
+// one stream and then for another, its step ends after both.
+func (r *rhythm) last(s *symbol) bool { return s.ends() && 2*s.followed <= s.count }
 
 // anyLane is the lane of a beat that follows a thread.
 const anyLane = -2
@@ -79,7 +85,8 @@ type rhythm struct {
 	beat     beat
 }
 
-// A cut divides a rhythm into steps: before each pulse with a symbol, or after it if the symbol ends steps.
+// A cut divides a rhythm into steps: before each pulse with a symbol, or after it if the symbol ends steps. Of several waits in a row only the last
+// one can be such a symbol.
 type cut struct {
 	r       *rhythm
 	symbol  int32
@@ -105,7 +112,7 @@ func (r *rhythm) choose() *cut {
 	}
 	var all []*cut
 	most := 0.0
-	for _, id := range r.candidates((*symbol).ends) {
+	for _, id := range r.candidates(r.last) {
 		if c := r.cut(id); c.judge(false) {
 			all = append(all, c)
 			most = max(most, c.cover)

@@ -139,12 +139,21 @@ static void first(void)
 	CHECK(aclrtSynchronizeEvent(event));
 }
 
+/* The host waits for one stream, and then for a longer kernel of another one. */
+static void two(void)
+{
+	launch(quick, a, 200000);
+	launch(slow, b, 300000);
+	CHECK(aclrtSynchronizeStream(a));
+	CHECK(aclrtSynchronizeStream(b));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} all[] = {{"host", host}, {"kernel", kernel}, {"streams", streams}, {"copy", copy}, {"value", value}, {"threads", threads}, {"gap", gap}, {"first", first}};
+	} all[] = {{"host", host}, {"kernel", kernel}, {"streams", streams}, {"copy", copy}, {"value", value}, {"threads", threads}, {"gap", gap}, {"first", first}, {"two", two}};
 	aclrtBinHandle binary;
 	uint32_t count;
 	if (argc < 3)

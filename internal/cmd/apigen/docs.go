@@ -67,6 +67,10 @@ func genCoverage(m *model, w *writer) error {
 				w.f("%d functions are not recorded, only counted by name: %s. They are `%s`.\n", len(names), why, strings.Join(names, "`, `"))
 			}
 		}
+		if l == m.upper && len(m.Declared) > 0 {
+			w.f("%d functions of further headers are not recorded, only counted by name: their libraries profile, dump and move data. They are `%s`.\n",
+				len(m.Declared), strings.Join(m.Declared, "`, `"))
+		}
 		if len(l.unsimulated) > 0 {
 			w.f("Not simulated, and why:\n")
 			for _, why := range slices.Sorted(maps.Keys(l.unsimulated)) {

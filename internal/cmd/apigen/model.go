@@ -204,6 +204,14 @@ func join(layers ...*model) (*model, error) {
 		maps.Copy(m.arms, l.arms)
 		maps.Copy(m.why, l.why)
 	}
+	further, err := upper.furtherHeaders()
+	if err != nil {
+		return nil, err
+	}
+	for i := range further.Funcs {
+		m.Declared = append(m.Declared, further.Funcs[i].Name)
+	}
+	slices.Sort(m.Declared)
 	slices.SortFunc(m.Funcs, func(a, b api.Func) int { return int(a.ID) - int(b.ID) })
 	for i := range m.Funcs {
 		f := &m.Funcs[i]

@@ -21,20 +21,17 @@ func genShim(m *model, w *writer) error {
 	}
 	w.f("#include \"shim.h\"\n")
 	var names []shimName
-	counted := 0
+	for i, n := range m.counted() {
+		names = append(names, shimName{n, fmt.Sprintf("{\"%s\", counted_%s, &shim_counted[%d].real, NULL, NULL, %d}", n, n, i, m.since(n))})
+	}
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		if f.HostCallback {
 			w.f("const uint16_t shim_%s = %d;\n", f.Name, f.ID)
 			continue
 		}
-		if !f.Modelled {
-			names = append(names, shimName{f.Name, fmt.Sprintf("{\"%s\", counted_%s, &shim_counted[%d].real, NULL, NULL, %d}", f.Name, f.Name, counted, version(f.Since))})
-			counted++
+		if !f.Modelled || f.Form != nil { // a form is written with its function
 			continue
-		}
-		if f.Form != nil {
-			continue // written with its function
 		}
 		for _, form := range m.formsOf(f) {
 			if err := m.genWrapper(w, form); err != nil {
@@ -165,19 +162,36 @@ func (m *model) plain(w *writer, f *api.Func) bool {
 
 // genCounted writes the functions without semantics. They are only counted.
 func (m *model) genCounted(w *writer) {
-	var names []string
-	for i := range m.Funcs {
-		if f := &m.Funcs[i]; !f.Modelled {
-			// The C name differs from the exported one, which has a prototype.
-			w.f("SHIM_COUNTED(%s, %d);", f.Name, len(names))
-			names = append(names, f.Name)
-		}
+	names := m.counted()
+	for i, n := range names {
+		w.f("SHIM_COUNTED(%s, %d);", n, i) // the C name differs from the exported one, which has a prototype
 	}
 	w.f("\nstruct shim_counted shim_counted[%d];\nconst uint32_t shim_counted_count = %d;\nconst char *const shim_counted_names[] = {", max(1, len(names)), len(names))
 	for _, n := range names {
 		w.f("\t\"%s\",", n)
 	}
 	w.f("\tNULL,\n};\n")
+}
+
+// counted lists the functions that are only counted by name.
+func (m *model) counted() []string {
+	var names []string
+	for i := range m.Funcs {
+		if f := &m.Funcs[i]; !f.Modelled && !f.HostCallback {
+			names = append(names, f.Name)
+		}
+	}
+	return append(names, m.Declared...)
+}
+
+// since returns the version that a function is since, 0 if it is only declared.
+func (m *model) since(name string) int {
+	for i := range m.Funcs {
+		if f := &m.Funcs[i]; f.Name == name {
+			return version(f.Since)
+		}
+	}
+	return 0
 }
 
 // owns returns the statement that corrects a result about the thread's last calls, because the shim makes calls itself. It

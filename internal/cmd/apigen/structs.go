@@ -171,6 +171,11 @@ func (m *model) shown(name string, t shown) (*api.Layout, error) {
 	var err error
 	for _, n := range t.Members {
 		ms, e := m.members(s, n, 0)
+		for i := range ms {
+			if len(ms) > 1 { // of a nested structure
+				ms[i].Name = n + "." + ms[i].Name
+			}
+		}
 		out.Members, err = append(out.Members, ms...), errors.Join(err, e)
 	}
 	if t.Tag == "" {

@@ -9,7 +9,7 @@ import (
 // streamOrder follows the tasks of each lane in call order. It finds facts about a call that depend on earlier calls.
 type streamOrder struct {
 	lanes   []laneOrder
-	records map[int]laneOrder // by event: its lane when it was recorded last
+	records map[int]laneOrder // by event or notify: its lane when it was recorded last
 }
 
 // A laneOrder describes a lane after its latest task.
@@ -58,6 +58,9 @@ func (o *streamOrder) task(f *Facts, t *timeline.Task) {
 		f.from = f.earliest
 		if r, ok := o.records[t.Object.ID]; ok {
 			f.waited, f.earliest = r.last, max(f.earliest, r.earliest)
+		}
+		if t.Object.Kind == api.Notify { // which the wait has reset: the next one is for a later record
+			delete(o.records, t.Object.ID)
 		}
 	}
 	if t.Measured {

@@ -35108,11 +35108,211 @@ static void inject_mstxMemRegionsUnregister(mstxDomainHandle_t domain, const mst
 const uint16_t shim_hostFunction = 4001;
 
 SHIM_COUNTED(aclAppLog, 0);
+SHIM_COUNTED(acldumpRegCallback, 1);
+SHIM_COUNTED(acldumpUnregCallback, 2);
+SHIM_COUNTED(aclprofCreateConfig, 3);
+SHIM_COUNTED(aclprofCreateStamp, 4);
+SHIM_COUNTED(aclprofCreateStepInfo, 5);
+SHIM_COUNTED(aclprofCreateSubscribeConfig, 6);
+SHIM_COUNTED(aclprofDestroyConfig, 7);
+SHIM_COUNTED(aclprofDestroyStamp, 8);
+SHIM_COUNTED(aclprofDestroyStepInfo, 9);
+SHIM_COUNTED(aclprofDestroySubscribeConfig, 10);
+SHIM_COUNTED(aclprofFinalize, 11);
+SHIM_COUNTED(aclprofGetModelId, 12);
+SHIM_COUNTED(aclprofGetOpAttriValue, 13);
+SHIM_COUNTED(aclprofGetOpDescSize, 14);
+SHIM_COUNTED(aclprofGetOpDuration, 15);
+SHIM_COUNTED(aclprofGetOpEnd, 16);
+SHIM_COUNTED(aclprofGetOpFlag, 17);
+SHIM_COUNTED(aclprofGetOpName, 18);
+SHIM_COUNTED(aclprofGetOpNameLen, 19);
+SHIM_COUNTED(aclprofGetOpNum, 20);
+SHIM_COUNTED(aclprofGetOpStart, 21);
+SHIM_COUNTED(aclprofGetOpType, 22);
+SHIM_COUNTED(aclprofGetOpTypeLen, 23);
+SHIM_COUNTED(aclprofGetStepTimestamp, 24);
+SHIM_COUNTED(aclprofInit, 25);
+SHIM_COUNTED(aclprofMark, 26);
+SHIM_COUNTED(aclprofMarkEx, 27);
+SHIM_COUNTED(aclprofModelSubscribe, 28);
+SHIM_COUNTED(aclprofModelUnSubscribe, 29);
+SHIM_COUNTED(aclprofPop, 30);
+SHIM_COUNTED(aclprofPush, 31);
+SHIM_COUNTED(aclprofRangePop, 32);
+SHIM_COUNTED(aclprofRangePushEx, 33);
+SHIM_COUNTED(aclprofRangeStart, 34);
+SHIM_COUNTED(aclprofRangeStop, 35);
+SHIM_COUNTED(aclprofSetConfig, 36);
+SHIM_COUNTED(aclprofSetStampTraceMessage, 37);
+SHIM_COUNTED(aclprofStart, 38);
+SHIM_COUNTED(aclprofStop, 39);
+SHIM_COUNTED(aclprofStr2Id, 40);
+SHIM_COUNTED(acltdtAddDataItem, 41);
+SHIM_COUNTED(acltdtAddQueueRoute, 42);
+SHIM_COUNTED(acltdtAllocBuf, 43);
+SHIM_COUNTED(acltdtAppendBufChain, 44);
+SHIM_COUNTED(acltdtAttachQueue, 45);
+SHIM_COUNTED(acltdtBindQueueRoutes, 46);
+SHIM_COUNTED(acltdtCleanChannel, 47);
+SHIM_COUNTED(acltdtCopyBufRef, 48);
+SHIM_COUNTED(acltdtCreateChannel, 49);
+SHIM_COUNTED(acltdtCreateChannelWithCapacity, 50);
+SHIM_COUNTED(acltdtCreateDataItem, 51);
+SHIM_COUNTED(acltdtCreateDataset, 52);
+SHIM_COUNTED(acltdtCreateQueue, 53);
+SHIM_COUNTED(acltdtCreateQueueAttr, 54);
+SHIM_COUNTED(acltdtCreateQueueRoute, 55);
+SHIM_COUNTED(acltdtCreateQueueRouteList, 56);
+SHIM_COUNTED(acltdtCreateQueueRouteQueryInfo, 57);
+SHIM_COUNTED(acltdtDequeue, 58);
+SHIM_COUNTED(acltdtDequeueData, 59);
+SHIM_COUNTED(acltdtDestroyChannel, 60);
+SHIM_COUNTED(acltdtDestroyDataItem, 61);
+SHIM_COUNTED(acltdtDestroyDataset, 62);
+SHIM_COUNTED(acltdtDestroyQueue, 63);
+SHIM_COUNTED(acltdtDestroyQueueAttr, 64);
+SHIM_COUNTED(acltdtDestroyQueueRoute, 65);
+SHIM_COUNTED(acltdtDestroyQueueRouteList, 66);
+SHIM_COUNTED(acltdtDestroyQueueRouteQueryInfo, 67);
+SHIM_COUNTED(acltdtEnqueue, 68);
+SHIM_COUNTED(acltdtEnqueueData, 69);
+SHIM_COUNTED(acltdtFreeBuf, 70);
+SHIM_COUNTED(acltdtGetBufChainNum, 71);
+SHIM_COUNTED(acltdtGetBufData, 72);
+SHIM_COUNTED(acltdtGetBufDataLen, 73);
+SHIM_COUNTED(acltdtGetBufFromChain, 74);
+SHIM_COUNTED(acltdtGetBufUserData, 75);
+SHIM_COUNTED(acltdtGetDataAddrFromItem, 76);
+SHIM_COUNTED(acltdtGetDataItem, 77);
+SHIM_COUNTED(acltdtGetDataSizeFromItem, 78);
+SHIM_COUNTED(acltdtGetDataTypeFromItem, 79);
+SHIM_COUNTED(acltdtGetDatasetName, 80);
+SHIM_COUNTED(acltdtGetDatasetSize, 81);
+SHIM_COUNTED(acltdtGetDimNumFromItem, 82);
+SHIM_COUNTED(acltdtGetDimsFromItem, 83);
+SHIM_COUNTED(acltdtGetQueueAttr, 84);
+SHIM_COUNTED(acltdtGetQueueRoute, 85);
+SHIM_COUNTED(acltdtGetQueueRouteNum, 86);
+SHIM_COUNTED(acltdtGetQueueRouteParam, 87);
+SHIM_COUNTED(acltdtGetSliceInfoFromItem, 88);
+SHIM_COUNTED(acltdtGetTensorTypeFromItem, 89);
+SHIM_COUNTED(acltdtGrantQueue, 90);
+SHIM_COUNTED(acltdtQueryChannelSize, 91);
+SHIM_COUNTED(acltdtQueryQueueRoutes, 92);
+SHIM_COUNTED(acltdtReceiveTensor, 93);
+SHIM_COUNTED(acltdtSendTensor, 94);
+SHIM_COUNTED(acltdtSetBufDataLen, 95);
+SHIM_COUNTED(acltdtSetBufUserData, 96);
+SHIM_COUNTED(acltdtSetQueueAttr, 97);
+SHIM_COUNTED(acltdtSetQueueRouteQueryInfo, 98);
+SHIM_COUNTED(acltdtStopChannel, 99);
+SHIM_COUNTED(acltdtUnbindQueueRoutes, 100);
 
-struct shim_counted shim_counted[1];
-const uint32_t shim_counted_count = 1;
+struct shim_counted shim_counted[101];
+const uint32_t shim_counted_count = 101;
 const char *const shim_counted_names[] = {
 	"aclAppLog",
+	"acldumpRegCallback",
+	"acldumpUnregCallback",
+	"aclprofCreateConfig",
+	"aclprofCreateStamp",
+	"aclprofCreateStepInfo",
+	"aclprofCreateSubscribeConfig",
+	"aclprofDestroyConfig",
+	"aclprofDestroyStamp",
+	"aclprofDestroyStepInfo",
+	"aclprofDestroySubscribeConfig",
+	"aclprofFinalize",
+	"aclprofGetModelId",
+	"aclprofGetOpAttriValue",
+	"aclprofGetOpDescSize",
+	"aclprofGetOpDuration",
+	"aclprofGetOpEnd",
+	"aclprofGetOpFlag",
+	"aclprofGetOpName",
+	"aclprofGetOpNameLen",
+	"aclprofGetOpNum",
+	"aclprofGetOpStart",
+	"aclprofGetOpType",
+	"aclprofGetOpTypeLen",
+	"aclprofGetStepTimestamp",
+	"aclprofInit",
+	"aclprofMark",
+	"aclprofMarkEx",
+	"aclprofModelSubscribe",
+	"aclprofModelUnSubscribe",
+	"aclprofPop",
+	"aclprofPush",
+	"aclprofRangePop",
+	"aclprofRangePushEx",
+	"aclprofRangeStart",
+	"aclprofRangeStop",
+	"aclprofSetConfig",
+	"aclprofSetStampTraceMessage",
+	"aclprofStart",
+	"aclprofStop",
+	"aclprofStr2Id",
+	"acltdtAddDataItem",
+	"acltdtAddQueueRoute",
+	"acltdtAllocBuf",
+	"acltdtAppendBufChain",
+	"acltdtAttachQueue",
+	"acltdtBindQueueRoutes",
+	"acltdtCleanChannel",
+	"acltdtCopyBufRef",
+	"acltdtCreateChannel",
+	"acltdtCreateChannelWithCapacity",
+	"acltdtCreateDataItem",
+	"acltdtCreateDataset",
+	"acltdtCreateQueue",
+	"acltdtCreateQueueAttr",
+	"acltdtCreateQueueRoute",
+	"acltdtCreateQueueRouteList",
+	"acltdtCreateQueueRouteQueryInfo",
+	"acltdtDequeue",
+	"acltdtDequeueData",
+	"acltdtDestroyChannel",
+	"acltdtDestroyDataItem",
+	"acltdtDestroyDataset",
+	"acltdtDestroyQueue",
+	"acltdtDestroyQueueAttr",
+	"acltdtDestroyQueueRoute",
+	"acltdtDestroyQueueRouteList",
+	"acltdtDestroyQueueRouteQueryInfo",
+	"acltdtEnqueue",
+	"acltdtEnqueueData",
+	"acltdtFreeBuf",
+	"acltdtGetBufChainNum",
+	"acltdtGetBufData",
+	"acltdtGetBufDataLen",
+	"acltdtGetBufFromChain",
+	"acltdtGetBufUserData",
+	"acltdtGetDataAddrFromItem",
+	"acltdtGetDataItem",
+	"acltdtGetDataSizeFromItem",
+	"acltdtGetDataTypeFromItem",
+	"acltdtGetDatasetName",
+	"acltdtGetDatasetSize",
+	"acltdtGetDimNumFromItem",
+	"acltdtGetDimsFromItem",
+	"acltdtGetQueueAttr",
+	"acltdtGetQueueRoute",
+	"acltdtGetQueueRouteNum",
+	"acltdtGetQueueRouteParam",
+	"acltdtGetSliceInfoFromItem",
+	"acltdtGetTensorTypeFromItem",
+	"acltdtGrantQueue",
+	"acltdtQueryChannelSize",
+	"acltdtQueryQueueRoutes",
+	"acltdtReceiveTensor",
+	"acltdtSendTensor",
+	"acltdtSetBufDataLen",
+	"acltdtSetBufUserData",
+	"acltdtSetQueueAttr",
+	"acltdtSetQueueRouteQueryInfo",
+	"acltdtStopChannel",
+	"acltdtUnbindQueueRoutes",
 	NULL,
 };
 
@@ -35223,7 +35423,9 @@ const struct shim_name shim_names[] = {
 	{"aclUpdateDataBufferImpl", (void *)aclUpdateDataBufferImpl, &below_aclUpdateDataBuffer.real, NULL, NULL, 0},
 	{"acldumpGetExceptionInfoPath", (void *)acldumpGetExceptionInfoPath, &target_acldumpGetExceptionInfoPath.real, (void *)copy_acldumpGetExceptionInfoPath, &second_acldumpGetExceptionInfoPath.real, 9020},
 	{"acldumpGetPath", (void *)acldumpGetPath, &target_acldumpGetPath.real, (void *)copy_acldumpGetPath, &second_acldumpGetPath.real, 0},
+	{"acldumpRegCallback", counted_acldumpRegCallback, &shim_counted[1].real, NULL, NULL, 0},
 	{"acldumpSaveExceptionInfo", (void *)acldumpSaveExceptionInfo, &target_acldumpSaveExceptionInfo.real, (void *)copy_acldumpSaveExceptionInfo, &second_acldumpSaveExceptionInfo.real, 9020},
+	{"acldumpUnregCallback", counted_acldumpUnregCallback, &shim_counted[2].real, NULL, NULL, 0},
 	{"aclmdlAddDatasetBuffer", (void *)aclmdlAddDatasetBuffer, &target_aclmdlAddDatasetBuffer.real, (void *)copy_aclmdlAddDatasetBuffer, &second_aclmdlAddDatasetBuffer.real, 0},
 	{"aclmdlCreateDataset", (void *)aclmdlCreateDataset, &target_aclmdlCreateDataset.real, (void *)copy_aclmdlCreateDataset, &second_aclmdlCreateDataset.real, 0},
 	{"aclmdlCreateDesc", (void *)aclmdlCreateDesc, &target_aclmdlCreateDesc.real, (void *)copy_aclmdlCreateDesc, &second_aclmdlCreateDesc.real, 0},
@@ -35325,6 +35527,44 @@ const struct shim_name shim_names[] = {
 	{"aclmdlUnload", (void *)aclmdlUnload, &target_aclmdlUnload.real, (void *)copy_aclmdlUnload, &second_aclmdlUnload.real, 0},
 	{"aclopStartDumpArgs", (void *)aclopStartDumpArgs, &target_aclopStartDumpArgs.real, (void *)copy_aclopStartDumpArgs, &second_aclopStartDumpArgs.real, 0},
 	{"aclopStopDumpArgs", (void *)aclopStopDumpArgs, &target_aclopStopDumpArgs.real, (void *)copy_aclopStopDumpArgs, &second_aclopStopDumpArgs.real, 0},
+	{"aclprofCreateConfig", counted_aclprofCreateConfig, &shim_counted[3].real, NULL, NULL, 0},
+	{"aclprofCreateStamp", counted_aclprofCreateStamp, &shim_counted[4].real, NULL, NULL, 0},
+	{"aclprofCreateStepInfo", counted_aclprofCreateStepInfo, &shim_counted[5].real, NULL, NULL, 0},
+	{"aclprofCreateSubscribeConfig", counted_aclprofCreateSubscribeConfig, &shim_counted[6].real, NULL, NULL, 0},
+	{"aclprofDestroyConfig", counted_aclprofDestroyConfig, &shim_counted[7].real, NULL, NULL, 0},
+	{"aclprofDestroyStamp", counted_aclprofDestroyStamp, &shim_counted[8].real, NULL, NULL, 0},
+	{"aclprofDestroyStepInfo", counted_aclprofDestroyStepInfo, &shim_counted[9].real, NULL, NULL, 0},
+	{"aclprofDestroySubscribeConfig", counted_aclprofDestroySubscribeConfig, &shim_counted[10].real, NULL, NULL, 0},
+	{"aclprofFinalize", counted_aclprofFinalize, &shim_counted[11].real, NULL, NULL, 0},
+	{"aclprofGetModelId", counted_aclprofGetModelId, &shim_counted[12].real, NULL, NULL, 0},
+	{"aclprofGetOpAttriValue", counted_aclprofGetOpAttriValue, &shim_counted[13].real, NULL, NULL, 0},
+	{"aclprofGetOpDescSize", counted_aclprofGetOpDescSize, &shim_counted[14].real, NULL, NULL, 0},
+	{"aclprofGetOpDuration", counted_aclprofGetOpDuration, &shim_counted[15].real, NULL, NULL, 0},
+	{"aclprofGetOpEnd", counted_aclprofGetOpEnd, &shim_counted[16].real, NULL, NULL, 0},
+	{"aclprofGetOpFlag", counted_aclprofGetOpFlag, &shim_counted[17].real, NULL, NULL, 0},
+	{"aclprofGetOpName", counted_aclprofGetOpName, &shim_counted[18].real, NULL, NULL, 0},
+	{"aclprofGetOpNameLen", counted_aclprofGetOpNameLen, &shim_counted[19].real, NULL, NULL, 0},
+	{"aclprofGetOpNum", counted_aclprofGetOpNum, &shim_counted[20].real, NULL, NULL, 0},
+	{"aclprofGetOpStart", counted_aclprofGetOpStart, &shim_counted[21].real, NULL, NULL, 0},
+	{"aclprofGetOpType", counted_aclprofGetOpType, &shim_counted[22].real, NULL, NULL, 0},
+	{"aclprofGetOpTypeLen", counted_aclprofGetOpTypeLen, &shim_counted[23].real, NULL, NULL, 0},
+	{"aclprofGetStepTimestamp", counted_aclprofGetStepTimestamp, &shim_counted[24].real, NULL, NULL, 0},
+	{"aclprofInit", counted_aclprofInit, &shim_counted[25].real, NULL, NULL, 0},
+	{"aclprofMark", counted_aclprofMark, &shim_counted[26].real, NULL, NULL, 0},
+	{"aclprofMarkEx", counted_aclprofMarkEx, &shim_counted[27].real, NULL, NULL, 0},
+	{"aclprofModelSubscribe", counted_aclprofModelSubscribe, &shim_counted[28].real, NULL, NULL, 0},
+	{"aclprofModelUnSubscribe", counted_aclprofModelUnSubscribe, &shim_counted[29].real, NULL, NULL, 0},
+	{"aclprofPop", counted_aclprofPop, &shim_counted[30].real, NULL, NULL, 0},
+	{"aclprofPush", counted_aclprofPush, &shim_counted[31].real, NULL, NULL, 0},
+	{"aclprofRangePop", counted_aclprofRangePop, &shim_counted[32].real, NULL, NULL, 0},
+	{"aclprofRangePushEx", counted_aclprofRangePushEx, &shim_counted[33].real, NULL, NULL, 0},
+	{"aclprofRangeStart", counted_aclprofRangeStart, &shim_counted[34].real, NULL, NULL, 0},
+	{"aclprofRangeStop", counted_aclprofRangeStop, &shim_counted[35].real, NULL, NULL, 0},
+	{"aclprofSetConfig", counted_aclprofSetConfig, &shim_counted[36].real, NULL, NULL, 0},
+	{"aclprofSetStampTraceMessage", counted_aclprofSetStampTraceMessage, &shim_counted[37].real, NULL, NULL, 0},
+	{"aclprofStart", counted_aclprofStart, &shim_counted[38].real, NULL, NULL, 0},
+	{"aclprofStop", counted_aclprofStop, &shim_counted[39].real, NULL, NULL, 0},
+	{"aclprofStr2Id", counted_aclprofStr2Id, &shim_counted[40].real, NULL, NULL, 0},
 	{"aclrtActiveStream", (void *)aclrtActiveStream, &target_aclrtActiveStream.real, (void *)copy_aclrtActiveStream, &second_aclrtActiveStream.real, 0},
 	{"aclrtActiveStreamImpl", (void *)aclrtActiveStreamImpl, &below_aclrtActiveStream.real, NULL, NULL, 0},
 	{"aclrtAllocBuf", (void *)aclrtAllocBuf, &target_aclrtAllocBuf.real, (void *)copy_aclrtAllocBuf, &second_aclrtAllocBuf.real, 0},
@@ -36004,6 +36244,66 @@ const struct shim_name shim_names[] = {
 	{"aclsysGetVersionNumImpl", (void *)aclsysGetVersionNumImpl, &below_aclsysGetVersionNum.real, NULL, NULL, 0},
 	{"aclsysGetVersionStr", (void *)aclsysGetVersionStr, &target_aclsysGetVersionStr.real, (void *)copy_aclsysGetVersionStr, &second_aclsysGetVersionStr.real, 0},
 	{"aclsysGetVersionStrImpl", (void *)aclsysGetVersionStrImpl, &below_aclsysGetVersionStr.real, NULL, NULL, 0},
+	{"acltdtAddDataItem", counted_acltdtAddDataItem, &shim_counted[41].real, NULL, NULL, 0},
+	{"acltdtAddQueueRoute", counted_acltdtAddQueueRoute, &shim_counted[42].real, NULL, NULL, 0},
+	{"acltdtAllocBuf", counted_acltdtAllocBuf, &shim_counted[43].real, NULL, NULL, 0},
+	{"acltdtAppendBufChain", counted_acltdtAppendBufChain, &shim_counted[44].real, NULL, NULL, 0},
+	{"acltdtAttachQueue", counted_acltdtAttachQueue, &shim_counted[45].real, NULL, NULL, 0},
+	{"acltdtBindQueueRoutes", counted_acltdtBindQueueRoutes, &shim_counted[46].real, NULL, NULL, 0},
+	{"acltdtCleanChannel", counted_acltdtCleanChannel, &shim_counted[47].real, NULL, NULL, 0},
+	{"acltdtCopyBufRef", counted_acltdtCopyBufRef, &shim_counted[48].real, NULL, NULL, 0},
+	{"acltdtCreateChannel", counted_acltdtCreateChannel, &shim_counted[49].real, NULL, NULL, 0},
+	{"acltdtCreateChannelWithCapacity", counted_acltdtCreateChannelWithCapacity, &shim_counted[50].real, NULL, NULL, 0},
+	{"acltdtCreateDataItem", counted_acltdtCreateDataItem, &shim_counted[51].real, NULL, NULL, 0},
+	{"acltdtCreateDataset", counted_acltdtCreateDataset, &shim_counted[52].real, NULL, NULL, 0},
+	{"acltdtCreateQueue", counted_acltdtCreateQueue, &shim_counted[53].real, NULL, NULL, 0},
+	{"acltdtCreateQueueAttr", counted_acltdtCreateQueueAttr, &shim_counted[54].real, NULL, NULL, 0},
+	{"acltdtCreateQueueRoute", counted_acltdtCreateQueueRoute, &shim_counted[55].real, NULL, NULL, 0},
+	{"acltdtCreateQueueRouteList", counted_acltdtCreateQueueRouteList, &shim_counted[56].real, NULL, NULL, 0},
+	{"acltdtCreateQueueRouteQueryInfo", counted_acltdtCreateQueueRouteQueryInfo, &shim_counted[57].real, NULL, NULL, 0},
+	{"acltdtDequeue", counted_acltdtDequeue, &shim_counted[58].real, NULL, NULL, 0},
+	{"acltdtDequeueData", counted_acltdtDequeueData, &shim_counted[59].real, NULL, NULL, 0},
+	{"acltdtDestroyChannel", counted_acltdtDestroyChannel, &shim_counted[60].real, NULL, NULL, 0},
+	{"acltdtDestroyDataItem", counted_acltdtDestroyDataItem, &shim_counted[61].real, NULL, NULL, 0},
+	{"acltdtDestroyDataset", counted_acltdtDestroyDataset, &shim_counted[62].real, NULL, NULL, 0},
+	{"acltdtDestroyQueue", counted_acltdtDestroyQueue, &shim_counted[63].real, NULL, NULL, 0},
+	{"acltdtDestroyQueueAttr", counted_acltdtDestroyQueueAttr, &shim_counted[64].real, NULL, NULL, 0},
+	{"acltdtDestroyQueueRoute", counted_acltdtDestroyQueueRoute, &shim_counted[65].real, NULL, NULL, 0},
+	{"acltdtDestroyQueueRouteList", counted_acltdtDestroyQueueRouteList, &shim_counted[66].real, NULL, NULL, 0},
+	{"acltdtDestroyQueueRouteQueryInfo", counted_acltdtDestroyQueueRouteQueryInfo, &shim_counted[67].real, NULL, NULL, 0},
+	{"acltdtEnqueue", counted_acltdtEnqueue, &shim_counted[68].real, NULL, NULL, 0},
+	{"acltdtEnqueueData", counted_acltdtEnqueueData, &shim_counted[69].real, NULL, NULL, 0},
+	{"acltdtFreeBuf", counted_acltdtFreeBuf, &shim_counted[70].real, NULL, NULL, 0},
+	{"acltdtGetBufChainNum", counted_acltdtGetBufChainNum, &shim_counted[71].real, NULL, NULL, 0},
+	{"acltdtGetBufData", counted_acltdtGetBufData, &shim_counted[72].real, NULL, NULL, 0},
+	{"acltdtGetBufDataLen", counted_acltdtGetBufDataLen, &shim_counted[73].real, NULL, NULL, 0},
+	{"acltdtGetBufFromChain", counted_acltdtGetBufFromChain, &shim_counted[74].real, NULL, NULL, 0},
+	{"acltdtGetBufUserData", counted_acltdtGetBufUserData, &shim_counted[75].real, NULL, NULL, 0},
+	{"acltdtGetDataAddrFromItem", counted_acltdtGetDataAddrFromItem, &shim_counted[76].real, NULL, NULL, 0},
+	{"acltdtGetDataItem", counted_acltdtGetDataItem, &shim_counted[77].real, NULL, NULL, 0},
+	{"acltdtGetDataSizeFromItem", counted_acltdtGetDataSizeFromItem, &shim_counted[78].real, NULL, NULL, 0},
+	{"acltdtGetDataTypeFromItem", counted_acltdtGetDataTypeFromItem, &shim_counted[79].real, NULL, NULL, 0},
+	{"acltdtGetDatasetName", counted_acltdtGetDatasetName, &shim_counted[80].real, NULL, NULL, 0},
+	{"acltdtGetDatasetSize", counted_acltdtGetDatasetSize, &shim_counted[81].real, NULL, NULL, 0},
+	{"acltdtGetDimNumFromItem", counted_acltdtGetDimNumFromItem, &shim_counted[82].real, NULL, NULL, 0},
+	{"acltdtGetDimsFromItem", counted_acltdtGetDimsFromItem, &shim_counted[83].real, NULL, NULL, 0},
+	{"acltdtGetQueueAttr", counted_acltdtGetQueueAttr, &shim_counted[84].real, NULL, NULL, 0},
+	{"acltdtGetQueueRoute", counted_acltdtGetQueueRoute, &shim_counted[85].real, NULL, NULL, 0},
+	{"acltdtGetQueueRouteNum", counted_acltdtGetQueueRouteNum, &shim_counted[86].real, NULL, NULL, 0},
+	{"acltdtGetQueueRouteParam", counted_acltdtGetQueueRouteParam, &shim_counted[87].real, NULL, NULL, 0},
+	{"acltdtGetSliceInfoFromItem", counted_acltdtGetSliceInfoFromItem, &shim_counted[88].real, NULL, NULL, 0},
+	{"acltdtGetTensorTypeFromItem", counted_acltdtGetTensorTypeFromItem, &shim_counted[89].real, NULL, NULL, 0},
+	{"acltdtGrantQueue", counted_acltdtGrantQueue, &shim_counted[90].real, NULL, NULL, 0},
+	{"acltdtQueryChannelSize", counted_acltdtQueryChannelSize, &shim_counted[91].real, NULL, NULL, 0},
+	{"acltdtQueryQueueRoutes", counted_acltdtQueryQueueRoutes, &shim_counted[92].real, NULL, NULL, 0},
+	{"acltdtReceiveTensor", counted_acltdtReceiveTensor, &shim_counted[93].real, NULL, NULL, 0},
+	{"acltdtSendTensor", counted_acltdtSendTensor, &shim_counted[94].real, NULL, NULL, 0},
+	{"acltdtSetBufDataLen", counted_acltdtSetBufDataLen, &shim_counted[95].real, NULL, NULL, 0},
+	{"acltdtSetBufUserData", counted_acltdtSetBufUserData, &shim_counted[96].real, NULL, NULL, 0},
+	{"acltdtSetQueueAttr", counted_acltdtSetQueueAttr, &shim_counted[97].real, NULL, NULL, 0},
+	{"acltdtSetQueueRouteQueryInfo", counted_acltdtSetQueueRouteQueryInfo, &shim_counted[98].real, NULL, NULL, 0},
+	{"acltdtStopChannel", counted_acltdtStopChannel, &shim_counted[99].real, NULL, NULL, 0},
+	{"acltdtUnbindQueueRoutes", counted_acltdtUnbindQueueRoutes, &shim_counted[100].real, NULL, NULL, 0},
 	{"mstxDomainCreateA", (void *)mstxDomainCreateA, &target_mstxDomainCreateA.real, (void *)copy_mstxDomainCreateA, &second_mstxDomainCreateA.real, 0},
 	{"mstxDomainDestroy", (void *)mstxDomainDestroy, &target_mstxDomainDestroy.real, (void *)copy_mstxDomainDestroy, &second_mstxDomainDestroy.real, 0},
 	{"mstxDomainMarkA", (void *)mstxDomainMarkA, &target_mstxDomainMarkA.real, (void *)copy_mstxDomainMarkA, &second_mstxDomainMarkA.real, 0},
@@ -36195,7 +36495,7 @@ const struct shim_name shim_names[] = {
 	{"rtsStreamQuery", (void *)rtsStreamQuery, &target_rtsStreamQuery.real, (void *)copy_rtsStreamQuery, &second_rtsStreamQuery.real, 0},
 	{"rtsStreamSynchronize", (void *)rtsStreamSynchronize, &target_rtsStreamSynchronize.real, (void *)copy_rtsStreamSynchronize, &second_rtsStreamSynchronize.real, 0},
 };
-const uint32_t shim_names_count = 1060;
+const uint32_t shim_names_count = 1160;
 
 const uint64_t shim_functions = 0xacc0eb55cd21e773;
 const char shim_build[] __attribute__((used)) = "acltrace shim: ring " SHIM_STRING(RING_VERSION) ", functions acc0eb55cd21e773";
@@ -36204,6 +36504,10 @@ const struct shim_prefix shim_prefixes[] = {
 	{"aclmdl", false},
 	{"acldump", false},
 	{"aclsys", false},
+	{"aclprof", false},
+	{"acltdt", false},
+	{"aclop", false},
+	{"aclblas", false},
 	{"acl", true},
 	{"rt", true},
 	{"Hccl", false},

@@ -1,0 +1,116 @@
+// Command mutants changes the module's code in one place at a time, and reports the changes that no test notices.
+//
+// A mutant is a small change, such as < for <= or a call that is left out, which compiles. The seed determines the mutants: they are drawn from all
+// packages in turn, without generated files. Each is compiled in an overlay, and runs the tests of its package and then of the packages that import it,
+// the fastest first, until one fails that passes without the mutant. Programs and libraries that `make build` has built do not
+// contain the mutant, so tests that only run those do not see it.
+//
+// `make mutants` calls it. It ends with 1 if too many mutants survive.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"time"
+)
+
+func main() {
+	o := options{}
+	only := ""
+	flag.IntVar(&o.n, "n", 200, "number of mutants")
+	flag.Uint64Var(&o.seed, "seed", 1, "seed that determines the mutants")
+	flag.DurationVar(&o.limit, "limit", 15*time.Minute, "time limit of a mutant; it survives if no test has failed by then")
+	flag.Float64Var(&o.least, "least", 0.9, "least part of the mutants that tests must notice")
+	flag.StringVar(&only, "packages", "", "only packages whose paths match this expression")
+	flag.BoolVar(&o.list, "list", false, "list the mutants and run nothing")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	enough, err := run(ctx, os.Stdout, ".", only, &o)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+	}
+	if err != nil || !enough {
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	n     int
+	seed  uint64
+	limit time.Duration
+	least float64
+	list  bool
+}
+
+// result is the fate of a mutant.
+type result struct {
+	*mutant
+	by       string // package whose tests failed, "" for none
+	timedOut bool   // before all packages were tested
+}
+
+func (r *result) String() string {
+	switch {
+	case r.by != "":
+		return "killed by " + r.by
+	case r.timedOut:
+		return "survived until its time limit"
+	}
+	return "SURVIVED"
+}
+
+// run draws and tests mutants in the module of a folder. It reports whether enough were killed.
+func run(ctx context.Context, w io.Writer, dir, only string, o *options) (enough bool, err error) {
+	match, err := regexp.Compile(only)
+	if err != nil {
+		return false, fmt.Errorf("parse -packages: %w", err)
+	}
+	m, err := load(ctx, dir)
+	if err != nil {
+		return false, err
+	}
+	t, err := newTester(m)
+	if err != nil {
+		return false, err
+	}
+	defer t.close()
+	var survivors []result
+	n := 0
+	for x := range m.draw(o.seed, match) {
+		if n == o.n || ctx.Err() != nil {
+			break
+		}
+		if ok, err := t.compiles(ctx, x); err != nil {
+			return false, err
+		} else if !ok {
+			continue
+		}
+		if n++; o.list {
+			fmt.Fprintf(w, "%s\n", x)
+			continue
+		}
+		r, err := t.test(ctx, x, o.limit)
+		if err != nil {
+			return false, err
+		}
+		fmt.Fprintf(w, "%d/%d %s: %s\n", n, o.n, x, &r)
+		if r.by == "" {
+			survivors = append(survivors, r)
+		}
+	}
+	if err := ctx.Err(); err != nil || o.list {
+		return o.list, err
+	}
+	killed := n - len(survivors)
+	fmt.Fprintf(w, "\nseed %d: %d of %d mutants killed, %.0f%%\n", o.seed, killed, n, 100*float64(killed)/float64(max(n, 1)))
+	for i := range survivors {
+		fmt.Fprintf(w, "%s: %s\n", survivors[i].mutant, &survivors[i])
+	}
+	return float64(killed) >= o.least*float64(n), nil
+}
