@@ -11,7 +11,7 @@ import (
 func TestCarefulReadsAreLarge(t *testing.T) {
 	testenv.Uses(t, "../shim/base/sys.c")
 	bin := compileParts(t, "careful_main.c", []string{"base/hash.c", "base/state.c"}, "-fno-builtin")
-	for _, kernel := range []string{"new", "old"} {
+	for _, kernel := range []string{"new", "old", "lies"} {
 		t.Run(kernel, func(t *testing.T) {
 			cmd := exec.Command(bin, kernel)
 			out, err := cmd.CombinedOutput()

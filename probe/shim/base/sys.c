@@ -87,11 +87,23 @@ bool shim_careful_rows(void *to, const void *from, uint64_t pitch, uint64_t widt
 
 bool shim_careful_copy(void *to, const void *from, uint64_t len) { return shim_careful_rows(to, from, 0, len, 1); }
 
+/* Has the kernel map all pages of some memory that can be read. An emulator may accept any advice: it would accept that for address 0 too. */
+static bool populate(uint64_t from, uint64_t end)
+{
+	static uint32_t known; /* atomic; 0 not yet, 1 no, 2 yes */
+	uint32_t k = __atomic_load_n(&known, __ATOMIC_RELAXED);
+	if (k == 0) {
+		k = sys3(__NR_madvise, 0, SHIM_PAGE, MADV_POPULATE_READ) == -ENOMEM ? 2 : 1;
+		__atomic_store_n(&known, k, __ATOMIC_RELAXED);
+	}
+	return k == 2 && sys3(__NR_madvise, from, end - from, MADV_POPULATE_READ) == 0;
+}
+
 bool shim_readable(const void *from, uint64_t len)
 {
 	enum { PAGE = 4096, AT_ONCE = 64 };
 	uint64_t at = (uint64_t)from & -(uint64_t)PAGE, whole = (uint64_t)from & -(uint64_t)SHIM_PAGE, end = (uint64_t)from + len;
-	if (sys3(__NR_madvise, whole, end - whole, MADV_POPULATE_READ) == 0)
+	if (populate(whole, end))
 		return true;
 	/* Before Linux 5.14, and for mappings that the kernel doesn't populate: reads a byte of each page. */
 	uint8_t byte[AT_ONCE];

@@ -54,7 +54,9 @@ static bool in_allocation(const struct ranges *r, uint64_t addr, uint64_t len)
 	for (uint32_t i = 0; i < n; i++) {
 		const struct range *at = &r->at[i];
 		uint64_t a = __atomic_load_n(&at->addr, __ATOMIC_ACQUIRE);
-		if (a > 1 && addr >= a && addr < at->end && len <= at->end - addr && !at->registered && !at->inherited)
+		bool in = a > 1 && addr >= a && addr < at->end && len <= at->end - addr && !at->registered && !at->inherited;
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (in && __atomic_load_n(&at->addr, __ATOMIC_RELAXED) == a) /* else the slot was reused meanwhile */
 			return true;
 	}
 	return false;
