@@ -250,7 +250,7 @@ ring() {
 
 go_benchmarks() {
 	echo "== Go benchmarks, one core"
-	scripts/collector.sh
+	scripts/servers.sh
 	for package in ./record/rows ./sim/acl ./sim/virtual ./sim/libascendcl/test ./timeline ./replay ./otelexport ./otelexport/live ./export/pprof ./export/perfetto ./export/chrome ./export/parquet ./probe/ring ./probe/uprobe; do
 		timeout 300 go test -run '^$' -bench . -benchtime 0.5s -cpu 1 $package >"$SCRATCH/go" 2>&1 && grep -q '^Benchmark' "$SCRATCH/go" || broken="$broken $package"
 		grep -E '^(Benchmark|pkg:|panic|FAIL|---)' "$SCRATCH/go" || true

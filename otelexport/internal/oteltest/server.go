@@ -24,17 +24,17 @@ type Server struct {
 // An OpenTelemetry collector logs this when all its parts have started. Jaeger is one.
 const ready = "Everything is ready. Begin running and processing data."
 
-// start runs the program in an environment variable, or the one in build, until the test ends. It replaces %[1]s,
+// start runs the program in an environment variable, or build/jaeger, which is a collector too, until the test ends. It replaces %[1]s,
 // %[2]s, … in the configuration with free addresses and waits until the program says that it is ready. An answer at an
 // address proves nothing: another process may have taken the port.
 func start(t testing.TB, name, variable, config string, ports int) *Server {
 	t.Helper()
 	program := os.Getenv(variable)
 	if program == "" {
-		program = filepath.Join(testenv.Root(t), "build", name)
+		program = filepath.Join(testenv.Root(t), "build", "jaeger")
 	}
 	if _, err := os.Stat(program); err != nil {
-		t.Skipf("no %[1]s to test with: `make %[1]s` builds build/%[1]s, or %[2]s names one (%[3]v)", name, variable, err)
+		t.Skipf("no %s to test with: `make servers` builds one, or %s names one (%v)", name, variable, err)
 	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, name+".yaml")
