@@ -1,6 +1,6 @@
 # All commands of a contributor. Each target does its own set-up.
 .DELETE_ON_ERROR:
-.PHONY: setup build cross cross-tools release demo demo-jaeger jaeger collector promql generate test test-gpu bench lint soak mutants clean
+.PHONY: setup build cross cross-tools release demo demo-jaeger servers viewers generate test test-gpu bench lint soak mutants clean
 
 # Separates commands that $(foreach) produces.
 define newline
@@ -19,8 +19,9 @@ GO      ?= go
 CC      ?= cc
 CXX     ?= c++
 WARN    := -Wall -Wextra -Werror
-# Without the folder of the build in its output.
+# Without the folder of the build in its output. The same for all C in Go, so that Go compiles it once.
 MAP     := -ffile-prefix-map=$(CURDIR)=.
+export CGO_CFLAGS := -O2 -g $(MAP)
 CFLAGS  := -std=c11 -O2 -g $(WARN) $(MAP)
 ARCH    := $(patsubst x86_64,amd64,$(patsubst aarch64,arm64,$(shell uname -m)))
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -69,7 +70,7 @@ BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags embedded \
 define acltrace
 	@mkdir -p $(@D) && rm -rf internal/artifacts/files/$1 && mkdir -p internal/artifacts/files/$1
 	$(foreach f,$(PARTS),$4 --strip-debug -o internal/artifacts/files/$1/$f $2/$f$(newline))
-	$(GO) run ./internal/cmd/embed -strip $4 internal/artifacts/files/$1/files.zip \
+	CGO_ENABLED=0 $(GO) run -trimpath ./internal/cmd/embed -strip $4 internal/artifacts/files/$1/files.zip \
 		$(foreach f,$(SIMS) $(SIMLINKS),lib/$f=$2/$f) $(foreach f,$(DEMO),bin/examples/$f=$3/$f)
 	GOARCH=$1 $(BUILD) -o $@ ./cmd/acltrace
 endef
@@ -107,7 +108,7 @@ old       = -L$1/glibc -Wl,--push-state,--as-needed $(GLIBC:%=-l:%) -Wl,--pop-st
 old_main  = internal/glibc/start.c -Wl,--wrap=__libc_start_main
 old_files = $(GLIBC:%=$1/glibc/%) internal/glibc/start.c
 KERNEL_FLAGS := $(CFLAGS) -ffp-contract=off -fPIC -Isim/libascendcl/include
-ENGINE     = CGO_ENABLED=1 GOARCH=$($1_arch) CC="$($1_cc)" CGO_CFLAGS="-O2 -g $(MAP)" CGO_LDFLAGS="$(call old,$(CURDIR)/$1)" \
+ENGINE     = CGO_ENABLED=1 GOARCH=$($1_arch) CC="$($1_cc)" CGO_LDFLAGS="$(call old,$(CURDIR)/$1)" \
 	$(GO) build -buildmode=c-shared -trimpath -buildvcs=false -ldflags=-buildid=
 
 # The parts of all runtimes in the folder $1.
@@ -215,21 +216,18 @@ demo: build
 demo-jaeger: build
 	@scripts/demo-jaeger.sh
 
-jaeger:
-	@scripts/jaeger.sh
+# Builds Jaeger, an OpenTelemetry collector and Prometheus's query engine from their Go modules, for tests.
+servers:
+	@scripts/servers.sh
 
-# Builds an OpenTelemetry collector from its Go modules, for the tests of the export.
-collector:
-	@scripts/collector.sh
-
-# Builds Prometheus's query engine from its Go modules, for a test of the metrics.
-promql:
-	@scripts/promql.sh
+# Fetches programs that read exported traces, for tests.
+viewers:
+	@scripts/viewers.sh
 
 # setup.sh reports everything that is missing before the build starts.
 test:
 	@scripts/setup.sh test
-	@$(MAKE) --no-print-directory build $(BREAK)
+	@$(MAKE) --no-print-directory -j$(shell nproc) build $(BREAK) servers viewers
 	@scripts/test.sh
 
 # Runs, records and replays the CUDA examples on the NVIDIA driver of this machine, and reports why if there is none. Uses

@@ -3,6 +3,7 @@ package record_test
 import (
 	"encoding/json"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -82,4 +83,34 @@ func TestRecordingTime(t *testing.T) {
 // stored returns a call's outputs, without the recorder's own time, which differs from run to run.
 func stored(c *format.Call) []format.Out {
 	return slices.DeleteFunc(slices.Clone(c.Outs), func(o format.Out) bool { return o.Param == api.RecordingParam })
+}
+
+// A copy that the runtime makes later may have a source that can't be read. The shim must not die of it, also if it reads pinned memory directly.
+func TestCopiesOfUnmappedMemory(t *testing.T) {
+	src := []string{source("unmapped.c")}
+	lib := testenv.CompileC(t, "libascendcl.so", src, "-DRUNTIME", "-shared", "-fPIC", "-Wl,-soname,libascendcl.so")
+	program := testenv.CompileC(t, "unmapped", append(src, lib), "-Wl,--disable-new-dtags,-rpath,"+filepath.Dir(lib))
+	for how, hashed := range map[string]int{"child": 2, "guard": 1, "hole": 1, "freed": 1} {
+		t.Run(how, func(t *testing.T) {
+			r, res, _ := run(t, record.Options{}, program, how)
+			if res.ExitCode != 5 || res.Lost != 0 {
+				t.Fatalf("exit code %d, %d calls lost", res.ExitCode, res.Lost)
+			}
+			got := map[format.Status]int{}
+			for d, err := range r.Data(nil) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d.Len == 1<<20 {
+					got[d.Status]++
+					if d.Status == format.Missing && d.Reason != format.Unreadable {
+						t.Errorf("missing because %v", d.Reason)
+					}
+				}
+			}
+			if got[format.Missing] != 1 || got[format.HashOnly] != hashed {
+				t.Errorf("payloads by status: %v, want 1 missing and %d hashed", got, hashed)
+			}
+		})
+	}
 }

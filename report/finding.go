@@ -208,7 +208,7 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 	case stats.HiddenWaits:
 		return fmt.Sprintf("%s of pageable memory may wait: %s, %s in all", human.Plural(f.Count, "asynchronous copy"), f.Func, human.Bytes(f.Bytes))
 	case stats.Recorder:
-		return fmt.Sprintf("%s %s is the recorder, which copies payloads", human.Share(f.Share), whole)
+		return fmt.Sprintf("%s %s is the recorder, which hashes and copies payloads: record with --payload none to leave them out", human.Share(f.Share), whole)
 	case stats.LateRank:
 		text := fmt.Sprintf("rank %d came last to %s of %s, and the others waited", *f.Rank, human.Count(f.Count), human.Plural(f.Of, "collective"))
 		if f.NS > f.CostNS {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/acltrace/acltrace/analyze/stats"
@@ -56,5 +57,12 @@ func TestFindingCountsRareCalls(t *testing.T) {
 		if got := eachText(s, &stats.Finding{Func: "aclrtMemcpy", Count: n, EachNS: 9_370_000}, ": "); got != want {
 			t.Errorf("%d calls: %q, want %q", n, got, want)
 		}
+	}
+}
+
+// The finding that reports the cost of payloads names the flag that avoids it.
+func TestFindingNamesTheFlagAgainstPayloads(t *testing.T) {
+	if got := findingText(&stats.Stats{}, &stats.Finding{Kind: stats.Recorder, Share: 0.25}); !strings.Contains(got, "--payload none") {
+		t.Errorf("%q names no flag", got)
 	}
 }

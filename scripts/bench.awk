@@ -78,6 +78,26 @@ END {
 		number("memcpy of as much, us", "copy.memcpy.hashed-1MiB")
 		at_most("time that the copy gains / memcpy", 1 / median("copy.rate.hashed-1MiB"), 2)
 	}
+	n = split("4 1024", kib, " ")
+	split("sync async pinned", kinds, " ")
+	split("synchronous, asynchronous from pageable memory, asynchronous from pinned memory", names, ", ")
+	for (i = 1; i <= n; i++)
+		for (k = 1; k <= 3 && (("payload." kinds[k] "-" kib[i]) in values); k++) {
+			name = "copy of " (kib[i] == 4 ? "4 KiB" : "1 MiB") ", " names[k] ", us"
+			if (k == 1) number(name, "payload.sync-" kib[i])
+			else at_most(name, median("payload." kinds[k] "-" kib[i]), kib[i] == 4 ? 2 : 60)
+			if (k == 1) number("  memcpy of as much", "payload.memcpy.sync-" kib[i])
+		}
+	if ("step.ratio" in values) {
+		number("step of 24 threads on all cores, bare, ms", "step.bare")
+		number("  recorded", "step.recorded")
+		at_most("  recorded / bare", median("step.ratio"), 1.03)
+		number("  the shortest step, bare", "step.least.bare")
+		number("  the shortest step, recorded", "step.least.recorded")
+		number("  processor time of program and simulator, bare", "step.processor.bare")
+		number("  the same, recorded", "step.processor.recorded")
+		at_most("  calls that are neither recorded nor counted", most("step.left"), 0)
+	}
 	if ("cuda.recorded" in values) {
 		number("cuLaunchKernelEx, bare, ns", "cuda.bare")
 		number("cuLaunchKernelEx, recorded, ns", "cuda.recorded")

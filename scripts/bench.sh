@@ -2,7 +2,7 @@
 # Runs benchmarks, each beside a yardstick in the same run, and compares them with the aims. docs/dev/performance.md keeps the
 # figures.
 #
-#	bench.sh [capture] [cuda] [decoder] [apart] [pace] [whatif] [plan] [file] [ring] [go]     these parts, default all
+#	bench.sh [capture] [payloads] [step] [cuda] [decoder] [apart] [pace] [whatif] [plan] [file] [ring] [go]     these parts, default all
 #
 # Compared programs run in turn, ROUNDS times (default 7), and the result is the median. So other load slows all of them alike.
 # Takes about ten minutes.
@@ -12,12 +12,13 @@ scripts/setup.sh bench
 B=build/bench
 RESULTS=$B/results # lines with a key and a number
 ROUNDS=${ROUNDS:-7}
-[ $# -gt 0 ] || set -- capture cuda decoder apart pace whatif plan file ring go
+[ $# -gt 0 ] || set -- capture payloads step cuda decoder apart pace whatif plan file ring go
 SCRATCH=$(mktemp -d)
 mkdir -p $B/null
 : >$RESULTS
 
 LTTNG_PID=
+built=
 broken= # packages whose benchmarks did not run
 end() {
 	[ -z "$LTTNG_PID" ] || kill "$LTTNG_PID" 2>/dev/null || true
@@ -26,12 +27,15 @@ end() {
 trap end EXIT
 
 programs() {
+	[ -z "$built" ] || return 0
+	built=yes
 	flags="-std=c11 -O2 -Wall -Wextra -Werror -Iapi/acl/include"
 	# shellcheck disable=SC2086 # a list of flags
 	{
 		cc $flags -fPIC -shared -Wl,-soname,libascendcl.so -o $B/null/libascendcl.so probe/shim/bench/null.c
 		cc $flags -o $B/launch probe/shim/bench/launch.c -L$B/null -lascendcl -lpthread
 		cc $flags -o $B/copy probe/shim/bench/copy.c -L$B/null -lascendcl
+		cc $flags -o $B/step probe/shim/bench/step.c -Llib -lascendcl -lpthread
 		cc -O2 -Iapi/acl/include -Iprobe/shim/bench -DLTTNG -o $B/launch-lttng probe/shim/bench/launch.c probe/shim/bench/lttng.c \
 			-L$B/null -lascendcl -llttng-ust -ldl -lpthread
 	}
@@ -84,6 +88,43 @@ capture() {
 		record -o $B/copy.aclt -- $B/copy hashed-1MiB 999 1024
 		rm -f $B/copy.aclt /dev/shm/acltrace-bench.aclt
 	done | awk '{print "copy." $1, $2; print "copy.memcpy." $1, $4; print "copy.rate." $1, $4 / $2; print "copy.processor." $1, $8 / $6}' >>$RESULTS
+}
+
+# What a copy gains by its payload, which is kept up to 64 KiB and hashed above: a synchronous copy, and asynchronous ones from
+# memory of the program and of the runtime.
+payloads() {
+	programs
+	echo "== copies of 4 KiB and 1 MiB with their payloads, and memcpy; $ROUNDS rounds"
+	for _ in $(seq "$ROUNDS"); do
+		for kib in 4 1024; do
+			for how in sync async pinned; do
+				# shellcheck disable=SC2046 # no word for sync
+				record -o $B/copy.aclt -- $B/copy $how-$kib 999 $kib $([ $how = sync ] || echo $how)
+			done
+		done
+	done | awk '{print "payload." $1, $2; print "payload.memcpy." $1, $4}' >>$RESULTS
+	rm -f $B/copy.aclt
+}
+
+# A step end to end, with default flags: 24 threads, each with steps of 400 launches, 5 graph runs and 40 asynchronous copies of 4 KiB to
+# 1 MiB. The simulator executes its kernels, on the same cores. Every call is recorded or counted.
+step() {
+	programs
+	echo "== a step of 400 launches, 5 graph runs and 40 copies, 24 threads: bare, recorded; $ROUNDS rounds"
+	for _ in $(seq "$ROUNDS"); do
+		ACLSIM_KERNELS=lib/aclsim_kernels.so bin/acltrace sim -- $B/step bare lib/aclsim_kernels.o 8
+		ACLSIM_KERNELS=lib/aclsim_kernels.so bin/acltrace record -f -q --sim -o $B/step.aclt -- $B/step recorded lib/aclsim_kernels.o 8
+		bin/acltrace info --json $B/step.aclt | awk -F '[:,]' '
+			/^  "calls": *{/ { calls = 1 }
+			calls == 1 && /"total"/ { all = $2; calls = 2 }
+			/"calls_lost"/ { lost = $2 }
+			END { print "counted", all + lost }'
+	done | awk '
+		$1 == "counted" { print "step.left", $2 - made; next }
+		{ print "step." $1, $2 / 1000; print "step.least." $1, $4 / 1000; print "step.processor." $1, $6 / 1000; made = $8 }
+		$1 == "bare" { bare = $2; processor = $6 }
+		$1 == "recorded" { print "step.ratio", $2 / bare; print "step.added", ($6 - processor) / 1000 }' >>$RESULTS
+	rm -f $B/step.aclt
 }
 
 # cuLaunchKernelEx with four arguments and an attribute, on a driver whose functions return immediately.
@@ -209,7 +250,7 @@ ring() {
 
 go_benchmarks() {
 	echo "== Go benchmarks, one core"
-	scripts/collector.sh
+	scripts/servers.sh
 	for package in ./record/rows ./sim/acl ./sim/virtual ./sim/libascendcl/test ./timeline ./replay ./otelexport ./otelexport/live ./export/pprof ./export/perfetto ./export/chrome ./export/parquet ./probe/ring ./probe/uprobe; do
 		timeout 300 go test -run '^$' -bench . -benchtime 0.5s -cpu 1 $package >"$SCRATCH/go" 2>&1 && grep -q '^Benchmark' "$SCRATCH/go" || broken="$broken $package"
 		grep -E '^(Benchmark|pkg:|panic|FAIL|---)' "$SCRATCH/go" || true
@@ -219,8 +260,8 @@ go_benchmarks() {
 for part; do
 	case $part in
 	go) go_benchmarks ;;
-	capture | cuda | decoder | apart | pace | whatif | plan | file | ring) $part ;;
-	*) echo "bench.sh: no part '$part': there are capture, cuda, decoder, apart, pace, whatif, plan, file, ring and go" >&2 && exit 2 ;;
+	capture | payloads | step | cuda | decoder | apart | pace | whatif | plan | file | ring) $part ;;
+	*) echo "bench.sh: no part '$part': there are capture, payloads, step, cuda, decoder, apart, pace, whatif, plan, file, ring and go" >&2 && exit 2 ;;
 	esac
 done
 awk -f scripts/bench.awk $RESULTS

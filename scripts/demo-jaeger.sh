@@ -2,7 +2,7 @@
 # Starts Jaeger on this machine with the demo's trace. Ctrl-C stops it.
 set -eu
 cd "$(dirname "$0")/.."
-scripts/jaeger.sh
+scripts/servers.sh
 [ -f demo.aclt ] || bin/acltrace demo >/dev/null
 
 # Uses the pages from scripts/jaeger-ui.sh if they are built.
@@ -11,26 +11,25 @@ ui=
 config=$(mktemp --suffix=.yaml)
 cat >"$config" <<YAML
 service:
-  extensions: [jaeger_storage, jaeger_query, healthcheckv2]
+  extensions: [jaeger_storage, jaeger_query]
   pipelines:
     traces: {receivers: [otlp], processors: [], exporters: [jaeger_storage_exporter]}
-  telemetry: {metrics: {level: none}, logs: {level: error}}
+  telemetry: {metrics: {level: none}, logs: {level: info}}
 extensions:
   jaeger_storage: {backends: {memory: {memory: {max_traces: 10000}}}}
   jaeger_query: {storage: {traces: memory}, ${ui}http: {endpoint: "127.0.0.1:16686"}, grpc: {endpoint: "127.0.0.1:16685"}}
-  healthcheckv2: {use_v2: true, http: {endpoint: "127.0.0.1:13133"}}
 receivers:
   otlp: {protocols: {grpc: {endpoint: "127.0.0.1:4317"}, http: {endpoint: "127.0.0.1:4318"}}}
 exporters:
   jaeger_storage_exporter: {trace_storage: memory}
 YAML
-OTEL_TRACES_SAMPLER=always_off build/jaeger --config "$config" &
+log=$(mktemp)
+OTEL_TRACES_SAMPLER=always_off build/jaeger --config "$config" >"$log" 2>&1 &
 jaeger=$!
-trap 'kill $jaeger 2>/dev/null; rm -f "$config"' EXIT INT TERM
-n=0
-until curl -fs http://127.0.0.1:13133/status >/dev/null 2>&1; do
-	n=$((n + 1))
-	[ $n -lt 100 ] || { echo "Jaeger does not start" >&2; exit 1; }
+trap 'kill $jaeger 2>/dev/null; rm -f "$config" "$log"' EXIT INT TERM
+# An answer at its port could be another program's.
+until grep -q 'Everything is ready' "$log"; do
+	kill -0 $jaeger 2>/dev/null || { cat "$log" >&2; echo "Jaeger does not start" >&2; exit 1; }
 	sleep 0.1
 done
 bin/acltrace export otlp demo.aclt --endpoint http://127.0.0.1:4317

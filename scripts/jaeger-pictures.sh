@@ -1,29 +1,28 @@
 #!/bin/sh
 # Makes the Jaeger pictures in README.md and docs/howto/jaeger.md: records two examples, sends them to a real Jaeger and opens its pages in Chromium.
-# Needs build/jaeger (scripts/jaeger.sh), build/jaeger-ui (scripts/jaeger-ui.sh), build/viewers (scripts/viewers.sh) and Chromium.
+# Needs build/jaeger (scripts/servers.sh), build/jaeger-ui (scripts/jaeger-ui.sh), build/viewers (scripts/viewers.sh) and Chromium.
 set -eu
 cd "$(dirname "$0")/.."
 make --no-print-directory build
 T=$(mktemp -d)
 cat >"$T/jaeger.yaml" <<YAML
 service:
-  extensions: [jaeger_storage, jaeger_query, healthcheckv2]
+  extensions: [jaeger_storage, jaeger_query]
   pipelines:
     traces: {receivers: [otlp], exporters: [jaeger_storage_exporter]}
-  telemetry: {metrics: {level: none}, logs: {level: error}}
+  telemetry: {metrics: {level: none}, logs: {level: info}}
 extensions:
   jaeger_storage: {backends: {memory: {memory: {max_traces: 10000}}}}
   jaeger_query: {storage: {traces: memory}, ui: {assets_path: "$PWD/build/jaeger-ui"}, http: {endpoint: "127.0.0.1:26686"}, grpc: {endpoint: "127.0.0.1:26685"}}
-  healthcheckv2: {use_v2: true, http: {endpoint: "127.0.0.1:23133"}}
 receivers:
   otlp: {protocols: {grpc: {endpoint: "127.0.0.1:24317"}}}
 exporters:
   jaeger_storage_exporter: {trace_storage: memory}
 YAML
-OTEL_TRACES_SAMPLER=always_off build/jaeger --config "$T/jaeger.yaml" &
+OTEL_TRACES_SAMPLER=always_off build/jaeger --config "$T/jaeger.yaml" >"$T/log" 2>&1 &
 jaeger=$!
 trap 'kill $jaeger 2>/dev/null; rm -rf "$T"' EXIT INT TERM
-until curl -fs http://127.0.0.1:23133/status >/dev/null 2>&1; do sleep 0.1; done
+until grep -q 'Everything is ready' "$T/log"; do sleep 0.1; done
 
 # record NAME PROGRAM … records a program, and prints the address of a step.
 record() {

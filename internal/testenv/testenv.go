@@ -111,6 +111,7 @@ func CompileC(t testing.TB, out string, sources []string, flags ...string) strin
 	args := []string{"-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-I" + filepath.Join(root, "api/acl/include"),
 		"-I" + filepath.Join(root, "sim/libascendcl/include"), "-I" + filepath.Join(root, "internal/testenv/include"), "-o", path}
 	args = append(args, sources...)
+	Uses(t, sources...)
 	shared := false
 	for _, f := range flags {
 		shared = shared || f == "-shared" || f == "-c"
@@ -123,6 +124,16 @@ func CompileC(t testing.TB, out string, sources []string, flags ...string) strin
 		t.Fatalf("cc %v: %v\n%s", args, err, b)
 	}
 	return path
+}
+
+// Uses makes `go test` run a test again after a change of files that other programs read. It knows only those that the test looks at.
+func Uses(t testing.TB, files ...string) {
+	t.Helper()
+	for _, file := range files {
+		if _, err := os.Stat(file); err != nil && !strings.HasPrefix(file, "-") {
+			t.Fatal(err)
+		}
+	}
 }
 
 // FakeCUDA compiles the fake CUDA driver with further flags, and returns the library.

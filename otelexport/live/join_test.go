@@ -35,7 +35,7 @@ func query(t *testing.T, texts []exposition, query string) (out []struct {
 	t.Helper()
 	program := filepath.Join(testenv.Root(t), "build", "promql")
 	if _, err := os.Stat(program); err != nil {
-		t.Skipf("no query engine to test with: `make promql` builds build/promql (%v)", err)
+		t.Skipf("no query engine to test with: `make servers` builds build/promql (%v)", err)
 	}
 	in, err := json.Marshal(map[string]any{"texts": texts, "query": query})
 	if err != nil {

@@ -15,8 +15,8 @@
  *	5. A fork may come at any time. The child finds out at its first call (shim_process.ready), drops the parent's state by its hooks, and
  *	   never writes to the parent's rings.
  *	6. errno, dlerror, and the runtime's last error and last task stay the program's.
- *	7. Memory is read directly if the runtime has just used it in the same call. Other memory is read by shim_careful_copy, which fails if the
- *	   memory is unmapped.
+ *	7. Memory is read directly if the runtime has just used it in the same call, or has allocated it. Other memory is read with care
+ *	   (base/copy.h), which fails if the memory is unmapped.
  *	8. No failure of the shim reaches the program: the real function is called anyway, and the call or payload is counted as lost.
  *	9. The recorder may stop or die at any time. Memory that is shared with it is accessed by atomic operations.
  *

@@ -44,6 +44,7 @@ static void work(void)
 	call(aclrtMemcpy(device, 256, pageable, 256, ACL_MEMCPY_HOST_TO_DEVICE));
 	call(aclrtMemcpy(device, LARGE, pageable, LARGE, ACL_MEMCPY_HOST_TO_DEVICE));
 	call(aclrtMemcpyAsync(device, LARGE, pinned, LARGE, ACL_MEMCPY_HOST_TO_DEVICE, NULL));
+	call(aclrtMemcpyAsync(device, LARGE, pageable, LARGE, ACL_MEMCPY_HOST_TO_DEVICE, NULL));
 	call(aclrtSynchronizeStream(NULL));
 }
 

@@ -2,7 +2,6 @@ package oteltest
 
 import (
 	"fmt"
-	"net"
 	"path/filepath"
 	"testing"
 
@@ -10,7 +9,7 @@ import (
 )
 
 // With rotation the file exporter writes each line at once. Otherwise it buffers 4 KiB. The buffer is lost if an
-// interrupt arrives after the ports are open but before the signal handlers are installed.
+// interrupt arrives after the collector is ready but before the signal handlers are installed.
 const collectorConfig = `
 receivers:
   otlp: {protocols: {grpc: {endpoint: "%%[1]s"}, http: {endpoint: "%%[2]s"}}}
@@ -23,22 +22,13 @@ service:
     metrics: {receivers: [otlp], exporters: [%[2]s]}
   telemetry:
     metrics: {level: none}
-    logs: {level: warn}
+    logs: {level: info}
 `
 
 // StartCollector runs a collector whose exporter is "file" or "nop". url has the endpoint of each protocol.
 func StartCollector(t testing.TB, exporter string) (s *Server, url map[string]string, file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "spans.jsonl")
-	s = start(t, "collector", "ACLTRACE_COLLECTOR", fmt.Sprintf(collectorConfig, file, exporter), 2, func(s *Server) bool {
-		for _, p := range s.ports {
-			c, err := net.Dial("tcp", p)
-			if err != nil {
-				return false
-			}
-			c.Close()
-		}
-		return true
-	})
+	s = start(t, "collector", "ACLTRACE_COLLECTOR", fmt.Sprintf(collectorConfig, file, exporter), 2)
 	return s, map[string]string{endpoint.GRPC: "http://" + s.ports[0], endpoint.HTTP: "http://" + s.ports[1]}, file
 }

@@ -17,24 +17,23 @@ type Jaeger struct{ GRPC, HTTP, Query string }
 
 const jaegerConfig = `
 service:
-  extensions: [jaeger_storage, jaeger_query, healthcheckv2]
+  extensions: [jaeger_storage, jaeger_query]
   pipelines:
     traces: {receivers: [otlp], exporters: [jaeger_storage_exporter]}
   telemetry:
     metrics: {level: none}
-    logs: {level: warn}
+    logs: {level: info}
 extensions:
-  healthcheckv2: {use_v2: true, http: {endpoint: %[1]s}}
   jaeger_storage: {backends: {memory: {memory: {max_traces: 10000}}}}
   jaeger_query:
     storage: {traces: memory}
-    http: {endpoint: %[2]s}
-    grpc: {endpoint: %[3]s}
+    http: {endpoint: %[1]s}
+    grpc: {endpoint: %[2]s}
 receivers:
   otlp:
     protocols:
-      grpc: {endpoint: %[4]s}
-      http: {endpoint: %[5]s}
+      grpc: {endpoint: %[3]s}
+      http: {endpoint: %[4]s}
 exporters:
   jaeger_storage_exporter: {trace_storage: memory}
 `
@@ -53,15 +52,8 @@ func StartJaegerWithPages(t *testing.T, folder string) *Jaeger {
 
 func startJaeger(t *testing.T, config string) *Jaeger {
 	t.Helper()
-	s := start(t, "jaeger", "ACLTRACE_JAEGER", config, 5, func(s *Server) bool {
-		resp, err := http.Get("http://" + s.ports[0] + "/status")
-		if err != nil {
-			return false
-		}
-		resp.Body.Close()
-		return resp.StatusCode == http.StatusOK
-	})
-	return &Jaeger{GRPC: "http://" + s.ports[3], HTTP: "http://" + s.ports[4], Query: "http://" + s.ports[1]}
+	s := start(t, "jaeger", "ACLTRACE_JAEGER", config, 4)
+	return &Jaeger{GRPC: "http://" + s.ports[2], HTTP: "http://" + s.ports[3], Query: "http://" + s.ports[0]}
 }
 
 // Spans returns the spans of a trace from the query service, with nanoseconds.

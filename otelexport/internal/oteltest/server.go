@@ -1,7 +1,6 @@
 package oteltest
 
 import (
-	"bytes"
 	"fmt"
 	"net"
 	"os"
@@ -17,25 +16,30 @@ import (
 // A Server is a real server program on localhost.
 type Server struct {
 	ports []string // addresses in the configuration
-	log   bytes.Buffer
+	log   string   // file with the program's output
 	Cmd   *exec.Cmd
 	gone  chan struct{}
 }
 
-// start runs the program in an environment variable, or the one in build, until the test ends. It replaces %[1]s,
-// %[2]s, … in the configuration with free addresses and waits until the program is ready.
-func start(t testing.TB, name, variable, config string, ports int, ready func(s *Server) bool) *Server {
+// An OpenTelemetry collector logs this when all its parts have started. Jaeger is one.
+const ready = "Everything is ready. Begin running and processing data."
+
+// start runs the program in an environment variable, or build/jaeger, which is a collector too, until the test ends. It replaces %[1]s,
+// %[2]s, … in the configuration with free addresses and waits until the program says that it is ready. An answer at an
+// address proves nothing: another process may have taken the port.
+func start(t testing.TB, name, variable, config string, ports int) *Server {
 	t.Helper()
 	program := os.Getenv(variable)
 	if program == "" {
-		program = filepath.Join(testenv.Root(t), "build", name)
+		program = filepath.Join(testenv.Root(t), "build", "jaeger")
 	}
 	if _, err := os.Stat(program); err != nil {
-		t.Skipf("no %[1]s to test with: `make %[1]s` builds build/%[1]s, or %[2]s names one (%[3]v)", name, variable, err)
+		t.Skipf("no %s to test with: `make servers` builds one, or %s names one (%v)", name, variable, err)
 	}
-	file := filepath.Join(t.TempDir(), name+".yaml")
+	dir := t.TempDir()
+	file := filepath.Join(dir, name+".yaml")
 	for tries := 0; ; tries++ {
-		s := &Server{gone: make(chan struct{})}
+		s := &Server{gone: make(chan struct{}), log: filepath.Join(dir, fmt.Sprintf("log.%d", tries))}
 		var listeners []net.Listener // all stay open, so that the ports differ
 		var args []any
 		for range ports {
@@ -55,8 +59,14 @@ func start(t testing.TB, name, variable, config string, ports int, ready func(s 
 		}
 		s.Cmd = exec.Command(program, "--config", file)
 		s.Cmd.Env = append(os.Environ(), "OTEL_TRACES_SAMPLER=always_off") // the program's own spans
-		s.Cmd.Stdout, s.Cmd.Stderr = &s.log, &s.log
-		if err := s.Cmd.Start(); err != nil {
+		log, err := os.Create(s.log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Cmd.Stdout, s.Cmd.Stderr = log, log
+		err = s.Cmd.Start()
+		log.Close()
+		if err != nil {
 			t.Fatal(err)
 		}
 		go func() {
@@ -66,7 +76,7 @@ func start(t testing.TB, name, variable, config string, ports int, ready func(s 
 		t.Cleanup(func() {
 			s.Stop()
 			if t.Failed() {
-				t.Logf("%s said:\n%s", name, &s.log)
+				t.Logf("%s said:\n%s", name, s.said())
 			}
 		})
 		ended := func() bool {
@@ -77,15 +87,20 @@ func start(t testing.TB, name, variable, config string, ports int, ready func(s 
 				return false
 			}
 		}
-		switch came := testenv.Await(func() bool { return ended() || ready(s) }); {
+		switch came := testenv.Await(func() bool { return ended() || strings.Contains(s.said(), ready) }); {
 		case !came:
 			t.Fatalf("%s is not ready after %v", name, testenv.Patience)
 		case !ended():
 			return s
-		case tries > 20 || !strings.Contains(s.log.String(), "address already in use"): // another program may have taken a port
-			t.Fatalf("%s ended at once:\n%s", name, &s.log)
+		case tries > 20 || !strings.Contains(s.said(), "address already in use"): // another program may have taken a port
+			t.Fatalf("%s ended at once:\n%s", name, s.said())
 		}
 	}
+}
+
+func (s *Server) said() string {
+	b, _ := os.ReadFile(s.log)
+	return string(b)
 }
 
 // Stop interrupts the server, so that it flushes its output.

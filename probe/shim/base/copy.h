@@ -6,6 +6,10 @@
 
 /* Copies memory that may be unmapped. False if it is, or if the program filters its system calls. */
 bool shim_careful_copy(void *to, const void *from, uint64_t len);
+/* The same for rows that begin at intervals of pitch, without the gaps. One system call copies up to 32 rows. */
+bool shim_careful_rows(void *to, const void *from, uint64_t pitch, uint64_t width, uint64_t rows);
+/* Whether memory can be read at this moment. For large memory it takes a third of the time of a careful copy. */
+bool shim_readable(const void *from, uint64_t len);
 
 /* For a few bytes, inline: memcpy has a high fixed cost. */
 static inline void small_copy(void *to, const void *from, uint64_t len)

@@ -11,6 +11,7 @@
 #define SECRET 192
 #define STRIPES_PER_BLOCK ((SECRET - STRIPE) / 8)
 #define BLOCK (STRIPE * STRIPES_PER_BLOCK)
+#define AT_ONCE 256 /* blocks that are found readable, and then read */
 
 #define P32_1 0x9E3779B1U
 #define P32_2 0x85EBCA77U
@@ -203,22 +204,14 @@ bool shim_hash_by(enum shim_vectors v, const void *data, uint64_t len, bool care
 	uint64_t whole = (len - 1) / BLOCK;
 	const uint8_t *rest = p + whole * BLOCK, *last = p + len - STRIPE;
 	uint64_t left = len - whole * BLOCK;
-	uint8_t copy[4 * BLOCK];
-	if (!careful) {
-		blocks(v, acc, p, whole);
-	} else {
-		/* Memory that may be unmapped is copied first, some blocks at a time. */
-		for (uint64_t i = 0, k; i < whole; i += k) {
-			k = whole - i < 4 ? whole - i : 4;
-			if (!shim_careful_copy(copy, p + i * BLOCK, k * BLOCK))
-				return false;
-			blocks(v, acc, copy, k);
-		}
-		if (!shim_careful_copy(copy, rest, left) || !shim_careful_copy(copy + BLOCK, last, STRIPE))
+	for (uint64_t i = 0, k; i < whole; i += k) {
+		k = !careful || whole - i < AT_ONCE ? whole - i : AT_ONCE;
+		if (careful && !shim_readable(p + i * BLOCK, k * BLOCK))
 			return false;
-		rest = copy;
-		last = copy + BLOCK;
+		blocks(v, acc, p + i * BLOCK, k);
 	}
+	if (careful && !shim_readable(rest, left))
+		return false;
 	stripes(acc, rest, KEY, (unsigned)((left - 1) / STRIPE));
 	stripes(acc, last, KEY + SECRET - STRIPE - 7, 1);
 	out[0] = merge(acc, KEY + 11, len * P64_1);

@@ -5,6 +5,9 @@
 
 #include "base/copy.h"
 
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
 #define EPERM 1
 #define ENOMEM 12
 #define EINVAL 22
@@ -61,10 +64,55 @@ void *memset(void *d, int c, size_t n)
 	return d;
 }
 
-bool shim_careful_copy(void *to, const void *from, uint64_t len)
+bool shim_careful_rows(void *to, const void *from, uint64_t pitch, uint64_t width, uint64_t rows)
 {
-	struct { void *base; uint64_t len; } local = {to, len}, remote = {(void *)(uintptr_t)from, len};
-	return sys6(__NR_process_vm_readv, sys0(__NR_getpid), SYS_ARG(&local), 1, SYS_ARG(&remote), 1, 0) == (long)len;
+	enum { AT_ONCE = 32 };
+	struct { const void *base; uint64_t len; } remote[AT_ONCE];
+	uint8_t *t = to;
+	const uint8_t *f = from;
+	/* The kernel knows: a child that shares the memory shares every variable that could hold the pid. */
+	long pid = sys0(__NR_getpid);
+	for (uint64_t n; rows > 0; rows -= n, t += n * width, f += n * pitch) {
+		n = rows < AT_ONCE ? rows : AT_ONCE;
+		struct { void *base; uint64_t len; } local = {t, n * width};
+		for (uint64_t i = 0; i < n; i++) {
+			remote[i].base = f + i * pitch;
+			remote[i].len = width;
+		}
+		if (sys6(__NR_process_vm_readv, pid, SYS_ARG(&local), 1, SYS_ARG(remote), (long)n, 0) != (long)(n * width))
+			return false;
+	}
+	return true;
+}
+
+bool shim_careful_copy(void *to, const void *from, uint64_t len) { return shim_careful_rows(to, from, 0, len, 1); }
+
+/* Has the kernel map all pages of some memory that can be read. An emulator may accept any advice: it would accept that for address 0 too. */
+static bool populate(uint64_t from, uint64_t end)
+{
+	static uint32_t known; /* atomic; 0 not yet, 1 no, 2 yes */
+	uint32_t k = __atomic_load_n(&known, __ATOMIC_RELAXED);
+	if (k == 0) {
+		k = sys3(__NR_madvise, 0, SHIM_PAGE, MADV_POPULATE_READ) == -ENOMEM ? 2 : 1;
+		__atomic_store_n(&known, k, __ATOMIC_RELAXED);
+	}
+	return k == 2 && sys3(__NR_madvise, from, end - from, MADV_POPULATE_READ) == 0;
+}
+
+bool shim_readable(const void *from, uint64_t len)
+{
+	enum { PAGE = 4096, AT_ONCE = 64 };
+	uint64_t at = (uint64_t)from & -(uint64_t)PAGE, whole = (uint64_t)from & -(uint64_t)SHIM_PAGE, end = (uint64_t)from + len;
+	if (populate(whole, end))
+		return true;
+	/* Before Linux 5.14, and for mappings that the kernel doesn't populate: reads a byte of each page. */
+	uint8_t byte[AT_ONCE];
+	for (uint64_t n; at < end; at += n * PAGE) {
+		n = (end - at + PAGE - 1) / PAGE < AT_ONCE ? (end - at + PAGE - 1) / PAGE : AT_ONCE;
+		if (!shim_careful_rows(byte, (const void *)at, PAGE, 1, n))
+			return false;
+	}
+	return true;
 }
 
 long sys_open(const char *path, long flags) { return sys4(__NR_openat, -100, path, flags | O_CLOEXEC, 0); }

@@ -2,9 +2,10 @@
  * Measures a copy from the host, and memcpy with the same length. The runtime's own copy takes no time here, so the difference is
  * the capture of the payload.
  *
- *	copy NAME [ROUNDS [KIB]]
+ *	copy NAME [ROUNDS [KIB [async|pinned]]]
  *
- * copies KIB KiB, 64 MiB by default, and prints "NAME MICROSECONDS memcpy MICROSECONDS processor MICROSECONDS memcpy
+ * copies KIB KiB, 64 MiB by default: by a synchronous copy, or by an asynchronous one from memory of the program or of the
+ * runtime. It prints "NAME MICROSECONDS memcpy MICROSECONDS processor MICROSECONDS memcpy
  * MICROSECONDS". These are medians over all rounds: first elapsed time, then the thread's processor time, which excludes waits for
  * a core. Between rounds with more than 1 MiB the recorder may catch up.
  */
@@ -34,10 +35,13 @@ static void now(double us[CLOCKS])
 	}
 }
 
-static void *memory(void)
+static void *memory(int pinned)
 {
-		/* Shared like the memory that the capture copies to, and touched. */
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	void *p;
+	if (pinned)
+		return aclrtMallocHost(&p, size) == ACL_SUCCESS ? p : NULL;
+	/* Shared like the memory that the capture copies to, and touched. */
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (p == MAP_FAILED)
 		abort();
 	return p;
@@ -49,8 +53,9 @@ int main(int argc, char **argv)
 	int rounds = argc > 2 && atoi(argv[2]) < MOST ? atoi(argv[2]) : 30;
 	if (argc > 3)
 		size = (size_t)atoi(argv[3]) << 10;
+	int pinned = argc > 4 && strcmp(argv[4], "pinned") == 0;
 	static double call[CLOCKS][MOST], plain[CLOCKS][MOST];
-	uint64_t *from = memory(), *to = memory();
+	uint64_t *from = memory(pinned), *to = memory(0);
 	uint64_t x = 88172645463325252ULL;
 	for (size_t i = 0; i < size / 8; i++) {
 		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
@@ -61,7 +66,9 @@ int main(int argc, char **argv)
 		now(a);
 		memcpy(to, from, size);
 		now(b);
-		if (aclrtMemcpy((void *)0x124000000000, size, from, size, ACL_MEMCPY_HOST_TO_DEVICE) != ACL_SUCCESS)
+		void *device = (void *)0x124000000000;
+		if ((argc > 4 ? aclrtMemcpyAsync(device, size, from, size, ACL_MEMCPY_HOST_TO_DEVICE, NULL) :
+				aclrtMemcpy(device, size, from, size, ACL_MEMCPY_HOST_TO_DEVICE)) != ACL_SUCCESS)
 			abort();
 		now(c);
 		for (int i = 0; i < CLOCKS; i++) {

@@ -19,9 +19,9 @@ static bool doubtful(uint64_t addr) { return maybe_on_device() || (shim_in_windo
 
 /*
  * A synchronous copy that has succeeded has just read or written all of its host memory. So the memory is mapped, and stays mapped unless
- * another thread unmaps it before the call returns to the program: the payload is read directly. Otherwise it is read with
- * process_vm_readv, which fails instead of faulting: if the copy may run on after the call, or if so many allocations are live that the
- * address may be one of the device.
+ * another thread unmaps it before the call returns to the program: the payload is read directly. So is host memory that the runtime
+ * has allocated and not freed. Otherwise it is read with care (base/copy.h): if the copy may run on after the call, or if so many allocations are
+ * live that the address may be one of the device.
  */
 void shim_reads_rows(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint64_t pitch, uint64_t width, uint64_t rows, bool host, bool async)
 {
@@ -29,7 +29,7 @@ void shim_reads_rows(struct shim_call *c, uint8_t param, uint32_t item, const vo
 		return;
 	struct payload d = payload_of(c->seq, param, early(p, async), item, p, width * rows);
 	/* A copy that may still run on has not touched all of it yet. */
-	payload_rows(&d, pitch, width, async || doubtful(d.addr));
+	payload_rows(&d, pitch, width, async ? !allocated(d.addr, extent_of(d.len, pitch, width)) : doubtful(d.addr));
 	if (async && __atomic_load_n(&shim_captures, __ATOMIC_RELAXED) != 0)
 		add_captured(NULL, NULL, true, d.addr, d.len, pitch, width);
 }
@@ -50,16 +50,17 @@ void shim_writes_rows(struct shim_call *c, uint8_t param, uint32_t item, const v
 	}
 	if (__atomic_load_n(&shim_captures, __ATOMIC_RELAXED) != 0)
 		add_captured(NULL, NULL, false, d.addr, d.len, pitch, width);
+	d.allocated = allocated(d.addr, extent_of(d.len, pitch, width));
 	if (!add_pending(&d, stream, pitch, width))
 		payload_missing(&d, MISSING_TABLE_FULL);
 }
 
 bool shim_on_host(const void *p, uint64_t len)
 {
-	uint8_t b;
+	uint8_t ends[2];
 	if (p == NULL || len == 0 || on_device((uint64_t)p))
 		return false;
-	return pinned((uint64_t)p) || (shim_careful_copy(&b, p, 1) && shim_careful_copy(&b, (const uint8_t *)p + len - 1, 1));
+	return pinned((uint64_t)p) || shim_careful_rows(ends, p, len - 1, 1, 2);
 }
 
 static uint64_t field(const void *s, uint32_t at)

@@ -1,10 +1,15 @@
 /* A table that was full once is incomplete for good: see maybe_pinned. */
 #include "payload/memory.h"
 
+#include "base/hooks.h"
 #include "payload/captured.h"
 #include "payload/results.h"
 
-struct range { uint64_t addr, end; bool registered; /* the program's memory, not allocated by the runtime */ };
+struct range {
+	uint64_t addr, end;
+	bool registered; /* the program's memory, not allocated by the runtime */
+	bool inherited;  /* of a parent: the driver may have kept it from the child */
+};
 struct ranges {
 	struct range *at;
 	uint32_t size;
@@ -22,6 +27,7 @@ static void add_range(struct ranges *r, uint64_t addr, uint64_t len, bool regist
 		    __atomic_compare_exchange_n(&r->at[i].addr, &was, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
 			r->at[i].end = addr + len;
 			r->at[i].registered = registered;
+			r->at[i].inherited = false;
 			__atomic_store_n(&r->at[i].addr, addr, __ATOMIC_RELEASE);
 			raise_to(&r->used, i + 1);
 			return;
@@ -41,6 +47,21 @@ static bool in_range(const struct ranges *r, uint64_t addr)
 	return false;
 }
 
+/* Whether the program may read all of the memory: the runtime has allocated it, and has not freed it. */
+static bool in_allocation(const struct ranges *r, uint64_t addr, uint64_t len)
+{
+	uint32_t n = __atomic_load_n(&r->used, __ATOMIC_ACQUIRE);
+	for (uint32_t i = 0; i < n; i++) {
+		const struct range *at = &r->at[i];
+		uint64_t a = __atomic_load_n(&at->addr, __ATOMIC_ACQUIRE);
+		bool in = a > 1 && addr >= a && addr < at->end && len <= at->end - addr && !at->registered && !at->inherited;
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (in && __atomic_load_n(&at->addr, __ATOMIC_RELAXED) == a) /* else the slot was reused meanwhile */
+			return true;
+	}
+	return false;
+}
+
 /* Removes and returns the range that begins at an address. Its end is 0 if there is none. */
 static struct range end_range(struct ranges *r, uint64_t addr, bool registered)
 {
@@ -52,7 +73,7 @@ static struct range end_range(struct ranges *r, uint64_t addr, bool registered)
 		__atomic_store_n(&r->at[i].addr, 0, __ATOMIC_RELEASE);
 		return was;
 	}
-	return (struct range){0, 0, false};
+	return (struct range){0};
 }
 
 /*
@@ -80,6 +101,15 @@ void shim_visible_new(enum far_memory kind, uint64_t addr, uint64_t len)
 }
 
 bool pinned(uint64_t addr) { return in_range(&host, addr); }
+bool allocated(uint64_t addr, uint64_t len) { return in_allocation(&host, addr, len); }
+
+static void forget_parent(void)
+{
+	for (uint32_t i = 0; i < host.used; i++)
+		host.at[i].inherited = true;
+}
+
+SHIM_HOOKS(.process = forget_parent);
 
 bool on_device(uint64_t addr)
 {

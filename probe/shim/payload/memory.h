@@ -35,6 +35,11 @@ static inline void shim_device_end(enum far_memory kind, uint64_t addr)
 }
 
 bool pinned(uint64_t addr);
+/*
+ * Whether the runtime has allocated all of this host memory, in this process, and has not freed it. It can be read during a call that uses it, and
+ * while it has a pending result: shim_host_end waits for whoever records that.
+ */
+bool allocated(uint64_t addr, uint64_t len);
 bool on_device(uint64_t addr);
 /* Whether unknown memory may be pinned, or the device's: a table had no room. */
 bool maybe_pinned(void);

@@ -171,8 +171,8 @@ static int part_in_arena(struct payload *p, uint64_t off, uint64_t n, bool caref
 	map_chunk(chunk);
 	uint8_t *to = arena + chunk * ARENA_CHUNK;
 	const void *from = (const void *)(p->addr + off);
-	bool there = !careful || shim_careful_copy(to, from, n);
-	if (!careful)
+	bool there = !careful || shim_readable(from, n);
+	if (there)
 		copy_to_chunk(to, from, n);
 	struct payload_record *r = there ? begin_part(p, off, 0) : NULL;
 	if (r == NULL) {
@@ -217,12 +217,11 @@ void payload_bytes(struct payload *p, bool careful)
 			/* To the recorder, a payload without its last parts is dropped. */
 			return;
 		}
-		if (!careful)
-			memcpy(r + 1, (const void *)(p->addr + off), n);
-		else if (!shim_careful_copy(r + 1, (const void *)(p->addr + off), n)) {
+		if (careful && !shim_readable((const void *)(p->addr + off), n)) {
 			payload_missing(p, unreadable());
 			return;
 		}
+		memcpy(r + 1, (const void *)(p->addr + off), n);
 		end_part(p, r);
 		off += n;
 		if (n == 0)
@@ -279,27 +278,6 @@ void shim_file(uint64_t seq, uint8_t param, const char *path)
 	sys1(__NR_close, fd);
 }
 
-/* Copies rows of memory that may be unmapped, up to AT_ONCE by one system call. */
-static bool careful_rows(uint8_t *to, const uint8_t *from, uint64_t pitch, uint64_t width, uint64_t rows)
-{
-	enum { AT_ONCE = 32 };
-	struct { const void *base; uint64_t len; } remote[AT_ONCE];
-	while (rows > 0) {
-		uint64_t n = rows < AT_ONCE ? rows : AT_ONCE;
-		struct { void *base; uint64_t len; } local = {to, n * width};
-		for (uint64_t i = 0; i < n; i++) {
-			remote[i].base = from + i * pitch;
-			remote[i].len = width;
-		}
-		if (sys6(__NR_process_vm_readv, sys0(__NR_getpid), SYS_ARG(&local), 1, SYS_ARG(remote), (long)n, 0) != (long)(n * width))
-			return false;
-		to += n * width;
-		from += n * pitch;
-		rows -= n;
-	}
-	return true;
-}
-
 void payload_rows(struct payload *p, uint64_t pitch, uint64_t width, bool careful)
 {
 	if (pitch == 0 || pitch == width) {
@@ -321,7 +299,7 @@ void payload_rows(struct payload *p, uint64_t pitch, uint64_t width, bool carefu
 		struct payload_record *r = begin_part(p, row * width, k * width);
 		if (r == NULL)
 			return;
-		if (!careful_rows((uint8_t *)(r + 1), (const uint8_t *)p->addr + row * pitch, pitch, width, k)) {
+		if (!shim_careful_rows(r + 1, (const uint8_t *)p->addr + row * pitch, pitch, width, k)) {
 			payload_missing(p, unreadable());
 			return;
 		}
@@ -340,7 +318,7 @@ void payload_before(struct shim_call *c, uint8_t param, uint32_t item, uint64_t 
 		return;
 	const uint8_t *from = (const uint8_t *)addr;
 	uint64_t since = shim_now();
-	if (pitch == 0 || pitch == width ? shim_careful_copy(to, from, len) : careful_rows(to, from, pitch, width, len / width))
+	if (pitch == 0 || pitch == width ? shim_careful_copy(to, from, len) : shim_careful_rows(to, from, pitch, width, len / width))
 		c->end = to + round8(len);
 	shim_t.ring->recording += shim_now() - since;
 }

@@ -11,6 +11,7 @@ struct payload {
 	uint32_t slot;
 	uint8_t param, flags, missing;
 	bool run; /* of a graph; the graph's other results have the same seq */
+	bool allocated; /* by the runtime: it can be read until it is freed */
 	uint32_t item;
 	uint64_t seq, addr, len;
 	uint64_t since; /* clock: the time from here on goes into the payload's next record; 0: none */

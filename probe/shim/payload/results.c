@@ -95,8 +95,9 @@ static void forget_parent(void)
 }
 
 /*
- * A walk over the results that were pending when it began, of one stream or of all, up to a number in the order. It ends after pending_count
- * entries, so that a table that was once full does not stay slow. An entry is counted before its bit is set: the count is never too low.
+ * A walk over the results that were pending when it began, of one stream or of all, up to a number in the order. It returns those in a state, or
+ * all if the state is ENTRY_FREE. It ends after pending_count entries, so that a table that was once full does not stay slow. An entry is
+ * counted before its bit is set: the count is never too low.
  */
 struct walk {
 	uint32_t mark, set, slots, used, state;
@@ -128,7 +129,7 @@ static struct pending *next_pending(struct walk *w)
 		while (w->slots != 0) {
 			struct pending *e = &pending[(w->set - 1) * SET + (uint32_t)__builtin_ctz(w->slots)];
 			w->slots &= w->slots - 1;
-			if (__atomic_load_n(&e->state, __ATOMIC_ACQUIRE) == w->state && e->order <= w->until)
+			if ((w->state == ENTRY_FREE || __atomic_load_n(&e->state, __ATOMIC_ACQUIRE) == w->state) && e->order <= w->until)
 				return e;
 		}
 		if (w->left <= 0 || w->set >= w->used)
@@ -186,7 +187,7 @@ static bool add_places(struct pending *e)
 static void mark_gone(struct pending *e, uint64_t of, enum why why)
 {
 	uint64_t was = __atomic_load_n(&e->gone, __ATOMIC_RELAXED);
-	while (was < of * WHYS && !__atomic_compare_exchange_n(&e->gone, &was, of * WHYS + why, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	while (was < of * WHYS && !__atomic_compare_exchange_n(&e->gone, &was, of * WHYS + why, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 		;
 }
 
@@ -228,6 +229,7 @@ static void overwrite_pending(struct pending *by, uint64_t mine, uint64_t addr, 
 	if (blocks > count || __atomic_load_n(&places, __ATOMIC_ACQUIRE) == NULL) {
 		/* Fewer entries than blocks: look at each entry. */
 		struct walk w = walk_pending(any_stream, NONE);
+		w.state = ENTRY_FREE;
 		for (struct pending *e; (e = next_pending(&w)) != NULL;) {
 			uint64_t of = e->order;
 			if (e != by && of < mine && !together(e, by) && at_place(of * PENDING + (uint64_t)(e - pending), &from, &to) && from < end && addr < to) {
@@ -328,8 +330,10 @@ bool add_pending(const struct payload *p, void *stream, uint64_t pitch, uint64_t
 	e->what = *p;
 	uint64_t mine = next_order();
 	__atomic_store_n(&e->order, mine, __ATOMIC_RELEASE);
-	if (!add_places(e))
+	if (!add_places(e)) {
 		e->what.flags |= PIECE_EARLY;
+		e->what.allocated = false; /* so does freeing */
+	}
 	/* From here on another thread may release it. */
 	__atomic_store_n(&e->state, ENTRY_FULL, __ATOMIC_SEQ_CST);
 	overwrite_pending(e, mine, p->addr, len, COPIED_OVER);
@@ -360,20 +364,21 @@ static void take_released(enum reach which, void *stream, uint64_t until)
 	for (struct pending *e; (e = next_pending(&w)) != NULL;) {
 		uint32_t was = ENTRY_FULL;
 		if (!released(e, which, stream, until) ||
-		    !__atomic_compare_exchange_n(&e->state, &was, ENTRY_BUSY, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		    !__atomic_compare_exchange_n(&e->state, &was, ENTRY_BUSY, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 			continue;
 		if (!released(e, which, stream, until)) {
 			/* The slot was released and reused in between. */
 			__atomic_store_n(&e->state, ENTRY_FULL, __ATOMIC_RELEASE);
 			continue;
 		}
-		uint64_t gone = __atomic_load_n(&e->gone, __ATOMIC_RELAXED);
+		/* Either this thread sees that the memory is gone, or the thread that frees it sees this one and waits. */
+		uint64_t gone = __atomic_load_n(&e->gone, __ATOMIC_SEQ_CST);
 		if (e->resumed != __atomic_load_n(&shim_control->resumed, __ATOMIC_ACQUIRE))
 			payload_missing(&e->what, MISSING_DETACHED); /* the program may have waited unrecorded, and reused the memory */
 		else if (gone / WHYS == e->order)
 			payload_missing(&e->what, why_missing[gone % WHYS]);
 		else
-			payload_rows(&e->what, e->pitch, e->width, true);
+			payload_rows(&e->what, e->pitch, e->width, !e->what.allocated);
 		__atomic_sub_fetch(&level_count[level_of(extent(e))], 1, __ATOMIC_SEQ_CST);
 		__atomic_store_n(&e->order, 0, __ATOMIC_RELEASE);
 		give_entry(e);
