@@ -3632,6 +3632,7 @@ var Model = (&api.Model{
 			Findings: "ACLSIM_STRICT_LOG", Uninitialised: "ACLSIM_UNINITIALISED", Model: "ACLSIM_MODEL", Clock: "ACLSIM_CLOCK",
 			Settings: []string{"CLOCK", "MODEL", "SEED", "KERNELS", "DEVICES", "FAULTS", "STRICT"},
 			Replayed: map[string]string{
+				"ACLSIM_ANSWERS": "runtime|documents",
 				"ACLSIM_CLOCK":   "real|virtual",
 				"ACLSIM_DEVICES": "[1-9]|1[0-6]",
 				"ACLSIM_FAULTS":  "[A-Za-z0-9_:=,. \\n-]*",

@@ -61,6 +61,9 @@ type Options struct {
 	Seed uint64
 	// Uninitialised has Unknown report bytes that depend on unwritten device memory.
 	Uninitialised bool
+	// Documented selects the documentation's answer if the public runtime's code gives another: functions need aclInit,
+	// an option that was not set is an error, and a lack of device memory has an error code of its own.
+	Documented bool
 	// Strict turns on strict mode, which reports errors that only some devices punish; may be nil.
 	Strict *Strict
 	// Faults are planned errors; nil for none.
