@@ -21,6 +21,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim/acl/callback"
 	"github.com/acltrace/acltrace/sim/acl/fault"
 	"github.com/acltrace/acltrace/sim/acl/graph"
@@ -114,7 +115,8 @@ type programAddresses struct {
 	stubs   sync.Map // → *stubFunc
 }
 
-const socName = "Ascend910B1"
+// release is the simulated release.
+var release = acl.Model.Runtime.Simulator.Release
 
 // New creates a simulator. Device addresses are reserved at the first use of a device.
 func New(o *Options) *Sim {
@@ -150,7 +152,7 @@ func New(o *Options) *Sim {
 	s.perDevice = make([]deviceSettings, s.opts.Devices)
 	s.Machine.Start(device.Options{VABase: s.opts.VABase, Reserved: s.opts.Reserved, Devices: s.opts.Devices, Memory: s.opts.Memory, Model: s.opts.Model,
 		Virtual: s.opts.Virtual, Seed: s.opts.Seed, Uninitialised: s.opts.Uninitialised, Log: s.opts.Log, Runtime: s})
-	s.soc = s.text.Add(socName)
+	s.soc = s.text.Add(release.Device)
 	if s.opts.Strict != nil {
 		s.Strict = s.newChecker(s.opts.Strict.Report)
 	}
@@ -186,7 +188,7 @@ type Description struct {
 }
 
 func Describe() Description {
-	return Description{SoC: socName, Memory: device.DefaultMemory, Devices: device.MaxDevices, Streams: device.MaxStreams, Depth: device.QueueDepth, Events: graph.MaxEvents, Notifies: maxNotifies, Blocks: kernel.MaxBlocks}
+	return Description{SoC: release.Device, Memory: device.DefaultMemory, Devices: device.MaxDevices, Streams: device.MaxStreams, Depth: device.QueueDepth, Events: graph.MaxEvents, Notifies: maxNotifies, Blocks: kernel.MaxBlocks}
 }
 
 // noDevice means that threads start without a device.

@@ -240,12 +240,13 @@ func (s *Sim) finish() {
 	}
 }
 
-// GetVersion returns version 1.17.0 of the interface.
+// GetVersion returns the version of the interface.
 func (t *Thread) GetVersion(major, minor, patch *int32) acl.Error {
 	if major == nil || minor == nil || patch == nil {
 		return t.null("majorVersion, minorVersion or patchVersion")
 	}
-	*major, *minor, *patch = 1, 17, 0
+	v := numbers(release.Interface)
+	*major, *minor, *patch = v[0], v[1], v[2]
 	return acl.ACL_SUCCESS
 }
 
