@@ -110,6 +110,7 @@ static inline int enter(struct thread *t, struct visit *v)
 	v->blocked = 0;
 	if (__builtin_expect(v->from == IN_ENGINE, 0))
 		return 0;
+	guest_bind();
 	if (__builtin_expect(t->visits < UNSURE, 0)) {
 		if (t->visits == 0) {
 			if (engine.own_thread())
@@ -213,6 +214,7 @@ static void open_once(void)
 {
 	pthread_atfork(NULL, NULL, after_fork);
 	atomic_store(&opening, 1);
+	guest_bind();
 	guest_before_engine();
 	atomic_store(&ready, load_engine());
 }
