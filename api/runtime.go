@@ -108,11 +108,19 @@ type Simulator struct {
 	Uninitialised    string // 1 reports results computed from memory that nothing has written
 	Model            string // cost model: a name, a file or its content
 	Clock            string // "virtual" for virtual time
+	Release          Release
 	// Settings are the variables that acltrace sim sets, without the prefix.
 	Settings []string
 	// Replayed are the variables that a trace may set in a replay, each with a regular expression for the whole value. None
 	// is a path.
 	Replayed map[string]string
+}
+
+// Release is the vendor's release that a simulator takes the place of. Its values are what the functions for versions and names return.
+type Release struct {
+	Toolkit   string // version of the toolkit
+	Interface string // version of the interface
+	Device    string // name of the device
 }
 
 // Arena describes the addresses at which a simulator can place memory on request. The zero value means that there are none.

@@ -248,7 +248,7 @@ func (t *Thread) MemPoolMallocAsync(ptr *acl.Addr, size uint64, memPool acl.MemP
 	p.mu.Lock()
 	if p.max != 0 && size > p.max-min(p.max, p.used) {
 		p.mu.Unlock()
-		return t.fail(acl.ACL_ERROR_RT_DEVICE_OOM, "allocate %d bytes: the memory pool has %d bytes, %d of them in use", size, p.max, p.used)
+		return t.failWith(fail.New(fail.OutOfMemory, "allocate %d bytes: the memory pool has %d bytes, %d of them in use", size, p.max, p.used))
 	}
 	p.used += size
 	p.high = max(p.high, p.used)

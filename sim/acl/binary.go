@@ -3,6 +3,7 @@ package acl
 import (
 	"bytes"
 	"cmp"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -69,7 +70,10 @@ func (t *Thread) addBinary(d *device.Device, b []byte, path string, lazy bool, h
 	if err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%s is not a kernel binary: %v", cmp.Or(path, "the data"), err)
 	}
-	f.Device, f.Lazy, f.Beside = d, lazy, t.sim.beside(path, b)
+	f.Lazy, f.Beside = lazy, t.sim.beside(path, b)
+	if d != nil {
+		f.Devices.Store(1 << d.ID)
+	}
 	if f.Handle = t.sim.binaries.Add(f); f.Handle == 0 {
 		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "load a binary: the limit is reached")
 	}
@@ -238,8 +242,12 @@ func (t *Thread) binary(h acl.BinHandle, funcHandle *acl.FuncHandle) (*kernel.Bi
 	return f, e
 }
 
-// function returns the handle of a kernel. Repeated calls return the same handle.
+// function returns the handle of a kernel, and loads the binary on the current device. Repeated calls return the same
+// handle.
 func (t *Thread) function(f *kernel.Binary, name string, entry uint64, h *acl.FuncHandle) acl.Error {
+	if c := t.current; c != nil && f.Devices.Load() != 0 {
+		f.Devices.Or(1 << c.Device.ID)
+	}
 	f.Lock()
 	defer f.Unlock()
 	key := name
@@ -324,16 +332,16 @@ func (t *Thread) FunctionGetParamInfo(func_ acl.Addr, paramIndex uint64, paramOf
 	return acl.ACL_SUCCESS
 }
 
-// deviceCopy writes a binary and its variables to its device, or the current one, and returns the address. After a
-// device reset it writes them again from the file.
+// deviceCopy writes a binary and its variables to the current device, or to the first one that has the binary, and
+// returns the address. After a device reset it writes them again from the file.
 func (t *Thread) deviceCopy(f *kernel.Binary) (uint64, acl.Error) {
-	d := f.Device
-	if d == nil {
-		c, e := t.context()
-		if e != 0 {
-			return 0, e
-		}
-		d = c.Device
+	c, e := t.context()
+	if e != 0 {
+		return 0, e
+	}
+	d := c.Device
+	if on := f.Devices.Load(); on != 0 && on>>d.ID&1 == 0 {
+		d = t.sim.Devices[bits.TrailingZeros32(on)]
 	}
 	f.Lock()
 	defer f.Unlock()

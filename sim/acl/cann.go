@@ -3,18 +3,15 @@ package acl
 import (
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"unsafe"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
-// The simulated CANN release and its packages.
-const (
-	cannMajor, cannMinor, cannPatch = 9, 1, 0
-	cannVersion                     = "9.1.0"
-)
-
+// cannPackages are the packages of the simulated release.
 var cannPackages = map[string]acl.CANNPackageName{"CANN": acl.ACL_PKG_NAME_CANN, "cann": acl.ACL_PKG_NAME_CANN, "runtime": acl.ACL_PKG_NAME_RUNTIME, "driver": acl.ACL_PKG_NAME_DRIVER}
 
 // sysPackage refuses packages that are not there.
@@ -41,10 +38,10 @@ func (t *Thread) SysGetCANNVersion(name acl.CANNPackageName, version *acl.CANNPa
 	}
 	*version = acl.CANNPackageVersion{}
 	b := (*[unsafe.Sizeof(*version)]byte)(unsafe.Pointer(version))
-	space.PutText(b[:128], cannVersion)
-	space.PutText(b[128:192], "9")
-	space.PutText(b[192:256], "1")
-	space.PutText(b[256:320], "0")
+	space.PutText(b[:128], release.Toolkit)
+	for i, part := range strings.Split(release.Toolkit, ".") {
+		space.PutText(b[128+64*i:192+64*i], part)
+	}
 	return acl.ACL_SUCCESS
 }
 
@@ -56,8 +53,17 @@ func (t *Thread) SysGetVersionStr(pkgName, versionStr *byte) acl.Error {
 	if versionStr == nil {
 		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "versionStr is null")
 	}
-	space.PutText(space.List(versionStr, uint64(len(cannVersion)+1)), cannVersion)
+	space.PutText(space.List(versionStr, uint64(len(release.Toolkit)+1)), release.Toolkit)
 	return acl.ACL_SUCCESS
+}
+
+// numbers returns the three parts of a version.
+func numbers(version string) (v [3]int32) {
+	for i, part := range strings.Split(version, ".") {
+		n, _ := strconv.ParseInt(part, 10, 32)
+		v[i] = int32(n)
+	}
+	return v
 }
 
 // SysGetVersionNum stores a package version as an increasing number.
@@ -65,7 +71,8 @@ func (t *Thread) SysGetVersionNum(pkgName *byte, versionNum *int32) acl.Error {
 	if e := t.sysPackage(pkgName); e != 0 {
 		return e
 	}
-	return put(t, "versionNum", versionNum, (cannMajor*100+cannMinor)*100000+cannPatch*1000)
+	v := numbers(release.Toolkit)
+	return put(t, "versionNum", versionNum, (v[0]*100+v[1])*100000+v[2]*1000)
 }
 
 // cannAttrs are the supported software features.

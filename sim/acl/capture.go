@@ -1,6 +1,8 @@
 package acl
 
 import (
+	"fmt"
+
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim/acl/graph"
 	"github.com/acltrace/acltrace/sim/acl/status"
@@ -134,7 +136,7 @@ func (t *Thread) MdlRICaptureEnd(on acl.Stream, modelRI *acl.MdlRI) acl.Error {
 	case len(c.Groups) > 0:
 		f = status.Failed(acl.ACL_ERROR_STREAM_TASK_GROUP_STATUS, "a task group of the capture is still open: end it first")
 	case u != nil:
-		f = status.Failed(acl.ACL_ERROR_RT_STREAM_UNJOINED, "stream %d joined the capture and did not return: record an event as its last task, and let a stream of the capture wait for it", u.ID)
+		f = status.Failed(acl.ACL_ERROR_RT_STREAM_UNJOINED, "stream %d joined the capture and did not return: %s; record an event as its last task, and let a stream of the capture wait for it", u.Stream.ID, lastTasks(u))
 	}
 	c.Unlock()
 	if f != nil {
@@ -212,4 +214,15 @@ func (t *Thread) captureOutside(ev *graph.Event, s *device.Stream, o *graph.Outs
 		return t.failWith(f)
 	}
 	return acl.ACL_SUCCESS
+}
+
+// lastTasks describes the tasks of a stream that no join covers.
+func lastTasks(u *graph.Unjoined) string {
+	switch {
+	case u.Tasks == 0:
+		return "it has no task"
+	case u.Joined == 0:
+		return fmt.Sprintf("its last task, number %d, is a %s, and no stream waits for it", u.Tasks, u.Last)
+	}
+	return fmt.Sprintf("its last task, number %d, is a %s; the join before it covers its tasks up to number %d", u.Tasks, u.Last, u.Joined)
 }

@@ -20,6 +20,9 @@ func (t *Thread) fail(code acl.Error, format string, a ...any) acl.Error {
 
 func (t *Thread) failWith(f *fail.Failure) acl.Error {
 	t.lastError = status.Of(f)
+	if f.Code == fail.OutOfMemory && t.sim.opts.Documented {
+		t.lastError = acl.ACL_ERROR_RT_DEVICE_OOM
+	}
 	t.say(f.Text)
 	return t.lastError
 }

@@ -177,7 +177,7 @@ func (t *Thread) MdlRIGetName(modelRI acl.MdlRI, maxLen uint32, name *byte) acl.
 }
 
 func (t *Thread) MdlRIGetId(modelRI acl.MdlRI, modelRIId *uint32) acl.Error {
-	g, e := t.graph(modelRI)
+	g, e := find(t, &t.sim.Graphs, uint64(modelRI)) // also while it is captured
 	if e != 0 {
 		return e
 	}

@@ -419,3 +419,33 @@ func TestOutsideOfGraphs(t *testing.T) {
 		}
 	}
 }
+
+// A framework records an event when it frees a pinned buffer, after the stream has joined back. The text of 107025 did
+// not say which task came after the join.
+func TestUnjoinedStreamNamesItsTasks(t *testing.T) {
+	e := newEnv(t, Options{})
+	a, b := e.stream(), e.stream()
+	fork, join, free := e.event(), e.event(), e.event()
+	word := e.malloc(4)
+	for _, c := range []struct {
+		then func()
+		want []string
+	}{
+		{func() { e.ok(e.th.RecordEvent(free, b)) }, []string{"its last task, number 3, is a record", "the join before it covers its tasks up to number 2"}},
+		{func() {
+			e.ok(e.th.RecordEvent(free, b))
+			e.ok(e.th.StreamWaitEvent(a, free))
+			e.ok(e.th.MemsetD32Async(word, 4, 2, 1, b))
+		}, []string{"its last task, number 4, is a fill", "up to number 3"}},
+	} {
+		var g acl.MdlRI
+		e.ok(e.th.MdlRICaptureBegin(a, acl.ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL))
+		e.ok(e.th.RecordEvent(fork, a))
+		e.ok(e.th.StreamWaitEvent(b, fork))
+		e.ok(e.th.RecordEvent(join, b))
+		e.ok(e.th.StreamWaitEvent(a, join))
+		c.then()
+		e.want(acl.ACL_ERROR_RT_STREAM_UNJOINED, e.th.MdlRICaptureEnd(a, &g))
+		e.message(append(c.want, "stream ")...)
+	}
+}

@@ -16,7 +16,7 @@ func (t *Thread) register(ptr acl.Addr, size uint64, r memory.Registration) acl.
 		return t.invalid("size of the registration is 0: want 1 byte or more")
 	case size > memory.MaxAlloc:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "size of the registration is %d: too large", size)
-	case ptr%space.PageSize != 0:
+	case r.Access != 0 && ptr%space.PageSize != 0: // memory that is only pinned may begin anywhere
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "address %#x is not a multiple of %d", ptr, space.PageSize)
 	case t.sim.Locate(ptr).Device != nil:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "address %#x is in device memory: want host memory", ptr)

@@ -409,14 +409,18 @@ func (t *Thread) SetSysParamOpt(opt acl.SysParamOpt, value int64) acl.Error {
 	return t.setOption(&t.sim.settings.options, opt, value)
 }
 
-// GetSysParamOpt returns a process option.
+// GetSysParamOpt returns a process option; 0 if it was not set. Only options of contexts have no default.
 func (t *Thread) GetSysParamOpt(opt acl.SysParamOpt, value *int64) acl.Error {
 	if e := t.ready(); e != 0 {
 		return e
 	}
 	t.sim.settings.mu.Lock()
 	defer t.sim.settings.mu.Unlock()
-	return t.getOption(&t.sim.settings.options, opt, value)
+	o := t.sim.settings.options
+	if !t.sim.opts.Documented && opt >= 0 && opt < sysParams {
+		o[opt][1] = 1
+	}
+	return t.getOption(&o, opt, value)
 }
 
 // SetTsDevice accepts the only scheduler that there is.

@@ -25,8 +25,8 @@ func (t *Thread) prepare(fn uint64, sh kernel.Shape, cfg *acl.LaunchKernelCfg, s
 	if f == nil {
 		return nil, t.badHandle(space.KindFunction, fn)
 	}
-	if f.Bin.Device != nil && f.Bin.Device != s.Context.Device {
-		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q was loaded on device %d, but the stream is on device %d", f.Name, f.Bin.Device.ID, s.Context.Device.ID)
+	if on := f.Bin.Devices.Load(); on != 0 && on>>s.Context.Device.ID&1 == 0 {
+		return nil, t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "kernel %q is not loaded on device %d, the stream's: find its function while the device is current", f.Name, s.Context.Device.ID)
 	}
 	blocks := uint64(1)
 	for i := range sh.Grid {

@@ -33,7 +33,7 @@ func (t *Thread) allocOn(d *device.Device, ptr *acl.Addr, size, pad uint64) acl.
 		return t.invalid("size is 0: want 1 byte or more")
 	}
 	if size > memory.MaxAlloc {
-		return t.fail(acl.ACL_ERROR_RT_DEVICE_OOM, "allocate %s: out of device memory", human.Bytes(size))
+		return t.failWith(fail.New(fail.OutOfMemory, "allocate %s: out of device memory", human.Bytes(size)))
 	}
 	addr, f := t.allocDevice(d, space.RoundUp(size, memory.AllocUnit)+pad, memory.Block{Origin: memory.ByMalloc, Access: space.Read | space.Write})
 	if f != nil {

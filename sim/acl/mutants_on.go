@@ -268,7 +268,7 @@ var breaches = map[string]breach{
 	"init_after_finalize":              skipped("aclFinalize"),
 	"init_damaged_configuration":       returns("aclInit", acl.ACL_ERROR_PARSE_FILE, acl.ACL_SUCCESS),
 	"init_empty_configuration":         returns("aclInit", acl.ACL_SUCCESS, acl.ACL_ERROR_PARSE_FILE),
-	"init_first":                       returns("aclrtSetDevice", acl.ACL_ERROR_UNINITIALIZE, acl.ACL_SUCCESS),
+	"init_is_optional":                 returns("aclrtSetDevice", acl.ACL_SUCCESS, acl.ACL_ERROR_UNINITIALIZE),
 	"init_missing_configuration":       returns("aclInit", acl.ACL_ERROR_INVALID_FILE, acl.ACL_SUCCESS),
 	"init_repeated":                    returns("aclInit", acl.ACL_ERROR_REPEAT_INITIALIZE, acl.ACL_SUCCESS),
 	"kernel_of_both_cores":             stores("aclrtGetFunctionAttribute", 2, 8, 0),
@@ -295,7 +295,7 @@ var breaches = map[string]breach{
 	}),
 	"pool_is_full": {"aclrtMemPoolMallocAsync", func(t *Thread, fn api.ID, w []uint64) (uint64, bool) {
 		r, ok := acl.Call(t, fn, w)
-		if acl.Error(int32(r)) == acl.ACL_ERROR_RT_DEVICE_OOM {
+		if acl.Error(int32(r)) == acl.ACL_ERROR_RT_MEMORY_ALLOCATION {
 			r = uint64(uint32(t.Malloc((*acl.Addr)(space.Pointer(w[0])), w[1], 0)))
 		}
 		return r, ok
@@ -306,20 +306,23 @@ var breaches = map[string]breach{
 		}
 		return acl.Call(t, fn, w)
 	}},
-	"name":                stores("aclrtGetFunctionName", 2, 8, 0),
-	"no_timeout":          stores("aclrtSetOpExecuteTimeOutV2", 1, 8, 0),
-	"not_registered":      returns("aclrtHostUnregister", acl.ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, acl.ACL_SUCCESS),
-	"notify_timeout":      skipped("aclrtWaitAndResetNotify"),
-	"number_of_notifies":  returns("aclrtCreateNotify", acl.ACL_ERROR_RT_NO_NOTIFY_RESOURCE, acl.ACL_SUCCESS),
-	"one_callback_a_call": twice("aclrtProcessReport"),
-	"one_device_a_thread": returns("aclrtSubscribeReport", acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, acl.ACL_SUCCESS),
-	"one_thread_a_stream": returns("aclrtSubscribeReport", acl.ACL_ERROR_RT_STREAM_SUBSCRIBE, acl.ACL_SUCCESS),
-	"operator_timeout":    skipped("aclrtSetOpExecuteTimeOutWithMs"),
-	"option_not_set":      returns("aclrtCtxGetSysParamOpt", acl.ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, acl.ACL_SUCCESS),
-	"option_of_context":   instead("aclrtCtxSetSysParamOpt", "aclrtSetSysParamOpt"),
-	"option_set_last":     given("aclrtCtxSetSysParamOpt", 1, 0),
+	"name":                   stores("aclrtGetFunctionName", 2, 8, 0),
+	"no_timeout":             stores("aclrtSetOpExecuteTimeOutV2", 1, 8, 0),
+	"not_registered":         returns("aclrtHostUnregister", acl.ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, acl.ACL_SUCCESS),
+	"notify_timeout":         skipped("aclrtWaitAndResetNotify"),
+	"number_of_notifies":     returns("aclrtCreateNotify", acl.ACL_ERROR_RT_NO_NOTIFY_RESOURCE, acl.ACL_SUCCESS),
+	"one_callback_a_call":    twice("aclrtProcessReport"),
+	"one_device_a_thread":    returns("aclrtSubscribeReport", acl.ACL_ERROR_RT_THREAD_SUBSCRIBE, acl.ACL_SUCCESS),
+	"one_thread_a_stream":    returns("aclrtSubscribeReport", acl.ACL_ERROR_RT_STREAM_SUBSCRIBE, acl.ACL_SUCCESS),
+	"operator_timeout":       skipped("aclrtSetOpExecuteTimeOutWithMs"),
+	"option_not_set":         returns("aclrtCtxGetSysParamOpt", acl.ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, acl.ACL_SUCCESS),
+	"option_of_process":      returns("aclrtGetSysParamOpt", acl.ACL_SUCCESS, acl.ACL_ERROR_RT_SYSPARAMOPT_NOT_SET),
+	"pinned_anywhere":        returns("aclrtHostRegisterV2", acl.ACL_SUCCESS, acl.ACL_ERROR_RT_PARAM_INVALID),
+	"id_of_a_captured_model": returns("aclmdlRIGetId", acl.ACL_SUCCESS, acl.ACL_ERROR_RT_MODEL_CAPTURED),
+	"option_of_context":      instead("aclrtCtxSetSysParamOpt", "aclrtSetSysParamOpt"),
+	"option_set_last":        given("aclrtCtxSetSysParamOpt", 1, 0),
 	"out_of_memory": behind("aclrtMalloc", func(t *Thread, _ []uint64, e acl.Error) {
-		if e == acl.ACL_ERROR_RT_DEVICE_OOM {
+		if e == acl.ACL_ERROR_RT_MEMORY_ALLOCATION {
 			t.current.Device.Memory.Used = t.current.Device.Memory.Limit
 		}
 	}),

@@ -296,7 +296,7 @@ func TestVersionsAndFeatures(t *testing.T) {
 	e := newEnv(t, Options{})
 	buf := make([]byte, 128)
 	e.ok(e.th.SysGetVersionStr(cstring("runtime"), &buf[0]))
-	if space.GoString(&buf[0]) != cannVersion {
+	if space.GoString(&buf[0]) != release.Toolkit {
 		t.Errorf("%q", space.GoString(&buf[0]))
 	}
 	e.want(acl.ACL_ERROR_INVALID_FILE, e.th.SysGetVersionStr(cstring("hccl"), &buf[0]))
@@ -307,7 +307,7 @@ func TestVersionsAndFeatures(t *testing.T) {
 	}
 	var v acl.CANNPackageVersion
 	e.ok(e.th.SysGetCANNVersion(acl.ACL_PKG_NAME_RUNTIME, &v))
-	if space.GoString(&v.Version[0]) != cannVersion || space.GoString(&v.MinorVersion[0]) != "1" {
+	if space.GoString(&v.Version[0]) != release.Toolkit || space.GoString(&v.MinorVersion[0]) != "1" {
 		t.Errorf("%q", v.Version[:8])
 	}
 	e.want(acl.ACL_ERROR_INVALID_FILE, e.th.SysGetCANNVersion(acl.ACL_PKG_NAME_OPP, &v))

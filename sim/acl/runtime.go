@@ -104,10 +104,10 @@ var runtimeFunctions = map[string]runtimeFunction{
 
 	// Queries of launchers
 	"rtGetSocVersion": func(t *Thread, w []uint64) acl.Error {
-		if n := uint64(uint32(w[1])); w[0] == 0 || n <= uint64(len(socName)) {
+		if n := uint64(uint32(w[1])); w[0] == 0 || n <= uint64(len(release.Device)) {
 			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "buffer of %d bytes at %#x is too small for the SoC name", n, w[0])
 		}
-		space.PutText(space.Bytes(w[0], uint64(len(socName)+1)), socName)
+		space.PutText(space.Bytes(w[0], uint64(len(release.Device)+1)), release.Device)
 		return acl.ACL_SUCCESS
 	},
 	"rtGetC2cCtrlAddr": func(t *Thread, w []uint64) acl.Error {

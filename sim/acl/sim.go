@@ -21,6 +21,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim/acl/callback"
 	"github.com/acltrace/acltrace/sim/acl/fault"
 	"github.com/acltrace/acltrace/sim/acl/graph"
@@ -61,6 +62,9 @@ type Options struct {
 	Seed uint64
 	// Uninitialised has Unknown report bytes that depend on unwritten device memory.
 	Uninitialised bool
+	// Documented selects the documentation's answer if the public runtime's code gives another: functions need aclInit,
+	// an option that was not set is an error, and a lack of device memory has an error code of its own.
+	Documented bool
 	// Strict turns on strict mode, which reports errors that only some devices punish; may be nil.
 	Strict *Strict
 	// Faults are planned errors; nil for none.
@@ -111,7 +115,8 @@ type programAddresses struct {
 	stubs   sync.Map // → *stubFunc
 }
 
-const socName = "Ascend910B1"
+// release is the simulated release.
+var release = acl.Model.Runtime.Simulator.Release
 
 // New creates a simulator. Device addresses are reserved at the first use of a device.
 func New(o *Options) *Sim {
@@ -147,7 +152,7 @@ func New(o *Options) *Sim {
 	s.perDevice = make([]deviceSettings, s.opts.Devices)
 	s.Machine.Start(device.Options{VABase: s.opts.VABase, Reserved: s.opts.Reserved, Devices: s.opts.Devices, Memory: s.opts.Memory, Model: s.opts.Model,
 		Virtual: s.opts.Virtual, Seed: s.opts.Seed, Uninitialised: s.opts.Uninitialised, Log: s.opts.Log, Runtime: s})
-	s.soc = s.text.Add(socName)
+	s.soc = s.text.Add(release.Device)
 	if s.opts.Strict != nil {
 		s.Strict = s.newChecker(s.opts.Strict.Report)
 	}
@@ -183,7 +188,7 @@ type Description struct {
 }
 
 func Describe() Description {
-	return Description{SoC: socName, Memory: device.DefaultMemory, Devices: device.MaxDevices, Streams: device.MaxStreams, Depth: device.QueueDepth, Events: graph.MaxEvents, Notifies: maxNotifies, Blocks: kernel.MaxBlocks}
+	return Description{SoC: release.Device, Memory: device.DefaultMemory, Devices: device.MaxDevices, Streams: device.MaxStreams, Depth: device.QueueDepth, Events: graph.MaxEvents, Notifies: maxNotifies, Blocks: kernel.MaxBlocks}
 }
 
 // noDevice means that threads start without a device.

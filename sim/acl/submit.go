@@ -141,7 +141,7 @@ func (t *Thread) updateTask(s *device.Stream, k device.Task) (bool, acl.Error) {
 // outOfMemory returns the planned failure of the next device allocation; nil for none.
 func (s *Sim) outOfMemory() *fail.Failure {
 	if x := s.opts.Faults.Hit(fault.OutOfMemory, ""); x != nil {
-		return status.Failed(acl.ACL_ERROR_RT_DEVICE_OOM, "injected fault: allocation %d is out of device memory", x.At)
+		return fail.New(fail.OutOfMemory, "injected fault: allocation %d is out of device memory", x.At)
 	}
 	return nil
 }

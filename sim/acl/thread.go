@@ -133,10 +133,10 @@ func (t *Thread) textBuffer() uint64 {
 	return t.buffer
 }
 
-// ready returns an error unless the runtime is initialized.
+// ready begins a call. The runtime's functions need no aclInit, unless the answers are those of the documentation.
 func (t *Thread) ready() acl.Error {
 	t.sim.Clock.Enter(&t.HostThread)
-	if t.sim.life.inits.Load() > 0 || t.below {
+	if !t.sim.opts.Documented || t.below || t.sim.life.inits.Load() > 0 {
 		return acl.ACL_SUCCESS
 	}
 	return t.fail(acl.ACL_ERROR_UNINITIALIZE, "the runtime is not initialized: call aclInit first")
@@ -186,9 +186,10 @@ func (t *Thread) Init(configPath *byte) acl.Error {
 	return t.reportInit(text)
 }
 
-// Finalize drops all references of Init.
+// Finalize drops all references of Init. The first call of a process succeeds without Init, too.
 func (t *Thread) Finalize() acl.Error {
-	if t.sim.life.inits.Swap(0) == 0 {
+	first := !t.sim.life.ended.Load() && !t.sim.opts.Documented
+	if t.sim.life.inits.Swap(0) == 0 && !first {
 		return t.notInitialized()
 	}
 	t.sim.finish()
@@ -217,8 +218,8 @@ func (t *Thread) FinalizeReference(refCount *uint64) acl.Error {
 
 func (t *Thread) notInitialized() acl.Error {
 	t.sim.Strict.NotBalanced(&t.Strict)
-	if t.sim.life.ended.Load() {
-		return t.fail(acl.ACL_ERROR_REPEAT_FINALIZE, "aclFinalize was called already")
+	if t.sim.life.ended.Load() || !t.sim.opts.Documented {
+		return t.fail(acl.ACL_ERROR_REPEAT_FINALIZE, "aclFinalize was called already, or no aclInit before it")
 	}
 	return t.fail(acl.ACL_ERROR_UNINITIALIZE, "the runtime is not initialized: call aclInit first")
 }
@@ -239,12 +240,13 @@ func (s *Sim) finish() {
 	}
 }
 
-// GetVersion returns version 1.17.0 of the interface.
+// GetVersion returns the version of the interface.
 func (t *Thread) GetVersion(major, minor, patch *int32) acl.Error {
 	if major == nil || minor == nil || patch == nil {
 		return t.null("majorVersion, minorVersion or patchVersion")
 	}
-	*major, *minor, *patch = 1, 17, 0
+	v := numbers(release.Interface)
+	*major, *minor, *patch = v[0], v[1], v[2]
 	return acl.ACL_SUCCESS
 }
 

@@ -57,7 +57,7 @@ func TestVirtualMemory(t *testing.T) {
 	}
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.MallocPhysical(&h[0], unit+1, deviceProp(), 0))
 	var big acl.DrvMemHandle
-	e.want(acl.ACL_ERROR_RT_DEVICE_OOM, e.th.MallocPhysical(&big, 64<<20, deviceProp(), 0))
+	e.want(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, e.th.MallocPhysical(&big, 64<<20, deviceProp(), 0))
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.MapMem(va, unit, 8, h[0], 0))
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.MapMem(va, unit/2, 0, h[0], 0))
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.MapMem(va+4096, unit, 0, h[0], 0))
@@ -127,7 +127,7 @@ func TestMemPool(t *testing.T) {
 	e.ok(e.th.MemPoolCreate(&p, props))
 	var a, b acl.Addr
 	e.ok(e.th.MemPoolMallocAsync(&a, 1000, p, s))
-	e.want(acl.ACL_ERROR_RT_DEVICE_OOM, e.th.MemPoolMallocAsync(&b, 64, p, s))
+	e.want(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, e.th.MemPoolMallocAsync(&b, 64, p, s))
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.Free(a))
 	release := e.hold(s)
 	e.ok(e.th.MemsetAsync(a, 1000, 1, 1000, s))

@@ -2,6 +2,9 @@
 
 #include "face.h"
 #include "acl/acl.h"
+#include "alone.h"
+
+const struct release release = {"9.1.0", "1.17.0", "Ascend910B1"};
 
 FACE_EXPORT aclError aclInit(const char *configPath)
 {
@@ -29,6 +32,8 @@ FACE_EXPORT const char *aclGetRecentErrMsg(void)
 
 FACE_EXPORT aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *version)
 {
+	if (face_is_alone())
+		return alone_aclsysGetCANNVersion(name, version);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)name;
 	w[1] = (uint64_t)(uintptr_t)version;
@@ -37,6 +42,8 @@ FACE_EXPORT aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackag
 
 FACE_EXPORT aclError aclsysGetVersionStr(char *pkgName, char *versionStr)
 {
+	if (face_is_alone())
+		return alone_aclsysGetVersionStr(pkgName, versionStr);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)pkgName;
 	w[1] = (uint64_t)(uintptr_t)versionStr;
@@ -45,6 +52,8 @@ FACE_EXPORT aclError aclsysGetVersionStr(char *pkgName, char *versionStr)
 
 FACE_EXPORT aclError aclsysGetVersionNum(char *pkgName, int32_t *versionNum)
 {
+	if (face_is_alone())
+		return alone_aclsysGetVersionNum(pkgName, versionNum);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uintptr_t)pkgName;
 	w[1] = (uint64_t)(uintptr_t)versionNum;
@@ -227,6 +236,8 @@ FACE_EXPORT aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value)
 
 FACE_EXPORT aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
 {
+	if (face_is_alone())
+		return alone_aclrtGetSysParamOpt(opt, value);
 	uint64_t w[2];
 	w[0] = (uint64_t)(uint32_t)opt;
 	w[1] = (uint64_t)(uintptr_t)value;
@@ -313,6 +324,8 @@ FACE_EXPORT aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtiliz
 
 FACE_EXPORT aclError aclrtGetDeviceCount(uint32_t *count)
 {
+	if (face_is_alone())
+		return alone_aclrtGetDeviceCount(count);
 	uint64_t w[1];
 	w[0] = (uint64_t)(uintptr_t)count;
 	return (aclError)face_call(43, w);
@@ -2512,6 +2525,8 @@ FACE_EXPORT aclError aclmdlRITaskGetSeqId(aclmdlRITask task, uint32_t *id)
 
 FACE_EXPORT aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion)
 {
+	if (face_is_alone())
+		return alone_aclrtGetVersion(majorVersion, minorVersion, patchVersion);
 	uint64_t w[3];
 	w[0] = (uint64_t)(uintptr_t)majorVersion;
 	w[1] = (uint64_t)(uintptr_t)minorVersion;
@@ -3260,6 +3275,8 @@ FACE_EXPORT void aclAppLog(aclLogLevel logLevel, const char *func, const char *f
 
 FACE_EXPORT const char *aclrtGetSocName(void)
 {
+	if (face_is_alone())
+		return alone_aclrtGetSocName();
 	return (const char*)(uintptr_t)face_ask(384, NULL);
 }
 

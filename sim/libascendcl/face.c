@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "face.h"
 
+#include "alone.h"
 #include "engine.h"
 #include "guest.h"
 #include "include/aclsim/clock.h"
@@ -109,6 +110,7 @@ static inline int enter(struct thread *t, struct visit *v)
 	v->blocked = 0;
 	if (__builtin_expect(v->from == IN_ENGINE, 0))
 		return 0;
+	guest_bind();
 	if (__builtin_expect(t->visits < UNSURE, 0)) {
 		if (t->visits == 0) {
 			if (engine.own_thread())
@@ -212,6 +214,7 @@ static void open_once(void)
 {
 	pthread_atfork(NULL, NULL, after_fork);
 	atomic_store(&opening, 1);
+	guest_bind();
 	guest_before_engine();
 	atomic_store(&ready, load_engine());
 }
@@ -228,6 +231,18 @@ static int open_engine(void)
 	pthread_once(&once, open_once);
 	guest_unblock(&mask);
 	return atomic_load(&ready);
+}
+
+static int is_set(const char *name, const char *value)
+{
+	const char *s = getenv(name);
+
+	return s && (value ? !strcmp(s, value) : *s != 0);
+}
+
+int face_is_alone(void)
+{
+	return !atomic_load_explicit(&opening, memory_order_relaxed) && !is_set("ACLSIM_FAULTS", NULL) && !is_set("ACLSIM_ANSWERS", "documents");
 }
 
 /* Makes the thread known to the engine, and returns whether there is one. */

@@ -1,10 +1,10 @@
 #define _GNU_SOURCE
 #include "guest.h"
 
+#include "bind.h"
 #include "engine.h"
 #include "face.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 /*
- * Functions of libc that this library exports as well. A program that is linked with it calls these.
+ * Functions of libc that have a substitute here, guest_NAME, which this library exports as NAME. Programs call it if this library comes before
+ * libc in the order of symbols. If it does not, as in a program that reaches it through another library or by dlopen, the tables of all
+ * loaded libraries are bound to the substitutes: see bind.c.
  */
 #define SIGNALS                                                                                                       \
 	X(int, sigaction, (int, const struct sigaction *, struct sigaction *))                                         \
@@ -29,13 +31,25 @@
 	X(int, dup2, (int, int))                                                                                       \
 	X(int, dup3, (int, int, int))
 
-/* Looks a function up once. libc's own is the next one after this library's. */
+#define X(type, name, params) static type guest_##name params;
+SIGNALS
+DESCRIPTORS
+#undef X
+
+static const struct binding bindings[] = {
+#define X(type, name, params) {#name, (void *)guest_##name},
+	SIGNALS
+	DESCRIPTORS
+#undef X
+};
+
+/* Looks a function up once. */
 static void *find(void *_Atomic *known, const char *name)
 {
 	void *f = atomic_load_explicit(known, memory_order_relaxed);
 
 	if (!f) {
-		f = dlsym(RTLD_NEXT, name);
+		f = bind_find(name);
 		atomic_store_explicit(known, f, memory_order_relaxed);
 	}
 	return f;
@@ -271,7 +285,7 @@ static int chain_number(int sig)
 	return i >= 0 && atomic_load(&chained) == getpid() ? i : -1;
 }
 
-FACE_EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
+static int guest_sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 {
 	struct sigaction a;
 	sigset_t mask;
@@ -302,7 +316,7 @@ static sighandler_t set(int sig, sighandler_t h, int flags, sighandler_t (*libc)
 	if (h != SIG_HOLD && chain_number(sig) >= 0) {
 		struct sigaction a = {.sa_handler = h, .sa_flags = flags}, old;
 
-		return sigaction(sig, &a, &old) ? SIG_ERR : old.sa_handler;
+		return guest_sigaction(sig, &a, &old) ? SIG_ERR : old.sa_handler;
 	}
 	before = libc(sig, h);
 	if (before != SIG_ERR)
@@ -310,11 +324,11 @@ static sighandler_t set(int sig, sighandler_t h, int flags, sighandler_t (*libc)
 	return before;
 }
 
-FACE_EXPORT sighandler_t signal(int sig, sighandler_t h) { return set(sig, h, SA_RESTART, libc_signal()); }
-FACE_EXPORT sighandler_t bsd_signal(int sig, sighandler_t h) { return set(sig, h, SA_RESTART, libc_bsd_signal()); }
-FACE_EXPORT sighandler_t sigset(int sig, sighandler_t h) { return set(sig, h, 0, libc_sigset()); }
-FACE_EXPORT sighandler_t sysv_signal(int sig, sighandler_t h) { return set(sig, h, SA_RESETHAND | SA_NODEFER, libc_sysv_signal()); }
-FACE_EXPORT sighandler_t __sysv_signal(int sig, sighandler_t h) { return set(sig, h, SA_RESETHAND | SA_NODEFER, libc___sysv_signal()); }
+static sighandler_t guest_signal(int sig, sighandler_t h) { return set(sig, h, SA_RESTART, libc_signal()); }
+static sighandler_t guest_bsd_signal(int sig, sighandler_t h) { return set(sig, h, SA_RESTART, libc_bsd_signal()); }
+static sighandler_t guest_sigset(int sig, sighandler_t h) { return set(sig, h, 0, libc_sigset()); }
+static sighandler_t guest_sysv_signal(int sig, sighandler_t h) { return set(sig, h, SA_RESETHAND | SA_NODEFER, libc_sysv_signal()); }
+static sighandler_t guest___sysv_signal(int sig, sighandler_t h) { return set(sig, h, SA_RESETHAND | SA_NODEFER, libc___sysv_signal()); }
 
 /*
  * Descriptors. A program that closes all that it has not opened would close the engine's, and get the same numbers for files of its own, to which the
@@ -331,7 +345,7 @@ void guest_in_child(void)
 	kept = NULL;
 }
 
-FACE_EXPORT int close(int fd)
+static int guest_close(int fd)
 {
 	if (is_kept(fd)) {
 		errno = EBADF;
@@ -340,7 +354,7 @@ FACE_EXPORT int close(int fd)
 	return libc_close()(fd);
 }
 
-FACE_EXPORT int close_range(unsigned first, unsigned last, int flags)
+static int guest_close_range(unsigned first, unsigned last, int flags)
 {
 	int (*range)(unsigned, unsigned, int) = libc_close_range();
 
@@ -360,16 +374,16 @@ FACE_EXPORT int close_range(unsigned first, unsigned last, int flags)
 	return range(first, last, flags);
 }
 
-FACE_EXPORT void closefrom(int from)
+static void guest_closefrom(int from)
 {
 	if (from < 0)
 		from = 0;
-	if (close_range((unsigned)from, ~0U, 0))
+	if (guest_close_range((unsigned)from, ~0U, 0))
 		for (long fd = from, end = sysconf(_SC_OPEN_MAX); fd < end; fd++)
-			close((int)fd);
+			guest_close((int)fd);
 }
 
-FACE_EXPORT int dup2(int from, int to)
+static int guest_dup2(int from, int to)
 {
 	if (is_kept(to)) {
 		errno = EBUSY;
@@ -378,11 +392,23 @@ FACE_EXPORT int dup2(int from, int to)
 	return libc_dup2()(from, to);
 }
 
-FACE_EXPORT int dup3(int from, int to, int flags)
+static int guest_dup3(int from, int to, int flags)
 {
 	if (is_kept(to)) {
 		errno = EBUSY;
 		return -1;
 	}
 	return libc_dup3()(from, to, flags);
+}
+
+#define X(type, name, params) FACE_EXPORT type name params __attribute__((alias("guest_" #name)));
+SIGNALS
+DESCRIPTORS
+#undef X
+
+/* Libraries that were loaded since the previous call may have set handlers in their constructors. */
+void guest_bind(void)
+{
+	if (bind_all(bindings, sizeof bindings / sizeof *bindings))
+		guest_handlers();
 }

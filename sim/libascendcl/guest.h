@@ -14,6 +14,9 @@ void guest_block(sigset_t *old);
 /* Sets a mask, less the signals of crashes. */
 void guest_unblock(const sigset_t *mask);
 
+/* Binds the program's libraries to the functions of guest.c. It is cheap if no library was loaded since the previous call. */
+void guest_bind(void);
+
 /* Sets a handler for crash signals. Call it before the engine is opened: the engine's handlers are then above it. */
 void guest_before_engine(void);
 

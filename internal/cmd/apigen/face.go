@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
@@ -29,6 +30,11 @@ func genFace(m *model, w *writer) error {
 	default:
 		w.f("#include \"%s\"", m.include)
 	}
+	if len(m.alone) > 0 {
+		r := m.Runtime.Simulator.Release
+		w.f("#include \"alone.h\"\n")
+		w.f("const struct release release = {\"%s\", \"%s\", \"%s\"};", r.Toolkit, r.Interface, r.Device)
+	}
 	w.f("")
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
@@ -48,6 +54,9 @@ func genFace(m *model, w *writer) error {
 		}
 		if f.Last == api.LastTask {
 			w.f("\tif (face_last_task(%s))\n\t\treturn 0;", f.Params[0].Name)
+		}
+		if slices.Contains(m.alone, f.Name) {
+			w.f("\tif (face_is_alone())\n\t\treturn alone_%s(%s);", f.Name, cArgs(f))
 		}
 		m.words(w, f, "w")
 		words := "w"

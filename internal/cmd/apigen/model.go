@@ -31,6 +31,7 @@ type model struct {
 	why      map[string]string         // reason why a function has no semantics
 	aliases  map[string]string         // names that headers redirect to another function
 	others   []string                  // functions outside the model that the simulator exports
+	alone    []string                  // functions that the simulator answers without its engine
 	performs map[string][]string       // functions, also of other layers, by the one that performs them in the simulator
 	layer    layer
 }

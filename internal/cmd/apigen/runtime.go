@@ -106,6 +106,7 @@ func loadRuntime(root, name string) (*runtime, error) {
 		if err := m.load(l.IDs); err != nil {
 			return nil, err
 		}
+		m.Runtime = r.Runtime
 		ms = append(ms, m)
 	}
 	if r.model, err = join(ms...); err != nil {

@@ -85,6 +85,7 @@ type document struct {
 	Unsimulated map[string][]string // names by reason
 	Simulated   []string            // if only a part of the layer is
 	Others      []string            // functions outside the model that the simulator exports
+	Alone       []string            // functions that the simulator answers without its engine
 	Performs    map[string][]string // functions by the one that performs them in the simulator
 }
 
@@ -113,7 +114,7 @@ func (m *model) loadSemantics() error {
 func (m *model) describe(doc *document) {
 	m.layer = doc.Layer
 	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Composite: doc.Layer.Composite, Errors: doc.Layer.Errors}}
-	m.aliases, m.performs, m.others = doc.Aliases, doc.Performs, doc.Others
+	m.aliases, m.performs, m.others, m.alone = doc.Aliases, doc.Performs, doc.Others, doc.Alone
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		f.RetError, f.Composite, f.Annotation = f.Return == doc.Layer.Errors, doc.Layer.Composite || doc.Layer.HostCallback, doc.Layer.Annotation || doc.Layer.HostCallback

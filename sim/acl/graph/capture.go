@@ -2,6 +2,7 @@ package graph
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -105,8 +106,18 @@ func (c *Capture) Join(s *device.Stream) {
 	recordingOf(s).Capture.Store(c)
 }
 
-// Unjoined returns a stream that has not joined back. The caller holds the lock.
-func (c *Capture) Unjoined() *device.Stream {
+// Unjoined is a captured stream with work after its last join.
+type Unjoined struct {
+	Stream *device.Stream
+	Last   string // its last task, "" for none
+	Tasks  int    // number of its tasks
+	// Joined is the number of tasks up to the last event record that a stream waits for, 0 for none. That wait was the
+	// join before the last tasks.
+	Joined int
+}
+
+// Unjoined returns a stream that has not joined back; nil if all have. The caller holds the lock.
+func (c *Capture) Unjoined() *Unjoined {
 	back := map[*Lane]bool{c.Lanes[c.Origin]: true}
 	waited := map[int]bool{}
 	for grown := true; grown; {
@@ -125,9 +136,17 @@ func (c *Capture) Unjoined() *device.Stream {
 		}
 	}
 	for _, l := range c.Graph.Lanes {
-		if !back[l] {
-			return l.Stream
+		if back[l] {
+			continue
 		}
+		u := &Unjoined{Stream: l.Stream, Tasks: len(l.Tasks)}
+		for i, k := range l.Tasks {
+			u.Last = strings.TrimSpace(string(k.Kind) + " " + k.Name)
+			if k.Kind == device.TaskRecord && waited[k.Mark] {
+				u.Joined = i + 1
+			}
+		}
+		return u
 	}
 	return nil
 }

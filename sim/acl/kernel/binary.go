@@ -19,11 +19,12 @@ type Image struct {
 // Binary is a loaded ELF file with kernels.
 type Binary struct {
 	Handle uint64
-	Device *device.Device // nil for all devices
 	Names  *kernelbin.File
 	Beside device.Kernels // library beside the file; nil for none
 	Data   []byte
 	Lazy   bool // loaded at first use
+	// Devices has a bit for the id of each device that the binary was loaded on; 0 for all devices.
+	Devices atomic.Uint32
 
 	sync.Mutex
 	Found       map[string]*Function

@@ -12,7 +12,7 @@ func Failed(code acl.Error, format string, a ...any) *fail.Failure {
 
 // deviceErrors maps the device's codes to runtime codes.
 var deviceErrors = map[fail.Code]acl.Error{
-	fail.OutOfMemory: acl.ACL_ERROR_RT_DEVICE_OOM, fail.NoHostMemory: acl.ACL_ERROR_RT_MEMORY_ALLOCATION, fail.BadAddress: acl.ACL_ERROR_RT_SYS_DMA,
+	fail.OutOfMemory: acl.ACL_ERROR_RT_MEMORY_ALLOCATION, fail.NoHostMemory: acl.ACL_ERROR_RT_MEMORY_ALLOCATION, fail.BadAddress: acl.ACL_ERROR_RT_SYS_DMA,
 	fail.Aborted: acl.ACL_ERROR_RT_STREAM_ABORT, fail.Ended: acl.ACL_ERROR_RT_INVALID_HANDLE, fail.TooMany: acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
 	fail.PeerLost: acl.ACL_ERROR_RT_IPC_ERROR, fail.Denied: acl.ACL_ERROR_RT_NO_PERMISSION, fail.Invalid: acl.ACL_ERROR_RT_PARAM_INVALID,
 	fail.NoStream: acl.ACL_ERROR_RT_NO_STREAM_RESOURCE,

@@ -8,5 +8,5 @@ RULE(finalize_drops_all_references)
 {
 	WANT(ACL_ERROR_REPEAT_INITIALIZE, aclInit(NULL));
 	OK(aclFinalize());
-	WANT(ACL_ERROR_UNINITIALIZE, aclrtSetDevice(0));
+	WANT(ACL_ERROR_REPEAT_FINALIZE, aclFinalizeReference(NULL));
 }

@@ -1,6 +1,6 @@
 /*
  * says: An allocation larger than the free memory fails, and the next one that fits succeeds.
- * source: Errors, ACL_ERROR_RT_DEVICE_OOM
+ * source: public runtime: ACL_ERROR_RT_MEMORY_ALLOCATION if the driver is out of memory
  */
 #include "../conformance.h"
 
@@ -8,6 +8,6 @@ RULE(out_of_memory)
 {
 	void *p;
 
-	WANT(ACL_ERROR_RT_DEVICE_OOM, aclrtMalloc(&p, (size_t)1 << 40, ACL_MEM_MALLOC_HUGE_FIRST));
+	WANT(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMalloc(&p, (size_t)1 << 40, ACL_MEM_MALLOC_HUGE_FIRST));
 	CHECK(device(32));
 }

@@ -73,6 +73,13 @@ func optionsFromEnv() *sim.Options {
 		}
 		o.Faults = faults
 	}
+	switch v := os.Getenv("ACLSIM_ANSWERS"); v {
+	case "", "runtime":
+	case "documents":
+		o.Documented = true
+	default:
+		warn("ignore ACLSIM_ANSWERS=%s: want runtime or documents", v)
+	}
 	o.Uninitialised = os.Getenv("ACLSIM_UNINITIALISED") == "1"
 	o.Strict = strictFromEnv()
 	if path := os.Getenv("ACLSIM_PLACE"); path != "" {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -165,6 +166,34 @@ func TestFork(t *testing.T) {
 	_, stderr := run(t, libraries(t), nil, exe, "after")
 	if n := strings.Count(stderr, "was forked"); n != 4 {
 		t.Errorf("4 children said %d times why their calls fail: %q", n, stderr)
+	}
+}
+
+// Flags of dlopen.
+const rtldNow, rtldGlobal, rtldDeepbind = 2, 0x100, 8
+
+// A constructor of a library that a program opens called the runtime: the engine waited for the dynamic loader for ever.
+func TestFirstCallInConstructor(t *testing.T) {
+	dir := libraries(t)
+	lib := program(t, "first", "ascendcl", "-DLIBRARY", "-shared", "-fPIC")
+	exe := program(t, "first", "ascendcl")
+	for _, flags := range []int{rtldNow, rtldNow | rtldGlobal, rtldNow | rtldDeepbind} {
+		run(t, dir, []string{"ACLSIM_KERNELS=" + dir + "/kernels.so"}, exe, "load", lib, strconv.Itoa(flags))
+	}
+}
+
+// Frameworks ask for the version and the number of devices, and fork their workers then: all calls of the children failed.
+func TestForkAfterStatelessCalls(t *testing.T) {
+	if _, stderr := run(t, libraries(t), nil, program(t, "first", "ascendcl"), "fork"); stderr != "" {
+		t.Errorf("it says %q", stderr)
+	}
+}
+
+// The face and the engine give the same answers.
+func TestAnswersWithoutEngine(t *testing.T) {
+	exe := program(t, "first", "ascendcl")
+	for _, env := range []string{"ACLSIM_DEVICES=1", "ACLSIM_DEVICES=3", "ACLSIM_DEVICES=17", "ACLSIM_DEVICES=x", "ACLSIM_DEVICES="} {
+		run(t, libraries(t), []string{env}, exe, "answers")
 	}
 }
 

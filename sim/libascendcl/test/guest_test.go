@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,12 +17,27 @@ import (
 
 // A signal handler that was set without SA_ONSTACK ran on a goroutine's stack and corrupted it: 5 of 6 runs crashed, with an empty handler.
 func TestHandlersRunOnTheSignalStack(t *testing.T) {
-	run(t, libraries(t), nil, program(t, "guest", "ascendcl"), "handlers", "-")
+	inAnyOrder(t, "guest", func(t *testing.T, exe string) { run(t, libraries(t), nil, exe, "handlers", "-") })
 }
 
-// The handlers of a program that loads the runtime are set past libascendcl.so, and kept their flags.
-func TestHandlersOfAProgramThatLoadsTheRuntime(t *testing.T) {
-	run(t, "", nil, program(t, "loads", ""), libraries(t)+"/libascendcl.so")
+// inAnyOrder runs a test with a program that is linked with the runtime alone, and with libc before the runtime, as a
+// program that reaches the runtime through another library. The first calls of such programs crashed.
+func inAnyOrder(t *testing.T, name string, test func(t *testing.T, exe string)) {
+	for order, flags := range map[string][]string{"runtime first": nil, "libc first": {"-Wl,--no-as-needed", "-lc", "-lpthread"}} {
+		t.Run(order, func(t *testing.T) { test(t, program(t, name, "ascendcl", flags...)) })
+	}
+}
+
+// The functions of a program that loads the runtime are bound to libc. Its handlers kept their flags, and it closed the
+// engine's descriptors.
+func TestProgramLoadsTheRuntime(t *testing.T) {
+	exe := program(t, "loads", "")
+	for _, flags := range []int{rtldNow, rtldNow | rtldGlobal, rtldNow | rtldDeepbind} {
+		run(t, "", nil, exe, libraries(t)+"/libascendcl.so", strconv.Itoa(flags))
+	}
+	// Preloaded, it comes before libc.
+	lib := libraries(t) + "/libascendcl.so"
+	run(t, "", []string{"LD_PRELOAD=" + lib}, exe, lib, strconv.Itoa(rtldNow))
 }
 
 // A timer's signal for the process was delivered to threads of Go's.
@@ -49,11 +65,12 @@ func TestCallsInsideTheEngineAreRefused(t *testing.T) {
 // A program that closed all descriptors ended in Go's netpoll, and one that had files by their numbers found eight bytes in them.
 func TestProgramClosesAllDescriptors(t *testing.T) {
 	dir := libraries(t)
-	exe := program(t, "guest", "ascendcl")
-	for _, how := range []string{"close", "close_range", "closefrom"} {
-		env := []string{"ACLSIM_KERNELS=" + dir + "/kernels.so", "ACLSIM_MODEL=" + modelOf(t, map[string]any{"name": "*", "duration_ns": 1_000_000})}
-		run(t, dir, env, exe, how, dir+"/kernels.o")
-	}
+	inAnyOrder(t, "guest", func(t *testing.T, exe string) {
+		for _, how := range []string{"close", "close_range", "closefrom"} {
+			env := []string{"ACLSIM_KERNELS=" + dir + "/kernels.so", "ACLSIM_MODEL=" + modelOf(t, map[string]any{"name": "*", "duration_ns": 1_000_000})}
+			run(t, dir, env, exe, how, dir+"/kernels.o")
+		}
+	})
 }
 
 // modelOf returns a cost model in which only kernels take time.
@@ -77,30 +94,31 @@ func modelOf(t *testing.T, kernels ...any) string {
 // A kernel that crashed in its own code ended the program with 100 lines of Go.
 func TestKernelCrashIsADeviceError(t *testing.T) {
 	dir := libraries(t)
-	exe := program(t, "crash", "ascendcl")
-	for _, c := range []struct {
-		kernel, how, clock, want string
-	}{
-		{"test_fail", "11", "real", "kernel test_fail crashed in its own code: SIGSEGV at address 0x8; "},
-		{"test_fail", "7", "real", "kernel test_fail crashed in its own code: SIGBUS at address 0x"},
-		{"test_fail", "8", "real", "kernel test_fail crashed in its own code: SIGFPE at address 0x"},
-		{"test_fail", "4", "real", "kernel test_fail crashed in its own code: SIGILL at address 0x"},
-		{"test_fail", "100", "real", "kernel test_fail crashed in its own code: SIGSEGV at address 0x"}, // its stack overflows
-		{"test_fail_parallel", "11", "real", "kernel test_fail_parallel crashed in its own code: SIGSEGV at address 0x8; "},
-		{"test_fail_extents", "11", "real", "kernel test_fail_extents crashed in its own code: SIGSEGV at address 0x8; "},
-		{"test_fail", "11", "virtual", "kernel test_fail crashed in its own code: SIGSEGV at address 0x8; "},
-		{"test_fail", "100", "virtual", "kernel test_fail crashed in its own code: SIGSEGV at address 0x"},
-		{"handlers", "11", "real", "kernel test_fail crashed in its own code: SIGSEGV at address 0x8; "},
-		{"handlers later", "11", "real", "kernel test_fail crashed in its own code: SIGSEGV at address 0x8; "},
-		{"handlers", "8", "virtual", "kernel test_fail crashed in its own code: SIGFPE at address 0x"},
-	} {
-		env := []string{"ACLSIM_KERNELS=" + dir + "/kernels.so:" + dir + "/ready.so", "ACLSIM_CLOCK=" + c.clock}
-		_, stderr := run(t, dir, env, exe, dir+"/kernels.o", dir+"/ready.o", c.kernel, c.how)
-		if !strings.HasPrefix(stderr, "aclsim: "+c.want) || strings.Count(stderr, "\n") != 1 ||
-			!strings.HasSuffix(stderr, "this process runs no more kernels of "+dir+"/kernels.so, and its later results are unproved\n") {
-			t.Errorf("%+v: stderr is %q", c, stderr)
+	inAnyOrder(t, "crash", func(t *testing.T, exe string) {
+		for _, c := range []struct {
+			kernel, how, clock, want string
+		}{
+			{"test_fail", "11", "real", "kernel test_fail crashed in its own code: SIGSEGV at address 0x8; "},
+			{"test_fail", "7", "real", "kernel test_fail crashed in its own code: SIGBUS at address 0x"},
+			{"test_fail", "8", "real", "kernel test_fail crashed in its own code: SIGFPE at address 0x"},
+			{"test_fail", "4", "real", "kernel test_fail crashed in its own code: SIGILL at address 0x"},
+			{"test_fail", "100", "real", "kernel test_fail crashed in its own code: SIGSEGV at address 0x"}, // its stack overflows
+			{"test_fail_parallel", "11", "real", "kernel test_fail_parallel crashed in its own code: SIGSEGV at address 0x8; "},
+			{"test_fail_extents", "11", "real", "kernel test_fail_extents crashed in its own code: SIGSEGV at address 0x8; "},
+			{"test_fail", "11", "virtual", "kernel test_fail crashed in its own code: SIGSEGV at address 0x8; "},
+			{"test_fail", "100", "virtual", "kernel test_fail crashed in its own code: SIGSEGV at address 0x"},
+			{"handlers", "11", "real", "kernel test_fail crashed in its own code: SIGSEGV at address 0x8; "},
+			{"handlers later", "11", "real", "kernel test_fail crashed in its own code: SIGSEGV at address 0x8; "},
+			{"handlers", "8", "virtual", "kernel test_fail crashed in its own code: SIGFPE at address 0x"},
+		} {
+			env := []string{"ACLSIM_KERNELS=" + dir + "/kernels.so:" + dir + "/ready.so", "ACLSIM_CLOCK=" + c.clock}
+			_, stderr := run(t, dir, env, exe, dir+"/kernels.o", dir+"/ready.o", c.kernel, c.how)
+			if !strings.HasPrefix(stderr, "aclsim: "+c.want) || strings.Count(stderr, "\n") != 1 ||
+				!strings.HasSuffix(stderr, "this process runs no more kernels of "+dir+"/kernels.so, and its later results are unproved\n") {
+				t.Errorf("%+v: stderr is %q", c, stderr)
+			}
 		}
-	}
+	})
 }
 
 // A kernel that ended the program, and a crash of the program's own code, were reported with all stacks of Go's.

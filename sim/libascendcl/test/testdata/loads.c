@@ -1,8 +1,12 @@
-/* Sets signal handlers and loads the runtime then: loads LIBRARY. Each handler must run on the signal stack. */
+/*
+ * Loads the runtime while it runs: loads LIBRARY FLAGS. Each signal handler must run on the signal stack, whether it is set before
+ * or after the first call, and the engine keeps its descriptors.
+ */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include "test.h"
 
@@ -33,9 +37,9 @@ int main(int argc, char **argv)
 	pthread_t t;
 	void *h;
 
-	CHECK(argc == 2);
+	CHECK(argc == 3);
 	CHECK(!sigaction(SIGUSR1, &a, NULL) && !sigaction(SIGSEGV, &a, NULL));
-	h = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+	h = dlopen(argv[1], atoi(argv[2]));
 	CHECK(h);
 	*(void **)&init = dlsym(h, "aclInit");
 	*(void **)&set_device = dlsym(h, "aclrtSetDevice");
@@ -44,10 +48,17 @@ int main(int argc, char **argv)
 	raise(SIGSEGV);
 	CHECK(handled == 2);
 
+	CHECK(!sigaction(SIGHUP, &a, NULL));
+	raise(SIGHUP);
+	CHECK(handled == 3);
+	for (int fd = 3; fd < 256; fd++)
+		close(fd);
+	CHECK(!set_device(0));
+
 	/* one that is set between the first calls of two threads */
 	CHECK(!sigaction(SIGUSR2, &a, NULL));
 	CHECK(!pthread_create(&t, NULL, other, NULL));
 	pthread_join(t, NULL);
-	CHECK(handled == 3);
+	CHECK(handled == 4);
 	return 0;
 }

@@ -1,0 +1,110 @@
+/*
+ * The first call of a process, at odd moments. Compiled as a library with -DLIBRARY, the first call is in a constructor, while its caller holds
+ * the dynamic loader's lock. first load LIBRARY FLAGS: opens that library. first fork: forks after calls without state. first answers: compares
+ * the answers before and after the engine is open.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "test.h"
+
+static void use(void)
+{
+	void *d;
+	char host[64] = "bytes", back[64] = "";
+
+	OK(aclrtSetDevice(0));
+	OK(aclrtMalloc(&d, 64, ACL_MEM_MALLOC_HUGE_FIRST));
+	OK(aclrtMemcpy(d, 64, host, 64, ACL_MEMCPY_HOST_TO_DEVICE));
+	OK(aclrtMemcpy(back, 64, d, 64, ACL_MEMCPY_DEVICE_TO_HOST));
+	CHECK(!strcmp(back, host));
+	OK(aclrtFree(d));
+}
+
+#ifdef LIBRARY
+
+int done;
+
+__attribute__((constructor)) static void begin(void)
+{
+	int32_t a, b, c;
+
+	OK(aclrtGetVersion(&a, &b, &c));
+	use();
+	done = 1;
+}
+
+#else
+
+struct answers {
+	int32_t version[3], number;
+	char soc[64], text[64];
+	uint32_t devices;
+	int64_t option;
+	aclCANNPackageVersion package;
+	aclError errors[8];
+};
+
+/* Keeps the answers to all calls without state. */
+static void ask(struct answers *a)
+{
+	memset(a, 0, sizeof *a);
+	a->option = 7;
+	OK(aclrtGetVersion(&a->version[0], &a->version[1], &a->version[2]));
+	OK(aclrtGetDeviceCount(&a->devices));
+	OK(aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, &a->option));
+	OK(aclsysGetCANNVersion(ACL_PKG_NAME_CANN, &a->package));
+	OK(aclsysGetVersionStr("runtime", a->text));
+	OK(aclsysGetVersionNum("driver", &a->number));
+	strcpy(a->soc, aclrtGetSocName());
+	a->errors[0] = aclrtGetVersion(NULL, NULL, NULL);
+	a->errors[1] = aclrtGetDeviceCount(NULL);
+	a->errors[2] = aclrtGetSysParamOpt(99, &a->option);
+	a->errors[3] = aclsysGetCANNVersion(99, &a->package);
+	a->errors[4] = aclsysGetCANNVersion(ACL_PKG_NAME_OPP, &a->package);
+	a->errors[5] = aclsysGetVersionStr("ops_math", a->text);
+	a->errors[6] = aclsysGetVersionNum(NULL, &a->number);
+	a->errors[7] = aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	struct answers before, after;
+	int status = 0, *done;
+	void *h;
+
+	CHECK(argc > 1);
+	alarm(600); /* a hang is a failure */
+	if (!strcmp(argv[1], "load")) {
+		CHECK(argc == 4);
+		h = dlopen(argv[2], atoi(argv[3]));
+		if (!h)
+			fprintf(stderr, "%s\n", dlerror());
+		CHECK(h && (done = dlsym(h, "done")));
+		CHECK(*done == 1);
+		return 0;
+	}
+	ask(&before);
+	if (!strcmp(argv[1], "fork")) {
+		for (int i = 0; i < 2; i++) {
+			pid_t child = fork();
+
+			CHECK(child >= 0);
+			if (!child) {
+				use();
+				exit(0);
+			}
+			CHECK(waitpid(child, &status, 0) == child && status == 0);
+		}
+		use();
+		return 0;
+	}
+	use();
+	ask(&after);
+	CHECK(!memcmp(&before, &after, sizeof before));
+	return 0;
+}
+
+#endif
