@@ -66,13 +66,13 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 	if r.meta.Window == format.WindowAttached && s.Handed == 0 {
 		r.meta.Window = format.WindowWhole // programs record from their first call, and no other collector has taken calls
 	}
-	note := r.noteOf(s)
+	note := r.noteOf(s, lost)
 	r.meta.Coverage.Binder = "preload"
 	if err := r.begin(s); err != nil {
 		return nil, err
 	}
 	if lost > 0 {
-		if err := r.rows.Missing(format.Gap{Thread: format.NoThread, To: 1, Calls: lost, Reason: format.Dropped}); err != nil {
+		if err := r.rows.Missing(format.Gap{Thread: format.NoThread, To: 1, Calls: lost, Reason: format.RecorderLost}); err != nil {
 			return nil, err
 		}
 		r.rows.Count.Lost += lost
@@ -131,9 +131,9 @@ func (r *recorder) createShared() error {
 }
 
 // noteOf writes the note that the next collector reads if this one is killed. The returned function writes it again if the
-// name of the trace has changed.
-func (r *recorder) noteOf(s *ring.Session) func() {
-	me := session.Note{PID: os.Getpid(), Handed: s.Handed, Begun: r.meta.StartMono, Ring: r.flight != nil}
+// name of the trace has changed. lost counts the calls that the previous collector had taken and that this trace reports.
+func (r *recorder) noteOf(s *ring.Session, lost uint64) func() {
+	me := session.Note{PID: os.Getpid(), Handed: s.Handed - lost, Begun: r.meta.StartMono, Ring: r.flight != nil}
 	write := func() {
 		if me.Output == r.file.name {
 			return
@@ -247,22 +247,12 @@ func (r *recorder) predecessor(s *ring.Session, dir string, log func(string)) (l
 	return lost, nil
 }
 
-// written returns the number of calls that a trace has or reports as lost.
+// written returns the number of calls that a trace has or reports as missing.
 func written(path string) (uint64, error) {
 	rd, err := format.Open(path, nil)
 	if err != nil {
 		return 0, err
 	}
 	defer rd.Close()
-	counts, err := rd.Counts()
-	if err != nil {
-		return 0, err
-	}
-	n := counts.Calls
-	for _, g := range rd.Gaps() {
-		if g.Thread != format.NoThread {
-			n += g.Calls
-		}
-	}
-	return n, nil
+	return rd.Accounted()
 }

@@ -27,7 +27,7 @@ func (r *recorder) drain(s *ring.Session, over func() bool) error {
 	flushed, reaped := time.Now(), time.Now()
 	for {
 		if over() {
-			return errors.Join(r.rest(s), r.reap(s), r.resumed(), r.steps.end(), r.rows.Finish())
+			return errors.Join(r.rest(s), r.reap(s), r.resumed(), r.steps.leftOut(), r.rows.Finish())
 		}
 		began := probe.Now()
 		load, err := s.Drain(r.rows)
@@ -71,7 +71,7 @@ func (r *recorder) flush(last *time.Time) error {
 	}
 	*last = time.Now()
 	r.kernels.remember(&r.o, &r.rows.Processes)
-	return w.Flush()
+	return errors.Join(r.steps.leftOut(), w.Flush())
 }
 
 // rest takes what is left in the rings at the end of the recording. If processes are left, another recorder may take over
@@ -81,11 +81,13 @@ func (r *recorder) rest(s *ring.Session) error {
 		return s.Finish(r.rows)
 	}
 	for end := time.Now().Add(time.Second); time.Now().Before(end); {
-		if load, err := s.Drain(r.rows); err != nil || load == ring.Idle {
+		if load, err := s.Drain(r.rows); err != nil {
 			return err
+		} else if load == ring.Idle {
+			break
 		}
 	}
-	return nil
+	return s.Leave(r.rows)
 }
 
 // reapEvery is the interval between two checks for ended processes.

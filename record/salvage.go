@@ -83,7 +83,7 @@ func salvageRing(m *api.Model, dir, output string, taken uint64, s *ring.Session
 		r.kernels.file = list
 	}
 	r.rows = rows.New(&rows.Options{Model: m, Meta: &r.meta}, nil)
-	f, had, err := flight.Restore(&left, taken, s != nil, r.flightRecording())
+	f, had, err := flight.Restore(&left, taken, r.flightRecording())
 	if err != nil {
 		return "", err
 	}
@@ -96,7 +96,7 @@ func salvageRing(m *api.Model, dir, output string, taken uint64, s *ring.Session
 			return "", errors.Join(err, f.Leave())
 		}
 	}
-	if had+r.rows.Count.Calls-taken == 0 {
+	if had+r.rows.Count.Made()-taken == 0 {
 		return "", errors.Join(f.Leave(), left.Remove())
 	}
 	r.meta.Recovered = "the recorder was killed: the trace has the calls in its ring and in the programs' buffers"
@@ -116,7 +116,7 @@ func recoveredName(output string) string {
 // calls that the recorder had taken. It returns the name of the trace, "" if the file is complete.
 func salvageFile(m *api.Model, was *session.Note, output string, taken uint64, s *ring.Session) (string, error) {
 	meta := format.Meta{UUID: was.UUID, API: m.Name, StartMono: was.Begun}
-	var written uint64 // calls in the file
+	var written uint64 // calls in the file, with lost ones
 	var until int64
 	begun := was.Open()
 	if begun != nil {
@@ -124,11 +124,11 @@ func salvageFile(m *api.Model, was *session.Note, output string, taken uint64, s
 		if begun.Complete() {
 			return "", nil
 		}
-		counts, err := begun.Counts()
-		if err != nil {
+		var err error
+		if written, err = begun.Accounted(); err != nil {
 			return "", err
 		}
-		meta, written = *begun.Meta(), counts.Calls
+		meta = *begun.Meta()
 		if rec := begun.Recovered(); rec != nil {
 			until = rec.LastTime
 		}

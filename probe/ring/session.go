@@ -249,7 +249,7 @@ func (s *Session) take(o *Options) error {
 	}
 	s.rings.bytes, s.rings.least = c.ringBytes, c.ringBytes
 	s.clock.take(c.clock)
-	s.Handed = c.handed
+	s.Handed = s.taken()
 	s.configure(o)
 	c.off.CompareAndSwap(offEnded, 0)
 	s.quiet = c.heartbeat.Swap(probe.Now())

@@ -46,12 +46,21 @@ func Find(session string) Remainder {
 
 // fileNumber returns the number in a file's name, -1 if it has none.
 func fileNumber(path string) int {
-	name := strings.TrimPrefix(filepath.Base(path), "past.")
-	n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSuffix(name, ".cleared"), ".aclt"))
-	if err != nil {
-		return -1
-	}
+	n, _ := parseName(path)
 	return n
+}
+
+// parseName returns the number in a file's name, -1 if it has none, and the number of calls before a segment.
+func parseName(path string) (n int, before uint64) {
+	name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "past."), ".cleared")
+	number, rest, _ := strings.Cut(name, ".")
+	calls, ext, _ := strings.Cut(rest, ".")
+	n, err := strconv.Atoi(number)
+	before, failed := strconv.ParseUint(calls, 10, 64)
+	if err != nil || failed != nil || ext != "aclt" {
+		return -1, 0
+	}
+	return n, before
 }
 
 // Meta returns the newest readable segment's meta data, nil if there is none.
@@ -68,37 +77,42 @@ func (r *Remainder) Meta() *format.Meta {
 // Remove removes the ring's folder.
 func (r *Remainder) Remove() error { return os.RemoveAll(r.dir) }
 
-// Restore continues a ring. taken counts the calls that its recorder had taken from the programs. If more is set, a new
-// segment begins for calls that programs have written since. Restore returns how many calls the files have.
-func Restore(left *Remainder, taken uint64, more bool, rec Recording) (f *Flight, had uint64, err error) {
+// Restore continues a ring. taken counts the calls that its recorder had taken from the programs, with lost ones. Restore returns
+// how many of them the files have or report as missing.
+func Restore(left *Remainder, taken uint64, rec Recording) (f *Flight, had uint64, err error) {
 	f = New(Options{}, rec)
 	f.dir = left.dir
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return nil, 0, err
 	}
+	unwritten := format.Gap{Thread: format.NoThread, Reason: format.RecorderLost}
 	for _, path := range left.files {
 		seg := &segment{path: path}
 		seg.Gone = true
-		if t, err := format.Open(path, nil); err == nil {
-			if c, err := t.Counts(); err == nil {
-				had += c.Calls
-			}
-			t.Close()
-			f.ring = append(f.ring, seg)
+		n, before := parseName(path)
+		seg.before, f.made = before, max(f.made, n)
+		t, err := format.Open(path, nil)
+		if err != nil {
+			continue
 		}
-		f.made = max(f.made, fileNumber(path))
-	}
-	if len(f.ring) > 0 {
-		// Calls that had left the ring, and calls that the recorder has taken and not written.
-		f.ring[0].First = taken - min(had, taken)
+		if c, err := t.Accounted(); err == nil {
+			had += c
+		}
+		if cut := t.Recovered(); cut != nil {
+			unwritten.From, unwritten.To = cut.LastTime, cut.LastTime
+		}
+		t.Close()
+		f.ring = append(f.ring, seg)
 	}
 	f.sealer.past = left.past
 	f.sealer.begin(f)
 	rec.Rows.Count.Calls = taken
-	if more {
-		if err := f.turn(); err != nil {
-			return nil, 0, errors.Join(err, f.Leave())
-		}
+	if err := f.turn(); err != nil {
+		return nil, 0, errors.Join(err, f.Leave())
 	}
-	return f, had, nil
+	if older := f.ring[0].before; taken > older+had {
+		unwritten.Calls = taken - older - had
+		err = rec.Rows.Missing(unwritten)
+	}
+	return f, had, err
 }

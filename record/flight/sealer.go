@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -18,9 +19,10 @@ import (
 
 // job lists segments to seal into a trace, or to drop if path is "".
 type job struct {
-	ring []*segment
-	path string
-	meta *format.Meta
+	ring     []*segment
+	standing *segment // nil for none
+	path     string
+	meta     *format.Meta
 }
 
 // sealer writes traces on its own goroutine. From segments that are dropped it keeps the calls that later ones depend on.
@@ -205,7 +207,12 @@ func (k *sealer) append(a *format.Appender, path string, keep func(*format.Call)
 
 // seal writes the past and some segments into one trace.
 func (k *sealer) seal(j *job) error {
-	for _, s := range j.ring {
+	all := j.ring
+	if j.standing != nil {
+		defer os.Remove(j.standing.path)
+		all = append(slices.Clone(all), j.standing)
+	}
+	for _, s := range all {
 		if err := s.close(); err != nil {
 			return fmt.Errorf("sealing the ring: %w", err)
 		}
@@ -224,12 +231,12 @@ func (k *sealer) seal(j *job) error {
 				return err
 			}
 		}
-		if left := j.ring[0].First; left > 0 {
+		if left := j.ring[0].before; left > 0 {
 			if err := w.Gap(format.Gap{Thread: format.NoThread, From: 0, To: j.ring[0].begun, Calls: left - min(left, w.Calls()), Reason: format.Outdated}); err != nil {
 				return err
 			}
 		}
-		for _, s := range j.ring {
+		for _, s := range all {
 			if err := k.append(a, s.path, nil); err != nil {
 				return err
 			}
