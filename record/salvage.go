@@ -162,7 +162,11 @@ func salvageFile(m *api.Model, was *session.Note, output string, taken uint64, s
 	r.describe(&r.meta)
 	r.meta.Recovered = "the recorder was killed: the trace has the calls that it wrote and those in the programs' buffers"
 	r.meta.EndNS, r.meta.Replayable = max(until, r.rows.Last), false
-	out, err := format.Create(output, &r.meta, schema.Of(m), &format.WriterOptions{Whole: true})
+	o := &format.WriterOptions{Whole: true}
+	if r.meta.BlobFile != "" { // the contents stay out of the trace
+		o.BlobFile, r.meta.BlobFile = recoveredName(begun.BlobFile().Path), ""
+	}
+	out, err := format.Create(output, &r.meta, schema.Of(m), o)
 	if err != nil {
 		return "", err
 	}

@@ -82,13 +82,22 @@ type reason struct {
 type segment struct {
 	rows.Segment
 	path   string
-	before uint64 // number of calls before it, with lost ones
-	begun  int64  // on the trace's clock
-	closed bool   // by the sealer
+	before before
+	begun  int64 // on the trace's clock
+	closed bool  // by the sealer
 }
 
-// segmentName returns the name of a segment's file. It has the number of calls before the segment, for Restore.
-func segmentName(n int, before uint64) string { return fmt.Sprintf("%d.%d.aclt", n, before) }
+// before are the calls before a segment.
+type before struct{ calls, lost uint64 }
+
+// segmentName returns the name of a segment's file. It has the numbers of calls before the segment, for Restore.
+func segmentName(n int, b before) string { return fmt.Sprintf("%d.%d.%d.aclt", n, b.calls, b.lost) }
+
+// before returns the calls so far.
+func (f *Flight) before() before {
+	n := &f.rec.Rows.Count
+	return before{n.Calls, n.Lost}
+}
 
 type thread struct{ pid, tid int }
 
@@ -138,7 +147,7 @@ func (f *Flight) now() int64 { return probe.Now() - f.rec.Meta.StartMono }
 // turn begins a new segment of the ring.
 func (f *Flight) turn() error {
 	f.made++
-	s, err := f.begin(segmentName(f.made, f.rec.Rows.Count.Made()))
+	s, err := f.begin(segmentName(f.made, f.before()))
 	if err != nil {
 		return err
 	}
@@ -149,7 +158,7 @@ func (f *Flight) turn() error {
 // begin begins a segment, to which all rows go from now on.
 func (f *Flight) begin(name string) (*segment, error) {
 	b := f.rec.Rows
-	s := &segment{path: filepath.Join(f.dir, name), before: b.Count.Made(), begun: f.now()}
+	s := &segment{path: filepath.Join(f.dir, name), before: f.before(), begun: f.now()}
 	s.First = b.Count.Calls
 	var err error
 	if s.W, err = format.Create(s.path, f.rec.Meta, schema.Of(f.rec.Model), nil); err != nil {

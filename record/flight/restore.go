@@ -50,17 +50,19 @@ func fileNumber(path string) int {
 	return n
 }
 
-// parseName returns the number in a file's name, -1 if it has none, and the number of calls before a segment.
-func parseName(path string) (n int, before uint64) {
-	name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "past."), ".cleared")
-	number, rest, _ := strings.Cut(name, ".")
-	calls, ext, _ := strings.Cut(rest, ".")
-	n, err := strconv.Atoi(number)
-	before, failed := strconv.ParseUint(calls, 10, 64)
-	if err != nil || failed != nil || ext != "aclt" {
-		return -1, 0
+// parseName is the reverse of segmentName, also for the past. It returns -1 for other names.
+func parseName(path string) (n int, b before) {
+	parts := strings.Split(strings.TrimPrefix(strings.TrimSuffix(filepath.Base(path), ".cleared"), "past."), ".")
+	if len(parts) != 4 || parts[3] != "aclt" {
+		return -1, before{}
 	}
-	return n, before
+	n, err := strconv.Atoi(parts[0])
+	calls, err2 := strconv.ParseUint(parts[1], 10, 64)
+	lost, err3 := strconv.ParseUint(parts[2], 10, 64)
+	if err != nil || err2 != nil || err3 != nil {
+		return -1, before{}
+	}
+	return n, before{calls, lost}
 }
 
 // Meta returns the newest readable segment's meta data, nil if there is none.
@@ -101,6 +103,12 @@ func Restore(left *Remainder, taken uint64, rec Recording) (f *Flight, had uint6
 		if cut := t.Recovered(); cut != nil {
 			unwritten.From, unwritten.To = cut.LastTime, cut.LastTime
 		}
+		for c, err := range t.Calls(&format.Filter{NoArgs: true, NoData: true}) {
+			if err == nil {
+				seg.begun = c.Start
+			}
+			break
+		}
 		t.Close()
 		f.ring = append(f.ring, seg)
 	}
@@ -110,8 +118,8 @@ func Restore(left *Remainder, taken uint64, rec Recording) (f *Flight, had uint6
 	if err := f.turn(); err != nil {
 		return nil, 0, errors.Join(err, f.Leave())
 	}
-	if older := f.ring[0].before; taken > older+had {
-		unwritten.Calls = taken - older - had
+	if older := f.ring[0].before; taken > older.calls+older.lost+had {
+		unwritten.Calls = taken - older.calls - older.lost - had
 		err = rec.Rows.Missing(unwritten)
 	}
 	return f, had, err

@@ -156,7 +156,7 @@ func (k *sealer) remember(ss []*segment) error {
 		err := k.append(a, k.past, nil)
 		for _, s := range ss {
 			if err == nil {
-				err = k.append(a, s.path, k.shapes)
+				err = k.append(a, s.path, k.shapes) // segment.before counts the others, and those in gaps
 			}
 		}
 		return err
@@ -192,7 +192,7 @@ func (k *sealer) replace(past string) error {
 	return os.Remove(was)
 }
 
-// append adds a trace's calls for which keep returns true, all if keep is nil.
+// append adds a trace's calls for which keep returns true; if keep is nil, all calls and gaps.
 func (k *sealer) append(a *format.Appender, path string, keep func(*format.Call) bool) error {
 	if path == "" {
 		return nil
@@ -202,7 +202,7 @@ func (k *sealer) append(a *format.Appender, path string, keep func(*format.Call)
 		return err
 	}
 	defer r.Close()
-	return a.Append(&format.Source{Reader: r, Keep: keep})
+	return a.Append(&format.Source{Reader: r, Keep: keep, NoGaps: keep != nil})
 }
 
 // seal writes the past and some segments into one trace.
@@ -231,10 +231,8 @@ func (k *sealer) seal(j *job) error {
 				return err
 			}
 		}
-		if left := j.ring[0].before; left > 0 {
-			if err := w.Gap(format.Gap{Thread: format.NoThread, From: 0, To: j.ring[0].begun, Calls: left - min(left, w.Calls()), Reason: format.Outdated}); err != nil {
-				return err
-			}
+		if err := older(w, j.ring[0]); err != nil {
+			return err
 		}
 		for _, s := range all {
 			if err := k.append(a, s.path, nil); err != nil {
@@ -255,6 +253,19 @@ func (k *sealer) seal(j *job) error {
 	return k.remember(j.ring)
 }
 
+// older records how many calls before a segment are missing, after the trace got those of the past.
+func older(w *format.Writer, s *segment) error {
+	for _, g := range []format.Gap{{Calls: s.before.calls - min(s.before.calls, w.Calls()), Reason: format.Outdated}, {Calls: s.before.lost, Reason: format.Dropped}} {
+		if g.Thread, g.To = format.NoThread, s.begun; g.Calls == 0 {
+			continue
+		}
+		if err := w.Gap(g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // alive adds calls from the past that live objects depend on.
 func (k *sealer) alive(a *format.Appender) error {
 	r, err := format.Open(k.past, nil)
@@ -266,5 +277,5 @@ func (k *sealer) alive(a *format.Appender) error {
 	if err != nil {
 		return err
 	}
-	return a.Append(&format.Source{Reader: r, Keep: func(c *format.Call) bool { return keep[c.Index] }})
+	return a.Append(&format.Source{Reader: r, Keep: func(c *format.Call) bool { return keep[c.Index] }, NoGaps: true})
 }
