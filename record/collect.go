@@ -89,8 +89,8 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 		note()
 		return ctx.Err() != nil || presence.gone(time.Now(), s.Alive, func() bool { return r.rows.Processes.Len()+len(r.target.ends) > 0 })
 	})
-	if r.control != nil {
-		r.control.Close()
+	if r.control.server != nil {
+		r.control.close()
 		os.Remove(filepath.Join(dir, session.Socket))
 	}
 	res := &Result{Incomplete: incomplete, Salvaged: salvaged}

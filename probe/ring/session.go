@@ -77,7 +77,7 @@ type Options struct {
 }
 
 // Session is the recorder's end of a session. One goroutine calls Drain until the programs have ended, then Finish, then
-// Close. Others may call Heartbeat and Paused.
+// Close. Others may call Heartbeat, Paused, Pause and Resume.
 type Session struct {
 	// Handed is the number of calls that earlier recorders had read when Open returned.
 	Handed uint64
