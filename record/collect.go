@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/private"
 	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/probe/ring"
 	"github.com/acltrace/acltrace/record/inject"
@@ -51,6 +52,9 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 	}
 	dir, err := filepath.Abs(c.Dir)
 	if err != nil {
+		return nil, err
+	}
+	if err := private.Links(dir); err != nil {
 		return nil, err
 	}
 	s, err := r.openShared(ctx, dir, c)
