@@ -32,7 +32,8 @@ type blockWriter struct {
 	recent   [256]*groupRows // by hash of the key, to avoid most map lookups
 	live     []*groupRows
 
-	handles []distinct // by kind, for info
+	handles []distinct     // by kind, for info
+	streams map[uint32]int // for info
 
 	enc  column.Encoder
 	row  [propsWide + InlineLimit/8]uint64
@@ -196,7 +197,7 @@ func kindOf(d *Data) uint32 {
 }
 
 func newBlockWriter() *blockWriter {
-	return &blockWriter{groups: map[groupKey]*groupRows{}, callColumns: &callColumns{}}
+	return &blockWriter{groups: map[groupKey]*groupRows{}, streams: map[uint32]int{}, callColumns: &callColumns{}}
 }
 
 func (b *blockWriter) empty() bool { return b.n == 0 && len(b.rowCall) == 0 }

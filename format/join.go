@@ -164,7 +164,11 @@ func (j *joiner) flush() error {
 	if err != nil {
 		return err
 	}
-	j.c.summary.add(w, j.c.r.schema, &made)
+	info := w.info(j.c.r.schema, &made)
+	if err := j.c.uncrowd(&info); err != nil {
+		return err
+	}
+	j.c.summary.add(w, j.c.r.schema, &info)
 	w.reset(0)
 	return j.c.summarize()
 }

@@ -443,7 +443,11 @@ func (w *Writer) flushBlock() error {
 	if e2 == nil {
 		w.dropped -= dropped
 		w.full = false
-		w.summary.add(b, w.schema, &e)
+		c := b.info(w.schema, &e)
+		if w.summary.crowded(&c) {
+			err = errors.Join(err, w.flushSummary())
+		}
+		w.summary.add(b, w.schema, &c)
 	} else {
 		w.lose(b)
 	}
