@@ -216,6 +216,21 @@ func (r *Reader) Blob(id BlobID) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// aside returns the content of a payload with the short contents of a block.
+func (b *blobReader) aside(id BlobID) ([]byte, error) {
+	if id == 0 {
+		return nil, ErrNotWritten
+	}
+	e, err := b.entry(id)
+	if err != nil {
+		return nil, err
+	}
+	if e.size > 8*maxBlockWords {
+		return nil, errBlock
+	}
+	return b.r.Blob(id)
+}
+
 // BlobReader returns a reader of a payload's content that holds at most 1 MiB. At the end it compares the content
 // with the key, and returns ErrCorrupt instead of io.EOF if they differ.
 func (r *Reader) BlobReader(id BlobID) (io.Reader, error) {

@@ -28,6 +28,9 @@ type blockWriter struct {
 	dataMin  int64 // times of data that came before the first call
 	dataMax  int64
 	late     lateRange
+	apart    bool   // content that is Aside goes to aside
+	aside    []byte // content for the blob file
+	asideIn  BlobID // payload with aside
 	groups   map[groupKey]*groupRows
 	recent   [256]*groupRows // by hash of the key, to avoid most map lookups
 	live     []*groupRows
@@ -88,7 +91,10 @@ type groupKey struct {
 	group  uint64
 }
 
-const wideLayout = 1 << 62
+const (
+	wideLayout  = 1 << 62
+	asideLayout = 1 << 63
+)
 
 func keyOf(d *Data, fn uint16, content []byte) groupKey {
 	k := groupKey{uint64(kindOf(d)) | uint64(len(content))<<32 | uint64(fn)<<46, d.Group}
@@ -109,6 +115,7 @@ type groupRows struct {
 	rows    int
 	decider int         // 1 + the word of content that separates variants, 0 for none
 	wide    bool        // rows have all properties, otherwise address and time
+	aside   bool        // content is in blockWriter.aside, and propBlob is its offset
 	words   column.Rows // properties, then content
 
 	kind uint32
@@ -165,7 +172,7 @@ func (g *groupRows) choose() {
 }
 
 func newGroupRows(key groupKey) *groupRows {
-	g := &groupRows{key: key, kind: uint32(key.layout), size: int(key.layout >> 32 & (1<<14 - 1)), wide: key.layout&wideLayout != 0}
+	g := &groupRows{key: key, kind: uint32(key.layout), size: int(key.layout >> 32 & (1<<14 - 1)), wide: key.layout&wideLayout != 0, aside: key.layout&asideLayout != 0}
 	g.words = column.MakeRows(g.props() + g.width())
 	return g
 }
@@ -291,7 +298,18 @@ func (d *Data) after(c *Call) int64 {
 
 // add adds a row of data that was captured t after its call began.
 func (b *blockWriter) add(d *Data, call uint64, t int64, fn uint16, blob BlobID, content []byte) {
-	g := b.group(keyOf(d, fn, content))
+	var key groupKey
+	if b.apart && d.Aside && len(content) > 0 {
+		key = keyOf(d, fn, nil)
+		key.layout |= asideLayout
+		blob = BlobID(len(b.aside))
+		b.aside = append(b.aside, content...)
+		b.words += len(content) / 8
+		content = nil
+	} else {
+		key = keyOf(d, fn, content)
+	}
+	g := b.group(key)
 	if g.decider != 0 {
 		g = g.variant(content)
 	}
@@ -453,7 +471,7 @@ func (b *blockWriter) encodeData(dst []byte) []byte {
 	next := uint64(1)
 	shared := 0
 	for i, g := range b.live {
-		if g.rows < fewRows {
+		if g.rows < fewRows && !g.aside {
 			shared += g.rows
 			continue
 		}
@@ -488,8 +506,14 @@ func (b *blockWriter) encodeData(dst []byte) []byte {
 		b.enc.Column(extra+dataTime, &g.words, propTime)
 		if g.wide {
 			b.enc.Column(extra+dataItem, &g.words, propItem)
-			b.enc.Column(extra+dataBlob, &g.words, propBlob)
+			if !g.aside {
+				b.enc.Column(extra+dataBlob, &g.words, propBlob)
+			}
 			b.enc.Column(extra+dataLen, &g.words, propLen)
+			if g.aside {
+				b.enc.Column(extra+dataAside, &g.words, propBlob)
+				b.enc.Constant(extra+dataAsideBlob, uint64(b.asideIn))
+			}
 		} else {
 			b.enc.Constant(extra+dataLen, uint64(g.size))
 		}
@@ -544,6 +568,7 @@ func (b *blockWriter) column(n int) []uint64 {
 // reset empties the block; its memory stays.
 func (b *blockWriter) reset(first uint64) {
 	b.first, b.n, b.words = first, 0, 0
+	b.aside, b.asideIn = b.aside[:0], 0
 	b.threads, b.anyFlags, b.anyRet = 0, 0, 0
 	for _, f := range b.used {
 		f.rows, f.time = 0, 0

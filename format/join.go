@@ -79,6 +79,9 @@ func (j *joiner) sound(b *block) bool {
 		if len(d.Bytes) > 0 && (d.Blob != 0 || d.Len != uint64(len(d.Bytes)) || len(d.Bytes) > InlineLimit) || d.Call >= b.first+uint64(b.n) {
 			return false
 		}
+		if d.Aside && j.c.left { // a joined block would have the content
+			return false
+		}
 	}
 	return true
 }

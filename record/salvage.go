@@ -142,7 +142,8 @@ func salvageFile(m *api.Model, was *session.Note, output string, taken uint64, s
 	r := &recorder{o: Options{Model: m}, meta: meta}
 	r.meta.UUID = ""
 	path := filepath.Join(rest, "rest.aclt")
-	w, err := format.Create(path, &r.meta, schema.Of(m), nil)
+	r.meta.BlobFile = ""
+	w, err := format.Create(path, &r.meta, schema.Of(m), &format.WriterOptions{BlobFile: filepath.Join(rest, "rest.blobs")})
 	if err != nil {
 		return "", err
 	}
@@ -163,8 +164,8 @@ func salvageFile(m *api.Model, was *session.Note, output string, taken uint64, s
 	r.meta.Recovered = "the recorder was killed: the trace has the calls that it wrote and those in the programs' buffers"
 	r.meta.EndNS, r.meta.Replayable = max(until, r.rows.Last), false
 	o := &format.WriterOptions{Whole: true}
-	if r.meta.BlobFile != "" { // the contents stay out of the trace
-		o.BlobFile, r.meta.BlobFile = recoveredName(begun.BlobFile().Path), ""
+	if meta.BlobFile != "" { // the contents stay out of the trace
+		o.BlobFile = recoveredName(begun.BlobFile().Path)
 	}
 	out, err := format.Create(output, &r.meta, schema.Of(m), o)
 	if err != nil {

@@ -91,7 +91,7 @@ var reasons = [...]format.Reason{
 // describe sets all fields but the content.
 func describe(d *format.Data, p *probe.Piece) {
 	d.Call, d.Time, d.Param, d.Dir, d.Item, d.Addr, d.Len, d.Group = 0, 0, p.Param, format.Dir(p.Dir), p.Item, p.Addr, p.Len, 0
-	d.Status, d.Reason, d.Bytes, d.Blob = format.Whole, format.NoReason, nil, 0
+	d.Status, d.Reason, d.Bytes, d.Blob, d.Aside = format.Whole, format.NoReason, nil, 0, false
 	if p.Missing != probe.Present {
 		d.Status = format.Missing
 		if int(p.Missing) < len(reasons) {
@@ -203,7 +203,7 @@ func (b *Builder) part(k partKey, p *probe.Payload, t *thread, at place) (err er
 			return nil // its first part was lost, and recorded as missing
 		}
 		cur = &part{at: at, data: data(&p.Piece)}
-		cur.data.Time = b.time(p.Time)
+		cur.data.Time, cur.data.Aside = b.time(p.Time), p.Param == probe.MemoryParam || t.copied(p.Seq, p.Param)
 		b.Payloads.parts[k] = cur
 		switch {
 		case b.o.HashOnly && p.Param != probe.MemoryParam && t.copied(p.Seq, p.Param):
