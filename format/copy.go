@@ -45,8 +45,8 @@ func Copy(r *Reader, path string, o *CopyOptions) (*CopyReport, error) {
 	if beside != nil && SameFile(beside.Path, path) {
 		return nil, fmt.Errorf("%s has the payloads of the trace; name another file", path)
 	}
-	if beside != nil && beside.Err != nil && !o.LeaveBlobs {
-		return nil, beside.missing(r)
+	if err := r.PayloadsReadable(); err != nil && !o.LeaveBlobs {
+		return nil, err
 	}
 	h := r.file.Header()
 	h.Incompat = 0
