@@ -9,10 +9,12 @@ import (
 )
 
 // short is the content of a call's data.
-func short(i int) []byte { return fmt.Appendf(nil, "secret %d %s", i%1000, bytes.Repeat([]byte("s"), i%50)) }
+func short(i int) []byte {
+	return fmt.Appendf(nil, "secret %d %s", i%1000, bytes.Repeat([]byte("s"), i%50))
+}
 
 // asides writes calls with two pieces of data each, one of them Aside, and late ones.
-func asides(t *testing.T, path string, o *WriterOptions, calls int) {
+func asides(t testing.TB, path string, o *WriterOptions, calls int) {
 	t.Helper()
 	w := create(t, path, o)
 	for i := range calls {
@@ -31,6 +33,27 @@ func asides(t *testing.T, path string, o *WriterOptions, calls int) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// packedAsides is a file with short contents in payloads.
+func packedAsides(t testing.TB) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	trace, packed := filepath.Join(dir, "a.aclt"), filepath.Join(dir, "b.aclt")
+	asides(t, trace, &WriterOptions{Compression: NoCompression, BlobFile: filepath.Join(dir, "a.blobs")}, 10)
+	r, err := Open(trace, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := Copy(r, packed, &CopyOptions{Compression: NoCompression}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // asideContent returns the content of all data that is Aside, and counts the data by status and reason.
