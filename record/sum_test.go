@@ -80,8 +80,8 @@ func newSum(t *testing.T) *sum {
 const sumThreads = 3
 
 // run records the program until it has made a number of calls, ends it in a way, and compares the sums.
-func (s *sum) run(t *testing.T, flags []string, end string, calls uint64) {
-	dir := t.TempDir()
+func (s *sum) run(t *testing.T, flags []string, end string, calls uint64) (dir string) {
+	dir = t.TempDir()
 	shared, trace := filepath.Join(dir, "shared"), filepath.Join(dir, "run.aclt")
 	if err := os.WriteFile(shared, make([]byte, 24), 0o600); err != nil {
 		t.Fatal(err)
@@ -156,6 +156,23 @@ func (s *sum) run(t *testing.T, flags []string, end string, calls uint64) {
 		if path == traces[len(traces)-1] && (got < made || got > most) || got > most {
 			t.Errorf("%s: %d calls made, %d accounted for (%+d): %s", filepath.Base(path), made, got, int64(got-made), what)
 		}
+	}
+	return dir
+}
+
+// The trace that was recovered of a recording with --blobs named the old file of payloads and had all contents itself.
+func TestRecoveredTraceHasNoContents(t *testing.T) {
+	s := newSum(t)
+	dir := s.run(t, sumKinds["blobs"], "recorder killed", 1000)
+	path := filepath.Join(dir, "recovered.aclt")
+	if copies, _ := contents(t, path); copies.short == 0 || copies.short != copies.all {
+		t.Errorf("%+v contents", copies)
+	}
+	if err := os.Remove(filepath.Join(dir, "run.recovered.blobs")); err != nil {
+		t.Fatal(err)
+	}
+	if copies, _ := contents(t, path); copies.short != 0 {
+		t.Errorf("%+v contents without the file of payloads", copies)
 	}
 }
 

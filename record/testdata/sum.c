@@ -55,7 +55,7 @@ int aclrtProcessReport(int32_t timeout);
 static void *calls(void *arg)
 {
 	struct shared *s = arg;
-	static char host[256];
+	static char host[256] = "contents";
 	void *device = (void *)0x124000000000;
 	while (!s->stop) {
 		for (int i = 0; i < 200; i++) {
