@@ -47,6 +47,9 @@ func salvage(m *api.Model, dir, output string, unused bool) (string, error) {
 		return "", errors.Join(errUsed, s.Close())
 	}
 	taken := s.Handed - min(was.Handed, s.Handed)
+	if was.PID == 0 { // there was no recorder since the session was last salvaged
+		taken = 0
+	}
 	var made string
 	if was.WritesFile() {
 		made, err = salvageFile(m, &was, output, taken, s)
@@ -96,7 +99,7 @@ func salvageRing(m *api.Model, dir, output string, taken uint64, s *ring.Session
 			return "", errors.Join(err, f.Leave())
 		}
 	}
-	if had+r.rows.Count.Made()-taken == 0 {
+	if had+r.rows.Count.Made() == 0 {
 		return "", errors.Join(f.Leave(), left.Remove())
 	}
 	r.meta.Recovered = "the recorder was killed: the trace has the calls in its ring and in the programs' buffers"
@@ -156,7 +159,7 @@ func salvageFile(m *api.Model, was *session.Note, output string, taken uint64, s
 	if err = errors.Join(err, r.rows.Finish(), w.Close()); err != nil {
 		return "", err
 	}
-	if written+r.rows.Count.Calls == 0 {
+	if taken+written+r.rows.Count.Made() == 0 {
 		return "", nil
 	}
 

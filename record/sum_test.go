@@ -13,8 +13,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/probe/uprobe"
 	"github.com/acltrace/acltrace/record/session"
 )
 
@@ -60,7 +62,7 @@ func callsAddUp(t *testing.T, times int) {
 		if rings := []string{"ring", "late"}; end == "snapshot" {
 			kind = rings[random.IntN(len(rings))]
 		}
-		t.Run(kind+" "+end, func(t *testing.T) { s.run(t, sumKinds[kind], end, 1+random.Uint64N(400_000)) })
+		t.Run(kind+" "+end, func(t *testing.T) { s.run(t, sumKinds[kind], end, 1+random.Uint64N(200_000)) })
 	}
 }
 
@@ -110,7 +112,8 @@ func (s *sum) run(t *testing.T, flags []string, end string, calls uint64) (dir s
 	testenv.Wait(t, "calls of the program", func() bool { return word(1) != 0 && word(0) >= calls })
 	pid := int(word(1))
 	folder := ""
-	if strings.Contains(end, "killed") {
+	orphaned := end == "recorder killed" || end == "both killed"
+	if orphaned {
 		folder = sessionOf(t, cmd.Process.Pid)
 		user := exec.Command("sleep", "3600") // other recordings leave the session alone
 		user.Env = []string{"ACLTRACE_SESSION=" + folder}
@@ -130,7 +133,7 @@ func (s *sum) run(t *testing.T, flags []string, end string, calls uint64) (dir s
 		}
 		traces = append(traces, filepath.Join(dir, "run-2.aclt"))
 	}
-	if recorder := end == "recorder killed" || end == "both killed"; recorder {
+	if orphaned {
 		_ = cmd.Process.Kill()
 	}
 	stop()
@@ -139,7 +142,7 @@ func (s *sum) run(t *testing.T, flags []string, end string, calls uint64) (dir s
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		return err != nil || strings.Contains(string(b), ") Z ") // a zombie may not be reaped
 	})
-	if end == "recorder killed" || end == "both killed" {
+	if orphaned {
 		trace = filepath.Join(dir, "recovered.aclt")
 		traces = []string{trace}
 		if out, err := exec.Command(s.acltrace, "recover", folder, "-o", trace).CombinedOutput(); err != nil {
@@ -158,6 +161,16 @@ func (s *sum) run(t *testing.T, flags []string, end string, calls uint64) (dir s
 		}
 	}
 	return dir
+}
+
+// The same by uprobes, with a buffer that is too small.
+func TestCallsAddUpByUprobes(t *testing.T) {
+	trials := uprobe.Try(acl.Model, false)
+	testenv.Uprobes(t, trials[len(trials)-1].Err)
+	s := newSum(t)
+	for _, end := range []string{"program ends", "program killed"} {
+		t.Run(end, func(t *testing.T) { s.run(t, []string{"--probe", "ebpf", "--ring-size", "64K"}, end, 5_000) })
+	}
 }
 
 // The trace that was recovered of a recording with --blobs named the old file of payloads and had all contents itself.
