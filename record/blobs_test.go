@@ -27,7 +27,7 @@ func contents(t *testing.T, path string) (copies, others pieces) {
 		f := acl.Model.Func(api.ID(c.Func))
 		for _, d := range c.Data {
 			n := &others
-			if d.Param == probe.MemoryParam || f.Task == api.GraphRun || int(d.Param) < len(f.Params) && (f.Params[d.Param].Role == api.Reads || f.Params[d.Param].Role == api.Writes) {
+			if d.Param == probe.MemoryParam || int(d.Param) < len(f.Params) && f.Params[d.Param].Role == api.File && d.Item > 0 || f.Task == api.GraphRun || int(d.Param) < len(f.Params) && (f.Params[d.Param].Role == api.Reads || f.Params[d.Param].Role == api.Writes) {
 				n = &copies
 			}
 			if n.all++; len(d.Bytes) > 0 {

@@ -139,7 +139,7 @@ func (in *Info) payloadRows(row RowFunc) {
 		row("payload", "%s of data: arguments, strings, copies; %s over 4 KiB with %s, stored in %s (level %s)", human.Plural(p.Pieces, "piece"), human.Count(p.Blobs), human.Bytes(p.Bytes), human.Bytes(p.StoredBytes), p.Level)
 	} else {
 		row("payload", "%s of data (level %s); arguments, strings and structures up to 4 KiB are in the trace", human.Plural(p.Pieces, "piece"), p.Level)
-		apart := "contents of copies and of larger data, " + human.Bytes(p.Bytes) + ", are in " + f.Path
+		apart := "contents of copies and files, and larger data, " + human.Bytes(p.Bytes) + ", are in " + f.Path
 		switch {
 		case f.Problem != "":
 			row("", "%s: cannot read it: %s; put it there or beside the trace", apart, f.Problem)

@@ -102,6 +102,18 @@ func describe(d *format.Data, p *probe.Piece) {
 	}
 }
 
+// aside reports whether a piece is the program's data, which belongs into the blob file: content of copies, memory and files. Arguments,
+// strings and structures describe the call.
+func aside(f *api.Func, p *probe.Piece) bool {
+	switch {
+	case p.Param >= probe.MemoryParam:
+		return p.Param == probe.MemoryParam
+	case copied(f, p.Param):
+		return true
+	}
+	return int(p.Param) < len(f.Params) && f.Params[p.Param].Role == api.File && p.Item > 0
+}
+
 func data(p *probe.Piece) (d format.Data) {
 	describe(&d, p)
 	return d
@@ -166,7 +178,7 @@ func (b *Builder) Payload(p *probe.Payload) error {
 	if p.Missing != probe.Present {
 		return b.missing(pk, p, t, call.place)
 	}
-	return b.part(pk, p, t, call.place)
+	return b.part(pk, p, t, call)
 }
 
 // missing records that a payload has no content, or only a hash.
@@ -196,14 +208,15 @@ func (b *Builder) missing(k partKey, p *probe.Payload, t *thread, at place) (err
 }
 
 // part adds a part to a payload, which is written when it is complete.
-func (b *Builder) part(k partKey, p *probe.Payload, t *thread, at place) (err error) {
+func (b *Builder) part(k partKey, p *probe.Payload, t *thread, call *openCall) (err error) {
+	at := call.place
 	cur := b.Payloads.parts[k]
 	if cur == nil {
 		if p.Offset != 0 {
 			return nil // its first part was lost, and recorded as missing
 		}
 		cur = &part{at: at, data: data(&p.Piece)}
-		cur.data.Time, cur.data.Aside = b.time(p.Time), p.Param == probe.MemoryParam || t.copied(p.Seq, p.Param)
+		cur.data.Time, cur.data.Aside = b.time(p.Time), aside(call.fn, &p.Piece)
 		b.Payloads.parts[k] = cur
 		switch {
 		case b.o.HashOnly && p.Param != probe.MemoryParam && t.copied(p.Seq, p.Param):
