@@ -38,7 +38,8 @@ type block struct {
 	bitmap  []uint64
 
 	unknown func(what string)
-	of      *Reader // its schema and threads are those of the calls; nil to skip the check
+	payload func(id BlobID) ([]byte, Reason) // content of a payload with short contents, or why it is missing
+	of      *Reader                          // its schema and threads are those of the calls; nil to skip the check
 }
 
 // dataRows are the rows of recorded data in a block, with their calls.
@@ -478,20 +479,13 @@ func (b *block) data(t *tableReader) error {
 
 // aside gives the rows of a table their content, which is in a payload, each at an offset.
 func (b *block) aside(g *groupBlock, at []uint64, id BlobID) error {
-	if g.lens != nil || g.words.width != 0 || g.varies[dataKind] || g.varies[dataBlob] || b.of == nil {
+	if g.lens != nil || g.words.width != 0 || g.varies[dataKind] || g.varies[dataBlob] || b.payload == nil {
 		return errBlock
 	}
 	g.like.Aside = true
-	content, err := b.of.blobs.aside(id)
-	if err != nil {
-		g.like.Status, g.like.Reason = Missing, FileDamaged
-		var absent *ErrBlobFile
-		switch {
-		case errors.As(err, &absent):
-			g.like.Reason = NoBlobFile
-		case errors.Is(err, ErrNotWritten):
-			g.like.Reason = WriteFailed
-		}
+	content, why := b.payload(id)
+	if why != NoReason {
+		g.like.Status, g.like.Reason = Missing, why
 		return nil
 	}
 	if !b.take(uint64(len(content))/8, 1) {

@@ -28,9 +28,7 @@ type blockWriter struct {
 	dataMin  int64 // times of data that came before the first call
 	dataMax  int64
 	late     lateRange
-	apart    bool   // content that is Aside goes to aside
-	aside    []byte // content for the blob file
-	asideIn  BlobID // payload with aside
+	aside    aside
 	groups   map[groupKey]*groupRows
 	recent   [256]*groupRows // by hash of the key, to avoid most map lookups
 	live     []*groupRows
@@ -43,6 +41,13 @@ type blockWriter struct {
 	col  []uint64
 	lens []uint64
 	text []byte
+}
+
+// aside is content for the blob file.
+type aside struct {
+	on      bool   // there is a blob file
+	content []byte // of rows in the block, one after the other
+	in      BlobID // payload with the content
 }
 
 // callColumns are the fields of every call. Arrays avoid bounds checks.
@@ -299,11 +304,11 @@ func (d *Data) after(c *Call) int64 {
 // add adds a row of data that was captured t after its call began.
 func (b *blockWriter) add(d *Data, call uint64, t int64, fn uint16, blob BlobID, content []byte) {
 	var key groupKey
-	if b.apart && d.Aside && len(content) > 0 {
+	if b.aside.on && d.Aside && len(content) > 0 {
 		key = keyOf(d, fn, nil)
 		key.layout |= asideLayout
-		blob = BlobID(len(b.aside))
-		b.aside = append(b.aside, content...)
+		blob = BlobID(len(b.aside.content))
+		b.aside.content = append(b.aside.content, content...)
 		b.words += len(content) / 8
 		content = nil
 	} else {
@@ -512,7 +517,7 @@ func (b *blockWriter) encodeData(dst []byte) []byte {
 			b.enc.Column(extra+dataLen, &g.words, propLen)
 			if g.aside {
 				b.enc.Column(extra+dataAside, &g.words, propBlob)
-				b.enc.Constant(extra+dataAsideBlob, uint64(b.asideIn))
+				b.enc.Constant(extra+dataAsideBlob, uint64(b.aside.in))
 			}
 		} else {
 			b.enc.Constant(extra+dataLen, uint64(g.size))
@@ -568,7 +573,7 @@ func (b *blockWriter) column(n int) []uint64 {
 // reset empties the block; its memory stays.
 func (b *blockWriter) reset(first uint64) {
 	b.first, b.n, b.words = first, 0, 0
-	b.aside, b.asideIn = b.aside[:0], 0
+	b.aside.content, b.aside.in = b.aside.content[:0], 0
 	b.threads, b.anyFlags, b.anyRet = 0, 0, 0
 	for _, f := range b.used {
 		f.rows, f.time = 0, 0

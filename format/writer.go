@@ -123,7 +123,7 @@ func Create(path string, meta *Meta, schema *Schema, opts *WriterOptions) (*Writ
 		store = w.beside.file
 	}
 	w.blobs = newBlobWriter(w.file, store, w.codec)
-	w.block.apart = w.beside != nil
+	w.block.aside.on = w.beside != nil
 	if err := w.begin(meta); err != nil {
 		w.closed = true
 		if !opts.Whole { // the file is no trace
@@ -434,8 +434,8 @@ func (w *Writer) flushBlock() error {
 		return nil
 	}
 	var err error
-	if len(b.aside) > 0 {
-		b.asideIn, err = w.blobs.put(b.aside)
+	if len(b.aside.content) > 0 {
+		b.aside.in, err = w.blobs.put(b.aside.content)
 	}
 	err = errors.Join(err, w.flushTables())
 	w.raw = b.encode(w.raw[:0])

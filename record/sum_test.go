@@ -137,7 +137,7 @@ func (s *sum) run(t *testing.T, flags []string, end string, calls uint64) (dir s
 		_ = cmd.Process.Kill()
 	}
 	stop()
-	_ = <-ended
+	<-ended
 	testenv.Wait(t, "the end of the program", func() bool {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		return err != nil || strings.Contains(string(b), ") Z ") // a zombie may not be reaped
