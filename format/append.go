@@ -17,6 +17,7 @@ type Source struct {
 	Keep   func(*Call) bool      // selects its calls; nil for all
 	Of     func(uint32) bool     // selects its processes by index, with their threads, calls and gaps; nil for all
 	Row    func(Process) Process // changes its process rows, for example by rank; nil keeps them
+	NoGaps bool                  // leave out its gaps
 }
 
 // An Appender writes the contents of other traces into a new one: calls with their data and payloads, processes, threads and gaps.
@@ -320,6 +321,9 @@ func (s *appended) end() error {
 		if err := s.a.w.Data(&k); err != nil {
 			return fmt.Errorf("data of call %d: %w", d.Call, err)
 		}
+	}
+	if s.NoGaps {
+		return nil
 	}
 	for _, g := range slices.Concat(s.Reader.Gaps(), s.Reader.damaged()) {
 		g.From, g.To = s.time(g.From), s.time(g.To)

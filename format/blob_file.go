@@ -73,6 +73,14 @@ func (r *Reader) BlobFile() *BlobFile {
 	return r.blobs.beside
 }
 
+// PayloadsReadable returns an ErrBlobFile if the trace has a blob file that can't be read.
+func (r *Reader) PayloadsReadable() error {
+	if f := r.BlobFile(); f != nil && f.Err != nil {
+		return f.missing(r)
+	}
+	return nil
+}
+
 // ErrBlobFile is returned for a payload whose content is in an unreadable blob file.
 type ErrBlobFile struct {
 	Path string // of the trace

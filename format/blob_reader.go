@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 
@@ -214,6 +215,28 @@ func (r *Reader) Blob(id BlobID) ([]byte, error) {
 		return nil, err
 	}
 	return b.Bytes(), nil
+}
+
+// aside returns the content of a payload with the short contents of a block, or why it is missing.
+func (b *blobReader) aside(id BlobID) ([]byte, Reason) {
+	if id == 0 {
+		return nil, WriteFailed
+	}
+	e, err := b.entry(id)
+	if err != nil || e.size > 8*maxBlockWords {
+		return nil, FileDamaged
+	}
+	content, err := b.r.Blob(id)
+	var absent *ErrBlobFile
+	switch {
+	case err == nil:
+		return content, NoReason
+	case errors.As(err, &absent):
+		return nil, NoBlobFile
+	case errors.Is(err, ErrNotWritten):
+		return nil, WriteFailed
+	}
+	return nil, FileDamaged
 }
 
 // BlobReader returns a reader of a payload's content that holds at most 1 MiB. At the end it compares the content

@@ -38,7 +38,8 @@ type block struct {
 	bitmap  []uint64
 
 	unknown func(what string)
-	of      *Reader // its schema and threads are those of the calls; nil to skip the check
+	payload func(id BlobID) ([]byte, Reason) // content of a payload with short contents, or why it is missing
+	of      *Reader                          // its schema and threads are those of the calls; nil to skip the check
 }
 
 // dataRows are the rows of recorded data in a block, with their calls.
@@ -414,6 +415,8 @@ func (b *block) data(t *tableReader) error {
 		return err
 	}
 	var props [dataProps]uint64
+	var aside []uint64 // offsets in a payload
+	var asideIn uint64
 	for {
 		t.Constants(g.words.first, g.words.least())
 		c, ok, err := t.Next()
@@ -445,6 +448,18 @@ func (b *block) data(t *tableReader) error {
 			if err := b.text(g, c); err != nil {
 				return err
 			}
+		case c.Field == extra+dataAside:
+			if !b.take(t.Rows, 3) {
+				return errBlock
+			}
+			aside = make([]uint64, g.rows)
+			if err := b.words(aside, g.rows, c); err != nil {
+				return err
+			}
+		case c.Field == extra+dataAsideBlob:
+			if v, ok := c.Const(); ok {
+				asideIn = v
+			}
 		default:
 			b.unknown("column")
 		}
@@ -455,6 +470,38 @@ func (b *block) data(t *tableReader) error {
 	}
 	if t.Width > 0 && (g.varies[dataLen] || t.Width != (g.like.Len+7)/8) {
 		return errBlock
+	}
+	if aside != nil {
+		return b.aside(g, aside, BlobID(asideIn))
+	}
+	return nil
+}
+
+// aside gives the rows of a table their content, which is in a payload, each at an offset.
+func (b *block) aside(g *groupBlock, at []uint64, id BlobID) error {
+	if g.lens != nil || g.words.width != 0 || g.varies[dataKind] || g.varies[dataBlob] || b.payload == nil {
+		return errBlock
+	}
+	g.like.Aside = true
+	content, why := b.payload(id)
+	if why != NoReason {
+		g.like.Status, g.like.Reason = Missing, why
+		return nil
+	}
+	if !b.take(uint64(len(content))/8, 1) {
+		return errBlock
+	}
+	g.memory = resize(g.memory, g.rows)
+	g.lens, g.text, g.starts = g.memory, content, resize(g.starts, g.rows)
+	for i, from := range at {
+		n := g.like.Len
+		if g.varies[dataLen] {
+			n = g.vary[dataLen].At(i)
+		}
+		if n > InlineLimit || from > uint64(len(content)) || n > uint64(len(content))-from {
+			return errBlock
+		}
+		g.lens[i], g.starts[i] = n, uint32(from)
 	}
 	return nil
 }

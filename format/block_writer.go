@@ -28,17 +28,26 @@ type blockWriter struct {
 	dataMin  int64 // times of data that came before the first call
 	dataMax  int64
 	late     lateRange
+	aside    aside
 	groups   map[groupKey]*groupRows
 	recent   [256]*groupRows // by hash of the key, to avoid most map lookups
 	live     []*groupRows
 
-	handles []distinct // by kind, for info
+	handles []distinct     // by kind, for info
+	streams map[uint32]int // for info
 
 	enc  column.Encoder
 	row  [propsWide + InlineLimit/8]uint64
 	col  []uint64
 	lens []uint64
 	text []byte
+}
+
+// aside is content for the blob file.
+type aside struct {
+	on      bool   // there is a blob file
+	content []byte // of rows in the block, one after the other
+	in      BlobID // payload with the content
 }
 
 // callColumns are the fields of every call. Arrays avoid bounds checks.
@@ -87,7 +96,10 @@ type groupKey struct {
 	group  uint64
 }
 
-const wideLayout = 1 << 62
+const (
+	wideLayout  = 1 << 62
+	asideLayout = 1 << 63
+)
 
 func keyOf(d *Data, fn uint16, content []byte) groupKey {
 	k := groupKey{uint64(kindOf(d)) | uint64(len(content))<<32 | uint64(fn)<<46, d.Group}
@@ -108,6 +120,7 @@ type groupRows struct {
 	rows    int
 	decider int         // 1 + the word of content that separates variants, 0 for none
 	wide    bool        // rows have all properties, otherwise address and time
+	aside   bool        // content is in blockWriter.aside, and propBlob is its offset
 	words   column.Rows // properties, then content
 
 	kind uint32
@@ -164,7 +177,7 @@ func (g *groupRows) choose() {
 }
 
 func newGroupRows(key groupKey) *groupRows {
-	g := &groupRows{key: key, kind: uint32(key.layout), size: int(key.layout >> 32 & (1<<14 - 1)), wide: key.layout&wideLayout != 0}
+	g := &groupRows{key: key, kind: uint32(key.layout), size: int(key.layout >> 32 & (1<<14 - 1)), wide: key.layout&wideLayout != 0, aside: key.layout&asideLayout != 0}
 	g.words = column.MakeRows(g.props() + g.width())
 	return g
 }
@@ -196,7 +209,7 @@ func kindOf(d *Data) uint32 {
 }
 
 func newBlockWriter() *blockWriter {
-	return &blockWriter{groups: map[groupKey]*groupRows{}, callColumns: &callColumns{}}
+	return &blockWriter{groups: map[groupKey]*groupRows{}, streams: map[uint32]int{}, callColumns: &callColumns{}}
 }
 
 func (b *blockWriter) empty() bool { return b.n == 0 && len(b.rowCall) == 0 }
@@ -290,7 +303,18 @@ func (d *Data) after(c *Call) int64 {
 
 // add adds a row of data that was captured t after its call began.
 func (b *blockWriter) add(d *Data, call uint64, t int64, fn uint16, blob BlobID, content []byte) {
-	g := b.group(keyOf(d, fn, content))
+	var key groupKey
+	if b.aside.on && d.Aside && len(content) > 0 {
+		key = keyOf(d, fn, nil)
+		key.layout |= asideLayout
+		blob = BlobID(len(b.aside.content))
+		b.aside.content = append(b.aside.content, content...)
+		b.words += len(content) / 8
+		content = nil
+	} else {
+		key = keyOf(d, fn, content)
+	}
+	g := b.group(key)
 	if g.decider != 0 {
 		g = g.variant(content)
 	}
@@ -452,7 +476,7 @@ func (b *blockWriter) encodeData(dst []byte) []byte {
 	next := uint64(1)
 	shared := 0
 	for i, g := range b.live {
-		if g.rows < fewRows {
+		if g.rows < fewRows && !g.aside {
 			shared += g.rows
 			continue
 		}
@@ -487,8 +511,14 @@ func (b *blockWriter) encodeData(dst []byte) []byte {
 		b.enc.Column(extra+dataTime, &g.words, propTime)
 		if g.wide {
 			b.enc.Column(extra+dataItem, &g.words, propItem)
-			b.enc.Column(extra+dataBlob, &g.words, propBlob)
+			if !g.aside {
+				b.enc.Column(extra+dataBlob, &g.words, propBlob)
+			}
 			b.enc.Column(extra+dataLen, &g.words, propLen)
+			if g.aside {
+				b.enc.Column(extra+dataAside, &g.words, propBlob)
+				b.enc.Constant(extra+dataAsideBlob, uint64(b.aside.in))
+			}
 		} else {
 			b.enc.Constant(extra+dataLen, uint64(g.size))
 		}
@@ -543,6 +573,7 @@ func (b *blockWriter) column(n int) []uint64 {
 // reset empties the block; its memory stays.
 func (b *blockWriter) reset(first uint64) {
 	b.first, b.n, b.words = first, 0, 0
+	b.aside.content, b.aside.in = b.aside.content[:0], 0
 	b.threads, b.anyFlags, b.anyRet = 0, 0, 0
 	for _, f := range b.used {
 		f.rows, f.time = 0, 0

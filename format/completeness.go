@@ -14,6 +14,20 @@ type Completeness struct {
 	Outside []Gap  // times outside the window
 }
 
+// Accounted returns how many calls the recorded programs made until the trace's end, as far as it says: those that it has, those
+// that are lost, and those that were left out.
+func (r *Reader) Accounted() (uint64, error) {
+	counts, err := r.Counts()
+	if err != nil {
+		return 0, err
+	}
+	n := counts.Calls
+	for _, g := range slices.Concat(r.Gaps(), r.damaged()) {
+		n += g.Calls
+	}
+	return n, nil
+}
+
 // Scope is the completeness of a trace in JSON documents made from it.
 type Scope struct {
 	Complete bool   `json:"complete"` // nothing was lost

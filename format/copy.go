@@ -45,8 +45,8 @@ func Copy(r *Reader, path string, o *CopyOptions) (*CopyReport, error) {
 	if beside != nil && SameFile(beside.Path, path) {
 		return nil, fmt.Errorf("%s has the payloads of the trace; name another file", path)
 	}
-	if beside != nil && beside.Err != nil && !o.LeaveBlobs {
-		return nil, beside.missing(r)
+	if err := r.PayloadsReadable(); err != nil && !o.LeaveBlobs {
+		return nil, err
 	}
 	h := r.file.Header()
 	h.Incompat = 0
@@ -270,9 +270,21 @@ func (c *copier) events(chunk *eventChunk) error {
 		return err
 	}
 	if uint32(b.n) == made.Records { // otherwise it is of a later version, and unknown
-		c.summary.take(b, &made, c.r.schema)
+		info := b.info(&made, c.r.schema)
+		if err := c.uncrowd(&info); err != nil {
+			return err
+		}
+		c.summary.take(b, c.r.schema, &info)
 	}
 	return c.summarize()
+}
+
+// uncrowd writes the summary if it has no room for another chunk.
+func (c *copier) uncrowd(next *ChunkInfo) error {
+	if !c.summary.crowded(next) {
+		return nil
+	}
+	return c.flushSummary()
 }
 
 // summarize writes a summary if one is due.
@@ -353,8 +365,9 @@ func (c *copier) finish() error {
 	return c.flushSummary()
 }
 
-// take counts a block that was read from chunk e.
-func (s *summaryWriter) take(b *block, e *container.Entry, schema *Schema) {
+// info describes the block, which is in chunk e.
+func (b *block) info(e *container.Entry, schema *Schema) ChunkInfo {
+	streams := map[uint32]int{}
 	c := ChunkInfo{First: b.first, Calls: uint64(b.n), TMin: e.TMin, TMax: e.TMax, Known: true, seq: e.Seq, rows: uint64(b.rows), late: b.lateCalls()}
 	threads := make([]uint32, b.n)
 	for i := range threads {
@@ -377,14 +390,19 @@ func (s *summaryWriter) take(b *block, e *container.Entry, schema *Schema) {
 			o := &f.outs[k]
 			for row := 0; o.param == TaskParam && row < f.rows; row++ {
 				if o.has(uint(row)) {
-					c.Tasks = addTasks(c.Tasks, []uint64{o.values.At(row)})
+					c.Tasks = addTasks(c.Tasks, streams, []uint64{o.values.At(row)})
 				}
 			}
 		}
 	}
 	slices.Sort(c.Funcs)
 	c.Handles = handlesOf(kinds)
-	s.chunks = append(s.chunks, c)
+	return c
+}
+
+// take counts a block that was read, which c describes.
+func (s *summaryWriter) take(b *block, schema *Schema, c *ChunkInfo) {
+	s.put(c)
 	for i := range b.n {
 		id := uint16(b.calls[callFunc].At(i))
 		t := s.total(id)

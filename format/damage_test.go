@@ -475,6 +475,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add(b)
 	f.Add(b[:len(b)/2])
 	f.Add(b[:100])
+	f.Add(packedAsides(f))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = reseal(b)
 		bounded(t, len(b), func() { readAll(t, b) })

@@ -119,6 +119,8 @@ const (
 	Filtered Reason = 19
 	// Nested marks calls made inside other calls of the same thread, as by a signal handler.
 	Nested Reason = 20
+	// NoBlobFile: the content is in a blob file, which a Reader does not have. It is not stored.
+	NoBlobFile Reason = 21
 )
 
 func (r Reason) String() string {
@@ -129,7 +131,8 @@ func (r Reason) String() string {
 		"freed before the program waited for it", "unregistered before the program waited for it",
 		"the result of an asynchronous copy, which this way of recording does not see",
 		"it takes a system call to read, and the program has a filter of these (seccomp)",
-		"made inside another call, as by a signal's handler")
+		"made inside another call, as by a signal's handler",
+		"it is in the file of payloads, which is not there")
 }
 
 func name[T ~uint8](v T, names ...string) string {
@@ -158,6 +161,9 @@ type Data struct {
 	Group uint64
 	Bytes []byte // content up to InlineLimit bytes; the Writer makes a blob of longer content
 	Blob  BlobID
+	// Aside says that also short content belongs into the blob file, if there is one: it is the program's data, and no part of the call's
+	// description. If a Reader has no such file, the status is Missing.
+	Aside bool
 }
 
 // NoThread is the thread of a Gap in all threads.

@@ -79,6 +79,9 @@ func (j *joiner) sound(b *block) bool {
 		if len(d.Bytes) > 0 && (d.Blob != 0 || d.Len != uint64(len(d.Bytes)) || len(d.Bytes) > InlineLimit) || d.Call >= b.first+uint64(b.n) {
 			return false
 		}
+		if d.Aside && j.c.left { // a joined block would have the content
+			return false
+		}
 	}
 	return true
 }
@@ -164,7 +167,11 @@ func (j *joiner) flush() error {
 	if err != nil {
 		return err
 	}
-	j.c.summary.add(w, j.c.r.schema, &made)
+	info := w.info(j.c.r.schema, &made)
+	if err := j.c.uncrowd(&info); err != nil {
+		return err
+	}
+	j.c.summary.add(w, j.c.r.schema, &info)
 	w.reset(0)
 	return j.c.summarize()
 }

@@ -44,7 +44,9 @@ const (
 	dataLen
 	dataProps
 
-	dataBytes = dataProps // content with varying length
+	dataBytes     = dataProps     // content with varying length
+	dataAside     = dataBytes + 1 // offset of the content in the payload of the next field
+	dataAsideBlob = dataAside + 1
 )
 
 // Tables and fields of a blobmap chunk.

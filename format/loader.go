@@ -108,13 +108,13 @@ func (r *Reader) skip(what string) {
 
 func (r *Reader) block() *block {
 	b := blocks.Get().(*block)
-	b.unknown, b.of = r.skip, r
+	b.unknown, b.payload, b.of = r.skip, r.blobs.aside, r
 	return b
 }
 
 // release returns a block for reuse. Its calls must not be used any more.
 func release(b *block) {
-	b.unknown, b.of = nil, nil
+	b.unknown, b.payload, b.of = nil, nil, nil
 	blocks.Put(b)
 }
 

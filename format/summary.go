@@ -39,10 +39,11 @@ func (b *blockWriter) info(s *Schema, e *container.Entry) ChunkInfo {
 		}
 		for i := range f.outs {
 			if f.outs[i].param == TaskParam {
-				c.Tasks = addTasks(c.Tasks, f.outs[i].values)
+				c.Tasks = addTasks(c.Tasks, b.streams, f.outs[i].values)
 			}
 		}
 	}
+	clear(b.streams)
 	c.Handles = handlesOf(b.handles)
 	for kind := range b.handles {
 		b.handles[kind].reset()
@@ -84,8 +85,8 @@ func threadsOf(calls []uint32) []uint32 {
 	return slices.Compact(threads)
 }
 
-// addTasks adds the tasks in values, stream << 32 | task.
-func addTasks(tasks []TaskRange, values []uint64) []TaskRange {
+// addTasks adds the tasks in values, stream << 32 | task. at has the streams' indexes in tasks.
+func addTasks(tasks []TaskRange, at map[uint32]int, values []uint64) []TaskRange {
 	for len(values) > 0 {
 		stream, low, high := uint32(values[0]>>32), uint32(values[0]), uint32(0)
 		n := 0
@@ -93,9 +94,10 @@ func addTasks(tasks []TaskRange, values []uint64) []TaskRange {
 			low, high = min(low, uint32(values[n])), max(high, uint32(values[n]))
 		}
 		values = values[n:]
-		k := slices.IndexFunc(tasks, func(t TaskRange) bool { return t.Stream == stream })
-		if k < 0 {
+		k, ok := at[stream]
+		if !ok {
 			k = len(tasks)
+			at[stream] = k
 			tasks = append(tasks, TaskRange{stream, low, high})
 		}
 		tasks[k].Low, tasks[k].High = min(tasks[k].Low, low), max(tasks[k].High, high)
@@ -106,13 +108,28 @@ func addTasks(tasks []TaskRange, values []uint64) []TaskRange {
 // A summaryWriter collects a summary of the events chunks since the previous one.
 type summaryWriter struct {
 	chunks []ChunkInfo
+	rows   int         // of tables, at most
 	totals []FuncCount // by function
 	enc    column.Encoder
 }
 
-// add counts a written block.
-func (s *summaryWriter) add(b *blockWriter, schema *Schema, e *container.Entry) {
-	s.chunks = append(s.chunks, b.info(schema, e))
+// crowded reports whether a table would be too long for readers if the summary had another chunk.
+func (s *summaryWriter) crowded(next *ChunkInfo) bool {
+	return len(s.chunks) > 0 && s.rows+next.rowsInSummary() > maxCalls
+}
+
+// rowsInSummary returns how many rows a chunk may add to a table.
+func (c *ChunkInfo) rowsInSummary() int {
+	return max(len(c.Tasks), len(c.Funcs)+len(c.Threads), len(c.Handles))
+}
+
+func (s *summaryWriter) put(c *ChunkInfo) {
+	s.chunks, s.rows = append(s.chunks, *c), s.rows+c.rowsInSummary()
+}
+
+// add counts a written block, which c describes.
+func (s *summaryWriter) add(b *blockWriter, schema *Schema, c *ChunkInfo) {
+	s.put(c)
 	for _, f := range b.used {
 		t := s.total(f.id)
 		t.Calls, t.Time = t.Calls+uint64(f.rows), t.Time+f.time
@@ -142,7 +159,7 @@ func (s *summaryWriter) outcome(schema *Schema, id uint16, flags CallFlags, ret 
 }
 
 func (s *summaryWriter) reset() {
-	s.chunks = s.chunks[:0]
+	s.chunks, s.rows = s.chunks[:0], 0
 	clear(s.totals)
 }
 

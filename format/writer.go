@@ -123,6 +123,7 @@ func Create(path string, meta *Meta, schema *Schema, opts *WriterOptions) (*Writ
 		store = w.beside.file
 	}
 	w.blobs = newBlobWriter(w.file, store, w.codec)
+	w.block.aside.on = w.beside != nil
 	if err := w.begin(meta); err != nil {
 		w.closed = true
 		if !opts.Whole { // the file is no trace
@@ -432,7 +433,11 @@ func (w *Writer) flushBlock() error {
 	if b.empty() {
 		return nil
 	}
-	err := w.flushTables()
+	var err error
+	if len(b.aside.content) > 0 {
+		b.aside.in, err = w.blobs.put(b.aside.content)
+	}
+	err = errors.Join(err, w.flushTables())
 	w.raw = b.encode(w.raw[:0])
 	dropped := min(w.dropped, 1<<32-1)
 	tMin, tMax := b.times()
@@ -443,7 +448,11 @@ func (w *Writer) flushBlock() error {
 	if e2 == nil {
 		w.dropped -= dropped
 		w.full = false
-		w.summary.add(b, w.schema, &e)
+		c := b.info(w.schema, &e)
+		if w.summary.crowded(&c) {
+			err = errors.Join(err, w.flushSummary())
+		}
+		w.summary.add(b, w.schema, &c)
 	} else {
 		w.lose(b)
 	}

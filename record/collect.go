@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/private"
 	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/probe/ring"
 	"github.com/acltrace/acltrace/record/inject"
@@ -53,6 +54,9 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := private.Links(dir); err != nil {
+		return nil, err
+	}
 	s, err := r.openShared(ctx, dir, c)
 	if err != nil {
 		return nil, err
@@ -66,13 +70,13 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 	if r.meta.Window == format.WindowAttached && s.Handed == 0 {
 		r.meta.Window = format.WindowWhole // programs record from their first call, and no other collector has taken calls
 	}
-	note := r.noteOf(s)
+	note := r.noteOf(s, lost)
 	r.meta.Coverage.Binder = "preload"
 	if err := r.begin(s); err != nil {
 		return nil, err
 	}
 	if lost > 0 {
-		if err := r.rows.Missing(format.Gap{Thread: format.NoThread, To: 1, Calls: lost, Reason: format.Dropped}); err != nil {
+		if err := r.rows.Missing(format.Gap{Thread: format.NoThread, To: 1, Calls: lost, Reason: format.RecorderLost}); err != nil {
 			return nil, err
 		}
 		r.rows.Count.Lost += lost
@@ -89,8 +93,8 @@ func Collect(ctx context.Context, c *CollectOptions) (*Result, error) {
 		note()
 		return ctx.Err() != nil || presence.gone(time.Now(), s.Alive, func() bool { return r.rows.Processes.Len()+len(r.target.ends) > 0 })
 	})
-	if r.control != nil {
-		r.control.Close()
+	if r.control.server != nil {
+		r.control.close()
 		os.Remove(filepath.Join(dir, session.Socket))
 	}
 	res := &Result{Incomplete: incomplete, Salvaged: salvaged}
@@ -131,9 +135,9 @@ func (r *recorder) createShared() error {
 }
 
 // noteOf writes the note that the next collector reads if this one is killed. The returned function writes it again if the
-// name of the trace has changed.
-func (r *recorder) noteOf(s *ring.Session) func() {
-	me := session.Note{PID: os.Getpid(), Handed: s.Handed, Begun: r.meta.StartMono, Ring: r.flight != nil}
+// name of the trace has changed. lost counts the calls that the previous collector had taken and that this trace reports.
+func (r *recorder) noteOf(s *ring.Session, lost uint64) func() {
+	me := session.Note{PID: os.Getpid(), Handed: s.Handed - lost, Begun: r.meta.StartMono, Ring: r.flight != nil}
 	write := func() {
 		if me.Output == r.file.name {
 			return
@@ -247,22 +251,12 @@ func (r *recorder) predecessor(s *ring.Session, dir string, log func(string)) (l
 	return lost, nil
 }
 
-// written returns the number of calls that a trace has or reports as lost.
+// written returns the number of calls that a trace has or reports as missing.
 func written(path string) (uint64, error) {
 	rd, err := format.Open(path, nil)
 	if err != nil {
 		return 0, err
 	}
 	defer rd.Close()
-	counts, err := rd.Counts()
-	if err != nil {
-		return 0, err
-	}
-	n := counts.Calls
-	for _, g := range rd.Gaps() {
-		if g.Thread != format.NoThread {
-			n += g.Calls
-		}
-	}
-	return n, nil
+	return rd.Accounted()
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/probe/ring"
-	"github.com/acltrace/acltrace/record/session"
 )
 
 // window is the state of what is recorded at the moment. Times are on the clock of the trace.
@@ -27,7 +26,7 @@ func (r *recorder) drain(s *ring.Session, over func() bool) error {
 	flushed, reaped := time.Now(), time.Now()
 	for {
 		if over() {
-			return errors.Join(r.rest(s), r.reap(s), r.resumed(), r.steps.end(), r.rows.Finish())
+			return errors.Join(r.rest(s), r.reap(s), r.resumed(r.now()), r.steps.leftOut(), r.rows.Finish())
 		}
 		began := probe.Now()
 		load, err := s.Drain(r.rows)
@@ -41,9 +40,8 @@ func (r *recorder) drain(s *ring.Session, over func() bool) error {
 			}
 			reaped = time.Now()
 		}
-		if err := errors.Join(r.answer(s), r.limit(s)); err != nil {
-			return err
-		}
+		r.answer(s)
+		r.limit(s)
 		if err := r.flush(&flushed); err != nil {
 			return err
 		}
@@ -71,7 +69,7 @@ func (r *recorder) flush(last *time.Time) error {
 	}
 	*last = time.Now()
 	r.kernels.remember(&r.o, &r.rows.Processes)
-	return w.Flush()
+	return errors.Join(r.steps.leftOut(), w.Flush())
 }
 
 // rest takes what is left in the rings at the end of the recording. If processes are left, another recorder may take over
@@ -81,11 +79,13 @@ func (r *recorder) rest(s *ring.Session) error {
 		return s.Finish(r.rows)
 	}
 	for end := time.Now().Add(time.Second); time.Now().Before(end); {
-		if load, err := s.Drain(r.rows); err != nil || load == ring.Idle {
+		if load, err := s.Drain(r.rows); err != nil {
 			return err
+		} else if load == ring.Idle {
+			break
 		}
 	}
-	return nil
+	return s.Leave(r.rows)
 }
 
 // reapEvery is the interval between two checks for ended processes.
@@ -105,9 +105,9 @@ func (r *recorder) reap(s *ring.Session) error {
 }
 
 // limit stops recording if a limit is reached. Requests may start it again.
-func (r *recorder) limit(s *ring.Session) error {
+func (r *recorder) limit(s *ring.Session) {
 	if r.window.waiting != 0 {
-		return nil
+		return
 	}
 	why := Time
 	switch {
@@ -118,20 +118,21 @@ func (r *recorder) limit(s *ring.Session) error {
 		why = Size
 		r.file.full, r.rows.Payloads.Cut = true, true
 	default:
-		return nil
+		return
 	}
-	err := r.act(s, &session.Request{Do: session.ActStop})
-	r.window.stopped = why
-	return err
+	r.control.mu.Lock()
+	s.Pause(0)
+	r.control.mu.Unlock()
+	r.stopped(r.now(), why)
 }
 
-// resumed records that nothing was recorded for a time.
-func (r *recorder) resumed() error {
+// resumed records that nothing was recorded until a time.
+func (r *recorder) resumed(at int64) error {
 	from := r.window.waiting
 	if r.window.waiting = 0; from == 0 {
 		return nil
 	}
-	r.window.since = r.now()
+	r.window.since = max(at, from)
 	return r.rows.Missing(format.Gap{Thread: format.NoThread, From: from, To: r.window.since, Reason: format.Detached})
 }
 

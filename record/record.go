@@ -31,7 +31,6 @@ import (
 	"github.com/acltrace/acltrace/record/host"
 	"github.com/acltrace/acltrace/record/inject"
 	"github.com/acltrace/acltrace/record/rows"
-	"github.com/acltrace/acltrace/record/session"
 	"github.com/acltrace/acltrace/sim/model"
 )
 
@@ -71,9 +70,9 @@ type recorder struct {
 	shared  sharedSession // of Collect
 	uprobes uprobeUse     // of eBPF
 
-	control *session.Server // nil if requests are not answered
-	start   int64           // CLOCK_MONOTONIC at time 0 of the trace, 0 for the time of create
-	ending  string          // reason for the last seal of a ring, "" to derive it from the exit of the program
+	control control
+	start   int64  // CLOCK_MONOTONIC at time 0 of the trace, 0 for the time of create
+	ending  string // reason for the last seal of a ring, "" to derive it from the exit of the program
 	// unsealed says that the session keeps the content of the ring, since it could not be sealed.
 	unsealed bool
 }

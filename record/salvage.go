@@ -47,6 +47,9 @@ func salvage(m *api.Model, dir, output string, unused bool) (string, error) {
 		return "", errors.Join(errUsed, s.Close())
 	}
 	taken := s.Handed - min(was.Handed, s.Handed)
+	if was.PID == 0 { // there was no recorder since the session was last salvaged
+		taken = 0
+	}
 	var made string
 	if was.WritesFile() {
 		made, err = salvageFile(m, &was, output, taken, s)
@@ -83,7 +86,7 @@ func salvageRing(m *api.Model, dir, output string, taken uint64, s *ring.Session
 		r.kernels.file = list
 	}
 	r.rows = rows.New(&rows.Options{Model: m, Meta: &r.meta}, nil)
-	f, had, err := flight.Restore(&left, taken, s != nil, r.flightRecording())
+	f, had, err := flight.Restore(&left, taken, r.flightRecording())
 	if err != nil {
 		return "", err
 	}
@@ -96,7 +99,7 @@ func salvageRing(m *api.Model, dir, output string, taken uint64, s *ring.Session
 			return "", errors.Join(err, f.Leave())
 		}
 	}
-	if had+r.rows.Count.Calls-taken == 0 {
+	if had+r.rows.Count.Made() == 0 {
 		return "", errors.Join(f.Leave(), left.Remove())
 	}
 	r.meta.Recovered = "the recorder was killed: the trace has the calls in its ring and in the programs' buffers"
@@ -116,7 +119,7 @@ func recoveredName(output string) string {
 // calls that the recorder had taken. It returns the name of the trace, "" if the file is complete.
 func salvageFile(m *api.Model, was *session.Note, output string, taken uint64, s *ring.Session) (string, error) {
 	meta := format.Meta{UUID: was.UUID, API: m.Name, StartMono: was.Begun}
-	var written uint64 // calls in the file
+	var written uint64 // calls in the file, with lost ones
 	var until int64
 	begun := was.Open()
 	if begun != nil {
@@ -124,11 +127,11 @@ func salvageFile(m *api.Model, was *session.Note, output string, taken uint64, s
 		if begun.Complete() {
 			return "", nil
 		}
-		counts, err := begun.Counts()
-		if err != nil {
+		var err error
+		if written, err = begun.Accounted(); err != nil {
 			return "", err
 		}
-		meta, written = *begun.Meta(), counts.Calls
+		meta = *begun.Meta()
 		if rec := begun.Recovered(); rec != nil {
 			until = rec.LastTime
 		}
@@ -142,7 +145,8 @@ func salvageFile(m *api.Model, was *session.Note, output string, taken uint64, s
 	r := &recorder{o: Options{Model: m}, meta: meta}
 	r.meta.UUID = ""
 	path := filepath.Join(rest, "rest.aclt")
-	w, err := format.Create(path, &r.meta, schema.Of(m), nil)
+	r.meta.BlobFile = ""
+	w, err := format.Create(path, &r.meta, schema.Of(m), &format.WriterOptions{BlobFile: filepath.Join(rest, "rest.blobs")})
 	if err != nil {
 		return "", err
 	}
@@ -155,14 +159,18 @@ func salvageFile(m *api.Model, was *session.Note, output string, taken uint64, s
 	if err = errors.Join(err, r.rows.Finish(), w.Close()); err != nil {
 		return "", err
 	}
-	if written+r.rows.Count.Calls == 0 {
+	if taken+written+r.rows.Count.Made() == 0 {
 		return "", nil
 	}
 
 	r.describe(&r.meta)
 	r.meta.Recovered = "the recorder was killed: the trace has the calls that it wrote and those in the programs' buffers"
 	r.meta.EndNS, r.meta.Replayable = max(until, r.rows.Last), false
-	out, err := format.Create(output, &r.meta, schema.Of(m), &format.WriterOptions{Whole: true})
+	o := &format.WriterOptions{Whole: true}
+	if meta.BlobFile != "" { // the contents stay out of the trace
+		o.BlobFile = recoveredName(begun.BlobFile().Path)
+	}
+	out, err := format.Create(output, &r.meta, schema.Of(m), o)
 	if err != nil {
 		return "", err
 	}

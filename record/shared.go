@@ -63,6 +63,9 @@ func Install(dir string, o *Options, share *SharedOptions) error {
 	if err := r.o.check(); err != nil {
 		return err
 	}
+	if err := private.Links(dir); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
 	}

@@ -75,9 +75,7 @@ func (r *recorder) runShim(ctx context.Context) (*Result, error) {
 		looked = time.Now()
 		return deserted(r.o.Model, s)
 	})
-	if r.control != nil {
-		r.control.Close()
-	}
+	r.control.close()
 	if incomplete != nil {
 		s.Off()
 		<-exited
@@ -136,9 +134,7 @@ func (r *recorder) begin(s *ring.Session) error {
 	default:
 		s.Resume()
 	}
-	if err := r.limit(s); err != nil { // a trace without calls may exceed the limit already
-		return err
-	}
+	r.limit(s) // a trace without calls may exceed the limit already
 	if only, waiting := s.Paused(); waiting && only == 0 {
 		r.window.waiting = max(r.now(), 1)
 		r.rows.Lacks = format.Detached
@@ -147,8 +143,7 @@ func (r *recorder) begin(s *ring.Session) error {
 		r.steps = newStepFilter(&r.o, r.rows, &r.meta)
 		r.rows.Hooks.Keep = r.steps.keep
 	}
-	var err error
-	if r.control, err = session.Listen(s.Dir(), r.shared.mode); err != nil && r.o.Capture.Armed {
+	if err := r.listen(s); err != nil && r.o.Capture.Armed {
 		return err
 	}
 	return nil

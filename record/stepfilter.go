@@ -93,8 +93,8 @@ func (s *stepFilter) gap(n *processSteps) error {
 	return s.rows.Missing(g)
 }
 
-// end records the calls after the selected steps that were left out.
-func (s *stepFilter) end() (err error) {
+// leftOut records the calls that were left out and are in no gap yet.
+func (s *stepFilter) leftOut() (err error) {
 	if s != nil {
 		for _, n := range s.processes {
 			err = errors.Join(err, s.gap(n))

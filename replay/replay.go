@@ -331,7 +331,7 @@ func folder(keep string) (dir string, done func(), discard func() error, err err
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			discard = func() error { return os.RemoveAll(dir) }
 		}
-		err = os.MkdirAll(dir, 0o700)
+		err = private.MakeFolder(dir)
 	}
 	if err == nil {
 		err = private.CodeFolder(dir) // the player is run from it

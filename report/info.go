@@ -95,9 +95,9 @@ type InfoCalls struct {
 type InfoPayload struct {
 	Level string `json:"level"` // --payload of the recording: small, full, hash or none
 	// Pieces is the number of arguments, strings and copies with data. Data up to 4 KiB is stored in the calls, longer
-	// data as blobs.
+	// data as blobs. With a blob file, also the short contents of copies are in blobs, those of many calls in one.
 	Pieces         uint64        `json:"pieces"`
-	Blobs          uint64        `json:"blobs"`                          // different payloads stored outside the calls: over 4 KiB, or only a hash
+	Blobs          uint64        `json:"blobs"`                          // payloads stored outside the calls: over 4 KiB, or only a hash; with blob_file, short contents of many calls are one
 	Bytes          uint64        `json:"bytes"`                          // size of the blobs in the program, each blob once
 	StoredBytes    uint64        `json:"stored_bytes"`                   // compressed size of the blobs in the trace or blob file
 	TakenEarly     uint64        `json:"taken_early"`                    // payloads read from pinned memory at the call; the copied content may differ

@@ -134,15 +134,19 @@ func (in *Info) callRows(row RowFunc) {
 
 func (in *Info) payloadRows(row RowFunc) {
 	p := &in.Payload
-	row("payload", "%s of data: arguments, strings, copies; %s over 4 KiB with %s, stored in %s (level %s)", human.Plural(p.Pieces, "piece"), human.Count(p.Blobs), human.Bytes(p.Bytes), human.Bytes(p.StoredBytes), p.Level)
-	if f := p.BlobFile; f != nil {
+	f := p.BlobFile
+	if f == nil {
+		row("payload", "%s of data: arguments, strings, copies; %s over 4 KiB with %s, stored in %s (level %s)", human.Plural(p.Pieces, "piece"), human.Count(p.Blobs), human.Bytes(p.Bytes), human.Bytes(p.StoredBytes), p.Level)
+	} else {
+		row("payload", "%s of data (level %s); arguments, strings and structures up to 4 KiB are in the trace", human.Plural(p.Pieces, "piece"), p.Level)
+		apart := "contents of copies and files, and larger data, " + human.Bytes(p.Bytes) + ", are in " + f.Path
 		switch {
 		case f.Problem != "":
-			row("", "in %s: cannot read it: %s; put it there or beside the trace", f.Path, f.Problem)
+			row("", "%s: cannot read it: %s; put it there or beside the trace", apart, f.Problem)
 		case !f.Complete:
-			row("", "in %s, which was cut off", f.Path)
+			row("", "%s, stored in %s; it was cut off", apart, human.Bytes(p.StoredBytes))
 		default:
-			row("", "in %s", f.Path)
+			row("", "%s, stored in %s", apart, human.Bytes(p.StoredBytes))
 		}
 	}
 	if p.TakenEarly > 0 {

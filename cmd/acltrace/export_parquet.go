@@ -47,7 +47,7 @@ func (e *parquetExport) arguments(c *cobra.Command, args []string) error {
 func (e *parquetExport) run(x *exporting) error {
 	_, err := os.Stat(x.out.path)
 	made := errors.Is(err, fs.ErrNotExist)
-	if err := os.MkdirAll(x.out.path, 0o700); err != nil {
+	if err := private.MakeFolder(x.out.path); err != nil {
 		return err
 	}
 	if err := private.Folder(x.out.path); err != nil {

@@ -3,11 +3,14 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/printer"
 	"go/token"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -263,20 +266,62 @@ func TestScreensHaveOneWriter(t *testing.T) {
 	}
 }
 
-// Regression: exports were readable by all users.
-func TestWhatIsMadeIsPrivate(t *testing.T) {
-	trace, dir := writeEvil(t), t.TempDir()
-	text := filepath.Join(t.TempDir(), "text")
-	var said, errs bytes.Buffer
-	if code := run([]string{"cat", "--raw", trace}, nil, &said, &errs); code != 0 || os.WriteFile(text, said.Bytes(), 0o600) != nil {
+// makers returns commands that make a file or a folder, by relative names after -o.
+func makers(t *testing.T) [][]string {
+	t.Helper()
+	trace, text := writeEvil(t), filepath.Join(t.TempDir(), "text")
+	var said bytes.Buffer
+	if code := run([]string{"cat", "--raw", trace}, nil, &said, io.Discard); code != 0 || os.WriteFile(text, said.Bytes(), 0o600) != nil {
 		t.Fatalf("%d: %s", code, &said)
 	}
-	for _, args := range append(exports(filepath.Clean, trace), [][]string{
+	return append(exports(filepath.Clean, trace), [][]string{
 		{"export", "parquet", "--partition", "job", "-o", "tree", trace},
 		{"pack", trace, "-o", "packed.aclt"}, {"recover", trace, "-o", "recovered.aclt"}, {"merge", trace, trace, "-o", "merged.aclt"}, {"assemble", text, "-o", "assembled.aclt"},
 		{"replay", "--backend", "virtual", "-o", "virtual.aclt", trace},
 		{"import", "msprof", filepath.Join("..", "..", "import", "msprof", "testdata"), "-o", "imported.aclt"},
-	}...) {
+	}...)
+}
+
+// Export parquet wrote its tables through a link of another user, and all commands wrote into a folder behind one.
+func TestLinksOfOthersAreNotFollowed(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make links of another user")
+	}
+	const other = 12345
+	victim, shared := t.TempDir(), t.TempDir()
+	for name, to := range map[string]string{"link": victim, "nowhere": filepath.Join(victim, "new")} {
+		if err := errors.Join(os.Symlink(to, filepath.Join(shared, name)), os.Lchown(filepath.Join(shared, name), other, other)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commands := makers(t)
+	trace := commands[0][len(commands[0])-1]
+	commands = append(commands, []string{"bundle", trace, "-o", "bundle"})
+	for _, at := range []string{filepath.Join(shared, "link"), filepath.Join(shared, "nowhere")} {
+		commands = append(commands, []string{"export", "parquet", trace, "-o", at}, []string{"bundle", trace, "-o", at}, []string{"env", "--install", at},
+			[]string{"collect", at, "-o", filepath.Join(t.TempDir(), "x.aclt")})
+	}
+	for _, args := range commands {
+		for i := range args {
+			if args[i] == "-o" && !filepath.IsAbs(args[i+1]) {
+				args[i+1] = shared + "/link/" + args[i+1]
+			}
+		}
+		var said bytes.Buffer
+		if code := run(args, strings.NewReader(""), &said, &said); code == 0 || !strings.Contains(said.String(), "another user") && !strings.Contains(said.String(), "not yours") {
+			t.Errorf("%v: code %d: %s", args, code, &said)
+		}
+	}
+	if made := tree(t, victim); len(made) != 0 {
+		t.Errorf("made in the folder behind the link: %v", slices.Sorted(maps.Keys(made)))
+	}
+}
+
+// Regression: exports were readable by all users.
+func TestWhatIsMadeIsPrivate(t *testing.T) {
+	dir := t.TempDir()
+	var said bytes.Buffer
+	for _, args := range makers(t) {
 		before := len(tree(t, dir))
 		for i := range args {
 			if args[i] == "-o" {

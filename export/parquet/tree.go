@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/atomicfile"
+	"github.com/acltrace/acltrace/internal/private"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -123,7 +123,7 @@ func writeRanks(r *format.Reader, m *api.Model, o *TreeOptions, of, ranks []int,
 
 // newPart creates a file in the tree. Until it is complete its name starts with a dot, so readers skip it.
 func newPart(dir, name string) (*atomicfile.File, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := private.MakeFolder(dir); err != nil {
 		return nil, err
 	}
 	return atomicfile.CreateAs(filepath.Join(dir, name), filepath.Join(dir, "."+name+atomicfile.Suffix))

@@ -23,6 +23,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"github.com/acltrace/acltrace/internal/private"
 )
 
 // Suffix ends the name of a partial file.
@@ -51,6 +53,9 @@ func Create(path string) (*File, error) { return CreateAs(path, "") }
 // CreateAs is Create with a temporary name of the caller, which must be in the same folder.
 func CreateAs(path, part string) (*File, error) {
 	direct, err := device(path)
+	if err == nil && direct {
+		err = private.Links(path)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +132,9 @@ func resolve(path string) (string, error) {
 			to = filepath.Join(filepath.Dir(at), to)
 		}
 		at = to
+	}
+	if err := private.Links(path); err != nil {
+		return "", err
 	}
 	was, err := os.Stat(path)
 	if strings.HasSuffix(path, "/") || err == nil && was.IsDir() {

@@ -27,7 +27,7 @@ type Folder struct {
 // else may be able to change it.
 func Remake(path string, files ...string) (*Folder, error) {
 	made := !exists(path)
-	if err := os.MkdirAll(path, 0o700); err != nil {
+	if err := private.MakeFolder(path); err != nil {
 		return nil, err
 	}
 	if err := private.CodeFolder(path); err != nil {

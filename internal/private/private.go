@@ -10,12 +10,56 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/acltrace/acltrace/internal/statedir"
 )
 
-// Folder returns an error if another user may write to an output folder.
+// Links returns an error if a path leads through a symbolic link of another user: in a shared folder, such as /tmp, it may lead into
+// any folder of this user. Parts of the path that do not exist are no links.
+func Links(path string) error {
+	rest, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	at, links := "/", 0
+	for rest != "" {
+		var name string
+		name, rest, _ = strings.Cut(strings.TrimPrefix(rest, "/"), "/")
+		next := filepath.Join(at, name)
+		info, err := os.Lstat(next)
+		if err != nil || info.Mode()&os.ModeSymlink == 0 {
+			at = next
+			continue
+		}
+		if err := ownedBy(next, info); err != nil {
+			return fmt.Errorf("%w and is a link: name another place", err)
+		}
+		to, err := os.Readlink(next)
+		if links++; err != nil || links > 40 { // the limit of Linux
+			return err
+		}
+		if filepath.IsAbs(to) {
+			at = "/"
+		}
+		rest = to + "/" + rest
+	}
+	return nil
+}
+
+// MakeFolder makes an output folder and those above it that do not exist. It makes none through a link of another user.
+func MakeFolder(dir string) error {
+	if err := Links(dir); err != nil {
+		return err
+	}
+	return os.MkdirAll(dir, 0o700)
+}
+
+// Folder returns an error if another user may write to an output folder, or has put a link in its path.
 func Folder(dir string) error {
+	if err := Links(dir); err != nil {
+		return fmt.Errorf("write into folder %s: %w", dir, err)
+	}
 	real, err := filepath.EvalSymlinks(dir)
 	if err == nil {
 		err = Check(real)

@@ -22,19 +22,24 @@ func Mappable(path string) error {
 	return syscall.Munmap(m)
 }
 
-// checkOwner returns an error if a folder belongs to a user who is neither this one nor root. In a container root is the owner of /.
+// checkOwner returns an error if a folder belongs to a user who is neither this one nor root.
 func checkOwner(dir string) error {
 	st, err := os.Stat(dir)
 	if err != nil {
 		return err
 	}
+	return ownedBy(dir, st)
+}
+
+// ownedBy returns an error if a file belongs to a user who is neither this one nor root. In a container root is the owner of /.
+func ownedBy(path string, st os.FileInfo) error {
 	root, err := os.Stat("/")
 	if err != nil {
 		return err
 	}
 	uid := st.Sys().(*syscall.Stat_t).Uid
 	if uid != 0 && uid != uint32(os.Geteuid()) && uid != root.Sys().(*syscall.Stat_t).Uid {
-		return fmt.Errorf("%s belongs to another user (%d)", dir, uid)
+		return fmt.Errorf("%s belongs to another user (%d)", path, uid)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func (s *Session) Interval() time.Duration {
 	return max(time.Duration(s.rings.least/2), 200*time.Microsecond)
 }
 
-// Drain delivers the records that are new since the last call.
+// Drain delivers records that are new since the last call. It returns soon although programs go on writing.
 func (s *Session) Drain(sink probe.Sink) (load Load, err error) {
 	s.touch(func() { load, err = s.drain(sink) })
 	return load, err
@@ -38,7 +38,13 @@ func (s *Session) drain(sink probe.Sink) (Load, error) {
 	}
 	s.refillPools()
 	load := Idle
-	for _, r := range s.rings.bySlot {
+	s.pace.left = passBytes
+	for range s.rings.bySlot {
+		if s.pace.left <= 0 {
+			break
+		}
+		s.rings.next = (s.rings.next + 1) % len(s.rings.bySlot)
+		r := s.rings.bySlot[s.rings.next]
 		if r == nil {
 			continue
 		}
@@ -52,6 +58,9 @@ func (s *Session) drain(sink probe.Sink) (Load, error) {
 		case n > 0:
 			load = max(load, Light)
 		}
+	}
+	if s.pace.left <= 0 {
+		load = Pressed
 	}
 	return load, nil
 }
@@ -72,6 +81,21 @@ func (s *Session) Finish(sink probe.Sink) error {
 		all[i] = i
 	}
 	return touched(s, func() error { return errors.Join(s.finish(sink, all), s.withoutRings(sink)) })
+}
+
+// Leave delivers the enclosing calls in progress as unfinished, before another recorder continues: it can't read their beginnings.
+func (s *Session) Leave(sink probe.Sink) error {
+	return touched(s, func() error {
+		for _, r := range s.rings.bySlot {
+			if r == nil {
+				continue
+			}
+			if err := r.endOuter(sink); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // finish delivers the rest of some rings, after the last regular drain.
@@ -102,6 +126,7 @@ func (s *Session) finish(sink probe.Sink, rings []int) error {
 		}
 		if n := r.head.nested.Swap(0); n > 0 && !r.done && s.possible(n) {
 			r.seq += n
+			r.save()
 			if err := sink.Gap(&probe.Gap{PID: int(r.pid), TID: int(r.tid), From: s.clock.nanoseconds(r.head.nestedSince), To: probe.Now(), Calls: n, Reason: probe.Nested}); err != nil {
 				return err
 			}
@@ -111,9 +136,11 @@ func (s *Session) finish(sink probe.Sink, rings []int) error {
 				Calls: lost - r.lost, Reason: probe.RingFull}
 			if r.done {
 				g.From, g.To, g.Reason = r.gone, probe.Now(), writtenOver
+			} else {
+				r.head.ahead.Add(lost - r.lost)
 			}
-			s.files.ctl.handed += lost - r.lost
 			r.lost = lost
+			r.save()
 			if err := sink.Gap(&g); err != nil {
 				return err
 			}
@@ -126,7 +153,11 @@ func (s *Session) finish(sink probe.Sink, rings []int) error {
 type pace struct {
 	work uint64 // bytes read since the last yield
 	busy bool   // rings fill up: do not yield
+	left int    // bytes until Drain returns, negative if it has read more
 }
+
+// passBytes is the most that one Drain reads, about: programs may write faster than it reads, and the recorder has other work.
+const passBytes = 8 << 20
 
 // quantum is the work between yields in bytes, some tens of microseconds. Without yields, a program's thread that wakes up on
 // the recorder's core may wait for milliseconds.
@@ -135,6 +166,7 @@ const quantum = 16 << 10
 // yieldAfter counts n bytes and yields the core after each quantum, so that recording uses idle time. A recorder that falls
 // behind does not yield.
 func (s *Session) yieldAfter(n uint64) {
+	s.pace.left -= int(n)
 	if s.pace.work += n; s.pace.work < quantum || s.pace.busy {
 		return
 	}

@@ -100,6 +100,7 @@ func (s *Session) release(i int) {
 	for k := range untimedReasons {
 		s.losses.untimed[k] += r.untimed(s, k)
 	}
+	taken := r.head.taken()
 	r.close()
 	if r.slot.rng == 0 {
 		os.Remove(s.files.path("ring.", uint32(i)))
@@ -107,6 +108,7 @@ func (s *Session) release(i int) {
 	s.files.ctl.memoryUsed.Add(-r.size)
 	r.done, r.released = true, true
 	s.rings.opened = min(s.rings.opened, i)
+	s.files.ctl.handed += taken
 	r.slot.state.Store(slotGiven)
 }
 

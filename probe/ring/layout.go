@@ -124,13 +124,20 @@ type header struct {
 	nestedSince          uint64
 	_                    [4]uint64
 	tail                 atomic.Uint64
-	mark                 [2]mark
 	givenUp              atomic.Uint64
-	_                    [8]uint64
+	_                    [6]uint64
+	mark                 [2]mark
+	marked, ahead        atomic.Uint64
 }
 
-// mark records a position in a ring, with the calls before it and how many of them were lost.
+// mark records how far a ring was read.
 type mark struct{ pos, seq, lost uint64 }
+
+// taken returns the number of calls that were read, with lost ones.
+func (h *header) taken() uint64 { return h.lastMark().seq + h.ahead.Load() }
+
+// lastMark returns the mark that is whole.
+func (h *header) lastMark() *mark { return &h.mark[h.marked.Load()&1] }
 
 // processFile is the file `process.N`.
 type processFile struct {

@@ -18,6 +18,7 @@ func (r *ring) record(s *Session, sink probe.Sink, b []byte, state byte) error {
 		if err != nil {
 			return err
 		}
+		r.save()
 		return sink.Call(c)
 	case recBegin:
 		c, err := r.call(s, b, stateEntered)
@@ -28,7 +29,7 @@ func (r *ring) record(s *Session, sink probe.Sink, b []byte, state byte) error {
 			return err
 		}
 		outer := copyCall(c) // c shares memory with the next records
-		r.outer = &outer
+		r.outer, r.begun = &outer, false
 	case recEnd:
 		return r.end(s, sink, b)
 	case recPayload:
@@ -47,8 +48,16 @@ func (r *ring) record(s *Session, sink probe.Sink, b []byte, state byte) error {
 		if le.Uint16(b[4:]) == lostNested {
 			g.Reason = probe.Nested
 		}
-		r.lost += n
 		r.seq += n
+		if g.Reason != probe.Nested { // finish has reported the first of them if it found the thread without room
+			known := min(n, r.head.ahead.Load())
+			g.Calls = n - known
+			r.head.ahead.Add(-known)
+		}
+		r.lost += g.Calls
+		if r.save(); g.Calls == 0 {
+			return nil
+		}
 		return sink.Gap(&g)
 	default:
 		return errRing
@@ -59,6 +68,10 @@ func (r *ring) record(s *Session, sink probe.Sink, b []byte, state byte) error {
 // end completes the enclosing call.
 func (r *ring) end(s *Session, sink probe.Sink, b []byte) error {
 	c := r.outer
+	if c == nil && r.begun {
+		r.begun = false // an earlier recorder has taken the call
+		return nil
+	}
 	if len(b) < callHeader || c == nil || le.Uint16(b[4:]) != uint16(c.Func) {
 		return errRing
 	}

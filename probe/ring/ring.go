@@ -18,6 +18,7 @@ type rings struct {
 	least   uint64  // of the smallest ring that was mapped
 	bySlot  []*ring // nil: not mapped yet
 	opened  int     // slots before this one are mapped
+	next    int     // slot that was drained last
 	names   map[threadID]string
 	nextSeq map[threadID]uint64 // number of a thread's next call, over all its rings
 	record  []byte              // copy of the current record
@@ -108,17 +109,15 @@ type ring struct {
 	length   uintptr
 	data     []byte // the records, mapped twice in a row
 	size     uint64
-	pos      uint64      // read so far
-	lost     uint64      // calls delivered as lost
-	seq      uint64      // number of the next call in this ring
+	mark                 // as of the next record: bytes read, number of the next call, calls reported as lost
 	outer    *probe.Call // enclosing call in progress, nil for none
+	begun    bool        // an earlier recorder may have read the beginning of the enclosing call in progress
 	done     bool        // nothing more is read
 	gone     int64       // when it was given up
 	// truncated is set when the program has truncated the file. seen is the value of seq in the header at the last drain.
 	truncated bool
 	seen      uint64
 	firstSeq  uint64     // seq when this recorder began to read
-	counted   uint64     // calls counted in control.handed
 	released  bool       // given back: another thread may take the slot
 	lastTime  int64      // start or end of the latest call, as delivered
 	current   probe.Call // current call, reused for its memory
@@ -185,11 +184,8 @@ func (s *Session) ringSize(sl *slot) uint64 {
 
 func (s *Session) mapRing(i int, m *member) (*ring, error) {
 	sl := &s.files.ctl.slots[i]
-	path, from := s.files.path("ring.", uint32(i)), int64(0)
+	path, from := s.ringFile(i)
 	size := uintptr(s.ringSize(sl))
-	if sl.rng != 0 {
-		path, from = s.files.path("pool.", m.number-1), int64(sl.rng-1)*int64(headerBytes+size)
-	}
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -215,16 +211,42 @@ func (s *Session) mapRing(i int, m *member) (*ring, error) {
 	return r, nil
 }
 
+// ringFile returns the file of a slot's ring, and the ring's offset in it.
+func (s *Session) ringFile(i int) (path string, from int64) {
+	if sl := &s.files.ctl.slots[i]; sl.rng != 0 {
+		return s.files.path("pool.", sl.process-1), int64(sl.rng-1) * int64(headerBytes+s.ringSize(sl))
+	}
+	return s.files.path("ring.", uint32(i)), 0
+}
+
+// taken returns how many calls earlier recorders have read.
+func (s *Session) taken() uint64 {
+	n := s.files.ctl.handed
+	for i := range s.files.ctl.taken() {
+		if s.files.ctl.slots[i].state.Load() != slotLive {
+			continue
+		}
+		path, from := s.ringFile(i)
+		f, err := os.Open(path)
+		if err != nil {
+			continue
+		}
+		var h header
+		if _, err := f.ReadAt(unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h)), from); err == nil {
+			n += h.taken()
+		}
+		f.Close()
+	}
+	return n
+}
+
 // start sets the read position. An earlier recorder may have read part of the ring.
 func (r *ring) start(s *Session) {
-	r.pos = r.head.tail.Load()
-	for _, k := range r.head.mark {
-		if k.pos == r.pos && r.pos != 0 {
-			r.seq, r.lost = k.seq, k.lost
-		}
+	tail := r.head.tail.Load()
+	if r.mark = *r.head.lastMark(); r.pos-tail > r.head.head.Load()-tail { // the program has overwritten it
+		r.pos = tail
 	}
-	r.firstSeq = r.seq
-	r.counted = r.seq
+	r.firstSeq, r.begun = r.seq, r.pos != 0
 	r.setOwner(s)
 }
 
@@ -253,7 +275,7 @@ func (r *ring) drain(s *Session, sink probe.Sink, final bool) (uint64, error) {
 		first.base = s.rings.nextSeq[threadID{first.pid, first.tid}]
 	}
 	start := r.pos
-	for r.pos < head {
+	for r.pos < head && (final || s.pace.left > 0) {
 		b := r.data[r.pos&(r.size-1):]
 		// The state is the last byte of the record header's second word. The shim stores it last.
 		state := byte(atomic.LoadUint32((*uint32)(unsafe.Pointer(&b[4]))) >> 24)
@@ -265,17 +287,17 @@ func (r *ring) drain(s *Session, sink probe.Sink, final bool) (uint64, error) {
 			return 0, r.giveUp(s, sink, writtenOver)
 		}
 		s.rings.record = append(s.rings.record[:0], b[:size]...)
+		r.pos += size
 		if err := r.record(s, sink, s.rings.record, state); err != nil {
 			if errors.Is(err, errRing) {
 				return 0, r.giveUp(s, sink, writtenOver)
 			}
 			return 0, err
 		}
-		r.pos += size
 		s.yieldAfter(size)
 		// Programs that wait for room must not wait until the whole ring is read.
 		if r.pos-r.head.tail.Load() > r.size/8 {
-			r.advanceTail(s)
+			r.advanceTail()
 			s.Heartbeat()
 		}
 		if r.pos >= head {
@@ -285,7 +307,7 @@ func (r *ring) drain(s *Session, sink probe.Sink, final bool) (uint64, error) {
 			}
 		}
 	}
-	r.advanceTail(s)
+	r.advanceTail()
 	if r.pos != start {
 		o, next := r.number(r.seq)
 		s.rings.nextSeq[threadID{o.pid, o.tid}] = next
@@ -296,21 +318,19 @@ func (r *ring) drain(s *Session, sink probe.Sink, final bool) (uint64, error) {
 	return r.pos - start, nil
 }
 
-// advanceTail frees the space of the records that were read, and leaves marks for a later recorder.
-func (r *ring) advanceTail(s *Session) {
-	if r.pos == r.head.tail.Load() {
-		return
+// save leaves a mark for a later recorder. It must run before a call is passed on, which may be written to the trace at once.
+func (r *ring) save() {
+	i := r.head.marked.Load()&1 ^ 1
+	r.head.mark[i] = r.mark
+	r.head.marked.Store(i)
+}
+
+// advanceTail frees the space of the records that were read.
+func (r *ring) advanceTail() {
+	if r.pos != r.head.tail.Load() {
+		r.save()
+		r.head.tail.Store(r.pos)
 	}
-	i := 0
-	if r.head.mark[0].pos == r.head.tail.Load() {
-		i = 1
-	}
-	atomic.StoreUint64(&r.head.mark[i].seq, r.seq)
-	atomic.StoreUint64(&r.head.mark[i].lost, r.lost)
-	atomic.StoreUint64(&r.head.mark[i].pos, r.pos)
-	r.head.tail.Store(r.pos)
-	atomic.AddUint64(&s.files.ctl.handed, r.seq-r.counted)
-	r.counted = r.seq
 }
 
 // endOuter delivers the enclosing call as one that never returned.

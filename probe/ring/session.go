@@ -77,7 +77,7 @@ type Options struct {
 }
 
 // Session is the recorder's end of a session. One goroutine calls Drain until the programs have ended, then Finish, then
-// Close. Others may call Heartbeat and Paused.
+// Close. Others may call Heartbeat, Paused, Pause and Resume.
 type Session struct {
 	// Handed is the number of calls that earlier recorders had read when Open returned.
 	Handed uint64
@@ -249,7 +249,7 @@ func (s *Session) take(o *Options) error {
 	}
 	s.rings.bytes, s.rings.least = c.ringBytes, c.ringBytes
 	s.clock.take(c.clock)
-	s.Handed = c.handed
+	s.Handed = s.taken()
 	s.configure(o)
 	c.off.CompareAndSwap(offEnded, 0)
 	s.quiet = c.heartbeat.Swap(probe.Now())

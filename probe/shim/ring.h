@@ -151,7 +151,7 @@ struct control {
 	};
 	uint32_t only; /* atomic; pid of the process that records while the others wait, 0: none */
 	uint32_t quiet; /* atomic; QUIET_* */
-	uint64_t handed; /* set by the recorder: calls read from the rings */
+	uint64_t handed; /* set by the recorder: calls read from rings that were given back; the marks count the others */
 	uint64_t functions; /* checksum of the model, which defines the functions' numbers */
 	uint32_t stranger; /* atomic; pid of a process whose shim is from another build and records nothing; at this offset in all versions */
 	uint32_t reaped; /* set by the recorder: the processes up to this number have ended, and all their calls are in the trace */
@@ -179,10 +179,16 @@ struct ring {
 	uint64_t nested, nested_since; /* atomic; lost calls inside other calls that are not reported yet; clock of the first */
 	uint64_t pad0[4];
 	uint64_t tail; /* atomic; bytes ever read */
-	/* For the recorder that takes over from this one: how many calls, and how many lost ones, are before a position. One mark is for tail. */
-	struct { uint64_t pos, seq, lost; } mark[2];
 	uint64_t given_up; /* atomic, set by the recorder: the ring is not read any more */
-	uint64_t pad1[8];
+	uint64_t pad1[6];
+	/*
+	 * For the recorder that takes over from this one: a position, how many calls are before it, and how many lost ones were reported. The recorder
+	 * stores a mark before it passes a call on, so a call is in the trace only if a mark has it. mark[marked] is whole; the other one may be
+	 * half written.
+	 */
+	struct { uint64_t pos, seq, lost; } mark[2];
+	uint64_t marked;
+	uint64_t ahead; /* lost calls that were reported before a record had them */
 };
 
 struct record {

@@ -82,8 +82,21 @@ type reason struct {
 type segment struct {
 	rows.Segment
 	path   string
+	before before
 	begun  int64 // on the trace's clock
 	closed bool  // by the sealer
+}
+
+// before are the calls before a segment.
+type before struct{ calls, lost uint64 }
+
+// segmentName returns the name of a segment's file. It has the numbers of calls before the segment, for Restore.
+func segmentName(n int, b before) string { return fmt.Sprintf("%d.%d.%d.aclt", n, b.calls, b.lost) }
+
+// before returns the calls so far.
+func (f *Flight) before() before {
+	n := &f.rec.Rows.Count
+	return before{n.Calls, n.Lost}
 }
 
 type thread struct{ pid, tid int }
@@ -131,26 +144,32 @@ func Folder(session string) string { return filepath.Join(session, "flight") }
 // now returns the time on the trace's clock.
 func (f *Flight) now() int64 { return probe.Now() - f.rec.Meta.StartMono }
 
-// turn begins a new segment.
+// turn begins a new segment of the ring.
 func (f *Flight) turn() error {
-	b := f.rec.Rows
 	f.made++
-	s := &segment{path: filepath.Join(f.dir, fmt.Sprintf("%d.aclt", f.made)), begun: f.now()}
-	s.First = b.Count.Calls
-	var err error
-	if s.W, err = format.Create(s.path, f.rec.Meta, schema.Of(f.rec.Model), nil); err != nil {
-		return fmt.Errorf("the ring: %w", err)
-	}
-	if last := b.Writer(); last != nil {
-		if err := s.W.TakeOver(last); err != nil {
-			return fmt.Errorf("the ring: %w", err)
-		}
-	}
-	if err := b.Turn(&s.Segment); err != nil {
+	s, err := f.begin(segmentName(f.made, f.before()))
+	if err != nil {
 		return err
 	}
 	f.ring = append(f.ring, s)
 	return nil
+}
+
+// begin begins a segment, to which all rows go from now on.
+func (f *Flight) begin(name string) (*segment, error) {
+	b := f.rec.Rows
+	s := &segment{path: filepath.Join(f.dir, name), before: f.before(), begun: f.now()}
+	s.First = b.Count.Calls
+	var err error
+	if s.W, err = format.Create(s.path, f.rec.Meta, schema.Of(f.rec.Model), nil); err != nil {
+		return nil, fmt.Errorf("the ring: %w", err)
+	}
+	if last := b.Writer(); last != nil {
+		if err := s.W.TakeOver(last); err != nil {
+			return nil, fmt.Errorf("the ring: %w", err)
+		}
+	}
+	return s, b.Turn(&s.Segment)
 }
 
 // Size returns how many bytes all segments have written out.
@@ -283,19 +302,15 @@ func (f *Flight) isFault(fn *api.Func, code int32) bool {
 
 // Seal writes the ring into a trace, and begins a new ring. Recording goes on meanwhile.
 func (f *Flight) Seal(reason string) error {
-	if f.session != nil {
-		// Calls that have not returned are in this trace as unfinished. When they return, they are in the next one, too.
-		for _, c := range f.session.Standing() {
-			if err := f.rec.Rows.Standing(&c); err != nil {
-				return err
-			}
-		}
-	}
 	ring := f.ring
 	for _, s := range ring {
 		if err := f.rec.Rows.Leave(&s.Segment); err != nil {
 			return err
 		}
+	}
+	standing, err := f.standing()
+	if err != nil {
+		return err
 	}
 	f.ring = nil
 	if err := f.turn(); err != nil {
@@ -308,8 +323,28 @@ func (f *Flight) Seal(reason string) error {
 	meta.Replayable = false
 	f.sealed++
 	f.reason.text = ""
-	f.sealer.jobs <- job{ring: ring, path: Numbered(f.rec.Output(), f.sealed), meta: &meta}
+	f.sealer.jobs <- job{ring: ring, standing: standing, path: Numbered(f.rec.Output(), f.sealed), meta: &meta}
 	return nil
+}
+
+// standing writes the calls that have not returned into a segment of their own, nil if there are none. They are unfinished in
+// this trace, and when they return they are in the next one. So they are not in the ring, which holds each call once.
+func (f *Flight) standing() (s *segment, err error) {
+	if f.session == nil {
+		return nil, nil
+	}
+	calls := f.session.Standing()
+	if len(calls) == 0 {
+		return nil, nil
+	}
+	if s, err = f.begin(fmt.Sprintf("standing.%d.aclt", f.made)); err != nil {
+		return nil, err
+	}
+	for i := range calls {
+		err = errors.Join(err, f.rec.Rows.Standing(&calls[i]))
+	}
+	s.Gone = true
+	return s, err
 }
 
 // Numbered returns the name of a recording's nth trace.

@@ -46,12 +46,23 @@ func Find(session string) Remainder {
 
 // fileNumber returns the number in a file's name, -1 if it has none.
 func fileNumber(path string) int {
-	name := strings.TrimPrefix(filepath.Base(path), "past.")
-	n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSuffix(name, ".cleared"), ".aclt"))
-	if err != nil {
-		return -1
-	}
+	n, _ := parseName(path)
 	return n
+}
+
+// parseName is the reverse of segmentName, also for the past. It returns -1 for other names.
+func parseName(path string) (n int, b before) {
+	parts := strings.Split(strings.TrimPrefix(strings.TrimSuffix(filepath.Base(path), ".cleared"), "past."), ".")
+	if len(parts) != 4 || parts[3] != "aclt" {
+		return -1, before{}
+	}
+	n, err := strconv.Atoi(parts[0])
+	calls, err2 := strconv.ParseUint(parts[1], 10, 64)
+	lost, err3 := strconv.ParseUint(parts[2], 10, 64)
+	if err != nil || err2 != nil || err3 != nil {
+		return -1, before{}
+	}
+	return n, before{calls, lost}
 }
 
 // Meta returns the newest readable segment's meta data, nil if there is none.
@@ -68,37 +79,48 @@ func (r *Remainder) Meta() *format.Meta {
 // Remove removes the ring's folder.
 func (r *Remainder) Remove() error { return os.RemoveAll(r.dir) }
 
-// Restore continues a ring. taken counts the calls that its recorder had taken from the programs. If more is set, a new
-// segment begins for calls that programs have written since. Restore returns how many calls the files have.
-func Restore(left *Remainder, taken uint64, more bool, rec Recording) (f *Flight, had uint64, err error) {
+// Restore continues a ring. taken counts the calls that its recorder had taken from the programs, with lost ones. Restore returns
+// how many of them the files have or report as missing.
+func Restore(left *Remainder, taken uint64, rec Recording) (f *Flight, had uint64, err error) {
 	f = New(Options{}, rec)
 	f.dir = left.dir
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return nil, 0, err
 	}
+	unwritten := format.Gap{Thread: format.NoThread, Reason: format.RecorderLost}
 	for _, path := range left.files {
 		seg := &segment{path: path}
 		seg.Gone = true
-		if t, err := format.Open(path, nil); err == nil {
-			if c, err := t.Counts(); err == nil {
-				had += c.Calls
-			}
-			t.Close()
-			f.ring = append(f.ring, seg)
+		n, before := parseName(path)
+		seg.before, f.made = before, max(f.made, n)
+		t, err := format.Open(path, nil)
+		if err != nil {
+			continue
 		}
-		f.made = max(f.made, fileNumber(path))
-	}
-	if len(f.ring) > 0 {
-		// Calls that had left the ring, and calls that the recorder has taken and not written.
-		f.ring[0].First = taken - min(had, taken)
+		if c, err := t.Accounted(); err == nil {
+			had += c
+		}
+		if cut := t.Recovered(); cut != nil {
+			unwritten.From, unwritten.To = cut.LastTime, cut.LastTime
+		}
+		for c, err := range t.Calls(&format.Filter{NoArgs: true, NoData: true}) {
+			if err == nil {
+				seg.begun = c.Start
+			}
+			break
+		}
+		t.Close()
+		f.ring = append(f.ring, seg)
 	}
 	f.sealer.past = left.past
 	f.sealer.begin(f)
 	rec.Rows.Count.Calls = taken
-	if more {
-		if err := f.turn(); err != nil {
-			return nil, 0, errors.Join(err, f.Leave())
-		}
+	if err := f.turn(); err != nil {
+		return nil, 0, errors.Join(err, f.Leave())
 	}
-	return f, had, nil
+	if older := f.ring[0].before; taken > older.calls+older.lost+had {
+		unwritten.Calls = taken - older.calls - older.lost - had
+		err = rec.Rows.Missing(unwritten)
+	}
+	return f, had, err
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -18,9 +19,10 @@ import (
 
 // job lists segments to seal into a trace, or to drop if path is "".
 type job struct {
-	ring []*segment
-	path string
-	meta *format.Meta
+	ring     []*segment
+	standing *segment // nil for none
+	path     string
+	meta     *format.Meta
 }
 
 // sealer writes traces on its own goroutine. From segments that are dropped it keeps the calls that later ones depend on.
@@ -154,7 +156,7 @@ func (k *sealer) remember(ss []*segment) error {
 		err := k.append(a, k.past, nil)
 		for _, s := range ss {
 			if err == nil {
-				err = k.append(a, s.path, k.shapes)
+				err = k.append(a, s.path, k.shapes) // segment.before counts the others, and those in gaps
 			}
 		}
 		return err
@@ -190,7 +192,7 @@ func (k *sealer) replace(past string) error {
 	return os.Remove(was)
 }
 
-// append adds a trace's calls for which keep returns true, all if keep is nil.
+// append adds a trace's calls for which keep returns true; if keep is nil, all calls and gaps.
 func (k *sealer) append(a *format.Appender, path string, keep func(*format.Call) bool) error {
 	if path == "" {
 		return nil
@@ -200,12 +202,17 @@ func (k *sealer) append(a *format.Appender, path string, keep func(*format.Call)
 		return err
 	}
 	defer r.Close()
-	return a.Append(&format.Source{Reader: r, Keep: keep})
+	return a.Append(&format.Source{Reader: r, Keep: keep, NoGaps: keep != nil})
 }
 
 // seal writes the past and some segments into one trace.
 func (k *sealer) seal(j *job) error {
-	for _, s := range j.ring {
+	all := j.ring
+	if j.standing != nil {
+		defer os.Remove(j.standing.path)
+		all = append(slices.Clone(all), j.standing)
+	}
+	for _, s := range all {
 		if err := s.close(); err != nil {
 			return fmt.Errorf("sealing the ring: %w", err)
 		}
@@ -224,12 +231,10 @@ func (k *sealer) seal(j *job) error {
 				return err
 			}
 		}
-		if left := j.ring[0].First; left > 0 {
-			if err := w.Gap(format.Gap{Thread: format.NoThread, From: 0, To: j.ring[0].begun, Calls: left - min(left, w.Calls()), Reason: format.Outdated}); err != nil {
-				return err
-			}
+		if err := older(w, j.ring[0]); err != nil {
+			return err
 		}
-		for _, s := range j.ring {
+		for _, s := range all {
 			if err := k.append(a, s.path, nil); err != nil {
 				return err
 			}
@@ -248,6 +253,19 @@ func (k *sealer) seal(j *job) error {
 	return k.remember(j.ring)
 }
 
+// older records how many calls before a segment are missing, after the trace got those of the past.
+func older(w *format.Writer, s *segment) error {
+	for _, g := range []format.Gap{{Calls: s.before.calls - min(s.before.calls, w.Calls()), Reason: format.Outdated}, {Calls: s.before.lost, Reason: format.Dropped}} {
+		if g.Thread, g.To = format.NoThread, s.begun; g.Calls == 0 {
+			continue
+		}
+		if err := w.Gap(g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // alive adds calls from the past that live objects depend on.
 func (k *sealer) alive(a *format.Appender) error {
 	r, err := format.Open(k.past, nil)
@@ -259,5 +277,5 @@ func (k *sealer) alive(a *format.Appender) error {
 	if err != nil {
 		return err
 	}
-	return a.Append(&format.Source{Reader: r, Keep: func(c *format.Call) bool { return keep[c.Index] }})
+	return a.Append(&format.Source{Reader: r, Keep: func(c *format.Call) bool { return keep[c.Index] }, NoGaps: true})
 }

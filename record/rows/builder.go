@@ -53,6 +53,9 @@ type Counts struct {
 	NoRing     uint64 // of Lost: made by threads without a ring
 }
 
+// Made returns how many calls the programs have made, as far as the probe knows.
+func (c *Counts) Made() uint64 { return c.Calls + c.Lost }
+
 // A Builder writes calls, payloads, processes and threads into a segment. It implements probe.Sink.
 type Builder struct {
 	Hooks Hooks

@@ -138,7 +138,7 @@ func (b *Builder) piece(p *probe.Piece, r *rules) {
 	}
 	d := &out.Data[n]
 	describe(d, p)
-	d.Group, d.Time = r.group(out.Args), out.Start
+	d.Group, d.Time, d.Aside = r.group(out.Args), out.Start, aside(r.fn, p)
 	if p.Dir == probe.Out {
 		d.Time = out.End
 	}

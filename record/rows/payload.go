@@ -91,7 +91,7 @@ var reasons = [...]format.Reason{
 // describe sets all fields but the content.
 func describe(d *format.Data, p *probe.Piece) {
 	d.Call, d.Time, d.Param, d.Dir, d.Item, d.Addr, d.Len, d.Group = 0, 0, p.Param, format.Dir(p.Dir), p.Item, p.Addr, p.Len, 0
-	d.Status, d.Reason, d.Bytes, d.Blob = format.Whole, format.NoReason, nil, 0
+	d.Status, d.Reason, d.Bytes, d.Blob, d.Aside = format.Whole, format.NoReason, nil, 0, false
 	if p.Missing != probe.Present {
 		d.Status = format.Missing
 		if int(p.Missing) < len(reasons) {
@@ -100,6 +100,18 @@ func describe(d *format.Data, p *probe.Piece) {
 	} else if p.Early {
 		d.Reason = doubt(p.Dir)
 	}
+}
+
+// aside reports whether a piece is the program's data, which belongs into the blob file: content of copies, memory and files. Arguments,
+// strings and structures describe the call.
+func aside(f *api.Func, p *probe.Piece) bool {
+	switch {
+	case p.Param >= probe.MemoryParam:
+		return p.Param == probe.MemoryParam
+	case copied(f, p.Param):
+		return true
+	}
+	return int(p.Param) < len(f.Params) && f.Params[p.Param].Role == api.File && p.Item > 0
 }
 
 func data(p *probe.Piece) (d format.Data) {
@@ -166,7 +178,7 @@ func (b *Builder) Payload(p *probe.Payload) error {
 	if p.Missing != probe.Present {
 		return b.missing(pk, p, t, call.place)
 	}
-	return b.part(pk, p, t, call.place)
+	return b.part(pk, p, t, call)
 }
 
 // missing records that a payload has no content, or only a hash.
@@ -196,14 +208,15 @@ func (b *Builder) missing(k partKey, p *probe.Payload, t *thread, at place) (err
 }
 
 // part adds a part to a payload, which is written when it is complete.
-func (b *Builder) part(k partKey, p *probe.Payload, t *thread, at place) (err error) {
+func (b *Builder) part(k partKey, p *probe.Payload, t *thread, call *openCall) (err error) {
+	at := call.place
 	cur := b.Payloads.parts[k]
 	if cur == nil {
 		if p.Offset != 0 {
 			return nil // its first part was lost, and recorded as missing
 		}
 		cur = &part{at: at, data: data(&p.Piece)}
-		cur.data.Time = b.time(p.Time)
+		cur.data.Time, cur.data.Aside = b.time(p.Time), aside(call.fn, &p.Piece)
 		b.Payloads.parts[k] = cur
 		switch {
 		case b.o.HashOnly && p.Param != probe.MemoryParam && t.copied(p.Seq, p.Param):

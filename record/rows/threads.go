@@ -94,8 +94,10 @@ type openCall struct {
 }
 
 // copied reports whether an open call's parameter is copied content, and not a description of the call.
-func (t *thread) copied(seq uint64, param uint8) bool {
-	f := t.open[seq].fn
+func (t *thread) copied(seq uint64, param uint8) bool { return copied(t.open[seq].fn, param) }
+
+// copied reports whether a parameter is copied content, and not a description of the call.
+func copied(f *api.Func, param uint8) bool {
 	return f.Task == api.GraphRun || int(param) < len(f.Params) && (f.Params[param].Role == api.Reads || f.Params[param].Role == api.Writes)
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/acltrace/acltrace/internal/human"
@@ -55,20 +56,22 @@ const Socket = "socket"
 // controlTimeout is how long either side waits for the other.
 const controlTimeout = 10 * time.Second
 
-// Server answers requests between drains, on the goroutine that drains.
+// Server answers requests, each on a goroutine of its own.
 type Server struct {
-	l       net.Listener
-	Queries chan Query
-	done    chan struct{}
+	l      net.Listener
+	answer Answer
+	done   chan struct{}
+
+	mu      sync.Mutex // guards closed, and Add before Wait
+	closed  bool
+	answers sync.WaitGroup
 }
 
-type Query struct {
-	Request
-	Answer chan Status
-}
+// Answer returns the answer to a request. It must return soon after done is closed.
+type Answer func(q *Request, done <-chan struct{}) Status
 
 // Listen begins to listen in a session's folder. A mode says who may ask; 0 means this user alone.
-func Listen(dir string, mode os.FileMode) (*Server, error) {
+func Listen(dir string, mode os.FileMode, answer Answer) (*Server, error) {
 	path := filepath.Join(dir, Socket)
 	os.Remove(path) // a killed recorder may have left it
 	l, err := net.Listen("unix", path)
@@ -81,7 +84,7 @@ func Listen(dir string, mode os.FileMode) (*Server, error) {
 			return nil, err
 		}
 	}
-	c := &Server{l: l, Queries: make(chan Query), done: make(chan struct{})}
+	c := &Server{l: l, answer: answer, done: make(chan struct{})}
 	go c.serve()
 	return c, nil
 }
@@ -95,27 +98,35 @@ func (c *Server) serve() {
 		go func() {
 			defer conn.Close()
 			_ = conn.SetDeadline(time.Now().Add(controlTimeout))
-			a := Query{Answer: make(chan Status, 1)}
-			if json.NewDecoder(conn).Decode(&a.Request) != nil {
+			var q Request
+			if json.NewDecoder(conn).Decode(&q) != nil || !c.begin() {
 				return
 			}
-			select {
-			case c.Queries <- a:
-			case <-c.done:
-				return
-			}
-			select {
-			case s := <-a.Answer:
-				_ = json.NewEncoder(conn).Encode(&s)
-			case <-c.done:
-			}
+			s := c.answer(&q, c.done)
+			c.answers.Done()
+			_ = json.NewEncoder(conn).Encode(&s)
 		}()
 	}
 }
 
+// begin begins an answer, unless the server is closed.
+func (c *Server) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.answers.Add(1)
+	}
+	return !c.closed
+}
+
+// Close ends the server, and waits for answers in progress.
 func (c *Server) Close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
 	close(c.done)
 	c.l.Close()
+	c.answers.Wait()
 }
 
 // List returns the session folders of recordings in progress that this user can access. An empty parent stands for the
@@ -148,6 +159,7 @@ type Refusal string
 const (
 	NoRing   Refusal = "a snapshot needs a ring: this recording writes everything into one file"
 	StopsAll Refusal = "stop applies to all processes"
+	Busy     Refusal = "the recorder waits for a disk: it saves the snapshot when it can write"
 )
 
 func (r Refusal) Error() string { return string(r) }

@@ -34,6 +34,9 @@ import (
 
 // Trace compiles a trace into a plan in the file dir/plan. The caller closes the plan.
 func Trace(r *format.Reader, m *api.Model, dir string, o *Options) (*Plan, error) {
+	if err := r.PayloadsReadable(); err != nil {
+		return nil, err
+	}
 	w, err := plan.Create(filepath.Join(dir, "plan"))
 	if err != nil {
 		return nil, err

@@ -30,6 +30,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/acltrace/acltrace/internal/private"
 	sim "github.com/acltrace/acltrace/sim/acl"
 	"github.com/acltrace/acltrace/sim/strict"
 	"golang.org/x/sys/unix"
@@ -64,7 +65,11 @@ func strictFromEnv() *sim.Strict {
 		r.colour = os.Getenv("NO_COLOR") == ""
 	}
 	if path := os.Getenv("ACLSIM_STRICT_LOG"); path != "" {
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+		var f *os.File
+		err := private.Links(path)
+		if err == nil {
+			f, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+		}
 		if err != nil {
 			warn("ignore ACLSIM_STRICT_LOG: %v; findings go to stderr", err)
 		} else {
