@@ -82,10 +82,14 @@ func TestSoakHostileTraces(t *testing.T) {
 	if os.Getenv("ACLTRACE_SOAK") == "" {
 		t.Skip("ACLTRACE_SOAK is not set: `make soak` does")
 	}
-	hostileProcess(t, hostilePlan{Many: 1_000_000, Memory: 4 << 30}) // a plan with 10^6 objects takes 2 GiB
-	for range 10 {                                                   // each in its own process, for its own peak
-		hostileProcess(t, hostilePlan{Many: 10, Pairs: 1, Mutants: 10_000, Each: 1, Memory: 1 << 30})
-	}
+	t.Run("well-formed", func(t *testing.T) {
+		hostileProcess(t, hostilePlan{Many: 1_000_000, Memory: 4 << 30}) // a plan with 10^6 objects takes 2 GiB
+	})
+	t.Run("mutants", func(t *testing.T) {
+		for range 10 { // each in its own process, for its own peak
+			hostileProcess(t, hostilePlan{Many: 10, Pairs: 1, Mutants: 10_000, Each: 1, Memory: 1 << 30})
+		}
+	})
 }
 
 // hostileProcess runs a plan in its own process, so that the peak memory belongs to the commands.
@@ -212,6 +216,13 @@ func (h *hostileRunner) mutants(p *hostilePlan) {
 	}
 	rnd := rand.New(rand.NewPCG(p.Seed, 3))
 	path := filepath.Join(p.Dir, "mutant.aclt")
+	// Calls that were read twice made these commands panic.
+	for i := range m.bases {
+		if err := m.Repeated(&m.bases[i], path); err != nil {
+			h.t.Fatal(err)
+		}
+		h.run("repeated calls of "+m.bases[i].name, "replay --plan-only FILE", path)
+	}
 	for made := 0; made < p.Mutants; {
 		what, ok, err := m.Next(path)
 		if err != nil {
