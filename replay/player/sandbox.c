@@ -195,7 +195,9 @@ static const int denied[] = {
 	CALL(init_module, 175, 105), CALL(finit_module, 313, 273), CALL(delete_module, 176, 106), CALL(kexec_load, 246, 104),
 	CALL(kexec_file_load, 320, 294),
 	/* Files by handle */
-	CALL(open_by_handle_at, 304, 265), CALL(name_to_handle_at, 303, 264), CALL(fanotify_init, 300, 262),
+	CALL(open_by_handle_at, 304, 265), CALL(name_to_handle_at, 303, 264),
+	/* Watching files and folders, which Landlock does not restrict */
+	CALL(fanotify_init, 300, 262), CALL(inotify_init, 253, -1), CALL(inotify_init1, 294, 26), CALL(inotify_add_watch, 254, 27),
 	/* Changes that Landlock does not restrict: owners, modes, times, attributes and, before its ABI 3, sizes of files that can't be written */
 	CALL(chmod, 90, -1), CALL(fchmod, 91, 52), CALL(fchmodat, 268, 53), CALL(fchmodat2, 452, 452), CALL(chown, 92, -1), CALL(lchown, 94, -1),
 	CALL(fchown, 93, 55), CALL(fchownat, 260, 54), CALL(utime, 132, -1), CALL(utimes, 235, -1), CALL(futimesat, 261, -1), CALL(utimensat, 280, 88),
@@ -214,15 +216,22 @@ static const int denied[] = {
 	CALL(syslog, 103, 116), CALL(iopl, 172, -1), CALL(ioperm, 173, -1), CALL(vhangup, 153, 58),
 };
 
+/* System calls whose first argument names a process, of the same user without any privilege. They are allowed with 0, for the caller. */
+static const int own_only[] = {
+	CALL(prlimit64, 302, 261), CALL(sched_setaffinity, 203, 122), CALL(sched_setscheduler, 144, 119), CALL(sched_setparam, 142, 118),
+	CALL(sched_setattr, 314, 274),
+};
+
 static uint32_t restrict_calls(void)
 {
 	enum {
 		COUNT = sizeof denied / sizeof *denied,
+		OWN_ONLY = sizeof own_only / sizeof *own_only,
 		NEW_NAMESPACES = 0x7e020000, /* CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET */
 		PUSH = 0x5412, PASTE = 0x541c, /* TIOCSTI and TIOCLINUX fake input of the terminal */
 		FASTER = 4, /* SECCOMP_FILTER_FLAG_SPEC_ALLOW */
 	};
-	static struct sock_filter code[2 * COUNT + 40];
+	static struct sock_filter code[2 * COUNT + 5 * OWN_ONLY + 40];
 	const struct sock_filter allowed = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW), refused = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
 	struct sock_filter *c = code;
 #define LOAD(field) *c++ = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
@@ -255,11 +264,13 @@ static uint32_t restrict_calls(void)
 	UNLESS(BPF_JEQ, PASTE, 1);
 	*c++ = refused;
 	*c++ = allowed;
-	/* The limits of other processes. */
-	UNLESS(BPF_JEQ, CALL(prlimit64, 302, 261), 3);
-	LOAD(args[0]);
-	*c++ = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
-	*c++ = refused;
+	for (int i = 0; i < OWN_ONLY; i++) {
+		UNLESS(BPF_JEQ, (uint32_t)own_only[i], 4);
+		LOAD(args[0]);
+		*c++ = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
+		*c++ = refused;
+		*c++ = allowed;
+	}
 	*c++ = allowed;
 #undef LOAD
 #undef UNLESS

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -215,6 +216,31 @@ static long limit_other(void)
 	return prlimit(victim, RLIMIT_NOFILE, &r, NULL);
 }
 static long slow_other(void) { return setpriority(PRIO_PROCESS, (id_t)victim, 19); }
+/* The kernel checks only that the process belongs to the same user. The class of all is "other", so each call can succeed. */
+static long pin_other(void)
+{
+	cpu_set_t first;
+	CPU_ZERO(&first);
+	for (int i = 0; i < CPU_SETSIZE; i++) {
+		CPU_SET(i, &first); /* the first processor may be another container's */
+		if (sched_setaffinity(victim, sizeof first, &first) == 0)
+			return 0;
+	}
+	return -1;
+}
+static long idle_other(void) { return sched_setscheduler(victim, SCHED_IDLE, &(struct sched_param){0}); }
+static long param_other(void) { return sched_setparam(victim, &(struct sched_param){0}); }
+static long attr_other(void)
+{
+	struct { uint32_t size, policy; uint64_t flags; int32_t nice; uint32_t priority; uint64_t runtime, deadline, period; } a = {.size = 48, .nice = 19};
+	return syscall(SYS_sched_setattr, victim, &a, 0);
+}
+static long io_other(void) { return syscall(SYS_ioprio_set, 1 /* a process */, victim, 3 << 13 /* idle */); }
+static long watch_folder(void)
+{
+	int fd = inotify_init1(IN_NONBLOCK);
+	return fd < 0 ? -1 : inotify_add_watch(fd, outside, IN_ALL_EVENTS);
+}
 static long leave_session(void)
 {
 	pid_t child = fork();
@@ -327,6 +353,12 @@ static const struct {
 	{"kill a process", with_victim, kill_other},
 	{"limit a process", with_victim, limit_other},
 	{"slow a process", with_victim, slow_other},
+	{"pin a process", with_victim, pin_other},
+	{"idle a process", with_victim, idle_other},
+	{"set a process's parameters", with_victim, param_other},
+	{"set a process's attributes", with_victim, attr_other},
+	{"delay a process's files", with_victim, io_other},
+	{"watch a folder", NULL, watch_folder},
 	{"leave the session", NULL, leave_session},
 	{"use System V memory", NULL, use_shared},
 	{"use BPF", NULL, bpf_map},
