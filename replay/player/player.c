@@ -20,7 +20,8 @@
  *	7. Processes end by _exit: exit handlers are not part of the trace.
  *	8. The player runs with a C library of 2012 (glibc/glibc.h) and links nothing else.
  *
- * Files, each of which uses only those before it: state.c, clock.c, window.c, load.c, check.c, play.c, run.c, judge.c, player.c.
+ * Files, each of which uses only those before it: state.c, clock.c, window.c, load.c, check.c, play.c, run.c, judge.c, guard.c,
+ * player.c.
  */
 #include "player.h"
 
@@ -71,6 +72,7 @@ static int usage(void)
 		"\n"
 		"Plays a plan, which acltrace has compiled from a trace, on a runtime library.\n"
 		"\n"
+		"  --guard      alone: end a session of players when standard input is closed\n"
 		"  --sandbox    play in a sandbox; alone: print the kernel's layers as a number\n"
 		"  --partial    play even if the kernel lacks a layer of the sandbox\n"
 		"  --read PATH  allow the sandbox to read below PATH; may be repeated\n"
@@ -88,6 +90,8 @@ int main(int argc, char **argv)
 	const char **read = calloc((size_t)argc + 2, sizeof *read);
 	bool boxed = false, partial = false, wrong = read == NULL;
 	size_t count = 0;
+	if (argc == 2 && strcmp(argv[1], "--guard") == 0)
+		return guard();
 	for (argc--, argv++; argc > 0 && strncmp(*argv, "--", 2) == 0 && !wrong; argc--, argv++) {
 		if (strcmp(*argv, "--sandbox") == 0)
 			boxed = true;

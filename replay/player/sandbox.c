@@ -69,15 +69,13 @@ enum {
 	WRITE_FILE = 1 << 1,
 	READ_FILE = 1 << 2,
 	READ_DIR = 1 << 3,
-	REMOVE_DIR = 1 << 4,
 	REMOVE_FILE = 1 << 5,
-	MAKE_DIR = 1 << 7,
 	MAKE_REG = 1 << 8,
 	TRUNCATE = 1 << 14,
 	OF_FILES = WRITE_FILE | READ_FILE | TRUNCATE,
 	READS = READ_FILE | READ_DIR,
-	/* No links, pipes and sockets: acltrace, outside the sandbox, uses the folder too. */
-	ALL = READS | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | TRUNCATE
+	/* No folders, links, pipes and sockets: acltrace, outside the sandbox, uses the folder too, and counts its files. */
+	ALL = READS | WRITE_FILE | REMOVE_FILE | MAKE_REG | TRUNCATE
 };
 
 struct landlock {
@@ -150,7 +148,7 @@ static uint32_t restrict_files(const char *own, const char *const *read, size_t 
 	for (size_t i = 0; i < count; i++)
 		allow(&l, read[i], READS);
 	if (own != NULL)
-		allow(&l, own, ALL | (abi >= 2 ? 1 << 13 : 0));
+		allow(&l, own, ALL);
 	if (syscall(LANDLOCK_RESTRICT, l.fd, 0) != 0)
 		layers = 0;
 	close(l.fd);

@@ -45,6 +45,7 @@ var ways = []way{
 	{name: "make a pipe", by: files},
 	{name: "make a device", by: files | privileges},
 	{name: "make a folder", by: files},
+	{name: "make a folder of its own", by: files},
 	{name: "change a mode", by: calls},
 	{name: "change an owner", by: calls, others: privileges},
 	{name: "change a time", by: calls},
@@ -235,7 +236,7 @@ func TestPlayerUsageExplainsItsArguments(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != 2 {
 		t.Errorf("without arguments: %v, want exit code 2", err)
 	}
-	for _, of := range []string{"--sandbox", "--partial", "--read PATH", "PLAN", "LIBRARY", "RESULTS"} {
+	for _, of := range []string{"--guard", "--sandbox", "--partial", "--read PATH", "PLAN", "LIBRARY", "RESULTS"} {
 		if !regexp.MustCompile(`(?m)^  ` + of + ` +[a-z]`).Match(out) {
 			t.Errorf("%s has no line of its own:\n%s", of, out)
 		}

@@ -126,6 +126,7 @@ static long make_link(void) { return symlink("/etc", mine); }
 static long make_pipe(void) { return mkfifo(mine, 0600); }
 static long make_device(void) { return mknod(mine, S_IFCHR | 0600, 1 << 8 | 3); }
 static long make_folder(void) { return mkdir(made, 0700); }
+static long make_own_folder(void) { return mkdir(mine, 0700); }
 static long change_mode(void) { return chmod(secret, 0666); }
 static long change_owner(void) { return chown(secret, getuid(), getgid()); }
 static long change_time(void) { return utimensat(AT_FDCWD, secret, NULL, 0); }
@@ -330,6 +331,7 @@ static const struct {
 	{"make a pipe", NULL, make_pipe},
 	{"make a device", NULL, make_device},
 	{"make a folder", NULL, make_folder},
+	{"make a folder of its own", NULL, make_own_folder},
 	{"change a mode", NULL, change_mode},
 	{"change an owner", NULL, change_owner},
 	{"change a time", NULL, change_time},
