@@ -23,14 +23,15 @@ import (
 func TestFilesOfKernelsAreBounded(t *testing.T) {
 	simulate(t)
 	path := foreignTrace(t, func(*format.Meta) {})
-	for do, want := range map[string]string{"huge_list": "kernel-libraries: it has more than ", "huge_findings": "findings: it has more than ", "list_folder": ""} {
-		library, _ := evil(t, "-DDO="+do)
+	library, _ := evil(t)
+	for do, want := range map[string]string{"huge list": "kernel-libraries: it has more than ", "huge findings": "findings: it has more than ", "list is a folder": ""} {
+		t.Setenv("EVIL", do)
 		r, err := Run(t.Context(), path, acl.Model, &Options{KernelLibraries: []string{library}, Strict: true})
 		if want == "" && (err != nil || r.Crash != nil) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", do, err, want)
 		}
 	}
-	library, _ := evil(t, "-DDO=foreign_list")
+	t.Setenv("EVIL", "foreign list")
 	r := run(t, path, &Options{KernelLibraries: []string{library}})
 	if n := len(r.KernelLibraries); n > 1 || n == 1 && r.KernelLibraries[0].Path != library {
 		t.Errorf("libraries %+v, given %s", r.KernelLibraries, library)
@@ -41,7 +42,8 @@ func TestFilesOfKernelsAreBounded(t *testing.T) {
 // a few of them, and holes stay holes.
 func TestOnlyCoreFilesAreSaved(t *testing.T) {
 	simulate(t)
-	library, _ := evil(t, "-DDO=cores")
+	library, _ := evil(t)
+	t.Setenv("EVIL", "cores")
 	path := foreignTrace(t, func(*format.Meta) {})
 	t.Chdir(t.TempDir())
 	run(t, path, &Options{KernelLibraries: []string{library}})
@@ -77,19 +79,45 @@ func TestOnlyCoreFilesAreSaved(t *testing.T) {
 func TestFilesOfKernelsCountAsMemory(t *testing.T) {
 	simulate(t)
 	path := foreignTrace(t, func(*format.Meta) {})
-	for _, do := range []string{"fill", "fill_unlinked", "many_files"} {
-		library, _ := evil(t, "-DDO="+do)
+	library, _ := evil(t)
+	for _, do := range []string{"fill", "fill unlinked"} {
+		t.Setenv("EVIL", do)
 		_, err := Run(t.Context(), path, acl.Model, &Options{KernelLibraries: []string{library}, MaxMemory: 128 << 20})
-		if e := (*MemoryError)(nil); !errors.As(err, &e) || do != "fill_unlinked" && !e.Files || !strings.Contains(err.Error(), "the limit is 128 MiB") {
+		if e := (*MemoryError)(nil); !errors.As(err, &e) || do != "fill unlinked" && !e.Files || !strings.Contains(err.Error(), "the limit is 128 MiB") {
 			t.Errorf("%s: %v", do, err)
 		}
+	}
+}
+
+// A file counts once, also if it is empty or has several names.
+func TestStoredCountsEachFile(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, n int) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), make([]byte, n), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 10 {
+		write(strconv.Itoa(i), 0)
+	}
+	if n := stored(dir); n < 10*leastFile {
+		t.Errorf("10 empty files: %d bytes", n)
+	}
+	write("large", 1<<20)
+	if err := os.Link(filepath.Join(dir, "large"), filepath.Join(dir, "again")); err != nil {
+		t.Fatal(err)
+	}
+	if n := stored(dir); n < 10*leastFile+1<<20 || n >= 2<<20 {
+		t.Errorf("with a file of 1 MiB and a second name for it: %d bytes", n)
 	}
 }
 
 // Processes that a kernel had forked outlived a replay that was killed.
 func TestKilledReplayLeavesNoProcess(t *testing.T) {
 	simulate(t)
-	library, _ := evil(t, "-DDO=forks")
+	library, _ := evil(t)
+	t.Setenv("EVIL", "forks")
 	path := foreignTrace(t, func(*format.Meta) {})
 	dir := t.TempDir()
 	cmd := exec.Command(testenv.Built(t, "bin/acltrace"), "replay", "--kernels="+library, path)

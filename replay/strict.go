@@ -49,7 +49,7 @@ func parseFindings(text string) (fs []Finding) {
 }
 
 // maxFindings limits the size of the file for findings in bytes. Kernels can write into it.
-const maxFindings = 64 << 20
+const maxFindings = 16 << 20
 
 // findings returns all runs' findings so far.
 func (s *session) findings() ([]Finding, error) {

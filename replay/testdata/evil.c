@@ -1,6 +1,6 @@
 /*
  * A kernel library whose code writes the file "pwned" as soon as it is loaded. -DNO_KERNELS: it is no kernel library. -DGREEDY: it takes 2 GiB.
- * -DDO=NAME: it does that to the replay's folder, which acltrace reads outside the sandbox, or to its own process.
+ * EVIL=NAME in the environment: it does that in the replay's folder, which acltrace reads outside the sandbox.
  */
 #define _GNU_SOURCE
 #include <aclsim/kernel.h>
@@ -13,10 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#ifndef DO
-#define DO nothing
-#endif
-
 static void put(const char *name, const char *text, size_t len, off_t size)
 {
 	int fd = open(name, O_WRONLY | O_CREAT, 0600);
@@ -25,7 +21,6 @@ static void put(const char *name, const char *text, size_t len, off_t size)
 	close(fd);
 }
 
-static void nothing(void) {}
 static void huge_list(void) { put("kernel-libraries", "", 0, 6L << 30); }
 static void huge_findings(void) { put("findings", "", 0, 6L << 30); }
 static void list_folder(void)
@@ -68,14 +63,6 @@ static void fill_unlinked(void)
 	for (;;)
 		pause();
 }
-static void many_files(void)
-{
-	for (int i = 0; i < 40000; i++) {
-		char name[16];
-		snprintf(name, sizeof name, "%d", i);
-		close(open(name, O_WRONLY | O_CREAT, 0600));
-	}
-}
 /* The second child has no parent, and both ignore the signal for a lost terminal. */
 static void forks(void)
 {
@@ -107,15 +94,16 @@ __attribute__((constructor)) static void loaded(void)
 	for (;;)
 		;
 #endif
-	void (*const all[])(void) = {nothing, huge_list, huge_findings, list_folder, foreign_list, cores, fill, fill_unlinked, many_files, forks};
-	(void)all; /* only one is used */
-	char *list = getenv("ACLSIM_KERNELS_LOG"), *folder = list ? dirname(strdup(list)) : NULL;
+	static const struct { const char *name; void (*act)(void); } acts[] = {{"huge list", huge_list}, {"huge findings", huge_findings}, {"list is a folder", list_folder},
+		{"foreign list", foreign_list}, {"cores", cores}, {"fill", fill}, {"fill unlinked", fill_unlinked}, {"forks", forks}};
+	const char *name = getenv("EVIL"), *list = getenv("ACLSIM_KERNELS_LOG");
 	char *was = getcwd(NULL, 0);
-	if (folder != NULL && chdir(folder) == 0) {
-		DO();
-		if (was == NULL || chdir(was) != 0)
-			perror("chdir");
-	}
+	for (size_t i = 0; name && list && i < sizeof acts / sizeof *acts; i++)
+		if (strcmp(acts[i].name, name) == 0 && chdir(dirname(strdup(list))) == 0) {
+			acts[i].act();
+			if (was == NULL || chdir(was) != 0)
+				perror("chdir");
+		}
 }
 
 #ifndef NO_KERNELS
