@@ -21,9 +21,12 @@
 #include <linux/seccomp.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -97,23 +100,142 @@ static void allow(const struct landlock *l, const char *path, uint64_t access)
 	close(rule.parent);
 }
 
-/* Allows reading in the folders of a list with colons. An empty entry means the current folder and is skipped. */
-static void allow_list(const struct landlock *l, const char *list)
-{
-	for (size_t n; list != NULL && *list; list += n + (list[n] == ':')) {
-		char path[PATH_MAX];
-		n = strcspn(list, ":");
-		snprintf(path, sizeof path, "%.*s", (int)n, list);
-		if (n > 0)
-			allow(l, path, READS);
-	}
-}
+/* Paths below which the sandbox may read. */
+struct readable {
+	const char **paths;
+	size_t count;
+};
 
-static uint32_t restrict_files(const char *own, const char *const *read, size_t count)
+/*
+ * Lists the loader's folders, those in LD_LIBRARY_PATH, where a C library in another folder is, and those that the caller names. Memory
+ * is never freed.
+ */
+static struct readable readable_paths(const char *const *read, size_t count)
 {
-	/* The loader's folders too. A C library in another folder is in LD_LIBRARY_PATH, or named by the caller. */
 	static const char *const system[] = {"/proc", "/sys", "/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64",
 		"/etc/ld.so.cache", "/dev/urandom", "/dev/zero"};
+	const size_t fixed = sizeof system / sizeof *system;
+	const char *list = getenv("LD_LIBRARY_PATH");
+	struct readable r = {calloc(fixed + count + (list ? strlen(list) : 0) + 1, sizeof *r.paths), 0};
+	if (r.paths == NULL)
+		return r;
+	for (size_t i = 0; i < fixed; i++)
+		r.paths[r.count++] = system[i];
+	for (size_t i = 0; i < count; i++)
+		r.paths[r.count++] = read[i];
+	for (size_t n; list != NULL && *list; list += n + (list[n] == ':')) {
+		n = strcspn(list, ":");
+		if (n > 0 && (r.paths[r.count] = strndup(list, n)) != NULL) /* an empty entry means the current folder */
+			r.count++;
+	}
+	return r;
+}
+
+/* stat() of the C library has a version that older ones lack. */
+static bool query(const char *path, struct stat *st, int flags) { return syscall(SYS_newfstatat, AT_FDCWD, path, st, flags) == 0; }
+
+/* Makes the folders above a path, and an empty folder or file for it. */
+static void make_place(const char *path, bool folder)
+{
+	char at[PATH_MAX];
+	if (snprintf(at, sizeof at, "%s", path) >= (int)sizeof at)
+		return;
+	for (char *slash = strchr(at + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+		*slash = 0;
+		mkdir(at, 0755);
+		*slash = '/';
+	}
+	if (folder)
+		mkdir(at, 0755);
+	else
+		close(open(at, O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+}
+
+/* Enters a mount namespace. An ordinary user needs a user namespace for it, with the same ids. */
+static bool new_mounts(void)
+{
+	const unsigned uid = geteuid(), gid = getegid();
+	if (unshare(CLONE_NEWNS) != 0) {
+		if (uid == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
+			return false;
+		const struct { const char *file; unsigned id; } maps[] = {{"/proc/self/uid_map", uid}, {"/proc/self/gid_map", gid}};
+		int deny = open("/proc/self/setgroups", O_WRONLY | O_CLOEXEC);
+		if (deny >= 0) {
+			dprintf(deny, "deny");
+			close(deny);
+		}
+		for (size_t i = 0; i < 2; i++) {
+			int fd = open(maps[i].file, O_WRONLY | O_CLOEXEC);
+			if (fd < 0 || dprintf(fd, "%u %u 1", maps[i].id, maps[i].id) < 0)
+				return false;
+			close(fd);
+		}
+	}
+	return mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL) == 0;
+}
+
+/* Mounts an empty folder over another one. */
+static bool cover(const char *path) { return mount("none", path, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m") == 0; }
+
+/*
+ * Hides the names of all other files, whose sizes and times Landlock does not protect: covers the folders below the root, and shows the readable
+ * paths and the own folder again. Folders with programs and libraries stay.
+ */
+static bool hide_names(const char *own, const struct readable *r)
+{
+	static const char *const kept[] = {".", "..", "proc", "sys", "dev", "usr", "lib", "lib32", "lib64", "libx32", "bin", "sbin"};
+	struct shown { const char *path; int fd; struct stat st; } *shown = calloc(r->count + 1, sizeof *shown);
+	char *here = getcwd(NULL, 0);
+	DIR *root = opendir("/");
+	if (shown == NULL || root == NULL || !new_mounts())
+		return false;
+	size_t n = 0;
+	for (size_t i = 0; i <= r->count; i++) {
+		struct shown *s = &shown[n];
+		s->path = i < r->count ? r->paths[i] : own;
+		if (s->path != NULL && *s->path != '/')
+			s->path = realpath(s->path, NULL);
+		if (s->path == NULL || !query(s->path, &s->st, 0))
+			continue;
+		s->fd = open(s->path, O_PATH | O_CLOEXEC);
+		n += s->fd >= 0;
+	}
+	bool all = true;
+	for (struct dirent *e; (e = readdir(root)) != NULL;) {
+		char path[NAME_MAX + 2];
+		struct stat st;
+		bool keep = false;
+		for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+			keep |= strcmp(e->d_name, kept[i]) == 0;
+		snprintf(path, sizeof path, "/%s", e->d_name);
+		if (!keep && query(path, &st, AT_SYMLINK_NOFOLLOW) && S_ISDIR(st.st_mode))
+			all &= cover(path);
+	}
+	all &= cover("/dev/shm") || errno == ENOENT;
+	closedir(root);
+	for (size_t i = 0; i < n; i++) {
+		struct shown *s = &shown[i];
+		struct stat st;
+		char from[64];
+		if (!query(s->path, &st, 0) || st.st_dev != s->st.st_dev || st.st_ino != s->st.st_ino) {
+			snprintf(from, sizeof from, "/proc/self/fd/%d", s->fd);
+			make_place(s->path, S_ISDIR(s->st.st_mode));
+			all &= mount(from, s->path, NULL, MS_BIND | MS_REC, NULL) == 0;
+		}
+		close(s->fd);
+	}
+	free(shown);
+	/* The current folder may be covered, and is open: enter the new one, so that relative paths lead to shown files. */
+	if (here != NULL && *here == '/') /* else it is outside of the root */
+		make_place(here, true);
+	if ((here == NULL || chdir(here) != 0) && chdir("/") != 0)
+		all = false;
+	free(here);
+	return all;
+}
+
+static uint32_t restrict_files(const char *own, const struct readable *r)
+{
 	long abi = syscall(LANDLOCK_CREATE, NULL, 0, 1 /* its version */);
 	if (abi < 1)
 		return 0;
@@ -141,12 +263,9 @@ static uint32_t restrict_files(const char *own, const char *const *read, size_t 
 	const struct landlock l = {(int)syscall(LANDLOCK_CREATE, &attr, size, 0), attr.fs};
 	if (l.fd < 0)
 		return 0;
-	for (size_t i = 0; i < sizeof system / sizeof *system; i++)
-		allow(&l, system[i], READS);
+	for (size_t i = 0; i < r->count; i++)
+		allow(&l, r->paths[i], READS);
 	allow(&l, "/dev/null", READS | WRITE_FILE);
-	allow_list(&l, getenv("LD_LIBRARY_PATH"));
-	for (size_t i = 0; i < count; i++)
-		allow(&l, read[i], READS);
 	if (own != NULL)
 		allow(&l, own, ALL);
 	if (syscall(LANDLOCK_RESTRICT, l.fd, 0) != 0)
@@ -290,9 +409,12 @@ uint32_t sandbox_enter(const char *own, const char *const *read, size_t count)
 		return 0;
 	if (wants(SANDBOX_DESCRIPTORS) && close_descriptors())
 		layers |= SANDBOX_DESCRIPTORS;
+	const struct readable r = readable_paths(read, count);
+	if (wants(SANDBOX_NAMES) && hide_names(own, &r))
+		layers |= SANDBOX_NAMES;
 	if (wants(SANDBOX_PRIVILEGES) && drop_privileges())
 		layers |= SANDBOX_PRIVILEGES;
-	layers |= restrict_files(own, read, count);
+	layers |= restrict_files(own, &r);
 	if (wants(SANDBOX_CALLS))
 		layers |= restrict_calls();
 	return layers;

@@ -13,6 +13,7 @@ enum sandbox_layer {
 	SANDBOX_TCP = 8,         /* Landlock, ABI 4 */
 	SANDBOX_SIGNALS = 16,    /* Landlock, ABI 6: signals and abstract sockets stay inside */
 	SANDBOX_CALLS = 32,      /* seccomp */
+	SANDBOX_NAMES = 64,      /* a mount namespace: files that can't be read have no names, sizes and times */
 	SANDBOX_NEEDED = SANDBOX_DESCRIPTORS | SANDBOX_PRIVILEGES | SANDBOX_FILES | SANDBOX_CALLS, /* to run a stranger's trace */
 	SANDBOX_ABI = 8
 };

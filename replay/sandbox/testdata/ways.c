@@ -115,6 +115,13 @@ static long readable(const char *path)
 	return fd < 0 ? -1 : read(fd, &c, 1) == 1 ? 0 : -1;
 }
 static long read_file(void) { return readable(secret); }
+static long query_file(void)
+{
+	struct stat st;
+	return stat(secret, &st);
+}
+static long query_by_path(void) { return open(secret, O_PATH); }
+static long query_folder(void) { return access(outside, F_OK); }
 static long list_folder(void) { return open(outside, O_RDONLY | O_DIRECTORY); }
 static long make_file(void) { return open(made, O_WRONLY | O_CREAT | O_EXCL, 0600); }
 static long overwrite(void) { return open(secret, O_WRONLY | O_TRUNC); }
@@ -320,6 +327,9 @@ static const struct {
 	long (*lead)(void);
 } ways[] = {
 	{"read a file", NULL, read_file},
+	{"query a file", NULL, query_file},
+	{"query a file by a path", NULL, query_by_path},
+	{"query a folder", NULL, query_folder},
 	{"list a folder", NULL, list_folder},
 	{"make a file", NULL, make_file},
 	{"overwrite a file", NULL, overwrite},
