@@ -48,12 +48,14 @@ func (s *session) loadedKernels() ([]KernelLibrary, error) {
 	// Kernels can write into the list: only the libraries that the player was given count, with the build ids of their files.
 	var given []string
 	for _, l := range s.kernelLibraries(s.env()) {
-		if path, err := filepath.Abs(l); err == nil { // as the simulator lists it
-			given = append(given, path)
+		// A simulator lists the absolute path, with or without links.
+		if path, err := filepath.Abs(l); err == nil {
+			file, _ := filepath.EvalSymlinks(path)
+			given = append(given, path, file)
 		}
 	}
 	for _, l := range list.Libraries {
-		if !slices.Contains(given, l.Path) {
+		if !slices.Contains(given, filepath.Clean(l.Path)) {
 			continue
 		}
 		l.BuildID = kernellib.BuildID(l.Path)
