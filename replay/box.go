@@ -36,6 +36,9 @@ func (s *session) sandboxArguments(env []string) ([]string, error) {
 	}
 	libs := s.kernelLibraries(env)
 	args := []string{"--sandbox", "--read", s.dir}
+	if s.o.Interactive {
+		args = append(args, "--names") // a debugger opens libraries by their names
+	}
 	own, err := s.ownLibraries(libs)
 	if err != nil {
 		return nil, err

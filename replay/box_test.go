@@ -75,15 +75,15 @@ func TestOnlyCoreFilesAreSaved(t *testing.T) {
 	}
 }
 
-// A kernel could fill the disk: files in the replay's folder count, also without a name.
+// A kernel could fill the disk: files in the replay's folder count, also without a name. A process whose first thread has ended did not count.
 func TestFilesOfKernelsCountAsMemory(t *testing.T) {
 	simulate(t)
 	path := foreignTrace(t, func(*format.Meta) {})
 	library, _ := evil(t)
-	for _, do := range []string{"fill", "fill unlinked"} {
+	for _, do := range []string{"fill", "fill unlinked", "dead thread"} {
 		t.Setenv("EVIL", do)
 		_, err := Run(t.Context(), path, acl.Model, &Options{KernelLibraries: []string{library}, MaxMemory: 128 << 20})
-		if e := (*MemoryError)(nil); !errors.As(err, &e) || do != "fill unlinked" && !e.Files || !strings.Contains(err.Error(), "the limit is 128 MiB") {
+		if e := (*MemoryError)(nil); !errors.As(err, &e) || (do == "fill") != e.Files || !strings.Contains(err.Error(), "the limit is 128 MiB") {
 			t.Errorf("%s: %v", do, err)
 		}
 	}

@@ -55,8 +55,25 @@ func members(session int) []int {
 	pids, _ := procstat.PIDs()
 	return slices.DeleteFunc(pids, func(pid int) bool {
 		st := procstat.Read(pid)
-		return !st.Lives() || st.Session != session
+		return st.Session != session || !runs(st)
 	})
+}
+
+// runs reports whether a process has not ended. If its first thread has, other threads may run.
+func runs(st procstat.Stat) bool { return st.Lives() || st.Exists() && st.Threads > 1 }
+
+// folderOf returns the folder in /proc of a process's first thread that runs: one that has ended shows no memory and no files.
+func folderOf(pid int) string {
+	proc := fmt.Sprintf("/proc/%d", pid)
+	if !procstat.Read(pid).Zombie() {
+		return proc
+	}
+	for _, tid := range regular.Names(proc + "/task") {
+		if id, err := strconv.Atoi(tid); err == nil && id != pid {
+			return proc + "/task/" + tid
+		}
+	}
+	return proc
 }
 
 // endSession kills all processes in a session, including new ones.
@@ -92,8 +109,8 @@ func fields(path string, names ...string) (sum uint64) {
 }
 
 // unlinked returns the storage of the files without a name that a process has open, each file once: files in memory, and deleted ones.
-func unlinked(pid int, seen map[uint64]bool) (sum uint64) {
-	dir := fmt.Sprintf("/proc/%d/fd", pid)
+func unlinked(proc string, seen map[uint64]bool) (sum uint64) {
+	dir := proc + "/fd"
 	names := regular.Names(dir)
 	if len(names) == regular.MaxNames {
 		return math.MaxInt64 // more may be open
@@ -132,25 +149,27 @@ func stored(dir string) (sum uint64) {
 // taken returns the memory of a session's processes if it exceeds a limit, otherwise an upper bound. Shared memory counts once: a file in
 // memory by its pages, a mapping by each process's share.
 func taken(session int, limit uint64) uint64 {
-	pids := members(session)
 	seen := map[uint64]bool{}
-	var private, shared, files uint64
-	for _, pid := range pids {
-		status := fmt.Sprintf("/proc/%d/status", pid)
-		private += fields(status, "RssAnon", "VmSwap")
-		shared += fields(status, "RssShmem")
-		files += unlinked(pid, seen)
+	var procs []string
+	var private, shared, files, tables uint64
+	for _, pid := range members(session) {
+		proc := folderOf(pid)
+		procs = append(procs, proc)
+		private += fields(proc+"/status", "RssAnon", "VmSwap")
+		shared += fields(proc+"/status", "RssShmem")
+		tables += fields(proc+"/status", "VmPTE") // also of pages that were only read
+		files += unlinked(proc, seen)
 	}
-	if most := private + shared + files; most <= limit {
+	if most := private + shared + files + tables; most <= limit {
 		return most
 	}
 	var mapped, own uint64
-	for _, pid := range pids {
-		rollup := fmt.Sprintf("/proc/%d/smaps_rollup", pid)
+	for _, proc := range procs {
+		rollup := proc + "/smaps_rollup"
 		mapped += fields(rollup, "Pss", "SwapPss")
 		own += fields(rollup, "Private_Clean", "Private_Dirty", "SwapPss")
 	}
-	return max(mapped, files+min(own, private))
+	return max(mapped, files+min(own, private)) + tables
 }
 
 // MemoryError reports that the players took more memory than Options.MaxMemory, or as much storage for files.

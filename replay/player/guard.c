@@ -17,7 +17,7 @@
 static bool member(const char *pid, long session)
 {
 	char path[64], text[512], state;
-	long of;
+	long of, threads;
 	snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
 	FILE *f = fopen(path, "r");
 	if (f == NULL)
@@ -25,7 +25,8 @@ static bool member(const char *pid, long session)
 	text[fread(text, 1, sizeof text - 1, f)] = 0;
 	fclose(f);
 	const char *end = strrchr(text, ')'); /* of the name, which may contain any character */
-	return end != NULL && sscanf(end, ") %c %*d %*d %ld", &state, &of) == 2 && of == session && state != 'Z' && state != 'X';
+	return end != NULL && sscanf(end, ") %c %*d %*d %ld %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld", &state, &of, &threads) == 3 && of == session &&
+	       ((state != 'Z' && state != 'X') || threads > 1); /* if the first thread has ended, others may run */
 }
 
 /* Kills all members of a session, including new ones. */

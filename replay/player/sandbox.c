@@ -401,7 +401,7 @@ static uint32_t restrict_calls(void)
 static uint32_t restrict_calls(void) { return 0; }
 #endif
 
-uint32_t sandbox_enter(const char *own, const char *const *read, size_t count)
+uint32_t sandbox_enter(const char *own, const char *const *read, size_t count, bool hide)
 {
 	uint32_t layers = 0;
 	/* A user may use Landlock and seccomp only with it. */
@@ -410,7 +410,7 @@ uint32_t sandbox_enter(const char *own, const char *const *read, size_t count)
 	if (wants(SANDBOX_DESCRIPTORS) && close_descriptors())
 		layers |= SANDBOX_DESCRIPTORS;
 	const struct readable r = readable_paths(read, count);
-	if (wants(SANDBOX_NAMES) && hide_names(own, &r))
+	if (hide && wants(SANDBOX_NAMES) && hide_names(own, &r))
 		layers |= SANDBOX_NAMES;
 	if (wants(SANDBOX_PRIVILEGES) && drop_privileges())
 		layers |= SANDBOX_PRIVILEGES;

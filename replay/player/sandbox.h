@@ -2,6 +2,7 @@
 #ifndef ACLTRACE_PLAYER_SANDBOX_H
 #define ACLTRACE_PLAYER_SANDBOX_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,8 +21,9 @@ enum sandbox_layer {
 
 /*
  * Puts the calling thread, and all threads and processes that it makes, into the sandbox for good. The process may have no other thread.
- * It may then read and write below the folder `own` (NULL for none), and read below the `count` paths of `read`.
+ * It may then read and write below the folder `own` (NULL for none), and read below the `count` paths of `read`. Files elsewhere have no
+ * names in it, if `hide`.
  */
-uint32_t sandbox_enter(const char *own, const char *const *read, size_t count);
+uint32_t sandbox_enter(const char *own, const char *const *read, size_t count, bool hide);
 
 #endif

@@ -240,7 +240,7 @@ func TestPlayerUsageExplainsItsArguments(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != 2 {
 		t.Errorf("without arguments: %v, want exit code 2", err)
 	}
-	for _, of := range []string{"--guard", "--sandbox", "--partial", "--read PATH", "PLAN", "LIBRARY", "RESULTS"} {
+	for _, of := range []string{"--guard", "--sandbox", "--names", "--partial", "--read PATH", "PLAN", "LIBRARY", "RESULTS"} {
 		if !regexp.MustCompile(`(?m)^  ` + of + ` +[a-z]`).Match(out) {
 			t.Errorf("%s has no line of its own:\n%s", of, out)
 		}

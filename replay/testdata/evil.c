@@ -6,11 +6,13 @@
 #include <aclsim/kernel.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static void put(const char *name, const char *text, size_t len, off_t size)
@@ -63,6 +65,23 @@ static void fill_unlinked(void)
 	for (;;)
 		pause();
 }
+static void *greedy(void *unused)
+{
+	for (int i = 0; i < 1024; i++)
+		memset(malloc(1 << 20), i | 1, 1 << 20);
+	for (;;)
+		pause();
+	return unused;
+}
+/* A process whose first thread has ended. */
+static void dead_thread(void)
+{
+	pthread_t t;
+	if (fork() == 0 && pthread_create(&t, NULL, greedy, NULL) == 0)
+		syscall(SYS_exit, 0);
+	for (;;)
+		pause();
+}
 /* The second child has no parent, and both ignore the signal for a lost terminal. */
 static void forks(void)
 {
@@ -95,7 +114,7 @@ __attribute__((constructor)) static void loaded(void)
 		;
 #endif
 	static const struct { const char *name; void (*act)(void); } acts[] = {{"huge list", huge_list}, {"huge findings", huge_findings}, {"list is a folder", list_folder},
-		{"foreign list", foreign_list}, {"cores", cores}, {"fill", fill}, {"fill unlinked", fill_unlinked}, {"forks", forks}};
+		{"foreign list", foreign_list}, {"cores", cores}, {"fill", fill}, {"fill unlinked", fill_unlinked}, {"forks", forks}, {"dead thread", dead_thread}};
 	const char *name = getenv("EVIL"), *list = getenv("ACLSIM_KERNELS_LOG");
 	char *was = getcwd(NULL, 0);
 	for (size_t i = 0; name && list && i < sizeof acts / sizeof *acts; i++)

@@ -419,7 +419,7 @@ int main(int argc, char **argv)
 		/* A process of its own, since one in the sandbox can't end the victim. */
 		pid_t child = fork();
 		if (child == 0) {
-			sandbox_enter(own, read, 1);
+			sandbox_enter(own, read, 1, true);
 			errno = 0;
 			if (ways[i].lead() >= 0)
 				_exit(0);
