@@ -208,7 +208,8 @@ static bool hide_names(const char *own, const struct readable *r)
 		for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
 			keep |= strcmp(e->d_name, kept[i]) == 0;
 		snprintf(path, sizeof path, "/%s", e->d_name);
-		if (!keep && query(path, &st, AT_SYMLINK_NOFOLLOW) && S_ISDIR(st.st_mode))
+		/* A query of a dead server's folder would hang. */
+		if (!keep && (e->d_type == DT_DIR || (e->d_type == DT_UNKNOWN && query(path, &st, AT_SYMLINK_NOFOLLOW) && S_ISDIR(st.st_mode))))
 			all &= cover(path);
 	}
 	all &= cover("/dev/shm") || errno == ENOENT;
