@@ -120,12 +120,18 @@ func release(b *block) {
 
 // load reads chunk c into b. It returns false without an error if the chunk is damaged.
 func (r *Reader) load(b *block, c *eventChunk, w want) (bool, error) {
+	if c.misplaced {
+		return false, nil // orderCalls has recorded the damage
+	}
 	if w.dataOf != nil && c.info.Known && !slices.ContainsFunc(c.info.Funcs, func(id uint32) bool { return id > 0xffff || w.dataOf[id] }) {
 		w.noData = true
 	}
 	err := r.file.ReadContent(c.entry, &b.content)
 	if err == nil {
-		if err = b.load(w); err != nil {
+		if err = b.load(w); err == nil {
+			err = c.agrees(b)
+		}
+		if err != nil {
 			err = r.file.Corrupt(c.entry, err.Error())
 		}
 	}

@@ -82,6 +82,9 @@ func newReader(file *container.File) (*Reader, error) {
 	if err := r.readSummaries(); err != nil {
 		return nil, err
 	}
+	if err := r.orderCalls(); err != nil {
+		return nil, err
+	}
 	if err := r.settleTables(); err != nil {
 		return nil, err
 	}
@@ -344,16 +347,23 @@ func (r *Reader) LostCalls() (calls uint64, known bool) {
 // damaged are the gaps for damaged places found so far.
 func (r *Reader) damaged() (gaps []Gap) {
 	for _, d := range r.file.Damage() {
-		if d.Chunk != container.Events || contentWhole(&d) {
-			continue
-		}
-		for i := range r.events {
-			if e := r.events[i].entry; e.Seq == d.Seq {
-				gaps = append(gaps, Gap{Thread: NoThread, From: e.TMin, To: e.TMax, Calls: uint64(e.Records), Reason: FileDamaged})
+		if c := r.damagedCalls(&d); c != nil {
+			if n := r.unread(c); n > 0 || !c.misplaced {
+				gaps = append(gaps, Gap{Thread: NoThread, From: c.entry.TMin, To: c.entry.TMax, Calls: n, Reason: FileDamaged})
 			}
 		}
 	}
 	return gaps
+}
+
+// damagedCalls returns the events chunk with damaged content, nil for other damage.
+func (r *Reader) damagedCalls(d *ErrCorrupt) *eventChunk {
+	for i := range r.events {
+		if c := &r.events[i]; d.Chunk == container.Events && !contentWhole(d) && c.entry.Seq == d.Seq {
+			return c
+		}
+	}
+	return nil
 }
 
 // Unknown counts skipped content from later versions, by its name.

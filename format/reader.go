@@ -47,6 +47,9 @@ type eventChunk struct {
 	entry   *container.Entry
 	info    ChunkInfo
 	counted bool // its calls are in the Reader's sums
+	// misplaced: its calls, of which first is the first, do not follow those of earlier chunks. It is not read.
+	misplaced bool
+	first     uint64
 }
 
 // Path returns the name under which the trace was opened.

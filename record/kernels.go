@@ -68,6 +68,11 @@ func (k *kernelNotes) describe(m *format.Meta, named []string) {
 // listed returns the content of the file, nothing if it can't be read.
 func (k *kernelNotes) listed() kernellib.List {
 	if l, err := kernellib.Read(k.file); err == nil {
+		for i := range l.Libraries {
+			if lib := &l.Libraries[i]; lib.BuildID == "" { // the simulator does not know it
+				lib.BuildID = kernellib.BuildID(lib.Path)
+			}
+		}
 		return *l
 	}
 	return kernellib.List{}

@@ -1,18 +1,24 @@
 package replay
 
 import (
+	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/acltrace/acltrace/replay/compile"
 
 	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/kernellib"
+	"github.com/acltrace/acltrace/internal/regular"
 	"github.com/acltrace/acltrace/internal/statedir"
 	"github.com/acltrace/acltrace/replay/sandbox"
 )
@@ -30,6 +36,9 @@ func (s *session) sandboxArguments(env []string) ([]string, error) {
 	}
 	libs := s.kernelLibraries(env)
 	args := []string{"--sandbox", "--read", s.dir}
+	if s.o.Interactive {
+		args = append(args, "--names") // a debugger opens libraries by their names
+	}
 	own, err := s.ownLibraries(libs)
 	if err != nil {
 		return nil, err
@@ -129,25 +138,47 @@ func (s *session) results() (*os.File, error) {
 	return f, nil
 }
 
-// saveCores moves a run's core files into the current folder, as without a sandbox, if the replay's folder is temporary.
+// coreName is the name of a core file, by the usual patterns of the kernel.
+var coreName = regexp.MustCompile(`^core([-.][0-9A-Za-z_.-]{1,100})?$`)
+
+// maxCores is the number of core files that are kept of a run: one for each process that may crash, in most traces.
+const maxCores = 8
+
+// saveCores moves a run's core files into the current folder, as without a sandbox, if the replay's folder is temporary. Kernels can write any
+// file there, so only files with the name and the content of a core file are moved.
 func (s *session) saveCores() error {
 	if s.o.Keep != "" {
 		return nil
 	}
-	cores, _ := filepath.Glob(filepath.Join(compile.OwnDir(s.dir), "core*"))
+	own := compile.OwnDir(s.dir)
+	names := slices.DeleteFunc(regular.Names(own), func(name string) bool { return !coreName.MatchString(name) || !isCore(filepath.Join(own, name)) })
+	slices.Sort(names)
 	var errs []error
-	for _, core := range cores {
-		errs = append(errs, moveFile(core, filepath.Base(core)))
+	for _, name := range names[:min(len(names), maxCores)] {
+		errs = append(errs, moveFile(filepath.Join(own, name), name, s.memoryLimit()))
 	}
 	return errors.Join(errs...)
 }
 
-// moveFile moves a regular file, also to another file system. It replaces no file.
-func moveFile(from, to string) error {
-	if st, err := os.Lstat(from); err != nil || !st.Mode().IsRegular() {
-		return err
+// isCore reports whether a file begins like a core file.
+func isCore(path string) bool {
+	f, err := regular.Open(path)
+	if err != nil {
+		return false
 	}
-	in, err := os.Open(from)
+	defer f.Close()
+	var head [18]byte
+	if _, err := io.ReadFull(f, head[:]); err != nil || string(head[:4]) != elf.ELFMAG {
+		return false
+	}
+	kind := [2]byte(head[16:]) // in the byte order of the machine
+	return kind == [2]byte{byte(elf.ET_CORE), 0} || kind == [2]byte{0, byte(elf.ET_CORE)}
+}
+
+// moveFile moves a regular file, also to another file system, with its holes. It replaces no file, and refuses more data than a limit, 0 for
+// none.
+func moveFile(from, to string, limit uint64) error {
+	in, err := regular.Open(from)
 	if err != nil {
 		return err
 	}
@@ -156,8 +187,46 @@ func moveFile(from, to string) error {
 	if err != nil {
 		return fmt.Errorf("save core file: %w", err)
 	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close(), os.Remove(from))
+	if limit == 0 || limit > math.MaxInt64 {
+		limit = math.MaxInt64
+	}
+	if err := errors.Join(copySparse(out, in, int64(limit)), out.Close()); err != nil {
+		return fmt.Errorf("save core file: %w", errors.Join(err, os.Remove(to)))
+	}
+	return os.Remove(from)
+}
+
+// copySparse copies a file's data and size, and leaves its holes. It refuses more data than a limit.
+func copySparse(out, in *os.File, limit int64) error {
+	st, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	for at := int64(0); at < st.Size(); {
+		from, err := in.Seek(at, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			break // the rest is a hole
+		}
+		if err != nil {
+			return err
+		}
+		to, err := in.Seek(from, unix.SEEK_HOLE)
+		if err != nil {
+			return err
+		}
+		to = min(to, st.Size())
+		if limit -= to - from; limit < 0 {
+			return fmt.Errorf("%s has more data than the memory limit of the replay", in.Name())
+		}
+		if _, err := out.Seek(from, io.SeekStart); err != nil {
+			return err
+		}
+		if _, err := io.Copy(out, io.NewSectionReader(in, from, to-from)); err != nil {
+			return err
+		}
+		at = to
+	}
+	return out.Truncate(st.Size())
 }
 
 // describe returns a run's sandbox.

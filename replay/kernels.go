@@ -45,7 +45,20 @@ func (s *session) loadedKernels() ([]KernelLibrary, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Kernels can write into the list: only the libraries that the player was given count, with the build ids of their files.
+	var given []string
+	for _, l := range s.kernelLibraries(s.env()) {
+		// A simulator lists the absolute path, with or without links.
+		if path, err := filepath.Abs(l); err == nil {
+			file, _ := filepath.EvalSymlinks(path)
+			given = append(given, path, file)
+		}
+	}
 	for _, l := range list.Libraries {
+		if !slices.Contains(given, filepath.Clean(l.Path)) {
+			continue
+		}
+		l.BuildID = kernellib.BuildID(l.Path)
 		hash, err := kernellib.Hash(l.Path)
 		if err != nil {
 			return nil, fmt.Errorf("hash kernel library: %w", err)

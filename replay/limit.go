@@ -2,7 +2,10 @@ package replay
 
 import (
 	"fmt"
+	"io"
+	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,10 +17,12 @@ import (
 
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/internal/procstat"
+	"github.com/acltrace/acltrace/internal/regular"
 )
 
 // The simulator reserves far more addresses than it uses, so limits on address space or file sizes do not work. The memory of the players
-// is measured while they run. They are the processes of one session, which the sandbox does not let them leave.
+// is measured while they run, and so are the files in their folder. They are the processes of one session, which the sandbox does not let
+// them leave. If this process is killed, the guard ends the session.
 
 // A measurement takes a fiftieth of the time, or more if it is so slow that players could take much memory in between.
 const (
@@ -50,8 +55,25 @@ func members(session int) []int {
 	pids, _ := procstat.PIDs()
 	return slices.DeleteFunc(pids, func(pid int) bool {
 		st := procstat.Read(pid)
-		return !st.Lives() || st.Session != session
+		return st.Session != session || !runs(st)
 	})
+}
+
+// runs reports whether a process has not ended. If its first thread has, other threads may run.
+func runs(st procstat.Stat) bool { return st.Lives() || st.Exists() && st.Threads > 1 }
+
+// folderOf returns the folder in /proc of a process's first thread that runs: one that has ended shows no memory and no files.
+func folderOf(pid int) string {
+	proc := fmt.Sprintf("/proc/%d", pid)
+	if !procstat.Read(pid).Zombie() {
+		return proc
+	}
+	for _, tid := range regular.Names(proc + "/task") {
+		if id, err := strconv.Atoi(tid); err == nil && id != pid {
+			return proc + "/task/" + tid
+		}
+	}
+	return proc
 }
 
 // endSession kills all processes in a session, including new ones.
@@ -86,19 +108,39 @@ func fields(path string, names ...string) (sum uint64) {
 	return sum
 }
 
-// memfds returns the pages of the files in memory that a process has open, each file once.
-func memfds(pid int, seen map[uint64]bool) (sum uint64) {
-	dir := fmt.Sprintf("/proc/%d/fd", pid)
-	files, _ := os.ReadDir(dir)
-	for _, f := range files {
-		path := filepath.Join(dir, f.Name())
-		if to, err := os.Readlink(path); err != nil || !strings.HasPrefix(to, "/memfd:") {
-			continue
-		}
+// unlinked returns the storage of the files without a name that a process has open, each file once: files in memory, and deleted ones.
+func unlinked(proc string, seen map[uint64]bool) (sum uint64) {
+	dir := proc + "/fd"
+	names := regular.Names(dir)
+	if len(names) == regular.MaxNames {
+		return math.MaxInt64 // more may be open
+	}
+	for _, name := range names {
 		var st syscall.Stat_t
-		if syscall.Stat(path, &st) == nil && !seen[st.Ino] {
+		if syscall.Stat(filepath.Join(dir, name), &st) == nil && st.Nlink == 0 && st.Mode&syscall.S_IFMT == syscall.S_IFREG && !seen[st.Ino] {
 			seen[st.Ino] = true
 			sum += uint64(st.Blocks) * 512
+		}
+	}
+	return sum
+}
+
+// leastFile is the least that a file counts, for its name and its attributes.
+const leastFile = 4096
+
+// stored returns the storage of the files in a folder, each file once. The sandbox allows no folders in it. More names than are read count
+// as too much.
+func stored(dir string) (sum uint64) {
+	names := regular.Names(dir)
+	if len(names) == regular.MaxNames {
+		return math.MaxUint64
+	}
+	seen := map[uint64]bool{}
+	for _, name := range names {
+		var st syscall.Stat_t
+		if syscall.Lstat(filepath.Join(dir, name), &st) == nil && !seen[st.Ino] {
+			seen[st.Ino] = true
+			sum += max(uint64(st.Blocks)*512, leastFile)
 		}
 	}
 	return sum
@@ -107,47 +149,103 @@ func memfds(pid int, seen map[uint64]bool) (sum uint64) {
 // taken returns the memory of a session's processes if it exceeds a limit, otherwise an upper bound. Shared memory counts once: a file in
 // memory by its pages, a mapping by each process's share.
 func taken(session int, limit uint64) uint64 {
-	pids := members(session)
 	seen := map[uint64]bool{}
-	var private, shared, files uint64
-	for _, pid := range pids {
-		status := fmt.Sprintf("/proc/%d/status", pid)
-		private += fields(status, "RssAnon", "VmSwap")
-		shared += fields(status, "RssShmem")
-		files += memfds(pid, seen)
+	var procs []string
+	var private, shared, files, tables uint64
+	for _, pid := range members(session) {
+		proc := folderOf(pid)
+		procs = append(procs, proc)
+		private += fields(proc+"/status", "RssAnon", "VmSwap")
+		shared += fields(proc+"/status", "RssShmem")
+		tables += fields(proc+"/status", "VmPTE") // also of pages that were only read
+		files += unlinked(proc, seen)
 	}
-	if most := private + shared + files; most <= limit {
+	if most := private + shared + files + tables; most <= limit {
 		return most
 	}
 	var mapped, own uint64
-	for _, pid := range pids {
-		rollup := fmt.Sprintf("/proc/%d/smaps_rollup", pid)
+	for _, proc := range procs {
+		rollup := proc + "/smaps_rollup"
 		mapped += fields(rollup, "Pss", "SwapPss")
 		own += fields(rollup, "Private_Clean", "Private_Dirty", "SwapPss")
 	}
-	return max(mapped, files+min(own, private))
+	return max(mapped, files+min(own, private)) + tables
 }
 
-// MemoryError reports that the players took more memory than Options.MaxMemory.
-type MemoryError struct{ Took, Limit uint64 }
+// MemoryError reports that the players took more memory than Options.MaxMemory, or as much storage for files.
+type MemoryError struct {
+	Took, Limit uint64
+	Files       bool
+}
 
 func (e *MemoryError) Error() string {
-	return fmt.Sprintf("the players used %s of memory, and the limit is %s", human.Bytes(e.Took), human.Bytes(e.Limit))
+	of := "memory"
+	if e.Files {
+		of = "storage for files"
+	}
+	if e.Took == math.MaxUint64 {
+		return fmt.Sprintf("the players made more than %s files, and the limit is %s", human.Count(regular.MaxNames), human.Bytes(e.Limit))
+	}
+	return fmt.Sprintf("the players used %s of %s, and the limit is %s", human.Bytes(e.Took), of, human.Bytes(e.Limit))
 }
 
-// holdMemory measures a session until it is over. It kills a session that exceeds its limit, and returns the memory that it took.
-func holdMemory(session int, limit uint64, over <-chan struct{}) uint64 {
+// hold measures a session with files in a folder until it is over or exceeds its limit. Then it ends the session. Memory and files have the
+// limit each: a core file is as large as the memory.
+func hold(session int, dir string, limit uint64, over <-chan struct{}) *MemoryError {
+	before := stored(dir)
 	for pause := memoryTick; ; {
 		select {
 		case <-over:
-			return 0
+			endSession(session)
+			return overstored(dir, before, limit)
 		case <-time.After(pause):
 		}
 		begin := time.Now()
+		e := overstored(dir, before, limit)
 		if n := taken(session, limit); n > limit {
+			e = &MemoryError{Took: n, Limit: limit}
+		}
+		if e != nil {
 			endSession(session)
-			return n
+			return e
 		}
 		pause = min(max(memoryTick, 50*time.Since(begin)), longMemoryTick)
 	}
+}
+
+// overstored returns an error if the files in a folder take more storage than before and a limit allow.
+func overstored(dir string, before, limit uint64) *MemoryError {
+	if n := stored(dir); n > before && n-before > limit {
+		return &MemoryError{n - before, limit, true}
+	}
+	return nil
+}
+
+// A guard ends a session if this process is killed: see player/guard.c.
+type guard struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+}
+
+// startGuard starts a guard without a session.
+func startGuard(player string) (*guard, error) {
+	g := &guard{cmd: exec.Command(player, "--guard")}
+	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	var err error
+	if g.in, err = g.cmd.StdinPipe(); err == nil {
+		err = g.cmd.Start()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start the guard of the player: %w", err)
+	}
+	return g, nil
+}
+
+// watch sets the session, 0 for none.
+func (g *guard) watch(session int) { fmt.Fprintln(g.in, session) }
+
+// end ends the guard, which then ends its session.
+func (g *guard) end() {
+	_ = g.in.Close()
+	_ = g.cmd.Wait()
 }

@@ -390,26 +390,9 @@ func (s *session) play(ctx context.Context, n int) (*outcome, error) {
 	if s.o.Interactive {
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	}
-	limit := s.memoryLimit()
-	bounded := !s.o.Interactive && limit > 0
-	if bounded {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("player: %w", err)
-	}
-	exited, taken := make(chan error, 1), make(chan uint64, 1)
-	over := make(chan struct{})
-	if bounded {
-		go func() { taken <- holdMemory(cmd.Process.Pid, limit, over) }()
-	}
-	go func() { exited <- cmd.Wait() }()
-	hung := s.watch(ctx, f, cmd.Process, exited)
-	if close(over); bounded {
-		if n := <-taken; n > 0 {
-			return nil, &MemoryError{n, limit}
-		}
-		endSession(cmd.Process.Pid)
+	hung, err := s.wait(ctx, cmd, player, f)
+	if err != nil {
+		return nil, err
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -427,6 +410,41 @@ func (s *session) play(ctx context.Context, n int) (*outcome, error) {
 		return nil, err
 	}
 	return o, nil
+}
+
+// wait runs the player within the limits of the session, whose processes it ends afterwards.
+func (s *session) wait(ctx context.Context, cmd *exec.Cmd, player string, results *os.File) (hung bool, err error) {
+	limit := s.memoryLimit()
+	bounded := !s.o.Interactive && limit > 0
+	var guard *guard
+	if bounded {
+		if guard, err = startGuard(player); err != nil {
+			return false, err
+		}
+		defer guard.end()
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	}
+	if err := cmd.Start(); err != nil {
+		return false, fmt.Errorf("player: %w", err)
+	}
+	exited, broken := make(chan error, 1), make(chan *MemoryError, 1)
+	over := make(chan struct{})
+	if bounded {
+		guard.watch(cmd.Process.Pid)
+		go func() { broken <- hold(cmd.Process.Pid, compile.OwnDir(s.dir), limit, over) }()
+	}
+	go func() { exited <- cmd.Wait() }()
+	hung = s.watch(ctx, results, cmd.Process, exited)
+	close(over)
+	if !bounded {
+		return hung, nil
+	}
+	e := <-broken
+	guard.watch(0)
+	if e != nil {
+		return false, e
+	}
+	return hung, nil
 }
 
 // takeResults maps a copy of the results. Processes that the player left behind can't change it.

@@ -1,11 +1,13 @@
 package replay
 
 import (
-	"os"
+	"errors"
+	"io/fs"
 	"path/filepath"
 	"regexp"
 	"strings"
 
+	"github.com/acltrace/acltrace/internal/regular"
 	"github.com/acltrace/acltrace/replay/compile"
 )
 
@@ -46,13 +48,16 @@ func parseFindings(text string) (fs []Finding) {
 	return fs
 }
 
+// maxFindings limits the size of the file for findings in bytes. Kernels can write into it.
+const maxFindings = 16 << 20
+
 // findings returns all runs' findings so far.
 func (s *session) findings() ([]Finding, error) {
 	if !s.o.Strict {
 		return nil, nil
 	}
-	b, err := os.ReadFile(strictLog(s.dir))
-	if os.IsNotExist(err) {
+	b, err := regular.ReadFile(strictLog(s.dir), maxFindings)
+	if errors.Is(err, fs.ErrNotExist) {
 		return []Finding{}, nil
 	}
 	return append([]Finding{}, parseFindings(string(b))...), err

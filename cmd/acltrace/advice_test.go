@@ -73,7 +73,7 @@ func TestFindingsNameTheFlagThatHelps(t *testing.T) {
 // of a timeline.Selection.
 func TestLibrariesNameNoFlags(t *testing.T) {
 	flag := regexp.MustCompile(`--[a-z]`)
-	others := regexp.MustCompile("^\"--(sandbox|read|partial|version|list|config|steps)\"$|msprof --export=on|--sandbox --partial")
+	others := regexp.MustCompile("^\"--(guard|names|sandbox|read|partial|version|list|config|steps)\"$|msprof --export=on|--sandbox --partial")
 	root := testenv.Root(t)
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

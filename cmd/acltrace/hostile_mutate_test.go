@@ -23,10 +23,14 @@ type mutantBase struct {
 	name  string
 	file  []byte
 	lines []string
-	edit  []int // lines with columns, tables and blocks
-	json  []int // lines with META, SCHEMA and DICT
-	chunk []int // heads of chunks
+	edit  []int  // lines with columns, tables and blocks
+	json  []int  // lines with META, SCHEMA and DICT
+	chunk []span // lines of each chunk
+	calls []int  // indexes of EVENTS chunks
 }
+
+// span is a range of lines.
+type span struct{ from, to int }
 
 // hostileWords are values that programs often handle wrongly.
 var hostileWords = []uint64{
@@ -68,7 +72,13 @@ func readBase(path string) (mutantBase, error) {
 	for i, l := range b.lines {
 		switch {
 		case strings.HasPrefix(l, "chunk "):
-			b.chunk = append(b.chunk, i)
+			if n := len(b.chunk); n > 0 {
+				b.chunk[n-1].to = i
+			}
+			if strings.Contains(l, " events ") {
+				b.calls = append(b.calls, len(b.chunk))
+			}
+			b.chunk = append(b.chunk, span{i, len(b.lines)})
 		case strings.HasPrefix(l, "  json "):
 			b.json = append(b.json, i)
 		case strings.HasPrefix(l, "  ") && len(l) < 4000:
@@ -96,7 +106,7 @@ func (m *mutator) Next(path string) (what string, ok bool, err error) {
 func (m *mutator) bytes(b *mutantBase) ([]byte, string) {
 	file, what := bytes.Clone(b.file), b.name
 	for range 1 + m.rnd.IntN(3) {
-		at, n := m.span(len(file))
+		at, n := m.piece(len(file))
 		piece := bytes.Clone(file[at : at+n])
 		switch op := m.rnd.IntN(6); op {
 		case 0, 1:
@@ -109,7 +119,7 @@ func (m *mutator) bytes(b *mutantBase) ([]byte, string) {
 			file = append(file[:at], file[at+n:]...)
 		case 3:
 			what += " swap"
-			to, k := m.span(len(file))
+			to, k := m.piece(len(file))
 			k = min(k, n)
 			copy(file[at:at+k], file[to:to+k])
 			copy(file[to:to+k], piece)
@@ -119,15 +129,15 @@ func (m *mutator) bytes(b *mutantBase) ([]byte, string) {
 		case 5:
 			other := &m.bases[m.rnd.IntN(len(m.bases))]
 			what += " splice " + other.name
-			from, k := m.span(len(other.file))
+			from, k := m.piece(len(other.file))
 			file = append(file[:at], append(bytes.Clone(other.file[from:from+k]), file[at+n:]...)...)
 		}
 	}
 	return file, what
 }
 
-// span returns a random range below a length, usually a short one.
-func (m *mutator) span(length int) (at, n int) {
+// piece returns a random range below a length, usually a short one.
+func (m *mutator) piece(length int) (at, n int) {
 	if length == 0 {
 		return 0, 0
 	}
@@ -139,7 +149,7 @@ func (m *mutator) span(length int) (at, n int) {
 	return at, min(n, length-at)
 }
 
-// text flips, cuts, swaps, repeats and splices lines in the text form.
+// text flips, cuts, swaps, repeats and splices lines and whole chunks in the text form.
 func (m *mutator) text(b *mutantBase) (string, string) {
 	lines, what := append([]string(nil), b.lines...), b.name
 	for range []int{1, 1, 2, 3, 8}[m.rnd.IntN(5)] {
@@ -155,14 +165,9 @@ func (m *mutator) text(b *mutantBase) (string, string) {
 			what += fmt.Sprintf(" swap %d with %d", i, j)
 			lines[i], lines[j] = lines[j], lines[i]
 		case 3:
-			c := m.rnd.IntN(len(b.chunk))
-			from, to := b.chunk[c], len(lines)
-			if c+1 < len(b.chunk) {
-				to = b.chunk[c+1]
-			}
-			if m.rnd.IntN(3) == 0 {
-				what += fmt.Sprintf(" cut %d to %d", from, to)
-				clear(lines[from:to])
+			if c := m.oneChunk(b); m.rnd.IntN(3) == 0 {
+				what += fmt.Sprintf(" cut chunk %d", c)
+				clear(lines[b.chunk[c].from:b.chunk[c].to])
 			}
 		case 4:
 			other := &m.bases[m.rnd.IntN(len(m.bases))]
@@ -170,6 +175,20 @@ func (m *mutator) text(b *mutantBase) (string, string) {
 			what += fmt.Sprintf(" splice %d of %s at %d", k, other.name, i)
 			lines[i] = other.lines[k]
 		case 5:
+			other, c := b, m.oneChunk(b)
+			if m.rnd.IntN(2) == 0 {
+				other = &m.bases[m.rnd.IntN(len(m.bases))]
+				c = m.oneChunk(other)
+			}
+			at := m.rnd.IntN(len(b.chunk))
+			what += fmt.Sprintf(" import chunk %d of %s after %d", c, other.name, at)
+			lines[b.chunk[at].to-1] += "\n" + other.text(c)
+		case 6:
+			c, d := m.oneChunk(b), m.oneChunk(b)
+			what += fmt.Sprintf(" swap chunk %d with %d", c, d)
+			b.replace(lines, c, b.text(d))
+			b.replace(lines, d, b.text(c))
+		case 7:
 			i = m.one(b.json)
 			fallthrough
 		default:
@@ -180,6 +199,34 @@ func (m *mutator) text(b *mutantBase) (string, string) {
 		}
 	}
 	return strings.Join(lines, "\n"), what
+}
+
+// text returns a chunk as text, without changes.
+func (b *mutantBase) text(chunk int) string {
+	return strings.Join(b.lines[b.chunk[chunk].from:b.chunk[chunk].to], "\n")
+}
+
+// replace puts a text in place of a chunk.
+func (b *mutantBase) replace(lines []string, chunk int, text string) {
+	c := b.chunk[chunk]
+	clear(lines[c.from:c.to])
+	lines[c.from] = text
+}
+
+// oneChunk returns a chunk's index: of an EVENTS chunk half the time, since most chunks are not.
+func (m *mutator) oneChunk(b *mutantBase) int {
+	if len(b.calls) > 0 && m.rnd.IntN(2) == 0 {
+		return m.one(b.calls)
+	}
+	return m.rnd.IntN(len(b.chunk))
+}
+
+// Repeated writes a variant of a base to path, with its first EVENTS chunk twice.
+func (m *mutator) Repeated(b *mutantBase, path string) error {
+	lines := append([]string(nil), b.lines...)
+	c := b.calls[0]
+	lines[b.chunk[c].to-1] += "\n" + b.text(c)
+	return format.Assemble(strings.NewReader(strings.Join(lines, "\n")), path, nil)
 }
 
 func (m *mutator) one(of []int) int { return of[m.rnd.IntN(len(of))] }

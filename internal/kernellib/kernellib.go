@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/internal/elffile"
+	"github.com/acltrace/acltrace/internal/regular"
 )
 
 // Library is a kernel library that a simulator has loaded.
@@ -104,13 +105,16 @@ type List struct {
 	Crashed   []string  // names of the crashed kernels, sorted
 }
 
+// MaxList limits the size of a list in bytes. Code of kernels can write into the list of its replay.
+const MaxList = 4 << 20
+
 // Read reads a list.
 func Read(file string) (*List, error) {
-	b, err := os.ReadFile(file)
+	b, err := regular.ReadFile(file, MaxList)
 	if err != nil {
 		return nil, err
 	}
-	l := &List{}
+	l, seen := &List{}, map[Library]bool{}
 	for line := range strings.Lines(string(b)) {
 		line, ended := strings.CutSuffix(line, "\n")
 		id, text, ok := strings.Cut(line, " ")
@@ -122,9 +126,10 @@ func Read(file string) (*List, error) {
 			l.Crashed = append(l.Crashed, text)
 		case filepath.IsAbs(text):
 			if id == unknown {
-				id = BuildID(text)
+				id = ""
 			}
-			if lib := (Library{text, id}); !slices.Contains(l.Libraries, lib) {
+			if lib := (Library{text, id}); !seen[lib] {
+				seen[lib] = true
 				l.Libraries = append(l.Libraries, lib)
 			}
 		}

@@ -35,8 +35,8 @@ func Check(f *os.File) error {
 
 func notRegular(path string) error { return fmt.Errorf("%s is not a regular file: name one", path) }
 
-// maxNames limits the names read from a folder.
-const maxNames = 1 << 16
+// MaxNames limits the names read from a folder.
+const MaxNames = 1 << 16
 
 // Names returns the names in a folder, at most 65,536, or none if it can't be read.
 func Names(folder string) []string {
@@ -45,7 +45,7 @@ func Names(folder string) []string {
 		return nil
 	}
 	defer f.Close()
-	names, _ := f.Readdirnames(maxNames)
+	names, _ := f.Readdirnames(MaxNames)
 	return names
 }
 

@@ -59,8 +59,7 @@ func (p *callCompiler) hostLaunch(ops uint32) {
 		return
 	}
 	data := slices.IndexFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Opaque })
-	l := &hostLaunch{key: k, ops: ops + uint32(p.f.Params[data].Word), fate: len(p.Found.Doubts)}
-	p.doubt(verify.HostFunction, "")
+	l := &hostLaunch{key: k, ops: ops + uint32(p.f.Params[data].Word), fate: p.doubt(verify.HostFunction, "")}
 	p.hosts = append(p.hosts, l)
 	if p.e.Captured != nil {
 		w := p.taskWork()
@@ -130,13 +129,13 @@ func (p *callCompiler) exception() {
 		p.objects.exceptionHandlers[p.owner()] = h
 	}
 	if h.left++; h.left == 1 {
-		h.fate = len(p.Found.Doubts)
-		p.doubt(verify.HostFunction, "")
+		h.fate = p.doubt(verify.HostFunction, "")
 	}
 	p.Found.Doubts[h.fate].Reason = fmt.Sprintf("left out: %d calls that read an exception, which only the program's function receives: %s", h.left, h.name)
 }
 
-// doubt records an effect that the replay does not reproduce and that concerns no single result.
-func (p *callCompiler) doubt(code verify.Reason, reason string) {
+// doubt records an effect that the replay does not reproduce and that concerns no single result. It returns the effect's index in Doubts.
+func (p *callCompiler) doubt(code verify.Reason, reason string) int {
 	p.Found.Doubts = AddUnverified(p.Found.Doubts, p.c.Index, code, reason)
+	return len(p.Found.Doubts) - 1
 }

@@ -186,7 +186,7 @@ run: player
 	. ./env && ./player $(SANDBOX) plan "$(LIB)"
 
 debug: player
-	. ./env && gdb -ex 'set follow-fork-mode child' --args ./player $(SANDBOX) plan "$(LIB)"
+	. ./env && gdb -ex 'set follow-fork-mode child' --args ./player $(SANDBOX) --names plan "$(LIB)"
 
 .PHONY: run debug
 `

@@ -20,7 +20,8 @@
  *	7. Processes end by _exit: exit handlers are not part of the trace.
  *	8. The player runs with a C library of 2012 (glibc/glibc.h) and links nothing else.
  *
- * Files, each of which uses only those before it: state.c, clock.c, window.c, load.c, check.c, play.c, run.c, judge.c, player.c.
+ * Files, each of which uses only those before it: state.c, clock.c, window.c, load.c, check.c, play.c, run.c, judge.c, guard.c,
+ * player.c.
  */
 #include "player.h"
 
@@ -45,7 +46,7 @@ static const char *folder_of(const char *file)
 }
 
 /* Enters the sandbox. `read` has room for two more paths. */
-static void enter_sandbox(bool partial, const char *file, const char *library, const char **read, size_t count)
+static void enter_sandbox(bool partial, bool hide, const char *file, const char *library, const char **read, size_t count)
 {
 	const char *own = folder_of(file);
 	if (own == NULL)
@@ -56,7 +57,7 @@ static void enter_sandbox(bool partial, const char *file, const char *library, c
 		read[count++] = folder;
 	if (slash != NULL && slash != library)
 		read[count++] = strndup(library, (size_t)(slash - library));
-	uint32_t layers = sandbox_enter(own, read, count);
+	uint32_t layers = sandbox_enter(own, read, count, hide);
 	if (!partial && (layers & SANDBOX_NEEDED) != SANDBOX_NEEDED)
 		refuse("enter the sandbox: the kernel or the wrapper does not support%s%s%s%s", layers & SANDBOX_DESCRIPTORS ? "" : " /proc",
 		       layers & SANDBOX_PRIVILEGES ? "" : " capabilities", layers & SANDBOX_FILES ? "" : " Landlock", layers & SANDBOX_CALLS ? "" : " seccomp");
@@ -71,7 +72,9 @@ static int usage(void)
 		"\n"
 		"Plays a plan, which acltrace has compiled from a trace, on a runtime library.\n"
 		"\n"
+		"  --guard      alone: end a session of players when standard input is closed\n"
 		"  --sandbox    play in a sandbox; alone: print the kernel's layers as a number\n"
+		"  --names      leave the names of all files in the sandbox, for debuggers\n"
 		"  --partial    play even if the kernel lacks a layer of the sandbox\n"
 		"  --read PATH  allow the sandbox to read below PATH; may be repeated\n"
 		"  PLAN         the plan's file\n"
@@ -86,20 +89,24 @@ static int usage(void)
 int main(int argc, char **argv)
 {
 	const char **read = calloc((size_t)argc + 2, sizeof *read);
-	bool boxed = false, partial = false, wrong = read == NULL;
+	bool boxed = false, partial = false, hide = true, wrong = read == NULL;
 	size_t count = 0;
+	if (argc == 2 && strcmp(argv[1], "--guard") == 0)
+		return guard();
 	for (argc--, argv++; argc > 0 && strncmp(*argv, "--", 2) == 0 && !wrong; argc--, argv++) {
 		if (strcmp(*argv, "--sandbox") == 0)
 			boxed = true;
 		else if (strcmp(*argv, "--partial") == 0)
 			partial = true;
+		else if (strcmp(*argv, "--names") == 0)
+			hide = false;
 		else if (strcmp(*argv, "--read") == 0 && argc > 1)
 			argc--, read[count++] = *++argv;
 		else
 			wrong = true;
 	}
 	if (argc == 0 && boxed && !wrong) {
-		printf("%u\n", sandbox_enter(NULL, read, count));
+		printf("%u\n", sandbox_enter(NULL, read, count, hide));
 		return 0;
 	}
 	if ((argc != 2 && argc != 3) || wrong)
@@ -107,7 +114,7 @@ int main(int argc, char **argv)
 	const char *library = argv[1], *results = argc > 2 ? argv[2] : NULL;
 	open_plan(argv[0], results);
 	if (boxed)
-		enter_sandbox(partial, results ? results : argv[0], library, read, count);
+		enter_sandbox(partial, hide, results ? results : argv[0], library, read, count);
 	if (results == NULL) {
 		int status = 0;
 		pid_t child = fork();

@@ -148,6 +148,9 @@ __attribute__((noreturn)) void end_as(int status);
 void run(uint64_t process, const char *library);
 void run_all(const char *library);
 
+/* guard.c: ends the processes of a replay if acltrace is killed. Returns the exit code. */
+int guard(void);
+
 /* judge.c: prints the verdict and returns the exit code. `status` is the wait status of the child that ran the plan. */
 int judge(int status);
 

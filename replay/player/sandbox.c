@@ -21,9 +21,12 @@
 #include <linux/seccomp.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -69,15 +72,13 @@ enum {
 	WRITE_FILE = 1 << 1,
 	READ_FILE = 1 << 2,
 	READ_DIR = 1 << 3,
-	REMOVE_DIR = 1 << 4,
 	REMOVE_FILE = 1 << 5,
-	MAKE_DIR = 1 << 7,
 	MAKE_REG = 1 << 8,
 	TRUNCATE = 1 << 14,
 	OF_FILES = WRITE_FILE | READ_FILE | TRUNCATE,
 	READS = READ_FILE | READ_DIR,
-	/* No links, pipes and sockets: acltrace, outside the sandbox, uses the folder too. */
-	ALL = READS | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | TRUNCATE
+	/* No folders, links, pipes and sockets: acltrace, outside the sandbox, uses the folder too, and counts its files. */
+	ALL = READS | WRITE_FILE | REMOVE_FILE | MAKE_REG | TRUNCATE
 };
 
 struct landlock {
@@ -99,23 +100,143 @@ static void allow(const struct landlock *l, const char *path, uint64_t access)
 	close(rule.parent);
 }
 
-/* Allows reading in the folders of a list with colons. An empty entry means the current folder and is skipped. */
-static void allow_list(const struct landlock *l, const char *list)
-{
-	for (size_t n; list != NULL && *list; list += n + (list[n] == ':')) {
-		char path[PATH_MAX];
-		n = strcspn(list, ":");
-		snprintf(path, sizeof path, "%.*s", (int)n, list);
-		if (n > 0)
-			allow(l, path, READS);
-	}
-}
+/* Paths below which the sandbox may read. */
+struct readable {
+	const char **paths;
+	size_t count;
+};
 
-static uint32_t restrict_files(const char *own, const char *const *read, size_t count)
+/*
+ * Lists the loader's folders, those in LD_LIBRARY_PATH, where a C library in another folder is, and those that the caller names. Memory
+ * is never freed.
+ */
+static struct readable readable_paths(const char *const *read, size_t count)
 {
-	/* The loader's folders too. A C library in another folder is in LD_LIBRARY_PATH, or named by the caller. */
 	static const char *const system[] = {"/proc", "/sys", "/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64",
 		"/etc/ld.so.cache", "/dev/urandom", "/dev/zero"};
+	const size_t fixed = sizeof system / sizeof *system;
+	const char *list = getenv("LD_LIBRARY_PATH");
+	struct readable r = {calloc(fixed + count + (list ? strlen(list) : 0) + 1, sizeof *r.paths), 0};
+	if (r.paths == NULL)
+		return r;
+	for (size_t i = 0; i < fixed; i++)
+		r.paths[r.count++] = system[i];
+	for (size_t i = 0; i < count; i++)
+		r.paths[r.count++] = read[i];
+	for (size_t n; list != NULL && *list; list += n + (list[n] == ':')) {
+		n = strcspn(list, ":");
+		if (n > 0 && (r.paths[r.count] = strndup(list, n)) != NULL) /* an empty entry means the current folder */
+			r.count++;
+	}
+	return r;
+}
+
+/* stat() of the C library has a version that older ones lack. */
+static bool query(const char *path, struct stat *st, int flags) { return syscall(SYS_newfstatat, AT_FDCWD, path, st, flags) == 0; }
+
+/* Makes the folders above a path, and an empty folder or file for it. */
+static void make_place(const char *path, bool folder)
+{
+	char at[PATH_MAX];
+	if (snprintf(at, sizeof at, "%s", path) >= (int)sizeof at)
+		return;
+	for (char *slash = strchr(at + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+		*slash = 0;
+		mkdir(at, 0755);
+		*slash = '/';
+	}
+	if (folder)
+		mkdir(at, 0755);
+	else
+		close(open(at, O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+}
+
+/* Enters a mount namespace. An ordinary user needs a user namespace for it, with the same ids. */
+static bool new_mounts(void)
+{
+	const unsigned uid = geteuid(), gid = getegid();
+	if (unshare(CLONE_NEWNS) != 0) {
+		if (uid == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
+			return false;
+		const struct { const char *file; unsigned id; } maps[] = {{"/proc/self/uid_map", uid}, {"/proc/self/gid_map", gid}};
+		int deny = open("/proc/self/setgroups", O_WRONLY | O_CLOEXEC);
+		if (deny >= 0) {
+			dprintf(deny, "deny");
+			close(deny);
+		}
+		for (size_t i = 0; i < 2; i++) {
+			int fd = open(maps[i].file, O_WRONLY | O_CLOEXEC);
+			if (fd < 0 || dprintf(fd, "%u %u 1", maps[i].id, maps[i].id) < 0)
+				return false;
+			close(fd);
+		}
+	}
+	return mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL) == 0;
+}
+
+/* Mounts an empty folder over another one. */
+static bool cover(const char *path) { return mount("none", path, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m") == 0; }
+
+/*
+ * Hides the names of all other files, whose sizes and times Landlock does not protect: covers the folders below the root, and shows the readable
+ * paths and the own folder again. Folders with programs and libraries stay.
+ */
+static bool hide_names(const char *own, const struct readable *r)
+{
+	static const char *const kept[] = {".", "..", "proc", "sys", "dev", "usr", "lib", "lib32", "lib64", "libx32", "bin", "sbin"};
+	struct shown { const char *path; int fd; struct stat st; } *shown = calloc(r->count + 1, sizeof *shown);
+	char *here = getcwd(NULL, 0);
+	DIR *root = opendir("/");
+	if (shown == NULL || root == NULL || !new_mounts())
+		return false;
+	size_t n = 0;
+	for (size_t i = 0; i <= r->count; i++) {
+		struct shown *s = &shown[n];
+		s->path = i < r->count ? r->paths[i] : own;
+		if (s->path != NULL && *s->path != '/')
+			s->path = realpath(s->path, NULL);
+		if (s->path == NULL || !query(s->path, &s->st, 0))
+			continue;
+		s->fd = open(s->path, O_PATH | O_CLOEXEC);
+		n += s->fd >= 0;
+	}
+	bool all = true;
+	for (struct dirent *e; (e = readdir(root)) != NULL;) {
+		char path[NAME_MAX + 2];
+		struct stat st;
+		bool keep = false;
+		for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+			keep |= strcmp(e->d_name, kept[i]) == 0;
+		snprintf(path, sizeof path, "/%s", e->d_name);
+		/* A query of a dead server's folder would hang. */
+		if (!keep && (e->d_type == DT_DIR || (e->d_type == DT_UNKNOWN && query(path, &st, AT_SYMLINK_NOFOLLOW) && S_ISDIR(st.st_mode))))
+			all &= cover(path);
+	}
+	all &= cover("/dev/shm") || errno == ENOENT;
+	closedir(root);
+	for (size_t i = 0; i < n; i++) {
+		struct shown *s = &shown[i];
+		struct stat st;
+		char from[64];
+		if (!query(s->path, &st, 0) || st.st_dev != s->st.st_dev || st.st_ino != s->st.st_ino) {
+			snprintf(from, sizeof from, "/proc/self/fd/%d", s->fd);
+			make_place(s->path, S_ISDIR(s->st.st_mode));
+			all &= mount(from, s->path, NULL, MS_BIND | MS_REC, NULL) == 0;
+		}
+		close(s->fd);
+	}
+	free(shown);
+	/* The current folder may be covered, and is open: enter the new one, so that relative paths lead to shown files. */
+	if (here != NULL && *here == '/') /* else it is outside of the root */
+		make_place(here, true);
+	if ((here == NULL || chdir(here) != 0) && chdir("/") != 0)
+		all = false;
+	free(here);
+	return all;
+}
+
+static uint32_t restrict_files(const char *own, const struct readable *r)
+{
 	long abi = syscall(LANDLOCK_CREATE, NULL, 0, 1 /* its version */);
 	if (abi < 1)
 		return 0;
@@ -143,14 +264,11 @@ static uint32_t restrict_files(const char *own, const char *const *read, size_t 
 	const struct landlock l = {(int)syscall(LANDLOCK_CREATE, &attr, size, 0), attr.fs};
 	if (l.fd < 0)
 		return 0;
-	for (size_t i = 0; i < sizeof system / sizeof *system; i++)
-		allow(&l, system[i], READS);
+	for (size_t i = 0; i < r->count; i++)
+		allow(&l, r->paths[i], READS);
 	allow(&l, "/dev/null", READS | WRITE_FILE);
-	allow_list(&l, getenv("LD_LIBRARY_PATH"));
-	for (size_t i = 0; i < count; i++)
-		allow(&l, read[i], READS);
 	if (own != NULL)
-		allow(&l, own, ALL | (abi >= 2 ? 1 << 13 : 0));
+		allow(&l, own, ALL);
 	if (syscall(LANDLOCK_RESTRICT, l.fd, 0) != 0)
 		layers = 0;
 	close(l.fd);
@@ -195,7 +313,9 @@ static const int denied[] = {
 	CALL(init_module, 175, 105), CALL(finit_module, 313, 273), CALL(delete_module, 176, 106), CALL(kexec_load, 246, 104),
 	CALL(kexec_file_load, 320, 294),
 	/* Files by handle */
-	CALL(open_by_handle_at, 304, 265), CALL(name_to_handle_at, 303, 264), CALL(fanotify_init, 300, 262),
+	CALL(open_by_handle_at, 304, 265), CALL(name_to_handle_at, 303, 264),
+	/* Watching files and folders, which Landlock does not restrict */
+	CALL(fanotify_init, 300, 262), CALL(inotify_init, 253, -1), CALL(inotify_init1, 294, 26), CALL(inotify_add_watch, 254, 27),
 	/* Changes that Landlock does not restrict: owners, modes, times, attributes and, before its ABI 3, sizes of files that can't be written */
 	CALL(chmod, 90, -1), CALL(fchmod, 91, 52), CALL(fchmodat, 268, 53), CALL(fchmodat2, 452, 452), CALL(chown, 92, -1), CALL(lchown, 94, -1),
 	CALL(fchown, 93, 55), CALL(fchownat, 260, 54), CALL(utime, 132, -1), CALL(utimes, 235, -1), CALL(futimesat, 261, -1), CALL(utimensat, 280, 88),
@@ -214,15 +334,22 @@ static const int denied[] = {
 	CALL(syslog, 103, 116), CALL(iopl, 172, -1), CALL(ioperm, 173, -1), CALL(vhangup, 153, 58),
 };
 
+/* System calls whose first argument names a process, of the same user without any privilege. They are allowed with 0, for the caller. */
+static const int own_only[] = {
+	CALL(prlimit64, 302, 261), CALL(sched_setaffinity, 203, 122), CALL(sched_setscheduler, 144, 119), CALL(sched_setparam, 142, 118),
+	CALL(sched_setattr, 314, 274),
+};
+
 static uint32_t restrict_calls(void)
 {
 	enum {
 		COUNT = sizeof denied / sizeof *denied,
+		OWN_ONLY = sizeof own_only / sizeof *own_only,
 		NEW_NAMESPACES = 0x7e020000, /* CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET */
 		PUSH = 0x5412, PASTE = 0x541c, /* TIOCSTI and TIOCLINUX fake input of the terminal */
 		FASTER = 4, /* SECCOMP_FILTER_FLAG_SPEC_ALLOW */
 	};
-	static struct sock_filter code[2 * COUNT + 40];
+	static struct sock_filter code[2 * COUNT + 5 * OWN_ONLY + 40];
 	const struct sock_filter allowed = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW), refused = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
 	struct sock_filter *c = code;
 #define LOAD(field) *c++ = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
@@ -255,11 +382,13 @@ static uint32_t restrict_calls(void)
 	UNLESS(BPF_JEQ, PASTE, 1);
 	*c++ = refused;
 	*c++ = allowed;
-	/* The limits of other processes. */
-	UNLESS(BPF_JEQ, CALL(prlimit64, 302, 261), 3);
-	LOAD(args[0]);
-	*c++ = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
-	*c++ = refused;
+	for (int i = 0; i < OWN_ONLY; i++) {
+		UNLESS(BPF_JEQ, (uint32_t)own_only[i], 4);
+		LOAD(args[0]);
+		*c++ = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
+		*c++ = refused;
+		*c++ = allowed;
+	}
 	*c++ = allowed;
 #undef LOAD
 #undef UNLESS
@@ -273,7 +402,7 @@ static uint32_t restrict_calls(void)
 static uint32_t restrict_calls(void) { return 0; }
 #endif
 
-uint32_t sandbox_enter(const char *own, const char *const *read, size_t count)
+uint32_t sandbox_enter(const char *own, const char *const *read, size_t count, bool hide)
 {
 	uint32_t layers = 0;
 	/* A user may use Landlock and seccomp only with it. */
@@ -281,9 +410,12 @@ uint32_t sandbox_enter(const char *own, const char *const *read, size_t count)
 		return 0;
 	if (wants(SANDBOX_DESCRIPTORS) && close_descriptors())
 		layers |= SANDBOX_DESCRIPTORS;
+	const struct readable r = readable_paths(read, count);
+	if (hide && wants(SANDBOX_NAMES) && hide_names(own, &r))
+		layers |= SANDBOX_NAMES;
 	if (wants(SANDBOX_PRIVILEGES) && drop_privileges())
 		layers |= SANDBOX_PRIVILEGES;
-	layers |= restrict_files(own, read, count);
+	layers |= restrict_files(own, &r);
 	if (wants(SANDBOX_CALLS))
 		layers |= restrict_calls();
 	return layers;

@@ -33,6 +33,7 @@ var layers = []struct {
 	{8, "tcp", "Landlock ABI 4"},
 	{16, "signals", "Landlock ABI 6"},
 	{32, "system calls", "seccomp"},
+	{64, "names", "mount namespaces"},
 }
 
 // Sandbox is a replay's sandbox.
@@ -70,9 +71,9 @@ func (s *Sandbox) String() string {
 	return fmt.Sprintf("%s (Landlock ABI %d, seccomp)", strings.Join(s.Layers, ", "), s.Landlock)
 }
 
-// Whole reports whether a stranger's trace may be replayed in it. Only layers of newer kernels may be missing.
+// Whole reports whether a stranger's trace may be replayed in it. Only layers of newer kernels, and the names of files, may be missing.
 func (s *Sandbox) Whole() bool {
-	return !slices.ContainsFunc(s.Missing, func(m string) bool { return m != "tcp" && m != "signals" })
+	return !slices.ContainsFunc(s.Missing, func(m string) bool { return m != "tcp" && m != "signals" && m != "names" })
 }
 
 // Try runs a player that enters the sandbox and exits.

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -114,6 +115,13 @@ static long readable(const char *path)
 	return fd < 0 ? -1 : read(fd, &c, 1) == 1 ? 0 : -1;
 }
 static long read_file(void) { return readable(secret); }
+static long query_file(void)
+{
+	struct stat st;
+	return stat(secret, &st);
+}
+static long query_by_path(void) { return open(secret, O_PATH); }
+static long query_folder(void) { return access(outside, F_OK); }
 static long list_folder(void) { return open(outside, O_RDONLY | O_DIRECTORY); }
 static long make_file(void) { return open(made, O_WRONLY | O_CREAT | O_EXCL, 0600); }
 static long overwrite(void) { return open(secret, O_WRONLY | O_TRUNC); }
@@ -125,6 +133,7 @@ static long make_link(void) { return symlink("/etc", mine); }
 static long make_pipe(void) { return mkfifo(mine, 0600); }
 static long make_device(void) { return mknod(mine, S_IFCHR | 0600, 1 << 8 | 3); }
 static long make_folder(void) { return mkdir(made, 0700); }
+static long make_own_folder(void) { return mkdir(mine, 0700); }
 static long change_mode(void) { return chmod(secret, 0666); }
 static long change_owner(void) { return chown(secret, getuid(), getgid()); }
 static long change_time(void) { return utimensat(AT_FDCWD, secret, NULL, 0); }
@@ -215,6 +224,31 @@ static long limit_other(void)
 	return prlimit(victim, RLIMIT_NOFILE, &r, NULL);
 }
 static long slow_other(void) { return setpriority(PRIO_PROCESS, (id_t)victim, 19); }
+/* The kernel checks only that the process belongs to the same user. The class of all is "other", so each call can succeed. */
+static long pin_other(void)
+{
+	cpu_set_t first;
+	CPU_ZERO(&first);
+	for (int i = 0; i < CPU_SETSIZE; i++) {
+		CPU_SET(i, &first); /* the first processor may be another container's */
+		if (sched_setaffinity(victim, sizeof first, &first) == 0)
+			return 0;
+	}
+	return -1;
+}
+static long idle_other(void) { return sched_setscheduler(victim, SCHED_IDLE, &(struct sched_param){0}); }
+static long param_other(void) { return sched_setparam(victim, &(struct sched_param){0}); }
+static long attr_other(void)
+{
+	struct { uint32_t size, policy; uint64_t flags; int32_t nice; uint32_t priority; uint64_t runtime, deadline, period; } a = {.size = 48, .nice = 19};
+	return syscall(SYS_sched_setattr, victim, &a, 0);
+}
+static long io_other(void) { return syscall(SYS_ioprio_set, 1 /* a process */, victim, 3 << 13 /* idle */); }
+static long watch_folder(void)
+{
+	int fd = inotify_init1(IN_NONBLOCK);
+	return fd < 0 ? -1 : inotify_add_watch(fd, outside, IN_ALL_EVENTS);
+}
 static long leave_session(void)
 {
 	pid_t child = fork();
@@ -293,6 +327,9 @@ static const struct {
 	long (*lead)(void);
 } ways[] = {
 	{"read a file", NULL, read_file},
+	{"query a file", NULL, query_file},
+	{"query a file by a path", NULL, query_by_path},
+	{"query a folder", NULL, query_folder},
 	{"list a folder", NULL, list_folder},
 	{"make a file", NULL, make_file},
 	{"overwrite a file", NULL, overwrite},
@@ -304,6 +341,7 @@ static const struct {
 	{"make a pipe", NULL, make_pipe},
 	{"make a device", NULL, make_device},
 	{"make a folder", NULL, make_folder},
+	{"make a folder of its own", NULL, make_own_folder},
 	{"change a mode", NULL, change_mode},
 	{"change an owner", NULL, change_owner},
 	{"change a time", NULL, change_time},
@@ -327,6 +365,12 @@ static const struct {
 	{"kill a process", with_victim, kill_other},
 	{"limit a process", with_victim, limit_other},
 	{"slow a process", with_victim, slow_other},
+	{"pin a process", with_victim, pin_other},
+	{"idle a process", with_victim, idle_other},
+	{"set a process's parameters", with_victim, param_other},
+	{"set a process's attributes", with_victim, attr_other},
+	{"delay a process's files", with_victim, io_other},
+	{"watch a folder", NULL, watch_folder},
 	{"leave the session", NULL, leave_session},
 	{"use System V memory", NULL, use_shared},
 	{"use BPF", NULL, bpf_map},
@@ -375,7 +419,7 @@ int main(int argc, char **argv)
 		/* A process of its own, since one in the sandbox can't end the victim. */
 		pid_t child = fork();
 		if (child == 0) {
-			sandbox_enter(own, read, 1);
+			sandbox_enter(own, read, 1, true);
 			errno = 0;
 			if (ways[i].lead() >= 0)
 				_exit(0);
