@@ -154,6 +154,14 @@ func (f *Func) NeedsData() bool {
 	})
 }
 
+// LooksUp reports whether a parameter, or RetParam, gives the handles of objects that may be known already.
+func (f *Func) LooksUp(param int) bool {
+	if param == RetParam {
+		return f.Ret == Find
+	}
+	return param >= 0 && param < len(f.Params) && (f.Params[param].Role == Find || f.Params[param].Role == OutHandles)
+}
+
 // Plain reports whether the function can be called with its words alone: each word and the result fit one integer register
 // or stack slot. Structures by value and floating point numbers are passed in other ways.
 func (f *Func) Plain() bool {

@@ -235,6 +235,7 @@ func (p *callCompiler) place(g *group) {
 	pr := &p.Threads[p.at.thread]
 	pr.out.Scratch = max(pr.out.Scratch, p.temp)
 	p.contend(p.e)
+	p.lookup(p.e)
 	p.order(g)
 	for _, u := range p.e.Uses {
 		if u.Object.Ended == p.c.Index {

@@ -108,7 +108,8 @@ type ordering struct {
 	streams     map[memoryKey][]task
 	laneOf      timeline.ByObject[int] // index into Plan.Streams
 	defaults    map[timeline.LaneKey]int
-	allocSpans  map[uint32][]allocSpan // by process
+	allocSpans  map[uint32][]allocSpan  // by process
+	finders     timeline.ByObject[task] // the calls that found an object first
 	inFlight    map[*timeline.Object][]inFlightCopy
 	resultWaits []resultWait // by time
 }
