@@ -51,6 +51,8 @@ type Meaning struct {
 	ParamSizes bool
 	// Subscribes is the function with PollsCallbacks that serves the thread that a parameter names, "" for none.
 	Subscribes string
+	// Stops are the parameter values with which the call makes a context stop at a failed task.
+	Stops Kinds
 	// Collective: the call is a rank's part of a collective. No rank works before the call has begun on every rank.
 	Collective bool
 	// Composite: the call makes other calls to the same runtime, which are recorded too. It puts nothing on a stream itself.
@@ -139,12 +141,7 @@ func (f *Func) Failed(ret uint64) bool {
 // SaysHost reports whether a call's words declare a parameter's memory to be host memory. The declaration decides
 // if the address does not.
 func (f *Func) SaysHost(param int, words []uint64) bool {
-	k := f.Params[param].Hosts
-	if k.Bits == 0 {
-		return false
-	}
-	w := uint32(words[f.Params[k.Param].Word])
-	return w < 16 && k.Bits>>w&1 != 0
+	return f.Params[param].Hosts.Has(f, words)
 }
 
 // NeedsData reports whether a call's objects and sizes follow only from its captured data, and not from its words.

@@ -104,6 +104,15 @@ type Kinds struct {
 	Bits  uint16
 }
 
+// Has reports whether a call's words have one of the values.
+func (k Kinds) Has(f *Func, words []uint64) bool {
+	if k.Bits == 0 {
+		return false
+	}
+	w := uint32(words[f.Params[k.Param].Word])
+	return w < 16 && k.Bits>>w&1 != 0
+}
+
 // ArgItems is added to the item numbers for a Field with Args.
 const ArgItems = 16
 

@@ -106,6 +106,14 @@ func differencesText(w io.Writer, rep *replay.Report) {
 			}
 		}
 	})
+	if rep.ReportedTotal > 0 {
+		d := &rep.Reported[0]
+		Printf(w, "reported %s: call %d %s, returned: recorded %s, now %s", map[bool]string{true: "earlier", false: "later"}[d.Earlier], d.Call, d.Func, d.Want, d.Got)
+		if n := rep.ReportedTotal - 1; n > 0 {
+			Printf(w, "; and %s", human.Plural(n, "more call"))
+		}
+		Printf(w, ". When a failed task is reported depends on the device\n")
+	}
 	listText(w, rep.OtherMachine, rep.OtherMachineTotal, func(d *replay.Difference) {
 		Printf(w, "another machine: call %d %s, %s: recorded %s, now %s\n", d.Call, d.Func, d.Param, d.Want, d.Got)
 	})

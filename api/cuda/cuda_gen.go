@@ -30,7 +30,7 @@ var Model = (&api.Model{
 			Place: "FAKECUDA_PLACE", Settings: []string{"KERNELS", "DEVICES"},
 			Replayed: map[string]string{"FAKECUDA_DEVICES": "[1-8]", "FAKECUDA_TAKES": "(0x)?[0-9a-fA-F]{1,16}", "FAKECUDA_VA_BASE": "(0x)?[0-9a-fA-F]{1,16}"},
 		},
-		Faults: api.Faults{Codes: [2]int32{700, 721}},
+		Faults: api.Faults{Codes: [2]int32{700, 721}, Stops: true},
 	},
 	Layers: []api.Layer{{Name: "cuda", Libraries: []string{"libcuda.so"}, Errors: "CUresult"}, {Name: "program"}},
 	Funcs: []api.Func{

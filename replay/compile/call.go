@@ -180,6 +180,7 @@ func (p *callCompiler) instruction() (plan.Instruction, error) {
 // complete adds operands and relocations to the call, and the player's own calls around it.
 func (p *callCompiler) complete(in *plan.Instruction) {
 	p.placement()
+	p.report(in)
 	p.addOperands(in, p.poll(in, p.replace(in, p.words)))
 	p.addRelocs(in)
 	p.poison()

@@ -35,6 +35,7 @@ type compiler struct {
 	ordering ordering
 	visible  visibleState
 	gaps     gaps
+	faults   faults
 	hosts    []*hostLaunch
 	launches launches
 
