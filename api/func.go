@@ -147,7 +147,7 @@ func (f *Func) SaysHost(param int, words []uint64) bool {
 // NeedsData reports whether a call's objects and sizes follow only from its captured data, and not from its words.
 func (f *Func) NeedsData() bool {
 	return f.Names >= 0 || f.Shares != NoShare || slices.ContainsFunc(f.Params, func(p Param) bool {
-		return p.Role == Uses || p.Role == OutHandles || p.Inside() || p.ItemSizes >= 0 || p.CopyDesc != nil || p.Handles()
+		return p.Role == Uses || p.ListsHandles() || p.Inside() || p.ItemSizes >= 0 || p.CopyDesc != nil || p.Handles()
 	})
 }
 
@@ -156,7 +156,7 @@ func (f *Func) LooksUp(param int) bool {
 	if param == RetParam {
 		return f.Ret == Find
 	}
-	return param >= 0 && param < len(f.Params) && (f.Params[param].Role == Find || f.Params[param].Role == OutHandles)
+	return param >= 0 && param < len(f.Params) && (f.Params[param].Role == Find || f.Params[param].ListsHandles())
 }
 
 // Plain reports whether the function can be called with its words alone: each word and the result fit one integer register

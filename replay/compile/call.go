@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
@@ -435,7 +436,7 @@ func (p *callCompiler) operand(i int, q *api.Param) (plan.Operand, error) {
 	case api.Answer:
 		return p.answer(i, q)
 	case api.OutHandles:
-		return p.handlesFound(i, q)
+		return p.handlesFound(i)
 	case api.New, api.Find, api.Buffer, api.Out, api.InOut, api.Text:
 		return p.output(i, q)
 	case api.DevArgs:
@@ -459,7 +460,7 @@ func (p *callCompiler) operand(i int, q *api.Param) (plan.Operand, error) {
 	case api.ArgArray:
 		return p.array(i, 0)
 	case api.List:
-		return p.list(i, q)
+		return p.list(p.a.Whole(i, 0, format.DirIn), q.Elem)
 	case api.String:
 		return p.text(i)
 	case api.File:

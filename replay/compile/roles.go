@@ -155,6 +155,8 @@ func (p *callCompiler) answer(i int, q *api.Param) (plan.Operand, error) {
 	}
 	switch {
 	case d == nil:
+	case q.ListsHandles():
+		return op, p.handlesAt(i, op)
 	case q.Volatile:
 		p.Found.Volatile++
 	default:
@@ -272,6 +274,9 @@ func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (plan.
 		return plan.Operand{}, nil
 	}
 	d := p.a.Whole(i, f.Item, format.DirIn)
+	if f.List != 0 {
+		return p.list(d, f.List)
+	}
 	if d == nil {
 		op, _, _, own := p.locate(i, f.Item, v)
 		if own {
@@ -317,26 +322,34 @@ func (p *callCompiler) handlesOut(i int, q *api.Param, f *api.Field) (plan.Opera
 	return p.temporary(placeSize), nil
 }
 
-// handlesFound returns the slot for the address of runtime memory with handles. New objects' handles are loaded from there.
-func (p *callCompiler) handlesFound(i int, q *api.Param) (plan.Operand, error) {
+// handlesFound returns the slot for the address of runtime memory with handles.
+func (p *callCompiler) handlesFound(i int) (plan.Operand, error) {
 	s := p.slot("runtime memory", nil)
+	return slotAddress(s), p.handlesAt(i, plan.Operand{Slot: s})
+}
+
+// handlesAt loads the handles of new objects from an array that the call has stored, and compares the others.
+func (p *callCompiler) handlesAt(i int, array plan.Operand) error {
 	for _, u := range p.e.Uses {
 		if u.Param != i {
 			continue
 		}
-		at := plan.Operand{Slot: s, Addend: u.Offset}
+		at := array.Plus(u.Offset)
 		known, ok := p.objects.operands.Get(u.Object)
-		if !ok {
+		switch {
+		case !ok:
 			p.load(p.newSlot(u.Object), at)
+			continue
+		case p.f.Params[i].Volatile:
 			continue
 		}
 		to, err := p.Put(make([]byte, 8))
 		if err != nil {
-			return at, err
+			return err
 		}
 		p.check(i, at, to, []plan.Reloc{known.Reloc(to)}, contiguous(8), plan.CheckOutput)
 	}
-	return slotAddress(s), nil
+	return nil
 }
 
 // fetch loads the handles that a call has stored in its structure, or in memory that the structure points to.
