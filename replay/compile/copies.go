@@ -101,6 +101,9 @@ func (p *callCompiler) source(i int, item uint32, addr uint64, op plan.Operand, 
 	}
 	if d == nil || d.Status != format.Whole || d.Len != s.len {
 		if s.len == 0 || !p.ok {
+			if p.ok && d != nil && d.Len > 0 {
+				p.substitute(i, 0, d)
+			}
 			if own {
 				return p.temporary(s.span()), nil
 			}
@@ -170,7 +173,7 @@ func (p *callCompiler) destination(i int, item uint32, addr uint64, op plan.Oper
 	if async && p.ok && p.e.Captured == nil {
 		p.ordering.inFlight[in] = append(p.ordering.inFlight[in], inFlightCopy{off: off, end: off + s.span(), until: comes(d), shift: op.Plus(-addr), sure: true, guessed: guessed})
 	}
-	if !p.ok || s.len == 0 || !p.o.Compare {
+	if !p.ok || !p.o.Compare || s.len == 0 && (d == nil || d.Len == 0 || p.e.Captured != nil) {
 		return op, nil
 	}
 	if p.sharing.tainted[origin] && p.o.StubComm {

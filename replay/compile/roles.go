@@ -411,11 +411,28 @@ func (p *callCompiler) tagged(f *api.Field, d *format.Data, from plan.Operand, r
 	return relocs, nil
 }
 
+// emptyBlock compares the length of a recorded result with the 0 bytes that a descriptor copies.
+func (p *callCompiler) emptyBlock(i int) error {
+	if d := p.a.Find(i, api.CopyFrom, format.DirIn); d != nil && d.Len > 0 && p.ok {
+		p.substitute(i, 0, d)
+	}
+	d := p.a.Find(i, api.CopyTo, format.DirOut)
+	if d == nil || d.Len == 0 || !p.ok || !p.o.Compare || p.e.Captured != nil {
+		return nil
+	}
+	in, err := p.lengthCheck(i, api.CopyTo, 0, d.Len)
+	p.compareAt(p.at, []plan.Instruction{in})
+	return err
+}
+
 // block returns the relocations for both ends in a copy descriptor.
 func (p *callCompiler) block(i int, q *api.Param) (relocs []plan.Reloc, err error) {
 	b, ok := p.e.CopyBlock()
-	if !ok || b.Width == 0 || b.Height == 0 || b.Depth == 0 {
+	if !ok {
 		return nil, nil
+	}
+	if b.Width == 0 || b.Height == 0 || b.Depth == 0 {
+		return nil, p.emptyBlock(i)
 	}
 	for k, s := range []*timeline.CopySide{&b.From, &b.To} {
 		if !s.Memory {
