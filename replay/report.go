@@ -544,7 +544,7 @@ func (p *judge) compared(r *Report, s *resultState, in *plan.Instruction, res *p
 		code = verify.ByCode(n)
 		why = p.reason(o, code, res)
 	}
-	if code == "" && in.Bits&plan.CheckGuess != 0 && r.Placement == "moved" {
+	if (code == "" || code == verify.Uninitialised) && in.Bits&plan.CheckGuess != 0 && r.Placement == "moved" { // an address may lead to unwritten memory
 		code = verify.Pointer
 		why = p.reason(o, code, res)
 	}

@@ -144,6 +144,13 @@ func unprovedText(w io.Writer, rep *replay.Report) {
 	listText(w, rep.Guesses, rep.GuessesTotal, func(g *compile.Guess) {
 		Printf(w, "guess: call %d %s, %s, byte %d: %s may be an address in the allocation of call %d; --guess rewrites it\n", g.Call, g.Func, g.Param, g.Offset, g.Value, g.Candidates[0].Allocation)
 	})
+	if slices.ContainsFunc(rep.Unverified, func(u compile.Unverified) bool { return u.Code == verify.Pointer }) {
+		if rep.Seed != nil {
+			Printf(w, "proof: with --place same no address changes, so a guess does not matter\n")
+		} else {
+			Printf(w, "proof: a recording with other addresses, which rarely equal the same numbers, or a library that can use the recorded ones (--place same)\n")
+		}
+	}
 	groups := unprovedGroups(rep.Unverified)
 	listText(w, groups, len(groups), func(g *unprovedGroup) {
 		if g.results > g.first.Results || g.first.Results > 1 {

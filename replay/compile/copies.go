@@ -228,6 +228,7 @@ func (p *callCompiler) destination(i int, item uint32, addr uint64, op plan.Oper
 		p.afterGap(&in, d.Time)
 		if part.unset && in.Bits == 0 {
 			in.Bits = verify.Uninitialised.Code()
+			in.Flags |= plan.InstUnmarked // a simulator knows also the memory that kernels find by themselves
 		}
 		level.mark(&in)
 		if guessed {

@@ -103,7 +103,7 @@ static uint64_t count_result(struct tally *t, uint64_t first, uint64_t end, bool
 		uint32_t flags = P.results[i].flags, why = check->bits & ~CHECK_GUESS;
 		if (why == 0 || check->flags & INST_UNMARKED)
 			why = flags >> RESULT_REASON_SHIFT & 0xff;
-		if (why == 0 && moved && check->bits & CHECK_GUESS)
+		if ((why == 0 || why == REASON_UNINITIALISED) && moved && check->bits & CHECK_GUESS) /* an address may lead to unwritten memory */
 			why = REASON_POINTER;
 		if (!(flags & RESULT_DONE))
 			why = REASON_NOT_REACHED;
