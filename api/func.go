@@ -51,8 +51,6 @@ type Meaning struct {
 	ParamSizes bool
 	// Subscribes is the function with PollsCallbacks that serves the thread that a parameter names, "" for none.
 	Subscribes string
-	// Stops are the parameter values with which the call makes a context stop at a failed task.
-	Stops Kinds
 	// Collective: the call is a rank's part of a collective. No rank works before the call has begun on every rank.
 	Collective bool
 	// Composite: the call makes other calls to the same runtime, which are recorded too. It puts nothing on a stream itself.
@@ -92,6 +90,9 @@ type ReplayRules struct {
 	ReplayError string
 	// RetVolatile: the returned value may differ from run to run.
 	RetVolatile bool
+	// Stops are the parameter values with which the call makes a context stop at a failed task. Later calls then report it from a
+	// moment on that depends on the device.
+	Stops Kinds
 	// Keeps are the members that a replay keeps from the JSON object in the call's File parameter. It removes other members,
 	// which may name files. If Keeps is nil, the file stays as recorded.
 	Keeps []string

@@ -4070,8 +4070,8 @@ var Model = (&api.Model{
 				{Name: "mode", Type: "uint64_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=6.3.RC1", Doc: "Choose stop-on-failure or continue-on-failure for a stream.", Words: 2,
-			Meaning:      api.Meaning{Stops: api.Kinds{Param: 1, Bits: 2}, Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1},
-			CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:     api.Meaning{Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1},
+			ReplayRules: api.ReplayRules{Stops: api.Kinds{Param: 1, Bits: 2}}, CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 38, Name: "aclrtGetRunMode", Layer: "acl", Return: "aclError",
@@ -6375,8 +6375,8 @@ var Model = (&api.Model{
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.5.0",
 			Doc: "Set a stream attribute (failure mode, overflow check, tag, op-info cache, priority).", Words: 3,
-			Meaning:      api.Meaning{Stops: api.Kinds{Param: 1, Bits: 2}, Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1},
-			CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:     api.Meaning{Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1},
+			ReplayRules: api.ReplayRules{Stops: api.Kinds{Param: 1, Bits: 2}}, CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 196, Name: "aclrtGetStreamAttribute", Layer: "acl", Return: "aclError",

@@ -13,26 +13,6 @@ import (
 // the device. So the replay waits for the device before the first call that reported the failure, which then reports it again. Calls before it may
 // succeed as recorded, or report the failure earlier. The wait changes nothing, since the error stays.
 
-// faults are the failed tasks that recorded calls reported.
-type faults struct {
-	codes []int32             // that such calls returned, in all processes
-	of    map[uint32]*stopped // by process; only processes whose contexts stop
-	wait  *api.Func           // waits for the device, nil if the model has no such function without arguments
-}
-
-// stopped is a process that has reported a failed task, and whose contexts stop at failed tasks.
-type stopped struct {
-	first, start int64  // the first call that reported it, and its start
-	stream       uint64 // that this call names, noStream for none
-	reported     bool   // a call has reported it, and no later wait for the device has succeeded
-
-	// Before the first report:
-	lanes   map[uint64]bool             // streams with tasks
-	records map[*timeline.Object]uint64 // by event: the stream of its latest record
-}
-
-const noStream = ^uint64(0)
-
 // reports notes a call that returned the error of a failed task.
 func (p *faults) reports(process uint32, call uint64, start int64, code int32) {
 	if !slices.Contains(p.codes, code) {
