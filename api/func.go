@@ -90,6 +90,9 @@ type ReplayRules struct {
 	ReplayError string
 	// RetVolatile: the returned value may differ from run to run.
 	RetVolatile bool
+	// Stops are the parameter values with which the call makes a context stop at a failed task. Later calls then report it from a
+	// moment on that depends on the device.
+	Stops Kinds
 	// Keeps are the members that a replay keeps from the JSON object in the call's File parameter. It removes other members,
 	// which may name files. If Keeps is nil, the file stays as recorded.
 	Keeps []string
@@ -139,19 +142,22 @@ func (f *Func) Failed(ret uint64) bool {
 // SaysHost reports whether a call's words declare a parameter's memory to be host memory. The declaration decides
 // if the address does not.
 func (f *Func) SaysHost(param int, words []uint64) bool {
-	k := f.Params[param].Hosts
-	if k.Bits == 0 {
-		return false
-	}
-	w := uint32(words[f.Params[k.Param].Word])
-	return w < 16 && k.Bits>>w&1 != 0
+	return f.Params[param].Hosts.Has(f, words)
 }
 
 // NeedsData reports whether a call's objects and sizes follow only from its captured data, and not from its words.
 func (f *Func) NeedsData() bool {
 	return f.Names >= 0 || f.Shares != NoShare || slices.ContainsFunc(f.Params, func(p Param) bool {
-		return p.Role == Uses || p.Role == OutHandles || p.Inside() || p.ItemSizes >= 0 || p.CopyDesc != nil || p.Handles()
+		return p.Role == Uses || p.ListsHandles() || p.Inside() || p.ItemSizes >= 0 || p.CopyDesc != nil || p.Handles()
 	})
+}
+
+// LooksUp reports whether a parameter, or RetParam, gives the handles of objects that may be known already.
+func (f *Func) LooksUp(param int) bool {
+	if param == RetParam {
+		return f.Ret == Find
+	}
+	return param >= 0 && param < len(f.Params) && (f.Params[param].Role == Find || f.Params[param].ListsHandles())
 }
 
 // Plain reports whether the function can be called with its words alone: each word and the result fit one integer register

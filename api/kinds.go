@@ -64,7 +64,8 @@ const (
 	Callback
 	// InOut points to a fixed-size value that the call reads and then overwrites.
 	InOut
-	// Answer is host memory that the call overwrites before it returns. Other arguments give its size.
+	// Answer is host memory that the call overwrites before it returns. Other arguments give its size. With an object kind it is
+	// an array of 8-byte handles, and the objects may be known already.
 	Answer
 	// Uses is an array with 8-byte handles to existing objects. The call reads it.
 	Uses

@@ -104,6 +104,15 @@ type Kinds struct {
 	Bits  uint16
 }
 
+// Has reports whether a call's words have one of the values.
+func (k Kinds) Has(f *Func, words []uint64) bool {
+	if k.Bits == 0 {
+		return false
+	}
+	w := uint32(words[f.Params[k.Param].Word])
+	return w < 16 && k.Bits>>w&1 != 0
+}
+
 // ArgItems is added to the item numbers for a Field with Args.
 const ArgItems = 16
 
@@ -168,10 +177,13 @@ type Field struct {
 	// Stored: the call also stores a New field itself. If Item is 0, it stores the address of Unit bytes of new memory.
 	// Otherwise it stores the address where the runtime keeps the handles.
 	Stored bool
+	// List is the size of an element if the pointer leads to a structure {pointer to elements, size_t count}. The data are
+	// the elements.
+	List uint32
 	// Unit is the byte count for other data. It is multiplied by the member Count if that has a size. If the member Unless
-	// has a size and is not 0, the memory is on the device.
-	Unit          uint64
-	Count, Unless Member
+	// has a size and is not 0, or If has a size and is 0, the memory is on the device.
+	Unit              uint64
+	Count, Unless, If Member
 	// Tag and Case apply to a union member, if Tag has a size. The member is valid if Tag has the value Case.
 	Tag  Member
 	Case uint64
@@ -211,6 +223,11 @@ const (
 // Handles reports whether the parameter is a structure with handles in it.
 func (p *Param) Handles() bool {
 	return slices.ContainsFunc(p.Fields, func(f Field) bool { return f.Object != "" })
+}
+
+// ListsHandles reports whether the call stores an array of handles, which may be known already.
+func (p *Param) ListsHandles() bool {
+	return p.Role == OutHandles || p.Role == Answer && p.Object != ""
 }
 
 // Inside reports whether the call stores new handles where a pointer in the structure leads.

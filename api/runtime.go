@@ -77,6 +77,8 @@ type Window struct{ From, To uint64 }
 type Faults struct {
 	Codes  [2]int32 // smallest and largest device error
 	Except []int32  // codes in this range that describe a call instead
+	// Stops: each failed task stops its context, see ReplayRules.Stops.
+	Stops bool
 	// Stream and Task are functions that return the runtime's ids for the failed task and its stream during an exception
 	// callback, "" for none.
 	Stream, Task string

@@ -70,6 +70,36 @@ func TestReplayComparesLengthsOfResults(t *testing.T) {
 	}
 }
 
+// A copy whose count was changed to 0 was identical: there was nothing to compare.
+func TestReplayComparesLengthsOfEmptyCopies(t *testing.T) {
+	program := testenv.CompileC(t, "graph", []string{"testdata/graph.c"})
+	binary := kernels(t)
+	simulate(t)
+	path := recorded(t, program, binary)
+	calls := load(t, path)
+	last := map[format.Dir]int{} // the last copy with data
+	for i, c := range calls {
+		if f := acl.Model.Func(api.ID(c.Func)); f.Name == "aclrtMemcpy" && len(c.Data) == 1 {
+			last[c.Data[0].Dir] = i
+		}
+	}
+	if len(last) != 2 {
+		t.Fatalf("copies with data: %v", last)
+	}
+	empty := func(i int) *Report {
+		cs := clones(calls)
+		f := acl.Model.Func(api.ID(cs[i].Func))
+		cs[i].Args[f.Params[f.Param("count")].Word] = 0
+		return run(t, rewrite(t, path, cs), &Options{Verify: true})
+	}
+	if r := empty(last[format.DirOut]); r.Verdict != verify.Different || len(r.Differences) != 1 || r.Differences[0].Got != "0 bytes" {
+		t.Errorf("result: %s, %+v", r.Verdict, r.Differences)
+	}
+	if r := empty(last[format.DirIn]); r.Identical || len(r.Substituted) != 1 {
+		t.Errorf("data to the device: %s, %+v", r.Verdict, r.Substituted)
+	}
+}
+
 // The number of the bad copy, which a failing batch stores, was neither recorded nor compared.
 func TestReplayComparesOutputsOfFailedCalls(t *testing.T) {
 	program := testenv.CompileC(t, "retry", []string{"testdata/retry.c"})

@@ -530,6 +530,21 @@ func TestCUDACaptureTo(t *testing.T) {
 	identical(t, path, func(rep *replay.Report) bool { return rep.Verified.Results == 10 && len(rep.Unverified) == 0 })
 }
 
+// Handles that only an array of the driver gave were older than the trace, so that updates of captured graphs were refused.
+func TestCUDAHandlesInArrays(t *testing.T) {
+	include := "-I" + filepath.Join(testenv.Root(t), "sim/cuda/include")
+	t.Setenv("FAKECUDA_KERNELS", testenv.CompileC(t, "cufound.so", []string{"testdata/cufound.c"}, "-DKERNEL", "-shared", "-fPIC", include))
+	path := recordedCUDA(t, testenv.CUDA(t, "testdata/cufound.c"))
+	identical(t, path, func(rep *replay.Report) bool {
+		return len(rep.Unsupported) == 0 && rep.Verified.Results == 3 && rep.Identical
+	})
+	// Calls that give no new handle are left out, as other queries.
+	rep, err := replay.Run(t.Context(), path, cuda.Model, &replay.Options{Verify: true})
+	if calls := len(callsTo(t, path, "cuGraphGetEdges")) + len(callsTo(t, path, "cuGraphNodeGetDependencies")); err != nil || calls != 2 || rep.Calls-rep.Replayed < 3 {
+		t.Errorf("%v, %d of %d calls replayed", err, rep.Replayed, rep.Calls)
+	}
+}
+
 // Memory that a process exports as a descriptor and imports again is the same memory. If several processes do so, the owner of a
 // descriptor is ambiguous, and that is reported.
 func TestCUDADescriptor(t *testing.T) {

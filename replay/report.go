@@ -83,6 +83,8 @@ type Missing struct {
 type Others struct {
 	OtherMachine      []Difference    `json:"other_machine,omitempty"`       // values about the machine and its devices that differ here; they do not count
 	OtherMachineTotal int             `json:"other_machine_total,omitempty"` // number of these values
+	Reported          []Reported      `json:"reported,omitempty"`            // calls that reported a failed task earlier or later than recorded; they do not count
+	ReportedTotal     int             `json:"reported_total,omitempty"`      // number of these calls
 	Uninitialised     []Uninitialised `json:"uninitialised"`                 // differing results from memory that no recorded call wrote; they are unproved
 }
 
@@ -202,6 +204,15 @@ type Difference struct {
 	result bool
 	length bool // the length differs, and the bytes were not compared
 	item   uint32
+}
+
+// Reported is a call that reported a failed task at another moment than in the recording.
+type Reported struct {
+	Call    uint64 `json:"call"`    // call number
+	Func    string `json:"func"`    // function
+	Want    string `json:"want"`    // recorded error code
+	Got     string `json:"got"`     // error code in the replay
+	Earlier bool   `json:"earlier"` // the recorded call succeeded, so the failure is reported earlier
 }
 
 // Uninitialised is a differing result from memory that no recorded call wrote.
@@ -501,6 +512,9 @@ func (p *judge) reason(o *outcome, code verify.Reason, res *plan.Result) string 
 	if why := p.Found.Because[code]; why != "" {
 		return why
 	}
+	if code == verify.NotReached {
+		return "a failed task was reported earlier than in the recording, so the result may not have been computed"
+	}
 	if n := res.Flags >> plan.KernelShift; code == verify.Kernel && n > 0 && int(n) <= len(o.kernels) {
 		return fmt.Sprintf("no library here implements kernel %s, which computes it", o.kernels[n-1])
 	}
@@ -530,7 +544,7 @@ func (p *judge) compared(r *Report, s *resultState, in *plan.Instruction, res *p
 		code = verify.ByCode(n)
 		why = p.reason(o, code, res)
 	}
-	if code == "" && in.Bits&plan.CheckGuess != 0 && r.Placement == "moved" {
+	if (code == "" || code == verify.Uninitialised) && in.Bits&plan.CheckGuess != 0 && r.Placement == "moved" { // an address may lead to unwritten memory
 		code = verify.Pointer
 		why = p.reason(o, code, res)
 	}
@@ -612,8 +626,14 @@ func (p *judge) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 						streams[in.Stream].isLate(res, behind)
 					}
 				}
-				if differs {
+				switch {
+				case differs:
 					p.differingReturn(r, in, res)
+				case res.Flags&plan.ResultReported != 0:
+					if r.ReportedTotal++; len(r.Reported) < compile.MaxListed {
+						d := p.returned(in, res)
+						r.Reported = append(r.Reported, Reported{d.Call, d.Func, d.Want, d.Got, in.Want == 0})
+					}
 				}
 			case plan.OpCheck:
 				switch {
@@ -696,9 +716,14 @@ func (r *Report) differ(d Difference) {
 	}
 }
 
-func (p *judge) differingReturn(r *Report, in *plan.Instruction, res *plan.Result) {
+// returned describes a returned value that differs.
+func (p *judge) returned(in *plan.Instruction, res *plan.Result) Difference {
 	f := p.File.Funcs[in.Fn]
-	d := Difference{Call: in.Call, Func: f.Name, Want: compile.Returned(f, p.Model, in.Want), Got: compile.Returned(f, p.Model, res.Ret)}
+	return Difference{Call: in.Call, Func: f.Name, Want: compile.Returned(f, p.Model, in.Want), Got: compile.Returned(f, p.Model, res.Ret)}
+}
+
+func (p *judge) differingReturn(r *Report, in *plan.Instruction, res *plan.Result) {
+	f, d := p.File.Funcs[in.Fn], p.returned(in, res)
 	if res.Flags&plan.ResultTimeout != 0 {
 		d.Want, d.Got = "complete", "not complete after "+human.Duration(int64(p.UntilNS))
 	}

@@ -186,7 +186,7 @@ func TestRace(t *testing.T) {
 
 // programs are the programs in testdata beside the examples, with their least number of results.
 var programs = map[string]uint64{
-	"threads": 4*20*2 + 1, "pointers": 9, "paged": 30, "graph": 11, "retry": 1, "batches": 32 * 4096, "vmm": 4, "peers": 4, "callbacks": 10, "condition": 4, "handoff": 6, "jobs": 20, "hostfuncs": 6,
+	"threads": 4*20*2 + 1, "pointers": 9, "paged": 30, "graph": 11, "retry": 1, "batches": 32 * 4096, "vmm": 4, "peers": 4, "callbacks": 10, "condition": 4, "handoff": 6, "jobs": 20, "hostfuncs": 6, "updates": 6,
 }
 
 // kernels compiles the programs' kernels, as the simulator's library and as a binary that a program loads.

@@ -184,6 +184,9 @@ func TestBundleJudgesGuesses(t *testing.T) {
 	numbers := words(1, dev+512+8, 2, 3, 4, 5, 6, 7)
 	tw.toDevice(dev, numbers)
 	tw.toHost(dev, numbers)
+	tw.malloc(dev+1024, 128) // the first half is not written
+	tw.toDevice(dev+1024+64, numbers)
+	tw.toHost(dev+1024, append(make([]byte, 64), numbers...))
 	path, dir := tw.close(), filepath.Join(t.TempDir(), "bundle")
 	if _, err := Bundle(path, acl.Model, dir, nil); err != nil {
 		t.Fatal(err)
@@ -192,12 +195,15 @@ func TestBundleJudgesGuesses(t *testing.T) {
 		code int
 		text string
 	}{
-		fmt.Sprintf("%#x", uint64(dev)): {0, "identical: 1 result"},
-		other:                           {4, "1 of 1 result is unproved: it depends on words that may be addresses"},
+		fmt.Sprintf("%#x", uint64(dev)): {4, "1 of 2 results is unproved: it depends on memory that nothing has written"},
+		other:                           {4, "2 of 2 results are unproved: they depend on words that may be addresses and were not relocated\n"},
 	} {
 		t.Setenv("FAKE_BASE", base)
 		if out, code := runBundle(t, dir, l); code != want.code || !strings.Contains(out, want.text) {
 			t.Errorf("%s: exit code %d\n%s", base, code, out)
+		}
+		if r := run(t, path, &Options{Backend: l, Verify: true}); !strings.Contains(r.Results.String()+"\n", want.text) {
+			t.Errorf("%s: %s", base, &r.Results)
 		}
 	}
 }

@@ -106,6 +106,14 @@ func differencesText(w io.Writer, rep *replay.Report) {
 			}
 		}
 	})
+	if rep.ReportedTotal > 0 {
+		d := &rep.Reported[0]
+		Printf(w, "reported %s: call %d %s, returned: recorded %s, now %s", map[bool]string{true: "earlier", false: "later"}[d.Earlier], d.Call, d.Func, d.Want, d.Got)
+		if n := rep.ReportedTotal - 1; n > 0 {
+			Printf(w, "; and %s", human.Plural(n, "more call"))
+		}
+		Printf(w, ". When a failed task is reported depends on the device\n")
+	}
 	listText(w, rep.OtherMachine, rep.OtherMachineTotal, func(d *replay.Difference) {
 		Printf(w, "another machine: call %d %s, %s: recorded %s, now %s\n", d.Call, d.Func, d.Param, d.Want, d.Got)
 	})
@@ -136,6 +144,13 @@ func unprovedText(w io.Writer, rep *replay.Report) {
 	listText(w, rep.Guesses, rep.GuessesTotal, func(g *compile.Guess) {
 		Printf(w, "guess: call %d %s, %s, byte %d: %s may be an address in the allocation of call %d; --guess rewrites it\n", g.Call, g.Func, g.Param, g.Offset, g.Value, g.Candidates[0].Allocation)
 	})
+	if slices.ContainsFunc(rep.Unverified, func(u compile.Unverified) bool { return u.Code == verify.Pointer }) {
+		if rep.Seed != nil {
+			Printf(w, "proof: with --place same no address changes, so a guess does not matter\n")
+		} else {
+			Printf(w, "proof: a recording with other addresses, which rarely equal the same numbers, or a library that can use the recorded ones (--place same)\n")
+		}
+	}
 	groups := unprovedGroups(rep.Unverified)
 	listText(w, groups, len(groups), func(g *unprovedGroup) {
 		if g.results > g.first.Results || g.first.Results > 1 {

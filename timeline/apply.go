@@ -26,6 +26,7 @@ var making = map[api.Role]handler{
 	api.Map:        (*State).givesAt,
 	api.Struct:     (*State).inside,
 	api.OutHandles: (*State).givesHandles,
+	api.Answer:     (*State).givesHandles,
 }
 
 // handlers returns the handlers for the parameters of a function.
@@ -39,7 +40,7 @@ func (s *State) handlers(f *api.Func) *funcHandlers {
 		if do := using[f.Params[i].Role]; do != nil {
 			h.using = append(h.using, paramHandler{i, do})
 		}
-		if do := making[f.Params[i].Role]; do != nil {
+		if do := making[f.Params[i].Role]; do != nil && (f.Params[i].Role != api.Answer || f.Params[i].ListsHandles()) {
 			h.making = append(h.making, paramHandler{i, do})
 		}
 	}
@@ -141,10 +142,25 @@ func (s *State) givesAt(e *Event, i int) {
 // givesHandles handles an array of handles that a call has stored.
 func (s *State) givesHandles(e *Event, i int) {
 	p := &e.Fn.Params[i]
-	for n, b := uint64(0), e.stored(i, 0); len(b) >= 8; n, b = n+8, b[8:] {
-		if v := word(b); v != 0 {
-			e.Uses = append(e.Uses, Use{Param: i, Object: s.made(e.Process, &api.Param{Role: api.Find, Object: p.Object}, v, e.Call), Offset: n})
+	graph := e.Object(api.Graph)
+	if stream := e.Object(api.Stream); graph == nil && stream != nil {
+		graph = s.graphOf[stream]
+	}
+	for n, b := uint64(0), s.storedBytes(e, i); len(b) >= 8; n, b = n+8, b[8:] {
+		v := word(b)
+		if v == 0 {
+			continue
 		}
+		o := s.made(e.Process, &api.Param{Role: api.Find, Object: p.Object}, v, e.Call)
+		switch {
+		case graph == nil:
+			s.adopt(e, o)
+		case o.Kind == api.Stream:
+			s.graphOf[o] = graph
+		case o.Created == e.Call.Index && o.Kind != api.Graph:
+			s.captures.Put(o, graph)
+		}
+		e.Uses = append(e.Uses, Use{Param: i, Object: o, Offset: n})
 	}
 }
 
@@ -222,11 +238,8 @@ func (s *State) give(e *Event, i int, v uint64) {
 	}
 	if o.Created == e.Call.Index && o.Kind.Memory() {
 		s.allocate(e, p, o)
-	} else if o.Parent == nil && len(e.Uses) > 0 && e.Uses[0].Object != o && !e.Uses[0].Object.Kind.Memory() {
-		o.Parent = e.Uses[0].Object
-		if o.Created == e.Call.Index && (o.Parent.Kind == api.Binary || o.Parent.Kind == api.Function || o.Parent.Kind == api.MipmappedArray) {
-			s.found[o.Parent] = append(s.found[o.Parent], o)
-		}
+	} else {
+		s.adopt(e, o)
 	}
 	if p.Object == api.Node {
 		for _, u := range e.Uses {
@@ -236,6 +249,17 @@ func (s *State) give(e *Event, i int, v uint64) {
 		}
 	}
 	e.Uses = append(e.Uses, Use{Param: i, Object: o})
+}
+
+// adopt makes the first object that the call uses the parent of an object that it has made or found.
+func (s *State) adopt(e *Event, o *Object) {
+	if o.Parent != nil || len(e.Uses) == 0 || e.Uses[0].Object == o || e.Uses[0].Object.Kind.Memory() {
+		return
+	}
+	o.Parent = e.Uses[0].Object
+	if o.Created == e.Call.Index && (o.Parent.Kind == api.Binary || o.Parent.Kind == api.Function || o.Parent.Kind == api.MipmappedArray) {
+		s.found[o.Parent] = append(s.found[o.Parent], o)
+	}
 }
 
 // allocate sets the size and the parent of memory that a call has made.

@@ -131,6 +131,25 @@ func (e *Event) stored(param int, item uint32) []byte {
 	return nil
 }
 
+// storedBytes returns what a call has stored through a parameter, nil if the trace lacks it.
+func (s *State) storedBytes(e *Event, param int) []byte {
+	for k := range e.Call.Data {
+		if d := &e.Call.Data[k]; int(d.Param) == param && d.Item == 0 && d.Dir == format.DirOut && d.Status == format.Whole {
+			return s.content(d)
+		}
+	}
+	return nil
+}
+
+// content returns the bytes of data, nil if they are a blob that the State can't read.
+func (s *State) content(d *format.Data) []byte {
+	if d.Blob == 0 || s.reader == nil {
+		return d.Bytes
+	}
+	b, _ := s.reader.Blob(d.Blob)
+	return b
+}
+
 // name returns the name that a call gives to its object, "" for none. A structure with several names counts with the last one.
 func (e *Event) name() string {
 	if e.Fn.Names < 0 {

@@ -87,8 +87,8 @@ func (s *State) listedNodes(e *Event, param int) (nodes []*Object) {
 	}
 	b, ok := e.text(param)
 	for i := range e.Call.Data {
-		if d := &e.Call.Data[i]; !ok && int(d.Param) == param && d.Item == 0 && d.Status == format.Whole && s.reader != nil {
-			b, _ = s.reader.Blob(d.Blob)
+		if d := &e.Call.Data[i]; !ok && int(d.Param) == param && d.Item == 0 && d.Status == format.Whole {
+			b = s.content(d)
 		}
 	}
 	if len(b) < 8 {
@@ -104,5 +104,10 @@ func (s *State) listedNodes(e *Event, param int) (nodes []*Object) {
 func (s *State) capture(e *Event) {
 	if f := e.Fn; f.Graph >= 0 || e.Stream != nil && (f.Capture != api.NoCapture || s.captures.Active()) {
 		e.Captured = s.captures.Apply(s.GraphCall(e))
+	}
+	if e.Fn.Capture == api.CaptureEnd && e.Stream != nil {
+		if g := e.Object(api.Graph); g != nil {
+			s.graphOf[e.Stream] = g
+		}
 	}
 }

@@ -125,6 +125,7 @@ type State struct {
 	shared      map[string]uint64     // size in bytes, by the key that exports the memory
 	taken       map[string][]*Object  // imported memory, by key
 	exported    map[string]*Object    // exported objects other than memory, by key
+	graphOf     map[*Object]*Object   // by stream: the newest graph that was captured from it
 	found       map[*Object][]*Object // objects that were found through a binary, a function or an array, and end with it
 }
 

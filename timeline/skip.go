@@ -42,7 +42,7 @@ func changes(f *api.Func) bool {
 		if r := f.Params[i].Role; r == api.End || r.Makes() {
 			return true
 		}
-		if f.Params[i].Handles() {
+		if f.Params[i].Handles() || f.Params[i].ListsHandles() {
 			return true // the index lacks these handles
 		}
 	}

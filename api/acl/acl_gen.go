@@ -4070,7 +4070,8 @@ var Model = (&api.Model{
 				{Name: "mode", Type: "uint64_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=6.3.RC1", Doc: "Choose stop-on-failure or continue-on-failure for a stream.", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:     api.Meaning{Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1},
+			ReplayRules: api.ReplayRules{Stops: api.Kinds{Param: 1, Bits: 2}}, CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 38, Name: "aclrtGetRunMode", Layer: "acl", Return: "aclError",
@@ -6254,15 +6255,14 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
 				{
-					Name: "params", Type: "aclmdlRITaskParams*", Word: 1, Words: 1, Width: 8, Role: 27,
-					Memory: api.Memory{
-						Size: api.Size{Pitch: -1}, Elem: 200, ItemSizes: -1, ItemCount: -1,
-						Fields: []api.Field{{Offset: 16, Object: "task group"}, {Offset: 24, Item: 1, Unit: 1, Count: api.Member{Type: "size_t", Offset: 32, Size: 8}}},
-					},
+					Name: "params", Type: "aclmdlRITaskParams*", Word: 1, Words: 1, Width: 8, Role: 24,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 200, ItemSizes: -1, ItemCount: -1}, ParamReplay: api.ParamReplay{Volatile: true},
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "9.1.0", Doc: "Change the parameters of a task (experimental).", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			ReplayRules:  api.ReplayRules{ReplayError: "its task is of a kind that is not modelled, or that a probe did not tell"},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 188, Name: "aclmdlRIKernelTaskGetAttribute", Layer: "acl", Return: "aclError",
@@ -6375,7 +6375,8 @@ var Model = (&api.Model{
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.5.0",
 			Doc: "Set a stream attribute (failure mode, overflow check, tag, op-info cache, priority).", Words: 3,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:     api.Meaning{Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1},
+			ReplayRules: api.ReplayRules{Stops: api.Kinds{Param: 1, Bits: 2}}, CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 196, Name: "aclrtGetStreamAttribute", Layer: "acl", Return: "aclError",
@@ -7852,9 +7853,8 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
 				{
-					Name: "streams", Type: "aclrtStream*", Word: 1, Words: 1, Width: 8, Role: 25,
-					Memory:      api.Memory{Size: api.Size{Unit: 8, Mul: []byte{2}, Pitch: -1, Stored: true}, ItemSizes: -1, ItemCount: -1},
-					ParamReplay: api.ParamReplay{Volatile: true},
+					Name: "streams", Type: "aclrtStream*", Word: 1, Words: 1, Width: 8, Role: 25, Object: "stream",
+					Memory: api.Memory{Size: api.Size{Unit: 8, Mul: []byte{2}, Pitch: -1, Stored: true}, ItemSizes: -1, ItemCount: -1},
 				},
 				{
 					Name: "numStreams", Type: "uint32_t*", Word: 2, Words: 1, Width: 8, Role: 24,
@@ -7872,9 +7872,8 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
 				{
-					Name: "tasks", Type: "aclmdlRITask*", Word: 1, Words: 1, Width: 8, Role: 25,
-					Memory:      api.Memory{Size: api.Size{Unit: 8, Mul: []byte{2}, Pitch: -1, Stored: true}, ItemSizes: -1, ItemCount: -1},
-					ParamReplay: api.ParamReplay{Volatile: true},
+					Name: "tasks", Type: "aclmdlRITask*", Word: 1, Words: 1, Width: 8, Role: 25, Object: "graph task",
+					Memory: api.Memory{Size: api.Size{Unit: 8, Mul: []byte{2}, Pitch: -1, Stored: true}, ItemSizes: -1, ItemCount: -1},
 				},
 				{
 					Name: "numTasks", Type: "uint32_t*", Word: 2, Words: 1, Width: 8, Role: 24,
@@ -9816,6 +9815,138 @@ var Model = (&api.Model{
 			},
 			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "Load a model described by a config handle.", Words: 2,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 429, Name: "aclmdlRITaskSetParams:kernelTaskParams", Layer: "acl", Return: "aclError",
+			Params: []api.Param{
+				{
+					Name: "task", Type: "aclmdlRITask", Words: 1, Width: 8, Role: 1, Object: "graph task",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "params", Type: "aclmdlRITaskParams*", Word: 1, Words: 1, Width: 8, Role: 27,
+					Memory: api.Memory{
+						Size: api.Size{Pitch: -1}, Elem: 200, ItemSizes: -1, ItemCount: -1,
+						Fields: []api.Field{
+							{Offset: 16, Object: "task group"},
+							{Offset: 24, Item: 1, Unit: 1, Count: api.Member{Type: "size_t", Offset: 32, Size: 8}},
+							{Offset: 72, Object: "function"},
+							{Offset: 80, Item: 2, Type: "aclrtLaunchKernelCfg", List: 20},
+							{Offset: 88, Item: 3, Unit: 1, Count: api.Member{Type: "size_t", Offset: 104, Size: 8}, If: api.Member{Type: "uint32_t", Offset: 96, Size: 4}},
+						},
+					},
+				},
+			},
+			RetWidth: 4, RetError: true, Simulated: true, Since: "9.1.0", Doc: "Change the parameters of a task (experimental).", Words: 2,
+			Form: &api.Form{Param: 1, Tag: 1}, Meaning: api.Meaning{Task: 1, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 430, Name: "aclmdlRITaskSetParams:eventRecordTaskParams", Layer: "acl", Return: "aclError",
+			Params: []api.Param{
+				{
+					Name: "task", Type: "aclmdlRITask", Words: 1, Width: 8, Role: 1, Object: "graph task",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "params", Type: "aclmdlRITaskParams*", Word: 1, Words: 1, Width: 8, Role: 27,
+					Memory: api.Memory{
+						Size: api.Size{Pitch: -1}, Elem: 200, ItemSizes: -1, ItemCount: -1,
+						Fields: []api.Field{
+							{Offset: 16, Object: "task group"},
+							{Offset: 24, Item: 1, Unit: 1, Count: api.Member{Type: "size_t", Offset: 32, Size: 8}},
+							{Offset: 72, Object: "event"},
+						},
+					},
+				},
+			},
+			RetWidth: 4, RetError: true, Simulated: true, Since: "9.1.0", Doc: "Change the parameters of a task (experimental).", Words: 2,
+			Form: &api.Form{Param: 1, Tag: 2}, Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 431, Name: "aclmdlRITaskSetParams:eventWaitTaskParams", Layer: "acl", Return: "aclError",
+			Params: []api.Param{
+				{
+					Name: "task", Type: "aclmdlRITask", Words: 1, Width: 8, Role: 1, Object: "graph task",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "params", Type: "aclmdlRITaskParams*", Word: 1, Words: 1, Width: 8, Role: 27,
+					Memory: api.Memory{
+						Size: api.Size{Pitch: -1}, Elem: 200, ItemSizes: -1, ItemCount: -1,
+						Fields: []api.Field{
+							{Offset: 16, Object: "task group"},
+							{Offset: 24, Item: 1, Unit: 1, Count: api.Member{Type: "size_t", Offset: 32, Size: 8}},
+							{Offset: 72, Object: "event"},
+						},
+					},
+				},
+			},
+			RetWidth: 4, RetError: true, Simulated: true, Since: "9.1.0", Doc: "Change the parameters of a task (experimental).", Words: 2,
+			Form: &api.Form{Param: 1, Tag: 3}, Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 432, Name: "aclmdlRITaskSetParams:eventResetTaskParams", Layer: "acl", Return: "aclError",
+			Params: []api.Param{
+				{
+					Name: "task", Type: "aclmdlRITask", Words: 1, Width: 8, Role: 1, Object: "graph task",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "params", Type: "aclmdlRITaskParams*", Word: 1, Words: 1, Width: 8, Role: 27,
+					Memory: api.Memory{
+						Size: api.Size{Pitch: -1}, Elem: 200, ItemSizes: -1, ItemCount: -1,
+						Fields: []api.Field{
+							{Offset: 16, Object: "task group"},
+							{Offset: 24, Item: 1, Unit: 1, Count: api.Member{Type: "size_t", Offset: 32, Size: 8}},
+							{Offset: 72, Object: "event"},
+						},
+					},
+				},
+			},
+			RetWidth: 4, RetError: true, Simulated: true, Since: "9.1.0", Doc: "Change the parameters of a task (experimental).", Words: 2,
+			Form: &api.Form{Param: 1, Tag: 4}, Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 433, Name: "aclmdlRITaskSetParams:valueWriteTaskParams", Layer: "acl", Return: "aclError",
+			Params: []api.Param{
+				{
+					Name: "task", Type: "aclmdlRITask", Words: 1, Width: 8, Role: 1, Object: "graph task",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "params", Type: "aclmdlRITaskParams*", Word: 1, Words: 1, Width: 8, Role: 27,
+					Memory: api.Memory{
+						Size: api.Size{Pitch: -1}, Elem: 200, ItemSizes: -1, ItemCount: -1,
+						Fields: []api.Field{{Offset: 16, Object: "task group"}, {Offset: 24, Item: 1, Unit: 1, Count: api.Member{Type: "size_t", Offset: 32, Size: 8}}},
+					},
+				},
+			},
+			RetWidth: 4, RetError: true, Simulated: true, Since: "9.1.0", Doc: "Change the parameters of a task (experimental).", Words: 2,
+			Form: &api.Form{Param: 1, Tag: 5}, Meaning: api.Meaning{Task: 3, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 434, Name: "aclmdlRITaskSetParams:valueWaitTaskParams", Layer: "acl", Return: "aclError",
+			Params: []api.Param{
+				{
+					Name: "task", Type: "aclmdlRITask", Words: 1, Width: 8, Role: 1, Object: "graph task",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "params", Type: "aclmdlRITaskParams*", Word: 1, Words: 1, Width: 8, Role: 27,
+					Memory: api.Memory{
+						Size: api.Size{Pitch: -1}, Elem: 200, ItemSizes: -1, ItemCount: -1,
+						Fields: []api.Field{{Offset: 16, Object: "task group"}, {Offset: 24, Item: 1, Unit: 1, Count: api.Member{Type: "size_t", Offset: 32, Size: 8}}},
+					},
+				},
+			},
+			RetWidth: 4, RetError: true, Simulated: true, Since: "9.1.0", Doc: "Change the parameters of a task (experimental).", Words: 2,
+			Form: &api.Form{Param: 1, Tag: 6}, Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 1001, Name: "rtDevBinaryRegister", Layer: "rt", Return: "rtError_t",
@@ -12970,7 +13101,7 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Unit: 4, Mul: []byte{0}, Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
 				{
-					Name: "comms", Type: "HcclComm*", Word: 2, Words: 1, Width: 8, Role: 25,
+					Name: "comms", Type: "HcclComm*", Word: 2, Words: 1, Width: 8, Role: 25, Object: "communicator",
 					Memory: api.Memory{Size: api.Size{Unit: 8, Mul: []byte{0}, Pitch: -1}, ItemSizes: -1, ItemCount: -1}, ParamReplay: api.ParamReplay{Volatile: true},
 				},
 			},

@@ -30,7 +30,7 @@ var Model = (&api.Model{
 			Place: "FAKECUDA_PLACE", Settings: []string{"KERNELS", "DEVICES"},
 			Replayed: map[string]string{"FAKECUDA_DEVICES": "[1-8]", "FAKECUDA_TAKES": "(0x)?[0-9a-fA-F]{1,16}", "FAKECUDA_VA_BASE": "(0x)?[0-9a-fA-F]{1,16}"},
 		},
-		Faults: api.Faults{Codes: [2]int32{700, 721}},
+		Faults: api.Faults{Codes: [2]int32{700, 721}, Stops: true},
 	},
 	Layers: []api.Layer{{Name: "cuda", Libraries: []string{"libcuda.so"}, Errors: "CUresult"}, {Name: "program"}},
 	Funcs: []api.Func{
@@ -769,7 +769,7 @@ var Model = (&api.Model{
 			ID: 5062, Name: "cuModuleEnumerateFunctions", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
 				{
-					Name: "functions", Type: "CUfunction*", Words: 1, Width: 8, Role: 25,
+					Name: "functions", Type: "CUfunction*", Words: 1, Width: 8, Role: 25, Object: "function",
 					Memory: api.Memory{Size: api.Size{Unit: 8, Mul: []byte{1}, Pitch: -1}, ItemSizes: -1, ItemCount: -1}, ParamReplay: api.ParamReplay{Volatile: true},
 				},
 				{Name: "numFunctions", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
@@ -1055,7 +1055,7 @@ var Model = (&api.Model{
 			ID: 5076, Name: "cuLibraryEnumerateKernels", Layer: "cuda", Return: "CUresult",
 			Params: []api.Param{
 				{
-					Name: "kernels", Type: "CUkernel*", Words: 1, Width: 8, Role: 25,
+					Name: "kernels", Type: "CUkernel*", Words: 1, Width: 8, Role: 25, Object: "function",
 					Memory: api.Memory{Size: api.Size{Unit: 8, Mul: []byte{1}, Pitch: -1}, ItemSizes: -1, ItemCount: -1}, ParamReplay: api.ParamReplay{Volatile: true},
 				},
 				{Name: "numKernels", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
@@ -5084,12 +5084,12 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
 				{
-					Name: "nodes", Type: "CUgraphNode*", Word: 1, Words: 1, Width: 8, Role: 25,
+					Name: "nodes", Type: "CUgraphNode*", Word: 1, Words: 1, Width: 8, Role: 25, Object: "node",
 					Memory:      api.Memory{Size: api.Size{Unit: 8, Mul: []byte{2}, Pitch: -1, Stored: true}, ItemSizes: -1, ItemCount: -1},
 					ParamReplay: api.ParamReplay{Volatile: true},
 				},
 				{
-					Name: "numNodes", Type: "size_t*", Word: 2, Words: 1, Width: 8, Role: 18,
+					Name: "numNodes", Type: "size_t*", Word: 2, Words: 1, Width: 8, Role: 24,
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
 				},
 			},
@@ -5105,12 +5105,12 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
 				{
-					Name: "rootNodes", Type: "CUgraphNode*", Word: 1, Words: 1, Width: 8, Role: 25,
+					Name: "rootNodes", Type: "CUgraphNode*", Word: 1, Words: 1, Width: 8, Role: 25, Object: "node",
 					Memory:      api.Memory{Size: api.Size{Unit: 8, Mul: []byte{2}, Pitch: -1, Stored: true}, ItemSizes: -1, ItemCount: -1},
 					ParamReplay: api.ParamReplay{Volatile: true},
 				},
 				{
-					Name: "numRootNodes", Type: "size_t*", Word: 2, Words: 1, Width: 8, Role: 18,
+					Name: "numRootNodes", Type: "size_t*", Word: 2, Words: 1, Width: 8, Role: 24,
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
 				},
 			},
@@ -5126,17 +5126,17 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
 				{
-					Name: "from", Type: "CUgraphNode*", Word: 1, Words: 1, Width: 8, Role: 25,
+					Name: "from", Type: "CUgraphNode*", Word: 1, Words: 1, Width: 8, Role: 25, Object: "node",
 					Memory:      api.Memory{Size: api.Size{Unit: 8, Mul: []byte{3}, Pitch: -1, Stored: true}, ItemSizes: -1, ItemCount: -1},
 					ParamReplay: api.ParamReplay{Volatile: true},
 				},
 				{
-					Name: "to", Type: "CUgraphNode*", Word: 2, Words: 1, Width: 8, Role: 25,
+					Name: "to", Type: "CUgraphNode*", Word: 2, Words: 1, Width: 8, Role: 25, Object: "node",
 					Memory:      api.Memory{Size: api.Size{Unit: 8, Mul: []byte{3}, Pitch: -1, Stored: true}, ItemSizes: -1, ItemCount: -1},
 					ParamReplay: api.ParamReplay{Volatile: true},
 				},
 				{
-					Name: "numEdges", Type: "size_t*", Word: 3, Words: 1, Width: 8, Role: 18,
+					Name: "numEdges", Type: "size_t*", Word: 3, Words: 1, Width: 8, Role: 24,
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
 				},
 			},
@@ -5152,21 +5152,22 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
 				{
-					Name: "from", Type: "CUgraphNode*", Word: 1, Words: 1, Width: 8, Role: 25,
+					Name: "from", Type: "CUgraphNode*", Word: 1, Words: 1, Width: 8, Role: 25, Object: "node",
 					Memory:      api.Memory{Size: api.Size{Unit: 8, Mul: []byte{4}, Pitch: -1, Stored: true}, ItemSizes: -1, ItemCount: -1},
 					ParamReplay: api.ParamReplay{Volatile: true},
 				},
 				{
-					Name: "to", Type: "CUgraphNode*", Word: 2, Words: 1, Width: 8, Role: 25,
+					Name: "to", Type: "CUgraphNode*", Word: 2, Words: 1, Width: 8, Role: 25, Object: "node",
 					Memory:      api.Memory{Size: api.Size{Unit: 8, Mul: []byte{4}, Pitch: -1, Stored: true}, ItemSizes: -1, ItemCount: -1},
 					ParamReplay: api.ParamReplay{Volatile: true},
 				},
 				{
 					Name: "edgeData", Type: "CUgraphEdgeData*", Word: 3, Words: 1, Width: 8, Role: 25,
-					Memory: api.Memory{Size: api.Size{Unit: 8, Mul: []byte{4}, Pitch: -1, Stored: true}, ItemSizes: -1, ItemCount: -1},
+					Memory:      api.Memory{Size: api.Size{Unit: 8, Mul: []byte{4}, Pitch: -1, Stored: true}, ItemSizes: -1, ItemCount: -1},
+					ParamReplay: api.ParamReplay{Volatile: true},
 				},
 				{
-					Name: "numEdges", Type: "size_t*", Word: 4, Words: 1, Width: 8, Role: 18,
+					Name: "numEdges", Type: "size_t*", Word: 4, Words: 1, Width: 8, Role: 24,
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
 				},
 			},
@@ -5182,12 +5183,12 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
 				{
-					Name: "dependencies", Type: "CUgraphNode*", Word: 1, Words: 1, Width: 8, Role: 25,
+					Name: "dependencies", Type: "CUgraphNode*", Word: 1, Words: 1, Width: 8, Role: 25, Object: "node",
 					Memory:      api.Memory{Size: api.Size{Unit: 8, Mul: []byte{2}, Pitch: -1, Stored: true}, ItemSizes: -1, ItemCount: -1},
 					ParamReplay: api.ParamReplay{Volatile: true},
 				},
 				{
-					Name: "numDependencies", Type: "size_t*", Word: 2, Words: 1, Width: 8, Role: 18,
+					Name: "numDependencies", Type: "size_t*", Word: 2, Words: 1, Width: 8, Role: 24,
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
 				},
 			},
@@ -5203,16 +5204,17 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
 				{
-					Name: "dependencies", Type: "CUgraphNode*", Word: 1, Words: 1, Width: 8, Role: 25,
+					Name: "dependencies", Type: "CUgraphNode*", Word: 1, Words: 1, Width: 8, Role: 25, Object: "node",
 					Memory:      api.Memory{Size: api.Size{Unit: 8, Mul: []byte{3}, Pitch: -1, Stored: true}, ItemSizes: -1, ItemCount: -1},
 					ParamReplay: api.ParamReplay{Volatile: true},
 				},
 				{
 					Name: "edgeData", Type: "CUgraphEdgeData*", Word: 2, Words: 1, Width: 8, Role: 25,
-					Memory: api.Memory{Size: api.Size{Unit: 8, Mul: []byte{3}, Pitch: -1, Stored: true}, ItemSizes: -1, ItemCount: -1},
+					Memory:      api.Memory{Size: api.Size{Unit: 8, Mul: []byte{3}, Pitch: -1, Stored: true}, ItemSizes: -1, ItemCount: -1},
+					ParamReplay: api.ParamReplay{Volatile: true},
 				},
 				{
-					Name: "numDependencies", Type: "size_t*", Word: 3, Words: 1, Width: 8, Role: 18,
+					Name: "numDependencies", Type: "size_t*", Word: 3, Words: 1, Width: 8, Role: 24,
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
 				},
 			},
@@ -5228,12 +5230,12 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
 				{
-					Name: "dependentNodes", Type: "CUgraphNode*", Word: 1, Words: 1, Width: 8, Role: 25,
+					Name: "dependentNodes", Type: "CUgraphNode*", Word: 1, Words: 1, Width: 8, Role: 25, Object: "node",
 					Memory:      api.Memory{Size: api.Size{Unit: 8, Mul: []byte{2}, Pitch: -1, Stored: true}, ItemSizes: -1, ItemCount: -1},
 					ParamReplay: api.ParamReplay{Volatile: true},
 				},
 				{
-					Name: "numDependentNodes", Type: "size_t*", Word: 2, Words: 1, Width: 8, Role: 18,
+					Name: "numDependentNodes", Type: "size_t*", Word: 2, Words: 1, Width: 8, Role: 24,
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
 				},
 			},
@@ -5249,16 +5251,17 @@ var Model = (&api.Model{
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
 				{
-					Name: "dependentNodes", Type: "CUgraphNode*", Word: 1, Words: 1, Width: 8, Role: 25,
+					Name: "dependentNodes", Type: "CUgraphNode*", Word: 1, Words: 1, Width: 8, Role: 25, Object: "node",
 					Memory:      api.Memory{Size: api.Size{Unit: 8, Mul: []byte{3}, Pitch: -1, Stored: true}, ItemSizes: -1, ItemCount: -1},
 					ParamReplay: api.ParamReplay{Volatile: true},
 				},
 				{
 					Name: "edgeData", Type: "CUgraphEdgeData*", Word: 2, Words: 1, Width: 8, Role: 25,
-					Memory: api.Memory{Size: api.Size{Unit: 8, Mul: []byte{3}, Pitch: -1, Stored: true}, ItemSizes: -1, ItemCount: -1},
+					Memory:      api.Memory{Size: api.Size{Unit: 8, Mul: []byte{3}, Pitch: -1, Stored: true}, ItemSizes: -1, ItemCount: -1},
+					ParamReplay: api.ParamReplay{Volatile: true},
 				},
 				{
-					Name: "numDependentNodes", Type: "size_t*", Word: 3, Words: 1, Width: 8, Role: 18,
+					Name: "numDependentNodes", Type: "size_t*", Word: 3, Words: 1, Width: 8, Role: 24,
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
 				},
 			},

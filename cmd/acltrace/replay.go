@@ -190,8 +190,8 @@ func (p *replaying) check(f *pflag.FlagSet, m *api.Model) (err error) {
 			return err
 		}
 	}
-	if p.tolerance != "" && !p.o.Verify {
-		return usage("--tolerance needs --verify")
+	if p.tolerance != "" && !p.o.Verify && p.o.Repeat < 2 {
+		return usage("--tolerance needs --verify or --repeat")
 	}
 	if p.tolerance != "" {
 		if p.o.Tolerance, err = verify.ParseTolerance(p.tolerance); err != nil {

@@ -219,7 +219,7 @@ func readersOf(f *api.Func, i int) []reader {
 		rs = append(rs, before)
 	case p.Role == api.Struct:
 		for _, field := range p.Fields {
-			if field.Item == 0 {
+			if field.Item == 0 || field.List != 0 || field.If.Size != 0 {
 				continue
 			}
 			if field.Args || field.Packed {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/timeline"
@@ -180,6 +181,7 @@ func (p *callCompiler) instruction() (plan.Instruction, error) {
 // complete adds operands and relocations to the call, and the player's own calls around it.
 func (p *callCompiler) complete(in *plan.Instruction) {
 	p.placement()
+	p.report(in)
 	p.addOperands(in, p.poll(in, p.replace(in, p.words)))
 	p.addRelocs(in)
 	p.poison()
@@ -235,6 +237,7 @@ func (p *callCompiler) place(g *group) {
 	pr := &p.Threads[p.at.thread]
 	pr.out.Scratch = max(pr.out.Scratch, p.temp)
 	p.contend(p.e)
+	p.lookup(p.e)
 	p.order(g)
 	for _, u := range p.e.Uses {
 		if u.Object.Ended == p.c.Index {
@@ -433,7 +436,7 @@ func (p *callCompiler) operand(i int, q *api.Param) (plan.Operand, error) {
 	case api.Answer:
 		return p.answer(i, q)
 	case api.OutHandles:
-		return p.handlesFound(i, q)
+		return p.handlesFound(i)
 	case api.New, api.Find, api.Buffer, api.Out, api.InOut, api.Text:
 		return p.output(i, q)
 	case api.DevArgs:
@@ -457,7 +460,7 @@ func (p *callCompiler) operand(i int, q *api.Param) (plan.Operand, error) {
 	case api.ArgArray:
 		return p.array(i, 0)
 	case api.List:
-		return p.list(i, q)
+		return p.list(p.a.Whole(i, 0, format.DirIn), q.Elem)
 	case api.String:
 		return p.text(i)
 	case api.File:

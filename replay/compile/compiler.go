@@ -62,7 +62,7 @@ func newCompiler(w *plan.Writer, r *format.Reader, m *api.Model, dir string, o *
 		r: r, o: o, dir: dir,
 		process: map[uint32]int{},
 		objects: newObjects(m), pointers: newPointers(), graphs: newGraphs(), sharing: newSharing(), ordering: newOrdering(),
-		visible: newVisibleState(), known: known{facts: make([]*facts, 1<<16)},
+		visible: newVisibleState(), faults: faults{of: map[uint32]*stopped{}}, known: known{facts: make([]*facts, 1<<16)},
 	}
 	p.pointers.mapped = o.Place == PlaceSame && o.Backend.Placement() != backend.ByCall
 	return p
@@ -140,7 +140,7 @@ func (p *compiler) finish() error {
 		Slots: uint64(len(p.slots)), UntilNS: p.UntilNS, Zeros: p.pointers.zeros, ZerosReason: uint32(p.zerosReason().Code()),
 		Tolerance: p.o.Tolerance.Code(), Relative: p.o.Tolerance.Relative, Absolute: p.o.Tolerance.Absolute, Scale: p.Scale,
 	}
-	t := &plan.Tables{}
+	t := &plan.Tables{Faults: p.faults.codes}
 	for i := range p.procs {
 		pr := &p.procs[i]
 		env, err := p.environment(i)

@@ -101,6 +101,9 @@ func (p *callCompiler) source(i int, item uint32, addr uint64, op plan.Operand, 
 	}
 	if d == nil || d.Status != format.Whole || d.Len != s.len {
 		if s.len == 0 || !p.ok {
+			if p.ok && d != nil && d.Len > 0 {
+				p.substitute(i, 0, d)
+			}
 			if own {
 				return p.temporary(s.span()), nil
 			}
@@ -170,7 +173,7 @@ func (p *callCompiler) destination(i int, item uint32, addr uint64, op plan.Oper
 	if async && p.ok && p.e.Captured == nil {
 		p.ordering.inFlight[in] = append(p.ordering.inFlight[in], inFlightCopy{off: off, end: off + s.span(), until: comes(d), shift: op.Plus(-addr), sure: true, guessed: guessed})
 	}
-	if !p.ok || s.len == 0 || !p.o.Compare {
+	if !p.ok || !p.o.Compare || s.len == 0 && (d == nil || d.Len == 0 || p.e.Captured != nil) {
 		return op, nil
 	}
 	if p.sharing.tainted[origin] && p.o.StubComm {
@@ -225,6 +228,7 @@ func (p *callCompiler) destination(i int, item uint32, addr uint64, op plan.Oper
 		p.afterGap(&in, d.Time)
 		if part.unset && in.Bits == 0 {
 			in.Bits = verify.Uninitialised.Code()
+			in.Flags |= plan.InstUnmarked // a simulator knows also the memory that kernels find by themselves
 		}
 		level.mark(&in)
 		if guessed {

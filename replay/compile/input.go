@@ -180,16 +180,16 @@ func (p *callCompiler) table(b []byte, relocs []plan.Reloc) (plan.Operand, error
 	return op, err
 }
 
-// list returns a structure {pointer, element count}.
-func (p *callCompiler) list(i int, q *api.Param) (plan.Operand, error) {
+// list returns a structure {pointer, element count}, with no elements for data that is nil.
+func (p *callCompiler) list(d *format.Data, elem uint32) (plan.Operand, error) {
 	b := make([]byte, 16)
 	var relocs []plan.Reloc
-	if d := p.a.Whole(i, 0, format.DirIn); d != nil {
+	if d != nil {
 		from, _, err := p.content(d)
 		if err != nil {
 			return from, err
 		}
-		binary.LittleEndian.PutUint64(b[8:], d.Len/uint64(q.Elem))
+		binary.LittleEndian.PutUint64(b[8:], d.Len/uint64(elem))
 		relocs = append(relocs, from.Reloc(0))
 		if p.takes() {
 			p.spoil(from, d.Len)

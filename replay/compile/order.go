@@ -65,6 +65,25 @@ func (p *callCompiler) reuse(e *timeline.Event) {
 	}
 }
 
+// lookup orders a call that finds an object after the overlapping call of another thread that found it first: that call stores the handle
+// for all uses. Such an edge leads to a later start. It closes no cycle: only time and edges of this kind order a call that finds objects
+// after another call.
+func (p *callCompiler) lookup(e *timeline.Event) {
+	if len(p.Threads) < 2 {
+		return
+	}
+	for _, u := range e.Uses {
+		if !e.Fn.LooksUp(u.Param) {
+			continue
+		}
+		if u.Object.Created == e.Call.Index {
+			p.ordering.finders.Set(u.Object, task{p.at, e.Call.Start, e.Call.End, e.Call.Index})
+		} else if by, ok := p.ordering.finders.Get(u.Object); ok && by.at.thread != p.at.thread && by.end >= e.Call.Start {
+			p.addWait(p.at, by.at)
+		}
+	}
+}
+
 // overlap orders a call relative to those that overlap it and use the same stream, or device memory.
 func (p *callCompiler) overlap(c *format.Call, shared memoryKey, reason string) {
 	me := task{p.at, c.Start, c.End, c.Index}

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/acltrace/acltrace/api"
@@ -87,4 +88,71 @@ func TestResultsOfDefaultStreamsAreComparedAfterTheirWaits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Threads that look up one object at the same moment all get its handle. A replay stored the handle in the call that began first, and
+// compared the handle of another thread before that call was made. It also used the handle before.
+func TestLookupsAreOrderedAfterTheFirstOne(t *testing.T) {
+	const handle = 0x9901
+	lookups := map[string]func(s *testtrace.Sequence, thread uint32, from, to int64){
+		"function": func(s *testtrace.Sequence, thread uint32, from, to int64) {
+			s.Call(thread, from, to, "aclrtBinaryGetFunction", testtrace.A(0x8801, 0x10, 0x20), testtrace.Text("kernelName", "k"), testtrace.Outs("funcHandle", handle))
+		},
+		"context": func(s *testtrace.Sequence, thread uint32, from, to int64) {
+			s.Call(thread, from, to, "aclrtGetCurrentContext", testtrace.A(0x20), testtrace.Outs("context", handle))
+		},
+		"stream": func(s *testtrace.Sequence, thread uint32, from, to int64) {
+			s.Call(thread, from, to, "aclrtCtxGetCurrentDefaultStream", testtrace.A(0x20), testtrace.Outs("stream", handle))
+		},
+	}
+	for name, lookup := range lookups {
+		// The first lookup to begin ends before the other one, or after it.
+		for _, end := range []int64{120, 400} {
+			t.Run(fmt.Sprint(name, end), func(t *testing.T) {
+				s := testtrace.NewSequence(t)
+				s.Then("aclrtSetDevice", testtrace.A(0))
+				s.Then("aclrtBinaryLoadFromData", testtrace.A(0x30, 8, 0, 0x20), testtrace.Outs("binHandle", 0x8801), testtrace.Reads("data", 0, make([]byte, 8)))
+				lookup(s, 0, 100, end) // call 2
+				lookup(s, 1, 110, 200) // call 3
+				lookup(s, 0, 500, 510) // calls 4 and 5 overlap no first lookup
+				lookup(s, 1, 505, 520)
+				p, err := Trace(s.Load().Reader, acl.Model, t.TempDir(), &Options{Backend: backend.New("", acl.Model), Place: PlaceAuto, Compare: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer p.Close()
+				var first uint64 // instructions of thread 0 up to the first lookup
+				for i, in := range at(p, 0) {
+					if in.Op == plan.OpCall && in.Call == 2 {
+						first = uint64(i) + 1
+					}
+				}
+				waits := uint64(0) // the first call that waits for it
+				for _, in := range at(p, 1) {
+					switch {
+					case in.Op == plan.OpWait && in.Fn == 0 && in.At >= first && waits == 0:
+						waits = in.Call
+					case in.Op == plan.OpCheck && waits == 0:
+						t.Errorf("call %d is compared before call 2 has the handle", in.Call)
+					}
+				}
+				if waits != 3 {
+					t.Errorf("call %d waits for call 2, want 3", waits)
+				}
+				for _, in := range at(p, 0) {
+					if in.Op == plan.OpWait && in.Call == 2 {
+						t.Error("the first lookup waits")
+					}
+				}
+			})
+		}
+	}
+}
+
+// at returns a thread's instructions.
+func at(p *Plan, thread int) (all []plan.Instruction) {
+	for _, in := range p.File.Instructions(thread) {
+		all = append(all, *in)
+	}
+	return all
 }

@@ -155,6 +155,8 @@ func (p *callCompiler) answer(i int, q *api.Param) (plan.Operand, error) {
 	}
 	switch {
 	case d == nil:
+	case q.ListsHandles():
+		return op, p.handlesAt(i, op)
 	case q.Volatile:
 		p.Found.Volatile++
 	default:
@@ -272,6 +274,9 @@ func (p *callCompiler) field(i int, q *api.Param, f *api.Field, v uint64) (plan.
 		return plan.Operand{}, nil
 	}
 	d := p.a.Whole(i, f.Item, format.DirIn)
+	if f.List != 0 {
+		return p.list(d, f.List)
+	}
 	if d == nil {
 		op, _, _, own := p.locate(i, f.Item, v)
 		if own {
@@ -317,26 +322,34 @@ func (p *callCompiler) handlesOut(i int, q *api.Param, f *api.Field) (plan.Opera
 	return p.temporary(placeSize), nil
 }
 
-// handlesFound returns the slot for the address of runtime memory with handles. New objects' handles are loaded from there.
-func (p *callCompiler) handlesFound(i int, q *api.Param) (plan.Operand, error) {
+// handlesFound returns the slot for the address of runtime memory with handles.
+func (p *callCompiler) handlesFound(i int) (plan.Operand, error) {
 	s := p.slot("runtime memory", nil)
+	return slotAddress(s), p.handlesAt(i, plan.Operand{Slot: s})
+}
+
+// handlesAt loads the handles of new objects from an array that the call has stored, and compares the others.
+func (p *callCompiler) handlesAt(i int, array plan.Operand) error {
 	for _, u := range p.e.Uses {
 		if u.Param != i {
 			continue
 		}
-		at := plan.Operand{Slot: s, Addend: u.Offset}
+		at := array.Plus(u.Offset)
 		known, ok := p.objects.operands.Get(u.Object)
-		if !ok {
+		switch {
+		case !ok:
 			p.load(p.newSlot(u.Object), at)
+			continue
+		case p.f.Params[i].Volatile:
 			continue
 		}
 		to, err := p.Put(make([]byte, 8))
 		if err != nil {
-			return at, err
+			return err
 		}
 		p.check(i, at, to, []plan.Reloc{known.Reloc(to)}, contiguous(8), plan.CheckOutput)
 	}
-	return slotAddress(s), nil
+	return nil
 }
 
 // fetch loads the handles that a call has stored in its structure, or in memory that the structure points to.
@@ -398,11 +411,28 @@ func (p *callCompiler) tagged(f *api.Field, d *format.Data, from plan.Operand, r
 	return relocs, nil
 }
 
+// emptyBlock compares the length of a recorded result with the 0 bytes that a descriptor copies.
+func (p *callCompiler) emptyBlock(i int) error {
+	if d := p.a.Find(i, api.CopyFrom, format.DirIn); d != nil && d.Len > 0 && p.ok {
+		p.substitute(i, 0, d)
+	}
+	d := p.a.Find(i, api.CopyTo, format.DirOut)
+	if d == nil || d.Len == 0 || !p.ok || !p.o.Compare || p.e.Captured != nil {
+		return nil
+	}
+	in, err := p.lengthCheck(i, api.CopyTo, 0, d.Len)
+	p.compareAt(p.at, []plan.Instruction{in})
+	return err
+}
+
 // block returns the relocations for both ends in a copy descriptor.
 func (p *callCompiler) block(i int, q *api.Param) (relocs []plan.Reloc, err error) {
 	b, ok := p.e.CopyBlock()
-	if !ok || b.Width == 0 || b.Height == 0 || b.Depth == 0 {
+	if !ok {
 		return nil, nil
+	}
+	if b.Width == 0 || b.Height == 0 || b.Depth == 0 {
+		return nil, p.emptyBlock(i)
 	}
 	for k, s := range []*timeline.CopySide{&b.From, &b.To} {
 		if !s.Memory {

@@ -35,6 +35,7 @@ type compiler struct {
 	ordering ordering
 	visible  visibleState
 	gaps     gaps
+	faults   faults
 	hosts    []*hostLaunch
 	launches launches
 
@@ -108,7 +109,8 @@ type ordering struct {
 	streams     map[memoryKey][]task
 	laneOf      timeline.ByObject[int] // index into Plan.Streams
 	defaults    map[timeline.LaneKey]int
-	allocSpans  map[uint32][]allocSpan // by process
+	allocSpans  map[uint32][]allocSpan  // by process
+	finders     timeline.ByObject[task] // the calls that found an object first
 	inFlight    map[*timeline.Object][]inFlightCopy
 	resultWaits []resultWait // by time
 }
@@ -211,3 +213,23 @@ func newVisibleState() visibleState {
 	return visibleState{of: map[*timeline.Object]*visibleMemory{}, levels: map[*timeline.Object]doubtLevel{}, looked: map[uint32]bool{},
 		awaited: map[memoryKey]map[uint64]int{}, marks: map[memoryKey]map[uint64]int{}}
 }
+
+// faults are the failed tasks that recorded calls reported.
+type faults struct {
+	codes []int32             // that such calls returned, in all processes
+	of    map[uint32]*stopped // by process; only processes whose contexts stop
+	wait  *api.Func           // waits for the device, nil if the model has no such function without arguments
+}
+
+// stopped is a process that has reported a failed task, and whose contexts stop at failed tasks.
+type stopped struct {
+	first, start int64  // the first call that reported it, and its start
+	stream       uint64 // that this call names, noStream for none
+	reported     bool   // a call has reported it, and no later wait for the device has succeeded
+
+	// Before the first report:
+	lanes   map[uint64]bool             // streams with tasks
+	records map[*timeline.Object]uint64 // by event: the stream of its latest record
+}
+
+const noStream = ^uint64(0)

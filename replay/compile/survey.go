@@ -21,6 +21,9 @@ func (p *compiler) survey() error {
 	if err := p.cast(); err != nil {
 		return err
 	}
+	if err := p.surveyFaults(); err != nil {
+		return err
+	}
 	p.gaps, f.Scope = newGaps(complete), complete.Scope()
 	var err error
 	if p.accesses, err = access.NewCalls(p.r, p.Model, &access.Options{Guess: p.o.Guess, Results: true}); err != nil {
@@ -55,7 +58,7 @@ func (p *compiler) cast() error {
 	f := &p.Found
 	p.sorted = true
 	last, seen := int64(math.MinInt64), make([]int, len(threads)) // 1 + the index in p.Threads
-	for b, err := range p.r.Batches(nil, format.FuncColumn|format.StartColumn|format.DurColumn|format.ThreadColumn) {
+	for b, err := range p.r.Batches(nil, format.FuncColumn|format.StartColumn|format.DurColumn|format.ThreadColumn|format.RetColumn) {
 		if err != nil {
 			return err
 		}
@@ -78,6 +81,9 @@ func (p *compiler) cast() error {
 			}
 			if fn != nil && fn.Composite {
 				continue
+			}
+			if fn != nil && fn.RetError && p.Model.DeviceFault(int32(b.Ret[i])) {
+				p.faults.reports(threads[thread].Process, b.First+uint64(i), start, int32(b.Ret[i]))
 			}
 			if f.To == 0 || start < f.From {
 				f.From = start

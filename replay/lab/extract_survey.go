@@ -340,7 +340,7 @@ func (v *survey) isQuery(f *api.Func) bool {
 			switch p := &f.Params[i]; {
 			case p.Object == api.ArgsList, p.Object == api.Graph, p.Object == api.Node, p.Role == api.InOut, p.Role == api.End:
 				is = false
-			case p.Role == api.Out, p.Role == api.Text, p.Role == api.Answer, p.Role == api.OutHandles, p.Role.Makes():
+			case p.Role == api.Out, p.Role == api.Text, p.Role == api.Answer, p.ListsHandles(), p.Role.Makes():
 				gives = true
 			}
 		}

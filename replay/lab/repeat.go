@@ -50,14 +50,7 @@ func (r *Runs) Add(results []plan.Result, nsPerCount float64, elapsed time.Durat
 	}
 	for i := range results {
 		a, b := &r.first[i], &results[i]
-		const flags = plan.ResultDone | plan.ResultDiffers | plan.ResultTolerated
-		in := r.plan.File.At(i)
-		// An uncompared returned value is an address or a handle.
-		same := a.Flags&flags == b.Flags&flags && (in.Op != plan.OpCall || (a.Ret^b.Ret)<<(64-in.Bits) == 0)
-		if in.Op == plan.OpCheck {
-			same = same && a.Ret == b.Ret
-		}
-		if !same {
+		if !same(r.plan.File.At(i), a, b) {
 			r.Varying[i] = r.variation(r.Varying[i], run)
 		}
 		r.unordered = r.unordered || r.Varying[i] == verify.Varies || verify.ByCode(uint8(b.Flags>>plan.ReasonShift)) == verify.Race
@@ -67,6 +60,21 @@ func (r *Runs) Add(results []plan.Result, nsPerCount float64, elapsed time.Durat
 			r.Varying[i] = verify.Varies
 		}
 	}
+}
+
+// same reports whether two runs of an instruction have the same outcome. All values within the tolerance are one outcome, and all moments at
+// which a failed task is reported.
+func same(in *plan.Instruction, a, b *plan.Result) bool {
+	const flags = plan.ResultDone | plan.ResultDiffers
+	switch either := a.Flags | b.Flags; {
+	case a.Flags&flags != b.Flags&flags:
+		return false
+	case in.Op == plan.OpCheck:
+		return a.Ret == b.Ret || either&plan.ResultTolerated != 0 && either&plan.ResultDiffers == 0
+	case in.Op == plan.OpCall: // an uncompared value is an address or a handle
+		return (a.Ret^b.Ret)<<(64-in.Bits) == 0 || either&plan.ResultReported != 0
+	}
+	return true
 }
 
 // variation returns why an instruction's outcome differs in a run. was is the reason found so far.

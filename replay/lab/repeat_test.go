@@ -102,3 +102,28 @@ func TestRacesAreNoUnwrittenMemory(t *testing.T) {
 		}
 	}
 }
+
+// Runs whose results were all within the tolerance had "several results", since the numbers differed.
+func TestSameWithinTheTolerance(t *testing.T) {
+	const done, tolerated, differs = plan.ResultDone, plan.ResultDone | plan.ResultTolerated, plan.ResultDone | plan.ResultDiffers
+	check, call := &plan.Instruction{Op: plan.OpCheck}, &plan.Instruction{Op: plan.OpCall, Bits: 32}
+	for _, c := range []struct {
+		in   *plan.Instruction
+		a, b plan.Result
+		want bool
+	}{
+		{check, plan.Result{Flags: done}, plan.Result{Flags: done}, true},
+		{check, plan.Result{Flags: tolerated, Ret: 1}, plan.Result{Flags: tolerated, Ret: 2}, true},
+		{check, plan.Result{Flags: done}, plan.Result{Flags: tolerated, Ret: 2}, true},
+		{check, plan.Result{Flags: tolerated, Ret: 1}, plan.Result{Flags: differs, Ret: 2}, false},
+		{check, plan.Result{Flags: differs, Ret: 1}, plan.Result{Flags: differs, Ret: 2}, false},
+		{check, plan.Result{Flags: differs, Ret: 1}, plan.Result{Flags: differs, Ret: 1}, true},
+		{check, plan.Result{}, plan.Result{Flags: done}, false},
+		{call, plan.Result{Flags: done, Ret: 507015}, plan.Result{Flags: done}, false},
+		{call, plan.Result{Flags: done, Ret: 507015}, plan.Result{Flags: done | plan.ResultReported}, true},
+	} {
+		if got := same(c.in, &c.a, &c.b); got != c.want {
+			t.Errorf("%s %+v, %+v: %v", plan.OpNames[c.in.Op], c.a, c.b, got)
+		}
+	}
+}

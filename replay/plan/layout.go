@@ -15,7 +15,7 @@ import "unsafe"
 
 const (
 	magic   = "ACLTPLAN"
-	version = 17
+	version = 18
 
 	headerSize = 4096 // the extents follow
 )
@@ -75,6 +75,7 @@ const (
 	InstEnd      = 4   // and after the call
 	InstAside    = 8   // the trace has no such call; ignored by the player
 	InstUnmarked = 16  // for OpCheck: the reason in Bits counts only if the library has no OpMark
+	InstLate     = 32  // the call may report a failed task earlier or later than recorded: 0 and Tables.Faults are equal
 	InstExcused  = 64  // for OpCheck: differing bytes prove nothing
 	InstSince    = 128 // for OpCheck: bytes unchanged since before the tasks prove nothing
 )
@@ -106,6 +107,7 @@ const (
 	ResultDiffers   = 2
 	ResultTimeout   = 4
 	ResultTolerated = 8
+	ResultReported  = 16 // see InstLate
 
 	ReasonShift = 8  // verify.Reason code, 8 bits
 	KernelShift = 16 // 1 + kernel name number
@@ -136,7 +138,7 @@ type Header struct {
 type HeaderTables struct {
 	DataExtents, Rows, Templates, Ops, Relocs                   table // extents
 	Names, Functions, Processes, Threads, Reasons, Doubts, Maps table
-	Blocks                                                      table
+	Blocks, Faults                                              table
 }
 
 // ResultPlaces are the offsets and the size for a results file.
@@ -316,7 +318,7 @@ type Detail struct {
 
 // player/plan.h asserts the same sizes.
 var (
-	_ [376]byte  = [unsafe.Sizeof(Header{})]byte{}
+	_ [392]byte  = [unsafe.Sizeof(Header{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(extent{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(Doubt{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(Map{})]byte{}

@@ -267,6 +267,7 @@ type Tables struct {
 	Doubts    []Doubt
 	Maps      []Map
 	Blocks    []Block // if some result depends on their addresses
+	Faults    []int32 // see InstLate
 }
 
 // Finish writes the remaining lists, the index and the header, and closes the file. The caller sets the fields of h about the run: number
@@ -325,6 +326,7 @@ func (w *Writer) tables(h *Header, t *Tables, threads []Thread) {
 	section(w, &h.Doubts, t.Doubts)
 	section(w, &h.Maps, t.Maps)
 	section(w, &h.Blocks, t.Blocks)
+	section(w, &h.Faults, t.Faults)
 	section(w, &h.Names, w.names)
 }
 

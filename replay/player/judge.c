@@ -103,7 +103,7 @@ static uint64_t count_result(struct tally *t, uint64_t first, uint64_t end, bool
 		uint32_t flags = P.results[i].flags, why = check->bits & ~CHECK_GUESS;
 		if (why == 0 || check->flags & INST_UNMARKED)
 			why = flags >> RESULT_REASON_SHIFT & 0xff;
-		if (why == 0 && moved && check->bits & CHECK_GUESS)
+		if ((why == 0 || why == REASON_UNINITIALISED) && moved && check->bits & CHECK_GUESS) /* an address may lead to unwritten memory */
 			why = REASON_POINTER;
 		if (!(flags & RESULT_DONE))
 			why = REASON_NOT_REACHED;
@@ -166,6 +166,11 @@ static void print_bytes(const struct plan_instruction *in, const struct result_d
 	       count(d->count), d->count == 1 ? "byte differs" : "bytes differ");
 }
 
+static void print_returned(const char *how, const struct plan_instruction *in, const struct result_instruction *x)
+{
+	printf("%s: call %llu %s, returned: recorded %#llx, now %#llx\n", how, (unsigned long long)in->call, name_of(in), (unsigned long long)template(in)->want, (unsigned long long)x->ret);
+}
+
 static void print_difference(const struct plan_instruction *in, const struct result_instruction *x, const struct result_detail *d, bool unproved)
 {
 	const struct plan_template *t = template(in);
@@ -173,7 +178,7 @@ static void print_difference(const struct plan_instruction *in, const struct res
 	if (unproved) {
 		printf("unproved, with other bytes: call %llu %s\n", call, name_of(in));
 	} else if (t->op != OP_CHECK) {
-		printf("differs: call %llu %s, returned: recorded %#llx, now %#llx\n", call, name_of(in), (unsigned long long)t->want, (unsigned long long)x->ret);
+		print_returned("differs", in, x);
 	} else if (t->want == CHECK_LENGTH) {
 		memcpy(&got, d->got, sizeof got);
 		memcpy(&want, d->want, sizeof want);
@@ -215,6 +220,7 @@ int judge(int status)
 	enum { LISTED = 20 };
 	const struct result_header *r = P.result;
 	struct tally t = {0};
+	unsigned long long reported = 0;
 	if (r->status == RUN_REFUSED) {
 		fprintf(stderr, "%s\n", r->error);
 		return 1;
@@ -244,6 +250,8 @@ int judge(int status)
 				const struct plan_template *of = template(in);
 				if (of->op > OP_UNTIL && of->op != OP_CHECK)
 					continue;
+				if (x->flags & RESULT_REPORTED && reported++ == 0)
+					print_returned(of->want == 0 ? "reported earlier" : "reported later", in, x);
 				if (!(x->flags & RESULT_DONE) || !(x->flags & RESULT_DIFFERS))
 					continue;
 				if (of->op == OP_CHECK && (of->want == CHECK_MACHINE || reaches(in, d))) {

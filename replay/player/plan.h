@@ -36,7 +36,7 @@
 
 #define PLAN_MAGIC "ACLTPLAN"
 #define RESULT_MAGIC "ACLTRSLT"
-#define PLAN_VERSION 17
+#define PLAN_VERSION 18
 #define PLAN_HEADER 4096 /* bytes of the header's page */
 
 enum { SLOT_ZERO, SLOT_DATA, SLOT_SCRATCH, SLOT_SLOTS, SLOT_SHARED, SLOT_HOST_FUNCTION, SLOT_STREAM_FUNCTION, SLOT_CALLBACK, SLOT_POISON, SLOT_ZEROS, SLOT_THREADS };
@@ -84,6 +84,7 @@ enum {
 	INST_END = 4,   /* read the clock after the call. Without these flags a time is the last one that was read */
 	/* 8 is for the reader of the results: the replay has added the call */
 	INST_UNMARKED = 16, /* of an OP_CHECK: its reason counts only if the library does not support OP_MARK */
+	INST_LATE = 32, /* the call may report a failed task earlier or later than recorded: 0 and the plan's faults are equal */
 	/* For an OP_CHECK of memory that the program accesses without a call. Excused bytes give the result REASON_MANAGED. */
 	INST_EXCUSED = 64, /* a difference proves nothing: the program may have stored unseen */
 	INST_SINCE = 128,   /* operand 3 is the content before the tasks: an unchanged byte is excused */
@@ -120,6 +121,7 @@ struct plan_header {
 	struct plan_table doubts;  /* results that are unproved before the run */
 	struct plan_table maps;    /* host memory to map */
 	struct plan_table blocks;  /* device memory, if some result depends on its addresses */
+	struct plan_table faults;  /* int32_t: errors of failed tasks that recorded calls returned */
 	uint64_t until_ns; /* limit of an OP_UNTIL */
 	double scale;      /* begin each call at its time multiplied by this; 0: as soon as possible */
 	double relative, absolute;
@@ -257,7 +259,7 @@ struct result_thread {
 	uint64_t reserved[4];
 };
 
-enum { RESULT_DONE = 1, RESULT_DIFFERS = 2, RESULT_TIMEOUT = 4, RESULT_TOLERATED = 8 /* other bytes, but within the tolerance */ };
+enum { RESULT_DONE = 1, RESULT_DIFFERS = 2, RESULT_TIMEOUT = 4, RESULT_TOLERATED = 8 /* other bytes, but within the tolerance */, RESULT_REPORTED = 16 /* see INST_LATE */ };
 
 /* The other bits of result_instruction.flags: the reason why the library does not vouch for the bytes, and 1 + the kernel's index in
  * result_kernels. 0: none. */
@@ -277,7 +279,7 @@ struct result_detail {
 	uint64_t shown; /* bytes in got and want */
 };
 
-_Static_assert(sizeof(struct plan_header) == 376, "plan_header");
+_Static_assert(sizeof(struct plan_header) == 392, "plan_header");
 _Static_assert(sizeof(struct plan_extent) == 24, "plan_extent");
 _Static_assert(sizeof(struct plan_doubt) == 24, "plan_doubt");
 _Static_assert(sizeof(struct plan_map) == 24, "plan_map");

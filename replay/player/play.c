@@ -142,6 +142,8 @@ static void store(const struct plan_template *t)
 		memcpy(to, from + done, t->width);
 }
 
+static bool task_failed; /* atomic; a call with INST_LATE has reported a failed task */
+
 /*
  * Repeats a call until its output is the recorded one, or until it returns another result than recorded. Without an output: until it returns the
  * recorded result. `own` is the thread's slot for its own data, which a call's host function may have changed.
@@ -158,6 +160,10 @@ static __attribute__((noinline)) uint64_t until(const struct plan_template *t, s
 			memcpy(&v, out, t->width);
 		if (t->width ? v == t->len || other : !other)
 			return ret;
+		if (t->flags & INST_LATE && __atomic_load_n(&task_failed, __ATOMIC_RELAXED)) {
+			r->flags |= RESULT_REPORTED; /* the device may have refused what the recorded call found complete */
+			return ret;
+		}
 		if (nanoseconds() > deadline) {
 			r->flags |= RESULT_TIMEOUT | RESULT_DIFFERS;
 			return ret;
@@ -224,10 +230,29 @@ static void take(const struct plan_template *t)
 	*(uint64_t *)(uintptr_t)operand(t->operands) = (uint64_t)fd;
 }
 
+/* Whether a call that returned another result than recorded may have reported a failed task earlier or later. */
+static __attribute__((noinline)) bool reported(const struct plan_template *t, uint64_t ret)
+{
+	const int32_t *faults = table(&P.plan->faults);
+	int left = 2;
+	if (!(t->flags & INST_LATE))
+		return false;
+	for (uint64_t i = 0; i < P.plan->faults.count; i++)
+		left -= (faults[i] == (int32_t)ret) + (faults[i] == (int32_t)t->want);
+	if (left != ((int32_t)ret == 0) + ((int32_t)t->want == 0))
+		return false;
+	if ((int32_t)ret != 0)
+		__atomic_store_n(&task_failed, true, __ATOMIC_RELAXED);
+	return true;
+}
+
 static void fork_playing(uint32_t process);
 
-/* Executes an instruction other than a call. Returns whether the thread goes on. */
-static __attribute__((noinline)) bool other(const struct plan_instruction *in, struct result_instruction *r)
+/*
+ * Executes an instruction other than a call. Returns whether the thread goes on. `last` has the flags of the thread's last call. If that has reported a
+ * failed task earlier than recorded, there is nothing to compare.
+ */
+static __attribute__((noinline)) bool other(const struct plan_instruction *in, struct result_instruction *r, uint32_t last)
 {
 	const struct plan_template *t = template(in);
 	switch (t->op) {
@@ -235,6 +260,10 @@ static __attribute__((noinline)) bool other(const struct plan_instruction *in, s
 		store(t);
 		break;
 	case OP_CHECK:
+		if (last & RESULT_REPORTED) {
+			r->flags |= REASON_NOT_REACHED << RESULT_REASON_SHIFT;
+			break;
+		}
 		if (in->relocs && t->want == CHECK_RESULT)
 			accept_either(in, t);
 		check(t, r);
@@ -275,6 +304,7 @@ static bool play_some(uint64_t thread, uint64_t i, uint64_t end, uint64_t progre
 	const uint32_t *stop = &P.result->stopped;
 	const double scale = P.plan->scale;
 	uint64_t now = counter();
+	uint32_t flags = 0; /* of the latest call */
 	const struct plan_instruction *in = &P.instructions[P.threads[thread].first + i];
 	struct result_instruction *r = &P.results[P.threads[thread].first + i];
 	for (; i < end; i++, in++, r++) {
@@ -290,7 +320,7 @@ static bool play_some(uint64_t thread, uint64_t i, uint64_t end, uint64_t progre
 				pass_data(thread, in, spoils);
 		}
 		if (t->op > OP_UNTIL) {
-			if (!other(in, r))
+			if (!other(in, r, flags))
 				return false;
 			r->flags |= RESULT_DONE;
 			/* Release: its effects are visible to threads that wait for it. */
@@ -306,7 +336,7 @@ static bool play_some(uint64_t thread, uint64_t i, uint64_t end, uint64_t progre
 		__atomic_store_n(&me->inside, i + 1, __ATOMIC_RELAXED);
 		uint64_t inner = t->op == OP_UNTIL ? enclose(in, i) : 0;
 		uint64_t ret = player_call(f->how, f->fn, operands + t->operands, slots);
-		uint32_t flags = RESULT_DONE;
+		flags = RESULT_DONE;
 		if (t->op == OP_UNTIL) {
 			*own = (uint64_t)(uintptr_t)own_data(in);
 			ret = until(t, r, f, own, ret);
@@ -321,7 +351,7 @@ static bool play_some(uint64_t thread, uint64_t i, uint64_t end, uint64_t progre
 		if (t->ret_slot)
 			slots[t->ret_slot] = ret;
 		if (t->bits && (ret ^ t->want) << (64 - t->bits)) {
-			flags |= RESULT_DIFFERS;
+			flags |= reported(t, ret) ? RESULT_REPORTED : RESULT_DIFFERS;
 			if (t->flags & INST_STOP)
 				__atomic_store_n(&P.result->stopped, 1, __ATOMIC_RELAXED);
 		}

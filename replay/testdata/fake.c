@@ -9,6 +9,7 @@
  *	FAKE_CRASH=NAME     the function kills the process
  *	FAKE_HANG=NAME      the function never returns
  *	FAKE_FAIL=NAME      the function fails with 207001
+ *	FAKE_FAULT=N,M      the task of the N-th launch fails. Waits and launches from the M-th on return 507015
  *	FAKE_DELAY=NAME     the function takes 30 ms
  *	FAKE_SLOW=NAME      the function takes 30 ms; every later call crashes unless its thread declares that delay
  */
@@ -225,6 +226,26 @@ static aclError finish(void *stream)
 	return e;
 }
 
+/* The failed task's error if it is known after a number of launches, otherwise 0. */
+static int launches;
+static int failed_task(int seen_by)
+{
+	static int failed;
+	const char *fault = getenv("FAKE_FAULT");
+	int task = 0, moment = 0;
+	if (fault && sscanf(fault, "%d,%d", &task, &moment) == 2)
+		failed |= launches >= task && seen_by >= moment;
+	return failed ? ACL_ERROR_RT_AICORE_EXCEPTION : 0;
+}
+
+enum { ALWAYS = 1 << 30 };
+
+aclError aclrtSetStreamFailureMode(aclrtStream s, uint64_t mode)
+{
+	BEGIN
+	return !known(s, STREAM) ? bad(s) : mode > 1 ? BAD_PARAM : 0;
+}
+
 aclError aclInit(const char *config)
 {
 	(void)config;
@@ -255,12 +276,16 @@ aclError aclrtDestroyStream(aclrtStream s)
 aclError aclrtSynchronizeStream(aclrtStream s)
 {
 	BEGIN
+	if (failed_task(ALWAYS))
+		return failed_task(ALWAYS);
 	return known(s, STREAM) ? finish(s) : bad(s);
 }
 
 aclError aclrtSynchronizeDevice(void)
 {
 	BEGIN
+	if (failed_task(ALWAYS))
+		return failed_task(ALWAYS);
 	return finish(NULL);
 }
 
@@ -338,6 +363,10 @@ aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle f, uint32_t blocks, aclrt
 		return BAD_HANDLE;
 	if (blocks == 0 || size != 32)
 		return BAD_PARAM;
+	int e = failed_task(launches + 1);
+	if (e)
+		return e;
+	launches++;
 	struct work w = {.stream = s, .kernel = 1};
 	memcpy(w.args, args, sizeof w.args);
 	for (size_t i = 0; i < n; i++)

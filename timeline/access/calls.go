@@ -383,6 +383,11 @@ const (
 	Impossible                     // api.Func.ReplayError says why
 )
 
+// givesNew reports whether the call is the first one to give the handle of an object.
+func givesNew(e *timeline.Event) bool {
+	return slices.ContainsFunc(e.Uses, func(u timeline.Use) bool { return u.Object.Created == e.Call.Index })
+}
+
 // Omits returns why a replay does not make the call that was applied last, Replayed if it does.
 func (x *Calls) Omits(e *timeline.Event) Omission {
 	f, c := e.Fn, e.Call
@@ -399,7 +404,7 @@ func (x *Calls) Omits(e *timeline.Event) Omission {
 		return Refused
 	case f.Task == api.NoTask && slices.ContainsFunc(f.Params, func(q api.Param) bool { return q.Role == api.Use && q.Object == api.Exception && c.Args[q.Word] != 0 }):
 		return Exception
-	case f.SkipOnReplay:
+	case f.SkipOnReplay && !givesNew(e):
 		return Skipped
 	case f.ReplayError != "":
 		return Impossible

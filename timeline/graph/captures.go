@@ -87,7 +87,7 @@ func (c *Captures[K]) build(call *Call[K]) (in K) {
 		return in
 	}
 	u := call.Uses[k]
-	if u.Kind == api.Node {
+	if u.Kind != api.Graph {
 		if graph, ok := c.nodes[u.Key]; ok {
 			return graph
 		}

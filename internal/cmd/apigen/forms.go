@@ -61,12 +61,13 @@ func (m *model) addForms(name string, t tagged) error {
 	return nil
 }
 
-// arm returns a structure with the tag and the flattened members of one form.
+// arm returns a structure with the tag, the pointers and handles of all forms, and the flattened members of one form.
 func (m *model) arm(s *structType, tag, form string) *structType {
-	out := &structType{name: s.name + ":" + form, kind: s.kind, size: s.size, align: s.align}
+	out := &structType{name: s.name + ":" + form, kind: s.kind, size: s.size, align: s.align, nested: slices.Clone(s.nested)}
 	for _, f := range s.fields {
+		nested := slices.ContainsFunc(s.nested, func(n nested) bool { return n.field == f.name || n.count == f.name })
 		switch {
-		case f.name == tag:
+		case f.name == tag, nested, m.object(f.ctype) != "":
 			out.fields = append(out.fields, f)
 		case f.name == form:
 			m.flatten(out, f.name+".", m.structByName(f.ctype), f.offset)
@@ -86,7 +87,7 @@ func (m *model) flatten(out *structType, prefix string, s *structType, at int) {
 	}
 	for _, n := range s.nested {
 		n.field, n.size, n.kernel = prefix+n.field, strings.ReplaceAll(n.size, "@", "@"+prefix), strings.ReplaceAll(n.kernel, "@", "@"+prefix)
-		for _, member := range []*string{&n.unless, &n.count} {
+		for _, member := range []*string{&n.unless, &n.when, &n.count} {
 			if *member != "" {
 				*member = prefix + *member
 			}

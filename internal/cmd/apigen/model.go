@@ -65,6 +65,8 @@ type nested struct {
 	field  string
 	size   string     // product in C, with @ for the structure; "" for a string
 	unless string     // field that is not 0 if the memory is on the device, "" for none
+	when   string     // field that is 0 if the memory is on the device, "" for none
+	list   uint64     // for a list: the size of an element
 	unit   uint64     // number in the size
 	count  string     // field in the size, "" for none
 	makes  api.Object // kind of the handles that the call stores there, "" for none

@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
@@ -63,7 +64,7 @@ type semantics struct {
 	ParamSizes              bool `yaml:"param_sizes"`
 
 	Ret, Selects, Device, Entry, Names, Graph string
-	StandIn, Subscribes, Replay               string
+	StandIn, Subscribes, Replay, Stops        string
 	api.CaptureRules                          `yaml:",inline"`
 	Keeps                                     []string
 	Params                                    map[string]string // roles
@@ -300,6 +301,15 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 		if err := step(f, s); err != nil {
 			return err
 		}
+	}
+	if s.Stops != "" {
+		name, value, _ := strings.Cut(s.Stops, "=")
+		param := f.Param(name)
+		bit, err := strconv.ParseUint(value, 10, 4)
+		if err != nil || param < 0 {
+			return fmt.Errorf("stops: %q is no parameter and its value", s.Stops)
+		}
+		f.Stops = api.Kinds{Param: uint8(param), Bits: 1 << bit}
 	}
 	f.Initializes, f.PollsCallbacks, f.Collective, f.ParamSizes = s.Initializes, s.PollsCallbacks, s.Collective, s.ParamSizes
 	implied := f.PollsCallbacks || m.takesCallback(f)

@@ -49,9 +49,20 @@ func (m *model) nest(name string, fields map[string]string) error {
 			s.nested = append(s.nested, n)
 			continue
 		}
+		if size, ok := strings.CutPrefix(text, "list "); ok {
+			var err error
+			if n.list, err = strconv.ParseUint(size, 10, 32); err != nil {
+				return fmt.Errorf("list needs the size of an element: %w", err)
+			}
+			s.nested = append(s.nested, n)
+			continue
+		}
 		n.size, n.unless, _ = strings.Cut(text, " unless ")
-		if n.unless != "" && !s.has(n.unless) {
-			return fmt.Errorf("no field %s", n.unless)
+		n.size, n.when, _ = strings.Cut(n.size, " if ")
+		for _, member := range []string{n.unless, n.when} {
+			if member != "" && !s.has(member) {
+				return fmt.Errorf("no field %s", member)
+			}
 		}
 		if n.size == "string" {
 			n.size = ""
@@ -91,8 +102,8 @@ func (m *model) fields(s *structType) []api.Field {
 			if base, pointer := strings.CutSuffix(strings.TrimPrefix(f.ctype, "const "), "*"); pointer && m.structByName(base) != nil {
 				elem = base
 			}
-			fs = append(fs, api.Field{Type: elem, Offset: uint32(f.offset), Item: uint32(i + 1), String: n.size == "" && n.form == "" && n.kernel == "", Unit: n.unit,
-				Count: s.member(n.count), Unless: s.member(n.unless), Object: n.makes, New: n.makes != "", Args: n.kernel != "", Packed: n.form == "packed",
+			fs = append(fs, api.Field{Type: elem, Offset: uint32(f.offset), Item: uint32(i + 1), String: n.size == "" && n.form == "" && n.kernel == "" && n.list == 0, Unit: n.unit,
+				Count: s.member(n.count), Unless: s.member(n.unless), If: s.member(n.when), List: uint32(n.list), Object: n.makes, New: n.makes != "", Args: n.kernel != "", Packed: n.form == "packed",
 				Callback: n.form == "function", OmitOnReplay: n.form == "omit", Stored: n.stored})
 			if last := &fs[len(fs)-1]; n.stored && n.makes.Memory() {
 				last.Item = 0

@@ -39,6 +39,8 @@ func (m *model) nested(f *api.Func, p *api.Param, n int, ok string) (near, far s
 			put = fmt.Sprintf("shim_packed(&c, %d, %d, %s%s);", n, i+1, at, field.field)
 		case field.form != "":
 			continue // only the program can use it
+		case field.list != 0:
+			put = fmt.Sprintf("shim_far_list(&c, %d, %d, %s, %d);", n, i+1, from, field.list)
 		case field.kernel != "":
 			put = fmt.Sprintf("shim_args_array(&c, %d, %d, %s, %s%s);", n, api.ArgItems, strings.ReplaceAll(field.kernel, "@", at), at, field.field)
 		case field.stored && field.makes.Memory():
@@ -49,6 +51,8 @@ func (m *model) nested(f *api.Func, p *api.Param, n int, ok string) (near, far s
 			put = fmt.Sprintf("shim_far_string(&c, %d, %d, %s);", n, i+1, from)
 		case field.unless != "":
 			cond = fmt.Sprintf("if (!%s%s)\n\t\t\t", at, field.unless)
+		case field.when != "":
+			cond = fmt.Sprintf("if (%s%s)\n\t\t\t", at, field.when)
 		case f.Task != api.Kernel:
 			cond = fmt.Sprintf("if (%s <= RING_INLINE)\n\t\t\t", size)
 			if far != "" {

@@ -10023,7 +10023,39 @@ SHIM_EXPORT aclError aclmdlRITaskGetParamsImpl(aclmdlRITask task, aclmdlRITaskPa
 	return other_aclmdlRITaskGetParams(task, params, &below_aclmdlRITaskGetParams);
 }
 
-static inline __attribute__((always_inline)) aclError wrap_aclmdlRITaskSetParams(aclmdlRITask task, aclmdlRITaskParams *params, struct shim_target *target)
+static __attribute__((noinline)) aclError wrap_aclmdlRITaskSetParams_kernelTaskParams(aclmdlRITask task, aclmdlRITaskParams *params, struct shim_target *target)
+{
+	aclError (*real)(aclmdlRITask task, aclmdlRITaskParams *params) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(task, params);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)task;
+	w[1] = (uint64_t)(uintptr_t)params;
+	shim_visible_task(false);
+	struct shim_call c;
+	if (!shim_enter(&c, 429, w, 2, 0 + shim_piece_room(params, 200))) {
+		aclError ret = real(task, params);
+		shim_leave();
+		return ret;
+	}
+	shim_piece(&c, 1, 0, params, 200, true);
+	if (true && params != NULL) {
+		shim_far(&c, 1, 0, 1, (const void *)(uintptr_t)params->opInfoPtr, (uint64_t)params->opInfoSize);
+		shim_far_list(&c, 1, 2, (const void *)(uintptr_t)params->kernelTaskParams.cfg, 20);
+		if (params->kernelTaskParams.isHostArgs)
+			shim_far(&c, 1, 0, 3, (const void *)(uintptr_t)params->kernelTaskParams.args, (uint64_t)params->kernelTaskParams.argsSize);
+	}
+	shim_commit(&c);
+	aclError ret = real(task, params);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) aclError wrap_aclmdlRITaskSetParams_eventRecordTaskParams(aclmdlRITask task, aclmdlRITaskParams *params, struct shim_target *target)
 {
 	aclError (*real)(aclmdlRITask task, aclmdlRITaskParams *params) = shim_real(&target->real, target->name);
 	if (real == NULL)
@@ -10034,7 +10066,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRITaskSetParams
 	w[0] = (uint64_t)(uintptr_t)task;
 	w[1] = (uint64_t)(uintptr_t)params;
 	struct shim_call c;
-	if (!shim_enter(&c, 187, w, 2, 0)) {
+	if (!shim_enter(&c, 430, w, 2, 0)) {
 		aclError ret = real(task, params);
 		shim_leave();
 		return ret;
@@ -10053,6 +10085,186 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRITaskSetParams
 		if (ok && params != NULL)
 			shim_large(c.seq, 1, 1, (const void *)(uintptr_t)params->opInfoPtr, (uint64_t)params->opInfoSize);
 	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) aclError wrap_aclmdlRITaskSetParams_eventWaitTaskParams(aclmdlRITask task, aclmdlRITaskParams *params, struct shim_target *target)
+{
+	aclError (*real)(aclmdlRITask task, aclmdlRITaskParams *params) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(task, params);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)task;
+	w[1] = (uint64_t)(uintptr_t)params;
+	struct shim_call c;
+	if (!shim_enter(&c, 431, w, 2, 0)) {
+		aclError ret = real(task, params);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclError ret = real(task, params);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 1, 0, params, 200, ok);
+	if (ok && params != NULL) {
+		if ((uint64_t)params->opInfoSize <= RING_INLINE)
+			shim_far(&c, 1, 0, 1, (const void *)(uintptr_t)params->opInfoPtr, (uint64_t)params->opInfoSize);
+	}
+	shim_exit(&c);
+	if (ok) {
+		if (ok && params != NULL)
+			shim_large(c.seq, 1, 1, (const void *)(uintptr_t)params->opInfoPtr, (uint64_t)params->opInfoSize);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) aclError wrap_aclmdlRITaskSetParams_eventResetTaskParams(aclmdlRITask task, aclmdlRITaskParams *params, struct shim_target *target)
+{
+	aclError (*real)(aclmdlRITask task, aclmdlRITaskParams *params) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(task, params);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)task;
+	w[1] = (uint64_t)(uintptr_t)params;
+	struct shim_call c;
+	if (!shim_enter(&c, 432, w, 2, 0)) {
+		aclError ret = real(task, params);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclError ret = real(task, params);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 1, 0, params, 200, ok);
+	if (ok && params != NULL) {
+		if ((uint64_t)params->opInfoSize <= RING_INLINE)
+			shim_far(&c, 1, 0, 1, (const void *)(uintptr_t)params->opInfoPtr, (uint64_t)params->opInfoSize);
+	}
+	shim_exit(&c);
+	if (ok) {
+		if (ok && params != NULL)
+			shim_large(c.seq, 1, 1, (const void *)(uintptr_t)params->opInfoPtr, (uint64_t)params->opInfoSize);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) aclError wrap_aclmdlRITaskSetParams_valueWriteTaskParams(aclmdlRITask task, aclmdlRITaskParams *params, struct shim_target *target)
+{
+	aclError (*real)(aclmdlRITask task, aclmdlRITaskParams *params) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(task, params);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)task;
+	w[1] = (uint64_t)(uintptr_t)params;
+	shim_visible_task(false);
+	struct shim_call c;
+	if (!shim_enter(&c, 433, w, 2, 0)) {
+		aclError ret = real(task, params);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclError ret = real(task, params);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 1, 0, params, 200, ok);
+	if (ok && params != NULL) {
+		if ((uint64_t)params->opInfoSize <= RING_INLINE)
+			shim_far(&c, 1, 0, 1, (const void *)(uintptr_t)params->opInfoPtr, (uint64_t)params->opInfoSize);
+	}
+	shim_exit(&c);
+	if (ok) {
+		if (ok && params != NULL)
+			shim_large(c.seq, 1, 1, (const void *)(uintptr_t)params->opInfoPtr, (uint64_t)params->opInfoSize);
+	}
+	shim_leave();
+	return ret;
+}
+
+static __attribute__((noinline)) aclError wrap_aclmdlRITaskSetParams_valueWaitTaskParams(aclmdlRITask task, aclmdlRITaskParams *params, struct shim_target *target)
+{
+	aclError (*real)(aclmdlRITask task, aclmdlRITaskParams *params) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(task, params);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)task;
+	w[1] = (uint64_t)(uintptr_t)params;
+	struct shim_call c;
+	if (!shim_enter(&c, 434, w, 2, 0)) {
+		aclError ret = real(task, params);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclError ret = real(task, params);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_piece(&c, 1, 0, params, 200, ok);
+	if (ok && params != NULL) {
+		if ((uint64_t)params->opInfoSize <= RING_INLINE)
+			shim_far(&c, 1, 0, 1, (const void *)(uintptr_t)params->opInfoPtr, (uint64_t)params->opInfoSize);
+	}
+	shim_exit(&c);
+	if (ok) {
+		if (ok && params != NULL)
+			shim_large(c.seq, 1, 1, (const void *)(uintptr_t)params->opInfoPtr, (uint64_t)params->opInfoSize);
+	}
+	shim_leave();
+	return ret;
+}
+
+static inline __attribute__((always_inline)) aclError wrap_aclmdlRITaskSetParams(aclmdlRITask task, aclmdlRITaskParams *params, struct shim_target *target)
+{
+	if (params != NULL)
+		switch ((int64_t)params->type) {
+		case 1:
+			return wrap_aclmdlRITaskSetParams_kernelTaskParams(task, params, target);
+		case 2:
+			return wrap_aclmdlRITaskSetParams_eventRecordTaskParams(task, params, target);
+		case 3:
+			return wrap_aclmdlRITaskSetParams_eventWaitTaskParams(task, params, target);
+		case 4:
+			return wrap_aclmdlRITaskSetParams_eventResetTaskParams(task, params, target);
+		case 5:
+			return wrap_aclmdlRITaskSetParams_valueWriteTaskParams(task, params, target);
+		case 6:
+			return wrap_aclmdlRITaskSetParams_valueWaitTaskParams(task, params, target);
+		}
+	aclError (*real)(aclmdlRITask task, aclmdlRITaskParams *params) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(task, params);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)task;
+	w[1] = (uint64_t)(uintptr_t)params;
+	struct shim_call c;
+	if (!shim_enter(&c, 187, w, 2, 0 + shim_piece_room(params, 200))) {
+		aclError ret = real(task, params);
+		shim_leave();
+		return ret;
+	}
+	shim_piece(&c, 1, 0, params, 200, false);
+	shim_commit(&c);
+	aclError ret = real(task, params);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 1, PIECE_OUT, params, 200, true);
+	shim_exit(&c);
 	shim_leave();
 	return ret;
 }
@@ -36497,8 +36709,8 @@ const struct shim_name shim_names[] = {
 };
 const uint32_t shim_names_count = 1160;
 
-const uint64_t shim_functions = 0xacc0eb55cd21e773;
-const char shim_build[] __attribute__((used)) = "acltrace shim: ring " SHIM_STRING(RING_VERSION) ", functions acc0eb55cd21e773";
+const uint64_t shim_functions = 0xab58689cbacff4ad;
+const char shim_build[] __attribute__((used)) = "acltrace shim: ring " SHIM_STRING(RING_VERSION) ", functions ab58689cbacff4ad";
 const struct shim_prefix shim_prefixes[] = {
 	{"aclrt", false},
 	{"aclmdl", false},

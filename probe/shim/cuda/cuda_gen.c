@@ -14442,11 +14442,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphGetNodes(CUgra
 	w[1] = (uint64_t)(uintptr_t)nodes;
 	w[2] = (uint64_t)(uintptr_t)numNodes;
 	struct shim_call c;
-	if (!shim_enter(&c, 5314, w, 3, 16)) {
+	if (!shim_enter(&c, 5314, w, 3, 16 + shim_piece_room(numNodes, 8))) {
 		CUresult ret = real(hGraph, nodes, numNodes);
 		shim_leave();
 		return ret;
 	}
+	shim_piece(&c, 2, 0, numNodes, 8, false);
 	shim_commit(&c);
 	CUresult ret = real(hGraph, nodes, numNodes);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -14491,11 +14492,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphGetRootNodes(C
 	w[1] = (uint64_t)(uintptr_t)rootNodes;
 	w[2] = (uint64_t)(uintptr_t)numRootNodes;
 	struct shim_call c;
-	if (!shim_enter(&c, 5315, w, 3, 16)) {
+	if (!shim_enter(&c, 5315, w, 3, 16 + shim_piece_room(numRootNodes, 8))) {
 		CUresult ret = real(hGraph, rootNodes, numRootNodes);
 		shim_leave();
 		return ret;
 	}
+	shim_piece(&c, 2, 0, numRootNodes, 8, false);
 	shim_commit(&c);
 	CUresult ret = real(hGraph, rootNodes, numRootNodes);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -14541,11 +14543,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphGetEdges(CUgra
 	w[2] = (uint64_t)(uintptr_t)to;
 	w[3] = (uint64_t)(uintptr_t)numEdges;
 	struct shim_call c;
-	if (!shim_enter(&c, 5316, w, 4, 16)) {
+	if (!shim_enter(&c, 5316, w, 4, 16 + shim_piece_room(numEdges, 8))) {
 		CUresult ret = real(hGraph, from, to, numEdges);
 		shim_leave();
 		return ret;
 	}
+	shim_piece(&c, 3, 0, numEdges, 8, false);
 	shim_commit(&c);
 	CUresult ret = real(hGraph, from, to, numEdges);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -14594,11 +14597,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphGetEdges_v2(CU
 	w[3] = (uint64_t)(uintptr_t)edgeData;
 	w[4] = (uint64_t)(uintptr_t)numEdges;
 	struct shim_call c;
-	if (!shim_enter(&c, 5317, w, 5, 16)) {
+	if (!shim_enter(&c, 5317, w, 5, 16 + shim_piece_room(numEdges, 8))) {
 		CUresult ret = real(hGraph, from, to, edgeData, numEdges);
 		shim_leave();
 		return ret;
 	}
+	shim_piece(&c, 4, 0, numEdges, 8, false);
 	shim_commit(&c);
 	CUresult ret = real(hGraph, from, to, edgeData, numEdges);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -14647,11 +14651,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphNodeGetDepende
 	w[1] = (uint64_t)(uintptr_t)dependencies;
 	w[2] = (uint64_t)(uintptr_t)numDependencies;
 	struct shim_call c;
-	if (!shim_enter(&c, 5318, w, 3, 16)) {
+	if (!shim_enter(&c, 5318, w, 3, 16 + shim_piece_room(numDependencies, 8))) {
 		CUresult ret = real(hNode, dependencies, numDependencies);
 		shim_leave();
 		return ret;
 	}
+	shim_piece(&c, 2, 0, numDependencies, 8, false);
 	shim_commit(&c);
 	CUresult ret = real(hNode, dependencies, numDependencies);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -14697,11 +14702,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphNodeGetDepende
 	w[2] = (uint64_t)(uintptr_t)edgeData;
 	w[3] = (uint64_t)(uintptr_t)numDependencies;
 	struct shim_call c;
-	if (!shim_enter(&c, 5319, w, 4, 16)) {
+	if (!shim_enter(&c, 5319, w, 4, 16 + shim_piece_room(numDependencies, 8))) {
 		CUresult ret = real(hNode, dependencies, edgeData, numDependencies);
 		shim_leave();
 		return ret;
 	}
+	shim_piece(&c, 3, 0, numDependencies, 8, false);
 	shim_commit(&c);
 	CUresult ret = real(hNode, dependencies, edgeData, numDependencies);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -14748,11 +14754,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphNodeGetDepende
 	w[1] = (uint64_t)(uintptr_t)dependentNodes;
 	w[2] = (uint64_t)(uintptr_t)numDependentNodes;
 	struct shim_call c;
-	if (!shim_enter(&c, 5320, w, 3, 16)) {
+	if (!shim_enter(&c, 5320, w, 3, 16 + shim_piece_room(numDependentNodes, 8))) {
 		CUresult ret = real(hNode, dependentNodes, numDependentNodes);
 		shim_leave();
 		return ret;
 	}
+	shim_piece(&c, 2, 0, numDependentNodes, 8, false);
 	shim_commit(&c);
 	CUresult ret = real(hNode, dependentNodes, numDependentNodes);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
@@ -14798,11 +14805,12 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphNodeGetDepende
 	w[2] = (uint64_t)(uintptr_t)edgeData;
 	w[3] = (uint64_t)(uintptr_t)numDependentNodes;
 	struct shim_call c;
-	if (!shim_enter(&c, 5321, w, 4, 16)) {
+	if (!shim_enter(&c, 5321, w, 4, 16 + shim_piece_room(numDependentNodes, 8))) {
 		CUresult ret = real(hNode, dependentNodes, edgeData, numDependentNodes);
 		shim_leave();
 		return ret;
 	}
+	shim_piece(&c, 3, 0, numDependentNodes, 8, false);
 	shim_commit(&c);
 	CUresult ret = real(hNode, dependentNodes, edgeData, numDependentNodes);
 	shim_return(&c, (uint64_t)(uint32_t)ret);

@@ -101,6 +101,16 @@ void shim_far(struct shim_call *c, uint8_t param, uint8_t flags, uint32_t item, 
 		any_far(c, param, flags, item, (uint64_t)p, len, shim_t.size / 4);
 }
 
+void shim_far_list(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint32_t elem)
+{
+	struct { const void *elems; uint64_t n; } l;
+	if (p == NULL)
+		return;
+	small_copy(&l, p, sizeof l);
+	if (l.n <= RING_INLINE / elem)
+		shim_far(c, param, 0, item, l.elems, l.n * elem);
+}
+
 void shim_far_string(struct shim_call *c, uint8_t param, uint32_t item, const char *s)
 {
 	uint64_t n = 0;

@@ -60,6 +60,8 @@ static inline void shim_list(struct shim_call *c, uint8_t param, const void *p, 
 
 /* Memory that no parameter points to directly, with its address. It must be readable. */
 void shim_far(struct shim_call *c, uint8_t param, uint8_t flags, uint32_t item, const void *p, uint64_t len);
+/* The elements of a structure {pointer, count} with their address. */
+void shim_far_list(struct shim_call *c, uint8_t param, uint32_t item, const void *p, uint32_t elem);
 void shim_far_string(struct shim_call *c, uint8_t param, uint32_t item, const char *s);
 
 void shim_string(struct shim_call *c, uint8_t param, uint8_t flags, const char *s, uint64_t max, bool ok);
