@@ -108,11 +108,11 @@ func (p *callCompiler) source(i int, item uint32, addr uint64, op plan.Operand, 
 		}
 		p.substitute(i, s.len, d)
 		if own {
-			p.zerosIn(nil, op, 0)
+			p.zerosIn(false, op, 0)
 			return p.zero(s.span()), nil
 		}
 		p.store(op, p.zero(s.len), nil, s)
-		p.zerosIn(in, op, s.span())
+		p.zerosIn(true, op, s.span())
 		return op, nil
 	}
 	if !own && p.inFlight(in, off, off+s.span()) {
@@ -132,10 +132,7 @@ func (p *callCompiler) source(i int, item uint32, addr uint64, op plan.Operand, 
 	if own {
 		op = p.lasting(s.span())
 	}
-	p.store(op, from, relocs, s)
-	if p.pointers.zeroed[in] {
-		p.before = append(p.before, p.mark(op, s.span(), ""))
-	}
+	p.restore(op, from, relocs, s)
 	return op, nil
 }
 

@@ -181,7 +181,6 @@ func (p *callCompiler) sources(g *graph.Graph[*timeline.Object, *graphWork]) err
 			d := p.pieceAt(g.addr, g.size.len, format.DirIn)
 			if d == nil || d.Status != format.Whole {
 				if p.o.Compare {
-					g.unknown = true
 					p.because(verify.Managed, fmt.Sprintf("the graph in call %d copies host memory from %s, which the program may write without a call, and the trace lacks its content at that run", p.c.Index, memoryOf(o)))
 					p.unknown(g.op, g.size.span(), verify.Managed)
 				}
@@ -192,11 +191,7 @@ func (p *callCompiler) sources(g *graph.Graph[*timeline.Object, *graphWork]) err
 				failed = err
 				return
 			}
-			p.store(g.op, from, relocs, g.size)
-			if g.unknown || p.pointers.zeroed[o] {
-				g.unknown = false
-				p.before = append(p.before, p.mark(g.op, g.size.span(), ""))
-			}
+			p.restore(g.op, from, relocs, g.size)
 		}
 	})
 	return failed

@@ -56,8 +56,6 @@ type graphSource struct {
 	op   plan.Operand
 	addr uint64 // recorded
 	size rows
-
-	unknown bool // it is marked as unknown
 }
 
 type graphRun struct {

@@ -173,12 +173,10 @@ func (p *callCompiler) visibleUse(v *visibleMemory, kernel bool) {
 	switch {
 	case !p.knows(v):
 	case v.stale && len(v.flight) == 0:
-		p.store(p.object(v.object), v.content, v.relocs, contiguous(v.object.Size))
+		first := len(p.before)
+		p.restore(p.object(v.object), v.content, v.relocs, contiguous(v.object.Size))
 		// It precedes copy sources, which may be in this memory.
-		last := len(p.before) - 1
-		in := p.before[last]
-		copy(p.before[1:], p.before[:last])
-		p.before[0] = in
+		p.before = append(slices.Clone(p.before[first:]), p.before[:first]...)
 		v.stale, v.relocs = false, nil
 		delete(p.visible.levels, v.object)
 	}

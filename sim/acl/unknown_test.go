@@ -16,7 +16,7 @@ import (
 func TestUnknownRanges(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const n = 64
-	var u space.Marks
+	var u space.Marks[string]
 	var want [n]string
 	for range 5000 {
 		at := r.Uint64N(n)

@@ -42,6 +42,7 @@ const MaxStreams = 1984
 func newNPU(s *Machine, id int32) *Device {
 	d := &Device{Machine: s, ID: id, shared: NewTurns(s.Model)}
 	d.Memory.Init(id, &s.Shares, s.Options.VABase+uint64(id)*memory.ArenaStride, s.Options.VABase+uint64(s.Options.Devices)*memory.ArenaStride+uint64(id)*memory.ReserveStride, s.Options.Memory, s.Options.Reserved)
+	d.Memory.Gone = s.Unknowns.gone
 	return d
 }
 

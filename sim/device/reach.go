@@ -1,0 +1,339 @@
+package device
+
+import (
+	"encoding/binary"
+	"sync"
+	"sync/atomic"
+
+	"github.com/acltrace/acltrace/sim/device/memory"
+	"github.com/acltrace/acltrace/sim/device/space"
+	"golang.org/x/sys/unix"
+)
+
+// A kernel that did not run could have written all memory that it reaches: through the addresses in its argument block, through those in the
+// memory that they point to, and so on. Memory here is device memory, managed memory, and host memory that the runtime knows.
+//
+// Three rules make the search complete:
+//   - Memory that such a kernel has reached before may hold the address of anything that the kernel reached. The marks have these groups.
+//   - If the content of reached memory is unknown for another reason, for example because the trace lacks it, any memory may be reached.
+//   - A word is an address if it lies in such memory. At an offset that is not a multiple of 4 it must be the start of an allocation.
+//     Addresses that are encoded are not found.
+
+// reach is what the search knows of memory. Its lock also guards all groups.
+type reach struct {
+	lock   sync.Mutex
+	clock  uint64
+	ended  map[space.Span]uint64 // the time at which memory of a group has last ended; 0 for never
+	pieces map[uint64]*piece     // by the address of the first byte
+	used   atomic.Bool           // pieces is not empty
+}
+
+// A piece is the addresses that were found in a part of device memory that has not been written since.
+type piece struct {
+	windows
+	aligned, odd []uint64
+}
+
+// windows are the ranges that have all memory: devices, placed allocations, managed memory and host memory.
+type windows [4]space.Span
+
+func (s *Machine) windows() windows {
+	n := uint64(len(s.Devices))
+	w := windows{{Addr: s.Options.VABase, Size: n * (memory.ArenaStride + memory.ReserveStride)}, {}, s.Managed.Live.Bounds(), s.Host.Bounds()}
+	for _, d := range s.Devices {
+		w[1] = w[1].With(d.Memory.Placed())
+	}
+	return w
+}
+
+func (w *windows) hold(word uint64) bool {
+	return word-w[0].Addr < w[0].Size || word-w[1].Addr < w[1].Size || word-w[2].Addr < w[2].Size || word-w[3].Addr < w[3].Size
+}
+
+const (
+	// pieceSize is the size of all pieces of an allocation but the last.
+	pieceSize = 1 << 20
+	// pieceMost bounds the addresses that a piece keeps. Pieces with more are searched again.
+	pieceMost = 1 << 12
+)
+
+// join returns the group with the memory of two groups, which may be nil.
+func (r *reach) join(a, b *memory.Group) *memory.Group {
+	switch {
+	case a == nil:
+		return b
+	case b == nil || a == b:
+		return a
+	}
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	return a.Join(b)
+}
+
+// gone forgets memory that has ended.
+func (r *reach) gone(s space.Span) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	if _, grouped := r.ended[s]; grouped {
+		r.clock++
+		r.ended[s] = r.clock
+	}
+	for at := s.Addr; at < s.End() && len(r.pieces) > 0; at += pieceSize {
+		delete(r.pieces, at)
+	}
+}
+
+// rescan forgets what was found in all memory.
+func (r *reach) rescan() {
+	if r.used.Load() {
+		r.lock.Lock()
+		defer r.lock.Unlock()
+		clear(r.pieces)
+	}
+}
+
+// written forgets what was found in memory that was written.
+func (s *Machine) written(at space.Span) {
+	r := &s.Unknowns.reach
+	d := s.Locate(at.Addr).Device
+	if !r.used.Load() || d == nil {
+		return
+	}
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	for c := d.Memory.Live.At(at.Addr); c.OK() && c.Get().Addr < at.End(); c.Next() {
+		start := c.Get().Addr
+		from := start
+		if at.Addr > start {
+			from += (at.Addr - start) / pieceSize * pieceSize
+		}
+		for ; from < min(at.End(), c.Get().End()) && len(r.pieces) > 0; from += pieceSize {
+			delete(r.pieces, from)
+		}
+	}
+}
+
+// search is one search for the memory that a kernel reaches.
+type search struct {
+	*Machine
+	windows
+	found map[space.Span]target
+	queue []target
+	group *memory.Group
+	any   bool // every memory may be reached
+}
+
+// target is memory that kernels may reach.
+type target struct {
+	space.Span
+	block  *memory.Block // of device memory; nil for other memory
+	memory *memory.Memory
+	write  bool // kernels may write it
+}
+
+// TaintReached marks all memory that a kernel could have written which did not run. args is its argument block, which is in memory of the
+// program if own is false.
+func (s *Machine) TaintReached(args space.Span, own bool, kernel string) {
+	r := &s.Unknowns.reach
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	if r.ended == nil {
+		r.ended = map[space.Span]uint64{}
+	}
+	f := &search{Machine: s, windows: s.windows(), found: map[space.Span]target{}, group: &memory.Group{}}
+	if !own {
+		f.address(args.Addr, true)
+		f.content(args)
+	}
+	f.scan(args, f.address)
+	for len(f.queue) > 0 && !f.any {
+		t := f.queue[0]
+		f.queue = f.queue[1:]
+		f.content(t.Span)
+		f.pointers(t)
+	}
+	if f.any {
+		f.everything()
+	}
+	g := f.group.Root()
+	mark := &memory.Mark{Why: kernel, Group: g}
+	r.clock++
+	for span, t := range f.found {
+		g.Add(span, r.clock)
+		r.ended[span] = r.ended[span] // known from now on
+		if t.write {
+			s.Taint(span, mark)
+		}
+	}
+}
+
+// content takes in what the marks of memory say about its content.
+func (f *search) content(at space.Span) {
+	for _, m := range f.in(at) {
+		if _, given := MarkReason(m.Value.Why); given {
+			f.any = true
+		}
+		if g := m.Value.Group; g != nil && g.Root() != f.group.Root() {
+			f.group = f.group.Join(g)
+			for span, at := range f.group.Spans() {
+				if f.Unknowns.ended[span] < at {
+					f.address(span.Addr, true)
+				}
+			}
+		}
+	}
+}
+
+// address adds the memory that a word points to. A word that is not aligned counts only if it is the start of an allocation.
+func (f *search) address(word uint64, aligned bool) {
+	t, ok := f.at(word)
+	if !ok && aligned {
+		t, ok = f.at(word - 1) // one past the end
+	}
+	if !ok || !aligned && word != t.Addr {
+		return
+	}
+	f.add(t)
+}
+
+func (f *search) add(t target) {
+	if _, known := f.found[t.Span]; !known {
+		f.found[t.Span] = t
+		f.queue = append(f.queue, t)
+	}
+}
+
+// at returns the memory at an address.
+func (s *Machine) at(addr uint64) (t target, ok bool) {
+	if d := s.Locate(addr).Device; d != nil {
+		r, ok := d.Memory.Live.Find(addr)
+		return target{r.Span, &r.Value, &d.Memory, r.Value.Access&space.Write != 0}, ok
+	}
+	if r, ok := s.Managed.Live.Find(addr); ok {
+		return target{Span: r.Span, write: true}, true
+	}
+	if r, ok := s.Host.Registered.Find(addr); ok {
+		return target{Span: r.Span, write: r.Value.Access != space.Read}, true
+	}
+	r, ok := s.Host.Live.Find(addr)
+	return target{Span: r.Span, write: true}, ok
+}
+
+// everything adds all memory.
+func (f *search) everything() {
+	for _, d := range f.Devices {
+		for _, r := range d.Memory.Live.All() {
+			f.add(target{r.Span, &r.Value, &d.Memory, r.Value.Access&space.Write != 0})
+		}
+	}
+	for _, r := range f.Managed.Live.All() {
+		f.add(target{Span: r.Span, write: true})
+	}
+	for _, r := range f.Host.Registered.All() {
+		f.add(target{Span: r.Span, write: r.Value.Access != space.Read})
+	}
+	for _, r := range f.Host.Live.All() {
+		f.add(target{Span: r.Span, write: true})
+	}
+}
+
+// pointers takes in the addresses in memory. Memory that only this process can write, at one address, is searched once.
+func (f *search) pointers(t target) {
+	keeps := t.block != nil && (t.block.Physical == nil || !t.block.Physical.Aliased.Load())
+	if keeps {
+		f.shared(t.Span, func(*memory.Shared) bool { keeps = false; return true })
+	}
+	if !keeps {
+		f.scan(t.Span, f.address)
+		return
+	}
+	r := &f.Unknowns.reach
+	for at := t.Addr; at < t.End(); at += pieceSize {
+		p := r.pieces[at]
+		if p == nil || p.windows != f.windows {
+			p = &piece{windows: f.windows}
+			f.stored(t, space.Span{Addr: at, Size: min(pieceSize, t.End()-at)}, func(s space.Span) { f.scan(s, p.add) })
+			if len(p.aligned)+len(p.odd) <= pieceMost {
+				if r.pieces == nil {
+					r.pieces = map[uint64]*piece{}
+				}
+				r.pieces[at] = p
+				r.used.Store(true)
+			}
+		}
+		for _, w := range p.aligned {
+			f.address(w, true)
+		}
+		for _, w := range p.odd {
+			f.address(w, false)
+		}
+	}
+}
+
+func (p *piece) add(word uint64, aligned bool) {
+	if aligned {
+		p.aligned = append(p.aligned, word)
+	} else {
+		p.odd = append(p.odd, word)
+	}
+}
+
+// stored visits the parts of device memory that have ever been written, since reading the others would cost memory.
+func (f *search) stored(t target, at space.Span, visit func(space.Span)) {
+	fd, base := t.memory.File(t.Addr)
+	if p := t.block.Physical; p != nil {
+		fd, base = p.FD, t.Addr
+	}
+	if fd < 0 {
+		visit(at)
+		return
+	}
+	for at.Size > 0 {
+		from, err := unix.Seek(fd, int64(at.Addr-base), unix.SEEK_DATA)
+		if err == unix.ENXIO {
+			return
+		}
+		to := int64(at.End() - base)
+		if err != nil { // the system can't tell
+			from = int64(at.Addr - base)
+		} else if hole, err := unix.Seek(fd, from, unix.SEEK_HOLE); err == nil {
+			to = min(to, hole)
+		}
+		if from >= to {
+			return
+		}
+		visit(space.Span{Addr: base + uint64(from), Size: uint64(to - from)})
+		at = space.Span{Addr: base + uint64(to), Size: at.End() - base - uint64(to)}
+	}
+}
+
+// scan visits the words in memory that may be addresses, at every offset. aligned reports whether that is a multiple of 4.
+func (f *search) scan(at space.Span, visit func(word uint64, aligned bool)) {
+	_ = space.Guard(func() {
+		b := space.Bytes(at.Addr, at.Size)
+		see := func(k int) {
+			if w := binary.LittleEndian.Uint64(b[k:]); f.hold(w) {
+				visit(w, (at.Addr+uint64(k))%4 == 0)
+			}
+		}
+		k := 0
+		for ; k+16 <= len(b); k += 8 {
+			if mayHoldAddress(b[k : k+16 : k+16]) {
+				for i := range 8 {
+					see(k + i)
+				}
+			}
+		}
+		for ; k+8 <= len(b); k++ {
+			see(k)
+		}
+	})
+}
+
+// mayHoldAddress reports whether one of the first 8 words, at each offset, may be an address: the last two bytes of those are 0.
+func mayHoldAddress(b []byte) bool {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	w, next := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+	last := w>>48 | next<<16
+	return (last-ones)&^last&highs != 0 && w|next != 0
+}
