@@ -43,6 +43,23 @@ func TestReplayMarksResultsOfUnknownKernelsUnproved(t *testing.T) {
 		t.Errorf("%+v, kernels are trusted: %v", u, r.TrustsKernels)
 	}
 
+	// The kernel gets no address of the memory, but can reach it. The memory that it gets is not copied to the host.
+	for _, how := range []string{"table", "mapped", "managed", "hidden"} {
+		path := recorded(t, append(command, "reach", how)...)
+		first := uint64(1) // a copy before the kernel
+		if r := run(t, path, &Options{Verify: true}); !r.Identical {
+			t.Errorf("%s with the kernels: %s, %+v", how, &r.Results, r.Unverified)
+		}
+		r := run(t, path, &Options{Verify: true, KernelLibraries: noKernels})
+		if codes := r.codes(); r.Verdict != verify.Unproved || r.Results.Proved != first || codes[verify.Kernel] == 0 || len(codes) != 1 {
+			t.Errorf("%s: %s, %+v", how, &r.Results, r.Unverified)
+		}
+	}
+	r = run(t, recorded(t, append(command, "reach", "apart")...), &Options{Verify: true, KernelLibraries: noKernels})
+	if identical(t, r, 2); !strings.Contains(r.Log, `kernel "add" is in no kernel library`) {
+		t.Errorf("the log has no warning: %q", r.Log)
+	}
+
 	// Kernels in one process change another one's results, and so do kernels through another mapping.
 	for _, name := range []string{"handoff", "peers", "vmm"} {
 		program := testenv.CompileC(t, name, []string{"testdata/" + name + ".c"})
