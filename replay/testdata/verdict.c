@@ -4,6 +4,8 @@
  *	unwritten  a copy from unwritten memory
  *	half       a copy from memory whose first half a kernel has written
  *	sum        a kernel that adds to unwritten memory
+ *	physical   the same for physical memory: its second half is in another mapping
+ *	remapped   the same, but the memory was written at another address
  *	ignored    the same, and a copy of the kernel's result from written memory
  *	none       no result at all
  *	crash      a kernel that crashes between two copies of the same memory
@@ -17,7 +19,26 @@
  */
 #include "program.h"
 
-enum { COUNT = 256 };
+enum { COUNT = 256, UNIT = 2 << 20 };
+
+/* Returns memory in two blocks of physical memory, which a program may write at another address before. */
+static uint32_t *physical_memory(const uint32_t *host, size_t size, bool written)
+{
+	aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE, .location = {.type = ACL_MEM_LOCATION_TYPE_DEVICE}};
+	aclrtDrvMemHandle block;
+	char *range;
+	CHECK(aclrtReserveMemAddress((void **)&range, 4 * UNIT, 0, NULL, 1));
+	for (int i = 0; i < 2; i++) {
+		CHECK(aclrtMallocPhysical(&block, UNIT, &prop, 0));
+		CHECK(aclrtMapMem(range + (written ? 2 + i : i) * UNIT, UNIT, 0, block, 0));
+		if (!written)
+			continue;
+		to_device(range + (2 + i) * UNIT + (i ? 0 : UNIT - size / 2), host + i * COUNT / 2, size / 2);
+		CHECK(aclrtUnmapMem(range + (2 + i) * UNIT));
+		CHECK(aclrtMapMem(range + i * UNIT, UNIT, 0, block, 0));
+	}
+	return (uint32_t *)(range + UNIT - size / 2);
+}
 
 /* Launches a kernel that changes nothing, and copies memory to the host that it may reach. */
 static void reaches(const char *how, const char *binary, aclrtStream s, uint32_t *host)
@@ -69,6 +90,8 @@ int main(int argc, char **argv)
 	uint32_t host[COUNT], *x = device_memory(sizeof host);
 	for (uint32_t i = 0; i < COUNT; i++)
 		host[i] = i;
+	if (strcmp(how, "physical") == 0 || strcmp(how, "remapped") == 0)
+		x = physical_memory(host, sizeof host, how[0] == 'r');
 	aclrtFuncHandle add = kernel(argv[1], strcmp(how, "varies") == 0 ? "stamp" : "add");
 	uint64_t count = COUNT;
 	if (strcmp(how, "unwritten") == 0)
@@ -77,7 +100,7 @@ int main(int argc, char **argv)
 		to_device(x, host, sizeof host / 2), count /= 2;
 	else if (strcmp(how, "ignored") == 0)
 		to_device(x, host, sizeof host / 2);
-	else if (strcmp(how, "sum") != 0)
+	else if (strcmp(how, "sum") != 0 && strcmp(how, "physical") != 0 && strcmp(how, "remapped") != 0)
 		to_device(x, host, sizeof host);
 	if (strcmp(how, "reach") == 0)
 		count = 0;
