@@ -92,6 +92,13 @@ func (p *callCompiler) upload(i int, off uint64, addr plan.Operand) bool {
 // source returns the operand for host memory that a copy reads, and stores the recorded content there.
 func (p *callCompiler) source(i int, item uint32, addr uint64, op plan.Operand, in *timeline.Object, off uint64, own bool, s rows) (plan.Operand, error) {
 	d := p.a.Find(i, item, format.DirIn)
+	switch {
+	case !p.ok || p.e.Captured != nil || s.len == 0:
+	case p.afterHost():
+		p.doubtTask(verify.HostFunction.Code())
+	case d != nil && d.Reason == format.TakenEarly:
+		p.doubtTask(verify.Source.Code() | weak)
+	}
 	if p.e.Captured != nil && p.ok && s.len > 0 {
 		if own {
 			op, own = p.region(addr, s.span()), false // each graph run reads it

@@ -87,6 +87,7 @@ func (p *callCompiler) followRun(g *graph.Graph[*timeline.Object, *graphWork]) e
 	}
 	var all []copied
 	index := map[key]int{}
+	g.Each(func(w *graphWork, _ bool) { p.hosted = p.hosted || w != nil && len(w.hosts) > 0 })
 	if err := p.sources(g); err != nil {
 		return err
 	}
@@ -191,7 +192,9 @@ func (p *callCompiler) sources(g *graph.Graph[*timeline.Object, *graphWork]) err
 				failed = err
 				return
 			}
-			p.restore(g.op, from, relocs, g.size)
+			if p.restore(g.op, from, relocs, g.size); p.o.Compare && (p.hosted || p.afterHost()) {
+				p.unknown(g.op, g.size.span(), verify.HostFunction)
+			}
 		}
 	})
 	return failed

@@ -78,7 +78,7 @@ func (c *graphCopy) shift() plan.Operand {
 type hostLaunch struct {
 	key  timeline.HostFunction
 	ops  uint32  // operand with the stub's duration
-	fate int     // index into findings.host
+	stub int     // index into findings.Stubs
 	runs []int64 // nanoseconds
 	want int     // expected number, according to the calls
 }

@@ -165,14 +165,14 @@ func TestWorkspaceIsNoInput(t *testing.T) {
 	work, out := e.malloc(4096), e.malloc(4096)
 	args := []device.Arg{{Name: "work", Kind: device.ArgWorkspace, Size: 8}, {Name: "out", Kind: device.ArgOutput, Size: 8}}
 	extents := []space.Extent{{Addr: work, Size: 4096, Access: space.Read | space.Write, Arg: 0}, {Addr: out, Size: 4096, Access: space.Write, Arg: 1}}
-	e.sim.Spread(extents, args)
+	e.sim.Spread(extents, args, 0)
 	if _, ok := e.sim.Unknown(out, 4096); ok {
 		t.Error("what a kernel with a workspace wrote is unknown")
 	}
 	args[0].Kind = device.ArgInout
 	in := e.malloc(4096)
 	extents[0].Addr = in
-	e.sim.Spread(extents, args)
+	e.sim.Spread(extents, args, 0)
 	if _, ok := e.sim.Unknown(out, 4096); !ok {
 		t.Error("what a kernel computed of new memory is known")
 	}

@@ -170,7 +170,7 @@ func (s *Machine) TaintReached(args space.Span, own bool, kernel string) {
 // content takes in what the marks of memory say about its content.
 func (f *search) content(at space.Span) {
 	for _, m := range f.in(at) {
-		if _, given := MarkReason(m.Value.Why); given {
+		if Rank(m.Value.Why) == givenRank {
 			f.any = true
 		}
 		if g := m.Value.Group; g != nil && g.Root() != f.group.Root() {

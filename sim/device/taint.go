@@ -126,8 +126,14 @@ func (s *Machine) Mark(addr, size uint64, reason uint8) {
 		s.MarkKnown(addr, size)
 		return
 	}
-	s.Taint(space.Span{Addr: addr, Size: size}, &memory.Mark{Why: givenMark + string([]byte{reason})})
+	m := given(reason)
+	s.Taint(space.Span{Addr: addr, Size: size}, &m)
 }
+
+// Weak is the least reason whose marks give way to all others.
+const Weak = 128
+
+func given(reason uint8) memory.Mark { return memory.Mark{Why: givenMark + string([]byte{reason})} }
 
 // MarkReason returns the reason of a mark that a caller set.
 func MarkReason(kernel string) (reason uint8, ok bool) {
@@ -151,7 +157,9 @@ func Rank(kernel string) int {
 	case RaceMark:
 		return 1
 	}
-	if _, ok := MarkReason(kernel); ok {
+	if reason, ok := MarkReason(kernel); ok && reason >= Weak {
+		return weakRank
+	} else if ok {
 		return givenRank
 	}
 	return KernelRank
@@ -159,6 +167,7 @@ func Rank(kernel string) int {
 
 // Ranks of caller's marks and of kernel names.
 const (
+	weakRank   = -1
 	givenRank  = 2
 	KernelRank = 3
 )
@@ -247,7 +256,7 @@ func (s *Machine) MarkKnown(addr, n uint64) {
 
 // Follow passes marks on after a transfer.
 func (s *Machine) Follow(x *Transfer) {
-	if !s.Unknowns.Any.Load() {
+	if !s.Unknowns.Any.Load() && x.Doubt == 0 {
 		return
 	}
 	if x.Staged != nil {
@@ -266,12 +275,19 @@ func (s *Machine) Follow(x *Transfer) {
 			found = []space.Region[memory.Mark]{{Span: src, Value: m}}
 		}
 		if pageable { // the program may have written it since; only the caller's marks stay
-			found = slices.DeleteFunc(found, func(r space.Region[memory.Mark]) bool { return Rank(r.Value.Why) != givenRank })
+			found = slices.DeleteFunc(found, func(r space.Region[memory.Mark]) bool {
+				return Rank(r.Value.Why) != givenRank && Rank(r.Value.Why) != weakRank
+			})
 		}
 		if len(found) == 0 && s.Strict.Racy(src) {
 			found = []space.Region[memory.Mark]{{Span: src, Value: memory.Mark{Why: RaceMark}}}
 		}
 		s.MarkKnown(dst.Addr, dst.Size)
+		if fromHost && x.Doubt != 0 {
+			s.Mark(dst.Addr, dst.Size, x.Doubt)
+			doubt := given(x.Doubt)
+			found = slices.DeleteFunc(found, func(r space.Region[memory.Mark]) bool { return Rank(r.Value.Why) < Rank(doubt.Why) })
+		}
 		for _, r := range found {
 			s.Taint(space.Span{Addr: dst.Addr + r.Addr - src.Addr, Size: r.Size}, &r.Value)
 			if Rank(r.Value.Why) == KernelRank {
@@ -312,14 +328,18 @@ func (s *Machine) reportUnknown(x *Transfer, kernel string, n uint64) {
 }
 
 // Spread passes marks on after a kernel ran: if it read tainted memory, its output is tainted. args are the kernel's
-// arguments; nil if the extents refer to none. New memory that is read as a workspace spreads nothing.
-func (s *Machine) Spread(extents []space.Extent, args []Arg) {
-	if !s.Unknowns.Any.Load() {
+// arguments; nil if the extents refer to none. New memory that is read as a workspace spreads nothing. doubt is a reason to mark all output, 0
+// for none.
+func (s *Machine) Spread(extents []space.Extent, args []Arg, doubt uint8) {
+	if !s.Unknowns.Any.Load() && doubt == 0 {
 		return
 	}
 	s.Unknowns.rescan() // it may have written more than it declares
 	var from memory.Mark
-	found := false
+	found := doubt != 0
+	if found {
+		from = given(doubt)
+	}
 	for _, x := range extents {
 		if x.Access&space.Read == 0 || x.Size == 0 {
 			continue

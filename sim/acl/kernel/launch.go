@@ -25,6 +25,7 @@ type Order struct {
 	Grid, Block [3]uint32
 	Blocks      uint32
 	Attrs       []acl.LaunchKernelAttr // for graph tasks
+	Doubt       uint8                  // see device.Transfer
 	launch      device.Launch          // the running launch; one at a time
 }
 
@@ -109,7 +110,7 @@ func (o *Order) Run(s *device.Stream, args space.Span, own bool) (time.Duration,
 	if f := o.crashed(d.Machine); f != nil {
 		return cost, f
 	}
-	d.Machine.Spread(extents, k.Args)
+	d.Machine.Spread(extents, k.Args, o.Doubt)
 	return cost, nil
 }
 
