@@ -230,6 +230,9 @@ func (p *callCompiler) destination(i int, item uint32, addr uint64, op plan.Oper
 		if part.unset && in.Bits == 0 {
 			in.Bits = verify.Uninitialised.Code()
 		}
+		if p.visible.hosted[origin] && in.Bits == 0 {
+			in.Bits, in.Flags = verify.HostFunction.Code(), in.Flags|plan.InstUnmarked
+		}
 		level.mark(&in)
 		if guessed {
 			in.Bits |= plan.CheckGuess

@@ -193,7 +193,8 @@ func (p *callCompiler) sources(g *graph.Graph[*timeline.Object, *graphWork]) err
 				return
 			}
 			if p.restore(g.op, from, relocs, g.size); p.o.Compare && (p.hosted || p.afterHost()) {
-				p.unknown(g.op, g.size.span(), verify.HostFunction)
+				p.doubtTask(verify.HostFunction.Code())
+				p.before = append(p.before, p.mark(g.op, g.size.span(), verify.HostFunction))
 			}
 		}
 	})

@@ -168,9 +168,6 @@ func (p *callCompiler) doubted() {
 	if p.doubtful == 0 {
 		return
 	}
-	if p.doubtful < weak {
-		p.gaps.since(verify.HostFunction, p.c.Start)
-	}
 	mark := plan.Instruction{Op: plan.OpMark, Bits: p.doubtful, Operands: p.Operands(imm(0))}
 	p.before = append(p.before, mark)
 	mark.Bits = 0
