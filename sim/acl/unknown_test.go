@@ -290,9 +290,14 @@ func TestUnknownKernelReaches(t *testing.T) {
 	e.ok(e.th.Memset(big, 3<<20, 0, 3<<20))
 	launch(mystery, big)
 	z := none()
-	store(big+2<<20+8, z)
-	launch(mystery, big)
-	unknown("through the last part of large memory", z, true)
+	for _, at := range []uint64{2<<20 + 8, 1<<20 - 4, 64<<10 - 4, 3<<20 - 8} {
+		e.ok(e.th.Memset(z, 4096, 0, 4096))
+		launch(mystery, big)
+		store(big+at, z)
+		launch(mystery, big)
+		unknown("through any part of large memory", z, true)
+		z = none() // the group has the old one
+	}
 
 	// Kernels that run store addresses, and pass on what they may be.
 	from, to, w := none(), none(), none()

@@ -1,7 +1,9 @@
 package device
 
 import (
+	"cmp"
 	"encoding/binary"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -21,11 +23,19 @@ import (
 
 // reach is what the search knows of memory. Its lock also guards all groups.
 type reach struct {
-	lock   sync.Mutex
-	clock  uint64
-	ended  map[space.Span]uint64 // the time at which memory of a group has last ended; 0 for never
-	pieces map[uint64]*piece     // by the address of the first byte
-	used   atomic.Bool           // pieces is not empty
+	active  atomic.Bool // there was a search
+	lock    sync.Mutex
+	clock   uint64
+	ended   map[space.Span]uint64 // the time at which memory of a group has last ended; 0 for never
+	pieces  map[uint64]*piece     // by the address of the first byte
+	changed []change              // memory whose content or marks have changed, by time
+	lost    uint64                // changes until this time are not in changed
+}
+
+// change is device memory that has changed. Other memory may change at any time.
+type change struct {
+	at    uint64
+	where space.Span
 }
 
 // A piece is the addresses that were found in a part of device memory that has not been written since.
@@ -53,6 +63,10 @@ func (w *windows) hold(word uint64) bool {
 const (
 	// pieceSize is the size of all pieces of an allocation but the last.
 	pieceSize = 1 << 20
+	// mostChanges bounds the changes that are kept.
+	mostChanges = 1 << 12
+	// block is the unit in which memory that was never written is skipped.
+	block = 64 << 10
 	// pieceMost bounds the addresses that a piece keeps. Pieces with more are searched again.
 	pieceMost = 1 << 12
 )
@@ -85,27 +99,39 @@ func (r *reach) gone(s space.Span) {
 
 // rescan forgets what was found in all memory.
 func (r *reach) rescan() {
-	if r.used.Load() {
+	if r.active.Load() {
 		r.lock.Lock()
 		defer r.lock.Unlock()
 		clear(r.pieces)
+		r.change(space.Span{Size: ^uint64(0)})
 	}
+}
+
+// change records that memory has changed. The caller holds the lock.
+func (r *reach) change(at space.Span) {
+	r.clock++
+	if len(r.changed) == mostChanges || at.Size == ^uint64(0) {
+		r.changed, r.lost = r.changed[:0], r.clock
+		return
+	}
+	r.changed = append(r.changed, change{r.clock, at})
 }
 
 // written forgets what was found in memory that was written.
 func (s *Machine) written(at space.Span) {
 	r := &s.Unknowns.reach
 	d := s.Locate(at.Addr).Device
-	if !r.used.Load() || d == nil {
+	if !r.active.Load() || d == nil {
 		return
 	}
 	r.lock.Lock()
 	defer r.lock.Unlock()
+	r.change(at)
 	for c := d.Memory.Live.At(at.Addr); c.OK() && c.Get().Addr < at.End(); c.Next() {
 		start := c.Get().Addr
 		from := start
-		if at.Addr > start {
-			from += (at.Addr - start) / pieceSize * pieceSize
+		if at.Addr > start+7 { // a word may begin in the piece before
+			from += (at.Addr - 7 - start) / pieceSize * pieceSize
 		}
 		for ; from < min(at.End(), c.Get().End()) && len(r.pieces) > 0; from += pieceSize {
 			delete(r.pieces, from)
@@ -121,6 +147,7 @@ type search struct {
 	queue []target
 	group *memory.Group
 	any   bool // every memory may be reached
+	open  bool // memory was reached that may change unseen
 }
 
 // target is memory that kernels may reach.
@@ -135,6 +162,7 @@ type target struct {
 // program if own is false.
 func (s *Machine) TaintReached(args space.Span, own bool, kernel string) {
 	r := &s.Unknowns.reach
+	r.active.Store(true)
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	if r.ended == nil {
@@ -145,7 +173,7 @@ func (s *Machine) TaintReached(args space.Span, own bool, kernel string) {
 		f.address(args.Addr, true)
 		f.content(args)
 	}
-	f.scan(args, f.address)
+	f.scan(args, 0, f.address)
 	for len(f.queue) > 0 && !f.any {
 		t := f.queue[0]
 		f.queue = f.queue[1:]
@@ -162,8 +190,11 @@ func (s *Machine) TaintReached(args space.Span, own bool, kernel string) {
 		g.Add(span, r.clock)
 		r.ended[span] = r.ended[span] // known from now on
 		if t.write {
-			s.Taint(span, mark)
+			s.mark(span, mark)
 		}
+	}
+	if g.Searched = r.clock; f.open {
+		g.Searched = 0
 	}
 }
 
@@ -174,14 +205,32 @@ func (f *search) content(at space.Span) {
 			f.any = true
 		}
 		if g := m.Value.Group; g != nil && g.Root() != f.group.Root() {
-			f.group = f.group.Join(g)
-			for span, at := range f.group.Spans() {
-				if f.Unknowns.ended[span] < at {
-					f.address(span.Addr, true)
-				}
-			}
+			f.join(g.Root())
 		}
 	}
+}
+
+// join adds the memory of a group. If it was searched before, only memory that has changed since is searched again.
+func (f *search) join(g *memory.Group) {
+	r := &f.Unknowns.reach
+	add := func(span space.Span) {
+		if at, in := g.Spans()[span]; in && r.ended[span] < at {
+			f.address(span.Addr, true)
+		}
+	}
+	if g.Searched > r.lost {
+		k, _ := slices.BinarySearchFunc(r.changed, g.Searched, func(c change, at uint64) int { return cmp.Compare(c.at, at+1) })
+		for _, c := range r.changed[k:] {
+			for t, ok := f.at(c.where.Addr); ok && t.Addr < c.where.End(); t, ok = f.at(t.End()) {
+				add(t.Span)
+			}
+		}
+	} else {
+		for span := range g.Spans() {
+			add(span)
+		}
+	}
+	f.group = f.group.Join(g)
 }
 
 // address adds the memory that a word points to. A word that is not aligned counts only if it is the start of an allocation.
@@ -244,7 +293,8 @@ func (f *search) pointers(t target) {
 		f.shared(t.Span, func(*memory.Shared) bool { keeps = false; return true })
 	}
 	if !keeps {
-		f.scan(t.Span, f.address)
+		f.open = true
+		f.scan(t.Span, 0, f.address)
 		return
 	}
 	r := &f.Unknowns.reach
@@ -252,13 +302,12 @@ func (f *search) pointers(t target) {
 		p := r.pieces[at]
 		if p == nil || p.windows != f.windows {
 			p = &piece{windows: f.windows}
-			f.stored(t, space.Span{Addr: at, Size: min(pieceSize, t.End()-at)}, func(s space.Span) { f.scan(s, p.add) })
+			f.stored(t, space.Span{Addr: at, Size: min(pieceSize, t.End()-at)}, func(s space.Span) { f.scan(s, min(7, t.End()-s.End()), p.add) })
 			if len(p.aligned)+len(p.odd) <= pieceMost {
 				if r.pieces == nil {
 					r.pieces = map[uint64]*piece{}
 				}
 				r.pieces[at] = p
-				r.used.Store(true)
 			}
 		}
 		for _, w := range p.aligned {
@@ -278,7 +327,7 @@ func (p *piece) add(word uint64, aligned bool) {
 	}
 }
 
-// stored visits the parts of device memory that have ever been written, since reading the others would cost memory.
+// stored visits the blocks of device memory that have ever been written, since reading the others would cost memory.
 func (f *search) stored(t target, at space.Span, visit func(space.Span)) {
 	fd, base := t.memory.File(t.Addr)
 	if p := t.block.Physical; p != nil {
@@ -288,29 +337,30 @@ func (f *search) stored(t target, at space.Span, visit func(space.Span)) {
 		visit(at)
 		return
 	}
-	for at.Size > 0 {
-		from, err := unix.Seek(fd, int64(at.Addr-base), unix.SEEK_DATA)
-		if err == unix.ENXIO {
+	// A search for the end of the data would pass through all of it.
+	for end := at.End(); at.Addr < end; at.Addr += at.Size {
+		at.Size = min(block-(at.Addr-base)%block, end-at.Addr)
+		data, err := unix.Seek(fd, int64(at.Addr-base), unix.SEEK_DATA)
+		switch next := base + uint64(data); {
+		case err == unix.ENXIO:
 			return
-		}
-		to := int64(at.End() - base)
-		if err != nil { // the system can't tell
-			from = int64(at.Addr - base)
-		} else if hole, err := unix.Seek(fd, from, unix.SEEK_HOLE); err == nil {
-			to = min(to, hole)
-		}
-		if from >= to {
+		case err != nil: // the system can't tell
+			visit(at)
+		case next >= end:
 			return
+		case next >= at.End():
+			at = space.Span{Addr: next} // go on there
+		default:
+			visit(at)
 		}
-		visit(space.Span{Addr: base + uint64(from), Size: uint64(to - from)})
-		at = space.Span{Addr: base + uint64(to), Size: at.End() - base - uint64(to)}
 	}
 }
 
-// scan visits the words in memory that may be addresses, at every offset. aligned reports whether that is a multiple of 4.
-func (f *search) scan(at space.Span, visit func(word uint64, aligned bool)) {
+// scan visits the words in memory that may be addresses, at every offset. aligned reports whether that is a multiple of 4. Words may extend into
+// the more bytes that follow.
+func (f *search) scan(at space.Span, more uint64, visit func(word uint64, aligned bool)) {
 	_ = space.Guard(func() {
-		b := space.Bytes(at.Addr, at.Size)
+		b := space.Bytes(at.Addr, at.Size+more)
 		see := func(k int) {
 			if w := binary.LittleEndian.Uint64(b[k:]); f.hold(w) {
 				visit(w, (at.Addr+uint64(k))%4 == 0)

@@ -203,6 +203,12 @@ func (s *Machine) marked(at space.Span) []space.Region[memory.Mark] {
 
 // Taint marks a range.
 func (s *Machine) Taint(at space.Span, m *memory.Mark) {
+	s.written(at)
+	s.mark(at, m)
+}
+
+// mark is Taint by a search.
+func (s *Machine) mark(at space.Span, m *memory.Mark) {
 	s.Unknowns.Any.Store(true)
 	s.marks(at, func(u *space.Marks[memory.Mark], _, in space.Span) { u.Set(in, m) })
 	if Rank(m.Why) == KernelRank {

@@ -14,6 +14,8 @@ type Mark struct {
 type Group struct {
 	into  *Group                // the group that this one has joined; nil for none
 	spans map[space.Span]uint64 // the time at which each was added
+	// Searched is the time until which all memory that the group's memory leads to is in the group and marked; 0 for never.
+	Searched uint64
 }
 
 // Root returns the group that a group has joined.
@@ -37,6 +39,7 @@ func (g *Group) Join(o *Group) *Group {
 		g.Add(s, at)
 	}
 	o.into, o.spans = g, nil
+	g.Searched = 0
 	return g
 }
 
