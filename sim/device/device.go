@@ -50,7 +50,7 @@ func newNPU(s *Machine, id int32) *Device {
 // access, or mapped host memory.
 func (d *Device) Check(addr, n uint64, access uint32) error {
 	if d.Memory.Owns(addr) {
-		if d.Memory.HasShared.Load() {
+		if d.Memory.Has.Shared.Load() {
 			if err := d.checkShared(addr, n); err != nil {
 				return err
 			}

@@ -14,8 +14,8 @@ import (
 // marked with the kernel's name. Copies, reductions and kernels that read marked memory pass the mark on; known data removes it. A copy of
 // marked bytes to the host is reported, since a device would have other bytes.
 //
-// With Options.Uninitialised, new device memory, physical memory and managed memory carry a mark too. Kernels may write more than their
-// extents declare, so bytes that are not zero lose this mark. Memory of other processes never carries it.
+// With Options.Uninitialised, new device memory and physical memory carry a mark too. Kernels may write more than their extents declare, so
+// bytes that are not zero lose this mark. Memory that the host can access and memory of other processes never carry it.
 //
 // Memory that processes share also has a stain: the name of a kernel that may have written any part. A stain lasts as long as the memory.
 
@@ -38,7 +38,7 @@ func (s *Machine) marks(at space.Span, visit func(u *space.Marks[memory.Mark], p
 	case d == nil:
 		visit(&s.Host.Marks, at, at)
 		return
-	case !d.Memory.HasMappings.Load():
+	case !d.Memory.Has.Mappings.Load():
 		visit(&d.Memory.Unknown, at, at)
 		return
 	}
@@ -218,7 +218,7 @@ func (s *Machine) mark(at space.Span, m *memory.Mark) {
 
 var uninitialised memory.Mark
 
-// MarkNew marks new device memory or managed memory.
+// MarkNew marks new device memory.
 func (s *Machine) MarkNew(at space.Span) {
 	if s.Options.Uninitialised {
 		s.Taint(at, &uninitialised)
@@ -230,6 +230,28 @@ func (s *Machine) MarkPhysical(p *memory.Physical) {
 	if s.Options.Uninitialised {
 		s.Unknowns.Any.Store(true)
 		p.Unknown.Set(space.Span{Size: p.Size}, &uninitialised)
+	}
+}
+
+// written forgets what was found in memory that was written.
+func (s *Machine) written(at space.Span) {
+	r := &s.Unknowns.reach
+	d := s.Locate(at.Addr).Device
+	if !r.active.Load() || d == nil {
+		return
+	}
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	r.change(at)
+	for c := d.Memory.Live.At(at.Addr); c.OK() && c.Get().Addr < at.End(); c.Next() {
+		start := c.Get().Addr
+		from := start
+		if at.Addr > start+7 { // a word may begin in the piece before
+			from += (at.Addr - 7 - start) / pieceSize * pieceSize
+		}
+		for ; from < min(at.End(), c.Get().End()) && len(r.pieces) > 0; from += pieceSize {
+			delete(r.pieces, from)
+		}
 	}
 }
 

@@ -60,12 +60,10 @@ type Memory struct {
 	freed        []space.Span // most recently freed allocations, in order
 	reservations map[uint64]*reservation
 
-	hasForeign atomic.Bool
+	// Has says which kinds of memory there have been: of other processes, mapped physical memory, placed outside the arena.
+	Has struct{ Shared, Mappings, foreign atomic.Bool }
 	// Ends counts how often all memory was freed. The runtime then recreates its own memory.
-	Ends      atomic.Uint32
-	HasShared atomic.Bool // has memory of other processes
-	// HasMappings is set once physical memory was mapped.
-	HasMappings atomic.Bool
+	Ends atomic.Uint32
 	// Gone is called with memory that ends, under the lock; may be nil.
 	Gone func(space.Span)
 }
@@ -292,7 +290,7 @@ func (m *Memory) mapForeign(addr, end uint64) error {
 	for _, f := range fresh {
 		m.foreign.Insert(space.Region[struct{}]{Span: f})
 	}
-	m.hasForeign.Store(true)
+	m.Has.foreign.Store(true)
 	return nil
 }
 
@@ -378,7 +376,7 @@ func (m *Memory) Owns(addr uint64) bool {
 	if addr >= m.Base && addr < m.Base+ArenaStride {
 		return true
 	}
-	if !m.hasForeign.Load() {
+	if !m.Has.foreign.Load() {
 		return false
 	}
 	_, ok := m.foreign.Find(addr)

@@ -90,7 +90,7 @@ func (m *Memory) takeAddresses(size, want uint64) (uint64, *fail.Failure) {
 			return false
 		}
 		m.foreign.Insert(space.Region[struct{}]{Span: space.Span{Addr: addr, Size: size}})
-		m.hasForeign.Store(true)
+		m.Has.foreign.Store(true)
 		m.Taken.Insert(space.Region[struct{}]{Span: space.Span{Addr: addr, Size: size}})
 		return true
 	}
@@ -160,7 +160,7 @@ func (m *Memory) MapPhysical(addr uint64, p *Physical, access uint32) error {
 	if p.mappings++; p.mappings > 1 {
 		p.Aliased.Store(true)
 	}
-	m.HasMappings.Store(true)
+	m.Has.Mappings.Store(true)
 	m.Live.Insert(space.Region[Block]{Span: space.Span{Addr: addr, Size: p.Size}, Value: Block{Origin: ByMap, Access: access, Physical: p}})
 	return nil
 }
