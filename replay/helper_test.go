@@ -190,13 +190,19 @@ func identical(t *testing.T, r *Report, results uint64) {
 	}
 }
 
-// unproved expects n proved results and, for each reason, the given number of unproved ones; nothing may differ.
-func unproved(t *testing.T, r *Report, results uint64, want map[verify.Reason]int) {
-	t.Helper()
+// codes returns the number of unproved results for each reason.
+func (r *Report) codes() map[verify.Reason]int {
 	got := map[verify.Reason]int{}
 	for _, u := range r.Unverified {
 		got[u.Code] += u.Results
 	}
+	return got
+}
+
+// unproved expects n proved results and, for each reason, the given number of unproved ones; nothing may differ.
+func unproved(t *testing.T, r *Report, results uint64, want map[verify.Reason]int) {
+	t.Helper()
+	got := r.codes()
 	if r.Verdict != verify.Unproved || r.Identical || r.Verified.Results != results || !maps.Equal(got, want) {
 		t.Fatalf("%s, %d results of %d proved, unproved %v, want %v; differences %+v, unsupported %+v, unverified %+v, crash %+v, note %q\n%s",
 			r.Verdict, r.Verified.Results, results, got, want, r.Differences, r.Unsupported, r.Unverified, r.Crash, r.Note, r.Log)

@@ -1,9 +1,11 @@
 package replay
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/compile"
 
 	"github.com/acltrace/acltrace/internal/testenv"
@@ -37,13 +39,96 @@ func TestHostFunctionTime(t *testing.T) {
 	path := tw.close()
 	for pace, want := range map[string]int64{PaceASAP: 0, PaceRecorded: 4 * took, PaceScaled + "0.5": 2 * took} {
 		r := run(t, path, &Options{Verify: true, Pace: pace})
-		unproved(t, r, 0, map[verify.Reason]int{verify.HostFunction: 2})
+		if unproved(t, r, 0, map[verify.Reason]int{}); len(r.Stubs) != 2 {
+			t.Errorf("%s: stubs %+v", pace, r.Stubs)
+		}
 		if r.HostFunctions == 0 || r.Calls-r.Replayed != r.HostFunctions {
 			t.Errorf("%s: %d of %d calls replayed, %d host functions", pace, r.Replayed, r.Calls, r.HostFunctions)
 		}
 		if r.ReplayedNS < want || want == 0 && r.ReplayedNS >= 4*took {
 			t.Errorf("%s: %d ns, want %d", pace, r.ReplayedNS, want)
 		}
+	}
+}
+
+// Data that a host function had written was compared with what its stub left, so the replay was "different". And every launch of a host
+// function was an unproved result, whatever the function did.
+func TestDataOfHostFunctions(t *testing.T) {
+	const fn, other, event = 0x400000, 0x5100, 0x5200
+	before, after := pattern(64, 1), pattern(64, 9)
+	l := library(t)
+	for _, c := range []struct {
+		name  string
+		make  func(tw *traceWriter, copy func(b []byte, on uint64))
+		reads []byte // the result
+		want  map[verify.Reason]int
+	}{
+		{"nothing reads its data", func(tw *traceWriter, copy func([]byte, uint64)) {
+			copy(before, stream)
+			tw.call("aclrtLaunchHostFunc", []uint64{stream, fn, 0})
+			tw.sync()
+		}, before, nil},
+		{"a copy reads it", func(tw *traceWriter, copy func([]byte, uint64)) {
+			tw.call("aclrtLaunchHostFunc", []uint64{stream, fn, 0})
+			copy(before, stream)
+			tw.sync()
+		}, after, map[verify.Reason]int{verify.HostFunction: 1}},
+		{"the trace has the data", func(tw *traceWriter, copy func([]byte, uint64)) {
+			tw.call("aclrtLaunchHostFunc", []uint64{stream, fn, 0})
+			tw.sync()
+			copy(after, stream)
+			tw.sync()
+		}, after, nil},
+		{"a copy on another stream, which does not wait for it", func(tw *traceWriter, copy func([]byte, uint64)) {
+			tw.call("aclrtLaunchHostFunc", []uint64{stream, fn, 0})
+			copy(before, other)
+			tw.call("aclrtSynchronizeDevice", nil)
+		}, before, nil},
+		{"a copy on another stream, which waits for it", func(tw *traceWriter, copy func([]byte, uint64)) {
+			tw.call("aclrtLaunchHostFunc", []uint64{stream, fn, 0})
+			tw.call("aclrtRecordEvent", []uint64{event, stream})
+			tw.call("aclrtStreamWaitEvent", []uint64{other, event})
+			copy(before, other)
+			tw.call("aclrtSynchronizeDevice", nil)
+		}, after, map[verify.Reason]int{verify.HostFunction: 1}},
+		{"a copy whose data was taken early", func(tw *traceWriter, copy func([]byte, uint64)) {
+			copy(before, stream)
+			tw.sync()
+		}, after, map[verify.Reason]int{verify.Source: 1}},
+	} {
+		tw := newTrace(t)
+		tw.begin()
+		tw.call("aclrtCreateStream", []uint64{page}, out(0, other))
+		tw.call("aclrtCreateEvent", []uint64{page}, out(0, event))
+		tw.mallocHost(host, 4096)
+		for i := range uint64(3) {
+			tw.malloc(dev+4096*i, 64)
+		}
+		var early uint64
+		c.make(tw, func(b []byte, on uint64) {
+			early = tw.call("aclrtMemcpyAsync", []uint64{dev, 64, host, 64, 1, on}, in(2, b), func(c *format.Call) { c.Data[0].Reason = format.TakenEarly })
+			tw.call("aclrtMemcpyAsync", []uint64{dev + 4096, 64, dev, 64, 3, on})
+		})
+		tw.toDevice(dev+8192, before)
+		tw.toHost(dev+4096, c.reads)
+		tw.toHost(dev+8192, before)
+		path := tw.close()
+		t.Run(c.name, func(t *testing.T) {
+			simulate(t)
+			r := run(t, path, &Options{Verify: true})
+			if len(c.want) == 0 {
+				identical(t, r, 2)
+			} else if unproved(t, r, 1, c.want); c.want[verify.Source] > 0 && !strings.Contains(r.Unverified[0].Reason, fmt.Sprintf("the data of call %d,", early)) {
+				t.Errorf("the reason is %q", r.Unverified[0].Reason)
+			}
+			// A library without marks.
+			r = run(t, path, &Options{Verify: true, Backend: l})
+			if c.want[verify.HostFunction] > 0 {
+				unproved(t, r, 1, c.want)
+			} else if c.want == nil {
+				identical(t, r, 2)
+			}
+		})
 	}
 }
 

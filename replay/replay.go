@@ -37,6 +37,7 @@ import (
 	"github.com/acltrace/acltrace/replay/lab"
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/replay/verify"
+	"github.com/acltrace/acltrace/timeline"
 )
 
 // Values for Options.Pace.
@@ -229,6 +230,11 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		rep.Unsupported = append(rep.Unsupported, p.MissingFunctions(res.missing)...)
 		return rep, nil
 	}
+	libraries, err := s.loadedKernels()
+	if err != nil {
+		return nil, fmt.Errorf("replay %s: %w", path, err)
+	}
+	res.others = slices.ContainsFunc(libraries, func(k KernelLibrary) bool { return k.BuildID != k.RecordedBuildID })
 	var rep *Report
 	if opts.Repeat > 1 {
 		runs, err := s.again(ctx, res)
@@ -243,9 +249,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	if rep.Findings, err = s.findings(); err != nil {
 		return nil, fmt.Errorf("replay %s: %w", path, err)
 	}
-	if rep.KernelLibraries, err = s.loadedKernels(); err != nil {
-		return nil, fmt.Errorf("replay %s: %w", path, err)
-	}
+	rep.KernelLibraries = libraries
 	if rep.Crash != nil {
 		if err := rep.Crash.tell(r, m); err != nil {
 			return nil, compile.InFile(path, err)
@@ -273,6 +277,7 @@ func explain(ctx context.Context, r *format.Reader, m *api.Model, rep *Report) e
 		}
 	}
 	add(rep.Differences)
+	add(rep.sources)
 	if rep.Repeat != nil {
 		add(rep.Repeat.NotDeterministic)
 	}
@@ -280,7 +285,21 @@ func explain(ctx context.Context, r *format.Reader, m *api.Model, rep *Report) e
 	for i, h := range histories {
 		ds[i].History = h
 	}
+	rep.nameSources()
 	return err
+}
+
+// nameSources adds the copies whose data was taken early to the reasons of results that depend on them.
+func (r *Report) nameSources() {
+	for _, d := range r.sources {
+		for _, x := range d.Chain {
+			for i := range r.Unverified {
+				if u := &r.Unverified[i]; x.Early != timeline.NoCall && u.Call == d.Call && u.Code == verify.Source {
+					u.Reason = fmt.Sprintf("it differs, and depends on the data of call %d, which was %s", x.Early, format.TakenEarly)
+				}
+			}
+		}
+	}
 }
 
 // printPlan writes the plan as text, one line a Write.

@@ -47,7 +47,9 @@ type Report struct {
 
 	Coverage
 	Crash *Crash `json:"crash,omitempty"` // how the replay ended early
-	Log   string `json:"log,omitempty"`   // last output of the runtime library, unless all is identical
+	Log   string `json:"log,omitempty"`   // last output of the runtime library: of a simulator always, of others unless all is identical
+
+	sources []Difference // first differing bytes of results that are unproved (verify.Source)
 }
 
 // Conditions are the replay's conditions.
@@ -102,6 +104,7 @@ type Coverage struct {
 	Calls          uint64                `json:"calls"`               // number of calls in the trace
 	Replayed       uint64                `json:"replayed"`            // number of calls made; successive polls count once
 	HostFunctions  uint64                `json:"host_functions"`      // runs of the program's functions by the runtime; none is made
+	Stubs          []compile.Stubbed     `json:"stubs,omitempty"`     // launches of the program's functions, which stubs replace
 	Placement      string                `json:"placement,omitempty"` // "same" or "moved" addresses; empty if no runtime library was called
 	Seed           *uint64               `json:"seed,omitempty"`      // seed of --place move
 	Relocated      []compile.Relocated   `json:"relocated"`           // words that were rewritten as device addresses
@@ -269,6 +272,7 @@ type outcome struct {
 	details []plan.Detail
 	kernels []string // names for results
 	missing []string // functions missing in the library
+	others  bool     // some kernels are not those of the recording
 	crash   *Crash
 	log     string
 }
@@ -399,7 +403,7 @@ func (p *judge) report(o *outcome, varying map[int]verify.Reason) *Report {
 		Others: Others{Uninitialised: []Uninitialised{}},
 		Times:  Times{RecordedNS: f.To - f.From, Pace: Pace{Mode: opts.Pace}, Streams: []StreamTime{}},
 		Coverage: Coverage{
-			Calls: f.Calls, HostFunctions: f.Hosted, Guesses: []compile.Guess{}, Relocated: append([]compile.Relocated{}, f.Relocated...), RelocatedTotal: f.Relocations, Volatile: f.Volatile,
+			Calls: f.Calls, HostFunctions: f.Hosted, Stubs: f.Stubs, Guesses: []compile.Guess{}, Relocated: append([]compile.Relocated{}, f.Relocated...), RelocatedTotal: f.Relocations, Volatile: f.Volatile,
 			Substituted: append([]compile.Substituted{}, f.Substituted...), Ambiguous: append([]compile.Ambiguous{}, f.Ambiguous...), AmbiguousTotal: f.Ambiguities,
 		},
 	}
@@ -438,8 +442,8 @@ func (p *judge) report(o *outcome, varying map[int]verify.Reason) *Report {
 	case len(f.Asked) > 0:
 		r.Note = fmt.Sprintf("the program looked up %s functions that the recorder does not know, for example %s: their calls are not in the trace", human.Count(len(f.Asked)), f.Asked[0])
 	}
-	if r.Verdict != verify.Identical {
-		r.Log = o.log
+	if r.Verdict != verify.Identical || o.header.Reports != 0 {
+		r.Log = o.log // a simulator warns of kernels that it did not run
 	}
 	return r
 }
@@ -544,6 +548,9 @@ func (p *judge) compared(r *Report, s *resultState, in *plan.Instruction, res *p
 		code = verify.ByCode(n)
 		why = p.reason(o, code, res)
 	}
+	if code == verify.Source && o.others {
+		code = "" // the kernels may be the cause
+	}
 	if (code == "" || code == verify.Uninitialised) && in.Bits&plan.CheckGuess != 0 && r.Placement == "moved" { // an address may lead to unwritten memory
 		code = verify.Pointer
 		why = p.reason(o, code, res)
@@ -565,6 +572,9 @@ func (p *judge) compared(r *Report, s *resultState, in *plan.Instruction, res *p
 		s.set(verify.IsUnproved, code, why)
 		if res.Flags&plan.ResultDiffers != 0 {
 			s.other = true
+			if code == verify.Source && len(r.sources) < compile.MaxListed {
+				r.sources = append(r.sources, p.differingBytes(in, o.detail(res)))
+			}
 			if code == verify.Uninitialised {
 				r.Uninitialised = append(r.Uninitialised, Uninitialised{in.Call, p.File.Funcs[in.Fn].Name, p.checkedName(in), in.At + o.detail(res).First, o.detail(res).Count})
 			}

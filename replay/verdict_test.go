@@ -43,6 +43,23 @@ func TestReplayMarksResultsOfUnknownKernelsUnproved(t *testing.T) {
 		t.Errorf("%+v, kernels are trusted: %v", u, r.TrustsKernels)
 	}
 
+	// The kernel gets no address of the memory, but can reach it. The memory that it gets is not copied to the host.
+	for _, how := range []string{"table", "mapped", "managed", "hidden"} {
+		path := recorded(t, append(command, "reach", how)...)
+		first := uint64(1) // a copy before the kernel
+		if r := run(t, path, &Options{Verify: true}); !r.Identical {
+			t.Errorf("%s with the kernels: %s, %+v", how, &r.Results, r.Unverified)
+		}
+		r := run(t, path, &Options{Verify: true, KernelLibraries: noKernels})
+		if codes := r.codes(); r.Verdict != verify.Unproved || r.Results.Proved != first || codes[verify.Kernel] == 0 || len(codes) != 1 {
+			t.Errorf("%s: %s, %+v", how, &r.Results, r.Unverified)
+		}
+	}
+	r = run(t, recorded(t, append(command, "reach", "apart")...), &Options{Verify: true, KernelLibraries: noKernels})
+	if identical(t, r, 2); !strings.Contains(r.Log, `kernel "add" is in no kernel library`) {
+		t.Errorf("the log has no warning: %q", r.Log)
+	}
+
 	// Kernels in one process change another one's results, and so do kernels through another mapping.
 	for _, name := range []string{"handoff", "peers", "vmm"} {
 		program := testenv.CompileC(t, name, []string{"testdata/" + name + ".c"})
@@ -92,10 +109,15 @@ func TestReplaySaysThatItTrustsTheLibrary(t *testing.T) {
 // Results from unwritten memory were "identical" as long as the simulator's memory happened to be zero in both runs.
 func TestReplayMarksResultsOfUnwrittenMemoryUnproved(t *testing.T) {
 	command := verdictProgram(t)
-	for how, want := range map[string]int{"unwritten": 1, "half": 1, "sum": 1} {
+	for how, want := range map[string]int{"unwritten": 1, "half": 1, "sum": 1, "physical": 1, "remapped": 0} {
 		path := recorded(t, append(command, how)...)
 		t.Run(how, func(t *testing.T) {
-			unproved(t, run(t, path, &Options{Verify: true}), 0, map[verify.Reason]int{verify.Uninitialised: want})
+			r := run(t, path, &Options{Verify: true})
+			if want == 0 {
+				identical(t, r, 1)
+				return
+			}
+			unproved(t, r, 0, map[verify.Reason]int{verify.Uninitialised: want})
 		})
 	}
 }
@@ -104,7 +126,7 @@ func TestReplayMarksResultsOfUnwrittenMemoryUnproved(t *testing.T) {
 func TestPoisonTellsWhatDependsOnUnwrittenMemory(t *testing.T) {
 	command := verdictProgram(t)
 	uninitialised := map[verify.Reason]int{verify.Uninitialised: 1}
-	for how, depends := range map[string]bool{"inplace": false, "ignored": false, "sum": true, "half": true, "unwritten": true} {
+	for how, depends := range map[string]bool{"inplace": false, "ignored": false, "sum": true, "half": true, "unwritten": true, "physical": true, "remapped": false} {
 		path := recorded(t, append(command, how)...)
 		for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
 			r := run(t, path, &Options{Verify: true, Poison: true, Place: place})

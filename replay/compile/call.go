@@ -186,6 +186,7 @@ func (p *callCompiler) complete(in *plan.Instruction) {
 	p.addRelocs(in)
 	p.poison()
 	p.markGaps()
+	p.doubted()
 	p.exports()
 	p.markOutsiders()
 }

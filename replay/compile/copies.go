@@ -92,6 +92,13 @@ func (p *callCompiler) upload(i int, off uint64, addr plan.Operand) bool {
 // source returns the operand for host memory that a copy reads, and stores the recorded content there.
 func (p *callCompiler) source(i int, item uint32, addr uint64, op plan.Operand, in *timeline.Object, off uint64, own bool, s rows) (plan.Operand, error) {
 	d := p.a.Find(i, item, format.DirIn)
+	switch {
+	case !p.ok || p.e.Captured != nil || s.len == 0:
+	case p.afterHost():
+		p.doubtTask(verify.HostFunction.Code())
+	case d != nil && d.Reason == format.TakenEarly:
+		p.doubtTask(verify.Source.Code() | weak)
+	}
 	if p.e.Captured != nil && p.ok && s.len > 0 {
 		if own {
 			op, own = p.region(addr, s.span()), false // each graph run reads it
@@ -111,11 +118,11 @@ func (p *callCompiler) source(i int, item uint32, addr uint64, op plan.Operand, 
 		}
 		p.substitute(i, s.len, d)
 		if own {
-			p.zerosIn(nil, op, 0)
+			p.zerosIn(false, op, 0)
 			return p.zero(s.span()), nil
 		}
 		p.store(op, p.zero(s.len), nil, s)
-		p.zerosIn(in, op, s.span())
+		p.zerosIn(true, op, s.span())
 		return op, nil
 	}
 	if !own && p.inFlight(in, off, off+s.span()) {
@@ -135,10 +142,7 @@ func (p *callCompiler) source(i int, item uint32, addr uint64, op plan.Operand, 
 	if own {
 		op = p.lasting(s.span())
 	}
-	p.store(op, from, relocs, s)
-	if p.pointers.zeroed[in] {
-		p.before = append(p.before, p.mark(op, s.span(), ""))
-	}
+	p.restore(op, from, relocs, s)
 	return op, nil
 }
 
@@ -229,6 +233,9 @@ func (p *callCompiler) destination(i int, item uint32, addr uint64, op plan.Oper
 		if part.unset && in.Bits == 0 {
 			in.Bits = verify.Uninitialised.Code()
 			in.Flags |= plan.InstUnmarked // a simulator knows also the memory that kernels find by themselves
+		}
+		if p.visible.hosted[origin] && in.Bits == 0 {
+			in.Bits, in.Flags = verify.HostFunction.Code(), in.Flags|plan.InstUnmarked
 		}
 		level.mark(&in)
 		if guessed {

@@ -29,6 +29,7 @@ type Findings struct {
 	Ignored     []IgnoredVariable
 
 	Unverified  []Unverified
+	Stubs       []Stubbed    // launches of host functions
 	Doubts      []Unverified // effects that the replay does not reproduce and that concern no single result
 	Substituted []Substituted
 	Because     map[verify.Reason]string // a more detailed text for a reason
@@ -66,6 +67,12 @@ func (u *Unverified) String() string {
 		return fmt.Sprintf("call %d, %s: %s", u.Call, human.Plural(u.Results, "result"), u.Reason)
 	}
 	return fmt.Sprintf("call %d: %s", u.Call, u.Reason)
+}
+
+// Stubbed is a launch of the program's function.
+type Stubbed struct {
+	Call   uint64 `json:"call"`   // call number
+	Reason string `json:"reason"` // what the stub does, as a sentence
 }
 
 // AddUnverified adds an unproved result to a list.

@@ -104,13 +104,11 @@ func (p *compiler) mark(at plan.Operand, size uint64, code verify.Reason) plan.I
 	return plan.Instruction{Op: plan.OpMark, Bits: code.Code(), Operands: p.Operands(at), Len: size}
 }
 
-// zerosIn records that the current call copies zeros in place of missing data: from pinned memory, or from the shared zeros if pinned is
-// nil.
-func (p *callCompiler) zerosIn(pinned *timeline.Object, at plan.Operand, n uint64) {
+// zerosIn records that the current call copies zeros in place of missing data: from pinned memory, or from the shared zeros.
+func (p *callCompiler) zerosIn(pinned bool, at plan.Operand, n uint64) {
 	p.gaps.since(verify.Data, p.c.Start)
 	p.Found.Substituted[len(p.Found.Substituted)-1].marked = true
-	if pinned != nil {
-		p.pointers.zeroed[pinned] = true
+	if pinned {
 		p.before = append(p.before, p.mark(at, n, verify.Data))
 	}
 }

@@ -87,6 +87,7 @@ func (p *callCompiler) followRun(g *graph.Graph[*timeline.Object, *graphWork]) e
 	}
 	var all []copied
 	index := map[key]int{}
+	g.Each(func(w *graphWork, _ bool) { p.hosted = p.hosted || w != nil && len(w.hosts) > 0 })
 	if err := p.sources(g); err != nil {
 		return err
 	}
@@ -181,7 +182,6 @@ func (p *callCompiler) sources(g *graph.Graph[*timeline.Object, *graphWork]) err
 			d := p.pieceAt(g.addr, g.size.len, format.DirIn)
 			if d == nil || d.Status != format.Whole {
 				if p.o.Compare {
-					g.unknown = true
 					p.because(verify.Managed, fmt.Sprintf("the graph in call %d copies host memory from %s, which the program may write without a call, and the trace lacks its content at that run", p.c.Index, memoryOf(o)))
 					p.unknown(g.op, g.size.span(), verify.Managed)
 				}
@@ -192,10 +192,9 @@ func (p *callCompiler) sources(g *graph.Graph[*timeline.Object, *graphWork]) err
 				failed = err
 				return
 			}
-			p.store(g.op, from, relocs, g.size)
-			if g.unknown || p.pointers.zeroed[o] {
-				g.unknown = false
-				p.before = append(p.before, p.mark(g.op, g.size.span(), ""))
+			if p.restore(g.op, from, relocs, g.size); p.o.Compare && (p.hosted || p.afterHost()) {
+				p.doubtTask(verify.HostFunction.Code())
+				p.before = append(p.before, p.mark(g.op, g.size.span(), verify.HostFunction))
 			}
 		}
 	})

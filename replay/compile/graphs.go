@@ -56,8 +56,6 @@ type graphSource struct {
 	op   plan.Operand
 	addr uint64 // recorded
 	size rows
-
-	unknown bool // it is marked as unknown
 }
 
 type graphRun struct {
@@ -80,7 +78,7 @@ func (c *graphCopy) shift() plan.Operand {
 type hostLaunch struct {
 	key  timeline.HostFunction
 	ops  uint32  // operand with the stub's duration
-	fate int     // index into findings.host
+	stub int     // index into findings.Stubs
 	runs []int64 // nanoseconds
 	want int     // expected number, according to the calls
 }

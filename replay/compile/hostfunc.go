@@ -14,8 +14,10 @@ import (
 )
 
 // A trace does not contain the program's functions that the runtime calls. Stubs replace them. The stub of a stream's host function takes
-// as long as the recorded run, in a paced replay and if the recording has the runs (api.Func.HostCallback). Memory that the functions wrote is
-// not compared, which the report says.
+// as long as the recorded run, in a paced replay and if the recording has the runs (api.Func.HostCallback).
+//
+// The functions may have written host memory. The trace has the data that a later task read there if the program had waited for the function
+// when it made the call. Otherwise the device marks what the task writes, see doubtTask.
 
 func (p *compiler) own(k timeline.HostFunction) *own {
 	o := p.graphs.owns[k]
@@ -59,7 +61,8 @@ func (p *callCompiler) hostLaunch(ops uint32) {
 		return
 	}
 	data := slices.IndexFunc(p.f.Params, func(q api.Param) bool { return q.Role == api.Opaque })
-	l := &hostLaunch{key: k, ops: ops + uint32(p.f.Params[data].Word), fate: p.doubt(verify.HostFunction, "")}
+	l := &hostLaunch{key: k, ops: ops + uint32(p.f.Params[data].Word), stub: len(p.Found.Stubs)}
+	p.Found.Stubs = append(p.Found.Stubs, Stubbed{Call: p.c.Index})
 	p.hosts = append(p.hosts, l)
 	if p.e.Captured != nil {
 		w := p.taskWork()
@@ -85,7 +88,7 @@ func (p *compiler) hostFunctions() error {
 		}
 	}
 	for _, l := range p.hosts {
-		u := &p.Found.Doubts[l.fate]
+		u := &p.Found.Stubs[l.stub]
 		how := "takes no time"
 		switch {
 		case p.Scale == 0:
@@ -106,9 +109,69 @@ func (p *compiler) hostFunctions() error {
 			}
 			p.SetOperand(l.ops, plan.Operand{Slot: plan.SlotData, Addend: at})
 		}
-		u.Reason = "its host function is a stub that " + how + " and writes nothing: memory that the program's function wrote is not compared"
+		u.Reason = "its host function is a stub that " + how + " and writes nothing"
 	}
 	return nil
+}
+
+// runsHost reports whether the current call makes a task that runs host functions.
+func (p *callCompiler) runsHost() bool {
+	if p.f.Task == api.GraphRun {
+		return p.hosted
+	}
+	return p.f.Task == api.HostFunc
+}
+
+// hostTask records that the current call runs a host function on its stream.
+func (p *callCompiler) hostTask() {
+	if p.f.Stream < 0 {
+		return
+	}
+	p.visible.tasks++
+	hosts := p.visible.hosts[p.owner()]
+	if hosts == nil {
+		hosts = map[uint64]int{}
+		p.visible.hosts[p.owner()] = hosts
+	}
+	hosts[p.visibleStream()] = p.visible.tasks
+}
+
+// afterHost reports whether the current task runs after a host function that may not have ended when the call was made. Functions on streams
+// for which the task does not wait count as ended: a program must not rely on their order.
+func (p *callCompiler) afterHost() bool {
+	hosts := p.visible.hosts[p.owner()]
+	if len(hosts) == 0 || p.f.Stream < 0 {
+		return false
+	}
+	own := p.visibleStream()
+	awaited := p.visible.awaited[memoryKey{p.owner(), own}]
+	for s, n := range hosts {
+		if s == own || awaited[s] >= n {
+			return true
+		}
+	}
+	return false
+}
+
+// weak is added to the code of a reason that makes a result unproved only if it differs.
+const weak = 128
+
+// doubtTask makes the device mark all that the current task writes: it may have read other host memory than the trace has.
+func (p *callCompiler) doubtTask(code uint8) {
+	if p.o.Compare && (p.doubtful == 0 || p.doubtful >= weak) {
+		p.doubtful = code
+	}
+}
+
+// doubted adds the marks to the instructions of the current call.
+func (p *callCompiler) doubted() {
+	if p.doubtful == 0 {
+		return
+	}
+	mark := plan.Instruction{Op: plan.OpMark, Bits: p.doubtful, Operands: p.Operands(imm(0))}
+	p.before = append(p.before, mark)
+	mark.Bits = 0
+	p.after = slices.Insert(p.after, 0, mark)
 }
 
 // handler notes that the current call registers a function for exceptions.

@@ -149,3 +149,17 @@ func (p *callCompiler) store(to, from plan.Operand, relocs []plan.Reloc, s rows)
 	in.Relocs = p.Relocs(relocs...)
 	p.before = append(p.before, in)
 }
+
+// restore is store for host memory that gets its recorded content. It removes the marks of the memory.
+func (p *callCompiler) restore(to, from plan.Operand, relocs []plan.Reloc, s rows) {
+	p.store(to, from, relocs, s)
+	if !p.o.Compare || s.len == 0 {
+		return
+	}
+	if s.width == s.pitch {
+		s = contiguous(s.len)
+	}
+	for done := uint64(0); done < s.len && s.len/s.width <= maxParts; done += s.width {
+		p.before = append(p.before, p.mark(to.Plus(done/s.width*s.pitch), s.width, ""))
+	}
+}

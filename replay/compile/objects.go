@@ -21,6 +21,9 @@ type objects struct {
 	numbered          map[*access.NumberPlace]*numbered
 	reporters         map[uint64]int               // threads that process reports, by pthread_t
 	exceptionHandlers map[uint32]*exceptionHandler // by process
+
+	fresh       map[*timeline.Object]bool             // physical memory that no task has used
+	freshMapped map[*timeline.Object]*timeline.Object // its mappings, with the memory
 }
 
 func newObjects(m *api.Model) objects {
@@ -29,6 +32,7 @@ func newObjects(m *api.Model) objects {
 		buffers: map[*timeline.Object][]buffer{}, ownMemory: map[uint32]*timeline.Object{}, hostMaps: map[memoryKey]int{},
 		contexts: newContexts(m), tokens: map[*access.Token]slot{}, numbered: map[*access.NumberPlace]*numbered{}, reporters: map[uint64]int{},
 		exceptionHandlers: map[uint32]*exceptionHandler{},
+		fresh:             map[*timeline.Object]bool{}, freshMapped: map[*timeline.Object]*timeline.Object{},
 	}
 }
 

@@ -309,18 +309,38 @@ func (p *callCompiler) replace(in *plan.Instruction, words []plan.Operand) []pla
 	return ops
 }
 
-// taint follows missing peers' data. If a task can read such memory, all memory that it writes is tainted too.
+// taint follows the data of missing peers and of host functions.
 func (p *callCompiler) taint() {
-	if len(p.sharing.tainted) == 0 {
+	p.taintBy(p.sharing.tainted, false)
+	reads := p.taintBy(p.visible.hosted, p.doubtful != 0 && p.doubtful < weak)
+	if len(p.visible.hosted) == 0 {
 		return
 	}
-	from := slices.ContainsFunc(p.a.Regions, func(t access.Region) bool { return t.Kind != access.Writes && p.sharing.tainted[t.Object] })
-	kernel := access.Runs(p.f)
 	for _, t := range p.a.Regions {
-		if from && (t.Kind == access.Writes || t.Kind == access.Names && kernel) {
-			p.sharing.tainted[t.Object] = true
+		if !reads && t.Kind == access.Writes && t.Lo == 0 && t.Hi >= t.Object.Size && p.e.Captured == nil && p.f.Task != api.Reduce {
+			delete(p.visible.hosted, t.Object)
 		}
 	}
+	for _, u := range p.e.Uses {
+		if u.Object.Ended == p.c.Index {
+			delete(p.visible.hosted, u.Object)
+		}
+	}
+}
+
+// taintBy follows data through the current task. If the task reads it, or can reach tainted memory, all memory that it writes is tainted too.
+func (p *callCompiler) taintBy(tainted map[*timeline.Object]bool, reads bool) bool {
+	if len(tainted) == 0 && !reads {
+		return false
+	}
+	reads = reads || slices.ContainsFunc(p.a.Regions, func(t access.Region) bool { return t.Kind != access.Writes && tainted[t.Object] })
+	kernel := access.Runs(p.f)
+	for _, t := range p.a.Regions {
+		if reads && (t.Kind == access.Writes || t.Kind == access.Names && kernel) {
+			tainted[t.Object] = true
+		}
+	}
+	return reads
 }
 
 // shareable returns the slot for a handle that another process shares.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/atomicfile"
+	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/access"
 )
 
@@ -121,14 +122,9 @@ func (p *compiler) placeFile(variable string, process int, list string) ([]strin
 	return []string{variable + "=" + path}, nil
 }
 
-// poison fills device memory that the current call allocated, on the call's stream if it has one. Host-visible memory and mapped physical
-// memory stay unchanged.
+// poison fills device memory that the current call allocated, on the call's stream if it has one. Host-visible memory stays unchanged.
 func (p *callCompiler) poison() {
 	if !p.o.Poison || !p.ok {
-		return
-	}
-	f, value := p.Model.Fill(p.f.Stream >= 0)
-	if f == nil {
 		return
 	}
 	for _, u := range p.e.Uses {
@@ -136,21 +132,73 @@ func (p *callCompiler) poison() {
 		if o.Created != p.c.Index || o.Kind != api.Device || o.Hosted || o.Parent != nil || o.Size == 0 || u.Param < 0 || u.Param >= len(p.f.Params) || p.f.Params[u.Param].Role != api.New {
 			continue
 		}
-		ops := make([]plan.Operand, f.Words)
-		for k := range f.Params {
-			switch q := &f.Params[k]; {
-			case q.Role == api.Fills:
-				ops[q.Word], _ = p.objects.operands.Get(o)
-			case k == value:
-				ops[q.Word] = plan.Operand{Slot: plan.SlotPoison}
-			case k == int(f.Stream):
-				if s, ok := p.e.Use(int(p.f.Stream)); ok {
-					ops[q.Word] = p.object(s.Object)
+		p.after = append(p.after, p.fill(o, p.f.Stream >= 0)...)
+	}
+	p.poisonPhysical()
+}
+
+// poisonPhysical fills physical memory before the first task that may use it at one of its addresses: only then is it certain that the device
+// has access. Memory of other processes stays unchanged.
+func (p *callCompiler) poisonPhysical() {
+	fresh, mapped := p.objects.fresh, p.objects.freshMapped
+	for _, u := range p.e.Uses {
+		switch o := u.Object; {
+		case o.Kind == api.Physical && o.Created == p.c.Index && p.f.Shares == api.NoShare:
+			fresh[o] = true
+		case o.Kind == api.Physical && p.f.Shares != api.NoShare:
+			delete(fresh, o)
+		case o.Kind == api.Device && o.Created == p.c.Index:
+			if m := p.e.Object(api.Physical); m != nil && fresh[m] {
+				mapped[o] = m
+			}
+		case o.Ended == p.c.Index:
+			delete(mapped, o)
+		}
+	}
+	if len(mapped) == 0 || p.e.Captured != nil {
+		return
+	}
+	for _, r := range p.a.Regions {
+		for o := r.Object; mapped[o] != nil; { // and the mappings that follow, which a kernel may use with it
+			m, end := mapped[o], o.Handle+o.Size
+			if delete(mapped, o); fresh[m] {
+				delete(fresh, m)
+				fill := p.fill(o, false)
+				for i := range fill {
+					fill[i].Bits = 0 // one that follows may not be accessible
 				}
-			default:
-				ops[q.Word] = imm(o.Size)
+				p.before = append(p.before, fill...)
+			}
+			for next := range mapped {
+				if next.Handle == end && next.Process == o.Process {
+					o = next
+				}
 			}
 		}
-		p.after = append(p.after, p.aside(f, ops...))
 	}
+}
+
+// fill returns a call that fills device memory with the byte of the run, on the current call's stream or at once. It returns none if the
+// runtime has no such function.
+func (p *callCompiler) fill(o *timeline.Object, onStream bool) []plan.Instruction {
+	f, value := p.Model.Fill(onStream)
+	if f == nil {
+		return nil
+	}
+	ops := make([]plan.Operand, f.Words)
+	for k := range f.Params {
+		switch q := &f.Params[k]; {
+		case q.Role == api.Fills:
+			ops[q.Word], _ = p.objects.operands.Get(o)
+		case k == value:
+			ops[q.Word] = plan.Operand{Slot: plan.SlotPoison}
+		case k == int(f.Stream):
+			if s, ok := p.e.Use(int(p.f.Stream)); ok {
+				ops[q.Word] = p.object(s.Object)
+			}
+		default:
+			ops[q.Word] = imm(o.Size)
+		}
+	}
+	return []plan.Instruction{p.aside(f, ops...)}
 }

@@ -16,7 +16,6 @@ type pointers struct {
 	payloads       map[format.BlobID]uint64  // offsets in the plan's data; payloads without addresses only
 	payloadMissing bool                      // a missing payload may have had addresses
 	zeros          uint64                    // zeros that replace missing payloads, bytes
-	zeroed         map[*timeline.Object]bool // pinned memory with zeros for missing data
 	spareAt        uint64                    // first free address after all allocations, see spareAddress
 	mapped         bool                      // the player maps memory at its recorded address
 }
@@ -27,7 +26,6 @@ const golden = 0x9e3779b97f4a7c15
 func newPointers() pointers {
 	return pointers{
 		hostReached: map[*timeline.Object]bool{}, copied: map[uint64]plan.Operand{}, payloads: map[format.BlobID]uint64{},
-		zeroed: map[*timeline.Object]bool{},
 	}
 }
 

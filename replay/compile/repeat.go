@@ -16,7 +16,7 @@ import (
 // arguments.
 func (p *callCompiler) repeatable() bool {
 	return p.facts.repeats && p.ok && p.cant == "" && p.e.Captured == nil && !p.e.AffectsGraphs() && len(p.before) == 0 && len(p.a.Data) == len(p.c.Data) &&
-		!p.accesses.HasVisible() && len(p.sharing.tainted) == 0 && len(p.sharing.outsiders.memory) == 0 && len(p.gaps.all) == 0 &&
+		!p.accesses.HasVisible() && len(p.sharing.tainted)+len(p.visible.hosted) == 0 && len(p.sharing.outsiders.memory) == 0 && len(p.gaps.all) == 0 &&
 		!p.accesses.Tokens() && !p.accesses.Numbered() && len(p.Found.Relocated) >= MaxListed && p.Found.GuessesTotal == 0
 }
 

@@ -81,6 +81,9 @@ type call struct {
 	cant string     // why the call can't be replayed, "" if it can
 	stub Stub       // see Unsupported
 	err  error      // from reading ahead
+
+	doubtful uint8 // see doubtTask
+	hosted   bool  // the task is a graph with host functions
 }
 
 // lists are empty when a call begins, and keep their memory from call to call.
@@ -205,12 +208,14 @@ type visibleState struct {
 	levels  map[*timeline.Object]doubtLevel     // of device memory too
 	tasks   int                                 // tasks so far
 	looked  map[uint32]bool                     // processes with a task since the last wait
+	hosts   map[uint32]map[uint64]int           // by process: the latest host function on each stream, unless it was waited for
+	hosted  map[*timeline.Object]bool           // device memory that may have data of host functions which the trace lacks
 	awaited map[memoryKey]map[uint64]int        // by stream: tasks on other streams that it has waited for
 	marks   map[memoryKey]map[uint64]int        // by event: tasks before its record, by stream
 }
 
 func newVisibleState() visibleState {
-	return visibleState{of: map[*timeline.Object]*visibleMemory{}, levels: map[*timeline.Object]doubtLevel{}, looked: map[uint32]bool{},
+	return visibleState{of: map[*timeline.Object]*visibleMemory{}, levels: map[*timeline.Object]doubtLevel{}, looked: map[uint32]bool{}, hosts: map[uint32]map[uint64]int{}, hosted: map[*timeline.Object]bool{},
 		awaited: map[memoryKey]map[uint64]int{}, marks: map[memoryKey]map[uint64]int{}}
 }
 

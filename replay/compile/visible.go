@@ -122,10 +122,13 @@ func (l doubtLevel) mark(in *plan.Instruction) {
 
 // visibleTask stores the content that the current task may read, and follows the objects that depend on it.
 func (p *callCompiler) visibleTask() {
-	if len(p.visible.of) == 0 || !p.ok || !p.f.Task.Works() {
+	if !p.ok || p.e.Captured != nil {
 		return
 	}
-	if p.e.Captured != nil {
+	if p.runsHost() {
+		p.hostTask()
+	}
+	if len(p.visible.of) == 0 || !p.f.Task.Works() {
 		return
 	}
 	kernel := access.Runs(p.f)
@@ -145,7 +148,9 @@ func (p *callCompiler) visibleTask() {
 			level = max(level, p.level(t.Object))
 		}
 		if v := p.visibleOf(t.Object); v != nil {
-			p.visibleUse(v, kernel)
+			if p.visibleUse(v, kernel); kernel && p.afterHost() {
+				p.doubtTask(verify.HostFunction.Code())
+			}
 			v.depends = v.depends || kernel && t.Kind == access.Names && p.flow.Depends()
 		}
 	}
@@ -173,12 +178,10 @@ func (p *callCompiler) visibleUse(v *visibleMemory, kernel bool) {
 	switch {
 	case !p.knows(v):
 	case v.stale && len(v.flight) == 0:
-		p.store(p.object(v.object), v.content, v.relocs, contiguous(v.object.Size))
+		first := len(p.before)
+		p.restore(p.object(v.object), v.content, v.relocs, contiguous(v.object.Size))
 		// It precedes copy sources, which may be in this memory.
-		last := len(p.before) - 1
-		in := p.before[last]
-		copy(p.before[1:], p.before[:last])
-		p.before[0] = in
+		p.before = append(slices.Clone(p.before[first:]), p.before[:first]...)
 		v.stale, v.relocs = false, nil
 		delete(p.visible.levels, v.object)
 	}
@@ -196,7 +199,7 @@ func (p *callCompiler) visibleStream() uint64 {
 
 // visibleAfter follows waits, and compares the memory that no task uses any more.
 func (p *callCompiler) visibleAfter() error {
-	if len(p.visible.of) == 0 || !p.ok {
+	if len(p.visible.of)+len(p.visible.hosts) == 0 || !p.ok {
 		p.a.After()
 		return nil
 	}
@@ -288,14 +291,18 @@ func (p *callCompiler) visibleWaited() bool {
 	case api.SyncEvent, api.PollEvent:
 		ended = p.visible.marks[memoryKey{p.owner(), p.c.Args[f.Params[f.Event].Word]}]
 	}
+	passed := func(s uint64, n int) bool {
+		last, ok := ended[s]
+		return f.Sync == api.SyncDevice || ok && n <= last
+	}
 	for o, v := range p.visible.of {
-		if o.Process != p.owner() {
-			continue
+		if o.Process == p.owner() {
+			maps.DeleteFunc(v.flight, passed)
 		}
-		for s, n := range v.flight {
-			if last, ok := ended[s]; f.Sync == api.SyncDevice || ok && n <= last {
-				delete(v.flight, s)
-			}
+	}
+	if hosts := p.visible.hosts[p.owner()]; hosts != nil {
+		if maps.DeleteFunc(hosts, passed); len(hosts) == 0 {
+			delete(p.visible.hosts, p.owner())
 		}
 	}
 	return true

@@ -18,6 +18,9 @@ type Writer struct {
 	Call uint64 `json:"call"`           // call number
 	Name string `json:"name"`           // kernel, otherwise the called function
 	Note string `json:"note,omitempty"` // why it may have written other data than recorded, empty if nothing suggests it
+
+	// Early is the copy, or a copy on whose data this call may depend, whose data was taken at the call (format.TakenEarly); NoCall for none.
+	Early uint64 `json:"-"`
 }
 
 // maxChain limits the calls listed for one difference: the last ones.
@@ -61,7 +64,7 @@ func Explain(ctx context.Context, r *format.Reader, m *api.Model, bytes []Byte) 
 			watch[w.object] = append(watch[w.object], w)
 		}
 	}
-	spoiled := map[*timeline.Object]*timeline.Object{} // by dependent memory: host memory that the program writes without a call
+	spoiled := map[*timeline.Object]cause{} // by dependent memory
 	return histories, access.Each(r, m, func(q *access.Call) error {
 		e := q.Event
 		for _, w := range shown[e.Call.Index] {
@@ -74,18 +77,15 @@ func Explain(ctx context.Context, r *format.Reader, m *api.Model, bytes []Byte) 
 			return ctx.Err() // it wrote nothing
 		}
 		kernel := access.Runs(e.Fn)
-		by := Writer{Call: e.Call.Index, Name: cmp.Or(e.Kernel, e.Fn.Name)}
-		if slices.ContainsFunc(q.Data, func(d format.Data) bool { return d.Reason == format.TakenEarly }) {
+		by := Writer{Call: e.Call.Index, Name: cmp.Or(e.Kernel, e.Fn.Name), Early: timeline.NoCall}
+		because := causeOf(q, spoiled)
+		if because.early == e.Call.Index {
 			by.Note = "its data was " + format.TakenEarly.String()
+		} else {
+			by.Note = because.note
 		}
-		hosted := unseen(q)
-		for _, t := range q.Regions {
-			if hosted == nil && t.Kind != access.Writes {
-				hosted = spoiled[t.Object]
-			}
-		}
-		if by.Note == "" && hosted != nil {
-			by.Note = fmt.Sprintf("it may depend on data that the program wrote to the memory of call %d without a call", hosted.Created)
+		if because.note != "" {
+			by.Early = because.early
 		}
 		in := !slices.ContainsFunc(q.Regions, func(t access.Region) bool { return t.Kind == access.Reads }) // its data comes from the program
 		seen := map[*timeline.Object]bool{}
@@ -102,8 +102,8 @@ func Explain(ctx context.Context, r *format.Reader, m *api.Model, bytes []Byte) 
 			case in && t.Lo == 0 && t.Hi >= t.Object.Size:
 				delete(spoiled, t.Object)
 			}
-			if hosted != nil {
-				spoiled[t.Object] = hosted
+			if because.note != "" {
+				spoiled[t.Object] = because
 			}
 			for _, w := range watch[t.Object.ID] {
 				if t.Lo <= w.offset && w.offset < t.Hi {
@@ -118,6 +118,28 @@ func Explain(ctx context.Context, r *format.Reader, m *api.Model, bytes []Byte) 
 		}
 		return ctx.Err()
 	})
+}
+
+// cause is why memory may have other data than recorded.
+type cause struct {
+	note  string // "" for no cause
+	early uint64 // see Writer.Early
+}
+
+// causeOf returns why a call may write other data than recorded. spoiled has the causes for memory.
+func causeOf(q *access.Call, spoiled map[*timeline.Object]cause) cause {
+	if call := q.Event.Call.Index; slices.ContainsFunc(q.Data, func(d format.Data) bool { return d.Reason == format.TakenEarly }) {
+		return cause{fmt.Sprintf("it may depend on the data of call %d, which was %s", call, format.TakenEarly), call}
+	}
+	if o := unseen(q); o != nil {
+		return cause{fmt.Sprintf("it may depend on data that the program wrote to the memory of call %d without a call", o.Created), timeline.NoCall}
+	}
+	for _, t := range q.Regions {
+		if c := spoiled[t.Object]; c.note != "" && t.Kind != access.Writes {
+			return c
+		}
+	}
+	return cause{}
 }
 
 // origins returns the bytes by the call that shows them, with their allocations.

@@ -87,15 +87,20 @@ static uint32_t kernel_number(const char *name)
 	return i < KERNEL_NAMES ? i + 1 : 0;
 }
 
-/* Asks the library whether it vouches for the bytes, and stores the answer in r->flags. */
-static void vouch(const uint8_t *bytes, uint64_t size, struct result_instruction *r)
+/*
+ * Asks the library whether it vouches for the bytes, and stores the answer in r->flags. Returns a reason that counts only if they differ, or 0.
+ */
+static uint32_t vouch(const uint8_t *bytes, uint64_t size, struct result_instruction *r)
 {
 	char kernel[KERNEL_NAME] = "";
 	int answer = P.lib.unknown(bytes, size, kernel, sizeof kernel);
+	if (answer & MARK_WEAK)
+		return (uint32_t)answer & 0xff & ~MARK_WEAK;
 	if (answer == 0 || r->flags >> RESULT_REASON_SHIFT)
-		return;
+		return 0;
 	uint32_t reason = answer == 1 ? REASON_KERNEL : answer == 2 ? REASON_UNINITIALISED : answer == 3 ? REASON_RACE : answer == 4 ? REASON_CRASH : (uint32_t)answer & 0xff;
 	r->flags |= reason << RESULT_REASON_SHIFT | (reason == REASON_KERNEL ? kernel_number(kernel) << RESULT_KERNEL_SHIFT : 0);
+	return 0;
 }
 
 /* Whether the program may have stored all bytes that differ in a row. */
@@ -146,9 +151,10 @@ void check(const struct plan_template *t, struct result_instruction *r)
 	if (t->flags & INST_UNMARKED && P.lib.mark == NULL)
 		r->flags |= (uint32_t)(t->bits & ~CHECK_GUESS) << RESULT_REASON_SHIFT;
 	const bool asks = P.lib.unknown != NULL && t->want == CHECK_RESULT;
+	uint32_t weak = 0;
 	for (uint64_t done = 0; done < t->len; done += width, got += pitch) {
 		if (asks)
-			vouch(got, width, r);
+			weak |= vouch(got, width, r);
 		if (memcmp(got, want + done, width) == 0)
 			continue;
 		if (excused(t, got, want + done, done)) {
@@ -163,4 +169,6 @@ void check(const struct plan_template *t, struct result_instruction *r)
 			h = (h ^ got[i]) * 0x100000001b3u;
 		r->ret = h;
 	}
+	if (r->flags & RESULT_DIFFERS && r->flags >> RESULT_REASON_SHIFT == 0)
+		r->flags |= weak << RESULT_REASON_SHIFT;
 }

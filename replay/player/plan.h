@@ -153,6 +153,9 @@ struct plan_doubt {
 	uint32_t pad;
 };
 
+/* Added to the reason of a mark that makes a result unproved only if it differs. */
+enum { MARK_WEAK = 128 };
+
 /* Reasons that the player itself gives, by their number in verify.Reasons. */
 enum { REASON_KERNEL = 1, REASON_MANAGED = 6, REASON_UNINITIALISED = 9, REASON_RACE = 11, REASON_NOT_REACHED = 13, REASON_POINTER = 14, REASON_CRASH = 15, MAX_REASONS = 32 };
 

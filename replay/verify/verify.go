@@ -60,10 +60,11 @@ const (
 	NotReached    Reason = "not-reached"   // the replay ended before the comparison
 	Pointer       Reason = "pointer"       // it depends on a word that may be an address and was not relocated
 	Crash         Reason = "crash"         // a kernel crashed before, and may have written anywhere
+	Source        Reason = "source"        // it differs, and the program may have changed the source of a copy after the call
 )
 
 // Reasons lists every Reason. The code of a reason is its index plus 1.
-var Reasons = []Reason{Kernel, Data, NotRecorded, HostFunction, Collective, Managed, Incomplete, Before, Uninitialised, Varies, Race, Peer, NotReached, Pointer, Crash}
+var Reasons = []Reason{Kernel, Data, NotRecorded, HostFunction, Collective, Managed, Incomplete, Before, Uninitialised, Varies, Race, Peer, NotReached, Pointer, Crash, Source}
 
 // texts complete the sentence "N results are unproved: …".
 var texts = map[Reason]string{
@@ -82,6 +83,7 @@ var texts = map[Reason]string{
 	NotReached:    "the replay ended before the comparison",
 	Pointer:       "they depend on words that may be addresses and were not relocated",
 	Crash:         "a kernel crashed before, and may have written anywhere",
+	Source:        "the program may have changed the source of a copy after the call",
 }
 
 // Text completes the sentence "the results are unproved: …".

@@ -25,6 +25,7 @@ func (t *Thread) copyNow(x device.Transfer) acl.Error {
 	if e := t.unsafe(); e != 0 {
 		return e
 	}
+	x.Doubt = t.doubted()
 	t.sim.Strict.HostCopies(&t.Strict, x.Copied())
 	if err := t.sim.Check(&x); err != nil {
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "copy of %s from %#x to %#x: %v", human.Plural(x.Width*x.Height, "byte"), x.Src, x.Dst, err)
@@ -48,7 +49,7 @@ func (t *Thread) copyNow(x device.Transfer) acl.Error {
 
 // copyLater puts a copy on a stream. Its addresses are looked up when it runs.
 func (t *Thread) copyLater(s *device.Stream, x device.Transfer) acl.Error {
-	x.Pinned = x.Staged == nil
+	x.Pinned, x.Doubt = x.Staged == nil, t.doubted()
 	var watched *strict.Source
 	if attached(s).Capture.Load() == nil && attached(s).Bound.Load() == nil {
 		watched = t.sim.Strict.Watch(x.Copied())
@@ -718,7 +719,7 @@ func (t *Thread) ReduceAsync(dst, src acl.Addr, count uint64, kind acl.ReduceKin
 		for i := uint64(0); i < count; i += size {
 			reducers[type_](to[i:i+size], from[i:i+size], kind)
 		}
-		d.Machine.Spread([]space.Extent{{Addr: src, Size: count, Access: space.Read}, {Addr: dst, Size: count, Access: space.Read | space.Write}}, nil)
+		d.Machine.Spread([]space.Extent{{Addr: src, Size: count, Access: space.Read}, {Addr: dst, Size: count, Access: space.Read | space.Write}}, nil, 0)
 		return d.Machine.CopyTime(model.DeviceToDevice, 2*count), nil
 	}})
 }

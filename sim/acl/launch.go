@@ -48,7 +48,7 @@ func (t *Thread) prepare(fn uint64, sh kernel.Shape, cfg *acl.LaunchKernelCfg, s
 	if e := t.launchAttrs(cfg); e != 0 {
 		return nil, e
 	}
-	o := &kernel.Order{Limit: &t.sim.settings.opTimeout, Func: f, Stream: s, Grid: sh.Grid, Block: sh.Block, Blocks: uint32(blocks)}
+	o := &kernel.Order{Limit: &t.sim.settings.opTimeout, Func: f, Stream: s, Grid: sh.Grid, Block: sh.Block, Blocks: uint32(blocks), Doubt: t.doubted()}
 	if attached(s).Capture.Load() != nil || attached(s).Bound.Load() != nil {
 		o.Attrs = launchAttrsOf(cfg)
 	}

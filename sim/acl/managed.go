@@ -49,6 +49,7 @@ func (t *Thread) MemAllocManaged(ptr *acl.Addr, size uint64, flag uint32) acl.Er
 	if f != nil {
 		return t.failWith(f)
 	}
+	t.sim.MarkKnown(a, space.RoundUp(size, memory.Granularity)) // marks of memory that was freed
 	t.sim.Strict.Gets(&t.Strict, a, size, strict.ManagedBytes)
 	*ptr = a
 	return acl.ACL_SUCCESS

@@ -7,6 +7,7 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim/device"
+	"github.com/acltrace/acltrace/sim/device/memory"
 	"github.com/acltrace/acltrace/sim/device/space"
 	"github.com/acltrace/acltrace/sim/strict"
 )
@@ -19,11 +20,11 @@ type Strict struct {
 }
 
 func (s *Sim) newChecker(report func(*strict.Finding)) *strict.Checker {
-	name := device.RaceMark
+	race := memory.Mark{Why: device.RaceMark}
 	return strict.New(strict.Options{Report: report, Function: calledFunction, Live: s.live, Locate: s.placeOf,
 		Race: func(written []space.Span) {
 			for _, w := range written {
-				s.Taint(w, &name)
+				s.Taint(w, &race)
 			}
 			s.Unknowns.Any.Store(true)
 		}})

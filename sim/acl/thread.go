@@ -42,6 +42,7 @@ type Thread struct {
 	lastInModel *graph.GraphTask // last task, if a model is recording it
 	taskWord    *uint64          // receives the id of each new task, with TaskReported set
 	wish        *uint64          // address of the next allocation, see Wish
+	doubt       *uint32          // see Doubt
 	below       bool             // inside a function of the lower library, which needs no aclInit
 	hasTask     bool
 	lists       []*kernel.ArgList // argument lists in runtime memory, oldest first
@@ -101,6 +102,17 @@ func (s *Sim) Now(t *Thread) time.Duration {
 
 // Wish sets a word with the wanted address of the thread's next device allocation, which clears it. 0 is no wish.
 func (t *Thread) Wish(word *uint64) { t.wish = word }
+
+// Doubt sets a word with a reason, as in Sim.Mark, for marks on all that the thread's copies from host memory and its kernels write. 0 is none.
+func (t *Thread) Doubt(word *uint32) { t.doubt = word }
+
+// doubted returns the present reason, 0 for none.
+func (t *Thread) doubted() uint8 {
+	if t.doubt == nil {
+		return 0
+	}
+	return uint8(*t.doubt)
+}
 
 // made records the thread's last task.
 func (t *Thread) made(id uint32, s *device.Stream, inModel *graph.GraphTask) {

@@ -16,7 +16,7 @@ import (
 func TestUnknownRanges(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const n = 64
-	var u space.Marks
+	var u space.Marks[string]
 	var want [n]string
 	for range 5000 {
 		at := r.Uint64N(n)
@@ -165,14 +165,14 @@ func TestWorkspaceIsNoInput(t *testing.T) {
 	work, out := e.malloc(4096), e.malloc(4096)
 	args := []device.Arg{{Name: "work", Kind: device.ArgWorkspace, Size: 8}, {Name: "out", Kind: device.ArgOutput, Size: 8}}
 	extents := []space.Extent{{Addr: work, Size: 4096, Access: space.Read | space.Write, Arg: 0}, {Addr: out, Size: 4096, Access: space.Write, Arg: 1}}
-	e.sim.Spread(extents, args)
+	e.sim.Spread(extents, args, 0)
 	if _, ok := e.sim.Unknown(out, 4096); ok {
 		t.Error("what a kernel with a workspace wrote is unknown")
 	}
 	args[0].Kind = device.ArgInout
 	in := e.malloc(4096)
 	extents[0].Addr = in
-	e.sim.Spread(extents, args)
+	e.sim.Spread(extents, args, 0)
 	if _, ok := e.sim.Unknown(out, 4096); !ok {
 		t.Error("what a kernel computed of new memory is known")
 	}
@@ -233,4 +233,162 @@ func TestUnknownAtOtherAddresses(t *testing.T) {
 	a.ok(a.th.UnmapMem(va))
 	a.ok(a.th.MapMem(va+2*unit, unit, 0, h, 0))
 	unknown(a, va+2*unit, true)
+}
+
+// Regression: only memory that the argument block of an unknown kernel points to was marked. The kernel could have written memory that it
+// reaches through other memory.
+func TestUnknownKernelReaches(t *testing.T) {
+	const unit = memory.Granularity
+	e := newEnv(t, Options{Kernels: testKernels(), Devices: 2})
+	bin := e.load(testBinary(11, "fill", "load", "mystery"))
+	mystery, load := e.function(bin, "mystery"), e.function(bin, "load")
+	s := e.stream()
+	launch := func(fn acl.FuncHandle, words ...uint64) {
+		t.Helper()
+		var args []byte
+		for _, w := range words {
+			args = binary.LittleEndian.AppendUint64(args, w)
+		}
+		e.ok(e.th.LaunchKernelWithHostArgs(fn, 1, s, nil, addr(&args[0]), uint64(len(args)), nil, 0))
+		e.ok(e.th.SynchronizeStream(s))
+	}
+	store := func(at acl.Addr, words ...uint64) {
+		t.Helper()
+		for i, w := range words {
+			e.ok(e.th.Memcpy(at+8*uint64(i), 8, addr(&w), 8, acl.ACL_MEMCPY_HOST_TO_DEVICE))
+		}
+	}
+	unknown := func(what string, p acl.Addr, want bool) {
+		t.Helper()
+		if _, ok := e.sim.Unknown(p, 64); ok != want {
+			t.Errorf("%s: unknown is %v, want %v", what, ok, want)
+		}
+		e.ok(e.th.Memset(p, 64, 1, 64)) // known again
+	}
+	none := func() acl.Addr { p := e.malloc(4096); e.ok(e.th.Memset(p, 4096, 0, 4096)); return p }
+
+	a, b, c, d, other := none(), none(), none(), none(), none()
+	store(b+4, a)    // at an odd multiple of 4
+	store(c+1001, b) // at no multiple of 4: the start of an allocation
+	store(d, c+4096) // one past the end
+	launch(mystery, d)
+	unknown("through three tables", a, true)
+	unknown("other memory", other, false)
+	e.ok(e.th.Memset(b, 4096, 0, 4096))
+	launch(mystery, d)
+	unknown("after the address was overwritten", a, true) // the first kernel knew it
+	x, y := none(), none()
+	store(x+1001, y+8)
+	launch(mystery, x)
+	unknown("through a word at no multiple of 4 that is no start", y, false)
+
+	// What a kernel has found is kept, and not longer than it is true.
+	store(x+16, y)
+	launch(mystery, x)
+	unknown("through an address that was stored after a launch", y, true)
+	big := e.malloc(3 << 20)
+	e.ok(e.th.Memset(big, 3<<20, 0, 3<<20))
+	launch(mystery, big)
+	z := none()
+	for _, at := range []uint64{2<<20 + 8, 1<<20 - 4, 64<<10 - 4, 3<<20 - 8} {
+		e.ok(e.th.Memset(z, 4096, 0, 4096))
+		launch(mystery, big)
+		store(big+at, z)
+		launch(mystery, big)
+		unknown("through any part of large memory", z, true)
+		z = none() // the group has the old one
+	}
+
+	// Kernels that run store addresses, and pass on what they may be.
+	from, to, w := none(), none(), none()
+	store(from, w)
+	launch(load, from, to)
+	launch(mystery, to)
+	unknown("through an address that a kernel stored", w, true)
+	e.ok(e.th.Memset(from, 4096, 0, 4096))
+	e.ok(e.th.Memset(to, 4096, 0, 4096))
+	launch(mystery, from, w) // it may store the address of w
+	e.ok(e.th.Memset(w, 4096, 0, 4096))
+	launch(load, from, to)
+	launch(mystery, to)
+	unknown("through an address that an unknown kernel may have stored, and a known one copied", w, true)
+
+	// Memory that has ended is not reached by what knew it.
+	holder, gone := none(), none()
+	launch(mystery, holder, gone)
+	e.ok(e.th.Free(gone))
+	wish := gone
+	e.th.Wish(&wish)
+	again := e.malloc(4096)
+	e.ok(e.th.Memset(again, 4096, 0, 4096))
+	launch(mystery, holder)
+	if again != gone {
+		t.Errorf("the allocation is at %#x, want %#x", again, gone)
+	}
+	unknown("new memory at the address of old memory", again, false)
+
+	// Managed, pinned and registered memory.
+	var m acl.Addr
+	e.ok(e.th.MemAllocManaged(&m, unit, 1))
+	h := e.pinned(4096)
+	p, q := none(), none()
+	binary.LittleEndian.PutUint64(space.Bytes(m, 8), h)
+	binary.LittleEndian.PutUint64(space.Bytes(h, 8), p)
+	launch(mystery, m)
+	for what, at := range map[string]acl.Addr{"managed memory": m, "pinned memory": h, "through both": p} {
+		if _, ok := e.sim.Unknown(at, 8); !ok {
+			t.Errorf("%s is known", what)
+		}
+	}
+	e.ok(e.th.Memcpy(q, 64, m, 64, acl.ACL_MEMCPY_DEFAULT))
+	unknown("a copy from managed memory", q, true)
+
+	// Arguments in device memory, one of which an unknown kernel may have stored.
+	block, r := none(), none()
+	store(block, r)
+	e.ok(e.th.LaunchKernel(mystery, 1, block, 8, s))
+	e.ok(e.th.SynchronizeStream(s))
+	unknown("through arguments in device memory", r, true)
+
+	// If the content of reached memory is not known, any memory may be reached.
+	table, everywhere := none(), none()
+	e.sim.Mark(table+8, 8, 7)
+	launch(mystery, table)
+	unknown("any memory", everywhere, true)
+}
+
+// Physical memory keeps its marks, at each of its addresses.
+func TestMarksOfPhysicalMemory(t *testing.T) {
+	const unit = memory.Granularity
+	e := newEnv(t, Options{Uninitialised: true})
+	var va acl.Addr
+	e.ok(e.th.ReserveMemAddress(&va, 8*unit, 0, 0, 0))
+	var h [2]acl.DrvMemHandle
+	for i := range h {
+		e.ok(e.th.MallocPhysical(&h[i], unit, deviceProp(), 0))
+		e.ok(e.th.MapMem(va+uint64(i)*unit, unit, 0, h[i], 0))
+	}
+	unwritten := func(p acl.Addr, n uint64, want bool) {
+		t.Helper()
+		if k, ok := e.sim.Unknown(p, n); ok != want || k != "" {
+			t.Errorf("%d bytes at %#x are unwritten: %v (%q), want %v", n, p-va, ok, k, want)
+		}
+	}
+	unwritten(va, 1, true)
+	unwritten(va+unit, 1, true)
+	e.ok(e.th.Memset(va+unit-64, 128, 0, 128)) // in both
+	unwritten(va+unit-64, 128, false)
+	unwritten(va+unit-65, 1, true)
+	unwritten(va+unit+64, 1, true)
+	// The first one gets a second address, and then other addresses.
+	e.ok(e.th.MapMem(va+4*unit, unit, 0, h[0], 0))
+	unwritten(va+5*unit-64, 64, false)
+	e.ok(e.th.Memset(va+4*unit, 64, 0, 64))
+	unwritten(va, 64, false)
+	unwritten(va+64, 1, true)
+	e.ok(e.th.UnmapMem(va))
+	e.ok(e.th.UnmapMem(va + 4*unit))
+	e.ok(e.th.MapMem(va+6*unit, unit, 0, h[0], 0))
+	unwritten(va+6*unit, 64, false)
+	unwritten(va+6*unit+64, 1, true)
 }

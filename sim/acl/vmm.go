@@ -129,6 +129,7 @@ func (t *Thread) MallocPhysical(handle *acl.DrvMemHandle, size uint64, prop *acl
 	if f != nil {
 		return t.failWith(f)
 	}
+	t.sim.MarkPhysical(p)
 	p.Prop = *(*[32]byte)(unsafe.Pointer(prop))
 	if p.Handle = t.sim.physicals.Add(p); p.Handle == 0 {
 		t.drop(p)

@@ -42,6 +42,7 @@ const MaxStreams = 1984
 func newNPU(s *Machine, id int32) *Device {
 	d := &Device{Machine: s, ID: id, shared: NewTurns(s.Model)}
 	d.Memory.Init(id, &s.Shares, s.Options.VABase+uint64(id)*memory.ArenaStride, s.Options.VABase+uint64(s.Options.Devices)*memory.ArenaStride+uint64(id)*memory.ReserveStride, s.Options.Memory, s.Options.Reserved)
+	d.Memory.Gone = s.Unknowns.gone
 	return d
 }
 
@@ -49,7 +50,7 @@ func newNPU(s *Machine, id int32) *Device {
 // access, or mapped host memory.
 func (d *Device) Check(addr, n uint64, access uint32) error {
 	if d.Memory.Owns(addr) {
-		if d.Memory.HasShared.Load() {
+		if d.Memory.Has.Shared.Load() {
 			if err := d.checkShared(addr, n); err != nil {
 				return err
 			}

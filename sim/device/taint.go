@@ -10,16 +10,14 @@ import (
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
-// A kernel without a library writes nothing here, but would write on a device. The memory that its arguments point to
-// is therefore marked with the kernel's name. Copies, reductions and kernels that read marked memory pass the mark
-// on; known data removes it. A copy of marked bytes to the host is reported, since a device would have other bytes.
+// A kernel without a library writes nothing here, but would write on a device. All memory that it could reach (see reach.go) is therefore
+// marked with the kernel's name. Copies, reductions and kernels that read marked memory pass the mark on; known data removes it. A copy of
+// marked bytes to the host is reported, since a device would have other bytes.
 //
-// With Options.Uninitialised, new device memory carries the mark "". Kernels may write more than their extents
-// declare, so bytes that are not zero lose this mark. Memory that the host can access, mapped memory and imported
-// memory never carry it.
+// With Options.Uninitialised, new device memory and physical memory carry a mark too. Kernels may write more than their extents declare, so
+// bytes that are not zero lose this mark. Memory that the host can access and memory of other processes never carry it.
 //
-// Memory with several addresses or processes also has a stain: the name of a kernel that may have written any part. A
-// stain lasts as long as the memory.
+// Memory that processes share also has a stain: the name of a kernel that may have written any part. A stain lasts as long as the memory.
 
 // Unknowns counts launches of unknown kernels and copies that depend on them.
 type Unknowns struct {
@@ -30,14 +28,61 @@ type Unknowns struct {
 	copies   int64
 	bytes    uint64
 	said     map[string]bool // kernels that were logged
+	reach
 }
 
-// marksOf returns the marks for an address, and whether it is host memory.
-func (s *Machine) marksOf(addr uint64) (u *space.Marks, host bool) {
-	if d := s.Locate(addr).Device; d != nil {
-		return &d.Memory.Unknown, false
+// marks calls visit with the parts of a range and the marks that each has. In the marks, a part begins at the address of in.
+func (s *Machine) marks(at space.Span, visit func(u *space.Marks[memory.Mark], part, in space.Span)) {
+	d := s.Locate(at.Addr).Device
+	switch {
+	case d == nil:
+		visit(&s.Host.Marks, at, at)
+		return
+	case !d.Memory.Has.Mappings.Load():
+		visit(&d.Memory.Unknown, at, at)
+		return
 	}
-	return &s.Host.Marks, true
+	for c := d.Memory.Live.At(at.Addr); at.Size > 0; {
+		part, in, u := at, at, &d.Memory.Unknown
+		if c.OK() && c.Get().Addr < at.End() {
+			r := c.Get()
+			if r.Addr > at.Addr { // not mapped
+				part.Size = r.Addr - at.Addr
+			} else {
+				part.Size = min(at.Size, r.End()-at.Addr)
+				c.Next()
+			}
+			in = part
+			if p := r.Value.Physical; p != nil && r.Addr <= at.Addr {
+				u, in.Addr = &p.Unknown, part.Addr-r.Addr
+			}
+		}
+		visit(u, part, in)
+		at = space.Span{Addr: part.End(), Size: at.Size - part.Size}
+	}
+}
+
+// in returns the marked parts of a range.
+func (s *Machine) in(at space.Span) (found []space.Region[memory.Mark]) {
+	s.marks(at, func(u *space.Marks[memory.Mark], part, in space.Span) {
+		for _, r := range u.In(in) {
+			r.Addr += part.Addr - in.Addr
+			found = append(found, r)
+		}
+	})
+	return found
+}
+
+// clear removes the marks of a range.
+func (s *Machine) clear(at space.Span) {
+	s.marks(at, func(u *space.Marks[memory.Mark], _, in space.Span) { u.Clear(in) })
+}
+
+// onHost reports whether an address is in host memory, and whether the program may change that unseen.
+func (s *Machine) onHost(addr uint64) (host, pageable bool) {
+	l := s.Locate(addr)
+	_, registered := s.Host.Registered.Find(addr)
+	return l.Device == nil, l.Kind == Pageable && !registered
 }
 
 // Unknown reports whether bytes depend on an unknown kernel, and returns its name. With Options.Uninitialised it
@@ -50,19 +95,25 @@ func (s *Machine) Unknown(addr, size uint64) (kernel string, ok bool) {
 	if c := s.Unknowns.Crashed.Load(); c != nil {
 		return CrashMark + c.Kernel, true
 	}
-	at := space.Span{Addr: addr, Size: size}
-	if kernel, ok = s.stained(at); ok {
-		return kernel, true
-	}
+	m, ok := s.unknown(space.Span{Addr: addr, Size: size})
+	return m.Why, ok
+}
+
+// unknown is Unknown without crashes. The mark has the groups of all kernels that did not run.
+func (s *Machine) unknown(at space.Span) (m memory.Mark, ok bool) {
 	for _, r := range s.marked(at) {
-		if !ok || Rank(r.Value) > Rank(kernel) {
-			kernel, ok = r.Value, true
+		m.Group = s.Unknowns.join(m.Group, r.Value.Group)
+		if !ok || Rank(r.Value.Why) > Rank(m.Why) {
+			m.Why, ok = r.Value.Why, true
 		}
 	}
-	if s.Strict.Racy(at) && Rank(kernel) < Rank(RaceMark) {
-		return RaceMark, true
+	if kernel, stained := s.stained(at); stained {
+		m.Why, ok = kernel, true
 	}
-	return kernel, ok
+	if s.Strict.Racy(at) && Rank(m.Why) < Rank(RaceMark) {
+		m.Why, ok = RaceMark, true
+	}
+	return m, ok
 }
 
 // givenMark is the prefix of marks that a caller set. The reason follows.
@@ -75,9 +126,14 @@ func (s *Machine) Mark(addr, size uint64, reason uint8) {
 		s.MarkKnown(addr, size)
 		return
 	}
-	name := givenMark + string([]byte{reason})
-	s.Taint(space.Span{Addr: addr, Size: size}, &name)
+	m := given(reason)
+	s.Taint(space.Span{Addr: addr, Size: size}, &m)
 }
+
+// Weak is the least reason whose marks give way to all others.
+const Weak = 128
+
+func given(reason uint8) memory.Mark { return memory.Mark{Why: givenMark + string([]byte{reason})} }
 
 // MarkReason returns the reason of a mark that a caller set.
 func MarkReason(kernel string) (reason uint8, ok bool) {
@@ -96,12 +152,14 @@ const RaceMark = "\x00race"
 // Rank orders marks. The highest mark in a range wins.
 func Rank(kernel string) int {
 	switch kernel {
-	case uninitialised:
+	case uninitialised.Why:
 		return 0
 	case RaceMark:
 		return 1
 	}
-	if _, ok := MarkReason(kernel); ok {
+	if reason, ok := MarkReason(kernel); ok && reason >= Weak {
+		return weakRank
+	} else if ok {
 		return givenRank
 	}
 	return KernelRank
@@ -109,20 +167,20 @@ func Rank(kernel string) int {
 
 // Ranks of caller's marks and of kernel names.
 const (
+	weakRank   = -1
 	givenRank  = 2
 	KernelRank = 3
 )
 
 // marked returns the marked parts of a range. Bytes that are not zero lose the mark of new memory.
-func (s *Machine) marked(at space.Span) []space.Region[string] {
-	u, _ := s.marksOf(at.Addr)
-	found := u.In(at)
+func (s *Machine) marked(at space.Span) []space.Region[memory.Mark] {
+	found := s.in(at)
 	if !s.Options.Uninitialised {
 		return found
 	}
 	written := false
 	for _, r := range found {
-		if r.Value != "" {
+		if r.Value != uninitialised {
 			continue
 		}
 		b := space.Bytes(r.Addr, r.Size)
@@ -134,31 +192,66 @@ func (s *Machine) marked(at space.Span) []space.Region[string] {
 		for b[last-1] == 0 {
 			last--
 		}
-		u.Clear(space.Span{Addr: r.Addr + uint64(first), Size: uint64(last - first)})
+		s.clear(space.Span{Addr: r.Addr + uint64(first), Size: uint64(last - first)})
 		written = true
 	}
 	if written {
-		return u.In(at)
+		return s.in(at)
 	}
 	return found
 }
 
-// Taint marks a range with a kernel's name.
-func (s *Machine) Taint(at space.Span, kernel *string) {
+// Taint marks a range.
+func (s *Machine) Taint(at space.Span, m *memory.Mark) {
+	s.written(at)
+	s.mark(at, m)
+}
+
+// mark is Taint by a search.
+func (s *Machine) mark(at space.Span, m *memory.Mark) {
 	s.Unknowns.Any.Store(true)
-	u, _ := s.marksOf(at.Addr)
-	u.Set(at, kernel)
-	if Rank(*kernel) == KernelRank {
-		s.stain(at, *kernel)
+	s.marks(at, func(u *space.Marks[memory.Mark], _, in space.Span) { u.Set(in, m) })
+	if Rank(m.Why) == KernelRank {
+		s.stain(at, m.Why)
 	}
 }
 
-var uninitialised = ""
+var uninitialised memory.Mark
 
 // MarkNew marks new device memory.
 func (s *Machine) MarkNew(at space.Span) {
 	if s.Options.Uninitialised {
 		s.Taint(at, &uninitialised)
+	}
+}
+
+// MarkPhysical marks new physical memory.
+func (s *Machine) MarkPhysical(p *memory.Physical) {
+	if s.Options.Uninitialised {
+		s.Unknowns.Any.Store(true)
+		p.Unknown.Set(space.Span{Size: p.Size}, &uninitialised)
+	}
+}
+
+// written forgets what was found in memory that was written.
+func (s *Machine) written(at space.Span) {
+	r := &s.Unknowns.reach
+	d := s.Locate(at.Addr).Device
+	if !r.active.Load() || d == nil {
+		return
+	}
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	r.change(at)
+	for c := d.Memory.Live.At(at.Addr); c.OK() && c.Get().Addr < at.End(); c.Next() {
+		start := c.Get().Addr
+		from := start
+		if at.Addr > start+7 { // a word may begin in the piece before
+			from += (at.Addr - 7 - start) / pieceSize * pieceSize
+		}
+		for ; from < min(at.End(), c.Get().End()) && len(r.pieces) > 0; from += pieceSize {
+			delete(r.pieces, from)
+		}
 	}
 }
 
@@ -184,46 +277,49 @@ func (s *Machine) UnknownResults() (copies int64, bytes uint64) {
 // MarkKnown removes marks after known data was written.
 func (s *Machine) MarkKnown(addr, n uint64) {
 	if s.Unknowns.Any.Load() {
-		u, _ := s.marksOf(addr)
-		u.Clear(space.Span{Addr: addr, Size: n})
+		s.written(space.Span{Addr: addr, Size: n})
+		s.clear(space.Span{Addr: addr, Size: n})
 	}
 }
 
 // Follow passes marks on after a transfer.
 func (s *Machine) Follow(x *Transfer) {
-	if !s.Unknowns.Any.Load() {
+	if !s.Unknowns.Any.Load() && x.Doubt == 0 {
 		return
 	}
-	to, host := s.marksOf(x.Dst)
 	if x.Staged != nil {
-		to.Clear(space.Span{Addr: x.Dst, Size: x.Width})
+		s.MarkKnown(x.Dst, x.Width)
 		return
 	}
-	_, fromHost := s.marksOf(x.Src)
-	unpinned := false
-	if fromHost {
-		_, pinned := s.Host.Find(x.Src)
-		unpinned = !pinned
-	}
+	host, _ := s.onHost(x.Dst)
+	fromHost, pageable := s.onHost(x.Src)
 	var kernel string
 	total := uint64(0)
 	for i := range x.Height {
 		dst, src := space.Span{Addr: x.Dst + i*x.DstPitch, Size: x.Width}, space.Span{Addr: x.Src + i*x.SrcPitch, Size: x.Width}
 		found := s.marked(src)
-		if k, ok := s.stained(src); ok {
-			found = []space.Region[string]{{Span: src, Value: k}}
+		if _, ok := s.stained(src); ok {
+			m, _ := s.unknown(src)
+			found = []space.Region[memory.Mark]{{Span: src, Value: m}}
 		}
-		if unpinned { // the program may have written it since; only the caller's marks stay
-			found = slices.DeleteFunc(found, func(r space.Region[string]) bool { return Rank(r.Value) != givenRank })
+		if pageable { // the program may have written it since; only the caller's marks stay
+			found = slices.DeleteFunc(found, func(r space.Region[memory.Mark]) bool {
+				return Rank(r.Value.Why) != givenRank && Rank(r.Value.Why) != weakRank
+			})
 		}
 		if len(found) == 0 && s.Strict.Racy(src) {
-			found = []space.Region[string]{{Span: src, Value: RaceMark}}
+			found = []space.Region[memory.Mark]{{Span: src, Value: memory.Mark{Why: RaceMark}}}
 		}
-		to.Clear(dst)
+		s.MarkKnown(dst.Addr, dst.Size)
+		if fromHost && x.Doubt != 0 {
+			s.Mark(dst.Addr, dst.Size, x.Doubt)
+			doubt := given(x.Doubt)
+			found = slices.DeleteFunc(found, func(r space.Region[memory.Mark]) bool { return Rank(r.Value.Why) < Rank(doubt.Why) })
+		}
 		for _, r := range found {
 			s.Taint(space.Span{Addr: dst.Addr + r.Addr - src.Addr, Size: r.Size}, &r.Value)
-			if Rank(r.Value) == KernelRank {
-				kernel = r.Value
+			if Rank(r.Value.Why) == KernelRank {
+				kernel = r.Value.Why
 				total += r.Size
 			}
 		}
@@ -260,22 +356,30 @@ func (s *Machine) reportUnknown(x *Transfer, kernel string, n uint64) {
 }
 
 // Spread passes marks on after a kernel ran: if it read tainted memory, its output is tainted. args are the kernel's
-// arguments; nil if the extents refer to none. New memory that is read as a workspace spreads nothing.
-func (s *Machine) Spread(extents []space.Extent, args []Arg) {
-	if !s.Unknowns.Any.Load() {
+// arguments; nil if the extents refer to none. New memory that is read as a workspace spreads nothing. doubt is a reason to mark all output, 0
+// for none.
+func (s *Machine) Spread(extents []space.Extent, args []Arg, doubt uint8) {
+	if !s.Unknowns.Any.Load() && doubt == 0 {
 		return
 	}
-	kernel, found := "", false
+	s.Unknowns.rescan() // it may have written more than it declares
+	var from memory.Mark
+	found := doubt != 0
+	if found {
+		from = given(doubt)
+	}
 	for _, x := range extents {
 		if x.Access&space.Read == 0 || x.Size == 0 {
 			continue
 		}
-		k, ok := s.Unknown(x.Addr, x.Size)
-		if !ok || k == "" && int(x.Arg) < len(args) && args[x.Arg].Kind == ArgWorkspace {
+		m, ok := s.unknown(space.Span{Addr: x.Addr, Size: x.Size})
+		if !ok || m.Why == uninitialised.Why && int(x.Arg) < len(args) && args[x.Arg].Kind == ArgWorkspace {
 			continue
 		}
-		if !found || Rank(k) > Rank(kernel) {
-			kernel, found = k, true
+		if g := s.Unknowns.join(from.Group, m.Group); !found || Rank(m.Why) > Rank(from.Why) {
+			from, found = memory.Mark{Why: m.Why, Group: g}, true
+		} else {
+			from.Group = g
 		}
 	}
 	for _, x := range extents {
@@ -283,45 +387,32 @@ func (s *Machine) Spread(extents []space.Extent, args []Arg) {
 			continue
 		}
 		if found {
-			s.Taint(space.Span{Addr: x.Addr, Size: x.Size}, &kernel)
+			s.Taint(space.Span{Addr: x.Addr, Size: x.Size}, &from)
 		} else {
-			u, _ := s.marksOf(x.Addr)
-			u.Clear(space.Span{Addr: x.Addr, Size: x.Size})
+			s.clear(space.Span{Addr: x.Addr, Size: x.Size})
 		}
 	}
 }
 
-// stain keeps a kernel's name with memory that has several addresses or processes.
+// stain keeps a kernel's name with memory that processes share.
 func (s *Machine) stain(at space.Span, kernel string) {
-	s.aliased(at, func(p *memory.Physical, x *memory.Shared) bool {
-		if p != nil {
-			p.Stain.CompareAndSwap(nil, &kernel)
-		}
-		if x != nil {
-			x.Slot.Stain(kernel)
-		}
+	s.shared(at, func(x *memory.Shared) bool {
+		x.Slot.Stain(kernel)
 		return false
 	})
 }
 
-// stained returns the kernel that may have written memory at another address.
+// stained returns the kernel that may have written memory in another process.
 func (s *Machine) stained(at space.Span) (kernel string, ok bool) {
-	s.aliased(at, func(p *memory.Physical, x *memory.Shared) bool {
-		if p != nil {
-			if k := p.Stain.Load(); k != nil {
-				kernel, ok = *k, true
-			}
-		}
-		if x != nil && !ok {
-			kernel, ok = x.Slot.StainedBy()
-		}
+	s.shared(at, func(x *memory.Shared) bool {
+		kernel, ok = x.Slot.StainedBy()
 		return ok
 	})
 	return kernel, ok
 }
 
-// aliased visits the memory in a range that has several addresses, until visit returns true.
-func (s *Machine) aliased(at space.Span, visit func(*memory.Physical, *memory.Shared) bool) {
+// shared visits the memory in a range that processes share, until visit returns true.
+func (s *Machine) shared(at space.Span, visit func(*memory.Shared) bool) {
 	d := s.Locate(at.Addr).Device
 	if d == nil {
 		return
@@ -334,25 +425,24 @@ func (s *Machine) aliased(at space.Span, visit func(*memory.Physical, *memory.Sh
 		} else if x == nil {
 			x = s.Shares.MemoryAt(r.Span)
 		}
-		if (r.Value.Physical != nil || x != nil) && visit(r.Value.Physical, x) {
+		if x != nil && visit(x) {
 			return
 		}
 	}
 }
 
-// Expose copies the marks of memory into its stain before other processes import it.
+// Expose copies the marks of memory into its stain before other processes import it. p is physical memory; nil for memory with an address.
 func (s *Machine) Expose(at space.Span, x *memory.Shared, p *memory.Physical) {
 	s.Unknowns.Any.Store(true)
+	u := &space.Marks[memory.Mark]{}
 	if p != nil {
-		if k := p.Stain.Load(); k != nil {
-			x.Slot.Stain(*k)
-		}
-		return
+		u, at = &p.Unknown, space.Span{Size: p.Size}
+	} else if d := s.Locate(at.Addr).Device; d != nil {
+		u = &d.Memory.Unknown
 	}
-	u, _ := s.marksOf(at.Addr)
 	for _, r := range u.In(at) {
-		if Rank(r.Value) == KernelRank {
-			x.Slot.Stain(r.Value)
+		if Rank(r.Value.Why) == KernelRank {
+			x.Slot.Stain(r.Value.Why)
 		} else if r.Value == uninitialised {
 			u.Clear(r.Span) // another process may write it unseen
 		}

@@ -19,6 +19,7 @@ type Transfer struct {
 	ToDevice, FromDevice bool   // Dst, Src must be device memory
 	Pinned               bool   // the host side must be allocated by the runtime
 	Staged               []byte // bytes taken at the call; nil if the task reads Src
+	Doubt                uint8  // a reason to mark all bytes if they come from host memory; 0 for none
 }
 
 func Plain(dst, src, n uint64) Transfer {

@@ -25,7 +25,7 @@ FACE_EXPORT const int aclsim_simulated = 1;
 
 static struct {
 	uint64_t (*call)(uint64_t thread, uint32_t fn, uint64_t *words);
-	uint64_t (*thread_begin)(uint64_t *told, int64_t *late, int *own, uint64_t *wish, volatile int *where);
+	uint64_t (*thread_begin)(uint64_t *told, int64_t *late, int *own, uint64_t *wish, uint32_t *doubt, volatile int *where);
 	void (*thread_end)(uint64_t thread);
 	int (*unknown)(uint64_t addr, uint64_t size, char *kernel, uint64_t n);
 	void (*mark)(uint64_t addr, uint64_t size, int reason);
@@ -49,6 +49,7 @@ static __thread struct thread {
 	int64_t late;
 	int own;
 	uint64_t wish;       /* wanted address of the thread's next allocation, 0 for any */
+	uint32_t doubt;      /* reason for marks on all that the thread's tasks write, 0 for none */
 	int64_t last_time;   /* last result of engine_clock */
 } thread;
 
@@ -254,7 +255,7 @@ static int begin_thread(struct thread *t)
 		return 0;
 	if (!enter(t, &v))
 		return 1;
-	t->id = engine.thread_begin(&t->told, &t->late, &t->own, &t->wish, &t->where);
+	t->id = engine.thread_begin(&t->told, &t->late, &t->own, &t->wish, &t->doubt, &t->where);
 	leave(t, &v);
 	return 1;
 }
@@ -361,6 +362,10 @@ FACE_EXPORT void aclsim_mark(const void *addr, size_t size, int reason)
 
 	if (atomic_load(&forked))
 		return;
+	if (addr == NULL) {
+		t->doubt = (uint32_t)reason;
+		return;
+	}
 	if (!open_engine() || !enter(t, &v))
 		return;
 	engine.mark((uint64_t)(uintptr_t)addr, size, reason);

@@ -20,7 +20,7 @@ func TestFlow(t *testing.T) {
 	device := func(id int) *timeline.Object {
 		return &timeline.Object{ID: id, Kind: api.Device, Size: 64, Ended: timeline.NoCall}
 	}
-	a, b, c, d := device(1), device(2), device(3), device(4)
+	a, b, c, d, root := device(1), device(2), device(3), device(4), device(5)
 	reached := func(regions []access.Region) (objects []*timeline.Object) {
 		for _, r := range regions {
 			if r.Kind == access.Names {
@@ -52,6 +52,12 @@ func TestFlow(t *testing.T) {
 	}
 	if _, all := f.Written(a); !all {
 		t.Error("a kernel may have written memory that it reaches")
+	}
+	// The search goes on through each memory that it finds.
+	f.Call(event("aclrtMemcpy"), []access.Region{{Object: d, Kind: access.Points}, write(root)}, nil, nil, false)
+	f.Call(event("aclrtMemcpy"), []access.Region{{Object: c, Kind: access.Points}, write(a)}, nil, nil, false)
+	if got := launch(root); !slices.Equal(got, []*timeline.Object{root, d, a, c}) {
+		t.Errorf("a kernel reaches %v through three addresses", got)
 	}
 	// A graph accesses the memory of its tasks when it runs.
 	captured := event("aclrtLaunchKernel")

@@ -25,6 +25,7 @@ type Order struct {
 	Grid, Block [3]uint32
 	Blocks      uint32
 	Attrs       []acl.LaunchKernelAttr // for graph tasks
+	Doubt       uint8                  // see device.Transfer
 	launch      device.Launch          // the running launch; one at a time
 }
 
@@ -54,7 +55,7 @@ func (o *Order) Run(s *device.Stream, args space.Span, own bool) (time.Duration,
 	d := s.Context.Device
 	k := o.Func.Kernel
 	if k == nil {
-		o.markUnknown(d, args)
+		d.Machine.TaintReached(args, own, o.Func.Name)
 		return d.Machine.KernelTime(o.Func.Rule, o.Blocks, 0), nil
 	}
 	if !own {
@@ -109,7 +110,7 @@ func (o *Order) Run(s *device.Stream, args space.Span, own bool) (time.Duration,
 	if f := o.crashed(d.Machine); f != nil {
 		return cost, f
 	}
-	d.Machine.Spread(extents, k.Args)
+	d.Machine.Spread(extents, k.Args, o.Doubt)
 	return cost, nil
 }
 
@@ -149,24 +150,6 @@ func (o *Order) checkArgs(s *device.Stream, args space.Span, block []byte) *fail
 }
 
 var argAccess = map[device.ArgKind]uint32{device.ArgInput: space.Read, device.ArgOutput: space.Write, device.ArgInout: space.Read | space.Write, device.ArgWorkspace: space.Read | space.Write, device.ArgTiling: space.Read}
-
-// markUnknown taints the allocations that the arguments of an unknown kernel point to.
-func (o *Order) markUnknown(d *device.Device, args space.Span) {
-	if d.Memory.Check(args.Addr, args.Size, space.Read) != nil && !d.Memory.IsArgs(args.Addr) {
-		return
-	}
-	block := space.Bytes(args.Addr, args.Size)
-	for ; len(block) >= 8; block = block[8:] {
-		p := binary.LittleEndian.Uint64(block)
-		at := d.Machine.Locate(p).Device
-		if at == nil {
-			continue
-		}
-		if r, ok := at.Memory.Live.Find(p); ok && r.Value.Access&space.Write != 0 {
-			d.Machine.Taint(r.Span, &o.Func.Name)
-		}
-	}
-}
 
 // RunBadly runs the kernel after a planned misuse of one of its buffers.
 func (o *Order) RunBadly(s *device.Stream, args space.Span, own bool, x *fault.Fault) (time.Duration, *fail.Failure) {

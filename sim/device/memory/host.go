@@ -13,7 +13,7 @@ type Host struct {
 	sync.Mutex // for changes
 	Live       space.Regions[struct{}]
 	Registered space.Regions[Registration]
-	Marks      space.Marks // marks of unknown bytes, for all host memory
+	Marks      space.Marks[Mark] // marks of unknown bytes, for all host memory
 }
 
 // Registration is how the program registered host memory.
@@ -55,6 +55,9 @@ func (h *Host) Find(addr uint64) (space.Span, bool) {
 	}
 	return space.Span{}, false
 }
+
+// Bounds returns a range with all of this memory.
+func (h *Host) Bounds() space.Span { return h.Live.Bounds().With(h.Registered.Bounds()) }
 
 // Check returns an error unless a device may access n bytes of host memory.
 func (h *Host) Check(addr, n uint64, access uint32) error {

@@ -30,7 +30,7 @@ func (m *Memory) MapShared(x *Shared) (uint64, *fail.Failure) {
 	}
 	x.mapped = m
 	x.Memory = space.Span{Addr: at + x.Offset - from, Size: x.Size}
-	m.HasShared.Store(true)
+	m.Has.Shared.Store(true)
 	m.Live.Insert(space.Region[Block]{Span: x.Memory, Value: Block{Origin: byImport, Access: space.Read | space.Write, Shared: x}})
 	return x.Memory.Addr, nil
 }

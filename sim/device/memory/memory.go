@@ -46,7 +46,7 @@ type Memory struct {
 	Args      argPool
 
 	Live    space.Regions[Block]    // accessible memory
-	Unknown space.Marks             // marks of unknown bytes
+	Unknown space.Marks[Mark]       // marks of unknown bytes, apart from those of mapped physical memory
 	Taken   space.Regions[struct{}] // allocations outside reservations, and reservations
 	foreign space.Regions[struct{}] // mapped outside the arena for placed allocations
 
@@ -60,10 +60,12 @@ type Memory struct {
 	freed        []space.Span // most recently freed allocations, in order
 	reservations map[uint64]*reservation
 
-	hasForeign atomic.Bool
+	// Has says which kinds of memory there have been: of other processes, mapped physical memory, placed outside the arena.
+	Has struct{ Shared, Mappings, foreign atomic.Bool }
 	// Ends counts how often all memory was freed. The runtime then recreates its own memory.
-	Ends      atomic.Uint32
-	HasShared atomic.Bool // has memory of other processes
+	Ends atomic.Uint32
+	// Gone is called with memory that ends, under the lock; may be nil.
+	Gone func(space.Span)
 }
 
 // Block describes live memory.
@@ -288,7 +290,7 @@ func (m *Memory) mapForeign(addr, end uint64) error {
 	for _, f := range fresh {
 		m.foreign.Insert(space.Region[struct{}]{Span: f})
 	}
-	m.hasForeign.Store(true)
+	m.Has.foreign.Store(true)
 	return nil
 }
 
@@ -310,11 +312,19 @@ func (m *Memory) Free(addr uint64, how Origin) bool {
 
 // remember keeps a freed range for error messages. The caller holds the lock.
 func (m *Memory) remember(s space.Span) {
-	m.Unknown.Clear(s)
+	m.ended(s)
 	if len(m.freed) == freedKept {
 		m.freed = append(m.freed[:0], m.freed[freedKept/2:]...)
 	}
 	m.freed = append(m.freed, s)
+}
+
+// ended forgets what is known of memory that ends.
+func (m *Memory) ended(s space.Span) {
+	m.Unknown.Clear(s)
+	if m.Gone != nil {
+		m.Gone(s)
+	}
 }
 
 // zero returns whole pages to the system and clears the rest.
@@ -336,6 +346,7 @@ func (m *Memory) FreeAll() {
 	m.Lock()
 	defer m.Unlock()
 	for _, r := range m.Live.All() {
+		m.ended(r.Span)
 		switch r.Value.Origin {
 		case ByMap:
 			m.unmapLocked(r)
@@ -348,7 +359,6 @@ func (m *Memory) FreeAll() {
 		}
 	}
 	m.Live.Clear()
-	m.Unknown.Clear(space.Span{Addr: 0, Size: ^uint64(0)})
 	for _, r := range m.reservations {
 		m.GiveBack(r.Span)
 	}
@@ -366,11 +376,22 @@ func (m *Memory) Owns(addr uint64) bool {
 	if addr >= m.Base && addr < m.Base+ArenaStride {
 		return true
 	}
-	if !m.hasForeign.Load() {
+	if !m.Has.foreign.Load() {
 		return false
 	}
 	_, ok := m.foreign.Find(addr)
 	return ok
+}
+
+// Placed returns a range with all memory and reservations outside the arena.
+func (m *Memory) Placed() space.Span { return m.foreign.Bounds() }
+
+// File returns the file with the memory at an address, and the address of its first byte; -1 for memory without a file.
+func (m *Memory) File(addr uint64) (fd int, base uint64) {
+	if addr >= m.Base && addr < m.End {
+		return m.FD, m.Base
+	}
+	return -1, 0
 }
 
 // Check returns an error unless n bytes at an address are accessible, in one allocation or in adjacent mappings.

@@ -29,8 +29,10 @@ type Physical struct {
 	FD     int
 	Shared *Shared      // exported or imported; else nil
 	Refs   atomic.Int32 // handles and mappings
-	// Stain is the unknown kernel that may have written the memory; nil for none.
-	Stain atomic.Pointer[string]
+	// Aliased is set once the memory has had two addresses at a time.
+	Aliased  atomic.Bool
+	mappings int
+	Unknown  space.Marks[Mark] // marks of unknown bytes, by offset
 	// Retained counts further references to the live handle.
 	Retained atomic.Int32
 }
@@ -88,7 +90,7 @@ func (m *Memory) takeAddresses(size, want uint64) (uint64, *fail.Failure) {
 			return false
 		}
 		m.foreign.Insert(space.Region[struct{}]{Span: space.Span{Addr: addr, Size: size}})
-		m.hasForeign.Store(true)
+		m.Has.foreign.Store(true)
 		m.Taken.Insert(space.Region[struct{}]{Span: space.Span{Addr: addr, Size: size}})
 		return true
 	}
@@ -155,6 +157,10 @@ func (m *Memory) MapPhysical(addr uint64, p *Physical, access uint32) error {
 	if mutant.Breaks("mapped_memory_works") {
 		return nil
 	}
+	if p.mappings++; p.mappings > 1 {
+		p.Aliased.Store(true)
+	}
+	m.Has.Mappings.Store(true)
 	m.Live.Insert(space.Region[Block]{Span: space.Span{Addr: addr, Size: p.Size}, Value: Block{Origin: ByMap, Access: access, Physical: p}})
 	return nil
 }
@@ -178,6 +184,7 @@ func (m *Memory) unmapLocked(r space.Region[Block]) {
 	if mutant.Breaks("remapped_memory_keeps_bytes") {
 		clear(space.Bytes(r.Addr, r.Size))
 	}
+	r.Value.Physical.mappings--
 	_, _ = unix.MmapPtr(-1, 0, space.Pointer(r.Addr), uintptr(r.Size), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE|unix.MAP_FIXED)
 	r.Value.Physical.Release()
 }

@@ -6,33 +6,33 @@ import (
 )
 
 // Marks are marked ranges of memory. Lookups take no lock.
-type Marks struct {
+type Marks[T comparable] struct {
 	mu     sync.Mutex // for changes
-	Ranges Regions[*writer]
+	Ranges Regions[*holder[T]]
 }
 
-// writer is the mark of a range. Programs mark the same buffers repeatedly, which then changes only this pointer.
-type writer struct{ kernel atomic.Pointer[string] }
+// holder has the mark of a range. Programs mark the same buffers repeatedly, which then changes only this pointer.
+type holder[T comparable] struct{ mark atomic.Pointer[T] }
 
-func newWriter(kernel *string) *writer {
-	w := &writer{}
-	w.kernel.Store(kernel)
-	return w
+func newHolder[T comparable](mark *T) *holder[T] {
+	h := &holder[T]{}
+	h.mark.Store(mark)
+	return h
 }
 
 // In returns the marked parts of a range.
-func (u *Marks) In(s Span) []Region[string] {
-	var found []Region[string]
+func (u *Marks[T]) In(s Span) []Region[T] {
+	var found []Region[T]
 	for c := u.Ranges.At(s.Addr); c.OK() && c.Get().Addr < s.End(); c.Next() {
 		r := c.Get()
 		from, to := max(r.Addr, s.Addr), min(r.End(), s.End())
-		found = append(found, Region[string]{Span: Span{Addr: from, Size: to - from}, Value: *r.Value.kernel.Load()})
+		found = append(found, Region[T]{Span: Span{Addr: from, Size: to - from}, Value: *r.Value.mark.Load()})
 	}
 	return found
 }
 
 // Clear removes marks.
-func (u *Marks) Clear(s Span) {
+func (u *Marks[T]) Clear(s Span) {
 	if c := u.Ranges.At(s.Addr); !c.OK() || c.Get().Addr >= s.End() {
 		return
 	}
@@ -42,7 +42,7 @@ func (u *Marks) Clear(s Span) {
 }
 
 // carve removes marks. The caller holds the lock.
-func (u *Marks) carve(s Span) {
+func (u *Marks[T]) carve(s Span) {
 	for {
 		c := u.Ranges.At(s.Addr)
 		if !c.OK() || c.Get().Addr >= s.End() {
@@ -50,24 +50,24 @@ func (u *Marks) carve(s Span) {
 		}
 		r, _ := u.Ranges.Remove(c.Get().Addr)
 		if r.Addr < s.Addr {
-			u.Ranges.Insert(Region[*writer]{Span: Span{Addr: r.Addr, Size: s.Addr - r.Addr}, Value: newWriter(r.Value.kernel.Load())})
+			u.Ranges.Insert(Region[*holder[T]]{Span: Span{Addr: r.Addr, Size: s.Addr - r.Addr}, Value: newHolder(r.Value.mark.Load())})
 		}
 		if r.End() > s.End() {
-			u.Ranges.Insert(Region[*writer]{Span: Span{Addr: s.End(), Size: r.End() - s.End()}, Value: newWriter(r.Value.kernel.Load())})
+			u.Ranges.Insert(Region[*holder[T]]{Span: Span{Addr: s.End(), Size: r.End() - s.End()}, Value: newHolder(r.Value.mark.Load())})
 		}
 	}
 }
 
 // Set marks a range.
-func (u *Marks) Set(s Span, kernel *string) {
-	same := func(r Region[*writer]) bool { return *r.Value.kernel.Load() == *kernel }
+func (u *Marks[T]) Set(s Span, mark *T) {
+	same := func(r Region[*holder[T]]) bool { return *r.Value.mark.Load() == *mark }
 	if r, ok := u.Ranges.Find(s.Addr); s.Size == 0 || ok && same(r) && r.Holds(s.Addr, s.Size) {
 		return
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if r, ok := u.Ranges.Find(s.Addr); ok && r.Span == s {
-		r.Value.kernel.Store(kernel)
+		r.Value.mark.Store(mark)
 		return
 	}
 	u.carve(s)
@@ -82,5 +82,5 @@ func (u *Marks) Set(s Span, kernel *string) {
 		u.Ranges.Remove(r.Addr)
 		s.Size += r.Size
 	}
-	u.Ranges.Insert(Region[*writer]{Span: s, Value: newWriter(kernel)})
+	u.Ranges.Insert(Region[*holder[T]]{Span: s, Value: newHolder(mark)})
 }

@@ -15,6 +15,18 @@ func (s Span) Holds(addr, n uint64) bool {
 	return addr >= s.Addr && addr < s.End() && n <= s.End()-addr
 }
 
+// With returns the smallest range with both ranges. An empty range has no part in it.
+func (s Span) With(o Span) Span {
+	switch {
+	case s.Size == 0:
+		return o
+	case o.Size == 0:
+		return s
+	}
+	from := min(s.Addr, o.Addr)
+	return Span{Addr: from, Size: max(s.End(), o.End()) - from}
+}
+
 // Region is an address range with a value.
 type Region[T any] struct {
 	Span
@@ -133,6 +145,17 @@ func (s *Regions[T]) Replace(addr uint64, v T) {
 	l := slices.Clone(c.leaf())
 	l[c.j].Value = v
 	s.put(&c, l)
+}
+
+// Bounds returns the smallest range with all regions.
+func (s *Regions[T]) Bounds() Span {
+	p := s.root.Load()
+	if p == nil || len(*p) == 0 {
+		return Span{}
+	}
+	root := *p
+	from := root[0][0][0].Addr
+	return Span{Addr: from, Size: root[len(root)-1].end() - from}
 }
 
 func (s *Regions[T]) All() []Region[T] {

@@ -44,11 +44,11 @@ func newSim() *sim.Sim {
 }
 
 // aclsim_thread_begin creates the state of a thread and returns its number. The words hold the id of the last task
-// (sim.Thread.ReportTasks), the delay (Late), whether calls take host time (Own), a wanted address (Wish), and the thread's
-// position (engine.h).
+// (sim.Thread.ReportTasks), the delay (Late), whether calls take host time (Own), a wanted address (Wish), a reason for marks
+// (Doubt), and the thread's position (engine.h).
 //
 //export aclsim_thread_begin
-func aclsim_thread_begin(told *C.uint64_t, late *C.int64_t, own *C.int, wish *C.uint64_t, where *C.int) C.uint64_t {
+func aclsim_thread_begin(told *C.uint64_t, late *C.int64_t, own *C.int, wish *C.uint64_t, doubt *C.uint32_t, where *C.int) C.uint64_t {
 	C.native_enter(where)
 	threadsMu.Lock()
 	defer threadsMu.Unlock()
@@ -62,6 +62,7 @@ func aclsim_thread_begin(told *C.uint64_t, late *C.int64_t, own *C.int, wish *C.
 	t.Late((*int64)(late))
 	t.Own((*int32)(own))
 	t.Wish((*uint64)(wish))
+	t.Doubt((*uint32)(doubt))
 	if n := len(free); n > 0 {
 		id := free[n-1]
 		free = free[:n-1]

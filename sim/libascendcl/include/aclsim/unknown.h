@@ -22,7 +22,9 @@ int aclsim_unknown(const void *addr, size_t size, char *kernel, size_t n);
 
 /*
  * Marks memory whose content is unknown for a reason of the caller's, 1 to 255, until the runtime overwrites it with known bytes. Reason 0
- * takes marks away: the caller does so when it has written marked host memory itself.
+ * takes marks away: the caller does so when it has written marked host memory itself. Marks with a reason from 128 on give way to all others.
+ *
+ * If addr is NULL, the mark is for what this thread's copies from host memory and its kernels write from now on, until a call with reason 0.
  */
 void aclsim_mark(const void *addr, size_t size, int reason);
 
