@@ -43,10 +43,6 @@ type Meaning struct {
 	// PollsCallbacks: the call waits for a stream's host callback, and runs it on the calling thread. It fails if there is
 	// none.
 	PollsCallbacks bool
-	// RunsCallbacks: the call may run functions of the program before it returns. A callback may throw an exception through the
-	// call, so a probe must not replace the call's return address. True for functions with a Callback parameter or
-	// PollsCallbacks.
-	RunsCallbacks bool
 	// ParamSizes: the call returns the offset and the size of a kernel parameter.
 	ParamSizes bool
 	// Subscribes is the function with PollsCallbacks that serves the thread that a parameter names, "" for none.
@@ -101,10 +97,14 @@ type ReplayRules struct {
 	StandIn string
 }
 
-// CaptureRules say how the shim records a call. Only the generator reads them, except Modelled.
+// CaptureRules say how a call is recorded. Only the generator reads them, except Modelled and RunsCallbacks.
 type CaptureRules struct {
 	// Modelled reports whether the semantics are known. Calls to other functions are counted by name and not recorded.
 	Modelled bool `yaml:"-"`
+	// RunsCallbacks: the call may run functions of the program before it returns. A callback may throw an exception through the
+	// call, so a probe must not replace the call's return address. True for functions with a Callback parameter or
+	// PollsCallbacks.
+	RunsCallbacks bool `yaml:"runs_callbacks"`
 	// Ends is `all` if the call ends everything, or the parameter with the device that it resets.
 	Ends string
 	// Last is the fact about the thread's own last calls that the call returns: LastTask, LastError or LastErrorOnce. The shim

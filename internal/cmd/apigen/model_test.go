@@ -186,7 +186,8 @@ func TestFunctionsThatRunCallbacks(t *testing.T) {
 	}
 	for _, name := range []string{"aclrtLaunchCallback", "aclrtProcessReport"} {
 		m := loaded(t)
-		s := &semantics{RunsCallbacks: true, PollsCallbacks: name == "aclrtProcessReport", Params: map[string]string{}}
+		s := &semantics{PollsCallbacks: name == "aclrtProcessReport", Params: map[string]string{}}
+		s.RunsCallbacks = true
 		if name == "aclrtLaunchCallback" {
 			s.Params["userData"] = "opaque"
 		}

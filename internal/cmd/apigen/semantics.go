@@ -60,7 +60,6 @@ type semantics struct {
 
 	Initializes, Collective bool
 	PollsCallbacks          bool `yaml:"polls_callbacks"`
-	RunsCallbacks           bool `yaml:"runs_callbacks"`
 	ParamSizes              bool `yaml:"param_sizes"`
 
 	Ret, Selects, Device, Entry, Names, Graph string
