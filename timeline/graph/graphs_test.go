@@ -57,6 +57,29 @@ func (r *recorder) want(graph string, want ...string) {
 	}
 }
 
+// A node that comes after nodes which the trace does not have, or which another graph has, is lost.
+func TestUnknownDependencies(t *testing.T) {
+	r := record(t)
+	create := func(graph string) { r.call("cuGraphCreate", map[string]string{"phGraph": graph}, nil) }
+	add := func(graph, node string, after ...string) {
+		r.call("cuGraphAddKernelNode_v2", map[string]string{"phGraphNode": node, "hGraph": graph}, map[string][]string{"dependencies": after})
+	}
+	create("g")
+	create("other")
+	add("g", "a")
+	add("other", "b")
+	add("g", "known", "a")
+	add("g", "unknown", "a", "older")
+	add("g", "foreign", "b")
+	var lost []bool
+	for _, task := range r.graphs.Known("g").Tasks() {
+		lost = append(lost, task.Lost)
+	}
+	if !slices.Equal(lost, []bool{false, false, true, true}) {
+		t.Errorf("lost: %v", lost)
+	}
+}
+
 // TestCapture captures a stream and a stream that waits for it. Each task comes after the tasks that it waits for.
 func TestCapture(t *testing.T) {
 	r := record(t)
