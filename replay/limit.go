@@ -189,10 +189,10 @@ func (e *MemoryError) Error() string {
 	return fmt.Sprintf("the players used %s of %s, and the limit is %s", human.Bytes(e.Took), of, human.Bytes(e.Limit))
 }
 
-// hold measures a session with files in a folder until it is over or exceeds its limit. Then it ends the session. Memory and files have the
+// hold measures a session until it is over or exceeds its limit. Then it ends the session. Its files are in a folder, whose files took some
+// storage before it began. Memory and files have the
 // limit each: a core file is as large as the memory.
-func hold(session int, dir string, limit uint64, over <-chan struct{}) *MemoryError {
-	before := stored(dir)
+func hold(session int, dir string, before, limit uint64, over <-chan struct{}) *MemoryError {
 	for pause := memoryTick; ; {
 		select {
 		case <-over:

@@ -436,6 +436,7 @@ func (s *session) wait(ctx context.Context, cmd *exec.Cmd, player string, result
 	limit := s.memoryLimit()
 	bounded := !s.o.Interactive && limit > 0
 	var guard *guard
+	before := stored(compile.OwnDir(s.dir))
 	if bounded {
 		if guard, err = startGuard(player); err != nil {
 			return false, err
@@ -450,7 +451,7 @@ func (s *session) wait(ctx context.Context, cmd *exec.Cmd, player string, result
 	over := make(chan struct{})
 	if bounded {
 		guard.watch(cmd.Process.Pid)
-		go func() { broken <- hold(cmd.Process.Pid, compile.OwnDir(s.dir), limit, over) }()
+		go func() { broken <- hold(cmd.Process.Pid, compile.OwnDir(s.dir), before, limit, over) }()
 	}
 	go func() { exited <- cmd.Wait() }()
 	hung = s.watch(ctx, results, cmd.Process, exited)
