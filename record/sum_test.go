@@ -66,23 +66,23 @@ func callsAddUp(t *testing.T, times int) {
 	}
 }
 
-// sum is a program with a library that counts its calls.
-type sum struct {
+// tally is a program with a library that counts its calls.
+type tally struct {
 	acltrace, program string
 	env               []string
 }
 
-func newSum(t *testing.T) *sum {
+func newSum(t *testing.T) *tally {
 	testenv.Built(t, "lib/libacltrace.so")
 	lib := testenv.CompileC(t, "libascendcl.so", []string{source("sum.c")}, "-DLIBRARY", "-shared", "-fPIC", "-Wl,-soname,libascendcl.so")
-	return &sum{testenv.Built(t, "bin/acltrace"), testenv.CompileC(t, "sum", []string{source("sum.c")}), append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Dir(lib))}
+	return &tally{testenv.Built(t, "bin/acltrace"), testenv.CompileC(t, "sum", []string{source("sum.c")}), append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Dir(lib))}
 }
 
 // sumThreads is the number of the program's threads that make calls. If it is killed, each may be about to call the library.
 const sumThreads = 3
 
 // run records the program until it has made a number of calls, ends it in a way, and compares the sums.
-func (s *sum) run(t *testing.T, flags []string, end string, calls uint64) (dir string) {
+func (s *tally) run(t *testing.T, flags []string, end string, calls uint64) (dir string) {
 	dir = t.TempDir()
 	shared, trace := filepath.Join(dir, "shared"), filepath.Join(dir, "run.aclt")
 	if err := os.WriteFile(shared, make([]byte, 24), 0o600); err != nil {

@@ -12,7 +12,7 @@ import (
 // This file mirrors probe/shim/ring.h, which documents the fields. Both sides assert the sizes.
 const (
 	layoutMagic   = 0x31474e4952544c41
-	layoutVersion = 6
+	layoutVersion = 7
 	headerBytes   = 4096
 	leastRing     = 64 << 10
 	maxSlots      = 4096
