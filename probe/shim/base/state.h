@@ -34,6 +34,7 @@ struct shim_thread {
 	bool off;            /* this thread records nothing */
 	bool late;           /* this thread has loaded a library that may bypass the shim: see bind/late.c */
 	bool confined;       /* this thread may not read the counter: see session/filter.c */
+	bool shut_out;       /* this thread is counted in control.shut_out */
 	uint32_t offered;    /* control.offered when this thread last looked for a ring */
 	uint32_t owner;      /* thread id, if another process may share this structure: see session/share.c; otherwise 0 */
 };

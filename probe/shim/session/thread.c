@@ -100,7 +100,8 @@ static bool reuse_ring(struct shim_thread *t)
 static bool refuse(enum refusal why)
 {
 	struct control *c = shim_control;
-	__atomic_add_fetch(shim_filtered() ? &c->shut_out : &c->refused[why], 1, __ATOMIC_RELAXED);
+	shim_t.shut_out = shim_filtered();
+	__atomic_add_fetch(shim_t.shut_out ? &c->shut_out : &c->refused[why], 1, __ATOMIC_RELAXED);
 	return false;
 }
 
@@ -179,7 +180,8 @@ static void take_offer(struct shim_thread *t)
 	t->off = !reuse_ring(t);
 	if (t->off)
 		return;
-	__atomic_sub_fetch(&shim_control->shut_out, 1, __ATOMIC_RELAXED);
+	if (t->shut_out)
+		__atomic_sub_fetch(&shim_control->shut_out, 1, __ATOMIC_RELAXED);
 	shim_set_room();
 }
 
