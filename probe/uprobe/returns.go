@@ -88,17 +88,17 @@ func decodeARM64(code []byte) (n int, then flow, to int64) {
 	return 4, flowNext, 0
 }
 
-// Operands of instructions by opcode: - none, m a ModRM byte, i a byte, z 4 bytes or 2 with an operand size prefix, b and d a ModRM
+// Operands of instructions by opcode: . none, m a ModRM byte, i a byte, z 4 bytes or 2 with an operand size prefix, b and d a ModRM
 // byte with one of these, j and J a jump distance of 1 and 4 bytes, ? unknown or with a case of its own.
 const (
 	oneByte = "mmmmiz??mmmmiz??mmmmiz??mmmmiz??mmmmiz??mmmmiz??mmmmiz??mmmmiz??" + // 00 to 3f
-		"????????????????----------------???m????zdib----jjjjjjjjjjjjjjjj" + // 40 to 7f
-		"bd?bmmmmmmmmmmm?----------?-----????----iz------iiiiiiii????????" + // 80 to bf
-		"bb????bd?-???i??mmmm???-mmmmmmmmjjjjiiii???-----?-???-??------mm" // c0 to ff; those with cases are below
-	twoBytes = "mmmm?-----???m-?mmmmmmmmmmmmmmmmmmmm????mmmmmmmm--------????????" + // 00 to 3f
-		"mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmbbbbmmm-mm??mmmm" + // 40 to 7f
-		"JJJJJJJJJJJJJJJJmmmmmmmmmmmmmmmm---mbm??---mbmmmmmmmmmmmmmbmmmmm" + // 80 to bf
-		"mmbmbbbm--------mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmm?" // c0 to ff
+		"????????????????................???m????zdib....jjjjjjjjjjjjjjjj" + // 40 to 7f
+		"bd?bmmmmmmmmmmm?..........?.....????....iz......iiiiiiii????????" + // 80 to bf
+		"bb????bd?.???i??mmmm???.mmmmmmmmjjjjiiii???.....?.???.??......mm" // c0 to ff; those with cases are below
+	twoBytes = "mmmm?.....???m.?mmmmmmmmmmmmmmmmmmmm????mmmmmmmm........????????" + // 00 to 3f
+		"mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmbbbbmmm.mm??mmmm" + // 40 to 7f
+		"JJJJJJJJJJJJJJJJmmmmmmmmmmmmmmmm...mbm??...mbmmmmmmmmmmmmmbmmmmm" + // 80 to bf
+		"mmbmbbbm........mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmm?" // c0 to ff
 )
 
 // decodeAMD64 decodes an instruction. to is the distance of the target from its start.
@@ -211,7 +211,7 @@ func operands(code []byte, at int, kind byte, immediate int) (n int, then flow, 
 		return jump(code, at, 1, flowBranch)
 	case 'J':
 		return jump(code, at, 4, flowBranch)
-	case '-':
+	case '.':
 		return at, flowNext, 0
 	case 'i':
 		return at + 1, flowNext, 0

@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
@@ -37,7 +36,7 @@ enum { MAX = 4096 };
 static ElfW(Addr) bound[MAX];
 static size_t num_bound;
 static _Atomic unsigned long long loaded, unloaded; /* counters of the dynamic loader at the previous look */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_flag busy = ATOMIC_FLAG_INIT;
 
 struct search {
 	const struct binding *all;
@@ -192,13 +191,13 @@ int bind_all(const struct binding *all, size_t n)
 	dl_iterate_phdr(count, now);
 	if (now[0] == loaded && now[1] == unloaded)
 		return 0;
-	if (pthread_mutex_trylock(&lock))
+	if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
 		return 0; /* another thread does it, or this one, which a signal handler has interrupted */
 	if (now[1] != unloaded)
 		num_bound = 0; /* another library may have the address of one that is gone */
 	dl_iterate_phdr(visit, &s);
 	loaded = now[0];
 	unloaded = now[1];
-	pthread_mutex_unlock(&lock);
+	atomic_flag_clear_explicit(&busy, memory_order_release);
 	return s.found;
 }
