@@ -33,14 +33,19 @@ type blockWriter struct {
 	recent   [256]*groupRows // by hash of the key, to avoid most map lookups
 	live     []*groupRows
 
-	handles []distinct     // by kind, for info
-	streams map[uint32]int // for info
+	objects
 
 	enc  column.Encoder
 	row  [propsWide + InlineLimit/8]uint64
 	col  []uint64
 	lens []uint64
 	text []byte
+}
+
+// objects are those that the calls of a block name, for info.
+type objects struct {
+	handles []distinct // by kind
+	streams map[uint32]int
 }
 
 // aside is content for the blob file.
@@ -209,7 +214,7 @@ func kindOf(d *Data) uint32 {
 }
 
 func newBlockWriter() *blockWriter {
-	return &blockWriter{groups: map[groupKey]*groupRows{}, streams: map[uint32]int{}, callColumns: &callColumns{}}
+	return &blockWriter{groups: map[groupKey]*groupRows{}, objects: objects{streams: map[uint32]int{}}, callColumns: &callColumns{}}
 }
 
 func (b *blockWriter) empty() bool { return b.n == 0 && len(b.rowCall) == 0 }

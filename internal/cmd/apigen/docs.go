@@ -89,26 +89,31 @@ func genCoverage(m *model, w *writer) error {
 		if len(blind) > 0 {
 			w.f("The size of these descriptors is not documented, so calls are recorded without their content: %s.\n", strings.Join(blind, ", "))
 		}
-		played := simulated == 0 && slices.ContainsFunc(l.Funcs, func(f api.Func) bool { return f.SkipOnReplay })
-		column := "simulated"
-		if played {
-			column = "replayed"
-		}
-		w.f("| function | since | modelled | %s | puts on a stream | completes |\n|---|---|---|---|---|---|", column)
-		for _, f := range l.Funcs {
-			task := f.Task.String()
-			if f.Composite && f.Stream >= 0 {
-				task = "its inner calls"
-			}
-			third := yes(f.Simulated)
-			if played {
-				third = replayed(&f)
-			}
-			w.f("| %s | %s | %s | %s | %s | %s |", f.Name, f.Since, yes(f.Modelled), third, task, f.Sync)
-		}
-		w.f("")
+		coverageTable(l, w, simulated > 0)
 	}
 	return nil
+}
+
+// coverageTable writes a row for each function of a layer.
+func coverageTable(l *model, w *writer, simulated bool) {
+	played := !simulated && slices.ContainsFunc(l.Funcs, func(f api.Func) bool { return f.SkipOnReplay })
+	column := "simulated"
+	if played {
+		column = "replayed"
+	}
+	w.f("| function | since | modelled | %s | puts on a stream | completes |\n|---|---|---|---|---|---|", column)
+	for _, f := range l.Funcs {
+		task := f.Task.String()
+		if f.Composite && f.Stream >= 0 {
+			task = "its inner calls"
+		}
+		third := yes(f.Simulated)
+		if played {
+			third = replayed(&f)
+		}
+		w.f("| %s | %s | %s | %s | %s | %s |", f.Name, f.Since, yes(f.Modelled), third, task, f.Sync)
+	}
+	w.f("")
 }
 
 // replayed describes how a replay treats a function's calls.
