@@ -35,6 +35,9 @@ type Runtime struct {
 	// NonBlocking is the stream flag that disables synchronization with the context's default stream. 0 if default streams
 	// wait for no other stream.
 	NonBlocking uint64 `yaml:"non_blocking"`
+	// Staged means that an asynchronous copy from host memory that is not pinned takes the data at the call. Otherwise it first waits for
+	// the stream.
+	Staged bool
 	// Numbers are the object kinds that kernels receive as 8-byte handles among their arguments.
 	Numbers   []Object
 	Simulator Simulator

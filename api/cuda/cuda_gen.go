@@ -22,7 +22,7 @@ var Model = (&api.Model{
 			{Function: "cuDeviceTotalMem_v2", Fact: "memory_bytes", Value: "bytes", Device: "dev"},
 		},
 		Environment: []string{"CUDA_", "NVIDIA_", "NCCL_", "OTEL_", "FAKECUDA_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "TRACEPARENT"}, Exhausted: [2]int32{2, 2},
-		Pending: 600, Refused: 800, Constants: 2, OwnStream: 2, NonBlocking: 1, Numbers: []api.Object{"condition", "texture", "surface"},
+		Pending: 600, Refused: 800, Constants: 2, OwnStream: 2, NonBlocking: 1, Staged: true, Numbers: []api.Object{"condition", "texture", "surface"},
 		Simulator: api.Simulator{
 			Library: "fakecuda/libcuda.so.1", Files: []string{"libcuda.so"}, Symbol: "fakecuda_simulated", Prefix: "FAKECUDA_", Kernels: "FAKECUDA_KERNELS",
 			KernelSymbol: "fakecuda_kernels", Loaded: "FAKECUDA_KERNELS_LOG", Base: "FAKECUDA_VA_BASE", Arena: api.Arena{Size: 10737418240},

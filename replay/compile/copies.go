@@ -94,7 +94,7 @@ func (p *callCompiler) source(i int, item uint32, addr uint64, op plan.Operand, 
 	d := p.a.Find(i, item, format.DirIn)
 	switch {
 	case !p.ok || p.e.Captured != nil || s.len == 0:
-	case p.afterHost():
+	case p.afterHost() && !p.staged(d):
 		p.doubtTask(verify.HostFunction.Code())
 	case d != nil && d.Reason == format.TakenEarly:
 		p.doubtTask(verify.Source.Code() | weak)

@@ -153,6 +153,12 @@ func (p *callCompiler) afterHost() bool {
 	return false
 }
 
+// staged reports whether a copy's recorded content is what it copies, whatever host functions write meanwhile. The program must not rely on their
+// order.
+func (p *callCompiler) staged(d *format.Data) bool {
+	return p.Model.Staged && d != nil && d.Status == format.Whole && d.Reason == format.NoReason
+}
+
 // weak is added to the code of a reason that makes a result unproved only if it differs.
 const weak = 128
 
