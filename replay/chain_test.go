@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/acltrace/acltrace/replay/lab"
+	"github.com/acltrace/acltrace/timeline"
 )
 
 // A difference comes with the calls that wrote the byte: the last copy to the device, and later calls that named the allocation, in
@@ -30,16 +31,18 @@ func TestChain(t *testing.T) {
 	first := tw.toHost(dev+512, append(bytes.Clone(a[:32]), plusOne(a)[32:]...))
 	second := tw.toHost(dev, a)
 	path := tw.close()
+	by := func(call uint64, name string) lab.Writer {
+		return lab.Writer{Call: call, Name: name, Early: timeline.NoCall}
+	}
 	for offset, want := range map[string][]lab.Writer{
-		"5":  {{Call: half, Name: "aclrtMemcpy"}},
-		"40": {{Call: in, Name: "aclrtMemcpy"}, {Call: kernel, Name: "add_one"}},
+		"5":  {by(half, "aclrtMemcpy")},
+		"40": {by(in, "aclrtMemcpy"), by(kernel, "add_one")},
 	} {
 		r := run(t, path, &Options{Backend: l, Verify: true, Env: []string{"FAKE_WRONG=" + offset}})
 		if r.DifferingTotal != 2 || r.Differences[0].Call != first || !reflect.DeepEqual(r.Differences[0].Chain, want) || r.Differences[0].ChainTotal != len(want) {
 			t.Errorf("byte %s: %+v, want %+v", offset, r.Differences, want)
 		}
-		want := []lab.Writer{{Call: 6, Name: "aclrtMemcpy"}, {Call: kernel, Name: "add_one"}, {Call: other, Name: "add_one"}}
-		want[0].Call = in - 2
+		want := []lab.Writer{by(in-2, "aclrtMemcpy"), by(kernel, "add_one"), by(other, "add_one")}
 		if d := r.Differences[1]; d.Call != second || !reflect.DeepEqual(d.Chain, want) {
 			t.Errorf("byte %s: %+v, want %+v", offset, d, want)
 		}
