@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/state.h"
 #include "record/nested.h"
+#include "session/share.h"
 #include "session/thread.h"
 
 /* Inlines all that a wrapper calls: for the calls that programs make most. */
@@ -46,6 +47,10 @@ struct shim_call {
 static inline bool shim_enter_at(void *frame, struct shim_call *c, uint16_t func, const uint64_t *words, unsigned n, uint64_t reserve)
 {
 	struct shim_thread *t = &shim_t;
+	if (shim_stranger()) {
+		shim_nested(frame);
+		return false;
+	}
 	/* The frame of an inner call is below this one. A signal handler may call the runtime at any point here: before depth is stored it
 	 * overwrites frame, after that it compares with frame. So frame is stored before and after depth. */
 	if (t->depth == 0)
@@ -58,7 +63,7 @@ static inline bool shim_enter_at(void *frame, struct shim_call *c, uint16_t func
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	t->frame = frame;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	if (__builtin_expect(shim_p->ready != PROCESS_RECORDS || t->base == NULL || t->generation != shim_p->generation || t->owner != 0, 0) &&
+	if (__builtin_expect(shim_p->ready != PROCESS_RECORDS || t->base == NULL || t->generation != shim_p->generation, 0) &&
 	    !shim_open_thread())
 		return false;
 	if (__builtin_expect(__atomic_load_n(&shim_control->slots[t->slot].off, __ATOMIC_RELAXED) != 0, 0))
@@ -146,14 +151,15 @@ static inline void shim_exit(struct shim_call *c)
 static inline void shim_leave(void)
 {
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	shim_t.depth--;
+	if (!shim_stranger())
+		shim_t.depth--;
 }
 
 /*
  * Of a call that shim_enter has refused: whether it is the thread's outermost one, in a recording process. Then the shim still notes its
  * effect on the runtime's objects.
  */
-static inline bool shim_outermost(void) { return shim_t.depth == 1 && shim_p->ready == PROCESS_RECORDS; }
+static inline bool shim_outermost(void) { return shim_t.depth == 1 && shim_p->ready == PROCESS_RECORDS && !shim_stranger(); }
 
 /* The same: whether it was refused for lack of room. While recording is off, results that the program waits for are not captured. */
 static inline bool shim_missed(void)
@@ -175,7 +181,7 @@ static SHIM_INLINE bool shim_plain(void)
 {
 	struct shim_thread *t = &shim_t;
 	void *frame;
-	if (__builtin_expect(t->depth != 0, 0))
+	if (__builtin_expect((t->depth | t->owner) != 0, 0))
 		return false;
 	/* The lower end of the frame: frames of inner calls are below it. */
 #if defined(__x86_64__)

@@ -22,19 +22,19 @@ struct shim_thread {
 	uint64_t tail; /* last value seen */
 	uint64_t size; /* bytes of the records */
 	uint64_t lost; /* calls since the last record */
-	uint32_t slot;
+	uint16_t slot;
+	bool off;            /* this thread records nothing */
+	bool late;           /* this thread has loaded a library that may bypass the shim: see bind/late.c */
 	uint32_t generation; /* of the process state that the ring belongs to */
 	int32_t device;      /* 1 + device selected by the thread, 0 unknown */
 	uint32_t depth;      /* traced calls that the thread is in */
 	void *frame;         /* of the wrapper of the outermost call */
 	uint64_t capacity;   /* bytes that records may use: less than size while an END record is due */
 	void *outer_frame;   /* of the wrapper of the enclosing call */
-	uint32_t outer;      /* enclosing calls that the thread is in */
-	uint32_t ran;        /* runs of host functions noted beside the ring: see task/host.c */
-	bool off;            /* this thread records nothing */
-	bool late;           /* this thread has loaded a library that may bypass the shim: see bind/late.c */
+	uint16_t outer;      /* enclosing calls that the thread is in */
 	bool confined;       /* this thread may not read the counter: see session/filter.c */
 	bool shut_out;       /* this thread is counted in control.shut_out */
+	uint32_t ran;        /* runs of host functions noted beside the ring: see task/host.c */
 	uint32_t offered;    /* control.offered when this thread last looked for a ring */
 	uint32_t owner;      /* thread id, if another process may share this structure: see session/share.c; otherwise 0 */
 };

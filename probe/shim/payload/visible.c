@@ -132,7 +132,7 @@ static void record_changes(uint64_t seq, uint8_t flags)
 void shim_visible_before(bool async)
 {
 	struct shim_thread *t = &shim_t;
-	if (t->depth != 0 || shim_p->ready != 2 || (total > VISIBLE_SMALL && !__atomic_load_n(&stored, __ATOMIC_RELAXED)))
+	if (t->depth != 0 || shim_stranger() || shim_p->ready != 2 || (total > VISIBLE_SMALL && !__atomic_load_n(&stored, __ATOMIC_RELAXED)))
 		return;
 	t->depth++;
 	bool open = (t->base != NULL && t->generation == shim_p->generation) || shim_open_thread();

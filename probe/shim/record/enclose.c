@@ -9,6 +9,10 @@ bool shim_begin_at(void *frame, struct shim_call *c, uint16_t func, const uint64
 {
 	struct shim_thread *t = &shim_t;
 	c->rec = NULL;
+	if (shim_stranger()) {
+		shim_nested(frame);
+		return false;
+	}
 	if (t->outer++ != 0) {
 		if (frame < t->outer_frame || on_signal_stack())
 			return false;

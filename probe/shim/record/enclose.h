@@ -12,6 +12,10 @@ bool shim_begin_at(void *frame, struct shim_call *c, uint16_t func, const uint64
 void shim_begun(struct shim_call *c);
 void shim_ended(struct shim_call *c, uint16_t func, uint64_t ret);
 void shim_finish(struct shim_call *c);
-static inline void shim_outside(void) { shim_t.outer--; }
+static inline void shim_outside(void)
+{
+	if (!shim_stranger())
+		shim_t.outer--;
+}
 
 #endif

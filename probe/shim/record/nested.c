@@ -11,6 +11,7 @@
 #include "base/loader.h"
 #include "base/lookup.h"
 #include "base/sys.h"
+#include "session/share.h"
 #include "session/thread.h"
 
 enum { KNOWN = 256, RETURNS = 4 };
@@ -139,25 +140,7 @@ bool shim_abandoned(void)
 	return true;
 }
 
-void shim_nested(void *frame)
-{
-	struct shim_thread *t = &shim_t;
-	static uint32_t others; /* calls by neither the runtime nor a handler, such as a tool between shim and runtime */
-	/* The word after the saved frame pointer is the wrapper's return address. */
-	if (of_the_runtime(((uint64_t *)frame)[1]))
-		return;
-	if (t->owner == 0 && !in_handler(frame, t->frame)) {
-		uint32_t n = __atomic_fetch_add(&others, 1, __ATOMIC_RELAXED);
-		if (n & (n - 1)) /* look for new handlers after 1, 2, 4, 8 ... such calls */
-			return;
-		find_returns();
-		if (!in_handler(frame, t->frame))
-			return;
-	}
-	shim_count_nested();
-}
-
-void shim_count_nested(void)
+static void count_nested(void)
 {
 	struct shim_thread *t = &shim_t;
 	if (t->base == NULL && !t->off) {
@@ -166,4 +149,22 @@ void shim_count_nested(void)
 			__atomic_fetch_add(&t->lost, 1, __ATOMIC_RELAXED);
 	} else if (shim_p->ready == PROCESS_RECORDS && t->generation == shim_p->generation && (t->off || __atomic_load_n(&shim_control->slots[t->slot].off, __ATOMIC_RELAXED) == 0))
 		shim_add_nested(1);
+}
+
+void shim_nested(void *frame)
+{
+	struct shim_thread *t = &shim_t;
+	static uint32_t others; /* calls by neither the runtime nor a handler, such as a tool between shim and runtime */
+	/* The word after the saved frame pointer is the wrapper's return address. */
+	if (of_the_runtime(((uint64_t *)frame)[1]))
+		return;
+	if (!shim_stranger() && !in_handler(frame, t->frame)) {
+		uint32_t n = __atomic_fetch_add(&others, 1, __ATOMIC_RELAXED);
+		if (n & (n - 1)) /* look for new handlers after 1, 2, 4, 8 ... such calls */
+			return;
+		find_returns();
+		if (!in_handler(frame, t->frame))
+			return;
+	}
+	count_nested();
 }

@@ -4,10 +4,8 @@
 
 #include "base/state.h"
 
-/* Counts a call inside another one, by the frame of its wrapper, if it is the program's own. */
+/* Counts a call inside another one, or of a stranger (session/share.h), by the frame of its wrapper, if it is the program's own. */
 void shim_nested(void *frame);
-/* Counts a call that can't have a record, because another call may be writing one. */
-void shim_count_nested(void);
 /*
  * Whether the program left the outermost call by a longjmp or an exception. Then the record is marked and the thread begins anew. False on an
  * alternate signal stack, whose frames may be at any address.

@@ -1,7 +1,7 @@
 /*
  * Processes that clone has made with their parent's memory (CLONE_VM), but without thread-local storage of their own. Such a child shares shim_t
  * with the thread that has made it, and may call the runtime at the same time. The thread's calls are recorded, and the child's are counted as
- * lost: they are recognized by their thread id. A child of vfork calls while its parent waits, and counts as the parent.
+ * lost: they are recognized by their thread id, before they change any of the thread's state. A child of vfork calls while its parent waits, and counts as the parent.
  */
 #include "session/share.h"
 
@@ -12,10 +12,10 @@
 
 enum { VM = 0x100, VFORK = 0x4000, SETTLS = 0x80000 };
 
-bool shim_stranger(void)
+bool shim_shares(void)
 {
 	const struct shim_thread *t = &shim_t;
-	return t->owner != 0 && !shim_filtered() && (t->generation == 0 || t->generation == shim_p->generation) && t->owner != (uint32_t)sys0(__NR_gettid);
+	return !shim_filtered() && (t->generation == 0 || t->generation == shim_p->generation) && t->owner != (uint32_t)sys0(__NR_gettid);
 }
 
 static void *real_clone;

@@ -10,11 +10,9 @@
 #include "base/clock.h"
 #include "base/hooks.h"
 #include "base/sys.h"
-#include "record/nested.h"
 #include "session/pool.h"
 #include "session/process.h"
 #include "session/session.h"
-#include "session/share.h"
 #include "session/slot.h"
 
 #define ENOENT 2
@@ -82,8 +80,9 @@ static bool reuse_ring(struct shim_thread *t)
 		struct slot *s = &c->slots[i];
 		if (!take_left(s, i))
 			continue;
+		t->ring = (struct ring *)(base_of(s, i) - RING_HEADER);
+		__atomic_signal_fence(__ATOMIC_SEQ_CST); /* who sees base may count in the ring */
 		t->base = base_of(s, i);
-		t->ring = (struct ring *)(t->base - RING_HEADER);
 		t->size = t->capacity = s->ring_bytes;
 		t->head = __atomic_load_n(&t->ring->head, __ATOMIC_RELAXED);
 		t->tail = __atomic_load_n(&t->ring->tail, __ATOMIC_ACQUIRE);
@@ -146,6 +145,7 @@ static bool make_ring(struct shim_thread *t)
 	}
 	sys1(__NR_close, fd);
 	t->ring = (struct ring *)whole;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	t->base = (uint8_t *)whole + RING_HEADER;
 	t->size = t->capacity = size;
 	t->head = t->tail = 0;
@@ -215,10 +215,6 @@ bool shim_open_thread(void)
 	bool on = open_process();
 	if (!on && !process_refused())
 		return false;
-	if (shim_stranger()) {
-		shim_count_nested();
-		return false;
-	}
 	uint32_t off = __atomic_load_n(&shim_control->off, __ATOMIC_RELAXED);
 	if (off == OFF_ENDED || (off == OFF_WAITING && __atomic_load_n(&shim_control->only, __ATOMIC_RELAXED) != shim_p->pid))
 		return false;
@@ -226,12 +222,14 @@ bool shim_open_thread(void)
 		take_offer(t);
 	if (t->generation != shim_p->generation) {
 		/* The first call of the thread, or a child, which must not write to its parent's ring. */
-		/* A signal handler may have called during the first call of the thread. A child drops its parent's count. */
-		uint64_t nested = t->generation == 0 ? t->lost : 0;
-		*t = (struct shim_thread){.lost = nested, .device = t->device, .late = t->late, .depth = t->depth, .frame = t->frame, .outer = t->outer, .outer_frame = t->outer_frame, .owner = t->generation == 0 ? t->owner : 0, .confined = t->confined || __atomic_load_n(&all_confined, __ATOMIC_RELAXED), .generation = shim_p->generation};
+		/* A child drops what its parent has counted. In a new thread all is 0, but for calls that signal handlers or other processes have counted. */
+		if (t->generation != 0)
+			*t = (struct shim_thread){.device = t->device, .late = t->late, .depth = t->depth, .frame = t->frame, .outer = t->outer, .outer_frame = t->outer_frame, .confined = t->confined};
+		t->confined |= __atomic_load_n(&all_confined, __ATOMIC_RELAXED);
+		t->generation = shim_p->generation;
 		t->offered = __atomic_load_n(&shim_control->offered, __ATOMIC_ACQUIRE);
 		t->off = on && !t->confined ? !make_ring(t) : !refuse(REFUSED_FILES);
-		nested = __atomic_exchange_n(&t->lost, 0, __ATOMIC_RELAXED);
+		uint64_t nested = __atomic_exchange_n(&t->lost, 0, __ATOMIC_RELAXED);
 		if (t->off)
 			lose_outside(nested);
 		else {

@@ -28,7 +28,7 @@ void shim_times_leave(enum leave which, const void *what, int32_t device);
 /* The same in a wrapper, before shim_enter: no record may follow that of the call until the call ends. */
 static inline void shim_leaving(enum leave which, const void *what, int32_t device)
 {
-	if (shim_t.depth != 0 || shim_p->ready != PROCESS_RECORDS)
+	if (shim_t.depth != 0 || shim_p->ready != PROCESS_RECORDS || shim_stranger())
 		return;
 	shim_t.depth++;
 	shim_times_leave(which, what, device);

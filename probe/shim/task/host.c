@@ -56,6 +56,10 @@ static void call(void *own)
 	struct shim_thread *t = &shim_t;
 	struct shim_call c;
 	uint64_t words[2] = {(uint64_t)fn, (uint64_t)o->data};
+	if (shim_stranger()) {
+		fn(o->data);
+		return;
+	}
 	if (t->depth != 0 && (void *)__builtin_frame_address(0) < t->frame) {
 		uint32_t depth = t->depth;
 		void *frame = t->frame;
@@ -87,7 +91,7 @@ bool shim_report_at(void *frame, struct shim_call *c, uint16_t func, const uint6
 	struct shim_thread *t = &shim_t;
 	bool on = shim_begin_at(frame, c, func, words, n, reserve);
 	/* The runtime's own calls inside it are not recorded. */
-	if (t->depth++ == 0)
+	if (!shim_stranger() && t->depth++ == 0)
 		t->frame = frame;
 	return on;
 }
@@ -95,6 +99,8 @@ bool shim_report_at(void *frame, struct shim_call *c, uint16_t func, const uint6
 void shim_reported(void)
 {
 	struct shim_thread *t = &shim_t;
+	if (shim_stranger())
+		return;
 	uint32_t depth = --t->depth;
 	if (--t->outer != 0)
 		return;
