@@ -12,6 +12,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/replay"
+	"github.com/acltrace/acltrace/replay/verify"
 )
 
 // Results of copies in parts of a graph are compared for parts that did not run, ran once, or ran often. A part that runs
@@ -69,4 +70,12 @@ func TestCUDAGraphEvents(t *testing.T) {
 		}
 		identical(t, path, func(rep *replay.Report) bool { return rep.Verified.Results == 1 && len(rep.Unverified) == 0 })
 	}
+}
+
+// A copy from memory that is not pinned takes the data at the call, so a host function before it can't change the data.
+func TestCUDAStagedCopy(t *testing.T) {
+	path := recordedCUDA(t, testenv.CUDA(t, "testdata/custaged.c", "-lpthread"))
+	identical(t, path, func(rep *replay.Report) bool {
+		return rep.Verified.Results == 1 && len(rep.Stubs) == 2 && len(rep.Unverified) == 1 && rep.Unverified[0].Code == verify.HostFunction
+	})
 }

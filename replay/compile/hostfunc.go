@@ -154,9 +154,9 @@ func (p *callCompiler) afterHost() bool {
 }
 
 // staged reports whether a copy's recorded content is what it copies, whatever host functions write meanwhile. The program must not rely on their
-// order.
+// order. eBPF does not mark data from pinned memory.
 func (p *callCompiler) staged(d *format.Data) bool {
-	return p.Model.Staged && d != nil && d.Status == format.Whole && d.Reason == format.NoReason
+	return p.Model.Staged && d != nil && d.Status == format.Whole && d.Reason == format.NoReason && p.r.Meta().CapturedBy != "ebpf"
 }
 
 // weak is added to the code of a reason that makes a result unproved only if it differs.
