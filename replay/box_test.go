@@ -1,8 +1,10 @@
 package replay
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
@@ -110,6 +114,58 @@ func TestStoredCountsEachFile(t *testing.T) {
 	}
 	if n := stored(dir); n < 10*leastFile+1<<20 || n >= 2<<20 {
 		t.Errorf("with a file of 1 MiB and a second name for it: %d bytes", n)
+	}
+}
+
+// A limit was exceeded three times over: on a busy machine, the exact measurement of a process that takes memory lasts seconds.
+func TestMemoryIsBoundedWithoutMappings(t *testing.T) {
+	const size = 64 << 20
+	if os.Getenv("ACLTRACE_TEST_MEASURED") != "" {
+		fd, err := unix.MemfdCreate("memory", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Ftruncate(fd, size); err != nil {
+			t.Fatal(err)
+		}
+		for _, of := range []int{fd, -1} {
+			flags := unix.MAP_SHARED | unix.MAP_POPULATE
+			if of < 0 {
+				flags = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_POPULATE
+			}
+			if _, err := unix.Mmap(of, 0, size, unix.PROT_READ|unix.PROT_WRITE, flags); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fmt.Println("ready")
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return
+	}
+	cmd := exec.Command("/proc/self/exe", "-test.run", "^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), "ACLTRACE_TEST_MEASURED=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Wait() }()
+	defer in.Close()
+	if line, _ := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("the process says %q", line)
+	}
+	u := measure(cmd.Process.Pid)
+	if u.least < 2*size || u.least > 3*size || u.most < 3*size || u.most > 4*size {
+		t.Errorf("%d to %d MiB, mapped are %d", u.least>>20, u.most>>20, 2*size>>20)
+	}
+	if n := u.exact(); n < 2*size || n > 3*size {
+		t.Errorf("%d MiB, mapped are %d", n>>20, 2*size>>20)
 	}
 }
 

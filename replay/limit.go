@@ -24,7 +24,8 @@ import (
 // is measured while they run, and so are the files in their folder. They are the processes of one session, which the sandbox does not let
 // them leave. If this process is killed, the guard ends the session.
 
-// A measurement takes a fiftieth of the time, or more if it is so slow that players could take much memory in between.
+// A measurement takes a fiftieth of the time, or more if it is so slow that players could take much memory in between, or if they have taken
+// half of their limit.
 const (
 	memoryTick     = 20 * time.Millisecond
 	longMemoryTick = 100 * time.Millisecond
@@ -146,30 +147,44 @@ func stored(dir string) (sum uint64) {
 	return sum
 }
 
-// taken returns the memory of a session's processes if it exceeds a limit, otherwise an upper bound. Shared memory counts once: a file in
-// memory by its pages, a mapping by each process's share.
-func taken(session int, limit uint64) uint64 {
+// A usage is the memory of a session's processes, as far as it is known without looking at single mappings.
+type usage struct {
+	least, most            uint64 // bounds of the memory
+	private, files, tables uint64
+	procs                  []string // folders in /proc
+}
+
+// measure returns a session's usage. Shared memory counts once in its least: a file in memory by its pages, private memory by the process that
+// has the most, since forked processes may share theirs. This takes little time, also while the processes take memory.
+func measure(session int) (u usage) {
 	seen := map[uint64]bool{}
-	var procs []string
-	var private, shared, files, tables uint64
+	var shared, private uint64
 	for _, pid := range members(session) {
 		proc := folderOf(pid)
-		procs = append(procs, proc)
-		private += fields(proc+"/status", "RssAnon", "VmSwap")
+		u.procs = append(u.procs, proc)
+		own := fields(proc+"/status", "RssAnon", "VmSwap")
+		u.private += own
+		private = max(private, own)
 		shared += fields(proc+"/status", "RssShmem")
-		tables += fields(proc+"/status", "VmPTE") // also of pages that were only read
-		files += unlinked(proc, seen)
+		u.tables += fields(proc+"/status", "VmPTE") // also of pages that were only read
+		if u.files < math.MaxInt64 {
+			u.files += unlinked(proc, seen)
+		}
 	}
-	if most := private + shared + files + tables; most <= limit {
-		return most
-	}
+	u.least, u.most = u.files+private+u.tables, u.files+u.private+shared+u.tables
+	return u
+}
+
+// exact returns a usage with shared mappings counted by each process's share. The kernel visits all pages for it: on a busy machine that takes
+// seconds for a process that takes memory at the same time.
+func (u *usage) exact() uint64 {
 	var mapped, own uint64
-	for _, proc := range procs {
+	for _, proc := range u.procs {
 		rollup := proc + "/smaps_rollup"
 		mapped += fields(rollup, "Pss", "SwapPss")
 		own += fields(rollup, "Private_Clean", "Private_Dirty", "SwapPss")
 	}
-	return max(mapped, files+min(own, private)) + tables
+	return max(mapped, u.files+min(own, u.private)) + u.tables
 }
 
 // MemoryError reports that the players took more memory than Options.MaxMemory, or as much storage for files.
@@ -190,28 +205,53 @@ func (e *MemoryError) Error() string {
 }
 
 // hold measures a session until it is over or exceeds its limit. Then it ends the session. Its files are in a folder, whose files took some
-// storage before it began. Memory and files have the
-// limit each: a core file is as large as the memory.
+// storage before it began. Memory and files have the limit each: a core file is as large as the memory. An exact measurement takes long, so
+// bounds are measured meanwhile.
 func hold(session int, dir string, before, limit uint64, over <-chan struct{}) *MemoryError {
+	exact := make(chan uint64, 1)
+	running, again := false, time.Now()
 	for pause := memoryTick; ; {
+		e := (*MemoryError)(nil)
 		select {
 		case <-over:
 			endSession(session)
 			return overstored(dir, before, limit)
+		case n := <-exact:
+			running = false
+			if n > limit {
+				e = &MemoryError{Took: n, Limit: limit}
+			}
 		case <-time.After(pause):
 		}
 		begin := time.Now()
-		e := overstored(dir, before, limit)
-		if n := taken(session, limit); n > limit {
-			e = &MemoryError{Took: n, Limit: limit}
+		if e == nil {
+			e = overstored(dir, before, limit)
+		}
+		u := measure(session)
+		switch {
+		case u.least > limit:
+			e = &MemoryError{Took: u.least, Limit: limit}
+		case u.most > limit && !running && begin.After(again):
+			running = true
+			go func() {
+				n := u.exact()
+				again = time.Now().Add(rest(time.Since(begin)))
+				exact <- n
+			}()
 		}
 		if e != nil {
 			endSession(session)
 			return e
 		}
-		pause = min(max(memoryTick, 50*time.Since(begin)), longMemoryTick)
+		pause = rest(time.Since(begin))
+		if u.least > limit/2 {
+			pause = memoryTick
+		}
 	}
 }
+
+// rest returns the pause after a measurement.
+func rest(took time.Duration) time.Duration { return min(max(memoryTick, 50*took), longMemoryTick) }
 
 // overstored returns an error if the files in a folder take more storage than before and a limit allow.
 func overstored(dir string, before, limit uint64) *MemoryError {
