@@ -74,7 +74,9 @@ func TestHostileTraces(t *testing.T) {
 		runHostile(t)
 		return
 	}
-	hostileProcess(t, hostilePlan{Many: 5000, Pairs: 900, Mutants: 370, Each: 3, Memory: 1 << 30})
+	real := realTraces(t)
+	hostileProcess(t, hostilePlan{Many: 5000, Pairs: 900, Memory: 1 << 30, Real: real})
+	hostileProcess(t, hostilePlan{Many: 10, Pairs: 1, Mutants: 370, Each: 3, Memory: 1 << 30, Real: real})
 }
 
 // TestSoakHostileTraces runs every command on every well-formed trace, and one command on each of 10^5 mutants.
