@@ -26,7 +26,9 @@ func (r *recorder) drain(s *ring.Session, over func() bool) error {
 	flushed, reaped := time.Now(), time.Now()
 	for {
 		if over() {
-			return errors.Join(r.rest(s), r.reap(s), r.resumed(r.now()), r.steps.leftOut(), r.rows.Finish())
+			err := r.rest(s)
+			r.answer(s) // requests since the previous round: recording may have been off
+			return errors.Join(err, r.reap(s), r.resumed(r.now()), r.steps.leftOut(), r.rows.Finish())
 		}
 		began := probe.Now()
 		load, err := s.Drain(r.rows)
