@@ -88,8 +88,17 @@ func decodeARM64(code []byte) (n int, then flow, to int64) {
 	return 4, flowNext, 0
 }
 
-// Operands of instructions by opcode: . none, m a ModRM byte, i a byte, z 4 bytes or 2 with an operand size prefix, b and d a ModRM
-// byte with one of these, j and J a jump distance of 1 and 4 bytes, ? unknown or with a case of its own.
+// Operands of instructions by opcode:
+//
+//	.  none
+//	m  a ModRM byte
+//	i  a byte
+//	z  4 bytes, 2 with an operand size prefix
+//	b  a ModRM byte and a byte
+//	d  a ModRM byte and 4 bytes, 2 with an operand size prefix
+//	j  a jump distance of 1 byte
+//	J  a jump distance of 4 bytes
+//	?  unknown, or with a case of its own
 const (
 	oneByte = "mmmmiz??mmmmiz??mmmmiz??mmmmiz??mmmmiz??mmmmiz??mmmmiz??mmmmiz??" + // 00 to 3f
 		"????????????????................???m????zdib....jjjjjjjjjjjjjjjj" + // 40 to 7f

@@ -1,7 +1,9 @@
 /*
- * The first call of a process, at odd moments. Compiled as a library with -DLIBRARY, the first call is in a constructor, while its caller holds
- * the dynamic loader's lock. first load LIBRARY FLAGS: opens that library. first fork: forks after calls without state. first answers: compares
- * the answers before and after the engine is open.
+ * The first call of a process, at odd moments:
+ *
+ *   first load LIBRARY FLAGS  opens this file compiled as a library (-DLIBRARY), whose constructor calls under the dynamic loader's lock
+ *   first fork                forks after calls without state
+ *   first answers             compares the answers before and after the engine is open
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
