@@ -3,7 +3,8 @@
 // It runs in the root of the repository, by `make generate`. For each runtime it reads runtime.yaml and the tables of the
 // runtime's layers, and writes the Go tables, C headers, shim wrappers, simulator exports and the coverage document. For
 // all runtimes together it writes the player's dispatch, the list of libraries, the list of runtimes in Go and
-// api/runtimes.mk for the Makefile. It appends the ids of new functions to ids.lock and changes no other input.
+// api/runtimes.mk for the Makefile. From sim/opapi/operators.tsv it
+// writes the functions of the operators. It appends the ids of new functions to ids.lock and changes no other input.
 package main
 
 import (
@@ -38,7 +39,7 @@ func run() error {
 			}
 		}
 	}
-	return nil
+	return saveOperators()
 }
 
 func main() {

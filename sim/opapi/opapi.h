@@ -1,0 +1,35 @@
+/* Between the operator libraries and libnnopbase.so. */
+#ifndef OPAPI_H
+#define OPAPI_H
+
+#include <stdint.h>
+
+#define OPAPI_EXPORT __attribute__((visibility("default")))
+
+/* Results of operators. */
+enum {
+	OPAPI_OK = 0,
+	OPAPI_NULL_POINTER = 161001,
+	OPAPI_INVALID = 161002,
+	OPAPI_RUNTIME = 361001,
+	OPAPI_NO_KERNEL = 561003,
+	OPAPI_NO_EXECUTOR = 561101,
+	OPAPI_INNER_NULL = 561103,
+};
+
+typedef struct aclOpExecutor aclOpExecutor;
+
+/*
+ * Phase one of an operator. index is its number among all operators. text has its name, the types of its parameters and their roles,
+ * each with a zero byte at the end. args has one word a parameter, as the argument block stores it; pointers as they are. The caller
+ * is the operator's function, so all text is constant.
+ */
+int32_t aclsim_operator_phase_one(uint32_t index, const char *text, const uint64_t *args, uint64_t *workspace_size, aclOpExecutor **executor);
+
+/* The function with the name that ends in GetMaxWorkspaceSize. It makes no executor. */
+int32_t aclsim_operator_max_size(const char *text, const uint64_t *args, uint64_t *workspace_size, aclOpExecutor **executor);
+
+/* Phase two of an operator. It runs the executor, whichever operator made it, as the toolkit does. */
+int32_t aclsim_operator_phase_two(const char *name, void *workspace, uint64_t workspace_size, aclOpExecutor *executor, void *stream);
+
+#endif

@@ -1,0 +1,66 @@
+/* How a row of operators.tsv becomes the functions of an operator. */
+#ifndef OPERATOR_H
+#define OPERATOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "../opapi.h"
+
+/* The C type of each letter. A caller passes a bool in one byte, and leaves the rest of its register undefined. */
+typedef const void *op_p;
+typedef int64_t op_i;
+typedef uint64_t op_u;
+typedef int32_t op_j;
+typedef int16_t op_h;
+typedef int8_t op_c;
+typedef uint8_t op_b;
+typedef double op_d;
+typedef float op_f;
+
+static inline uint64_t word_d(double v)
+{
+	uint64_t w;
+
+	memcpy(&w, &v, sizeof w);
+	return w;
+}
+
+#define word_p(v) ((uint64_t)(uintptr_t)(v))
+#define word_i(v) ((uint64_t)(v))
+#define word_u(v) (v)
+#define word_j(v) ((uint64_t)(int64_t)(v))
+#define word_h(v) ((uint64_t)(int64_t)(v))
+#define word_c(v) ((uint64_t)(int64_t)(v))
+#define word_b(v) ((uint64_t)((v) != 0))
+#define word_f(v) word_d(v)
+
+/* The last parameters of phase one. */
+#define OP_OUT uint64_t *workspace_size, aclOpExecutor **executor
+
+#define OP_PHASE_ONE(index, name, text, params, ...)                                                       \
+	OPAPI_EXPORT int32_t name##GetWorkspaceSize params                                                 \
+	{                                                                                                  \
+		const uint64_t args[] = {__VA_ARGS__};                                                     \
+		return aclsim_operator_phase_one(index, #name "\0" text, args, workspace_size, executor); \
+	}
+
+#define OP_MAX_SIZE(name, text, params, ...)                                                       \
+	OPAPI_EXPORT int32_t name##GetMaxWorkspaceSize params                                      \
+	{                                                                                          \
+		const uint64_t args[] = {__VA_ARGS__};                                             \
+		return aclsim_operator_max_size(#name "\0" text, args, workspace_size, executor); \
+	}
+
+#define OP_PHASE_TWO(name)                                                                                          \
+	OPAPI_EXPORT int32_t name(void *workspace, uint64_t workspace_size, aclOpExecutor *executor, void *stream)  \
+	{                                                                                                           \
+		return aclsim_operator_phase_two(#name, workspace, workspace_size, executor, stream);               \
+	}
+
+#define OPERATOR(index, name, text, params, ...)             \
+	OP_PHASE_ONE(index, name, text, params, __VA_ARGS__) \
+	OP_PHASE_TWO(name)
+
+#endif
