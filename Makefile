@@ -51,8 +51,8 @@ EXAMPLES := $(CUDA) $(addprefix bin/examples/,hello tiny_decoder $(PROGRAMS) $(P
 
 # What acltrace embeds: parts as they are, and files for an archive. See internal/artifacts.
 PARTS    := $(call each,shim) libacltrace-audit.so acltrace-player
-SIMS     := $(call each,sim) $(call each,engine)
-SIMLINKS := $(patsubst ./%,%,$(foreach r,$(RUNTIMES),$(addprefix $(dir $($r_sim)),$($r_sim_links))))
+SIMS     := $(call each,sim) $(call each,engine) $(call each,libraries)
+SIMLINKS := $(patsubst ./%,%,$(foreach r,$(RUNTIMES),$(addprefix $(dir $($r_sim)),$($r_sim_links)))) $(foreach l,$(call each,libraries),$($l_links))
 DEMO     := tiny_decoder decoder_kernels.o decoder_kernels.so
 LIBS     := $(addprefix lib/,$(SIMS) $(PARTS) cupti-count.so)
 
@@ -157,7 +157,15 @@ $1/$($2_engine): $(SIM_GO) $(wildcard $($2_engine_go)/*.[ch]) $(HEADERS) $(call 
 	@rm -f $$(@:.so=.h)
 endif
 endef
-$(foreach d,lib lib/arm64,$(eval $(call parts,$d))$(foreach r,$(RUNTIMES),$(eval $(call runtime,$d,$r))))
+
+# The library $3 of a toolkit, beside the simulator of the runtime $2, in the folder $1.
+define beside
+$1/$3: $($3_c) $(addprefix $1/,$($3_needs)) $(HEADERS) $(call old_files,$1) | $($1_tools)
+	@mkdir -p $$(@D)
+	$($1_cc) $(CFLAGS) $(SIM_FLAGS) -fvisibility=hidden -I$($2_include) $($3_flags) -Wl,-soname,$3 -o $$@ $($3_c) -L$1 -Wl,--no-as-needed $($3_needs:%=-l:%) -Wl,--as-needed $(call old,$1)
+	$$(foreach n,$($3_links),ln -sf $$(@F) $$(@D)/$$n$$(newline))
+endef
+$(foreach d,lib lib/arm64,$(eval $(call parts,$d))$(foreach r,$(RUNTIMES),$(eval $(call runtime,$d,$r))$(foreach l,$($r_libraries),$(eval $(call beside,$d,$r,$l)))))
 
 # For the conformance suite only: ACLSIM_BREAK names the rule that this simulator breaks.
 define broken

@@ -9,9 +9,30 @@ acl_shim_flags :=
 acl_sim := libascendcl.so
 acl_sim_c := $(wildcard sim/libascendcl/*.c)
 acl_sim_flags := -fvisibility=hidden -Isim/libascendcl/include
-acl_sim_links := libacl_rt.so libruntime.so libmsprofiler.so libascend_dump.so libacl_tdt_channel.so libacl_tdt_queue.so
+acl_sim_links := libacl_rt.so libruntime.so libmsprofiler.so libascend_dump.so libacl_tdt_channel.so libacl_tdt_queue.so libacl_op_compiler.so
 acl_engine := libaclsim.so
 acl_engine_go := ./sim/libascendcl/engine
+acl_libraries := libprofapi.so libascend_hal.so libhccl.so libmspti.so libge_runner.so
+libprofapi.so_c := $(wildcard sim/toolkit/profapi.c)
+libprofapi.so_flags :=
+libprofapi.so_needs :=
+libprofapi.so_links :=
+libascend_hal.so_c := $(wildcard sim/toolkit/hal.c)
+libascend_hal.so_flags := -DCUBE_CORES=24 -DVECTOR_CORES=48
+libascend_hal.so_needs :=
+libascend_hal.so_links :=
+libhccl.so_c := $(wildcard sim/toolkit/hccl.c)
+libhccl.so_flags :=
+libhccl.so_needs := libascendcl.so libprofapi.so
+libhccl.so_links :=
+libmspti.so_c := $(wildcard sim/toolkit/mspti.c)
+libmspti.so_flags :=
+libmspti.so_needs :=
+libmspti.so_links := libms_tools_ext.so
+libge_runner.so_c := $(wildcard sim/toolkit/graph.c)
+libge_runner.so_flags :=
+libge_runner.so_needs :=
+libge_runner.so_links := libgraph.so libgraph_base.so libregister.so libge_compiler.so libge_executor.so liberror_manager.so libplatform.so
 
 cuda_include := api/cuda/include
 cuda_shim := libacltrace-cuda.so
@@ -23,3 +44,4 @@ cuda_sim_flags := -std=gnu11 -Isim/cuda/include -Wl,-z,nodelete -Wl,-Bsymbolic
 cuda_sim_links := libcuda.so
 cuda_engine :=
 cuda_engine_go :=
+cuda_libraries :=

@@ -1,11 +1,9 @@
 #include "alone.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "devices.h"
 
-/* The largest number of devices, as in sim/device. */
-enum { MAX_DEVICES = 16 };
+#include <stdio.h>
+#include <string.h>
 
 static void numbers(const char *version, int32_t v[3])
 {
@@ -30,13 +28,9 @@ const char *alone_aclrtGetSocName(void) { return release.device; }
 
 aclError alone_aclrtGetDeviceCount(uint32_t *count)
 {
-	const char *s = getenv("ACLSIM_DEVICES");
-	char *end;
-	long n = s && *s ? strtol(s, &end, 10) : 1;
-
 	if (!count)
 		return ACL_ERROR_INVALID_PARAM;
-	*count = s && *s && (*end || n < 1 || n > MAX_DEVICES) ? 1 : (uint32_t)n;
+	*count = number_of_devices();
 	return ACL_SUCCESS;
 }
 

@@ -25,12 +25,11 @@ func cParams(f *api.Func) string {
 }
 
 func cDecl(t, name string) string {
-	base := strings.TrimRight(t, "*")
-	stars := t[len(base):]
-	if stars != "" {
-		return base + " " + stars + name
+	i := strings.IndexByte(t, '*')
+	if i < 0 {
+		return t + " " + name
 	}
-	return base + " " + name
+	return t[:i] + " " + t[i:] + name // also for "const T* const*"
 }
 
 // cArgs returns a call's argument list.

@@ -38,6 +38,9 @@ func genFace(m *model, w *writer) error {
 	w.f("")
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
+		if m.further != nil && f.Simulated {
+			continue
+		}
 		w.f("FACE_EXPORT %s(%s)\n{", cDecl(f.Return, f.Name), cParams(f))
 		if !f.Simulated {
 			unused(w, f.Params)

@@ -44,7 +44,11 @@ func genHeader(m *model, w *writer) error {
 		w.f("%s(%s);\n", cDecl(f.Return, f.Name), cParams(f))
 	}
 	m.genAliases(w)
-	w.f("#undef ACLTRACE_SIZE\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif")
+	w.f("#undef ACLTRACE_SIZE\n\n#ifdef __cplusplus\n}\n#endif\n")
+	for _, h := range m.layer.Includes {
+		w.f("#include \"%s\"\n", h)
+	}
+	w.f("#endif")
 	return nil
 }
 
@@ -86,7 +90,8 @@ func (m *model) cConstants(w *writer) {
 func (m *model) cOpaque(w *writer, known map[string]bool) {
 	opaque := map[string]bool{}
 	mention := func(t string) {
-		base := strings.TrimRight(strings.TrimPrefix(t, "const "), "*")
+		base := strings.TrimPrefix(t, "const ")
+		base, _, _ = strings.Cut(strings.TrimRight(base, "*"), "*")
 		if base == "" || known[base] || base == "void" || base == "union" || (m.size(base) != 0) {
 			return
 		}

@@ -41,6 +41,7 @@ type factorKey struct{ fn, param string }
 // layer describes a layer as a whole.
 type layer struct {
 	About        string   // text for the generated header
+	Includes     []string // headers that the generated header includes, for programs that expect their functions there
 	Covers       string   // text for the coverage document
 	Libraries    []string // file names without versions
 	Prefixes     []string // of function names; ^ at the end: a capital letter follows

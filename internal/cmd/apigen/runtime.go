@@ -55,7 +55,18 @@ type build struct {
 		Flags   string
 		Links   []string // further names of the library
 		Engine  struct{ Library, Package string }
+		// Libraries of a toolkit, in the same folder.
+		Libraries []library
 	}
+}
+
+// library is a C library beside a simulator.
+type library struct {
+	Name    string   // of the file
+	Sources []string // patterns
+	Flags   string   // for the compiler
+	Needs   []string // libraries that it is linked to
+	Links   []string // further names of the library
 }
 
 // loadRuntimes reads all runtimes in root, ordered by their ids.
@@ -92,6 +103,9 @@ func loadRuntime(root, name string) (*runtime, error) {
 	parts := &r.Build.Simulator
 	if r.Simulator.Files = slices.Clone(parts.Links); parts.Engine.Library != "" {
 		r.Simulator.Files = append(r.Simulator.Files, parts.Engine.Library)
+	}
+	for _, l := range parts.Libraries {
+		r.Simulator.Files = append(append(r.Simulator.Files, l.Name), l.Links...)
 	}
 	if len(r.Layers) == 0 || r.Header == "" || r.Include == "" {
 		return nil, fmt.Errorf("%s: layers, include and header are needed", file)

@@ -50,6 +50,17 @@ func genMakefile(all []*runtime, w *writer) {
 		} {
 			w.f("%s", strings.TrimSpace(fmt.Sprintf("%s_%s := %s", r.name, v.name, v.value)))
 		}
+		var names []string
+		for _, l := range sim.Libraries {
+			names = append(names, l.Name)
+		}
+		w.f("%s", strings.TrimSpace(fmt.Sprintf("%s_libraries := %s", r.name, strings.Join(names, " "))))
+		for _, l := range sim.Libraries {
+			w.f("%s_c := %s", l.Name, wildcard(l.Sources))
+			w.f("%s", strings.TrimSpace(fmt.Sprintf("%s_flags := %s", l.Name, l.Flags)))
+			w.f("%s", strings.TrimSpace(fmt.Sprintf("%s_needs := %s", l.Name, strings.Join(l.Needs, " "))))
+			w.f("%s", strings.TrimSpace(fmt.Sprintf("%s_links := %s", l.Name, strings.Join(l.Links, " "))))
+		}
 	}
 }
 

@@ -53,8 +53,8 @@ func (m *model) load(first int) error {
 	return nil
 }
 
-// furtherHeaders reads the headers whose functions are declared only: neither recorded nor simulated. Each header is a folder
-// with tables.
+// furtherHeaders reads the headers whose functions are not recorded. Each header is a folder with tables. The simulator refuses these
+// functions, except those of the kind `face`, which its face has by hand.
 func (m *model) furtherHeaders() (*model, error) {
 	dirs, err := filepath.Glob(filepath.Join(m.dir, "headers", "*"))
 	if err != nil {
@@ -65,7 +65,7 @@ func (m *model) furtherHeaders() (*model, error) {
 	for _, dir := range dirs {
 		h := newModel(dir)
 		h.Name, h.upper, h.include = all.Name+"/"+h.Name, m, path.Join(path.Dir(m.include), h.Name+".h")
-		h.layer.About = "Declared anew from its documented names, values and layouts. The simulator has none of these functions: they fail."
+		h.layer.About = "Declared anew from its documented names, values and layouts. The simulator refuses most of these functions."
 		for _, step := range []func() error{h.loadEnums, h.loadTypes, h.loadStructs, h.loadFunctions} {
 			if err := step(); err != nil {
 				return nil, err
@@ -154,6 +154,9 @@ func (m *model) loadStructs() error {
 	return nil
 }
 
+// byHand is the kind of a function that is written by hand in C.
+const byHand = "face"
+
 var paramRE = regexp.MustCompile(`^(.*?)\s*([A-Za-z_][A-Za-z0-9_]*)(\[[0-9]*\])?:([a-z()-]+)$`)
 
 func (m *model) loadFunctions() error {
@@ -166,6 +169,7 @@ func (m *model) loadFunctions() error {
 			Meaning: api.Meaning{Stream: -1, Event: -1, Graph: -1, Names: -1, Selects: -1, Device: -1, Entry: -1}}
 		f.RetVoid = f.Return == "void"
 		m.header[f.Name] = r[1]
+		f.Simulated = r[6] == byHand
 		if r[7] != "" && r[7] != "-" {
 			m.impl[f.Name] = r[7]
 		}
@@ -210,7 +214,7 @@ func normalize(t string) string {
 	if strings.HasPrefix(t, "const ") && !strings.Contains(t, "*") {
 		t = t[len("const "):]
 	}
-	t = strings.ReplaceAll(t, " * const", "*")
+	t = strings.ReplaceAll(t, " * const *", "* const*")
 	return strings.ReplaceAll(strings.ReplaceAll(t, " *", "*"), " *", "*")
 }
 

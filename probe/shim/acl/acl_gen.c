@@ -35320,113 +35320,215 @@ static void inject_mstxMemRegionsUnregister(mstxDomainHandle_t domain, const mst
 const uint16_t shim_hostFunction = 4001;
 
 SHIM_COUNTED(aclAppLog, 0);
-SHIM_COUNTED(acldumpRegCallback, 1);
-SHIM_COUNTED(acldumpUnregCallback, 2);
-SHIM_COUNTED(aclprofCreateConfig, 3);
-SHIM_COUNTED(aclprofCreateStamp, 4);
-SHIM_COUNTED(aclprofCreateStepInfo, 5);
-SHIM_COUNTED(aclprofCreateSubscribeConfig, 6);
-SHIM_COUNTED(aclprofDestroyConfig, 7);
-SHIM_COUNTED(aclprofDestroyStamp, 8);
-SHIM_COUNTED(aclprofDestroyStepInfo, 9);
-SHIM_COUNTED(aclprofDestroySubscribeConfig, 10);
-SHIM_COUNTED(aclprofFinalize, 11);
-SHIM_COUNTED(aclprofGetModelId, 12);
-SHIM_COUNTED(aclprofGetOpAttriValue, 13);
-SHIM_COUNTED(aclprofGetOpDescSize, 14);
-SHIM_COUNTED(aclprofGetOpDuration, 15);
-SHIM_COUNTED(aclprofGetOpEnd, 16);
-SHIM_COUNTED(aclprofGetOpFlag, 17);
-SHIM_COUNTED(aclprofGetOpName, 18);
-SHIM_COUNTED(aclprofGetOpNameLen, 19);
-SHIM_COUNTED(aclprofGetOpNum, 20);
-SHIM_COUNTED(aclprofGetOpStart, 21);
-SHIM_COUNTED(aclprofGetOpType, 22);
-SHIM_COUNTED(aclprofGetOpTypeLen, 23);
-SHIM_COUNTED(aclprofGetStepTimestamp, 24);
-SHIM_COUNTED(aclprofInit, 25);
-SHIM_COUNTED(aclprofMark, 26);
-SHIM_COUNTED(aclprofMarkEx, 27);
-SHIM_COUNTED(aclprofModelSubscribe, 28);
-SHIM_COUNTED(aclprofModelUnSubscribe, 29);
-SHIM_COUNTED(aclprofPop, 30);
-SHIM_COUNTED(aclprofPush, 31);
-SHIM_COUNTED(aclprofRangePop, 32);
-SHIM_COUNTED(aclprofRangePushEx, 33);
-SHIM_COUNTED(aclprofRangeStart, 34);
-SHIM_COUNTED(aclprofRangeStop, 35);
-SHIM_COUNTED(aclprofSetConfig, 36);
-SHIM_COUNTED(aclprofSetStampTraceMessage, 37);
-SHIM_COUNTED(aclprofStart, 38);
-SHIM_COUNTED(aclprofStop, 39);
-SHIM_COUNTED(aclprofStr2Id, 40);
-SHIM_COUNTED(acltdtAddDataItem, 41);
-SHIM_COUNTED(acltdtAddQueueRoute, 42);
-SHIM_COUNTED(acltdtAllocBuf, 43);
-SHIM_COUNTED(acltdtAppendBufChain, 44);
-SHIM_COUNTED(acltdtAttachQueue, 45);
-SHIM_COUNTED(acltdtBindQueueRoutes, 46);
-SHIM_COUNTED(acltdtCleanChannel, 47);
-SHIM_COUNTED(acltdtCopyBufRef, 48);
-SHIM_COUNTED(acltdtCreateChannel, 49);
-SHIM_COUNTED(acltdtCreateChannelWithCapacity, 50);
-SHIM_COUNTED(acltdtCreateDataItem, 51);
-SHIM_COUNTED(acltdtCreateDataset, 52);
-SHIM_COUNTED(acltdtCreateQueue, 53);
-SHIM_COUNTED(acltdtCreateQueueAttr, 54);
-SHIM_COUNTED(acltdtCreateQueueRoute, 55);
-SHIM_COUNTED(acltdtCreateQueueRouteList, 56);
-SHIM_COUNTED(acltdtCreateQueueRouteQueryInfo, 57);
-SHIM_COUNTED(acltdtDequeue, 58);
-SHIM_COUNTED(acltdtDequeueData, 59);
-SHIM_COUNTED(acltdtDestroyChannel, 60);
-SHIM_COUNTED(acltdtDestroyDataItem, 61);
-SHIM_COUNTED(acltdtDestroyDataset, 62);
-SHIM_COUNTED(acltdtDestroyQueue, 63);
-SHIM_COUNTED(acltdtDestroyQueueAttr, 64);
-SHIM_COUNTED(acltdtDestroyQueueRoute, 65);
-SHIM_COUNTED(acltdtDestroyQueueRouteList, 66);
-SHIM_COUNTED(acltdtDestroyQueueRouteQueryInfo, 67);
-SHIM_COUNTED(acltdtEnqueue, 68);
-SHIM_COUNTED(acltdtEnqueueData, 69);
-SHIM_COUNTED(acltdtFreeBuf, 70);
-SHIM_COUNTED(acltdtGetBufChainNum, 71);
-SHIM_COUNTED(acltdtGetBufData, 72);
-SHIM_COUNTED(acltdtGetBufDataLen, 73);
-SHIM_COUNTED(acltdtGetBufFromChain, 74);
-SHIM_COUNTED(acltdtGetBufUserData, 75);
-SHIM_COUNTED(acltdtGetDataAddrFromItem, 76);
-SHIM_COUNTED(acltdtGetDataItem, 77);
-SHIM_COUNTED(acltdtGetDataSizeFromItem, 78);
-SHIM_COUNTED(acltdtGetDataTypeFromItem, 79);
-SHIM_COUNTED(acltdtGetDatasetName, 80);
-SHIM_COUNTED(acltdtGetDatasetSize, 81);
-SHIM_COUNTED(acltdtGetDimNumFromItem, 82);
-SHIM_COUNTED(acltdtGetDimsFromItem, 83);
-SHIM_COUNTED(acltdtGetQueueAttr, 84);
-SHIM_COUNTED(acltdtGetQueueRoute, 85);
-SHIM_COUNTED(acltdtGetQueueRouteNum, 86);
-SHIM_COUNTED(acltdtGetQueueRouteParam, 87);
-SHIM_COUNTED(acltdtGetSliceInfoFromItem, 88);
-SHIM_COUNTED(acltdtGetTensorTypeFromItem, 89);
-SHIM_COUNTED(acltdtGrantQueue, 90);
-SHIM_COUNTED(acltdtQueryChannelSize, 91);
-SHIM_COUNTED(acltdtQueryQueueRoutes, 92);
-SHIM_COUNTED(acltdtReceiveTensor, 93);
-SHIM_COUNTED(acltdtSendTensor, 94);
-SHIM_COUNTED(acltdtSetBufDataLen, 95);
-SHIM_COUNTED(acltdtSetBufUserData, 96);
-SHIM_COUNTED(acltdtSetQueueAttr, 97);
-SHIM_COUNTED(acltdtSetQueueRouteQueryInfo, 98);
-SHIM_COUNTED(acltdtStopChannel, 99);
-SHIM_COUNTED(acltdtUnbindQueueRoutes, 100);
+SHIM_COUNTED(aclCreateGraphDumpOpt, 1);
+SHIM_COUNTED(aclCreateTensorDesc, 2);
+SHIM_COUNTED(aclDestroyGraphDumpOpt, 3);
+SHIM_COUNTED(aclDestroyTensorDesc, 4);
+SHIM_COUNTED(aclGenGraphAndDumpForOp, 5);
+SHIM_COUNTED(aclGetCompileopt, 6);
+SHIM_COUNTED(aclGetCompileoptSize, 7);
+SHIM_COUNTED(aclGetTensorDescDim, 8);
+SHIM_COUNTED(aclGetTensorDescDimV2, 9);
+SHIM_COUNTED(aclGetTensorDescElementCount, 10);
+SHIM_COUNTED(aclGetTensorDescFormat, 11);
+SHIM_COUNTED(aclGetTensorDescName, 12);
+SHIM_COUNTED(aclGetTensorDescNumDims, 13);
+SHIM_COUNTED(aclGetTensorDescSize, 14);
+SHIM_COUNTED(aclGetTensorDescType, 15);
+SHIM_COUNTED(aclSetCompileopt, 16);
+SHIM_COUNTED(aclSetTensorConst, 17);
+SHIM_COUNTED(aclSetTensorDescName, 18);
+SHIM_COUNTED(aclSetTensorDynamicInput, 19);
+SHIM_COUNTED(aclSetTensorFormat, 20);
+SHIM_COUNTED(aclSetTensorPlaceMent, 21);
+SHIM_COUNTED(aclSetTensorShape, 22);
+SHIM_COUNTED(aclSetTensorStorageFormat, 23);
+SHIM_COUNTED(aclSetTensorStorageShape, 24);
+SHIM_COUNTED(aclStressDetect, 25);
+SHIM_COUNTED(acldumpRegCallback, 26);
+SHIM_COUNTED(acldumpUnregCallback, 27);
+SHIM_COUNTED(aclopCast, 28);
+SHIM_COUNTED(aclopCompile, 29);
+SHIM_COUNTED(aclopCompileAndExecute, 30);
+SHIM_COUNTED(aclopCompileAndExecuteV2, 31);
+SHIM_COUNTED(aclopCreateAttr, 32);
+SHIM_COUNTED(aclopCreateHandle, 33);
+SHIM_COUNTED(aclopDestroyAttr, 34);
+SHIM_COUNTED(aclopDestroyHandle, 35);
+SHIM_COUNTED(aclopExecWithHandle, 36);
+SHIM_COUNTED(aclopExecuteV2, 37);
+SHIM_COUNTED(aclopLoad, 38);
+SHIM_COUNTED(aclopSetAttrBool, 39);
+SHIM_COUNTED(aclopSetAttrDataType, 40);
+SHIM_COUNTED(aclopSetAttrFloat, 41);
+SHIM_COUNTED(aclopSetAttrInt, 42);
+SHIM_COUNTED(aclopSetAttrListBool, 43);
+SHIM_COUNTED(aclopSetAttrListDataType, 44);
+SHIM_COUNTED(aclopSetAttrListFloat, 45);
+SHIM_COUNTED(aclopSetAttrListInt, 46);
+SHIM_COUNTED(aclopSetAttrListListInt, 47);
+SHIM_COUNTED(aclopSetAttrListString, 48);
+SHIM_COUNTED(aclopSetAttrString, 49);
+SHIM_COUNTED(aclopSetCompileFlag, 50);
+SHIM_COUNTED(aclopSetModelDir, 51);
+SHIM_COUNTED(aclprofCreateConfig, 52);
+SHIM_COUNTED(aclprofCreateStamp, 53);
+SHIM_COUNTED(aclprofCreateStepInfo, 54);
+SHIM_COUNTED(aclprofCreateSubscribeConfig, 55);
+SHIM_COUNTED(aclprofDestroyConfig, 56);
+SHIM_COUNTED(aclprofDestroyStamp, 57);
+SHIM_COUNTED(aclprofDestroyStepInfo, 58);
+SHIM_COUNTED(aclprofDestroySubscribeConfig, 59);
+SHIM_COUNTED(aclprofFinalize, 60);
+SHIM_COUNTED(aclprofGetModelId, 61);
+SHIM_COUNTED(aclprofGetOpAttriValue, 62);
+SHIM_COUNTED(aclprofGetOpDescSize, 63);
+SHIM_COUNTED(aclprofGetOpDuration, 64);
+SHIM_COUNTED(aclprofGetOpEnd, 65);
+SHIM_COUNTED(aclprofGetOpFlag, 66);
+SHIM_COUNTED(aclprofGetOpName, 67);
+SHIM_COUNTED(aclprofGetOpNameLen, 68);
+SHIM_COUNTED(aclprofGetOpNum, 69);
+SHIM_COUNTED(aclprofGetOpStart, 70);
+SHIM_COUNTED(aclprofGetOpType, 71);
+SHIM_COUNTED(aclprofGetOpTypeLen, 72);
+SHIM_COUNTED(aclprofGetStepTimestamp, 73);
+SHIM_COUNTED(aclprofGetSupportedFeatures, 74);
+SHIM_COUNTED(aclprofGetSupportedFeaturesV2, 75);
+SHIM_COUNTED(aclprofInit, 76);
+SHIM_COUNTED(aclprofMark, 77);
+SHIM_COUNTED(aclprofMarkEx, 78);
+SHIM_COUNTED(aclprofModelSubscribe, 79);
+SHIM_COUNTED(aclprofModelUnSubscribe, 80);
+SHIM_COUNTED(aclprofPop, 81);
+SHIM_COUNTED(aclprofPush, 82);
+SHIM_COUNTED(aclprofRangePop, 83);
+SHIM_COUNTED(aclprofRangePushEx, 84);
+SHIM_COUNTED(aclprofRangeStart, 85);
+SHIM_COUNTED(aclprofRangeStop, 86);
+SHIM_COUNTED(aclprofRegisterDeviceCallback, 87);
+SHIM_COUNTED(aclprofSetConfig, 88);
+SHIM_COUNTED(aclprofSetStampTraceMessage, 89);
+SHIM_COUNTED(aclprofStart, 90);
+SHIM_COUNTED(aclprofStop, 91);
+SHIM_COUNTED(aclprofStr2Id, 92);
+SHIM_COUNTED(aclprofWarmup, 93);
+SHIM_COUNTED(acltdtAddDataItem, 94);
+SHIM_COUNTED(acltdtAddQueueRoute, 95);
+SHIM_COUNTED(acltdtAllocBuf, 96);
+SHIM_COUNTED(acltdtAppendBufChain, 97);
+SHIM_COUNTED(acltdtAttachQueue, 98);
+SHIM_COUNTED(acltdtBindQueueRoutes, 99);
+SHIM_COUNTED(acltdtCleanChannel, 100);
+SHIM_COUNTED(acltdtCopyBufRef, 101);
+SHIM_COUNTED(acltdtCreateChannel, 102);
+SHIM_COUNTED(acltdtCreateChannelWithCapacity, 103);
+SHIM_COUNTED(acltdtCreateDataItem, 104);
+SHIM_COUNTED(acltdtCreateDataset, 105);
+SHIM_COUNTED(acltdtCreateQueue, 106);
+SHIM_COUNTED(acltdtCreateQueueAttr, 107);
+SHIM_COUNTED(acltdtCreateQueueRoute, 108);
+SHIM_COUNTED(acltdtCreateQueueRouteList, 109);
+SHIM_COUNTED(acltdtCreateQueueRouteQueryInfo, 110);
+SHIM_COUNTED(acltdtDequeue, 111);
+SHIM_COUNTED(acltdtDequeueData, 112);
+SHIM_COUNTED(acltdtDestroyChannel, 113);
+SHIM_COUNTED(acltdtDestroyDataItem, 114);
+SHIM_COUNTED(acltdtDestroyDataset, 115);
+SHIM_COUNTED(acltdtDestroyQueue, 116);
+SHIM_COUNTED(acltdtDestroyQueueAttr, 117);
+SHIM_COUNTED(acltdtDestroyQueueRoute, 118);
+SHIM_COUNTED(acltdtDestroyQueueRouteList, 119);
+SHIM_COUNTED(acltdtDestroyQueueRouteQueryInfo, 120);
+SHIM_COUNTED(acltdtEnqueue, 121);
+SHIM_COUNTED(acltdtEnqueueData, 122);
+SHIM_COUNTED(acltdtFreeBuf, 123);
+SHIM_COUNTED(acltdtGetBufChainNum, 124);
+SHIM_COUNTED(acltdtGetBufData, 125);
+SHIM_COUNTED(acltdtGetBufDataLen, 126);
+SHIM_COUNTED(acltdtGetBufFromChain, 127);
+SHIM_COUNTED(acltdtGetBufUserData, 128);
+SHIM_COUNTED(acltdtGetDataAddrFromItem, 129);
+SHIM_COUNTED(acltdtGetDataItem, 130);
+SHIM_COUNTED(acltdtGetDataSizeFromItem, 131);
+SHIM_COUNTED(acltdtGetDataTypeFromItem, 132);
+SHIM_COUNTED(acltdtGetDatasetName, 133);
+SHIM_COUNTED(acltdtGetDatasetSize, 134);
+SHIM_COUNTED(acltdtGetDimNumFromItem, 135);
+SHIM_COUNTED(acltdtGetDimsFromItem, 136);
+SHIM_COUNTED(acltdtGetQueueAttr, 137);
+SHIM_COUNTED(acltdtGetQueueRoute, 138);
+SHIM_COUNTED(acltdtGetQueueRouteNum, 139);
+SHIM_COUNTED(acltdtGetQueueRouteParam, 140);
+SHIM_COUNTED(acltdtGetSliceInfoFromItem, 141);
+SHIM_COUNTED(acltdtGetTensorTypeFromItem, 142);
+SHIM_COUNTED(acltdtGrantQueue, 143);
+SHIM_COUNTED(acltdtQueryChannelSize, 144);
+SHIM_COUNTED(acltdtQueryQueueRoutes, 145);
+SHIM_COUNTED(acltdtReceiveTensor, 146);
+SHIM_COUNTED(acltdtSendTensor, 147);
+SHIM_COUNTED(acltdtSetBufDataLen, 148);
+SHIM_COUNTED(acltdtSetBufUserData, 149);
+SHIM_COUNTED(acltdtSetQueueAttr, 150);
+SHIM_COUNTED(acltdtSetQueueRouteQueryInfo, 151);
+SHIM_COUNTED(acltdtStopChannel, 152);
+SHIM_COUNTED(acltdtUnbindQueueRoutes, 153);
 
-struct shim_counted shim_counted[101];
-const uint32_t shim_counted_count = 101;
+struct shim_counted shim_counted[154];
+const uint32_t shim_counted_count = 154;
 const char *const shim_counted_names[] = {
 	"aclAppLog",
+	"aclCreateGraphDumpOpt",
+	"aclCreateTensorDesc",
+	"aclDestroyGraphDumpOpt",
+	"aclDestroyTensorDesc",
+	"aclGenGraphAndDumpForOp",
+	"aclGetCompileopt",
+	"aclGetCompileoptSize",
+	"aclGetTensorDescDim",
+	"aclGetTensorDescDimV2",
+	"aclGetTensorDescElementCount",
+	"aclGetTensorDescFormat",
+	"aclGetTensorDescName",
+	"aclGetTensorDescNumDims",
+	"aclGetTensorDescSize",
+	"aclGetTensorDescType",
+	"aclSetCompileopt",
+	"aclSetTensorConst",
+	"aclSetTensorDescName",
+	"aclSetTensorDynamicInput",
+	"aclSetTensorFormat",
+	"aclSetTensorPlaceMent",
+	"aclSetTensorShape",
+	"aclSetTensorStorageFormat",
+	"aclSetTensorStorageShape",
+	"aclStressDetect",
 	"acldumpRegCallback",
 	"acldumpUnregCallback",
+	"aclopCast",
+	"aclopCompile",
+	"aclopCompileAndExecute",
+	"aclopCompileAndExecuteV2",
+	"aclopCreateAttr",
+	"aclopCreateHandle",
+	"aclopDestroyAttr",
+	"aclopDestroyHandle",
+	"aclopExecWithHandle",
+	"aclopExecuteV2",
+	"aclopLoad",
+	"aclopSetAttrBool",
+	"aclopSetAttrDataType",
+	"aclopSetAttrFloat",
+	"aclopSetAttrInt",
+	"aclopSetAttrListBool",
+	"aclopSetAttrListDataType",
+	"aclopSetAttrListFloat",
+	"aclopSetAttrListInt",
+	"aclopSetAttrListListInt",
+	"aclopSetAttrListString",
+	"aclopSetAttrString",
+	"aclopSetCompileFlag",
+	"aclopSetModelDir",
 	"aclprofCreateConfig",
 	"aclprofCreateStamp",
 	"aclprofCreateStepInfo",
@@ -35449,6 +35551,8 @@ const char *const shim_counted_names[] = {
 	"aclprofGetOpType",
 	"aclprofGetOpTypeLen",
 	"aclprofGetStepTimestamp",
+	"aclprofGetSupportedFeatures",
+	"aclprofGetSupportedFeaturesV2",
 	"aclprofInit",
 	"aclprofMark",
 	"aclprofMarkEx",
@@ -35460,11 +35564,13 @@ const char *const shim_counted_names[] = {
 	"aclprofRangePushEx",
 	"aclprofRangeStart",
 	"aclprofRangeStop",
+	"aclprofRegisterDeviceCallback",
 	"aclprofSetConfig",
 	"aclprofSetStampTraceMessage",
 	"aclprofStart",
 	"aclprofStop",
 	"aclprofStr2Id",
+	"aclprofWarmup",
 	"acltdtAddDataItem",
 	"acltdtAddQueueRoute",
 	"acltdtAllocBuf",
@@ -35595,10 +35701,14 @@ const struct shim_name shim_names[] = {
 	{"aclAppLog", counted_aclAppLog, &shim_counted[0].real, NULL, NULL, 0},
 	{"aclCreateDataBuffer", (void *)aclCreateDataBuffer, &target_aclCreateDataBuffer.real, (void *)copy_aclCreateDataBuffer, &second_aclCreateDataBuffer.real, 0},
 	{"aclCreateDataBufferImpl", (void *)aclCreateDataBufferImpl, &below_aclCreateDataBuffer.real, NULL, NULL, 0},
+	{"aclCreateGraphDumpOpt", counted_aclCreateGraphDumpOpt, &shim_counted[1].real, NULL, NULL, 0},
+	{"aclCreateTensorDesc", counted_aclCreateTensorDesc, &shim_counted[2].real, NULL, NULL, 0},
 	{"aclDataTypeSize", (void *)aclDataTypeSize, &target_aclDataTypeSize.real, (void *)copy_aclDataTypeSize, &second_aclDataTypeSize.real, 0},
 	{"aclDataTypeSizeImpl", (void *)aclDataTypeSizeImpl, &below_aclDataTypeSize.real, NULL, NULL, 0},
 	{"aclDestroyDataBuffer", (void *)aclDestroyDataBuffer, &target_aclDestroyDataBuffer.real, (void *)copy_aclDestroyDataBuffer, &second_aclDestroyDataBuffer.real, 0},
 	{"aclDestroyDataBufferImpl", (void *)aclDestroyDataBufferImpl, &below_aclDestroyDataBuffer.real, NULL, NULL, 0},
+	{"aclDestroyGraphDumpOpt", counted_aclDestroyGraphDumpOpt, &shim_counted[3].real, NULL, NULL, 0},
+	{"aclDestroyTensorDesc", counted_aclDestroyTensorDesc, &shim_counted[4].real, NULL, NULL, 0},
 	{"aclFinalize", (void *)aclFinalize, &target_aclFinalize.real, (void *)copy_aclFinalize, &second_aclFinalize.real, 0},
 	{"aclFinalizeCallbackRegister", (void *)aclFinalizeCallbackRegister, &target_aclFinalizeCallbackRegister.real, (void *)copy_aclFinalizeCallbackRegister, &second_aclFinalizeCallbackRegister.real, 0},
 	{"aclFinalizeCallbackRegisterImpl", (void *)aclFinalizeCallbackRegisterImpl, &below_aclFinalizeCallbackRegister.real, NULL, NULL, 0},
@@ -35611,10 +35721,13 @@ const struct shim_name shim_names[] = {
 	{"aclFloat16ToFloatImpl", (void *)aclFloat16ToFloatImpl, &below_aclFloat16ToFloat.real, NULL, NULL, 0},
 	{"aclFloatToFloat16", (void *)aclFloatToFloat16, &target_aclFloatToFloat16.real, (void *)copy_aclFloatToFloat16, &second_aclFloatToFloat16.real, 0},
 	{"aclFloatToFloat16Impl", (void *)aclFloatToFloat16Impl, &below_aclFloatToFloat16.real, NULL, NULL, 0},
+	{"aclGenGraphAndDumpForOp", counted_aclGenGraphAndDumpForOp, &shim_counted[5].real, NULL, NULL, 0},
 	{"aclGetCannAttribute", (void *)aclGetCannAttribute, &target_aclGetCannAttribute.real, (void *)copy_aclGetCannAttribute, &second_aclGetCannAttribute.real, 0},
 	{"aclGetCannAttributeImpl", (void *)aclGetCannAttributeImpl, &below_aclGetCannAttribute.real, NULL, NULL, 0},
 	{"aclGetCannAttributeList", (void *)aclGetCannAttributeList, &target_aclGetCannAttributeList.real, (void *)copy_aclGetCannAttributeList, &second_aclGetCannAttributeList.real, 0},
 	{"aclGetCannAttributeListImpl", (void *)aclGetCannAttributeListImpl, &below_aclGetCannAttributeList.real, NULL, NULL, 0},
+	{"aclGetCompileopt", counted_aclGetCompileopt, &shim_counted[6].real, NULL, NULL, 0},
+	{"aclGetCompileoptSize", counted_aclGetCompileoptSize, &shim_counted[7].real, NULL, NULL, 0},
 	{"aclGetDataBufferAddr", (void *)aclGetDataBufferAddr, &target_aclGetDataBufferAddr.real, (void *)copy_aclGetDataBufferAddr, &second_aclGetDataBufferAddr.real, 0},
 	{"aclGetDataBufferAddrImpl", (void *)aclGetDataBufferAddrImpl, &below_aclGetDataBufferAddr.real, NULL, NULL, 0},
 	{"aclGetDataBufferSize", (void *)aclGetDataBufferSize, &target_aclGetDataBufferSize.real, (void *)copy_aclGetDataBufferSize, &second_aclGetDataBufferSize.real, 0},
@@ -35625,19 +35738,37 @@ const struct shim_name shim_names[] = {
 	{"aclGetDeviceCapabilityImpl", (void *)aclGetDeviceCapabilityImpl, &below_aclGetDeviceCapability.real, NULL, NULL, 0},
 	{"aclGetRecentErrMsg", (void *)aclGetRecentErrMsg, &target_aclGetRecentErrMsg.real, (void *)copy_aclGetRecentErrMsg, &second_aclGetRecentErrMsg.real, 0},
 	{"aclGetRecentErrMsgImpl", (void *)aclGetRecentErrMsgImpl, &below_aclGetRecentErrMsg.real, NULL, NULL, 0},
+	{"aclGetTensorDescDim", counted_aclGetTensorDescDim, &shim_counted[8].real, NULL, NULL, 0},
+	{"aclGetTensorDescDimV2", counted_aclGetTensorDescDimV2, &shim_counted[9].real, NULL, NULL, 0},
+	{"aclGetTensorDescElementCount", counted_aclGetTensorDescElementCount, &shim_counted[10].real, NULL, NULL, 0},
+	{"aclGetTensorDescFormat", counted_aclGetTensorDescFormat, &shim_counted[11].real, NULL, NULL, 0},
+	{"aclGetTensorDescName", counted_aclGetTensorDescName, &shim_counted[12].real, NULL, NULL, 0},
+	{"aclGetTensorDescNumDims", counted_aclGetTensorDescNumDims, &shim_counted[13].real, NULL, NULL, 0},
+	{"aclGetTensorDescSize", counted_aclGetTensorDescSize, &shim_counted[14].real, NULL, NULL, 0},
+	{"aclGetTensorDescType", counted_aclGetTensorDescType, &shim_counted[15].real, NULL, NULL, 0},
 	{"aclInit", (void *)aclInit, &target_aclInit.real, (void *)copy_aclInit, &second_aclInit.real, 0},
 	{"aclInitCallbackRegister", (void *)aclInitCallbackRegister, &target_aclInitCallbackRegister.real, (void *)copy_aclInitCallbackRegister, &second_aclInitCallbackRegister.real, 0},
 	{"aclInitCallbackRegisterImpl", (void *)aclInitCallbackRegisterImpl, &below_aclInitCallbackRegister.real, NULL, NULL, 0},
 	{"aclInitCallbackUnRegister", (void *)aclInitCallbackUnRegister, &target_aclInitCallbackUnRegister.real, (void *)copy_aclInitCallbackUnRegister, &second_aclInitCallbackUnRegister.real, 0},
 	{"aclInitCallbackUnRegisterImpl", (void *)aclInitCallbackUnRegisterImpl, &below_aclInitCallbackUnRegister.real, NULL, NULL, 0},
 	{"aclInitImpl", (void *)aclInitImpl, &below_aclInit.real, NULL, NULL, 0},
+	{"aclSetCompileopt", counted_aclSetCompileopt, &shim_counted[16].real, NULL, NULL, 0},
+	{"aclSetTensorConst", counted_aclSetTensorConst, &shim_counted[17].real, NULL, NULL, 0},
+	{"aclSetTensorDescName", counted_aclSetTensorDescName, &shim_counted[18].real, NULL, NULL, 0},
+	{"aclSetTensorDynamicInput", counted_aclSetTensorDynamicInput, &shim_counted[19].real, NULL, NULL, 0},
+	{"aclSetTensorFormat", counted_aclSetTensorFormat, &shim_counted[20].real, NULL, NULL, 0},
+	{"aclSetTensorPlaceMent", counted_aclSetTensorPlaceMent, &shim_counted[21].real, NULL, NULL, 0},
+	{"aclSetTensorShape", counted_aclSetTensorShape, &shim_counted[22].real, NULL, NULL, 0},
+	{"aclSetTensorStorageFormat", counted_aclSetTensorStorageFormat, &shim_counted[23].real, NULL, NULL, 0},
+	{"aclSetTensorStorageShape", counted_aclSetTensorStorageShape, &shim_counted[24].real, NULL, NULL, 0},
+	{"aclStressDetect", counted_aclStressDetect, &shim_counted[25].real, NULL, NULL, 0},
 	{"aclUpdateDataBuffer", (void *)aclUpdateDataBuffer, &target_aclUpdateDataBuffer.real, (void *)copy_aclUpdateDataBuffer, &second_aclUpdateDataBuffer.real, 0},
 	{"aclUpdateDataBufferImpl", (void *)aclUpdateDataBufferImpl, &below_aclUpdateDataBuffer.real, NULL, NULL, 0},
 	{"acldumpGetExceptionInfoPath", (void *)acldumpGetExceptionInfoPath, &target_acldumpGetExceptionInfoPath.real, (void *)copy_acldumpGetExceptionInfoPath, &second_acldumpGetExceptionInfoPath.real, 9020},
 	{"acldumpGetPath", (void *)acldumpGetPath, &target_acldumpGetPath.real, (void *)copy_acldumpGetPath, &second_acldumpGetPath.real, 0},
-	{"acldumpRegCallback", counted_acldumpRegCallback, &shim_counted[1].real, NULL, NULL, 0},
+	{"acldumpRegCallback", counted_acldumpRegCallback, &shim_counted[26].real, NULL, NULL, 0},
 	{"acldumpSaveExceptionInfo", (void *)acldumpSaveExceptionInfo, &target_acldumpSaveExceptionInfo.real, (void *)copy_acldumpSaveExceptionInfo, &second_acldumpSaveExceptionInfo.real, 9020},
-	{"acldumpUnregCallback", counted_acldumpUnregCallback, &shim_counted[2].real, NULL, NULL, 0},
+	{"acldumpUnregCallback", counted_acldumpUnregCallback, &shim_counted[27].real, NULL, NULL, 0},
 	{"aclmdlAddDatasetBuffer", (void *)aclmdlAddDatasetBuffer, &target_aclmdlAddDatasetBuffer.real, (void *)copy_aclmdlAddDatasetBuffer, &second_aclmdlAddDatasetBuffer.real, 0},
 	{"aclmdlCreateDataset", (void *)aclmdlCreateDataset, &target_aclmdlCreateDataset.real, (void *)copy_aclmdlCreateDataset, &second_aclmdlCreateDataset.real, 0},
 	{"aclmdlCreateDesc", (void *)aclmdlCreateDesc, &target_aclmdlCreateDesc.real, (void *)copy_aclmdlCreateDesc, &second_aclmdlCreateDesc.real, 0},
@@ -35737,46 +35868,74 @@ const struct shim_name shim_names[] = {
 	{"aclmdlSetDump", (void *)aclmdlSetDump, &target_aclmdlSetDump.real, (void *)copy_aclmdlSetDump, &second_aclmdlSetDump.real, 0},
 	{"aclmdlSetDumpImpl", (void *)aclmdlSetDumpImpl, &below_aclmdlSetDump.real, NULL, NULL, 0},
 	{"aclmdlUnload", (void *)aclmdlUnload, &target_aclmdlUnload.real, (void *)copy_aclmdlUnload, &second_aclmdlUnload.real, 0},
+	{"aclopCast", counted_aclopCast, &shim_counted[28].real, NULL, NULL, 0},
+	{"aclopCompile", counted_aclopCompile, &shim_counted[29].real, NULL, NULL, 0},
+	{"aclopCompileAndExecute", counted_aclopCompileAndExecute, &shim_counted[30].real, NULL, NULL, 0},
+	{"aclopCompileAndExecuteV2", counted_aclopCompileAndExecuteV2, &shim_counted[31].real, NULL, NULL, 0},
+	{"aclopCreateAttr", counted_aclopCreateAttr, &shim_counted[32].real, NULL, NULL, 0},
+	{"aclopCreateHandle", counted_aclopCreateHandle, &shim_counted[33].real, NULL, NULL, 0},
+	{"aclopDestroyAttr", counted_aclopDestroyAttr, &shim_counted[34].real, NULL, NULL, 0},
+	{"aclopDestroyHandle", counted_aclopDestroyHandle, &shim_counted[35].real, NULL, NULL, 0},
+	{"aclopExecWithHandle", counted_aclopExecWithHandle, &shim_counted[36].real, NULL, NULL, 0},
+	{"aclopExecuteV2", counted_aclopExecuteV2, &shim_counted[37].real, NULL, NULL, 0},
+	{"aclopLoad", counted_aclopLoad, &shim_counted[38].real, NULL, NULL, 0},
+	{"aclopSetAttrBool", counted_aclopSetAttrBool, &shim_counted[39].real, NULL, NULL, 0},
+	{"aclopSetAttrDataType", counted_aclopSetAttrDataType, &shim_counted[40].real, NULL, NULL, 0},
+	{"aclopSetAttrFloat", counted_aclopSetAttrFloat, &shim_counted[41].real, NULL, NULL, 0},
+	{"aclopSetAttrInt", counted_aclopSetAttrInt, &shim_counted[42].real, NULL, NULL, 0},
+	{"aclopSetAttrListBool", counted_aclopSetAttrListBool, &shim_counted[43].real, NULL, NULL, 0},
+	{"aclopSetAttrListDataType", counted_aclopSetAttrListDataType, &shim_counted[44].real, NULL, NULL, 0},
+	{"aclopSetAttrListFloat", counted_aclopSetAttrListFloat, &shim_counted[45].real, NULL, NULL, 0},
+	{"aclopSetAttrListInt", counted_aclopSetAttrListInt, &shim_counted[46].real, NULL, NULL, 0},
+	{"aclopSetAttrListListInt", counted_aclopSetAttrListListInt, &shim_counted[47].real, NULL, NULL, 0},
+	{"aclopSetAttrListString", counted_aclopSetAttrListString, &shim_counted[48].real, NULL, NULL, 0},
+	{"aclopSetAttrString", counted_aclopSetAttrString, &shim_counted[49].real, NULL, NULL, 0},
+	{"aclopSetCompileFlag", counted_aclopSetCompileFlag, &shim_counted[50].real, NULL, NULL, 0},
+	{"aclopSetModelDir", counted_aclopSetModelDir, &shim_counted[51].real, NULL, NULL, 0},
 	{"aclopStartDumpArgs", (void *)aclopStartDumpArgs, &target_aclopStartDumpArgs.real, (void *)copy_aclopStartDumpArgs, &second_aclopStartDumpArgs.real, 0},
 	{"aclopStopDumpArgs", (void *)aclopStopDumpArgs, &target_aclopStopDumpArgs.real, (void *)copy_aclopStopDumpArgs, &second_aclopStopDumpArgs.real, 0},
-	{"aclprofCreateConfig", counted_aclprofCreateConfig, &shim_counted[3].real, NULL, NULL, 0},
-	{"aclprofCreateStamp", counted_aclprofCreateStamp, &shim_counted[4].real, NULL, NULL, 0},
-	{"aclprofCreateStepInfo", counted_aclprofCreateStepInfo, &shim_counted[5].real, NULL, NULL, 0},
-	{"aclprofCreateSubscribeConfig", counted_aclprofCreateSubscribeConfig, &shim_counted[6].real, NULL, NULL, 0},
-	{"aclprofDestroyConfig", counted_aclprofDestroyConfig, &shim_counted[7].real, NULL, NULL, 0},
-	{"aclprofDestroyStamp", counted_aclprofDestroyStamp, &shim_counted[8].real, NULL, NULL, 0},
-	{"aclprofDestroyStepInfo", counted_aclprofDestroyStepInfo, &shim_counted[9].real, NULL, NULL, 0},
-	{"aclprofDestroySubscribeConfig", counted_aclprofDestroySubscribeConfig, &shim_counted[10].real, NULL, NULL, 0},
-	{"aclprofFinalize", counted_aclprofFinalize, &shim_counted[11].real, NULL, NULL, 0},
-	{"aclprofGetModelId", counted_aclprofGetModelId, &shim_counted[12].real, NULL, NULL, 0},
-	{"aclprofGetOpAttriValue", counted_aclprofGetOpAttriValue, &shim_counted[13].real, NULL, NULL, 0},
-	{"aclprofGetOpDescSize", counted_aclprofGetOpDescSize, &shim_counted[14].real, NULL, NULL, 0},
-	{"aclprofGetOpDuration", counted_aclprofGetOpDuration, &shim_counted[15].real, NULL, NULL, 0},
-	{"aclprofGetOpEnd", counted_aclprofGetOpEnd, &shim_counted[16].real, NULL, NULL, 0},
-	{"aclprofGetOpFlag", counted_aclprofGetOpFlag, &shim_counted[17].real, NULL, NULL, 0},
-	{"aclprofGetOpName", counted_aclprofGetOpName, &shim_counted[18].real, NULL, NULL, 0},
-	{"aclprofGetOpNameLen", counted_aclprofGetOpNameLen, &shim_counted[19].real, NULL, NULL, 0},
-	{"aclprofGetOpNum", counted_aclprofGetOpNum, &shim_counted[20].real, NULL, NULL, 0},
-	{"aclprofGetOpStart", counted_aclprofGetOpStart, &shim_counted[21].real, NULL, NULL, 0},
-	{"aclprofGetOpType", counted_aclprofGetOpType, &shim_counted[22].real, NULL, NULL, 0},
-	{"aclprofGetOpTypeLen", counted_aclprofGetOpTypeLen, &shim_counted[23].real, NULL, NULL, 0},
-	{"aclprofGetStepTimestamp", counted_aclprofGetStepTimestamp, &shim_counted[24].real, NULL, NULL, 0},
-	{"aclprofInit", counted_aclprofInit, &shim_counted[25].real, NULL, NULL, 0},
-	{"aclprofMark", counted_aclprofMark, &shim_counted[26].real, NULL, NULL, 0},
-	{"aclprofMarkEx", counted_aclprofMarkEx, &shim_counted[27].real, NULL, NULL, 0},
-	{"aclprofModelSubscribe", counted_aclprofModelSubscribe, &shim_counted[28].real, NULL, NULL, 0},
-	{"aclprofModelUnSubscribe", counted_aclprofModelUnSubscribe, &shim_counted[29].real, NULL, NULL, 0},
-	{"aclprofPop", counted_aclprofPop, &shim_counted[30].real, NULL, NULL, 0},
-	{"aclprofPush", counted_aclprofPush, &shim_counted[31].real, NULL, NULL, 0},
-	{"aclprofRangePop", counted_aclprofRangePop, &shim_counted[32].real, NULL, NULL, 0},
-	{"aclprofRangePushEx", counted_aclprofRangePushEx, &shim_counted[33].real, NULL, NULL, 0},
-	{"aclprofRangeStart", counted_aclprofRangeStart, &shim_counted[34].real, NULL, NULL, 0},
-	{"aclprofRangeStop", counted_aclprofRangeStop, &shim_counted[35].real, NULL, NULL, 0},
-	{"aclprofSetConfig", counted_aclprofSetConfig, &shim_counted[36].real, NULL, NULL, 0},
-	{"aclprofSetStampTraceMessage", counted_aclprofSetStampTraceMessage, &shim_counted[37].real, NULL, NULL, 0},
-	{"aclprofStart", counted_aclprofStart, &shim_counted[38].real, NULL, NULL, 0},
-	{"aclprofStop", counted_aclprofStop, &shim_counted[39].real, NULL, NULL, 0},
-	{"aclprofStr2Id", counted_aclprofStr2Id, &shim_counted[40].real, NULL, NULL, 0},
+	{"aclprofCreateConfig", counted_aclprofCreateConfig, &shim_counted[52].real, NULL, NULL, 0},
+	{"aclprofCreateStamp", counted_aclprofCreateStamp, &shim_counted[53].real, NULL, NULL, 0},
+	{"aclprofCreateStepInfo", counted_aclprofCreateStepInfo, &shim_counted[54].real, NULL, NULL, 0},
+	{"aclprofCreateSubscribeConfig", counted_aclprofCreateSubscribeConfig, &shim_counted[55].real, NULL, NULL, 0},
+	{"aclprofDestroyConfig", counted_aclprofDestroyConfig, &shim_counted[56].real, NULL, NULL, 0},
+	{"aclprofDestroyStamp", counted_aclprofDestroyStamp, &shim_counted[57].real, NULL, NULL, 0},
+	{"aclprofDestroyStepInfo", counted_aclprofDestroyStepInfo, &shim_counted[58].real, NULL, NULL, 0},
+	{"aclprofDestroySubscribeConfig", counted_aclprofDestroySubscribeConfig, &shim_counted[59].real, NULL, NULL, 0},
+	{"aclprofFinalize", counted_aclprofFinalize, &shim_counted[60].real, NULL, NULL, 0},
+	{"aclprofGetModelId", counted_aclprofGetModelId, &shim_counted[61].real, NULL, NULL, 0},
+	{"aclprofGetOpAttriValue", counted_aclprofGetOpAttriValue, &shim_counted[62].real, NULL, NULL, 0},
+	{"aclprofGetOpDescSize", counted_aclprofGetOpDescSize, &shim_counted[63].real, NULL, NULL, 0},
+	{"aclprofGetOpDuration", counted_aclprofGetOpDuration, &shim_counted[64].real, NULL, NULL, 0},
+	{"aclprofGetOpEnd", counted_aclprofGetOpEnd, &shim_counted[65].real, NULL, NULL, 0},
+	{"aclprofGetOpFlag", counted_aclprofGetOpFlag, &shim_counted[66].real, NULL, NULL, 0},
+	{"aclprofGetOpName", counted_aclprofGetOpName, &shim_counted[67].real, NULL, NULL, 0},
+	{"aclprofGetOpNameLen", counted_aclprofGetOpNameLen, &shim_counted[68].real, NULL, NULL, 0},
+	{"aclprofGetOpNum", counted_aclprofGetOpNum, &shim_counted[69].real, NULL, NULL, 0},
+	{"aclprofGetOpStart", counted_aclprofGetOpStart, &shim_counted[70].real, NULL, NULL, 0},
+	{"aclprofGetOpType", counted_aclprofGetOpType, &shim_counted[71].real, NULL, NULL, 0},
+	{"aclprofGetOpTypeLen", counted_aclprofGetOpTypeLen, &shim_counted[72].real, NULL, NULL, 0},
+	{"aclprofGetStepTimestamp", counted_aclprofGetStepTimestamp, &shim_counted[73].real, NULL, NULL, 0},
+	{"aclprofGetSupportedFeatures", counted_aclprofGetSupportedFeatures, &shim_counted[74].real, NULL, NULL, 0},
+	{"aclprofGetSupportedFeaturesV2", counted_aclprofGetSupportedFeaturesV2, &shim_counted[75].real, NULL, NULL, 0},
+	{"aclprofInit", counted_aclprofInit, &shim_counted[76].real, NULL, NULL, 0},
+	{"aclprofMark", counted_aclprofMark, &shim_counted[77].real, NULL, NULL, 0},
+	{"aclprofMarkEx", counted_aclprofMarkEx, &shim_counted[78].real, NULL, NULL, 0},
+	{"aclprofModelSubscribe", counted_aclprofModelSubscribe, &shim_counted[79].real, NULL, NULL, 0},
+	{"aclprofModelUnSubscribe", counted_aclprofModelUnSubscribe, &shim_counted[80].real, NULL, NULL, 0},
+	{"aclprofPop", counted_aclprofPop, &shim_counted[81].real, NULL, NULL, 0},
+	{"aclprofPush", counted_aclprofPush, &shim_counted[82].real, NULL, NULL, 0},
+	{"aclprofRangePop", counted_aclprofRangePop, &shim_counted[83].real, NULL, NULL, 0},
+	{"aclprofRangePushEx", counted_aclprofRangePushEx, &shim_counted[84].real, NULL, NULL, 0},
+	{"aclprofRangeStart", counted_aclprofRangeStart, &shim_counted[85].real, NULL, NULL, 0},
+	{"aclprofRangeStop", counted_aclprofRangeStop, &shim_counted[86].real, NULL, NULL, 0},
+	{"aclprofRegisterDeviceCallback", counted_aclprofRegisterDeviceCallback, &shim_counted[87].real, NULL, NULL, 0},
+	{"aclprofSetConfig", counted_aclprofSetConfig, &shim_counted[88].real, NULL, NULL, 0},
+	{"aclprofSetStampTraceMessage", counted_aclprofSetStampTraceMessage, &shim_counted[89].real, NULL, NULL, 0},
+	{"aclprofStart", counted_aclprofStart, &shim_counted[90].real, NULL, NULL, 0},
+	{"aclprofStop", counted_aclprofStop, &shim_counted[91].real, NULL, NULL, 0},
+	{"aclprofStr2Id", counted_aclprofStr2Id, &shim_counted[92].real, NULL, NULL, 0},
+	{"aclprofWarmup", counted_aclprofWarmup, &shim_counted[93].real, NULL, NULL, 0},
 	{"aclrtActiveStream", (void *)aclrtActiveStream, &target_aclrtActiveStream.real, (void *)copy_aclrtActiveStream, &second_aclrtActiveStream.real, 0},
 	{"aclrtActiveStreamImpl", (void *)aclrtActiveStreamImpl, &below_aclrtActiveStream.real, NULL, NULL, 0},
 	{"aclrtAllocBuf", (void *)aclrtAllocBuf, &target_aclrtAllocBuf.real, (void *)copy_aclrtAllocBuf, &second_aclrtAllocBuf.real, 0},
@@ -36456,66 +36615,66 @@ const struct shim_name shim_names[] = {
 	{"aclsysGetVersionNumImpl", (void *)aclsysGetVersionNumImpl, &below_aclsysGetVersionNum.real, NULL, NULL, 0},
 	{"aclsysGetVersionStr", (void *)aclsysGetVersionStr, &target_aclsysGetVersionStr.real, (void *)copy_aclsysGetVersionStr, &second_aclsysGetVersionStr.real, 0},
 	{"aclsysGetVersionStrImpl", (void *)aclsysGetVersionStrImpl, &below_aclsysGetVersionStr.real, NULL, NULL, 0},
-	{"acltdtAddDataItem", counted_acltdtAddDataItem, &shim_counted[41].real, NULL, NULL, 0},
-	{"acltdtAddQueueRoute", counted_acltdtAddQueueRoute, &shim_counted[42].real, NULL, NULL, 0},
-	{"acltdtAllocBuf", counted_acltdtAllocBuf, &shim_counted[43].real, NULL, NULL, 0},
-	{"acltdtAppendBufChain", counted_acltdtAppendBufChain, &shim_counted[44].real, NULL, NULL, 0},
-	{"acltdtAttachQueue", counted_acltdtAttachQueue, &shim_counted[45].real, NULL, NULL, 0},
-	{"acltdtBindQueueRoutes", counted_acltdtBindQueueRoutes, &shim_counted[46].real, NULL, NULL, 0},
-	{"acltdtCleanChannel", counted_acltdtCleanChannel, &shim_counted[47].real, NULL, NULL, 0},
-	{"acltdtCopyBufRef", counted_acltdtCopyBufRef, &shim_counted[48].real, NULL, NULL, 0},
-	{"acltdtCreateChannel", counted_acltdtCreateChannel, &shim_counted[49].real, NULL, NULL, 0},
-	{"acltdtCreateChannelWithCapacity", counted_acltdtCreateChannelWithCapacity, &shim_counted[50].real, NULL, NULL, 0},
-	{"acltdtCreateDataItem", counted_acltdtCreateDataItem, &shim_counted[51].real, NULL, NULL, 0},
-	{"acltdtCreateDataset", counted_acltdtCreateDataset, &shim_counted[52].real, NULL, NULL, 0},
-	{"acltdtCreateQueue", counted_acltdtCreateQueue, &shim_counted[53].real, NULL, NULL, 0},
-	{"acltdtCreateQueueAttr", counted_acltdtCreateQueueAttr, &shim_counted[54].real, NULL, NULL, 0},
-	{"acltdtCreateQueueRoute", counted_acltdtCreateQueueRoute, &shim_counted[55].real, NULL, NULL, 0},
-	{"acltdtCreateQueueRouteList", counted_acltdtCreateQueueRouteList, &shim_counted[56].real, NULL, NULL, 0},
-	{"acltdtCreateQueueRouteQueryInfo", counted_acltdtCreateQueueRouteQueryInfo, &shim_counted[57].real, NULL, NULL, 0},
-	{"acltdtDequeue", counted_acltdtDequeue, &shim_counted[58].real, NULL, NULL, 0},
-	{"acltdtDequeueData", counted_acltdtDequeueData, &shim_counted[59].real, NULL, NULL, 0},
-	{"acltdtDestroyChannel", counted_acltdtDestroyChannel, &shim_counted[60].real, NULL, NULL, 0},
-	{"acltdtDestroyDataItem", counted_acltdtDestroyDataItem, &shim_counted[61].real, NULL, NULL, 0},
-	{"acltdtDestroyDataset", counted_acltdtDestroyDataset, &shim_counted[62].real, NULL, NULL, 0},
-	{"acltdtDestroyQueue", counted_acltdtDestroyQueue, &shim_counted[63].real, NULL, NULL, 0},
-	{"acltdtDestroyQueueAttr", counted_acltdtDestroyQueueAttr, &shim_counted[64].real, NULL, NULL, 0},
-	{"acltdtDestroyQueueRoute", counted_acltdtDestroyQueueRoute, &shim_counted[65].real, NULL, NULL, 0},
-	{"acltdtDestroyQueueRouteList", counted_acltdtDestroyQueueRouteList, &shim_counted[66].real, NULL, NULL, 0},
-	{"acltdtDestroyQueueRouteQueryInfo", counted_acltdtDestroyQueueRouteQueryInfo, &shim_counted[67].real, NULL, NULL, 0},
-	{"acltdtEnqueue", counted_acltdtEnqueue, &shim_counted[68].real, NULL, NULL, 0},
-	{"acltdtEnqueueData", counted_acltdtEnqueueData, &shim_counted[69].real, NULL, NULL, 0},
-	{"acltdtFreeBuf", counted_acltdtFreeBuf, &shim_counted[70].real, NULL, NULL, 0},
-	{"acltdtGetBufChainNum", counted_acltdtGetBufChainNum, &shim_counted[71].real, NULL, NULL, 0},
-	{"acltdtGetBufData", counted_acltdtGetBufData, &shim_counted[72].real, NULL, NULL, 0},
-	{"acltdtGetBufDataLen", counted_acltdtGetBufDataLen, &shim_counted[73].real, NULL, NULL, 0},
-	{"acltdtGetBufFromChain", counted_acltdtGetBufFromChain, &shim_counted[74].real, NULL, NULL, 0},
-	{"acltdtGetBufUserData", counted_acltdtGetBufUserData, &shim_counted[75].real, NULL, NULL, 0},
-	{"acltdtGetDataAddrFromItem", counted_acltdtGetDataAddrFromItem, &shim_counted[76].real, NULL, NULL, 0},
-	{"acltdtGetDataItem", counted_acltdtGetDataItem, &shim_counted[77].real, NULL, NULL, 0},
-	{"acltdtGetDataSizeFromItem", counted_acltdtGetDataSizeFromItem, &shim_counted[78].real, NULL, NULL, 0},
-	{"acltdtGetDataTypeFromItem", counted_acltdtGetDataTypeFromItem, &shim_counted[79].real, NULL, NULL, 0},
-	{"acltdtGetDatasetName", counted_acltdtGetDatasetName, &shim_counted[80].real, NULL, NULL, 0},
-	{"acltdtGetDatasetSize", counted_acltdtGetDatasetSize, &shim_counted[81].real, NULL, NULL, 0},
-	{"acltdtGetDimNumFromItem", counted_acltdtGetDimNumFromItem, &shim_counted[82].real, NULL, NULL, 0},
-	{"acltdtGetDimsFromItem", counted_acltdtGetDimsFromItem, &shim_counted[83].real, NULL, NULL, 0},
-	{"acltdtGetQueueAttr", counted_acltdtGetQueueAttr, &shim_counted[84].real, NULL, NULL, 0},
-	{"acltdtGetQueueRoute", counted_acltdtGetQueueRoute, &shim_counted[85].real, NULL, NULL, 0},
-	{"acltdtGetQueueRouteNum", counted_acltdtGetQueueRouteNum, &shim_counted[86].real, NULL, NULL, 0},
-	{"acltdtGetQueueRouteParam", counted_acltdtGetQueueRouteParam, &shim_counted[87].real, NULL, NULL, 0},
-	{"acltdtGetSliceInfoFromItem", counted_acltdtGetSliceInfoFromItem, &shim_counted[88].real, NULL, NULL, 0},
-	{"acltdtGetTensorTypeFromItem", counted_acltdtGetTensorTypeFromItem, &shim_counted[89].real, NULL, NULL, 0},
-	{"acltdtGrantQueue", counted_acltdtGrantQueue, &shim_counted[90].real, NULL, NULL, 0},
-	{"acltdtQueryChannelSize", counted_acltdtQueryChannelSize, &shim_counted[91].real, NULL, NULL, 0},
-	{"acltdtQueryQueueRoutes", counted_acltdtQueryQueueRoutes, &shim_counted[92].real, NULL, NULL, 0},
-	{"acltdtReceiveTensor", counted_acltdtReceiveTensor, &shim_counted[93].real, NULL, NULL, 0},
-	{"acltdtSendTensor", counted_acltdtSendTensor, &shim_counted[94].real, NULL, NULL, 0},
-	{"acltdtSetBufDataLen", counted_acltdtSetBufDataLen, &shim_counted[95].real, NULL, NULL, 0},
-	{"acltdtSetBufUserData", counted_acltdtSetBufUserData, &shim_counted[96].real, NULL, NULL, 0},
-	{"acltdtSetQueueAttr", counted_acltdtSetQueueAttr, &shim_counted[97].real, NULL, NULL, 0},
-	{"acltdtSetQueueRouteQueryInfo", counted_acltdtSetQueueRouteQueryInfo, &shim_counted[98].real, NULL, NULL, 0},
-	{"acltdtStopChannel", counted_acltdtStopChannel, &shim_counted[99].real, NULL, NULL, 0},
-	{"acltdtUnbindQueueRoutes", counted_acltdtUnbindQueueRoutes, &shim_counted[100].real, NULL, NULL, 0},
+	{"acltdtAddDataItem", counted_acltdtAddDataItem, &shim_counted[94].real, NULL, NULL, 0},
+	{"acltdtAddQueueRoute", counted_acltdtAddQueueRoute, &shim_counted[95].real, NULL, NULL, 0},
+	{"acltdtAllocBuf", counted_acltdtAllocBuf, &shim_counted[96].real, NULL, NULL, 0},
+	{"acltdtAppendBufChain", counted_acltdtAppendBufChain, &shim_counted[97].real, NULL, NULL, 0},
+	{"acltdtAttachQueue", counted_acltdtAttachQueue, &shim_counted[98].real, NULL, NULL, 0},
+	{"acltdtBindQueueRoutes", counted_acltdtBindQueueRoutes, &shim_counted[99].real, NULL, NULL, 0},
+	{"acltdtCleanChannel", counted_acltdtCleanChannel, &shim_counted[100].real, NULL, NULL, 0},
+	{"acltdtCopyBufRef", counted_acltdtCopyBufRef, &shim_counted[101].real, NULL, NULL, 0},
+	{"acltdtCreateChannel", counted_acltdtCreateChannel, &shim_counted[102].real, NULL, NULL, 0},
+	{"acltdtCreateChannelWithCapacity", counted_acltdtCreateChannelWithCapacity, &shim_counted[103].real, NULL, NULL, 0},
+	{"acltdtCreateDataItem", counted_acltdtCreateDataItem, &shim_counted[104].real, NULL, NULL, 0},
+	{"acltdtCreateDataset", counted_acltdtCreateDataset, &shim_counted[105].real, NULL, NULL, 0},
+	{"acltdtCreateQueue", counted_acltdtCreateQueue, &shim_counted[106].real, NULL, NULL, 0},
+	{"acltdtCreateQueueAttr", counted_acltdtCreateQueueAttr, &shim_counted[107].real, NULL, NULL, 0},
+	{"acltdtCreateQueueRoute", counted_acltdtCreateQueueRoute, &shim_counted[108].real, NULL, NULL, 0},
+	{"acltdtCreateQueueRouteList", counted_acltdtCreateQueueRouteList, &shim_counted[109].real, NULL, NULL, 0},
+	{"acltdtCreateQueueRouteQueryInfo", counted_acltdtCreateQueueRouteQueryInfo, &shim_counted[110].real, NULL, NULL, 0},
+	{"acltdtDequeue", counted_acltdtDequeue, &shim_counted[111].real, NULL, NULL, 0},
+	{"acltdtDequeueData", counted_acltdtDequeueData, &shim_counted[112].real, NULL, NULL, 0},
+	{"acltdtDestroyChannel", counted_acltdtDestroyChannel, &shim_counted[113].real, NULL, NULL, 0},
+	{"acltdtDestroyDataItem", counted_acltdtDestroyDataItem, &shim_counted[114].real, NULL, NULL, 0},
+	{"acltdtDestroyDataset", counted_acltdtDestroyDataset, &shim_counted[115].real, NULL, NULL, 0},
+	{"acltdtDestroyQueue", counted_acltdtDestroyQueue, &shim_counted[116].real, NULL, NULL, 0},
+	{"acltdtDestroyQueueAttr", counted_acltdtDestroyQueueAttr, &shim_counted[117].real, NULL, NULL, 0},
+	{"acltdtDestroyQueueRoute", counted_acltdtDestroyQueueRoute, &shim_counted[118].real, NULL, NULL, 0},
+	{"acltdtDestroyQueueRouteList", counted_acltdtDestroyQueueRouteList, &shim_counted[119].real, NULL, NULL, 0},
+	{"acltdtDestroyQueueRouteQueryInfo", counted_acltdtDestroyQueueRouteQueryInfo, &shim_counted[120].real, NULL, NULL, 0},
+	{"acltdtEnqueue", counted_acltdtEnqueue, &shim_counted[121].real, NULL, NULL, 0},
+	{"acltdtEnqueueData", counted_acltdtEnqueueData, &shim_counted[122].real, NULL, NULL, 0},
+	{"acltdtFreeBuf", counted_acltdtFreeBuf, &shim_counted[123].real, NULL, NULL, 0},
+	{"acltdtGetBufChainNum", counted_acltdtGetBufChainNum, &shim_counted[124].real, NULL, NULL, 0},
+	{"acltdtGetBufData", counted_acltdtGetBufData, &shim_counted[125].real, NULL, NULL, 0},
+	{"acltdtGetBufDataLen", counted_acltdtGetBufDataLen, &shim_counted[126].real, NULL, NULL, 0},
+	{"acltdtGetBufFromChain", counted_acltdtGetBufFromChain, &shim_counted[127].real, NULL, NULL, 0},
+	{"acltdtGetBufUserData", counted_acltdtGetBufUserData, &shim_counted[128].real, NULL, NULL, 0},
+	{"acltdtGetDataAddrFromItem", counted_acltdtGetDataAddrFromItem, &shim_counted[129].real, NULL, NULL, 0},
+	{"acltdtGetDataItem", counted_acltdtGetDataItem, &shim_counted[130].real, NULL, NULL, 0},
+	{"acltdtGetDataSizeFromItem", counted_acltdtGetDataSizeFromItem, &shim_counted[131].real, NULL, NULL, 0},
+	{"acltdtGetDataTypeFromItem", counted_acltdtGetDataTypeFromItem, &shim_counted[132].real, NULL, NULL, 0},
+	{"acltdtGetDatasetName", counted_acltdtGetDatasetName, &shim_counted[133].real, NULL, NULL, 0},
+	{"acltdtGetDatasetSize", counted_acltdtGetDatasetSize, &shim_counted[134].real, NULL, NULL, 0},
+	{"acltdtGetDimNumFromItem", counted_acltdtGetDimNumFromItem, &shim_counted[135].real, NULL, NULL, 0},
+	{"acltdtGetDimsFromItem", counted_acltdtGetDimsFromItem, &shim_counted[136].real, NULL, NULL, 0},
+	{"acltdtGetQueueAttr", counted_acltdtGetQueueAttr, &shim_counted[137].real, NULL, NULL, 0},
+	{"acltdtGetQueueRoute", counted_acltdtGetQueueRoute, &shim_counted[138].real, NULL, NULL, 0},
+	{"acltdtGetQueueRouteNum", counted_acltdtGetQueueRouteNum, &shim_counted[139].real, NULL, NULL, 0},
+	{"acltdtGetQueueRouteParam", counted_acltdtGetQueueRouteParam, &shim_counted[140].real, NULL, NULL, 0},
+	{"acltdtGetSliceInfoFromItem", counted_acltdtGetSliceInfoFromItem, &shim_counted[141].real, NULL, NULL, 0},
+	{"acltdtGetTensorTypeFromItem", counted_acltdtGetTensorTypeFromItem, &shim_counted[142].real, NULL, NULL, 0},
+	{"acltdtGrantQueue", counted_acltdtGrantQueue, &shim_counted[143].real, NULL, NULL, 0},
+	{"acltdtQueryChannelSize", counted_acltdtQueryChannelSize, &shim_counted[144].real, NULL, NULL, 0},
+	{"acltdtQueryQueueRoutes", counted_acltdtQueryQueueRoutes, &shim_counted[145].real, NULL, NULL, 0},
+	{"acltdtReceiveTensor", counted_acltdtReceiveTensor, &shim_counted[146].real, NULL, NULL, 0},
+	{"acltdtSendTensor", counted_acltdtSendTensor, &shim_counted[147].real, NULL, NULL, 0},
+	{"acltdtSetBufDataLen", counted_acltdtSetBufDataLen, &shim_counted[148].real, NULL, NULL, 0},
+	{"acltdtSetBufUserData", counted_acltdtSetBufUserData, &shim_counted[149].real, NULL, NULL, 0},
+	{"acltdtSetQueueAttr", counted_acltdtSetQueueAttr, &shim_counted[150].real, NULL, NULL, 0},
+	{"acltdtSetQueueRouteQueryInfo", counted_acltdtSetQueueRouteQueryInfo, &shim_counted[151].real, NULL, NULL, 0},
+	{"acltdtStopChannel", counted_acltdtStopChannel, &shim_counted[152].real, NULL, NULL, 0},
+	{"acltdtUnbindQueueRoutes", counted_acltdtUnbindQueueRoutes, &shim_counted[153].real, NULL, NULL, 0},
 	{"mstxDomainCreateA", (void *)mstxDomainCreateA, &target_mstxDomainCreateA.real, (void *)copy_mstxDomainCreateA, &second_mstxDomainCreateA.real, 0},
 	{"mstxDomainDestroy", (void *)mstxDomainDestroy, &target_mstxDomainDestroy.real, (void *)copy_mstxDomainDestroy, &second_mstxDomainDestroy.real, 0},
 	{"mstxDomainMarkA", (void *)mstxDomainMarkA, &target_mstxDomainMarkA.real, (void *)copy_mstxDomainMarkA, &second_mstxDomainMarkA.real, 0},
@@ -36707,7 +36866,7 @@ const struct shim_name shim_names[] = {
 	{"rtsStreamQuery", (void *)rtsStreamQuery, &target_rtsStreamQuery.real, (void *)copy_rtsStreamQuery, &second_rtsStreamQuery.real, 0},
 	{"rtsStreamSynchronize", (void *)rtsStreamSynchronize, &target_rtsStreamSynchronize.real, (void *)copy_rtsStreamSynchronize, &second_rtsStreamSynchronize.real, 0},
 };
-const uint32_t shim_names_count = 1160;
+const uint32_t shim_names_count = 1213;
 
 const uint64_t shim_functions = 0xab58689cbacff4ad;
 const char shim_build[] __attribute__((used)) = "acltrace shim: ring " SHIM_STRING(RING_VERSION) ", functions ab58689cbacff4ad";

@@ -2704,4 +2704,8 @@ aclError aclmdlLoadWithConfig(const aclmdlConfigHandle *handle, uint32_t *modelI
 }
 #endif
 
+#include "acl/acl_base_mdl.h"
+
+#include "acl/acl_op.h"
+
 #endif

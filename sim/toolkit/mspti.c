@@ -1,0 +1,34 @@
+/* libmspti.so and libms_tools_ext.so: no profiler collects marks, so they go nowhere. A recorder's own mstx functions come first. */
+#include "say.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+_Bool msptiActivityIsEnabled(int kind);
+void mstxMarkA(const char *message, void *stream);
+uint64_t mstxRangeStartA(const char *message, void *stream);
+void mstxRangeEnd(uint64_t id);
+void *mstxDomainCreateA(const char *name);
+void mstxDomainDestroy(void *domain);
+void mstxDomainMarkA(void *domain, const char *message, void *stream);
+uint64_t mstxDomainRangeStartA(void *domain, const char *message, void *stream);
+void mstxDomainRangeEnd(void *domain, uint64_t id);
+void *mstxMemHeapRegister(void *domain, const void *heap);
+void mstxMemHeapUnregister(void *domain, void *heap);
+void mstxMemRegionsRegister(void *domain, const void *regions);
+void mstxMemRegionsUnregister(void *domain, const void *regions);
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+EXPORT _Bool msptiActivityIsEnabled(int kind) { return 0; }
+EXPORT void mstxMarkA(const char *message, void *stream) {}
+EXPORT uint64_t mstxRangeStartA(const char *message, void *stream) { return 0; }
+EXPORT void mstxRangeEnd(uint64_t id) {}
+EXPORT void *mstxDomainCreateA(const char *name) { return NULL; }
+EXPORT void mstxDomainDestroy(void *domain) {}
+EXPORT void mstxDomainMarkA(void *domain, const char *message, void *stream) {}
+EXPORT uint64_t mstxDomainRangeStartA(void *domain, const char *message, void *stream) { return 0; }
+EXPORT void mstxDomainRangeEnd(void *domain, uint64_t id) {}
+EXPORT void *mstxMemHeapRegister(void *domain, const void *heap) { return NULL; }
+EXPORT void mstxMemHeapUnregister(void *domain, void *heap) {}
+EXPORT void mstxMemRegionsRegister(void *domain, const void *regions) {}
+EXPORT void mstxMemRegionsUnregister(void *domain, const void *regions) {}
