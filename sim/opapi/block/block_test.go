@@ -120,7 +120,7 @@ func TestDecodeRefusesLies(t *testing.T) {
 		{put64(24, math.MaxUint64), "workspace of"},
 		{put32(32, 8), "name at offset 8 overlaps the header"},
 		{put32(32, math.MaxUint32), "name at offset 4294967295 is not in"},
-		{put32(32, tensors+2), "overlaps the tensors"},
+		{put32(32, tensors+4), "overlaps the tensors"},
 		{put32(32, uint32(len(whole)-1)), "does not end after"},
 		{func(b []byte) { b[binary.LittleEndian.Uint32(b[32:])] = 27 }, "the byte 0x1b"},
 		{func(b []byte) { b[len(b)-1] = 'x' }, "does not end after"},
