@@ -1338,7 +1338,7 @@ func TestUnknownKernels(t *testing.T) {
 		e.ok(e.th.LaunchKernelWithHostArgs(f, 1, 0, nil, addr(&args[0]), 24, nil, 0))
 	}
 	e.ok(e.th.SynchronizeStream(0))
-	if n := e.sim.UnknownLaunches()["mystery"]; n != 3 {
+	if n := e.sim.Unknowns.Launches.All()["mystery"]; n != 3 {
 		t.Errorf("%d unknown launches", n)
 	}
 	if l := e.log.String(); strings.Count(l, "mystery") != 1 {
