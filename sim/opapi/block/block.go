@@ -92,6 +92,7 @@ type Tensor struct {
 	Position    int  // in its list
 
 	lo, size uint64 // see extent
+	dense    bool
 	numDims  int
 	dims     []byte // dims, strides and dims of the storage
 }
@@ -103,6 +104,7 @@ type Operand struct {
 	Role   Role
 	Lo     uint64 // the first byte, from Addr
 	Size   uint64 // bytes, 0 if the operator accesses none
+	Dense  bool   // each byte is part of an element
 	Tensor int    // index; -1 for the workspace
 }
 
@@ -289,11 +291,11 @@ func (d *decoder) param(x *Block, i int, r []byte) error {
 func (x *Block) Operands() []Operand {
 	to := make([]Operand, 0, len(x.Tensors)+1)
 	if x.Workspace != 0 || x.WorkspaceSize != 0 {
-		to = append(to, Operand{At: WorkspaceAt, Addr: x.Workspace, Role: Scratch, Size: x.WorkspaceSize, Tensor: -1})
+		to = append(to, Operand{At: WorkspaceAt, Addr: x.Workspace, Role: Scratch, Size: x.WorkspaceSize, Dense: true, Tensor: -1})
 	}
 	for i := range x.Tensors {
 		if t := &x.Tensors[i]; !t.Absent {
-			to = append(to, Operand{At: x.tensors + i*TensorSize, Addr: t.Base, Role: t.Role, Lo: t.lo, Size: t.size, Tensor: i})
+			to = append(to, Operand{At: x.tensors + i*TensorSize, Addr: t.Base, Role: t.Role, Lo: t.lo, Size: t.size, Dense: t.dense, Tensor: i})
 		}
 	}
 	return to

@@ -105,7 +105,28 @@ func (t *Tensor) extent() error {
 	}
 	t.lo = first * width / 8
 	t.size = (end+7)/8 - t.lo
+	t.dense = !t.Format.Blocked() && first*width%8 == 0 && end%8 == 0 && t.inRow(elements)
 	return nil
+}
+
+// inRow reports whether the elements of the view are next to each other, in any order of the dims.
+func (t *Tensor) inRow(elements uint64) bool {
+	next := uint64(1)
+	for next < elements {
+		found := false
+		for i := range t.numDims {
+			dim, stride := le.Uint64(t.dims[8*i:]), le.Uint64(t.dims[8*(t.numDims+i):])
+			if dim > 1 && stride == next {
+				next *= dim
+				found = true
+				break
+			}
+		}
+		if !found {
+			return false
+		}
+	}
+	return next == elements
 }
 
 // product returns the number of elements that dims have.

@@ -1,6 +1,10 @@
 package block
 
-import "math"
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
 
 // Int returns a number of the types i, u, j, h, c and b.
 func (p *Param) Int() int64 { return int64(p.word()) }
@@ -71,4 +75,28 @@ func (p *Param) Value() any {
 		return p.Int()
 	}
 	return nil
+}
+
+// String returns the number of a scalar of a common type, or its bytes.
+func (s *Scalar) String() string {
+	w := le.Uint64(s.Value[:])
+	switch s.DType {
+	case 0:
+		return strconv.FormatFloat(float64(math.Float32frombits(uint32(w))), 'g', -1, 32)
+	case 11:
+		return strconv.FormatFloat(math.Float64frombits(w), 'g', -1, 64)
+	case 2:
+		return strconv.Itoa(int(int8(w)))
+	case 6:
+		return strconv.Itoa(int(int16(w)))
+	case 3:
+		return strconv.Itoa(int(int32(w)))
+	case 9:
+		return strconv.FormatInt(int64(w), 10)
+	case 4, 7, 8, 10:
+		return strconv.FormatUint(w&(1<<s.DType.Bits()-1), 10)
+	case 12:
+		return strconv.FormatBool(w&1 != 0)
+	}
+	return fmt.Sprintf("%s %#x", s.DType, s.Value[:max(1, s.DType.Bits()/8)])
 }
