@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync/atomic"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim/acl/kernel"
@@ -260,9 +259,15 @@ func (t *Thread) function(f *kernel.Binary, name string, entry uint64, h *acl.Fu
 			return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "binary %#x was unloaded", f.Handle)
 		}
 		fn = &kernel.Function{Name: name, Bin: f, Kernel: t.sim.kernel(f, name, entry), Rule: t.sim.Model.Rule(name)}
-		if fn.Kernel == nil {
-			n, _ := t.sim.Unknowns.Launches.LoadOrStore(name, new(atomic.Int64))
-			fn.Launches = n.(*atomic.Int64)
+		if f.Names.Operators && !fn.Computes() {
+			fn.Kernel, fn.Operator = nil, true // its block says more than a library that does not compute it
+		}
+		switch {
+		case fn.Computes():
+		case fn.Declares():
+			fn.Launches = t.sim.Unknowns.Declared.Of(name)
+		default:
+			fn.Launches = t.sim.Unknowns.Launches.Of(name)
 		}
 		if fn.Handle = t.sim.functions.Add(fn); fn.Handle == 0 {
 			return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "find a function: the limit is reached")
