@@ -60,7 +60,8 @@ func (t *Thread) loadBinary(b []byte, path string, lazy bool, h *acl.BinHandle) 
 	return t.addBinary(c.Device, b, path, lazy, h)
 }
 
-// addBinary creates a binary handle for one device; nil for all devices. path is "" for data in memory.
+// addBinary creates a binary handle for one device; nil for all devices. path is "" for data in memory. Operators are on all devices: the
+// toolkit loads its kernels where they are launched, without a call of the runtime.
 func (t *Thread) addBinary(d *device.Device, b []byte, path string, lazy bool, h *acl.BinHandle) acl.Error {
 	if h == nil {
 		return t.null("binHandle")
@@ -70,7 +71,7 @@ func (t *Thread) addBinary(d *device.Device, b []byte, path string, lazy bool, h
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%s is not a kernel binary: %v", cmp.Or(path, "the data"), err)
 	}
 	f.Lazy, f.Beside = lazy, t.sim.beside(path, b)
-	if d != nil {
+	if d != nil && !f.Names.Operators {
 		f.Devices.Store(1 << d.ID)
 	}
 	if f.Handle = t.sim.binaries.Add(f); f.Handle == 0 {

@@ -1,4 +1,5 @@
 /* The blocks of operators with every type of parameter. */
+#define DUMP 1
 #include "test.h"
 
 OPERATOR(aclnnFusedInferAttentionScoreV3, const aclTensor *a0, const array *a1, const array *a2, const aclTensor *a3, const aclTensor *a4, const array *a5, const array *a6,

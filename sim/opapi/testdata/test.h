@@ -70,6 +70,11 @@ int32_t AclSetDynamicTensorAddr(aclOpExecutor *e, size_t i, size_t k, array *l, 
 	int32_t name##GetWorkspaceSize(__VA_ARGS__, uint64_t *size, aclOpExecutor **executor); \
 	int32_t name(void *workspace, uint64_t size, aclOpExecutor *executor, aclrtStream stream)
 
+/* Define DUMP as 1 to write each block to the standard output. */
+#ifndef DUMP
+#define DUMP 0
+#endif
+
 /* What the libraries called, in order, with a space after each name. */
 static char calls[4096];
 static _Alignas(8) char launched[64 << 10];  /* the latest argument block */
@@ -103,6 +108,7 @@ RECORD(aclError, aclrtLaunchKernelWithHostArgs, "aclrtLaunchKernelWithHostArgs",
        (aclrtFuncHandle f, uint32_t n, aclrtStream s, aclrtLaunchKernelCfg *c, void *args, size_t size, aclrtPlaceHolderInfo *p, size_t m), (f, n, s, c, args, size, p, m),
        CHECK(size <= sizeof launched);
        memcpy(launched, args, size);
+       if (DUMP) fwrite(args, 1, size, stdout);
        launches++)
 RECORD(aclError, aclrtCacheLastTaskOpInfo, "aclrtCacheLastTaskOpInfo", (const void *const p, const size_t n), (p, n), memcpy(described, p, n); described_size = n)
 RECORD(void, InitL2Phase1Context, "_Z19InitL2Phase1ContextPKcPP13aclOpExecutor", (const char *n, aclOpExecutor **e), (n, e))
