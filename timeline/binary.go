@@ -6,6 +6,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/kernelbin"
+	"github.com/acltrace/acltrace/sim/opapi/block"
 )
 
 // Read makes the State read the binaries in the trace, for the names of kernels that calls name by a number only.
@@ -33,7 +34,31 @@ func (s *State) kernel(e *Event) string {
 
 // Arguments returns the arguments that the binary declares for the kernel of a launch, nil if it declares none.
 func (s *State) Arguments(e *Event) []kernelbin.Arg {
-	if e.Fn == nil || e.Fn.Task != api.Kernel || e.Kernel == "" {
+	if f := s.launched(e); f != nil && e.Kernel != "" {
+		return f.Args[e.Kernel]
+	}
+	return nil
+}
+
+// Operator returns the argument block of an operator's launch, nil for other launches and for blocks that are invalid. If the trace lacks the
+// binary, the block's first bytes decide.
+func (s *State) Operator(e *Event, args []byte) *block.Block {
+	if !block.Is(args) {
+		return nil
+	}
+	if f := s.launched(e); f != nil && !f.Operators {
+		return nil
+	}
+	b, err := block.Decode(args)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// launched returns the binary with the kernel of a launch, nil if the trace lacks it.
+func (s *State) launched(e *Event) *kernelbin.File {
+	if e.Fn == nil || e.Fn.Task != api.Kernel {
 		return nil
 	}
 	for _, u := range e.Uses {
@@ -45,7 +70,7 @@ func (s *State) Arguments(e *Event) []kernelbin.Arg {
 			continue
 		}
 		if f := s.binary(o); f != nil {
-			return f.Args[e.Kernel]
+			return f
 		}
 	}
 	return nil

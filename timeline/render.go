@@ -9,6 +9,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/sim/opapi/block"
 )
 
 // An Arg is an argument or an output of a call, for text and for JSON. It is valid as long as the Event.
@@ -173,6 +174,11 @@ func (a *Arg) appendBehind(dst []byte, p *api.Param) []byte {
 		return append(AppendWords(append(dst, ": "...), b), ']')
 	case t == "size_t":
 		return appendSizes(dst, b)
+	case p.Role == api.Args && block.Is(b):
+		if x, err := block.Decode(b); err == nil {
+			return x.AppendText(append(appendHex(dst, a.word), ' '))
+		}
+		return AppendWords(append(appendHex(dst, a.word), ' '), b)
 	case p.Role == api.Args || p.Addresses:
 		return AppendWords(append(appendHex(dst, a.word), ' '), b)
 	}

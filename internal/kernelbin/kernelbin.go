@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/acltrace/acltrace/sim/opapi/block"
 )
 
 // MaxSize limits the bytes of a metadata section. Callers use it for whole binaries, too.
@@ -28,6 +30,8 @@ type File struct {
 	Entries map[uint64]string // names by tiling key, from the metadata
 	Symbols map[string]Symbol // by name with suffix
 	Args    map[string][]Arg  // from the metadata, by kernel
+	// Operators is set if all kernels have the argument block of an operator, see sim/opapi/block.
+	Operators bool
 
 	// Variables by name. Sections without bytes in the file are placed after its end. They have Empty bytes, all 0.
 	Variables map[string]Symbol
@@ -103,6 +107,12 @@ func Parse(b []byte) (f *File, err error) {
 	slices.Sort(f.Kernels)
 	f.Kernels = slices.Compact(f.Kernels)
 	for _, s := range file.Sections {
+		if s.Name == block.Section {
+			if err := operators(s); err != nil {
+				return nil, err
+			}
+			f.Operators = true
+		}
 		name, ok := strings.CutPrefix(s.Name, ".ascend.meta.")
 		if !ok || s.Size > MaxSize {
 			continue
@@ -114,6 +124,21 @@ func Parse(b []byte) (f *File, err error) {
 		f.meta(trimCore(name), d)
 	}
 	return f, nil
+}
+
+// operators checks the section that declares operators' argument blocks: a version of 4 bytes.
+func operators(s *elf.Section) error {
+	if s.Type == elf.SHT_NOBITS || s.Size != 4 {
+		return fmt.Errorf("section %s has %d bytes: want a version of 4", s.Name, s.Size)
+	}
+	d, err := s.Data()
+	if err != nil {
+		return fmt.Errorf("section %s: %w", s.Name, err)
+	}
+	if v := binary.LittleEndian.Uint32(d); v != block.Version {
+		return fmt.Errorf("section %s has version %d: want %d; use the operators of this acltrace", s.Name, v, block.Version)
+	}
+	return nil
 }
 
 // variable adds a variable. The size is the file's.

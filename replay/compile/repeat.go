@@ -7,6 +7,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/plan"
+	"github.com/acltrace/acltrace/sim/opapi/block"
 )
 
 // Most launches in a loop repeat an earlier one: they have the same arguments, except for numbers. Such a launch has the same instruction,
@@ -21,7 +22,7 @@ func (p *callCompiler) repeatable() bool {
 }
 
 // launchKey sets launches.key to everything that decides how a launch is compiled: its argument words, and the words in its argument blocks
-// that may be addresses. It returns false if the launch has arguments of another kind.
+// that may be addresses, or all of an operator. It returns false if the launch has arguments of another kind.
 func (p *callCompiler) launchKey() bool {
 	l, data := &p.launches, p.a.Data
 	key := append(l.key[:0], uint64(p.f.ID)<<32|uint64(p.at.thread))
@@ -57,9 +58,10 @@ func (p *callCompiler) launchKey() bool {
 	device, pinned := rangeOf(p.accesses.Words.Device), rangeOf(p.accesses.Words.Pinned)
 	for i := range data {
 		b, last := data[i].Bytes, uint64(0)
+		operator := block.Is(b) // its numbers say what it accesses
 		for k := 0; len(b) >= 8; k, b = k+8, b[8:] {
 			w := binary.LittleEndian.Uint64(b)
-			if device.has(w) || pinned.has(w) {
+			if device.has(w) || pinned.has(w) || operator {
 				key = append(key, uint64(i)<<32|uint64(k), w)
 				hash = bits.RotateLeft64(hash, 5) ^ w
 			}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync/atomic"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim/acl/kernel"
@@ -61,7 +60,8 @@ func (t *Thread) loadBinary(b []byte, path string, lazy bool, h *acl.BinHandle) 
 	return t.addBinary(c.Device, b, path, lazy, h)
 }
 
-// addBinary creates a binary handle for one device; nil for all devices. path is "" for data in memory.
+// addBinary creates a binary handle for one device; nil for all devices. path is "" for data in memory. Operators are on all devices: the
+// toolkit loads its kernels where they are launched, without a call of the runtime.
 func (t *Thread) addBinary(d *device.Device, b []byte, path string, lazy bool, h *acl.BinHandle) acl.Error {
 	if h == nil {
 		return t.null("binHandle")
@@ -71,7 +71,7 @@ func (t *Thread) addBinary(d *device.Device, b []byte, path string, lazy bool, h
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "%s is not a kernel binary: %v", cmp.Or(path, "the data"), err)
 	}
 	f.Lazy, f.Beside = lazy, t.sim.beside(path, b)
-	if d != nil {
+	if d != nil && !f.Names.Operators {
 		f.Devices.Store(1 << d.ID)
 	}
 	if f.Handle = t.sim.binaries.Add(f); f.Handle == 0 {
@@ -260,9 +260,15 @@ func (t *Thread) function(f *kernel.Binary, name string, entry uint64, h *acl.Fu
 			return t.fail(acl.ACL_ERROR_RT_INVALID_HANDLE, "binary %#x was unloaded", f.Handle)
 		}
 		fn = &kernel.Function{Name: name, Bin: f, Kernel: t.sim.kernel(f, name, entry), Rule: t.sim.Model.Rule(name)}
-		if fn.Kernel == nil {
-			n, _ := t.sim.Unknowns.Launches.LoadOrStore(name, new(atomic.Int64))
-			fn.Launches = n.(*atomic.Int64)
+		if f.Names.Operators && !fn.Computes() {
+			fn.Kernel, fn.Operator = nil, true // its block says more than a library that does not compute it
+		}
+		switch {
+		case fn.Computes():
+		case fn.Declares():
+			fn.Launches = t.sim.Unknowns.Declared.Of(name)
+		default:
+			fn.Launches = t.sim.Unknowns.Launches.Of(name)
 		}
 		if fn.Handle = t.sim.functions.Add(fn); fn.Handle == 0 {
 			return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "find a function: the limit is reached")

@@ -239,14 +239,17 @@ func (t *Thread) notInitialized() acl.Error {
 // finish logs kernels and results that could not be simulated.
 func (s *Sim) finish() {
 	s.life.ended.Store(true)
-	names, n := 0, int64(0)
-	for _, c := range s.UnknownLaunches() {
-		names++
-		n += c
+	sum := func(launches *device.Launches, kernels, what string) {
+		all, n := launches.All(), int64(0)
+		for _, c := range all {
+			n += c
+		}
+		if n > 0 {
+			s.Log("%s of %s %s took modelled time and wrote nothing", human.Plural(n, "launch"), human.Plural(len(all), kernels), what)
+		}
 	}
-	if n > 0 {
-		s.Log("%s of %s without a kernel library took modelled time and wrote nothing", human.Plural(n, "launch"), human.Plural(names, "kernel"))
-	}
+	sum(&s.Unknowns.Launches, "kernel", "without a kernel library")
+	sum(&s.Unknowns.Declared, "operator", "that no kernel library computes")
 	if copies, bytes := s.UnknownResults(); copies > 0 {
 		s.Log("%s to the host read %s that depend on their output: these may differ from the results of a device", human.Plural(copies, "copy"), human.Bytes(bytes))
 	}

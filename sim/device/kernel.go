@@ -23,7 +23,8 @@ type Kernel struct {
 	Args  []Arg
 	// Extents appends the device memory ranges that a launch will touch.
 	Extents func(l *Launch, to []space.Extent) []space.Extent
-	// Run executes all blocks.
+	// Run executes all blocks. Without Run and Blocks the kernel is not computed: it writes nothing, and the memory that it declares to write is
+	// unknown.
 	Run func(l *Launch)
 	// Blocks executes some blocks, for kernels whose blocks may run in parallel. It replaces Run.
 	Blocks func(l *Launch, from, to uint32)
@@ -52,6 +53,9 @@ func (k *Kernel) Crash() *Crash {
 	}
 	return k.Crashed()
 }
+
+// Computes reports whether the kernel has code.
+func (k *Kernel) Computes() bool { return k.Run != nil || k.Blocks != nil }
 
 // ArgKind is the role of a kernel argument. The values are defined by the kernel library header.
 type ArgKind uint32
@@ -82,14 +86,12 @@ type Launch struct {
 // minParallel is the smallest launch, in bytes, that is split over several goroutines.
 const minParallel = 64 << 10
 
-// Do executes a launch that touches so many bytes.
+// Do executes a launch that touches so many bytes, of a kernel that has code.
 func (k *Kernel) Do(l *Launch, bytes uint64) {
 	width := min(uint32(runtime.GOMAXPROCS(0)), l.NumBlocks)
 	switch {
 	case k.Blocks == nil:
-		if k.Run != nil {
-			k.Run(l)
-		}
+		k.Run(l)
 	case width == 1 || bytes < minParallel:
 		k.Blocks(l, 0, l.NumBlocks)
 	default:

@@ -15,7 +15,8 @@ import (
 //
 // Three rules make the search complete:
 //   - Memory that such a kernel has reached before may hold the address of anything that the kernel reached. The marks have these groups.
-//   - If the content of reached memory is unknown for another reason, for example because the trace lacks it, any memory may be reached.
+//   - If the content of reached memory is unknown for another reason, for example because the trace lacks it, any memory may be reached. So it is
+//     if a kernel that was not computed declared to write it.
 //   - A word is an address if it lies in such memory. At an offset that is not a multiple of 4 it must be the start of an allocation.
 //     Addresses that are encoded are not found.
 
@@ -90,10 +91,11 @@ func (s *Machine) TaintReached(args space.Span, own bool, kernel string) {
 // content takes in what the marks of memory say about its content.
 func (f *search) content(at space.Span) {
 	for _, m := range f.in(at) {
-		if Rank(m.Value.Why) == givenRank {
+		g := m.Value.Group
+		if r := Rank(m.Value.Why); r == givenRank || r == KernelRank && g == nil {
 			f.any = true
 		}
-		if g := m.Value.Group; g != nil && g.Root() != f.group.Root() {
+		if g != nil && g.Root() != f.group.Root() {
 			f.join(g.Root())
 		}
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // A kernel without a library writes nothing here, but would write on a device. All memory that it could reach (see reach.go) is therefore
-// marked with the kernel's name. Copies, reductions and kernels that read marked memory pass the mark on; known data removes it. A copy of
+// marked with the kernel's name. A kernel that is not computed, but declares what it writes, marks that alone. Copies, reductions and kernels that read marked memory pass the mark on; known data removes it. A copy of
 // marked bytes to the host is reported, since a device would have other bytes.
 //
 // With Options.Uninitialised, new device memory and physical memory carry a mark too. Kernels may write more than their extents declare, so
@@ -19,16 +19,38 @@ import (
 //
 // Memory that processes share also has a stain: the name of a kernel that may have written any part. A stain lasts as long as the memory.
 
-// Unknowns counts launches of unknown kernels and copies that depend on them.
+// Unknowns counts launches of kernels that are not executed, and copies that depend on them.
 type Unknowns struct {
-	Launches sync.Map    // kernel name → *atomic.Int64
+	Launches Launches    // of unknown kernels
+	Declared Launches    // of kernels that declare what they write
 	Any      atomic.Bool // some memory has been marked
 	Crashed  atomic.Pointer[Crash]
 	mu       sync.Mutex
 	copies   int64
 	bytes    uint64
-	said     map[string]bool // kernels that were logged
+	said     map[string]bool // that LogOnce has logged
 	reach
+}
+
+// Launches counts launches by kernel.
+type Launches struct{ byName sync.Map }
+
+// Of returns the count of a kernel, which only grows.
+func (l *Launches) Of(kernel string) *atomic.Int64 {
+	n, _ := l.byName.LoadOrStore(kernel, new(atomic.Int64))
+	return n.(*atomic.Int64)
+}
+
+// All returns the launches of each kernel that was launched.
+func (l *Launches) All() map[string]int64 {
+	m := map[string]int64{}
+	l.byName.Range(func(name, n any) bool {
+		if c := n.(*atomic.Int64).Load(); c > 0 {
+			m[name.(string)] = c
+		}
+		return true
+	})
+	return m
 }
 
 // marks calls visit with the parts of a range and the marks that each has. In the marks, a part begins at the address of in.
@@ -255,18 +277,6 @@ func (s *Machine) written(at space.Span) {
 	}
 }
 
-// UnknownLaunches returns the launches of each unknown kernel.
-func (s *Machine) UnknownLaunches() map[string]int64 {
-	m := map[string]int64{}
-	s.Unknowns.Launches.Range(func(name, n any) bool {
-		if c := n.(*atomic.Int64).Load(); c > 0 {
-			m[name.(string)] = c
-		}
-		return true
-	})
-	return m
-}
-
 // UnknownResults returns the number of copies to the host with tainted bytes, and the number of those bytes.
 func (s *Machine) UnknownResults() (copies int64, bytes uint64) {
 	s.Unknowns.mu.Lock()
@@ -329,15 +339,32 @@ func (s *Machine) Follow(x *Transfer) {
 	}
 }
 
-// LogUnknown logs a dependence on an unknown kernel, once per kernel.
+// TaintDeclared marks the memory that a kernel declares to write which was not computed.
+func (s *Machine) TaintDeclared(extents []space.Extent, kernel string) {
+	m := &memory.Mark{Why: kernel}
+	for _, x := range extents {
+		if x.Access&space.Write != 0 && x.Size > 0 {
+			s.Taint(space.Span{Addr: x.Addr, Size: x.Size}, m)
+		}
+	}
+}
+
+// LogUnknown logs a dependence on an unknown kernel, once per kernel. Those that declare what they write are counted at the end alone.
 func (s *Machine) LogUnknown(kernel, format string, a ...any) {
+	if s.Unknowns.Declared.Of(kernel).Load() == 0 {
+		s.LogOnce(kernel, format, a...)
+	}
+}
+
+// LogOnce logs something once.
+func (s *Machine) LogOnce(what, format string, a ...any) {
 	u := &s.Unknowns
 	u.mu.Lock()
-	first := !u.said[kernel]
+	first := !u.said[what]
 	if u.said == nil {
 		u.said = map[string]bool{}
 	}
-	u.said[kernel] = true
+	u.said[what] = true
 	u.mu.Unlock()
 	if first {
 		s.Log(format, a...)

@@ -32,4 +32,10 @@ int32_t aclsim_operator_max_size(const char *text, const uint64_t *args, uint64_
 /* Phase two of an operator. It runs the executor, whichever operator made it, as the toolkit does. */
 int32_t aclsim_operator_phase_two(const char *name, void *workspace, uint64_t workspace_size, aclOpExecutor *executor, void *stream);
 
+/* The answer of a function that is not simulated. It says the function's name. */
+int32_t aclsim_operator_absent(const char *name);
+
+/* The values of an aclIntArray. */
+const int64_t *aclsim_int_array(const void *a);
+
 #endif

@@ -176,7 +176,11 @@ func (t *Tracker) items(e *timeline.Event, i, want, step int) (all bool) {
 			continue
 		}
 		b, err := t.bytes(d)
-		t.words(b, i, d.Item, step)
+		if x := t.operator(e, &e.Fn.Params[i], d, b); x != nil {
+			t.operands(x, i)
+		} else {
+			t.words(b, i, d.Item, step)
+		}
 		all = all && err == nil && uint64(len(b)) == d.Len
 	}
 	return all

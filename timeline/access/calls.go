@@ -58,8 +58,9 @@ type Call struct {
 	Guess    bool               // its data depends on a guess, see Words
 
 	*Calls
-	fresh []freshToken
-	scan  Scan
+	declared bool // the launch accesses only the memory that its argument block declares
+	fresh    []freshToken
+	scan     Scan
 }
 
 // ErrStop ends Each without an error if the visit function returns it.
@@ -134,7 +135,7 @@ func (x *Calls) Apply(process uint32, c *format.Call) *timeline.Event {
 // Begin returns the call that was applied last, whose function is in the model.
 func (x *Calls) Begin(e *timeline.Event) *Call {
 	c := &x.call
-	c.Event, c.OK, c.Guess = e, !failed(e), false
+	c.Event, c.OK, c.Guess, c.declared = e, !failed(e), false, false
 	c.Regions = c.Regions[:0]
 	c.Host = c.Host[:0]
 	c.Pointers = c.Pointers[:0]

@@ -49,8 +49,8 @@ func (f *Flow) Capture(o *timeline.Object) {
 
 // Call takes in the regions that a successful call accesses. It returns them, followed by the memory that a kernel or a graph reaches besides.
 // named are objects that the arguments name by numbers; numbers are the kinds that such objects have. guess reports whether data of the call
-// has a guess, see Words.
-func (f *Flow) Call(e *timeline.Event, regions []Region, named []*timeline.Object, numbers []api.Object, guess bool) []Region {
+// has a guess, see Words. declared reports that a kernel accesses no other memory than the regions.
+func (f *Flow) Call(e *timeline.Event, regions []Region, named []*timeline.Object, numbers []api.Object, guess, declared bool) []Region {
 	runs := Runs(e.Fn)
 	if e.Fn.Task == api.NoTask {
 		f.share(e)
@@ -63,10 +63,10 @@ func (f *Flow) Call(e *timeline.Event, regions []Region, named []*timeline.Objec
 		for _, o := range f.captured {
 			regions = append(regions, Region{Object: o, Kind: Names})
 		}
-	case !runs:
+	case !runs || declared:
 		f.copy(e, regions, numbers)
 	}
-	if runs {
+	if runs && !declared {
 		regions = f.reach(e, regions, named)
 	}
 	f.follow(e, regions, guess)

@@ -37,13 +37,13 @@ func TestFlow(t *testing.T) {
 		for _, o := range args {
 			regions = append(regions, access.Region{Object: o, Kind: access.Names})
 		}
-		return reached(f.Call(event("aclrtLaunchKernel"), regions, nil, nil, false))
+		return reached(f.Call(event("aclrtLaunchKernel"), regions, nil, nil, false, false))
 	}
 	if got := launch(c); !slices.Equal(got, []*timeline.Object{c}) {
 		t.Errorf("a kernel reaches %v before any copy", got)
 	}
-	f.Call(event("aclrtMemcpy"), []access.Region{{Object: a, Kind: access.Points}, write(b)}, nil, nil, false)
-	f.Call(event("aclrtMemcpy"), []access.Region{{Object: b, Hi: 64, Kind: access.Reads}, write(d)}, nil, nil, false)
+	f.Call(event("aclrtMemcpy"), []access.Region{{Object: a, Kind: access.Points}, write(b)}, nil, nil, false, false)
+	f.Call(event("aclrtMemcpy"), []access.Region{{Object: b, Hi: 64, Kind: access.Reads}, write(d)}, nil, nil, false, false)
 	if spans, all := f.Written(b); all || !slices.Equal(spans, []access.Span{{Lo: 8, Hi: 16}}) {
 		t.Errorf("written %v, all %t", spans, all)
 	}
@@ -54,16 +54,16 @@ func TestFlow(t *testing.T) {
 		t.Error("a kernel may have written memory that it reaches")
 	}
 	// The search goes on through each memory that it finds.
-	f.Call(event("aclrtMemcpy"), []access.Region{{Object: d, Kind: access.Points}, write(root)}, nil, nil, false)
-	f.Call(event("aclrtMemcpy"), []access.Region{{Object: c, Kind: access.Points}, write(a)}, nil, nil, false)
+	f.Call(event("aclrtMemcpy"), []access.Region{{Object: d, Kind: access.Points}, write(root)}, nil, nil, false, false)
+	f.Call(event("aclrtMemcpy"), []access.Region{{Object: c, Kind: access.Points}, write(a)}, nil, nil, false, false)
 	if got := launch(root); !slices.Equal(got, []*timeline.Object{root, d, a, c}) {
 		t.Errorf("a kernel reaches %v through three addresses", got)
 	}
 	// A graph accesses the memory of its tasks when it runs.
 	captured := event("aclrtLaunchKernel")
 	captured.Captured = &timeline.Object{Kind: api.Graph}
-	f.Call(captured, []access.Region{{Object: c, Kind: access.Names}}, nil, nil, false)
-	if got := reached(f.Call(event("aclmdlRIExecuteAsync"), nil, nil, nil, false)); !slices.Equal(got, []*timeline.Object{c}) {
+	f.Call(captured, []access.Region{{Object: c, Kind: access.Names}}, nil, nil, false, false)
+	if got := reached(f.Call(event("aclmdlRIExecuteAsync"), nil, nil, nil, false, false)); !slices.Equal(got, []*timeline.Object{c}) {
 		t.Errorf("a run of a graph reaches %v", got)
 	}
 }

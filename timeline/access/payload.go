@@ -77,8 +77,27 @@ func (c *Call) Scan(d *format.Data, source Source) *Scan {
 			args = c.layout()
 		}
 		s.payload = PayloadOf(c.Event, q, d, args)
+		s.operator(q, d)
 	}
 	return s
+}
+
+// maxBlock limits the bytes of an operator's argument block.
+const maxBlock = 16 << 20
+
+// operator finds the addresses of an operator's argument block. The block of an unreadable payload is not known, and its reader reports the error.
+func (s *Scan) operator(q *api.Param, d *format.Data) {
+	if q.Role != api.Args || s.source != Input || d.Len > maxBlock {
+		return
+	}
+	b, err := s.c.bytes(d)
+	if err != nil {
+		return
+	}
+	if x := s.c.Calls.operator(s.c.Event, q, d, b); x != nil {
+		s.payload.Operator, s.payload.Operands = true, x.Operands()
+		s.c.declared = true
+	}
 }
 
 // Next takes in the words that start in the first n bytes of b. It returns how many bytes it has taken in: more than n if a token extends beyond
@@ -149,6 +168,10 @@ func (s *Scan) address(w *Word) {
 	switch {
 	case s.source == Input:
 		c.Guess = c.Guess || guess
+		if x := s.payload.operand(w.At); x != nil {
+			c.operand(w, x)
+			return
+		}
 		c.name(o, w.Offset, s.kind)
 	case s.memory != nil && !o.Kind.OnHost():
 		c.Flow.points(c.Flow.of(s.memory), o)

@@ -94,7 +94,7 @@ func (c *Call) Effects() {
 	}
 	runs := Runs(e.Fn)
 	c.Guess = c.Guess || runs && slices.ContainsFunc(c.Host, func(r Region) bool { return c.Visible(r.Object) != nil && c.Flow.Guessed(r.Object, 0, 0) })
-	c.Regions = c.Flow.Call(e, c.Regions, c.holders(), c.m.Numbers, c.Guess)
+	c.Regions = c.Flow.Call(e, c.Regions, c.holders(), c.m.Numbers, c.Guess, c.declared)
 	if !e.Fn.Task.Works() {
 		return
 	}

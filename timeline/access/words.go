@@ -7,6 +7,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/kernelbin"
+	"github.com/acltrace/acltrace/sim/opapi/block"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -42,13 +43,16 @@ type Payload struct {
 	Arguments bool            // arguments of a kernel, or a structure of the API
 	Host      bool            // kernels that get it may access host memory, so host addresses count
 	Args      []kernelbin.Arg // layout of the argument block, nil if unknown
+	Operator  bool            // it is the argument block of an operator,
+	Operands  []block.Operand // which has these addresses
 	Len       uint64
 	To        uint64 // address of the memory that gets the payload, 0 if unknown
 }
 
 // Words decides which words of payloads are addresses. A replay rewrites facts when allocations lie elsewhere. It must not rewrite numbers.
 //
-// Words of argument blocks are facts, unless the kernel's binary declares a number there. In other payloads a word is a fact in four cases:
+// Words of argument blocks are facts, unless the kernel's binary declares a number there. The argument block of an operator says itself which of its
+// words are addresses. In other payloads a word is a fact in four cases:
 //   - it is the start of a live allocation,
 //   - the program passed the address to a call before,
 //   - it points into the memory that gets the payload, of up to ownMemory bytes,
@@ -343,6 +347,10 @@ func table(p *Payload, b []byte, at uint64, near []Word, i int) bool {
 // arguments is Find for argument blocks.
 func (x *Words) arguments(p *Payload, b []byte, at uint64) (words []Word, suspect bool) {
 	x.words = x.words[:0]
+	if p.Operator {
+		x.operands(p, b, at)
+		return x.words, true
+	}
 	device, pinned := x.Device, x.Pinned
 	if !p.Host {
 		pinned = device

@@ -157,14 +157,14 @@ func TestGuesses(t *testing.T) {
 		if from != nil {
 			regions = append(regions, access.Region{Object: from, Lo: lo, Hi: hi, Kind: access.Reads})
 		}
-		f.Call(event("aclrtMemcpy"), regions, nil, nil, guess)
+		f.Call(event("aclrtMemcpy"), regions, nil, nil, guess, false)
 	}
 	launch := func(args ...*timeline.Object) {
 		var regions []access.Region
 		for _, o := range args {
 			regions = append(regions, access.Region{Object: o, Kind: access.Names})
 		}
-		f.Call(event("aclrtLaunchKernel"), regions, nil, nil, false)
+		f.Call(event("aclrtLaunchKernel"), regions, nil, nil, false, false)
 	}
 	want := func(step string, guessed ...*timeline.Object) {
 		t.Helper()
@@ -200,8 +200,8 @@ func TestGuesses(t *testing.T) {
 	}
 	want("other content")
 	// Memory with another address: the guess is seen at both.
-	f.Call(event("aclrtMapMem", shared, &timeline.Object{Kind: api.Physical}), nil, nil, nil, false)
-	f.Call(event("aclrtMapMem", d, &timeline.Object{Kind: api.Physical}), nil, nil, nil, false)
+	f.Call(event("aclrtMapMem", shared, &timeline.Object{Kind: api.Physical}), nil, nil, nil, false, false)
+	f.Call(event("aclrtMapMem", d, &timeline.Object{Kind: api.Physical}), nil, nil, nil, false, false)
 	copied(nil, shared, 0, 8, true)
 	want("mapped memory", shared, d)
 }

@@ -37,9 +37,11 @@ type Function struct {
 	Handle uint64
 	Name   string
 	Bin    *Binary
-	Kernel *device.Kernel // nil for unknown kernels
-	Rule   *model.Kernel  // cost model rule
-	// Launches counts launches of an unknown kernel, under its name in all binaries.
+	Kernel *device.Kernel // nil for unknown kernels and operators
+	// Operator is set for a kernel with the argument block of an operator that no library computes. The block declares what it accesses.
+	Operator bool
+	Rule     *model.Kernel // cost model rule
+	// Launches counts launches of a kernel that is not executed, under its name in all binaries; nil for others.
 	Launches *atomic.Int64
 	Took     atomic.Int64 // work time of the previous launch on the host, in nanoseconds; 0 for none
 }

@@ -52,52 +52,79 @@ func Cube(grid, block acl.Dim3) Shape {
 
 // Run executes the kernel. It checks all declared accesses before native code touches memory.
 func (o *Order) Run(s *device.Stream, args space.Span, own bool) (time.Duration, *fail.Failure) {
-	d := s.Context.Device
+	m := s.Context.Device.Machine
 	k := o.Func.Kernel
-	if k == nil {
-		d.Machine.TaintReached(args, own, o.Func.Name)
-		return d.Machine.KernelTime(o.Func.Rule, o.Blocks, 0), nil
+	if k == nil && !o.Func.Operator {
+		m.TaintReached(args, own, o.Func.Name)
+		return m.KernelTime(o.Func.Rule, o.Blocks, 0), nil
 	}
 	if !own {
-		d.Machine.Strict.TaskTouches(&s.Strict, args.Addr, args.Size, space.Read)
-		if err := d.Check(args.Addr, args.Size, space.Read); err != nil {
+		m.Strict.TaskTouches(&s.Strict, args.Addr, args.Size, space.Read)
+		if err := s.Context.Device.Check(args.Addr, args.Size, space.Read); err != nil {
 			return 0, status.Failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: argument block: %v", o.Func.Name, err)
 		}
 	}
 	l := &o.launch
 	*l = device.Launch{Args: space.Bytes(args.Addr, args.Size), NumBlocks: o.Blocks, Grid: o.Grid, Block: o.Block}
-	if f := o.checkArgs(s, args, l.Args); f != nil {
-		return 0, f
-	}
-	if f := o.crashed(d.Machine); f != nil {
-		return 0, f
-	}
-	bytes := uint64(0)
-	var extents []space.Extent
-	if k.Extents != nil {
-		extents = k.Extents(l, nil)
-		if f := o.crashed(d.Machine); f != nil {
+	if k != nil {
+		if f := o.checkArgs(s, args, l.Args); f != nil {
 			return 0, f
 		}
-		d.Machine.Strict.KernelTouches(&s.Strict, extents)
-		for _, x := range extents {
-			bytes += min(x.Size, memory.MaxAlloc)
-			if x.Size == 0 || (x.Access == space.Read && args.Holds(x.Addr, x.Size)) {
-				continue
-			}
-			if err := d.Check(x.Addr, x.Size, x.Access); err != nil {
-				return 0, status.Failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: argument %d (%s), %s: %v", o.Func.Name, x.Arg, k.ArgName(x.Arg), space.AccessName(x.Access), err)
-			}
+		if f := o.crashed(m); f != nil {
+			return 0, f
 		}
 	}
-	var cost time.Duration
-	if k.Duration != nil {
-		cost = time.Duration(o.Func.Rule.Scaled(int64(k.Duration(l))))
-		if f := o.crashed(d.Machine); f != nil {
+	extents, known := o.declared(m, l)
+	bytes, f := o.check(s, args, extents)
+	if f != nil {
+		return 0, f
+	}
+	cost, f := o.cost(m, bytes)
+	switch {
+	case f != nil:
+		return cost, f
+	case !known:
+		m.TaintReached(args, own, o.Func.Name)
+	case !o.Func.Computes():
+		m.TaintDeclared(extents, o.Func.Name)
+	default:
+		k.Do(l, bytes)
+		if f := o.crashed(m); f != nil {
+			return cost, f
+		}
+		m.Spread(extents, k.Args, o.Doubt)
+	}
+	return cost, nil
+}
+
+// check checks the declared accesses, and returns the number of bytes.
+func (o *Order) check(s *device.Stream, args space.Span, extents []space.Extent) (bytes uint64, f *fail.Failure) {
+	d := s.Context.Device
+	if f := o.crashed(d.Machine); f != nil || len(extents) == 0 {
+		return 0, f
+	}
+	d.Machine.Strict.KernelTouches(&s.Strict, extents)
+	for _, x := range extents {
+		bytes += min(x.Size, memory.MaxAlloc)
+		if x.Size == 0 || (x.Access == space.Read && args.Holds(x.Addr, x.Size)) {
+			continue
+		}
+		if err := d.Check(x.Addr, x.Size, x.Access); err != nil {
+			return 0, status.Failed(acl.ACL_ERROR_RT_AICORE_EXCEPTION, "kernel %s: %s, %s: %v", o.Func.Name, o.argument(&o.launch, x.Arg), space.AccessName(x.Access), err)
+		}
+	}
+	return bytes, nil
+}
+
+// cost returns the device time of the running launch, which touches so many bytes.
+func (o *Order) cost(m *device.Machine, bytes uint64) (cost time.Duration, f *fail.Failure) {
+	if k := o.Func.Kernel; k != nil && k.Duration != nil {
+		cost = time.Duration(o.Func.Rule.Scaled(int64(k.Duration(&o.launch))))
+		if f := o.crashed(m); f != nil {
 			return 0, f
 		}
 	} else {
-		cost = d.Machine.KernelTime(o.Func.Rule, o.Blocks, bytes)
+		cost = m.KernelTime(o.Func.Rule, o.Blocks, bytes)
 	}
 	limit := time.Duration(o.Limit.Load())
 	if limit == 0 {
@@ -106,17 +133,15 @@ func (o *Order) Run(s *device.Stream, args space.Span, own bool) (time.Duration,
 	if cost > limit {
 		return limit, status.Failed(acl.ACL_ERROR_RT_AICORE_TIMEOUT, "kernel %s takes %v, longer than the operator time limit of %v", o.Func.Name, cost, limit)
 	}
-	k.Do(l, bytes)
-	if f := o.crashed(d.Machine); f != nil {
-		return cost, f
-	}
-	d.Machine.Spread(extents, k.Args, o.Doubt)
 	return cost, nil
 }
 
 // crashed returns a failure after the kernel's library has crashed. The crashed kernel may have written anywhere, so
 // all memory becomes unknown.
 func (o *Order) crashed(s *device.Machine) *fail.Failure {
+	if o.Func.Kernel == nil {
+		return nil
+	}
 	c := o.Func.Kernel.Crash()
 	if c == nil {
 		return nil
@@ -164,7 +189,7 @@ func (o *Order) RunBadly(s *device.Stream, args space.Span, own bool, x *fault.F
 		b.Size = all.End() - b.Addr + memory.AllocAlign
 	} else {
 		d.Memory.Free(all.Addr, memory.ByMalloc)
-		if o.Func.Kernel != nil {
+		if o.Func.Declares() {
 			if cost, f := o.Run(s, args, own); f != nil {
 				return cost, f
 			}
@@ -175,13 +200,15 @@ func (o *Order) RunBadly(s *device.Stream, args space.Span, own bool, x *fault.F
 
 // buffers returns the memory that a launch uses: its declared extents, or else the targets of its arguments.
 func (o *Order) buffers(d *device.Device, args space.Span) (used []space.Extent) {
-	block := space.Bytes(args.Addr, args.Size)
+	l := &device.Launch{Args: space.Bytes(args.Addr, args.Size), NumBlocks: o.Blocks, Grid: o.Grid, Block: o.Block}
 	var all []space.Extent
-	if k := o.Func.Kernel; k != nil && k.Extents != nil {
-		all = k.Extents(&device.Launch{Args: block, NumBlocks: o.Blocks, Grid: o.Grid, Block: o.Block}, nil)
-	} else {
-		for ; len(block) >= 8; block = block[8:] {
-			all = append(all, space.Extent{Addr: binary.LittleEndian.Uint64(block), Size: 1, Access: space.Read | space.Write})
+	known := false
+	if o.Func.Operator || o.Func.Kernel != nil && o.Func.Kernel.Extents != nil {
+		all, known = o.declared(d.Machine, l)
+	}
+	if !known {
+		for b := l.Args; len(b) >= 8; b = b[8:] {
+			all = append(all, space.Extent{Addr: binary.LittleEndian.Uint64(b), Size: 1, Access: space.Read | space.Write})
 		}
 	}
 	for _, x := range all {

@@ -142,8 +142,8 @@ func (l *library) open() {
 	report(C.GoString(file))
 	for i := range unsafe.Slice(lib.kernels, lib.num_kernels) {
 		k := &unsafe.Slice(lib.kernels, lib.num_kernels)[i]
-		if k.name == nil || k.run == nil || (k.num_args > 0 && k.args == nil) {
-			warn("ignore kernel %d of kernel library %s: it has no name, function or list of arguments", i, l.path)
+		if k.name == nil || (k.num_args > 0 && k.args == nil) {
+			warn("ignore kernel %d of kernel library %s: it has no name or list of arguments", i, l.path)
 			continue
 		}
 		l.kernels = append(l.kernels, l.wrap(k))
@@ -175,9 +175,11 @@ func (l *library) wrap(k *C.aclsim_kernel) *device.Kernel {
 		c := launch(x)
 		l.check(w, C.kernel_run(k, &c, C.uint32_t(from), C.uint32_t(to)))
 	}
-	if k.flags&C.ACLSIM_PARALLEL != 0 {
+	switch {
+	case k.run == nil: // it is not computed
+	case k.flags&C.ACLSIM_PARALLEL != 0:
 		w.Blocks = run
-	} else {
+	default:
 		w.Run = func(l *device.Launch) { run(l, 0, l.NumBlocks) }
 	}
 	if k.extents != nil {

@@ -1,4 +1,4 @@
-#include "handle.h"
+#include "executor.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 static const size_t sizes[KINDS] = {
 	[TENSOR] = sizeof(aclTensor), [SCALAR] = sizeof(aclScalar), [INTS] = sizeof(array),    [FLOATS] = sizeof(array),
-	[BOOLS] = sizeof(array),      [TENSORS] = sizeof(array),    [SCALARS] = sizeof(array),
+	[BOOLS] = sizeof(array),      [TENSORS] = sizeof(array),    [SCALARS] = sizeof(array), [EXECUTOR] = sizeof(aclOpExecutor),
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -26,12 +26,10 @@ __attribute__((constructor)) static void keep_over_fork(void)
 	pthread_atfork(before_fork, after_fork, after_fork);
 }
 
-size_t executor_size(void);
-
 void *handle_new(enum kind k)
 {
 	enum { SLAB = 64 };
-	size_t size = ((k == EXECUTOR ? executor_size() : sizes[k]) + 15) & ~(size_t)15;
+	size_t size = (sizes[k] + 15) & ~(size_t)15;
 
 	pthread_mutex_lock(&lock);
 	if (!unused[k]) {

@@ -69,7 +69,8 @@ typedef struct aclsim_kernel {
 	uint32_t (*extents)(const aclsim_launch *launch, aclsim_extent *out, uint32_t max);
 	/* Executes one block, 0 <= block < num_blocks. Blocks run one after the other, in order, on one thread; with
 	 * ACLSIM_PARALLEL several run at once, on threads that the simulator chooses. Launches of different streams run at
-	 * once in any case. */
+	 * once in any case. NULL if the kernel is not computed: the launch is checked and takes its time, and what it declares
+	 * to write is unknown. Without extents, all memory that it can reach is unknown. */
 	void (*run)(const aclsim_launch *launch, uint32_t block);
 	/* Device time of the launch in nanoseconds; NULL to use the simulator's cost model. */
 	uint64_t (*duration)(const aclsim_launch *launch);

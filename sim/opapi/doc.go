@@ -1,0 +1,24 @@
+// Package opapi documents the operators of the simulator, which are in C. It has no code, only their tests.
+//
+// A framework calls an operator in two phases: aclnnAddGetWorkspaceSize takes the arguments and makes an executor, aclnnAdd runs it on a
+// stream. The libraries here have both phases of every operator in operators.tsv. They compute nothing. Phase one freezes the arguments
+// into a block, whose layout is in aclsim/operator.h, and phase two launches one kernel of the operator's name with this block. So a trace
+// has all that is needed to compute the operator later.
+//
+//   - operators.tsv is the table: library, parameter types and tensor roles of each operator. internal/cmd/apigen generates
+//     operators/*_gen.c and nnopbase/operators_gen.h from it.
+//   - operators/ has libopapi_{cv,math,nn,transformer}.so: a small function for each phase, which packs its parameters into words, and the
+//     functions that have one stage only. libopapi.so has no function, but needs the others.
+//   - nnopbase/ is libnnopbase.so. handle.c keeps handles, meta.c makes tensors, scalars, arrays and lists, block.c writes blocks,
+//     executor.c has both phases, cache.c the executor caches of frameworks, launch.c finds kernels and launches them, and binary.c makes the
+//     binary with all kernels that the program loads into the runtime.
+//   - block/ decodes blocks, for the simulator and for replays.
+//
+// The libraries call the runtime only through its interface, and call each other as the toolkit's libraries do: an operator reads the core
+// limits of its thread in phase one and the attribute CACHE_OP_INFO of its stream in phase two, and the functions at the boundaries of
+// phases are called through the procedure linkage table. So recorders see the same calls as on a device.
+//
+// Limits: an operator is one launch, where the toolkit may need several. The workspace size is 0. A call with null pointers is refused only
+// if the table says so. An operator whose result has a shape that only the device knows answers with the largest shape, and is refused in a
+// capture.
+package opapi

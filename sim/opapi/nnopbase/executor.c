@@ -1,0 +1,236 @@
+/*
+ * Executors: phase one makes one, phase two runs and ends it, also when it fails. A repeatable one lives until it is destroyed.
+ *
+ * The functions with mangled names are those that operators of the toolkit call at the boundaries of their phases. They are called through
+ * the procedure linkage table here too, so a preloaded library or a probe sees each phase.
+ */
+#include "executor.h"
+
+#include <stdlib.h>
+
+#include "acl/acl.h"
+
+void InitL2Phase1Context(const char *name, aclOpExecutor **executor) __asm__("_Z19InitL2Phase1ContextPKcPP13aclOpExecutor");
+void InitL2Phase2Context(const char *name, aclOpExecutor *executor) __asm__("_Z19InitL2Phase2ContextPKcP13aclOpExecutor");
+void InitL0Context(const char *name, aclOpExecutor *executor) __asm__("_Z13InitL0ContextPKcP13aclOpExecutor");
+int32_t CommonOpExecutorRun(void *workspace, uint64_t size, aclOpExecutor *executor, void *stream) __asm__("_Z19CommonOpExecutorRunPvmP13aclOpExecutorS_");
+void OpDfxGuardEnd(void *guard) __asm__("_ZN2op10OpDfxGuardD1Ev");
+void OpDfxGuardEndBase(void *guard) __asm__("_ZN2op10OpDfxGuardD2Ev");
+
+/* Stands for an object of the class op::OpDfxGuard, whose destructor ends each phase. */
+typedef struct guard {
+	uint64_t words[8];
+} guard;
+
+OPAPI_EXPORT void OpDfxGuardEnd(void *g) { (void)g; }
+OPAPI_EXPORT void OpDfxGuardEndBase(void *g) { (void)g; }
+
+/* An operator reads the core limits and the options of its thread first. */
+OPAPI_EXPORT void InitL2Phase1Context(const char *name, aclOpExecutor **executor)
+{
+	uint32_t cores;
+	int64_t deterministic;
+
+	(void)name;
+	(void)executor;
+	aclrtGetResInCurrentThread(ACL_RT_DEV_RES_CUBE_CORE, &cores);
+	aclrtGetResInCurrentThread(ACL_RT_DEV_RES_VECTOR_CORE, &cores);
+	aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, &deterministic);
+}
+
+OPAPI_EXPORT void InitL2Phase2Context(const char *name, aclOpExecutor *executor)
+{
+	(void)name;
+	(void)executor;
+}
+
+OPAPI_EXPORT void InitL0Context(const char *name, aclOpExecutor *executor)
+{
+	(void)name;
+	(void)executor;
+}
+
+aclOpExecutor *executor_of(uint32_t index, const char *text, aclsim_operator_block *block)
+{
+	aclOpExecutor *e = block ? handle_new(EXECUTOR) : NULL;
+
+	if (!e) {
+		free(block);
+		return NULL;
+	}
+	e->call = (frozen){index, text, block};
+	e->workspace_size = 0;
+	e->entry = NULL;
+	atomic_store(&e->repeatable, false);
+	return e;
+}
+
+/* Frees an executor that has ended. */
+static void release(aclOpExecutor *e, bool well)
+{
+	if (e->entry)
+		cache_ran(e->entry, well);
+	free(e->call.block);
+	handle_free(e, EXECUTOR);
+}
+
+static int32_t make(uint32_t index, const char *text, const uint64_t *args, uint64_t *workspace_size, aclOpExecutor **executor)
+{
+	int32_t error;
+	aclsim_operator_block *block = block_make(text, args, &error);
+
+	if (!block)
+		return error;
+	aclOpExecutor *e = executor_of(index, text, block);
+	if (!e)
+		return report(OPAPI_NO_EXECUTOR, text, "memory is exhausted");
+	InitL0Context(text + sizeof "aclnn" - 1, e);
+	cache_add(e);
+	*workspace_size = e->workspace_size;
+	*executor = e;
+	return OPAPI_OK;
+}
+
+OPAPI_EXPORT int32_t aclsim_operator_phase_one(uint32_t index, const char *text, const uint64_t *args, uint64_t *workspace_size, aclOpExecutor **executor)
+{
+	guard g = {{0}};
+
+	if (!workspace_size || !executor)
+		return report(OPAPI_NULL_POINTER, text, "the workspace size or the executor is null");
+	InitL2Phase1Context(text, executor);
+	int32_t error = make(index, text, args, workspace_size, executor);
+	OpDfxGuardEnd(&g);
+	return error;
+}
+
+OPAPI_EXPORT int32_t aclsim_operator_max_size(const char *text, const uint64_t *args, uint64_t *workspace_size, aclOpExecutor **executor)
+{
+	int32_t error = OPAPI_OK;
+
+	if (!workspace_size)
+		return report(OPAPI_NULL_POINTER, text, "the workspace size is null");
+	free(block_make(text, args, &error));
+	if (!error)
+		*workspace_size = 0;
+	if (executor)
+		*executor = NULL;
+	return error;
+}
+
+static bool has_device_shape(const char *roles)
+{
+	for (; *roles; roles++)
+		if (*roles == 'd' || *roles == 'D')
+			return true;
+	return false;
+}
+
+static int32_t run(void *workspace, uint64_t size, aclOpExecutor *e, void *stream)
+{
+	bool describe = stream && launch_describes(stream);
+
+	if (has_device_shape(text_roles(e->call.text)) && launch_captures(stream))
+		return report(OPAPI_RUNTIME, e->call.text, "the shape of its result is only known on the device: a captured stream can't return it");
+	e->call.block->workspace = (uint64_t)(uintptr_t)workspace;
+	e->call.block->workspace_size = size;
+	return launch(&e->call, stream, describe);
+}
+
+OPAPI_EXPORT int32_t CommonOpExecutorRun(void *workspace, uint64_t size, aclOpExecutor *e, void *stream)
+{
+	if (!e)
+		return report(OPAPI_NULL_POINTER, __func__, "the executor is null");
+	if (handle_is(e, EXECUTOR) && atomic_load(&e->repeatable))
+		return run(workspace, size, e, stream);
+	if (!handle_end(e, EXECUTOR))
+		return report(OPAPI_INNER_NULL, __func__, "executor %p has run already, or no phase one made it: call phase one again", (void *)e);
+	int32_t error = run(workspace, size, e, stream);
+	release(e, error == OPAPI_OK);
+	return error;
+}
+
+OPAPI_EXPORT int32_t aclsim_operator_phase_two(const char *name, void *workspace, uint64_t workspace_size, aclOpExecutor *executor, void *stream)
+{
+	guard g = {{0}};
+
+	InitL2Phase2Context(name, executor);
+	int32_t error = CommonOpExecutorRun(workspace, workspace_size, executor, stream);
+	OpDfxGuardEnd(&g);
+	return error;
+}
+
+OPAPI_EXPORT int32_t aclSetAclOpExecutorRepeatable(aclOpExecutor *e)
+{
+	if (!e)
+		return report(OPAPI_NULL_POINTER, __func__, "the executor is null");
+	if (!handle_is(e, EXECUTOR))
+		return report(OPAPI_INVALID, __func__, "executor %p has ended, or no phase one made it", (void *)e);
+	atomic_store(&e->repeatable, true);
+	return OPAPI_OK;
+}
+
+OPAPI_EXPORT int32_t aclDestroyAclOpExecutor(aclOpExecutor *e)
+{
+	if (!e)
+		return report(OPAPI_NULL_POINTER, __func__, "the executor is null");
+	if (!handle_end(e, EXECUTOR))
+		return report(OPAPI_INVALID, __func__, "executor %p has ended, or no phase one made it", (void *)e);
+	release(e, false);
+	return OPAPI_OK;
+}
+
+/*
+ * Changes the address of a tensor. index counts the tensor parameters that have a role in `roles`, in the order of phase one, absent
+ * ones too. position is that in a list; SIZE_MAX for a parameter that is no list.
+ */
+static int32_t set_address(aclOpExecutor *e, uint8_t roles, size_t index, size_t position, const void *handle, void *address, const char *func)
+{
+	if (!e || !handle)
+		return report(OPAPI_NULL_POINTER, func, "the executor, or the tensor, is null");
+	if (!handle_is(e, EXECUTOR) || !handle_is(handle, position == SIZE_MAX ? TENSOR : TENSORS))
+		return report(OPAPI_INVALID, func, "the executor, or the tensor, has ended or never was one");
+	aclsim_operator_block *b = e->call.block;
+	const char *text_role = text_roles(e->call.text);
+	for (uint32_t i = 0; i < b->num_params; i++) {
+		const aclsim_operator_param *p = &block_params(b)[i];
+		bool in = text_role[i] != '-' && text_role[i] != 'o' && text_role[i] != 'O' && text_role[i] != 'd' && text_role[i] != 'D';
+		bool out = text_role[i] != '-' && text_role[i] != 'i' && text_role[i] != 'I';
+		if (!((in && (roles & ACLSIM_OPERATOR_IN)) || (out && (roles & ACLSIM_OPERATOR_OUT))) || index-- > 0)
+			continue;
+		bool list = p->type == 'L' || p->type == 'l';
+		size_t k = position == SIZE_MAX ? 0 : position;
+		if (list != (position != SIZE_MAX) || k >= p->count || block_tensors(b)[p->value + k].flags & ACLSIM_OPERATOR_ABSENT)
+			break;
+		block_tensors(b)[p->value + k].base = (uint64_t)(uintptr_t)address;
+		return OPAPI_OK;
+	}
+	return report(OPAPI_INVALID, func, "%s has no such tensor, or phase one got none for it", e->call.text);
+}
+
+/* Each function has two spellings. */
+#define SET_ADDRESS(name, roles)                                                                                     \
+	OPAPI_EXPORT int32_t acl##name(aclOpExecutor *e, size_t index, aclTensor *t, void *address)                  \
+	{                                                                                                            \
+		return set_address(e, roles, index, SIZE_MAX, t, address, __func__);                                 \
+	}                                                                                                            \
+	OPAPI_EXPORT int32_t Acl##name(aclOpExecutor *e, size_t index, aclTensor *t, void *address)                  \
+	{                                                                                                            \
+		return set_address(e, roles, index, SIZE_MAX, t, address, __func__);                                 \
+	}
+
+#define SET_LIST_ADDRESS(name, roles)                                                                                \
+	OPAPI_EXPORT int32_t acl##name(aclOpExecutor *e, size_t index, size_t position, array *list, void *address)  \
+	{                                                                                                            \
+		return set_address(e, roles, index, position, list, address, __func__);                              \
+	}                                                                                                            \
+	OPAPI_EXPORT int32_t Acl##name(aclOpExecutor *e, size_t index, size_t position, array *list, void *address)  \
+	{                                                                                                            \
+		return set_address(e, roles, index, position, list, address, __func__);                              \
+	}
+
+SET_ADDRESS(SetInputTensorAddr, ACLSIM_OPERATOR_IN)
+SET_ADDRESS(SetOutputTensorAddr, ACLSIM_OPERATOR_OUT)
+SET_ADDRESS(SetTensorAddr, ACLSIM_OPERATOR_IN | ACLSIM_OPERATOR_OUT)
+SET_LIST_ADDRESS(SetDynamicInputTensorAddr, ACLSIM_OPERATOR_IN)
+SET_LIST_ADDRESS(SetDynamicOutputTensorAddr, ACLSIM_OPERATOR_OUT)
+SET_LIST_ADDRESS(SetDynamicTensorAddr, ACLSIM_OPERATOR_IN | ACLSIM_OPERATOR_OUT)
