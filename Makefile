@@ -1,6 +1,6 @@
 # All commands of a contributor. Each target does its own set-up.
 .DELETE_ON_ERROR:
-.PHONY: setup build cross cross-tools release demo demo-jaeger servers viewers generate test test-gpu bench lint soak mutants clean
+.PHONY: setup build cross cross-tools release demo demo-jaeger servers viewers generate test test-gpu test-torch bench lint soak mutants clean
 
 # Separates commands that $(foreach) produces.
 define newline
@@ -247,6 +247,10 @@ test:
 test-gpu:
 	@if command -v $(GO) >/dev/null && command -v $(CC) >/dev/null; then $(MAKE) --no-print-directory build || echo "the build failed: testing the existing files"; fi
 	@scripts/test-gpu.sh
+
+# Records PyTorch programs on the simulator. Fetches several gigabytes of wheels the first time, and reports why if it can't.
+test-torch: build
+	@scripts/torch.sh
 
 bench: build
 	@scripts/bench.sh

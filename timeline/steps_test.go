@@ -387,24 +387,49 @@ func TestWarmUpIsNotTypical(t *testing.T) {
 	}
 }
 
+// ranges returns functions that begin a range with the next number, from 1, and end one.
+func (p *program) ranges() (begin func(name string) uint64, end func(id uint64)) {
+	last := uint64(0)
+	return func(name string) uint64 {
+			last++
+			id := last
+			p.Then("mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", name), func(_ *api.Func, c *format.Call) { c.Ret = id })
+			return id
+		}, func(id uint64) {
+			p.Then("mstxRangeEnd", testtrace.A(id))
+		}
+}
+
+// Of two kinds of ranges with half of the launches each, those that are named steps are the steps, in any order.
+func TestNamedRangesAreSteps(t *testing.T) {
+	for _, names := range [][2]string{{"step", "forward"}, {"forward", "step"}} {
+		p := newProgram(t)
+		begin, end := p.ranges()
+		for range 4 {
+			for _, n := range names {
+				r := begin(n)
+				p.launch(1, 2)
+				p.sync()
+				end(r)
+			}
+		}
+		s := p.Load().Steps()
+		if s.Source != step.Marked || len(s.List) != 4 || s.List[0].Name != "step" {
+			t.Errorf("%q: %s, %d steps", names, s.Source, len(s.List))
+		}
+	}
+}
+
 func TestMarkedSteps(t *testing.T) {
 	p := newProgram(t)
-	var open []uint64
-	begin := func(name string) {
-		id := uint64(len(open) + 1)
-		p.Then("mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", name), func(_ *api.Func, c *format.Call) { c.Ret = id })
-		open = append(open, id)
-	}
-	end := func(id uint64) { p.Then("mstxRangeEnd", testtrace.A(id)) }
+	begin, end := p.ranges()
 	begin("train")
 	for i := range 4 {
-		begin("load")
-		end(uint64(len(open)))
-		begin(fmt.Sprintf("step %d", i))
-		step := uint64(len(open))
-		begin("forward")
+		end(begin("load"))
+		step := begin(fmt.Sprintf("step %d", i))
+		forward := begin("forward")
 		p.launch(p.r.IntN(30), p.r.IntN(30), p.r.IntN(30))
-		end(uint64(len(open)))
+		end(forward)
 		p.sync()
 		end(step)
 	}

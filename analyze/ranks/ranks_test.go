@@ -293,6 +293,36 @@ func TestMergeEnds(t *testing.T) {
 	}
 }
 
+// The merged trace says what the traces of the ranks lack: calls after a cut, and calls outside a rank's window.
+func TestMergeLacks(t *testing.T) {
+	j, dir := newJob(2, 10), t.TempDir()
+	whole := j.write(t, dir, 0, true)
+	path := j.write(t, dir, 1, true).Path()
+	st, err := os.Stat(path)
+	check(t, err)
+	check(t, os.Truncate(path, st.Size()-1)) // the end of the index
+	cut, err := format.Open(path, nil)
+	check(t, err)
+	defer cut.Close()
+	out := filepath.Join(dir, "merged.aclt")
+	_, err = Merge(out, []*format.Reader{whole, cut}, acl.Model, nil)
+	check(t, err)
+	r, err := format.Open(out, nil)
+	check(t, err)
+	defer r.Close()
+	if c := r.Completeness(); !strings.HasPrefix(c.Cut, "rank 1: ") || c.Window != format.WindowWhole {
+		t.Errorf("%+v", c)
+	}
+	m := format.Meta{}
+	m.Window = format.WindowWhole
+	lacks(&m, &format.Completeness{Window: format.WindowWhole}, 0)
+	lacks(&m, &format.Completeness{Window: format.WindowRing, Cut: "killed"}, 1)
+	lacks(&m, &format.Completeness{Window: format.WindowSteps, Cut: "full"}, 2)
+	if m.Window != format.WindowRing || m.Recovered != "rank 1: killed" {
+		t.Errorf("%+v", m)
+	}
+}
+
 func TestMergeRefuses(t *testing.T) {
 	j := newJob(2, 10)
 	a := j.write(t, t.TempDir(), 1, true)

@@ -143,6 +143,32 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// Columns nest up to three times, in any encoding that has columns inside.
+func TestNesting(t *testing.T) {
+	ones, zeroOne := []byte{byte(Const), 1, 1}, []byte{byte(For8), 3, 0, 0, 1}
+	body := map[Encoding]func(inner []byte) []byte{ // for two rows
+		Presence:  func(inner []byte) []byte { return append([]byte{2, 3}, inner...) },
+		RunLength: func(inner []byte) []byte { return slices.Concat([]byte{2}, inner, ones) },
+		Dict:      func(inner []byte) []byte { return slices.Concat([]byte{2}, inner, zeroOne) },
+	}
+	for enc, body := range body {
+		column := []byte{byte(For8), 3, 5, 0, 4} // 5 and 9
+		for depth := 1; depth <= maxDepth; depth++ {
+			b := body(column)
+			column = append([]byte{byte(enc), byte(len(b))}, b...)
+			c, rest, err := parse(column)
+			if err != nil || len(rest) != 0 {
+				t.Fatal(err)
+			}
+			var d Decoder
+			got := make([]uint64, 2)
+			if err := d.Words(got, 2, c); (err == nil) != (depth < maxDepth) || err == nil && !slices.Equal(got, []uint64{5, 9}) {
+				t.Errorf("%v at depth %d: %v, %v", enc, depth, got, err)
+			}
+		}
+	}
+}
+
 func TestUnknownEncoding(t *testing.T) {
 	var d Decoder
 	c, rest, err := parse([]byte{200, 2, 1, 2, 9})

@@ -1,0 +1,18 @@
+"""Ends in the way that its argument names: return, exception, interrupt or abort."""
+
+import os
+import signal
+import sys
+
+import torch
+
+x = torch.ones(1024, device="npu")
+y = x + x
+print("launched", flush=True)
+if sys.argv[1] == "exception":
+    raise RuntimeError("on purpose")
+if sys.argv[1] == "interrupt":
+    os.kill(os.getpid(), signal.SIGINT)
+if sys.argv[1] == "abort":
+    os.abort()
+print("ended", tuple(y.shape))

@@ -1,0 +1,276 @@
+package torchtest
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/internal/testenv"
+)
+
+// python returns the interpreter with the framework.
+func python(t *testing.T) string {
+	t.Helper()
+	p := os.Getenv("ACLTRACE_TORCH")
+	if p == "" {
+		t.Skip("no PyTorch: make test-torch installs it and runs these tests")
+	}
+	return p
+}
+
+// A way is how a program runs: alone on the simulator, or recorded.
+type way string
+
+const (
+	alone way = "alone"
+	shim  way = "shim"
+	ebpf  way = "ebpf"
+)
+
+// run is one run of a program.
+type run struct {
+	program string // file in programs/ with its arguments
+	queue   int    // TASK_QUEUE_ENABLE: 0, 1 or 2
+	way     way
+	flags   []string // of record
+	env     []string
+}
+
+// output is what a run left.
+type output struct {
+	text  string // standard output
+	errs  string // standard error
+	code  int
+	trace string
+}
+
+// do runs a program. A trace goes to the test's folder.
+func (r *run) do(t *testing.T) *output {
+	t.Helper()
+	python := python(t)
+	o := &output{trace: filepath.Join(t.TempDir(), "run.aclt")}
+	args := []string{"sim"}
+	switch r.way {
+	case shim:
+		args = []string{"record", "--sim", "-q", "-o", o.trace}
+	case ebpf:
+		if os.Geteuid() != 0 {
+			t.Skip("eBPF needs root")
+		}
+		args = []string{"record", "--sim", "-q", "-o", o.trace, "--probe", "ebpf"}
+	}
+	args = append(append(args, r.flags...), "--", python)
+	words := strings.Fields(r.program)
+	words[0] = filepath.Join(testenv.Root(t), "internal/torchtest/programs", words[0])
+	c := exec.Command(testenv.Built(t, "bin/acltrace"), append(args, words...)...)
+	c.Env = append(os.Environ(), "TASK_QUEUE_ENABLE="+strconv.Itoa(r.queue), "ACLSIM_DEVICES=2", "PYTHONFAULTHANDLER=1")
+	c.Env = append(c.Env, r.env...)
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	err := c.Run()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	o.text, o.errs, o.code = out.String(), errs.String(), c.ProcessState.ExitCode()
+	return o
+}
+
+// ok fails the test unless the program ended well.
+func (r *run) ok(t *testing.T) *output {
+	t.Helper()
+	o := r.do(t)
+	if o.code != 0 {
+		t.Fatalf("%s, queue mode %d, %s: exit code %d\n%s%s", r.program, r.queue, r.way, o.code, o.text, o.errs)
+	}
+	return o
+}
+
+// read runs acltrace with --json and decodes its answer.
+func read(t *testing.T, into any, args ...string) {
+	t.Helper()
+	var errs bytes.Buffer
+	c := exec.Command(testenv.Built(t, "bin/acltrace"), append(args, "--json")...)
+	c.Stderr = &errs
+	b, err := c.Output()
+	if err2 := json.Unmarshal(b, into); err2 != nil {
+		t.Fatalf("acltrace %v: %v, %v\n%s%s", args, err, err2, b, errs.String())
+	}
+}
+
+// info is a part of `acltrace info --json`.
+type info struct {
+	Complete bool
+	Calls    struct {
+		Total, Unfinished int
+		By                map[string]int `json:"by_function"`
+	}
+	Gaps struct {
+		Lost int `json:"calls_lost"`
+	}
+}
+
+func (o *output) info(t *testing.T) *info {
+	t.Helper()
+	var i info
+	read(t, &i, "info", o.trace)
+	return &i
+}
+
+const launch = "aclrtLaunchKernelWithHostArgs"
+
+// A recorded program prints what it prints alone, and its trace is complete, in all modes of the framework's task queue.
+func TestSameOutput(t *testing.T) {
+	// Queue modes and ways are combined in pairs. Mode 2 refuses to capture graphs.
+	all := "available copies views gradients absent_bias autocast convolution attention streams checkpoint memory two_devices"
+	for _, r := range []run{
+		{program: "smoke.py " + all + " graphs", queue: 1, way: shim},
+		{program: "smoke.py " + all, queue: 2, way: ebpf},
+		{program: "smoke.py " + all, queue: 0, way: shim},
+		{program: "sizes.py", queue: 1, way: ebpf},
+		{program: "workers.py", queue: 1, way: shim},
+		{program: "caches.py", queue: 0, way: ebpf},
+		{program: "caches.py", queue: 1, way: shim},
+		{program: "caches.py", queue: 2, way: shim},
+	} {
+		t.Run(fmt.Sprintf("%s/%d/%s", strings.Fields(r.program)[0], r.queue, r.way), func(t *testing.T) {
+			t.Parallel()
+			recorded := r.ok(t)
+			bare := r
+			bare.way = alone
+			if want := bare.ok(t).text; recorded.text != want || want == "" {
+				t.Errorf("recorded:\n%s\nalone:\n%s", recorded.text, want)
+			}
+			if i := recorded.info(t); !i.Complete || i.Gaps.Lost > 0 || i.Calls.Unfinished > 0 || i.Calls.By[launch] == 0 {
+				t.Errorf("%+v", i)
+			}
+		})
+	}
+}
+
+// Shim, eBPF and an interposer of this test count the same.
+func TestCounts(t *testing.T) {
+	python(t)
+	counter := testenv.CompileC(t, "count.so", []string{filepath.Join(testenv.Root(t), "internal/torchtest/programs/count.c")}, "-shared", "-fPIC", "-ldl")
+	counts := filepath.Join(t.TempDir(), "counts")
+	bare := run{program: "gpt.py 5", queue: 1, way: alone, env: []string{"LD_PRELOAD=" + counter, "COUNT_FILE=" + counts}}
+	bare.ok(t)
+	by := map[way]map[string]int{}
+	for _, w := range []way{shim, ebpf} {
+		i := (&run{program: "gpt.py 5", queue: 1, way: w}).ok(t).info(t)
+		by[w] = i.Calls.By
+		if !i.Complete {
+			t.Errorf("%s: incomplete", w)
+		}
+	}
+	// How often these are called depends on times: a full queue and a busy event are asked again.
+	polls := func(name string, _ int) bool {
+		return strings.Contains(name, "Query") || strings.Contains(name, "GetInfo") || strings.Contains(name, "Capture")
+	}
+	maps.DeleteFunc(by[shim], polls)
+	maps.DeleteFunc(by[ebpf], polls)
+	if !maps.Equal(by[shim], by[ebpf]) {
+		t.Errorf("shim: %v\neBPF: %v", by[shim], by[ebpf])
+	}
+	b, err := os.ReadFile(counts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		name, n, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if got := strconv.Itoa(by[shim][name]); got != n {
+			t.Errorf("%s: recorded %s, counted %s", name, got, n)
+		}
+	}
+}
+
+// A training run has its steps, and its operators run on the device. The framework computes an operator that is missing on the CPU, unseen.
+func TestTraining(t *testing.T) {
+	o := (&run{program: "gpt.py 12", queue: 1, way: shim}).ok(t)
+	var s struct {
+		Steps struct {
+			Count int
+			Why   string
+		}
+		Kernels []struct {
+			Kernel   string
+			Launches int
+		}
+	}
+	read(t, &s, "stats", "--by", "kernel", o.trace)
+	if s.Steps.Count < 11 || s.Steps.Count > 12 {
+		t.Errorf("%d steps of 12: %s", s.Steps.Count, s.Steps.Why)
+	}
+	launches := map[string]int{}
+	for _, k := range s.Kernels {
+		launches[k.Kernel] += k.Launches
+	}
+	for _, k := range []string{"aclnnMm", "aclnnMatmul", "aclnnAddmm", "aclnnLayerNorm", "aclnnLayerNormBackward", "aclnnGelu", "aclnnSoftmax",
+		"aclnnEmbedding", "aclnnInplaceCopy", "aclnnReduceSum", "aclnnAdd"} {
+		if launches[k] < 12 {
+			t.Errorf("%s: %d launches in 12 steps", k, launches[k])
+		}
+	}
+	if t.Failed() {
+		t.Log(slices.Sorted(maps.Keys(launches)))
+	}
+}
+
+// A replay repeats a program without Python. Results of operators that compute nothing are unproved, with their reason.
+func TestReplay(t *testing.T) {
+	for _, r := range []run{
+		{program: "gpt.py 3", queue: 1},
+		{program: "sizes.py 10", queue: 1},
+		{program: "caches.py", queue: 2},
+	} {
+		t.Run(r.program, func(t *testing.T) {
+			t.Parallel()
+			r.way, r.flags = shim, []string{"--replayable"}
+			o := r.ok(t)
+			for _, place := range []string{"same", "move"} {
+				var v struct {
+					Verdict string
+					Results struct {
+						Total, Proved, Different, Unproved int
+					}
+					Unverified []struct{ Reason string }
+				}
+				read(t, &v, "replay", "--verify", "--place", place, o.trace)
+				if v.Results.Total == 0 || v.Results.Different > 0 || v.Results.Proved+v.Results.Unproved != v.Results.Total {
+					t.Errorf("%s: %+v", place, v)
+				}
+				for _, u := range v.Unverified {
+					if cmp.Or(u.Reason, "unknown") == "unknown" {
+						t.Errorf("%s: no reason: %+v", place, u)
+					}
+				}
+			}
+		})
+	}
+}
+
+// The end of the program is its own, recorded or not.
+func TestEnds(t *testing.T) {
+	for how, code := range map[string]int{"return": 0, "exception": 1, "interrupt": 130, "abort": 134} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			r := &run{program: "ends.py " + how, queue: 1, way: shim}
+			o := r.do(t)
+			if o.code != code || !strings.Contains(o.text, "launched") {
+				t.Fatalf("exit code %d, want %d\n%s%s", o.code, code, o.text, o.errs)
+			}
+			if i := o.info(t); i.Calls.By[launch] == 0 || i.Gaps.Lost > 0 {
+				t.Errorf("%+v", i)
+			}
+		})
+	}
+}
