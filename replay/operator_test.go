@@ -1,11 +1,15 @@
 package replay
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/replay/compile"
 	"github.com/acltrace/acltrace/replay/verify"
 )
@@ -43,6 +47,27 @@ func TestReplayOfOperatorsThatAreNotComputed(t *testing.T) {
 			}
 		}
 	}
+	// The number of launches is reported at the end of the program, too.
+	path := filepath.Join(t.TempDir(), "t.aclt")
+	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stderr.Close()
+	res, err := record.Run(t.Context(), &record.Options{Model: acl.Model, Output: path, Command: append(command, "quit"), Sim: true, Capture: record.Capture{Replayable: true}, Stderr: stderr})
+	if err != nil || res.ExitCode != 0 || !slices.Equal(res.Kernels.NotComputed, []string{"aclnnAffine"}) || len(res.Kernels.Unexecuted) > 0 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	said, err := os.ReadFile(stderr.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(string(said), "1 launch of 1 operator that no kernel library computes") != 1 {
+		t.Errorf("the program says %q", said)
+	}
+	if n := run(t, path, &Options{Verify: true}).NotComputed; n == nil || *n != (NotComputed{1, 1}) {
+		t.Errorf("the replay reports %+v", n)
+	}
 	// A block that lies says nothing.
 	r := run(t, recorded(t, append(command, "lies")...), &Options{Verify: true})
 	if r.Verdict != verify.Unproved || r.Results.Proved != 0 || r.codes()[verify.Kernel] != 6 || !strings.Contains(r.Log, "unknown data type 99") {
@@ -56,7 +81,10 @@ func TestReplayOfOperatorsThatAreComputed(t *testing.T) {
 	t.Setenv("ACLSIM_KERNELS", computes)
 	path := recorded(t, append(command, "computed")...)
 	for _, place := range []string{compile.PlaceSame, compile.PlaceMove} {
-		identical(t, run(t, path, &Options{Verify: true, Place: place}), 6)
+		r := run(t, path, &Options{Verify: true, Place: place})
+		if identical(t, r, 6); r.NotComputed != nil {
+			t.Errorf("not computed: %+v", r.NotComputed)
+		}
 	}
 	r := run(t, path, &Options{Verify: true, KernelLibraries: noKernels})
 	if r.Verdict != verify.Unproved || r.codes()[verify.Kernel] == 0 || r.Results.Proved != 4 {
