@@ -13,11 +13,12 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/shell"
+	"github.com/rogpeppe/go-internal/txtar"
 )
 
 const (
-	// Forwards lists the headers of a toolkit that all have the content of its first line. The others follow, one a line.
-	Forwards = "forwards.txt"
+	// Headers is a txtar archive of a toolkit's headers that only builds need. Each run compares all files of a toolkit with the program's.
+	Headers = "headers.txtar"
 	// stamp is a root's last file. It has the version of the acltrace that made the root.
 	stamp = "acltrace-root"
 )
@@ -150,23 +151,23 @@ func fill(m *api.Model, from, dir, part, version string) error {
 	if err := copyLibraries(m, lib, os.WriteFile); err != nil {
 		return err
 	}
-	list := filepath.Join(part, Forwards)
-	b, err := os.ReadFile(list)
+	headers, err := txtar.ParseFile(filepath.Join(part, Headers))
 	if err != nil {
 		return err
 	}
-	content, names, _ := strings.Cut(string(b), "\n")
-	for _, name := range strings.Fields(names) {
-		if err := os.WriteFile(filepath.Join(part, name), []byte(content+"\n"), 0o644); err != nil {
+	for _, h := range headers.Files {
+		path := filepath.Join(part, h.Name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, h.Data, 0o644)); err != nil {
 			return err
 		}
 	}
 	script := filepath.Join(part, t.Script)
-	if b, err = os.ReadFile(script); err != nil {
+	b, err := os.ReadFile(script)
+	if err != nil {
 		return err
 	}
 	b = []byte(strings.ReplaceAll(string(b), "@ROOT@", shell.Quote(dir)))
-	return errors.Join(os.Remove(list), os.WriteFile(script, b, 0o644), os.WriteFile(filepath.Join(part, stamp), []byte(version+"\n"), 0o644))
+	return errors.Join(os.Remove(filepath.Join(part, Headers)), os.WriteFile(script, b, 0o644), os.WriteFile(filepath.Join(part, stamp), []byte(version+"\n"), 0o644))
 }
 
 // removeInterrupted removes what an interrupted Lay has left in dir: a folder without a stamp that has nothing but parts of a root.

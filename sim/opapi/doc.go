@@ -8,7 +8,7 @@
 //   - operators.tsv is the table: library, parameter types and tensor roles of each operator. internal/cmd/apigen generates
 //     operators/*_gen.c and nnopbase/operators_gen.h from it.
 //   - operators/ has libopapi_{cv,math,nn,transformer}.so: a small function for each phase, which packs its parameters into words, and the
-//     functions that have one stage only. libopapi.so has no function, but needs the others.
+//     functions that have one stage only. libopapi.so has all of them, because linkers drop a library without symbols.
 //   - nnopbase/ is libnnopbase.so. handle.c keeps handles, meta.c makes tensors, scalars, arrays and lists, block.c writes blocks,
 //     executor.c has both phases, cache.c the executor caches of frameworks, launch.c finds kernels and launches them, and binary.c makes the
 //     binary with all kernels that the program loads into the runtime.

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/artifacts"
+	"github.com/rogpeppe/go-internal/txtar"
 )
 
 const (
@@ -130,44 +132,58 @@ var cTypes = map[rune]string{
 	'i': "int64_t ", 'u': "uint64_t ", 'j': "int32_t ", 'h': "int16_t ", 'c': "int8_t ", 'b': "bool ", 'd': "double ", 'f': "float ",
 }
 
-// addOperators declares all operators in one header. The headers that declare them elsewhere are in the list of forwarding headers.
+// addOperators declares the operators of each header in the archive of headers. An operator whose header is unknown is in none.
 func addOperators(files map[string]file) error {
 	f, err := os.Open(operators)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	var h strings.Builder
-	h.WriteString("/* All operators of the simulator. Generated from " + operators + ". */\n#ifndef ACLSIM_OPERATORS_H\n#define ACLSIM_OPERATORS_H\n\n" +
-		"#include \"aclnn/aclnn_base.h\"\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n")
-	var names []string
+	texts := map[string]string{}
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		row := strings.Split(lines.Text(), "\t")
-		if strings.HasPrefix(row[0], "#") || row[0] == "operator" || len(row) < 6 {
+		if strings.HasPrefix(row[0], "#") || row[0] == "operator" || len(row) < 6 || row[2] == "-" {
 			continue
 		}
-		var params strings.Builder
-		for i, letter := range strings.Trim(row[3], "-") {
-			ctype, ok := cTypes[letter]
-			if !ok {
-				return fmt.Errorf("%s: unknown type %q", row[0], letter)
-			}
-			fmt.Fprintf(&params, "%sa%d, ", ctype, i)
+		text, err := declare(row[0], row[3], row[4], slices.Contains(strings.Fields(row[5]), "max"))
+		if err != nil {
+			return err
 		}
-		out := "uint64_t *workspaceSize, aclOpExecutor **executor);\n"
-		fmt.Fprintf(&h, "aclnnStatus %sGetWorkspaceSize(%s%s", row[0], &params, out)
-		if slices.Contains(strings.Fields(row[5]), "max") {
-			fmt.Fprintf(&h, "aclnnStatus %sGetMaxWorkspaceSize(%s%s", row[0], &params, out)
-		}
-		fmt.Fprintf(&h, "aclnnStatus %s(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);\n\n", row[0])
-		if row[2] != "-" {
-			names = append(names, "include/aclnnop/"+row[2])
-		}
+		texts[row[2]] += text
 	}
-	h.WriteString("#ifdef __cplusplus\n}\n#endif\n\n#endif\n")
-	slices.Sort(names)
-	files["include/aclnnop/operators.h"] = file{h.String(), 0o644}
-	files[artifacts.Forwards] = file{"#include \"aclnnop/operators.h\"\n" + strings.Join(slices.Compact(names), "\n") + "\n", 0o644}
+	var all txtar.Archive
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		guard := "ACLSIM_" + strings.ToUpper(strings.ReplaceAll(name, ".", "_"))
+		text := fmt.Sprintf("/* Generated from %s. */\n#ifndef %[2]s\n#define %[2]s\n\n#include \"aclnn/aclnn_base.h\"\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n%s"+
+			"#ifdef __cplusplus\n}\n#endif\n\n#endif\n", operators, guard, texts[name])
+		all.Files = append(all.Files, txtar.File{Name: "include/aclnnop/" + name, Data: []byte(text)})
+	}
+	files[artifacts.Headers] = file{string(txtar.Format(&all)), 0o644}
 	return lines.Err()
+}
+
+// declare returns the declarations of an operator. An output is not const, although the table may have the type of an interface in which
+// all tensors are.
+func declare(name, types, roles string, maxSize bool) (string, error) {
+	var params, text strings.Builder
+	for i, letter := range strings.Trim(types, "-") {
+		ctype, ok := cTypes[letter]
+		if !ok {
+			return "", fmt.Errorf("%s: unknown type %q", name, letter)
+		}
+		if strings.ContainsRune("oO", rune(roles[i])) {
+			ctype = strings.TrimPrefix(ctype, "const ")
+		}
+		fmt.Fprintf(&params, "%sa%d, ", ctype, i)
+	}
+	suffixes := []string{"GetWorkspaceSize"}
+	if maxSize {
+		suffixes = append(suffixes, "GetMaxWorkspaceSize")
+	}
+	for _, suffix := range suffixes {
+		fmt.Fprintf(&text, "aclnnStatus %s%s(%suint64_t *workspaceSize, aclOpExecutor **executor);\n", name, suffix, &params)
+	}
+	fmt.Fprintf(&text, "aclnnStatus %s(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);\n\n", name)
+	return text.String(), nil
 }

@@ -205,7 +205,7 @@ static void single(void)
 	CHECK(!strcmp(launched + block->name, "aclnnGaussianBlur") && real(3) == 2.5);
 }
 
-/* The umbrella finds what its dependencies have, and no others. */
+/* libopapi.so finds all that the others have, and no more. */
 static void lookup(void)
 {
 	void *h = dlopen("libopapi.so", RTLD_NOW | RTLD_LOCAL);
