@@ -8,12 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* The runtime may be loaded by dlopen, where RTLD_NEXT does not search. */
+static void *runtime(void) { return dlopen("libascendcl.so", RTLD_LAZY | RTLD_NOLOAD); }
+
 #define COUNTED(name, parameters, arguments)                             \
 	static unsigned long n_##name;                                       \
 	int name parameters                                                  \
 	{                                                                    \
 		static int(*next) parameters;                                    \
-		if (!next) next = (int(*) parameters)dlsym(RTLD_NEXT, #name);    \
+		if (!next) next = (int(*) parameters)dlsym(runtime(), #name);    \
 		__atomic_fetch_add(&n_##name, 1, __ATOMIC_RELAXED);              \
 		return next arguments;                                           \
 	}

@@ -22,7 +22,9 @@ def main():
     print("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     total = 0
     for batch in DataLoader(Numbers(), batch_size=8, num_workers=2, pin_memory=True):
-        total += int(batch.npu(non_blocking=True).cpu().sum().item())
+        batch = batch.npu(non_blocking=True)
+        batch * 2
+        total += int(batch.cpu().sum().item())
     print("total", total)
 
 
