@@ -26,6 +26,9 @@ struct aclOpExecutor {
 const char *text_types(const char *text);
 const char *text_roles(const char *text);
 
+/* role_of returns the bits of a letter of text_roles; 0 for a parameter that is not a tensor. */
+uint8_t role_of(char letter);
+
 /* block_make freezes the arguments of an operator. NULL: *error says why. The caller frees it. */
 aclsim_operator_block *block_make(const char *text, const uint64_t *args, int32_t *error);
 

@@ -8,7 +8,7 @@ OPERATOR(3, aclnnAcosGradV2, "TTT\0iio", (op_p a0, op_p a1, op_p a2, OP_OUT), wo
 OPERATOR(4, aclnnAcosV2, "TT\0io", (op_p a0, op_p a1, OP_OUT), word_p(a0), word_p(a1))
 OPERATOR(5, aclnnAcosh, "Tt\0io", (op_p a0, op_p a1, OP_OUT), word_p(a0), word_p(a1))
 OPERATOR(6, aclnnAcoshGrad, "TTt\0iio", (op_p a0, op_p a1, op_p a2, OP_OUT), word_p(a0), word_p(a1), word_p(a2))
-OPERATOR(22, aclnnAdd, "TTSt\0ii-o", (op_p a0, op_p a1, op_p a2, op_p a3, OP_OUT), word_p(a0), word_p(a1), word_p(a2), word_p(a3))
+OPERATOR(22, aclnnAdd, "TTSt\0IINO", (op_p a0, op_p a1, op_p a2, op_p a3, OP_OUT), word_p(a0), word_p(a1), word_p(a2), word_p(a3))
 OPERATOR(24, aclnnAddExampleCApi, "TTT\0iio", (op_p a0, op_p a1, op_p a2, OP_OUT), word_p(a0), word_p(a1), word_p(a2))
 OPERATOR(29, aclnnAddLora, "TTTTTidiiT\0iiiii----o", (op_p a0, op_p a1, op_p a2, op_p a3, op_p a4, op_i a5, op_d a6, op_i a7, op_i a8, op_p a9, OP_OUT), word_p(a0), word_p(a1), word_p(a2), word_p(a3), word_p(a4), word_i(a5), word_d(a6), word_i(a7), word_i(a8), word_p(a9))
 OPERATOR(30, aclnnAddMatMatElements, "TTTSSt\0iii--o", (op_p a0, op_p a1, op_p a2, op_p a3, op_p a4, op_p a5, OP_OUT), word_p(a0), word_p(a1), word_p(a2), word_p(a3), word_p(a4), word_p(a5))
