@@ -85,7 +85,7 @@ static int32_t make(uint32_t index, const char *text, const uint64_t *args, uint
 	aclOpExecutor *e = executor_of(index, text, block);
 	if (!e)
 		return report(OPAPI_NO_EXECUTOR, text, "memory is exhausted");
-	InitL0Context(text + sizeof "aclnn" - 1, e);
+	InitL0Context(kernel_type(text), e);
 	cache_add(e);
 	*workspace_size = e->workspace_size;
 	*executor = e;
