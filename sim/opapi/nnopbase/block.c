@@ -26,7 +26,7 @@ aclsim_operator_block *block_copy(const aclsim_operator_block *b)
 	return c ? memcpy(c, b, b->size) : NULL;
 }
 
-/* What a parameter adds to a block. */
+/* The part of a block that belongs to one parameter. */
 typedef struct need {
 	enum kind kind;     /* of the handle; KINDS if the parameter has none */
 	uint64_t count;     /* elements */

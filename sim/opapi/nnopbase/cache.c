@@ -280,7 +280,7 @@ static aclOpExecutor *find(uint64_t hash, const uint8_t *key, size_t size, uint6
 	if (!e || atomic_load(&e->state) != USABLE || !workspace_size)
 		return NULL;
 	aclOpExecutor *x = executor_of(e->call.index, e->call.text, block_copy(e->call.block));
-	if (x && !place(c, x->call.block)) { /* the key says nothing about the tensors: a miss is right */
+	if (x && !place(c, x->call.block)) { /* other tensors are absent than before */
 		aclsim_operator_block *block = x->call.block;
 		handle_end(x, EXECUTOR);
 		handle_free(x, EXECUTOR);
