@@ -109,7 +109,7 @@ func Lay(m *api.Model, dir, version string) error {
 		return err
 	}
 	if from == "" {
-		return fmt.Errorf("the %s simulator has no toolkit", m.Simulator.Library)
+		return fmt.Errorf("the folder %s is not beside %s: run `make build`", m.Simulator.Toolkit.Folder, m.Simulator.Library)
 	}
 	dir, err = filepath.Abs(dir)
 	if err != nil {
