@@ -91,7 +91,7 @@ func copyTree(from, to string, replace func(string, []byte, fs.FileMode) error) 
 		}
 		at := filepath.Join(to, rel)
 		if d.IsDir() {
-			return os.MkdirAll(at, 0o755)
+			return errors.Join(os.MkdirAll(at, 0o755), os.Chmod(at, 0o755)) // also with a strict umask
 		}
 		st, err := d.Info()
 		if err != nil {
