@@ -79,7 +79,7 @@ func rows(t *testing.T) map[string][2]string {
 	defer f.Close()
 	all := map[string][2]string{}
 	for s := bufio.NewScanner(f); s.Scan(); {
-		if c := strings.Split(s.Text(), "\t"); strings.HasPrefix(c[0], "aclnn") {
+		if c := strings.Split(s.Text(), "\t"); strings.HasPrefix(c[0], "acl") {
 			all[c[0]] = [2]string{c[1], c[5]}
 		}
 	}

@@ -26,6 +26,9 @@ struct aclOpExecutor {
 const char *text_types(const char *text);
 const char *text_roles(const char *text);
 
+/* role_of returns the bits of a letter of text_roles; 0 for a parameter that is not a tensor. */
+uint8_t role_of(char letter);
+
 /* block_make freezes the arguments of an operator. NULL: *error says why. The caller frees it. */
 aclsim_operator_block *block_make(const char *text, const uint64_t *args, int32_t *error);
 
@@ -38,6 +41,9 @@ aclsim_operator_tensor *block_tensors(aclsim_operator_block *b);
 
 /* binary_make returns the binary of all operators; NULL if memory is exhausted. The caller frees it. */
 void *binary_make(size_t *size);
+
+/* kernel_type returns the type of an operator's kernel: its name without the prefix aclnn or acl. */
+const char *kernel_type(const char *name);
 
 /* launch submits the operator's kernel, and says what it was where the stream wants to know. */
 int32_t launch(const frozen *f, void *stream, bool describe);
