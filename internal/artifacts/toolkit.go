@@ -36,6 +36,9 @@ func Toolkit(m *api.Model) (string, error) {
 	return dir, nil
 }
 
+// IsToolkit reports whether a folder is a toolkit that acltrace sets for programs, of any version. It is no root.
+func IsToolkit(dir string) bool { return exists(filepath.Join(dir, Headers)) }
+
 // InstallSimulator writes a runtime's simulator and its toolkit into a folder. replace writes a file that programs may have mapped.
 func InstallSimulator(m *api.Model, dir string, replace func(path string, b []byte, mode fs.FileMode) error) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
