@@ -54,7 +54,7 @@ PARTS    := $(call each,shim) libacltrace-audit.so acltrace-player
 SIMS     := $(call each,sim) $(call each,engine) $(call each,libraries)
 SIMLINKS := $(patsubst ./%,%,$(foreach r,$(RUNTIMES),$(addprefix $(dir $($r_sim)),$($r_sim_links)))) $(foreach l,$(call each,libraries),$($l_links))
 DEMO     := tiny_decoder decoder_kernels.o decoder_kernels.so
-LIBS     := $(addprefix lib/,$(SIMS) $(PARTS) cupti-count.so)
+LIBS     := $(addprefix lib/,$(SIMS) $(PARTS) toolkit/version.info cupti-count.so)
 
 setup:
 	@scripts/setup.sh
@@ -71,7 +71,7 @@ define acltrace
 	@mkdir -p $(@D) && rm -rf internal/artifacts/files/$1 && mkdir -p internal/artifacts/files/$1
 	$(foreach f,$(PARTS),$4 --strip-debug -o internal/artifacts/files/$1/$f $2/$f$(newline))
 	CGO_ENABLED=0 $(GO) run -trimpath ./internal/cmd/embed -strip $4 internal/artifacts/files/$1/files.zip \
-		$(foreach f,$(SIMS) $(SIMLINKS),lib/$f=$2/$f) $(foreach f,$(DEMO),bin/examples/$f=$3/$f)
+		$(foreach f,$(SIMS) $(SIMLINKS),lib/$f=$2/$f) $$(cd $2 && find toolkit ! -type d | sort | sed 's|.*|lib/&=$2/&|') $(foreach f,$(DEMO),bin/examples/$f=$3/$f)
 	GOARCH=$1 $(BUILD) -o $@ ./cmd/acltrace
 endef
 
@@ -82,7 +82,7 @@ FORCE:
 # bin/acltrace-arm64 is the one file to copy to an aarch64 machine.
 cross: bin/acltrace-arm64
 
-bin/acltrace-arm64: $(addprefix lib/arm64/,$(PARTS) $(SIMS)) $(DEMO:%=bin/examples/arm64/%) FORCE
+bin/acltrace-arm64: $(addprefix lib/arm64/,$(PARTS) $(SIMS) toolkit/version.info) $(DEMO:%=bin/examples/arm64/%) FORCE
 	$(call acltrace,arm64,lib/arm64,bin/examples/arm64,$(CROSS:gcc=strip))
 
 cross-tools:
@@ -124,6 +124,10 @@ $1/libacltrace-audit.so: probe/shim/audit/audit.c $(HEADERS) | $($1_tools)
 $1/acltrace-player: $(PLAYER_C) $(HEADERS) $(call old_files,$1)
 	@mkdir -p $$(@D)
 	$($1_cc) $(CFLAGS) -o $$@ $(PLAYER_C) $(old_main) $(call old,$1)
+
+# What programs take for a toolkit, without its libraries.
+$1/toolkit/version.info: $(shell find sim/toolkit/root internal/cmd/toolkit -type f) sim/opapi/operators.tsv api/acl/acl_gen.go $(HEADERS)
+	CGO_ENABLED=0 $(GO) run -trimpath ./internal/cmd/toolkit $$(@D)
 
 # A kernel is compiled twice: the program loads the object, the simulator runs the library.
 $($1_examples)/%.o: examples/kernels/%.c $(HEADERS) | $($1_tools)
@@ -189,13 +193,13 @@ bin/examples/hello: examples/hello.c lib/$(acl_sim) $(HEADERS)
 	@mkdir -p bin/examples
 	$(CC) $(CFLAGS) -I$(acl_include) -o $@ $< -Llib $(EXAMPLE_LIBS)
 
-# Programs with a problem, which docs/howto solves. One of them uses a stand-in for HCCL.
-bin/examples/libhccl.so: examples/problems/hccl/hccl.c lib/$(acl_sim) $(HEADERS)
+# Programs with a problem, which docs/howto solves. One of them uses a stand-in for HCCL. The simulator's libhccl.so has one rank only.
+bin/examples/libranks_hccl.so: examples/problems/hccl/hccl.c lib/$(acl_sim) $(HEADERS)
 	@mkdir -p bin/examples
 	$(CC) $(CFLAGS) -fPIC -shared -I$(acl_include) -Wl,-soname,$(@F) -o $@ $< -Llib -lascendcl
 
-bin/examples/many_ranks: bin/examples/libhccl.so
-bin/examples/many_ranks: EXAMPLE_LIBS += -Lbin/examples -lhccl -Wl,-rpath,'$$ORIGIN'
+bin/examples/many_ranks: bin/examples/libranks_hccl.so
+bin/examples/many_ranks: EXAMPLE_LIBS += -Lbin/examples -lranks_hccl -Wl,-rpath,'$$ORIGIN'
 
 $(PROBLEMS:%=bin/examples/%): bin/examples/%: examples/problems/%.c lib/$(acl_sim) $(HEADERS)
 	@mkdir -p bin/examples

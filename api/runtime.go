@@ -114,11 +114,20 @@ type Simulator struct {
 	Model            string // cost model: a name, a file or its content
 	Clock            string // "virtual" for virtual time
 	Release          Release
+	Toolkit          Toolkit
 	// Settings are the variables that acltrace sim sets, without the prefix.
 	Settings []string
 	// Replayed are the variables that a trace may set in a replay, each with a regular expression for the whole value. None
 	// is a path.
 	Replayed map[string]string
+}
+
+// Toolkit is the folder that programs take for the vendor's toolkit: see internal/artifacts (Lay).
+type Toolkit struct {
+	Folder    string            // beside the simulator's library, "" for none
+	Libraries string            // its folder with libraries
+	Script    string            // sets the variables in a shell
+	Variables map[string]string // environment variables for paths in it
 }
 
 // Release is the vendor's release that a simulator takes the place of. Its values are what the functions for versions and names return.

@@ -8,10 +8,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/internal/private"
 	"github.com/acltrace/acltrace/probe/ring"
+	"github.com/acltrace/acltrace/record/inject"
 	"github.com/acltrace/acltrace/record/session"
 )
 
@@ -110,7 +110,7 @@ func (r *recorder) install(dir string, share *SharedOptions) error {
 		return err
 	}
 	if o.Sim {
-		if err := installSimulator(o.Model, filepath.Join(dir, simSubdir)); err != nil {
+		if err := artifacts.InstallSimulator(o.Model, filepath.Join(dir, simSubdir), replaceFile); err != nil {
 			return err
 		}
 	}
@@ -137,35 +137,6 @@ func (r *recorder) install(dir string, share *SharedOptions) error {
 	return err
 }
 
-// installSimulator writes a runtime's simulator into a folder. Programs in other containers, or of other users, can't open this
-// user's files.
-func installSimulator(m *api.Model, dir string) error {
-	path, err := artifacts.Simulator(m)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for _, name := range append([]string{filepath.Base(path)}, m.Simulator.Files...) {
-		from, to := filepath.Join(filepath.Dir(path), name), filepath.Join(dir, name)
-		if link, err := os.Readlink(from); err == nil {
-			if err := os.Symlink(link, to); err != nil && !errors.Is(err, fs.ErrExist) {
-				return err
-			}
-			continue
-		}
-		b, err := os.ReadFile(from)
-		if err == nil {
-			err = replaceFile(to, b, 0o755)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return os.Chmod(dir, 0o755)
-}
-
 // replaceFile replaces a file atomically, since programs may map the old one.
 func replaceFile(path string, b []byte, mode os.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
@@ -183,24 +154,17 @@ func replaceFile(path string, b []byte, mode os.FileMode) error {
 	return err
 }
 
-// Variable is an environment variable. A list is put before the present value of the variable.
-type Variable struct {
-	Name  string `json:"name"`           // variable name
-	Value string `json:"value"`          // value of the variable
-	List  bool   `json:"list,omitempty"` // put it before the variable's present value, separated by a colon
-}
+// Variable is an environment variable of a recorded program.
+type Variable = inject.Variable
 
 // Environment returns the variables that a program needs to write to the shared session in a folder.
 func Environment(dir string, o *Options) []Variable {
-	vs := []Variable{{"LD_PRELOAD", filepath.Join(dir, shimSubdir, artifacts.Shim), true}, {Name: "ACLTRACE_SESSION", Value: dir}}
+	vs := []Variable{{Name: "LD_PRELOAD", Value: filepath.Join(dir, shimSubdir, artifacts.Shim), List: true}, {Name: "ACLTRACE_SESSION", Value: dir}}
 	if o.Capture.Bind == "audit" {
-		vs = append(vs, Variable{"LD_AUDIT", filepath.Join(dir, shimSubdir, artifacts.Audit), true})
+		vs = append(vs, Variable{Name: "LD_AUDIT", Value: filepath.Join(dir, shimSubdir, artifacts.Audit), List: true})
 	}
 	if o.Sim {
-		vs = append(vs, Variable{"LD_LIBRARY_PATH", filepath.Join(dir, simSubdir), true})
-		if beside := o.Model.Simulator.Beside; beside != "" {
-			vs = append(vs, Variable{Name: beside, Value: "1"})
-		}
+		vs = append(vs, inject.SimulatorVariables(o.Model, filepath.Join(dir, simSubdir))...)
 	}
 	return vs
 }

@@ -3658,7 +3658,11 @@ var Model = (&api.Model{
 			Managed:  api.Arena{At: 9895604649984, Size: 3298534883328, Align: 2097152},
 			Reserved: api.Arena{After: 4398046511104, Size: 17592186044416, Align: 2097152}, Place: "ACLSIM_PLACE", Strict: "ACLSIM_STRICT",
 			Findings: "ACLSIM_STRICT_LOG", Uninitialised: "ACLSIM_UNINITIALISED", Model: "ACLSIM_MODEL", Clock: "ACLSIM_CLOCK",
-			Release:  api.Release{Toolkit: "9.1.0", Interface: "1.17.0", Device: "Ascend910B1"},
+			Release: api.Release{Toolkit: "9.1.0", Interface: "1.17.0", Device: "Ascend910B1"},
+			Toolkit: api.Toolkit{
+				Folder: "toolkit", Libraries: "lib64", Script: "set_env.sh",
+				Variables: map[string]string{"ASCEND_HOME_PATH": ".", "ASCEND_OPP_PATH": "opp", "ASCEND_TOOLKIT_HOME": "."},
+			},
 			Settings: []string{"CLOCK", "MODEL", "SEED", "KERNELS", "DEVICES", "FAULTS", "STRICT"},
 			Replayed: map[string]string{
 				"ACLSIM_ANSWERS": "runtime|documents",

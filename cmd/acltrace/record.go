@@ -47,6 +47,7 @@ func (a *app) recordCmd() *cobra.Command {
 			}
 			if !end.quiet {
 				o.Waiting = a.waiting
+				a.toolkits(o.Model, o.Sim)
 			}
 			follower, err := live.follow(a, &o)
 			if err != nil {

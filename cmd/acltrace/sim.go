@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,8 +14,11 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/runtimes"
+	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/internal/shell"
 	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/record/inject"
 	"github.com/acltrace/acltrace/report"
 	sim "github.com/acltrace/acltrace/sim/acl"
 	"github.com/acltrace/acltrace/sim/acl/fault"
@@ -24,19 +28,24 @@ import (
 
 func (a *app) simCmd() *cobra.Command {
 	var info, asJSON bool
-	var apiName string
+	var apiName, root string
 	settings := map[string]*string{} // by flag
 	c := &cobra.Command{
 		Use:   "sim [flags] -- PROGRAM [ARGUMENT …]",
 		Short: "run a program on the simulator",
 		Long: "Runs a program on the simulator. The flags set the variables in docs/reference/environment.md. A variable that is set already applies if its flag " +
 			"is not given. The CUDA simulator has --kernels and --devices only. The exit code is the program's.\n\n" +
-			"--info describes the simulator and the runtime functions whose names begin with the arguments, or all.",
+			"--info describes the simulator and the runtime functions whose names begin with the arguments, or all.\n\n" +
+			"--root makes a folder that build systems and programs take for the vendor's toolkit.",
 		Example: "acltrace sim -- ./app\n" +
+			"acltrace sim --root ~/ascend && . ~/ascend/set_env.sh\n" +
 			"acltrace sim --info aclrtMemcpy",
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 && !info {
+			if len(args) == 0 && !info && root == "" {
 				return usage("sim needs a program: acltrace sim -- ./app")
+			}
+			if len(args) > 0 && root != "" {
+				return usage("--root runs no program")
 			}
 			if asJSON && !info {
 				return usage("--json needs --info")
@@ -50,6 +59,9 @@ func (a *app) simCmd() *cobra.Command {
 				if rt, err = runtime(apiName, append(args, "")[0]); err != nil {
 					return err
 				}
+			}
+			if root != "" {
+				return a.layRoot(rt, root)
 			}
 			variable := func(name string) string { return rt.Simulator.Prefix + name }
 			for flag, v := range settings {
@@ -83,6 +95,7 @@ func (a *app) simCmd() *cobra.Command {
 			if info {
 				return a.simulator(rt, m, args, asJSON)
 			}
+			a.toolkits(rt, true)
 			code, err := record.RunSimulated(rt, args, a.stdout, a.stderr)
 			if err != nil {
 				return &exit{exitStart, err}
@@ -97,6 +110,8 @@ func (a *app) simCmd() *cobra.Command {
 	f.SetInterspersed(false)
 	apiFlag(f, &apiName)
 	f.BoolVar(&info, "info", false, "describe the simulator and run nothing")
+	f.StringVar(&root, "root", "", "`DIR`: make a toolkit in a folder and run nothing")
+	explain(f, "root", "It has the headers, libraries and programs that a build and a run need, and DIR/set_env.sh. A root of another version is replaced.")
 	f.BoolVar(&asJSON, "json", false, "with --info: print JSON")
 	for _, v := range []struct{ flag, usage string }{
 		{"clock", "`CLOCK`: real or virtual"},
@@ -110,11 +125,35 @@ func (a *app) simCmd() *cobra.Command {
 		settings[v.flag] = f.String(v.flag, "", v.usage)
 	}
 	f.Lookup("strict").NoOptDefVal = "1"
+	exclusive(c, "root", "info")
 	explain(f, "strict", "Finds mistakes that a device punishes later. 1 reports them. abort ends the program with the first one.")
 	explain(f, "clock", "real runs the device beside the program. virtual is a discrete-event simulation.")
 	explain(f, "faults", "docs/reference/simulator.md describes the list.")
 	explainKernels(f)
 	return c
+}
+
+// layRoot makes a toolkit in a folder.
+func (a *app) layRoot(rt *api.Model, dir string) error {
+	if rt.Simulator.Toolkit.Folder == "" {
+		return usage("--root: the simulator of %s has no toolkit", rt.Accelerator.Vendor)
+	}
+	if err := artifacts.Lay(rt, dir, version); err != nil {
+		return fmt.Errorf("lay out a toolkit: %w", err)
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.out, ". %s\n", shell.Quote(filepath.Join(dir, rt.Simulator.Toolkit.Script)))
+	return nil
+}
+
+// toolkits prints which toolkit a program uses if its environment names one.
+func (a *app) toolkits(rt *api.Model, simulated bool) {
+	for _, note := range inject.Toolkits(rt, os.Environ(), simulated, version) {
+		report.Printf(a.err, "acltrace: %s\n", note)
+	}
 }
 
 // checkSetting returns an error for a value that the simulator would report and ignore, or fail with.

@@ -11,8 +11,8 @@ import (
 	"github.com/acltrace/acltrace/internal/private"
 )
 
-// partFolder is the temporary subfolder with the content of a Folder.
-const partFolder = "acltrace-part"
+// PartFolder is the temporary subfolder with the content of a Folder.
+const PartFolder = "acltrace-part"
 
 // A Folder gets its content at Keep. Until then it contains only the subfolder "acltrace-part", in which the content is made.
 type Folder struct {
@@ -57,7 +57,7 @@ func (f *Folder) begin(replaced []string) error {
 	if err != nil {
 		return err
 	}
-	names = slices.DeleteFunc(names, func(n string) bool { return n == partFolder })
+	names = slices.DeleteFunc(names, func(n string) bool { return n == PartFolder })
 	if len(names) > 0 {
 		for _, n := range replaced {
 			if !slices.Contains(names, n) {
@@ -76,7 +76,7 @@ func (f *Folder) begin(replaced []string) error {
 }
 
 // Name returns the subfolder to write into.
-func (f *Folder) Name() string { return filepath.Join(f.lock.Name(), partFolder) }
+func (f *Folder) Name() string { return filepath.Join(f.lock.Name(), PartFolder) }
 
 // Keep moves the content into the folder. It moves the file named last at the end, as the sign that the folder is complete.
 func (f *Folder) Keep(last string) error {

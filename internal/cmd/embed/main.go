@@ -2,7 +2,7 @@
 //
 //	go run ./internal/cmd/embed -strip PROGRAM ARCHIVE NAME=FILE...
 //
-// It strips debug information from the files and keeps symbolic links. The same files give the same archive. Its comment is the
+// It strips debug information from programs and libraries, and keeps symbolic links. The same files give the same archive. Its comment is the
 // start of its hash.
 package main
 
@@ -72,6 +72,14 @@ func content(strip, path string) (fs.FileMode, []byte, error) {
 	if to, err := os.Readlink(path); err == nil {
 		return fs.ModeSymlink | 0o777, []byte(to), nil
 	}
+	b, err := os.ReadFile(path)
+	if err != nil || !bytes.HasPrefix(b, []byte("\x7fELF")) {
+		st, err2 := os.Stat(path)
+		if err := errors.Join(err, err2); err != nil {
+			return 0, nil, err
+		}
+		return 0o644 | st.Mode().Perm()&0o111, b, nil
+	}
 	dir, err := os.MkdirTemp("", "acltrace-embed-")
 	if err != nil {
 		return 0, nil, err
@@ -83,6 +91,6 @@ func content(strip, path string) (fs.FileMode, []byte, error) {
 	if err := cmd.Run(); err != nil {
 		return 0, nil, fmt.Errorf("%v: %w", cmd, err)
 	}
-	b, err := os.ReadFile(stripped)
+	b, err = os.ReadFile(stripped)
 	return 0o755, b, err
 }

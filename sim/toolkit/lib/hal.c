@@ -2,7 +2,7 @@
  * libascend_hal.so: the queries of the driver's library. The simulator has no driver: it answers with its own devices and cores.
  * Functions that move data or share memory are not here, so a program that links them does not start.
  */
-#include "../libascendcl/devices.h"
+#include "../../libascendcl/devices.h"
 #include "say.h"
 
 #include <stddef.h>

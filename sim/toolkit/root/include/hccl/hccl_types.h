@@ -1,0 +1,1 @@
+#include "hccl/hccl.h"
