@@ -91,6 +91,8 @@ type FileResult struct {
 type KernelResult struct {
 	Unexecuted []string // launched kernels that no kernel library implements, sorted
 	Crashed    []string // kernels that crashed in their own code, sorted
+	// NotComputed are launched operators that no kernel library computes, sorted.
+	NotComputed []string
 	// Forgotten is why the user's list lacks kernel libraries of the program. A replay does not load those by itself.
 	Forgotten error
 }
@@ -116,7 +118,7 @@ func (r *recorder) finish(res *Result) {
 	m.Coverage.PassedBy, m.Coverage.Unhooked, m.Coverage.Refused = res.PassedBy, res.Unhooked, res.Refused
 	r.describe(m)
 	list := r.kernels.listed()
-	res.Kernels = KernelResult{Unexecuted: list.Missing, Crashed: list.Crashed, Forgotten: r.kernels.err}
+	res.Kernels = KernelResult{Unexecuted: list.Missing, Crashed: list.Crashed, NotComputed: list.NotComputed, Forgotten: r.kernels.err}
 	var err error
 	if r.flight != nil {
 		err = r.finishRing(res)

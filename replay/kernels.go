@@ -35,16 +35,52 @@ func (k *KernelLibrary) String() string {
 // kernelList is a file in a replay's folder, to which the simulator writes the libraries that it loads.
 func kernelList(dir string) string { return filepath.Join(compile.OwnDir(dir), "kernel-libraries") }
 
-// loadedKernels returns the kernel libraries that the simulator loaded in all runs.
-func (s *session) loadedKernels() ([]KernelLibrary, error) {
+// NotComputed counts the operators that no kernel library here computes.
+type NotComputed struct {
+	Operators int    `json:"operators"` // different operators
+	Launches  uint64 `json:"launches"`  // launches of them, without those of graphs
+}
+
+// notComputed returns the operators of a list that were not computed, nil for none. Kernels can write into the list: only those that the plan
+// launches count.
+func (s *session) notComputed(list *kernellib.List) *NotComputed {
+	names := s.p.File.Kernels
+	launches := make([]uint64, len(names)+1)
+	for t := range s.p.Threads {
+		for _, in := range s.p.File.Instructions(t) {
+			launches[in.Kernel]++
+		}
+	}
+	n := &NotComputed{}
+	for i, name := range names {
+		if _, listed := slices.BinarySearch(list.NotComputed, name); listed {
+			n.Operators, n.Launches = n.Operators+1, n.Launches+launches[i+1]
+		}
+	}
+	if n.Operators == 0 {
+		return nil
+	}
+	return n
+}
+
+// executed sets what the simulator has reported of its kernels in all runs.
+func (s *session) executed(c *Conditions) (err error) {
+	list := &kernellib.List{}
+	if s.p.Model.Simulator.Loaded != "" {
+		if list, err = kernellib.Read(kernelList(s.dir)); err != nil {
+			return err
+		}
+	}
+	if len(list.NotComputed) > 0 {
+		c.NotComputed = s.notComputed(list)
+	}
+	c.KernelLibraries, err = s.loadedKernels(list)
+	return err
+}
+
+// loadedKernels returns the kernel libraries that the simulator loaded.
+func (s *session) loadedKernels(list *kernellib.List) ([]KernelLibrary, error) {
 	used := []KernelLibrary{}
-	if s.p.Model.Simulator.Loaded == "" {
-		return used, nil
-	}
-	list, err := kernellib.Read(kernelList(s.dir))
-	if err != nil {
-		return nil, err
-	}
 	// Kernels can write into the list: only the libraries that the player was given count, with the build ids of their files.
 	var given []string
 	for _, l := range s.kernelLibraries(s.env()) {

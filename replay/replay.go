@@ -230,11 +230,11 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		rep.Unsupported = append(rep.Unsupported, p.MissingFunctions(res.missing)...)
 		return rep, nil
 	}
-	libraries, err := s.loadedKernels()
-	if err != nil {
+	var ran Conditions
+	if err := s.executed(&ran); err != nil {
 		return nil, fmt.Errorf("replay %s: %w", path, err)
 	}
-	res.others = slices.ContainsFunc(libraries, func(k KernelLibrary) bool { return k.BuildID != k.RecordedBuildID })
+	res.others = slices.ContainsFunc(ran.KernelLibraries, func(k KernelLibrary) bool { return k.BuildID != k.RecordedBuildID })
 	var rep *Report
 	if opts.Repeat > 1 {
 		runs, err := s.again(ctx, res)
@@ -249,7 +249,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	if rep.Findings, err = s.findings(); err != nil {
 		return nil, fmt.Errorf("replay %s: %w", path, err)
 	}
-	rep.KernelLibraries = libraries
+	rep.KernelLibraries, rep.NotComputed = ran.KernelLibraries, ran.NotComputed
 	if rep.Crash != nil {
 		if err := rep.Crash.tell(r, m); err != nil {
 			return nil, compile.InFile(path, err)

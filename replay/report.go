@@ -57,6 +57,7 @@ type Conditions struct {
 	// TrustsKernels is set if the library can't report missing kernels: all kernels count as executed.
 	TrustsKernels    bool                      `json:"trusts_kernels,omitempty"`
 	KernelLibraries  []KernelLibrary           `json:"kernel_libraries"`            // kernel libraries that the simulator loaded
+	NotComputed      *NotComputed              `json:"not_computed,omitempty"`      // operators that no kernel library here computes, on the simulator
 	IgnoredVariables []compile.IgnoredVariable `json:"ignored_variables,omitempty"` // recorded simulator variables that the replay neither set nor replaced
 	Sandbox          *sandbox.Sandbox          `json:"sandbox"`                     // sandbox of the replay, nil if there was none
 }

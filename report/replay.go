@@ -241,6 +241,9 @@ func verdictText(w io.Writer, rep *replay.Report) {
 			Printf(w, "%v\n", k)
 		}
 	}
+	if n := rep.NotComputed; n != nil {
+		Printf(w, "%s of %s not computed: no kernel library here has them\n", human.Plural(n.Launches, "launch"), human.Plural(n.Operators, "operator"))
+	}
 	Printf(w, "sandbox: %s\n", rep.Sandbox)
 	if rep.Verdict == verify.NotCompared {
 		return

@@ -276,6 +276,9 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	report.Printf(a.err, "%s\n", s)
 	a.died(res.Died)
 	a.unexecuted(res.Kernels.Unexecuted)
+	if n := len(res.Kernels.NotComputed); n > 0 {
+		report.Printf(a.err, "acltrace: %s not computed: %s; a replay calls results that depend on them unproved\n", human.Plural(n, "operator"), firstNames(res.Kernels.NotComputed))
+	}
 	if len(res.Kernels.Crashed) > 0 {
 		report.Printf(a.err, "acltrace: kernel %s crashed: later results are unproved\n", strings.Join(res.Kernels.Crashed, ", "))
 	}
@@ -303,17 +306,21 @@ func (a *app) died(list []record.Died) {
 	}
 }
 
-// unexecuted prints up to five kernels that did not run.
+// unexecuted prints kernels that did not run.
 func (a *app) unexecuted(names []string) {
-	const most = 5
-	if len(names) == 0 {
-		return
+	if len(names) > 0 {
+		report.Printf(a.err, "acltrace: kernels not executed: %s; results that depend on them are invalid; implement them with --kernels LIBRARY\n", firstNames(names))
 	}
+}
+
+// firstNames lists up to five names.
+func firstNames(names []string) string {
+	const most = 5
 	list := strings.Join(names[:min(len(names), most)], ", ")
 	if n := len(names) - most; n > 0 {
 		list += fmt.Sprintf(" and %d more", n)
 	}
-	report.Printf(a.err, "acltrace: kernels not executed: %s; results that depend on them are invalid; implement them with --kernels LIBRARY\n", list)
+	return list
 }
 
 // unseen prints the functions and libraries that the recorder did not see.

@@ -1,7 +1,7 @@
 // Package kernellib identifies the kernel libraries that a simulator loads, and passes their list to a recording or a replay.
 //
 // The list is a text file. A line has a library's build id, a space, and its path. A line "? NAME" is a kernel that no library
-// implements, "! NAME" a kernel that crashed. Packages record and replay create the file and read it. The simulator's engine
+// implements, "! NAME" a kernel that crashed, "~ NAME" an operator that is not computed. Packages record and replay create the file and read it. The simulator's engine
 // appends a line when it opens a library, at the first launch of a missing kernel, and at a crash. So the list is complete
 // even if the process is killed.
 //
@@ -31,6 +31,7 @@ const (
 	unknown = "-" // in place of a build id that the simulator does not know
 	missing = "?" // before the name of a kernel
 	crashed = "!" // before the name of a kernel
+	skipped = "~" // before the name of an operator
 )
 
 // BuildID returns a file's build id in hexadecimal, "sha256:" and the content's hash if it has none, or "" if it can't be read.
@@ -86,6 +87,9 @@ func AppendMissing(file, kernel string) error { return appendLine(file, missing+
 // AppendCrashed adds a kernel that crashed in its own code to a list.
 func AppendCrashed(file, kernel string) error { return appendLine(file, crashed+" "+kernel) }
 
+// AppendNotComputed adds an operator that was launched and not computed to a list.
+func AppendNotComputed(file, operator string) error { return appendLine(file, skipped+" "+operator) }
+
 func appendLine(file, line string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -100,9 +104,10 @@ func appendLine(file, line string) error {
 
 // A List is the content of a list.
 type List struct {
-	Libraries []Library // in line order, each once
-	Missing   []string  // names of the kernels that no library implements, sorted
-	Crashed   []string  // names of the crashed kernels, sorted
+	Libraries   []Library // in line order, each once
+	Missing     []string  // names of the kernels that no library implements, sorted
+	Crashed     []string  // names of the crashed kernels, sorted
+	NotComputed []string  // names of the operators that are not computed, sorted
 }
 
 // MaxList limits the size of a list in bytes. Code of kernels can write into the list of its replay.
@@ -124,6 +129,8 @@ func Read(file string) (*List, error) {
 			l.Missing = append(l.Missing, text)
 		case id == crashed:
 			l.Crashed = append(l.Crashed, text)
+		case id == skipped:
+			l.NotComputed = append(l.NotComputed, text)
 		case filepath.IsAbs(text):
 			if id == unknown {
 				id = ""
@@ -134,8 +141,9 @@ func Read(file string) (*List, error) {
 			}
 		}
 	}
-	slices.Sort(l.Missing)
-	slices.Sort(l.Crashed)
-	l.Missing, l.Crashed = slices.Compact(l.Missing), slices.Compact(l.Crashed)
+	for _, names := range []*[]string{&l.Missing, &l.Crashed, &l.NotComputed} {
+		slices.Sort(*names)
+		*names = slices.Compact(*names)
+	}
 	return l, nil
 }

@@ -1,6 +1,7 @@
 package kernellib
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,6 +36,9 @@ func TestList(t *testing.T) {
 	if err := AppendCrashed(list, "c"); err != nil {
 		t.Fatal(err)
 	}
+	if err := errors.Join(AppendNotComputed(list, "e"), AppendNotComputed(list, "d"), AppendNotComputed(list, "e")); err != nil {
+		t.Fatal(err)
+	}
 	f, err := os.OpenFile(list, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -47,8 +51,8 @@ func TestList(t *testing.T) {
 	if err != nil || !slices.Equal(got.Libraries, want) {
 		t.Fatalf("%v, %v; want %v", got, err, want)
 	}
-	if !slices.Equal(got.Missing, []string{"/a c", "b"}) || !slices.Equal(got.Crashed, []string{"c"}) {
-		t.Errorf("%q are missing, %q have crashed", got.Missing, got.Crashed)
+	if !slices.Equal(got.Missing, []string{"/a c", "b"}) || !slices.Equal(got.Crashed, []string{"c"}) || !slices.Equal(got.NotComputed, []string{"d", "e"}) {
+		t.Errorf("%q are missing, %q have crashed, %q are not computed", got.Missing, got.Crashed, got.NotComputed)
 	}
 }
 

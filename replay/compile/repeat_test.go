@@ -12,8 +12,10 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/schema"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/replay/backend"
 	"github.com/acltrace/acltrace/replay/plan"
+	"github.com/acltrace/acltrace/sim/opapi/block"
 	"github.com/acltrace/acltrace/timeline/access"
 )
 
@@ -168,5 +170,28 @@ func TestLaunchKeyRefusesPackedAddresses(t *testing.T) {
 				t.Errorf("%d bytes with an address at %d: %d words in the key", n, at, words)
 			}
 		}
+	}
+}
+
+// Operators that differ in a number are different launches: dims say what they access.
+func TestLaunchKeyOfOperators(t *testing.T) {
+	p := &callCompiler{compiler: &compiler{accesses: &access.Calls{Words: access.NewWords(nil)}}}
+	p.accesses.Words.Device = api.Window{From: 0x124000000000, To: 0x124000010000}
+	p.f = acl.Model.Lookup("aclrtLaunchKernelWithHostArgs")
+	p.facts = newFacts(acl.Model, p.f)
+	keys := map[string]bool{}
+	for _, n := range []int64{4, 8, 4} {
+		b := testtrace.OnTensors("aclnnAbs", testtrace.Contiguous(0x124000000000, block.In, 0, n), testtrace.Contiguous(0x124000000100, block.Out, 0, n)).Bytes()
+		p.c = &format.Call{Args: make([]uint64, p.f.Words)}
+		p.c.Args[p.f.Params[4].Word] = 1
+		data := access.CallData{Data: []format.Data{{Param: 4, Bytes: b, Len: uint64(len(b))}}}
+		p.a = &access.Call{Calls: &access.Calls{Tracker: access.Tracker{CallData: data}}}
+		if !p.launchKey() {
+			t.Error("an operator can't be repeated")
+		}
+		keys[fmt.Sprint(p.launches.key)] = true
+	}
+	if len(keys) != 2 {
+		t.Errorf("%d different launches, want 2", len(keys))
 	}
 }

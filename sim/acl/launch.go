@@ -105,15 +105,8 @@ func (t *Thread) launch(o *kernel.Order, block []byte, size uint64, patch func(b
 
 // enqueue submits a kernel. args is its block in device memory; own returns the block to the pool at the end.
 func (t *Thread) enqueue(o *kernel.Order, args space.Span, own bool) acl.Error {
-	if n := o.Func.Launches; n != nil && n.Add(1) == 1 && !o.Func.Declares() {
-		why := "is in no kernel library"
-		if o.Func.Kernel != nil {
-			why = "has neither code nor extents in its kernel library"
-		}
-		t.sim.Log("kernel %q %s: it takes modelled time and writes nothing; name its library in ACLSIM_KERNELS", o.Func.Name, why)
-		if t.sim.opts.Missing != nil {
-			t.sim.opts.Missing(o.Func.Name)
-		}
+	if n := o.Func.Launches; n != nil && n.Add(1) == 1 {
+		t.sim.notExecuted(o.Func)
 	}
 	k := device.Task{Kind: device.TaskKernel, Name: o.Func.Name, Order: o, Args: args, Demand: t.sim.Model.Demand(o.Func.Rule, o.Blocks), Own: own, Quick: !o.Func.Computes()}
 	return t.submit(o.Stream, k)

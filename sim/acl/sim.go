@@ -52,6 +52,8 @@ type Options struct {
 	Beside func(path string) device.Kernels
 	// Missing is called at the first launch of each unknown kernel; may be nil.
 	Missing func(kernel string)
+	// NotComputed is called at the first launch of each kernel that declares what it writes and has no code; may be nil.
+	NotComputed func(kernel string)
 	// Caller calls program functions; nil without a program.
 	Caller callback.Caller
 	// Model is the cost model; nil for the default preset.
@@ -84,6 +86,7 @@ type Sim struct {
 	soc  uint64 // address of the SoC name
 
 	life       lifetime
+	summary    summary
 	messages   messages
 	place      placement
 	settings   processSettings

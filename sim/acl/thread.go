@@ -9,7 +9,6 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
-	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/sim/acl/callback"
 	"github.com/acltrace/acltrace/sim/acl/graph"
 	"github.com/acltrace/acltrace/sim/acl/kernel"
@@ -204,7 +203,8 @@ func (t *Thread) Finalize() acl.Error {
 	if t.sim.life.inits.Swap(0) == 0 && !first {
 		return t.notInitialized()
 	}
-	t.sim.finish()
+	t.sim.life.ended.Store(true)
+	t.sim.Summarize()
 	t.sim.Strict.Finalized(&t.Strict)
 	return t.reportFinalize()
 }
@@ -219,7 +219,8 @@ func (t *Thread) FinalizeReference(refCount *uint64) acl.Error {
 		if t.sim.life.inits.CompareAndSwap(n, n-1) {
 			offer(refCount, uint64(n-1))
 			if n == 1 {
-				t.sim.finish()
+				t.sim.life.ended.Store(true)
+				t.sim.Summarize()
 				t.sim.Strict.Finalized(&t.Strict)
 				return t.reportFinalize()
 			}
@@ -234,25 +235,6 @@ func (t *Thread) notInitialized() acl.Error {
 		return t.fail(acl.ACL_ERROR_REPEAT_FINALIZE, "aclFinalize was called already, or no aclInit before it")
 	}
 	return t.fail(acl.ACL_ERROR_UNINITIALIZE, "the runtime is not initialized: call aclInit first")
-}
-
-// finish logs kernels and results that could not be simulated.
-func (s *Sim) finish() {
-	s.life.ended.Store(true)
-	sum := func(launches *device.Launches, kernels, what string) {
-		all, n := launches.All(), int64(0)
-		for _, c := range all {
-			n += c
-		}
-		if n > 0 {
-			s.Log("%s of %s %s took modelled time and wrote nothing", human.Plural(n, "launch"), human.Plural(len(all), kernels), what)
-		}
-	}
-	sum(&s.Unknowns.Launches, "kernel", "without a kernel library")
-	sum(&s.Unknowns.Declared, "operator", "that no kernel library computes")
-	if copies, bytes := s.UnknownResults(); copies > 0 {
-		s.Log("%s to the host read %s that depend on their output: these may differ from the results of a device", human.Plural(copies, "copy"), human.Bytes(bytes))
-	}
 }
 
 // GetVersion returns the version of the interface.

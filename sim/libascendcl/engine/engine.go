@@ -38,7 +38,7 @@ func newSim() *sim.Sim {
 	}
 	s := sim.New(o)
 	if o.Strict != nil {
-		atEnd(s)
+		watchEnd()
 	}
 	return s
 }

@@ -29,6 +29,14 @@ func optionsFromEnv() *sim.Options {
 			}
 		}
 	}
+	o.NotComputed = func(kernel string) {
+		watchEnd() // the program may not call aclFinalize
+		if list := os.Getenv("ACLSIM_KERNELS_LOG"); list != "" {
+			if err := kernellib.AppendNotComputed(list, kernel); err != nil {
+				warn("report operator %s: ACLSIM_KERNELS_LOG: %v", kernel, err)
+			}
+		}
+	}
 	if v := os.Getenv("ACLSIM_VA_BASE"); v != "" {
 		base, err := parseHex(v)
 		if err != nil || base == 0 || base%(2<<20) != 0 {

@@ -1,29 +1,5 @@
 package main
 
-/*
-#include <stdlib.h>
-#include <unistd.h>
-#include "native.h"
-
-extern void aclsim_end(void);
-
-static pid_t strict_process;
-
-// A forked child has none of Go's threads. A thread that ends the process from inside the engine may hold its locks.
-static void at_end(void)
-{
-	if (getpid() == strict_process && !native_inside())
-		aclsim_end();
-}
-
-static int watch_end(void)
-{
-	strict_process = getpid();
-	return atexit(at_end);
-}
-*/
-import "C"
-
 import (
 	"fmt"
 	"io"
@@ -93,19 +69,9 @@ func reportFinding(f *strict.Finding) {
 	}
 }
 
-// atEnd checks for leaks at process exit, and prints the summary.
-func atEnd(s *sim.Sim) {
-	strictSim = s
-	if C.watch_end() != 0 {
-		warn("strict mode: no exit handler can be registered; leaks and the summary are not reported")
-	}
-}
-
-var strictSim *sim.Sim
-
-//export aclsim_end
-func aclsim_end() {
-	findings := strictSim.EndStrict()
+// endStrict checks for leaks at process exit, and prints the summary.
+func endStrict() {
+	findings := simulator.EndStrict()
 	r := &strictReport
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -360,3 +360,19 @@ SAME(offsetof(aclsim_operator_tensor, position), 36);
 		t.Errorf("%v\n%s", err, b)
 	}
 }
+
+// The text of a block has the operator, data types, dims and values.
+func TestText(t *testing.T) {
+	x := decode(t, all().Bytes())
+	want := `aclnnAll(float16[2,3], [inout int4[5], none, out float32[4,4]], null, [], null, 1, 0 complex128 0x00000000000000000000000000000001, [-1 2 3], [0.5 -2], [true false true], "BSND", "", null, -7, 7, -1, 2, 3, 1, 0.25, 1e-05, ? bfloat16[2,2])`
+	if got := string(x.AppendText(nil)); got != want {
+		t.Errorf("%s, want\n%s", got, want)
+	}
+	o := testtrace.OnTensors("aclnnMany")
+	for range 1000 {
+		o.Params = append(o.Params, testtrace.OperatorParam{Type: 'I', Value: make([]int64, 1000)})
+	}
+	if got := string(decode(t, o.Bytes()).AppendText(nil)); len(got) > 1000 || !strings.HasSuffix(got, ", …)") {
+		t.Errorf("a long text: %s", got)
+	}
+}
