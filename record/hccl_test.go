@@ -24,7 +24,7 @@ func collectives(t *testing.T) (program, lib string) {
 	t.Helper()
 	root := testenv.Root(t)
 	lib = testenv.CompileC(t, "libhccl.so", []string{source("hccl.c")}, "-DLIBRARY", "-I"+filepath.Join(root, "probe/shim"), "-shared", "-fPIC", "-Wl,-soname,libhccl.so")
-	return testenv.CompileC(t, "program", []string{source("hccl.c"), lib}, "-I"+filepath.Join(root, "probe/shim"), "-Wl,-rpath,"+filepath.Dir(lib)), lib
+	return testenv.CompileC(t, "program", []string{source("hccl.c"), lib}, "-I"+filepath.Join(root, "probe/shim"), "-Wl,--disable-new-dtags,-rpath,"+filepath.Dir(lib)), lib
 }
 
 // named returns a trace's calls by name, in the order in which they begin. Runtime calls inside an HCCL call are in brackets after

@@ -25,7 +25,7 @@ func TestRanges(t *testing.T) {
 	lib := build("libms_tools_ext.so", "-DIMPLEMENTATION", "-shared", "-fPIC", "-ldl", "-Wl,-soname,libms_tools_ext.so")
 	tool := build("libtool.so", "-DTOOL", "-shared", "-fPIC")
 	ways := map[string][]string{
-		"linked":      {build("linked", "-DPROGRAM", lib, "-Wl,-rpath,"+filepath.Dir(lib))},
+		"linked":      {build("linked", "-DPROGRAM", lib, "-Wl,--disable-new-dtags,-rpath,"+filepath.Dir(lib))},
 		"by dlsym":    {build("asks", "-DPROGRAM", "-DASKS"), lib},
 		"compiled in": {build("inside", "-DPROGRAM", "-DIMPLEMENTATION")},
 	}

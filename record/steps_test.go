@@ -20,7 +20,7 @@ func TestSteps(t *testing.T) {
 	kernels := testenv.Built(t, "lib/aclsim_kernels.o")
 	t.Setenv("ACLSIM_KERNELS", testenv.Built(t, "lib/aclsim_kernels.so"))
 	lib := testenv.CompileC(t, "libms_tools_ext.so", []string{source("steps.c")}, "-DLIBRARY", "-shared", "-fPIC", "-Wl,-soname,libms_tools_ext.so")
-	program := testenv.CompileC(t, "steps", []string{source("steps.c")}, lib, "-Wl,-rpath,"+filepath.Dir(lib))
+	program := testenv.CompileC(t, "steps", []string{source("steps.c")}, lib, "-Wl,--disable-new-dtags,-rpath,"+filepath.Dir(lib))
 	for name, c := range map[string]struct {
 		processes int
 		ranges    []string

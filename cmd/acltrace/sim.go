@@ -135,6 +135,9 @@ func (a *app) simCmd() *cobra.Command {
 
 // layRoot makes a toolkit in a folder.
 func (a *app) layRoot(rt *api.Model, dir string) error {
+	if rt.Simulator.Toolkit.Folder == "" {
+		return usage("--root: the simulator of %s has no toolkit", rt.Accelerator.Vendor)
+	}
 	if err := artifacts.Lay(rt, dir, version); err != nil {
 		return fmt.Errorf("lay out a toolkit: %w", err)
 	}

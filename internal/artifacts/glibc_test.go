@@ -29,6 +29,7 @@ func TestPartsRunWithOldC(t *testing.T) {
 	}
 	for _, part := range []string{
 		"lib/libacltrace.so", "lib/libacltrace-cuda.so", "lib/libacltrace-audit.so", "lib/acltrace-player", "lib/libascendcl.so", "lib/libaclsim.so",
+		"lib/libhccl.so", "lib/libprofapi.so", "lib/libascend_hal.so", "lib/libmspti.so", "lib/libge_runner.so", "lib/libnnopbase.so", "lib/libopapi.so",
 		"lib/fakecuda/libcuda.so.1", "bin/examples/tiny_decoder", "bin/examples/decoder_kernels.so",
 	} {
 		paths := []string{part}

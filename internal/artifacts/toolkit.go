@@ -36,6 +36,9 @@ func Toolkit(m *api.Model) (string, error) {
 	return dir, nil
 }
 
+// IsToolkit reports whether a folder is a toolkit that acltrace sets for programs, of any version. It is no root.
+func IsToolkit(dir string) bool { return exists(filepath.Join(dir, Headers)) }
+
 // InstallSimulator writes a runtime's simulator and its toolkit into a folder. replace writes a file that programs may have mapped.
 func InstallSimulator(m *api.Model, dir string, replace func(path string, b []byte, mode fs.FileMode) error) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -91,7 +94,7 @@ func copyTree(from, to string, replace func(string, []byte, fs.FileMode) error) 
 		}
 		at := filepath.Join(to, rel)
 		if d.IsDir() {
-			return os.MkdirAll(at, 0o755)
+			return errors.Join(os.MkdirAll(at, 0o755), os.Chmod(at, 0o755)) // also with a strict umask
 		}
 		st, err := d.Info()
 		if err != nil {
@@ -109,7 +112,7 @@ func Lay(m *api.Model, dir, version string) error {
 		return err
 	}
 	if from == "" {
-		return fmt.Errorf("the %s simulator has no toolkit", m.Simulator.Library)
+		return fmt.Errorf("the folder %s is not beside %s: run `make build`", m.Simulator.Toolkit.Folder, m.Simulator.Library)
 	}
 	dir, err = filepath.Abs(dir)
 	if err != nil {

@@ -52,7 +52,7 @@ func (s *serving) program(t *testing.T) []string {
 	kernels := testenv.Built(t, "lib/aclsim_kernels.o")
 	t.Setenv("ACLSIM_KERNELS", testenv.Built(t, "lib/aclsim_kernels.so"))
 	lib := testenv.CompileC(t, "libms_tools_ext.so", []string{"testdata/serve.c"}, "-DLIBRARY", "-shared", "-fPIC", "-Wl,-soname,libms_tools_ext.so")
-	command := []string{testenv.CompileC(t, "serve", []string{"testdata/serve.c"}, lib, "-Wl,-rpath,"+filepath.Dir(lib)), kernels}
+	command := []string{testenv.CompileC(t, "serve", []string{"testdata/serve.c"}, lib, "-Wl,--disable-new-dtags,-rpath,"+filepath.Dir(lib)), kernels}
 	for _, n := range []int{s.threads, s.steps, s.launches, s.fail, s.slow, s.requests} {
 		command = append(command, strconv.Itoa(n))
 	}

@@ -46,7 +46,7 @@ func TestRequestsOfThePage(t *testing.T) {
 	}
 	source := []string{"testdata/requests.c"}
 	lib := testenv.CompileC(t, "libms_tools_ext.so", source, "-DLIBRARY", "-shared", "-fPIC", "-Wl,-soname,libms_tools_ext.so")
-	program := testenv.CompileC(t, "requests", source, "-I"+dir, `-DSNIPPET="`+filepath.Join(dir, "request.c")+`"`, lib, "-Wl,-rpath,"+filepath.Dir(lib))
+	program := testenv.CompileC(t, "requests", source, "-I"+dir, `-DSNIPPET="`+filepath.Join(dir, "request.c")+`"`, lib, "-Wl,--disable-new-dtags,-rpath,"+filepath.Dir(lib))
 
 	var mu sync.Mutex
 	got := map[string]int{}

@@ -37,14 +37,14 @@ func SimulatorVariables(m *api.Model, dir string) []Variable {
 // Simulate adds the variables of the simulator in dir to an environment. A variable that is set is kept. With a toolkit of its own, the
 // environment gets no other one.
 func Simulate(m *api.Model, env []string, dir string) []string {
-	own := ownToolkit(m, env) != ""
+	home, own := ownToolkit(m, env)
 	for _, v := range SimulatorVariables(m, dir) {
 		_, toolkit := m.Simulator.Toolkit.Variables[v.Name]
 		value, set := host.Lookup(env, v.Name)
 		switch {
 		case v.List:
 			env = Prepend(env, v.Name, v.Value, ":")
-		case toolkit && value == "" && !own:
+		case toolkit && !own && (value == "" || home != ""):
 			env = append(Without(env, v.Name), v.Name+"="+v.Value)
 		case !toolkit && !set:
 			env = append(slices.Clone(env), v.Name+"="+v.Value)
@@ -58,30 +58,31 @@ func Without(env []string, name string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, name+"=") })
 }
 
-// ownToolkit returns the first variable that names a toolkit, NAME=VALUE; "" for none.
-func ownToolkit(m *api.Model, env []string) string {
+// ownToolkit returns the first variable that names a toolkit, NAME=VALUE, "" for none, and whether the toolkit is the user's: not one
+// that another acltrace has set.
+func ownToolkit(m *api.Model, env []string) (home string, own bool) {
 	for _, name := range m.Installed.Homes {
 		if _, ours := m.Simulator.Toolkit.Variables[name]; ours {
 			if value, _ := host.Lookup(env, name); value != "" {
-				return name + "=" + value
+				return name + "=" + value, !artifacts.IsToolkit(value)
 			}
 		}
 	}
-	return ""
+	return "", false
 }
 
 // Toolkits describes the toolkits that an environment names beside the simulator of acltrace's version: a vendor's, and roots that
 // another version has laid out. sim says that the program runs on the simulator.
 func Toolkits(m *api.Model, env []string, sim bool, version string) (notes []string) {
-	own := ownToolkit(m, env)
-	name, home, _ := strings.Cut(own, "=")
+	setting, own := ownToolkit(m, env)
+	name, home, _ := strings.Cut(setting, "=")
 	root := artifacts.RootVersion(home)
 	switch {
-	case own == "":
+	case !own:
 	case root != "" && root != version:
-		notes = append(notes, fmt.Sprintf("%s is a root of acltrace %s, this is %s: make it anew with acltrace sim --root %s", own, root, version, home))
+		notes = append(notes, fmt.Sprintf("%s is a root of acltrace %s, this is %s: make it anew with acltrace sim --root %s", setting, root, version, home))
 	case sim && root == "":
-		notes = append(notes, fmt.Sprintf("use the simulator's libraries with the toolkit in %s: unset %s to use the simulator's toolkit", own, name))
+		notes = append(notes, fmt.Sprintf("use the simulator's libraries with the toolkit in %s: unset %s to use the simulator's toolkit", setting, name))
 	}
 	if !sim {
 		return notes

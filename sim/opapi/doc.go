@@ -19,6 +19,5 @@
 // phases are called through the procedure linkage table. So recorders see the same calls as on a device.
 //
 // Limits: an operator is one launch, where the toolkit may need several. The workspace size is 0. A call with null pointers is refused only
-// if the table says so. An operator whose result has a shape that only the device knows answers with the largest shape, and is refused in a
-// capture.
+// if the table forbids it. An operator whose result has a shape that only the device knows returns the largest shape, and fails in a capture.
 package opapi

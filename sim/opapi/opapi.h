@@ -29,10 +29,10 @@ int32_t aclsim_operator_phase_one(uint32_t index, const char *text, const uint64
 /* The function with the name that ends in GetMaxWorkspaceSize. It makes no executor. */
 int32_t aclsim_operator_max_size(const char *text, const uint64_t *args, uint64_t *workspace_size, aclOpExecutor **executor);
 
-/* Phase two of an operator. It runs the executor, whichever operator made it, as the toolkit does. */
+/* Phase two of an operator. Like the toolkit, it runs the executor even if another operator made it. */
 int32_t aclsim_operator_phase_two(const char *name, void *workspace, uint64_t workspace_size, aclOpExecutor *executor, void *stream);
 
-/* The answer of a function that is not simulated. It says the function's name. */
+/* Reports that a function is not simulated, and returns the error code for it. */
 int32_t aclsim_operator_absent(const char *name);
 
 /* The values of an aclIntArray. */

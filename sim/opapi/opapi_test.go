@@ -79,7 +79,7 @@ func rows(t *testing.T) map[string][2]string {
 	defer f.Close()
 	all := map[string][2]string{}
 	for s := bufio.NewScanner(f); s.Scan(); {
-		if c := strings.Split(s.Text(), "\t"); strings.HasPrefix(c[0], "aclnn") {
+		if c := strings.Split(s.Text(), "\t"); strings.HasPrefix(c[0], "acl") {
 			all[c[0]] = [2]string{c[1], c[5]}
 		}
 	}
@@ -141,7 +141,7 @@ func TestExports(t *testing.T) {
 	exportsOnly(t, "libopapi.so", every)
 }
 
-// What programs, frameworks and recorders look up in libnnopbase.so.
+// libnnopbase.so has the functions that programs, frameworks and recorders look up, and no others.
 func TestBaseExports(t *testing.T) {
 	got := exports(t, "libnnopbase.so")
 	const wanted = `aclCreateTensor aclCreateScalar aclCreateIntArray aclCreateFloatArray aclCreateBoolArray aclCreateTensorList aclCreateScalarList
@@ -163,12 +163,12 @@ func TestBaseExports(t *testing.T) {
 	}
 	for _, name := range got {
 		if !strings.Contains(wanted, name) && !strings.HasPrefix(name, "aclsim_") {
-			t.Errorf("libnnopbase.so has %s, which nobody looks up", name)
+			t.Errorf("libnnopbase.so has %s, which no program looks up", name)
 		}
 	}
 }
 
-// The binary that the program loads has a kernel for each operator, and says that their blocks can be read.
+// The binary that the program loads has a kernel for each operator, and the section that marks operators.
 func TestBinary(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "main.c")
 	if err := os.WriteFile(source, []byte("#include <stdio.h>\n#include \"executor.h\"\nint main(void) { size_t n; void *p = binary_make(&n); return fwrite(p, 1, n, stdout) != n; }\n"), 0o644); err != nil {

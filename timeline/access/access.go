@@ -22,6 +22,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/sim/opapi/block"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -233,3 +234,36 @@ func (t *Tracker) words(b []byte, param int, item uint32, step int) {
 }
 
 func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
+
+// The argument block of an operator declares the memory that its launch accesses, and its address words. So its other words are numbers, and the
+// launch reaches no other memory.
+
+// operator returns the argument block of an operator's launch, nil for other data.
+func (t *Tracker) operator(e *timeline.Event, q *api.Param, d *format.Data, b []byte) *block.Block {
+	if q.Role != api.Args || d.Item != 0 || d.Dir != format.DirIn {
+		return nil
+	}
+	return t.State.Operator(e, b)
+}
+
+// operands adds the accesses of an operator.
+func (t *Tracker) operands(x *block.Block, param int) {
+	for _, o := range x.Operands() {
+		for _, kind := range kinds(&o) {
+			t.buf = append(t.buf, Access{Addr: o.Addr + o.Lo, Size: o.Size, Kind: kind, Param: param, At: uint64(o.At)})
+		}
+	}
+}
+
+// kinds returns how an operator accesses an operand. If its output has gaps, it keeps what is there. A workspace has no content before and after.
+func kinds(o *block.Operand) []Kind {
+	switch {
+	case o.Size == 0:
+		return nil
+	case o.Role == block.In:
+		return []Kind{Reads}
+	case o.Role == block.Scratch, o.Role == block.Out && o.Dense:
+		return []Kind{Writes}
+	}
+	return []Kind{Reads, Writes}
+}

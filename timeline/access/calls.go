@@ -8,6 +8,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/sim/opapi/block"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -411,4 +412,22 @@ func (x *Calls) Omits(e *timeline.Event) Omission {
 		return Impossible
 	}
 	return Replayed
+}
+
+// operand adds the accesses by an address word of an operator's argument block.
+func (c *Call) operand(w *Word, x *block.Operand) {
+	o, off := w.Object, w.Offset
+	if o.Kind.OnHost() {
+		c.name(o, off, Names)
+		return
+	}
+	addr := x.Addr + x.Lo
+	if at, offset, ok := c.State.Find(c.Event.Process, addr); ok {
+		o, off = at, offset
+	} else {
+		off += x.Lo
+	}
+	for _, kind := range kinds(x) {
+		c.span(o, addr, off, x.Size, kind)
+	}
 }

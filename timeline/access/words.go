@@ -454,3 +454,32 @@ func PayloadOf(e *timeline.Event, q *api.Param, d *format.Data, args []kernelbin
 	}
 	return p
 }
+
+// operand returns the operand of an address word of an operator's argument block, nil if the payload is no such block.
+func (p *Payload) operand(at uint64) *block.Operand {
+	i, ok := slices.BinarySearchFunc(p.Operands, at, func(o block.Operand, at uint64) int { return cmp.Compare(uint64(o.At), at) })
+	if !ok {
+		return nil
+	}
+	return &p.Operands[i]
+}
+
+// operands appends the address words of an operator's argument block that begin in b, at an offset of the block.
+func (x *Words) operands(p *Payload, b []byte, at uint64) {
+	for _, o := range p.Operands {
+		if k := uint64(o.At); k < at || k+8 > at+uint64(len(b)) {
+			continue
+		}
+		recent := x.find(p.Process, o.Addr)
+		of := recent.object
+		if of == nil || of.Kind.OnHost() && !p.Host {
+			continue
+		}
+		off := o.Addr - of.Handle
+		if off != 0 && !recent.passed {
+			recent.passed = true
+			x.pass(p.Process, o.Addr)
+		}
+		x.words = append(x.words, Word{At: uint64(o.At), Addr: o.Addr, Object: of, Offset: off, Evidence: ByLayout})
+	}
+}

@@ -71,7 +71,14 @@ func (o *operator) check() error {
 		if !tensor && !strings.ContainsRune("SAIFBiujhcbdfsp", t) {
 			return fmt.Errorf("unknown type %q", t)
 		}
-		if r := rune(o.roles[i]); tensor != strings.ContainsRune("iobdxIOBDX", r) || !tensor && r != '-' {
+		roles := "-"
+		switch {
+		case tensor:
+			roles = "iobdxIOBDX"
+		case cType(t) == "p":
+			roles = "-N"
+		}
+		if r := rune(o.roles[i]); !strings.ContainsRune(roles, r) {
 			return fmt.Errorf("role %q of a parameter with type %q", r, t)
 		}
 	}

@@ -43,6 +43,7 @@ var readers = []reader{
 	{"AscendCL simulator", []variable{
 		{"ACLSIM_KERNELS", "kernel libraries, separated by colons: shared objects that export `aclsim_kernels` ([kernel.h](../../sim/libascendcl/include/aclsim/kernel.h))", "none"},
 		{"ACLSIM_KERNELS_BESIDE", "1: load the [kernel library](simulator.md#kernel-libraries) beside each binary that the program loads. `record --sim` and `sim` set it unless it is set, `env --sim` prints it", "off"},
+		{"ASCEND_HOME_PATH, ASCEND_TOOLKIT_HOME, ASCEND_OPP_PATH", "folders of a [toolkit](simulator.md#a-toolkit) for the program. `record --sim` and `sim` set them unless one of the first two is set, `env --sim` prints them", "the simulator's toolkit"},
 		{"ACLSIM_DEVICES", "number of devices, 1 to 16", "1"},
 		{"ACLSIM_CLOCK", "`real` or `virtual` [time](simulator.md#time)", "real"},
 		{"ACLSIM_MODEL", "[cost model](simulator.md#cost-model): a preset, a JSON file of at most 1 MiB, or its content", "ascend910b"},
@@ -54,7 +55,8 @@ var readers = []reader{
 		{"ACLSIM_UNINITIALISED", "1: mark new device memory, to find results of memory that nothing has written. `replay --verify` sets it", "off"},
 		{"ACLSIM_VA_BASE", "hexadecimal address of the first device's memory, a multiple of 2 MiB. Each device needs 256 GiB of free addresses", "0x124000000000; 0x550000000000 if these are taken, as under ThreadSanitizer on x86-64, with room for one device"},
 		{"ACLSIM_PLACE", "file with the hexadecimal addresses of successful allocations, one a line. 0 is any address, `#` begins a comment. `aclsim_place` ([place.h](../../sim/libascendcl/include/aclsim/place.h)) has precedence. A replay sets the variable", "none"},
-		{"ACLSIM_KERNELS_LOG", "existing file to which the simulator appends loaded kernel libraries, and `?` with the names of kernels without one. Recordings and replays set it", "none"},
+		{"ACLSIM_KERNELS_LOG", "existing file to which the simulator appends loaded kernel libraries, `?` with the names of kernels without one, and `~` with those of operators that are not computed. Recordings and replays set it", "none"},
+		{"ACLNN_CACHE_LIMIT", "entries that a thread's [executor cache](simulator.md#operators) has at most", "10000"},
 		{"ACLSIM_BREAK", "rule to break. Only the simulator of the conformance suite reads it", "none"},
 	}},
 	{"CUDA simulator", []variable{

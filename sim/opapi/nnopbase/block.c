@@ -26,7 +26,7 @@ aclsim_operator_block *block_copy(const aclsim_operator_block *b)
 	return c ? memcpy(c, b, b->size) : NULL;
 }
 
-/* What a parameter adds to a block. */
+/* The part of a block that belongs to one parameter. */
 typedef struct need {
 	enum kind kind;     /* of the handle; KINDS if the parameter has none */
 	uint64_t count;     /* elements */
@@ -122,14 +122,28 @@ typedef struct cursor {
 	uint32_t tensor, value;
 } cursor;
 
+uint8_t role_of(char letter)
+{
+	switch (letter | 0x20) {
+	case 'i':
+		return ACLSIM_OPERATOR_IN;
+	case 'o':
+	case 'd':
+		return ACLSIM_OPERATOR_OUT;
+	case 'b':
+	case 'x':
+		return ACLSIM_OPERATOR_IN | ACLSIM_OPERATOR_OUT;
+	}
+	return 0;
+}
+
 static void put_tensor(cursor *c, const aclTensor *t, char role, uint32_t param, uint32_t position)
 {
 	aclsim_operator_tensor *to = &block_tensors(c->block)[c->tensor++];
 	int64_t *dims = (int64_t *)((char *)c->block + c->value);
-	bool in = strchr("ibxIBX", role), out = strchr("obdxOBDX", role);
 
-	to->role = (uint8_t)((in ? ACLSIM_OPERATOR_IN : 0) | (out ? ACLSIM_OPERATOR_OUT : 0));
-	to->flags = role == 'x' || role == 'X' ? ACLSIM_OPERATOR_ROLE_UNKNOWN : 0;
+	to->role = role_of(role);
+	to->flags = (role | 0x20) == 'x' ? ACLSIM_OPERATOR_ROLE_UNKNOWN : 0;
 	to->param = param;
 	to->position = position;
 	to->dims = c->value;

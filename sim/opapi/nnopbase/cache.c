@@ -32,8 +32,7 @@ typedef struct cache {
 	cached *newest, *oldest;
 	size_t count;
 
-	bool open;
-	const char *name;
+	const char *name;   /* NULL: no look-up is open */
 	const uint8_t *key; /* the program's; NULL: the key is the hash alone */
 	size_t key_size;
 	uint64_t hash; /* 0: not to be cached */
@@ -108,10 +107,8 @@ OPAPI_EXPORT void InitPTACacheThreadLocal(void)
 {
 	cache *c = mine();
 
-	if (!c)
-		return;
-	begin(c);
-	c->open = true;
+	if (c)
+		begin(c);
 }
 
 OPAPI_EXPORT void UnInitPTACacheThreadLocal(void)
@@ -121,7 +118,6 @@ OPAPI_EXPORT void UnInitPTACacheThreadLocal(void)
 	if (!c)
 		return;
 	begin(c);
-	c->open = false;
 	c->name = NULL;
 }
 
@@ -219,7 +215,7 @@ void cache_add(aclOpExecutor *x)
 {
 	cache *c = mine();
 
-	if (!c || !c->open || !c->hash || !c->name)
+	if (!c || !c->hash || !c->name)
 		return;
 	cached *old = look(c, c->hash, c->key, c->key_size);
 	if (old && atomic_load(&old->state) != FAILED)
@@ -279,12 +275,12 @@ static bool place(const cache *c, aclsim_operator_block *b)
 static aclOpExecutor *find(uint64_t hash, const uint8_t *key, size_t size, uint64_t *workspace_size)
 {
 	cache *c = mine();
-	cached *e = c && c->open && c->name && hash ? look(c, hash, key, size) : NULL;
+	cached *e = c && c->name && hash ? look(c, hash, key, size) : NULL;
 
 	if (!e || atomic_load(&e->state) != USABLE || !workspace_size)
 		return NULL;
 	aclOpExecutor *x = executor_of(e->call.index, e->call.text, block_copy(e->call.block));
-	if (x && !place(c, x->call.block)) { /* the key says nothing about the tensors: a miss is right */
+	if (x && !place(c, x->call.block)) { /* other tensors are absent than before */
 		aclsim_operator_block *block = x->call.block;
 		handle_end(x, EXECUTOR);
 		handle_free(x, EXECUTOR);

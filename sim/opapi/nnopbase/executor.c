@@ -7,6 +7,7 @@
 #include "executor.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "acl/acl.h"
 
@@ -84,7 +85,7 @@ static int32_t make(uint32_t index, const char *text, const uint64_t *args, uint
 	aclOpExecutor *e = executor_of(index, text, block);
 	if (!e)
 		return report(OPAPI_NO_EXECUTOR, text, "memory is exhausted");
-	InitL0Context(text + sizeof "aclnn" - 1, e);
+	InitL0Context(kernel_type(text), e);
 	cache_add(e);
 	*workspace_size = e->workspace_size;
 	*executor = e;
@@ -119,10 +120,7 @@ OPAPI_EXPORT int32_t aclsim_operator_max_size(const char *text, const uint64_t *
 
 static bool has_device_shape(const char *roles)
 {
-	for (; *roles; roles++)
-		if (*roles == 'd' || *roles == 'D')
-			return true;
-	return false;
+	return roles[strcspn(roles, "dD")];
 }
 
 static int32_t run(void *workspace, uint64_t size, aclOpExecutor *e, void *stream)
@@ -190,12 +188,10 @@ static int32_t set_address(aclOpExecutor *e, uint8_t roles, size_t index, size_t
 	if (!handle_is(e, EXECUTOR) || !handle_is(handle, position == SIZE_MAX ? TENSOR : TENSORS))
 		return report(OPAPI_INVALID, func, "the executor, or the tensor, has ended or never was one");
 	aclsim_operator_block *b = e->call.block;
-	const char *text_role = text_roles(e->call.text);
+	const char *letters = text_roles(e->call.text);
 	for (uint32_t i = 0; i < b->num_params; i++) {
 		const aclsim_operator_param *p = &block_params(b)[i];
-		bool in = text_role[i] != '-' && text_role[i] != 'o' && text_role[i] != 'O' && text_role[i] != 'd' && text_role[i] != 'D';
-		bool out = text_role[i] != '-' && text_role[i] != 'i' && text_role[i] != 'I';
-		if (!((in && (roles & ACLSIM_OPERATOR_IN)) || (out && (roles & ACLSIM_OPERATOR_OUT))) || index-- > 0)
+		if (!(role_of(letters[i]) & roles) || index-- > 0)
 			continue;
 		bool list = p->type == 'L' || p->type == 'l';
 		size_t k = position == SIZE_MAX ? 0 : position;

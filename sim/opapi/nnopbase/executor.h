@@ -26,7 +26,10 @@ struct aclOpExecutor {
 const char *text_types(const char *text);
 const char *text_roles(const char *text);
 
-/* block_make freezes the arguments of an operator. NULL: *error says why. The caller frees it. */
+/* role_of returns the bits of a letter of text_roles; 0 for a parameter that is not a tensor. */
+uint8_t role_of(char letter);
+
+/* block_make freezes the arguments of an operator. It returns NULL and sets *error if it fails. The caller frees it. */
 aclsim_operator_block *block_make(const char *text, const uint64_t *args, int32_t *error);
 
 /* block_copy returns a copy; NULL if memory is exhausted. */
@@ -39,10 +42,13 @@ aclsim_operator_tensor *block_tensors(aclsim_operator_block *b);
 /* binary_make returns the binary of all operators; NULL if memory is exhausted. The caller frees it. */
 void *binary_make(size_t *size);
 
-/* launch submits the operator's kernel, and says what it was where the stream wants to know. */
-int32_t launch(const frozen *f, void *stream, bool describe);
+/* kernel_type returns the type of an operator's kernel: its name without the prefix aclnn or acl. */
+const char *kernel_type(const char *name);
 
-/* launch_describes reports whether the stream keeps descriptions of its operators. */
+/* launch submits the operator's kernel. With describes it then reports operator and shapes to the runtime. */
+int32_t launch(const frozen *f, void *stream, bool describes);
+
+/* launch_describes reports whether the stream's attribute CACHE_OP_INFO is on. */
 bool launch_describes(void *stream);
 
 /* launch_captures reports whether the stream is being captured. */

@@ -7,12 +7,12 @@
 #include "executor.h"
 #include "operators_gen.h"
 
-/* What this process found in the runtime. */
+/* Handles that the runtime gave to this process. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static aclrtBinHandle binary;
 static _Atomic(aclrtFuncHandle) functions[OPERATORS];
 
-/* find asks the runtime for an operator's function, for the current device. It loads the binary if there is none, or none any more. */
+/* find gets an operator's function from the runtime. It loads the binary if there is none, or if the program has unloaded it. */
 static aclError find(const frozen *o, aclrtFuncHandle *f)
 {
 	pthread_mutex_lock(&lock);
@@ -50,6 +50,8 @@ bool launch_captures(void *stream)
 
 	return aclmdlRICaptureGetInfo(stream, &status, &model) == ACL_SUCCESS && status != ACL_MODEL_RI_CAPTURE_STATUS_NONE;
 }
+
+const char *kernel_type(const char *name) { return name + (strncmp(name, "aclnn", 5) ? 3 : 5); }
 
 /* The description of an operator, as the toolkit 9 lays it out. */
 typedef struct description {
@@ -102,7 +104,7 @@ static void describe(const frozen *f)
 {
 	_Alignas(8) char buffer[MAX_DESCRIPTION];
 	description *d = (description *)buffer;
-	const char *name = f->text, *type = name + sizeof "aclnn" - 1;
+	const char *name = f->text, *type = kernel_type(name);
 
 	*d = (description){.blocks = 1, .node = TEXT_ID(name, "_", type, "AiCore_", type), .op_type = TEXT_ID(type)};
 	describe_tensors(d, f->block, ACLSIM_OPERATOR_IN);
@@ -110,20 +112,20 @@ static void describe(const frozen *f)
 	aclrtCacheLastTaskOpInfo(d, sizeof *d + d->num_tensors * sizeof *d->tensors);
 }
 
-int32_t launch(const frozen *f, void *stream, bool wants)
+int32_t launch(const frozen *f, void *stream, bool describes)
 {
 	aclrtFuncHandle function = atomic_load(&functions[f->index]);
 	aclError e = function ? ACL_SUCCESS : find(f, &function);
 
 	if (!e) {
 		e = submit(function, stream, f->block);
-		/* The function is not loaded on this device, or no more. */
-		if ((e == ACL_ERROR_RT_PARAM_INVALID || e == ACL_ERROR_RT_INVALID_HANDLE) && !find(f, &function))
+		/* The binary was unloaded. */
+		if (e == ACL_ERROR_RT_INVALID_HANDLE && !find(f, &function))
 			e = submit(function, stream, f->block);
 	}
 	if (e)
 		return report(OPAPI_RUNTIME, f->text, "the runtime refuses the launch with error %d", e);
-	if (wants)
+	if (describes)
 		describe(f);
 	return OPAPI_OK;
 }

@@ -1,4 +1,4 @@
-/* Tensors, scalars, arrays and lists: what a program describes an operator's arguments with. */
+/* Tensors, scalars, arrays and lists, which are the arguments of operators. */
 #include <stdlib.h>
 #include <string.h>
 

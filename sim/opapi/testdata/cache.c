@@ -100,6 +100,8 @@ static void mode0(void)
 		WANT(561103, aclnnAdd(NULL, 0, e, stream));
 		CHECK(!strstr(calls, "Phase1"));
 	}
+	for (int i = 0; i < 3; i++)
+		AddTensorAddrToCachedList(memory);
 	CHECK(!PTAGetExecCache(77, &size)); /* no look-up is open */
 	open_lookup("aclnnAdd\0", 77, there); /* another pointer: never the same operator */
 	CHECK(!PTAGetExecCache(77, &size));
@@ -115,6 +117,15 @@ static void mode0(void)
 	open_lookup(name, 77, here);
 	InitPTACacheThreadLocal();
 	CHECK(!PTAGetExecCache(77, &size)); /* no address was told */
+	open_lookup(name, 77, here);
+	AddTensorAddrToCachedList(memory);
+	CHECK(!PTAGetExecCache(77, &size)); /* one too many */
+
+	/* The entry is the first phase one of a look-up; a further one is another operator's. */
+	open_lookup(name, 79, here);
+	OK(aclDestroyAclOpExecutor(phase_one(here)));
+	OK(aclnnAdd(NULL, 0, phase_one(here), stream));
+	CHECK(!PTAGetExecCache(79, &size));
 	UnInitPTACacheThreadLocal();
 }
 

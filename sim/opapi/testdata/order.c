@@ -83,6 +83,15 @@ int main(void)
 	made(PHASE_ONE "InitL2Phase2Context CommonOpExecutorRun aclrtLaunchKernelWithHostArgs OpDfxGuardEnd ");
 	captured(memory);
 
+	/* The program may unload any binary. */
+	aclrtBinHandle bin;
+	OK(aclrtFunctionGetBinary(function, &bin));
+	OK(aclrtBinaryUnLoad(bin));
+	calls[0] = 0;
+	run(memory, stream);
+	made(PHASE_ONE "InitL2Phase2Context CommonOpExecutorRun aclrtGetStreamAttribute aclrtLaunchKernelWithHostArgs aclrtBinaryGetFunction "
+		       "aclrtBinaryLoadFromData aclrtBinaryGetFunction aclrtLaunchKernelWithHostArgs OpDfxGuardEnd ");
+
 	int before = launches;
 	aclrtStream second;
 	OK(aclrtSetDevice(1));

@@ -81,6 +81,7 @@ static _Alignas(8) char launched[64 << 10];  /* the latest argument block */
 static _Alignas(8) char described[64 << 10]; /* the latest description */
 static size_t described_size;
 static int launches;
+static aclrtFuncHandle function; /* of the latest launch */
 
 static void called(const char *name)
 {
@@ -109,6 +110,7 @@ RECORD(aclError, aclrtLaunchKernelWithHostArgs, "aclrtLaunchKernelWithHostArgs",
        CHECK(size <= sizeof launched);
        memcpy(launched, args, size);
        if (DUMP) fwrite(args, 1, size, stdout);
+       function = f;
        launches++)
 RECORD(aclError, aclrtCacheLastTaskOpInfo, "aclrtCacheLastTaskOpInfo", (const void *const p, const size_t n), (p, n), memcpy(described, p, n); described_size = n)
 RECORD(void, InitL2Phase1Context, "_Z19InitL2Phase1ContextPKcPP13aclOpExecutor", (const char *n, aclOpExecutor **e), (n, e))

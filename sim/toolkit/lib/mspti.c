@@ -8,6 +8,7 @@ _Bool msptiActivityIsEnabled(int kind);
 void mstxMarkA(const char *message, void *stream);
 uint64_t mstxRangeStartA(const char *message, void *stream);
 void mstxRangeEnd(uint64_t id);
+void mstxGetToolId(uint64_t *id);
 void *mstxDomainCreateA(const char *name);
 void mstxDomainDestroy(void *domain);
 void mstxDomainMarkA(void *domain, const char *message, void *stream);
@@ -23,6 +24,11 @@ EXPORT _Bool msptiActivityIsEnabled(int kind) { return 0; }
 EXPORT void mstxMarkA(const char *message, void *stream) {}
 EXPORT uint64_t mstxRangeStartA(const char *message, void *stream) { return 0; }
 EXPORT void mstxRangeEnd(uint64_t id) {}
+EXPORT void mstxGetToolId(uint64_t *id)
+{
+	if (id)
+		*id = 0;
+}
 EXPORT void *mstxDomainCreateA(const char *name) { return NULL; }
 EXPORT void mstxDomainDestroy(void *domain) {}
 EXPORT void mstxDomainMarkA(void *domain, const char *message, void *stream) {}
