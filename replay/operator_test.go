@@ -91,3 +91,14 @@ func TestReplayOfOperatorsThatAreComputed(t *testing.T) {
 		t.Errorf("without the library: %s, %+v", &r.Results, r.Unverified)
 	}
 }
+
+// A kernel whose library declares what it accesses, and has no code, makes its output unproved. Such kernels were ignored, as if no library had them.
+func TestReplayOfKernelsWithoutCode(t *testing.T) {
+	program := testenv.CompileC(t, "operators", []string{"testdata/operators.c"})
+	simulate(t)
+	flags := []string{"-DKERNEL", "-DNO_CODE", "-fPIC"}
+	t.Setenv("ACLSIM_KERNELS", testenv.CompileC(t, "libnocode.so", []string{"testdata/operators.c"}, append(flags, "-shared")...))
+	path := recorded(t, program, testenv.CompileC(t, "nocode.o", []string{"testdata/operators.c"}, append(flags, "-c")...))
+	unproved(t, run(t, path, &Options{Verify: true}), 5, map[verify.Reason]int{verify.Kernel: 1})
+	unproved(t, run(t, path, &Options{Verify: true, KernelLibraries: noKernels}), 0, map[verify.Reason]int{verify.Kernel: 6}) // all that it could reach
+}

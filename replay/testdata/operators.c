@@ -2,7 +2,8 @@
  * One operator, aclnnAffine(x, scale, offset, out): out[i] = scale * x[i], and the last element is offset. The number offset is the address of x, and
  * the operator has a workspace.
  *
- * Compiled with -DKERNEL, this is the operator's kernel, as a library and as a binary. The program launches it with three tensors in one allocation,
+ * Compiled with -DKERNEL, this is the operator's kernel, as a library and as a binary. -DNO_CODE: the library declares what the kernel accesses and has
+ * no code, and the binary declares no operators. The program launches it with three tensors in one allocation,
  * and copies its output, what is beside it, and its input to the host. "computed" expects that a library computes it, "lies" launches a block with an
  * unknown data type, "large" one of more than 4 KiB, and "quit" ends without aclFinalize.
  */
@@ -27,7 +28,12 @@ _Static_assert(sizeof(aclsim_operator_block) == 56 && sizeof(aclsim_operator_par
 
 #include "aclsim/kernel.h"
 
+#ifdef NO_CODE
+#define RUN NULL
+#else
+#define RUN aclnnAffine
 __attribute__((used, section(".aclsim.operators"))) static const uint32_t operators = ACLSIM_OPERATOR_VERSION;
+#endif
 
 static uint32_t affine_extents(const aclsim_launch *l, aclsim_extent *out, uint32_t max)
 {
@@ -49,7 +55,7 @@ void aclnnAffine(const aclsim_launch *l, uint32_t block)
 		out[i] = i < N - 1 ? a->scale * x[i] : a->offset;
 }
 
-static const aclsim_kernel kernels[] = {{.name = "aclnnAffine", .extents = affine_extents, .run = aclnnAffine}};
+static const aclsim_kernel kernels[] = {{.name = "aclnnAffine", .extents = affine_extents, .run = RUN}};
 
 const aclsim_kernel_library *aclsim_kernels(void)
 {

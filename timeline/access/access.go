@@ -123,7 +123,11 @@ func (t *Tracker) param(e *timeline.Event, i, step int) (all bool) {
 	switch {
 	case p.Role == api.DevArgs:
 		b, known, _ := t.DevArgs()
-		t.words(b, i, 0, step)
+		if x := t.State.Operator(e, b); x != nil {
+			t.operands(x, i)
+		} else {
+			t.words(b, i, 0, step)
+		}
 		return known
 	case p.Role == api.Launch:
 		u, _ := e.Use(i)

@@ -299,6 +299,17 @@ func (c *Call) pointers() {
 	if !known || !c.OK {
 		return
 	}
+	if x := c.State.Operator(c.Event, b); x != nil {
+		c.declared = true
+		for _, p := range x.Operands() {
+			if o, off, ok := c.State.Find(c.Event.Process, p.Addr); ok && !o.Kind.OnHost() {
+				w := Word{At: uint64(p.At), Addr: p.Addr, Object: o, Offset: off, Evidence: ByLayout}
+				c.Pointers = append(c.Pointers, w)
+				c.operand(&w, &p)
+			}
+		}
+		return
+	}
 	for at := uint64(0); at+8 <= uint64(len(b)); at += 8 {
 		w := word(b[at:])
 		if o, off, ok := c.State.Find(c.Event.Process, w); ok && !o.Kind.OnHost() {

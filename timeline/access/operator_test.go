@@ -121,3 +121,26 @@ func TestOperatorsDeclareAddresses(t *testing.T) {
 		t.Errorf("%q, want %q: %v", got, want, err)
 	}
 }
+
+// Operators with arguments in device memory declare their accesses and addresses in the same way.
+func TestOperatorsWithDeviceArguments(t *testing.T) {
+	const args = devA + 0x200000
+	s := tell(t)
+	s.Stream(strA)
+	s.Malloc(devA, 4096)
+	s.Malloc(devB, 4096)
+	s.Malloc(args, 4096)
+	b := add().Bytes()
+	s.Then("aclrtMemcpy", testtrace.A(args, uint64(len(b)), host, uint64(len(b)), 1), testtrace.Reads("src", 0, b))
+	s.run(args, uint64(len(b)), strA)
+	var pointers []string
+	err := access.Each(s.Load().Reader, acl.Model, func(q *access.Call) error {
+		for _, w := range q.Pointers {
+			pointers = append(pointers, fmt.Sprintf("%d:%#x %s", w.At, w.Addr, w.Evidence))
+		}
+		return nil
+	})
+	if want := 6; err != nil || len(pointers) != want || !strings.HasSuffix(pointers[0], "layout") {
+		t.Errorf("%q, want %d: %v", pointers, want, err)
+	}
+}
