@@ -22,7 +22,7 @@ import (
 func TestThirdRuntime(t *testing.T) {
 	root := testenv.Root(t)
 	tree := t.TempDir()
-	for _, part := range []string{"Makefile", "go.mod", "go.sum", "api", "docs", "probe/shim", "replay/player", "internal/glibc"} {
+	for _, part := range []string{"Makefile", "go.mod", "go.sum", "api", "docs", "probe/shim", "replay/player", "internal/glibc", "sim/opapi"} {
 		copyTree(t, filepath.Join(tree, part), filepath.Join(root, part))
 	}
 	before := content(t, tree)
