@@ -132,6 +132,14 @@ var cTypes = map[rune]string{
 	'i': "int64_t ", 'u': "uint64_t ", 'j': "int32_t ", 'h': "int16_t ", 'c': "int8_t ", 'b': "bool ", 'd': "double ", 'f': "float ",
 }
 
+// oneStage has functions with one phase, by header. They are not in the operator table.
+var oneStage = map[string]string{
+	"aclnn_trans_matmul_weight.h": "aclnnStatus aclnnCalculateMatmulWeightSize(const aclIntArray *shape, uint64_t *size);\n" +
+		"aclnnStatus aclnnCalculateMatmulWeightSizeV2(const aclIntArray *shape, aclDataType dataType, uint64_t *size);\n\n",
+	"aclnn_npu_format_cast.h": "aclnnStatus aclnnNpuFormatCastCalculateSizeAndFormat(const aclTensor *tensor, const int format, int additionalType, int64_t **dims, " +
+		"uint64_t *numDims, int *actualFormat);\n\n",
+}
+
 // addOperators declares the operators of each header in the archive of headers. An operator whose header is unknown is in none.
 func addOperators(files map[string]file) error {
 	f, err := os.Open(operators)
@@ -139,7 +147,7 @@ func addOperators(files map[string]file) error {
 		return err
 	}
 	defer f.Close()
-	texts := map[string]string{}
+	texts := maps.Clone(oneStage)
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		row := strings.Split(lines.Text(), "\t")

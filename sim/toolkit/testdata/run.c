@@ -7,6 +7,7 @@
 #include <acl/acl_op_compiler.h>
 #include <aclnn/aclnn_base.h>
 #include <aclnnop/aclnn_add.h>
+#include <aclnnop/aclnn_trans_matmul_weight.h>
 #include <hccl/hccl.h>
 #include <hccl/hccl_types.h>
 
@@ -28,7 +29,10 @@ static void add(aclrtStream stream, void *a, void *b, void *out)
 	aclScalar *alpha = aclCreateScalar(&one, ACL_FLOAT);
 	uint64_t size;
 	aclOpExecutor *executor;
+	aclIntArray *shape = aclCreateIntArray(dims, 2);
 
+	WANT(ACLNN_SUCCESS, aclnnCalculateMatmulWeightSizeV2(shape, ACL_FLOAT16, &size));
+	WANT(ACLNN_SUCCESS, aclDestroyIntArray(shape));
 	for (int i = 0; i < 3; i++)
 		t[i] = aclCreateTensor(dims, 2, ACL_FLOAT, strides, 0, ACL_FORMAT_ND, dims, 2, at[i]);
 	WANT(ACLNN_SUCCESS, aclnnAddGetWorkspaceSize(t[0], t[1], alpha, t[2], &size, &executor));
