@@ -146,6 +146,14 @@ static inline void leave(struct thread *t, const struct visit *v)
 		guest_unblock(&v->mask);
 }
 
+void face_changed_stack(void)
+{
+	struct thread *t = self();
+
+	if (t->visits)
+		guest_set_stack(&t->stack);
+}
+
 static void end_thread(void *unused)
 {
 	struct thread *t = self();

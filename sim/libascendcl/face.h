@@ -22,6 +22,9 @@ int face_last_task(uint32_t *id);
 /* Calls a function without an error code. Returns 0 if the engine can't be called. */
 uint64_t face_ask(uint32_t fn, uint64_t *words);
 
+/* Called after the thread has changed its signal stack. */
+void face_changed_stack(void);
+
 /* Called for a function that is not simulated: prints its name once and returns 207000. */
 aclError face_unsupported(const char *name);
 

@@ -23,7 +23,8 @@
 	X(sighandler_t, bsd_signal, (int, sighandler_t))                                                               \
 	X(sighandler_t, sysv_signal, (int, sighandler_t))                                                              \
 	X(sighandler_t, __sysv_signal, (int, sighandler_t))                                                            \
-	X(sighandler_t, sigset, (int, sighandler_t))
+	X(sighandler_t, sigset, (int, sighandler_t))                                                                   \
+	X(int, sigaltstack, (const stack_t *, stack_t *))
 #define DESCRIPTORS                                                                                                   \
 	X(int, close, (int))                                                                                           \
 	X(int, close_range, (unsigned, unsigned, int))                                                                 \
@@ -116,13 +117,13 @@ void guest_set_stack(struct guest_stack *stack)
 {
 	stack_t s;
 
-	if (sigaltstack(NULL, &s))
+	if (libc_sigaltstack()(NULL, &s))
 		return;
 	if (s.ss_flags & SS_DISABLE) {
 		if (!stack->made && !(stack->made = make_stack()))
 			return;
 		s = (stack_t){.ss_sp = stack->made + GUARD, .ss_size = STACK};
-		if (sigaltstack(&s, NULL))
+		if (libc_sigaltstack()(&s, NULL))
 			return;
 	}
 	stack->low = (uintptr_t)s.ss_sp;
@@ -135,11 +136,21 @@ void guest_end_thread(struct guest_stack *stack)
 	char *made = stack->made;
 
 	*stack = (struct guest_stack){0};
-	if (!made || sigaltstack(NULL, &s))
+	if (!made || libc_sigaltstack()(NULL, &s))
 		return;
 	/* The program may have another one by now, which is its own. */
-	if (s.ss_flags & SS_DISABLE || s.ss_sp != made + GUARD || sigaltstack(&none, NULL) == 0)
+	if (s.ss_flags & SS_DISABLE || s.ss_sp != made + GUARD || libc_sigaltstack()(&none, NULL) == 0)
 		munmap(made, GUARD + STACK);
+}
+
+/* A thread that the engine knows always has a signal stack: a signal of Go's would end the program without one. */
+static int guest_sigaltstack(const stack_t *new, stack_t *old)
+{
+	int r = libc_sigaltstack()(new, old);
+
+	if (r == 0 && new)
+		face_changed_stack();
+	return r;
 }
 
 void guest_block(sigset_t *old)

@@ -80,6 +80,29 @@ func TestUnknownDependencies(t *testing.T) {
 	}
 }
 
+// A call that gives a node another task puts it into the node's graph, or the executable graph.
+func TestChangedNodes(t *testing.T) {
+	r := record(t)
+	in := func(want, name string, objects map[string]string) {
+		t.Helper()
+		f := cuda.Model.Lookup(name)
+		c := &Call[string]{Fn: f}
+		for i := range f.Params {
+			if o := objects[f.Params[i].Name]; o != "" {
+				c.Uses = append(c.Uses, Use[string]{Param: i, Key: o, Kind: f.Params[i].Object})
+			}
+		}
+		if got := r.captures.Apply(c); got != want {
+			t.Errorf("%s%v is in %q, want %q", name, objects, got, want)
+		}
+	}
+	r.call("cuGraphCreate", map[string]string{"phGraph": "g"}, nil)
+	r.call("cuGraphAddKernelNode_v2", map[string]string{"phGraphNode": "n", "hGraph": "g"}, nil)
+	in("g", "cuGraphKernelNodeSetParams_v2", map[string]string{"hNode": "n"})
+	in("unknown", "cuGraphKernelNodeSetParams_v2", map[string]string{"hNode": "unknown"})
+	in("exec", "cuGraphExecKernelNodeSetParams_v2", map[string]string{"hGraphExec": "exec", "hNode": "n"})
+}
+
 // TestCapture captures a stream and a stream that waits for it. Each task comes after the tasks that it waits for.
 func TestCapture(t *testing.T) {
 	r := record(t)

@@ -291,7 +291,7 @@ func TestExports(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]bool{"aclsim_simulated": true, "aclsim_unknown": true, "aclsim_mark": true, "aclsim_late": true, "aclsim_now": true, "aclsim_work": true, "aclsim_own": true, "aclsim_place": true}
-	for _, name := range strings.Fields("sigaction signal bsd_signal sysv_signal __sysv_signal sigset close close_range closefrom dup2 dup3") {
+	for _, name := range strings.Fields("sigaction signal bsd_signal sysv_signal __sysv_signal sigset sigaltstack close close_range closefrom dup2 dup3") {
 		want[name] = true // see guest.c
 	}
 	for _, fn := range acl.Model.Funcs {

@@ -20,6 +20,11 @@ func TestHandlersRunOnTheSignalStack(t *testing.T) {
 	inAnyOrder(t, "guest", func(t *testing.T, exe string) { run(t, libraries(t), nil, exe, "handlers", "-") })
 }
 
+// A thread that took its signal stack away was without one in the engine, and a signal of Go's ended the program: python -X faulthandler at its end.
+func TestThreadsKeepASignalStack(t *testing.T) {
+	inAnyOrder(t, "guest", func(t *testing.T, exe string) { run(t, libraries(t), nil, exe, "stack", "-") })
+}
+
 // inAnyOrder runs a test with a program that is linked with the runtime alone, and with libc before the runtime, as a
 // program that reaches the runtime through another library. The first calls of such programs crashed.
 func inAnyOrder(t *testing.T, name string, test func(t *testing.T, exe string)) {

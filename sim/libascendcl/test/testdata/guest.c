@@ -322,6 +322,26 @@ static void descriptors(const char *binary, const char *how)
 	OK(aclFinalize());
 }
 
+/* Ends the use of a signal stack that the thread had before its first call, as Python's fault handler does, and gets a signal of Go's. */
+static void stack(void)
+{
+	static char own[64 << 10];
+	stack_t s = {.ss_sp = own, .ss_size = sizeof own}, before;
+	int32_t device;
+
+	CHECK(!sigaltstack(&s, &before));
+	CHECK(before.ss_flags & SS_DISABLE);
+	CHECK(!aclInit(NULL));
+	CHECK(!aclrtSetDevice(0));
+	for (int i = 0; i < 1000; i++)
+		CHECK(!aclrtGetDevice(&device));
+	CHECK(!sigaltstack(&before, NULL));
+	CHECK(!raise(SIGURG));
+	CHECK(!aclrtGetDevice(&device));
+	CHECK(!sigaltstack(NULL, &before) && !(before.ss_flags & SS_DISABLE) && before.ss_sp != own);
+	CHECK(!aclFinalize());
+}
+
 int main(int argc, char **argv)
 {
 	CHECK(argc >= 3);
@@ -331,6 +351,8 @@ int main(int argc, char **argv)
 		masks();
 	else if (!strcmp(argv[1], "blocked"))
 		blocked();
+	else if (!strcmp(argv[1], "stack"))
+		stack();
 	else if (!strcmp(argv[1], "calls"))
 		calls(argv[2]);
 	else
