@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import time
 
 import torch
 
@@ -13,6 +14,7 @@ if sys.argv[1] == "exception":
     raise RuntimeError("on purpose")
 if sys.argv[1] == "interrupt":
     os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(600)  # another thread may take the signal
 if sys.argv[1] == "abort":
     os.abort()
 print("ended", tuple(y.shape))
