@@ -40,7 +40,7 @@ func (os *owners) of(seq uint64) *owner {
 
 // add adds an owner, unless it is known, and returns its index.
 func (os *owners) add(o owner) int {
-	known := func(k owner) bool { return k.generation == o.generation && k.first == o.first }
+	known := func(k owner) bool { return k.generation == o.generation }
 	if i := slices.IndexFunc(os.list[min(os.at, len(os.list)):], known); i >= 0 {
 		return os.at + i
 	}
@@ -97,7 +97,6 @@ func (r *ring) handOver(s *Session, sink probe.Sink, b []byte) error {
 	r.setOwner(s, o)
 	next := r.head.marked.Load() ^ 2
 	r.head.owner[next>>1&1] = o.ringOwner
-	r.begun = false
 	r.head.ahead.Store(r.lost - lost)
 	r.saveAs(next ^ 1)
 	if g.Calls == 0 {

@@ -293,7 +293,7 @@ _Static_assert(sizeof(struct piece) == 8, "piece");
 _Static_assert(sizeof(struct far) == 24, "far");
 _Static_assert(sizeof(struct payload_record) == 72, "payload_record");
 _Static_assert(sizeof(struct lost_record) == 32, "lost_record");
-_Static_assert(sizeof(struct owner_record) == 56, "owner_record");
+_Static_assert(sizeof(struct owner_record) == 56 && sizeof(struct owner_record) <= 2 * sizeof(struct lost_record), "owner_record");
 _Static_assert(sizeof(struct time_record) == 80, "time_record");
 
 #endif

@@ -62,7 +62,7 @@ static bool map_pool(long fd, uint64_t size, long *at)
 	*at = sys2(__NR_ftruncate, fd, RANGES * bytes) < 0 ? -1 : sys_map(RANGES * ring_addresses(size), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, NULL);
 	bool mapped = !sys_failed(*at);
 	for (uint32_t i = 0; mapped && i < RANGES; i++)
-		mapped = map_ring(*at + (long)(i * ring_addresses(size)), fd, i * bytes, size, 0);
+		mapped = map_ring(*at + (long)(i * ring_addresses(size)), fd, i * bytes, size, false);
 	return mapped;
 }
 

@@ -70,11 +70,10 @@ static uint32_t own_slot(struct slot *s, uint32_t i)
 	return tid;
 }
 
-enum { OWNER_ROOM = sizeof(struct lost_record) + sizeof(struct owner_record) };
-
 /*
  * Begins to write into a ring, whose slot is the caller's. Offsets and call numbers go on. The OWNER also ends the earlier thread's calls: those that
- * it has lost since its last record are in the ring's count. False if there is no room. Then nothing was written.
+ * it has lost since its last record are in the ring's count. A ring without room for a call has room for an OWNER: see shim_enter_at. False if there is
+ * none. Then nothing was written.
  */
 static bool enter_ring(struct shim_thread *t, struct ring *ring, uint32_t n, uint32_t tid)
 {
@@ -85,13 +84,14 @@ static bool enter_ring(struct shim_thread *t, struct ring *ring, uint32_t n, uin
 	t->head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED);
 	t->tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
 	t->slot = (uint16_t)n;
-	if (!shim_room(OWNER_ROOM)) {
+	bool nested = __atomic_load_n(&ring->nested, __ATOMIC_RELAXED) != 0;
+	if (!shim_room(sizeof(struct owner_record) + (nested ? sizeof(struct lost_record) : 0))) {
 		t->ring = NULL;
 		return false;
 	}
 	__atomic_signal_fence(__ATOMIC_SEQ_CST); /* who sees base may count in the ring */
 	t->base = (uint8_t *)ring + RING_HEADER;
-	if (__atomic_load_n(&ring->nested, __ATOMIC_RELAXED) != 0)
+	if (nested)
 		shim_write_nested();
 	ring->recording = 0;
 	struct owner_record *r = shim_next_record();
@@ -191,7 +191,7 @@ static struct ring *map_new(uint32_t n, uint64_t size, enum refusal *why)
 		*why = REFUSED_LIMIT;
 		whole = sys_map(ring_addresses(size), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, NULL);
 	}
-	if (!sys_failed(whole) && !map_ring(whole, fd, 0, size, MAP_POPULATE)) {
+	if (!sys_failed(whole) && !map_ring(whole, fd, 0, size, true)) {
 		sys2(__NR_munmap, whole, ring_addresses(size));
 		whole = -1;
 	}
@@ -233,7 +233,7 @@ static bool make_ring(struct shim_thread *t)
 		return true;
 	if (shim_filtered())
 		return refuse(why);
-	/* A ring that is almost empty is better than a new one, and one that is half full better than none. */
+	/* A ring that is almost empty is better than a new one, and one that is almost full is better than none. */
 	return take_over(t, 7) || new_ring(t, &why) || take_over(t, 0) || refuse(why);
 }
 
