@@ -141,12 +141,6 @@ type header struct {
 // mark records how far a ring was read.
 type mark struct{ pos, seq, lost uint64 }
 
-// ringOwner is the owner of a ring at a mark.
-type ringOwner struct {
-	tid, generation uint32
-	name            [16]byte
-}
-
 // taken returns the number of calls that were read, with lost ones.
 func (h *header) taken() uint64 { return h.lastMark().seq + h.ahead.Load() }
 

@@ -2,6 +2,7 @@ package ring
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"slices"
 	"unsafe"
@@ -65,6 +66,41 @@ func (r *ring) record(s *Session, sink probe.Sink, b []byte, state byte) error {
 		return errRing
 	}
 	return nil
+}
+
+// handOver ends the calls of a ring's thread, and begins those of the next one.
+func (r *ring) handOver(s *Session, sink probe.Sink, b []byte) error {
+	if len(b) < ownerBytes {
+		return errRing
+	}
+	o, lost := readOwner(b), le.Uint64(b[32:])
+	if o.first < r.seq || !s.possible(o.first-r.seq) || !s.possible(lost) {
+		return errRing
+	}
+	if err := r.endOuter(sink); err != nil {
+		return err
+	}
+	// The thread may have lost calls since its last record. finish has reported the first of them if it found the thread without room.
+	end := s.clock.nanoseconds(le.Uint64(b[16:]))
+	g := probe.Gap{PID: int(r.pid), TID: int(r.tid), From: cmp.Or(r.lastTime, end), To: end, Calls: lost - min(lost, r.lost), Reason: probe.RingFull}
+	r.seq, r.lost = o.first, r.lost+g.Calls
+	r.countCalls(s)
+	r.setOwner(s, o)
+	next := r.head.marked.Load() ^ 2
+	r.head.owner[next>>1&1] = o.ringOwner
+	r.head.ahead.Store(r.lost - lost)
+	r.saveAs(next ^ 1)
+	if g.Calls == 0 {
+		return nil
+	}
+	return sink.Gap(&g)
+}
+
+// readOwner decodes an owner record.
+func readOwner(b []byte) owner {
+	o := owner{ringOwner: ringOwner{tid: le.Uint32(b[8:]), generation: le.Uint32(b[12:])}, first: le.Uint64(b[24:])}
+	copy(o.name[:], b[40:ownerBytes])
+	return o
 }
 
 // end completes the enclosing call.

@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -122,6 +123,50 @@ type ring struct {
 	current   probe.Call // current call, reused for its memory
 	// recording is the time in nanoseconds that the thread spent on payloads since its latest call.
 	recording int64
+}
+
+// handedOn reports whether a later thread than the last known owner has the ring.
+func (r *ring) handedOn(s *Session) bool {
+	return (len(r.list) == 0 || r.slot.generation() != r.list[len(r.list)-1].generation) && !s.files.controlGone.Load()
+}
+
+// lookAhead finds the owners of records that were not read yet.
+func (r *ring) lookAhead() {
+	if r.mem == nil || r.done {
+		return
+	}
+	head := r.head.head.Load()
+	for r.looked = max(r.looked, r.pos); r.looked < head; {
+		b, state, size := r.next(r.looked)
+		if state == stateEntered && r.looked+size >= head || size < 8 || size%8 != 0 || size > r.size {
+			return
+		}
+		if b[6] == recOwner && size >= ownerBytes {
+			r.add(readOwner(b))
+		}
+		r.looked += size
+	}
+}
+
+// setOwner makes a thread the owner of the records at the read position.
+func (r *ring) setOwner(s *Session, o owner) {
+	r.tid, r.recording = o.tid, 0
+	key := threadID{r.pid, r.tid}
+	name, _, _ := bytes.Cut(o.name[:], []byte{0})
+	if len(name) == 0 && r.member.local != 0 { // the thread may not make system calls
+		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/comm", r.member.local, r.tid))
+		name = bytes.TrimSpace(comm)
+	}
+	s.rings.names[key] = string(name)
+	r.at = r.add(o)
+	r.list[r.at].base = s.rings.nextSeq[key]
+}
+
+// countCalls notes how many calls the owner at the read position has made.
+func (r *ring) countCalls(s *Session) {
+	if len(r.list) > 0 {
+		s.rings.nextSeq[threadID{r.pid, r.tid}] = r.list[r.at].number(r.seq)
+	}
 }
 
 // ringSize returns the size of a slot's ring. A program can write over it: an impossible size is that of the largest ring.
