@@ -616,7 +616,8 @@ func sum(t *testing.T, trace string) (recorded, lost int) {
 	return len(calls(t, r)), lost
 }
 
-// With 64 MiB of /dev/shm, as containers of Docker have, two threads got all the memory, and the calls of the others were not counted.
+// With 64 MiB of /dev/shm, as containers of Docker have, two threads got all the memory, and the calls of the others were not counted. Later, a
+// quarter of 10,000 threads got none: a thread had its ring until the recorder had emptied it, and 76 rings took all the memory.
 func TestManyThreadsInASmallFolder(t *testing.T) {
 	acltrace := testenv.Built(t, "bin/acltrace")
 	program := testenv.CompileC(t, "crowd", []string{source("crowd.c")})
@@ -624,10 +625,9 @@ func TestManyThreadsInASmallFolder(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		args []string
-		all  bool // nothing may be lost
 	}{
-		{"16 threads of 10,000 calls a second", []string{"16", "1", "10000", "1000"}, true},
-		{"10,000 short threads, 100 at a time", []string{"100", "100", "20", "0"}, false},
+		{"16 threads of 10,000 calls a second", []string{"16", "1", "10000", "1000"}},
+		{"10,000 short threads, 100 at a time", []string{"100", "100", "20", "0"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			trace := filepath.Join(t.TempDir(), "run.aclt")
@@ -639,10 +639,10 @@ func TestManyThreadsInASmallFolder(t *testing.T) {
 				if code != 0 || made == 0 || n+lost != made {
 					t.Fatalf("exit code %d, %d calls made, %d recorded, %d lost: %s", code, made, n, lost, stderr)
 				}
-				if refused := open(t, trace).Meta().Coverage.Refused; c.all && refused > 0 || n < made/4 {
+				if refused := open(t, trace).Meta().Coverage.Refused; refused > 0 || n < made/4 {
 					t.Fatalf("%d calls recorded of %d, %d threads refused: %s", n, made, refused, stderr)
 				}
-				if !c.all || lost == 0 {
+				if lost == 0 {
 					return
 				}
 			}

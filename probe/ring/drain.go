@@ -125,8 +125,7 @@ func (s *Session) finish(sink probe.Sink, rings []int) error {
 			r.seq += all
 		}
 		if n := r.head.nested.Swap(0); n > 0 && !r.done && s.possible(n) {
-			r.seq += n
-			r.save()
+			s.files.ctl.handed += n // not in the ring's numbers, since the program does not count them any more
 			if err := sink.Gap(&probe.Gap{PID: int(r.pid), TID: int(r.tid), From: s.clock.nanoseconds(r.head.nestedSince), To: probe.Now(), Calls: n, Reason: probe.Nested}); err != nil {
 				return err
 			}

@@ -12,7 +12,7 @@ import (
 // This file mirrors probe/shim/ring.h, which documents the fields. Both sides assert the sizes.
 const (
 	layoutMagic   = 0x31474e4952544c41
-	layoutVersion = 7
+	layoutVersion = 8
 	headerBytes   = 4096
 	leastRing     = 64 << 10
 	maxSlots      = 4096
@@ -23,6 +23,7 @@ const (
 
 	recCall, recPayload, recLost = 1, 2, 3
 	recBegin, recEnd, recTime    = 5, 6, 7
+	recOwner                     = 8
 	lostNested                   = 1
 	stateEntered, stateDone      = 1, 2 // any other value: left by longjmp, never returned
 	pieceOut, pieceBytes, far    = 1, 2, 4
@@ -42,16 +43,23 @@ const (
 )
 
 type slot struct {
-	state          atomic.Uint32
-	pid, tid, ppid uint32
-	ringBytes      uint64
-	start          uint64
-	generation     atomic.Uint32
-	off            atomic.Uint32
-	process        uint32
-	name           [16]byte
-	rng            uint32 // 1 + ring number in the process's pool, 0 for a separate file
+	state     atomic.Uint32
+	pid       uint32
+	holder    atomic.Uint64
+	ringBytes uint64
+	start     uint64
+	ppid      uint32
+	off       atomic.Uint32
+	process   uint32
+	rng       uint32 // 1 + ring number in the process's pool, 0 for a separate file
+	_         [4]uint32
 }
+
+// tid returns the id of the thread that has the slot, 0 if unknown.
+func (s *slot) tid() uint32 { return uint32(s.holder.Load()) }
+
+// generation returns how many threads have had the slot.
+func (s *slot) generation() uint32 { return uint32(s.holder.Load() >> 32) }
 
 // control mirrors struct control field by field. Its groups are anonymous structures in C.
 type control struct {
@@ -125,7 +133,7 @@ type header struct {
 	_                    [4]uint64
 	tail                 atomic.Uint64
 	givenUp              atomic.Uint64
-	_                    [6]uint64
+	owner                [2]ringOwner
 	mark                 [2]mark
 	marked, ahead        atomic.Uint64
 }
@@ -167,6 +175,7 @@ const (
 const (
 	callHeader, payloadHeader         = 40, 72
 	lostBytes, timeBytes, pieceHeader = 32, 80, 8
+	ownerBytes                        = 56
 )
 
 var (

@@ -193,11 +193,12 @@ func ringPrograms(o ringOrders) [2][]step {
 	}
 	// A head of at least 2n+1 means that the entry of call n is complete.
 	reader := []step{
-		0:  {kind: "load", loc: fixed("head"), reg: 1, order: o.readerHead},
-		1:  {kind: "goto", reg: -1, to: 0, when: func(r []int) bool { return r[1] < 2*r[0]+1 }},
-		2:  {kind: "load", loc: cell("state"), reg: 2, order: o.readerState},
-		3:  {kind: "load", loc: cell("data"), reg: 3}, // the record of a program that died here
-		4:  {kind: "check", when: func(r []int) bool { return (r[2] == 1 || r[2] == 2) && r[3] == 10+r[0] }},
+		0: {kind: "load", loc: fixed("head"), reg: 1, order: o.readerHead},
+		1: {kind: "goto", reg: -1, to: 0, when: func(r []int) bool { return r[1] < 2*r[0]+1 }},
+		2: {kind: "load", loc: cell("state"), reg: 2, order: o.readerState},
+		3: {kind: "load", loc: cell("data"), reg: 3}, // the record of a program that died here
+		// With head past an entered call, its thread has ended in it.
+		4:  {kind: "check", when: func(r []int) bool { return (r[2] == 1 && r[1] == 2*r[0]+1 || r[2] == 2) && r[3] == 10+r[0] }},
 		5:  {kind: "goto", reg: -1, to: 0, when: func(r []int) bool { return r[2] != 2 }},
 		6:  {kind: "load", loc: cell("result"), reg: 4},
 		7:  {kind: "check", when: func(r []int) bool { return r[4] == 20+r[0] }},

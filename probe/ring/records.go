@@ -2,6 +2,7 @@ package ring
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"slices"
 	"unsafe"
@@ -36,6 +37,8 @@ func (r *ring) record(s *Session, sink probe.Sink, b []byte, state byte) error {
 		return r.payload(s, sink, b)
 	case recTime:
 		return r.time(s, sink, b)
+	case recOwner:
+		return r.handOver(s, sink, b)
 	case recLost:
 		if len(b) < lostBytes {
 			return errRing
@@ -65,6 +68,41 @@ func (r *ring) record(s *Session, sink probe.Sink, b []byte, state byte) error {
 	return nil
 }
 
+// handOver ends the calls of a ring's thread, and begins those of the next one.
+func (r *ring) handOver(s *Session, sink probe.Sink, b []byte) error {
+	if len(b) < ownerBytes {
+		return errRing
+	}
+	o, lost := readOwner(b), le.Uint64(b[32:])
+	if o.first < r.seq || !s.possible(o.first-r.seq) || !s.possible(lost) {
+		return errRing
+	}
+	if err := r.endOuter(sink); err != nil {
+		return err
+	}
+	// The thread may have lost calls since its last record. finish has reported the first of them if it found the thread without room.
+	end := s.clock.nanoseconds(le.Uint64(b[16:]))
+	g := probe.Gap{PID: int(r.pid), TID: int(r.tid), From: cmp.Or(r.lastTime, end), To: end, Calls: lost - min(lost, r.lost), Reason: probe.RingFull}
+	r.seq, r.lost = o.first, r.lost+g.Calls
+	r.countCalls(s)
+	r.setOwner(s, o)
+	next := r.head.marked.Load() ^ 2
+	r.head.owner[next>>1&1] = o.ringOwner
+	r.head.ahead.Store(r.lost - lost)
+	r.saveAs(next ^ 1)
+	if g.Calls == 0 {
+		return nil
+	}
+	return sink.Gap(&g)
+}
+
+// readOwner decodes an owner record.
+func readOwner(b []byte) owner {
+	o := owner{ringOwner: ringOwner{tid: le.Uint32(b[8:]), generation: le.Uint32(b[12:])}, first: le.Uint64(b[24:])}
+	copy(o.name[:], b[40:ownerBytes])
+	return o
+}
+
 // end completes the enclosing call.
 func (r *ring) end(s *Session, sink probe.Sink, b []byte) error {
 	c := r.outer
@@ -85,7 +123,7 @@ func (r *ring) end(s *Session, sink probe.Sink, b []byte) error {
 
 // call decodes a call record. The call refers to the memory of b.
 func (r *ring) call(s *Session, b []byte, state byte) (*probe.Call, error) {
-	if len(b) < callHeader {
+	if len(b) < callHeader || len(r.list) == 0 {
 		return nil, errRing
 	}
 	words := int(b[32])
@@ -93,9 +131,8 @@ func (r *ring) call(s *Session, b []byte, state byte) (*probe.Call, error) {
 	if f == nil || words != int(f.Words) || len(b) < callHeader+8*words {
 		return nil, errRing
 	}
-	_, seq := r.number(r.seq)
 	c := &r.current
-	*c = probe.Call{PID: int(r.pid), TID: int(r.tid), Seq: seq, Func: f.ID, Start: after(s.clock.nanoseconds(le.Uint64(b[8:])), r.lastTime), Recording: r.recording, Pieces: c.Pieces[:0]}
+	*c = probe.Call{PID: int(r.pid), TID: int(r.tid), Seq: r.list[r.at].number(r.seq), Func: f.ID, Start: after(s.clock.nanoseconds(le.Uint64(b[8:])), r.lastTime), Recording: r.recording, Pieces: c.Pieces[:0]}
 	r.lastTime, r.recording = c.Start, 0
 	if end := le.Uint64(b[16:]); state == stateDone {
 		c.End, c.Ret = max(s.clock.nanoseconds(end), c.Start), le.Uint64(b[24:])
@@ -153,26 +190,33 @@ func copyCall(c *probe.Call) probe.Call {
 	return n
 }
 
-// ringOf returns the ring of a call, nil if an earlier recorder has read the call. The thread may have got its ring since the
-// last look.
-func (s *Session) ringOf(sink probe.Sink, slot int, seq uint64) (*ring, error) {
+// callOf returns the thread of a call and the call's number there, from the call's slot and its number in the ring. ok is false if an
+// earlier recorder has read the call. The thread may have got its ring since the last look.
+func (s *Session) callOf(sink probe.Sink, slot int, seq uint64) (id threadID, number uint64, ok bool, err error) {
 	if slot >= maxSlots {
-		return nil, errRing
+		return id, 0, false, errRing
 	}
 	r := s.rings.at(slot)
 	if r == nil || r.released {
 		if err := s.open(sink); err != nil {
-			return nil, err
+			return id, 0, false, err
 		}
 		r = s.rings.at(slot)
 	}
-	if r == nil || len(r.owners) == 0 {
-		return nil, errRing
+	if r == nil || r.slot == nil {
+		return id, 0, false, errRing
 	}
-	if err := r.checkOwner(s, sink); err != nil || seq < r.firstSeq {
-		return nil, err
+	if seq < r.firstSeq {
+		return id, 0, false, nil
 	}
-	return r, nil
+	if seq >= r.seq && r.handedOn(s) {
+		r.lookAhead()
+	}
+	if len(r.list) == 0 {
+		return id, 0, false, errRing
+	}
+	o := r.of(seq)
+	return threadID{r.pid, o.tid}, o.number(seq), true, nil
 }
 
 func (r *ring) payload(s *Session, sink probe.Sink, b []byte) error {
@@ -194,12 +238,11 @@ func (r *ring) payload(s *Session, sink probe.Sink, b []byte) error {
 	if n > len(bytes) {
 		return errRing
 	}
-	of, err := s.ringOf(sink, slot, le.Uint64(b[16:]))
-	if err != nil || of == nil {
+	th, seq, ok, err := s.callOf(sink, slot, le.Uint64(b[16:]))
+	if err != nil || !ok {
 		return err
 	}
-	o, seq := of.number(le.Uint64(b[16:]))
-	p := probe.Payload{PID: int(o.pid), TID: int(o.tid), Seq: seq, Offset: le.Uint64(b[40:]), Time: s.clock.nanoseconds(le.Uint64(b[48:]))}
+	p := probe.Payload{PID: int(th.pid), TID: int(th.tid), Seq: seq, Offset: le.Uint64(b[40:]), Time: s.clock.nanoseconds(le.Uint64(b[48:]))}
 	p.Piece = probe.Piece{Param: b[12], Missing: probe.Missing(b[14]), Addr: le.Uint64(b[24:]), Len: le.Uint64(b[32:]), Item: le.Uint32(b[56:]), Bytes: bytes[:n:n]}
 	if b[13]&pieceOut != 0 {
 		p.Dir = probe.Out
@@ -218,12 +261,11 @@ func (r *ring) time(s *Session, sink probe.Sink, b []byte) error {
 	if len(b) < timeBytes {
 		return errRing
 	}
-	of, err := s.ringOf(sink, int(le.Uint32(b[8:])), le.Uint64(b[16:]))
-	if of == nil {
+	th, seq, ok, err := s.callOf(sink, int(le.Uint32(b[8:])), le.Uint64(b[16:]))
+	if err != nil || !ok {
 		return err
 	}
-	o, seq := of.number(le.Uint64(b[16:]))
-	t := probe.TaskTime{PID: int(o.pid), TID: int(o.tid), Seq: seq, Device: int(int32(le.Uint32(b[12:]))) - 1, Stream: le.Uint64(b[24:]),
+	t := probe.TaskTime{PID: int(th.pid), TID: int(th.tid), Seq: seq, Device: int(int32(le.Uint32(b[12:]))) - 1, Stream: le.Uint64(b[24:]),
 		Issued: s.clock.nanoseconds(le.Uint64(b[32:])), Closed: s.clock.nanoseconds(le.Uint64(b[40:])), Seen: s.clock.nanoseconds(le.Uint64(b[48:])),
 		From: int64(le.Uint64(b[56:])) * 1000, To: int64(le.Uint64(b[64:])) * 1000, Elapsed: int64(math.Round(float64(math.Float32frombits(le.Uint32(b[72:]))) * 1e6))}
 	return sink.TaskTime(&t)

@@ -11,7 +11,7 @@ import (
 func TestShortRecordIsDamage(t *testing.T) {
 	s := &Session{model: acl.Model}
 	for kind := range 256 {
-		r := &ring{owners: []owner{{}}}
+		r := &ring{owners: owners{list: []owner{{}}}}
 		if err := r.record(s, nil, []byte{8, 0, 0, 0, 0, 0, byte(kind), stateDone}, stateDone); !errors.Is(err, errRing) {
 			t.Errorf("kind %d: %v", kind, err)
 		}

@@ -71,7 +71,7 @@ func (s *Session) open(sink probe.Sink) error {
 				s.rings.bySlot[i] = &ring{}
 				continue
 			}
-			return fmt.Errorf("ring of thread %d: %w", sl.tid, err)
+			return fmt.Errorf("ring of thread %d: %w", sl.tid(), err)
 		}
 		m.rings = append(m.rings, i)
 		r.start(s)
@@ -98,12 +98,12 @@ func (s *Session) announce(m *member, sink probe.Sink) error {
 	return sink.Process(p)
 }
 
-// ring is a thread's ring, mapped here. A ring may be reused by later threads of the process.
+// ring is a thread's ring, mapped here. Later threads of the process may take it over.
 type ring struct {
 	slot     *slot
 	member   *member
-	pid, tid uint32 // current owner
-	owners   []owner
+	pid, tid uint32 // owner at the read position
+	owners          // empty before the first record
 	head     *header
 	mem      unsafe.Pointer // whole mapping
 	length   uintptr
@@ -125,53 +125,48 @@ type ring struct {
 	recording int64
 }
 
-// owner is a present or past thread of a ring. Its calls have the ring's numbers from first on. The thread made base calls
-// before, in other rings.
-type owner struct {
-	pid, tid    uint32
-	generation  uint32
-	first, base uint64
-}
-
-// number maps a call's number in the ring to its thread and its number there.
-func (r *ring) number(seq uint64) (owner, uint64) {
-	for i := len(r.owners) - 1; i > 0; i-- {
-		if o := r.owners[i]; seq >= o.first {
-			return o, o.base + seq - o.first
-		}
-	}
-	o := r.owners[0]
-	return o, o.base + seq - o.first
-}
-
-// checkOwner checks whether an empty ring has a new owner.
-func (r *ring) checkOwner(s *Session, sink probe.Sink) error {
-	if r.mem == nil || r.done || !r.handedOn(s) {
-		return nil
-	}
-	if err := r.endOuter(sink); err != nil {
-		return err
-	}
-	r.setOwner(s)
-	return nil
-}
-
-// handedOn reports whether another thread has the ring now.
+// handedOn reports whether a later thread than the last known owner has the ring.
 func (r *ring) handedOn(s *Session) bool {
-	return r.slot.generation.Load() != r.owners[len(r.owners)-1].generation && !s.files.controlGone.Load()
+	return (len(r.list) == 0 || r.slot.generation() != r.list[len(r.list)-1].generation) && !s.files.controlGone.Load()
 }
 
-// setOwner registers the current owner of the slot.
-func (r *ring) setOwner(s *Session) {
-	r.pid, r.tid, r.recording = uint32(r.member.pid), r.slot.tid, 0
+// lookAhead finds the owners of records that were not read yet.
+func (r *ring) lookAhead() {
+	if r.mem == nil || r.done {
+		return
+	}
+	head := r.head.head.Load()
+	for r.looked = max(r.looked, r.pos); r.looked < head; {
+		b, state, size := r.next(r.looked)
+		if state == stateEntered && r.looked+size >= head || size < 8 || size%8 != 0 || size > r.size {
+			return
+		}
+		if b[6] == recOwner && size >= ownerBytes {
+			r.add(readOwner(b))
+		}
+		r.looked += size
+	}
+}
+
+// setOwner makes a thread the owner of the records at the read position.
+func (r *ring) setOwner(s *Session, o owner) {
+	r.tid, r.recording = o.tid, 0
 	key := threadID{r.pid, r.tid}
-	name, _, _ := bytes.Cut(r.slot.name[:], []byte{0})
+	name, _, _ := bytes.Cut(o.name[:], []byte{0})
 	if len(name) == 0 && r.member.local != 0 { // the thread may not make system calls
 		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/comm", r.member.local, r.tid))
 		name = bytes.TrimSpace(comm)
 	}
 	s.rings.names[key] = string(name)
-	r.owners = append(r.owners, owner{r.pid, r.tid, r.slot.generation.Load(), r.seq, s.rings.nextSeq[key]})
+	r.at = r.add(o)
+	r.list[r.at].base = s.rings.nextSeq[key]
+}
+
+// countCalls notes how many calls the owner at the read position has made.
+func (r *ring) countCalls(s *Session) {
+	if len(r.list) > 0 {
+		s.rings.nextSeq[threadID{r.pid, r.tid}] = r.list[r.at].number(r.seq)
+	}
 }
 
 // ringSize returns the size of a slot's ring. A program can write over it: an impossible size is that of the largest ring.
@@ -195,7 +190,7 @@ func (s *Session) mapRing(i int, m *member) (*ring, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &ring{slot: sl, member: m, pid: uint32(m.pid), tid: sl.tid, mem: whole, length: headerBytes + 2*size, size: uint64(size)}
+	r := &ring{slot: sl, member: m, pid: uint32(m.pid), tid: sl.tid(), mem: whole, length: headerBytes + 2*size, size: uint64(size)}
 	const rw = unix.PROT_READ | unix.PROT_WRITE
 	if _, err = unix.MmapPtr(int(f.Fd()), from, whole, headerBytes+size, rw, unix.MAP_SHARED|unix.MAP_FIXED); err == nil {
 		_, err = unix.MmapPtr(int(f.Fd()), from+headerBytes, unsafe.Add(whole, headerBytes+size), size, rw, unix.MAP_SHARED|unix.MAP_FIXED)
@@ -223,7 +218,7 @@ func (s *Session) ringFile(i int) (path string, from int64) {
 func (s *Session) taken() uint64 {
 	n := s.files.ctl.handed
 	for i := range s.files.ctl.taken() {
-		if s.files.ctl.slots[i].state.Load() != slotLive {
+		if state := s.files.ctl.slots[i].state.Load(); state != slotLive && state != slotReady {
 			continue
 		}
 		path, from := s.ringFile(i)
@@ -247,7 +242,9 @@ func (r *ring) start(s *Session) {
 		r.pos = tail
 	}
 	r.firstSeq, r.begun = r.seq, r.pos != 0
-	r.setOwner(s)
+	if r.pos != 0 {
+		r.setOwner(s, owner{ringOwner: r.head.owner[r.head.marked.Load()>>1&1], first: r.seq})
+	}
 }
 
 func (r *ring) close() {
@@ -267,22 +264,12 @@ func (r *ring) drain(s *Session, sink probe.Sink, final bool) (uint64, error) {
 	}
 	head := r.head.head.Load()
 	r.seen = r.head.seq.Load()
-	if err := r.checkOwner(s, sink); err != nil {
-		return 0, err
-	}
-	if first := &r.owners[0]; r.pos == 0 && head > 0 {
-		// After exec the thread's earlier ring has been read by now, so its calls are counted.
-		first.base = s.rings.nextSeq[threadID{first.pid, first.tid}]
-	}
 	start := r.pos
 	for r.pos < head && (final || s.pace.left > 0) {
-		b := r.data[r.pos&(r.size-1):]
-		// The state is the last byte of the record header's second word. The shim stores it last.
-		state := byte(atomic.LoadUint32((*uint32)(unsafe.Pointer(&b[4]))) >> 24)
-		if state == stateEntered && !final {
-			break
+		b, state, size := r.next(r.pos)
+		if state == stateEntered && r.pos+size >= head && !final {
+			break // in progress; with a later record its thread has ended in it
 		}
-		size := uint64(le.Uint32(b))
 		if size < 8 || size%8 != 0 || size > r.size {
 			return 0, r.giveUp(s, sink, writtenOver)
 		}
@@ -301,28 +288,34 @@ func (r *ring) drain(s *Session, sink probe.Sink, final bool) (uint64, error) {
 			s.Heartbeat()
 		}
 		if r.pos >= head {
-			// A ring that was empty for a moment may have a new owner.
-			if head = r.head.head.Load(); r.handedOn(s) {
-				break
-			}
+			head = r.head.head.Load()
 		}
 	}
 	r.advanceTail()
-	if r.pos != start {
-		o, next := r.number(r.seq)
-		s.rings.nextSeq[threadID{o.pid, o.tid}] = next
-	}
+	r.countCalls(s)
 	if final {
 		return r.pos - start, r.endOuter(sink)
 	}
 	return r.pos - start, nil
 }
 
+// next returns the record at a position, and all bytes after it.
+func (r *ring) next(pos uint64) (b []byte, state byte, size uint64) {
+	b = r.data[pos&(r.size-1):]
+	// The state is the last byte of the record header's second word. The shim stores it last.
+	state = byte(atomic.LoadUint32((*uint32)(unsafe.Pointer(&b[4]))) >> 24)
+	return b, state, uint64(le.Uint32(b))
+}
+
 // save leaves a mark for a later recorder. It must run before a call is passed on, which may be written to the trace at once.
 func (r *ring) save() {
-	i := r.head.marked.Load()&1 ^ 1
-	r.head.mark[i] = r.mark
-	r.head.marked.Store(i)
+	r.saveAs(r.head.marked.Load() ^ 1)
+}
+
+// saveAs saves under a value of marked, whose owner is the current one.
+func (r *ring) saveAs(marked uint64) {
+	r.head.mark[marked&1] = r.mark
+	r.head.marked.Store(marked)
 }
 
 // advanceTail frees the space of the records that were read.

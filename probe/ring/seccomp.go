@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -115,7 +116,10 @@ func (s *Session) refillPools() {
 // threadGone reports whether the owner of a ring has ended and all its records were read.
 func (s *Session) threadGone(i int, m *member) bool {
 	r := s.rings.at(i)
-	return r != nil && r.mem != nil && !r.done && r.head.head.Load() == r.pos && unix.Access("/proc/"+strconv.Itoa(m.local)+"/task/"+strconv.Itoa(int(r.slot.tid)), unix.F_OK) == unix.ENOENT
+	if r == nil || r.mem == nil || r.done || r.head.head.Load() != r.pos || r.slot.tid() == 0 {
+		return false
+	}
+	return unix.Access(fmt.Sprintf("/proc/%d/task/%d", m.local, r.slot.tid()), unix.F_OK) == unix.ENOENT
 }
 
 // makeReady makes a ring of a process's pool, whose rings have one size. It returns false if there is no room.

@@ -1,11 +1,6 @@
 package ring
 
-import (
-	"sync/atomic"
-	"unsafe"
-
-	"github.com/acltrace/acltrace/probe"
-)
+import "github.com/acltrace/acltrace/probe"
 
 // Standing returns the calls in progress, for each thread the outermost one, as far as the rings have been drained. It must
 // run on the goroutine that drains.
@@ -13,7 +8,7 @@ func (s *Session) Standing() []probe.Call {
 	return touched(s, func() []probe.Call {
 		var calls []probe.Call
 		for _, r := range s.rings.bySlot {
-			if r == nil || r.mem == nil || r.done || r.truncated || len(r.owners) == 0 || r.handedOn(s) {
+			if r == nil || r.mem == nil || r.done || r.truncated || r.handedOn(s) {
 				continue
 			}
 			if r.outer != nil {
@@ -31,9 +26,7 @@ func (r *ring) peek(s *Session) *probe.Call {
 	if r.pos >= r.head.head.Load() {
 		return nil
 	}
-	b := r.data[r.pos&(r.size-1):]
-	state := byte(atomic.LoadUint32((*uint32)(unsafe.Pointer(&b[4]))) >> 24)
-	size := uint64(le.Uint32(b))
+	b, state, size := r.next(r.pos)
 	if state != stateEntered || size < callHeader || size%8 != 0 || size > r.size || b[6] != recCall {
 		return nil
 	}

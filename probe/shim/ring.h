@@ -10,12 +10,16 @@
  * arena_free, fills it, and names it in a record. The recorder reads it and sets the bit again. So a payload is copied once, at the speed of
  * memory, and rings may be small.
  *
+ * The first record of a thread in a ring is OWNER. When the thread has ended, a later one of the process may take over the ring, also with records that
+ * the recorder has not read. It claims the ring by a change of slot.holder, and publishes its OWNER. All calls from there on are its own. So a
+ * process that dies in between leaves a ring of the earlier thread.
+ *
  * If memory is short, new rings are smaller (session/slot.c). A thread without a ring is not recorded: it counts its calls in `process.N`, or in
  * `control` if the process could not make that file.
  *
  * A call is written in two phases. Before the runtime is called, its entry is complete and head has moved past it. So a dead process's ring
  * shows the call in which it died. The result follows in the same record, which may grow by outputs. The final state is stored last. The recorder
- * does not pass a record before that.
+ * does not pass a record before that, unless head is past it: then its thread has ended in the call.
  *
  * A call that encloses others has two records, each complete at once. BEGIN has the words, and no valid end or result. END has the outputs, and no
  * words. A thread is in one such call at a time. A call without END never returned.
@@ -27,7 +31,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x31474e4952544c41ULL /* "ALTRING1" */
-#define RING_VERSION 7
+#define RING_VERSION 8
 #define RING_HEADER 4096 /* bytes before the records */
 #define RING_LEAST (64 * 1024) /* bytes of the smallest ring */
 #define RING_MAX_SLOTS 4096
@@ -46,7 +50,7 @@ enum { CLOCK_COUNTER = 0, CLOCK_SYSCALL = 1, CLOCK_RUNTIME = 2 };
 enum { SLOT_FREE = 0, SLOT_TAKEN = 1, SLOT_LIVE = 2, SLOT_GIVEN = 3, SLOT_READY = 4 };
 /* Why a thread has no ring: memory of the session, memory of the process's cgroup, limits of the process, slots, its files can't be made. */
 enum refusal { REFUSED_MEMORY = 0, REFUSED_CGROUP = 1, REFUSED_LIMIT = 2, REFUSED_SLOTS = 3, REFUSED_FILES = 4, REFUSALS = 5 };
-enum { REC_CALL = 1, REC_PAYLOAD = 2, REC_LOST = 3, REC_PAD = 4, REC_BEGIN = 5, REC_END = 6, REC_TIME = 7 };
+enum { REC_CALL = 1, REC_PAYLOAD = 2, REC_LOST = 3, REC_PAD = 4, REC_BEGIN = 5, REC_END = 6, REC_TIME = 7, REC_OWNER = 8 };
 /* ABANDONED: the program left the call by a longjmp or an exception; it never returned. */
 enum { STATE_ENTERED = 1, STATE_DONE = 2, STATE_ABANDONED = 3 };
 enum { PASSED_FREE = 0, PASSED_BUSY = 1, PASSED_NAMED = 2 };
@@ -89,16 +93,20 @@ enum {
 enum { QUIET_NO = 0, QUIET_ALL = 1, QUIET_SOME = 2 };
 enum { OFF_NO = 0, OFF_ENDED = 1, OFF_WAITING = 2 };
 
+/* How many threads have had a slot, and the id of the last one, or 0 if nobody can find out by it whether the thread has ended. */
+#define HOLDER(generation, tid) ((uint64_t)(generation) << 32 | (tid))
+
 struct slot {
 	uint32_t state; /* atomic */
-	uint32_t pid, tid, ppid;
+	uint32_t pid;
+	uint64_t holder; /* atomic; HOLDER() of the thread that has the ring */
 	uint64_t ring_bytes; /* a power of two, at least RING_LEAST */
 	uint64_t start; /* clock of the records */
-	uint32_t generation; /* atomic; number of threads that had the ring before */
+	uint32_t ppid;
 	uint32_t off; /* atomic, set by the recorder; the thread records nothing for now */
 	uint32_t process; /* 1 + N of its file `process.N` */
-	char name[16]; /* of the thread, when it took the slot */
 	uint32_t range; /* 1 + index of its ring in the process's file `pool.N`, 0: the ring has a file of its own */
+	uint32_t reserved[4];
 };
 
 /* The file `process.N`: see session/process.c. */
@@ -180,12 +188,12 @@ struct ring {
 	uint64_t pad0[4];
 	uint64_t tail; /* atomic; bytes ever read */
 	uint64_t given_up; /* atomic, set by the recorder: the ring is not read any more */
-	uint64_t pad1[6];
 	/*
-	 * For the recorder that takes over from this one: a position, how many calls are before it, and how many lost ones were reported. The recorder
-	 * stores a mark before it passes a call on, so a call is in the trace only if a mark has it. mark[marked] is whole; the other one may be
-	 * half written.
+	 * For the recorder that takes over from this one: a position, how many calls are before it, how many lost ones were reported, and the ring's
+	 * owner there. The recorder stores a mark before it passes a call on, so a call is in the trace only if a mark has it. mark[marked % 2] and
+	 * owner[marked / 2] are whole; the others may be half written.
 	 */
+	struct { uint32_t tid, generation; char name[16]; } owner[2];
 	struct { uint64_t pos, seq, lost; } mark[2];
 	uint64_t marked;
 	uint64_t ahead; /* lost calls that were reported before a record had them */
@@ -239,6 +247,15 @@ struct lost_record {
 	uint64_t calls, since, until;
 };
 
+/* The calls from here on are those of another thread. */
+struct owner_record {
+	struct record h;
+	uint32_t tid, generation; /* generation as in slot.holder */
+	uint64_t start; /* clock */
+	uint64_t seq, lost; /* of the ring, here */
+	char name[16];
+};
+
 /* Times of the two events around a task, by the device's clock. */
 struct time_record {
 	struct record h;
@@ -276,6 +293,7 @@ _Static_assert(sizeof(struct piece) == 8, "piece");
 _Static_assert(sizeof(struct far) == 24, "far");
 _Static_assert(sizeof(struct payload_record) == 72, "payload_record");
 _Static_assert(sizeof(struct lost_record) == 32, "lost_record");
+_Static_assert(sizeof(struct owner_record) == 56 && sizeof(struct owner_record) <= 2 * sizeof(struct lost_record), "owner_record");
 _Static_assert(sizeof(struct time_record) == 80, "time_record");
 
 #endif

@@ -28,12 +28,12 @@ uint8_t *range_at(uint32_t range)
 /* Locks a recursive mutex: glibc stores the holder's thread id in it. */
 uint32_t thread_id(uint32_t slot)
 {
-	enum { KIND = 4, OWNER = 2, RECURSIVE = 1, HIGHEST = 1 << 22 };
+	enum { KIND = 4, OWNER = 2, RECURSIVE = 1 };
 	int mutex[16] __attribute__((aligned(16))) = {[KIND] = RECURSIVE};
 	int (*lock)(void *) = shim_next("gnu_get_libc_version") == NULL ? NULL : (int (*)(void *))shim_next("pthread_mutex_lock");
 	if (lock != NULL && lock(mutex) == 0 && mutex[OWNER] > 0)
 		return (uint32_t)mutex[OWNER];
-	return HIGHEST + 1 + slot; /* above any thread id */
+	return HIGHEST_ID + 1 + slot; /* above any thread id */
 }
 
 /* Makes a ring whose memory was claimed. */
@@ -62,7 +62,7 @@ static bool map_pool(long fd, uint64_t size, long *at)
 	*at = sys2(__NR_ftruncate, fd, RANGES * bytes) < 0 ? -1 : sys_map(RANGES * ring_addresses(size), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, NULL);
 	bool mapped = !sys_failed(*at);
 	for (uint32_t i = 0; mapped && i < RANGES; i++)
-		mapped = map_ring(*at + (long)(i * ring_addresses(size)), fd, i * bytes, size, 0);
+		mapped = map_ring(*at + (long)(i * ring_addresses(size)), fd, i * bytes, size, false);
 	return mapped;
 }
 

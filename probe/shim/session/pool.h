@@ -11,6 +11,7 @@
 void make_pool(void);
 /* The first record of a ring in the pool, NULL if this process has no such ring. */
 uint8_t *range_at(uint32_t range);
+enum { HIGHEST_ID = 1 << 22 /* of the kernel's thread ids */ };
 /* The id of the calling thread, found without a system call. `slot` makes the result unique if the C library does not show the id. */
 uint32_t thread_id(uint32_t slot);
 

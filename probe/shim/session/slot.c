@@ -43,7 +43,7 @@ static uint64_t share(uint64_t left, uint64_t used)
  * the smallest do not fit. */
 static uint64_t fitting(uint64_t size, uint64_t left, uint32_t rings)
 {
-	enum { PART = 16 };
+	enum { PART = 32 };
 	while (size > RING_LEAST && size > left / PART / rings)
 		size /= 2;
 	return size <= left / rings ? size : 0;
@@ -94,11 +94,19 @@ void return_memory(uint64_t size)
 	__atomic_sub_fetch(&addresses, ring_addresses(size), __ATOMIC_RELAXED);
 }
 
-bool map_ring(long at, long fd, uint64_t from, uint64_t size, long flags)
+static bool map_part(long at, uint64_t size, long fd, uint64_t from, long flags)
 {
-	flags |= MAP_SHARED | MAP_FIXED;
-	bool mapped = !sys_failed(sys_map(RING_HEADER + size, PROT_READ | PROT_WRITE, flags, fd, from, (void *)at)) &&
-		      !sys_failed(sys_map(size, PROT_READ | PROT_WRITE, flags, fd, from + RING_HEADER, (void *)(at + RING_HEADER + (long)size)));
+	return !sys_failed(sys_map(size, PROT_READ | PROT_WRITE, flags | MAP_SHARED | MAP_FIXED, fd, from, (void *)at));
+}
+
+bool map_ring(long at, long fd, uint64_t from, uint64_t size, bool used)
+{
+	/* To touch all of a ring takes milliseconds, and most threads need a small part. Of the second mapping they need the first pages. */
+	enum { TOUCHED = 512 * 1024 };
+	uint64_t whole = RING_HEADER + size, first = used && whole > TOUCHED ? TOUCHED : whole;
+	bool mapped = map_part(at, first, fd, from, used ? MAP_POPULATE : 0) &&
+		      (first == whole || map_part(at + (long)first, whole - first, fd, from + first, 0)) &&
+		      map_part(at + (long)whole, size, fd, from + RING_HEADER, 0);
 	if (mapped) /* what the program may lock (RLIMIT_MEMLOCK) is its own, after mlockall too */
 		sys2(__NR_munlock, at, ring_addresses(size));
 	return mapped;

@@ -14,8 +14,11 @@ void return_slot(uint32_t n);
  */
 uint64_t claim_memory(uint32_t rings, uint64_t most, enum refusal *why);
 void return_memory(uint64_t size);
-/* Maps a ring of size bytes, stored at `from` in a file, to the reserved addresses at `at`: header, records, and the records again. */
-bool map_ring(long at, long fd, uint64_t from, uint64_t size, long flags);
+/*
+ * Maps a ring of size bytes, stored at `from` in a file, to the reserved addresses at `at`: header, records, and the records again. used: a thread is about
+ * to write to it, so its first pages are touched now.
+ */
+bool map_ring(long at, long fd, uint64_t from, uint64_t size, bool used);
 /* The addresses that a ring takes. */
 static inline uint64_t ring_addresses(uint64_t size) { return RING_HEADER + 2 * size; }
 

@@ -29,69 +29,139 @@ static uint8_t *mapped[RING_MAX_SLOTS];
 
 static uint8_t *base_of(const struct slot *s, uint32_t i) { return s->range == 0 ? mapped[i] : range_at(s->range - 1); }
 
-/* Whether the thread of this process that had a slot has ended, and the recorder has emptied its ring. */
-static bool left(const struct slot *s, uint32_t i)
+static struct ring *ring_of(const struct slot *s, uint32_t i)
 {
-	const struct ring *r = (const struct ring *)(base_of(s, i) - RING_HEADER);
-	return __atomic_load_n(&r->tail, __ATOMIC_ACQUIRE) == __atomic_load_n(&r->head, __ATOMIC_RELAXED) &&
-	       sys3(__NR_tgkill, shim_p->pid, s->tid, 0) == -ESRCH;
+	uint8_t *base = base_of(s, i);
+	return base == NULL ? NULL : (struct ring *)(base - RING_HEADER);
 }
 
-static void own_slot(struct slot *s, uint32_t i)
+/* Bytes that a ring has free. None in a damaged ring, which the recorder does not read. */
+static uint64_t room_of(const struct ring *r, uint64_t size)
 {
-	enum { PR_NAME = 16 };
-	bool filtered = shim_filtered();
+	uint64_t unread = __atomic_load_n(&r->head, __ATOMIC_RELAXED) - __atomic_load_n(&r->tail, __ATOMIC_ACQUIRE);
+	return unread > size || __atomic_load_n(&r->given_up, __ATOMIC_RELAXED) ? 0 : size - unread;
+}
+
+static bool ended(uint64_t holder)
+{
+	uint32_t tid = (uint32_t)holder;
+	return tid != 0 && sys3(__NR_tgkill, shim_p->pid, tid, 0) == -ESRCH;
+}
+
+static uint32_t own_id(uint32_t slot) { return shim_filtered() ? thread_id(slot) : (uint32_t)sys0(__NR_gettid); }
+
+/* The holder after another one, if this is the caller. A child of vfork is no thread of the process. */
+static uint64_t next_holder(uint64_t holder, uint32_t tid)
+{
+	bool found = shim_filtered() ? tid <= HIGHEST_ID : (uint32_t)sys0(__NR_getpid) == shim_p->pid;
+	return HOLDER((holder >> 32) + 1, found ? tid : 0);
+}
+
+/* Makes a slot that nobody else uses the caller's. */
+static uint32_t own_slot(struct slot *s, uint32_t i)
+{
+	uint32_t tid = own_id(i);
 	s->pid = shim_p->pid;
-	s->tid = filtered ? thread_id(i) : (uint32_t)sys0(__NR_gettid);
-	s->ppid = filtered ? 0 : (uint32_t)sys0(__NR_getppid);
+	s->ppid = shim_filtered() ? 0 : (uint32_t)sys0(__NR_getppid);
 	s->process = shim_p->generation;
 	s->start = shim_now();
 	__atomic_store_n(&s->off, 0, __ATOMIC_RELAXED);
-	memset(s->name, 0, sizeof s->name);
-	sys2(__NR_prctl, PR_NAME, s->name);
-}
-
-/* Takes a slot whose ring is this process's and unused: made ahead, or left by a thread that has ended. */
-static bool take_left(struct slot *s, uint32_t i)
-{
-	uint32_t was = __atomic_load_n(&s->state, __ATOMIC_ACQUIRE);
-	if ((was != SLOT_LIVE && was != SLOT_READY) || s->process != shim_p->generation || base_of(s, i) == NULL)
-		return false;
-	if (was == SLOT_READY)
-		return __atomic_compare_exchange_n(&s->state, &was, SLOT_TAKEN, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-	if (!left(s, i) || !__atomic_compare_exchange_n(&s->state, &was, SLOT_TAKEN, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-		return false;
-	if (left(s, i))
-		return true;
-	/* Another thread took it in between. */
-	__atomic_store_n(&s->state, SLOT_LIVE, __ATOMIC_RELEASE);
-	return false;
+	__atomic_store_n(&s->holder, next_holder(s->holder, tid), __ATOMIC_RELEASE);
+	return tid;
 }
 
 /*
- * Takes over a ring whose thread has ended, after the recorder has emptied it. Offsets and call numbers go on. The slot's generation shows the
- * recorder that the thread is another one.
+ * Begins to write into a ring, whose slot is the caller's. Offsets and call numbers go on. The OWNER also ends the earlier thread's calls: those that
+ * it has lost since its last record are in the ring's count. A ring without room for a call has room for an OWNER: see shim_enter_at. False if there is
+ * none. Then nothing was written.
  */
-static bool reuse_ring(struct shim_thread *t)
+static bool enter_ring(struct shim_thread *t, struct ring *ring, uint32_t n, uint32_t tid)
+{
+	enum { PR_NAME = 16 };
+	struct slot *s = &shim_control->slots[n];
+	t->ring = ring;
+	t->size = t->capacity = s->ring_bytes;
+	t->head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED);
+	t->tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+	t->slot = (uint16_t)n;
+	bool nested = __atomic_load_n(&ring->nested, __ATOMIC_RELAXED) != 0;
+	if (!shim_room(sizeof(struct owner_record) + (nested ? sizeof(struct lost_record) : 0))) {
+		t->ring = NULL;
+		return false;
+	}
+	__atomic_signal_fence(__ATOMIC_SEQ_CST); /* who sees base may count in the ring */
+	t->base = (uint8_t *)ring + RING_HEADER;
+	if (nested)
+		shim_write_nested();
+	ring->recording = 0;
+	struct owner_record *r = shim_next_record();
+	*r = (struct owner_record){.h = {.size = sizeof *r, .type = REC_OWNER, .state = STATE_DONE}, .tid = tid, .generation = (uint32_t)(s->holder >> 32)};
+	r->start = shim_now();
+	r->seq = ring->seq;
+	r->lost = ring->lost;
+	sys2(__NR_prctl, PR_NAME, r->name);
+	shim_publish(sizeof *r);
+	return true;
+}
+
+/* Takes a ring of this process that was made ahead. */
+static bool take_ready(struct shim_thread *t)
 {
 	struct control *c = shim_control;
-	uint32_t n = __atomic_load_n(&c->next_slot, __ATOMIC_ACQUIRE);
-	for (uint32_t i = 0; i < n && i < c->max_slots; i++) {
+	uint32_t slots = __atomic_load_n(&c->next_slot, __ATOMIC_ACQUIRE);
+	for (uint32_t i = 0; i < slots && i < c->max_slots; i++) {
 		struct slot *s = &c->slots[i];
-		if (!take_left(s, i))
+		uint32_t was = SLOT_READY;
+		if (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) != was || s->process != shim_p->generation || ring_of(s, i) == NULL ||
+		    !__atomic_compare_exchange_n(&s->state, &was, SLOT_TAKEN, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			continue;
-		t->ring = (struct ring *)(base_of(s, i) - RING_HEADER);
-		__atomic_signal_fence(__ATOMIC_SEQ_CST); /* who sees base may count in the ring */
-		t->base = base_of(s, i);
-		t->size = t->capacity = s->ring_bytes;
-		t->head = __atomic_load_n(&t->ring->head, __ATOMIC_RELAXED);
-		t->tail = __atomic_load_n(&t->ring->tail, __ATOMIC_ACQUIRE);
-		t->slot = i;
-		own_slot(s, i);
-		__atomic_store_n(&s->generation, s->generation + 1, __ATOMIC_RELEASE);
+		bool entered = enter_ring(t, ring_of(s, i), i, own_slot(s, i));
 		__atomic_store_n(&s->state, SLOT_LIVE, __ATOMIC_RELEASE);
-		return true;
+		return entered;
 	}
+	return false;
+}
+
+/* Of the rings whose thread has ended, finds the one with the most room, and at least `least` of its bytes in 8. Returns max_slots if there is none. */
+static uint32_t roomiest(uint64_t least, uint64_t *holder)
+{
+	struct control *c = shim_control;
+	uint32_t slots = __atomic_load_n(&c->next_slot, __ATOMIC_ACQUIRE), best = c->max_slots;
+	uint64_t most = 0;
+	for (uint32_t i = 0; i < slots && i < c->max_slots; i++) {
+		const struct slot *s = &c->slots[i];
+		if (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) != SLOT_LIVE || s->process != shim_p->generation || ring_of(s, i) == NULL)
+			continue;
+		uint64_t room = room_of(ring_of(s, i), s->ring_bytes), was = __atomic_load_n(&s->holder, __ATOMIC_ACQUIRE);
+		if (room <= most || room < s->ring_bytes / 8 * least || !ended(was))
+			continue;
+		best = i;
+		most = room;
+		*holder = was;
+		if (room == c->ring_bytes)
+			break;
+	}
+	return best;
+}
+
+/* Takes over the ring of a thread that has ended. The recorder may still have to read that thread's calls. */
+static bool take_over(struct shim_thread *t, uint64_t least)
+{
+	uint64_t was = 0, mine;
+	uint32_t n, tid;
+	struct slot *s;
+	do {
+		n = roomiest(least, &was);
+		if (n == shim_control->max_slots)
+			return false;
+		s = &shim_control->slots[n];
+		tid = own_id(n);
+		mine = next_holder(was, tid);
+	} while (!__atomic_compare_exchange_n(&s->holder, &was, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+	__atomic_store_n(&s->off, 0, __ATOMIC_RELAXED);
+	if (enter_ring(t, ring_of(s, n), n, tid))
+		return true;
+	__atomic_store_n(&s->holder, HOLDER(mine >> 32, (uint32_t)was), __ATOMIC_RELEASE);
 	return false;
 }
 
@@ -104,63 +174,67 @@ static bool refuse(enum refusal why)
 	return false;
 }
 
-static bool make_ring(struct shim_thread *t)
+/* Makes a file with a ring, whose memory was claimed, and maps it. Returns NULL on failure. */
+static struct ring *map_new(uint32_t n, uint64_t size, enum refusal *why)
 {
-	struct control *c = shim_control;
-	enum refusal why = REFUSED_FILES;
-	if (reuse_ring(t))
-		return true;
-	if (shim_filtered())
-		return refuse(why);
-	uint64_t size = claim_memory(1, c->ring_bytes, &why);
-	if (size == 0)
-		return refuse(why);
-	uint32_t n = take_slot();
-	why = REFUSED_SLOTS;
-	if (n >= c->max_slots)
-		goto no_slot;
-	struct slot *s = &c->slots[n];
-	own_slot(s, n);
-	s->ring_bytes = size;
-	s->range = 0;
-	why = REFUSED_FILES;
-	long fd = open_in_session("ring.", n, true, O_RDWR | O_CREAT | O_EXCL);
+	*why = REFUSED_FILES;
+	long fd = open_in_session("ring.", n, true, O_RDWR | O_CREAT | O_EXCL), whole = -1;
 	if (fd == -ENOENT)
 		look_for_session();
 	if (fd < 0)
-		goto no_file;
+		return NULL;
 	/* The recorder may be another user in the folder's group. The folder keeps others out. */
 	sys2(__NR_fchmod, fd, 0660);
 	/* Allocate in full: a hole in a file on a full tmpfs would end the program by SIGBUS. */
-	why = REFUSED_MEMORY;
-	if (!allocate(fd, 0, RING_HEADER + size))
-		goto no_map;
-	why = REFUSED_LIMIT;
-	long whole = sys_map(ring_addresses(size), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, NULL);
-	if (sys_failed(whole))
-		goto no_map;
-	if (!map_ring(whole, fd, 0, size, MAP_POPULATE)) {
+	*why = REFUSED_MEMORY;
+	if (allocate(fd, 0, RING_HEADER + size)) {
+		*why = REFUSED_LIMIT;
+		whole = sys_map(ring_addresses(size), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, NULL);
+	}
+	if (!sys_failed(whole) && !map_ring(whole, fd, 0, size, true)) {
 		sys2(__NR_munmap, whole, ring_addresses(size));
-		goto no_map;
+		whole = -1;
 	}
 	sys1(__NR_close, fd);
-	t->ring = (struct ring *)whole;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	t->base = (uint8_t *)whole + RING_HEADER;
-	t->size = t->capacity = size;
-	t->head = t->tail = 0;
-	t->slot = n;
-	mapped[n] = t->base;
+	if (!sys_failed(whole))
+		return (struct ring *)whole;
+	remove_from_session("ring.", n);
+	return NULL;
+}
+
+static bool new_ring(struct shim_thread *t, enum refusal *why)
+{
+	struct control *c = shim_control;
+	uint64_t size = claim_memory(1, c->ring_bytes, why);
+	if (size == 0)
+		return false;
+	uint32_t n = take_slot();
+	struct ring *ring = NULL;
+	*why = REFUSED_SLOTS;
+	if (n < c->max_slots && (ring = map_new(n, size, why)) == NULL)
+		return_slot(n);
+	if (ring == NULL) {
+		return_memory(size);
+		return false;
+	}
+	struct slot *s = &c->slots[n];
+	s->ring_bytes = size;
+	s->range = 0;
+	mapped[n] = (uint8_t *)ring + RING_HEADER;
+	enter_ring(t, ring, n, own_slot(s, n));
 	__atomic_store_n(&s->state, SLOT_LIVE, __ATOMIC_RELEASE);
 	return true;
-no_map:
-	sys1(__NR_close, fd);
-	remove_from_session("ring.", n);
-no_file:
-	return_slot(n);
-no_slot:
-	return_memory(size);
-	return refuse(why);
+}
+
+static bool make_ring(struct shim_thread *t)
+{
+	enum refusal why = REFUSED_FILES;
+	if (take_ready(t))
+		return true;
+	if (shim_filtered())
+		return refuse(why);
+	/* A ring that is almost empty is better than a new one, and one that is almost full is better than none. */
+	return take_over(t, 7) || new_ring(t, &why) || take_over(t, 0) || refuse(why);
 }
 
 void shim_set_room(void)
@@ -177,7 +251,7 @@ static void take_offer(struct shim_thread *t)
 	if (t->confined || offered == t->offered)
 		return;
 	t->offered = offered;
-	t->off = !reuse_ring(t);
+	t->off = !take_ready(t);
 	if (t->off)
 		return;
 	if (t->shut_out)
