@@ -65,6 +65,8 @@ type Meaning struct {
 	// Selects is the parameter with the context or device that the calling thread uses from now on. Device is the parameter
 	// with the new object's device.
 	Selects, Device int8
+	// Location is the place of the new physical memory, nil if the call has no such parameter.
+	Location *Location
 	// Stack: Selects is pushed onto the thread's selections, or the top is popped. Otherwise Selects replaces the top.
 	Stack Stack
 	// Stream is the parameter with the stream for the task or the wait, Event the one with the event or notify.
@@ -76,6 +78,13 @@ type Meaning struct {
 	Graph int8
 	// Names is the parameter with the name for the new object, or else for the first object that the call uses.
 	Names int8
+}
+
+// Location is a structure that a parameter points to and that names a device or another place of memory.
+type Location struct {
+	Param    uint8
+	Type, ID Member
+	OnDevice uint8 // value of Type for a device, which ID then numbers
 }
 
 // ReplayRules say how a replay makes a call and compares its results.
@@ -147,7 +156,7 @@ func (f *Func) SaysHost(param int, words []uint64) bool {
 
 // NeedsData reports whether a call's objects and sizes follow only from its captured data, and not from its words.
 func (f *Func) NeedsData() bool {
-	return f.Names >= 0 || f.Shares != NoShare || slices.ContainsFunc(f.Params, func(p Param) bool {
+	return f.Names >= 0 || f.Shares != NoShare || f.Location != nil || slices.ContainsFunc(f.Params, func(p Param) bool {
 		return p.Role == Uses || p.ListsHandles() || p.Inside() || p.ItemSizes >= 0 || p.CopyDesc != nil || p.Handles()
 	})
 }
