@@ -3648,6 +3648,7 @@ var Model = (&api.Model{
 			Stream: "aclrtGetStreamIdFromExceptionInfo", Task: "aclrtGetTaskIdFromExceptionInfo",
 			Message: "(?:^|[^a-z_])stream_id\\s*[=:]\\s*(?P<stream>\\d+)|(?:^|[^a-z_])task_id\\s*[=:]\\s*(?P<task>\\d+)|flip_num\\s*[=:]\\s*(?P<flip>\\d+)|kernel_name\\s*[=:]\\s*(?P<kernel>[^\\s,;]+)",
 		},
+		Below: api.Below{Libraries: []string{"libascend_hal.so", "libra.so"}, Prefixes: []string{"hal^", "drv^", "ra_", "rt^"}},
 	},
 	Layers: []api.Layer{
 		{Name: "acl", Libraries: []string{"libascendcl.so", "libacl_rt.so", "libacl_rt_impl.so", "libascendcl_impl.so"}, Errors: "aclError"},
@@ -9171,7 +9172,7 @@ var Model = (&api.Model{
 				{Name: "...", Word: 5, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetVoid: true, Since: "<=6.3.RC1", Doc: "Write an application log line (variadic).", Words: 6,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			Meaning: api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 		},
 		{
 			ID: 384, Name: "aclrtGetSocName", Layer: "acl", Return: "const char*", RetWidth: 8, Simulated: true, Since: "<=6.3.RC1",

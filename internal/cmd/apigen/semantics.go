@@ -75,6 +75,7 @@ type document struct {
 	Variants    []string
 	Aliases     map[string]string
 	Unmodelled  map[string][]string // name patterns by reason
+	Annotations []string            // functions that are only counted and have no effect on the runtime
 	Complete    []string            // values of enumerations
 	Copies      map[string]block
 	Directions  map[string]direction
@@ -224,6 +225,13 @@ func (m *model) applyGroups(doc *document) error {
 		if err := m.direct(name, d); err != nil {
 			return fmt.Errorf("directions: %s: %w", name, err)
 		}
+	}
+	for _, name := range doc.Annotations {
+		f := m.find(name)
+		if f == nil || f.Modelled {
+			return fmt.Errorf("annotations: %s is no function without semantics", name)
+		}
+		f.Annotation = true
 	}
 	if err := m.explain(doc.Unmodelled); err != nil {
 		return fmt.Errorf("unmodelled: %w", err)

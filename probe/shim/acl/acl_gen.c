@@ -36726,3 +36726,10 @@ const struct shim_prefix shim_prefixes[] = {
 	{"mstx", false},
 	{NULL, false},
 };
+const struct shim_prefix shim_below[] = {
+	{"hal", true},
+	{"drv", true},
+	{"ra_", false},
+	{"rt", true},
+	{NULL, false},
+};
