@@ -10,6 +10,7 @@
 #include "base/sys.h"
 #include "bind/names.h"
 #include "bind/passed.h"
+#include "session/session.h"
 
 /* Object files that are part of the runtime, or under or beside it. */
 static bool a_part(const char *path) { return lookup_of_runtime(path) || lookup_beside(path); }
@@ -121,10 +122,6 @@ static int visit(struct dl_phdr_info *first, size_t size, void *iterate)
 	return 1;
 }
 
-static uint32_t pid_at_start;
-
-__attribute__((constructor)) static void note_start(void) { pid_at_start = (uint32_t)sys0(__NR_getpid); }
-
 /*
  * dl_iterate_phdr holds a lock, against libraries that another thread unloads meanwhile. In a forked child the lock may be held for ever by a thread that
  * the child does not have.
@@ -134,7 +131,7 @@ void below_linked(void)
 	static void *real;
 	static uint32_t busy;
 	uint32_t none = 0, pid = shim_p->pid; /* 0 before the first call, also in a child */
-	if (shim_below[0].name == NULL || pid_at_start != (pid ? pid : (uint32_t)sys0(__NR_getpid)))
+	if (shim_below[0].name == NULL || session_pid == 0 || session_pid != (pid ? pid : (uint32_t)sys0(__NR_getpid)))
 		return;
 	iterate_fn *iterate = (iterate_fn *)shim_optional(&real, "dl_iterate_phdr");
 	if (iterate == NULL || !__atomic_compare_exchange_n(&busy, &none, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
