@@ -5,6 +5,8 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 int halMemCreate(void), halMemMap(void), halSqTaskSend(void), halCount(void), drvGetDevNum(void), ra_send(void);
 
@@ -37,7 +39,7 @@ int through(void);
 static int hal_own(void) { return 0; }
 int halOwn(void) __attribute__((alias("hal_own"))); /* of the program, not of the driver */
 
-int main(void)
+int main(int argc, char **argv)
 {
 	void *p;
 	int n;
@@ -46,6 +48,8 @@ int main(void)
 		return 1;
 	aclAppLog(ACL_INFO, __func__, __FILE__, __LINE__, "allocated %p", p);
 	printf("%d\n", n + drvGetDevNum() + through() + halOwn());
+	fflush(stdout);
+	usleep(1000 * (argc > 1 ? atoi(argv[1]) : 0));
 	return aclrtFree(p) || aclrtResetDevice(0) || aclFinalize();
 }
 #endif
