@@ -23,6 +23,8 @@ type Func struct {
 	Doc       string // one sentence
 	Words     uint8  // argument word count
 	Form      *Form  // nil unless the function is a form
+	// Location is the place of the new physical memory, nil if the call has no such parameter.
+	Location *Location
 
 	Meaning
 	ReplayRules
@@ -65,8 +67,6 @@ type Meaning struct {
 	// Selects is the parameter with the context or device that the calling thread uses from now on. Device is the parameter
 	// with the new object's device.
 	Selects, Device int8
-	// Location is the place of the new physical memory, nil if the call has no such parameter.
-	Location *Location
 	// Stack: Selects is pushed onto the thread's selections, or the top is popped. Otherwise Selects replaces the top.
 	Stack Stack
 	// Stream is the parameter with the stream for the task or the wait, Event the one with the event or notify.

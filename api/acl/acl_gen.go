@@ -5012,12 +5012,8 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint64_t", Word: 3, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "7.0.0*", Doc: "Create a physical allocation handle.", Words: 4,
-			Meaning: api.Meaning{
-				Entry: -1, Selects: -1, Device: -1,
-				Location: &api.Location{Param: 2, Type: api.Member{Type: "aclrtMemLocationType", Offset: 16, Size: 4}, ID: api.Member{Type: "uint32_t", Offset: 12, Size: 4}, OnDevice: 1},
-				Stream:   -1, Event: -1, Graph: -1, Names: -1,
-			},
-			CaptureRules: api.CaptureRules{Modelled: true},
+			Location: &api.Location{Param: 2, Type: api.Member{Type: "aclrtMemLocationType", Offset: 16, Size: 4}, ID: api.Member{Type: "uint32_t", Offset: 12, Size: 4}, OnDevice: 1},
+			Meaning:  api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 101, Name: "aclrtFreePhysical", Layer: "acl", Return: "aclError",

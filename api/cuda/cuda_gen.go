@@ -2510,12 +2510,8 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint64_t", Word: 3, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "10.2", Doc: "makes physical memory", Words: 4,
-			Meaning: api.Meaning{
-				Entry: -1, Selects: -1, Device: -1,
-				Location: &api.Location{Param: 2, Type: api.Member{Type: "CUmemLocationType", Offset: 8, Size: 4}, ID: api.Member{Type: "int", Offset: 12, Size: 4}, OnDevice: 1},
-				Stream:   -1, Event: -1, Graph: -1, Names: -1,
-			},
-			CaptureRules: api.CaptureRules{Modelled: true},
+			Location: &api.Location{Param: 2, Type: api.Member{Type: "CUmemLocationType", Offset: 8, Size: 4}, ID: api.Member{Type: "int", Offset: 12, Size: 4}, OnDevice: 1},
+			Meaning:  api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 5163, Name: "cuMemRelease", Layer: "cuda", Return: "CUresult",
