@@ -23,6 +23,8 @@ type Func struct {
 	Doc       string // one sentence
 	Words     uint8  // argument word count
 	Form      *Form  // nil unless the function is a form
+	// Location is the place of the new physical memory, nil if the call has no such parameter.
+	Location *Location
 
 	Meaning
 	ReplayRules
@@ -76,6 +78,13 @@ type Meaning struct {
 	Graph int8
 	// Names is the parameter with the name for the new object, or else for the first object that the call uses.
 	Names int8
+}
+
+// Location is a structure that a parameter points to and that names a device or another place of memory.
+type Location struct {
+	Param    uint8
+	Type, ID Member
+	OnDevice uint8 // value of Type for a device, which ID then numbers
 }
 
 // ReplayRules say how a replay makes a call and compares its results.
@@ -147,7 +156,7 @@ func (f *Func) SaysHost(param int, words []uint64) bool {
 
 // NeedsData reports whether a call's objects and sizes follow only from its captured data, and not from its words.
 func (f *Func) NeedsData() bool {
-	return f.Names >= 0 || f.Shares != NoShare || slices.ContainsFunc(f.Params, func(p Param) bool {
+	return f.Names >= 0 || f.Shares != NoShare || f.Location != nil || slices.ContainsFunc(f.Params, func(p Param) bool {
 		return p.Role == Uses || p.ListsHandles() || p.Inside() || p.ItemSizes >= 0 || p.CopyDesc != nil || p.Handles()
 	})
 }

@@ -262,11 +262,17 @@ func (m *Model) ErrorType(ctype string) bool {
 	return slices.ContainsFunc(m.Layers, func(l Layer) bool { return l.Errors == ctype })
 }
 
+// named reports whether a file name is a library's, with or without a version.
+func named(file, library string) bool {
+	rest, ok := strings.CutPrefix(file, library)
+	return ok && strings.Trim(rest, ".0123456789") == "" && rest != "."
+}
+
 // LayerOf returns a library's layer by the file name, with or without a version, nil for other files.
 func (m *Model) LayerOf(file string) *Layer {
 	for i := range m.Layers {
 		for _, n := range m.Layers[i].Libraries {
-			if rest, ok := strings.CutPrefix(file, n); ok && strings.Trim(rest, ".0123456789") == "" && rest != "." {
+			if named(file, n) {
 				return &m.Layers[i]
 			}
 		}
@@ -293,6 +299,15 @@ func (m *Model) Counted(name string) bool {
 	}
 	_, ok := slices.BinarySearch(m.Declared, name)
 	return ok
+}
+
+// Beneath reports whether a function outside the model is one of Below.
+func (m *Model) Beneath(name string) bool {
+	return m.Lookup(name) == nil && slices.ContainsFunc(m.Below.Prefixes, func(p string) bool {
+		p, capital := strings.CutSuffix(p, "^")
+		rest, ok := strings.CutPrefix(name, p)
+		return ok && (!capital || rest != "" && rest[0] >= 'A' && rest[0] <= 'Z')
+	})
 }
 
 // Layout returns a structure type's layout, nil if viewers show none.

@@ -42,6 +42,20 @@ type Runtime struct {
 	Numbers   []Object
 	Simulator Simulator
 	Faults    Faults
+	Below     Below
+}
+
+// Below lists the software under and beside a runtime that can move data without a call of the runtime.
+type Below struct {
+	Libraries []string // file names without versions
+	// Prefixes are those of function names. ^ at the end: a capital letter follows. They count in these libraries and, for functions outside
+	// the model, in the runtime's own.
+	Prefixes []string
+}
+
+// Has reports whether a file name, with or without a version, is one of Libraries.
+func (b *Below) Has(file string) bool {
+	return slices.ContainsFunc(b.Libraries, func(n string) bool { return named(file, n) })
 }
 
 // Accelerator names a runtime's devices, their vendor and their cost model, a preset in package sim/model.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/acltrace/acltrace/format/container"
@@ -157,6 +158,10 @@ func (c *checker) remedy(d *ErrCorrupt) string {
 			return "nothing is lost: other chunks have these calls"
 		}
 		return "the calls of this chunk are lost, all others are readable"
+	case container.Gap:
+		if slices.Contains(c.r.repeated, d.Offset) {
+			return "nothing is lost: the earlier chunk has these gaps"
+		}
 	case container.Blob, container.BlobMap:
 		return "the payloads in this chunk are lost; copy the file again from where it came"
 	case container.Meta, container.Schema, container.Dict:

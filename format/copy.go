@@ -103,6 +103,10 @@ func (c *copier) run() error {
 		switch e.Type {
 		case container.Checkpoint, container.Summary:
 			continue // written anew
+		case container.Gap:
+			if slices.Contains(c.r.repeated, e.Offset) {
+				continue
+			}
 		case container.Blob:
 			if c.r.blobs.beside != nil {
 				continue // unreferenced

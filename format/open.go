@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+	"github.com/zeebo/xxh3"
 
 	"github.com/acltrace/acltrace/format/column"
 	"github.com/acltrace/acltrace/format/container"
@@ -38,6 +39,7 @@ func newReader(file *container.File) (*Reader, error) {
 		file: file, meta: &Meta{}, schema: &Schema{}, unknown: map[string]uint64{}, lastAt: -1, sums: sums{},
 	}
 	r.blobs = blobReader{r: r, file: file, chunks: map[int64]*container.Entry{}}
+	gaps := map[uint64]bool{} // chunks of gaps by their hash
 	entries := file.Entries()
 	for i := range entries {
 		e := &entries[i]
@@ -53,7 +55,15 @@ func newReader(file *container.File) (*Reader, error) {
 		case container.Dict, container.Gap:
 			use := r.readDict
 			if e.Type == container.Gap {
-				use = r.readGaps
+				use = func(raw []byte) error {
+					h := xxh3.Hash(raw)
+					if gaps[h] { // no two gaps have the same thread, time and number of calls
+						r.repeated = append(r.repeated, e.Offset)
+						return errors.New("the chunk repeats an earlier one")
+					}
+					gaps[h] = true
+					return r.readGaps(raw)
+				}
 			}
 			if _, err := r.read(e, use); err != nil {
 				return nil, err

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -131,4 +132,53 @@ func TestRepeatedAndMisplacedCallsAreDamage(t *testing.T) {
 			t.Errorf("%s: damage %v, call 270: %v", name, r.Damage(), err)
 		}
 	}
+}
+
+// A repeated chunk with gaps doubled the lost calls.
+func TestRepeatedGapsAreDamage(t *testing.T) {
+	path := tempFile(t)
+	w := create(t, path, nil)
+	r := newRandom(5)
+	for i := range 20 {
+		if _, err := w.Call(r.call()); err != nil {
+			t.Fatal(err)
+		}
+		if i == 9 || i == 14 {
+			if err := errors.Join(w.Flush(), w.Gap(Gap{Thread: NoThread, From: int64(i), To: int64(i) + 5, Calls: 7, Reason: Dropped}), w.Flush()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text := rawText(t, open(t, path))
+	heads := chunkHead.FindAllStringIndex(text, -1)
+	for i, m := range heads {
+		if !strings.Contains(text[m[0]:m[1]+20], " gap ") {
+			continue
+		}
+		chunk := text[m[0]:heads[i+1][0]]
+		changed := assemble(t, strings.Replace(text, chunk, chunk+chunk, 1), nil)
+		twice := open(t, changed)
+		if lost, _ := twice.LostCalls(); lost != 0 || len(twice.Gaps()) != 2 || twice.Gaps()[0].Calls+twice.Gaps()[1].Calls != 14 {
+			t.Errorf("%d calls lost, gaps %+v", lost, twice.Gaps())
+		}
+		report, err := Check(changed, nil)
+		if err != nil || len(report.Problems) != 1 || !strings.Contains(report.Problems[0].String(), "the chunk repeats an earlier one; nothing is lost") {
+			t.Errorf("%+v, %v", report, err)
+		}
+		mended := filepath.Join(t.TempDir(), "mended.aclt")
+		if _, err := Copy(twice, mended, nil); err != nil {
+			t.Fatal(err)
+		}
+		if once := open(t, mended); len(once.Gaps()) != 2 {
+			t.Errorf("recovered: gaps %+v", once.Gaps())
+		}
+		if report, err := Check(mended, nil); err != nil || len(report.Problems) > 0 {
+			t.Errorf("recovered: %+v, %v", report, err)
+		}
+		return
+	}
+	t.Fatal("no chunk with gaps")
 }

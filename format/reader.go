@@ -20,6 +20,7 @@ type Reader struct {
 	processes []Process
 	threads   []Thread
 	gaps      []Gap
+	repeated  []int64 // offsets of chunks with gaps that an earlier chunk has
 	events    []eventChunk
 
 	summaries  []*container.Entry

@@ -124,7 +124,8 @@ type InfoGaps struct {
 type InfoCoverage struct {
 	Hooked       int               `json:"hooked"`                  // functions that were recorded with their arguments
 	PassedBy     map[string]uint64 `json:"passed_by"`               // calls and look-ups by name, for functions that were not hooked
-	AskedFor     []string          `json:"asked_for"`               // functions in passed_by that the program only looked up
+	AskedFor     []string          `json:"asked_for"`               // functions in passed_by that the program only looked up or linked
+	Below        []string          `json:"below"`                   // functions in asked_for under or beside the runtime: data may move unseen
 	Unhooked     []format.Unhooked `json:"unhooked"`                // processes and libraries whose calls were invisible
 	Binder       string            `json:"binder,omitempty"`        // how the shim was loaded before the runtime: preload or audit
 	Refused      int               `json:"refused"`                 // threads that were not recorded because memory was short
@@ -212,13 +213,16 @@ func newInfoGaps(gaps []format.Gap) InfoGaps {
 }
 
 func newInfoCoverage(c *format.Coverage, of *api.Model) InfoCoverage {
-	in := InfoCoverage{c.Hooked, c.PassedBy, []string{}, c.Unhooked, c.Binder, c.Refused, c.Unsized, c.CutArguments, c.NoEnd, c.Endless}
+	in := InfoCoverage{c.Hooked, c.PassedBy, []string{}, []string{}, c.Unhooked, c.Binder, c.Refused, c.Unsized, c.CutArguments, c.NoEnd, c.Endless}
 	if in.PassedBy == nil {
 		in.PassedBy = map[string]uint64{}
 	}
 	for _, name := range slices.Sorted(maps.Keys(in.PassedBy)) {
 		if !of.Counted(name) {
 			in.AskedFor = append(in.AskedFor, name)
+			if of.Beneath(name) {
+				in.Below = append(in.Below, name)
+			}
 		}
 	}
 	if in.Unhooked == nil {

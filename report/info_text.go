@@ -262,6 +262,9 @@ func (in *Info) coverageRows(row RowFunc) {
 	for _, name := range c.AskedFor {
 		row("looked up", "%s, %s; unknown if it was called", name, human.Plural(c.PassedBy[name], "time"))
 	}
+	if n := len(c.Below); n > 0 {
+		row("unseen data", "%s above under or beside the runtime: data may move without a recorded call", human.Plural(n, "function"))
+	}
 	for _, u := range c.Unhooked {
 		row("not seen", "%s: %s", u.Subject(), UnhookedReason(&u))
 	}

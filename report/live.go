@@ -50,7 +50,7 @@ type Top struct {
 	Failed      uint64   `json:"failed"`            // calls so far that returned an error
 	Lost        uint64   `json:"calls_lost"`        // calls known to be lost so far
 	Damaged     int      `json:"damaged"`           // damaged places among the chunks read
-	DeviceBytes uint64   `json:"device_bytes"`      // allocated device memory now
+	DeviceBytes uint64   `json:"device_bytes"`      // device memory in use now, with physical memory
 	PeakBytes   uint64   `json:"peak_device_bytes"` // largest device_bytes so far
 	Functions   []TopSum `json:"functions"`         // ordered by time in the interval, then in total
 	Kernels     []TopSum `json:"kernels"`           // launches by kernel, in the same order
@@ -165,7 +165,8 @@ func (l *Live) call(m *api.Model, sel *timeline.Selector, name string, process u
 	t := &l.top
 	e := l.state.Apply(process, c)
 	l.last = max(l.last, c.End)
-	l.memory(e)
+	t.DeviceBytes = l.state.DeviceMemory()
+	t.PeakBytes = max(t.PeakBytes, t.DeviceBytes)
 	stream := l.streams.Call(l.state, e)
 	if t.Selection != "" {
 		t.CallsOf++
@@ -206,21 +207,6 @@ func (l *Live) selected(sel *timeline.Selector, stream string, e *timeline.Event
 		}
 	}
 	return sel.MayBe(e.Call) && sel.Is(e)
-}
-
-// memory follows the device memory in use.
-func (l *Live) memory(e *timeline.Event) {
-	t, c := &l.top, e.Call
-	for _, u := range e.Uses {
-		switch o := u.Object; {
-		case o.Kind != api.Device:
-		case o.Created == c.Index && o.Ended == timeline.NoCall:
-			t.DeviceBytes += o.Size
-			t.PeakBytes = max(t.PeakBytes, t.DeviceBytes)
-		case o.Ended == c.Index:
-			t.DeviceBytes -= min(o.Size, t.DeviceBytes)
-		}
-	}
 }
 
 func (l *Live) add(kind, name string, process uint32, ns int64, bytes uint64) {

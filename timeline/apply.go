@@ -53,7 +53,7 @@ func (s *State) Apply(process uint32, c *format.Call) *Event {
 	f := s.model.Func(api.ID(c.Func))
 	e := &s.event
 	*e = Event{Call: c, Process: process, Fn: f, Uses: e.Uses[:0]}
-	s.moved, s.ended = s.moved[:0], s.ended[:0]
+	s.memory.changes, s.ended = s.memory.changes[:0], s.ended[:0]
 	s.publish(c.Start)
 	if f == nil || !fits(f, c) {
 		e.Fn = nil
@@ -236,9 +236,13 @@ func (s *State) give(e *Event, i int, v uint64) {
 	if p.RefCounted && o.Created != e.Call.Index {
 		o.held++
 	}
-	if o.Created == e.Call.Index && o.Kind.Memory() {
+	switch fresh := o.Created == e.Call.Index; {
+	case fresh && o.Kind.Memory():
 		s.allocate(e, p, o)
-	} else {
+	case fresh && o.Kind == api.Physical:
+		s.physical(e, p, o)
+		fallthrough
+	default:
 		s.adopt(e, o)
 	}
 	if p.Object == api.Node {
@@ -282,6 +286,10 @@ func (s *State) allocate(e *Event, p *api.Param, o *Object) {
 		if r := s.reserved[e.Process]; r != nil {
 			o.Parent, _, _ = r.find(o.Handle)
 		}
+		s.refer(e, o)
+	}
+	if o.Kind == api.Device && p.Role != api.Map {
+		s.occupy(o)
 	}
 	s.allocated(o)
 }
@@ -302,6 +310,9 @@ func (s *State) inside(e *Event, i int) {
 			o := s.made(e.Process, &made, word(b[f.Offset:f.Offset+8]), e.Call)
 			if o.Size = f.Unit; f.Count.Size != 0 {
 				o.Size *= word(b[f.Count.Offset : f.Count.Offset+f.Count.Size])
+			}
+			if o.Kind == api.Device {
+				s.occupy(o)
 			}
 			s.allocated(o)
 			e.Uses = append(e.Uses, Use{Param: i, Object: o})

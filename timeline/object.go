@@ -63,6 +63,10 @@ type Object struct {
 	Hosted bool // memory that the program accesses without a call, like its own
 	Device int  // device number, NoDevice if unknown
 
+	occupies   bool    // device memory counts it
+	physical   *Object // physical memory of a mapping, or of a further handle
+	references int     // to physical memory: live objects with this as physical
+
 	exported *Object // for an import: the object that another process exported by the key
 	lane     *lane   // for a stream, in a Walk
 	held     int     // references besides the first, see api.Param.RefCounted
@@ -113,9 +117,8 @@ type State struct {
 	captures    graph.Captures[*Object]
 	graphCall   GraphCall // reused
 	objects     int
-	changes     uint64    // see Changes
-	device      uint64    // bytes in live device allocations
-	moved       []*Object // device memory that the latest call has made or ended, in this order
+	changes     uint64 // see Changes
+	memory      deviceMemory
 	ended       []*Object // objects that the current call ends if it succeeds
 	event       Event
 	current     map[uint32][]currentDevice // by thread: a stack, whose last element is current

@@ -287,10 +287,8 @@ func (s *State) retire(o *Object, call uint64) {
 	}
 	delete(s.found, o)
 	delete(s.graphOf, o)
-	if o.Kind == api.Device && o.Created != NoCall {
-		s.device -= o.Size
-		s.moved = append(s.moved, o)
-	}
+	s.vacate(o)
+	s.leave(o)
 	if o.Kind.OnHost() {
 		for _, m := range slices.Clone(s.ranges(o.Process, o.Kind).sorted) {
 			if m.Parent == o && m.Ended == NoCall {
@@ -315,10 +313,6 @@ func (s *State) drop(o *Object) {
 
 // allocated records memory with a known size.
 func (s *State) allocated(o *Object) {
-	if o.Kind == api.Device {
-		s.device += o.Size
-		s.moved = append(s.moved, o)
-	}
 	if slices.ContainsFunc(s.deferred, func(y unpublished) bool { return y.o == o }) {
 		return
 	}

@@ -16,7 +16,7 @@ type MemoryPoint struct {
 	Device  int     // NoDevice if unknown
 	Bytes   uint64  // allocated on this device by this process, after the change
 	Total   uint64  // allocated by all processes on all devices, after the change
-	Object  *Object // made or ended
+	Object  *Object // its memory was allocated or freed
 	Freed   bool
 	Call    *HostCall
 }

@@ -30,7 +30,7 @@ type Walk struct {
 	Start, End int64
 	Calls      uint64 // by the index
 	Lanes      []Lane // used so far; a lane is added before anything that names it is reported
-	// PeakDevice is the largest number of bytes in live device allocations so far.
+	// PeakDevice is the largest device memory in use so far, in bytes, see State.DeviceMemory.
 	PeakDevice uint64
 	// GivenUp is the number of tasks whose end the Walk has stopped to wait for, see Task.Open.
 	GivenUp uint64

@@ -323,16 +323,17 @@ func (w *Walk) objects(c *format.Call, e *Event) (ended bool, err error) {
 
 // memory reports changes in device memory use.
 func (w *Walk) memory(h *HostCall) error {
-	w.PeakDevice = max(w.PeakDevice, w.s.device)
-	if len(w.s.moved) == 0 || w.v.Memory == nil {
+	w.PeakDevice = max(w.PeakDevice, w.s.memory.bytes)
+	if len(w.s.memory.changes) == 0 || w.v.Memory == nil {
 		return nil
 	}
-	for _, o := range w.s.moved {
+	for _, change := range w.s.memory.changes {
+		o := change.o
 		if o.Size == 0 {
 			continue
 		}
-		p, freed := place{o.Process, o.Device}, o.Ended != NoCall
-		if freed {
+		p := place{o.Process, o.Device}
+		if change.freed {
 			w.use.byPlace[p] -= o.Size
 			w.use.total -= o.Size
 		} else {
@@ -342,7 +343,7 @@ func (w *Walk) memory(h *HostCall) error {
 		if h.Start >= w.sel.to {
 			continue
 		}
-		if err := w.v.Memory(&MemoryPoint{Time: h.Start, Process: p.process, Device: p.device, Bytes: w.use.byPlace[p], Total: w.use.total, Object: o, Freed: freed, Call: h}); err != nil {
+		if err := w.v.Memory(&MemoryPoint{Time: h.Start, Process: p.process, Device: p.device, Bytes: w.use.byPlace[p], Total: w.use.total, Object: o, Freed: change.freed, Call: h}); err != nil {
 			return err
 		}
 	}

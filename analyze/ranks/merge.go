@@ -39,6 +39,11 @@ func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions)
 	if len(readers) == 0 {
 		return nil, errors.New("no trace to merge")
 	}
+	for _, r := range readers {
+		if err := r.PayloadsReadable(); err != nil {
+			return nil, err
+		}
+	}
 	numbers, err := number(readers)
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ type Stats struct {
 	Errors []Error `json:"errors"` // returned errors by function and code, most frequent first
 	// Recording is the recorder's time in the program's threads, between calls. It is not the program's own time.
 	Recording Recording `json:"recording"`
-	// PeakDeviceBytes is the greatest total size that live device allocations reached.
+	// PeakDeviceBytes is the most device memory in use; physical memory counts from its creation, mapped or not.
 	PeakDeviceBytes uint64 `json:"peak_device_bytes"`
 	// Peak is the call that reached the maximum, nil if nothing was allocated.
 	Peak *Peak `json:"peak"`

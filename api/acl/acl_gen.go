@@ -3176,7 +3176,7 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.MemSetPidToShareableHandleV2(Addr(w[0]), MemSharedHandleType(w[1]), (*int32)(pointer(w[2])), uint64(w[3])))), true
 	case FnMemGetAllocationGranularity:
 		return uint64(uint32(a.MemGetAllocationGranularity((*PhysicalMemProp)(pointer(w[0])), MemGranularityOptions(w[1]), (*uint64)(pointer(w[2]))))), true
-	case FnDeviceGetBareTgid:
+	case FnDeviceGetBareTgid, 1178:
 		return uint64(uint32(a.DeviceGetBareTgid((*int32)(pointer(w[0]))))), true
 	case FnCmoAsync:
 		return uint64(uint32(a.CmoAsync(Addr(w[0]), uint64(w[1]), CmoType(w[2]), Stream(w[3])))), true
@@ -3426,7 +3426,7 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.FinalizeCallbackUnRegister(RegisterCallbackType(w[0]), Addr(w[1])))), true
 	case FnCheckMemType:
 		return uint64(uint32(a.CheckMemType((*Addr)(pointer(w[0])), uint32(w[1]), uint32(w[2]), (*uint32)(pointer(w[3])), uint32(w[4])))), true
-	case FnGetLogicDevIdByUserDevId, 305, 306, 307, 308, 309:
+	case FnGetLogicDevIdByUserDevId, 305, 306, 307, 308, 309, 1179:
 		return uint64(uint32(a.GetLogicDevIdByUserDevId(int32(w[0]), (*int32)(pointer(w[1]))))), true
 	case FnProfTrace:
 		return uint64(uint32(a.ProfTrace(Addr(w[0]), int32(w[1]), Stream(w[2])))), true
@@ -3458,7 +3458,7 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.SetDeviceTaskAbortCallback((*byte)(pointer(w[0])), Addr(w[1]), Addr(w[2])))), true
 	case FnGetOpExecuteTimeout:
 		return uint64(uint32(a.GetOpExecuteTimeout((*uint32)(pointer(w[0]))))), true
-	case FnDevicePeerAccessStatus:
+	case FnDevicePeerAccessStatus, 1183:
 		return uint64(uint32(a.DevicePeerAccessStatus(int32(w[0]), int32(w[1]), (*int32)(pointer(w[2]))))), true
 	case FnStreamStop:
 		return uint64(uint32(a.StreamStop(Stream(w[0])))), true
@@ -3680,6 +3680,7 @@ var Model = (&api.Model{
 			Stream: "aclrtGetStreamIdFromExceptionInfo", Task: "aclrtGetTaskIdFromExceptionInfo",
 			Message: "(?:^|[^a-z_])stream_id\\s*[=:]\\s*(?P<stream>\\d+)|(?:^|[^a-z_])task_id\\s*[=:]\\s*(?P<task>\\d+)|flip_num\\s*[=:]\\s*(?P<flip>\\d+)|kernel_name\\s*[=:]\\s*(?P<kernel>[^\\s,;]+)",
 		},
+		Below: api.Below{Libraries: []string{"libascend_hal.so", "libra.so"}, Prefixes: []string{"hal^", "drv^", "ra_", "rt^"}},
 	},
 	Layers: []api.Layer{
 		{Name: "acl", Libraries: []string{"libascendcl.so", "libacl_rt.so", "libacl_rt_impl.so", "libascendcl_impl.so"}, Errors: "aclError"},
@@ -5033,7 +5034,7 @@ var Model = (&api.Model{
 			Params: []api.Param{
 				{
 					Name: "handle", Type: "aclrtDrvMemHandle*", Words: 1, Width: 8, Role: 2, Object: "physical memory",
-					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
+					Memory: api.Memory{Size: api.Size{Unit: 1, Mul: []byte{1}, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
 				},
 				{Name: "size", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{
@@ -5043,7 +5044,8 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint64_t", Word: 3, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "7.0.0*", Doc: "Create a physical allocation handle.", Words: 4,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Location: &api.Location{Param: 2, Type: api.Member{Type: "aclrtMemLocationType", Offset: 16, Size: 4}, ID: api.Member{Type: "uint32_t", Offset: 12, Size: 4}, OnDevice: 1},
+			Meaning:  api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 101, Name: "aclrtFreePhysical", Layer: "acl", Return: "aclError",
@@ -8955,7 +8957,7 @@ var Model = (&api.Model{
 			Params: []api.Param{
 				{Name: "virPtr", Type: "void*", Words: 1, Width: 8, Role: 7, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{
-					Name: "handle", Type: "aclrtDrvMemHandle*", Word: 1, Words: 1, Width: 8, Role: 3, Object: "physical memory",
+					Name: "handle", Type: "aclrtDrvMemHandle*", Word: 1, Words: 1, Width: 8, Role: 3, Object: "physical memory", RefCounted: true,
 					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
 				},
 			},
@@ -9198,7 +9200,7 @@ var Model = (&api.Model{
 				{Name: "...", Word: 5, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetVoid: true, Since: "<=6.3.RC1", Doc: "Write an application log line (variadic).", Words: 6,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			Meaning: api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 		},
 		{
 			ID: 384, Name: "aclrtGetSocName", Layer: "acl", Return: "const char*", RetWidth: 8, Simulated: true, Since: "<=6.3.RC1",
@@ -13012,6 +13014,150 @@ var Model = (&api.Model{
 			RetWidth: 4, RetError: true, Since: "8.5.0", Words: 4,
 			Meaning:      api.Meaning{Task: 1, Entry: -1, Selects: -1, Device: -1, Stream: 2, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 1178, Name: "rtDeviceGetBareTgid", Layer: "rt", Return: "rtError_t",
+			Params: []api.Param{
+				{
+					Name: "pid", Type: "uint32_t*", Words: 1, Width: 8, Role: 18, Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1},
+					ParamReplay: api.ParamReplay{Volatile: true},
+				},
+			},
+			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 1179, Name: "rtGetLogicDevIdByUserDevId", Layer: "rt", Return: "rtError_t",
+			Params: []api.Param{
+				{Name: "userDevId", Type: "int32_t", Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "logicDevId", Type: "int32_t*", Word: 1, Words: 1, Width: 8, Role: 18,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1}, ParamReplay: api.ParamReplay{Volatile: true},
+				},
+			},
+			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 1180, Name: "rtGetDeviceInfo", Layer: "rt", Return: "rtError_t",
+			Params: []api.Param{
+				{Name: "deviceId", Type: "uint32_t", Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "moduleType", Type: "int32_t", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "infoType", Type: "int32_t", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "val", Type: "int64_t*", Word: 3, Words: 1, Width: 8, Role: 18,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1}, ParamReplay: api.ParamReplay{Machine: true},
+				},
+			},
+			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
+			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 1181, Name: "rtEnableP2P", Layer: "rt", Return: "rtError_t",
+			Params: []api.Param{
+				{Name: "devIdDes", Type: "uint32_t", Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "phyIdSrc", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "flag", Type: "uint32_t", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 1182, Name: "rtDisableP2P", Layer: "rt", Return: "rtError_t",
+			Params: []api.Param{
+				{Name: "devIdDes", Type: "uint32_t", Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "phyIdSrc", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 1183, Name: "rtGetP2PStatus", Layer: "rt", Return: "rtError_t",
+			Params: []api.Param{
+				{Name: "devIdDes", Type: "uint32_t", Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "phyIdSrc", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "status", Type: "uint32_t*", Word: 2, Words: 1, Width: 8, Role: 18,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 1184, Name: "rtIpcSetMemoryName", Layer: "rt", Return: "rtError_t",
+			Params: []api.Param{
+				{Name: "ptr", Type: "const void*", Words: 1, Width: 8, Role: 7, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "byteCount", Type: "uint64_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "name", Type: "char_t*", Word: 2, Words: 1, Width: 8, Role: 19,
+					Memory: api.Memory{Size: api.Size{Unit: 1, Mul: []byte{3}, Pitch: -1}, ItemSizes: -1, ItemCount: -1}, ParamReplay: api.ParamReplay{Volatile: true},
+				},
+				{Name: "len", Type: "uint32_t", Word: 3, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
+			Meaning:      api.Meaning{Shares: 1, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 1185, Name: "rtIpcDestroyMemoryName", Layer: "rt", Return: "rtError_t",
+			Params:   []api.Param{{Name: "name", Type: "const char_t*", Words: 1, Width: 8, Role: 16, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
+			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Meaning:      api.Meaning{Shares: 3, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 1186, Name: "rtIpcOpenMemory", Layer: "rt", Return: "rtError_t",
+			Params: []api.Param{
+				{
+					Name: "ptr", Type: "void**", Words: 1, Width: 8, Role: 3, Object: "runtime memory",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "name", Type: "const char_t*", Word: 1, Words: 1, Width: 8, Role: 16, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
+			Meaning:     api.Meaning{Shares: 2, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			ReplayRules: api.ReplayRules{StandIn: "rtMalloc"}, CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 1187, Name: "rtIpcCloseMemory", Layer: "rt", Return: "rtError_t",
+			Params: []api.Param{
+				{
+					Name: "ptr", Type: "const void*", Words: 1, Width: 8, Role: 4, Object: "runtime memory",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
+			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 1188, Name: "rtSetIpcMemPid", Layer: "rt", Return: "rtError_t",
+			Params: []api.Param{
+				{Name: "name", Type: "const char_t*", Words: 1, Width: 8, Role: 16, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "pid", Type: "int32_t*", Word: 1, Words: 1, Width: 8, Role: 11, Object: "process",
+					Memory: api.Memory{Size: api.Size{Unit: 4, Mul: []byte{2}, Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "num", Type: "int32_t", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 3,
+			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 1189, Name: "rtSetIpcMemorySuperPodPid", Layer: "rt", Return: "rtError_t",
+			Params: []api.Param{
+				{Name: "name", Type: "const char*", Words: 1, Width: 8, Role: 16, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "sdid", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "pid", Type: "int32_t*", Word: 2, Words: 1, Width: 8, Role: 11, Object: "process",
+					Memory: api.Memory{Size: api.Size{Unit: 4, Mul: []byte{3}, Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "num", Type: "int32_t", Word: 3, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
+			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 2001, Name: "HcclCommInitClusterInfo", Layer: "hccl", Return: "HcclResult",

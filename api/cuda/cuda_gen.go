@@ -2500,7 +2500,7 @@ var Model = (&api.Model{
 			Params: []api.Param{
 				{
 					Name: "handle", Type: "CUmemGenericAllocationHandle*", Words: 1, Width: 8, Role: 2, Object: "physical memory",
-					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
+					Memory: api.Memory{Size: api.Size{Unit: 1, Mul: []byte{1}, Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
 				},
 				{Name: "size", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 				{
@@ -2510,7 +2510,8 @@ var Model = (&api.Model{
 				{Name: "flags", Type: "uint64_t", Word: 3, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "10.2", Doc: "makes physical memory", Words: 4,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Location: &api.Location{Param: 2, Type: api.Member{Type: "CUmemLocationType", Offset: 8, Size: 4}, ID: api.Member{Type: "int", Offset: 12, Size: 4}, OnDevice: 1},
+			Meaning:  api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 5163, Name: "cuMemRelease", Layer: "cuda", Return: "CUresult",

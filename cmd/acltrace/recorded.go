@@ -325,19 +325,25 @@ func firstNames(names []string) string {
 
 // unseen prints the functions and libraries that the recorder did not see.
 func (a *app) unseen(res *record.Result, m *api.Model) {
-	var called, calls, asked uint64
+	var called, calls, asked, below uint64
 	for name, n := range res.PassedBy {
 		if m.Counted(name) {
 			called, calls = called+1, calls+n
 		} else {
 			asked++
+			if m.Beneath(name) {
+				below++
+			}
 		}
 	}
 	if called > 0 {
 		report.Printf(a.err, "acltrace: %s passed by, counted by name only (called %s): see acltrace info\n", human.Plural(called, "function"), human.Plural(calls, "time"))
 	}
 	if asked > 0 {
-		report.Printf(a.err, "acltrace: %s that it does not know were looked up, and perhaps called: see acltrace info\n", human.Plural(asked, "function"))
+		report.Printf(a.err, "acltrace: %s that it does not know were looked up or linked, and perhaps called: see acltrace info\n", human.Plural(asked, "function"))
+	}
+	if below > 0 {
+		report.Printf(a.err, "acltrace: %s of these can move data that the trace does not show: they are under or beside the runtime\n", human.Count(below))
 	}
 	for i, u := range res.Unhooked {
 		if i == 10 {

@@ -9,3 +9,9 @@
 	"libruntime.so", \
 	"libms_tools_ext.so", \
 	"libcuda.so"
+
+/* Libraries under and beside the runtimes. */
+#define BESIDE_LIBRARIES \
+	"libascend_hal.so", \
+	"libra.so", \
+	"libhccl.so"

@@ -20,6 +20,7 @@ type callers struct {
 	code   map[int][]codeRange // of the runtime, by process
 	known  map[int][]callerKey // in pages, by process
 	ended  map[int]int64       // when processes were found to have ended
+	below  *below
 	tidied int64
 }
 
@@ -35,7 +36,7 @@ const (
 )
 
 func newCallers(m *api.Model, pages *ebpf.Map) *callers {
-	return &callers{model: m, pages: pages, code: map[int][]codeRange{}, known: map[int][]callerKey{}, ended: map[int]int64{}}
+	return &callers{model: m, pages: pages, code: map[int][]codeRange{}, known: map[int][]callerKey{}, ended: map[int]int64{}, below: newBelow(m)}
 }
 
 // learn reads what a process maps now. If the process has ended, the last reading stays.
@@ -51,6 +52,7 @@ func (c *callers) learn(pid int) {
 		}
 	}
 	c.code[pid] = code
+	c.below.learn(pid, maps)
 	delete(c.ended, pid)
 }
 
@@ -84,12 +86,13 @@ func (c *callers) endProcess(pid int) {
 	for _, k := range c.known[pid] {
 		_ = c.pages.Delete(k)
 	}
+	c.below.endProcess(pid)
 	delete(c.known, pid)
 	delete(c.code, pid)
 	delete(c.ended, pid)
 }
 
-// tidy forgets ended processes, at most once a second. Their calls may arrive late.
+// tidy forgets ended processes, at most once a second, and reads the mappings of the others. Their calls may arrive late.
 func (c *callers) tidy(now int64) {
 	if now-c.tidied < 1e9 {
 		return
@@ -100,6 +103,8 @@ func (c *callers) tidy(now int64) {
 			c.endProcess(pid)
 		} else if !ended && errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
 			c.ended[pid] = now
+		} else if !ended {
+			c.learn(pid) // it may have loaded a library
 		}
 	}
 }

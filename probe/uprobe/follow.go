@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -130,16 +129,6 @@ func (w *mapWatch) event(b []byte, f func(Mapped)) {
 		dev := unix.Mkdev(binary.NativeEndian.Uint32(b[40:]), binary.NativeEndian.Uint32(b[44:]))
 		f(Mapped{PID: pid, Path: path, Files: filesOf(pid, addr, addr+size, path), file: fileID{dev, binary.NativeEndian.Uint64(b[48:])}})
 	}
-}
-
-// filesOf returns paths to open a mapped file here. The first is the file itself and takes privilege. The second may have been
-// replaced.
-func filesOf(pid int, from, to uint64, path string) []string {
-	return []string{mapFile(pid, from, to), filepath.Join(fmt.Sprintf("/proc/%d/root", pid), strings.TrimSuffix(path, " (deleted)"))}
-}
-
-func mapFile(pid int, from, to uint64) string {
-	return fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, from, to)
 }
 
 // Follow adds the libraries that selected processes map from now on, until stop is called. Calls before the probes are

@@ -162,6 +162,9 @@ func (u *Probes) Hooked() (functions int, refused map[string][]string) {
 	return len(u.probed.functions), refused
 }
 
+// Below returns how many files of processes refer to a function under or beside the runtime, by name. It must not be called during Run.
+func (u *Probes) Below() map[string]uint64 { return u.decoder.callers.below.counts }
+
 // Endless returns the functions whose calls have no end in a library: they may run callbacks, and their return instructions are
 // unknown.
 func (u *Probes) Endless() (functions []string) {

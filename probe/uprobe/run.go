@@ -75,6 +75,9 @@ func (u *Probes) meanwhile() error {
 
 // leftovers delivers the records that the kernel still holds for live threads.
 func (u *Probes) leftovers() error {
+	for pid := range u.decoder.callers.code {
+		u.decoder.callers.learn(pid)
+	}
 	for tid := range u.decoder.parts {
 		if err := u.decoder.partsEnd(tid); err != nil {
 			return err

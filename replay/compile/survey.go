@@ -38,6 +38,9 @@ func (p *compiler) survey() error {
 			f.Asked = append(f.Asked, name) // not called: the CUDA runtime looks up all functions that it knows
 			continue
 		}
+		if fn := p.Model.Lookup(name); fn != nil && fn.Annotation {
+			continue
+		}
 		f.Absent = append(f.Absent, Unsupported{Func: name, Calls: int(p.r.Meta().Coverage.PassedBy[name]), Reason: "recorded by name only, without arguments"})
 	}
 	if n := p.r.Meta().Coverage.Refused; n > 0 {

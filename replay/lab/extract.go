@@ -55,6 +55,9 @@ func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, out
 	if format.SameFile(trace, output) {
 		return nil, fmt.Errorf("%s: the extract can't replace the trace that it comes from", output)
 	}
+	if err := r.PayloadsReadable(); err != nil {
+		return nil, err
+	}
 	x := &extractor{r: r, m: m}
 	if o != nil {
 		x.o = *o

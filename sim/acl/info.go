@@ -25,7 +25,7 @@ import (
 var deviceAttrs = map[acl.DevAttr]int64{
 	acl.ACL_DEV_ATTR_AICPU_CORE_NUM: cpuCores, acl.ACL_DEV_ATTR_AICORE_CORE_NUM: cubeCores, acl.ACL_DEV_ATTR_CUBE_CORE_NUM: cubeCores,
 	acl.ACL_DEV_ATTR_VECTOR_CORE_NUM: vectorCores, acl.ACL_DEV_ATTR_L2_CACHE_SIZE: cacheSize, acl.ACL_DEV_ATTR_UBUF_PER_VECTOR_CORE: 192 << 10,
-	acl.ACL_DEV_ATTR_MAX_BLOCK_PER_GRID: kernel.MaxBlocks, acl.ACL_DEV_ATTR_SMP_ID: 0, acl.ACL_DEV_ATTR_IS_VIRTUAL: 0,
+	acl.ACL_DEV_ATTR_MAX_BLOCK_PER_GRID: kernel.MaxBlocks, acl.ACL_DEV_ATTR_SMP_ID: 0, acl.ACL_DEV_ATTR_SUPER_POD_SERVER_ID: 0, acl.ACL_DEV_ATTR_SUPER_POD_ID: 0, acl.ACL_DEV_ATTR_IS_VIRTUAL: 0,
 	acl.ACL_DEV_ATTR_CUST_OP_PRIVILEGE: 0, acl.ACL_DEV_ATTR_HD_CONNECT_TYPE: acl.ACL_HOST_DEVICE_CONNECT_TYPE_PCIE,
 }
 
@@ -42,7 +42,7 @@ func (t *Thread) GetDeviceInfo(deviceId uint32, attr acl.DevAttr, value *int64) 
 	switch attr {
 	case acl.ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE:
 		v, ok = int64(d.Memory.Limit), true
-	case acl.ACL_DEV_ATTR_PHY_CHIP_ID:
+	case acl.ACL_DEV_ATTR_PHY_CHIP_ID, acl.ACL_DEV_ATTR_SUPER_POD_DEVICE_ID:
 		v, ok = int64(d.ID), true
 	}
 	if !ok {

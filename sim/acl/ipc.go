@@ -236,9 +236,13 @@ func (t *Thread) IpcMemClose(key *byte) acl.Error {
 		t.sim.Shares.Withdraw(x)
 		return acl.ACL_SUCCESS
 	}
-	x := t.sim.Shares.Imported(ticket)
+	return t.closeImported(t.sim.Shares.Imported(ticket), "with the key %s", memory.TicketKey(ticket))
+}
+
+// closeImported ends an import. The words name it in an error.
+func (t *Thread) closeImported(x *memory.Shared, words string, which any) acl.Error {
 	if x == nil || x.Kind != memory.SlotMemory || !t.sim.Shares.GiveBack(x) {
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "this process has no memory with the key %s", memory.TicketKey(ticket))
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "this process has imported no memory "+words, which)
 	}
 	t.sim.Strict.Gone(&t.Strict, x.Memory.Addr, strict.ImportedMemory)
 	x.Unmap()

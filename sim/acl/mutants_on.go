@@ -382,6 +382,7 @@ var breaches = map[string]breach{
 	"wait_for_nor":                  given("aclrtValueWait", 2, 2),
 	"wait_for_record":               skipped("aclrtWaitAndResetNotify"),
 	"wait_timeout":                  given("aclrtStreamWaitEventWithTimeout", 2, 0),
+	"requested_address":             given("aclrtReserveMemAddress", 3, 0),
 	"where_pointers_lie":            stores("aclrtPointerGetAttributes", 1, 8, 1<<32),
 	"words_on_the_host_at_once":     skipped("aclrtMemsetD32Async"),
 	"wrapped_binary": behind("aclrtDestroyBinary", func(t *Thread, _ []uint64, _ acl.Error) {

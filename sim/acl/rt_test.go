@@ -1,6 +1,8 @@
 package acl
 
 import (
+	"os"
+	"reflect"
 	"testing"
 
 	"github.com/acltrace/acltrace/api"
@@ -135,4 +137,61 @@ func TestRuntimeNumbers(t *testing.T) {
 	e.ok(e.rt("rtCtxCreate", addr(ctx), 0, 0))
 	e.want(acl.ACL_ERROR_RT_STREAM_CONTEXT, e.rt("rtStreamSynchronize", *st))
 	e.ok(e.rt("rtCtxDestroy", *ctx))
+}
+
+// Memory fabrics look these functions up and end without them: device ids, peer access, and memory by name.
+func TestLowerFunctionsOfFabrics(t *testing.T) {
+	a := newEnv(t, Options{Devices: 2})
+	b := a.other()
+	addr := func(p any) uint64 { return uint64(reflect.ValueOf(p).Pointer()) }
+
+	var pid, status uint32
+	var logic int32
+	var info int64
+	a.ok(a.rt("rtDeviceGetBareTgid", addr(&pid)))
+	a.ok(a.rt("rtGetLogicDevIdByUserDevId", 1, addr(&logic)))
+	a.ok(a.rt("rtGetDeviceInfo", 1, 0, 26, addr(&info)))
+	if pid != uint32(os.Getpid()) || logic != 1 || info != 1 {
+		t.Errorf("process %d, device %d, in the pod %d", pid, logic, info)
+	}
+	for _, number := range []uint64{27, 29} {
+		a.ok(a.rt("rtGetDeviceInfo", 0, 0, number, addr(&info)))
+	}
+	a.want(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, a.rt("rtGetDeviceInfo", 0, 1, 26, addr(&info)))
+	a.want(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, a.rt("rtGetDeviceInfo", 0, 0, 5, addr(&info)))
+	a.message("rtGetDeviceInfo", "information 5")
+
+	for want, change := range []func() acl.Error{
+		func() acl.Error { return a.rt("rtDisableP2P", 1, 0) },
+		func() acl.Error { return a.rt("rtEnableP2P", 1, 0, 0) }, // the thread uses device 0
+	} {
+		a.ok(change())
+		a.ok(a.rt("rtGetP2PStatus", 1, 0, addr(&status)))
+		if status != uint32(want) {
+			t.Errorf("peer access is %d, want %d", status, want)
+		}
+	}
+
+	m, k := a.malloc(5000), key()
+	var p acl.Addr
+	me := int32(os.Getpid())
+	a.want(acl.ACL_ERROR_RT_PARAM_INVALID, a.rt("rtIpcSetMemoryName", uint64(m), 5000, addr(&k[0]), 64))
+	a.ok(a.rt("rtIpcSetMemoryName", uint64(m), 5000, addr(&k[0]), 65))
+	b.want(acl.ACL_ERROR_RT_NO_PERMISSION, b.rt("rtIpcOpenMemory", addr(&p), addr(&k[0])))
+	a.ok(a.rt("rtSetIpcMemorySuperPodPid", addr(&k[0]), 0, addr(&me), 1))
+	a.ok(a.rt("rtSetIpcMemPid", addr(&k[0]), addr(&me), 1))
+	for range 2 {
+		b.ok(b.rt("rtIpcOpenMemory", addr(&p), addr(&k[0])))
+		b.ok(b.th.Memset(p+4999, 1, 9, 1))
+		b.want(acl.ACL_ERROR_RT_PARAM_INVALID, b.rt("rtIpcCloseMemory", uint64(p)+512))
+		b.want(acl.ACL_ERROR_RT_PARAM_INVALID, b.rt("rtIpcDestroyMemoryName", addr(&k[0]))) // not its own
+		b.ok(b.rt("rtIpcCloseMemory", uint64(p)))
+		b.want(acl.ACL_ERROR_RT_PARAM_INVALID, b.rt("rtIpcCloseMemory", uint64(p)))
+		b.message("has imported no memory")
+	}
+	if space.Bytes(uint64(m), 5000)[4999] != 9 {
+		t.Error("what the other side writes does not arrive")
+	}
+	a.ok(a.rt("rtIpcDestroyMemoryName", addr(&k[0])))
+	b.want(acl.ACL_ERROR_RT_IPC_ERROR, b.rt("rtIpcOpenMemory", addr(&p), addr(&k[0])))
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim/acl/graph"
 	"github.com/acltrace/acltrace/sim/acl/kernel"
+	"github.com/acltrace/acltrace/sim/device/memory"
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
@@ -100,6 +101,39 @@ var runtimeFunctions = map[string]runtimeFunction{
 	// Program functions
 	"rtCallbackLaunch": func(t *Thread, w []uint64) acl.Error {
 		return t.LaunchCallback(w[0], w[1], acl.CallbackBlockType(w[3]&1), acl.Stream(w[2]))
+	},
+
+	// Devices and memory of other processes
+	"rtGetDeviceInfo": func(t *Thread, w []uint64) acl.Error { return t.rtDeviceInfo(w) },
+	"rtEnableP2P":     func(t *Thread, w []uint64) acl.Error { return t.rtPeer(w[0], w[1], true) },
+	"rtDisableP2P":    func(t *Thread, w []uint64) acl.Error { return t.rtPeer(w[0], w[1], false) },
+	"rtIpcSetMemoryName": func(t *Thread, w []uint64) acl.Error {
+		if n := uint32(w[3]); n < memory.KeySize {
+			return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "len is %d: want %d or more", n, memory.KeySize)
+		}
+		return t.IpcMemGetExportKey(w[0], w[1], at[byte](w[2]), memory.KeySize, 0)
+	},
+	"rtIpcDestroyMemoryName": func(t *Thread, w []uint64) acl.Error {
+		if _, e := t.ownByKey(at[byte](w[0]), memory.SlotMemory); e != 0 {
+			return e
+		}
+		return t.IpcMemClose(at[byte](w[0]))
+	},
+	"rtIpcOpenMemory": func(t *Thread, w []uint64) acl.Error {
+		return t.IpcMemImportByKey(at[acl.Addr](w[0]), at[byte](w[1]), 0)
+	},
+	"rtIpcCloseMemory": func(t *Thread, w []uint64) acl.Error {
+		if _, e := t.context(); e != 0 {
+			return e
+		}
+		return t.closeImported(t.sim.Shares.ImportedAt(w[0]), "at %#x", w[0])
+	},
+	"rtSetIpcMemPid": func(t *Thread, w []uint64) acl.Error {
+		return t.IpcMemSetImportPid(at[byte](w[0]), at[int32](w[1]), uint64(uint32(w[2])))
+	},
+	// All processes of the simulator are on one server.
+	"rtSetIpcMemorySuperPodPid": func(t *Thread, w []uint64) acl.Error {
+		return t.IpcMemSetImportPid(at[byte](w[0]), at[int32](w[2]), uint64(uint32(w[3])))
 	},
 
 	// Queries of launchers
@@ -494,4 +528,37 @@ func (t *Thread) performs(fn api.ID, words []uint64) (uint64, bool) {
 		return t.callRuntime(fn, words)
 	}
 	return t.dispatch(fn, words)
+}
+
+// rtAttrs are the attributes by the numbers that the lower library has for them, in its module of the system. The numbers are those of HCCL's public
+// source, which asks for both.
+var rtAttrs = map[int32]acl.DevAttr{26: acl.ACL_DEV_ATTR_SUPER_POD_DEVICE_ID, 27: acl.ACL_DEV_ATTR_SUPER_POD_SERVER_ID, 29: acl.ACL_DEV_ATTR_SUPER_POD_ID}
+
+// rtDeviceInfo is GetDeviceInfo with the numbers of the lower library.
+func (t *Thread) rtDeviceInfo(w []uint64) acl.Error {
+	attr, ok := rtAttrs[int32(w[2])]
+	if module := int32(w[1]); !ok || module != 0 {
+		return t.fail(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "rtGetDeviceInfo of module %d, information %d is not simulated", module, int32(w[2]))
+	}
+	return t.GetDeviceInfo(uint32(w[0]), attr, at[int64](w[3]))
+}
+
+// rtPeer sets a device's access to the memory of another one. Unlike AscendCL's functions, it does not depend on the thread's device.
+func (t *Thread) rtPeer(id, peer uint64, access bool) acl.Error {
+	d, e := t.knownDevice(int32(id))
+	if e != 0 {
+		return e
+	}
+	other, e := t.knownDevice(int32(peer))
+	switch {
+	case e != 0:
+		return e
+	case d == other:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "device %d is not a peer of itself", d.ID)
+	case access:
+		d.Peers.Or(1 << other.ID)
+	default:
+		d.Peers.And(^uint32(1 << other.ID))
+	}
+	return acl.ACL_SUCCESS
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/acltrace/acltrace/sim/strict"
 )
 
-// ReserveMemAddress takes addresses without memory.
+// ReserveMemAddress takes addresses without memory. A requested address follows the newest document of the function: a multiple of 1 GiB, and
+// out of memory if it is taken. A replay's own wish has precedence.
 func (t *Thread) ReserveMemAddress(virPtr *acl.Addr, size, alignment uint64, expectPtr acl.Addr, flags uint64) acl.Error {
 	c, e := t.context()
 	if e != 0 {
@@ -25,12 +26,19 @@ func (t *Thread) ReserveMemAddress(virPtr *acl.Addr, size, alignment uint64, exp
 		return t.invalid("size of the reservation is 0: want 1 byte or more")
 	case size > memory.MaxAlloc:
 		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "size of the reservation is %d: too large", size)
-	case (alignment != 0 || expectPtr != 0):
-		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "alignment is %d, expectPtr is %#x: want 0 for both", alignment, expectPtr)
+	case alignment != 0:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "alignment is %d: want 0", alignment)
+	case expectPtr%memory.Giant != 0:
+		return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "expectPtr is %#x: want 0 or a multiple of 1 GiB", expectPtr)
 	case flags > 1:
 		return t.invalid("flags are %#x: want 0, or 1 for huge pages", flags)
 	}
-	addr, f := t.placed(func(want uint64) (uint64, *fail.Failure) { return c.Device.Memory.ReserveRange(size, want) })
+	addr, f := t.placed(func(want uint64) (uint64, *fail.Failure) {
+		if want == 0 && expectPtr != 0 {
+			return c.Device.Memory.ReserveAt(size, expectPtr)
+		}
+		return c.Device.Memory.ReserveRange(size, want)
+	})
 	if f != nil {
 		return t.failWith(f)
 	}

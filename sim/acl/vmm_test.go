@@ -32,6 +32,40 @@ func resident(t *testing.T) uint64 {
 	return n * space.PageSize
 }
 
+// A reservation at a fixed address was refused. Memory fabrics ask for one address in all processes.
+func TestReservationAtAnAddress(t *testing.T) {
+	e := newEnv(t, Options{})
+	const unit, at = memory.Granularity, acl.Addr(0x2a0040000000)
+	var va, other acl.Addr
+	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.ReserveMemAddress(&va, 1<<30, 0, at+unit, 1))
+	e.message("expectPtr", "multiple of 1 GiB")
+	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.ReserveMemAddress(&va, 1<<30, 1<<30, at, 1))
+	for range 2 {
+		e.ok(e.th.ReserveMemAddress(&va, 3<<30, 0, at, 1))
+		if va != at {
+			t.Fatalf("reserved %#x", va)
+		}
+		for _, taken := range []acl.Addr{at, at + 2<<30, at - 1<<30} {
+			e.want(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, e.th.ReserveMemAddress(&other, 2<<30, 0, taken, 0))
+			e.message("not free")
+		}
+		e.ok(e.th.ReserveMemAddress(&other, 1<<30, 0, at+3<<30, 0)) // its neighbour
+		var h acl.DrvMemHandle
+		e.ok(e.th.MallocPhysical(&h, unit, deviceProp(), 0))
+		e.ok(e.th.MapMem(va+unit, unit, 0, h, 0))
+		e.ok(e.th.Memset(va+unit, unit, 0x5a, unit))
+		e.ok(e.th.UnmapMem(va + unit))
+		e.ok(e.th.FreePhysical(h))
+		e.ok(e.th.ReleaseMemAddress(other))
+		e.ok(e.th.ReleaseMemAddress(va))
+	}
+	var own acl.Addr
+	e.ok(e.th.Malloc(&own, 64, 0))
+	for _, wild := range []acl.Addr{own &^ (1<<30 - 1), own&^(1<<30-1) + 1<<36, 1 << 63, ^acl.Addr(1<<30 - 1)} {
+		e.want(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, e.th.ReserveMemAddress(&va, 1<<30, 0, wild, 0))
+	}
+}
+
 // Physical memory keeps its bytes in a new mapping, and adjacent mappings are one range.
 func TestVirtualMemory(t *testing.T) {
 	e := newEnv(t, Options{Memory: 64 << 20})

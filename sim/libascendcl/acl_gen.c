@@ -3265,12 +3265,11 @@ FACE_EXPORT size_t aclDataTypeSize(aclDataType dataType)
 
 FACE_EXPORT void aclAppLog(aclLogLevel logLevel, const char *func, const char *file, uint32_t line, const char *fmt, ...)
 {
-	(void)logLevel;
-	(void)func;
-	(void)file;
-	(void)line;
-	(void)fmt;
-	face_does_nothing("aclAppLog");
+	va_list args;
+
+	va_start(args, fmt);
+	alone_aclAppLog(logLevel, func, file, line, fmt, args);
+	va_end(args);
 }
 
 FACE_EXPORT const char *aclrtGetSocName(void)

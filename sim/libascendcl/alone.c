@@ -1,9 +1,52 @@
+#define _GNU_SOURCE
 #include "alone.h"
 
 #include "devices.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Returns the lowest level that is logged, by the documented variable. */
+static int log_level(void)
+{
+	const char *s = getenv("ASCEND_GLOBAL_LOG_LEVEL");
+
+	return s && *s >= '0' && *s <= '4' && !s[1] ? *s - '0' : ACL_ERROR;
+}
+
+/*
+ * Writes a line in the documented form of the application's log. A device keeps it in a file unless ASCEND_SLOG_PRINT_TO_STDOUT is 1. The simulator
+ * has no log files and writes it to stderr.
+ */
+void alone_aclAppLog(aclLogLevel level, const char *func, const char *file, uint32_t line, const char *fmt, va_list args)
+{
+	static const char *const names[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
+	const char *print = getenv("ASCEND_SLOG_PRINT_TO_STDOUT");
+	FILE *to = print && !strcmp(print, "1") ? stdout : stderr;
+	char when[32];
+	struct timespec now;
+	struct tm tm;
+	int before = errno;
+
+	if ((int)level < 0 || level > ACL_ERROR || (int)level < log_level() || !fmt)
+		return;
+	clock_gettime(CLOCK_REALTIME, &now);
+	localtime_r(&now.tv_sec, &tm);
+	strftime(when, sizeof when, "%Y-%m-%d-%H:%M:%S", &tm);
+	flockfile(to);
+	fprintf(to, "[%s] APP(%d,%s):%s.%03ld.%03ld [%s:%u]", names[level], (int)getpid(), program_invocation_short_name, when, now.tv_nsec / 1000000,
+		now.tv_nsec / 1000 % 1000, file ? file : "", line);
+	fprintf(to, "%s: ", func ? func : "");
+	errno = before; /* for %m */
+	vfprintf(to, fmt, args);
+	putc('\n', to);
+	funlockfile(to);
+	errno = before;
+}
 
 static void numbers(const char *version, int32_t v[3])
 {

@@ -7,6 +7,8 @@
 
 #include "acl/acl.h"
 
+#include <stdarg.h>
+
 /* The simulated release, from the API model. */
 extern const struct release {
 	const char *toolkit;   /* MAJOR.MINOR.PATCH */
@@ -18,6 +20,7 @@ extern const struct release {
  * functions need aclInit. */
 int face_is_alone(void);
 
+void alone_aclAppLog(aclLogLevel level, const char *func, const char *file, uint32_t line, const char *fmt, va_list args);
 aclError alone_aclrtGetVersion(int32_t *major, int32_t *minor, int32_t *patch);
 const char *alone_aclrtGetSocName(void);
 aclError alone_aclrtGetDeviceCount(uint32_t *count);

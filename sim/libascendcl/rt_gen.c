@@ -1596,3 +1596,105 @@ FACE_EXPORT rtError_t rtLaunchDvppTask(const void *sqe, uint32_t sqeLen, rtStrea
 	return face_unsupported("rtLaunchDvppTask");
 }
 
+FACE_EXPORT rtError_t rtDeviceGetBareTgid(uint32_t *pid)
+{
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)pid;
+	return (rtError_t)face_call(1178, w);
+}
+
+FACE_EXPORT rtError_t rtGetLogicDevIdByUserDevId(int32_t userDevId, int32_t *logicDevId)
+{
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)userDevId;
+	w[1] = (uint64_t)(uintptr_t)logicDevId;
+	return (rtError_t)face_call(1179, w);
+}
+
+FACE_EXPORT rtError_t rtGetDeviceInfo(uint32_t deviceId, int32_t moduleType, int32_t infoType, int64_t *val)
+{
+	uint64_t w[4];
+	w[0] = (uint64_t)(uint32_t)deviceId;
+	w[1] = (uint64_t)(uint32_t)moduleType;
+	w[2] = (uint64_t)(uint32_t)infoType;
+	w[3] = (uint64_t)(uintptr_t)val;
+	return (rtError_t)face_call(1180, w);
+}
+
+FACE_EXPORT rtError_t rtEnableP2P(uint32_t devIdDes, uint32_t phyIdSrc, uint32_t flag)
+{
+	uint64_t w[3];
+	w[0] = (uint64_t)(uint32_t)devIdDes;
+	w[1] = (uint64_t)(uint32_t)phyIdSrc;
+	w[2] = (uint64_t)(uint32_t)flag;
+	return (rtError_t)face_call(1181, w);
+}
+
+FACE_EXPORT rtError_t rtDisableP2P(uint32_t devIdDes, uint32_t phyIdSrc)
+{
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)devIdDes;
+	w[1] = (uint64_t)(uint32_t)phyIdSrc;
+	return (rtError_t)face_call(1182, w);
+}
+
+FACE_EXPORT rtError_t rtGetP2PStatus(uint32_t devIdDes, uint32_t phyIdSrc, uint32_t *status)
+{
+	uint64_t w[3];
+	w[0] = (uint64_t)(uint32_t)devIdDes;
+	w[1] = (uint64_t)(uint32_t)phyIdSrc;
+	w[2] = (uint64_t)(uintptr_t)status;
+	return (rtError_t)face_call(1183, w);
+}
+
+FACE_EXPORT rtError_t rtIpcSetMemoryName(const void *ptr, uint64_t byteCount, char_t *name, uint32_t len)
+{
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)ptr;
+	w[1] = (uint64_t)byteCount;
+	w[2] = (uint64_t)(uintptr_t)name;
+	w[3] = (uint64_t)(uint32_t)len;
+	return (rtError_t)face_call(1184, w);
+}
+
+FACE_EXPORT rtError_t rtIpcDestroyMemoryName(const char_t *name)
+{
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)name;
+	return (rtError_t)face_call(1185, w);
+}
+
+FACE_EXPORT rtError_t rtIpcOpenMemory(void **ptr, const char_t *name)
+{
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)ptr;
+	w[1] = (uint64_t)(uintptr_t)name;
+	return (rtError_t)face_call(1186, w);
+}
+
+FACE_EXPORT rtError_t rtIpcCloseMemory(const void *ptr)
+{
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)ptr;
+	return (rtError_t)face_call(1187, w);
+}
+
+FACE_EXPORT rtError_t rtSetIpcMemPid(const char_t *name, int32_t *pid, int32_t num)
+{
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)name;
+	w[1] = (uint64_t)(uintptr_t)pid;
+	w[2] = (uint64_t)(uint32_t)num;
+	return (rtError_t)face_call(1188, w);
+}
+
+FACE_EXPORT rtError_t rtSetIpcMemorySuperPodPid(const char *name, uint32_t sdid, int32_t *pid, int32_t num)
+{
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)name;
+	w[1] = (uint64_t)(uint32_t)sdid;
+	w[2] = (uint64_t)(uintptr_t)pid;
+	w[3] = (uint64_t)(uint32_t)num;
+	return (rtError_t)face_call(1189, w);
+}
+

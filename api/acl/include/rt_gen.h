@@ -536,6 +536,30 @@ void rtRegisterVariable(void *binHandle, const void *hostVar, const char *device
 
 rtError_t rtLaunchDvppTask(const void *sqe, uint32_t sqeLen, rtStream_t stm, rtDvppCfg_t *cfg);
 
+rtError_t rtDeviceGetBareTgid(uint32_t *pid);
+
+rtError_t rtGetLogicDevIdByUserDevId(int32_t userDevId, int32_t *logicDevId);
+
+rtError_t rtGetDeviceInfo(uint32_t deviceId, int32_t moduleType, int32_t infoType, int64_t *val);
+
+rtError_t rtEnableP2P(uint32_t devIdDes, uint32_t phyIdSrc, uint32_t flag);
+
+rtError_t rtDisableP2P(uint32_t devIdDes, uint32_t phyIdSrc);
+
+rtError_t rtGetP2PStatus(uint32_t devIdDes, uint32_t phyIdSrc, uint32_t *status);
+
+rtError_t rtIpcSetMemoryName(const void *ptr, uint64_t byteCount, char_t *name, uint32_t len);
+
+rtError_t rtIpcDestroyMemoryName(const char_t *name);
+
+rtError_t rtIpcOpenMemory(void **ptr, const char_t *name);
+
+rtError_t rtIpcCloseMemory(const void *ptr);
+
+rtError_t rtSetIpcMemPid(const char_t *name, int32_t *pid, int32_t num);
+
+rtError_t rtSetIpcMemorySuperPodPid(const char *name, uint32_t sdid, int32_t *pid, int32_t num);
+
 #undef ACLTRACE_SIZE
 
 #ifdef __cplusplus

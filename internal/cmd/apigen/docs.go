@@ -107,7 +107,7 @@ func coverageTable(l *model, w *writer, simulated bool) {
 		if f.Composite && f.Stream >= 0 {
 			task = "its inner calls"
 		}
-		third := yes(f.Simulated)
+		third := yes(f.Simulated || slices.Contains(l.alone, f.Name))
 		if played {
 			third = replayed(&f)
 		}

@@ -42,6 +42,10 @@ func genFace(m *model, w *writer) error {
 			continue
 		}
 		w.f("FACE_EXPORT %s(%s)\n{", cDecl(f.Return, f.Name), cParams(f))
+		if n := len(f.Params); n > 1 && f.Params[n-1].Name == "..." && slices.Contains(m.alone, f.Name) {
+			w.f("\tva_list args;\n\n\tva_start(args, %s);\n\talone_%s(%s, args);\n\tva_end(args);\n}\n", f.Params[n-2].Name, f.Name, cArgs(&api.Func{Params: f.Params[:n-1]}))
+			continue
+		}
 		if !f.Simulated {
 			unused(w, f.Params)
 			switch {

@@ -75,6 +75,7 @@ type document struct {
 	Variants    []string
 	Aliases     map[string]string
 	Unmodelled  map[string][]string // name patterns by reason
+	Annotations []string            // functions that are only counted and have no effect on the runtime
 	Complete    []string            // values of enumerations
 	Copies      map[string]block
 	Directions  map[string]direction
@@ -225,6 +226,13 @@ func (m *model) applyGroups(doc *document) error {
 			return fmt.Errorf("directions: %s: %w", name, err)
 		}
 	}
+	for _, name := range doc.Annotations {
+		f := m.find(name)
+		if f == nil || f.Modelled {
+			return fmt.Errorf("annotations: %s is no function without semantics", name)
+		}
+		f.Annotation = true
+	}
 	if err := m.explain(doc.Unmodelled); err != nil {
 		return fmt.Errorf("unmodelled: %w", err)
 	}
@@ -296,7 +304,7 @@ func (m *model) explain(reasons map[string][]string) error {
 // apply sets a function's semantics.
 func (m *model) apply(f *api.Func, s *semantics) error {
 	f.Task, f.Sync, f.Capture, f.Edit, f.Range, f.Shares, f.Stack = s.Task, s.Sync, s.Capture, s.Edit, s.Range, s.Shares, s.Stack
-	for _, step := range []func(*api.Func, *semantics) error{m.applyRelated, m.applyParams, applyPlaces} {
+	for _, step := range []func(*api.Func, *semantics) error{m.applyRelated, m.applyParams, m.applyPlaces} {
 		if err := step(f, s); err != nil {
 			return err
 		}
@@ -395,7 +403,13 @@ func (m *model) applyParams(f *api.Func, s *semantics) error {
 }
 
 // applyPlaces sets the parameter numbers for keys with a parameter name.
-func applyPlaces(f *api.Func, s *semantics) error {
+func (m *model) applyPlaces(f *api.Func, s *semantics) error {
+	if param, field, ok := strings.Cut(s.Device, "."); ok {
+		s.Device = ""
+		if err := m.location(f, param, field); err != nil {
+			return fmt.Errorf("device: %w", err)
+		}
+	}
 	for _, c := range []struct {
 		key, param string
 		to         *int8
@@ -409,5 +423,37 @@ func applyPlaces(f *api.Func, s *semantics) error {
 		}
 		*c.to = int8(i)
 	}
+	return nil
+}
+
+// location sets the field, in the structure that a parameter points to, that names the device of new memory.
+func (m *model) location(f *api.Func, param, field string) error {
+	i := f.Param(param)
+	if i < 0 {
+		return fmt.Errorf("no parameter %s", param)
+	}
+	outer := m.structByName(strings.TrimSuffix(strings.TrimPrefix(f.Params[i].Type, "const "), "*"))
+	if outer == nil || !outer.has(field) {
+		return fmt.Errorf("no field %s of %s", field, param)
+	}
+	at := outer.member(field)
+	inner := m.structByName(at.Type)
+	if inner == nil || !inner.has("type") || !inner.has("id") {
+		return fmt.Errorf("%s has no members type and id", at.Type)
+	}
+	l := api.Location{Param: uint8(i), Type: inner.member("type"), ID: inner.member("id")}
+	l.Type.Offset += at.Offset
+	l.ID.Offset += at.Offset
+	for _, e := range m.Enums {
+		for _, v := range e.Values {
+			if e.Type == l.Type.Type && strings.HasSuffix(v.Name, "_LOCATION_TYPE_DEVICE") {
+				l.OnDevice = uint8(v.Value)
+			}
+		}
+	}
+	if l.OnDevice == 0 {
+		return fmt.Errorf("%s has no value for a device", l.Type.Type)
+	}
+	f.Location = &l
 	return nil
 }

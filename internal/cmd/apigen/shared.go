@@ -94,7 +94,21 @@ func genLibraries(all []*runtime, w *writer) {
 			names = append(names, fmt.Sprintf("\t%q", n))
 		}
 	}
-	w.f("%s", strings.Join(names, ", \\\n"))
+	w.f("%s\n", strings.Join(names, ", \\\n"))
+	names = nil
+	for _, r := range all {
+		for _, n := range r.Below.Libraries {
+			names = append(names, fmt.Sprintf("\t%q", n))
+		}
+		for _, l := range r.model.Layers {
+			if l.Composite {
+				for _, n := range l.Libraries {
+					names = append(names, fmt.Sprintf("\t%q", n))
+				}
+			}
+		}
+	}
+	w.f("/* Libraries under and beside the runtimes. */\n#define BESIDE_LIBRARIES \\\n%s", strings.Join(names, ", \\\n"))
 }
 
 // genPlaces writes the list of placement functions: see replay/player/place.h.

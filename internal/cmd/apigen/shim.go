@@ -62,15 +62,23 @@ func genShim(m *model, w *writer) error {
 	w.f("};\nconst uint32_t shim_names_count = %d;\n", len(names))
 	w.f("const uint64_t shim_functions = %#x;", m.Checksum())
 	w.f("const char shim_build[] __attribute__((used)) = \"acltrace shim: ring \" SHIM_STRING(RING_VERSION) \", functions %016x\";", m.Checksum())
-	w.f("const struct shim_prefix shim_prefixes[] = {")
+	var prefixes []string
 	for _, l := range m.layers {
-		for _, p := range l.layer.Prefixes {
-			name, capital := strings.CutSuffix(p, "^")
-			w.f("\t{%q, %t},", name, capital)
-		}
+		prefixes = append(prefixes, l.layer.Prefixes...)
+	}
+	genPrefixes(w, "shim_prefixes", prefixes)
+	genPrefixes(w, "shim_below", m.Below.Prefixes)
+	return nil
+}
+
+// genPrefixes writes a table of prefixes of function names.
+func genPrefixes(w *writer, table string, prefixes []string) {
+	w.f("const struct shim_prefix %s[] = {", table)
+	for _, p := range prefixes {
+		name, capital := strings.CutSuffix(p, "^")
+		w.f("\t{%q, %t},", name, capital)
 	}
 	w.f("\t{NULL, false},\n};")
-	return nil
 }
 
 // shimName is a row in the table of exported names.

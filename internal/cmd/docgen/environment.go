@@ -52,6 +52,8 @@ var readers = []reader{
 		{"ACLSIM_STRICT", "1: report mistakes that a device punishes later ([strict mode](simulator.md#strict-mode)). `abort`: end the program with code 66 after the first one", "off"},
 		{"ACLSIM_STRICT_LOG", "file to which the reports of strict mode are appended", "stderr"},
 		{"ACLSIM_ANSWERS", "`runtime`: the answers of the public runtime's code. `documents`: those of its documentation if [the two differ](simulator-behaviour.md#code-and-documents)", "runtime"},
+		{"ASCEND_GLOBAL_LOG_LEVEL", "lowest level of `aclAppLog` lines that are written: 0 debug, 1 info, 2 warning, 3 error, 4 none", "3"},
+		{"ASCEND_SLOG_PRINT_TO_STDOUT", "1: write lines of `aclAppLog` to stdout", "to stderr; the simulator has no log files"},
 		{"ACLSIM_UNINITIALISED", "1: mark new device memory, to find results of memory that nothing has written. `replay --verify` sets it", "off"},
 		{"ACLSIM_VA_BASE", "hexadecimal address of the first device's memory, a multiple of 2 MiB. Each device needs 256 GiB of free addresses", "0x124000000000; 0x550000000000 if these are taken, as under ThreadSanitizer on x86-64, with room for one device"},
 		{"ACLSIM_PLACE", "file with the hexadecimal addresses of successful allocations, one a line. 0 is any address, `#` begins a comment. `aclsim_place` ([place.h](../../sim/libascendcl/include/aclsim/place.h)) has precedence. A replay sets the variable", "none"},

@@ -32413,6 +32413,561 @@ static rtError_t copy_rtLaunchDvppTask(const void *sqe, uint32_t sqeLen, rtStrea
 	return other_rtLaunchDvppTask(sqe, sqeLen, stm, cfg, &second_rtLaunchDvppTask);
 }
 
+static inline __attribute__((always_inline)) rtError_t wrap_rtDeviceGetBareTgid(uint32_t *pid, struct shim_target *target)
+{
+	rtError_t (*real)(uint32_t *pid) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(pid);
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)pid;
+	struct shim_call c;
+	if (!shim_enter(&c, 1178, w, 1, 16)) {
+		rtError_t ret = real(pid);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	rtError_t ret = real(pid);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, pid, 4);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_rtDeviceGetBareTgid = {NULL, "rtDeviceGetBareTgid"};
+static SHIM_BODY rtError_t main_rtDeviceGetBareTgid(uint32_t *pid)
+{
+	return wrap_rtDeviceGetBareTgid(pid, &target_rtDeviceGetBareTgid);
+}
+
+SHIM_ENTRY(rtDeviceGetBareTgid, main_rtDeviceGetBareTgid);
+
+static __attribute__((noinline, cold)) rtError_t other_rtDeviceGetBareTgid(uint32_t *pid, struct shim_target *target)
+{
+	return wrap_rtDeviceGetBareTgid(pid, target);
+}
+
+static struct shim_target second_rtDeviceGetBareTgid = {NULL, "rtDeviceGetBareTgid"};
+static rtError_t copy_rtDeviceGetBareTgid(uint32_t *pid)
+{
+	return other_rtDeviceGetBareTgid(pid, &second_rtDeviceGetBareTgid);
+}
+
+static inline __attribute__((always_inline)) rtError_t wrap_rtGetLogicDevIdByUserDevId(int32_t userDevId, int32_t *logicDevId, struct shim_target *target)
+{
+	rtError_t (*real)(int32_t userDevId, int32_t *logicDevId) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(userDevId, logicDevId);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)userDevId;
+	w[1] = (uint64_t)(uintptr_t)logicDevId;
+	struct shim_call c;
+	if (!shim_enter(&c, 1179, w, 2, 16)) {
+		rtError_t ret = real(userDevId, logicDevId);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	rtError_t ret = real(userDevId, logicDevId);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 1, logicDevId, 4);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_rtGetLogicDevIdByUserDevId = {NULL, "rtGetLogicDevIdByUserDevId"};
+static SHIM_BODY rtError_t main_rtGetLogicDevIdByUserDevId(int32_t userDevId, int32_t *logicDevId)
+{
+	return wrap_rtGetLogicDevIdByUserDevId(userDevId, logicDevId, &target_rtGetLogicDevIdByUserDevId);
+}
+
+SHIM_ENTRY(rtGetLogicDevIdByUserDevId, main_rtGetLogicDevIdByUserDevId);
+
+static __attribute__((noinline, cold)) rtError_t other_rtGetLogicDevIdByUserDevId(int32_t userDevId, int32_t *logicDevId, struct shim_target *target)
+{
+	return wrap_rtGetLogicDevIdByUserDevId(userDevId, logicDevId, target);
+}
+
+static struct shim_target second_rtGetLogicDevIdByUserDevId = {NULL, "rtGetLogicDevIdByUserDevId"};
+static rtError_t copy_rtGetLogicDevIdByUserDevId(int32_t userDevId, int32_t *logicDevId)
+{
+	return other_rtGetLogicDevIdByUserDevId(userDevId, logicDevId, &second_rtGetLogicDevIdByUserDevId);
+}
+
+static inline __attribute__((always_inline)) rtError_t wrap_rtGetDeviceInfo(uint32_t deviceId, int32_t moduleType, int32_t infoType, int64_t *val, struct shim_target *target)
+{
+	rtError_t (*real)(uint32_t deviceId, int32_t moduleType, int32_t infoType, int64_t *val) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(deviceId, moduleType, infoType, val);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uint32_t)deviceId;
+	w[1] = (uint64_t)(uint32_t)moduleType;
+	w[2] = (uint64_t)(uint32_t)infoType;
+	w[3] = (uint64_t)(uintptr_t)val;
+	struct shim_call c;
+	if (!shim_enter(&c, 1180, w, 4, 16)) {
+		rtError_t ret = real(deviceId, moduleType, infoType, val);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	rtError_t ret = real(deviceId, moduleType, infoType, val);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 3, val, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_rtGetDeviceInfo = {NULL, "rtGetDeviceInfo"};
+static SHIM_BODY rtError_t main_rtGetDeviceInfo(uint32_t deviceId, int32_t moduleType, int32_t infoType, int64_t *val)
+{
+	return wrap_rtGetDeviceInfo(deviceId, moduleType, infoType, val, &target_rtGetDeviceInfo);
+}
+
+SHIM_ENTRY(rtGetDeviceInfo, main_rtGetDeviceInfo);
+
+static __attribute__((noinline, cold)) rtError_t other_rtGetDeviceInfo(uint32_t deviceId, int32_t moduleType, int32_t infoType, int64_t *val, struct shim_target *target)
+{
+	return wrap_rtGetDeviceInfo(deviceId, moduleType, infoType, val, target);
+}
+
+static struct shim_target second_rtGetDeviceInfo = {NULL, "rtGetDeviceInfo"};
+static rtError_t copy_rtGetDeviceInfo(uint32_t deviceId, int32_t moduleType, int32_t infoType, int64_t *val)
+{
+	return other_rtGetDeviceInfo(deviceId, moduleType, infoType, val, &second_rtGetDeviceInfo);
+}
+
+static inline __attribute__((always_inline)) rtError_t wrap_rtEnableP2P(uint32_t devIdDes, uint32_t phyIdSrc, uint32_t flag, struct shim_target *target)
+{
+	rtError_t (*real)(uint32_t devIdDes, uint32_t phyIdSrc, uint32_t flag) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devIdDes, phyIdSrc, flag);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uint32_t)devIdDes;
+	w[1] = (uint64_t)(uint32_t)phyIdSrc;
+	w[2] = (uint64_t)(uint32_t)flag;
+	struct shim_call c;
+	if (!shim_enter(&c, 1181, w, 3, 0)) {
+		rtError_t ret = real(devIdDes, phyIdSrc, flag);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	rtError_t ret = real(devIdDes, phyIdSrc, flag);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_rtEnableP2P = {NULL, "rtEnableP2P"};
+static SHIM_BODY rtError_t main_rtEnableP2P(uint32_t devIdDes, uint32_t phyIdSrc, uint32_t flag)
+{
+	return wrap_rtEnableP2P(devIdDes, phyIdSrc, flag, &target_rtEnableP2P);
+}
+
+SHIM_ENTRY(rtEnableP2P, main_rtEnableP2P);
+
+static __attribute__((noinline, cold)) rtError_t other_rtEnableP2P(uint32_t devIdDes, uint32_t phyIdSrc, uint32_t flag, struct shim_target *target)
+{
+	return wrap_rtEnableP2P(devIdDes, phyIdSrc, flag, target);
+}
+
+static struct shim_target second_rtEnableP2P = {NULL, "rtEnableP2P"};
+static rtError_t copy_rtEnableP2P(uint32_t devIdDes, uint32_t phyIdSrc, uint32_t flag)
+{
+	return other_rtEnableP2P(devIdDes, phyIdSrc, flag, &second_rtEnableP2P);
+}
+
+static inline __attribute__((always_inline)) rtError_t wrap_rtDisableP2P(uint32_t devIdDes, uint32_t phyIdSrc, struct shim_target *target)
+{
+	rtError_t (*real)(uint32_t devIdDes, uint32_t phyIdSrc) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devIdDes, phyIdSrc);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uint32_t)devIdDes;
+	w[1] = (uint64_t)(uint32_t)phyIdSrc;
+	struct shim_call c;
+	if (!shim_enter(&c, 1182, w, 2, 0)) {
+		rtError_t ret = real(devIdDes, phyIdSrc);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	rtError_t ret = real(devIdDes, phyIdSrc);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_rtDisableP2P = {NULL, "rtDisableP2P"};
+static SHIM_BODY rtError_t main_rtDisableP2P(uint32_t devIdDes, uint32_t phyIdSrc)
+{
+	return wrap_rtDisableP2P(devIdDes, phyIdSrc, &target_rtDisableP2P);
+}
+
+SHIM_ENTRY(rtDisableP2P, main_rtDisableP2P);
+
+static __attribute__((noinline, cold)) rtError_t other_rtDisableP2P(uint32_t devIdDes, uint32_t phyIdSrc, struct shim_target *target)
+{
+	return wrap_rtDisableP2P(devIdDes, phyIdSrc, target);
+}
+
+static struct shim_target second_rtDisableP2P = {NULL, "rtDisableP2P"};
+static rtError_t copy_rtDisableP2P(uint32_t devIdDes, uint32_t phyIdSrc)
+{
+	return other_rtDisableP2P(devIdDes, phyIdSrc, &second_rtDisableP2P);
+}
+
+static inline __attribute__((always_inline)) rtError_t wrap_rtGetP2PStatus(uint32_t devIdDes, uint32_t phyIdSrc, uint32_t *status, struct shim_target *target)
+{
+	rtError_t (*real)(uint32_t devIdDes, uint32_t phyIdSrc, uint32_t *status) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(devIdDes, phyIdSrc, status);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uint32_t)devIdDes;
+	w[1] = (uint64_t)(uint32_t)phyIdSrc;
+	w[2] = (uint64_t)(uintptr_t)status;
+	struct shim_call c;
+	if (!shim_enter(&c, 1183, w, 3, 16)) {
+		rtError_t ret = real(devIdDes, phyIdSrc, status);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	rtError_t ret = real(devIdDes, phyIdSrc, status);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 2, status, 4);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_rtGetP2PStatus = {NULL, "rtGetP2PStatus"};
+static SHIM_BODY rtError_t main_rtGetP2PStatus(uint32_t devIdDes, uint32_t phyIdSrc, uint32_t *status)
+{
+	return wrap_rtGetP2PStatus(devIdDes, phyIdSrc, status, &target_rtGetP2PStatus);
+}
+
+SHIM_ENTRY(rtGetP2PStatus, main_rtGetP2PStatus);
+
+static __attribute__((noinline, cold)) rtError_t other_rtGetP2PStatus(uint32_t devIdDes, uint32_t phyIdSrc, uint32_t *status, struct shim_target *target)
+{
+	return wrap_rtGetP2PStatus(devIdDes, phyIdSrc, status, target);
+}
+
+static struct shim_target second_rtGetP2PStatus = {NULL, "rtGetP2PStatus"};
+static rtError_t copy_rtGetP2PStatus(uint32_t devIdDes, uint32_t phyIdSrc, uint32_t *status)
+{
+	return other_rtGetP2PStatus(devIdDes, phyIdSrc, status, &second_rtGetP2PStatus);
+}
+
+static inline __attribute__((always_inline)) rtError_t wrap_rtIpcSetMemoryName(const void *ptr, uint64_t byteCount, char_t *name, uint32_t len, struct shim_target *target)
+{
+	rtError_t (*real)(const void *ptr, uint64_t byteCount, char_t *name, uint32_t len) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(ptr, byteCount, name, len);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)ptr;
+	w[1] = (uint64_t)byteCount;
+	w[2] = (uint64_t)(uintptr_t)name;
+	w[3] = (uint64_t)(uint32_t)len;
+	struct shim_call c;
+	if (!shim_enter(&c, 1184, w, 4, 0)) {
+		rtError_t ret = real(ptr, byteCount, name, len);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	rtError_t ret = real(ptr, byteCount, name, len);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_string(&c, 2, PIECE_OUT, name, (uint64_t)len, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_rtIpcSetMemoryName = {NULL, "rtIpcSetMemoryName"};
+static SHIM_BODY rtError_t main_rtIpcSetMemoryName(const void *ptr, uint64_t byteCount, char_t *name, uint32_t len)
+{
+	return wrap_rtIpcSetMemoryName(ptr, byteCount, name, len, &target_rtIpcSetMemoryName);
+}
+
+SHIM_ENTRY(rtIpcSetMemoryName, main_rtIpcSetMemoryName);
+
+static __attribute__((noinline, cold)) rtError_t other_rtIpcSetMemoryName(const void *ptr, uint64_t byteCount, char_t *name, uint32_t len, struct shim_target *target)
+{
+	return wrap_rtIpcSetMemoryName(ptr, byteCount, name, len, target);
+}
+
+static struct shim_target second_rtIpcSetMemoryName = {NULL, "rtIpcSetMemoryName"};
+static rtError_t copy_rtIpcSetMemoryName(const void *ptr, uint64_t byteCount, char_t *name, uint32_t len)
+{
+	return other_rtIpcSetMemoryName(ptr, byteCount, name, len, &second_rtIpcSetMemoryName);
+}
+
+static inline __attribute__((always_inline)) rtError_t wrap_rtIpcDestroyMemoryName(const char_t *name, struct shim_target *target)
+{
+	rtError_t (*real)(const char_t *name) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(name);
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)name;
+	struct shim_call c;
+	if (!shim_enter(&c, 1185, w, 1, 0)) {
+		rtError_t ret = real(name);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	rtError_t ret = real(name);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_string(&c, 0, 0, name, RING_INLINE, ok);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_rtIpcDestroyMemoryName = {NULL, "rtIpcDestroyMemoryName"};
+static SHIM_BODY rtError_t main_rtIpcDestroyMemoryName(const char_t *name)
+{
+	return wrap_rtIpcDestroyMemoryName(name, &target_rtIpcDestroyMemoryName);
+}
+
+SHIM_ENTRY(rtIpcDestroyMemoryName, main_rtIpcDestroyMemoryName);
+
+static __attribute__((noinline, cold)) rtError_t other_rtIpcDestroyMemoryName(const char_t *name, struct shim_target *target)
+{
+	return wrap_rtIpcDestroyMemoryName(name, target);
+}
+
+static struct shim_target second_rtIpcDestroyMemoryName = {NULL, "rtIpcDestroyMemoryName"};
+static rtError_t copy_rtIpcDestroyMemoryName(const char_t *name)
+{
+	return other_rtIpcDestroyMemoryName(name, &second_rtIpcDestroyMemoryName);
+}
+
+static inline __attribute__((always_inline)) rtError_t wrap_rtIpcOpenMemory(void **ptr, const char_t *name, struct shim_target *target)
+{
+	rtError_t (*real)(void **ptr, const char_t *name) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(ptr, name);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)ptr;
+	w[1] = (uint64_t)(uintptr_t)name;
+	struct shim_call c;
+	if (!shim_enter(&c, 1186, w, 2, 16)) {
+		rtError_t ret = real(ptr, name);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	rtError_t ret = real(ptr, name);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 0, ptr, 8);
+	shim_string(&c, 1, 0, name, RING_INLINE, ok);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_rtIpcOpenMemory = {NULL, "rtIpcOpenMemory"};
+static SHIM_BODY rtError_t main_rtIpcOpenMemory(void **ptr, const char_t *name)
+{
+	return wrap_rtIpcOpenMemory(ptr, name, &target_rtIpcOpenMemory);
+}
+
+SHIM_ENTRY(rtIpcOpenMemory, main_rtIpcOpenMemory);
+
+static __attribute__((noinline, cold)) rtError_t other_rtIpcOpenMemory(void **ptr, const char_t *name, struct shim_target *target)
+{
+	return wrap_rtIpcOpenMemory(ptr, name, target);
+}
+
+static struct shim_target second_rtIpcOpenMemory = {NULL, "rtIpcOpenMemory"};
+static rtError_t copy_rtIpcOpenMemory(void **ptr, const char_t *name)
+{
+	return other_rtIpcOpenMemory(ptr, name, &second_rtIpcOpenMemory);
+}
+
+static inline __attribute__((always_inline)) rtError_t wrap_rtIpcCloseMemory(const void *ptr, struct shim_target *target)
+{
+	rtError_t (*real)(const void *ptr) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(ptr);
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)ptr;
+	struct shim_call c;
+	if (!shim_enter(&c, 1187, w, 1, 0)) {
+		rtError_t ret = real(ptr);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	rtError_t ret = real(ptr);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_rtIpcCloseMemory = {NULL, "rtIpcCloseMemory"};
+static SHIM_BODY rtError_t main_rtIpcCloseMemory(const void *ptr)
+{
+	return wrap_rtIpcCloseMemory(ptr, &target_rtIpcCloseMemory);
+}
+
+SHIM_ENTRY(rtIpcCloseMemory, main_rtIpcCloseMemory);
+
+static __attribute__((noinline, cold)) rtError_t other_rtIpcCloseMemory(const void *ptr, struct shim_target *target)
+{
+	return wrap_rtIpcCloseMemory(ptr, target);
+}
+
+static struct shim_target second_rtIpcCloseMemory = {NULL, "rtIpcCloseMemory"};
+static rtError_t copy_rtIpcCloseMemory(const void *ptr)
+{
+	return other_rtIpcCloseMemory(ptr, &second_rtIpcCloseMemory);
+}
+
+static inline __attribute__((always_inline)) rtError_t wrap_rtSetIpcMemPid(const char_t *name, int32_t *pid, int32_t num, struct shim_target *target)
+{
+	rtError_t (*real)(const char_t *name, int32_t *pid, int32_t num) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(name, pid, num);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)name;
+	w[1] = (uint64_t)(uintptr_t)pid;
+	w[2] = (uint64_t)(uint32_t)num;
+	struct shim_call c;
+	if (!shim_enter(&c, 1188, w, 3, 0)) {
+		rtError_t ret = real(name, pid, num);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	rtError_t ret = real(name, pid, num);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_string(&c, 0, 0, name, RING_INLINE, ok);
+	shim_in(&c, 1, pid, 4ULL * (uint64_t)num, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 1, 0, pid, 4ULL * (uint64_t)num);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_rtSetIpcMemPid = {NULL, "rtSetIpcMemPid"};
+static SHIM_BODY rtError_t main_rtSetIpcMemPid(const char_t *name, int32_t *pid, int32_t num)
+{
+	return wrap_rtSetIpcMemPid(name, pid, num, &target_rtSetIpcMemPid);
+}
+
+SHIM_ENTRY(rtSetIpcMemPid, main_rtSetIpcMemPid);
+
+static __attribute__((noinline, cold)) rtError_t other_rtSetIpcMemPid(const char_t *name, int32_t *pid, int32_t num, struct shim_target *target)
+{
+	return wrap_rtSetIpcMemPid(name, pid, num, target);
+}
+
+static struct shim_target second_rtSetIpcMemPid = {NULL, "rtSetIpcMemPid"};
+static rtError_t copy_rtSetIpcMemPid(const char_t *name, int32_t *pid, int32_t num)
+{
+	return other_rtSetIpcMemPid(name, pid, num, &second_rtSetIpcMemPid);
+}
+
+static inline __attribute__((always_inline)) rtError_t wrap_rtSetIpcMemorySuperPodPid(const char *name, uint32_t sdid, int32_t *pid, int32_t num, struct shim_target *target)
+{
+	rtError_t (*real)(const char *name, uint32_t sdid, int32_t *pid, int32_t num) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(name, sdid, pid, num);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)name;
+	w[1] = (uint64_t)(uint32_t)sdid;
+	w[2] = (uint64_t)(uintptr_t)pid;
+	w[3] = (uint64_t)(uint32_t)num;
+	struct shim_call c;
+	if (!shim_enter(&c, 1189, w, 4, 0)) {
+		rtError_t ret = real(name, sdid, pid, num);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	rtError_t ret = real(name, sdid, pid, num);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_string(&c, 0, 0, name, RING_INLINE, ok);
+	shim_in(&c, 2, pid, 4ULL * (uint64_t)num, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, pid, 4ULL * (uint64_t)num);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_rtSetIpcMemorySuperPodPid = {NULL, "rtSetIpcMemorySuperPodPid"};
+static SHIM_BODY rtError_t main_rtSetIpcMemorySuperPodPid(const char *name, uint32_t sdid, int32_t *pid, int32_t num)
+{
+	return wrap_rtSetIpcMemorySuperPodPid(name, sdid, pid, num, &target_rtSetIpcMemorySuperPodPid);
+}
+
+SHIM_ENTRY(rtSetIpcMemorySuperPodPid, main_rtSetIpcMemorySuperPodPid);
+
+static __attribute__((noinline, cold)) rtError_t other_rtSetIpcMemorySuperPodPid(const char *name, uint32_t sdid, int32_t *pid, int32_t num, struct shim_target *target)
+{
+	return wrap_rtSetIpcMemorySuperPodPid(name, sdid, pid, num, target);
+}
+
+static struct shim_target second_rtSetIpcMemorySuperPodPid = {NULL, "rtSetIpcMemorySuperPodPid"};
+static rtError_t copy_rtSetIpcMemorySuperPodPid(const char *name, uint32_t sdid, int32_t *pid, int32_t num)
+{
+	return other_rtSetIpcMemorySuperPodPid(name, sdid, pid, num, &second_rtSetIpcMemorySuperPodPid);
+}
+
 static inline __attribute__((always_inline)) HcclResult wrap_HcclCommInitClusterInfo(const char *clusterInfo, uint32_t rank, HcclComm *comm, struct shim_target *target)
 {
 	HcclResult (*real)(const char *clusterInfo, uint32_t rank, HcclComm *comm) = shim_real(&target->real, target->name);
@@ -36715,9 +37270,12 @@ const struct shim_name shim_names[] = {
 	{"rtDestroyLaunchArgs", (void *)rtDestroyLaunchArgs, &target_rtDestroyLaunchArgs.real, (void *)copy_rtDestroyLaunchArgs, &second_rtDestroyLaunchArgs.real, 0},
 	{"rtDevBinaryRegister", (void *)rtDevBinaryRegister, &target_rtDevBinaryRegister.real, (void *)copy_rtDevBinaryRegister, &second_rtDevBinaryRegister.real, 0},
 	{"rtDevBinaryUnRegister", (void *)rtDevBinaryUnRegister, &target_rtDevBinaryUnRegister.real, (void *)copy_rtDevBinaryUnRegister, &second_rtDevBinaryUnRegister.real, 0},
+	{"rtDeviceGetBareTgid", (void *)rtDeviceGetBareTgid, &target_rtDeviceGetBareTgid.real, (void *)copy_rtDeviceGetBareTgid, &second_rtDeviceGetBareTgid.real, 0},
 	{"rtDeviceReset", (void *)rtDeviceReset, &target_rtDeviceReset.real, (void *)copy_rtDeviceReset, &second_rtDeviceReset.real, 0},
 	{"rtDeviceSynchronize", (void *)rtDeviceSynchronize, &target_rtDeviceSynchronize.real, (void *)copy_rtDeviceSynchronize, &second_rtDeviceSynchronize.real, 0},
 	{"rtDeviceSynchronizeWithTimeout", (void *)rtDeviceSynchronizeWithTimeout, &target_rtDeviceSynchronizeWithTimeout.real, (void *)copy_rtDeviceSynchronizeWithTimeout, &second_rtDeviceSynchronizeWithTimeout.real, 0},
+	{"rtDisableP2P", (void *)rtDisableP2P, &target_rtDisableP2P.real, (void *)copy_rtDisableP2P, &second_rtDisableP2P.real, 0},
+	{"rtEnableP2P", (void *)rtEnableP2P, &target_rtEnableP2P.real, (void *)copy_rtEnableP2P, &second_rtEnableP2P.real, 0},
 	{"rtEventCreate", (void *)rtEventCreate, &target_rtEventCreate.real, (void *)copy_rtEventCreate, &second_rtEventCreate.real, 0},
 	{"rtEventCreateExWithFlag", (void *)rtEventCreateExWithFlag, &target_rtEventCreateExWithFlag.real, (void *)copy_rtEventCreateExWithFlag, &second_rtEventCreateExWithFlag.real, 0},
 	{"rtEventCreateWithFlag", (void *)rtEventCreateWithFlag, &target_rtEventCreateWithFlag.real, (void *)copy_rtEventCreateWithFlag, &second_rtEventCreateWithFlag.real, 0},
@@ -36745,12 +37303,19 @@ const struct shim_name shim_names[] = {
 	{"rtGetC2cCtrlAddr", (void *)rtGetC2cCtrlAddr, &target_rtGetC2cCtrlAddr.real, (void *)copy_rtGetC2cCtrlAddr, &second_rtGetC2cCtrlAddr.real, 0},
 	{"rtGetDevice", (void *)rtGetDevice, &target_rtGetDevice.real, (void *)copy_rtGetDevice, &second_rtGetDevice.real, 0},
 	{"rtGetDeviceCount", (void *)rtGetDeviceCount, &target_rtGetDeviceCount.real, (void *)copy_rtGetDeviceCount, &second_rtGetDeviceCount.real, 0},
+	{"rtGetDeviceInfo", (void *)rtGetDeviceInfo, &target_rtGetDeviceInfo.real, (void *)copy_rtGetDeviceInfo, &second_rtGetDeviceInfo.real, 0},
 	{"rtGetFunctionByName", (void *)rtGetFunctionByName, &target_rtGetFunctionByName.real, (void *)copy_rtGetFunctionByName, &second_rtGetFunctionByName.real, 0},
+	{"rtGetLogicDevIdByUserDevId", (void *)rtGetLogicDevIdByUserDevId, &target_rtGetLogicDevIdByUserDevId.real, (void *)copy_rtGetLogicDevIdByUserDevId, &second_rtGetLogicDevIdByUserDevId.real, 0},
+	{"rtGetP2PStatus", (void *)rtGetP2PStatus, &target_rtGetP2PStatus.real, (void *)copy_rtGetP2PStatus, &second_rtGetP2PStatus.real, 0},
 	{"rtGetSocVersion", (void *)rtGetSocVersion, &target_rtGetSocVersion.real, (void *)copy_rtGetSocVersion, &second_rtGetSocVersion.real, 0},
 	{"rtGetStreamId", (void *)rtGetStreamId, &target_rtGetStreamId.real, (void *)copy_rtGetStreamId, &second_rtGetStreamId.real, 0},
 	{"rtGetTaskIdAndStreamID", (void *)rtGetTaskIdAndStreamID, &target_rtGetTaskIdAndStreamID.real, (void *)copy_rtGetTaskIdAndStreamID, &second_rtGetTaskIdAndStreamID.real, 0},
+	{"rtIpcCloseMemory", (void *)rtIpcCloseMemory, &target_rtIpcCloseMemory.real, (void *)copy_rtIpcCloseMemory, &second_rtIpcCloseMemory.real, 0},
+	{"rtIpcDestroyMemoryName", (void *)rtIpcDestroyMemoryName, &target_rtIpcDestroyMemoryName.real, (void *)copy_rtIpcDestroyMemoryName, &second_rtIpcDestroyMemoryName.real, 0},
+	{"rtIpcOpenMemory", (void *)rtIpcOpenMemory, &target_rtIpcOpenMemory.real, (void *)copy_rtIpcOpenMemory, &second_rtIpcOpenMemory.real, 0},
 	{"rtIpcOpenNotify", (void *)rtIpcOpenNotify, &target_rtIpcOpenNotify.real, (void *)copy_rtIpcOpenNotify, &second_rtIpcOpenNotify.real, 0},
 	{"rtIpcOpenNotifyWithFlag", (void *)rtIpcOpenNotifyWithFlag, &target_rtIpcOpenNotifyWithFlag.real, (void *)copy_rtIpcOpenNotifyWithFlag, &second_rtIpcOpenNotifyWithFlag.real, 0},
+	{"rtIpcSetMemoryName", (void *)rtIpcSetMemoryName, &target_rtIpcSetMemoryName.real, (void *)copy_rtIpcSetMemoryName, &second_rtIpcSetMemoryName.real, 0},
 	{"rtKernelLaunch", (void *)rtKernelLaunch, &target_rtKernelLaunch.real, (void *)copy_rtKernelLaunch, &second_rtKernelLaunch.real, 0},
 	{"rtKernelLaunchEx", (void *)rtKernelLaunchEx, &target_rtKernelLaunchEx.real, (void *)copy_rtKernelLaunchEx, &second_rtKernelLaunchEx.real, 0},
 	{"rtKernelLaunchFwk", (void *)rtKernelLaunchFwk, &target_rtKernelLaunchFwk.real, (void *)copy_rtKernelLaunchFwk, &second_rtKernelLaunchFwk.real, 0},
@@ -36804,6 +37369,8 @@ const struct shim_name shim_names[] = {
 	{"rtRegisterVariable", (void *)rtRegisterVariable, &target_rtRegisterVariable.real, (void *)copy_rtRegisterVariable, &second_rtRegisterVariable.real, 0},
 	{"rtResetLaunchArgs", (void *)rtResetLaunchArgs, &target_rtResetLaunchArgs.real, (void *)copy_rtResetLaunchArgs, &second_rtResetLaunchArgs.real, 0},
 	{"rtSetDevice", (void *)rtSetDevice, &target_rtSetDevice.real, (void *)copy_rtSetDevice, &second_rtSetDevice.real, 0},
+	{"rtSetIpcMemPid", (void *)rtSetIpcMemPid, &target_rtSetIpcMemPid.real, (void *)copy_rtSetIpcMemPid, &second_rtSetIpcMemPid.real, 0},
+	{"rtSetIpcMemorySuperPodPid", (void *)rtSetIpcMemorySuperPodPid, &target_rtSetIpcMemorySuperPodPid.real, (void *)copy_rtSetIpcMemorySuperPodPid, &second_rtSetIpcMemorySuperPodPid.real, 0},
 	{"rtStarsTaskLaunch", (void *)rtStarsTaskLaunch, &target_rtStarsTaskLaunch.real, (void *)copy_rtStarsTaskLaunch, &second_rtStarsTaskLaunch.real, 0},
 	{"rtStarsTaskLaunchWithFlag", (void *)rtStarsTaskLaunchWithFlag, &target_rtStarsTaskLaunchWithFlag.real, (void *)copy_rtStarsTaskLaunchWithFlag, &second_rtStarsTaskLaunchWithFlag.real, 0},
 	{"rtStreamBeginCapture", (void *)rtStreamBeginCapture, &target_rtStreamBeginCapture.real, (void *)copy_rtStreamBeginCapture, &second_rtStreamBeginCapture.real, 0},
@@ -36866,10 +37433,10 @@ const struct shim_name shim_names[] = {
 	{"rtsStreamQuery", (void *)rtsStreamQuery, &target_rtsStreamQuery.real, (void *)copy_rtsStreamQuery, &second_rtsStreamQuery.real, 0},
 	{"rtsStreamSynchronize", (void *)rtsStreamSynchronize, &target_rtsStreamSynchronize.real, (void *)copy_rtsStreamSynchronize, &second_rtsStreamSynchronize.real, 0},
 };
-const uint32_t shim_names_count = 1213;
+const uint32_t shim_names_count = 1225;
 
-const uint64_t shim_functions = 0xab58689cbacff4ad;
-const char shim_build[] __attribute__((used)) = "acltrace shim: ring " SHIM_STRING(RING_VERSION) ", functions ab58689cbacff4ad";
+const uint64_t shim_functions = 0xf135706f4430b77c;
+const char shim_build[] __attribute__((used)) = "acltrace shim: ring " SHIM_STRING(RING_VERSION) ", functions f135706f4430b77c";
 const struct shim_prefix shim_prefixes[] = {
 	{"aclrt", false},
 	{"aclmdl", false},
@@ -36883,5 +37450,12 @@ const struct shim_prefix shim_prefixes[] = {
 	{"rt", true},
 	{"Hccl", false},
 	{"mstx", false},
+	{NULL, false},
+};
+const struct shim_prefix shim_below[] = {
+	{"hal", true},
+	{"drv", true},
+	{"ra_", false},
+	{"rt", true},
 	{NULL, false},
 };

@@ -12,6 +12,7 @@ struct shim_hooks {
 	void (*process)(void); /* first call in a process, also in a forked child: drop the state that was copied from the parent */
 	void (*thread)(void);  /* the calling thread has a new ring */
 	void (*filter)(void);  /* the program is about to filter its system calls: map the memory that later calls need */
+	void (*end)(void);     /* the process is about to end by itself */
 };
 
 /* The section holds pointers, which the compiler never aligns to more than their size, as it may do with structures. */

@@ -84,20 +84,32 @@ static inline void *lookup_in(const struct link_map *l, const char *name)
 	return NULL;
 }
 
-/* Whether a file is a runtime library, by its name with or without a version. */
-static inline bool lookup_of_runtime(const char *path)
+static inline bool lookup_file(const char *path, const char *const *names, unsigned count)
 {
-	static const char *const names[] = {RUNTIME_LIBRARIES};
 	const char *base = path;
 	for (const char *s = path; *s; s++)
 		if (*s == '/')
 			base = s + 1;
-	for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+	for (unsigned i = 0; i < count; i++) {
 		const char *version = text_after(base, names[i]);
 		if (version != NULL && (*version == 0 || *version == '.'))
 			return true;
 	}
 	return false;
+}
+
+/* Whether a file is a runtime library, by its name with or without a version. */
+static inline bool lookup_of_runtime(const char *path)
+{
+	static const char *const names[] = {RUNTIME_LIBRARIES};
+	return lookup_file(path, names, sizeof names / sizeof *names);
+}
+
+/* Whether a file is a library under or beside a runtime. */
+static inline bool lookup_beside(const char *path)
+{
+	static const char *const names[] = {BESIDE_LIBRARIES};
+	return lookup_file(path, names, sizeof names / sizeof *names);
 }
 
 #endif

@@ -7,6 +7,7 @@
  */
 #include "base/loader.h"
 #include "base/lookup.h"
+#include "bind/below.h"
 #include "bind/late.h"
 #include "bind/names.h"
 #include "bind/passed.h"
@@ -61,8 +62,11 @@ static void *exact(const char *name, void *real, void *none)
 	const struct shim_name *n = shim_lookup(name);
 	if (n != NULL)
 		return name_exists(n) ? real : none;
-	if (passed_of_runtime(name) && shim_next(name) != NULL)
+	void *f = passed_of_runtime(name) || passed_has_prefix(shim_below, name) ? shim_next(name) : NULL;
+	if (f != NULL && passed_of_runtime(name))
 		shim_passed(name);
+	else if (f != NULL)
+		below_found(name, f, NULL);
 	return real;
 }
 
@@ -84,7 +88,7 @@ HIDDEN __attribute__((used)) void *shim_dlvsym_exact(void *handle, const char *n
 static void *loader_function(const char *name);
 
 /* Replaces the loader's result for a name by the program's. False if only the shim has the name. */
-static bool found(void *handle, const char *name, void **f)
+static bool found(void *handle, const char *name, void **f, const void *caller)
 {
 	if (*f == NULL)
 		return true;
@@ -93,7 +97,10 @@ static bool found(void *handle, const char *name, void **f)
 	const struct shim_name *n = shim_lookup(name);
 	if (shim_is_own(*f)) /* by dlopen(NULL), or a scope in which the shim comes first */
 		return n == NULL || name_exists(n);
-	*f = shim_substitute(n, name, *f);
+	if (n == NULL && !passed_of_runtime(name))
+		below_found(name, *f, caller);
+	else
+		*f = shim_substitute(n, name, *f);
 	return true;
 }
 
@@ -101,7 +108,7 @@ HIDDEN __attribute__((used)) void *shim_dlsym_handle(void *handle, const char *n
 {
 	dlsym_fn *real = (dlsym_fn *)shim_real(&real_dlsym, "dlsym");
 	void *f = real ? real(handle, name) : NULL;
-	return found(handle, name, &f) ? f : missing(handle, name);
+	return found(handle, name, &f, __builtin_return_address(0)) ? f : missing(handle, name);
 }
 
 HIDDEN __attribute__((used)) void *shim_dlvsym_handle(void *handle, const char *name, const char *version)
@@ -110,13 +117,14 @@ HIDDEN __attribute__((used)) void *shim_dlvsym_handle(void *handle, const char *
 	void *f = real ? real(handle, name, version) : NULL;
 	if (f != NULL && shim_is_own(f) && no_such_version(name, version))
 		return missing_version(handle, name, version);
-	return found(handle, name, &f) ? f : missing_version(handle, name, version);
+	return found(handle, name, &f, __builtin_return_address(0)) ? f : missing_version(handle, name, version);
 }
 
 /* Return the function to jump to. */
 HIDDEN __attribute__((used)) void *shim_dlopen_before(const char *file, int flags)
 {
 	(void)file;
+	below_linked();
 	if (flags & RTLD_DEEPBIND)
 		shim_loads_late();
 	void *real = shim_real(&real_dlopen, "dlopen");
@@ -126,6 +134,7 @@ HIDDEN __attribute__((used)) void *shim_dlopen_before(const char *file, int flag
 HIDDEN __attribute__((used)) void *shim_dlmopen_before(long space, const char *file, int flags)
 {
 	(void)file;
+	below_linked();
 	if (space != 0 || (flags & RTLD_DEEPBIND))
 		shim_loads_late();
 	void *real = shim_real(&real_dlmopen, "dlmopen");
@@ -165,6 +174,7 @@ SHIM_EXPORT int dlclose(void *handle)
 	int (*real)(void *) = (int (*)(void *))shim_real(&real_dlclose, "dlclose");
 	if (real == NULL)
 		return -1;
+	below_linked();
 	int ret = real(handle);
 	forget_unloaded();
 	return ret;

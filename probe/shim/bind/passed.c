@@ -5,9 +5,9 @@
 #include "session/process.h"
 #include "session/session.h"
 
-bool passed_of_runtime(const char *s)
+bool passed_has_prefix(const struct shim_prefix *table, const char *s)
 {
-	for (const struct shim_prefix *p = shim_prefixes; p->name; p++) {
+	for (const struct shim_prefix *p = table; p->name; p++) {
 		const char *rest = text_after(s, p->name);
 		if (rest != NULL && (!p->capital || (*rest >= 'A' && *rest <= 'Z')))
 			return true;

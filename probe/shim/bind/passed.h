@@ -19,9 +19,12 @@ struct shim_prefix {
 	bool capital;
 };
 extern const struct shim_prefix shim_prefixes[] HIDDEN;
+/* Of functions under and beside the runtime: see bind/below.h. */
+extern const struct shim_prefix shim_below[] HIDDEN;
 
+bool passed_has_prefix(const struct shim_prefix *table, const char *name);
 /* Whether a name looks like one of the runtime's functions. Operators (aclnn...) do not. */
-bool passed_of_runtime(const char *name);
+static inline bool passed_of_runtime(const char *name) { return passed_has_prefix(shim_prefixes, name); }
 /* The counter of a name. Without a session or room, a counter that nobody reads. */
 uint64_t *passed_counter(const char *name);
 /* Counts one call, or one request for a function that can't be recorded. */

@@ -28936,3 +28936,6 @@ const struct shim_prefix shim_prefixes[] = {
 	{"cu", true},
 	{NULL, false},
 };
+const struct shim_prefix shim_below[] = {
+	{NULL, false},
+};

@@ -264,6 +264,7 @@ bool open_process(void)
 /* Notes that the process ends by itself. A process that is gone without this note has crashed, or was killed. */
 __attribute__((destructor)) static void note_end(void)
 {
+	SHIM_RUN_HOOKS(end);
 	struct process *p = shim_own_process();
 	if (p != NULL)
 		__atomic_store_n(&p->ended, 1, __ATOMIC_RELAXED);

@@ -152,12 +152,17 @@ bool allocate(long fd, uint64_t from, uint64_t size)
 	return true;
 }
 
+uint32_t session_pid;
+
 /* At load time, since a program may clear its environment later. The session is opened at the first call, which most processes never make. */
 __attribute__((constructor)) static void find_session(void)
 {
 	const char *dir = variable("ACLTRACE_SESSION");
-	if (dir != NULL && dir[0] == '/' && text_length(dir) < sizeof session)
-		memcpy(session, dir, text_length(dir) + 1);
+	if (dir == NULL || dir[0] != '/' || text_length(dir) >= sizeof session)
+		return;
+	memcpy(session, dir, text_length(dir) + 1);
+	if (session_pid == 0)
+		session_pid = (uint32_t)sys0(__NR_getpid);
 }
 
 bool session_attached(void) { return attached; }

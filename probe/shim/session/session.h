@@ -24,6 +24,7 @@ bool allocate(long fd, uint64_t from, uint64_t size);
  * that records makes no system call to find out, since it may have filtered them.
  */
 void look_for_session(void);
+extern uint32_t session_pid HIDDEN; /* process that found the session first: another one is a forked child. 0 without a session */
 extern uint64_t used_before HIDDEN; /* bytes used by rings of other processes when this one attached */
 
 #endif

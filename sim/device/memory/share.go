@@ -301,6 +301,18 @@ func (s *Shares) Imported(ticket uint64) *Shared {
 	return s.others[ticket]
 }
 
+// ImportedAt returns the memory that was imported to an address, nil for none.
+func (s *Shares) ImportedAt(addr uint64) *Shared {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.others {
+		if x.Kind == SlotMemory && x.mapped != nil && x.Memory.Addr == addr {
+			return x
+		}
+	}
+	return nil
+}
+
 // GiveBack ends an import.
 func (s *Shares) GiveBack(x *Shared) bool {
 	s.mu.Lock()

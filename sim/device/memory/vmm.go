@@ -69,10 +69,27 @@ func (p *Physical) Release() {
 
 // ReserveRange reserves addresses, the wanted ones if they are free and not 0.
 func (m *Memory) ReserveRange(size, want uint64) (uint64, *fail.Failure) {
+	return m.reserve(size, func(size uint64) (uint64, *fail.Failure) { return m.takeAddresses(size, want) })
+}
+
+// ReserveAt reserves the addresses from addr on, and fails if they are not free.
+func (m *Memory) ReserveAt(size, addr uint64) (uint64, *fail.Failure) {
+	return m.reserve(size, func(size uint64) (uint64, *fail.Failure) {
+		arenas := space.Span{Addr: m.Base - uint64(m.ID)*ArenaStride}
+		arenas.Size = m.afterArenas() - arenas.Addr
+		if addr+size < addr || addr < arenas.End() && addr+size > arenas.Addr || !m.takeAt(addr, size) {
+			return 0, fail.New(fail.OutOfMemory, "reserve %d bytes at %#x: the addresses are not free", size, addr)
+		}
+		return addr, nil
+	})
+}
+
+// reserve makes a reservation at the addresses that take returns for its size.
+func (m *Memory) reserve(size uint64, take func(size uint64) (uint64, *fail.Failure)) (uint64, *fail.Failure) {
 	m.Lock()
 	defer m.Unlock()
 	size = space.RoundUp(size, Granularity)
-	addr, f := m.takeAddresses(size, want)
+	addr, f := take(size)
 	if f == nil {
 		if mutant.Breaks("reservation_costs_nothing") {
 			m.Used += size
@@ -82,27 +99,31 @@ func (m *Memory) ReserveRange(size, want uint64) (uint64, *fail.Failure) {
 	return addr, f
 }
 
+// afterArenas returns the first address after the arenas of all devices.
+func (m *Memory) afterArenas() uint64 { return m.far.Addr - uint64(m.ID)*ReserveStride }
+
+// takeAt takes addresses that the process does not use. The caller holds the lock.
+func (m *Memory) takeAt(addr, size uint64) bool {
+	if space.MapAt(addr, size, unix.PROT_NONE) != nil {
+		return false
+	}
+	m.foreign.Insert(space.Region[struct{}]{Span: space.Span{Addr: addr, Size: size}})
+	m.Has.foreign.Store(true)
+	m.Taken.Insert(space.Region[struct{}]{Span: space.Span{Addr: addr, Size: size}})
+	return true
+}
+
 // takeAddresses takes the wanted addresses if they lie after the arenas and are free, else addresses from the
 // reservation range. It skips addresses that the process uses otherwise. The caller holds the lock.
 func (m *Memory) takeAddresses(size, want uint64) (uint64, *fail.Failure) {
-	take := func(addr uint64) bool {
-		if space.MapAt(addr, size, unix.PROT_NONE) != nil {
-			return false
-		}
-		m.foreign.Insert(space.Region[struct{}]{Span: space.Span{Addr: addr, Size: size}})
-		m.Has.foreign.Store(true)
-		m.Taken.Insert(space.Region[struct{}]{Span: space.Span{Addr: addr, Size: size}})
-		return true
-	}
-	afterArenas := m.far.Addr - uint64(m.ID)*ReserveStride
-	if want%Granularity == 0 && want >= afterArenas && take(want) {
+	if want%Granularity == 0 && want >= m.afterArenas() && m.takeAt(want, size) {
 		return want, nil
 	}
 	from := m.farCursor
 	for around := false; ; {
 		addr := m.gapIn(from, m.far.End(), size, Granularity)
 		switch {
-		case addr != 0 && take(addr):
+		case addr != 0 && m.takeAt(addr, size):
 			m.farCursor = addr + size
 			return addr, nil
 		case addr != 0:

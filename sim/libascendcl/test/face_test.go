@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -194,6 +195,38 @@ func TestAnswersWithoutEngine(t *testing.T) {
 	exe := program(t, "first", "ascendcl")
 	for _, env := range []string{"ACLSIM_DEVICES=1", "ACLSIM_DEVICES=3", "ACLSIM_DEVICES=17", "ACLSIM_DEVICES=x", "ACLSIM_DEVICES="} {
 		run(t, libraries(t), []string{env}, exe, "answers")
+	}
+}
+
+// The log lines of a program were dropped.
+func TestApplicationLog(t *testing.T) {
+	exe := program(t, "applog", "ascendcl")
+	line := regexp.MustCompile(`^\[(\w+)\] APP\(\d+,applog\):\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d\.\d{3}\.\d{3} \[train\.c:42\]step: level \d of loss, 0\.5: No space left on device$`)
+	levels := func(text string) (all string) {
+		for l := range strings.Lines(text) {
+			m := line.FindStringSubmatch(strings.TrimSuffix(l, "\n"))
+			if m == nil {
+				t.Fatalf("line %q", l)
+			}
+			all += m[1] + " "
+		}
+		return all
+	}
+	const level, print = "ASCEND_GLOBAL_LOG_LEVEL=", "ASCEND_SLOG_PRINT_TO_STDOUT="
+	for _, c := range []struct {
+		env            []string
+		stdout, stderr string
+	}{
+		{[]string{level, print}, "", "ERROR "},
+		{[]string{level + "0", print + "0"}, "", "DEBUG INFO WARNING ERROR "},
+		{[]string{level + "2", print + "1"}, "WARNING ERROR ", ""},
+		{[]string{level + "4", print + "1"}, "", ""},
+		{[]string{level + "5", print + "2"}, "", "ERROR "},
+		{[]string{level + "1x", print + "1"}, "ERROR ", ""},
+	} {
+		if stdout, stderr := run(t, libraries(t), append(c.env, "LC_ALL=C"), exe); levels(stdout) != c.stdout || levels(stderr) != c.stderr {
+			t.Errorf("%q: stdout %q, stderr %q", c.env, stdout, stderr)
+		}
 	}
 }
 
