@@ -62,12 +62,16 @@ func compile(t *testing.T) string {
 		t.Fatal(err)
 	}
 	testenv.Uses(t, sources...)
-	lib := filepath.Dir(testenv.Built(t, "lib/libascendcl.so"))
-	program := filepath.Join(t.TempDir(), "decoder")
-	out, err := exec.Command(cxx, "-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-I"+filepath.Join(testenv.Root(t), "api/acl/include"),
-		"-o", program, "testdata/main.cpp", "testdata/operators.cpp", "-L"+lib, "-lascendcl", "-lpthread").CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	dir, lib := t.TempDir(), filepath.Dir(testenv.Built(t, "lib/libascendcl.so"))
+	program, decoder := filepath.Join(dir, "program"), filepath.Join(dir, "libdecoder.so")
+	flags := []string{"-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-I" + filepath.Join(testenv.Root(t), "api/acl/include")}
+	for _, args := range [][]string{
+		{"-shared", "-fPIC", "-o", decoder, "testdata/decoder.cpp", "testdata/operators.cpp", "-L" + lib, "-lascendcl", "-lpthread"},
+		{"-o", program, "testdata/main.cpp", decoder, "-Wl,-rpath," + dir, "-Wl,-rpath-link," + lib},
+	} {
+		if out, err := exec.Command(cxx, append(flags, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
 	}
 	return program
 }

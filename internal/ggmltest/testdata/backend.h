@@ -13,6 +13,7 @@
 
 #include "aclnn.h"
 #include "call.h"
+#include "decoder.h"
 #include "pool.h"
 
 // The device is selected if the thread has used another one before.
@@ -99,10 +100,6 @@ struct Graph {
 		if (model)
 			CALL(aclmdlRIDestroy, model);
 	}
-};
-
-struct Options {
-	bool graphs = true, mapped = true;
 };
 
 struct Backend {
