@@ -105,12 +105,13 @@ struct Graph {
 struct Backend {
 	int device;
 	Options options;
+	size_t step; // in which mapped memory grows
 	std::list<std::unique_ptr<Graph>> graphs; // most recently used first
 	std::unique_ptr<Pool> memory;
 	aclrtStream streams[8] = {};
 	int captured = 0, replayed = 0;
 
-	Backend(int device, Options options) : device(device), options(options) { useDevice(device); }
+	Backend(int device, Options options, size_t step) : device(device), options(options), step(step) { useDevice(device); }
 
 	// The device is reset first, and everything on it is released after that. Each aclrtSetDevice counts, so the reset is not the last.
 	~Backend()
@@ -136,12 +137,7 @@ struct Backend {
 	Pool &pool()
 	{
 		if (!memory) {
-			size_t step, free, total;
-			aclrtPhysicalMemProp prop = {};
-			prop.memAttr = ACL_HBM_MEM_HUGE;
-			prop.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
-			prop.location.id = static_cast<uint32_t>(device);
-			CALL(aclrtMemGetAllocationGranularity, &prop, ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED, &step);
+			size_t free, total;
 			CALL(aclrtGetMemInfo, ACL_HBM_MEM, &free, &total);
 			memory.reset(options.mapped ? static_cast<Pool *>(new MappedPool(device, step, free / step * step)) : new BufferPool);
 		}

@@ -248,18 +248,26 @@ std::vector<float> hostLogits(const Model &m, const int32_t *ids, size_t tokens)
 	return product(x, m.output);
 }
 
-void listDevices()
+// The step in which mapped memory grows is known before a device is selected.
+size_t listDevices()
 {
 	int32_t count = 0;
+	size_t step = 0;
 	CALL(aclrtGetDeviceCount, reinterpret_cast<uint32_t *>(&count));
 	for (int32_t i = 0; i < count; i++) {
 		size_t free, total;
+		aclrtPhysicalMemProp prop = {};
+		prop.memAttr = ACL_HBM_MEM_HUGE;
+		prop.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
+		prop.location.id = static_cast<uint32_t>(i);
+		CALL(aclrtMemGetAllocationGranularity, &prop, ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED, &step);
 		useDevice(i);
 		CALL(aclrtGetMemInfo, ACL_HBM_MEM, &free, &total);
 		std::printf("device %d: %s, %zu MiB\n", i, CALL(aclrtGetSocName), total >> 20);
 	}
 	if (count != 2)
 		std::abort();
+	return step;
 }
 
 // One step: tokens through both devices, logits to pinned memory. Events keep a step's input until the step before has used it.
@@ -271,7 +279,7 @@ struct Run {
 	void *pinned = nullptr;
 	size_t right = 0, all = 0;
 
-	explicit Run(Options o) : backends{{0, o}, {1, o}}
+	Run(Options o, size_t step) : backends{{0, o, step}, {1, o, step}}
 	{
 		load(weights[0], model.embedding, columns, words, false);
 		for (int i = 0; i < layers; i++) {
@@ -347,9 +355,9 @@ struct Run {
 void decode(Options o)
 {
 	CALL(aclInit, nullptr);
-	listDevices();
+	size_t step = listDevices();
 	{
-		Run run(o);
+		Run run(o, step);
 		int number = 0;
 		run.step(number++, 7, false); // the prompt is never a graph
 		for (size_t tokens : {1, 1, 3, 1, 5, 1, 3, 1})
