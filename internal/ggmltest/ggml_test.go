@@ -17,42 +17,77 @@ import (
 	"github.com/acltrace/acltrace/probe/uprobe"
 )
 
+// Each step of the program has one result.
 const steps = 9
 
-// TestDecoder records a decoder on two devices: once with graphs and mapped memory, once without graphs and with buffers. The
-// recording changes no output. Both probes and the program itself count the same calls, and a replay reproduces each result.
+// variants of the program: with graphs and mapped memory, without graphs and with buffers.
+var variants = map[string][]string{"graphs and mapped memory": nil, "eager and buffers": {"eager", "buffers"}}
+
+// TestDecoder records a decoder on two devices, whose operators are kernels of the simulator. The recording changes no output. Both
+// probes and the program itself count the same calls, and a replay reproduces each result.
 func TestDecoder(t *testing.T) {
-	acltrace := testenv.Built(t, "bin/acltrace")
-	t.Setenv("ACLSIM_DEVICES", "2")
+	d := compile(t, "testdata/operators.cpp")
 	t.Setenv("ACLSIM_KERNELS", testenv.Built(t, "lib/aclsim_kernels.so"))
-	t.Setenv("STANDIN_KERNELS", testenv.Built(t, "lib/aclsim_kernels.o"))
-	program := compile(t)
-	for name, args := range map[string][]string{"graphs and mapped memory": nil, "eager and buffers": {"eager", "buffers"}} {
+	t.Setenv("DECODER_KERNELS", testenv.Built(t, "lib/aclsim_kernels.o"))
+	for name, args := range variants {
 		t.Run(name, func(t *testing.T) {
-			command := append([]string{"--", program}, args...)
-			alone := run(t, acltrace, append([]string{"sim"}, command...)...)
+			alone := d.alone(t, args)
 			if !strings.Contains(alone.stdout, "\n2208 of 2208 logits right\n") {
 				t.Errorf("the program prints %s", alone.stdout)
 			}
 			made := alone.tally(t)
-
-			shim := filepath.Join(t.TempDir(), "shim.aclt")
-			agree(t, alone, run(t, acltrace, append([]string{"record", "-q", "--sim", "--replayable", "-o", shim}, command...)...), shim, made)
-			for _, place := range []string{"same", "move"} {
-				reproduces(t, acltrace, shim, place)
+			recorded, shim := d.recorded(t, "shim", args, alone)
+			if !maps.Equal(recorded, made) {
+				t.Errorf("recorded %v\nmade %v", recorded, made)
 			}
+			replays(t, shim, "identical", steps)
 			t.Run("ebpf", func(t *testing.T) {
-				uprobes(t)
-				ebpf := filepath.Join(t.TempDir(), "ebpf.aclt")
-				agree(t, alone, run(t, acltrace, append([]string{"record", "-q", "--sim", "--probe", "ebpf", "-o", ebpf}, command...)...), ebpf, made)
+				if recorded, _ := d.recorded(t, "ebpf", args, alone); !maps.Equal(recorded, made) {
+					t.Errorf("recorded %v\nmade %v", recorded, made)
+				}
 			})
 		})
 	}
 }
 
-// compile compiles the program. Like ggml's, it reaches the runtime through a library.
-func compile(t *testing.T) string {
+// TestDecoderWithOperatorLibraries is TestDecoder with the simulator's operator libraries. Their operators do not compute, so no result
+// is proved. Each operator of the program launches a kernel of its name.
+func TestDecoderWithOperatorLibraries(t *testing.T) {
+	testenv.Built(t, "lib/libopapi.so")
+	d := compile(t, "-lnnopbase", "-lopapi")
+	for name, args := range variants {
+		t.Run(name, func(t *testing.T) {
+			alone := d.alone(t, args)
+			made := alone.tally(t)
+			recorded, shim := d.recorded(t, "shim", args, alone)
+			for f, n := range made { // the libraries make further calls
+				if recorded[f] < n {
+					t.Errorf("%s is recorded %d times, and made %d times", f, recorded[f], n)
+				}
+			}
+			if len(args) > 0 {
+				launched, want := launches(t, shim), alone.operators()
+				if !maps.Equal(launched, want) || len(want) == 0 {
+					t.Errorf("launched %v\nmade %v", launched, want)
+				}
+			}
+			replays(t, shim, "unproved", 0)
+			t.Run("ebpf", func(t *testing.T) {
+				if seen, _ := d.recorded(t, "ebpf", args, alone); !maps.Equal(recorded, seen) {
+					t.Errorf("recorded by shim %v\nby eBPF %v", recorded, seen)
+				}
+			})
+		})
+	}
+}
+
+// A decoder is the compiled program.
+type decoder struct{ acltrace, program string }
+
+// compile compiles the program with operators from a source or from libraries. Like ggml's, it reaches the runtime through a library.
+func compile(t *testing.T, operators ...string) *decoder {
 	t.Helper()
+	t.Setenv("ACLSIM_DEVICES", "2")
 	cxx, err := exec.LookPath("c++")
 	if err != nil {
 		t.Skip("no C++ compiler")
@@ -63,17 +98,63 @@ func compile(t *testing.T) string {
 	}
 	testenv.Uses(t, sources...)
 	dir, lib := t.TempDir(), filepath.Dir(testenv.Built(t, "lib/libascendcl.so"))
-	program, decoder := filepath.Join(dir, "program"), filepath.Join(dir, "libdecoder.so")
-	flags := []string{"-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-I" + filepath.Join(testenv.Root(t), "api/acl/include")}
+	d := &decoder{testenv.Built(t, "bin/acltrace"), filepath.Join(dir, "program")}
+	shared := filepath.Join(dir, "libdecoder.so")
+	flags := []string{"-std=c++17", "-g", "-Wall", "-Wextra", "-Werror", "-I" + filepath.Join(testenv.Root(t), "api/acl/include")}
 	for _, args := range [][]string{
-		{"-shared", "-fPIC", "-o", decoder, "testdata/decoder.cpp", "testdata/operators.cpp", "-L" + lib, "-lascendcl", "-lpthread"},
-		{"-o", program, "testdata/main.cpp", decoder, "-Wl,-rpath," + dir, "-Wl,-rpath-link," + lib},
+		append([]string{"-shared", "-fPIC", "-o", shared, "testdata/decoder.cpp", "-L" + lib, "-lascendcl", "-lpthread"}, operators...),
+		{"-o", d.program, "testdata/main.cpp", shared, "-Wl,-rpath," + dir, "-Wl,-rpath-link," + lib},
 	} {
 		if out, err := exec.Command(cxx, append(flags, args...)...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v\n%s", args, err, out)
 		}
 	}
-	return program
+	return d
+}
+
+// alone runs the program unrecorded.
+func (d *decoder) alone(t *testing.T, args []string) output {
+	t.Helper()
+	return run(t, d.acltrace, append([]string{"sim", "--", d.program}, args...)...)
+}
+
+// recorded records the program, which prints the same as without, and returns the number of each function's calls and the trace.
+func (d *decoder) recorded(t *testing.T, probe string, args []string, alone output) (map[string]int, string) {
+	t.Helper()
+	flags := []string{"--replayable"}
+	if probe == "ebpf" {
+		uprobes(t)
+		flags = nil
+	}
+	path := filepath.Join(t.TempDir(), probe+".aclt")
+	command := append(append([]string{"record", "-q", "--sim", "--probe", probe, "-o", path}, flags...), "--", d.program)
+	if got := run(t, d.acltrace, append(command, args...)...); got.stdout != alone.stdout || !maps.Equal(got.counts(), alone.counts()) {
+		t.Errorf("recorded by %s, the program prints %s%s\nunrecorded %s%s", probe, got.stdout, got.stderr, alone.stdout, alone.stderr)
+	}
+	r, err := format.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	n := map[string]int{}
+	for c, err := range r.CallsByStart(nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n[r.Schema().FuncName(c.Func)]++
+	}
+	if !r.Complete() {
+		t.Errorf("the recording by %s is not complete", probe)
+	}
+	return n, path
+}
+
+// uprobes skips the test on a machine without them.
+func uprobes(t *testing.T) {
+	t.Helper()
+	u, err := uprobe.Load(acl.Model, &uprobe.Options{CountOnly: true})
+	testenv.Uprobes(t, err)
+	u.Close()
 }
 
 type output struct{ stdout, stderr string }
@@ -89,67 +170,77 @@ func run(t *testing.T, name string, args ...string) output {
 	return output{stdout.String(), stderr.String()}
 }
 
-// tally returns the program's own count of its calls of the runtime. Operators are not part of the runtime.
-func (o output) tally(t *testing.T) map[string]int {
-	t.Helper()
+// counts returns the program's own counts.
+func (o output) counts() map[string]int {
 	n := map[string]int{}
 	for line := range strings.Lines(o.stderr) {
 		name, count, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if acl.Model.Lookup(name) == nil {
-			continue
+		if c, err := strconv.Atoi(count); err == nil {
+			n[name] = c
 		}
-		c, err := strconv.Atoi(count)
-		if err != nil {
-			t.Fatalf("the program counts %q", line)
-		}
-		n[name] = c
 	}
 	return n
 }
 
-// agree checks a recording against the program without it.
-func agree(t *testing.T, alone, recorded output, path string, made map[string]int) {
+// tally returns the program's own count of its calls of the runtime. Operators are not part of the runtime.
+func (o output) tally(t *testing.T) map[string]int {
 	t.Helper()
-	if recorded != alone {
-		t.Errorf("%s: the program prints %s%s\nunrecorded %s%s", filepath.Base(path), recorded.stdout, recorded.stderr, alone.stdout, alone.stderr)
+	n := o.counts()
+	maps.DeleteFunc(n, func(name string, _ int) bool { return acl.Model.Lookup(name) == nil })
+	if len(n) < 20 {
+		t.Fatalf("the program counts %s", o.stderr)
 	}
-	r, err := format.Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	got := map[string]int{}
-	for c, err := range r.CallsByStart(nil) {
-		if err != nil {
-			t.Fatal(err)
+	return n
+}
+
+// operators returns how often the program called the second phase of each operator.
+func (o output) operators() map[string]int {
+	all, n := o.counts(), map[string]int{}
+	for name, count := range all {
+		if _, is := all[name+"GetWorkspaceSize"]; is {
+			n[name] = count
 		}
-		got[r.Schema().FuncName(c.Func)]++
 	}
-	if !maps.Equal(got, made) || !r.Complete() {
-		t.Errorf("%s, complete %v: recorded %v\nmade %v", filepath.Base(path), r.Complete(), got, made)
+	return n
+}
+
+// launches returns the launches of each kernel.
+func launches(t *testing.T, path string) map[string]int {
+	t.Helper()
+	var s struct {
+		Kernels []struct {
+			Name  string
+			Count int
+		}
+	}
+	parse(t, run(t, testenv.Built(t, "bin/acltrace"), "stats", "--json", path).stdout, &s)
+	n := map[string]int{}
+	for _, k := range s.Kernels {
+		n[k.Name] = k.Count
+	}
+	return n
+}
+
+// replays replays a trace at the recorded addresses and at others.
+func replays(t *testing.T, path, verdict string, proved int) {
+	t.Helper()
+	for _, place := range []string{"same", "move"} {
+		cmd := exec.Command(testenv.Built(t, "bin/acltrace"), "replay", "--verify", "--json", "--place", place, path)
+		out, _ := cmd.Output() // its exit code is the verdict
+		var v struct {
+			Verdict string
+			Results struct{ Total, Proved, Different int }
+		}
+		parse(t, string(out), &v)
+		if v.Verdict != verdict || v.Results.Total != steps || v.Results.Proved != proved || v.Results.Different > 0 {
+			t.Errorf("place %s: %s", place, out)
+		}
 	}
 }
 
-// uprobes skips the test on a machine without them.
-func uprobes(t *testing.T) {
+func parse(t *testing.T, text string, to any) {
 	t.Helper()
-	u, err := uprobe.Load(acl.Model, &uprobe.Options{CountOnly: true})
-	testenv.Uprobes(t, err)
-	u.Close()
-}
-
-// reproduces replays a trace. Each step has a result.
-func reproduces(t *testing.T, acltrace, path, place string) {
-	t.Helper()
-	var v struct {
-		Verdict string
-		Results struct{ Total, Proved int }
-	}
-	out := run(t, acltrace, "replay", "--verify", "--json", "--place", place, path)
-	if err := json.Unmarshal([]byte(out.stdout), &v); err != nil {
-		t.Fatal(err)
-	}
-	if v.Verdict != "identical" || v.Results.Total != steps || v.Results.Proved != steps {
-		t.Errorf("place %s: %s", place, out.stdout)
+	if err := json.Unmarshal([]byte(text), to); err != nil {
+		t.Fatalf("%v in %s", err, text)
 	}
 }

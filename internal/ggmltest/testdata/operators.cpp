@@ -85,7 +85,7 @@ static aclrtFuncHandle kernel(const char *name)
 	if (!f) {
 		aclrtBinHandle &b = binaries[device];
 		if (!b)
-			CALL(aclrtBinaryLoadFromFile, std::getenv("STANDIN_KERNELS"), nullptr, &b);
+			CALL(aclrtBinaryLoadFromFile, std::getenv("DECODER_KERNELS"), nullptr, &b);
 		CALL(aclrtBinaryGetFunction, b, name, &f);
 	}
 	return f;
