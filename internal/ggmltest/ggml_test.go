@@ -23,12 +23,24 @@ const steps = 9
 // variants of the program: with graphs and mapped memory, without graphs and with buffers.
 var variants = map[string][]string{"graphs and mapped memory": nil, "eager and buffers": {"eager", "buffers"}}
 
-// TestDecoder records a decoder on two devices, whose operators are kernels of the simulator. The recording changes no output. Both
-// probes and the program itself count the same calls, and a replay reproduces each result.
+// TestDecoder records a decoder on two devices. Its operators are kernels of the simulator, which compute, or those of the simulator's
+// operator libraries, which do not.
 func TestDecoder(t *testing.T) {
-	d := compile(t, "testdata/operators.cpp")
-	t.Setenv("ACLSIM_KERNELS", testenv.Built(t, "lib/aclsim_kernels.so"))
-	t.Setenv("DECODER_KERNELS", testenv.Built(t, "lib/aclsim_kernels.o"))
+	t.Setenv("ACLSIM_DEVICES", "2")
+	objects := compile(t)
+	t.Run("kernels", func(t *testing.T) {
+		t.Setenv("ACLSIM_KERNELS", testenv.Built(t, "lib/aclsim_kernels.so"))
+		t.Setenv("DECODER_KERNELS", testenv.Built(t, "lib/aclsim_kernels.o"))
+		ownKernels(t, objects.link(t, objects.operators))
+	})
+	t.Run("operator libraries", func(t *testing.T) {
+		testenv.Built(t, "lib/libopapi.so")
+		operatorLibraries(t, objects.link(t, "-lnnopbase", "-lopapi"))
+	})
+}
+
+// The recording changes no output. Both probes and the program itself count the same calls, and a replay reproduces each result.
+func ownKernels(t *testing.T, d *decoder) {
 	for name, args := range variants {
 		t.Run(name, func(t *testing.T) {
 			alone := d.alone(t, args)
@@ -50,11 +62,8 @@ func TestDecoder(t *testing.T) {
 	}
 }
 
-// TestDecoderWithOperatorLibraries is TestDecoder with the simulator's operator libraries. Their operators do not compute, so no result
-// is proved. Each operator of the program launches a kernel of its name.
-func TestDecoderWithOperatorLibraries(t *testing.T) {
-	testenv.Built(t, "lib/libopapi.so")
-	d := compile(t, "-lnnopbase", "-lopapi")
+// Each operator of the program launches a kernel of its name. No result is proved, and none differs.
+func operatorLibraries(t *testing.T, d *decoder) {
 	for name, args := range variants {
 		t.Run(name, func(t *testing.T) {
 			alone := d.alone(t, args)
@@ -81,35 +90,47 @@ func TestDecoderWithOperatorLibraries(t *testing.T) {
 	}
 }
 
-// A decoder is the compiled program.
+// A decoder is the linked program.
 type decoder struct{ acltrace, program string }
 
-// compile compiles the program with operators from a source or from libraries. Like ggml's, it reaches the runtime through a library.
-func compile(t *testing.T, operators ...string) *decoder {
+// objects are the compiled sources.
+type objects struct{ dir, lib, main, decoder, operators string }
+
+func compile(t *testing.T) *objects {
 	t.Helper()
-	t.Setenv("ACLSIM_DEVICES", "2")
-	cxx, err := exec.LookPath("c++")
-	if err != nil {
-		t.Skip("no C++ compiler")
-	}
 	sources, err := filepath.Glob("testdata/*")
 	if err != nil {
 		t.Fatal(err)
 	}
 	testenv.Uses(t, sources...)
-	dir, lib := t.TempDir(), filepath.Dir(testenv.Built(t, "lib/libascendcl.so"))
-	d := &decoder{testenv.Built(t, "bin/acltrace"), filepath.Join(dir, "program")}
-	shared := filepath.Join(dir, "libdecoder.so")
-	flags := []string{"-std=c++17", "-g", "-Wall", "-Wextra", "-Werror", "-I" + filepath.Join(testenv.Root(t), "api/acl/include")}
-	for _, args := range [][]string{
-		append([]string{"-shared", "-fPIC", "-o", shared, "testdata/decoder.cpp", "-L" + lib, "-lascendcl", "-lpthread"}, operators...),
-		{"-o", d.program, "testdata/main.cpp", shared, "-Wl,-rpath," + dir, "-Wl,-rpath-link," + lib},
-	} {
-		if out, err := exec.Command(cxx, append(flags, args...)...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", args, err, out)
-		}
+	o := &objects{dir: t.TempDir(), lib: filepath.Dir(testenv.Built(t, "lib/libascendcl.so"))}
+	for name, object := range map[string]*string{"main": &o.main, "decoder": &o.decoder, "operators": &o.operators} {
+		*object = filepath.Join(o.dir, name+".o")
+		cxx(t, "-std=c++17", "-g", "-Wall", "-Wextra", "-Werror", "-fPIC", "-I"+filepath.Join(testenv.Root(t), "api/acl/include"), "-c", "-o", *object, "testdata/"+name+".cpp")
 	}
+	return o
+}
+
+// link links the program with operators from an object or from libraries. Like ggml's, it reaches the runtime through a library.
+func (o *objects) link(t *testing.T, operators ...string) *decoder {
+	t.Helper()
+	dir := t.TempDir()
+	shared := filepath.Join(dir, "libdecoder.so")
+	cxx(t, append([]string{"-shared", "-o", shared, o.decoder, "-L" + o.lib, "-lascendcl", "-lpthread"}, operators...)...)
+	d := &decoder{testenv.Built(t, "bin/acltrace"), filepath.Join(dir, "program")}
+	cxx(t, "-o", d.program, o.main, shared, "-Wl,-rpath,"+dir, "-Wl,-rpath-link,"+o.lib)
 	return d
+}
+
+func cxx(t *testing.T, args ...string) {
+	t.Helper()
+	compiler, err := exec.LookPath("c++")
+	if err != nil {
+		t.Skip("no C++ compiler")
+	}
+	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, out)
+	}
 }
 
 // alone runs the program unrecorded.
