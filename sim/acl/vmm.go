@@ -69,9 +69,9 @@ func (t *Thread) ReleaseMemAddress(virPtr acl.Addr) acl.Error {
 	return t.refuse(d.Memory.ReleaseRange(virPtr))
 }
 
-// physicalProp checks the properties of physical memory, and returns its device and granularity.
+// physicalProp checks the properties of physical memory, and returns its device and granularity. The thread needs no context.
 func (t *Thread) physicalProp(p *acl.PhysicalMemProp) (*device.Device, uint64, acl.Error) {
-	if _, e := t.context(); e != 0 {
+	if e := t.ready(); e != 0 {
 		return nil, 0, e
 	}
 	if p == nil {
@@ -98,7 +98,7 @@ func (t *Thread) physicalProp(p *acl.PhysicalMemProp) (*device.Device, uint64, a
 	}
 }
 
-// MemGetAllocationGranularity returns the granularity of physical memory.
+// MemGetAllocationGranularity returns the granularity of physical memory. Programs query it before they select a device.
 func (t *Thread) MemGetAllocationGranularity(prop *acl.PhysicalMemProp, option acl.MemGranularityOptions, out *uint64) acl.Error {
 	_, unit, e := t.physicalProp(prop)
 	if e != 0 {
@@ -116,6 +116,9 @@ func (t *Thread) MemGetAllocationGranularity(prop *acl.PhysicalMemProp, option a
 
 // MallocPhysical allocates memory that has no address yet.
 func (t *Thread) MallocPhysical(handle *acl.DrvMemHandle, size uint64, prop *acl.PhysicalMemProp, flags uint64) acl.Error {
+	if _, e := t.context(); e != 0 {
+		return e
+	}
 	d, unit, e := t.physicalProp(prop)
 	if e != 0 {
 		return e

@@ -209,3 +209,16 @@ func TestClosedFiles(t *testing.T) {
 		t.Errorf("%d files are open, %d were before", n, before)
 	}
 }
+
+// The query needed a selected device. ggml queries first, and then did not use mapped memory.
+func TestGranularityNeedsNoSelectedDevice(t *testing.T) {
+	e := newEnv(t, Options{})
+	th := e.sim.NewThread()
+	var n uint64
+	e.ok(th.MemGetAllocationGranularity(deviceProp(), acl.ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED, &n))
+	if n != memory.Granularity {
+		t.Errorf("the granularity is %d", n)
+	}
+	var h acl.DrvMemHandle
+	e.want(acl.ACL_ERROR_RT_CONTEXT_NULL, th.MallocPhysical(&h, n, deviceProp(), 0))
+}
