@@ -97,6 +97,8 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 		default:
 			return on("cat", "--from", human.Moment(d.Time), "--to", human.Moment(d.Time+d.NS+1_000))
 		}
+	case stats.OddRank:
+		return on("stats", "--by", "thread")
 	case stats.Recorder:
 		return on("info")
 	}
@@ -138,6 +140,9 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 	whole := "of the time"
 	if s.Shares != nil && s.Shares.Steps > 0 {
 		whole = "of step time"
+	}
+	if s.Shares != nil && s.Shares.Rank != nil {
+		whole += fmt.Sprintf(" of rank %d", *s.Shares.Rank)
 	}
 	switch f.Kind {
 	case stats.Killed:
@@ -209,6 +214,8 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 		return fmt.Sprintf("%s of pageable memory may wait: %s, %s in all", human.Plural(f.Count, "asynchronous copy"), f.Func, human.Bytes(f.Bytes))
 	case stats.Recorder:
 		return fmt.Sprintf("%s %s is the recorder, which hashes and copies payloads: record with --payload none to leave them out", human.Share(f.Share), whole)
+	case stats.OddRank:
+		return fmt.Sprintf("rank %d spends more on %s than the median rank: %s a launch, not %s", *f.Rank, cmp.Or(partNames[f.Name], f.Name), human.Duration(f.NS), human.Duration(f.EachNS))
 	case stats.LateRank:
 		text := fmt.Sprintf("rank %d came last to %s of %s, and the others waited", *f.Rank, human.Count(f.Count), human.Plural(f.Of, "collective"))
 		if f.NS > f.CostNS {
@@ -333,6 +340,8 @@ func slowText(s *stats.Stats, f *stats.Finding) string {
 		text += ": own time"
 	case most == stats.PartRecording:
 		text += ": the recorder"
+	case l.Call.Func == "": // no call began in the step
+		text += ": " + partNames[most.String()]
 	default:
 		text += fmt.Sprintf(": call %d, %s, took %s", l.Call.Call, l.Call.Func, human.Duration(l.Call.NS))
 	}
@@ -352,7 +361,7 @@ func answerText(w io.Writer, path string, s *stats.Stats, o *TextOptions) (first
 	}
 	stepRow(func(name, format string, args ...any) { rows.add(name, format+"%s", append(args, coverText(s))...) }, &s.Steps)
 	if sh := s.Shares; sh != nil && sh.NS > 0 {
-		rows.add("share", "%s", sharesText(sh))
+		rows.add("share", "%s%s", sharesText(sh), ofThread(s))
 	}
 	deviceRows(rows.add, s.Devices)
 	if s.Peak != nil {
@@ -378,7 +387,19 @@ func coverText(s *stats.Stats) string {
 	return ""
 }
 
-// sharesText lists what the busiest thread does, most of the time first.
+// ofThread names the thread of the shares if there are several.
+func ofThread(s *stats.Stats) string {
+	sh, text := s.Shares, ""
+	if sh.Rank != nil {
+		text = fmt.Sprintf(", rank %d", *sh.Rank)
+	}
+	if len(s.Steps.Threads) > 1 || text != "" {
+		text = ": " + sh.Thread + text
+	}
+	return text
+}
+
+// sharesText lists what the thread of the shares does, most of the time first.
 func sharesText(sh *stats.Shares) string {
 	parts := slices.Clone(stats.AllParts)
 	slices.SortStableFunc(parts, func(a, b stats.Part) int { return cmp.Compare(b.Of(&sh.Parts), a.Of(&sh.Parts)) })
@@ -448,6 +469,9 @@ func deviceRows(row RowFunc, list []stats.Device) {
 	if len(list) <= 2 {
 		for i := range list {
 			text, _ := busy(&list[i])
+			if len(list) > 1 {
+				text += fmt.Sprintf(" (process %d)", list[i].Process)
+			}
 			row(strings.TrimPrefix(deviceName(&list[i]), "the "), "%s of %s", text, human.Duration(list[i].SpanNS))
 		}
 		return

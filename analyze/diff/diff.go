@@ -70,8 +70,8 @@ type Diff struct {
 	Differs     bool    `json:"differs"`             // a change is slower or faster, something is new or gone, or its count in a step changed
 	SlowerCount int     `json:"slower_count"`        // changes with the verdict slower
 	Cause       *Cause  `json:"cause"`               // for a slower or faster step, null otherwise
-	// Parts compares the parts of a step: waiting, launching, copying, other_calls, own_time and recording, on the thread with most time in
-	// calls. They explain the change of the step, and do not make the runs differ.
+	// Parts compares the parts of a step: waiting, launching, copying, other_calls, own_time and recording, on the thread that makes the
+	// steps. They explain the change of the step, and do not make the runs differ.
 	Parts []Change `json:"parts"`
 	// Changes has the step, kernels, copy directions and functions that both runs have, the largest change first.
 	Changes []Change `json:"changes"`

@@ -122,8 +122,8 @@ type Steps struct {
 	MaxNS   int64     `json:"max_ns"`            // longest duration
 	Why     string    `json:"why,omitempty"`     // reason for no steps
 	MeanNS  int64     `json:"mean_ns,omitempty"` // mean duration of typical steps; only in stats
-	Threads []Thread  `json:"threads,omitempty"` // shares of mean_ns by thread, most time in calls first; only in stats
-	Longest *LongStep `json:"longest,omitempty"` // longest typical step, on the thread with most time in calls; only in stats
+	Threads []Thread  `json:"threads,omitempty"` // shares of mean_ns by thread: the thread that makes the steps, then most time in calls first; only in stats
+	Longest *LongStep `json:"longest,omitempty"` // longest typical step, on the thread that made it; only in stats
 }
 
 // Idle is a time without work on a stream, and the activity of the thread that ended it.
