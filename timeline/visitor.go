@@ -123,6 +123,7 @@ type WalkOptions struct {
 	Progress func(done, total int) // called now and then with numbers of calls
 
 	untimed bool // measured times are not read
+	learns  bool // the walk looks for the rule of steps
 }
 
 // A Visitor gets the parts of a trace as they become known. Arguments are valid until the function returns, and must not be changed. A nil

@@ -56,7 +56,7 @@ func wholeUntil(r *format.Reader) int64 {
 // Run goes through the trace and reports it to the Visitor.
 func (w *Walk) Run(v *Visitor) error {
 	w.v = *v
-	if v.Graph != nil {
+	if v.Graph != nil || w.steps.Finder != nil || w.o.learns {
 		w.graphs = graph.New[*Object, *Task]()
 	}
 	if w.v.Range != nil || w.StepRule().Source == step.Marked {
@@ -210,6 +210,9 @@ func (w *Walk) call(c *format.Call) error {
 	if ended {
 		for _, u := range e.Uses {
 			delete(w.queue.records, u.Object)
+			if u.Object.Kind == api.Graph && u.Object.Ended == c.Index {
+				delete(w.steps.roles.of, u.Object)
+			}
 		}
 	}
 	return nil
@@ -563,10 +566,17 @@ func (w *Walk) runs(e *Event) error {
 		return nil
 	}
 	o := e.Object(api.Graph)
-	if g := w.graphs.Changed(o); g != nil {
-		return w.v.Graph(o, Graph{g})
+	g := w.graphs.Changed(o)
+	if g == nil {
+		return nil
 	}
-	return nil
+	if w.steps.Finder != nil || w.o.learns {
+		w.steps.roles.set(o, w.steps.kernelsOf(Graph{g}))
+	}
+	if w.v.Graph == nil {
+		return nil
+	}
+	return w.v.Graph(o, Graph{g})
 }
 
 // Uses returns the objects that the current call names, valid until Visitor.Call returns.
