@@ -35,10 +35,12 @@ const (
 	Slower = "slower"
 	Faster = "faster"
 	Same   = "same"  // the medians differ by less than the threshold
-	Noise  = "noise" // the difference is not significant, or too small to matter for the step
+	Noise  = "noise" // the difference is too small to matter for the step
 	Few    = "few"   // too few samples for a test
 	More   = "more"  // more calls in a step, and none of slower, faster
 	Fewer  = "fewer" // fewer calls in a step
+
+	Inconclusive = "inconclusive" // the medians differ by the threshold, but the difference is not significant
 )
 
 const (
@@ -67,11 +69,15 @@ type Diff struct {
 	Selection   string  `json:"selection,omitempty"` // flags that select calls
 	By          string  `json:"by"`                  // samples: typical steps, or launches if a run has no steps
 	Threshold   float64 `json:"threshold"`           // least relative change that counts
-	Differs     bool    `json:"differs"`             // a change is slower or faster, something is new or gone, or its count in a step changed
-	SlowerCount int     `json:"slower_count"`        // changes with the verdict slower
-	Cause       *Cause  `json:"cause"`               // for a slower or faster step, null otherwise
+	Differs     bool    `json:"differs"`             // a change or a part is slower or faster, something is new or gone, or its count in a step changed
+	SlowerCount int     `json:"slower_count"`        // changes and parts with the verdict slower
+	Verdict     string  `json:"verdict"`             // different, inconclusive or same
+	// Doubts are the names of the changes and parts that are inconclusive or have too few samples, and are as large as the threshold is of a step, or of the
+	// run without steps. They make the runs inconclusive, unless these differ.
+	Doubts []Doubt `json:"doubts"`
+	Cause  *Cause  `json:"cause"` // for a slower or faster step, null otherwise
 	// Parts compares the parts of a step: waiting, launching, copying, other_calls, own_time and recording, on the thread that makes the
-	// steps. They explain the change of the step, and do not make the runs differ.
+	// steps.
 	Parts []Change `json:"parts"`
 	// Changes has the step, kernels, copy directions and functions that both runs have, the largest change first.
 	Changes []Change `json:"changes"`
@@ -89,6 +95,20 @@ type Cause struct {
 	Name   string     `json:"name,omitempty"` // its name
 	NS     int64      `json:"ns,omitempty"`   // change of its median
 }
+
+// Doubt is a change that may be chance, though it is large.
+type Doubt struct {
+	Kind   string `json:"kind"`   // step, part, kernel, copy or function
+	Name   string `json:"name"`   // its name, empty for the step
+	Slower bool   `json:"slower"` // the second run's median is longer
+}
+
+// Verdicts on a Diff.
+const (
+	Different = "different"
+	Unclear   = Inconclusive
+	Equal     = Same
+)
 
 // Run is one side of a Diff.
 type Run struct {
@@ -117,9 +137,11 @@ type Change struct {
 	// Change is the median's relative change: 0.1 is 10% more. It is 0 if A's median is 0.
 	Change  float64 `json:"change"`
 	P       float64 `json:"p"`       // probability that chance explains the difference, 1 if not tested
-	Verdict string  `json:"verdict"` // slower, faster, same, noise, few, more or fewer
+	Verdict string  `json:"verdict"` // slower, faster, same, noise, inconclusive, few, more or fewer
 	// Often is true if the count in a step changed.
 	Often bool `json:"often,omitempty"`
+
+	count uint64 // launches, copies or calls in the first run
 }
 
 // Sample has the durations in one run, per step or per launch.
@@ -347,7 +369,7 @@ func New(a, b *format.Reader, m *api.Model, o *Options) (*Diff, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	d := &Diff{By: "steps", Threshold: cmp.Or(o.Threshold, 0.05), Parts: []Change{}, Changes: []Change{}, New: []Only{}, Gone: []Only{}}
+	d := &Diff{By: "steps", Threshold: cmp.Or(o.Threshold, 0.05), Doubts: []Doubt{}, Parts: []Change{}, Changes: []Change{}, New: []Only{}, Gone: []Only{}}
 	inA, err := newRun(a, m, o)
 	if err != nil {
 		return nil, err
@@ -381,7 +403,7 @@ func New(a, b *format.Reader, m *api.Model, o *Options) (*Diff, error) {
 			continue
 		}
 		device := sa.measured && sb.measured
-		c := Change{Kind: k.kind, Name: k.name, Metric: "host", A: sa.sample(bySteps, device), B: sb.sample(bySteps, device)}
+		c := Change{Kind: k.kind, Name: k.name, Metric: "host", A: sa.sample(bySteps, device), B: sb.sample(bySteps, device), count: sa.count}
 		if device {
 			c.Metric = "device"
 		}
@@ -426,7 +448,9 @@ func (d *Diff) judge(list []Change, whole float64) {
 			c.Verdict = Few
 			continue
 		}
-		c.Verdict = Noise
+		if c.Verdict = Inconclusive; math.Abs(diff) < minor*whole {
+			c.Verdict = Noise
+		}
 		c.P = probability(&c.A, &c.B)
 		tested = append(tested, c)
 	}
@@ -457,20 +481,50 @@ func (d *Diff) judge(list []Change, whole float64) {
 	}
 }
 
-// sum sums up the verdicts on Changes, and orders them.
+// sum sums up the verdicts, and orders the changes.
 func (d *Diff) sum() {
 	d.Differs = len(d.New) > 0 || len(d.Gone) > 0
-	for _, c := range d.Changes {
-		if c.Verdict == Slower {
-			d.SlowerCount++
+	for _, list := range [][]Change{d.Changes, d.Parts} {
+		for i := range list {
+			c := &list[i]
+			if c.Verdict == Slower {
+				d.SlowerCount++
+			}
+			d.Differs = d.Differs || c.Verdict == Slower || c.Verdict == Faster || c.Often
+			if d.doubtful(c) {
+				d.Doubts = append(d.Doubts, Doubt{c.Kind, c.Name, c.B.MedianNS > c.A.MedianNS})
+			}
 		}
-		d.Differs = d.Differs || c.Verdict == Slower || c.Verdict == Faster || c.Often
+	}
+	switch d.Verdict = Equal; {
+	case d.Differs:
+		d.Verdict = Different
+	case len(d.Doubts) > 0:
+		d.Verdict = Unclear
 	}
 	kinds := []string{"step", "kernel", "copy", "function"}
 	slices.SortFunc(d.Changes, func(x, y Change) int {
 		return cmp.Or(cmp.Compare(slices.Index(kinds, x.Kind), slices.Index(kinds, y.Kind)), cmp.Compare(math.Abs(y.B.MedianNS-y.A.MedianNS), math.Abs(x.B.MedianNS-x.A.MedianNS)),
 			cmp.Compare(x.Name, y.Name))
 	})
+}
+
+// Doubted reports whether a change is among the Doubts.
+func (d *Diff) Doubted(c *Change) bool {
+	return slices.ContainsFunc(d.Doubts, func(x Doubt) bool { return x.Kind == c.Kind && x.Name == c.Name })
+}
+
+// doubtful reports whether a change that was not shown to be one is as large as the threshold is of a step. Without steps, the samples' sum
+// is compared with the run.
+func (d *Diff) doubtful(c *Change) bool {
+	if c.Verdict != Inconclusive && c.Verdict != Few {
+		return false
+	}
+	diff, whole := math.Abs(c.B.MedianNS-c.A.MedianNS), float64(d.A.Steps.P50NS)
+	if d.By != "steps" {
+		diff, whole = diff*float64(c.count), float64(d.A.SpanNS)
+	}
+	return diff >= d.Threshold*whole
 }
 
 // cause returns the cause of a step that became slower or faster, nil if it did not.
