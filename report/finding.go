@@ -169,7 +169,8 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 	case stats.Relaunched:
 		return fmt.Sprintf("kernel %s was launched again after error %d, %s; the first is call %d", f.Name, f.Code, human.Plural(f.Count, "time"), *f.Call)
 	case stats.Grows:
-		return fmt.Sprintf("device memory grows from %s to %s in %s", human.Bytes(f.Growth.FromBytes), human.Bytes(f.Growth.ToBytes), human.Plural(f.Growth.Steps, "step"))
+		g := f.Growth
+		return fmt.Sprintf("device memory grows by %s a step: from %s to %s in %s", human.Bytes(uint64(max(g.PerStep, 1))), human.Bytes(g.FromBytes), human.Bytes(g.ToBytes), human.Plural(g.Steps, "step"))
 	case stats.SlowSteps:
 		return slowText(s, f)
 	case stats.OddSteps:

@@ -171,7 +171,7 @@ func killed(list []format.Process) (first int, n uint64) {
 
 func (x *summer) memoryFindings() []Finding {
 	if g := x.samples.growth(); g != nil {
-		return []Finding{{Kind: Grows, Growth: g, Bytes: g.ToBytes - g.FromBytes}}
+		return []Finding{{Kind: Grows, Growth: g, Bytes: g.ToBytes - min(g.FromBytes, g.ToBytes)}}
 	}
 	return nil
 }
