@@ -67,8 +67,8 @@ func DiffText(w io.Writer, d *diff.Diff, all bool, o *TextOptions) error {
 // untimed reports whether a step's waits changed, nothing explains it, and kernels were not timed.
 func untimed(d *diff.Diff) bool {
 	c := d.Cause
-	return c != nil && c.Part == stats.PartWaiting.String() && c.Kind != "kernel" && len(d.New)+len(d.Gone) == 0 &&
-		slices.ContainsFunc(d.Changes, func(x diff.Change) bool { return x.Kind == "kernel" && x.Metric != "device" }) &&
+	return !(d.A.Timed && d.B.Timed) && c != nil && c.Part == stats.PartWaiting.String() && c.Kind != "kernel" && c.Kind != "graph" && len(d.New)+len(d.Gone) == 0 &&
+		slices.ContainsFunc(d.Changes, func(x diff.Change) bool { return (x.Kind == "kernel" || x.Kind == "graph") && x.Metric != "device" }) &&
 		!slices.ContainsFunc(d.Changes, func(x diff.Change) bool { return x.Often || bytesText(&x) != "" })
 }
 
@@ -84,8 +84,8 @@ func diffSentence(d *diff.Diff) string {
 		switch {
 		case c.Gap != nil:
 			text += sprintf(" %s", placeText(c.Gap, "each step"))
-		case c.Kind == "kernel":
-			text += sprintf(", kernel %s %s on the device", c.Name, signed(c.NS))
+		case c.Kind == "kernel" || c.Kind == "graph":
+			text += sprintf(", %s %s on the device", changeName(c.Kind, c.Name), signed(c.NS))
 		case c.Kind != "" && c.Part != stats.PartWaiting.String():
 			text += sprintf(", %s %s", changeName(c.Kind, c.Name), signed(c.NS))
 		}
@@ -221,8 +221,10 @@ func changeName(kind, name string) string {
 	switch kind {
 	case "part":
 		return partNames[name]
-	case "function":
+	case "function", "graph":
 		return name
+	case "kernel in graphs":
+		return "kernel " + name + " in graphs"
 	case "step":
 		return kind
 	}

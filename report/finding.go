@@ -186,7 +186,9 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 		if k := s.Kernels; len(k) > 0 && k[0].DeviceNS > 0 {
 			total := int64(0)
 			for i := range k {
-				total += k[i].DeviceNS
+				if total += k[i].DeviceNS; k[i].InGraphs > 0 {
+					return text // the kernels in graphs have no times
+				}
 			}
 			text += fmt.Sprintf("; %s of kernel time is %s", human.Share(float64(k[0].DeviceNS)/float64(total)), k[0].Name)
 		}
@@ -413,18 +415,31 @@ func sharesText(sh *stats.Shares) string {
 	return strings.Join(texts, ", ")
 }
 
-// workText counts launches and copies, "" if there are none.
+// workText counts launches, runs of graphs and copies, "" if there are none.
 func workText(s *stats.Stats) string {
-	var launches, copies, bytes uint64
+	var launches, kernels, copies, bytes, runs, graphs, inside uint64
 	for i := range s.Kernels {
-		launches += s.Kernels[i].Count
+		if launches += s.Kernels[i].Count; s.Kernels[i].Count > 0 {
+			kernels++
+		}
+	}
+	for i := range s.Graphs {
+		g := &s.Graphs[i]
+		runs, graphs, inside = runs+g.Count, graphs+uint64(g.Graphs), inside+g.Launches
 	}
 	for i := range s.Copies {
 		copies, bytes = copies+s.Copies[i].Count, bytes+s.Copies[i].Bytes
 	}
 	var parts []string
 	if launches > 0 {
-		parts = append(parts, human.Plural(launches, "launch")+" of "+human.Plural(len(s.Kernels), "kernel"))
+		parts = append(parts, human.Plural(launches, "launch")+" of "+human.Plural(kernels, "kernel"))
+	}
+	if runs > 0 {
+		text := human.Plural(runs, "run") + " of " + human.Plural(graphs, "graph")
+		if inside > 0 {
+			text += " with " + human.Plural(inside, "launch")
+		}
+		parts = append(parts, text)
 	}
 	if copies > 0 {
 		parts = append(parts, human.Plural(copies, "copy")+" of "+human.Bytes(bytes))

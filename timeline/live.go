@@ -3,7 +3,6 @@ package timeline
 import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/timeline/graph"
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
@@ -40,9 +39,6 @@ func NewLiveWalk(m *api.Model, v *Visitor, o *LiveOptions) *LiveWalk {
 		w.steps.Finder = step.NewByMarker(o.StepMarker)
 	default:
 		w.steps.Finder = step.NewLive(w.stepLanes)
-	}
-	if v.Graph != nil || w.steps.Finder != nil {
-		w.graphs = graph.New[*Object, *Task]()
 	}
 	return &LiveWalk{w}
 }

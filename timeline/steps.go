@@ -13,14 +13,13 @@ type stepState struct {
 	*step.Finder           // nil if no steps are needed, or if there are none
 	none         step.Rule // the StepRule without a Finder
 	hashes       nameHashes
-	roles        graphRoles
 }
 
 // FindSteps determines the step rule from the beginning of the trace, so that Run reports steps. It reads up to half a million calls, or eight
 // times as many if it finds none.
 func (w *Walk) FindSteps() error {
 	l := NewWalk(w.Reader, w.Model, nil)
-	l.o.untimed, l.o.learns = true, true
+	l.o.untimed = true
 	learner := step.NewLearner(l.stepLanes, l.Calls)
 	err := l.Run(&Visitor{
 		Call: func(h *HostCall, k *Task) error {
@@ -132,8 +131,10 @@ func (s *stepState) opOf(h *HostCall, k *Task) (step.Op, bool) {
 		}
 		op.What = s.hashes.of(k.Name)
 		if k.Kind == api.GraphRun {
-			role := s.roles.of[k.Object]
-			op.What, op.Launches = step.Mix(op.What, uint64(role.kind)), max(role.launches, 1)
+			op.Launches = k.Content.launches()
+			if k.Content != nil {
+				op.What = step.Mix(op.What, uint64(k.Content.role))
+			}
 		}
 	case h.Fn != nil && step.Blocks(h.Fn.Sync) && !h.Failed() && h.Flags&format.Unfinished == 0:
 		op.Class, op.What = step.Sync, s.hashes.of(h.Name)

@@ -98,7 +98,7 @@ type Cause struct {
 
 // Doubt is a change that may be chance, though it is large.
 type Doubt struct {
-	Kind   string `json:"kind"`   // step, part, kernel, copy or function
+	Kind   string `json:"kind"`   // step, part, kernel, graph, kernel in graphs, copy or function
 	Name   string `json:"name"`   // its name, empty for the step
 	Slower bool   `json:"slower"` // the second run's median is longer
 }
@@ -115,6 +115,7 @@ type Run struct {
 	Path string `json:"path"` // file
 	format.Scope
 	Calls   uint64      `json:"calls"`              // number of selected calls
+	Timed   bool        `json:"timed"`              // it was recorded with device times
 	CallsOf uint64      `json:"calls_of,omitempty"` // calls in the trace, if calls are selected
 	SpanNS  int64       `json:"span_ns"`            // from the first start to the last end of a call
 	Steps   stats.Steps `json:"steps"`              // steps and their durations
@@ -122,16 +123,16 @@ type Run struct {
 
 // Only is a kernel, copy direction or function that only one run has.
 type Only struct {
-	Kind  string `json:"kind"`  // kernel, copy or function
+	Kind  string `json:"kind"`  // kernel, graph, kernel in graphs, copy or function
 	Name  string `json:"name"`  // its name
 	Count uint64 `json:"count"` // calls, launches or copies in the run
 }
 
 // Change compares one kernel, copy direction, function or the step.
 type Change struct {
-	Kind   string `json:"kind"`   // step, part, kernel, copy or function
+	Kind   string `json:"kind"`   // step, part, kernel, graph, kernel in graphs, copy or function
 	Name   string `json:"name"`   // name of the kernel, direction or function; empty for the step
-	Metric string `json:"metric"` // wall for a step, device if measured in both runs, otherwise host: the calls' time
+	Metric string `json:"metric"` // wall for a step, count for kernels in graphs, device if measured in both runs, otherwise host: the calls' time
 	A      Sample `json:"a"`      // first run
 	B      Sample `json:"b"`      // second run
 	// Change is the median's relative change: 0.1 is 10% more. It is 0 if A's median is 0.
@@ -213,6 +214,11 @@ func newRun(r *format.Reader, m *api.Model, o *Options) (*run, error) {
 			switch k.Kind {
 			case api.Kernel:
 				x.add(diffKey{"kernel", k.Name}, h.Step, host, float64(k.To-k.From), k.Measured)
+			case api.GraphRun:
+				x.add(diffKey{"graph", stats.RoleOf(k)}, h.Step, host, float64(k.To-k.From), k.Measured)
+				for _, in := range k.Content.Inside() {
+					x.addInside(diffKey{inGraphs, in.Name}, h.Step, in.Count)
+				}
 			case api.Copy:
 				key := diffKey{"copy", k.Direction()}
 				x.add(key, h.Step, host, float64(k.To-k.From), k.Measured)
@@ -250,6 +256,7 @@ func newRun(r *format.Reader, m *api.Model, o *Options) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
+	x.Timed = r.Meta().DeviceTime != nil
 	x.Path, x.Scope, x.Steps = r.Path(), r.Completeness().Scope(), stats.SumSteps(w, steps, &lengths)
 	switch {
 	case x.Calls == 0:
@@ -267,12 +274,29 @@ func newRun(r *format.Reader, m *api.Model, o *Options) (*run, error) {
 	return x, nil
 }
 
-func (x *run) add(k diffKey, step int, host, device float64, measured bool) {
+// inGraphs is the kind of a kernel that runs of graphs launch. It has counts but no times.
+const inGraphs = "kernel in graphs"
+
+func (x *run) of(k diffKey) *series {
 	s := x.series[k]
 	if s == nil {
 		s = &series{measured: true, hosts: x.took.Zeros(), devices: x.took.Zeros(), of: x.took.Zeros()}
 		x.series[k] = s
 	}
+	return s
+}
+
+// addInside adds launches of a kernel by a run of a graph.
+func (x *run) addInside(k diffKey, step int, n uint64) {
+	s := x.of(k)
+	s.measured = false
+	if s.count += n; step >= 0 {
+		s.now.count += float64(n)
+	}
+}
+
+func (x *run) add(k diffKey, step int, host, device float64, measured bool) {
+	s := x.of(k)
 	s.count++
 	s.measured = s.measured && measured
 	s.host.Add(host)
@@ -403,9 +427,15 @@ func New(a, b *format.Reader, m *api.Model, o *Options) (*Diff, error) {
 			continue
 		}
 		device := sa.measured && sb.measured
+		if k.kind == inGraphs && !bySteps {
+			continue // a run has neither times nor counts a step
+		}
 		c := Change{Kind: k.kind, Name: k.name, Metric: "host", A: sa.sample(bySteps, device), B: sb.sample(bySteps, device), count: sa.count}
-		if device {
+		switch {
+		case device:
 			c.Metric = "device"
+		case k.kind == inGraphs:
+			c.Metric = "count"
 		}
 		if bySteps && c.A.PerStep == 0 && c.B.PerStep == 0 && c.A.MedianNS == 0 && c.B.MedianNS == 0 {
 			continue // not in steps
@@ -502,7 +532,7 @@ func (d *Diff) sum() {
 	case len(d.Doubts) > 0:
 		d.Verdict = Unclear
 	}
-	kinds := []string{"step", "kernel", "copy", "function"}
+	kinds := []string{"step", "kernel", "graph", inGraphs, "copy", "function"}
 	slices.SortFunc(d.Changes, func(x, y Change) int {
 		return cmp.Or(cmp.Compare(slices.Index(kinds, x.Kind), slices.Index(kinds, y.Kind)), cmp.Compare(math.Abs(y.B.MedianNS-y.A.MedianNS), math.Abs(x.B.MedianNS-x.A.MedianNS)),
 			cmp.Compare(x.Name, y.Name))
@@ -552,11 +582,11 @@ func (d *Diff) cause(a, b *run) *Cause {
 		out.Gap = movedGap(a.split.Gaps(), b.split.Gaps(), sign, most)
 		return out
 	}
-	kinds := map[stats.Part]string{stats.PartWaiting: "kernel", stats.PartCopying: "copy"}
-	for _, kind := range []string{kinds[of], "function"} {
+	kinds := map[stats.Part][]string{stats.PartWaiting: {"kernel", "graph"}, stats.PartCopying: {"copy"}}
+	for _, kind := range append(kinds[of], "function") {
 		for i := range d.Changes {
 			c := &d.Changes[i]
-			if c.Kind != kind || c.Verdict != Slower && c.Verdict != Faster || sign*by(c) <= sign*float64(out.NS) || kind == "kernel" && c.Metric != "device" ||
+			if c.Kind != kind || c.Verdict != Slower && c.Verdict != Faster || sign*by(c) <= sign*float64(out.NS) || of == stats.PartWaiting && kind != "function" && c.Metric != "device" ||
 				kind == "function" && c.Name != b.split.Most(of) {
 				continue
 			}
