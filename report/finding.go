@@ -63,12 +63,20 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 	case stats.Grows:
 		return on("where", "--map")
 	case stats.SlowSteps:
-		if slowPart(s) == stats.PartWaiting {
+		if slowPart(s) == stats.PartWaiting && s.Timed() {
 			return on("stats", "--critical-path", "--step", fmt.Sprint(*f.Step))
 		}
 		return on("cat", "--step", fmt.Sprint(*f.Step))
 	case stats.OddSteps:
 		return on("cat", "--step", fmt.Sprint(*f.Step))
+	case stats.Waits:
+		if s.Timed() || f.Func == "" {
+			break // the path has the tasks
+		}
+		if f.Step != nil {
+			return on("cat", "--step", fmt.Sprint(*f.Step), "--func", f.Func)
+		}
+		return on("cat", "--func", f.Func)
 	case stats.Copies:
 		if f.Count == 0 {
 			break
@@ -182,6 +190,9 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 			text += eachText(s, f, ", in ")
 		case f.Count > 0:
 			text += ", in " + f.Func
+		}
+		if !s.Timed() && !s.DeviceTimes {
+			text += "; record with --device-time all to see for which tasks"
 		}
 		if k := s.Kernels; len(k) > 0 && k[0].DeviceNS > 0 {
 			total := int64(0)

@@ -73,7 +73,8 @@ const (
 	slowFactor = 2
 )
 
-// findings returns the findings: first those about lost or wrong calls, then those about time, the most expensive first.
+// findings returns the findings: first those about lost or wrong calls, then those about time, the most expensive first. Waits for a device whose
+// tasks have no times come last.
 func (x *summer) findings() []Finding {
 	out := append([]Finding{}, x.callFindings()...)
 	if x.part {
@@ -81,7 +82,13 @@ func (x *summer) findings() []Finding {
 	}
 	out = append(out, x.memoryFindings()...)
 	timed := slices.Concat(x.stepFindings(), x.shareFindings(), x.deviceFindings(), x.otherFindings(), x.rankFindings())
-	slices.SortStableFunc(timed, func(a, b Finding) int { return cmp.Compare(b.CostNS, a.CostNS) })
+	late := func(f *Finding) int { // without device times, a wait has no cause
+		if f.Kind == Waits && !x.s.Timed() {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(timed, func(a, b Finding) int { return cmp.Or(late(&a)-late(&b), cmp.Compare(b.CostNS, a.CostNS)) })
 	return append(out, timed...)
 }
 

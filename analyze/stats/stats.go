@@ -58,8 +58,10 @@ type Stats struct {
 type Answer struct {
 	// Findings are likely reasons for lost time and wrong results.
 	Findings []Finding `json:"findings"`
-	Shares   *Shares   `json:"shares"`  // nil if no call has a duration
-	Devices  []Device  `json:"devices"` // sums over the streams of each device
+	// DeviceTimes means that the program was recorded with device times.
+	DeviceTimes bool     `json:"device_times"`
+	Shares      *Shares  `json:"shares"`  // nil if no call has a duration
+	Devices     []Device `json:"devices"` // sums over the streams of each device
 }
 
 // Missing counts calls and ends of tasks that the trace does not have.
@@ -306,6 +308,11 @@ func (l *Lane) bound() string {
 // Untimed reports whether no call has a duration, as in a device-only profile.
 func (s *Stats) Untimed() bool {
 	return !slices.ContainsFunc(s.Functions, func(f Function) bool { return f.TotalNS > 0 })
+}
+
+// Timed reports whether any task has a measured time on its device.
+func (s *Stats) Timed() bool {
+	return slices.ContainsFunc(s.Devices, func(d Device) bool { return d.Measured > 0 })
 }
 
 // Error counts one function's error.
@@ -705,7 +712,7 @@ func (x *summer) finish() (*Stats, error) {
 	case s.Calls > 0:
 		s.SpanNS = w.End - w.Start
 	}
-	s.GivenUp = w.GivenUp
+	s.GivenUp, s.DeviceTimes = w.GivenUp, w.Reader.Meta().DeviceTime != nil
 	s.Recording.Copies = w.Reader.Meta().Tracer.Copies
 	s.Steps = SumSteps(w, s.Steps.Count, &x.steps)
 	if !x.part {
