@@ -56,6 +56,7 @@ type Report struct {
 type Conditions struct {
 	// TrustsKernels is set if the library can't report missing kernels: all kernels count as executed.
 	TrustsKernels    bool                      `json:"trusts_kernels,omitempty"`
+	Replayable       bool                      `json:"replayable"`                  // the trace was recorded with --replayable
 	KernelLibraries  []KernelLibrary           `json:"kernel_libraries"`            // kernel libraries that the simulator loaded
 	NotComputed      *NotComputed              `json:"not_computed,omitempty"`      // operators that no kernel library here computes, on the simulator
 	IgnoredVariables []compile.IgnoredVariable `json:"ignored_variables,omitempty"` // recorded simulator variables that the replay neither set nor replaced
@@ -396,7 +397,7 @@ func (p *judge) report(o *outcome, varying map[int]verify.Reason) *Report {
 	r := &Report{
 		Verdict:    verify.NotCompared,
 		Scope:      f.Scope,
-		Conditions: Conditions{KernelLibraries: []KernelLibrary{}, IgnoredVariables: f.Ignored},
+		Conditions: Conditions{Replayable: f.Replayable, KernelLibraries: []KernelLibrary{}, IgnoredVariables: f.Ignored},
 		Proof:      Proof{Unverified: append([]compile.Unverified{}, f.Unproved()...), Differences: []Difference{}},
 		Missing: Missing{
 			Unsupported: append(append([]compile.Unsupported{}, f.Unsupported...), f.Absent...), Lost: f.Absent, LeftOut: append([]compile.Unsupported{}, f.LeftOut...), AskedFor: f.Asked,

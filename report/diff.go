@@ -67,8 +67,8 @@ func DiffText(w io.Writer, d *diff.Diff, all bool, o *TextOptions) error {
 // untimed reports whether a step's waits changed, nothing explains it, and kernels were not timed.
 func untimed(d *diff.Diff) bool {
 	c := d.Cause
-	return c != nil && c.Part == stats.PartWaiting.String() && c.Kind != "kernel" && len(d.New)+len(d.Gone) == 0 &&
-		slices.ContainsFunc(d.Changes, func(x diff.Change) bool { return x.Kind == "kernel" && x.Metric != "device" }) &&
+	return !(d.A.Timed && d.B.Timed) && c != nil && c.Part == stats.PartWaiting.String() && c.Kind != "kernel" && c.Kind != "graph" && len(d.New)+len(d.Gone) == 0 &&
+		slices.ContainsFunc(d.Changes, func(x diff.Change) bool { return (x.Kind == "kernel" || x.Kind == "graph") && x.Metric != "device" }) &&
 		!slices.ContainsFunc(d.Changes, func(x diff.Change) bool { return x.Often || bytesText(&x) != "" })
 }
 
@@ -84,8 +84,8 @@ func diffSentence(d *diff.Diff) string {
 		switch {
 		case c.Gap != nil:
 			text += sprintf(" %s", placeText(c.Gap, "each step"))
-		case c.Kind == "kernel":
-			text += sprintf(", kernel %s %s on the device", c.Name, signed(c.NS))
+		case c.Kind == "kernel" || c.Kind == "graph":
+			text += sprintf(", %s %s on the device", changeName(c.Kind, c.Name), signed(c.NS))
 		case c.Kind != "" && c.Part != stats.PartWaiting.String():
 			text += sprintf(", %s %s", changeName(c.Kind, c.Name), signed(c.NS))
 		}
@@ -105,19 +105,26 @@ func diffSentence(d *diff.Diff) string {
 		return strings.Join(append([]string{text}, onlyParts(d)...), "; ")
 	}
 	if !d.Differs {
+		lead := ""
+		if d.Verdict == diff.Unclear {
+			lead = "inconclusive: "
+		}
 		switch {
 		case step != nil && step.Verdict == diff.Few:
-			return fmt.Sprintf("too few steps for a verdict: %s and %s, want at least %d", human.Count(step.A.N), human.Count(step.B.N), diff.Fewest)
+			return lead + fmt.Sprintf("too few steps for a verdict: %s and %s, want at least %d", human.Count(step.A.N), human.Count(step.B.N), diff.Fewest)
 		case step == nil && d.By == "steps" && slices.ContainsFunc(d.Changes, func(c diff.Change) bool { return c.Verdict == diff.Few }):
-			return fmt.Sprintf("too few steps for a verdict: %s and %s, want at least %d", human.Count(d.A.Steps.Typical), human.Count(d.B.Steps.Typical), diff.Fewest)
+			return lead + fmt.Sprintf("too few steps for a verdict: %s and %s, want at least %d", human.Count(d.A.Steps.Typical), human.Count(d.B.Steps.Typical), diff.Fewest)
 		case step == nil && len(d.Changes) > 0 && !testable(d):
-			return fmt.Sprintf("too few launches for a verdict, want at least %d of a kernel in both runs", diff.Fewest)
+			return lead + fmt.Sprintf("too few launches for a verdict, want at least %d of a kernel in both runs", diff.Fewest)
+		case lead != "":
+			return lead + doubtText(d) + ": record longer runs, or on a quieter machine"
 		}
 		return fmt.Sprintf("no significant difference (threshold %s)", threshold)
 	}
 	var parts []string
-	for i := range d.Changes {
-		c := &d.Changes[i]
+	rows := slices.Concat(d.Changes, d.Parts)
+	for i := range rows {
+		c := &rows[i]
 		if n := len(parts); n == 2 {
 			break
 		}
@@ -136,6 +143,18 @@ func diffSentence(d *diff.Diff) string {
 		}
 	}
 	return text
+}
+
+// doubtText names the first change that may be chance.
+func doubtText(d *diff.Diff) string {
+	rows := slices.Concat(d.Changes, d.Parts)
+	i := slices.IndexFunc(rows, func(c diff.Change) bool { return c.Kind == d.Doubts[0].Kind && c.Name == d.Doubts[0].Name })
+	c := &rows[i]
+	by := signed(int64(c.B.MedianNS - c.A.MedianNS))
+	if c.A.MedianNS > 0 {
+		by += ", " + human.Change(c.Change)
+	}
+	return sprintf("%s went from %s to %s a %s (%s), and chance may explain it (p %.2g)", changeName(c.Kind, c.Name), human.Duration(int64(c.A.MedianNS)), human.Duration(int64(c.B.MedianNS)), unit(d), by, c.P)
 }
 
 // bytesText gives the sizes of copies if they changed.
@@ -202,8 +221,10 @@ func changeName(kind, name string) string {
 	switch kind {
 	case "part":
 		return partNames[name]
-	case "function":
+	case "function", "graph":
 		return name
+	case "kernel in graphs":
+		return "kernel " + name + " in graphs"
 	case "step":
 		return kind
 	}
@@ -291,7 +312,7 @@ func changesText(w io.Writer, d *diff.Diff, all bool, o *TextOptions) error {
 			rows++
 			continue
 		}
-		if !all && (c.Verdict == diff.Same || c.Verdict == diff.Noise || c.Verdict == diff.Few) {
+		if !all && (c.Verdict == diff.Same || c.Verdict == diff.Noise || (c.Verdict == diff.Few || c.Verdict == diff.Inconclusive) && !d.Doubted(c)) {
 			hidden++
 			continue
 		}

@@ -63,12 +63,20 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 	case stats.Grows:
 		return on("where", "--map")
 	case stats.SlowSteps:
-		if slowPart(s) == stats.PartWaiting {
+		if slowPart(s) == stats.PartWaiting && s.Timed() {
 			return on("stats", "--critical-path", "--step", fmt.Sprint(*f.Step))
 		}
 		return on("cat", "--step", fmt.Sprint(*f.Step))
 	case stats.OddSteps:
 		return on("cat", "--step", fmt.Sprint(*f.Step))
+	case stats.Waits:
+		if s.Timed() || f.Func == "" {
+			break // the path has the tasks
+		}
+		if f.Step != nil {
+			return on("cat", "--step", fmt.Sprint(*f.Step), "--func", f.Func)
+		}
+		return on("cat", "--func", f.Func)
 	case stats.Copies:
 		if f.Count == 0 {
 			break
@@ -97,6 +105,8 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 		default:
 			return on("cat", "--from", human.Moment(d.Time), "--to", human.Moment(d.Time+d.NS+1_000))
 		}
+	case stats.OddRank:
+		return on("stats", "--by", "thread")
 	case stats.Recorder:
 		return on("info")
 	}
@@ -139,6 +149,9 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 	if s.Shares != nil && s.Shares.Steps > 0 {
 		whole = "of step time"
 	}
+	if s.Shares != nil && s.Shares.Rank != nil {
+		whole += fmt.Sprintf(" of rank %d", *s.Shares.Rank)
+	}
 	switch f.Kind {
 	case stats.Killed:
 		text := fmt.Sprintf("process %d", f.PID)
@@ -164,7 +177,8 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 	case stats.Relaunched:
 		return fmt.Sprintf("kernel %s was launched again after error %d, %s; the first is call %d", f.Name, f.Code, human.Plural(f.Count, "time"), *f.Call)
 	case stats.Grows:
-		return fmt.Sprintf("device memory grows from %s to %s in %s", human.Bytes(f.Growth.FromBytes), human.Bytes(f.Growth.ToBytes), human.Plural(f.Growth.Steps, "step"))
+		g := f.Growth
+		return fmt.Sprintf("device memory grows by %s a step: from %s to %s in %s", human.Bytes(uint64(max(g.PerStep, 1))), human.Bytes(g.FromBytes), human.Bytes(g.ToBytes), human.Plural(g.Steps, "step"))
 	case stats.SlowSteps:
 		return slowText(s, f)
 	case stats.OddSteps:
@@ -177,10 +191,15 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 		case f.Count > 0:
 			text += ", in " + f.Func
 		}
+		if !s.Timed() && !s.DeviceTimes {
+			text += "; record with --device-time all to see for which tasks"
+		}
 		if k := s.Kernels; len(k) > 0 && k[0].DeviceNS > 0 {
 			total := int64(0)
 			for i := range k {
-				total += k[i].DeviceNS
+				if total += k[i].DeviceNS; k[i].InGraphs > 0 {
+					return text // the kernels in graphs have no times
+				}
 			}
 			text += fmt.Sprintf("; %s of kernel time is %s", human.Share(float64(k[0].DeviceNS)/float64(total)), k[0].Name)
 		}
@@ -209,6 +228,8 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 		return fmt.Sprintf("%s of pageable memory may wait: %s, %s in all", human.Plural(f.Count, "asynchronous copy"), f.Func, human.Bytes(f.Bytes))
 	case stats.Recorder:
 		return fmt.Sprintf("%s %s is the recorder, which hashes and copies payloads: record with --payload none to leave them out", human.Share(f.Share), whole)
+	case stats.OddRank:
+		return fmt.Sprintf("rank %d spends more on %s than the median rank: %s a launch, not %s", *f.Rank, cmp.Or(partNames[f.Name], f.Name), human.Duration(f.NS), human.Duration(f.EachNS))
 	case stats.LateRank:
 		text := fmt.Sprintf("rank %d came last to %s of %s, and the others waited", *f.Rank, human.Count(f.Count), human.Plural(f.Of, "collective"))
 		if f.NS > f.CostNS {
@@ -333,6 +354,8 @@ func slowText(s *stats.Stats, f *stats.Finding) string {
 		text += ": own time"
 	case most == stats.PartRecording:
 		text += ": the recorder"
+	case l.Call.Func == "": // no call began in the step
+		text += ": " + partNames[most.String()]
 	default:
 		text += fmt.Sprintf(": call %d, %s, took %s", l.Call.Call, l.Call.Func, human.Duration(l.Call.NS))
 	}
@@ -352,7 +375,7 @@ func answerText(w io.Writer, path string, s *stats.Stats, o *TextOptions) (first
 	}
 	stepRow(func(name, format string, args ...any) { rows.add(name, format+"%s", append(args, coverText(s))...) }, &s.Steps)
 	if sh := s.Shares; sh != nil && sh.NS > 0 {
-		rows.add("share", "%s", sharesText(sh))
+		rows.add("share", "%s%s", sharesText(sh), ofThread(s))
 	}
 	deviceRows(rows.add, s.Devices)
 	if s.Peak != nil {
@@ -378,7 +401,19 @@ func coverText(s *stats.Stats) string {
 	return ""
 }
 
-// sharesText lists what the busiest thread does, most of the time first.
+// ofThread names the thread of the shares if there are several.
+func ofThread(s *stats.Stats) string {
+	sh, text := s.Shares, ""
+	if sh.Rank != nil {
+		text = fmt.Sprintf(", rank %d", *sh.Rank)
+	}
+	if len(s.Steps.Threads) > 1 || text != "" {
+		text = ": " + sh.Thread + text
+	}
+	return text
+}
+
+// sharesText lists what the thread of the shares does, most of the time first.
 func sharesText(sh *stats.Shares) string {
 	parts := slices.Clone(stats.AllParts)
 	slices.SortStableFunc(parts, func(a, b stats.Part) int { return cmp.Compare(b.Of(&sh.Parts), a.Of(&sh.Parts)) })
@@ -391,18 +426,31 @@ func sharesText(sh *stats.Shares) string {
 	return strings.Join(texts, ", ")
 }
 
-// workText counts launches and copies, "" if there are none.
+// workText counts launches, runs of graphs and copies, "" if there are none.
 func workText(s *stats.Stats) string {
-	var launches, copies, bytes uint64
+	var launches, kernels, copies, bytes, runs, graphs, inside uint64
 	for i := range s.Kernels {
-		launches += s.Kernels[i].Count
+		if launches += s.Kernels[i].Count; s.Kernels[i].Count > 0 {
+			kernels++
+		}
+	}
+	for i := range s.Graphs {
+		g := &s.Graphs[i]
+		runs, graphs, inside = runs+g.Count, graphs+uint64(g.Graphs), inside+g.Launches
 	}
 	for i := range s.Copies {
 		copies, bytes = copies+s.Copies[i].Count, bytes+s.Copies[i].Bytes
 	}
 	var parts []string
 	if launches > 0 {
-		parts = append(parts, human.Plural(launches, "launch")+" of "+human.Plural(len(s.Kernels), "kernel"))
+		parts = append(parts, human.Plural(launches, "launch")+" of "+human.Plural(kernels, "kernel"))
+	}
+	if runs > 0 {
+		text := human.Plural(runs, "run") + " of " + human.Plural(graphs, "graph")
+		if inside > 0 {
+			text += " with " + human.Plural(inside, "launch")
+		}
+		parts = append(parts, text)
 	}
 	if copies > 0 {
 		parts = append(parts, human.Plural(copies, "copy")+" of "+human.Bytes(bytes))
@@ -448,6 +496,9 @@ func deviceRows(row RowFunc, list []stats.Device) {
 	if len(list) <= 2 {
 		for i := range list {
 			text, _ := busy(&list[i])
+			if len(list) > 1 {
+				text += fmt.Sprintf(" (process %d)", list[i].Process)
+			}
 			row(strings.TrimPrefix(deviceName(&list[i]), "the "), "%s of %s", text, human.Duration(list[i].SpanNS))
 		}
 		return

@@ -159,6 +159,16 @@ func unprovedText(w io.Writer, rep *replay.Report) {
 		}
 		Printf(w, "unproved: %s\n", g.first)
 	})
+	said := map[string]bool{}
+	for i := range groups {
+		if groups[i].first.Code == verify.Race && rep.Findings != nil {
+			continue // --strict was given
+		}
+		if remedy := groups[i].first.Code.Remedy(rep.Replayable); remedy != "" && !said[remedy] {
+			said[remedy] = true
+			Printf(w, "proof: %s\n", remedy)
+		}
+	}
 }
 
 // An unprovedGroup is a list of results that are unproved for one reason.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/format"
@@ -36,6 +37,7 @@ func StatsText(w io.Writer, path string, s *stats.Stats, o *TextOptions) error {
 	}
 	t.Flush()
 	rest(w, len(s.Functions), "function")
+	graphText(w, t, s)
 	kernelText(w, t, s)
 	copyText(t, s)
 	streamText(t, s)
@@ -96,17 +98,45 @@ func kernelText(w io.Writer, t *table, s *stats.Stats) {
 		return
 	}
 	some := someMeasured(s.Kernels)
-	Printf(t, "\nlaunches\tin calls\tmeasured\ton the device\tp50\tp99\tmax\t  kernel\n")
+	Printf(t, "\nlaunches\tin calls\tmeasured\ton the device\tp50\tp99\tmax\tin graphs\tthere by mean\t  kernel\n")
 	for i := range s.Kernels[:min(most, len(s.Kernels))] {
 		k := &s.Kernels[i]
 		device, p50, p99, top := "-", "-", "-", "-"
 		if k.Measured > 0 {
 			device, p50, p99, top = human.Duration(k.DeviceNS), human.Duration(k.P50NS), human.Duration(k.P99NS), human.Duration(k.MaxNS)
 		}
-		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(k.Count), human.Duration(k.HostNS), measured(k, some), device, p50, p99, top, k.Name)
+		inside, mean := "-", "-"
+		if k.InGraphs > 0 {
+			inside = human.Count(k.InGraphs)
+		}
+		if k.InGraphsNS > 0 {
+			mean = "~ " + human.Duration(k.InGraphsNS)
+		}
+		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(k.Count), human.Duration(k.HostNS), measured(k, some), device, p50, p99, top, inside, mean, k.Name)
 	}
 	t.Flush()
 	rest(w, len(s.Kernels), "kernel")
+}
+
+// graphText writes the runs of graphs by role. The time on the device is exact if all runs are measured.
+func graphText(w io.Writer, t *table, s *stats.Stats) {
+	if len(s.Graphs) == 0 {
+		return
+	}
+	Printf(t, "\nruns\tgraphs\tlaunches\tin calls\ton the device\t  graph\n")
+	for i := range s.Graphs[:min(most, len(s.Graphs))] {
+		g := &s.Graphs[i]
+		launches, device := "-", human.Duration(g.AtMostNS)
+		if g.Launches > 0 {
+			launches = human.Count(g.Launches)
+		}
+		if g.Measured < g.Count {
+			device = "<= " + device
+		}
+		Printf(t, "%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(g.Count), human.Count(g.Graphs), launches, human.Duration(g.HostNS), device, strings.TrimPrefix(g.Name, "graph: "))
+	}
+	t.Flush()
+	rest(w, len(s.Graphs), "row")
 }
 
 // someMeasured reports whether only some tasks have a measured time.

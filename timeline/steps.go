@@ -23,6 +23,9 @@ func (w *Walk) FindSteps() error {
 	learner := step.NewLearner(l.stepLanes, l.Calls)
 	err := l.Run(&Visitor{
 		Call: func(h *HostCall, k *Task) error {
+			if c := l.captured(h); c != nil {
+				learner.Captured(c)
+			}
 			if op, ok := l.steps.opOf(h, k); ok && !learner.Op(op) {
 				return ErrEnough
 			}
@@ -63,6 +66,9 @@ func (w *Walk) seeStep(e *Event, h *HostCall, task *Task, named *Range) {
 		}
 		w.steps.Count(w.Model, e.Process, e.Fn, e.Call, name)
 		return
+	}
+	if c := w.captured(h); c != nil {
+		w.steps.Captured(c)
 	}
 	var op *step.Op
 	if o, ok := w.steps.opOf(h, task); ok {
@@ -119,13 +125,16 @@ func (s *stepState) opOf(h *HostCall, k *Task) (step.Op, bool) {
 		op.Lane = int32(k.Lane)
 		switch {
 		case k.Kind == api.Kernel || k.Kind == api.GraphRun:
-			op.Class = step.Launch
+			op.Class, op.Launches = step.Launch, 1
 		case k.Kind == api.Copy && k.Name == copyNames["DtoH"]:
 			op.Class = step.CopyOut
 		}
 		op.What = s.hashes.of(k.Name)
-		if k.Kind == api.GraphRun && k.Object != nil {
-			op.What = step.Mix(op.What, uint64(k.Object.ID))
+		if k.Kind == api.GraphRun {
+			op.Launches = k.Content.launches()
+			if k.Content != nil {
+				op.What = step.Mix(op.What, uint64(k.Content.role))
+			}
 		}
 	case h.Fn != nil && step.Blocks(h.Fn.Sync) && !h.Failed() && h.Flags&format.Unfinished == 0:
 		op.Class, op.What = step.Sync, s.hashes.of(h.Name)

@@ -31,6 +31,8 @@ type Task struct {
 	Measured         bool
 	// Object is the event for a Record, Wait or Reset, the graph for a GraphRun, nil for other tasks.
 	Object *Object
+	// Content is what a GraphRun runs, nil if it is unknown and for other tasks.
+	Content *GraphContent
 	// Follows is the Index of the latest record of the event that a Wait waits for, -1 for other tasks and without such a record.
 	Follows int
 	// Open means that To is the end of the trace: the trace shows no end, or only after 131,072 more tasks.

@@ -44,7 +44,8 @@ type Walk struct {
 	whole  int64 // until this time the trace lacks no call that changes the meaning of later calls
 	meter  meter
 	depth  depths
-	graphs *graph.Graphs[*Object, *Task] // nil if no visitor wants graphs
+	graphs *graph.Graphs[*Object, *Task]
+	roles  graphRoles
 
 	ranges rangeSource // nil if no ranges are needed
 	steps  stepState
@@ -154,7 +155,7 @@ type Visitor struct {
 
 func newWalk(m *api.Model) *Walk {
 	return &Walk{
-		Model: m, sel: everything(), s: NewState(m), whole: math.MaxInt64, steps: stepState{none: step.Rule{Source: step.None}},
+		Model: m, sel: everything(), s: NewState(m), whole: math.MaxInt64, steps: stepState{none: step.Rule{Source: step.None}}, graphs: graph.New[*Object, *Task](),
 		lanes: laneTable{byKey: map[LaneKey]*lane{}}, use: memoryUse{byPlace: map[place]uint64{}},
 		queue: taskQueue{records: map[*Object]record{}, failed: map[uint32]attempt{}},
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/timeline/graph"
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
@@ -56,9 +55,6 @@ func wholeUntil(r *format.Reader) int64 {
 // Run goes through the trace and reports it to the Visitor.
 func (w *Walk) Run(v *Visitor) error {
 	w.v = *v
-	if v.Graph != nil {
-		w.graphs = graph.New[*Object, *Task]()
-	}
 	if w.v.Range != nil || w.StepRule().Source == step.Marked {
 		a := newAhead(w.Reader, w.Model)
 		a.last = &w.End
@@ -210,6 +206,9 @@ func (w *Walk) call(c *format.Call) error {
 	if ended {
 		for _, u := range e.Uses {
 			delete(w.queue.records, u.Object)
+			if u.Object.Kind == api.Graph && u.Object.Ended == c.Index {
+				delete(w.roles.of, u.Object)
+			}
 		}
 	}
 	return nil
@@ -250,7 +249,7 @@ func (w *Walk) follow(e *Event, h *HostCall) (task *Task, named *Range, err erro
 	if err != nil {
 		return nil, nil, err
 	}
-	if w.graphs != nil && e.AffectsGraphs() {
+	if e.AffectsGraphs() {
 		w.graphs.Apply(w.s.GraphCall(e), func() *Task { return w.nodeTask(e) })
 	}
 	return task, named, nil
@@ -418,6 +417,7 @@ func (w *Walk) task(e *Event, task *Task) *lane {
 		}
 	case api.GraphRun:
 		task.Name, task.Object = f.Task.String(), e.Object(api.Graph)
+		task.Content = w.roles.of[task.Object]
 	default:
 		task.Name = f.Task.String()
 	}
@@ -560,14 +560,19 @@ func (w *Walk) tell() error {
 
 // runs reports the graph that a call runs, if it has changed.
 func (w *Walk) runs(e *Event) error {
-	if w.graphs == nil || e.Fn.Task != api.GraphRun {
+	if e.Fn.Task != api.GraphRun {
 		return nil
 	}
 	o := e.Object(api.Graph)
-	if g := w.graphs.Changed(o); g != nil {
-		return w.v.Graph(o, Graph{g})
+	g := w.graphs.Changed(o)
+	if g == nil {
+		return nil
 	}
-	return nil
+	w.roles.set(o, Graph{g})
+	if w.v.Graph == nil {
+		return nil
+	}
+	return w.v.Graph(o, Graph{g})
 }
 
 // Uses returns the objects that the current call names, valid until Visitor.Call returns.

@@ -35,10 +35,12 @@ const (
 	Slower = "slower"
 	Faster = "faster"
 	Same   = "same"  // the medians differ by less than the threshold
-	Noise  = "noise" // the difference is not significant, or too small to matter for the step
+	Noise  = "noise" // the difference is too small to matter for the step
 	Few    = "few"   // too few samples for a test
 	More   = "more"  // more calls in a step, and none of slower, faster
 	Fewer  = "fewer" // fewer calls in a step
+
+	Inconclusive = "inconclusive" // the medians differ by the threshold, but the difference is not significant
 )
 
 const (
@@ -67,11 +69,15 @@ type Diff struct {
 	Selection   string  `json:"selection,omitempty"` // flags that select calls
 	By          string  `json:"by"`                  // samples: typical steps, or launches if a run has no steps
 	Threshold   float64 `json:"threshold"`           // least relative change that counts
-	Differs     bool    `json:"differs"`             // a change is slower or faster, something is new or gone, or its count in a step changed
-	SlowerCount int     `json:"slower_count"`        // changes with the verdict slower
-	Cause       *Cause  `json:"cause"`               // for a slower or faster step, null otherwise
-	// Parts compares the parts of a step: waiting, launching, copying, other_calls, own_time and recording, on the thread with most time in
-	// calls. They explain the change of the step, and do not make the runs differ.
+	Differs     bool    `json:"differs"`             // a change or a part is slower or faster, something is new or gone, or its count in a step changed
+	SlowerCount int     `json:"slower_count"`        // changes and parts with the verdict slower
+	Verdict     string  `json:"verdict"`             // different, inconclusive or same
+	// Doubts are the names of the changes and parts that are inconclusive or have too few samples, and are as large as the threshold is of a step, or of the
+	// run without steps. They make the runs inconclusive, unless these differ.
+	Doubts []Doubt `json:"doubts"`
+	Cause  *Cause  `json:"cause"` // for a slower or faster step, null otherwise
+	// Parts compares the parts of a step: waiting, launching, copying, other_calls, own_time and recording, on the thread that makes the
+	// steps.
 	Parts []Change `json:"parts"`
 	// Changes has the step, kernels, copy directions and functions that both runs have, the largest change first.
 	Changes []Change `json:"changes"`
@@ -90,11 +96,26 @@ type Cause struct {
 	NS     int64      `json:"ns,omitempty"`   // change of its median
 }
 
+// Doubt is a change that may be chance, though it is large.
+type Doubt struct {
+	Kind   string `json:"kind"`   // step, part, kernel, graph, kernel in graphs, copy or function
+	Name   string `json:"name"`   // its name, empty for the step
+	Slower bool   `json:"slower"` // the second run's median is longer
+}
+
+// Verdicts on a Diff.
+const (
+	Different = "different"
+	Unclear   = Inconclusive
+	Equal     = Same
+)
+
 // Run is one side of a Diff.
 type Run struct {
 	Path string `json:"path"` // file
 	format.Scope
 	Calls   uint64      `json:"calls"`              // number of selected calls
+	Timed   bool        `json:"timed"`              // it was recorded with device times
 	CallsOf uint64      `json:"calls_of,omitempty"` // calls in the trace, if calls are selected
 	SpanNS  int64       `json:"span_ns"`            // from the first start to the last end of a call
 	Steps   stats.Steps `json:"steps"`              // steps and their durations
@@ -102,24 +123,26 @@ type Run struct {
 
 // Only is a kernel, copy direction or function that only one run has.
 type Only struct {
-	Kind  string `json:"kind"`  // kernel, copy or function
+	Kind  string `json:"kind"`  // kernel, graph, kernel in graphs, copy or function
 	Name  string `json:"name"`  // its name
 	Count uint64 `json:"count"` // calls, launches or copies in the run
 }
 
 // Change compares one kernel, copy direction, function or the step.
 type Change struct {
-	Kind   string `json:"kind"`   // step, part, kernel, copy or function
+	Kind   string `json:"kind"`   // step, part, kernel, graph, kernel in graphs, copy or function
 	Name   string `json:"name"`   // name of the kernel, direction or function; empty for the step
-	Metric string `json:"metric"` // wall for a step, device if measured in both runs, otherwise host: the calls' time
+	Metric string `json:"metric"` // wall for a step, count for kernels in graphs, device if measured in both runs, otherwise host: the calls' time
 	A      Sample `json:"a"`      // first run
 	B      Sample `json:"b"`      // second run
 	// Change is the median's relative change: 0.1 is 10% more. It is 0 if A's median is 0.
 	Change  float64 `json:"change"`
 	P       float64 `json:"p"`       // probability that chance explains the difference, 1 if not tested
-	Verdict string  `json:"verdict"` // slower, faster, same, noise, few, more or fewer
+	Verdict string  `json:"verdict"` // slower, faster, same, noise, inconclusive, few, more or fewer
 	// Often is true if the count in a step changed.
 	Often bool `json:"often,omitempty"`
+
+	count uint64 // launches, copies or calls in the first run
 }
 
 // Sample has the durations in one run, per step or per launch.
@@ -191,6 +214,11 @@ func newRun(r *format.Reader, m *api.Model, o *Options) (*run, error) {
 			switch k.Kind {
 			case api.Kernel:
 				x.add(diffKey{"kernel", k.Name}, h.Step, host, float64(k.To-k.From), k.Measured)
+			case api.GraphRun:
+				x.add(diffKey{"graph", stats.RoleOf(k)}, h.Step, host, float64(k.To-k.From), k.Measured)
+				for _, in := range k.Content.Inside() {
+					x.addInside(diffKey{inGraphs, in.Name}, h.Step, in.Count)
+				}
 			case api.Copy:
 				key := diffKey{"copy", k.Direction()}
 				x.add(key, h.Step, host, float64(k.To-k.From), k.Measured)
@@ -228,6 +256,7 @@ func newRun(r *format.Reader, m *api.Model, o *Options) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
+	x.Timed = r.Meta().DeviceTime != nil
 	x.Path, x.Scope, x.Steps = r.Path(), r.Completeness().Scope(), stats.SumSteps(w, steps, &lengths)
 	switch {
 	case x.Calls == 0:
@@ -245,12 +274,29 @@ func newRun(r *format.Reader, m *api.Model, o *Options) (*run, error) {
 	return x, nil
 }
 
-func (x *run) add(k diffKey, step int, host, device float64, measured bool) {
+// inGraphs is the kind of a kernel that runs of graphs launch. It has counts but no times.
+const inGraphs = "kernel in graphs"
+
+func (x *run) of(k diffKey) *series {
 	s := x.series[k]
 	if s == nil {
 		s = &series{measured: true, hosts: x.took.Zeros(), devices: x.took.Zeros(), of: x.took.Zeros()}
 		x.series[k] = s
 	}
+	return s
+}
+
+// addInside adds launches of a kernel by a run of a graph.
+func (x *run) addInside(k diffKey, step int, n uint64) {
+	s := x.of(k)
+	s.measured = false
+	if s.count += n; step >= 0 {
+		s.now.count += float64(n)
+	}
+}
+
+func (x *run) add(k diffKey, step int, host, device float64, measured bool) {
+	s := x.of(k)
 	s.count++
 	s.measured = s.measured && measured
 	s.host.Add(host)
@@ -347,7 +393,7 @@ func New(a, b *format.Reader, m *api.Model, o *Options) (*Diff, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	d := &Diff{By: "steps", Threshold: cmp.Or(o.Threshold, 0.05), Parts: []Change{}, Changes: []Change{}, New: []Only{}, Gone: []Only{}}
+	d := &Diff{By: "steps", Threshold: cmp.Or(o.Threshold, 0.05), Doubts: []Doubt{}, Parts: []Change{}, Changes: []Change{}, New: []Only{}, Gone: []Only{}}
 	inA, err := newRun(a, m, o)
 	if err != nil {
 		return nil, err
@@ -381,9 +427,15 @@ func New(a, b *format.Reader, m *api.Model, o *Options) (*Diff, error) {
 			continue
 		}
 		device := sa.measured && sb.measured
-		c := Change{Kind: k.kind, Name: k.name, Metric: "host", A: sa.sample(bySteps, device), B: sb.sample(bySteps, device)}
-		if device {
+		if k.kind == inGraphs && !bySteps {
+			continue // a run has neither times nor counts a step
+		}
+		c := Change{Kind: k.kind, Name: k.name, Metric: "host", A: sa.sample(bySteps, device), B: sb.sample(bySteps, device), count: sa.count}
+		switch {
+		case device:
 			c.Metric = "device"
+		case k.kind == inGraphs:
+			c.Metric = "count"
 		}
 		if bySteps && c.A.PerStep == 0 && c.B.PerStep == 0 && c.A.MedianNS == 0 && c.B.MedianNS == 0 {
 			continue // not in steps
@@ -426,7 +478,9 @@ func (d *Diff) judge(list []Change, whole float64) {
 			c.Verdict = Few
 			continue
 		}
-		c.Verdict = Noise
+		if c.Verdict = Inconclusive; math.Abs(diff) < minor*whole {
+			c.Verdict = Noise
+		}
 		c.P = probability(&c.A, &c.B)
 		tested = append(tested, c)
 	}
@@ -457,20 +511,50 @@ func (d *Diff) judge(list []Change, whole float64) {
 	}
 }
 
-// sum sums up the verdicts on Changes, and orders them.
+// sum sums up the verdicts, and orders the changes.
 func (d *Diff) sum() {
 	d.Differs = len(d.New) > 0 || len(d.Gone) > 0
-	for _, c := range d.Changes {
-		if c.Verdict == Slower {
-			d.SlowerCount++
+	for _, list := range [][]Change{d.Changes, d.Parts} {
+		for i := range list {
+			c := &list[i]
+			if c.Verdict == Slower {
+				d.SlowerCount++
+			}
+			d.Differs = d.Differs || c.Verdict == Slower || c.Verdict == Faster || c.Often
+			if d.doubtful(c) {
+				d.Doubts = append(d.Doubts, Doubt{c.Kind, c.Name, c.B.MedianNS > c.A.MedianNS})
+			}
 		}
-		d.Differs = d.Differs || c.Verdict == Slower || c.Verdict == Faster || c.Often
 	}
-	kinds := []string{"step", "kernel", "copy", "function"}
+	switch d.Verdict = Equal; {
+	case d.Differs:
+		d.Verdict = Different
+	case len(d.Doubts) > 0:
+		d.Verdict = Unclear
+	}
+	kinds := []string{"step", "kernel", "graph", inGraphs, "copy", "function"}
 	slices.SortFunc(d.Changes, func(x, y Change) int {
 		return cmp.Or(cmp.Compare(slices.Index(kinds, x.Kind), slices.Index(kinds, y.Kind)), cmp.Compare(math.Abs(y.B.MedianNS-y.A.MedianNS), math.Abs(x.B.MedianNS-x.A.MedianNS)),
 			cmp.Compare(x.Name, y.Name))
 	})
+}
+
+// Doubted reports whether a change is among the Doubts.
+func (d *Diff) Doubted(c *Change) bool {
+	return slices.ContainsFunc(d.Doubts, func(x Doubt) bool { return x.Kind == c.Kind && x.Name == c.Name })
+}
+
+// doubtful reports whether a change that was not shown to be one is as large as the threshold is of a step. Without steps, the samples' sum
+// is compared with the run.
+func (d *Diff) doubtful(c *Change) bool {
+	if c.Verdict != Inconclusive && c.Verdict != Few {
+		return false
+	}
+	diff, whole := math.Abs(c.B.MedianNS-c.A.MedianNS), float64(d.A.Steps.P50NS)
+	if d.By != "steps" {
+		diff, whole = diff*float64(c.count), float64(d.A.SpanNS)
+	}
+	return diff >= d.Threshold*whole
 }
 
 // cause returns the cause of a step that became slower or faster, nil if it did not.
@@ -498,11 +582,11 @@ func (d *Diff) cause(a, b *run) *Cause {
 		out.Gap = movedGap(a.split.Gaps(), b.split.Gaps(), sign, most)
 		return out
 	}
-	kinds := map[stats.Part]string{stats.PartWaiting: "kernel", stats.PartCopying: "copy"}
-	for _, kind := range []string{kinds[of], "function"} {
+	kinds := map[stats.Part][]string{stats.PartWaiting: {"kernel", "graph"}, stats.PartCopying: {"copy"}}
+	for _, kind := range append(kinds[of], "function") {
 		for i := range d.Changes {
 			c := &d.Changes[i]
-			if c.Kind != kind || c.Verdict != Slower && c.Verdict != Faster || sign*by(c) <= sign*float64(out.NS) || kind == "kernel" && c.Metric != "device" ||
+			if c.Kind != kind || c.Verdict != Slower && c.Verdict != Faster || sign*by(c) <= sign*float64(out.NS) || of == stats.PartWaiting && kind != "function" && c.Metric != "device" ||
 				kind == "function" && c.Name != b.split.Most(of) {
 				continue
 			}

@@ -57,10 +57,19 @@ func verdicts(d *diff.Diff, which ...string) []string {
 
 // TestNoiseIsNoDifference compares one program's runs.
 func TestNoiseIsNoDifference(t *testing.T) {
+	unclear := 0
+	defer func() {
+		if unclear > 10 {
+			t.Errorf("%d of 40 pairs are inconclusive", unclear)
+		}
+	}()
 	for seed := range uint64(40) {
 		d := compare(t, run(t, 2*seed, 30, level), run(t, 2*seed+1, 40, level), &diff.Options{Threshold: 0.03})
-		if d.Differs {
+		if d.Differs || d.Verdict == diff.Different {
 			t.Errorf("seed %d: %q differ", seed, verdicts(d, diff.Slower, diff.Faster))
+		}
+		if d.Verdict == diff.Unclear {
+			unclear++
 		}
 		if d.By != "steps" || d.A.Steps.Count != 30 || d.B.Steps.Count != 40 {
 			t.Fatalf("%+v", d)
@@ -170,7 +179,7 @@ func TestSelection(t *testing.T) {
 	}
 	d := compare(t, a, b, &diff.Options{Select: &timeline.Selection{Steps: numbers("0:5"), Kernels: []string{"mat*"}}})
 	var text bytes.Buffer
-	if err := report.DiffText(&text, d, false, nil); err != nil || !strings.HasPrefix(text.String(), "too few steps for a verdict: 6 and 6, want at least 7\n") {
+	if err := report.DiffText(&text, d, false, nil); err != nil || !strings.HasPrefix(text.String(), "inconclusive: too few steps for a verdict: 6 and 6, want at least 7\n") {
 		t.Errorf("%v, %s", err, &text)
 	}
 	if uint64(len(a.Calls)) != 10+30*perStep {
@@ -183,7 +192,7 @@ func TestSelection(t *testing.T) {
 
 func TestFewStepsTellNothing(t *testing.T) {
 	d := compare(t, run(t, 1, 4, level), run(t, 2, 4, func(int) float64 { return 2 }), nil)
-	if d.Differs || !slices.Contains(verdicts(d, diff.Few), "kernel matmul") {
+	if d.Differs || d.Verdict != diff.Unclear || !slices.Contains(verdicts(d, diff.Few), "kernel matmul") {
 		t.Errorf("%+v", d.Changes)
 	}
 }
@@ -320,5 +329,52 @@ func TestVerdictOnCounts(t *testing.T) {
 		if err := report.DiffText(&text, d, false, nil); err != nil || d.Changes[at].Verdict != c.want || !d.Differs || !strings.Contains(text.String(), c.says) || strings.Contains(text.String(), "same") {
 			t.Errorf("%v %+v\n%s", err, d.Changes[at], &text)
 		}
+	}
+}
+
+// Runs that differ by milliseconds a step had "no significant difference" and exit code 0, since other work on the machine made the steps vary.
+func TestLargeChangeThatMayBeChanceIsInconclusive(t *testing.T) {
+	loaded := func(seed uint64, own int64) *timeline.Timeline {
+		r := rand.New(rand.NewPCG(seed, 3))
+		b := testtrace.New(t)
+		now := int64(1_000)
+		for i := range 30 {
+			b.Call(0, now, now+5_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA))
+			now += 5_000 + own
+			if i/10 == int(seed%3) { // another program runs meanwhile
+				now += 30_000_000 + r.Int64N(30_000_000)
+			}
+			b.Call(0, now, now+200_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+			now += 200_000
+		}
+		return b.Load()
+	}
+	d := compare(t, loaded(1, 8_000_000), loaded(2, 12_000_000), nil)
+	step := d.Changes[0]
+	if d.Differs || d.Verdict != diff.Unclear || step.Kind != "step" || step.Verdict != diff.Inconclusive || !d.Doubts[0].Slower {
+		t.Errorf("%s, %+v", d.Verdict, step)
+	}
+	var text bytes.Buffer
+	if err := report.DiffText(&text, d, false, nil); err != nil || !strings.HasPrefix(text.String(), "inconclusive: step went from 8.") || strings.Contains(text.String(), "no significant") {
+		t.Errorf("%v, %s", err, &text)
+	}
+	for _, row := range []string{"inconclusive  step", "inconclusive    own time"} {
+		if !strings.Contains(text.String(), row) {
+			t.Errorf("no %q in\n%s", row, &text)
+		}
+	}
+}
+
+// The table said "own time slower", and the first line "no significant difference".
+func TestPartThatChangesIsADifference(t *testing.T) {
+	d := compare(t, training(t, 1, 100_000, 50_000, 300_000, 1), training(t, 2, 200_000, 50_000, 200_000, 1), nil)
+	at := slices.IndexFunc(d.Parts, func(c diff.Change) bool { return c.Name == "own_time" })
+	d.Changes = d.Changes[:1] // the functions change too
+	if d.Changes[0].Verdict == diff.Slower || d.Parts[at].Verdict != diff.Slower || !d.Differs || d.SlowerCount != 1 {
+		t.Errorf("%+v, %+v", d.Changes[0], d.Parts[at])
+	}
+	var text bytes.Buffer
+	if err := report.DiffText(&text, d, false, nil); err != nil || !strings.Contains(text.String(), "own time slower: ") {
+		t.Errorf("%v, %s", err, &text)
 	}
 }

@@ -149,6 +149,11 @@ func number(readers []*format.Reader) ([]int, error) {
 		if merged := len(r.Meta().Merged); merged > 1 {
 			return nil, fmt.Errorf("%s has %d ranks already: merge the traces of the single ranks, all at once", r.Path(), merged)
 		}
+		for _, other := range readers[:i] {
+			if a, b := r.Meta(), other.Meta(); format.SameFile(r.Path(), other.Path()) || a.UUID == b.UUID && !a.Divided && !b.Divided && a.StartMono == b.StartMono {
+				return nil, fmt.Errorf("%s and %s are one recording: name each rank's trace once", other.Path(), r.Path())
+			}
+		}
 		n, ok := Rank(r.Meta())
 		if !ok {
 			n = i

@@ -7,6 +7,7 @@ import (
 
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
@@ -34,13 +35,14 @@ const (
 	ShortTasks  FindingKind = "short_tasks"  // a device had no work after most kernels, which take NS; the host launches one every EveryNS
 	HiddenWaits FindingKind = "hidden_waits" // Count asynchronous copies of pageable memory by Func may have waited; Call is the first one
 	Recorder    FindingKind = "recording"    // the recorder took the program's time
+	OddRank     FindingKind = "odd_rank"     // Rank spends more on Name (kernels, copying, own_time or waiting) than the median rank; Share is the part more
 	LateRank    FindingKind = "late_rank"    // Rank came last to Count of Of collectives; the one with the longest wait, NS, is not in the cost
 )
 
 // A Finding is a likely reason for lost time or a wrong result, and where to look. Its Kind says which fields it has.
 type Finding struct {
 	// Kind is killed, failed_calls, unfinished, no_end, lost_calls, relaunched, memory_grows, slow_steps, odd_steps, waiting, launching, copying, other_calls, own_time,
-	// idle, short_tasks, hidden_waits, recording or late_rank.
+	// idle, short_tasks, hidden_waits, recording, odd_rank or late_rank.
 	Kind    FindingKind `json:"kind"`
 	CostNS  int64       `json:"cost_ns"`            // in the whole trace, 0 for the kinds up to memory_grows
 	Share   float64     `json:"share,omitempty"`    // part of the time: shares of a step, or of a device's time
@@ -58,7 +60,7 @@ type Finding struct {
 	Fault   bool        `json:"fault,omitempty"`    // the device reported the error
 	PID     int         `json:"pid,omitempty"`      // the killed process
 	Device  *Device     `json:"device,omitempty"`   // device that had no work
-	Rank    *int        `json:"rank,omitempty"`     // the late rank, or the rank of the killed process
+	Rank    *int        `json:"rank,omitempty"`     // the late or odd rank, the rank of the killed process, or of the thread in Shares
 	Growth  *Growth     `json:"growth,omitempty"`
 }
 
@@ -71,22 +73,30 @@ const (
 	slowFactor = 2
 )
 
-// findings returns the findings: first those about lost or wrong calls, then those about time, the most expensive first.
+// findings returns the findings: first those about lost or wrong calls, then those about time, the most expensive first. Waits for a device whose
+// tasks have no times come last.
 func (x *summer) findings() []Finding {
 	out := append([]Finding{}, x.callFindings()...)
 	if x.part {
 		return out
 	}
 	out = append(out, x.memoryFindings()...)
-	timed := slices.Concat(x.stepFindings(), x.shareFindings(), x.deviceFindings(), x.otherFindings())
-	slices.SortStableFunc(timed, func(a, b Finding) int { return cmp.Compare(b.CostNS, a.CostNS) })
+	timed := slices.Concat(x.stepFindings(), x.shareFindings(), x.deviceFindings(), x.otherFindings(), x.rankFindings())
+	late := func(f *Finding) int { // without device times, a wait has no cause
+		if f.Kind == Waits && !x.s.Timed() {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(timed, func(a, b Finding) int { return cmp.Or(late(&a)-late(&b), cmp.Compare(b.CostNS, a.CostNS)) })
 	return append(out, timed...)
 }
 
 func (x *summer) callFindings() (out []Finding) {
 	s := x.s
-	if p, n := killed(x.w.Reader.Processes()); p != nil {
-		out = append(out, Finding{Kind: Killed, Count: n, PID: p.PID, Code: int64(p.Signal), Name: human.Signal(p.Signal), Rank: x.rankOf(p)})
+	if i, n := killed(x.w.Reader.Processes()); n > 0 {
+		p := &x.w.Reader.Processes()[i]
+		out = append(out, Finding{Kind: Killed, Count: n, PID: p.PID, Code: int64(p.Signal), Name: human.Signal(p.Signal), Rank: rankOf(x.w, uint32(i))})
 	}
 	if f := x.firsts.failed; f != nil {
 		out = append(out, Finding{Kind: FailedCalls, Count: s.Failed, Call: &f.call, Func: f.fn, Code: f.code, Name: x.w.Model.ErrorName(f.code), Fault: x.w.Model.DeviceFault(int32(f.code))})
@@ -108,11 +118,12 @@ func (x *summer) callFindings() (out []Finding) {
 }
 
 // rankOf returns the rank of a process in a merged trace, otherwise nil.
-func (x *summer) rankOf(p *format.Process) *int {
-	if len(x.w.Reader.Meta().Merged) == 0 {
+func rankOf(w *timeline.Walk, process uint32) *int {
+	list := w.Reader.Processes()
+	if len(w.Reader.Meta().Merged) == 0 || int(process) >= len(list) {
 		return nil
 	}
-	return &p.Rank
+	return &list[process].Rank
 }
 
 // openCall is a call that never returned.
@@ -152,15 +163,14 @@ func crashed(p *format.Process) bool {
 	return p.Killed && s != syscall.SIGINT && s != syscall.SIGTERM && s != syscall.SIGHUP
 }
 
-// killed returns the first process that crashed, and the number of such processes.
-func killed(list []format.Process) (first *format.Process, n uint64) {
+// killed returns the index of the first process that crashed, and the number of such processes.
+func killed(list []format.Process) (first int, n uint64) {
 	for i := range list {
-		p := &list[i]
-		if !crashed(p) {
+		if !crashed(&list[i]) {
 			continue
 		}
-		if n++; first == nil || p.End < first.End {
-			first = p
+		if n++; n == 1 || list[i].End < list[first].End {
+			first = i
 		}
 	}
 	return first, n
@@ -168,7 +178,7 @@ func killed(list []format.Process) (first *format.Process, n uint64) {
 
 func (x *summer) memoryFindings() []Finding {
 	if g := x.samples.growth(); g != nil {
-		return []Finding{{Kind: Grows, Growth: g, Bytes: g.ToBytes - g.FromBytes}}
+		return []Finding{{Kind: Grows, Growth: g, Bytes: g.ToBytes - min(g.FromBytes, g.ToBytes)}}
 	}
 	return nil
 }
@@ -200,7 +210,7 @@ func (o *oddSteps) add(p *step.Step) {
 	}
 }
 
-// shareFindings returns the parts of the time of the busiest thread that are worth a look.
+// shareFindings returns the parts of the time of the thread in Shares that are worth a look.
 func (x *summer) shareFindings() (out []Finding) {
 	sh := x.s.Shares
 	if sh == nil || sh.NS == 0 {
@@ -219,7 +229,7 @@ func (x *summer) shareFindings() (out []Finding) {
 		if float64(others) < worthShare*float64(sh.NS) {
 			continue
 		}
-		f := Finding{Kind: part.kind(), Share: float64(ns) / float64(sh.NS), CostNS: ns * max(sh.Steps, 1), NS: ns}
+		f := Finding{Kind: part.kind(), Share: float64(ns) / float64(sh.NS), CostNS: ns * max(sh.Steps, 1), NS: ns, Rank: sh.Rank}
 		if c := x.within.most(part); c != nil {
 			f.Func, f.Name, f.Count, f.Bytes, f.EachNS = c.Func, c.Direction, c.Calls, c.Bytes, c.NS/int64(c.Calls)
 		}

@@ -340,7 +340,7 @@ func TestSlowStepThatWaitsShowsItsCriticalPath(t *testing.T) {
 		if i == 11 {
 			wait = 900_000
 		}
-		b.Call(0, now, now+1_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA))
+		b.Call(0, now, now+1_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA), task(now, now+wait-500))
 		b.Call(0, now+2_000, now+3_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function+8, 1, testtrace.DeviceA, 0, testtrace.StreamA))
 		b.Call(0, now+4_000, now+wait, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
 		now += wait + 1_000
@@ -444,5 +444,39 @@ func TestPartWithoutCalls(t *testing.T) {
 	var text bytes.Buffer
 	if err := report.StatsText(&text, "t.aclt", s, nil); err != nil || !strings.Contains(text.String(), "of step time is spent in copies\n") {
 		t.Errorf("%v: %s", err, &text)
+	}
+}
+
+// The first finding was a wait for the device, and its command showed a path without tasks.
+func TestWaitsWithoutDeviceTimesComeLast(t *testing.T) {
+	untimed := func(given bool) (*stats.Stats, string) {
+		b := testtrace.New(t)
+		if given {
+			b.Meta(func(m *format.Meta) { m.DeviceTime = &format.DeviceTime{} })
+		}
+		for i := range int64(20) {
+			at := 10_000 + i*10_000
+			b.Call(0, at, at+100, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA))
+			b.Call(0, at+2_000, at+9_900, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+		}
+		s := sums(t, b.Load(), "")
+		var text bytes.Buffer
+		if err := report.StatsText(&text, "t.aclt", s, nil); err != nil {
+			t.Fatal(err)
+		}
+		return s, text.String()
+	}
+	for _, given := range []bool{false, true} {
+		s, text := untimed(given)
+		last := s.Findings[len(s.Findings)-1]
+		if s.Findings[0].Kind != stats.OwnTime || last.Kind != stats.Waits || last.CostNS < s.Findings[0].CostNS {
+			t.Errorf("%+v", s.Findings)
+		}
+		if strings.Contains(text, "record with --device-time all") == given || strings.Contains(text, "stats --critical-path") || !strings.Contains(text, "--func aclrtSynchronizeStream t.aclt") {
+			t.Errorf("given %v:\n%s", given, text)
+		}
+	}
+	if s := training(t, nil); s.Findings[0].Kind != stats.Waits {
+		t.Errorf("with device times: %+v", s.Findings)
 	}
 }

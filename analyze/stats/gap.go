@@ -8,7 +8,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// LongStep is the longest of the typical steps, on the thread with most time in calls.
+// LongStep is the longest of the typical steps, on the thread that made it.
 type LongStep struct {
 	Index int   `json:"step"` // number of the step, from 0
 	NS    int64 `json:"ns"`   // duration of the step
@@ -278,30 +278,13 @@ func (c *topCalls) most(what Part, typical bool) *CallSum {
 	return out
 }
 
-// busiest returns the thread with most time in calls in typical steps, or in the trace if there are none, and its index; nil for none.
-func (x *Splitter) busiest() (d *doing, thread int) {
-	in := func(d *doing) int64 {
-		of := d.all
-		if x.n > 0 {
-			of = d.sum
-		}
-		return of[PartWaiting] + of[PartLaunching] + of[PartCopying] + of[PartOther]
-	}
-	thread = -1
-	for i := range x.threads {
-		if t := &x.threads[i]; in(t) > 0 && (d == nil || in(t) > in(d)) {
-			d, thread = t, i
-		}
-	}
-	return d, thread
-}
-
-// Shares divide a typical step on the thread with most time in calls, or the thread's time if there are no steps.
+// Shares divide a typical step on the thread that makes the steps. Without steps they divide the time of the thread that launches most.
 type Shares struct {
 	Steps   int64  `json:"steps"`   // typical steps, 0 for the whole time
 	NS      int64  `json:"ns"`      // time that is divided: a step's mean, or the thread's time
 	Thread  string `json:"thread"`  // thread name
 	Process int    `json:"process"` // process id
+	Rank    *int   `json:"rank"`    // rank of the process in a merged trace, otherwise null
 	Parts
 	Gaps   []Gap   `json:"gaps,omitempty"`   // the longest own times, at most ten
 	Spread *Spread `json:"spread,omitempty"` // most of the own time before calls of one function
@@ -309,12 +292,13 @@ type Shares struct {
 
 // shares returns the shares, nil if nothing has a duration.
 func (x *Splitter) shares() *Shares {
-	d, i := x.busiest()
+	d, i := x.main()
 	if d == nil {
 		return nil
 	}
 	s := &Shares{Steps: x.n}
 	s.Thread, s.Process = x.thread(i)
+	s.Rank = rankOf(x.w, x.w.Process(uint32(i)))
 	if x.n == 0 {
 		s.NS = d.last - d.first
 		s.Parts = partsOf(&d.all, s.NS)

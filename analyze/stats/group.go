@@ -22,6 +22,7 @@ type Group struct {
 	Calls    uint64 `json:"calls"`             // number of calls
 	Failed   uint64 `json:"failed"`            // calls that returned an error
 	Launches uint64 `json:"launches"`          // number of kernel launches
+	InGraphs uint64 `json:"in_graphs"`         // kernels that its runs of graphs launch, or launches of the kernel by such runs
 	Copies   uint64 `json:"copies"`            // number of copies
 	Bytes    uint64 `json:"bytes"`             // copied or filled
 	HostNS   int64  `json:"host_ns"`           // time in the calls
@@ -40,6 +41,7 @@ func (g *Group) add(o *Group) {
 		g.StartNS = o.StartNS
 	}
 	g.Calls, g.Failed, g.Launches, g.Copies, g.Bytes = g.Calls+o.Calls, g.Failed+o.Failed, g.Launches+o.Launches, g.Copies+o.Copies, g.Bytes+o.Bytes
+	g.InGraphs += o.InGraphs
 	g.HostNS, g.WaitedNS, g.SpanNS, g.DeviceNS = g.HostNS+o.HostNS, g.WaitedNS+o.WaitedNS, g.SpanNS+o.SpanNS, g.DeviceNS+o.DeviceNS
 }
 
@@ -119,6 +121,11 @@ func (g *groups) call(h *timeline.HostCall, k *timeline.Task) {
 	case h.Fn != nil && h.Fn.Task == api.Kernel:
 		name = cmp.Or(h.Kernel, "unknown kernel")
 	}
+	if k != nil && g.o.By == "kernel" {
+		for _, in := range k.Content.Inside() {
+			g.of(0, -1, -1, in.Name).InGraphs += in.Count
+		}
+	}
 	into := g.of(h.Thread, lane, h.Step, name)
 	if into == nil {
 		return
@@ -146,6 +153,10 @@ func (g *groups) call(h *timeline.HostCall, k *timeline.Task) {
 		into.Launches++
 	case api.Copy:
 		into.Copies++
+	case api.GraphRun:
+		if k.Content != nil {
+			into.InGraphs += k.Content.Launches
+		}
 	}
 	if k.Measured { // other tasks have no end yet
 		into.DeviceNS += k.To - k.From
@@ -220,7 +231,11 @@ func (g *groups) list() []Group {
 		out = append(out, *x)
 	}
 	slices.SortFunc(out, func(a, b Group) int {
-		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(b.HostNS, a.HostNS), cmp.Compare(a.Process, b.Process), cmp.Compare(a.Name, b.Name))
+		device := 0
+		if g.o.By == "kernel" {
+			device = cmp.Compare(b.DeviceNS, a.DeviceNS)
+		}
+		return cmp.Or(cmp.Compare(a.order, b.order), device, cmp.Compare(b.HostNS, a.HostNS), cmp.Compare(b.InGraphs, a.InGraphs), cmp.Compare(a.Process, b.Process), cmp.Compare(a.Name, b.Name))
 	})
 	if g.o.Top > 0 && len(out) > g.o.Top {
 		for i := range out[g.o.Top:] {

@@ -2,6 +2,7 @@ package stats
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/acltrace/acltrace/internal/sample"
@@ -12,6 +13,11 @@ type Growth struct {
 	Steps     int    `json:"steps"`      // steps from the first to the last value
 	FromBytes uint64 `json:"from_bytes"` // memory in use after the first step
 	ToBytes   uint64 `json:"to_bytes"`   // memory in use after the last step
+	// PerStep is the slope of a line through the values: bytes that each step adds. The slope is between PerStepLow and PerStepHigh with a probability
+	// of 99%.
+	PerStep     float64 `json:"bytes_per_step"`
+	PerStepLow  float64 `json:"bytes_per_step_low"`
+	PerStepHigh float64 `json:"bytes_per_step_high"`
 }
 
 // stepSamples keeps evenly spaced typical steps: their index, duration, and the memory in use at their end.
@@ -32,19 +38,66 @@ func (s *stepSamples) near(ns int64) int {
 	return slices.MinFunc(s.Values, func(a, b stepSample) int { return cmp.Compare(off(a), off(b)) }).index
 }
 
-// growth returns the growth of memory, nil if there is none: every step of the last quarter ends with more memory in use than every step
-// of the second quarter. The first quarter is left out, in which programs fill caches.
+const (
+	// stretches is the number of parts of a run in which memory is compared.
+	stretches = 6
+	// leastRises is the number of stretches that must begin with more memory than the one before. Programs allocate late once or twice.
+	leastRises = 3
+	// student is the 99.5% quantile of Student's distribution with stretches-2 degrees of freedom.
+	student = 4.604
+)
+
+// growth returns the growth of memory, nil if there is none. The first quarter of the steps is left out, in which programs fill caches. The rest
+// are six stretches. Memory grows if its least value rises from one stretch to the next at least three times, the last time near the end, and if the
+// interval of the slope excludes 0.
 func (s *stepSamples) growth() *Growth {
-	quarter := len(s.Values) / 4
-	if quarter < 2 {
+	late := s.Values[len(s.Values)/4:]
+	n := len(late) / stretches
+	if n == 0 {
 		return nil
 	}
-	bytes := func(a, b stepSample) int { return cmp.Compare(a.bytes, b.bytes) }
-	early := slices.MaxFunc(s.Values[quarter:2*quarter], bytes)
-	late := slices.MinFunc(s.Values[len(s.Values)-quarter:], bytes)
-	if late.bytes <= early.bytes {
+	late = late[len(late)-n*stretches:]
+	var steps, means [stretches]float64
+	var least [stretches]uint64
+	for i := range least {
+		part := late[i*n : (i+1)*n]
+		least[i] = slices.MinFunc(part, func(a, b stepSample) int { return cmp.Compare(a.bytes, b.bytes) }).bytes
+		for _, v := range part {
+			steps[i] += float64(v.index) / float64(n)
+			means[i] += float64(v.bytes) / float64(n)
+		}
+	}
+	rises, latest := 0, 0
+	for i := 1; i < stretches; i++ {
+		if least[i] > least[i-1] {
+			rises, latest = rises+1, i
+		}
+	}
+	slope, off := line(steps[:], means[:])
+	if rises < leastRises || latest < stretches-2 || slope-student*off <= 0 {
 		return nil
 	}
-	from, to := s.Values[quarter], s.Values[len(s.Values)-1]
-	return &Growth{Steps: to.index - from.index, FromBytes: from.bytes, ToBytes: to.bytes}
+	from, to := late[0], late[len(late)-1]
+	return &Growth{Steps: to.index - from.index, FromBytes: from.bytes, ToBytes: to.bytes, PerStep: slope, PerStepLow: slope - student*off, PerStepHigh: slope + student*off}
+}
+
+// line returns the slope of the line through points by least squares, and its standard error.
+func line(x, y []float64) (slope, off float64) {
+	n := float64(len(x))
+	var mx, my, xx, xy, rest float64
+	for i := range x {
+		mx, my = mx+x[i]/n, my+y[i]/n
+	}
+	for i := range x {
+		xx, xy = xx+(x[i]-mx)*(x[i]-mx), xy+(x[i]-mx)*(y[i]-my)
+	}
+	if xx == 0 {
+		return 0, 0
+	}
+	slope = xy / xx
+	for i := range x {
+		d := y[i] - my - slope*(x[i]-mx)
+		rest += d * d
+	}
+	return slope, math.Sqrt(rest / (n - 2) / xx)
 }

@@ -1,15 +1,15 @@
 package stats
 
-// Gaps returns the mean own times between the calls of a typical step, on the thread with most time in calls.
+// Gaps returns the mean own times between the calls of a typical step, on the thread that makes the steps.
 func (x *Splitter) Gaps() []Gap {
-	d, _ := x.busiest()
+	d, _ := x.main()
 	if d == nil || x.n == 0 {
 		return nil
 	}
 	return d.gaps.means(x.n)
 }
 
-// Most returns the function with most time in the waits, launches, copies or other calls of steps, on the thread with most time in calls. It
+// Most returns the function with most time in the waits, launches, copies or other calls of steps, on the thread that makes the steps. It
 // returns "" for none.
 func (x *Splitter) Most(part Part) string {
 	if c := x.most(part); c != nil {
@@ -18,9 +18,9 @@ func (x *Splitter) Most(part Part) string {
 	return ""
 }
 
-// most returns the calls with most time in an activity on the thread with most time in calls, nil for none.
+// most returns the calls with most time in an activity on the thread that makes the steps, nil for none.
 func (x *Splitter) most(part Part) *CallSum {
-	d, _ := x.busiest()
+	d, _ := x.main()
 	if d == nil {
 		return nil
 	}

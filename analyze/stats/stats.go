@@ -31,6 +31,7 @@ type Stats struct {
 	Kernels   []Task     `json:"kernels"`   // sums by kernel, longest first: on the device, then in calls
 	Copies    []Task     `json:"copies"`    // sums by copy direction, in the same order
 	Streams   []Lane     `json:"streams"`   // sums by stream
+	Graphs    []GraphSum `json:"graphs"`    // sums by role of graphs, in the same order
 	Answer
 	Idle   []Idle  `json:"idle"`   // longest idle times on streams, at most ten
 	Errors []Error `json:"errors"` // returned errors by function and code, most frequent first
@@ -57,8 +58,10 @@ type Stats struct {
 type Answer struct {
 	// Findings are likely reasons for lost time and wrong results.
 	Findings []Finding `json:"findings"`
-	Shares   *Shares   `json:"shares"`  // nil if no call has a duration
-	Devices  []Device  `json:"devices"` // sums over the streams of each device
+	// DeviceTimes means that the program was recorded with device times.
+	DeviceTimes bool     `json:"device_times"`
+	Shares      *Shares  `json:"shares"`  // nil if no call has a duration
+	Devices     []Device `json:"devices"` // sums over the streams of each device
 }
 
 // Missing counts calls and ends of tasks that the trace does not have.
@@ -82,7 +85,7 @@ type Selected struct {
 type Options struct {
 	Select *timeline.Selection // calls, nil for all
 	// By selects Groups by step, thread, stream, kernel or function. Steps are in time order, and calls outside steps follow.
-	// Other groups are ordered by time in calls. Calls without a task have no stream. Only launches have a kernel.
+	// Kernels are ordered by measured time on the device, then like other groups by time in calls. Calls without a task have no stream. Only launches have a kernel.
 	By string
 	// Top limits Groups to those with the most time in calls, or to the longest steps. The sum of the others follows. 0
 	// means no limit.
@@ -122,8 +125,8 @@ type Steps struct {
 	MaxNS   int64     `json:"max_ns"`            // longest duration
 	Why     string    `json:"why,omitempty"`     // reason for no steps
 	MeanNS  int64     `json:"mean_ns,omitempty"` // mean duration of typical steps; only in stats
-	Threads []Thread  `json:"threads,omitempty"` // shares of mean_ns by thread, most time in calls first; only in stats
-	Longest *LongStep `json:"longest,omitempty"` // longest typical step, on the thread with most time in calls; only in stats
+	Threads []Thread  `json:"threads,omitempty"` // shares of mean_ns by thread: the thread that makes the steps, then most time in calls first; only in stats
+	Longest *LongStep `json:"longest,omitempty"` // longest typical step, on the thread that made it; only in stats
 }
 
 // Idle is a time without work on a stream, and the activity of the thread that ended it.
@@ -219,6 +222,10 @@ type Task struct {
 	RateAtLeast bool    `json:"bytes_per_s_at_least,omitempty"` // bytes_per_s is a lower bound
 	Sizes       []Task  `json:"sizes,omitempty"`                // copies by size class, smallest first, with the same keys
 
+	InGraphs uint64 `json:"in_graphs,omitempty"` // launches of the kernel by runs of graphs; they are not in the other values
+	// InGraphsNS estimates their time on the device: each takes the mean of the measured launches outside graphs. 0 if none is measured.
+	InGraphsNS int64 `json:"in_graphs_by_mean_ns,omitempty"`
+
 	times         Histogram // measured tasks only
 	measuredBytes uint64
 	bracketNS     int64
@@ -248,6 +255,9 @@ func (k *Task) ended(t *timeline.Task) {
 
 func (k *Task) finish() {
 	k.Measured, k.DeviceNS = k.times.n, k.times.sum
+	if k.Measured > 0 {
+		k.InGraphsNS = int64(float64(k.DeviceNS) / float64(k.Measured) * float64(k.InGraphs))
+	}
 	k.P50NS, k.P99NS, k.MaxNS = k.times.Percentile(50), k.times.Percentile(99), k.times.max
 	switch {
 	case k.measuredBytes > 0 && k.DeviceNS > 0:
@@ -300,6 +310,11 @@ func (s *Stats) Untimed() bool {
 	return !slices.ContainsFunc(s.Functions, func(f Function) bool { return f.TotalNS > 0 })
 }
 
+// Timed reports whether any task has a measured time on its device.
+func (s *Stats) Timed() bool {
+	return slices.ContainsFunc(s.Devices, func(d Device) bool { return d.Measured > 0 })
+}
+
 // Error counts one function's error.
 type Error struct {
 	Func  string `json:"func"`  // function
@@ -321,7 +336,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Stats, error) {
 	x := &summer{funcs: map[string]*funcSum{}, errors: map[errKey]*Error{}, kernels: map[string]*Task{}, copies: map[string]*Task{}, hidden: map[[2]string]int{},
 		ranges: map[rangeKey]int{}, retries: map[retryKey]int{}, idles: timeline.NewIdles(longest),
 		s: &Stats{HiddenSyncs: []HiddenSync{}, Retries: []Retry{}, Ranges: []Range{}, Functions: []Function{}, Kernels: []Task{}, Copies: []Task{},
-			Streams: []Lane{}, Idle: []Idle{}, Errors: []Error{}}}
+			Streams: []Lane{}, Graphs: []GraphSum{}, Idle: []Idle{}, Errors: []Error{}}}
 	if o == nil {
 		o = &Options{}
 	}
@@ -374,6 +389,7 @@ type summer struct {
 	errors  map[errKey]*Error
 	kernels map[string]*Task
 	copies  map[string]*Task
+	graphs  graphSums
 	lanes   []laneSum
 	hidden  map[[2]string]int
 	ranges  map[rangeKey]int
@@ -551,6 +567,9 @@ func (x *summer) issued(h *timeline.HostCall, k *timeline.Task, by *latest) [2]*
 		l.Launches++
 	case api.Copy:
 		l.Copies++
+	case api.GraphRun:
+		x.graphs.issued(k, host)
+		x.inGraphs(k)
 	}
 	if l.thread == h.Thread {
 		l.RecordingNS += by.recording - l.recording
@@ -615,6 +634,9 @@ func (x *summer) task(k *timeline.Task) error {
 		if t != nil {
 			t.ended(k)
 		}
+	}
+	if k.Kind == api.GraphRun {
+		x.graphs.of(k).ended(k)
 	}
 	if l := &x.w.Lanes[k.Lane]; !l.Synchronous {
 		x.idles.Task(k)
@@ -690,7 +712,7 @@ func (x *summer) finish() (*Stats, error) {
 	case s.Calls > 0:
 		s.SpanNS = w.End - w.Start
 	}
-	s.GivenUp = w.GivenUp
+	s.GivenUp, s.DeviceTimes = w.GivenUp, w.Reader.Meta().DeviceTime != nil
 	s.Recording.Copies = w.Reader.Meta().Tracer.Copies
 	s.Steps = SumSteps(w, s.Steps.Count, &x.steps)
 	if !x.part {
@@ -725,10 +747,11 @@ func (x *summer) finish() (*Stats, error) {
 			out = append(out, *k)
 		}
 		slices.SortFunc(out, func(a, b Task) int {
-			return cmp.Or(cmp.Compare(b.DeviceNS, a.DeviceNS), cmp.Compare(b.HostNS, a.HostNS), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
+			return cmp.Or(cmp.Compare(b.DeviceNS, a.DeviceNS), cmp.Compare(b.HostNS, a.HostNS), cmp.Compare(b.Count+b.InGraphs, a.Count+a.InGraphs), cmp.Compare(a.Name, b.Name))
 		})
 		return out
 	}
+	s.Graphs = x.graphs.list()
 	s.Kernels, s.Copies = collect(x.kernels), collect(x.copies)
 	if x.groups != nil {
 		s.Groups = x.groups.list()

@@ -52,7 +52,7 @@ type Splitter struct {
 	from    int64 // end of the latest step
 	gaps    gapBudget
 	longest LongStep // among typical steps
-	current Parts    // of the latest typical step, on the thread with most time in calls
+	current Parts    // of the latest typical step, on the thread that made it
 }
 
 type doing struct {
@@ -63,6 +63,8 @@ type doing struct {
 	until, carried int64 // latest call end; the same before the current step
 	what, before   Part  // these calls' activities
 	some           bool  // has calls in a typical step
+	made           int64 // typical steps that the thread made
+	issued         issued
 	gaps           gaps
 	calls          topCalls
 }
@@ -134,8 +136,9 @@ func (x *Splitter) Call(h *timeline.HostCall, k *timeline.Task, selected bool) {
 		d.now[PartRecording] += h.Recording
 		d.gaps.call(&x.gaps, h, max(d.until, x.from))
 	}
+	what := x.doing(h, k)
+	d.issued.call(what, h, k, selected)
 	if end > d.until {
-		what := x.doing(h, k)
 		took := end - max(h.Start, d.until) // a profile's nested call is part of the outer one
 		if selected {
 			d.all[what] += took
@@ -156,8 +159,8 @@ func (x *Splitter) Call(h *timeline.HostCall, k *timeline.Task, selected bool) {
 }
 
 // Step takes a step that has ended. It is in the sums if it is selected and typical. A call may begin before the step or end after it. The last step's end
-// is known late, and later calls may have been added to it: such a step does not count. Step returns the parts of a step that counts, on the thread with
-// most time in calls.
+// is known late, and later calls may have been added to it: such a step does not count. Step returns the parts of a step that counts, on the thread that
+// made it.
 func (x *Splitter) Step(p *step.Step, selected bool) (parts Parts, counts bool) {
 	counts = selected && p.Typical && !p.Open && x.latest < p.To
 	if counts {
@@ -177,6 +180,7 @@ func (x *Splitter) Step(p *step.Step, selected bool) (parts Parts, counts bool) 
 				d.some = d.some || ns > 0
 			}
 			d.onSum += d.device
+			d.issued.typical.add(&d.issued.now)
 		}
 	}
 	if counts {
@@ -186,6 +190,7 @@ func (x *Splitter) Step(p *step.Step, selected bool) (parts Parts, counts bool) 
 		d := &x.threads[i]
 		d.gaps.step(&x.gaps, counts, p.To-p.From, p.To-max(d.until, x.from))
 		d.calls.step(counts)
+		d.issued.now = work{}
 		d.now, d.device, d.carried, d.before = [PartOwn]int64{}, 0, d.until, d.what
 	}
 	x.from = p.To
@@ -194,26 +199,60 @@ func (x *Splitter) Step(p *step.Step, selected bool) (parts Parts, counts bool) 
 
 // typical looks at a typical step that has ended.
 func (x *Splitter) typical(p *step.Step) {
-	var busiest *doing
+	d := x.maker(p)
 	x.current = Parts{OwnNS: p.To - p.From}
-	for i := range x.threads {
-		d := &x.threads[i]
-		if parts := partsOf(&d.now, p.To-p.From); parts.InCallsNS() > 0 && (busiest == nil || parts.InCallsNS() > x.current.InCallsNS()) {
-			busiest, x.current = d, parts
-		}
-	}
-	if busiest == nil || p.To-p.From <= x.longest.NS {
+	if d == nil {
 		return
 	}
-	x.longest = LongStep{Index: p.Index, NS: p.To - p.From, Parts: x.current, Call: busiest.gaps.long, Gap: busiest.gaps.widest(p.To - max(busiest.until, x.from))}
+	d.made++
+	x.current = partsOf(&d.now, p.To-p.From)
+	if p.To-p.From > x.longest.NS {
+		x.longest = LongStep{Index: p.Index, NS: p.To - p.From, Parts: x.current, Call: d.gaps.long, Gap: d.gaps.widest(p.To - max(d.until, x.from))}
+	}
 }
 
-// list returns the threads ordered by time in calls, and a step's mean duration.
+// maker returns the thread that made a step: the one that ended it, if it issued a task or waited in the step. Otherwise, as when a range on
+// another thread marks the step, the thread of the same process that issued most. It returns nil if none did.
+func (x *Splitter) maker(p *step.Step) (d *doing) {
+	if int(p.Thread) < len(x.threads) && x.threads[p.Thread].issued.now.n > 0 {
+		return &x.threads[p.Thread]
+	}
+	for i := range x.threads {
+		t := &x.threads[i]
+		if n := t.issued.now.n; n > 0 && (d == nil || n > d.issued.now.n) && x.w.Process(uint32(i)) == x.w.Process(p.Thread) {
+			d = t
+		}
+	}
+	return d
+}
+
+// main returns the thread that made most typical steps, and its index. Without typical steps it is the thread that launched most, or that spent most
+// time in calls. It returns nil and -1 for none.
+func (x *Splitter) main() (d *doing, thread int) {
+	thread = -1
+	by := func(a, b *doing) int {
+		return cmp.Or(cmp.Compare(a.made, b.made), cmp.Compare(a.issued.all.launches, b.issued.all.launches), cmp.Compare(inCalls(&a.all), inCalls(&b.all)))
+	}
+	for i := range x.threads {
+		if t := &x.threads[i]; inCalls(&t.all) > 0 && (x.n == 0 || t.made > 0) && (d == nil || by(t, d) > 0) {
+			d, thread = t, i
+		}
+	}
+	return d, thread
+}
+
+func inCalls(of *[PartOwn]int64) int64 {
+	return of[PartWaiting] + of[PartLaunching] + of[PartCopying] + of[PartOther]
+}
+
+// list returns the thread that makes the steps, then the others ordered by time in calls, and a step's mean duration.
 func (x *Splitter) list() (out []Thread, mean int64) {
 	if x.n == 0 {
 		return nil, 0
 	}
 	n, mean := x.n, x.took/x.n
+	main, _ := x.main()
+	first := 0
 	for i := range x.threads {
 		d := &x.threads[i]
 		if !d.some {
@@ -225,9 +264,13 @@ func (x *Splitter) list() (out []Thread, mean int64) {
 		}
 		t := Thread{Parts: partsOf(&of, mean), DeviceNS: d.onSum / n}
 		t.Thread, t.Process = x.thread(i)
+		if d == main {
+			out, first = slices.Insert(out, 0, t), 1
+			continue
+		}
 		out = append(out, t)
 	}
-	slices.SortStableFunc(out, func(a, b Thread) int { return cmp.Compare(b.InCallsNS(), a.InCallsNS()) })
+	slices.SortStableFunc(out[first:], func(a, b Thread) int { return cmp.Compare(b.InCallsNS(), a.InCallsNS()) })
 	return out, mean
 }
 

@@ -18,10 +18,11 @@ import (
 	"github.com/acltrace/acltrace/report"
 )
 
+func handle(v uint64) testtrace.Mod { return func(_ *api.Func, c *format.Call) { c.Ret = v } }
+
 // TestWithinSteps has a thread that launches, and a thread whose waits begin before a step and end after it.
 func TestWithinSteps(t *testing.T) {
 	b := testtrace.New(t)
-	handle := func(v uint64) testtrace.Mod { return func(_ *api.Func, c *format.Call) { c.Ret = v } }
 	for i := range int64(5) {
 		at := 10_000 + 1200*i
 		b.Call(1, at-100, at+400, "aclrtSynchronizeDevice", nil)
@@ -38,8 +39,8 @@ func TestWithinSteps(t *testing.T) {
 	tl := b.Load()
 	s := sums(t, tl, "")
 	want := []stats.Thread{
-		{Thread: "thread 4011", Process: 4001, Parts: stats.Parts{WaitingNS: 500, OwnNS: 500}},
 		{Thread: "thread 4001 train", Process: 4001, Parts: stats.Parts{WaitingNS: 300, LaunchingNS: 100, CopyingNS: 50, OtherNS: 20, OwnNS: 530}, DeviceNS: 370},
+		{Thread: "thread 4011", Process: 4001, Parts: stats.Parts{WaitingNS: 500, OwnNS: 500}},
 	}
 	if s.Steps.Source != "marked" || s.Steps.MeanNS != 1000 || fmt.Sprint(s.Steps.Threads) != fmt.Sprint(want) {
 		t.Errorf("%+v, want %+v", s.Steps, want)

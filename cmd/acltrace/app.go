@@ -22,6 +22,7 @@ const (
 	exitUsage   = 2
 	exitDiffers = 3
 	exitLacks   = 4   // done, but the trace lacks calls or results
+	exitUnclear = 5   // diff: a large change may be chance
 	exitStart   = 125 // record and sim: the program did not start
 )
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"time"
 
 	"github.com/acltrace/acltrace/record"
@@ -17,7 +19,7 @@ func (a *app) collectCmd() *cobra.Command {
 		Use:   "collect DIR",
 		Short: "record programs of other containers or users",
 		Long: "Writes the calls of programs that run elsewhere to a trace: in another container, or as another user. DIR is the folder of a session, which " +
-			"`acltrace env --install DIR` or this command makes. The programs have the variables that `acltrace env DIR` prints.\n\n" +
+			"`acltrace env --install DIR` makes, or this command in an existing folder. The programs have the variables that `acltrace env DIR` prints.\n\n" +
 			"SIGTERM or SIGINT ends the collector. The programs do not depend on it: their buffers (--ring-size) keep calls while no collector " +
 			"runs, and count the calls that do not fit. An earlier trace is not overwritten. The next one is called NAME-2.aclt, and so on.\n\n" +
 			"The flags that were given to `acltrace env --install` apply here, unless they are given again.",
@@ -26,6 +28,9 @@ func (a *app) collectCmd() *cobra.Command {
 		Args: arguments(1, "the folder of a session"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.Dir = args[0]
+			if _, err := os.Stat(o.Dir); err != nil {
+				return fmt.Errorf("collect: %w: `acltrace env --install %s` makes it", err, o.Dir)
+			}
 			if err := storedFlags(c, o.Dir); err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/acltrace/acltrace/analyze/diff"
 	"github.com/acltrace/acltrace/format"
@@ -17,7 +18,7 @@ func (a *app) diffCmd() *cobra.Command {
 		Use:   "diff A B",
 		Short: "compare two runs: slower, faster, new or gone",
 		Long: "Compares run B with run A by steps and kernels. The exit code is 3 if something is slower or faster by more than the threshold and the noise, " +
-			"new, gone, or more or less frequent in a step. Otherwise it is 4 if calls were lost, and 0 if not.\n\n" +
+			"new, gone, or more or less frequent in a step. Otherwise it is 5 if a change of that size may be chance, 4 if calls were lost, and 0 if not.\n\n" +
 			"The flags that choose calls apply to both runs. The step itself is compared only if they choose whole steps or times.",
 		Example: "acltrace diff before.aclt after.aclt\n" +
 			"acltrace diff --slower --threshold 3 --step 10:99 main.aclt branch.aclt",
@@ -64,6 +65,8 @@ func (a *app) diffCmd() *cobra.Command {
 				return err
 			case slower && d.SlowerCount > 0, !slower && d.Differs:
 				return &exit{exitDiffers, nil}
+			case slices.ContainsFunc(d.Doubts, func(x diff.Doubt) bool { return x.Slower || !slower && !d.Differs }):
+				return &exit{exitUnclear, nil}
 			}
 			return nil
 		},

@@ -314,3 +314,10 @@ func TestNames(t *testing.T) {
 		}
 	}
 }
+
+// A run of a graph did not say which kernels it launches.
+func TestGraphsListTheirKernels(t *testing.T) {
+	if n := bytes.Count(written(t, testtrace.Graphs(t, 3), nil), []byte(`"acl.graph_kernels":"3 attention, 1 mlp"`)); n != 40 {
+		t.Errorf("%d runs with kernels", n)
+	}
+}

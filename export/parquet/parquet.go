@@ -39,6 +39,7 @@ type Call struct {
 	Kernel     *string `parquet:"kernel,optional,dict"`
 	Unfinished bool    `parquet:"unfinished"`
 	Task       bool    `parquet:"task"`
+	Step       *int32  `parquet:"step,optional,dict"`
 }
 
 // Task is a row in table tasks.
@@ -59,6 +60,10 @@ type Task struct {
 	Open      bool   `parquet:"open"`
 	StreamID  *int64 `parquet:"stream_id,optional,dict"`
 	TaskID    *int64 `parquet:"task_id,optional"`
+	Step      *int32 `parquet:"step,optional,dict"`
+
+	GraphKernels  *string `parquet:"graph_kernels,optional,dict"`
+	GraphLaunches *int64  `parquet:"graph_launches,optional,dict"`
 }
 
 // Copy is a row in table copies.
@@ -118,17 +123,20 @@ type writer struct {
 
 type callColumns struct {
 	*table
-	call, pid, tid, function, start, duration, ret, error, kernel, unfinished, task *column
+	call, pid, tid, function, start, duration, ret, error, kernel, unfinished, task, step *column
 }
 
 type taskColumns struct {
 	*table
 	call, pid, tid, device, stream, kind, name, issued, from, to, measured, open, streamID, taskID *column
+
+	step, inside, launches *column
 }
 
 func (t *table) taskColumns() taskColumns {
 	return taskColumns{t, t.column("call"), t.column("pid"), t.column("tid"), t.column("device"), t.column("stream"), t.column("kind"), t.column("name"),
-		t.column("issued_ns"), t.column("from_ns"), t.column("to_ns"), t.column("measured"), t.column("open"), t.column("stream_id"), t.column("task_id")}
+		t.column("issued_ns"), t.column("from_ns"), t.column("to_ns"), t.column("measured"), t.column("open"), t.column("stream_id"), t.column("task_id"),
+		t.column("step"), t.column("graph_kernels"), t.column("graph_launches")}
 }
 
 // batchRows is the batch size: small enough for the processor's caches.
@@ -200,6 +208,9 @@ func Write(create func(table string) (io.WriteCloser, error), r *format.Reader, 
 		return nil, err
 	}
 	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Select: sel, Progress: o.Progress})
+	if err := w.FindSteps(); err != nil {
+		return nil, err
+	}
 	var files []io.Closer
 	res := &Result{}
 	err = func() error {
@@ -284,7 +295,7 @@ func (x *writer) use(tables []*table) {
 	}
 	t := tables[0]
 	x.calls = callColumns{t, t.column("call"), t.column("pid"), t.column("tid"), t.column("function"), t.column("start_ns"),
-		t.column("duration_ns"), t.column("ret"), t.column("error"), t.column("kernel"), t.column("unfinished"), t.column("task")}
+		t.column("duration_ns"), t.column("ret"), t.column("error"), t.column("kernel"), t.column("unfinished"), t.column("task"), t.column("step")}
 	x.tasks = tables[1].taskColumns()
 	t = tables[2]
 	x.copies.taskColumns = t.taskColumns()
@@ -341,6 +352,10 @@ func (x *writer) takeCalls(rows []timeline.HostCall) error {
 		if c.Flags&format.Unfinished != 0 {
 			unfinished[i] = 1
 		}
+	}
+	steps := t.step.has.zeros(len(rows))
+	for i := range rows {
+		t.step.put(steps, i, rows[i].Step)
 	}
 	functions, kernels := t.function.indexes.more(len(rows)), t.kernel.has.zeros(len(rows))
 	for i := range rows {
@@ -442,6 +457,15 @@ func (x *writer) taskRows(to *taskColumns, rows []*timeline.Task, lanes []timeli
 			to.device.indexes = append(to.device.indexes, device)
 		}
 	}
+	steps, inside, launches := to.step.has.zeros(len(rows)), to.inside.has.zeros(len(rows)), to.launches.has.zeros(len(rows))
+	for i, t := range rows {
+		to.step.put(steps, i, t.Step)
+		if c := t.Content; c != nil {
+			inside[i], launches[i] = 1, 1
+			to.inside.indexes = append(to.inside.indexes, to.inside.texts.index(valid(c.String())))
+			to.launches.indexes = append(to.launches.indexes, to.launches.values.index(int64(c.Launches)))
+		}
+	}
 	kinds, names := to.kind.indexes.more(len(rows)), to.name.indexes.more(len(rows))
 	streamIDs, taskIDs := to.streamID.has.zeros(len(rows)), to.taskID.has.zeros(len(rows))
 	kind, kindAt := api.NoTask, int32(0)
@@ -457,6 +481,14 @@ func (x *writer) taskRows(to *taskColumns, rows []*timeline.Task, lanes []timeli
 		}
 	}
 	return to.added(len(rows))
+}
+
+// put adds the number of a step, if the row is in a step.
+func (c *column) put(has []byte, row, step int) {
+	if step >= 0 {
+		has[row] = 1
+		c.indexes = append(c.indexes, c.values.index(int64(step)))
+	}
 }
 
 func flag(v bool) byte {

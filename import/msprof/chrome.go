@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,6 +19,8 @@ import (
 type event struct {
 	Phase string `json:"ph"`
 	Name  text   `json:"name"`
+	Cat   text   `json:"cat"`
+	ID    number `json:"id"`
 	PID   number `json:"pid"`
 	TID   number `json:"tid"`
 	TS    number `json:"ts"`
@@ -138,6 +141,7 @@ func (im *importer) trace(path string, f io.Reader) error {
 	var rows []raw
 	processes := map[int64]string{}
 	threads := map[[2]int64]string{}
+	var arrows arrows
 	for dec.More() {
 		var e event
 		at := dec.InputOffset()
@@ -175,6 +179,12 @@ func (im *importer) trace(path string, f io.Reader) error {
 			r.node = e.Args.Level == "node"
 			r.typ, r.direction = im.name(string(e.Args.Type)), im.name(string(e.Args.Direction))
 			rows = append(rows, r)
+		case (e.Phase == "s" || e.Phase == "f") && (e.Cat == hostToDeviceArrow || strings.HasPrefix(string(e.Name), hostToDeviceArrow)):
+			at, err := e.TS.nanoseconds()
+			if err != nil {
+				continue // it only ties a task to its call
+			}
+			arrows.add(e.Phase == "s", string(e.ID), end{pid, tid, at})
 		case e.Phase == "C":
 			im.rep.Left["values of counters"]++
 		}
@@ -182,6 +192,7 @@ func (im *importer) trace(path string, f io.Reader) error {
 	if _, err := dec.Token(); err != nil {
 		return fail(dec.InputOffset(), err)
 	}
+	arrows.tie(rows, processes)
 	for i := range rows {
 		im.event(&rows[i], processes, threads)
 	}
@@ -274,6 +285,11 @@ func (im *importer) event(r *raw, processes map[int64]string, threads map[[2]int
 	im.add(&r.row)
 }
 
+// control are the types of tasks by which the runtime controls the device. They run no code of a program.
+var control = []string{"PLACE_HOLDER", "Write Value", "WRITE_VALUE", "PROFILING_", "PROFILER_", "TASK_TIMEOUT_SET", "OVERFLOW_SWITCH_SET", "MAINTENANCE", "MAINTAINCE", "MODEL_MAINTAINCE",
+	"CREATE_STREAM", "CREATE_L2_ADDR", "STREAM_ACTIVE", "STREAM_SWITCH", "LABEL_SET", "DEBUG_REGISTER", "DEBUG_UNREGISTER", "DATADUMP_LOADINFO", "AICPU_INFO_LOAD", "NOP", "END_GRAPH", "MODEL_END_GRAPH",
+	"TASK_SQE_UPDATE", "FLIP", "UPDATE_ADDRESS", "GET_DEVICE_MSG", "SET_STREAM"}
+
 // task completes a device task row. It reports false for task types that a trace cannot hold.
 func (im *importer) task(r *row, name, typ, direction string) bool {
 	r.node = false
@@ -284,7 +300,7 @@ func (im *importer) task(r *row, name, typ, direction string) bool {
 		r.kind = waiting
 	case name == "MEMCPY_ASYNC" || strings.HasPrefix(typ, "SDMA") || strings.HasPrefix(typ, "PCIE_DMA"):
 		r.kind, r.direction = copying, im.way(direction)
-	case strings.HasPrefix(typ, "PLACE_HOLDER") || strings.HasPrefix(typ, "Write Value") || strings.HasPrefix(typ, "WRITE_VALUE"):
+	case slices.ContainsFunc(control, func(prefix string) bool { return strings.HasPrefix(typ, prefix) }):
 		im.rep.Left["tasks of the scheduler: "+typ]++
 		return false
 	default:

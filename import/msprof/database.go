@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 )
 
 // none marks a missing connection, task or context in a database.
@@ -256,10 +255,6 @@ func (d *dbReader) tasks() error {
 		}
 		if info.name == "" && !part && split[n] {
 			d.rep.Left["tasks that are there as their parts"]++
-			return nil
-		}
-		if strings.HasPrefix(typ, "PROFILING_") {
-			d.rep.Left["tasks of the scheduler: "+typ]++
 			return nil
 		}
 		name := cmp.Or(info.name, typ)

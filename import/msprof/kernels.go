@@ -32,7 +32,7 @@ func (c column) find(header []string) int {
 	return slices.IndexFunc(header, func(h string) bool { return slices.Contains(c, strings.TrimSpace(h)) })
 }
 
-// kernels reads a kernel table. If there is a Chrome trace as well, the table only adds block counts.
+// kernels reads a kernel table. beside means that a Chrome trace has the tasks: then the table only adds block counts.
 func (im *importer) kernels(path string, f io.Reader, beside bool) error {
 	r := csv.NewReader(bufio.NewReaderSize(f, 1<<20))
 	r.LazyQuotes, r.ReuseRecord = true, true
@@ -107,6 +107,9 @@ func (im *importer) kernels(path string, f io.Reader, beside bool) error {
 		if id := field(stepColumn); id != "" && id != "N/A" {
 			im.widen(steps, id, &k)
 		}
+	}
+	if im.rep.Steps > 0 {
+		return nil // the trace has the steps
 	}
 	for _, s := range steps {
 		im.add(s)

@@ -196,7 +196,7 @@ func Import(p *Profile, m *api.Model, output string) (*Report, error) {
 	if err := reading(p.Trace, func(f io.Reader) error { return im.trace(p.Trace, f) }); err != nil {
 		return nil, err
 	}
-	if err := reading(p.Kernels, func(f io.Reader) error { return im.kernels(p.Kernels, f, p.Trace != "") }); err != nil {
+	if err := reading(p.Kernels, func(f io.Reader) error { return im.kernels(p.Kernels, f, im.rep.Tasks > 0) }); err != nil {
 		return nil, err
 	}
 	if p.Database != "" {

@@ -48,7 +48,7 @@ func Noun[N Integer](n N, noun string) string {
 		return noun
 	case strings.HasSuffix(noun, "y"):
 		return noun[:len(noun)-1] + "ies"
-	case strings.HasSuffix(noun, "h"), strings.HasSuffix(noun, "s"):
+	case strings.HasSuffix(noun, "ch"), strings.HasSuffix(noun, "sh"), strings.HasSuffix(noun, "s"):
 		return noun + "es"
 	}
 	return noun + "s"

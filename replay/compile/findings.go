@@ -20,7 +20,9 @@ type Findings struct {
 	To      int64  // last end
 	Longest int64  // longest duration, nanoseconds
 	Scope   format.Scope
-	Cut     string // why the recording's end is missing, "" if it is there
+
+	Replayable bool   // the trace was recorded with --replayable
+	Cut        string // why the recording's end is missing, "" if it is there
 
 	Unsupported []Unsupported // calls that can't be made, so nothing is run
 	LeftOut     []Unsupported // composite calls, replaced by the calls inside

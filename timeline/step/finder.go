@@ -72,6 +72,13 @@ func (f *Finder) See(op *Op, named *Range) {
 	}
 }
 
+// Captured takes a capture after the call that ends it.
+func (f *Finder) Captured(c *Capture) {
+	if f.live != nil && f.live.learner != nil {
+		f.live.learner.Captured(c)
+	}
+}
+
 // Count takes a call if a marker counts the steps. name is the name of the range or mark that the call begins.
 func (f *Finder) Count(m *api.Model, process uint32, fn *api.Func, c *format.Call, name string) {
 	f.steps.count(m, process, fn, c, name)

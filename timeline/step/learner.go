@@ -40,6 +40,42 @@ func (l *Learner) Op(op Op) (more bool) {
 	return true
 }
 
+// warmUps is the number of times that a program runs kernels eagerly before it captures them.
+const warmUps = 3
+
+// Captured takes a capture after the call that ends it. It drops the ops of the warm-up runs of the same kernels before it. They are no steps,
+// though a program that captures many graphs repeats them often.
+func (l *Learner) Captured(c *Capture) {
+	lanes, n := l.lanes(), len(c.Kernels)
+	if n < 2 {
+		return // a step may be a single kernel
+	}
+	want, threads := newBag(c.Kernels), map[uint32]bool{}
+	at := len(l.ops)
+	for range warmUps {
+		ids, first := make([]uint64, 0, n), at
+		for first > 0 && len(ids) < n {
+			first--
+			if d := &l.ops[first]; d.Class == Launch && lanes[d.Lane].Process == c.Process {
+				ids = append(ids, d.What)
+				threads[d.Thread] = true
+			}
+		}
+		slices.Reverse(ids)
+		if len(ids) < n || !want.like(ids) {
+			break
+		}
+		at = first
+	}
+	if at == len(l.ops) {
+		return
+	}
+	kept := slices.DeleteFunc(l.ops[at:], func(d Op) bool {
+		return d.Lane >= 0 && lanes[d.Lane].Process == c.Process || d.Lane < 0 && threads[d.Thread]
+	})
+	l.ops = l.ops[:at+len(kept)]
+}
+
 // Rule returns the rule at the end of the trace, or after Op has returned false. Its Source is None if there is none.
 func (l *Learner) Rule() *Rule {
 	if was := l.best; len(l.ops) > 0 && (was == nil || was.Source == None) && l.tries < maxTries {
@@ -195,9 +231,7 @@ func (l *Learner) rhythm(lane int, thread uint32) *rhythm {
 			ids[id] = at
 			r.symbols = append(r.symbols, symbol{id: id, class: d.Class, first: len(r.pulses)})
 		}
-		if d.Class == Launch {
-			r.launches++
-		}
+		r.launches += int(d.Launches)
 		if n := len(r.pulses); n > 0 && d.Class >= CopyOut {
 			r.symbols[r.pulses[n-1].symbol].followed++
 		}
@@ -257,7 +291,7 @@ func most(ops []Op, key func(*Op) int) (best, launches int) {
 	counts := map[int]int{}
 	for i := range ops {
 		if d := &ops[i]; d.Class == Launch {
-			counts[key(d)]++
+			counts[key(d)] += int(d.Launches)
 		}
 	}
 	best = -1

@@ -260,9 +260,7 @@ func (c *cut) tile() bool {
 	}
 	launches := 0
 	for _, p := range c.r.pulses[c.at[m-1]:c.at[m]] {
-		if c.r.symbols[p.symbol].class == Launch {
-			launches++
-		}
+		launches += int(c.r.ops[p.op].Launches)
 	}
 	if launches < 2 || 5*first > m {
 		return false
@@ -325,9 +323,7 @@ func (c *cut) judge(exact bool) bool {
 			c.n++
 			in += lens[i]
 			for _, p := range c.r.pulses[c.at[i]:c.at[i+1]] {
-				if c.r.symbols[p.symbol].class == Launch {
-					launches++
-				}
+				launches += int(c.r.ops[p.op].Launches)
 			}
 		}
 	}

@@ -67,10 +67,17 @@ func (r *Rule) finds(o *Rule) bool {
 // An Op is the part of a call that steps depend on: a task, or a wait for the device.
 type Op struct {
 	Start, End int64  // of the call
-	What       uint64 // hash of the name, and for a graph run of the graph
+	What       uint64 // hash of the name, and for a graph run of the graph's role
 	Lane       int32  // index, -1 for a wait
 	Thread     uint32
+	Launches   uint32 // kernels that it launches: those in the graph for a graph run
 	Class      Class
+}
+
+// A Capture is a graph that has been captured.
+type Capture struct {
+	Process uint32
+	Kernels []uint64 // Op.What of its kernels
 }
 
 // Class is the kind of an Op.

@@ -236,6 +236,9 @@ func (s *Scene) task(t *timeline.Task) error {
 		if t.Object != nil {
 			l.num(keyGraph, uint64(t.Object.ID))
 			l.num(keyGraphTasks, s.graphs[t.Object])
+			if t.Content != nil {
+				l.text(keyGraphKernels, s.Sym(t.Content.String()))
+			}
 		}
 	default:
 		if t.Object != nil {

@@ -32,6 +32,7 @@ const (
 	keyEvent
 	keyGraph
 	keyGraphTasks
+	keyGraphKernels
 	keyLost
 	keyReason
 	keyStep
@@ -54,7 +55,7 @@ var fixed = []string{
 	keyCall: ".call", keyKernel: ".kernel", keyStream: ".stream", keyTask: ".task", keyBytes: ".bytes", keyRet: ".ret",
 	keyError: ".error", keyUnfinished: ".unfinished", keyTruncated: ".truncated", keyRetries: ".retries", keyBracketed: ".bracketed",
 	keyOpen: ".open", keyNotAfter: ".not_after_ns", keyBlocks: ".blocks", keyPageable: ".pageable", keyStreamID: ".stream_id",
-	keyTaskID: ".task_id", keyEvent: ".event", keyGraph: ".graph", keyGraphTasks: ".graph_tasks", keyLost: ".lost", keyReason: ".reason",
+	keyTaskID: ".task_id", keyEvent: ".event", keyGraph: ".graph", keyGraphTasks: ".graph_tasks", keyGraphKernels: ".graph_kernels", keyLost: ".lost", keyReason: ".reason",
 	keyStep: ".step", keyStepSource: ".step_source", keyUntypical: ".untypical", catStep: "step", keyDomain: ".domain", keyEndThread: ".end_thread",
 	catCall: "call", catTask: "task", catBracketed: "bracketed", catRange: "range", catGap: "gap", nameLost: "calls lost", nameNotRecorded: "not recorded",
 }

@@ -38,6 +38,7 @@ const (
 	KeyEnd
 	KeyEvent
 	KeyFolded
+	KeyGraphKernels
 	KeyIncomplete
 	KeyKernel
 	KeyLastCall
@@ -91,6 +92,7 @@ var keyNames = [numKeys]string{
 	KeyEnd:              "end",
 	KeyEvent:            "event",
 	KeyFolded:           "folded",
+	KeyGraphKernels:     "graph_kernels",
 	KeyIncomplete:       "incomplete",
 	KeyKernel:           "kernel",
 	KeyLastCall:         "last_call",

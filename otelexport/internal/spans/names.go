@@ -179,6 +179,9 @@ func (n *nameCache) describe(s *subject, c *timeline.HostCall, t *timeline.Task,
 			if t.Object != nil {
 				s.text = objectName(t.Object.Kind, t.Object.ID)
 			}
+			if t.Content != nil {
+				about(otlp.KeyGraphKernels, t.Content.String())
+			}
 			return "launch " + s.text
 		case api.System:
 			return c.Name

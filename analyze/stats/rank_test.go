@@ -1,0 +1,149 @@
+package stats_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/analyze/stats"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testtrace"
+	"github.com/acltrace/acltrace/report"
+)
+
+// The thread with most time in calls was described: one that waits in aclrtProcessReport, for another stream, or in another process. The longest
+// step was explained by "call 0, , took 0 ns".
+func TestSharesAreOfTheThreadThatMakesTheSteps(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		helper func(b *testtrace.Builder, thread uint32)
+	}{
+		{"report", func(b *testtrace.Builder, thread uint32) {
+			for at := int64(5_000); at < 45_000_000; at += 10_000_000 {
+				b.Call(thread, at, at+9_999_000, "aclrtProcessReport", testtrace.A(100))
+			}
+		}},
+		{"other stream", func(b *testtrace.Builder, thread uint32) {
+			b.Call(thread, 4_600, 4_700, "aclrtCreateStream", testtrace.A(0x7ffe0000), testtrace.Outs("stream", testtrace.StreamB))
+			for at := int64(5_000); at < 45_000_000; at += 10_000_000 {
+				b.Call(thread, at, at+100, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamB))
+				b.Call(thread, at+200, at+9_999_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamB))
+			}
+		}},
+	} {
+		for _, thread := range []uint32{1, 2} { // of the same process, and of another one
+			t.Run(fmt.Sprint(test.name, thread), func(t *testing.T) {
+				first := true
+				s := training(t, func(b *testtrace.Builder, i int, _ int64) int64 {
+					if first {
+						test.helper(b, thread)
+						first = false
+					}
+					if i == 13 {
+						return 6_000_000
+					}
+					return 0
+				})
+				sh, l := s.Shares, s.Steps.Longest
+				if sh.Thread != "thread 4001 train" || sh.WaitingNS != 1_000_000 || sh.CopyingNS != 100_000 || s.Steps.Threads[0].Thread != sh.Thread {
+					t.Errorf("%+v, %+v", sh, s.Steps.Threads)
+				}
+				if l == nil || l.Call.Func != "aclrtSynchronizeStream" || l.Call.NS != 1_000_000 || l.WaitingNS != 1_000_000 {
+					t.Errorf("%+v", l)
+				}
+				var text bytes.Buffer
+				if err := report.StatsText(&text, "t.aclt", s, nil); err != nil {
+					t.Fatal(err)
+				}
+				if strings.Contains(text.String(), "call 0, ,") || !strings.Contains(text.String(), "6.01 ms of own time between calls 2 (aclrtMemcpy) and 3") || !strings.Contains(text.String(), ": thread 4001 train\n") {
+					t.Error(text.String())
+				}
+			})
+		}
+	}
+}
+
+// A range on a thread that only marks the steps says nothing about the thread that launches in them.
+func TestSharesAreOfTheThreadThatLaunchesInMarkedSteps(t *testing.T) {
+	b := testtrace.New(t)
+	for i := range int64(5) {
+		at := 10_000 + 1200*i
+		b.Call(1, at, at+10, "mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", fmt.Sprintf("step %d", i)), handle(uint64(i+1)))
+		b.Call(0, at+20, at+120, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA))
+		b.Call(0, at+200, at+500, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+		b.Call(1, at+990, at+1000, "mstxRangeEnd", testtrace.A(uint64(i+1)))
+	}
+	if s := sums(t, b.Load(), ""); s.Steps.Source != "marked" || s.Shares.Thread != "thread 4001 train" || s.Shares.WaitingNS != 300 || s.Steps.Longest.WaitingNS != 300 {
+		t.Errorf("%+v, %+v", s.Steps, s.Shares)
+	}
+}
+
+// Without steps, the thread with most time in calls was described, though another one launches.
+func TestSharesWithoutStepsAreOfTheThreadThatLaunches(t *testing.T) {
+	b := testtrace.New(t)
+	b.Call(1, 1_000, 900_000, "aclrtProcessReport", testtrace.A(100))
+	b.Call(0, 2_000, 2_100, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA))
+	b.Call(0, 3_000, 4_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+	if s := sums(t, b.Load(), ""); s.Steps.Source != "none" || s.Shares.Thread != "thread 4001 train" || s.Shares.WaitingNS != 1_000 {
+		t.Errorf("%+v, %+v", s.Steps, s.Shares)
+	}
+}
+
+// Ranks that do not meet in collectives were not compared, and findings did not say of which rank they are.
+func TestRankThatDeviatesIsAFinding(t *testing.T) {
+	ranks := func(own, kernel, copied, wait int64, measured bool) *stats.Stats {
+		b := testtrace.New(t)
+		b.Meta(func(m *format.Meta) { m.Merged = []format.Merged{{}, {}} })
+		b.Process(0, format.Process{PID: 4001, Rank: 4})
+		b.Process(1, format.Process{PID: 4002, Rank: 5})
+		for rank, thread := range []uint32{0, 2} {
+			o, k, c, w := int64(100), int64(500), int64(50), int64(300)
+			if rank == 1 {
+				o, k, c, w = o+own, k+kernel, c+copied, w+wait
+			}
+			b.Call(thread, 1_000, 1_500, "aclrtSetDevice", testtrace.A(0))
+			b.Call(thread, 2_000, 2_500, "aclrtMalloc", testtrace.A(0x7ffe0000, 1<<20, 0), testtrace.Outs("devPtr", testtrace.DeviceA))
+			b.Call(thread, 3_000, 3_500, "aclrtCreateStream", testtrace.A(0x7ffe0000), testtrace.Outs("stream", testtrace.StreamA))
+			b.Call(thread, 4_000, 4_500, "aclrtBinaryGetFunction", testtrace.A(0x6600, 0x10, 0x20), testtrace.Text("kernelName", "train"), testtrace.Outs("funcHandle", testtrace.Function))
+			at := int64(10_000)
+			for range 20 {
+				var mods []testtrace.Mod
+				if measured {
+					mods = append(mods, task(at, at+k))
+				}
+				b.Call(thread, at, at+100, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA), mods...)
+				at += 100 + o
+				b.Call(thread, at, at+w, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+				at += w
+				b.Call(thread, at, at+c, "aclrtMemcpy", testtrace.A(testtrace.HostA, 64, testtrace.DeviceA, 64, 2))
+				at += c
+			}
+		}
+		return sums(t, b.Load(), "")
+	}
+	for _, test := range []struct {
+		name                       string
+		own, kernel, copied, extra int64
+		measured                   bool
+		want                       string
+	}{
+		{"alike", 10, 10, 5, 10, true, ""},
+		{"own time", 400, 0, 0, 0, true, "rank 5 spends more on own time than the median rank: "},
+		{"kernels", 0, 400, 0, 400, true, "rank 5 spends more on kernels than the median rank: 900 ns a launch, not 500 ns"},
+		{"copies", 0, 0, 300, 0, true, "rank 5 spends more on copying than the median rank: 350 ns a launch, not 50 ns"},
+		{"kernels without times", 0, 0, 0, 400, false, "rank 5 spends more on waiting than the median rank: "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := ranks(test.own, test.kernel, test.copied, test.extra, test.measured)
+			var text bytes.Buffer
+			if err := report.StatsText(&text, "t.aclt", s, nil); err != nil {
+				t.Fatal(err)
+			}
+			n := strings.Count(text.String(), "than the median rank")
+			if n != min(len(test.want), 1) || !strings.Contains(text.String(), test.want) || s.Shares.Rank == nil || !strings.Contains(text.String(), fmt.Sprintf("of step time of rank %d", *s.Shares.Rank)) {
+				t.Error(text.String())
+			}
+		})
+	}
+}

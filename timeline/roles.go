@@ -1,0 +1,146 @@
+package timeline
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/timeline/step"
+)
+
+// GraphContent sums up the kernels that a run of a graph launches. It does not change.
+type GraphContent struct {
+	// Role is the name of the graph's role: graphs for several batch sizes have one, see graphRoles.
+	Role     string
+	Kernels  []GraphKernel // most launches first
+	Launches uint64        // of kernels in the graph
+
+	role int // from 1
+	text string
+}
+
+// listed is the number of kernels in GraphContent.String.
+const listed = 16
+
+// GraphKernel counts the launches of one kernel in a graph.
+type GraphKernel struct {
+	Name  string
+	Count uint64
+}
+
+// Inside returns the kernels, none for unknown content.
+func (c *GraphContent) Inside() []GraphKernel {
+	if c == nil {
+		return nil
+	}
+	return c.Kernels
+}
+
+// String lists the most frequent kernels: "12 attention, 12 mlp".
+func (c *GraphContent) String() string { return c.text }
+
+// list lists the first kernels.
+func (c *GraphContent) list(n int) string {
+	var parts []string
+	for _, k := range c.Kernels[:min(n, len(c.Kernels))] {
+		parts = append(parts, fmt.Sprintf("%s %s", human.Count(k.Count), k.Name))
+	}
+	if more := len(c.Kernels) - n; more > 0 {
+		parts = append(parts, fmt.Sprintf("%s more", human.Count(more)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// graphRoles determines which graphs do the same: a decoder has a graph for each batch size, and runs one of them in each step. Graphs have one
+// role if most of their kernels have the same names. Graphs with unknown content have one role, too.
+type graphRoles struct {
+	of    map[*Object]*GraphContent
+	kinds []map[string]uint64 // by role-1: kernels of its first graph
+	names []string            // by role-1
+	taken map[string]bool
+}
+
+// maxRoles bounds the number of roles. Further graphs share one.
+const maxRoles = 256
+
+// alikeGraphs is the least part of the kernels that graphs with one role have in common.
+const alikeGraphs = 0.7
+
+// set determines the content and the role of a graph.
+func (r *graphRoles) set(o *Object, g Graph) {
+	if r.of == nil {
+		r.of, r.taken = map[*Object]*GraphContent{}, map[string]bool{}
+	}
+	c := &GraphContent{}
+	bag := map[string]uint64{}
+	for _, t := range g.Tasks() {
+		if t.Kind == api.Kernel {
+			bag[t.Name]++
+			c.Launches++
+		}
+	}
+	for name, n := range bag {
+		c.Kernels = append(c.Kernels, GraphKernel{name, n})
+	}
+	slices.SortFunc(c.Kernels, func(a, b GraphKernel) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name)) })
+	c.text = c.list(listed)
+	c.role = r.kind(bag, c)
+	c.Role = r.names[c.role-1]
+	r.of[o] = c
+}
+
+// kind returns the role of a graph.
+func (r *graphRoles) kind(bag map[string]uint64, c *GraphContent) int {
+	for i, kind := range r.kinds {
+		common, all := uint64(0), c.Launches
+		for name, k := range kind {
+			all += k
+			common += min(k, bag[name])
+		}
+		if float64(2*common) >= alikeGraphs*float64(all) {
+			return i + 1
+		}
+	}
+	if len(r.kinds) < maxRoles {
+		name := "graph: " + c.list(2)
+		if c.Launches == 0 {
+			name = "graph without kernels"
+		}
+		for i, base := 2, name; r.taken[name]; i++ {
+			name = fmt.Sprintf("%s (%d)", base, i)
+		}
+		r.taken[name] = true
+		r.kinds, r.names = append(r.kinds, bag), append(r.names, name)
+	}
+	return len(r.kinds)
+}
+
+// captured returns the capture that a call has ended, nil if it ended none.
+func (w *Walk) captured(h *HostCall) *step.Capture {
+	if h.Fn == nil || h.Fn.Capture != api.CaptureEnd || !w.now.event.OK() {
+		return nil
+	}
+	g := w.graphs.Known(w.now.event.Object(api.Graph))
+	if g == nil {
+		return nil
+	}
+	c := &step.Capture{Process: w.now.event.Process}
+	for _, t := range (Graph{g}).Tasks() {
+		if t.Kind == api.Kernel {
+			c.Kernels = append(c.Kernels, w.steps.hashes.of(t.Name))
+		}
+	}
+	return c
+}
+
+// launches returns the number of launches of a run, at least 1.
+func (c *GraphContent) launches() uint32 {
+	if c == nil {
+		return 1
+	}
+	return uint32(max(1, min(c.Launches, math.MaxInt32)))
+}
