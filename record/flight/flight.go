@@ -69,6 +69,7 @@ type Flight struct {
 	sealer   sealer
 	session  *ring.Session       // nil in a Restore without programs
 	reported map[thread]standing // by thread, the latest call that was reported slow before it returned
+	waits    map[failedWait]bool // waits that failed without a device error
 }
 
 // reason is why the ring will be sealed.
@@ -101,6 +102,13 @@ func (f *Flight) before() before {
 
 type thread struct{ pid, tid int }
 
+// failedWait is a wait that failed without a device error. Programs that wait in short slices repeat it.
+type failedWait struct {
+	pid  int
+	fn   api.ID
+	code int32
+}
+
 type standing struct {
 	seq   uint64
 	start int64
@@ -124,7 +132,7 @@ func New(o Options, rec Recording) *Flight {
 	if o.After == 0 {
 		o.After = 500 * time.Millisecond
 	}
-	return &Flight{o: o, rec: rec, reported: map[thread]standing{}}
+	return &Flight{o: o, rec: rec, reported: map[thread]standing{}, waits: map[failedWait]bool{}}
 }
 
 // Open starts the ring in a session's folder.
@@ -289,15 +297,27 @@ func (f *Flight) checkCall(fn *api.Func, c *format.Call) {
 	}
 	code := int32(c.Ret)
 	switch {
-	case fn.RetError && code != 0 && f.isFault(fn, code):
+	case fn.RetError && code != 0 && f.isFault(fn, c.Thread, code):
 		f.sealIn(c.End, fmt.Sprintf("%s returned %s (%d)", fn.Name, f.rec.Model.ErrorName(int64(code)), code))
 	case f.o.slow(fn, c.End-c.Start):
 		f.sealIn(c.End, fmt.Sprintf("%s took %s", fn.Name, human.Duration(c.End-c.Start)))
 	}
 }
 
-func (f *Flight) isFault(fn *api.Func, code int32) bool {
-	return f.rec.Model.DeviceFault(code) || fn.Sync != api.NoSync && fn.Sync != api.PollStream && fn.Sync != api.PollEvent || slices.Contains(f.o.Codes, code)
+// isFault reports whether a returned error is a reason to seal: a device error, a code that Options name, or a wait that failed
+// for the first time in its process. A program that goes on after such a wait must not use up all traces before a device error.
+func (f *Flight) isFault(fn *api.Func, th uint32, code int32) bool {
+	switch {
+	case f.rec.Model.DeviceFault(code) || slices.Contains(f.o.Codes, code):
+		return true
+	case fn.Sync == api.NoSync || fn.Sync == api.PollStream || fn.Sync == api.PollEvent:
+		return false
+	}
+	pid, _, _ := f.rec.Rows.Thread(th)
+	k := failedWait{pid, fn.ID, code}
+	first := !f.waits[k]
+	f.waits[k] = true
+	return first
 }
 
 // Seal writes the ring into a trace, and begins a new ring. Recording goes on meanwhile.
