@@ -30,6 +30,8 @@ type Runtime struct {
 	Idle int32
 	// Classes has the error codes of each class.
 	Classes ErrorClasses
+	// Causes has the error codes that package blame explains by an earlier call.
+	Causes Causes
 	// Refused is the error code for calls inside a host callback, 0 if they are allowed.
 	Refused int32
 	// Constants is the largest constant handle, such as a default stream.
@@ -96,6 +98,17 @@ type ErrorClasses struct {
 	Fault, Timeout, State []int32
 	// FaultRange has the smallest and largest code of further device faults: codes that are unknown, because the runtime is newer.
 	FaultRange [2]int32 `yaml:"fault_range"`
+	// Capture has the codes of calls that a capture refused, or that met a broken capture.
+	Capture []int32
+}
+
+// Causes lists the error codes of calls that an earlier call, or its absence, made invalid.
+type Causes struct {
+	NoContext     []int32 `yaml:"no_context"`    // the thread has no device or context
+	OtherContext  []int32 `yaml:"other_context"` // an object belongs to another device or context than the thread's
+	Uninitialized []int32 // the runtime is not initialized, or not any more
+	Reinitialized []int32 // the runtime is initialized already
+	Refinalized   []int32 // the runtime was finalized already
 }
 
 // Faults describes how a runtime reports a task that failed on the device.
