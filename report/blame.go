@@ -72,6 +72,13 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 	}
 	switch {
 	case len(rep.Suspects) > 0:
+	case len(rep.Odds) > 0:
+		writeMarked(w, wrap("\nno call failed and none is unfinished. A hint, if results are wrong: launches with an argument unlike those of the other launches of the kernel.", o.width(), 0)+"\n")
+		for i := range rep.Odds {
+			x := &rep.Odds[i]
+			writeMarked(w, "\n"+wrap(sprintf("hint: call %d %s", x.Index, callName(&x.Call)), o.width(), 4)+"\n")
+			writeMarked(w, wrap("  "+sprintf("%s", placeOf(&x.Call)), o.width(), 4)+"\n"+wrap("  "+sprintf("%s", oddText(&x.Odd, x.Kernel)), o.width(), 4)+"\n")
+		}
 	case rep.Failure == nil && len(rep.Died) > 0:
 		Printf(w, "\nno suspect: no call failed, and all calls returned\n")
 	default:
@@ -130,6 +137,12 @@ func callRange(rep *blame.Report) string {
 // blameNext returns the commands for the next look.
 func blameNext(rep *blame.Report) (next []string) {
 	add := func(words ...string) { next = append(next, acltrace(words...)) }
+	if len(rep.Odds) > 0 {
+		x := &rep.Odds[0]
+		add("cat", rep.Trace, "--call", number(x.Index))
+		add("extract", rep.Trace, "--call", number(x.Index), "-o", "launch.aclt")
+		return next
+	}
 	if len(rep.Suspects) == 0 {
 		if f := rep.Failure; f == nil && len(rep.Died) > 0 && len(rep.Died[0].Last) > 0 {
 			last := rep.Died[0].Last[0].Call

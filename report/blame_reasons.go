@@ -15,6 +15,12 @@ type blameJSON struct {
 	Suspects []suspectJSON `json:"suspects"`          // most likely first
 	Unknown  []string      `json:"unknown,omitempty"` // facts that are missing from the trace
 	Cause    string        `json:"cause,omitempty"`   // earlier call that made the failed call invalid
+	Odds     []oddJSON     `json:"odd,omitempty"`     // hints if nothing failed: launches with an argument unlike those of the other launches of the kernel
+}
+
+type oddJSON struct {
+	blame.OddLaunch
+	Reason string `json:"reason"` // what is odd
 }
 
 type suspectJSON struct {
@@ -32,6 +38,9 @@ type argumentJSON struct {
 // BlameJSON returns the findings in the form for `acltrace blame --json`.
 func BlameJSON(rep *blame.Report) any {
 	j := &blameJSON{Report: rep, Hints: texts(rep.Hints, hintText), Unknown: texts(rep.Unknown, unknownText)}
+	for i := range rep.Odds {
+		j.Odds = append(j.Odds, oddJSON{rep.Odds[i], oddText(&rep.Odds[i].Odd, rep.Odds[i].Kernel)})
+	}
 	if rep.Cause != nil {
 		j.Cause = causeText(rep.Cause)
 	}
@@ -101,12 +110,7 @@ func reasonText(x *blame.Suspect, r *blame.Reason) string {
 	case blame.SameAddress:
 		return fmt.Sprintf("%s is the address %s, which the message names", where, r.Addr)
 	case blame.OddArgument:
-		o := r.Odd
-		usual := o.Usual.String()
-		if o.Address {
-			usual = "an address"
-		}
-		return fmt.Sprintf("%s is %s; in %s of %s of %s it is %s", wordText(o.Param, o.Word), o.Value, human.Count(o.Same), human.Plural(o.Launches, "launch"), x.Kernel, usual)
+		return oddText(r.Odd, x.Kernel)
 	}
 	switch a.Finding {
 	case blame.NoAllocation:
@@ -122,6 +126,14 @@ func reasonText(x *blame.Suspect, r *blame.Reason) string {
 		return freed + "had freed, unless it is the end of " + a.End
 	}
 	return freed + "had freed"
+}
+
+func oddText(o *blame.Odd, kernel string) string {
+	usual := o.Usual.String()
+	if o.Address {
+		usual = "an address"
+	}
+	return fmt.Sprintf("%s is %s; in %s of %s of %s it is %s", wordText(o.Param, o.Word), o.Value, human.Count(o.Same), human.Plural(o.Launches, "launch"), kernel, usual)
 }
 
 func waitText(w *blame.Wait) string {

@@ -2,6 +2,7 @@ package blame_test
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
@@ -331,5 +332,32 @@ func TestBlameOfAHang(t *testing.T) {
 				t.Errorf("want failure %d, suspect %d of %d, %q:\n%s", c.failure, c.first, c.more+1, c.want, text)
 			}
 		})
+	}
+}
+
+// A launch that overran a buffer inside a larger allocation failed nowhere, and blame offered nothing.
+func TestBlameHintsAtOddLaunchesWithoutAFailure(t *testing.T) {
+	for odd, want := range map[uint64]string{0x400: "hint: call 6 aclrtLaunchKernelWithHostArgs, kernel zero", 0x80: ""} {
+		s := testtrace.NewSequence(t)
+		s.Then("aclrtSetDevice", testtrace.A(0))
+		s.Malloc(testtrace.DeviceA, 4096)
+		s.Then("aclrtBinaryGetFunction", testtrace.A(0x6600, 0x7ffe0020, 0x7ffe0018), testtrace.Text("kernelName", "zero"), testtrace.Outs("funcHandle", testtrace.Function))
+		for i := range uint64(20) {
+			n := uint64(0x80)
+			if i == 3 {
+				n = odd
+			}
+			s.Then("aclrtLaunchKernelWithHostArgs", testtrace.A(testtrace.Function, 1, 0, 0, 0x7ffe0100, 16, 0, 0), testtrace.Reads("hostArgs", 0, testtrace.Words(testtrace.DeviceA, n)))
+		}
+		if want == "" {
+			if _, err := blame.Blame(s.Load().Reader, acl.Model, nil); !errors.Is(err, blame.ErrNothingFailed) {
+				t.Errorf("launches that are alike: %v", err)
+			}
+			continue
+		}
+		rep, text := judged(t, s)
+		if rep.Failure != nil || len(rep.Odds) != 1 || !strings.Contains(text, want) || !strings.Contains(text, "the word at byte 8 of hostArgs is 0x400; in 19 of 20 launches of zero it is 0x80") {
+			t.Errorf("\n%s", text)
+		}
 	}
 }
