@@ -638,7 +638,7 @@ func (p *judge) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 						streams[in.Stream].isLate(res, behind)
 					}
 				}
-				if f := p.File.Funcs[in.Fn]; r.SameFailure == nil && !differs && f.RetError && res.Ret == in.Want && p.Model.DeviceFault(int32(res.Ret)) {
+				if f := p.File.Funcs[in.Fn]; r.SameFailure == nil && !differs && f.RetError && int32(res.Ret) == int32(in.Want) && p.Model.DeviceFault(int32(res.Ret)) {
 					d := p.returned(in, res)
 					r.SameFailure = &d
 				}
