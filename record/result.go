@@ -26,6 +26,7 @@ type Result struct {
 	Ranks      []RankFile // traces of the ranks, if the program was a launcher and Options.Output has %r
 	File       FileResult
 	Sealed     []string          // with a Ring: the traces, in the order in which they were sealed
+	Look       int               // index of the sealed trace that explains most
 	Calls      uint64            // in the trace
 	Failed     uint64            // of Calls
 	Unfinished uint64            // of Calls
@@ -162,6 +163,7 @@ func (r *recorder) finishRing(res *Result) (err error) {
 		}
 	}
 	res.Sealed, err = r.flight.End(r.ending)
+	res.Look = r.flight.Best(res.Signal != 0)
 	if r.unsealed = err != nil; r.unsealed && len(res.Sealed) == 0 {
 		if res.File.Missing = err.Error(); !host.Exists(filepath.Dir(r.file.name)) {
 			res.File.Missing = r.file.missing()
