@@ -421,8 +421,8 @@ func TestPollsLeaveTracesForTheDeviceError(t *testing.T) {
 	}
 	want := []string{"aclrtSynchronizeStreamWithTimeout returned ACL_ERROR_RT_STREAM_SYNC_TIMEOUT (507046)", "aclrtSynchronizeStream returned ACL_ERROR_RT_AICORE_EXCEPTION (507015)",
 		"the program ended with code 0"}
-	if res.Look != 1 {
-		t.Errorf("the look is at trace %d, want the device error's", res.Look)
+	if res.File.Look != 1 {
+		t.Errorf("the look is at trace %d, want the device error's", res.File.Look)
 	}
 	if !slices.Equal(reasons, want) || polls != 6 {
 		t.Errorf("%d polls, traces for %q, want %q", polls, reasons, want)

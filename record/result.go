@@ -26,7 +26,6 @@ type Result struct {
 	Ranks      []RankFile // traces of the ranks, if the program was a launcher and Options.Output has %r
 	File       FileResult
 	Sealed     []string          // with a Ring: the traces, in the order in which they were sealed
-	Look       int               // index of the sealed trace that explains most
 	Calls      uint64            // in the trace
 	Failed     uint64            // of Calls
 	Unfinished uint64            // of Calls
@@ -82,6 +81,7 @@ type FileResult struct {
 	BlobBytes int64    // of that file
 	OlderKept bool     // no call was recorded, and Output is an older file
 	Moved     []string // new names of older files
+	Look      int      // with a ring: index in Sealed of the trace that explains most
 	Missing   string   // why there is no file, "" if there is
 	Full      bool     // the file reached its maximum size before the program ended
 	NoRoom    int64    // the maximum size, if it left no room for a call, else 0
@@ -163,7 +163,7 @@ func (r *recorder) finishRing(res *Result) (err error) {
 		}
 	}
 	res.Sealed, err = r.flight.End(r.ending)
-	res.Look = r.flight.Best(res.Signal != 0)
+	res.File.Look = r.flight.Best(res.Signal != 0)
 	if r.unsealed = err != nil; r.unsealed && len(res.Sealed) == 0 {
 		if res.File.Missing = err.Error(); !host.Exists(filepath.Dir(r.file.name)) {
 			res.File.Missing = r.file.missing()

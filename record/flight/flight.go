@@ -319,7 +319,7 @@ func (f *Flight) checkCall(fn *api.Func, c *format.Call) {
 	if len(f.reported) > 0 {
 		pid, tid, ok := f.rec.Rows.Thread(c.Thread)
 		if was, stood := f.reported[thread{pid, tid}]; ok && stood && max(c.Start-was.start, was.start-c.Start) < startOff {
-			if f.best.weight == hang && f.best.stands == (thread{pid, tid}) {
+			if c.Flags&format.Unfinished == 0 && f.best.weight == hang && f.best.stands == (thread{pid, tid}) {
 				f.best.weight = plain
 			}
 			return // it was a reason before it returned
