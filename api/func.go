@@ -16,7 +16,7 @@ type Func struct {
 	RetWidth uint16 // size of the returned value in bytes
 	RetVoid  bool
 	RetError bool  // the returned value is the runtime's error code, 0 for success
-	Pending  int32 // Runtime.Pending for a query that returns it, which is not a failure; otherwise 0
+	Pending  int32 // Runtime.Pending or Runtime.Idle for a call that returns it, which is not a failure; otherwise 0
 	// Simulated reports whether the simulator has the function. If so, the generated interface has a method for it, or another function performs it.
 	Simulated bool
 	Since     string // first release known to have it

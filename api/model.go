@@ -85,8 +85,11 @@ func (m *Model) Init() *Model {
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		m.byID[f.ID], m.byName[f.Name] = f, f
-		if f.Sync == PollStream || f.Sync == PollEvent {
+		switch {
+		case f.Sync == PollStream || f.Sync == PollEvent:
 			f.Pending = m.Pending
+		case f.PollsCallbacks:
+			f.Pending = m.Idle
 		}
 	}
 	m.errs = make(map[int64]string, len(m.Errors))
@@ -111,10 +114,24 @@ func (m *Model) Init() *Model {
 	return m
 }
 
-// DeviceFault reports whether an error code means that a task failed on the device, and not that a call was invalid.
-func (m *Model) DeviceFault(code int32) bool {
-	return m.Faults.Codes[0] <= code && code <= m.Faults.Codes[1] && code != 0 && !slices.Contains(m.Faults.Except, code)
+// ErrorClass returns the class of an error code.
+func (m *Model) ErrorClass(code int32) ErrorClass {
+	c := &m.Classes
+	switch {
+	case slices.Contains(c.Fault, code):
+		return DeviceFault
+	case slices.Contains(c.Timeout, code):
+		return TimedOut
+	case slices.Contains(c.State, code):
+		return WorkState
+	case code != 0 && m.errs[int64(code)] == "" && c.FaultRange[0] <= code && code <= c.FaultRange[1]:
+		return DeviceFault
+	}
+	return CallRefused
 }
+
+// DeviceFault reports whether an error code means that a task or the device failed, and not that a call was invalid.
+func (m *Model) DeviceFault(code int32) bool { return m.ErrorClass(code) == DeviceFault }
 
 // ownStream is set in the number for a thread's own default stream. No handle has this bit.
 const ownStream = 1 << 63

@@ -26,6 +26,12 @@ type Runtime struct {
 	Exhausted [2]int32
 	// Pending is the error code by which a query reports incomplete work, 0 for none.
 	Pending int32
+	// Idle is the error code by which a call that polls callbacks reports that none was due in time, 0 for none.
+	Idle int32
+	// Classes has the error codes of each class.
+	Classes ErrorClasses
+	// Causes has the error codes that package blame explains by an earlier call.
+	Causes Causes
 	// Refused is the error code for calls inside a host callback, 0 if they are allowed.
 	Refused int32
 	// Constants is the largest constant handle, such as a default stream.
@@ -90,10 +96,37 @@ type Installed struct {
 // host memory.
 type Window struct{ From, To uint64 }
 
+// ErrorClass says what an error code means for work on the device.
+type ErrorClass uint8
+
+// The classes.
+const (
+	CallRefused ErrorClass = iota // the call was invalid or not possible, and did nothing
+	DeviceFault                   // a task or the device failed, whichever call reports it
+	TimedOut                      // the host stopped waiting; nothing is known to have failed
+	WorkState                     // earlier work is not complete, was ended or aborted, or its capture was invalidated by another call
+)
+
+// ErrorClasses lists error codes by class. Codes that are in no list are of refused calls.
+type ErrorClasses struct {
+	Fault, Timeout, State []int32
+	// FaultRange has the smallest and largest code of further device faults: codes that are unknown, because the runtime is newer.
+	FaultRange [2]int32 `yaml:"fault_range"`
+	// Capture has the codes of calls that a capture refused, or that met a broken capture.
+	Capture []int32
+}
+
+// Causes lists the error codes of calls that an earlier call, or its absence, made invalid.
+type Causes struct {
+	NoContext     []int32 `yaml:"no_context"`    // the thread has no device or context
+	OtherContext  []int32 `yaml:"other_context"` // an object belongs to another device or context than the thread's
+	Uninitialized []int32 // the runtime is not initialized, or not any more
+	Reinitialized []int32 // the runtime is initialized already
+	Refinalized   []int32 // the runtime was finalized already
+}
+
 // Faults describes how a runtime reports a task that failed on the device.
 type Faults struct {
-	Codes  [2]int32 // smallest and largest device error
-	Except []int32  // codes in this range that describe a call instead
 	// Stops: each failed task stops its context, see ReplayRules.Stops.
 	Stops bool
 	// Stream and Task are functions that return the runtime's ids for the failed task and its stream during an exception

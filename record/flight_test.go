@@ -386,3 +386,44 @@ func TestSnapshot(t *testing.T) {
 	}
 	sealed(t, res.Sealed[1], res.Calls)
 }
+
+// Time-outs of idle polls used up all traces before the device failed: aclrtProcessReport, and a wait in short slices.
+func TestPollsLeaveTracesForTheDeviceError(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace.so")
+	kernels := testenv.Built(t, "lib/aclsim_kernels.o")
+	t.Setenv("ACLSIM_KERNELS", testenv.Built(t, "lib/aclsim_kernels.so"))
+	t.Setenv("ACLSIM_FAULTS", "kernel:1=507015")
+	program := testenv.CompileC(t, "polls", []string{"testdata/polls.c"})
+	res, err := Run(context.Background(), &Options{Model: acl.Model, Output: filepath.Join(t.TempDir(), "f.aclt"), Command: []string{program, kernels}, Sim: true,
+		Limits: Limits{Buffers: Buffers{Block: true}}, Ring: &Ring{Most: 2, After: time.Millisecond}})
+	if err != nil || res.ExitCode != 0 {
+		t.Fatalf("%v: %+v", err, res)
+	}
+	var reasons []string
+	polls := 0
+	for _, path := range res.Sealed {
+		r, err := format.Open(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reasons = append(reasons, r.Meta().Sealed)
+		for c, err := range r.Calls(nil) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f := acl.Model.Func(api.ID(c.Func)); f.PollsCallbacks {
+				if polls++; f.Failed(c.Ret) || r.Schema().Func(c.Func).Failed(c.Ret) {
+					t.Errorf("call %d: a poll in vain counts as failed", c.Index)
+				}
+			}
+		}
+		r.Close()
+	}
+	want := []string{"aclrtSynchronizeStreamWithTimeout returned ACL_ERROR_RT_STREAM_SYNC_TIMEOUT (507046)", "aclrtSynchronizeStream returned ACL_ERROR_RT_AICORE_EXCEPTION (507015)"}
+	if res.File.Look != 1 {
+		t.Errorf("the look is at trace %d, want the device error's", res.File.Look)
+	}
+	if len(reasons) < 2 || !slices.Equal(reasons[:2], want) || polls != 6 { // the end may fall into the second one
+		t.Errorf("%d polls, traces for %q, want %q", polls, reasons, want)
+	}
+}

@@ -139,7 +139,7 @@ func (r *recorder) create(env []string) error {
 	}
 	r.rows = rows.New(&rows.Options{
 		Model: o.Model, Meta: &r.meta, HashOnly: o.Capture.Payload == Hash, Visible: o.Capture.Replayable && o.Capture.Probe == "shim" && o.Model.KeepsVisible(),
-		MaxSize: r.file.maxSize, Follower: o.Follower, Undrained: o.Capture.Probe == "ebpf",
+		MaxSize: r.file.maxSize, Follower: o.Follower, Undrained: o.Capture.Probe == "ebpf", Now: probe.Now,
 	}, w)
 	if o.Ring != nil {
 		r.flight = flight.New(*o.Ring, r.flightRecording())

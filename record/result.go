@@ -81,6 +81,7 @@ type FileResult struct {
 	BlobBytes int64    // of that file
 	OlderKept bool     // no call was recorded, and Output is an older file
 	Moved     []string // new names of older files
+	Look      int      // with a ring: index in Sealed of the trace that explains most
 	Missing   string   // why there is no file, "" if there is
 	Full      bool     // the file reached its maximum size before the program ended
 	NoRoom    int64    // the maximum size, if it left no room for a call, else 0
@@ -164,6 +165,7 @@ func (r *recorder) finishRing(res *Result) (err error) {
 		}
 	}
 	res.Sealed, err = r.flight.End(r.ending)
+	res.File.Look = r.flight.Best(res.Signal != 0)
 	if r.unsealed = err != nil; r.unsealed && len(res.Sealed) == 0 {
 		if res.File.Missing = err.Error(); !host.Exists(filepath.Dir(r.file.name)) {
 			res.File.Missing = r.file.missing()

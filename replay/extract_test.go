@@ -149,6 +149,40 @@ func TestExtractExample(t *testing.T) {
 	}
 }
 
+// An extract of a launch that had failed expected success if a later launch used the same memory: the failure was reported as a difference.
+func TestExtractOfAFailedLaunchFailsAsInTheTrace(t *testing.T) {
+	tw := newTrace(t)
+	tw.begin()
+	tw.load()
+	for i := range uint64(3) {
+		tw.malloc(dev+512*i, 64)
+	}
+	fine := tw.launch(dev+1024, dev, 16)
+	tw.sync()
+	launch := tw.launch(dev+512, dev, 64)
+	tw.launch(dev+512, dev+512, 64) // overwrites the result
+	tw.call("aclrtSynchronizeStream", []uint64{stream}, fails(507015))
+	path := tw.close()
+	for call, failed := range map[uint64]bool{fine: false, launch: true} {
+		to, e := extract(t, path, call)
+		r, err := format.Open(to, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last format.Call
+		for c, err := range r.Calls(nil) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = *c
+		}
+		r.Close()
+		if f := acl.Model.Func(api.ID(last.Func)); e.Failed != failed || f.Sync == api.NoSync || f.Failed(last.Ret) != failed {
+			t.Errorf("%+v: the extract ends with %s = %d", e, f.Name, int32(last.Ret))
+		}
+	}
+}
+
 func TestExtractRefuses(t *testing.T) {
 	tw := newTrace(t)
 	tw.begin()

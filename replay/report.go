@@ -45,6 +45,8 @@ type Report struct {
 
 	Note string `json:"note,omitempty"` // limits of the verdict, as a sentence
 
+	SameFailure *Difference `json:"same_failure,omitempty"` // first call that returned the device error of the trace again
+
 	Coverage
 	Crash *Crash `json:"crash,omitempty"` // how the replay ended early
 	Log   string `json:"log,omitempty"`   // last output of the runtime library: of a simulator always, of others unless all is identical
@@ -637,6 +639,10 @@ func (p *judge) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 					if streams[in.Stream].add(in, res); p.Scale > 0 {
 						streams[in.Stream].isLate(res, behind)
 					}
+				}
+				if f := p.File.Funcs[in.Fn]; r.SameFailure == nil && !differs && f.RetError && int32(res.Ret) == int32(in.Want) && p.Model.DeviceFault(int32(res.Ret)) {
+					d := p.returned(in, res)
+					r.SameFailure = &d
 				}
 				switch {
 				case differs:

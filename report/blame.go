@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,8 +32,23 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 			rows.add(label("from", i), "%s", s)
 		}
 	}
-	if n := rep.Failed - 1; n > 0 {
-		rows.add("others", "%s failed: --call N looks at another one", human.Plural(n, "more call"))
+	if rep.Cause != nil {
+		rows.add("cause", "%s", causeText(rep.Cause))
+	}
+	if c := rep.Capture; c != nil {
+		for i, line := range captureLines(c, rep.Failure) {
+			rows.add(label("capture", i), "%s", line)
+		}
+	}
+	for i := range rep.Earlier {
+		c := &rep.Earlier[i]
+		rows.add(label("earlier", i), "call %d %s: %s, thread %d", c.Index, c.Func, c.Error, c.TID)
+	}
+	if n := rep.Before - len(rep.Earlier); n > 0 {
+		rows.add("", "%s before them: --call N looks at another one", human.Plural(n, "failed call"))
+	}
+	if n := later(rep); n > 0 {
+		rows.add("later", "%s failed: --call N looks at another one", human.Plural(n, "more call"))
 	}
 	for i := range rep.Died {
 		rows.add(label("died", i), "%s", &rep.Died[i])
@@ -56,6 +72,13 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 	}
 	switch {
 	case len(rep.Suspects) > 0:
+	case len(rep.Odds) > 0:
+		writeMarked(w, wrap("\nno call failed and none is unfinished. A hint, if results are wrong: launches with an argument unlike those of the other launches of the kernel.", o.width(), 0)+"\n")
+		for i := range rep.Odds {
+			x := &rep.Odds[i]
+			writeMarked(w, "\n"+wrap(sprintf("hint: call %d %s", x.Index, callName(&x.Call)), o.width(), 4)+"\n")
+			writeMarked(w, wrap("  "+sprintf("%s", placeOf(&x.Call)), o.width(), 4)+"\n"+wrap("  "+sprintf("%s", oddText(&x.Odd, x.Kernel)), o.width(), 4)+"\n")
+		}
 	case rep.Failure == nil && len(rep.Died) > 0:
 		Printf(w, "\nno suspect: no call failed, and all calls returned\n")
 	default:
@@ -85,22 +108,58 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 	return w.Flush()
 }
 
+// later returns the number of calls that failed after the failure.
+func later(rep *blame.Report) int {
+	n := rep.Failed - rep.Before
+	if rep.Failure != nil && rep.Failure.Error != "" {
+		n--
+	}
+	return n
+}
+
+// callRange returns the calls around the failure, for --call. It has the calls that the page names before it, unless they are far away.
+func callRange(rep *blame.Report) string {
+	const near, far = 10, 1000
+	at := rep.Failure.Index
+	from, to := at-min(at, near), at
+	named := slices.Clone(rep.Earlier)
+	if rep.Capture != nil {
+		named = append(named, rep.Capture.Begin) // call numbers of several threads are not in the order of time
+	}
+	for i := range named {
+		if k := named[i].Index; max(k, at)-min(k, at) <= far {
+			from, to = min(from, k), max(to, k)
+		}
+	}
+	return fmt.Sprintf("%d:%d", from, to)
+}
+
 // blameNext returns the commands for the next look.
 func blameNext(rep *blame.Report) (next []string) {
 	add := func(words ...string) { next = append(next, acltrace(words...)) }
+	if len(rep.Odds) > 0 {
+		x := &rep.Odds[0]
+		add("cat", rep.Trace, "--call", number(x.Index))
+		add("extract", rep.Trace, "--call", number(x.Index), "-o", "launch.aclt")
+		return next
+	}
 	if len(rep.Suspects) == 0 {
 		if f := rep.Failure; f == nil && len(rep.Died) > 0 && len(rep.Died[0].Last) > 0 {
 			last := rep.Died[0].Last[0].Call
 			add("cat", rep.Trace, "--call", fmt.Sprintf("%d:%d", last-min(last, 10), last))
 		} else if f != nil {
-			add("cat", rep.Trace, "--call", fmt.Sprintf("%d:%d", f.Index-min(f.Index, 10), f.Index))
+			add("cat", rep.Trace, "--call", callRange(rep))
 		} else {
 			add("cat", rep.Trace, "--tail", "20")
 		}
 		return next
 	}
 	x := &rep.Suspects[0]
-	add("cat", rep.Trace, "--call", number(x.Index))
+	if f := rep.Failure; f != nil && f.Index == x.Index && (len(rep.Earlier) > 0 || rep.Capture != nil) {
+		add("cat", rep.Trace, "--call", callRange(rep))
+	} else {
+		add("cat", rep.Trace, "--call", number(x.Index))
+	}
 	for i := range x.Arguments {
 		if a := &x.Arguments[i]; a.Place != nil && (a.Finding == blame.FreedBefore || a.Finding == blame.FreedMeantime || a.Finding == blame.BeyondEnd) {
 			add("where", rep.Trace, "--addr", a.Value.String())

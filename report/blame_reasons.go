@@ -14,6 +14,13 @@ type blameJSON struct {
 	Hints    []string      `json:"told,omitempty"`    // failed kernels and tasks that the runtime or the user named
 	Suspects []suspectJSON `json:"suspects"`          // most likely first
 	Unknown  []string      `json:"unknown,omitempty"` // facts that are missing from the trace
+	Cause    string        `json:"cause,omitempty"`   // earlier call that made the failed call invalid
+	Odds     []oddJSON     `json:"odd,omitempty"`     // hints if nothing failed: launches with an argument unlike those of the other launches of the kernel
+}
+
+type oddJSON struct {
+	blame.OddLaunch
+	Reason string `json:"reason"` // what is odd
 }
 
 type suspectJSON struct {
@@ -31,6 +38,12 @@ type argumentJSON struct {
 // BlameJSON returns the findings in the form for `acltrace blame --json`.
 func BlameJSON(rep *blame.Report) any {
 	j := &blameJSON{Report: rep, Hints: texts(rep.Hints, hintText), Unknown: texts(rep.Unknown, unknownText)}
+	for i := range rep.Odds {
+		j.Odds = append(j.Odds, oddJSON{rep.Odds[i], oddText(&rep.Odds[i].Odd, rep.Odds[i].Kernel)})
+	}
+	if rep.Cause != nil {
+		j.Cause = causeText(rep.Cause)
+	}
 	for i := range rep.Suspects {
 		x := &rep.Suspects[i]
 		s := suspectJSON{Suspect: x, Reasons: texts(x.Reasons, func(r *blame.Reason) string { return reasonText(x, r) })}
@@ -97,12 +110,7 @@ func reasonText(x *blame.Suspect, r *blame.Reason) string {
 	case blame.SameAddress:
 		return fmt.Sprintf("%s is the address %s, which the message names", where, r.Addr)
 	case blame.OddArgument:
-		o := r.Odd
-		usual := o.Usual.String()
-		if o.Address {
-			usual = "an address"
-		}
-		return fmt.Sprintf("%s is %s; in %s of %s of %s it is %s", wordText(o.Param, o.Word), o.Value, human.Count(o.Same), human.Plural(o.Launches, "launch"), x.Kernel, usual)
+		return oddText(r.Odd, x.Kernel)
 	}
 	switch a.Finding {
 	case blame.NoAllocation:
@@ -120,16 +128,100 @@ func reasonText(x *blame.Suspect, r *blame.Reason) string {
 	return freed + "had freed"
 }
 
-func waitText(w *blame.Wait) string {
-	switch {
-	case w.Recorded:
-		return fmt.Sprintf("%s, last recorded by call %d on %s", w.Object, w.Call, w.Stream)
-	case w.Object != "":
-		return w.Object + ", which no call has recorded"
-	case w.Addr != 0:
-		return fmt.Sprintf("a value at %s", w.Addr)
+func oddText(o *blame.Odd, kernel string) string {
+	usual := o.Usual.String()
+	if o.Address {
+		usual = "an address"
 	}
-	return "another stream"
+	return fmt.Sprintf("%s is %s; in %s of %s of %s it is %s", wordText(o.Param, o.Word), o.Value, human.Count(o.Same), human.Plural(o.Launches, "launch"), kernel, usual)
+}
+
+func waitText(w *blame.Wait) string {
+	what := w.Object
+	if what == "" && w.Addr != 0 {
+		what = fmt.Sprintf("a value at %s", w.Addr)
+	}
+	record := map[bool]string{true: "recorded", false: "written"}[w.Object != ""]
+	switch {
+	case what == "":
+		return "another stream"
+	case w.Recorded && w.Stream == "":
+		what += fmt.Sprintf(", last %s by call %d", record, w.Call)
+	case w.Recorded:
+		what += fmt.Sprintf(", last %s by call %d on %s", record, w.Call, w.Stream)
+	default:
+		what += fmt.Sprintf(", which no call has %s", record)
+	}
+	switch r := w.Reset; {
+	case r == nil:
+	case r.InGraph:
+		what += fmt.Sprintf("; each run resets it after the wait (call %d of the capture)", r.Call)
+	default:
+		what += fmt.Sprintf("; call %d reset it after that", r.Call)
+	}
+	if w.Graph != "" {
+		what += fmt.Sprintf("; the wait is call %d, in %s", w.By, w.Graph)
+	}
+	return what
+}
+
+// causeText describes the earlier call that made the failed call invalid.
+func causeText(c *blame.Cause) string {
+	on := func(k *blame.Call) string { return fmt.Sprintf("call %d %s on thread %d", k.Index, k.Func, k.TID) }
+	place := func(device int, context string) string {
+		text := "an unknown device"
+		if device >= 0 {
+			text = fmt.Sprintf("device %d", device)
+		}
+		if context != "" {
+			text = fmt.Sprintf("%s (%s)", context, text)
+		}
+		return text
+	}
+	switch c.Kind {
+	case blame.NoContext:
+		text := fmt.Sprintf("thread %d never set a device or a context", c.TID)
+		if c.Other != nil {
+			return text + "; " + on(c.Other) + " did, for its own thread only"
+		}
+		return text + ", nor did another thread of its process in this trace"
+	case blame.ContextEnded:
+		return fmt.Sprintf("%s ended the device or context that thread %d had set by call %d", on(c.Ended), c.TID, c.Set.Index)
+	case blame.OtherContext:
+		text := fmt.Sprintf("%s belongs to %s", c.Object, place(c.MadeOn, c.MadeIn))
+		if c.Made != nil {
+			text += fmt.Sprintf(" (%s)", on(c.Made))
+		}
+		text += fmt.Sprintf(", thread %d is on %s", c.TID, place(c.Device, c.Context))
+		if c.Set != nil {
+			text += fmt.Sprintf(" (call %d %s)", c.Set.Index, c.Set.Func)
+		}
+		return text
+	case blame.Uninitialized:
+		if c.Other != nil {
+			return on(c.Other) + " had finalized the runtime"
+		}
+		return "no call of its process in this trace initialized the runtime before"
+	case blame.Reinitialized:
+		return on(c.Other) + " had initialized the runtime"
+	}
+	return on(c.Other) + " had finalized the runtime already"
+}
+
+// captureLines describes the capture that a call broke.
+func captureLines(c *blame.Capture, f *blame.Call) []string {
+	begun := fmt.Sprintf("begun by call %d %s%s, thread %d", c.Begin.Index, c.Begin.Func, onStream(&c.Begin), c.Begin.TID)
+	if c.Mode != "" {
+		begun += ", mode " + c.Mode
+	}
+	refused := fmt.Sprintf("call %d on the same thread is the first that it refused", f.Index)
+	if f.TID != c.Begin.TID {
+		refused = fmt.Sprintf("call %d on another thread, %d, is the first that it refused", f.Index, f.TID)
+	}
+	if c.End != nil {
+		return []string{begun, refused + fmt.Sprintf("; call %d ended it", *c.End)}
+	}
+	return []string{begun, refused + "; no call ended it"}
 }
 
 // whereText describes the place of an address among the arguments.

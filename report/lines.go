@@ -430,7 +430,7 @@ func (p *printer) text(dst []byte, e *timeline.Event, tid int) []byte {
 		dst = strconv.AppendUint(append(dst, " task="...), uint64(stream), 10)
 		dst = strconv.AppendUint(append(dst, ':'), uint64(task), 10)
 	}
-	if c.Flags&format.Unfinished == 0 {
+	if c.Flags&format.Unfinished == 0 || timeline.Hung(e.Fn, c.Flags) {
 		dst = human.AppendDuration(append(dst, "  "...), c.End-c.Start)
 	}
 	return dst
@@ -439,6 +439,9 @@ func (p *printer) text(dst []byte, e *timeline.Event, tid int) []byte {
 func object(r *format.Reader, m *api.Model, s *timeline.State, accesses *access.Tracker, e *timeline.Event, late []format.Data, pid, tid int) *line {
 	c := e.Call
 	l := &line{I: c.Index, Func: r.Schema().FuncName(c.Func), PID: pid, TID: tid, Time: c.Start, Dur: c.End - c.Start, NoEnd: c.Flags&format.NoEnd != 0, Kernel: e.Kernel, Args: map[string]any{}}
+	if timeline.Hung(e.Fn, c.Flags) {
+		l.Error = timeline.NeverReturned
+	}
 	if c.Flags&format.Unfinished == 0 && (e.Fn == nil || !e.Fn.RetVoid) {
 		v := int64(c.Ret)
 		if e.Fn != nil && e.Fn.RetError {

@@ -151,6 +151,9 @@ func unprovedText(w io.Writer, rep *replay.Report) {
 			Printf(w, "proof: a recording with other addresses, which rarely equal the same numbers, or a library that can use the recorded ones (--place same)\n")
 		}
 	}
+	if d := rep.SameFailure; d != nil {
+		Printf(w, "fails as in the trace: call %d %s returned %s\n", d.Call, d.Func, d.Got)
+	}
 	groups := unprovedGroups(rep.Unverified)
 	listText(w, groups, len(groups), func(g *unprovedGroup) {
 		if g.results > g.first.Results || g.first.Results > 1 {

@@ -10,6 +10,17 @@ func (h *HostCall) Failed() bool {
 	return h.Fn != nil && h.Fn.Failed(h.Ret) && h.Flags&format.Unfinished == 0
 }
 
+// Hung reports whether the call never returned, although it does not wait for callbacks by design.
+func (h *HostCall) Hung() bool { return Hung(h.Fn, h.Flags) }
+
+// Hung is HostCall.Hung for a call with these flags.
+func Hung(f *api.Func, flags format.CallFlags) bool {
+	return flags&(format.Unfinished|format.NoEnd) == format.Unfinished && (f == nil || !f.PollsCallbacks)
+}
+
+// NeverReturned is the error of calls that are Hung.
+const NeverReturned = "never returned"
+
 // Copied returns the number of bytes that a copy moves.
 func Copied(m *api.Model, e *Event) uint64 {
 	var written uint64

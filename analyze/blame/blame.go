@@ -21,7 +21,7 @@ import (
 	"github.com/acltrace/acltrace/timeline/access"
 )
 
-// Options name the failure, if the trace shows none or several. nil means the first device error of the trace.
+// Options name the failure, if the trace shows none or several. nil means what find chooses.
 type Options struct {
 	Call    *uint64        // the call that failed
 	Task    *format.TaskID // the task that failed, as in a log
@@ -86,7 +86,8 @@ type Suspect struct {
 	stream   *timeline.Object
 	ends     int64 // latest possible task end, if that is before the failure
 	accesses []accessed
-	waits    *Wait // nil for none
+	waits    *Wait       // nil for none
+	inside   *graphWaits // of the graph that it runs, nil for none
 	gone     []gone
 	words    []worded // arguments of a kernel
 }
@@ -112,24 +113,29 @@ type accessed struct {
 type Report struct {
 	Trace string `json:"trace"` // file of the trace
 	format.Scope
-	Host     string     `json:"host"`                    // host name of the machine
-	Argv     []string   `json:"argv"`                    // command line of the first process
-	Acltrace string     `json:"acltrace,omitempty"`      // version of the recorder
-	Runtime  string     `json:"runtime,omitempty"`       // version of the runtime
-	Driver   string     `json:"driver,omitempty"`        // version of the driver
-	Device   string     `json:"device,omitempty"`        // name of the device
-	Begun    int64      `json:"begun_wall_ns,omitempty"` // since 1970 UTC; call times count from here
-	Failure  *Call      `json:"failure,omitempty"`       // the failed call, nil if only a task is known to have failed
-	Message  string     `json:"message,omitempty"`       // the runtime's message, if the program requested it
-	Hints    []Hint     `json:"-"`                       // from the runtime or the user
-	InFlight int        `json:"in_flight"`               // tasks that may have been running at the failure
-	Suspects []Suspect  `json:"-"`                       // most likely first
-	More     int        `json:"more,omitempty"`          // tasks in flight that are not listed
-	Failed   int        `json:"failed_calls"`            // failed calls in all processes, 0 if --call names the failure
-	History  []Lifetime `json:"history,omitempty"`       // allocations of the first suspect
-	Died     []Died     `json:"died,omitempty"`          // processes killed by a signal
-	Lost     uint64     `json:"lost_calls,omitempty"`    // missing calls before the failure, with those left out on request
-	Unknown  []Unknown  `json:"-"`                       // facts that are missing from the trace
+	Host     string      `json:"host"`                    // host name of the machine
+	Argv     []string    `json:"argv"`                    // command line of the first process
+	Acltrace string      `json:"acltrace,omitempty"`      // version of the recorder
+	Runtime  string      `json:"runtime,omitempty"`       // version of the runtime
+	Driver   string      `json:"driver,omitempty"`        // version of the driver
+	Device   string      `json:"device,omitempty"`        // name of the device
+	Begun    int64       `json:"begun_wall_ns,omitempty"` // since 1970 UTC; call times count from here
+	Failure  *Call       `json:"failure,omitempty"`       // the failed call, nil if only a task is known to have failed
+	Message  string      `json:"message,omitempty"`       // the runtime's message, if the program requested it
+	Hints    []Hint      `json:"-"`                       // from the runtime or the user
+	InFlight int         `json:"in_flight"`               // tasks that may have been running at the failure
+	Suspects []Suspect   `json:"-"`                       // most likely first
+	More     int         `json:"more,omitempty"`          // tasks in flight that are not listed
+	Failed   int         `json:"failed_calls"`            // failed calls in all processes, 0 if --call names the failure
+	Before   int         `json:"failed_before,omitempty"` // of them before the failure
+	Earlier  []Call      `json:"earlier,omitempty"`       // the latest of those
+	Capture  *Capture    `json:"capture,omitempty"`       // capture that the failed call broke, nil for none
+	Odds     []OddLaunch `json:"-"`                       // hints if nothing failed: launches with odd arguments
+	Cause    *Cause      `json:"-"`                       // earlier call that made the failed call invalid, nil if unknown
+	History  []Lifetime  `json:"history,omitempty"`       // allocations of the first suspect
+	Died     []Died      `json:"died,omitempty"`          // processes killed by a signal
+	Lost     uint64      `json:"lost_calls,omitempty"`    // missing calls before the failure, with those left out on request
+	Unknown  []Unknown   `json:"-"`                       // facts that are missing from the trace
 }
 
 // Lifetime is an allocation's life up to the failure.
@@ -139,7 +145,7 @@ type Lifetime struct {
 	Before   int      `json:"before,omitempty"` // number of earlier accesses
 }
 
-// ErrNothingFailed is returned if no call failed, no signal killed a process, and the options name no failure.
+// ErrNothingFailed is returned if no call failed, no signal killed a process, the options name no failure, and no launch has odd arguments.
 var ErrNothingFailed = errors.New("no call failed and none is unfinished")
 
 const (
@@ -149,19 +155,20 @@ const (
 
 // Scores for evidence against a suspect. The highest sum is listed first.
 const (
-	certain    = 1000 // the runtime named it
-	sameKernel = 200
-	sameMemory = 150 // as an address in the runtime's message
-	freed      = 120 // before the call
-	beyond     = 110 // past an allocation's end
-	freedLater = 100
-	waits      = 80 // its stream waits there, and the host's wait failed
-	unlike     = 90 // no address in its place, unlike other launches of the kernel
-	freedOrEnd = 60 // freed, or one past a live allocation
-	oddNumber  = 35 // another number than in other launches of the kernel
-	nowhere    = 30 // address in no allocation
-	unreturned = 25
-	listed     = nowhere // least score of a suspect that is listed beside likelier ones
+	certain     = 1000 // the runtime named it
+	sameKernel  = 200
+	sameMemory  = 150 // as an address in the runtime's message
+	freed       = 120 // before the call
+	beyond      = 110 // past an allocation's end
+	freedLater  = 100
+	waits       = 80 // its stream waits there, and the host's wait failed
+	unlike      = 90 // no address in its place, unlike other launches of the kernel
+	waitsBehind = 70 // waits for a record that is behind another wait
+	freedOrEnd  = 60 // freed, or one past a live allocation
+	oddNumber   = 35 // another number than in other launches of the kernel
+	nowhere     = 30 // address in no allocation
+	unreturned  = 25
+	listed      = nowhere // least score of a suspect that is listed beside likelier ones
 )
 
 // Blame finds the task that caused the first device error, or the failure that the options name.
@@ -171,8 +178,9 @@ func Blame(r *format.Reader, m *api.Model, o *Options) (*Report, error) {
 	}
 	meta := r.Meta()
 	b := &blamer{r: r, m: m, o: o, rep: &Report{Trace: r.Path(), Host: meta.Host, Argv: meta.Argv, Acltrace: meta.Tracer.Version,
-		Runtime: meta.Device.Runtime, Driver: meta.Device.DriverVersion, Device: meta.Device.Name, Begun: meta.StartWall}, habits: habits{}, stacks: newStacks(r)}
-	for _, step := range []func() error{b.died, b.find, b.parseReport, b.flight, b.arguments, b.judge, b.past} {
+		Runtime: meta.Device.Runtime, Driver: meta.Device.DriverVersion, Device: meta.Device.Name, Begun: meta.StartWall}, habits: habits{}, stacks: newStacks(r),
+		wanted: map[uint64][]*Call{}, signals: signals{}, graphs: graphs{}, causes: newCauses(m)}
+	for _, step := range []func() error{b.died, b.find, b.parseReport, b.flight, b.arguments, b.judge, b.past, b.odds} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -184,6 +192,9 @@ func Blame(r *format.Reader, m *api.Model, o *Options) (*Report, error) {
 // calls returns the calls that the report prints with their stacks.
 func (rep *Report) calls() []*Call {
 	calls := []*Call{rep.Failure}
+	if rep.Capture != nil {
+		calls = append(calls, &rep.Capture.Begin)
+	}
 	for i := range rep.Suspects {
 		calls = append(calls, &rep.Suspects[i].Call)
 	}
@@ -205,71 +216,12 @@ type blamer struct {
 	suspects map[uint64]*Suspect // by call
 	memory   memory
 	habits   habits
+	signals  signals
+	graphs   graphs
+	causes   causes
+	unfailed bool               // nothing failed: look for odd arguments
+	wanted   map[uint64][]*Call // described when their calls are read
 	stacks   *stacks
-}
-
-// find finds the failed call.
-func (b *blamer) find() error {
-	if b.o.Call != nil {
-		c, err := b.r.Call(*b.o.Call)
-		if err != nil {
-			return err
-		}
-		if f := b.m.Func(api.ID(c.Func)); c.Flags&format.Unfinished == 0 && (f == nil || !f.Failed(c.Ret)) {
-			return fmt.Errorf("%s: call %d %s did not fail", b.r.Path(), c.Index, b.r.Schema().FuncName(c.Func))
-		}
-		return b.failed(c)
-	}
-	if b.o.Task != nil {
-		b.evidence.task = b.o.Task
-		b.until = math.MaxInt64
-	}
-	var unfinished, wrong, fault *format.Call
-	for c, err := range b.r.Calls(&format.Filter{NoArgs: true, NoData: true}) {
-		if err != nil {
-			return err
-		}
-		f := b.m.Func(api.ID(c.Func))
-		switch {
-		case c.Flags&format.Unfinished != 0:
-			if f != nil && c.Flags&format.NoEnd == 0 && (unfinished == nil || c.End >= unfinished.End) {
-				unfinished = c.Clone()
-			}
-		case f == nil || !f.Failed(c.Ret):
-		default:
-			b.rep.Failed++
-			if fault == nil && b.m.DeviceFault(int32(c.Ret)) {
-				fault = c.Clone()
-			}
-			if wrong == nil {
-				wrong = c.Clone()
-			}
-		}
-	}
-	switch {
-	case fault != nil:
-		return b.failed(fault)
-	case unfinished != nil:
-		return b.failed(unfinished)
-	case wrong != nil && b.o.Task == nil:
-		return b.failed(wrong)
-	case b.o.Task == nil && len(b.rep.Died) == 0:
-		return fmt.Errorf("%s: %w", b.r.Path(), ErrNothingFailed)
-	}
-	return nil
-}
-
-func (b *blamer) failed(c *format.Call) error {
-	b.failure, b.until, b.process = c, c.End, b.r.ProcessOf(c.Thread)
-	if c.Flags&format.Unfinished != 0 {
-		b.until = math.MaxInt64
-	}
-	for _, g := range b.r.Gaps() {
-		if g.From <= c.End {
-			b.rep.Lost += g.Calls
-		}
-	}
-	return nil
 }
 
 // flight finds the tasks that may have been running at the failure.
@@ -295,7 +247,7 @@ func (b *blamer) flight() error {
 			return nil
 		},
 		Task: func(k *timeline.Task) error {
-			if call, ok := calls[k.Index]; ok && (b.failure == nil || !over && k.To <= b.failure.Start) {
+			if call, ok := calls[k.Index]; ok && (b.failure == nil || !over && b.ended(k)) {
 				if x := b.suspects[call]; x != nil {
 					x.ends = k.To
 				}
@@ -308,8 +260,10 @@ func (b *blamer) flight() error {
 		return err
 	}
 	b.rep.InFlight = len(calls)
-	if len(b.suspects) > 0 && b.failure.Flags&format.Unfinished == 0 {
+	if stands := b.failure.Flags&format.Unfinished != 0; len(b.suspects) > 0 && !stands {
 		return nil // the failed task is known
+	} else if stands && b.waitFailed() && len(calls) > 0 {
+		delete(b.suspects, b.failure.Index) // it waits for one of them
 	}
 	oldest := slices.Sorted(maps.Keys(calls))
 	if len(oldest) > maxFlight {
@@ -322,6 +276,17 @@ func (b *blamer) flight() error {
 		}
 	}
 	return nil
+}
+
+// ended reports whether a task had certainly ended before the failure. A call that never returned may wait for any task without an end.
+func (b *blamer) ended(k *timeline.Task) bool {
+	switch {
+	case k.Open:
+		return false
+	case b.failure.Flags&format.Unfinished != 0 || k.Fn.Stream < 0:
+		return true // for a call without a stream: it returned success
+	}
+	return k.To <= b.failure.Start
 }
 
 // named finds the call whose task the runtime or the user named.
@@ -359,11 +324,18 @@ func (b *blamer) itself() bool {
 		b.suspects[b.failure.Index] = &Suspect{ends: math.MaxInt64, score: unreturned, Reasons: []Reason{{Kind: Unreturned}}}
 		return true
 	}
-	return b.m.DeviceFault(int32(b.failure.Ret))
+	switch b.m.ErrorClass(int32(b.failure.Ret)) {
+	case api.DeviceFault:
+		return true
+	case api.TimedOut:
+		return b.waitFailed()
+	}
+	return false
 }
 
 // arguments resolves the addresses among the suspects' arguments.
 func (b *blamer) arguments() error {
+	b.want()
 	ts, err := access.New(b.r, b.m)
 	if err != nil {
 		return err
@@ -378,16 +350,30 @@ func (b *blamer) arguments() error {
 		accesses, all := ts.Of(e)
 		b.memory.see(e)
 		words := b.habits.see(b.m, ts.State, e)
+		b.signals.see(e, accesses)
+		b.graphs.see(e, accesses, ts.State)
+		b.causes.see(ts.State, e)
+		for _, to := range b.wanted[c.Index] {
+			*to = *describe(b.r, b.m, e)
+		}
 		if b.failure != nil && c.Index == b.failure.Index {
 			b.rep.Failure = describe(b.r, b.m, e)
+			if b.rep.Cause, err = b.causes.of(b.r, ts.State, e); err != nil {
+				return err
+			}
 		}
 		x := b.suspects[c.Index]
 		if x == nil {
 			continue
 		}
 		x.Call, x.Partly, x.stream, x.words = *describe(b.r, b.m, e), !all, e.Stream, words
-		if e.Fn != nil && e.Fn.Task == api.Wait {
-			x.waits = b.waitsFor(e, accesses)
+		switch {
+		case e.Fn == nil || e.Captured != nil:
+		case e.Fn.Task == api.Wait:
+			g, _ := signalOf(e, accesses)
+			x.waits = b.signals.wait(g)
+		case e.Fn.Task == api.GraphRun:
+			x.inside = b.graphs.of(e)
 		}
 		if b.failure != nil && c.Index == b.failure.Index {
 			x.gone = b.memory.gone(e)
@@ -433,7 +419,16 @@ func (b *blamer) judge() error {
 	slices.SortFunc(list, func(x, y *Suspect) int {
 		return cmp.Or(cmp.Compare(y.score, x.score), cmp.Compare(x.Start, y.Start), cmp.Compare(x.Index, y.Index))
 	})
+	seen := map[uint64]bool{} // captured waits
 	for _, x := range list {
+		if len(x.Reasons) == 1 && x.Reasons[0].Kind == Waiting && x.inside != nil {
+			by := x.Reasons[0].Wait.By
+			if seen[by] {
+				b.rep.More++ // an earlier run of the graph waits for the same
+				continue
+			}
+			seen[by] = true
+		}
 		if len(b.rep.Suspects) == maxSuspects || len(b.rep.Suspects) > 0 && b.rep.Suspects[0].score >= listed && (x.Unlikely() || b.rep.Suspects[0].Certain) {
 			b.rep.More++
 			continue
@@ -441,31 +436,6 @@ func (b *blamer) judge() error {
 		b.rep.Suspects = append(b.rep.Suspects, *x)
 	}
 	return nil
-}
-
-// waitFailed reports whether the failed call is a host-side wait.
-func (b *blamer) waitFailed() bool {
-	if b.failure == nil {
-		return false
-	}
-	f := b.m.Func(api.ID(b.failure.Func))
-	return f != nil && f.Sync != api.NoSync
-}
-
-// waitsFor returns the object that a call's task waits for.
-func (b *blamer) waitsFor(e *timeline.Event, accesses []access.Access) *Wait {
-	for _, u := range e.Uses {
-		if o := u.Object; o.Kind == api.Event || o.Kind == api.Notify || o.Kind == api.Counter {
-			by, ok := b.memory.recorded[o]
-			return &Wait{Object: timeline.Place(u), Recorded: ok, Call: by.call, Stream: by.stream}
-		}
-	}
-	for _, t := range accesses {
-		if t.Self {
-			return &Wait{Addr: Hex(t.Addr)}
-		}
-	}
-	return &Wait{}
 }
 
 // waited returns the synchronized stream, nil for the default stream.
@@ -491,8 +461,10 @@ func (b *blamer) weigh(x *Suspect, waited *timeline.Object) error {
 	if x.Kernel != "" && (x.Kernel == b.evidence.kernel || b.evidence.kernel == "" && mentions(b.rep.Message, x.Kernel)) {
 		against(sameKernel, Reason{Kind: KernelNamed})
 	}
-	if x.waits != nil && b.waitFailed() && !x.Certain {
-		against(waits, Reason{Kind: Waiting, Wait: x.waits})
+	if b.waitFailed() && !x.Certain {
+		if wait, score := b.standing(x); wait != nil {
+			against(score, Reason{Kind: Waiting, Wait: wait})
+		}
 	}
 	for _, g := range x.gone {
 		p, err := placeOf(b.r, b.m, g.object, g.object.Handle)
@@ -563,6 +535,9 @@ func (b *blamer) past() error {
 	x := &b.rep.Suspects[0]
 	var targets []*timeline.Object
 	slices.SortStableFunc(x.accesses, func(a, b accessed) int { return cmp.Compare(ended(b.object), ended(a.object)) }) // freed memory first
+	if x.inside != nil && x.inside.waits[0].memory != nil {
+		targets = append(targets, x.inside.waits[0].memory)
+	}
 	for _, t := range x.accesses {
 		if t.object != nil && !t.object.Kind.OnHost() && !slices.Contains(targets, t.object) {
 			targets = append(targets, t.object)
@@ -579,6 +554,11 @@ func (b *blamer) past() error {
 		}
 		h[i].Place = *p
 		b.rep.History = append(b.rep.History, h[i])
+	}
+	for _, r := range x.Reasons {
+		if r.Wait != nil && r.Wait.Addr != 0 && !r.Wait.Recorded {
+			r.Wait.written(b.rep.History)
+		}
 	}
 	return nil
 }
@@ -610,6 +590,16 @@ func placeOf(r *format.Reader, m *api.Model, o *timeline.Object, addr uint64) (*
 		*x.to = describe(r, m, &timeline.Event{Call: c, Fn: m.Func(api.ID(c.Func))})
 	}
 	return p, nil
+}
+
+// want lists the calls to describe when they are read.
+func (b *blamer) want() {
+	for i := range b.rep.Earlier {
+		b.wanted[b.rep.Earlier[i].Index] = append(b.wanted[b.rep.Earlier[i].Index], &b.rep.Earlier[i])
+	}
+	if x := b.rep.Capture; x != nil {
+		b.wanted[x.Begin.Index] = append(b.wanted[x.Begin.Index], &x.Begin)
+	}
 }
 
 func describe(r *format.Reader, m *api.Model, e *timeline.Event) *Call {

@@ -1,7 +1,9 @@
 package blame
 
 import (
+	"cmp"
 	"encoding/binary"
+	"fmt"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
@@ -29,7 +31,13 @@ type habitKey struct {
 
 type habit struct {
 	launches int
-	values   map[uint64]int
+	values   map[uint64]*valued
+}
+
+// valued counts the launches with a value.
+type valued struct {
+	n    int
+	call uint64 // the first one
 }
 
 // anAddress is the value of all words that are addresses of device memory.
@@ -86,41 +94,101 @@ func (h habits) see(m *api.Model, s *timeline.State, e *timeline.Event) []worded
 	for _, w := range words {
 		v := kernel[w.habitKey]
 		if v == nil {
-			v = &habit{values: map[uint64]int{}}
+			v = &habit{values: map[uint64]*valued{}}
 			kernel[w.habitKey] = v
 		}
 		v.launches++
-		if _, known := v.values[w.value]; known || len(v.values) < maxValues {
-			v.values[w.value]++
+		if was := v.values[w.value]; was != nil {
+			was.n++
+		} else if len(v.values) < maxValues {
+			v.values[w.value] = &valued{1, e.Call.Index}
 		}
 	}
 	return words
+}
+
+// usual returns the value that almost all launches have, and how many have it; false if there is none.
+func (v *habit) usual() (value uint64, launches int, ok bool) {
+	for k, n := range v.values {
+		if n.n > launches {
+			value, launches = k, n.n
+		}
+	}
+	return value, launches, v.launches >= minHabit && 10*launches >= 9*v.launches
+}
+
+// rare reports whether a value is unlike the usual one, and almost no launch has it.
+func (v *habit) rare(value, usual uint64) bool {
+	n := v.values[value]
+	return value != usual && value != anAddress && (n == nil || n.n <= max(v.launches/rare, 1))
 }
 
 // odd returns the unusual words of a launch.
 func (h habits) odd(x *Suspect, param func(*Suspect, int) string) (out []Odd) {
 	for _, w := range x.words {
 		v := h[x.Kernel][w.habitKey]
-		most, usual := 0, uint64(0)
-		for value, n := range v.values {
-			if n > most {
-				most, usual = n, value
-			}
-		}
-		if v.launches < minHabit || 10*most < 9*v.launches || w.value == usual || v.values[w.value] > max(v.launches/rare, 1) || w.value == anAddress {
+		usual, most, ok := v.usual()
+		if !ok || !v.rare(w.value, usual) {
 			continue
 		}
 		out = append(out, Odd{Param: param(x, w.param), Word: w.Word, Value: Hex(w.value), Usual: Hex(usual), Address: usual == anAddress, Same: most, Launches: v.launches})
 	}
-	// An address that is missing says more than another number.
-	slices.SortStableFunc(out, func(a, b Odd) int {
-		switch {
-		case a.Address == b.Address:
-			return 0
-		case a.Address:
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(out, byEvidence)
 	return out
+}
+
+// byEvidence orders odd words: an address that is missing says more than another number.
+func byEvidence(a, b Odd) int {
+	switch {
+	case a.Address == b.Address:
+		return 0
+	case a.Address:
+		return -1
+	}
+	return 1
+}
+
+// An OddLaunch is a launch with an argument unlike those of the other launches of its kernel. If nothing failed, it is a hint.
+type OddLaunch struct {
+	Call
+	Odd Odd `json:"-"`
+}
+
+// odds lists the launches of a trace without a failure that have odd arguments.
+func (b *blamer) odds() error {
+	if !b.unfailed {
+		return nil
+	}
+	for kernel, words := range b.habits {
+		for k, v := range words {
+			usual, most, ok := v.usual()
+			if !ok {
+				continue
+			}
+			for value, n := range v.values {
+				if !v.rare(value, usual) {
+					continue
+				}
+				f := b.m.Func(k.fn)
+				b.rep.Odds = append(b.rep.Odds, OddLaunch{Call{Index: n.call, Kernel: kernel},
+					Odd{Param: f.Params[k.param].Name, Word: k.Word, Value: Hex(value), Usual: Hex(usual), Address: usual == anAddress, Same: most, Launches: v.launches}})
+			}
+		}
+	}
+	if len(b.rep.Odds) == 0 {
+		return fmt.Errorf("%s: %w", b.r.Path(), ErrNothingFailed)
+	}
+	slices.SortFunc(b.rep.Odds, func(x, y OddLaunch) int {
+		return cmp.Or(byEvidence(x.Odd, y.Odd), cmp.Compare(x.Index, y.Index), cmp.Compare(x.Odd.Word.At, y.Odd.Word.At))
+	})
+	b.rep.Odds = b.rep.Odds[:min(len(b.rep.Odds), maxSuspects)]
+	for i := range b.rep.Odds {
+		x := &b.rep.Odds[i]
+		c, err := b.r.Call(x.Index)
+		if err != nil {
+			return err
+		}
+		x.Call = *describe(b.r, b.m, &timeline.Event{Call: c, Fn: b.m.Func(api.ID(c.Func)), Kernel: x.Kernel})
+	}
+	return nil
 }

@@ -14,9 +14,8 @@ const maxFormer = 1 << 18
 
 // memory has the allocations up to a call, live and freed, and other objects that a failure may depend on.
 type memory struct {
-	all      []*timeline.Object              // in allocation order
-	ended    map[handle]*timeline.Object     // latest ended object by handle, without memory
-	recorded map[*timeline.Object]lastRecord // latest record by event
+	all   []*timeline.Object          // in allocation order
+	ended map[handle]*timeline.Object // latest ended object by handle, without memory
 }
 
 // handle identifies an object in a process.
@@ -24,12 +23,6 @@ type handle struct {
 	process uint32
 	kind    api.Object
 	value   uint64
-}
-
-// lastRecord is the call that recorded an event last.
-type lastRecord struct {
-	call   uint64
-	stream string
 }
 
 // gone returns the parameters of a call whose objects had ended before it.
@@ -60,16 +53,12 @@ func (m *memory) gone(e *timeline.Event) (all []gone) {
 // see adds the objects that a call made, ended or recorded.
 func (m *memory) see(e *timeline.Event) {
 	if m.ended == nil {
-		m.ended, m.recorded = map[handle]*timeline.Object{}, map[*timeline.Object]lastRecord{}
+		m.ended = map[handle]*timeline.Object{}
 	}
 	for _, u := range e.Uses {
 		o := u.Object
-		switch {
-		case o.Ended == e.Call.Index && !o.Kind.Memory():
+		if o.Ended == e.Call.Index && !o.Kind.Memory() {
 			m.ended[handle{o.Process, o.Kind, o.Handle}] = o
-			delete(m.recorded, o)
-		case e.Fn != nil && e.Fn.Task == api.Record && o.Kind != api.Stream:
-			m.recorded[o] = lastRecord{e.Call.Index, streamName(e)}
 		}
 		if o.Created == e.Call.Index && o.Kind.Memory() && o.Kind != api.Reservation {
 			m.all = append(m.all, o)

@@ -61,10 +61,19 @@ type Reason struct {
 // A Wait is the object that a task waits for, else a value at Addr, else another stream.
 type Wait struct {
 	Object   string // event, notify or counter; "" for none
-	Recorded bool   // Call recorded the object last, on Stream
+	Recorded bool   // Call recorded the object, or wrote the value, last, on Stream
 	Call     uint64
 	Stream   string
-	Addr     Hex // 0 if not a value
+	Addr     Hex    // 0 if not a value
+	Graph    string // the wait is a task of this graph, "" for none,
+	By       uint64 // captured by this call
+	Reset    *Reset // last reset of the object or the value, nil for none
+}
+
+// A Reset is a task that took back the record that a Wait needs.
+type Reset struct {
+	Call    uint64
+	InGraph bool // it is a task of the same graph: each run resets
 }
 
 // A Word locates an address among a call's arguments: the parameter itself, or a word in its data.

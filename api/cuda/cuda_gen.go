@@ -22,7 +22,13 @@ var Model = (&api.Model{
 			{Function: "cuDeviceTotalMem_v2", Fact: "memory_bytes", Value: "bytes", Device: "dev"},
 		},
 		Environment: []string{"CUDA_", "NVIDIA_", "NCCL_", "OTEL_", "FAKECUDA_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "TRACEPARENT"}, Exhausted: [2]int32{2, 2},
-		Pending: 600, Refused: 800, Constants: 2, OwnStream: 2, NonBlocking: 1, Staged: true, Numbers: []api.Object{"condition", "texture", "surface"},
+		Pending: 600,
+		Classes: api.ErrorClasses{
+			Fault: []int32{214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 911}, Timeout: []int32{909}, State: []int32{600, 802, 807, 901},
+			Capture: []int32{900, 901, 902, 903, 904, 905, 906, 907, 908},
+		},
+		Causes: api.Causes{NoContext: []int32{201}, Uninitialized: []int32{3, 4}}, Refused: 800, Constants: 2, OwnStream: 2, NonBlocking: 1, Staged: true,
+		Numbers: []api.Object{"condition", "texture", "surface"},
 		Simulator: api.Simulator{
 			Library: "fakecuda/libcuda.so.1", Files: []string{"libcuda.so"}, Symbol: "fakecuda_simulated", Prefix: "FAKECUDA_", Kernels: "FAKECUDA_KERNELS",
 			KernelSymbol: "fakecuda_kernels", Loaded: "FAKECUDA_KERNELS_LOG", Base: "FAKECUDA_VA_BASE", Arena: api.Arena{Size: 10737418240},
@@ -30,7 +36,7 @@ var Model = (&api.Model{
 			Place: "FAKECUDA_PLACE", Settings: []string{"KERNELS", "DEVICES"},
 			Replayed: map[string]string{"FAKECUDA_DEVICES": "[1-8]", "FAKECUDA_TAKES": "(0x)?[0-9a-fA-F]{1,16}", "FAKECUDA_VA_BASE": "(0x)?[0-9a-fA-F]{1,16}"},
 		},
-		Faults: api.Faults{Codes: [2]int32{700, 721}, Stops: true},
+		Faults: api.Faults{Stops: true},
 	},
 	Layers: []api.Layer{{Name: "cuda", Libraries: []string{"libcuda.so"}, Errors: "CUresult"}, {Name: "program"}},
 	Funcs: []api.Func{

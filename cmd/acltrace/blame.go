@@ -40,8 +40,9 @@ func (a *app) blameCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "blame FILE",
 		Short: "find the launch that made the device fail",
-		Long: "Finds the first call that returned a device error, or else a call that never returned, or else the last failed call. Lists the tasks that " +
-			"had not ended before that call, ordered by the evidence against them: reports of the runtime, memory that was freed too early, addresses " +
+		Long: "Finds the first call that returned a device error or that broke a graph's capture, or else the call that never returned, or else a wait that timed out, " +
+			"or else the first failed call. Threads that wait for callbacks are no failure. Names the earlier call that made the failed one invalid, if the error code says so. " +
+			"Lists the tasks that had not ended before that call, ordered by the evidence against them: reports of the runtime, memory that was freed too early, addresses " +
 			"outside of allocations, ranges beyond an end. The output is a page for a bug report.",
 		Example: "acltrace blame crash.aclt\n" +
 			"acltrace blame --task 47:1564:23064 crash.aclt",

@@ -64,7 +64,9 @@ func (a *app) extractCmd() *cobra.Command {
 				if !e.Alone {
 					report.Printf(w, "; no wait for the launch alone can be added, and only whole repetitions can be timed")
 				}
-				if e.Results > 0 {
+				if e.Failed {
+					report.Printf(w, "; the program's wait for it failed, and the launch is guilty if it fails in the replay as in the trace\n")
+				} else if e.Results > 0 {
 					report.Printf(w, "; its outputs are in %s\n", human.Plural(e.Results, "result"))
 				} else {
 					report.Printf(w, "; its results can't be compared: the memory was overwritten before the program read it\n")

@@ -154,7 +154,7 @@ func (a *app) saved(paths []string) {
 func (a *app) nextLook(res *record.Result) {
 	trace := res.Output
 	if n := len(res.Sealed); n > 0 {
-		trace = res.Sealed[n-1]
+		trace = res.Sealed[min(max(res.File.Look, 0), n-1)]
 	}
 	if res.Calls == 0 || res.File.Missing != "" || res.File.NoRoom > 0 {
 		return

@@ -373,7 +373,10 @@ func (x *writer) takeCalls(rows []timeline.HostCall) error {
 		ret := int64(c.Ret)
 		switch {
 		case c.Flags&format.Unfinished != 0:
-			ret = 0
+			if ret = 0; c.Hung() {
+				errs[i] = 1
+				t.error.indexes = append(t.error.indexes, t.error.texts.index(timeline.NeverReturned))
+			}
 		case c.Fn != nil && c.Fn.RetError:
 			if ret = int64(int32(c.Ret)); ret != 0 && c.Failed() {
 				if name := x.w.Model.ErrorName(ret); name != "" {

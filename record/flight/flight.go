@@ -69,13 +69,34 @@ type Flight struct {
 	sealer   sealer
 	session  *ring.Session       // nil in a Restore without programs
 	reported map[thread]standing // by thread, the latest call that was reported slow before it returned
+	waits    map[failedWait]bool // waits that failed without a device error
+	best     best
+}
+
+// weight says how much a reason to seal explains.
+type weight uint8
+
+const (
+	plain      weight = iota // an end, a request, a slow call, a code that Options name
+	waitFailed               // without a device error
+	hang                     // a call that has not returned
+	deviceFault
+)
+
+// best is the trace that explains most, counted from 1, and the call that has not returned if its reason is a hang.
+type best struct {
+	trace int
+	weight
+	stands thread
 }
 
 // reason is why the ring will be sealed.
 type reason struct {
-	text  string // "" for none
-	due   time.Time
-	until int64 // due, on the trace's clock
+	text string // "" for none
+	weight
+	stands thread // of a hang
+	due    time.Time
+	until  int64 // due, on the trace's clock
 }
 
 // segment is one file in the ring.
@@ -101,6 +122,13 @@ func (f *Flight) before() before {
 
 type thread struct{ pid, tid int }
 
+// failedWait is a wait that failed without a device error. Programs that wait in short slices repeat it.
+type failedWait struct {
+	pid  int
+	fn   api.ID
+	code int32
+}
+
 type standing struct {
 	seq   uint64
 	start int64
@@ -124,7 +152,7 @@ func New(o Options, rec Recording) *Flight {
 	if o.After == 0 {
 		o.After = 500 * time.Millisecond
 	}
-	return &Flight{o: o, rec: rec, reported: map[thread]standing{}}
+	return &Flight{o: o, rec: rec, reported: map[thread]standing{}, waits: map[failedWait]bool{}}
 }
 
 // Open starts the ring in a session's folder.
@@ -188,6 +216,15 @@ func (f *Flight) Sealed() (names []string) {
 	return names
 }
 
+// Best returns the index of the trace that explains most: the first one of a device error, a hang or a failed wait, in this order, otherwise the
+// last one. crashed: the program ended by a signal, which explains more than a failed wait.
+func (f *Flight) Best(crashed bool) int {
+	if crashed && f.best.weight < hang || f.best.trace == 0 {
+		return f.sealed - 1
+	}
+	return f.best.trace - 1
+}
+
 // Tick must be called between drains.
 func (f *Flight) Tick(now time.Time) error {
 	if f.reason.text != "" && now.After(f.reason.due) {
@@ -230,6 +267,7 @@ func (f *Flight) checkStanding() {
 		}
 		f.reported[k] = standing{c.Seq, c.Start - f.rec.Meta.StartMono}
 		f.sealIn(f.now(), fmt.Sprintf("%s of thread %d has not returned for %s", fn.Name, c.TID, human.Duration(took)))
+		f.reason.weight, f.reason.stands = hang, k
 		return
 	}
 }
@@ -281,6 +319,9 @@ func (f *Flight) checkCall(fn *api.Func, c *format.Call) {
 	if len(f.reported) > 0 {
 		pid, tid, ok := f.rec.Rows.Thread(c.Thread)
 		if was, stood := f.reported[thread{pid, tid}]; ok && stood && max(c.Start-was.start, was.start-c.Start) < startOff {
+			if c.Flags&format.Unfinished == 0 && f.best.weight == hang && f.best.stands == (thread{pid, tid}) {
+				f.best.weight = plain
+			}
 			return // it was a reason before it returned
 		}
 	}
@@ -289,15 +330,33 @@ func (f *Flight) checkCall(fn *api.Func, c *format.Call) {
 	}
 	code := int32(c.Ret)
 	switch {
-	case fn.RetError && code != 0 && f.isFault(fn, code):
+	case fn.RetError && code != 0 && f.isFault(fn, c.Thread, code):
 		f.sealIn(c.End, fmt.Sprintf("%s returned %s (%d)", fn.Name, f.rec.Model.ErrorName(int64(code)), code))
+		switch {
+		case f.rec.Model.DeviceFault(code):
+			f.reason.weight = deviceFault
+		case fn.Sync != api.NoSync:
+			f.reason.weight = waitFailed
+		}
 	case f.o.slow(fn, c.End-c.Start):
 		f.sealIn(c.End, fmt.Sprintf("%s took %s", fn.Name, human.Duration(c.End-c.Start)))
 	}
 }
 
-func (f *Flight) isFault(fn *api.Func, code int32) bool {
-	return f.rec.Model.DeviceFault(code) || fn.Sync != api.NoSync && fn.Sync != api.PollStream && fn.Sync != api.PollEvent || slices.Contains(f.o.Codes, code)
+// isFault reports whether a returned error is a reason to seal: a device error, a code that Options name, or a wait that failed
+// for the first time in its process. A program that goes on after such a wait must not use up all traces before a device error.
+func (f *Flight) isFault(fn *api.Func, th uint32, code int32) bool {
+	switch {
+	case f.rec.Model.DeviceFault(code) || slices.Contains(f.o.Codes, code):
+		return true
+	case fn.Sync == api.NoSync || fn.Sync == api.PollStream || fn.Sync == api.PollEvent:
+		return false
+	}
+	pid, _, _ := f.rec.Rows.Thread(th)
+	k := failedWait{pid, fn.ID, code}
+	first := !f.waits[k]
+	f.waits[k] = true
+	return first
 }
 
 // Seal writes the ring into a trace, and begins a new ring. Recording goes on meanwhile.
@@ -322,6 +381,13 @@ func (f *Flight) Seal(reason string) error {
 	f.rec.Describe(&meta)
 	meta.Replayable = false
 	f.sealed++
+	why := plain
+	if reason == f.reason.text {
+		why = f.reason.weight
+	}
+	if why > f.best.weight || why == plain && f.best.weight == plain {
+		f.best = best{f.sealed, why, f.reason.stands}
+	}
 	f.reason.text = ""
 	f.sealer.jobs <- job{ring: ring, standing: standing, path: Numbered(f.rec.Output(), f.sealed), meta: &meta}
 	return nil

@@ -26,6 +26,8 @@ type Options struct {
 	Visible  bool         // the probe records memory that programs and devices access without a call
 	MaxSize  int64        // bytes of the file, 0 for no limit; payloads end at nine tenths
 	Follower Follower     // nil for none
+	// Now returns the present time on CLOCK_MONOTONIC: calls that have not returned last until then. nil for a recording that is over.
+	Now func() int64
 	// Undrained says that the probe never calls Drained. The Builder then derives it from call times.
 	Undrained bool
 }
@@ -104,6 +106,14 @@ func (b *Builder) time(mono int64) int64 {
 	return t
 }
 
+// now returns the present time on the trace's clock, or the latest time seen if the recording is over.
+func (b *Builder) now() int64 {
+	if b.o.Now == nil {
+		return b.Last
+	}
+	return b.time(b.o.Now())
+}
+
 // Process adds a process.
 func (b *Builder) Process(p *probe.Process) error {
 	row := format.Process{PID: p.PID, PPID: p.PPID, ForkedFrom: p.ForkedFrom, Start: b.time(p.Start), Exe: p.Exe, Argv: p.Argv}
@@ -179,7 +189,7 @@ func (b *Builder) Standing(c *probe.Call) error {
 		return err
 	}
 	start := c.Start - b.origin
-	out := format.Call{Func: uint16(c.Func), Thread: t.index, Flags: format.Unfinished, Start: start, End: max(b.Last, start), Args: c.Words}
+	out := format.Call{Func: uint16(c.Func), Thread: t.index, Flags: format.Unfinished, Start: start, End: max(b.now(), start), Args: c.Words}
 	params := len(b.rules[c.Func].fn.Params)
 	for i := range c.Pieces {
 		if p := &c.Pieces[i]; p.Dir == probe.In && int(p.Param) < params {

@@ -64,7 +64,7 @@ func (b *Builder) begin(c *probe.Call, t *thread, f *api.Func) *format.Call {
 	out.Ret, out.Args, out.Outs, out.Data = c.Ret, c.Words, out.Outs[:0], out.Data[:0]
 	if c.Unfinished() {
 		out.Flags |= format.Unfinished
-		out.End = max(b.Last, out.Start)
+		out.End = max(b.now(), out.Start)
 		b.Count.Unfinished++
 		if c.NoEnd {
 			out.Flags |= format.NoEnd

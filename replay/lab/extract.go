@@ -30,6 +30,7 @@ type Extracted struct {
 	Kernel       string `json:"kernel"`  // kernel name
 	Calls        uint64 `json:"calls"`   // number of calls in the extract
 	Results      int    `json:"results"` // copies to the host that show the launch's results
+	Failed       bool   `json:"failed"`  // the program's wait for the launch failed
 	Alone        bool   `json:"alone"`   // the device is idle before the launch, and the program waits for it at once
 }
 
@@ -68,7 +69,7 @@ func Extract(ctx context.Context, trace string, m *api.Model, launch uint64, out
 	if err := x.close(ctx); err != nil {
 		return nil, compile.InFile(trace, err)
 	}
-	e := &Extracted{Scope: r.Completeness().Scope(), Kernel: x.kernel, Results: x.found.results}
+	e := &Extracted{Scope: r.Completeness().Scope(), Kernel: x.kernel, Results: x.found.results, Failed: x.found.failed}
 	if err := x.write(ctx, output, e); err != nil {
 		return nil, err
 	}

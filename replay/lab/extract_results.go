@@ -22,6 +22,7 @@ type findings struct {
 	objects []int       // that memory
 	waited  bool        // the program has waited for the launch
 	failed  bool        // the first of these waits has failed
+	closed  bool        // a later call may have changed what the launch has written: nothing shows its results any more
 	open    map[int]int // lanes with the launch or results that the program has not waited for: calls seen by the newest one
 	events  map[int]recorded
 	seen    int // calls
@@ -40,8 +41,11 @@ func newFindings(v *survey, launch *step) *findings {
 
 // ends takes in the next call after the launch. It returns true if no later call can show results.
 func (f *findings) ends(s *step) bool {
-	if f.seen++; f.seen > mostAfter || f.conflicts(s) {
+	if f.seen++; f.seen > mostAfter {
 		return true
+	}
+	if f.closed = f.closed || f.conflicts(s); f.closed {
+		return f.waited || f.failing(s)
 	}
 	switch {
 	case s.is&stepWaits != 0:
@@ -62,6 +66,23 @@ func (f *findings) ends(s *step) bool {
 		if !f.v.lane[s.lane].synchronous {
 			f.open[s.lane] = f.seen
 		}
+	}
+	return false
+}
+
+// failing takes in a call after the results have ended. It returns true for the first wait for the launch. The extract gets the wait if it has failed:
+// then the launch is to fail in a replay, too.
+func (f *findings) failing(s *step) bool {
+	switch {
+	case s.fn.Task == api.Record && s.is&stepSignals == 0:
+		f.events[s.event] = recorded{s.lane, f.seen}
+	case s.is&stepWaits != 0 && slices.Contains(f.waitsFor(s), f.launch.lane):
+		if s.is&stepOK == 0 {
+			f.waited, f.failed = true, true
+			delete(f.open, f.launch.lane)
+			f.root(s)
+		}
+		return true
 	}
 	return false
 }

@@ -67,6 +67,9 @@ func (s *Scene) call(c *timeline.HostCall, t *timeline.Task) error {
 	switch {
 	case c.Flags&format.Unfinished != 0:
 		l.yes(keyUnfinished)
+		if c.Hung() {
+			l.text(keyError, s.Sym(timeline.NeverReturned))
+		}
 	case c.Fn == nil || !c.Fn.RetError && !c.Fn.RetVoid:
 		l.num(keyRet, c.Ret)
 	case c.Fn.RetError && uint32(c.Ret) != 0:

@@ -8,6 +8,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/otelexport/internal/otlp"
+	"github.com/acltrace/acltrace/timeline"
 )
 
 // emitTree emits a part's threads, nodes, tasks and lanes.
@@ -92,7 +93,10 @@ func (x *Encoder) emitCall(m *member, n *node, stack []byte, above otlp.SpanID) 
 		b = otlp.PutTrue(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyTruncated])
 	}
 	if n.failed {
-		name := x.src.m.ErrorName(int64(int32(n.ret)))
+		name := timeline.NeverReturned
+		if n.flags&format.Unfinished == 0 {
+			name = x.src.m.ErrorName(int64(int32(n.ret)))
+		}
 		b = otlp.PutText(b, otlp.SpanAttributes, otlp.KeyErrorType, name)
 		b = otlp.PutError(b, name)
 	}

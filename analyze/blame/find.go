@@ -1,0 +1,270 @@
+package blame
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+)
+
+// maxOthers limits the earlier failed calls that a Report lists, to the latest ones.
+const maxOthers = 8
+
+// candidates are the calls of a trace of which one is the failure.
+type candidates struct {
+	fault      *format.Call           // first device error
+	unfinished *format.Call           // stood for the longest time
+	waits      map[waiter]*waitSeries // waits that timed out and did not succeed since
+	wrong      *format.Call           // first failed call
+	captures   []*format.Call         // failed calls with a code for captures, the oldest ones
+	stood      int64                  // duration of unfinished
+}
+
+// waiter identifies the waits that repeat each other.
+type waiter struct {
+	thread uint32
+	fn     uint16
+}
+
+type waitSeries struct{ first *format.Call }
+
+// maxCaptureFailures limits the calls with a code for captures that are kept.
+const maxCaptureFailures = 1 << 12
+
+// find finds the failed call: the one that the options name, or the first device error or the call that broke a capture, whichever is earlier, or
+// the call that never returned, or the first wait in a series that timed out, or the first failed call.
+func (b *blamer) find() error {
+	if b.o.Call != nil {
+		c, err := b.r.Call(*b.o.Call)
+		if err != nil {
+			return err
+		}
+		if f := b.m.Func(api.ID(c.Func)); c.Flags&format.Unfinished == 0 && (f == nil || !f.Failed(c.Ret)) {
+			return fmt.Errorf("%s: call %d %s did not fail", b.r.Path(), c.Index, b.r.Schema().FuncName(c.Func))
+		}
+		return b.failed(c)
+	}
+	if b.o.Task != nil {
+		b.evidence.task = b.o.Task
+		b.until = math.MaxInt64
+	}
+	x, err := b.candidates()
+	if err != nil {
+		return err
+	}
+	broke, err := b.broken(x.captures)
+	if err != nil {
+		return err
+	}
+	var timeout *format.Call
+	for _, s := range x.waits {
+		if timeout == nil || s.first.Start < timeout.Start {
+			timeout = s.first
+		}
+	}
+	if x.fault != nil && broke != nil && x.fault.Start < broke.Start {
+		broke = nil
+	}
+	if broke == nil {
+		b.rep.Capture = nil
+	}
+	for _, c := range []*format.Call{broke, x.fault, x.unfinished, timeout} {
+		if c != nil {
+			return b.failed(c)
+		}
+	}
+	switch {
+	case x.wrong != nil && b.o.Task == nil:
+		return b.failed(x.wrong)
+	case b.o.Task == nil && len(b.rep.Died) == 0:
+		b.unfailed, b.until = true, math.MaxInt64
+	}
+	return nil
+}
+
+// candidates reads all calls.
+func (b *blamer) candidates() (*candidates, error) {
+	x := &candidates{waits: map[waiter]*waitSeries{}}
+	for c, err := range b.r.Calls(&format.Filter{NoArgs: true, NoData: true}) {
+		if err != nil {
+			return nil, err
+		}
+		f := b.m.Func(api.ID(c.Func))
+		switch {
+		case f == nil:
+		case c.Flags&format.Unfinished != 0:
+			// A thread that serves callbacks waits by design. A call that contains others stands because of them.
+			if took := b.stood(c); c.Flags&format.NoEnd == 0 && !f.PollsCallbacks && !f.Composite && (x.unfinished == nil || took > x.stood) {
+				x.unfinished, x.stood = c.Clone(), took
+			}
+		case !f.Failed(c.Ret):
+			if f.Sync != api.NoSync && len(x.waits) > 0 {
+				delete(x.waits, waiter{c.Thread, c.Func})
+			}
+		default:
+			b.rep.Failed++
+			x.see(b.m, f, c)
+		}
+	}
+	return x, nil
+}
+
+// see follows a failed call.
+func (x *candidates) see(m *api.Model, f *api.Func, c *format.Call) {
+	code := int32(c.Ret)
+	if x.wrong == nil {
+		x.wrong = c.Clone()
+	}
+	if slices.Contains(m.Classes.Capture, code) && len(x.captures) < maxCaptureFailures {
+		x.captures = append(x.captures, c.Clone())
+	}
+	switch m.ErrorClass(code) {
+	case api.DeviceFault:
+		if x.fault == nil {
+			x.fault = c.Clone()
+		}
+	case api.TimedOut:
+		if k := (waiter{c.Thread, c.Func}); f.Sync != api.NoSync && x.waits[k] == nil {
+			x.waits[k] = &waitSeries{c.Clone()}
+		}
+	}
+}
+
+// stood returns how long a call that never returned had stood when its process or the trace ended.
+func (b *blamer) stood(c *format.Call) int64 {
+	end := c.End
+	if p := b.r.ProcessOf(c.Thread); int(p) < len(b.r.Processes()) {
+		end = max(end, b.r.Processes()[p].End)
+	}
+	return end - c.Start
+}
+
+func (b *blamer) failed(c *format.Call) error {
+	b.failure, b.until, b.process = c, c.End, b.r.ProcessOf(c.Thread)
+	if c.Flags&format.Unfinished != 0 {
+		b.until = math.MaxInt64
+	}
+	for _, g := range b.r.Gaps() {
+		if g.From <= c.End {
+			b.rep.Lost += g.Calls
+		}
+	}
+	return b.others()
+}
+
+// others lists the failed calls before the failure.
+func (b *blamer) others() error {
+	if b.o.Call != nil {
+		return nil
+	}
+	for c, err := range b.r.Calls(&format.Filter{To: after(b.failure.Start), NoArgs: true, NoData: true}) {
+		if err != nil {
+			return err
+		}
+		if f := b.m.Func(api.ID(c.Func)); f == nil || !f.Failed(c.Ret) || c.Flags&format.Unfinished != 0 || c.Index == b.failure.Index {
+			continue
+		}
+		if b.rep.Before++; len(b.rep.Earlier) == maxOthers {
+			b.rep.Earlier = slices.Delete(b.rep.Earlier, 0, 1)
+		}
+		b.rep.Earlier = append(b.rep.Earlier, Call{Index: c.Index})
+	}
+	return nil
+}
+
+// A Capture is the capture that the failure broke.
+type Capture struct {
+	Begin Call    `json:"begin"`          // call that began it
+	Mode  string  `json:"mode,omitempty"` // its mode, "" if the runtime has none
+	End   *uint64 `json:"end,omitempty"`  // call that ended it, nil: none did
+
+	from, to int64
+	by       *format.Call // first call that it refused, nil for none
+}
+
+// broken returns the first call that a capture refused, on any thread of its process, and sets Report.Capture. It returns nil if there is none,
+// or if a later capture of the process succeeded.
+func (b *blamer) broken(refused []*format.Call) (*format.Call, error) {
+	if len(refused) == 0 {
+		return nil, nil
+	}
+	type at struct {
+		process uint32
+		stream  uint64
+	}
+	open := map[at]*Capture{}
+	var all []*Capture
+	first := map[uint32]*Capture{} // first broken one, by process
+	var funcs []uint16
+	for i := range b.m.Funcs {
+		if f := &b.m.Funcs[i]; f.Capture != api.NoCapture && f.Stream >= 0 {
+			if in := b.r.Schema().FuncByName(f.Name); in != nil {
+				funcs = append(funcs, in.ID)
+			}
+		}
+	}
+	for c, err := range b.r.CallsByStart(&format.Filter{Funcs: funcs, NoData: true}) {
+		if err != nil {
+			return nil, err
+		}
+		f := b.m.Func(api.ID(c.Func))
+		if f == nil || len(c.Args) != int(f.Words) || len(funcs) == 0 {
+			continue
+		}
+		k, ok := at{b.r.ProcessOf(c.Thread), c.Args[f.Params[f.Stream].Word]}, c.Flags&format.Unfinished == 0 && !f.Failed(c.Ret)
+		switch p := open[k]; {
+		case f.Capture == api.CaptureBegin && ok:
+			p = &Capture{Begin: Call{Index: c.Index}, Mode: mode(b.m, f, c), from: c.Start, to: math.MaxInt64}
+			open[k], all = p, append(all, p)
+		case f.Capture == api.CaptureEnd && p != nil:
+			end := c.Index
+			p.End, p.to = &end, c.End
+			delete(open, k)
+			p.by = p.refused(b.r, refused, k.process)
+			if b := first[k.process]; ok && b != nil && b.to < c.Start {
+				delete(first, k.process) // the program went on
+			}
+			if !ok && p.by != nil && first[k.process] == nil {
+				first[k.process] = p
+			}
+		}
+	}
+	for k, p := range open {
+		if p.by = p.refused(b.r, refused, k.process); p.by != nil && (first[k.process] == nil || first[k.process].from > p.from) {
+			first[k.process] = p
+		}
+	}
+	for _, p := range first {
+		if b.rep.Capture == nil || p.by.Start < b.rep.Capture.by.Start {
+			b.rep.Capture = p
+		}
+	}
+	if b.rep.Capture == nil {
+		return nil, nil
+	}
+	return b.rep.Capture.by, nil
+}
+
+// refused returns the first of the refused calls that began during the capture in its process.
+func (x *Capture) refused(r *format.Reader, all []*format.Call, process uint32) (first *format.Call) {
+	for _, c := range all {
+		if r.ProcessOf(c.Thread) == process && c.Start >= x.from && c.Start <= x.to && (first == nil || c.Start < first.Start) {
+			first = c
+		}
+	}
+	return first
+}
+
+// mode returns the names of the enumeration values among a call's arguments.
+func mode(m *api.Model, f *api.Func, c *format.Call) string {
+	for i := range f.Params {
+		if p := &f.Params[i]; p.Role == api.Value {
+			if name := m.EnumName(p.Type, int64(int32(c.Args[p.Word]))); name != "" {
+				return name
+			}
+		}
+	}
+	return ""
+}

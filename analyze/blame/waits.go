@@ -1,0 +1,209 @@
+package blame
+
+import (
+	"slices"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
+)
+
+// A signal is something that tasks wait for: an event, a notify or a counter, or a value in memory.
+type signal struct {
+	object  *timeline.Object
+	process uint32 // of a value
+	addr    uint64
+}
+
+// signalOf returns the signal that a call's task waits for, sets or resets.
+func signalOf(e *timeline.Event, accesses []access.Access) (g signal, ok bool) {
+	for _, u := range e.Uses {
+		if o := u.Object; o.Kind == api.Event || o.Kind == api.Notify || o.Kind == api.Counter {
+			return signal{object: o.Exported()}, true
+		}
+	}
+	for _, t := range accesses {
+		if t.Self && t.Size <= 8 {
+			return signal{process: e.Process, addr: t.Addr}, true
+		}
+	}
+	return signal{}, false
+}
+
+// signals has the latest record and the latest reset of each signal.
+type signals map[signal]*signalled
+
+type signalled struct {
+	recorded bool
+	call     uint64 // that recorded it,
+	stream   string // on this stream
+	reset    *Reset // nil for none
+}
+
+// see follows a call whose task runs: outside of captures.
+func (s signals) see(e *timeline.Event, accesses []access.Access) {
+	for _, u := range e.Uses {
+		if u.Object.Ended == e.Call.Index {
+			delete(s, signal{object: u.Object})
+		}
+	}
+	if e.Fn == nil || e.Captured != nil || !e.OK() {
+		return
+	}
+	g, ok := signalOf(e, accesses)
+	if !ok || e.Fn.Task != api.Record && e.Fn.Task != api.Reset && (e.Fn.Task != api.Fill || g.object != nil) {
+		return
+	}
+	x := s[g]
+	if x == nil {
+		x = &signalled{}
+		s[g] = x
+	}
+	if e.Fn.Task == api.Reset {
+		x.reset = &Reset{Call: e.Call.Index}
+		return
+	}
+	*x = signalled{recorded: true, call: e.Call.Index, stream: streamName(e)}
+}
+
+// wait describes a wait for a signal at the present moment.
+func (s signals) wait(g signal) *Wait {
+	w := &Wait{Addr: Hex(g.addr)}
+	if g.object != nil {
+		w.Object = objectName(g.object)
+	}
+	if x := s[g]; x != nil {
+		w.Recorded, w.Call, w.Stream, w.Reset = x.recorded, x.call, x.stream, x.reset
+	}
+	return w
+}
+
+// graphs has the waits in captured and built graphs, and those of captures by the stream that began them.
+type graphs map[*timeline.Object]*graphWaits
+
+// graphWaits are the tasks of a graph that wait for a signal from outside, and those that reset one.
+type graphWaits struct {
+	name   string
+	waits  []graphWait
+	set    []signal // by tasks of the graph itself
+	resets map[signal]uint64
+}
+
+type graphWait struct {
+	signal
+	call   uint64
+	memory *timeline.Object // of a value, nil if unknown
+}
+
+// see follows a call that captures a task or ends a capture.
+func (gs graphs) see(e *timeline.Event, accesses []access.Access, s *timeline.State) {
+	f := e.Fn
+	if f == nil || !e.OK() {
+		return
+	}
+	if e.Stream != nil && f.Capture != api.NoCapture {
+		g := gs[e.Stream]
+		delete(gs, e.Stream)
+		if o := e.Object(api.Graph); g != nil && o != nil && f.Capture == api.CaptureEnd {
+			g.name, gs[o] = objectName(o), g
+		}
+		return
+	}
+	if e.Captured == nil {
+		return
+	}
+	on, ok := signalOf(e, accesses)
+	if !ok {
+		return
+	}
+	g := gs[e.Captured]
+	if g == nil {
+		g = &graphWaits{name: objectName(e.Captured), resets: map[signal]uint64{}}
+		gs[e.Captured] = g
+	}
+	switch {
+	case f.Task == api.Wait && !slices.Contains(g.set, on):
+		w := graphWait{signal: on, call: e.Call.Index}
+		if on.object == nil {
+			w.memory, _, _ = s.FindEnd(e.Process, on.addr)
+		}
+		g.waits = append(g.waits, w)
+	case f.Task == api.Record:
+		g.set = append(g.set, on)
+	case f.Task == api.Reset, f.Task == api.Fill && on.object == nil:
+		g.resets[on] = e.Call.Index
+	}
+}
+
+// of returns the waits in the graph that a call runs, nil for none.
+func (gs graphs) of(e *timeline.Event) *graphWaits {
+	if g := gs[e.Object(api.Graph)]; g != nil && len(g.waits) > 0 {
+		return g
+	}
+	return nil
+}
+
+// waitFailed reports whether the failed call is a host-side wait.
+func (b *blamer) waitFailed() bool {
+	if b.failure == nil {
+		return false
+	}
+	f := b.m.Func(api.ID(b.failure.Func))
+	return f != nil && f.Sync != api.NoSync
+}
+
+// standing returns the wait at which a suspect's stream may stand, nil for none, and its score.
+func (b *blamer) standing(x *Suspect) (*Wait, int) {
+	if x.inside != nil {
+		w := &x.inside.waits[0]
+		for i := range x.inside.waits { // a wait whose signal the graph takes back depends on the host in each run
+			if _, resets := x.inside.resets[x.inside.waits[i].signal]; resets {
+				w = &x.inside.waits[i]
+				break
+			}
+		}
+		out := b.signals.wait(w.signal)
+		out.Graph, out.By = x.inside.name, w.call
+		if call, resets := x.inside.resets[w.signal]; resets {
+			out.Reset = &Reset{Call: call, InGraph: true}
+		}
+		return out, waits
+	}
+	w := x.waits
+	if w == nil || !w.Recorded || w.Addr != 0 || w.Reset != nil {
+		return w, waits
+	}
+	r := b.suspects[w.Call]
+	switch {
+	case r != nil && r.Func != "":
+		for _, y := range b.suspects { // the record may itself stand behind a wait
+			if y != x && y.stream == r.stream && (y.waits != nil || y.inside != nil) && y.Start < r.Start {
+				return w, waitsBehind
+			}
+		}
+	case b.isEvent(x):
+		return nil, 0 // recorded, and the record's task has ended
+	}
+	return w, waits
+}
+
+// isEvent reports whether a suspect waits for an event, whose record releases any number of waits.
+func (b *blamer) isEvent(x *Suspect) bool {
+	f := b.m.Lookup(x.Func)
+	return f != nil && f.Event >= 0 && f.Params[f.Event].Object == api.Event
+}
+
+// written looks for the last write to the value among the histories of allocations.
+func (w *Wait) written(all []Lifetime) {
+	for i := range all {
+		p := &all[i].Place
+		if at := uint64(w.Addr) - uint64(p.Addr); at < p.Size {
+			for _, a := range slices.Backward(all[i].Accesses) {
+				if a.How == access.Writes.String() && a.Via == "" && (w.Reset == nil || a.Index != w.Reset.Call) && at >= a.Offset && at-a.Offset < a.Size {
+					w.Recorded, w.Call, w.Stream = true, a.Index, a.Stream
+					return
+				}
+			}
+		}
+	}
+}
