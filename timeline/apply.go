@@ -289,7 +289,7 @@ func (s *State) allocate(e *Event, p *api.Param, o *Object) {
 		s.refer(e, o)
 	}
 	if o.Kind == api.Device && p.Role != api.Map {
-		s.occupy(o)
+		s.memory.occupy(o)
 	}
 	s.allocated(o)
 }
@@ -312,7 +312,7 @@ func (s *State) inside(e *Event, i int) {
 				o.Size *= word(b[f.Count.Offset : f.Count.Offset+f.Count.Size])
 			}
 			if o.Kind == api.Device {
-				s.occupy(o)
+				s.memory.occupy(o)
 			}
 			s.allocated(o)
 			e.Uses = append(e.Uses, Use{Param: i, Object: o})
@@ -341,4 +341,39 @@ func size(e *Event, p *api.Param) uint64 {
 		n *= v
 	}
 	return n
+}
+
+// refer makes an object a reference to the physical memory that a call names by its handle or by the address of a mapping.
+func (s *State) refer(e *Event, o *Object) {
+	for _, u := range e.Uses {
+		if m := u.Object; m.Kind == api.Physical {
+			o.physical = m
+		} else if m.physical != nil {
+			o.physical = m.physical
+		}
+	}
+	if o.physical != nil {
+		o.physical.references++
+	}
+}
+
+// physical sets the size and the device of physical memory that a call has made or found.
+func (s *State) physical(e *Event, p *api.Param, o *Object) {
+	if p.Role == api.Find {
+		s.refer(e, o) // a new handle, since the program has released the first one
+		return
+	}
+	o.Size = size(e, p)
+	onDevice := true
+	if l := e.Fn.Location; l != nil {
+		if b, ok := e.text(int(l.Param)); ok && len(b) >= int(max(l.Type.Offset+l.Type.Size, l.ID.Offset+l.ID.Size)) {
+			number := func(m api.Member) uint64 { return word(b[m.Offset : m.Offset+m.Size]) }
+			if onDevice = number(l.Type) == uint64(l.OnDevice); onDevice {
+				o.Device = int(int32(number(l.ID)))
+			}
+		}
+	}
+	if onDevice && e.Fn.Shares == api.NoShare {
+		s.memory.occupy(o)
+	}
 }

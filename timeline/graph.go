@@ -37,6 +37,17 @@ func (g Graph) Tasks() []GraphTask {
 	return all
 }
 
+// kernels returns the number of launches of each kernel.
+func (g Graph) kernels() map[string]uint64 {
+	n := map[string]uint64{}
+	for _, t := range g.Tasks() {
+		if t.Kind == api.Kernel {
+			n[t.Name]++
+		}
+	}
+	return n
+}
+
 // A GraphCall is a call as package graph takes it.
 type GraphCall = graph.Call[*Object]
 

@@ -7,9 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/human"
-	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // GraphContent sums up the kernels that a run of a graph launches. It does not change.
@@ -70,20 +68,14 @@ const maxRoles = 256
 // alikeGraphs is the least part of the kernels that graphs with one role have in common.
 const alikeGraphs = 0.7
 
-// set determines the content and the role of a graph.
-func (r *graphRoles) set(o *Object, g Graph) {
+// set determines the content and the role of a graph from its kernels.
+func (r *graphRoles) set(o *Object, bag map[string]uint64) {
 	if r.of == nil {
 		r.of, r.taken = map[*Object]*GraphContent{}, map[string]bool{}
 	}
 	c := &GraphContent{}
-	bag := map[string]uint64{}
-	for _, t := range g.Tasks() {
-		if t.Kind == api.Kernel {
-			bag[t.Name]++
-			c.Launches++
-		}
-	}
 	for name, n := range bag {
+		c.Launches += n
 		c.Kernels = append(c.Kernels, GraphKernel{name, n})
 	}
 	slices.SortFunc(c.Kernels, func(a, b GraphKernel) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name)) })
@@ -117,24 +109,6 @@ func (r *graphRoles) kind(bag map[string]uint64, c *GraphContent) int {
 		r.kinds, r.names = append(r.kinds, bag), append(r.names, name)
 	}
 	return len(r.kinds)
-}
-
-// captured returns the capture that a call has ended, nil if it ended none.
-func (w *Walk) captured(h *HostCall) *step.Capture {
-	if h.Fn == nil || h.Fn.Capture != api.CaptureEnd || !w.now.event.OK() {
-		return nil
-	}
-	g := w.graphs.Known(w.now.event.Object(api.Graph))
-	if g == nil {
-		return nil
-	}
-	c := &step.Capture{Process: w.now.event.Process}
-	for _, t := range (Graph{g}).Tasks() {
-		if t.Kind == api.Kernel {
-			c.Kernels = append(c.Kernels, w.steps.hashes.of(t.Name))
-		}
-	}
-	return c
 }
 
 // launches returns the number of launches of a run, at least 1.

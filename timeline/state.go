@@ -287,8 +287,8 @@ func (s *State) retire(o *Object, call uint64) {
 	}
 	delete(s.found, o)
 	delete(s.graphOf, o)
-	s.vacate(o)
-	s.leave(o)
+	s.memory.vacate(o)
+	s.memory.leave(o)
 	if o.Kind.OnHost() {
 		for _, m := range slices.Clone(s.ranges(o.Process, o.Kind).sorted) {
 			if m.Parent == o && m.Ended == NoCall {
@@ -310,6 +310,9 @@ func (s *State) drop(o *Object) {
 		s.ranges(o.Process, o.Kind).remove(o)
 	}
 }
+
+// DeviceMemory returns the device memory in use, in bytes.
+func (s *State) DeviceMemory() uint64 { return s.memory.bytes }
 
 // allocated records memory with a known size.
 func (s *State) allocated(o *Object) {

@@ -151,3 +151,21 @@ func rangeOfSteps(r *Range) *step.Range {
 	}
 	return &step.Range{Process: r.Process, Domain: r.Domain, Name: r.Name, From: r.From, To: r.To, Begin: r.Begin, EndThread: r.EndThread}
 }
+
+// captured returns the capture that a call has ended, nil if it ended none.
+func (w *Walk) captured(h *HostCall) *step.Capture {
+	if h.Fn == nil || h.Fn.Capture != api.CaptureEnd || !w.now.event.OK() {
+		return nil
+	}
+	g := w.graphs.Known(w.now.event.Object(api.Graph))
+	if g == nil {
+		return nil
+	}
+	c := &step.Capture{Process: w.now.event.Process}
+	for _, t := range (Graph{g}).Tasks() {
+		if t.Kind == api.Kernel {
+			c.Kernels = append(c.Kernels, w.steps.hashes.of(t.Name))
+		}
+	}
+	return c
+}

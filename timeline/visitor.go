@@ -44,8 +44,7 @@ type Walk struct {
 	whole  int64 // until this time the trace lacks no call that changes the meaning of later calls
 	meter  meter
 	depth  depths
-	graphs *graph.Graphs[*Object, *Task]
-	roles  graphRoles
+	graphs knownGraphs
 
 	ranges rangeSource // nil if no ranges are needed
 	steps  stepState
@@ -55,6 +54,12 @@ type Walk struct {
 	lanes   laneTable
 	queue   taskQueue
 	use     memoryUse
+}
+
+// knownGraphs are the graphs of the trace and their roles.
+type knownGraphs struct {
+	*graph.Graphs[*Object, *Task]
+	roles graphRoles
 }
 
 // current is the current call and its meaning.
@@ -155,7 +160,7 @@ type Visitor struct {
 
 func newWalk(m *api.Model) *Walk {
 	return &Walk{
-		Model: m, sel: everything(), s: NewState(m), whole: math.MaxInt64, steps: stepState{none: step.Rule{Source: step.None}}, graphs: graph.New[*Object, *Task](),
+		Model: m, sel: everything(), s: NewState(m), whole: math.MaxInt64, steps: stepState{none: step.Rule{Source: step.None}}, graphs: knownGraphs{Graphs: graph.New[*Object, *Task]()},
 		lanes: laneTable{byKey: map[LaneKey]*lane{}}, use: memoryUse{byPlace: map[place]uint64{}},
 		queue: taskQueue{records: map[*Object]record{}, failed: map[uint32]attempt{}},
 	}

@@ -207,7 +207,7 @@ func (w *Walk) call(c *format.Call) error {
 		for _, u := range e.Uses {
 			delete(w.queue.records, u.Object)
 			if u.Object.Kind == api.Graph && u.Object.Ended == c.Index {
-				delete(w.roles.of, u.Object)
+				delete(w.graphs.roles.of, u.Object)
 			}
 		}
 	}
@@ -417,7 +417,7 @@ func (w *Walk) task(e *Event, task *Task) *lane {
 		}
 	case api.GraphRun:
 		task.Name, task.Object = f.Task.String(), e.Object(api.Graph)
-		task.Content = w.roles.of[task.Object]
+		task.Content = w.graphs.roles.of[task.Object]
 	default:
 		task.Name = f.Task.String()
 	}
@@ -568,7 +568,7 @@ func (w *Walk) runs(e *Event) error {
 	if g == nil {
 		return nil
 	}
-	w.roles.set(o, Graph{g})
+	w.graphs.roles.set(o, Graph{g}.kernels())
 	if w.v.Graph == nil {
 		return nil
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/acltrace/acltrace/sim/acl/fault"
 	"github.com/acltrace/acltrace/sim/model"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func (a *app) simCmd() *cobra.Command {
@@ -63,34 +64,9 @@ func (a *app) simCmd() *cobra.Command {
 			if root != "" {
 				return a.layRoot(rt, root)
 			}
-			variable := func(name string) string { return rt.Simulator.Prefix + name }
-			for flag, v := range settings {
-				if !c.Flags().Changed(flag) {
-					continue
-				}
-				name := strings.ToUpper(flag)
-				if !slices.Contains(rt.Simulator.Settings, name) {
-					return usage("--%s: the %s simulator does not have it; it has --%s", flag, rt.Accelerator.Vendor, strings.ToLower(strings.Join(rt.Simulator.Settings, ", --")))
-				}
-				if err := checkSetting(&rt.Simulator, flag, *v); err != nil {
-					return usage("--%s %s: %w", flag, *v, err)
-				}
-				os.Setenv(variable(name), *v)
-			}
-			if c.Flags().Changed("kernels") {
-				if err := setKernels(rt, *settings["kernels"]); err != nil {
-					return err
-				}
-			}
-			if clock := os.Getenv(variable("CLOCK")); clock != "" && clock != "real" && clock != "virtual" {
-				return usage("--clock %s: want real or virtual", clock)
-			}
-			if s := *settings["strict"]; s != "" && s != "1" && s != "abort" {
-				return usage("--strict=%s: want 1 or abort", s)
-			}
-			m, err := model.Load(os.Getenv(variable("MODEL")))
+			m, err := setSettings(c.Flags(), rt, settings)
 			if err != nil {
-				return &exit{exitUsage, err}
+				return err
 			}
 			if info {
 				return a.simulator(rt, m, args, asJSON)
@@ -131,6 +107,40 @@ func (a *app) simCmd() *cobra.Command {
 	explain(f, "faults", "docs/reference/simulator.md describes the list.")
 	explainKernels(f)
 	return c
+}
+
+// setSettings sets the simulator's variables from the flags, and returns its cost model.
+func setSettings(f *pflag.FlagSet, rt *api.Model, settings map[string]*string) (*model.Model, error) {
+	variable := func(name string) string { return rt.Simulator.Prefix + name }
+	for flag, v := range settings {
+		if !f.Changed(flag) {
+			continue
+		}
+		name := strings.ToUpper(flag)
+		if !slices.Contains(rt.Simulator.Settings, name) {
+			return nil, usage("--%s: the %s simulator does not have it; it has --%s", flag, rt.Accelerator.Vendor, strings.ToLower(strings.Join(rt.Simulator.Settings, ", --")))
+		}
+		if err := checkSetting(&rt.Simulator, flag, *v); err != nil {
+			return nil, usage("--%s %s: %w", flag, *v, err)
+		}
+		os.Setenv(variable(name), *v)
+	}
+	if f.Changed("kernels") {
+		if err := setKernels(rt, *settings["kernels"]); err != nil {
+			return nil, err
+		}
+	}
+	if clock := os.Getenv(variable("CLOCK")); clock != "" && clock != "real" && clock != "virtual" {
+		return nil, usage("--clock %s: want real or virtual", clock)
+	}
+	if s := *settings["strict"]; s != "" && s != "1" && s != "abort" {
+		return nil, usage("--strict=%s: want 1 or abort", s)
+	}
+	m, err := model.Load(os.Getenv(variable("MODEL")))
+	if err != nil {
+		return nil, &exit{exitUsage, err}
+	}
+	return m, nil
 }
 
 // layRoot makes a toolkit in a folder.

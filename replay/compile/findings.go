@@ -36,13 +36,18 @@ type Findings struct {
 	Substituted []Substituted
 	Because     map[verify.Reason]string // a more detailed text for a reason
 	Volatile    uint64                   // outputs that differ from run to run, not compared
-	Relocated   []Relocated              // the first ones
-	Relocations int                      // total
+	Moved
 	Guessed
 	Ambiguous    []Ambiguous // the first ones
 	Ambiguities  int         // total
 	DeviceBlocks []DeviceBlock
 	maps         []hostMap
+}
+
+// Moved are the words that were rewritten because their objects have other addresses.
+type Moved struct {
+	Relocated   []Relocated // the first ones
+	Relocations int         // total
 }
 
 // Guessed are the words that were taken for addresses without evidence.
