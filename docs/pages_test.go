@@ -30,13 +30,14 @@ type command struct {
 
 const (
 	run    = "console"         // the language of blocks that tests run
+	torch  = "console torch"   // of blocks that make test-torch runs
 	notRun = "console not-run" // of blocks for other machines
 	gap    = "…"
 )
 
-// commands returns the commands of a page's blocks that are run. A command may go on after a backslash. In a strict page
+// commands returns the commands of a page's blocks with a language. A command may go on after a backslash. In a strict page
 // each block has a language, so that none is left out by mistake.
-func commands(lines []string, strict bool) ([]*command, error) {
+func commands(lines []string, language string, strict bool) ([]*command, error) {
 	var all []*command
 	open := ""
 	for n := 0; n < len(lines); n++ {
@@ -52,7 +53,7 @@ func commands(lines []string, strict bool) ([]*command, error) {
 			}
 			continue
 		}
-		if open != run {
+		if open != language {
 			continue
 		}
 		text, is := strings.CutPrefix(l, "$ ")
@@ -316,7 +317,7 @@ func TestPages(t *testing.T) {
 		}
 		name := filepath.Base(path)
 		lines := strings.Split(string(b), "\n")
-		all, err := commands(lines, !slices.Contains(reference, path))
+		all, err := commands(lines, run, !slices.Contains(reference, path))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -335,6 +336,35 @@ func TestPages(t *testing.T) {
 				solves(t, cause, all, got)
 				rows(t, s, rowsOf(string(readme), name), cause)
 			}
+		})
+	}
+}
+
+// TestTorchPages runs the commands of pages about PyTorch, with the interpreter of make test-torch.
+func TestTorchPages(t *testing.T) {
+	python := os.Getenv("ACLTRACE_TORCH")
+	if python == "" {
+		t.Skip("no PyTorch: make test-torch installs it and runs this test")
+	}
+	root := testenv.Root(t)
+	for _, page := range []string{"README.md", "docs/howto/pytorch.md"} {
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			path := filepath.Join(root, page)
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines := strings.Split(string(b), "\n")
+			all, err := commands(lines, torch, true)
+			if err != nil || len(all) == 0 {
+				t.Fatalf("%d commands, %v", len(all), err)
+			}
+			s := newSession(t)
+			s.env = append(s.env, "PATH="+filepath.Dir(python)+":"+filepath.Join(root, "bin")+":"+os.Getenv("PATH"))
+			if err := os.CopyFS(s.dir, os.DirFS(filepath.Join(root, "examples/pytorch"))); err != nil {
+				t.Fatal(err)
+			}
+			compare(t, path, lines, all, s.run(t, all))
 		})
 	}
 }
@@ -471,12 +501,12 @@ func TestRenewed(t *testing.T) {
 
 func TestCommands(t *testing.T) {
 	page := "# x\n```console\n$ a \\\n  b\none\n\n$ c\n```\n```console not-run\n$ d\n```\n```sh\ne\n```\n"
-	all, err := commands(strings.Split(page, "\n"), true)
+	all, err := commands(strings.Split(page, "\n"), run, true)
 	if err != nil || len(all) != 2 || all[0].text != "a \\\n  b" || !slices.Equal(all[0].want, []string{"one", ""}) || all[1].text != "c" || len(all[1].want) != 0 {
 		t.Errorf("%v %+v", err, all)
 	}
 	for _, bad := range []string{"```\nx\n```", "```console\nx\n```"} {
-		if _, err := commands(strings.Split(bad, "\n"), true); err == nil {
+		if _, err := commands(strings.Split(bad, "\n"), run, true); err == nil {
 			t.Errorf("%q has no error", bad)
 		}
 	}

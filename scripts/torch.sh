@@ -32,3 +32,4 @@ ACLTRACE_TORCH=$PWD/$env/bin/python
 ACLTRACE_LIB=$PWD/lib
 export ACLTRACE_TORCH ACLTRACE_LIB
 go test -count=1 -timeout 30m "$@" ./$pins
+go test -count=1 -timeout 30m -run TestTorchPages ./docs

@@ -39,7 +39,7 @@ const (
 
 // run is one run of a program.
 type run struct {
-	program string // file in programs/ with its arguments
+	program string // file, in programs/ unless it names a folder, and its arguments
 	queue   int    // TASK_QUEUE_ENABLE: 0, 1 or 2
 	way     way
 	flags   []string // of record
@@ -71,7 +71,10 @@ func (r *run) do(t *testing.T) *output {
 	}
 	args = append(append(args, r.flags...), "--", python)
 	words := strings.Fields(r.program)
-	words[0] = filepath.Join(testenv.Root(t), "internal/torchtest/programs", words[0])
+	if !strings.Contains(words[0], "/") {
+		words[0] = filepath.Join("internal/torchtest/programs", words[0])
+	}
+	words[0] = filepath.Join(testenv.Root(t), words[0])
 	c := exec.Command(testenv.Built(t, "bin/acltrace"), append(args, words...)...)
 	c.Env = append(os.Environ(), "TASK_QUEUE_ENABLE="+strconv.Itoa(r.queue), "ACLSIM_DEVICES=2", "PYTHONFAULTHANDLER=1")
 	c.Env = append(c.Env, r.env...)
@@ -162,11 +165,11 @@ func TestCounts(t *testing.T) {
 	python(t)
 	counter := testenv.CompileC(t, "count.so", []string{filepath.Join(testenv.Root(t), "internal/torchtest/programs/count.c")}, "-shared", "-fPIC", "-ldl")
 	counts := filepath.Join(t.TempDir(), "counts")
-	bare := run{program: "gpt.py 5", queue: 0, way: alone, env: []string{"LD_PRELOAD=" + counter, "COUNT_FILE=" + counts}}
+	bare := run{program: "examples/pytorch/train.py 5", queue: 0, way: alone, env: []string{"LD_PRELOAD=" + counter, "COUNT_FILE=" + counts}}
 	bare.ok(t)
 	by := map[way]map[string]int{}
 	for _, w := range []way{shim, ebpf} {
-		i := (&run{program: "gpt.py 5", queue: 0, way: w}).ok(t).info(t)
+		i := (&run{program: "examples/pytorch/train.py 5", queue: 0, way: w}).ok(t).info(t)
 		by[w] = i.Calls.By
 		if !i.Complete {
 			t.Errorf("%s: incomplete", w)
@@ -195,7 +198,7 @@ func TestCounts(t *testing.T) {
 
 // A training run has its steps, and its operators run on the device. The framework computes an operator that is missing on the CPU, unseen.
 func TestTraining(t *testing.T) {
-	o := (&run{program: "gpt.py 12", queue: 1, way: shim}).ok(t)
+	o := (&run{program: "examples/pytorch/train.py 12", queue: 1, way: shim}).ok(t)
 	var s struct {
 		Steps struct {
 			Count int
@@ -231,7 +234,7 @@ func TestTraining(t *testing.T) {
 // A replay repeats a program without Python. Results of operators that compute nothing are unproved, with their reason.
 func TestReplay(t *testing.T) {
 	for _, r := range []run{
-		{program: "gpt.py 3", queue: 1},
+		{program: "examples/pytorch/train.py 3", queue: 1},
 		{program: "sizes.py 10", queue: 1},
 		{program: "caches.py", queue: 2},
 	} {

@@ -1,6 +1,6 @@
 """Trains a small decoder on one device. Prints the number of steps.
 
-Usage: gpt.py [STEPS]
+Usage: train.py [STEPS]
 """
 
 import sys
