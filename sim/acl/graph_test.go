@@ -2,6 +2,12 @@ package acl
 
 import (
 	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/acltrace/acltrace/api/acl"
@@ -447,5 +453,44 @@ func TestUnjoinedStreamNamesItsTasks(t *testing.T) {
 		c.then()
 		e.want(acl.ACL_ERROR_RT_STREAM_UNJOINED, e.th.MdlRICaptureEnd(a, &g))
 		e.message(append(c.want, "stream ")...)
+	}
+}
+
+// A framework reads the dump of a graph as an array of events, each on a named row. The dump was an object with numbered rows.
+func TestDumpedGraphIsAnArrayOfEvents(t *testing.T) {
+	e := newEnv(t, Options{})
+	a, b := e.stream(), e.stream()
+	fork, join := e.event(), e.event()
+	g := e.capture(a, func() {
+		e.ok(e.th.RecordEvent(fork, a))
+		e.ok(e.th.StreamWaitEvent(b, fork))
+		e.ok(e.th.RecordEvent(join, b))
+		e.ok(e.th.StreamWaitEvent(a, join))
+	})
+	path := filepath.Join(t.TempDir(), "graph.json")
+	e.ok(e.th.MdlRIDebugJsonPrint(g, cstring(path), 0))
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []struct{ Name, Ph, Tid string }
+	if err := json.Unmarshal(text, &events); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	rows := map[string][]string{}
+	for _, v := range events {
+		rows[v.Tid] = append(rows[v.Tid], v.Name)
+	}
+	row := func(s acl.Stream) string {
+		var id int32
+		e.ok(e.th.StreamGetId(s, &id))
+		return fmt.Sprintf("stream%d", id)
+	}
+	want := map[string][]string{
+		row(a): {"EVENT_RECORD_0", "EVENT_WAIT_1"},
+		row(b): {"EVENT_WAIT_0", "EVENT_RECORD_1"},
+	}
+	if !maps.EqualFunc(rows, want, slices.Equal) {
+		t.Errorf("%v, want %v", rows, want)
 	}
 }

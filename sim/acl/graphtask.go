@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -345,11 +346,22 @@ type traceTask struct {
 	Begin int            `json:"ts"`
 	Long  int            `json:"dur"`
 	Model uint32         `json:"pid"`
-	Lane  int32          `json:"tid"`
+	Lane  string         `json:"tid"`
 	Args  map[string]any `json:"args"`
 }
 
-// MdlRIDebugJsonPrint writes a model's tasks to a file. Flag 1 adds kernel arguments.
+// traceName names a task. A record and the waits for it share a number, by which tools draw arrows.
+func traceName(k *graph.GraphTask) string {
+	switch {
+	case k.Mark >= 0 && k.Kind == device.TaskRecord:
+		return fmt.Sprintf("EVENT_RECORD_%d", k.Mark)
+	case k.Mark >= 0 && k.Kind == device.TaskWait:
+		return fmt.Sprintf("EVENT_WAIT_%d", k.Mark)
+	}
+	return cmp.Or(k.Name, string(k.Kind))
+}
+
+// MdlRIDebugJsonPrint writes a model's tasks to a file, as an array of events. Flag 1 adds kernel arguments.
 func (t *Thread) MdlRIDebugJsonPrint(modelRI acl.MdlRI, path *byte, flags uint32) acl.Error {
 	g, e := t.graph(modelRI)
 	if e != 0 {
@@ -365,11 +377,7 @@ func (t *Thread) MdlRIDebugJsonPrint(modelRI acl.MdlRI, path *byte, flags uint32
 	g.Lock()
 	for _, l := range g.Lanes {
 		for i, k := range l.Tasks {
-			name := k.Name
-			if name == "" {
-				name = string(k.Kind)
-			}
-			x := traceTask{name, "X", i, 1, g.ID, l.Stream.ID, map[string]any{"model": g.ID, "stream": l.Stream.ID, "task": i, "type": string(k.Kind)}}
+			x := traceTask{traceName(k), "X", i, 1, g.ID, fmt.Sprintf("stream%d", l.Stream.ID), map[string]any{"model": g.ID, "stream": l.Stream.ID, "task": i, "type": string(k.Kind)}}
 			if k.ExtendInfo != "" {
 				x.Args["extend"] = json.RawMessage(k.ExtendInfo)
 			}
@@ -383,7 +391,7 @@ func (t *Thread) MdlRIDebugJsonPrint(modelRI acl.MdlRI, path *byte, flags uint32
 		}
 	}
 	g.Unlock()
-	b, err := json.Marshal(map[string]any{"traceEvents": all})
+	b, err := json.Marshal(all)
 	if err == nil {
 		err = os.WriteFile(space.GoString(path), b, 0o600)
 	}

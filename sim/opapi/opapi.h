@@ -26,8 +26,8 @@ typedef struct aclOpExecutor aclOpExecutor;
  */
 int32_t aclsim_operator_phase_one(uint32_t index, const char *text, const uint64_t *args, uint64_t *workspace_size, aclOpExecutor **executor);
 
-/* The function with the name that ends in GetMaxWorkspaceSize. It makes no executor. */
-int32_t aclsim_operator_max_size(const char *text, const uint64_t *args, uint64_t *workspace_size, aclOpExecutor **executor);
+/* The function with the name that ends in GetMaxWorkspaceSize: phase one for the largest shapes. No cache keeps its executor. */
+int32_t aclsim_operator_max_size(uint32_t index, const char *text, const uint64_t *args, uint64_t *workspace_size, aclOpExecutor **executor);
 
 /* Phase two of an operator. Like the toolkit, it runs the executor even if another operator made it. */
 int32_t aclsim_operator_phase_two(const char *name, void *workspace, uint64_t workspace_size, aclOpExecutor *executor, void *stream);

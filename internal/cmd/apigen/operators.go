@@ -125,13 +125,13 @@ func genOperators(all []operator) map[string]*writer {
 	}
 	for i, o := range all {
 		names.f("\tX(%s) \\", o.name)
-		w, macro := libraries[o.library], "OPERATOR"
+		w, macro, index := libraries[o.library], "OPERATOR", fmt.Sprintf("%d, ", i)
 		if o.has("odd") {
 			macro = "OP_PHASE_ONE"
 		}
-		o.macro(w, macro, fmt.Sprintf("%d, ", i))
+		o.macro(w, macro, index)
 		if o.has("max") {
-			o.macro(w, "OP_MAX_SIZE", "")
+			o.macro(w, "OP_MAX_SIZE", index)
 		}
 	}
 	names.f("")

@@ -75,7 +75,7 @@ static void release(aclOpExecutor *e, bool well)
 	handle_free(e, EXECUTOR);
 }
 
-static int32_t make(uint32_t index, const char *text, const uint64_t *args, uint64_t *workspace_size, aclOpExecutor **executor)
+static int32_t make(uint32_t index, const char *text, const uint64_t *args, bool cached, uint64_t *workspace_size, aclOpExecutor **executor)
 {
 	int32_t error;
 	aclsim_operator_block *block = block_make(text, args, &error);
@@ -86,36 +86,33 @@ static int32_t make(uint32_t index, const char *text, const uint64_t *args, uint
 	if (!e)
 		return report(OPAPI_NO_EXECUTOR, text, "memory is exhausted");
 	InitL0Context(kernel_type(text), e);
-	cache_add(e);
+	if (cached)
+		cache_add(e);
 	*workspace_size = e->workspace_size;
 	*executor = e;
 	return OPAPI_OK;
 }
 
-OPAPI_EXPORT int32_t aclsim_operator_phase_one(uint32_t index, const char *text, const uint64_t *args, uint64_t *workspace_size, aclOpExecutor **executor)
+static int32_t phase_one(uint32_t index, const char *text, const uint64_t *args, bool cached, uint64_t *workspace_size, aclOpExecutor **executor)
 {
 	guard g = {{0}};
 
 	if (!workspace_size || !executor)
 		return report(OPAPI_NULL_POINTER, text, "the workspace size or the executor is null");
 	InitL2Phase1Context(text, executor);
-	int32_t error = make(index, text, args, workspace_size, executor);
+	int32_t error = make(index, text, args, cached, workspace_size, executor);
 	OpDfxGuardEnd(&g);
 	return error;
 }
 
-OPAPI_EXPORT int32_t aclsim_operator_max_size(const char *text, const uint64_t *args, uint64_t *workspace_size, aclOpExecutor **executor)
+OPAPI_EXPORT int32_t aclsim_operator_phase_one(uint32_t index, const char *text, const uint64_t *args, uint64_t *workspace_size, aclOpExecutor **executor)
 {
-	int32_t error = OPAPI_OK;
+	return phase_one(index, text, args, true, workspace_size, executor);
+}
 
-	if (!workspace_size)
-		return report(OPAPI_NULL_POINTER, text, "the workspace size is null");
-	free(block_make(text, args, &error));
-	if (!error)
-		*workspace_size = 0;
-	if (executor)
-		*executor = NULL;
-	return error;
+OPAPI_EXPORT int32_t aclsim_operator_max_size(uint32_t index, const char *text, const uint64_t *args, uint64_t *workspace_size, aclOpExecutor **executor)
+{
+	return phase_one(index, text, args, false, workspace_size, executor);
 }
 
 static bool has_device_shape(const char *roles)

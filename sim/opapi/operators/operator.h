@@ -46,11 +46,11 @@ static inline uint64_t word_d(double v)
 		return aclsim_operator_phase_one(index, #name "\0" text, args, workspace_size, executor); \
 	}
 
-#define OP_MAX_SIZE(name, text, params, ...)                                                       \
-	OPAPI_EXPORT int32_t name##GetMaxWorkspaceSize params                                      \
-	{                                                                                          \
-		const uint64_t args[] = {__VA_ARGS__};                                             \
-		return aclsim_operator_max_size(#name "\0" text, args, workspace_size, executor); \
+#define OP_MAX_SIZE(index, name, text, params, ...)                                                       \
+	OPAPI_EXPORT int32_t name##GetMaxWorkspaceSize params                                             \
+	{                                                                                                 \
+		const uint64_t args[] = {__VA_ARGS__};                                                    \
+		return aclsim_operator_max_size(index, #name "\0" text, args, workspace_size, executor); \
 	}
 
 #define OP_PHASE_TWO(name)                                                                                          \

@@ -20,6 +20,12 @@ int32_t aclnnInit(const char *path);
 int32_t aclnnFinalize(void);
 int32_t aclnnTransSparse4to2Para();
 
+int32_t aclnnFlashAttentionVarLenScoreV5GetMaxWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *shift, const aclTensor *drop,
+        const aclTensor *padding, const aclTensor *mask, const aclTensor *sink, const aclTensor *query_rope, const aclTensor *key_rope, const array *prefix, const array *query_lengths,
+        const array *key_lengths, const array *query_starts, const array *key_starts, double scale, double keep, int64_t before, int64_t after, int64_t heads, const char *layout,
+        int64_t precise, int64_t sparse, int64_t type, const char *out_layout, const aclTensor *max, const aclTensor *sum, const aclTensor *reserved, const aclTensor *out,
+        uint64_t *n, aclOpExecutor **e);
+
 static uint64_t size;
 static aclOpExecutor *e;
 static char *memory;
@@ -50,6 +56,15 @@ static void life(void)
 	OK(aclnnExpGetWorkspaceSize(t, u, &size, &e));
 	OK(aclnnInplaceCopy(NULL, 0, e, stream)); /* the executor knows what to run */
 	CHECK(!strcmp(launched + block->name, "aclnnExp"));
+}
+
+/* The largest size comes with an executor. The framework destroys it and throws if that fails. */
+static void largest(void)
+{
+	e = NULL;
+	OK(aclnnFlashAttentionVarLenScoreV5GetMaxWorkspaceSize(t, t, t, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1, 1, 0, 0, 1, "TND", 0, 0, 1, "TND", u, u, u, u, &size, &e));
+	OK(aclDestroyAclOpExecutor(e));
+	WANT(161002, aclDestroyAclOpExecutor(e));
 }
 
 static void handles(void)
@@ -224,6 +239,7 @@ int main(void)
 	t = vector(8, memory);
 	u = vector(8, memory + 64);
 	life();
+	largest();
 	handles();
 	repeatable();
 	limit();
