@@ -96,7 +96,7 @@ func TestRunsOfSmallKernelsAreFolded(t *testing.T) {
 			if calls != int64(len(tl.Calls)) || tasks != int64(len(tl.Tasks)) || ns != wantNS || host != wantHost {
 				t.Errorf("%s %d: %d calls for %d ns, %d tasks for %d ns; want %d for %d, %d for %d", layout, limit, calls, host, tasks, ns, len(tl.Calls), wantHost, len(tl.Tasks), wantNS)
 			}
-			if errors != 4 || slowSeen != int64(slow) || unfinished != 1 {
+			if errors != 5 || slowSeen != int64(slow) || unfinished != 1 {
 				t.Errorf("%s %d: %d errors, %d slow kernels, %d unfinished calls", layout, limit, errors, slowSeen, unfinished)
 			}
 		}

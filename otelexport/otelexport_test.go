@@ -141,6 +141,8 @@ func verify(t *testing.T, tl *timeline.Timeline, spans []oteltest.Span, layout s
 		if c.Flags&format.Unfinished != 0 {
 			want.End = testtrace.StartWall + tl.End
 			want.Attrs["acl.unfinished"] = true
+			want.Status, want.Message = "Error", timeline.NeverReturned
+			want.Attrs["error.type"] = want.Message
 		} else if c.Ret != 0 {
 			want.Attrs["acl.ret"] = int64(int32(c.Ret))
 			want.Status, want.Message = "Error", "ACL_ERROR_INVALID_PARAM"

@@ -6,12 +6,14 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/export/internal/scene"
+	"github.com/acltrace/acltrace/internal/grow"
 )
 
 // studio writes events as in msprof's trace_view.json.
 type studio struct {
 	*writer
-	start int64 // wall-clock start, nanoseconds since 1970
+	start   int64 // wall-clock start, nanoseconds since 1970
+	streams []int // threads of device rows, by row
 }
 
 // msprof's process numbers combine process, layer (five bits) and device (five bits). Viewers sort by layer.
@@ -44,12 +46,17 @@ func (x *studio) Slice(l *scene.Slice) error {
 	return x.task(l, pid, tid)
 }
 
-// stream returns a device row's thread: the runtime's stream id if recorded, else a number that no stream has.
+// stream returns a device row's thread: the runtime's stream id if it is known for the row's first task, else a number that no stream has.
 func (x *studio) stream(r *scene.Row, l *scene.Slice) int {
-	if l.Task.HasID && r.N == 0 && r.Kind == scene.Measured {
-		return int(l.Task.StreamID)
+	tid := grow.At(&x.streams, r.ID)
+	switch {
+	case *tid != 0:
+	case l.Task.HasID && r.N == 0 && r.Kind == scene.Measured:
+		*tid = int(l.Task.StreamID)
+	default:
+		*tid = 1<<20 + r.ID
 	}
-	return 1<<20 + r.ID
+	return *tid
 }
 
 func (x *studio) describe(r *scene.Row, pid, tid int) error {

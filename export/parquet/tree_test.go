@@ -222,7 +222,7 @@ func job(t *testing.T, n int) *format.Reader {
 	var readers []*format.Reader
 	for i := range n {
 		r := testtrace.Small(t).Reader
-		r.Meta().Host = fmt.Sprint("node", i)
+		r.Meta().Host, r.Meta().UUID = fmt.Sprint("node", i), fmt.Sprintf("5a1e0c9d-7b34-4f6e-9d21-%012d", i)
 		readers = append(readers, r)
 	}
 	merged := filepath.Join(t.TempDir(), "job.aclt")

@@ -24,7 +24,9 @@ type Counter struct {
 	Name    string
 	Unit    Unit
 
-	rate float64 // current copy rate
+	rate   float64 // current copy rate
+	before float64 // latest value before the window, drawn at its start
+	held   bool    // before is not drawn yet
 }
 
 // counters are the counters made so far, and the copy rates that will change.
@@ -33,7 +35,8 @@ type counters struct {
 	memory map[[2]int]*Counter // by process and device
 	rates  map[[2]int]*Counter // by process and device, for copies
 	moving minheap.Heap[rateChange]
-	pushed int // rate changes so far
+	pushed int        // rate changes so far
+	held   []*Counter // with a value from before the window
 }
 
 func newCounters() counters {
@@ -111,12 +114,39 @@ func (s *Scene) pass(now int64) error {
 	return nil
 }
 
-// point draws a value that lasts until the next one. Values from before the window are drawn at its start.
+// point draws a value that lasts until the next one. Of the values from before the window, the latest is drawn at its start.
 func (s *Scene) point(c *Counter, at int64, value float64) error {
 	from, to := s.W.Selector().Window()
-	if at = max(at, from); at >= to {
+	switch {
+	case at < from:
+		if !c.held {
+			c.held, s.counters.held = true, append(s.counters.held, c)
+		}
+		c.before = value
+		return nil
+	case at >= to:
 		return nil
 	}
+	if err := s.release(); err != nil {
+		return err
+	}
+	return s.draw(c, at, value)
+}
+
+// release draws the values from before the window.
+func (s *Scene) release() error {
+	from, _ := s.W.Selector().Window()
+	for _, c := range s.counters.held {
+		c.held = false
+		if err := s.draw(c, from, c.before); err != nil {
+			return err
+		}
+	}
+	s.counters.held = s.counters.held[:0]
+	return nil
+}
+
+func (s *Scene) draw(c *Counter, at int64, value float64) error {
 	s.Drawn.Points++
 	return s.v.Point(c, at, value)
 }

@@ -162,7 +162,13 @@ func (s *Scene) until(now int64) error {
 			return err
 		}
 	}
-	return s.pass(now)
+	if err := s.pass(now); err != nil {
+		return err
+	}
+	if from, _ := s.W.Selector().Window(); now < from {
+		return nil
+	}
+	return s.release()
 }
 
 func (s *Scene) within(from, to int64) bool {

@@ -1,7 +1,7 @@
 // Command mutants changes the module's code in one place at a time, and reports the changes that no test notices.
 //
 // A mutant is a small change, such as < for <= or a call that is left out, which compiles. The seed determines the mutants: they are drawn from all
-// packages in turn, without generated files. Each is compiled in an overlay, and runs the tests of its package and then of the packages that import it,
+// packages in turn, without generated files and packages that only tests import. Each is compiled in an overlay, and runs the tests of its package and then of the packages that import it,
 // the fastest first, until one fails that passes without the mutant. Programs and libraries that `make build` has built do not
 // contain the mutant, so tests that only run those do not see it.
 //
@@ -13,9 +13,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"time"
 )
 
@@ -111,6 +113,11 @@ func run(ctx context.Context, w io.Writer, dir, only string, o *options) (enough
 	fmt.Fprintf(w, "\nseed %d: %d of %d mutants killed, %.0f%%\n", o.seed, killed, n, 100*float64(killed)/float64(max(n, 1)))
 	for i := range survivors {
 		fmt.Fprintf(w, "%s: %s\n", survivors[i].mutant, &survivors[i])
+	}
+	for _, path := range slices.Sorted(maps.Keys(t.passed)) {
+		if t.passed[path] == 0 {
+			fmt.Fprintf(w, "the tests of %s fail without a mutant, so they kill none\n", path)
+		}
 	}
 	return float64(killed) >= o.least*float64(n), nil
 }

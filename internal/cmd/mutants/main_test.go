@@ -47,7 +47,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// A mutant is killed by its own package or by one that imports it, and survives if no test notices it or none can run.
+// A mutant is killed by its own package or by one that imports it, and survives if no test notices it or none can run. Helpers of tests have none.
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -59,7 +59,9 @@ func TestRun(t *testing.T) {
 		"user/u_test.go": "package user\n\nimport \"testing\"\n\nfunc TestTwice(t *testing.T) {\n\tif Twice(2) != 4 {\n\t\tt.Fail()\n\t}\n}\n",
 		"loop/loop.go":   "package loop\n\nfunc Count(n int) int {\n\tx := 0\n\tfor i := 0; i < n; i++ {\n\t\tx++\n\t}\n\treturn x\n}\n",
 		"bad/bad.go":     "package bad\n\nfunc Not(a bool) bool { return a == false }\n",
-		"bad/b_test.go":  "package bad\n\nimport \"testing\"\n\nfunc TestNot(t *testing.T) { t.Fail() }\n",
+		"help/help.go":   "package help\n\nimport \"m/deep\"\n\nfunc Half(a int) int { return deep.Third(a) / 2 }\n",
+		"deep/deep.go":   "package deep\n\nfunc Third(a int) int { return a / 3 }\n",
+		"bad/b_test.go":  "package bad\n\nimport (\n\t\"testing\"\n\n\t_ \"m/help\"\n)\n\nfunc TestNot(t *testing.T) { t.Fail() }\n",
 	} {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
@@ -77,9 +79,9 @@ func TestRun(t *testing.T) {
 		}
 		return out.String(), enough
 	}
-	out, enough := tests("own|base|bad")
+	out, enough := tests("own|base|bad|help|deep")
 	for _, want := range []string{"m/own/own.go:3: <= for <: killed by m/own\n", "m/base/base.go:3: - for +: killed by m/user\n", "m/bad/bad.go:3: != for ==: SURVIVED\n",
-		"2 of 4 mutants killed, 50%\n"} {
+		"2 of 4 mutants killed, 50%\n", "the tests of m/bad fail without a mutant, so they kill none\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -24,6 +24,7 @@ type pkg struct {
 	Imports, TestImports, XTestImports []string
 	mutants                            []*mutant
 	importers                          []string // packages with tests, which import it
+	helper                             bool     // only tests import it
 }
 
 // module is the packages of a folder.
@@ -60,6 +61,12 @@ func load(ctx context.Context, dir string) (*module, error) {
 				of.importers = append(of.importers, p.ImportPath)
 			}
 		}
+	}
+	m.helpers()
+	for _, p := range m.all {
+		if p.helper {
+			continue
+		}
 		for _, name := range slices.Concat(p.GoFiles, p.CgoFiles) {
 			file := filepath.Join(p.Dir, name)
 			src, err := os.ReadFile(file)
@@ -74,6 +81,27 @@ func load(ctx context.Context, dir string) (*module, error) {
 		}
 	}
 	return m, nil
+}
+
+// helpers marks the packages that only tests import, directly or through each other.
+func (m *module) helpers() {
+	for more := true; more; {
+		more = false
+		used, tests := map[string]bool{}, map[string]bool{}
+		for _, p := range m.all {
+			for _, i := range slices.Concat(p.TestImports, p.XTestImports) {
+				tests[i] = tests[i] || i != p.ImportPath
+			}
+			for _, i := range p.Imports {
+				used[i], tests[i] = used[i] || !p.helper, tests[i] || p.helper
+			}
+		}
+		for _, p := range m.all {
+			if !p.helper && tests[p.ImportPath] && !used[p.ImportPath] {
+				p.helper, more = true, true
+			}
+		}
+	}
 }
 
 // draw returns mutants from all matching packages in turn, none twice.

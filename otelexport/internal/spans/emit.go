@@ -189,7 +189,7 @@ func (x *Encoder) putCritical(b []byte, ns int64) []byte {
 func (x *Encoder) emitRange(m *member, n *node, above otlp.SpanID) {
 	p, th, r := m.part, &x.rows.threads[m.index], &m.ranges[n.more]
 	g, b, at := x.begin(x.src.Hosts[th.process], p, p.Span(otlp.RangeSpan, n.number), above)
-	b = append(b, nameField(otlp.Valid(r.Name), otlp.Internal)...)
+	b = append(b, nameField(otlp.Valid(cmp.Or(r.Name, "range")), otlp.Internal)...)
 	b = x.times(b, n.start, n.end)
 	b = otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyRange], int64(n.number))
 	b = otlp.PutText(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyDomain], otlp.Valid(r.Domain))
