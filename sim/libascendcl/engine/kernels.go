@@ -36,7 +36,6 @@ static const aclsim_kernel_library *kernels_open(const char *path, const char **
 import "C"
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -152,7 +151,7 @@ func (l *library) open() {
 
 // report adds a loaded library to the list that a recording or a replay reads.
 func report(path string) {
-	list := os.Getenv("ACLSIM_KERNELS_LOG")
+	list := getenv("ACLSIM_KERNELS_LOG")
 	if list == "" {
 		return
 	}
@@ -204,7 +203,7 @@ func (l *library) check(k *device.Kernel, c C.native_crash) {
 	crash := &device.Crash{Kernel: k.Name, Signal: unix.SignalName(unix.Signal(c.signal)), Address: uint64(c.address)}
 	if l.crashed.CompareAndSwap(nil, crash) {
 		warn("%v; this process runs no more kernels of %s, and its later results are unproved", crash, l.path)
-		if list := os.Getenv("ACLSIM_KERNELS_LOG"); list != "" {
+		if list := getenv("ACLSIM_KERNELS_LOG"); list != "" {
 			if err := kernellib.AppendCrashed(list, k.Name); err != nil {
 				warn("report the crash of kernel %s: ACLSIM_KERNELS_LOG: %v", k.Name, err)
 			}

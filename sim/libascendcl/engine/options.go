@@ -18,11 +18,11 @@ import (
 
 // optionsFromEnv reads the options. Invalid values cause a warning and are ignored.
 func optionsFromEnv() *sim.Options {
-	o := &sim.Options{Kernels: named(os.Getenv("ACLSIM_KERNELS"))}
-	if os.Getenv("ACLSIM_KERNELS_BESIDE") == "1" {
+	o := &sim.Options{Kernels: named(getenv("ACLSIM_KERNELS"))}
+	if getenv("ACLSIM_KERNELS_BESIDE") == "1" {
 		o.Beside = beside
 	}
-	if list := os.Getenv("ACLSIM_KERNELS_LOG"); list != "" {
+	if list := getenv("ACLSIM_KERNELS_LOG"); list != "" {
 		o.Missing = func(kernel string) {
 			if err := kernellib.AppendMissing(list, kernel); err != nil {
 				warn("report missing kernel %s: ACLSIM_KERNELS_LOG: %v", kernel, err)
@@ -31,13 +31,13 @@ func optionsFromEnv() *sim.Options {
 	}
 	o.NotComputed = func(kernel string) {
 		watchEnd() // the program may not call aclFinalize
-		if list := os.Getenv("ACLSIM_KERNELS_LOG"); list != "" {
+		if list := getenv("ACLSIM_KERNELS_LOG"); list != "" {
 			if err := kernellib.AppendNotComputed(list, kernel); err != nil {
 				warn("report operator %s: ACLSIM_KERNELS_LOG: %v", kernel, err)
 			}
 		}
 	}
-	if v := os.Getenv("ACLSIM_VA_BASE"); v != "" {
+	if v := getenv("ACLSIM_VA_BASE"); v != "" {
 		base, err := parseHex(v)
 		if err != nil || base == 0 || base%(2<<20) != 0 {
 			warn("ignore ACLSIM_VA_BASE=%s: want a hexadecimal multiple of 2 MiB, for example 0x550000000000", v)
@@ -45,7 +45,7 @@ func optionsFromEnv() *sim.Options {
 			o.VABase = base
 		}
 	}
-	if v := os.Getenv("ACLSIM_DEVICES"); v != "" {
+	if v := getenv("ACLSIM_DEVICES"); v != "" {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 1 || n > device.MaxDevices {
 			warn("ignore ACLSIM_DEVICES=%s: want a number from 1 to %d", v, device.MaxDevices)
@@ -53,44 +53,44 @@ func optionsFromEnv() *sim.Options {
 			o.Devices = n
 		}
 	}
-	switch v := os.Getenv("ACLSIM_CLOCK"); v {
+	switch v := getenv("ACLSIM_CLOCK"); v {
 	case "", "real":
 	case "virtual":
 		o.Virtual = true
 	default:
 		warn("ignore ACLSIM_CLOCK=%s: want real or virtual", v)
 	}
-	if v := os.Getenv("ACLSIM_SEED"); v != "" {
+	if v := getenv("ACLSIM_SEED"); v != "" {
 		seed, err := strconv.ParseUint(v, 10, 64)
 		if err != nil {
 			warn("ignore ACLSIM_SEED=%s: want a decimal number", v)
 		}
 		o.Seed = seed
 	}
-	if v := os.Getenv("ACLSIM_MODEL"); v != "" {
+	if v := getenv("ACLSIM_MODEL"); v != "" {
 		m, err := model.Load(v)
 		if err != nil {
 			warn("ignore ACLSIM_MODEL: %v; the cost model is %s", err, model.Default)
 		}
 		o.Model = m
 	}
-	if v := os.Getenv("ACLSIM_FAULTS"); v != "" {
+	if v := getenv("ACLSIM_FAULTS"); v != "" {
 		faults, err := fault.Parse(v, o.Seed)
 		if err != nil {
 			warn("ignore ACLSIM_FAULTS: %v; no fault is injected", err)
 		}
 		o.Faults = faults
 	}
-	switch v := os.Getenv("ACLSIM_ANSWERS"); v {
+	switch v := getenv("ACLSIM_ANSWERS"); v {
 	case "", "runtime":
 	case "documents":
 		o.Documented = true
 	default:
 		warn("ignore ACLSIM_ANSWERS=%s: want runtime or documents", v)
 	}
-	o.Uninitialised = os.Getenv("ACLSIM_UNINITIALISED") == "1"
+	o.Uninitialised = getenv("ACLSIM_UNINITIALISED") == "1"
 	o.Strict = strictFromEnv()
-	if path := os.Getenv("ACLSIM_PLACE"); path != "" {
+	if path := getenv("ACLSIM_PLACE"); path != "" {
 		place, err := readPlaces(path)
 		if err != nil {
 			warn("ignore ACLSIM_PLACE: %v; allocations get their default addresses", err)

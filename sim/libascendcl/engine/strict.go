@@ -28,7 +28,7 @@ var strictReport struct {
 // strictFromEnv reads ACLSIM_STRICT: 1 reports findings, abort ends the program at the first one.
 func strictFromEnv() *sim.Strict {
 	r := &strictReport
-	switch v := os.Getenv("ACLSIM_STRICT"); v {
+	switch v := getenv("ACLSIM_STRICT"); v {
 	case "", "0":
 		return nil
 	case "1":
@@ -40,9 +40,9 @@ func strictFromEnv() *sim.Strict {
 	}
 	r.to = os.Stderr
 	if _, err := unix.IoctlGetTermios(2, unix.TCGETS); err == nil {
-		r.colour = os.Getenv("NO_COLOR") == ""
+		r.colour = getenv("NO_COLOR") == ""
 	}
-	if path := os.Getenv("ACLSIM_STRICT_LOG"); path != "" {
+	if path := getenv("ACLSIM_STRICT_LOG"); path != "" {
 		var f *os.File
 		err := private.Links(path)
 		if err == nil {

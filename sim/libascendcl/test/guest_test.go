@@ -25,6 +25,11 @@ func TestThreadsKeepASignalStack(t *testing.T) {
 	inAnyOrder(t, "guest", func(t *testing.T, exe string) { run(t, libraries(t), nil, exe, "stack", "-") })
 }
 
+// vLLM changes the titles of its processes before their first call. The engine then had no settings, and one device.
+func TestSettingsOutliveTheTitle(t *testing.T) {
+	run(t, libraries(t), []string{"ACLSIM_DEVICES=2"}, program(t, "guest", "ascendcl"), "title", "-")
+}
+
 // inAnyOrder runs a test with a program that is linked with the runtime alone, and with libc before the runtime, as a
 // program that reaches the runtime through another library. The first calls of such programs crashed.
 func inAnyOrder(t *testing.T, name string, test func(t *testing.T, exe string)) {

@@ -342,6 +342,24 @@ static void stack(void)
 	CHECK(!aclFinalize());
 }
 
+/* Overwrites the environment that the process started with, as functions do that change the title of a process. Want ACLSIM_DEVICES=2. */
+static void title(void)
+{
+	static char *copies[1024];
+	size_t n = 0;
+	uint32_t count;
+
+	for (; environ[n] && n + 1 < sizeof copies / sizeof *copies; n++)
+		CHECK((copies[n] = strdup(environ[n])));
+	for (size_t i = 0; i < n; i++)
+		memset(environ[i], 0, strlen(environ[i]));
+	environ = copies;
+	CHECK(!aclInit(NULL));
+	CHECK(!aclrtSetDevice(1));
+	CHECK(!aclrtGetDeviceCount(&count) && count == 2);
+	CHECK(!aclFinalize());
+}
+
 int main(int argc, char **argv)
 {
 	CHECK(argc >= 3);
@@ -351,6 +369,8 @@ int main(int argc, char **argv)
 		masks();
 	else if (!strcmp(argv[1], "blocked"))
 		blocked();
+	else if (!strcmp(argv[1], "title"))
+		title();
 	else if (!strcmp(argv[1], "stack"))
 		stack();
 	else if (!strcmp(argv[1], "calls"))
