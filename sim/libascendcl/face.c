@@ -170,6 +170,32 @@ static void end_thread(void *unused)
 	guest_end_thread(&t->stack);
 }
 
+/* Marks that were set before the engine is open, which they do not open: the process may still fork. */
+static struct {
+	pthread_mutex_t lock;
+	int count;
+	struct {
+		uint64_t addr, size;
+		int reason;
+	} marks[16];
+} early = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Keeps a mark for later. Returns 0 if the engine is open or being opened, or if there are too many. */
+static int keep_mark(uint64_t addr, uint64_t size, int reason)
+{
+	int kept;
+
+	pthread_mutex_lock(&early.lock);
+	kept = !atomic_load(&opening) && early.count < (int)(sizeof early.marks / sizeof *early.marks);
+	if (kept) {
+		early.marks[early.count].addr = addr;
+		early.marks[early.count].size = size;
+		early.marks[early.count++].reason = reason;
+	}
+	pthread_mutex_unlock(&early.lock);
+	return kept;
+}
+
 /* Loads the engine and returns whether it can be used. */
 static int load_engine(void)
 {
@@ -213,6 +239,10 @@ static int load_engine(void)
 	}
 	if (enter(t, &v)) {
 		engine.clock(0, 0); /* returns when Go has set its signal handlers */
+		pthread_mutex_lock(&early.lock);
+		for (int i = 0; i < early.count; i++)
+			engine.mark(early.marks[i].addr, early.marks[i].size, early.marks[i].reason);
+		pthread_mutex_unlock(&early.lock);
 		leave(t, &v);
 	}
 	guest_after_engine(crashed, kept);
@@ -374,6 +404,8 @@ FACE_EXPORT void aclsim_mark(const void *addr, size_t size, int reason)
 		t->doubt = (uint32_t)reason;
 		return;
 	}
+	if (!atomic_load(&ready) && keep_mark((uint64_t)(uintptr_t)addr, size, reason))
+		return;
 	if (!open_engine() || !enter(t, &v))
 		return;
 	engine.mark((uint64_t)(uintptr_t)addr, size, reason);

@@ -12,6 +12,10 @@
 
 #include "test.h"
 
+/* as in aclsim/unknown.h */
+int aclsim_unknown(const void *addr, size_t size, char *kernel, size_t n);
+void aclsim_mark(const void *addr, size_t size, int reason);
+
 static void use(void)
 {
 	void *d;
@@ -90,12 +94,16 @@ int main(int argc, char **argv)
 	}
 	ask(&before);
 	if (!strcmp(argv[1], "fork")) {
+		static char marked[64];
+
+		aclsim_mark(marked, sizeof marked, 7); /* as a replay does before its first call */
 		for (int i = 0; i < 2; i++) {
 			pid_t child = fork();
 
 			CHECK(child >= 0);
 			if (!child) {
 				use();
+				CHECK(aclsim_unknown(marked, sizeof marked, NULL, 0) == 0x100 + 7);
 				exit(0);
 			}
 			CHECK(waitpid(child, &status, 0) == child && status == 0);
