@@ -89,3 +89,28 @@ func show(t *testing.T, text *strings.Builder, name string, file []byte, schema 
 		text.WriteByte('\n')
 	}
 }
+
+// A table may have any number of row groups: the footer counts up to 14 of them in another way.
+func TestManyGroups(t *testing.T) {
+	defer func(n int) { groupRows = n }(groupRows)
+	groupRows = 1
+	for _, groups := range []int{1, 14, 15, 16} {
+		tl := testtrace.Long(t, groups*batchRows)
+		calls := &memory{}
+		if _, err := Write(func(table string) (io.WriteCloser, error) {
+			if table == Tables[0] {
+				return calls, nil
+			}
+			return &memory{}, nil
+		}, tl.Reader, tl.Model, nil); err != nil {
+			t.Fatal(err)
+		}
+		f, err := parquet.OpenFile(bytes.NewReader(calls.Bytes()), int64(calls.Len()))
+		if err != nil {
+			t.Fatalf("%d groups: %v", groups, err)
+		}
+		if len(f.RowGroups()) != groups || f.NumRows() != int64(len(tl.Calls)) {
+			t.Errorf("%d rows in %d groups, want %d in %d", f.NumRows(), len(f.RowGroups()), len(tl.Calls), groups)
+		}
+	}
+}
