@@ -61,6 +61,8 @@ type Model struct {
 	Errors  []EnumValue // a code's first name is its main one
 	// Declared are functions of further headers, in order, which are only counted by name.
 	Declared []string
+	// Queries are those of Declared that change nothing, and on whose results no call of the model depends.
+	Queries []string
 
 	byID   []*Func
 	byName map[string]*Func
@@ -274,6 +276,11 @@ func (m *Model) Library(file string) bool {
 	return l != nil && !l.Composite
 }
 
+// OfOperators reports whether a file name, with or without a version, is a library with operators.
+func (m *Model) OfOperators(file string) bool {
+	return slices.ContainsFunc(m.Operators, func(n string) bool { return named(file, n) })
+}
+
 // ErrorType reports whether a C type is a layer's error type.
 func (m *Model) ErrorType(ctype string) bool {
 	return slices.ContainsFunc(m.Layers, func(l Layer) bool { return l.Errors == ctype })
@@ -316,6 +323,12 @@ func (m *Model) Counted(name string) bool {
 	}
 	_, ok := slices.BinarySearch(m.Declared, name)
 	return ok
+}
+
+// Harmless reports whether a function that is only counted by name has no effect that a replay could miss.
+func (m *Model) Harmless(name string) bool {
+	f := m.Lookup(name)
+	return f != nil && f.Annotation || slices.Contains(m.Queries, name)
 }
 
 // Beneath reports whether a function outside the model is one of Below.

@@ -49,6 +49,8 @@ type Runtime struct {
 	Simulator Simulator
 	Faults    Faults
 	Below     Below
+	// Operators are the file names of the libraries with operators, without versions. Their functions call the runtime.
+	Operators []string
 }
 
 // Below lists the software under and beside a runtime that can move data without a call of the runtime.

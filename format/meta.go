@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"syscall"
 
 	"github.com/google/uuid"
 )
@@ -202,6 +203,12 @@ type Process struct {
 	Devices []ProcessDevice `json:"devices,omitempty"`
 	// Maps are the code mappings for stacks, if stacks were recorded.
 	Maps []Mapping `json:"maps,omitempty"`
+}
+
+// Crashed reports whether a signal killed the process. Signals that ask a program to end do not count.
+func (p *Process) Crashed() bool {
+	s := syscall.Signal(p.Signal)
+	return p.Killed && s != syscall.SIGINT && s != syscall.SIGTERM && s != syscall.SIGHUP
 }
 
 // Program returns the file of the program, "program" if it is not known.

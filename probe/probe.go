@@ -176,22 +176,23 @@ type Process struct {
 	Argv       []string
 	Local      int      // PID in this process's namespace, 0 if not visible there
 	Variables  []string // recorded environment variables
-	Libraries  []string // runtime libraries that are known, and symbols that the program looked up
+	Libraries  []string // libraries of the runtime and of operators that are known, and symbols that the program looked up
 }
 
 // End describes how a process ended.
 type End struct {
-	PID      int
-	Exe      string
-	Args     []string
-	Program  uint64        // hash of the executable and the script
-	Lived    time.Duration // since its first call, if known
-	Clean    bool          // by exit
-	Code     int           // exit code, NoCode if unknown
-	Signal   int           // fatal signal, 0 if none or unknown
-	Seen     int64         // when the end was noticed, CLOCK_MONOTONIC
-	Replaced bool          // became another program by exec
-	Excluded bool          // excluded by the crash guard
+	PID       int
+	Exe       string
+	Args      []string
+	Program   uint64        // hash of the executable and the script
+	Lived     time.Duration // since its first call, if known
+	Clean     bool          // by exit
+	Code      int           // exit code, NoCode if unknown
+	Signal    int           // fatal signal, 0 if none or unknown
+	Seen      int64         // when the end was noticed, CLOCK_MONOTONIC
+	Replaced  bool          // became another program by exec
+	Libraries []string      // as in Process
+	Excluded  bool          // excluded by the crash guard
 }
 
 // NoCode is an unknown exit code.

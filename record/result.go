@@ -203,6 +203,7 @@ func (r *recorder) finishFile(res *Result) (err error) {
 // describe sets the meta data about the program and the machine that the recording has collected.
 func (r *recorder) describe(m *format.Meta) {
 	b := r.rows
+	b.Processes.LookAgain()
 	m.Libraries = nil
 	for path, seen := range b.Processes.Libraries {
 		if path == r.o.Model.Simulator.Symbol { // reported by the process

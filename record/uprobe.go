@@ -225,6 +225,9 @@ func (r *recorder) finishUprobes(res *Result, u *uprobe.Probes) {
 	for _, file := range slices.Sorted(maps.Keys(refused)) {
 		res.Unhooked = append(res.Unhooked, format.Unhooked{Exe: withinRoot(file), Reason: refusedReason(refused[file]), Cause: format.NoUprobe})
 	}
+	for _, path := range u.Operators() {
+		r.rows.Processes.Libraries[path] = true
+	}
 	r.meta.Coverage.Endless, res.PassedBy = u.Endless(), u.Below()
 	r.meta.Tracer.CostNS, r.meta.Coverage.Binder = r.uprobes.trial.CostNS, r.uprobes.trial.Kind
 	r.meta.Replayable = false // uprobes don't query the runtime

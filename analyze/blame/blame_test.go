@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -354,6 +355,28 @@ func TestBlameReportsACrashWithoutAFailedCall(t *testing.T) {
 	var text bytes.Buffer
 	if err := report.BlameText(&text, rep, nil); err != nil || !strings.Contains(text.String(), "killed by SIGSEGV") || !strings.Contains(text.String(), "--call 0:0") {
 		t.Errorf("%v\n%s", err, &text)
+	}
+}
+
+// A service that its manager ended by SIGTERM was reported as a crash, in a call that returned as fast as the others before.
+func TestBlameAcceptsAnEndThatASignalAskedFor(t *testing.T) {
+	for _, c := range []struct {
+		end    int64
+		signal syscall.Signal
+		failed bool
+	}{{60_000, syscall.SIGTERM, false}, {900_000, syscall.SIGTERM, true}, {60_000, syscall.SIGSEGV, true}} {
+		b := testtrace.New(t)
+		b.Call(0, 1_000, 31_000, "aclrtSynchronizeDevice", nil)
+		b.Call(0, 40_000, 41_000, "aclrtSynchronizeDevice", nil, testtrace.Hangs)
+		b.Process(0, format.Process{PID: 4001, End: c.end, Killed: true, Signal: int(c.signal)})
+		b.Meta(func(m *format.Meta) { m.EndNS = c.end })
+		rep, err := blame.Blame(b.Cut().Reader, acl.Model, nil)
+		if !c.failed && !errors.Is(err, blame.ErrNothingFailed) {
+			t.Errorf("%+v: %v, %+v", c, err, rep)
+		}
+		if c.failed && (err != nil || rep.Failure == nil || len(rep.Died) > 0 != (c.signal == syscall.SIGSEGV)) {
+			t.Errorf("%+v: %v, %+v", c, err, rep)
+		}
 	}
 }
 

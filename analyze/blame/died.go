@@ -10,7 +10,7 @@ import (
 	"github.com/acltrace/acltrace/internal/human"
 )
 
-// Died is a process that a signal killed.
+// Died is a process that crashed: see format.Process.Crashed.
 type Died struct {
 	PID     int        `json:"pid"`     // process id
 	Command []string   `json:"command"` // command line
@@ -43,10 +43,10 @@ func (d *Died) String() string {
 	return s
 }
 
-// died lists the processes that a signal killed, with each thread's last call.
+// died lists the processes that crashed, with each thread's last call.
 func (b *blamer) died() error {
 	procs, threads := b.r.Processes(), b.r.Threads()
-	if !slices.ContainsFunc(procs, func(p format.Process) bool { return p.Killed }) {
+	if !slices.ContainsFunc(procs, func(p format.Process) bool { return p.Crashed() }) {
 		return nil
 	}
 	last := make([]LastCall, len(threads))
@@ -60,7 +60,7 @@ func (b *blamer) died() error {
 	}
 	for i := range procs {
 		p := &procs[i]
-		if !p.Killed {
+		if !p.Crashed() {
 			continue
 		}
 		d := Died{PID: p.PID, Command: p.Argv, Signal: p.Signal, EndNS: p.End}

@@ -15,11 +15,12 @@ const maxOthers = 8
 // candidates are the calls of a trace of which one is the failure.
 type candidates struct {
 	fault      *format.Call           // first device error
-	unfinished *format.Call           // stood for the longest time
+	open       []*format.Call         // calls that never returned
+	longest    map[uint16]int64       // longest duration of the other calls, by function
+	unfinished *format.Call           // of open, the one that stood for the longest time
 	waits      map[waiter]*waitSeries // waits that timed out and did not succeed since
 	wrong      *format.Call           // first failed call
 	captures   []*format.Call         // failed calls with a code for captures, the oldest ones
-	stood      int64                  // duration of unfinished
 }
 
 // waiter identifies the waits that repeat each other.
@@ -86,18 +87,21 @@ func (b *blamer) find() error {
 
 // candidates reads all calls.
 func (b *blamer) candidates() (*candidates, error) {
-	x := &candidates{waits: map[waiter]*waitSeries{}}
+	x := &candidates{waits: map[waiter]*waitSeries{}, longest: map[uint16]int64{}}
 	for c, err := range b.r.Calls(&format.Filter{NoArgs: true, NoData: true}) {
 		if err != nil {
 			return nil, err
 		}
 		f := b.m.Func(api.ID(c.Func))
+		if took := c.End - c.Start; c.Flags&format.Unfinished == 0 && took > x.longest[c.Func] {
+			x.longest[c.Func] = took
+		}
 		switch {
 		case f == nil:
 		case c.Flags&format.Unfinished != 0:
 			// A thread that serves callbacks waits by design. A call that contains others stands because of them.
-			if took := b.stood(c); c.Flags&format.NoEnd == 0 && !f.PollsCallbacks && !f.Composite && (x.unfinished == nil || took > x.stood) {
-				x.unfinished, x.stood = c.Clone(), took
+			if c.Flags&format.NoEnd == 0 && !f.PollsCallbacks && !f.Composite {
+				x.open = append(x.open, c.Clone())
 			}
 		case !f.Failed(c.Ret):
 			if f.Sync != api.NoSync && len(x.waits) > 0 {
@@ -108,7 +112,23 @@ func (b *blamer) candidates() (*candidates, error) {
 			x.see(b.m, f, c)
 		}
 	}
+	stood := int64(-1)
+	for _, c := range x.open {
+		if took := b.stood(c); took > stood && (took > x.longest[c.Func] || !b.asked(c)) {
+			x.unfinished, stood = c, took
+		}
+	}
 	return x, nil
+}
+
+// asked reports whether a signal asked a call's process to end. A call that was in progress then may be as good as any other.
+func (b *blamer) asked(c *format.Call) bool {
+	p := b.r.ProcessOf(c.Thread)
+	if int(p) >= len(b.r.Processes()) {
+		return false
+	}
+	q := &b.r.Processes()[p]
+	return q.Killed && !q.Crashed()
 }
 
 // see follows a failed call.

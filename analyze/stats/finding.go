@@ -3,7 +3,6 @@ package stats
 import (
 	"cmp"
 	"slices"
-	"syscall"
 
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
@@ -146,7 +145,7 @@ func (x *summer) hung() (n, first uint64, fn string) {
 			if int(c.process) < len(processes) {
 				p = &processes[c.process]
 			}
-			if end := max(x.w.End, cmp.Or(p.End, x.w.Reader.Meta().EndNS)); end-c.start <= f.times.max && !crashed(p) {
+			if end := max(x.w.End, cmp.Or(p.End, x.w.Reader.Meta().EndNS)); end-c.start <= f.times.max && !p.Crashed() {
 				continue
 			}
 			if n++; n == 1 || c.call < first {
@@ -157,16 +156,10 @@ func (x *summer) hung() (n, first uint64, fn string) {
 	return n, first, fn
 }
 
-// crashed reports whether a signal killed a process. Signals that ask a program to end do not count.
-func crashed(p *format.Process) bool {
-	s := syscall.Signal(p.Signal)
-	return p.Killed && s != syscall.SIGINT && s != syscall.SIGTERM && s != syscall.SIGHUP
-}
-
 // killed returns the index of the first process that crashed, and the number of such processes.
 func killed(list []format.Process) (first int, n uint64) {
 	for i := range list {
-		if !crashed(&list[i]) {
+		if !list[i].Crashed() {
 			continue
 		}
 		if n++; n == 1 || list[i].End < list[first].End {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -172,7 +173,8 @@ func (a *app) nextLook(res *record.Result) {
 		return
 	}
 	look := "stats"
-	if res.Failed > 0 || res.Signal != 0 || len(res.Died) > 0 {
+	crashed := func(signal int) bool { return (&format.Process{Killed: true, Signal: signal}).Crashed() }
+	if res.Failed > 0 || res.Signal != 0 && crashed(res.Signal) || slices.ContainsFunc(res.Died, func(d record.Died) bool { return crashed(d.Signal) }) {
 		look = "blame"
 	}
 	a.next("acltrace", look, trace)

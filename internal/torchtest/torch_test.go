@@ -112,10 +112,17 @@ func read(t *testing.T, into any, args ...string) {
 
 // info is a part of `acltrace info --json`.
 type info struct {
-	Complete bool
-	Calls    struct {
-		Total, Unfinished int
-		By                map[string]int `json:"by_function"`
+	Complete  bool
+	Libraries []struct {
+		Path    string
+		BuildID string `json:"build_id"`
+	}
+	Coverage struct {
+		AskedFor []string `json:"asked_for"`
+	}
+	Calls struct {
+		Total, Failed, Unfinished int
+		By                        map[string]int `json:"by_function"`
 	}
 	Gaps struct {
 		Lost int `json:"calls_lost"`
@@ -150,6 +157,10 @@ func TestSameOutput(t *testing.T) {
 			recorded := r.ok(t)
 			bare := r
 			bare.way = alone
+			// Forked workers print nothing of the simulator's summary.
+			if n := strings.Count(recorded.errs, "that no kernel library computes"); n != 1 && strings.HasPrefix(r.program, "workers.py") {
+				t.Errorf("%d summaries:\n%s", n, recorded.errs)
+			}
 			if want := bare.ok(t).text; recorded.text != want || want == "" {
 				t.Errorf("recorded:\n%s\nalone:\n%s", recorded.text, want)
 			}
@@ -199,6 +210,21 @@ func TestCounts(t *testing.T) {
 // A training run has its steps, and its operators run on the device. The framework computes an operator that is missing on the CPU, unseen.
 func TestTraining(t *testing.T) {
 	o := (&run{program: "examples/pytorch/train.py 12", queue: 1, way: shim}).ok(t)
+	// Version queries failed, and helpers of the operators counted as unknown functions of the runtime.
+	i := o.info(t)
+	if i.Calls.Failed > 0 || slices.ContainsFunc(i.Coverage.AskedFor, func(name string) bool { return strings.HasPrefix(name, "acl") }) {
+		t.Errorf("%+v", i)
+	}
+	for _, name := range []string{"libnnopbase.so", "libopapi_math.so"} {
+		if !slices.ContainsFunc(i.Libraries, func(l struct {
+			Path    string
+			BuildID string `json:"build_id"`
+		}) bool {
+			return filepath.Base(l.Path) == name && l.BuildID != ""
+		}) {
+			t.Errorf("no %s in %v", name, i.Libraries)
+		}
+	}
 	var s struct {
 		Steps struct {
 			Count int
@@ -266,7 +292,7 @@ func TestReplay(t *testing.T) {
 
 // The end of the program is its own, recorded or not.
 func TestEnds(t *testing.T) {
-	for how, code := range map[string]int{"return": 0, "exception": 1, "interrupt": 130, "abort": 134} {
+	for how, code := range map[string]int{"return": 0, "exception": 1, "interrupt": 130, "terminate": 143, "abort": 134} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			r := &run{program: "ends.py " + how, queue: 1, way: shim}
@@ -274,8 +300,12 @@ func TestEnds(t *testing.T) {
 			if o.code != code || !strings.Contains(o.text, "launched") {
 				t.Fatalf("exit code %d, want %d\n%s%s", o.code, code, o.text, o.errs)
 			}
-			if i := o.info(t); i.Calls.By[launch] == 0 || i.Gaps.Lost > 0 {
+			if i := o.info(t); i.Calls.By[launch] == 0 || i.Gaps.Lost > 0 || how == "terminate" && !i.Complete {
 				t.Errorf("%+v", i)
+			}
+			// What the simulator did not compute is reported at an end by exit, once.
+			if n, exits := strings.Count(o.errs, "aclsim:"), code < 128 || how == "interrupt"; n > 1 || (n == 1) != exits {
+				t.Errorf("%d lines of the simulator:\n%s", n, o.errs)
 			}
 		})
 	}

@@ -65,6 +65,9 @@ func (s *Session) ended(m *member) probe.End {
 	p := m.describe()
 	e := probe.End{PID: m.pid, Exe: p.Exe, Args: p.Argv, Program: m.info.program, Excluded: m.info.untraced != 0, Code: probe.NoCode, Seen: probe.Now()}
 	if m.shared != nil {
+		said := new(processFile)
+		copy(said.bytes(), m.shared.bytes())
+		e.Libraries = said.describe().Libraries
 		e.Clean, e.Code = m.shared.ended.Load() != 0, int(m.shared.code.Load())-1 // 0: NoCode
 	}
 	if lived := probe.Now() - s.clock.nanoseconds(m.info.start); lived > 0 {

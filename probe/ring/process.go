@@ -199,7 +199,12 @@ func localPID(ns uint64, pid int) int {
 }
 
 func (m *member) describe() *probe.Process {
-	said := m.info
+	p := m.info.describe()
+	p.PID, p.Local = m.pid, m.local
+	return p
+}
+
+func (said *processFile) describe() *probe.Process {
 	text := said.text[:]
 	cut := func(n uint32) string {
 		n = min(n, uint32(len(text)))
@@ -213,7 +218,7 @@ func (m *member) describe() *probe.Process {
 		}
 		return strings.Split(part, "\x00")
 	}
-	p := &probe.Process{PID: m.pid, Local: m.local, PPID: int(said.ppid)}
+	p := &probe.Process{PPID: int(said.ppid)}
 	p.Exe = strings.TrimSuffix(cut(said.exe), "\x00")
 	p.Argv, p.Variables, p.Libraries = list(cut(said.args)), list(cut(said.variables)), list(cut(said.librariesSize))
 	return p

@@ -118,7 +118,7 @@ struct process {
 	uint32_t ready; /* atomic; 1: all fields are set, except ended and code */
 	uint32_t ended; /* atomic; 1: ended by itself */
 	uint32_t untraced; /* 1: not recorded, by the crash guard */
-	uint32_t exe, args, variables, libraries; /* bytes in text, one after the other; each has parts that end with a 0 */
+	uint32_t exe, args, variables, libraries; /* bytes in text, one after the other; each has parts that end with a 0. libraries may grow */
 	uint32_t code; /* atomic; 1 + exit code, 0: unknown */
 	uint32_t forked_from; /* 1 + N of its parent, if a call was recorded there before the fork; 0: none */
 	uint32_t filtered; /* atomic; 1: the program filters its system calls, so the shim makes none */

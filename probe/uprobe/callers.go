@@ -21,6 +21,7 @@ type callers struct {
 	known  map[int][]callerKey // in pages, by process
 	ended  map[int]int64       // when processes were found to have ended
 	below  *below
+	loaded func(path string) // called for each library with operators
 	tidied int64
 }
 
@@ -35,8 +36,8 @@ const (
 	byPointer                          = uint64(1) << 63
 )
 
-func newCallers(m *api.Model, pages *ebpf.Map) *callers {
-	return &callers{model: m, pages: pages, code: map[int][]codeRange{}, known: map[int][]callerKey{}, ended: map[int]int64{}, below: newBelow(m)}
+func newCallers(m *api.Model, pages *ebpf.Map, loaded func(path string)) *callers {
+	return &callers{model: m, pages: pages, code: map[int][]codeRange{}, known: map[int][]callerKey{}, ended: map[int]int64{}, below: newBelow(m), loaded: loaded}
 }
 
 // learn reads what a process maps now. If the process has ended, the last reading stays.
@@ -47,6 +48,9 @@ func (c *callers) learn(pid int) {
 	}
 	code := []codeRange{}
 	for file := range procstat.Mapped(maps) {
+		if c.model.OfOperators(filepath.Base(file.Path)) {
+			c.loaded(file.Path)
+		}
 		if file.Code && c.model.Library(filepath.Base(file.Path)) {
 			code = append(code, codeRange{file.From, file.To})
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mapped is a runtime library that a process has mapped.
+// Mapped is a library of the runtime or of operators that a process has mapped.
 type Mapped struct {
 	PID   int
 	Path  string   // in the process
@@ -24,7 +25,7 @@ type Mapped struct {
 	file  fileID   // from the kernel; a stacked file system may show another one
 }
 
-// mapWatch reports the runtime libraries that processes map, from perf events.
+// mapWatch reports the libraries that processes map, from perf events.
 type mapWatch struct {
 	model *api.Model
 	fds   []int
@@ -35,7 +36,7 @@ type mapWatch struct {
 
 const mapRingPages = 16
 
-// watchMaps calls f for each runtime library that any process maps, on one goroutine, until stop is called.
+// watchMaps calls f for each library of the runtime or of operators that any process maps, on one goroutine, until stop is called.
 func watchMaps(m *api.Model, f func(Mapped)) (stop func(), err error) {
 	w := &mapWatch{model: m}
 	for cpu := 0; ; cpu++ { // also those outside this process's affinity
@@ -122,7 +123,7 @@ func (w *mapWatch) event(b []byte, f func(Mapped)) {
 			return
 		}
 		path, _, _ := strings.Cut(string(b[fixed:]), "\x00")
-		if w.model.LayerOf(path[strings.LastIndexByte(path, '/')+1:]) == nil {
+		if name := path[strings.LastIndexByte(path, '/')+1:]; w.model.LayerOf(name) == nil && !w.model.OfOperators(name) {
 			return
 		}
 		pid, addr, size := int(binary.NativeEndian.Uint32(b[8:])), binary.NativeEndian.Uint64(b[16:]), binary.NativeEndian.Uint64(b[24:])
@@ -148,6 +149,10 @@ func (u *Probes) Follow(late func(m Mapped, wait time.Duration, err error)) (sto
 			return
 		}
 		if !u.selects(m.PID) || u.hasFile(m.file) {
+			return
+		}
+		if u.model.OfOperators(filepath.Base(m.Path)) {
+			u.operators.add(m.Path)
 			return
 		}
 		err := os.ErrNotExist

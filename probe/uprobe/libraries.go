@@ -3,9 +3,12 @@ package uprobe
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/procstat"
@@ -92,4 +95,26 @@ func identify(path string) (fileID, error) {
 		return fileID{}, &os.PathError{Op: "stat", Path: path, Err: err}
 	}
 	return fileID{uint64(st.Dev), st.Ino}, nil
+}
+
+// paths is a set that any goroutine may add to.
+type paths struct {
+	mu  sync.Mutex
+	set map[string]bool
+}
+
+func (p *paths) add(path string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.set == nil {
+		p.set = map[string]bool{}
+	}
+	p.set[path] = true
+}
+
+// Operators returns the libraries with operators that selected processes have mapped, in a process's own view.
+func (u *Probes) Operators() []string {
+	u.operators.mu.Lock()
+	defer u.operators.mu.Unlock()
+	return slices.Collect(maps.Keys(u.operators.set))
 }

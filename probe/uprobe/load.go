@@ -201,7 +201,7 @@ func (u *Probes) fill() (err error) {
 		}
 	}
 	u.decoder = newDecoder(u.model, u.opts.PayloadLimit, u.programs.sleepable, newKernels(u.programs.coll.Maps[bpf.UprobeMapKernels], u.programs.coll.Maps[bpf.UprobeMapLayouts]),
-		newCallers(u.model, u.programs.coll.Maps[bpf.UprobeMapCallers]))
+		newCallers(u.model, u.programs.coll.Maps[bpf.UprobeMapCallers], u.operators.add))
 	u.decoder.kernels.noLayouts = u.opts.noLayouts
 	return nil
 }

@@ -73,6 +73,7 @@ type Probes struct {
 	probed    probed
 	reader    *ringbuf.Reader // nil with CountOnly
 	decoder   decoder
+	operators paths
 	tidied    time.Time // last run of tidy
 	ended     int64     // see Ended
 }

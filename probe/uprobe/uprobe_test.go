@@ -927,7 +927,7 @@ func TestUprobeLeftover(t *testing.T) {
 			put(at+16, 200+i)
 		}
 		s := &inOrder{}
-		d := newDecoder(acl.Model, 0, false, newKernels(nil, nil), newCallers(acl.Model, nil))
+		d := newDecoder(acl.Model, 0, false, newKernels(nil, nil), newCallers(acl.Model, nil, nil))
 		d.sink = s
 		left, err := d.leftover(thread)
 		if got := strings.Join(s.came, ", "); err != nil || got != want || left != uint64(skipped) {

@@ -29,14 +29,17 @@ func UsingRuntime(m *api.Model, pids []int) []int {
 }
 
 // RuntimeLibraries returns the paths of runtime libraries that a process maps, in the process's own view.
-func RuntimeLibraries(m *api.Model, pid int) []string {
+func RuntimeLibraries(m *api.Model, pid int) []string { return Libraries(pid, m.Library) }
+
+// Libraries returns the paths of the libraries that a process maps, in the process's own view, if their file names are in question.
+func Libraries(pid int, wanted func(name string) bool) []string {
 	b, err := procstat.Text(pid, "maps")
 	if err != nil {
 		return nil
 	}
 	var libs []string
 	for f := range procstat.Mapped(b) {
-		if m.Library(filepath.Base(f.Path)) && !slices.Contains(libs, f.Path) {
+		if wanted(filepath.Base(f.Path)) && !slices.Contains(libs, f.Path) {
 			libs = append(libs, f.Path)
 		}
 	}

@@ -10,6 +10,7 @@ package rows
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
@@ -140,6 +141,9 @@ func (b *Builder) Process(p *probe.Process) error {
 // Ended records how a process has ended.
 func (b *Builder) Ended(e *probe.End) error {
 	i, ok := b.Processes.index[e.PID]
+	if ok {
+		b.Processes.reported(e.PID, slices.DeleteFunc(e.Libraries, func(path string) bool { return !b.Processes.model.OfOperators(filepath.Base(path)) }))
+	}
 	if !ok || e.Replaced {
 		return nil
 	}

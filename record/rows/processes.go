@@ -14,7 +14,7 @@ import (
 
 // Processes are a recording's processes.
 type Processes struct {
-	// Libraries are the runtime libraries that were mapped, by path. False marks those in another container, whose files are
+	// Libraries are the libraries of the runtime and of operators that were mapped, by path. False marks those in another container, whose files are
 	// not accessible.
 	Libraries  map[string]bool
 	KernelLibs []string // kernel libraries that the environment of the first process names
@@ -81,22 +81,29 @@ func (ps *Processes) add(index uint32, row format.Process) {
 	ps.rows = append(ps.rows, row)
 }
 
-// learn records a new process's runtime libraries, and reports whether it uses a simulator.
+// learn records a new process's libraries, and reports whether it uses a simulator.
 func (ps *Processes) learn(p *probe.Process) (simulated bool) {
 	simulated = slices.Contains(p.Libraries, ps.model.Simulator.Symbol) // reported by the process
-	if p.Local == 0 {
-		for _, path := range p.Libraries {
-			ps.Libraries[path] = false
-		}
-		return simulated
+	if p.Local != 0 {
+		ps.local[p.PID] = p.Local
 	}
-	ps.local[p.PID] = p.Local
-	if !ps.Look(p.Local) { // it has ended already; its own report is all there is
-		for _, path := range p.Libraries {
-			ps.Libraries[path] = filepath.IsAbs(path)
-		}
+	if p.Local == 0 || !ps.Look(p.Local) { // it has ended already, or is not visible; its own report is all there is
+		ps.reported(p.PID, p.Libraries)
 	}
 	return simulated
+}
+
+// reported records libraries as the process itself names them.
+func (ps *Processes) reported(pid int, libraries []string) {
+	visible := ps.local[pid] != 0
+	for _, path := range libraries {
+		if visible && filepath.IsAbs(path) {
+			if file, err := filepath.EvalSymlinks(path); err == nil {
+				path = file // as in its mappings
+			}
+		}
+		ps.Libraries[path] = ps.Libraries[path] || visible && filepath.IsAbs(path)
+	}
 }
 
 // rank returns the rank of a new process, false if it has none.
@@ -111,8 +118,9 @@ func (ps *Processes) rank(p *probe.Process) (rank Rank, ok bool) {
 
 // Look records properties that can't be read after a process has ended, and reports whether it maps a runtime library.
 func (ps *Processes) Look(pid int) (found bool) {
-	for _, path := range host.RuntimeLibraries(ps.model, pid) {
-		ps.Libraries[path], found = true, true
+	for _, path := range host.Libraries(pid, func(name string) bool { return ps.model.Library(name) || ps.model.OfOperators(name) }) {
+		ps.Libraries[path] = true
+		found = found || ps.model.Library(filepath.Base(path))
 	}
 	if libs := host.Variable(pid, ps.model.Simulator.Kernels); libs != "" && ps.KernelLibs == nil {
 		cwd, _ := host.Cwd(pid)
@@ -125,6 +133,15 @@ func (ps *Processes) Look(pid int) (found bool) {
 		}
 	}
 	return found
+}
+
+// LookAgain adds the libraries that running processes have loaded since their first call.
+func (ps *Processes) LookAgain() {
+	for pid, local := range ps.local {
+		if i, ok := ps.index[pid]; ok && ps.rows[i].End == 0 {
+			ps.Look(local)
+		}
+	}
 }
 
 func (ps *Processes) killed(e *probe.End, latest []string) {

@@ -24,7 +24,9 @@ func (p *callCompiler) next(e *timeline.Event) error {
 	case f != nil && f.Annotation:
 		return nil
 	case f != nil && f.Composite:
-		p.leaveOut(c, f)
+		if !f.SkipOnReplay {
+			p.leaveOut(c, f)
+		}
 		return nil
 	}
 	t := p.thread[c.Thread]

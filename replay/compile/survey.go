@@ -39,7 +39,7 @@ func (p *compiler) survey() error {
 			f.Asked = append(f.Asked, name) // not called: the CUDA runtime looks up all functions that it knows
 			continue
 		}
-		if fn := p.Model.Lookup(name); fn != nil && fn.Annotation {
+		if p.Model.Harmless(name) {
 			continue
 		}
 		f.Absent = append(f.Absent, Unsupported{Func: name, Calls: int(p.r.Meta().Coverage.PassedBy[name]), Reason: "recorded by name only, without arguments"})

@@ -1,7 +1,6 @@
 package acl
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,16 +10,19 @@ import (
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
-// cannPackages are the packages of the simulated release.
-var cannPackages = map[string]acl.CANNPackageName{"CANN": acl.ACL_PKG_NAME_CANN, "cann": acl.ACL_PKG_NAME_CANN, "runtime": acl.ACL_PKG_NAME_RUNTIME, "driver": acl.ACL_PKG_NAME_DRIVER}
+// The packages of the simulated release, which have one version. sim/libascendcl/alone.c has the same.
+var (
+	cannPackages     = []acl.CANNPackageName{acl.ACL_PKG_NAME_CANN, acl.ACL_PKG_NAME_RUNTIME, acl.ACL_PKG_NAME_OPP, acl.ACL_PKG_NAME_OPP_KERNEL, acl.ACL_PKG_NAME_DRIVER}
+	cannPackageNames = []string{"CANN", "cann", "runtime", "driver", "ops_math", "ops_nn", "ops_transformer", "ops_cv", "ops_legacy"}
+)
 
 // sysPackage refuses packages that are not there.
 func (t *Thread) sysPackage(pkgName *byte) acl.Error {
 	if pkgName == nil {
 		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "pkgName is null")
 	}
-	if _, ok := cannPackages[space.GoString(pkgName)]; !ok {
-		return t.fail(acl.ACL_ERROR_INVALID_FILE, "package %q is not installed in the simulator", space.GoString(pkgName))
+	if name := space.GoString(pkgName); !slices.Contains(cannPackageNames, name) {
+		return t.fail(acl.ACL_ERROR_INVALID_FILE, "package %q is not installed in the simulator", name)
 	}
 	return acl.ACL_SUCCESS
 }
@@ -33,7 +35,7 @@ func (t *Thread) SysGetCANNVersion(name acl.CANNPackageName, version *acl.CANNPa
 	if name < acl.ACL_PKG_NAME_CANN || name > acl.ACL_PKG_NAME_DRIVER {
 		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "package %d is unknown", name)
 	}
-	if !slices.Contains(slices.Collect(maps.Values(cannPackages)), name) {
+	if !slices.Contains(cannPackages, name) {
 		return t.fail(acl.ACL_ERROR_INVALID_FILE, "package %d is not installed in the simulator", name)
 	}
 	*version = acl.CANNPackageVersion{}

@@ -295,9 +295,13 @@ func TestManagedMemory(t *testing.T) {
 func TestVersionsAndFeatures(t *testing.T) {
 	e := newEnv(t, Options{})
 	buf := make([]byte, 128)
-	e.ok(e.th.SysGetVersionStr(cstring("runtime"), &buf[0]))
-	if space.GoString(&buf[0]) != release.Toolkit {
-		t.Errorf("%q", space.GoString(&buf[0]))
+	// A framework asks for the versions of the operator packages, too.
+	for _, name := range []string{"runtime", "ops_math", "ops_nn", "ops_transformer", "ops_cv", "ops_legacy"} {
+		clear(buf)
+		e.ok(e.th.SysGetVersionStr(cstring(name), &buf[0]))
+		if space.GoString(&buf[0]) != release.Toolkit {
+			t.Errorf("%s: %q", name, space.GoString(&buf[0]))
+		}
 	}
 	e.want(acl.ACL_ERROR_INVALID_FILE, e.th.SysGetVersionStr(cstring("hccl"), &buf[0]))
 	var n int32
@@ -306,11 +310,14 @@ func TestVersionsAndFeatures(t *testing.T) {
 		t.Errorf("the version's number is %d", n)
 	}
 	var v acl.CANNPackageVersion
-	e.ok(e.th.SysGetCANNVersion(acl.ACL_PKG_NAME_RUNTIME, &v))
-	if space.GoString(&v.Version[0]) != release.Toolkit || space.GoString(&v.MinorVersion[0]) != "1" {
-		t.Errorf("%q", v.Version[:8])
+	for _, name := range []acl.CANNPackageName{acl.ACL_PKG_NAME_RUNTIME, acl.ACL_PKG_NAME_OPP, acl.ACL_PKG_NAME_OPP_KERNEL} {
+		v = acl.CANNPackageVersion{}
+		e.ok(e.th.SysGetCANNVersion(name, &v))
+		if space.GoString(&v.Version[0]) != release.Toolkit || space.GoString(&v.MinorVersion[0]) != "1" {
+			t.Errorf("%d: %q", name, v.Version[:8])
+		}
 	}
-	e.want(acl.ACL_ERROR_INVALID_FILE, e.th.SysGetCANNVersion(acl.ACL_PKG_NAME_OPP, &v))
+	e.want(acl.ACL_ERROR_INVALID_FILE, e.th.SysGetCANNVersion(acl.ACL_PKG_NAME_COMPILER, &v))
 	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.SysGetCANNVersion(99, &v))
 	var attrs *acl.CannAttr
 	var num uint64

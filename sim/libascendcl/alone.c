@@ -94,7 +94,7 @@ aclError alone_aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersi
 
 	if (!version || name < ACL_PKG_NAME_CANN || name > ACL_PKG_NAME_DRIVER)
 		return ACL_ERROR_INVALID_PARAM;
-	if (name != ACL_PKG_NAME_CANN && name != ACL_PKG_NAME_RUNTIME && name != ACL_PKG_NAME_DRIVER)
+	if (name == ACL_PKG_NAME_COMPILER || name == ACL_PKG_NAME_HCCL || name == ACL_PKG_NAME_TOOLKIT)
 		return ACL_ERROR_INVALID_FILE;
 	memset(version, 0, sizeof *version);
 	numbers(release.toolkit, v);
@@ -108,7 +108,7 @@ aclError alone_aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersi
 /* Returns 0 for a package that the release has. */
 static aclError check(const char *package)
 {
-	static const char *const all[] = {"CANN", "cann", "runtime", "driver"};
+	static const char *const all[] = {"CANN", "cann", "runtime", "driver", "ops_math", "ops_nn", "ops_transformer", "ops_cv", "ops_legacy"};
 
 	if (!package)
 		return ACL_ERROR_INVALID_PARAM;

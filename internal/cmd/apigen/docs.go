@@ -123,6 +123,8 @@ func replayed(f *api.Func) string {
 		return "left out: it changes nothing"
 	case f.ReplayError != "":
 		return "no: " + f.ReplayError
+	case f.Composite:
+		return "its inner calls"
 	}
 	return yes(f.Modelled)
 }

@@ -85,6 +85,7 @@ type document struct {
 	Functions   map[string]*semantics
 	Unsimulated map[string][]string // names by reason
 	Simulated   []string            // if only a part of the layer is
+	Queries     []string            // functions of further headers that change nothing
 	Others      []string            // functions outside the model that the simulator exports
 	Alone       []string            // functions that the simulator answers without its engine
 	Performs    map[string][]string // functions by the one that performs them in the simulator
@@ -115,7 +116,7 @@ func (m *model) loadSemantics() error {
 func (m *model) describe(doc *document) {
 	m.layer = doc.Layer
 	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Composite: doc.Layer.Composite, Errors: doc.Layer.Errors}}
-	m.aliases, m.performs, m.others, m.alone = doc.Aliases, doc.Performs, doc.Others, doc.Alone
+	m.aliases, m.performs, m.others, m.alone, m.Queries = doc.Aliases, doc.Performs, doc.Others, doc.Alone, doc.Queries
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		f.RetError, f.Composite, f.Annotation = f.Return == doc.Layer.Errors, doc.Layer.Composite || doc.Layer.HostCallback, doc.Layer.Annotation || doc.Layer.HostCallback

@@ -84,31 +84,31 @@ func genRuntimes(all []*runtime, w *writer) {
 	w.f("}")
 }
 
-// genLibraries writes the names of all runtime libraries for C code that searches for them.
+// genLibraries writes the names of libraries for C code that searches for them.
 func genLibraries(all []*runtime, w *writer) {
 	w.f("/* "+marker+" */\n", allRuntimes)
-	w.f("/* File names without versions. Libraries of composite layers are not listed. */\n#define RUNTIME_LIBRARIES \\")
-	var names []string
-	for _, r := range all {
-		for _, n := range r.model.Libraries() {
-			names = append(names, fmt.Sprintf("\t%q", n))
-		}
-	}
-	w.f("%s\n", strings.Join(names, ", \\\n"))
-	names = nil
-	for _, r := range all {
-		for _, n := range r.Below.Libraries {
-			names = append(names, fmt.Sprintf("\t%q", n))
-		}
-		for _, l := range r.model.Layers {
-			if l.Composite {
-				for _, n := range l.Libraries {
-					names = append(names, fmt.Sprintf("\t%q", n))
-				}
+	w.f("/* File names without versions. Libraries of composite layers are not among the runtime's. */")
+	list := func(macro string, of func(*runtime) []string) {
+		var names []string
+		for _, r := range all {
+			for _, n := range of(r) {
+				names = append(names, fmt.Sprintf("\t%q", n))
 			}
 		}
+		w.f("#define %s \\\n%s\n", macro, strings.Join(names, ", \\\n"))
 	}
-	w.f("/* Libraries under and beside the runtimes. */\n#define BESIDE_LIBRARIES \\\n%s", strings.Join(names, ", \\\n"))
+	list("RUNTIME_LIBRARIES", func(r *runtime) []string { return r.model.Libraries() })
+	w.f("/* Libraries under and beside the runtimes. */")
+	list("BESIDE_LIBRARIES", func(r *runtime) []string {
+		names := slices.Clone(r.Below.Libraries)
+		for _, l := range r.model.Layers {
+			if l.Composite {
+				names = append(names, l.Libraries...)
+			}
+		}
+		return names
+	})
+	list("OPERATOR_LIBRARIES", func(r *runtime) []string { return r.Operators })
 }
 
 // genPlaces writes the list of placement functions: see replay/player/place.h.

@@ -1,4 +1,4 @@
-"""Ends in the way that its argument names: return, exception, interrupt or abort."""
+"""Ends in the way that its argument names: return, exception, interrupt, terminate or abort."""
 
 import os
 import signal
@@ -15,6 +15,9 @@ if sys.argv[1] == "exception":
 if sys.argv[1] == "interrupt":
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(600)  # another thread may take the signal
+if sys.argv[1] == "terminate":
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(600)
 if sys.argv[1] == "abort":
     os.abort()
 print("ended", tuple(y.shape))

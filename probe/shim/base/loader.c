@@ -2,8 +2,10 @@
  * The list has first the objects that the program started with, in the loader's search order, then the others as they were loaded, in
  * any scope. A runtime that a Python extension has loaded for itself is found too.
  */
+#define _GNU_SOURCE
 #include "base/loader.h"
 
+#include <dlfcn.h>
 #include <link.h>
 
 #include "base/lookup.h"
@@ -57,4 +59,12 @@ bool shim_loaded(void)
 	while (l && !lookup_of_runtime(l->l_name))
 		l = l->l_next;
 	return l != NULL;
+}
+
+const char *shim_object_of(const void *address)
+{
+	static void *real;
+	Dl_info of;
+	int (*where)(const void *, Dl_info *) = (int (*)(const void *, Dl_info *))shim_optional(&real, "dladdr");
+	return where != NULL && where(address, &of) ? of.dli_fname : NULL;
 }

@@ -48,4 +48,7 @@ static inline void *shim_optional(void **slot, const char *name)
 	return f == (void *)-1L ? NULL : f;
 }
 
+/* The file of the object with an address, NULL if it is unknown. Takes the same lock as dlsym. */
+const char *shim_object_of(const void *address) HIDDEN;
+
 #endif

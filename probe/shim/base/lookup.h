@@ -105,6 +105,13 @@ static inline bool lookup_of_runtime(const char *path)
 	return lookup_file(path, names, sizeof names / sizeof *names);
 }
 
+/* Whether a file is a library with operators. */
+static inline bool lookup_of_operators(const char *path)
+{
+	static const char *const names[] = {OPERATOR_LIBRARIES};
+	return lookup_file(path, names, sizeof names / sizeof *names);
+}
+
 /* Whether a file is a library under or beside a runtime. */
 static inline bool lookup_beside(const char *path)
 {

@@ -1,7 +1,6 @@
 #define _GNU_SOURCE
 #include "bind/below.h"
 
-#include <dlfcn.h>
 #include <link.h>
 
 #include "base/hooks.h"
@@ -10,24 +9,16 @@
 #include "base/sys.h"
 #include "bind/names.h"
 #include "bind/passed.h"
+#include "session/process.h"
 #include "session/session.h"
 
 /* Object files that are part of the runtime, or under or beside it. */
-static bool a_part(const char *path) { return lookup_of_runtime(path) || lookup_beside(path); }
+static bool a_part(const char *path) { return path != NULL && (lookup_of_runtime(path) || lookup_beside(path)); }
 
 void below_found(const char *name, const void *f, const void *caller)
 {
-	static void *real;
-	Dl_info of, from;
-	if (!passed_has_prefix(shim_below, name))
-		return;
-	/* It takes the same lock as dlsym. */
-	int (*where)(const void *, Dl_info *) = (int (*)(const void *, Dl_info *))shim_optional(&real, "dladdr");
-	if (where == NULL || !where(f, &of) || of.dli_fname == NULL || !a_part(of.dli_fname))
-		return;
-	if (caller != NULL && where(caller, &from) && from.dli_fname != NULL && a_part(from.dli_fname))
-		return;
-	shim_passed(name);
+	if (passed_has_prefix(shim_below, name) && a_part(shim_object_of(f)) && (caller == NULL || !a_part(shim_object_of(caller))))
+		shim_passed(name);
 }
 
 enum { MOST_PARTS = 16, MOST_OBJECTS = 1024 };
@@ -51,6 +42,8 @@ static int part(struct dl_phdr_info *o, size_t size, void *none)
 {
 	(void)size, (void)none;
 	const ElfW(Dyn) *d = dynamic(o);
+	if (lookup_of_operators(o->dlpi_name))
+		process_maps(o->dlpi_name);
 	if (d != NULL && a_part(o->dlpi_name) && below.count < MOST_PARTS)
 		below.parts[below.count++] = (struct link_map){.l_addr = o->dlpi_addr, .l_name = (char *)o->dlpi_name, .l_ld = (ElfW(Dyn) *)d};
 	return 0;

@@ -10,7 +10,7 @@
 
 /* Counts a function that code at `caller` has looked up and found at f. */
 void below_found(const char *name, const void *f, const void *caller) HIDDEN;
-/* Counts the references of objects that were loaded since the last time. */
+/* Counts the references of objects that were loaded since the last time, and reports those objects that are libraries with operators. */
 void below_linked(void) HIDDEN;
 
 #endif

@@ -64,7 +64,7 @@ static void *exact(const char *name, void *real, void *none)
 		return name_exists(n) ? real : none;
 	void *f = passed_of_runtime(name) || passed_has_prefix(shim_below, name) ? shim_next(name) : NULL;
 	if (f != NULL && passed_of_runtime(name))
-		shim_passed(name);
+		passed_found(name, f);
 	else if (f != NULL)
 		below_found(name, f, NULL);
 	return real;

@@ -25,6 +25,8 @@ extern const struct shim_prefix shim_below[] HIDDEN;
 bool passed_has_prefix(const struct shim_prefix *table, const char *name);
 /* Whether a name looks like one of the runtime's functions. Operators (aclnn...) do not. */
 static inline bool passed_of_runtime(const char *name) { return passed_has_prefix(shim_prefixes, name); }
+/* Counts a request for an unknown function that was found at f, if it is the runtime's. */
+void passed_found(const char *name, const void *f);
 /* The counter of a name. Without a session or room, a counter that nobody reads. */
 uint64_t *passed_counter(const char *name);
 /* Counts one call, or one request for a function that can't be recorded. */

@@ -93,13 +93,29 @@ static void put_symbols(struct text *t)
 	}
 }
 
-/* Adds the loaded runtime libraries, and the symbols. */
+/* Adds the loaded libraries of the runtime and of operators, and the symbols. */
 static void put_libraries(struct text *t)
 {
 	for (const struct link_map *l = shim_objects(); l; l = l->l_next)
-		if (lookup_of_runtime(l->l_name))
+		if (lookup_of_runtime(l->l_name) || lookup_of_operators(l->l_name))
 			put(t, l->l_name);
 	put_symbols(t);
+}
+
+void process_maps(const char *library)
+{
+	struct process *p = shim_own_process();
+	if (p == NULL)
+		return;
+	char *from = p->text + p->exe + p->args + p->variables;
+	struct text t = {from + p->libraries, p->text + sizeof p->text};
+	for (const char *s = from; s < t.at; s += text_length(s) + 1)
+		if (lookup_same(s, library))
+			return;
+	if (text_length(library) < (uint64_t)(t.end - t.at)) {
+		put(&t, library);
+		__atomic_store_n(&p->libraries, (uint32_t)(t.at - from), __ATOMIC_RELEASE);
+	}
 }
 
 static void put_arguments(struct text *t) { put_file(t, "/proc/self/cmdline"); }

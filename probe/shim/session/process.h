@@ -8,6 +8,8 @@
 bool open_process(void);
 /* Whether open_process has failed for lack of memory or rights: the process's calls are counted in the control file. */
 bool process_refused(void);
+/* Adds a library that was loaded after the first call to the process's file. One thread at a time calls it. */
+void process_maps(const char *library) HIDDEN;
 /* Notes that a call of this process is recorded: children that it forks from here on name it. */
 void shim_calls(void) HIDDEN;
 /* Another name of the chroot that the shim exports, for which no other library's stands in. */

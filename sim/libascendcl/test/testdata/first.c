@@ -50,12 +50,14 @@ struct answers {
 	uint32_t devices;
 	int64_t option;
 	aclCANNPackageVersion package;
-	aclError errors[8];
+	aclError errors[7], has[ACL_PKG_NAME_DRIVER + 1], named[8];
 };
 
 /* Keeps the answers to all calls without state. */
 static void ask(struct answers *a)
 {
+	static char *const names[] = {"CANN", "driver", "ops_math", "ops_nn", "ops_transformer", "ops_cv", "ops_legacy", "compiler"};
+
 	memset(a, 0, sizeof *a);
 	a->option = 7;
 	OK(aclrtGetVersion(&a->version[0], &a->version[1], &a->version[2]));
@@ -65,14 +67,17 @@ static void ask(struct answers *a)
 	OK(aclsysGetVersionStr("runtime", a->text));
 	OK(aclsysGetVersionNum("driver", &a->number));
 	strcpy(a->soc, aclrtGetSocName());
+	for (int i = 0; i <= ACL_PKG_NAME_DRIVER; i++)
+		a->has[i] = aclsysGetCANNVersion((aclCANNPackageName)i, &a->package);
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		a->named[i] = aclsysGetVersionStr(names[i], a->text);
 	a->errors[0] = aclrtGetVersion(NULL, NULL, NULL);
 	a->errors[1] = aclrtGetDeviceCount(NULL);
 	a->errors[2] = aclrtGetSysParamOpt(99, &a->option);
 	a->errors[3] = aclsysGetCANNVersion(99, &a->package);
-	a->errors[4] = aclsysGetCANNVersion(ACL_PKG_NAME_OPP, &a->package);
-	a->errors[5] = aclsysGetVersionStr("ops_math", a->text);
-	a->errors[6] = aclsysGetVersionNum(NULL, &a->number);
-	a->errors[7] = aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, NULL);
+	a->errors[4] = aclsysGetVersionStr("hccl", a->text);
+	a->errors[5] = aclsysGetVersionNum(NULL, &a->number);
+	a->errors[6] = aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, NULL);
 }
 
 int main(int argc, char **argv)
@@ -93,6 +98,9 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	ask(&before);
+	for (int i = 0; i < 7; i++)
+		OK(before.named[i]);
+	CHECK(before.named[7] == ACL_ERROR_INVALID_FILE);
 	if (!strcmp(argv[1], "fork")) {
 		static char marked[64];
 
