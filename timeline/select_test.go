@@ -126,7 +126,7 @@ func TestSelectedSteps(t *testing.T) {
 	} {
 		var got []step.Step
 		last := int64(0)
-		w := walk(t, tl, &timeline.WalkOptions{Select: selector(t, tl, &c.s)}, &timeline.Visitor{
+		walk(t, tl, &timeline.WalkOptions{Select: selector(t, tl, &c.s)}, &timeline.Visitor{
 			All:  true,
 			Call: func(h *timeline.HostCall, _ *timeline.Task) error { last = h.Start; return nil },
 		})
@@ -139,7 +139,7 @@ func TestSelectedSteps(t *testing.T) {
 		if last != latest {
 			t.Errorf("%s: read until %d, want %d", &c.s, last, latest)
 		}
-		w = timeline.NewWalk(tl.Reader, acl.Model, &timeline.WalkOptions{Select: selector(t, tl, &c.s)})
+		w := timeline.NewWalk(tl.Reader, acl.Model, &timeline.WalkOptions{Select: selector(t, tl, &c.s)})
 		if err := cmp.Or(w.FindSteps(), w.Run(&timeline.Visitor{Step: func(s *step.Step) error { got = append(got, *s); return nil }})); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, steps %+v, want %+v", &c.s, err, got, c.want)
 		}
