@@ -40,11 +40,11 @@ func (g Graph) Tasks() []GraphTask {
 // kernels returns the number of launches of each kernel.
 func (g Graph) kernels() map[string]uint64 {
 	n := map[string]uint64{}
-	for _, t := range g.Tasks() {
+	g.g.Running(func(t *Task) {
 		if t.Kind == api.Kernel {
 			n[t.Name]++
 		}
-	}
+	})
 	return n
 }
 

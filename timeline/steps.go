@@ -162,10 +162,10 @@ func (w *Walk) captured(h *HostCall) *step.Capture {
 		return nil
 	}
 	c := &step.Capture{Process: w.now.event.Process}
-	for _, t := range (Graph{g}).Tasks() {
+	g.Running(func(t *Task) {
 		if t.Kind == api.Kernel {
 			c.Kernels = append(c.Kernels, w.steps.hashes.of(t.Name))
 		}
-	}
+	})
 	return c
 }

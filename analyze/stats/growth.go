@@ -13,11 +13,10 @@ type Growth struct {
 	Steps     int    `json:"steps"`      // steps from the first to the last value
 	FromBytes uint64 `json:"from_bytes"` // memory in use after the first step
 	ToBytes   uint64 `json:"to_bytes"`   // memory in use after the last step
-	// PerStep is the slope of a line through the values: bytes that each step adds. The slope is between PerStepLow and PerStepHigh with a probability
-	// of 99%.
+	// PerStep is the slope of a line through the values: bytes that each step adds.
 	PerStep     float64 `json:"bytes_per_step"`
-	PerStepLow  float64 `json:"bytes_per_step_low"`
-	PerStepHigh float64 `json:"bytes_per_step_high"`
+	PerStepLow  float64 `json:"bytes_per_step_low"`  // the slope is above this with a probability of 99.5%
+	PerStepHigh float64 `json:"bytes_per_step_high"` // the slope is below this with a probability of 99.5%
 }
 
 // stepSamples keeps evenly spaced typical steps: their index, duration, and the memory in use at their end.

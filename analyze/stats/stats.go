@@ -58,7 +58,7 @@ type Stats struct {
 type Answer struct {
 	// Findings are likely reasons for lost time and wrong results.
 	Findings []Finding `json:"findings"`
-	// DeviceTimes means that the program was recorded with device times.
+	// DeviceTimes is true if the program was recorded with device times.
 	DeviceTimes bool     `json:"device_times"`
 	Shares      *Shares  `json:"shares"`  // nil if no call has a duration
 	Devices     []Device `json:"devices"` // sums over the streams of each device
@@ -223,7 +223,7 @@ type Task struct {
 	Sizes       []Task  `json:"sizes,omitempty"`                // copies by size class, smallest first, with the same keys
 
 	InGraphs uint64 `json:"in_graphs,omitempty"` // launches of the kernel by runs of graphs; they are not in the other values
-	// InGraphsNS estimates their time on the device: each takes the mean of the measured launches outside graphs. 0 if none is measured.
+	// InGraphsNS is an estimate of their time on the device: each takes the mean of the measured launches outside graphs. 0 if none is measured.
 	InGraphsNS int64 `json:"in_graphs_by_mean_ns,omitempty"`
 
 	times         Histogram // measured tasks only

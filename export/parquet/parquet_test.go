@@ -64,6 +64,8 @@ func TestTables(t *testing.T) {
 				}
 				if c.Failed() {
 					fail = tl.Model.ErrorName(ret)
+				} else if c.Hung() {
+					fail = timeline.NeverReturned
 				}
 				kernel := any(nil)
 				if c.Kernel != "" {

@@ -208,6 +208,8 @@ func TestFleetInDuckDB(t *testing.T) {
 		for i := range tl.Calls {
 			if c := &tl.Calls[i]; c.Failed() {
 				failed[tl.Model.ErrorName(int64(int32(c.Ret)))+"\t"+c.Name]++
+			} else if c.Hung() {
+				failed[timeline.NeverReturned+"\t"+c.Name]++
 			}
 		}
 	}

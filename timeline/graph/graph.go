@@ -75,6 +75,27 @@ func (g *Graph[K, T]) each(maybe bool, visit func(task T, maybe bool)) {
 	}
 }
 
+// Running visits the values of the nodes that run with the graph and do something themselves, as many as Tasks lists at most.
+func (g *Graph[K, T]) Running(visit func(task T)) {
+	left := maxNodes
+	g.running(&left, visit)
+}
+
+func (g *Graph[K, T]) running(left *int, visit func(task T)) {
+	for _, n := range g.nodes {
+		if *left == 0 {
+			return
+		}
+		*left--
+		if !n.off && n.child == nil {
+			visit(n.task)
+		}
+		for _, part := range n.inside() {
+			part.running(left, visit)
+		}
+	}
+}
+
 // sum adds numbers; the result stays at the maximum.
 func sum(a, b uint64) uint64 {
 	if a+b < a {
