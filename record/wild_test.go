@@ -300,7 +300,7 @@ func TestWildThreads(t *testing.T) {
 		})
 	}
 	t.Run("no address space", func(t *testing.T) {
-		out := wild(t, record.Options{Env: env}, "/bin/sh", "-c", "ulimit -v 14200; exec "+program+" errno")
+		out := wild(t, record.Options{Env: env}, "/bin/sh", "-c", "ulimit -v 14500; exec "+program+" errno")
 		if out.ExitCode != 0 || len(out.calls) != 0 || out.Refused != 1 {
 			t.Errorf("%d calls, %+v, %s", len(out.calls), out.Result, out.stderr)
 		}
