@@ -167,11 +167,35 @@ func unprovedText(w io.Writer, rep *replay.Report) {
 		if groups[i].first.Code == verify.Race && rep.Findings != nil {
 			continue // --strict was given
 		}
-		if remedy := groups[i].first.Code.Remedy(rep.Replayable); remedy != "" && !said[remedy] {
+		if remedy := remedyFor(groups[i].first.Code, rep.Replayable); remedy != "" && !said[remedy] {
 			said[remedy] = true
 			Printf(w, "proof: %s\n", remedy)
 		}
 	}
+}
+
+// remedies say which recording or replay would prove a result that is unproved for a reason, or say more.
+var remedies = map[verify.Reason]string{
+	verify.Kernel:        "a library with these kernels (--kernels FILE.so)",
+	verify.Data:          fromStart,
+	verify.NotRecorded:   fromStart,
+	verify.Before:        fromStart,
+	verify.Incomplete:    "a recording that loses no calls (--policy block)",
+	verify.HostFunction:  "an extract of the launches after the host function (acltrace extract)",
+	verify.Uninitialised: "a replay with --poison shows who reads it",
+	verify.Race:          "a replay with --strict names the two accesses",
+	verify.Collective:    "a recording of all ranks (acltrace merge)",
+	verify.Peer:          "a recording of all ranks (acltrace merge)",
+}
+
+const fromStart = "a recording with --replayable from the program's start"
+
+// remedyFor returns a reason's remedy, "" if there is none. replayable means that the trace was recorded with --replayable already.
+func remedyFor(r verify.Reason, replayable bool) string {
+	if remedy := remedies[r]; remedy != fromStart || !replayable {
+		return remedy
+	}
+	return ""
 }
 
 // An unprovedGroup is a list of results that are unproved for one reason.

@@ -89,31 +89,6 @@ var texts = map[Reason]string{
 // Text completes the sentence "the results are unproved: …".
 func (r Reason) Text() string { return texts[r] }
 
-// Remedy says which recording or replay would prove the results or say more, "" if none does. replayable means that the trace was recorded with
-// --replayable already.
-func (r Reason) Remedy(replayable bool) string {
-	switch r {
-	case Kernel:
-		return "a library with these kernels (--kernels FILE.so)"
-	case Data, NotRecorded, Before:
-		if replayable {
-			return ""
-		}
-		return "a recording with --replayable from the program's start"
-	case Incomplete:
-		return "a recording that loses no calls (--policy block)"
-	case HostFunction:
-		return "an extract of the launches after the host function (acltrace extract)"
-	case Uninitialised:
-		return "a replay with --poison shows who reads it"
-	case Race:
-		return "a replay with --strict names the two accesses"
-	case Collective, Peer:
-		return "a recording of all ranks (acltrace merge)"
-	}
-	return ""
-}
-
 // Code returns a reason's number in a plan, from 1; 0 for a reason that is not in Reasons.
 func (r Reason) Code() uint8 { return uint8(slices.Index(Reasons, r) + 1) }
 
