@@ -49,3 +49,18 @@ func TestFoldersOfProcessesAreNoPatterns(t *testing.T) {
 		t.Errorf("%d folders", n)
 	}
 }
+
+// Regression: acltrace, which has the texts that it looks for, passed for a program of CUDA, so `acltrace sim -- acltrace sim` changed the simulator.
+func TestAcltraceIsOfNoRuntime(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	models := []*api.Model{acl.Model, cuda.Model}
+	if !holds(models, self, func(m *api.Model) []string { return m.Installed.Carried })(cuda.Model) {
+		t.Fatal("the program lacks the texts")
+	}
+	if m, file := carried(models, self, false); m != nil {
+		t.Errorf("%s has code for devices of %s", file, m.Name)
+	}
+}

@@ -6,6 +6,7 @@ package detect
 
 import (
 	"bytes"
+	"debug/buildinfo"
 	"debug/elf"
 	"fmt"
 	"io"
@@ -169,7 +170,7 @@ func linked(models []*api.Model, path string) *api.Model {
 // carried returns the only model for whose devices a program has code, or else, if ours is set, a library that it is linked to, and the file.
 func carried(models []*api.Model, path string, ours bool) (m *api.Model, file string) {
 	code := func(m *api.Model) []string { return m.Installed.Carried }
-	if m := only(models, holds(models, path, code)); m != nil {
+	if m := only(models, holds(models, path, code)); m != nil && !isAcltrace(path) {
 		return m, path
 	}
 	if !ours {
@@ -189,6 +190,17 @@ func carried(models []*api.Model, path string, ours bool) (m *api.Model, file st
 		}
 	}
 	return nil, ""
+}
+
+// isAcltrace reports whether a program is an acltrace, of any version. It has the texts of all models and code for no device.
+func isAcltrace(path string) bool {
+	f, err := regular.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	info, err := buildinfo.Read(f)
+	return err == nil && strings.HasPrefix(info.Path, "github.com/acltrace/acltrace/")
 }
 
 // holds returns for which models a file contains one of the model's texts. It reads a limited part, which is enough for
