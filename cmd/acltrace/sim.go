@@ -39,7 +39,7 @@ func (a *app) simCmd() *cobra.Command {
 			"--info describes the simulator and the runtime functions whose names begin with the arguments, or all.\n\n" +
 			"--root makes a folder that build systems and programs take for the vendor's toolkit.",
 		Example: "acltrace sim -- ./app\n" +
-			"acltrace sim --root ~/ascend && . ~/ascend/set_env.sh\n" +
+			"acltrace sim --root ~/ascend\n" +
 			"acltrace sim --info aclrtMemcpy",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 && !info && root == "" {
@@ -155,14 +155,18 @@ func (a *app) layRoot(rt *api.Model, dir string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out, ". %s\n", shell.Quote(filepath.Join(dir, rt.Simulator.Toolkit.Script)))
+	report.Printf(a.out, ". %s\n", shell.Quote(filepath.Join(dir, rt.Simulator.Toolkit.Script)))
 	return nil
 }
 
 // toolkits prints which toolkit a program uses if its environment names one.
 func (a *app) toolkits(rt *api.Model, simulated bool) {
 	for _, note := range inject.Toolkits(rt, os.Environ(), simulated, version) {
-		report.Printf(a.err, "acltrace: %s\n", note)
+		advice := ""
+		if note.Root != "" {
+			advice = ": make it anew with acltrace sim --root " + note.Root
+		}
+		report.Printf(a.err, "acltrace: %s%s\n", note.Text, advice)
 	}
 }
 

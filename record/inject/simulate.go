@@ -71,18 +71,24 @@ func ownToolkit(m *api.Model, env []string) (home string, own bool) {
 	return "", false
 }
 
+// A ToolkitNote says which toolkit a program uses.
+type ToolkitNote struct {
+	Text string
+	Root string // a root of another version, which has to be made anew
+}
+
 // Toolkits describes the toolkits that an environment names beside the simulator of acltrace's version: a vendor's, and roots that
 // another version has laid out. sim says that the program runs on the simulator.
-func Toolkits(m *api.Model, env []string, sim bool, version string) (notes []string) {
+func Toolkits(m *api.Model, env []string, sim bool, version string) (notes []ToolkitNote) {
 	setting, own := ownToolkit(m, env)
 	name, home, _ := strings.Cut(setting, "=")
 	root := artifacts.RootVersion(home)
 	switch {
 	case !own:
 	case root != "" && root != version:
-		notes = append(notes, fmt.Sprintf("%s is a root of acltrace %s, this is %s: make it anew with acltrace sim --root %s", setting, root, version, home))
+		notes = append(notes, ToolkitNote{Text: fmt.Sprintf("%s is a root of acltrace %s, this is %s", setting, root, version), Root: home})
 	case sim && root == "":
-		notes = append(notes, fmt.Sprintf("use the simulator's libraries with the toolkit in %s: unset %s to use the simulator's toolkit", setting, name))
+		notes = append(notes, ToolkitNote{Text: fmt.Sprintf("use the simulator's libraries with the toolkit in %s: unset %s to use the simulator's toolkit", setting, name)})
 	}
 	if !sim {
 		return notes
@@ -91,7 +97,7 @@ func Toolkits(m *api.Model, env []string, sim bool, version string) (notes []str
 	for _, dir := range filepath.SplitList(list) {
 		path := filepath.Join(dir, filepath.Base(m.Simulator.Library))
 		if _, err := os.Stat(path); dir != "" && err == nil && !artifacts.Simulates(m, path) {
-			notes = append(notes, fmt.Sprintf("use the simulator's %s, not %s in LD_LIBRARY_PATH", filepath.Base(path), path))
+			notes = append(notes, ToolkitNote{Text: fmt.Sprintf("use the simulator's %s, not %s in LD_LIBRARY_PATH", filepath.Base(path), path)})
 		}
 	}
 	return notes

@@ -29,7 +29,7 @@ func TestSimulatorsToolkitGivesWay(t *testing.T) {
 		{[]string{"ASCEND_HOME_PATH=/own"}, "/own,", "use the simulator's libraries with the toolkit in ASCEND_HOME_PATH=/own"},
 		{[]string{"ASCEND_TOOLKIT_HOME=/own"}, ",", "ASCEND_TOOLKIT_HOME=/own"},
 		{[]string{"ASCEND_HOME_PATH=" + outer, "ASCEND_OPP_PATH=" + outer + "/opp"}, "/sim/toolkit,/sim/toolkit/opp", ""},
-		{[]string{"ASCEND_HOME_PATH=" + root}, root + ",", "is a root of acltrace v1, this is v2: make it anew with acltrace sim --root " + root},
+		{[]string{"ASCEND_HOME_PATH=" + root}, root + ",", "is a root of acltrace v1, this is v2"},
 	} {
 		env := Simulate(acl.Model, c.env, "/sim")
 		value := func(name string) (v string) {
@@ -46,7 +46,12 @@ func TestSimulatorsToolkitGivesWay(t *testing.T) {
 		if !slices.Contains(env, "LD_LIBRARY_PATH=/sim") || !slices.Contains(env, "ACLSIM_KERNELS_BESIDE=1") {
 			t.Errorf("%q: %q", c.env, env)
 		}
-		notes := strings.Join(Toolkits(acl.Model, c.env, true, "v2"), "\n")
+		notes := ""
+		for _, n := range Toolkits(acl.Model, c.env, true, "v2") {
+			if notes += n.Text + "\n"; (n.Root != "") != strings.Contains(n.Text, "is a root of") || n.Root != "" && n.Root != root {
+				t.Errorf("%q: %+v, want the root %s", c.env, n, root)
+			}
+		}
 		if !strings.Contains(notes, c.note) || (notes == "") != (c.note == "") {
 			t.Errorf("%q: notes %q, want %q", c.env, notes, c.note)
 		}
