@@ -55,7 +55,7 @@ func TestIncompleteTraces(t *testing.T) {
 			{[]string{"stats", "--strict", trace}, []int{exitLacks}},
 			{[]string{"cat", "--strict", trace}, []int{exitLacks}},
 			{[]string{"where", "--map", trace}, []int{0}},
-			{[]string{"diff", trace, at("whole.aclt")}, []int{exitDiffers, exitLacks}},
+			{[]string{"diff", trace, at("whole.aclt")}, []int{exitDiffers, exitUnclear, exitLacks}},
 			{[]string{"export", "pprof", trace, "-f", "-o", at("x.pb.gz")}, []int{exitLacks}},
 			{[]string{"pack", trace, "-f", "-o", at("pack.aclt")}, []int{exitLacks}},
 			{[]string{"recover", trace, "-f", "-o", at("recover.aclt")}, []int{exitLacks}},
