@@ -73,6 +73,8 @@ func Install(dir string, o *Options, share *SharedOptions) error {
 	err := r.install(dir, share)
 	if err != nil && made {
 		err = errors.Join(err, os.RemoveAll(dir))
+	} else if err != nil {
+		_ = os.Remove(filepath.Join(dir, shimSubdir)) // only if it is empty: another collector may have made it
 	}
 	return err
 }
