@@ -28,7 +28,7 @@ func (a *app) collectCmd() *cobra.Command {
 		Args: arguments(1, "the folder of a session"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.Dir = args[0]
-			if _, err := os.Stat(o.Dir); err != nil {
+			if _, err := os.Lstat(o.Dir); err != nil { // a link is checked later
 				return fmt.Errorf("collect: %w: `acltrace env --install %s` makes it", err, o.Dir)
 			}
 			if err := storedFlags(c, o.Dir); err != nil {

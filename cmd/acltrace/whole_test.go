@@ -72,7 +72,7 @@ func TestWritesAreWhole(t *testing.T) {
 	commands := []command{
 		{"pack", []string{"pack", trace, "-o", "OUT/x.aclt"}, []string{"x.aclt"}, false},
 		{"recover", []string{"recover", trace, "-o", "OUT/x.aclt"}, []string{"x.aclt"}, false},
-		{"merge", []string{"merge", trace, at("pack.aclt"), "-o", "OUT/x.aclt"}, []string{"x.aclt"}, false},
+		{"merge", []string{"merge", trace, at("other.aclt"), "-o", "OUT/x.aclt"}, []string{"x.aclt"}, false},
 		{"assemble", []string{"assemble", at("text"), "-o", "OUT/x.aclt"}, []string{"x.aclt"}, false},
 		{"extract", []string{"extract", trace, "--call", "13", "-o", "OUT/x.aclt"}, []string{"x.aclt"}, true},
 		{"what-if", []string{"replay", "--backend", "virtual", trace, "-o", "OUT/x.aclt"}, []string{"x.aclt"}, true},
@@ -167,7 +167,7 @@ func TestFullDiskLeavesNothing(t *testing.T) {
 		{"record", "--sim", "-o", "OUT/x.aclt", "--", hello},
 		{"record", "--sim", "--blobs", "OUT/x.blobs", "-o", "OUT/x.aclt", "--", hello},
 		{"env", "--install", "OUT/session"},
-		{"collect", "--until-gone", "10ms", "-o", filepath.Join(in, "y.aclt"), "OUT/session"},
+		{"collect", "--until-gone", "10ms", "-o", filepath.Join(in, "y.aclt"), "OUT"},
 		{"replay", "--keep", "OUT/plan", filepath.Join(in, "run.aclt")},
 		{"export", "parquet", filepath.Join(in, "run.aclt"), "-o", "OUT/tables"},
 	} {
@@ -242,7 +242,7 @@ func writeInputs(t *testing.T) string {
 		return out
 	}
 	acltrace("record", "--sim", "--replayable", "-o", "run.aclt", "--", program, "--n", "100")
-	acltrace("pack", "run.aclt", "-o", "pack.aclt")
+	acltrace("record", "--sim", "-o", "other.aclt", "--", program, "--n", "100")
 	if err := os.WriteFile(filepath.Join(dir, "text"), acltrace("cat", "--raw", "run.aclt"), 0o600); err != nil {
 		t.Fatal(err)
 	}
