@@ -140,7 +140,7 @@ func TestTextOfATraceIsEscaped(t *testing.T) {
 		{"extract", "--call", "7", "-o", out("x.aclt"), trace}, {"bundle", "-o", out("bundle"), trace},
 		{"export", evil, trace},
 		{"fsck", trace}, {"fsck", cut}, {"fsck", broken}, {"recover", cut, "-o", out("recovered.aclt")}, {"recover", broken, "-o", out("recovered2.aclt")},
-		{"pack", trace, "-o", out("packed.aclt")}, {"merge", trace, trace, "-o", out("merged.aclt")}, {"assemble", trace, "-o", out("assembled.aclt")},
+		{"pack", trace, "-o", out("packed.aclt")}, {"merge", trace, writeEvil(t), "-o", out("merged.aclt")}, {"assemble", trace, "-o", out("assembled.aclt")},
 		{"import", "msprof", trace, "-o", out("imported.aclt")}, {evil},
 	}...) {
 		name := strings.Map(func(r rune) rune {
@@ -276,7 +276,7 @@ func makers(t *testing.T) [][]string {
 	}
 	return append(exports(filepath.Clean, trace), [][]string{
 		{"export", "parquet", "--partition", "job", "-o", "tree", trace},
-		{"pack", trace, "-o", "packed.aclt"}, {"recover", trace, "-o", "recovered.aclt"}, {"merge", trace, trace, "-o", "merged.aclt"}, {"assemble", text, "-o", "assembled.aclt"},
+		{"pack", trace, "-o", "packed.aclt"}, {"recover", trace, "-o", "recovered.aclt"}, {"merge", trace, writeEvil(t), "-o", "merged.aclt"}, {"assemble", text, "-o", "assembled.aclt"},
 		{"replay", "--backend", "virtual", "-o", "virtual.aclt", trace},
 		{"import", "msprof", filepath.Join("..", "..", "import", "msprof", "testdata"), "-o", "imported.aclt"},
 	}...)
