@@ -32,7 +32,7 @@ var sections = []struct {
 		"wall", "raw", "json", "csv", "k8s", "image", "docker", "volume", "plan-only", "replay/keep", "once", "interval", "quiet", "verbose", "strict", "tokens"}},
 	{"While recording", []string{"metrics", "sample-steps", "slow-step", "otlp", "otlp-protocol", "span-layout", "device-as"}},
 	{"How to capture", []string{"api", "probe", "library", "bind", "policy", "ring-size", "no-guard", "install", "wait"}},
-	{"Simulator", []string{"sim", "info", "kernels", "clock", "model", "seed", "devices", "faults", "sim/strict"}},
+	{"Simulator", []string{"sim", "info", "root", "kernels", "clock", "model", "seed", "devices", "faults", "sim/strict"}},
 	{"Limits", []string{"timeout", "max-memory", "max-tasks", "max-threads", "max-processes"}},
 	{"Other flags", []string{"no-descriptions", "help", "version"}},
 }
