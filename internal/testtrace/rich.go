@@ -8,8 +8,9 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Rich returns the trace that golden files of exporters show: each kind of task, measured and not, on streams of two devices and two processes; a graph;
-// enumerations and negative numbers; failed, repeated, truncated and unfinished calls; ranges, steps, stacks, memory and gaps.
+// Rich returns the trace that golden files of exporters show. It has each kind of task, measured and not, on streams of two devices and two
+// processes, and a graph. It has enumerations and negative numbers. Some calls failed, repeat, are truncated or never returned. It has ranges,
+// steps, stacks, memory and gaps.
 func Rich(tb testing.TB) *timeline.Timeline {
 	tb.Helper()
 	const heap, out, lib, program = 0x55550000, 0x7ffe0000, 0x7f2000000000, 0x400000

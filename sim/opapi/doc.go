@@ -14,9 +14,9 @@
 //     binary with all kernels that the program loads into the runtime.
 //   - block/ decodes blocks, for the simulator and for replays.
 //
-// The libraries call the runtime only through its interface, and call each other as the toolkit's libraries do: an operator reads the core
-// limits of its thread in phase one and the attribute CACHE_OP_INFO of its stream in phase two, and the functions at the boundaries of
-// phases are called through the procedure linkage table. So recorders see the same calls as on a device.
+// The libraries call the runtime only through its interface. In phase one an operator reads the core limits of its thread. In phase two it
+// reads the attribute CACHE_OP_INFO of its stream. The functions at the boundaries of phases are called through the procedure linkage
+// table, so recorders can see them as in the toolkit's libraries.
 //
 // Limits: an operator is one launch, where the toolkit may need several. The workspace size is 0. A call with null pointers is refused only
 // if the table forbids it. An operator whose result has a shape that only the device knows returns the largest shape, and fails in a capture.
