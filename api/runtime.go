@@ -78,6 +78,7 @@ type DeviceFact struct {
 	Selector string // parameter that selects the output's meaning, "" for none
 	Selects  uint64 // value of Selector
 	Prefix   string // of a UUID's text
+	Unless   string // environment variable in whose processes Device has another numbering, "" for none
 }
 
 // Installed lists the files that show which runtime and driver versions and devices the machine has.
@@ -153,6 +154,7 @@ type Simulator struct {
 	// Beside makes it look for a kernel library beside each binary that a program loads, if it is 1. A replay never sets
 	// it, because the paths in a trace are not trusted.
 	Beside           string
+	Visible          string // devices that a process sees; a replay ignores it, as the recorded numbers are the process's
 	Base             string // first device address, in hexadecimal
 	Arena            Arena  // of device memory
 	Managed          Arena  // of memory that host and devices share; without one it is in Arena

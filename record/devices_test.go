@@ -26,6 +26,16 @@ func TestDeviceFacts(t *testing.T) {
 		t.Errorf("exit code %d (-want +got):\n%s", res.ExitCode, d)
 	}
 
+	// The process numbers the devices that it sees. A logical id is not its own number.
+	t.Setenv("ACLSIM_DEVICES", "4")
+	t.Setenv("ASCEND_RT_VISIBLE_DEVICES", "0,2")
+	two := 2
+	visible, res, _ := run(t, record.Options{}, testenv.CompileC(t, "devices", []string{source("devices.c")}))
+	want = []format.ProcessDevice{{Number: 1, HostNumber: &two, UUID: "61636c74-7261-6365-2073-696d00000002", PCI: "0000:C2:00.0", MemoryBytes: 64 << 30}}
+	if d := cmp.Diff(want, visible.Processes()[0].Devices); res.ExitCode != 0 || d != "" {
+		t.Errorf("visible devices: exit code %d (-want +got):\n%s", res.ExitCode, d)
+	}
+
 	if got := r.Processes()[0].Resource; got["service.name"] != "trainer" {
 		t.Errorf("the process's resource is %v", got)
 	}

@@ -237,14 +237,16 @@ func (s *session) env() []string {
 	if s.o.Strict {
 		env = append(env, sim.Strict+"=1", sim.Findings+"="+strictLog(s.dir))
 	}
-	return loadsNothingBeside(sim, append(env, s.o.Env...))
+	return s.forReplay(append(env, s.o.Env...))
 }
 
-// loadsNothingBeside removes the variable that makes the simulator load libraries beside a program's binaries. The binaries of a replay
-// and their paths belong to a stranger.
-func loadsNothingBeside(sim *api.Simulator, env []string) []string {
-	if sim.Beside == "" {
-		return env
-	}
-	return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, sim.Beside+"=") })
+// forReplay removes variables that are for programs. One makes the simulator load libraries beside a program's binaries: those of a replay and
+// their paths belong to a stranger. The other one selects simulated devices, but the recorded numbers are those that the program saw.
+func (s *session) forReplay(env []string) []string {
+	sim := &s.p.Model.Simulator
+	_, simulates := backend.New(s.o.Backend, s.p.Model).(backend.Simulator)
+	return slices.DeleteFunc(env, func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return name != "" && (name == sim.Beside || simulates && name == sim.Visible)
+	})
 }

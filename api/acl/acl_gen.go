@@ -2702,6 +2702,10 @@ type API interface {
 	CheckMemType(addrList *Addr, size uint32, memType uint32, checkResult *uint32, reserve uint32) Error
 	// GetLogicDevIdByUserDevId is aclrtGetLogicDevIdByUserDevId: Device id mapping user -> logical.
 	GetLogicDevIdByUserDevId(userDevid int32, logicDevId *int32) Error
+	// GetUserDevIdByLogicDevId is aclrtGetUserDevIdByLogicDevId: Device id mapping logical -> user.
+	GetUserDevIdByLogicDevId(logicDevId int32, userDevid *int32) Error
+	// GetLogicDevIdByPhyDevId is aclrtGetLogicDevIdByPhyDevId: Device id mapping physical -> logical.
+	GetLogicDevIdByPhyDevId(phyDevId int32, logicDevId *int32) Error
 	// ProfTrace is aclrtProfTrace: Enqueue a custom profiling marker on a stream.
 	ProfTrace(userdata Addr, length int32, stream Stream) Error
 	// LaunchKernelV2 is aclrtLaunchKernelV2: aclrtLaunchKernel plus launch attributes; args in device memory.
@@ -3426,8 +3430,12 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(uint32(a.FinalizeCallbackUnRegister(RegisterCallbackType(w[0]), Addr(w[1])))), true
 	case FnCheckMemType:
 		return uint64(uint32(a.CheckMemType((*Addr)(pointer(w[0])), uint32(w[1]), uint32(w[2]), (*uint32)(pointer(w[3])), uint32(w[4])))), true
-	case FnGetLogicDevIdByUserDevId, 305, 306, 307, 308, 309, 1179:
+	case FnGetLogicDevIdByUserDevId, 309, 1179:
 		return uint64(uint32(a.GetLogicDevIdByUserDevId(int32(w[0]), (*int32)(pointer(w[1]))))), true
+	case FnGetUserDevIdByLogicDevId, 308:
+		return uint64(uint32(a.GetUserDevIdByLogicDevId(int32(w[0]), (*int32)(pointer(w[1]))))), true
+	case FnGetLogicDevIdByPhyDevId, 307:
+		return uint64(uint32(a.GetLogicDevIdByPhyDevId(int32(w[0]), (*int32)(pointer(w[1]))))), true
 	case FnProfTrace:
 		return uint64(uint32(a.ProfTrace(Addr(w[0]), int32(w[1]), Stream(w[2])))), true
 	case FnLaunchKernelV2:
@@ -3617,7 +3625,8 @@ var Model = (&api.Model{
 		DeviceFacts: []api.DeviceFact{
 			{Function: "aclrtDeviceGetUuid", Fact: "uuid", Value: "uuid", Device: "deviceId"},
 			{Function: "aclrtDeviceGetPCIBusId", Fact: "pci", Value: "pciBusId", Device: "deviceId"},
-			{Function: "aclrtGetPhyDevIdByLogicDevId", Fact: "host_number", Value: "phyDevId", Device: "logicDevId"},
+			{Function: "aclrtGetPhyDevIdByUserDevId", Fact: "host_number", Value: "phyDevId", Device: "userDevId"},
+			{Function: "aclrtGetPhyDevIdByLogicDevId", Fact: "host_number", Value: "phyDevId", Device: "logicDevId", Unless: "ASCEND_RT_VISIBLE_DEVICES"},
 			{Function: "aclrtGetMemInfo", Fact: "memory_bytes", Value: "total", Selector: "attr", Selects: 1},
 			{Function: "aclrtGetDeviceInfo", Fact: "memory_bytes", Value: "value", Device: "deviceId", Selector: "attr", Selects: 301},
 		},
@@ -3711,8 +3720,8 @@ var Model = (&api.Model{
 				"libopapi.so",
 			},
 			Symbol: "aclsim_simulated", Prefix: "ACLSIM_", Kernels: "ACLSIM_KERNELS", KernelSymbol: "aclsim_kernels", Loaded: "ACLSIM_KERNELS_LOG",
-			Beside: "ACLSIM_KERNELS_BESIDE", Base: "ACLSIM_VA_BASE", Arena: api.Arena{Size: 270582939648, Stride: 274877906944},
-			Managed:  api.Arena{At: 9895604649984, Size: 3298534883328, Align: 2097152},
+			Beside: "ACLSIM_KERNELS_BESIDE", Visible: "ASCEND_RT_VISIBLE_DEVICES", Base: "ACLSIM_VA_BASE",
+			Arena: api.Arena{Size: 270582939648, Stride: 274877906944}, Managed: api.Arena{At: 9895604649984, Size: 3298534883328, Align: 2097152},
 			Reserved: api.Arena{After: 4398046511104, Size: 17592186044416, Align: 2097152}, Place: "ACLSIM_PLACE", Strict: "ACLSIM_STRICT",
 			Findings: "ACLSIM_STRICT_LOG", Uninitialised: "ACLSIM_UNINITIALISED", Model: "ACLSIM_MODEL", Clock: "ACLSIM_CLOCK",
 			Release: api.Release{Toolkit: "9.1.0", Interface: "1.17.0", Device: "Ascend910B1"},

@@ -130,6 +130,7 @@ func (b *Builder) Process(p *probe.Process) error {
 	if ok {
 		b.Processes.Ranks[i] = rank
 	}
+	b.Processes.variables[i] = rank.Variables
 	b.Processes.add(i, row)
 	b.follower.Process(&row)
 	if b.Hooks.Joined != nil {

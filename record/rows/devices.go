@@ -57,7 +57,7 @@ func (b *Builder) learnDevice(r *rules, t *thread, c *format.Call) error {
 		if d.device >= 0 {
 			number = argument(r.fn, c, d.device)
 		}
-		if number < 0 || d.selector >= 0 && uint64(argument(r.fn, c, d.selector)) != d.Selects {
+		if number < 0 || d.selector >= 0 && uint64(argument(r.fn, c, d.selector)) != d.Selects || d.Unless != "" && b.Processes.has(t.process, d.Unless) {
 			continue
 		}
 		if err := b.describe(t.process, number, func(p *format.ProcessDevice) { d.set(p, c) }); err != nil {

@@ -25,6 +25,9 @@ type Processes struct {
 	Command Command
 
 	model *api.Model
+
+	variables map[uint32][]string // recorded environment variables, by index
+
 	index map[int]uint32           // by PID
 	rows  []format.Process         // in the order of their index
 	local map[int]int              // PID in the recorder's PID namespace, by PID
@@ -67,7 +70,7 @@ type Died struct {
 const maxKernelLibs = 64
 
 func newProcesses(m *api.Model) Processes {
-	return Processes{model: m, Libraries: map[string]bool{}, index: map[int]uint32{}, local: map[int]int{}, maps: map[int][]format.Mapping{}, Ranks: map[uint32]Rank{}}
+	return Processes{model: m, Libraries: map[string]bool{}, index: map[int]uint32{}, local: map[int]int{}, maps: map[int][]format.Mapping{}, Ranks: map[uint32]Rank{}, variables: map[uint32][]string{}}
 }
 
 // Len returns the number of processes.
@@ -114,6 +117,14 @@ func (ps *Processes) rank(p *probe.Process) (rank Rank, ok bool) {
 	}
 	rank.Number, ok = host.Rank(rank.Variables)
 	return rank, ok
+}
+
+// has reports whether a variable that is not empty was in a process's environment at its first call.
+func (ps *Processes) has(process uint32, variable string) bool {
+	return slices.ContainsFunc(ps.variables[process], func(v string) bool {
+		name, value, _ := strings.Cut(v, "=")
+		return name == variable && value != ""
+	})
 }
 
 // Look records properties that can't be read after a process has ended, and reports whether it maps a runtime library.

@@ -1,6 +1,7 @@
 /* A program that asks the runtime about two devices. With -DCUDA: the driver's functions. */
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #ifdef CUDA
 
@@ -32,6 +33,9 @@ int main(void)
 	failed |= aclrtGetMemInfo(ACL_HBM_MEM, &bytes, &total) == 0; /* no device is selected */
 	failed |= aclrtSetDevice(1) || aclrtGetMemInfo(ACL_HBM_MEM, &bytes, &total) || aclrtGetMemInfo(ACL_HBM_MEM, &bytes, &total);
 	failed |= aclrtDeviceGetUuid(1, &uuid) || aclrtDeviceGetPCIBusId(1, bus, sizeof bus) || aclrtGetPhyDevIdByLogicDevId(0, &number);
+	if (getenv("ASCEND_RT_VISIBLE_DEVICES"))
+		failed |= aclrtGetPhyDevIdByLogicDevId(2, &number) || aclrtGetPhyDevIdByUserDevId(1, &number) || number != 2 ||
+			aclrtGetUserDevIdByPhyDevId(2, &number) || number != 1 || !aclrtGetUserDevIdByLogicDevId(1, &number);
 	failed |= aclrtDeviceGetUuid(7, &uuid) == 0 || aclrtCreateContext(&ctx, 0) || aclrtGetMemInfo(ACL_HBM_MEM, &bytes, &total);
 	return failed || aclFinalize();
 }

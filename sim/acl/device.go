@@ -15,8 +15,8 @@ import (
 )
 
 func (t *Thread) device(id int32) (*device.Device, acl.Error) {
-	if id < 0 || int(id) >= len(t.sim.Devices) {
-		return nil, t.fail(acl.ACL_ERROR_RT_INVALID_DEVICEID, "invalid device %d: the machine has %s", id, human.Plural(len(t.sim.Devices), "device"))
+	if id < 0 || int(id) >= len(t.sim.visible) {
+		return nil, t.fail(acl.ACL_ERROR_RT_INVALID_DEVICEID, "invalid device %d: the process sees %s", id, human.Plural(len(t.sim.visible), "device"))
 	}
 	return t.sim.Devices[id], acl.ACL_SUCCESS
 }
@@ -121,7 +121,7 @@ func (t *Thread) GetDeviceCount(count *uint32) acl.Error {
 	if e := t.ready(); e != 0 {
 		return e
 	}
-	return put(t, "count", count, uint32(len(t.sim.Devices)))
+	return put(t, "count", count, uint32(len(t.sim.visible)))
 }
 
 // SynchronizeDevice waits for all streams in the current context.

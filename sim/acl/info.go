@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -106,12 +107,12 @@ func (t *Thread) DeviceGetUuid(deviceId int32, uuid *acl.Uuid) acl.Error {
 	}
 	var id acl.Uuid
 	copy(id.Bytes[:], "acltrace sim")
-	binary.BigEndian.PutUint32(id.Bytes[12:], uint32(d.ID))
+	binary.BigEndian.PutUint32(id.Bytes[12:], uint32(t.sim.visible[d.ID]))
 	return put(t, "uuid", uuid, id)
 }
 
 // busID is the fictitious bus id of a device.
-func busID(d *device.Device) string { return fmt.Sprintf("0000:%02X:00.0", 0xc0+d.ID) }
+func busID(machine int32) string { return fmt.Sprintf("0000:%02X:00.0", 0xc0+machine) }
 
 // DeviceGetPCIBusId stores a device's bus id.
 func (t *Thread) DeviceGetPCIBusId(deviceId int32, pciBusId *byte, size int32) acl.Error {
@@ -119,7 +120,7 @@ func (t *Thread) DeviceGetPCIBusId(deviceId int32, pciBusId *byte, size int32) a
 	if e != 0 {
 		return e
 	}
-	switch id := busID(d); {
+	switch id := busID(t.sim.visible[d.ID]); {
 	case pciBusId == nil:
 		return t.null("pciBusId")
 	case int(size) <= len(id):
@@ -138,21 +139,56 @@ func (t *Thread) DeviceGetByPCIBusId(pciBusId *byte, deviceId *int32) acl.Error 
 	if pciBusId == nil || deviceId == nil {
 		return t.null("pciBusId or deviceId")
 	}
-	for _, d := range t.sim.Devices {
-		if strings.EqualFold(space.GoString(pciBusId), busID(d)) {
-			*deviceId = d.ID
+	for id, machine := range t.sim.visible {
+		if strings.EqualFold(space.GoString(pciBusId), busID(machine)) {
+			*deviceId = int32(id)
 			return acl.ACL_SUCCESS
 		}
 	}
 	return t.fail(acl.ACL_ERROR_RT_PARAM_INVALID, "no device has the PCI bus id %q", space.GoString(pciBusId))
 }
 
-// GetLogicDevIdByUserDevId converts a device id. All device numberings are equal here.
+// GetLogicDevIdByUserDevId converts the process's id of a device to the machine's. Logical and physical ids are equal here.
 func (t *Thread) GetLogicDevIdByUserDevId(userDevid int32, logicDevId *int32) acl.Error {
 	if _, e := t.knownDevice(userDevid); e != 0 {
 		return e
 	}
-	return put(t, "the id", logicDevId, userDevid)
+	return put(t, "the id", logicDevId, t.sim.visible[userDevid])
+}
+
+// GetUserDevIdByLogicDevId converts the machine's id of a device to the process's.
+func (t *Thread) GetUserDevIdByLogicDevId(logicDevId int32, userDevid *int32) acl.Error {
+	user := slices.Index(t.sim.visible, logicDevId)
+	if user < 0 {
+		return t.fail(acl.ACL_ERROR_RT_INVALID_DEVICEID, "the process does not see device %d", logicDevId)
+	}
+	return put(t, "the id", userDevid, int32(user))
+}
+
+// GetLogicDevIdByPhyDevId returns a device that the process sees.
+func (t *Thread) GetLogicDevIdByPhyDevId(phyDevId int32, logicDevId *int32) acl.Error {
+	if !slices.Contains(t.sim.visible, phyDevId) {
+		return t.fail(acl.ACL_ERROR_RT_INVALID_DEVICEID, "the process does not see device %d", phyDevId)
+	}
+	return put(t, "the id", logicDevId, phyDevId)
+}
+
+// Visible returns the devices of a machine that ASCEND_RT_VISIBLE_DEVICES names: ascending ids with commas, read up to the first other character or
+// invalid id (CANN 9.1, environment variables).
+func Visible(list string, devices int) []int32 {
+	ids := []int32{}
+	for text := range strings.SplitSeq(list, ",") {
+		digits := strings.TrimLeft(text, "0123456789")
+		id, err := strconv.Atoi(text[:len(text)-len(digits)])
+		if err != nil || id >= devices || len(ids) > 0 && int32(id) <= ids[len(ids)-1] {
+			break
+		}
+		ids = append(ids, int32(id))
+		if digits != "" {
+			break
+		}
+	}
+	return ids
 }
 
 // DeviceGetBareTgid returns the process id.

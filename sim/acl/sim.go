@@ -41,6 +41,8 @@ type Options struct {
 	Reserved space.Span
 	// Devices is the number of devices; 0 for 1.
 	Devices int
+	// Visible has the machine's ids of the devices that the process sees, in its numbering; nil for all. See Visible.
+	Visible []int32
 	// Memory is the size of each device's memory in bytes; 0 for DefaultMemory.
 	Memory uint64
 	// Place has the wanted addresses of device allocations, in call order. 0 and missing entries allow any address.
@@ -91,6 +93,7 @@ type Sim struct {
 	place      placement
 	settings   processSettings
 	perDevice  []deviceSettings // by id
+	visible    []int32          // the machine's ids of the devices, by the process's id
 	attributes cannAttributes
 
 	subscriptions callback.Subscriptions
@@ -135,6 +138,13 @@ func New(o *Options) *Sim {
 		s.opts.Devices = 1
 	}
 	s.opts.Devices = min(s.opts.Devices, device.MaxDevices)
+	s.visible = s.opts.Visible
+	if s.visible == nil {
+		for id := range int32(s.opts.Devices) {
+			s.visible = append(s.visible, id)
+		}
+	}
+	s.opts.Devices = max(len(s.visible), 1) // a machine has a device, also if the process sees none
 	if s.opts.Memory == 0 {
 		s.opts.Memory = device.DefaultMemory
 	}

@@ -73,7 +73,7 @@ aclError alone_aclrtGetDeviceCount(uint32_t *count)
 {
 	if (!count)
 		return ACL_ERROR_INVALID_PARAM;
-	*count = number_of_devices();
+	*count = number_of_visible_devices();
 	return ACL_SUCCESS;
 }
 

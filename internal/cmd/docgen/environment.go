@@ -45,6 +45,7 @@ var readers = []reader{
 		{"ACLSIM_KERNELS_BESIDE", "1: load the [kernel library](simulator.md#kernel-libraries) beside each binary that the program loads. `record --sim` and `sim` set it unless it is set, `env --sim` prints it", "off"},
 		{"ASCEND_HOME_PATH, ASCEND_TOOLKIT_HOME, ASCEND_OPP_PATH", "folders of a [toolkit](simulator.md#a-toolkit) for the program. `record --sim` and `sim` set them unless one of the first two is set, `env --sim` prints them", "the simulator's toolkit"},
 		{"ACLSIM_DEVICES", "number of devices, 1 to 16", "1"},
+		{"ASCEND_RT_VISIBLE_DEVICES", "those of them that the process sees: ascending ids with commas. It numbers them from 0. A replay on the simulator ignores it", "all"},
 		{"ACLSIM_CLOCK", "`real` or `virtual` [time](simulator.md#time)", "real"},
 		{"ACLSIM_MODEL", "[cost model](simulator.md#cost-model): a preset, a JSON file of at most 1 MiB, or its content", "ascend910b"},
 		{"ACLSIM_SEED", "seed of random times and faults", "0"},

@@ -196,6 +196,13 @@ func TestAnswersWithoutEngine(t *testing.T) {
 	for _, env := range []string{"ACLSIM_DEVICES=1", "ACLSIM_DEVICES=3", "ACLSIM_DEVICES=17", "ACLSIM_DEVICES=x", "ACLSIM_DEVICES="} {
 		run(t, libraries(t), []string{env}, exe, "answers")
 	}
+	// The documented list of devices that a process sees.
+	for list, want := range map[string]int{"": 4, "1": 1, "0,1,3": 3, "1, 2,3": 1, "1,3,8": 2, "3,1": 1, "2,2": 1, "-1": 0, "9": 0, "1,,2": 1, "all": 0, "99999999999999999999": 0} {
+		got, _ := run(t, libraries(t), []string{"ACLSIM_DEVICES=4", "ASCEND_RT_VISIBLE_DEVICES=" + list}, exe, "answers")
+		if !strings.Contains(got, fmt.Sprintf("%d devices\n", want)) {
+			t.Errorf("ASCEND_RT_VISIBLE_DEVICES=%s: %q, want %d devices", list, got, want)
+		}
+	}
 }
 
 // The log lines of a program were dropped.

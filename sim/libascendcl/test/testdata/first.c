@@ -119,9 +119,13 @@ int main(int argc, char **argv)
 		use();
 		return 0;
 	}
-	use();
+	if (before.devices)
+		use();
+	else
+		CHECK(aclrtSetDevice(0) == ACL_ERROR_RT_INVALID_DEVICEID);
 	ask(&after);
 	CHECK(!memcmp(&before, &after, sizeof before));
+	printf("%u devices\n", after.devices);
 	return 0;
 }
 
