@@ -20,7 +20,9 @@ for arch in amd64 arm64; do
 	name=acltrace-$version-linux-$arch
 	mkdir "$work/$name"
 	install -m 755 $program "$work/$name/acltrace"
-	install -m 644 LICENSE README.md "$work/$name"
+	# Documents, examples and headers keep their folders, so links between them work.
+	git ls-files -z -- '*.md' LICENSE docs examples api/acl/include api/cuda/include sim/libascendcl/include ':!internal' ':!*_test.go' |
+		xargs -0 cp --parents -t "$work/$name"
 	scripts/licenses.sh $program >"$work/$name/LICENSES.txt"
 	mkdir -p "$work/$name/man/man1"
 	go run ./internal/cmd/docgen -acltrace bin/acltrace -man "$work/$name/man/man1"
