@@ -141,7 +141,7 @@ func TestErrorTextNamesFunctionAndArgument(t *testing.T) {
 		words []uint64
 		text  string
 	}{
-		{acl.FnSetDevice, []uint64{99}, "aclrtSetDevice: invalid device 99: the machine has 1 device"},
+		{acl.FnSetDevice, []uint64{99}, "aclrtSetDevice: invalid device 99: the process sees 1 device"},
 		{acl.FnMalloc, []uint64{e.pageable(8), 0, 0}, "aclrtMalloc: size is 0: want 1 byte or more"},
 		{acl.FnSynchronizeStream, []uint64{0x1230}, "aclrtSynchronizeStream: stream 0x1230 is not a handle of kind stream"},
 		{acl.FnDestroyEvent, []uint64{0}, "aclrtDestroyEvent: event is null"},
