@@ -246,7 +246,7 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 	} else {
 		rep = p.report(res, nil)
 	}
-	if rep.Findings, err = s.findings(); err != nil {
+	if rep.Findings, rep.Unchecked, err = s.findings(); err != nil {
 		return nil, fmt.Errorf("replay %s: %w", path, err)
 	}
 	rep.KernelLibraries, rep.NotComputed = ran.KernelLibraries, ran.NotComputed

@@ -41,7 +41,8 @@ type Report struct {
 
 	Repeat *Repeat `json:"repeat,omitempty"` // runs of --repeat
 
-	Findings []Finding `json:"findings,omitempty"` // mistakes found by --strict
+	Findings  []Finding `json:"findings,omitempty"`  // mistakes found by --strict
+	Unchecked []string  `json:"unchecked,omitempty"` // accesses that --strict did not check
 
 	Note string `json:"note,omitempty"` // limits of the verdict, as a sentence
 

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/acltrace/acltrace/internal/regular"
@@ -25,10 +26,18 @@ func strictLog(dir string) string { return filepath.Join(compile.OwnDir(dir), "f
 
 var findingBegins = regexp.MustCompile(`^==\d+== \w+: ([a-z][a-z-]*): `)
 
-// parseFindings reads strict mode's output.
-func parseFindings(text string) (fs []Finding) {
+var uncheckedBegins = regexp.MustCompile(`^==\d+== \w+: not checked: `)
+
+// parseFindings reads strict mode's output: findings, and kinds of accesses that were not checked.
+func parseFindings(text string) (fs []Finding, unchecked []string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
+		if at := uncheckedBegins.FindStringIndex(line); at != nil {
+			if what := line[at[1]:]; !slices.Contains(unchecked, what) {
+				unchecked = append(unchecked, what)
+			}
+			continue
+		}
 		g := findingBegins.FindStringSubmatch(line)
 		switch {
 		case g != nil && g[1] == "findings":
@@ -45,20 +54,21 @@ func parseFindings(text string) (fs []Finding) {
 		}
 		f.Text += line + "\n"
 	}
-	return fs
+	return fs, unchecked
 }
 
 // maxFindings limits the size of the file for findings in bytes. Kernels can write into it.
 const maxFindings = 16 << 20
 
-// findings returns all runs' findings so far.
-func (s *session) findings() ([]Finding, error) {
+// findings returns all runs' findings so far, and the accesses that were not checked.
+func (s *session) findings() (found []Finding, unchecked []string, err error) {
 	if !s.o.Strict {
-		return nil, nil
+		return nil, nil, nil
 	}
 	b, err := regular.ReadFile(strictLog(s.dir), maxFindings)
 	if errors.Is(err, fs.ErrNotExist) {
-		return []Finding{}, nil
+		return []Finding{}, nil, nil
 	}
-	return append([]Finding{}, parseFindings(string(b))...), err
+	found, unchecked = parseFindings(string(b))
+	return append([]Finding{}, found...), unchecked, err
 }

@@ -32,3 +32,16 @@ func TestStrict(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// Regression: strict mode said "no mistake found" of two processes that used shared memory without an order.
+func TestStrictNamesUncheckedSharedMemory(t *testing.T) {
+	program := testenv.CompileC(t, "peers", []string{"testdata/peers.c"})
+	simulate(t)
+	r := run(t, recorded(t, program, kernels(t)), &Options{Strict: true})
+	if len(r.Unchecked) != 1 || !strings.Contains(r.Unchecked[0], "memory that they share") {
+		t.Errorf("unchecked: %q", r.Unchecked)
+	}
+	if r := run(t, recorded(t, testenv.CompileC(t, "handoff", []string{"testdata/handoff.c"}), kernels(t)), &Options{Strict: true}); len(r.Unchecked) != 0 {
+		t.Errorf("a process alone: unchecked: %q", r.Unchecked)
+	}
+}

@@ -44,6 +44,9 @@ func replayText(w io.Writer, path string, rep *replay.Report) {
 	if rep.Findings != nil && len(rep.Findings) == 0 && rep.Crash == nil {
 		Printf(w, "strict: no mistake found\n")
 	}
+	for _, accesses := range rep.Unchecked {
+		Printf(w, "strict: not checked: %s\n", accesses)
+	}
 	if rep.Repeat != nil {
 		repeatText(w, rep.Repeat)
 	}

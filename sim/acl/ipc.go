@@ -215,6 +215,7 @@ func (t *Thread) IpcMemImportByKey(devPtr *acl.Addr, key *byte, flags uint64) ac
 		c.Device.EnablePeerAccess(x.DeviceID)
 	}
 	t.sim.Strict.Gets(&t.Strict, addr, x.Size, strict.ImportedMemory)
+	t.sim.importsMemory()
 	*devPtr = addr
 	return acl.ACL_SUCCESS
 }
@@ -453,6 +454,7 @@ func (t *Thread) MemImportFromShareableHandle(shareableHandle uint64, deviceId i
 		t.sim.Shares.GiveBack(x)
 		return t.fail(acl.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "import physical memory: the limit of allocations is reached")
 	}
+	t.sim.importsMemory()
 	*handle = acl.DrvMemHandle(p.Handle)
 	return acl.ACL_SUCCESS
 }

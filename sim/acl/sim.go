@@ -99,6 +99,7 @@ type Sim struct {
 	subscriptions callback.Subscriptions
 	observers     callback.Observers
 	program       programAddresses
+	sharing       sync.Once // reports that shared memory is not checked
 }
 
 // lifetime counts aclInit and aclFinalize.

@@ -17,6 +17,15 @@ type Strict struct {
 	// Report is called with each new finding on the thread that caused it. It must not call the simulator. May be
 	// nil.
 	Report func(*strict.Finding)
+	// Unchecked is called once for each kind of access that strict mode does not check and that the program may make. It may be nil.
+	Unchecked func(accesses string)
+}
+
+// importsMemory records that the process has imported memory of another process.
+func (s *Sim) importsMemory() {
+	if o := s.opts.Strict; o != nil && o.Unchecked != nil {
+		s.sharing.Do(func() { o.Unchecked("accesses of different processes to memory that they share") })
+	}
 }
 
 func (s *Sim) newChecker(report func(*strict.Finding)) *strict.Checker {

@@ -54,7 +54,7 @@ func strictFromEnv() *sim.Strict {
 			r.to, r.colour = f, false
 		}
 	}
-	return &sim.Strict{Report: reportFinding}
+	return &sim.Strict{Report: reportFinding, Unchecked: reportUnchecked}
 }
 
 func reportFinding(f *strict.Finding) {
@@ -69,6 +69,13 @@ func reportFinding(f *strict.Finding) {
 	if r.abort {
 		os.Exit(strictExit)
 	}
+}
+
+func reportUnchecked(accesses string) {
+	r := &strictReport
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, _ = fmt.Fprintf(r.to, "==%d== aclsim: not checked: %s\n", os.Getpid(), accesses)
 }
 
 // endStrict checks for leaks at process exit, and prints the summary.
