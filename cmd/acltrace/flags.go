@@ -80,8 +80,8 @@ func (r *recordFlags) part(f *pflag.FlagSet) {
 // flightRecorder adds the flags for recording the newest calls only.
 func (r *recordFlags) flightRecorder(f *pflag.FlagSet) {
 	f.StringVar(&r.ring, "ring", "", "`SIZE|TIME`: keep only the newest calls")
-	explain(f, "ring", "Keeps calls in memory: 64M of them, or the last 30s. They are saved as a trace at the first device error, at a failed "+
-		"synchronization, at a crash, at `acltrace ctl snapshot` and at the end.")
+	explain(f, "ring", "Keeps calls in memory: 64M of them, or the last 30s. They are saved as a trace at a device error, when "+
+		"a synchronization fails with a code for the first time, at a crash, at `acltrace ctl snapshot` and at the end.")
 	f.StringSliceVar(&r.slow, "slow", nil, "`TIME`: save the ring if a call takes longer")
 	explain(f, "slow", "50ms applies to all functions, and aclrtProcessReport=30s to one function. A call that has not returned counts as well.")
 	f.Int32SliceVar(&r.flight.Codes, "seal-on", nil, "`CODE`: save the ring if a call returns CODE")
