@@ -59,6 +59,8 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
+func TestNullPointers(t *testing.T) { run(t, nil, program(t, "null")) }
+
 func TestExecutors(t *testing.T) { run(t, nil, program(t, "executor")) }
 
 func TestCaches(t *testing.T) { run(t, []string{"ACLNN_CACHE_LIMIT=3"}, program(t, "cache")) }
