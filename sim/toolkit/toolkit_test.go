@@ -185,6 +185,9 @@ func TestSetEnv(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(dir, "runtime/version.info")); err != nil || !strings.Contains(string(b), "Version="+acl.Model.Simulator.Release.Toolkit+"\n") {
 		t.Errorf("version %s, %v", b, err)
 	}
+	if b, err := os.ReadFile(filepath.Join(dir, "version.cfg")); err != nil || !strings.Contains(string(b), "runtime_running_version=["+acl.Model.Simulator.Release.Toolkit+":") {
+		t.Errorf("packages %s, %v", b, err)
+	}
 }
 
 func TestDeviceQueriesOfBuilds(t *testing.T) {
