@@ -260,7 +260,7 @@ static int has_shim(void)
 	int found = !maps; /* without /proc nobody can say */
 
 	while (!found && getline(&line, &size, maps) > 0)
-		found = strstr(line, "/" SHIM "\n") != NULL;
+		found = strstr(line, "/" SHIM) != NULL;
 	free(line);
 	if (maps)
 		fclose(maps);
