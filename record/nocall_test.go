@@ -20,6 +20,26 @@ func TestEnvironmentClearedBeforeTheFirstCall(t *testing.T) {
 	}
 }
 
+// Processes that were started without LD_PRELOAD and ended soon were recorded by nobody, and the trace said nothing of them: the recorder
+// looks at processes now and then only. They reach the simulator, which leaves a note.
+func TestShortProcessesWithoutTheShimAreNamed(t *testing.T) {
+	program := testenv.CompileC(t, "cleared", []string{source("cleared.c")})
+	out := wild(t, record.Options{Sim: true}, program)
+	if want := "first Ascend910B1\nchild Ascend910B1\nitself Ascend910B1\n"; out.ExitCode != 0 || out.stdout != want {
+		t.Errorf("exit code %d, %q, want %q; %s", out.ExitCode, out.stdout, want, out.stderr)
+	}
+	pids := map[int]bool{}
+	for _, u := range out.Unhooked {
+		if u.Exe != program || !strings.Contains(u.Reason, "libascendcl.so is loaded without the shim: LD_PRELOAD was changed before it was started") {
+			t.Errorf("%+v", u)
+		}
+		pids[u.PID] = true
+	}
+	if len(out.Unhooked) != 2 || len(pids) != 2 || len(out.calls) == 0 {
+		t.Errorf("%d calls, not seen %+v: want two processes", len(out.calls), out.Unhooked)
+	}
+}
+
 // "No call was seen" did not say why: the program may have been started in a way that keeps the shim out of it.
 func TestNoCallHasAReason(t *testing.T) {
 	dir := t.TempDir()

@@ -151,7 +151,7 @@ func fill(m *api.Model, from, dir, part, version string) error {
 	if err := errors.Join(os.Remove(lib), os.Mkdir(lib, 0o755)); err != nil {
 		return err
 	}
-	if err := copyLibraries(m, lib, os.WriteFile); err != nil {
+	if err := errors.Join(copyLibraries(m, lib, os.WriteFile), linkStubs(m, lib)); err != nil {
 		return err
 	}
 	headers, err := txtar.ParseFile(filepath.Join(part, Headers))
@@ -171,6 +171,16 @@ func fill(m *api.Model, from, dir, part, version string) error {
 	}
 	b = []byte(strings.ReplaceAll(string(b), "@ROOT@", shell.Quote(dir)))
 	return errors.Join(os.Remove(filepath.Join(part, Headers)), os.WriteFile(script, b, 0o644), os.WriteFile(filepath.Join(part, stamp), []byte(version+"\n"), 0o644))
+}
+
+// linkStubs makes the folder with libraries to which builds link programs. Those of a vendor's toolkit are empty, so it is in no library path.
+func linkStubs(m *api.Model, lib string) error {
+	stub := filepath.Join(lib, "stub")
+	err := os.Mkdir(stub, 0o755)
+	for _, name := range append([]string{m.Simulator.Library}, m.Simulator.Files...) {
+		err = errors.Join(err, os.Symlink("../"+name, filepath.Join(stub, name)))
+	}
+	return err
 }
 
 // removeInterrupted removes what an interrupted Lay has left in dir: a folder without a stamp that has nothing but parts of a root.

@@ -123,6 +123,11 @@ func processorTime() time.Duration {
 func (w *Watcher) End() []format.Unhooked {
 	close(w.stop)
 	w.ended.Wait()
+	for _, u := range Notes(w.session) {
+		if !slices.ContainsFunc(slices.Collect(maps.Values(w.found)), func(f format.Unhooked) bool { return f.PID == u.PID && strings.Contains(f.Reason, withoutShim) }) {
+			w.report(u)
+		}
+	}
 	return slices.SortedFunc(maps.Values(w.found), func(a, b format.Unhooked) int {
 		return cmp.Or(a.PID-b.PID, strings.Compare(a.Reason, b.Reason))
 	})
@@ -246,7 +251,7 @@ func (w *Watcher) process(pid int, p *watched) {
 	case p.hooked, elsewhere:
 	case len(libs) > 0:
 		why, cause := w.why(pid, p.exe)
-		w.report(format.Unhooked{PID: pid, Exe: p.exe, Cause: cause, Reason: libs[0].Path + " is loaded without the shim: " + cmp.Or(why, "the loader has not taken it")})
+		w.report(format.Unhooked{PID: pid, Exe: p.exe, Cause: cause, Reason: libs[0].Path + withoutShim + cmp.Or(why, "the loader has not taken it")})
 	}
 }
 
@@ -319,9 +324,31 @@ func (w *Watcher) why(pid int, exe string) (string, format.UnhookedCause) {
 	case env == nil || slices.Contains(strings.FieldsFunc(preload, func(r rune) bool { return r == ':' || r == ' ' }), w.preload):
 		return "", ""
 	case session:
-		return "LD_PRELOAD was changed before it was started", ""
+		return preloadChanged, ""
 	}
 	return "its environment was cleared before it was started; keep LD_PRELOAD and ACLTRACE_SESSION in it", ""
+}
+
+// Parts of reasons.
+const (
+	withoutShim    = " is loaded without the shim: "
+	preloadChanged = "LD_PRELOAD was changed before it was started"
+)
+
+// Notes returns the processes of a session that had its variables without the shim, by their own notes. Only the simulator leaves notes
+// (sim/libascendcl/face.c).
+func Notes(session string) (us []format.Unhooked) {
+	const pattern = "bare."
+	files, _ := filepath.Glob(filepath.Join(session, pattern+"*"))
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		pid, err2 := strconv.Atoi(filepath.Base(f)[len(pattern):])
+		exe, library, ok := strings.Cut(string(b), "\n")
+		if err == nil && err2 == nil && ok {
+			us = append(us, format.Unhooked{PID: pid, Exe: exe, Reason: library + withoutShim + preloadChanged})
+		}
+	}
+	return us
 }
 
 // GainedRights is the reason for programs that run with other rights than their caller.

@@ -10,6 +10,7 @@
 #include "include/aclsim/unknown.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #define ENGINE "libaclsim.so"
+#define SHIM "libacltrace.so"
 
 /* Identifies the simulator. The vendor's library has no such symbol. */
 FACE_EXPORT const int aclsim_simulated = 1;
@@ -249,12 +251,52 @@ static int load_engine(void)
 	return 1;
 }
 
+/* Reports whether acltrace's shim is in this process, in any namespace of the loader. */
+static int has_shim(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char *line = NULL;
+	size_t size = 0;
+	int found = !maps; /* without /proc nobody can say */
+
+	while (!found && getline(&line, &size, maps) > 0)
+		found = strstr(line, "/" SHIM) != NULL;
+	free(line);
+	if (maps)
+		fclose(maps);
+	return found;
+}
+
+/*
+ * Leaves a note for the recorder whose session this process has inherited without the shim, for example because a parent has cleared LD_PRELOAD. The
+ * recorder looks at processes from outside only now and then, and misses short ones. It reads the note in record/watch. The folder of a shared session
+ * outlives its recordings, and takes no notes.
+ */
+static void note_bare(void)
+{
+	const char *session = getenv("ACLTRACE_SESSION");
+	char path[PATH_MAX], exe[PATH_MAX];
+	ssize_t n;
+	int fd;
+
+	if (!session || has_shim() || (n = readlink("/proc/self/exe", exe, sizeof exe)) < 0)
+		return;
+	if (snprintf(path, sizeof path, "%s/shared", session) >= (int)sizeof path || !access(path, F_OK) ||
+	    snprintf(path, sizeof path, "%s/bare.%d", session, (int)getpid()) >= (int)sizeof path)
+		return;
+	if ((fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600)) < 0)
+		return; /* the recorder has ended, or is another user's */
+	dprintf(fd, "%.*s\n%s", (int)n, exe, library);
+	close(fd);
+}
+
 static void open_once(void)
 {
 	pthread_atfork(NULL, NULL, after_fork);
 	atomic_store(&opening, 1);
 	guest_bind();
 	guest_before_engine();
+	note_bare();
 	atomic_store(&ready, load_engine());
 }
 

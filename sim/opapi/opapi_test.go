@@ -29,16 +29,23 @@ func program(t *testing.T, name string) string {
 // run runs a program, which must end well, and returns its output.
 func run(t *testing.T, env []string, exe string) string {
 	t.Helper()
+	out, _ := runLogged(t, env, exe)
+	return out
+}
+
+// runLogged is run, and returns what the program and the libraries have logged.
+func runLogged(t *testing.T, env []string, exe string) (out, log string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testenv.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, exe)
 	cmd.Env = append(os.Environ(), env...)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
+	var o, e bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &o, &e
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v\n%s%s", err, &out, &errs)
+		t.Fatalf("%v\n%s%s", err, &o, &e)
 	}
-	return out.String()
+	return o.String(), e.String()
 }
 
 // The program checks its blocks, and the decoder takes each.
@@ -59,7 +66,17 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-func TestExecutors(t *testing.T) { run(t, nil, program(t, "executor")) }
+func TestNullPointers(t *testing.T) { run(t, nil, program(t, "null")) }
+
+// The errors of a second use and of a function that is not simulated name the operator.
+func TestExecutors(t *testing.T) {
+	_, log := runLogged(t, nil, program(t, "executor"))
+	for _, want := range []string{"aclnnExp: executor 0x", "aclnnTransSparse4to2Para: the function is not simulated (561003)", "aclnnExp: the executor is null (161001)", "has run already, or no phase one made it: call phase one again (561103)"} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the log lacks %q:\n%s", want, log)
+		}
+	}
+}
 
 func TestCaches(t *testing.T) { run(t, []string{"ACLNN_CACHE_LIMIT=3"}, program(t, "cache")) }
 

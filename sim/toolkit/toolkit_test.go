@@ -55,8 +55,10 @@ func TestProgramOfRoot(t *testing.T) {
 	}
 	exe := filepath.Join(t.TempDir(), "run")
 	testenv.Uses(t, "testdata/run.c")
-	run(t, "cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-I", filepath.Join(dir, "include"), "-o", exe, "testdata/run.c", "-L", filepath.Join(dir, "lib64"),
-		"-lascendcl", "-lnnopbase", "-lopapi", "-lhccl", "-lacl_op_compiler")
+	for _, folders := range [][2]string{{"include", "lib64"}, {"runtime/include", "runtime/lib64/stub"}} { // builds use either
+		run(t, "cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-I", filepath.Join(dir, folders[0]), "-o", exe, "testdata/run.c", "-L", filepath.Join(dir, folders[1]),
+			"-lascendcl", "-lnnopbase", "-lopapi", "-lhccl", "-lacl_op_compiler")
+	}
 	out, errs := run(t, "sh", "-c", `. "$1/set_env.sh" && exec "$2"`, "sh", dir, exe)
 	if out != "ran\n" {
 		t.Errorf("it printed %q", out)
@@ -65,6 +67,17 @@ func TestProgramOfRoot(t *testing.T) {
 		if n := strings.Count(errs, once); n != 1 {
 			t.Errorf("stderr says %q %d times:\n%s", once, n, errs)
 		}
+	}
+}
+
+// A program that clears LD_PRELOAD and starts itself again reaches the simulator: the root's variables do not preload it.
+func TestProgramsThatClearPreloads(t *testing.T) {
+	dir := root(t, filepath.Join(t.TempDir(), "root"))
+	testenv.Uses(t, "testdata/again.c")
+	exe := testenv.CompileC(t, "again", []string{"testdata/again.c"})
+	out, _ := run(t, "sh", "-c", `. "$1/set_env.sh" && LD_PRELOAD=libm.so.6 exec "$2" child itself`, "sh", dir, exe)
+	if soc := "Ascend910B1, 0, preload "; out != "first "+soc+"1\nchild "+soc+"0\nitself "+soc+"0\n" {
+		t.Errorf("it printed %q", out)
 	}
 }
 
@@ -172,6 +185,9 @@ func TestSetEnv(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(dir, "runtime/version.info")); err != nil || !strings.Contains(string(b), "Version="+acl.Model.Simulator.Release.Toolkit+"\n") {
 		t.Errorf("version %s, %v", b, err)
 	}
+	if b, err := os.ReadFile(filepath.Join(dir, "version.cfg")); err != nil || !strings.Contains(string(b), "runtime_running_version=["+acl.Model.Simulator.Release.Toolkit+":") {
+		t.Errorf("packages %s, %v", b, err)
+	}
 }
 
 func TestDeviceQueriesOfBuilds(t *testing.T) {
@@ -206,6 +222,12 @@ func TestRootReplacesRootsOnly(t *testing.T) {
 		},
 	} {
 		must(errors.Join(os.WriteFile(left, nil, 0o644), change()))
+		if name == "half written" {
+			out, errs := run(t, "sh", "-c", `. "$1/set_env.sh" || echo "failed$ASCEND_HOME_PATH"`, "sh", dir)
+			if want := dir + " is incomplete: make it anew with acltrace sim --root " + dir; out != "failed\n" || !strings.Contains(errs, want) {
+				t.Errorf("its variables: %q, %q", out, errs)
+			}
+		}
 		root(t, dir)
 		if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: a file of the old root is left: %v", name, err)

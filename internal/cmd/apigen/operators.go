@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -35,9 +36,11 @@ func loadOperators(path string) ([]operator, error) {
 		return nil, err
 	}
 	var all []operator
+	comment := ""
 	for i, line := range strings.Split(strings.TrimSuffix(string(b), "\n"), "\n") {
 		f := strings.Split(line, "\t")
 		if strings.HasPrefix(line, "#") || f[0] == "operator" {
+			comment = line
 			continue
 		}
 		if len(f) != 6 {
@@ -47,9 +50,10 @@ func loadOperators(path string) ([]operator, error) {
 		if o.types == "-" {
 			o.types, o.roles = "", ""
 		}
-		if err := o.check(); err != nil {
+		if err := cmp.Or(o.check(), o.checkSource(comment)); err != nil {
 			return nil, fmt.Errorf("%s:%d: %s: %w", path, i+1, o.name, err)
 		}
+		comment = ""
 		if n := len(all); n > 0 && all[n-1].name >= o.name {
 			return nil, fmt.Errorf("%s:%d: %s is not after %s", path, i+1, o.name, all[n-1].name)
 		}
@@ -86,6 +90,23 @@ func (o *operator) check() error {
 		if !slices.Contains([]string{"-", "max", "odd"}, word) {
 			return fmt.Errorf("unknown word %q", word)
 		}
+	}
+	return nil
+}
+
+// checkSource returns an error unless the comment before the row names a document and the parameters that may not be null.
+func (o *operator) checkSource(comment string) error {
+	refused := strings.Count(o.roles, "N")
+	for _, r := range "IOBDX" {
+		refused += strings.Count(o.roles, string(r))
+	}
+	if refused == 0 {
+		return nil
+	}
+	document, params, _ := strings.Cut(comment, ".md: ")
+	named := len(strings.Split(strings.ReplaceAll(params, " and ", ", "), ", "))
+	if document == "" || params == "" || named != refused {
+		return fmt.Errorf("%d parameters may not be null: name their document and them in a comment before the row, \"# REPOSITORY PATH.md: a, b and c\"", refused)
 	}
 	return nil
 }

@@ -26,7 +26,9 @@ func TestOperatorTable(t *testing.T) {
 	for _, c := range []struct{ rows, want string }{
 		{good, ""},
 		{"# a comment\noperator\t\t\t\t\t\n" + good + "\naclnnC\tcv\taclnn_c.h\t-\t-\t-\n", ""},
-		{"aclnnB\tnn\taclnn_b.h\tTSI\tIN-\t-", ""},
+		{"# a/b c/docs/aclnnB.md: self and value\naclnnB\tnn\taclnn_b.h\tTSI\tIN-\t-", ""},
+		{"# a/b c/docs/aclnnB.md: self\naclnnB\tnn\taclnn_b.h\tTSI\tIN-\t-", "2 parameters may not be null"},
+		{"# a/b c/docs/aclnnA.md: self\naclnnA\tnn\taclnn_a.h\tT\tI\t-\naclnnB\tnn\taclnn_b.h\tT\tO\t-", "aclnnB: 1 parameters may not be null"},
 		{"aclnnB\tnn\taclnn_b.h\tT\ti", "5 columns"},
 		{"aclnnB\tnone\taclnn_b.h\tT\ti\t-", "unknown library"},
 		{"aclnnB\tnn\taclnn_b.h\tTT\ti\t-", "1 roles for 2 parameters"},

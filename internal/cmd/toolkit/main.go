@@ -56,6 +56,7 @@ func run(dir string) error {
 	for _, name := range []string{".", "runtime", "compiler", "opp", "toolkit", "python/site-packages"} {
 		files[path.Join(name, "version.info")] = file{versions(&release), 0o644}
 	}
+	files["version.cfg"] = file{packages(&release), 0o644}
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
@@ -84,6 +85,15 @@ type file struct {
 
 func versions(r *api.Release) string {
 	return fmt.Sprintf("Version=%[1]s\nversion_dir=%[1]s\ninner_version=%[1]s\n", r.Toolkit)
+}
+
+// packages lists the installed packages of a toolkit. Builds look for the file.
+func packages(r *api.Release) string {
+	var b strings.Builder
+	for _, name := range []string{"compiler", "opp", "runtime", "toolkit"} {
+		fmt.Fprintf(&b, "%s_running_version=[%[2]s:%[2]s]\n", name, r.Toolkit)
+	}
+	return b.String()
 }
 
 // headers returns those of the API model. The layers after the first have other names here.

@@ -236,6 +236,28 @@ func TestExtentsAreWhereElementsAre(t *testing.T) {
 	}
 }
 
+// A view without elements reaches nothing, whatever its strides, offset and storage are: programs compute them from its dims. A view with
+// elements and the same numbers lies.
+func TestEmptyViewsReachNothing(t *testing.T) {
+	for _, format := range []block.Format{2, 29} {
+		for _, x := range []testtrace.OperatorTensor{
+			{Strides: []int64{128, 1}, Storage: []int64{-127}},
+			{Strides: []int64{-1, 1}, Storage: []int64{}},
+			{Strides: []int64{math.MaxInt64, 1}, Storage: []int64{math.MaxInt64, math.MaxInt64}},
+			{Strides: []int64{8, 1}, Storage: []int64{8}, Offset: -8},
+		} {
+			x.Base, x.Format, x.Role, x.Dims = base, format, block.In, []int64{0, 128}
+			if o := decode(t, testtrace.OnTensors("a", x).Bytes()).Operands()[0]; o.Addr != base || o.Size != 0 {
+				t.Errorf("%+v: %+v", x, o)
+			}
+			x.Dims = []int64{3, 128}
+			if _, err := block.Decode(testtrace.OnTensors("a", x).Bytes()); err == nil {
+				t.Errorf("%+v is decoded", x)
+			}
+		}
+	}
+}
+
 // Decoding needs memory that is linear in the block: tensors may not share dims.
 func TestDecodeBoundsMemory(t *testing.T) {
 	o := testtrace.OnTensors("a")

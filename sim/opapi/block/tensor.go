@@ -61,12 +61,16 @@ func words(b []byte) []int64 {
 // errTooLong is the error of numbers that have more than 64 bits.
 var errTooLong = errors.New("its dims and strides reach further than addresses do")
 
-// extent sets the bytes that the tensor covers: from its first element to its last, or the whole storage if that is blocked.
+// extent sets the bytes that the tensor covers: from its first element to its last, or the whole storage if that is blocked. A view
+// without elements covers none: its strides, offset and storage are not used and may have any value.
 func (t *Tensor) extent() error {
 	n := t.numDims
 	elements, err := product(t.dims[:8*n], "dim")
 	if err != nil {
 		return err
+	}
+	if elements == 0 {
+		return nil
 	}
 	storage, err := product(t.dims[16*n:], "storage dim")
 	if err != nil {
@@ -93,10 +97,10 @@ func (t *Tensor) extent() error {
 		if len(t.dims) == 16*n {
 			return fmt.Errorf("format %d without dims of its storage", int32(t.Format))
 		}
+		if storage == 0 {
+			return nil
+		}
 		first, last, elements = 0, storage-1, min(elements, storage)
-	}
-	if elements == 0 {
-		return nil
 	}
 	width := t.DType.Bits()
 	over, end := bits.Mul64(last+1, width)

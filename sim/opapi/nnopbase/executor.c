@@ -131,14 +131,18 @@ static int32_t run(void *workspace, uint64_t size, aclOpExecutor *e, void *strea
 	return launch(&e->call, stream, describe);
 }
 
+static __thread const char *running; /* the operator whose phase two the thread is in, NULL for none */
+
 OPAPI_EXPORT int32_t CommonOpExecutorRun(void *workspace, uint64_t size, aclOpExecutor *e, void *stream)
 {
+	const char *name = running ? running : __func__;
+
 	if (!e)
-		return report(OPAPI_NULL_POINTER, __func__, "the executor is null");
+		return report(OPAPI_NULL_POINTER, name, "the executor is null");
 	if (handle_is(e, EXECUTOR) && atomic_load(&e->repeatable))
 		return run(workspace, size, e, stream);
 	if (!handle_end(e, EXECUTOR))
-		return report(OPAPI_INNER_NULL, __func__, "executor %p has run already, or no phase one made it: call phase one again", (void *)e);
+		return report(OPAPI_INNER_NULL, name, "executor %p has run already, or no phase one made it: call phase one again", (void *)e);
 	int32_t error = run(workspace, size, e, stream);
 	release(e, error == OPAPI_OK);
 	return error;
@@ -149,7 +153,9 @@ OPAPI_EXPORT int32_t aclsim_operator_phase_two(const char *name, void *workspace
 	guard g = {{0}};
 
 	InitL2Phase2Context(name, executor);
+	running = name;
 	int32_t error = CommonOpExecutorRun(workspace, workspace_size, executor, stream);
+	running = NULL;
 	OpDfxGuardEnd(&g);
 	return error;
 }

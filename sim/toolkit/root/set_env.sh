@@ -4,6 +4,13 @@ if [ -n "${BASH_SOURCE:-}" ]; then # the folder may have moved
 	aclsim_root=$(CDPATH='' cd -- "$(dirname -- "${BASH_SOURCE}")" && pwd)
 fi
 
+# The folder's last file is missing if acltrace was interrupted.
+if [ ! -e "$aclsim_root/acltrace-root" ]; then
+	printf 'acltrace: %s is incomplete: make it anew with acltrace sim --root %s\n' "$aclsim_root" "$aclsim_root" >&2
+	unset aclsim_root
+	return 1
+fi
+
 # Puts a folder before those of a variable, unless it is there.
 aclsim_prepend() {
 	eval "aclsim_old=\${$1:-}"
