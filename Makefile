@@ -193,13 +193,9 @@ bin/examples/hello: examples/hello.c lib/$(acl_sim) $(HEADERS)
 	@mkdir -p bin/examples
 	$(CC) $(CFLAGS) -I$(acl_include) -o $@ $< -Llib $(EXAMPLE_LIBS)
 
-# Programs with a problem, which docs/howto solves. One of them uses a stand-in for HCCL. The simulator's libhccl.so has one rank only.
-bin/examples/libranks_hccl.so: examples/problems/hccl/hccl.c lib/$(acl_sim) $(HEADERS)
-	@mkdir -p bin/examples
-	$(CC) $(CFLAGS) -fPIC -shared -I$(acl_include) -Wl,-soname,$(@F) -o $@ $< -Llib -lascendcl
-
-bin/examples/many_ranks: bin/examples/libranks_hccl.so
-bin/examples/many_ranks: EXAMPLE_LIBS += -Lbin/examples -lranks_hccl -Wl,-rpath,'$$ORIGIN'
+# Programs with a problem, which docs/howto solves.
+bin/examples/many_ranks: lib/libhccl.so
+bin/examples/many_ranks: EXAMPLE_LIBS += -lhccl
 
 $(PROBLEMS:%=bin/examples/%): bin/examples/%: examples/problems/%.c lib/$(acl_sim) $(HEADERS)
 	@mkdir -p bin/examples

@@ -21,8 +21,8 @@ libascend_hal.so_c := $(wildcard sim/toolkit/lib/hal.c)
 libascend_hal.so_flags := -DCUBE_CORES=24 -DVECTOR_CORES=48
 libascend_hal.so_needs :=
 libascend_hal.so_links :=
-libhccl.so_c := $(wildcard sim/toolkit/lib/hccl.c)
-libhccl.so_flags := -Wl,-rpath,'$$$$ORIGIN'
+libhccl.so_c := $(wildcard sim/toolkit/hccl/*.c)
+libhccl.so_flags := -ffp-contract=off -Isim/libascendcl/include -Wl,-rpath,'$$$$ORIGIN'
 libhccl.so_needs := libascendcl.so libprofapi.so
 libhccl.so_links :=
 libmspti.so_c := $(wildcard sim/toolkit/lib/mspti.c)

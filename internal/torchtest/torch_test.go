@@ -290,6 +290,29 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// Two processes exchange numbers by collectives. A replay of both repeats them.
+func TestRanks(t *testing.T) {
+	o := (&run{program: "ranks.py", queue: 1, way: shim, flags: []string{"--replayable"}}).ok(t)
+	want := "sum of torch.float32 [3.0, 39.0]\nsum of torch.float16 [3.0, 39.0]\nsum of torch.bfloat16 [3.0, 39.0]\n" +
+		"sum of torch.int32 [3, 39]\nsum of torch.int64 [3, 39]\nmaximum [2.0, 20.0]\nall_gather [62, 63] [162, 163]\nbroadcast [14.0]\n" +
+		"reduce_scatter and send [3]\nall_to_all [5, 6]\n"
+	if o.text != want {
+		t.Errorf("rank 1 printed\n%swant\n%s", o.text, want)
+	}
+	i := o.info(t)
+	if !i.Complete || i.Gaps.Lost > 0 || i.Calls.Failed > 0 || i.Calls.By["HcclAllReduce"] < 2*(6+4*2) || i.Calls.By["HcclCommInitRootInfoConfig"] != 4 {
+		t.Errorf("%+v", i)
+	}
+	var v struct {
+		Results struct{ Total, Different int }
+		LeftOut []struct{ Func string } `json:"left_out"`
+	}
+	read(t, &v, "replay", "--verify", o.trace)
+	if v.Results.Total == 0 || v.Results.Different > 0 || !slices.ContainsFunc(v.LeftOut, func(l struct{ Func string }) bool { return l.Func == "HcclAllReduce" }) {
+		t.Errorf("%+v", v)
+	}
+}
+
 // The end of the program is its own, recorded or not.
 func TestEnds(t *testing.T) {
 	for how, code := range map[string]int{"return": 0, "exception": 1, "interrupt": 130, "terminate": 143, "abort": 134} {

@@ -177,3 +177,58 @@ func TestKernelsWithoutCode(t *testing.T) {
 		t.Error("the operator was not computed")
 	}
 }
+
+// A copy between tensors of one type and order moves their bytes and what is unknown of them, and counts as computed. All data that a program
+// gathered from one rank was unknown. Other copies are not computed.
+func TestOperatorThatOnlyMovesBytes(t *testing.T) {
+	e := newEnv(t, Options{})
+	s := e.stream()
+	from, to := e.malloc(4096), e.malloc(4096)
+	fn := e.operator(block.CopyName)
+	add := testtrace.OnTensors("aclnnAdd", testtrace.Contiguous(from+8, block.Out, 9, 1)).Bytes()
+	e.ok(e.launchBytes(e.operator("aclnnAdd"), s, add)) // its output is unknown
+	view := func(base uint64, role block.Role, dims, strides []int64) testtrace.OperatorTensor {
+		return testtrace.OperatorTensor{Base: base, Offset: 1, DType: 9, Format: 2, Role: role, Dims: dims, Strides: strides, Storage: []int64{32}}
+	}
+	for _, c := range []struct {
+		name    string
+		out, in testtrace.OperatorTensor
+		moves   bool
+	}{
+		{"contiguous", testtrace.Contiguous(to, block.Out, 9, 2, 3), testtrace.Contiguous(from, block.In, 9, 2, 3), true},
+		{"of one order, with an offset", view(to, block.Out, []int64{2, 3}, []int64{1, 2}), view(from, block.In, []int64{2, 3}, []int64{1, 2}), true},
+		{"one element's stride", view(to, block.Out, []int64{1, 3}, []int64{7, 1}), view(from, block.In, []int64{1, 3}, []int64{1, 1}), true},
+		{"transposed", view(to, block.Out, []int64{2, 3}, []int64{3, 1}), view(from, block.In, []int64{2, 3}, []int64{1, 2}), false},
+		{"with gaps", view(to, block.Out, []int64{3}, []int64{2}), view(from, block.In, []int64{3}, []int64{2}), false},
+		{"of another type", testtrace.Contiguous(to, block.Out, 9, 6), testtrace.Contiguous(from, block.In, 10, 6), false},
+		{"of other dims", testtrace.Contiguous(to, block.Out, 9, 6), testtrace.Contiguous(from, block.In, 9, 1), false},
+	} {
+		in, out := make([]uint64, 512), make([]uint64, 512)
+		for i := range in {
+			in[i] = uint64(i) + 1
+		}
+		e.ok(e.th.Memset(to, 4096, 0, 4096))
+		e.ok(e.th.Memcpy(from, 8, addr(&in[0]), 8, acl.ACL_MEMCPY_HOST_TO_DEVICE))
+		e.ok(e.th.Memcpy(from+16, 4080, addr(&in[2]), 4080, acl.ACL_MEMCPY_HOST_TO_DEVICE))
+		e.ok(e.launchBytes(fn, s, testtrace.OnTensors(block.CopyName, c.out, c.in).Bytes()))
+		e.ok(e.th.Memcpy(addr(&out[0]), 4096, to, 4096, acl.ACL_MEMCPY_DEVICE_TO_HOST))
+		at, n := c.in.Offset, int64(1)
+		for _, d := range c.in.Dims {
+			n *= d
+		}
+		for i := range out[:8] {
+			if inside := c.moves && int64(i) >= at && int64(i) < at+n; inside != (out[i] == uint64(i)+1) && i != 1 {
+				t.Errorf("%s: word %d is %d", c.name, i, out[i])
+			}
+		}
+		if c.moves {
+			e.unknown(to, "", "aclnnAdd", "", "", "", "", "", "")
+		} else {
+			e.unknown(to+8*uint64(at), block.CopyName)
+		}
+	}
+	e.ok(e.th.Finalize())
+	if l := e.log.String(); !strings.Contains(l, "5 launches of 2 operators that no kernel library computes") {
+		t.Errorf("the log says %q", l)
+	}
+}

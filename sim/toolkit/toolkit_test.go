@@ -63,10 +63,8 @@ func TestProgramOfRoot(t *testing.T) {
 	if out != "ran\n" {
 		t.Errorf("it printed %q", out)
 	}
-	for _, once := range []string{"aclopCompileAndExecute is not simulated", "HcclCommInitRootInfo: 2 ranks are not simulated"} {
-		if n := strings.Count(errs, once); n != 1 {
-			t.Errorf("stderr says %q %d times:\n%s", once, n, errs)
-		}
+	if n := strings.Count(errs, "aclopCompileAndExecute is not simulated"); n != 1 {
+		t.Errorf("stderr names the function %d times:\n%s", n, errs)
 	}
 }
 

@@ -86,7 +86,7 @@ func (o *Order) Run(s *device.Stream, args space.Span, own bool) (time.Duration,
 	case !known:
 		m.TaintReached(args, own, o.Func.Name)
 	case !o.Func.Computes():
-		m.TaintDeclared(extents, o.Func.Name)
+		o.leave(m, l, extents)
 	default:
 		k.Do(l, bytes)
 		if f := o.crashed(m); f != nil {

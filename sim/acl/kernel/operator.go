@@ -46,6 +46,36 @@ func operands(b *block.Block) []space.Extent {
 	return to
 }
 
+// copyOf returns what a launch of an operator that only copies bytes does. The simulator makes such copies itself.
+func (f *Function) copyOf(args []byte) (x device.Transfer, ok bool) {
+	if !f.Operator || f.Name != block.CopyName { // most launches need no second decoding
+		return x, false
+	}
+	b, err := block.Decode(args)
+	if err != nil {
+		return x, false
+	}
+	to, from, ok := b.Copy()
+	return device.Plain(to.Addr+to.Lo, from.Addr+from.Lo, to.Size), ok
+}
+
+// Copies reports whether a launch only copies bytes.
+func (f *Function) Copies(args []byte) bool {
+	_, ok := f.copyOf(args)
+	return ok
+}
+
+// leave does what a launch of a kernel without code does: a copy of bytes, or nothing. What it does not write is unknown.
+func (o *Order) leave(m *device.Machine, l *device.Launch, extents []space.Extent) {
+	x, ok := o.Func.copyOf(l.Args)
+	if !ok {
+		m.TaintDeclared(extents, o.Func.Name)
+		return
+	}
+	copy(space.Bytes(x.Dst, x.Width), space.Bytes(x.Src, x.Width))
+	m.Follow(&x)
+}
+
 // argument describes the argument of an extent.
 func (o *Order) argument(l *device.Launch, i uint32) string {
 	if !o.Func.Operator {

@@ -73,8 +73,6 @@ static void communicate(aclrtStream stream, void *a, void *b)
 	uint32_t ranks = 0;
 
 	WANT(HCCL_SUCCESS, HcclGetRootInfo(&root));
-	for (int i = 0; i < 2; i++)
-		WANT(HCCL_E_NOT_SUPPORT, HcclCommInitRootInfo(2, &root, 0, &comm));
 	WANT(HCCL_E_PARA, HcclCommInitRootInfo(1, &root, 1, &comm));
 	WANT(HCCL_SUCCESS, HcclCommInitRootInfo(1, &root, 0, &comm));
 	WANT(HCCL_SUCCESS, HcclGetRankSize(comm, &ranks));

@@ -1,0 +1,78 @@
+package toolkit
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/internal/testenv"
+)
+
+// ranksProgram compiles the program of several ranks.
+func ranksProgram(t *testing.T) string {
+	t.Helper()
+	lib := strings.TrimSuffix(testenv.Built(t, "lib/libhccl.so"), "/libhccl.so")
+	return testenv.CompileC(t, "ranks", []string{"testdata/ranks.c"}, "-L"+lib, "-lhccl", "-Wl,-rpath,"+lib)
+}
+
+// together runs ranks with variables and returns their output.
+func together(t *testing.T, program, args string, variables ...string) (out, errs string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), testenv.Patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, strings.Fields(args)...)
+	cmd.Env = slices.Concat(os.Environ(), []string{"ACLSIM_DEVICES=2", "ACLSIM_KERNELS_BESIDE=1", "HCCL_BUFFSIZE=1"}, variables)
+	var o, e bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &o, &e
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s: %v\n%s%s", args, err, &o, &e)
+	}
+	return o.String(), e.String()
+}
+
+// The program compares the results of each collective, type and reduction, of messages larger than a buffer, in graphs, and in
+// communicators of some ranks.
+func TestCollectivesOfSeveralRanks(t *testing.T) {
+	program := ranksProgram(t)
+	for _, c := range []struct {
+		args      string
+		variables []string
+	}{
+		{"threads 2", []string{"ACLSIM_STRICT=1"}},
+		{"processes 2", []string{"ACLSIM_STRICT=1"}},
+		{"threads 2", []string{"ACLSIM_CLOCK=virtual"}},
+		{"processes 2", []string{"ACLSIM_CLOCK=virtual"}},
+		{"processes 3", nil},
+		{"all 4", nil},
+	} {
+		t.Run(c.args+strings.Join(c.variables, ""), func(t *testing.T) {
+			t.Parallel()
+			if _, errs := together(t, program, c.args, c.variables...); strings.Contains(strings.ReplaceAll(errs, "no findings", ""), "finding") {
+				t.Error(errs)
+			}
+		})
+	}
+}
+
+// A rank that never joins, that makes no collective, or whose process is killed ends the wait of the others with an error.
+func TestAbsentRank(t *testing.T) {
+	program := ranksProgram(t)
+	for _, c := range []struct{ args, variable, out, errs string }{
+		{"threads 2 late", "HCCL_CONNECT_TIMEOUT=1", "9\n", "rank 0 of 2 waits for rank 1, which has not come in 1 s; HCCL_CONNECT_TIMEOUT sets the limit"},
+		{"processes 3 late", "HCCL_CONNECT_TIMEOUT=1", "9\n9\n", "waits for rank 2, which has not come in 1 s"},
+		{"threads 2 missing", "HCCL_EXEC_TIMEOUT=1", "107019 0\n", ""},
+		{"processes 2 missing", "HCCL_EXEC_TIMEOUT=1", "107019 0\n", ""},
+		{"processes 2 ends", "HCCL_EXEC_TIMEOUT=0", "507022 21\n", ""},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			t.Parallel()
+			if out, errs := together(t, program, c.args, c.variable); out != c.out || !strings.Contains(errs, c.errs) {
+				t.Errorf("it printed %q, want %q\n%s", out, c.out, errs)
+			}
+		})
+	}
+}
