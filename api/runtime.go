@@ -28,6 +28,9 @@ type Runtime struct {
 	Pending int32
 	// Idle is the error code by which a call that polls callbacks reports that none was due in time, 0 for none.
 	Idle int32
+	// Busy is the error code by which a call refuses to change or end an object while launched work uses it, 0 for none. Whether it does
+	// depends on the device's speed.
+	Busy int32
 	// Classes has the error codes of each class.
 	Classes ErrorClasses
 	// Causes has the error codes that package blame explains by an earlier call.

@@ -434,6 +434,21 @@ func TestPolls(t *testing.T) {
 	}
 }
 
+// A graph that was destroyed while the replay's device still ran it was reported as different: a test of torch_npu destroys it at once.
+func TestGraphIsDestroyedAfterItsRuns(t *testing.T) {
+	const graph = 0x592000000000
+	tw := newTrace(t)
+	tw.begin()
+	tw.call("aclmdlRIBuildBegin", []uint64{page, 0}, out(0, graph))
+	tw.call("aclmdlRIDestroy", []uint64{graph}, fails(uint64(acl.ACL_ERROR_RT_MODEL_RUNNING)))
+	tw.call("aclmdlRIDestroy", []uint64{graph})
+	r := run(t, tw.close(), &Options{Backend: library(t), Verify: true})
+	identical(t, r, 0)
+	if r.Replayed != r.Calls-1 || r.Volatile != 1 {
+		t.Errorf("calls %d, replayed %d, volatile %d", r.Calls, r.Replayed, r.Volatile)
+	}
+}
+
 // Without a library every call returns at once: failed calls, polls, and waits for memory that the program has then written to.
 func TestNull(t *testing.T) {
 	l := library(t)

@@ -3631,7 +3631,7 @@ var Model = (&api.Model{
 			{Function: "aclrtGetDeviceInfo", Fact: "memory_bytes", Value: "value", Device: "deviceId", Selector: "attr", Selects: 301},
 		},
 		Environment: []string{"ASCEND_", "HCCL_", "OTEL_", "ACLSIM_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "TRACEPARENT"}, Exhausted: [2]int32{200000, 299999},
-		Idle: 507012,
+		Idle: 507012, Busy: 107037,
 		Classes: api.ErrorClasses{
 			Fault: []int32{
 				21,

@@ -51,6 +51,7 @@ type output struct {
 	text  string // standard output
 	errs  string // standard error
 	code  int
+	end   string // "exit status 1", or "signal: killed" of acltrace itself
 	trace string
 }
 
@@ -84,7 +85,7 @@ func (r *run) do(t *testing.T) *output {
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	o.text, o.errs, o.code = out.String(), errs.String(), c.ProcessState.ExitCode()
+	o.text, o.errs, o.code, o.end = out.String(), errs.String(), c.ProcessState.ExitCode(), c.ProcessState.String()
 	return o
 }
 
@@ -93,7 +94,7 @@ func (r *run) ok(t *testing.T) *output {
 	t.Helper()
 	o := r.do(t)
 	if o.code != 0 {
-		t.Fatalf("%s, queue mode %d, %s: exit code %d\n%s%s", r.program, r.queue, r.way, o.code, o.text, o.errs)
+		t.Fatalf("%s, queue mode %d, %s: %s\n%s%s", r.program, r.queue, r.way, o.end, o.text, o.errs)
 	}
 	return o
 }

@@ -74,8 +74,8 @@ func (p *callCompiler) skip() bool {
 		p.unsupported(c, p.r.Schema().FuncName(c.Func), reason)
 	case access.Unfinished:
 		p.Found.Unverified = AddUnverified(p.Found.Unverified, c.Index, verify.Incomplete, f.Name+" did not return before the recording ended, and is left out")
-	case access.NothingPending, access.Refused, access.Skipped:
-		p.Found.Volatile++ // the result depends on other threads, or on this run
+	case access.NothingPending, access.Refused, access.Busy, access.Skipped:
+		p.Found.Volatile++ // the result depends on other threads, on the device's speed, or on this run
 	case access.Exception:
 		p.exception()
 	case access.Impossible:

@@ -139,6 +139,7 @@ func (p *compiler) finish() error {
 	h := &plan.Header{
 		Slots: uint64(len(p.slots)), UntilNS: p.UntilNS, Zeros: p.pointers.zeros, ZerosReason: uint32(p.zerosReason().Code()),
 		Tolerance: p.o.Tolerance.Code(), Relative: p.o.Tolerance.Relative, Absolute: p.o.Tolerance.Absolute, Scale: p.Scale,
+		Busy: uint32(p.Model.Busy),
 	}
 	t := &plan.Tables{Faults: p.faults.codes}
 	for i := range p.procs {

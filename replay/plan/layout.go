@@ -15,7 +15,7 @@ import "unsafe"
 
 const (
 	magic   = "ACLTPLAN"
-	version = 18
+	version = 19
 
 	headerSize = 4096 // the extents follow
 )
@@ -131,6 +131,8 @@ type Header struct {
 	Scale                  float64 // for recorded times, 0 if they are not kept
 	Relative, Absolute     float64
 	Tolerance, ZerosReason uint32
+	Busy                   uint32 // Runtime.Busy
+	_                      uint32
 	ResultPlaces
 }
 
@@ -318,7 +320,7 @@ type Detail struct {
 
 // player/plan.h asserts the same sizes.
 var (
-	_ [392]byte  = [unsafe.Sizeof(Header{})]byte{}
+	_ [400]byte  = [unsafe.Sizeof(Header{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(extent{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(Doubt{})]byte{}
 	_ [24]byte   = [unsafe.Sizeof(Map{})]byte{}

@@ -36,7 +36,7 @@
 
 #define PLAN_MAGIC "ACLTPLAN"
 #define RESULT_MAGIC "ACLTRSLT"
-#define PLAN_VERSION 18
+#define PLAN_VERSION 19
 #define PLAN_HEADER 4096 /* bytes of the header's page */
 
 enum { SLOT_ZERO, SLOT_DATA, SLOT_SCRATCH, SLOT_SLOTS, SLOT_SHARED, SLOT_HOST_FUNCTION, SLOT_STREAM_FUNCTION, SLOT_CALLBACK, SLOT_POISON, SLOT_ZEROS, SLOT_THREADS };
@@ -122,11 +122,13 @@ struct plan_header {
 	struct plan_table maps;    /* host memory to map */
 	struct plan_table blocks;  /* device memory, if some result depends on its addresses */
 	struct plan_table faults;  /* int32_t: errors of failed tasks that recorded calls returned */
-	uint64_t until_ns; /* limit of an OP_UNTIL */
+	uint64_t until_ns; /* limit of an OP_UNTIL, and of a call that is repeated while its object is busy */
 	double scale;      /* begin each call at its time multiplied by this; 0: as soon as possible */
 	double relative, absolute;
 	uint32_t tolerance; /* a data_type: numbers in results may differ by relative * recorded + absolute; 0: no tolerance */
 	uint32_t zeros_reason; /* the reason by which each process marks the zeros as unknown; 0: it does not */
+	uint32_t busy; /* a call that returns this error, and did not when recorded, is repeated: work still uses its object; 0: none */
+	uint32_t pad;
 	/* Offsets in the file with the results. */
 	uint64_t result_threads, result_slots, result_instructions, result_details, result_kernels, result_size;
 };
@@ -282,7 +284,7 @@ struct result_detail {
 	uint64_t shown; /* bytes in got and want */
 };
 
-_Static_assert(sizeof(struct plan_header) == 392, "plan_header");
+_Static_assert(sizeof(struct plan_header) == 400, "plan_header");
 _Static_assert(sizeof(struct plan_extent) == 24, "plan_extent");
 _Static_assert(sizeof(struct plan_doubt) == 24, "plan_doubt");
 _Static_assert(sizeof(struct plan_map) == 24, "plan_map");

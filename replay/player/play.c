@@ -174,6 +174,13 @@ static __attribute__((noinline)) uint64_t until(const struct plan_template *t, s
 	}
 }
 
+/* Reports whether a call has failed because work still uses its object. The recorded call came after that work. */
+static inline bool too_early(const struct plan_template *t, uint64_t ret)
+{
+	uint32_t busy = P.plan->busy;
+	return busy && (uint32_t)ret == busy && t->bits && (uint32_t)t->want != busy;
+}
+
 /* Stores an instruction's relocations. Returns its spoils, NULL if it has none. */
 static inline const struct plan_reloc *store_relocs(const struct plan_instruction *in)
 {
@@ -337,7 +344,7 @@ static bool play_some(uint64_t thread, uint64_t i, uint64_t end, uint64_t progre
 		uint64_t inner = t->op == OP_UNTIL ? enclose(in, i) : 0;
 		uint64_t ret = player_call(f->how, f->fn, operands + t->operands, slots);
 		flags = RESULT_DONE;
-		if (t->op == OP_UNTIL) {
+		if (t->op == OP_UNTIL || too_early(t, ret)) {
 			*own = (uint64_t)(uintptr_t)own_data(in);
 			ret = until(t, r, f, own, ret);
 			flags |= r->flags;

@@ -23,7 +23,7 @@
 
 #include "acl/acl.h"
 
-enum { BAD_HANDLE = 107017, GONE = 107018, BAD_PARAM = 107000, NO_MEMORY = 207001 };
+enum { BAD_HANDLE = 107017, GONE = 107018, BAD_PARAM = 107000, GRAPH_RUNS = 107037, NO_MEMORY = 207001 };
 
 static int64_t late;
 static int slowed;
@@ -57,7 +57,7 @@ static int trouble(const char *name)
 static uint64_t next_handle;
 static struct { uint64_t handle; int kind; } live[1024];
 static int handles;
-enum { STREAM = 1, EVENT, BINARY, FUNCTION };
+enum { STREAM = 1, EVENT, BINARY, FUNCTION, GRAPH };
 
 static void *make(int kind)
 {
@@ -314,6 +314,23 @@ aclError aclrtSynchronizeDevice(void)
 	if (failed_task(ALWAYS))
 		return failed_task(ALWAYS);
 	return finish(NULL);
+}
+
+aclError aclmdlRIBuildBegin(aclmdlRI *graph, uint32_t flag)
+{
+	(void)flag;
+	BEGIN
+	*graph = make(GRAPH);
+	return 0;
+}
+
+/* The graph runs until it was to be destroyed twice. */
+aclError aclmdlRIDestroy(aclmdlRI graph)
+{
+	static int destroyed;
+
+	BEGIN
+	return known(graph, GRAPH) && destroyed++ < 2 ? GRAPH_RUNS : forget(graph, GRAPH);
 }
 
 /* Returns complete at the fourth query. */

@@ -290,9 +290,22 @@ static void note_bare(void)
 	close(fd);
 }
 
+/* A program may load the runtime with RTLD_LOCAL, as Python does with extensions. Wrappers in LD_PRELOAD look up its functions by RTLD_NEXT,
+ * which searches the global scope only. A namespace that dlmopen made has none: the loader crashes when it is extended. The library stays
+ * loaded, as its engine does. */
+static void join_global_scope(void)
+{
+	void *h = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+	Lmid_t namespace;
+
+	if (h && !dlinfo(h, RTLD_DI_LMID, &namespace) && namespace == LM_ID_BASE)
+		dlopen(library, RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL);
+}
+
 static void open_once(void)
 {
 	pthread_atfork(NULL, NULL, after_fork);
+	join_global_scope();
 	atomic_store(&opening, 1);
 	guest_bind();
 	guest_before_engine();

@@ -391,6 +391,7 @@ const (
 	Unfinished                     // it had not returned when the recording ended
 	NothingPending                 // a poll for callbacks that found none
 	Refused                        // its error came from a callback, which a replay does not run
+	Busy                           // it changed nothing, because launched work still used its object
 	Exception                      // it reads an exception, which only the program's function is given
 	Skipped                        // it changes nothing, and its result is valid in its own run only
 	Impossible                     // api.Func.ReplayError says why
@@ -415,6 +416,8 @@ func (x *Calls) Omits(e *timeline.Event) Omission {
 		return NothingPending
 	case x.m.Refused != 0 && int32(c.Ret) == x.m.Refused && failed(e):
 		return Refused
+	case x.m.Busy != 0 && int32(c.Ret) == x.m.Busy && failed(e):
+		return Busy
 	case f.Task == api.NoTask && slices.ContainsFunc(f.Params, func(q api.Param) bool { return q.Role == api.Use && q.Object == api.Exception && c.Args[q.Word] != 0 }):
 		return Exception
 	case f.SkipOnReplay && !givesNew(e):
