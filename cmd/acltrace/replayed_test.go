@@ -16,8 +16,8 @@ func TestReplayedCodes(t *testing.T) {
 	}{
 		"identical":                   {replay.Report{Verdict: verify.Identical}, 0},
 		"different":                   {replay.Report{Verdict: verify.Different}, exitDiffers},
-		"other errors, not compared":  {replay.Report{DifferingTotal: 1}, exitDiffers},
-		"other errors, some unproved": {replay.Report{Verdict: verify.Unproved, DifferingTotal: 1}, exitDiffers},
+		"other errors, not compared":  {replay.Report{Coverage: replay.Coverage{DifferingTotal: 1}}, exitDiffers},
+		"other errors, some unproved": {replay.Report{Verdict: verify.Unproved, Coverage: replay.Coverage{DifferingTotal: 1}}, exitDiffers},
 		"race":                        {replay.Report{Verdict: verify.Identical, Findings: make([]replay.Finding, 1)}, exitDiffers},
 		"race, some unproved":         {replay.Report{Verdict: verify.Unproved, Findings: make([]replay.Finding, 1)}, exitDiffers},
 		"unproved":                    {replay.Report{Verdict: verify.Unproved}, exitLacks},
