@@ -7,12 +7,17 @@ import "slices"
 type Completeness struct {
 	// Cut is the reason why calls after the last one are missing, "" if the recording came to its end. A recovered trace stays cut.
 	Cut     string
-	Lost    []Gap  // times of lost calls
-	Refused int    // threads without any record
-	Damaged int    // damaged places found so far: see Reader.Damage
-	Window  Window // wanted part of the program's calls
-	Outside []Gap  // times outside the window
+	Lost    []Gap // times of lost calls
+	Refused int   // threads without any record
+	Damaged int   // damaged places found so far: see Reader.Damage
+	// Recording is true if the recorder still runs, so that later calls follow. Cut is BeingRecorded.
+	Recording bool
+	Window    Window // wanted part of the program's calls
+	Outside   []Gap  // times outside the window
 }
+
+// BeingRecorded is the Cut of a trace whose recorder still runs.
+const BeingRecorded = "it is being recorded"
 
 // Accounted returns how many calls the recorded programs made until the trace's end, as far as it says: those that it has, those
 // that are lost, and those that were left out.
@@ -48,6 +53,9 @@ func (r *Reader) Completeness() *Completeness {
 	c := &Completeness{Cut: m.Recovered, Refused: m.Coverage.Refused, Damaged: len(r.Damage()), Window: m.Window}
 	if rec := r.Recovered(); rec != nil {
 		c.Cut = rec.Reason
+	}
+	if r.recording {
+		c.Cut, c.Recording = BeingRecorded, true
 	}
 	older := false
 	for _, g := range slices.Concat(r.Gaps(), r.damaged()) {

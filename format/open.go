@@ -14,6 +14,7 @@ import (
 
 	"github.com/acltrace/acltrace/format/column"
 	"github.com/acltrace/acltrace/format/container"
+	"github.com/acltrace/acltrace/internal/atomicfile"
 )
 
 // contentWhole reports if damage concerns the location of a chunk and not its content.
@@ -22,6 +23,7 @@ func contentWhole(d *ErrCorrupt) bool { return strings.HasSuffix(d.What, "conten
 // Open opens a trace by its index. A file without an index, because the writer died or the end is missing, is searched for whole
 // chunks; see Recovered. The error is ErrNotTrace, ErrVersion, ErrTruncated or ErrCorrupt, or comes from the file system.
 func Open(path string, _ *ReaderOptions) (*Reader, error) {
+	recording := atomicfile.Writing(path) // before the file is read: the recorder may end meanwhile
 	file, err := container.Open(path)
 	if err != nil {
 		return nil, err
@@ -31,6 +33,7 @@ func Open(path string, _ *ReaderOptions) (*Reader, error) {
 		file.Close()
 		return nil, err
 	}
+	r.recording = recording && !r.Complete()
 	return r, nil
 }
 

@@ -23,6 +23,7 @@ type Reader struct {
 	repeated  []int64 // offsets of chunks with gaps that an earlier chunk has
 	events    []eventChunk
 
+	recording  bool // at Open, a recorder was writing the file
 	summaries  []*container.Entry
 	sums       sums // from chunks that summaries have counted
 	countsOnce sync.Once

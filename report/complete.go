@@ -14,14 +14,14 @@ func Completeness(c *format.Completeness) string {
 	if c.Window != format.WindowWhole && (c.Window != format.WindowRing || len(c.Outside) > 0) { // a ring may have had room for all calls
 		all = append(all, outside(c))
 	}
+	if c.Recording {
+		all = append(all, format.BeingRecorded)
+	}
 	if lost := losses(c); len(lost) > 0 {
 		all = append(all, "not complete: "+strings.Join(lost, ", "))
 	}
 	return strings.Join(all, "; ")
 }
-
-// BeingRecorded is the reason why a trace has no end if its recorder is running.
-const BeingRecorded = "it is being recorded"
 
 // outside counts the calls outside the window. They were not to be recorded.
 func outside(c *format.Completeness) string {
@@ -44,7 +44,7 @@ func outside(c *format.Completeness) string {
 }
 
 func losses(c *format.Completeness) (all []string) {
-	if c.Cut != "" {
+	if c.Cut != "" && !c.Recording {
 		all = append(all, c.Cut)
 	}
 	if n := len(c.Lost); n > 0 {

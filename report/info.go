@@ -148,7 +148,7 @@ func NewInfo(path string, r *format.Reader, of *api.Model) (*Info, error) {
 		Libraries: m.Libraries,
 		InfoIntegrity: InfoIntegrity{Unknown: r.Unknown(), DeviceTime: m.DeviceTime, Ended: m.Ended, Sealed: m.Sealed, Divided: m.Divided, Recovered: m.Recovered,
 			Recovery: r.Recovered()},
-		path: path, losses: losses(c), cut: c.Cut, ended: m.EndNS != 0,
+		Recording: c.Recording, path: path, losses: losses(c), cut: c.Cut, ended: m.EndNS != 0,
 	}
 	in.Format.Major, in.Format.Minor = r.Version()
 	for _, p := range r.Processes() {

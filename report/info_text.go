@@ -82,7 +82,7 @@ func (in *Info) programRows(row RowFunc) {
 func (in *Info) end() string {
 	switch {
 	case in.Recording:
-		return "not yet: " + BeingRecorded
+		return "not yet: " + format.BeingRecorded
 	case in.Sealed != "":
 		return "unknown: the ring was saved: " + in.Sealed
 	case in.Recovered != "":
@@ -299,8 +299,7 @@ func (in *Info) completeRows(row RowFunc) {
 	case in.Complete:
 		row("complete", "yes")
 	case in.Recording:
-		losses := slices.Concat([]string{BeingRecorded}, slices.DeleteFunc(slices.Clone(in.losses), func(s string) bool { return s == in.cut }))
-		row("complete", "not yet: %s", strings.Join(losses, ", "))
+		row("complete", "not yet: %s", strings.Join(slices.Concat([]string{format.BeingRecorded}, in.losses), ", "))
 	default:
 		row("complete", "%s: %s", Bad("no"), strings.Join(in.losses, ", "))
 	}

@@ -170,8 +170,8 @@ func (s *State) kernelOf(e *Event) string {
 		return n
 	}
 	for _, u := range e.Uses {
-		if u.Object.Kind == api.Function && u.Object.Name != "" {
-			return u.Object.Name
+		if u.Object.Kind == api.Function {
+			return s.launchName(e, u.Object)
 		}
 	}
 	return s.kernel(e)

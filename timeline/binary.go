@@ -1,6 +1,8 @@
 package timeline
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 
 	"github.com/acltrace/acltrace/api"
@@ -30,6 +32,41 @@ func (s *State) kernel(e *Event) string {
 		}
 	}
 	return ""
+}
+
+// launchName returns the kernel name of a function's launches. A function without a name, which is older than the trace or was found by its
+// number, has the name in the argument block of its first launch. Without a block its handle distinguishes it from others.
+func (s *State) launchName(e *Event, o *Object) string {
+	if o.Name == "" && o.handleName == "" {
+		if x := s.Operator(e, s.launchArgs(e)); x != nil {
+			o.Name = x.Name
+		} else {
+			o.handleName = "function 0x" + strconv.FormatUint(o.Handle, 16)
+		}
+	}
+	return cmp.Or(o.Name, o.handleName)
+}
+
+// launchArgs returns the kernel arguments in the call, nil if the trace lacks them. A Walk omits the data of most calls.
+func (s *State) launchArgs(e *Event) []byte {
+	i := slices.IndexFunc(e.Fn.Params, func(p api.Param) bool { return p.Role == api.Args })
+	if i < 0 {
+		return nil
+	}
+	data := e.Call.Data
+	if len(data) == 0 && s.reader != nil {
+		c, err := s.reader.Call(e.Call.Index)
+		if err != nil {
+			return nil
+		}
+		data = c.Data
+	}
+	for k := range data {
+		if d := &data[k]; int(d.Param) == i && d.Item == 0 && d.Dir == format.DirIn && d.Status == format.Whole {
+			return s.content(d)
+		}
+	}
+	return nil
 }
 
 // Arguments returns the arguments that the binary declares for the kernel of a launch, nil if it declares none.

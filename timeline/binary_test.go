@@ -1,6 +1,7 @@
 package timeline_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/acltrace/acltrace/api/acl"
@@ -28,5 +29,48 @@ func TestOperatorsAreShown(t *testing.T) {
 	})
 	if len(got) != 2 || got[0] != "0x7ffe0000 aclnnAbs(float16[2,3], out float16[2,3])" || got[1][:30] != "0x7ffe0000 {0x6b6c62706f6c6361" {
 		t.Errorf("%q", got)
+	}
+}
+
+// In a program that ran before the trace began, all launches were those of one unknown kernel, and no steps were found.
+func TestLaunchesOfOlderFunctions(t *testing.T) {
+	const steps = 12
+	of := func(name string) testtrace.Mod {
+		return testtrace.Reads("hostArgs", 0, testtrace.OnTensors(name, testtrace.Contiguous(devA, block.Out, 0, 64)).Bytes())
+	}
+	opaque := testtrace.Reads("hostArgs", 0, make([]byte, 64))
+	for name, c := range map[string]struct {
+		args [3]testtrace.Mod
+		want []string
+	}{
+		"operators":    {[3]testtrace.Mod{of("aclnnMm"), of("aclnnGelu"), of("aclnnAdd")}, []string{"aclnnMm", "aclnnGelu", "aclnnAdd"}},
+		"opaque":       {[3]testtrace.Mod{opaque, opaque, opaque}, []string{"function 0x6601", "function 0x6602", "function 0x6603"}},
+		"not recorded": {[3]testtrace.Mod{}, []string{"function 0x6601", "function 0x6602", "function 0x6603"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := tell(t)
+			for range steps {
+				for i, with := range []int{0, 0, 1, 0, 2} {
+					var mods []testtrace.Mod
+					if c.args[with] != nil && i != 1 { // each function is named once
+						mods = append(mods, c.args[with])
+					}
+					s.Then("aclrtLaunchKernelWithHostArgs", testtrace.A(0x6601+uint64(with), 1, strA, 0, 0x7ffe0000, 64, 0, 0), mods...)
+				}
+				s.Then("aclrtSynchronizeStream", testtrace.A(strA))
+			}
+			tl := s.Load()
+			var got []string
+			for i := range tl.Tasks {
+				got = append(got, tl.Tasks[i].Name)
+			}
+			a, b, d := c.want[0], c.want[1], c.want[2]
+			if want := slices.Repeat([]string{a, a, b, a, d}, steps); !slices.Equal(got, want) {
+				t.Errorf("launches of %q", got)
+			}
+			if n := len(tl.Steps().List); n < steps-1 || n > steps {
+				t.Errorf("%d steps of %d: %s", n, steps, tl.Steps().Why)
+			}
+		})
 	}
 }

@@ -46,7 +46,7 @@ func TestKernelNames(t *testing.T) {
 	s.Then("rtAicpuKernelLaunchWithFlag", testtrace.A(0x7ffe0020, 1, 0x7ffe0100, 0, strA, 0), testtrace.Reads("launchNames", 0, testtrace.Words(1, 2, 0)),
 		testtrace.Reads("launchNames", 1, []byte("libcpu_kernels.so")), testtrace.Reads("launchNames", 2, []byte("RunCast")))
 	s.Then("rtKernelLaunchWithHandleV2", testtrace.A(bin, 3, 8, 0x7ffe0100, 0, strA, 0))
-	want := []string{"", "Add", "Add", "Mul", "", "Softmax", "Unique", "TopK", "RunCast", ""}
+	want := []string{"function 0x560000001000", "Add", "Add", "Mul", "function 0x6602", "Softmax", "Unique", "TopK", "RunCast", ""}
 	if got := s.kernels(); !slices.Equal(got, want) {
 		t.Errorf("kernels %q, want %q", got, want)
 	}

@@ -63,6 +63,7 @@ type Object struct {
 	Hosted bool // memory that the program accesses without a call, like its own
 	Device int  // device number, NoDevice if unknown
 
+	handleName string  // for a launched function without a Name: see launchName
 	occupies   bool    // device memory counts it
 	physical   *Object // physical memory of a mapping, or of a further handle
 	references int     // to physical memory: live objects with this as physical

@@ -275,7 +275,7 @@ func TestBrackets(t *testing.T) {
 		s.Then("aclrtCreateEvent", testtrace.A(0), testtrace.Outs("event", ev)) // ends at 70
 		return s
 	}
-	const a, b = "stream 1: unknown kernel ", "stream 2: unknown kernel "
+	const a, b = "stream 1: function 0x6601 ", "stream 2: function 0x6601 "
 	t.Run("stream", func(t *testing.T) {
 		s := begin(t)
 		s.launch(strA) // 80
@@ -290,7 +290,7 @@ func TestBrackets(t *testing.T) {
 		s.launch(0)
 		s.on(2).launch(strA)
 		s.on(0).Then("aclrtSynchronizeDevice", nil) // 140
-		wantBrackets(t, s, a+"80-150", "default stream: unknown kernel 100-150", a+"120-150?")
+		wantBrackets(t, s, a+"80-150", "default stream: function 0x6601 100-150", a+"120-150?")
 	})
 	t.Run("failed synchronization", func(t *testing.T) {
 		s := begin(t)
@@ -323,7 +323,7 @@ func TestBrackets(t *testing.T) {
 		s.Then("aclrtDestroyStream", testtrace.A(strA)) // 100
 		s.Stream(strA)                                  // the same handle
 		s.launch(strA)                                  // 140
-		wantBrackets(t, s, a+"80-110", "stream 2: unknown kernel 140-150?")
+		wantBrackets(t, s, a+"80-110", "stream 2: function 0x6601 140-150?")
 	})
 	t.Run("two devices", func(t *testing.T) {
 		s := tell(t)
@@ -333,7 +333,7 @@ func TestBrackets(t *testing.T) {
 		s.launch(0) // 80
 		s.Then("aclrtSynchronizeDevice", nil)
 		tl := s.Load()
-		if got, want := brackets(tl), []string{"default stream: unknown kernel 40-110?", "default stream of device 1: unknown kernel 80-110"}; !slices.Equal(got, want) {
+		if got, want := brackets(tl), []string{"default stream: function 0x6601 40-110?", "default stream of device 1: function 0x6601 80-110"}; !slices.Equal(got, want) {
 			t.Errorf("tasks %q, want %q", got, want)
 		}
 		if tl.Lanes[0].Device != 0 || tl.Lanes[1].Device != 1 || tl.Lanes[1].Waited != 10 || tl.Lanes[0].Waited != 0 {

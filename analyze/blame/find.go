@@ -1,6 +1,7 @@
 package blame
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -20,6 +21,7 @@ type candidates struct {
 	unfinished *format.Call           // of open, the one that stood for the longest time
 	waits      map[waiter]*waitSeries // waits that timed out and did not succeed since
 	wrong      *format.Call           // first failed call
+	repeated   *format.Call           // first call that initialized or finalized the runtime once more, which harms nothing
 	captures   []*format.Call         // failed calls with a code for captures, the oldest ones
 }
 
@@ -35,7 +37,7 @@ type waitSeries struct{ first *format.Call }
 const maxCaptureFailures = 1 << 12
 
 // find finds the failed call: the one that the options name, or the first device error or the call that broke a capture, whichever is earlier, or
-// the call that never returned, or the first wait in a series that timed out, or the first failed call.
+// the call that never returned, or the first wait in a series that timed out, or the first failed call. A repeated initialization is the last choice.
 func (b *blamer) find() error {
 	if b.o.Call != nil {
 		c, err := b.r.Call(*b.o.Call)
@@ -76,9 +78,9 @@ func (b *blamer) find() error {
 			return b.failed(c)
 		}
 	}
-	switch {
-	case x.wrong != nil && b.o.Task == nil:
-		return b.failed(x.wrong)
+	switch wrong := cmp.Or(x.wrong, x.repeated); {
+	case wrong != nil && b.o.Task == nil:
+		return b.failed(wrong)
 	case b.o.Task == nil && len(b.rep.Died) == 0:
 		b.unfailed, b.until = true, math.MaxInt64
 	}
@@ -134,8 +136,12 @@ func (b *blamer) asked(c *format.Call) bool {
 // see follows a failed call.
 func (x *candidates) see(m *api.Model, f *api.Func, c *format.Call) {
 	code := int32(c.Ret)
-	if x.wrong == nil {
-		x.wrong = c.Clone()
+	first := &x.wrong
+	if slices.Contains(m.Causes.Reinitialized, code) || slices.Contains(m.Causes.Refinalized, code) {
+		first = &x.repeated
+	}
+	if *first == nil {
+		*first = c.Clone()
 	}
 	if slices.Contains(m.Classes.Capture, code) && len(x.captures) < maxCaptureFailures {
 		x.captures = append(x.captures, c.Clone())

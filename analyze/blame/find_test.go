@@ -111,6 +111,13 @@ func TestBlameExplainsCodes(t *testing.T) {
 			s.Thread = 1
 			s.Then("aclInit", a(0), fails(100002))
 		}, "call 2 aclInit on thread 4001 had initialized the runtime"},
+		// The program ignored the first failure, and everything after it worked.
+		"initialized twice, and a failure": {func(s *testtrace.Sequence) {
+			s.Then("aclInit", a(0))
+			s.Then("aclInit", a(0), fails(100002))
+			s.Then("aclFinalize", a())
+			s.Then("aclrtSetDevice", a(0), fails(100001))
+		}, "call 2 aclFinalize on thread 4001 had finalized the runtime"},
 		"finalized twice": {func(s *testtrace.Sequence) {
 			s.Then("aclInit", a(0))
 			s.Then("aclFinalize", a())

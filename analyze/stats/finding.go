@@ -106,7 +106,7 @@ func (x *summer) callFindings() (out []Finding) {
 	if f := x.firsts.noEnd; f != nil {
 		out = append(out, Finding{Kind: NoEnd, Count: x.noEnds, Call: &f.call, Func: f.fn})
 	}
-	if s.Gaps > 0 || x.w.Reader.Completeness().Cut != "" && s.Selection == "" {
+	if c := x.w.Reader.Completeness(); s.Gaps > 0 || c.Cut != "" && !c.Recording && s.Selection == "" {
 		out = append(out, Finding{Kind: LostCalls, Count: s.CallsLost})
 	}
 	for i := range s.Retries {

@@ -361,7 +361,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Stats, error) {
 		return nil, err
 	}
 	complete := r.Completeness()
-	x.s.Scope, x.s.Cut = complete.Scope(), !r.Complete()
+	x.s.Scope, x.s.Cut = complete.Scope(), !r.Complete() && !complete.Recording
 	if x.s.Selection != "" {
 		x.s.CallsOf = x.w.Calls
 	} else if x.s.Ranks, err = ranks.Compare(r, m, longest); err != nil {

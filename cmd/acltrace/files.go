@@ -211,11 +211,11 @@ func unsound(path string, rep *format.CheckReport) error {
 		damage, lacks = damage-1, end
 	}
 	state, next := lacks+"; the rest is undamaged", report.RecoverCommand(path)
-	switch running, _ := recording(path, rep.UUID, rep.Complete); {
+	switch {
 	case damage > 0:
 		state = "damaged"
-	case running:
-		state, next = "not finished: "+report.BeingRecorded, []string{"acltrace", "top", path}
+	case !rep.Complete && atomicfile.Writing(path):
+		state, next = "not finished: "+format.BeingRecorded, []string{"acltrace", "top", path}
 	case rep.Complete:
 		return &exit{exitFailed, errors.New(path + ": " + state)} // acltrace recover does not find the payloads
 	}

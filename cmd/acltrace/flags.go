@@ -363,12 +363,10 @@ func replayed(rep *replay.Report) error {
 	switch {
 	case rep.Crash != nil || rep.Refused():
 		return &exit{code: exitFailed}
-	case rep.Verdict == verify.Different:
+	case rep.Verdict == verify.Different, rep.DifferingTotal > 0, len(rep.Findings) > 0:
 		return &exit{code: exitDiffers}
 	case rep.Verdict == verify.Unproved, len(rep.Lost) > 0:
 		return &exit{code: exitLacks}
-	case rep.DifferingTotal > 0:
-		return &exit{code: exitFailed} // not compared, and calls returned other errors
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func (a *app) infoCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			in.Recording, in.Standing = recording(args[0], r.Meta().UUID, r.Complete())
+			in.Standing = inProgress(r.Meta().UUID, r.Complete())
 			if asJSON {
 				return a.printJSON(in)
 			}

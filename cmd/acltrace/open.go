@@ -9,7 +9,6 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/runtimes"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/internal/standing"
 	"github.com/acltrace/acltrace/record/detect"
@@ -87,31 +86,26 @@ func open(path string) (*format.Reader, *api.Model, error) {
 
 // close closes a trace and prints the losses.
 func (a *app) close(r *format.Reader) error {
-	c := r.Completeness()
-	if running, _ := recording(r.Path(), r.Meta().UUID, r.Complete()); running {
-		c.Cut = report.BeingRecorded
-	}
-	a.complete(r.Path(), c)
+	a.complete(r.Path(), r.Completeness())
 	return r.Close()
 }
 
-// recording reports whether a trace is being written, and asks its recorder for the calls in progress. A recorder responds
-// only while its program runs, but holds the lock of the file from the first byte to the last.
-func recording(path, uuid string, complete bool) (running bool, calls []standing.Call) {
+// inProgress asks the recorder of a trace for the calls in progress. It responds only while its program runs.
+func inProgress(uuid string, complete bool) []standing.Call {
 	if complete {
-		return false, nil
+		return nil
 	}
 	if dir := session.Writing(uuid); dir != "" {
 		if st, err := session.Ask(dir, &session.Request{Do: session.ActStatus}); err == nil {
-			return true, st.Standing
+			return st.Standing
 		}
 	}
-	return atomicfile.Writing(path), nil
+	return nil
 }
 
 // stands prints the calls in progress if the trace is being recorded: the file does not have them yet.
 func (a *app) stands(r *format.Reader) {
-	if _, list := recording(r.Path(), r.Meta().UUID, r.Complete()); len(list) > 0 {
+	if list := inProgress(r.Meta().UUID, r.Complete()); len(list) > 0 {
 		report.Printf(a.err, "acltrace: %s is being recorded; calls in progress:\n", r.Path())
 		report.StandingText(a.err, "  ", list)
 	}
@@ -126,7 +120,7 @@ func (a *app) complete(path string, c *format.Completeness) {
 	if len(c.Lost) > 0 && a.instead != "" {
 		said += ": " + a.instead
 	}
-	if c.Damaged > 0 || c.Cut != "" && c.Cut != report.BeingRecorded {
+	if c.Damaged > 0 || c.Cut != "" && !c.Recording {
 		said += "; acltrace fsck lists the damage"
 	}
 	a.lacking = a.lacking || !c.Whole()

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,5 +34,21 @@ func TestNoCallDoesNotContradictWhatFollows(t *testing.T) {
 	o.Capture.Armed = true
 	if s := nothing(o, &record.Result{}); !strings.Contains(s, "acltrace ctl start") || strings.Contains(s, "did not call") {
 		t.Errorf("armed, and never started: %q", s)
+	}
+}
+
+// The JSON summary had no key for the operators that were not computed, which the text names.
+func TestSummaryNamesOperatorsThatAreNotComputed(t *testing.T) {
+	var out, errs bytes.Buffer
+	want := []string{"aclnnAbs", "aclnnAdd"}
+	a := newApp(strings.NewReader(""), &out, &errs)
+	if err := a.recorded(&record.Options{Model: acl.Model}, &record.Result{Kernels: record.KernelResult{NotComputed: want}}, nil, &ending{json: true}); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		NotComputed []string `json:"not_computed"`
+	}
+	if err := json.Unmarshal(errs.Bytes(), &got); err != nil || !slices.Equal(got.NotComputed, want) {
+		t.Errorf("%v: %s", err, errs.String())
 	}
 }

@@ -380,6 +380,8 @@ type recordResult struct {
 	Incomplete string            `json:"incomplete,omitempty"` // why the recording ended before the program
 	ExitCode   int               `json:"exit_code"`            // the program's exit code; 128 and the signal if one killed it
 	Signal     int               `json:"signal,omitempty"`     // signal that killed the program
+	// NotComputed are the operators that no kernel library computes: results that depend on them are unknown.
+	NotComputed []string `json:"not_computed,omitempty"`
 }
 
 // A recordedRank is the trace of one rank.
@@ -395,7 +397,7 @@ func resultJSON(res *record.Result) *recordResult {
 		Stopped: res.Stop,
 		Output:  res.Output, NoFile: res.File.Missing, OlderKept: res.File.OlderKept, Moved: append([]string{}, res.File.Moved...), Sealed: res.Sealed, Bytes: res.File.Bytes, BlobFile: res.File.BlobFile, BlobBytes: res.File.BlobBytes,
 		Calls: res.Calls, Failed: res.Failed, Unfinished: res.Unfinished, Lost: res.Lost, Unwritten: res.Unwritten, Threads: res.Refused, Processes: res.Processes,
-		Unseen: append([]format.Unhooked{}, res.Unhooked...), Full: res.File.Full, ExitCode: res.ExitCode, Signal: res.Signal,
+		Unseen: append([]format.Unhooked{}, res.Unhooked...), Full: res.File.Full, ExitCode: res.ExitCode, Signal: res.Signal, NotComputed: res.Kernels.NotComputed,
 	}
 	for _, f := range res.Ranks {
 		r.Ranks = append(r.Ranks, recordedRank(f))

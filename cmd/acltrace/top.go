@@ -96,7 +96,7 @@ func empty(path string) bool {
 
 // show prints the sums over the previous screen, or after previous output.
 func (a *app) show(path string, t *report.Top, asJSON, screen bool) error {
-	_, t.Standing = recording(path, t.UUID, !t.Recording)
+	t.Standing = inProgress(t.UUID, !t.Recording)
 	if asJSON {
 		return json.NewEncoder(report.NewJSON(a.raw)).Encode(t)
 	}

@@ -1,11 +1,13 @@
 package torchtest
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -35,6 +37,8 @@ const (
 	alone way = "alone"
 	shim  way = "shim"
 	ebpf  way = "ebpf"
+	// A program runs twice in one process. Its second run is recorded.
+	attach way = "attach"
 )
 
 // run is one run of a program.
@@ -64,29 +68,83 @@ func (r *run) do(t *testing.T) *output {
 	switch r.way {
 	case shim:
 		args = []string{"record", "--sim", "-q", "-o", o.trace}
-	case ebpf:
+	case ebpf, attach:
 		if os.Geteuid() != 0 {
 			t.Skip("eBPF needs root")
+		}
+		if r.way == attach {
+			break
 		}
 		args = []string{"record", "--sim", "-q", "-o", o.trace, "--probe", "ebpf"}
 	}
 	args = append(append(args, r.flags...), "--", python)
-	words := strings.Fields(r.program)
-	if !strings.Contains(words[0], "/") {
-		words[0] = filepath.Join("internal/torchtest/programs", words[0])
+	programs := filepath.Join(testenv.Root(t), "internal/torchtest/programs")
+	if r.way == attach {
+		args = append(args, filepath.Join(programs, "twice.py"))
 	}
-	words[0] = filepath.Join(testenv.Root(t), words[0])
+	words := strings.Fields(r.program)
+	if strings.Contains(words[0], "/") {
+		words[0] = filepath.Join(testenv.Root(t), words[0])
+	} else {
+		words[0] = filepath.Join(programs, words[0])
+	}
 	c := exec.Command(testenv.Built(t, "bin/acltrace"), append(args, words...)...)
 	c.Env = append(os.Environ(), "TASK_QUEUE_ENABLE="+strconv.Itoa(r.queue), "ACLSIM_DEVICES=2", "PYTHONFAULTHANDLER=1")
 	c.Env = append(c.Env, r.env...)
-	var out, errs bytes.Buffer
-	c.Stdout, c.Stderr = &out, &errs
-	err := c.Run()
+	var errs bytes.Buffer
+	c.Stderr = &errs
+	var err error
+	if r.way == attach {
+		o.text, err = o.attach(t, c)
+	} else {
+		var out []byte
+		out, err = c.Output()
+		o.text = string(out)
+	}
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	o.text, o.errs, o.code, o.end = out.String(), errs.String(), c.ProcessState.ExitCode(), c.ProcessState.String()
+	o.errs, o.code, o.end = errs.String(), c.ProcessState.ExitCode(), c.ProcessState.String()
 	return o
+}
+
+// attach runs a command and records it from the end of its first run. It returns the output of the second one.
+func (o *output) attach(t *testing.T, c *exec.Cmd) (text string, err error) {
+	t.Helper()
+	more, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Process.Kill() })
+	pid, lines := "", bufio.NewReader(from)
+	for first := false; !first; {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return line, c.Wait()
+		}
+		pid, first = strings.CutPrefix(strings.TrimSpace(line), "process ")
+	}
+	var errs bytes.Buffer
+	recorder := exec.Command(testenv.Built(t, "bin/acltrace"), "attach", pid, "-o", o.trace)
+	recorder.Stderr = &errs
+	if err := recorder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Wait(t, "the recorder", func() bool { _, err := os.Stat(o.trace); return err == nil })
+	more.Close()
+	b, _ := io.ReadAll(lines)
+	err = c.Wait()
+	if err := recorder.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, errs.String())
+	}
+	return string(b), err
 }
 
 // ok fails the test unless the program ended well.
@@ -152,6 +210,9 @@ func TestSameOutput(t *testing.T) {
 		{program: "caches.py", queue: 0, way: ebpf},
 		{program: "caches.py", queue: 1, way: shim},
 		{program: "caches.py", queue: 2, way: shim},
+		{program: "smoke.py " + all, queue: 0, way: attach},
+		{program: "sizes.py", queue: 1, way: attach},
+		{program: "caches.py", queue: 2, way: attach},
 	} {
 		t.Run(fmt.Sprintf("%s/%d/%s", strings.Fields(r.program)[0], r.queue, r.way), func(t *testing.T) {
 			t.Parallel()
@@ -209,8 +270,18 @@ func TestCounts(t *testing.T) {
 }
 
 // A training run has its steps, and its operators run on the device. The framework computes an operator that is missing on the CPU, unseen.
+// A trace of a running program had one kernel and no steps, since it lacks the calls that found the operators.
 func TestTraining(t *testing.T) {
-	o := (&run{program: "examples/pytorch/train.py 12", queue: 1, way: shim}).ok(t)
+	for _, w := range []way{shim, attach} {
+		t.Run(string(w), func(t *testing.T) {
+			t.Parallel()
+			training(t, w)
+		})
+	}
+}
+
+func training(t *testing.T, w way) {
+	o := (&run{program: "examples/pytorch/train.py 12", queue: 1, way: w}).ok(t)
 	// Version queries failed, and helpers of the operators counted as unknown functions of the runtime.
 	i := o.info(t)
 	if i.Calls.Failed > 0 || slices.ContainsFunc(i.Coverage.AskedFor, func(name string) bool { return strings.HasPrefix(name, "acl") }) {
