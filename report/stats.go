@@ -266,7 +266,7 @@ func rangeText(t *table, s *stats.Stats) {
 // phaseNames are the words for phases, and for what they count.
 var phaseNames = map[stats.PhaseKind][2]string{stats.SetUp: {"set-up: devices, streams, memory"}, stats.LoadBinaries: {"load of binaries", "binary"}, stats.Weights: {"copies to the device", "copy"},
 	stats.FirstRuns: {"first runs", "kernel"}, stats.WarmUp: {"warm-up", "run"}, stats.Captures: {"captures", "capture"},
-	stats.UntilStep: {"until the first step"}}
+	stats.UntilStep: {"until the step"}}
 
 // longStartUp and bigStartUp are nanoseconds, and bytes to the device, from which the start-up is shown. It is shown with captures too.
 const longStartUp, bigStartUp = 10e9, 64 << 20
@@ -276,7 +276,7 @@ func startUpText(t *table, u *stats.StartUp) {
 	if u == nil || u.NS < longStartUp && len(u.Captures) == 0 && !slices.ContainsFunc(u.Phases, func(p stats.Phase) bool { return p.Bytes >= bigStartUp }) {
 		return
 	}
-	Printf(t, "\nbefore step 0\tshare\town time\tcalls\tbytes\t  phase: %s in all\n", human.Duration(u.NS))
+	Printf(t, "\nbefore step %d\tshare\town time\tcalls\tbytes\t  phase: %s in all\n", u.Step, human.Duration(u.NS))
 	for _, p := range u.Phases {
 		name, bytes := phaseNames[p.Kind][0], "-"
 		if p.Count > 0 {

@@ -5,13 +5,15 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
-// StartUp divides the time from the first call of the process with the steps to its first step. A phase has the calls of its kind, in all threads, with
+// StartUp divides the time from the first call of the process with the steps to its first typical step: a step before that is warm-up. A phase has the calls of its kind, in all threads, with
 // the program's own time before each: reading a file belongs to the copy of its content. A wait belongs to the work before it. The times of the
 // phases add up to NS.
 type StartUp struct {
-	NS     int64   `json:"ns"`     // from the first call to the first step
+	Step   int     `json:"step"`   // the first typical step
+	NS     int64   `json:"ns"`     // from the first call to that step
 	Phases []Phase `json:"phases"` // those with calls, in the order of their first calls
 	// Captures are the captures of graphs in their order, which are those for several batch sizes in most programs; the first 1,000.
 	Captures []CaptureTime `json:"captures"`
@@ -56,7 +58,9 @@ const maxCaptures = 1000
 type startUp struct {
 	process   uint32
 	begun     bool
-	over      bool
+	step      int        // of the latest call
+	steps     []*StartUp // up to the latest steps, of which some may be typical
+	done      *StartUp
 	from      int64
 	until     int64 // time that is divided so far
 	phases    []Phase
@@ -68,20 +72,15 @@ type startUp struct {
 
 // call adds a call, unless a step has begun.
 func (u *startUp) call(w *timeline.Walk, h *timeline.HostCall, k *timeline.Task) {
-	if u.over || h.Fn == nil || h.Fn.PollsCallbacks || h.Fn.HostCallback || w.Process(h.Thread) != u.process {
-		return
-	}
-	if h.Step >= 0 {
-		u.over = true
-		if own := h.Start - u.until; u.begun && own > 0 {
-			u.phases = append(u.phases, Phase{Kind: UntilStep, NS: own, OwnNS: own})
-			u.until = h.Start
-		}
+	if u.done != nil || h.Fn == nil || h.Fn.PollsCallbacks || h.Fn.HostCallback || w.Process(h.Thread) != u.process {
 		return
 	}
 	if !u.begun {
-		u.begun, u.from, u.until = true, h.Start, h.Start
-		u.last = SetUp
+		u.begun, u.from, u.until, u.step, u.last = true, h.Start, h.Start, -1, SetUp
+	}
+	if h.Step >= 0 && h.Step != u.step {
+		u.step = h.Step
+		u.steps = append(u.steps, u.before(h))
 	}
 	kind, counts := u.kind(h, k)
 	i := slices.IndexFunc(u.phases, func(p Phase) bool { return p.Kind == kind })
@@ -154,14 +153,34 @@ func (u *startUp) captured(h *timeline.HostCall) {
 	}
 }
 
-// list returns the start-up, nil if the trace has no step, or no call before it.
-func (u *startUp) list() *StartUp {
-	if !u.over || u.until == u.from {
-		return nil
+// before returns the start-up as it is if the step that begins with a call is typical.
+func (u *startUp) before(h *timeline.HostCall) *StartUp {
+	s := &StartUp{Step: h.Step, NS: max(h.Start, u.until) - u.from, Phases: slices.Clone(u.phases), Captures: []CaptureTime{}}
+	if own := h.Start - u.until; own > 0 {
+		s.Phases = append(s.Phases, Phase{Kind: UntilStep, NS: own, OwnNS: own})
 	}
-	s := &StartUp{NS: u.until - u.from, Phases: u.phases, Captures: []CaptureTime{}}
 	for _, c := range u.captures {
 		s.Captures = append(s.Captures, *c)
 	}
 	return s
+}
+
+// stepped takes a step that has ended, in their order.
+func (u *startUp) stepped(p *step.Step) {
+	i := slices.IndexFunc(u.steps, func(s *StartUp) bool { return s.Step == p.Index })
+	if u.done != nil || i < 0 {
+		return
+	}
+	if p.Typical {
+		u.done = u.steps[i]
+	}
+	u.steps = u.steps[i+1:]
+}
+
+// list returns the start-up, nil if the trace has no typical step, or no call before it.
+func (u *startUp) list() *StartUp {
+	if u.done == nil || u.done.NS == 0 {
+		return nil
+	}
+	return u.done
 }

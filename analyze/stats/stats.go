@@ -60,7 +60,7 @@ type Answer struct {
 	Findings []Finding `json:"findings"`
 	// DeviceTimes is true if the program was recorded with device times.
 	DeviceTimes bool     `json:"device_times"`
-	StartUp     *StartUp `json:"start_up"` // time before the first step, nil if there is none, and for a selection
+	StartUp     *StartUp `json:"start_up"` // time before the first typical step, nil if there is none, and for a selection
 	Shares      *Shares  `json:"shares"`   // nil if no call has a duration
 	Devices     []Device `json:"devices"`  // sums over the streams of each device
 }
@@ -664,6 +664,7 @@ func (x *summer) step(p *step.Step) error {
 	from, to := x.w.Selector().Window()
 	whole := x.w.Selected() && p.From >= from && p.To <= to
 	x.within.Step(p, whole)
+	x.startUp.stepped(p)
 	if x.groups != nil {
 		if err := x.groups.stepped(p); err != nil {
 			return err
