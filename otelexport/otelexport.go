@@ -201,6 +201,8 @@ type Options struct {
 	Select             *timeline.Selection // calls, nil for all
 	// Progress receives the approximate number of calls sent or written, and the total, from one goroutine at a time.
 	Progress func(done, total int)
+	// Traced receives the number of traces made so far, after each, from one goroutine at a time; nil for nobody.
+	Traced func(n int)
 	// Resume is the state of an interrupted export to continue; nil to start from the beginning.
 	Resume *State
 	// Save receives the state about once a second, and at the end if Send fails, from one goroutine at a time. The
@@ -209,7 +211,7 @@ type Options struct {
 }
 
 func (o *Options) spans() *spans.Options {
-	return &spans.Options{Layout: o.Layout, Brackets: o.Brackets, MaxSpans: o.MaxSpans, MaxBytes: o.MaxBytes, NoSteps: o.NoSteps, DeviceAs: o.DeviceAs, Select: o.Select}
+	return &spans.Options{Layout: o.Layout, Brackets: o.Brackets, MaxSpans: o.MaxSpans, MaxBytes: o.MaxBytes, NoSteps: o.NoSteps, DeviceAs: o.DeviceAs, Select: o.Select, Traced: o.Traced}
 }
 
 // Result reports the export. After an error it has the part that was sent before.

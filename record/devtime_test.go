@@ -216,14 +216,42 @@ func TestDeviceTimeRefused(t *testing.T) {
 	}
 }
 
-// A program that never synchronizes uses up the pairs of events. Further tasks are counted, without another effect.
+// A program that does not synchronize uses up the pairs of events. Further tasks are counted, the recorder says so once, and the next wait frees the pairs.
 func TestDeviceTimePool(t *testing.T) {
 	t.Setenv("ACLSIM_MODEL", "instant")
 	t.Setenv("ACLSIM_KERNELS", "")
 	program := testenv.CompileC(t, "devtime_pool", []string{source("devtime_pool.c")})
-	r, res, _ := run(t, record.Options{Capture: record.Capture{Calls: record.Calls{DeviceTime: 1}}}, program)
+	var notes []string
+	r, res, _ := run(t, record.Options{Capture: record.Capture{Calls: record.Calls{DeviceTime: 1}}, Waiting: func(what string) { notes = append(notes, what) }}, program)
 	said := r.Meta().DeviceTime
+	if len(notes) != 1 || !strings.Contains(notes[0], "too many tasks are not complete") {
+		t.Errorf("the recorder says %q", notes)
+	}
 	if res.ExitCode != 0 || said.PoolExhausted != 904 || said.Measured != 4096+10 || said.NeverSynchronized != 5 {
 		t.Errorf("%+v, %+v", res, said)
+	}
+}
+
+// Tasks on streams that the program joins by an event, and does not wait for, were not measured, and used up the pairs of events for good.
+func TestDeviceTimeOfJoinedStreams(t *testing.T) {
+	t.Setenv("ACLSIM_MODEL", "instant")
+	t.Setenv("ACLSIM_KERNELS", "")
+	const steps, joined, loose = 60, 100, 10
+	program := testenv.CompileC(t, "devtime_joined", []string{source("devtime_joined.c")})
+	r, res, _ := run(t, record.Options{Capture: record.Capture{Calls: record.Calls{DeviceTime: 1}}}, program, fmt.Sprint(steps))
+	said := r.Meta().DeviceTime
+	// Those that nobody waits for may run after the last wait.
+	if res.ExitCode != 0 || said.PoolExhausted != 0 || said.NeverSynchronized > loose || said.Measured+said.NeverSynchronized != steps*(joined+loose+2) {
+		t.Errorf("%+v, %+v", res, said)
+	}
+	tl := scene(t, r)
+	by := map[string]int{}
+	for i := range tl.Tasks {
+		if tl.Tasks[i].Measured {
+			by[tl.Lanes[tl.Tasks[i].Lane].Name]++
+		}
+	}
+	if by["stream 1"] != steps*joined {
+		t.Errorf("measured: %v", by)
 	}
 }

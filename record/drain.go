@@ -2,6 +2,7 @@ package record
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"time"
 	"unsafe"
@@ -9,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/probe/ring"
 )
@@ -27,6 +29,7 @@ func (r *recorder) drain(s *ring.Session, over func() bool) error {
 	for {
 		if over() {
 			err := r.rest(s)
+			r.untimed(s)
 			r.answer(s) // requests since the previous round: recording may have been off
 			return errors.Join(err, r.reap(s), r.resumed(r.now()), r.steps.leftOut(), r.rows.Finish())
 		}
@@ -40,6 +43,7 @@ func (r *recorder) drain(s *ring.Session, over func() bool) error {
 			if err := r.reap(s); err != nil {
 				return err
 			}
+			r.untimed(s)
 			reaped = time.Now()
 		}
 		r.answer(s)
@@ -88,6 +92,22 @@ func (r *recorder) rest(s *ring.Session) error {
 		}
 	}
 	return s.Leave(r.rows)
+}
+
+// untimed reports once that the program's tasks are too many to measure.
+func (r *recorder) untimed(s *ring.Session) {
+	if r.o.Capture.DeviceTime == 0 || r.o.Waiting == nil || r.saidUntimed {
+		return
+	}
+	why := "too many tasks are not complete"
+	n := s.Untimed()
+	if n[probe.UntimedLost] > n[probe.UntimedPool] {
+		why = "the recorder can't keep up"
+	}
+	if n := n[probe.UntimedPool] + n[probe.UntimedLost]; n > 0 {
+		r.saidUntimed = true
+		r.o.Waiting(fmt.Sprintf("--device-time measures only some tasks, %s missing so far: %s; measure one in 100: --device-time 100", human.Count(n), why))
+	}
 }
 
 // reapEvery is the interval between two checks for ended processes.

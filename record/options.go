@@ -56,7 +56,7 @@ type Options struct {
 	Steps   Steps
 
 	Follower Follower          // receives what is recorded during the recording; nil for none
-	Waiting  func(what string) // receives the reason of a long wait; nil for none
+	Waiting  func(what string) // receives the reason of a long wait, or of tasks that are not measured; nil for none
 	State    string            // folder of the list of loaded kernel libraries; default statedir.Path
 	Version  string            // of acltrace, for the trace
 }

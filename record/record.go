@@ -75,6 +75,8 @@ type recorder struct {
 	ending  string // reason for the last seal of a ring, "" to derive it from the exit of the program
 	// unsealed says that the session keeps the content of the ring, since it could not be sealed.
 	unsealed bool
+	// saidUntimed says that Options.Waiting knows of tasks that are not measured.
+	saidUntimed bool
 }
 
 // target is the program that is recorded, or the first process of a session.

@@ -143,6 +143,24 @@ func rare(s *stats.Stats) bool {
 	return 4*g.NS > sh.OwnNS && g.Steps > 0 && 2*g.Steps < sh.Steps
 }
 
+// unmeasuredText names the kernels without any device time in a trace with device times.
+func unmeasuredText(s *stats.Stats) string {
+	var names []string
+	for i := range s.Kernels {
+		if k := &s.Kernels[i]; s.DeviceTimes && k.Count > 0 && k.Measured == 0 {
+			names = append(names, k.Name)
+		}
+	}
+	const most = 3
+	switch n := len(names) - most; {
+	case len(names) == 0:
+		return ""
+	case n > 0:
+		names = append(names[:most], human.Count(n)+" more")
+	}
+	return "; not measured: " + strings.Join(names, ", ")
+}
+
 // findingText describes a finding in one sentence.
 func findingText(s *stats.Stats, f *stats.Finding) string {
 	whole := "of the time"
@@ -194,16 +212,20 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 		if !s.Timed() && !s.DeviceTimes {
 			text += "; record with --device-time all to see for which tasks"
 		}
+		unmeasured, of := unmeasuredText(s), ""
+		if unmeasured != "" {
+			of = "measured "
+		}
 		if k := s.Kernels; len(k) > 0 && k[0].DeviceNS > 0 {
 			total := int64(0)
 			for i := range k {
 				if total += k[i].DeviceNS; k[i].InGraphs > 0 {
-					return text // the kernels in graphs have no times
+					return text + unmeasured // the kernels in graphs have no times
 				}
 			}
-			text += fmt.Sprintf("; %s of kernel time is %s", human.Share(float64(k[0].DeviceNS)/float64(total)), k[0].Name)
+			text += fmt.Sprintf("; %s of %skernel time is %s", human.Share(float64(k[0].DeviceNS)/float64(total)), of, k[0].Name)
 		}
-		return text
+		return text + unmeasured
 	case stats.Launches:
 		return fmt.Sprintf("%s %s launches%s", human.Share(f.Share), whole, eachText(s, f, ": "))
 	case stats.Copies:

@@ -31,6 +31,7 @@ func StatsText(w io.Writer, path string, s *stats.Stats, o *TextOptions) error {
 	}
 	t := newTable(w, o)
 	threadText(t, &s.Steps)
+	startUpText(t, s.StartUp)
 	Printf(t, "\ncalls\tfailed\tin calls\tmean\tp50\tp99\tmax\t  function\n")
 	for _, f := range s.Functions[:min(most, len(s.Functions))] {
 		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(f.Calls), badCount(f.Failed), human.Duration(f.TotalNS), human.Duration(f.MeanNS), human.Duration(f.P50NS), human.Duration(f.P99NS), human.Duration(f.MaxNS), f.Func)
@@ -260,6 +261,41 @@ func rangeText(t *table, s *stats.Stats) {
 		}
 		Printf(t, "%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(r.Count), human.Count(r.Open), human.Duration(r.TotalNS), human.Duration(r.MinNS), human.Duration(r.MaxNS), name)
 	}
+}
+
+// phaseNames are the words for phases, and for what they count.
+var phaseNames = map[stats.PhaseKind][2]string{stats.SetUp: {"set-up: devices, streams, memory"}, stats.LoadBinaries: {"load of binaries", "binary"}, stats.Weights: {"copies to the device", "copy"},
+	stats.FirstRuns: {"first runs", "kernel"}, stats.WarmUp: {"warm-up", "run"}, stats.Captures: {"captures", "capture"},
+	stats.UntilStep: {"until the step"}}
+
+// longStartUp and bigStartUp are nanoseconds, and bytes to the device, from which the start-up is shown. It is shown with captures too.
+const longStartUp, bigStartUp = 10e9, 64 << 20
+
+// startUpText writes the phases of a start-up that is worth a look.
+func startUpText(t *table, u *stats.StartUp) {
+	if u == nil || u.NS < longStartUp && len(u.Captures) == 0 && !slices.ContainsFunc(u.Phases, func(p stats.Phase) bool { return p.Bytes >= bigStartUp }) {
+		return
+	}
+	Printf(t, "\nbefore step %d\tshare\town time\tcalls\tbytes\t  phase: %s in all\n", u.Step, human.Duration(u.NS))
+	for _, p := range u.Phases {
+		name, bytes := phaseNames[p.Kind][0], "-"
+		if p.Count > 0 {
+			name += ": " + human.Plural(p.Count, phaseNames[p.Kind][1])
+		}
+		if p.Bytes > 0 {
+			bytes = human.Bytes(p.Bytes)
+		}
+		Printf(t, "%s\t%s\t%s\t%s\t%s\t  %s\n", human.Duration(p.NS), human.Share(float64(p.NS)/float64(u.NS)), human.Duration(p.OwnNS), human.Count(p.Calls), bytes, name)
+	}
+	if len(u.Captures) == 0 {
+		return
+	}
+	Printf(t, "\ncapture\tat\tlaunches\tblocks\t  call\n")
+	for _, c := range u.Captures[:min(most, len(u.Captures))] {
+		Printf(t, "%s\t%s\t%s\t%s\t  %d\n", human.Duration(c.NS), human.Moment(c.AtNS), human.Count(c.Launches), human.Count(c.Blocks), c.Call)
+	}
+	t.Flush()
+	rest(t, len(u.Captures), "capture")
 }
 
 func threadText(t *table, s *stats.Steps) {

@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -23,6 +24,7 @@ type Selection struct {
 	From, To int64
 	Calls    *human.Numbers // only calls with these numbers
 	Steps    *human.Numbers // only calls that start in these steps
+	Slowest  int            // of these steps, or of all, only the so many longest; 0 for no such choice
 	Funcs    []string       // only these functions; * and ? are wildcards
 	Kernels  []string       // only launches of these kernels; * and ? are wildcards
 	Failed   bool           // only calls that returned an error
@@ -44,6 +46,7 @@ func (s *Selection) String() string {
 	}
 	add(s.Calls != nil, "--call", s.Calls)
 	add(s.Steps != nil, "--step", s.Steps)
+	add(s.Slowest > 0, "--slowest", s.Slowest)
 	add(s.From != 0, "--from", time.Duration(s.From))
 	add(s.To != 0, "--to", time.Duration(s.To))
 	for _, f := range s.Funcs {
@@ -68,7 +71,7 @@ func (s *Selection) String() string {
 
 // Contiguous reports whether every call and task of a period is selected.
 func (s *Selection) Contiguous() bool {
-	return s.Calls == nil && s.Funcs == nil && s.Kernels == nil && !s.Failed && s.Longer == 0 && s.Thread == 0 && s.Stream == 0 && s.Lane == "" && s.Task == nil && s.Most == 0
+	return s.Calls == nil && s.Slowest == 0 && s.Funcs == nil && s.Kernels == nil && !s.Failed && s.Longer == 0 && s.Thread == 0 && s.Stream == 0 && s.Lane == "" && s.Task == nil && s.Most == 0
 }
 
 // A Selector applies a Selection to a trace. It belongs to one pass through the calls, in the order of their starts.
@@ -85,6 +88,7 @@ type Selector struct {
 	funcs   []bool // by id; nil for all
 	kernels []*regexp.Regexp
 	steps   []period // of the steps, in the order of time
+	slowest []uint64 // numbers of the steps, if Slowest is set
 	lanes   []laneID // with the name
 	state   *State
 	taken   uint64
@@ -127,7 +131,10 @@ func NewSelector(r *format.Reader, m *api.Model, s *Selection) (*Selector, error
 			return nil, err
 		}
 	}
-	if s.Steps != nil {
+	if s.Slowest > 0 && s.Steps == nil {
+		x.Steps = &human.Numbers{Last: math.MaxInt64}
+	}
+	if x.Steps != nil {
 		if err := x.stepTimes(r, m); err != nil {
 			return nil, err
 		}
@@ -196,6 +203,7 @@ func (x *Selector) stepTimes(r *format.Reader, m *api.Model) error {
 		return err
 	}
 	count := uint64(0)
+	var found []step.Step
 	err := w.Run(&Visitor{Step: func(s *step.Step) error {
 		n := uint64(s.Index)
 		if s.Open || n > x.Steps.Last {
@@ -205,26 +213,51 @@ func (x *Selector) stepTimes(r *format.Reader, m *api.Model) error {
 		if !x.Steps.Holds(n) {
 			return nil
 		}
-		if last := len(x.steps) - 1; last >= 0 && x.steps[last].to == s.From {
-			x.steps[last].to = s.To
-		} else {
-			x.steps = append(x.steps, period{s.From, s.To})
+		if x.Slowest == 0 {
+			x.addStep(s)
+		} else if found = append(found, *s); len(found) >= 2*x.Slowest+1024 {
+			found = x.longest(found)
 		}
 		if n == x.Steps.Last {
 			return ErrEnough
 		}
 		return nil
 	}})
+	for _, s := range x.longest(found) {
+		x.slowest = append(x.slowest, uint64(s.Index))
+		x.addStep(&s)
+	}
 	switch {
 	case err != nil:
 		return err
 	case len(x.steps) > 0:
 		x.narrow(x.steps[0].from, x.steps[len(x.steps)-1].to)
 		return nil
+	case count == 0 && x.Slowest > 0:
+		return fmt.Errorf("no slowest step: the trace has no steps: %s", w.StepRule().Why)
 	case count == 0:
 		return fmt.Errorf("no step %v: the trace has no steps: %s", x.Steps, w.StepRule().Why)
 	}
 	return fmt.Errorf("no step %v: the trace has the steps 0 to %d", x.Steps, count-1)
+}
+
+// longest returns the Slowest longest steps in the order of time.
+func (x *Selector) longest(steps []step.Step) []step.Step {
+	slices.SortFunc(steps, func(a, b step.Step) int {
+		return cmp.Or(cmp.Compare(b.To-b.From, a.To-a.From), cmp.Compare(a.Index, b.Index))
+	})
+	steps = steps[:min(x.Slowest, len(steps))]
+	slices.SortFunc(steps, func(a, b step.Step) int { return cmp.Compare(a.Index, b.Index) })
+	return steps
+}
+
+// addStep notes the time of a step, in the order of time.
+func (x *Selector) addStep(s *step.Step) {
+	if last := len(x.steps) - 1; last >= 0 && x.steps[last].to == s.From {
+		x.steps[last].to = s.To
+	} else {
+		x.steps = append(x.steps, period{s.From, s.To})
+	}
 }
 
 // namedLanes finds the lanes with the name.
@@ -379,7 +412,8 @@ func (x *Selector) full() bool { return x.Most > 0 && x.taken >= uint64(x.Most) 
 // step reports whether a step is selected, or overlaps the window if the Selection has no steps.
 func (x *Selector) step(s *step.Step) bool {
 	if x.Steps != nil {
-		return x.Steps.Holds(uint64(s.Index)) && !s.Open
+		n := uint64(s.Index)
+		return x.Steps.Holds(n) && !s.Open && (x.Slowest == 0 || slices.Contains(x.slowest, n))
 	}
 	return s.From < x.to && s.To >= x.from
 }

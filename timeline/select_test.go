@@ -30,7 +30,20 @@ func selector(t testing.TB, tl *timeline.Timeline, s *timeline.Selection) *timel
 // TestSelection compares a Walk with each condition, and with all of them, to a plain search in the whole trace. Tasks are those of the calls.
 func TestSelection(t *testing.T) {
 	steps := testtrace.Steps(t, 12, 6, func(step, launch int) int64 { return 2_000 + int64(100*step+launch*7%50) })
+	mixed := testtrace.Steps(t, 12, 6, func(step, _ int) int64 { return 2_000 + int64(100*(step*5%12)) })
 	deep := testtrace.Deep(t)
+	slow := func(tl *timeline.Timeline, h *timeline.HostCall, from, to int) bool { // one of the three longest of the steps from from to to
+		at, longer := tl.Steps().At(h.Start), 0
+		if at < from || at > to {
+			return false
+		}
+		for i, s := range tl.Steps().List {
+			if own := tl.Steps().List[at]; i >= from && i <= to && s.To-s.From > own.To-own.From {
+				longer++
+			}
+		}
+		return longer < 3
+	}
 	long := func(tl *timeline.Timeline, h *timeline.HostCall, ns int64) bool {
 		if h.Flags&format.Unfinished != 0 {
 			return tl.End-h.Start > ns
@@ -53,6 +66,8 @@ func TestSelection(t *testing.T) {
 			return at >= 0 && at <= 4
 		}},
 		{"more steps than there are", steps, timeline.Selection{Steps: &human.Numbers{First: 9, Last: 400}}, func(tl *timeline.Timeline, h *timeline.HostCall) bool { return tl.Steps().At(h.Start) >= 9 }},
+		{"slowest steps", mixed, timeline.Selection{Slowest: 3}, func(tl *timeline.Timeline, h *timeline.HostCall) bool { return slow(tl, h, 0, 100) }},
+		{"slowest of some steps", mixed, timeline.Selection{Slowest: 3, Steps: &human.Numbers{First: 2, Last: 7}}, func(tl *timeline.Timeline, h *timeline.HostCall) bool { return slow(tl, h, 2, 7) }},
 		{"function", steps, timeline.Selection{Funcs: []string{"aclrtSync*", "aclrtMall?c"}}, func(_ *timeline.Timeline, h *timeline.HostCall) bool {
 			return strings.HasPrefix(h.Name, "aclrtSync") || h.Name == "aclrtMalloc"
 		}},

@@ -42,6 +42,9 @@ type Subject struct {
 	Func  string `json:"func,omitempty"` // function of the call, empty for task and start
 	Name  string `json:"name,omitempty"` // name of the task, empty without a task
 	Where string `json:"where"`          // thread, or for tasks and waits the stream
+	// After is the task without a measured time because of which it is not known when the work before a Start ended, or when a Wait was over. Empty if
+	// the trace has no device times.
+	After string `json:"after,omitempty"`
 }
 
 // String names the subject as screens and viewers do. The kernel or copy comes first, because names are cut in the middle.
@@ -56,13 +59,20 @@ func (s *Subject) String() string {
 	case Recording:
 		return "recording, " + s.Where
 	case Wait:
-		return fn + " waits for " + s.Where
+		return fn + " waits for " + s.Where + s.after()
 	case Task:
 		return s.Name + " on " + s.Where
 	case Start:
-		return "start of " + s.Name + " on " + s.Where
+		return "start of " + s.Name + " on " + s.Where + s.after()
 	}
 	return fn + " in " + s.Where
+}
+
+func (s *Subject) after() string {
+	if s.After == "" {
+		return ""
+	}
+	return ", after " + s.After + " (not measured)"
 }
 
 // A Part is a period of a path.
@@ -95,6 +105,7 @@ type part struct {
 	before    int64 // nanoseconds before the call that waits
 	call, ref uint64
 	label     int32
+	after     int32 // label of the task in Subject.After, 0 for none
 	where     int32 // thread, or lane, -1 for several
 	kind      kind
 	atMost    bool

@@ -636,3 +636,34 @@ func TestDefaultStream(t *testing.T) {
 		}
 	}
 }
+
+// A path said only "start of b", and named the kernel launched before it, while an unmeasured kernel on another stream decided when b starts.
+func TestPathNamesTheUnmeasuredTask(t *testing.T) {
+	for _, timed := range []bool{true, false} {
+		p := newProgram(t)
+		if timed {
+			p.Meta(func(m *format.Meta) { m.DeviceTime = &format.DeviceTime{Every: 1} })
+		}
+		p.launch(0, 1000, 1010, "a", tt.StreamA)
+		p.Call(0, 1020, 1025, "aclrtRecordEvent", tt.A(tt.Event, tt.StreamA))
+		p.launch(0, 1030, 1035, "c", tt.StreamB, measured(1040, 1100))
+		p.Call(0, 1050, 1055, "aclrtStreamWaitEvent", tt.A(tt.StreamB, tt.Event))
+		p.launch(0, 1060, 1065, "b", tt.StreamB, measured(9000, 9500))
+		p.Call(0, 1070, 9500, "aclrtSynchronizeStream", tt.A(tt.StreamB))
+		found := 0
+		for _, e := range p.path(t).Entries(0) {
+			switch {
+			case e.Kind == Start && e.Name == "b":
+				found++
+				if want := map[bool]string{true: "start of b on stream 2, after a (not measured)", false: "start of b on stream 2"}[timed]; e.String() != want {
+					t.Errorf("device times %v: %s, want %s", timed, &e, want)
+				}
+			case e.After != "":
+				t.Errorf("device times %v: %s", timed, &e)
+			}
+		}
+		if found != 1 {
+			t.Errorf("device times %v: no start of b", timed)
+		}
+	}
+}

@@ -142,7 +142,7 @@ func (x *saver) order() {
 	}
 	for i := range x.tasks {
 		if t := &x.tasks[i]; t.state == known {
-			x.predecessors(i, t.from, func(int, int64) {})
+			x.predecessors(i, t.from, func(int, int64) {}, nil)
 		}
 	}
 	for i := range x.tasks {
@@ -328,9 +328,9 @@ func (x *saver) task(i int) {
 	}
 	ready, earlier := launched, int64(0)
 	if t.from >= x.step.from {
-		x.predecessors(i, t.from, func(_ int, end int64) { ready = max(ready, end) })
+		x.predecessors(i, t.from, func(_ int, end int64) { ready = max(ready, end) }, nil)
 		earlier = x.issued[i] + ready - launched
-		x.predecessors(i, t.from, func(k int, end int64) { earlier = min(earlier, x.ended[k]+ready-end) })
+		x.predecessors(i, t.from, func(k int, end int64) { earlier = min(earlier, x.ended[k]+ready-end) }, nil)
 	}
 	if w := &x.without; w.kind == onDevice && w.label == t.label && w.where == t.lane {
 		earlier += t.to - max(t.from, x.step.from)

@@ -1,6 +1,7 @@
 package path
 
 import (
+	"cmp"
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/grow"
 	"github.com/acltrace/acltrace/timeline"
@@ -163,7 +164,11 @@ func (s *search) untimed(c *call, w *wait) {
 		if i < 0 {
 			continue // launched before the step
 		}
-		if _, ok := s.end(i, s.t); !ok && (launch < 0 || s.tasks[i].returned > from) {
+		_, ok := s.end(i, s.t)
+		if !ok {
+			p.after = cmp.Or(p.after, s.unmeasured(i, s.t))
+		}
+		if !ok && (launch < 0 || s.tasks[i].returned > from) {
 			launch, from, on = i, s.tasks[i].returned, int(s.tasks[i].thread)
 		}
 	}
@@ -229,6 +234,9 @@ func (s *search) inTask() {
 		latest = -1
 	}
 	p := part{kind: starting, call: t.call, ref: t.ref, label: t.label, where: t.lane, atMost: !all}
+	if !all {
+		s.predecessors(s.task, s.t, func(int, int64) {}, func(k int) { p.after = cmp.Or(p.after, s.unmeasured(k, s.t)) })
+	}
 	if latest >= 0 && end >= since {
 		s.part(end, p)
 		s.task = latest
@@ -245,12 +253,32 @@ func (f *Finder) latest(i int, until int64) (task int, end int64, all bool) {
 		if task < 0 || e > end {
 			task, end = k, e
 		}
-	})
+	}, nil)
 	return task, end, all
 }
 
-// predecessors visits the predecessors of a task whose end is known, with the end. all is false if the end of some predecessor is not known.
-func (f *Finder) predecessors(i int, until int64, visit func(task int, end int64)) (all bool) {
+// unmeasured returns the label of the task without a measured time because of which the end of a task is not known: the task itself, or one that it
+// waits for. It returns 0 if the trace has no device times.
+func (f *Finder) unmeasured(i int, until int64) int32 {
+	if f.w.Reader.Meta().DeviceTime == nil {
+		return 0
+	}
+	for {
+		if t := &f.tasks[i]; t.kind != api.Record && t.kind != api.Wait && t.kind != api.Reset && !t.signals {
+			return t.label
+		}
+		next := -1
+		f.predecessors(i, until, func(int, int64) {}, func(k int) { next = max(next, k) })
+		if next < 0 || next >= i {
+			return 0
+		}
+		i = next
+	}
+}
+
+// predecessors visits the predecessors of a task whose end is known, with the end, and calls missing, unless it is nil, for the others that it has. all is false if the end
+// of some predecessor is not known.
+func (f *Finder) predecessors(i int, until int64, visit func(task int, end int64), missing func(task int)) (all bool) {
 	t := &f.tasks[i]
 	all = true
 	add := func(k int) {
@@ -258,6 +286,9 @@ func (f *Finder) predecessors(i int, until int64, visit func(task int, end int64
 			visit(k, e)
 		} else {
 			all = false
+			if missing != nil {
+				missing(k)
+			}
 		}
 	}
 	if k := f.find(t.prev); k >= 0 {

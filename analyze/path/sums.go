@@ -128,6 +128,7 @@ func (s *sums) add(p *part) {
 		}
 	}
 	e := &s.sums[*at-1]
+	e.part.after = cmp.Or(e.part.after, p.after)
 	e.count++
 	e.ns += p.to - p.from
 	e.atMost = e.atMost || p.atMost
@@ -177,7 +178,7 @@ func (s *sums) ordered(most int) []sum {
 
 func (f *Finder) subject(p *part) Subject {
 	l := f.labels.all[p.label]
-	return Subject{kinds[p.kind], l.fn, l.name, f.where(p.kind, p.where)}
+	return Subject{kinds[p.kind], l.fn, l.name, f.where(p.kind, p.where), f.labels.all[p.after].name}
 }
 
 // where returns the name of a part's place.

@@ -480,3 +480,36 @@ func TestWaitsWithoutDeviceTimesComeLast(t *testing.T) {
 		t.Errorf("with device times: %+v", s.Findings)
 	}
 }
+
+// "100% of kernel time is attention" was said of a trace that had no time of the kernel that all others waited for.
+func TestWaitsNameUnmeasuredKernels(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		b := testtrace.New(t)
+		b.Meta(func(m *format.Meta) { m.DeviceTime = &format.DeviceTime{Every: 1} })
+		for i, name := range []string{"attention", "k1", "k2", "k3", "k4"} {
+			b.Call(0, int64(1+2*i), int64(2+2*i), "aclrtBinaryGetFunction", testtrace.A(0x6600, 0x7ffe0020, 0x7ffe0018), testtrace.Text("kernelName", name), testtrace.Outs("funcHandle", testtrace.Function+uint64(i)))
+		}
+		for i := range int64(20) {
+			at := 10_000 + i*10_000
+			for k := range int64(5) {
+				var mods []testtrace.Mod
+				if all || k == 0 {
+					mods = append(mods, task(at+1000*k+500, at+1000*k+1500))
+				}
+				b.Call(0, at+100*k, at+100*k+50, "aclrtLaunchKernel", testtrace.A(testtrace.Function+uint64(k), 1, testtrace.DeviceA, 0, testtrace.StreamA), mods...)
+			}
+			b.Call(0, at+600, at+9_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+		}
+		var text bytes.Buffer
+		if err := report.StatsText(&text, "t.aclt", sums(t, b.Load(), ""), nil); err != nil {
+			t.Fatal(err)
+		}
+		want := "; 100% of measured kernel time is attention; not measured: k1, k2, k3, 1 more"
+		if all {
+			want = "; 20% of kernel time is attention\n"
+		}
+		if got := strings.Join(strings.Fields(text.String()), " "); !strings.Contains(got, strings.TrimSpace(want)) || all == strings.Contains(got, "not measured") {
+			t.Errorf("all measured %v:\n%s", all, &text)
+		}
+	}
+}

@@ -60,8 +60,9 @@ type Answer struct {
 	Findings []Finding `json:"findings"`
 	// DeviceTimes is true if the program was recorded with device times.
 	DeviceTimes bool     `json:"device_times"`
-	Shares      *Shares  `json:"shares"`  // nil if no call has a duration
-	Devices     []Device `json:"devices"` // sums over the streams of each device
+	StartUp     *StartUp `json:"start_up"` // time before the first typical step, nil if there is none, and for a selection
+	Shares      *Shares  `json:"shares"`   // nil if no call has a duration
+	Devices     []Device `json:"devices"`  // sums over the streams of each device
 }
 
 // Missing counts calls and ends of tasks that the trace does not have.
@@ -353,6 +354,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Stats, error) {
 		return nil, err
 	}
 	x.within = NewSplitter(x.w)
+	x.startUp.process = x.w.StepRule().Process
 	v := &timeline.Visitor{All: x.s.Selection != "", Call: x.call, Task: x.task, Range: x.rangeOf, Step: x.step, Memory: x.memory}
 	if o.By != "" {
 		x.groups = newGroups(o, x.w)
@@ -408,6 +410,7 @@ type clues struct {
 	inUse   uint64 // device memory
 	odd     oddSteps
 	devices devices
+	startUp startUp
 	firsts  firstCalls
 	noEnds  uint64 // calls whose end was not seen
 }
@@ -487,6 +490,9 @@ func (x *summer) function(h *timeline.HostCall) *funcSum {
 func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 	s, l := x.s, x.recorded(h)
 	x.within.Call(h, k, x.w.Selected())
+	if x.s.Selection == "" {
+		x.startUp.call(x.w, h, k)
+	}
 	if !x.w.Selected() {
 		l.fn, l.tasks = nil, [2]*Task{}
 		return nil
@@ -658,6 +664,7 @@ func (x *summer) step(p *step.Step) error {
 	from, to := x.w.Selector().Window()
 	whole := x.w.Selected() && p.From >= from && p.To <= to
 	x.within.Step(p, whole)
+	x.startUp.stepped(p)
 	if x.groups != nil {
 		if err := x.groups.stepped(p); err != nil {
 			return err
@@ -717,7 +724,7 @@ func (x *summer) finish() (*Stats, error) {
 	s.Steps = SumSteps(w, s.Steps.Count, &x.steps)
 	if !x.part {
 		s.Steps.Threads, s.Steps.MeanNS = x.within.list()
-		s.Shares, s.Devices = x.within.shares(), x.devices.list(w)
+		s.Shares, s.Devices, s.StartUp = x.within.shares(), x.devices.list(w), x.startUp.list()
 		if x.within.longest.NS > 0 {
 			s.Steps.Longest = &x.within.longest
 		}

@@ -19,7 +19,7 @@ func (e *chromeExport) flags(f *pflag.FlagSet) {
 func (e *chromeExport) check(*exporting, *pflag.FlagSet) error { return nil }
 
 func (e *chromeExport) run(x *exporting) error {
-	e.o.Select, e.o.Progress = &x.which.Selection, x.progress("calls")
+	e.o.Select, e.o.Progress = &x.which.Selection, x.writing()
 	res, err := file(x, func(w io.Writer) (*chrome.Result, error) { return chrome.Write(w, x.r, x.m, &e.o) })
 	if err != nil {
 		return err

@@ -25,6 +25,7 @@ type otlpExport struct {
 	ui              string
 	maxSpans        int
 	maxBytes        optional[int64]
+	slowest         int
 	resume, metrics bool
 }
 
@@ -43,6 +44,7 @@ func (e *otlpExport) flags(f *pflag.FlagSet) {
 	sizeFlag(f, &e.maxBytes, "max-bytes", strconv.Itoa(otelexport.DefaultMaxBytes), "`SIZE`: most bytes of a trace")
 	explain(f, "max-bytes", "Like --max-spans, by size. --max-spans 0 removes this limit too.")
 	f.BoolVar(&e.o.NoSteps, "no-steps", false, "send no trace for each step")
+	f.IntVar(&e.slowest, "slowest", 0, "`N`: send only the N longest steps")
 	f.BoolVar(&e.resume, "resume", false, "continue an interrupted export")
 	explain(f, "resume", "An interrupted export leaves its progress in TRACE.otlp-state.")
 	f.BoolVar(&e.metrics, "metrics", false, "send metrics instead of spans")
@@ -64,6 +66,10 @@ func (e *otlpExport) check(x *exporting, f *pflag.FlagSet) error {
 	if b := e.o.Brackets; b != otelexport.BracketsEarliest && b != otelexport.BracketsNone {
 		return usage("--brackets %s: want earliest or none", b)
 	}
+	if e.slowest < 0 {
+		return usage("export otlp: --slowest %d: want a number of steps", e.slowest)
+	}
+	x.which.Slowest = e.slowest
 	e.o.MaxBytes = int(e.maxBytes.or(0))
 	if e.o.MaxSpans = e.maxSpans; e.maxSpans == 0 {
 		e.o.MaxSpans = -1
@@ -73,8 +79,16 @@ func (e *otlpExport) check(x *exporting, f *pflag.FlagSet) error {
 	return nil
 }
 
+// manyTraces is the number of traces from which an export is announced as long: viewers list few traces, and keep a limited number.
+var manyTraces = 1000
+
 func (e *otlpExport) run(x *exporting) error {
 	e.o.Select = &x.which.Selection
+	e.o.Traced = func(n int) {
+		if n == manyTraces+1 {
+			report.Printf(x.err, "acltrace: more than %s traces, one a step: --slowest 10 sends the longest steps alone\n", human.Count(manyTraces))
+		}
+	}
 	if x.out.path != "" {
 		return e.write(x)
 	}
@@ -98,7 +112,7 @@ func (e *otlpExport) run(x *exporting) error {
 
 // write writes spans to a file.
 func (e *otlpExport) write(x *exporting) error {
-	e.o.Progress = x.progress("calls")
+	e.o.Progress = x.writing()
 	res, err := file(x, func(w io.Writer) (*otelexport.Result, error) { return otelexport.Write(w, x.r, x.m, &e.o) })
 	if err != nil {
 		return err

@@ -35,7 +35,7 @@ func (e *perfettoExport) check(x *exporting, _ *pflag.FlagSet) (err error) {
 }
 
 func (e *perfettoExport) run(x *exporting) (err error) {
-	e.o.Select, e.o.Progress = &x.which.Selection, x.progress("calls")
+	e.o.Select, e.o.Progress = &x.which.Selection, x.writing()
 	var res *perfetto.Result
 	var names []string
 	if e.o.MaxSize == 0 {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"io"
+	"strings"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -33,6 +35,7 @@ type exporting struct {
 	*app
 	out   outputFlags
 	which selectFlags
+	size  outputSize
 	path  string // trace
 	r     *format.Reader
 	m     *api.Model
@@ -41,10 +44,45 @@ type exporting struct {
 // file writes a format's output to x.out and returns its result.
 func file[R any](x *exporting, write func(io.Writer) (R, error)) (res R, err error) {
 	err = x.out.write(x.app, x.r, func(w io.Writer) (err error) {
-		res, err = write(w)
+		x.size.to = w
+		res, err = write(&x.size)
 		return err
 	})
 	return res, err
+}
+
+// announced is the size from which a file is announced while it is written. A smaller part than announceAfter shows no tendency.
+var announced, announceAfter = int64(1 << 30), int64(16 << 20)
+
+// outputSize counts the bytes of an output file.
+type outputSize struct {
+	to      io.Writer
+	written int64
+	said    bool
+}
+
+func (s *outputSize) Write(b []byte) (int, error) {
+	n, err := s.to.Write(b)
+	s.written += int64(n)
+	return n, err
+}
+
+// writing is progress for a file. It says once that the file will be large.
+func (x *exporting) writing() func(done, total int) {
+	show := x.progress("calls")
+	return func(done, total int) {
+		if show != nil {
+			show(done, total)
+		}
+		s := &x.size
+		if s.said || done <= 0 || s.written < announceAfter {
+			return
+		}
+		if size := int64(float64(s.written) / float64(done) * float64(max(done, total))); size >= announced {
+			s.said = true
+			report.Printf(x.err, "acltrace: %s will take about %s; choose a part with --step, or --from and --to\n", cmp.Or(strings.TrimPrefix(x.out.path, "-"), "the output"), human.Bytes(size))
+		}
+	}
 }
 
 // calls describes the number of exported calls.

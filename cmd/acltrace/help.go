@@ -25,7 +25,7 @@ var sections = []struct {
 	{"Where to replay", []string{"backend", "replay/kernels", "bundle/kernels", "place", "guess", "pace", "trust", "stub-comm", "wrapper"}},
 	{"Checks", []string{"verify", "tolerance", "repeat", "poison", "replay/strict"}},
 	{"Virtual time", []string{"replay/model", "base", "replay/seed", "replay/output"}},
-	{"Spans", []string{"layout", "brackets", "export otlp/device-as", "max-spans", "max-bytes", "no-steps"}},
+	{"Spans", []string{"layout", "brackets", "export otlp/device-as", "max-spans", "max-bytes", "no-steps", "slowest"}},
 	{"Receiver", []string{"endpoint", "protocol", "export otlp/metrics", "resume", "ui"}},
 	{"Sums", []string{"by", "top", "critical-path", "threshold", "slower"}},
 	{"Output", []string{"output", "force", "keep", "blobs", "leave-blobs", "partition", "export perfetto/max-size", "no-args", "gpu", "zstd", "mindstudio",

@@ -41,7 +41,7 @@ func (s *Session) Damage() []Damage {
 	return all
 }
 
-// Untimed counts the tasks without device time by reason. Valid after Finish, and before Close.
+// Untimed counts the tasks without device time by reason. Valid before Close.
 func (s *Session) Untimed() map[probe.Untimed]uint64 {
 	n := map[probe.Untimed]uint64{}
 	for i := range untimedReasons {

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
@@ -70,9 +71,14 @@ func (c *RealClock) Enter(*HostThread) {}
 
 func (c *RealClock) spend(*HostThread, int64) {}
 
-func (c *RealClock) Reach(*HostThread, time.Duration) {}
+// Reach waits out the slack by which a stream was ahead of the clock: no thread sees an event before its time stamp.
+func (c *RealClock) Reach(_ *HostThread, at time.Duration) {
+	for !c.Past(nil, at) {
+		runtime.Gosched()
+	}
+}
 
-func (c *RealClock) Past(*HostThread, time.Duration) bool { return true }
+func (c *RealClock) Past(_ *HostThread, at time.Duration) bool { return c.Now(nil) >= at }
 
 func (c *RealClock) Changed() {}
 

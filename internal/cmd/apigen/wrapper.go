@@ -387,6 +387,9 @@ func (c *wrapper) task() {
 		add(&c.unseenBefore, "uint64_t number = shim_event_begins(%s);", event)
 		add(&c.unseenAfter, "shim_event_recorded(%s, number, false, NULL, 0);", event)
 	}
+	if f.Task == api.Wait && f.Graph < 0 && f.Stream >= 0 && f.Event >= 0 && f.Params[f.Event].Object == api.Event {
+		add(&c.after, "if (ok)\n\t\tshim_stream_waits(%s, %s);", c.stream, f.Params[f.Event].Name)
+	}
 	if f.Task != api.NoTask && f.Stream >= 0 {
 		add(&c.after, "if (ok)\n\t\tshim_task(&c, %s);", c.stream)
 		if f.Task.Works() && !f.Composite {

@@ -144,7 +144,9 @@ func (x *Encoder) done(p *part) {
 	if p.emitted && !p.inStep {
 		x.emitRoot(p)
 		x.parts.completed++
-		x.out.traces++
+		if x.out.traces++; x.o.Traced != nil {
+			x.o.Traced(x.out.traces)
+		}
 		x.result.noteStep(p)
 	}
 }

@@ -6338,6 +6338,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtStreamWaitEvent(
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
+		shim_stream_waits(stream, event);
+	if (ok)
 		shim_task(&c, stream);
 	shim_exit(&c);
 	shim_leave();
@@ -6393,6 +6395,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtStreamWaitEventW
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
+		shim_stream_waits(stream, event);
+	if (ok)
 		shim_task(&c, stream);
 	shim_exit(&c);
 	shim_leave();
@@ -6446,6 +6450,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtStreamWaitEventW
 	aclError ret = real(stream, event, timeout);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
+	if (ok)
+		shim_stream_waits(stream, event);
 	if (ok)
 		shim_task(&c, stream);
 	shim_exit(&c);
@@ -29404,6 +29410,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamWaitEvent(rt
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
+		shim_stream_waits(stm, evt);
+	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
 	shim_leave();
@@ -29450,6 +29458,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStreamWaitEventWit
 	rtError_t ret = real(stm, evt, timeout);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
+	if (ok)
+		shim_stream_waits(stm, evt);
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
@@ -30969,6 +30979,8 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsEventWait(rtStrea
 	rtError_t ret = real(stream, evt, timeout);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
+	if (ok)
+		shim_stream_waits(stream, evt);
 	if (ok)
 		shim_task(&c, stream);
 	shim_exit(&c);

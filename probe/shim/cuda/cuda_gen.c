@@ -9723,6 +9723,8 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWaitEvent(CUs
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	if (ok)
+		shim_stream_waits(shim_stream(hStream, 2, false), hEvent);
+	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
 	shim_leave();
@@ -24786,6 +24788,8 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWaitEvent_pts
 	CUresult ret = real(hStream, hEvent, Flags);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
+	if (ok)
+		shim_stream_waits(shim_stream(hStream, 2, true), hEvent);
 	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);

@@ -9,6 +9,7 @@
 #include "payload/events.h"
 
 #include "payload/results.h"
+#include "task/devtime.h"
 
 #define EVENTS 16384
 static struct {
@@ -70,4 +71,13 @@ void shim_synced_event(void *event, const struct shim_recorded *r)
 {
 	if (r->number != 0 && __atomic_load_n(&events[event_slot(event)].begun, __ATOMIC_SEQ_CST) == r->number)
 		release(OF_STREAM, r->stream, r->order);
+}
+
+void shim_stream_waits(void *stream, void *event)
+{
+	if (shim_control->time_every == 0)
+		return;
+	struct shim_recorded r = shim_event_last(event);
+	if (r.number != 0)
+		shim_times_joined(stream, r.stream, r.order);
 }

@@ -20,5 +20,7 @@ struct shim_recorded {
 };
 struct shim_recorded shim_event_last(void *event);
 void shim_synced_event(void *event, const struct shim_recorded *r);
+/* After a call by which a stream waits for an event. */
+void shim_stream_waits(void *stream, void *event);
 
 #endif

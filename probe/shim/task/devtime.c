@@ -1,6 +1,7 @@
 /*
- * The events around a task are queried when the program itself has waited for the task. The shim never waits: a task that the program does not wait
- * for has no time.
+ * The events around a task are queried when the program has waited for something: those of tasks that the wait covers, also by events between streams,
+ * and the oldest ones of other streams, since a wait may cover them in ways that the shim does not follow. The shim never waits: a task that
+ * is not complete at any of the program's waits has no time.
  *
  * The program must not notice. The events do not count against the program's limit. The thread's last task stays the program's. If an added call
  * fails, its error is cleared, and the process measures no more tasks. While a stream of the process is captured, no event is added.
@@ -11,23 +12,8 @@
 #include "base/loader.h"
 #include "record/piece.h"
 #include "runtime.h"
+#include "task/pairs.h"
 
-#define PAIRS 4096
-
-enum { PAIR_NONE = 0, PAIR_FREE = 1, PAIR_BUSY = 2, PAIR_PENDING = 3 };
-
-/* Two events in one context. */
-static struct pair {
-	uint32_t state; /* atomic */
-	uint32_t slot;  /* of the measured call's thread; seq is the call's number there */
-	uint64_t seq;
-	uint64_t issued, closed; /* clock, just before each event was recorded */
-	struct place place;
-	void *on; /* handle by which the thread names the stream */
-	void *context, *before, *after;
-} pairs[PAIRS];
-
-static uint32_t pairs_used, pairs_free, pairs_pending, pairs_low; /* entries ever used, free, pending; index where the search begins */
 uint32_t shim_captures;
 static bool ended; /* the process measures no more tasks */
 
@@ -213,13 +199,33 @@ void shim_capture(bool begins)
 		__atomic_sub_fetch(&shim_captures, 1, __ATOMIC_ACQ_REL);
 }
 
+/* The latest join of one stream with another: stream has waited for an event, which was recorded on `from` after the work up to `until`. */
+static struct join {
+	const void *stream, *from;
+	uint64_t order, until;
+} joins[64];
+static uint32_t joins_used; /* atomic */
+
+/* Threads may write one entry together. It is then wrong, and the queries of events cost time, or come later. */
+void shim_times_joined(const void *stream, const void *from, uint64_t until)
+{
+	static uint32_t oldest;
+	const uint32_t most = sizeof joins / sizeof *joins;
+	uint32_t used = __atomic_load_n(&joins_used, __ATOMIC_ACQUIRE), i = 0;
+	while (i < used && (joins[i].stream != stream || joins[i].from != from))
+		i++;
+	if (i == most)
+		i = __atomic_fetch_add(&oldest, 1, __ATOMIC_RELAXED) % most;
+	joins[i] = (struct join){stream, from, shim_order(), until};
+	raise_to(&joins_used, i + 1);
+}
+
 static void begin_thread(void) { *mine = (struct timing){.random = shim_t.slot * 2 + 1, .ours = ~(uint32_t)0, .theirs = ~(uint32_t)0}; }
 
 static void forget_parent(void)
 {
-	for (uint32_t i = 0; i < pairs_used; i++)
-		pairs[i].state = PAIR_NONE;
-	pairs_free = pairs_pending = pairs_low = shim_captures = references_busy = 0;
+	pairs_forget();
+	shim_captures = references_busy = joins_used = 0;
 	for (unsigned i = 0; i < sizeof references / sizeof *references; i++)
 		references[i] = (struct reference){0};
 	ended = false;
@@ -250,53 +256,6 @@ static bool time_this(struct timing *m)
 	return true;
 }
 
-static bool taken(struct pair *p, uint32_t state)
-{
-	return __atomic_load_n(&p->state, __ATOMIC_RELAXED) == state &&
-	       __atomic_compare_exchange_n(&p->state, &state, PAIR_BUSY, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-}
-
-static void give(struct pair *p)
-{
-	uint32_t i = (uint32_t)(p - pairs);
-	__atomic_add_fetch(&pairs_free, 1, __ATOMIC_ACQ_REL);
-	__atomic_store_n(&p->state, PAIR_FREE, __ATOMIC_RELEASE);
-	if (i < __atomic_load_n(&pairs_low, __ATOMIC_RELAXED))
-		__atomic_store_n(&pairs_low, i, __ATOMIC_RELAXED);
-}
-
-static struct pair *take_free(void *context)
-{
-	uint32_t used = __atomic_load_n(&pairs_used, __ATOMIC_ACQUIRE), low = __atomic_load_n(&pairs_low, __ATOMIC_RELAXED);
-	for (uint32_t k = 0; k < used && __atomic_load_n(&pairs_free, __ATOMIC_RELAXED) != 0; k++) {
-		struct pair *p = &pairs[(low + k) % used];
-		if (!taken(p, PAIR_FREE))
-			continue;
-		if (p->context != context) {
-			__atomic_store_n(&p->state, PAIR_FREE, __ATOMIC_RELEASE);
-			continue;
-		}
-		__atomic_sub_fetch(&pairs_free, 1, __ATOMIC_ACQ_REL);
-		__atomic_store_n(&pairs_low, (uint32_t)(p - pairs) + 1, __ATOMIC_RELAXED);
-		return p;
-	}
-	return NULL;
-}
-
-/* A pair without events. */
-static struct pair *take_new(void)
-{
-	uint32_t used = __atomic_load_n(&pairs_used, __ATOMIC_ACQUIRE);
-	if (used < PAIRS && __atomic_compare_exchange_n(&pairs_used, &used, used + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-		pairs[used].state = PAIR_BUSY;
-		return &pairs[used];
-	}
-	for (uint32_t i = 0; i < used; i++)
-		if (taken(&pairs[i], PAIR_NONE))
-			return &pairs[i];
-	return NULL;
-}
-
 /* Finds the runtime layer that the program uses, and the thread's context. */
 static bool ready(struct timing *m, void **context)
 {
@@ -306,7 +265,7 @@ static bool ready(struct timing *m, void **context)
 			if (current_context(context) == 0)
 				return true;
 			restore(m->error);
-			if (layer == LOWER || pairs_used != 0)
+			if (layer == LOWER || pairs_used())
 				return false; /* the program's call will fail as well */
 		}
 		if (layer == LOWER) {
@@ -318,13 +277,34 @@ static bool ready(struct timing *m, void **context)
 	}
 }
 
+/* Creates a pair's events in a context, unless it has them. */
+static bool equip(struct pair *p, void *context, int32_t error)
+{
+	if (p->context == context)
+		return true;
+	if (p->context != NULL && (destroy(p->before) != 0 || destroy(p->after) != 0))
+		restore(error);
+	p->context = NULL;
+	if (create(&p->before) != 0) {
+		failed(error);
+		return false;
+	}
+	if (create(&p->after) != 0) {
+		failed(error);
+		destroy(p->before);
+		return false;
+	}
+	p->context = context;
+	return true;
+}
+
 void shim_time_begin(struct shim_call *c, void *on)
 {
 	struct timing *m = mine;
 	struct pair *p = m->open;
 	if (p != NULL) {
 		m->open = NULL; /* the call has failed */
-		give(p);
+		pair_free(p);
 	}
 	if (ended || !time_this(m))
 		return;
@@ -335,23 +315,13 @@ void shim_time_begin(struct shim_call *c, void *on)
 	void *context = NULL;
 	if (!ready(m, &context))
 		return;
-	if ((p = take_free(context)) == NULL) {
-		if ((p = take_new()) == NULL) {
-			unmeasured(UNTIMED_POOL);
-			return;
-		}
-		p->context = context;
-		if (create(&p->before) != 0) {
-			__atomic_store_n(&p->state, PAIR_NONE, __ATOMIC_RELEASE);
-			failed(m->error);
-			return;
-		}
-		if (create(&p->after) != 0) {
-			failed(m->error);
-			destroy(p->before);
-			__atomic_store_n(&p->state, PAIR_NONE, __ATOMIC_RELEASE);
-			return;
-		}
+	if ((p = pair_take(context)) == NULL) {
+		unmeasured(UNTIMED_POOL);
+		return;
+	}
+	if (!equip(p, context, m->error)) {
+		pair_free(p);
+		return;
 	}
 	p->slot = shim_t.slot;
 	p->seq = c->seq;
@@ -359,7 +329,7 @@ void shim_time_begin(struct shim_call *c, void *on)
 	refer(context, on);
 	p->issued = shim_now();
 	if (record(p->before, on) != 0) {
-		give(p);
+		pair_free(p);
 		failed(m->error);
 		return;
 	}
@@ -378,20 +348,19 @@ void shim_time_end(struct shim_call *c, void *stream)
 	shim_any_piece(c, TIME_PARAM, PIECE_OUT, &one, 8, true);
 	if (c->end == end) {
 		unmeasured(UNTIMED_LOST);
-		give(p);
+		pair_free(p);
 		return;
 	}
 	last_task(&m->theirs);
 	p->closed = shim_now();
 	if (record(p->after, p->on) != 0) {
-		give(p);
+		pair_free(p);
 		failed(m->error);
 		return;
 	}
 	last_task(&m->ours);
 	p->place = shim_place(stream);
-	__atomic_add_fetch(&pairs_pending, 1, __ATOMIC_ACQ_REL);
-	__atomic_store_n(&p->state, PAIR_PENDING, __ATOMIC_RELEASE);
+	pair_wait(p);
 }
 
 static bool write_time(const struct time_record *time)
@@ -405,7 +374,7 @@ static bool write_time(const struct time_record *time)
 	return true;
 }
 
-/* Writes the time of a finished task. False if it is not finished, or on an error. */
+/* Writes the time of a finished task. False if it is not finished, or on an error. The program saw its end at `seen`, or sees it now if that is 0. */
 static bool write_pair(struct pair *p, uint64_t seen, int32_t error)
 {
 	bool done = false;
@@ -417,7 +386,9 @@ static bool write_pair(struct pair *p, uint64_t seen, int32_t error)
 		return false;
 	}
 	if (!done)
-		return false; /* another thread has reused the pair in between */
+		return false;
+	if (seen == 0)
+		seen = shim_now();
 	int32_t e = stamps(p, &from, &to, &device);
 	if (e == TIMING_LATER && !has(STAMP))
 		return false;
@@ -432,40 +403,92 @@ static bool write_pair(struct pair *p, uint64_t seen, int32_t error)
 	return true;
 }
 
-void shim_times_reached(enum reach which, void *stream, uint64_t until)
+/* A wait, and the waits for other streams that it implies by events. */
+struct waited {
+	enum reach which;
+	uint32_t n;
+	struct { const void *stream; uint64_t until; } streams[16];
+};
+
+static void follow_joins(struct waited *w)
 {
-	if (ended || __atomic_load_n(&pairs_pending, __ATOMIC_RELAXED) == 0 || shim_t.base == NULL)
-		return;
-	/* During a capture, the runtime may forbid queries of events in all threads. */
-	if (!has(STAMP) && __atomic_load_n(&shim_captures, __ATOMIC_ACQUIRE) != 0)
-		return;
-	uint64_t seen = shim_now();
-	int32_t error = peek();
-	uint32_t used = __atomic_load_n(&pairs_used, __ATOMIC_ACQUIRE), left = __atomic_load_n(&pairs_pending, __ATOMIC_ACQUIRE);
-	for (uint32_t i = 0; i < used && left != 0 && !ended; i++) {
-		struct pair *p = &pairs[i];
-		if (__atomic_load_n(&p->state, __ATOMIC_ACQUIRE) != PAIR_PENDING)
-			continue;
-		left--;
-		if (!shim_reached(&p->place, which, stream, until) || !taken(p, PAIR_PENDING))
-			continue;
-		/* The pair may have been reused. */
-		if (!shim_reached(&p->place, which, stream, until) || !write_pair(p, seen, error)) {
-			__atomic_store_n(&p->state, PAIR_PENDING, __ATOMIC_RELEASE);
-			continue;
+	uint32_t used = __atomic_load_n(&joins_used, __ATOMIC_ACQUIRE);
+	for (uint32_t k = 0; k < w->n; k++)
+		for (uint32_t i = 0; i < used && w->n < sizeof w->streams / sizeof *w->streams; i++) {
+			const struct join *j = &joins[i];
+			uint32_t had = 0;
+			if (j->stream != w->streams[k].stream || j->order > w->streams[k].until)
+				continue;
+			while (had < w->n && (w->streams[had].stream != j->from || w->streams[had].until < j->until))
+				had++;
+			if (had == w->n) {
+				w->streams[w->n].stream = j->from;
+				w->streams[w->n++].until = j->until;
+			}
 		}
-		__atomic_sub_fetch(&pairs_pending, 1, __ATOMIC_ACQ_REL);
-		give(p);
-	}
 }
 
-/* Whether a pair must go: its events end, or its task's stream or device does. */
-static bool affected(const struct pair *p, enum leave which, const void *what, int32_t device)
+/* Whether the wait covers a task: 1 by itself, 2 by events. */
+static uint32_t covered(const struct waited *w, const struct place *p)
 {
-	switch (which) {
-	case STREAM_ENDS: return p->place.stream == what && what != NULL;
-	case CONTEXT_ENDS: return p->context == what;
-	case DEVICE_ENDS: return p->place.device == 0 || p->place.device == 1 + device;
+	for (uint32_t i = 0; i < w->n; i++)
+		if (shim_reached(p, w->which, w->streams[i].stream, w->streams[i].until))
+			return i == 0 ? 1 : 2;
+	return 0;
+}
+
+void shim_times_reached(enum reach which, void *stream, uint64_t until)
+{
+	enum { QUERIES = 64 }; /* of tasks that the wait does not cover */
+	static uint32_t turn;
+	if (ended || pairs_waiting() == 0 || shim_t.base == NULL)
+		return;
+	/* During a capture, the runtime may forbid queries of events in all threads. */
+	bool captures = __atomic_load_n(&shim_captures, __ATOMIC_ACQUIRE) != 0;
+	if (!has(STAMP) && captures)
+		return;
+	struct waited w = {.which = which, .n = 1, .streams = {{stream, until}}};
+	if (which == OF_STREAM)
+		follow_joins(&w);
+	uint64_t seen = shim_now();
+	int32_t error = peek();
+	void *context = NULL;
+	uint32_t queries = captures ? 0 : QUERIES, lines = pairs_lines();
+	if (queries != 0 && current_context(&context) != 0) {
+		restore(error);
+		queries = 0;
+	}
+	/* If there are more streams than queries, each gets its turn. */
+	uint32_t first = __atomic_fetch_add(&turn, 1, __ATOMIC_RELAXED);
+	for (uint32_t i = 0; i < lines; i++)
+		for (struct pair *p; !ended && (p = pair_oldest((first + i) % lines)) != NULL; pair_free(p)) {
+			uint32_t how = covered(&w, &p->place);
+			bool query = how != 0 || (queries != 0 && p->context == context);
+			if (how == 0 && query)
+				queries--;
+			if (!query || !write_pair(p, how == 1 ? seen : 0, error)) {
+				pair_wait(p);
+				break;
+			}
+		}
+}
+
+/* Why a pair must go: its events end, or its task's stream or device does. */
+struct leaving {
+	enum leave which;
+	const void *what;
+	int32_t device;
+};
+
+static bool affected(const struct pair *p, const void *why)
+{
+	const struct leaving *l = why;
+	if (p->context == NULL)
+		return false;
+	switch (l->which) {
+	case STREAM_ENDS: return !p->free && p->place.stream == l->what && l->what != NULL;
+	case CONTEXT_ENDS: return p->context == l->what;
+	case DEVICE_ENDS: return p->place.device == 0 || p->place.device == 1 + l->device;
 	default: return true;
 	}
 }
@@ -473,27 +496,19 @@ static bool affected(const struct pair *p, enum leave which, const void *what, i
 void shim_times_leave(enum leave which, const void *what, int32_t device)
 {
 	void *context = NULL;
-	uint32_t used = __atomic_load_n(&pairs_used, __ATOMIC_ACQUIRE);
-	if (shim_control->time_every == 0 || used == 0 || !can_time())
+	const struct leaving why = {which, what, device};
+	if (shim_control->time_every == 0 || !pairs_used() || !can_time())
 		return;
-	uint64_t seen = shim_now();
 	int32_t error = peek();
 	bool asks = current_context(&context) == 0;
 	if (!asks)
 		restore(error);
-	for (uint32_t i = 0; i < used; i++) {
-		struct pair *p = &pairs[i];
-		uint32_t was = __atomic_load_n(&p->state, __ATOMIC_ACQUIRE);
-		if (!affected(p, which, what, device) || (was == PAIR_FREE && which == STREAM_ENDS) || (was != PAIR_FREE && was != PAIR_PENDING) || !taken(p, was))
+	for (struct pair *p; (p = pair_find(affected, &why)) != NULL; pair_free(p)) {
+		if (!p->free && asks && !ended && write_pair(p, 0, error) && which == STREAM_ENDS)
 			continue;
-		__atomic_sub_fetch(was == PAIR_FREE ? &pairs_free : &pairs_pending, 1, __ATOMIC_ACQ_REL);
-		if (was == PAIR_PENDING && asks && !ended && write_pair(p, seen, error) && which == STREAM_ENDS) {
-			give(p);
-			continue;
-		}
 		if (asks && (destroy(p->before) != 0 || destroy(p->after) != 0))
 			restore(error);
-		__atomic_store_n(&p->state, PAIR_NONE, __ATOMIC_RELEASE);
+		p->context = NULL;
 	}
 	if (which != STREAM_ENDS && !has(STAMP) && asks)
 		forget_references(which == CONTEXT_ENDS ? (void *)what : NULL);

@@ -18,7 +18,9 @@ static inline void shim_timed(struct shim_call *c, void *on)
 		shim_time_begin(c, on);
 }
 
-/* Writes the times for tasks that a wait has covered. */
+/* Notes that a stream waits for the work on another one up to a number. */
+void shim_times_joined(const void *stream, const void *from, uint64_t until);
+/* Writes the times for tasks that a wait has covered, and for others that are complete. */
 void shim_times_reached(enum reach which, void *stream, uint64_t until);
 
 /* Before the program ends a stream, a context or a device: writes the times that are there, and destroys the shim's events in it. */
