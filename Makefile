@@ -47,7 +47,7 @@ PROBLEMS := $(basename $(notdir $(wildcard examples/problems/*.c)))
 KERNELS  := $(basename $(notdir $(wildcard examples/kernels/*.c)))
 BREAK    := $(addprefix lib/break/,$(call each,engine))
 CUDA     := bin/examples/cuda/driver bin/examples/cuda/kernels.so
-EXAMPLES := $(CUDA) $(addprefix bin/examples/,hello tiny_decoder $(PROGRAMS) $(PROBLEMS) $(KERNELS:%=%.o) $(KERNELS:%=%.so))
+EXAMPLES := $(CUDA) $(addprefix bin/examples/,hello tiny_decoder serving $(PROGRAMS) $(PROBLEMS) $(KERNELS:%=%.o) $(KERNELS:%=%.so))
 
 # What acltrace embeds: parts as they are, and files for an archive. See internal/artifacts.
 PARTS    := $(call each,shim) libacltrace-audit.so acltrace-player
@@ -200,6 +200,11 @@ bin/examples/libranks_hccl.so: examples/problems/hccl/hccl.c lib/$(acl_sim) $(HE
 
 bin/examples/many_ranks: bin/examples/libranks_hccl.so
 bin/examples/many_ranks: EXAMPLE_LIBS += -Lbin/examples -lranks_hccl -Wl,-rpath,'$$ORIGIN'
+
+# A stand-in for a serving engine: it calls operators too.
+bin/examples/serving: EXAMPLE_LIBS += -lnnopbase -lopapi -Lbin/examples -lranks_hccl -Wl,-rpath,'$$ORIGIN'
+bin/examples/serving: $(wildcard examples/serving/*.cpp) lib/$(acl_sim) lib/libopapi.so bin/examples/libranks_hccl.so $(HEADERS)
+	$(CXX) -std=c++17 -O2 -g $(WARN) -I$(acl_include) -Isim/toolkit/root/include -o $@ $(filter %.cpp,$^) -Llib $(EXAMPLE_LIBS)
 
 $(PROBLEMS:%=bin/examples/%): bin/examples/%: examples/problems/%.c lib/$(acl_sim) $(HEADERS)
 	@mkdir -p bin/examples

@@ -1,0 +1,373 @@
+// The model and its steps. Requests of random length come and go; each step decodes one token of each request, or reads prompts.
+#include "serving.h"
+
+#include <algorithm>
+#include <random>
+
+namespace engine {
+
+Buffers buffers;
+std::vector<void *> caches;
+
+namespace {
+
+struct Layer {
+	void *norm1, *qkv, *out, *norm2, *up, *down;
+};
+
+struct Request {
+	int64_t length; // tokens so far
+	size_t left;    // tokens to come
+};
+
+const size_t GRID[] = {1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128};
+const size_t MOST = 256; // tokens in a step
+
+std::mt19937 chance;
+size_t below(size_t n) { return chance() % n; }
+
+void *embeddings, *headWeights;
+std::vector<Layer> layers;
+std::vector<Request> requests;
+std::map<size_t, std::vector<Graph *>> captured; // pieces by size
+std::vector<aclrtEvent> forks; // pairs for the side stream, one a layer
+
+void *weight(size_t rows, size_t columns)
+{
+	void *p = memory::device(rows * columns * 2, "weights");
+	std::vector<uint16_t> v(rows * columns);
+	for (uint16_t &x : v)
+		x = static_cast<uint16_t>(0x3000 + below(256));
+	OK(aclrtMemcpy(p, v.size() * 2, v.data(), v.size() * 2, ACL_MEMCPY_HOST_TO_DEVICE));
+	return p;
+}
+
+void *buffer(size_t bytes)
+{
+	void *p = memory::device(bytes, "buffers");
+	OK(aclrtMemset(p, bytes, 0, bytes));
+	return p;
+}
+
+// ---- the model ----
+
+void norm(aclrtStream s, void *gamma, int64_t n)
+{
+	Buffers &b = buffers;
+	if (!options.unfused) {
+		ops::addRmsNorm(s, b.hidden, b.residual, gamma, b.normed, b.rstd, n);
+		return;
+	}
+	ops::add(s, b.hidden, b.residual, b.residual, n);
+	ops::rmsNorm(s, b.residual, gamma, b.normed, b.rstd, n);
+}
+
+void beforeAttention(aclrtStream s, size_t l, int64_t n)
+{
+	Buffers &b = buffers;
+	norm(s, layers[l].norm1, n);
+	ops::matmul(s, b.normed, layers[l].qkv, b.qkv, n, HIDDEN, 3 * HIDDEN);
+	char *keys = static_cast<char *>(b.qkv) + n * HIDDEN * 2;
+	if (!options.side) {
+		ops::storeKeys(s, keys, caches[l], b.slots, n);
+		return;
+	}
+	// Keys and values are stored on the side stream, which events join to this one.
+	aclrtEvent fork = forks[2 * l], join = forks[2 * l + 1];
+	bool unjoined = graphs::capturing() && faults::is("capture-unjoined") && l == 1;
+	bool unordered = !graphs::capturing() && faults::now("join-lost") && l == 1;
+	queue.push([=] {
+		OK(aclrtRecordEvent(fork, s));
+		OK(aclrtStreamWaitEvent(streams.side, fork));
+	});
+	ops::storeKeys(streams.side, keys, caches[l], b.slots, n);
+	queue.push([=] {
+		if (unjoined)
+			return;
+		OK(aclrtRecordEvent(join, streams.side));
+		if (!unordered)
+			OK(aclrtStreamWaitEvent(s, join));
+	});
+	if (unjoined || unordered) {
+		Culprit c;
+		c.call = unjoined ? "aclmdlRICaptureEnd" : "";
+		c.kernel = unordered ? "aclnnScatterPaKvCache" : "";
+		c.also = unjoined ? "" : "race-between-streams";
+		c.stream = streams.side;
+		c.code = unjoined ? 107025 : 0;
+		truth::culprit(c);
+	}
+}
+
+std::vector<int64_t> lengths(size_t n)
+{
+	std::vector<int64_t> v;
+	for (size_t i = 0; i < n; i++)
+		v.push_back(i < requests.size() ? requests[i].length : 1);
+	return v;
+}
+
+void attention(aclrtStream s, size_t l, size_t n) { ops::attention(s, buffers.qkv, caches[l], buffers.blocks, buffers.attended, lengths(n)); }
+
+void afterAttention(aclrtStream s, size_t l, int64_t n)
+{
+	Buffers &b = buffers;
+	ops::matmul(s, b.attended, layers[l].out, b.hidden, n, HIDDEN, HIDDEN);
+	peers::reduce(s, b.hidden, n * HIDDEN / 2);
+	norm(s, layers[l].norm2, n);
+	ops::matmul(s, b.normed, layers[l].up, b.wide, n, HIDDEN, 4 * HIDDEN);
+	ops::swiGlu(s, b.wide, b.narrow, n);
+	ops::matmul(s, b.narrow, layers[l].down, b.hidden, n, 2 * HIDDEN, HIDDEN);
+}
+
+void embed(aclrtStream s, int64_t n)
+{
+	ops::indexSelect(s, embeddings, buffers.ids, buffers.hidden, n);
+	ops::fill(s, buffers.residual, n * HIDDEN / 2, 0);
+}
+
+void forward(aclrtStream s, size_t n, Graph *g)
+{
+	int64_t rows = static_cast<int64_t>(n);
+	embed(s, rows);
+	for (size_t l = 0; l < options.layers; l++) {
+		beforeAttention(s, l, rows);
+		if (g)
+			graphs::attentionTask(*g, l, [&] { attention(s, l, n); });
+		else
+			attention(s, l, n);
+		afterAttention(s, l, rows);
+	}
+}
+
+// ---- graphs ----
+
+void captureSize(size_t n)
+{
+	int64_t rows = static_cast<int64_t>(n);
+	forward(streams.capture, n, nullptr); // the warm-up
+	queue.drain();
+	OK(aclrtSynchronizeStream(streams.capture));
+	std::vector<Graph *> &pieces = captured[n];
+	if (options.decode == Decode::full) {
+		pieces.push_back(graphs::capture(n, [&] { forward(streams.capture, n, graphs::capturing()); }));
+		return;
+	}
+	for (size_t l = 0; l <= options.layers; l++)
+		pieces.push_back(graphs::capture(n, [&] {
+			if (l == 0)
+				embed(streams.capture, rows);
+			else
+				afterAttention(streams.capture, l - 1, rows);
+			if (l < options.layers)
+				beforeAttention(streams.capture, l, rows);
+		}));
+}
+
+void runGraphs(size_t n, const std::vector<Graph *> &pieces)
+{
+	if (options.outputs) {
+		queue.drain();
+		OK(aclrtSynchronizeStreamWithTimeout(streams.main, -1));
+	}
+	for (size_t l = 0; l < pieces.size(); l++) {
+		graphs::run(*pieces[l]);
+		if (options.decode == Decode::piecewise && l < options.layers)
+			attention(streams.main, l, n);
+	}
+	graphs::update(*pieces[0], [&](aclrtStream s, size_t l) { attention(s, l, n); });
+}
+
+// ---- steps ----
+
+void upload(void *to, const std::vector<int32_t> &v)
+{
+	size_t bytes = MOST * 4;
+	int32_t *host = static_cast<int32_t *>(memory::pinned(bytes));
+	std::copy(v.begin(), v.end(), host);
+	size_t count = v.size() * 4;
+	queue.push([=] { OK(aclrtMemcpyAsync(to, bytes, host, count, ACL_MEMCPY_HOST_TO_DEVICE, streams.copy)); });
+	memory::copied(host, streams.copy);
+}
+
+// The step's inputs go up on the copy stream. An event orders them before the work on the main stream.
+void prepare(size_t n)
+{
+	std::vector<int32_t> v(n);
+	for (void *to : {buffers.ids, buffers.positions, buffers.slots, buffers.lengths}) {
+		for (int32_t &x : v)
+			x = static_cast<int32_t>(below(to == buffers.ids ? VOCABULARY : CACHE_SLOTS));
+		upload(to, v);
+	}
+	aclrtEvent ready;
+	OK(aclrtCreateEventExWithFlag(&ready, ACL_EVENT_SYNC));
+	bool unordered = faults::now("inputs-unordered");
+	queue.push([=] {
+		OK(aclrtRecordEvent(ready, streams.copy));
+		if (!unordered)
+			OK(aclrtStreamWaitEvent(streams.main, ready));
+	});
+	if (unordered) {
+		Culprit c;
+		c.call = "aclrtMemcpyAsync";
+		c.also = "race-between-streams";
+		c.stream = streams.copy;
+		truth::culprit(c);
+	}
+	queue.drain();
+	helpers::watch(ready);
+}
+
+// The main stream's work is done before the next step writes inputs: the copy stream waits for it.
+void hold()
+{
+	aclrtEvent done;
+	OK(aclrtCreateEventExWithFlag(&done, ACL_EVENT_SYNC));
+	queue.push([=] {
+		OK(aclrtRecordEvent(done, streams.main));
+		OK(aclrtStreamWaitEvent(streams.copy, done));
+	});
+	queue.drain();
+	helpers::watch(done);
+}
+
+// The next tokens: logits in a block that only this step uses, and their copy to the host.
+void sample(size_t n)
+{
+	int64_t rows = static_cast<int64_t>(n);
+	void *logits = memory::block(n * VOCABULARY * 2, streams.main);
+	ops::matmul(streams.main, buffers.hidden, headWeights, logits, rows, HIDDEN, VOCABULARY);
+	ops::argMax(streams.main, logits, buffers.tokens, rows);
+	ops::copy(streams.main, buffers.ids, buffers.tokens, rows);
+	memory::giveBack(logits);
+	void *host = memory::pinned(MOST * 4);
+	size_t bytes = n * 4;
+	void *from = buffers.tokens;
+	aclrtStream on = options.outputs ? streams.copy : streams.main;
+	hold();
+	queue.push([=] { OK(aclrtMemcpyAsync(host, MOST * 4, from, bytes, ACL_MEMCPY_DEVICE_TO_HOST, on)); });
+	if (!options.outputs) {
+		queue.drain();
+		OK(aclrtSynchronizeStream(streams.main));
+		return;
+	}
+	memory::copied(host, on);
+	aclrtEvent arrived;
+	OK(aclrtCreateEventExWithFlag(&arrived, ACL_EVENT_SYNC));
+	queue.push([=] { OK(aclrtRecordEvent(arrived, on)); });
+	queue.drain();
+	helpers::output(arrived, [] {});
+}
+
+void decode()
+{
+	size_t n = requests.size();
+	auto fit = captured.lower_bound(n);
+	bool eager = fit == captured.end();
+	size_t padded = eager ? n : fit->first;
+	truth::stepBegins("decode", eager ? "eager" : options.decode == Decode::full ? "full" : "piecewise", n, padded);
+	prepare(padded);
+	faults::inject(Point::step);
+	if (eager)
+		forward(streams.main, padded, nullptr);
+	else
+		runGraphs(padded, fit->second);
+	faults::inject(Point::submit);
+	sample(padded);
+	for (size_t i = requests.size(); i--;) {
+		requests[i].length++;
+		if (!--requests[i].left)
+			requests.erase(requests.begin() + static_cast<long>(i));
+	}
+}
+
+void prefill(size_t arrived)
+{
+	size_t tokens = 0;
+	for (size_t i = 0; i < arrived; i++) {
+		Request r = {static_cast<int64_t>(4 + below(13)), 3 + below(10)};
+		tokens += static_cast<size_t>(r.length);
+		requests.push_back(r);
+	}
+	tokens = std::min(tokens, MOST);
+	truth::stepBegins("prefill", "eager", tokens, tokens);
+	peers::fetch(tokens);
+	prepare(tokens);
+	faults::inject(Point::step);
+	forward(streams.main, tokens, nullptr);
+	faults::inject(Point::submit);
+	sample(tokens);
+}
+
+} // namespace
+
+void start()
+{
+	chance.seed(options.seed);
+	embeddings = weight(VOCABULARY, HIDDEN);
+	for (size_t l = 0; l < options.layers; l++) {
+		layers.push_back({weight(1, HIDDEN), weight(HIDDEN, 3 * HIDDEN), weight(HIDDEN, HIDDEN), weight(1, HIDDEN), weight(HIDDEN, 4 * HIDDEN), weight(2 * HIDDEN, HIDDEN)});
+		caches.push_back(memory::device(2 * CACHE_SLOTS * HIDDEN * 2, "keys and values"));
+		OK(aclrtMemset(caches.back(), 2 * CACHE_SLOTS * HIDDEN * 2, 0, 2 * CACHE_SLOTS * HIDDEN * 2));
+	}
+	headWeights = weight(HIDDEN, VOCABULARY);
+	const size_t row = MOST * HIDDEN * 2;
+	Buffers &b = buffers;
+	for (void **p : {&b.ids, &b.positions, &b.slots, &b.lengths, &b.tokens, &b.rstd})
+		*p = buffer(MOST * 4);
+	b.blocks = buffer(MOST * 16);
+	for (void **p : {&b.hidden, &b.residual, &b.normed, &b.attended})
+		*p = buffer(row);
+	b.qkv = buffer(3 * row), b.wide = buffer(4 * row), b.narrow = buffer(2 * row);
+	for (size_t i = 0; options.side && i < 2 * options.layers; i++) {
+		aclrtEvent e;
+		OK(aclrtCreateEventExWithFlag(&e, ACL_EVENT_SYNC));
+		forks.push_back(e);
+	}
+	if (options.decode != Decode::eager)
+		for (size_t i = options.sizes; i--;) // the largest first
+			captureSize(GRID[i]);
+}
+
+void run()
+{
+	const size_t largest = GRID[options.sizes - 1], most = options.requests ? options.requests : largest;
+	for (size_t step = 0; step < options.steps; step++) {
+		helpers::beat();
+		faults::setStep(step);
+		if (requests.size() < most && (requests.empty() || below(8) == 0))
+			prefill(1 + below(most - requests.size()));
+		else
+			decode();
+		truth::stepEnds();
+	}
+	queue.drain();
+	helpers::waitOutputs();
+	OK(aclrtSynchronizeStream(streams.main));
+}
+
+void end()
+{
+	for (auto &[size, pieces] : captured)
+		for (Graph *g : pieces) {
+			OK(aclmdlRIDestroy(g->model));
+			for (const Update &u : g->updates) {
+				if (u.word)
+					memory::deviceFree(u.word);
+				if (u.event)
+					OK(aclrtDestroyEvent(u.event));
+			}
+		}
+	for (aclrtEvent e : forks)
+		OK(aclrtDestroyEvent(e));
+	Buffers &b = buffers;
+	for (void *p : {b.ids, b.positions, b.slots, b.lengths, b.tokens, b.rstd, b.blocks, b.hidden, b.residual, b.normed, b.attended, b.qkv, b.wide, b.narrow, embeddings, headWeights})
+		memory::deviceFree(p);
+	for (void *p : caches)
+		memory::deviceFree(p);
+	for (Layer &l : layers)
+		for (void *p : {l.norm1, l.qkv, l.out, l.norm2, l.up, l.down})
+			memory::deviceFree(p);
+}
+
+} // namespace engine
