@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <random>
 
-namespace engine {
-
 Buffers buffers;
 std::vector<void *> caches;
 
@@ -88,15 +86,10 @@ void beforeAttention(aclrtStream s, size_t l, int64_t n)
 		if (!unordered)
 			OK(aclrtStreamWaitEvent(s, join));
 	});
-	if (unjoined || unordered) {
-		Culprit c;
-		c.call = unjoined ? "aclmdlRICaptureEnd" : "";
-		c.kernel = unordered ? "aclnnScatterPaKvCache" : "";
-		c.also = unjoined ? "" : "race-between-streams";
-		c.stream = streams.side;
-		c.code = unjoined ? 107025 : 0;
-		truth::culprit(c);
-	}
+	if (unjoined)
+		faults::blames("aclmdlRICaptureEnd", 107025);
+	if (unordered)
+		faults::blamesKernel("aclnnScatterPaKvCache", "race-between-streams");
 }
 
 std::vector<int64_t> lengths(size_t n)
@@ -150,11 +143,11 @@ void captureSize(size_t n)
 	OK(aclrtSynchronizeStream(streams.capture));
 	std::vector<Graph *> &pieces = captured[n];
 	if (options.decode == Decode::full) {
-		pieces.push_back(graphs::capture(n, [&] { forward(streams.capture, n, graphs::capturing()); }));
+		pieces.push_back(graphs::capture([&] { forward(streams.capture, n, graphs::capturing()); }));
 		return;
 	}
 	for (size_t l = 0; l <= options.layers; l++)
-		pieces.push_back(graphs::capture(n, [&] {
+		pieces.push_back(graphs::capture([&] {
 			if (l == 0)
 				embed(streams.capture, rows);
 			else
@@ -207,15 +200,10 @@ void prepare(size_t n)
 		if (!unordered)
 			OK(aclrtStreamWaitEvent(streams.main, ready));
 	});
-	if (unordered) {
-		Culprit c;
-		c.call = "aclrtMemcpyAsync";
-		c.also = "race-between-streams";
-		c.stream = streams.copy;
-		truth::culprit(c);
-	}
+	if (unordered)
+		faults::blames("aclrtMemcpyAsync", 0, "race-between-streams");
 	queue.drain();
-	helpers::watch(ready);
+	watch(ready);
 }
 
 // The main stream's work is done before the next step writes inputs: the copy stream waits for it.
@@ -228,7 +216,7 @@ void hold()
 		OK(aclrtStreamWaitEvent(streams.copy, done));
 	});
 	queue.drain();
-	helpers::watch(done);
+	watch(done);
 }
 
 // The next tokens: logits in a block that only this step uses, and their copy to the host.
@@ -256,7 +244,10 @@ void sample(size_t n)
 	OK(aclrtCreateEventExWithFlag(&arrived, ACL_EVENT_SYNC));
 	queue.push([=] { OK(aclrtRecordEvent(arrived, on)); });
 	queue.drain();
-	helpers::output(arrived, [] {});
+	output.push([=] {
+		OK(aclrtSynchronizeEvent(arrived));
+		OK(aclrtDestroyEvent(arrived));
+	});
 }
 
 void decode()
@@ -265,7 +256,7 @@ void decode()
 	auto fit = captured.lower_bound(n);
 	bool eager = fit == captured.end();
 	size_t padded = eager ? n : fit->first;
-	truth::stepBegins("decode", eager ? "eager" : options.decode == Decode::full ? "full" : "piecewise", n, padded);
+	truth::step("decode", eager ? "eager" : options.decode == Decode::full ? "full" : "piecewise", n, padded);
 	prepare(padded);
 	faults::inject(Point::step);
 	if (eager)
@@ -290,7 +281,7 @@ void prefill(size_t arrived)
 		requests.push_back(r);
 	}
 	tokens = std::min(tokens, MOST);
-	truth::stepBegins("prefill", "eager", tokens, tokens);
+	truth::step("prefill", "eager", tokens, tokens);
 	peers::fetch(tokens);
 	prepare(tokens);
 	faults::inject(Point::step);
@@ -300,6 +291,8 @@ void prefill(size_t arrived)
 }
 
 } // namespace
+
+namespace engine {
 
 void start()
 {
@@ -333,16 +326,15 @@ void run()
 {
 	const size_t largest = GRID[options.sizes - 1], most = options.requests ? options.requests : largest;
 	for (size_t step = 0; step < options.steps; step++) {
-		helpers::beat();
+		progress++;
 		faults::setStep(step);
 		if (requests.size() < most && (requests.empty() || below(8) == 0))
 			prefill(1 + below(most - requests.size()));
 		else
 			decode();
-		truth::stepEnds();
 	}
 	queue.drain();
-	helpers::waitOutputs();
+	output.drain();
 	OK(aclrtSynchronizeStream(streams.main));
 }
 

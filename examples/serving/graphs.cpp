@@ -3,66 +3,70 @@
 
 static Graph *current;
 
+static void describeOperators(bool on)
+{
+	aclrtStreamAttrValue v = {};
+	v.cacheOpInfoSwitch = on;
+	OK(aclrtSetStreamAttribute(streams.capture, ACL_STREAM_ATTR_CACHE_OP_INFO, &v));
+}
+
+// The graph waits, and makes its next run wait again.
+static void awaitUpdate(const Update &u)
+{
+	if (u.event) {
+		OK(aclrtStreamWaitEvent(streams.capture, u.event));
+		OK(aclrtResetEvent(u.event, streams.capture));
+		return;
+	}
+	OK(aclrtValueWait(u.word, 1, ACL_STREAM_WAIT_VALUE_EQ, streams.capture));
+	OK(aclrtValueWrite(u.word, 0, 0, streams.capture));
+}
+
 namespace graphs {
 
 Graph *capturing() { return current; }
 
-static void describeOperators(aclrtStream s, bool on)
-{
-	aclrtStreamAttrValue v = {};
-	v.cacheOpInfoSwitch = on;
-	OK(aclrtSetStreamAttribute(s, ACL_STREAM_ATTR_CACHE_OP_INFO, &v));
-}
-
-Graph *capture(size_t size, const std::function<void()> &body)
+Graph *capture(const std::function<void()> &body)
 {
 	Graph *g = new Graph{};
-	g->size = size;
 	queue.drain();
-	describeOperators(streams.capture, true);
+	describeOperators(true);
 	OK(aclmdlRICaptureBegin(streams.capture, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
 	current = g;
 	truth::captures(g);
 	body();
-	faults::inject(Point::capture);
 	queue.drain();
-	current = nullptr;
+	faults::inject(Point::capture);
 	truth::captures(nullptr);
-	describeOperators(streams.capture, false);
+	current = nullptr;
+	describeOperators(false);
 	OK(aclmdlRICaptureEnd(streams.capture, &g->model));
 	return g;
 }
 
-// Waits, then makes the next run wait again.
-static void awaitUpdate(aclrtStream s, const Update &u)
-{
-	if (u.event) {
-		OK(aclrtStreamWaitEvent(s, u.event));
-		OK(aclrtResetEvent(u.event, s));
-		return;
-	}
-	OK(aclrtValueWait(u.word, 1, ACL_STREAM_WAIT_VALUE_EQ, s));
-	OK(aclrtValueWrite(u.word, 0, 0, s));
-}
-
-void attentionTask(Graph &g, size_t layer, const std::function<void()> &attention)
+void attentionTask(Graph &g, size_t layer, const std::function<void()> &op)
 {
 	Update u = {nullptr, nullptr, nullptr, layer};
 	if (options.events) {
 		OK(aclrtCreateEventWithFlag(&u.event, ACL_EVENT_EXTERNAL));
 	} else {
-		aclmdlRICaptureMode mode = ACL_MODEL_RI_CAPTURE_MODE_RELAXED; // allocation is forbidden in the capture's mode
+		aclmdlRICaptureMode mode = ACL_MODEL_RI_CAPTURE_MODE_RELAXED; // the capture's mode forbids allocation
 		OK(aclmdlRICaptureThreadExchangeMode(&mode));
-		u.word = memory::device(32, "value words");
+		u.word = memory::device(32, "values");
 		OK(aclrtMemset(u.word, 32, 0, 32));
 		OK(aclmdlRICaptureThreadExchangeMode(&mode));
 	}
-	queue.push([=] { awaitUpdate(streams.capture, u); });
+	queue.push([=] { awaitUpdate(u); });
 	queue.drain();
-	OK(aclmdlRICaptureTaskGrpBegin(streams.capture));
-	attention();
+	bool group = !faults::is("captured-lengths");
+	if (group)
+		OK(aclmdlRICaptureTaskGrpBegin(streams.capture));
+	op();
 	queue.drain();
-	OK(aclmdlRICaptureTaskGrpEnd(streams.capture, &u.group));
+	if (group)
+		OK(aclmdlRICaptureTaskGrpEnd(streams.capture, &u.group));
+	else
+		faults::blamesKernel("aclnnFusedInferAttentionScoreV3");
 	g.updates.push_back(u);
 }
 
@@ -73,22 +77,31 @@ void run(const Graph &g)
 	truth::ran(g);
 }
 
-void update(const Graph &g, const std::function<void(aclrtStream, size_t)> &attention)
+void update(const Graph &g, const std::function<void(aclrtStream, size_t)> &op)
 {
+	if (faults::now("update-late")) {
+		faults::blames(options.events ? "aclrtRecordEvent" : "aclrtValueWrite");
+		hostWork(20000);
+	}
 	for (const Update &u : g.updates) {
+		size_t layer = faults::now("update-swapped") ? g.updates.size() - 1 - u.layer : u.layer;
 		queue.drain();
-		OK(aclmdlRICaptureTaskUpdateBegin(streams.update, u.group));
 		truth::updates(true);
-		attention(streams.update, u.layer);
+		if (u.group) {
+			OK(aclmdlRICaptureTaskUpdateBegin(streams.update, u.group));
+			op(streams.update, layer);
+			if (faults::now("update-count")) {
+				faults::blamesKernel("aclnnFusedInferAttentionScoreV3", "aclmdlRICaptureTaskUpdateBegin");
+				op(streams.update, layer);
+			}
+			queue.drain();
+			OK(aclmdlRICaptureTaskUpdateEnd(streams.update));
+		}
 		truth::updates(false);
-		queue.drain();
-		OK(aclmdlRICaptureTaskUpdateEnd(streams.update));
+		if (layer != u.layer)
+			faults::blamesKernel("aclnnFusedInferAttentionScoreV3");
 		if (u.layer == 1 && (faults::now("value-lost") || faults::now("event-lost"))) {
-			Culprit c;
-			c.call = u.event ? "aclrtStreamWaitEvent" : "aclrtValueWait";
-			c.address = u.word;
-			c.also = "aclmdlRIExecuteAsync";
-			truth::culprit(c);
+			faults::blames(u.event ? "aclrtStreamWaitEvent" : "aclrtValueWait", 0, "aclmdlRIExecuteAsync", u.word);
 			continue;
 		}
 		queue.push([=] {

@@ -1,10 +1,5 @@
 #include "serving.h"
 
-#include <pthread.h>
-
-// The simulator's virtual clock knows only declared time. Absent on a device.
-extern "C" __attribute__((weak)) void aclsim_work(int64_t ns);
-
 Options options;
 Streams streams;
 
@@ -29,13 +24,6 @@ static const char usage[] =
 	"  --at STEP         step of the fault (20)\n"
 	"  --truth FILE      write what happened, as JSON\n";
 
-void hostWork(unsigned us)
-{
-	if (aclsim_work)
-		aclsim_work(int64_t(us) * 1000);
-	usleep(us);
-}
-
 static void parse(int argc, char **argv)
 {
 	const std::map<std::string, bool *> switches = {{"--events", &options.events}, {"--outputs", &options.outputs}, {"--side", &options.side},
@@ -43,10 +31,9 @@ static void parse(int argc, char **argv)
 	struct Number {
 		size_t *value, min, max;
 	};
-	size_t queueMode = 1, seed = 1;
 	const std::map<std::string, Number> numbers = {{"--sizes", {&options.sizes, 1, 19}}, {"--steps", {&options.steps, 1, 100000}}, {"--layers", {&options.layers, 1, 64}},
-		{"--requests", {&options.requests, 1, 256}}, {"--seed", {&seed, 0, 1 << 30}}, {"--queue", {&queueMode, 0, 2}}, {"--ranks", {&options.ranks, 1, 64}},
-		{"--at", {&options.at, 0, 100000}}};
+		{"--requests", {&options.requests, 1, 256}}, {"--seed", {&options.seed, 0, 1 << 30}}, {"--queue", {&options.queue, 0, 2}},
+		{"--ranks", {&options.ranks, 1, 64}}, {"--at", {&options.at, 0, 100000}}};
 	for (int i = 1; i < argc; i++) {
 		std::string o = argv[i];
 		if (auto s = switches.find(o); s != switches.end()) {
@@ -65,8 +52,6 @@ static void parse(int argc, char **argv)
 			exit(2);
 		}
 	}
-	options.queue = static_cast<unsigned>(queueMode);
-	options.seed = static_cast<unsigned>(seed);
 	if (const char *r = getenv("RANK"))
 		options.rank = static_cast<size_t>(atoi(r));
 	if (options.fault == "list") {
@@ -90,14 +75,12 @@ int main(int argc, char **argv)
 	truth::thread("main");
 	for (aclrtStream *s : {&streams.main, &streams.copy, &streams.side, &streams.update, &streams.capture})
 		OK(aclrtCreateStreamWithConfig(s, 0, ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC));
-	queue.start();
-	helpers::start();
+	startHelpers();
 	peers::start();
 	engine::start();
 	engine::run();
 	truth::live();
-	queue.stop();
-	helpers::stop();
+	stopHelpers();
 	peers::end();
 	engine::end();
 	memory::end();

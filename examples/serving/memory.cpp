@@ -1,4 +1,4 @@
-// Memory in blocks that are used again, as frameworks cache it: the runtime sees few allocations and many reuses.
+// Memory in blocks that are used again, as frameworks cache it: the runtime sees few allocations and many uses of each.
 #include "serving.h"
 
 namespace {
@@ -7,9 +7,9 @@ const size_t PIECE = 2 << 20, RESERVED = size_t(1) << 30;
 
 struct Block {
 	size_t bytes;
-	aclrtStream stream;               // in whose order it is used
-	std::vector<aclrtStream> others;  // that use it too
-	std::vector<aclrtEvent> pending;  // recorded on those when it was given back
+	aclrtStream stream;              // in whose order it is used
+	std::vector<aclrtStream> others; // that use it too
+	std::vector<aclrtEvent> pending; // recorded on those when it was given back
 };
 
 struct Pinned {
@@ -18,59 +18,70 @@ struct Pinned {
 	aclrtEvent copied; // after the last copy; nullptr: none was made
 };
 
-std::map<void *, Block> blocks;                                           // handed out, or waiting for other streams
-std::map<std::pair<aclrtStream, size_t>, std::vector<void *>> free_blocks; // by stream and size
-std::vector<void *> waiting;                                              // given back while other streams use them
+std::map<void *, Block> blocks;                                       // handed out, or waiting for other streams
+std::map<std::pair<aclrtStream, size_t>, std::vector<void *>> unused; // by stream and size
+std::vector<void *> waiting;                                          // given back while other streams use them
 std::vector<Pinned> hosts;
-char *segment, *segmentEnd; // the part that was never handed out
-char *range, *mapped;       // with --expandable
+char *next, *segmentEnd; // the part of the segment that was never handed out
+char *range;             // with --expandable
 std::vector<aclrtDrvMemHandle> pieces;
 std::vector<void *> segments;
 
-// More memory for blocks.
 void grow(size_t bytes)
 {
-	size_t size = (bytes + PIECE - 1) / PIECE * PIECE;
 	if (!options.expandable) {
-		segment = static_cast<char *>(memory::device(size, "block pool"));
-		segments.push_back(segment);
-		segmentEnd = segment + size;
+		size_t size = (bytes + PIECE - 1) / PIECE * PIECE;
+		segments.push_back(memory::device(size, "blocks"));
+		next = static_cast<char *>(segments.back());
+		segmentEnd = next + size;
 		return;
 	}
 	if (!range) {
 		OK(aclrtReserveMemAddress(reinterpret_cast<void **>(&range), RESERVED, 0, nullptr, 1));
-		segment = segmentEnd = mapped = range;
+		next = segmentEnd = range;
 	}
-	for (; segmentEnd < segment + bytes; segmentEnd += PIECE) {
+	for (; segmentEnd < next + bytes; segmentEnd += PIECE) {
 		aclrtPhysicalMemProp prop = {};
 		prop.memAttr = ACL_HBM_MEM_HUGE;
 		prop.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
-		aclrtDrvMemHandle piece;
-		OK(aclrtMallocPhysical(&piece, PIECE, &prop, 0));
-		OK(aclrtMapMem(segmentEnd, PIECE, 0, piece, 0));
-		truth::allocated(segmentEnd, PIECE, "block pool");
-		pieces.push_back(piece);
+		pieces.emplace_back();
+		OK(aclrtMallocPhysical(&pieces.back(), PIECE, &prop, 0));
+		OK(aclrtMapMem(segmentEnd, PIECE, 0, pieces.back(), 0));
+		truth::allocated(segmentEnd, PIECE, "blocks");
 	}
 }
 
-// Blocks whose other streams have passed are free again.
+bool passed(aclrtEvent e)
+{
+	aclrtEventRecordedStatus status;
+	OK(aclrtQueryEventStatus(e, &status));
+	if (status == ACL_EVENT_RECORDED_STATUS_COMPLETE)
+		OK(aclrtDestroyEvent(e));
+	return status == ACL_EVENT_RECORDED_STATUS_COMPLETE;
+}
+
+// An event after all work on a stream so far. It is recorded at once: before, it would count as complete.
+aclrtEvent after(aclrtStream s)
+{
+	aclrtEvent e;
+	OK(aclrtCreateEventExWithFlag(&e, ACL_EVENT_CAPTURE_STREAM_PROGRESS));
+	queue.push([=] { OK(aclrtRecordEvent(e, s)); });
+	queue.drain();
+	return e;
+}
+
+// Blocks that no stream uses any more can be handed out.
 void collect()
 {
 	for (size_t i = 0; i < waiting.size();) {
 		Block &b = blocks[waiting[i]];
-		while (!b.pending.empty()) {
-			aclrtEventRecordedStatus status;
-			OK(aclrtQueryEventStatus(b.pending.back(), &status));
-			if (status != ACL_EVENT_RECORDED_STATUS_COMPLETE)
-				break;
-			OK(aclrtDestroyEvent(b.pending.back()));
+		while (!b.pending.empty() && passed(b.pending.back()))
 			b.pending.pop_back();
-		}
 		if (!b.pending.empty()) {
 			i++;
 			continue;
 		}
-		free_blocks[{b.stream, b.bytes}].push_back(waiting[i]);
+		unused[{b.stream, b.bytes}].push_back(waiting[i]);
 		blocks.erase(waiting[i]);
 		waiting.erase(waiting.begin() + static_cast<long>(i));
 	}
@@ -98,16 +109,16 @@ void *block(size_t bytes, aclrtStream s)
 {
 	bytes = (bytes + 511) / 512 * 512;
 	collect();
-	std::vector<void *> &fit = free_blocks[{s, bytes}];
-	void *p;
+	std::vector<void *> &fit = unused[{s, bytes}];
+	void *p = next;
 	if (!fit.empty()) {
 		p = fit.back();
 		fit.pop_back();
 	} else {
-		if (static_cast<size_t>(segmentEnd - segment) < bytes)
+		if (static_cast<size_t>(segmentEnd - next) < bytes)
 			grow(bytes);
-		p = segment;
-		segment += bytes;
+		p = next;
+		next += bytes;
 	}
 	blocks[p] = {bytes, s, {}, {}};
 	return p;
@@ -115,51 +126,31 @@ void *block(size_t bytes, aclrtStream s)
 
 void used(void *p, aclrtStream other) { blocks[p].others.push_back(other); }
 
-// Work of its own stream comes before all later uses. Other streams are asked by events.
+// Its own stream's work comes before all later uses.
 void giveBack(void *p)
 {
-	Block &b = blocks[p];
-	for (aclrtStream s : b.others) {
-		aclrtEvent e;
-		OK(aclrtCreateEventExWithFlag(&e, ACL_EVENT_CAPTURE_STREAM_PROGRESS));
-		queue.push([=] { OK(aclrtRecordEvent(e, s)); });
-		b.pending.push_back(e);
-	}
-	queue.drain(); // an event that is not recorded yet counts as complete
+	for (aclrtStream s : blocks[p].others)
+		blocks[p].pending.push_back(after(s));
 	waiting.push_back(p);
 }
 
 void *pinned(size_t bytes)
 {
-	for (Pinned &h : hosts) {
-		if (h.bytes != bytes)
-			continue;
-		if (h.copied) {
-			aclrtEventRecordedStatus status;
-			OK(aclrtQueryEventStatus(h.copied, &status));
-			if (status != ACL_EVENT_RECORDED_STATUS_COMPLETE)
-				continue;
-			OK(aclrtDestroyEvent(h.copied));
+	for (Pinned &h : hosts)
+		if (h.bytes == bytes && (!h.copied || passed(h.copied))) {
 			h.copied = nullptr;
+			return h.at;
 		}
-		return h.at;
-	}
-	Pinned h = {nullptr, bytes, nullptr};
-	OK(aclrtMallocHost(&h.at, bytes));
-	hosts.push_back(h);
-	return h.at;
+	hosts.push_back({nullptr, bytes, nullptr});
+	OK(aclrtMallocHost(&hosts.back().at, bytes));
+	return hosts.back().at;
 }
 
 void copied(void *p, aclrtStream s)
 {
-	for (Pinned &h : hosts) {
-		if (h.at != p || h.copied)
-			continue;
-		OK(aclrtCreateEventExWithFlag(&h.copied, ACL_EVENT_CAPTURE_STREAM_PROGRESS));
-		aclrtEvent e = h.copied;
-		queue.push([=] { OK(aclrtRecordEvent(e, s)); });
-		queue.drain();
-	}
+	for (Pinned &h : hosts)
+		if (h.at == p)
+			h.copied = after(s);
 }
 
 void end()

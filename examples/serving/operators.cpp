@@ -1,11 +1,10 @@
 // Operators in two phases: phase one on the caller, or with --queue 2 on the task queue; phase two on the task queue.
 #include "serving.h"
 
-// An operator's phases. Only the first ones' parameters differ.
+// Declares both phases. Only the parameters of phase one differ.
 #define PHASES(name, ...)                                                                          \
 	extern "C" aclnnStatus name##GetWorkspaceSize(__VA_ARGS__, uint64_t *, aclOpExecutor **); \
 	extern "C" aclnnStatus name(void *, uint64_t, aclOpExecutor *, aclrtStream)
-
 using T = const aclTensor *;
 using L = const aclTensorList *;
 using I = const aclIntArray *;
@@ -22,72 +21,70 @@ PHASES(aclnnSwiGlu, T, int64_t, T);
 PHASES(aclnnArgMax, T, int64_t, bool, aclTensor *);
 PHASES(aclnnInplaceCopy, aclTensor *, T);
 
-aclTensor *Handles::tensor(void *p, std::vector<int64_t> dims, aclDataType type)
-{
-	std::vector<int64_t> strides(dims.size(), 1);
-	for (size_t i = dims.size(); i-- > 1;)
-		strides[i - 1] = strides[i] * dims[i];
-	aclTensor *t = aclCreateTensor(dims.data(), dims.size(), type, strides.data(), 0, ACL_FORMAT_ND, dims.data(), dims.size(), p);
-	tensors.push_back(t);
-	return t;
-}
+namespace {
 
-aclTensorList *Handles::list(std::vector<aclTensor *> of)
-{
-	tensors.resize(tensors.size() - of.size()); // the list owns them
-	lists.push_back(aclCreateTensorList(of.data(), of.size()));
-	return const_cast<aclTensorList *>(lists.back());
-}
+struct Handles { // of one phase one
+	std::vector<const aclTensor *> tensors;
+	std::vector<const aclTensorList *> lists;
+	std::vector<const aclIntArray *> arrays;
+	std::vector<const aclScalar *> scalars;
 
-aclIntArray *Handles::ints(std::vector<int64_t> v)
-{
-	arrays.push_back(aclCreateIntArray(v.data(), v.size()));
-	return const_cast<aclIntArray *>(arrays.back());
-}
-
-aclScalar *Handles::scalar(float v)
-{
-	scalars.push_back(aclCreateScalar(&v, ACL_FLOAT));
-	return const_cast<aclScalar *>(scalars.back());
-}
-
-Handles::~Handles()
-{
-	for (auto t : tensors)
-		aclDestroyTensor(t);
-	for (auto l : lists)
-		aclDestroyTensorList(l);
-	for (auto a : arrays)
-		aclDestroyIntArray(a);
-	for (auto s : scalars)
-		aclDestroyScalar(s);
-}
+	aclTensor *tensor(void *p, std::vector<int64_t> dims, aclDataType type = ACL_FLOAT16, bool listed = false)
+	{
+		std::vector<int64_t> strides(dims.size(), 1);
+		for (size_t i = dims.size(); i-- > 1;)
+			strides[i - 1] = strides[i] * dims[i];
+		aclTensor *t = aclCreateTensor(dims.data(), dims.size(), type, strides.data(), 0, ACL_FORMAT_ND, dims.data(), dims.size(), p);
+		if (!listed)
+			tensors.push_back(t);
+		return t;
+	}
+	L list(void *p, std::vector<int64_t> dims) // of one tensor, which it owns
+	{
+		const aclTensor *t = tensor(p, dims, ACL_FLOAT16, true);
+		return *lists.insert(lists.end(), aclCreateTensorList(&t, 1));
+	}
+	I ints(std::vector<int64_t> v) { return *arrays.insert(arrays.end(), aclCreateIntArray(v.data(), v.size())); }
+	const aclScalar *scalar(float v) { return *scalars.insert(scalars.end(), aclCreateScalar(&v, ACL_FLOAT)); }
+	~Handles()
+	{
+		for (auto t : tensors)
+			aclDestroyTensor(t);
+		for (auto l : lists)
+			aclDestroyTensorList(l);
+		for (auto a : arrays)
+			aclDestroyIntArray(a);
+		for (auto s : scalars)
+			aclDestroyScalar(s);
+	}
+};
 
 using One = std::function<aclnnStatus(Handles &, uint64_t *, aclOpExecutor **)>;
 using Two = aclnnStatus (*)(void *, uint64_t, aclOpExecutor *, aclrtStream);
 
-static void launch(aclrtStream s, const char *name, One one, Two two)
+void launch(aclrtStream s, const char *name, One one, Two two)
 {
 	truth::launched(name);
 	auto prepare = [=] {
 		uint64_t size;
 		aclOpExecutor *executor;
 		Handles h;
-		serving_check(one(h, &size, &executor), name, __FILE__, __LINE__);
+		check(one(h, &size, &executor), name, __FILE__, __LINE__);
 		return executor;
 	};
-	auto execute = [=](aclOpExecutor *executor) { serving_check(two(nullptr, 0, executor, s), name, __FILE__, __LINE__); };
-	if (options.queue == 2) {
-		queue.push([=] { execute(prepare()); });
-		return;
-	}
-	aclOpExecutor *executor = prepare();
-	queue.push([=] { execute(executor); });
+	auto execute = [=](aclOpExecutor *executor) { check(two(nullptr, 0, executor, s), name, __FILE__, __LINE__); };
+	if (options.queue == 2)
+		return queue.push([=] { execute(prepare()); });
+	queue.push([=, executor = prepare()] { execute(executor); });
 }
 
-// Launches an operator. The arguments of its phase one may make handles with h.
+// Launches an operator. The arguments of its phase one make handles with h.
 #define LAUNCH(stream, name, ...) \
-	launch(stream, #name, [=](Handles &h, uint64_t *size, aclOpExecutor **e) { (void)h; return name##GetWorkspaceSize(__VA_ARGS__, size, e); }, name)
+	launch(stream, #name, [=](Handles &h, uint64_t *size, aclOpExecutor **e) { return name##GetWorkspaceSize(__VA_ARGS__, size, e); }, name)
+
+char *second(void *p, int64_t halfs) { return static_cast<char *>(p) + halfs * 2; }
+
+} // namespace
 
 namespace ops {
 
@@ -121,20 +118,18 @@ void matmul(aclrtStream s, void *a, void *b, void *out, int64_t n, int64_t in, i
 
 void storeKeys(aclrtStream s, void *keys, void *cache, void *slots, int64_t n)
 {
-	char *values = static_cast<char *>(cache) + CACHE_SLOTS * HIDDEN * 2;
 	LAUNCH(s, aclnnScatterPaKvCache, h.tensor(keys, {n, HIDDEN}), h.tensor(cache, {CACHE_SLOTS, HIDDEN}), h.tensor(slots, {n}, ACL_INT32),
-	       h.tensor(static_cast<char *>(keys) + n * HIDDEN * 2, {n, HIDDEN}), h.tensor(values, {CACHE_SLOTS, HIDDEN}), nullptr, nullptr, nullptr,
+	       h.tensor(second(keys, n * HIDDEN), {n, HIDDEN}), h.tensor(second(cache, CACHE_SLOTS * HIDDEN), {CACHE_SLOTS, HIDDEN}), nullptr, nullptr, nullptr,
 	       const_cast<char *>("Norm"), const_cast<char *>("None"), nullptr, nullptr);
 }
 
 void attention(aclrtStream s, void *q, void *cache, void *blocks, void *out, std::vector<int64_t> lengths)
 {
 	int64_t n = static_cast<int64_t>(lengths.size());
-	char *values = static_cast<char *>(cache) + CACHE_SLOTS * HIDDEN * 2;
 	T none = nullptr;
-	LAUNCH(s, aclnnFusedInferAttentionScoreV3, h.tensor(q, {n, HIDDEN}), h.list({h.tensor(cache, {CACHE_SLOTS / BLOCK, BLOCK, HIDDEN})}),
-	       h.list({h.tensor(values, {CACHE_SLOTS / BLOCK, BLOCK, HIDDEN})}), none, none, nullptr, h.ints(lengths), none, none, none, none, none, none, none,
-	       h.tensor(blocks, {n, 4}, ACL_INT32), none, none, none, none, none, none, none, none, nullptr, none, none, none, 4, 0.125, 2147483647, 0,
+	LAUNCH(s, aclnnFusedInferAttentionScoreV3, h.tensor(q, {n, HIDDEN}), h.list(cache, {CACHE_SLOTS / BLOCK, BLOCK, HIDDEN}),
+	       h.list(second(cache, CACHE_SLOTS * HIDDEN), {CACHE_SLOTS / BLOCK, BLOCK, HIDDEN}), none, none, nullptr, h.ints(lengths), none, none, none, none, none,
+	       none, none, h.tensor(blocks, {n, 4}, ACL_INT32), none, none, none, none, none, none, none, none, nullptr, none, none, none, 4, 0.125, 2147483647, 0,
 	       const_cast<char *>("TND"), 4, 0, 0, BLOCK, 0, false, 0, 0, h.tensor(out, {n, HIDDEN}), none);
 }
 

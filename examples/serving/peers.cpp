@@ -39,7 +39,7 @@ void start()
 {
 	if (options.ranks > 1) {
 		std::string job = "ranks." + std::to_string(options.ranks);
-		serving_check(HcclCommInitClusterInfo(job.c_str(), static_cast<uint32_t>(options.rank), &world), "HcclCommInitClusterInfo", __FILE__, __LINE__);
+		OK(HcclCommInitClusterInfo(job.c_str(), static_cast<uint32_t>(options.rank), &world));
 	}
 	if (!options.peer)
 		return;
@@ -68,9 +68,9 @@ void reduce(aclrtStream s, void *x, int64_t count)
 {
 	if (!world)
 		return;
-	queue.push([=] {
-		serving_check(HcclAllReduce(x, x, static_cast<uint64_t>(count), HCCL_DATA_TYPE_FP32, HCCL_REDUCE_SUM, world, s), "HcclAllReduce", __FILE__, __LINE__);
-	});
+	if (faults::now("rank-missing") && options.rank == 1)
+		return faults::blames("HcclAllReduce", 0, "rank 1");
+	queue.push([=] { OK(HcclAllReduce(x, x, static_cast<uint64_t>(count), HCCL_DATA_TYPE_FP32, HCCL_REDUCE_SUM, world, s)); });
 }
 
 void fetch(size_t tokens)
@@ -81,16 +81,12 @@ void fetch(size_t tokens)
 	queue.push([=] {
 		if (!faults::now("peer-unordered"))
 			OK(aclrtWaitAndResetNotify(arrived, streams.main, 0));
-		for (void *cache : engine::caches)
+		for (void *cache : caches)
 			OK(aclrtMemcpyAsync(cache, tokens * TOKEN, shared, tokens * TOKEN, ACL_MEMCPY_DEVICE_TO_DEVICE, streams.main));
 	});
 	queue.drain();
-	if (faults::now("peer-unordered")) {
-		Culprit c;
-		c.call = "aclrtMemcpyAsync";
-		c.address = shared;
-		truth::culprit(c);
-	}
+	if (faults::now("peer-unordered"))
+		faults::blames("aclrtMemcpyAsync", 0, "", shared);
 }
 
 // The producer: for each number of tokens that it reads, it writes their keys and values and records the notify.
