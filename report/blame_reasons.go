@@ -102,6 +102,8 @@ func reasonText(x *blame.Suspect, r *blame.Reason) string {
 		return "the runtime's message names its kernel"
 	case blame.Waiting:
 		return "its stream waits for " + waitText(r.Wait)
+	case blame.RunsFunction:
+		return "it runs a function of the program, which may not have returned"
 	case blame.ObjectEnded:
 		p := r.Place
 		return fmt.Sprintf("its %s is %s (%s), which call %d (%s) had ended on thread %d at %s", r.Param, p.Object, p.Addr, p.Ended.Index, p.Ended.Func, p.Ended.TID, human.Moment(p.Ended.Start))

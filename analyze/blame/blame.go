@@ -163,12 +163,15 @@ const (
 	freedLater  = 100
 	waits       = 80 // its stream waits there, and the host's wait failed
 	unlike      = 90 // no address in its place, unlike other launches of the kernel
+	function    = 75 // the program's, which may not have returned
 	waitsBehind = 70 // waits for a record that is behind another wait
-	freedOrEnd  = 60 // freed, or one past a live allocation
-	oddNumber   = 35 // another number than in other launches of the kernel
-	nowhere     = 30 // address in no allocation
-	unreturned  = 25
-	listed      = nowhere // least score of a suspect that is listed beside likelier ones
+	// waitsRunning is for a wait for a record that may run soon: nothing before it waits.
+	waitsRunning = 65
+	freedOrEnd   = 60 // freed, or one past a live allocation
+	oddNumber    = 35 // another number than in other launches of the kernel
+	nowhere      = 30 // address in no allocation
+	unreturned   = 25
+	listed       = nowhere // least score of a suspect that is listed beside likelier ones
 )
 
 // Blame finds the task that caused the first device error, or the failure that the options name.
@@ -465,6 +468,9 @@ func (b *blamer) weigh(x *Suspect, waited *timeline.Object) error {
 		if wait, score := b.standing(x); wait != nil {
 			against(score, Reason{Kind: Waiting, Wait: wait})
 		}
+		if f := b.m.Lookup(x.Func); f != nil && f.Task == api.HostFunc {
+			against(function, Reason{Kind: RunsFunction})
+		}
 	}
 	for _, g := range x.gone {
 		p, err := placeOf(b.r, b.m, g.object, g.object.Handle)
@@ -535,8 +541,10 @@ func (b *blamer) past() error {
 	x := &b.rep.Suspects[0]
 	var targets []*timeline.Object
 	slices.SortStableFunc(x.accesses, func(a, b accessed) int { return cmp.Compare(ended(b.object), ended(a.object)) }) // freed memory first
-	if x.inside != nil && x.inside.waits[0].memory != nil {
-		targets = append(targets, x.inside.waits[0].memory)
+	if x.inside != nil {
+		if w, _ := x.inside.oldest(b.signals); w.memory != nil {
+			targets = append(targets, w.memory)
+		}
 	}
 	for _, t := range x.accesses {
 		if t.object != nil && !t.object.Kind.OnHost() && !slices.Contains(targets, t.object) {

@@ -302,6 +302,38 @@ func TestBlameOfAHang(t *testing.T) {
 			s.Then("aclmdlRIExecuteAsync", a(graph, testtrace.StreamA)) // call 9
 			stands(s)
 		}, 10, 9, 0, "its stream waits for a value at 0x124000000040, which no call has written; each run resets it after the wait (call 7 of the capture); the wait is call 6, in graph#5"},
+		"the value in a graph that was not written": { // another wait of the graph was named
+			func(s *testtrace.Sequence) {
+				begin(s)
+				s.Then("aclmdlRICaptureBegin", a(testtrace.StreamA, 1))
+				for i := range uint64(2) {
+					s.Then("aclrtValueWait", a(shared+8*i, 1, 0, testtrace.StreamA)) // calls 6, 8
+					s.Then("aclrtValueWrite", a(shared+8*i, 0, 0, testtrace.StreamA))
+				}
+				s.Then("aclmdlRICaptureEnd", a(testtrace.StreamA, 0x7ffe0000), outs("modelRI", graph))
+				for i := range uint64(2) {
+					s.Then("aclrtRecordEvent", a(testtrace.Event, testtrace.StreamB))
+					s.Then("aclrtStreamWaitEvent", a(testtrace.StreamA, testtrace.Event)) // recorded, so it is not the first suspect
+					s.Then("aclmdlRIExecuteAsync", a(graph, testtrace.StreamA))           // calls 13, 19
+					s.Then("aclrtValueWrite", a(shared, 1, 0, testtrace.StreamB))
+					if i == 0 {
+						s.Then("aclrtValueWrite", a(shared+8, 1, 0, testtrace.StreamB))
+						s.Then("aclrtSynchronizeStream", a(testtrace.StreamA))
+					}
+				}
+				stands(s)
+			}, 21, 19, 6, "its stream waits for a value at 0x124000000048, last written by call 15 on stream#3; each run resets it after the wait (call 9 of the capture); the wait is call 8, in graph#5"},
+		"a function of the program": {func(s *testtrace.Sequence) { // no suspect was listed, or a wait behind it
+			begin(s)
+			s.Then("aclmdlRICaptureBegin", a(testtrace.StreamA, 1))
+			s.Then("aclrtValueWait", a(shared, 1, 0, testtrace.StreamA))
+			s.Then("aclrtValueWrite", a(shared, 0, 0, testtrace.StreamA))
+			s.Then("aclmdlRICaptureEnd", a(testtrace.StreamA, 0x7ffe0000), outs("modelRI", graph))
+			s.Then("aclrtLaunchHostFunc", a(testtrace.StreamA, 0x401000, 0)) // call 9
+			s.Then("aclmdlRIExecuteAsync", a(graph, testtrace.StreamA))
+			s.Then("aclrtValueWrite", a(shared, 1, 0, testtrace.StreamB))
+			stands(s)
+		}, 12, 9, 2, "it runs a function of the program, which may not have returned"},
 		"threads that wait by design": {func(s *testtrace.Sequence) {
 			s.Then("aclrtProcessReport", a(0xffffffff), testtrace.Hangs)
 			s.Thread = 1

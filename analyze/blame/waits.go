@@ -1,6 +1,7 @@
 package blame
 
 import (
+	"math"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
@@ -35,6 +36,7 @@ type signals map[signal]*signalled
 
 type signalled struct {
 	recorded bool
+	at       int64  // start of the call
 	call     uint64 // that recorded it,
 	stream   string // on this stream
 	reset    *Reset // nil for none
@@ -63,7 +65,7 @@ func (s signals) see(e *timeline.Event, accesses []access.Access) {
 		x.reset = &Reset{Call: e.Call.Index}
 		return
 	}
-	*x = signalled{recorded: true, call: e.Call.Index, stream: streamName(e)}
+	*x = signalled{recorded: true, at: e.Call.Start, call: e.Call.Index, stream: streamName(e)}
 }
 
 // wait describes a wait for a signal at the present moment.
@@ -143,6 +145,24 @@ func (gs graphs) of(e *timeline.Event) *graphWaits {
 	return nil
 }
 
+// oldest returns the wait whose signal was recorded longest ago, and the time of that record: the one that a run misses if the host records all others.
+// Waits whose signal the graph takes back depend on the host in each run, so they come before others.
+func (g *graphWaits) oldest(s signals) (w *graphWait, at int64) {
+	resets := false
+	for i := range g.waits {
+		x := &g.waits[i]
+		then := int64(math.MinInt64)
+		if y := s[x.signal]; y != nil && y.recorded {
+			then = y.at
+		}
+		_, back := g.resets[x.signal]
+		if w == nil || back && !resets || back == resets && then < at {
+			w, at, resets = x, then, back
+		}
+	}
+	return w, at
+}
+
 // waitFailed reports whether the failed call is a host-side wait.
 func (b *blamer) waitFailed() bool {
 	if b.failure == nil {
@@ -155,17 +175,14 @@ func (b *blamer) waitFailed() bool {
 // standing returns the wait at which a suspect's stream may stand, nil for none, and its score.
 func (b *blamer) standing(x *Suspect) (*Wait, int) {
 	if x.inside != nil {
-		w := &x.inside.waits[0]
-		for i := range x.inside.waits { // a wait whose signal the graph takes back depends on the host in each run
-			if _, resets := x.inside.resets[x.inside.waits[i].signal]; resets {
-				w = &x.inside.waits[i]
-				break
-			}
-		}
+		w, at := x.inside.oldest(b.signals)
 		out := b.signals.wait(w.signal)
 		out.Graph, out.By = x.inside.name, w.call
 		if call, resets := x.inside.resets[w.signal]; resets {
 			out.Reset = &Reset{Call: call, InGraph: true}
+		}
+		if at > x.Start {
+			return out, waitsBehind // unless an earlier run took this record
 		}
 		return out, waits
 	}
@@ -181,6 +198,7 @@ func (b *blamer) standing(x *Suspect) (*Wait, int) {
 				return w, waitsBehind
 			}
 		}
+		return w, waitsRunning
 	case b.isEvent(x):
 		return nil, 0 // recorded, and the record's task has ended
 	}
