@@ -308,7 +308,7 @@ func TestSteps(t *testing.T) {
 			p.layers(3)
 			p.Then("aclmdlRICaptureEnd", testtrace.A(strA, 0x7ffe0000), testtrace.Outs("modelRI", graph))
 			for i := range 35 {
-				if i%7 == 3 {
+				if i%4 == 3 {
 					p.layers(3)
 				} else {
 					p.Then("aclmdlRIExecuteAsync", testtrace.A(graph, strA))

@@ -187,7 +187,7 @@ void upload(void *to, const std::vector<int32_t> &v)
 void prepare(size_t n)
 {
 	std::vector<int32_t> v(n);
-	for (void *to : {buffers.ids, buffers.positions, buffers.slots, buffers.lengths}) {
+	for (void *to : {buffers.positions, buffers.lengths, buffers.slots, buffers.ids}) {
 		for (int32_t &x : v)
 			x = static_cast<int32_t>(below(to == buffers.ids ? VOCABULARY : CACHE_SLOTS));
 		upload(to, v);

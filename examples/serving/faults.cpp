@@ -85,10 +85,10 @@ void streamDestroyed()
 	OK(code);
 }
 
-void afterFinalize()
+void initTwice()
 {
-	int code = aclrtSetDevice(0);
-	blames("aclrtSetDevice", code, "aclFinalize");
+	int code = aclInit(nullptr);
+	blames("aclInit", code);
 	OK(code);
 }
 
@@ -253,7 +253,7 @@ const Fault table[] = {
 	{"wait-too-short", "vllm-ascend#13218", "blame", "", Point::step, waitTooShort},
 	{"no-context", "llama.cpp#9250", "blame", "", Point::step, noContext},
 	{"stream-destroyed", "class: an object after its end", "blame", "", Point::step, streamDestroyed},
-	{"after-finalize", "Mooncake#4026", "blame", "", Point::end, afterFinalize},
+	{"init-twice", "Mooncake#4026", "blame", "", Point::step, initTwice},
 	{"freed-twice", "class: an object after its end", "blame", "", Point::step, freedTwice},
 	{"bad-copy", "class: an argument that is refused", "blame", "", Point::step, badCopy},
 	{"out-of-memory", "vllm-ascend#13219", "blame", "", Point::step, outOfMemory},

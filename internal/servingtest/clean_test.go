@@ -1,13 +1,13 @@
 package servingtest
 
 import (
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/acltrace/acltrace/analyze/blame"
 	"github.com/acltrace/acltrace/analyze/stats"
 )
 
@@ -42,7 +42,6 @@ var allowed = []stats.FindingKind{stats.SlowSteps, stats.OddSteps, stats.Waits, 
 func TestClean(t *testing.T) {
 	for _, c := range clean() {
 		t.Run(c.name(), func(t *testing.T) {
-			t.Parallel()
 			if c.probe == "ebpf" {
 				uprobes(t)
 			}
@@ -128,14 +127,19 @@ func checkLive(t *testing.T, trace string, told *truth) {
 	if len(marks) == 0 {
 		t.Fatal("no aclrtGetMemInfo")
 	}
-	m := query[blame.Map](t, "where", "--map", "--call", strings.ReplaceAll(marks[0], ",", ""), trace)
-	live := map[uint64]uint64{}
-	for _, a := range m.Ranges {
-		live[uint64(a.Addr)] = a.Size
+	m := query[struct {
+		Allocations []struct {
+			Addr string
+			Size uint64
+		}
+	}](t, "where", "--map", "--call", strings.ReplaceAll(marks[0], ",", ""), trace)
+	live := map[string]uint64{}
+	for _, a := range m.Allocations {
+		live[a.Addr] = a.Size
 	}
 	for _, x := range told.Live {
-		if live[x.Address] != x.Bytes {
-			t.Errorf("%s: %d bytes at %#x, want %d", x.Owner, live[x.Address], x.Address, x.Bytes)
+		if at := fmt.Sprintf("%#x", x.Address); live[at] != x.Bytes {
+			t.Errorf("%s: %d bytes at %s, want %d", x.Owner, live[at], at, x.Bytes)
 		}
 	}
 }

@@ -331,11 +331,51 @@ func (c *cut) judge(exact bool) bool {
 			}
 		}
 	}
+	if !exact && c.r.symbols[c.symbol].ends() {
+		in += c.others(hashes)
+	}
 	c.cover = float64(in) / float64(all)
 	before := c.n
 	c.edges()
 	launches += launches / max(before, 1) * (c.n - before)
 	return c.cover >= covered && c.enough(launches)
+}
+
+// others returns the number of tasks in steps of a second kind, as the prompts between a decoder's tokens. There are at least two of them, and at most half
+// as many as typical steps: halves of a step would be as many.
+func (c *cut) others(hashes []uint64) int {
+	count, most := map[uint64]int{}, -1
+	for i, h := range hashes {
+		if c.typical[i] {
+			continue
+		}
+		if count[h]++; most < 0 || count[h] > count[hashes[most]] {
+			most = i
+		}
+	}
+	if most < 0 {
+		return 0
+	}
+	b, memo := newBag(c.ids(c.at[most], c.at[most+1])), map[uint64]bool{}
+	n, tasks := 0, 0
+	for i, h := range hashes {
+		if c.typical[i] {
+			continue
+		}
+		like, known := memo[h]
+		if !known {
+			like = b.like(c.ids(c.at[i], c.at[i+1]))
+			memo[h] = like
+		}
+		if like {
+			n++
+			tasks += c.tasks(i)
+		}
+	}
+	if n < 2 || 2*n > c.n {
+		return 0
+	}
+	return tasks
 }
 
 // interrupted reports whether the host waits in some steps but not in the model. Then the repeated sequence is only a part of a larger step.
