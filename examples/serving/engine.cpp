@@ -52,10 +52,8 @@ void *buffer(size_t bytes)
 void norm(aclrtStream s, void *gamma, int64_t n)
 {
 	Buffers &b = buffers;
-	if (!options.unfused) {
-		ops::addRmsNorm(s, b.hidden, b.residual, gamma, b.normed, b.rstd, n);
-		return;
-	}
+	if (!options.unfused)
+		return ops::addRmsNorm(s, b.hidden, b.residual, gamma, b.normed, b.rstd, n);
 	ops::add(s, b.hidden, b.residual, b.residual, n);
 	ops::rmsNorm(s, b.residual, gamma, b.normed, b.rstd, n);
 }
@@ -66,10 +64,8 @@ void beforeAttention(aclrtStream s, size_t l, int64_t n)
 	norm(s, layers[l].norm1, n);
 	ops::matmul(s, b.normed, layers[l].qkv, b.qkv, n, HIDDEN, 3 * HIDDEN);
 	char *keys = static_cast<char *>(b.qkv) + n * HIDDEN * 2;
-	if (!options.side) {
-		ops::storeKeys(s, keys, caches[l], b.slots, n);
-		return;
-	}
+	if (!options.side)
+		return ops::storeKeys(s, keys, caches[l], b.slots, n);
 	// Keys and values are stored on the side stream, which events join to this one.
 	aclrtEvent fork = forks[2 * l], join = forks[2 * l + 1];
 	bool unjoined = graphs::capturing() && faults::is("capture-unjoined") && l == 1;
@@ -183,6 +179,20 @@ void upload(void *to, const std::vector<int32_t> &v)
 	memory::copied(host, streams.copy);
 }
 
+// What a stream does next comes after all work of another so far.
+void follow(aclrtStream s, aclrtStream other, bool waits = true)
+{
+	aclrtEvent e;
+	OK(aclrtCreateEventExWithFlag(&e, ACL_EVENT_SYNC));
+	queue.push([=] {
+		OK(aclrtRecordEvent(e, other));
+		if (waits)
+			OK(aclrtStreamWaitEvent(s, e));
+	});
+	queue.drain();
+	watch(e);
+}
+
 // The step's inputs go up on the copy stream. An event orders them before the work on the main stream.
 void prepare(size_t n)
 {
@@ -192,31 +202,10 @@ void prepare(size_t n)
 			x = static_cast<int32_t>(below(to == buffers.ids ? VOCABULARY : CACHE_SLOTS));
 		upload(to, v);
 	}
-	aclrtEvent ready;
-	OK(aclrtCreateEventExWithFlag(&ready, ACL_EVENT_SYNC));
 	bool unordered = faults::now("inputs-unordered");
-	queue.push([=] {
-		OK(aclrtRecordEvent(ready, streams.copy));
-		if (!unordered)
-			OK(aclrtStreamWaitEvent(streams.main, ready));
-	});
+	follow(streams.main, streams.copy, !unordered);
 	if (unordered)
 		faults::blames("aclrtMemcpyAsync", 0, "race-between-streams");
-	queue.drain();
-	watch(ready);
-}
-
-// The main stream's work is done before the next step writes inputs: the copy stream waits for it.
-void hold()
-{
-	aclrtEvent done;
-	OK(aclrtCreateEventExWithFlag(&done, ACL_EVENT_SYNC));
-	queue.push([=] {
-		OK(aclrtRecordEvent(done, streams.main));
-		OK(aclrtStreamWaitEvent(streams.copy, done));
-	});
-	queue.drain();
-	watch(done);
 }
 
 // The next tokens: logits in a block that only this step uses, and their copy to the host.
@@ -232,7 +221,7 @@ void sample(size_t n)
 	size_t bytes = n * 4;
 	void *from = buffers.tokens;
 	aclrtStream on = options.outputs ? streams.copy : streams.main;
-	hold();
+	follow(streams.copy, streams.main); // the next step writes inputs there
 	queue.push([=] { OK(aclrtMemcpyAsync(host, MOST * 4, from, bytes, ACL_MEMCPY_DEVICE_TO_HOST, on)); });
 	if (!options.outputs) {
 		queue.drain();

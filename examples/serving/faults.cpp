@@ -11,20 +11,25 @@ namespace {
 struct Fault {
 	const char *name, *reported, *feature, *flags;
 	Point point;
-	void (*make)(); // nullptr: the engine asks for the fault by its name
-	bool each = false;  // in each step
+	void (*make)();    // nullptr: the engine asks for the fault by its name
+	bool each = false; // in each step
 };
 
 void never(void *) { pause(); }
 
-// Has the simulator make a kernel fail.
+// The program ends after a call that fails.
+void ends(const char *call, int code, const char *also = "")
+{
+	blames(call, code, also);
+	check(code, call, __FILE__, __LINE__);
+}
+
+// Has the simulator make something on the device fail.
 void device(const char *list, const char *kernel, const char *also)
 {
 	setenv("ACLSIM_FAULTS", list, 1);
 	blamesKernel(kernel, also);
 }
-
-void captureSync() { blames("aclrtSynchronizeStream", aclrtSynchronizeStream(streams.capture)); }
 
 void captureCopy()
 {
@@ -46,18 +51,6 @@ void notifyLost()
 	blames("aclrtWaitAndResetNotify");
 }
 
-void callbackStuck()
-{
-	OK(aclrtLaunchCallback(never, nullptr, ACL_CALLBACK_BLOCK, streams.main));
-	blames("aclrtLaunchCallback");
-}
-
-void functionStuck()
-{
-	OK(aclrtLaunchHostFunc(streams.main, never, nullptr));
-	blames("aclrtLaunchHostFunc");
-}
-
 void waitTooShort()
 {
 	OK(aclrtLaunchHostFunc(streams.main, never, nullptr));
@@ -69,9 +62,7 @@ void noContext()
 {
 	std::thread([] {
 		aclrtStream s;
-		int code = aclrtCreateStream(&s);
-		blames("aclrtCreateStream", code);
-		OK(code);
+		ends("aclrtCreateStream", aclrtCreateStream(&s));
 	}).join();
 }
 
@@ -80,41 +71,26 @@ void streamDestroyed()
 	aclrtStream s;
 	OK(aclrtCreateStream(&s));
 	OK(aclrtDestroyStream(s));
-	int code = aclrtSynchronizeStream(s);
-	blames("aclrtSynchronizeStream", code, "aclrtDestroyStream");
-	OK(code);
-}
-
-void initTwice()
-{
-	int code = aclInit(nullptr);
-	blames("aclInit", code);
-	OK(code);
+	ends("aclrtSynchronizeStream", aclrtSynchronizeStream(s), "aclrtDestroyStream");
 }
 
 void freedTwice()
 {
 	void *p = memory::device(4096, "fault");
 	memory::deviceFree(p);
-	int code = aclrtFree(p);
-	blames("aclrtFree", code);
-	OK(code);
+	ends("aclrtFree", aclrtFree(p));
 }
 
 void badCopy()
 {
 	char bytes[64] = {};
-	int code = aclrtMemcpy(buffers.ids, 32, bytes, 64, ACL_MEMCPY_HOST_TO_DEVICE);
-	blames("aclrtMemcpy", code);
-	OK(code);
+	ends("aclrtMemcpy", aclrtMemcpy(buffers.ids, 32, bytes, 64, ACL_MEMCPY_HOST_TO_DEVICE));
 }
 
 void outOfMemory()
 {
 	void *p;
-	int code = aclrtMalloc(&p, size_t(1) << 45, ACL_MEM_MALLOC_HUGE_FIRST);
-	blames("aclrtMalloc", code);
-	OK(code);
+	ends("aclrtMalloc", aclrtMalloc(&p, size_t(1) << 45, ACL_MEM_MALLOC_HUGE_FIRST));
 }
 
 void overrun()
@@ -197,8 +173,6 @@ void longStep()
 	blames("aclrtMemcpy");
 }
 
-void errorIgnored() { blames("aclrtQueryEventStatus", aclrtQueryEventStatus(nullptr, nullptr)); }
-
 void killed()
 {
 	blamesKernel("", "SIGKILL");
@@ -206,10 +180,11 @@ void killed()
 	kill(getpid(), SIGKILL);
 }
 
-void hostSlow()
+void late(const char *also, bool here)
 {
-	hostWork(4000);
-	blames("", 0, "own_time");
+	if (here)
+		hostWork(4000);
+	blames("", 0, also);
 }
 
 void extraSync()
@@ -219,27 +194,8 @@ void extraSync()
 	blames("aclrtSynchronizeDevice");
 }
 
-void unfused()
-{
-	options.unfused = true;
-	blamesKernel("aclnnAddRmsNorm", "aclnnRmsNorm");
-}
-
-void fallsEager()
-{
-	options.requests = 32;
-	blames("", 0, "aclmdlRIExecuteAsync");
-}
-
-void rankLate()
-{
-	if (options.rank == 1)
-		hostWork(4000);
-	blames("", 0, "rank 1");
-}
-
 const Fault table[] = {
-	{"capture-sync", "vllm-ascend#6002, #10700", "blame", "", Point::capture, captureSync},
+	{"capture-sync", "vllm-ascend#6002, #10700", "blame", "", Point::capture, [] { blames("aclrtSynchronizeStream", aclrtSynchronizeStream(streams.capture)); }},
 	{"capture-copy", "vllm-ascend PR 14566, xLLM PR 604", "blame", "", Point::capture, captureCopy},
 	{"capture-unjoined", "vllm-ascend#13792, xLLM#2284", "blame", "--side", Point::end, nullptr},
 	{"update-count", "sglang#24887", "blame", "", Point::end, nullptr},
@@ -248,18 +204,20 @@ const Fault table[] = {
 	{"value-lost", "vllm-ascend PR 8354", "blame", "", Point::end, nullptr},
 	{"event-lost", "vllm-ascend PR 4233", "blame", "--events", Point::end, nullptr},
 	{"notify-lost", "class: a notify that nobody records", "blame", "", Point::step, notifyLost},
-	{"callback-stuck", "class: a callback that never returns", "blame", "--helpers", Point::step, callbackStuck},
-	{"function-stuck", "class: a host function that never returns", "blame", "", Point::step, functionStuck},
+	{"callback-stuck", "class: a callback that never returns", "blame", "--helpers", Point::step,
+	 [] { blames("aclrtLaunchCallback", aclrtLaunchCallback(never, nullptr, ACL_CALLBACK_BLOCK, streams.main)); }},
+	{"function-stuck", "class: a function that never returns", "blame", "", Point::step,
+	 [] { blames("aclrtLaunchHostFunc", aclrtLaunchHostFunc(streams.main, never, nullptr)); }},
 	{"wait-too-short", "vllm-ascend#13218", "blame", "", Point::step, waitTooShort},
 	{"no-context", "llama.cpp#9250", "blame", "", Point::step, noContext},
 	{"stream-destroyed", "class: an object after its end", "blame", "", Point::step, streamDestroyed},
-	{"init-twice", "Mooncake#4026", "blame", "", Point::step, initTwice},
+	{"init-twice", "Mooncake#4026", "blame", "", Point::step, [] { ends("aclInit", aclInit(nullptr)); }},
 	{"freed-twice", "class: an object after its end", "blame", "", Point::step, freedTwice},
 	{"bad-copy", "class: an argument that is refused", "blame", "", Point::step, badCopy},
 	{"out-of-memory", "vllm-ascend#13219", "blame", "", Point::step, outOfMemory},
 	{"overrun", "llama.cpp#15330", "blame", "", Point::step, overrun},
 	{"used-after-free", "class: memory after its end", "blame", "", Point::step, usedAfterFree},
-	{"graph-stale", "sglang#22218", "blame", "", Point::step, graphStale},
+	{"graph-stale", "sglang#22218", "none", "", Point::step, graphStale},
 	{"kernel-failed", "class: a kernel fails", "blame", "--decode eager", Point::start, [] { device("kernel:aclnnSwiGlu:30=507015", "aclnnSwiGlu", "507015"); }},
 	{"kernel-freed", "class: memory after its end", "where", "--decode eager", Point::start, [] { device("kernel:aclnnArgMax:10=freed", "aclnnArgMax", ""); }},
 	{"kernel-timeout", "vllm-ascend#13218", "blame", "--decode eager", Point::start, [] { device("kernel:aclnnMatmul:90=timeout", "aclnnMatmul", "507014"); }},
@@ -275,14 +233,15 @@ const Fault table[] = {
 	{"peer-unordered", "vllm-ascend PR 12202", "none", "--peer", Point::end, nullptr},
 	{"memory-grows", "vllm-ascend#6478", "stats", "", Point::step, memoryGrows, true},
 	{"long-step", "class: a step is slow", "stats", "", Point::step, longStep},
-	{"error-ignored", "class: a failed call that nobody checks", "stats", "", Point::step, errorIgnored},
+	{"error-ignored", "class: a failed call that nobody checks", "stats", "", Point::step,
+	 [] { blames("aclrtQueryEventStatus", aclrtQueryEventStatus(nullptr, nullptr)); }},
 	{"killed", "class: the engine is killed", "blame", "", Point::submit, killed},
-	{"host-slow", "vllm-ascend#6432", "stats", "", Point::step, hostSlow, true},
+	{"host-slow", "vllm-ascend#6432", "stats", "", Point::step, [] { late("own_time", true); }, true},
 	{"extra-sync", "vllm-ascend#8316", "diff", "", Point::step, extraSync, true},
-	{"unfused", "class: a fusion is lost", "diff", "", Point::start, unfused},
-	{"falls-eager", "vllm-ascend#14440, #16623", "diff", "", Point::start, fallsEager},
+	{"unfused", "class: a fusion is lost", "diff", "", Point::start, [] { options.unfused = true, blamesKernel("aclnnAddRmsNorm", "aclnnRmsNorm"); }},
+	{"falls-eager", "vllm-ascend#14440, #16623", "diff", "", Point::start, [] { options.requests = 32, blames("", 0, "graph"); }},
 	{"update-late", "vllm-ascend#6432", "none", "", Point::end, nullptr},
-	{"rank-late", "class: a rank is late", "merge", "--ranks 2", Point::step, rankLate, true},
+	{"rank-late", "class: a rank is late", "merge", "--ranks 2", Point::step, [] { late("rank 1", options.rank == 1); }, true},
 	{"rank-missing", "vllm-ascend#13826, #9071", "none", "--ranks 2", Point::end, nullptr},
 };
 
@@ -315,12 +274,12 @@ void setStep(size_t n) { step = n; }
 
 void inject(Point p)
 {
-	if (!chosen || !chosen->make)
+	if (!chosen || !chosen->make || p != chosen->point)
 		return;
 	static bool captured;
-	bool here = p == chosen->point && (p == Point::capture ? !captured : chosen->each || p == Point::start || p == Point::end || step == options.at);
-	captured |= here && p == Point::capture;
-	if (here)
+	bool again = p == Point::capture && captured;
+	captured = p == Point::capture;
+	if (!again && (chosen->each || p < Point::step || p == Point::end || step == options.at))
 		chosen->make();
 }
 
