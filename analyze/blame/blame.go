@@ -355,6 +355,7 @@ func (b *blamer) arguments() error {
 		words := b.habits.see(b.m, ts.State, e)
 		b.signals.see(e, accesses)
 		b.graphs.see(e, accesses, ts.State)
+		b.captured(e, e.Kernel, accesses, ts.State)
 		b.causes.see(ts.State, e)
 		for _, to := range b.wanted[c.Index] {
 			*to = *describe(b.r, b.m, e)
@@ -461,8 +462,11 @@ func (b *blamer) weigh(x *Suspect, waited *timeline.Object) error {
 		x.score += score
 		x.Reasons = append(x.Reasons, r)
 	}
-	if x.Kernel != "" && (x.Kernel == b.evidence.kernel || b.evidence.kernel == "" && mentions(b.rep.Message, x.Kernel)) {
+	if x.Kernel != "" && b.names(x.Kernel) {
 		against(sameKernel, Reason{Kind: KernelNamed})
+	}
+	if x.inside != nil && x.inside.launch != nil {
+		against(x.inside.score, *x.inside.launch)
 	}
 	if b.waitFailed() && !x.Certain {
 		if wait, score := b.standing(x); wait != nil {
@@ -541,7 +545,7 @@ func (b *blamer) past() error {
 	x := &b.rep.Suspects[0]
 	var targets []*timeline.Object
 	slices.SortStableFunc(x.accesses, func(a, b accessed) int { return cmp.Compare(ended(b.object), ended(a.object)) }) // freed memory first
-	if x.inside != nil {
+	if x.inside.stands() {
 		if w, _ := x.inside.oldest(b.signals); w.memory != nil {
 			targets = append(targets, w.memory)
 		}

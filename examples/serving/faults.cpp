@@ -217,7 +217,7 @@ const Fault table[] = {
 	{"out-of-memory", "vllm-ascend#13219", "blame", "", Point::step, outOfMemory},
 	{"overrun", "llama.cpp#15330", "blame", "", Point::step, overrun},
 	{"used-after-free", "class: memory after its end", "blame", "", Point::step, usedAfterFree},
-	{"graph-stale", "sglang#22218", "none", "", Point::step, graphStale},
+	{"graph-stale", "sglang#22218", "blame", "", Point::step, graphStale},
 	{"kernel-failed", "class: a kernel fails", "blame", "--decode eager", Point::start, [] { device("kernel:aclnnSwiGlu:30=507015", "aclnnSwiGlu", "507015"); }},
 	{"kernel-freed", "class: memory after its end", "where", "--decode eager", Point::start, [] { device("kernel:aclnnArgMax:10=freed", "aclnnArgMax", ""); }},
 	{"kernel-timeout", "vllm-ascend#13218", "blame", "--decode eager", Point::start, [] { device("kernel:aclnnMatmul:90=timeout", "aclnnMatmul", "507014"); }},

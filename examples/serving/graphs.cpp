@@ -91,7 +91,7 @@ void update(const Graph &g, const std::function<void(aclrtStream, size_t)> &op)
 			OK(aclmdlRICaptureTaskUpdateBegin(streams.update, u.group));
 			op(streams.update, layer);
 			if (faults::now("update-count")) {
-				faults::blamesKernel("aclnnFusedInferAttentionScoreV3", "aclmdlRICaptureTaskUpdateBegin");
+				faults::blamesKernel("aclnnFusedInferAttentionScoreV3");
 				op(streams.update, layer);
 			}
 			queue.drain();
@@ -101,7 +101,7 @@ void update(const Graph &g, const std::function<void(aclrtStream, size_t)> &op)
 		if (layer != u.layer)
 			faults::blamesKernel("aclnnFusedInferAttentionScoreV3");
 		if (u.layer == 1 && (faults::now("value-lost") || faults::now("event-lost"))) {
-			faults::blames(u.event ? "aclrtStreamWaitEvent" : "aclrtValueWait", 0, "aclmdlRIExecuteAsync", u.word);
+			faults::blames("aclmdlRIExecuteAsync", 0, "", u.word);
 			continue;
 		}
 		queue.push([=] {
