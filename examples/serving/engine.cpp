@@ -182,8 +182,7 @@ void upload(void *to, const std::vector<int32_t> &v)
 // What a stream does next comes after all work of another so far.
 void follow(aclrtStream s, aclrtStream other, bool waits = true)
 {
-	aclrtEvent e;
-	OK(aclrtCreateEventExWithFlag(&e, ACL_EVENT_SYNC));
+	aclrtEvent e = newEvent(ACL_EVENT_SYNC);
 	queue.push([=] {
 		OK(aclrtRecordEvent(e, other));
 		if (waits)
@@ -208,29 +207,28 @@ void prepare(size_t n)
 		faults::blames("aclrtMemcpyAsync", 0, "race-between-streams");
 }
 
-// The next tokens: logits in a block that only this step uses, and their copy to the host.
+// The next tokens and their copy to the host. Logits and tokens are in blocks; the copy stream may use the tokens too.
 void sample(size_t n)
 {
 	int64_t rows = static_cast<int64_t>(n);
-	void *logits = memory::block(n * VOCABULARY * 2, streams.main);
-	ops::matmul(streams.main, buffers.hidden, headWeights, logits, rows, HIDDEN, VOCABULARY);
-	ops::argMax(streams.main, logits, buffers.tokens, rows);
-	ops::copy(streams.main, buffers.ids, buffers.tokens, rows);
-	memory::giveBack(logits);
-	void *host = memory::pinned(MOST * 4);
-	size_t bytes = n * 4;
-	void *from = buffers.tokens;
 	aclrtStream on = options.outputs ? streams.copy : streams.main;
+	void *logits = memory::block(n * VOCABULARY * 2, streams.main), *tokens = memory::block(n * 4, streams.main), *host = memory::pinned(MOST * 4);
+	ops::matmul(streams.main, buffers.hidden, headWeights, logits, rows, HIDDEN, VOCABULARY);
+	ops::argMax(streams.main, logits, tokens, rows);
+	ops::copy(streams.main, buffers.ids, tokens, rows);
 	follow(streams.copy, streams.main); // the next step writes inputs there
-	queue.push([=] { OK(aclrtMemcpyAsync(host, MOST * 4, from, bytes, ACL_MEMCPY_DEVICE_TO_HOST, on)); });
+	queue.push([=] { OK(aclrtMemcpyAsync(host, MOST * 4, tokens, n * 4, ACL_MEMCPY_DEVICE_TO_HOST, on)); });
+	if (options.outputs)
+		memory::used(tokens, on);
+	memory::giveBack(tokens);
+	memory::giveBack(logits);
 	if (!options.outputs) {
 		queue.drain();
 		OK(aclrtSynchronizeStream(streams.main));
 		return;
 	}
 	memory::copied(host, on);
-	aclrtEvent arrived;
-	OK(aclrtCreateEventExWithFlag(&arrived, ACL_EVENT_SYNC));
+	aclrtEvent arrived = newEvent(ACL_EVENT_SYNC);
 	queue.push([=] { OK(aclrtRecordEvent(arrived, on)); });
 	queue.drain();
 	output.push([=] {
@@ -301,11 +299,8 @@ void start()
 	for (void **p : {&b.hidden, &b.residual, &b.normed, &b.attended})
 		*p = buffer(row);
 	b.qkv = buffer(3 * row), b.wide = buffer(4 * row), b.narrow = buffer(2 * row);
-	for (size_t i = 0; options.side && i < 2 * options.layers; i++) {
-		aclrtEvent e;
-		OK(aclrtCreateEventExWithFlag(&e, ACL_EVENT_SYNC));
-		forks.push_back(e);
-	}
+	for (size_t i = 0; options.side && i < 2 * options.layers; i++)
+		forks.push_back(newEvent(ACL_EVENT_SYNC));
 	if (options.decode != Decode::eager)
 		for (size_t i = options.sizes; i--;) // the largest first
 			captureSize(GRID[i]);
@@ -332,23 +327,12 @@ void end()
 	for (auto &[size, pieces] : captured)
 		for (Graph *g : pieces) {
 			OK(aclmdlRIDestroy(g->model));
-			for (const Update &u : g->updates) {
-				if (u.word)
-					memory::deviceFree(u.word);
+			for (const Update &u : g->updates)
 				if (u.event)
 					OK(aclrtDestroyEvent(u.event));
-			}
 		}
 	for (aclrtEvent e : forks)
 		OK(aclrtDestroyEvent(e));
-	Buffers &b = buffers;
-	for (void *p : {b.ids, b.positions, b.slots, b.lengths, b.tokens, b.rstd, b.blocks, b.hidden, b.residual, b.normed, b.attended, b.qkv, b.wide, b.narrow, embeddings, headWeights})
-		memory::deviceFree(p);
-	for (void *p : caches)
-		memory::deviceFree(p);
-	for (Layer &l : layers)
-		for (void *p : {l.norm1, l.qkv, l.out, l.norm2, l.up, l.down})
-			memory::deviceFree(p);
 }
 
 } // namespace engine

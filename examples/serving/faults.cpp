@@ -15,6 +15,10 @@ struct Fault {
 	bool each = false; // in each step
 };
 
+void *host;
+char bytes[1024];
+aclrtStream streamOfFault;
+
 void never(void *) { pause(); }
 
 // The program ends after a call that fails.
@@ -35,7 +39,6 @@ void captureCopy()
 {
 	Culprit c = {"aclrtMemcpy", "", "", 0, 0, threadId(), nullptr};
 	std::thread([&] {
-		static char bytes[64];
 		OK(aclrtSetDevice(0));
 		c.code = aclrtMemcpy(buffers.lengths, 64, bytes, 64, ACL_MEMCPY_HOST_TO_DEVICE);
 		c.thread = threadId();
@@ -60,18 +63,14 @@ void waitTooShort()
 
 void noContext()
 {
-	std::thread([] {
-		aclrtStream s;
-		ends("aclrtCreateStream", aclrtCreateStream(&s));
-	}).join();
+	std::thread([] { ends("aclrtCreateStream", aclrtCreateStream(&streamOfFault)); }).join();
 }
 
 void streamDestroyed()
 {
-	aclrtStream s;
-	OK(aclrtCreateStream(&s));
-	OK(aclrtDestroyStream(s));
-	ends("aclrtSynchronizeStream", aclrtSynchronizeStream(s), "aclrtDestroyStream");
+	OK(aclrtCreateStream(&streamOfFault));
+	OK(aclrtDestroyStream(streamOfFault));
+	ends("aclrtSynchronizeStream", aclrtSynchronizeStream(streamOfFault), "aclrtDestroyStream");
 }
 
 void freedTwice()
@@ -81,36 +80,12 @@ void freedTwice()
 	ends("aclrtFree", aclrtFree(p));
 }
 
-void badCopy()
-{
-	char bytes[64] = {};
-	ends("aclrtMemcpy", aclrtMemcpy(buffers.ids, 32, bytes, 64, ACL_MEMCPY_HOST_TO_DEVICE));
-}
-
-void outOfMemory()
-{
-	void *p;
-	ends("aclrtMalloc", aclrtMalloc(&p, size_t(1) << 45, ACL_MEM_MALLOC_HUGE_FIRST));
-}
-
-void overrun()
-{
-	blamesKernel("aclnnInplaceFillScalar", "", buffers.tokens);
-	ops::fill(streams.main, buffers.tokens, int64_t(1) << 30, 0);
-}
-
 void usedAfterFree()
 {
 	void *p = memory::device(8 << 20, "fault");
 	memory::deviceFree(p);
 	blamesKernel("aclnnInplaceCopy", "aclrtFree", p);
 	ops::copy(streams.main, p, buffers.ids, 256);
-}
-
-void graphStale()
-{
-	blames("aclrtFree", 0, "aclmdlRIExecuteAsync", buffers.wide);
-	memory::deviceFree(buffers.wide);
 }
 
 void blockShared()
@@ -145,23 +120,9 @@ void freedInFlight()
 
 void readEarly()
 {
-	static char bytes[1024];
 	queue.drain();
 	OK(aclrtMemcpy(bytes, 1024, buffers.hidden, 1024, ACL_MEMCPY_DEVICE_TO_HOST));
 	blames("aclrtMemcpy", 0, "missing-synchronization");
-}
-
-void streamLeaked()
-{
-	aclrtStream s;
-	OK(aclrtCreateStream(&s));
-	blames("aclrtCreateStream", 0, "leak");
-}
-
-void memoryGrows()
-{
-	memory::device(1 << 20, "leak");
-	blames("aclrtMallocAlign32", 0, "memory_grows");
 }
 
 void longStep()
@@ -173,25 +134,11 @@ void longStep()
 	blames("aclrtMemcpy");
 }
 
-void killed()
-{
-	blamesKernel("", "SIGKILL");
-	truth::write();
-	kill(getpid(), SIGKILL);
-}
-
 void late(const char *also, bool here)
 {
 	if (here)
 		hostWork(4000);
 	blames("", 0, also);
-}
-
-void extraSync()
-{
-	queue.drain();
-	OK(aclrtSynchronizeDevice());
-	blames("aclrtSynchronizeDevice");
 }
 
 const Fault table[] = {
@@ -213,11 +160,15 @@ const Fault table[] = {
 	{"stream-destroyed", "class: an object after its end", "blame", "", Point::step, streamDestroyed},
 	{"init-twice", "Mooncake#4026", "blame", "", Point::step, [] { ends("aclInit", aclInit(nullptr)); }},
 	{"freed-twice", "class: an object after its end", "blame", "", Point::step, freedTwice},
-	{"bad-copy", "class: an argument that is refused", "blame", "", Point::step, badCopy},
-	{"out-of-memory", "vllm-ascend#13219", "blame", "", Point::step, outOfMemory},
-	{"overrun", "llama.cpp#15330", "blame", "", Point::step, overrun},
+	{"bad-copy", "class: an argument that is refused", "blame", "", Point::step,
+	 [] { ends("aclrtMemcpy", aclrtMemcpy(buffers.ids, 32, bytes, 64, ACL_MEMCPY_HOST_TO_DEVICE)); }},
+	{"out-of-memory", "vllm-ascend#13219", "blame", "", Point::step,
+	 [] { ends("aclrtMalloc", aclrtMalloc(&host, size_t(1) << 45, ACL_MEM_MALLOC_HUGE_FIRST)); }},
+	{"overrun", "llama.cpp#15330", "blame", "", Point::step,
+	 [] { blamesKernel("aclnnInplaceFillScalar", "", buffers.tokens), ops::fill(streams.main, buffers.tokens, int64_t(1) << 30, 0); }},
 	{"used-after-free", "class: memory after its end", "blame", "", Point::step, usedAfterFree},
-	{"graph-stale", "sglang#22218", "blame", "", Point::step, graphStale},
+	{"graph-stale", "sglang#22218", "blame", "", Point::step,
+	 [] { blames("aclrtFree", 0, "aclmdlRIExecuteAsync", buffers.wide), memory::deviceFree(buffers.wide); }},
 	{"kernel-failed", "class: a kernel fails", "blame", "--decode eager", Point::start, [] { device("kernel:aclnnSwiGlu:30=507015", "aclnnSwiGlu", "507015"); }},
 	{"kernel-freed", "class: memory after its end", "where", "--decode eager", Point::start, [] { device("kernel:aclnnArgMax:10=freed", "aclnnArgMax", ""); }},
 	{"kernel-timeout", "vllm-ascend#13218", "blame", "--decode eager", Point::start, [] { device("kernel:aclnnMatmul:90=timeout", "aclnnMatmul", "507014"); }},
@@ -229,15 +180,19 @@ const Fault table[] = {
 	{"pinned-reused", "class: a pinned buffer before its copy", "strict", "", Point::step, pinnedReused},
 	{"freed-in-flight", "class: memory before its last use", "strict", "", Point::submit, freedInFlight},
 	{"read-early", "vllm-ascend PR 3005", "strict", "", Point::submit, readEarly},
-	{"stream-leaked", "class: objects at the end", "strict", "", Point::step, streamLeaked},
+	{"stream-leaked", "class: objects at the end", "strict", "", Point::step,
+	 [] { blames("aclrtCreateStream", aclrtCreateStream(&streamOfFault), "leak"); }},
 	{"peer-unordered", "vllm-ascend PR 12202", "none", "--peer", Point::end, nullptr},
-	{"memory-grows", "vllm-ascend#6478", "stats", "", Point::step, memoryGrows, true},
+	{"memory-grows", "vllm-ascend#6478", "stats", "", Point::step,
+	 [] { memory::device(1 << 20, "leak"), blames("aclrtMallocAlign32", 0, "memory_grows"); }, true},
 	{"long-step", "class: a step is slow", "stats", "", Point::step, longStep},
 	{"error-ignored", "class: a failed call that nobody checks", "stats", "", Point::step,
 	 [] { blames("aclrtQueryEventStatus", aclrtQueryEventStatus(nullptr, nullptr)); }},
-	{"killed", "class: the engine is killed", "blame", "", Point::submit, killed},
+	{"killed", "class: the engine is killed", "blame", "", Point::submit,
+	 [] { blamesKernel("", "SIGKILL"), truth::write(), kill(getpid(), SIGKILL); }},
 	{"host-slow", "vllm-ascend#6432", "stats", "", Point::step, [] { late("own_time", true); }, true},
-	{"extra-sync", "vllm-ascend#8316", "diff", "", Point::step, extraSync, true},
+	{"extra-sync", "vllm-ascend#8316", "diff", "", Point::step,
+	 [] { queue.drain(), OK(aclrtSynchronizeDevice()), blames("aclrtSynchronizeDevice"); }, true},
 	{"unfused", "class: a fusion is lost", "diff", "", Point::start, [] { options.unfused = true, blamesKernel("aclnnAddRmsNorm", "aclnnRmsNorm"); }},
 	{"falls-eager", "vllm-ascend#14440, #16623", "diff", "", Point::start, [] { options.requests = 32, blames("", 0, "graph"); }},
 	{"update-late", "vllm-ascend#6432", "none", "", Point::end, nullptr},

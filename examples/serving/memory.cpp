@@ -1,6 +1,8 @@
 // Memory in blocks that are used again, as frameworks cache it: the runtime sees few allocations and many uses of each.
 #include "serving.h"
 
+#include <algorithm>
+
 namespace {
 
 const size_t PIECE = 2 << 20, RESERVED = size_t(1) << 30;
@@ -25,14 +27,13 @@ std::vector<Pinned> hosts;
 char *next, *segmentEnd; // the part of the segment that was never handed out
 char *range;             // with --expandable
 std::vector<aclrtDrvMemHandle> pieces;
-std::vector<void *> segments;
+std::vector<void *> allocations; // by memory::device
 
 void grow(size_t bytes)
 {
 	if (!options.expandable) {
 		size_t size = (bytes + PIECE - 1) / PIECE * PIECE;
-		segments.push_back(memory::device(size, "blocks"));
-		next = static_cast<char *>(segments.back());
+		next = static_cast<char *>(memory::device(size, "blocks"));
 		segmentEnd = next + size;
 		return;
 	}
@@ -51,6 +52,17 @@ void grow(size_t bytes)
 	}
 }
 
+} // namespace
+
+aclrtEvent newEvent(uint32_t flag)
+{
+	aclrtEvent e;
+	OK(aclrtCreateEventExWithFlag(&e, flag));
+	return e;
+}
+
+namespace {
+
 bool passed(aclrtEvent e)
 {
 	aclrtEventRecordedStatus status;
@@ -63,8 +75,7 @@ bool passed(aclrtEvent e)
 // An event after all work on a stream so far. It is recorded at once: before, it would count as complete.
 aclrtEvent after(aclrtStream s)
 {
-	aclrtEvent e;
-	OK(aclrtCreateEventExWithFlag(&e, ACL_EVENT_CAPTURE_STREAM_PROGRESS));
+	aclrtEvent e = newEvent(ACL_EVENT_CAPTURE_STREAM_PROGRESS);
 	queue.push([=] { OK(aclrtRecordEvent(e, s)); });
 	queue.drain();
 	return e;
@@ -95,6 +106,7 @@ void *device(size_t bytes, const char *owner)
 {
 	void *p;
 	OK(aclrtMallocAlign32(&p, bytes, ACL_MEM_MALLOC_HUGE_FIRST));
+	allocations.push_back(p);
 	truth::allocated(p, bytes, owner);
 	return p;
 }
@@ -103,6 +115,7 @@ void deviceFree(void *p)
 {
 	OK(aclrtFree(p));
 	truth::freed(p);
+	allocations.erase(std::find(allocations.begin(), allocations.end(), p));
 }
 
 void *block(size_t bytes, aclrtStream s)
@@ -156,8 +169,8 @@ void copied(void *p, aclrtStream s)
 void end()
 {
 	collect();
-	for (void *p : segments)
-		deviceFree(p);
+	while (!allocations.empty())
+		deviceFree(allocations.back());
 	for (size_t i = 0; i < pieces.size(); i++) {
 		OK(aclrtUnmapMem(range + i * PIECE));
 		OK(aclrtFreePhysical(pieces[i]));

@@ -24,38 +24,32 @@ PHASES(aclnnInplaceCopy, aclTensor *, T);
 namespace {
 
 struct Handles { // of one phase one
-	std::vector<const aclTensor *> tensors;
-	std::vector<const aclTensorList *> lists;
-	std::vector<const aclIntArray *> arrays;
-	std::vector<const aclScalar *> scalars;
+	std::vector<std::function<void()>> ends;
 
-	aclTensor *tensor(void *p, std::vector<int64_t> dims, aclDataType type = ACL_FLOAT16, bool listed = false)
+	template <class H> H *own(H *h, aclnnStatus (*end)(const H *))
+	{
+		ends.push_back([=] { end(h); });
+		return h;
+	}
+	static aclTensor *make(void *p, const std::vector<int64_t> &dims, aclDataType type)
 	{
 		std::vector<int64_t> strides(dims.size(), 1);
 		for (size_t i = dims.size(); i-- > 1;)
 			strides[i - 1] = strides[i] * dims[i];
-		aclTensor *t = aclCreateTensor(dims.data(), dims.size(), type, strides.data(), 0, ACL_FORMAT_ND, dims.data(), dims.size(), p);
-		if (!listed)
-			tensors.push_back(t);
-		return t;
+		return aclCreateTensor(dims.data(), dims.size(), type, strides.data(), 0, ACL_FORMAT_ND, dims.data(), dims.size(), p);
 	}
+	aclTensor *tensor(void *p, std::vector<int64_t> dims, aclDataType type = ACL_FLOAT16) { return own(make(p, dims, type), aclDestroyTensor); }
 	L list(void *p, std::vector<int64_t> dims) // of one tensor, which it owns
 	{
-		const aclTensor *t = tensor(p, dims, ACL_FLOAT16, true);
-		return *lists.insert(lists.end(), aclCreateTensorList(&t, 1));
+		T t = make(p, dims, ACL_FLOAT16);
+		return own(aclCreateTensorList(&t, 1), aclDestroyTensorList);
 	}
-	I ints(std::vector<int64_t> v) { return *arrays.insert(arrays.end(), aclCreateIntArray(v.data(), v.size())); }
-	const aclScalar *scalar(float v) { return *scalars.insert(scalars.end(), aclCreateScalar(&v, ACL_FLOAT)); }
+	I ints(std::vector<int64_t> v) { return own(aclCreateIntArray(v.data(), v.size()), aclDestroyIntArray); }
+	const aclScalar *scalar(float v) { return own(aclCreateScalar(&v, ACL_FLOAT), aclDestroyScalar); }
 	~Handles()
 	{
-		for (auto t : tensors)
-			aclDestroyTensor(t);
-		for (auto l : lists)
-			aclDestroyTensorList(l);
-		for (auto a : arrays)
-			aclDestroyIntArray(a);
-		for (auto s : scalars)
-			aclDestroyScalar(s);
+		for (auto &end : ends)
+			end();
 	}
 };
 

@@ -99,6 +99,8 @@ extern std::atomic<unsigned> &progress;
 
 // ---- memory.cpp ----
 
+aclrtEvent newEvent(uint32_t flag);
+
 namespace memory {
 void *device(size_t bytes, const char *owner); // an allocation of its own
 void deviceFree(void *p);

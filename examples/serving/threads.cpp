@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-// The simulator's virtual clock can't see that a task is handed to another thread: it can't begin there before it was handed over.
+// The simulator's virtual clock can't see that a task is handed to another thread: it begins there after it was handed over.
 extern "C" __attribute__((weak)) void aclsim_work(int64_t ns);
 extern "C" __attribute__((weak)) int64_t aclsim_now(void);
 
@@ -11,8 +11,9 @@ static int64_t now() { return aclsim_now ? aclsim_now() : 0; }
 
 static void passUntil(int64_t t)
 {
-	if (aclsim_work && t > now())
-		aclsim_work(t - now());
+	const int64_t wakeUp = 1000; // ns
+	if (aclsim_work && t + wakeUp > now())
+		aclsim_work(t + wakeUp - now());
 }
 
 void hostWork(unsigned us)
