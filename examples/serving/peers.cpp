@@ -1,7 +1,9 @@
 // Other processes: ranks, which meet in collectives, and a producer of keys and values, which are copied from its memory.
 #include "serving.h"
 
+#include <fcntl.h>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "hccl_gen.h"
@@ -16,7 +18,7 @@ struct Keys {
 
 HcclComm world;
 pid_t producer;
-int toProducer = -1, fromProducer = -1;
+int channel; // to the producer
 Keys keys;
 void *shared;
 aclrtNotify arrived;
@@ -43,23 +45,20 @@ void start()
 	}
 	if (!options.peer)
 		return;
-	int down[2], up[2];
-	if (pipe(down) || pipe(up)) {
-		perror("pipe");
+	int ends[2];
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) || fcntl(ends[0], F_SETFD, FD_CLOEXEC)) {
+		perror("socketpair");
 		exit(1);
 	}
-	std::string in = std::to_string(down[0]), out = std::to_string(up[1]), close = std::to_string(down[1]);
-	char self[] = "serving", flag[] = "--produce";
-	char *argv[] = {self, flag, in.data(), out.data(), close.data(), nullptr};
+	channel = ends[0];
+	std::string end = std::to_string(ends[1]);
+	char self[] = "serving", flag[] = "--produce", *argv[] = {self, flag, end.data(), nullptr};
 	if (posix_spawn(&producer, "/proc/self/exe", nullptr, nullptr, argv, environ)) {
 		perror("posix_spawn");
 		exit(1);
 	}
-	::close(down[0]);
-	::close(up[1]);
-	toProducer = down[1];
-	fromProducer = up[0];
-	transfer(::read, fromProducer, &keys, sizeof keys);
+	close(ends[1]);
+	transfer(read, channel, &keys, sizeof keys);
 	OK(aclrtIpcMemImportByKey(&shared, keys.memory, 0));
 	OK(aclrtNotifyImportByKey(&arrived, keys.notify, 0));
 }
@@ -77,7 +76,7 @@ void fetch(size_t tokens)
 {
 	if (!producer)
 		return;
-	transfer(writes, toProducer, &tokens, sizeof tokens);
+	transfer(writes, channel, &tokens, sizeof tokens);
 	queue.push([=] {
 		if (!faults::now("peer-unordered"))
 			OK(aclrtWaitAndResetNotify(arrived, streams.main, 0));
@@ -92,10 +91,9 @@ void fetch(size_t tokens)
 // The producer: for each number of tokens that it reads, it writes their keys and values and records the notify.
 bool produce(int argc, char **argv)
 {
-	if (argc != 5 || strcmp(argv[1], "--produce"))
+	if (argc != 3 || strcmp(argv[1], "--produce"))
 		return false;
-	int in = atoi(argv[2]), out = atoi(argv[3]);
-	close(atoi(argv[4]));
+	int end = atoi(argv[2]);
 	aclrtStream s;
 	void *memory, *host;
 	aclrtNotify done;
@@ -109,8 +107,8 @@ bool produce(int argc, char **argv)
 	OK(aclrtIpcMemGetExportKey(memory, SHARED, mine.memory, sizeof mine.memory, ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION));
 	OK(aclrtCreateNotify(&done, 0));
 	OK(aclrtNotifyGetExportKey(done, mine.notify, sizeof mine.notify, ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION));
-	transfer(writes, out, &mine, sizeof mine);
-	for (size_t tokens; read(in, &tokens, sizeof tokens) == sizeof tokens;) {
+	transfer(writes, end, &mine, sizeof mine);
+	for (size_t tokens; read(end, &tokens, sizeof tokens) == sizeof tokens;) {
 		OK(aclrtMemcpyAsync(memory, SHARED, host, tokens * TOKEN, ACL_MEMCPY_HOST_TO_DEVICE, s));
 		OK(aclrtRecordNotify(done, s));
 		OK(aclrtSynchronizeStream(s));
@@ -133,7 +131,7 @@ void end()
 		return;
 	OK(aclrtDestroyNotify(arrived));
 	OK(aclrtIpcMemClose(keys.memory));
-	close(toProducer);
+	close(channel);
 	waitpid(producer, nullptr, 0);
 }
 
