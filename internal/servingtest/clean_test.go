@@ -60,6 +60,12 @@ func TestClean(t *testing.T) {
 			checkLive(t, trace, told)
 			if soak() {
 				checkExports(t, trace)
+				if c.clock == "virtual" && strings.Contains(c.flags, "--queue 0") { // one thread: each run takes the same time
+					again, _ := c.record(t)
+					if out := acltrace(t, "diff", trace, again); out.code != 0 {
+						t.Errorf("diff ends with %d\n%s%s", out.code, out.text, out.errs)
+					}
+				}
 			}
 		})
 	}
