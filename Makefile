@@ -47,7 +47,7 @@ PROBLEMS := $(basename $(notdir $(wildcard examples/problems/*.c)))
 KERNELS  := $(basename $(notdir $(wildcard examples/kernels/*.c)))
 BREAK    := $(addprefix lib/break/,$(call each,engine))
 CUDA     := bin/examples/cuda/driver bin/examples/cuda/kernels.so
-EXAMPLES := $(CUDA) $(addprefix bin/examples/,hello tiny_decoder $(PROGRAMS) $(PROBLEMS) $(KERNELS:%=%.o) $(KERNELS:%=%.so))
+EXAMPLES := $(CUDA) $(addprefix bin/examples/,hello tiny_decoder serving $(PROGRAMS) $(PROBLEMS) $(KERNELS:%=%.o) $(KERNELS:%=%.so))
 
 # What acltrace embeds: parts as they are, and files for an archive. See internal/artifacts.
 PARTS    := $(call each,shim) libacltrace-audit.so acltrace-player
@@ -196,6 +196,11 @@ bin/examples/hello: examples/hello.c lib/$(acl_sim) $(HEADERS)
 # Programs with a problem, which docs/howto solves.
 bin/examples/many_ranks: lib/libhccl.so
 bin/examples/many_ranks: EXAMPLE_LIBS += -lhccl
+
+# A stand-in for a serving engine: it calls operators too.
+bin/examples/serving: EXAMPLE_LIBS += -lnnopbase -lopapi -Lbin/examples -lranks_hccl -Wl,-rpath,'$$ORIGIN'
+bin/examples/serving: $(wildcard examples/serving/*.cpp) lib/$(acl_sim) lib/libopapi.so bin/examples/libranks_hccl.so $(HEADERS)
+	$(CXX) -std=c++17 -O2 -g $(WARN) -I$(acl_include) -Isim/toolkit/root/include -o $@ $(filter %.cpp,$^) -Llib $(EXAMPLE_LIBS)
 
 $(PROBLEMS:%=bin/examples/%): bin/examples/%: examples/problems/%.c lib/$(acl_sim) $(HEADERS)
 	@mkdir -p bin/examples

@@ -102,6 +102,14 @@ func reasonText(x *blame.Suspect, r *blame.Reason) string {
 		return "the runtime's message names its kernel"
 	case blame.Waiting:
 		return "its stream waits for " + waitText(r.Wait)
+	case blame.CapturedLaunch:
+		text := fmt.Sprintf("it runs %s, which call %d of the capture launched, and which the runtime's message names", r.Kernel, r.Call)
+		if r.Addr != 0 {
+			text += fmt.Sprintf("; the launch uses memory at %s, which the message names too", r.Addr)
+		}
+		return text
+	case blame.RunsFunction:
+		return "it runs a function of the program, which may not have returned"
 	case blame.ObjectEnded:
 		p := r.Place
 		return fmt.Sprintf("its %s is %s (%s), which call %d (%s) had ended on thread %d at %s", r.Param, p.Object, p.Addr, p.Ended.Index, p.Ended.Func, p.Ended.TID, human.Moment(p.Ended.Start))

@@ -11,6 +11,8 @@ for f in FuzzOpen FuzzColumnDecode FuzzAssemble FuzzFile FuzzSites; do
 	go test -run '^$' -fuzz "^$f\$" -fuzztime "${FUZZTIME:-2m}" -fuzzminimizetime 1x "./$(dirname "$pkg")"
 done
 go test -run Soak -timeout 120m ./...
+# Configurations and faults of a serving engine, and the faults without a feature yet.
+go test -run 'TestClean|TestFaults' -timeout 60m -v ./internal/servingtest
 # What paths say that a step saves, in 200 random programs.
 go test -run TestStepsSave -timeout 60m ./analyze/path
 # Kills a writer 200 times, and cuts a large file at 10,000 offsets and damages it at 3,000.

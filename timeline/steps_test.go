@@ -302,6 +302,22 @@ func TestSteps(t *testing.T) {
 				p.sync()
 			}
 		}, step.None, 0, 0},
+		{"by graphs with eager prompts between", func(p *program) { // the prompts were taken for the steps
+			const graph = 0x9000
+			p.Then("aclmdlRICaptureBegin", testtrace.A(strA, 1))
+			p.layers(3)
+			p.Then("aclmdlRICaptureEnd", testtrace.A(strA, 0x7ffe0000), testtrace.Outs("modelRI", graph))
+			for i := range 35 {
+				if i%4 == 3 {
+					p.layers(3)
+				} else {
+					p.Then("aclmdlRIExecuteAsync", testtrace.A(graph, strA))
+				}
+				p.launch(30, 31, 32)
+				p.toHost()
+				p.sync()
+			}
+		}, step.Found, 35, -1},
 		{"nothing", func(p *program) { p.sync() }, step.None, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -163,12 +163,15 @@ const (
 	freedLater  = 100
 	waits       = 80 // its stream waits there, and the host's wait failed
 	unlike      = 90 // no address in its place, unlike other launches of the kernel
+	function    = 75 // the program's, which may not have returned
 	waitsBehind = 70 // waits for a record that is behind another wait
-	freedOrEnd  = 60 // freed, or one past a live allocation
-	oddNumber   = 35 // another number than in other launches of the kernel
-	nowhere     = 30 // address in no allocation
-	unreturned  = 25
-	listed      = nowhere // least score of a suspect that is listed beside likelier ones
+	// waitsRunning is for a wait for a record that may run soon: nothing before it waits.
+	waitsRunning = 65
+	freedOrEnd   = 60 // freed, or one past a live allocation
+	oddNumber    = 35 // another number than in other launches of the kernel
+	nowhere      = 30 // address in no allocation
+	unreturned   = 25
+	listed       = nowhere // least score of a suspect that is listed beside likelier ones
 )
 
 // Blame finds the task that caused the first device error, or the failure that the options name.
@@ -352,6 +355,7 @@ func (b *blamer) arguments() error {
 		words := b.habits.see(b.m, ts.State, e)
 		b.signals.see(e, accesses)
 		b.graphs.see(e, accesses, ts.State)
+		b.captured(e, e.Kernel, accesses, ts.State)
 		b.causes.see(ts.State, e)
 		for _, to := range b.wanted[c.Index] {
 			*to = *describe(b.r, b.m, e)
@@ -458,12 +462,18 @@ func (b *blamer) weigh(x *Suspect, waited *timeline.Object) error {
 		x.score += score
 		x.Reasons = append(x.Reasons, r)
 	}
-	if x.Kernel != "" && (x.Kernel == b.evidence.kernel || b.evidence.kernel == "" && mentions(b.rep.Message, x.Kernel)) {
+	if x.Kernel != "" && b.names(x.Kernel) {
 		against(sameKernel, Reason{Kind: KernelNamed})
+	}
+	if x.inside != nil && x.inside.launch != nil {
+		against(x.inside.score, *x.inside.launch)
 	}
 	if b.waitFailed() && !x.Certain {
 		if wait, score := b.standing(x); wait != nil {
 			against(score, Reason{Kind: Waiting, Wait: wait})
+		}
+		if f := b.m.Lookup(x.Func); f != nil && f.Task == api.HostFunc {
+			against(function, Reason{Kind: RunsFunction})
 		}
 	}
 	for _, g := range x.gone {
@@ -535,8 +545,10 @@ func (b *blamer) past() error {
 	x := &b.rep.Suspects[0]
 	var targets []*timeline.Object
 	slices.SortStableFunc(x.accesses, func(a, b accessed) int { return cmp.Compare(ended(b.object), ended(a.object)) }) // freed memory first
-	if x.inside != nil && x.inside.waits[0].memory != nil {
-		targets = append(targets, x.inside.waits[0].memory)
+	if x.inside.stands() {
+		if w, _ := x.inside.oldest(b.signals); w.memory != nil {
+			targets = append(targets, w.memory)
+		}
 	}
 	for _, t := range x.accesses {
 		if t.object != nil && !t.object.Kind.OnHost() && !slices.Contains(targets, t.object) {

@@ -3,10 +3,12 @@ package blame_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/acltrace/acltrace/analyze/blame"
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testtrace"
@@ -309,6 +311,38 @@ func TestBlameOfAHang(t *testing.T) {
 			s.Then("aclmdlRIExecuteAsync", a(graph, testtrace.StreamA)) // call 9
 			stands(s)
 		}, 10, 9, 0, "its stream waits for a value at 0x124000000040, which no call has written; each run resets it after the wait (call 7 of the capture); the wait is call 6, in graph#5"},
+		"the value in a graph that was not written": { // another wait of the graph was named
+			func(s *testtrace.Sequence) {
+				begin(s)
+				s.Then("aclmdlRICaptureBegin", a(testtrace.StreamA, 1))
+				for i := range uint64(2) {
+					s.Then("aclrtValueWait", a(shared+8*i, 1, 0, testtrace.StreamA)) // calls 6, 8
+					s.Then("aclrtValueWrite", a(shared+8*i, 0, 0, testtrace.StreamA))
+				}
+				s.Then("aclmdlRICaptureEnd", a(testtrace.StreamA, 0x7ffe0000), outs("modelRI", graph))
+				for i := range uint64(2) {
+					s.Then("aclrtRecordEvent", a(testtrace.Event, testtrace.StreamB))
+					s.Then("aclrtStreamWaitEvent", a(testtrace.StreamA, testtrace.Event)) // recorded, so it is not the first suspect
+					s.Then("aclmdlRIExecuteAsync", a(graph, testtrace.StreamA))           // calls 13, 19
+					s.Then("aclrtValueWrite", a(shared, 1, 0, testtrace.StreamB))
+					if i == 0 {
+						s.Then("aclrtValueWrite", a(shared+8, 1, 0, testtrace.StreamB))
+						s.Then("aclrtSynchronizeStream", a(testtrace.StreamA))
+					}
+				}
+				stands(s)
+			}, 21, 19, 6, "its stream waits for a value at 0x124000000048, last written by call 15 on stream#3; each run resets it after the wait (call 9 of the capture); the wait is call 8, in graph#5"},
+		"a function of the program": {func(s *testtrace.Sequence) { // no suspect was listed, or a wait behind it
+			begin(s)
+			s.Then("aclmdlRICaptureBegin", a(testtrace.StreamA, 1))
+			s.Then("aclrtValueWait", a(shared, 1, 0, testtrace.StreamA))
+			s.Then("aclrtValueWrite", a(shared, 0, 0, testtrace.StreamA))
+			s.Then("aclmdlRICaptureEnd", a(testtrace.StreamA, 0x7ffe0000), outs("modelRI", graph))
+			s.Then("aclrtLaunchHostFunc", a(testtrace.StreamA, 0x401000, 0)) // call 9
+			s.Then("aclmdlRIExecuteAsync", a(graph, testtrace.StreamA))
+			s.Then("aclrtValueWrite", a(shared, 1, 0, testtrace.StreamB))
+			stands(s)
+		}, 12, 9, 2, "it runs a function of the program, which may not have returned"},
 		"threads that wait by design": {func(s *testtrace.Sequence) {
 			s.Then("aclrtProcessReport", a(0xffffffff), testtrace.Hangs)
 			s.Thread = 1
@@ -366,5 +400,35 @@ func TestBlameHintsAtOddLaunchesWithoutAFailure(t *testing.T) {
 		if rep.Failure != nil || len(rep.Odds) != 1 || !strings.Contains(text, want) || !strings.Contains(text, "the word at byte 8 of hostArgs is 0x400; in 19 of 20 launches of zero it is 0x80") {
 			t.Errorf("\n%s", text)
 		}
+	}
+}
+
+// A kernel in a graph failed, and an eager launch of the same kernel was named.
+func TestBlameNamesTheGraphWhoseKernelFailed(t *testing.T) {
+	a, outs := testtrace.A, testtrace.Outs
+	s := testtrace.NewSequence(t)
+	launch := func(at uint64) {
+		s.Then("aclrtLaunchKernelWithHostArgs", a(testtrace.Function, 8, testtrace.StreamA, 0, 0x7ffe0100, 16, 0, 0), data("hostArgs", at, 3))
+	}
+	s.Then("aclrtSetDevice", a(0))
+	s.Malloc(testtrace.DeviceA, 4096)
+	s.Malloc(testtrace.DeviceB, 4096)
+	s.Stream(testtrace.StreamA)
+	s.Then("aclrtBinaryGetFunction", a(0x6600, 0x7ffe0020, 0x7ffe0018), testtrace.Text("kernelName", "gather"), outs("funcHandle", testtrace.Function))
+	s.Then("aclmdlRICaptureBegin", a(testtrace.StreamA, 1))
+	launch(testtrace.DeviceA) // call 6
+	s.Then("aclmdlRICaptureEnd", a(testtrace.StreamA, 0x7ffe0000), outs("modelRI", graph))
+	launch(testtrace.DeviceB)
+	s.Then("aclmdlRIExecuteAsync", a(graph, testtrace.StreamA)) // call 9
+	s.Then("aclrtSynchronizeStream", a(testtrace.StreamA), testtrace.Fails(507015))
+	message := fmt.Sprintf("fault kernel_name=gather, written at %#x", testtrace.DeviceA+64)
+	s.Then("aclGetRecentErrMsg", nil, func(_ *api.Func, c *format.Call) {
+		c.Ret = 0x7f0000000100
+		c.Data = append(c.Data, format.Data{Param: api.RetParam, Dir: format.DirOut, Len: uint64(len(message)), Bytes: []byte(message), Time: c.Start})
+	})
+	rep, text := judged(t, s)
+	want := "it runs gather, which call 6 of the capture launched, and which the runtime's message names; the launch uses memory at 0x124000000040"
+	if rep.Suspects[0].Index != 9 || !strings.Contains(text, want) {
+		t.Errorf("%s\nwant call 9 first: %s", text, want)
 	}
 }

@@ -34,16 +34,18 @@ type ReasonKind uint8
 
 // The kinds of reasons. They use the named fields.
 const (
-	SelfFailed  ReasonKind = iota // the call itself returned the error
-	Unreturned                    // the trace ends while the call runs
-	TaskNamed                     // Source names the task
-	KernelNamed                   // the runtime's message names the kernel
-	Waiting                       // the stream waits: Wait
-	ObjectEnded                   // the object at Param had ended before: Place
-	BadArgument                   // Argument has a Finding
-	SameMemory                    // Argument is in the same allocation as Addr, which the message names
-	SameAddress                   // Argument is Addr, which the message names
-	OddArgument                   // an argument differs from those of most launches of the kernel: Odd
+	SelfFailed     ReasonKind = iota // the call itself returned the error
+	Unreturned                       // the trace ends while the call runs
+	TaskNamed                        // Source names the task
+	KernelNamed                      // the runtime's message names the kernel
+	Waiting                          // the stream waits: Wait
+	RunsFunction                     // the task is a function of the program
+	CapturedLaunch                   // the message names Kernel, which Call of the capture launches, and memory at Addr that it uses; 0 for none
+	ObjectEnded                      // the object at Param had ended before: Place
+	BadArgument                      // Argument has a Finding
+	SameMemory                       // Argument is in the same allocation as Addr, which the message names
+	SameAddress                      // Argument is Addr, which the message names
+	OddArgument                      // an argument differs from those of most launches of the kernel: Odd
 )
 
 // A Reason is evidence against a suspect.
@@ -56,6 +58,8 @@ type Reason struct {
 	Argument int // index in Suspect.Arguments
 	Addr     Hex
 	Odd      *Odd
+	Call     uint64
+	Kernel   string
 }
 
 // A Wait is the object that a task waits for, else a value at Addr, else another stream.

@@ -1,6 +1,7 @@
 package blame
 
 import (
+	"math"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
@@ -35,6 +36,7 @@ type signals map[signal]*signalled
 
 type signalled struct {
 	recorded bool
+	at       int64  // start of the call
 	call     uint64 // that recorded it,
 	stream   string // on this stream
 	reset    *Reset // nil for none
@@ -63,7 +65,7 @@ func (s signals) see(e *timeline.Event, accesses []access.Access) {
 		x.reset = &Reset{Call: e.Call.Index}
 		return
 	}
-	*x = signalled{recorded: true, call: e.Call.Index, stream: streamName(e)}
+	*x = signalled{recorded: true, at: e.Call.Start, call: e.Call.Index, stream: streamName(e)}
 }
 
 // wait describes a wait for a signal at the present moment.
@@ -81,13 +83,18 @@ func (s signals) wait(g signal) *Wait {
 // graphs has the waits in captured and built graphs, and those of captures by the stream that began them.
 type graphs map[*timeline.Object]*graphWaits
 
-// graphWaits are the tasks of a graph that wait for a signal from outside, and those that reset one.
+// graphWaits are the tasks of a graph that wait for a signal from outside, and those that reset one, and the launch that the runtime's message fits best.
 type graphWaits struct {
 	name   string
 	waits  []graphWait
 	set    []signal // by tasks of the graph itself
 	resets map[signal]uint64
+	launch *Reason // nil for none
+	score  int     // of launch
 }
+
+// stands reports whether a run of the graph may wait for a signal.
+func (g *graphWaits) stands() bool { return g != nil && len(g.waits) > 0 }
 
 type graphWait struct {
 	signal
@@ -116,11 +123,7 @@ func (gs graphs) see(e *timeline.Event, accesses []access.Access, s *timeline.St
 	if !ok {
 		return
 	}
-	g := gs[e.Captured]
-	if g == nil {
-		g = &graphWaits{name: objectName(e.Captured), resets: map[signal]uint64{}}
-		gs[e.Captured] = g
-	}
+	g := gs.at(e.Captured)
 	switch {
 	case f.Task == api.Wait && !slices.Contains(g.set, on):
 		w := graphWait{signal: on, call: e.Call.Index}
@@ -135,12 +138,57 @@ func (gs graphs) see(e *timeline.Event, accesses []access.Access, s *timeline.St
 	}
 }
 
-// of returns the waits in the graph that a call runs, nil for none.
-func (gs graphs) of(e *timeline.Event) *graphWaits {
-	if g := gs[e.Object(api.Graph)]; g != nil && len(g.waits) > 0 {
-		return g
+// at returns the waits of a capture or a graph.
+func (gs graphs) at(o *timeline.Object) *graphWaits {
+	if gs[o] == nil {
+		gs[o] = &graphWaits{name: objectName(o), resets: map[signal]uint64{}}
 	}
-	return nil
+	return gs[o]
+}
+
+// of returns the waits in the graph that a call runs, nil for none.
+func (gs graphs) of(e *timeline.Event) *graphWaits { return gs[e.Object(api.Graph)] }
+
+// captured compares a launch that is captured with the runtime's message: its kernel, and the allocations that it uses.
+func (b *blamer) captured(e *timeline.Event, kernel string, accesses []access.Access, s *timeline.State) {
+	if e.Captured == nil || kernel == "" || !b.names(kernel) {
+		return
+	}
+	r, score := &Reason{Kind: CapturedLaunch, Call: e.Call.Index, Kernel: kernel}, sameKernel
+	for _, t := range accesses {
+		o, _, ok := s.FindEnd(e.Process, t.Addr)
+		for _, addr := range b.evidence.addrs {
+			if ok && addr >= o.Handle && addr-o.Handle < o.Size {
+				r.Addr, score = Hex(addr), sameKernel+sameMemory
+			}
+		}
+	}
+	if g := b.graphs.at(e.Captured); score > g.score {
+		g.launch, g.score = r, score
+	}
+}
+
+// names reports whether the runtime's message names a kernel.
+func (b *blamer) names(kernel string) bool {
+	return kernel == b.evidence.kernel || b.evidence.kernel == "" && mentions(b.rep.Message, kernel)
+}
+
+// oldest returns the wait whose signal was recorded longest ago, and the time of that record: the one that a run misses if the host records all others.
+// Waits whose signal the graph takes back depend on the host in each run, so they come before others.
+func (g *graphWaits) oldest(s signals) (w *graphWait, at int64) {
+	resets := false
+	for i := range g.waits {
+		x := &g.waits[i]
+		then := int64(math.MinInt64)
+		if y := s[x.signal]; y != nil && y.recorded {
+			then = y.at
+		}
+		_, back := g.resets[x.signal]
+		if w == nil || back && !resets || back == resets && then < at {
+			w, at, resets = x, then, back
+		}
+	}
+	return w, at
 }
 
 // waitFailed reports whether the failed call is a host-side wait.
@@ -154,18 +202,15 @@ func (b *blamer) waitFailed() bool {
 
 // standing returns the wait at which a suspect's stream may stand, nil for none, and its score.
 func (b *blamer) standing(x *Suspect) (*Wait, int) {
-	if x.inside != nil {
-		w := &x.inside.waits[0]
-		for i := range x.inside.waits { // a wait whose signal the graph takes back depends on the host in each run
-			if _, resets := x.inside.resets[x.inside.waits[i].signal]; resets {
-				w = &x.inside.waits[i]
-				break
-			}
-		}
+	if x.inside.stands() {
+		w, at := x.inside.oldest(b.signals)
 		out := b.signals.wait(w.signal)
 		out.Graph, out.By = x.inside.name, w.call
 		if call, resets := x.inside.resets[w.signal]; resets {
 			out.Reset = &Reset{Call: call, InGraph: true}
+		}
+		if at > x.Start {
+			return out, waitsBehind // unless an earlier run took this record
 		}
 		return out, waits
 	}
@@ -177,10 +222,11 @@ func (b *blamer) standing(x *Suspect) (*Wait, int) {
 	switch {
 	case r != nil && r.Func != "":
 		for _, y := range b.suspects { // the record may itself stand behind a wait
-			if y != x && y.stream == r.stream && (y.waits != nil || y.inside != nil) && y.Start < r.Start {
+			if y != x && y.stream == r.stream && (y.waits != nil || y.inside.stands()) && y.Start < r.Start {
 				return w, waitsBehind
 			}
 		}
+		return w, waitsRunning
 	case b.isEvent(x):
 		return nil, 0 // recorded, and the record's task has ended
 	}

@@ -115,6 +115,12 @@ func TestOperatorsAreChecked(t *testing.T) {
 	e.ok(e.th.LaunchKernelWithHostArgs(add, 1, b, nil, addr(&args[0]), uint64(len(args)), nil, 0))
 	e.ok(e.th.SynchronizeDevice())
 	e.found(strict.StreamRace)
+	// The library keeps its binary: that is no leak of the program.
+	e.ok(e.th.DestroyStream(a))
+	e.ok(e.th.DestroyStream(b))
+	e.ok(e.th.Free(p))
+	e.ok(e.th.Finalize())
+	e.found(strict.StreamRace)
 }
 
 // A block that lies says nothing about the memory that its launch accesses: all that it reaches is unknown, and the log says so once.

@@ -39,8 +39,11 @@ func (s *Sim) newChecker(report func(*strict.Finding)) *strict.Checker {
 		}})
 }
 
-// live reports whether an object that can leak is live.
+// live reports whether an object that can leak is live. The binary of an operator library is not the program's, and the library keeps it.
 func (s *Sim) live(h uint64) bool {
+	if b := s.binaries.Get(h); b != nil && b.Names.Operators {
+		return false
+	}
 	for _, table := range []interface{ Has(h uint64) bool }{&s.contexts, &s.streams, &s.events, &s.images, &s.binaries, &s.Graphs, &s.notifies,
 		&s.counters, &s.physicals, &s.pools} {
 		if table.Has(h) {

@@ -209,7 +209,7 @@ func (l *Learner) marked(least int) *Rule {
 
 // rhythm returns the pulses on a lane, or for anyLane on a thread.
 func (l *Learner) rhythm(lane int, thread uint32) *rhythm {
-	r := &rhythm{ops: l.ops, pulses: make([]pulse, 0, len(l.ops)), beat: beat{lane: lane, threads: map[uint32]bool{}}}
+	r := &rhythm{ops: l.ops, pulses: make([]pulse, 0, len(l.ops)), tasks: make([]int, 1, len(l.ops)+1), beat: beat{lane: lane, threads: map[uint32]bool{}}}
 	if lane == anyLane {
 		r.beat.threads[thread] = true
 	}
@@ -237,6 +237,7 @@ func (l *Learner) rhythm(lane int, thread uint32) *rhythm {
 		}
 		r.symbols[at].count++
 		r.pulses = append(r.pulses, pulse{at, int32(i)})
+		r.tasks = append(r.tasks, r.tasks[len(r.tasks)-1]+max(1, int(d.Launches)))
 	}
 	return r
 }

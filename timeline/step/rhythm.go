@@ -7,8 +7,8 @@ import (
 
 const (
 	minSteps = 3 // similar ones that are needed
-	// alike is the least similarity between two steps. covered is the least part of the pulses between the first and the last cut that typical steps
-	// must hold. They must also hold half the launches.
+	// alike is the least similarity between two steps. covered is the least part of the launches and other tasks between the first and the last cut
+	// that steps of one or two kinds must hold. Typical steps must also hold half the launches.
 	alike   = 0.7
 	covered = 0.8
 	// maxCandidates bounds the symbols that are tried. maxCompared bounds the pulses that are compared for one of them before half the needed
@@ -80,6 +80,7 @@ func Mix(a, b uint64) uint64 {
 type rhythm struct {
 	ops      []Op
 	pulses   []pulse
+	tasks    []int // number of tasks before each pulse: the run of a graph counts as its launches
 	symbols  []symbol
 	launches int
 	beat     beat
@@ -228,6 +229,9 @@ func (r *rhythm) cut(id int32) *cut {
 	return c
 }
 
+// tasks returns the number of tasks in a step.
+func (c *cut) tasks(i int) int { return c.r.tasks[c.at[i+1]] - c.r.tasks[c.at[i]] }
+
 // mean returns the number of pulses per step.
 func (c *cut) mean() int { return (c.at[len(c.at)-1] - c.at[0]) / (len(c.at) - 1) }
 
@@ -307,12 +311,12 @@ func (c *cut) judge(exact bool) bool {
 	c.typical = make([]bool, m)
 	memo := map[uint64]bool{hashes[c.model]: true}
 	b := c.bag()
-	in, all, compared, launches := 0, c.at[m]-c.at[0], 0, 0
+	in, all, compared, launches := 0, c.r.tasks[c.at[m]]-c.r.tasks[c.at[0]], 0, 0
 	for i := range m {
 		like, known := memo[hashes[i]]
 		if !known && !exact {
 			compared += lens[i]
-			if compared > maxCompared && 2*in < c.at[i]-c.at[0] {
+			if compared > maxCompared && 2*in < c.r.tasks[c.at[i]]-c.r.tasks[c.at[0]] {
 				return false
 			}
 			like = b.like(c.ids(c.at[i], c.at[i+1]))
@@ -321,17 +325,57 @@ func (c *cut) judge(exact bool) bool {
 		if like {
 			c.typical[i] = true
 			c.n++
-			in += lens[i]
+			in += c.tasks(i)
 			for _, p := range c.r.pulses[c.at[i]:c.at[i+1]] {
 				launches += int(c.r.ops[p.op].Launches)
 			}
 		}
+	}
+	if !exact && c.r.symbols[c.symbol].ends() {
+		in += c.others(hashes)
 	}
 	c.cover = float64(in) / float64(all)
 	before := c.n
 	c.edges()
 	launches += launches / max(before, 1) * (c.n - before)
 	return c.cover >= covered && c.enough(launches)
+}
+
+// others returns the number of tasks in steps of a second kind, as the prompts between a decoder's tokens. There are at least two of them, and at most half
+// as many as typical steps: halves of a step would be as many.
+func (c *cut) others(hashes []uint64) int {
+	count, most := map[uint64]int{}, -1
+	for i, h := range hashes {
+		if c.typical[i] {
+			continue
+		}
+		if count[h]++; most < 0 || count[h] > count[hashes[most]] {
+			most = i
+		}
+	}
+	if most < 0 {
+		return 0
+	}
+	b, memo := newBag(c.ids(c.at[most], c.at[most+1])), map[uint64]bool{}
+	n, tasks := 0, 0
+	for i, h := range hashes {
+		if c.typical[i] {
+			continue
+		}
+		like, known := memo[h]
+		if !known {
+			like = b.like(c.ids(c.at[i], c.at[i+1]))
+			memo[h] = like
+		}
+		if like {
+			n++
+			tasks += c.tasks(i)
+		}
+	}
+	if n < 2 || 2*n > c.n {
+		return 0
+	}
+	return tasks
 }
 
 // interrupted reports whether the host waits in some steps but not in the model. Then the repeated sequence is only a part of a larger step.
