@@ -1,9 +1,11 @@
 // Command mutants changes the module's code in one place at a time, and reports the changes that no test notices.
 //
-// A mutant is a small change, such as < for <= or a call that is left out, which compiles. The seed determines the mutants: they are drawn from all
-// packages in turn, without generated files and packages that only tests import. Each is compiled in an overlay, and runs the tests of its package and then of the packages that import it,
-// the fastest first, until one fails that passes without the mutant. Programs and libraries that `make build` has built do not
-// contain the mutant, so tests that only run those do not see it.
+// A mutant is a small change, such as < for <= or a call that is left out, which compiles. The seed determines the mutants: they are drawn in turn from all
+// packages of which the product's programs consist, without generated files. So generators and helpers of tests have none. Each is compiled in an overlay,
+// and runs the tests of its package and then of the packages that import it, the fastest first, until one fails that passes without the mutant.
+// Tests in C run the simulator's engine as a library, which is then built with the mutant. bin/acltrace does not contain the mutant.
+//
+// Changes that no test can notice are left out: see unnoticed. equivalent.tsv lists others that mean the same, with the reason.
 //
 // `make mutants` calls it. It ends with 1 if too many mutants survive.
 package main
@@ -84,9 +86,17 @@ func run(ctx context.Context, w io.Writer, dir, only string, o *options) (enough
 	defer t.close()
 	var survivors []result
 	n := 0
+	for _, entry := range m.stale {
+		fmt.Fprintf(w, "%s: no such mutant: %s\n", equivalentFile, entry)
+	}
+	equivalent := 0
 	for x := range m.draw(o.seed, match) {
 		if n == o.n || ctx.Err() != nil {
 			break
+		}
+		if x.equivalent != "" {
+			equivalent++
+			continue
 		}
 		if ok, err := t.compiles(ctx, x); err != nil {
 			return false, err
@@ -110,7 +120,7 @@ func run(ctx context.Context, w io.Writer, dir, only string, o *options) (enough
 		return o.list, err
 	}
 	killed := n - len(survivors)
-	fmt.Fprintf(w, "\nseed %d: %d of %d mutants killed, %.0f%%\n", o.seed, killed, n, 100*float64(killed)/float64(max(n, 1)))
+	fmt.Fprintf(w, "\nseed %d: %d of %d mutants killed, %.0f%%; %d more are equivalent, looked at\n", o.seed, killed, n, 100*float64(killed)/float64(max(n, 1)), equivalent)
 	for i := range survivors {
 		fmt.Fprintf(w, "%s: %s\n", survivors[i].mutant, &survivors[i])
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/acltrace/acltrace/internal/testenv"
 )
 
 const source = `package p
@@ -47,21 +49,52 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// A mutant is killed by its own package or by one that imports it, and survives if no test notices it or none can run. Helpers of tests have none.
+// Capacities, times, blank assignments and panics have no mutants.
+func TestUnnoticed(t *testing.T) {
+	all, err := mutants(&pkg{ImportPath: "m/p"}, "p.go", []byte(`package p
+
+func f(n int, d time.Duration) []int {
+	if n == k {
+		panic("k")
+	}
+	_ = n
+	m := make(map[int]int, 7+n)
+	runtime.KeepAlive(m)
+	s := slices.Grow(make([]int, n, n+8), 9)
+	return append(s, int(d/(5*time.Second)))
+}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, x := range all {
+		got = append(got, x.change())
+	}
+	if want := []string{"true || (n == k) for n == k", "!= for ==", "* for /", "/ for *"}; !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// A mutant is killed by its own package or by one that imports it, and survives if no test notices it or none can run.
+// Packages that are in no program have none. Mutants that mean the same are not run.
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"go.mod":         "module m\n\ngo 1.24\n",
-		"own/own.go":     "package own\n\nfunc Less(a, b int) bool { return a < b }\n",
-		"own/o_test.go":  "package own\n\nimport \"testing\"\n\nfunc TestLess(t *testing.T) {\n\tif Less(1, 1) {\n\t\tt.Fail()\n\t}\n}\n",
-		"base/base.go":   "package base\n\nfunc Sum(a, b int) int { return a + b }\n",
-		"user/user.go":   "package user\n\nimport \"m/base\"\n\nfunc Twice(a int) int { return base.Sum(a, a) }\n",
-		"user/u_test.go": "package user\n\nimport \"testing\"\n\nfunc TestTwice(t *testing.T) {\n\tif Twice(2) != 4 {\n\t\tt.Fail()\n\t}\n}\n",
-		"loop/loop.go":   "package loop\n\nfunc Count(n int) int {\n\tx := 0\n\tfor i := 0; i < n; i++ {\n\t\tx++\n\t}\n\treturn x\n}\n",
-		"bad/bad.go":     "package bad\n\nfunc Not(a bool) bool { return a == false }\n",
-		"help/help.go":   "package help\n\nimport \"m/deep\"\n\nfunc Half(a int) int { return deep.Third(a) / 2 }\n",
-		"deep/deep.go":   "package deep\n\nfunc Third(a int) int { return a / 3 }\n",
-		"bad/b_test.go":  "package bad\n\nimport (\n\t\"testing\"\n\n\t_ \"m/help\"\n)\n\nfunc TestNot(t *testing.T) { t.Fail() }\n",
+		"go.mod":          "module m\n\ngo 1.24\n",
+		"cmd/p/main.go":   "package main\n\nimport (\n\t_ \"m/bad\"\n\t_ \"m/loop\"\n\t_ \"m/own\"\n\t_ \"m/user\"\n)\n\nfunc main() {}\n",
+		"internal/q/q.go": "package main\n\nimport _ \"m/help\"\n\nfunc main() {}\n",
+		equivalentFile:    "own/own.go\tfunc Same(a int) int { return 1 * a }\t/ for *\tit is not\nown/own.go\tfunc Same(a int) int { return 1 * a }\t(1 + 1) for 1\tit is not\nown/own.go\tno\tsuch\tmutant\n",
+		"own/own.go":      "package own\n\nfunc Less(a, b int) bool { return a < b }\n\nfunc Same(a int) int { return 1 * a }\n",
+		"own/o_test.go":   "package own\n\nimport \"testing\"\n\nfunc TestLess(t *testing.T) {\n\tif Less(1, 1) {\n\t\tt.Fail()\n\t}\n}\n",
+		"base/base.go":    "package base\n\nfunc Sum(a, b int) int { return a + b }\n",
+		"user/user.go":    "package user\n\nimport \"m/base\"\n\nfunc Twice(a int) int { return base.Sum(a, a) }\n",
+		"user/u_test.go":  "package user\n\nimport \"testing\"\n\nfunc TestTwice(t *testing.T) {\n\tif Twice(2) != 4 {\n\t\tt.Fail()\n\t}\n}\n",
+		"loop/loop.go":    "package loop\n\nfunc Count(n int) int {\n\tx := 0\n\tfor i := 0; i < n; i++ {\n\t\tx++\n\t}\n\treturn x\n}\n",
+		"bad/bad.go":      "package bad\n\nfunc Not(a bool) bool { return a == false }\n",
+		"help/help.go":    "package help\n\nimport \"m/deep\"\n\nfunc Half(a int) int { return deep.Third(a) / 2 }\n",
+		"deep/deep.go":    "package deep\n\nfunc Third(a int) int { return a / 3 }\n",
+		"bad/b_test.go":   "package bad\n\nimport (\n\t\"testing\"\n\n\t_ \"m/help\"\n)\n\nfunc TestNot(t *testing.T) { t.Fail() }\n",
 	} {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
@@ -81,7 +114,7 @@ func TestRun(t *testing.T) {
 	}
 	out, enough := tests("own|base|bad|help|deep")
 	for _, want := range []string{"m/own/own.go:3: <= for <: killed by m/own\n", "m/base/base.go:3: - for +: killed by m/user\n", "m/bad/bad.go:3: != for ==: SURVIVED\n",
-		"2 of 4 mutants killed, 50%\n", "the tests of m/bad fail without a mutant, so they kill none\n"} {
+		"2 of 4 mutants killed, 50%; 2 more are equivalent, looked at\n", equivalentFile + ": no such mutant: own/own.go\tno\tsuch\n", "the tests of m/bad fail without a mutant, so they kill none\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -95,7 +128,7 @@ func TestRun(t *testing.T) {
 }
 
 func TestDrawIsDeterministic(t *testing.T) {
-	m, err := load(t.Context(), ".")
+	m, err := load(t.Context(), testenv.Root(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,6 +141,9 @@ func TestDrawIsDeterministic(t *testing.T) {
 	a, b, c := draw(1), draw(1), draw(2)
 	if len(a) < 50 || !slices.Equal(a, b) || slices.Equal(a, c) {
 		t.Errorf("%d, %d and %d mutants", len(a), len(b), len(c))
+	}
+	if len(m.stale) > 0 {
+		t.Errorf("%s has lines without a mutant:\n%s", equivalentFile, strings.Join(m.stale, "\n"))
 	}
 	slices.Sort(a)
 	slices.Sort(c)

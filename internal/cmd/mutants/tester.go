@@ -16,6 +16,9 @@ import (
 	"time"
 )
 
+// cgo is the environment to compile Go with C.
+var cgo = []string{"CGO_ENABLED=1"}
+
 // tester runs tests with mutants.
 type tester struct {
 	m      *module
@@ -48,7 +51,7 @@ func (t *tester) compiles(ctx context.Context, x *mutant) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	_, err = t.command(ctx, "build", "-o", os.DevNull, flag, x.pkg.ImportPath)
+	_, err = t.command(ctx, cgo, "build", "-o", os.DevNull, flag, x.pkg.ImportPath)
 	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) && ctx.Err() == nil {
 		return false, nil
 	}
@@ -56,8 +59,9 @@ func (t *tester) compiles(ctx context.Context, x *mutant) (bool, error) {
 }
 
 // command runs go, and ends everything that it has started if the context ends.
-func (t *tester) command(ctx context.Context, args ...string) ([]byte, error) {
+func (t *tester) command(ctx context.Context, env []string, args ...string) ([]byte, error) {
 	c := exec.CommandContext(ctx, "go", args...)
+	c.Env = append(os.Environ(), env...)
 	c.Dir, c.SysProcAttr, c.WaitDelay = t.m.dir, &syscall.SysProcAttr{Setpgid: true}, time.Second
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	var out bytes.Buffer
@@ -70,7 +74,7 @@ func (t *tester) command(ctx context.Context, args ...string) ([]byte, error) {
 func (t *tester) alone(ctx context.Context, path string) time.Duration {
 	d, known := t.passed[path]
 	if !known {
-		if out, err := t.command(ctx, "test", "-v", "-vet=off", "-failfast", "-timeout=60m", path); err == nil {
+		if out, err := t.command(ctx, nil, "test", "-v", "-vet=off", "-ldflags=-w", "-failfast", "-timeout=60m", path); err == nil {
 			d = max(elapsed(out), time.Millisecond)
 		} else if ctx.Err() != nil {
 			return 0
@@ -102,28 +106,63 @@ func (t *tester) test(ctx context.Context, x *mutant, limit time.Duration) (resu
 	within, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	for _, path := range t.order(x.pkg) {
-		began := time.Now()
-		out, err := t.command(within, "test", flag, "-vet=off", "-failfast", "-timeout=60m", path)
-		took := time.Since(began)
-		switch {
-		case ctx.Err() != nil:
-			return r, ctx.Err()
-		case err == nil:
-			t.took[path] = took
-		case bytes.Contains(out, []byte("[build failed]")), bytes.Contains(out, []byte("[setup failed]")):
-			return r, fmt.Errorf("build %s with %s: %s", path, x, out)
-		case within.Err() == nil && t.alone(ctx, path) > 0:
-			r.by = path
-			return r, nil
-		case within.Err() != nil: // a mutant that hangs is noticed; a busy machine may take ten times as long
-			if alone := t.alone(ctx, path); alone > 0 && took > time.Minute+10*alone {
-				r.by = path
-			}
-			r.timedOut = r.by == ""
-			return r, ctx.Err()
+		if ended, err := t.testPackage(ctx, within, &r, path, flag); ended || err != nil {
+			return r, err
+		}
+	}
+	if !x.pkg.inEngine {
+		return r, nil
+	}
+	lib, err := t.buildEngine(within, flag)
+	if err != nil {
+		return r, fmt.Errorf("build %s with %s: %w", engine, x, err)
+	}
+	for _, path := range engineTests {
+		if ended, err := t.testPackage(ctx, within, &r, t.m.name+path, "-count=1", "ACLTRACE_LIB="+lib); ended || err != nil {
+			return r, err
 		}
 	}
 	return r, nil
+}
+
+// buildEngine builds the simulator's engine with a mutant. It returns a copy of the folder of libraries with it.
+func (t *tester) buildEngine(ctx context.Context, flag string) (string, error) {
+	lib := filepath.Join(t.tmp, "lib")
+	if _, err := os.Stat(lib); err != nil {
+		built := cmp.Or(os.Getenv("ACLTRACE_LIB"), filepath.Join(t.m.dir, "lib"))
+		if out, err := exec.CommandContext(ctx, "cp", "-a", built, lib).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("copy %s: %w: %s", built, err, out)
+		}
+	}
+	out, err := t.command(ctx, cgo, "build", flag, "-buildmode=c-shared", "-o", filepath.Join(lib, engineFile), t.m.name+engine)
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return lib, nil
+}
+
+// testPackage runs the tests of a package. It reports whether the fate of a mutant is known.
+func (t *tester) testPackage(ctx, within context.Context, r *result, path, flag string, env ...string) (bool, error) {
+	began := time.Now()
+	out, err := t.command(within, env, "test", flag, "-vet=off", "-ldflags=-w", "-failfast", "-timeout=60m", path)
+	took := time.Since(began)
+	switch {
+	case ctx.Err() != nil:
+		return true, ctx.Err()
+	case err == nil:
+		t.took[path] = took
+	case bytes.Contains(out, []byte("[build failed]")), bytes.Contains(out, []byte("[setup failed]")):
+		return true, fmt.Errorf("build %s with %s: %s", path, r.mutant, out)
+	case within.Err() == nil && t.alone(ctx, path) > 0:
+		r.by = path
+	case within.Err() != nil: // a mutant that hangs is noticed; a busy machine may take ten times as long
+		if alone := t.alone(ctx, path); alone > 0 && took > time.Minute+10*alone {
+			r.by = path
+		}
+		r.timedOut = r.by == ""
+		return true, ctx.Err()
+	}
+	return r.by != "", nil
 }
 
 // order returns the packages whose tests may notice a change: the package itself, and those that import it, the fastest first if that is known.
