@@ -18,6 +18,7 @@ import (
 	"maps"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"time"
@@ -79,46 +80,41 @@ func run(ctx context.Context, w io.Writer, dir, only string, o *options) (enough
 	if err != nil {
 		return false, err
 	}
-	t, err := newTester(m)
-	if err != nil {
-		return false, err
-	}
-	defer t.close()
-	var survivors []result
-	n := 0
 	for _, entry := range m.stale {
 		fmt.Fprintf(w, "%s: no such mutant: %s\n", equivalentFile, entry)
 	}
-	equivalent := 0
-	for x := range m.draw(o.seed, match) {
-		if n == o.n || ctx.Err() != nil {
-			break
+	tmp, err := os.MkdirTemp("", "mutants-")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(tmp)
+	choice = filepath.Join(tmp, "selected")
+	all, equivalent, err := m.choose(o.seed, o.n, match)
+	if err != nil {
+		return false, err
+	}
+	if o.list {
+		for _, x := range all {
+			fmt.Fprintln(w, x)
 		}
-		if x.equivalent != "" {
-			equivalent++
-			continue
-		}
-		if ok, err := t.compiles(ctx, x); err != nil {
-			return false, err
-		} else if !ok {
-			continue
-		}
-		if n++; o.list {
-			fmt.Fprintf(w, "%s\n", x)
-			continue
-		}
+		return true, nil
+	}
+	t, err := newTester(m, all)
+	if err != nil {
+		return false, err
+	}
+	var survivors []result
+	for i, x := range all {
 		r, err := t.test(ctx, x, o.limit)
 		if err != nil {
 			return false, err
 		}
-		fmt.Fprintf(w, "%d/%d %s: %s\n", n, o.n, x, &r)
+		fmt.Fprintf(w, "%d/%d %s: %s\n", i+1, len(all), x, &r)
 		if r.by == "" {
 			survivors = append(survivors, r)
 		}
 	}
-	if err := ctx.Err(); err != nil || o.list {
-		return o.list, err
-	}
+	n := len(all)
 	killed := n - len(survivors)
 	fmt.Fprintf(w, "\nseed %d: %d of %d mutants killed, %.0f%%; %d more are equivalent, looked at\n", o.seed, killed, n, 100*float64(killed)/float64(max(n, 1)), equivalent)
 	for i := range survivors {

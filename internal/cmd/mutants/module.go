@@ -2,10 +2,15 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"io"
 	"iter"
 	"math/rand/v2"
@@ -23,10 +28,20 @@ type pkg struct {
 	GoFiles, CgoFiles                  []string
 	TestGoFiles, XTestGoFiles          []string
 	Imports, TestImports, XTestImports []string
-	mutants                            []*mutant
-	importers                          []string // packages with tests, which import it
-	product                            bool     // a program of the product consists of it
-	inEngine                           bool     // the simulator's engine consists of it
+	ImportMap                          map[string]string
+	Module                             *struct {
+		Path string
+		Main bool
+	}
+
+	mutants   []*mutant
+	importers []string // packages with tests, which import it
+	product   bool     // a program of the product consists of it
+	inEngine  bool     // the simulator's engine consists of it
+
+	files []*ast.File
+	types *types.Package
+	info  *types.Info // of the module's packages that have mutants
 }
 
 // The simulator's engine is a C library. C programs run it in tests.
@@ -43,48 +58,57 @@ type module struct {
 	name  string // prefix of the packages' paths
 	all   []*pkg // by path
 	path  map[string]*pkg
-	stale []string // entries of the list of equivalent mutants that are none
+	needs map[string]*pkg // packages of other modules
+	stale []string        // entries of the list of equivalent mutants that are none
+	set   *token.FileSet
 }
 
 func (p *pkg) tested() bool { return len(p.TestGoFiles)+len(p.XTestGoFiles) > 0 }
 
+// sources returns the paths of the files without tests.
+func (p *pkg) sources() (out []string) {
+	for _, name := range slices.Concat(p.GoFiles, p.CgoFiles) {
+		out = append(out, filepath.Join(p.Dir, name))
+	}
+	return out
+}
+
 // load reads the packages and lists their mutants.
 func load(ctx context.Context, dir string) (*module, error) {
-	list := exec.CommandContext(ctx, "go", "list", "-json=ImportPath,Dir,Name,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports,Module", "./...")
-	list.Dir, list.Stderr, list.Env = dir, os.Stderr, append(os.Environ(), "CGO_ENABLED=1")
+	list := exec.CommandContext(ctx, "go", "list", "-deps", "-json=ImportPath,Dir,Name,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports,ImportMap,Module", "./...")
+	list.Dir, list.Stderr, list.Env = dir, os.Stderr, append(os.Environ(), cgo...)
 	out, err := list.Output()
 	if err != nil {
 		return nil, fmt.Errorf("list packages: %w", err)
 	}
-	m := &module{dir: dir, path: map[string]*pkg{}}
+	m := &module{dir: dir, path: map[string]*pkg{}, needs: map[string]*pkg{}, set: token.NewFileSet()}
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
-		p := struct {
-			pkg
-			Module struct{ Path string }
-		}{}
-		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+		p := &pkg{}
+		if err := d.Decode(p); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			return nil, fmt.Errorf("list packages: %w", err)
 		}
+		if p.Module == nil || !p.Module.Main {
+			m.needs[p.ImportPath] = p
+			continue
+		}
 		m.name = p.Module.Path + "/"
-		m.all, m.path[p.ImportPath] = append(m.all, &p.pkg), &p.pkg
+		m.all, m.path[p.ImportPath] = append(m.all, p), p
 	}
-	slices.SortFunc(m.all, func(a, b *pkg) int { return strings.Compare(a.ImportPath, b.ImportPath) })
+	slices.SortFunc(m.all, func(a, b *pkg) int { return cmp.Compare(a.ImportPath, b.ImportPath) })
 	for _, p := range m.all {
 		for _, i := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(p.Imports, p.TestImports, p.XTestImports)))) {
 			if of := m.path[i]; of != nil && of != p && p.tested() {
 				of.importers = append(of.importers, p.ImportPath)
 			}
 		}
-	}
-	for _, p := range m.all {
 		if p.Name == "main" && !strings.Contains(p.ImportPath, "/internal/") {
-			m.needs(p, func(p *pkg) bool { old := p.product; p.product = true; return !old })
+			m.consists(p, func(p *pkg) *bool { return &p.product })
 		}
 	}
 	if p := m.path[m.name+engine]; p != nil {
-		m.needs(p, func(p *pkg) bool { old := p.inEngine; p.inEngine = true; return !old })
+		m.consists(p, func(p *pkg) *bool { return &p.inEngine })
 	}
 	if err := m.mutate(); err != nil {
 		return nil, err
@@ -92,15 +116,14 @@ func load(ctx context.Context, dir string) (*module, error) {
 	return m, m.readEquivalent()
 }
 
-// needs visits a package and those that it imports, until visit returns false.
-func (m *module) needs(p *pkg, visit func(*pkg) bool) {
-	if !visit(p) {
+// consists marks a package and those that it needs.
+func (m *module) consists(p *pkg, mark func(*pkg) *bool) {
+	if p == nil || *mark(p) {
 		return
 	}
+	*mark(p) = true
 	for _, i := range p.Imports {
-		if of := m.path[i]; of != nil {
-			m.needs(of, visit)
-		}
+		m.consists(m.path[i], mark)
 	}
 }
 
@@ -110,17 +133,17 @@ func (m *module) mutate() error {
 		if !p.product {
 			continue
 		}
-		for _, name := range slices.Concat(p.GoFiles, p.CgoFiles) {
-			file := filepath.Join(p.Dir, name)
+		for _, file := range p.sources() {
 			src, err := os.ReadFile(file)
 			if err != nil {
 				return err
 			}
-			more, err := mutants(p, file, src)
+			tree, err := parser.ParseFile(m.set, file, src, parser.ParseComments|parser.SkipObjectResolution)
 			if err != nil {
 				return err
 			}
-			p.mutants = append(p.mutants, more...)
+			p.files = append(p.files, tree)
+			p.mutants = append(p.mutants, mutants(p, file, src, m.set, tree)...)
 		}
 	}
 	return nil
@@ -149,4 +172,27 @@ func (m *module) draw(seed uint64, match *regexp.Regexp) iter.Seq[*mutant] {
 			rooms = slices.DeleteFunc(rooms, func(room []*mutant) bool { return len(room) == 0 })
 		}
 	}
+}
+
+// choose draws mutants that compile and don't overlap. It leaves out and counts those that mean the same.
+func (m *module) choose(seed uint64, n int, match *regexp.Regexp) (all []*mutant, equivalent int, err error) {
+	for x := range m.draw(seed, match) {
+		if len(all) == n {
+			break
+		}
+		if slices.ContainsFunc(all, func(a *mutant) bool { return a.from < x.to && x.from < a.to }) {
+			continue
+		}
+		if ok, err := m.compiles(x); err != nil {
+			return nil, 0, err
+		} else if !ok {
+			continue
+		}
+		if x.equivalent != "" {
+			equivalent++
+			continue
+		}
+		all = append(all, x)
+	}
+	return all, equivalent, nil
 }

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"go/ast"
-	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 )
 
@@ -15,12 +13,25 @@ type mutant struct {
 	pkg      *pkg
 	file     string // path
 	line     int
-	from, to int    // bytes that it replaces
-	was, is  string // text before and after
-	code     string // the line
+	from, to token.Pos // the expression or the statement that it replaces
+	old, new string    // its text before and after
+	was, is  string    // the part that differs, in reports
+	form     form
+	expr     ast.Expr // of the form value
+	code     string   // the line
 
 	equivalent string // reason why the change means the same, "" if nobody has found one
 }
+
+// A form is a way to select a mutant while the program runs.
+type form int
+
+const (
+	condition form = iota // a bool
+	value                 // an expression of another type
+	statement             // a statement in a list
+	fixed                 // none: the mutant is a program of its own
+)
 
 func (x *mutant) String() string {
 	return fmt.Sprintf("%s/%s:%d: %s", x.pkg.ImportPath, filepath.Base(x.file), x.line, x.change())
@@ -42,18 +53,6 @@ func (x *mutant) change() string {
 	return short(x.is) + " for " + short(x.was)
 }
 
-// apply returns the changed content of the file.
-func (x *mutant) apply() ([]byte, error) {
-	src, err := os.ReadFile(x.file)
-	if err != nil {
-		return nil, err
-	}
-	if x.to > len(src) || string(src[x.from:x.to]) != x.was {
-		return nil, fmt.Errorf("%s changed while its mutants were tested", x.file)
-	}
-	return bytes.Join([][]byte{src[:x.from], []byte(x.is), src[x.to:]}, nil), nil
-}
-
 var operators = map[token.Token]string{
 	token.EQL: "!=", token.NEQ: "==", token.LSS: "<=", token.LEQ: "<", token.GTR: ">=", token.GEQ: ">", token.LAND: "||", token.LOR: "&&",
 	token.ADD: "-", token.SUB: "+", token.MUL: "/", token.QUO: "*", token.AND: "|", token.OR: "&", token.SHL: ">>", token.SHR: "<<",
@@ -61,152 +60,152 @@ var operators = map[token.Token]string{
 
 var names = map[string]string{"true": "false", "false": "true", "min": "max", "max": "min"}
 
+// A lister lists the mutants of a file.
+type lister struct {
+	pkg    *pkg
+	file   string
+	src    []byte
+	set    *token.FileSet
+	lines  [][]byte
+	same   unnoticed
+	listed map[ast.Node]bool // statements in lists
+	consts map[ast.Node]bool // parts of constant declarations, and of types
+	out    []*mutant
+}
+
 // mutants lists the mutants of a file. Some may not compile.
-func mutants(p *pkg, file string, src []byte) ([]*mutant, error) {
-	set := token.NewFileSet()
-	tree, err := parser.ParseFile(set, file, src, parser.ParseComments)
-	if err != nil {
-		return nil, err
-	}
+func mutants(p *pkg, file string, src []byte, set *token.FileSet, tree *ast.File) []*mutant {
 	if ast.IsGenerated(tree) {
-		return nil, nil
+		return nil
 	}
-	lines := bytes.Split(src, []byte("\n"))
-	var out []*mutant
-	put := func(from, to token.Pos, is string) {
-		a, b := set.Position(from), set.Position(to)
-		out = append(out, &mutant{pkg: p, file: file, line: a.Line, from: a.Offset, to: b.Offset, was: string(src[a.Offset:b.Offset]), is: is,
-			code: string(bytes.Join(bytes.Fields(lines[a.Line-1]), []byte(" ")))})
-	}
-	text := func(n ast.Node) string { return string(src[set.Position(n.Pos()).Offset:set.Position(n.End()).Offset]) }
-	same := unnoticed{}
+	l := &lister{p, file, src, set, bytes.Split(src, []byte("\n")), unnoticed{}, map[ast.Node]bool{}, map[ast.Node]bool{}, nil}
 	ast.Inspect(tree, func(n ast.Node) bool {
-		same.look(n)
-		if n == nil || same[n] {
+		l.same.look(n)
+		if _, imports := n.(*ast.ImportSpec); n == nil || l.same[n] || imports {
 			return false
 		}
-		switch n := n.(type) {
-		case *ast.ImportSpec:
-			return false
-		case *ast.BinaryExpr:
-			if is, ok := operators[n.Op]; ok && !isText(n.X) && !isText(n.Y) {
-				put(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), is)
-			}
-		case *ast.UnaryExpr:
-			if n.Op == token.NOT {
-				put(n.OpPos, n.X.Pos(), " ")
-			}
-		case *ast.IfStmt:
-			if !panics(n.Body) {
-				put(n.Cond.Pos(), n.Cond.End(), "false && ("+text(n.Cond)+")")
-			}
-			put(n.Cond.Pos(), n.Cond.End(), "true || ("+text(n.Cond)+")")
-		case *ast.ExprStmt:
-			put(n.Pos(), n.End(), "")
-		case *ast.AssignStmt:
-			if n.Tok != token.DEFINE {
-				put(n.Pos(), n.End(), "")
-			}
-		case *ast.IncDecStmt:
-			put(n.TokPos, n.TokPos+2, map[token.Token]string{token.INC: "--", token.DEC: "++"}[n.Tok])
-		case *ast.BasicLit:
-			if n.Kind == token.INT {
-				put(n.Pos(), n.End(), "("+n.Value+" + 1)")
-			}
-		case *ast.BranchStmt:
-			if is, ok := map[token.Token]string{token.BREAK: "continue", token.CONTINUE: "break"}[n.Tok]; ok && n.Label == nil {
-				put(n.Pos(), n.End(), is)
-			}
-		case *ast.Ident:
-			if is, ok := names[n.Name]; ok {
-				put(n.Pos(), n.End(), is)
-			}
-		}
+		l.look(n)
+		l.mutate(n)
 		return true
 	})
-	return out, nil
+	return l.out
 }
 
-// unnoticed is the parts of a file without mutants, because a change of them means the same or is not to be seen by a test:
-// capacities, which are hints; the number of units in a time, because no test measures time; statements that only keep the compiler,
-// the garbage collector or the scheduler content; panics, which no input reaches.
-type unnoticed map[ast.Node]bool
-
-// look marks such parts below a node.
-func (u unnoticed) look(n ast.Node) {
+// look finds the statements and the constants below a node.
+func (l *lister) look(n ast.Node) {
+	list := func(of []ast.Stmt) {
+		for _, s := range of {
+			l.listed[s] = true
+		}
+	}
+	constant := func(n ast.Node) {
+		ast.Inspect(n, func(n ast.Node) bool {
+			if n != nil {
+				l.consts[n] = true
+			}
+			return true
+		})
+	}
 	switch n := n.(type) {
-	case *ast.CallExpr:
-		switch name := called(n); {
-		case name == "make" && len(n.Args) == 3, name == "slices.Grow" && len(n.Args) == 2:
-			u[n.Args[len(n.Args)-1]] = true
-		case name == "make" && len(n.Args) == 2:
-			if _, ok := n.Args[0].(*ast.MapType); ok {
-				u[n.Args[1]] = true
+	case *ast.BlockStmt:
+		list(n.List)
+	case *ast.CaseClause:
+		list(n.Body)
+	case *ast.CommClause:
+		list(n.Body)
+	case *ast.GenDecl:
+		if n.Tok == token.CONST {
+			constant(n)
+		}
+	case *ast.ArrayType:
+		if n.Len != nil {
+			constant(n.Len)
+		}
+	case *ast.CompositeLit: // keys of arrays are constants
+		for _, e := range n.Elts {
+			if kv, ok := e.(*ast.KeyValueExpr); ok {
+				constant(kv.Key)
 			}
 		}
+	}
+}
+
+// mutate lists the mutants of a node without those of its parts.
+func (l *lister) mutate(n ast.Node) {
+	switch n := n.(type) {
 	case *ast.BinaryExpr:
-		if n.Op == token.MUL && isUnit(n.Y) {
-			u[n.X] = true
+		is, ok := operators[n.Op]
+		if !ok || isText(n.X) || isText(n.Y) {
+			return
+		}
+		x := l.put(n, n.Op.String(), is, l.text(n.Pos(), n.OpPos)+is+l.text(n.OpPos+token.Pos(len(n.Op.String())), n.End()), value)
+		switch n.Op {
+		case token.EQL, token.NEQ, token.LSS, token.LEQ, token.GTR, token.GEQ, token.LAND, token.LOR:
+			if x.form == value {
+				x.form = condition
+			}
+		}
+	case *ast.UnaryExpr:
+		if n.Op == token.NOT {
+			l.put(n, "!", " ", l.text(n.X.Pos(), n.End()), condition)
+		}
+	case *ast.IfStmt:
+		cond := l.text(n.Cond.Pos(), n.Cond.End())
+		for _, is := range []string{"false && (" + cond + ")", "true || (" + cond + ")"} {
+			if is[0] == 't' || !panics(n.Body) {
+				l.put(n.Cond, cond, is, is, condition)
+			}
 		}
 	case *ast.ExprStmt:
-		if c, ok := n.X.(*ast.CallExpr); ok {
-			switch name := called(c); name {
-			case "panic", "runtime.KeepAlive", "runtime.Gosched":
-				u[n] = true
-			}
-		}
+		l.put(n, l.text(n.Pos(), n.End()), "", "", statement)
 	case *ast.AssignStmt:
-		blank := n.Tok == token.ASSIGN
-		for _, to := range n.Lhs {
-			name, ok := to.(*ast.Ident)
-			blank = blank && ok && name.Name == "_"
+		if n.Tok != token.DEFINE {
+			l.put(n, l.text(n.Pos(), n.End()), "", "", statement)
 		}
-		if blank {
-			for _, of := range n.Rhs {
-				_, isCall := of.(*ast.CallExpr)
-				blank = blank && !isCall
-			}
+	case *ast.IncDecStmt:
+		is := map[token.Token]string{token.INC: "--", token.DEC: "++"}[n.Tok]
+		l.put(n, n.Tok.String(), is, l.text(n.Pos(), n.TokPos)+is, statement)
+	case *ast.BasicLit:
+		if n.Kind == token.INT {
+			is := "(" + n.Value + " + 1)"
+			l.put(n, n.Value, is, is, value)
 		}
-		if blank {
-			u[n] = true
+	case *ast.BranchStmt:
+		if is, ok := map[token.Token]string{token.BREAK: "continue", token.CONTINUE: "break"}[n.Tok]; ok && n.Label == nil {
+			l.put(n, n.Tok.String(), is, is, statement)
 		}
-	}
-}
-
-// called returns the name of the function that an expression calls, "" for other functions.
-func called(c *ast.CallExpr) string {
-	switch f := c.Fun.(type) {
 	case *ast.Ident:
-		return f.Name
-	case *ast.SelectorExpr:
-		if x, ok := f.X.(*ast.Ident); ok {
-			return x.Name + "." + f.Sel.Name
+		if is := names[n.Name]; n.Name == "true" || n.Name == "false" {
+			l.put(n, n.Name, is, is, condition)
+		}
+	case *ast.CallExpr:
+		f, ok := n.Fun.(*ast.Ident)
+		if ok && (f.Name == "min" || f.Name == "max") {
+			l.put(n, f.Name, names[f.Name], names[f.Name]+l.text(f.End(), n.End()), value)
 		}
 	}
-	return ""
 }
 
-// isUnit reports whether an expression is a unit of time, such as time.Second.
-func isUnit(e ast.Expr) bool {
-	s, ok := e.(*ast.SelectorExpr)
-	if !ok {
-		return false
-	}
-	x, ok := s.X.(*ast.Ident)
-	return ok && x.Name == "time"
+func (l *lister) text(from, to token.Pos) string {
+	return string(l.src[l.set.Position(from).Offset:l.set.Position(to).Offset])
 }
 
-// panics reports whether a block only panics.
-func panics(b *ast.BlockStmt) bool {
-	if len(b.List) != 1 {
-		return false
+func (l *lister) put(n ast.Node, was, is, new string, f form) *mutant {
+	x := &mutant{pkg: l.pkg, file: l.file, from: n.Pos(), to: n.End(), old: l.text(n.Pos(), n.End()), new: new, was: was, is: is, form: f}
+	at := n.Pos()
+	if b, ok := n.(*ast.BinaryExpr); ok {
+		at = b.OpPos
 	}
-	e, ok := b.List[0].(*ast.ExprStmt)
-	if !ok {
-		return false
+	x.line = l.set.Position(at).Line
+	x.code = string(bytes.Join(bytes.Fields(l.lines[x.line-1]), []byte(" ")))
+	if l.consts[n] || f == statement && !l.listed[n] {
+		x.form = fixed
 	}
-	c, ok := e.X.(*ast.CallExpr)
-	return ok && called(c) == "panic"
+	if e, ok := n.(ast.Expr); ok {
+		x.expr = e
+	}
+	l.out = append(l.out, x)
+	return x
 }
 
 // isText reports whether an expression is a string literal: + is the only operator for strings.
