@@ -6,8 +6,9 @@ import (
 )
 
 // unnoticed is the parts of a file without mutants, because a change of them means the same or is not to be seen by a test:
-// capacities, which are hints; the number of units in a time, because no test measures time; statements that only keep the compiler,
-// the garbage collector or the scheduler content; panics, which no input reaches.
+// capacities, which are hints; zeros that are returned with an error or with false; the permissions 0 of files that are opened and not made; the number
+// of units in a time, because no test measures time; statements that only keep the compiler, the garbage collector or the scheduler content; panics,
+// which no input reaches.
 type unnoticed map[ast.Node]bool
 
 // look marks such parts below a node.
@@ -17,6 +18,10 @@ func (u unnoticed) look(n ast.Node) {
 		switch name := called(n); {
 		case name == "make" && len(n.Args) == 3, name == "slices.Grow" && len(n.Args) == 2:
 			u[n.Args[len(n.Args)-1]] = true
+		case name == "os.OpenFile" && len(n.Args) == 3, name == "unix.Open" && len(n.Args) == 3:
+			if mode, ok := n.Args[2].(*ast.BasicLit); ok && mode.Value == "0" {
+				u[mode] = true
+			}
 		case name == "make" && len(n.Args) == 2:
 			if _, ok := n.Args[0].(*ast.MapType); ok {
 				u[n.Args[1]] = true
@@ -31,6 +36,17 @@ func (u unnoticed) look(n ast.Node) {
 			switch name := called(c); name {
 			case "panic", "runtime.KeepAlive", "runtime.Gosched":
 				u[n] = true
+			}
+		}
+	case *ast.ReturnStmt:
+		if len(n.Results) > 1 && fails(n.Results[len(n.Results)-1]) {
+			for _, e := range n.Results[:len(n.Results)-1] {
+				switch e := e.(type) {
+				case *ast.BasicLit:
+					u[e] = e.Value == "0"
+				case *ast.Ident:
+					u[e] = e.Name == "false"
+				}
 			}
 		}
 	case *ast.AssignStmt:
@@ -49,6 +65,20 @@ func (u unnoticed) look(n ast.Node) {
 			u[n] = true
 		}
 	}
+}
+
+// fails reports whether a last result is an error or false, so that callers don't read the others.
+func fails(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name == "err" || e.Name == "false"
+	case *ast.CallExpr:
+		switch called(e) {
+		case "fmt.Errorf", "errors.New", "errors.Join":
+			return true
+		}
+	}
+	return false
 }
 
 // called returns the name of the function that an expression calls, "" for other functions.
