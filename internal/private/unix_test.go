@@ -81,6 +81,12 @@ func TestLinks(t *testing.T) {
 	if st, err := os.Stat(filepath.Join(real, "new", "er")); err != nil || st.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", st, err)
 	}
+	inOpen := link(mkdir(t, 0o700, mkdir(t, 0o777, dir, "open"), "in"), "to-open", 0)
+	for _, f := range []func(string) error{CodeFolder, LastingFolder} {
+		if err := f(inOpen); err == nil || !strings.Contains(err.Error(), "all users may rename") {
+			t.Errorf("%s: %v", inOpen, err)
+		}
+	}
 	if os.Geteuid() != 0 {
 		return
 	}
@@ -152,6 +158,9 @@ func TestRefusedTemporaryFolderIsRemoved(t *testing.T) {
 	made, err := MkdirTemp("x-")
 	if err != nil || filepath.Dir(made) != filepath.Join(dir, "state", "acltrace") {
 		t.Errorf("%s, %v", made, err)
+	}
+	if st, err := os.Stat(filepath.Dir(made)); err != nil || st.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", st, err)
 	}
 	if left, err := os.ReadDir(open); err != nil || len(left) > 0 {
 		t.Errorf("%v, %v", left, err)
