@@ -1,6 +1,7 @@
 package procstat
 
 import (
+	"os"
 	"reflect"
 	"slices"
 	"testing"
@@ -14,6 +15,7 @@ func TestMapped(t *testing.T) {
 7f11f7c00000-7f11f7c28000 r-xp ffffffffff000 fe:01 77      /tmp/lib.so (deleted)
 ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0    [vsyscall]
 7f11f8000000-7f11f8001000 r--s 00000000 fe:01 78
+1000-2000 r--p 00000000 fe:01 80 more fields               /odd
 7f11f9000000- r--p 00000000 fe:01 79                       /cut
 zz-7f11f9000000 r--p 00000000 fe:01 79                     /invalid
 7f11fa000000-7f11fa001000 r--p 0 fe:01                     /short`)))
@@ -33,5 +35,23 @@ func TestField(t *testing.T) {
 		if got := Field(status, name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
+	}
+}
+
+// Processes of this machine are found, and files of a process that is gone are not there.
+func TestProcesses(t *testing.T) {
+	pids, err := PIDs()
+	if err != nil || !slices.Contains(pids, os.Getpid()) || !slices.Contains(pids, os.Getppid()) || slices.Contains(pids, 0) {
+		t.Errorf("%d not in %d, %v", os.Getpid(), pids, err)
+	}
+	if b, err := Text(os.Getpid(), "comm"); err != nil || len(b) < 2 {
+		t.Errorf("%q, %v", b, err)
+	}
+	const gone = 1 << 22 // above the largest PID
+	if _, err := Text(gone, "comm"); !os.IsNotExist(err) {
+		t.Error(err)
+	}
+	if s := Read(gone); s != (Stat{}) {
+		t.Errorf("%+v", s)
 	}
 }
