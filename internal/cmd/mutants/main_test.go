@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -81,11 +82,51 @@ func f(n int, d time.Duration) []int {
 	}
 }
 
+// moduleOf writes the files of a module, and returns its folder.
+func moduleOf(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// A mutant of the simulator's engine is noticed by a program in C that loads it as a library.
+func TestEngine(t *testing.T) {
+	if _, err := exec.LookPath("cc"); err != nil {
+		t.Skip("no C compiler")
+	}
+	dir := moduleOf(t, map[string]string{
+		"go.mod":                            "module m\n\ngo 1.24\n",
+		"lib/other":                         "",
+		"sum/sum.go":                        "package sum\n\nfunc Sum(a, b int) int { return a + b }\n",
+		"sim/libascendcl/engine/engine.go":  "package main\n\nimport \"C\"\n\nimport \"m/sum\"\n\n//export Three\nfunc Three() int { return sum.Sum(1, 2) }\n\nfunc main() {}\n",
+		"sim/libascendcl/test/test_test.go": "package test\n",
+		"sim/conformance/testdata/main.c": "#include <dlfcn.h>\nint main(int n, char **a) { void *l = dlopen(a[1], RTLD_NOW); long (*f)(void) = l ? (long (*)(void))dlsym(l, \"Three\") : 0;" +
+			" return !f || f() != 3; }\n",
+		"sim/conformance/c_test.go": "package conformance\n\nimport (\n\t\"os\"\n\t\"os/exec\"\n\t\"testing\"\n)\n\nfunc TestThree(t *testing.T) {\n\tto := t.TempDir() + \"/three\"\n" +
+			"\tif b, err := exec.Command(\"cc\", \"-o\", to, \"testdata/main.c\", \"-ldl\").CombinedOutput(); err != nil {\n\t\tt.Skipf(\"%s\", b)\n\t}\n" +
+			"\tif b, err := exec.Command(to, os.Getenv(\"ACLTRACE_LIB\")+\"/libaclsim.so\").CombinedOutput(); err != nil {\n\t\tt.Fatalf(\"%v %s\", err, b)\n\t}\n}\n",
+	})
+	t.Setenv("ACLTRACE_LIB", "")
+	var out bytes.Buffer
+	if enough, err := run(t.Context(), &out, dir, "sum", &options{n: 1, seed: 1, limit: 10 * time.Minute, least: 1}); err != nil || !enough ||
+		!strings.Contains(out.String(), "m/sum/sum.go:3: - for +: killed by m/sim/conformance\n") {
+		t.Errorf("%v\n%s", err, &out)
+	}
+}
+
 // A mutant is killed by its own package or by one that imports it, and survives if no test notices it or none can run.
 // Packages that are in no program have none. Mutants that mean the same are not run.
 func TestRun(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{
+	dir := moduleOf(t, map[string]string{
 		"go.mod":          "module m\n\ngo 1.24\n",
 		"cmd/p/main.go":   "package main\n\nimport (\n\t_ \"m/bad\"\n\t_ \"m/loop\"\n\t_ \"m/own\"\n\t_ \"m/user\"\n)\n\nfunc main() {}\n",
 		"internal/q/q.go": "package main\n\nimport _ \"m/help\"\n\nfunc main() {}\n",
@@ -100,15 +141,7 @@ func TestRun(t *testing.T) {
 		"help/help.go":    "package help\n\nimport \"m/deep\"\n\nfunc Half(a int) int { return deep.Third(a) / 2 }\n",
 		"deep/deep.go":    "package deep\n\nfunc Third(a int) int { return a / 3 }\n",
 		"bad/b_test.go":   "package bad\n\nimport (\n\t\"testing\"\n\n\t_ \"m/help\"\n)\n\nfunc TestNot(t *testing.T) { t.Fail() }\n",
-	} {
-		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	tests := func(only string) (string, bool) {
 		var out bytes.Buffer
 		enough, err := run(t.Context(), &out, dir, only, &options{n: 100, seed: 1, limit: 10 * time.Minute, least: 0.5})

@@ -75,7 +75,8 @@ func (p *pkg) sources() (out []string) {
 
 // load reads the packages and lists their mutants.
 func load(ctx context.Context, dir string) (*module, error) {
-	list := exec.CommandContext(ctx, "go", "list", "-deps", "-json=ImportPath,Dir,Name,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports,ImportMap,Module", "./...")
+	list := exec.CommandContext(ctx, "go", "list", "-deps", "-json=ImportPath,Dir,Name,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports,ImportMap,Module",
+		"./...", "os", "strconv") // the last two for selectedFile
 	list.Dir, list.Stderr, list.Env = dir, os.Stderr, append(os.Environ(), cgo...)
 	out, err := list.Output()
 	if err != nil {
@@ -114,6 +115,12 @@ func load(ctx context.Context, dir string) (*module, error) {
 		return nil, err
 	}
 	return m, m.readEquivalent()
+}
+
+// room returns the folder of the module that has a package.
+func (m *module) room(p *pkg) string {
+	room, _, _ := strings.Cut(strings.TrimPrefix(p.ImportPath, m.name), "/")
+	return room
 }
 
 // consists marks a package and those that it needs.

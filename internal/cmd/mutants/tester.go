@@ -133,6 +133,15 @@ func (t *tester) libraries(ctx context.Context, b *build) (string, error) {
 	return lib, nil
 }
 
+// prepare builds what run needs, so that its time is that of the tests.
+func (t *tester) prepare(ctx context.Context, b *build, path string) error {
+	if _, err := t.binary(ctx, b, path); err != nil {
+		return err
+	}
+	_, err := t.libraries(ctx, b)
+	return err
+}
+
 // run runs the tests of a package with a mutant of a build, 0 for none.
 func (t *tester) run(ctx context.Context, b *build, n int, path string) (out []byte, failed bool, err error) {
 	file, err := t.binary(ctx, b, path)
@@ -155,10 +164,7 @@ func (t *tester) alone(ctx context.Context, path string) (time.Duration, error) 
 	if d, known := t.passed[path]; known {
 		return d, nil
 	}
-	if _, err := t.binary(ctx, t.shared, path); err != nil {
-		return 0, err
-	}
-	if _, err := t.libraries(ctx, t.shared); err != nil {
+	if err := t.prepare(ctx, t.shared, path); err != nil {
 		return 0, err
 	}
 	began := time.Now()
@@ -209,7 +215,7 @@ func (t *tester) test(ctx context.Context, x *mutant, limit time.Duration) (resu
 // notices reports whether the tests of a package fail with a mutant. A mutant that hangs is noticed; a busy machine may take ten times as long.
 func (t *tester) notices(ctx context.Context, b *build, n int, path string, end time.Time) (bool, error) {
 	hang := func(alone time.Duration) time.Duration { return time.Minute + 10*alone }
-	if _, err := t.binary(ctx, b, path); err != nil {
+	if err := t.prepare(ctx, b, path); err != nil {
 		return false, err
 	}
 	limit := time.Until(end)
