@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -143,7 +144,7 @@ func (t *tester) prepare(ctx context.Context, b *build, path string) error {
 }
 
 // run runs the tests of a package with a mutant of a build, 0 for none.
-func (t *tester) run(ctx context.Context, b *build, n int, path string) (out []byte, failed bool, err error) {
+func (t *tester) run(ctx context.Context, b *build, n int, path string, flags ...string) (out []byte, failed bool, err error) {
 	file, err := t.binary(ctx, b, path)
 	if err != nil {
 		return nil, false, err
@@ -155,7 +156,7 @@ func (t *tester) run(ctx context.Context, b *build, n int, path string) (out []b
 	if err := os.WriteFile(choice, []byte(strconv.Itoa(n)), 0o600); err != nil {
 		return nil, false, err
 	}
-	out, err = t.command(ctx, t.m.path[path].Dir, []string{"ACLTRACE_LIB=" + lib}, file, "-test.failfast", "-test.timeout=60m", "-test.paniconexit0")
+	out, err = t.command(ctx, t.m.path[path].Dir, []string{"ACLTRACE_LIB=" + lib}, file, append(flags, "-test.failfast", "-test.timeout=60m", "-test.paniconexit0")...)
 	return out, err != nil, nil
 }
 
@@ -225,7 +226,7 @@ func (t *tester) notices(ctx context.Context, b *build, n int, path string, end 
 	within, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	began := time.Now()
-	_, failed, err := t.run(within, b, n, path)
+	out, failed, err := t.run(within, b, n, path)
 	took := time.Since(began)
 	if err != nil || ctx.Err() != nil {
 		return false, cmp.Or(ctx.Err(), err)
@@ -234,8 +235,38 @@ func (t *tester) notices(ctx context.Context, b *build, n int, path string, end 
 		t.took[path] = took
 		return false, nil
 	}
+	if within.Err() == nil {
+		return t.pass(ctx, path, out)
+	}
 	alone, err := t.alone(ctx, path)
-	return alone > 0 && (within.Err() == nil || took >= hang(alone)), err
+	return alone > 0 && took >= hang(alone), err
+}
+
+var failing = regexp.MustCompile(`(?m)^--- FAIL: (\S+) `)
+
+// pass reports whether tests that failed with a mutant pass without it. A program that died names none, so all must pass.
+func (t *tester) pass(ctx context.Context, path string, out []byte) (bool, error) {
+	var names []string
+	for _, m := range failing.FindAllSubmatch(out, -1) {
+		names = append(names, string(m[1]))
+	}
+	if d, known := t.passed[path]; known || len(names) == 0 {
+		if !known {
+			var err error
+			if d, err = t.alone(ctx, path); err != nil {
+				return false, err
+			}
+		}
+		return d > 0, nil
+	}
+	if err := t.prepare(ctx, t.shared, path); err != nil {
+		return false, err
+	}
+	_, failed, err := t.run(ctx, t.shared, 0, path, "-test.run=^("+strings.Join(names, "|")+")$")
+	if failed && err == nil && ctx.Err() == nil {
+		t.passed[path] = 0
+	}
+	return !failed, cmp.Or(ctx.Err(), err)
 }
 
 // order returns the packages whose tests may notice a change: the package itself, and those that import it, the fastest first if that is known.
