@@ -180,7 +180,7 @@ func TestOtherHeaders(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, f, err)
 		}
 	}
-	if f, err := New(bytes.NewReader(change(56, 0, 0))); err != nil || f.Interpreter() != "" {
+	if f, err := New(bytes.NewReader(change(54, 0, 0, 0, 0))); err != nil || f.Interpreter() != "" {
 		t.Errorf("without program headers: %v", err)
 	}
 	for name, at := range map[string]int{"no string table": 64 + 3*56 + 2*64 + 4, "no such section": 64 + 3*56 + 64 + 40} {

@@ -85,7 +85,7 @@ func TestParse(t *testing.T) {
 			elf.Sym64{Name: at("gone"), Info: function}, elf.Sym64{Name: at("large"), Info: object, Shndx: 2, Value: 3, Size: 8})},
 		section{".strtab", section64(elf.SHT_STRTAB, 0, 0), names},
 		section{".ascend.meta.mul_7", section64(elf.SHT_PROGBITS, 0, 0), slices.Concat(record(14, []byte{1}), record(14, bytesOf(binary.LittleEndian, uint64(99))), record(4, slices.Concat(
-			arg(5, 2|1<<16), arg(6, 1), arg(5, 1, 4), arg(5), arg(5, 7|2<<16, 0, 1), []byte{0, 5, 0, 9})), record(4, arg(5, 3)), []byte{14, 0, 9, 0})},
+			arg(5, 2|1<<16), arg(6, 1), arg(5, 1, 4), arg(5), arg(5, 7|2<<16, 0, 1), []byte{0, 5, 0, 9}, arg(5, 1, 2))), record(4, arg(5, 3)), []byte{14, 0, 9, 0})},
 		section{".ascend.meta.add_mix_aic", section64(elf.SHT_PROGBITS, 0, 0), record(4, arg(5, 1, 4))},
 		section{".ascend.meta.unknown", section64(elf.SHT_PROGBITS, 0, 0), record(4, arg(5, 1, 4))},
 	)

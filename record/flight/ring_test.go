@@ -11,6 +11,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/record/rows"
 )
@@ -75,10 +76,15 @@ func (f *flown) end() (all []sealed) {
 	if want := f.Sealed(); !slices.Equal(paths, want) {
 		f.Errorf("traces %q, want %q", paths, want)
 	}
+	ids := []string{f.rec.Meta.UUID}
 	for _, path := range paths {
 		r, err := format.Open(path, nil)
 		f.ok(err)
 		defer r.Close()
+		if slices.Contains(ids, r.Meta().UUID) || r.Meta().Replayable {
+			f.Errorf("%s has the id of another trace, or claims to be replayable", path)
+		}
+		ids = append(ids, r.Meta().UUID)
 		s := sealed{reason: r.Meta().Sealed}
 		for c, err := range r.Calls(nil) {
 			f.ok(err)
@@ -155,20 +161,24 @@ func TestReasons(t *testing.T) {
 
 // The ring keeps the newest calls in about the memory that it may use, and the calls that make objects that still exist. It counts all others.
 func TestRing(t *testing.T) {
-	const bytes, calls = 128 << 10, 40_000
+	const bytes = 128 << 10
 	f := fly(t, Options{Bytes: bytes})
 	r := rand.New(rand.NewPCG(1, 2))
 	f.call("aclrtCreateStream", 0, 10, probe.Piece{Dir: probe.Out, Len: 8, Bytes: []byte{0x10, 0x20, 3, 4, 5, 0, 0, 0}})
-	for range calls {
-		f.call("aclrtSetDevice", 0, int64(r.IntN(90)))
-	}
-	for range 5 { // a program that makes no calls: nothing is dropped
+	first := f.ring[0]
+	testenv.Wait(t, "the ring drops its first calls", func() bool { // files grow some time after the calls
+		for range 2 * rotateCalls {
+			f.call("aclrtSetDevice", 0, int64(r.IntN(90)))
+		}
+		return f.ring[0] != first
+	})
+	for range 5 { // a program that makes no calls
 		f.ok(f.Tick(time.Now().Add(time.Hour)))
 	}
-	if n := f.Size(); n > bytes*5/4 {
-		t.Errorf("the ring has %d bytes", n)
+	if f.Size() > bytes && len(f.ring) > 2 {
+		t.Errorf("the ring has %d bytes in %d files", f.Size(), len(f.ring))
 	}
-	f.rec.Rows.Count.Lost += 7
+	calls := f.seq - 1
 	all := f.end()
 	if len(all) != 1 || all[0].reason != "the end" {
 		t.Fatalf("%d traces", len(all))
@@ -177,10 +187,10 @@ func TestRing(t *testing.T) {
 	if got := uint64(len(s.calls)) + s.older; got != calls+1 {
 		t.Errorf("%d calls, and %d are older: %d in all", len(s.calls), s.older, got)
 	}
-	if s.calls[0] != "aclrtCreateStream" || len(s.calls) < 3_000 || len(s.calls) > calls*3/4 {
+	if s.calls[0] != "aclrtCreateStream" || s.older == 0 || s.others != 0 {
 		t.Errorf("the first of %d calls is %s", len(s.calls), s.calls[0])
 	}
-	tail := s.numbers[len(s.numbers)/2:]
+	tail := s.numbers[1:]
 	for i, n := range tail {
 		if n != calls-uint64(len(tail)-1-i) {
 			t.Fatalf("call %d is followed by %d", tail[max(i-1, 0)], n)
