@@ -134,6 +134,8 @@ func TestLimits(t *testing.T) {
 		{`{"latency_ns": 100, "gb_per_s": 2}`, `{"gb_per_s": 0.0000011}`, `{"gb_per_s": 0.000001}`, "copies.host_to_device.sizes[1].gb_per_s is 1e-06"},
 		{`{"latency_ns": 100, "gb_per_s": 2}`, `{"gb_per_s": 2}`, `{"gb_per_s": 2, "up_to_bytes": 9}`, "copies.host_to_device.sizes[1].up_to_bytes is 9: want none"},
 		{`"scale": 2`, `"scale": 1000000`, `"scale": 1000001`, "kernels[0]: gb_per_s is 4 and scale is 1.000001e+06"},
+		{`"gb_per_s": 4`, `"gb_per_s": 0`, `"gb_per_s": -1`, "kernels[0]: gb_per_s is -1"},
+		{`"source": "a test"`, `"source": "x"`, `"source": ""`, `"source" is missing`},
 		{`"cores": "cube"`, `"cores": "mix"`, `"cores": "both"`, `kernels[0].cores is "both"`},
 		{`"MatMul*"`, `"[a-z]"`, `"[a-"`, `kernels[0].name is "[a-"`},
 		{`"name": "*"`, `"name": "*", "scale": 0`, `"name": "**"`, "the last rule has to be for all"},
@@ -159,7 +161,7 @@ func TestDemand(t *testing.T) {
 		{"cube", 4, 8, 0, Demand{Cube: 1}, 0}, {"cube", 4, 8, 5, Demand{Cube: 4}, 2}, {"cube", 0, 8, 5, Demand{}, 0},
 		{"vector", 4, 8, 7, Demand{Vector: 7}, 1}, {"", 4, 8, 17, Demand{Vector: 8}, 3}, {"", 4, 0, 17, Demand{}, 0},
 		{"mix", 4, 8, 3, Demand{Cube: 3, Vector: 6}, 1}, {"mix", 4, 8, 9, Demand{Cube: 4, Vector: 8}, 3}, {"mix", 4, 6, 9, Demand{Cube: 3, Vector: 6}, 3},
-		{"mix", 4, 1, 9, Demand{Cube: 1, Vector: 1}, 9}, {"mix", 4, 100, 9, Demand{Cube: 4, Vector: 8}, 3}, {"mix", 0, 8, 9, Demand{Vector: 8}, 3}, {"mix", 4, 0, 9, Demand{Cube: 4}, 3}, {"mix", 0, 0, 9, Demand{}, 0},
+		{"mix", 4, 1, 9, Demand{Cube: 1, Vector: 1}, 9}, {"mix", 4, 11, 9, Demand{Cube: 4, Vector: 8}, 3}, {"mix", 4, 100, 9, Demand{Cube: 4, Vector: 8}, 3}, {"mix", 0, 8, 9, Demand{Vector: 8}, 3}, {"mix", 4, 0, 9, Demand{Cube: 4}, 3}, {"mix", 0, 0, 9, Demand{}, 0},
 	} {
 		m := Model{Cores: Cores{Cube: c.cube, Vector: c.vector}}
 		k := &Kernel{Cores: c.kind}

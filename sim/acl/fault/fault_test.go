@@ -75,7 +75,7 @@ func TestRange(t *testing.T) {
 
 func TestInvalid(t *testing.T) {
 	for text, want := range map[string]string{
-		"oom": "want NAME:N", "oom:0": "invalid number", "oom:x": "invalid number", "oom:3-2": "invalid number", "oom:1-x": "invalid number", "oom:1=5": "oom can't have an effect",
+		"oom": "want NAME:N", "oom:0": `invalid number "0"`, ":1=5": "neither a function", "oom:x": "invalid number", "oom:3-2": "invalid number", "oom:1-x": "invalid number", "oom:1=5": "oom can't have an effect",
 		"copy:name:1=corrupt": "a name is for kernels only", "kernel:1": "invalid effect", "kernel:1=0": "invalid effect", "kernel:1=corrupt": "invalid effect", "copy:1=timeout": "invalid effect",
 		"copy:1=freed": "invalid effect", "copy:1=3000000000": "invalid effect", "nothing:1=5": "neither a function", "aclrtGetRecentErrMsg:1=5": "neither a function", "oom:1, oom:y": `fault "oom:y"`,
 	} {

@@ -194,6 +194,16 @@ func TestTexts(t *testing.T) {
 	if err := Guard(func() { Bytes(page, 1)[0] = 1 }); err == nil {
 		t.Error("memory that is not mapped was written")
 	}
+	for _, other := range []func(){func() { panic("other") }, func() { _ = b[len(b):][0] }} {
+		func() {
+			defer func() {
+				if r := recover(); r == nil || Fault(r) != nil {
+					t.Errorf("another panic ends as %v", r)
+				}
+			}()
+			_ = Guard(other)
+		}()
+	}
 }
 
 func TestSpans(t *testing.T) {
