@@ -59,7 +59,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// Capacities, times, blank assignments and panics have no mutants.
+// Capacities, times, blank assignments, panics, zeros beside an error and permissions of files that are only opened have no mutants.
 func TestUnnoticed(t *testing.T) {
 	var got []string
 	for _, x := range listed(t, `package p
@@ -74,10 +74,18 @@ func f(n int, d time.Duration) []int {
 	s := slices.Grow(make([]int, n, n+8), 9)
 	return append(s, int(d/(5*time.Second)))
 }
+
+func g(p string) (int, bool, error) {
+	f, err := os.OpenFile(p, os.O_RDONLY, 0)
+	if h(f, err) {
+		return 0, false, err
+	}
+	return 0, false, fmt.Errorf("%s", p)
+}
 `) {
 		got = append(got, x.change())
 	}
-	if want := []string{"true || (n == k) for n == k", "!= for ==", "* for /", "/ for *"}; !slices.Equal(got, want) {
+	if want := []string{"true || (n == k) for n == k", "!= for ==", "* for /", "/ for *", "false && (h(f, err)) for h(f, err)", "true || (h(f, err)) for h(f, err)"}; !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
