@@ -266,9 +266,10 @@ lint:
 soak: build $(BREAK)
 	@scripts/soak.sh
 
-# Changes the code in 200 places, and reports the changes that no test notices. MUTANTS has flags, such as "-seed 2 -n 20".
+# Changes the code in 200 places, and reports the changes that no test notices. MUTANTS has flags, such as "-seed 2 -n 20". It compiles
+# as scripts/test.sh does.
 mutants: build
-	ACLTRACE_LIB=$(CURDIR)/lib $(GO) run ./internal/cmd/mutants $(MUTANTS)
+	ACLTRACE_LIB=$(CURDIR)/lib GOFLAGS=-trimpath CGO_ENABLED=0 $(GO) run ./internal/cmd/mutants $(MUTANTS)
 
 clean:
 	rm -rf bin lib build internal/artifacts/files

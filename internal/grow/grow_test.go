@@ -10,4 +10,7 @@ func TestAtGrowsAndKeeps(t *testing.T) {
 	if len(list) != 4 || list[0] != 0 || list[1] != 5 || list[3] != 8 {
 		t.Error(list)
 	}
+	if *At(&list, 4) != 0 || len(list) != 5 || list[3] != 8 {
+		t.Error(list)
+	}
 }

@@ -37,7 +37,7 @@ func TestMoment(t *testing.T) {
 
 func TestBytes(t *testing.T) {
 	for n, want := range map[uint64]string{
-		0: "0 B", 512: "512 B", 1023: "1,023 B", 1024: "1 KiB", 1536: "1.5 KiB", 384 << 10: "384 KiB", 1023 << 10: "1 MiB", 2_726_297: "2.6 MiB", 2 << 20: "2 MiB", 64 << 30: "64 GiB", math.MaxUint64: "16 EiB",
+		0: "0 B", 512: "512 B", 1023: "1,023 B", 1024: "1 KiB", 1536: "1.5 KiB", 384 << 10: "384 KiB", 1023 << 10: "1 MiB", 1_023_487: "999 KiB", 1_023_488: "1 MiB", 102_348: "99.9 KiB", 102_349: "100 KiB", 393_626: "384 KiB", 2_726_297: "2.6 MiB", 2 << 20: "2 MiB", 64 << 30: "64 GiB", math.MaxUint64: "16 EiB",
 	} {
 		if got := Bytes(n); got != want {
 			t.Errorf("%d is %q, want %q", n, got, want)
@@ -77,5 +77,13 @@ func TestShare(t *testing.T) {
 	}
 	if got := Change(0.12) + " " + Change(-0.031) + " " + Change(0) + " " + Change(-1e-9) + " " + Change(1e-9); got != "+12% -3.1% 0% 0% 0%" {
 		t.Error(got)
+	}
+}
+
+func TestSignal(t *testing.T) {
+	for n, want := range map[int]string{0: "unknown signal", 1: "SIGHUP", 11: "SIGSEGV", 99: "signal 99"} {
+		if got := Signal(n); got != want {
+			t.Errorf("%d is %q, want %q", n, got, want)
+		}
 	}
 }

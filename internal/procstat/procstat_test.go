@@ -58,3 +58,28 @@ func now(t *testing.T) int64 {
 	}
 	return ts.Nano()
 }
+
+// The processor time is what the process itself reads.
+func TestProcessorTime(t *testing.T) {
+	used := func() (user, system int64) {
+		var u unix.Rusage
+		if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+			t.Fatal(err)
+		}
+		return u.Utime.Nano(), u.Stime.Nano()
+	}
+	for { // until both parts are larger than the error
+		if user, system := used(); user > 10*Tick && system > 10*Tick {
+			break
+		}
+		for range 1000 {
+			_ = Read(os.Getpid())
+		}
+	}
+	user, system := used()
+	s := Read(os.Getpid())
+	u, v := used()
+	if s.CPU < user+system-4*Tick || s.CPU > u+v+4*Tick {
+		t.Errorf("%d ns, between %d and %d", s.CPU, user+system, u+v)
+	}
+}

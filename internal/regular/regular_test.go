@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // A pipe without a writer stopped the reader for good, and /dev/zero filled its memory.
@@ -37,5 +38,72 @@ func TestOnlyRegularFilesAreRead(t *testing.T) {
 	}
 	if _, err := ReadFile(file+".gone", 10); !os.IsNotExist(err) {
 		t.Error(err)
+	}
+}
+
+// A writer that waits for a reader still waits after the pipe was refused: a device, too, is never opened.
+func TestOthersAreNotOpened(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Skip(err)
+	}
+	opened := make(chan error, 1)
+	go func() {
+		f, err := os.OpenFile(pipe, os.O_WRONLY, 0)
+		f.Close()
+		opened <- err
+	}()
+	for range 100 {
+		if f, err := Open(pipe); err == nil {
+			f.Close()
+			t.Fatal("a pipe was opened")
+		}
+		select {
+		case <-opened:
+			t.Fatal("a refused pipe was opened")
+		case <-time.After(time.Millisecond):
+		}
+	}
+	f, err := os.Open(pipe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := <-opened; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNames(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Skip(err)
+	}
+	if got := Names(dir); len(got) != 3 {
+		t.Error(got)
+	}
+	for _, none := range []string{pipe, filepath.Join(dir, "a"), filepath.Join(dir, "gone")} {
+		if got := Names(none); got != nil {
+			t.Errorf("%s: %q", none, got)
+		}
+	}
+}
+
+func TestRefusedFilesAreClosed(t *testing.T) {
+	dir := t.TempDir()
+	before := len(Names("/proc/self/fd"))
+	for range 50 {
+		if _, err := Open(dir); err == nil {
+			t.Fatal("a folder was opened")
+		}
+	}
+	if after := len(Names("/proc/self/fd")); after > before+20 {
+		t.Errorf("%d open files, %d before", after, before)
 	}
 }

@@ -72,12 +72,18 @@ func Root(t testing.TB) string {
 	}
 }
 
+// libraries is the folder of the built libraries: ACLTRACE_LIB when the tests start, or lib.
+var libraries = os.Getenv("ACLTRACE_LIB")
+
 // Built returns the absolute path for a product of `make build`, named relative to the root. It skips the test if the product
 // does not exist. It sets ACLTRACE_LIB to the built libraries if it is not set.
 func Built(t testing.TB, name string) string {
 	t.Helper()
 	root := Root(t)
 	path := filepath.Join(root, name)
+	if rest, ok := strings.CutPrefix(name, "lib/"); ok && libraries != "" {
+		path = filepath.Join(libraries, rest)
+	}
 	if _, err := os.Stat(path); err != nil {
 		t.Skipf("%s is not built: run `make build`", name)
 	}

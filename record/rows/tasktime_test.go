@@ -30,6 +30,7 @@ func TestTaskTimes(t *testing.T) {
 		type task struct {
 			probe.TaskTime
 			start, arrives int64
+			began          int64
 		}
 		var tasks []task
 		ahead, now := rnd.Int64N(1e6), int64(1e9) // the device's clock is ahead
@@ -46,7 +47,7 @@ func TestTaskTimes(t *testing.T) {
 			if rnd.IntN(3) == 0 { // the thread was stopped
 				m.Seen += rnd.Int64N(20e6)
 			}
-			tasks = append(tasks, task{m, now, m.Seen + int64(m.TID)*rnd.Int64N(late)})
+			tasks = append(tasks, task{m, now, m.Seen + int64(m.TID)*rnd.Int64N(late), begin})
 		}
 		byArrival := slices.Clone(tasks)
 		slices.SortStableFunc(byArrival, func(a, b task) int { return cmp.Compare(a.arrives, b.arrives) })
@@ -61,6 +62,9 @@ func TestTaskTimes(t *testing.T) {
 		if n := len(follower.at) + int(times.summary.Unsound); n != len(tasks) || late < timedLate && times.summary.Unsound > 0 {
 			t.Errorf("seed %d: %d measured and %d not, of %d", seed, len(follower.at), times.summary.Unsound, len(tasks))
 		}
+		if e := times.summary.TypicalErrorNS; e > 20_000 || e > times.summary.ErrorNS {
+			t.Errorf("seed %d: times are typically wrong by up to %d ns, at most %d", seed, e, times.summary.ErrorNS)
+		}
 		var last [2]int64
 		for i := range tasks {
 			k := &tasks[i]
@@ -72,6 +76,9 @@ func TestTaskTimes(t *testing.T) {
 				t.Errorf("seed %d: task %d from %d to %d: called at %d, seen at %d, took %d; the stream was busy until %d", seed, i, at[0], at[1], k.start, k.Seen, k.Elapsed, last[k.Stream])
 			}
 			last[k.Stream] = at[1]
+			if off := at[0] - k.began; max(off, -off) > times.summary.ErrorNS+2*tick && times.summary.Unsound == 0 {
+				t.Errorf("seed %d: task %d began at %d, not at %d: wrong by more than %d ns", seed, i, k.began, at[0], times.summary.ErrorNS)
+			}
 		}
 	}
 }

@@ -1,9 +1,13 @@
 // Command mutants changes the module's code in one place at a time, and reports the changes that no test notices.
 //
-// A mutant is a small change, such as < for <= or a call that is left out, which compiles. The seed determines the mutants: they are drawn from all
-// packages in turn, without generated files and packages that only tests import. Each is compiled in an overlay, and runs the tests of its package and then of the packages that import it,
-// the fastest first, until one fails that passes without the mutant. Programs and libraries that `make build` has built do not
-// contain the mutant, so tests that only run those do not see it.
+// A mutant is a small change, such as < for <= or a call that is left out, which compiles. The seed determines the mutants: they are drawn in turn from all
+// packages of which the product's programs consist, without generated files. So programs of the build, which other commands prove, and helpers of tests have none.
+//
+// One overlay has all mutants, and a file selects one of them when a program starts. So the tests of a package, and the simulator's engine, which
+// tests in C run as a library, are built once. A mutant of a constant is built alone. bin/acltrace has no mutants.
+// A mutant runs the tests of its package and then of the packages that import it, the fastest first, until one fails that passes without the mutant.
+//
+// Changes that no test can notice are left out: see unnoticed. equivalent.tsv lists others that mean the same, with the reason.
 //
 // `make mutants` calls it. It ends with 1 if too many mutants survive.
 package main
@@ -16,6 +20,7 @@ import (
 	"maps"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"time"
@@ -67,6 +72,20 @@ func (r *result) String() string {
 	return "SURVIVED"
 }
 
+// score counts mutants.
+type score struct{ killed, all int }
+
+func (s *score) add(r *result) {
+	s.all++
+	if r.by != "" {
+		s.killed++
+	}
+}
+
+func (s *score) String() string {
+	return fmt.Sprintf("%d of %d mutants killed, %.0f%%", s.killed, s.all, 100*float64(s.killed)/float64(max(s.all, 1)))
+}
+
 // run draws and tests mutants in the module of a folder. It reports whether enough were killed.
 func run(ctx context.Context, w io.Writer, dir, only string, o *options) (enough bool, err error) {
 	match, err := regexp.Compile(only)
@@ -77,40 +96,55 @@ func run(ctx context.Context, w io.Writer, dir, only string, o *options) (enough
 	if err != nil {
 		return false, err
 	}
-	t, err := newTester(m)
+	for _, entry := range m.stale {
+		fmt.Fprintf(w, "%s: no such mutant: %s\n", equivalentFile, entry)
+	}
+	tmp, err := os.MkdirTemp("", "mutants-")
 	if err != nil {
 		return false, err
 	}
-	defer t.close()
+	defer os.RemoveAll(tmp)
+	choice = filepath.Join(tmp, "selected")
+	all, equivalent, err := m.choose(o.seed, o.n, match)
+	if err != nil {
+		return false, err
+	}
+	if o.list {
+		for _, x := range all {
+			fmt.Fprintln(w, x)
+		}
+		return true, nil
+	}
+	t, err := newTester(m, all)
+	if err != nil {
+		return false, err
+	}
+	rooms := map[string]*score{}
+	total := score{}
 	var survivors []result
-	n := 0
-	for x := range m.draw(o.seed, match) {
-		if n == o.n || ctx.Err() != nil {
+	for i, x := range all {
+		r, err := t.test(ctx, x, o.limit)
+		if ctx.Err() != nil {
 			break
 		}
-		if ok, err := t.compiles(ctx, x); err != nil {
-			return false, err
-		} else if !ok {
-			continue
-		}
-		if n++; o.list {
-			fmt.Fprintf(w, "%s\n", x)
-			continue
-		}
-		r, err := t.test(ctx, x, o.limit)
 		if err != nil {
 			return false, err
 		}
-		fmt.Fprintf(w, "%d/%d %s: %s\n", n, o.n, x, &r)
+		fmt.Fprintf(w, "%d/%d %s: %s\n", i+1, len(all), x, &r)
+		room := m.room(x.pkg)
+		if rooms[room] == nil {
+			rooms[room] = &score{}
+		}
+		rooms[room].add(&r)
+		total.add(&r)
 		if r.by == "" {
 			survivors = append(survivors, r)
 		}
 	}
-	if err := ctx.Err(); err != nil || o.list {
-		return o.list, err
+	fmt.Fprintf(w, "\nseed %d: %s; %d more are equivalent, looked at\n", o.seed, &total, equivalent)
+	for _, room := range slices.Sorted(maps.Keys(rooms)) {
+		fmt.Fprintf(w, "%s: %s\n", room, rooms[room])
 	}
-	killed := n - len(survivors)
-	fmt.Fprintf(w, "\nseed %d: %d of %d mutants killed, %.0f%%\n", o.seed, killed, n, 100*float64(killed)/float64(max(n, 1)))
 	for i := range survivors {
 		fmt.Fprintf(w, "%s: %s\n", survivors[i].mutant, &survivors[i])
 	}
@@ -119,5 +153,5 @@ func run(ctx context.Context, w io.Writer, dir, only string, o *options) (enough
 			fmt.Fprintf(w, "the tests of %s fail without a mutant, so they kill none\n", path)
 		}
 	}
-	return float64(killed) >= o.least*float64(n), nil
+	return float64(total.killed) >= o.least*float64(total.all), ctx.Err()
 }

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"go/ast"
-	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 )
 
@@ -15,11 +13,32 @@ type mutant struct {
 	pkg      *pkg
 	file     string // path
 	line     int
-	from, to int    // bytes that it replaces
-	was, is  string // text before and after
+	from, to token.Pos // the expression or the statement that it replaces
+	old, new string    // its text before and after
+	was, is  string    // the part that differs, in reports
+	form     form
+	expr     ast.Expr // of the form value
+	code     string   // the line
+
+	equivalent string // reason why the change means the same, "" if nobody has found one
 }
 
+// A form is a way to select a mutant while the program runs.
+type form int
+
+const (
+	condition form = iota // a bool
+	value                 // an expression of another type
+	statement             // a statement in a list
+	fixed                 // none: the mutant is a program of its own
+)
+
 func (x *mutant) String() string {
+	return fmt.Sprintf("%s/%s:%d: %s", x.pkg.ImportPath, filepath.Base(x.file), x.line, x.change())
+}
+
+// change describes the change in the line.
+func (x *mutant) change() string {
 	short := func(s string) string {
 		const most = 60
 		s = string(bytes.Join(bytes.Fields([]byte(s)), []byte(" ")))
@@ -28,23 +47,10 @@ func (x *mutant) String() string {
 		}
 		return s
 	}
-	name := filepath.Base(x.file)
 	if x.is == "" {
-		return fmt.Sprintf("%s/%s:%d: without %s", x.pkg.ImportPath, name, x.line, short(x.was))
+		return "without " + short(x.was)
 	}
-	return fmt.Sprintf("%s/%s:%d: %s for %s", x.pkg.ImportPath, name, x.line, short(x.is), short(x.was))
-}
-
-// apply returns the changed content of the file.
-func (x *mutant) apply() ([]byte, error) {
-	src, err := os.ReadFile(x.file)
-	if err != nil {
-		return nil, err
-	}
-	if x.to > len(src) || string(src[x.from:x.to]) != x.was {
-		return nil, fmt.Errorf("%s changed while its mutants were tested", x.file)
-	}
-	return bytes.Join([][]byte{src[:x.from], []byte(x.is), src[x.to:]}, nil), nil
+	return short(x.is) + " for " + short(x.was)
 }
 
 var operators = map[token.Token]string{
@@ -54,61 +60,152 @@ var operators = map[token.Token]string{
 
 var names = map[string]string{"true": "false", "false": "true", "min": "max", "max": "min"}
 
+// A lister lists the mutants of a file.
+type lister struct {
+	pkg    *pkg
+	file   string
+	src    []byte
+	set    *token.FileSet
+	lines  [][]byte
+	same   unnoticed
+	listed map[ast.Node]bool // statements in lists
+	consts map[ast.Node]bool // parts of constant declarations, and of types
+	out    []*mutant
+}
+
 // mutants lists the mutants of a file. Some may not compile.
-func mutants(p *pkg, file string, src []byte) ([]*mutant, error) {
-	set := token.NewFileSet()
-	tree, err := parser.ParseFile(set, file, src, parser.ParseComments)
-	if err != nil {
-		return nil, err
-	}
+func mutants(p *pkg, file string, src []byte, set *token.FileSet, tree *ast.File) []*mutant {
 	if ast.IsGenerated(tree) {
-		return nil, nil
+		return nil
 	}
-	var out []*mutant
-	put := func(from, to token.Pos, is string) {
-		a, b := set.Position(from), set.Position(to)
-		out = append(out, &mutant{p, file, a.Line, a.Offset, b.Offset, string(src[a.Offset:b.Offset]), is})
-	}
-	text := func(n ast.Node) string { return string(src[set.Position(n.Pos()).Offset:set.Position(n.End()).Offset]) }
+	l := &lister{p, file, src, set, bytes.Split(src, []byte("\n")), unnoticed{}, map[ast.Node]bool{}, map[ast.Node]bool{}, nil}
 	ast.Inspect(tree, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.ImportSpec:
+		l.same.look(n)
+		if _, imports := n.(*ast.ImportSpec); n == nil || l.same[n] || imports {
 			return false
-		case *ast.BinaryExpr:
-			if is, ok := operators[n.Op]; ok && !isText(n.X) && !isText(n.Y) {
-				put(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), is)
-			}
-		case *ast.UnaryExpr:
-			if n.Op == token.NOT {
-				put(n.OpPos, n.X.Pos(), " ")
-			}
-		case *ast.IfStmt:
-			put(n.Cond.Pos(), n.Cond.End(), "false && ("+text(n.Cond)+")")
-			put(n.Cond.Pos(), n.Cond.End(), "true || ("+text(n.Cond)+")")
-		case *ast.ExprStmt:
-			put(n.Pos(), n.End(), "")
-		case *ast.AssignStmt:
-			if n.Tok != token.DEFINE {
-				put(n.Pos(), n.End(), "")
-			}
-		case *ast.IncDecStmt:
-			put(n.TokPos, n.TokPos+2, map[token.Token]string{token.INC: "--", token.DEC: "++"}[n.Tok])
-		case *ast.BasicLit:
-			if n.Kind == token.INT {
-				put(n.Pos(), n.End(), "("+n.Value+" + 1)")
-			}
-		case *ast.BranchStmt:
-			if is, ok := map[token.Token]string{token.BREAK: "continue", token.CONTINUE: "break"}[n.Tok]; ok && n.Label == nil {
-				put(n.Pos(), n.End(), is)
-			}
-		case *ast.Ident:
-			if is, ok := names[n.Name]; ok {
-				put(n.Pos(), n.End(), is)
-			}
 		}
+		l.look(n)
+		l.mutate(n)
 		return true
 	})
-	return out, nil
+	return l.out
+}
+
+// look finds the statements and the constants below a node.
+func (l *lister) look(n ast.Node) {
+	list := func(of []ast.Stmt) {
+		for _, s := range of {
+			l.listed[s] = true
+		}
+	}
+	constant := func(n ast.Node) {
+		ast.Inspect(n, func(n ast.Node) bool {
+			if n != nil {
+				l.consts[n] = true
+			}
+			return true
+		})
+	}
+	switch n := n.(type) {
+	case *ast.BlockStmt:
+		list(n.List)
+	case *ast.CaseClause:
+		list(n.Body)
+	case *ast.CommClause:
+		list(n.Body)
+	case *ast.GenDecl:
+		if n.Tok == token.CONST {
+			constant(n)
+		}
+	case *ast.ArrayType:
+		if n.Len != nil {
+			constant(n.Len)
+		}
+	case *ast.CompositeLit: // keys of arrays are constants
+		for _, e := range n.Elts {
+			if kv, ok := e.(*ast.KeyValueExpr); ok {
+				constant(kv.Key)
+			}
+		}
+	}
+}
+
+// mutate lists the mutants of a node without those of its parts.
+func (l *lister) mutate(n ast.Node) {
+	switch n := n.(type) {
+	case *ast.BinaryExpr:
+		is, ok := operators[n.Op]
+		if !ok || isText(n.X) || isText(n.Y) {
+			return
+		}
+		x := l.put(n, n.Op.String(), is, l.text(n.Pos(), n.OpPos)+is+l.text(n.OpPos+token.Pos(len(n.Op.String())), n.End()), value)
+		switch n.Op {
+		case token.EQL, token.NEQ, token.LSS, token.LEQ, token.GTR, token.GEQ, token.LAND, token.LOR:
+			if x.form == value {
+				x.form = condition
+			}
+		}
+	case *ast.UnaryExpr:
+		if n.Op == token.NOT {
+			l.put(n, "!", " ", l.text(n.X.Pos(), n.End()), condition)
+		}
+	case *ast.IfStmt:
+		cond := l.text(n.Cond.Pos(), n.Cond.End())
+		for _, is := range []string{"false && (" + cond + ")", "true || (" + cond + ")"} {
+			if is[0] == 't' || !panics(n.Body) {
+				l.put(n.Cond, cond, is, is, condition)
+			}
+		}
+	case *ast.ExprStmt:
+		l.put(n, l.text(n.Pos(), n.End()), "", "", statement)
+	case *ast.AssignStmt:
+		if n.Tok != token.DEFINE {
+			l.put(n, l.text(n.Pos(), n.End()), "", "", statement)
+		}
+	case *ast.IncDecStmt:
+		is := map[token.Token]string{token.INC: "--", token.DEC: "++"}[n.Tok]
+		l.put(n, n.Tok.String(), is, l.text(n.Pos(), n.TokPos)+is, statement)
+	case *ast.BasicLit:
+		if n.Kind == token.INT {
+			is := "(" + n.Value + " + 1)"
+			l.put(n, n.Value, is, is, value)
+		}
+	case *ast.BranchStmt:
+		if is, ok := map[token.Token]string{token.BREAK: "continue", token.CONTINUE: "break"}[n.Tok]; ok && n.Label == nil {
+			l.put(n, n.Tok.String(), is, is, statement)
+		}
+	case *ast.Ident:
+		if is := names[n.Name]; n.Name == "true" || n.Name == "false" {
+			l.put(n, n.Name, is, is, condition)
+		}
+	case *ast.CallExpr:
+		f, ok := n.Fun.(*ast.Ident)
+		if ok && (f.Name == "min" || f.Name == "max") {
+			l.put(n, f.Name, names[f.Name], names[f.Name]+l.text(f.End(), n.End()), value)
+		}
+	}
+}
+
+func (l *lister) text(from, to token.Pos) string {
+	return string(l.src[l.set.Position(from).Offset:l.set.Position(to).Offset])
+}
+
+func (l *lister) put(n ast.Node, was, is, new string, f form) *mutant {
+	x := &mutant{pkg: l.pkg, file: l.file, from: n.Pos(), to: n.End(), old: l.text(n.Pos(), n.End()), new: new, was: was, is: is, form: f}
+	at := n.Pos()
+	if b, ok := n.(*ast.BinaryExpr); ok {
+		at = b.OpPos
+	}
+	x.line = l.set.Position(at).Line
+	x.code = string(bytes.Join(bytes.Fields(l.lines[x.line-1]), []byte(" ")))
+	if l.consts[n] || f == statement && !l.listed[n] {
+		x.form = fixed
+	}
+	if e, ok := n.(ast.Expr); ok {
+		x.expr = e
+	}
+	l.out = append(l.out, x)
+	return x
 }
 
 // isText reports whether an expression is a string literal: + is the only operator for strings.

@@ -1,6 +1,7 @@
 package block_test
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -9,10 +10,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/sim/opapi/block"
@@ -232,6 +236,57 @@ func TestExtentsAreWhereElementsAre(t *testing.T) {
 		}
 		if o.Addr != base || o.Lo != from || o.Lo+o.Size != to {
 			t.Fatalf("%+v: extent [%d,%d), want [%d,%d)", x, o.Lo, o.Lo+o.Size, from, to)
+		}
+		if want := dense(&x); o.Dense != want {
+			t.Fatalf("%+v: all bytes of the extent are elements: %v, want %v", x, o.Dense, want)
+		}
+	}
+}
+
+// dense reports whether the elements of a tensor are whole bytes, next to each other, each once.
+func dense(t *testtrace.OperatorTensor) bool {
+	at := []int64{t.Offset}
+	for i, n := range t.Dims {
+		var next []int64
+		for k := range n {
+			for _, a := range at {
+				next = append(next, a+k*t.Strides[i])
+			}
+		}
+		at = next
+	}
+	slices.Sort(at)
+	if len(at) == 0 || t.Format.Blocked() || at[len(at)-1]-at[0] != int64(len(at)-1) || len(slices.Compact(slices.Clone(at))) != len(at) {
+		return false
+	}
+	bits := int64(t.DType.Bits())
+	return at[0]*bits%8 == 0 && (at[len(at)-1]+1)*bits%8 == 0
+}
+
+// Data types have the runtime's numbers, and the names and sizes that their users know.
+func TestDTypes(t *testing.T) {
+	names := map[string]string{"FLOAT": "float32", "DOUBLE": "float64", "BF16": "bfloat16"}
+	size := regexp.MustCompile(`^[a-z]+([0-9]+)`)
+	at := slices.IndexFunc(acl.Model.Enums, func(e api.Enum) bool { return e.Type == "aclDataType" })
+	for _, v := range acl.Model.Enums[at].Values {
+		d, name := block.DType(v.Value), strings.TrimPrefix(v.Name, "ACL_")
+		if v.Value < 0 {
+			continue
+		}
+		if want := cmp.Or(names[name], strings.ToLower(name)); d.String() != want {
+			t.Errorf("%s is %s, want %s", v.Name, d, want)
+		}
+		want := map[string]uint64{"bool": 8, "string": 128}[d.String()]
+		if m := size.FindStringSubmatch(d.String()); m != nil {
+			_, _ = fmt.Sscan(m[1], &want)
+		}
+		if d.Bits() != want {
+			t.Errorf("%s has %d bits, want %d", d, d.Bits(), want)
+		}
+	}
+	for _, none := range []block.DType{-1, 5, 28, 42} {
+		if none.Bits() != 0 || none.String() != fmt.Sprintf("dtype %d", none) {
+			t.Errorf("%s has %d bits", none, none.Bits())
 		}
 	}
 }
