@@ -63,7 +63,8 @@ func TestAbsentRank(t *testing.T) {
 	program := ranksProgram(t)
 	for _, c := range []struct{ args, variable, out, errs string }{
 		{"threads 2 late", "HCCL_CONNECT_TIMEOUT=1", "9\n", "rank 0 of 2 waits for rank 1, which has not come in 1 s; HCCL_CONNECT_TIMEOUT sets the limit"},
-		{"processes 3 late", "HCCL_CONNECT_TIMEOUT=1", "9\n9\n", "waits for rank 2, which has not come in 1 s"},
+		{"processes 2 late", "HCCL_CONNECT_TIMEOUT=1", "9\n", "waits for rank 1, which has not come in 1 s"},
+		{"processes 3 dies", "HCCL_CONNECT_TIMEOUT=900", "21\n", "rank 0 of 3 waits for rank 1, which has failed or ended"},
 		{"threads 2 missing", "HCCL_EXEC_TIMEOUT=1", "107019 0\n", ""},
 		{"processes 2 missing", "HCCL_EXEC_TIMEOUT=1", "107019 0\n", ""},
 		{"processes 2 ends", "HCCL_EXEC_TIMEOUT=0", "507022 21\n", ""},

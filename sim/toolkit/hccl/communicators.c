@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -102,7 +101,8 @@ static HcclResult make_root(struct root *r)
 
 	*r = (struct root){.pid = getpid()};
 	memcpy(r->mark, mark, sizeof mark);
-	if (getrandom(&r->id, sizeof r->id, 0) != sizeof r->id)
+	/* Not by functions that old C libraries lack. */
+	if (syscall(SYS_getrandom, &r->id, sizeof r->id, 0) != sizeof r->id)
 		return HCCL_E_SYSCALL;
 	r->file = (int)syscall(SYS_memfd_create, "aclsim-hccl", 1u /* closed by exec */);
 	head.id = r->id;
@@ -140,19 +140,33 @@ static bool wait_on(struct waiting *w, bool *look)
 
 static bool ended(const struct row *r) { return r->pid != getpid() && started(r->pid) != r->started; }
 
+/* Returns the first rank that has failed, or whose process has ended before it left; the number of ranks if there is none. */
+static uint32_t lost(const struct communicator *c)
+{
+	uint32_t i = 0;
+
+	for (; i < c->ranks; i++) {
+		uint32_t p = atomic_load(&row(c, i)->phase);
+
+		if (p == FAILED || (p != ABSENT && p != LEFT && ended(row(c, i))))
+			break;
+	}
+	return i;
+}
+
 /* Waits until all ranks have come to a phase. */
 static HcclResult await(struct communicator *c, uint32_t phase)
 {
 	struct waiting w = wait_begin();
+	bool look = false;
+	uint32_t p;
 
-	for (uint32_t i = 0; i < c->ranks; i++) {
-		const struct row *r = row(c, i);
-		uint32_t p;
-		bool look = false;
+	for (uint32_t i = 0; i < c->ranks; i++)
+		while ((p = atomic_load(&row(c, i)->phase)) < phase || p == FAILED) {
+			uint32_t gone = look ? lost(c) : c->ranks;
 
-		while ((p = atomic_load(&r->phase)) < phase || p == FAILED) {
-			if (p == FAILED || (look && p != ABSENT && ended(r))) {
-				fprintf(stderr, "aclsim: rank %u of %u waits for rank %u, which has failed or ended\n", c->rank, c->ranks, i);
+			if (gone < c->ranks) {
+				fprintf(stderr, "aclsim: rank %u of %u waits for rank %u, which has failed or ended\n", c->rank, c->ranks, gone);
 				return HCCL_E_REMOTE;
 			}
 			if (!wait_on(&w, &look)) {
@@ -161,7 +175,6 @@ static HcclResult await(struct communicator *c, uint32_t phase)
 				return HCCL_E_TIMEOUT;
 			}
 		}
-	}
 	return HCCL_SUCCESS;
 }
 
@@ -557,8 +570,7 @@ EXPORT HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult *asyncError)
 	if (!c || !asyncError)
 		return HCCL_E_PTR;
 	*asyncError = HCCL_SUCCESS;
-	for (uint32_t i = 0; i < c->ranks; i++)
-		if (atomic_load(&row(c, i)->phase) != LEFT && ended(row(c, i)))
-			*asyncError = HCCL_E_REMOTE;
+	if (lost(c) < c->ranks)
+		*asyncError = HCCL_E_REMOTE;
 	return HCCL_SUCCESS;
 }

@@ -1,12 +1,13 @@
 /*
  * Ranks of one communicator: "threads N", "processes N", or "all N" (one thread, HcclCommInitAll). Each rank makes collectives of known
- * numbers and compares the results. Further words choose other ends: "ends" (the last rank is killed), "late" (it never joins), "missing"
- * (it makes no collective).
+ * numbers and compares the results. Further words choose other ends: "ends" (the last rank is killed), "late" (it never joins), "dies" (it
+ * never joins, and the one before is killed while it waits), "missing" (it makes no collective).
  */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -360,6 +361,25 @@ static void work(struct rank *r)
 	of_some(r);
 }
 
+/* Kills the process after it has joined. */
+static void *killer(void *unused)
+{
+	char line[512];
+	bool joined = false;
+
+	while (!joined) {
+		FILE *f = fopen("/proc/self/maps", "r");
+
+		while (f && fgets(line, sizeof line, f))
+			joined |= strstr(line, "memfd:aclsim-hccl") != NULL;
+		if (f)
+			fclose(f);
+		usleep(100000);
+	}
+	kill(getpid(), SIGKILL);
+	return unused;
+}
+
 static void *rank(void *arg)
 {
 	struct rank r = {.id = (uint32_t)(uintptr_t)arg};
@@ -372,10 +392,14 @@ static void *rank(void *arg)
 	}
 	while (!atomic_load(&shared->made))
 		usleep(1000);
-	if (!strcmp(end, "late") && r.id == ranks - 1)
+	bool never = !strcmp(end, "late") || !strcmp(end, "dies");
+	pthread_t thread;
+	if (never && r.id == ranks - 1)
 		return NULL;
+	if (!strcmp(end, "dies") && r.id == ranks - 2)
+		WANT(0, pthread_create(&thread, NULL, killer, NULL));
 	e = HcclCommInitRootInfo(ranks, &shared->root, r.id, &r.comm);
-	if (!strcmp(end, "late")) {
+	if (never) {
 		printf("%d\n", e);
 		return NULL;
 	}
@@ -412,7 +436,7 @@ static void in_processes(void)
 		int status;
 
 		WANT(children[i], waitpid(children[i], &status, 0));
-		WANT(!strcmp(end, "ends") && i == ranks - 1 ? SIGKILL : 0, status);
+		WANT((!strcmp(end, "ends") && i == ranks - 1) || (!strcmp(end, "dies") && i == ranks - 2) ? SIGKILL : 0, status);
 	}
 }
 
