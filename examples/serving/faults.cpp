@@ -168,7 +168,7 @@ const Fault table[] = {
 	 [] { blamesKernel("aclnnInplaceFillScalar", "", buffers.tokens), ops::fill(streams.main, buffers.tokens, int64_t(1) << 30, 0); }},
 	{"used-after-free", "class: memory after its end", "blame", "", Point::step, usedAfterFree},
 	{"graph-stale", "sglang#22218", "blame", "", Point::step,
-	 [] { blames("aclrtFree", 0, "aclmdlRIExecuteAsync", buffers.wide), memory::deviceFree(buffers.wide); }},
+	 [] { blames("aclmdlRIExecuteAsync", 0, "", buffers.wide), memory::deviceFree(buffers.wide); }},
 	{"kernel-failed", "class: a kernel fails", "blame", "--decode eager", Point::start, [] { device("kernel:aclnnSwiGlu:30=507015", "aclnnSwiGlu", "507015"); }},
 	{"kernel-freed", "class: memory after its end", "where", "--decode eager", Point::start, [] { device("kernel:aclnnArgMax:10=freed", "aclnnArgMax", ""); }},
 	{"kernel-timeout", "vllm-ascend#13218", "blame", "--decode eager", Point::start, [] { device("kernel:aclnnMatmul:90=timeout", "aclnnMatmul", "507014"); }},

@@ -98,6 +98,8 @@ static Worker &releases = *new Worker, &watchdog = *new Worker;
 static std::atomic<bool> &ending = *new std::atomic<bool>;
 static std::thread &poller = *new std::thread, &hangs = *new std::thread;
 
+static int64_t polled; // time at which the thread for reports ended
+
 // Nothing to report is a time-out, not a failure.
 static void poll(std::atomic<bool> *subscribed)
 {
@@ -108,6 +110,7 @@ static void poll(std::atomic<bool> *subscribed)
 	while (!ending)
 		aclrtProcessReport(100);
 	OK(aclrtUnSubscribeReport(self, streams.main));
+	polled = now();
 }
 
 // Ends a program that makes no progress after its fault, as watchdogs of frameworks do. It makes no call.
@@ -166,4 +169,5 @@ void stopHelpers()
 	for (std::thread *t : {&poller, &hangs})
 		if (t->joinable())
 			t->join();
+	passUntil(polled);
 }

@@ -17,7 +17,7 @@ func clean() []config {
 		{flags: "--side --expandable", probe: "shim", clock: "virtual"},
 		{flags: "--decode piecewise --helpers --queue 2 --sizes 4", probe: "shim", clock: "real"},
 		{flags: "--helpers --outputs --events", probe: "ebpf", clock: "real"},
-		{flags: "--decode eager --queue 0 --peer", probe: "shim", clock: "virtual"},
+		{flags: "--decode eager --queue 0 --peer", probe: "shim", clock: "real"},
 	}
 	if !soak() {
 		return all
