@@ -370,9 +370,9 @@ func momentOf(c *blame.Call) string {
 func callName(c *blame.Call) string {
 	switch {
 	case c.Kernel != "" && c.Blocks > 0:
-		return fmt.Sprintf("%s, kernel %s with block dim %d", c.Func, c.Kernel, c.Blocks)
+		return fmt.Sprintf("%s, kernel %s with block dim %d", c.Func, human.Kernel(c.Kernel), c.Blocks)
 	case c.Kernel != "":
-		return fmt.Sprintf("%s, kernel %s", c.Func, c.Kernel)
+		return fmt.Sprintf("%s, kernel %s", c.Func, human.Kernel(c.Kernel))
 	}
 	return c.Func
 }

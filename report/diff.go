@@ -223,8 +223,10 @@ func changeName(kind, name string) string {
 		return partNames[name]
 	case "function", "graph":
 		return name
+	case "kernel":
+		return kind + " " + human.Kernel(name)
 	case "kernel in graphs":
-		return "kernel " + name + " in graphs"
+		return "kernel " + human.Kernel(name) + " in graphs"
 	case "step":
 		return kind
 	}

@@ -193,7 +193,7 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 		}
 		return human.Plural(f.Count, "call") + " lost; the sums are too low"
 	case stats.Relaunched:
-		return fmt.Sprintf("kernel %s was launched again after error %d, %s; the first is call %d", f.Name, f.Code, human.Plural(f.Count, "time"), *f.Call)
+		return fmt.Sprintf("kernel %s was launched again after error %d, %s; the first is call %d", human.Kernel(f.Name), f.Code, human.Plural(f.Count, "time"), *f.Call)
 	case stats.Grows:
 		g := f.Growth
 		return fmt.Sprintf("device memory grows by %s a step: from %s to %s in %s", human.Bytes(uint64(max(g.PerStep, 1))), human.Bytes(g.FromBytes), human.Bytes(g.ToBytes), human.Plural(g.Steps, "step"))
@@ -223,7 +223,7 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 					return text + unmeasured // the kernels in graphs have no times
 				}
 			}
-			text += fmt.Sprintf("; %s of %skernel time is %s", human.Share(float64(k[0].DeviceNS)/float64(total)), of, k[0].Name)
+			text += fmt.Sprintf("; %s of %skernel time is %s", human.Share(float64(k[0].DeviceNS)/float64(total)), of, human.Kernel(k[0].Name))
 		}
 		return text + unmeasured
 	case stats.Launches:

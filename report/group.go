@@ -41,6 +41,9 @@ func Groups(w io.Writer, by string, s *stats.Stats, o *TextOptions) error {
 		if g.Differs {
 			name += " (differs)"
 		}
+		if by == "kernel" {
+			name = human.Kernel(name)
+		}
 		name = streamCell(name, g.Object)
 		Printf(t, "%s%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", span(&g), human.Count(g.Calls), badCount(g.Failed), human.Count(g.Launches), inside, human.Count(g.Copies), human.Bytes(g.Bytes), human.Duration(g.HostNS), human.Duration(g.WaitedNS),
 			device, process, name)

@@ -415,7 +415,7 @@ func (p *printer) text(dst []byte, e *timeline.Event, tid int) []byte {
 		dst = append(dst, '}')
 	}
 	if e.Kernel != "" {
-		dst = append(p.s.AppendParams(append(append(dst, " ["...), e.Kernel...), e), ']')
+		dst = append(p.s.AppendParams(append(append(dst, " ["...), human.Kernel(e.Kernel)...), e), ']')
 		if as := p.s.Arguments(e); len(as) > 0 {
 			dst = append(append(dst, " of "...), strings.Join(kinds(as), ", ")...)
 		}

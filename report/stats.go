@@ -62,7 +62,7 @@ func StatsText(w io.Writer, path string, s *stats.Stats, o *TextOptions) error {
 	if len(s.Retries) > 0 {
 		Printf(t, "\nlaunched again\tfirst call\tafter error\t  kernel\n")
 		for _, r := range s.Retries {
-			Printf(t, "%s\t%d\t%d %s\t  %s\n", human.Count(r.Count), r.First, r.Code, r.Name, r.Kernel)
+			Printf(t, "%s\t%d\t%d %s\t  %s\n", human.Count(r.Count), r.First, r.Code, r.Name, human.Kernel(r.Kernel))
 		}
 	}
 	if len(s.Errors) > 0 {
@@ -113,7 +113,7 @@ func kernelText(w io.Writer, t *table, s *stats.Stats) {
 		if k.InGraphsNS > 0 {
 			mean = "~ " + human.Duration(k.InGraphsNS)
 		}
-		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(k.Count), human.Duration(k.HostNS), measured(k, some), device, p50, p99, top, inside, mean, k.Name)
+		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(k.Count), human.Duration(k.HostNS), measured(k, some), device, p50, p99, top, inside, mean, human.Kernel(k.Name))
 	}
 	t.Flush()
 	rest(w, len(s.Kernels), "kernel")

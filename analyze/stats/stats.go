@@ -14,6 +14,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/grow"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/step"
 )
@@ -209,6 +210,7 @@ type Function struct {
 // the recorder's time after them.
 type Task struct {
 	Name        string  `json:"name"`                           // kernel, copy direction, or size class
+	Demangled   string  `json:"demangled,omitempty"`            // kernel's name in the C++ source
 	Count       uint64  `json:"count"`                          // launches or copies
 	Bytes       uint64  `json:"bytes,omitempty"`                // copied bytes
 	HostNS      int64   `json:"host_ns"`                        // time in the calls
@@ -751,6 +753,9 @@ func (x *summer) finish() (*Stats, error) {
 		out := []Task{}
 		for _, k := range g {
 			k.finish()
+			if s := human.Kernel(k.Name); s != k.Name {
+				k.Demangled = s
+			}
 			out = append(out, *k)
 		}
 		slices.SortFunc(out, func(a, b Task) int {
