@@ -119,12 +119,9 @@ func (ps *Processes) rank(p *probe.Process) (rank Rank, ok bool) {
 	return rank, ok
 }
 
-// has reports whether a variable that is not empty was in a process's environment at its first call.
+// has reports whether a variable was in a process's environment at its first call.
 func (ps *Processes) has(process uint32, variable string) bool {
-	return slices.ContainsFunc(ps.variables[process], func(v string) bool {
-		name, value, _ := strings.Cut(v, "=")
-		return name == variable && value != ""
-	})
+	return slices.ContainsFunc(ps.variables[process], func(v string) bool { return strings.HasPrefix(v, variable+"=") })
 }
 
 // Look records properties that can't be read after a process has ended, and reports whether it maps a runtime library.

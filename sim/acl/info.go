@@ -173,14 +173,17 @@ func (t *Thread) GetLogicDevIdByPhyDevId(phyDevId int32, logicDevId *int32) acl.
 	return put(t, "the id", logicDevId, phyDevId)
 }
 
-// Visible returns the devices of a machine that ASCEND_RT_VISIBLE_DEVICES names: ascending ids with commas, read up to the first other character or
-// invalid id (CANN 9.1, environment variables).
+// Visible returns the devices of a machine that ASCEND_RT_VISIBLE_DEVICES names: ids with commas, read up to the first other character or invalid
+// id (CANN 9.1, environment variables). torch_npu takes an empty list, and one that does not ascend, for no device.
 func Visible(list string, devices int) []int32 {
 	ids := []int32{}
 	for text := range strings.SplitSeq(list, ",") {
 		digits := strings.TrimLeft(text, "0123456789")
 		id, err := strconv.Atoi(text[:len(text)-len(digits)])
-		if err != nil || id >= devices || len(ids) > 0 && int32(id) <= ids[len(ids)-1] {
+		if err == nil && len(ids) > 0 && id <= int(ids[len(ids)-1]) {
+			return []int32{}
+		}
+		if err != nil || id >= devices {
 			break
 		}
 		ids = append(ids, int32(id))

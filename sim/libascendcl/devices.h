@@ -18,8 +18,9 @@ static inline uint32_t number_of_devices(void)
 }
 
 /*
- * The number of devices that the process sees. ASCEND_RT_VISIBLE_DEVICES is a list of ascending ids with commas, read up to the first other
- * character or invalid id (CANN 9.1, environment variables). sim/acl.Visible is its twin.
+ * The number of devices that the process sees. ASCEND_RT_VISIBLE_DEVICES is a list of ids with commas, read up to the first other character or
+ * invalid id (CANN 9.1, environment variables). torch_npu takes an empty list, and one that does not ascend, for no device. sim/acl.Visible is its
+ * twin.
  */
 static inline uint32_t number_of_visible_devices(void)
 {
@@ -27,13 +28,15 @@ static inline uint32_t number_of_visible_devices(void)
 	uint32_t all = number_of_devices(), n = 0;
 	long last = -1;
 
-	if (!s || !*s)
+	if (!s)
 		return all;
 	for (; *s >= '0' && *s <= '9'; s++) {
 		char *end;
 		long id = strtol(s, &end, 10);
 
-		if (id <= last || id >= (long)all)
+		if (id <= last)
+			return 0;
+		if (id >= (long)all)
 			break;
 		last = id;
 		n++;

@@ -53,7 +53,7 @@ func optionsFromEnv() *sim.Options {
 			o.Devices = n
 		}
 	}
-	if v := getenv("ASCEND_RT_VISIBLE_DEVICES"); v != "" {
+	if v, set := lookupEnv("ASCEND_RT_VISIBLE_DEVICES"); set {
 		if o.Visible = sim.Visible(v, max(o.Devices, 1)); len(o.Visible) == 0 {
 			warn("no device is visible: ASCEND_RT_VISIBLE_DEVICES=%s, and ACLSIM_DEVICES=%d", v, max(o.Devices, 1))
 		}
