@@ -198,8 +198,8 @@ bin/examples/many_ranks: lib/libhccl.so
 bin/examples/many_ranks: EXAMPLE_LIBS += -lhccl
 
 # A stand-in for a serving engine: it calls operators too.
-bin/examples/serving: EXAMPLE_LIBS += -lnnopbase -lopapi -Lbin/examples -lranks_hccl -Wl,-rpath,'$$ORIGIN'
-bin/examples/serving: $(wildcard examples/serving/*.cpp) lib/$(acl_sim) lib/libopapi.so bin/examples/libranks_hccl.so $(HEADERS)
+bin/examples/serving: EXAMPLE_LIBS += -lnnopbase -lopapi -lhccl
+bin/examples/serving: $(wildcard examples/serving/*.cpp) lib/$(acl_sim) lib/libopapi.so lib/libhccl.so $(HEADERS)
 	$(CXX) -std=c++17 -O2 -g $(WARN) -I$(acl_include) -Isim/toolkit/root/include -o $@ $(filter %.cpp,$^) -Llib $(EXAMPLE_LIBS)
 
 $(PROBLEMS:%=bin/examples/%): bin/examples/%: examples/problems/%.c lib/$(acl_sim) $(HEADERS)

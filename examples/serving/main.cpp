@@ -18,7 +18,7 @@ static const char usage[] =
 	"  --expandable      device memory in mapped pieces\n"
 	"  --helpers         release thread, report thread and watchdog\n"
 	"  --unfused         without a fused operator\n"
-	"  --ranks N         ranks, this one by RANK; libranks_hccl.so joins them\n"
+	"  --ranks N         ranks, this one by RANK, in the same folder\n"
 	"  --peer            another process brings keys and values of prompts\n"
 	"  --fault NAME      make a fault; list: print all\n"
 	"  --at STEP         step of the fault (20)\n"

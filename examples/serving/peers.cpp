@@ -23,6 +23,25 @@ Keys keys;
 void *shared;
 aclrtNotify arrived;
 
+const char *const ROOT = "root"; // file with the root information, in the current folder
+
+// Rank 0 writes the file and the others wait for it.
+void share(HcclRootInfo *root)
+{
+	const char *part = "root.new";
+	bool first = options.rank == 0;
+	FILE *f = first ? fopen(part, "wb") : nullptr;
+	if (first)
+		OK(HcclGetRootInfo(root));
+	else
+		while (!(f = fopen(ROOT, "rb")))
+			usleep(1000);
+	if (!f || (first ? fwrite(root, sizeof *root, 1, f) : fread(root, sizeof *root, 1, f)) != 1 || fclose(f) || (first && rename(part, ROOT))) {
+		fputs("serving: the root information can't be passed\n", stderr);
+		exit(1);
+	}
+}
+
 void transfer(ssize_t (*call)(int, void *, size_t), int fd, void *p, size_t n)
 {
 	if (call(fd, p, n) != static_cast<ssize_t>(n)) {
@@ -40,8 +59,11 @@ namespace peers {
 void start()
 {
 	if (options.ranks > 1) {
-		std::string job = "ranks." + std::to_string(options.ranks);
-		OK(HcclCommInitClusterInfo(job.c_str(), static_cast<uint32_t>(options.rank), &world));
+		HcclRootInfo root;
+		share(&root);
+		OK(HcclCommInitRootInfo(static_cast<uint32_t>(options.ranks), &root, static_cast<uint32_t>(options.rank), &world));
+		if (options.rank == 0)
+			remove(ROOT); // all ranks have read it
 	}
 	if (!options.peer)
 		return;
