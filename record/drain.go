@@ -106,7 +106,7 @@ func (r *recorder) untimed(s *ring.Session) {
 	}
 	if n := n[probe.UntimedPool] + n[probe.UntimedLost]; n > 0 {
 		r.saidUntimed = true
-		r.o.Waiting(fmt.Sprintf("--device-time measures only some tasks, %s missing so far: %s; measure one in 100: --device-time 100", human.Count(n), why))
+		r.o.Waiting(fmt.Sprintf("only some tasks have device times, %s missing so far: %s; measure a part of them, such as one in 100", human.Count(n), why))
 	}
 }
 

@@ -86,9 +86,16 @@ func knownPath(t *testing.T, file string) string {
 	start := parts[0].From
 	for i := range parts {
 		parts[i].From, parts[i].To = parts[i].From-start, parts[i].To-start
-		for th := range r.Threads() { // its number instead of its id
+		number := 1 // instead of the thread's id: 0 for the main thread, whichever of them was recorded first
+		for th, row := range r.Threads() {
+			n := number
+			if row.TID == r.Processes()[row.Process].PID {
+				n = 0
+			} else {
+				number++
+			}
 			if parts[i].Where == w.ThreadName(uint32(th)) {
-				parts[i].Where = fmt.Sprintf("thread#%d", th)
+				parts[i].Where = fmt.Sprintf("thread#%d", n)
 			}
 		}
 	}

@@ -260,7 +260,7 @@ func (f *Finder) latest(i int, until int64) (task int, end int64, all bool) {
 // unmeasured returns the label of the task without a measured time because of which the end of a task is not known: the task itself, or one that it
 // waits for. It returns 0 if the trace has no device times.
 func (f *Finder) unmeasured(i int, until int64) int32 {
-	if f.w.Reader.Meta().DeviceTime == nil {
+	if f.w.Reader == nil || f.w.Reader.Meta().DeviceTime == nil { // a live walk has no reader
 		return 0
 	}
 	for {

@@ -2,10 +2,12 @@ package ring
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -173,6 +175,7 @@ func TestShimArm64(t *testing.T) {
 	if len(e.processes) != 1 || len(e.gaps) != 0 || len(s.Refused()) != 0 {
 		t.Fatalf("%+v, %+v, %d refused", e.processes, e.gaps, s.Refused())
 	}
+	slices.SortStableFunc(e.calls, func(a, b probe.Call) int { return cmp.Compare(a.Start, b.Start) })
 	main := e.calls[0].TID
 	var names []string
 	byName := map[string][]*probe.Call{}

@@ -43,7 +43,7 @@ type Graphs[K comparable, T any] struct {
 }
 
 const (
-	maxNodes = 1 << 20
+	maxNodes = 1 << 18
 	copiesOf = 16
 )
 

@@ -342,7 +342,7 @@ func (c *cut) judge(exact bool) bool {
 }
 
 // others returns the number of tasks in steps of a second kind, as the prompts between a decoder's tokens. There are at least two of them, and at most half
-// as many as typical steps: halves of a step would be as many.
+// as many as typical steps: halves of a step would be as many. They wait as often as typical steps: others are several steps.
 func (c *cut) others(hashes []uint64) int {
 	count, most := map[uint64]int{}, -1
 	for i, h := range hashes {
@@ -353,7 +353,7 @@ func (c *cut) others(hashes []uint64) int {
 			most = i
 		}
 	}
-	if most < 0 {
+	if most < 0 || c.waits(most) > c.waits(c.model) {
 		return 0
 	}
 	b, memo := newBag(c.ids(c.at[most], c.at[most+1])), map[uint64]bool{}
@@ -378,13 +378,23 @@ func (c *cut) others(hashes []uint64) int {
 	return tasks
 }
 
+// waits returns the number of pulses in a step that may end one.
+func (c *cut) waits(i int) (n int) {
+	for _, p := range c.r.pulses[c.at[i]:c.at[i+1]] {
+		if c.r.symbols[p.symbol].ends() {
+			n++
+		}
+	}
+	return n
+}
+
 // interrupted reports whether the host waits in some steps but not in the model. Then the repeated sequence is only a part of a larger step.
 func (c *cut) interrupted() bool {
-	waits := func(i int) bool {
-		return slices.ContainsFunc(c.r.pulses[c.at[i]:c.at[i+1]], func(p pulse) bool { return c.r.symbols[p.symbol].ends() })
+	if c.waits(c.model) > 0 {
+		return false
 	}
 	for i := range c.typical {
-		if waits(i) && !waits(c.model) {
+		if c.waits(i) > 0 {
 			return true
 		}
 	}
