@@ -5,10 +5,13 @@ import (
 	"go/token"
 )
 
-// unnoticed is the parts of a file without mutants, because a change of them means the same or is not to be seen by a test:
-// capacities, which are hints; zeros that are returned with an error or with false; the permissions 0 of files that are opened and not made; the number
-// of units in a time, because no test measures time; statements that only keep the compiler, the garbage collector or the scheduler content; panics,
-// which no input reaches.
+// unnoticed has the parts of a file without mutants. A change of them means the same, or no test can see it:
+//   - capacities, which are hints
+//   - zeros that are returned with an error or with false
+//   - permissions 0 of files that are opened and not made
+//   - the number of units in a time, because no test measures time
+//   - statements for the compiler, the garbage collector or the scheduler alone
+//   - panics, which no input reaches
 type unnoticed map[ast.Node]bool
 
 // look marks such parts below a node.
