@@ -181,7 +181,7 @@ func TestGainsRights(t *testing.T) {
 	}
 }
 
-// What /proc says of this process is what it knows of itself.
+// The facts from /proc about this process agree with those of package os.
 func TestOfThisProcess(t *testing.T) {
 	pid := os.Getpid()
 	if argv := Argv(pid); !slices.Equal(argv, os.Args) {

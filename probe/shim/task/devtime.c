@@ -1,7 +1,7 @@
 /*
- * The events around a task are queried when the program has waited for something: those of tasks that the wait covers, also by events between streams,
- * and the oldest ones of other streams, since a wait may cover them in ways that the shim does not follow. The shim never waits: a task that
- * is not complete at any of the program's waits has no time.
+ * The events around a task are queried after a wait of the program. First come the tasks that the wait covers, also by events between streams. Then
+ * come the oldest tasks of other streams, because a wait may cover them in ways that the shim does not follow. The shim never waits: a task
+ * that is not complete at any of the program's waits has no time.
  *
  * The program must not notice. The events do not count against the program's limit. The thread's last task stays the program's. If an added call
  * fails, its error is cleared, and the process measures no more tasks. While a stream of the process is captured, no event is added.
