@@ -39,7 +39,9 @@ SHIM_C := $(wildcard $(patsubst %,probe/shim/%/*.c,base session record task payl
 GLIBC    := libdl.so.2 libpthread.so.0
 PLAYER_C := $(wildcard replay/player/*.c)
 
-HEADERS := $(shell find api sim probe/shim replay/player examples -name '*.h' -not -path 'sim/conformance/*' 2>/dev/null) api/runtimes.mk
+HEADERS := $(shell find api sim probe/shim replay/player -name '*.h' -not -path 'sim/conformance/*' 2>/dev/null) api/runtimes.mk
+# Of all examples. The folder of an example may have headers of its own.
+EXAMPLE_HEADERS := $(HEADERS) $(wildcard examples/common/*.h examples/kernels/*.h)
 SIM_GO  := $(shell find api sim -name '*.go' -not -name '*_test.go' 2>/dev/null)
 
 PROGRAMS := vector_add matmul_pipeline histogram
@@ -130,15 +132,15 @@ $1/toolkit/version.info: $(shell find sim/toolkit/root internal/cmd/toolkit -typ
 	CGO_ENABLED=0 $(GO) run -trimpath ./internal/cmd/toolkit $$(@D)
 
 # A kernel is compiled twice: the program loads the object, the simulator runs the library.
-$($1_examples)/%.o: examples/kernels/%.c $(HEADERS) | $($1_tools)
+$($1_examples)/%.o: examples/kernels/%.c $(EXAMPLE_HEADERS) | $($1_tools)
 	@mkdir -p $$(@D)
 	$($1_cc) $(KERNEL_FLAGS) -c -o $$@ $$<
 
-$($1_examples)/%.so: examples/kernels/%.c $(HEADERS) | $($1_tools)
+$($1_examples)/%.so: examples/kernels/%.c $(EXAMPLE_HEADERS) | $($1_tools)
 	@mkdir -p $$(@D)
 	$($1_cc) $(KERNEL_FLAGS) -shared -Wl,-Bsymbolic -o $$@ $$< -lm
 
-$($1_examples)/tiny_decoder: $(wildcard examples/tiny_decoder/*.c) $1/$(acl_sim) $(HEADERS) $(call old_files,$1)
+$($1_examples)/tiny_decoder: $(wildcard examples/tiny_decoder/*.[ch]) $1/$(acl_sim) $(EXAMPLE_HEADERS) $(call old_files,$1)
 	@mkdir -p $$(@D)
 	$($1_cc) $(CFLAGS) -ffp-contract=off -I$(acl_include) -o $$@ $$(filter examples/%.c,$$^) $(old_main) -L$1 $$(EXAMPLE_LIBS) -lm
 endef
@@ -189,7 +191,7 @@ lib/cupti-count.so: scripts/cupti_count.c
 # The examples find the simulator beside them. LD_LIBRARY_PATH selects another library.
 EXAMPLE_LIBS := -lascendcl -Wl,-rpath,'$$ORIGIN/../../lib'
 
-bin/examples/hello: examples/hello.c lib/$(acl_sim) $(HEADERS)
+bin/examples/hello: examples/hello.c lib/$(acl_sim) $(EXAMPLE_HEADERS)
 	@mkdir -p bin/examples
 	$(CC) $(CFLAGS) -I$(acl_include) -o $@ $< -Llib $(EXAMPLE_LIBS)
 
@@ -199,10 +201,10 @@ bin/examples/many_ranks: EXAMPLE_LIBS += -lhccl
 
 # A stand-in for a serving engine: it calls operators too.
 bin/examples/serving: EXAMPLE_LIBS += -lnnopbase -lopapi -lhccl
-bin/examples/serving: $(wildcard examples/serving/*.cpp) lib/$(acl_sim) lib/libopapi.so lib/libhccl.so $(HEADERS)
+bin/examples/serving: $(wildcard examples/serving/*.cpp examples/serving/*.h) lib/$(acl_sim) lib/libopapi.so lib/libhccl.so $(EXAMPLE_HEADERS)
 	$(CXX) -std=c++17 -O2 -g $(WARN) -I$(acl_include) -Isim/toolkit/root/include -o $@ $(filter %.cpp,$^) -Llib $(EXAMPLE_LIBS)
 
-$(PROBLEMS:%=bin/examples/%): bin/examples/%: examples/problems/%.c lib/$(acl_sim) $(HEADERS)
+$(PROBLEMS:%=bin/examples/%): bin/examples/%: examples/problems/%.c examples/problems/problem.h lib/$(acl_sim) $(EXAMPLE_HEADERS)
 	@mkdir -p bin/examples
 	$(CC) $(CFLAGS) -I$(acl_include) -o $@ $< -Llib $(EXAMPLE_LIBS)
 
@@ -283,6 +285,6 @@ lib/aclsim_kernels.o: sim/kernels/names.c $(HEADERS)
 
 # Last, because .SECONDEXPANSION affects all later rules. A program consists of all sources in its folder.
 .SECONDEXPANSION:
-$(PROGRAMS:%=bin/examples/%): $$(wildcard examples/$$(@F)/*.cpp) lib/$(acl_sim) $(HEADERS)
+$(PROGRAMS:%=bin/examples/%): $$(wildcard examples/$$(@F)/*.cpp) lib/$(acl_sim) $(EXAMPLE_HEADERS)
 	@mkdir -p bin/examples
 	$(CXX) -std=c++17 -O2 -g $(WARN) -ffp-contract=off -I$(acl_include) -o $@ $(filter %.cpp,$^) -Llib $(EXAMPLE_LIBS)

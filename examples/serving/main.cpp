@@ -1,95 +1,106 @@
-#include "serving.h"
+#include "engine.h"
 
-Options options;
-Streams streams;
+#include <variant>
 
-static const char usage[] =
-	"usage: serving [flags]\n"
-	"  --decode HOW      eager, full or piecewise (full)\n"
-	"  --sizes N         captured batch sizes, 1 to 19 (3)\n"
-	"  --steps N         steps (40)\n"
-	"  --layers N        layers of the model (2)\n"
-	"  --requests N      requests at a time (the largest captured size); beyond it steps are eager\n"
-	"  --seed N          seed of requests\n"
-	"  --queue N         0: calls are made at once; 1: a thread launches; 2: it prepares operators too (1)\n"
-	"  --events          attention tasks wait for external events, not for values\n"
-	"  --outputs         a thread waits for outputs\n"
-	"  --side            a part of each layer runs on a side stream\n"
-	"  --expandable      device memory in mapped pieces\n"
-	"  --helpers         release thread, report thread and watchdog\n"
-	"  --unfused         without a fused operator\n"
-	"  --ranks N         ranks, this one by RANK, in the same folder\n"
-	"  --peer            another process brings keys and values of prompts\n"
-	"  --fault NAME      make a fault; list: print all\n"
-	"  --at STEP         step of the fault (20)\n"
-	"  --truth FILE      write what happened, as JSON\n";
+namespace {
 
-static void parse(int argc, char **argv)
+std::string decode = "full";
+
+struct Flag {
+	const char *name, *value, *help;
+	std::variant<bool *, size_t *, std::string *> to;
+	size_t min = 0, max = 0;
+};
+
+const Flag flags[] = {
+	{"--decode", "HOW", "eager, full or piecewise (full)", &decode},
+	{"--sizes", "N", "captured batch sizes (3)", &options.sizes, 1, 19},
+	{"--steps", "N", "steps (40)", &options.steps, 1, 100000},
+	{"--layers", "N", "layers of the model (2)", &options.layers, 1, 64},
+	{"--requests", "N", "requests at a time (the largest captured size); beyond it steps are eager", &options.requests, 1, 256},
+	{"--seed", "N", "seed of requests (1)", &options.seed, 0, 1 << 30},
+	{"--queue", "N", "0: calls are made at once; 1: a thread launches; 2: it prepares operators too (1)", &options.queue, 0, 2},
+	{"--events", "", "attention tasks wait for external events, not for values", &options.events},
+	{"--side", "", "a part of each layer runs on a side stream", &options.side},
+	{"--helpers", "", "threads that wait for outputs, poll reports, watch events and release them", &options.helpers},
+	{"--ranks", "N", "ranks, this one by RANK, in the same folder (1)", &options.ranks, 1, 64},
+	{"--peer", "", "another process brings keys and values of prompts", &options.peer},
+	{"--fault", "NAME", "make a fault; list: print all", &options.fault},
+	{"--at", "STEP", "step of the fault (20)", &options.at, 0, 100000},
+	{"--truth", "FILE", "write what happened, as JSON", &options.truth},
+};
+
+void fail(const std::string &why)
 {
-	const std::map<std::string, bool *> switches = {{"--events", &options.events}, {"--outputs", &options.outputs}, {"--side", &options.side},
-		{"--expandable", &options.expandable}, {"--helpers", &options.helpers}, {"--unfused", &options.unfused}, {"--peer", &options.peer}};
-	struct Number {
-		size_t *value, min, max;
-	};
-	const std::map<std::string, Number> numbers = {{"--sizes", {&options.sizes, 1, 19}}, {"--steps", {&options.steps, 1, 100000}}, {"--layers", {&options.layers, 1, 64}},
-		{"--requests", {&options.requests, 1, 256}}, {"--seed", {&options.seed, 0, 1 << 30}}, {"--queue", {&options.queue, 0, 2}},
-		{"--ranks", {&options.ranks, 1, 64}}, {"--at", {&options.at, 0, 100000}}};
+	fprintf(stderr, "serving: %s\nusage: serving [flags]\n", why.c_str());
+	for (const Flag &f : flags)
+		fprintf(stderr, "  %-12s %-5s %s\n", f.name, f.value, f.help);
+	exit(2);
+}
+
+void parse(int argc, char **argv)
+{
 	for (int i = 1; i < argc; i++) {
-		std::string o = argv[i];
-		if (auto s = switches.find(o); s != switches.end()) {
-			*s->second = true;
-		} else if (auto n = numbers.find(o); n != numbers.end()) {
-			*n->second.value = example_number(argc, argv, &i, n->second.min, n->second.max);
-		} else if (o == "--truth") {
-			options.truth = example_text(argc, argv, &i);
-		} else if (o == "--fault") {
-			options.fault = example_text(argc, argv, &i);
-		} else if (o == "--decode") {
-			std::string how = example_text(argc, argv, &i);
-			options.decode = how == "eager" ? Decode::eager : how == "piecewise" ? Decode::piecewise : Decode::full;
-		} else {
-			fputs(usage, stderr);
-			exit(2);
-		}
+		const Flag *f = std::begin(flags);
+		while (f != std::end(flags) && strcmp(f->name, argv[i]))
+			f++;
+		if (f == std::end(flags))
+			fail(std::string("unknown flag ") + argv[i]);
+		if (auto on = std::get_if<bool *>(&f->to))
+			**on = true;
+		else if (auto number = std::get_if<size_t *>(&f->to))
+			**number = example_number(argc, argv, &i, f->min, f->max);
+		else
+			*std::get<std::string *>(f->to) = example_text(argc, argv, &i);
 	}
-	if (const char *r = getenv("RANK"))
-		options.rank = static_cast<size_t>(atoi(r));
+	const std::map<std::string, Decode> decodes = {{"eager", Decode::eager}, {"full", Decode::full}, {"piecewise", Decode::piecewise}};
+	if (!decodes.count(decode))
+		fail("unknown --decode " + decode);
+	options.decode = decodes.at(decode);
+	if (const char *rank = getenv("RANK"))
+		options.rank = static_cast<size_t>(atoi(rank));
 	if (options.fault == "list") {
 		faults::list();
 		exit(0);
 	}
-	if (!options.fault.empty() && !faults::choose(options.fault)) {
-		fprintf(stderr, "no fault %s: --fault list prints all\n", options.fault.c_str());
-		exit(2);
-	}
+	if (!options.fault.empty() && !faults::choose(options.fault))
+		fail("unknown --fault " + options.fault);
 }
+
+} // namespace
 
 int main(int argc, char **argv)
 {
-	if (peers::produce(argc, argv))
-		return 0;
 	parse(argc, argv);
-	faults::inject(Point::start);
+	if (options.peer)
+		peers::fork();
+	truthFile.open(options.truth);
+	truth("process", getpid());
+	faults::inject(faults::Point::start);
 	OK(aclInit(nullptr));
 	OK(aclrtSetDevice(0));
-	truth::thread("main");
-	for (aclrtStream *s : {&streams.main, &streams.copy, &streams.side, &streams.update, &streams.capture})
+	truth("thread", "main", threadId());
+	const std::pair<const char *, aclrtStream *> all[] = {
+		{"main", &streams.main}, {"copy", &streams.copy}, {"side", &streams.side}, {"update", &streams.update}, {"capture", &streams.capture}};
+	for (auto [role, s] : all) {
 		OK(aclrtCreateStreamWithConfig(s, 0, ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC));
-	startHelpers();
+		int32_t id;
+		OK(aclrtStreamGetId(*s, &id));
+		truth("stream", *s, role, id);
+	}
+	startThreads();
 	peers::start();
 	engine::start();
 	engine::run();
-	truth::live();
-	stopHelpers();
+	engine::lookAtMemory();
+	stopThreads();
 	peers::end();
 	engine::end();
 	memory::end();
-	for (aclrtStream s : {streams.main, streams.copy, streams.side, streams.update, streams.capture})
-		OK(aclrtDestroyStream(s));
+	for (auto [role, s] : all)
+		OK(aclrtDestroyStream(*s));
 	OK(aclrtResetDevice(0));
 	OK(aclFinalize());
-	faults::inject(Point::end);
-	truth::write();
 	printf("serving: %zu steps\n", options.steps);
 	return 0;
 }

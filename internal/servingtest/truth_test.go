@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,28 +18,127 @@ import (
 	"github.com/acltrace/acltrace/probe/uprobe"
 )
 
-// truth is what the program wrote about itself.
+type counts map[string]uint64
+
+func (c counts) add(others counts) {
+	for k, n := range others {
+		c[k] += n
+	}
+}
+
+func (c counts) sum() (n uint64) {
+	for _, x := range c {
+		n += x
+	}
+	return n
+}
+
+// truth is what the program did.
 type truth struct {
-	PID     int
-	Runs    int
-	Threads map[string]int
-	Outside map[string]uint64 // launches before the first step
-	Steps   []struct {
-		Kind, How string
-		Eager     map[string]uint64
-		InGraphs  map[string]uint64 `json:"in_graphs"`
+	pid      int
+	threads  map[string]int // by role
+	streams  []stream
+	graphs   map[string]counts // launches of captured graphs, by address
+	outside  counts            // launches before the first step
+	steps    []step
+	updates  int // launches that changed a task of a graph
+	runs     int
+	live     map[string]allocation // when it called aclrtGetMemInfo
+	faulty   bool
+	named    []string // that must be named beside those in the table of faults
+	launches counts   // of all streams, outside graphs
+	inGraphs counts   // launches in all runs of graphs
+}
+
+type stream struct {
+	handle, role, id string
+	launches         counts // outside graphs
+}
+
+type step struct {
+	kind, how string
+	eager     counts
+	inGraphs  counts
+}
+
+type allocation struct {
+	bytes uint64
+	owner string
+}
+
+// parse reads the lines that the program wrote, each with fields that tabs end.
+func parse(t *testing.T, text string) *truth {
+	t.Helper()
+	x := &truth{threads: map[string]int{}, graphs: map[string]counts{}, outside: counts{}, launches: counts{}, inGraphs: counts{}}
+	allocated := map[string]allocation{}
+	var captured counts
+	updating := false
+	for line := range strings.Lines(text) {
+		f := strings.Split(strings.TrimSuffix(line, "\t\n"), "\t")
+		number := func(i int) int {
+			n, err := strconv.Atoi(f[i])
+			if err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+			return n
+		}
+		switch f[0] {
+		case "process":
+			x.pid = number(1)
+		case "thread":
+			x.threads[f[1]] = number(2)
+		case "stream":
+			x.streams = append(x.streams, stream{handle: f[1], role: f[2], id: f[3], launches: counts{}})
+		case "allocate":
+			allocated[f[1]] = allocation{uint64(number(2)), f[3]}
+		case "free":
+			delete(allocated, f[1])
+		case "live":
+			x.live = maps.Clone(allocated)
+		case "graph":
+			captured = counts{}
+			x.graphs[f[1]] = captured
+		case "captured":
+			captured = nil
+		case "update", "updated":
+			updating = f[0] == "update"
+		case "launch":
+			x.launch(f[1], f[2], captured, updating)
+		case "run":
+			x.runs++
+			x.inGraphs.add(x.graphs[f[1]])
+			x.steps[len(x.steps)-1].inGraphs.add(x.graphs[f[1]])
+		case "step":
+			x.steps = append(x.steps, step{kind: f[1], how: f[2], eager: counts{}, inGraphs: counts{}})
+		case "fault":
+			x.faulty = true
+		case "named":
+			x.named = append(x.named, f[1])
+		default:
+			t.Fatalf("unknown line %q", line)
+		}
 	}
-	Live []struct {
-		Owner   string
-		Address uint64
-		Bytes   uint64
+	return x
+}
+
+func (x *truth) launch(kernel, handle string, captured counts, updating bool) {
+	switch {
+	case updating:
+		x.updates++
+		return
+	case captured != nil:
+		captured[kernel]++
+		return
+	case len(x.steps) > 0:
+		x.steps[len(x.steps)-1].eager[kernel]++
+	default:
+		x.outside[kernel]++
 	}
-	Culprit *struct {
-		Call, Kernel, Also string
-		Code               int
-		TID                int `json:"thread"`
-		OtherTID           int `json:"other_thread"`
-		Address            uint64
+	x.launches[kernel]++
+	for _, s := range x.streams {
+		if s.handle == handle {
+			s.launches[kernel]++
+		}
 	}
 }
 
@@ -46,11 +148,17 @@ type config struct {
 	probe string // shim or ebpf
 	clock string // real or virtual
 	fault string
-	env   []string
 }
 
 func (c *config) name() string {
 	return strings.NewReplacer("--", "", " ", ",").Replace(strings.TrimSpace(c.flags+" "+c.fault)) + "/" + c.probe + "/" + c.clock
+}
+
+func (c *config) ranks() int {
+	if strings.Contains(c.flags, "--ranks 2") {
+		return 2
+	}
+	return 1
 }
 
 // output is the result of a command.
@@ -62,20 +170,28 @@ type output struct {
 // run runs a command, which may fail.
 func run(t *testing.T, env []string, name string, args ...string) output {
 	t.Helper()
+	out, err := runIn("", env, name, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func runIn(dir string, env []string, name string, args ...string) (output, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), testenv.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env, cmd.Dir = append(os.Environ(), env...), dir
 	var text, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &text, &errs
 	err := cmd.Run()
 	if ctx.Err() != nil {
-		t.Fatalf("%v does not end\n%s%s", args, &text, &errs)
+		return output{}, fmt.Errorf("%v does not end\n%s%s", args, &text, &errs)
 	}
 	if cmd.ProcessState == nil {
-		t.Fatal(err)
+		return output{}, err
 	}
-	return output{text.String(), errs.String(), cmd.ProcessState.ExitCode()}
+	return output{text.String(), errs.String(), cmd.ProcessState.ExitCode()}, nil
 }
 
 // acltrace runs a command of acltrace.
@@ -95,29 +211,61 @@ func query[T any](t *testing.T, args ...string) *T {
 	return x
 }
 
-// record records the program, and returns the trace and the truth.
-func (c *config) record(t *testing.T) (trace string, told *truth) {
+// A recording is the trace of one rank and what it did.
+type recording struct {
+	trace string
+	truth *truth
+}
+
+// record records the program, each rank on its own and all together.
+func (c *config) record(t *testing.T) []recording {
 	t.Helper()
 	dir := t.TempDir()
-	trace = filepath.Join(dir, "run.aclt")
-	args := []string{"record", "-q", "--sim", "--probe", c.probe, "-o", trace, "--", testenv.Built(t, "bin/examples/serving"), "--truth", filepath.Join(dir, "truth.json")}
-	args = append(args, strings.Fields(c.flags)...)
-	if c.fault != "" {
-		args = append(args, "--fault", c.fault)
+	acltrace, serving := testenv.Built(t, "bin/acltrace"), testenv.Built(t, "bin/examples/serving")
+	type result struct {
+		output
+		err error
 	}
-	out := run(t, append(c.env, "ACLSIM_CLOCK="+c.clock), testenv.Built(t, "bin/acltrace"), args...)
-	if c.fault == "" && out.code != 0 {
-		t.Fatalf("the program ends with %d\n%s%s", out.code, out.text, out.errs)
+	results := make([]chan result, c.ranks())
+	for rank := range results {
+		args := []string{"record", "-q", "--sim", "--probe", c.probe, "-o", fmt.Sprintf("rank%d.aclt", rank), "--", serving, "--truth", fmt.Sprintf("rank%d.truth", rank)}
+		args = append(args, strings.Fields(c.flags)...)
+		if c.fault != "" {
+			args = append(args, "--fault", c.fault)
+		}
+		results[rank] = make(chan result, 1)
+		go func() {
+			out, err := runIn(dir, []string{"ACLSIM_CLOCK=" + c.clock, "RANK=" + strconv.Itoa(rank)}, acltrace, args...)
+			results[rank] <- result{out, err}
+		}()
 	}
-	b, err := os.ReadFile(filepath.Join(dir, "truth.json"))
-	if err != nil {
-		t.Fatalf("%v\n%s%s", err, out.text, out.errs)
+	var all []recording
+	for rank := range results {
+		r := <-results[rank]
+		if r.err != nil || c.fault == "" && r.code != 0 {
+			t.Fatalf("rank %d ends with %d, %v\n%s%s", rank, r.code, r.err, r.text, r.errs)
+		}
+		b, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("rank%d.truth", rank)))
+		if err != nil {
+			t.Fatalf("%v\n%s%s", err, r.text, r.errs)
+		}
+		all = append(all, recording{filepath.Join(dir, fmt.Sprintf("rank%d.aclt", rank)), parse(t, string(b))})
 	}
-	told = &truth{}
-	if err := json.Unmarshal(b, told); err != nil {
-		t.Fatalf("%v\n%s", err, b)
+	return all
+}
+
+// merge merges the traces of all ranks.
+func merge(t *testing.T, ranks []recording) string {
+	t.Helper()
+	job := filepath.Join(t.TempDir(), "job.aclt")
+	args := []string{"merge", "-o", job}
+	for _, r := range ranks {
+		args = append(args, r.trace)
 	}
-	return trace, told
+	if out := acltrace(t, args...); out.code != 0 {
+		t.Fatalf("merge ends with %d\n%s", out.code, out.errs)
+	}
+	return job
 }
 
 // uprobes skips the test on a machine without them.

@@ -1,9 +1,24 @@
 // Captured graphs. Attention runs in task groups: each run waits before attention until the task has its new arguments.
-#include "serving.h"
+#pragma once
 
-static Graph *current;
+#include "faults.h"
 
-static void describeOperators(bool on)
+namespace graphs {
+
+struct Update { // of an attention task
+	aclrtTaskGrp group;
+	void *word;       // the task waits until this is 1
+	aclrtEvent event; // or for this event
+};
+
+struct Graph {
+	aclmdlRI model;
+	std::vector<Update> updates; // by layer
+};
+
+inline Graph *current; // is captured
+
+inline void describeOperators(bool on)
 {
 	aclrtStreamAttrValue v = {};
 	v.cacheOpInfoSwitch = on;
@@ -11,7 +26,7 @@ static void describeOperators(bool on)
 }
 
 // The graph waits, and makes its next run wait again.
-static void awaitUpdate(const Update &u)
+inline void awaitUpdate(const Update &u)
 {
 	if (u.event) {
 		OK(aclrtStreamWaitEvent(streams.capture, u.event));
@@ -22,31 +37,26 @@ static void awaitUpdate(const Update &u)
 	OK(aclrtValueWrite(u.word, 0, 0, streams.capture));
 }
 
-namespace graphs {
-
-Graph *capturing() { return current; }
-
-Graph *capture(const std::function<void()> &body)
+inline Graph *capture(const std::function<void()> &body)
 {
-	Graph *g = new Graph{};
+	Graph *g = current = new Graph{};
 	queue.drain();
 	describeOperators(true);
 	OK(aclmdlRICaptureBegin(streams.capture, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
-	current = g;
-	truth::captures(g);
+	truth("graph", g);
 	body();
 	queue.drain();
-	faults::inject(Point::capture);
-	truth::captures(nullptr);
-	current = nullptr;
+	faults::inject(faults::Point::capture);
+	truth("captured");
 	describeOperators(false);
 	OK(aclmdlRICaptureEnd(streams.capture, &g->model));
+	current = nullptr;
 	return g;
 }
 
-void attentionTask(Graph &g, size_t layer, const std::function<void()> &op)
+inline void attentionTask(const std::function<void()> &op)
 {
-	Update u = {nullptr, nullptr, nullptr, layer};
+	Update u = {};
 	if (options.events) {
 		OK(aclrtCreateEventWithFlag(&u.event, ACL_EVENT_EXTERNAL));
 	} else {
@@ -65,52 +75,49 @@ void attentionTask(Graph &g, size_t layer, const std::function<void()> &op)
 	queue.drain();
 	if (group)
 		OK(aclmdlRICaptureTaskGrpEnd(streams.capture, &u.group));
-	else
-		faults::blamesKernel("aclnnFusedInferAttentionScoreV3");
-	g.updates.push_back(u);
+	current->updates.push_back(u);
 }
 
-void run(const Graph &g)
+inline void run(const Graph &g)
 {
 	queue.drain();
 	OK(aclmdlRIExecuteAsync(g.model, streams.main));
-	truth::ran(g);
+	truth("run", &g);
 }
 
-void update(const Graph &g, const std::function<void(aclrtStream, size_t)> &op)
+// Gives the tasks of the graph new arguments, and lets them go on. op launches on the update stream.
+inline void update(const Graph &g, const std::function<void(size_t layer)> &op)
 {
-	if (faults::now("update-late")) {
-		faults::blames(options.events ? "aclrtRecordEvent" : "aclrtValueWrite");
+	if (faults::now("update-late"))
 		hostWork(20000);
-	}
-	for (const Update &u : g.updates) {
-		size_t layer = faults::now("update-swapped") ? g.updates.size() - 1 - u.layer : u.layer;
+	bool swapped = faults::now("update-swapped"), twice = faults::now("update-count"), lost = faults::now("value-lost") || faults::now("event-lost");
+	for (size_t layer = 0; layer < g.updates.size(); layer++) {
+		const Update &u = g.updates[layer];
 		queue.drain();
-		truth::updates(true);
 		if (u.group) {
+			truth("update");
 			OK(aclmdlRICaptureTaskUpdateBegin(streams.update, u.group));
-			op(streams.update, layer);
-			if (faults::now("update-count")) {
-				faults::blamesKernel("aclnnFusedInferAttentionScoreV3");
-				op(streams.update, layer);
-			}
+			for (int i = 0; i <= twice; i++)
+				op(swapped ? g.updates.size() - 1 - layer : layer);
 			queue.drain();
 			OK(aclmdlRICaptureTaskUpdateEnd(streams.update));
+			truth("updated");
 		}
-		truth::updates(false);
-		if (layer != u.layer)
-			faults::blamesKernel("aclnnFusedInferAttentionScoreV3");
-		if (u.layer == 1 && (faults::now("value-lost") || faults::now("event-lost"))) {
-			faults::blames("aclmdlRIExecuteAsync", 0, "", u.word);
+		if (lost && layer == 1) {
+			if (u.word)
+				truth("named", u.word);
 			continue;
 		}
-		queue.push([=] {
-			if (u.event)
-				OK(aclrtRecordEvent(u.event, streams.update));
-			else
-				OK(aclrtValueWrite(u.word, 1, 0, streams.update));
-		});
+		queue.push([=] { OK(u.event ? aclrtRecordEvent(u.event, streams.update) : aclrtValueWrite(u.word, 1, 0, streams.update)); });
 	}
+}
+
+inline void destroy(const Graph &g)
+{
+	OK(aclmdlRIDestroy(g.model));
+	for (const Update &u : g.updates)
+		if (u.event)
+			OK(aclrtDestroyEvent(u.event));
 }
 
 } // namespace graphs

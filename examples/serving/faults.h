@@ -1,0 +1,235 @@
+// The faults of --fault: where each was reported, what must be named, the feature of acltrace that names it, and the flags that the program needs.
+// blame, where, stats and diff are commands, strict is replay --strict, merge is stats of merged ranks, none is no feature.
+#pragma once
+
+#include "memory.h"
+#include "operators.h"
+
+#include <csignal>
+
+namespace faults {
+
+enum class Point { start, capture, step, submit, engine }; // places of faults. The engine asks for its own by their names
+
+struct Fault {
+	const char *name, *reported, *named, *feature, *flags;
+	Point point;
+	void (*make)() = nullptr;
+	bool each = false; // in each step
+};
+
+// The code and the thread of the call must be named too.
+inline int named(int code)
+{
+	truth("named", code);
+	truth("named", threadId());
+	return code;
+}
+
+inline void failOnDevice(const char *list) { setenv("ACLSIM_FAULTS", list, 1); }
+
+inline char host[4 << 20];
+
+inline void never(void *) { pause(); }
+
+inline void captureCopy()
+{
+	truth("named", threadId());
+	std::thread([] {
+		OK(aclrtSetDevice(0));
+		named(aclrtMemcpy(buffers.lengths, 64, host, 64, ACL_MEMCPY_HOST_TO_DEVICE));
+	}).join();
+}
+
+inline void notifyLost()
+{
+	aclrtNotify n;
+	OK(aclrtCreateNotify(&n, 0));
+	OK(aclrtWaitAndResetNotify(n, streams.main, 0));
+}
+
+inline void waitTooShort()
+{
+	OK(aclrtLaunchHostFunc(streams.main, never, nullptr));
+	OK(aclrtSynchronizeStreamWithTimeout(streams.main, 50));
+}
+
+inline void leakStream()
+{
+	aclrtStream s;
+	OK(named(aclrtCreateStream(&s)));
+}
+
+inline void streamDestroyed()
+{
+	aclrtStream s;
+	OK(aclrtCreateStream(&s));
+	OK(aclrtDestroyStream(s));
+	OK(named(aclrtSynchronizeStream(s)));
+}
+
+inline void outOfMemory()
+{
+	void *p;
+	OK(named(aclrtMalloc(&p, size_t(1) << 45, ACL_MEM_MALLOC_HUGE_FIRST)));
+}
+
+inline void *freed()
+{
+	void *p = memory::device(8 << 20, "fault");
+	memory::deviceFree(p);
+	truth("named", p);
+	return p;
+}
+
+inline void overrun()
+{
+	truth("named", buffers.positions);
+	ops::fill(streams.main, buffers.positions, int64_t(1) << 30);
+}
+
+inline void graphStale()
+{
+	truth("named", buffers.wide);
+	memory::deviceFree(buffers.wide);
+}
+
+inline void blockShared()
+{
+	void *p = memory::block(4096, streams.main);
+	ops::fill(streams.side, p, 256);
+	memory::giveBack(p); // without memory::used(p, streams.side)
+	ops::copy(streams.main, memory::block(4096, streams.main), buffers.ids, 256);
+}
+
+inline void pinnedReused()
+{
+	void *p = memory::pinned(8192);
+	for (int i = 0; i < 2; i++) {
+		memset(p, i + 1, 8192);
+		OK(aclrtMemcpyAsync(buffers.blocks, 4096, p, 4096, ACL_MEMCPY_HOST_TO_DEVICE, streams.main));
+	}
+}
+
+inline void freedInFlight()
+{
+	void *p = memory::device(8 << 20, "fault");
+	ops::fill(streams.main, p, 256);
+	queue.drain();
+	memory::deviceFree(p);
+}
+
+inline void readEarly()
+{
+	queue.drain();
+	OK(aclrtMemcpy(host, 1024, buffers.hidden, 1024, ACL_MEMCPY_DEVICE_TO_HOST));
+}
+
+inline void longStep()
+{
+	queue.drain();
+	OK(aclrtSynchronizeStream(streams.main));
+	OK(aclrtMemcpy(host, sizeof host, caches[0], sizeof host, ACL_MEMCPY_DEVICE_TO_HOST));
+}
+
+inline void extraSync()
+{
+	queue.drain();
+	OK(aclrtSynchronizeDevice());
+}
+
+const Fault table[] = {
+	{"capture-sync", "vllm-ascend#6002, #10700", "aclrtSynchronizeStream", "blame", "", Point::capture, [] { named(aclrtSynchronizeStream(streams.capture)); }},
+	{"capture-copy", "vllm-ascend PR 14566, xLLM PR 604", "aclrtMemcpy", "blame", "", Point::capture, captureCopy},
+	{"capture-unjoined", "vllm-ascend#13792, xLLM#2284", "aclmdlRICaptureEnd 107025", "blame", "--side", Point::engine},
+	{"update-count", "sglang#24887", "aclnnFusedInferAttentionScoreV3", "blame", "", Point::engine},
+	{"update-swapped", "vllm-ascend#8370", "aclnnFusedInferAttentionScoreV3", "none", "", Point::engine},
+	{"captured-lengths", "vllm-ascend#6535", "aclnnFusedInferAttentionScoreV3", "none", "", Point::engine},
+	{"value-lost", "vllm-ascend PR 8354", "aclmdlRIExecuteAsync", "blame", "", Point::engine},
+	{"event-lost", "vllm-ascend PR 4233", "aclmdlRIExecuteAsync", "blame", "--events", Point::engine},
+	{"notify-lost", "class: a notify that nobody records", "aclrtWaitAndResetNotify", "blame", "", Point::step, notifyLost},
+	{"callback-stuck", "class: a callback that never returns", "aclrtLaunchCallback", "blame", "--helpers", Point::step,
+	 [] { OK(aclrtLaunchCallback(never, nullptr, ACL_CALLBACK_BLOCK, streams.main)); }},
+	{"function-stuck", "class: a function that never returns", "aclrtLaunchHostFunc", "blame", "", Point::step,
+	 [] { OK(aclrtLaunchHostFunc(streams.main, never, nullptr)); }},
+	{"wait-too-short", "vllm-ascend#13218", "aclrtLaunchHostFunc aclrtSynchronizeStreamWithTimeout", "blame", "", Point::step, waitTooShort},
+	{"no-context", "llama.cpp#9250", "aclrtCreateStream", "blame", "", Point::step, [] { std::thread(leakStream).join(); }},
+	{"stream-destroyed", "class: an object after its end", "aclrtSynchronizeStream aclrtDestroyStream", "blame", "", Point::step, streamDestroyed},
+	{"init-twice", "Mooncake#4026", "aclInit", "blame", "", Point::step, [] { OK(named(aclInit(nullptr))); }},
+	{"freed-twice", "class: an object after its end", "aclrtFree", "blame", "", Point::step, [] { OK(named(aclrtFree(freed()))); }},
+	{"bad-copy", "class: an argument that is refused", "aclrtMemcpy", "blame", "", Point::step,
+	 [] { OK(named(aclrtMemcpy(buffers.ids, 32, host, 64, ACL_MEMCPY_HOST_TO_DEVICE))); }},
+	{"out-of-memory", "vllm-ascend#13219", "aclrtMalloc", "blame", "", Point::step, outOfMemory},
+	{"overrun", "llama.cpp#15330", "aclnnInplaceFillScalar", "blame", "", Point::step, overrun},
+	{"used-after-free", "class: memory after its end", "aclnnInplaceCopy aclrtFree", "blame", "", Point::step,
+	 [] { ops::copy(streams.main, freed(), buffers.ids, 256); }},
+	{"graph-stale", "sglang#22218", "aclmdlRIExecuteAsync", "blame", "", Point::step, graphStale},
+	{"kernel-failed", "class: a kernel fails", "aclnnSwiGlu 507015", "blame", "--decode eager", Point::start,
+	 [] { failOnDevice("kernel:aclnnSwiGlu:30=507015"); }},
+	{"kernel-freed", "class: memory after its end", "aclnnArgMax", "where", "--decode eager", Point::start, [] { failOnDevice("kernel:aclnnArgMax:10=freed"); }},
+	{"kernel-timeout", "vllm-ascend#13218", "aclnnMatmul 507014", "blame", "--decode eager", Point::start, [] { failOnDevice("kernel:aclnnMatmul:90=timeout"); }},
+	{"copy-failed", "class: a copy fails", "aclrtMemcpyAsync", "blame", "--decode eager", Point::start, [] { failOnDevice("copy:60=507013"); }},
+	{"device-lost", "class: a device is lost", "507010", "blame", "--decode eager", Point::start, [] { failOnDevice("lost:500"); }},
+	{"join-lost", "class: a stream that nothing joins", "aclnnScatterPaKvCache race-between-streams", "strict", "--side --decode eager", Point::engine},
+	{"inputs-unordered", "vllm-ascend#5761", "aclrtMemcpyAsync race-between-streams", "strict", "--decode piecewise", Point::engine},
+	{"block-shared", "class: a block without record_stream", "aclnnInplaceCopy race-between-streams", "strict", "", Point::step, blockShared},
+	{"pinned-reused", "class: a pinned buffer before its copy", "aclrtMemcpyAsync host-buffer-reused", "strict", "", Point::step, pinnedReused},
+	{"freed-in-flight", "class: memory before its last use", "aclrtFree freed-in-flight", "strict", "", Point::submit, freedInFlight},
+	{"read-early", "vllm-ascend PR 3005", "aclrtMemcpy missing-synchronization", "strict", "", Point::submit, readEarly},
+	{"stream-leaked", "class: objects at the end", "aclrtCreateStream leak", "strict", "", Point::step, leakStream},
+	{"peer-unordered", "vllm-ascend PR 12202", "aclrtMemcpyAsync", "none", "--peer", Point::engine},
+	{"memory-grows", "vllm-ascend#6478", "memory_grows", "stats", "", Point::step, [] { memory::device(1 << 20, "leak"); }, true},
+	{"long-step", "class: a step is slow", "aclrtMemcpy", "stats", "", Point::step, longStep},
+	{"error-ignored", "class: a failed call that nobody checks", "aclrtQueryEventStatus", "stats", "", Point::step,
+	 [] { named(aclrtQueryEventStatus(nullptr, nullptr)); }},
+	{"killed", "class: the engine is killed", "SIGKILL", "blame", "", Point::submit, [] { kill(getpid(), SIGKILL); }},
+	{"host-slow", "vllm-ascend#6432", "own_time", "stats", "", Point::step, [] { hostWork(4000); }, true},
+	{"extra-sync", "vllm-ascend#8316", "aclrtSynchronizeDevice", "diff", "", Point::step, extraSync, true},
+	{"unfused", "class: a fusion is lost", "aclnnAddRmsNorm aclnnRmsNorm", "diff", "", Point::start, [] { options.unfused = true; }},
+	{"falls-eager", "vllm-ascend#14440, #16623", "graph", "diff", "", Point::start, [] { options.requests = 32; }},
+	{"update-late", "vllm-ascend#6432", "aclrtValueWrite", "none", "", Point::engine},
+	{"rank-late", "class: a rank is late", "rank 1", "merge", "--ranks 2", Point::step, [] { hostWork(options.rank ? 4000 : 0); }, true},
+	{"rank-missing", "vllm-ascend#13826, #9071", "HcclAllReduce", "none", "--ranks 2", Point::engine},
+};
+
+inline const Fault *chosen;
+inline size_t step; // of the engine
+
+inline void list()
+{
+	for (const Fault &f : table)
+		printf("%s\t%s\t%s\t%s\t%s\n", f.name, f.reported, f.named, f.feature, f.flags);
+}
+
+inline bool choose(const std::string &name)
+{
+	for (const Fault &f : table)
+		if (name == f.name)
+			chosen = &f;
+	return chosen;
+}
+
+// Whether the engine makes the fault here.
+inline bool is(const char *name)
+{
+	bool so = chosen && !strcmp(chosen->name, name);
+	if (so)
+		truth("fault");
+	return so;
+}
+
+inline bool now(const char *name) { return step == options.at && is(name); }
+
+// Makes the chosen fault if its place is here.
+inline void inject(Point p)
+{
+	static bool made;
+	bool inStep = p == Point::step || p == Point::submit;
+	if (!chosen || chosen->point != p || (!chosen->each && (made || (inStep && step != options.at))))
+		return;
+	made = true;
+	truth("fault");
+	chosen->make();
+}
+
+} // namespace faults

@@ -1,0 +1,158 @@
+// The threads of an engine beside the one that makes the steps.
+#pragma once
+
+#include "serving.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <thread>
+
+#include <pthread.h>
+
+// The simulator's virtual clock can't see that a task is handed to another thread: it begins there after it was handed over.
+extern "C" __attribute__((weak)) void aclsim_work(int64_t ns);
+extern "C" __attribute__((weak)) int64_t aclsim_now(void);
+
+inline int64_t now() { return aclsim_now ? aclsim_now() : 0; }
+
+inline void passUntil(int64_t t)
+{
+	const int64_t wakeUp = 1000; // ns
+	if (aclsim_work && t + wakeUp > now())
+		aclsim_work(t + wakeUp - now());
+}
+
+// The program's own time, also on a virtual clock.
+inline void hostWork(unsigned us)
+{
+	if (aclsim_work)
+		aclsim_work(int64_t(us) * 1000);
+	usleep(us);
+}
+
+// A thread that runs tasks in order. Before start, tasks run at once on the caller.
+class Worker {
+public:
+	void start(const char *name)
+	{
+		on = true;
+		thread = std::thread([this, name] {
+			pthread_setname_np(pthread_self(), name);
+			OK(aclrtSetDevice(0));
+			truth("thread", name, threadId());
+			loop();
+		});
+	}
+
+	void push(std::function<void()> task)
+	{
+		if (!on)
+			return task();
+		std::lock_guard<std::mutex> hold(lock);
+		tasks.push_back({std::move(task), now()});
+		changed.notify_all();
+	}
+
+	void drain() // waits until all tasks are done
+	{
+		if (!on)
+			return;
+		std::unique_lock<std::mutex> hold(lock);
+		changed.wait(hold, [&] { return tasks.empty() && !busy; });
+		passUntil(done);
+	}
+
+	void stop()
+	{
+		if (!on)
+			return;
+		push(nullptr);
+		thread.join();
+		on = false;
+		passUntil(done);
+	}
+
+private:
+	struct Task {
+		std::function<void()> run; // nullptr: no more tasks
+		int64_t at;                // time of its push
+	};
+
+	void loop()
+	{
+		std::unique_lock<std::mutex> hold(lock);
+		for (;;) {
+			changed.wait(hold, [&] { return !tasks.empty(); });
+			Task task = std::move(tasks.front());
+			tasks.pop_front();
+			if (!task.run)
+				return;
+			busy = true;
+			hold.unlock();
+			passUntil(task.at);
+			task.run();
+			hold.lock();
+			busy = false;
+			done = now();
+			changed.notify_all();
+		}
+	}
+
+	std::mutex lock;
+	std::condition_variable changed;
+	std::deque<Task> tasks;
+	bool busy = false, on = false;
+	int64_t done = 0; // time
+	std::thread thread;
+};
+
+// Never destroyed, like the file of the truth. The first launches, the second waits for outputs.
+inline Worker &queue = *new Worker, &output = *new Worker, &watchdog = *new Worker, &releases = *new Worker, &reports = *new Worker;
+inline std::atomic<bool> ending;
+
+inline void startThreads()
+{
+	if (options.queue)
+		queue.start("acl_thread");
+	if (!options.helpers)
+		return;
+	output.start("output_thread");
+	watchdog.start("watchdog");
+	releases.start("release_thread");
+	reports.start("report_thread");
+	reports.push([] { OK(aclrtSubscribeReport(static_cast<uint64_t>(pthread_self()), streams.main)); });
+	reports.drain();
+	reports.push([] {
+		while (!ending)
+			aclrtProcessReport(100); // nothing to report is a time-out, not a failure
+		OK(aclrtUnSubscribeReport(static_cast<uint64_t>(pthread_self()), streams.main));
+	});
+}
+
+inline void stopThreads()
+{
+	ending = true;
+	for (Worker *w : {&queue, &output, &watchdog, &releases, &reports})
+		w->stop();
+}
+
+inline aclrtEvent newEvent(uint32_t flag)
+{
+	aclrtEvent e;
+	OK(aclrtCreateEventExWithFlag(&e, flag));
+	return e;
+}
+
+// The watchdog queries the event until it is complete, and the release thread destroys it.
+inline void watch(aclrtEvent e)
+{
+	watchdog.push([=] {
+		aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+		while (options.helpers && status != ACL_EVENT_RECORDED_STATUS_COMPLETE) {
+			OK(aclrtQueryEventStatus(e, &status));
+			usleep(500);
+		}
+		releases.push([=] { OK(aclrtDestroyEvent(e)); });
+	});
+}
