@@ -9,7 +9,7 @@
 
 namespace faults {
 
-enum class Point { start, capture, step, submit, engine }; // places of faults. The engine asks for its own by their names
+enum class Point { start, capture, step, graph, submit, engine }; // places of faults. The engine asks for its own by their names
 
 struct Fault {
 	const char *name, *reported, *named, *feature, *flags;
@@ -57,7 +57,13 @@ inline void waitTooShort()
 inline void leakStream()
 {
 	aclrtStream s;
-	OK(named(aclrtCreateStream(&s)));
+	OK(aclrtCreateStream(&s));
+}
+
+inline void noContext()
+{
+	aclrtStream s;
+	std::thread([&] { OK(named(aclrtCreateStream(&s))); }).join();
 }
 
 inline void streamDestroyed()
@@ -153,7 +159,7 @@ const Fault table[] = {
 	{"function-stuck", "class: a function that never returns", "aclrtLaunchHostFunc", "blame", "", Point::step,
 	 [] { OK(aclrtLaunchHostFunc(streams.main, never, nullptr)); }},
 	{"wait-too-short", "vllm-ascend#13218", "aclrtLaunchHostFunc aclrtSynchronizeStreamWithTimeout", "blame", "", Point::step, waitTooShort},
-	{"no-context", "llama.cpp#9250", "aclrtCreateStream", "blame", "", Point::step, [] { std::thread(leakStream).join(); }},
+	{"no-context", "llama.cpp#9250", "aclrtCreateStream", "blame", "", Point::step, noContext},
 	{"stream-destroyed", "class: an object after its end", "aclrtSynchronizeStream aclrtDestroyStream", "blame", "", Point::step, streamDestroyed},
 	{"init-twice", "Mooncake#4026", "aclInit", "blame", "", Point::step, [] { OK(named(aclInit(nullptr))); }},
 	{"freed-twice", "class: an object after its end", "aclrtFree", "blame", "", Point::step, [] { OK(named(aclrtFree(freed()))); }},
@@ -163,10 +169,10 @@ const Fault table[] = {
 	{"overrun", "llama.cpp#15330", "aclnnInplaceFillScalar", "blame", "", Point::step, overrun},
 	{"used-after-free", "class: memory after its end", "aclnnInplaceCopy aclrtFree", "blame", "", Point::step,
 	 [] { ops::copy(streams.main, freed(), buffers.ids, 256); }},
-	{"graph-stale", "sglang#22218", "aclmdlRIExecuteAsync", "blame", "", Point::step, graphStale},
+	{"graph-stale", "sglang#22218", "aclmdlRIExecuteAsync", "blame", "", Point::graph, graphStale},
 	{"kernel-failed", "class: a kernel fails", "aclnnSwiGlu 507015", "blame", "--decode eager", Point::start,
 	 [] { failOnDevice("kernel:aclnnSwiGlu:30=507015"); }},
-	{"kernel-freed", "class: memory after its end", "aclnnArgMax", "where", "--decode eager", Point::start, [] { failOnDevice("kernel:aclnnArgMax:10=freed"); }},
+	{"kernel-freed", "class: memory after its end", "aclnnSwiGlu", "where", "--decode eager", Point::start, [] { failOnDevice("kernel:aclnnSwiGlu:10=freed"); }},
 	{"kernel-timeout", "vllm-ascend#13218", "aclnnMatmul 507014", "blame", "--decode eager", Point::start, [] { failOnDevice("kernel:aclnnMatmul:90=timeout"); }},
 	{"copy-failed", "class: a copy fails", "aclrtMemcpyAsync", "blame", "--decode eager", Point::start, [] { failOnDevice("copy:60=507013"); }},
 	{"device-lost", "class: a device is lost", "507010", "blame", "--decode eager", Point::start, [] { failOnDevice("lost:500"); }},
@@ -218,14 +224,22 @@ inline bool is(const char *name)
 	return so;
 }
 
-inline bool now(const char *name) { return step == options.at && is(name); }
+// The same, in the step of the fault: the first one from options.at with such a place.
+inline bool now(const char *name)
+{
+	static size_t in = SIZE_MAX;
+	bool so = step >= options.at && step <= in && is(name);
+	if (so)
+		in = step;
+	return so;
+}
 
 // Makes the chosen fault if its place is here.
 inline void inject(Point p)
 {
 	static bool made;
-	bool inStep = p == Point::step || p == Point::submit;
-	if (!chosen || chosen->point != p || (!chosen->each && (made || (inStep && step != options.at))))
+	bool early = p > Point::capture && step < options.at;
+	if (!chosen || chosen->point != p || (!chosen->each && (made || early)))
 		return;
 	made = true;
 	truth("fault");

@@ -81,6 +81,7 @@ inline void attentionTask(const std::function<void()> &op)
 inline void run(const Graph &g)
 {
 	queue.drain();
+	faults::inject(faults::Point::graph);
 	OK(aclmdlRIExecuteAsync(g.model, streams.main));
 	truth("run", &g);
 }

@@ -51,8 +51,8 @@ type truth struct {
 }
 
 type stream struct {
-	handle, role, id string
-	launches         counts // outside graphs
+	handle, role string
+	launches     counts // outside graphs
 }
 
 type step struct {
@@ -88,7 +88,7 @@ func parse(t *testing.T, text string) *truth {
 		case "thread":
 			x.threads[f[1]] = number(2)
 		case "stream":
-			x.streams = append(x.streams, stream{handle: f[1], role: f[2], id: f[3], launches: counts{}})
+			x.streams = append(x.streams, stream{handle: f[1], role: f[2], launches: counts{}})
 		case "allocate":
 			allocated[f[1]] = allocation{uint64(number(2)), f[3]}
 		case "free":
