@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -328,7 +329,7 @@ func (t *Thread) syncEvent(h acl.Event, limit time.Duration) acl.Error {
 	t.sim.Clock.Reach(&t.HostThread, m.Time)
 	t.sim.Waited(&t.HostThread, since)
 	t.sim.Strict.Knows(&t.Strict, &m.Known)
-	return t.result(m.Failure)
+	return t.result(cmp.Or(m.Failure, t.sim.lost(ev.Device)))
 }
 
 // stamp returns the device time of an event.

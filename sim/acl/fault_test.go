@@ -71,6 +71,12 @@ func TestFaults(t *testing.T) {
 	e.ok(launch())
 	e.want(acl.ACL_ERROR_RT_LOST_HEARTBEAT, launch())
 	e.want(acl.ACL_ERROR_RT_LOST_HEARTBEAT, launch())
+
+	// A wait for an event of a lost device never returned.
+	var ev acl.Event
+	e.ok(e.th.CreateEvent(&ev))
+	e.ok(e.th.RecordEvent(ev, 0))
+	e.want(acl.ACL_ERROR_RT_LOST_HEARTBEAT, e.th.SynchronizeEventWithTimeout(ev, 10_000))
 }
 
 func TestFaultsThatMakeNoSense(t *testing.T) {

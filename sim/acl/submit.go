@@ -146,6 +146,14 @@ func (s *Sim) outOfMemory() *fail.Failure {
 	return nil
 }
 
+// lost returns the failure of a lost device, nil for a device that works.
+func (s *Sim) lost(d *device.Device) *fail.Failure {
+	if !s.of(d).lost.Load() {
+		return nil
+	}
+	return status.Failed(acl.ACL_ERROR_RT_LOST_HEARTBEAT, "injected fault: device %d was lost", d.ID)
+}
+
 // spoil applies a planned fault to a task.
 func (s *Sim) spoil(d *device.Device, k *device.Task) {
 	if s.opts.Faults == nil {
@@ -154,10 +162,10 @@ func (s *Sim) spoil(d *device.Device, k *device.Task) {
 	if s.opts.Faults.Hit(fault.LostDevice, "") != nil {
 		s.of(d).lost.Store(true)
 	}
-	if s.of(d).lost.Load() {
-		k.Begin = nil
-		k.Run = func(s *device.Stream) (time.Duration, *fail.Failure) {
-			return 0, status.Failed(acl.ACL_ERROR_RT_LOST_HEARTBEAT, "injected fault: device %d was lost", d.ID)
+	if f := s.lost(d); f != nil {
+		if !k.Always { // others wait for it
+			k.Begin = nil
+			k.Run = func(*device.Stream) (time.Duration, *fail.Failure) { return 0, f }
 		}
 		return
 	}
