@@ -404,6 +404,13 @@ func taskText(t *format.TaskID) string {
 
 // AccessText describes an access.
 func AccessText(a *blame.Access) string {
+	if a.Captured {
+		return accessText(a) + ", when its graph runs"
+	}
+	return accessText(a)
+}
+
+func accessText(a *blame.Access) string {
 	what := a.Func
 	if a.Kernel != "" {
 		what = a.Kernel

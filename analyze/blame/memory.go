@@ -98,6 +98,8 @@ type Access struct {
 	Offset uint64 `json:"offset"`         // offset of the first accessed byte, or of the copied address
 	Size   uint64 `json:"size,omitempty"` // accessed bytes, 0 if only the kernel determines it
 	Via    string `json:"via,omitempty"`  // memory that holds the address, if it was not an argument
+	// Captured is true if the call gave its task to a graph, or changed one there. It accesses the memory when the graph runs.
+	Captured bool `json:"captured,omitempty"`
 }
 
 const (
@@ -121,7 +123,7 @@ func follow(r *format.Reader, m *api.Model, targets []*timeline.Object, until in
 		}
 		e, hits := s.Apply(r.ProcessOf(c.Thread), c)
 		for _, h := range hits {
-			a := Access{Call: *describe(r, m, e), How: h.Kind.String(), Offset: h.Offset, Size: h.Size}
+			a := Access{Call: *describe(r, m, e), How: h.Kind.String(), Offset: h.Offset, Size: h.Size, Captured: e.Captured != nil}
 			switch h.Kind {
 			case access.Names:
 				a.How = MayChange

@@ -193,7 +193,7 @@ const Fault table[] = {
 	{"extra-sync", "vllm-ascend#8316", "aclrtSynchronizeDevice", "diff", "", Point::step, extraSync, true},
 	{"unfused", "class: a fusion is lost", "aclnnAddRmsNorm aclnnRmsNorm", "diff", "", Point::start, [] { options.unfused = true; }},
 	{"falls-eager", "vllm-ascend#14440, #16623", "graph", "diff", "", Point::start, [] { options.requests = 32; }},
-	{"update-late", "vllm-ascend#6432", "aclrtValueWrite", "none", "", Point::engine},
+	{"update-late", "vllm-ascend#6432", "aclmdlRICaptureTaskUpdateBegin aclmdlRIExecuteAsync", "stats", "", Point::engine},
 	{"rank-late", "class: a rank is late", "rank 1", "merge", "--ranks 2", Point::step, [] { hostWork(options.rank ? 4000 : 0); }, true},
 	{"rank-missing", "vllm-ascend#13826, #9071", "HcclAllReduce", "none", "--ranks 2", Point::engine},
 };
