@@ -58,6 +58,11 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 			rows.add(label("message", i), "%s", line)
 		}
 	}
+	for i := range rep.Behind {
+		x := &rep.Behind[i]
+		rows.add(label("behind", i), "rank %d called %d of the %s that rank %d called on communicator %s. Next is %s, call %d of rank %d", x.Rank, x.Called,
+			human.Plural(x.Of, "collective"), x.Other, x.Comm, x.Func, x.Call, x.Other)
+	}
 	for i := range rep.Hints {
 		rows.add(label("named", i), "%s", hintText(&rep.Hints[i]))
 	}

@@ -15,6 +15,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/acltrace/acltrace/analyze/ranks"
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
@@ -134,8 +135,10 @@ type Report struct {
 	Cause    *Cause      `json:"-"`                       // earlier call that made the failed call invalid, nil if unknown
 	History  []Lifetime  `json:"history,omitempty"`       // allocations of the first suspect
 	Died     []Died      `json:"died,omitempty"`          // processes killed by a signal
-	Lost     uint64      `json:"lost_calls,omitempty"`    // missing calls before the failure, with those left out on request
-	Unknown  []Unknown   `json:"-"`                       // facts that are missing from the trace
+	// Behind are the ranks that called fewer collectives than others, if a wait never returned or timed out.
+	Behind  []ranks.Behind `json:"behind,omitempty"`
+	Lost    uint64         `json:"lost_calls,omitempty"` // missing calls before the failure, with those left out on request
+	Unknown []Unknown      `json:"-"`                    // facts that are missing from the trace
 }
 
 // Lifetime is an allocation's life up to the failure.
@@ -183,7 +186,7 @@ func Blame(r *format.Reader, m *api.Model, o *Options) (*Report, error) {
 	b := &blamer{r: r, m: m, o: o, rep: &Report{Trace: r.Path(), Host: meta.Host, Argv: meta.Argv, Acltrace: meta.Tracer.Version,
 		Runtime: meta.Device.Runtime, Driver: meta.Device.DriverVersion, Device: meta.Device.Name, Begun: meta.StartWall}, habits: habits{}, stacks: newStacks(r),
 		wanted: map[uint64][]*Call{}, signals: signals{}, graphs: graphs{}, causes: newCauses(m)}
-	for _, step := range []func() error{b.died, b.find, b.parseReport, b.flight, b.arguments, b.judge, b.past, b.odds} {
+	for _, step := range []func() error{b.died, b.find, b.behind, b.parseReport, b.flight, b.arguments, b.judge, b.past, b.odds} {
 		if err := step(); err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acltrace/acltrace/analyze/ranks"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
 )
@@ -81,4 +82,12 @@ func (b *blamer) died() error {
 		return cmp.Compare(x.EndNS, y.EndNS)
 	})
 	return nil
+}
+
+// behind finds the ranks that did not call a collective that others called, if a wait failed: it may wait for them.
+func (b *blamer) behind() (err error) {
+	if b.failure != nil && (b.failure.Flags&format.Unfinished != 0 || b.waitFailed()) {
+		b.rep.Behind, err = ranks.FindBehind(b.r, b.m)
+	}
+	return err
 }

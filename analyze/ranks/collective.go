@@ -1,8 +1,8 @@
 // Package ranks compares and merges traces from a job's ranks.
 //
 // Merge aligns the clocks, first by the wall clocks and then by the collectives that all ranks have, and writes one
-// trace. Compare reads a merged trace and reports which rank the others waited for. acltrace merge calls Merge, and
-// package stats calls Compare. Memory does not grow with the call count. The package never changes the traces that
+// trace. Compare reads a merged trace and reports which rank the others waited for, FindBehind which rank did not call a
+// collective. acltrace merge calls Merge, package stats Compare, package blame FindBehind. Memory does not grow with the call count. The package never changes the traces that
 // it reads.
 package ranks
 
@@ -25,6 +25,7 @@ type Key struct {
 // A meeting is one rank's part of a collective.
 type meeting struct {
 	fn      *api.Func
+	call    uint64
 	start   int64 // when the call began
 	done    int64 // when its work had ended, unseen if not known
 	process uint32
@@ -131,7 +132,7 @@ func (l *walker) call(h *timeline.HostCall, k *timeline.Task) error {
 	if c == nil {
 		return nil
 	}
-	l.open[h.Thread] = &pending{meeting: meeting{fn: h.Fn, start: h.Start, process: process}, comm: c, n: c.n, end: h.End}
+	l.open[h.Thread] = &pending{meeting: meeting{fn: h.Fn, call: h.Index, start: h.Start, process: process}, comm: c, n: c.n, end: h.End}
 	c.n++
 	return nil
 }

@@ -1,5 +1,5 @@
 // The faults of --fault: where each was reported, what must be named, the feature of acltrace that names it, and the flags that the program needs.
-// blame, where, stats and diff are commands, strict is replay --strict, merge is stats of merged ranks, none is no feature.
+// blame, where, stats and diff are commands, strict is replay --strict, merge and ranks are stats and blame of merged ranks, none is no feature.
 #pragma once
 
 #include "memory.h"
@@ -195,7 +195,7 @@ const Fault table[] = {
 	{"falls-eager", "vllm-ascend#14440, #16623", "graph", "diff", "", Point::start, [] { options.requests = 32; }},
 	{"update-late", "vllm-ascend#6432", "aclmdlRICaptureTaskUpdateBegin aclmdlRIExecuteAsync", "stats", "", Point::engine},
 	{"rank-late", "class: a rank is late", "rank 1", "merge", "--ranks 2", Point::step, [] { hostWork(options.rank ? 4000 : 0); }, true},
-	{"rank-missing", "vllm-ascend#13826, #9071", "HcclAllReduce", "none", "--ranks 2", Point::engine},
+	{"rank-missing", "vllm-ascend#13826, #9071", "HcclAllReduce rank_1_called", "ranks", "--ranks 2", Point::engine},
 };
 
 inline const Fault *chosen;

@@ -92,6 +92,9 @@ var features = map[string]func(t *testing.T, c *config, f *fault, ranks []record
 			t.Errorf("diff ends with %d", out.code)
 		}
 	},
+	"ranks": func(t *testing.T, c *config, f *fault, ranks []recording) {
+		f.check(t, acltrace(t, "blame", merge(t, ranks)), ranks)
+	},
 	"merge": func(t *testing.T, c *config, f *fault, ranks []recording) {
 		f.check(t, acltrace(t, "stats", merge(t, ranks)), ranks)
 	},
