@@ -94,20 +94,16 @@ inline void storeKeys(aclrtStream s, size_t l, int64_t n)
 	       tensor(cache + CACHE_SLOTS * HIDDEN * 2, all), nullptr, nullptr, nullptr, const_cast<char *>("Norm"), const_cast<char *>("None"), nullptr, nullptr);
 }
 
-inline void storeKeysAside(aclrtStream s, size_t l, int64_t n)
-{
-	order(layers[l].fork, s, streams.side);
-	storeKeys(streams.side, l, n);
-	if (graphs::current && l == 1 && faults::is("capture-unjoined"))
-		return;
-	order(layers[l].join, streams.side, s, graphs::current || l != 1 || !faults::now("join-lost"));
-}
-
 inline void beforeAttention(aclrtStream s, size_t l, int64_t n)
 {
 	norm(s, layers[l].norm1, n);
 	matmul(s, buffers.normed, layers[l].qkv, buffers.qkv, n, HIDDEN, 3 * HIDDEN);
-	options.side ? storeKeysAside(s, l, n) : storeKeys(s, l, n);
+	if (!options.side)
+		return storeKeys(s, l, n);
+	order(layers[l].fork, s, streams.side);
+	storeKeys(streams.side, l, n);
+	if (l != 1 || !graphs::current || !faults::is("capture-unjoined"))
+		order(layers[l].join, streams.side, s, l != 1 || graphs::current || !faults::now("join-lost"));
 }
 
 inline void attention(aclrtStream s, size_t l, int64_t n)
@@ -154,10 +150,7 @@ inline Of partOn(aclrtStream s, int64_t n)
 	};
 }
 
-inline Of attentionOn(aclrtStream s, int64_t n)
-{
-	return [=](size_t l) { attention(s, l, n); };
-}
+inline Of attentionOn(aclrtStream s, int64_t n) { return [=](size_t l) { attention(s, l, n); }; }
 
 inline void runEager(aclrtStream s, int64_t n) { forward(partOn(s, n), attentionOn(s, n)); }
 
@@ -294,14 +287,6 @@ inline void run()
 	output.drain();
 	OK(aclrtSynchronizeStream(streams.main));
 	alarm(0);
-}
-
-// The call marks the moment in a trace.
-inline void lookAtMemory()
-{
-	size_t unused, total;
-	OK(aclrtGetMemInfo(ACL_HBM_MEM, &unused, &total));
-	truth("live");
 }
 
 inline void end()

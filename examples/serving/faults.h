@@ -29,6 +29,9 @@ inline int named(int code)
 inline void failOnDevice(const char *list) { setenv("ACLSIM_FAULTS", list, 1); }
 
 inline char host[4 << 20];
+inline aclrtStream other;
+inline aclrtNotify lost;
+inline void *block;
 
 inline void never(void *) { pause(); }
 
@@ -41,107 +44,37 @@ inline void captureCopy()
 	}).join();
 }
 
-inline void notifyLost()
-{
-	aclrtNotify n;
-	OK(aclrtCreateNotify(&n, 0));
-	OK(aclrtWaitAndResetNotify(n, streams.main, 0));
-}
-
-inline void waitTooShort()
-{
-	OK(aclrtLaunchHostFunc(streams.main, never, nullptr));
-	OK(aclrtSynchronizeStreamWithTimeout(streams.main, 50));
-}
-
-inline void leakStream()
-{
-	aclrtStream s;
-	OK(aclrtCreateStream(&s));
-}
-
-inline void noContext()
-{
-	aclrtStream s;
-	std::thread([&] { OK(named(aclrtCreateStream(&s))); }).join();
-}
-
-inline void streamDestroyed()
-{
-	aclrtStream s;
-	OK(aclrtCreateStream(&s));
-	OK(aclrtDestroyStream(s));
-	OK(named(aclrtSynchronizeStream(s)));
-}
-
-inline void outOfMemory()
-{
-	void *p;
-	OK(named(aclrtMalloc(&p, size_t(1) << 45, ACL_MEM_MALLOC_HUGE_FIRST)));
-}
-
 inline void *freed()
 {
-	void *p = memory::device(8 << 20, "fault");
-	memory::deviceFree(p);
-	truth("named", p);
-	return p;
-}
-
-inline void overrun()
-{
-	truth("named", buffers.positions);
-	ops::fill(streams.main, buffers.positions, int64_t(1) << 30);
-}
-
-inline void graphStale()
-{
-	truth("named", buffers.wide);
-	memory::deviceFree(buffers.wide);
+	block = memory::device(8 << 20, "fault");
+	memory::deviceFree(block);
+	truth("named", block);
+	return block;
 }
 
 inline void blockShared()
 {
-	void *p = memory::block(4096, streams.main);
-	ops::fill(streams.side, p, 256);
-	memory::giveBack(p); // without memory::used(p, streams.side)
+	block = memory::block(4096, streams.main);
+	ops::fill(streams.side, block, 256);
+	memory::giveBack(block); // without memory::used(block, streams.side)
 	ops::copy(streams.main, memory::block(4096, streams.main), buffers.ids, 256);
 }
 
 inline void pinnedReused()
 {
-	void *p = memory::pinned(8192);
+	block = memory::pinned(8192);
 	for (int i = 0; i < 2; i++) {
-		memset(p, i + 1, 8192);
-		OK(aclrtMemcpyAsync(buffers.blocks, 4096, p, 4096, ACL_MEMCPY_HOST_TO_DEVICE, streams.main));
+		memset(block, i + 1, 8192);
+		OK(aclrtMemcpyAsync(buffers.blocks, 4096, block, 4096, ACL_MEMCPY_HOST_TO_DEVICE, streams.main));
 	}
 }
 
 inline void freedInFlight()
 {
-	void *p = memory::device(8 << 20, "fault");
-	ops::fill(streams.main, p, 256);
+	block = memory::device(8 << 20, "fault");
+	ops::fill(streams.main, block, 256);
 	queue.drain();
-	memory::deviceFree(p);
-}
-
-inline void readEarly()
-{
-	queue.drain();
-	OK(aclrtMemcpy(host, 1024, buffers.hidden, 1024, ACL_MEMCPY_DEVICE_TO_HOST));
-}
-
-inline void longStep()
-{
-	queue.drain();
-	OK(aclrtSynchronizeStream(streams.main));
-	OK(aclrtMemcpy(host, sizeof host, caches[0], sizeof host, ACL_MEMCPY_DEVICE_TO_HOST));
-}
-
-inline void extraSync()
-{
-	queue.drain();
-	OK(aclrtSynchronizeDevice());
+	memory::deviceFree(block);
 }
 
 const Fault table[] = {
@@ -153,23 +86,30 @@ const Fault table[] = {
 	{"captured-lengths", "vllm-ascend#6535", "aclnnFusedInferAttentionScoreV3", "none", "", Point::engine},
 	{"value-lost", "vllm-ascend PR 8354", "aclmdlRIExecuteAsync", "blame", "", Point::engine},
 	{"event-lost", "vllm-ascend PR 4233", "aclmdlRIExecuteAsync", "blame", "--events", Point::engine},
-	{"notify-lost", "class: a notify that nobody records", "aclrtWaitAndResetNotify", "blame", "", Point::step, notifyLost},
+	{"notify-lost", "class: a notify that nobody records", "aclrtWaitAndResetNotify", "blame", "", Point::step,
+	 [] { OK(aclrtCreateNotify(&lost, 0)), OK(aclrtWaitAndResetNotify(lost, streams.main, 0)); }},
 	{"callback-stuck", "class: a callback that never returns", "aclrtLaunchCallback", "blame", "--helpers", Point::step,
 	 [] { OK(aclrtLaunchCallback(never, nullptr, ACL_CALLBACK_BLOCK, streams.main)); }},
 	{"function-stuck", "class: a function that never returns", "aclrtLaunchHostFunc", "blame", "", Point::step,
 	 [] { OK(aclrtLaunchHostFunc(streams.main, never, nullptr)); }},
-	{"wait-too-short", "vllm-ascend#13218", "aclrtLaunchHostFunc aclrtSynchronizeStreamWithTimeout", "blame", "", Point::step, waitTooShort},
-	{"no-context", "llama.cpp#9250", "aclrtCreateStream", "blame", "", Point::step, noContext},
-	{"stream-destroyed", "class: an object after its end", "aclrtSynchronizeStream aclrtDestroyStream", "blame", "", Point::step, streamDestroyed},
+	{"wait-too-short", "vllm-ascend#13218", "aclrtLaunchHostFunc aclrtSynchronizeStreamWithTimeout", "blame", "", Point::step,
+	 [] { OK(aclrtLaunchHostFunc(streams.main, never, nullptr)), OK(aclrtSynchronizeStreamWithTimeout(streams.main, 50)); }},
+	{"no-context", "llama.cpp#9250", "aclrtCreateStream", "blame", "", Point::step,
+	 [] { std::thread([] { OK(named(aclrtCreateStream(&other))); }).join(); }},
+	{"stream-destroyed", "class: an object after its end", "aclrtSynchronizeStream aclrtDestroyStream", "blame", "", Point::step,
+	 [] { OK(aclrtCreateStream(&other)), OK(aclrtDestroyStream(other)), OK(named(aclrtSynchronizeStream(other))); }},
 	{"init-twice", "Mooncake#4026", "aclInit", "blame", "", Point::step, [] { OK(named(aclInit(nullptr))); }},
 	{"freed-twice", "class: an object after its end", "aclrtFree", "blame", "", Point::step, [] { OK(named(aclrtFree(freed()))); }},
 	{"bad-copy", "class: an argument that is refused", "aclrtMemcpy", "blame", "", Point::step,
 	 [] { OK(named(aclrtMemcpy(buffers.ids, 32, host, 64, ACL_MEMCPY_HOST_TO_DEVICE))); }},
-	{"out-of-memory", "vllm-ascend#13219", "aclrtMalloc", "blame", "", Point::step, outOfMemory},
-	{"overrun", "llama.cpp#15330", "aclnnInplaceFillScalar", "blame", "", Point::step, overrun},
+	{"out-of-memory", "vllm-ascend#13219", "aclrtMalloc", "blame", "", Point::step,
+	 [] { OK(named(aclrtMalloc(&block, size_t(1) << 45, ACL_MEM_MALLOC_HUGE_FIRST))); }},
+	{"overrun", "llama.cpp#15330", "aclnnInplaceFillScalar", "blame", "", Point::step,
+	 [] { truth("named", buffers.positions), ops::fill(streams.main, buffers.positions, int64_t(1) << 30); }},
 	{"used-after-free", "class: memory after its end", "aclnnInplaceCopy aclrtFree", "blame", "", Point::step,
 	 [] { ops::copy(streams.main, freed(), buffers.ids, 256); }},
-	{"graph-stale", "sglang#22218", "aclmdlRIExecuteAsync", "blame", "", Point::graph, graphStale},
+	{"graph-stale", "sglang#22218", "aclmdlRIExecuteAsync", "blame", "", Point::graph,
+	 [] { truth("named", buffers.wide), memory::deviceFree(buffers.wide); }},
 	{"kernel-failed", "class: a kernel fails", "aclnnSwiGlu 507015", "blame", "--decode eager", Point::start,
 	 [] { failOnDevice("kernel:aclnnSwiGlu:30=507015"); }},
 	{"kernel-freed", "class: memory after its end", "aclnnSwiGlu", "where", "--decode eager", Point::start, [] { failOnDevice("kernel:aclnnSwiGlu:10=freed"); }},
@@ -181,16 +121,20 @@ const Fault table[] = {
 	{"block-shared", "class: a block without record_stream", "aclnnInplaceCopy race-between-streams", "strict", "", Point::step, blockShared},
 	{"pinned-reused", "class: a pinned buffer before its copy", "aclrtMemcpyAsync host-buffer-reused", "strict", "", Point::step, pinnedReused},
 	{"freed-in-flight", "class: memory before its last use", "aclrtFree freed-in-flight", "strict", "", Point::submit, freedInFlight},
-	{"read-early", "vllm-ascend PR 3005", "aclrtMemcpy missing-synchronization", "strict", "", Point::submit, readEarly},
-	{"stream-leaked", "class: objects at the end", "aclrtCreateStream leak", "strict", "", Point::step, leakStream},
+	{"read-early", "vllm-ascend PR 3005", "aclrtMemcpy missing-synchronization", "strict", "", Point::submit,
+	 [] { queue.drain(), OK(aclrtMemcpy(host, 1024, buffers.hidden, 1024, ACL_MEMCPY_DEVICE_TO_HOST)); }},
+	{"stream-leaked", "class: objects at the end", "aclrtCreateStream leak", "strict", "", Point::step,
+	 [] { OK(aclrtCreateStream(&other)); }},
 	{"peer-unordered", "vllm-ascend PR 12202", "aclrtMemcpyAsync", "none", "--peer", Point::engine},
 	{"memory-grows", "vllm-ascend#6478", "memory_grows", "stats", "", Point::step, [] { memory::device(1 << 20, "leak"); }, true},
-	{"long-step", "class: a step is slow", "aclrtMemcpy", "stats", "", Point::step, longStep},
+	{"long-step", "class: a step is slow", "aclrtMemcpy", "stats", "", Point::step,
+	 [] { queue.drain(), OK(aclrtSynchronizeStream(streams.main)), OK(aclrtMemcpy(host, sizeof host, caches[0], sizeof host, ACL_MEMCPY_DEVICE_TO_HOST)); }},
 	{"error-ignored", "class: a failed call that nobody checks", "aclrtQueryEventStatus", "stats", "", Point::step,
 	 [] { named(aclrtQueryEventStatus(nullptr, nullptr)); }},
 	{"killed", "class: the engine is killed", "SIGKILL", "blame", "", Point::submit, [] { kill(getpid(), SIGKILL); }},
 	{"host-slow", "vllm-ascend#6432", "own_time", "stats", "", Point::step, [] { hostWork(4000); }, true},
-	{"extra-sync", "vllm-ascend#8316", "aclrtSynchronizeDevice", "diff", "", Point::step, extraSync, true},
+	{"extra-sync", "vllm-ascend#8316", "aclrtSynchronizeDevice", "diff", "", Point::step,
+	 [] { queue.drain(), OK(aclrtSynchronizeDevice()); }, true},
 	{"unfused", "class: a fusion is lost", "aclnnAddRmsNorm aclnnRmsNorm", "diff", "", Point::start, [] { options.unfused = true; }},
 	{"falls-eager", "vllm-ascend#14440, #16623", "graph", "diff", "", Point::start, [] { options.requests = 32; }},
 	{"update-late", "vllm-ascend#6432", "aclmdlRICaptureTaskUpdateBegin aclmdlRIExecuteAsync", "stats", "", Point::engine},

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/zlib"
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -76,16 +75,26 @@ var readers = map[string]func(t *testing.T, path string, told *truth) *exported{
 func checkExports(t *testing.T, trace string, s *stats.Stats, told *truth, steps []step) {
 	t.Helper()
 	want := newExported()
-	names := map[string]string{} // of streams, by their numbers in the order of creation
+	names := map[string]string{} // of streams, by object
 	for _, x := range s.Streams {
 		names[x.Object] = x.Stream
+	}
+	var objects []string // of the program's streams, in the order of their creation; the other process uses another function
+	for line := range strings.Lines(acltrace(t, "cat", "--json", "--func", "aclrtCreateStreamWithConfig", trace).text) {
+		var call struct {
+			Objects struct{ Stream struct{ ID int } }
+		}
+		if err := json.Unmarshal([]byte(line), &call); err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, "stream#"+strconv.Itoa(call.Objects.Stream.ID))
 	}
 	for i, s := range steps {
 		want.steps[i] = s.eager.sum() + s.inGraphs.sum()
 	}
 	for i, x := range told.streams {
 		if len(x.launches) > 0 {
-			want.kernels[names[fmt.Sprintf("stream#%d", i+1)]] = x.launches
+			want.kernels[names[objects[i]]] = x.launches
 		}
 	}
 	for format, read := range readers {
