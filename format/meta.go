@@ -314,6 +314,8 @@ type Merged struct {
 	ErrorNS int64 `json:"error_ns,omitempty"`
 	// Matched is the number of collectives that bound its clock.
 	Matched int `json:"matched"`
+	// Same is true if an earlier rank ran on the same machine, so that both have the same clock.
+	Same bool `json:"same_clock,omitempty"`
 }
 
 // RankVariables are the environment variables in which launchers pass the rank; the first one that is set counts.

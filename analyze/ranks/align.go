@@ -111,6 +111,7 @@ type clock struct {
 	knots   []knot
 	matched int
 	err     int64 // greatest error in nanoseconds, 0 if no collective was matched
+	same    bool  // the clock of an earlier rank
 }
 
 // A knot is a correction to add, besides shift, at a time on the rank's clock.
@@ -119,6 +120,15 @@ type knot struct{ at, add int64 }
 // time converts the rank's time to the job's.
 func (c *clock) time(t int64) int64 {
 	return t + c.shift + c.add(t)
+}
+
+// later returns the clock of a rank with times of the same clock, whose time 0 is that much later.
+func (c *clock) later(by int64) clock {
+	x := clock{shift: c.shift + by, matched: c.matched, err: c.err, same: true}
+	for _, k := range c.knots {
+		x.knots = append(x.knots, knot{k.at - by, k.add})
+	}
+	return x
 }
 
 func (c *clock) add(t int64) int64 {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -73,6 +74,12 @@ func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions)
 		}
 	}
 	clocks := align(parts, shifts)
+	for i, k := range order {
+		first := slices.IndexFunc(order, func(j int) bool { return sameClock(readers[j].Meta(), readers[k].Meta(), m) })
+		if first >= 0 && first < i {
+			clocks[i] = clocks[first].later(readers[k].Meta().StartMono - readers[order[first]].Meta().StartMono)
+		}
+	}
 	meta := *readers[order[0]].Meta()
 	meta.UUID, meta.StartWall, meta.EndNS, meta.Merged = format.NewUUID(), begin, 0, nil
 	meta.StartMono, meta.Replayable = 0, false
@@ -83,7 +90,7 @@ func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions)
 	for i, k := range order {
 		r, c := readers[k], &clocks[i]
 		was := r.Meta()
-		meta.Merged = append(meta.Merged, format.Merged{UUID: was.UUID, Host: was.Host, Rank: numbers[k], Shift: c.time(0), ErrorNS: c.err, Matched: c.matched})
+		meta.Merged = append(meta.Merged, format.Merged{UUID: was.UUID, Host: was.Host, Rank: numbers[k], Shift: c.time(0), ErrorNS: c.err, Matched: c.matched, Same: c.same})
 		meta.EndNS = max(meta.EndNS, c.time(was.EndNS))
 		ended(&meta, was, numbers[k])
 		lacks(&meta, r.Completeness(), numbers[k])
@@ -113,6 +120,17 @@ func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions)
 		return nil, err
 	}
 	return &meta, nil
+}
+
+// sameBoot is how much the starts of one machine's clock may differ between recordings: the wall clock is corrected in the meantime.
+const sameBoot = int64(time.Millisecond)
+
+// sameClock reports whether two traces have times of one clock. Machines do not start within a millisecond, but a simulator's virtual clocks are
+// one a process.
+func sameClock(a, b *format.Meta, m *api.Model) bool {
+	apart := (a.StartWall - a.StartMono) - (b.StartWall - b.StartMono)
+	clock := m.Simulator.Clock
+	return a.Host == b.Host && a.StartMono != 0 && b.StartMono != 0 && max(apart, -apart) < sameBoot && (clock == "" || a.Env[clock] != "virtual" && b.Env[clock] != "virtual")
 }
 
 // ended takes the merged trace's end from the first rank that did not succeed.
