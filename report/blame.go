@@ -77,13 +77,10 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 	}
 	switch {
 	case len(rep.Suspects) > 0:
-	case len(rep.Odds) > 0:
-		writeMarked(w, wrap("\nno call failed and none is unfinished. A hint, if results are wrong: launches with an argument unlike those of the other launches of the kernel.", o.width(), 0)+"\n")
-		for i := range rep.Odds {
-			x := &rep.Odds[i]
-			writeMarked(w, "\n"+wrap(sprintf("hint: call %d %s", x.Index, callName(&x.Call)), o.width(), 4)+"\n")
-			writeMarked(w, wrap("  "+sprintf("%s", placeOf(&x.Call)), o.width(), 4)+"\n"+wrap("  "+sprintf("%s", oddText(&x.Odd, x.Kernel)), o.width(), 4)+"\n")
-		}
+	case len(rep.Odds)+len(rep.Races)+len(rep.Unwaited) > 0:
+		racesText(w, rep, o)
+		unwaitedText(w, rep, o)
+		oddsText(w, rep, o)
 	case rep.Failure == nil && len(rep.Died) > 0:
 		Printf(w, "\nno suspect: no call failed, and all calls returned\n")
 	default:
@@ -111,6 +108,53 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 	}
 	nextText(w, blameNext(rep)...)
 	return w.Flush()
+}
+
+// oddsText writes the launches with odd arguments.
+func oddsText(w io.Writer, rep *blame.Report, o *TextOptions) {
+	if len(rep.Odds) == 0 {
+		return
+	}
+	writeMarked(w, wrap("\nno call failed and none is unfinished. A hint, if results are wrong: launches with an argument unlike those of the other launches of the kernel.", o.width(), 0)+"\n")
+	for i := range rep.Odds {
+		x := &rep.Odds[i]
+		writeMarked(w, "\n"+wrap(sprintf("hint: call %d %s", x.Index, callName(&x.Call)), o.width(), 4)+"\n")
+		writeMarked(w, wrap("  "+sprintf("%s", placeOf(&x.Call)), o.width(), 4)+"\n"+wrap("  "+sprintf("%s", oddText(&x.Odd, x.Kernel)), o.width(), 4)+"\n")
+	}
+}
+
+// racesText writes the accesses of two processes that nothing put in order.
+func racesText(w io.Writer, rep *blame.Report, o *TextOptions) {
+	for i := range rep.Races {
+		x := &rep.Races[i]
+		how := map[bool]string{false: "reads", true: "writes"}
+		if i == 0 {
+			writeMarked(w, wrap("\nno call failed and none is unfinished. A hint, if results are wrong: two processes access the memory that they share, and no wait in the trace can have put the accesses in order.", o.width(), 0)+"\n")
+		}
+		writeMarked(w, "\n"+wrap(sprintf("hint: call %d %s", x.Index, callName(&x.Call)), o.width(), 4)+"\n")
+		text := sprintf("%s, process %d\n%s %s bytes at +%d of %s (%s), which call %d %s of process %d %s", placeOf(&x.Call), x.PID, how[x.Writes], human.Count(x.Bytes),
+			x.Place.Offset, x.Place.Object, x.Place.Addr, x.Other.Index, callName(&x.Other), x.Other.PID, how[x.Wrote])
+		if x.Races > 1 {
+			text += sprintf("; so do %s of calls", human.Plural(x.Races-1, "more pair"))
+		}
+		for line := range strings.Lines(text) {
+			writeMarked(w, wrap("  "+strings.TrimSuffix(line, "\n"), o.width(), 4)+"\n")
+		}
+	}
+}
+
+// unwaitedText writes the reads of shared memory without a wait.
+func unwaitedText(w io.Writer, rep *blame.Report, o *TextOptions) {
+	for i := range rep.Unwaited {
+		x := &rep.Unwaited[i]
+		if i == 0 {
+			writeMarked(w, wrap("\nno call failed and none is unfinished. A hint, if results are wrong: a process reads the memory of another one without the wait that it usually has.", o.width(), 0)+"\n")
+		}
+		writeMarked(w, "\n"+wrap(sprintf("hint: call %d %s", x.Index, callName(&x.Call)), o.width(), 4)+"\n")
+		writeMarked(w, wrap("  "+sprintf("%s, process %d", placeOf(&x.Call), x.PID), o.width(), 4)+"\n"+
+			wrap("  "+sprintf("reads %s bytes at +%d of %s (%s) of process %d, and no wait came since the read before it. %d of %s came after one, as for %s",
+				human.Count(x.Bytes), x.Place.Offset, x.Place.Object, x.Place.Addr, x.Owner, x.Waited, human.Plural(x.Reads, "such read"), x.Signal), o.width(), 4)+"\n")
+	}
 }
 
 // later returns the number of calls that failed after the failure.
@@ -146,6 +190,14 @@ func blameNext(rep *blame.Report) (next []string) {
 		x := &rep.Odds[0]
 		add("cat", rep.Trace, "--call", number(x.Index))
 		add("extract", rep.Trace, "--call", number(x.Index), "-o", "launch.aclt")
+		return next
+	}
+	switch {
+	case len(rep.Races) > 0:
+		add("cat", rep.Trace, "--call", number(rep.Races[0].Index))
+		return next
+	case len(rep.Unwaited) > 0:
+		add("cat", rep.Trace, "--call", number(rep.Unwaited[0].Index))
 		return next
 	}
 	if len(rep.Suspects) == 0 {

@@ -132,6 +132,8 @@ type Report struct {
 	Earlier  []Call      `json:"earlier,omitempty"`       // the latest of those
 	Capture  *Capture    `json:"capture,omitempty"`       // capture that the failed call broke, nil for none
 	Odds     []OddLaunch `json:"-"`                       // hints if nothing failed: launches with odd arguments
+	Races    []Race      `json:"races,omitempty"`         // hints if nothing failed: unordered accesses of two processes
+	Unwaited []Unwaited  `json:"unwaited,omitempty"`      // hints if nothing failed: reads of shared memory without a wait
 	Cause    *Cause      `json:"-"`                       // earlier call that made the failed call invalid, nil if unknown
 	History  []Lifetime  `json:"history,omitempty"`       // allocations of the first suspect
 	Died     []Died      `json:"died,omitempty"`          // processes killed by a signal
@@ -148,7 +150,8 @@ type Lifetime struct {
 	Before   int      `json:"before,omitempty"` // number of earlier accesses
 }
 
-// ErrNothingFailed is returned if no call failed, no signal killed a process, the options name no failure, and no launch has odd arguments.
+// ErrNothingFailed is returned if no call failed, no signal killed a process, the options name no failure, no launch has odd arguments, and no
+// accesses to shared memory look unordered.
 var ErrNothingFailed = errors.New("no call failed and none is unfinished")
 
 const (
@@ -185,8 +188,8 @@ func Blame(r *format.Reader, m *api.Model, o *Options) (*Report, error) {
 	meta := r.Meta()
 	b := &blamer{r: r, m: m, o: o, rep: &Report{Trace: r.Path(), Host: meta.Host, Argv: meta.Argv, Acltrace: meta.Tracer.Version,
 		Runtime: meta.Device.Runtime, Driver: meta.Device.DriverVersion, Device: meta.Device.Name, Begun: meta.StartWall}, habits: habits{}, stacks: newStacks(r),
-		wanted: map[uint64][]*Call{}, signals: signals{}, graphs: graphs{}, causes: newCauses(m)}
-	for _, step := range []func() error{b.died, b.find, b.behind, b.parseReport, b.flight, b.arguments, b.judge, b.past, b.odds} {
+		wanted: map[uint64][]*Call{}, signals: signals{}, graphs: graphs{}, causes: newCauses(m), sharing: newSharing()}
+	for _, step := range []func() error{b.died, b.find, b.behind, b.parseReport, b.flight, b.arguments, b.judge, b.past, b.races, b.odds} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -225,7 +228,8 @@ type blamer struct {
 	signals  signals
 	graphs   graphs
 	causes   causes
-	unfailed bool               // nothing failed: look for odd arguments
+	sharing  sharing
+	unfailed bool               // nothing failed: look for races and odd arguments
 	wanted   map[uint64][]*Call // described when their calls are read
 	stacks   *stacks
 }
@@ -358,6 +362,9 @@ func (b *blamer) arguments() error {
 		words := b.habits.see(b.m, ts.State, e)
 		b.signals.see(e, accesses)
 		b.graphs.see(e, accesses, ts.State)
+		if b.unfailed {
+			b.sharing.see(b.r, b.m, ts.State, e, accesses)
+		}
 		b.captured(e, e.Kernel, accesses, ts.State)
 		b.causes.see(ts.State, e)
 		for _, to := range b.wanted[c.Index] {

@@ -175,7 +175,7 @@ func (b *blamer) odds() error {
 			}
 		}
 	}
-	if len(b.rep.Odds) == 0 {
+	if len(b.rep.Odds)+len(b.rep.Races)+len(b.rep.Unwaited) == 0 {
 		return fmt.Errorf("%s: %w", b.r.Path(), ErrNothingFailed)
 	}
 	slices.SortFunc(b.rep.Odds, func(x, y OddLaunch) int {

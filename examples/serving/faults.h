@@ -125,7 +125,7 @@ const Fault table[] = {
 	 [] { queue.drain(), OK(aclrtMemcpy(host, 1024, buffers.hidden, 1024, ACL_MEMCPY_DEVICE_TO_HOST)); }},
 	{"stream-leaked", "class: objects at the end", "aclrtCreateStream leak", "strict", "", Point::step,
 	 [] { OK(aclrtCreateStream(&other)); }},
-	{"peer-unordered", "vllm-ascend PR 12202", "aclrtMemcpyAsync", "none", "--peer", Point::engine},
+	{"peer-unordered", "vllm-ascend PR 12202", "aclrtMemcpyAsync", "blame", "--peer", Point::engine},
 	{"memory-grows", "vllm-ascend#6478", "memory_grows", "stats", "", Point::step, [] { memory::device(1 << 20, "leak"); }, true},
 	{"long-step", "class: a step is slow", "aclrtMemcpy", "stats", "", Point::step,
 	 [] { queue.drain(), OK(aclrtSynchronizeStream(streams.main)), OK(aclrtMemcpy(host, sizeof host, caches[0], sizeof host, ACL_MEMCPY_DEVICE_TO_HOST)); }},

@@ -53,12 +53,12 @@ var features = map[string]func(t *testing.T, c *config, f *fault, ranks []record
 		// The first call that blame lists is the culprit.
 		type call struct{ Func, Kernel string }
 		b := query[struct {
-			Failure  *call
-			Suspects []call
+			Failure                   *call
+			Suspects, Races, Unwaited []call
 		}](t, "blame", ranks[0].trace)
 		first := b.Failure
-		if len(b.Suspects) > 0 {
-			first = &b.Suspects[0]
+		if all := slices.Concat(b.Suspects, b.Races, b.Unwaited); len(all) > 0 {
+			first = &all[0]
 		}
 		if strings.HasPrefix(f.named[0], "acl") && (first == nil || !slices.Contains(f.named, first.Func) && !slices.Contains(f.named, first.Kernel)) {
 			t.Errorf("blame lists %+v first, want one of %q\n%s", first, f.named, out.text)

@@ -1,0 +1,101 @@
+package blame_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/acltrace/acltrace/analyze/blame"
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testtrace"
+)
+
+// sharers is a trace of two processes. One writes memory and records a notify, the other imports both.
+type sharers struct {
+	*testtrace.Builder
+	at int64
+}
+
+const (
+	keys, imported, private = 0x1240_0000_0000, 0x1241_0000_0000, 0x1242_0000_0000
+	notify, importedNotify  = 0x7700, 0x8800
+	reader, writer          = 0, 2 // threads
+)
+
+func newSharers(t *testing.T) *sharers {
+	s := &sharers{testtrace.New(t), 1000}
+	key := func(text string) testtrace.Mod {
+		return func(f *api.Func, c *format.Call) {
+			c.Data = append(c.Data, format.Data{Param: uint8(f.Param("key")), Dir: format.DirOut, Len: uint64(len(text)), Bytes: []byte(text)})
+		}
+	}
+	s.call(writer, "aclrtMalloc", testtrace.A(0x7ffe0000, 4096, 0), testtrace.Outs("devPtr", keys))
+	s.call(writer, "aclrtCreateStream", testtrace.A(0x7ffe0000), testtrace.Outs("stream", testtrace.StreamB))
+	s.call(writer, "aclrtIpcMemGetExportKey", testtrace.A(keys, 4096, 0x7ffe0020, 65, 0), key("memory"))
+	s.call(writer, "aclrtCreateNotify", testtrace.A(0x7ffe0000, 0), testtrace.Outs("notify", notify))
+	s.call(writer, "aclrtNotifyGetExportKey", testtrace.A(notify, 0x7ffe0020, 65, 0), key("notify"))
+	s.call(reader, "aclrtMalloc", testtrace.A(0x7ffe0000, 4096, 0), testtrace.Outs("devPtr", private))
+	s.call(reader, "aclrtCreateStream", testtrace.A(0x7ffe0000), testtrace.Outs("stream", testtrace.StreamA))
+	s.call(reader, "aclrtIpcMemImportByKey", testtrace.A(0x7ffe0000, 0x7ffe0020, 0), testtrace.Text("key", "memory"), testtrace.Outs("devPtr", imported))
+	s.call(reader, "aclrtNotifyImportByKey", testtrace.A(0x7ffe0000, 0x7ffe0020, 0), testtrace.Text("key", "notify"), testtrace.Outs("notify", importedNotify))
+	return s
+}
+
+func (s *sharers) call(thread uint32, name string, args []uint64, mods ...testtrace.Mod) {
+	s.Call(thread, s.at, s.at+50, name, args, mods...)
+	s.at += 100
+}
+
+// pass writes the memory and reads it, with or without a wait. The writer has waited for its work before the read, or it does later.
+func (s *sharers) pass(waits, early bool) {
+	s.call(writer, "aclrtMemsetAsync", testtrace.A(keys, 4096, 1, 4096, testtrace.StreamB))
+	s.call(writer, "aclrtRecordNotify", testtrace.A(notify, testtrace.StreamB))
+	if early {
+		s.call(writer, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamB))
+	}
+	if waits {
+		s.call(reader, "aclrtWaitAndResetNotify", testtrace.A(importedNotify, testtrace.StreamA, 0))
+	}
+	s.call(reader, "aclrtMemcpyAsync", testtrace.A(private, 1024, imported, 1024, 3, testtrace.StreamA))
+	s.call(writer, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamB))
+	s.call(reader, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+}
+
+func TestUnorderedAccessesToSharedMemoryAreAHint(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		waits, early    []bool // by pass
+		races, unwaited int
+	}{
+		{"each read waits", []bool{true, true, true}, make([]bool, 3), 0, 0},
+		{"no read waits", []bool{false, false, false}, make([]bool, 3), 1, 0},
+		{"the writer has waited", []bool{false, false, false}, []bool{true, true, true}, 0, 0},
+		{"one read of eight does not wait", []bool{true, true, true, true, true, true, false, true}, []bool{6: true, 7: true}, 0, 1},
+	} {
+		s := newSharers(t)
+		for i := range c.waits {
+			s.pass(c.waits[i], c.early[i])
+		}
+		rep, err := blame.Blame(s.Load().Reader, acl.Model, nil)
+		if c.races+c.unwaited == 0 {
+			if !errors.Is(err, blame.ErrNothingFailed) {
+				t.Errorf("%s: %+v, %v", c.name, rep, err)
+			}
+			continue
+		}
+		if err != nil || len(rep.Races) != c.races || len(rep.Unwaited) != c.unwaited {
+			t.Fatalf("%s: %+v, %v", c.name, rep, err)
+		}
+		for _, x := range rep.Races {
+			if x.Func != "aclrtMemcpyAsync" || x.Writes || x.Other.Func != "aclrtMemsetAsync" || !x.Wrote || x.Bytes != 1024 || x.Races != 3 || x.Place.Addr != keys {
+				t.Errorf("%s: %+v", c.name, x)
+			}
+		}
+		for _, x := range rep.Unwaited {
+			if x.Func != "aclrtMemcpyAsync" || x.PID != 4001 || x.Owner != 4002 || x.Waited != 6 || x.Reads != 7 || x.Place.Addr != keys {
+				t.Errorf("%s: %+v", c.name, x)
+			}
+		}
+	}
+}
