@@ -135,6 +135,8 @@ const (
 	Notify   Object = "notify" // an event that its waiter resets, also in another process
 	// Counter is a notify with a value.
 	Counter Object = "counting notify"
+	// TaskGroup is captured tasks whose arguments can change.
+	TaskGroup Object = "task group"
 	// Registered is host memory that the program registers for the device. It may lie in a Host allocation, which stays
 	// unchanged. The registration is then an alias for that part.
 	Registered Object = "registered memory"

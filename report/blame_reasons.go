@@ -141,6 +141,9 @@ func oddText(o *blame.Odd, kernel string) string {
 	if o.Address {
 		usual = "an address"
 	}
+	if o.Group != "" {
+		kernel += " that update " + o.Group
+	}
 	return fmt.Sprintf("%s is %s; in %s of %s of %s it is %s", wordText(o.Param, o.Word), o.Value, human.Count(o.Same), human.Plural(o.Launches, "launch"), kernel, usual)
 }
 

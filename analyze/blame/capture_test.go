@@ -1,12 +1,15 @@
 package blame_test
 
 import (
+	"errors"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/acltrace/acltrace/analyze/blame"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testtrace"
+	"github.com/acltrace/acltrace/sim/opapi/block"
 )
 
 // A launch that a graph takes, and one that changes a task there, were listed as accesses at the time of the call.
@@ -34,5 +37,44 @@ func TestHistoryMarksCapturedAccesses(t *testing.T) {
 	}
 	if want := []bool{false, true, true, false}; !reflect.DeepEqual(captured, want) {
 		t.Errorf("captured %v, want %v", captured, want)
+	}
+}
+
+// Twelve updates of a task give it the same addresses, but one gives it those of another layer. Values that change at each update don't matter.
+func TestUpdateWithOddAddressIsAHint(t *testing.T) {
+	const group, function = 0x99, 0x6600
+	run := func(odd bool) (*blame.Report, error) {
+		s := testtrace.NewSequence(t)
+		for i := range uint64(3) {
+			s.Malloc(testtrace.DeviceA+i<<20, 4096)
+		}
+		s.Stream(testtrace.StreamA)
+		s.Then("aclrtBinaryGetFunction", testtrace.A(0x7700, 0x7ffe0020, 0x7ffe0018), testtrace.Text("kernelName", "attention"), testtrace.Outs("funcHandle", function))
+		s.Then("aclmdlRICaptureBegin", testtrace.A(testtrace.StreamA, 0))
+		s.Then("aclmdlRICaptureTaskGrpBegin", testtrace.A(testtrace.StreamA))
+		s.Then("aclmdlRICaptureTaskGrpEnd", testtrace.A(testtrace.StreamA, 0x7ffe0000), testtrace.Outs("handle", group))
+		s.Then("aclmdlRICaptureEnd", testtrace.A(testtrace.StreamA, 0x7ffe0000), testtrace.Outs("modelRI", 0x77))
+		for i := range uint64(12) {
+			cache := uint64(testtrace.DeviceA)
+			if odd && i == 7 {
+				cache += 1 << 20
+			}
+			o := testtrace.OnTensors("attention", testtrace.Contiguous(cache, block.In, 0, 4), testtrace.Contiguous(testtrace.DeviceA+2<<20, block.Out, 0, 4+int64(i)))
+			s.Then("aclmdlRICaptureTaskUpdateBegin", testtrace.A(testtrace.StreamA, group))
+			b := o.Bytes()
+			s.Then("aclrtLaunchKernelWithHostArgs", testtrace.A(function, 1, testtrace.StreamA, 0, 0x7ffe1000, uint64(len(b)), 0, 0), testtrace.Reads("hostArgs", 0, b))
+			s.Then("aclmdlRICaptureTaskUpdateEnd", testtrace.A(testtrace.StreamA))
+		}
+		return blame.Blame(s.Load().Reader, acl.Model, nil)
+	}
+	if rep, err := run(false); !errors.Is(err, blame.ErrNothingFailed) {
+		t.Errorf("without an odd update: %+v, %v", rep, err)
+	}
+	rep, err := run(true)
+	if err != nil || len(rep.Odds) != 1 {
+		t.Fatalf("%+v, %v", rep, err)
+	}
+	if x := rep.Odds[0]; !strings.HasPrefix(x.Odd.Group, "task_group#") || x.Odd.Same != 11 || x.Odd.Launches != 12 || x.Odd.Value != testtrace.DeviceA+1<<20 || x.Odd.Usual != testtrace.DeviceA {
+		t.Errorf("%+v", x)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/access"
 )
 
 const (
@@ -20,7 +21,10 @@ const (
 )
 
 // habits counts the values of the kernels' arguments, word by word. A launch with an unusual word is suspect.
-type habits map[string]map[habitKey]*habit
+type habits map[habitOf]map[habitKey]*habit
+
+// habitOf is the launches of a kernel, or those that update one group of tasks.
+type habitOf struct{ kernel, group string }
 
 // habitKey locates a word among a kernel's arguments.
 type habitKey struct {
@@ -54,10 +58,48 @@ type Odd struct {
 	Param    string
 	Word     Word
 	Value    Hex
-	Usual    Hex  // of the other launches
-	Address  bool // the other launches have an address of device memory
-	Same     int  // launches with the usual value
-	Launches int  // launches of this kernel
+	Usual    Hex    // of the other launches
+	Address  bool   // the other launches have an address of device memory
+	Same     int    // launches with the usual value
+	Launches int    // launches of this kernel
+	Group    string // group of tasks that they update, "" for all launches of the kernel
+}
+
+// updates has the group of tasks that launches on a stream update.
+type updates map[*timeline.Object]*timeline.Object
+
+// of follows a call, and returns the name of the group of tasks that its launch updates, "" for none.
+func (u updates) of(e *timeline.Event) string {
+	switch {
+	case e.Fn == nil || e.Stream == nil:
+		return ""
+	case e.Fn.Capture == api.CaptureBegin:
+		if u[e.Stream] = e.Object(api.TaskGroup); u[e.Stream] == nil {
+			delete(u, e.Stream)
+		}
+	case e.Fn.Capture == api.CaptureEnd:
+		delete(u, e.Stream)
+	case e.Captured != nil && u[e.Stream] != nil:
+		return objectName(u[e.Stream])
+	}
+	return ""
+}
+
+// update counts the addresses of a launch that updates a group of tasks. They are the same in each update.
+func (h habits) update(e *timeline.Event, accesses []access.Access, group string) {
+	if group == "" || e.Kernel == "" {
+		return
+	}
+	var words []worded
+	seen := map[habitKey]bool{}
+	for _, a := range accesses {
+		key := habitKey{e.Fn.ID, a.Param, Word{Item: a.Item, At: a.At}}
+		if !seen[key] {
+			words = append(words, worded{key, a.Addr})
+		}
+		seen[key] = true
+	}
+	h.count(habitOf{e.Kernel, group}, words, e.Call.Index)
 }
 
 // see counts the words of a launch and returns them.
@@ -86,10 +128,15 @@ func (h habits) see(m *api.Model, s *timeline.State, e *timeline.Event) []worded
 			words = append(words, worded{habitKey{f.ID, int(d.Param), Word{Item: d.Item, At: uint64(at)}}, w})
 		}
 	}
-	kernel := h[e.Kernel]
+	h.count(habitOf{e.Kernel, ""}, words, e.Call.Index)
+	return words
+}
+
+func (h habits) count(of habitOf, words []worded, call uint64) {
+	kernel := h[of]
 	if kernel == nil && len(words) > 0 {
 		kernel = map[habitKey]*habit{}
-		h[e.Kernel] = kernel
+		h[of] = kernel
 	}
 	for _, w := range words {
 		v := kernel[w.habitKey]
@@ -101,10 +148,9 @@ func (h habits) see(m *api.Model, s *timeline.State, e *timeline.Event) []worded
 		if was := v.values[w.value]; was != nil {
 			was.n++
 		} else if len(v.values) < maxValues {
-			v.values[w.value] = &valued{1, e.Call.Index}
+			v.values[w.value] = &valued{1, call}
 		}
 	}
-	return words
 }
 
 // usual returns the value that almost all launches have, and how many have it; false if there is none.
@@ -126,7 +172,7 @@ func (v *habit) rare(value, usual uint64) bool {
 // odd returns the unusual words of a launch.
 func (h habits) odd(x *Suspect, param func(*Suspect, int) string) (out []Odd) {
 	for _, w := range x.words {
-		v := h[x.Kernel][w.habitKey]
+		v := h[habitOf{x.Kernel, ""}][w.habitKey]
 		usual, most, ok := v.usual()
 		if !ok || !v.rare(w.value, usual) {
 			continue
@@ -159,7 +205,7 @@ func (b *blamer) odds() error {
 	if !b.unfailed {
 		return nil
 	}
-	for kernel, words := range b.habits {
+	for of, words := range b.habits {
 		for k, v := range words {
 			usual, most, ok := v.usual()
 			if !ok {
@@ -170,8 +216,8 @@ func (b *blamer) odds() error {
 					continue
 				}
 				f := b.m.Func(k.fn)
-				b.rep.Odds = append(b.rep.Odds, OddLaunch{Call{Index: n.call, Kernel: kernel},
-					Odd{Param: f.Params[k.param].Name, Word: k.Word, Value: Hex(value), Usual: Hex(usual), Address: usual == anAddress, Same: most, Launches: v.launches}})
+				b.rep.Odds = append(b.rep.Odds, OddLaunch{Call{Index: n.call, Kernel: of.kernel},
+					Odd{Param: f.Params[k.param].Name, Word: k.Word, Value: Hex(value), Usual: Hex(usual), Address: usual == anAddress, Same: most, Launches: v.launches, Group: of.group}})
 			}
 		}
 	}

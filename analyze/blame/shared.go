@@ -252,6 +252,7 @@ func (b *blamer) unwaited() error {
 
 // races finds unordered accesses of two processes to the memory that they share.
 func (b *blamer) races() error {
+
 	x := &b.sharing
 	if !b.unfailed || len(x.accesses) == 0 || x.unknown {
 		return nil

@@ -1,5 +1,6 @@
 // The faults of --fault: where each was reported, what must be named, the feature of acltrace that names it, and the flags that the program needs.
-// blame, where, stats and diff are commands, strict is replay --strict, merge and ranks are stats and blame of merged ranks, none is no feature.
+// blame, where, stats and diff are commands, strict is replay --strict, merge and ranks are stats and blame of merged ranks, none is no feature:
+// a trace shows the lengths that a graph keeps from its capture, but not that they should change.
 #pragma once
 
 #include "memory.h"
@@ -82,7 +83,7 @@ const Fault table[] = {
 	{"capture-copy", "vllm-ascend PR 14566, xLLM PR 604", "aclrtMemcpy", "blame", "", Point::capture, captureCopy},
 	{"capture-unjoined", "vllm-ascend#13792, xLLM#2284", "aclmdlRICaptureEnd 107025", "blame", "--side", Point::engine},
 	{"update-count", "sglang#24887", "aclnnFusedInferAttentionScoreV3", "blame", "", Point::engine},
-	{"update-swapped", "vllm-ascend#8370", "aclnnFusedInferAttentionScoreV3", "none", "", Point::engine},
+	{"update-swapped", "vllm-ascend#8370", "aclnnFusedInferAttentionScoreV3", "blame", "", Point::engine},
 	{"captured-lengths", "vllm-ascend#6535", "aclnnFusedInferAttentionScoreV3", "none", "", Point::engine},
 	{"value-lost", "vllm-ascend PR 8354", "aclmdlRIExecuteAsync", "blame", "", Point::engine},
 	{"event-lost", "vllm-ascend PR 4233", "aclmdlRIExecuteAsync", "blame", "--events", Point::engine},

@@ -121,8 +121,6 @@ inline void fetch(size_t tokens)
 		return;
 	require(write(channel, &tokens, sizeof tokens) == sizeof tokens, "the producer has ended");
 	bool unordered = faults::now("peer-unordered");
-	if (unordered)
-		truth("named", shared);
 	queue.push([=] {
 		if (!unordered)
 			OK(aclrtWaitAndResetNotify(arrived, streams.main, 0));
