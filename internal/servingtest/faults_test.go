@@ -21,6 +21,7 @@ type fault struct {
 
 // TestFaults makes each fault of the program's table, and looks for its cause in the output of the feature that should name it.
 func TestFaults(t *testing.T) {
+	n := 0
 	for line := range strings.Lines(run(t, nil, testenv.Built(t, "bin/examples/serving"), "--fault", "list").text) {
 		c := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		f := fault{c[0], c[1], strings.Fields(c[2]), c[3], c[4]}
@@ -32,9 +33,13 @@ func TestFaults(t *testing.T) {
 			if look == nil {
 				t.Skipf("no feature for %s (%s)", f.name, f.reported)
 			}
+			n++
 			c := config{flags: f.flags + " --steps 30", probe: "shim", clock: "real", fault: f.name}
 			if f.feature == "stats" || f.feature == "diff" {
 				c.clock = "virtual" // no machine's load
+			} else if soak() && n%4 == 0 {
+				uprobes(t)
+				c.probe = "ebpf"
 			}
 			ranks := c.record(t)
 			if !slices.ContainsFunc(ranks, func(r recording) bool { return r.truth.faulty }) {
@@ -54,10 +59,10 @@ var features = map[string]func(t *testing.T, c *config, f *fault, ranks []record
 		type call struct{ Func, Kernel string }
 		b := query[struct {
 			Failure                   *call
-			Suspects, Races, Unwaited []call
+			Suspects, Races, Unwaited, Odd []call
 		}](t, "blame", ranks[0].trace)
 		first := b.Failure
-		if all := slices.Concat(b.Suspects, b.Races, b.Unwaited); len(all) > 0 {
+		if all := slices.Concat(b.Suspects, b.Races, b.Unwaited, b.Odd); len(all) > 0 {
 			first = &all[0]
 		}
 		if strings.HasPrefix(f.named[0], "acl") && (first == nil || !slices.Contains(f.named, first.Func) && !slices.Contains(f.named, first.Kernel)) {
