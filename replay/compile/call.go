@@ -49,14 +49,9 @@ func (p *callCompiler) next(e *timeline.Event) error {
 	}
 	p.reset(e, at)
 	if p.skip() {
-		pr.pollsAt = -1
 		return nil
 	}
-	err := p.compile(g)
-	if g.poll == (pollKey{}) {
-		pr.pollsAt = -1
-	}
-	return err
+	return p.compile(g)
 }
 
 // skip reports whether the current call is left out, and adds the reason to the findings.
@@ -90,9 +85,37 @@ func (p *callCompiler) skip() bool {
 		if p.facts.exceptions && p.ok {
 			p.handler()
 		}
+		if p.incomplete() {
+			p.Found.Volatile++
+			return true
+		}
 		return p.peers()
 	}
 	return true
+}
+
+// incomplete reports whether the current call asked for the progress of work that was not done. It changes nothing. In a replay the work may be
+// done, and strict mode would take it for a wait.
+func (p *callCompiler) incomplete() bool {
+	f := p.f
+	if f.Sync != api.PollStream && f.Sync != api.PollEvent {
+		return false
+	}
+	if f.Pending != 0 {
+		return int32(p.c.Ret) == f.Pending
+	}
+	v, has := p.polled()
+	return has && v != p.facts.complete
+}
+
+// polled returns the progress that a successful poll stored.
+func (p *callCompiler) polled() (v int64, has bool) {
+	out := p.facts.polled
+	if !p.ok || out < 0 || p.c.Args[p.f.Params[out].Word] == 0 {
+		return 0, false
+	}
+	x, has := p.stored(out)
+	return int64(int32(x)), has
 }
 
 // compile makes the current call's instructions.
@@ -313,55 +336,25 @@ func (p *compiler) newLane(name string, k timeline.LaneKey) int {
 
 const maxWords = 63 // the player's limit, less one for a poll's output
 
-// poll turns successive polls that ended with success into one OpUntil instruction.
+// poll turns a poll that found its object complete into an OpUntil instruction.
 func (p *callCompiler) poll(in *plan.Instruction, words []plan.Operand) []plan.Operand {
 	f := p.f
-	if f.PollsCallbacks {
+	switch {
+	case f.PollsCallbacks:
 		in.Op = plan.OpUntil // a callback will be pending at some time
-		return words
-	}
-	if f.Pending != 0 {
-		return p.pollReturned(in, words)
-	}
-	if f.Sync != api.PollStream && f.Sync != api.PollEvent || !p.ok {
-		return words
-	}
-	out, complete := p.facts.polled, p.facts.complete
-	if out < 0 || p.c.Args[f.Params[out].Word] == 0 {
-		return words
-	}
-	v, has := p.stored(out)
-	if !has {
-		return words
-	}
-	key := p.pollKey()
-	if int64(int32(v)) != complete {
-		p.asks(key)
-		return words
-	}
-	p.takeBack(key)
-	in.Op, in.Len, in.Width = plan.OpUntil, uint64(complete), uint64(min(f.Params[out].Elem, 8))
-	return append(words, words[f.Params[out].Word])
-}
-
-func (p *callCompiler) pollKey() pollKey {
-	key := pollKey{fn: p.f.ID}
-	if len(p.e.Uses) > 0 {
-		key.object = p.e.Uses[0].Object
-	}
-	return key
-}
-
-// pollReturned is poll for functions that report completion by the returned value.
-func (p *callCompiler) pollReturned(in *plan.Instruction, words []plan.Operand) []plan.Operand {
-	key := p.pollKey()
-	switch int32(p.c.Ret) {
-	case p.f.Pending:
-		in.Bits = 0 // may differ from run to run
-		p.asks(key)
-	case 0:
-		p.takeBack(key)
-		in.Op = plan.OpUntil
+	case f.Pending != 0:
+		switch int32(p.c.Ret) {
+		case 0:
+			in.Op = plan.OpUntil
+		case f.Pending:
+			in.Bits = 0 // may differ from run to run
+		}
+	case f.Sync == api.PollStream || f.Sync == api.PollEvent:
+		if _, has := p.polled(); has {
+			out := p.facts.polled
+			in.Op, in.Len, in.Width = plan.OpUntil, uint64(p.facts.complete), uint64(min(f.Params[out].Elem, 8))
+			words = append(words, words[f.Params[out].Word])
+		}
 	}
 	return words
 }

@@ -94,7 +94,7 @@ func (p *compiler) layOut(pr *Thread, frontier int64) bool {
 		}
 	}
 	for n := pr.laid; n <= last; n++ {
-		if n >= pr.compiled || frontier != math.MaxInt64 && (pr.group(n).end >= frontier || pr.pollsAt >= 0 && n >= pr.pollsAt) {
+		if n >= pr.compiled || frontier != math.MaxInt64 && pr.group(n).end >= frontier {
 			return false
 		}
 	}
@@ -265,33 +265,5 @@ func (p *callCompiler) order(g *group) {
 			g.order = slices.DeleteFunc(g.order, func(w wait) bool { return w.thread == u })
 			g.order = append(g.order, p.waitFor(place{u, n - 1}))
 		}
-	}
-}
-
-// asks notes a poll that found its object incomplete. A later poll may succeed.
-func (p *callCompiler) asks(key pollKey) {
-	pr := &p.Threads[p.at.thread]
-	pr.group(p.at.group).poll = key
-	if was := pr.group(p.at.group - 1); pr.pollsAt < 0 || was == nil || was.poll != key {
-		pr.pollsAt = p.at.group
-	}
-}
-
-// takeBack drops the instructions of the polls that the current call completes.
-func (p *callCompiler) takeBack(key pollKey) {
-	pr := &p.Threads[p.at.thread]
-	g := pr.group(p.at.group)
-	for k := p.at.group - 1; k >= 0; k-- {
-		was := pr.group(k)
-		if was == nil || was.poll != key {
-			return
-		}
-		was.insts = was.insts[:0]
-		for _, w := range was.order {
-			if !slices.ContainsFunc(g.order, func(o wait) bool { return o.thread == w.thread }) {
-				g.order = append(g.order, w)
-			}
-		}
-		was.order = nil
 	}
 }

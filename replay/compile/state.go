@@ -101,12 +101,6 @@ type lists struct {
 // stretch is a range in the plan's data.
 type stretch struct{ from, to uint64 }
 
-// pollKey identifies repeated polls for one object. The zero value is no poll.
-type pollKey struct {
-	fn     api.ID
-	object *timeline.Object
-}
-
 // ordering determines which calls must wait for other threads' calls.
 type ordering struct {
 	streams     map[memoryKey][]task

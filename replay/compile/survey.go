@@ -80,7 +80,7 @@ func (p *compiler) cast() error {
 				continue // not replayed
 			}
 			if seen[thread] == 0 {
-				p.Threads = append(p.Threads, Thread{thread: thread, TID: threads[thread].TID, pollsAt: -1, clocked: make([]int, 1)})
+				p.Threads = append(p.Threads, Thread{thread: thread, TID: threads[thread].TID, clocked: make([]int, 1)})
 				seen[thread] = len(p.Threads)
 			}
 			if fn != nil && fn.Composite {

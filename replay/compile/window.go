@@ -31,7 +31,6 @@ type Thread struct {
 	records  numbers  // calls in the window that record an event on a stream
 	compiled int      // next call to compile
 	laid     int      // next call to lay out
-	pollsAt  int      // the first of successive polls, -1 if none
 
 	forker forker
 	prefix []plan.Instruction // goes before the next call that is laid out
@@ -56,13 +55,12 @@ type groupState struct {
 	call       uint64
 	fn         *api.Func
 	start, end int64
-	stream     int    // see compiler.lane
-	names      uint64 // stream number for a wait or an event record
-	event      uint64 // the same: its event handle
-	device     int    // of a wait for a device or a default stream, and of an event record there; otherwise timeline.NoDevice
-	unready    bool   // it is a poll that found work incomplete
-	kernel     uint32 // launched kernel's name, as a number, 0 for none
-	poll       pollKey
+	stream     int     // see compiler.lane
+	names      uint64  // stream number for a wait or an event record
+	event      uint64  // the same: its event handle
+	device     int     // of a wait for a device or a default stream, and of an event record there; otherwise timeline.NoDevice
+	unready    bool    // it is a poll that found work incomplete
+	kernel     uint32  // launched kernel's name, as a number, 0 for none
 	finish     *finish // nil if no other thread waits for it
 	finished   uint64  // thread instructions up to the group's end, once it is laid out
 }
