@@ -132,11 +132,10 @@ type Report struct {
 	Earlier  []Call      `json:"earlier,omitempty"`       // the latest of those
 	Capture  *Capture    `json:"capture,omitempty"`       // capture that the failed call broke, nil for none
 	Odds     []OddLaunch `json:"-"`                       // hints if nothing failed: launches with odd arguments
-	Races    []Race      `json:"races,omitempty"`         // hints if nothing failed: unordered accesses of two processes
-	Unwaited []Unwaited  `json:"unwaited,omitempty"`      // hints if nothing failed: reads of shared memory without a wait
-	Cause    *Cause      `json:"-"`                       // earlier call that made the failed call invalid, nil if unknown
-	History  []Lifetime  `json:"history,omitempty"`       // allocations of the first suspect
-	Died     []Died      `json:"died,omitempty"`          // processes killed by a signal
+	SharedHints
+	Cause   *Cause     `json:"-"`                 // earlier call that made the failed call invalid, nil if unknown
+	History []Lifetime `json:"history,omitempty"` // allocations of the first suspect
+	Died    []Died     `json:"died,omitempty"`    // processes killed by a signal
 	// Behind are the ranks that called fewer collectives than others, if a wait never returned or timed out.
 	Behind  []ranks.Behind `json:"behind,omitempty"`
 	Lost    uint64         `json:"lost_calls,omitempty"` // missing calls before the failure, with those left out on request
@@ -480,7 +479,7 @@ func (b *blamer) weigh(x *Suspect, waited *timeline.Object) error {
 	if x.inside != nil && x.inside.launch != nil {
 		against(x.inside.score, *x.inside.launch)
 	}
-	if b.waitFailed() && !x.Certain {
+	if b.waitFailed() && !x.Certain && !b.faulted() {
 		if wait, score := b.standing(x); wait != nil {
 			against(score, Reason{Kind: Waiting, Wait: wait})
 		}

@@ -11,6 +11,12 @@ import (
 	"github.com/acltrace/acltrace/timeline/access"
 )
 
+// SharedHints are hints at accesses to the memory of another process, if nothing failed.
+type SharedHints struct {
+	Races    []Race     `json:"races,omitempty"`    // hints if nothing failed: unordered accesses of two processes
+	Unwaited []Unwaited `json:"unwaited,omitempty"` // hints if nothing failed: reads of shared memory without a wait
+}
+
 // A Race is a pair of accesses by two processes to memory that they share. At least one writes. They may have run at the same time: neither had
 // certainly ended when the other one was issued, and no wait for a notify or an event of the other process can have put them in order. If nothing
 // failed, it is a hint.

@@ -99,3 +99,22 @@ func TestUnorderedAccessesToSharedMemoryAreAHint(t *testing.T) {
 		}
 	}
 }
+
+// A wait that another process had released was blamed for the failure of a later task, as if the stream still stood there.
+func TestBlameOfAFaultNamesNoWait(t *testing.T) {
+	s := newSharers(t)
+	s.call(reader, "aclrtWaitAndResetNotify", testtrace.A(importedNotify, testtrace.StreamA, 0))
+	s.call(reader, "aclrtMemcpyAsync", testtrace.A(private, 1024, imported, 1024, 3, testtrace.StreamA))
+	s.call(reader, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA), testtrace.Fails(507013))
+	rep, err := blame.Blame(s.Load().Reader, acl.Model, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range rep.Suspects {
+		for _, r := range x.Reasons {
+			if r.Kind == blame.Waiting {
+				t.Errorf("%s: %+v", x.Func, r)
+			}
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/access"
 )
@@ -198,6 +199,11 @@ func (b *blamer) waitFailed() bool {
 	}
 	f := b.m.Func(api.ID(b.failure.Func))
 	return f != nil && f.Sync != api.NoSync
+}
+
+// faulted reports whether the failed call returned a device fault: then a task failed, and none stands at a wait.
+func (b *blamer) faulted() bool {
+	return b.failure.Flags&format.Unfinished == 0 && b.m.ErrorClass(int32(b.failure.Ret)) == api.DeviceFault
 }
 
 // standing returns the wait at which a suspect's stream may stand, nil for none, and its score.

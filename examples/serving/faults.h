@@ -115,7 +115,7 @@ const Fault table[] = {
 	 [] { failOnDevice("kernel:aclnnSwiGlu:30=507015"); }},
 	{"kernel-freed", "class: memory after its end", "aclnnSwiGlu", "where", "--decode eager", Point::start, [] { failOnDevice("kernel:aclnnSwiGlu:10=freed"); }},
 	{"kernel-timeout", "vllm-ascend#13218", "aclnnMatmul 507014", "blame", "--decode eager", Point::start, [] { failOnDevice("kernel:aclnnMatmul:90=timeout"); }},
-	{"copy-failed", "class: a copy fails", "aclrtMemcpyAsync", "blame", "--decode eager", Point::start, [] { failOnDevice("copy:60=507013"); }},
+	{"copy-failed", "class: a copy fails", "aclrtMemcpyAsync", "blame", "--decode eager --peer", Point::start, [] { failOnDevice("copy:15=507013"); }},
 	{"device-lost", "class: a device is lost", "507010", "blame", "--decode eager", Point::start, [] { failOnDevice("lost:500"); }},
 	{"join-lost", "class: a stream that nothing joins", "aclnnScatterPaKvCache race-between-streams", "strict", "--side --decode eager", Point::engine},
 	{"inputs-unordered", "vllm-ascend#5761", "aclrtMemcpyAsync race-between-streams", "strict", "--decode piecewise", Point::engine},
