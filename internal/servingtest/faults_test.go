@@ -58,7 +58,7 @@ var features = map[string]func(t *testing.T, c *config, f *fault, ranks []record
 		// The first call that blame suspects is the culprit.
 		type call struct{ Func, Kernel string }
 		b := query[struct {
-			Failure                   *call
+			Failure                        *call
 			Suspects, Races, Unwaited, Odd []call
 		}](t, "blame", ranks[0].trace)
 		all := slices.Concat(b.Suspects, b.Races, b.Unwaited, b.Odd)
