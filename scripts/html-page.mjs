@@ -12,7 +12,7 @@ const { chromium } = require('playwright-core');
 const [file, ...actions] = process.argv.slice(2);
 const program = process.env.CHROMIUM || ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync);
 const browser = await chromium.launch({ executablePath: program, args: ['--no-sandbox'] });
-const page = await browser.newPage({ viewport: { width: 1360, height: 900 }, colorScheme: process.env.DARK ? 'dark' : 'light' });
+const page = await browser.newPage({ viewport: { width: 1360, height: Number(process.env.WINDOW || 900) }, colorScheme: process.env.DARK ? 'dark' : 'light' });
 page.setDefaultTimeout(Number(process.env.PATIENCE_MS || 120_000));
 
 const said = { errors: [], requests: [], texts: [] };
