@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api/acl"
@@ -21,7 +22,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testtrace"
 )
 
-func written(t *testing.T, r *format.Reader, o *Options) []byte {
+func written(t testing.TB, r *format.Reader, o *Options) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if _, err := Write(&b, &Trace{"run.aclt", r}, acl.Model, o); err != nil {
@@ -366,4 +367,18 @@ func TestMarkupInNamesIsText(t *testing.T) {
 	if !slices.ContainsFunc(l.Texts[0], func(s string) bool { return strings.Contains(s, "<script>alert(1)") }) || len(l.Texts[1]) != 0 {
 		t.Errorf("texts %q, images %q", l.Texts[0], l.Texts[1])
 	}
+}
+
+// BenchmarkWrite reports the processor time for a call of a trace, in the best round, and the size of the page.
+func BenchmarkWrite(b *testing.B) {
+	const calls = 1_000_000
+	r := testtrace.Decoding(b, calls, true)
+	best, size := time.Hour, 0
+	for b.Loop() {
+		began := testenv.CPUTime()
+		size = len(written(b, r, nil))
+		best = min(best, testenv.CPUTime()-began)
+	}
+	b.ReportMetric(float64(best.Nanoseconds())/calls, "cpu-ns/call")
+	b.ReportMetric(float64(size), "bytes")
 }
