@@ -26,6 +26,7 @@ type Findings struct {
 
 	Unsupported []Unsupported // calls that can't be made, so nothing is run
 	LeftOut     []Unsupported // composite calls, replaced by the calls inside
+	Simulated   bool          // recorded on the simulator: composite calls do nothing but the calls inside
 	Absent      []Unsupported // calls that are known to be missing from the trace
 	Asked       []string      // functions that the program looked up and no probe sees
 	Ignored     []IgnoredVariable
@@ -196,6 +197,9 @@ func (f *Findings) Unproved() []Unverified {
 		us = AddUnverified(us, u.Call, verify.Incomplete, u.String())
 	}
 	for _, u := range f.LeftOut {
+		if f.Simulated {
+			break
+		}
 		us = append(us, Unverified{Call: u.Call, Reason: u.Func + ": " + u.Reason, Code: verify.Collective, Results: u.Calls})
 	}
 	for _, u := range f.Substituted {
@@ -232,7 +236,11 @@ func (p *callCompiler) refuse(format string, args ...any) {
 
 // leaveOut records a composite call.
 func (p *compiler) leaveOut(c *format.Call, f *api.Func) {
-	count(&p.Found.LeftOut, c, f.Name, "the runtime calls inside it are replayed, without the collective and the data from other ranks")
+	reason := "the runtime calls inside it are replayed, but no transfers that it makes without them"
+	if p.Found.Simulated {
+		reason = "the runtime calls inside it are replayed, and do all of it"
+	}
+	count(&p.Found.LeftOut, c, f.Name, reason)
 }
 
 // count adds a call to the entry with its function and reason, and returns the entry.
