@@ -21,12 +21,10 @@ type Findings struct {
 	Longest int64  // longest duration, nanoseconds
 	Scope   format.Scope
 
-	Replayable bool   // the trace was recorded with --replayable
-	Cut        string // why the recording's end is missing, "" if it is there
+	Recording
 
 	Unsupported []Unsupported // calls that can't be made, so nothing is run
 	LeftOut     []Unsupported // composite calls, replaced by the calls inside
-	Simulated   bool          // recorded on the simulator: composite calls do nothing but the calls inside
 	Absent      []Unsupported // calls that are known to be missing from the trace
 	Asked       []string      // functions that the program looked up and no probe sees
 	Ignored     []IgnoredVariable
@@ -43,6 +41,13 @@ type Findings struct {
 	Ambiguities  int         // total
 	DeviceBlocks []DeviceBlock
 	maps         []hostMap
+}
+
+// Recording is how the trace was recorded.
+type Recording struct {
+	Replayable bool   // with --replayable
+	Simulated  bool   // on the simulator: composite calls do nothing but the calls inside
+	Cut        string // why the recording's end is missing, "" if it is there
 }
 
 // Moved are the words that were rewritten because their objects have other addresses.
