@@ -314,6 +314,8 @@ type Merged struct {
 	ErrorNS int64 `json:"error_ns,omitempty"`
 	// Matched is the number of collectives that bound its clock.
 	Matched int `json:"matched"`
+	// OneClock: it has the clock of an earlier rank, which ran on the same host.
+	OneClock bool `json:"one_clock,omitempty"`
 }
 
 // RankVariables are the environment variables in which launchers pass the rank; the first one that is set counts.

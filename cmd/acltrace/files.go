@@ -229,7 +229,7 @@ func (a *app) mergeCmd() *cobra.Command {
 		Use:   "merge -o FILE TRACE|FOLDER …",
 		Short: "join the traces of a job's ranks",
 		Long: "Joins traces, and all *.aclt in folders, into one trace with one clock. A trace's rank is in its environment (RANK and similar variables), or else " +
-			"its place among the arguments. Clocks are aligned by wall clocks, and then by collectives. `acltrace stats` shows which rank waited.",
+			"its place among the arguments. Ranks on one host have its clock. Clocks of hosts are aligned by wall clocks, and then by collectives. `acltrace stats` shows which rank waited.",
 		Example: "acltrace merge -o job.aclt rank0.aclt rank1.aclt\n" +
 			"acltrace merge -o job.aclt traces/",
 		Args: func(c *cobra.Command, args []string) error {
@@ -267,11 +267,14 @@ func (a *app) mergeCmd() *cobra.Command {
 			}
 			report.Printf(a.err, "acltrace: %s: %s\n", out.path, human.Plural(len(meta.Merged), "rank"))
 			for _, p := range meta.Merged[1:] {
-				how := "by the wall clocks"
-				if p.Matched > 0 {
-					how = fmt.Sprintf("by %s, within %s", human.Plural(p.Matched, "collective"), human.Duration(p.ErrorNS))
+				how := "clock set by the wall clocks"
+				switch {
+				case p.OneClock:
+					how = "clock of its host"
+				case p.Matched > 0:
+					how = fmt.Sprintf("clock set by %s, within %s", human.Plural(p.Matched, "collective"), human.Duration(p.ErrorNS))
 				}
-				report.Printf(a.err, "  rank %d on %s: clock set %s\n", p.Rank, p.Host, how)
+				report.Printf(a.err, "  rank %d on %s: %s\n", p.Rank, p.Host, how)
 			}
 			a.next("acltrace", "stats", out.path)
 			return nil
