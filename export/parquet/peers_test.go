@@ -87,10 +87,7 @@ func TestPeersReadFiles(t *testing.T) {
 
 // Engines answer the queries in docs/howto/fleets.md alike. Regression: Spark refused every file, and ClickHouse two of the queries.
 func TestPeersAnswerQueries(t *testing.T) {
-	dir, _ := fleet(t)
-	if _, err := WriteTree(testtrace.Graphs(t, 3).Reader, testtrace.Graphs(t, 3).Model, &TreeOptions{Dir: filepath.Join(dir, "fleet"), Job: "graphs"}); err != nil {
-		t.Fatal(err)
-	}
+	dir, _ := graphsFleet(t)
 	queries := statements(t, "howto/fleets.md", fleetViews+fleetQueries)
 	page, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "howto", "fleets.md"))
 	if err != nil {
