@@ -65,7 +65,7 @@ func (b bounds) crossed(s span) bool {
 }
 
 // apart returns the time to add to operators so that fewest of them begin or end inside a call: no runtime call calls an
-// operator, so such a call shows that the clocks differ. It is 0 if nothing is better.
+// operator, so such a call shows that the clocks differ. It is 0 if nothing is much better.
 func (b bounds) apart(r *format.Reader) (int64, error) {
 	var calls []span
 	n, stride := 0, 1
@@ -96,6 +96,12 @@ func (b bounds) apart(r *format.Reader) (int64, error) {
 		}
 	}
 	slices.SortFunc(edges, func(a, b edge) int { return cmp.Or(cmp.Compare(a.at, b.at), a.by-b.by) })
+	before := 0
+	for _, s := range calls {
+		if b.crossed(s) {
+			before++
+		}
+	}
 	best, fewest, crossed := int64(0), math.MaxInt, 0
 	for i := 0; i+1 < len(edges); i++ {
 		crossed += edges[i].by
@@ -111,6 +117,9 @@ func (b bounds) apart(r *format.Reader) (int64, error) {
 		if crossed < fewest || crossed == fewest && abs(at) < abs(best) {
 			best, fewest = at, crossed
 		}
+	}
+	if fewest*2 > before {
+		return 0, nil // chance
 	}
 	return best, nil
 }
