@@ -6,10 +6,11 @@
 // device and calls of the runtime are left out, because the recording has them.
 //
 // Both clocks are wall clocks: a profile has the time of day, a recording the time of day at its start. They differ by less
-// than a microsecond, unless the machine's clock was set during the run. Add corrects up to a millisecond, so that calls lie
+// than a microsecond, unless the machine's clock was set during the run, or the profiler converts its clock wrongly: without
+// CANN's own profile, torch_npu takes CLOCK_MONOTONIC_RAW for CLOCK_MONOTONIC. Add corrects up to two seconds, so that calls lie
 // inside operators or beside them. Report.Crossing counts the calls for which no correction does.
 //
-// Memory holds 40 bytes an operator and the distinct names. The recording is copied in a stream.
+// Memory holds 100 bytes an operator, 40 bytes a recorded call in its time, and the distinct names. The recording is copied in a stream.
 package kineto
 
 import (
@@ -309,23 +310,20 @@ func (p *Profile) write(r *format.Reader, m *api.Model, output string, n uint64,
 
 // align corrects the clock of operators, and counts the calls that they cross.
 func (rep *Report) align(r *format.Reader, ops []op) error {
-	start := r.Meta().StartWall
-	add, err := boundsOf(ops, start).apart(r)
+	a, err := newAligner(r, ops)
 	if err != nil {
 		return err
 	}
+	add := a.apart()
 	for i := range ops {
 		ops[i].from, ops[i].to = ops[i].from+add, ops[i].to+add
 	}
 	if abs(add) > abs(rep.Shift) {
 		rep.Shift = add
 	}
-	b := boundsOf(ops, start)
-	return b.each(r, func(s span) {
-		if rep.Calls++; b.crossed(s) {
-			rep.Crossing++
-		}
-	})
+	calls, crossing := a.crossing(add)
+	rep.Calls, rep.Crossing = rep.Calls+calls, rep.Crossing+crossing
+	return nil
 }
 
 type writer struct {
