@@ -1,6 +1,6 @@
 # All commands of a contributor. Each target does its own set-up.
 .DELETE_ON_ERROR:
-.PHONY: setup build cross cross-tools release demo demo-jaeger servers viewers generate test test-gpu test-torch bench lint soak mutants clean
+.PHONY: setup build cross cross-tools release demo demo-jaeger servers viewers generate test test-gpu test-torch test-parquet bench lint soak mutants clean
 
 # Separates commands that $(foreach) produces.
 define newline
@@ -252,6 +252,10 @@ test-gpu:
 # Records PyTorch programs on the simulator. Fetches several gigabytes of wheels the first time, and reports why if it can't.
 test-torch: build
 	@scripts/torch.sh
+
+# Reads exported tables with pyarrow, pandas, polars, DuckDB, Spark and ClickHouse. Fetches 2 GB of wheels the first time, and reports why if it can't.
+test-parquet:
+	@scripts/parquet.sh
 
 bench: build
 	@scripts/bench.sh

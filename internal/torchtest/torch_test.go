@@ -17,7 +17,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // python returns the interpreter with the framework.
@@ -230,6 +234,48 @@ func TestSameOutput(t *testing.T) {
 				t.Errorf("%+v", i)
 			}
 		})
+	}
+}
+
+// The operators of torch.profiler are on the time axis of the recording: each copy is inside the framework's own, and the profiler's steps are
+// the steps.
+func TestProfile(t *testing.T) {
+	profile := filepath.Join(t.TempDir(), "profile.json")
+	o := (&run{program: "profiled.py " + profile, queue: 1, way: shim}).ok(t)
+	both := filepath.Join(t.TempDir(), "both.aclt")
+	if b, err := exec.Command(testenv.Built(t, "bin/acltrace"), "merge", "-o", both, o.trace, profile).CombinedOutput(); err != nil || bytes.Contains(b, []byte("partly inside")) {
+		t.Fatalf("%v %s", err, b)
+	}
+	r, err := format.Open(both, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	tl, err := timeline.Load(r, acl.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := tl.Steps()
+	if steps.Source != step.Marked || len(steps.List) != 4 {
+		t.Errorf("%d steps, %s", len(steps.List), steps.Source)
+	}
+	copies := 0
+	for i := range tl.Calls {
+		c := &tl.Calls[i]
+		if c.Name != "aclrtMemcpy" || len(steps.List) == 0 || c.Start < steps.List[0].From || c.End > steps.List[len(steps.List)-1].To {
+			continue
+		}
+		copies++
+		if !slices.ContainsFunc(tl.Ranges, func(x timeline.Range) bool {
+			return x.Name == "aten::copy_" && x.Thread == c.Thread && x.From <= c.Start && x.To >= c.End
+		}) && !slices.ContainsFunc(tl.Ranges, func(x timeline.Range) bool {
+			return x.Name == "aten::_local_scalar_dense" && x.Thread == c.Thread && x.From <= c.Start && x.To >= c.End
+		}) {
+			t.Errorf("call %d at %d is in no copy of the framework", c.Index, c.Start)
+		}
+	}
+	if copies < 4*2 {
+		t.Errorf("%d copies in 4 steps", copies)
 	}
 }
 
