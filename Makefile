@@ -36,11 +36,11 @@ SHIM_FLAGS_arm64 := -mno-outline-atomics
 SHIM_C := $(wildcard $(patsubst %,probe/shim/%/*.c,base session record task payload bind))
 # The parts of a release run with C libraries that are older than the one on the build machine.
 # They are linked to the symbol versions in internal/glibc.
-GLIBC    := libdl.so.2 libpthread.so.0
+GLIBC    := libdl.so.2 libpthread.so.0 libm.so.6
 PLAYER_C := $(wildcard replay/player/*.c)
 
 HEADERS := $(shell find api sim probe/shim replay/player examples -name '*.h' -not -path 'sim/conformance/*' 2>/dev/null) api/runtimes.mk
-SIM_GO  := $(shell find api sim -name '*.go' -not -name '*_test.go' 2>/dev/null)
+SIM_GO  := $(shell find api sim -name '*.go' -not -name '*_test.go' 2>/dev/null) $(wildcard sim/opapi/compute/*.[ch]) sim/kernels/half.h
 
 PROGRAMS := vector_add matmul_pipeline histogram
 PROBLEMS := $(basename $(notdir $(wildcard examples/problems/*.c)))

@@ -58,17 +58,43 @@ func (f *Function) moves(args []byte) (b *block.Block, moves []*block.Move) {
 	return b, b.Moves()
 }
 
-// Moves reports whether a launch only moves bytes and fills memory.
-func (f *Function) Moves(args []byte) bool {
-	_, moves := f.moves(args)
-	return moves != nil
+// A Computer computes operators from their argument blocks, which package block has checked.
+type Computer interface {
+	// Computes reports whether Compute would compute a block.
+	Computes(args []byte) bool
+	// Compute computes a block. If it returns false, it has written nothing.
+	Compute(args []byte) bool
 }
 
-// leave does what a launch of a kernel without code does: it moves and fills, or does nothing. What it does not write is unknown.
+// Executes reports whether the simulator itself does what a launch of an operator does.
+func (f *Function) Executes(args []byte) bool {
+	if _, moves := f.moves(args); moves != nil {
+		return true
+	}
+	return f.computes(args) != nil && f.Computer.Computes(args)
+}
+
+// computes returns the block of an operator that the Computer may compute, nil for none.
+func (f *Function) computes(args []byte) *block.Block {
+	if !f.Operator || f.Computer == nil {
+		return nil
+	}
+	b, err := block.Decode(args)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// leave does what a launch of a kernel without code does: it moves and fills, computes an operator, or does nothing. What it does not write is unknown.
 func (o *Order) leave(m *device.Machine, l *device.Launch, extents []space.Extent) {
 	b, moves := o.Func.moves(l.Args)
 	if moves == nil {
-		m.TaintDeclared(extents, o.Func.Name)
+		if b := o.Func.computes(l.Args); b != nil && o.Func.Computer.Compute(l.Args) {
+			m.Spread(whole(b, extents), nil, o.Doubt)
+		} else {
+			m.TaintDeclared(extents, o.Func.Name)
+		}
 		return
 	}
 	exact := true
