@@ -5,8 +5,8 @@
 // into a block, whose layout is in aclsim/operator.h, and phase two launches one kernel of the operator's name with this block. So a trace
 // has all that is needed to compute the operator later.
 //
-// The operators compute nothing. Those that only move bytes or fill memory, such as a copy, a concatenation or a padding, are done by the
-// simulator, from the block: block.Moves has them. Programs need these to get the sizes, counts and addresses right that they send around.
+// The libraries compute nothing. The simulator does, from the block: block.Moves has the operators that only move bytes or fill memory, such as a
+// copy or a padding, and package compute those that calculate. What neither knows takes its time and writes nothing.
 //
 //   - operators.tsv is the table: library, parameter types and tensor roles of each operator. internal/cmd/apigen generates
 //     operators/*_gen.c and nnopbase/operators_gen.h from it.
@@ -15,6 +15,7 @@
 //   - nnopbase/ is libnnopbase.so. handle.c keeps handles, meta.c makes tensors, scalars, arrays and lists, block.c writes blocks,
 //     executor.c has both phases, cache.c the executor caches of frameworks, launch.c finds kernels and launches them, and binary.c makes the
 //     binary with all kernels that the program loads into the runtime.
+//   - compute/ computes operators, in C.
 //   - block/ decodes blocks, for the simulator and for replays, and says what an operator moves.
 //
 // The libraries call the runtime only through its interface. In phase one an operator reads the core limits of its thread. In phase two it

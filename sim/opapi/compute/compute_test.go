@@ -27,6 +27,9 @@ type memory struct {
 	used int
 }
 
+// latest is the memory of the running test.
+var latest []byte
+
 func newMemory(t *testing.T) *memory {
 	t.Helper()
 	b, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
@@ -34,6 +37,7 @@ func newMemory(t *testing.T) *memory {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unix.Munmap(b) })
+	latest = b
 	return &memory{b: b}
 }
 
@@ -47,7 +51,8 @@ func put[T float32 | int32 | int64 | uint8](m *memory, v ...T) uint64 {
 }
 
 func get[T any](at uint64, n int) []T {
-	return slices.Clone(unsafe.Slice(*(**T)(unsafe.Pointer(&at)), n))
+	from := &latest[at-uint64(uintptr(unsafe.Pointer(&latest[0])))]
+	return slices.Clone(unsafe.Slice((*T)(unsafe.Pointer(from)), n))
 }
 
 func tensor(t testtrace.OperatorTensor) testtrace.OperatorParam {
