@@ -38,7 +38,9 @@ func (e *htmlExport) run(x *exporting) error {
 		}
 		o.Compare = &html.Trace{Path: e.compare, Reader: r}
 	}
-	res, err := file(x, func(w io.Writer) (*html.Result, error) { return html.Write(w, &html.Trace{Path: x.path, Reader: x.r}, x.m, o) })
+	res, err := file(x, func(w io.Writer) (*html.Result, error) {
+		return html.Write(w, &html.Trace{Path: x.path, Reader: x.r}, x.m, o)
+	})
 	if err != nil {
 		return err
 	}

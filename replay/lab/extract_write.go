@@ -21,7 +21,9 @@ type LackError struct {
 	Replayable bool     // the trace was recorded with --replayable
 }
 
-func (e *LackError) Error() string { return compile.ErrMissing.Error() + ": " + strings.Join(e.Lacks, "; ") }
+func (e *LackError) Error() string {
+	return compile.ErrMissing.Error() + ": " + strings.Join(e.Lacks, "; ")
+}
 
 func (e *LackError) Unwrap() error { return compile.ErrMissing }
 
