@@ -108,9 +108,9 @@ func (s *Stacks) Frames(process uint32, hash uint64) []Frame {
 	cut := "no frame pointers in " + frames[n-1].module()
 	switch {
 	case s.most == 0:
-		cut += ", or more frames than --stacks keeps"
+		cut += ", or more frames than the recording keeps"
 	case n >= s.most:
-		cut = fmt.Sprintf("--stacks %d", s.most)
+		cut = fmt.Sprintf("the recording keeps at most %d", s.most)
 	}
 	return append(frames, Frame{Cut: cut})
 }

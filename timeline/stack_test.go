@@ -25,8 +25,8 @@ func TestFramesAreInCode(t *testing.T) {
 		{[]uint64{0x3010, 0x1010, 0x40}, maps, 0, "[libtorch.so+0x10 train+0x10 (cut: no frame pointers in train)]"},
 		{[]uint64{0x3010, 0x7010, 0x1010, 0x5010}, maps, 0, "[libtorch.so+0x10 0x7010 train+0x10 libc.so.6+0x10]"},
 		{[]uint64{0x7010, 0x40}, maps, 0, "[0x7010 (cut: no frame pointers in the code at 0x7010)]"},
-		{[]uint64{0x3010}, maps, 0, "[libtorch.so+0x10 (cut: no frame pointers in libtorch.so, or more frames than --stacks keeps)]"},
-		{[]uint64{0x3010}, maps, 1, "[libtorch.so+0x10 (cut: --stacks 1)]"},
+		{[]uint64{0x3010}, maps, 0, "[libtorch.so+0x10 (cut: no frame pointers in libtorch.so, or more frames than the recording keeps)]"},
+		{[]uint64{0x3010}, maps, 1, "[libtorch.so+0x10 (cut: the recording keeps at most 1)]"},
 		{[]uint64{0x3010}, maps, 2, "[libtorch.so+0x10 (cut: no frame pointers in libtorch.so)]"},
 		{[]uint64{0x3010, 0x40}, nil, 0, "[0x3010 0x40]"},
 	} {
