@@ -162,7 +162,7 @@ type writer struct {
 	picked [3][]*timeline.Task
 }
 
-// call is a call with the lane of its task or of its wait, noLane for none, and the number of the graph that it names, 0 for none.
+// A call has the lane of its task or wait (noLane for none), and the number of its graph (0 for none).
 type call struct {
 	timeline.HostCall
 	lane, graph int

@@ -473,3 +473,16 @@ func TestEnds(t *testing.T) {
 		})
 	}
 }
+
+// Operators that the simulator computes have the numbers of the CPU, alone and in training. A missing one would be reported as not computed, or fall
+// back to the CPU, so their launches are counted.
+func TestNumbers(t *testing.T) {
+	t.Parallel()
+	o := (&run{program: "same.py", queue: 1, way: shim}).ok(t)
+	if o.text != "compared 86\ntrained 60\n" || strings.Contains(o.errs, "that no kernel library computes") {
+		t.Errorf("%s%s", o.text, o.errs)
+	}
+	if n := o.info(t).Calls.By[launch]; n < 14_000 {
+		t.Errorf("%d launches", n)
+	}
+}

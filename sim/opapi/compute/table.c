@@ -1,22 +1,17 @@
 /* The operators that are computed. Names of parameters are those of the operators' public documents. */
 #include "compute.h"
 
-#define EACH(name, expression)                                                                                  \
-	static void real_##name(double *out, double *const *in, const number *p, int64_t n)                     \
-	{                                                                                                       \
-		const double *a = in[0], *b = in[1], *c = in[2];                                                \
-		(void)a, (void)b, (void)c, (void)p;                                                             \
-		for (int64_t i = 0; i < n; i++)                                                                 \
-			out[i] = expression;                                                                    \
+/* A function that computes an expression of the operands a, b and c and of the numbers p, for n elements. */
+#define FUNCTION(name, type, expression)                                               \
+	static void name(type *out, type *const *in, const number *p, int64_t n)       \
+	{                                                                              \
+		const type *a = in[0], *b = in[1], *c = in[2];                         \
+		(void)a, (void)b, (void)c, (void)p;                                    \
+		for (int64_t i = 0; i < n; i++)                                        \
+			out[i] = expression;                                           \
 	}
-#define EACH_WHOLE(name, expression)                                                                            \
-	static void whole_##name(int64_t *out, int64_t *const *in, const number *p, int64_t n)                  \
-	{                                                                                                       \
-		const int64_t *a = in[0], *b = in[1], *c = in[2];                                               \
-		(void)a, (void)b, (void)c, (void)p;                                                             \
-		for (int64_t i = 0; i < n; i++)                                                                 \
-			out[i] = expression;                                                                    \
-	}
+#define EACH(name, expression) FUNCTION(real_##name, double, expression)
+#define EACH_WHOLE(name, expression) FUNCTION(whole_##name, int64_t, expression)
 /* Whole numbers wrap around, as on a processor. */
 #define WRAP(x, op, y) (int64_t)((uint64_t)(x) op (uint64_t)(y))
 #define BOTH(name, expression) EACH(name, expression) EACH_WHOLE(name, expression)
