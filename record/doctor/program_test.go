@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -367,6 +368,12 @@ func TestDiagnose(t *testing.T) {
 	}
 	if f := by[Uprobes]; f.OK && (len(f.Notes) == 0 || !strings.HasPrefix(f.texts()[0], "0 by ") || !strings.HasSuffix(f.texts()[0], " a launch")) || !f.OK && f.Err == nil {
 		t.Errorf("%+v", f)
+	}
+	stopped := exec.Command("/bin/true")
+	if resume, err := host.StartStopped(stopped); err == nil {
+		if err := errors.Join(resume(), stopped.Wait()); err != nil || !by[HeldAtStart].OK {
+			t.Errorf("%+v: %v", by[HeldAtStart], err)
+		}
 	}
 	t.Setenv("ACLTRACE_LIB", t.TempDir())
 	d = &Diagnosis{}
