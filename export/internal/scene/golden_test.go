@@ -1,6 +1,7 @@
 package scene_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -121,6 +122,45 @@ func TestScenes(t *testing.T) {
 		{"nothing", testtrace.New(t).Load(), nil},
 	} {
 		testenv.Golden(t, "scenes.txtar", x.name, draw(t, x.tl, x.o))
+	}
+}
+
+// failing is a viewer that fails at its nth event.
+type failing struct {
+	left int
+	err  error
+}
+
+func (f *failing) Slice(*scene.Slice) error { return f.next() }
+
+func (f *failing) Point(*scene.Counter, int64, float64) error { return f.next() }
+
+func (f *failing) next() error {
+	if f.left--; f.left == 0 {
+		return f.err
+	}
+	return nil
+}
+
+// An error of the viewer ends the walk, whichever event it refuses.
+func TestViewerFails(t *testing.T) {
+	tl := testtrace.Rich(t)
+	for n := 1; ; n++ {
+		s, err := scene.New(tl.Reader, tl.Model, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := &failing{left: n, err: errors.New("full")}
+		err = s.Walk(v)
+		if v.left > 0 {
+			if err != nil || n < 100 {
+				t.Errorf("%d events: %v", n-1, err)
+			}
+			return
+		}
+		if err != v.err || v.left < 0 {
+			t.Fatalf("event %d: %v, and %d events after it", n, err, -v.left)
+		}
 	}
 }
 
