@@ -219,7 +219,9 @@ func TestPastIsCleared(t *testing.T) {
 	LeastPast = 1
 	t.Cleanup(func() { LeastPast = was })
 	f := fly(t, Options{})
-	handle := func(n byte) probe.Piece { return probe.Piece{Dir: probe.Out, Len: 8, Bytes: []byte{n, 0x20, 3, 4, 5, 0, 0, 0}} }
+	handle := func(n byte) probe.Piece {
+		return probe.Piece{Dir: probe.Out, Len: 8, Bytes: []byte{n, 0x20, 3, 4, 5, 0, 0, 0}}
+	}
 	f.call("aclrtCreateStream", 0, 10, handle(1))
 	f.call("aclrtCreateStream", 0, 10, handle(2))
 	fn := acl.Model.Lookup("aclrtDestroyStream")
@@ -236,4 +238,3 @@ func TestPastIsCleared(t *testing.T) {
 		t.Error("nothing was removed from the past")
 	}
 }
-
