@@ -1,6 +1,8 @@
 package artifacts
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,6 +89,36 @@ func TestUnpackingFails(t *testing.T) {
 	z.File[0].CRC32++
 	if _, err := unpack(z, []string{filepath.Join(dir, "cache")}); err == nil || exists(filepath.Join(dir, "cache", "other")) {
 		t.Errorf("%v", err)
+	}
+}
+
+// An installed simulator can be installed again, over its links, and a place that can't be written has its error.
+func TestInstallSimulatorAgain(t *testing.T) {
+	m, _ := plant(t)
+	dir := filepath.Join(t.TempDir(), "to")
+	for range 2 {
+		must(t, InstallSimulator(m, dir, os.WriteFile))
+	}
+	link := filepath.Join(dir, m.Simulator.Files[0])
+	if to, err := os.Readlink(link); err != nil || to != m.Simulator.Library {
+		t.Errorf("%s, %v", to, err)
+	}
+	for _, name := range []string{m.Simulator.Library, m.Simulator.Toolkit.Folder + "/bin/tool"} {
+		failed := errors.New("full")
+		if err := InstallSimulator(m, dir, func(path string, b []byte, mode fs.FileMode) error {
+			if path == filepath.Join(dir, name) {
+				return failed
+			}
+			return os.WriteFile(path, b, mode)
+		}); err != failed {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := InstallSimulator(m, filepath.Join(link, "in a file"), os.WriteFile); err == nil {
+		t.Error("installed in a file")
+	}
+	if _, err := Install(m.Simulator.Library, filepath.Join(dir, "gone")); err == nil {
+		t.Error("installed in a folder that does not exist")
 	}
 }
 
