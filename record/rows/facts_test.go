@@ -316,6 +316,66 @@ func TestProcessFacts(t *testing.T) {
 	}
 }
 
+// A rank is in the variables that a process reports, or else in those that it was started with.
+func TestRanks(t *testing.T) {
+	c := exec.Command("cat")
+	c.Env = []string{format.RankVariables[0] + "=5"}
+	in, err1 := c.StdinPipe()
+	out, err2 := c.StdoutPipe()
+	if err := errors.Join(err1, err2, c.Start()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Process.Kill(); _ = c.Wait() }()
+	_, err1 = in.Write([]byte("x"))
+	_, err2 = out.Read(make([]byte, 1)) // the kernel sets the environment after Start has returned
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	s := newScript(t, Options{})
+	for i, x := range []struct {
+		variables []string
+		local     int
+		want      int // -1 for none
+	}{{nil, c.Process.Pid, 5}, {[]string{format.RankVariables[0] + "=7"}, c.Process.Pid, 7}, {[]string{"A=b"}, c.Process.Pid, -1}, {nil, 0, -1}, {[]string{format.RankVariables[0] + "=8"}, 0, 8}} {
+		s.ok(s.Process(&probe.Process{PID: 100 + i, Local: x.local, Variables: x.variables}))
+		rank, ok := s.Processes.Ranks[uint32(i)]
+		if ok != (x.want >= 0) || ok && (rank.Number != x.want || len(rank.Variables) != 1) || s.Processes.rows[i].Rank != max(x.want, 0) {
+			t.Errorf("%+v: %+v, %t, %+v", x, rank, ok, s.Processes.rows[i])
+		}
+	}
+	if !s.Processes.has(1, format.RankVariables[0]) || s.Processes.has(1, "A") || s.Processes.has(2, format.RankVariables[0]) {
+		t.Error("a variable is that of another process")
+	}
+}
+
+// A run of a graph gets as many results as it says, after it. Earlier content of their memory is recorded with whole payloads only.
+func TestGraphRun(t *testing.T) {
+	for _, hash := range []bool{false, true} {
+		s := newScript(t, Options{HashOnly: hash})
+		n := s.call(7, "aclmdlRIExecuteAsync", 0, []uint64{5, 6}, written(0, 2, 0), probe.Piece{Dir: probe.In, Item: 1, Addr: pinned, Len: 5, Bytes: []byte("older")}, number(probe.StackParam, 9))
+		for item := range uint32(3) {
+			s.payload(7, n, 0, probe.Piece{Dir: probe.Out, Item: item + 1, Addr: pinned, Len: 3, Bytes: []byte("new")})
+		}
+		if p := &s.Payloads; p.Copies.Count != 2 || p.Copies.CallsNS != 20 || p.Copies.Bytes != 6 {
+			t.Errorf("%+v", p.Copies)
+		}
+		s.ok(s.Finish())
+		s.want(s.Writer(), s.path, graphRun[hash])
+	}
+}
+
+var graphRun = map[bool]string{false: `
+aclmdlRIExecuteAsync@7 100+10 out253=0x9
+  0.1 dir 0 @100 0x7f0000000000+5: whole none "older"
+  0.1 dir 1 @115 0x7f0000000000+3: whole none "new"
+  0.2 dir 1 @115 0x7f0000000000+3: whole none "new"
+`, true: `
+aclmdlRIExecuteAsync@7 100+10 out253=0x9
+  0.1 dir 0 @100 0x7f0000000000+5: missing excluded by the payload level ""
+  0.1 dir 1 @115 0x7f0000000000+3: hash-only none ""
+  0.2 dir 1 @115 0x7f0000000000+3: hash-only none ""
+`}
+
 // A killed process has the latest call of each thread, those first that did not return, and the libraries of operators that it reported.
 func TestKilled(t *testing.T) {
 	s := newScript(t, Options{})
@@ -327,7 +387,7 @@ func TestKilled(t *testing.T) {
 	operators := "/lib/" + acl.Model.Operators[0]
 	s.ok(s.Ended(&probe.End{PID: 1, Seen: 2000, Signal: 9, Code: probe.NoCode, Args: []string{"train", "-x"}, Libraries: []string{operators, "/lib/libc.so.6"}}))
 	s.ok(s.Ended(&probe.End{PID: 2, Seen: 500, Replaced: true, Clean: true}))
-	s.ok(s.Ended(&probe.End{PID: 3, Seen: 500}))
+	s.ok(s.Ended(&probe.End{PID: 3, Seen: 500, Libraries: []string{"/other/" + acl.Model.Operators[0]}}))
 	want := []Died{{PID: 1, Command: "train -x", Signal: 9, Last: []string{"thread 8 in aclrtSynchronizeDevice", "thread 9 in aclrtSynchronizeDevice", "thread 6 after aclrtGetDevice", "thread 7 after aclrtGetDevice"}}}
 	if !reflect.DeepEqual(s.Processes.Died, want) {
 		t.Errorf("%+v", s.Processes.Died)
