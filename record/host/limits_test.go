@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/testenv"
 )
 
 // The processes that were started with a text, and those that map a runtime, are found among others.
@@ -90,5 +91,18 @@ func TestResourceLimits(t *testing.T) {
 	}
 	if _, err := FreeSpace(filepath.Join(dir, "gone")); err == nil {
 		t.Error("a folder that does not exist has space")
+	}
+}
+
+// The functions that a library defines are found by name, each once and sorted. dlsym is none: the shim has its own.
+func TestDefinedFunctions(t *testing.T) {
+	lib := testenv.Built(t, "lib/libascendcl.so")
+	if got := DefinedFunctions(lib, map[string]bool{"aclInit": true, "aclFinalize": true, "none": true, "malloc": true}); !slices.Equal(got, []string{"aclFinalize", "aclInit"}) {
+		t.Errorf("%q", got)
+	}
+	for _, path := range []string{lib + ".gone", "/etc/passwd"} {
+		if got := DefinedFunctions(path, map[string]bool{"aclInit": true}); got != nil {
+			t.Errorf("%s: %q", path, got)
+		}
 	}
 }
