@@ -85,7 +85,7 @@ func g(p string) (int, bool, error) {
 `) {
 		got = append(got, x.change())
 	}
-	if want := []string{"true || (n == k) for n == k", "!= for ==", "* for /", "/ for *", "false && (h(f, err)) for h(f, err)", "true || (h(f, err)) for h(f, err)"}; !slices.Equal(got, want) {
+	if want := []string{"true || (n == k) for n == k", "!= for ==", "* for /", "false && (h(f, err)) for h(f, err)", "true || (h(f, err)) for h(f, err)"}; !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
