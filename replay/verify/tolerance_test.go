@@ -41,6 +41,13 @@ func TestTally(t *testing.T) {
 	if !reflect.DeepEqual(tally, want) {
 		t.Errorf("%+v, want %+v", tally, want)
 	}
+	// One result is enough, and one other output that differs is a difference beside one that differs too.
+	if got := (&Tally{Results: 1, Proved: 1}).Verdict(); got != Identical {
+		t.Error(got)
+	}
+	if got := (&Tally{Results: 1, Different: 1, Other: 1}).Verdict(); got != Different {
+		t.Error(got)
+	}
 	// Reasons that are as frequent are in the order of their codes.
 	tally = Tally{}
 	tally.AddUnproved(Race, 1, 0)
