@@ -272,6 +272,11 @@ func TestOrders(t *testing.T) {
 			p.touch("copy", m+64, 8, space.Read)
 			p.touch("copy", m, 8, space.Read)
 		}, nil},
+		{"a value that the host reads with the memory beside it", func(p *program) {
+			p.kernel(1, "a", writes(m, 8))
+			p.word(1, "write", m+64, true)
+			p.touch("copy", m, 128, space.Read)
+		}, nil},
 		{"a value that the host writes", func(p *program) {
 			p.word(1, "wait", m+64, false)
 			p.touch("copy", m+64, 8, space.Write)
@@ -556,6 +561,16 @@ func TestHostBuffers(t *testing.T) {
 			b[8]++
 			p.sync(1)
 		}, []string{written}},
+		{"changed by a blocking call before the copy", func(p *program, b []byte, at uint64) {
+			run := p.copyAsync(1, row(m, at, 64))
+			p.touch("copy", at, 1, space.Write)
+			run()
+			p.sync(1)
+		}, []string{written}},
+		{"read by a blocking call", func(p *program, b []byte, at uint64) {
+			p.copyAsync(1, row(at, m, 64))()
+			p.touch("copy", at, 1, space.Read)
+		}, []string{"missing-synchronization: copyAsync, copy"}},
 		{"written by a task", func(p *program, b []byte, at uint64) {
 			p.copyAsync(1, row(m, at, 64))()
 			p.kernel(1, "k", writes(at+63, 1))
@@ -636,6 +651,9 @@ func TestHostBuffers(t *testing.T) {
 		b, at := p.hostBuffer(64)
 		c.run(p, b, at)
 		p.want(c.name, c.want...)
+		if f := p.Findings(); c.name == "the second row" && f[0].Parts[0].Does != fmt.Sprintf("reads 16 bytes at %#x", at) {
+			t.Error(f[0].Parts[0].Does)
+		}
 	}
 }
 
@@ -893,6 +911,23 @@ func TestWrongDevice(t *testing.T) {
 		want := []string{fmt.Sprintf("copies 8 bytes from %#x to %#x, memory of device %s, by a stream of device 0", m+64, m, c.wrong), fmt.Sprintf("allocates device memory of 64 bytes at %#x", at)}
 		if f[0].Kind != WrongDevice || len(f[0].Parts) != 2 || !(f[0].Parts[1].Does == want[0] && f[0].Parts[0].Does == want[1]) {
 			t.Errorf("%+v: %+v, want %q", c, f[0].Parts, want)
+		}
+	}
+}
+
+// Device 0 is a device as the others are.
+func TestStreamOfAnotherDevice(t *testing.T) {
+	for _, c := range []struct {
+		dst, src int32
+		wrong    bool
+	}{{0, 0, true}, {0, -1, true}, {-1, 0, true}, {0, 1, false}, {1, -1, false}} {
+		p := newProgram(t)
+		p.alloc(m, 64)
+		p.alloc(m+64, 64)
+		p.places[m], p.places[m+64], p.streams[5] = Place{Device: c.dst}, Place{Device: c.src}, &Stream{ID: 5, Device: 1}
+		p.copyAsync(5, row(m, m+64, 8))()
+		if f := p.Findings(); (len(f) > 0) != c.wrong {
+			t.Errorf("%+v: %+v", c, f)
 		}
 	}
 }
