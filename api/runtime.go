@@ -176,6 +176,11 @@ type Simulator struct {
 	Replayed map[string]string
 }
 
+// Virtual reports whether a simulator with these environment variables ran in virtual time. Each process has a virtual clock of its own.
+func (s *Simulator) Virtual(env map[string]string) bool {
+	return s.Clock != "" && env[s.Clock] == "virtual"
+}
+
 // Toolkit is the folder that programs take for the vendor's toolkit: see internal/artifacts (Lay).
 type Toolkit struct {
 	Folder    string            // beside the simulator's library, "" for none

@@ -98,10 +98,10 @@ func newSharing() sharing {
 
 // comparable reports whether the times of all processes in a trace are those of one clock.
 func comparable(meta *format.Meta, m *api.Model) bool {
-	if clock := m.Simulator.Clock; clock != "" && meta.Env[clock] == "virtual" {
-		return false // one a process
+	if m.Simulator.Virtual(meta.Env) {
+		return false
 	}
-	return len(meta.Merged) == 0 || !slices.ContainsFunc(meta.Merged[1:], func(x format.Merged) bool { return !x.Same })
+	return len(meta.Merged) == 0 || !slices.ContainsFunc(meta.Merged[1:], func(x format.Merged) bool { return !x.OneClock })
 }
 
 // see follows the calls that share memory, access it, or wait.

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
 )
 
 // window is the time in nanoseconds during which the offset between two clocks counts as constant. Offsets are
@@ -111,7 +114,7 @@ type clock struct {
 	knots   []knot
 	matched int
 	err     int64 // greatest error in nanoseconds, 0 if no collective was matched
-	same    bool  // the clock of an earlier rank
+	shared  bool  // it is the clock of an earlier rank on the same host
 }
 
 // A knot is a correction to add, besides shift, at a time on the rank's clock.
@@ -120,15 +123,6 @@ type knot struct{ at, add int64 }
 // time converts the rank's time to the job's.
 func (c *clock) time(t int64) int64 {
 	return t + c.shift + c.add(t)
-}
-
-// later returns the clock of a rank with times of the same clock, whose time 0 is that much later.
-func (c *clock) later(by int64) clock {
-	x := clock{shift: c.shift + by, matched: c.matched, err: c.err, same: true}
-	for _, k := range c.knots {
-		x.knots = append(x.knots, knot{k.at - by, k.add})
-	}
-	return x
 }
 
 func (c *clock) add(t int64) int64 {
@@ -185,6 +179,42 @@ func align(parts []*part, shifts []int64) []clock {
 		}
 	}
 	return clocks
+}
+
+// sameBoot is how much the start of CLOCK_MONOTONIC may differ, in wall clock nanoseconds, between recordings that began on one host. The
+// wall clock is slewed by at most half a millisecond a second.
+const sameBoot = 10e6
+
+// starts returns when each recording began, by wall clocks, and the first rank with the same clock. Ranks on one host have one clock: an
+// estimate is off by microseconds, and then a rank may use an object before another one has made it. Each process of a simulator in virtual
+// time has a clock of its own.
+func starts(metas []*format.Meta, sim *api.Simulator) (at []int64, first []int) {
+	at, first = make([]int64, len(metas)), make([]int, len(metas))
+	for i, m := range metas {
+		at[i], first[i] = m.StartWall, i
+		for k, of := range metas[:i] {
+			boots := m.StartWall - m.StartMono - (of.StartWall - of.StartMono)
+			if m.Host != "" && m.Host == of.Host && max(boots, -boots) <= sameBoot && !sim.Virtual(m.Env) && !sim.Virtual(of.Env) {
+				at[i], first[i] = at[k]+m.StartMono-of.StartMono, first[k]
+				break
+			}
+		}
+	}
+	return at, first
+}
+
+// shareClocks gives each rank the clock of the first rank that has the same one.
+func shareClocks(clocks []clock, first []int) {
+	for i, k := range first {
+		if i == k {
+			continue
+		}
+		c, ahead := &clocks[i], clocks[i].shift-clocks[k].shift
+		c.shared, c.matched, c.err, c.knots = true, 0, 0, nil
+		for _, x := range clocks[k].knots {
+			c.knots = append(c.knots, knot{x.at - ahead, x.add})
+		}
+	}
 }
 
 // together returns the median correction that makes the ends on rank i coincide with those on rank 0, and the

@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -54,15 +52,17 @@ func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions)
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int { return numbers[a] - numbers[b] })
-	begin := int64(math.MaxInt64)
-	for _, r := range readers {
-		begin = min(begin, r.Meta().StartWall)
+	metas := make([]*format.Meta, len(order))
+	for i, k := range order {
+		metas[i] = readers[k].Meta()
 	}
+	began, first := starts(metas, &m.Simulator)
+	begin := slices.Min(began)
 	parts := make([]*part, len(readers))
 	shifts := make([]int64, len(readers))
 	for i, k := range order {
 		r := readers[k]
-		shifts[i] = r.Meta().StartWall - begin
+		shifts[i] = began[i] - begin
 		parts[i] = newPart(mostKept / len(readers))
 		if !o.WallOnly {
 			if err := walk(r, m, parts[i].add); err != nil {
@@ -74,15 +74,10 @@ func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions)
 		}
 	}
 	clocks := align(parts, shifts)
-	for i, k := range order {
-		first := slices.IndexFunc(order, func(j int) bool { return sameClock(readers[j].Meta(), readers[k].Meta(), m) })
-		if first >= 0 && first < i {
-			clocks[i] = clocks[first].later(readers[k].Meta().StartMono - readers[order[first]].Meta().StartMono)
-		}
-	}
+	shareClocks(clocks, first)
 	meta := *readers[order[0]].Meta()
 	meta.UUID, meta.StartWall, meta.EndNS, meta.Merged = format.NewUUID(), begin, 0, nil
-	meta.StartMono, meta.Replayable = 0, false
+	meta.StartMono = 0
 	meta.ExitCode, meta.ExitSignal, meta.Ended = 0, 0, ""
 	meta.Recovered, meta.Window = "", format.WindowWhole
 	meta.KernelLibraries, meta.KernelBuildIDs = nil, map[string]string{}
@@ -90,8 +85,10 @@ func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions)
 	for i, k := range order {
 		r, c := readers[k], &clocks[i]
 		was := r.Meta()
-		meta.Merged = append(meta.Merged, format.Merged{UUID: was.UUID, Host: was.Host, Rank: numbers[k], Shift: c.time(0), ErrorNS: c.err, Matched: c.matched, Same: c.same})
+		meta.Merged = append(meta.Merged, format.Merged{UUID: was.UUID, Host: was.Host, Rank: numbers[k], Shift: c.time(0), ErrorNS: c.err, Matched: c.matched, OneClock: c.shared})
 		meta.EndNS = max(meta.EndNS, c.time(was.EndNS))
+		meta.Replayable = meta.Replayable && was.Replayable
+		meta.Simulated = meta.Simulated && was.Simulated
 		ended(&meta, was, numbers[k])
 		lacks(&meta, r.Completeness(), numbers[k])
 		for _, l := range was.KernelLibraries {
@@ -120,17 +117,6 @@ func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions)
 		return nil, err
 	}
 	return &meta, nil
-}
-
-// sameBoot is how much the starts of one machine's clock may differ between recordings: the wall clock is corrected in the meantime.
-const sameBoot = int64(time.Millisecond)
-
-// sameClock reports whether two traces have times of one clock. Machines do not start within a millisecond, but a simulator's virtual clocks are
-// one a process.
-func sameClock(a, b *format.Meta, m *api.Model) bool {
-	apart := (a.StartWall - a.StartMono) - (b.StartWall - b.StartMono)
-	clock := m.Simulator.Clock
-	return a.Host == b.Host && a.StartMono != 0 && b.StartMono != 0 && max(apart, -apart) < sameBoot && (clock == "" || a.Env[clock] != "virtual" && b.Env[clock] != "virtual")
 }
 
 // ended takes the merged trace's end from the first rank that did not succeed.

@@ -23,7 +23,6 @@ type job struct {
 	drift     float64 // at most, nanoseconds per nanosecond
 	boot, off []int64
 	rate      []float64
-	together  bool      // all ranks run on one machine, whose clock is right
 	starts    [][]int64 // by step and rank, true time
 }
 
@@ -63,12 +62,8 @@ const commHandle, stream, function = 0x7700, 0x5500, 0x6600
 func (j *job) write(t *testing.T, dir string, i int, collectives bool) *format.Reader {
 	t.Helper()
 	path := filepath.Join(dir, fmt.Sprintf("%02d.aclt", i))
-	mono := int64(5)
-	if j.together {
-		mono, j.off[i], j.rate[i] = j.boot[i]-began, 0, 0
-	}
-	w, err := format.Create(path, &format.Meta{Host: fmt.Sprintf("node%d", i/8), API: acl.Model.Name, Env: map[string]string{"RANK": fmt.Sprint(i)},
-		StartWall: j.boot[i] + j.off[i], StartMono: mono, EndNS: j.local(i, j.starts[j.steps-1][0]+1e9)}, schema.Of(acl.Model), nil)
+	w, err := format.Create(path, &format.Meta{Host: fmt.Sprintf("node%d", i), API: acl.Model.Name, Env: map[string]string{"RANK": fmt.Sprint(i)},
+		StartWall: j.boot[i] + j.off[i], StartMono: 5, EndNS: j.local(i, j.starts[j.steps-1][0]+1e9)}, schema.Of(acl.Model), nil)
 	check(t, err)
 	_, err = w.Process(format.Process{PID: 1000 + i})
 	check(t, err)
@@ -263,16 +258,6 @@ func TestPart(t *testing.T) {
 		if _, ok := b.done(); ok {
 			t.Errorf("row %d: nothing shows its end", i)
 		}
-	}
-}
-
-// Collectives moved the clocks of ranks on one machine apart by half a millisecond, so that a key was imported before it was exported.
-func TestMergeKeepsTheClockOfOneMachine(t *testing.T) {
-	j := newJob(4, 40)
-	j.together = true
-	worst, _, meta := j.worst(t, true)
-	if worst != 0 || !meta.Merged[3].Same || meta.Merged[0].Same {
-		t.Errorf("wrong by up to %d ns: %+v", worst, meta.Merged)
 	}
 }
 
