@@ -406,7 +406,7 @@ func taskText(t *format.TaskID) string {
 func AccessText(a *blame.Access) string {
 	what := a.Func
 	if a.Kernel != "" {
-		what = a.Kernel
+		what = human.Kernel(a.Kernel)
 	}
 	switch {
 	case a.How == blame.AddressCopied:

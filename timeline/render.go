@@ -9,6 +9,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/sim/opapi/block"
 )
 
@@ -325,7 +326,7 @@ func AppendPlace(dst []byte, u Use) []byte {
 	dst = strconv.AppendInt(append(dst, '#'), int64(u.Object.ID), 10)
 	switch {
 	case u.Object.Name != "":
-		dst = append(append(append(dst, '('), u.Object.Name...), ')')
+		dst = append(append(append(dst, '('), human.Kernel(u.Object.Name)...), ')')
 	case u.Object.Constant:
 		dst = append(dst, "(per_thread)"...)
 	case u.Object.Created == NoCall:

@@ -49,7 +49,7 @@ type Walk struct {
 	ranges rangeSource // nil if no ranges are needed
 	steps  stepState
 
-	names   []string // function names by id
+	names   nameTable
 	threads threadTable
 	lanes   laneTable
 	queue   taskQueue
@@ -68,6 +68,12 @@ type current struct {
 	event    *Event
 	skip     bool // the call's task is not reported
 	selected bool // see Walk.Selected
+}
+
+// nameTable holds the names of functions and kernels so far.
+type nameTable struct {
+	functions []string // by id
+	kernels   kernelNames
 }
 
 // threadTable holds the threads so far.

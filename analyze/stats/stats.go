@@ -14,7 +14,6 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/grow"
-	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/step"
 )
@@ -541,7 +540,7 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 
 func (x *summer) retry(h *timeline.HostCall) {
 	s := x.s
-	key := retryKey{cmp.Or(h.Kernel, "unknown kernel"), h.RetriedCode}
+	key := retryKey{cmp.Or(x.w.Symbol(h.Kernel), "unknown kernel"), h.RetriedCode}
 	i, ok := x.retries[key]
 	if !ok {
 		i = len(s.Retries)
@@ -604,7 +603,9 @@ func (x *summer) taskStats(k *timeline.Task) [2]*Task {
 	}
 	t := group[k.Name]
 	if t == nil {
-		t = &Task{Name: k.Name}
+		if t = (&Task{Name: x.w.Symbol(k.Name)}); t.Name != k.Name {
+			t.Demangled = k.Name
+		}
 		group[k.Name] = t
 	}
 	if k.Kind != api.Copy {
@@ -753,9 +754,6 @@ func (x *summer) finish() (*Stats, error) {
 		out := []Task{}
 		for _, k := range g {
 			k.finish()
-			if s := human.Kernel(k.Name); s != k.Name {
-				k.Demangled = s
-			}
 			out = append(out, *k)
 		}
 		slices.SortFunc(out, func(a, b Task) int {

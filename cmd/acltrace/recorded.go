@@ -282,7 +282,7 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 		report.Printf(a.err, "acltrace: %s not computed: %s; a replay calls results that depend on them unproved\n", human.Plural(n, "operator"), firstNames(res.Kernels.NotComputed))
 	}
 	if len(res.Kernels.Crashed) > 0 {
-		report.Printf(a.err, "acltrace: kernel %s crashed: later results are unproved\n", strings.Join(res.Kernels.Crashed, ", "))
+		report.Printf(a.err, "acltrace: kernel %s crashed: later results are unproved\n", firstNames(res.Kernels.Crashed))
 	}
 	if res.Kernels.Forgotten != nil {
 		report.Printf(a.err, "acltrace: kernel libraries not listed: %v; a replay needs --kernels LIBRARY\n", res.Kernels.Forgotten)
@@ -318,7 +318,11 @@ func (a *app) unexecuted(names []string) {
 // firstNames lists up to five names.
 func firstNames(names []string) string {
 	const most = 5
-	list := strings.Join(names[:min(len(names), most)], ", ")
+	shown := slices.Clone(names[:min(len(names), most)])
+	for i, name := range shown {
+		shown[i] = human.Kernel(name)
+	}
+	list := strings.Join(shown, ", ")
 	if n := len(names) - most; n > 0 {
 		list += fmt.Sprintf(" and %d more", n)
 	}
