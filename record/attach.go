@@ -110,6 +110,7 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	if err := u.Resume(); err != nil {
 		return nil, err
 	}
+	asleep := host.NewAsleep(o.Model, pids) // calls that begin later are recorded
 	if err := r.create(r.target.env); err != nil {
 		return nil, err
 	}
@@ -157,6 +158,8 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	default:
 		r.meta.Ended = "during the recording, with an exit code that only its parent knows"
 	}
+	res.Asleep = asleep.Still()
+	r.meta.Coverage.Asleep = res.Asleep
 	r.finishUprobes(res, u)
 	return res, nil
 }

@@ -29,6 +29,7 @@ type Result struct {
 	Calls      uint64            // in the trace
 	Failed     uint64            // of Calls
 	Unfinished uint64            // of Calls
+	Cut        uint64            // of Unfinished: the recording ended during them
 	Lost       uint64            // calls that the rings had no room for
 	Nested     uint64            // of Lost: calls inside other calls, as from signal handlers
 	Unwritten  uint64            // calls that could not be written to the file
@@ -39,6 +40,7 @@ type Result struct {
 	PassedBy   map[string]uint64 // calls of functions that the shim does not know, by name
 	Unhooked   []format.Unhooked // processes and libraries whose calls are missing
 	NoShim     []format.Unhooked // processes that can't have loaded the shim
+	Asleep     []format.Asleep   // threads that slept throughout an attached recording
 	Missed     *MissedSteps      // nil if all selected steps are in the trace
 	Kernels    KernelResult
 	Salvaged   []string // traces that were made of what killed recorders had left
@@ -136,7 +138,7 @@ func (r *recorder) finish(res *Result) {
 	res.File.Full, res.Missed = r.file.full, r.steps.missed()
 	res.Died = slices.DeleteFunc(b.Processes.Died, func(d Died) bool { return d.PID == r.target.root })
 	n := &b.Count
-	res.Calls, res.Failed, res.Unfinished, res.Lost, res.Nested, res.Ringless.Calls, res.Processes = n.Calls, n.Failed, n.Unfinished, n.Lost, n.Nested, n.NoRing, b.Processes.Len()
+	res.Calls, res.Failed, res.Unfinished, res.Cut, res.Lost, res.Nested, res.Ringless.Calls, res.Processes = n.Calls, n.Failed, n.Unfinished, n.Cut, n.Lost, n.Nested, n.NoRing, b.Processes.Len()
 	if r.flight == nil {
 		res.Calls = b.Writer().Calls() - res.Unwritten
 	}
@@ -231,7 +233,7 @@ func (r *recorder) describe(m *format.Meta) {
 		copies := p.Copies
 		m.Tracer.Copies = &copies
 	}
-	m.Coverage.Unsized, m.Coverage.CutArguments, m.Coverage.NoEnd = p.Unsized, p.CutArguments, b.Count.NoEnd
+	m.Coverage.Unsized, m.Coverage.CutArguments, m.Coverage.NoEnd, m.Coverage.Cut = p.Unsized, p.CutArguments, b.Count.NoEnd, b.Count.Cut
 	if r.uprobes.hooked != nil {
 		m.Coverage.Hooked = *r.uprobes.hooked
 		return

@@ -72,14 +72,9 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 	}
 	switch {
 	case len(rep.Suspects) > 0:
-	case len(rep.Odds) > 0:
-		writeMarked(w, wrap("\nno call failed and none is unfinished. A hint, if results are wrong: launches with an argument unlike those of the other launches of the kernel.", o.width(), 0)+"\n")
-		for i := range rep.Odds {
-			x := &rep.Odds[i]
-			writeMarked(w, "\n"+wrap(sprintf("hint: call %d %s", x.Index, callName(&x.Call)), o.width(), 4)+"\n")
-			writeMarked(w, wrap("  "+sprintf("%s", placeOf(&x.Call)), o.width(), 4)+"\n"+wrap("  "+sprintf("%s", oddText(&x.Odd, x.Kernel)), o.width(), 4)+"\n")
-		}
-	case rep.Failure == nil && len(rep.Died) > 0:
+	case rep.Failure == nil && len(rep.Died) == 0:
+		Printf(w, "\nno call failed and none is unfinished\n")
+	case rep.Failure == nil:
 		Printf(w, "\nno suspect: no call failed, and all calls returned\n")
 	default:
 		Printf(w, "\nno suspect: no task was in flight, and the runtime named none\n")
@@ -97,6 +92,7 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 	if rep.More > 0 {
 		Printf(w, "\n%s in flight\n", human.Plural(rep.More, "more task"))
 	}
+	hintsText(w, rep, o)
 	if err := Wrapped(w, o, 0, func(w io.Writer) {
 		for i := range rep.History {
 			historyText(w, &rep.History[i])
@@ -106,6 +102,33 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 	}
 	nextText(w, blameNext(rep)...)
 	return w.Flush()
+}
+
+// hintsText writes what may be wrong, apart from the failure.
+func hintsText(w io.Writer, rep *blame.Report, o *TextOptions) {
+	hint := func(title string, lines ...string) {
+		writeMarked(w, "\n"+wrap(sprintf("hint: %s", title), o.width(), 4)+"\n")
+		for _, l := range lines {
+			writeMarked(w, wrap("  "+sprintf("%s", l), o.width(), 4)+"\n")
+		}
+	}
+	for i := range rep.Asleep {
+		hint(rep.Asleep[i].String(), "a recording from its start would show its calls")
+	}
+	for i := range rep.Cut {
+		c := &rep.Cut[i]
+		hint(fmt.Sprintf("call %d %s had taken %s when the recording ended, longer than any other call of the function", c.Index, callName(c), human.Duration(c.End-c.Start)),
+			placeOf(c), fmt.Sprintf("if the program hangs, --call %d lists the tasks that it waits for", c.Index))
+	}
+	for i := range rep.Unwaited {
+		u := &rep.Unwaited[i]
+		hint(fmt.Sprintf("call %d %s copies to the host at %s, and the program did not wait for it before call %d %s", u.Index, callName(&u.Call), u.Addr, u.Next.Index, callName(&u.Next)),
+			placeOf(&u.Call), fmt.Sprintf("in %s of %s such copies it waited first; if it reads the destination before it waits, it reads earlier content", human.Count(u.Waited), human.Count(u.Waited+u.Times)))
+	}
+	for i := range rep.Odds {
+		x := &rep.Odds[i]
+		hint(fmt.Sprintf("call %d %s has an argument unlike those of the other launches of the kernel", x.Index, callName(&x.Call)), placeOf(&x.Call), oddText(&x.Odd, x.Kernel))
+	}
 }
 
 // later returns the number of calls that failed after the failure.
@@ -141,6 +164,15 @@ func blameNext(rep *blame.Report) (next []string) {
 		x := &rep.Odds[0]
 		add("cat", rep.Trace, "--call", number(x.Index))
 		add("extract", rep.Trace, "--call", number(x.Index), "-o", "launch.aclt")
+		return next
+	}
+	if rep.Failure == nil && len(rep.Cut) > 0 {
+		add("blame", rep.Trace, "--call", number(rep.Cut[0].Index))
+		return next
+	}
+	if rep.Failure == nil && len(rep.Unwaited) > 0 {
+		u := &rep.Unwaited[0]
+		add("cat", rep.Trace, "--call", fmt.Sprintf("%d:%d", u.Index, u.Next.Index))
 		return next
 	}
 	if len(rep.Suspects) == 0 {

@@ -407,9 +407,11 @@ func appendNumber(dst []byte, m *api.Model, ctype string, w uint64) []byte {
 }
 
 // AppendResult appends the returned value: an error with its name, a handle, nothing for a function without a result, "unfinished" for a
-// call that never returned, or "no end seen" if it may have returned.
+// call that never returned, "in progress at the end" if the recording ended first, or "no end seen" if it may have returned.
 func (e *Event) AppendResult(dst []byte, m *api.Model) []byte {
 	switch {
+	case e.Call.Flags&format.Cut != 0:
+		return append(dst, "in progress at the end"...)
 	case e.Call.Flags&format.NoEnd != 0:
 		return append(dst, "no end seen"...)
 	case e.Call.Flags&format.Unfinished != 0:

@@ -198,7 +198,7 @@ func (x *Selector) callTimes(r *format.Reader) error {
 // stepTimes finds the times of the steps.
 func (x *Selector) stepTimes(r *format.Reader, m *api.Model) error {
 	w := NewWalk(r, m, nil)
-	w.o.untimed = true
+	w.o.Untimed = true
 	if err := w.FindSteps(); err != nil {
 		return err
 	}
@@ -263,7 +263,7 @@ func (x *Selector) addStep(s *step.Step) {
 // namedLanes finds the lanes with the name.
 func (x *Selector) namedLanes(r *format.Reader, m *api.Model) error {
 	w := NewWalk(r, m, nil)
-	w.o.untimed = true
+	w.o.Untimed = true
 	if err := w.Run(&Visitor{}); err != nil {
 		return err
 	}

@@ -133,8 +133,7 @@ type WalkOptions struct {
 	OwnTimes bool
 	Stacks   bool                  // load the data that Stacks needs with each call
 	Progress func(done, total int) // called now and then with numbers of calls
-
-	untimed bool // measured times are not read
+	Untimed  bool                  // measured times are not read: a task ends with the first wait for it
 }
 
 // A Visitor gets the parts of a trace as they become known. Arguments are valid until the function returns, and must not be changed. A nil

@@ -73,7 +73,7 @@ func (w *Walk) Run(v *Visitor) error {
 
 func (w *Walk) run() error {
 	var err error
-	if !w.o.untimed {
+	if !w.o.Untimed {
 		if w.meter, err = newMeter(w.Reader); err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (w *Walk) inStep() bool {
 
 // dataOf returns the functions whose data affects the meaning of calls. Other data, such as kernel arguments, is not read.
 func (w *Walk) dataOf() []uint16 {
-	if w.Reader.Meta().DeviceTime != nil && !w.o.untimed || w.o.Stacks {
+	if w.Reader.Meta().DeviceTime != nil && !w.o.Untimed || w.o.Stacks {
 		return nil
 	}
 	out := []uint16{}

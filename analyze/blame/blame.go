@@ -113,29 +113,37 @@ type accessed struct {
 type Report struct {
 	Trace string `json:"trace"` // file of the trace
 	format.Scope
-	Host     string      `json:"host"`                    // host name of the machine
-	Argv     []string    `json:"argv"`                    // command line of the first process
-	Acltrace string      `json:"acltrace,omitempty"`      // version of the recorder
-	Runtime  string      `json:"runtime,omitempty"`       // version of the runtime
-	Driver   string      `json:"driver,omitempty"`        // version of the driver
-	Device   string      `json:"device,omitempty"`        // name of the device
-	Begun    int64       `json:"begun_wall_ns,omitempty"` // since 1970 UTC; call times count from here
-	Failure  *Call       `json:"failure,omitempty"`       // the failed call, nil if only a task is known to have failed
-	Message  string      `json:"message,omitempty"`       // the runtime's message, if the program requested it
-	Hints    []Hint      `json:"-"`                       // from the runtime or the user
-	InFlight int         `json:"in_flight"`               // tasks that may have been running at the failure
-	Suspects []Suspect   `json:"-"`                       // most likely first
-	More     int         `json:"more,omitempty"`          // tasks in flight that are not listed
-	Failed   int         `json:"failed_calls"`            // failed calls in all processes, 0 if --call names the failure
-	Before   int         `json:"failed_before,omitempty"` // of them before the failure
-	Earlier  []Call      `json:"earlier,omitempty"`       // the latest of those
-	Capture  *Capture    `json:"capture,omitempty"`       // capture that the failed call broke, nil for none
-	Odds     []OddLaunch `json:"-"`                       // hints if nothing failed: launches with odd arguments
-	Cause    *Cause      `json:"-"`                       // earlier call that made the failed call invalid, nil if unknown
-	History  []Lifetime  `json:"history,omitempty"`       // allocations of the first suspect
-	Died     []Died      `json:"died,omitempty"`          // processes killed by a signal
-	Lost     uint64      `json:"lost_calls,omitempty"`    // missing calls before the failure, with those left out on request
-	Unknown  []Unknown   `json:"-"`                       // facts that are missing from the trace
+	Host     string    `json:"host"`                    // host name of the machine
+	Argv     []string  `json:"argv"`                    // command line of the first process
+	Acltrace string    `json:"acltrace,omitempty"`      // version of the recorder
+	Runtime  string    `json:"runtime,omitempty"`       // version of the runtime
+	Driver   string    `json:"driver,omitempty"`        // version of the driver
+	Device   string    `json:"device,omitempty"`        // name of the device
+	Begun    int64     `json:"begun_wall_ns,omitempty"` // since 1970 UTC; call times count from here
+	Failure  *Call     `json:"failure,omitempty"`       // the failed call, nil if only a task is known to have failed
+	Message  string    `json:"message,omitempty"`       // the runtime's message, if the program requested it
+	Hints    []Hint    `json:"-"`                       // from the runtime or the user
+	InFlight int       `json:"in_flight"`               // tasks that may have been running at the failure
+	Suspects []Suspect `json:"-"`                       // most likely first
+	More     int       `json:"more,omitempty"`          // tasks in flight that are not listed
+	Failed   int       `json:"failed_calls"`            // failed calls in all processes, 0 if --call names the failure
+	Before   int       `json:"failed_before,omitempty"` // of them before the failure
+	Earlier  []Call    `json:"earlier,omitempty"`       // the latest of those
+	Capture  *Capture  `json:"capture,omitempty"`       // capture that the failed call broke, nil for none
+	Unfailed
+	Unwaited []Unwaited `json:"unwaited,omitempty"`   // hints: copies to the host without the usual wait
+	Cause    *Cause     `json:"-"`                    // earlier call that made the failed call invalid, nil if unknown
+	History  []Lifetime `json:"history,omitempty"`    // allocations of the first suspect
+	Died     []Died     `json:"died,omitempty"`       // processes killed by a signal
+	Lost     uint64     `json:"lost_calls,omitempty"` // missing calls before the failure, with those left out on request
+	Unknown  []Unknown  `json:"-"`                    // facts that are missing from the trace
+}
+
+// Unfailed has hints if nothing failed.
+type Unfailed struct {
+	Odds   []OddLaunch     `json:"-"`                // launches with odd arguments
+	Cut    []Call          `json:"cut,omitempty"`    // calls during which the recording ended, longer than any other call of their function
+	Asleep []format.Asleep `json:"asleep,omitempty"` // threads that slept throughout the recording, perhaps in a call
 }
 
 // Lifetime is an allocation's life up to the failure.
@@ -145,7 +153,7 @@ type Lifetime struct {
 	Before   int      `json:"before,omitempty"` // number of earlier accesses
 }
 
-// ErrNothingFailed is returned if no call failed, no signal killed a process, the options name no failure, and no launch has odd arguments.
+// ErrNothingFailed is returned if no call failed, no signal killed a process, the options name no failure, and there is no hint.
 var ErrNothingFailed = errors.New("no call failed and none is unfinished")
 
 const (
@@ -183,7 +191,7 @@ func Blame(r *format.Reader, m *api.Model, o *Options) (*Report, error) {
 	b := &blamer{r: r, m: m, o: o, rep: &Report{Trace: r.Path(), Host: meta.Host, Argv: meta.Argv, Acltrace: meta.Tracer.Version,
 		Runtime: meta.Device.Runtime, Driver: meta.Device.DriverVersion, Device: meta.Device.Name, Begun: meta.StartWall}, habits: habits{}, stacks: newStacks(r),
 		wanted: map[uint64][]*Call{}, signals: signals{}, graphs: graphs{}, causes: newCauses(m)}
-	for _, step := range []func() error{b.died, b.find, b.parseReport, b.flight, b.arguments, b.judge, b.past, b.odds} {
+	for _, step := range []func() error{b.died, b.find, b.parseReport, b.flight, b.unwaited, b.arguments, b.judge, b.past, b.hints} {
 		if err := step(); err != nil {
 			return nil, err
 		}

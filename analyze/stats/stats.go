@@ -519,12 +519,8 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 	}
 	if h.Flags&format.Unfinished == 0 {
 		f.times.Add(h.End - h.Start)
-	} else if s.Unfinished++; h.Flags&format.NoEnd != 0 {
-		if x.noEnds++; x.firsts.noEnd == nil {
-			x.firsts.noEnd = &firstCall{call: h.Index, fn: h.Name}
-		}
-	} else if len(f.open) < maxOpen {
-		f.open = append(f.open, openCall{h.Index, h.Start, x.w.Process(h.Thread)})
+	} else {
+		x.unfinished(h, f)
 	}
 	if h.Retries != timeline.NoCall {
 		x.retry(h)
@@ -536,6 +532,20 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 		x.groups.call(h, k)
 	}
 	return nil
+}
+
+// unfinished adds a call that has not returned. One during which the recording ended is as good as any other.
+func (x *summer) unfinished(h *timeline.HostCall, f *funcSum) {
+	x.s.Unfinished++
+	switch {
+	case h.Flags&format.Cut != 0:
+	case h.Flags&format.NoEnd != 0:
+		if x.noEnds++; x.firsts.noEnd == nil {
+			x.firsts.noEnd = &firstCall{call: h.Index, fn: h.Name}
+		}
+	case len(f.open) < maxOpen:
+		f.open = append(f.open, openCall{h.Index, h.Start, x.w.Process(h.Thread)})
+	}
 }
 
 func (x *summer) retry(h *timeline.HostCall) {

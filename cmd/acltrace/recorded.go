@@ -94,6 +94,8 @@ func nothing(o *record.Options, res *record.Result) string {
 		return fmt.Sprintf("no call was recorded: %s could not be written", human.Plural(res.Unwritten, "call"))
 	case res.Processes > 0:
 		return ""
+	case len(res.Asleep) > 0:
+		return "no call was recorded"
 	case len(res.Unhooked)+len(res.PassedBy) > 0:
 		return "no call was recorded; calls that passed by the recorder:" // unseen prints the list
 	case len(res.NoShim) > 0:
@@ -225,6 +227,7 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 			why += "; the earlier file is kept"
 		}
 		report.Printf(a.err, "acltrace: %s: %s\n", res.Output, why)
+		a.asleep(res.Asleep)
 		return
 	}
 	a.saved(res.Sealed)
@@ -241,8 +244,11 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	if res.Failed > 0 {
 		s += ", " + human.Count(res.Failed) + " failed"
 	}
-	if res.Unfinished > 0 {
-		s += ", " + human.Count(res.Unfinished) + " unfinished"
+	if n := res.Unfinished - res.Cut; n > 0 {
+		s += ", " + human.Count(n) + " unfinished"
+	}
+	if res.Cut > 0 {
+		s += ", " + human.Count(res.Cut) + " in progress at the end"
 	}
 	if n := res.Lost - res.Nested - res.Ringless.Calls; n > 0 {
 		s += fmt.Sprintf(", %s LOST (%s)", human.Count(n), advice(o))
@@ -277,6 +283,7 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	}
 	report.Printf(a.err, "%s\n", s)
 	a.died(res.Died)
+	a.asleep(res.Asleep)
 	a.unexecuted(res.Kernels.Unexecuted)
 	if n := len(res.Kernels.NotComputed); n > 0 {
 		report.Printf(a.err, "acltrace: %s not computed: %s; a replay calls results that depend on them unproved\n", human.Plural(n, "operator"), firstNames(res.Kernels.NotComputed))
@@ -305,6 +312,17 @@ func (a *app) died(list []record.Died) {
 			report.Printf(a.err, ", and %d more threads", more)
 		}
 		report.Printf(a.err, "\n")
+	}
+}
+
+// asleep prints threads that made no call because they slept.
+func (a *app) asleep(list []format.Asleep) {
+	const most = 3
+	for i := range list[:min(most, len(list))] {
+		report.Printf(a.err, "acltrace: %s\n", &list[i])
+	}
+	if n := len(list) - most; n > 0 {
+		report.Printf(a.err, "acltrace: and %d more threads: acltrace info lists them\n", n)
 	}
 }
 
@@ -375,10 +393,12 @@ type recordResult struct {
 	Calls      uint64            `json:"calls"`                // number of recorded calls
 	Failed     uint64            `json:"failed"`               // calls that returned an error
 	Unfinished uint64            `json:"unfinished"`           // calls that had not returned at the end
+	Cut        uint64            `json:"cut,omitempty"`        // of them, calls during which the recording ended
 	Lost       uint64            `json:"lost"`                 // calls known to be lost
 	Unwritten  uint64            `json:"unwritten"`            // calls that could not be written
 	Threads    int               `json:"threads_not_recorded"` // threads without a buffer, which were not recorded
 	Processes  int               `json:"processes"`            // number of recorded processes
+	Asleep     []format.Asleep   `json:"asleep,omitempty"`     // threads that slept throughout an attached recording
 	Unseen     []format.Unhooked `json:"not_recorded"`         // processes and libraries that the recorder did not see
 	Full       bool              `json:"full"`                 // --max-size ended the recording
 	Incomplete string            `json:"incomplete,omitempty"` // why the recording ended before the program
@@ -400,7 +420,7 @@ func resultJSON(res *record.Result) *recordResult {
 	r := &recordResult{
 		Stopped: res.Stop,
 		Output:  res.Output, NoFile: res.File.Missing, OlderKept: res.File.OlderKept, Moved: append([]string{}, res.File.Moved...), Sealed: res.Sealed, Bytes: res.File.Bytes, BlobFile: res.File.BlobFile, BlobBytes: res.File.BlobBytes,
-		Calls: res.Calls, Failed: res.Failed, Unfinished: res.Unfinished, Lost: res.Lost, Unwritten: res.Unwritten, Threads: res.Refused, Processes: res.Processes,
+		Calls: res.Calls, Failed: res.Failed, Unfinished: res.Unfinished, Cut: res.Cut, Lost: res.Lost, Unwritten: res.Unwritten, Threads: res.Refused, Processes: res.Processes, Asleep: res.Asleep,
 		Unseen: append([]format.Unhooked{}, res.Unhooked...), Full: res.File.Full, ExitCode: res.ExitCode, Signal: res.Signal, NotComputed: res.Kernels.NotComputed,
 	}
 	for _, f := range res.Ranks {
