@@ -224,9 +224,12 @@ type Process struct {
 }
 
 // Crashed reports whether a signal killed the process. Signals that ask a program to end do not count.
-func (p *Process) Crashed() bool {
-	s := syscall.Signal(p.Signal)
-	return p.Killed && s != syscall.SIGINT && s != syscall.SIGTERM && s != syscall.SIGHUP
+func (p *Process) Crashed() bool { return p.Killed && !AsksToEnd(p.Signal) }
+
+// AsksToEnd reports whether a signal asks a program to end, as Ctrl-C does. A program that it ends has not failed.
+func AsksToEnd(signal int) bool {
+	s := syscall.Signal(signal)
+	return s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP
 }
 
 // Program returns the file of the program, "program" if it is not known.

@@ -56,7 +56,7 @@ func (in *Info) next() string {
 		return acltrace("fsck", in.path)
 	case in.Recovery != nil:
 		return shell.Command(RecoverCommand(in.path)...)
-	case in.Calls.Failed > 0 || in.Calls.Unfinished > in.Coverage.NoEnd+in.Coverage.Cut || in.ExitSignal != 0:
+	case in.Calls.Failed > 0 || in.Calls.Unfinished > in.Coverage.NoEnd+in.Coverage.Cut || in.ExitSignal != 0 && !format.AsksToEnd(in.ExitSignal):
 		return acltrace("blame", in.path)
 	}
 	return acltrace("stats", in.path)
@@ -92,7 +92,7 @@ func (in *Info) end() string {
 	case in.Ended != "":
 		return in.Ended
 	case in.ExitSignal != 0:
-		return "killed by " + human.Signal(in.ExitSignal)
+		return EndedBy(in.ExitSignal)
 	}
 	return fmt.Sprintf("exit code %d", in.ExitCode)
 }

@@ -175,8 +175,7 @@ func (a *app) nextLook(res *record.Result) {
 		return
 	}
 	look := "stats"
-	crashed := func(signal int) bool { return (&format.Process{Killed: true, Signal: signal}).Crashed() }
-	if res.Failed > 0 || res.Signal != 0 && crashed(res.Signal) || slices.ContainsFunc(res.Died, func(d record.Died) bool { return crashed(d.Signal) }) {
+	if res.Failed > 0 || res.Signal != 0 && !format.AsksToEnd(res.Signal) || slices.ContainsFunc(res.Died, func(d record.Died) bool { return !format.AsksToEnd(d.Signal) }) {
 		look = "blame"
 	}
 	a.next("acltrace", look, trace)
@@ -213,7 +212,7 @@ func stopped(o *record.Options, res *record.Result) string {
 	case o.Command == nil:
 		return "the recorded processes ended"
 	case res.Signal != 0:
-		return "the program was killed by " + human.Signal(res.Signal)
+		return "the program was " + report.EndedBy(res.Signal)
 	case res.ExitCode != 0:
 		return fmt.Sprintf("the program ended with code %d", res.ExitCode)
 	}
@@ -296,9 +295,10 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	}
 }
 
-// died prints up to five processes killed by a signal, and where.
+// died prints up to five processes killed by a signal, and where. A signal that asks for the end is an ordinary end, as of a worker at the end of a job.
 func (a *app) died(list []record.Died) {
 	const most, calls = 5, 3
+	list = slices.DeleteFunc(slices.Clone(list), func(d record.Died) bool { return format.AsksToEnd(d.Signal) })
 	for i, d := range list {
 		if i == most {
 			report.Printf(a.err, "acltrace: and %d more: acltrace info lists them\n", len(list)-most)
