@@ -29,7 +29,6 @@ type Result struct {
 	Calls      uint64            // in the trace
 	Failed     uint64            // of Calls
 	Unfinished uint64            // of Calls
-	Cut        uint64            // of Unfinished: the recording ended during them
 	Lost       uint64            // calls that the rings had no room for
 	Nested     uint64            // of Lost: calls inside other calls, as from signal handlers
 	Unwritten  uint64            // calls that could not be written to the file
@@ -40,13 +39,19 @@ type Result struct {
 	PassedBy   map[string]uint64 // calls of functions that the shim does not know, by name
 	Unhooked   []format.Unhooked // processes and libraries whose calls are missing
 	NoShim     []format.Unhooked // processes that can't have loaded the shim
-	Asleep     []format.Asleep   // threads that slept throughout an attached recording
-	Missed     *MissedSteps      // nil if all selected steps are in the trace
-	Kernels    KernelResult
-	Salvaged   []string // traces that were made of what killed recorders had left
-	Left       []Left   // rings that are in no trace yet, of this recording or of earlier ones
+	Partial
+	Kernels  KernelResult
+	Salvaged []string // traces that were made of what killed recorders had left
+	Left     []Left   // rings that are in no trace yet, of this recording or of earlier ones
 	// Incomplete is the error that ended the recording before the program ended, nil for none.
 	Incomplete error
+}
+
+// Partial says where the trace lacks a part that it was to have.
+type Partial struct {
+	Cut    uint64          // of Unfinished: the recording ended during them
+	Asleep []format.Asleep // threads that slept throughout an attached recording
+	Missed *MissedSteps    // nil if all selected steps are in the trace
 }
 
 // Ringless describes threads that could not be recorded.

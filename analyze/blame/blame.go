@@ -130,20 +130,20 @@ type Report struct {
 	Before   int       `json:"failed_before,omitempty"` // of them before the failure
 	Earlier  []Call    `json:"earlier,omitempty"`       // the latest of those
 	Capture  *Capture  `json:"capture,omitempty"`       // capture that the failed call broke, nil for none
-	Unfailed
-	Unwaited []Unwaited `json:"unwaited,omitempty"`   // hints: copies to the host without the usual wait
-	Cause    *Cause     `json:"-"`                    // earlier call that made the failed call invalid, nil if unknown
-	History  []Lifetime `json:"history,omitempty"`    // allocations of the first suspect
-	Died     []Died     `json:"died,omitempty"`       // processes killed by a signal
-	Lost     uint64     `json:"lost_calls,omitempty"` // missing calls before the failure, with those left out on request
-	Unknown  []Unknown  `json:"-"`                    // facts that are missing from the trace
+	Clues
+	Cause   *Cause     `json:"-"`                    // earlier call that made the failed call invalid, nil if unknown
+	History []Lifetime `json:"history,omitempty"`    // allocations of the first suspect
+	Died    []Died     `json:"died,omitempty"`       // processes killed by a signal
+	Lost    uint64     `json:"lost_calls,omitempty"` // missing calls before the failure, with those left out on request
+	Unknown []Unknown  `json:"-"`                    // facts that are missing from the trace
 }
 
-// Unfailed has hints if nothing failed.
-type Unfailed struct {
-	Odds   []OddLaunch     `json:"-"`                // launches with odd arguments
-	Cut    []Call          `json:"cut,omitempty"`    // calls during which the recording ended, longer than any other call of their function
-	Asleep []format.Asleep `json:"asleep,omitempty"` // threads that slept throughout the recording, perhaps in a call
+// Clues are hints at what may be wrong, apart from the failure. All but Unwaited are given only if nothing failed.
+type Clues struct {
+	Unwaited []Unwaited      `json:"unwaited,omitempty"` // copies to the host without the usual wait
+	Odds     []OddLaunch     `json:"-"`                  // launches with odd arguments
+	Cut      []Call          `json:"cut,omitempty"`      // calls during which the recording ended, longer than any other call of their function
+	Asleep   []format.Asleep `json:"asleep,omitempty"`   // threads that slept throughout the recording, perhaps in a call
 }
 
 // Lifetime is an allocation's life up to the failure.
