@@ -84,7 +84,7 @@ var (
 // masked returns a line without numbers, times, sizes, addresses and ids, and without alignment.
 func masked(l string) string {
 	l = varying.ReplaceAllString(l, "#")
-	l = strings.ReplaceAll(l, ", # unfinished", "") // attach may end during a call
+	l = strings.ReplaceAll(l, ", # in progress at the end", "") // attach may end during a call
 	l = rules.ReplaceAllString(l, "-")
 	return strings.TrimSpace(blanks.ReplaceAllString(l, " "))
 }

@@ -29,6 +29,7 @@ const (
 	Unfinished CallFlags = 1 << 0 // the call never returned; End is the last time known
 	Truncated  CallFlags = 1 << 1 // some data of the call was lost
 	NoEnd      CallFlags = 1 << 2 // with Unfinished: the end was not seen, so the call may be over
+	Cut        CallFlags = 1 << 3 // with Unfinished and NoEnd: the recording ended during the call, at End
 )
 
 // A Call is one call of a runtime function. The Writer takes calls and the Reader returns them.

@@ -140,7 +140,25 @@ type Coverage struct {
 	CutArguments uint64 `json:"cut_arguments,omitempty"`
 	// NoEnd are unfinished calls that may be over, because their end was not seen; Endless are the functions whose end no probe sees.
 	NoEnd   uint64   `json:"no_end,omitempty"`
+	Cut     uint64   `json:"cut,omitempty"` // unfinished calls during which the recording ended
 	Endless []string `json:"endless,omitempty"`
+	Asleep  []Asleep `json:"asleep,omitempty"`
+}
+
+// Asleep is a thread that slept from the beginning to the end of a recording that was attached, so that it made no call.
+type Asleep struct {
+	PID     int    `json:"pid"`               // process id
+	TID     int    `json:"tid"`               // thread id
+	Name    string `json:"name"`              // name of the thread
+	Library string `json:"library,omitempty"` // runtime library with addresses on its stack: it may be in a call; empty if the stack is unreadable
+}
+
+func (a *Asleep) String() string {
+	s := fmt.Sprintf("thread %d (%s) of process %d made no call: it has slept since before the recording", a.TID, a.Name, a.PID)
+	if a.Library == "" {
+		return s
+	}
+	return s + ", perhaps in a call: its stack has addresses of " + a.Library
 }
 
 // Unhooked is a process, or a library in one, whose calls were invisible.
@@ -207,9 +225,12 @@ type Process struct {
 }
 
 // Crashed reports whether a signal killed the process. Signals that ask a program to end do not count.
-func (p *Process) Crashed() bool {
-	s := syscall.Signal(p.Signal)
-	return p.Killed && s != syscall.SIGINT && s != syscall.SIGTERM && s != syscall.SIGHUP
+func (p *Process) Crashed() bool { return p.Killed && !AsksToEnd(p.Signal) }
+
+// AsksToEnd reports whether a signal asks a program to end, as Ctrl-C does. A program that it ends has not failed.
+func AsksToEnd(signal int) bool {
+	s := syscall.Signal(signal)
+	return s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP
 }
 
 // Program returns the file of the program, "program" if it is not known.

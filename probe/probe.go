@@ -100,6 +100,8 @@ type Call struct {
 	// NoEnd: the call has no end because that was not seen. It may be over: left by an exception or longjmp, or in a function
 	// whose return has no probe.
 	NoEnd bool
+	// Cut: the call has no end because the recording ended first. Its thread was still in it.
+	Cut bool
 	// Recording is the time in nanoseconds that the probe spent in the thread on payloads since the thread's previous call.
 	Recording int64
 	Ret       uint64

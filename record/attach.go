@@ -61,6 +61,22 @@ func usersBelow(m *api.Model, pid int) (pids []string) {
 	return pids
 }
 
+// untilGone returns a context that ends with a process, 0 for none.
+func untilGone(ctx context.Context, pid int) (context.Context, context.CancelFunc) {
+	ctx, stop := context.WithCancel(ctx)
+	go func() {
+		for pid == 0 || host.AnyAlive([]int{pid}) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+		stop()
+	}()
+	return ctx, stop
+}
+
 // Attach records running processes until the process PID ends, or ctx. It removes its probes at the end.
 func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	r := &recorder{o: o.Options}
@@ -110,6 +126,7 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	if err := u.Resume(); err != nil {
 		return nil, err
 	}
+	asleep := host.NewAsleep(o.Model, pids) // calls that begin later are recorded
 	if err := r.create(r.target.env); err != nil {
 		return nil, err
 	}
@@ -128,18 +145,8 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 		defer cancel()
 	}
 	timed := ctx // ends by the time or by a signal
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := untilGone(ctx, o.PID)
 	defer stop()
-	go func() {
-		for o.PID == 0 || host.AnyAlive([]int{o.PID}) {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(20 * time.Millisecond):
-			}
-		}
-		stop()
-	}()
 	defer context.AfterFunc(ctx, r.leaving)()
 	res := &Result{}
 	res.Incomplete = errors.Join(u.Run(ctx, r.rows), r.rows.Finish())
@@ -157,6 +164,8 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	default:
 		r.meta.Ended = "during the recording, with an exit code that only its parent knows"
 	}
+	res.Asleep = asleep.Still()
+	r.meta.Coverage.Asleep = res.Asleep
 	r.finishUprobes(res, u)
 	return res, nil
 }

@@ -19,6 +19,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/acltrace/acltrace/analyze/blame"
+	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/api/cuda"
@@ -621,4 +623,76 @@ func effective(pid int) (caps uint64) {
 	line, _, _ := strings.Cut(after, "\n")
 	caps, _ = strconv.ParseUint(strings.TrimSpace(line), 16, 64)
 	return caps
+}
+
+// A call during which the recording ended counted as one that never returned, and a thread that stood in a call since before the recording was not
+// mentioned.
+func TestAttachToStandingThreads(t *testing.T) {
+	program := exec.Command(testenv.CompileC(t, "standing", []string{source("standing.c")}, "-pthread"))
+	program.Env = append(os.Environ(), "LD_LIBRARY_PATH="+ownLibraries(t))
+	in, err := program.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := program.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = program.Process.Kill()
+		_ = program.Wait()
+	}()
+	pid := program.Process.Pid
+	// asleep reports whether a thread with a name sleeps in a wait for another thread, that is in no call of the system that the program makes itself.
+	asleep := func(name string) (tid int) {
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+		for _, task := range tasks {
+			comm, _ := os.ReadFile(task + "/comm")
+			call, _ := os.ReadFile(task + "/syscall")
+			if strings.TrimSpace(string(comm)) == name && strings.HasPrefix(string(call), strconv.Itoa(unix.SYS_FUTEX)+" ") {
+				tid, _ = strconv.Atoi(filepath.Base(task))
+			}
+		}
+		return tid
+	}
+	send := func(b byte) bool {
+		one := []byte{b}
+		if _, err := in.Write(one); err != nil {
+			return false
+		}
+		_, err := io.ReadFull(out, one)
+		return err == nil
+	}
+	testenv.Wait(t, "the early thread waits", func() bool { return asleep("early") != 0 })
+	r, res := attach(t, record.AttachOptions{PID: pid}, func(l *launches) {
+		testenv.Await(func() bool {
+			l.Lock()
+			defer l.Unlock()
+			return l.all > 0 || !send('.')
+		})
+		if !send('h') || !testenv.Await(func() bool { return asleep("standing") != 0 }) {
+			t.Error("the first thread does not wait")
+		}
+	})
+	if len(res.Asleep) != 1 || res.Asleep[0] != (format.Asleep{PID: pid, TID: asleep("early"), Name: "early", Library: "libascendcl.so"}) {
+		t.Errorf("threads that slept: %+v", res.Asleep)
+	}
+	if got := r.Meta().Coverage; !slices.Equal(got.Asleep, res.Asleep) || got.Cut != 1 || got.NoEnd != 0 {
+		t.Errorf("%+v", got)
+	}
+	all := calls(t, r)
+	last := all[len(all)-1]
+	if res.Unfinished != 1 || res.Cut != 1 || r.Schema().FuncName(last.Func) != "aclrtSynchronizeStream" || last.Flags != format.Unfinished|format.NoEnd|format.Cut || last.End <= last.Start {
+		t.Errorf("%+v; the last call is %s %+v", res, r.Schema().FuncName(last.Func), last)
+	}
+	if s, err := stats.New(r, acl.Model, nil); err != nil || slices.ContainsFunc(s.Findings, func(f stats.Finding) bool { return f.Kind == stats.Unfinished || f.Kind == stats.NoEnd }) {
+		t.Errorf("%v: findings %+v", err, s.Findings)
+	}
+	rep, err := blame.Blame(r, acl.Model, nil)
+	if err != nil || rep.Failure != nil || len(rep.Asleep) != 1 {
+		t.Errorf("blame: %v, %+v", err, rep)
+	}
 }

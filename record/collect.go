@@ -172,9 +172,11 @@ func (p *presence) gone(now time.Time, alive, seen func() bool) bool {
 // seenEnd returns how programs have ended that were started elsewhere: the exit code, or a description if it is unknown.
 func seenEnd(ends []probe.End, alive bool) (code int, ended string) {
 	ends = slices.DeleteFunc(slices.Clone(ends), func(e probe.End) bool { return e.Excluded || e.Replaced })
-	known := true
+	known, asked := true, ""
 	for _, e := range ends {
 		switch {
+		case !e.Clean && format.AsksToEnd(e.Signal):
+			asked = fmt.Sprintf("process %d (%s) was ended by signal %d", e.PID, strings.Join(e.Args, " "), e.Signal)
 		case !e.Clean:
 			return 0, fmt.Sprintf("process %d (%s) crashed or was killed", e.PID, strings.Join(e.Args, " "))
 		case e.Code == probe.NoCode:
@@ -188,6 +190,8 @@ func seenEnd(ends []probe.End, alive bool) (code int, ended string) {
 		return code, ended
 	case alive:
 		return code, "not during the recording: processes were still running"
+	case code == 0 && asked != "":
+		return 0, asked
 	case len(ends) == 0:
 		return 0, "no process was recorded"
 	case !known:

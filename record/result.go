@@ -39,12 +39,19 @@ type Result struct {
 	PassedBy   map[string]uint64 // calls of functions that the shim does not know, by name
 	Unhooked   []format.Unhooked // processes and libraries whose calls are missing
 	NoShim     []format.Unhooked // processes that can't have loaded the shim
-	Missed     *MissedSteps      // nil if all selected steps are in the trace
-	Kernels    KernelResult
-	Salvaged   []string // traces that were made of what killed recorders had left
-	Left       []Left   // rings that are in no trace yet, of this recording or of earlier ones
+	Partial
+	Kernels  KernelResult
+	Salvaged []string // traces that were made of what killed recorders had left
+	Left     []Left   // rings that are in no trace yet, of this recording or of earlier ones
 	// Incomplete is the error that ended the recording before the program ended, nil for none.
 	Incomplete error
+}
+
+// Partial says where the trace lacks a part that it was to have.
+type Partial struct {
+	Cut    uint64          // of Unfinished: the recording ended during them
+	Asleep []format.Asleep // threads that slept throughout an attached recording
+	Missed *MissedSteps    // nil if all selected steps are in the trace
 }
 
 // Ringless describes threads that could not be recorded.
@@ -136,7 +143,7 @@ func (r *recorder) finish(res *Result) {
 	res.File.Full, res.Missed = r.file.full, r.steps.missed()
 	res.Died = slices.DeleteFunc(b.Processes.Died, func(d Died) bool { return d.PID == r.target.root })
 	n := &b.Count
-	res.Calls, res.Failed, res.Unfinished, res.Lost, res.Nested, res.Ringless.Calls, res.Processes = n.Calls, n.Failed, n.Unfinished, n.Lost, n.Nested, n.NoRing, b.Processes.Len()
+	res.Calls, res.Failed, res.Unfinished, res.Cut, res.Lost, res.Nested, res.Ringless.Calls, res.Processes = n.Calls, n.Failed, n.Unfinished, n.Cut, n.Lost, n.Nested, n.NoRing, b.Processes.Len()
 	if r.flight == nil {
 		res.Calls = b.Writer().Calls() - res.Unwritten
 	}
@@ -231,7 +238,7 @@ func (r *recorder) describe(m *format.Meta) {
 		copies := p.Copies
 		m.Tracer.Copies = &copies
 	}
-	m.Coverage.Unsized, m.Coverage.CutArguments, m.Coverage.NoEnd = p.Unsized, p.CutArguments, b.Count.NoEnd
+	m.Coverage.Unsized, m.Coverage.CutArguments, m.Coverage.NoEnd, m.Coverage.Cut = p.Unsized, p.CutArguments, b.Count.NoEnd, b.Count.Cut
 	if r.uprobes.hooked != nil {
 		m.Coverage.Hooked = *r.uprobes.hooked
 		return

@@ -526,7 +526,7 @@ func (p *judge) reason(o *outcome, code verify.Reason, res *plan.Result) string 
 		return "a failed task was reported earlier than in the recording, so the result may not have been computed"
 	}
 	if n := res.Flags >> plan.KernelShift; code == verify.Kernel && n > 0 && int(n) <= len(o.kernels) {
-		return fmt.Sprintf("no library here implements kernel %s, which computes it", o.kernels[n-1])
+		return fmt.Sprintf("no library here implements kernel %s, which computes it", human.Kernel(o.kernels[n-1]))
 	}
 	return code.Text()
 }

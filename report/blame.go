@@ -77,11 +77,9 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 	}
 	switch {
 	case len(rep.Suspects) > 0:
-	case len(rep.Odds)+len(rep.Races)+len(rep.Unwaited) > 0:
-		racesText(w, rep, o)
-		unwaitedText(w, rep, o)
-		oddsText(w, rep, o)
-	case rep.Failure == nil && len(rep.Died) > 0:
+	case rep.Failure == nil && len(rep.Died) == 0:
+		Printf(w, "\nno call failed and none is unfinished\n")
+	case rep.Failure == nil:
 		Printf(w, "\nno suspect: no call failed, and all calls returned\n")
 	default:
 		Printf(w, "\nno suspect: no task was in flight, and the runtime named none\n")
@@ -99,6 +97,7 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 	if rep.More > 0 {
 		Printf(w, "\n%s in flight\n", human.Plural(rep.More, "more task"))
 	}
+	hintsText(w, rep, o)
 	if err := Wrapped(w, o, 0, func(w io.Writer) {
 		for i := range rep.History {
 			historyText(w, &rep.History[i])
@@ -110,50 +109,46 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 	return w.Flush()
 }
 
-// oddsText writes the launches with odd arguments.
-func oddsText(w io.Writer, rep *blame.Report, o *TextOptions) {
-	if len(rep.Odds) == 0 {
-		return
+// hintsText writes what may be wrong, apart from the failure.
+func hintsText(w io.Writer, rep *blame.Report, o *TextOptions) {
+	hint := func(title string, lines ...string) {
+		writeMarked(w, "\n"+wrap(sprintf("hint: %s", title), o.width(), 4)+"\n")
+		for _, l := range lines {
+			writeMarked(w, wrap("  "+sprintf("%s", l), o.width(), 4)+"\n")
+		}
 	}
-	writeMarked(w, wrap("\nno call failed and none is unfinished. A hint, if results are wrong: launches with an argument unlike those of the other launches of the kernel.", o.width(), 0)+"\n")
-	for i := range rep.Odds {
-		x := &rep.Odds[i]
-		writeMarked(w, "\n"+wrap(sprintf("hint: call %d %s", x.Index, callName(&x.Call)), o.width(), 4)+"\n")
-		writeMarked(w, wrap("  "+sprintf("%s", placeOf(&x.Call)), o.width(), 4)+"\n"+wrap("  "+sprintf("%s", oddText(&x.Odd, x.Kernel)), o.width(), 4)+"\n")
+	for i := range rep.Asleep {
+		hint(rep.Asleep[i].String(), "a recording from its start would show its calls")
 	}
-}
-
-// racesText writes the accesses of two processes that nothing put in order.
-func racesText(w io.Writer, rep *blame.Report, o *TextOptions) {
+	for i := range rep.Cut {
+		c := &rep.Cut[i]
+		hint(fmt.Sprintf("call %d %s had taken %s when the recording ended, longer than any other call of the function", c.Index, callName(c), human.Duration(c.End-c.Start)),
+			placeOf(c), fmt.Sprintf("if the program hangs, --call %d lists the tasks that it waits for", c.Index))
+	}
 	for i := range rep.Races {
 		x := &rep.Races[i]
 		how := map[bool]string{false: "reads", true: "writes"}
-		if i == 0 {
-			writeMarked(w, wrap("\nno call failed and none is unfinished. A hint, if results are wrong: two processes access the memory that they share, and no wait in the trace can have put the accesses in order.", o.width(), 0)+"\n")
-		}
-		writeMarked(w, "\n"+wrap(sprintf("hint: call %d %s", x.Index, callName(&x.Call)), o.width(), 4)+"\n")
-		text := sprintf("%s, process %d\n%s %s bytes at +%d of %s (%s), which call %d %s of process %d %s", placeOf(&x.Call), x.PID, how[x.Writes], human.Count(x.Bytes),
-			x.Place.Offset, x.Place.Object, x.Place.Addr, x.Other.Index, callName(&x.Other), x.Other.PID, how[x.Wrote])
+		lines := []string{sprintf("%s, process %d", placeOf(&x.Call), x.PID), sprintf("%s %s bytes at +%d of %s (%s), which call %d %s of process %d %s", how[x.Writes], human.Count(x.Bytes),
+			x.Place.Offset, x.Place.Object, x.Place.Addr, x.Other.Index, callName(&x.Other), x.Other.PID, how[x.Wrote])}
 		if x.Races > 1 {
-			text += sprintf("; so do %s of calls", human.Plural(x.Races-1, "more pair"))
+			lines[1] += sprintf("; so do %s of calls", human.Plural(x.Races-1, "more pair"))
 		}
-		for line := range strings.Lines(text) {
-			writeMarked(w, wrap("  "+strings.TrimSuffix(line, "\n"), o.width(), 4)+"\n")
-		}
+		hint(sprintf("call %d %s accesses memory that two processes share, and no wait in the trace can have put the accesses in order", x.Index, callName(&x.Call)), lines...)
 	}
-}
-
-// unwaitedText writes the reads of shared memory without a wait.
-func unwaitedText(w io.Writer, rep *blame.Report, o *TextOptions) {
+	for i := range rep.BareReads {
+		x := &rep.BareReads[i]
+		hint(sprintf("call %d %s reads the memory of another process without the usual wait", x.Index, callName(&x.Call)), sprintf("%s, process %d", placeOf(&x.Call), x.PID),
+			sprintf("reads %s bytes at +%d of %s (%s) of process %d, and no wait came since the read before it. %d of %s came after one, as for %s",
+				human.Count(x.Bytes), x.Place.Offset, x.Place.Object, x.Place.Addr, x.Owner, x.Waited, human.Plural(x.Reads, "such read"), x.Signal))
+	}
 	for i := range rep.Unwaited {
-		x := &rep.Unwaited[i]
-		if i == 0 {
-			writeMarked(w, wrap("\nno call failed and none is unfinished. A hint, if results are wrong: a process reads the memory of another one without the wait that it usually has.", o.width(), 0)+"\n")
-		}
-		writeMarked(w, "\n"+wrap(sprintf("hint: call %d %s", x.Index, callName(&x.Call)), o.width(), 4)+"\n")
-		writeMarked(w, wrap("  "+sprintf("%s, process %d", placeOf(&x.Call), x.PID), o.width(), 4)+"\n"+
-			wrap("  "+sprintf("reads %s bytes at +%d of %s (%s) of process %d, and no wait came since the read before it. %d of %s came after one, as for %s",
-				human.Count(x.Bytes), x.Place.Offset, x.Place.Object, x.Place.Addr, x.Owner, x.Waited, human.Plural(x.Reads, "such read"), x.Signal), o.width(), 4)+"\n")
+		u := &rep.Unwaited[i]
+		hint(fmt.Sprintf("call %d %s copies to the host at %s, and the program did not wait for it before call %d %s", u.Index, callName(&u.Call), u.Addr, u.Next.Index, callName(&u.Next)),
+			placeOf(&u.Call), fmt.Sprintf("in %s of %s such copies it waited first; if it reads the destination before it waits, it reads earlier content", human.Count(u.Waited), human.Count(u.Waited+u.Times)))
+	}
+	for i := range rep.Odds {
+		x := &rep.Odds[i]
+		hint(fmt.Sprintf("call %d %s has an argument unlike those of the other launches of the kernel", x.Index, callName(&x.Call)), placeOf(&x.Call), oddText(&x.Odd, x.Kernel))
 	}
 }
 
@@ -193,11 +188,18 @@ func blameNext(rep *blame.Report) (next []string) {
 		return next
 	}
 	switch {
+	case rep.Failure == nil && len(rep.Cut) > 0:
+		add("blame", rep.Trace, "--call", number(rep.Cut[0].Index))
+		return next
 	case len(rep.Races) > 0:
 		add("cat", rep.Trace, "--call", number(rep.Races[0].Index))
 		return next
-	case len(rep.Unwaited) > 0:
-		add("cat", rep.Trace, "--call", number(rep.Unwaited[0].Index))
+	case len(rep.BareReads) > 0:
+		add("cat", rep.Trace, "--call", number(rep.BareReads[0].Index))
+		return next
+	case rep.Failure == nil && len(rep.Unwaited) > 0:
+		u := &rep.Unwaited[0]
+		add("cat", rep.Trace, "--call", fmt.Sprintf("%d:%d", u.Index, u.Next.Index))
 		return next
 	}
 	if len(rep.Suspects) == 0 {
@@ -470,7 +472,7 @@ func AccessText(a *blame.Access) string {
 func accessText(a *blame.Access) string {
 	what := a.Func
 	if a.Kernel != "" {
-		what = a.Kernel
+		what = human.Kernel(a.Kernel)
 	}
 	switch {
 	case a.How == blame.AddressCopied:

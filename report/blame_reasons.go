@@ -66,7 +66,7 @@ func texts[T any](list []T, text func(*T) string) (out []string) {
 func hintText(h *blame.Hint) string {
 	var parts []string
 	if h.Kernel != "" {
-		parts = append(parts, "kernel "+h.Kernel)
+		parts = append(parts, "kernel "+human.Kernel(h.Kernel))
 	}
 	if h.Task != nil {
 		parts = append(parts, "task "+taskText(h.Task))
@@ -103,7 +103,7 @@ func reasonText(x *blame.Suspect, r *blame.Reason) string {
 	case blame.Waiting:
 		return "its stream waits for " + waitText(r.Wait)
 	case blame.CapturedLaunch:
-		text := fmt.Sprintf("it runs %s, which call %d of the capture launched, and which the runtime's message names", r.Kernel, r.Call)
+		text := fmt.Sprintf("it runs %s, which call %d of the capture launched, and which the runtime's message names", human.Kernel(r.Kernel), r.Call)
 		if r.Addr != 0 {
 			text += fmt.Sprintf("; the launch uses memory at %s, which the message names too", r.Addr)
 		}
@@ -141,6 +141,7 @@ func oddText(o *blame.Odd, kernel string) string {
 	if o.Address {
 		usual = "an address"
 	}
+	kernel = human.Kernel(kernel)
 	if o.Group != "" {
 		kernel += " that update " + o.Group
 	}

@@ -148,7 +148,7 @@ func unmeasuredText(s *stats.Stats) string {
 	var names []string
 	for i := range s.Kernels {
 		if k := &s.Kernels[i]; s.DeviceTimes && k.Count > 0 && k.Measured == 0 {
-			names = append(names, k.Name)
+			names = append(names, human.Kernel(k.Name))
 		}
 	}
 	const most = 3

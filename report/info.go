@@ -132,7 +132,9 @@ type InfoCoverage struct {
 	Unsized      uint64            `json:"unsized,omitempty"`       // launches and graph nodes without arguments, because their size is unknown
 	CutArguments uint64            `json:"cut_arguments,omitempty"` // arguments over the size limit, which are not recorded
 	NoEnd        uint64            `json:"no_end,omitempty"`        // unfinished calls that may be over, because their end was not seen
+	Cut          uint64            `json:"cut,omitempty"`           // unfinished calls during which the recording ended
 	Endless      []string          `json:"endless,omitempty"`       // functions whose end eBPF does not see: they may run callbacks
+	Asleep       []format.Asleep   `json:"asleep,omitempty"`        // threads that slept throughout an attached recording
 }
 
 // NewInfo reads the summary of a trace. The text form prints path.
@@ -213,7 +215,7 @@ func newInfoGaps(gaps []format.Gap) InfoGaps {
 }
 
 func newInfoCoverage(c *format.Coverage, of *api.Model) InfoCoverage {
-	in := InfoCoverage{c.Hooked, c.PassedBy, []string{}, []string{}, c.Unhooked, c.Binder, c.Refused, c.Unsized, c.CutArguments, c.NoEnd, c.Endless}
+	in := InfoCoverage{c.Hooked, c.PassedBy, []string{}, []string{}, c.Unhooked, c.Binder, c.Refused, c.Unsized, c.CutArguments, c.NoEnd, c.Cut, c.Endless, c.Asleep}
 	if in.PassedBy == nil {
 		in.PassedBy = map[string]uint64{}
 	}

@@ -56,7 +56,7 @@ func (in *Info) next() string {
 		return acltrace("fsck", in.path)
 	case in.Recovery != nil:
 		return shell.Command(RecoverCommand(in.path)...)
-	case in.Calls.Failed > 0 || in.Calls.Unfinished > in.Coverage.NoEnd || in.ExitSignal != 0:
+	case in.Calls.Failed > 0 || in.Calls.Unfinished > in.Coverage.NoEnd+in.Coverage.Cut || in.ExitSignal != 0 && !format.AsksToEnd(in.ExitSignal):
 		return acltrace("blame", in.path)
 	}
 	return acltrace("stats", in.path)
@@ -92,7 +92,7 @@ func (in *Info) end() string {
 	case in.Ended != "":
 		return in.Ended
 	case in.ExitSignal != 0:
-		return "killed by " + human.Signal(in.ExitSignal)
+		return EndedBy(in.ExitSignal)
 	}
 	return fmt.Sprintf("exit code %d", in.ExitCode)
 }
@@ -122,7 +122,7 @@ func (in *Info) processRows(row RowFunc) {
 }
 
 func (in *Info) callRows(row RowFunc) {
-	row("calls", "%s, %s failed, %s unfinished", human.Count(in.Calls.Total), badCount(in.Calls.Failed), human.Count(in.Calls.Unfinished))
+	row("calls", "%s, %s failed, %s unfinished", human.Count(in.Calls.Total), badCount(in.Calls.Failed), human.Count(in.Calls.Unfinished-min(in.Coverage.Cut, in.Calls.Unfinished)))
 	for i := range in.Standing {
 		if i == mostStanding {
 			row("", "and %s more threads in calls", human.Count(len(in.Standing)-i))
@@ -276,6 +276,16 @@ func (in *Info) coverageRows(row RowFunc) {
 	}
 	if n := c.NoEnd; n > 0 {
 		row("no end seen", "%s, which may be over: an exception or a jump left them, or their function's end is not seen", human.Plural(n, "call"))
+	}
+	for i := range c.Asleep {
+		if i == mostStanding {
+			row("", "and %s more threads", human.Count(len(c.Asleep)-i))
+			break
+		}
+		row("asleep", "%s", &c.Asleep[i])
+	}
+	if n := c.Cut; n > 0 {
+		row("in progress", "%s when the recording ended", human.Plural(n, "call"))
 	}
 	if len(c.Endless) > 0 {
 		row("", "not seen, because they may run callbacks: the ends of %s", strings.Join(c.Endless, ", "))

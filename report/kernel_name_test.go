@@ -8,6 +8,9 @@ import (
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testtrace"
+	"github.com/acltrace/acltrace/replay"
+	"github.com/acltrace/acltrace/replay/lab"
+	"github.com/acltrace/acltrace/replay/verify"
 	"github.com/acltrace/acltrace/report"
 )
 
@@ -39,5 +42,10 @@ func TestKernelsAreDemangled(t *testing.T) {
 	var lines bytes.Buffer
 	if err := report.Lines(&lines, r, acl.Model, nil); err != nil || !strings.Contains(lines.String(), "["+shown+"]") {
 		t.Errorf("%v:\n%s", err, lines.String())
+	}
+	var text bytes.Buffer
+	rep := &replay.Report{Verdict: verify.NotCompared, Repeat: &replay.Repeat{Runs: 1, ReplayedNS: []int64{1}, Launches: []lab.LaunchTimes{{Call: 7, Kernel: raw}}}}
+	if err := report.ReplayText(&text, "run.aclt", rep, nil); err != nil || !strings.Contains(text.String(), shown) || strings.Contains(text.String(), raw) {
+		t.Errorf("%v:\n%s", err, text.String())
 	}
 }

@@ -67,6 +67,7 @@ type line struct {
 	Dur    int64          `json:"dur_ns"`                     // duration; for a call that never returned, up to the last known time
 	Ret    *int64         `json:"ret"`                        // returned value; nil for a call that never returned, or a function without a result
 	NoEnd  bool           `json:"no_end,omitempty"`           // the end was not seen, so the call may be over
+	Cut    bool           `json:"cut,omitempty"`              // the recording ended during the call
 	Error  string         `json:"error,omitempty"`            // name of the returned error
 	Args   map[string]any `json:"args"`                       // arguments by parameter; addresses and handles are hexadecimal strings
 	Stack  []string       `json:"stack,omitempty"`            // call stack, innermost frame first
@@ -438,7 +439,7 @@ func (p *printer) text(dst []byte, e *timeline.Event, tid int) []byte {
 
 func object(r *format.Reader, m *api.Model, s *timeline.State, accesses *access.Tracker, e *timeline.Event, late []format.Data, pid, tid int) *line {
 	c := e.Call
-	l := &line{I: c.Index, Func: r.Schema().FuncName(c.Func), PID: pid, TID: tid, Time: c.Start, Dur: c.End - c.Start, NoEnd: c.Flags&format.NoEnd != 0, Kernel: e.Kernel, Args: map[string]any{}}
+	l := &line{I: c.Index, Func: r.Schema().FuncName(c.Func), PID: pid, TID: tid, Time: c.Start, Dur: c.End - c.Start, NoEnd: c.Flags&format.NoEnd != 0, Cut: c.Flags&format.Cut != 0, Kernel: e.Kernel, Args: map[string]any{}}
 	if timeline.Hung(e.Fn, c.Flags) {
 		l.Error = timeline.NeverReturned
 	}

@@ -284,7 +284,7 @@ func (t *Top) Text(w io.Writer, o *TextOptions) error {
 			if bytes && t.intervalSecs > 0 {
 				moved = human.Rate(float64(s.NewBytes) / t.intervalSecs)
 			}
-			Printf(tw, "%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(s.Count), human.Duration(s.HostNS), rate(s.New), share(s.NewNS), moved, s.Name)
+			Printf(tw, "%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(s.Count), human.Duration(s.HostNS), rate(s.New), share(s.NewNS), moved, human.Kernel(s.Name))
 		}
 	}
 	table("function", t.Functions, most, false)

@@ -43,11 +43,19 @@ func newInfoProcess(p *format.Process, wall int64) InfoProcess {
 	return in
 }
 
+// EndedBy says which signal ended a program: "killed by SIGSEGV", but "ended by SIGINT".
+func EndedBy(signal int) string {
+	if format.AsksToEnd(signal) {
+		return "ended by " + human.Signal(signal)
+	}
+	return "killed by " + human.Signal(signal)
+}
+
 // how describes the process's end, "" if not known.
 func (p *InfoProcess) how() string {
 	switch {
 	case p.Signal != nil:
-		return "killed by " + human.Signal(*p.Signal)
+		return EndedBy(*p.Signal)
 	case p.ExitCode != nil:
 		return fmt.Sprintf("exit code %d", *p.ExitCode)
 	case p.end != 0:

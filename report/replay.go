@@ -133,7 +133,7 @@ func chainText(w io.Writer, chain []lab.Writer, total int) {
 	}
 	var calls []string
 	for _, x := range chain[max(0, len(chain)-most):] {
-		calls = append(calls, fmt.Sprintf("%d %s", x.Call, x.Name))
+		calls = append(calls, fmt.Sprintf("%d %s", x.Call, human.Kernel(x.Name)))
 	}
 	if n := total - len(calls); n > 0 {
 		calls = slices.Insert(calls, 0, human.Count(n)+" more")
@@ -270,7 +270,7 @@ func repeatText(w io.Writer, n *replay.Repeat) {
 	Printf(w, "played %s times, %s to %s\n", human.Count(n.Runs), human.Duration(slices.Min(n.ReplayedNS)), human.Duration(slices.Max(n.ReplayedNS)))
 	for _, l := range n.Launches[max(0, len(n.Launches)-most):] {
 		alone := map[bool]string{true: "; alone on the device, from its call to the end of the wait"}[l.Alone]
-		Printf(w, "  call %d, %s: min %s, median %s, max %s%s\n", l.Call, l.Kernel, human.Duration(l.Min), human.Duration(l.Median), human.Duration(l.Max), alone)
+		Printf(w, "  call %d, %s: min %s, median %s, max %s%s\n", l.Call, human.Kernel(l.Kernel), human.Duration(l.Min), human.Duration(l.Median), human.Duration(l.Max), alone)
 	}
 	listText(w, n.NotDeterministic, len(n.NotDeterministic), func(d *replay.Difference) {
 		Printf(w, "not deterministic: call %d %s%s differs between runs\n", d.Call, d.Func, map[bool]string{true: ", " + d.Param}[d.Param != ""])

@@ -266,7 +266,7 @@ func rangeText(t *table, s *stats.Stats) {
 // phaseNames are the words for phases, and for what they count.
 var phaseNames = map[stats.PhaseKind][2]string{stats.SetUp: {"set-up: devices, streams, memory"}, stats.LoadBinaries: {"load of binaries", "binary"}, stats.Weights: {"copies to the device", "copy"},
 	stats.FirstRuns: {"first runs", "kernel"}, stats.WarmUp: {"warm-up", "run"}, stats.Captures: {"captures", "capture"},
-	stats.UntilStep: {"until the step"}}
+	stats.BeforeCopies: {"host, before the first copy"}, stats.UntilStep: {"until the step"}}
 
 // longStartUp and bigStartUp are nanoseconds, and bytes to the device, from which the start-up is shown. It is shown with captures too.
 const longStartUp, bigStartUp = 10e9, 64 << 20

@@ -9,6 +9,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/sim/opapi/block"
 )
 
@@ -325,7 +326,7 @@ func AppendPlace(dst []byte, u Use) []byte {
 	dst = strconv.AppendInt(append(dst, '#'), int64(u.Object.ID), 10)
 	switch {
 	case u.Object.Name != "":
-		dst = append(append(append(dst, '('), u.Object.Name...), ')')
+		dst = append(append(append(dst, '('), human.Kernel(u.Object.Name)...), ')')
 	case u.Object.Constant:
 		dst = append(dst, "(per_thread)"...)
 	case u.Object.Created == NoCall:
@@ -406,9 +407,11 @@ func appendNumber(dst []byte, m *api.Model, ctype string, w uint64) []byte {
 }
 
 // AppendResult appends the returned value: an error with its name, a handle, nothing for a function without a result, "unfinished" for a
-// call that never returned, or "no end seen" if it may have returned.
+// call that never returned, "in progress at the end" if the recording ended first, or "no end seen" if it may have returned.
 func (e *Event) AppendResult(dst []byte, m *api.Model) []byte {
 	switch {
+	case e.Call.Flags&format.Cut != 0:
+		return append(dst, "in progress at the end"...)
 	case e.Call.Flags&format.NoEnd != 0:
 		return append(dst, "no end seen"...)
 	case e.Call.Flags&format.Unfinished != 0:

@@ -198,7 +198,7 @@ func (x *Selector) callTimes(r *format.Reader) error {
 // stepTimes finds the times of the steps.
 func (x *Selector) stepTimes(r *format.Reader, m *api.Model) error {
 	w := NewWalk(r, m, nil)
-	w.o.untimed = true
+	w.o.Untimed = true
 	if err := w.FindSteps(); err != nil {
 		return err
 	}
@@ -263,7 +263,7 @@ func (x *Selector) addStep(s *step.Step) {
 // namedLanes finds the lanes with the name.
 func (x *Selector) namedLanes(r *format.Reader, m *api.Model) error {
 	w := NewWalk(r, m, nil)
-	w.o.untimed = true
+	w.o.Untimed = true
 	if err := w.Run(&Visitor{}); err != nil {
 		return err
 	}
@@ -368,7 +368,7 @@ func (x *Selector) is(e *Event) bool {
 	if x.Lane != "" && !x.onLane(e) {
 		return false
 	}
-	if x.kernels != nil && (e.Fn == nil || e.Fn.Task != api.Kernel || !slices.ContainsFunc(x.kernels, func(k *regexp.Regexp) bool { return k.MatchString(e.Kernel) })) {
+	if x.kernels != nil && (e.Fn == nil || e.Fn.Task != api.Kernel || !x.launches(e.Kernel)) {
 		return false
 	}
 	if x.Task == nil {
@@ -376,6 +376,13 @@ func (x *Selector) is(e *Event) bool {
 	}
 	stream, task, ok := e.TaskID()
 	return ok && *x.Task == format.TaskID{Stream: stream, Task: task}
+}
+
+// launches reports whether a kernel's symbol, or the name that viewers show for it, is selected.
+func (x *Selector) launches(symbol string) bool {
+	return slices.ContainsFunc(x.kernels, func(k *regexp.Regexp) bool {
+		return k.MatchString(symbol) || k.MatchString(human.Kernel(symbol))
+	})
 }
 
 // onLane reports whether a call is about one of the lanes: it names the stream, or its task is there.

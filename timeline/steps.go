@@ -19,7 +19,7 @@ type stepState struct {
 // times as many if it finds none.
 func (w *Walk) FindSteps() error {
 	l := NewWalk(w.Reader, w.Model, nil)
-	l.o.untimed = true
+	l.o.Untimed = true
 	learner := step.NewLearner(l.stepLanes, l.Calls)
 	err := l.Run(&Visitor{
 		Call: func(h *HostCall, k *Task) error {

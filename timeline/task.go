@@ -13,7 +13,7 @@ type Task struct {
 	Call  uint64 // that made it
 	Index int    // from 0, in the order of the calls; -1 in a graph
 	Fn    *api.Func
-	Name  string // the kernel, otherwise the kind and the direction of a copy
+	Name  string // the kernel as people read it, see Walk.Symbol, otherwise the kind and the direction of a copy
 	Lane  int    // index into Walk.Lanes
 	Step  int    // as HostCall.Step
 	// Issued and Returned are the call's start and end, in nanoseconds since the trace began.
@@ -60,7 +60,7 @@ type HostCall struct {
 	Index      uint64
 	Fn         *api.Func
 	Name       string
-	Kernel     string
+	Kernel     string // as people read it, see Walk.Symbol
 	Start, End int64
 	// Recording is the number of nanoseconds that the recorder took, to hash and copy payloads, between RecordingFrom and Start. RecordingFrom is
 	// the end of the earlier calls of the thread. The program used the rest.

@@ -49,7 +49,7 @@ type Walk struct {
 	ranges rangeSource // nil if no ranges are needed
 	steps  stepState
 
-	names   []string // function names by id
+	names   nameTable
 	threads threadTable
 	lanes   laneTable
 	queue   taskQueue
@@ -68,6 +68,12 @@ type current struct {
 	event    *Event
 	skip     bool // the call's task is not reported
 	selected bool // see Walk.Selected
+}
+
+// nameTable holds the names of functions and kernels so far.
+type nameTable struct {
+	functions []string // by id
+	kernels   kernelNames
 }
 
 // threadTable holds the threads so far.
@@ -127,8 +133,7 @@ type WalkOptions struct {
 	OwnTimes bool
 	Stacks   bool                  // load the data that Stacks needs with each call
 	Progress func(done, total int) // called now and then with numbers of calls
-
-	untimed bool // measured times are not read
+	Untimed  bool                  // measured times are not read: a task ends with the first wait for it
 }
 
 // A Visitor gets the parts of a trace as they become known. Arguments are valid until the function returns, and must not be changed. A nil

@@ -73,7 +73,7 @@ func (w *Walk) Run(v *Visitor) error {
 
 func (w *Walk) run() error {
 	var err error
-	if !w.o.untimed {
+	if !w.o.Untimed {
 		if w.meter, err = newMeter(w.Reader); err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (w *Walk) inStep() bool {
 
 // dataOf returns the functions whose data affects the meaning of calls. Other data, such as kernel arguments, is not read.
 func (w *Walk) dataOf() []uint16 {
-	if w.Reader.Meta().DeviceTime != nil && !w.o.untimed || w.o.Stacks {
+	if w.Reader.Meta().DeviceTime != nil && !w.o.Untimed || w.o.Stacks {
 		return nil
 	}
 	out := []uint16{}
@@ -142,13 +142,14 @@ func (w *Walk) PID(process uint32) int {
 }
 
 func (w *Walk) name(id uint16) string {
-	for int(id) >= len(w.names) {
-		w.names = append(w.names, "")
+	for int(id) >= len(w.names.functions) {
+		w.names.functions = append(w.names.functions, "")
 	}
-	if w.names[id] == "" {
-		w.names[id] = w.Reader.Schema().FuncName(id)
+	name := &w.names.functions[id]
+	if *name == "" {
+		*name = w.Reader.Schema().FuncName(id)
 	}
-	return w.names[id]
+	return *name
 }
 
 // call follows one call and reports it.
@@ -167,7 +168,7 @@ func (w *Walk) call(c *format.Call) error {
 	e := w.s.Apply(process, c)
 	w.now.event = e
 	h := &w.now.host
-	*h = HostCall{Index: c.Index, Fn: e.Fn, Name: w.name(c.Func), Thread: c.Thread, Start: c.Start, End: c.End, Ret: c.Ret, Flags: c.Flags, Kernel: e.Kernel,
+	*h = HostCall{Index: c.Index, Fn: e.Fn, Name: w.name(c.Func), Thread: c.Thread, Start: c.Start, End: c.End, Ret: c.Ret, Flags: c.Flags, Kernel: w.names.kernels.of(e.Kernel),
 		Task: -1, Waits: -1, Follows: -1, Step: -1, Retries: NoCall, Raw: c}
 	w.recording(h, c)
 	selected := w.choose(e)
@@ -402,7 +403,7 @@ func (w *Walk) task(e *Event, task *Task) *lane {
 		Lane: ln.index, Step: -1, Follows: -1}
 	switch f.Task {
 	case api.Kernel:
-		task.Name = cmp.Or(e.Kernel, "unknown kernel")
+		task.Name = cmp.Or(w.names.kernels.of(e.Kernel), "unknown kernel")
 		task.Blocks = Blocks(e)
 	case api.Copy:
 		task.Bytes = Copied(w.Model, e)

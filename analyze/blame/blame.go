@@ -114,25 +114,24 @@ type accessed struct {
 type Report struct {
 	Trace string `json:"trace"` // file of the trace
 	format.Scope
-	Host     string      `json:"host"`                    // host name of the machine
-	Argv     []string    `json:"argv"`                    // command line of the first process
-	Acltrace string      `json:"acltrace,omitempty"`      // version of the recorder
-	Runtime  string      `json:"runtime,omitempty"`       // version of the runtime
-	Driver   string      `json:"driver,omitempty"`        // version of the driver
-	Device   string      `json:"device,omitempty"`        // name of the device
-	Begun    int64       `json:"begun_wall_ns,omitempty"` // since 1970 UTC; call times count from here
-	Failure  *Call       `json:"failure,omitempty"`       // the failed call, nil if only a task is known to have failed
-	Message  string      `json:"message,omitempty"`       // the runtime's message, if the program requested it
-	Hints    []Hint      `json:"-"`                       // from the runtime or the user
-	InFlight int         `json:"in_flight"`               // tasks that may have been running at the failure
-	Suspects []Suspect   `json:"-"`                       // most likely first
-	More     int         `json:"more,omitempty"`          // tasks in flight that are not listed
-	Failed   int         `json:"failed_calls"`            // failed calls in all processes, 0 if --call names the failure
-	Before   int         `json:"failed_before,omitempty"` // of them before the failure
-	Earlier  []Call      `json:"earlier,omitempty"`       // the latest of those
-	Capture  *Capture    `json:"capture,omitempty"`       // capture that the failed call broke, nil for none
-	Odds     []OddLaunch `json:"-"`                       // hints if nothing failed: launches with odd arguments
-	SharedHints
+	Host     string    `json:"host"`                    // host name of the machine
+	Argv     []string  `json:"argv"`                    // command line of the first process
+	Acltrace string    `json:"acltrace,omitempty"`      // version of the recorder
+	Runtime  string    `json:"runtime,omitempty"`       // version of the runtime
+	Driver   string    `json:"driver,omitempty"`        // version of the driver
+	Device   string    `json:"device,omitempty"`        // name of the device
+	Begun    int64     `json:"begun_wall_ns,omitempty"` // since 1970 UTC; call times count from here
+	Failure  *Call     `json:"failure,omitempty"`       // the failed call, nil if only a task is known to have failed
+	Message  string    `json:"message,omitempty"`       // the runtime's message, if the program requested it
+	Hints    []Hint    `json:"-"`                       // from the runtime or the user
+	InFlight int       `json:"in_flight"`               // tasks that may have been running at the failure
+	Suspects []Suspect `json:"-"`                       // most likely first
+	More     int       `json:"more,omitempty"`          // tasks in flight that are not listed
+	Failed   int       `json:"failed_calls"`            // failed calls in all processes, 0 if --call names the failure
+	Before   int       `json:"failed_before,omitempty"` // of them before the failure
+	Earlier  []Call    `json:"earlier,omitempty"`       // the latest of those
+	Capture  *Capture  `json:"capture,omitempty"`       // capture that the failed call broke, nil for none
+	Clues
 	Cause   *Cause     `json:"-"`                 // earlier call that made the failed call invalid, nil if unknown
 	History []Lifetime `json:"history,omitempty"` // allocations of the first suspect
 	Died    []Died     `json:"died,omitempty"`    // processes killed by a signal
@@ -142,6 +141,16 @@ type Report struct {
 	Unknown []Unknown      `json:"-"`                    // facts that are missing from the trace
 }
 
+// Clues are hints at what may be wrong, apart from the failure. All but Unwaited are given only if nothing failed.
+type Clues struct {
+	Unwaited  []Unwaited      `json:"unwaited,omitempty"`   // copies to the host without the usual wait
+	Races     []Race          `json:"races,omitempty"`      // unordered accesses of two processes to memory that they share
+	BareReads []BareRead      `json:"bare_reads,omitempty"` // reads of another process's memory without the usual wait
+	Odds      []OddLaunch     `json:"-"`                    // launches with odd arguments
+	Cut       []Call          `json:"cut,omitempty"`        // calls during which the recording ended, longer than any other call of their function
+	Asleep    []format.Asleep `json:"asleep,omitempty"`     // threads that slept throughout the recording, perhaps in a call
+}
+
 // Lifetime is an allocation's life up to the failure.
 type Lifetime struct {
 	Place    Place    `json:"place"`            // the allocation
@@ -149,8 +158,7 @@ type Lifetime struct {
 	Before   int      `json:"before,omitempty"` // number of earlier accesses
 }
 
-// ErrNothingFailed is returned if no call failed, no signal killed a process, the options name no failure, no launch has odd arguments, and no
-// accesses to shared memory look unordered.
+// ErrNothingFailed is returned if no call failed, no signal killed a process, the options name no failure, and there is no hint.
 var ErrNothingFailed = errors.New("no call failed and none is unfinished")
 
 const (
@@ -188,7 +196,7 @@ func Blame(r *format.Reader, m *api.Model, o *Options) (*Report, error) {
 	b := &blamer{r: r, m: m, o: o, rep: &Report{Trace: r.Path(), Host: meta.Host, Argv: meta.Argv, Acltrace: meta.Tracer.Version,
 		Runtime: meta.Device.Runtime, Driver: meta.Device.DriverVersion, Device: meta.Device.Name, Begun: meta.StartWall}, habits: habits{}, updates: updates{}, stacks: newStacks(r),
 		wanted: map[uint64][]*Call{}, signals: signals{}, graphs: graphs{}, causes: newCauses(m), sharing: newSharing()}
-	for _, step := range []func() error{b.died, b.find, b.behind, b.parseReport, b.flight, b.arguments, b.judge, b.past, b.races, b.odds} {
+	for _, step := range []func() error{b.died, b.find, b.behind, b.parseReport, b.flight, b.unwaited, b.arguments, b.judge, b.past, b.races, b.hints} {
 		if err := step(); err != nil {
 			return nil, err
 		}

@@ -17,6 +17,7 @@ const maxOthers = 8
 type candidates struct {
 	fault      *format.Call           // first device error
 	open       []*format.Call         // calls that never returned
+	cut        []*format.Call         // calls during which the recording ended
 	longest    map[uint16]int64       // longest duration of the other calls, by function
 	unfinished *format.Call           // of open, the one that stood for the longest time
 	waits      map[waiter]*waitSeries // waits that timed out and did not succeed since
@@ -24,6 +25,9 @@ type candidates struct {
 	repeated   *format.Call           // first call that initialized or finalized the runtime once more, which harms nothing
 	captures   []*format.Call         // failed calls with a code for captures, the oldest ones
 }
+
+// hangs is the least time in nanoseconds after which a call in progress at the end of a recording is worth a hint.
+const hangs = 1e9
 
 // waiter identifies the waits that repeat each other.
 type waiter struct {
@@ -83,6 +87,7 @@ func (b *blamer) find() error {
 		return b.failed(wrong)
 	case b.o.Task == nil && len(b.rep.Died) == 0:
 		b.unfailed, b.until = true, math.MaxInt64
+		b.inProgress(x)
 	}
 	return nil
 }
@@ -102,7 +107,11 @@ func (b *blamer) candidates() (*candidates, error) {
 		case f == nil:
 		case c.Flags&format.Unfinished != 0:
 			// A thread that serves callbacks waits by design. A call that contains others stands because of them.
-			if c.Flags&format.NoEnd == 0 && !f.PollsCallbacks && !f.Composite {
+			switch {
+			case f.PollsCallbacks || f.Composite:
+			case c.Flags&format.Cut != 0:
+				x.cut = append(x.cut, c.Clone())
+			case c.Flags&format.NoEnd == 0:
 				x.open = append(x.open, c.Clone())
 			}
 		case !f.Failed(c.Ret):
@@ -155,6 +164,19 @@ func (x *candidates) see(m *api.Model, f *api.Func, c *format.Call) {
 		if k := (waiter{c.Thread, c.Func}); f.Sync != api.NoSync && x.waits[k] == nil {
 			x.waits[k] = &waitSeries{c.Clone()}
 		}
+	}
+}
+
+// inProgress lists the calls that were in progress when the recording ended, if they had taken longer than any other call of their function.
+func (b *blamer) inProgress(x *candidates) {
+	for _, c := range x.cut {
+		if took := b.stood(c); took > x.longest[c.Func] && took > hangs && len(b.rep.Cut) < maxSuspects {
+			b.rep.Cut = append(b.rep.Cut, Call{Index: c.Index})
+		}
+	}
+	slices.SortFunc(b.rep.Cut, func(x, y Call) int { return cmp.Compare(x.Index, y.Index) })
+	for i := range b.rep.Cut {
+		b.wanted[b.rep.Cut[i].Index] = append(b.wanted[b.rep.Cut[i].Index], &b.rep.Cut[i])
 	}
 }
 

@@ -200,11 +200,23 @@ type OddLaunch struct {
 	Odd Odd `json:"-"`
 }
 
-// odds lists the launches of a trace without a failure that have odd arguments.
-func (b *blamer) odds() error {
+// hints lists what may be wrong in a trace without a failure.
+func (b *blamer) hints() error {
 	if !b.unfailed {
 		return nil
 	}
+	b.rep.Asleep = b.r.Meta().Coverage.Asleep
+	if err := b.odds(); err != nil {
+		return err
+	}
+	if len(b.rep.Odds)+len(b.rep.Races)+len(b.rep.BareReads)+len(b.rep.Unwaited)+len(b.rep.Cut)+len(b.rep.Asleep) == 0 {
+		return fmt.Errorf("%s: %w", b.r.Path(), ErrNothingFailed)
+	}
+	return nil
+}
+
+// odds lists the launches with odd arguments.
+func (b *blamer) odds() error {
 	for of, words := range b.habits {
 		for k, v := range words {
 			usual, most, ok := v.usual()
@@ -220,9 +232,6 @@ func (b *blamer) odds() error {
 					Odd{Param: f.Params[k.param].Name, Word: k.Word, Value: Hex(value), Usual: Hex(usual), Address: usual == anAddress, Same: most, Launches: v.launches, Group: of.group}})
 			}
 		}
-	}
-	if len(b.rep.Odds)+len(b.rep.Races)+len(b.rep.Unwaited) == 0 {
-		return fmt.Errorf("%s: %w", b.r.Path(), ErrNothingFailed)
 	}
 	slices.SortFunc(b.rep.Odds, func(x, y OddLaunch) int {
 		return cmp.Or(byEvidence(x.Odd, y.Odd), cmp.Compare(x.Index, y.Index), cmp.Compare(x.Odd.Word.At, y.Odd.Word.At))

@@ -11,12 +11,6 @@ import (
 	"github.com/acltrace/acltrace/timeline/access"
 )
 
-// SharedHints are hints at accesses to the memory of another process, if nothing failed.
-type SharedHints struct {
-	Races    []Race     `json:"races,omitempty"`    // hints if nothing failed: unordered accesses of two processes
-	Unwaited []Unwaited `json:"unwaited,omitempty"` // hints if nothing failed: reads of shared memory without a wait
-}
-
 // A Race is a pair of accesses by two processes to memory that they share. At least one writes. They may have run at the same time: neither had
 // certainly ended when the other one was issued, and no wait for a notify or an event of the other process can have put them in order. If nothing
 // failed, it is a hint.
@@ -30,9 +24,9 @@ type Race struct {
 	Races  int    `json:"races"`  // such pairs in the same two processes and the same memory
 }
 
-// Unwaited is a read of another process's memory without a wait for that process, unlike almost all other reads into the same place. If nothing failed,
+// A BareRead is a read of another process's memory without a wait for that process, unlike almost all other reads into the same place. If nothing failed,
 // it is a hint.
-type Unwaited struct {
+type BareRead struct {
 	Call
 	Place  Place  `json:"place"`  // the address in the memory that the other process exported
 	Bytes  uint64 `json:"bytes"`  // that it reads
@@ -222,8 +216,8 @@ func (x *sharing) races() (out []*Race, of []*sharedAccess) {
 	return out, of
 }
 
-// unwaited lists the first read without a wait of each process and memory, if almost all other reads come after one.
-func (b *blamer) unwaited() error {
+// bareReads lists the first read without a wait of each process and memory, if almost all other reads come after one.
+func (b *blamer) bareReads() error {
 	type group struct {
 		memory  *timeline.Object
 		process uint32
@@ -249,21 +243,20 @@ func (b *blamer) unwaited() error {
 			return err
 		}
 		waits := b.sharing.waits[g.process]
-		b.rep.Unwaited = append(b.rep.Unwaited, Unwaited{Call: *h.bare.call, Place: *p, Bytes: h.bare.size, Owner: b.r.Processes()[g.memory.Process].PID,
+		b.rep.BareReads = append(b.rep.BareReads, BareRead{Call: *h.bare.call, Place: *p, Bytes: h.bare.size, Owner: b.r.Processes()[g.memory.Process].PID,
 			Signal: waits[len(waits)-1].signal, Waited: h.waited, Reads: h.n})
 	}
-	slices.SortFunc(b.rep.Unwaited, func(a, c Unwaited) int { return cmp.Compare(a.Index, c.Index) })
+	slices.SortFunc(b.rep.BareReads, func(a, c BareRead) int { return cmp.Compare(a.Index, c.Index) })
 	return nil
 }
 
 // races finds unordered accesses of two processes to the memory that they share.
 func (b *blamer) races() error {
-
 	x := &b.sharing
 	if !b.unfailed || len(x.accesses) == 0 || x.unknown {
 		return nil
 	}
-	if err := b.unwaited(); err != nil || !comparable(b.r.Meta(), b.m) {
+	if err := b.bareReads(); err != nil || !comparable(b.r.Meta(), b.m) {
 		return err
 	}
 	w := timeline.NewWalk(b.r, b.m, nil)

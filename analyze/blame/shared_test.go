@@ -64,9 +64,9 @@ func (s *sharers) pass(waits, early bool) {
 
 func TestUnorderedAccessesToSharedMemoryAreAHint(t *testing.T) {
 	for _, c := range []struct {
-		name            string
-		waits, early    []bool // by pass
-		races, unwaited int
+		name         string
+		waits, early []bool // by pass
+		races, bare  int
 	}{
 		{"each read waits", []bool{true, true, true}, make([]bool, 3), 0, 0},
 		{"no read waits", []bool{false, false, false}, make([]bool, 3), 1, 0},
@@ -78,13 +78,13 @@ func TestUnorderedAccessesToSharedMemoryAreAHint(t *testing.T) {
 			s.pass(c.waits[i], c.early[i])
 		}
 		rep, err := blame.Blame(s.Load().Reader, acl.Model, nil)
-		if c.races+c.unwaited == 0 {
+		if c.races+c.bare == 0 {
 			if !errors.Is(err, blame.ErrNothingFailed) {
 				t.Errorf("%s: %+v, %v", c.name, rep, err)
 			}
 			continue
 		}
-		if err != nil || len(rep.Races) != c.races || len(rep.Unwaited) != c.unwaited {
+		if err != nil || len(rep.Races) != c.races || len(rep.BareReads) != c.bare {
 			t.Fatalf("%s: %+v, %v", c.name, rep, err)
 		}
 		for _, x := range rep.Races {
@@ -92,7 +92,7 @@ func TestUnorderedAccessesToSharedMemoryAreAHint(t *testing.T) {
 				t.Errorf("%s: %+v", c.name, x)
 			}
 		}
-		for _, x := range rep.Unwaited {
+		for _, x := range rep.BareReads {
 			if x.Func != "aclrtMemcpyAsync" || x.PID != 4001 || x.Owner != 4002 || x.Waited != 6 || x.Reads != 7 || x.Place.Addr != keys {
 				t.Errorf("%s: %+v", c.name, x)
 			}

@@ -24,18 +24,19 @@ type PhaseKind string
 
 // The kinds.
 const (
-	SetUp        PhaseKind = "set_up"     // devices, streams, memory and other calls
-	LoadBinaries PhaseKind = "binaries"   // load of binaries, and look-up of their kernels
-	Weights      PhaseKind = "weights"    // copies from the host to the device, and copies on the host
-	FirstRuns    PhaseKind = "first_runs" // the first launch of each kernel
-	WarmUp       PhaseKind = "warm_up"    // further launches, and runs of graphs
-	Captures     PhaseKind = "captures"   // captures of graphs
-	UntilStep    PhaseKind = "until_step" // the program's own time between the last of these calls and the first step
+	SetUp        PhaseKind = "set_up"        // devices, streams, memory and other calls
+	LoadBinaries PhaseKind = "binaries"      // load of binaries, and look-up of their kernels
+	BeforeCopies PhaseKind = "before_copies" // the program's own time before the first copy, such as imports, or opening a checkpoint
+	Weights      PhaseKind = "weights"       // copies from the host to the device, and copies on the host
+	FirstRuns    PhaseKind = "first_runs"    // the first launch of each kernel
+	WarmUp       PhaseKind = "warm_up"       // further launches, and runs of graphs
+	Captures     PhaseKind = "captures"      // captures of graphs
+	UntilStep    PhaseKind = "until_step"    // the program's own time between the last of these calls and the first step
 )
 
 // Phase is a part of the start-up.
 type Phase struct {
-	Kind  PhaseKind `json:"kind"`            // set_up, binaries, weights, first_runs, warm_up, captures or until_step
+	Kind  PhaseKind `json:"kind"`            // set_up, binaries, before_copies, weights, first_runs, warm_up, captures or until_step
 	NS    int64     `json:"ns"`              // wall time; several threads at the same time count once
 	OwnNS int64     `json:"own_ns"`          // part of it: the program's own time before the calls
 	Calls uint64    `json:"calls"`           // calls of the phase
@@ -85,6 +86,10 @@ func (u *startUp) call(w *timeline.Walk, h *timeline.HostCall, k *timeline.Task)
 	kind, counts := u.kind(h, k)
 	i := slices.IndexFunc(u.phases, func(p Phase) bool { return p.Kind == kind })
 	if i < 0 {
+		if own := h.Start - u.until; kind == Weights && own > 0 {
+			u.phases = append(u.phases, Phase{Kind: BeforeCopies, NS: own, OwnNS: own})
+			u.until = h.Start
+		}
 		i = len(u.phases)
 		u.phases = append(u.phases, Phase{Kind: kind})
 	}

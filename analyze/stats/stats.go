@@ -14,7 +14,6 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/grow"
-	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/step"
 )
@@ -520,12 +519,8 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 	}
 	if h.Flags&format.Unfinished == 0 {
 		f.times.Add(h.End - h.Start)
-	} else if s.Unfinished++; h.Flags&format.NoEnd != 0 {
-		if x.noEnds++; x.firsts.noEnd == nil {
-			x.firsts.noEnd = &firstCall{call: h.Index, fn: h.Name}
-		}
-	} else if len(f.open) < maxOpen {
-		f.open = append(f.open, openCall{h.Index, h.Start, x.w.Process(h.Thread)})
+	} else {
+		x.unfinished(h, f)
 	}
 	if h.Retries != timeline.NoCall {
 		x.retry(h)
@@ -539,9 +534,23 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 	return nil
 }
 
+// unfinished adds a call that has not returned. One during which the recording ended is as good as any other.
+func (x *summer) unfinished(h *timeline.HostCall, f *funcSum) {
+	x.s.Unfinished++
+	switch {
+	case h.Flags&format.Cut != 0:
+	case h.Flags&format.NoEnd != 0:
+		if x.noEnds++; x.firsts.noEnd == nil {
+			x.firsts.noEnd = &firstCall{call: h.Index, fn: h.Name}
+		}
+	case len(f.open) < maxOpen:
+		f.open = append(f.open, openCall{h.Index, h.Start, x.w.Process(h.Thread)})
+	}
+}
+
 func (x *summer) retry(h *timeline.HostCall) {
 	s := x.s
-	key := retryKey{cmp.Or(h.Kernel, "unknown kernel"), h.RetriedCode}
+	key := retryKey{cmp.Or(x.w.Symbol(h.Kernel), "unknown kernel"), h.RetriedCode}
 	i, ok := x.retries[key]
 	if !ok {
 		i = len(s.Retries)
@@ -604,7 +613,9 @@ func (x *summer) taskStats(k *timeline.Task) [2]*Task {
 	}
 	t := group[k.Name]
 	if t == nil {
-		t = &Task{Name: k.Name}
+		if t = (&Task{Name: x.w.Symbol(k.Name)}); t.Name != k.Name {
+			t.Demangled = k.Name
+		}
 		group[k.Name] = t
 	}
 	if k.Kind != api.Copy {
@@ -753,9 +764,6 @@ func (x *summer) finish() (*Stats, error) {
 		out := []Task{}
 		for _, k := range g {
 			k.finish()
-			if s := human.Kernel(k.Name); s != k.Name {
-				k.Demangled = s
-			}
 			out = append(out, *k)
 		}
 		slices.SortFunc(out, func(a, b Task) int {

@@ -120,7 +120,7 @@ func (a *app) demoSummary(path string) error {
 	var names []string
 	for _, k := range s.Kernels {
 		launches += k.Count
-		names = append(names, k.Name+" "+human.Count(k.Count))
+		names = append(names, human.Kernel(k.Name)+" "+human.Count(k.Count))
 	}
 	return report.Wrapped(a.out, a.text(), 0, func(w io.Writer) {
 		report.Printf(w, "%s: %s\n", human.Plural(launches, "launch"), strings.Join(names, ", "))

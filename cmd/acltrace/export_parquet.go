@@ -56,8 +56,9 @@ func (e *parquetExport) run(x *exporting) error {
 	var res *parquet.Result
 	if err := x.out.writeAll(x.app, x.r, func(create func(string) (io.WriteCloser, error)) (err error) {
 		res, err = parquet.Write(func(table string) (io.WriteCloser, error) {
-			return create(filepath.Join(x.out.path, table+".parquet"))
-		}, x.r, x.m, &parquet.Options{Select: &x.which.Selection, Progress: x.progress("calls")})
+			f, err := create(filepath.Join(x.out.path, table+".parquet"))
+			return &partFile{f, &x.size}, err
+		}, x.r, x.m, &parquet.Options{Select: &x.which.Selection, Progress: x.writing()})
 		return err
 	}); err != nil {
 		if made {

@@ -67,6 +67,18 @@ func (s *outputSize) Write(b []byte) (int, error) {
 	return n, err
 }
 
+// partFile is one of several output files, whose sizes are added up.
+type partFile struct {
+	io.WriteCloser
+	size *outputSize
+}
+
+func (f *partFile) Write(b []byte) (int, error) {
+	n, err := f.WriteCloser.Write(b)
+	f.size.written += int64(n)
+	return n, err
+}
+
 // writing is progress for a file. It says once that the file will be large.
 func (x *exporting) writing() func(done, total int) {
 	show := x.progress("calls")

@@ -61,7 +61,7 @@ func (a *app) extractCmd() *cobra.Command {
 				return a.printJSON(e)
 			}
 			if err := report.Wrapped(a.out, a.text(), 2, func(w io.Writer) {
-				report.Printf(w, "%s: %s; call %d is the launch of %s", out.path, human.Plural(e.Calls, "call"), e.Launch, e.Kernel)
+				report.Printf(w, "%s: %s; call %d is the launch of %s", out.path, human.Plural(e.Calls, "call"), e.Launch, human.Kernel(e.Kernel))
 				if !e.Alone {
 					report.Printf(w, "; no wait for the launch alone can be added, and only whole repetitions can be timed")
 				}

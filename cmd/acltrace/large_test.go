@@ -14,7 +14,7 @@ import (
 func TestLargeExportsAreAnnounced(t *testing.T) {
 	many, size, after := manyTraces, announced, announceAfter
 	defer func() { manyTraces, announced, announceAfter = many, size, after }()
-	path := testtrace.Steps(t, 12, 5000, func(step, _ int) int64 { return 2_000 + int64(step) }).Reader.Path()
+	path := testtrace.Steps(t, 40, 5000, func(step, _ int) int64 { return 2_000 + int64(step) }).Reader.Path()
 	for _, c := range []struct {
 		args  []string
 		many  int
@@ -26,6 +26,7 @@ func TestLargeExportsAreAnnounced(t *testing.T) {
 		{[]string{"export", "otlp", "--slowest", "2", path}, 3, 1 << 40, 1, ``},
 		{[]string{"export", "perfetto", path}, 1 << 30, 1 << 10, 1, `out will take about [0-9.]+ [KM]iB; choose a part with --step, or --from and --to`},
 		{[]string{"export", "chrome", path}, 1 << 30, 1 << 10, 1, `out will take about [0-9.]+ [KM]iB; choose a part with --step, or --from and --to`},
+		{[]string{"export", "parquet", path}, 1 << 30, 1 << 10, 1, `out will take about [0-9.]+ [KM]iB; choose a part with --step, or --from and --to`},
 		{[]string{"export", "chrome", path}, 1 << 30, 1 << 40, 1, ``},
 		{[]string{"export", "chrome", path}, 1 << 30, 1 << 10, 1 << 40, ``},
 	} {

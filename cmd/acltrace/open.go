@@ -131,10 +131,17 @@ func (a *app) complete(path string, c *format.Completeness) {
 func (a *app) shows(r *format.Reader, lost, unfinished string) error {
 	a.instead = lost
 	c, err := r.Counts()
-	if err == nil && c.Unfinished > 0 {
-		report.Printf(a.err, "acltrace: %s in %s never returned: %s\n", human.Plural(c.Unfinished, "call"), r.Path(), unfinished)
+	if err != nil {
+		return err
 	}
-	return err
+	cut := min(r.Meta().Coverage.Cut, c.Unfinished)
+	if n := c.Unfinished - cut; n > 0 {
+		report.Printf(a.err, "acltrace: %s in %s never returned: %s\n", human.Plural(n, "call"), r.Path(), unfinished)
+	}
+	if cut > 0 {
+		report.Printf(a.err, "acltrace: %s in progress when the recording of %s ended: %s\n", human.Plural(cut, "call"), r.Path(), unfinished)
+	}
+	return nil
 }
 
 // How an output shows unfinished calls.

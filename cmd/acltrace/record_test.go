@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -50,5 +51,29 @@ func TestSummaryNamesOperatorsThatAreNotComputed(t *testing.T) {
 	}
 	if err := json.Unmarshal(errs.Bytes(), &got); err != nil || !slices.Equal(got.NotComputed, want) {
 		t.Errorf("%v: %s", err, errs.String())
+	}
+}
+
+// A program and its workers that were ended by Ctrl-C or SIGTERM were called killed, and led to blame.
+func TestSummaryOfAProgramThatWasAskedToEnd(t *testing.T) {
+	for signal, want := range map[int][]string{
+		2:  {"the program was ended by SIGINT", "next: acltrace stats run.aclt"},
+		11: {"the program was killed by SIGSEGV", "next: acltrace blame run.aclt"},
+	} {
+		var out, errs bytes.Buffer
+		a := newApp(nil, &out, &errs)
+		res := &record.Result{Output: "run.aclt", Calls: 9, ExitCode: 128 + signal, Signal: signal, Died: []record.Died{{PID: 77, Command: "worker", Signal: 15}}}
+		var code *exit
+		if err := a.recorded(&record.Options{Model: acl.Model, Command: []string{"program"}}, res, nil, &ending{}); !errors.As(err, &code) || code.code != 128+signal {
+			t.Errorf("%v", err)
+		}
+		for _, w := range want {
+			if !strings.Contains(errs.String(), w) {
+				t.Errorf("signal %d: want %q:\n%s", signal, w, &errs)
+			}
+		}
+		if strings.Contains(errs.String(), "worker") {
+			t.Errorf("a worker that SIGTERM ended is listed:\n%s", &errs)
+		}
 	}
 }

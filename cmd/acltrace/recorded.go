@@ -94,6 +94,8 @@ func nothing(o *record.Options, res *record.Result) string {
 		return fmt.Sprintf("no call was recorded: %s could not be written", human.Plural(res.Unwritten, "call"))
 	case res.Processes > 0:
 		return ""
+	case len(res.Asleep) > 0:
+		return "no call was recorded"
 	case len(res.Unhooked)+len(res.PassedBy) > 0:
 		return "no call was recorded; calls that passed by the recorder:" // unseen prints the list
 	case len(res.NoShim) > 0:
@@ -173,8 +175,7 @@ func (a *app) nextLook(res *record.Result) {
 		return
 	}
 	look := "stats"
-	crashed := func(signal int) bool { return (&format.Process{Killed: true, Signal: signal}).Crashed() }
-	if res.Failed > 0 || res.Signal != 0 && crashed(res.Signal) || slices.ContainsFunc(res.Died, func(d record.Died) bool { return crashed(d.Signal) }) {
+	if res.Failed > 0 || res.Signal != 0 && !format.AsksToEnd(res.Signal) || slices.ContainsFunc(res.Died, func(d record.Died) bool { return !format.AsksToEnd(d.Signal) }) {
 		look = "blame"
 	}
 	a.next("acltrace", look, trace)
@@ -211,7 +212,7 @@ func stopped(o *record.Options, res *record.Result) string {
 	case o.Command == nil:
 		return "the recorded processes ended"
 	case res.Signal != 0:
-		return "the program was killed by " + human.Signal(res.Signal)
+		return "the program was " + report.EndedBy(res.Signal)
 	case res.ExitCode != 0:
 		return fmt.Sprintf("the program ended with code %d", res.ExitCode)
 	}
@@ -225,6 +226,7 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 			why += "; the earlier file is kept"
 		}
 		report.Printf(a.err, "acltrace: %s: %s\n", res.Output, why)
+		a.asleep(res.Asleep)
 		return
 	}
 	a.saved(res.Sealed)
@@ -241,8 +243,11 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	if res.Failed > 0 {
 		s += ", " + human.Count(res.Failed) + " failed"
 	}
-	if res.Unfinished > 0 {
-		s += ", " + human.Count(res.Unfinished) + " unfinished"
+	if n := res.Unfinished - res.Cut; n > 0 {
+		s += ", " + human.Count(n) + " unfinished"
+	}
+	if res.Cut > 0 {
+		s += ", " + human.Count(res.Cut) + " in progress at the end"
 	}
 	if n := res.Lost - res.Nested - res.Ringless.Calls; n > 0 {
 		s += fmt.Sprintf(", %s LOST (%s)", human.Count(n), advice(o))
@@ -277,21 +282,23 @@ func (a *app) recordSummary(o *record.Options, res *record.Result) {
 	}
 	report.Printf(a.err, "%s\n", s)
 	a.died(res.Died)
+	a.asleep(res.Asleep)
 	a.unexecuted(res.Kernels.Unexecuted)
 	if n := len(res.Kernels.NotComputed); n > 0 {
 		report.Printf(a.err, "acltrace: %s not computed: %s; a replay calls results that depend on them unproved\n", human.Plural(n, "operator"), firstNames(res.Kernels.NotComputed))
 	}
 	if len(res.Kernels.Crashed) > 0 {
-		report.Printf(a.err, "acltrace: kernel %s crashed: later results are unproved\n", strings.Join(res.Kernels.Crashed, ", "))
+		report.Printf(a.err, "acltrace: kernel %s crashed: later results are unproved\n", firstNames(res.Kernels.Crashed))
 	}
 	if res.Kernels.Forgotten != nil {
 		report.Printf(a.err, "acltrace: kernel libraries not listed: %v; a replay needs --kernels LIBRARY\n", res.Kernels.Forgotten)
 	}
 }
 
-// died prints up to five processes killed by a signal, and where.
+// died prints up to five processes killed by a signal, and where. A signal that asks for the end is an ordinary end, as of a worker at the end of a job.
 func (a *app) died(list []record.Died) {
 	const most, calls = 5, 3
+	list = slices.DeleteFunc(slices.Clone(list), func(d record.Died) bool { return format.AsksToEnd(d.Signal) })
 	for i, d := range list {
 		if i == most {
 			report.Printf(a.err, "acltrace: and %d more: acltrace info lists them\n", len(list)-most)
@@ -308,6 +315,17 @@ func (a *app) died(list []record.Died) {
 	}
 }
 
+// asleep prints threads that made no call because they slept.
+func (a *app) asleep(list []format.Asleep) {
+	const most = 3
+	for i := range list[:min(most, len(list))] {
+		report.Printf(a.err, "acltrace: %s\n", &list[i])
+	}
+	if n := len(list) - most; n > 0 {
+		report.Printf(a.err, "acltrace: and %d more threads: acltrace info lists them\n", n)
+	}
+}
+
 // unexecuted prints kernels that did not run.
 func (a *app) unexecuted(names []string) {
 	if len(names) > 0 {
@@ -318,7 +336,11 @@ func (a *app) unexecuted(names []string) {
 // firstNames lists up to five names.
 func firstNames(names []string) string {
 	const most = 5
-	list := strings.Join(names[:min(len(names), most)], ", ")
+	shown := slices.Clone(names[:min(len(names), most)])
+	for i, name := range shown {
+		shown[i] = human.Kernel(name)
+	}
+	list := strings.Join(shown, ", ")
 	if n := len(names) - most; n > 0 {
 		list += fmt.Sprintf(" and %d more", n)
 	}
@@ -371,10 +393,12 @@ type recordResult struct {
 	Calls      uint64            `json:"calls"`                // number of recorded calls
 	Failed     uint64            `json:"failed"`               // calls that returned an error
 	Unfinished uint64            `json:"unfinished"`           // calls that had not returned at the end
+	Cut        uint64            `json:"cut,omitempty"`        // of them, calls during which the recording ended
 	Lost       uint64            `json:"lost"`                 // calls known to be lost
 	Unwritten  uint64            `json:"unwritten"`            // calls that could not be written
 	Threads    int               `json:"threads_not_recorded"` // threads without a buffer, which were not recorded
 	Processes  int               `json:"processes"`            // number of recorded processes
+	Asleep     []format.Asleep   `json:"asleep,omitempty"`     // threads that slept throughout an attached recording
 	Unseen     []format.Unhooked `json:"not_recorded"`         // processes and libraries that the recorder did not see
 	Full       bool              `json:"full"`                 // --max-size ended the recording
 	Incomplete string            `json:"incomplete,omitempty"` // why the recording ended before the program
@@ -396,7 +420,7 @@ func resultJSON(res *record.Result) *recordResult {
 	r := &recordResult{
 		Stopped: res.Stop,
 		Output:  res.Output, NoFile: res.File.Missing, OlderKept: res.File.OlderKept, Moved: append([]string{}, res.File.Moved...), Sealed: res.Sealed, Bytes: res.File.Bytes, BlobFile: res.File.BlobFile, BlobBytes: res.File.BlobBytes,
-		Calls: res.Calls, Failed: res.Failed, Unfinished: res.Unfinished, Lost: res.Lost, Unwritten: res.Unwritten, Threads: res.Refused, Processes: res.Processes,
+		Calls: res.Calls, Failed: res.Failed, Unfinished: res.Unfinished, Cut: res.Cut, Lost: res.Lost, Unwritten: res.Unwritten, Threads: res.Refused, Processes: res.Processes, Asleep: res.Asleep,
 		Unseen: append([]format.Unhooked{}, res.Unhooked...), Full: res.File.Full, ExitCode: res.ExitCode, Signal: res.Signal, NotComputed: res.Kernels.NotComputed,
 	}
 	for _, f := range res.Ranks {

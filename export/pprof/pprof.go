@@ -195,7 +195,7 @@ func build(r *format.Reader, model *api.Model, o *Options) (p *profile.Profile, 
 			return nil
 		}
 		calls++
-		if c.Flags&format.Unfinished != 0 {
+		if c.Flags&(format.Unfinished|format.Cut) == format.Unfinished {
 			unfinished++
 		}
 		b.call(c, k, stack)

@@ -58,10 +58,11 @@ var features = map[string]func(t *testing.T, c *config, f *fault, ranks []record
 		// The first call that blame suspects is the culprit.
 		type call struct{ Func, Kernel string }
 		b := query[struct {
-			Failure                        *call
-			Suspects, Races, Unwaited, Odd []call
+			Failure              *call
+			Suspects, Races, Odd []call
+			BareReads            []call `json:"bare_reads"`
 		}](t, "blame", ranks[0].trace)
-		all := slices.Concat(b.Suspects, b.Races, b.Unwaited, b.Odd)
+		all := slices.Concat(b.Suspects, b.Races, b.BareReads, b.Odd)
 		if len(all) == 0 && b.Failure != nil {
 			all = []call{*b.Failure}
 		}

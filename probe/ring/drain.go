@@ -83,12 +83,15 @@ func (s *Session) Finish(sink probe.Sink) error {
 	return touched(s, func() error { return errors.Join(s.finish(sink, all), s.withoutRings(sink)) })
 }
 
-// Leave delivers the enclosing calls in progress as unfinished, before another recorder continues: it can't read their beginnings.
+// Leave delivers the enclosing calls in progress as cut, before another recorder continues: it can't read their beginnings.
 func (s *Session) Leave(sink probe.Sink) error {
 	return touched(s, func() error {
 		for _, r := range s.rings.bySlot {
 			if r == nil {
 				continue
+			}
+			if r.outer != nil {
+				r.outer.Cut = r.member.alive()
 			}
 			if err := r.endOuter(sink); err != nil {
 				return err

@@ -130,3 +130,32 @@ func TestDrainReturns(t *testing.T) {
 		t.Errorf("%v: load %v after %d calls", err, load, len(calls.calls))
 	}
 }
+
+// A call in progress when a recorder left counted as one that never returned, although its process was alive.
+func TestLeaveCutsCallsOfLiveProcesses(t *testing.T) {
+	program, env := hotpathProgram(t)
+	for _, alive := range []bool{true, false} {
+		s := madeLaunches(t, program, env, "1")
+		var calls everything
+		if err := s.Finish(&calls); err != nil {
+			t.Fatal(err)
+		}
+		begin := bytes.Clone(s.rings.record)
+		begin[6] = recBegin
+		s.write(begin)
+		if _, err := s.Drain(&calls); err != nil {
+			t.Fatal(err)
+		}
+		m := s.rings.bySlot[0].member
+		if m.gone = !alive; alive {
+			m.info = nil // alive does not look at the process
+		}
+		if err := s.Leave(&calls); err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		if c := calls.calls[len(calls.calls)-1]; !c.Unfinished() || c.Cut != alive {
+			t.Errorf("process alive: %v; the call in progress: %+v", alive, c)
+		}
+	}
+}

@@ -27,6 +27,7 @@ type decoder struct {
 	parts     map[int]*partial // by thread
 	seqs      map[int]uint64   // latest call number, by thread
 	gaps      uint64           // calls in delivered gaps
+	ended     bool             // the recording: calls of live threads without an end are cut
 }
 
 func newDecoder(m *api.Model, limit uint64, sleepable bool, k *kernels, c *callers) decoder {
@@ -106,6 +107,7 @@ func (d *decoder) deliverCall(b []byte, pid, tid int, seq uint64) error {
 	if c.NoEnd = c.Unfinished() && c.Ret == unseen; c.NoEnd {
 		c.Ret = 0
 	}
+	c.Cut = d.ended && c.Unfinished() && !c.NoEnd && !errors.Is(unix.Tgkill(pid, tid, 0), unix.ESRCH)
 	f := d.model.Func(c.Func)
 	data := b[eventSize:]
 	if f == nil || len(data) < 8*int(f.Words) {

@@ -83,6 +83,7 @@ func (u *Probes) leftovers() error {
 			return err
 		}
 	}
+	u.decoder.ended = true
 	var id, left uint64
 	var b []byte
 	it := u.programs.coll.Maps[bpf.UprobeMapThreads].Iterate()

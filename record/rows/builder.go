@@ -51,6 +51,7 @@ type Counts struct {
 	Failed     uint64
 	Unfinished uint64
 	NoEnd      uint64 // of Unfinished: their end was not seen
+	Cut        uint64 // of Unfinished: the recording ended first
 	Lost       uint64 // that the probe had no room for
 	Nested     uint64 // of Lost: made inside other calls, as by signal handlers
 	NoRing     uint64 // of Lost: made by threads without a ring

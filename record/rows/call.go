@@ -71,6 +71,10 @@ func (b *Builder) begin(c *probe.Call, t *thread, f *api.Func) *format.Call {
 			out.End = out.Start // no later time is known
 			b.Count.NoEnd++
 		}
+		if c.Cut {
+			out.Flags |= format.NoEnd | format.Cut
+			b.Count.Cut++
+		}
 	} else {
 		out.End = b.time(c.End)
 	}

@@ -499,7 +499,7 @@ func (p *program) task(th *thread, op *virtual.Op, k *timeline.Task, i int32) {
 	switch k.Kind {
 	case api.Kernel:
 		op.Kind, op.Blocks = virtual.Kernel, k.Blocks
-		op.Kernel, t.shape = p.kernel(k.Name, k.Blocks)
+		op.Kernel, t.shape = p.kernel(p.walk.Symbol(k.Name), k.Blocks)
 	case api.Copy, api.Fill, api.Reduce:
 		t.copy = copyKind(k)
 		op.Kind, op.Copy = virtual.Copy, t.copy
@@ -710,7 +710,7 @@ func (p *program) graph(process uint32, inside []timeline.GraphTask) int32 {
 		case api.NoTask:
 		case api.Kernel:
 			op.Kind, op.Blocks = virtual.Kernel, k.Blocks
-			op.Kernel, _ = p.kernel(k.Name, k.Blocks)
+			op.Kernel, _ = p.kernel(p.walk.Symbol(k.Name), k.Blocks)
 		case api.Copy, api.Fill, api.Reduce:
 			op.Kind, op.Copy = virtual.Copy, copyKind(k)
 		case api.HostFunc:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -360,5 +361,20 @@ func TestKernelDurations(t *testing.T) {
 		if d := r.Durations; r.VirtualNS != tt.want || name != "given" && (d.Measured != 1 || d.Alike != 1) || name == "given" && d.Modelled != 2 {
 			t.Errorf("%s: %d ns, want %d; %+v", name, r.VirtualNS, tt.want, r)
 		}
+	}
+}
+
+// Cost models name kernels by their symbols. Since views show C++ kernels by their source names, a model's kernel was not found.
+func TestModelsNameKernelsBySymbol(t *testing.T) {
+	const symbol = "_Z3addPKfPfi"
+	b := testtrace.New(t)
+	b.Call(0, 0, 1*us, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", streamA))
+	b.Call(0, 1*us, 2*us, "aclrtBinaryGetFunction", testtrace.A(0x6600, 0x10, 0x20), testtrace.Text("kernelName", symbol), testtrace.Outs("funcHandle", testtrace.Function))
+	b.Call(0, 2*us, 3*us, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 16, streamA))
+	given := changed(t, "given", func(m *model.Model) {
+		m.Kernels = slices.Insert(m.Kernels, 0, model.Kernel{Name: symbol, Duration: 5 * us})
+	})
+	if r := simulate(t, b.Load().Reader.Path(), &whatif.Options{Model: given, Base: given}); r.Durations.Modelled != 1 {
+		t.Errorf("%+v", r.Durations)
 	}
 }

@@ -77,7 +77,7 @@ func (c *Call) String() string {
 	var b strings.Builder
 	b.WriteString(c.Function)
 	if c.Kernel != "" {
-		fmt.Fprintf(&b, " of kernel %s", c.Kernel)
+		fmt.Fprintf(&b, " of kernel %s", human.Kernel(c.Kernel))
 	}
 	if c.Stream >= 0 {
 		fmt.Fprintf(&b, " on stream %d", c.Stream)
