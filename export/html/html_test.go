@@ -381,3 +381,66 @@ func BenchmarkWrite(b *testing.B) {
 	b.ReportMetric(float64(best.Nanoseconds())/calls, "cpu-ns/call")
 	b.ReportMetric(float64(size), "bytes")
 }
+
+// A failure is in the page with its report and a picture of the calls before it: who has only the page needs no other command.
+func TestPageExplainsFailure(t *testing.T) {
+	b := testtrace.New(t)
+	b.Call(0, 10, 20, "aclrtMalloc", testtrace.A(0x100, 64, 1), testtrace.Outs("devPtr", testtrace.DeviceA))
+	b.Call(0, 30, 40, "aclrtFree", testtrace.A(testtrace.DeviceA))
+	b.Call(0, 50, 60, "aclrtFree", testtrace.A(testtrace.DeviceA), testtrace.Fails(107000))
+	d := readPage(t, written(t, b.Load().Reader, nil))
+	if !strings.Contains(d.Blame, "call 2 aclrtFree") || len(d.Pictures) != 1 || len(d.Tables.Troubles.Rows) != 1 {
+		t.Errorf("blame %q, %d pictures, errors %+v", d.Blame, len(d.Pictures), d.Tables.Troubles)
+	}
+	steps := testtrace.Steps(t, 20, 12, slow).Reader
+	if d := readPage(t, written(t, steps, nil)); d.Blame != "" {
+		t.Errorf("a run without failures has the report %q", d.Blame)
+	}
+}
+
+// The tasks of a graph lie within its run in their order.
+func TestPictureShowsTasksOfGraphs(t *testing.T) {
+	b := testtrace.New(t)
+	b.Call(0, 10, 20, "aclrtCreateStream", testtrace.A(0x100), testtrace.Outs("stream", testtrace.StreamA))
+	for i, kernel := range []string{"first", "second"} {
+		b.Call(0, 30+20*int64(i), 40+20*int64(i), "aclrtBinaryGetFunction", testtrace.A(0x6600, 1, 1), testtrace.Text("kernelName", kernel), testtrace.Outs("funcHandle", testtrace.Function+uint64(i)))
+	}
+	b.Call(0, 100, 110, "aclmdlRICaptureBegin", testtrace.A(testtrace.StreamA, 1))
+	b.Call(0, 120, 130, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA))
+	b.Call(0, 140, 150, "aclrtLaunchKernel", testtrace.A(testtrace.Function+1, 1, testtrace.DeviceA, 0, testtrace.StreamA))
+	b.Call(0, 160, 170, "aclmdlRICaptureEnd", testtrace.A(testtrace.StreamA, 1), testtrace.Outs("modelRI", 0x9000))
+	b.Call(0, 200, 250, "aclmdlRIExecuteAsync", testtrace.A(0x9000, testtrace.StreamA))
+	b.Call(0, 300, 900, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+	d := readPage(t, written(t, b.Load().Reader, nil))
+	found := 0
+	for _, p := range d.Pictures {
+		for _, r := range p.Rows {
+			end := 0.
+			for _, s := range r.Slices {
+				if int(s[4].(float64))&inside == 0 {
+					continue
+				}
+				if at := s[0].(float64); found > 0 && at < end {
+					t.Errorf("a task of a graph begins at %g, before the end %g of the one before it", at, end)
+				}
+				end = s[0].(float64) + s[1].(float64)
+				found++
+			}
+		}
+	}
+	if found != 2 {
+		t.Errorf("%d tasks of graphs, want 2", found)
+	}
+}
+
+// Chosen steps beyond the limit are counted, and a step that is not there is an error.
+func TestChosenSteps(t *testing.T) {
+	r := testtrace.Steps(t, 20, 12, slow).Reader
+	if d := readPage(t, written(t, r, &Options{Steps: []human.Numbers{{First: 1, Last: 1}, {First: 9, Last: 99}}})); len(d.Pictures) < maxPictures-2 || len(d.Pictures) > maxPictures || d.NotDrawn != 2+12-maxPictures {
+		t.Errorf("%d pictures, %d not drawn", len(d.Pictures), d.NotDrawn)
+	}
+	_, err := Write(&bytes.Buffer{}, &Trace{"run.aclt", r}, acl.Model, &Options{Steps: []human.Numbers{{First: 20, Last: 30}}})
+	if err == nil || err.Error() != "draw step 20: the trace has 20 steps" {
+		t.Errorf("error %v", err)
+	}
+}
