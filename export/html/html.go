@@ -137,7 +137,12 @@ func newPage(t *Trace, m *api.Model, o *Options) (*page, *stats.Stats, error) {
 	}
 	p := &page{File: t.Path, Findings: []finding{}}
 	info.Summary(func(name, format string, args ...any) {
-		p.About = append(p.About, [2]string{name, report.Plain(format, args...)})
+		value := report.Plain(format, args...)
+		if name == "" { // it continues the row before
+			p.About[len(p.About)-1][1] += "; " + value
+			return
+		}
+		p.About = append(p.About, [2]string{name, value})
 	})
 	s, x, err := p.run(t, m, o)
 	if err != nil {

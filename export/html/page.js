@@ -38,7 +38,7 @@ function hover(event, text) {
 
 // table shows objects. The columns are KEY:HEADING, separated by semicolons; those without a value are left out.
 function table(title, rows, spec, more) {
-  const value = (row, key) => key.startsWith('device_') && !row.measured ? null : row[key] ?? null;
+  const value = (row, key) => /^(device_|measured)/.test(key) && !row.measured ? null : row[key] ?? null;
   const columns = spec.split(';').map(c => c.split(':')).filter(([key]) => rows.some(r => value(r, key) !== null));
   const body = make('tbody'), text = columns.map(([key]) => rows.some(r => typeof value(r, key) === 'string'));
   const show = rows => body.replaceChildren(...rows.map(r => make('tr', {}, columns.map(([key], i) => {
@@ -236,7 +236,7 @@ const pictures = data.pictures.map(p => {
     chosen = s;
     view.redraw();
     if (!s) return detail.replaceChildren();
-    const row = p.rows.find(r => r.slices.includes(s)), list = [['slice', text(s)], ['on', row.name + ' of ' + row.of], ['from', `${moment(s[0])} (+${time(s[0] - p.from)})`]];
+    const row = p.rows.find(r => r.slices.includes(s)), list = [['slice', text(s)], ['on', row.name + ' of ' + row.of], ['from', `${moment(s[0])} (${s[0] < p.from ? '' : '+'}${time(s[0] - p.from)})`]];
     for (const o of row.slices) if (o[2] < s[2] && o[0] <= s[0] && o[0] + o[1] >= s[0] + s[1]) list.push(['within', text(o)]);
     if (s[4] & CRITICAL) list.push(['critical path', 'yes']);
     if (s[5] >= 0 && s[6] === 1) for (const r of p.rows) for (const o of r.slices) if (r !== row && o[5] === s[5] && o[6] === 1) list.push([r.name, text(o)]);

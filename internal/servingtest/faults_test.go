@@ -42,6 +42,9 @@ func TestFaults(t *testing.T) {
 				t.Fatal("the program has not made the fault")
 			}
 			features[feature](t, &f, trace, told)
+			if feature == "blame" {
+				inPage(t, trace, told)
+			}
 		})
 	}
 }
@@ -99,6 +102,18 @@ var features = map[string]func(t *testing.T, c *config, trace string, told *trut
 			t.Errorf("diff ends with %d", out.code)
 		}
 	},
+}
+
+// inPage requires that the page alone names the culprit of a failure.
+func inPage(t *testing.T, trace string, told *truth) {
+	t.Helper()
+	out := acltrace(t, "export", "html", "-o", "-", trace)
+	_, data, _ := strings.Cut(out.text, `"blame":`)
+	report, _, _ := strings.Cut(data, `"runs":[`)
+	if out.code != 0 {
+		t.Fatalf("export html ends with %d\n%s", out.code, out.errs)
+	}
+	named(t, output{text: report}, told)
 }
 
 // named requires each thing that the program names.
