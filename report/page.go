@@ -1,6 +1,9 @@
 package report
 
 import (
+	"bytes"
+
+	"github.com/acltrace/acltrace/analyze/blame"
 	"github.com/acltrace/acltrace/analyze/diff"
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/internal/human"
@@ -31,6 +34,13 @@ func Sentences(path string, s *stats.Stats) []Sentence {
 // DiffSentence returns the result of a comparison in words.
 func DiffSentence(d *diff.Diff) Sentence {
 	return Sentence{Text: unmarked(diffSentence(d)), Command: acltrace("diff", d.A.Path, d.B.Path), Finding: &stats.Finding{}}
+}
+
+// BlamePage returns a report on a failure as plain text.
+func BlamePage(rep *blame.Report) string {
+	var b bytes.Buffer
+	_ = BlameText(&b, rep, nil) // a Buffer takes all
+	return unmarked(b.String())
 }
 
 // Plain formats like Printf, for pages: names from a trace are escaped, and nothing is colored.

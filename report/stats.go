@@ -22,6 +22,11 @@ func rest(w io.Writer, rows int, noun string) {
 	}
 }
 
+// pictured reports whether a finding compares steps, ranks or moments, which a page shows side by side and a terminal does not.
+func pictured(f stats.Finding) bool {
+	return slices.Contains([]stats.FindingKind{stats.SlowSteps, stats.OddSteps, stats.OddRank, stats.LateRank, stats.Grows}, f.Kind)
+}
+
 // StatsText writes the statistics of the trace at path: the answer on one screen, then the tables, and at the end the next command.
 func StatsText(w io.Writer, path string, s *stats.Stats, o *TextOptions) error {
 	selectedText(w, s.Calls, &s.Selected)
@@ -74,7 +79,11 @@ func StatsText(w io.Writer, path string, s *stats.Stats, o *TextOptions) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	nextText(w, cmp.Or(next, acltrace("stats", "--critical-path", path)))
+	commands := []string{cmp.Or(next, acltrace("stats", "--critical-path", path))}
+	if slices.ContainsFunc(s.Findings, pictured) {
+		commands = append(commands, acltrace("export", "html", path))
+	}
+	nextText(w, commands...)
 	return nil
 }
 

@@ -10,23 +10,34 @@ import (
 )
 
 type htmlExport struct {
-	step    optional[human.Numbers]
+	steps   stepList
 	compare string
+}
+
+// A stepList is a flag that is given once for each number or range of numbers.
+type stepList []human.Numbers
+
+func (l *stepList) String() string { return "" }
+func (l *stepList) Type() string   { return "value" }
+
+func (l *stepList) Set(s string) error {
+	n, err := human.ParseNumbers(s)
+	*l = append(*l, n)
+	return err
 }
 
 // choosesItself: the page always shows the whole trace.
 func (e *htmlExport) choosesItself() {}
 
 func (e *htmlExport) flags(f *pflag.FlagSet) {
-	e.step.parse = human.ParseNumbers
-	f.Var(&e.step, "step", "`N[:M]`: draw step N, or steps N to M, too")
+	f.Var(&e.steps, "step", "`N[:M]`: draw steps too; may be given again")
 	f.StringVar(&e.compare, "compare", "", "`FILE`: show an earlier run beside this one, and what changed")
 }
 
 func (e *htmlExport) check(*exporting, *pflag.FlagSet) error { return nil }
 
 func (e *htmlExport) run(x *exporting) error {
-	o := &html.Options{Steps: e.step.value, Progress: x.writing()}
+	o := &html.Options{Steps: e.steps, Progress: x.writing()}
 	if e.compare != "" {
 		r, m, err := open(e.compare)
 		if err != nil {

@@ -1,15 +1,16 @@
 // Package html writes a trace as one page to look at with a browser alone. Command export html calls Write.
 //
-// The page has the program, its findings, a strip of all steps, pictures of the longest and the median step, tables, memory over time and errors.
+// The page has the program, its findings, a strip of all steps, pictures of the longest, the median and the failed step, tables, memory over time and errors.
 // Its data is JSON of at most MaxBytes, whatever the length of the trace: strips and curves keep the highest of neighboring values, and a picture
 // that does not fit joins short neighboring slices. The page says so. A browser that opens it makes no request: a content security policy
 // allows the page's own script and style alone, and all text of the trace is text.
 //
-// The figures come from package analyze/stats, the pictures from export/internal/scene, the sentences from package report. The package only reads
-// traces. Its memory does not grow with them.
+// The figures are the JSON of packages analyze/stats and analyze/diff, the pictures come from export/internal/scene, the sentences from package
+// report. The package only reads traces. Its memory does not grow with them.
 package html
 
 import (
+	"bytes"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
@@ -18,8 +19,10 @@ import (
 	"html/template"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/acltrace/acltrace/analyze/blame"
 	"github.com/acltrace/acltrace/analyze/diff"
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api"
@@ -28,8 +31,10 @@ import (
 	"github.com/acltrace/acltrace/report"
 )
 
-// MaxBytes limits the data of a page.
-const MaxBytes = 1800 << 10
+const (
+	MaxBytes = 1800 << 10 // of the data of a page
+	maxRows  = 300        // of a table
+)
 
 // A Trace is a trace and its name for commands.
 type Trace struct {
@@ -39,8 +44,8 @@ type Trace struct {
 
 // Options configure Write; nil means the zero value.
 type Options struct {
-	Steps    *human.Numbers // steps to draw besides the longest and the median one, at most maxPictures
-	Compare  *Trace         // an earlier run to compare with
+	Steps    []human.Numbers // steps to draw too
+	Compare  *Trace          // an earlier run to compare with
 	Progress func(done, total int)
 }
 
@@ -63,22 +68,51 @@ var (
 	pageTemplate = template.Must(template.New("page").Parse(pageText))
 )
 
+// A page is the data of a page, as page.js reads it.
+type page struct {
+	File     string      `json:"file"`  // for commands
+	About    [][2]string `json:"about"` // names and values
+	Findings []finding   `json:"findings"`
+	Blame    string      `json:"blame"` // report on a failure, "" for none
+	Runs     []run       `json:"runs"`  // the trace, then the one that it is compared with
+	Diff     any         `json:"diff"`  // differences from the second run, null without one
+	Pictures []*picture  `json:"pictures"`
+	NotDrawn int         `json:"not_drawn"` // chosen steps beyond maxPictures
+	Curves   []*curve    `json:"curves"`    // device memory
+	Tables   any         `json:"tables"`
+}
+
+type finding struct {
+	report.Sentence
+	Step *int    `json:"step,omitempty"`
+	Call *uint64 `json:"call,omitempty"`
+	At   *int64  `json:"at_ns,omitempty"`
+}
+
+// run has the steps and the figures of a trace.
+type run struct {
+	Name  string           `json:"name"`
+	Bars  *series[[]int64] `json:"bars"`  // see survey.bar
+	Stats any              `json:"stats"` // as in stats --json
+	Why   string           `json:"why"`   // reason for no steps
+}
+
 // Write writes the page of a trace.
 func Write(w io.Writer, t *Trace, m *api.Model, o *Options) (*Result, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	p, res, err := newPage(t, m, o)
+	p, s, err := newPage(t, m, o)
 	if err != nil {
 		return nil, err
 	}
-	data, err := p.fit()
+	res := &Result{Calls: s.Calls, Steps: s.Steps.Count, Pictures: len(p.Pictures)}
+	data, err := p.fit(res)
 	if err != nil {
 		return nil, fmt.Errorf("write page: %w", err)
 	}
-	res.Joined = p.joined
 	err = pageTemplate.Execute(w, map[string]any{
-		"Title":  p.Title,
+		"Title":  report.Plain("%s", filepath.Base(t.Path)),
 		"Policy": "default-src 'none'; script-src '" + hash(script) + "'; style-src '" + hash(style) + "'",
 		"Style":  template.CSS(style), //nolint:gosec // it is a part of this package
 		"Script": template.JS(script), //nolint:gosec // as above
@@ -96,98 +130,86 @@ func hash(text string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// A page is the data of a page, as page.js reads it.
-type page struct {
-	Title    string      `json:"title"`
-	About    [][2]string `json:"about"` // names and values
-	Findings []finding   `json:"findings"`
-	Runs     []run       `json:"runs"` // the trace, then the one that it is compared with
-	Pictures []*picture  `json:"pictures"`
-	Memory   memory      `json:"memory"`
-	Tables   []table     `json:"tables"`
-
-	joined bool
-}
-
-type finding struct {
-	report.Sentence
-	Step *int    `json:"step,omitempty"`
-	Call *uint64 `json:"call,omitempty"`
-}
-
-// run has the steps of a trace.
-type run struct {
-	Name   string    `json:"name"`
-	Median int64     `json:"median_ns"`
-	P99    int64     `json:"p99_ns"`
-	Steps  int       `json:"steps"`
-	Source string    `json:"source"` // marked, found or none
-	Why    string    `json:"why"`    // reason for no steps
-	Parts  []string  `json:"parts"`  // names of the parts of a bar
-	Bars   [][]int64 `json:"bars"`   // see strip.bars
-}
-
-func newPage(t *Trace, m *api.Model, o *Options) (*page, *Result, error) {
+func newPage(t *Trace, m *api.Model, o *Options) (*page, *stats.Stats, error) {
 	info, err := report.NewInfo(t.Path, t.Reader, m)
 	if err != nil {
 		return nil, nil, err
 	}
+	p := &page{File: t.Path, Findings: []finding{}}
+	info.Summary(func(name, format string, args ...any) {
+		value := report.Plain(format, args...)
+		if name == "" { // it continues the row before
+			p.About[len(p.About)-1][1] += "; " + value
+			return
+		}
+		p.About = append(p.About, [2]string{name, value})
+	})
+	s, x, err := p.run(t, m, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c := o.Compare; c != nil {
+		if _, _, err := p.run(c, m, &Options{Progress: o.Progress}); err != nil {
+			return nil, nil, err
+		}
+		d, err := diff.New(c.Reader, t.Reader, m, &diff.Options{Progress: o.Progress})
+		if err != nil {
+			return nil, nil, err
+		}
+		d.A.Path, d.B.Path = c.Path, t.Path
+		p.Findings = append(p.Findings, finding{Sentence: report.DiffSentence(d)})
+		if p.Diff, err = short(d); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, f := range report.Sentences(t.Path, s) {
+		of, found := f.Finding, finding{f, f.Finding.Step, f.Finding.Call, nil}
+		if of.Device != nil && of.Device.LongestIdle != nil {
+			found.At = &of.Device.LongestIdle.Time
+		}
+		p.Findings = append(p.Findings, found)
+	}
+	if slices.ContainsFunc(s.Findings, failure) {
+		rep, err := blame.Blame(t.Reader, m, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		p.Blame = report.BlamePage(rep)
+	}
+	p.Curves, p.NotDrawn = x.memory.curves, x.notDrawn
+	if p.Tables, err = short(map[string]any{"owners": x.memory.owners(), "troubles": x.troubles.with(t.Reader)}); err != nil {
+		return nil, nil, err
+	}
+	p.Pictures, err = x.draw(t.Reader, m)
+	return p, s, err
+}
+
+// failure reports whether blame explains a finding.
+func failure(f stats.Finding) bool {
+	return f.Kind == stats.Killed || f.Kind == stats.FailedCalls || f.Kind == stats.Unfinished
+}
+
+// run adds the figures and the steps of a trace.
+func (p *page) run(t *Trace, m *api.Model, o *Options) (*stats.Stats, *survey, error) {
 	s, err := stats.New(t.Reader, m, &stats.Options{Progress: o.Progress})
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &page{Title: filepath.Base(t.Path), Findings: []finding{}}
-	info.Summary(func(name, format string, args ...any) {
-		p.About = append(p.About, [2]string{name, report.Plain(format, args...)})
-	})
-	for _, f := range report.Sentences(t.Path, s) {
-		p.Findings = append(p.Findings, finding{f, f.Finding.Step, f.Finding.Call})
-	}
-	st, err := read(t.Reader, m, s, o)
+	x, err := read(t.Reader, m, s, o)
 	if err != nil {
 		return nil, nil, err
 	}
-	p.Runs = append(p.Runs, st.run(t.Path, s))
-	p.Memory = st.memory.out()
-	p.Tables = append(tables(s), st.troubles.table(t.Reader))
-	if c := o.Compare; c != nil {
-		if err := p.compare(t, m, c, o); err != nil {
-			return nil, nil, err
-		}
-	}
-	if p.Pictures, err = st.draw(t.Reader, m); err != nil {
-		return nil, nil, err
-	}
-	return p, &Result{Calls: s.Calls, Steps: s.Steps.Count, Pictures: len(p.Pictures)}, nil
-}
-
-// compare adds the steps of an earlier run, and the differences from it.
-func (p *page) compare(t *Trace, m *api.Model, c *Trace, o *Options) error {
-	d, err := diff.New(c.Reader, t.Reader, m, &diff.Options{Progress: o.Progress})
-	if err != nil {
-		return err
-	}
-	d.A.Path, d.B.Path = c.Path, t.Path
-	s, err := stats.New(c.Reader, m, &stats.Options{Progress: o.Progress})
-	if err != nil {
-		return err
-	}
-	st, err := read(c.Reader, m, s, &Options{Progress: o.Progress})
-	if err != nil {
-		return err
-	}
-	p.Runs = append(p.Runs, st.run(c.Path, s))
-	p.Tables = append([]table{changes(d)}, p.Tables...)
-	p.Findings = append([]finding{{Sentence: report.DiffSentence(d)}}, p.Findings...)
-	return nil
+	figures, err := short(s)
+	p.Runs = append(p.Runs, run{cut(t.Path), &x.bars, figures, s.Steps.Why})
+	return s, x, err
 }
 
 // fit returns the data as JSON, and joins slices of pictures until it is short enough.
-func (p *page) fit() ([]byte, error) {
+func (p *page) fit(res *Result) ([]byte, error) {
 	for most := maxSlices; ; most /= 2 {
 		for _, x := range p.Pictures {
 			x.join(most / len(p.Pictures))
-			p.joined = p.joined || x.Joined
+			res.Joined = res.Joined || x.Joined
 		}
 		data, err := json.Marshal(p)
 		if err != nil || len(data) <= MaxBytes || most == 0 {
@@ -196,11 +218,43 @@ func (p *page) fit() ([]byte, error) {
 	}
 }
 
+// short returns a value as JSON has it, with short texts and lists: KEY_left_out is the number of elements that the list KEY lacks.
+func short(v any) (any, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	return shorten(v), nil
+}
+
+func shorten(v any) any {
+	switch v := v.(type) {
+	case string:
+		return cut(v)
+	case []any:
+		for i := range v {
+			v[i] = shorten(v[i])
+		}
+	case map[string]any:
+		for key, x := range v {
+			if l, ok := x.([]any); ok && len(l) > maxRows {
+				v[key+"_left_out"], x = len(l)-maxRows, l[:maxRows]
+			}
+			v[key] = shorten(x)
+		}
+	}
+	return v
+}
+
 // cut shortens a text of the trace. Kernels of templates have names of kilobytes.
 func cut(s string) string {
 	const most = 200
-	s = report.Escape(s)
-	if len(s) > most {
+	if s = report.Escape(s); len(s) > most {
 		return strings.ToValidUTF8(s[:most], "") + "…"
 	}
 	return s

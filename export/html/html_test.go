@@ -20,6 +20,7 @@ import (
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/internal/testtrace"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
 func written(t testing.TB, r *format.Reader, o *Options) []byte {
@@ -38,20 +39,32 @@ type got struct {
 		Text, Command string
 		Step          *int
 	}
-	Runs     []run
+	Blame string
+	Runs  []struct {
+		Name  string
+		Bars  [][]int64
+		Stats json.RawMessage
+		Why   string
+	}
+	Diff *struct {
+		Changes, Parts []struct{ Kind, Name, Verdict string }
+	}
+	NotDrawn int `json:"not_drawn"`
 	Pictures []struct {
 		Title    string
 		Step     int
 		From, To int64
 		Rows     []struct {
 			Name   string
-			Device bool
 			Slices [][]any
 		}
 		Joined bool
 	}
-	Memory memory
-	Tables []table
+	Curves []struct{ Points [][2]int64 }
+	Tables struct {
+		Owners   []owner
+		Troubles troubles
+	}
 }
 
 func readPage(t *testing.T, html []byte) (d got) {
@@ -65,15 +78,6 @@ func readPage(t *testing.T, html []byte) (d got) {
 		t.Fatal(err)
 	}
 	return d
-}
-
-func (d *got) table(title string) *table {
-	for i := range d.Tables {
-		if d.Tables[i].Title == title {
-			return &d.Tables[i]
-		}
-	}
-	return &table{}
 }
 
 func slow(s, _ int) int64 {
@@ -92,35 +96,30 @@ func TestFiguresAreThoseOfStats(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if f := d.table("Functions"); len(f.Rows) != len(s.Functions) {
-				t.Errorf("%d functions, want %d", len(f.Rows), len(s.Functions))
+			var figures stats.Stats
+			if err := json.Unmarshal(d.Runs[0].Stats, &figures); err != nil {
+				t.Fatal(err)
 			}
-			for i, row := range d.table("Functions").Rows {
-				f := &s.Functions[i]
-				if want := []any{f.Func, float64(f.Calls), float64(f.Failed), float64(f.TotalNS), float64(f.MeanNS), float64(f.P50NS), float64(f.P99NS), float64(f.MaxNS)}; !slices.Equal(row, want) {
-					t.Errorf("%v, want %v", row, want)
-				}
+			want, err := json.Marshal(s)
+			if err != nil {
+				t.Fatal(err)
 			}
-			for i, row := range d.table("Kernels").Rows {
-				if k := &s.Kernels[i]; row[1] != float64(k.Count) || k.Measured > 0 && row[4] != float64(k.DeviceNS) {
-					t.Errorf("%v, want %+v", row, k)
-				}
+			want = bytes.ReplaceAll(want, []byte(`\ufffd`), []byte("\ufffd")) // for invalid bytes, which figures no longer has
+			if same, err := json.Marshal(&figures); err != nil || !bytes.Equal(same, want) {
+				t.Errorf("%v: figures\n%s\nwant\n%s", err, same, want)
 			}
-			if r := d.Runs[0]; r.Median != s.Steps.P50NS || r.P99 != s.Steps.P99NS || r.Steps != s.Steps.Count || len(r.Bars) != s.Steps.Count {
-				t.Errorf("%+v, want %+v", r, s.Steps)
+			if r := d.Runs[0]; len(r.Bars) != s.Steps.Count {
+				t.Errorf("%d bars, want %d", len(r.Bars), s.Steps.Count)
 			}
 			if len(d.Findings) != len(s.Findings) {
 				t.Errorf("%d findings, want %d", len(d.Findings), len(s.Findings))
 			}
-			if d.Memory.Peak != s.PeakDeviceBytes {
-				t.Errorf("peak %d, want %d", d.Memory.Peak, s.PeakDeviceBytes)
+			atPeak := uint64(0)
+			for _, o := range d.Tables.Owners {
+				atPeak += o.Bytes
 			}
-			atPeak := float64(0)
-			for _, row := range d.Memory.Owners.Rows {
-				atPeak += row[0].(float64)
-			}
-			if atPeak != float64(s.PeakDeviceBytes) {
-				t.Errorf("the owners at the peak have %g bytes, want %d", atPeak, s.PeakDeviceBytes)
+			if atPeak != s.PeakDeviceBytes {
+				t.Errorf("the owners at the peak have %d bytes, want %d", atPeak, s.PeakDeviceBytes)
 			}
 		})
 	}
@@ -129,7 +128,7 @@ func TestFiguresAreThoseOfStats(t *testing.T) {
 // The longest and a median step are drawn with all their calls, and further steps that are asked for.
 func TestPicturesOfSteps(t *testing.T) {
 	tl := testtrace.Steps(t, 20, 12, slow)
-	d := readPage(t, written(t, tl.Reader, &Options{Steps: &human.Numbers{First: 3, Last: 4}}))
+	d := readPage(t, written(t, tl.Reader, &Options{Steps: []human.Numbers{{First: 3, Last: 4}}}))
 	var steps []string
 	for _, p := range d.Pictures {
 		steps = append(steps, fmt.Sprint(p.Step, " ", p.Title))
@@ -168,7 +167,7 @@ func TestPageIsBounded(t *testing.T) {
 	p := &d.Pictures[0]
 	n := 0
 	for _, r := range p.Rows {
-		if !r.Device {
+		if !strings.HasPrefix(r.Name, "stream") {
 			for _, s := range r.Slices {
 				n += int(s[6].(float64))
 			}
@@ -225,43 +224,43 @@ func TestJoinKeepsSlices(t *testing.T) {
 // The bars of a strip cover all steps without holes, and show the longest step of each.
 func TestBarsCoverAllSteps(t *testing.T) {
 	for _, n := range []int{1, 1023, 1024, 1025, 5000, 99_999} {
-		x := &survey{wide: 1}
+		x := series[[]int64]{most: maxBars, join: longer}
 		ns := make([]int64, n)
 		for i := range n {
 			ns[i] = rand.New(rand.NewPCG(uint64(i), 3)).Int64N(1000)
-			x.bar(bar{first: i, last: i, longest: i, ns: ns[i]})
+			x.add(bar(&step.Step{Index: i, To: ns[i]}, nil, false))
 		}
 		next := 0
-		for _, b := range x.bars {
-			if b.first != next || b.ns != ns[b.longest] || b.ns != slices.Max(ns[b.first:b.last+1]) {
-				t.Fatalf("%d steps: %+v after step %d", n, b, next-1)
+		for _, b := range x.items {
+			if int(b[0]) != next || b[4] != ns[b[2]] || b[4] != slices.Max(ns[b[0]:b[1]+1]) {
+				t.Fatalf("%d steps: %v after step %d", n, b, next-1)
 			}
-			next = b.last + 1
+			next = int(b[1]) + 1
 		}
-		if next != n || len(x.bars) > maxBars {
-			t.Errorf("%d steps: %d bars up to step %d", n, len(x.bars), next-1)
+		if next != n || len(x.items) > maxBars {
+			t.Errorf("%d steps: %d bars up to step %d", n, len(x.items), next-1)
 		}
 	}
 }
 
 // A memory curve keeps its highest value however many changes there are.
 func TestCurveKeepsItsPeak(t *testing.T) {
-	l, peak := &line{every: 1}, int64(0)
+	l, peak := &newCurve("").Points, int64(0)
 	rnd := rand.New(rand.NewPCG(5, 5))
 	for i := range int64(100_000) {
 		v := rnd.Int64N(1 << 40)
 		peak = max(peak, v)
-		l.add(i, v)
+		l.add([2]int64{i, v})
 	}
 	top := int64(0)
-	for i, p := range l.Points {
+	for i, p := range l.items {
 		top = max(top, p[1])
-		if i > 0 && p[0] <= l.Points[i-1][0] {
-			t.Fatalf("%v follows %v", p, l.Points[i-1])
+		if i > 0 && p[0] <= l.items[i-1][0] {
+			t.Fatalf("%v follows %v", p, l.items[i-1])
 		}
 	}
-	if top != peak || len(l.Points) > maxPoints {
-		t.Errorf("%d points up to %d, want %d", len(l.Points), top, peak)
+	if top != peak || len(l.items) > maxPoints {
+		t.Errorf("%d points up to %d, want %d", len(l.items), top, peak)
 	}
 }
 
@@ -269,11 +268,11 @@ func TestCompareShowsBothRuns(t *testing.T) {
 	before := testtrace.Steps(t, 30, 12, func(s, _ int) int64 { return 20_000 + int64(s%3)*100 })
 	now := testtrace.Steps(t, 30, 12, func(s, _ int) int64 { return 30_000 + int64(s%3)*100 })
 	d := readPage(t, written(t, now.Reader, &Options{Compare: &Trace{"before.aclt", before.Reader}}))
-	if len(d.Runs) != 2 || d.Runs[1].Name != "before.aclt" || d.Runs[0].Median <= d.Runs[1].Median {
+	if len(d.Runs) != 2 || d.Runs[1].Name != "before.aclt" || len(d.Runs[1].Bars) != 30 {
 		t.Errorf("runs: %+v", d.Runs)
 	}
-	if c := d.table("Changes"); len(c.Rows) == 0 || c.Rows[0][0] == "" {
-		t.Errorf("changes: %+v", c)
+	if d.Diff == nil || !slices.ContainsFunc(append(d.Diff.Changes, d.Diff.Parts...), func(c struct{ Kind, Name, Verdict string }) bool { return c.Verdict == "slower" }) {
+		t.Errorf("differences: %+v", d.Diff)
 	}
 	if d.Findings[0].Command != "acltrace diff before.aclt run.aclt" || !strings.Contains(d.Findings[0].Text, "slower") {
 		t.Errorf("%+v", d.Findings[0])
@@ -326,7 +325,7 @@ func TestPageInChromium(t *testing.T) {
 		"click=#steps canvas@37:90", "text=#steps .detail", // step 7 of 20
 		"press=d", "press=ArrowRight", "press=a", "text=#steps .detail",
 		"click=#pictures canvas@50:88", "press=w", "press=w", "press=d", "press=0", "text=#pictures .detail",
-		"click=#tables div:last-of-type > .scroll th:nth-of-type(2)", "values=#tables div:last-of-type > .scroll td:nth-of-type(2)", "text=#about dd")
+		"click=#tables > div:last-of-type th:nth-of-type(2)", "values=#tables > div:last-of-type td:nth-of-type(2)", "text=#about dd")
 	if !strings.Contains(l.Texts[0][0], "step 7:") || !strings.Contains(l.Texts[0][0], "show") {
 		t.Errorf("a click into the strip selects %q", l.Texts[0])
 	}
@@ -381,4 +380,67 @@ func BenchmarkWrite(b *testing.B) {
 	}
 	b.ReportMetric(float64(best.Nanoseconds())/calls, "cpu-ns/call")
 	b.ReportMetric(float64(size), "bytes")
+}
+
+// A failure is in the page with its report and a picture of the calls before it: who has only the page needs no other command.
+func TestPageExplainsFailure(t *testing.T) {
+	b := testtrace.New(t)
+	b.Call(0, 10, 20, "aclrtMalloc", testtrace.A(0x100, 64, 1), testtrace.Outs("devPtr", testtrace.DeviceA))
+	b.Call(0, 30, 40, "aclrtFree", testtrace.A(testtrace.DeviceA))
+	b.Call(0, 50, 60, "aclrtFree", testtrace.A(testtrace.DeviceA), testtrace.Fails(107000))
+	d := readPage(t, written(t, b.Load().Reader, nil))
+	if !strings.Contains(d.Blame, "call 2 aclrtFree") || len(d.Pictures) != 1 || len(d.Tables.Troubles.Rows) != 1 {
+		t.Errorf("blame %q, %d pictures, errors %+v", d.Blame, len(d.Pictures), d.Tables.Troubles)
+	}
+	steps := testtrace.Steps(t, 20, 12, slow).Reader
+	if d := readPage(t, written(t, steps, nil)); d.Blame != "" {
+		t.Errorf("a run without failures has the report %q", d.Blame)
+	}
+}
+
+// The tasks of a graph lie within its run in their order.
+func TestPictureShowsTasksOfGraphs(t *testing.T) {
+	b := testtrace.New(t)
+	b.Call(0, 10, 20, "aclrtCreateStream", testtrace.A(0x100), testtrace.Outs("stream", testtrace.StreamA))
+	for i, kernel := range []string{"first", "second"} {
+		b.Call(0, 30+20*int64(i), 40+20*int64(i), "aclrtBinaryGetFunction", testtrace.A(0x6600, 1, 1), testtrace.Text("kernelName", kernel), testtrace.Outs("funcHandle", testtrace.Function+uint64(i)))
+	}
+	b.Call(0, 100, 110, "aclmdlRICaptureBegin", testtrace.A(testtrace.StreamA, 1))
+	b.Call(0, 120, 130, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA))
+	b.Call(0, 140, 150, "aclrtLaunchKernel", testtrace.A(testtrace.Function+1, 1, testtrace.DeviceA, 0, testtrace.StreamA))
+	b.Call(0, 160, 170, "aclmdlRICaptureEnd", testtrace.A(testtrace.StreamA, 1), testtrace.Outs("modelRI", 0x9000))
+	b.Call(0, 200, 250, "aclmdlRIExecuteAsync", testtrace.A(0x9000, testtrace.StreamA))
+	b.Call(0, 300, 900, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+	d := readPage(t, written(t, b.Load().Reader, nil))
+	found := 0
+	for _, p := range d.Pictures {
+		for _, r := range p.Rows {
+			end := 0.
+			for _, s := range r.Slices {
+				if int(s[4].(float64))&inside == 0 {
+					continue
+				}
+				if at := s[0].(float64); found > 0 && at < end {
+					t.Errorf("a task of a graph begins at %g, before the end %g of the one before it", at, end)
+				}
+				end = s[0].(float64) + s[1].(float64)
+				found++
+			}
+		}
+	}
+	if found != 2 {
+		t.Errorf("%d tasks of graphs, want 2", found)
+	}
+}
+
+// Chosen steps beyond the limit are counted, and a step that is not there is an error.
+func TestChosenSteps(t *testing.T) {
+	r := testtrace.Steps(t, 20, 12, slow).Reader
+	if d := readPage(t, written(t, r, &Options{Steps: []human.Numbers{{First: 1, Last: 1}, {First: 9, Last: 99}}})); len(d.Pictures) < maxPictures-2 || len(d.Pictures) > maxPictures || d.NotDrawn != 2+12-maxPictures {
+		t.Errorf("%d pictures, %d not drawn", len(d.Pictures), d.NotDrawn)
+	}
+	_, err := Write(&bytes.Buffer{}, &Trace{"run.aclt", r}, acl.Model, &Options{Steps: []human.Numbers{{First: 20, Last: 30}}})
+	if err == nil || err.Error() != "draw step 20: the trace has 20 steps" {
+		t.Errorf("error %v", err)
+	}
 }

@@ -18,8 +18,9 @@ import (
 
 const (
 	maxSlices  = 12_000 // in all pictures
-	maxRows    = 64     // of a picture
+	maxLanes   = 64     // of a picture
 	maxEntries = 5      // of a critical path
+	maxInside  = 1000   // tasks of a graph that are drawn
 )
 
 // A picture shows a period on rows: threads, streams, and what several threads share.
@@ -34,12 +35,13 @@ type picture struct {
 	Joined   bool     `json:"joined"`   // short slices are drawn as one
 	LeftOut  int      `json:"left_out"` // rows
 
-	scene *scene.Scene
-	ids   map[string]int
-	rows  map[int]*row
-	on    map[onPath]bool
-	n     int   // slices
-	grain int64 // slices shorter than this may be joined
+	scene  *scene.Scene
+	ids    map[string]int
+	rows   map[int]*row
+	graphs map[*timeline.Object][]int // names of their tasks
+	on     map[onPath]bool
+	n      int   // slices
+	grain  int64 // slices shorter than this may be joined
 }
 
 // onPath is a call or a task on the critical path.
@@ -49,11 +51,13 @@ type onPath struct {
 }
 
 type row struct {
-	Name   string  `json:"name"`
-	Of     string  `json:"of"` // process or device
-	Device bool    `json:"device"`
-	Slices []slice `json:"slices"`
-	open   []int64 // ends of the slices that contain the next one
+	Name    string  `json:"name"`
+	Of      string  `json:"of"` // process, with its device
+	Slices  []slice `json:"slices"`
+	process int
+	device  bool
+	id      int
+	open    []int64 // ends of the slices that contain the next one
 }
 
 // A slice is an array in JSON, of these fields in their order.
@@ -72,7 +76,8 @@ const (
 	critical = 1 << iota
 	atMost   // its times are brackets
 	failed
-	open // it has not ended
+	open   // it has not ended
+	inside // a task of a graph: its order is known, its time is not
 )
 
 func (s slice) MarshalJSON() ([]byte, error) {
@@ -83,10 +88,11 @@ func (s slice) MarshalJSON() ([]byte, error) {
 func (x *survey) draw(r *format.Reader, m *api.Model) ([]*picture, error) {
 	all := []*picture{}
 	for _, c := range x.chosen {
-		if c.off < 0 || slices.ContainsFunc(all, func(p *picture) bool { return p.Step == c.step.Index }) {
+		if c.off < 0 || c.step.Index >= 0 && slices.ContainsFunc(all, func(p *picture) bool { return p.Step == c.step.Index }) {
 			continue
 		}
-		p := &picture{Title: c.why, Step: c.step.Index, From: c.step.From, To: c.step.To, Rows: []*row{}, Names: []string{}, ids: map[string]int{}, rows: map[int]*row{}, on: map[onPath]bool{}, Critical: []string{}}
+		p := &picture{Title: c.why, Step: c.step.Index, From: c.step.From, To: c.step.To, Names: []string{}, Critical: []string{},
+			ids: map[string]int{}, rows: map[int]*row{}, graphs: map[*timeline.Object][]int{}, on: map[onPath]bool{}}
 		p.way(c.path)
 		var err error
 		if p.scene, err = scene.New(r, m, &scene.Options{Select: &timeline.Selection{From: c.step.From, To: c.step.To}}); err != nil {
@@ -111,13 +117,25 @@ func (p *picture) way(of *path.Path) {
 			p.on[onPath{part.Call, part.Kind == path.Task}] = true
 		}
 	}
-	whole := max(of.Step.To-of.Step.From, 1)
 	for _, e := range of.Entries(maxEntries) {
 		text := e.Subject.String()
 		if !strings.Contains(text, e.Where) {
 			text += " on " + e.Where
 		}
-		p.Critical = append(p.Critical, human.Share(float64(e.NS)/float64(whole))+" "+cut(text))
+		p.Critical = append(p.Critical, human.Share(float64(e.NS)/float64(max(of.Step.To-of.Step.From, 1)))+" "+cut(text))
+	}
+}
+
+// Graph implements scene.GraphViewer.
+func (p *picture) Graph(o *timeline.Object, g timeline.Graph) {
+	delete(p.graphs, o)
+	if g.Size() > maxInside {
+		return
+	}
+	for _, t := range g.Tasks() {
+		if t.Kind != api.NoTask {
+			p.graphs[o] = append(p.graphs[o], p.id(t.Name))
+		}
 	}
 }
 
@@ -126,44 +144,45 @@ func (p *picture) Slice(l *scene.Slice) error {
 	if l.Row.Kind == scene.Steps || l.From > p.To || l.To < p.From {
 		return nil
 	}
-	r := p.rows[l.Row.ID]
-	if r == nil {
-		r = p.row(l.Row)
-	}
+	r := p.row(l.Row)
 	s := slice{from: l.From, to: l.To, name: p.id(string(p.scene.AppendName(nil, l))), call: -1, count: 1}
 	for len(r.open) > 0 && r.open[len(r.open)-1] <= l.From {
 		r.open = r.open[:len(r.open)-1]
 	}
-	s.depth = len(r.open)
-	if l.Row.Lane < 0 {
+	if s.depth = len(r.open); !r.device {
 		r.open = append(r.open, l.To)
+	}
+	flag := func(f int, is bool) {
+		if is {
+			s.flags |= f
+		}
 	}
 	switch {
 	case l.Call != nil:
 		s.call = int64(l.Call.Index)
-		if p.on[onPath{l.Call.Index, false}] {
-			s.flags |= critical
-		}
-		if l.Call.Failed() {
-			s.flags |= failed
-		}
-		if l.Call.Flags&format.Unfinished != 0 {
-			s.flags |= open
-		}
+		flag(critical, p.on[onPath{l.Call.Index, false}])
+		flag(failed, l.Call.Failed())
+		flag(open, l.Call.Flags&format.Unfinished != 0)
 	case l.Task != nil:
 		s.call = int64(l.Task.Call)
-		if p.on[onPath{l.Task.Call, true}] {
-			s.flags |= critical
-		}
-		if !l.Task.Measured {
-			s.flags |= atMost
-		}
+		flag(critical, p.on[onPath{l.Task.Call, true}])
+		flag(atMost, !l.Task.Measured)
+		flag(open, l.Task.Open)
 	}
 	if p.grain == 0 {
 		p.arguments(&s, l)
 	}
 	r.Slices = append(r.Slices, s)
-	if p.n++; p.n > maxSlices {
+	p.n++
+	if l.Task != nil && l.Task.Kind == api.GraphRun {
+		in := p.graphs[l.Task.Object]
+		for i, name := range in {
+			at := func(i int) int64 { return s.from + (s.to-s.from)*int64(i)/int64(len(in)) }
+			r.Slices = append(r.Slices, slice{from: at(i), to: at(i + 1), depth: 1, name: name, flags: inside, call: s.call, count: 1})
+		}
+		p.n += len(in)
+	}
+	if p.n > maxSlices {
 		p.join(maxSlices / 2)
 	}
 	return nil
@@ -172,17 +191,15 @@ func (p *picture) Slice(l *scene.Slice) error {
 // Point implements scene.Viewer.
 func (p *picture) Point(*scene.Counter, int64, float64) error { return nil }
 
-// row adds a row. Rows beyond a number are counted only.
 func (p *picture) row(of *scene.Row) *row {
-	r := &row{Name: cut(of.Name), Device: of.Lane >= 0, Slices: []slice{}}
-	switch {
-	case of.Lane >= 0:
-		r.Of = p.scene.DeviceName(of.Device)
-	case of.Kind != scene.Lost:
-		r.Of = p.scene.ProcessName(of.Process)
+	r := p.rows[of.ID]
+	if r == nil {
+		r = &row{Name: cut(of.Name), Slices: []slice{}, process: of.Process, device: of.Lane >= 0, id: of.ID}
+		if of.Kind != scene.Lost {
+			r.Of = cut(p.scene.ProcessName(of.Process))
+		}
+		p.rows[of.ID] = r
 	}
-	r.Of = cut(r.Of)
-	p.rows[of.ID] = r
 	return r
 }
 
@@ -238,57 +255,38 @@ func (r *row) join(grain int64) {
 	n := 0
 	for _, s := range r.Slices {
 		s.args = nil
-		if s.to-s.from >= grain || n == 0 {
+		if n == 0 || s.to-s.from >= grain || r.Slices[n-1].to-r.Slices[n-1].from >= 2*grain || r.Slices[n-1].from/grain != s.from/grain {
 			r.Slices[n] = s
 			n++
 			continue
 		}
 		last := &r.Slices[n-1]
-		if last.to-last.from >= 2*grain || last.from/grain != s.from/grain {
-			r.Slices[n] = s
-			n++
-			continue
-		}
 		if s.to-s.from > last.to-last.from {
 			last.name, last.call = s.name, s.call
 		}
-		last.to, last.depth = max(last.to, s.to), min(last.depth, s.depth)
-		last.flags |= s.flags
-		last.count += s.count
+		last.to, last.depth, last.flags, last.count = max(last.to, s.to), min(last.depth, s.depth), last.flags|s.flags, last.count+s.count
 	}
 	r.Slices = r.Slices[:n]
 }
 
-// order lists the rows: threads before streams, and those with most slices if there are too many.
+// order lists the rows: of each process the threads before the streams, and those with most slices if there are too many.
 func (p *picture) order() {
-	all := slices.SortedFunc(maps.Values(p.rows), func(a, b *row) int { return cmp.Compare(b.weight(), a.weight()) })
-	if p.LeftOut = max(len(all)-maxRows, 0); p.LeftOut > 0 {
-		all = all[:maxRows]
-	}
-	for id, r := range p.rows {
-		if !slices.Contains(all, r) {
-			p.n -= len(r.Slices)
-			delete(p.rows, id)
+	weight := func(r *row) (n int) {
+		for _, s := range r.Slices {
+			n += s.count
 		}
+		return n
 	}
-	p.Rows = p.Rows[:0]
-	for _, id := range slices.Sorted(maps.Keys(p.rows)) {
-		p.Rows = append(p.Rows, p.rows[id])
+	p.Rows = slices.SortedFunc(maps.Values(p.rows), func(a, b *row) int { return cmp.Or(cmp.Compare(weight(b), weight(a)), cmp.Compare(a.id, b.id)) })
+	for _, r := range p.Rows[min(len(p.Rows), maxLanes):] {
+		p.n, p.LeftOut = p.n-len(r.Slices), p.LeftOut+1
+		delete(p.rows, r.id)
 	}
-	slices.SortStableFunc(p.Rows, func(a, b *row) int {
-		switch {
-		case a.Device == b.Device:
-			return 0
-		case b.Device:
-			return -1
-		}
-		return 1
+	side := map[bool]int{true: 1}
+	p.Rows = slices.SortedFunc(maps.Values(p.rows), func(a, b *row) int {
+		return cmp.Or(cmp.Compare(a.process, b.process), cmp.Compare(side[a.device], side[b.device]), cmp.Compare(a.id, b.id))
 	})
-}
-
-func (r *row) weight() (n int) {
-	for _, s := range r.Slices {
-		n += s.count
+	if p.Rows == nil {
+		p.Rows = []*row{}
 	}
-	return n
 }

@@ -46,6 +46,9 @@ func TestFaults(t *testing.T) {
 				t.Fatal("the program has not made the fault")
 			}
 			look(t, &c, &f, ranks)
+			if f.feature == "blame" {
+				f.inPage(t, ranks)
+			}
 		})
 	}
 }
@@ -108,6 +111,18 @@ var features = map[string]func(t *testing.T, c *config, f *fault, ranks []record
 	"merge": func(t *testing.T, c *config, f *fault, ranks []recording) {
 		f.check(t, acltrace(t, "stats", merge(t, ranks)), ranks)
 	},
+}
+
+// inPage requires that the page alone names the culprit of a failure.
+func (f *fault) inPage(t *testing.T, ranks []recording) {
+	t.Helper()
+	out := acltrace(t, "export", "html", "-o", "-", ranks[0].trace)
+	_, data, _ := strings.Cut(out.text, `"blame":`)
+	report, _, _ := strings.Cut(data, `"runs":[`)
+	if out.code != 0 {
+		t.Fatalf("export html ends with %d\n%s", out.code, out.errs)
+	}
+	f.check(t, output{text: report}, ranks)
 }
 
 // check requires each thing that the program names.

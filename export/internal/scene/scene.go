@@ -77,6 +77,11 @@ type Viewer interface {
 	Point(c *Counter, at int64, value float64) error
 }
 
+// A GraphViewer is a Viewer that gets each graph before its tasks, and again after changes.
+type GraphViewer interface {
+	Graph(o *timeline.Object, g timeline.Graph)
+}
+
 // A Scene draws one trace.
 type Scene struct {
 	W         *timeline.Walk
@@ -148,6 +153,9 @@ func (s *Scene) Walk(v Viewer) error {
 		Call: s.call, Task: s.task, Range: s.rangeOf, Step: s.step, Memory: s.memoryPoint, Depth: s.depthPoint,
 		Graph: func(o *timeline.Object, g timeline.Graph) error {
 			s.graphs[o] = g.Size()
+			if v, ok := v.(GraphViewer); ok {
+				v.Graph(o, g)
+			}
 			return nil
 		},
 	})
