@@ -391,7 +391,7 @@ func slowText(s *stats.Stats, f *stats.Finding) string {
 // the command for the first finding, "" if there is none.
 func answerText(w io.Writer, path string, s *stats.Stats, o *TextOptions) (first string, err error) {
 	var rows pairs
-	rows.add("trace", "%s: %s in %s, %s failed", path, human.Plural(s.Calls, "call"), human.Duration(s.SpanNS), badCount(s.Failed))
+	rows.add("trace", "%s: %s in %s, %s failed%s", path, human.Plural(s.Calls, "call"), human.Duration(s.SpanNS), badCount(s.Failed), answeredText(s.Answered))
 	if work := workText(s); work != "" {
 		rows.add("work", "%s", work)
 	}

@@ -10,6 +10,11 @@ func (h *HostCall) Failed() bool {
 	return h.Fn != nil && h.Fn.Failed(h.Ret) && h.Flags&format.Unfinished == 0
 }
 
+// Wrong reports whether the call has returned an error that is a failure of the program, and no answer to a question: see api.Func.Answered.
+func (h *HostCall) Wrong() bool {
+	return h.Failed() && !h.Fn.Answered(h.Ret)
+}
+
 // Hung reports whether the call never returned, although it does not wait for callbacks by design.
 func (h *HostCall) Hung() bool { return Hung(h.Fn, h.Flags) }
 

@@ -25,7 +25,8 @@ type Stats struct {
 	format.Scope
 	Selected
 	Calls     uint64     `json:"calls"`     // number of selected calls
-	Failed    uint64     `json:"failed"`    // calls that returned an error
+	Failed    uint64     `json:"failed"`    // calls that returned an error, without those in answered
+	Answered  uint64     `json:"answered"`  // questions that an error answered with no, and repeated initializations
 	SpanNS    int64      `json:"span_ns"`   // from the first start to the last end of a call
 	Steps     Steps      `json:"steps"`     // steps and their durations
 	Functions []Function `json:"functions"` // sums by function, longest total first
@@ -506,7 +507,10 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 	f := x.function(h)
 	f.Calls++
 	l.fn, l.tasks = f, [2]*Task{}
-	if h.Failed() {
+	if h.Failed() && !h.Wrong() {
+		s.Answered++
+	}
+	if h.Wrong() {
 		f.Failed++
 		s.Failed++
 		key := errKey{h.Name, int64(int32(h.Ret))}

@@ -74,7 +74,7 @@ func (b *Builder) begin(c *probe.Call, t *thread, f *api.Func) *format.Call {
 	} else {
 		out.End = b.time(c.End)
 	}
-	if f.Failed(c.Ret) {
+	if f.Wrong(c.Ret) {
 		b.Count.Failed++
 	}
 	return out
