@@ -83,7 +83,7 @@ func diffSentence(d *diff.Diff) string {
 		}
 		switch {
 		case c.Gap != nil:
-			text += sprintf(" %s", placeText(c.Gap, "each step"))
+			text += sprintf(" %s", movedPlace(c.Gap))
 		case c.Kind == "kernel" || c.Kind == "graph":
 			text += sprintf(", %s %s on the device", changeName(c.Kind, c.Name), signed(c.NS))
 		case c.Kind != "" && c.Part != stats.PartWaiting.String():
@@ -213,7 +213,7 @@ func unit(d *diff.Diff) string {
 // partNames has the words for the parts of a step.
 var partNames = map[string]string{
 	stats.PartWaiting.String(): "waiting", stats.PartLaunching.String(): "launching", stats.PartCopying.String(): "copying", stats.PartOther.String(): "other calls",
-	stats.PartOwn.String(): "own time", stats.PartRecording.String(): "recording",
+	stats.PartOwn.String(): "own time", stats.PartRecording.String(): "recording", stats.PartBlocked.String(): "blocked",
 }
 
 // changeName names a row: "kernel matmul", "copy DtoH", "aclrtMemcpy".

@@ -114,8 +114,11 @@ func Direction(m *api.Model, e *Event) string {
 
 // Pageable reports whether a copy on a stream moves data between the device and host memory that is not pinned according to the trace. It is
 // false for a batch.
-func Pageable(m *api.Model, e *Event) bool {
-	if e.Fn.Task != api.Copy || e.Fn.Stream < 0 || Copied(m, e) == 0 {
+func Pageable(m *api.Model, e *Event) bool { return e.Fn.Stream >= 0 && unpinned(m, e) }
+
+// unpinned is Pageable for any copy.
+func unpinned(m *api.Model, e *Event) bool {
+	if e.Fn.Task != api.Copy || Copied(m, e) == 0 {
 		return false
 	}
 	for i := range e.Fn.Params {
