@@ -40,6 +40,9 @@ func allocates(f *api.Func) *api.Param {
 
 // held sums up the memory at a failed allocation, nil if the call is none.
 func held(r *format.Reader, m *api.Model, s *timeline.State, e *timeline.Event) (*Held, error) {
+	if e.Fn == nil {
+		return nil, nil
+	}
 	p := allocates(e.Fn)
 	if p == nil || !e.Fn.Failed(e.Call.Ret) || e.Call.Flags&format.Unfinished != 0 {
 		return nil, nil

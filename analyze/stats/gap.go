@@ -66,11 +66,29 @@ type gaps struct {
 	places []place
 	calls  int // in the current step
 	long   LongCall
-	first  firstGap
+	first  idle // before the first call of the step, whose start is start
+	start  int64
+	tail   int   // place of the time after the last call of the latest typical step, until the thread's next call divides it
+	took   int64 // duration of that step, 0 for none
 }
 
-// firstGap is the gap before the first call of a step. It may begin before the step.
-type firstGap struct{ since, start, blocked int64 }
+// idle is a time between two calls of a thread, or a part of it: in the recorder, blocked, and own.
+type idle struct{ ns, recording, blocked int64 }
+
+// part returns ns of the time, divided as the whole.
+func (i idle) part(ns int64) idle {
+	switch {
+	case ns <= 0 || i.ns <= 0:
+		return idle{}
+	case ns >= i.ns:
+		return i
+	}
+	of := float64(ns) / float64(i.ns)
+	return idle{ns, int64(of * float64(i.recording)), int64(of * float64(i.blocked))}
+}
+
+// program returns the time outside of the recorder.
+func (i idle) program() int64 { return i.ns - i.recording }
 
 // noCall stands for no call in a seen gap.
 const noCall = timeline.NoCall
@@ -101,22 +119,15 @@ type longer struct {
 	most   seen
 }
 
-// call adds the time before a call. idle is the time since when no call ran on the thread, blocked the part in which it did not run.
-func (g *gaps) call(b *gapBudget, h *timeline.HostCall, k *timeline.Task, idle, blocked int64) {
-	if h.Start < idle && g.calls > 0 {
-		return // in another call
-	}
+// call adds the time before a call in a step.
+func (g *gaps) call(b *gapBudget, h *timeline.HostCall, k *timeline.Task, before idle) {
 	if ns := h.End - h.Start; ns > g.long.NS {
 		g.long = LongCall{h.Index, h.Name, ns}
 	}
-	own := max(h.Start-idle-h.Recording, 0)
-	if idle == 0 { // the first call of the thread
-		own = 0
-	}
 	if g.calls == 0 {
-		g.first = firstGap{max(h.Start-own, 0), h.Start, min(blocked, own)}
+		g.first, g.start = before, h.Start
 	}
-	if p := g.put(b, seen{own, min(blocked, own), h.Step, noCall, h.Index}, h.Name); p != nil {
+	if p := g.put(b, seen{before.program(), before.blocked, h.Step, noCall, h.Index}, h.Name); p != nil {
 		if g.calls > 0 {
 			p.now.call = g.places[g.calls-1].now.next
 		}
@@ -139,22 +150,19 @@ func (g *gaps) put(b *gapBudget, now seen, name string) *place {
 	return p
 }
 
-// outside takes the time before a step from the gap before its first call, and returns the part in which the thread did not run.
-func (g *gaps) outside(s *step.Step) (blocked int64) {
-	f := &g.first
-	if g.calls == 0 || f.since >= s.From || f.start <= f.since {
-		return 0
+// outside takes the time before a step from the gap before its first call, and returns it.
+func (g *gaps) outside(s *step.Step) (out idle) {
+	if g.calls == 0 {
+		return out
 	}
-	before := min(s.From, f.start) - f.since
-	blocked = int64(float64(f.blocked) * float64(before) / float64(f.start-f.since))
-	if len(g.places) > 0 {
+	if out = g.first.part(min(s.From, g.start) - (g.start - g.first.ns)); len(g.places) > 0 {
 		now := &g.places[0].now
-		now.ns, now.blocked = max(now.ns-before, 0), max(now.blocked-blocked, 0)
+		now.ns, now.blocked = now.ns-out.program(), now.blocked-out.blocked
 	}
-	return blocked
+	return out
 }
 
-// step ends a step. tail is the own time after its last call.
+// step ends a step. tail is the time after its last call.
 func (g *gaps) step(b *gapBudget, counts bool, s *step.Step, tail int64) {
 	if g.calls == 0 {
 		return
@@ -163,15 +171,31 @@ func (g *gaps) step(b *gapBudget, counts bool, s *step.Step, tail int64) {
 	if g.calls <= len(g.places) {
 		last = g.places[g.calls-1].now.next
 	}
-	g.put(b, seen{ns: max(tail, 0), step: s.Index, call: last, next: noCall}, "")
+	end := g.put(b, seen{ns: max(tail, 0), step: s.Index, call: last, next: noCall}, "")
 	for i := range min(len(g.places), g.calls+1) {
 		p := &g.places[i]
+		if p == end && counts {
+			g.tail, g.took = i, s.To-s.From
+			continue
+		}
 		if counts {
 			p.count(s.To - s.From)
 		}
 		p.now = seen{call: noCall, next: noCall}
 	}
-	g.calls, g.long, g.first = 0, LongCall{}, firstGap{}
+	g.calls, g.long, g.first = 0, LongCall{}, idle{}
+}
+
+// settle divides the time after the last call of a step: it is a part of the time before the thread's next call.
+func (g *gaps) settle(whole idle) {
+	if g.took == 0 {
+		return
+	}
+	p := &g.places[g.tail]
+	of := whole.part(p.now.ns)
+	p.now.ns, p.now.blocked = p.now.ns-of.recording, of.blocked
+	p.count(g.took)
+	p.now, g.took = seen{call: noCall, next: noCall}, 0
 }
 
 // count adds a typical step.
@@ -258,6 +282,7 @@ func (g *gaps) widest(index int, tail int64) *Gap {
 
 // means returns the mean times of n typical steps, by place.
 func (g *gaps) means(n int64) []Gap {
+	g.settle(idle{})
 	var out []Gap
 	for i := range g.places {
 		p := &g.places[i]

@@ -144,11 +144,16 @@ func TestNoPartExceedsItsWhole(t *testing.T) {
 				fail("gap of the longest step", l.Gap, l)
 			}
 		}
+		gaps, blocked := int64(0), int64(0)
 		for i := range sh.Gaps {
 			g := &sh.Gaps[i]
+			gaps, blocked = gaps+g.NS, blocked+g.BlockedNS
 			if g.BlockedNS > g.NS || g.Steps > sh.Steps || g.LongNS*g.Steps > (g.NS+1)*sh.Steps || g.Call != nil && g.Next != nil && *g.Call >= *g.Next {
 				fail("gap", g)
 			}
+		}
+		if rounding := int64(len(stats.AllParts)); gaps > sh.OwnNS+sh.BlockedNS+rounding || blocked > sh.BlockedNS+rounding {
+			fail("the gaps exceed the time between calls", gaps, sh.OwnNS+sh.BlockedNS, blocked, sh.BlockedNS)
 		}
 		if sh.Spread != nil && sh.Spread.NS > sh.OwnNS+int64(len(stats.AllParts)) {
 			fail("own time before calls of one function", sh.Spread, sh.OwnNS)

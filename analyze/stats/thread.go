@@ -132,21 +132,25 @@ func (x *Splitter) doing(h *timeline.HostCall, k *timeline.Task) Part {
 func (x *Splitter) Call(h *timeline.HostCall, k *timeline.Task, selected bool) {
 	d, end := grow.At(&x.threads, int(h.Thread)), x.w.CallEnd(h)
 	x.latest = h.Start
+	whole := x.between(d, h)
+	d.settle(whole)
 	if selected {
 		if d.last == 0 {
 			d.first = h.Start
+		} else {
+			d.all[PartRecording] += whole.recording
+			d.all[PartBlocked] += whole.blocked
 		}
 		d.last = max(d.last, end)
-		d.all[PartRecording] += h.Recording
-		if x.divided {
-			d.all[PartBlocked] += h.Blocked
-		}
 	}
-	blocked := x.blocked(d, h)
 	if h.Step >= 0 {
-		d.now[PartRecording] += h.Recording
-		d.now[PartBlocked] += blocked
-		d.gaps.call(&x.gaps, h, k, max(d.until, x.from), blocked)
+		since := max(d.until, x.from)
+		in := whole.part(h.Start - since)
+		d.now[PartRecording] += in.recording
+		d.now[PartBlocked] += in.blocked
+		if h.Start >= since || d.gaps.calls == 0 { // not in another call
+			d.gaps.call(&x.gaps, h, k, in)
+		}
 	}
 	what := x.doing(h, k)
 	d.issued.call(what, h, k, selected)
@@ -170,17 +174,28 @@ func (x *Splitter) Call(h *timeline.HostCall, k *timeline.Task, selected bool) {
 	}
 }
 
-// blocked returns the time for which a thread did not run before a call, since the current step began. A gap that begins in an earlier step is divided in
-// the same way in all its parts.
-func (x *Splitter) blocked(d *doing, h *timeline.HostCall) (ns int64) {
-	gap := h.Start - d.until
-	if x.divided && h.Blocked > 0 && d.until > 0 && gap > 0 {
-		share := float64(h.Blocked) / float64(gap)
-		ns = int64(share * float64(h.Start-max(d.until, x.from)))
-		d.sum[PartBlocked] += int64(share * float64(d.tails))
+// between returns the time between a call of a thread and the one before, negative in another call.
+func (x *Splitter) between(d *doing, h *timeline.HostCall) (out idle) {
+	if d.until == 0 {
+		return out
 	}
+	if out.ns = h.Start - d.until; out.ns <= 0 {
+		return out
+	}
+	out.recording = min(h.Recording, out.ns)
+	if x.divided {
+		out.blocked = min(h.Blocked, out.program())
+	}
+	return out
+}
+
+// settle divides the time of typical steps that have ended since the thread's latest call.
+func (d *doing) settle(whole idle) {
+	of := whole.part(d.tails)
+	d.sum[PartRecording] += of.recording
+	d.sum[PartBlocked] += of.blocked
 	d.tails = 0
-	return ns
+	d.gaps.settle(whole)
 }
 
 // Step takes a step that has ended. It is in the sums if it is selected and typical. A call may begin before the step or end after it. The last step's end
@@ -199,7 +214,9 @@ func (x *Splitter) Step(p *step.Step, selected bool) (parts Parts, counts bool) 
 		if over := d.until - max(p.To, d.carried); over > 0 {
 			d.now[d.what] -= over
 		}
-		d.now[PartBlocked] = max(d.now[PartBlocked]-d.gaps.outside(p), 0)
+		before := d.gaps.outside(p)
+		d.now[PartRecording] -= before.recording
+		d.now[PartBlocked] -= before.blocked
 		if counts {
 			for j, ns := range d.now {
 				d.sum[j] += ns
