@@ -350,7 +350,7 @@ func blockedText(s *stats.Stats, f *stats.Finding, whole string) string {
 		return fmt.Sprintf("%s %s %s only waits: it hands on the launches of %s, which runs its own code for %s of a step", human.Share(f.Share), whole, s.Shares.Thread, d.Thread,
 			human.Share(float64(d.OwnNS)/float64(max(s.Shares.NS, 1))))
 	}
-	text := fmt.Sprintf("%s %s %s waits outside calls, for another thread, a file or a processor", human.Share(f.Share), whole, s.Shares.Thread)
+	text := fmt.Sprintf("%s %s %s waits outside calls, for another thread, a file or a time to pass", human.Share(f.Share), whole, s.Shares.Thread)
 	if g := mainGap(s, f); g != nil {
 		text += ", " + gapText(s, g)
 	}
@@ -376,13 +376,17 @@ func boundText(b *stats.Bound) string {
 	case stats.ByDevice:
 		return fmt.Sprintf("the device: %s waits for it for %s of a step", b.Thread, share)
 	case stats.ByLoader:
-		text = fmt.Sprintf("the loader: %s makes no call for %s of a step before a copy to the device", b.Thread, share)
+		does := "runs " + own
+		if 2*b.Blocked > b.Share {
+			does = "waits"
+		}
+		text = fmt.Sprintf("the loader: %s %s %s of a step before a copy to the device", b.Thread, does, share)
 	case stats.ByQueue:
 		text = fmt.Sprintf("the queue: %s is busy with handing on launches for %s of a step", b.Thread, share)
 	case stats.ByHost:
 		text = fmt.Sprintf("the host: %s runs %s for %s of a step", b.Thread, own, share)
 	}
-	if b.EveryNS > 0 {
+	if b.EveryNS > 0 && b.By != stats.ByLoader {
 		text += fmt.Sprintf(", one launch every %s", human.Duration(b.EveryNS))
 	}
 	if b.Launcher != "" {

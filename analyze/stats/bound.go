@@ -11,6 +11,7 @@ type Bound struct {
 	By       string  `json:"by"`                        // device, loader, host or queue
 	Thread   string  `json:"thread"`                    // thread that waits for the device, loads, runs its own code, or hands on launches
 	Share    float64 `json:"share"`                     // part of the step that this takes
+	Blocked  float64 `json:"blocked,omitempty"`         // part of the step in which a loading thread does not run
 	Python   bool    `json:"python,omitempty"`          // the thread's program is Python
 	Launcher string  `json:"launcher,omitempty"`        // thread that launches, if it is another one and waits for launches
 	Waits    float64 `json:"launcher_waits,omitempty"`  // part of the step for which it waits
@@ -86,7 +87,7 @@ func (x *Splitter) bound() *Bound {
 	if driver != main {
 		own += p.OwnNS
 	}
-	switch load := driver.gaps.loading(x.n); {
+	switch load, blocked := driver.gaps.loading(x.n); {
 	case part(max(p.WaitingNS, q.WaitingNS)) >= boundShare:
 		if out.By, out.Share = ByDevice, part(q.WaitingNS); p.WaitingNS > q.WaitingNS {
 			out.Share, out.Launcher = part(p.WaitingNS), ""
@@ -95,7 +96,7 @@ func (x *Splitter) bound() *Bound {
 	case !x.divided:
 		return nil
 	case part(load) >= loaderShare:
-		out.By, out.Share = ByLoader, part(load)
+		out.By, out.Share, out.Blocked = ByLoader, part(load), part(blocked)
 	case part(q.OwnNS+q.LaunchingNS+q.OtherNS) >= boundShare && driver == main && main.calls.none(PartWaiting) && x.feeds(at):
 		out.By, out.Share = ByQueue, part(q.OwnNS+q.LaunchingNS+q.OtherNS)
 	case part(own) >= boundShare:
@@ -106,15 +107,17 @@ func (x *Splitter) bound() *Bound {
 	return out
 }
 
-// loading returns the mean time of the gaps before copies to the device.
-func (g *gaps) loading(n int64) (ns int64) {
+// loading returns the longest mean time of a gap before a copy to the device, and the part in which the thread did not run.
+func (g *gaps) loading(n int64) (ns, blocked int64) {
 	for i := range g.places {
 		p := &g.places[i]
 		if p.sum > 0 && (p.copies || i+1 < len(g.places) && g.places[i+1].copies) {
-			ns = max(ns, p.sum/n)
+			if p.sum/n > ns {
+				ns, blocked = p.sum/n, p.blocked/n
+			}
 		}
 	}
-	return ns
+	return ns, blocked
 }
 
 // none reports whether no call of typical steps has the activity.
@@ -147,8 +150,8 @@ func (x *Splitter) stall() (*Gap, string) {
 		return nil, ""
 	}
 	var out *Gap
-	for _, g := range driver.gaps.means(x.n) {
-		if !g.Rare(x.n) || !g.Copy && driver == main || 2*g.LongNS < x.took/x.n {
+	for _, g := range driver.gaps.stalls(x.n) {
+		if !g.Copy && driver == main || 2*g.LongNS < x.took/x.n {
 			continue
 		}
 		if out == nil || g.Copy && !out.Copy || g.Copy == out.Copy && g.LongNS*g.Steps > out.LongNS*out.Steps {

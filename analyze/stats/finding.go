@@ -29,7 +29,7 @@ const (
 	Launches       FindingKind = "launching"              // it launches
 	Copies         FindingKind = "copying"                // it copies, mostly in Func in the direction Name
 	OtherCalls     FindingKind = "other_calls"            // it makes other calls, mostly of Func
-	Blocked        FindingKind = "blocked"                // it waits for other threads, files or a processor, outside calls
+	Blocked        FindingKind = "blocked"                // it waits outside calls: for another thread, a file or a time to pass
 	OwnTime        FindingKind = "own_time"               // it runs outside calls: see Shares.Gaps
 	SyncReads      FindingKind = "synchronous_reads"      // Count times in Steps of Of typical steps the host waits for a few bytes from the device; Call is the first one in Step
 	PageableCopies FindingKind = "pageable_copies"        // the same of copies of pageable memory to the device for which the host waits

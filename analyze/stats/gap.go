@@ -45,8 +45,10 @@ type Gap struct {
 	Next      *uint64 `json:"next,omitempty"`       // number of the next call, nil at the end of the step
 }
 
-// Rare reports whether the gap is long in fewer than half of n steps.
-func (g *Gap) Rare(n int64) bool { return g.Steps > 0 && 2*g.Steps < n }
+// Rare reports whether most of the gap's time is in fewer than half of n steps.
+func (g *Gap) Rare(n int64) bool {
+	return g.Steps > 0 && 2*g.Steps < n && 2*g.LongNS*g.Steps > g.NS*n
+}
 
 // Spread sums up own times before calls of one function.
 type Spread struct {
@@ -289,16 +291,33 @@ func (g *gaps) means(n int64) []Gap {
 		if p.sum <= 0 {
 			continue
 		}
-		l, at := p.longest(), p.latest
-		if 2*l.n < n && l.n > 0 {
-			at = l.most
+		gap, l := g.mean(i, n, p.latest), p.longest()
+		if gap.Rare(n) {
+			gap = g.mean(i, n, l.most)
 		}
-		gap := g.gapAt(i, at, func(p *place) string { return p.usual })
-		gap.NS, gap.BlockedNS = p.sum/n, p.blocked/n
-		if gap.Steps = l.n; l.n > 0 {
-			gap.LongNS = l.sum / l.n
+		out = append(out, gap)
+	}
+	return out
+}
+
+// mean returns the mean gap of n typical steps at a place, and one of them.
+func (g *gaps) mean(i int, n int64, at seen) Gap {
+	p := &g.places[i]
+	out := *g.gapAt(i, at, func(p *place) string { return p.usual })
+	out.NS, out.BlockedNS = p.sum/n, p.blocked/n
+	if l := p.longest(); l.n > 0 {
+		out.Steps, out.LongNS = l.n, l.sum/l.n
+	}
+	return out
+}
+
+// stalls returns the gaps that are long in fewer than half of n typical steps, each with its longest time.
+func (g *gaps) stalls(n int64) (out []Gap) {
+	g.settle(idle{})
+	for i := range g.places {
+		if l := g.places[i].longest(); l.n > 0 && 2*l.n < n {
+			out = append(out, g.mean(i, n, l.most))
 		}
-		out = append(out, *gap)
 	}
 	return out
 }

@@ -26,7 +26,7 @@ type Parts struct {
 	CopyingNS   int64 `json:"copying_ns"`   // in calls that copy and fill
 	OtherNS     int64 `json:"other_ns"`     // in other calls
 	RecordingNS int64 `json:"recording_ns"` // between calls, in the recorder
-	BlockedNS   int64 `json:"blocked_ns"`   // between calls, not running: waiting for another thread, a file or a processor; 0 if the recording did not measure it
+	BlockedNS   int64 `json:"blocked_ns"`   // between calls, not running: waiting for another thread, a file or a time to pass; 0 if the recording did not measure it
 	OwnNS       int64 `json:"own_ns"`       // between calls, in the program
 }
 
