@@ -142,7 +142,8 @@ func (x *Splitter) python(thread int) bool {
 }
 
 // stall returns the gap that is long in a few typical steps alone, and its thread; nil for none. A gap before a copy to the device comes first: a batch was late.
-// Without such a copy it is only reported for a thread that does not make the steps: the others have slow steps.
+// Without such a copy it is only reported for a thread that does not make the steps, if it takes as long as a step: the thread may make no call for most of each step,
+// and the thread that makes the steps has slow steps instead.
 func (x *Splitter) stall() (*Gap, string) {
 	main, _ := x.main()
 	driver, from := x.driver()
@@ -151,7 +152,7 @@ func (x *Splitter) stall() (*Gap, string) {
 	}
 	var out *Gap
 	for _, g := range driver.gaps.stalls(x.n) {
-		if !g.Copy && driver == main || 2*g.LongNS < x.took/x.n {
+		if least := x.took / x.n; g.Copy && 2*g.LongNS < least || !g.Copy && (driver == main || g.LongNS < least) {
 			continue
 		}
 		if out == nil || g.Copy && !out.Copy || g.Copy == out.Copy && g.LongNS*g.Steps > out.LongNS*out.Steps {
