@@ -102,12 +102,17 @@ type Call struct {
 	NoEnd bool
 	// Cut: the call has no end because the recording ended first. Its thread was still in it.
 	Cut bool
+	// Blocked is the time in nanoseconds for which the thread did not run since its previous call, of gaps over GapNS.
+	Blocked int64
 	// Recording is the time in nanoseconds that the probe spent in the thread on payloads since the thread's previous call.
 	Recording int64
 	Ret       uint64
 	Words     []uint64
 	Pieces    []Piece
 }
+
+// GapNS is the least time between two calls of a thread, in nanoseconds, that is divided into running and not running.
+const GapNS = 50_000
 
 // Unfinished reports whether the call never returned.
 func (c *Call) Unfinished() bool { return c.End == 0 }

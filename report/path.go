@@ -130,7 +130,7 @@ type pathJSON struct {
 
 type partJSON struct {
 	*path.Subject
-	Call   *uint64 `json:"call"`              // call number; for a task its launch; null for own and recording
+	Call   *uint64 `json:"call"`              // call number; for a task its launch; null for own, blocked and recording
 	FromNS int64   `json:"from_ns"`           // begin of the part
 	NS     int64   `json:"ns"`                // duration of the part
 	AtMost bool    `json:"at_most,omitempty"` // tasks took at most this time

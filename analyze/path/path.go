@@ -29,6 +29,7 @@ type Kind string
 // The kinds.
 const (
 	Own       Kind = "own"       // a thread between two calls
+	Blocked   Kind = "blocked"   // a thread between two calls that did not run: it waited for another thread, a file or a time to pass
 	Recording Kind = "recording" // the recorder on a thread, between two calls
 	Call      Kind = "call"      // a thread in a call
 	Wait      Kind = "wait"      // the device, or a thread in a call that waits for it; the time of the tasks is not known
@@ -56,6 +57,8 @@ func (s *Subject) String() string {
 	switch s.Kind {
 	case Own:
 		return "own time, " + s.Where
+	case Blocked:
+		return "blocked, " + s.Where
 	case Recording:
 		return "recording, " + s.Where
 	case Wait:
@@ -78,7 +81,7 @@ func (s *Subject) after() string {
 // A Part is a period of a path.
 type Part struct {
 	Subject
-	// Call is the call, or the call that launched the task; timeline.NoCall for Own and Recording.
+	// Call is the call, or the call that launched the task; timeline.NoCall for Own, Blocked and Recording.
 	Call     uint64
 	From, To int64 // nanoseconds since the trace began
 	// AtMost means that the tasks of a Wait, or before a Start, took at most this time.
@@ -116,6 +119,7 @@ type kind uint8
 
 const (
 	own kind = iota
+	blocked
 	recording
 	inCall
 	waiting
@@ -123,7 +127,7 @@ const (
 	starting
 )
 
-var kinds = [...]Kind{Own, Recording, Call, Wait, Task, Start}
+var kinds = [...]Kind{Own, Blocked, Recording, Call, Wait, Task, Start}
 
 // Parts returns the parts in the order of time.
 func (p *Path) Parts() []Part {

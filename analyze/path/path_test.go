@@ -22,6 +22,13 @@ func measured(from, to int64) tt.Mod {
 	}
 }
 
+// notRunning makes a thread not run before a call.
+func notRunning(ns uint64) tt.Mod {
+	return func(_ *api.Func, c *format.Call) {
+		c.Outs = append(c.Outs, format.Out{Param: api.BlockedParam, Value: ns})
+	}
+}
+
 // recorded gives the recorder time before a call.
 func recorded(ns uint64) tt.Mod {
 	return func(_ *api.Func, c *format.Call) {
@@ -345,6 +352,31 @@ func TestKnownPaths(t *testing.T) {
 1040 60 own , thread 4001 train
 1100 10 call SetDevice, thread 4001 train
 `},
+		{"a thread does not run", func(p *program) {
+			p.launch(0, 1000, 1010, "a", tt.StreamA)
+			p.Call(0, 1100, 1110, "aclrtSetDevice", tt.A(0), recorded(30), notRunning(45))
+			p.Call(0, 1200, 1210, "aclrtSetDevice", tt.A(0), notRunning(500))
+		}, `
+1000 10 call LaunchKernel a, thread 4001 train
+1010 30 recording , thread 4001 train
+1040 45 blocked , thread 4001 train
+1085 15 own , thread 4001 train
+1100 10 call SetDevice, thread 4001 train
+1110 90 blocked , thread 4001 train
+1200 10 call SetDevice, thread 4001 train
+`},
+		{"a thread does not run until another one has launched", func(p *program) {
+			p.launch(0, 1000, 1010, "a", tt.StreamA)
+			p.launch(1, 1030, 1060, "b", tt.StreamA)
+			p.Call(0, 1100, 1110, "aclrtSetDevice", tt.A(0), notRunning(70))
+		}, `
+1000 10 call LaunchKernel a, thread 4001 train
+1010 20 own , thread 4011
+1030 30 call LaunchKernel b, thread 4011
+1060 20 blocked , thread 4001 train
+1080 20 own , thread 4001 train
+1100 10 call SetDevice, thread 4001 train
+`},
 		{"a call never returns", func(p *program) {
 			p.launch(0, 1000, 1010, "a", tt.StreamA, measured(1015, 9000))
 			p.Call(0, 1020, 1030, "aclrtSynchronizeStream", tt.A(tt.StreamA), tt.Hangs)
@@ -460,6 +492,9 @@ func (p *program) random(seed uint64, calls int) {
 			at := from + r.Int64N(200) - 10
 			mods = append(mods, measured(at, at+r.Int64N(100)))
 		}
+		if i%5 == 0 {
+			mods = append(mods, notRunning(uint64(i%40)))
+		}
 		switch r.IntN(12) {
 		case 0:
 			p.Call(thread, from, to, "aclrtSynchronizeStream", tt.A(stream))
@@ -519,7 +554,7 @@ func TestPathsAddUp(t *testing.T) {
 					if in = [2]int64{k.From, k.To}; !k.Measured {
 						t.Errorf("seed %d: %+v is not measured", seed, *q)
 					}
-				case Own, Recording:
+				case Own, Blocked, Recording:
 					in = [2]int64{q.From, q.To}
 					for j := range tl.Calls {
 						if h := &tl.Calls[j]; h.Start < q.To && h.End > q.From && w.ThreadName(h.Thread) == q.Where {
@@ -549,7 +584,7 @@ func TestPathsAddUp(t *testing.T) {
 		q.random(seed+1000, 500)
 		q.path(t) // of the whole trace
 	}
-	for _, k := range []Kind{Own, Recording, Call, Wait, Task, Start} {
+	for _, k := range []Kind{Own, Blocked, Recording, Call, Wait, Task, Start} {
 		if found[k] < 100 {
 			t.Errorf("%d parts of kind %s: the test misses them", found[k], k)
 		}

@@ -208,14 +208,14 @@ func (x *saver) run() int64 {
 			}
 		case callBegins:
 			h := &x.hosts[p.thread]
-			x.between(int(p.thread), p.at, x.threads[p.thread].calls[p.n].recorded)
+			x.between(int(p.thread), p.at, &x.threads[p.thread].calls[p.n])
 			h.in, h.last = p.n, p.at
 		case callEnds:
 			x.called(int(p.thread), p.n)
 		}
 	}
 	on := int(x.step.where)
-	x.between(on, x.step.to, 0)
+	x.between(on, x.step.to, &call{})
 	return x.hosts[on].earlier
 }
 
@@ -226,7 +226,7 @@ func zeros(s []int64, n int) []int64 {
 }
 
 // between moves a thread to a moment at which no call ends. Between two calls it may have waited for a call of another thread.
-func (x *saver) between(on int, at, recorded int64) {
+func (x *saver) between(on int, at int64, next *call) {
 	h := &x.hosts[on]
 	if h.in >= 0 {
 		x.host(h, inCall, x.threads[on].calls[h.in].label, on, at-h.last)
@@ -239,9 +239,11 @@ func (x *saver) between(on int, at, recorded int64) {
 			break
 		}
 	}
-	recorded = max(recorded, last)
+	recorded := max(next.recorded, last)
+	ran := max(next.blocked, recorded)
 	x.host(h, recording, 0, on, recorded-last)
-	x.host(h, own, 0, on, at-recorded)
+	x.host(h, blocked, 0, on, ran-recorded)
+	x.host(h, own, 0, on, at-ran)
 }
 
 // host takes a time of a thread, which it saves if it is the work that takes no time.
@@ -255,7 +257,7 @@ func (x *saver) host(h *host, k kind, label int32, on int, ns int64) {
 func (x *saver) called(on int, n int32) {
 	h, c := &x.hosts[on], &x.threads[on].calls[n]
 	if c.wait < 0 {
-		x.between(on, c.end, 0)
+		x.between(on, c.end, &call{})
 	} else {
 		done := x.wait(h, c)
 		x.host(h, inCall, c.label, on, c.end-done)

@@ -208,11 +208,12 @@ func (s *search) between(th *thread, at int, end int64) {
 			on, from = i, c.end
 		}
 	}
-	recorded := int64(0)
+	next := call{}
 	if at+1 < len(th.calls) {
-		recorded = th.calls[at+1].recorded
+		next = th.calls[at+1]
 	}
-	s.part(max(from, recorded), part{kind: own, call: timeline.NoCall, where: int32(s.on)})
+	s.part(max(from, next.recorded, next.blocked), part{kind: own, call: timeline.NoCall, where: int32(s.on)})
+	s.part(max(from, next.recorded), part{kind: blocked, call: timeline.NoCall, where: int32(s.on)})
 	s.part(from, part{kind: recording, call: timeline.NoCall, where: int32(s.on)})
 	if on >= 0 && s.t == from {
 		s.on = on

@@ -62,6 +62,7 @@ type call struct {
 	index, ref uint64
 	start, end int64
 	recorded   int64 // end of the recorder's work before the call, 0 for none
+	blocked    int64 // end of the time before the call in which the thread did not run, 0 for none
 	label      int32
 	outer      int32 // call on this thread that contains it, -1 for none
 	wait       int32 // index into Finder.waits, -1 for none
@@ -141,6 +142,9 @@ func (f *Finder) Call(h *timeline.HostCall, k *timeline.Task, ref uint64) {
 	}
 	if h.Recording > 0 {
 		c.recorded = h.RecordingFrom + h.Recording
+	}
+	if h.Blocked > 0 { // it ran last: the call that it makes shows that it had what it waited for
+		c.blocked = h.RecordingFrom + h.Recording + h.Blocked
 	}
 	works := k != nil
 	if k == nil {
