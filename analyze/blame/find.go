@@ -15,7 +15,7 @@ const maxOthers = 8
 
 // candidates are the calls of a trace of which one is the failure.
 type candidates struct {
-	fault      *format.Call           // first device error
+	fault      *format.Call           // first device error, by its start: call numbers of several threads are not in the order of time
 	open       []*format.Call         // calls that never returned
 	longest    map[uint16]int64       // longest duration of the other calls, by function
 	unfinished *format.Call           // of open, the one that stood for the longest time
@@ -140,21 +140,23 @@ func (x *candidates) see(m *api.Model, f *api.Func, c *format.Call) {
 	if slices.Contains(m.Causes.Reinitialized, code) || slices.Contains(m.Causes.Refinalized, code) {
 		first = &x.repeated
 	}
-	if *first == nil {
-		*first = c.Clone()
-	}
+	earliest(first, c)
 	if slices.Contains(m.Classes.Capture, code) && len(x.captures) < maxCaptureFailures {
 		x.captures = append(x.captures, c.Clone())
 	}
 	switch m.ErrorClass(code) {
 	case api.DeviceFault:
-		if x.fault == nil {
-			x.fault = c.Clone()
-		}
+		earliest(&x.fault, c)
 	case api.TimedOut:
 		if k := (waiter{c.Thread, c.Func}); f.Sync != api.NoSync && x.waits[k] == nil {
 			x.waits[k] = &waitSeries{c.Clone()}
 		}
+	}
+}
+
+func earliest(first **format.Call, c *format.Call) {
+	if *first == nil || c.Start < (*first).Start {
+		*first = c.Clone()
 	}
 }
 

@@ -524,7 +524,7 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 		if x.noEnds++; x.firsts.noEnd == nil {
 			x.firsts.noEnd = &firstCall{call: h.Index, fn: h.Name}
 		}
-	} else if len(f.open) < maxOpen {
+	} else if h.Hung() && len(f.open) < maxOpen {
 		f.open = append(f.open, openCall{h.Index, h.Start, x.w.Process(h.Thread)})
 	}
 	if h.Retries != timeline.NoCall {
