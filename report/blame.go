@@ -89,7 +89,7 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 	case rep.Failure == nil && len(rep.Died) == 0:
 		Printf(w, "\nno call failed and none is unfinished\n")
 	case rep.Failure == nil:
-		Printf(w, "\nno suspect: no call failed, and all calls returned\n")
+		Printf(w, "\nno suspect: no call failed, and none is known to hang\n")
 	default:
 		Printf(w, "\nno suspect: no task was in flight, and the runtime named none\n")
 	}

@@ -164,6 +164,9 @@ func waitText(w *blame.Wait) string {
 	default:
 		what += fmt.Sprintf(", which no call has %s", record)
 	}
+	if w.Pending {
+		what += ", which may not have run"
+	}
 	switch r := w.Reset; {
 	case r == nil:
 	case r.InGraph:

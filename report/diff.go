@@ -161,6 +161,16 @@ func doubtText(d *diff.Diff) string {
 	return sprintf("%s went from %s to %s a %s (%s), and chance may explain it (p %.2g)", changeName(c.Kind, c.Name), human.Duration(int64(c.A.MedianNS)), human.Duration(int64(c.B.MedianNS)), unit(d), by, c.P)
 }
 
+const none = "-"
+
+// changeText gives the relative change, none for a change from nothing.
+func changeText(c *diff.Change) string {
+	if c.A.MedianNS == 0 && c.B.MedianNS != 0 {
+		return none
+	}
+	return human.Change(c.Change)
+}
+
 // bytesText gives the sizes of copies if they changed.
 func bytesText(c *diff.Change) string {
 	if a, b := float64(c.A.BytesEach), float64(c.B.BytesEach); math.Abs(b-a) <= 0.01*a {
@@ -184,7 +194,8 @@ func onlyParts(d *diff.Diff) (parts []string) {
 				n++
 			}
 		}
-		parts = append(parts, fmt.Sprintf("%s only in %s", human.Plural(n, kind), x.name))
+		noun, where, _ := strings.Cut(kind, " ") // kernel in graphs
+		parts = append(parts, strings.Join(strings.Fields(human.Plural(n, noun)+" "+where+" only in "+x.name), " "))
 	}
 	return parts
 }
@@ -301,10 +312,7 @@ func changesText(w io.Writer, d *diff.Diff, all bool, o *TextOptions) error {
 		case (c.Verdict == diff.Same || c.Verdict == diff.Noise || c.Verdict == diff.Few) && !all:
 			word = "-"
 		}
-		by := human.Change(c.Change)
-		if c.A.MedianNS == 0 {
-			by = "-"
-		}
+		by := changeText(c)
 		p := ""
 		switch {
 		case all && c.P < 1e-6:

@@ -416,7 +416,7 @@ func ownText(s *stats.Stats, f *stats.Finding, whole string) string {
 
 // idleText describes the idle time of a device.
 func idleText(s *stats.Stats, f *stats.Finding) string {
-	text := findingDevice(s, f) + fmt.Sprintf(" idled at least %s of its time", human.Share(f.Share))
+	text := findingDevice(s, f) + fmt.Sprintf(" idled at least %s of its time", human.Share(min(f.Share, 0.99))) // rounded up it would be all its time
 	if n := f.Device.IdleTimes; n > 0 {
 		text += fmt.Sprintf(", in %s", human.Plural(n, "gap"))
 	}
@@ -657,7 +657,7 @@ func stepRow(row RowFunc, st *stats.Steps) {
 		return
 	}
 	longest := human.Duration(st.MaxNS)
-	if st.Longest != nil {
+	if st.Longest != nil && st.Longest.NS >= st.MaxNS { // the last step has what follows, and is not divided
 		longest = fmt.Sprintf("%s (step %d)", human.Duration(st.Longest.NS), st.Longest.Index)
 	}
 	row("steps", "%s: median %s, p99 %s, longest %s", count, human.Duration(st.P50NS), human.Duration(st.P99NS), longest)

@@ -87,7 +87,8 @@ type Suspect struct {
 	stream   *timeline.Object
 	ends     int64 // latest possible task end, if that is before the failure
 	accesses []accessed
-	waits    *Wait       // nil for none
+	waits    *Wait       // nil for none,
+	on       signal      // and its signal
 	inside   *graphWaits // of the graph that it runs, nil for none
 	gone     []gone
 	words    []worded // arguments of a kernel
@@ -351,7 +352,9 @@ func (b *blamer) itself() bool {
 	case api.TimedOut:
 		return b.waitFailed()
 	}
-	return false
+	// A wait also returns an error that the call of its task would return, such as the end of the process that should record a notify.
+	r := b.m.Classes.FaultRange
+	return b.waitFailed() && int32(b.failure.Ret) >= r[0] && int32(b.failure.Ret) <= r[1]
 }
 
 // arguments resolves the addresses among the suspects' arguments.
@@ -400,7 +403,7 @@ func (b *blamer) arguments() error {
 		case e.Fn == nil || e.Captured != nil:
 		case e.Fn.Task == api.Wait:
 			g, _ := signalOf(e, accesses)
-			x.waits = b.signals.wait(g)
+			x.on, x.waits = g, b.signals.wait(g)
 		case e.Fn.Task == api.GraphRun:
 			x.inside = b.graphs.of(e)
 		}

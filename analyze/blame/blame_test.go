@@ -358,6 +358,19 @@ func TestBlameReportsACrashWithoutAFailedCall(t *testing.T) {
 	}
 }
 
+// The failed call with the lowest number was taken for the first one, although a call of another thread had failed before.
+func TestBlameTakesTheEarliestFailure(t *testing.T) {
+	for _, code := range []int32{107000, 507015} {
+		b := testtrace.New(t)
+		b.Call(0, 2_000, 2_500, "aclrtSynchronizeDevice", nil, testtrace.Fails(code))
+		b.Call(1, 1_000, 1_500, "aclrtSynchronizeDevice", nil, testtrace.Fails(code))
+		rep, err := blame.Blame(b.Load().Reader, acl.Model, nil)
+		if err != nil || rep.Failure.Index != 1 || len(rep.Earlier) != 0 {
+			t.Errorf("%d: %v, %+v", code, err, rep)
+		}
+	}
+}
+
 // A service that its manager ended by SIGTERM was reported as a crash, in a call that returned as fast as the others before.
 func TestBlameAcceptsAnEndThatASignalAskedFor(t *testing.T) {
 	for _, c := range []struct {

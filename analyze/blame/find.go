@@ -15,7 +15,7 @@ const maxOthers = 8
 
 // candidates are the calls of a trace of which one is the failure.
 type candidates struct {
-	fault      *format.Call           // first device error
+	fault      *format.Call           // first device error, by its start: call numbers of several threads are not in the order of time
 	open       []*format.Call         // calls that never returned
 	cut        []*format.Call         // calls during which the recording ended
 	longest    map[uint16]int64       // longest duration of the other calls, by function
@@ -170,17 +170,13 @@ func (b *blamer) asked(c *format.Call) bool {
 // see follows a failed call.
 func (x *candidates) see(m *api.Model, f *api.Func, c *format.Call) {
 	code := int32(c.Ret)
-	if x.wrong == nil {
-		x.wrong = c.Clone()
-	}
+	earliest(&x.wrong, c)
 	if slices.Contains(m.Classes.Capture, code) && len(x.captures) < maxCaptureFailures {
 		x.captures = append(x.captures, c.Clone())
 	}
 	switch m.ErrorClass(code) {
 	case api.DeviceFault:
-		if x.fault == nil {
-			x.fault = c.Clone()
-		}
+		earliest(&x.fault, c)
 	case api.TimedOut:
 		if k := (waiter{c.Thread, c.Func}); f.Sync != api.NoSync && x.waits[k] == nil {
 			x.waits[k] = &waitSeries{c.Clone()}
@@ -261,6 +257,12 @@ func (b *blamer) fatal(x *candidates) (fatal *format.Call, err error) {
 		}
 	}
 	return cmp.Or(fatal, last.call), nil
+}
+
+func earliest(first **format.Call, c *format.Call) {
+	if *first == nil || c.Start < (*first).Start {
+		*first = c.Clone()
+	}
 }
 
 // stood returns how long a call that never returned had stood when its process or the trace ended.

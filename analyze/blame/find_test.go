@@ -332,6 +332,17 @@ func TestBlameOfAHang(t *testing.T) {
 				}
 				stands(s)
 			}, 21, 19, 6, "its stream waits for a value at 0x124000000048, last written by call 15 on stream#3; each run resets it after the wait (call 9 of the capture); the wait is call 8, in graph#5"},
+		"notifies in a circle": {func(s *testtrace.Sequence) { // no call had recorded the first one, it said
+			const one, other = 0x7700, 0x7708
+			begin(s)
+			s.Then("aclrtCreateNotify", a(0x7ffe0010, 0), outs("notify", one))
+			s.Then("aclrtCreateNotify", a(0x7ffe0010, 0), outs("notify", other))
+			s.Then("aclrtWaitAndResetNotify", a(one, testtrace.StreamA, 0)) // call 7
+			s.Then("aclrtRecordNotify", a(other, testtrace.StreamA))
+			s.Then("aclrtWaitAndResetNotify", a(other, testtrace.StreamB, 0))
+			s.Then("aclrtRecordNotify", a(one, testtrace.StreamB)) // call 10
+			stands(s)
+		}, 11, 7, 3, "its stream waits for notify#5, last recorded by call 10 on stream#3, which may not have run"},
 		"a function of the program": {func(s *testtrace.Sequence) { // no suspect was listed, or a wait behind it
 			begin(s)
 			s.Then("aclmdlRICaptureBegin", a(testtrace.StreamA, 1))

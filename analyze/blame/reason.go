@@ -68,6 +68,7 @@ type Wait struct {
 	Recorded bool   // Call recorded the object, or wrote the value, last, on Stream
 	Call     uint64
 	Stream   string
+	Pending  bool   // the record's task is in flight too
 	Addr     Hex    // 0 if not a value
 	Graph    string // the wait is a task of this graph, "" for none,
 	By       uint64 // captured by this call

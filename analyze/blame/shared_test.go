@@ -100,6 +100,20 @@ func TestUnorderedAccessesToSharedMemoryAreAHint(t *testing.T) {
 	}
 }
 
+// The process that should have recorded the notify was killed, and the call that returned the error was named instead of the wait.
+func TestBlameOfALostPeerNamesTheWait(t *testing.T) {
+	s := newSharers(t)
+	s.call(reader, "aclrtWaitAndResetNotify", testtrace.A(importedNotify, testtrace.StreamA, 0))
+	s.call(reader, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA), testtrace.Fails(507022))
+	rep, err := blame.Blame(s.Load().Reader, acl.Model, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rep.Suspects) == 0 || rep.Suspects[0].Func != "aclrtWaitAndResetNotify" || rep.Suspects[0].Reasons[0].Kind != blame.Waiting {
+		t.Errorf("%+v", rep.Suspects)
+	}
+}
+
 // A wait that another process had released was blamed for the failure of a later task, as if the stream still stood there.
 func TestBlameOfAFaultNamesNoWait(t *testing.T) {
 	s := newSharers(t)

@@ -221,12 +221,17 @@ func (b *blamer) standing(x *Suspect) (*Wait, int) {
 		return out, waits
 	}
 	w := x.waits
+	if last := b.signals.wait(x.on); w != nil && !b.isEvent(x) && last.Recorded && b.inFlight(last.Call) {
+		w = last // it was called after the wait
+	}
+	if w != nil {
+		w.Pending = w.Recorded && b.inFlight(w.Call)
+	}
 	if w == nil || !w.Recorded || w.Addr != 0 || w.Reset != nil {
 		return w, waits
 	}
-	r := b.suspects[w.Call]
-	switch {
-	case r != nil && r.Func != "":
+	switch r := b.suspects[w.Call]; {
+	case w.Pending:
 		for _, y := range b.suspects { // the record may itself stand behind a wait
 			if y != x && y.stream == r.stream && (y.waits != nil || y.inside.stands()) && y.Start < r.Start {
 				return w, waitsBehind
@@ -237,6 +242,12 @@ func (b *blamer) standing(x *Suspect) (*Wait, int) {
 		return nil, 0 // recorded, and the record's task has ended
 	}
 	return w, waits
+}
+
+// inFlight reports whether the task of a call may not have ended.
+func (b *blamer) inFlight(call uint64) bool {
+	x := b.suspects[call]
+	return x != nil && x.Func != ""
 }
 
 // isEvent reports whether a suspect waits for an event, whose record releases any number of waits.

@@ -139,7 +139,7 @@ type Change struct {
 	Change  float64 `json:"change"`
 	P       float64 `json:"p"`       // probability that chance explains the difference, 1 if not tested
 	Verdict string  `json:"verdict"` // slower, faster, same, noise, inconclusive, few, more or fewer
-	// Often is true if the count in a step changed.
+	// Often is true if the count in a step changed, beyond the middle halves of the counts in both runs.
 	Often bool `json:"often,omitempty"`
 
 	count uint64 // launches, copies or calls in the first run
@@ -155,7 +155,8 @@ type Sample struct {
 
 	BytesEach uint64 `json:"bytes_each,omitempty"` // mean size of a copy
 
-	values []float64 // in time order
+	values []float64  // in time order
+	counts [2]float64 // lower and upper quartile of the count in a step
 }
 
 type diffKey struct{ kind, name string }
@@ -325,7 +326,8 @@ func (x *run) step() Sample {
 func (s *series) sample(bySteps, device bool) Sample {
 	out := Sample{BytesEach: s.bytes / s.count}
 	if bySteps {
-		out.values, out.PerStep = s.hosts.Values, median(s.of.Values)
+		counts := slices.Sorted(slices.Values(s.of.Values))
+		out.values, out.PerStep, out.counts = s.hosts.Values, percentile(counts, 50), [2]float64{percentile(counts, 25), percentile(counts, 75)}
 		if device {
 			out.values = s.devices.Values
 		}
@@ -473,7 +475,7 @@ func (d *Diff) judge(list []Change, whole float64) {
 		if c.A.MedianNS > 0 {
 			c.Change = diff / c.A.MedianNS
 		}
-		c.Often = c.A.PerStep != c.B.PerStep
+		c.Often = c.A.counts[1] < c.B.counts[0] || c.B.counts[1] < c.A.counts[0]
 		if diff == 0 || math.Abs(diff) < d.Threshold*c.A.MedianNS {
 			continue
 		}

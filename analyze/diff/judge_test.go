@@ -21,8 +21,14 @@ func constant(value float64, n int) Sample {
 	return Sample{values: slices.Repeat([]float64{value}, n)}.finish()
 }
 
+// varies has a count in a step that depends on the time, as that of another thread's calls.
+func varies(s Sample, from, perStep, to float64) Sample {
+	s.PerStep, s.counts = perStep, [2]float64{from, to}
+	return s
+}
+
 func often(s Sample, perStep float64) Sample {
-	s.PerStep = perStep
+	s.PerStep, s.counts = perStep, [2]float64{perStep, perStep}
 	return s
 }
 
@@ -49,6 +55,8 @@ func TestVerdicts(t *testing.T) {
 		{"as often", often(around(1000, 40), 2), often(around(1000, 40), 2), Same, false, false},
 		{"more often", often(around(1000, 40), 2), often(around(1010, 40), 3), More, true, false},
 		{"less often", often(around(1000, 40), 3), often(around(1010, 40), 2), Fewer, true, false},
+		{"as often as time allows", varies(around(1000, 40), 7, 8, 9), varies(around(1000, 40), 8, 9, 10), Same, false, false},
+		{"more often than time explains", varies(around(1000, 40), 7, 8, 9), varies(around(1000, 40), 10, 11, 12), More, true, false},
 		{"more often and slower", often(around(1000, 40), 2), often(around(1500, 40), 3), Slower, true, true},
 		{"less often and faster", often(around(1500, 40), 3), often(around(1000, 40), 2), Faster, true, true},
 		{"more often, with few samples", often(around(1000, 3), 2), often(around(1500, 3), 3), More, true, false},

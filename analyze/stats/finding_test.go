@@ -357,7 +357,8 @@ func TestSlowStepThatWaitsShowsItsCriticalPath(t *testing.T) {
 	}
 }
 
-// The call that ran when a recording was stopped had never returned, which was the first finding about each attached process.
+// The call that ran when a recording was stopped had never returned, which was the first finding about each attached process. A thread that serves
+// callbacks counted too.
 func TestOnlyCallsThatHangAreAFinding(t *testing.T) {
 	for _, c := range []struct {
 		end  int64
@@ -375,22 +376,36 @@ func TestOnlyCallsThatHangAreAFinding(t *testing.T) {
 		b.Call(0, 40_000, 41_000, "aclrtSynchronizeDevice", nil, testtrace.Hangs)
 		b.Process(0, c.p)
 		b.Meta(func(m *format.Meta) { m.EndNS = c.end })
+		b.Call(1, 50_000, 50_000, "aclrtProcessReport", testtrace.A(100), testtrace.Hangs) // which waits by design
 		s := sums(t, b.Cut(), "")
-		if hung := slices.ContainsFunc(s.Findings, func(f stats.Finding) bool { return f.Kind == stats.Unfinished && *f.Call == 1 }); hung != c.hung {
+		if hung := slices.ContainsFunc(s.Findings, func(f stats.Finding) bool { return f.Kind == stats.Unfinished && *f.Call == 1 && f.Count == 1 }); hung != c.hung {
 			t.Errorf("%+v: %v, %+v", c, hung, s.Findings)
 		}
 	}
 }
 
-// A job of two processes had two findings about an idle "device 0".
+// A job of two processes had two findings about an idle "device 0". A device that had tasks idled at least 100% of its time.
 func TestIdleDeviceNamesItsProcess(t *testing.T) {
 	s := training(t, nil)
 	idle := stats.Device{Process: 4002, SpanNS: 100}
 	s.Devices = append(s.Devices, idle)
-	s.Findings = []stats.Finding{{Kind: stats.IdleDevice, CostNS: 100, Share: 1, Device: &idle}}
+	s.Findings = []stats.Finding{{Kind: stats.IdleDevice, CostNS: 100, Share: 0.998, Device: &idle}}
 	var text bytes.Buffer
-	if err := report.StatsText(&text, "t.aclt", s, nil); err != nil || !strings.Contains(text.String(), "device 0 of process 4002 idled") {
+	if err := report.StatsText(&text, "t.aclt", s, nil); err != nil || !strings.Contains(text.String(), "device 0 of process 4002 idled at least 99% of its time") {
 		t.Errorf("%v: %s", err, &text)
+	}
+}
+
+// The longest step was shorter than the 99th percentile: the last step, which has what follows, was in one of them.
+func TestTheLongestStepIsNotShorterThanOthers(t *testing.T) {
+	s := training(t, nil)
+	s.Steps.P99NS, s.Steps.MaxNS, s.Steps.Longest.NS, s.Steps.Longest.Index = 2_000, 2_000, 1_000, 3
+	for _, want := range []string{"p99 2.00 us, longest 2.00 us\n", "p99 2.00 us, longest 2.00 us (step 3)\n"} {
+		var text bytes.Buffer
+		if err := report.StatsText(&text, "t.aclt", s, nil); err != nil || !strings.Contains(text.String(), want) {
+			t.Errorf("want %q, %v: %s", want, err, &text)
+		}
+		s.Steps.Longest.NS = s.Steps.MaxNS
 	}
 }
 

@@ -555,7 +555,7 @@ func (x *summer) unfinished(h *timeline.HostCall, f *funcSum) {
 		if x.noEnds++; x.firsts.noEnd == nil {
 			x.firsts.noEnd = &firstCall{call: h.Index, fn: h.Name}
 		}
-	case len(f.open) < maxOpen:
+	case h.Hung() && len(f.open) < maxOpen:
 		f.open = append(f.open, openCall{h.Index, h.Start, x.w.Process(h.Thread)})
 	}
 }
