@@ -15,7 +15,12 @@ type Finder struct {
 }
 
 // New returns a Finder for a rule.
-func New(rule *Rule) *Finder { return &Finder{rule: rule, steps: newStepper(rule)} }
+func New(rule *Rule) *Finder {
+	if rule.whole != nil {
+		return &Finder{rule: rule, steps: rule.whole}
+	}
+	return &Finder{rule: rule, steps: newStepper(rule)}
+}
 
 // NewByMarker returns a Finder for a marker, see Counter.
 func NewByMarker(marker string) *Finder { return New(&Rule{Source: ByMarker, marker: marker}) }
@@ -140,7 +145,7 @@ func (f *Finder) learn(op *Op, named *Range) {
 	switch {
 	case rule.Source == None:
 		rule = nil
-	case rule.Source == Marked, v.was != nil && v.was.finds(rule) && (rule.after || v.next >= sureLook):
+	case rule.Source == Marked, v.was != nil && v.was.finds(rule) && (rule.where == after || v.next >= sureLook):
 		rule.early = math.MaxInt64 // that step has ended
 		v.learner = nil
 		f.rule, f.steps = rule, newStepper(rule)
