@@ -141,6 +141,7 @@ func (w *Walk) opOf(h *HostCall, k *Task) (step.Op, bool) {
 		}
 	case h.Fn != nil && step.Blocks(h.Fn.Sync) && !h.Failed() && h.Flags&format.Unfinished == 0:
 		op.Class, op.What, op.Lane = step.Sync, s.hashes.of(h.Name), w.waitedLane(h)
+		op.Event = h.Fn.Sync == api.SyncEvent
 		if h.Fn.Sync == api.SyncDevice {
 			op.Device = h.Waits
 		}

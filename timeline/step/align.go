@@ -65,19 +65,21 @@ func (c *cut) movedTo(in *input) *cut {
 	n := to - from
 	symbolAt := func(i int) int32 { return c.r.pulses[from+(i%n+n)%n].symbol }
 	if in.ended {
-		// The wait, or the copy to the host, before the input.
-		i := in.at - 1
-		for !c.r.symbols[symbolAt(i)].ends() {
-			i--
-		}
-		s := symbolAt(i)
 		if c.where == after && c.r.launches[from+in.at] == c.r.launches[from] {
 			return c.beforeWait()
 		}
-		if c.count(s) == 1 {
-			if moved := c.r.cutAt(s, after); len(moved.at) >= len(c.at)-2 {
-				return moved
+		// The waits and copies to the host before the input. A program skips a wait if it knows that the device has finished.
+		var best *cut
+		for i := in.at - 1; c.r.symbols[symbolAt(i)].class != Launch; i-- {
+			if s := symbolAt(i); c.r.symbols[s].ends() && c.count(s) == 1 {
+				println("DBG try", c.r.symbols[s].class, len(c.r.cutAt(s, after).at), c.r.symbols[s].count)
+				if o := c.r.cutAt(s, after); best == nil || len(o.at) > len(best.at) {
+					best = o
+				}
 			}
+		}
+		if best != nil && len(best.at) >= len(c.at)-1 {
+			return best
 		}
 	}
 	// A symbol between the input before and this one. The one that most steps have is also in steps of other kinds.

@@ -4,7 +4,7 @@ package step
 const anyLane = -2
 
 // A beat selects the ops that are pulses. A beat on a lane takes its tasks. From the threads that launch there or wait for it, it also takes waits,
-// and copies from and to the host. A beat on a thread takes what the thread does on any lane instead of the lane's tasks. A wait counts if there is
+// and copies from and to the host. A thread that only waits for events does so at any time. A beat on a thread takes what the thread does on any lane instead of the lane's tasks. A wait counts if there is
 // work that no earlier wait has covered.
 type beat struct {
 	process uint32
@@ -13,12 +13,13 @@ type beat struct {
 	threads map[uint32]bool // that launch, or wait for what is launched
 	others  map[int32]bool  // further lanes with launches: their copies don't count
 	fresh   map[int32]int32 // device by lane, for lanes with work that was not waited for
-	last    uint64          // id of the latest pulse
-	input   bool            // the latest pulse is a copy from the host
+	last    uint64          // id of the latest launch, copy or wait
+	task    uint64          // id of the latest launch or copy
+	input   bool            // that is a copy from the host
 }
 
 // pulse returns the id and the class of an op. Equal ops have equal ids in one run of this program. ok is false if the op is no pulse. A wait for an
-// input ends no step, so its class is Other. The id of an op that may end a step depends on the pulse before it.
+// input ends no step, so its class is Other. The id of a copy to the host depends on the task before it, and the id of a wait also on a wait before it.
 func (b *beat) pulse(d *Op) (id uint64, class Class, ok bool) {
 	if d.Process != b.process {
 		return 0, Other, false
@@ -42,13 +43,18 @@ func (b *beat) pulse(d *Op) (id uint64, class Class, ok bool) {
 		}
 	}
 	id = Mix(d.What, uint64(class))
-	if d.Class >= CopyOut {
+	switch d.Class {
+	case Other:
+		return id, class, true
+	case Sync:
 		id = Mix(id, b.last)
+	case CopyOut:
+		id = Mix(id, b.task)
 	}
-	b.last = id
-	if d.Class != Other {
-		b.input = class == CopyIn
+	if b.last = id; d.Class != Sync {
+		b.task = id
 	}
+	b.input = class == CopyIn
 	return id, class, true
 }
 
@@ -68,7 +74,7 @@ func (b *beat) covers(wait *Op) bool {
 }
 
 // reset forgets the work so far, so that the beat can follow the ops from their beginning.
-func (b *beat) reset() { b.fresh, b.last, b.input = map[int32]int32{}, 0, false }
+func (b *beat) reset() { b.fresh, b.last, b.task, b.input = map[int32]int32{}, 0, 0, false }
 
 // Mix hashes two numbers.
 func Mix(a, b uint64) uint64 {

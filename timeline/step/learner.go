@@ -238,7 +238,7 @@ func (l *Learner) beat(process uint32, lane int, thread uint32) *beat {
 		return false
 	}
 	for i := range l.ops {
-		if d := &l.ops[i]; d.Class == Sync && d.Process == process && waited(d) {
+		if d := &l.ops[i]; d.Class == Sync && !d.Event && d.Process == process && waited(d) {
 			b.threads[d.Thread] = true
 		}
 	}
@@ -351,10 +351,11 @@ func (r *rhythm) rule() *Rule {
 			return nil
 		}
 	}
-	for _,a := range c.at { print(a," ") }; println("DBG chosen lane", r.beat.lane, "at", len(c.at), "n", c.n, "where", c.where, "class", r.symbols[c.symbol].class, "how", c.how)
+	for _, a := range c.at {
+		print(a, " ")
+	}
 	c = c.align()
 	c.first()
-	println("DBG aligned", "at", len(c.at), "n", c.n, "where", c.where)
 	return &Rule{Source: Found, Process: r.beat.process, beat: r.beat, symbol: r.symbols[c.symbol].id, where: c.where, like: c.likeness(), early: c.begin()}
 }
 

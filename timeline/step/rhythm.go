@@ -19,9 +19,11 @@ const (
 	// layerLaunches is the number of launches below which a cut may be a layer of a step. maxLayers is the number of layers that a step has at most.
 	layerLaunches = 10
 	maxLayers     = 128
-	// prefix is the number of pulses in which the first step must equal the model. It has at most maxFirst times as many pulses.
-	prefix   = 3
-	maxFirst = 4
+	// prefix is the least number of pulses with which steps of different kinds begin alike, maxPrefix the largest. The first step has at most
+	// maxFirst times as many pulses as the model.
+	prefix    = 2
+	maxPrefix = 16
+	maxFirst  = 4
 	// maxTrims bounds the number of places at which the loop may begin.
 	maxTrims = 32
 )
@@ -502,13 +504,18 @@ func (c *cut) first() {
 	}
 }
 
-// work returns the symbols of the first launches and copies.
+// work returns the symbols of the first copies from the host, and of the launches and copies after them.
 func (c *cut) work(from, to int) []int32 {
 	var symbols []int32
-	for i := from; i < to && len(symbols) < prefix; i++ {
-		if s := c.r.pulses[i].symbol; c.r.symbols[s].class != Other && !c.r.symbols[s].wait {
-			symbols = append(symbols, s)
+	for i := from; i < to && len(symbols) < maxPrefix; i++ {
+		s := c.r.pulses[i].symbol
+		switch class := c.r.symbols[s].class; {
+		case class == Other || c.r.symbols[s].wait:
+			continue
+		case class != CopyIn && len(symbols) >= prefix:
+			return append(symbols, s)
 		}
+		symbols = append(symbols, s)
 	}
 	return symbols
 }

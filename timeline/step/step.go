@@ -85,6 +85,7 @@ type Op struct {
 	Launches   uint32 // kernels that it launches: those in the graph for a graph run
 	Class      Class
 	Host       bool // the call itself does the task
+	Event      bool // waits for an event
 }
 
 // AllLanes is the lane of a wait for a whole device.
