@@ -72,7 +72,6 @@ func (c *cut) movedTo(in *input) *cut {
 		var best *cut
 		for i := in.at - 1; c.r.symbols[symbolAt(i)].class != Launch; i-- {
 			if s := symbolAt(i); c.r.symbols[s].ends() && c.count(s) == 1 {
-				println("DBG try", c.r.symbols[s].class, len(c.r.cutAt(s, after).at), c.r.symbols[s].count)
 				if o := c.r.cutAt(s, after); best == nil || len(o.at) > len(best.at) {
 					best = o
 				}

@@ -351,9 +351,6 @@ func (r *rhythm) rule() *Rule {
 			return nil
 		}
 	}
-	for _, a := range c.at {
-		print(a, " ")
-	}
 	c = c.align()
 	c.first()
 	return &Rule{Source: Found, Process: r.beat.process, beat: r.beat, symbol: r.symbols[c.symbol].id, where: c.where, like: c.likeness(), early: c.begin()}

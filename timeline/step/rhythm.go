@@ -478,14 +478,14 @@ func (c *cut) firstAt(from int, b *bag) {
 	}
 }
 
-// first adds a step before the first cut, unless there is one, where it begins like the model and contains it: the first step may do more. If there
-// is no such place, the step is of another kind, and begins with the same copies from the host.
+// first adds a step before the first cut where it begins like the model and contains it: the first step may do more. If there is no such place, the
+// step is of another kind, and begins with the same copies from the host.
 func (c *cut) first() {
-	if c.added {
-		return
-	}
 	b := c.bag()
 	begin, to := c.work(c.at[c.model], c.at[c.model+1]), c.at[0]
+	if c.added {
+		to = c.at[1]
+	}
 	best, most, latest := -1, 0.0, -1
 	for from := to - 1; from >= max(0, to-maxFirst*b.n); from-- {
 		if s := &c.r.symbols[c.r.pulses[from].symbol]; s.class == Other || !slices.Equal(c.work(from, to), begin) {
@@ -499,7 +499,10 @@ func (c *cut) first() {
 	if best < 0 && len(begin) > 0 && c.r.symbols[begin[0]].class == CopyIn {
 		best = latest
 	}
-	if best >= 0 {
+	switch {
+	case best >= 0 && c.added:
+		c.at[0] = best
+	case best >= 0:
 		c.firstAt(best, b)
 	}
 }

@@ -32,6 +32,8 @@ type stepper struct {
 	last     int64           // start of the latest pulse
 	end      int64           // latest end of a pulse
 	next     bool            // cut before the next copy from the host
+	extends  bool            // further waits belong to the step that was cut
+	lane     int32           // of the task after which it was cut
 	seen     map[uint64]bool // steps so far, by their short hash
 	nth      int64           // end of the pulse that completes a typical step
 	behind   int64           // start of the pulse after that, -1 for none
@@ -135,6 +137,10 @@ func (s *stepper) all(ops []Op) {
 
 func (s *stepper) op(d *Op) {
 	id, class, ok := s.beat.pulse(d)
+	if s.ahead && d.Process == s.beat.process && s.beat.threads[d.Thread] {
+		s.extend(d, ok)
+		defer func() { s.end = max(s.end, d.end()) }()
+	}
 	if !ok || s.rule.early != math.MaxInt64 && d.Start < s.rule.early {
 		return
 	}
@@ -161,15 +167,27 @@ func (s *stepper) op(d *Op) {
 	if class < CopyOut {
 		s.short = Mix(s.short, id)
 	}
-	s.last, s.end = d.Start, max(s.end, d.end())
+	s.last = d.Start
 	if id != s.rule.symbol {
 		return
 	}
 	switch s.rule.where {
 	case after:
 		s.cut(d.end())
+		s.extends, s.lane = s.ahead, d.Lane
 	case beforeNext:
 		s.next = true
+	}
+}
+
+// extend moves the end of the step that has just been cut behind further waits, and behind records on the lane of the last task.
+func (s *stepper) extend(d *Op, pulse bool) {
+	switch {
+	case s.extends && (d.Class == Sync && pulse || d.Class == Other && d.Lane == s.lane):
+		last := &s.due[len(s.due)-1].at
+		*last = max(*last, d.end())
+	case d.Class != Sync:
+		s.extends = false
 	}
 }
 
