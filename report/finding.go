@@ -482,6 +482,12 @@ func workText(s *stats.Stats) string {
 
 func stepRow(row RowFunc, st *stats.Steps) {
 	count := human.Count(st.Count) + " " + st.Source
+	if st.By != "" {
+		count += " by " + st.By
+	}
+	if st.Process != 0 {
+		count += fmt.Sprintf(" in process %d", st.Process)
+	}
 	switch {
 	case st.Count == 0:
 		row("steps", "none: %s", st.Why)

@@ -119,6 +119,8 @@ type Peak struct {
 // Steps sums up a trace's steps.
 type Steps struct {
 	Source  string    `json:"source"`            // marked, found or none
+	By      string    `json:"by,omitempty"`      // what separates them: ranges and their name, waits, copies to the host, copies of inputs, a kernel or a task
+	Process int       `json:"process,omitempty"` // process id, if the trace has several processes
 	Count   int       `json:"count"`             // number of whole steps
 	Typical int       `json:"typical"`           // steps that are like most others; the times are theirs
 	P50NS   int64     `json:"p50_ns"`            // median duration
@@ -709,8 +711,13 @@ func (x *summer) rangeOf(r *timeline.Range) error {
 
 // SumSteps sums up count steps, given the durations of the typical ones.
 func SumSteps(w *timeline.Walk, count int, typical *Histogram) Steps {
-	return Steps{Source: string(w.StepRule().Source), Why: w.StepRule().Why, Count: count, Typical: int(typical.n), P50NS: typical.Percentile(50), MinNS: typical.min,
+	rule := w.StepRule()
+	s := Steps{Source: string(rule.Source), By: rule.By(), Why: rule.Why, Count: count, Typical: int(typical.n), P50NS: typical.Percentile(50), MinNS: typical.min,
 		P99NS: typical.Percentile(99), MaxNS: typical.max}
+	if count > 0 && len(w.Reader.Processes()) > 1 {
+		s.Process = w.PID(rule.Process)
+	}
+	return s
 }
 
 func (x *summer) finish() (*Stats, error) {

@@ -76,12 +76,13 @@ func (c *Counter) See(f *api.Func, thread uint32, name string) int {
 		}
 		return c.at
 	}
-	if f.Task == api.Kernel || f.Task == api.GraphRun {
+	launches := f.Task == api.Kernel || f.Task == api.GraphRun
+	if launches {
 		c.busy[thread], c.launched = true, true
-		return c.at
 	}
 	in := c.at
 	switch {
+	case launches && (c.marker == "" || c.function != f.ID):
 	case c.by == byRange:
 	case c.by == byFunction && c.function != f.ID:
 	case c.marker == "" && !(c.busy[thread] && waits(f)):

@@ -295,8 +295,8 @@ func (l *Learner) repeated() *Rule {
 			return rule
 		}
 	}
-	return &Rule{Source: None, Process: process,
-		Why: fmt.Sprintf("what is launched on %s does not repeat %d times or more, or with too many differences", lanes[lane].Name, minSteps)}
+	return &Rule{Source: None, Process: process, Why: fmt.Sprintf("no range, wait, copy or kernel repeats %d times with like work between, on %s and on the thread that launches most",
+		minSteps, lanes[lane].Name)}
 }
 
 // interchangeable reports whether most launches by a thread on other lanes than one are launches of kernels that it launches there too.
@@ -353,7 +353,7 @@ func (r *rhythm) rule() *Rule {
 	}
 	c = c.align()
 	c.first()
-	return &Rule{Source: Found, Process: r.beat.process, beat: r.beat, symbol: r.symbols[c.symbol].id, where: c.where, like: c.likeness(), early: c.begin()}
+	return &Rule{Source: Found, Process: r.beat.process, beat: r.beat, symbol: r.symbols[c.symbol].id, class: r.symbols[c.symbol].class, where: c.where, like: c.likeness(), early: c.begin()}
 }
 
 // begin returns the begin of the first step.

@@ -53,11 +53,33 @@ type Rule struct {
 	// Found:
 	beat   *beat
 	symbol uint64 // pulse to cut at
+	class  Class  // of the pulse
 	where  place
 	like   likeness
 	from   int64    // of the first cut
 	early  int64    // begin of a step before the first cut, math.MaxInt64 for none
 	whole  *stepper // that has seen the whole trace, nil if the Learner has not
+}
+
+// By describes the boundaries of steps in words, "" if there are none.
+func (r *Rule) By() string {
+	switch {
+	case r.Source == Marked:
+		return "ranges " + r.stem
+	case r.Source == ByMarker:
+		return r.marker
+	case r.Source == None:
+		return ""
+	case r.where == beforeNext || r.class == CopyIn:
+		return "copies of inputs"
+	case r.class == CopyOut:
+		return "copies to the host"
+	case r.class == Sync:
+		return "waits"
+	case r.class == Launch:
+		return "a kernel"
+	}
+	return "a task"
 }
 
 // place is the place of a cut at a pulse.
