@@ -400,9 +400,7 @@ func answerText(w io.Writer, path string, s *stats.Stats, o *TextOptions) (first
 		rows.add("share", "%s%s", sharesText(sh), ofThread(s))
 	}
 	deviceRows(rows.add, s.Devices)
-	if s.Peak != nil {
-		rows.add("memory", "at most %s on the device, after call %d (%s)", human.Bytes(s.PeakDeviceBytes), s.Peak.Call, s.Peak.Func)
-	}
+	memoryRows(rows.add, s)
 	if r := &s.Recording; r.NS > 0 {
 		rows.add("recording", "%s of the program's time%s", human.Duration(r.NS), recordedCopies(r.Copies, ", ", ""))
 	}
@@ -507,6 +505,30 @@ func stepRow(row RowFunc, st *stats.Steps) {
 		longest = fmt.Sprintf("%s (step %d)", human.Duration(st.Longest.NS), st.Longest.Index)
 	}
 	row("steps", "%s: median %s, p99 %s, longest %s", count, human.Duration(st.P50NS), human.Duration(st.P99NS), longest)
+}
+
+// memoryRows writes the most memory in use, of each device by each process.
+func memoryRows(row RowFunc, s *stats.Stats) {
+	list := s.DeviceMemory
+	if len(list) == 1 {
+		row("memory", "at most %s on the device, after call %d (%s)", human.Bytes(s.PeakDeviceBytes), s.Peak.Call, s.Peak.Func)
+		return
+	}
+	processes := map[int]bool{}
+	for i := range list {
+		processes[list[i].Process] = true
+	}
+	for i := range list[:min(most, len(list))] {
+		m := &list[i]
+		place := "the device"
+		if m.Device >= 0 {
+			place = fmt.Sprintf("device %d", m.Device)
+		}
+		if len(processes) > 1 {
+			place += fmt.Sprintf(" by process %d", m.Process)
+		}
+		row("memory", "at most %s on %s, after call %d (%s)", human.Bytes(m.PeakBytes), place, m.Call, m.Func)
+	}
 }
 
 // deviceRows writes how busy the devices were: each, or the least and the most of many.
