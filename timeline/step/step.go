@@ -10,7 +10,11 @@
 // reads no trace and knows no objects.
 package step
 
-import "github.com/acltrace/acltrace/api"
+import (
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+)
 
 // A Source is the origin of a Rule.
 type Source string
@@ -65,7 +69,7 @@ type Rule struct {
 func (r *Rule) By() string {
 	switch {
 	case r.Source == Marked:
-		return "ranges " + r.stem
+		return "ranges " + strings.TrimSpace(r.stem)
 	case r.Source == ByMarker:
 		return r.marker
 	case r.Source == None:
