@@ -2,11 +2,14 @@ package record_test
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
@@ -115,5 +118,56 @@ func inputsFirst(t *testing.T, l *timeline.Timeline, inputs int) {
 		if s.List[i].Typical && copies[i] != inputs || first[i] != "copy HtoD" {
 			t.Errorf("step %d begins with %s and copies %d times from the host, want %d", i, first[i], copies[i], inputs)
 		}
+	}
+}
+
+// --steps counts over all threads: launches and waits of a framework with a task queue are on two. One step was recorded. The runs of graphs were no
+// marks.
+func TestStepsOfTwoThreads(t *testing.T) {
+	program := loopProgram(t)
+	for kind, marker := range map[string]string{"train": "", "train-pageable": "", "accumulate": "", "infer": "", "decode": "aclmdlRIExecuteAsync"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			command := append(slices.Clone(program), kind, "15", "1")
+			block := record.Limits{Buffers: record.Buffers{Block: true}}
+			whole, _, _ := run(t, record.Options{Limits: block}, command...)
+			l, err := timeline.Load(whole, acl.Model)
+			if err != nil {
+				t.Fatal(err)
+			}
+			count := func(l *timeline.Timeline, from, to int64) (launches, runs, inputs int) {
+				for i := range l.Tasks {
+					switch k := &l.Tasks[i]; {
+					case k.Issued < from || k.Issued >= to:
+					case k.Kind == api.Kernel:
+						launches++
+					case k.Kind == api.GraphRun:
+						runs++
+					case k.Name == "copy HtoD":
+						inputs++
+					}
+				}
+				return launches, runs, inputs
+			}
+			r, res, _ := run(t, record.Options{Limits: block, Steps: record.Steps{Marker: marker, Range: &record.StepRange{First: 4, Last: 8}}}, command...)
+			if res.Missed != nil {
+				t.Fatalf("%+v", res.Missed)
+			}
+			part, err := timeline.Load(r, acl.Model)
+			if err != nil {
+				t.Fatal(err)
+			}
+			launches, runs, inputs := count(part, 0, math.MaxInt64)
+			if marker != "" {
+				if runs != 5 {
+					t.Errorf("%d runs of graphs in 5 steps", runs)
+				}
+				return
+			}
+			s := l.Steps().List
+			if n, _, in := count(l, s[4].From, s[9].From); launches != n || inputs != in || n == 0 {
+				t.Errorf("steps 4 to 8 have %d launches and %d inputs, want %d and %d", launches, inputs, n, in)
+			}
+		})
 	}
 }

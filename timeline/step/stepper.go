@@ -205,7 +205,7 @@ func (s *stepper) count(m *api.Model, process uint32, f *api.Func, call *format.
 		s.counters[process] = c
 	}
 	was := c.At()
-	in := c.See(f, call.Thread, name)
+	in := c.See(f, name)
 	if c.At() == was {
 		return
 	}
