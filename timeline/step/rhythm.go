@@ -19,9 +19,9 @@ const (
 	// layerLaunches is the number of launches below which a cut may be a layer of a step. maxLayers is the number of layers that a step has at most.
 	layerLaunches = 10
 	maxLayers     = 128
-	// prefix is the least number of pulses with which steps of different kinds begin alike, maxPrefix the largest. The first step has at most
-	// maxFirst times as many pulses as the model.
-	prefix    = 2
+	// The first step begins with the copies from the host with which the model begins, at most maxPrefix, or else with its first launches and copies,
+	// prefix of them. It has at most maxFirst times as many pulses as the model.
+	prefix    = 3
 	maxPrefix = 16
 	maxFirst  = 4
 	// maxTrims bounds the number of places at which the loop may begin.
@@ -507,18 +507,21 @@ func (c *cut) first() {
 	}
 }
 
-// work returns the symbols of the first copies from the host, and of the launches and copies after them.
+// work returns the symbols with which a step begins: the copies from the host, or else the first launches and copies.
 func (c *cut) work(from, to int) []int32 {
 	var symbols []int32
 	for i := from; i < to && len(symbols) < maxPrefix; i++ {
 		s := c.r.pulses[i].symbol
-		switch class := c.r.symbols[s].class; {
+		class := c.r.symbols[s].class
+		switch {
 		case class == Other || c.r.symbols[s].wait:
 			continue
-		case class != CopyIn && len(symbols) >= prefix:
-			return append(symbols, s)
+		case class != CopyIn && len(symbols) > 0 && c.r.symbols[symbols[0]].class == CopyIn:
+			return symbols
 		}
-		symbols = append(symbols, s)
+		if symbols = append(symbols, s); len(symbols) == prefix && class != CopyIn {
+			return symbols
+		}
 	}
 	return symbols
 }
