@@ -139,7 +139,7 @@ func (w *Walk) opOf(h *HostCall, k *Task) (step.Op, bool) {
 				op.What = step.Mix(op.What, uint64(k.Content.role))
 			}
 		}
-	case h.Fn != nil && step.Blocks(h.Fn.Sync) && !h.Failed() && h.Flags&format.Unfinished == 0:
+	case h.Fn != nil && step.Waits(h.Fn) && !h.Failed() && h.Flags&format.Unfinished == 0:
 		op.Class, op.What, op.Lane = step.Sync, s.hashes.of(h.Name), w.waitedLane(h)
 		op.Event = h.Fn.Sync == api.SyncEvent
 		if h.Fn.Sync == api.SyncDevice {

@@ -1,7 +1,6 @@
 package step
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
@@ -86,17 +85,12 @@ func (c *Counter) See(f *api.Func, name string) int {
 	case launches && (c.marker == "" || c.function != f.ID):
 	case c.by == byRange:
 	case c.by == byFunction && c.function != f.ID:
-	case c.marker == "" && !(c.busy && waits(f)):
+	case c.marker == "" && !(c.busy && Waits(f) && f.Sync != api.SyncEvent):
 	default:
 		c.by, c.function, c.busy = byFunction, f.ID, false
 		c.at++
 	}
 	return in
-}
-
-// waits reports whether a function only waits for launches. A function that also ends an object, as when it destroys a stream, ends no step.
-func waits(f *api.Func) bool {
-	return (f.Sync == api.SyncDevice || f.Sync == api.SyncStream) && !slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Role == api.End })
 }
 
 func (c *Counter) names(name string) bool {

@@ -11,6 +11,7 @@
 package step
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
@@ -135,8 +136,10 @@ const (
 	Sync
 )
 
-// Blocks reports whether a synchronization waits, rather than polls.
-func Blocks(s api.Sync) bool { return s == api.SyncDevice || s == api.SyncStream || s == api.SyncEvent }
+// Waits reports whether a function only waits for the device. A function that also ends an object, as when it destroys a stream, ends no step.
+func Waits(f *api.Func) bool {
+	return (f.Sync == api.SyncDevice || f.Sync == api.SyncStream || f.Sync == api.SyncEvent) && !slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Role == api.End })
+}
 
 // A Range is a named period of a program.
 type Range struct {
