@@ -1,6 +1,6 @@
 # All commands of a contributor. Each target does its own set-up.
 .DELETE_ON_ERROR:
-.PHONY: setup build cross cross-tools release demo demo-jaeger servers viewers generate test test-gpu test-torch bench lint soak mutants clean
+.PHONY: setup build cross cross-tools release demo demo-jaeger servers viewers generate test test-gpu test-torch test-parquet bench lint soak mutants clean
 
 # Separates commands that $(foreach) produces.
 define newline
@@ -36,11 +36,11 @@ SHIM_FLAGS_arm64 := -mno-outline-atomics
 SHIM_C := $(wildcard $(patsubst %,probe/shim/%/*.c,base session record task payload bind))
 # The parts of a release run with C libraries that are older than the one on the build machine.
 # They are linked to the symbol versions in internal/glibc.
-GLIBC    := libdl.so.2 libpthread.so.0
+GLIBC    := libdl.so.2 libpthread.so.0 libm.so.6
 PLAYER_C := $(wildcard replay/player/*.c)
 
 HEADERS := $(shell find api sim probe/shim replay/player examples -name '*.h' -not -path 'sim/conformance/*' 2>/dev/null) api/runtimes.mk
-SIM_GO  := $(shell find api sim -name '*.go' -not -name '*_test.go' 2>/dev/null)
+SIM_GO  := $(shell find api sim -name '*.go' -not -name '*_test.go' 2>/dev/null) $(wildcard sim/opapi/compute/*.[ch]) sim/kernels/half.h
 
 PROGRAMS := vector_add matmul_pipeline histogram
 PROBLEMS := $(basename $(notdir $(wildcard examples/problems/*.c)))
@@ -252,6 +252,10 @@ test-gpu:
 # Records PyTorch programs on the simulator. Fetches several gigabytes of wheels the first time, and reports why if it can't.
 test-torch: build
 	@scripts/torch.sh
+
+# Reads exported tables with pyarrow, pandas, polars, DuckDB, Spark and ClickHouse. Fetches 2 GB of wheels the first time, and reports why if it can't.
+test-parquet:
+	@scripts/parquet.sh
 
 bench: build
 	@scripts/bench.sh

@@ -71,7 +71,7 @@ func (s *said) call(index any, name string, from, to int64) {
 }
 
 func (s *said) task(call any, kind, name, stream string, from, to int64, measured bool, moved any) {
-	stream, _, _ = strings.Cut(stream, " (bracketed)") // the row for moments continues with ", earliest begin"
+	stream, _, _ = strings.Cut(stream, " (bracketed)")
 	if kind == "fill" {
 		moved = "" // parquet has no such column
 	}

@@ -290,7 +290,7 @@ func TestChrome(t *testing.T) {
 				switch {
 				case e.Ph == "f":
 					arrows++
-				case studio && e.Ph == "X", e.Cat == "call", e.Cat == "task", e.Cat == "bracketed":
+				case studio && e.Ph == "X" && e.Cat != "user_annotation", e.Cat == "call", e.Cat == "task", e.Cat == "bracketed":
 					slices++
 				}
 				switch e.Cat {

@@ -111,11 +111,12 @@ type DeviceTime struct {
 
 // Tracer is the recorder and its cost.
 type Tracer struct {
-	Version    string          `json:"version,omitempty"`     // version of the recorder
-	CostNS     float64         `json:"cost_ns,omitempty"`     // added to a launch with 64 bytes of arguments, measured at start
-	ClockJumps int             `json:"clock_jumps,omitempty"` // jumps of the processor's counter; times in the 100 ms before may be wrong
-	PayloadNS  int64           `json:"payload_ns,omitempty"`  // time that the program's threads spent on payloads, with copying
-	Copies     *RecordedCopies `json:"copies,omitempty"`      // the part of payload_ns for copies, nil for none
+	Version    string          `json:"version,omitempty"`      // version of the recorder
+	CostNS     float64         `json:"cost_ns,omitempty"`      // added to a launch with 64 bytes of arguments, measured at start
+	Stacks     int             `json:"stack_frames,omitempty"` // frames of a call that were kept, at most; 0 for none, and in traces of older versions
+	ClockJumps int             `json:"clock_jumps,omitempty"`  // jumps of the processor's counter; times in the 100 ms before may be wrong
+	PayloadNS  int64           `json:"payload_ns,omitempty"`   // time that the program's threads spent on payloads, with copying
+	Copies     *RecordedCopies `json:"copies,omitempty"`       // the part of payload_ns for copies, nil for none
 }
 
 // RecordedCopies sums up the payloads of copies that were hashed or copied.
@@ -236,7 +237,7 @@ type Mapping struct {
 	Start   uint64 `json:"start"` // address
 	End     uint64 `json:"end"`
 	Offset  uint64 `json:"offset"` // in the file
-	Path    string `json:"path"`
+	Path    string `json:"path"`   // "" for code that the program has generated
 	BuildID string `json:"build_id,omitempty"`
 }
 
@@ -314,6 +315,8 @@ type Merged struct {
 	ErrorNS int64 `json:"error_ns,omitempty"`
 	// Matched is the number of collectives that bound its clock.
 	Matched int `json:"matched"`
+	// OneClock: it has the clock of an earlier rank, which ran on the same host.
+	OneClock bool `json:"one_clock,omitempty"`
 }
 
 // RankVariables are the environment variables in which launchers pass the rank; the first one that is set counts.

@@ -8,8 +8,6 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/otelexport/internal/endpoint"
 	"github.com/acltrace/acltrace/otelexport/internal/meter"
-	"github.com/acltrace/acltrace/otelexport/internal/otlp"
-	"github.com/acltrace/acltrace/timeline"
 )
 
 // MetricsResult reports what SendMetrics counted and sent.
@@ -36,7 +34,7 @@ func SendMetrics(ctx context.Context, r *format.Reader, m *api.Model, o *Options
 	if err := t.Check(ctx); err != nil {
 		return nil, err
 	}
-	x, end, err := count(r, m, o)
+	x, end, err := meter.Count(r, m, o.DeviceAs, o.Select, o.Progress)
 	if err != nil {
 		return nil, err
 	}
@@ -57,28 +55,4 @@ func SendMetrics(ctx context.Context, r *format.Reader, m *api.Model, o *Options
 		}
 	}
 	return res, nil
-}
-
-// count counts the selected calls of a trace. It returns the end of the trace too.
-func count(r *format.Reader, m *api.Model, o *Options) (x *meter.Meter, end int64, err error) {
-	rs, err := otlp.NewResources(r, m, o.DeviceAs)
-	if err != nil {
-		return nil, 0, err
-	}
-	sel, err := timeline.NewSelector(r, m, o.Select)
-	if err != nil {
-		return nil, 0, err
-	}
-	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Select: sel, Progress: o.Progress})
-	x = meter.New(rs, m, r.Threads())
-	x.Follow(w)
-	x.Select(sel)
-	from, to := sel.Window()
-	for _, g := range r.Gaps() {
-		if g.From < to && g.To >= from {
-			x.Gap(&g)
-		}
-	}
-	err = w.Run(x.Visitor())
-	return x, w.End, err // Run may move the end
 }

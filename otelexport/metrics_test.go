@@ -14,6 +14,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testtrace"
+	"github.com/acltrace/acltrace/otelexport/internal/meter"
 	"github.com/acltrace/acltrace/otelexport/internal/oteltest"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/google/go-cmp/cmp"
@@ -181,7 +182,7 @@ func TestMetricsOfCallsLeftOut(t *testing.T) {
 	b.Gap(format.Gap{Thread: 2, From: 2000, To: 3000, Calls: 7, Reason: format.Dropped})
 	b.Gap(format.Gap{Thread: 2, From: 4000, To: 5000, Calls: 100, Reason: format.Detached})
 	tl := b.Load()
-	x, _, err := count(tl.Reader, tl.Model, &Options{})
+	x, _, err := meter.Count(tl.Reader, tl.Model, "", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

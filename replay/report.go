@@ -60,6 +60,7 @@ type Conditions struct {
 	// TrustsKernels is set if the library can't report missing kernels: all kernels count as executed.
 	TrustsKernels    bool                      `json:"trusts_kernels,omitempty"`
 	Replayable       bool                      `json:"replayable"`                  // the trace was recorded with --replayable
+	Simulated        bool                      `json:"simulated"`                   // the trace was recorded on the simulator: collectives do nothing but the calls inside
 	KernelLibraries  []KernelLibrary           `json:"kernel_libraries"`            // kernel libraries that the simulator loaded
 	NotComputed      *NotComputed              `json:"not_computed,omitempty"`      // operators that no kernel library here computes, on the simulator
 	IgnoredVariables []compile.IgnoredVariable `json:"ignored_variables,omitempty"` // recorded simulator variables that the replay neither set nor replaced
@@ -400,7 +401,7 @@ func (p *judge) report(o *outcome, varying map[int]verify.Reason) *Report {
 	r := &Report{
 		Verdict:    verify.NotCompared,
 		Scope:      f.Scope,
-		Conditions: Conditions{Replayable: f.Replayable, KernelLibraries: []KernelLibrary{}, IgnoredVariables: f.Ignored},
+		Conditions: Conditions{Replayable: f.Replayable, Simulated: f.Simulated, KernelLibraries: []KernelLibrary{}, IgnoredVariables: f.Ignored},
 		Proof:      Proof{Unverified: append([]compile.Unverified{}, f.Unproved()...), Differences: []Difference{}},
 		Missing: Missing{
 			Unsupported: append(append([]compile.Unsupported{}, f.Unsupported...), f.Absent...), Lost: f.Absent, LeftOut: append([]compile.Unsupported{}, f.LeftOut...), AskedFor: f.Asked,

@@ -294,10 +294,27 @@ func (in *Info) libraryRows(row RowFunc) {
 	}
 }
 
+// limits is how the line about a complete trace goes on, if the program had calls that are not recorded. Nothing of them was lost.
+func (in *Info) limits() string {
+	c := &in.Coverage
+	others, unseen := len(c.PassedBy)-len(c.AskedFor), len(c.Unhooked)
+	if others+unseen == 0 {
+		return ""
+	}
+	text := ": every call of the functions that acltrace knows"
+	if others > 0 {
+		text += fmt.Sprintf("; calls of %s are counted by name", human.Plural(others, "other"))
+	}
+	if unseen > 0 {
+		text += fmt.Sprintf("; %s not seen", human.Plural(unseen, "program or library file"))
+	}
+	return text
+}
+
 func (in *Info) completeRows(row RowFunc) {
 	switch {
 	case in.Complete:
-		row("complete", "yes")
+		row("complete", "yes%s", in.limits())
 	case in.Recording:
 		row("complete", "not yet: %s", strings.Join(slices.Concat([]string{format.BeingRecorded}, in.losses), ", "))
 	default:

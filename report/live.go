@@ -50,7 +50,7 @@ type Top struct {
 	Failed      uint64   `json:"failed"`            // calls so far that returned an error
 	Lost        uint64   `json:"calls_lost"`        // calls known to be lost so far
 	Damaged     int      `json:"damaged"`           // damaged places among the chunks read
-	DeviceBytes uint64   `json:"device_bytes"`      // device memory in use now, with physical memory
+	DeviceBytes uint64   `json:"device_bytes"`      // device memory in use now, with physical memory; of what was allocated since attach, if window is attached
 	PeakBytes   uint64   `json:"peak_device_bytes"` // largest device_bytes so far
 	Functions   []TopSum `json:"functions"`         // ordered by time in the interval, then in total
 	Kernels     []TopSum `json:"kernels"`           // launches by kernel, in the same order
@@ -260,7 +260,11 @@ func (t *Top) Text(w io.Writer, o *TextOptions) error {
 	if t.Damaged > 0 {
 		Printf(w, "damaged in %s: acltrace fsck lists the damage\n", human.Plural(t.Damaged, "place"))
 	}
-	Printf(w, "device memory: %s in use, at most %s\n", human.Bytes(t.DeviceBytes), human.Bytes(t.PeakBytes))
+	if t.Lacks != nil && t.Lacks.Window == format.WindowAttached {
+		Printf(w, "device memory allocated since attach: %s in use, at most %s; earlier allocations are unknown\n", human.Bytes(t.DeviceBytes), human.Bytes(t.PeakBytes))
+	} else {
+		Printf(w, "device memory: %s in use, at most %s\n", human.Bytes(t.DeviceBytes), human.Bytes(t.PeakBytes))
+	}
 	if len(t.Standing) > 0 {
 		Printf(w, "in progress:\n")
 		StandingText(w, "  ", t.Standing)

@@ -50,6 +50,29 @@ func TestLiveNamesStreamsAsStats(t *testing.T) {
 	}
 }
 
+// Memory that was allocated before attach is unknown. Regression: top showed 0 B in use.
+func TestLiveKnowsMemorySinceAttach(t *testing.T) {
+	for _, attached := range []bool{false, true} {
+		b := testtrace.New(t)
+		if attached {
+			b.Meta(func(m *format.Meta) { m.Window = format.WindowAttached })
+		}
+		b.Call(0, 1_000, 1_100, "aclrtMalloc", testtrace.A(0x7ffe0000, 1<<20, 0), testtrace.Outs("devPtr", testtrace.DeviceA))
+		top, err := report.NewLive(b.Load().Reader.Path(), nil, opens).Refresh()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "\ndevice memory: 1 MiB in use, at most 1 MiB\n"
+		if attached {
+			want = "\ndevice memory allocated since attach: 1 MiB in use, at most 1 MiB; earlier allocations are unknown\n"
+		}
+		var text bytes.Buffer
+		if err := top.Text(&text, nil); err != nil || !strings.Contains(text.String(), want) {
+			t.Errorf("%v, %s", err, &text)
+		}
+	}
+}
+
 // A selection chooses the same calls as in stats, although the end of the trace is not known.
 func TestLiveSelectsAsStats(t *testing.T) {
 	b := testtrace.New(t)

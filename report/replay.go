@@ -84,10 +84,14 @@ func replayNote(rep *replay.Report) string {
 // skippedText lists the calls that the replay did not make.
 func skippedText(w io.Writer, rep *replay.Report) {
 	refused := rep.Unsupported[:len(rep.Unsupported)-len(rep.Lost)]
+	leftOut := rep.LeftOut
+	if rep.Simulated {
+		leftOut = nil // all that they did is replayed
+	}
 	for _, x := range []struct {
 		why  string
 		list []compile.Unsupported
-	}{{"not replayed", refused}, {"missing in the trace", rep.Lost}, {"left out", rep.LeftOut}} {
+	}{{"not replayed", refused}, {"missing in the trace", rep.Lost}, {"left out", leftOut}} {
 		listText(w, x.list, len(x.list), func(u *compile.Unsupported) { Printf(w, "%s: %s%s\n", x.why, u, stubAdvice[u.Stub]) })
 	}
 }
@@ -187,7 +191,7 @@ var remedies = map[verify.Reason]string{
 	verify.HostFunction:  "an extract of the launches after the host function (acltrace extract)",
 	verify.Uninitialised: "a replay with --poison shows who reads it",
 	verify.Race:          "a replay with --strict names the two accesses",
-	verify.Collective:    "a recording of all ranks (acltrace merge)",
+	verify.Collective:    "a recording of all ranks on the simulator (acltrace record --sim)",
 	verify.Peer:          "a recording of all ranks (acltrace merge)",
 }
 

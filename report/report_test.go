@@ -301,3 +301,35 @@ func TestInfoCountsDataAmongCalls(t *testing.T) {
 		t.Errorf("%+v of a trace with %d pieces of data", in.Payload, n)
 	}
 }
+
+// The line about a complete trace says what it is complete of. It said "yes" beside lines about functions and processes that were not recorded.
+func TestInfoSaysOfWhatATraceIsComplete(t *testing.T) {
+	of := func(c report.InfoCoverage, complete bool) string {
+		in := &report.Info{Coverage: c, Scope: format.Scope{Complete: complete, Window: format.WindowWhole}}
+		var b bytes.Buffer
+		if err := in.Text(&b, nil); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(b.String()) {
+			if rest, ok := strings.CutPrefix(line, "complete"); ok {
+				return strings.TrimSpace(rest)
+			}
+		}
+		return ""
+	}
+	called, asked := map[string]uint64{"aclNew": 2, "aclOther": 1, "drvAsked": 1}, []string{"drvAsked"}
+	unseen := []format.Unhooked{{Exe: "static"}}
+	for want, c := range map[string]report.InfoCoverage{
+		"yes": {PassedBy: map[string]uint64{"drvAsked": 1}, AskedFor: asked},
+		"yes: every call of the functions that acltrace knows; calls of 2 others are counted by name":                                     {PassedBy: called, AskedFor: asked},
+		"yes: every call of the functions that acltrace knows; 1 program or library file not seen":                                        {Unhooked: unseen},
+		"yes: every call of the functions that acltrace knows; calls of 2 others are counted by name; 1 program or library file not seen": {PassedBy: called, AskedFor: asked, Unhooked: unseen},
+	} {
+		if got := of(c, true); got != want {
+			t.Errorf("%+v: %q, want %q", c, got, want)
+		}
+		if got := of(c, false); strings.HasPrefix(got, "yes") {
+			t.Errorf("not complete: %q", got)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -20,6 +21,7 @@ const StackParam = api.StackParam
 // Stacks collects the call stacks in a trace and names their frames. Calls may come in any order in which the first call of a stack precedes its
 // other calls.
 type Stacks struct {
+	most      int // frames that the recorder kept, 0 if unknown
 	processes []format.Process
 	known     map[stackKey][]uint64
 	files     map[fileKey]*symbols
@@ -35,11 +37,12 @@ type stackKey struct {
 
 // NewStacks returns Stacks without any stack.
 func NewStacks(r *format.Reader) *Stacks {
-	return &Stacks{processes: r.Processes(), known: map[stackKey][]uint64{}, files: map[fileKey]*symbols{}}
+	return &Stacks{most: r.Meta().Tracer.Stacks, processes: r.Processes(), known: map[stackKey][]uint64{}, files: map[fileKey]*symbols{}}
 }
 
-// A Frame is one function on a stack.
+// A Frame is one function on a stack, or the place where the stack was cut.
 type Frame struct {
+	Cut     string          // why the frames after it are missing; then the other fields are empty
 	PC      uint64          // return address in the traced program
 	Module  string          // path of the file, "" if unknown
 	Mapping *format.Mapping // of the file, nil if unknown
@@ -50,6 +53,8 @@ type Frame struct {
 
 func (f Frame) String() string {
 	switch {
+	case f.Cut != "":
+		return "(cut: " + f.Cut + ")"
 	case f.Name != "":
 		return fmt.Sprintf("%s+%#x (%s)", f.Name, f.Offset, filepath.Base(f.Module))
 	case f.Module != "":
@@ -85,13 +90,48 @@ func (s *Stacks) Learn(process uint32, c *format.Call, most int) (hash uint64, o
 	return hash, s.known[k] != nil
 }
 
-// Frames returns the frames of a known stack, innermost first.
+// Frames returns the frames of a known stack, innermost first. The recorder follows frame pointers. In code without them it finds any word, so an
+// address outside code cuts the stack.
 func (s *Stacks) Frames(process uint32, hash uint64) []Frame {
 	var frames []Frame
-	for _, pc := range s.known[stackKey{process, hash}] {
-		frames = append(frames, s.frame(process, pc))
+	for i, pc := range s.known[stackKey{process, hash}] {
+		f := s.frame(process, pc)
+		if i > 0 && f.Mapping == nil && s.mapped(process) {
+			return append(frames, Frame{Cut: "no frame pointers in " + frames[i-1].module()})
+		}
+		frames = append(frames, f)
 	}
-	return frames
+	n := len(frames)
+	if n == 0 || frames[n-1].Mapping == nil || frames[n-1].first() {
+		return frames
+	}
+	cut := "no frame pointers in " + frames[n-1].module()
+	switch {
+	case s.most == 0:
+		cut += ", or more frames than the recording keeps"
+	case n >= s.most:
+		cut = fmt.Sprintf("the recording keeps at most %d", s.most)
+	}
+	return append(frames, Frame{Cut: cut})
+}
+
+// mapped reports whether the code of a process is known.
+func (s *Stacks) mapped(process uint32) bool {
+	return int(process) < len(s.processes) && len(s.processes[process].Maps) > 0
+}
+
+// module returns the name of the frame's file.
+func (f Frame) module() string {
+	if f.Module == "" {
+		return fmt.Sprintf("the code at %#x", f.PC)
+	}
+	return filepath.Base(f.Module)
+}
+
+// first reports whether a thread begins in the frame: in the C library, or in the program's entry.
+func (f Frame) first() bool {
+	name := filepath.Base(f.Module)
+	return f.Name == "_start" || strings.HasPrefix(name, "libc.so") || strings.HasPrefix(name, "libc-") || strings.HasPrefix(name, "libpthread") || strings.HasPrefix(name, "ld-")
 }
 
 func (s *Stacks) frame(process uint32, pc uint64) Frame {

@@ -1,10 +1,41 @@
 package timeline
 
 import (
+	"fmt"
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/acltrace/acltrace/format"
 )
+
+// Only addresses in code are frames, and a stack says why it ends. Regression: handles and addresses of the stack, which the chain of frame pointers
+// finds in code without them, were frames.
+func TestFramesAreInCode(t *testing.T) {
+	maps := []format.Mapping{{Start: 0x1000, End: 0x2000, Path: "/app/train"}, {Start: 0x3000, End: 0x4000, Path: "/lib/libtorch.so"}, {Start: 0x5000, End: 0x6000, Path: "/lib/libc.so.6"},
+		{Start: 0x7000, End: 0x8000}}
+	for _, c := range []struct {
+		pcs  []uint64
+		maps []format.Mapping
+		most int
+		want string
+	}{
+		{[]uint64{0x3010, 0x1010, 0x5010}, maps, 0, "[libtorch.so+0x10 train+0x10 libc.so.6+0x10]"},
+		{[]uint64{0x3010, 0x7ffe12345678, 0x1010}, maps, 0, "[libtorch.so+0x10 (cut: no frame pointers in libtorch.so)]"},
+		{[]uint64{0x3010, 0x1010, 0x40}, maps, 0, "[libtorch.so+0x10 train+0x10 (cut: no frame pointers in train)]"},
+		{[]uint64{0x3010, 0x7010, 0x1010, 0x5010}, maps, 0, "[libtorch.so+0x10 0x7010 train+0x10 libc.so.6+0x10]"},
+		{[]uint64{0x7010, 0x40}, maps, 0, "[0x7010 (cut: no frame pointers in the code at 0x7010)]"},
+		{[]uint64{0x3010}, maps, 0, "[libtorch.so+0x10 (cut: no frame pointers in libtorch.so, or more frames than the recording keeps)]"},
+		{[]uint64{0x3010}, maps, 1, "[libtorch.so+0x10 (cut: the recording keeps at most 1)]"},
+		{[]uint64{0x3010}, maps, 2, "[libtorch.so+0x10 (cut: no frame pointers in libtorch.so)]"},
+		{[]uint64{0x3010, 0x40}, nil, 0, "[0x3010 0x40]"},
+	} {
+		s := &Stacks{most: c.most, processes: []format.Process{{Maps: c.maps}}, known: map[stackKey][]uint64{{0, 1}: c.pcs}, files: map[fileKey]*symbols{}}
+		if got := fmt.Sprint(s.Frames(0, 1)); got != c.want {
+			t.Errorf("%#x: %s, want %s", c.pcs, got, c.want)
+		}
+	}
+}
 
 // A reader of stacks hung if the trace named a pipe as the file of the program.
 func TestSymbolsOfRegularFilesAlone(t *testing.T) {

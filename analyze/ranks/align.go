@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/acltrace/acltrace/format"
 )
 
 // window is the time in nanoseconds during which the offset between two clocks counts as constant. Offsets are
@@ -111,6 +113,7 @@ type clock struct {
 	knots   []knot
 	matched int
 	err     int64 // greatest error in nanoseconds, 0 if no collective was matched
+	shared  bool  // it is the clock of an earlier rank on the same host
 }
 
 // A knot is a correction to add, besides shift, at a time on the rank's clock.
@@ -175,6 +178,41 @@ func align(parts []*part, shifts []int64) []clock {
 		}
 	}
 	return clocks
+}
+
+// sameBoot is how much the start of CLOCK_MONOTONIC may differ, in wall clock nanoseconds, between recordings that began on one host. The
+// wall clock is slewed by at most half a millisecond a second.
+const sameBoot = 10e6
+
+// starts returns when each recording began, by wall clocks, and the first rank with the same clock. Ranks on one host have one clock: an
+// estimate is off by microseconds, and then a rank may use an object before another one has made it.
+func starts(metas []*format.Meta) (at []int64, first []int) {
+	at, first = make([]int64, len(metas)), make([]int, len(metas))
+	for i, m := range metas {
+		at[i], first[i] = m.StartWall, i
+		for k, of := range metas[:i] {
+			boots := m.StartWall - m.StartMono - (of.StartWall - of.StartMono)
+			if m.Host != "" && m.Host == of.Host && max(boots, -boots) <= sameBoot {
+				at[i], first[i] = at[k]+m.StartMono-of.StartMono, first[k]
+				break
+			}
+		}
+	}
+	return at, first
+}
+
+// shareClocks gives each rank the clock of the first rank that has the same one.
+func shareClocks(clocks []clock, first []int) {
+	for i, k := range first {
+		if i == k {
+			continue
+		}
+		c, ahead := &clocks[i], clocks[i].shift-clocks[k].shift
+		c.shared, c.matched, c.err, c.knots = true, 0, 0, nil
+		for _, x := range clocks[k].knots {
+			c.knots = append(c.knots, knot{x.at - ahead, x.add})
+		}
+	}
 }
 
 // together returns the median correction that makes the ends on rank i coincide with those on rank 0, and the

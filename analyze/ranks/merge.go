@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,15 +52,17 @@ func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions)
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int { return numbers[a] - numbers[b] })
-	begin := int64(math.MaxInt64)
-	for _, r := range readers {
-		begin = min(begin, r.Meta().StartWall)
+	metas := make([]*format.Meta, len(order))
+	for i, k := range order {
+		metas[i] = readers[k].Meta()
 	}
+	began, first := starts(metas)
+	begin := slices.Min(began)
 	parts := make([]*part, len(readers))
 	shifts := make([]int64, len(readers))
 	for i, k := range order {
 		r := readers[k]
-		shifts[i] = r.Meta().StartWall - begin
+		shifts[i] = began[i] - begin
 		parts[i] = newPart(mostKept / len(readers))
 		if !o.WallOnly {
 			if err := walk(r, m, parts[i].add); err != nil {
@@ -73,9 +74,10 @@ func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions)
 		}
 	}
 	clocks := align(parts, shifts)
+	shareClocks(clocks, first)
 	meta := *readers[order[0]].Meta()
 	meta.UUID, meta.StartWall, meta.EndNS, meta.Merged = format.NewUUID(), begin, 0, nil
-	meta.StartMono, meta.Replayable = 0, false
+	meta.StartMono = 0
 	meta.ExitCode, meta.ExitSignal, meta.Ended = 0, 0, ""
 	meta.Recovered, meta.Window = "", format.WindowWhole
 	meta.KernelLibraries, meta.KernelBuildIDs = nil, map[string]string{}
@@ -83,8 +85,10 @@ func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions)
 	for i, k := range order {
 		r, c := readers[k], &clocks[i]
 		was := r.Meta()
-		meta.Merged = append(meta.Merged, format.Merged{UUID: was.UUID, Host: was.Host, Rank: numbers[k], Shift: c.time(0), ErrorNS: c.err, Matched: c.matched})
+		meta.Merged = append(meta.Merged, format.Merged{UUID: was.UUID, Host: was.Host, Rank: numbers[k], Shift: c.time(0), ErrorNS: c.err, Matched: c.matched, OneClock: c.shared})
 		meta.EndNS = max(meta.EndNS, c.time(was.EndNS))
+		meta.Replayable = meta.Replayable && was.Replayable
+		meta.Simulated = meta.Simulated && was.Simulated
 		ended(&meta, was, numbers[k])
 		lacks(&meta, r.Completeness(), numbers[k])
 		for _, l := range was.KernelLibraries {

@@ -62,7 +62,7 @@ const commHandle, stream, function = 0x7700, 0x5500, 0x6600
 func (j *job) write(t *testing.T, dir string, i int, collectives bool) *format.Reader {
 	t.Helper()
 	path := filepath.Join(dir, fmt.Sprintf("%02d.aclt", i))
-	w, err := format.Create(path, &format.Meta{Host: fmt.Sprintf("node%d", i/8), API: acl.Model.Name, Env: map[string]string{"RANK": fmt.Sprint(i)},
+	w, err := format.Create(path, &format.Meta{Host: fmt.Sprintf("node%d", i), API: acl.Model.Name, Env: map[string]string{"RANK": fmt.Sprint(i)},
 		StartWall: j.boot[i] + j.off[i], StartMono: 5, EndNS: j.local(i, j.starts[j.steps-1][0]+1e9)}, schema.Of(acl.Model), nil)
 	check(t, err)
 	_, err = w.Process(format.Process{PID: 1000 + i})

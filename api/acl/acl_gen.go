@@ -438,6 +438,16 @@ const (
 	FnMdlUnload                              api.ID = 426 // aclmdlUnload
 	FnMdlQuerySize                           api.ID = 427 // aclmdlQuerySize
 	FnMdlLoadWithConfig                      api.ID = 428 // aclmdlLoadWithConfig
+	FnMdlGetNumInputs                        api.ID = 435 // aclmdlGetNumInputs
+	FnMdlGetNumOutputs                       api.ID = 436 // aclmdlGetNumOutputs
+	FnMdlGetInputSizeByIndex                 api.ID = 437 // aclmdlGetInputSizeByIndex
+	FnMdlGetOutputSizeByIndex                api.ID = 438 // aclmdlGetOutputSizeByIndex
+	FnMdlGetInputDims                        api.ID = 439 // aclmdlGetInputDims
+	FnMdlGetInputDimsV2                      api.ID = 440 // aclmdlGetInputDimsV2
+	FnMdlGetOutputDims                       api.ID = 441 // aclmdlGetOutputDims
+	FnMdlGetCurOutputDims                    api.ID = 442 // aclmdlGetCurOutputDims
+	FnMdlSetDatasetTensorDesc                api.ID = 443 // aclmdlSetDatasetTensorDesc
+	FnMdlGetDatasetTensorDesc                api.ID = 444 // aclmdlGetDatasetTensorDesc
 )
 
 // DataType is aclDataType.
@@ -1668,6 +1678,9 @@ type MdlDataset uint64
 // MdlDesc is aclmdlDesc, a handle.
 type MdlDesc uint64
 
+// TensorDesc is aclTensorDesc, a handle.
+type TensorDesc uint64
+
 // MdlConfigHandle is aclmdlConfigHandle, a handle.
 type MdlConfigHandle uint64
 
@@ -2148,6 +2161,15 @@ type MemPoolProps struct {
 }
 
 var _ [56]byte = [unsafe.Sizeof(MemPoolProps{})]byte{}
+
+// MdlIODims is the structure aclmdlIODims.
+type MdlIODims struct {
+	Name     [128]byte
+	DimCount uint64
+	Dims     [128]int64
+}
+
+var _ [1160]byte = [unsafe.Sizeof(MdlIODims{})]byte{}
 
 // API has a method for each function that the simulator has. A value serves one thread of a program and keeps that
 // thread's state. Its methods are not called concurrently.
@@ -2876,6 +2898,10 @@ type API interface {
 	MdlGetDatasetNumBuffers(dataset MdlDataset) uint64
 	// MdlGetDatasetBuffer is aclmdlGetDatasetBuffer: n-th buffer of a list.
 	MdlGetDatasetBuffer(dataset MdlDataset, index uint64) DataBuffer
+	// MdlSetDatasetTensorDesc is aclmdlSetDatasetTensorDesc: Set the shape of the n-th input or output of a list.
+	MdlSetDatasetTensorDesc(dataset MdlDataset, tensorDesc TensorDesc, index uint64) Error
+	// MdlGetDatasetTensorDesc is aclmdlGetDatasetTensorDesc: Shape of the n-th input or output of a list.
+	MdlGetDatasetTensorDesc(dataset MdlDataset, index uint64) TensorDesc
 }
 
 // Call calls the function with an id. Arguments and the returned value are words. The second result is false if API has no
@@ -3607,6 +3633,10 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 		return uint64(a.MdlGetDatasetNumBuffers(MdlDataset(w[0]))), true
 	case FnMdlGetDatasetBuffer:
 		return uint64(a.MdlGetDatasetBuffer(MdlDataset(w[0]), uint64(w[1]))), true
+	case FnMdlSetDatasetTensorDesc:
+		return uint64(uint32(a.MdlSetDatasetTensorDesc(MdlDataset(w[0]), TensorDesc(w[1]), uint64(w[2])))), true
+	case FnMdlGetDatasetTensorDesc:
+		return uint64(a.MdlGetDatasetTensorDesc(MdlDataset(w[0]), uint64(w[1]))), true
 	}
 	return 0, false
 }
@@ -10061,6 +10091,146 @@ var Model = (&api.Model{
 			RetWidth: 4, RetError: true, Simulated: true, Since: "9.1.0", Doc: "Change the parameters of a task (experimental).", Words: 2,
 			Form: &api.Form{Param: 1, Tag: 6}, Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 435, Name: "aclmdlGetNumInputs", Layer: "acl", Return: "size_t",
+			Params: []api.Param{
+				{
+					Name: "modelDesc", Type: "aclmdlDesc*", Words: 1, Width: 8, Role: 1, Object: "model description",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 8, Since: "<=8.1.RC1", Doc: "Number of a model's inputs.", Words: 1,
+			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 436, Name: "aclmdlGetNumOutputs", Layer: "acl", Return: "size_t",
+			Params: []api.Param{
+				{
+					Name: "modelDesc", Type: "aclmdlDesc*", Words: 1, Width: 8, Role: 1, Object: "model description",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 8, Since: "<=8.1.RC1", Doc: "Number of a model's outputs.", Words: 1,
+			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 437, Name: "aclmdlGetInputSizeByIndex", Layer: "acl", Return: "size_t",
+			Params: []api.Param{
+				{
+					Name: "modelDesc", Type: "aclmdlDesc*", Words: 1, Width: 8, Role: 1, Object: "model description",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "index", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 8, Since: "<=8.1.RC1", Doc: "Bytes of the n-th input, the largest if they vary; 0 if they have no limit.", Words: 2,
+			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 438, Name: "aclmdlGetOutputSizeByIndex", Layer: "acl", Return: "size_t",
+			Params: []api.Param{
+				{
+					Name: "modelDesc", Type: "aclmdlDesc*", Words: 1, Width: 8, Role: 1, Object: "model description",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "index", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 8, Since: "<=8.1.RC1", Doc: "Bytes of the n-th output, the largest if they vary; 0 if they have no limit.", Words: 2,
+			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 439, Name: "aclmdlGetInputDims", Layer: "acl", Return: "aclError",
+			Params: []api.Param{
+				{
+					Name: "modelDesc", Type: "const aclmdlDesc*", Words: 1, Width: 8, Role: 1, Object: "model description",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "index", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "dims", Type: "aclmdlIODims*", Word: 2, Words: 1, Width: 8, Role: 18,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 1160, ItemSizes: -1, ItemCount: -1}, ParamReplay: api.ParamReplay{Volatile: true},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "Name and shape of the n-th input; -1 for a dimension that varies.", Words: 3,
+			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 440, Name: "aclmdlGetInputDimsV2", Layer: "acl", Return: "aclError",
+			Params: []api.Param{
+				{
+					Name: "modelDesc", Type: "const aclmdlDesc*", Words: 1, Width: 8, Role: 1, Object: "model description",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "index", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "dims", Type: "aclmdlIODims*", Word: 2, Words: 1, Width: 8, Role: 18,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 1160, ItemSizes: -1, ItemCount: -1}, ParamReplay: api.ParamReplay{Volatile: true},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "Name and shape of the n-th input, as preprocessing of images stores it.", Words: 3,
+			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 441, Name: "aclmdlGetOutputDims", Layer: "acl", Return: "aclError",
+			Params: []api.Param{
+				{
+					Name: "modelDesc", Type: "const aclmdlDesc*", Words: 1, Width: 8, Role: 1, Object: "model description",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "index", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "dims", Type: "aclmdlIODims*", Word: 2, Words: 1, Width: 8, Role: 18,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 1160, ItemSizes: -1, ItemCount: -1}, ParamReplay: api.ParamReplay{Volatile: true},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "Name and largest shape of the n-th output.", Words: 3,
+			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 442, Name: "aclmdlGetCurOutputDims", Layer: "acl", Return: "aclError",
+			Params: []api.Param{
+				{
+					Name: "modelDesc", Type: "const aclmdlDesc*", Words: 1, Width: 8, Role: 1, Object: "model description",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "index", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "dims", Type: "aclmdlIODims*", Word: 2, Words: 1, Width: 8, Role: 18,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 1160, ItemSizes: -1, ItemCount: -1}, ParamReplay: api.ParamReplay{Volatile: true},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "Name and present shape of the n-th output.", Words: 3,
+			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 443, Name: "aclmdlSetDatasetTensorDesc", Layer: "acl", Return: "aclError",
+			Params: []api.Param{
+				{
+					Name: "dataset", Type: "aclmdlDataset*", Words: 1, Width: 8, Role: 1, Object: "dataset",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "tensorDesc", Type: "aclTensorDesc*", Word: 1, Words: 1, Width: 8, Role: 7,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "index", Type: "size_t", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Doc: "Set the shape of the n-th input or output of a list.", Words: 3,
+			Meaning:     api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			ReplayRules: api.ReplayRules{ReplayError: "tensor descriptions are not recorded"}, CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 444, Name: "aclmdlGetDatasetTensorDesc", Layer: "acl", Return: "aclTensorDesc*",
+			Params: []api.Param{
+				{
+					Name: "dataset", Type: "const aclmdlDataset*", Words: 1, Width: 8, Role: 1, Object: "dataset",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "index", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 8, Simulated: true, Since: "<=8.1.RC1", Doc: "Shape of the n-th input or output of a list.", Words: 2,
+			Meaning:     api.Meaning{Ret: 7, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			ReplayRules: api.ReplayRules{SkipOnReplay: true}, CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 1001, Name: "rtDevBinaryRegister", Layer: "rt", Return: "rtError_t",

@@ -135,6 +135,7 @@ func (a *app) demoNext(out string) {
 	for _, x := range []struct{ command, text string }{
 		{"acltrace stats " + out, "sums by function, kernel and stream"},
 		{"acltrace cat " + out + " | less", "each call with its arguments"},
+		{"acltrace export html " + out, "a page for a browser: steps, lanes, memory"},
 		{"acltrace export perfetto " + out, "timeline for ui.perfetto.dev"},
 		{"acltrace export otlp " + out, "spans for a Jaeger on this machine"},
 		{"acltrace record --sim -- PROGRAM", "your program, without a device"},

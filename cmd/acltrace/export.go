@@ -23,6 +23,8 @@ var exportFormats = []exportFormat{
 		"`FILE`: file to write (default TRACE.pb.gz)", ".pb.gz", "they are not counted; the profile has their number in its comments", func() exporter { return pprofExport{} }},
 	{"chrome", "Chrome's trace JSON for Speedscope and MindStudio Insight", "acltrace export chrome run.aclt\nacltrace export chrome --mindstudio run.aclt -o trace_view.json",
 		"`FILE`: file to write (default TRACE.json)", ".json", `each place has a slice "calls lost"`, func() exporter { return &chromeExport{} }},
+	{"html", "one page for a browser: steps, lanes, tables, memory", "acltrace export html run.aclt\nacltrace export html run.aclt --compare yesterday.aclt -o run.html",
+		"`FILE`: file to write (default TRACE.html)", ".html", "the page lists them", func() exporter { return &htmlExport{} }},
 	{"parquet", "tables for DuckDB, pandas, Spark and ClickHouse", "acltrace export parquet run.aclt -o tables\nacltrace export parquet --partition job7 -o fleet rank0.aclt rank1.aclt",
 		"`DIR`: folder for the tables (default TRACE.tables)", ".tables", inNoTable, func() exporter { return &parquetExport{} }},
 }
@@ -86,7 +88,9 @@ func (a *app) exportTo(f *exportFormat) *cobra.Command {
 	if !f.folder() {
 		explain(c.Flags(), "output", "- writes to standard output.")
 	}
-	x.which.add(c.Flags())
+	if _, own := e.(interface{ choosesItself() }); !own {
+		x.which.add(c.Flags())
+	}
 	e.flags(c.Flags())
 	return c
 }

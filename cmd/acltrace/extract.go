@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"path/filepath"
 
@@ -54,7 +55,7 @@ func (a *app) extractCmd() *cobra.Command {
 			e, err := lab.Extract(ctx, args[0], m, *launch, out.path, &o)
 			end()
 			if err != nil {
-				return err
+				return a.lacks(args[0], err)
 			}
 			if asJSON {
 				return a.printJSON(e)
@@ -84,6 +85,24 @@ func (a *app) extractCmd() *cobra.Command {
 	limitFlags(f, &o.Limits)
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
+}
+
+// lacks prints what a trace lacks for an extract, if that is the error, and adds the remedy.
+func (a *app) lacks(trace string, err error) error {
+	var lack *lab.LackError
+	if !errors.As(err, &lack) {
+		return err
+	}
+	report.Printf(a.err, "acltrace: %s lacks, for an extract:\n", trace)
+	for _, l := range lack.Lacks {
+		report.Printf(a.err, "  %s\n", l)
+	}
+	if !lack.Replayable {
+		err = errors.New("nothing was written: record the program with --replayable, from its start")
+	} else {
+		err = errors.New("nothing was written")
+	}
+	return &exit{exitFailed, err}
 }
 
 func (a *app) bundleCmd() *cobra.Command {

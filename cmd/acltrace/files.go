@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/acltrace/acltrace/analyze/ranks"
 	"github.com/acltrace/acltrace/api/runtimes"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/atomicfile"
@@ -220,64 +219,4 @@ func unsound(path string, rep *format.CheckReport) error {
 		return &exit{exitFailed, errors.New(path + ": " + state)} // acltrace recover does not find the payloads
 	}
 	return &exit{exitFailed, &remedied{errors.New(path + ": " + state), "acltrace: next: ", next}}
-}
-
-func (a *app) mergeCmd() *cobra.Command {
-	var out outputFlags
-	var wall bool
-	c := &cobra.Command{
-		Use:   "merge -o FILE TRACE|FOLDER …",
-		Short: "join the traces of a job's ranks",
-		Long: "Joins traces, and all *.aclt in folders, into one trace with one clock. A trace's rank is in its environment (RANK and similar variables), or else " +
-			"its place among the arguments. Clocks are aligned by wall clocks, and then by collectives. `acltrace stats` shows which rank waited.",
-		Example: "acltrace merge -o job.aclt rank0.aclt rank1.aclt\n" +
-			"acltrace merge -o job.aclt traces/",
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 || out.path == "" {
-				return usage("merge needs traces and -o FILE: acltrace merge -o job.aclt rank0.aclt rank1.aclt")
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, args []string) error {
-			files, err := ranks.Files(args)
-			if err != nil {
-				return err
-			}
-			if err := out.trace(c, files...); err != nil {
-				return err
-			}
-			defer a.endOnSignals()()
-			var readers []*format.Reader
-			for _, f := range files {
-				if format.SameFile(f, out.path) {
-					return fmt.Errorf("%s is an input; name another file", out.path)
-				}
-				r, m, err := open(f)
-				if err != nil {
-					return err
-				}
-				defer a.close(r)
-				if readers = append(readers, r); m != runtimes.Named(readers[0].Meta().API) {
-					return fmt.Errorf("%s has another runtime than %s", f, files[0])
-				}
-			}
-			meta, err := ranks.Merge(out.path, readers, runtimes.Named(readers[0].Meta().API), &ranks.MergeOptions{WallOnly: wall, Progress: a.progress("traces")})
-			if err != nil {
-				return err
-			}
-			report.Printf(a.err, "acltrace: %s: %s\n", out.path, human.Plural(len(meta.Merged), "rank"))
-			for _, p := range meta.Merged[1:] {
-				how := "by the wall clocks"
-				if p.Matched > 0 {
-					how = fmt.Sprintf("by %s, within %s", human.Plural(p.Matched, "collective"), human.Duration(p.ErrorNS))
-				}
-				report.Printf(a.err, "  rank %d on %s: clock set %s\n", p.Rank, p.Host, how)
-			}
-			a.next("acltrace", "stats", out.path)
-			return nil
-		},
-	}
-	out.add(c.Flags(), "`FILE`: trace to write")
-	c.Flags().BoolVar(&wall, "wall", false, "align clocks by wall clocks only")
-	return c
 }

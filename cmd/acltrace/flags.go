@@ -55,7 +55,7 @@ func (r *recordFlags) content(f *pflag.FlagSet) {
 	f.BoolVar(&r.Capture.Replayable, "replayable", false, "keep all data that a replay needs")
 	explain(f, "replayable", "The same as `--payload full --policy block` without a size limit, and with the content of managed memory.")
 	f.IntVar(&r.Capture.Stacks, "stacks", 0, "`N`: keep N stack frames of each call")
-	explain(f, "stacks", "The program's code needs frame pointers. `blame` and Jaeger show the stacks.")
+	explain(f, "stacks", "The program's code needs frame pointers: a stack ends at code without them, and names it. `blame`, pprof and Jaeger show the stacks.")
 	r.deviceTime.parse = parseSampling
 	f.Var(&r.deviceTime, "device-time", "`WHICH`: time tasks on the device: all, N or TIME")
 	explain(f, "device-time", "By default a task's time is a bracket from its call to the wait for it. With this flag, an event before and after "+

@@ -28,7 +28,7 @@ var sections = []struct {
 	{"Spans", []string{"layout", "brackets", "export otlp/device-as", "max-spans", "max-bytes", "no-steps", "slowest"}},
 	{"Receiver", []string{"endpoint", "protocol", "export otlp/metrics", "resume", "ui"}},
 	{"Sums", []string{"by", "top", "critical-path", "threshold", "slower"}},
-	{"Output", []string{"output", "force", "keep", "blobs", "leave-blobs", "partition", "export perfetto/max-size", "no-args", "gpu", "zstd", "mindstudio",
+	{"Output", []string{"output", "force", "keep", "blobs", "leave-blobs", "partition", "export perfetto/max-size", "compare", "no-args", "gpu", "zstd", "mindstudio",
 		"wall", "raw", "json", "csv", "k8s", "image", "docker", "volume", "plan-only", "replay/keep", "once", "interval", "quiet", "verbose", "strict", "tokens"}},
 	{"While recording", []string{"metrics", "sample-steps", "slow-step", "otlp", "otlp-protocol", "span-layout", "device-as"}},
 	{"How to capture", []string{"api", "probe", "library", "bind", "policy", "ring-size", "no-guard", "install", "wait"}},

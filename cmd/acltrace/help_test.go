@@ -58,8 +58,8 @@ func TestUnknownCommandSuggestsSimilarNames(t *testing.T) {
 		{"nonsense", "unknown command \"nonsense\": see `acltrace help`"},
 		{"export oltp x.aclt", `acltrace: export: unknown command "oltp": did you mean otlp?`},
 		{"help export oltp", `acltrace: export: unknown command "oltp": did you mean otlp?`},
-		{"export paper x.aclt", `unknown command "paper": want one of otlp, perfetto, pprof, chrome, parquet`},
-		{"export", "acltrace: export needs a format: otlp, perfetto, pprof, chrome, parquet"},
+		{"export paper x.aclt", `unknown command "paper": want one of otlp, perfetto, pprof, chrome, html, parquet`},
+		{"export", "acltrace: export needs a format: otlp, perfetto, pprof, chrome, html, parquet"},
 		{"import msprfo d", `acltrace: import: unknown command "msprfo": did you mean msprof?`},
 		{"completion bsh", `did you mean bash`},
 	} {

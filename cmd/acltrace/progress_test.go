@@ -65,6 +65,7 @@ func TestInterruptWipesProgress(t *testing.T) {
 		{"export", "perfetto", path, "-o", "OUT"},
 		{"export", "pprof", path, "-o", "OUT"},
 		{"export", "chrome", path, "-o", "-"},
+		{"export", "html", path, "-o", "OUT"},
 		{"export", "parquet", path, "-o", "OUT"},
 		{"export", "otlp", path, "-o", "OUT"},
 		{"export", "parquet", path, "--partition", "job", "-o", "OUT"},

@@ -7,9 +7,10 @@
 // arguments equal package perfetto's, see package scene. The format has no groups, so each device appears as a process
 // named after the program.
 //
-// Options.MindStudio selects a trace_view.json like msprof's, for MindStudio Insight: an event list, absolute times as
-// text, layers "CANN" and "Ascend Hardware" with msprof's process numbers, and arrows named HostToDevice. It has no
-// ranges, steps, counters or call arguments, because msprof has no place for them.
+// Options.MindStudio selects a trace_view.json like torch_npu's, for MindStudio Insight: an event list, absolute times as
+// text, layers "CANN" and "Ascend Hardware" with msprof's process numbers, and arrows named HostToDevice. A process "Python"
+// has ranges, lost calls and steps, which are named ProfilerStep#N. It has no counters or call arguments, because msprof has no
+// place for them.
 //
 // The files are ten to twenty times as long as package perfetto's and load slower.
 //

@@ -9,14 +9,16 @@ import (
 	"github.com/acltrace/acltrace/internal/grow"
 )
 
-// studio writes events as in msprof's trace_view.json.
+// studio writes events as in the trace_view.json of msprof and torch_npu.
 type studio struct {
 	*writer
-	start   int64 // wall-clock start, nanoseconds since 1970
-	streams []int // threads of device rows, by row
+	start     int64     // wall-clock start, nanoseconds since 1970
+	streams   []int     // threads of device rows, by row
+	described [2][]bool // by row: for the runtime and the device, and for the program
 }
 
-// msprof's process numbers combine process, layer (five bits) and device (five bits). Viewers sort by layer.
+// msprof's process numbers combine process, layer (five bits) and device (five bits). Viewers sort by layer. The program itself,
+// with its ranges and steps, has its own process number, as in torch_npu's files.
 const (
 	cannLayer     = 7
 	hardwareLayer = 13
@@ -27,24 +29,30 @@ func layer(pid, layer, device int) int { return pid<<10 | layer<<5 | max(device,
 func (x *studio) Slice(l *scene.Slice) error {
 	r := l.Row
 	pid := x.scene.PID(r.Process)
-	var tid int
 	switch {
-	case l.Call != nil && r.Kind == scene.Host:
+	case l.Call != nil:
 		pid = layer(pid, cannLayer, 0)
-		_, tid = x.place(r)
+		_, tid := x.place(r)
+		if err := x.describe(r, pid, tid, "CANN", "CPU", cannLayer); err != nil {
+			return err
+		}
+		return x.call(l, pid, tid)
 	case l.Task != nil:
-		pid, tid = layer(pid, hardwareLayer, r.Device), x.stream(r, l)
-	default:
-		return nil
+		pid, tid := layer(pid, hardwareLayer, r.Device), x.stream(r, l)
+		if err := x.describe(r, pid, tid, "Ascend Hardware", "NPU", hardwareLayer); err != nil {
+			return err
+		}
+		return x.task(l, pid, tid)
 	}
-	if err := x.describe(r, pid, tid); err != nil {
+	_, tid := x.place(r)
+	if err := x.describe(r, pid, tid, "Python", "CPU", programLayer); err != nil {
 		return err
 	}
-	if l.Call != nil {
-		return x.call(l, pid, tid)
-	}
-	return x.task(l, pid, tid)
+	return x.program(l, pid, tid)
 }
+
+// programLayer sorts the program above the runtime.
+const programLayer = 0
 
 // stream returns a device row's thread: the runtime's stream id if it is known for the row's first task, else a number that no stream has.
 func (x *studio) stream(r *scene.Row, l *scene.Slice) int {
@@ -59,20 +67,23 @@ func (x *studio) stream(r *scene.Row, l *scene.Slice) int {
 	return *tid
 }
 
-func (x *studio) describe(r *scene.Row, pid, tid int) error {
-	if !x.first(r) {
+// describe names a row and its process before first use.
+func (x *studio) describe(r *scene.Row, pid, tid int, process, label string, order int) error {
+	of := 0
+	if order == programLayer {
+		of = 1
+	}
+	described := grow.At(&x.described[of], r.ID)
+	if *described {
 		return nil
 	}
+	*described = true
 	if !x.procs[pid] {
 		if x.procs == nil {
 			x.procs = map[int]bool{}
 		}
 		x.procs[pid] = true
-		name, label, order := "CANN", "CPU", cannLayer
-		if r.Lane >= 0 {
-			name, label, order = "Ascend Hardware", "NPU", hardwareLayer
-		}
-		if err := x.meta("process_name", pid, 0, "name", name); err != nil {
+		if err := x.meta("process_name", pid, 0, "name", process); err != nil {
 			return err
 		}
 		if err := x.meta("process_labels", pid, 0, "labels", label); err != nil {
@@ -82,14 +93,31 @@ func (x *studio) describe(r *scene.Row, pid, tid int) error {
 			return err
 		}
 	}
-	name := "Thread " + strconv.Itoa(tid)
-	if r.Lane >= 0 {
-		name = strings.ToUpper(r.Name[:1]) + r.Name[1:]
+	name := strings.ToUpper(r.Name[:1]) + r.Name[1:]
+	if r.Kind == scene.Host && r.N == 0 {
+		name = "Thread " + strconv.Itoa(tid)
+		if th := x.scene.Threads[r.Thread].Name; th != "" {
+			name += " (" + strings.ToValidUTF8(th, "\uFFFD") + ")"
+		}
 	}
 	if err := x.meta("thread_name", pid, tid, "name", name); err != nil {
 		return err
 	}
 	return x.metaNumber("thread_sort_index", pid, tid, "sort_index", tid)
+}
+
+// program writes a step, a range, or lost calls. torch_npu's steps are named by number.
+func (x *studio) program(l *scene.Slice, pid, tid int) error {
+	b := append(x.event(), `"name":`...)
+	if l.Row.Kind == scene.Steps {
+		b = append(strconv.AppendInt(append(b, `"ProfilerStep#`...), int64(l.Number), 10), '"')
+	} else {
+		b = append(b, x.text(l.Name)...)
+	}
+	b = x.time(appendPlace(b, pid, tid), l.From)
+	b = appendMicros(append(b, `,"dur":`...), l.To-l.From)
+	b = append(append(b, `,"ph":"X","cat":"user_annotation","args":{"name":`...), x.text(l.Name)...)
+	return x.put(append(b, '}'))
 }
 
 // time appends a slice's time fields, as text because the numbers are too large.

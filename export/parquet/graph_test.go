@@ -44,3 +44,55 @@ func TestTablesHaveStepsAndKernelsInGraphs(t *testing.T) {
 		t.Errorf("%d calls in steps", inSteps)
 	}
 }
+
+// Regression: calls and tasks had no thread name and no graph, calls no stream, and there was no table of steps or graphs.
+func TestTablesOfStepsAndGraphs(t *testing.T) {
+	dir := written(t, testtrace.Graphs(t, 3))
+	steps, err := parquet.ReadFile[Step](filepath.Join(dir, "steps.parquet"))
+	if err != nil || len(steps) != 40 {
+		t.Fatal(len(steps), err)
+	}
+	for i := range steps[:39] {
+		s := &steps[i]
+		if int(s.Step) != i || s.Source != "found" || s.PID == 0 || s.Open || !s.Typical || s.DurationNS < 1_000 || s.Start != (testtrace.StartWall+s.StartNS)/1000 {
+			t.Errorf("step %d: %+v", i, s)
+		}
+	}
+	graphs, err := parquet.ReadFile[Graph](filepath.Join(dir, "graphs.parquet"))
+	if err != nil || len(graphs) != 4 {
+		t.Fatal(len(graphs), err)
+	}
+	ids := map[int64]bool{}
+	for i := range graphs {
+		g := &graphs[i]
+		ids[g.Graph] = true
+		if g.Runs != 10 || *g.Tasks != 4 || *g.Kernels != "3 attention, 1 mlp" || *g.Launches != 4 || g.Ended != nil || g.PID == 0 {
+			t.Errorf("graph %d: %+v", i, g)
+		}
+	}
+	calls, err := parquet.ReadFile[Call](filepath.Join(dir, "calls.parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range calls {
+		c := &calls[i]
+		switch c.Function {
+		case "aclrtSynchronizeStream":
+			if c.Stream == nil || *c.Stream != "stream 1" || c.Graph != nil {
+				t.Errorf("%+v", c)
+			}
+		case "aclmdlRIExecuteAsync":
+			if c.Stream == nil || *c.Stream != "stream 1" || c.Graph == nil || !ids[*c.Graph] {
+				t.Errorf("%+v", c)
+			}
+		case "aclmdlRICaptureEnd":
+			if c.Stream != nil || c.Graph == nil || !ids[*c.Graph] {
+				t.Errorf("%+v", c)
+			}
+		case "aclrtSetDevice":
+			if c.Stream != nil || c.Graph != nil {
+				t.Errorf("%+v", c)
+			}
+		}
+	}
+}

@@ -1,6 +1,8 @@
 // Package parquet writes a trace as Apache Parquet tables for DuckDB, pandas, Spark and ClickHouse: calls, tasks,
-// copies and kernels. Copies and kernels are tasks with further columns. docs/reference/parquet.md describes the columns, which
-// are the fields in Call, Task, Copy and Kernel.
+// copies, kernels, steps and graphs. Copies and kernels are tasks with further columns. docs/reference/parquet.md describes the
+// columns, which are the fields in Call, Task, Copy, Kernel, Step and Graph.
+//
+// Moments of the day have microseconds, since Spark reads no nanoseconds. Each has a column of exact nanoseconds beside it.
 //
 // Command export parquet calls Write for one trace, or WriteTree to add traces to a partitioned tree. Calls are sorted
 // by start, tasks by when their ends became known; a stream's tasks are in order. Each row has its recording's UUID, so
@@ -8,7 +10,7 @@
 // measured says: do not add up their durations.
 //
 // Both functions only read the trace and may run concurrently with separate readers. Memory holds one row group per
-// table, some tens of megabytes, and a timeline.Walk. It does not grow with the recording.
+// table, some tens of megabytes, the graphs, and a timeline.Walk. It does not grow with the number of calls.
 package parquet
 
 import (
@@ -31,7 +33,7 @@ type Call struct {
 	PID        int32   `parquet:"pid,dict"`
 	TID        int32   `parquet:"tid,dict"`
 	Function   string  `parquet:"function,dict"`
-	Start      int64   `parquet:"start,delta,timestamp(nanosecond)"`
+	Start      int64   `parquet:"start,delta,timestamp(microsecond)"`
 	StartNS    int64   `parquet:"start_ns,delta"`
 	DurationNS int64   `parquet:"duration_ns,delta"`
 	Ret        int64   `parquet:"ret,dict"`
@@ -40,6 +42,9 @@ type Call struct {
 	Unfinished bool    `parquet:"unfinished"`
 	Task       bool    `parquet:"task"`
 	Step       *int32  `parquet:"step,optional,dict"`
+	Thread     *string `parquet:"thread,optional,dict"`
+	Stream     *string `parquet:"stream,optional,dict"`
+	Graph      *int64  `parquet:"graph,optional,dict"`
 }
 
 // Task is a row in table tasks.
@@ -53,7 +58,7 @@ type Task struct {
 	Kind      string `parquet:"kind,dict"`
 	Name      string `parquet:"name,dict"`
 	IssuedNS  int64  `parquet:"issued_ns,delta"`
-	From      int64  `parquet:"from,delta,timestamp(nanosecond)"`
+	From      int64  `parquet:"from,delta,timestamp(microsecond)"`
 	FromNS    int64  `parquet:"from_ns,delta"`
 	ToNS      int64  `parquet:"to_ns,delta"`
 	Measured  bool   `parquet:"measured"`
@@ -64,6 +69,8 @@ type Task struct {
 
 	GraphKernels  *string `parquet:"graph_kernels,optional,dict"`
 	GraphLaunches *int64  `parquet:"graph_launches,optional,dict"`
+	Thread        *string `parquet:"thread,optional,dict"`
+	Graph         *int64  `parquet:"graph,optional,dict"`
 }
 
 // Copy is a row in table copies.
@@ -81,8 +88,35 @@ type Kernel struct {
 	Blocks *int32 `parquet:"blocks,optional,dict"`
 }
 
+// Step is a row in table steps.
+type Step struct {
+	Recording  string  `parquet:"recording,dict"`
+	PID        int32   `parquet:"pid,dict"`
+	Step       int32   `parquet:"step,dict"`
+	Name       *string `parquet:"name,optional,dict"`
+	Source     string  `parquet:"source,dict"`
+	Start      int64   `parquet:"start,delta,timestamp(microsecond)"`
+	StartNS    int64   `parquet:"start_ns,delta"`
+	DurationNS int64   `parquet:"duration_ns,delta"`
+	Typical    bool    `parquet:"typical"`
+	Open       bool    `parquet:"open"`
+}
+
+// Graph is a row in table graphs.
+type Graph struct {
+	Recording string  `parquet:"recording,dict"`
+	PID       int32   `parquet:"pid,dict"`
+	Graph     int64   `parquet:"graph,delta"`
+	Call      *int64  `parquet:"call,optional"`
+	Ended     *int64  `parquet:"ended,optional"`
+	Runs      int64   `parquet:"runs,delta"`
+	Tasks     *int64  `parquet:"tasks,optional,dict"`
+	Kernels   *string `parquet:"graph_kernels,optional,dict"`
+	Launches  *int64  `parquet:"graph_launches,optional,dict"`
+}
+
 // Tables are the table names.
-var Tables = []string{"calls", "tasks", "copies", "kernels"}
+var Tables = []string{"calls", "tasks", "copies", "kernels", "steps", "graphs"}
 
 // Options configure Write; nil means the zero value.
 type Options struct {
@@ -92,8 +126,13 @@ type Options struct {
 
 // Result counts the rows written.
 type Result struct {
-	Calls, Tasks, Copies, Kernels int
-	Bracketed                     int // counted in Tasks too
+	Calls, Tasks, Copies, Kernels, Steps, Graphs int
+	Bracketed                                    int // counted in Tasks too
+}
+
+func (r *Result) add(o *Result) {
+	r.Calls, r.Tasks, r.Copies, r.Kernels, r.Steps, r.Graphs = r.Calls+o.Calls, r.Tasks+o.Tasks, r.Copies+o.Copies, r.Kernels+o.Kernels, r.Steps+o.Steps, r.Graphs+o.Graphs
+	r.Bracketed += o.Bracketed
 }
 
 // A writer collects rows during the walk and passes them in batches to two goroutines that build columns: one for
@@ -115,28 +154,38 @@ type writer struct {
 		taskColumns
 		blocks *column
 	}
-	called batches[timeline.HostCall]
+	steps  stepColumns
+	graphs graphColumns
+	called batches[call]
 	ended  batches[timeline.Task]
 	lanes  []timeline.Lane // own copies, since the walk changes its lanes
 	picked [3][]*timeline.Task
 }
 
+// A call has the lane of its task or wait (noLane for none), and the number of its graph (0 for none).
+type call struct {
+	timeline.HostCall
+	lane, graph int
+}
+
+const noLane = -1
+
 type callColumns struct {
 	*table
-	call, pid, tid, function, start, duration, ret, error, kernel, unfinished, task, step *column
+	call, pid, tid, function, start, duration, ret, error, kernel, unfinished, task, step, thread, stream, graph *column
 }
 
 type taskColumns struct {
 	*table
 	call, pid, tid, device, stream, kind, name, issued, from, to, measured, open, streamID, taskID *column
 
-	step, inside, launches *column
+	step, inside, launches, thread, graph *column
 }
 
 func (t *table) taskColumns() taskColumns {
 	return taskColumns{t, t.column("call"), t.column("pid"), t.column("tid"), t.column("device"), t.column("stream"), t.column("kind"), t.column("name"),
 		t.column("issued_ns"), t.column("from_ns"), t.column("to_ns"), t.column("measured"), t.column("open"), t.column("stream_id"), t.column("task_id"),
-		t.column("step"), t.column("graph_kernels"), t.column("graph_launches")}
+		t.column("step"), t.column("graph_kernels"), t.column("graph_launches"), t.column("thread"), t.column("graph")}
 }
 
 // batchRows is the batch size: small enough for the processor's caches.
@@ -226,7 +275,7 @@ func Write(create func(table string) (io.WriteCloser, error), r *format.Reader, 
 		}
 		defer x.stop()
 		res = x.res
-		if err := w.Run(&timeline.Visitor{Call: x.call, Task: x.task}); err != nil {
+		if err := w.Run(&timeline.Visitor{Call: x.call, Task: x.task, Step: x.step, Object: x.object, Graph: x.graph}); err != nil {
 			return err
 		}
 		return x.end()
@@ -259,21 +308,21 @@ func (x *writer) stop() error { return errors.Join(x.called.stop(), x.ended.stop
 
 // end writes the remaining rows.
 func (x *writer) end() error {
-	if err := errors.Join(x.handCalls(), x.handTasks(), x.stop()); err != nil {
+	if err := errors.Join(x.handCalls(), x.handTasks(), x.stop(), x.graphRows()); err != nil {
 		return err
 	}
-	for _, t := range []*table{x.calls.table, x.tasks.table, x.copies.table, x.kernels.table} {
+	for _, t := range []*table{x.calls.table, x.tasks.table, x.copies.table, x.kernels.table, x.steps.table, x.graphs.table} {
 		if err := t.close(); err != nil {
 			return err
 		}
 	}
-	x.res.Calls, x.res.Tasks, x.res.Copies, x.res.Kernels = x.calls.n, x.tasks.n, x.copies.n, x.kernels.n
+	x.res.Calls, x.res.Tasks, x.res.Copies, x.res.Kernels, x.res.Steps, x.res.Graphs = x.calls.n, x.tasks.n, x.copies.n, x.kernels.n, x.steps.n, x.graphs.n
 	return nil
 }
 
 // newTables starts the tables, in Tables' order.
 func newTables(create func(table string) (io.WriteCloser, error), r *format.Reader, selection string) (all []*table, err error) {
-	for i, begin := range []func(func(string) (io.WriteCloser, error), string, *format.Reader, string) (*table, error){newTable[Call], newTable[Task], newTable[Copy], newTable[Kernel]} {
+	for i, begin := range []func(func(string) (io.WriteCloser, error), string, *format.Reader, string) (*table, error){newTable[Call], newTable[Task], newTable[Copy], newTable[Kernel], newTable[Step], newTable[Graph]} {
 		t, err := begin(create, Tables[i], r, selection)
 		if err != nil {
 			return nil, err
@@ -284,18 +333,17 @@ func newTables(create func(table string) (io.WriteCloser, error), r *format.Read
 }
 
 func (x *writer) use(tables []*table) {
-	for i, t := range tables {
+	for _, t := range tables {
 		t.column("recording").all = &x.uuid
-		moment := "from"
-		if i == 0 {
-			moment = "start"
+		for _, moment := range []string{"start", "from"} {
+			if wall := t.column(moment); wall != nil {
+				wall.of, wall.plus = t.column(moment+"_ns"), x.wall
+			}
 		}
-		wall := t.column(moment)
-		wall.of, wall.plus = t.column(moment+"_ns"), x.wall
 	}
 	t := tables[0]
 	x.calls = callColumns{t, t.column("call"), t.column("pid"), t.column("tid"), t.column("function"), t.column("start_ns"),
-		t.column("duration_ns"), t.column("ret"), t.column("error"), t.column("kernel"), t.column("unfinished"), t.column("task"), t.column("step")}
+		t.column("duration_ns"), t.column("ret"), t.column("error"), t.column("kernel"), t.column("unfinished"), t.column("task"), t.column("step"), t.column("thread"), t.column("stream"), t.column("graph")}
 	x.tasks = tables[1].taskColumns()
 	t = tables[2]
 	x.copies.taskColumns = t.taskColumns()
@@ -303,23 +351,47 @@ func (x *writer) use(tables []*table) {
 	t = tables[3]
 	x.kernels.taskColumns = t.taskColumns()
 	x.kernels.blocks = t.column("blocks")
+	x.steps, x.graphs = tables[4].stepColumns(), tables[5].graphColumns()
 }
 
-func (x *writer) call(c *timeline.HostCall, _ *timeline.Task) error {
-	x.called.rows = append(x.called.rows, *c)
-	x.called.rows[len(x.called.rows)-1].End = x.w.CallEnd(c)
+func (x *writer) call(c *timeline.HostCall, t *timeline.Task) error {
+	row := call{*c, noLane, 0}
+	row.End = x.w.CallEnd(c)
+	switch {
+	case t != nil:
+		row.lane = t.Lane
+	case c.Fn != nil && (c.Fn.Sync == api.SyncStream || c.Fn.Sync == api.PollStream):
+		row.lane = int(c.Waits) // -1 for none
+	}
+	x.seeLane(row.lane)
+	for _, u := range x.w.Uses() {
+		if u.Object.Kind == api.Graph {
+			row.graph = u.Object.ID
+			break
+		}
+	}
+	x.called.rows = append(x.called.rows, row)
 	if len(x.called.rows) < batchRows {
 		return nil
 	}
 	return x.handCalls()
 }
 
-func (x *writer) handCalls() error { return x.called.hand(x.takeCalls) }
+func (x *writer) handCalls() error {
+	lanes := x.lanes
+	return x.called.hand(func(rows []call) error { return x.takeCalls(rows, lanes) })
+}
 
-func (x *writer) task(t *timeline.Task) error {
-	if t.Lane >= len(x.lanes) {
+// seeLane copies lanes up to this one.
+func (x *writer) seeLane(lane int) {
+	if lane >= len(x.lanes) {
 		x.lanes = append(x.lanes, x.w.Lanes[len(x.lanes):]...)
 	}
+}
+
+func (x *writer) task(t *timeline.Task) error {
+	x.seeLane(t.Lane)
+	x.ran(t)
 	x.ended.rows = append(x.ended.rows, *t)
 	if len(x.ended.rows) < batchRows {
 		return nil
@@ -333,7 +405,7 @@ func (x *writer) handTasks() error {
 }
 
 // takeCalls adds calls, with the ends from CallEnd.
-func (x *writer) takeCalls(rows []timeline.HostCall) error {
+func (x *writer) takeCalls(rows []call, lanes []timeline.Lane) error {
 	t := &x.calls
 	calls, starts, durations := t.call.numbers.more(len(rows)), t.start.numbers.more(len(rows)), t.duration.numbers.more(len(rows))
 	pids, tids := t.pid.indexes.more(len(rows)), t.tid.indexes.more(len(rows))
@@ -353,9 +425,15 @@ func (x *writer) takeCalls(rows []timeline.HostCall) error {
 			unfinished[i] = 1
 		}
 	}
-	steps := t.step.has.zeros(len(rows))
+	steps, threads, streams, graphs := t.step.has.zeros(len(rows)), t.thread.has.zeros(len(rows)), t.stream.has.zeros(len(rows)), t.graph.has.zeros(len(rows))
 	for i := range rows {
-		t.step.put(steps, i, rows[i].Step)
+		c := &rows[i]
+		t.step.put(steps, i, c.Step)
+		t.thread.name(threads, i, x.threadName(c.Thread))
+		if c.lane != noLane {
+			t.stream.name(streams, i, lanes[c.lane].Name)
+		}
+		t.graph.put(graphs, i, orNone(c.graph))
 	}
 	functions, kernels := t.function.indexes.more(len(rows)), t.kernel.has.zeros(len(rows))
 	for i := range rows {
@@ -461,8 +539,13 @@ func (x *writer) taskRows(to *taskColumns, rows []*timeline.Task, lanes []timeli
 		}
 	}
 	steps, inside, launches := to.step.has.zeros(len(rows)), to.inside.has.zeros(len(rows)), to.launches.has.zeros(len(rows))
+	threads, graphs := to.thread.has.zeros(len(rows)), to.graph.has.zeros(len(rows))
 	for i, t := range rows {
 		to.step.put(steps, i, t.Step)
+		to.thread.name(threads, i, x.threadName(t.Thread))
+		if t.Kind == api.GraphRun && t.Object != nil {
+			to.graph.put(graphs, i, t.Object.ID)
+		}
 		if c := t.Content; c != nil {
 			inside[i], launches[i] = 1, 1
 			to.inside.indexes = append(to.inside.indexes, to.inside.texts.index(valid(c.String())))
@@ -486,12 +569,36 @@ func (x *writer) taskRows(to *taskColumns, rows []*timeline.Task, lanes []timeli
 	return to.added(len(rows))
 }
 
-// put adds the number of a step, if the row is in a step.
-func (c *column) put(has []byte, row, step int) {
-	if step >= 0 {
+// put adds a number, unless it is negative.
+func (c *column) put(has []byte, row, n int) {
+	if n >= 0 {
 		has[row] = 1
-		c.indexes = append(c.indexes, c.values.index(int64(step)))
+		c.indexes = append(c.indexes, c.values.index(int64(n)))
 	}
+}
+
+// orNone returns the number of an object, -1 for 0.
+func orNone(id int) int {
+	if id == 0 {
+		return -1
+	}
+	return id
+}
+
+// name adds a name, unless it is empty.
+func (c *column) name(has []byte, row int, name string) {
+	if name != "" {
+		has[row] = 1
+		c.indexes = append(c.indexes, c.texts.index(name))
+	}
+}
+
+// threadName returns a thread's name, "" if unknown.
+func (x *writer) threadName(t uint32) string {
+	if int(t) >= len(x.threads) {
+		return ""
+	}
+	return x.threads[t].Name
 }
 
 func flag(v bool) byte {

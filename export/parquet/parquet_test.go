@@ -298,3 +298,31 @@ func BenchmarkWrite(b *testing.B) {
 	b.ReportMetric(calls/best.Seconds()/1e6, "Mcalls/cpu-s")
 	b.ReportMetric(float64(bytes)/calls, "B/call")
 }
+
+// Spark 4.3 refuses a file with a timestamp of nanoseconds, unless an option is set. Regression: every file had one.
+func TestNoTimestampOfNanoseconds(t *testing.T) {
+	dir := written(t, testtrace.Rich(t))
+	moments := 0
+	for _, table := range Tables {
+		b, err := os.ReadFile(filepath.Join(dir, table+".parquet"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := parquet.OpenFile(bytes.NewReader(b), int64(len(b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range f.Metadata().Schema {
+			text := e.LogicalType.String()
+			if !strings.HasPrefix(text, "TIMESTAMP") {
+				continue
+			}
+			if moments++; text != "TIMESTAMP(isAdjustedToUTC=true,unit=MICROS)" {
+				t.Errorf("%s.%s is %s", table, e.Name, text)
+			}
+		}
+	}
+	if moments != 5 {
+		t.Errorf("%d moments", moments)
+	}
+}

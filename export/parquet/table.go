@@ -52,9 +52,8 @@ type column struct {
 	values   *dictionary[int64]
 	flags    list[byte]
 	all      *string // one text for all rows, if set
-	of       *column // numbers are another column's, without nulls, …
-	plus     int64   // … plus this
-	deltas   []byte  // encoded numbers
+	of       *column // the numbers are the microseconds of this column's nanoseconds, …
+	plus     int64   // … which have passed since this moment
 }
 
 // A list grows with the row group.
@@ -74,29 +73,12 @@ func (l *list[T]) zeros(n int) []T {
 	return part
 }
 
-// encoded returns the numbers as DELTA_BINARY_PACKED.
-func (c *column) encoded() ([]byte, error) {
-	if len(c.deltas) > 0 {
-		return c.deltas, nil
+// moments fills a column of microseconds from its column of nanoseconds.
+func (c *column) moments() {
+	to := c.numbers.more(len(c.of.numbers))
+	for i, ns := range c.of.numbers {
+		to[i] = (ns + c.plus) / 1000
 	}
-	var err error
-	if c.of == nil {
-		c.deltas, err = (&delta.BinaryPackedEncoding{}).EncodeInt64(c.deltas, c.numbers)
-		return c.deltas, err
-	}
-	of, err := c.of.encoded()
-	if err != nil {
-		return nil, err
-	}
-	// Adding a constant to a column changes only the first value, which follows three format numbers.
-	at := 0
-	for range 3 {
-		_, n := binary.Uvarint(of[at:])
-		at += n
-	}
-	first, n := binary.Varint(of[at:])
-	c.deltas = append(binary.AppendVarint(append(c.deltas, of[:at]...), first+c.plus), of[at+n:]...)
-	return c.deltas, nil
 }
 
 // groupRows is the row count per row group. Tests reduce it.
@@ -168,9 +150,12 @@ func lost(r *format.Reader) (n uint64) {
 	return n
 }
 
-// column returns a column by name. The table must have it.
+// column returns a column by name, nil if the table has none.
 func (t *table) column(name string) *column {
-	return t.columns[slices.IndexFunc(t.columns, func(c *column) bool { return c.meta.PathInSchema[0] == name })]
+	if i := slices.IndexFunc(t.columns, func(c *column) bool { return c.meta.PathInSchema[0] == name }); i >= 0 {
+		return t.columns[i]
+	}
+	return nil
 }
 
 // added ends rows after every column got its values.
@@ -200,9 +185,6 @@ func room[T any](s list[T]) list[T] {
 func (c *column) rows() int {
 	if c.optional {
 		return len(c.has)
-	}
-	if c.of != nil {
-		return len(c.of.numbers)
 	}
 	return len(c.numbers) + len(c.indexes) + len(c.flags)
 }
@@ -260,6 +242,9 @@ func (t *table) flush() error {
 			c.indexes.zeros(t.rows)
 			c.texts.index(*c.all)
 		}
+		if c.of != nil {
+			c.moments()
+		}
 		if c.rows() != t.rows {
 			return fmt.Errorf("column %s has %d of %d values", c.meta.PathInSchema[0], c.rows(), t.rows)
 		}
@@ -281,7 +266,7 @@ func (t *table) flush() error {
 }
 
 func (c *column) reset() {
-	c.has, c.numbers, c.indexes, c.flags, c.deltas = c.has[:0], c.numbers[:0], c.indexes[:0], c.flags[:0], c.deltas[:0]
+	c.has, c.numbers, c.indexes, c.flags = c.has[:0], c.numbers[:0], c.indexes[:0], c.flags[:0]
 	if c.texts != nil {
 		c.texts.reset()
 	}
@@ -314,9 +299,7 @@ func (t *table) chunk(c *column, meta *pq.ColumnMetaData) error {
 	case pq.RLEDictionary:
 		err = t.encodeIndexes(c)
 	case pq.DeltaBinaryPacked:
-		var deltas []byte
-		deltas, err = c.encoded()
-		t.plain = append(t.plain[:0], deltas...)
+		t.plain, err = (&delta.BinaryPackedEncoding{}).EncodeInt64(t.plain[:0], c.numbers)
 	default:
 		t.plain = bits(numbers(t.plain[:0], c.numbers, wide), c.flags)
 	}
@@ -416,7 +399,7 @@ const maxBound = 64
 
 // statistics returns the smallest and largest value, if they help readers to skip the row group.
 func (c *column) statistics(wide bool) (s pq.Statistics) {
-	list, plus := c.numbers, int64(0)
+	list := c.numbers
 	switch {
 	case c.texts != nil && len(c.texts.list) > 0:
 		lo, hi := valid(slices.Min(c.texts.list)), valid(slices.Max(c.texts.list))
@@ -426,15 +409,13 @@ func (c *column) statistics(wide bool) (s pq.Statistics) {
 		return s
 	case c.values != nil:
 		list = c.values.list
-	case c.of != nil:
-		list, plus = c.of.numbers, c.plus
 	}
 	if len(list) > 0 && (c.meta.Type == pq.Int32 || c.meta.Type == pq.Int64) {
 		lo, hi := list[0], list[0]
 		for _, v := range list {
 			lo, hi = min(lo, v), max(hi, v)
 		}
-		s.MinValue, s.MaxValue = numbers(nil, []int64{lo + plus}, wide), numbers(nil, []int64{hi + plus}, wide)
+		s.MinValue, s.MaxValue = numbers(nil, []int64{lo}, wide), numbers(nil, []int64{hi}, wide)
 	}
 	return s
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/private"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // TreeOptions are the parameters for WriteTree.
@@ -64,6 +65,9 @@ func writeRanks(r *format.Reader, m *api.Model, o *TreeOptions, of, ranks []int,
 		return err
 	}
 	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Select: sel, Progress: o.Progress})
+	if err := w.FindSteps(); err != nil {
+		return err
+	}
 	var parts []*atomicfile.File
 	defer func() {
 		for _, p := range parts {
@@ -107,6 +111,24 @@ func writeRanks(r *format.Reader, m *api.Model, o *TreeOptions, of, ranks []int,
 			}
 			return nil
 		},
+		Step: func(s *step.Step) error {
+			if x := process(w.StepRule().Process); x != nil {
+				return x.step(s)
+			}
+			return nil
+		},
+		Object: func(o *timeline.Object) error {
+			if x := process(o.Process); x != nil {
+				return x.object(o)
+			}
+			return nil
+		},
+		Graph: func(o *timeline.Object, g timeline.Graph) error {
+			if x := process(o.Process); x != nil {
+				return x.graph(o, g)
+			}
+			return nil
+		},
 	})
 	if err != nil {
 		return err
@@ -115,8 +137,7 @@ func writeRanks(r *format.Reader, m *api.Model, o *TreeOptions, of, ranks []int,
 		if err := x.end(); err != nil {
 			return err
 		}
-		sum.Calls, sum.Tasks, sum.Copies, sum.Kernels = sum.Calls+x.res.Calls, sum.Tasks+x.res.Tasks, sum.Copies+x.res.Copies, sum.Kernels+x.res.Kernels
-		sum.Bracketed += x.res.Bracketed
+		sum.add(x.res)
 	}
 	return atomicfile.Keep(parts...)
 }

@@ -45,6 +45,18 @@ func fleet(t *testing.T) (dir string, calls map[string]int) {
 	return dir, calls
 }
 
+// graphsFleet is fleet with a third job, which has graphs and steps.
+func graphsFleet(t *testing.T) (dir string, calls map[string]int) {
+	t.Helper()
+	dir, calls = fleet(t)
+	res, err := WriteTree(testtrace.Graphs(t, 3).Reader, acl.Model, &TreeOptions{Dir: filepath.Join(dir, "fleet"), Job: "graphs"})
+	if err != nil || res.Steps != 40 || res.Graphs != 4 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	calls["graphs"] = res.Calls
+	return dir, calls
+}
+
 // The tree has a file for each table, job and rank, and no partial file.
 func TestTree(t *testing.T) {
 	dir, _ := fleet(t)
@@ -173,26 +185,29 @@ func TestPageInDuckDB(t *testing.T) {
 	}
 }
 
+// The number of views and of queries in docs/howto/fleets.md.
+const fleetViews, fleetQueries = 6, 10
+
 // The queries in docs/howto/fleets.md run in a real DuckDB. Some results are also counted from the timeline.
 func TestFleetInDuckDB(t *testing.T) {
-	statements := statements(t, "howto/fleets.md", 4+8)
-	dir, calls := fleet(t)
+	statements := statements(t, "howto/fleets.md", fleetViews+fleetQueries)
+	dir, calls := graphsFleet(t)
 	rows := viewertest.DuckDB(t, dir, append(statements, "select job, rank, count(*), typeof(rank) from tasks group by all order by all",
 		"select job, cast(count(*) as varchar) from calls group by job order by job")...)
-	for i, name := range []string{"calls, tasks and waiting", "imbalance", "errors", "launches", "kernels by rank", "copies", "the end", "measured"} {
-		if got := rows[4+i]; len(got) == 0 && name != "measured" && name != "kernels by rank" {
+	for i, name := range []string{"calls, tasks and waiting", "imbalance", "errors", "launches", "kernels by rank", "copies", "the end", "measured", "steps", "graphs"} {
+		if got := rows[fleetViews+i]; len(got) == 0 && name != "measured" && name != "kernels by rank" {
 			t.Errorf("%s: no rows", name)
 		}
 	}
 	var want []string
-	for _, job := range []string{"a/b = 50%", "merged"} {
+	for _, job := range []string{"a/b = 50%", "graphs", "merged"} {
 		want = append(want, fmt.Sprintf("%s\t%d", job, calls[job]))
 	}
-	if got := rows[13]; !slices.Equal(got, want) {
+	if got := rows[len(statements)+1]; !slices.Equal(got, want) {
 		t.Errorf("calls by job %q, want %q", got, want)
 	}
-	if len(rows[12]) != 11 || !strings.HasPrefix(rows[12][0], "a/b = 50%\t1\t") || !strings.HasSuffix(rows[12][0], "\tBIGINT") {
-		t.Errorf("tasks by rank %q", rows[12])
+	if len(rows[len(statements)]) != 12 || !strings.HasPrefix(rows[len(statements)][0], "a/b = 50%\t1\t") || !strings.HasSuffix(rows[len(statements)][0], "\tBIGINT") {
+		t.Errorf("tasks by rank %q", rows[len(statements)])
 	}
 	kernels := 0
 	for _, k := range testtrace.Small(t).Tasks {
@@ -200,7 +215,7 @@ func TestFleetInDuckDB(t *testing.T) {
 			kernels++
 		}
 	}
-	if got, want := rows[5], fmt.Sprintf("merged\t9\t%d\t%d\t1", kernels, kernels); !slices.Contains(got, want) {
+	if got, want := rows[fleetViews+1], fmt.Sprintf("merged\t9\t%d\t%d\t1", kernels, kernels); !slices.Contains(got, want) {
 		t.Errorf("imbalance %q, want %q", got, want)
 	}
 	failed := map[string]int{}
@@ -213,8 +228,8 @@ func TestFleetInDuckDB(t *testing.T) {
 			}
 		}
 	}
-	if len(rows[6]) != len(failed) {
-		t.Errorf("errors %q, want %v", rows[6], failed)
+	if len(rows[fleetViews+2]) != len(failed) {
+		t.Errorf("errors %q, want %v", rows[fleetViews+2], failed)
 	}
 }
 

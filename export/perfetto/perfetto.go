@@ -10,10 +10,9 @@
 // 'debug.acl_stream'. A call that never returned lasts until the recording ends and has acl.unfinished. Lost calls are
 // slices "calls lost".
 //
-// Measured tasks are on their stream's track. Other tasks are on tracks named "stream 1 (bracketed)", in category
-// bracketed: the slice is the time in which the task may have run, not its duration. Perfetto allows no overlapping slices
-// on a track, so brackets take up to scene.MaxRows tracks with that name, which the UI shows as one. Deeper overlaps are
-// moments on "stream 1 (bracketed), earliest begin", with the bracket's end as acl.not_after_ns.
+// Measured tasks are on their stream's track. Other tasks are on a track named "stream 1 (bracketed)", in category
+// bracketed: a slice is no duration. It begins at the earliest possible begin, and ends at that of the next task, or at its
+// own latest possible end, which is acl.not_after_ns.
 //
 // With Options.GPU, tasks are GPU render stages for Perfetto v55 or newer, in queues instead of tracks ("GPU > Hardware
 // Queues"). They then appear on the GPU pages and in table gpu_slice. Rows, names and arguments are the same. Older releases

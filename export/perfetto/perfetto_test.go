@@ -236,7 +236,7 @@ func TestGPU(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path, res := written(t, tl, &Options{GPU: true})
 			got := viewertest.SQL(t, path, viewertest.Errors,
-				"select ts || ' ' || dur || ' ' || name from gpu_slice",
+				"select ts || ' ' || coalesce(extract_arg(arg_set_id, 'acl.not_after_ns') - ts, dur) || ' ' || name from gpu_slice",
 				"select o.name, extract_arg(o.arg_set_id, 'debug.acl_call') from flow f join slice o on f.slice_out = o.id join gpu_slice i on f.slice_in = i.id",
 				"select distinct t.name from gpu_slice s join track t on s.track_id = t.id order by 1",
 				"select flat_key, display_value from gpu_slice join args using (arg_set_id) where name = 'copy HtoD' order by ts, flat_key limit 40",

@@ -391,6 +391,10 @@ func (b *builder) sample(k *key) *profile.Sample {
 	s.Location = append(s.Location, b.location(th.Process, k.fn))
 	if k.stack != 0 {
 		for _, f := range b.stacks.Frames(th.Process, k.stack) {
+			if f.Cut != "" {
+				s.Location = append(s.Location, b.location(th.Process, f.String()))
+				continue
+			}
 			s.Location = append(s.Location, b.address(th.Process, &f))
 		}
 	}
@@ -437,7 +441,7 @@ func (b *builder) address(process uint32, f *timeline.Frame) *profile.Location {
 	if l != nil {
 		return l
 	}
-	if f.Mapping == nil {
+	if f.Module == "" {
 		l = b.location(process, f.String())
 	} else {
 		m := b.maps[f.Mapping]

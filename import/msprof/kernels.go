@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/acltrace/acltrace/import/internal/events"
 )
 
 // column lists the names that a kernel table column has had.
@@ -75,10 +77,10 @@ func (im *importer) kernels(path string, f io.Reader, beside bool) error {
 			return ""
 		}
 		k := row{kind: kernel, conn: -1, name: im.name(field(nameColumn))}
-		if k.start, err = number(field(startColumn)).nanoseconds(); err != nil {
+		if k.start, err = events.Number(field(startColumn)).Nanoseconds(); err != nil {
 			return fail(startColumn, err)
 		}
-		if k.dur, err = number(field(durationColumn)).nanoseconds(); err != nil {
+		if k.dur, err = events.Number(field(durationColumn)).Nanoseconds(); err != nil {
 			return fail(durationColumn, err)
 		}
 		blocks, _ := strconv.ParseUint(field(blocksColumn), 10, 32)
@@ -91,7 +93,7 @@ func (im *importer) kernels(path string, f io.Reader, beside bool) error {
 			}
 			continue
 		}
-		device, _ := number(field(deviceColumn)).int()
+		device, _ := events.Number(field(deviceColumn)).Int()
 		stream, streamErr := strconv.ParseUint(field(streamColumn), 10, 32)
 		task, taskErr := strconv.ParseUint(field(taskColumn), 10, 32)
 		l := lane{process: device, id: int64(stream)}

@@ -27,7 +27,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/internal/regular"
+	"github.com/acltrace/acltrace/import/internal/events"
 	"github.com/acltrace/acltrace/internal/schema"
 )
 
@@ -63,7 +63,7 @@ func Find(path string) (*Profile, error) {
 		case strings.HasSuffix(path, ".db"):
 			return &Profile{Database: path}, nil
 		case strings.HasSuffix(path, ".gz"):
-			return nil, compressed(path)
+			return nil, events.Compressed(path)
 		}
 		return nil, fmt.Errorf("%s: no profile that can be read: give a trace_view.json, an msprof_*.json, a kernel_details.csv, an op_summary_*.csv, an msprof_*.db or an ascend_pytorch_profiler_*.db, or their folder", path)
 	}
@@ -218,30 +218,12 @@ func reading(path string, read func(io.Reader) error) error {
 	if path == "" {
 		return nil
 	}
-	f, err := open(path)
+	f, err := events.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	return read(f)
-}
-
-// open opens a profile file. It refuses compressed files, whose uncompressed size is unknown.
-func open(path string) (*os.File, error) {
-	f, err := regular.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("read profile: %w", err)
-	}
-	head := make([]byte, 2)
-	if _, err := f.ReadAt(head, 0); err == nil && string(head) == "\x1f\x8b" {
-		f.Close()
-		return nil, compressed(path)
-	}
-	return f, nil
-}
-
-func compressed(path string) error {
-	return fmt.Errorf("%s:1:1: it is compressed by gzip: unpack it first, as by gunzip", path)
 }
 
 func (im *importer) name(s string) uint32 {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	_ "modernc.org/sqlite" // SQLite without cgo
+
+	"github.com/acltrace/acltrace/import/internal/events"
 )
 
 // tables are a read-only database. It may be untrusted, and its schema is a program: only names of plain tables and
@@ -36,7 +38,7 @@ const (
 )
 
 func openTables(path string) (*tables, error) {
-	f, err := open(path)
+	f, err := events.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -265,8 +265,12 @@ func Open(path string) (f *os.File, made bool, err error) {
 	return f, false, nil
 }
 
-// Fresh makes a file with permissions 0600 and replaces an existing one. The folder must belong to this user.
+// Fresh makes a file with permissions 0600 and replaces an existing one, but no device: root could remove /dev/null. The folder must
+// belong to this user.
 func Fresh(path string) (*os.File, error) {
+	if st, err := os.Lstat(path); err == nil && !st.Mode().IsRegular() && st.Mode()&fs.ModeSymlink == 0 {
+		return nil, fmt.Errorf("replace %s: it is not a file", path)
+	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

@@ -3,12 +3,15 @@ package atomicfile
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func put(t *testing.T, path, text string) {
@@ -263,10 +266,25 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// nullDevice makes a device like /dev/null, and opens it: some users and some file systems may not.
+func nullDevice(path string) (*os.File, error) {
+	if err := unix.Mknod(path, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_RDWR, 0)
+}
+
 // Devices and pipes are written in place, and stay.
 func TestDevices(t *testing.T) {
-	if err := WriteFile(os.DevNull, []byte("new")); err != nil {
-		t.Error(err)
+	null := filepath.Join(t.TempDir(), "null") // not the machine's own, which a wrong change would replace
+	if f, err := nullDevice(null); err == nil {
+		f.Close()
+		if err := WriteFile(null, []byte("new")); err != nil {
+			t.Error(err)
+		}
+		if st, err := os.Lstat(null); err != nil || st.Mode()&fs.ModeCharDevice == 0 {
+			t.Errorf("%v, %v", st, err)
+		}
 	}
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -279,6 +297,9 @@ func TestDevices(t *testing.T) {
 	defer pipe.Close()
 	if err := WriteFile(path, []byte("new")); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := Fresh(path); err == nil || err.Error() != "replace "+path+": it is not a file" {
+		t.Error(err)
 	}
 	b := make([]byte, 3)
 	if _, err := pipe.Read(b); err != nil || string(b) != "new" {

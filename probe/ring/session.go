@@ -31,13 +31,16 @@ const (
 // DefaultDir is the parent folder of sessions. Files there are in memory.
 const DefaultDir = "/dev/shm"
 
+// MostFrames is the largest number of return addresses for a call. The shim has the same (record/stack.c).
+const MostFrames = 64
+
 // Calls selects what the shim records of each call, apart from payloads.
 type Calls struct {
 	// Armed records nothing until Resume.
 	Armed bool
 	// NoTaskIDs leaves out the runtime's stream and task ids, which take a query for each task.
 	NoTaskIDs bool
-	// Stacks limits the return addresses kept for each call, at most 64; 0 keeps none.
+	// Stacks limits the return addresses kept for each call, at most MostFrames; 0 keeps none.
 	Stacks int
 	// DeviceTime measures one of this many tasks of a thread by the device's clock, on average; 0 measures none, 1 all.
 	DeviceTime int
@@ -265,7 +268,7 @@ func (s *Session) configure(o *Options) {
 		c.policy.Store(block)
 	}
 	c.payloadLimit, c.payloadLeast, c.visibleLimit = o.PayloadLimit, o.PayloadLeast, o.VisibleLimit
-	c.stackFrames = uint32(max(0, min(o.Stacks, 64)))
+	c.stackFrames = uint32(max(0, min(o.Stacks, MostFrames)))
 	c.taskIDs = 1
 	if o.NoTaskIDs {
 		c.taskIDs = 0

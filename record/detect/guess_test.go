@@ -1,92 +1,143 @@
 package detect
 
 import (
-	"bytes"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/acltrace/acltrace/api"
-	"github.com/acltrace/acltrace/api/acl"
-	"github.com/acltrace/acltrace/api/cuda"
+	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// A program that names the library of one runtime is of that runtime, wherever in the program the name is.
-func TestProgramNamesItsLibrary(t *testing.T) {
+// model returns a runtime whose library, devices and installation only a test has.
+func model(name, dir string) *api.Model {
+	m := &api.Model{Name: name, Layers: []api.Layer{{Libraries: []string{"lib" + name + "-test.so"}}}}
+	m.Installed.Carried = []string{"code of " + name}
+	m.Installed.Devices = []string{filepath.Join(dir, "dev", name+"[0-9]")}
+	m.Installed.Homes = []string{"UNSET_HOME", strings.ToUpper(name) + "_HOME"}
+	m.Installed.Libraries = []string{"", filepath.Join(dir, "installed", name)}
+	m.Accelerator.Vendor = "Vendor of " + name
+	return m
+}
+
+func write(t *testing.T, path, text string) string {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// The first rule that fits exactly one runtime decides, from the program over its libraries and the machine's devices to the machine's libraries.
+func TestRules(t *testing.T) {
 	dir := t.TempDir()
-	models := []*api.Model{acl.Model, cuda.Model}
-	const chunk = 1 << 20
-	write := func(name string, at int, texts ...string) string {
+	one, two := model("one", dir), model("two", dir)
+	models := []*api.Model{one, two}
+	check := func(what, program string, env []string, want *api.Model, reason string) {
 		t.Helper()
-		b := bytes.Repeat([]byte{'x'}, at)
-		for _, text := range texts {
-			b = append(b, text...)
-		}
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, append(b, make([]byte, chunk)...), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	a, c := acl.Model.Libraries()[0], cuda.Model.Libraries()[0]
-	for _, back := range []int{0, 5, 60, 65} {
-		for _, base := range []int{chunk, 2*chunk - 64, 2 * chunk} {
-			at := base - back
-			for m, text := range map[*api.Model]string{acl.Model: a, cuda.Model: c} {
-				path := write("program", at, text)
-				if got, why := guessRuntime(models, path, nil, true); got != m || why != path+" names its library" {
-					t.Errorf("%s at %d: %s, %s", text, at, got.Name, why)
-				}
-			}
+		if got, why := Runtime(models, program, env); got != want || why != reason {
+			t.Errorf("%s: %s, %q; want %s, %q", what, got.Name, why, want.Name, reason)
 		}
 	}
-	path := write("both", 0, a, " ", c)
-	if got, why := guessRuntime(models, path, nil, true); strings.Contains(why, "names its library") {
-		t.Errorf("a program that names both is of %s: %s", got.Name, why)
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip(err)
 	}
-	if got, why := guessRuntime(models, filepath.Join(dir, "gone"), nil, true); strings.Contains(why, dir) {
-		t.Errorf("no program is of %s: %s", got.Name, why)
+	check("nothing", "", nil, one, "")
+	check("a program that does not exist", filepath.Join(dir, "gone"), nil, one, "")
+
+	// The machine.
+	const onlyLibrary, onlyDevices = "the machine has only the library of this runtime", "the machine has only devices of this runtime"
+	folder := filepath.Dir(write(t, filepath.Join(dir, "path", "libtwo-test.so.1"), ""))
+	check("a library in the environment's folders", "", []string{"LD_LIBRARY_PATH=/gone:" + folder}, two, onlyLibrary)
+	write(t, filepath.Join(dir, "installed", "two", "libtwo-test.so"), "")
+	check("a library in the runtime's own folders", "", nil, two, onlyLibrary)
+	check("a program without a sign", sh, nil, two, onlyLibrary)
+	write(t, filepath.Join(dir, "installed", "one", "libone-test.so"), "")
+	check("libraries of both", "", nil, one, "")
+	write(t, filepath.Join(dir, "dev", "two7"), "")
+	check("a device", "", nil, two, onlyDevices)
+	write(t, filepath.Join(dir, "dev", "one0"), "")
+	check("devices of both", "", nil, one, "")
+
+	// The program.
+	names := write(t, filepath.Join(dir, "names"), "x libtwo-test.so x")
+	check("a program that names the library", names, nil, two, names+" names its library")
+	script := write(t, filepath.Join(dir, "script"), "#!"+names+"\n")
+	check("a script for it", script, nil, two, names+" names its library")
+	carries := write(t, filepath.Join(dir, "carries"), "x code of two x")
+	check("a program with code", carries, nil, two, carries+" has code for its devices")
+	both := write(t, filepath.Join(dir, "both"), "libone-test.so libtwo-test.so code of two")
+	check("a program that names both", both, nil, two, both+" has code for its devices")
+
+	// What the program is linked to.
+	linked, lib := testenv.Built(t, "bin/examples/vector_add"), testenv.Built(t, "lib/libascendcl.so")
+	t.Setenv("LD_LIBRARY_PATH", filepath.Dir(lib))
+	two.Installed.Carried = []string{"aclsim_now"} // only the simulator has this text
+	check("a program that is linked to a library with code", linked, nil, two, lib+", a library of "+linked+", has code for its devices")
+	if m, _ := guessRuntime(models, linked, nil, false); m != one {
+		t.Errorf("the loader of another user's program was run: %s", m.Name)
+	}
+	two.Layers[0].Libraries = []string{"libascendcl.so"}
+	check("a program that is linked to the library", linked, nil, two, linked+" is linked to it")
+}
+
+// Running processes are of the runtime that the library names, that they map, or that the first one's program is of.
+func TestOfProcesses(t *testing.T) {
+	dir := t.TempDir()
+	one, two := model("three", dir), model("four", dir)
+	models := []*api.Model{one, two}
+	self := os.Getpid()
+	exe, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := OfProcesses(models, "/lib/"+two.Layers[0].Libraries[0]+".3", self, []int{self}); m != two {
+		t.Errorf("by the named library: %s", m.Name)
+	}
+	if m := OfProcesses(models, "/lib/other.so", 0, nil); m != one {
+		t.Errorf("without a sign: %s", m.Name)
+	}
+	write(t, filepath.Join(dir, "dev", "four7"), "")
+	if m := OfProcesses(models, "", 0, nil); m != two {
+		t.Errorf("by the machine: %s", m.Name)
+	}
+	one.Installed.Carried, two.Installed.Carried = []string{strings.Repeat("none", 3) + dir}, nil
+	one.Layers[0].Libraries = []string{"\x7fELF"} // the program has this text
+	if m := OfProcesses(models, "", self, nil); m != one {
+		t.Errorf("by the program of a process: %s", m.Name)
+	}
+	two.Layers[0].Libraries = []string{filepath.Base(exe)}
+	if m := OfProcesses(models, "", self, []int{self}); m != two {
+		t.Errorf("by the mapped files: %s", m.Name)
 	}
 }
 
-// A library is found in the folders that the environment names first, and one that is not is named in the error.
-func TestLibrary(t *testing.T) {
+// The library may be in a folder below the runtime's home, or in one that the runtime is usually installed in.
+func TestLibraryOfInstallation(t *testing.T) {
 	dir := t.TempDir()
-	name := acl.Model.Layers[0].Libraries[0]
-	first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
-	for _, d := range []string{first, second} {
-		if err := os.Mkdir(d, 0o700); err != nil {
-			t.Fatal(err)
-		}
+	m := model("one", dir)
+	m.Layers[0].Libraries = append(m.Layers[0].Libraries, "libone-late.so")
+	home := write(t, filepath.Join(dir, "home", "lib64", "libone-test.so"), "")
+	env := []string{"ONE_HOME=" + filepath.Join(dir, "home")}
+	if path, err := Library(m, env); path != home || err != nil {
+		t.Errorf("%s, %v", path, err)
 	}
-	write := func(path string, b []byte) {
-		t.Helper()
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	late := write(t, filepath.Join(dir, "installed", "one", "libone-late.so"), "")
+	if path, err := Library(m, []string{"ONE_HOME="}); path != late || err != nil {
+		t.Errorf("%s, %v", path, err)
 	}
-	env := []string{"LD_LIBRARY_PATH=" + first + "::" + second}
-	if path, err := Library(acl.Model, env); err == nil {
-		t.Skipf("this machine has %s", path)
-	} else if !strings.HasPrefix(err.Error(), name+" is not installed: the machine has no ") || !strings.HasSuffix(err.Error(), "LD_LIBRARY_PATH lacks its folder") {
+	if path, err := Library(m, env); path != home || err != nil {
+		t.Errorf("%s, %v", path, err)
+	}
+	t.Chdir(filepath.Dir(home))
+	if err := os.Remove(late); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Library(m, nil); err == nil || err.Error() != "libone-test.so is not installed: the machine has no Vendor of one runtime, or LD_LIBRARY_PATH lacks its folder" {
 		t.Error(err)
-	}
-	header := make([]byte, 64)
-	copy(header, "\x7fELF\x02\x01\x01")
-	small := bytes.Clone(header)
-	small[4] = 1
-	write(filepath.Join(first, name), small)
-	write(filepath.Join(second, name), header)
-	for _, want := range []string{filepath.Join(second, name), filepath.Join(first, name), filepath.Join(second, name+".1")} {
-		switch want {
-		case filepath.Join(first, name):
-			write(want, header)
-		case filepath.Join(second, name+".1"):
-			write(want, header)
-		}
-		if path, err := Library(acl.Model, env); path != want || err != nil {
-			t.Errorf("%s, %v; want %s", path, err, want)
-		}
 	}
 }

@@ -197,42 +197,45 @@ func (d *Diagnosis) player() {
 
 // uprobes records a small program in each way that the kernel may have, and opens what another process maps.
 func (d *Diagnosis) uprobes(m *api.Model) {
-	trials := uprobe.Try(m, true)
-	var works []string
 	oneByOne := uprobe.OneByOne()
+	works, err := ways(uprobe.Try(m, true), uprobe.Features(), oneByOne)
+	missing, all := uprobe.MissingCapabilities(oneByOne)
+	d.add(Uprobes, "", err, works...).grant(missing, all)
+	d.add(OtherProcesses, "", uprobe.ReachesProcesses()).grant(missing, all)
+}
+
+// ways returns the ways to attach uprobes that work, and what this kernel lacks; the error of its best way if none works.
+func ways(trials []uprobe.Trial, features []*uprobe.Feature, oneByOne bool) (works []string, err error) {
 	for _, t := range trials {
 		if t.Err == nil {
 			works = append(works, fmt.Sprintf("by %s, %s a launch", t.Kind, human.Duration(int64(t.CostNS+0.5))))
 		}
 	}
+	if len(works) == 0 {
+		best := slices.IndexFunc(trials, func(t uprobe.Trial) bool { return t.OneByOne == oneByOne })
+		return nil, trials[best].Err
+	}
 	var lacking []string
-	for _, f := range uprobe.Features() {
+	for _, f := range features {
 		if !f.Supported() {
 			lacking = append(lacking, fmt.Sprintf("%s (Linux %s)", f.Name, f.Linux))
 		}
 	}
-	if len(works) > 0 && len(lacking) > 0 {
+	if len(lacking) > 0 {
 		works = append(works, "unsupported by this kernel: "+strings.Join(lacking, ", "))
 	}
-	var err error
-	if len(works) == 0 {
-		err = trials[len(trials)-1].Err
-		if !oneByOne {
-			err = trials[0].Err
-		}
+	return works, nil
+}
+
+// grant names the missing rights as the cause of a failed check, and the command that grants all of them.
+func (f *Finding) grant(missing, all []string) {
+	if f.OK || len(missing) == 0 {
+		return
 	}
-	grant := func(f *Finding) {
-		missing, all := uprobe.MissingCapabilities(oneByOne)
-		if f.OK || len(missing) == 0 {
-			return
-		}
-		f.Err = errors.New("missing " + strings.Join(missing, " and "))
-		if exe, err := os.Executable(); err == nil {
-			f.Fix = fmt.Sprintf("sudo setcap %s+ep %s", strings.Join(all, ","), exe)
-		}
+	f.Err = errors.New("missing " + strings.Join(missing, " and "))
+	if exe, err := os.Executable(); err == nil {
+		f.Fix = fmt.Sprintf("sudo setcap %s+ep %s", strings.Join(all, ","), exe)
 	}
-	grant(d.add(Uprobes, "", err, works...))
-	grant(d.add(OtherProcesses, "", uprobe.ReachesProcesses()))
 }
 
 func heldAtStart() error {

@@ -67,7 +67,7 @@ type Flight struct {
 	reason   reason
 	looked   time.Time // latest check of the ring
 	sealer   sealer
-	session  *ring.Session       // nil in a Restore without programs
+	stands   func() []probe.Call // returns the calls that have not returned; nil in a Restore, whose programs are not followed
 	reported map[thread]standing // by thread, the latest call that was reported slow before it returned
 	waits    map[failedWait]bool // waits that failed without a device error
 	best     best
@@ -157,7 +157,7 @@ func New(o Options, rec Recording) *Flight {
 
 // Open starts the ring in a session's folder.
 func (f *Flight) Open(s *ring.Session) error {
-	f.session, f.dir = s, Folder(s.Dir())
+	f.stands, f.dir = s.Standing, Folder(s.Dir())
 	if err := errors.Join(os.RemoveAll(f.dir), os.Mkdir(f.dir, 0o700)); err != nil {
 		return err
 	}
@@ -259,7 +259,7 @@ func (f *Flight) checkStanding() {
 	if f.o.Slow == 0 && f.o.SlowOf == nil || f.reason.text != "" || f.sealed >= f.o.Most {
 		return
 	}
-	for _, c := range f.session.Standing() {
+	for _, c := range f.stands() {
 		fn, k := f.rec.Model.Func(c.Func), thread{c.PID, c.TID}
 		took := probe.Now() - c.Start
 		if was, ok := f.reported[k]; !f.o.slow(fn, took) || ok && was.seq == c.Seq {
@@ -396,10 +396,10 @@ func (f *Flight) Seal(reason string) error {
 // standing writes the calls that have not returned into a segment of their own, nil if there are none. They are unfinished in
 // this trace, and when they return they are in the next one. So they are not in the ring, which holds each call once.
 func (f *Flight) standing() (s *segment, err error) {
-	if f.session == nil {
+	if f.stands == nil {
 		return nil, nil
 	}
-	calls := f.session.Standing()
+	calls := f.stands()
 	if len(calls) == 0 {
 		return nil, nil
 	}

@@ -2,6 +2,7 @@ package flight
 
 import (
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -31,7 +32,8 @@ func fly(t *testing.T, o Options) *flown {
 	f := &flown{T: t, at: 1}
 	f.Flight = New(o, Recording{Model: acl.Model, Meta: meta, Rows: rows.New(&rows.Options{Model: acl.Model, Meta: meta}, nil), Output: func() string { return filepath.Join(dir, "x.aclt") },
 		Describe: func(*format.Meta) {}, Prune: func(string) {}})
-	f.dir = t.TempDir()
+	f.dir = Folder(t.TempDir())
+	f.ok(os.Mkdir(f.dir, 0o700))
 	f.rec.Rows.Hooks.ThreadName = func(pid, tid int) string { return "" }
 	f.rec.Rows.Hooks.Call = f.called
 	f.sealer.begin(f.Flight)
@@ -75,6 +77,9 @@ func (f *flown) end() (all []sealed) {
 	f.ok(err)
 	if want := f.Sealed(); !slices.Equal(paths, want) {
 		f.Errorf("traces %q, want %q", paths, want)
+	}
+	if _, err := os.Stat(f.dir); err == nil {
+		f.Errorf("%s is left", f.dir)
 	}
 	ids := []string{f.rec.Meta.UUID}
 	for _, path := range paths {

@@ -29,3 +29,11 @@ func TestFilesOfProcessesAreRegular(t *testing.T) {
 		})
 	}
 }
+
+// Code that a program generates is in no file.
+func TestParseMapsHasGeneratedCode(t *testing.T) {
+	maps := ParseMaps([]byte("10-20 rwxp 0 00:00 0 \n20-30 rw-p 0 00:00 0 \n30-40 r-xp 0 0:0 1 /no/file\n40-50 r-xp 0 00:00 0 [vdso]\n"))
+	if len(maps) != 2 || maps[0].Start != 0x10 || maps[0].Path != "" || maps[1].Path != "/no/file" {
+		t.Errorf("%+v", maps)
+	}
+}

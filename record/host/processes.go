@@ -55,9 +55,9 @@ func Code(pid int) []format.Mapping {
 // maxCodeFiles limits how many build ids are read for a process.
 const maxCodeFiles = 4096
 
-// ParseMaps returns the code mappings in a text formatted like /proc/PID/maps.
+// ParseMaps returns the code mappings in a text formatted like /proc/PID/maps. Code that the program has generated has no path.
 func ParseMaps(b []byte) []format.Mapping {
-	var maps []format.Mapping
+	maps := generated(b)
 	ids := map[string]string{}
 	for f := range procstat.Mapped(b) {
 		if !f.Code {
@@ -69,6 +69,23 @@ func ParseMaps(b []byte) []format.Mapping {
 			ids[f.Path] = id
 		}
 		maps = append(maps, format.Mapping{Start: f.From, End: f.To, Offset: f.Offset, Path: f.Path, BuildID: id})
+	}
+	return maps
+}
+
+// generated returns the code mappings without a file.
+func generated(b []byte) (maps []format.Mapping) {
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) != 5 || !strings.Contains(f[1], "x") {
+			continue
+		}
+		first, end, _ := strings.Cut(f[0], "-")
+		from, err := strconv.ParseUint(first, 16, 64)
+		to, err2 := strconv.ParseUint(end, 16, 64)
+		if err == nil && err2 == nil {
+			maps = append(maps, format.Mapping{Start: from, End: to})
+		}
 	}
 	return maps
 }

@@ -215,7 +215,7 @@ aclrtMemcpyAsync@7 1300+10
 aclrtMemcpyAsync@7 1400+10
   2.0 dir 0 @1415 0x7f0000000000+9: missing dropped ""
 `)
-	if p := &s.Payloads; p.Early != 2 || p.Copies != (format.RecordedCopies{Count: 7, Bytes: 100_120, RecordingNS: 27, CallsNS: 70}) || p.NS != 45 {
+	if p := &s.Payloads; p.Early != 2 || p.Copies != (format.RecordedCopies{Count: 7, Bytes: 100_120, RecordingNS: 27, CallsNS: 70}) || p.NS != 45 || len(p.ahead) > 0 || len(p.parts) > 0 {
 		t.Errorf("%+v", p)
 	}
 	if s.Count != (Counts{Calls: 14, Failed: 1}) || s.Count.Made() != 14 {
@@ -272,18 +272,19 @@ func TestSegments(t *testing.T) {
 	second := &Segment{W: s.file(), First: s.Count.Calls}
 	s.ok(s.Turn(second))
 	c := s.copy(7, toDevice, 3)
+	s.payload(7, c, 0, source(0, false, 3, "ne"))
 	s.ok(s.Leave(first))
 	s.ok(s.Leave(first))
 	s.payload(7, a, 3, source(0, false, 6, "def"))
 	s.payload(7, b, 0, target(0, false, 4, "back"))
-	s.payload(7, c, 0, source(0, false, 3, "new"))
+	s.payload(7, c, 2, source(0, false, 3, "w"))
 	s.ok(s.Finish())
 	s.want(first.W, firstPath, `
 aclrtMallocHost@7 100+10 out0=0x7f0000000000
 aclrtMemcpyAsync@7 200+10
   2.0 dir 0 @315 0x7f0000000000+6: missing dropped ""
 aclrtMemcpyAsync@7 300+10
-  0.0 dir 1 @410 0x7f0000000000+4: missing never synchronized ""
+  0.0 dir 1 @415 0x7f0000000000+4: missing never synchronized ""
 `)
 	s.want(second.W, s.path, `
 aclrtMemcpyAsync@7 400+10

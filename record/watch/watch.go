@@ -139,32 +139,13 @@ func (w *Watcher) WithoutShim() []format.Unhooked {
 }
 
 func (w *Watcher) look(now time.Time) {
-	// PIDs may have been reused since the last look.
-	children, procs := map[int][]procKey{}, map[procKey]*watched{}
-	var ours []procKey
+	procs := map[procKey]*watched{}
 	newest := newestProcess()
-	for pid := range w.candidates(newest) {
-		if st := procstat.Read(pid); st.Lives() {
-			a := procKey{pid, st.Start}
-			if pid == w.root || w.procs[a] != nil {
-				ours = append(ours, a)
-			} else {
-				children[st.Parent] = append(children[st.Parent], a)
-			}
-		}
-	}
-	if !slices.ContainsFunc(ours, func(a procKey) bool { return a.pid == w.root }) {
-		ours = append(ours, children[w.root]...) // its first thread has ended
-	}
+	ours := w.family(w.candidates(newest), procstat.Read)
 	w.settled, w.newest = newest != "" && newest == w.newest, newest
-	for i := 0; i < len(ours); i++ {
-		ours = append(ours, children[ours[i].pid]...)
-		a := ours[i]
+	for _, a := range ours {
 		p := w.procs[a]
-		exe, err := os.Readlink(host.ProcFile(a.pid, "exe"))
-		if err != nil {
-			exe = ""
-		}
+		exe, _ := os.Readlink(host.ProcFile(a.pid, "exe"))
 		if p == nil || p.exe != exe {
 			p = &watched{exe: exe}
 			w.within(a.pid, exe)
@@ -191,6 +172,28 @@ func (w *Watcher) look(now time.Time) {
 		}
 	}
 	w.procs = procs
+}
+
+// family returns the recording's processes among pids: the root, those that were known before, and their children.
+func (w *Watcher) family(pids iter.Seq[int], read func(pid int) procstat.Stat) (ours []procKey) {
+	children := map[int][]procKey{}
+	for pid := range pids {
+		if st := read(pid); st.Lives() {
+			a := procKey{pid, st.Start}
+			if pid == w.root || w.procs[a] != nil {
+				ours = append(ours, a)
+			} else {
+				children[st.Parent] = append(children[st.Parent], a)
+			}
+		}
+	}
+	if !slices.ContainsFunc(ours, func(a procKey) bool { return a.pid == w.root }) {
+		ours = append(ours, children[w.root]...) // its first thread has ended
+	}
+	for i := 0; i < len(ours); i++ {
+		ours = append(ours, children[ours[i].pid]...)
+	}
+	return ours
 }
 
 // candidates returns the processes that may belong to the recording. These are all processes on the machine, or only the known
@@ -398,19 +401,7 @@ func (w *Watcher) bindings(pid int, p *watched, objects []object) {
 		if w.isShim(o.Path) || w.model.Library(filepath.Base(o.Path)) {
 			continue
 		}
-		past, asks := w.past(pid, mem, o, objects)
-		// The loader may have bound the references just now. The shim then binds them before the program uses them.
-		for range 5 {
-			if len(past) == 0 && !asks {
-				break
-			}
-			time.Sleep(w.window / 10)
-			if !procstat.Read(pid).Lives() {
-				past, asks = nil, false // a single look may have come between the loader and the shim
-				break
-			}
-			past, asks = w.past(pid, mem, o, objects)
-		}
+		past, asks := w.lasting(pid, func() ([]string, bool) { return w.past(pid, mem, o, objects) })
 		if len(past) > 0 {
 			slices.Sort(past)
 			past = slices.Compact(past)
@@ -420,6 +411,23 @@ func (w *Watcher) bindings(pid int, p *watched, objects []object) {
 			w.report(format.Unhooked{PID: pid, Exe: p.exe, Reason: o.Path + " asks for functions by dlsym past the shim: RTLD_DEEPBIND or dlmopen"})
 		}
 	}
+}
+
+// lasting returns the result of past that remains: the loader may have bound the references just now, and the shim then binds them before
+// the program uses them.
+func (w *Watcher) lasting(pid int, past func() (names []string, asks bool)) (names []string, asks bool) {
+	names, asks = past()
+	for range 5 {
+		if len(names) == 0 && !asks {
+			break
+		}
+		time.Sleep(w.window / 10)
+		if !procstat.Read(pid).Lives() {
+			return nil, false // a single look may have come between the loader and the shim
+		}
+		names, asks = past()
+	}
+	return names, asks
 }
 
 // past returns the runtime functions to which a mapped object is bound directly, and whether it calls a dlsym that bypasses the

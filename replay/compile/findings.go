@@ -21,8 +21,7 @@ type Findings struct {
 	Longest int64  // longest duration, nanoseconds
 	Scope   format.Scope
 
-	Replayable bool   // the trace was recorded with --replayable
-	Cut        string // why the recording's end is missing, "" if it is there
+	Recording
 
 	Unsupported []Unsupported // calls that can't be made, so nothing is run
 	LeftOut     []Unsupported // composite calls, replaced by the calls inside
@@ -42,6 +41,13 @@ type Findings struct {
 	Ambiguities  int         // total
 	DeviceBlocks []DeviceBlock
 	maps         []hostMap
+}
+
+// Recording is how the trace was recorded.
+type Recording struct {
+	Replayable bool   // with --replayable
+	Simulated  bool   // on the simulator: composite calls do nothing but the calls inside
+	Cut        string // why the recording's end is missing, "" if it is there
 }
 
 // Moved are the words that were rewritten because their objects have other addresses.
@@ -196,6 +202,9 @@ func (f *Findings) Unproved() []Unverified {
 		us = AddUnverified(us, u.Call, verify.Incomplete, u.String())
 	}
 	for _, u := range f.LeftOut {
+		if f.Simulated {
+			break
+		}
 		us = append(us, Unverified{Call: u.Call, Reason: u.Func + ": " + u.Reason, Code: verify.Collective, Results: u.Calls})
 	}
 	for _, u := range f.Substituted {
@@ -232,7 +241,11 @@ func (p *callCompiler) refuse(format string, args ...any) {
 
 // leaveOut records a composite call.
 func (p *compiler) leaveOut(c *format.Call, f *api.Func) {
-	count(&p.Found.LeftOut, c, f.Name, "the runtime calls inside it are replayed, without the collective and the data from other ranks")
+	reason := "the runtime calls inside it are replayed, but no transfers that it makes without them"
+	if p.Found.Simulated {
+		reason = "the runtime calls inside it are replayed, and do all of it"
+	}
+	count(&p.Found.LeftOut, c, f.Name, reason)
 }
 
 // count adds a call to the entry with its function and reason, and returns the entry.

@@ -25,7 +25,7 @@ func (p *compiler) survey() error {
 		return err
 	}
 	p.gaps, f.Scope = newGaps(complete), complete.Scope()
-	f.Replayable = p.r.Meta().Replayable
+	f.Replayable, f.Simulated = p.r.Meta().Replayable, p.r.Meta().Simulated
 	var err error
 	if p.accesses, err = access.NewCalls(p.r, p.Model, &access.Options{Guess: p.o.Guess, Results: true}); err != nil {
 		return err

@@ -216,5 +216,5 @@ func (x *extractor) close(ctx context.Context) error {
 		x.lingering = slices.DeleteFunc(x.lingering, func(l lastCall) bool { return l.over })
 		slices.SortStableFunc(x.lingering, func(a, b lastCall) int { return cmp.Compare(v.exporter[a.process], v.exporter[b.process]) })
 	}
-	return lacking(lacks)
+	return lacking(lacks, x.r)
 }

@@ -15,14 +15,39 @@ import (
 	"github.com/acltrace/acltrace/replay/compile"
 )
 
-func lacking(lacks []string) error {
+// A LackError lists what an extract needs and the trace lacks. It wraps compile.ErrMissing.
+type LackError struct {
+	Lacks      []string // each once, with its number
+	Replayable bool     // the trace was recorded with --replayable
+}
+
+func (e *LackError) Error() string {
+	return compile.ErrMissing.Error() + ": " + strings.Join(e.Lacks, "; ")
+}
+
+func (e *LackError) Unwrap() error { return compile.ErrMissing }
+
+// lacking returns a LackError, nil if nothing is missing.
+func lacking(lacks []string, r *format.Reader) error {
 	if len(lacks) == 0 {
 		return nil
 	}
-	if n := len(lacks) - 20; n > 0 {
-		lacks = append(lacks[:20], fmt.Sprintf("%d more", n))
+	e := &LackError{Replayable: r.Meta().Replayable}
+	times := map[string]int{}
+	for _, l := range lacks {
+		if times[l]++; times[l] == 1 {
+			e.Lacks = append(e.Lacks, l)
+		}
 	}
-	return fmt.Errorf("%w:\n  %s", compile.ErrMissing, strings.Join(lacks, "\n  "))
+	for i, l := range e.Lacks {
+		if n := times[l]; n > 1 {
+			e.Lacks[i] = fmt.Sprintf("%s (%s times)", l, human.Count(n))
+		}
+	}
+	if n := len(e.Lacks) - 20; n > 0 {
+		e.Lacks = append(e.Lacks[:20], fmt.Sprintf("%s more", human.Count(n)))
+	}
+	return e
 }
 
 // writeCall writes a call. It returns the number, and the data that was recorded later or, for calls after the launch, seen later.
@@ -283,5 +308,5 @@ func (x *extractor) prove(path string) error {
 	for _, s := range p.Found.Substituted {
 		lacks = append(lacks, fmt.Sprintf("%s, %s: %s: %s", s.Func, s.Param, human.Bytes(s.Bytes), s.Reason))
 	}
-	return lacking(lacks)
+	return lacking(lacks, x.r)
 }

@@ -8,18 +8,11 @@ import (
 	"unsafe"
 )
 
-// A spoolFile is the plan's file, with extents of several spools. A plan that is only inspected has no file.
+// A spoolFile is the plan's file, with extents of several spools.
 type spoolFile struct {
 	file *os.File
 	size int64 // bytes, whole pages
 	err  error // first error; later calls do nothing
-}
-
-func (f *spoolFile) close() error {
-	if f.file == nil {
-		return nil
-	}
-	return f.file.Close()
 }
 
 // reserve begins an extent with room for n bytes, in whole pages, at the end of the file.
@@ -40,13 +33,13 @@ func (f *spoolFile) append(e *extent, b []byte) {
 func wholePages(n int) int { return (n + pageSize - 1) &^ (pageSize - 1) }
 
 func (f *spoolFile) write(b []byte, at int64) {
-	if f.err == nil && f.file != nil {
+	if f.err == nil {
 		_, f.err = f.file.WriteAt(b, at)
 	}
 }
 
 func (f *spoolFile) read(b []byte, at int64) {
-	if f.err == nil && f.file != nil {
+	if f.err == nil {
 		_, f.err = f.file.ReadAt(b, at)
 	}
 }
@@ -67,9 +60,9 @@ type spool[T any] struct {
 	firsts  []int    // first element's number, by extent
 	start   int      // number for tail[0]
 	tail    []T
-	full    int          // length at which tail is written
-	left    int          // elements that the last extent still has room for
-	changed map[int]bool // extents with an outdated checksum
+	full    int              // length at which tail is written
+	left    int              // elements that the last extent still has room for
+	changed map[int]struct{} // extents with an outdated checksum
 }
 
 // An extent has between firstExtent and firstExtent<<doublings elements. The size grows with the plan, since the player maps each extent
@@ -186,9 +179,9 @@ func (s *spool[T]) set(i int, v T) {
 	n, at := s.place(i)
 	s.in.write(Bytes([]T{v}), at)
 	if s.changed == nil {
-		s.changed = map[int]bool{}
+		s.changed = map[int]struct{}{}
 	}
-	s.changed[n] = true
+	s.changed[n] = struct{}{}
 }
 
 // finish writes the tail and returns all extents, with their checksums.
@@ -200,6 +193,5 @@ func (s *spool[T]) finish() []extent {
 		s.in.read(b, int64(e.Offset))
 		e.Checksum = crc32.Checksum(b, castagnoli)
 	}
-	s.changed = nil
 	return s.extents
 }

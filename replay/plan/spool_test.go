@@ -15,7 +15,7 @@ func TestSpoolOfManyExtents(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := spoolFile{file: file}
-	defer f.close()
+	defer file.Close()
 	s := spool[[4096]byte]{in: &f}
 	small := spool[uint32]{in: &f}
 	const n = 2 << 20
@@ -27,8 +27,11 @@ func TestSpoolOfManyExtents(t *testing.T) {
 		s.extents, s.firsts = append(s.extents, extent{}), append(s.firsts, 0)
 	}
 	s.tail, s.full, s.left = nil, 0, 0
-	if part := s.next(1 << 20); len(part) != piece || s.extentRoom() != firstExtent<<doublings {
+	if part := s.next(1 << 20); len(part) != piece || s.extentRoom() != 1<<16 {
 		t.Errorf("%d of %d elements", len(part), s.extentRoom())
+	}
+	if got := len(small.extents); got != 48+24 {
+		t.Errorf("%d extents of %d elements", got, small.start)
 	}
 	small.set(5, 50)
 	small.set(n-1, 51)

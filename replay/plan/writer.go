@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"os"
 	"slices"
 	"unsafe"
 
@@ -49,28 +48,20 @@ var ErrTooLarge = errors.New("it has too many calls for one plan")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Create begins a plan. The path os.DevNull is for inspection: nothing is written and Finish fails.
+// Create begins a plan.
 func Create(path string) (*Writer, error) {
-	create := atomicfile.Fresh
-	if path == os.DevNull {
-		create = func(path string) (*os.File, error) { return os.OpenFile(path, os.O_RDWR, 0) }
-	}
-	f, err := create(path)
+	f, err := atomicfile.Fresh(path)
 	if err != nil {
 		return nil, err
 	}
 	w := &Writer{path: path, plan: spoolFile{file: f, size: headerSize}, kernel: map[string]uint32{}}
-	if path == os.DevNull {
-		f.Close()
-		w.plan.file = nil
-	}
 	w.data.in, w.ops.in, w.relocs.in, w.templates.in = &w.plan, &w.plan, &w.plan, &w.plan
 	w.relocs.add(Reloc{}) // number 0 stands for no list
 	return w, nil
 }
 
 // Close ends a plan without Finish.
-func (w *Writer) Close() error { return w.plan.close() }
+func (w *Writer) Close() error { return w.plan.file.Close() }
 
 // Thread adds a thread.
 func (w *Writer) Thread() *ThreadWriter {
@@ -132,10 +123,7 @@ func (w *Writer) Aligned() uint64 { return uint64(w.data.count()+DataAlign-1) &^
 
 // Align pads the data to DataAlign and returns the next offset.
 func (w *Writer) Align() (uint64, error) {
-	var err error
-	if pad := -w.data.count() & (DataAlign - 1); pad > 0 {
-		err = w.Write(padding[:pad])
-	}
+	err := w.Write(padding[:-w.data.count()&(DataAlign-1)])
 	return uint64(w.data.count()), err
 }
 
@@ -298,7 +286,7 @@ func (w *Writer) Finish(h *Header, t *Tables) (*File, error) {
 	w.plan.write(w.index, w.plan.size)
 	w.placeResults(h)
 	w.header(h)
-	if err := errors.Join(w.Err(), w.plan.close()); err != nil {
+	if err := errors.Join(w.Err(), w.plan.file.Close()); err != nil {
 		return nil, fmt.Errorf("write %s: %w", w.path, err)
 	}
 	f, err := open(w.path, h)

@@ -49,7 +49,7 @@ const (
 	Data          Reason = "data"          // the trace lacks input data, which zeros replaced
 	NotRecorded   Reason = "not-recorded"  // the trace lacks the result: overwritten, only hashed, or never waited for
 	HostFunction  Reason = "host-function" // a stub replaced a function of the program, and the stub writes nothing
-	Collective    Reason = "collective"    // a collective was left out, and with it the data of other ranks
+	Collective    Reason = "collective"    // it depends on a collective that may transfer data without recorded calls
 	Managed       Reason = "managed"       // the program may access the memory without a call
 	Incomplete    Reason = "incomplete"    // calls were lost or the trace was cut
 	Before        Reason = "before"        // it depends on calls from before the recorded window
@@ -72,7 +72,7 @@ var texts = map[Reason]string{
 	Data:          "they depend on data that the trace lacks",
 	NotRecorded:   "the trace lacks the result",
 	HostFunction:  "host functions are stubs that write nothing",
-	Collective:    "collectives were left out",
+	Collective:    "collectives may transfer data without recorded calls",
 	Managed:       "the program may access the memory without a call",
 	Incomplete:    "they depend on calls that the trace lacks",
 	Before:        "they depend on calls from before the recorded window",

@@ -261,7 +261,7 @@ func (t *Thread) function(f *kernel.Binary, name string, entry uint64, h *acl.Fu
 		}
 		fn = &kernel.Function{Name: name, Bin: f, Kernel: t.sim.kernel(f, name, entry), Rule: t.sim.Model.Rule(name)}
 		if f.Names.Operators && !fn.Computes() {
-			fn.Kernel, fn.Operator = nil, true // its block says more than a library that does not compute it
+			fn.Kernel, fn.Operator, fn.Computer = nil, true, t.sim.opts.Operators // its block says more than a library that does not compute it
 		}
 		switch {
 		case fn.Computes():

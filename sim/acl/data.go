@@ -112,7 +112,7 @@ func (t *Thread) MdlAddDatasetBuffer(dataset acl.MdlDataset, dataBuffer acl.Data
 		return e
 	}
 	d.mu.Lock()
-	d.buffers = append(d.buffers, uint64(dataBuffer))
+	d.items = append(d.items, datasetItem{buffer: dataBuffer})
 	d.mu.Unlock()
 	return acl.ACL_SUCCESS
 }
@@ -125,22 +125,42 @@ func (t *Thread) MdlGetDatasetNumBuffers(dataset acl.MdlDataset) uint64 {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return uint64(len(d.buffers))
+	return uint64(len(d.items))
 }
 
-// MdlGetDatasetBuffer returns a buffer; 0 for an invalid index.
-func (t *Thread) MdlGetDatasetBuffer(dataset acl.MdlDataset, index uint64) acl.DataBuffer {
-	d, e := t.dataset(dataset)
+// datasetItem calls use with an item of a dataset. The error is that of an invalid dataset or index.
+func (t *Thread) datasetItem(h acl.MdlDataset, index uint64, use func(*datasetItem)) acl.Error {
+	d, e := t.dataset(h)
 	if e != 0 {
-		return 0
+		return e
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if index >= uint64(len(d.buffers)) {
-		t.fail(acl.ACL_ERROR_INVALID_PARAM, "index %d is out of range: the dataset has %d buffers", index, len(d.buffers))
-		return 0
+	if index >= uint64(len(d.items)) {
+		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "index %d is out of range: the dataset has %d buffers", index, len(d.items))
 	}
-	return acl.DataBuffer(d.buffers[index])
+	use(&d.items[index])
+	return acl.ACL_SUCCESS
+}
+
+// MdlGetDatasetBuffer returns a buffer; 0 for an invalid index.
+func (t *Thread) MdlGetDatasetBuffer(dataset acl.MdlDataset, index uint64) (b acl.DataBuffer) {
+	t.datasetItem(dataset, index, func(x *datasetItem) { b = x.buffer })
+	return b
+}
+
+// MdlSetDatasetTensorDesc sets the shape of a buffer's tensor. The description stays the program's.
+func (t *Thread) MdlSetDatasetTensorDesc(dataset acl.MdlDataset, tensorDesc acl.TensorDesc, index uint64) acl.Error {
+	if tensorDesc == 0 {
+		return t.fail(acl.ACL_ERROR_INVALID_PARAM, "tensorDesc is null")
+	}
+	return t.datasetItem(dataset, index, func(x *datasetItem) { x.desc = tensorDesc })
+}
+
+// MdlGetDatasetTensorDesc returns the shape of a buffer's tensor; 0 for an invalid index and if no shape was set: no model runs that could.
+func (t *Thread) MdlGetDatasetTensorDesc(dataset acl.MdlDataset, index uint64) (desc acl.TensorDesc) {
+	t.datasetItem(dataset, index, func(x *datasetItem) { desc = x.desc })
+	return desc
 }
 
 // maxHalf is the largest fp16 number. It replaces larger numbers, infinity and NaN.

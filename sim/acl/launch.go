@@ -105,7 +105,7 @@ func (t *Thread) launch(o *kernel.Order, block []byte, size uint64, patch func(b
 
 // enqueue submits a kernel. args is its block in device memory; own returns the block to the pool at the end.
 func (t *Thread) enqueue(o *kernel.Order, args space.Span, own bool) acl.Error {
-	if n := o.Func.Launches; n != nil && !(own && o.Func.Copies(space.Bytes(args.Addr, args.Size))) && n.Add(1) == 1 {
+	if n := o.Func.Launches; n != nil && !(own && o.Func.Executes(space.Bytes(args.Addr, args.Size))) && n.Add(1) == 1 {
 		t.sim.notExecuted(o.Func)
 	}
 	k := device.Task{Kind: device.TaskKernel, Name: o.Func.Name, Order: o, Args: args, Demand: t.sim.Model.Demand(o.Func.Rule, o.Blocks), Own: own, Quick: !o.Func.Computes()}

@@ -158,6 +158,15 @@ func TestHostObjects(t *testing.T) {
 	if th.MdlGetDatasetNumBuffers(d) != 1 || th.MdlGetDatasetBuffer(d, 0) != b || th.MdlGetDatasetBuffer(d, 1) != 0 {
 		t.Error("the list forgets")
 	}
+	if th.MdlGetDatasetTensorDesc(d, 0) != 0 {
+		t.Error("a shape that was not set")
+	}
+	e.ok(th.MdlSetDatasetTensorDesc(d, 0x3000, 0))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, th.MdlSetDatasetTensorDesc(d, 0, 0))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, th.MdlSetDatasetTensorDesc(d, 0x3000, 1))
+	if th.MdlGetDatasetTensorDesc(d, 0) != 0x3000 || th.MdlGetDatasetTensorDesc(d, 1) != 0 || th.MdlGetDatasetBuffer(d, 0) != b {
+		t.Error("the list forgets a shape")
+	}
 	e.ok(th.MdlDestroyDataset(d))
 	e.ok(th.DestroyDataBuffer(b))
 	e.want(acl.ACL_ERROR_INVALID_PARAM, th.MdlDestroyDataset(d))

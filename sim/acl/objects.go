@@ -70,9 +70,14 @@ type dataBuffer struct {
 
 // dataset is a list of data buffers for model inputs or outputs. The program owns the buffers.
 type dataset struct {
-	handle  uint64
-	mu      sync.Mutex
-	buffers []acl.Addr
+	handle uint64
+	mu     sync.Mutex
+	items  []datasetItem
+}
+
+type datasetItem struct {
+	buffer acl.DataBuffer
+	desc   acl.TensorDesc // 0 if none was set
 }
 
 // memPool is memory that streams allocate and free in stream order. The runtime may reuse a freed block for later

@@ -2,6 +2,7 @@ package acl
 
 import (
 	"encoding/binary"
+	"slices"
 	"strings"
 	"testing"
 
@@ -184,30 +185,33 @@ func TestKernelsWithoutCode(t *testing.T) {
 	}
 }
 
-// A copy between tensors of one type and order moves their bytes and what is unknown of them, and counts as computed. All data that a program
-// gathered from one rank was unknown. Other copies are not computed.
-func TestOperatorThatOnlyMovesBytes(t *testing.T) {
+// An operator that only moves and fills is done, with what is unknown of the bytes that it moves, and counts as computed. All data that a
+// program gathered from one rank was unknown, and padded data was zero. An operator with several types or blocks is not computed.
+func TestOperatorsThatOnlyMove(t *testing.T) {
 	e := newEnv(t, Options{})
 	s := e.stream()
 	from, to := e.malloc(4096), e.malloc(4096)
-	fn := e.operator(block.CopyName)
+	const moves = "aclnnInplaceCopy"
+	fn := e.operator(moves)
 	add := testtrace.OnTensors("aclnnAdd", testtrace.Contiguous(from+8, block.Out, 9, 1)).Bytes()
 	e.ok(e.launchBytes(e.operator("aclnnAdd"), s, add)) // its output is unknown
 	view := func(base uint64, role block.Role, dims, strides []int64) testtrace.OperatorTensor {
 		return testtrace.OperatorTensor{Base: base, Offset: 1, DType: 9, Format: 2, Role: role, Dims: dims, Strides: strides, Storage: []int64{32}}
 	}
+	const adds = "aclnnAdd"
 	for _, c := range []struct {
 		name    string
 		out, in testtrace.OperatorTensor
-		moves   bool
+		want    []uint64 // words of the output's memory
+		unknown []string // kernels
 	}{
-		{"contiguous", testtrace.Contiguous(to, block.Out, 9, 2, 3), testtrace.Contiguous(from, block.In, 9, 2, 3), true},
-		{"of one order, with an offset", view(to, block.Out, []int64{2, 3}, []int64{1, 2}), view(from, block.In, []int64{2, 3}, []int64{1, 2}), true},
-		{"one element's stride", view(to, block.Out, []int64{1, 3}, []int64{7, 1}), view(from, block.In, []int64{1, 3}, []int64{1, 1}), true},
-		{"transposed", view(to, block.Out, []int64{2, 3}, []int64{3, 1}), view(from, block.In, []int64{2, 3}, []int64{1, 2}), false},
-		{"with gaps", view(to, block.Out, []int64{3}, []int64{2}), view(from, block.In, []int64{3}, []int64{2}), false},
-		{"of another type", testtrace.Contiguous(to, block.Out, 9, 6), testtrace.Contiguous(from, block.In, 10, 6), false},
-		{"of other dims", testtrace.Contiguous(to, block.Out, 9, 6), testtrace.Contiguous(from, block.In, 9, 1), false},
+		{"contiguous", testtrace.Contiguous(to, block.Out, 9, 2, 3), testtrace.Contiguous(from, block.In, 9, 2, 3), []uint64{1, 0, 3, 4, 5, 6, 0}, []string{"", adds, "", "", "", "", ""}},
+		{"of one order, with an offset", view(to, block.Out, []int64{2, 3}, []int64{1, 2}), view(from, block.In, []int64{2, 3}, []int64{1, 2}), []uint64{0, 0, 3, 4, 5, 6, 7, 0}, []string{"", adds, "", "", "", "", "", ""}},
+		{"one element's stride", view(to, block.Out, []int64{1, 3}, []int64{7, 1}), view(from, block.In, []int64{1, 3}, []int64{1, 1}), []uint64{0, 0, 3, 4, 0}, []string{"", adds, "", "", ""}},
+		{"transposed", view(to, block.Out, []int64{2, 3}, []int64{3, 1}), view(from, block.In, []int64{2, 3}, []int64{1, 2}), []uint64{0, 0, 4, 6, 3, 5, 7, 0}, []string{"", adds, adds, adds, adds, adds, adds, ""}},
+		{"with gaps", view(to, block.Out, []int64{2}, []int64{2}), view(from+8, block.In, []int64{2}, []int64{2}), []uint64{0, 3, 0, 5, 0}, []string{"", "", "", "", ""}},
+		{"into gaps", view(to, block.Out, []int64{2}, []int64{2}), view(from, block.In, []int64{2}, []int64{1}), []uint64{0, 0, 0, 3, 0}, []string{"", adds, adds, adds, ""}},
+		{"of another type", testtrace.Contiguous(to, block.Out, 9, 3), testtrace.Contiguous(from, block.In, 10, 3), []uint64{0, 0, 0, 0}, []string{moves, moves, moves, ""}},
 	} {
 		in, out := make([]uint64, 512), make([]uint64, 512)
 		for i := range in {
@@ -216,25 +220,43 @@ func TestOperatorThatOnlyMovesBytes(t *testing.T) {
 		e.ok(e.th.Memset(to, 4096, 0, 4096))
 		e.ok(e.th.Memcpy(from, 8, addr(&in[0]), 8, acl.ACL_MEMCPY_HOST_TO_DEVICE))
 		e.ok(e.th.Memcpy(from+16, 4080, addr(&in[2]), 4080, acl.ACL_MEMCPY_HOST_TO_DEVICE))
-		e.ok(e.launchBytes(fn, s, testtrace.OnTensors(block.CopyName, c.out, c.in).Bytes()))
+		e.ok(e.launchBytes(fn, s, testtrace.OnTensors(moves, c.out, c.in).Bytes()))
 		e.ok(e.th.Memcpy(addr(&out[0]), 4096, to, 4096, acl.ACL_MEMCPY_DEVICE_TO_HOST))
-		at, n := c.in.Offset, int64(1)
-		for _, d := range c.in.Dims {
-			n *= d
+		if got := out[:len(c.want)]; !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
-		for i := range out[:8] {
-			if inside := c.moves && int64(i) >= at && int64(i) < at+n; inside != (out[i] == uint64(i)+1) && i != 1 {
-				t.Errorf("%s: word %d is %d", c.name, i, out[i])
-			}
-		}
-		if c.moves {
-			e.unknown(to, "", "aclnnAdd", "", "", "", "", "", "")
-		} else {
-			e.unknown(to+8*uint64(at), block.CopyName)
-		}
+		e.unknown(to, c.unknown...)
 	}
 	e.ok(e.th.Finalize())
-	if l := e.log.String(); !strings.Contains(l, "5 launches of 2 operators that no kernel library computes") {
+	if l := e.log.String(); !strings.Contains(l, "2 launches of 2 operators that no kernel library computes") {
 		t.Errorf("the log says %q", l)
+	}
+}
+
+// Joined tensors keep the marks of their parts. Output that an operator fills is known, and costs the host no memory if it is zero.
+func TestOperatorsThatFill(t *testing.T) {
+	e := newEnv(t, Options{})
+	s := e.stream()
+	const large = 2 << 30
+	a, b, to, zeros := e.malloc(64), e.malloc(64), e.malloc(64), e.malloc(large)
+	add := e.operator("aclnnAdd")
+	for _, p := range []uint64{b, to, zeros} {
+		e.ok(e.launchBytes(add, s, testtrace.OnTensors("aclnnAdd", testtrace.Contiguous(p, block.Out, 9, 2)).Bytes()))
+	}
+	parts := []testtrace.OperatorTensor{testtrace.Contiguous(a, block.In, 9, 1), testtrace.Contiguous(b, block.In, 9, 1), testtrace.Contiguous(a, block.In, 9, 1)}
+	cat := testtrace.Operator{Name: "aclnnCat", Params: []testtrace.OperatorParam{{Type: 'L', Tensors: parts}, {Type: 'i', Value: int64(0)},
+		{Type: 'T', Tensors: []testtrace.OperatorTensor{testtrace.Contiguous(to, block.Out, 9, 3)}}}}
+	e.ok(e.launchBytes(e.operator("aclnnCat"), s, cat.Bytes()))
+	e.unknown(to, "", "aclnnAdd", "")
+	gaps := testtrace.OperatorTensor{Base: b, DType: 9, Format: 2, Role: block.Out, Dims: []int64{2}, Strides: []int64{2}, Storage: []int64{4}}
+	zero := e.operator("aclnnInplaceZero")
+	e.ok(e.launchBytes(zero, s, testtrace.OnTensors("aclnnInplaceZero", gaps).Bytes()))
+	e.unknown(b, "aclnnAdd", "aclnnAdd", "aclnnAdd", "") // the second word was not written
+	before := resident(t)
+	e.ok(e.launchBytes(zero, s, testtrace.OnTensors("aclnnInplaceZero", testtrace.Contiguous(zeros, block.Out, 2, large)).Bytes()))
+	e.ok(e.th.SynchronizeStream(s))
+	e.unknown(zeros, "", "")
+	if n := resident(t); n > before+large/4 {
+		t.Errorf("zeros use %d bytes of the host", n-before)
 	}
 }

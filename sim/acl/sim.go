@@ -52,6 +52,8 @@ type Options struct {
 	// Beside returns the kernel library for a binary file; nil for none. The field is nil if no such libraries are
 	// used.
 	Beside func(path string) device.Kernels
+	// Operators computes operators; nil for none.
+	Operators kernel.Computer
 	// Missing is called at the first launch of each unknown kernel; may be nil.
 	Missing func(kernel string)
 	// NotComputed is called at the first launch of each kernel that declares what it writes and has no code; may be nil.

@@ -2,9 +2,11 @@ package device
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/sim/device/memory"
 	"github.com/acltrace/acltrace/sim/device/space"
 	"github.com/acltrace/acltrace/sim/model"
 	"github.com/acltrace/acltrace/sim/mutant"
@@ -100,16 +102,28 @@ func (s *Machine) Fill(p uint64, pattern []byte, n uint64) error {
 		return err
 	}
 	s.MarkKnown(p, n)
-	b := space.Bytes(p, n)
-	if len(pattern) == 1 && pattern[0] == 0 {
-		clear(b)
-		return nil
+	s.Repeat(space.Span{Addr: p, Size: n}, pattern)
+	return nil
+}
+
+// largeFill is the size from which a fill with zeros returns pages to the host. A framework zeroes caches of many GiB that it hardly uses.
+const largeFill = 1 << 20
+
+// Repeat fills memory with a pattern.
+func (s *Machine) Repeat(at space.Span, pattern []byte) {
+	if slices.Max(pattern) == 0 {
+		if at.Size >= largeFill && s.Locate(at.Addr).Device != nil {
+			memory.Zero(at)
+		} else {
+			clear(space.Bytes(at.Addr, at.Size))
+		}
+		return
 	}
 	// Doubling copies are faster than a loop over bytes.
+	b := space.Bytes(at.Addr, at.Size)
 	for done := copy(b, pattern); done < len(b); done *= 2 {
 		copy(b[done:], b[:done])
 	}
-	return nil
 }
 
 // Copied returns the copy for strict mode.

@@ -3629,3 +3629,82 @@ FACE_EXPORT aclError aclmdlLoadWithConfig(const aclmdlConfigHandle *handle, uint
 	return face_unsupported("aclmdlLoadWithConfig");
 }
 
+FACE_EXPORT size_t aclmdlGetNumInputs(aclmdlDesc *modelDesc)
+{
+	(void)modelDesc;
+	face_does_nothing("aclmdlGetNumInputs");
+	return 0;
+}
+
+FACE_EXPORT size_t aclmdlGetNumOutputs(aclmdlDesc *modelDesc)
+{
+	(void)modelDesc;
+	face_does_nothing("aclmdlGetNumOutputs");
+	return 0;
+}
+
+FACE_EXPORT size_t aclmdlGetInputSizeByIndex(aclmdlDesc *modelDesc, size_t index)
+{
+	(void)modelDesc;
+	(void)index;
+	face_does_nothing("aclmdlGetInputSizeByIndex");
+	return 0;
+}
+
+FACE_EXPORT size_t aclmdlGetOutputSizeByIndex(aclmdlDesc *modelDesc, size_t index)
+{
+	(void)modelDesc;
+	(void)index;
+	face_does_nothing("aclmdlGetOutputSizeByIndex");
+	return 0;
+}
+
+FACE_EXPORT aclError aclmdlGetInputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims)
+{
+	(void)modelDesc;
+	(void)index;
+	(void)dims;
+	return face_unsupported("aclmdlGetInputDims");
+}
+
+FACE_EXPORT aclError aclmdlGetInputDimsV2(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims)
+{
+	(void)modelDesc;
+	(void)index;
+	(void)dims;
+	return face_unsupported("aclmdlGetInputDimsV2");
+}
+
+FACE_EXPORT aclError aclmdlGetOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims)
+{
+	(void)modelDesc;
+	(void)index;
+	(void)dims;
+	return face_unsupported("aclmdlGetOutputDims");
+}
+
+FACE_EXPORT aclError aclmdlGetCurOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims)
+{
+	(void)modelDesc;
+	(void)index;
+	(void)dims;
+	return face_unsupported("aclmdlGetCurOutputDims");
+}
+
+FACE_EXPORT aclError aclmdlSetDatasetTensorDesc(aclmdlDataset *dataset, aclTensorDesc *tensorDesc, size_t index)
+{
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)dataset;
+	w[1] = (uint64_t)(uintptr_t)tensorDesc;
+	w[2] = (uint64_t)index;
+	return (aclError)face_call(443, w);
+}
+
+FACE_EXPORT aclTensorDesc *aclmdlGetDatasetTensorDesc(const aclmdlDataset *dataset, size_t index)
+{
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)dataset;
+	w[1] = (uint64_t)index;
+	return (aclTensorDesc*)(uintptr_t)face_ask(444, w);
+}
+

@@ -235,12 +235,7 @@ func (c *Checker) Begin(s *Stream, k *Task, kind string) {
 
 // BeginLane starts a graph lane after the current task of a stream.
 func (c *Checker) BeginLane(s, lane *Stream) {
-	c.do(func() {
-		if s.actor == nil {
-			s.actor = c.newActor(nil)
-		}
-		lane.actor = c.newActor(s.actor)
-	})
+	c.do(func() { lane.actor = c.newActor(s.actor) })
 }
 
 // EndLane joins a graph lane into a stream.

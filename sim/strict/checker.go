@@ -313,7 +313,7 @@ func (c *Checker) touch(o observer, s space.Span, access uint32) {
 	c.cut(s.Addr)
 	c.cut(s.End())
 	next := s.Addr
-	var whole *cell // cell for the whole range, if there is one
+	var whole *cell // one of several, for the whole range
 	count := 0
 	for at := c.memory.accesses.At(s.Addr); at.OK() && at.Get().Addr < s.End(); at.Next() {
 		r := at.Get()
@@ -333,9 +333,6 @@ func (c *Checker) touch(o observer, s space.Span, access uint32) {
 	}
 	if count > 1 && u.write {
 		space.TakeOut(&c.memory.accesses, s)
-		if whole == nil {
-			whole = &cell{}
-		}
 		*whole = *newCell(u)
 		c.memory.accesses.Insert(space.Region[*cell]{Span: s, Value: whole})
 	}
@@ -472,7 +469,7 @@ func (c *Checker) release(o observer, addr uint64) {
 		return
 	}
 	h := r.Value
-	u := &accessed{Span: h.Span, write: true, n: o.n, time: o.time, call: o.call}
+	u := &accessed{Span: h.Span, n: o.n, time: o.time, call: o.call}
 	for at := c.memory.accesses.At(addr); at.OK() && at.Get().Addr < h.End(); at.Next() {
 		l := at.Get().Value
 		for _, x := range append(slices.Clone(l.reads), l.write) {
@@ -544,7 +541,6 @@ func (c *Checker) word(o *observer, w *Vector, write bool) {
 	if write {
 		w.join(*o.knows)
 		w.set(0, o.host)
-		w.set(o.n, o.time)
 		return
 	}
 	if o.n == 0 {

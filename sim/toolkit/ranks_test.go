@@ -3,8 +3,10 @@ package toolkit
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -53,6 +55,41 @@ func TestCollectivesOfSeveralRanks(t *testing.T) {
 			t.Parallel()
 			if _, errs := together(t, program, c.args, c.variables...); strings.Contains(strings.ReplaceAll(errs, "no findings", ""), "finding") {
 				t.Error(errs)
+			}
+		})
+	}
+}
+
+// A trace of all ranks has all that collectives do. A replay called them left out, and all results unproved.
+func TestReplayOfAllRanks(t *testing.T) {
+	program, acltrace := ranksProgram(t), testenv.Built(t, "bin/acltrace")
+	for _, args := range []string{"threads 2", "processes 2"} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			trace := filepath.Join(t.TempDir(), "ranks.aclt")
+			together(t, acltrace, "record --sim -q --replayable -o "+trace+" -- "+program+" "+args)
+			var r struct {
+				Verdict string
+				Results struct{ Total, Proved int }
+				LeftOut []struct {
+					Func   string
+					Reason string
+				} `json:"left_out"`
+			}
+			out, _ := together(t, acltrace, "replay --verify --json "+trace)
+			if err := json.Unmarshal([]byte(out), &r); err != nil {
+				t.Fatal(err)
+			}
+			if r.Verdict != "identical" || r.Results.Total < 200 || r.Results.Proved != r.Results.Total {
+				t.Errorf("%+v", r)
+			}
+			for _, l := range r.LeftOut {
+				if !strings.HasSuffix(l.Reason, "do all of it") {
+					t.Errorf("%+v", l)
+				}
+			}
+			if out, _ := together(t, acltrace, "replay --verify "+trace); strings.Contains(out, "left out:") || !strings.Contains(out, "identical: ") {
+				t.Error(out)
 			}
 		})
 	}

@@ -244,6 +244,14 @@ func TestRootReplacesRootsOnly(t *testing.T) {
 			t.Errorf("%s: the folder has %v, %v", name, in, err)
 		}
 	}
+	// The sign of an interruption does not make a file of others part of a root.
+	other := t.TempDir()
+	notes := filepath.Join(other, "notes.txt")
+	must(errors.Join(os.Mkdir(filepath.Join(other, "acltrace-part"), 0o700), os.WriteFile(notes, nil, 0o644)))
+	_ = artifacts.Lay(acl.Model, other, "v1")
+	if _, err := os.Stat(notes); err != nil {
+		t.Errorf("beside an interrupted root: %v", err)
+	}
 }
 
 // A framework makes marks if the profiler's library says that they are collected. It said no to all, so a recorder saw none.

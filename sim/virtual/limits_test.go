@@ -121,3 +121,59 @@ func TestDeadlockOfMany(t *testing.T) {
 		}
 	}
 }
+
+// A graph runs again as it ran first: its events are not recorded yet, and its tasks are submitted when it begins.
+func TestGraphRunsAgain(t *testing.T) {
+	r := machine(t, Options{Model: plain(t, func(m *model.Model) { m.Launch, m.Host = model.Launch{}, model.Host{} })})
+	s := r.AddStream(0, 0)
+	inside := func(kind Kind, object int32) Op { return Op{Kind: kind, Object: object} }
+	k := func(tag uint64, d int64) Op { return Op{Kind: Kernel, Device: d, Tag: tag} }
+	g, err := r.AddGraph(0, [][]Op{{k(1, 100), inside(RecordEvent, 3), k(2, 10)}, {inside(WaitEvent, 3), k(3, 1), inside(RecordEvent, 0)}, {inside(WaitEvent, 0), k(4, 1)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := r.AddGraph(0, [][]Op{{inside(WaitEvent, 0), k(5, 1)}, {k(6, 30), inside(RecordEvent, 0)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(n int32) Op { return Op{Kind: RunGraph, Stream: s, Object: n} }
+	r.AddThread(&Ops{run(g), {Kind: SyncStream, Stream: s}, {Gap: 1000}, run(g), run(other)})
+	sum := r.run(t)
+	for tag, want := range map[uint64]Result{1: {Submitted: 1110, Start: 1110, End: 1210}, 2: {Submitted: 1110, Start: 1210, End: 1220}, 3: {Submitted: 1110, Start: 1210, End: 1211}, 4: {Submitted: 1110, Start: 1211, End: 1212},
+		5: {Submitted: 1220, Start: 1250, End: 1251}, 6: {Submitted: 1220, Start: 1220, End: 1250}} {
+		if got := r.tasks[tag]; got.Submitted != want.Submitted || got.Start != want.Start || got.End != want.End {
+			t.Errorf("task %d: %+v, want %+v", tag, got, want)
+		}
+	}
+	if sum.Busy[s] != 110+110+31 {
+		t.Errorf("the stream was busy for %d", sum.Busy[s])
+	}
+	for name, op := range map[string]Op{"a negative event": inside(RecordEvent, -1), "a far event": inside(WaitEvent, 1<<20+1), "a synchronization": inside(SyncStream, 0), "a graph": inside(RunGraph, g)} {
+		if _, err := r.AddGraph(0, [][]Op{{k(1, 1)}, {k(1, 1), op}}); err == nil || !strings.Contains(err.Error(), "lane 1, task 1: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := r.AddGraph(0, [][]Op{{inside(RecordEvent, 1<<20)}}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Records of events that nobody waits for any more take no memory.
+func TestOldRecordsAreForgotten(t *testing.T) {
+	r := machine(t, Options{Model: plain(t, nil)})
+	a, b, ev := r.AddStream(0, 0), r.AddStream(0, 0), r.AddEvent()
+	var ops Ops
+	for i := range 1000 {
+		ops = append(ops, launch(a, 1, 0), Op{Kind: RecordEvent, Stream: a, Object: ev}, Op{Kind: WaitEvent, Stream: b, Object: ev}, launch(b, 1, 0))
+		if i%10 == 9 {
+			ops = append(ops, Op{Kind: SyncEvent, Object: ev}, Op{Kind: SyncDevice})
+		}
+	}
+	r.AddThread(&ops)
+	if sum := r.run(t); sum.Tasks != 4000 || sum.Calls != 4200 {
+		t.Errorf("%+v", sum)
+	}
+	if n := len(r.marks); n > 30 || len(r.free) != n-1 {
+		t.Errorf("%d records, %d of them free", n, len(r.free))
+	}
+}

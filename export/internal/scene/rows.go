@@ -1,13 +1,14 @@
 package scene
 
 import (
+	"math"
 	"strconv"
 	"strings"
 
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// MaxRows limits the rows for a stream's overlapping tasks.
+// MaxRows limits the rows for a stream's overlapping measured tasks.
 const MaxRows = 16
 
 // Kind is a row's content.
@@ -51,10 +52,13 @@ type rows struct {
 
 // lane holds one walk lane's rows.
 type lane struct {
-	rows    [2][]*Row // for measured and for bracketed tasks
-	moments [2]*Row
-	name    Sym
-	queue   *Counter
+	rows      []*Row // for measured tasks
+	moments   *Row
+	bracketed *Row
+	held      *timeline.Task // bracketed, drawn when the next one's begin is known
+	content   uint64         // size of the graph that it runs
+	name      Sym
+	queue     *Counter
 }
 
 func (s *Scene) lane(i int) *lane {
@@ -103,39 +107,46 @@ func (s *Scene) hostRow(thread int, from, to int64) *Row {
 	return r
 }
 
-// laneRow returns the lane's first free row, or its row for moments.
-func (s *Scene) laneRow(t *timeline.Task) (row *Row, moment bool) {
-	kind := Measured
-	if !t.Measured {
-		kind = Bracketed
-	}
-	k := kind - Measured
+// measuredRow returns the lane's first free row, or its row for moments.
+func (s *Scene) measuredRow(t *timeline.Task) (row *Row, moment bool) {
 	in := s.lane(t.Lane)
-	rows := in.rows[k]
-	for _, r := range rows {
+	for _, r := range in.rows {
 		if r.end <= t.From {
 			r.end = max(t.From, t.To)
 			return r, false
 		}
 	}
-	if len(rows) == MaxRows && in.moments[k] != nil {
-		return in.moments[k], true
+	if len(in.rows) == MaxRows && in.moments != nil {
+		return in.moments, true
 	}
-	lane := &s.W.Lanes[t.Lane]
-	r := Row{Kind: kind, Process: s.process(lane.Process), Thread: -1, Lane: t.Lane, Device: lane.Device, N: len(rows), Name: lane.Name}
-	if kind == Bracketed {
-		r.Name += " (bracketed)"
-	}
-	if len(rows) == MaxRows {
+	r := s.laneRow(t.Lane, Measured)
+	if r.N = len(in.rows); r.N == MaxRows {
 		r.Moments = true
-		r.Name += ", earliest begin"
-		in.moments[k] = s.rows.row(r)
-		return in.moments[k], true
+		r.Name += ", begin"
+		in.moments = s.rows.row(r)
+		return in.moments, true
 	}
 	r.end = max(t.From, t.To)
 	row = s.rows.row(r)
-	in.rows[k] = append(rows, row)
+	in.rows = append(in.rows, row)
 	return row, false
+}
+
+// bracketedRow returns the lane's row for bracketed tasks.
+func (s *Scene) bracketedRow(lane int) *Row {
+	in := s.lane(lane)
+	if in.bracketed == nil {
+		r := s.laneRow(lane, Bracketed)
+		r.Name += " (bracketed)"
+		r.end = math.MinInt64
+		in.bracketed = s.rows.row(r)
+	}
+	return in.bracketed
+}
+
+func (s *Scene) laneRow(i int, kind Kind) Row {
+	lane := &s.W.Lanes[i]
+	return Row{Kind: kind, Process: s.process(lane.Process), Thread: -1, Lane: i, Device: lane.Device, Name: lane.Name}
 }
 
 // rangeRow returns the first row for ranges across threads on which a slice nests, and adds the slice.

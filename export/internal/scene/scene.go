@@ -3,9 +3,13 @@
 // the same.
 //
 // On a host row slices nest: the next slice lies within an open one or starts after it. On a device row slices do not
-// overlap. Slices that break the rule go to a further row: calls that continue after one that never returned, and tasks
-// with overlapping brackets. Measured and bracketed tasks never share a row. If tasks overlap more than MaxRows deep,
-// the rest become moments (Slice.Moment) on one row: only their earliest begin is drawn.
+// overlap. Slices that break the rule go to a further row: calls that continue after one that never returned, and
+// measured tasks that overlap, if clocks jitter. If they overlap more than MaxRows deep, the rest become moments
+// (Slice.Moment) on one row.
+//
+// A lane has one row for all its bracketed tasks, apart from the measured ones. Brackets that end at one wait overlap, so a
+// bracketed task is drawn from its earliest begin to the earliest begin of the next one. An argument has the end of its
+// bracket.
 //
 // An exporter calls New, then Walk once, from one goroutine. A Scene only reads the trace. Its memory grows with
 // threads, streams and distinct names, not with calls. It writes no output.
@@ -149,6 +153,11 @@ func (s *Scene) Walk(v Viewer) error {
 	})
 	if err != nil {
 		return err
+	}
+	for i := range s.rows.lanes {
+		if err := s.drawHeld(&s.rows.lanes[i], math.MaxInt64); err != nil {
+			return err
+		}
 	}
 	return s.until(math.MaxInt64)
 }

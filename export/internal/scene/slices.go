@@ -208,18 +208,48 @@ func (s *Scene) AppendHandle(b []byte, value uint64) []byte {
 func early(t *timeline.Task) bool { return t.Measured && t.From < t.Issued }
 
 func (s *Scene) task(t *timeline.Task) error {
-	row, moment := s.laneRow(t)
-	category := catTask
 	if !t.Measured {
-		category = catBracketed
+		return s.hold(t)
 	}
-	l := s.begin(row, s.Sym(t.Name), category, t.From, max(t.From, t.To))
-	l.Task = t
+	row, moment := s.measuredRow(t)
+	l := s.begin(row, s.Sym(t.Name), catTask, t.From, max(t.From, t.To))
 	if moment {
 		l.Moment, l.To = true, l.From
 		l.int(keyNotAfter, t.To)
 		s.Drawn.Moments++
 	}
+	return s.drawTask(l, t, s.graphs[t.Object])
+}
+
+// hold draws the task that the lane holds until the earliest begin of this one, and then holds this one.
+func (s *Scene) hold(t *timeline.Task) error {
+	in := s.lane(t.Lane)
+	if err := s.drawHeld(in, t.From); err != nil {
+		return err
+	}
+	held := *t
+	in.held, in.content = &held, s.graphs[t.Object]
+	return nil
+}
+
+// drawHeld draws the task that a lane holds, if any, up to a moment.
+func (s *Scene) drawHeld(in *lane, until int64) error {
+	t := in.held
+	if t == nil {
+		return nil
+	}
+	in.held = nil
+	row := s.bracketedRow(t.Lane)
+	from := max(t.From, row.end)
+	row.end = max(from, min(t.To, until))
+	l := s.begin(row, s.Sym(t.Name), catBracketed, from, row.end)
+	l.int(keyNotAfter, t.To)
+	return s.drawTask(l, t, in.content)
+}
+
+// drawTask draws a task. content is the size of the graph that it runs.
+func (s *Scene) drawTask(l *Slice, t *timeline.Task, content uint64) error {
+	l.Task = t
 	if s.within(t.Issued, t.Returned) {
 		l.Flow, l.FlowEnd = t.Call+1, !early(t)
 	}
@@ -238,7 +268,7 @@ func (s *Scene) task(t *timeline.Task) error {
 	case api.GraphRun:
 		if t.Object != nil {
 			l.num(keyGraph, uint64(t.Object.ID))
-			l.num(keyGraphTasks, s.graphs[t.Object])
+			l.num(keyGraphTasks, content)
 			if t.Content != nil {
 				l.text(keyGraphKernels, s.Sym(t.Content.String()))
 			}

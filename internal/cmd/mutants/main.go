@@ -14,6 +14,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -126,6 +127,10 @@ func run(ctx context.Context, w io.Writer, dir, only string, o *options) (enough
 		r, err := t.test(ctx, x, o.limit)
 		if ctx.Err() != nil {
 			break
+		}
+		if errors.Is(err, errNotBuilt) && x.form == fixed {
+			fmt.Fprintf(w, "%d/%d %s: left out, other packages don't compile with it\n", i+1, len(all), x)
+			continue
 		}
 		if err != nil {
 			return false, err

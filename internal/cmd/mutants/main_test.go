@@ -85,7 +85,7 @@ func g(p string) (int, bool, error) {
 `) {
 		got = append(got, x.change())
 	}
-	if want := []string{"true || (n == k) for n == k", "!= for ==", "* for /", "/ for *", "false && (h(f, err)) for h(f, err)", "true || (h(f, err)) for h(f, err)"}; !slices.Equal(got, want) {
+	if want := []string{"true || (n == k) for n == k", "!= for ==", "* for /", "false && (h(f, err)) for h(f, err)", "true || (h(f, err)) for h(f, err)"}; !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
@@ -135,20 +135,23 @@ func TestEngine(t *testing.T) {
 // Packages that are in no program have none. Mutants that mean the same are not run.
 func TestRun(t *testing.T) {
 	dir := moduleOf(t, map[string]string{
-		"go.mod":          "module m\n\ngo 1.24\n",
-		"cmd/p/main.go":   "package main\n\nimport (\n\t_ \"m/bad\"\n\t_ \"m/loop\"\n\t_ \"m/own\"\n\t_ \"m/user\"\n)\n\nfunc main() {}\n",
-		"internal/q/q.go": "package main\n\nimport _ \"m/help\"\n\nfunc main() {}\n",
-		equivalentFile:    "own/own.go\tfunc Same(a int) int { return 1 * a }\t/ for *\tit is not\nown/own.go\tfunc Same(a int) int { return 1 * a }\t(1 + 1) for 1\tit is not\nown/own.go\tno\tsuch\tmutant\n",
-		"own/own.go":      "package own\n\nfunc Less(a, b int) bool { return a < b }\n\nfunc Same(a int) int { return 1 * a }\n",
-		"own/o_test.go":   "package own\n\nimport \"testing\"\n\nfunc TestLess(t *testing.T) {\n\tif Less(1, 1) {\n\t\tt.Fail()\n\t}\n}\n",
-		"base/base.go":    "package base\n\nfunc Sum(a, b int) int { return a + b }\n",
-		"user/user.go":    "package user\n\nimport \"m/base\"\n\nfunc Twice(a int) int { return base.Sum(a, a) }\n",
-		"user/u_test.go":  "package user\n\nimport \"testing\"\n\nfunc TestTwice(t *testing.T) {\n\tif Twice(2) != 4 {\n\t\tt.Fail()\n\t}\n}\n",
-		"loop/loop.go":    "package loop\n\nfunc Count(n int) int {\n\tx := 0\n\tfor i := 0; i < n; i++ {\n\t\tx++\n\t}\n\treturn x\n}\n",
-		"bad/bad.go":      "package bad\n\nfunc Not(a bool) bool { return a == false }\n",
-		"help/help.go":    "package help\n\nimport \"m/deep\"\n\nfunc Half(a int) int { return deep.Third(a) / 2 }\n",
-		"deep/deep.go":    "package deep\n\nfunc Third(a int) int { return a / 3 }\n",
-		"bad/b_test.go":   "package bad\n\nimport (\n\t\"testing\"\n\n\t_ \"m/help\"\n)\n\nfunc TestNot(t *testing.T) { t.Fail() }\n",
+		"go.mod":              "module m\n\ngo 1.24\n",
+		"cmd/p/main.go":       "package main\n\nimport (\n\t_ \"m/bad\"\n\t_ \"m/loop\"\n\t_ \"m/size\"\n\t_ \"m/own\"\n\t_ \"m/user\"\n)\n\nfunc main() {}\n",
+		"internal/q/q.go":     "package main\n\nimport _ \"m/help\"\n\nfunc main() {}\n",
+		equivalentFile:        "own/own.go\tfunc Same(a int) int { return 1 * a }\t/ for *\tit is not\nown/own.go\tfunc Same(a int) int { return 1 * a }\t(1 + 1) for 1\tit is not\nown/own.go\tno\tsuch\tmutant\n",
+		"own/own.go":          "package own\n\nfunc Less(a, b int) bool { return a < b }\n\nfunc Same(a int) int { return 1 * a }\n",
+		"own/o_test.go":       "package own\n\nimport \"testing\"\n\nfunc TestLess(t *testing.T) {\n\tif Less(1, 1) {\n\t\tt.Fail()\n\t}\n}\n",
+		"base/base.go":        "package base\n\nfunc Sum(a, b int) int { return a + b }\n",
+		"user/user.go":        "package user\n\nimport \"m/base\"\n\nfunc Twice(a int) int { return base.Sum(a, a) }\n",
+		"user/u_test.go":      "package user\n\nimport \"testing\"\n\nfunc TestTwice(t *testing.T) {\n\tif Twice(2) != 4 {\n\t\tt.Fail()\n\t}\n}\n",
+		"loop/loop.go":        "package loop\n\nfunc Count(n int) int {\n\tx := 0\n\tfor i := 0; i < n; i++ {\n\t\tx++\n\t}\n\treturn x\n}\n",
+		"size/size.go":        "package size\n\nconst Unit = 1\n",
+		"size/more/m.go":      "package more\n\nimport \"m/size\"\n\nvar Last = [1]int{}[1-size.Unit]\n",
+		"size/more/m_test.go": "package more\n",
+		"bad/bad.go":          "package bad\n\nfunc Not(a bool) bool { return a == false }\n",
+		"help/help.go":        "package help\n\nimport \"m/deep\"\n\nfunc Half(a int) int { return deep.Third(a) / 2 }\n",
+		"deep/deep.go":        "package deep\n\nfunc Third(a int) int { return a / 3 }\n",
+		"bad/b_test.go":       "package bad\n\nimport (\n\t\"testing\"\n\n\t_ \"m/help\"\n)\n\nfunc TestNot(t *testing.T) { t.Fail() }\n",
 	})
 	tests := func(only string) (string, bool) {
 		var out bytes.Buffer
@@ -167,6 +170,9 @@ func TestRun(t *testing.T) {
 	}
 	if out, enough := tests("loop"); enough || !strings.Contains(out, "loop.go:5: <= for <: SURVIVED") {
 		t.Errorf("no test, but enough are killed:\n%s", out)
+	}
+	if out, _ := tests("size$"); !strings.Contains(out, "size.go:3: (1 + 1) for 1: left out") || !strings.Contains(out, "0 of 0 mutants") {
+		t.Errorf("a mutant that does not compile is not left out:\n%s", out)
 	}
 	if !enough {
 		t.Errorf("half is enough:\n%s", out)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,6 +30,9 @@ type tester struct {
 	passed map[string]time.Duration // how long the tests of packages take without a mutant, 0 if they fail
 	took   map[string]time.Duration // how long packages took to test with a mutant that they did not notice
 }
+
+// errNotBuilt is the failure of programs that don't compile with a mutant: those of other packages compute with its constant.
+var errNotBuilt = errors.New("it does not compile")
 
 // build is an overlay with mutants, and the programs that were built with it.
 type build struct {
@@ -111,7 +115,7 @@ func (t *tester) binary(ctx context.Context, b *build, path string) (string, err
 	}
 	file := filepath.Join(b.dir, strings.ReplaceAll(strings.TrimPrefix(path, t.m.name), "/", "_")+".test")
 	if out, err := t.command(ctx, t.m.dir, nil, "go", "test", "-c", b.overlay(), "-vet=off", "-ldflags=-w", "-o", file, path); err != nil {
-		return "", fmt.Errorf("build the tests of %s: %w: %s", path, err, out)
+		return "", fmt.Errorf("build the tests of %s: %w: %s", path, cmp.Or(ctx.Err(), errNotBuilt), out)
 	}
 	b.binaries[path] = file
 	return file, nil
@@ -128,7 +132,7 @@ func (t *tester) libraries(ctx context.Context, b *build) (string, error) {
 		return "", fmt.Errorf("copy %s: %w: %s", built, err, out)
 	}
 	if out, err := t.command(ctx, t.m.dir, cgo, "go", "build", b.overlay(), "-buildmode=c-shared", "-o", filepath.Join(lib, engineFile), t.m.name+engine); err != nil {
-		return "", fmt.Errorf("build %s: %w: %s", engine, err, out)
+		return "", fmt.Errorf("build %s: %w: %s", engine, cmp.Or(ctx.Err(), errNotBuilt), out)
 	}
 	b.lib = lib
 	return lib, nil

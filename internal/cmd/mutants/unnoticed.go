@@ -9,7 +9,7 @@ import (
 //   - capacities, which are hints
 //   - zeros that are returned with an error or with false
 //   - permissions 0 of files that are opened and not made
-//   - the number of units in a time, because no test measures time
+//   - lengths of time, because no test measures time
 //   - statements for the compiler, the garbage collector or the scheduler alone
 //   - panics, which no input reaches
 type unnoticed map[ast.Node]bool
@@ -32,7 +32,7 @@ func (u unnoticed) look(n ast.Node) {
 		}
 	case *ast.BinaryExpr:
 		if n.Op == token.MUL && isUnit(n.Y) {
-			u[n.X] = true
+			u[n] = true
 		}
 	case *ast.ExprStmt:
 		if c, ok := n.X.(*ast.CallExpr); ok {

@@ -21,10 +21,10 @@ def collectives(rank):
     x = torch.tensor([1.0 + rank, 20.0 - rank]).npu()
     dist.all_reduce(x, op=dist.ReduceOp.MAX)
     say("maximum", [x])
-    x = (torch.arange(64) + 100 * rank).npu()  # 512 bytes: shorter tensors are padded by an operator, which computes nothing
+    x = (torch.arange(3) + 100 * rank).npu()
     parts = [torch.empty_like(x) for _ in range(2)]
     dist.all_gather(parts, x)
-    say("all_gather", [p[62:] for p in parts])
+    say("all_gather", parts)
     x = torch.tensor([7.0 * (1 + rank)]).npu()
     dist.broadcast(x, 1)
     say("broadcast", [x])

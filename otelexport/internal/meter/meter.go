@@ -154,6 +154,30 @@ func New(rs *otlp.Resources, m *api.Model, threads []format.Thread) *Meter {
 		memory: map[*otlp.Device]*value{}, faulty: map[fault]bool{}}
 }
 
+// Count counts the selected calls of a trace file, all calls without a selection. It returns the end of the trace too.
+func Count(r *format.Reader, m *api.Model, as otlp.DeviceAs, selected *timeline.Selection, progress func(done, total int)) (x *Meter, end int64, err error) {
+	rs, err := otlp.NewResources(r, m, as)
+	if err != nil {
+		return nil, 0, err
+	}
+	sel, err := timeline.NewSelector(r, m, selected)
+	if err != nil {
+		return nil, 0, err
+	}
+	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Select: sel, Progress: progress})
+	x = New(rs, m, r.Threads())
+	x.Follow(w)
+	x.Select(sel)
+	from, to := sel.Window()
+	for _, g := range r.Gaps() {
+		if g.From < to && g.To >= from {
+			x.Gap(&g)
+		}
+	}
+	err = w.Run(x.Visitor())
+	return x, w.End, err // Run may move the end
+}
+
 // Follow sets the walk that calls come from.
 func (x *Meter) Follow(w *timeline.Walk) { x.walk = w }
 

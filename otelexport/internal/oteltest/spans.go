@@ -4,8 +4,13 @@ package oteltest
 
 import (
 	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 )
@@ -98,3 +103,41 @@ func ByID(tb testing.TB, spans []Span) map[[2]string]Span {
 }
 
 var NoSpan = pcommon.NewSpanIDEmpty().String()
+
+// Text lists resources and spans, with times in nanoseconds since the begin of the trace.
+func Text(spans []Span) string {
+	var b strings.Builder
+	resources := map[string]int{}
+	for i := range spans {
+		s := &spans[i]
+		res := AttributeText(s.Resource) + " " + s.Scope + " " + s.Schema
+		if _, known := resources[res]; !known {
+			resources[res] = len(resources)
+			fmt.Fprintf(&b, "resource %d:%s\n", resources[res], res)
+		}
+		fmt.Fprintf(&b, "%d %s %s %s %s %q %d %d", resources[res], s.Trace[:8], s.ID, strings.TrimLeft(s.Parent, "0"), s.Kind, s.Name, s.Start-testtrace.StartWall, s.End-s.Start)
+		for _, l := range s.Links {
+			fmt.Fprintf(&b, " link %s %s", l[0][:8], l[1])
+		}
+		if s.Status != "Unset" || s.Message != "" {
+			fmt.Fprintf(&b, " %s %q", s.Status, s.Message)
+		}
+		fmt.Fprintf(&b, "%s\n", AttributeText(s.Attrs))
+	}
+	return b.String()
+}
+
+// AttributeText lists attributes by key.
+func AttributeText(attrs map[string]any) string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(attrs)) {
+		fmt.Fprintf(&b, " %s=", k)
+		switch v := attrs[k].(type) {
+		case string, []any:
+			fmt.Fprintf(&b, "%q", v)
+		default:
+			fmt.Fprint(&b, v)
+		}
+	}
+	return b.String()
+}

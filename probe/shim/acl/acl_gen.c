@@ -23251,6 +23251,451 @@ static aclError copy_aclmdlLoadWithConfig(const aclmdlConfigHandle *handle, uint
 	return other_aclmdlLoadWithConfig(handle, modelId, &second_aclmdlLoadWithConfig);
 }
 
+static inline __attribute__((always_inline)) size_t wrap_aclmdlGetNumInputs(aclmdlDesc *modelDesc, struct shim_target *target)
+{
+	size_t (*real)(aclmdlDesc *modelDesc) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return 0;
+	if (shim_quiet())
+		return real(modelDesc);
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)modelDesc;
+	struct shim_call c;
+	if (!shim_enter(&c, 435, w, 1, 0)) {
+		size_t ret = real(modelDesc);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	size_t ret = real(modelDesc);
+	shim_return(&c, (uint64_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclmdlGetNumInputs = {NULL, "aclmdlGetNumInputs"};
+static SHIM_BODY size_t main_aclmdlGetNumInputs(aclmdlDesc *modelDesc)
+{
+	return wrap_aclmdlGetNumInputs(modelDesc, &target_aclmdlGetNumInputs);
+}
+
+SHIM_ENTRY(aclmdlGetNumInputs, main_aclmdlGetNumInputs);
+
+static __attribute__((noinline, cold)) size_t other_aclmdlGetNumInputs(aclmdlDesc *modelDesc, struct shim_target *target)
+{
+	return wrap_aclmdlGetNumInputs(modelDesc, target);
+}
+
+static struct shim_target second_aclmdlGetNumInputs = {NULL, "aclmdlGetNumInputs"};
+static size_t copy_aclmdlGetNumInputs(aclmdlDesc *modelDesc)
+{
+	return other_aclmdlGetNumInputs(modelDesc, &second_aclmdlGetNumInputs);
+}
+
+static inline __attribute__((always_inline)) size_t wrap_aclmdlGetNumOutputs(aclmdlDesc *modelDesc, struct shim_target *target)
+{
+	size_t (*real)(aclmdlDesc *modelDesc) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return 0;
+	if (shim_quiet())
+		return real(modelDesc);
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)modelDesc;
+	struct shim_call c;
+	if (!shim_enter(&c, 436, w, 1, 0)) {
+		size_t ret = real(modelDesc);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	size_t ret = real(modelDesc);
+	shim_return(&c, (uint64_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclmdlGetNumOutputs = {NULL, "aclmdlGetNumOutputs"};
+static SHIM_BODY size_t main_aclmdlGetNumOutputs(aclmdlDesc *modelDesc)
+{
+	return wrap_aclmdlGetNumOutputs(modelDesc, &target_aclmdlGetNumOutputs);
+}
+
+SHIM_ENTRY(aclmdlGetNumOutputs, main_aclmdlGetNumOutputs);
+
+static __attribute__((noinline, cold)) size_t other_aclmdlGetNumOutputs(aclmdlDesc *modelDesc, struct shim_target *target)
+{
+	return wrap_aclmdlGetNumOutputs(modelDesc, target);
+}
+
+static struct shim_target second_aclmdlGetNumOutputs = {NULL, "aclmdlGetNumOutputs"};
+static size_t copy_aclmdlGetNumOutputs(aclmdlDesc *modelDesc)
+{
+	return other_aclmdlGetNumOutputs(modelDesc, &second_aclmdlGetNumOutputs);
+}
+
+static inline __attribute__((always_inline)) size_t wrap_aclmdlGetInputSizeByIndex(aclmdlDesc *modelDesc, size_t index, struct shim_target *target)
+{
+	size_t (*real)(aclmdlDesc *modelDesc, size_t index) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return 0;
+	if (shim_quiet())
+		return real(modelDesc, index);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)modelDesc;
+	w[1] = (uint64_t)index;
+	struct shim_call c;
+	if (!shim_enter(&c, 437, w, 2, 0)) {
+		size_t ret = real(modelDesc, index);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	size_t ret = real(modelDesc, index);
+	shim_return(&c, (uint64_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclmdlGetInputSizeByIndex = {NULL, "aclmdlGetInputSizeByIndex"};
+static SHIM_BODY size_t main_aclmdlGetInputSizeByIndex(aclmdlDesc *modelDesc, size_t index)
+{
+	return wrap_aclmdlGetInputSizeByIndex(modelDesc, index, &target_aclmdlGetInputSizeByIndex);
+}
+
+SHIM_ENTRY(aclmdlGetInputSizeByIndex, main_aclmdlGetInputSizeByIndex);
+
+static __attribute__((noinline, cold)) size_t other_aclmdlGetInputSizeByIndex(aclmdlDesc *modelDesc, size_t index, struct shim_target *target)
+{
+	return wrap_aclmdlGetInputSizeByIndex(modelDesc, index, target);
+}
+
+static struct shim_target second_aclmdlGetInputSizeByIndex = {NULL, "aclmdlGetInputSizeByIndex"};
+static size_t copy_aclmdlGetInputSizeByIndex(aclmdlDesc *modelDesc, size_t index)
+{
+	return other_aclmdlGetInputSizeByIndex(modelDesc, index, &second_aclmdlGetInputSizeByIndex);
+}
+
+static inline __attribute__((always_inline)) size_t wrap_aclmdlGetOutputSizeByIndex(aclmdlDesc *modelDesc, size_t index, struct shim_target *target)
+{
+	size_t (*real)(aclmdlDesc *modelDesc, size_t index) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return 0;
+	if (shim_quiet())
+		return real(modelDesc, index);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)modelDesc;
+	w[1] = (uint64_t)index;
+	struct shim_call c;
+	if (!shim_enter(&c, 438, w, 2, 0)) {
+		size_t ret = real(modelDesc, index);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	size_t ret = real(modelDesc, index);
+	shim_return(&c, (uint64_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclmdlGetOutputSizeByIndex = {NULL, "aclmdlGetOutputSizeByIndex"};
+static SHIM_BODY size_t main_aclmdlGetOutputSizeByIndex(aclmdlDesc *modelDesc, size_t index)
+{
+	return wrap_aclmdlGetOutputSizeByIndex(modelDesc, index, &target_aclmdlGetOutputSizeByIndex);
+}
+
+SHIM_ENTRY(aclmdlGetOutputSizeByIndex, main_aclmdlGetOutputSizeByIndex);
+
+static __attribute__((noinline, cold)) size_t other_aclmdlGetOutputSizeByIndex(aclmdlDesc *modelDesc, size_t index, struct shim_target *target)
+{
+	return wrap_aclmdlGetOutputSizeByIndex(modelDesc, index, target);
+}
+
+static struct shim_target second_aclmdlGetOutputSizeByIndex = {NULL, "aclmdlGetOutputSizeByIndex"};
+static size_t copy_aclmdlGetOutputSizeByIndex(aclmdlDesc *modelDesc, size_t index)
+{
+	return other_aclmdlGetOutputSizeByIndex(modelDesc, index, &second_aclmdlGetOutputSizeByIndex);
+}
+
+static inline __attribute__((always_inline)) aclError wrap_aclmdlGetInputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims, struct shim_target *target)
+{
+	aclError (*real)(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelDesc, index, dims);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)modelDesc;
+	w[1] = (uint64_t)index;
+	w[2] = (uint64_t)(uintptr_t)dims;
+	struct shim_call c;
+	if (!shim_enter(&c, 439, w, 3, 0)) {
+		aclError ret = real(modelDesc, index, dims);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclError ret = real(modelDesc, index, dims);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 2, PIECE_OUT, dims, 1160, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclmdlGetInputDims = {NULL, "aclmdlGetInputDims"};
+static SHIM_BODY aclError main_aclmdlGetInputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims)
+{
+	return wrap_aclmdlGetInputDims(modelDesc, index, dims, &target_aclmdlGetInputDims);
+}
+
+SHIM_ENTRY(aclmdlGetInputDims, main_aclmdlGetInputDims);
+
+static __attribute__((noinline, cold)) aclError other_aclmdlGetInputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims, struct shim_target *target)
+{
+	return wrap_aclmdlGetInputDims(modelDesc, index, dims, target);
+}
+
+static struct shim_target second_aclmdlGetInputDims = {NULL, "aclmdlGetInputDims"};
+static aclError copy_aclmdlGetInputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims)
+{
+	return other_aclmdlGetInputDims(modelDesc, index, dims, &second_aclmdlGetInputDims);
+}
+
+static inline __attribute__((always_inline)) aclError wrap_aclmdlGetInputDimsV2(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims, struct shim_target *target)
+{
+	aclError (*real)(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelDesc, index, dims);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)modelDesc;
+	w[1] = (uint64_t)index;
+	w[2] = (uint64_t)(uintptr_t)dims;
+	struct shim_call c;
+	if (!shim_enter(&c, 440, w, 3, 0)) {
+		aclError ret = real(modelDesc, index, dims);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclError ret = real(modelDesc, index, dims);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 2, PIECE_OUT, dims, 1160, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclmdlGetInputDimsV2 = {NULL, "aclmdlGetInputDimsV2"};
+static SHIM_BODY aclError main_aclmdlGetInputDimsV2(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims)
+{
+	return wrap_aclmdlGetInputDimsV2(modelDesc, index, dims, &target_aclmdlGetInputDimsV2);
+}
+
+SHIM_ENTRY(aclmdlGetInputDimsV2, main_aclmdlGetInputDimsV2);
+
+static __attribute__((noinline, cold)) aclError other_aclmdlGetInputDimsV2(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims, struct shim_target *target)
+{
+	return wrap_aclmdlGetInputDimsV2(modelDesc, index, dims, target);
+}
+
+static struct shim_target second_aclmdlGetInputDimsV2 = {NULL, "aclmdlGetInputDimsV2"};
+static aclError copy_aclmdlGetInputDimsV2(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims)
+{
+	return other_aclmdlGetInputDimsV2(modelDesc, index, dims, &second_aclmdlGetInputDimsV2);
+}
+
+static inline __attribute__((always_inline)) aclError wrap_aclmdlGetOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims, struct shim_target *target)
+{
+	aclError (*real)(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelDesc, index, dims);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)modelDesc;
+	w[1] = (uint64_t)index;
+	w[2] = (uint64_t)(uintptr_t)dims;
+	struct shim_call c;
+	if (!shim_enter(&c, 441, w, 3, 0)) {
+		aclError ret = real(modelDesc, index, dims);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclError ret = real(modelDesc, index, dims);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 2, PIECE_OUT, dims, 1160, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclmdlGetOutputDims = {NULL, "aclmdlGetOutputDims"};
+static SHIM_BODY aclError main_aclmdlGetOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims)
+{
+	return wrap_aclmdlGetOutputDims(modelDesc, index, dims, &target_aclmdlGetOutputDims);
+}
+
+SHIM_ENTRY(aclmdlGetOutputDims, main_aclmdlGetOutputDims);
+
+static __attribute__((noinline, cold)) aclError other_aclmdlGetOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims, struct shim_target *target)
+{
+	return wrap_aclmdlGetOutputDims(modelDesc, index, dims, target);
+}
+
+static struct shim_target second_aclmdlGetOutputDims = {NULL, "aclmdlGetOutputDims"};
+static aclError copy_aclmdlGetOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims)
+{
+	return other_aclmdlGetOutputDims(modelDesc, index, dims, &second_aclmdlGetOutputDims);
+}
+
+static inline __attribute__((always_inline)) aclError wrap_aclmdlGetCurOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims, struct shim_target *target)
+{
+	aclError (*real)(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(modelDesc, index, dims);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)modelDesc;
+	w[1] = (uint64_t)index;
+	w[2] = (uint64_t)(uintptr_t)dims;
+	struct shim_call c;
+	if (!shim_enter(&c, 442, w, 3, 0)) {
+		aclError ret = real(modelDesc, index, dims);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclError ret = real(modelDesc, index, dims);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_piece(&c, 2, PIECE_OUT, dims, 1160, true);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclmdlGetCurOutputDims = {NULL, "aclmdlGetCurOutputDims"};
+static SHIM_BODY aclError main_aclmdlGetCurOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims)
+{
+	return wrap_aclmdlGetCurOutputDims(modelDesc, index, dims, &target_aclmdlGetCurOutputDims);
+}
+
+SHIM_ENTRY(aclmdlGetCurOutputDims, main_aclmdlGetCurOutputDims);
+
+static __attribute__((noinline, cold)) aclError other_aclmdlGetCurOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims, struct shim_target *target)
+{
+	return wrap_aclmdlGetCurOutputDims(modelDesc, index, dims, target);
+}
+
+static struct shim_target second_aclmdlGetCurOutputDims = {NULL, "aclmdlGetCurOutputDims"};
+static aclError copy_aclmdlGetCurOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims)
+{
+	return other_aclmdlGetCurOutputDims(modelDesc, index, dims, &second_aclmdlGetCurOutputDims);
+}
+
+static inline __attribute__((always_inline)) aclError wrap_aclmdlSetDatasetTensorDesc(aclmdlDataset *dataset, aclTensorDesc *tensorDesc, size_t index, struct shim_target *target)
+{
+	aclError (*real)(aclmdlDataset *dataset, aclTensorDesc *tensorDesc, size_t index) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+	if (shim_quiet())
+		return real(dataset, tensorDesc, index);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)dataset;
+	w[1] = (uint64_t)(uintptr_t)tensorDesc;
+	w[2] = (uint64_t)index;
+	struct shim_call c;
+	if (!shim_enter(&c, 443, w, 3, 0)) {
+		aclError ret = real(dataset, tensorDesc, index);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclError ret = real(dataset, tensorDesc, index);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclmdlSetDatasetTensorDesc = {NULL, "aclmdlSetDatasetTensorDesc"};
+static SHIM_BODY aclError main_aclmdlSetDatasetTensorDesc(aclmdlDataset *dataset, aclTensorDesc *tensorDesc, size_t index)
+{
+	return wrap_aclmdlSetDatasetTensorDesc(dataset, tensorDesc, index, &target_aclmdlSetDatasetTensorDesc);
+}
+
+SHIM_ENTRY(aclmdlSetDatasetTensorDesc, main_aclmdlSetDatasetTensorDesc);
+
+static __attribute__((noinline, cold)) aclError other_aclmdlSetDatasetTensorDesc(aclmdlDataset *dataset, aclTensorDesc *tensorDesc, size_t index, struct shim_target *target)
+{
+	return wrap_aclmdlSetDatasetTensorDesc(dataset, tensorDesc, index, target);
+}
+
+static struct shim_target second_aclmdlSetDatasetTensorDesc = {NULL, "aclmdlSetDatasetTensorDesc"};
+static aclError copy_aclmdlSetDatasetTensorDesc(aclmdlDataset *dataset, aclTensorDesc *tensorDesc, size_t index)
+{
+	return other_aclmdlSetDatasetTensorDesc(dataset, tensorDesc, index, &second_aclmdlSetDatasetTensorDesc);
+}
+
+static inline __attribute__((always_inline)) aclTensorDesc *wrap_aclmdlGetDatasetTensorDesc(const aclmdlDataset *dataset, size_t index, struct shim_target *target)
+{
+	aclTensorDesc *(*real)(const aclmdlDataset *dataset, size_t index) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return 0;
+	if (shim_quiet())
+		return real(dataset, index);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)dataset;
+	w[1] = (uint64_t)index;
+	struct shim_call c;
+	if (!shim_enter(&c, 444, w, 2, 0)) {
+		aclTensorDesc *ret = real(dataset, index);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclTensorDesc *ret = real(dataset, index);
+	shim_return(&c, (uint64_t)(uintptr_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclmdlGetDatasetTensorDesc = {NULL, "aclmdlGetDatasetTensorDesc"};
+static SHIM_BODY aclTensorDesc *main_aclmdlGetDatasetTensorDesc(const aclmdlDataset *dataset, size_t index)
+{
+	return wrap_aclmdlGetDatasetTensorDesc(dataset, index, &target_aclmdlGetDatasetTensorDesc);
+}
+
+SHIM_ENTRY(aclmdlGetDatasetTensorDesc, main_aclmdlGetDatasetTensorDesc);
+
+static __attribute__((noinline, cold)) aclTensorDesc *other_aclmdlGetDatasetTensorDesc(const aclmdlDataset *dataset, size_t index, struct shim_target *target)
+{
+	return wrap_aclmdlGetDatasetTensorDesc(dataset, index, target);
+}
+
+static struct shim_target second_aclmdlGetDatasetTensorDesc = {NULL, "aclmdlGetDatasetTensorDesc"};
+static aclTensorDesc *copy_aclmdlGetDatasetTensorDesc(const aclmdlDataset *dataset, size_t index)
+{
+	return other_aclmdlGetDatasetTensorDesc(dataset, index, &second_aclmdlGetDatasetTensorDesc);
+}
+
 static inline __attribute__((always_inline)) rtError_t wrap_rtDevBinaryRegister(const rtDevBinary_t *bin, void **hdl, struct shim_target *target)
 {
 	rtError_t (*real)(const rtDevBinary_t *bin, void **hdl) = shim_real(&target->real, target->name);
@@ -36347,9 +36792,18 @@ const struct shim_name shim_names[] = {
 	{"aclmdlExecuteV2", (void *)aclmdlExecuteV2, &target_aclmdlExecuteV2.real, (void *)copy_aclmdlExecuteV2, &second_aclmdlExecuteV2.real, 0},
 	{"aclmdlFinalizeDump", (void *)aclmdlFinalizeDump, &target_aclmdlFinalizeDump.real, (void *)copy_aclmdlFinalizeDump, &second_aclmdlFinalizeDump.real, 0},
 	{"aclmdlFinalizeDumpImpl", (void *)aclmdlFinalizeDumpImpl, &below_aclmdlFinalizeDump.real, NULL, NULL, 0},
+	{"aclmdlGetCurOutputDims", (void *)aclmdlGetCurOutputDims, &target_aclmdlGetCurOutputDims.real, (void *)copy_aclmdlGetCurOutputDims, &second_aclmdlGetCurOutputDims.real, 0},
 	{"aclmdlGetDatasetBuffer", (void *)aclmdlGetDatasetBuffer, &target_aclmdlGetDatasetBuffer.real, (void *)copy_aclmdlGetDatasetBuffer, &second_aclmdlGetDatasetBuffer.real, 0},
 	{"aclmdlGetDatasetNumBuffers", (void *)aclmdlGetDatasetNumBuffers, &target_aclmdlGetDatasetNumBuffers.real, (void *)copy_aclmdlGetDatasetNumBuffers, &second_aclmdlGetDatasetNumBuffers.real, 0},
+	{"aclmdlGetDatasetTensorDesc", (void *)aclmdlGetDatasetTensorDesc, &target_aclmdlGetDatasetTensorDesc.real, (void *)copy_aclmdlGetDatasetTensorDesc, &second_aclmdlGetDatasetTensorDesc.real, 0},
 	{"aclmdlGetDesc", (void *)aclmdlGetDesc, &target_aclmdlGetDesc.real, (void *)copy_aclmdlGetDesc, &second_aclmdlGetDesc.real, 0},
+	{"aclmdlGetInputDims", (void *)aclmdlGetInputDims, &target_aclmdlGetInputDims.real, (void *)copy_aclmdlGetInputDims, &second_aclmdlGetInputDims.real, 0},
+	{"aclmdlGetInputDimsV2", (void *)aclmdlGetInputDimsV2, &target_aclmdlGetInputDimsV2.real, (void *)copy_aclmdlGetInputDimsV2, &second_aclmdlGetInputDimsV2.real, 0},
+	{"aclmdlGetInputSizeByIndex", (void *)aclmdlGetInputSizeByIndex, &target_aclmdlGetInputSizeByIndex.real, (void *)copy_aclmdlGetInputSizeByIndex, &second_aclmdlGetInputSizeByIndex.real, 0},
+	{"aclmdlGetNumInputs", (void *)aclmdlGetNumInputs, &target_aclmdlGetNumInputs.real, (void *)copy_aclmdlGetNumInputs, &second_aclmdlGetNumInputs.real, 0},
+	{"aclmdlGetNumOutputs", (void *)aclmdlGetNumOutputs, &target_aclmdlGetNumOutputs.real, (void *)copy_aclmdlGetNumOutputs, &second_aclmdlGetNumOutputs.real, 0},
+	{"aclmdlGetOutputDims", (void *)aclmdlGetOutputDims, &target_aclmdlGetOutputDims.real, (void *)copy_aclmdlGetOutputDims, &second_aclmdlGetOutputDims.real, 0},
+	{"aclmdlGetOutputSizeByIndex", (void *)aclmdlGetOutputSizeByIndex, &target_aclmdlGetOutputSizeByIndex.real, (void *)copy_aclmdlGetOutputSizeByIndex, &second_aclmdlGetOutputSizeByIndex.real, 0},
 	{"aclmdlInitDump", (void *)aclmdlInitDump, &target_aclmdlInitDump.real, (void *)copy_aclmdlInitDump, &second_aclmdlInitDump.real, 0},
 	{"aclmdlInitDumpImpl", (void *)aclmdlInitDumpImpl, &below_aclmdlInitDump.real, NULL, NULL, 0},
 	{"aclmdlLoadFromFile", (void *)aclmdlLoadFromFile, &target_aclmdlLoadFromFile.real, (void *)copy_aclmdlLoadFromFile, &second_aclmdlLoadFromFile.real, 0},
@@ -36432,6 +36886,7 @@ const struct shim_name shim_names[] = {
 	{"aclmdlRIUnbindStreamImpl", (void *)aclmdlRIUnbindStreamImpl, &below_aclmdlRIUnbindStream.real, NULL, NULL, 0},
 	{"aclmdlRIUpdate", (void *)aclmdlRIUpdate, &target_aclmdlRIUpdate.real, (void *)copy_aclmdlRIUpdate, &second_aclmdlRIUpdate.real, 0},
 	{"aclmdlRIUpdateImpl", (void *)aclmdlRIUpdateImpl, &below_aclmdlRIUpdate.real, NULL, NULL, 0},
+	{"aclmdlSetDatasetTensorDesc", (void *)aclmdlSetDatasetTensorDesc, &target_aclmdlSetDatasetTensorDesc.real, (void *)copy_aclmdlSetDatasetTensorDesc, &second_aclmdlSetDatasetTensorDesc.real, 0},
 	{"aclmdlSetDump", (void *)aclmdlSetDump, &target_aclmdlSetDump.real, (void *)copy_aclmdlSetDump, &second_aclmdlSetDump.real, 0},
 	{"aclmdlSetDumpImpl", (void *)aclmdlSetDumpImpl, &below_aclmdlSetDump.real, NULL, NULL, 0},
 	{"aclmdlUnload", (void *)aclmdlUnload, &target_aclmdlUnload.real, (void *)copy_aclmdlUnload, &second_aclmdlUnload.real, 0},
@@ -37445,10 +37900,10 @@ const struct shim_name shim_names[] = {
 	{"rtsStreamQuery", (void *)rtsStreamQuery, &target_rtsStreamQuery.real, (void *)copy_rtsStreamQuery, &second_rtsStreamQuery.real, 0},
 	{"rtsStreamSynchronize", (void *)rtsStreamSynchronize, &target_rtsStreamSynchronize.real, (void *)copy_rtsStreamSynchronize, &second_rtsStreamSynchronize.real, 0},
 };
-const uint32_t shim_names_count = 1225;
+const uint32_t shim_names_count = 1235;
 
-const uint64_t shim_functions = 0xf135706f4430b77c;
-const char shim_build[] __attribute__((used)) = "acltrace shim: ring " SHIM_STRING(RING_VERSION) ", functions f135706f4430b77c";
+const uint64_t shim_functions = 0xd58c1c3142dcb30d;
+const char shim_build[] __attribute__((used)) = "acltrace shim: ring " SHIM_STRING(RING_VERSION) ", functions d58c1c3142dcb30d";
 const struct shim_prefix shim_prefixes[] = {
 	{"aclrt", false},
 	{"aclmdl", false},

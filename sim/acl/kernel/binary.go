@@ -40,6 +40,7 @@ type Function struct {
 	Kernel *device.Kernel // nil for unknown kernels and operators
 	// Operator is set for a kernel with the argument block of an operator that no library computes. The block declares what it accesses.
 	Operator bool
+	Computer Computer      // of operators; nil for none
 	Rule     *model.Kernel // cost model rule
 	// Launches counts launches of a kernel that is not executed, under its name in all binaries; nil for others.
 	Launches *atomic.Int64

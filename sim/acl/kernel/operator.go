@@ -46,34 +46,104 @@ func operands(b *block.Block) []space.Extent {
 	return to
 }
 
-// copyOf returns what a launch of an operator that only copies bytes does. The simulator makes such copies itself.
-func (f *Function) copyOf(args []byte) (x device.Transfer, ok bool) {
-	if !f.Operator || f.Name != block.CopyName { // most launches need no second decoding
-		return x, false
+// moves returns what a launch of an operator does that only moves and fills, which the simulator does itself; nil for all others.
+func (f *Function) moves(args []byte) (b *block.Block, moves []*block.Move) {
+	if !f.Operator || !block.Moves(f.Name) { // most launches need no second decoding
+		return nil, nil
 	}
 	b, err := block.Decode(args)
 	if err != nil {
-		return x, false
+		return nil, nil
 	}
-	to, from, ok := b.Copy()
-	return device.Plain(to.Addr+to.Lo, from.Addr+from.Lo, to.Size), ok
+	return b, b.Moves()
 }
 
-// Copies reports whether a launch only copies bytes.
-func (f *Function) Copies(args []byte) bool {
-	_, ok := f.copyOf(args)
-	return ok
+// A Computer computes operators from their argument blocks, which package block has checked.
+type Computer interface {
+	// Computes reports whether Compute would compute a block.
+	Computes(args []byte) bool
+	// Compute computes a block. If it returns false, it has written nothing.
+	Compute(args []byte) bool
 }
 
-// leave does what a launch of a kernel without code does: a copy of bytes, or nothing. What it does not write is unknown.
+// Executes reports whether the simulator itself does what a launch of an operator does.
+func (f *Function) Executes(args []byte) bool {
+	if _, moves := f.moves(args); moves != nil {
+		return true
+	}
+	return f.computes(args) != nil && f.Computer.Computes(args)
+}
+
+// computes returns the block of an operator that the Computer may compute, nil for none.
+func (f *Function) computes(args []byte) *block.Block {
+	if !f.Operator || f.Computer == nil {
+		return nil
+	}
+	b, err := block.Decode(args)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// leave does what a launch of a kernel without code does: it moves and fills, computes an operator, or does nothing. What it does not write is unknown.
 func (o *Order) leave(m *device.Machine, l *device.Launch, extents []space.Extent) {
-	x, ok := o.Func.copyOf(l.Args)
-	if !ok {
-		m.TaintDeclared(extents, o.Func.Name)
+	b, moves := o.Func.moves(l.Args)
+	if moves == nil {
+		if b := o.Func.computes(l.Args); b != nil && o.Func.Computer.Compute(l.Args) {
+			m.Spread(whole(b, extents), nil, o.Doubt)
+		} else {
+			m.TaintDeclared(extents, o.Func.Name)
+		}
 		return
 	}
-	copy(space.Bytes(x.Dst, x.Width), space.Bytes(x.Src, x.Width))
-	m.Follow(&x)
+	exact := true
+	for _, x := range moves {
+		exact = exact && x.Row()
+		x.Rows(func(to, from, size uint64) {
+			if x.Fill != nil {
+				m.Repeat(space.Span{Addr: to, Size: size}, x.Fill)
+			} else {
+				copy(space.Bytes(to, size), space.Bytes(from, size))
+			}
+		})
+	}
+	if exact {
+		followRows(m, moves)
+	} else {
+		m.Spread(whole(b, extents), nil, 0)
+	}
+}
+
+// followRows passes marks on, byte by byte, after moves of one row each.
+func followRows(m *device.Machine, moves []*block.Move) {
+	for _, x := range moves {
+		x.Rows(func(to, from, size uint64) {
+			if x.Fill != nil {
+				m.MarkKnown(to, size)
+				return
+			}
+			t := device.Plain(to, from, size)
+			m.Follow(&t)
+		})
+	}
+}
+
+// whole returns the extents by which marks spread after moves. Memory between the elements of an output keeps its marks, so such an output
+// counts as read too.
+func whole(b *block.Block, extents []space.Extent) []space.Extent {
+	operands := b.Operands()
+	to := make([]space.Extent, 0, len(extents))
+	for _, x := range extents {
+		switch o := &operands[x.Arg]; {
+		case o.Role == block.Scratch:
+			continue
+		case o.Role == block.Out && !o.Dense:
+			x.Access |= space.Read
+		}
+		to = append(to, x)
+	}
+	return to
 }
 
 // argument describes the argument of an extent.

@@ -306,7 +306,7 @@ func (m *Memory) Free(addr uint64, how Origin) bool {
 	m.Used -= r.Size
 	m.remember(r.Span)
 	m.shares.ending(r.Span)
-	zero(r.Span)
+	Zero(r.Span)
 	return true
 }
 
@@ -327,8 +327,8 @@ func (m *Memory) ended(s space.Span) {
 	}
 }
 
-// zero returns whole pages to the system and clears the rest.
-func zero(s space.Span) {
+// Zero clears memory of a device. It returns whole pages to the system.
+func Zero(s space.Span) {
 	from, to := space.RoundUp(s.Addr, space.PageSize), s.End()/space.PageSize*space.PageSize
 	if from >= to {
 		clear(space.Bytes(s.Addr, s.Size))
@@ -355,7 +355,7 @@ func (m *Memory) FreeAll() {
 			m.GiveBack(space.Span{Addr: at, Size: space.RoundUp(r.End(), space.PageSize) - at})
 		default:
 			m.shares.ending(r.Span)
-			zero(r.Span)
+			Zero(r.Span)
 		}
 	}
 	m.Live.Clear()

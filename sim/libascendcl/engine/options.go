@@ -14,11 +14,12 @@ import (
 	"github.com/acltrace/acltrace/sim/acl/fault"
 	"github.com/acltrace/acltrace/sim/device"
 	"github.com/acltrace/acltrace/sim/model"
+	"github.com/acltrace/acltrace/sim/opapi/compute"
 )
 
 // optionsFromEnv reads the options. Invalid values cause a warning and are ignored.
 func optionsFromEnv() *sim.Options {
-	o := &sim.Options{Kernels: named(getenv("ACLSIM_KERNELS"))}
+	o := &sim.Options{Kernels: named(getenv("ACLSIM_KERNELS")), Operators: compute.Operators{}}
 	if getenv("ACLSIM_KERNELS_BESIDE") == "1" {
 		o.Beside = beside
 	}

@@ -300,26 +300,3 @@ func (x *Block) Operands() []Operand {
 	}
 	return to
 }
-
-// CopyName is the operator that Copy knows.
-const CopyName = "aclnnInplaceCopy"
-
-// Copy returns the operands of a copy that only moves bytes: between tensors of one type, with the same dims and order of elements, and
-// without gaps. Such an operator needs no kernel. ok is false for all others.
-func (x *Block) Copy() (to, from Operand, ok bool) {
-	if x.Name != CopyName || len(x.Tensors) != 2 {
-		return to, from, false
-	}
-	a, b := &x.Tensors[0], &x.Tensors[1]
-	if a.Role != Out || b.Role != In || a.DType != b.DType || a.size != b.size || !a.dense || !b.dense || a.numDims != b.numDims {
-		return to, from, false
-	}
-	for i := range a.numDims {
-		dim, stride := 8*i, 8*(a.numDims+i)
-		if n := le.Uint64(a.dims[dim:]); n != le.Uint64(b.dims[dim:]) || n > 1 && le.Uint64(a.dims[stride:]) != le.Uint64(b.dims[stride:]) {
-			return to, from, false
-		}
-	}
-	all := x.Operands()
-	return all[len(all)-2], all[len(all)-1], true
-}

@@ -352,6 +352,7 @@ func check(t *testing.T, b []byte) {
 			t.Fatalf("operand %+v of a block of %d bytes", o, len(b))
 		}
 	}
+	checkMoves(t, x)
 	y, err := block.Decode(again(x).Bytes())
 	if err != nil {
 		t.Fatalf("encoded again: %v", err)

@@ -966,6 +966,7 @@ typedef struct aclrtExceptionInfo aclrtExceptionInfo;
 typedef struct aclDataBuffer aclDataBuffer;
 typedef struct aclmdlDataset aclmdlDataset;
 typedef struct aclmdlDesc aclmdlDesc;
+typedef struct aclTensorDesc aclTensorDesc;
 typedef struct aclmdlConfigHandle aclmdlConfigHandle;
 typedef struct aclmdlExecConfigHandle aclmdlExecConfigHandle;
 
@@ -1413,6 +1414,13 @@ typedef struct aclrtMemPoolProps {
 	uint8_t reserved[32];
 } aclrtMemPoolProps;
 ACLTRACE_SIZE(aclrtMemPoolProps, 56);
+
+typedef struct aclmdlIODims {
+	char name[128];
+	size_t dimCount;
+	int64_t dims[128];
+} aclmdlIODims;
+ACLTRACE_SIZE(aclmdlIODims, 1160);
 
 /* Initialise the process-wide ACL state, optionally from a JSON config file (dump, profiling, default device, stack sizes). */
 aclError aclInit(const char *configPath);
@@ -2697,6 +2705,36 @@ aclError aclmdlQuerySize(const char *fileName, size_t *workSize, size_t *weightS
 
 /* Load a model described by a config handle. */
 aclError aclmdlLoadWithConfig(const aclmdlConfigHandle *handle, uint32_t *modelId);
+
+/* Number of a model's inputs. */
+size_t aclmdlGetNumInputs(aclmdlDesc *modelDesc);
+
+/* Number of a model's outputs. */
+size_t aclmdlGetNumOutputs(aclmdlDesc *modelDesc);
+
+/* Bytes of the n-th input, the largest if they vary; 0 if they have no limit. */
+size_t aclmdlGetInputSizeByIndex(aclmdlDesc *modelDesc, size_t index);
+
+/* Bytes of the n-th output, the largest if they vary; 0 if they have no limit. */
+size_t aclmdlGetOutputSizeByIndex(aclmdlDesc *modelDesc, size_t index);
+
+/* Name and shape of the n-th input; -1 for a dimension that varies. */
+aclError aclmdlGetInputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims);
+
+/* Name and shape of the n-th input, as preprocessing of images stores it. */
+aclError aclmdlGetInputDimsV2(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims);
+
+/* Name and largest shape of the n-th output. */
+aclError aclmdlGetOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims);
+
+/* Name and present shape of the n-th output. */
+aclError aclmdlGetCurOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims);
+
+/* Set the shape of the n-th input or output of a list. */
+aclError aclmdlSetDatasetTensorDesc(aclmdlDataset *dataset, aclTensorDesc *tensorDesc, size_t index);
+
+/* Shape of the n-th input or output of a list. */
+aclTensorDesc *aclmdlGetDatasetTensorDesc(const aclmdlDataset *dataset, size_t index);
 
 #undef ACLTRACE_SIZE
 

@@ -14,9 +14,6 @@ extern "C" {
 typedef struct aclopAttr aclopAttr;
 typedef struct aclopHandle aclopHandle;
 
-/* Opaque types. */
-typedef struct aclTensorDesc aclTensorDesc;
-
 #ifdef __cplusplus
 #define ACLTRACE_SIZE(t, n) static_assert(sizeof(t) == (n), #t)
 #else

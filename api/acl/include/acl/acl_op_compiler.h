@@ -50,7 +50,6 @@ typedef enum aclOpCompileFlag {
 typedef struct aclGraphDumpOption aclGraphDumpOption;
 
 /* Opaque types. */
-typedef struct aclTensorDesc aclTensorDesc;
 typedef struct aclopAttr aclopAttr;
 
 #ifdef __cplusplus

@@ -1,0 +1,113 @@
+/*
+ * What an operator of the simulator computes, from its argument block (aclsim/operator.h).
+ *
+ * Package block has checked the block, and the simulator that the memory of every tensor is allocated. A function computes only what it
+ * knows, and says so before it writes: then memory is as for an operator that is not computed.
+ *
+ * Results depend on the arguments alone: sums run in one order. Elements of 8, 16 and 32 bits are computed in 64 bits and rounded once.
+ */
+#ifndef COMPUTE_H
+#define COMPUTE_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aclsim/operator.h"
+
+typedef struct aclsim_operator_block block;
+
+enum { MAX_DIMS = 8, ROW = 256, MAX_OPERANDS = 4 };
+
+/* Data types by the numbers of aclDataType. */
+enum { F32 = 0, F16 = 1, I8 = 2, I32 = 3, U8 = 4, I16 = 6, I64 = 9, F64 = 11, BOOL = 12, BF16 = 27 };
+
+/* A view of device memory. Strides are in bytes. */
+typedef struct tensor {
+	char *at;
+	int32_t dtype;
+	int num_dims;
+	int64_t dims[MAX_DIMS], strides[MAX_DIMS];
+} tensor;
+
+/* An element, or a scalar: as a real number and as a whole one. */
+typedef struct number {
+	double real;
+	int64_t whole;
+	bool is_real, given;
+} number;
+
+const aclsim_operator_param *param_of(const block *b, uint32_t i);
+/* Stores the tensor k of a parameter. False if it is absent, or of a type or format that nothing here computes. */
+bool tensor_of(const block *b, uint32_t i, uint32_t k, tensor *t);
+bool is_absent(const block *b, uint32_t i);
+/* The scalar k of a parameter, of whatever type it has; given is false if it is absent. A tensor with one element counts as a scalar. */
+number number_of(const block *b, uint32_t i, uint32_t k);
+/* The integers of an array, or NULL. */
+const int64_t *ints_of(const block *b, uint32_t i, uint32_t *n);
+
+int64_t width_of(int32_t dtype);
+bool is_real(int32_t dtype);
+int64_t count_of(const tensor *t);
+bool same_dims(const tensor *a, const tensor *b);
+/* Adds dims of 1 in front. */
+tensor with_dims(const tensor *t, int num_dims);
+/* Makes a view of the dims of another tensor, in which dims of 1 and missing dims repeat. */
+bool spread(const tensor *t, const tensor *to, tensor *out);
+/* The dim with a number that may count from the end. */
+bool dim_of(const tensor *t, int64_t i, int *dim);
+
+void load_real(double *to, const char *from, int64_t stride, int32_t dtype, int64_t n);
+void load_whole(int64_t *to, const char *from, int64_t stride, int32_t dtype, int64_t n);
+void store_real(char *to, int64_t stride, int32_t dtype, const double *from, int64_t n);
+void store_whole(char *to, int64_t stride, int32_t dtype, const int64_t *from, int64_t n);
+
+/* Visits the rows of tensors with the same dims: at has the address of the first element of a row, strides those of its elements. */
+typedef struct rows {
+	int n, num_dims;
+	int64_t dims[MAX_DIMS], index[MAX_DIMS], strides[MAX_OPERANDS][MAX_DIMS];
+	char *at[MAX_OPERANDS];
+	int64_t length, step[MAX_OPERANDS];
+	bool done;
+} rows;
+
+void rows_begin(rows *r, int n, const tensor *const *of);
+void rows_next(rows *r);
+
+/* Reads a whole tensor as real numbers, row after row. The caller frees the result; NULL if there is no memory. */
+double *read_all(const tensor *t);
+float *read_floats(const tensor *t);
+
+/* An operator. Its function computes a block, or only says whether it would. */
+typedef struct operator operator;
+typedef bool compute(const block *b, const operator *o, bool dry);
+typedef void real_fn(double *out, double *const *in, const number *p, int64_t n);
+typedef void whole_fn(int64_t *out, int64_t *const *in, const number *p, int64_t n);
+
+struct operator {
+	const char *name;
+	compute *run;
+	const char *in;      /* parameters with the operands, one digit each */
+	int out;             /* parameter with the result */
+	const char *scalars; /* parameters with numbers, one digit each */
+	real_fn *real;
+	whole_fn *whole; /* NULL if the operator works on real numbers only */
+	int kind;
+};
+
+compute elementwise, bitwise, foreach, clamp, arange, linspace, cast, triangle, stack, reduce, norm_of, foreach_norm, softmax, softmax_backward, layer_norm, layer_norm_backward, nll_loss, nll_loss_backward,
+	embedding, embedding_backward, index_select, gather, mse_loss, best, equal, matmul, addmm;
+
+/* Kinds of reductions. */
+enum { SUM, MEAN, MAX, MIN, NORM, ALL, ANY };
+
+extern const operator operators[];
+extern const size_t num_operators;
+
+/* Computes a block, or with dry only says whether it would. */
+bool aclsim_compute(const block *b, bool dry);
+
+#endif

@@ -1,0 +1,298 @@
+//go:build cgo
+
+package compute
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/acltrace/acltrace/internal/testtrace"
+	"github.com/acltrace/acltrace/sim/opapi/block"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	f32, f16, i32, i64, boolean = 0, 1, 3, 9, 12
+
+	in, out, both = block.In, block.Out, block.In | block.Out
+)
+
+// A memory has the tensors of a test, at addresses that C may use.
+type memory struct {
+	b    []byte
+	used int
+}
+
+// latest is the memory of the running test.
+var latest []byte
+
+func newMemory(t *testing.T) *memory {
+	t.Helper()
+	b, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Munmap(b) })
+	latest = b
+	return &memory{b: b}
+}
+
+// put stores elements and returns their address.
+func put[T float32 | int32 | int64 | uint8](m *memory, v ...T) uint64 {
+	size := int(unsafe.Sizeof(v[0])) * len(v)
+	at := &m.b[m.used]
+	copy(unsafe.Slice((*T)(unsafe.Pointer(at)), len(v)), v)
+	m.used += (size + 63) &^ 63
+	return uint64(uintptr(unsafe.Pointer(at)))
+}
+
+func get[T any](at uint64, n int) []T {
+	from := &latest[at-uint64(uintptr(unsafe.Pointer(&latest[0])))]
+	return slices.Clone(unsafe.Slice((*T)(unsafe.Pointer(from)), n))
+}
+
+func tensor(t testtrace.OperatorTensor) testtrace.OperatorParam {
+	return testtrace.OperatorParam{Type: 'T', Tensors: []testtrace.OperatorTensor{t}}
+}
+
+func list(ts ...testtrace.OperatorTensor) testtrace.OperatorParam {
+	return testtrace.OperatorParam{Type: 'L', Tensors: ts}
+}
+
+func scalar(v float32) testtrace.OperatorParam {
+	s := block.Scalar{DType: f32}
+	bits := math.Float32bits(v)
+	for i := range 4 {
+		s.Value[i] = byte(bits >> (8 * i))
+	}
+	return testtrace.OperatorParam{Type: 'S', Value: []block.Scalar{s}}
+}
+
+func whole(v int64) testtrace.OperatorParam { return testtrace.OperatorParam{Type: 'i', Value: v} }
+
+func ints(v ...int64) testtrace.OperatorParam { return testtrace.OperatorParam{Type: 'I', Value: v} }
+
+func of(at uint64, role block.Role, dtype block.DType, dims ...int64) testtrace.OperatorParam {
+	return tensor(testtrace.Contiguous(at, role, dtype, dims...))
+}
+
+// do computes an operator.
+func do(t *testing.T, name string, params ...testtrace.OperatorParam) bool {
+	t.Helper()
+	args := (&testtrace.Operator{Name: name, Params: params}).Bytes()
+	if _, err := block.Decode(args); err != nil {
+		t.Fatal(err)
+	}
+	computes := Operators{}.Computes(args)
+	done := Operators{}.Compute(args)
+	if done && !computes {
+		t.Errorf("%s was computed, though Computes is false", name)
+	}
+	return done
+}
+
+// Operators are searched by name.
+func TestNamesAreSorted(t *testing.T) {
+	names := Names()
+	if len(names) == 0 || !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) != len(names) {
+		t.Errorf("%q", names)
+	}
+}
+
+// Elementwise operators repeat operands along missing dims, and follow strides and offsets: against a plain loop, with random shapes.
+func TestElementwiseFollowsViews(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		m := newMemory(t)
+		dims := make([]int64, r.IntN(4))
+		for i := range dims {
+			dims[i] = 1 + r.Int64N(5)
+		}
+		random := func(keep int) testtrace.OperatorTensor {
+			own := slices.Clone(dims[len(dims)-keep:])
+			strides, next := make([]int64, keep), int64(1)
+			for _, i := range r.Perm(keep) {
+				if r.IntN(4) == 0 {
+					own[i] = 1
+				}
+				strides[i] = next
+				next *= own[i] + r.Int64N(2)
+			}
+			v := make([]float32, next+8)
+			for i := range v {
+				v[i] = float32(r.IntN(1000))
+			}
+			return testtrace.OperatorTensor{Base: put(m, v...), Offset: r.Int64N(4), DType: f32, Format: 2, Role: in, Dims: own, Strides: strides, Storage: []int64{int64(len(v))}}
+		}
+		a, b := random(len(dims)), random(r.IntN(len(dims)+1))
+		n := int64(1)
+		for _, d := range dims {
+			n *= d
+		}
+		to := put(m, make([]float32, n)...)
+		if !do(t, "aclnnAdd", tensor(a), tensor(b), scalar(2), of(to, out, f32, dims...)) {
+			t.Fatalf("seed %d: not computed: %+v %+v", seed, a, b)
+		}
+		at := func(x *testtrace.OperatorTensor, index []int64) float32 {
+			k := x.Offset
+			for i, s := range x.Strides {
+				if x.Dims[i] > 1 {
+					k += s * index[len(index)-len(x.Dims)+i]
+				}
+			}
+			return get[float32](x.Base+4*uint64(k), 1)[0]
+		}
+		for k, got := range get[float32](to, int(n)) {
+			index, rest := make([]int64, len(dims)), int64(k)
+			for i := len(dims) - 1; i >= 0; i-- {
+				index[i], rest = rest%dims[i], rest/dims[i]
+			}
+			if want := at(&a, index) + 2*at(&b, index); got != want {
+				t.Fatalf("seed %d: element %v is %g, want %g", seed, index, got, want)
+			}
+		}
+	}
+}
+
+func TestOperatorsCompute(t *testing.T) {
+	inf := float32(math.Inf(1))
+	nan := float32(math.NaN())
+	for _, x := range []struct {
+		name   string
+		params func(m *memory, to uint64) []testtrace.OperatorParam
+		want   []float32
+	}{
+		{"aclnnMuls", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(put[float32](m, 1, -2, inf), in, f32, 3), scalar(3), of(to, out, f32, 3)}
+		}, []float32{3, -6, inf}},
+		{"aclnnClamp", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(put[float32](m, -9, 0.5, 9, nan), in, f32, 4), scalar(-1), {Type: 'S', Null: true}, of(to, out, f32, 4)}
+		}, []float32{-1, 0.5, 9, nan}},
+		{"aclnnMm", func(m *memory, to uint64) []testtrace.OperatorParam {
+			right := testtrace.OperatorTensor{Base: put[float32](m, 1, 2, 3, 4, 5, 6), DType: f32, Format: 2, Role: in, Dims: []int64{3, 2}, Strides: []int64{1, 3}, Storage: []int64{6}} // transposed
+			return []testtrace.OperatorParam{of(put[float32](m, 1, 0, 2, 0, 1, 0), in, f32, 2, 3), tensor(right), of(to, out, f32, 2, 2), {Type: 'c', Value: int64(0)}}
+		}, []float32{7, 16, 2, 5}},
+		{"aclnnAddmm", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(put[float32](m, 10, 20), in, f32, 2), of(put[float32](m, 1, 2), in, f32, 1, 2), of(put[float32](m, 1, 2, 3, 4), in, f32, 2, 2), scalar(0.5), scalar(2),
+				of(to, out, f32, 1, 2), {Type: 'c', Value: int64(0)}}
+		}, []float32{19, 30}},
+		{"aclnnReduceSum", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(put[float32](m, 1, 2, 3, 4, 5, 6), in, f32, 2, 3), ints(0), {Type: 'b', Value: int64(0)}, {Type: 'j', Value: int64(0)}, of(to, out, f32, 3)}
+		}, []float32{5, 7, 9}},
+		{"aclnnSoftmax", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(put[float32](m, 0, 0, 1000, 1000), in, f32, 2, 2), whole(-1), of(to, out, f32, 2, 2)}
+		}, []float32{0.5, 0.5, 0.5, 0.5}},
+		{"aclnnEmbedding", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(put[float32](m, 1, 2, 3, 4, 5, 6), in, f32, 3, 2), of(put[int64](m, 2, 0), in, i64, 2), of(to, out, f32, 2, 2)}
+		}, []float32{5, 6, 1, 2}},
+		{"aclnnEmbeddingDenseBackward", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(put[float32](m, 1, 2, 3), in, f32, 3, 1), of(put[int64](m, 1, 1, 2), in, i64, 3), {Type: 'u', Value: int64(3)}, {Type: 'u', Value: int64(-1)},
+				{Type: 'b', Value: int64(0)}, of(to, out, f32, 3, 1)}
+		}, []float32{0, 3, 3}},
+		{"aclnnTril", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(put[float32](m, 1, 2, 3, 4), in, f32, 2, 2), whole(0), of(to, out, f32, 2, 2)}
+		}, []float32{1, 0, 3, 4}},
+		{"aclnnStack", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{list(testtrace.Contiguous(put[float32](m, 1, 2), in, f32, 2), testtrace.Contiguous(put[float32](m, 3, 4), in, f32, 2)), whole(1), of(to, out, f32, 2, 2)}
+		}, []float32{1, 3, 2, 4}},
+		{"aclnnNLLLoss", func(m *memory, to uint64) []testtrace.OperatorParam { // the second target is ignored
+			return []testtrace.OperatorParam{of(put[float32](m, -1, -2, -3, -4, -5, -6), in, f32, 3, 2), of(put[int64](m, 1, -100, 0), in, i64, 3), of(put[float32](m, 1, 3), in, f32, 2), whole(1), whole(-100),
+				of(to, out, f32), of(to+4, out, f32)}
+		}, []float32{2.75, 4}},
+		{"aclnnLayerNorm", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(put[float32](m, 1, 3), in, f32, 1, 2), ints(2), of(put[float32](m, 2, 2), in, f32, 2), of(put[float32](m, 1, 1), in, f32, 2), {Type: 'd', Value: 0.0},
+				of(to, out, f32, 1, 2), of(to+8, out, f32, 1, 1), of(to+12, out, f32, 1, 1)}
+		}, []float32{-1, 3, 2, 1}},
+		{"aclnnForeachMulScalarV2", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{list(testtrace.Contiguous(put[float32](m, 1, 2), in, f32, 2), testtrace.Contiguous(put[float32](m, 3), in, f32)), scalar(2),
+				list(testtrace.Contiguous(to, out, f32, 2), testtrace.Contiguous(to+8, out, f32))}
+		}, []float32{2, 4, 6}},
+		{"aclnnCast", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(put[int32](m, 7, -7), in, i32, 2), {Type: 'j', Value: int64(0)}, of(to, out, f32, 2)}
+		}, []float32{7, -7}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			m := newMemory(t)
+			guard := put[float32](m, 77)
+			to := put(m, make([]float32, 16)...)
+			if !do(t, x.name, x.params(m, to)...) {
+				t.Fatal("not computed")
+			}
+			for i, got := range get[float32](to, len(x.want)) {
+				if want := x.want[i]; got != want && !(math.IsNaN(float64(got)) && math.IsNaN(float64(want))) {
+					t.Errorf("%v, want %v", get[float32](to, len(x.want)), x.want)
+					break
+				}
+			}
+			if after := get[float32](to, 16)[len(x.want):]; slices.ContainsFunc(after, func(v float32) bool { return v != 0 }) || get[float32](guard, 1)[0] != 77 {
+				t.Errorf("memory beside the result was written: %v", after)
+			}
+		})
+	}
+}
+
+// Comparisons of whole numbers with a real one are those of real numbers, and whole numbers wrap around.
+func TestWholeNumbers(t *testing.T) {
+	m := newMemory(t)
+	to := put[uint8](m, 9, 9, 9)
+	if !do(t, "aclnnGtScalar", of(put[int64](m, 0, 1, -1), in, i64, 3), scalar(0.5), of(to, out, boolean, 3)) || !bytes.Equal(get[uint8](to, 3), []byte{0, 1, 0}) {
+		t.Errorf("%v", get[uint8](to, 3))
+	}
+	sum := put[int64](m, 0)
+	if !do(t, "aclnnAdd", of(put[int64](m, math.MaxInt64), in, i64), of(put[int64](m, 1), in, i64), scalar(1), of(sum, out, i64)) || get[int64](sum, 1)[0] != math.MinInt64 {
+		t.Errorf("%v", get[int64](sum, 1))
+	}
+}
+
+// What is not computed writes nothing: other types, formats and shapes, and numbers out of range.
+func TestRefusalsWriteNothing(t *testing.T) {
+	m := newMemory(t)
+	to, x := put[float32](m, 5, 5, 5, 5), put[float32](m, 1, 2, 3, 4)
+	blocked := testtrace.Contiguous(x, in, f32, 4)
+	blocked.Format, blocked.Storage = 29, []int64{4}
+	for name, done := range map[string]bool{
+		"unknown operator": do(t, "aclnnNoSuchOperator", of(x, in, f32, 4), of(to, out, f32, 4)),
+		"dims":             do(t, "aclnnAdd", of(x, in, f32, 3), of(x, in, f32, 4), scalar(1), of(to, out, f32, 4)),
+		"complex numbers":  do(t, "aclnnMuls", of(x, in, 16, 2), scalar(1), of(to, out, 16, 2)),
+		"blocks":           do(t, "aclnnMuls", tensor(blocked), scalar(1), of(to, out, f32, 4)),
+		"no scalar":        do(t, "aclnnMuls", of(x, in, f32, 4), testtrace.OperatorParam{Type: 'S', Null: true}, of(to, out, f32, 4)),
+		"index":            do(t, "aclnnEmbedding", of(x, in, f32, 2, 2), of(put[int64](m, 0, 2), in, i64, 2), of(to, out, f32, 2, 2)),
+		"negative index":   do(t, "aclnnIndexSelect", of(x, in, f32, 4), whole(0), of(put[int64](m, -1), in, i64, 1), of(to, out, f32, 1)),
+		"target":           do(t, "aclnnNLLLoss", of(x, in, f32, 2, 2), of(put[int64](m, 0, 7), in, i64, 2), of(x, in, f32, 2), whole(1), whole(-100), of(to, out, f32), of(to+4, out, f32)),
+		"common dim":       do(t, "aclnnMm", of(x, in, f32, 2, 2), of(x, in, f32, 1, 4), of(to, out, f32, 1, 4), testtrace.OperatorParam{Type: 'c', Value: int64(0)}),
+		"list":             do(t, "aclnnForeachSqrt", list(testtrace.Contiguous(x, in, f32, 2), testtrace.Absent), list(testtrace.Contiguous(to, out, f32, 2), testtrace.Contiguous(to+8, out, f32, 2))),
+		"dim":              do(t, "aclnnSoftmax", of(x, in, f32, 4), whole(1), of(to, out, f32, 4)),
+	} {
+		if done {
+			t.Errorf("%s: computed", name)
+		}
+	}
+	if got := get[float32](to, 4); !slices.Equal(got, []float32{5, 5, 5, 5}) {
+		t.Errorf("memory was written: %v", got)
+	}
+}
+
+// Empty tensors have no elements, and their sum is 0.
+func TestEmptyTensors(t *testing.T) {
+	m := newMemory(t)
+	to := put[float32](m, 5)
+	if !do(t, "aclnnReduceSum", of(to+64, in, f32, 0, 3), ints(0, 1), testtrace.OperatorParam{Type: 'b', Value: int64(0)}, testtrace.OperatorParam{Type: 'j', Value: int64(0)}, of(to, out, f32)) || get[float32](to, 1)[0] != 0 {
+		t.Errorf("the sum of nothing is %v", get[float32](to, 1))
+	}
+	if !do(t, "aclnnMm", of(to, in, f32, 0, 2), of(to, in, f32, 2, 0), of(to, out, f32, 0, 0), testtrace.OperatorParam{Type: 'c', Value: int64(0)}) {
+		t.Error("an empty product is not computed")
+	}
+}
+
+// The same block has the same bits each time, and results in 16 bits are rounded once.
+func TestHalfPrecision(t *testing.T) {
+	m := newMemory(t)
+	x, to := put[uint8](m, 0x01, 0x3c, 0x00, 0x3c), put[uint8](m, 0, 0, 0, 0) // 1.0009765625, 1
+	if !do(t, "aclnnMul", of(x, in, f16, 2), of(x, in, f16, 2), of(to, out, f16, 2)) || !bytes.Equal(get[uint8](to, 4), []byte{0x02, 0x3c, 0x00, 0x3c}) {
+		t.Errorf("%x", get[uint8](to, 4))
+	}
+}

@@ -1,0 +1,255 @@
+/* The operators that are computed. Names of parameters are those of the operators' public documents. */
+#include "compute.h"
+
+/* A function that computes an expression of the operands a, b and c and of the numbers p, for n elements. */
+#define FUNCTION(name, type, expression)                                               \
+	static void name(type *out, type *const *in, const number *p, int64_t n)       \
+	{                                                                              \
+		const type *a = in[0], *b = in[1], *c = in[2];                         \
+		(void)a, (void)b, (void)c, (void)p;                                    \
+		for (int64_t i = 0; i < n; i++)                                        \
+			out[i] = expression;                                           \
+	}
+#define EACH(name, expression) FUNCTION(real_##name, double, expression)
+#define EACH_WHOLE(name, expression) FUNCTION(whole_##name, int64_t, expression)
+/* Whole numbers wrap around, as on a processor. */
+#define WRAP(x, op, y) (int64_t)((uint64_t)(x) op (uint64_t)(y))
+#define BOTH(name, expression) EACH(name, expression) EACH_WHOLE(name, expression)
+
+#define REAL(k) p[k].real
+#define WHOLE(k) p[k].whole
+
+EACH(add, a[i] + REAL(0) * b[i]) EACH_WHOLE(add, WRAP(a[i], +, WRAP(WHOLE(0), *, b[i])))
+EACH(sub, a[i] - REAL(0) * b[i]) EACH_WHOLE(sub, WRAP(a[i], -, WRAP(WHOLE(0), *, b[i])))
+EACH(adds, a[i] + REAL(0) * REAL(1)) EACH_WHOLE(adds, WRAP(a[i], +, WRAP(WHOLE(0), *, WHOLE(1))))
+EACH(subs, a[i] - REAL(0) * REAL(1)) EACH_WHOLE(subs, WRAP(a[i], -, WRAP(WHOLE(0), *, WHOLE(1))))
+EACH(mul, a[i] * b[i]) EACH_WHOLE(mul, WRAP(a[i], *, b[i]))
+EACH(muls, a[i] * REAL(0)) EACH_WHOLE(muls, WRAP(a[i], *, WHOLE(0)))
+EACH(div, a[i] / b[i])
+EACH(divs, a[i] / REAL(0))
+EACH(plus, a[i] + REAL(0))
+EACH(lerp, REAL(0) < 0.5 ? a[i] + REAL(0) * (b[i] - a[i]) : b[i] - (b[i] - a[i]) * (1 - REAL(0)))
+EACH(lerp_by, c[i] < 0.5 ? a[i] + c[i] * (b[i] - a[i]) : b[i] - (b[i] - a[i]) * (1 - c[i]))
+EACH(addcmul, a[i] + REAL(0) * b[i] * c[i])
+EACH(addcdiv, a[i] + REAL(0) * (b[i] / c[i]))
+EACH(maximum, a[i] > b[i] || a[i] != a[i] ? a[i] : b[i]) EACH_WHOLE(maximum, a[i] > b[i] ? a[i] : b[i])
+EACH(minimum, a[i] < b[i] || a[i] != a[i] ? a[i] : b[i]) EACH_WHOLE(minimum, a[i] < b[i] ? a[i] : b[i])
+EACH(clamp, a[i] != a[i] ? a[i] : fmin(fmax(a[i], REAL(0)), REAL(1)))
+EACH_WHOLE(clamp, (a[i] < WHOLE(0) ? WHOLE(0) : a[i]) > WHOLE(1) ? WHOLE(1) : a[i] < WHOLE(0) ? WHOLE(0) : a[i])
+BOTH(eq, a[i] == b[i]) BOTH(ne, a[i] != b[i]) BOTH(lt, a[i] < b[i]) BOTH(le, a[i] <= b[i]) BOTH(gt, a[i] > b[i]) BOTH(ge, a[i] >= b[i])
+EACH(eqs, a[i] == REAL(0)) EACH_WHOLE(eqs, a[i] == WHOLE(0))
+EACH(nes, a[i] != REAL(0)) EACH_WHOLE(nes, a[i] != WHOLE(0))
+EACH(lts, a[i] < REAL(0)) EACH_WHOLE(lts, a[i] < WHOLE(0))
+EACH(les, a[i] <= REAL(0)) EACH_WHOLE(les, a[i] <= WHOLE(0))
+EACH(gts, a[i] > REAL(0)) EACH_WHOLE(gts, a[i] > WHOLE(0))
+EACH(ges, a[i] >= REAL(0)) EACH_WHOLE(ges, a[i] >= WHOLE(0))
+EACH(fill_where, b[i] != 0 ? REAL(0) : a[i]) EACH_WHOLE(fill_where, b[i] ? WHOLE(0) : a[i])
+BOTH(where, a[i] != 0 ? b[i] : c[i])
+BOTH(copy, a[i])
+EACH(neg, -a[i]) EACH_WHOLE(neg, WRAP(0, -, a[i]))
+EACH(abs, fabs(a[i])) EACH_WHOLE(abs, a[i] < 0 ? WRAP(0, -, a[i]) : a[i])
+EACH(relu, a[i] < 0 ? 0 : a[i]) EACH_WHOLE(relu, a[i] < 0 ? 0 : a[i])
+EACH(threshold_backward, b[i] <= REAL(0) ? 0 : a[i])
+EACH(reciprocal, 1 / a[i])
+EACH(sqrt, sqrt(a[i]))
+EACH(rsqrt, 1 / sqrt(a[i]))
+EACH(exp, exp(a[i]))
+EACH(log, log(a[i]))
+EACH(tanh, tanh(a[i]))
+EACH(tanh_backward, a[i] * (1 - b[i] * b[i]))
+EACH(sigmoid, 1 / (1 + exp(-a[i])))
+EACH(sigmoid_backward, a[i] * b[i] * (1 - b[i]))
+EACH(silu, a[i] / (1 + exp(-a[i])))
+EACH(pow, pow(a[i], REAL(0)))
+EACH(rsub, b[i] - REAL(0) * a[i]) EACH_WHOLE(rsub, WRAP(b[i], -, WRAP(WHOLE(0), *, a[i])))
+EACH(rsubs, REAL(1) - REAL(0) * a[i]) EACH_WHOLE(rsubs, WRAP(WHOLE(1), -, WRAP(WHOLE(0), *, a[i])))
+EACH(ceil, ceil(a[i]))
+EACH(floor, floor(a[i]))
+EACH(round, rint(a[i]))
+EACH(trunc, trunc(a[i]))
+EACH(sin, sin(a[i]))
+EACH(cos, cos(a[i]))
+EACH(erf, erf(a[i]))
+EACH(is_finite, isfinite(a[i]) ? 1 : 0)
+EACH_WHOLE(bits_and, a[i] & b[i])
+EACH_WHOLE(bits_or, a[i] | b[i])
+BOTH(both, a[i] != 0 && b[i] != 0)
+BOTH(either, a[i] != 0 || b[i] != 0)
+BOTH(not, a[i] == 0)
+BOTH(sign, (a[i] > 0) - (a[i] < 0))
+EACH(square, a[i] * a[i]) EACH_WHOLE(square, WRAP(a[i], *, a[i]))
+EACH(leaky_relu, a[i] > 0 ? a[i] : REAL(0) * a[i])
+EACH(silu_backward, a[i] * (1 / (1 + exp(-b[i]))) * (1 + b[i] * (1 - 1 / (1 + exp(-b[i])))))
+
+/* aclnnGelu is the form with tanh. */
+static double gelu_inner(double x) { return tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)); }
+EACH(gelu, 0.5 * a[i] * (1 + gelu_inner(a[i])))
+
+static double gelu_slope(double x)
+{
+	double t = gelu_inner(x);
+
+	return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.79788456080286535588 * (1 + 3 * 0.044715 * x * x);
+}
+EACH(gelu_backward, a[i] * gelu_slope(b[i]))
+
+#define UNARY(name, fn) {#name, elementwise, "0", 1, NULL, real_##fn, NULL, 0}
+#define UNARY_ANY(name, fn) {#name, elementwise, "0", 1, NULL, real_##fn, whole_##fn, 0}
+#define BINARY(name, in, out, fn) {#name, elementwise, in, out, NULL, real_##fn, NULL, 0}
+#define BINARY_ANY(name, in, out, fn) {#name, elementwise, in, out, NULL, real_##fn, whole_##fn, 0}
+#define SCALED(name, in, out, scalars, fn) {#name, elementwise, in, out, scalars, real_##fn, NULL, 0}
+#define SCALED_ANY(name, in, out, scalars, fn) {#name, elementwise, in, out, scalars, real_##fn, whole_##fn, 0}
+#define LIST(name, in, out, scalars, fn) {#name, foreach, in, out, scalars, real_##fn, NULL, 0}
+#define OTHER(name, fn, kind) {#name, fn, NULL, 0, NULL, NULL, NULL, kind}
+#define REDUCE(name, dims, out, kind) {#name, reduce, NULL, out, dims, NULL, NULL, kind}
+
+/* In the order of names: aclsim_compute searches it. */
+const operator operators[] = {
+	UNARY_ANY(aclnnAbs, abs),
+	SCALED_ANY(aclnnAdd, "01", 3, "2", add),
+	SCALED(aclnnAddcdiv, "012", 4, "3", addcdiv),
+	SCALED(aclnnAddcmul, "012", 4, "3", addcmul),
+	OTHER(aclnnAddmm, addmm, 0),
+	SCALED_ANY(aclnnAdds, "0", 3, "21", adds),
+	REDUCE(aclnnAll, "1", 3, ALL),
+	REDUCE(aclnnAmax, "1", 3, MAX),
+	REDUCE(aclnnAmin, "1", 3, MIN),
+	REDUCE(aclnnAny, "1", 3, ANY),
+	OTHER(aclnnArange, arange, 0),
+	{"aclnnArgMax", best, NULL, 3, NULL, NULL, NULL, MAX},
+	{"aclnnArgMin", best, NULL, 3, NULL, NULL, NULL, MIN},
+	OTHER(aclnnBaddbmm, addmm, 0),
+	OTHER(aclnnBatchMatMul, matmul, 0),
+	{"aclnnBitwiseAndTensor", bitwise, "01", 2, NULL, NULL, whole_bits_and, 0},
+	{"aclnnBitwiseOrTensor", bitwise, "01", 2, NULL, NULL, whole_bits_or, 0},
+	{"aclnnCast", cast, "0", 2, NULL, real_copy, whole_copy, 0},
+	{"aclnnCat", stack, NULL, 0, NULL, real_copy, whole_copy, 0},
+	UNARY(aclnnCeil, ceil),
+	{"aclnnClamp", clamp, "0", 3, NULL, real_clamp, whole_clamp, 0},
+	{"aclnnClampMax", clamp, "0", 2, NULL, real_clamp, whole_clamp, 1},
+	{"aclnnClampMin", clamp, "0", 2, NULL, real_clamp, whole_clamp, -1},
+	UNARY(aclnnCos, cos),
+	BINARY(aclnnDiv, "01", 2, div),
+	SCALED(aclnnDivs, "0", 2, "1", divs),
+	OTHER(aclnnDot, matmul, 0),
+	OTHER(aclnnEmbedding, embedding, 0),
+	OTHER(aclnnEmbeddingDenseBackward, embedding_backward, 0),
+	SCALED_ANY(aclnnEqScalar, "0", 2, "1", eqs),
+	BINARY_ANY(aclnnEqTensor, "01", 2, eq),
+	OTHER(aclnnEqual, equal, 0),
+	UNARY(aclnnErf, erf),
+	UNARY(aclnnExp, exp),
+	UNARY(aclnnFloor, floor),
+	LIST(aclnnForeachAddListV2, "01", 3, "2", add),
+	LIST(aclnnForeachAddScalarV2, "0", 2, "1", plus),
+	LIST(aclnnForeachAddcdivScalarV2, "012", 4, "3", addcdiv),
+	LIST(aclnnForeachAddcmulScalarV2, "012", 4, "3", addcmul),
+	LIST(aclnnForeachDivList, "01", 2, NULL, div),
+	LIST(aclnnForeachDivScalarList, "0", 2, "1", divs),
+	LIST(aclnnForeachLerpScalar, "01", 3, "2", lerp),
+	LIST(aclnnForeachMulList, "01", 2, NULL, mul),
+	LIST(aclnnForeachMulScalarV2, "0", 2, "1", muls),
+	LIST(aclnnForeachNeg, "0", 1, NULL, neg),
+	OTHER(aclnnForeachNorm, foreach_norm, 0),
+	LIST(aclnnForeachReciprocal, "0", 1, NULL, reciprocal),
+	LIST(aclnnForeachSqrt, "0", 1, NULL, sqrt),
+	LIST(aclnnForeachSubListV2, "01", 3, "2", sub),
+	OTHER(aclnnGather, gather, 0),
+	SCALED_ANY(aclnnGeScalar, "0", 2, "1", ges),
+	BINARY_ANY(aclnnGeTensor, "01", 2, ge),
+	UNARY(aclnnGelu, gelu),
+	BINARY(aclnnGeluBackward, "01", 2, gelu_backward),
+	SCALED_ANY(aclnnGtScalar, "0", 2, "1", gts),
+	BINARY_ANY(aclnnGtTensor, "01", 2, gt),
+	OTHER(aclnnIndexSelect, index_select, 0),
+	SCALED_ANY(aclnnInplaceAdd, "01", 0, "2", add),
+	SCALED(aclnnInplaceAddcdiv, "012", 0, "3", addcdiv),
+	SCALED(aclnnInplaceAddcmul, "012", 0, "3", addcmul),
+	SCALED_ANY(aclnnInplaceAdds, "0", 0, "21", adds),
+	{"aclnnInplaceCopy", cast, "1", 0, NULL, real_copy, whole_copy, 0},
+	BINARY(aclnnInplaceDiv, "01", 0, div),
+	SCALED(aclnnInplaceDivs, "0", 0, "1", divs),
+	SCALED(aclnnInplaceLerps, "01", 0, "2", lerp),
+	SCALED_ANY(aclnnInplaceMaskedFillScalar, "01", 0, "2", fill_where),
+	BINARY_ANY(aclnnInplaceMul, "01", 0, mul),
+	SCALED_ANY(aclnnInplaceMuls, "0", 0, "1", muls),
+	{"aclnnInplaceRelu", elementwise, "0", 0, NULL, real_relu, whole_relu, 0},
+	SCALED_ANY(aclnnInplaceSub, "01", 0, "2", sub),
+	SCALED_ANY(aclnnInplaceSubs, "0", 0, "21", subs),
+	UNARY(aclnnIsFinite, is_finite),
+	OTHER(aclnnLayerNorm, layer_norm, 0),
+	OTHER(aclnnLayerNormBackward, layer_norm_backward, 0),
+	SCALED_ANY(aclnnLeScalar, "0", 2, "1", les),
+	BINARY_ANY(aclnnLeTensor, "01", 2, le),
+	SCALED(aclnnLeakyRelu, "0", 2, "1", leaky_relu),
+	BINARY(aclnnLerp, "012", 3, lerp_by),
+	SCALED(aclnnLerps, "01", 3, "2", lerp),
+	{"aclnnLinalgVectorNorm", norm_of, NULL, 5, NULL, NULL, NULL, NORM},
+	OTHER(aclnnLinspace, linspace, 0),
+	UNARY(aclnnLog, log),
+	OTHER(aclnnLogSoftmax, softmax, 1),
+	OTHER(aclnnLogSoftmaxBackward, softmax_backward, 1),
+	BINARY_ANY(aclnnLogicalAnd, "01", 2, both),
+	UNARY_ANY(aclnnLogicalNot, not),
+	BINARY_ANY(aclnnLogicalOr, "01", 2, either),
+	SCALED_ANY(aclnnLtScalar, "0", 2, "1", lts),
+	BINARY_ANY(aclnnLtTensor, "01", 2, lt),
+	OTHER(aclnnMatmul, matmul, 0),
+	REDUCE(aclnnMax, NULL, 1, MAX),
+	{"aclnnMaxDim", best, NULL, 4, NULL, NULL, NULL, MAX},
+	BINARY_ANY(aclnnMaximum, "01", 2, maximum),
+	REDUCE(aclnnMean, "1", 4, MEAN),
+	REDUCE(aclnnMin, NULL, 1, MIN),
+	{"aclnnMinDim", best, NULL, 4, NULL, NULL, NULL, MIN},
+	BINARY_ANY(aclnnMinimum, "01", 2, minimum),
+	OTHER(aclnnMm, matmul, 0),
+	OTHER(aclnnMseLoss, mse_loss, 0),
+	BINARY_ANY(aclnnMul, "01", 2, mul),
+	SCALED_ANY(aclnnMuls, "0", 2, "1", muls),
+	OTHER(aclnnMv, matmul, 0),
+	OTHER(aclnnNLLLoss, nll_loss, 0),
+	OTHER(aclnnNLLLossBackward, nll_loss_backward, 0),
+	SCALED_ANY(aclnnNeScalar, "0", 2, "1", nes),
+	BINARY_ANY(aclnnNeTensor, "01", 2, ne),
+	UNARY_ANY(aclnnNeg, neg),
+	{"aclnnNorm", norm_of, NULL, 4, NULL, NULL, NULL, NORM},
+	SCALED(aclnnPowTensorScalar, "0", 2, "1", pow),
+	UNARY(aclnnReciprocal, reciprocal),
+	REDUCE(aclnnReduceSum, "1", 4, SUM),
+	UNARY_ANY(aclnnRelu, relu),
+	UNARY(aclnnRound, round),
+	UNARY(aclnnRsqrt, rsqrt),
+	SCALED_ANY(aclnnRsub, "01", 3, "2", rsub),
+	SCALED_ANY(aclnnRsubs, "0", 3, "21", rsubs),
+	BINARY_ANY(aclnnSWhere, "012", 3, where),
+	UNARY(aclnnSigmoid, sigmoid),
+	BINARY(aclnnSigmoidBackward, "01", 2, sigmoid_backward),
+	UNARY_ANY(aclnnSign, sign),
+	UNARY(aclnnSilu, silu),
+	BINARY(aclnnSiluBackward, "01", 2, silu_backward),
+	UNARY(aclnnSin, sin),
+	OTHER(aclnnSoftmax, softmax, 0),
+	OTHER(aclnnSoftmaxBackward, softmax_backward, 0),
+	UNARY(aclnnSqrt, sqrt),
+	UNARY_ANY(aclnnSquare, square),
+	{"aclnnStack", stack, NULL, 0, NULL, real_copy, whole_copy, 1},
+	SCALED_ANY(aclnnSub, "01", 3, "2", sub),
+	SCALED_ANY(aclnnSubs, "0", 3, "21", subs),
+	UNARY(aclnnTanh, tanh),
+	BINARY(aclnnTanhBackward, "01", 2, tanh_backward),
+	SCALED(aclnnThresholdBackward, "01", 3, "2", threshold_backward),
+	OTHER(aclnnTril, triangle, 0),
+	OTHER(aclnnTriu, triangle, 1),
+	UNARY(aclnnTrunc, trunc),
+};
+
+const size_t num_operators = sizeof operators / sizeof *operators;
+
+static int by_name(const void *name, const void *o) { return strcmp(name, ((const operator *)o)->name); }
+
+bool aclsim_compute(const block *b, bool dry)
+{
+	const operator *o = bsearch((const char *)b + b->name, operators, num_operators, sizeof *operators, by_name);
+
+	return o && o->run(b, o, dry);
+}

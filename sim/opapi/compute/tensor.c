@@ -1,0 +1,370 @@
+/* Tensors of argument blocks, their elements, and loops over them. */
+#include "compute.h"
+
+#include "../../kernels/half.h"
+
+const aclsim_operator_param *param_of(const block *b, uint32_t i)
+{
+	return i < b->num_params ? (const aclsim_operator_param *)((const char *)b + b->params) + i : NULL;
+}
+
+static bool holds_tensors(const aclsim_operator_param *p) { return p && !p->null && strchr("TtLl", p->type); }
+
+bool is_absent(const block *b, uint32_t i)
+{
+	const aclsim_operator_param *p = param_of(b, i);
+
+	return !p || p->null;
+}
+
+int64_t width_of(int32_t dtype)
+{
+	switch (dtype) {
+	case F64:
+	case I64:
+		return 8;
+	case F32:
+	case I32:
+		return 4;
+	case F16:
+	case BF16:
+	case I16:
+		return 2;
+	case I8:
+	case U8:
+	case BOOL:
+		return 1;
+	}
+	return 0;
+}
+
+bool is_real(int32_t dtype) { return dtype == F32 || dtype == F16 || dtype == BF16 || dtype == F64; }
+
+/* Formats without blocks: ND, NCHW, NHWC, NCDHW, NDHWC and NCL. */
+static bool is_plain(int32_t format) { return (format >= -1 && format <= 2) || format == 27 || format == 30 || format == 47; }
+
+bool tensor_of(const block *b, uint32_t i, uint32_t k, tensor *t)
+{
+	const aclsim_operator_param *p = param_of(b, i);
+
+	if (!holds_tensors(p) || k >= p->count)
+		return false;
+	const aclsim_operator_tensor *x = (const aclsim_operator_tensor *)((const char *)b + b->tensors) + p->value + k;
+	int64_t width = width_of(x->dtype);
+	if (x->flags & ACLSIM_OPERATOR_ABSENT || !width || x->num_dims > MAX_DIMS || !is_plain(x->format))
+		return false;
+	*t = (tensor){.at = (char *)(uintptr_t)(x->base + (uint64_t)(x->offset * width)), .dtype = x->dtype, .num_dims = x->num_dims};
+	const int64_t *dims = (const int64_t *)((const char *)b + x->dims);
+	for (int d = 0; d < x->num_dims; d++) {
+		t->dims[d] = dims[d];
+		t->strides[d] = dims[x->num_dims + d] * width;
+	}
+	return true;
+}
+
+int64_t count_of(const tensor *t)
+{
+	int64_t n = 1;
+
+	for (int d = 0; d < t->num_dims; d++)
+		n *= t->dims[d];
+	return n;
+}
+
+bool same_dims(const tensor *a, const tensor *b)
+{
+	return a->num_dims == b->num_dims && !memcmp(a->dims, b->dims, (size_t)a->num_dims * sizeof *a->dims);
+}
+
+tensor with_dims(const tensor *t, int num_dims)
+{
+	tensor out = *t;
+	int more = num_dims - t->num_dims;
+
+	out.num_dims = num_dims;
+	for (int d = 0; d < num_dims; d++) {
+		out.dims[d] = d < more ? 1 : t->dims[d - more];
+		out.strides[d] = d < more ? 0 : t->strides[d - more];
+	}
+	return out;
+}
+
+bool spread(const tensor *t, const tensor *to, tensor *out)
+{
+	if (t->num_dims > to->num_dims)
+		return false;
+	*out = with_dims(t, to->num_dims);
+	for (int d = 0; d < to->num_dims; d++) {
+		if (out->dims[d] != to->dims[d] && out->dims[d] != 1)
+			return false;
+		if (out->dims[d] != to->dims[d]) {
+			out->dims[d] = to->dims[d];
+			out->strides[d] = 0;
+		}
+	}
+	return true;
+}
+
+bool dim_of(const tensor *t, int64_t i, int *dim)
+{
+	if (i < 0)
+		i += t->num_dims;
+	*dim = (int)i;
+	return (i >= 0 && i < t->num_dims) || (i == 0 && t->num_dims == 0);
+}
+
+#define LOAD(type, value)                                 \
+	for (int64_t i = 0; i < n; i++, from += stride) { \
+		type v;                                   \
+		memcpy(&v, from, sizeof v);               \
+		to[i] = value;                            \
+	}                                                 \
+	return
+
+void load_real(double *to, const char *from, int64_t stride, int32_t dtype, int64_t n)
+{
+	switch (dtype) {
+	case F32:
+		LOAD(float, (double)v);
+	case F64:
+		LOAD(double, v);
+	case F16:
+		LOAD(uint16_t, (double)from_f16(v));
+	case BF16:
+		LOAD(uint16_t, (double)from_bf16(v));
+	case I64:
+		LOAD(int64_t, (double)v);
+	case I32:
+		LOAD(int32_t, (double)v);
+	case I16:
+		LOAD(int16_t, (double)v);
+	case I8:
+		LOAD(int8_t, (double)v);
+	case U8:
+		LOAD(uint8_t, (double)v);
+	case BOOL:
+		LOAD(uint8_t, v ? 1 : 0);
+	}
+}
+
+/* The whole part of a real number. Numbers out of range become the nearest one in it, and NaN 0. */
+static int64_t whole_of(double v) { return v != v ? 0 : v >= 0x1p63 ? INT64_MAX : v <= -0x1p63 ? INT64_MIN : (int64_t)v; }
+
+void load_whole(int64_t *to, const char *from, int64_t stride, int32_t dtype, int64_t n)
+{
+	switch (dtype) {
+	case I64:
+		LOAD(int64_t, v);
+	case I32:
+		LOAD(int32_t, v);
+	case I16:
+		LOAD(int16_t, v);
+	case I8:
+		LOAD(int8_t, v);
+	case U8:
+		LOAD(uint8_t, v);
+	case BOOL:
+		LOAD(uint8_t, v ? 1 : 0);
+	case F32:
+		LOAD(float, whole_of((double)v));
+	case F64:
+		LOAD(double, whole_of(v));
+	case F16:
+		LOAD(uint16_t, whole_of((double)from_f16(v)));
+	case BF16:
+		LOAD(uint16_t, whole_of((double)from_bf16(v)));
+	}
+}
+
+#define STORE(type, value)                              \
+	for (int64_t i = 0; i < n; i++, to += stride) { \
+		type v = value;                         \
+		memcpy(to, &v, sizeof v);               \
+	}                                               \
+	return
+
+void store_real(char *to, int64_t stride, int32_t dtype, const double *from, int64_t n)
+{
+	switch (dtype) {
+	case F32:
+		STORE(float, (float)from[i]);
+	case F64:
+		STORE(double, from[i]);
+	case F16:
+		STORE(uint16_t, to_f16((float)from[i]));
+	case BF16:
+		STORE(uint16_t, to_bf16((float)from[i]));
+	case I64:
+		STORE(int64_t, whole_of(from[i]));
+	case I32:
+		STORE(int32_t, (int32_t)whole_of(from[i]));
+	case I16:
+		STORE(int16_t, (int16_t)whole_of(from[i]));
+	case I8:
+		STORE(int8_t, (int8_t)whole_of(from[i]));
+	case U8:
+		STORE(uint8_t, (uint8_t)whole_of(from[i]));
+	case BOOL:
+		STORE(uint8_t, from[i] != 0);
+	}
+}
+
+void store_whole(char *to, int64_t stride, int32_t dtype, const int64_t *from, int64_t n)
+{
+	switch (dtype) {
+	case I64:
+		STORE(int64_t, from[i]);
+	case I32:
+		STORE(int32_t, (int32_t)from[i]);
+	case I16:
+		STORE(int16_t, (int16_t)from[i]);
+	case I8:
+		STORE(int8_t, (int8_t)from[i]);
+	case U8:
+		STORE(uint8_t, (uint8_t)from[i]);
+	case BOOL:
+		STORE(uint8_t, from[i] != 0);
+	case F32:
+		STORE(float, (float)from[i]);
+	case F64:
+		STORE(double, (double)from[i]);
+	case F16:
+		STORE(uint16_t, to_f16((float)from[i]));
+	case BF16:
+		STORE(uint16_t, to_bf16((float)from[i]));
+	}
+}
+
+static number number_at(const char *at, int32_t dtype)
+{
+	number v = {.is_real = is_real(dtype), .given = width_of(dtype) > 0};
+
+	load_real(&v.real, at, 0, dtype, v.given);
+	load_whole(&v.whole, at, 0, dtype, v.given);
+	return v;
+}
+
+number number_of(const block *b, uint32_t i, uint32_t k)
+{
+	const aclsim_operator_param *p = param_of(b, i);
+	number none = {0};
+	tensor t;
+
+	if (!p || p->null)
+		return none;
+	const char *at = (const char *)b + p->value;
+	switch (p->type) {
+	case 'T':
+	case 't':
+		return tensor_of(b, i, 0, &t) && count_of(&t) == 1 ? number_at(t.at, t.dtype) : none;
+	case 'S':
+	case 'A': {
+		if (k >= p->count)
+			return none;
+		const aclsim_operator_scalar *s = (const aclsim_operator_scalar *)at + k;
+		return number_at((const char *)s->value, (int32_t)s->dtype);
+	}
+	case 'F':
+		return k < p->count ? number_at(at + k * sizeof(float), F32) : none;
+	case 'I':
+		return k < p->count ? number_at(at + k * sizeof(int64_t), I64) : none;
+	case 'B':
+		return k < p->count ? number_at(at + k, BOOL) : none;
+	case 'd':
+	case 'f':
+		return number_at(at, F64);
+	case 'i':
+	case 'u':
+	case 'j':
+	case 'h':
+	case 'c':
+	case 'b':
+		return number_at(at, I64);
+	}
+	return none;
+}
+
+const int64_t *ints_of(const block *b, uint32_t i, uint32_t *n)
+{
+	const aclsim_operator_param *p = param_of(b, i);
+
+	*n = 0;
+	if (!p || p->null || p->type != 'I')
+		return NULL;
+	*n = p->count;
+	return (const int64_t *)((const char *)b + p->value);
+}
+
+void rows_begin(rows *r, int n, const tensor *const *of)
+{
+	*r = (rows){.n = n, .length = 1};
+	for (int k = 0; k < n; k++)
+		r->at[k] = of[k]->at;
+	for (int d = 0; d < of[0]->num_dims; d++) {
+		int64_t size = of[0]->dims[d];
+		if (size == 0)
+			r->done = true;
+		if (size == 1)
+			continue;
+		int last = r->num_dims - 1;
+		bool joins = last >= 0;
+		for (int k = 0; joins && k < n; k++)
+			joins = r->strides[k][last] == of[k]->strides[d] * size;
+		if (!joins)
+			last = r->num_dims++;
+		r->dims[last] = joins ? r->dims[last] * size : size;
+		for (int k = 0; k < n; k++)
+			r->strides[k][last] = of[k]->strides[d];
+	}
+	if (r->num_dims > 0) {
+		r->num_dims--; /* the last one is the row */
+		r->length = r->dims[r->num_dims];
+		for (int k = 0; k < n; k++)
+			r->step[k] = r->strides[k][r->num_dims];
+	}
+}
+
+void rows_next(rows *r)
+{
+	for (int d = r->num_dims - 1; d >= 0; d--) {
+		if (++r->index[d] < r->dims[d]) {
+			for (int k = 0; k < r->n; k++)
+				r->at[k] += r->strides[k][d];
+			return;
+		}
+		for (int k = 0; k < r->n; k++)
+			r->at[k] -= r->strides[k][d] * (r->dims[d] - 1);
+		r->index[d] = 0;
+	}
+	r->done = true;
+}
+
+double *read_all(const tensor *t)
+{
+	rows r;
+	double *all = malloc((size_t)(count_of(t) + 1) * sizeof *all), *to = all;
+
+	if (!all)
+		return NULL;
+	for (rows_begin(&r, 1, &t); !r.done; rows_next(&r), to += r.length)
+		load_real(to, r.at[0], r.step[0], t->dtype, r.length);
+	return all;
+}
+
+float *read_floats(const tensor *t)
+{
+	rows r;
+	float *all = malloc((size_t)(count_of(t) + 1) * sizeof *all), *to = all;
+	double part[ROW];
+
+	if (!all)
+		return NULL;
+	for (rows_begin(&r, 1, &t); !r.done; rows_next(&r))
+		for (int64_t i = 0; i < r.length; i += ROW) {
+			int64_t n = r.length - i < ROW ? r.length - i : ROW;
+			load_real(part, r.at[0] + i * r.step[0], r.step[0], t->dtype, n);
+			for (int64_t k = 0; k < n; k++)
+				*to++ = (float)part[k];
+		}
+	return all;
+}
