@@ -135,7 +135,7 @@ func (c *cut) beforeWait() *cut {
 		work += max(0, wait.Start-last.End)
 		between += max(0, next.Start-wait.End)
 	}
-	if work <= between {
+	if work <= muchWork*between {
 		return nil
 	}
 	return c.r.cutAt(c.symbol, before)
@@ -197,3 +197,6 @@ func (o *cut) consistsOf(c *cut, b *bag) bool {
 
 // sameWork is the part of the model that each part of a step contains.
 const sameWork = 0.9
+
+// muchWork is how much longer a program works before a wait than between the wait and its copy, if the wait is the copy's.
+const muchWork = 4

@@ -4,8 +4,8 @@ package step
 const anyLane = -2
 
 // A beat selects the ops that are pulses. A beat on a lane takes its tasks. From the threads that launch there or wait for it, it also takes waits,
-// and copies from and to the host. A thread that only waits for events does so at any time. A beat on a thread takes what the thread does on any lane instead of the lane's tasks. A wait counts if there is
-// work that no earlier wait has covered.
+// and copies from and to the host. A thread that only waits for events does so at any time. A beat on a thread takes the thread's ops on any lane
+// instead of the lane's tasks. A wait counts if it covers work that no earlier wait has covered.
 type beat struct {
 	process uint32
 	lane    int

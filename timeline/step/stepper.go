@@ -180,10 +180,10 @@ func (s *stepper) op(d *Op) {
 	}
 }
 
-// extend moves the end of the step that has just been cut behind further waits, and behind records on the lane of the last task.
+// extend moves the end of the step that has just been cut after further waits and copies to the host, and after records on the lane of the last task.
 func (s *stepper) extend(d *Op, pulse bool) {
 	switch {
-	case s.extends && (d.Class == Sync && pulse || d.Class == Other && d.Lane == s.lane):
+	case s.extends && (d.Class >= CopyOut && pulse || d.Class == Other && d.Lane == s.lane):
 		last := &s.due[len(s.due)-1].at
 		*last = max(*last, d.end())
 	case d.Class != Sync:
