@@ -501,7 +501,7 @@ func stepRow(row RowFunc, st *stats.Steps) {
 		return
 	}
 	longest := human.Duration(st.MaxNS)
-	if st.Longest != nil {
+	if st.Longest != nil && st.Longest.NS == st.MaxNS { // a longer step may have no thread that makes it
 		longest = fmt.Sprintf("%s (step %d)", human.Duration(st.Longest.NS), st.Longest.Index)
 	}
 	row("steps", "%s: median %s, p99 %s, longest %s", count, human.Duration(st.P50NS), human.Duration(st.P99NS), longest)
