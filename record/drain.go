@@ -31,11 +31,11 @@ func (r *recorder) drain(s *ring.Session, over func() bool) error {
 			err := r.rest(s)
 			r.untimed(s)
 			r.answer(s) // requests since the previous round: recording may have been off
-			return errors.Join(err, r.reap(s), r.resumed(r.now()), r.steps.leftOut(), r.rows.Finish())
+			return errors.Join(err, r.reap(s), r.order.finish(), r.resumed(r.now()), r.steps.leftOut(), r.rows.Finish())
 		}
 		began := probe.Now()
-		load, err := s.Drain(r.rows)
-		if err != nil {
+		load, err := s.Drain(r.sink())
+		if err := errors.Join(err, r.order.drained(began)); err != nil {
 			return err
 		}
 		r.rows.Drained(began)
@@ -62,6 +62,14 @@ func (r *recorder) drain(s *ring.Session, over func() bool) error {
 	}
 }
 
+// sink returns the Sink for what programs write.
+func (r *recorder) sink() probe.Sink {
+	if r.order != nil {
+		return r.order
+	}
+	return r.rows
+}
+
 // flush writes out what was recorded if the last flush is a second old. Data on the disk survives a killed recorder.
 func (r *recorder) flush(last *time.Time) error {
 	w := r.rows.Writer()
@@ -82,16 +90,16 @@ func (r *recorder) flush(last *time.Time) error {
 // their unfinished calls.
 func (r *recorder) rest(s *ring.Session) error {
 	if !s.Alive() {
-		return s.Finish(r.rows)
+		return s.Finish(r.sink())
 	}
 	for end := time.Now().Add(time.Second); time.Now().Before(end); {
-		if load, err := s.Drain(r.rows); err != nil {
+		if load, err := s.Drain(r.sink()); err != nil {
 			return err
 		} else if load == ring.Idle {
 			break
 		}
 	}
-	return s.Leave(r.rows)
+	return s.Leave(r.sink())
 }
 
 // untimed reports once that the program's tasks are too many to measure.
@@ -115,10 +123,10 @@ const reapEvery = 200 * time.Millisecond
 
 // reap takes what processes that have ended have left.
 func (r *recorder) reap(s *ring.Session) error {
-	ends, err := s.Reap(r.rows)
+	ends, err := s.Reap(r.sink())
 	r.target.ends = append(r.target.ends, ends...)
 	for i := range ends {
-		err = errors.Join(err, r.rows.Ended(&ends[i]))
+		err = errors.Join(err, r.order.ended(ends[i].PID), r.rows.Ended(&ends[i]))
 	}
 	if r.shared.reaped != nil {
 		r.shared.reaped(ends, s.NewlyExcluded())

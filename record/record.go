@@ -63,6 +63,7 @@ type recorder struct {
 	file   traceFile
 	flight *flight.Flight // nil if everything is recorded
 	steps  *stepFilter    // nil if all steps are recorded
+	order  *order         // nil if all steps are recorded
 
 	window  window
 	kernels kernelNotes

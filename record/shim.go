@@ -141,7 +141,7 @@ func (r *recorder) begin(s *ring.Session) error {
 	}
 	if r.o.Steps.Range != nil {
 		r.steps = newStepFilter(&r.o, r.rows, &r.meta)
-		r.rows.Hooks.Keep = r.steps.keep
+		r.rows.Hooks.Keep, r.order = r.steps.keep, newOrder(r.rows)
 	}
 	if err := r.listen(s); err != nil && r.o.Capture.Armed {
 		return err

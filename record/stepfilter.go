@@ -45,7 +45,7 @@ func (s *stepFilter) keep(f *api.Func, c *format.Call, pieces []probe.Piece) (bo
 		n = &processSteps{Counter: step.NewCounter(s.o.Model, s.o.Steps.Marker)}
 		s.processes[process] = n
 	}
-	was, in := n.At(), n.See(f, c.Thread, rangeName(f, pieces))
+	was, in := n.At(), n.See(f, rangeName(f, pieces))
 	switch {
 	case n.At() == was:
 	case n.At() <= s.o.Steps.Range.Last:

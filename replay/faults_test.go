@@ -90,3 +90,15 @@ func TestReplayOfFailedTask(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 }
+
+// A call that failed in the replay alone had its outputs compared: whatever the memory held was printed as a value.
+func TestCallThatFailsHereHasNoOutputs(t *testing.T) {
+	simulate(t)
+	tw := newTrace(t)
+	tw.begin()
+	asked := tw.call("aclrtCtxGetSysParamOpt", []uint64{0, page}, out(1, 5)) // the option was never set
+	r := run(t, tw.close(), &Options{Verify: true})
+	if len(r.Differences) != 1 || r.Differences[0].Call != asked || r.Differences[0].Param != "" || r.Results.Other != 1 {
+		t.Errorf("%+v, %+v", r.Differences, r)
+	}
+}

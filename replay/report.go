@@ -604,9 +604,10 @@ func (p *judge) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 	var result resultState
 	verifies := p.o.Verify
 	for t := range p.Threads {
+		failed := uint64(timeline.NoCall) // latest call that failed here only: it has no outputs to compare
 		for n, in := range p.File.Instructions(t) {
 			res := &o.insts[n]
-			if in.Op == plan.OpCheck && !verifies {
+			if in.Op == plan.OpCheck && (!verifies || in.Call == failed && !in.OfResult()) {
 				continue
 			}
 			if in.OfResult() {
@@ -649,6 +650,9 @@ func (p *judge) results(r *Report, o *outcome, varying map[int]verify.Reason) {
 				switch {
 				case differs:
 					p.differingReturn(r, in, res)
+					if p.File.Funcs[in.Fn].Failed(res.Ret) {
+						failed = in.Call
+					}
 				case res.Flags&plan.ResultReported != 0:
 					if r.ReportedTotal++; len(r.Reported) < compile.MaxListed {
 						d := p.returned(in, res)

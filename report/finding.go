@@ -556,9 +556,7 @@ func answerText(w io.Writer, path string, s *stats.Stats, o *TextOptions) (first
 		rows.add("bound by", "%s", boundText(s.Bound))
 	}
 	deviceRows(rows.add, s.Devices, s.DeviceTimes)
-	if s.Peak != nil {
-		rows.add("memory", "at most %s on the device, after call %d (%s)", human.Bytes(s.PeakDeviceBytes), s.Peak.Call, s.Peak.Func)
-	}
+	memoryRows(rows.add, s)
 	if r := &s.Recording; r.NS > 0 {
 		less := ""
 		if c := r.Copies; c != nil && 10*c.RecordingNS > c.CallsNS || s.SpanNS > 0 && 100*r.NS > s.SpanNS {
@@ -642,6 +640,12 @@ func workText(s *stats.Stats) string {
 
 func stepRow(row RowFunc, st *stats.Steps) {
 	count := human.Count(st.Count) + " " + st.Source
+	if st.By != "" {
+		count += " by " + st.By
+	}
+	if st.Process != 0 {
+		count += fmt.Sprintf(" in process %d", st.Process)
+	}
 	switch {
 	case st.Count == 0:
 		row("steps", "none: %s", st.Why)
@@ -657,7 +661,7 @@ func stepRow(row RowFunc, st *stats.Steps) {
 		return
 	}
 	longest := human.Duration(st.MaxNS)
-	if st.Longest != nil && st.Longest.NS >= st.MaxNS { // the last step has what follows, and is not divided
+	if st.Longest != nil && st.Longest.NS == st.MaxNS { // a longer step may have no thread that makes it
 		longest = fmt.Sprintf("%s (step %d)", human.Duration(st.Longest.NS), st.Longest.Index)
 	}
 	row("steps", "%s: median %s, p99 %s, longest %s", count, human.Duration(st.P50NS), human.Duration(st.P99NS), longest)
@@ -669,6 +673,30 @@ func devicesName(list []stats.Device) string {
 		return strings.TrimPrefix(deviceName(&list[0]), "the ")
 	}
 	return "devices"
+}
+
+// memoryRows writes the most memory in use, of each device by each process.
+func memoryRows(row RowFunc, s *stats.Stats) {
+	list := s.DeviceMemory
+	if len(list) == 1 {
+		row("memory", "at most %s on the device, after call %d (%s)", human.Bytes(s.PeakDeviceBytes), s.Peak.Call, s.Peak.Func)
+		return
+	}
+	processes := map[int]bool{}
+	for i := range list {
+		processes[list[i].Process] = true
+	}
+	for i := range list[:min(most, len(list))] {
+		m := &list[i]
+		place := "the device"
+		if m.Device >= 0 {
+			place = fmt.Sprintf("device %d", m.Device)
+		}
+		if len(processes) > 1 {
+			place += fmt.Sprintf(" by process %d", m.Process)
+		}
+		row("memory", "at most %s on %s, after call %d (%s)", human.Bytes(m.PeakBytes), place, m.Call, m.Func)
+	}
 }
 
 // deviceRows writes how busy the devices were: each, or the least and the most of many. asked means that the recording measured device times.

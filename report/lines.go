@@ -297,9 +297,19 @@ func lateOf(r *format.Reader, wanted func(*format.ChunkInfo) bool) *format.DataF
 	return f
 }
 
-// devArgs returns the parameter with arguments in device memory, -1 for none.
+// word returns the parameter with a word in device memory that a task waits for or writes, -1 for none.
+func word(e *timeline.Event) int {
+	if e.Fn == nil || e.Fn.Task != api.Wait && e.Fn.Task != api.Fill {
+		return -1
+	}
+	return slices.IndexFunc(e.Fn.Params, func(p api.Param) bool {
+		return p.Role == api.DevArgs || p.Role == api.Fills && p.Size.Unit == 8
+	})
+}
+
+// devArgs returns the parameter with a kernel's arguments in device memory, -1 for none.
 func devArgs(e *timeline.Event) int {
-	if e.Fn == nil {
+	if e.Fn == nil || e.Fn.Task != api.Kernel {
 		return -1
 	}
 	return slices.IndexFunc(e.Fn.Params, func(p api.Param) bool { return p.Role == api.DevArgs })
@@ -379,7 +389,7 @@ func (p *printer) text(dst []byte, e *timeline.Event, tid int) []byte {
 	dst = append(pad(strconv.AppendInt(dst, int64(tid), 10), at, 6), "  "...)
 	dst = append(append(dst, p.r.Schema().FuncName(c.Func)...), '(')
 	p.args = e.Args(p.args[:0], p.m)
-	shadow := devArgs(e)
+	shadow, word := devArgs(e), word(e)
 	outs := len(p.args)
 	for i := range p.args {
 		a := &p.args[i]
@@ -391,6 +401,9 @@ func (p *printer) text(dst []byte, e *timeline.Event, tid int) []byte {
 			dst = append(dst, ", "...)
 		}
 		dst = a.AppendText(append(append(dst, a.Name...), '='))
+		if a.Param == word && e.Fn != nil {
+			dst = append(dst, " {word}"...)
+		}
 		if a.Param == shadow && e.Fn != nil {
 			if data, known, why := p.accesses.DevArgs(); known {
 				dst = timeline.AppendWords(append(dst, ' '), data)

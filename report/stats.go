@@ -147,6 +147,9 @@ func graphText(w io.Writer, t *table, s *stats.Stats) {
 	}
 	t.Flush()
 	rest(w, len(s.Graphs), "row")
+	if e := s.Steps.Eager; e > 0 {
+		Printf(w, "(%s of %s ran no graph)\n", human.Count(e), human.Plural(s.Steps.Count, "step"))
+	}
 }
 
 // someMeasured reports whether only some tasks have a measured time.
@@ -299,9 +302,19 @@ func startUpText(t *table, u *stats.StartUp) {
 	if len(u.Captures) == 0 {
 		return
 	}
-	Printf(t, "\ncapture\tat\tlaunches\tblocks\t  call\n")
+	Printf(t, "\ncapture\tat\tlaunches\tblocks\tmemory\truns\t  call\n")
 	for _, c := range u.Captures[:min(most, len(u.Captures))] {
-		Printf(t, "%s\t%s\t%s\t%s\t  %d\n", human.Duration(c.NS), human.Moment(c.AtNS), human.Count(c.Launches), human.Count(c.Blocks), c.Call)
+		bytes, runs := "-", "-"
+		if c.Bytes > 0 {
+			bytes = human.Bytes(c.Bytes)
+		}
+		switch {
+		case c.Runs == 0:
+			runs = "never"
+		case c.Runs > 0:
+			runs = human.Count(c.Runs)
+		}
+		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t  %d\n", human.Duration(c.NS), human.Moment(c.AtNS), human.Count(c.Launches), human.Count(c.Blocks), bytes, runs, c.Call)
 	}
 	t.Flush()
 	rest(t, len(u.Captures), "capture")

@@ -26,7 +26,7 @@ func (w *Walk) FindSteps() error {
 			if c := l.captured(h); c != nil {
 				learner.Captured(c)
 			}
-			if op, ok := l.steps.opOf(h, k); ok && !learner.Op(op) {
+			if op, ok := l.opOf(h, k); ok && !learner.Op(op) {
 				return ErrEnough
 			}
 			return nil
@@ -71,7 +71,7 @@ func (w *Walk) seeStep(e *Event, h *HostCall, task *Task, named *Range) {
 		w.steps.Captured(c)
 	}
 	var op *step.Op
-	if o, ok := w.steps.opOf(h, task); ok {
+	if o, ok := w.opOf(h, task); ok {
 		op = &o
 	}
 	w.steps.See(op, rangeOfSteps(named))
@@ -117,15 +117,18 @@ func (n *nameHashes) of(name string) uint64 {
 	return recent.hash
 }
 
-// opOf returns the step.Op of a call, false if steps do not depend on the call.
-func (s *stepState) opOf(h *HostCall, k *Task) (step.Op, bool) {
-	op := step.Op{Start: h.Start, End: h.End, Lane: -1, Thread: h.Thread}
+// opOf returns the step.Op of the current call, false if steps do not depend on the call.
+func (w *Walk) opOf(h *HostCall, k *Task) (step.Op, bool) {
+	s := &w.steps
+	op := step.Op{Start: h.Start, End: h.End, Thread: h.Thread, Process: w.now.event.Process, Device: NoDevice}
 	switch {
 	case k != nil:
-		op.Lane = int32(k.Lane)
+		op.Lane, op.Device, op.Host = int32(k.Lane), int32(w.Lanes[k.Lane].Device), k.Fn.Stream < 0
 		switch {
 		case k.Kind == api.Kernel || k.Kind == api.GraphRun:
 			op.Class, op.Launches = step.Launch, 1
+		case k.Kind == api.Copy && k.Name == copyNames["HtoD"]:
+			op.Class = step.CopyIn
 		case k.Kind == api.Copy && k.Name == copyNames["DtoH"]:
 			op.Class = step.CopyOut
 		}
@@ -136,12 +139,31 @@ func (s *stepState) opOf(h *HostCall, k *Task) (step.Op, bool) {
 				op.What = step.Mix(op.What, uint64(k.Content.role))
 			}
 		}
-	case h.Fn != nil && step.Blocks(h.Fn.Sync) && !h.Failed() && h.Flags&format.Unfinished == 0:
-		op.Class, op.What = step.Sync, s.hashes.of(h.Name)
+	case h.Fn != nil && step.Waits(h.Fn) && !h.Failed() && h.Flags&format.Unfinished == 0:
+		op.Class, op.What, op.Lane = step.Sync, s.hashes.of(h.Name), w.waitedLane(h)
+		op.Event = h.Fn.Sync == api.SyncEvent
+		if h.Fn.Sync == api.SyncDevice {
+			op.Device = h.Waits
+		}
 	default:
 		return op, false
 	}
 	return op, true
+}
+
+// waitedLane returns the lane that a synchronization waits for.
+func (w *Walk) waitedLane(h *HostCall) int32 {
+	switch h.Fn.Sync {
+	case api.SyncStream:
+		return h.Waits
+	case api.SyncEvent:
+		if u, ok := w.now.event.Use(int(h.Fn.Event)); ok {
+			if r, ok := w.queue.recordOf(u.Object); ok {
+				return int32(r.lane.index)
+			}
+		}
+	}
+	return step.AllLanes
 }
 
 // rangeOfSteps returns a range that may mark a step, nil if r is nil or a moment.

@@ -211,7 +211,7 @@ func TestSteps(t *testing.T) {
 				}
 				p.sync()
 			}
-		}, step.Found, 99, 1},
+		}, step.Found, 100, 1},
 		{"of one kernel after an input, without a wait", func(p *program) {
 			for i := range 30 {
 				p.toDevice()

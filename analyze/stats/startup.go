@@ -51,6 +51,8 @@ type CaptureTime struct {
 	NS       int64  `json:"ns"`       // up to its end
 	Launches uint64 `json:"launches"` // captured kernels
 	Blocks   uint64 `json:"blocks"`   // of these kernels; it grows with the batch size
+	Bytes    uint64 `json:"bytes"`    // device memory that the process allocated meanwhile
+	Runs     int    `json:"runs"`     // of the graph in the whole trace, -1 if programs run another object
 }
 
 const maxCaptures = 1000
@@ -69,6 +71,8 @@ type startUp struct {
 	ran       map[string]bool
 	capturing []*CaptureTime // by begin, of all threads
 	captures  []*CaptureTime
+	graphs    map[*timeline.Object]*CaptureTime // by captured graph
+	runs      int                               // of any graph
 }
 
 // call adds a call, unless a step has begun.
@@ -83,7 +87,7 @@ func (u *startUp) call(w *timeline.Walk, h *timeline.HostCall, k *timeline.Task)
 		u.step = h.Step
 		u.steps = append(u.steps, u.before(h))
 	}
-	kind, counts := u.kind(h, k)
+	kind, counts := u.kind(w, h, k)
 	i := slices.IndexFunc(u.phases, func(p Phase) bool { return p.Kind == kind })
 	if i < 0 {
 		if own := h.Start - u.until; kind == Weights && own > 0 {
@@ -110,7 +114,7 @@ func (u *startUp) call(w *timeline.Walk, h *timeline.HostCall, k *timeline.Task)
 }
 
 // kind returns the phase of a call, and whether the call is one of those that the phase counts.
-func (u *startUp) kind(h *timeline.HostCall, k *timeline.Task) (kind PhaseKind, counts bool) {
+func (u *startUp) kind(w *timeline.Walk, h *timeline.HostCall, k *timeline.Task) (kind PhaseKind, counts bool) {
 	f := h.Fn
 	switch {
 	case f.Capture == api.CaptureBegin && !h.Failed():
@@ -118,7 +122,7 @@ func (u *startUp) kind(h *timeline.HostCall, k *timeline.Task) (kind PhaseKind, 
 		u.last = Captures
 		return Captures, true
 	case len(u.capturing) > 0:
-		u.captured(h)
+		u.captured(w, h)
 		return Captures, false
 	case slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Object == api.Binary }):
 		return LoadBinaries, slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Object == api.Binary && p.Role == api.New })
@@ -144,13 +148,21 @@ func (u *startUp) kind(h *timeline.HostCall, k *timeline.Task) (kind PhaseKind, 
 }
 
 // captured adds a call during captures to the latest one.
-func (u *startUp) captured(h *timeline.HostCall) {
+func (u *startUp) captured(w *timeline.Walk, h *timeline.HostCall) {
 	c := u.capturing[len(u.capturing)-1]
 	switch {
 	case h.Fn.Capture == api.CaptureEnd:
 		c.NS = h.End - c.AtNS
 		if u.capturing = u.capturing[:len(u.capturing)-1]; !h.Failed() && len(u.captures) < maxCaptures {
 			u.captures = append(u.captures, c)
+			for _, use := range w.Uses() {
+				if use.Object.Kind == api.Graph {
+					if u.graphs == nil {
+						u.graphs = map[*timeline.Object]*CaptureTime{}
+					}
+					u.graphs[use.Object] = c
+				}
+			}
 		}
 	case h.Fn.Task == api.Kernel && h.Raw != nil && !h.Failed():
 		c.Launches++
@@ -187,5 +199,33 @@ func (u *startUp) list() *StartUp {
 	if u.done == nil || u.done.NS == 0 {
 		return nil
 	}
+	known := u.runs == 0
+	for _, c := range u.captures {
+		known = known || c.Runs > 0
+	}
+	for i := range u.done.Captures {
+		u.done.Captures[i] = *u.captures[i]
+		if !known {
+			u.done.Captures[i].Runs = -1
+		}
+	}
 	return u.done
+}
+
+// graphRun takes a run of a graph.
+func (u *startUp) graphRun(k *timeline.Task) {
+	if k.Process != u.process {
+		return
+	}
+	u.runs++
+	if c := u.graphs[k.Object]; c != nil {
+		c.Runs++
+	}
+}
+
+// memory takes a change in device memory.
+func (u *startUp) memory(p *timeline.MemoryPoint) {
+	if n := len(u.capturing); n > 0 && p.Process == u.process && !p.Freed {
+		u.capturing[n-1].Bytes += p.Object.Size
+	}
 }

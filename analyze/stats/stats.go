@@ -42,6 +42,8 @@ type Stats struct {
 	PeakDeviceBytes uint64 `json:"peak_device_bytes"`
 	// Peak is the call that reached the maximum, nil if nothing was allocated.
 	Peak *Peak `json:"peak"`
+	// DeviceMemory is the most memory in use on each device by each process, most first.
+	DeviceMemory []DeviceMemory `json:"device_memory"`
 	// HiddenSyncs are asynchronous copies with pageable host memory, by function: they may have waited for the stream.
 	HiddenSyncs []HiddenSync `json:"hidden_synchronizations"`
 	// Ranges are the program's named ranges and marks, by domain and name.
@@ -110,6 +112,15 @@ type Recording struct {
 // By has the values for Options.By.
 var By = []string{"step", "thread", "stream", "kernel", "function"}
 
+// DeviceMemory is the most memory that a process has used on a device.
+type DeviceMemory struct {
+	Process   int    `json:"process"`    // process id
+	Device    int    `json:"device"`     // device number, -1 if not known
+	PeakBytes uint64 `json:"peak_bytes"` // most memory in use
+	Call      uint64 `json:"call"`       // call number
+	Func      string `json:"func"`       // function
+}
+
 // Peak is the call that reached PeakDeviceBytes.
 type Peak struct {
 	Call  uint64 `json:"call"`  // call number
@@ -121,6 +132,8 @@ type Peak struct {
 // Steps sums up a trace's steps.
 type Steps struct {
 	Source  string    `json:"source"`            // marked, found or none
+	By      string    `json:"by,omitempty"`      // what separates them: ranges and their name, waits, copies to the host, copies of inputs, a kernel or a task
+	Process int       `json:"process,omitempty"` // process id, if the trace has several processes
 	Count   int       `json:"count"`             // number of whole steps
 	Typical int       `json:"typical"`           // steps that are like most others; the times are theirs
 	P50NS   int64     `json:"p50_ns"`            // median duration
@@ -128,6 +141,7 @@ type Steps struct {
 	P99NS   int64     `json:"p99_ns"`            // 99th percentile of durations
 	MaxNS   int64     `json:"max_ns"`            // longest duration
 	Why     string    `json:"why,omitempty"`     // reason for no steps
+	Eager   int       `json:"eager,omitempty"`   // steps that run no graph, if others do
 	MeanNS  int64     `json:"mean_ns,omitempty"` // mean duration of typical steps; only in stats
 	Threads []Thread  `json:"threads,omitempty"` // shares of mean_ns by thread: the thread that makes the steps, then most time in calls first; only in stats
 	Longest *LongStep `json:"longest,omitempty"` // longest typical step, on the thread that made it; only in stats
@@ -344,7 +358,7 @@ const (
 func New(r *format.Reader, m *api.Model, o *Options) (*Stats, error) {
 	x := &summer{funcs: map[string]*funcSum{}, errors: map[errKey]*Error{}, kernels: map[string]*Task{}, copies: map[string]*Task{}, hidden: map[[2]string]int{},
 		ranges: map[rangeKey]int{}, retries: map[retryKey]int{}, idles: timeline.NewIdles(longest),
-		s: &Stats{HiddenSyncs: []HiddenSync{}, Retries: []Retry{}, Ranges: []Range{}, Functions: []Function{}, Kernels: []Task{}, Copies: []Task{},
+		s: &Stats{HiddenSyncs: []HiddenSync{}, DeviceMemory: []DeviceMemory{}, Retries: []Retry{}, Ranges: []Range{}, Functions: []Function{}, Kernels: []Task{}, Copies: []Task{},
 			Streams: []Lane{}, Graphs: []GraphSum{}, Idle: []Idle{}, Errors: []Error{}}}
 	if o == nil {
 		o = &Options{}
@@ -599,6 +613,7 @@ func (x *summer) issued(h *timeline.HostCall, k *timeline.Task, by *latest) [2]*
 	case api.GraphRun:
 		x.graphs.issued(k, host)
 		x.inGraphs(k)
+		x.startUp.graphRun(k)
 	}
 	if l.thread == h.Thread {
 		l.RecordingNS += by.recording - l.recording
@@ -679,10 +694,26 @@ func (x *summer) task(k *timeline.Task) error {
 func (x *summer) memory(p *timeline.MemoryPoint) error {
 	x.inUse = p.Total
 	from, _ := x.w.Selector().Window()
+	x.deviceMemory(p, from)
+	x.startUp.memory(p)
 	if s := x.s; p.Total > s.PeakDeviceBytes || p.Time < from { // the memory in use when the window begins
 		s.PeakDeviceBytes, s.Peak = p.Total, &Peak{p.Call.Index, p.Call.Name, p.Call.Start, p.Object.Size}
 	}
 	return nil
+}
+
+// deviceMemory takes the memory in use on one device.
+func (x *summer) deviceMemory(p *timeline.MemoryPoint, from int64) {
+	process := x.w.PID(p.Process)
+	list := &x.s.DeviceMemory
+	i := slices.IndexFunc(*list, func(m DeviceMemory) bool { return m.Process == process && m.Device == p.Device })
+	if i < 0 {
+		i = len(*list)
+		*list = append(*list, DeviceMemory{Process: process, Device: p.Device})
+	}
+	if m := &(*list)[i]; p.Bytes > m.PeakBytes || p.Time < from {
+		m.PeakBytes, m.Call, m.Func = p.Bytes, p.Call.Index, p.Call.Name
+	}
 }
 
 func (x *summer) step(p *step.Step) error {
@@ -700,6 +731,9 @@ func (x *summer) step(p *step.Step) error {
 		return nil
 	}
 	x.s.Steps.Count++
+	if x.graphs.step == p.Index+1 {
+		x.graphs.steps++
+	}
 	if !p.Typical {
 		x.odd.add(p)
 	} else {
@@ -733,8 +767,13 @@ func (x *summer) rangeOf(r *timeline.Range) error {
 
 // SumSteps sums up count steps, given the durations of the typical ones.
 func SumSteps(w *timeline.Walk, count int, typical *Histogram) Steps {
-	return Steps{Source: string(w.StepRule().Source), Why: w.StepRule().Why, Count: count, Typical: int(typical.n), P50NS: typical.Percentile(50), MinNS: typical.min,
+	rule := w.StepRule()
+	s := Steps{Source: string(rule.Source), By: rule.By(), Why: rule.Why, Count: count, Typical: int(typical.n), P50NS: typical.Percentile(50), MinNS: typical.min,
 		P99NS: typical.Percentile(99), MaxNS: typical.max}
+	if count > 0 && len(w.Reader.Processes()) > 1 {
+		s.Process = w.PID(rule.Process)
+	}
+	return s
 }
 
 func (x *summer) finish() (*Stats, error) {
@@ -748,7 +787,11 @@ func (x *summer) finish() (*Stats, error) {
 	s.GivenUp, s.DeviceTimes = w.GivenUp, w.Reader.Meta().DeviceTime != nil
 	s.Divided = x.within.divided
 	s.Recording.Copies = w.Reader.Meta().Tracer.Copies
+	slices.SortStableFunc(s.DeviceMemory, func(a, b DeviceMemory) int { return cmp.Compare(b.PeakBytes, a.PeakBytes) })
 	s.Steps = SumSteps(w, s.Steps.Count, &x.steps)
+	if x.graphs.steps > 0 {
+		s.Steps.Eager = s.Steps.Count - x.graphs.steps
+	}
 	if !x.part {
 		s.Bound = x.within.bound()
 		s.Steps.Threads, s.Steps.MeanNS = x.within.list()

@@ -150,20 +150,14 @@ func checkSums(t *testing.T, s *stats.Stats, told *truth) {
 	}
 }
 
-// Each step has the launches of the program's step. Prompts before the first decoded token and after the last one may be in no step: they are not
-// between steps that repeat. Returns the steps that were found.
+// Each step of the engine is a step, also the first one, which reads a prompt, and has the launches of the program's step. Returns the steps.
 func checkSteps(t *testing.T, trace string, s *stats.Stats, told *truth) []step {
 	t.Helper()
-	isDecode := func(x step) bool { return x.kind == "decode" }
 	steps, n := told.steps, s.Steps.Count
-	if last := len(steps) - 1; n < len(steps) && !isDecode(steps[last]) {
-		steps = steps[:last]
-	}
-	if first := slices.IndexFunc(steps, isDecode); n > len(steps) || n < len(steps)-first {
-		t.Errorf("%d steps, %s %s; truth %d, of which %d before the first token", n, s.Steps.Source, s.Steps.Why, len(told.steps), first)
+	if n != len(steps) {
+		t.Errorf("%d steps, %s %s; truth %d", n, s.Steps.Source, s.Steps.Why, len(steps))
 		return nil
 	}
-	steps = steps[len(steps)-n:]
 	groups := query[struct{ Groups []stats.Group }](t, "stats", "--by", "step", "--top", "0", trace).Groups
 	groups = slices.DeleteFunc(groups, func(g stats.Group) bool { return !strings.HasPrefix(g.Name, "step ") })
 	slices.SortFunc(groups, func(a, b stats.Group) int { return int(a.StartNS - b.StartNS) })

@@ -253,3 +253,14 @@ func TestRootReplacesRootsOnly(t *testing.T) {
 		t.Errorf("beside an interrupted root: %v", err)
 	}
 }
+
+// A framework makes marks if the profiler's library says that they are collected. It said no to all, so a recorder saw none.
+func TestMarksAreEnabledForARecorder(t *testing.T) {
+	library := filepath.Join(root(t, filepath.Join(t.TempDir(), "root")), "lib64", "libmspti.so")
+	for flags, want := range map[string]string{"-ldl": "0 1\n", "-DRECORDER -rdynamic -ldl": "1 1\n"} {
+		exe := testenv.CompileC(t, "marks", []string{"testdata/marks.c"}, strings.Fields(flags)...)
+		if got, _ := run(t, exe, library); got != want {
+			t.Errorf("%s: %q, want %q", flags, got, want)
+		}
+	}
+}

@@ -1,23 +1,23 @@
 package step
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
 )
 
-// A Counter counts the steps in a process call by call. Unlike a Learner it does not read ahead, so a recorder can use it. Calls on one thread come
-// in their order, calls on different threads in any order.
+// A Counter counts the steps in a process call by call. Unlike a Learner it does not read ahead, so a recorder can use it. Calls come in the order of
+// their ends.
 //
 // A marker separates steps: each call of the function with that name ends a step, or each range or mark whose name begins with it begins one.
-// Without a marker, ranges and marks with "step" or "iter" in their names begin steps. If there are none, a step ends where a thread waits for the
-// device after a launch; the first function that does so is used from then on. Ranges that come later do not change the count.
+// Without a marker, ranges and marks with "step" or "iter" in their names begin steps. If there are none, a step ends where any thread waits for the
+// device after a launch by any thread; the first function that does so is used from then on. Ranges that come later
+// do not change the count.
 type Counter struct {
 	marker   string
 	by       countBy
-	function api.ID          // with byFunction
-	busy     map[uint32]bool // threads that have launched since their last wait
+	function api.ID // with byFunction
+	busy     bool   // something was launched since the last wait
 	at       int
 	launched bool
 }
@@ -32,7 +32,7 @@ const (
 
 // NewCounter returns a Counter for a marker, "" for none.
 func NewCounter(m *api.Model, marker string) *Counter {
-	c := &Counter{marker: marker, busy: map[uint32]bool{}}
+	c := &Counter{marker: marker}
 	if marker == "" {
 		return c
 	}
@@ -66,7 +66,7 @@ func (c *Counter) By(m *api.Model) string {
 
 // See takes a call, and the name of the range or mark that it begins. It returns the index of the step that the call belongs to: a call that begins
 // or ends a step belongs to that step.
-func (c *Counter) See(f *api.Func, thread uint32, name string) int {
+func (c *Counter) See(f *api.Func, name string) int {
 	if f.Range == api.RangeBegin || f.Range == api.Mark {
 		if c.names(name) && c.by != byFunction {
 			if c.by == byRange {
@@ -76,25 +76,21 @@ func (c *Counter) See(f *api.Func, thread uint32, name string) int {
 		}
 		return c.at
 	}
-	if f.Task == api.Kernel || f.Task == api.GraphRun {
-		c.busy[thread], c.launched = true, true
-		return c.at
+	launches := f.Task == api.Kernel || f.Task == api.GraphRun
+	if launches {
+		c.busy, c.launched = true, true
 	}
 	in := c.at
 	switch {
+	case launches && (c.marker == "" || c.function != f.ID):
 	case c.by == byRange:
 	case c.by == byFunction && c.function != f.ID:
-	case c.marker == "" && !(c.busy[thread] && waits(f)):
+	case c.marker == "" && !(c.busy && Waits(f) && f.Sync != api.SyncEvent):
 	default:
-		c.by, c.function, c.busy[thread] = byFunction, f.ID, false
+		c.by, c.function, c.busy = byFunction, f.ID, false
 		c.at++
 	}
 	return in
-}
-
-// waits reports whether a function only waits for launches. A function that also ends an object, as when it destroys a stream, ends no step.
-func waits(f *api.Func) bool {
-	return (f.Sync == api.SyncDevice || f.Sync == api.SyncStream) && !slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Role == api.End })
 }
 
 func (c *Counter) names(name string) bool {

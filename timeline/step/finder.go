@@ -15,7 +15,12 @@ type Finder struct {
 }
 
 // New returns a Finder for a rule.
-func New(rule *Rule) *Finder { return &Finder{rule: rule, steps: newStepper(rule)} }
+func New(rule *Rule) *Finder {
+	if rule.whole != nil {
+		return &Finder{rule: rule, steps: rule.whole}
+	}
+	return &Finder{rule: rule, steps: newStepper(rule)}
+}
 
 // NewByMarker returns a Finder for a marker, see Counter.
 func NewByMarker(marker string) *Finder { return New(&Rule{Source: ByMarker, marker: marker}) }
@@ -92,12 +97,15 @@ func (f *Finder) Finish(end int64) {
 }
 
 const (
-	// firstLook is the number of ops that a live Finder examines first. A rule is used if twice as many ops confirm it. If its steps do not end with a
-	// wait on the host, sureLook ops must confirm it, since a layer may repeat as well as a step.
+	// firstLook is the number of ops that a live Finder examines first. A rule is used if twice as many ops confirm it. If its steps neither end with a
+	// wait on the host nor begin with copies, sureLook ops must confirm it, since a layer may repeat as well as a step.
 	firstLook, sureLook = 64, 1 << 14
 	// lostSteps is the number of ops without a step after which a live Finder learns a new rule.
 	lostSteps = 1 << 17
 )
+
+// sure reports whether steps by a rule are no layers.
+func (r *Rule) sure() bool { return r.where != before || r.class == Sync }
 
 // live is the state of a live Finder that learns its rule.
 type live struct {
@@ -140,7 +148,7 @@ func (f *Finder) learn(op *Op, named *Range) {
 	switch {
 	case rule.Source == None:
 		rule = nil
-	case rule.Source == Marked, v.was != nil && v.was.finds(rule) && (rule.after || v.next >= sureLook):
+	case rule.Source == Marked, v.was != nil && v.was.finds(rule) && (rule.sure() || v.next >= sureLook):
 		rule.early = math.MaxInt64 // that step has ended
 		v.learner = nil
 		f.rule, f.steps = rule, newStepper(rule)

@@ -46,7 +46,7 @@ const warmUps = 3
 // Captured takes a capture after the call that ends it. It drops the ops of the warm-up runs of the same kernels before it. They are no steps,
 // though a program that captures many graphs repeats them often.
 func (l *Learner) Captured(c *Capture) {
-	lanes, n := l.lanes(), len(c.Kernels)
+	n := len(c.Kernels)
 	if n < 2 {
 		return // a step may be a single kernel
 	}
@@ -56,7 +56,7 @@ func (l *Learner) Captured(c *Capture) {
 		ids, first := make([]uint64, 0, n), at
 		for first > 0 && len(ids) < n {
 			first--
-			if d := &l.ops[first]; d.Class == Launch && lanes[d.Lane].Process == c.Process {
+			if d := &l.ops[first]; d.Class == Launch && d.Process == c.Process {
 				ids = append(ids, d.What)
 				threads[d.Thread] = true
 			}
@@ -70,17 +70,20 @@ func (l *Learner) Captured(c *Capture) {
 	if at == len(l.ops) {
 		return
 	}
-	kept := slices.DeleteFunc(l.ops[at:], func(d Op) bool {
-		return d.Lane >= 0 && lanes[d.Lane].Process == c.Process || d.Lane < 0 && threads[d.Thread]
-	})
+	kept := slices.DeleteFunc(l.ops[at:], func(d Op) bool { return d.Process == c.Process && (d.Class < Sync || threads[d.Thread]) })
 	l.ops = l.ops[:at+len(kept)]
 }
 
 // Rule returns the rule at the end of the trace, or after Op has returned false. Its Source is None if there is none.
 func (l *Learner) Rule() *Rule {
 	if was := l.best; len(l.ops) > 0 && (was == nil || was.Source == None) && l.tries < maxTries {
+		all := l.ops
 		if !l.judge() && was != nil {
 			l.best = was
+		}
+		if l.tries == 1 && l.best.Source == Found {
+			l.best.whole = newStepper(l.best)
+			l.best.whole.all(all)
 		}
 	}
 	if l.best == nil {
@@ -173,11 +176,10 @@ func (l *Learner) marked(least int) *Rule {
 		o := out.ranges[i]
 		return o.begin != r.begin && r.to <= o.to && (r.from > o.from || r.begin > o.begin)
 	}
-	lanes, issued := l.lanes(), map[uint32][]int64{} // launch times, by process
+	issued := map[uint32][]int64{} // launch times, by process
 	for i := range l.ops {
 		if d := &l.ops[i]; d.Class == Launch && len(all) > 0 {
-			p := lanes[d.Lane].Process
-			issued[p] = append(issued[p], d.Start)
+			issued[d.Process] = append(issued[d.Process], d.Start)
 		}
 	}
 	var best *group
@@ -207,21 +209,50 @@ func (l *Learner) marked(least int) *Rule {
 	return &Rule{Source: Marked, Process: best.process, domain: best.domain, stem: best.name}
 }
 
-// rhythm returns the pulses on a lane, or for anyLane on a thread.
-func (l *Learner) rhythm(lane int, thread uint32) *rhythm {
-	r := &rhythm{ops: l.ops, pulses: make([]pulse, 0, len(l.ops)), tasks: make([]int, 1, len(l.ops)+1), beat: beat{lane: lane, threads: map[uint32]bool{}}}
-	if lane == anyLane {
-		r.beat.threads[thread] = true
-	}
+// beat returns the beat on a lane, or for anyLane on a thread.
+func (l *Learner) beat(process uint32, lane int, thread uint32) *beat {
+	b := &beat{process: process, lane: lane, thread: thread, threads: map[uint32]bool{}, others: map[int32]bool{}}
+	devices := map[int32]int32{} // of the lanes
 	for i := range l.ops {
-		if d := &l.ops[i]; d.Lane == int32(lane) && d.Class == Launch {
-			r.beat.threads[d.Thread] = true
+		switch d := &l.ops[i]; {
+		case d.Class != Launch || d.Process != process:
+		case d.Lane == int32(lane) || lane == anyLane && d.Thread == thread:
+			b.threads[d.Thread], devices[d.Lane] = true, d.Device
+		default:
+			b.others[d.Lane] = true
 		}
 	}
+	for lane := range devices {
+		delete(b.others, lane)
+	}
+	waited := func(d *Op) bool {
+		if d.Lane != AllLanes {
+			_, ok := devices[d.Lane]
+			return ok
+		}
+		for _, device := range devices {
+			if d.Device < 0 || device < 0 || d.Device == device {
+				return true
+			}
+		}
+		return false
+	}
+	for i := range l.ops {
+		if d := &l.ops[i]; d.Class == Sync && !d.Event && d.Process == process && waited(d) {
+			b.threads[d.Thread] = true
+		}
+	}
+	b.reset()
+	return b
+}
+
+// rhythm returns the pulses of a beat.
+func (l *Learner) rhythm(b *beat) *rhythm {
+	r := &rhythm{ops: l.ops, pulses: make([]pulse, 0, len(l.ops)), tasks: make([]int, 1, len(l.ops)+1), launches: make([]int, 1, len(l.ops)+1), beat: b}
 	ids := map[uint64]int32{}
 	for i := range l.ops {
 		d := &l.ops[i]
-		id, ok := r.beat.pulse(d)
+		id, class, ok := r.beat.pulse(d)
 		if !ok {
 			continue
 		}
@@ -229,15 +260,16 @@ func (l *Learner) rhythm(lane int, thread uint32) *rhythm {
 		if !ok {
 			at = int32(len(r.symbols))
 			ids[id] = at
-			r.symbols = append(r.symbols, symbol{id: id, class: d.Class, first: len(r.pulses)})
+			r.symbols = append(r.symbols, symbol{id: id, class: class, first: len(r.pulses), wait: d.Class == Sync})
 		}
-		r.launches += int(d.Launches)
-		if n := len(r.pulses); n > 0 && d.Class >= CopyOut {
+		n := len(r.pulses)
+		if n > 0 && class >= CopyOut {
 			r.symbols[r.pulses[n-1].symbol].followed++
 		}
 		r.symbols[at].count++
 		r.pulses = append(r.pulses, pulse{at, int32(i)})
-		r.tasks = append(r.tasks, r.tasks[len(r.tasks)-1]+max(1, int(d.Launches)))
+		r.tasks = append(r.tasks, r.tasks[n]+max(1, int(d.Launches)))
+		r.launches = append(r.launches, r.launches[n]+int(d.Launches))
 	}
 	return r
 }
@@ -252,8 +284,8 @@ func (l *Learner) repeated() *Rule {
 	}
 	process := lanes[lane].Process
 	thread, ofThread := most(l.ops, func(d *Op) int { return int(d.Thread) })
-	byLane := func() *Rule { return l.rhythm(lane, 0).rule(process) }
-	byThread := func() *Rule { return l.rhythm(anyLane, uint32(thread)).rule(l.processOf(thread, lanes)) }
+	byLane := func() *Rule { return l.rhythm(l.beat(process, lane, 0)).rule() }
+	byThread := func() *Rule { return l.rhythm(l.beat(l.processOf(thread), anyLane, uint32(thread))).rule() }
 	tries := []func() *Rule{byLane, byThread}
 	if 2*onLane < ofThread || l.interchangeable(int32(lane), uint32(thread)) {
 		slices.Reverse(tries)
@@ -263,8 +295,8 @@ func (l *Learner) repeated() *Rule {
 			return rule
 		}
 	}
-	return &Rule{Source: None, Process: process,
-		Why: fmt.Sprintf("what is launched on %s does not repeat %d times or more, or with too many differences", lanes[lane].Name, minSteps)}
+	return &Rule{Source: None, Process: process, Why: fmt.Sprintf("no range, wait, copy or kernel repeats %d times with like work between, on %s and on the thread that launches most",
+		minSteps, lanes[lane].Name)}
 }
 
 // interchangeable reports whether most launches by a thread on other lanes than one are launches of kernels that it launches there too.
@@ -305,21 +337,29 @@ func most(ops []Op, key func(*Op) int) (best, launches int) {
 }
 
 // processOf returns the process for a thread that launches something.
-func (l *Learner) processOf(thread int, lanes []Lane) uint32 {
+func (l *Learner) processOf(thread int) uint32 {
 	i := slices.IndexFunc(l.ops, func(d Op) bool { return d.Class == Launch && int(d.Thread) == thread })
-	return lanes[l.ops[i].Lane].Process
+	return l.ops[i].Process
 }
 
 // rule returns the rule for the best cut, nil if there is none.
-func (r *rhythm) rule(process uint32) *Rule {
+func (r *rhythm) rule() *Rule {
 	c := r.choose()
 	if c == nil {
-		return nil
+		r.late = true
+		if c = r.choose(); c == nil {
+			return nil
+		}
 	}
-	rule := &Rule{Source: Found, Process: process, lane: r.beat.lane, threads: r.beat.threads, symbol: r.symbols[c.symbol].id, after: r.symbols[c.symbol].ends(),
-		like: c.likeness(), early: math.MaxInt64}
-	if first := c.at[0]; c.added {
-		rule.early = r.ops[r.pulses[first].op].Start
+	c = c.align()
+	c.first()
+	return &Rule{Source: Found, Process: r.beat.process, beat: r.beat, symbol: r.symbols[c.symbol].id, class: r.symbols[c.symbol].class, where: c.where, like: c.likeness(), early: c.begin()}
+}
+
+// begin returns the begin of the first step.
+func (c *cut) begin() int64 {
+	if c.where == after && !c.added {
+		return c.r.ops[c.r.pulses[c.at[0]-1].op].end()
 	}
-	return rule
+	return c.r.ops[c.r.pulses[c.at[0]].op].Start
 }

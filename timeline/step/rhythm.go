@@ -6,7 +6,8 @@ import (
 )
 
 const (
-	minSteps = 3 // similar ones that are needed
+	minSteps  = 3 // similar ones that are needed
+	manySteps = 5 // those of a short loop in a long program
 	// alike is the least similarity between two steps. covered is the least part of the launches and other tasks between the first and the last cut
 	// that steps of one or two kinds must hold. Typical steps must also hold half the launches.
 	alike   = 0.7
@@ -18,6 +19,13 @@ const (
 	// layerLaunches is the number of launches below which a cut may be a layer of a step. maxLayers is the number of layers that a step has at most.
 	layerLaunches = 10
 	maxLayers     = 128
+	// The first step begins with the copies from the host with which the model begins, at most maxPrefix, or else with its first launches and copies,
+	// prefix of them. It has at most maxFirst times as many pulses as the model.
+	prefix    = 3
+	maxPrefix = 16
+	maxFirst  = 4
+	// maxTrims bounds the number of places at which the loop may begin.
+	maxTrims = 32
 )
 
 // A pulse is an op in a rhythm.
@@ -32,6 +40,7 @@ type symbol struct {
 	class Class
 	first int // position of the first pulse
 	count int
+	wait  bool
 	// followed is the number of its pulses with a pulse that ends steps after them.
 	followed int
 }
@@ -43,47 +52,15 @@ func (s *symbol) ends() bool { return s.class >= CopyOut }
 // one stream and then for another, its step ends after both.
 func (r *rhythm) last(s *symbol) bool { return s.ends() && 2*s.followed <= s.count }
 
-// anyLane is the lane of a beat that follows a thread.
-const anyLane = -2
-
-// A beat selects the ops that are pulses: on a lane the launches and other tasks, and from the threads that launch there the copies to the host and
-// the synchronizations. An op that may end a step also depends on the pulse before it.
-type beat struct {
-	lane    int
-	threads map[uint32]bool
-	last    uint64
-}
-
-// pulse returns the id of an op, which is equal for equal ops in one run of this program, and false if the op is not a pulse.
-func (b *beat) pulse(d *Op) (id uint64, ok bool) {
-	switch {
-	case b.lane == anyLane && b.threads[d.Thread]:
-	case d.Lane != int32(b.lane) && (d.Class < CopyOut || !b.threads[d.Thread]):
-		return 0, false
-	}
-	id = Mix(d.What, uint64(d.Class))
-	if d.Class >= CopyOut {
-		id = Mix(id, b.last)
-	}
-	b.last = id
-	return id, true
-}
-
-// Mix hashes two numbers.
-func Mix(a, b uint64) uint64 {
-	a ^= b * 0x9e3779b97f4a7c15
-	a ^= a >> 29
-	return a * 1099511628211
-}
-
 // rhythm is the sequence of pulses on a stream or a thread.
 type rhythm struct {
 	ops      []Op
 	pulses   []pulse
 	tasks    []int // number of tasks before each pulse: the run of a graph counts as its launches
 	symbols  []symbol
-	launches int
-	beat     beat
+	launches []int // number of kernels before each pulse
+	beat     *beat
+	late     bool // look for a loop after other launches
 }
 
 // A cut divides a rhythm into steps: before each pulse with a symbol, or after it if the symbol ends steps. Of several waits in a row only the last
@@ -97,6 +74,7 @@ type cut struct {
 	n       int // number of typical steps
 	cover   float64
 	how     manner
+	where   place
 	added   bool // there is a step before the first cut
 }
 
@@ -135,7 +113,7 @@ func (r *rhythm) choose() *cut {
 		return ends
 	}
 	launches := func(s *symbol) bool { return s.class == Launch }
-	inputs := func(s *symbol) bool { return s.class == Other } // no layer has an input
+	inputs := func(s *symbol) bool { return s.class == Other || s.class == CopyIn } // no layer has an input
 	for _, try := range []struct {
 		at           func(*symbol) bool
 		exact, layer bool
@@ -167,7 +145,7 @@ func (c *cut) stepOf(all []*cut) *cut {
 		switch c.r.symbols[p.symbol].class {
 		case Launch:
 			launches++
-		case Other:
+		case Other, CopyIn:
 			return c
 		}
 	}
@@ -215,15 +193,29 @@ func (r *rhythm) candidates(which func(*symbol) bool) []int32 {
 	return out
 }
 
+// cut returns the cut at a symbol: after it if it ends steps, otherwise before it.
 func (r *rhythm) cut(id int32) *cut {
-	c := &cut{r: r, symbol: id, at: make([]int, 0, r.symbols[id].count+2)}
-	behind := 0
 	if r.symbols[id].ends() {
-		behind = 1
+		return r.cutAt(id, after)
 	}
+	return r.cutAt(id, before)
+}
+
+func (r *rhythm) cutAt(id int32, where place) *cut {
+	c := &cut{r: r, symbol: id, where: where, at: make([]int, 0, r.symbols[id].count+2)}
+	due := false
 	for i := r.symbols[id].first; i < len(r.pulses); i++ {
-		if r.pulses[i].symbol == id {
-			c.at = append(c.at, i+behind)
+		s := r.pulses[i].symbol
+		switch {
+		case where == beforeNext && due && r.symbols[s].class == CopyIn:
+			c.at, due = append(c.at, i), false
+		case s != id:
+		case where == beforeNext:
+			due = true
+		case where == after:
+			c.at = append(c.at, i+1)
+		default:
+			c.at = append(c.at, i)
 		}
 	}
 	return c
@@ -262,11 +254,7 @@ func (c *cut) tile() bool {
 	for first > 0 && c.hash(c.at[first-1], c.at[first], false) == want {
 		first--
 	}
-	launches := 0
-	for _, p := range c.r.pulses[c.at[m-1]:c.at[m]] {
-		launches += int(c.r.ops[p.op].Launches)
-	}
-	if launches < 2 || 5*first > m {
+	if c.kernels(m-1) < 2 || 5*first > m {
 		return false
 	}
 	c.typical = make([]bool, m)
@@ -276,20 +264,71 @@ func (c *cut) tile() bool {
 	c.model = m - 1
 	c.n = m - first
 	c.edges()
-	return c.enough(launches * c.n)
+	return c.enough()
 }
 
-// enough reports whether so many launches in so many steps cannot be an accident.
-func (c *cut) enough(launches int) bool { return c.n >= minSteps && 2*launches >= c.r.launches }
+// enough reports whether typical steps are so many and have so many launches that they cannot be an accident: half of all launches. Steps of a late
+// loop have half of the launches from the first step on, and an input or a result.
+func (c *cut) enough() bool {
+	in := 0
+	for i, typical := range c.typical {
+		if typical {
+			in += c.kernels(i)
+		}
+	}
+	all := c.r.launches[len(c.r.launches)-1]
+	if !c.r.late {
+		return c.n >= minSteps && 2*in >= all
+	}
+	return c.n >= manySteps && 2*in >= all-c.r.launches[c.at[0]] && c.waits(c.model)+c.copies(c.model) > 0
+}
+
+// kernels returns the number of kernels in a step.
+func (c *cut) kernels(i int) int { return c.r.launches[c.at[i+1]] - c.r.launches[c.at[i]] }
 
 // judge determines the typical steps and reports whether they are enough. With exact they must be equal, otherwise similar.
 func (c *cut) judge(exact bool) bool {
 	if c.how = nearly; exact {
 		c.how = same
 	}
+	hashes := c.mark()
+	if hashes == nil {
+		return false
+	}
+	c.cover = c.covers(0, hashes)
+	for i, tries := 1, 0; c.r.late && c.cover < covered && i < len(c.typical) && tries < maxTrims; i++ {
+		// What comes before the loop may be cut too.
+		if !c.typical[i] || c.typical[i-1] {
+			continue
+		}
+		tries++
+		if cover := c.covers(i, hashes); cover >= covered {
+			c.trim(i)
+			c.cover = cover
+		}
+	}
+	c.edges()
+	return c.cover >= covered && c.enough()
+}
+
+// trim drops the first steps.
+func (c *cut) trim(n int) {
+	for _, typical := range c.typical[:n] {
+		if typical {
+			c.n--
+		}
+	}
+	c.at, c.typical = c.at[n:], c.typical[n:]
+	if c.model -= n; c.model < 0 {
+		c.model = 0
+	}
+}
+
+// mark chooses the model and determines the typical steps. It returns the hashes of all steps, nil if there are too many different ones.
+func (c *cut) mark() []uint64 {
 	m := len(c.at) - 1
 	if m < 1 {
-		return false
+		return nil
 	}
 	hashes := make([]uint64, m)
 	count := map[uint64]int{}
@@ -308,16 +347,16 @@ func (c *cut) judge(exact bool) bool {
 			c.model = i
 		}
 	}
-	c.typical = make([]bool, m)
+	c.typical, c.n = make([]bool, m), 0
 	memo := map[uint64]bool{hashes[c.model]: true}
 	b := c.bag()
-	in, all, compared, launches := 0, c.r.tasks[c.at[m]]-c.r.tasks[c.at[0]], 0, 0
+	in, compared := 0, 0
 	for i := range m {
 		like, known := memo[hashes[i]]
-		if !known && !exact {
+		if !known && c.how == nearly {
 			compared += lens[i]
 			if compared > maxCompared && 2*in < c.r.tasks[c.at[i]]-c.r.tasks[c.at[0]] {
-				return false
+				return nil
 			}
 			like = b.like(c.ids(c.at[i], c.at[i+1]))
 			memo[hashes[i]] = like
@@ -326,27 +365,31 @@ func (c *cut) judge(exact bool) bool {
 			c.typical[i] = true
 			c.n++
 			in += c.tasks(i)
-			for _, p := range c.r.pulses[c.at[i]:c.at[i+1]] {
-				launches += int(c.r.ops[p.op].Launches)
-			}
 		}
 	}
-	if !exact && c.r.symbols[c.symbol].ends() {
-		in += c.others(hashes)
+	return hashes
+}
+
+// covers returns the part of the tasks, from a step to the last cut, that is in steps of one or two kinds.
+func (c *cut) covers(from int, hashes []uint64) float64 {
+	in, all := 0, c.r.tasks[c.at[len(c.at)-1]]-c.r.tasks[c.at[from]]
+	for i := from; i < len(c.typical); i++ {
+		if c.typical[i] {
+			in += c.tasks(i)
+		}
 	}
-	c.cover = float64(in) / float64(all)
-	before := c.n
-	c.edges()
-	launches += launches / max(before, 1) * (c.n - before)
-	return c.cover >= covered && c.enough(launches)
+	if c.how != same && c.r.symbols[c.symbol].ends() {
+		in += c.others(from, hashes)
+	}
+	return float64(in) / float64(all)
 }
 
 // others returns the number of tasks in steps of a second kind, as the prompts between a decoder's tokens. There are at least two of them, and at most half
 // as many as typical steps: halves of a step would be as many. They wait as often as typical steps: others are several steps.
-func (c *cut) others(hashes []uint64) int {
+func (c *cut) others(from int, hashes []uint64) int {
 	count, most := map[uint64]int{}, -1
 	for i, h := range hashes {
-		if c.typical[i] {
+		if c.typical[i] || i < from {
 			continue
 		}
 		if count[h]++; most < 0 || count[h] > count[hashes[most]] {
@@ -359,7 +402,7 @@ func (c *cut) others(hashes []uint64) int {
 	b, memo := newBag(c.ids(c.at[most], c.at[most+1])), map[uint64]bool{}
 	n, tasks := 0, 0
 	for i, h := range hashes {
-		if c.typical[i] {
+		if c.typical[i] || i < from {
 			continue
 		}
 		like, known := memo[h]
@@ -388,9 +431,19 @@ func (c *cut) waits(i int) (n int) {
 	return n
 }
 
+// copies returns the number of copies from the host in a step.
+func (c *cut) copies(i int) (n int) {
+	for _, p := range c.r.pulses[c.at[i]:c.at[i+1]] {
+		if c.r.symbols[p.symbol].class == CopyIn {
+			n++
+		}
+	}
+	return n
+}
+
 // interrupted reports whether the host waits in some steps but not in the model. Then the repeated sequence is only a part of a larger step.
 func (c *cut) interrupted() bool {
-	if c.waits(c.model) > 0 {
+	if c.waits(c.model)+c.copies(c.model) > 0 {
 		return false
 	}
 	for i := range c.typical {
@@ -401,21 +454,76 @@ func (c *cut) interrupted() bool {
 	return false
 }
 
-// edges adds a step before the first cut and one after the last, if they resemble the model.
+// edges adds a step before the first cut and one after the last. The first step may do more than the model, or be of another kind.
 func (c *cut) edges() {
 	b := c.bag()
 	n := c.at[c.model+1] - c.at[c.model]
 	if from := c.at[0] - n; from >= 0 && b.like(c.ids(from, c.at[0])) {
-		c.added = true
-		c.at = slices.Insert(c.at, 0, from)
-		c.typical = slices.Insert(c.typical, 0, true)
-		c.model++
-		c.n++
+		c.firstAt(from, b)
 	}
 	if last := c.at[len(c.at)-1]; last+n <= len(c.r.pulses) && b.like(c.ids(last, last+n)) {
 		c.at, c.typical = append(c.at, last+n), append(c.typical, true)
 		c.n++
 	}
+}
+
+// firstAt adds a first step.
+func (c *cut) firstAt(from int, b *bag) {
+	c.added = true
+	c.at = slices.Insert(c.at, 0, from)
+	c.typical = slices.Insert(c.typical, 0, b.like(c.ids(from, c.at[1])))
+	c.model++
+	if c.typical[0] {
+		c.n++
+	}
+}
+
+// first adds a step before the first cut where it begins like the model and contains it: the first step may do more. If there is no such place, the
+// step is of another kind, and begins with the same copies from the host.
+func (c *cut) first() {
+	b := c.bag()
+	begin, to := c.work(c.at[c.model], c.at[c.model+1]), c.at[0]
+	if c.added {
+		to = c.at[1]
+	}
+	best, most, latest := -1, 0.0, -1
+	for from := to - 1; from >= max(0, to-maxFirst*b.n); from-- {
+		if s := &c.r.symbols[c.r.pulses[from].symbol]; s.class == Other || !slices.Equal(c.work(from, to), begin) {
+			continue
+		}
+		if part := b.part(c.ids(from, to)); part >= alike && part > most {
+			best, most = from, part
+		}
+		latest = max(latest, from)
+	}
+	if best < 0 && len(begin) > 0 && c.r.symbols[begin[0]].class == CopyIn {
+		best = latest
+	}
+	switch {
+	case best >= 0 && c.added:
+		c.at[0] = best
+	case best >= 0:
+		c.firstAt(best, b)
+	}
+}
+
+// work returns the symbols with which a step begins: the copies from the host, or else the first launches and copies.
+func (c *cut) work(from, to int) []int32 {
+	var symbols []int32
+	for i := from; i < to && len(symbols) < maxPrefix; i++ {
+		s := c.r.pulses[i].symbol
+		class := c.r.symbols[s].class
+		switch {
+		case class == Other || c.r.symbols[s].wait:
+			continue
+		case class != CopyIn && len(symbols) > 0 && c.r.symbols[symbols[0]].class == CopyIn:
+			return symbols
+		}
+		if symbols = append(symbols, s); len(symbols) == prefix && class != CopyIn {
+			return symbols
+		}
+	}
+	return symbols
 }
 
 // bag returns the bag for the model.
@@ -478,6 +586,16 @@ func (b *bag) like(ids []uint64) bool {
 		common += min(k, b.grams[g])
 	}
 	return float64(2*common) >= alike*float64(n+b.n)
+}
+
+// part returns the part of the bag that a step contains.
+func (b *bag) part(ids []uint64) float64 {
+	clear(b.other)
+	common := 0
+	for g, k := range b.of(ids, b.other) {
+		common += min(k, b.grams[g])
+	}
+	return float64(common) / float64(b.n)
 }
 
 // manner is how similar typical steps must be.

@@ -10,7 +10,12 @@
 // reads no trace and knows no objects.
 package step
 
-import "github.com/acltrace/acltrace/api"
+import (
+	"slices"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+)
 
 // A Source is the origin of a Rule.
 type Source string
@@ -51,28 +56,67 @@ type Rule struct {
 	domain, stem string // Marked
 
 	// Found:
-	lane    int             // anyLane for steps on a thread
-	threads map[uint32]bool // that launch on the lane
-	symbol  uint64          // pulse to cut at
-	after   bool            // cut after the pulse, not before it
-	like    likeness
-	early   int64 // begin of a step before the first cut, math.MaxInt64 for none
+	beat   *beat
+	symbol uint64 // pulse to cut at
+	class  Class  // of the pulse
+	where  place
+	like   likeness
+	from   int64    // of the first cut
+	early  int64    // begin of a step before the first cut, math.MaxInt64 for none
+	whole  *stepper // that has seen the whole trace, nil if the Learner has not
 }
+
+// By describes the boundaries of steps in words, "" if there are none.
+func (r *Rule) By() string {
+	switch {
+	case r.Source == Marked:
+		return "ranges " + strings.TrimSpace(r.stem)
+	case r.Source == ByMarker:
+		return r.marker
+	case r.Source == None:
+		return ""
+	case r.where == beforeNext || r.class == CopyIn:
+		return "copies of inputs"
+	case r.class == CopyOut:
+		return "copies to the host"
+	case r.class == Sync:
+		return "waits"
+	case r.class == Launch:
+		return "a kernel"
+	}
+	return "a task"
+}
+
+// place is the place of a cut at a pulse.
+type place uint8
+
+const (
+	before     place = iota
+	after            // the pulse
+	beforeNext       // before the next copies from the host
+)
 
 // finds reports whether two rules find the same steps.
 func (r *Rule) finds(o *Rule) bool {
-	return r.Source == o.Source && r.Process == o.Process && r.lane == o.lane && r.symbol == o.symbol && r.after == o.after
+	return r.Source == o.Source && r.Process == o.Process && r.beat.lane == o.beat.lane && r.beat.thread == o.beat.thread && r.symbol == o.symbol && r.where == o.where
 }
 
 // An Op is the part of a call that steps depend on: a task, or a wait for the device.
 type Op struct {
 	Start, End int64  // of the call
 	What       uint64 // hash of the name, and for a graph run of the graph's role
-	Lane       int32  // index, -1 for a wait
+	Lane       int32  // index; for a wait the lane that it waits for, or AllLanes
 	Thread     uint32
+	Process    uint32
+	Device     int32  // of the lane, or that the wait is for; negative if unknown
 	Launches   uint32 // kernels that it launches: those in the graph for a graph run
 	Class      Class
+	Host       bool // the call itself does the task
+	Event      bool // waits for an event
 }
+
+// AllLanes is the lane of a wait for a whole device.
+const AllLanes = -1
 
 // A Capture is a graph that has been captured.
 type Capture struct {
@@ -87,12 +131,15 @@ type Class uint8
 const (
 	Other   Class = iota
 	Launch        // a kernel or a graph
+	CopyIn        // from the host
 	CopyOut       // to the host
 	Sync
 )
 
-// Blocks reports whether a synchronization waits, rather than polls.
-func Blocks(s api.Sync) bool { return s == api.SyncDevice || s == api.SyncStream || s == api.SyncEvent }
+// Waits reports whether a function only waits for the device. A function that also ends an object, as when it destroys a stream, ends no step.
+func Waits(f *api.Func) bool {
+	return (f.Sync == api.SyncDevice || f.Sync == api.SyncStream || f.Sync == api.SyncEvent) && !slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Role == api.End })
+}
 
 // A Range is a named period of a program.
 type Range struct {

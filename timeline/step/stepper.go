@@ -11,12 +11,15 @@ import (
 type stepper struct {
 	rule *Rule
 	beat beat
+	// ahead means that the stepper has seen all ops, so that steps can begin before the pulse at which they are cut.
+	ahead bool
 	// The current step:
 	open  bool
 	step  Step
 	index int      // of the next step
 	until int64    // end of the latest step
-	due   []bounds // in the future, in the order of time
+	due   []bounds // in the order of time
+	done  int      // number of those in the past
 	begun int64    // start of the latest call
 	by    uint32   // thread of the latest pulse, or of the latest call that a marker counts
 	told  Step
@@ -25,11 +28,16 @@ type stepper struct {
 	ids      []uint64
 	n        int
 	hash     uint64
-	short    uint64 // hash without the pulses that end steps
-	early    bool   // there is a step before the first cut
-	nth      int64  // end of the pulse that completes a typical step
-	behind   int64  // start of the pulse after that, -1 for none
-	ends     uint32 // thread of the latter, or else of the former
+	short    uint64          // hash without the pulses that end steps
+	last     int64           // start of the latest pulse
+	end      int64           // latest end of a pulse
+	next     bool            // cut before the next copy from the host
+	extends  bool            // further waits belong to the step that was cut
+	lane     int32           // of the task after which it was cut
+	seen     map[uint64]bool // steps so far, by their short hash
+	nth      int64           // end of the pulse that completes a typical step
+	behind   int64           // start of the pulse after that, -1 for none
+	ends     uint32          // thread of the latter, or else of the former
 	memo     map[uint64]bool
 	overlaps int64 // end of the latest marked step
 
@@ -55,10 +63,13 @@ func newStepper(rule *Rule) *stepper {
 	if rule.Source == None {
 		return nil
 	}
-	s := &stepper{rule: rule, beat: beat{lane: rule.lane, threads: rule.threads}, hash: stepHash, short: stepHash, behind: -1, memo: map[uint64]bool{}}
-	if rule.Source == Found && rule.early != math.MaxInt64 {
-		s.due = append(s.due, bounds{at: rule.early, opens: true})
-		s.early = true
+	s := &stepper{rule: rule, hash: stepHash, short: stepHash, behind: -1, memo: map[uint64]bool{}, seen: map[uint64]bool{}}
+	if rule.Source == Found {
+		s.beat = *rule.beat
+		s.beat.reset()
+		if rule.early != math.MaxInt64 {
+			s.due = append(s.due, bounds{at: rule.early, opens: true})
+		}
 	}
 	if rule.Source == ByMarker {
 		s.counters = map[uint32]*Counter{}
@@ -79,9 +90,11 @@ func (s *stepper) pass(now int64) *Step {
 	if now != math.MaxInt64 {
 		s.begun = now
 	}
-	for len(s.due) > 0 && s.due[0].at <= now {
-		b := s.due[0]
-		s.due = s.due[:copy(s.due, s.due[1:])]
+	for s.done < len(s.due) && s.due[s.done].at <= now {
+		b := s.due[s.done]
+		if s.done++; s.done == len(s.due) {
+			s.due, s.done = s.due[:0], 0
+		}
 		ended := s.open && b.ends && b.at > s.step.From && (!b.open || s.begun >= s.step.From)
 		if ended {
 			s.told = s.step
@@ -109,21 +122,41 @@ func (s *stepper) see(d *Op, named *Range) {
 		}
 		return
 	}
-	if d == nil {
-		return
+	if d != nil && !s.ahead {
+		s.op(d)
 	}
-	id, ok := s.beat.pulse(d)
-	if !ok {
+}
+
+// all takes the ops of the whole trace.
+func (s *stepper) all(ops []Op) {
+	s.ahead = true
+	for i := range ops {
+		s.op(&ops[i])
+	}
+}
+
+func (s *stepper) op(d *Op) {
+	id, class, ok := s.beat.pulse(d)
+	if s.ahead && d.Process == s.beat.process && s.beat.threads[d.Thread] {
+		s.extend(d, ok)
+		defer func() { s.end = max(s.end, d.end()) }()
+	}
+	if !ok || s.rule.early != math.MaxInt64 && d.Start < s.rule.early {
 		return
 	}
 	s.by = d.Thread
-	if id == s.rule.symbol && !s.rule.after {
-		s.cut(d.Start)
+	if id == s.rule.symbol && s.rule.where == before || s.next && class == CopyIn {
+		at := d.Start
+		if s.ahead && s.n > 0 {
+			at = max(s.last+1, min(at, s.end))
+		}
+		s.cut(at)
+		s.next = false
 	}
 	n := s.rule.like.bag.n
 	switch s.n++; {
 	case s.n == n:
-		s.nth, s.ends = max(d.End, d.Start+1), d.Thread
+		s.nth, s.ends = d.end(), d.Thread
 	case s.n == n+1:
 		s.behind, s.ends = d.Start, d.Thread
 	}
@@ -131,13 +164,35 @@ func (s *stepper) see(d *Op, named *Range) {
 		s.ids = append(s.ids, id)
 	}
 	s.hash = Mix(s.hash, id)
-	if d.Class < CopyOut {
+	if class < CopyOut {
 		s.short = Mix(s.short, id)
 	}
-	if id == s.rule.symbol && s.rule.after {
-		s.cut(max(d.End, d.Start+1))
+	s.last = d.Start
+	if id != s.rule.symbol {
+		return
+	}
+	switch s.rule.where {
+	case after:
+		s.cut(d.end())
+		s.extends, s.lane = s.ahead, d.Lane
+	case beforeNext:
+		s.next = true
 	}
 }
+
+// extend moves the end of the step that has just been cut after further waits and copies to the host, and after records on the lane of the last task.
+func (s *stepper) extend(d *Op, pulse bool) {
+	switch {
+	case s.extends && (d.Class >= CopyOut && pulse || d.Class == Other && d.Lane == s.lane):
+		last := &s.due[len(s.due)-1].at
+		*last = max(*last, d.end())
+	case d.Class != Sync:
+		s.extends = false
+	}
+}
+
+// end returns the end of an op that lasted at least a nanosecond.
+func (d *Op) end() int64 { return max(d.End, d.Start+1) }
 
 // count takes a call for a marker; name is the name of the range that it begins. A first step without a begin is not reported.
 func (s *stepper) count(m *api.Model, process uint32, f *api.Func, call *format.Call, name string) {
@@ -150,7 +205,7 @@ func (s *stepper) count(m *api.Model, process uint32, f *api.Func, call *format.
 		s.counters[process] = c
 	}
 	was := c.At()
-	in := c.See(f, call.Thread, name)
+	in := c.See(f, name)
 	if c.At() == was {
 		return
 	}
@@ -167,8 +222,10 @@ func (s *stepper) count(m *api.Model, process uint32, f *api.Func, call *format.
 
 // cut ends the current step and begins another one.
 func (s *stepper) cut(at int64) {
-	typical := s.early || s.typical()
-	s.early = false
+	typical := s.typical()
+	if len(s.seen) < maxMemo {
+		s.seen[s.short] = true
+	}
 	s.due = append(s.due, bounds{at: at, ends: true, opens: true, typical: typical, thread: s.by})
 	s.ids, s.n, s.hash, s.short, s.behind = s.ids[:0], 0, stepHash, stepHash, -1
 }
@@ -194,19 +251,22 @@ func (s *stepper) typical() bool {
 	return like
 }
 
-// finish ends the current step at the end of the trace. It is open unless it holds a typical step.
+// finish ends the current step at the end of the trace. It is open unless it holds a typical step, or equals an earlier step.
 func (s *stepper) finish(end int64) {
 	if s.rule.Source == Marked {
 		return
 	}
 	b := s.rule.like.bag // nil for a marker
-	if b != nil && s.n >= b.n && b.like(s.ids[:b.n]) {
+	switch {
+	case b != nil && s.n >= b.n && b.like(s.ids[:b.n]):
 		at := s.nth
 		if s.behind >= 0 {
 			at = s.behind
 		}
 		s.due = append(s.due, bounds{at: at, ends: true, typical: true, thread: s.ends})
-		return
+	case b != nil && s.short != stepHash && s.seen[s.short]:
+		s.due = append(s.due, bounds{at: s.end, ends: true, typical: s.typical(), thread: s.by})
+	default:
+		s.due = append(s.due, bounds{at: max(end, s.begun+1), ends: true, open: true, thread: s.by})
 	}
-	s.due = append(s.due, bounds{at: max(end, s.begun+1), ends: true, open: true, thread: s.by})
 }

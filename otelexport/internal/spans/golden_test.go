@@ -27,7 +27,7 @@ func TestGolden(t *testing.T) {
 		{"otlp --brackets none --device-as attribute --from 4us --to 16us", rich, &Options{Brackets: BracketsNone, DeviceAs: otlp.DeviceAsAttribute, NoSteps: true, Select: &timeline.Selection{From: 4_000, To: 16_000}}},
 		{"lanes", rich, &Options{Layout: Lanes}},
 		{"ranks", testtrace.Ranks(t), nil},
-		{"folded", testtrace.Long(t, 400), &Options{MaxSpans: MinSpans}},
+		{"folded", testtrace.Long(t, 400), &Options{MaxSpans: MinSpans, NoSteps: true}},
 		{"folded lanes", testtrace.Long(t, 400), &Options{MaxSpans: MinSpans, Layout: Lanes, NoSteps: true}},
 	} {
 		x, err := New(c.tl.Reader, c.tl.Model, c.o)

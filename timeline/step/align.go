@@ -1,0 +1,202 @@
+package step
+
+// align moves the boundaries of a cut to the place at which the program begins to prepare the next step: to the copies from the host with which the
+// step begins, and before them to the wait that ends the step before.
+func (c *cut) align() *cut {
+	in := c.inputs()
+	if in == nil {
+		return c
+	}
+	moved := c.movedTo(in)
+	if moved == nil {
+		return c
+	}
+	moved.how = nearly
+	if moved.mark() == nil {
+		return c
+	}
+	if more := moved.accumulated(); more != nil {
+		moved = more
+	}
+	moved.edges()
+	if moved.n < c.n-1 && moved.n < minSteps {
+		return c
+	}
+	return moved
+}
+
+// An input is a place in the model where copies from the host begin, after launches.
+type input struct {
+	at       int  // position in the model
+	launches int  // since the input before
+	ended    bool // the host has waited since the last launch
+}
+
+// inputs returns the input with which steps begin, nil if there is none: one after a wait, otherwise the one after most launches.
+func (c *cut) inputs() *input {
+	from, to := c.at[c.model], c.at[c.model+1]
+	var best *input
+	launches, ended, copies := 0, false, false
+	for lap := range 2 { // the step before comes first
+		for i := from; i < to; i++ {
+			p := c.r.pulses[i]
+			d := &c.r.ops[p.op]
+			switch s := &c.r.symbols[p.symbol]; {
+			case s.class == Launch:
+				launches += int(d.Launches)
+				ended, copies = false, false
+			case s.ends():
+				ended, copies = true, false
+			case s.class != CopyIn || copies:
+			case ended || d.Host || c.r.beat.lane == anyLane || d.Lane == int32(c.r.beat.lane):
+				if lap == 1 && launches > 0 && (best == nil || ended && !best.ended || ended == best.ended && launches > best.launches) {
+					best = &input{i - from, launches, ended}
+				}
+				launches, copies = 0, true
+			}
+		}
+	}
+	return best
+}
+
+// movedTo returns the cut with the boundary at an input, nil if the boundary is there already or can't be found by a symbol.
+func (c *cut) movedTo(in *input) *cut {
+	from, to := c.at[c.model], c.at[c.model+1]
+	n := to - from
+	symbolAt := func(i int) int32 { return c.r.pulses[from+(i%n+n)%n].symbol }
+	if in.ended {
+		if c.where == after && c.r.launches[from+in.at] == c.r.launches[from] {
+			return c.beforeWait()
+		}
+		// The waits and copies to the host before the input. A program skips a wait if it knows that the device has finished.
+		var best *cut
+		for i := in.at - 1; c.r.symbols[symbolAt(i)].class != Launch; i-- {
+			if s := symbolAt(i); c.r.symbols[s].ends() && c.count(s) == 1 {
+				if o := c.r.cutAt(s, after); best == nil || len(o.at) > len(best.at) {
+					best = o
+				}
+			}
+		}
+		if best != nil && len(best.at) >= len(c.at)-1 {
+			return best
+		}
+	}
+	// A symbol between the input before and this one. The one that most steps have is also in steps of other kinds.
+	segment := map[int32]int{}
+	var symbols []int32
+	for i := in.at - 1; i > in.at-n; i-- {
+		s := symbolAt(i)
+		if c.r.symbols[s].class == CopyIn {
+			break
+		}
+		if segment[s]++; segment[s] == 1 && (c.r.symbols[s].class == Launch || s == c.symbol) {
+			symbols = append(symbols, s)
+		}
+	}
+	var best *cut
+	tried := 0
+	for _, s := range symbols {
+		if segment[s] != c.count(s) {
+			continue
+		}
+		if tried++; tried > maxCandidates && s != c.symbol {
+			continue
+		}
+		o := c.r.cutAt(s, beforeNext)
+		if o.how = nearly; o.mark() != nil && o.n >= c.n-2 && (best == nil || len(o.at) > len(best.at)) {
+			best = o
+		}
+	}
+	return best
+}
+
+// count returns how often a symbol occurs in the model.
+func (c *cut) count(symbol int32) (n int) {
+	for _, p := range c.r.pulses[c.at[c.model]:c.at[c.model+1]] {
+		if p.symbol == symbol {
+			n++
+		}
+	}
+	return n
+}
+
+// beforeWait returns the cut before the wait of a copy that needs the wait, nil if the wait is no such wait: the program works before the wait and not
+// between wait and copy. A framework waits before it copies pageable memory.
+func (c *cut) beforeWait() *cut {
+	var work, between int64
+	for i, p := range c.r.pulses {
+		if p.symbol != c.symbol || i == 0 || i+1 == len(c.r.pulses) {
+			continue
+		}
+		last, wait, next := &c.r.ops[c.r.pulses[i-1].op], &c.r.ops[p.op], &c.r.ops[c.r.pulses[i+1].op]
+		if wait.Class != Sync || !next.Host || next.Class != CopyIn || next.Thread != wait.Thread {
+			continue
+		}
+		work += max(0, wait.Start-last.End)
+		between += max(0, next.Start-wait.End)
+	}
+	if work <= muchWork*between {
+		return nil
+	}
+	return c.r.cutAt(c.symbol, before)
+}
+
+// accumulated returns the cut into steps of several inputs, nil if steps have one: a step ends after launches that follow each so many inputs, as an
+// optimizer's, without an input of their own.
+func (c *cut) accumulated() *cut {
+	b := c.bag()
+	small := map[int32]bool{}
+	for _, p := range c.r.pulses[c.at[c.model]:c.at[c.model+1]] {
+		small[p.symbol] = true
+	}
+	for i := range len(c.at) - 1 {
+		if 100*c.tasks(i) < 115*c.tasks(c.model) {
+			continue
+		}
+		tried := map[int32]bool{}
+		for _, p := range c.r.pulses[c.at[i]:c.at[i+1]] {
+			if s := &c.r.symbols[p.symbol]; s.class != Launch || small[p.symbol] || tried[p.symbol] || s.count < minSteps {
+				continue
+			}
+			tried[p.symbol] = true
+			o := c.r.cutAt(p.symbol, beforeNext)
+			if o.how = nearly; o.consistsOf(c, b) && o.mark() != nil && o.n >= minSteps {
+				return o
+			}
+		}
+	}
+	return nil
+}
+
+// consistsOf reports whether each step consists of the same number of another cut's steps, two or more, which contain its model.
+func (o *cut) consistsOf(c *cut, b *bag) bool {
+	if len(o.at) < minSteps {
+		return false
+	}
+	each, n, k := 0, 0, 0
+	for i, at := range c.at {
+		if at < o.at[0] {
+			continue
+		}
+		if k < len(o.at) && at == o.at[k] {
+			if k == 1 {
+				each = n
+			}
+			if k > 1 && n != each || k > 0 && n < 2 {
+				return false
+			}
+			k, n = k+1, 0
+		}
+		n++
+		if i+1 < len(c.at) && b.part(c.ids(at, c.at[i+1])) < sameWork {
+			return false
+		}
+	}
+	return k == len(o.at)
+}
+
+// sameWork is the part of the model that each part of a step contains.
+const sameWork = 0.9
+
+// muchWork is how much longer a program works before a wait than between the wait and its copy, if the wait is the copy's.
+const muchWork = 4
