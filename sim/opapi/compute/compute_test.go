@@ -30,9 +30,9 @@ type memory struct {
 // latest is the memory of the running test.
 var latest []byte
 
-func newMemory(t *testing.T) *memory {
+func newMemory(t testing.TB, size ...int) *memory {
 	t.Helper()
-	b, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	b, err := unix.Mmap(-1, 0, max(1<<20, append(size, 0)[0]), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,4 +295,18 @@ func TestHalfPrecision(t *testing.T) {
 	if !do(t, "aclnnMul", of(x, in, f16, 2), of(x, in, f16, 2), of(to, out, f16, 2)) || !bytes.Equal(get[uint8](to, 4), []byte{0x02, 0x3c, 0x00, 0x3c}) {
 		t.Errorf("%x", get[uint8](to, 4))
 	}
+}
+
+// Products of matrices of 32-bit numbers, as Gflop/s of all processors.
+func BenchmarkMatmul(b *testing.B) {
+	const n = 768
+	m := newMemory(b, 16<<20)
+	left, right, to := put(m, make([]float32, n*n)...), put(m, make([]float32, n*n)...), put(m, make([]float32, n*n)...)
+	args := (&testtrace.Operator{Name: "aclnnMm", Params: []testtrace.OperatorParam{of(left, in, f32, n, n), of(right, in, f32, n, n), of(to, out, f32, n, n), {Type: 'c', Value: int64(0)}}}).Bytes()
+	for b.Loop() {
+		if !(Operators{}).Compute(args) {
+			b.Fatal("not computed")
+		}
+	}
+	b.ReportMetric(2*n*n*n*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gflop/s")
 }

@@ -1,6 +1,8 @@
 /* The operators that are computed. Names of parameters are those of the operators' public documents. */
 #include "compute.h"
 
+#include <fenv.h>
+
 /* A function that computes an expression of the operands a, b and c and of the numbers p, for n elements. */
 #define FUNCTION(name, type, expression)                                               \
 	static void name(type *out, type *const *in, const number *p, int64_t n)       \
@@ -53,23 +55,23 @@ EACH(threshold_backward, b[i] <= REAL(0) ? 0 : a[i])
 EACH(reciprocal, 1 / a[i])
 EACH(sqrt, sqrt(a[i]))
 EACH(rsqrt, 1 / sqrt(a[i]))
-EACH(exp, exp(a[i]))
-EACH(log, log(a[i]))
-EACH(tanh, tanh(a[i]))
+EACH(exp, own_exp(a[i]))
+EACH(log, own_log(a[i]))
+EACH(tanh, own_tanh(a[i]))
 EACH(tanh_backward, a[i] * (1 - b[i] * b[i]))
-EACH(sigmoid, 1 / (1 + exp(-a[i])))
+EACH(sigmoid, own_sigmoid(a[i]))
 EACH(sigmoid_backward, a[i] * b[i] * (1 - b[i]))
-EACH(silu, a[i] / (1 + exp(-a[i])))
-EACH(pow, pow(a[i], REAL(0)))
+EACH(silu, a[i] * own_sigmoid(a[i]))
+EACH(pow, own_pow(a[i], REAL(0)))
 EACH(rsub, b[i] - REAL(0) * a[i]) EACH_WHOLE(rsub, WRAP(b[i], -, WRAP(WHOLE(0), *, a[i])))
 EACH(rsubs, REAL(1) - REAL(0) * a[i]) EACH_WHOLE(rsubs, WRAP(WHOLE(1), -, WRAP(WHOLE(0), *, a[i])))
 EACH(ceil, ceil(a[i]))
 EACH(floor, floor(a[i]))
 EACH(round, rint(a[i]))
 EACH(trunc, trunc(a[i]))
-EACH(sin, sin(a[i]))
-EACH(cos, cos(a[i]))
-EACH(erf, erf(a[i]))
+EACH(sin, own_sin(a[i]))
+EACH(cos, own_cos(a[i]))
+EACH(erf, own_erf(a[i]))
 EACH(is_finite, isfinite(a[i]) ? 1 : 0)
 EACH_WHOLE(bits_and, a[i] & b[i])
 EACH_WHOLE(bits_or, a[i] | b[i])
@@ -79,10 +81,15 @@ BOTH(not, a[i] == 0)
 BOTH(sign, (a[i] > 0) - (a[i] < 0))
 EACH(square, a[i] * a[i]) EACH_WHOLE(square, WRAP(a[i], *, a[i]))
 EACH(leaky_relu, a[i] > 0 ? a[i] : REAL(0) * a[i])
-EACH(silu_backward, a[i] * (1 / (1 + exp(-b[i]))) * (1 + b[i] * (1 - 1 / (1 + exp(-b[i])))))
+EACH(silu_backward, a[i] * own_sigmoid(b[i]) * (1 + b[i] * (1 - own_sigmoid(b[i]))))
+
+EACH(mse_backward, a[i] * REAL(0) * (b[i] - c[i]))
+EACH(is_close, a[i] == b[i] || (fabs(a[i] - b[i]) <= REAL(1) + REAL(0) * fabs(b[i]) && isfinite(b[i])) || (p[2].whole && a[i] != a[i] && b[i] != b[i]))
+EACH_WHOLE(bits_not, a[i] ^ WHOLE(0))
+EACH(fast_gelu, a[i] * own_sigmoid(1.702 * a[i]))
 
 /* aclnnGelu is the form with tanh. */
-static double gelu_inner(double x) { return tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)); }
+static double gelu_inner(double x) { return own_tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)); }
 EACH(gelu, 0.5 * a[i] * (1 + gelu_inner(a[i])))
 
 static double gelu_slope(double x)
@@ -120,7 +127,9 @@ const operator operators[] = {
 	{"aclnnArgMin", best, NULL, 3, NULL, NULL, NULL, MIN},
 	OTHER(aclnnBaddbmm, addmm, 0),
 	OTHER(aclnnBatchMatMul, matmul, 0),
+	OTHER(aclnnBinaryCrossEntropyWithLogits, bce_with_logits, 0),
 	{"aclnnBitwiseAndTensor", bitwise, "01", 2, NULL, NULL, whole_bits_and, 0},
+	{"aclnnBitwiseNot", bitwise, "0", 1, NULL, NULL, whole_bits_not, 0},
 	{"aclnnBitwiseOrTensor", bitwise, "01", 2, NULL, NULL, whole_bits_or, 0},
 	{"aclnnCast", cast, "0", 2, NULL, real_copy, whole_copy, 0},
 	{"aclnnCat", stack, NULL, 0, NULL, real_copy, whole_copy, 0},
@@ -129,9 +138,13 @@ const operator operators[] = {
 	{"aclnnClampMax", clamp, "0", 2, NULL, real_clamp, whole_clamp, 1},
 	{"aclnnClampMin", clamp, "0", 2, NULL, real_clamp, whole_clamp, -1},
 	UNARY(aclnnCos, cos),
+	OTHER(aclnnCumsum, cumulate, 0),
 	BINARY(aclnnDiv, "01", 2, div),
 	SCALED(aclnnDivs, "0", 2, "1", divs),
 	OTHER(aclnnDot, matmul, 0),
+	OTHER(aclnnDropoutDoMask, dropout, 0),
+	OTHER(aclnnDropoutGenMaskV2, dropout_mask, 0),
+	OTHER(aclnnDropoutGenMaskV2Tensor, dropout_mask, 1),
 	OTHER(aclnnEmbedding, embedding, 0),
 	OTHER(aclnnEmbeddingDenseBackward, embedding_backward, 0),
 	SCALED_ANY(aclnnEqScalar, "0", 2, "1", eqs),
@@ -139,6 +152,8 @@ const operator operators[] = {
 	OTHER(aclnnEqual, equal, 0),
 	UNARY(aclnnErf, erf),
 	UNARY(aclnnExp, exp),
+	UNARY(aclnnFastGelu, fast_gelu),
+	OTHER(aclnnFlip, flip, 0),
 	UNARY(aclnnFloor, floor),
 	LIST(aclnnForeachAddListV2, "01", 3, "2", add),
 	LIST(aclnnForeachAddScalarV2, "0", 2, "1", plus),
@@ -150,6 +165,7 @@ const operator operators[] = {
 	LIST(aclnnForeachMulList, "01", 2, NULL, mul),
 	LIST(aclnnForeachMulScalarV2, "0", 2, "1", muls),
 	LIST(aclnnForeachNeg, "0", 1, NULL, neg),
+	OTHER(aclnnForeachNonFiniteCheckAndUnscale, unscale, 0),
 	OTHER(aclnnForeachNorm, foreach_norm, 0),
 	LIST(aclnnForeachReciprocal, "0", 1, NULL, reciprocal),
 	LIST(aclnnForeachSqrt, "0", 1, NULL, sqrt),
@@ -161,11 +177,15 @@ const operator operators[] = {
 	BINARY(aclnnGeluBackward, "01", 2, gelu_backward),
 	SCALED_ANY(aclnnGtScalar, "0", 2, "1", gts),
 	BINARY_ANY(aclnnGtTensor, "01", 2, gt),
+	OTHER(aclnnIndex, index_of, 0),
+	OTHER(aclnnIndexPutImpl, index_put, 0),
 	OTHER(aclnnIndexSelect, index_select, 0),
 	SCALED_ANY(aclnnInplaceAdd, "01", 0, "2", add),
 	SCALED(aclnnInplaceAddcdiv, "012", 0, "3", addcdiv),
 	SCALED(aclnnInplaceAddcmul, "012", 0, "3", addcmul),
 	SCALED_ANY(aclnnInplaceAdds, "0", 0, "21", adds),
+	OTHER(aclnnInplaceBernoulli, bernoulli, 0),
+	OTHER(aclnnInplaceBernoulliTensor, bernoulli, 0),
 	{"aclnnInplaceCopy", cast, "1", 0, NULL, real_copy, whole_copy, 0},
 	BINARY(aclnnInplaceDiv, "01", 0, div),
 	SCALED(aclnnInplaceDivs, "0", 0, "1", divs),
@@ -173,9 +193,16 @@ const operator operators[] = {
 	SCALED_ANY(aclnnInplaceMaskedFillScalar, "01", 0, "2", fill_where),
 	BINARY_ANY(aclnnInplaceMul, "01", 0, mul),
 	SCALED_ANY(aclnnInplaceMuls, "0", 0, "1", muls),
+	OTHER(aclnnInplaceNormal, random_fill, NORMAL),
+	OTHER(aclnnInplaceNormalTensor, random_fill, NORMAL + OF_TENSORS),
+	OTHER(aclnnInplaceRandom, random_fill, WHOLE_NUMBERS),
+	OTHER(aclnnInplaceRandomTensor, random_fill, WHOLE_NUMBERS + OF_TENSORS),
 	{"aclnnInplaceRelu", elementwise, "0", 0, NULL, real_relu, whole_relu, 0},
 	SCALED_ANY(aclnnInplaceSub, "01", 0, "2", sub),
 	SCALED_ANY(aclnnInplaceSubs, "0", 0, "21", subs),
+	OTHER(aclnnInplaceUniform, random_fill, UNIFORM),
+	OTHER(aclnnInplaceUniformTensor, random_fill, UNIFORM + OF_TENSORS),
+	{"aclnnIsClose", is_close, "01", 5, NULL, real_is_close, NULL, 0},
 	UNARY(aclnnIsFinite, is_finite),
 	OTHER(aclnnLayerNorm, layer_norm, 0),
 	OTHER(aclnnLayerNormBackward, layer_norm_backward, 0),
@@ -204,8 +231,11 @@ const operator operators[] = {
 	BINARY_ANY(aclnnMinimum, "01", 2, minimum),
 	OTHER(aclnnMm, matmul, 0),
 	OTHER(aclnnMseLoss, mse_loss, 0),
+	{"aclnnMseLossBackward", mse_loss_backward, "012", 4, NULL, real_mse_backward, NULL, 0},
 	BINARY_ANY(aclnnMul, "01", 2, mul),
 	SCALED_ANY(aclnnMuls, "0", 2, "1", muls),
+	OTHER(aclnnMultinomial, multinomial, 0),
+	OTHER(aclnnMultinomialTensor, multinomial, 1),
 	OTHER(aclnnMv, matmul, 0),
 	OTHER(aclnnNLLLoss, nll_loss, 0),
 	OTHER(aclnnNLLLossBackward, nll_loss_backward, 0),
@@ -214,6 +244,7 @@ const operator operators[] = {
 	UNARY_ANY(aclnnNeg, neg),
 	{"aclnnNorm", norm_of, NULL, 4, NULL, NULL, NULL, NORM},
 	SCALED(aclnnPowTensorScalar, "0", 2, "1", pow),
+	OTHER(aclnnRange, arange, 0),
 	UNARY(aclnnReciprocal, reciprocal),
 	REDUCE(aclnnReduceSum, "1", 4, SUM),
 	UNARY_ANY(aclnnRelu, relu),
@@ -247,9 +278,31 @@ const size_t num_operators = sizeof operators / sizeof *operators;
 
 static int by_name(const void *name, const void *o) { return strcmp(name, ((const operator *)o)->name); }
 
-bool aclsim_compute(const block *b, bool dry)
+_Thread_local part share;
+
+/* Runs an operator with the modes of rounding and of small numbers that C begins with. */
+static bool run(const block *b, bool dry)
 {
 	const operator *o = bsearch((const char *)b + b->name, operators, num_operators, sizeof *operators, by_name);
+	fenv_t caller;
 
-	return o && o->run(b, o, dry);
+	if (!o || fegetenv(&caller) || fesetenv(FE_DFL_ENV))
+		return false;
+	bool done = o->run(b, o, dry);
+	fesetenv(&caller);
+	return done;
+}
+
+int64_t aclsim_shares(const block *b)
+{
+	share = (part){.n = 1, .wanted = 1};
+	return run(b, true) ? share.wanted : 0;
+}
+
+bool aclsim_compute(const block *b, int64_t i, int64_t n)
+{
+	if (i > 0 && aclsim_shares(b) < 2)
+		return true;
+	share = (part){.i = i, .n = n};
+	return run(b, false);
 }
