@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	f32, f16, i32, i64, boolean = 0, 1, 3, 9, 12
+	f32, f16, i32, i64, f64, boolean, bf16 = 0, 1, 3, 9, 11, 12, 27
 
 	in, out, both = block.In, block.Out, block.In | block.Out
 )
@@ -26,9 +26,6 @@ type memory struct {
 	b    []byte
 	used int
 }
-
-// latest is the memory of the running test.
-var latest []byte
 
 func newMemory(t testing.TB, size ...int) *memory {
 	t.Helper()
@@ -41,8 +38,11 @@ func newMemory(t testing.TB, size ...int) *memory {
 	return &memory{b: b}
 }
 
+// latest is the memory of the running test.
+var latest []byte
+
 // put stores elements and returns their address.
-func put[T float32 | int32 | int64 | uint8](m *memory, v ...T) uint64 {
+func put[T float32 | float64 | int32 | int64 | uint8](m *memory, v ...T) uint64 {
 	size := int(unsafe.Sizeof(v[0])) * len(v)
 	at := &m.b[m.used]
 	copy(unsafe.Slice((*T)(unsafe.Pointer(at)), len(v)), v)
@@ -71,6 +71,17 @@ func scalar(v float32) testtrace.OperatorParam {
 	}
 	return testtrace.OperatorParam{Type: 'S', Value: []block.Scalar{s}}
 }
+
+// view makes an input with strides.
+func view(at uint64, dtype block.DType, dims, strides []int64) testtrace.OperatorTensor {
+	size := int64(1)
+	for i, d := range dims {
+		size += (d - 1) * strides[i]
+	}
+	return testtrace.OperatorTensor{Base: at, DType: dtype, Format: 2, Role: in, Dims: dims, Strides: strides, Storage: []int64{size}}
+}
+
+func flag(v int64) testtrace.OperatorParam { return testtrace.OperatorParam{Type: 'b', Value: v} }
 
 func whole(v int64) testtrace.OperatorParam { return testtrace.OperatorParam{Type: 'i', Value: v} }
 
