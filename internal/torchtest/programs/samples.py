@@ -4,6 +4,7 @@ samples.py [number]: at most so many samples of each operator and data type, dra
 operator with the numbers of comparisons and of samples that were left out, and one with the sums.
 """
 
+import math
 import random
 import sys
 import types
@@ -32,6 +33,23 @@ NAMES = """
 """.split()
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.bool]
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+
+# The gradients of their other arguments are missing in torch_npu, or have a shape that only the device knows.
+INPUT_ONLY = ["masked_fill", "nn.functional.binary_cross_entropy_with_logits"]
+
+
+def own(name, dtype, sample):
+    """Why the device differs here, whatever operators compute."""
+    args = tensors((sample.args, sample.kwargs))
+    if name == "exp" and not dtype.is_floating_point:
+        return "torch_npu keeps whole numbers"
+    if name == "index_put" and any(t.dtype == torch.bool for t in args):
+        return "only the device knows the shape of a list of places"
+    if name == "matmul" and sample.input.numel() == 0 and sample.input.dim() == 2 and args[0].dim() == 3:
+        return "torch_npu reshapes an empty tensor"
+    if name == "nn.functional.layer_norm" and math.prod(sample.args[0]) == 1:
+        return "the CPU multiplies its rounding by 1 / sqrt(eps)"
+    return None
 
 
 def tensors(tree):
@@ -74,6 +92,8 @@ def close(a, b):
 
 
 def call(op, sample, device):
+    """The results of an operator and the gradients of its arguments."""
+
     def moved(x):
         if isinstance(x, torch.Tensor):
             t = x.detach()
@@ -87,7 +107,7 @@ def call(op, sample, device):
     args = tree_map(moved, (sample.input, sample.args, sample.kwargs))
     result = op(args[0], *args[1], **args[2])
     results = [r for r in tree_flatten(result)[0] if isinstance(r, (torch.Tensor, bool))]
-    leaves = [t for t in tensors(args) if t.requires_grad]
+    leaves = [t for t in tensors(args[0] if op.name in INPUT_ONLY else args) if t.requires_grad]
     sums = [r.sum() for r in results if isinstance(r, torch.Tensor) and r.requires_grad]
     if leaves and sums:
         results += [g for g in torch.autograd.grad(sum(sums), leaves, allow_unused=True) if g is not None]
@@ -108,13 +128,16 @@ def main(number):
     for op in op_db:
         if op.name not in NAMES:
             continue
-        compared = left = launched = 0
+        compared = left = 0
         for dtype in DTYPES:
             if dtype not in op.supported_dtypes("cpu"):
                 continue
             gradient = dtype == torch.float32 and op.supports_autograd
             torch.manual_seed(0)
             for sample in drawn(list(op.sample_inputs("cpu", dtype, requires_grad=gradient)), number):
+                if own(op.name, dtype, sample):
+                    left += 1
+                    continue
                 try:
                     on_cpu = call(op, sample, "cpu")
                 except Exception:

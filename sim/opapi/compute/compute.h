@@ -26,7 +26,7 @@
 
 typedef struct aclsim_operator_block block;
 
-enum { MAX_DIMS = 8, ROW = 256, MAX_OPERANDS = 4 };
+enum { MAX_DIMS = 8, ROW = 256, MAX_OPERANDS = 5 };
 
 /* Elements of a tensor, at most. Strides of 0 allow more than memory has. */
 #define MAX_COUNT (INT64_C(1) << 32)
@@ -89,6 +89,9 @@ typedef struct rows {
 void rows_begin(rows *r, int n, const tensor *const *of);
 void rows_next(rows *r);
 
+/* Adds an element times a factor to another one, in their type. */
+void add_element(char *to, const char *from, int32_t dtype, const number *factor);
+
 /* The sum of a row: 8 lanes in each ROW elements, and those in order. */
 double sum_of(const double *v, int64_t n);
 
@@ -116,13 +119,17 @@ struct operator {
 
 compute elementwise, bitwise, foreach, clamp, arange, linspace, cast, triangle, stack, reduce, norm_of, foreach_norm, softmax, softmax_backward, layer_norm, layer_norm_backward, nll_loss, nll_loss_backward,
 	embedding, embedding_backward, index_select, gather, mse_loss, best, equal, matmul, addmm, random_fill, bernoulli,
-	dropout_mask, dropout, multinomial, index_of, index_put, flip, cumulate, mse_loss_backward, bce_with_logits, unscale, is_close;
+	dropout_mask, dropout, multinomial, index_of, index_put, flip, cumulate, mse_loss_backward, bce_with_logits, unscale, is_close, scatter, index_add,
+	bce_with_logits_backward, round_decimals, embedding_renorm;
 
 /* Computes an operator with numbers that are not parameters. */
 bool elements(const block *b, const operator *o, const number *p, bool dry);
 
 /* Kinds of reductions. */
 enum { SUM, MEAN, MAX, MIN, NORM, ALL, ANY, PROD };
+
+/* A kind of scatter */
+enum { ADDS = 1 };
 
 /* Kinds of random numbers. From OF_TENSORS on, tensors have the seed and the offset. */
 enum { UNIFORM, NORMAL, WHOLE_NUMBERS, OF_TENSORS = 8 };

@@ -143,6 +143,20 @@ bool is_close(const block *b, const operator *o, bool dry)
 	return true;
 }
 
+/* self, decimals, out */
+bool round_decimals(const block *b, const operator *o, bool dry)
+{
+	number decimals = number_of(b, 1, 0), power = {.real = 1};
+	tensor from;
+
+	if (!decimals.given || decimals.whole > 300 || decimals.whole < -300 || !tensor_of(b, 0, 0, &from) || !is_real(from.dtype))
+		return false;
+	for (int64_t i = 0; i < (decimals.whole < 0 ? -decimals.whole : decimals.whole); i++)
+		power.real *= 10;
+	power.whole = decimals.whole < 0;
+	return elements(b, o, &power, dry);
+}
+
 bool clamp(const block *b, const operator *o, bool dry)
 {
 	tensor of[MAX_OPERANDS + 1];

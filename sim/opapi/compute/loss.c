@@ -59,6 +59,42 @@ bool bce_with_logits(const block *b, const operator *o, bool dry)
 	return true;
 }
 
+/* gradOutput, self, target, weight, posWeight, reduction, out */
+bool bce_with_logits_backward(const block *b, const operator *o, bool dry)
+{
+	static const number one = {.real = 1};
+	tensor t[5], out;
+	number reduction = number_of(b, 5, 0);
+
+	(void)o;
+	if (!tensor_of(b, 6, 0, &out) || !reduction.given || reduction.whole < 0 || reduction.whole > 2 || !is_real(out.dtype))
+		return false;
+	for (uint32_t k = 0; k < 5; k++) {
+		tensor x = {.at = (char *)(uintptr_t)&one.real, .dtype = F64};
+		if (((k < 3 || !is_absent(b, k)) && !tensor_of(b, k, 0, &x)) || !spread(&x, &out, &t[k]))
+			return false;
+	}
+	if (dry)
+		return true;
+	int64_t at = 0;
+	double n = reduction.whole == 1 ? (double)count_of(&out) : 1, *all = malloc((size_t)(count_of(&out) + 1) * sizeof *all);
+	const tensor *list[] = {&t[0], &t[1], &t[2], &t[3], &t[4]};
+	rows r;
+	if (!all)
+		return false;
+	for (rows_begin(&r, 5, list); !r.done; rows_next(&r))
+		for (int64_t i = 0; i < r.length; i++, at++) {
+			double v[5];
+			for (int k = 0; k < 5; k++)
+				load_real(&v[k], r.at[k] + i * r.step[k], 0, t[k].dtype, 1);
+			double more = v[4] * v[2];
+			all[at] = v[0] / n * v[3] * ((more + 1 - v[2]) * own_sigmoid(v[1]) - more);
+		}
+	write_all(&out, all);
+	free(all);
+	return true;
+}
+
 /* scaledGrads, foundInf, invScale: foundInf becomes 1 if a gradient is not finite. */
 bool unscale(const block *b, const operator *o, bool dry)
 {

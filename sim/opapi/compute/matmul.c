@@ -27,7 +27,7 @@ static bool insert(tensor *t, int dim)
 /* shape makes matrices of vectors and checks the dims. */
 static bool shape(product *p)
 {
-	if (p->a.num_dims < 1 || p->b.num_dims < 1 || !is_real(p->a.dtype) || p->a.dtype != p->b.dtype)
+	if (p->a.num_dims < 1 || p->b.num_dims < 1 || p->a.dtype != p->b.dtype || is_real(p->a.dtype) != is_real(p->out.dtype))
 		return false;
 	if (p->b.num_dims == 1 && (!insert(&p->b, 1) || !insert(&p->out, p->out.num_dims)))
 		return false;
@@ -137,7 +137,7 @@ static char *matrix_of(const tensor *t, int64_t i)
 /* What is added to a product, with factors for it and for the product. */
 typedef struct addend {
 	const tensor *plus; /* NULL for none */
-	double beta, alpha;
+	number beta, alpha;
 } addend;
 
 /* store_sums stores a part of a row. */
@@ -147,12 +147,12 @@ static void store_sums(const product *p, const addend *more, int64_t matrix, int
 	double plus[ROW];
 
 	for (int64_t i = 0; i < n; i++)
-		sums[i] *= more->alpha;
-	if (more->plus && more->beta != 0) {
+		sums[i] *= more->alpha.real;
+	if (more->plus && more->beta.real != 0) {
 		const tensor *t = more->plus;
 		load_real(plus, matrix_of(t, matrix) + row * t->strides[d - 2] + column * t->strides[d - 1], t->strides[d - 1], t->dtype, n);
 		for (int64_t i = 0; i < n; i++)
-			sums[i] += more->beta * plus[i];
+			sums[i] += more->beta.real * plus[i];
 	}
 	store_real(matrix_of(&p->out, matrix) + row * p->out.strides[d - 2] + column * p->out.strides[d - 1], p->out.strides[d - 1], p->out.dtype, sums, n);
 }
@@ -246,17 +246,42 @@ static bool multiply_doubles(const product *p, const addend *more)
 	return done;
 }
 
+/* multiply_wholes computes all of a product of whole numbers, which wrap around. */
+static bool multiply_wholes(const product *p, const addend *more)
+{
+	int d = p->out.num_dims;
+
+	for (int64_t i = 0, all = count_of(&p->out); i < all; i++) {
+		int64_t column = i % p->n, row = i / p->n % p->m, matrix = i / p->n / p->m, v, w;
+		const char *a = matrix_of(&p->a, matrix) + row * p->a.strides[d - 2], *b = matrix_of(&p->b, matrix) + column * p->b.strides[d - 1];
+		uint64_t sum = 0;
+		for (int64_t j = 0; j < p->k; j++) {
+			load_whole(&v, a + j * p->a.strides[d - 1], 0, p->a.dtype, 1);
+			load_whole(&w, b + j * p->b.strides[d - 2], 0, p->b.dtype, 1);
+			sum += (uint64_t)v * (uint64_t)w;
+		}
+		sum *= (uint64_t)more->alpha.whole;
+		if (more->plus && more->beta.whole) {
+			load_whole(&v, matrix_of(more->plus, matrix) + row * more->plus->strides[d - 2] + column * more->plus->strides[d - 1], 0, more->plus->dtype, 1);
+			sum += (uint64_t)v * (uint64_t)more->beta.whole;
+		}
+		v = (int64_t)sum;
+		store_whole(matrix_of(&p->out, matrix) + row * p->out.strides[d - 2] + column * p->out.strides[d - 1], 0, p->out.dtype, &v, 1);
+	}
+	return true;
+}
+
 /* multiply computes this thread's share of a product. With dry it only sets the number of shares that it is worth. */
 static bool multiply(const product *p, const addend *more, bool dry)
 {
 	if (p->m == 0 || p->n == 0)
 		return true;
 	if (dry) {
-		if (p->a.dtype != F64)
+		if (is_real(p->a.dtype) && p->a.dtype != F64)
 			share.wanted = least(1 + (int64_t)((double)count_of(&p->out) * (double)p->k * 0x1p-20), matrices_of(p) * up_to(p->m, TALL) / TALL);
 		return true;
 	}
-	return p->a.dtype == F64 ? multiply_doubles(p, more) : multiply_floats(p, more);
+	return !is_real(p->a.dtype) ? multiply_wholes(p, more) : p->a.dtype == F64 ? multiply_doubles(p, more) : multiply_floats(p, more);
 }
 
 /* self, mat2, out, cubeMathType */
@@ -265,7 +290,7 @@ bool matmul(const block *b, const operator *o, bool dry)
 	product p;
 
 	(void)o;
-	return tensor_of(b, 0, 0, &p.a) && tensor_of(b, 1, 0, &p.b) && tensor_of(b, 2, 0, &p.out) && shape(&p) && multiply(&p, &(addend){NULL, 0, 1}, dry);
+	return tensor_of(b, 0, 0, &p.a) && tensor_of(b, 1, 0, &p.b) && tensor_of(b, 2, 0, &p.out) && shape(&p) && multiply(&p, &(addend){.alpha = {.real = 1, .whole = 1}}, dry);
 }
 
 /* self, mat1, mat2, beta, alpha, out, cubeMathType */
@@ -279,5 +304,5 @@ bool addmm(const block *b, const operator *o, bool dry)
 	if (!tensor_of(b, 0, 0, &self) || !tensor_of(b, 1, 0, &p.a) || !tensor_of(b, 2, 0, &p.b) || !tensor_of(b, 5, 0, &p.out) || p.a.num_dims < 2 || p.b.num_dims < 2 || !beta.given ||
 	    !alpha.given || !shape(&p) || !spread(&self, &p.out, &plus))
 		return false;
-	return multiply(&p, &(addend){&plus, beta.real, alpha.real}, dry);
+	return multiply(&p, &(addend){&plus, beta, alpha}, dry);
 }

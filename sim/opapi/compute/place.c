@@ -93,25 +93,6 @@ static int64_t *offsets_of(const indexed *x)
 	return NULL;
 }
 
-/* add_element adds an element to another one, in the type of both. */
-static void add_element(char *to, const char *from, int32_t dtype)
-{
-	double v[2];
-	int64_t w[2];
-
-	if (is_real(dtype)) {
-		load_real(&v[0], to, 0, dtype, 1);
-		load_real(&v[1], from, 0, dtype, 1);
-		v[0] += v[1];
-		store_real(to, 0, dtype, v, 1);
-	} else {
-		load_whole(&w[0], to, 0, dtype, 1);
-		load_whole(&w[1], from, 0, dtype, 1);
-		w[0] = (int64_t)((uint64_t)w[0] + (uint64_t)w[1]);
-		store_whole(to, 0, dtype, w, 1);
-	}
-}
-
 /* Visits the elements of self that the indices name, beside those of a tensor like the result. */
 static bool exchange(const indexed *x, const tensor *other, bool into_self, bool add)
 {
@@ -134,7 +115,7 @@ static bool exchange(const indexed *x, const tensor *other, bool into_self, bool
 				for (int64_t m = 0; m < q.length; m++) {
 					char *self = q.at[0] + offsets[i] + m * q.step[0], *its = q.at[1] + (r.at[0] - other->at) + k * r.step[0] + m * q.step[1];
 					if (add)
-						add_element(self, its, x->self.dtype);
+						add_element(self, its, x->self.dtype, &(number){.real = 1, .whole = 1});
 					else
 						memmove(into_self ? self : its, into_self ? its : self, width);
 				}

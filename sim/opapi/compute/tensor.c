@@ -417,3 +417,21 @@ void write_all(const tensor *t, const double *v)
 	for (rows_begin(&r, 1, &t); !r.done; rows_next(&r), v += r.length)
 		store_real(r.at[0], r.step[0], t->dtype, v, r.length);
 }
+
+void add_element(char *to, const char *from, int32_t dtype, const number *factor)
+{
+	double v[2];
+	int64_t w[2];
+
+	if (is_real(dtype)) {
+		load_real(&v[0], to, 0, dtype, 1);
+		load_real(&v[1], from, 0, dtype, 1);
+		v[0] += factor->real * v[1];
+		store_real(to, 0, dtype, v, 1);
+	} else {
+		load_whole(&w[0], to, 0, dtype, 1);
+		load_whole(&w[1], from, 0, dtype, 1);
+		w[0] = (int64_t)((uint64_t)w[0] + (uint64_t)factor->whole * (uint64_t)w[1]);
+		store_whole(to, 0, dtype, w, 1);
+	}
+}
