@@ -420,8 +420,8 @@ void write_all(const tensor *t, const double *v)
 
 void add_element(char *to, const char *from, int32_t dtype, const number *factor)
 {
-	double v[2];
-	int64_t w[2];
+	double v[2] = {0};
+	int64_t w[2] = {0};
 
 	if (is_real(dtype)) {
 		load_real(&v[0], to, 0, dtype, 1);
