@@ -126,10 +126,12 @@ bool spread(const tensor *t, const tensor *to, tensor *out)
 
 bool dim_of(const tensor *t, int64_t i, int *dim)
 {
+	int n = t->num_dims ? t->num_dims : 1; /* a number has one dim here */
+
 	if (i < 0)
-		i += t->num_dims;
+		i += n;
 	*dim = (int)i;
-	return (i >= 0 && i < t->num_dims) || (i == 0 && t->num_dims == 0);
+	return i >= 0 && i < n;
 }
 
 #define LOAD(type, value)                                 \
