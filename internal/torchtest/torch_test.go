@@ -486,3 +486,45 @@ func TestNumbers(t *testing.T) {
 		t.Errorf("%d launches", n)
 	}
 }
+
+// Operators have the CPU's numbers on samples of PyTorch's own database: shapes, strides, types and gradients. A missing operator would fall back to the
+// CPU, so their launches are counted.
+func TestSamples(t *testing.T) {
+	t.Parallel()
+	each := 4
+	if os.Getenv("ACLTRACE_SOAK") != "" {
+		each = 0
+	}
+	o := (&run{program: fmt.Sprintf("samples.py %d", each), queue: 1, way: shim}).ok(t)
+	compared, operators := 0, 0
+	for line := range strings.Lines(o.text) {
+		switch words := strings.Fields(line); words[0] {
+		case "operator":
+			operators++
+		case "compared":
+			compared, _ = strconv.Atoi(words[1])
+		default:
+			t.Error(line)
+		}
+	}
+	if operators < 85 || compared < 1600 || strings.Contains(o.errs, "that no kernel library computes") {
+		t.Errorf("%d comparisons of %d operators\n%s", compared, operators, o.errs)
+	}
+	var kernels struct {
+		Groups []struct {
+			Name     string
+			Launches int
+		}
+	}
+	read(t, &kernels, "stats", "--by", "kernel", o.trace)
+	launches, names := 0, 0
+	for _, k := range kernels.Groups {
+		if strings.HasPrefix(k.Name, "aclnn") {
+			launches += k.Launches
+			names++
+		}
+	}
+	if launches < compared || names < 120 {
+		t.Errorf("%d launches of %d operators", launches, names)
+	}
+}

@@ -62,7 +62,7 @@ func (f *Function) moves(args []byte) (b *block.Block, moves []*block.Move) {
 type Computer interface {
 	// Computes reports whether Compute would compute a block.
 	Computes(args []byte) bool
-	// Compute computes a block. If it returns false, it has written nothing.
+	// Compute computes a block. If it returns false, the results are unknown.
 	Compute(args []byte) bool
 }
 

@@ -4,10 +4,15 @@
  * Package block has checked the block, and the simulator that the memory of every tensor is allocated. A function computes only what it
  * knows, and says so before it writes: then memory is as for an operator that is not computed.
  *
- * Results depend on the arguments alone: sums run in one order. Elements of 8, 16 and 32 bits are computed in 64 bits and rounded once.
+ * Results have the same bits on every processor: functions.h has the functions, sums have an order that depends on dims alone (sum_of), nothing is
+ * contracted, and NaNs are stored with one pattern. Elements of 8, 16 and 32 bits are computed in 64 bits and rounded once.
  */
 #ifndef COMPUTE_H
 #define COMPUTE_H
+
+#ifdef __clang__
+#pragma STDC FP_CONTRACT OFF /* GCC contracts nothing with -std=c11 */
+#endif
 
 #include <math.h>
 #include <stdbool.h>
@@ -17,10 +22,14 @@
 #include <string.h>
 
 #include "aclsim/operator.h"
+#include "functions.h"
 
 typedef struct aclsim_operator_block block;
 
-enum { MAX_DIMS = 8, ROW = 256, MAX_OPERANDS = 4 };
+enum { MAX_DIMS = 8, ROW = 256, MAX_OPERANDS = 5 };
+
+/* Elements of a tensor, at most. Strides of 0 allow more than memory has. */
+#define MAX_COUNT (INT64_C(1) << 32)
 
 /* Data types by the numbers of aclDataType. */
 enum { F32 = 0, F16 = 1, I8 = 2, I32 = 3, U8 = 4, I16 = 6, I64 = 9, F64 = 11, BOOL = 12, BF16 = 27 };
@@ -55,12 +64,15 @@ int64_t count_of(const tensor *t);
 bool same_dims(const tensor *a, const tensor *b);
 /* Adds dims of 1 in front. */
 tensor with_dims(const tensor *t, int num_dims);
+/* Removes a dim. */
+void squeeze(tensor *t, int dim);
 /* Makes a view of the dims of another tensor, in which dims of 1 and missing dims repeat. */
 bool spread(const tensor *t, const tensor *to, tensor *out);
 /* The dim with a number that may count from the end. */
 bool dim_of(const tensor *t, int64_t i, int *dim);
 
 void load_real(double *to, const char *from, int64_t stride, int32_t dtype, int64_t n);
+void load_floats(float *to, const char *from, int64_t stride, int32_t dtype, int64_t n);
 void load_whole(int64_t *to, const char *from, int64_t stride, int32_t dtype, int64_t n);
 void store_real(char *to, int64_t stride, int32_t dtype, const double *from, int64_t n);
 void store_whole(char *to, int64_t stride, int32_t dtype, const int64_t *from, int64_t n);
@@ -77,9 +89,16 @@ typedef struct rows {
 void rows_begin(rows *r, int n, const tensor *const *of);
 void rows_next(rows *r);
 
+/* Adds an element times a factor to another one, in their type. */
+void add_element(char *to, const char *from, int32_t dtype, const number *factor);
+
+/* The sum of a row: 8 lanes in each ROW elements, and those in order. */
+double sum_of(const double *v, int64_t n);
+
 /* Reads a whole tensor as real numbers, row after row. The caller frees the result; NULL if there is no memory. */
 double *read_all(const tensor *t);
-float *read_floats(const tensor *t);
+/* Stores a whole tensor from real numbers. */
+void write_all(const tensor *t, const double *v);
 
 /* An operator. Its function computes a block, or only says whether it would. */
 typedef struct operator operator;
@@ -99,15 +118,37 @@ struct operator {
 };
 
 compute elementwise, bitwise, foreach, clamp, arange, linspace, cast, triangle, stack, reduce, norm_of, foreach_norm, softmax, softmax_backward, layer_norm, layer_norm_backward, nll_loss, nll_loss_backward,
-	embedding, embedding_backward, index_select, gather, mse_loss, best, equal, matmul, addmm;
+	embedding, embedding_backward, index_select, gather, mse_loss, best, equal, matmul, addmm, random_fill, bernoulli,
+	dropout_mask, dropout, multinomial, index_of, index_put, flip, cumulate, mse_loss_backward, bce_with_logits, unscale, is_close, scatter, index_add,
+	bce_with_logits_backward, round_decimals, embedding_renorm;
+
+/* Computes an operator with numbers that are not parameters. */
+bool elements(const block *b, const operator *o, const number *p, bool dry);
 
 /* Kinds of reductions. */
-enum { SUM, MEAN, MAX, MIN, NORM, ALL, ANY };
+enum { SUM, MEAN, MAX, MIN, NORM, ALL, ANY, PROD };
+
+/* A kind of scatter */
+enum { ADDS = 1 };
+
+/* Kinds of random numbers. From OF_TENSORS on, tensors have the seed and the offset. */
+enum { UNIFORM, NORMAL, WHOLE_NUMBERS, OF_TENSORS = 8 };
 
 extern const operator operators[];
 extern const size_t num_operators;
 
-/* Computes a block, or with dry only says whether it would. */
-bool aclsim_compute(const block *b, bool dry);
+/* The part of a launch that the calling thread computes. Operators that have no shares compute all in the first one. */
+typedef struct part {
+	int64_t i, n;
+	int64_t wanted; /* set by a dry run: the shares that the launch is worth */
+} part;
+
+extern _Thread_local part share;
+
+/* Returns the shares in which a block may be computed at the same time, 0 if it is not computed. */
+int64_t aclsim_shares(const block *b);
+
+/* Computes share i of n of a block. If it returns false, the block is not computed. */
+bool aclsim_compute(const block *b, int64_t i, int64_t n);
 
 #endif

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	f32, f16, i32, i64, boolean = 0, 1, 3, 9, 12
+	f32, f16, i32, i64, f64, boolean, bf16 = 0, 1, 3, 9, 11, 12, 27
 
 	in, out, both = block.In, block.Out, block.In | block.Out
 )
@@ -27,12 +27,9 @@ type memory struct {
 	used int
 }
 
-// latest is the memory of the running test.
-var latest []byte
-
-func newMemory(t *testing.T) *memory {
+func newMemory(t testing.TB, size ...int) *memory {
 	t.Helper()
-	b, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	b, err := unix.Mmap(-1, 0, max(1<<20, append(size, 0)[0]), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,8 +38,11 @@ func newMemory(t *testing.T) *memory {
 	return &memory{b: b}
 }
 
+// latest is the memory of the running test.
+var latest []byte
+
 // put stores elements and returns their address.
-func put[T float32 | int32 | int64 | uint8](m *memory, v ...T) uint64 {
+func put[T float32 | float64 | int32 | int64 | uint8](m *memory, v ...T) uint64 {
 	size := int(unsafe.Sizeof(v[0])) * len(v)
 	at := &m.b[m.used]
 	copy(unsafe.Slice((*T)(unsafe.Pointer(at)), len(v)), v)
@@ -71,6 +71,17 @@ func scalar(v float32) testtrace.OperatorParam {
 	}
 	return testtrace.OperatorParam{Type: 'S', Value: []block.Scalar{s}}
 }
+
+// view makes an input with strides.
+func view(at uint64, dtype block.DType, dims, strides []int64) testtrace.OperatorTensor {
+	size := int64(1)
+	for i, d := range dims {
+		size += (d - 1) * strides[i]
+	}
+	return testtrace.OperatorTensor{Base: at, DType: dtype, Format: 2, Role: in, Dims: dims, Strides: strides, Storage: []int64{size}}
+}
+
+func flag(v int64) testtrace.OperatorParam { return testtrace.OperatorParam{Type: 'b', Value: v} }
 
 func whole(v int64) testtrace.OperatorParam { return testtrace.OperatorParam{Type: 'i', Value: v} }
 
@@ -295,4 +306,18 @@ func TestHalfPrecision(t *testing.T) {
 	if !do(t, "aclnnMul", of(x, in, f16, 2), of(x, in, f16, 2), of(to, out, f16, 2)) || !bytes.Equal(get[uint8](to, 4), []byte{0x02, 0x3c, 0x00, 0x3c}) {
 		t.Errorf("%x", get[uint8](to, 4))
 	}
+}
+
+// Products of matrices of 32-bit numbers, as Gflop/s of all processors.
+func BenchmarkMatmul(b *testing.B) {
+	const n = 768
+	m := newMemory(b, 16<<20)
+	left, right, to := put(m, make([]float32, n*n)...), put(m, make([]float32, n*n)...), put(m, make([]float32, n*n)...)
+	args := (&testtrace.Operator{Name: "aclnnMm", Params: []testtrace.OperatorParam{of(left, in, f32, n, n), of(right, in, f32, n, n), of(to, out, f32, n, n), {Type: 'c', Value: int64(0)}}}).Bytes()
+	for b.Loop() {
+		if !(Operators{}).Compute(args) {
+			b.Fatal("not computed")
+		}
+	}
+	b.ReportMetric(2*n*n*n*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gflop/s")
 }

@@ -95,8 +95,10 @@ bool bitwise(const block *b, const operator *o, bool dry)
 	for (int i = 0; i < n; i++)
 		if (is_real(of[i].dtype))
 			return false;
+	/* the bits that aclnnBitwiseNot changes */
+	number ones = {.whole = of[0].dtype == BOOL ? 1 : -1};
 	if (!dry)
-		visit(of, n, o, NULL, false);
+		visit(of, n, o, &ones, false);
 	return true;
 }
 
@@ -110,6 +112,49 @@ bool foreach(const block *b, const operator *o, bool dry)
 	for (uint32_t k = 0; p && !dry && k < p->count; k++)
 		one(b, o, k, false);
 	return p != NULL;
+}
+
+bool elements(const block *b, const operator *o, const number *p, bool dry)
+{
+	tensor of[MAX_OPERANDS + 1];
+	int n;
+	bool real = true;
+
+	if (!operands_of(b, o, 0, of, &n))
+		return false;
+	for (int i = 0; i < n; i++)
+		real = real && (is_real(of[i].dtype) || i == 0);
+	if (!dry && real)
+		visit(of, n, o, p, true);
+	return real;
+}
+
+/* self, other, rtol, atol, equalNan, out */
+bool is_close(const block *b, const operator *o, bool dry)
+{
+	number p[3] = {number_of(b, 2, 0), number_of(b, 3, 0), number_of(b, 4, 0)};
+	tensor of[MAX_OPERANDS + 1];
+	int n;
+
+	if (!p[0].given || !p[1].given || !p[2].given || !operands_of(b, o, 0, of, &n))
+		return false;
+	if (!dry)
+		visit(of, n, o, p, true);
+	return true;
+}
+
+/* self, decimals, out */
+bool round_decimals(const block *b, const operator *o, bool dry)
+{
+	number decimals = number_of(b, 1, 0), power = {.real = 1};
+	tensor from;
+
+	if (!decimals.given || decimals.whole > 300 || decimals.whole < -300 || !tensor_of(b, 0, 0, &from) || !is_real(from.dtype))
+		return false;
+	for (int64_t i = 0; i < (decimals.whole < 0 ? -decimals.whole : decimals.whole); i++)
+		power.real *= 10;
+	power.whole = decimals.whole < 0;
+	return elements(b, o, &power, dry);
 }
 
 bool clamp(const block *b, const operator *o, bool dry)

@@ -32,6 +32,9 @@ static void move(const tensor *to, const tensor *from)
 			memmove(r.at[0] + i * r.step[0], r.at[1] + i * r.step[1], width);
 }
 
+/* A number has one dim here, as in frameworks. */
+static tensor at_least_1d(const tensor *t) { return t->num_dims ? *t : with_dims(t, 1); }
+
 /* weight, indices, out: out[i, ...] is row indices[i]. kind 1: self, dim, index, out along a dim */
 static bool pick(const tensor *from, const tensor *index, const tensor *out, int dim, bool dry)
 {
@@ -93,8 +96,12 @@ bool index_select(const block *b, const operator *o, bool dry)
 	int dim;
 
 	(void)o;
-	return tensor_of(b, 0, 0, &self) && tensor_of(b, 2, 0, &index) && tensor_of(b, 3, 0, &out) && at.given && self.num_dims > 0 && index.num_dims == 1 &&
-	       dim_of(&self, at.whole, &dim) && pick(&self, &index, &out, dim, dry);
+	if (!tensor_of(b, 0, 0, &self) || !tensor_of(b, 2, 0, &index) || !tensor_of(b, 3, 0, &out))
+		return false;
+	self = at_least_1d(&self);
+	index = at_least_1d(&index);
+	out = at_least_1d(&out);
+	return at.given && index.num_dims == 1 && dim_of(&self, at.whole, &dim) && pick(&self, &index, &out, dim, dry);
 }
 
 /* self, dim, index, out: the element at a place along a dim, for each element of the index. */
@@ -106,7 +113,12 @@ bool gather(const block *b, const operator *o, bool dry)
 
 	(void)o;
 	if (!tensor_of(b, 0, 0, &self) || !tensor_of(b, 2, 0, &index) || !tensor_of(b, 3, 0, &out) || !at.given || !dim_of(&self, at.whole, &dim) || !same_dims(&index, &out) ||
-	    self.num_dims != out.num_dims || self.num_dims == 0 || self.dtype != out.dtype || is_real(index.dtype))
+	    self.dtype != out.dtype || is_real(index.dtype))
+		return false;
+	self = at_least_1d(&self);
+	index = at_least_1d(&index);
+	out = at_least_1d(&out);
+	if (self.num_dims != out.num_dims)
 		return false;
 	for (int d = 0; d < out.num_dims; d++)
 		if (d != dim && out.dims[d] > self.dims[d])
@@ -181,10 +193,10 @@ static bool nll_of(const block *b, uint32_t first, nll *x, bool dry)
 		return false;
 	x->reduction = (int)reduction.whole;
 	x->ignored = ignored.whole;
-	if (x->self.num_dims < 1 || x->self.num_dims > 2 || x->reduction < NONE || x->reduction > SUM_OF || is_real(x->target.dtype))
+	if (x->self.num_dims < 1 || x->self.num_dims == 3 || x->self.num_dims > 4 || x->reduction < NONE || x->reduction > SUM_OF || is_real(x->target.dtype))
 		return false;
-	x->classes = x->self.dims[x->self.num_dims - 1];
-	x->n = x->self.num_dims == 2 ? x->self.dims[0] : 1;
+	x->classes = x->self.dims[x->self.num_dims > 1];
+	x->n = count_of(&x->self) / (x->classes ? x->classes : 1);
 	if (count_of(&x->target) != x->n || count_of(&x->weight) != x->classes)
 		return false;
 	if (dry)
@@ -202,7 +214,18 @@ static void nll_end(nll *x)
 
 static double weight_of(const nll *x, int64_t i) { return x->targets[i] == x->ignored ? 0 : x->weights[x->targets[i]]; }
 
-static char *element_of(const tensor *t, int64_t i, int64_t k) { return t->at + (t->num_dims == 2 ? i * t->strides[0] + k * t->strides[1] : t->num_dims == 1 ? k * t->strides[0] : 0); }
+/* The element of row i and class k: classes are the second dim, or the only one. */
+static char *element_of(const tensor *t, int64_t i, int64_t k)
+{
+	char *at = t->at + k * t->strides[t->num_dims > 1];
+
+	for (int d = t->num_dims - 1; d >= 0; d--)
+		if (d != (t->num_dims > 1)) {
+			at += i % t->dims[d] * t->strides[d];
+			i /= t->dims[d];
+		}
+	return at;
+}
 
 /* self, target, weight, reduction, ignoreIndex, out, totalWeight */
 bool nll_loss(const block *b, const operator *o, bool dry)
@@ -215,8 +238,8 @@ bool nll_loss(const block *b, const operator *o, bool dry)
 		return false;
 	if (dry)
 		return true;
-	bool done = x.targets && x.weights;
-	double sum = 0, weights = 0;
+	double sum = 0, weights = 0, *each = calloc((size_t)x.n + 1, sizeof *each);
+	bool done = x.targets && x.weights && each;
 	for (int64_t i = 0; done && i < x.n; i++) {
 		double v = 0, w = weight_of(&x, i);
 		if (x.targets[i] != x.ignored) {
@@ -225,15 +248,14 @@ bool nll_loss(const block *b, const operator *o, bool dry)
 		}
 		sum += v;
 		weights += w;
-		if (x.reduction == NONE)
-			store_real(out.at + (out.num_dims ? i * out.strides[0] : 0), 0, out.dtype, &v, 1);
+		each[i] = v;
 	}
 	if (done) {
 		sum = x.reduction == MEAN_OF ? sum / weights : sum;
-		if (x.reduction != NONE)
-			store_real(out.at, 0, out.dtype, &sum, 1);
+		write_all(&out, x.reduction == NONE ? each : &sum);
 		store_real(total.at, 0, total.dtype, &weights, 1);
 	}
+	free(each);
 	nll_end(&x);
 	return done;
 }
@@ -251,10 +273,10 @@ bool nll_loss_backward(const block *b, const operator *o, bool dry)
 		return false;
 	if (dry)
 		return true;
-	bool done = x.targets && x.weights;
+	double *grads = read_all(&grad);
+	bool done = x.targets && x.weights && grads;
 	for (int64_t i = 0; done && i < x.n; i++) {
-		double g, zero = 0;
-		load_real(&g, grad.at + (x.reduction == NONE && grad.num_dims ? i * grad.strides[0] : 0), 0, grad.dtype, 1);
+		double g = grads[x.reduction == NONE ? i : 0], zero = 0;
 		if (x.reduction == MEAN_OF)
 			g /= total.real;
 		for (int64_t k = 0; k < x.classes; k++)
@@ -264,6 +286,135 @@ bool nll_loss_backward(const block *b, const operator *o, bool dry)
 		g *= -weight_of(&x, i);
 		store_real(element_of(&out, i, x.targets[i]), 0, out.dtype, &g, 1);
 	}
+	free(grads);
 	nll_end(&x);
+	return done;
+}
+
+/* copy_to makes the result begin as another tensor, unless it is that one. */
+static void copy_to(const tensor *out, const tensor *from)
+{
+	if (out->at != from->at)
+		move(out, from);
+}
+
+/*
+ * self, dim, index, src, [reduce,] [out]: puts or adds each element of src at a place along a dim. Places with several elements take them in
+ * order.
+ */
+bool scatter(const block *b, const operator *o, bool dry)
+{
+	tensor self, index, src, out;
+	number at = number_of(b, 1, 0), how = o->kind & ADDS ? (number){.whole = 1, .given = true} : number_of(b, 4, 0);
+	int dim;
+
+	if (!tensor_of(b, 0, 0, &self) || !tensor_of(b, 2, 0, &index) || !tensor_of(b, 3, 0, &src) || !tensor_of(b, (uint32_t)o->out, 0, &out) || !at.given || !how.given ||
+	    !same_dims(&self, &out) || self.dtype != out.dtype || src.dtype != self.dtype || is_real(index.dtype) || how.whole < 0 || how.whole > 1)
+		return false;
+	self = at_least_1d(&self);
+	index = at_least_1d(&index);
+	src = at_least_1d(&src);
+	out = at_least_1d(&out);
+	if (!dim_of(&self, at.whole, &dim) || self.num_dims != index.num_dims || self.num_dims != src.num_dims)
+		return false;
+	for (int d = 0; d < self.num_dims; d++)
+		if (index.dims[d] > src.dims[d] || (d != dim && index.dims[d] > self.dims[d]))
+			return false;
+	if (dry)
+		return true;
+	int64_t *places = indices_of(&index, self.dims[dim], NULL), step = out.strides[dim];
+	if (!places)
+		return false;
+	copy_to(&out, &self);
+	tensor to = out;
+	memcpy(to.dims, index.dims, sizeof index.dims);
+	memcpy(src.dims, index.dims, sizeof index.dims);
+	to.strides[dim] = 0;
+	const tensor *list[] = {&to, &src};
+	const int64_t *next = places;
+	rows r;
+	for (rows_begin(&r, 2, list); !r.done; rows_next(&r))
+		for (int64_t i = 0; i < r.length; i++) {
+			char *element = r.at[0] + i * r.step[0] + *next++ * step;
+			if (how.whole)
+				add_element(element, r.at[1] + i * r.step[1], out.dtype, &(number){.real = 1, .whole = 1});
+			else
+				memmove(element, r.at[1] + i * r.step[1], (size_t)width_of(out.dtype));
+		}
+	free(places);
+	return true;
+}
+
+/* self, dim, index, source, alpha, out: adds slices of source at places along a dim. */
+bool index_add(const block *b, const operator *o, bool dry)
+{
+	tensor self, index, src, out;
+	number at = number_of(b, 1, 0), alpha = number_of(b, 4, 0);
+	int dim;
+
+	(void)o;
+	if (!tensor_of(b, 0, 0, &self) || !tensor_of(b, 2, 0, &index) || !tensor_of(b, 3, 0, &src) || !tensor_of(b, 5, 0, &out) || !at.given || !alpha.given ||
+	    !same_dims(&self, &out) || self.dtype != out.dtype || src.dtype != self.dtype || is_real(index.dtype))
+		return false;
+	self = at_least_1d(&self);
+	index = at_least_1d(&index);
+	src = at_least_1d(&src);
+	out = at_least_1d(&out);
+	if (!dim_of(&self, at.whole, &dim) || index.num_dims != 1 || self.num_dims != src.num_dims || src.dims[dim] != index.dims[0])
+		return false;
+	for (int d = 0; d < self.num_dims; d++)
+		if (d != dim && self.dims[d] != src.dims[d])
+			return false;
+	if (dry)
+		return true;
+	int64_t *places = indices_of(&index, self.dims[dim], NULL);
+	if (!places)
+		return false;
+	copy_to(&out, &self);
+	for (int64_t k = 0; k < index.dims[0]; k++) {
+		tensor to = out, from = src;
+		to.at += places[k] * out.strides[dim];
+		from.at += k * src.strides[dim];
+		to.dims[dim] = from.dims[dim] = 1;
+		const tensor *list[] = {&to, &from};
+		rows r;
+		for (rows_begin(&r, 2, list); !r.done; rows_next(&r))
+			for (int64_t i = 0; i < r.length; i++)
+				add_element(r.at[0] + i * r.step[0], r.at[1] + i * r.step[1], out.dtype, &alpha);
+	}
+	free(places);
+	return true;
+}
+
+/* selfRef, indices, maxNorm, normType: rows with a larger norm are scaled to it. */
+bool embedding_renorm(const block *b, const operator *o, bool dry)
+{
+	tensor self, index;
+	number limit = number_of(b, 2, 0), power = number_of(b, 3, 0);
+
+	(void)o;
+	if (!tensor_of(b, 0, 0, &self) || !tensor_of(b, 1, 0, &index) || self.num_dims != 2 || !is_real(self.dtype) || is_real(index.dtype) || !limit.given || !power.given)
+		return false;
+	if (dry)
+		return true;
+	int64_t n = self.dims[1], *rows_of = indices_of(&index, self.dims[0], NULL);
+	double *row = malloc((size_t)(2 * n + 1) * sizeof *row), *part = row + n;
+	bool *seen = calloc((size_t)self.dims[0] + 1, sizeof *seen), done = rows_of && row && seen;
+	for (int64_t i = 0, all = count_of(&index); done && i < all; i++) {
+		char *at = self.at + rows_of[i] * self.strides[0];
+		if (seen[rows_of[i]])
+			continue;
+		seen[rows_of[i]] = true;
+		load_real(row, at, self.strides[1], self.dtype, n);
+		for (int64_t k = 0; k < n; k++)
+			part[k] = own_pow(fabs(row[k]), power.real);
+		double norm = own_pow(sum_of(part, n), 1 / power.real);
+		for (int64_t k = 0; k < n && norm > limit.real; k++)
+			row[k] *= limit.real / (norm + 1e-7);
+		store_real(at, self.strides[1], self.dtype, row, n);
+	}
+	free(rows_of);
+	free(row);
+	free(seen);
 	return done;
 }

@@ -35,74 +35,111 @@ typedef struct sum {
 	int64_t whole;
 } sum;
 
-/* fold combines the elements of a view that begins at a place. */
+/* measure replaces elements by what the sum of a norm has for them. */
+static void measure(double *v, int64_t n, double power)
+{
+	if (power == 1 || isinf(power))
+		for (int64_t i = 0; i < n; i++)
+			v[i] = fabs(v[i]);
+	else if (power == 2)
+		for (int64_t i = 0; i < n; i++)
+			v[i] *= v[i];
+	else if (power == 0)
+		for (int64_t i = 0; i < n; i++)
+			v[i] = v[i] != 0;
+	else
+		for (int64_t i = 0; i < n; i++)
+			v[i] = own_pow(fabs(v[i]), power);
+}
+
+static void combine_reals(sum *s, const double *v, int64_t n, int kind)
+{
+	switch (kind) {
+	case ALL:
+	case ANY:
+		for (int64_t i = 0; i < n; i++)
+			s->whole = kind == ALL ? s->whole && v[i] != 0 : s->whole || v[i] != 0;
+		break;
+	case MAX:
+		for (int64_t i = 0; i < n; i++)
+			s->real = v[i] > s->real || v[i] != v[i] ? v[i] : s->real;
+		break;
+	case MIN:
+		for (int64_t i = 0; i < n; i++)
+			s->real = v[i] < s->real || v[i] != v[i] ? v[i] : s->real;
+		break;
+	case PROD:
+		for (int64_t i = 0; i < n; i++)
+			s->real *= v[i];
+		break;
+	default:
+		s->real += sum_of(v, n);
+	}
+}
+
+static void combine_wholes(sum *s, const int64_t *v, int64_t n, int kind)
+{
+	for (int64_t i = 0; i < n; i++)
+		switch (kind) {
+		case ALL:
+			s->whole = s->whole && v[i];
+			break;
+		case ANY:
+			s->whole = s->whole || v[i];
+			break;
+		case MAX:
+			s->whole = v[i] > s->whole ? v[i] : s->whole;
+			break;
+		case MIN:
+			s->whole = v[i] < s->whole ? v[i] : s->whole;
+			break;
+		case PROD:
+			s->whole = (int64_t)((uint64_t)s->whole * (uint64_t)v[i]);
+			break;
+		default:
+			s->whole = (int64_t)((uint64_t)s->whole + (uint64_t)v[i]);
+		}
+}
+
+/* fold combines the elements of a view that begins at a place, ROW at a time, however its rows are long: the order depends on dims alone. */
 static sum fold(const tensor *inner, char *at, int kind, double power, bool whole)
 {
-	sum s = {0};
-	double values[ROW], first = kind == MAX ? -INFINITY : INFINITY;
-	int64_t wholes[ROW];
+	double values[ROW];
+	int64_t wholes[ROW], filled = 0;
 	tensor t = *inner;
 	const tensor *list[] = {&t};
+	bool largest = kind == MAX || (kind == NORM && power == INFINITY), smallest = kind == MIN || (kind == NORM && power == -INFINITY);
+	int how = largest ? MAX : smallest ? MIN : kind;
+	sum s = {largest ? -INFINITY : smallest ? INFINITY : kind == PROD, largest ? INT64_MIN : smallest ? INT64_MAX : kind == ALL || kind == PROD};
 	rows r;
 
 	t.at = at;
-	s.whole = kind == ALL;
-	if (kind == MAX || kind == MIN) {
-		s.real = first;
-		s.whole = kind == MAX ? INT64_MIN : INT64_MAX;
-	}
-	for (rows_begin(&r, 1, list); !r.done; rows_next(&r))
-		for (int64_t i = 0; i < r.length; i += ROW) {
-			int64_t n = r.length - i < ROW ? r.length - i : ROW;
-			char *from = r.at[0] + i * r.step[0];
-			if (whole)
-				load_whole(wholes, from, r.step[0], t.dtype, n);
-			else
-				load_real(values, from, r.step[0], t.dtype, n);
-			for (int64_t k = 0; k < n; k++) {
-				double v = whole ? 0 : values[k];
-				bool some = whole ? wholes[k] != 0 : v != 0;
-				switch (kind) {
-				case ALL:
-					s.whole = s.whole && some;
-					break;
-				case ANY:
-					s.whole = s.whole || some;
-					break;
-				case SUM:
-				case MEAN:
-					s.real += v;
-					s.whole = (int64_t)((uint64_t)s.whole + (whole ? (uint64_t)wholes[k] : 0));
-					break;
-				case MAX:
-					s.real = v > s.real || v != v ? v : s.real;
-					s.whole = whole && wholes[k] > s.whole ? wholes[k] : s.whole;
-					break;
-				case MIN:
-					s.real = v < s.real || v != v ? v : s.real;
-					s.whole = whole && wholes[k] < s.whole ? wholes[k] : s.whole;
-					break;
-				case NORM:
-					v = fabs(v);
-					if (power == 2)
-						s.real += v * v;
-					else if (power == 1)
-						s.real += v;
-					else if (power == 0)
-						s.real += v != 0;
-					else if (isinf(power))
-						s.real = (power > 0 ? v > s.real : v < s.real) || v != v ? v : s.real;
-					else
-						s.real += pow(v, power);
-				}
+	for (rows_begin(&r, 1, list);; rows_next(&r)) {
+		for (int64_t i = 0, n; !r.done && i < r.length; i += n, filled += n) {
+			if (filled == ROW) {
+				whole ? combine_wholes(&s, wholes, ROW, how) : combine_reals(&s, values, ROW, how);
+				filled = 0;
 			}
+			n = r.length - i < ROW - filled ? r.length - i : ROW - filled;
+			if (whole)
+				load_whole(wholes + filled, r.at[0] + i * r.step[0], r.step[0], t.dtype, n);
+			else
+				load_real(values + filled, r.at[0] + i * r.step[0], r.step[0], t.dtype, n);
+			if (kind == NORM)
+				measure(values + filled, n, power);
 		}
+		if (r.done)
+			break;
+	}
+	whole ? combine_wholes(&s, wholes, filled, how) : combine_reals(&s, values, filled, how);
 	if (kind == ALL || kind == ANY)
 		s.real = (double)s.whole;
 	if (kind == NORM && power == 2)
 		s.real = sqrt(s.real);
 	else if (kind == NORM && power != 1 && power != 0 && !isinf(power))
-		s.real = pow(s.real, 1 / power);
+		s.real = own_pow(s.real, 1 / power);
+	if (kind == NORM && largest && count_of(inner) == 0)
+		s.real = 0;
 	return s;
 }
 
@@ -229,8 +266,6 @@ bool norm_of(const block *b, const operator *o, bool dry)
 
 	if (!tensor_of(b, 0, 0, &in) || !tensor_of(b, (uint32_t)o->out, 0, &out) || !power.given || !is_real(in.dtype) || !mask_of(b, 2, &in, &mask))
 		return false;
-	if (power.real == -INFINITY)
-		return false;
 	return reduced(&in, &out, mask, NORM, power.real, dry);
 }
 
@@ -241,7 +276,7 @@ bool foreach_norm(const block *b, const operator *o, bool dry)
 	number power = number_of(b, 1, 0);
 
 	(void)o;
-	if (!p || !power.given || power.real == -INFINITY)
+	if (!p || !power.given)
 		return false;
 	for (int pass = 0; pass < 2 - dry; pass++)
 		for (uint32_t k = 0; k < p->count; k++) {
@@ -293,13 +328,15 @@ static void softmax_line(const line *l, const tensor *of, double *v, int log_of)
 	load_real(v, l->at[1], l->step[1], of[1].dtype, l->n);
 	for (int64_t i = 0; i < l->n; i++)
 		top = v[i] > top || v[i] != v[i] ? v[i] : top;
+	double *e = log_of ? v + l->n : v;
 	for (int64_t i = 0; i < l->n; i++) {
-		double e = exp(v[i] - top);
-		total += e;
-		v[i] = log_of ? v[i] - top : e;
+		v[i] -= top;
+		e[i] = own_exp(v[i]);
 	}
+	total = sum_of(e, l->n);
+	double shift = log_of ? own_log(total) : 0;
 	for (int64_t i = 0; i < l->n; i++)
-		v[i] = log_of ? v[i] - log(total) : v[i] / total;
+		v[i] = log_of ? v[i] - shift : v[i] / total;
 	store_real(l->at[0], l->step[0], of[0].dtype, v, l->n);
 }
 
@@ -314,7 +351,7 @@ bool softmax(const block *b, const operator *o, bool dry)
 		return false;
 	if (dry)
 		return true;
-	double *room = malloc((size_t)(count_of(&of[0]) + 1) * sizeof *room);
+	double *room = malloc((size_t)(2 * (of[0].num_dims ? of[0].dims[dim] : 1) + 1) * sizeof *room);
 	bool done = room && lines(of, 2, dim, room, softmax_line, o->kind);
 	free(room);
 	return done;
@@ -322,14 +359,15 @@ bool softmax(const block *b, const operator *o, bool dry)
 
 static void softmax_backward_line(const line *l, const tensor *of, double *room, int log_of)
 {
-	double *grad = room, *out = room + l->n, total = 0;
+	double *grad = room, *out = room + l->n, *part = out + l->n;
 
 	load_real(grad, l->at[1], l->step[1], of[1].dtype, l->n);
 	load_real(out, l->at[2], l->step[2], of[2].dtype, l->n);
 	for (int64_t i = 0; i < l->n; i++)
-		total += log_of ? grad[i] : grad[i] * out[i];
+		part[i] = log_of ? grad[i] : grad[i] * out[i];
+	double total = sum_of(part, l->n);
 	for (int64_t i = 0; i < l->n; i++)
-		grad[i] = log_of ? grad[i] - exp(out[i]) * total : out[i] * (grad[i] - total);
+		grad[i] = log_of ? grad[i] - own_exp(out[i]) * total : out[i] * (grad[i] - total);
 	store_real(l->at[0], l->step[0], of[0].dtype, grad, l->n);
 }
 
@@ -345,20 +383,10 @@ bool softmax_backward(const block *b, const operator *o, bool dry)
 		return false;
 	if (dry)
 		return true;
-	double *room = malloc((size_t)(2 * count_of(&of[0]) + 1) * sizeof *room);
+	double *room = malloc((size_t)(3 * (of[0].num_dims ? of[0].dims[dim] : 1) + 1) * sizeof *room);
 	bool done = room && lines(of, 3, dim, room, softmax_backward_line, o->kind);
 	free(room);
 	return done;
-}
-
-/* A tensor that is stored row after row from here on: results of a layer norm may have any strides. */
-static void store_all(const tensor *t, const double *v)
-{
-	const tensor *list[] = {t};
-	rows r;
-
-	for (rows_begin(&r, 1, list); !r.done; rows_next(&r), v += r.length)
-		store_real(r.at[0], r.step[0], t->dtype, v, r.length);
 }
 
 static bool normalized(const block *b, uint32_t param, const tensor *x, int64_t *rows_n, int64_t *n)
@@ -376,6 +404,20 @@ static bool normalized(const block *b, uint32_t param, const tensor *x, int64_t 
 		*(k >= 0 ? n : rows_n) *= x->dims[d];
 	}
 	return true;
+}
+
+/* The sum of squares of differences from a number. */
+static double spread_of(const double *v, int64_t n, double mean)
+{
+	double part[ROW], sum = 0;
+
+	for (int64_t i = 0; i < n; i += ROW) {
+		int64_t length = n - i < ROW ? n - i : ROW;
+		for (int64_t k = 0; k < length; k++)
+			part[k] = (v[i + k] - mean) * (v[i + k] - mean);
+		sum += sum_of(part, length);
+	}
+	return sum;
 }
 
 /* input, normalizedShape, weight, bias, eps, out, mean, rstd */
@@ -404,22 +446,16 @@ bool layer_norm(const block *b, const operator *o, bool dry)
 		scales[k] = has_scale[k] ? read_all(&scale[k]) : NULL;
 	if (v && sides[0] && sides[1] && (scales[0] || !has_scale[0]) && (scales[1] || !has_scale[1])) {
 		for (int64_t i = 0; i < m && n > 0; i++) {
-			double *row = v + i * n, mean = 0, square = 0;
-			for (int64_t k = 0; k < n; k++)
-				mean += row[k];
-			mean /= (double)n;
-			for (int64_t k = 0; k < n; k++)
-				square += (row[k] - mean) * (row[k] - mean);
-			double rstd = 1 / sqrt(square / (double)n + eps.real);
+			double *row = v + i * n, mean = sum_of(row, n) / (double)n, rstd = 1 / sqrt(spread_of(row, n, mean) / (double)n + eps.real);
 			for (int64_t k = 0; k < n; k++)
 				row[k] = (row[k] - mean) * rstd * (scales[0] ? scales[0][k] : 1) + (scales[1] ? scales[1][k] : 0);
 			sides[0][i] = mean;
 			sides[1][i] = rstd;
 		}
-		store_all(&out, v);
+		write_all(&out, v);
 		for (int k = 0; k < 2; k++)
 			if (has_side[k])
-				store_all(&side[k], sides[k]);
+				write_all(&side[k], sides[k]);
 		done = true;
 	}
 	free(v);
@@ -474,7 +510,7 @@ bool layer_norm_backward(const block *b, const operator *o, bool dry)
 	}
 	for (int k = 0; k < 3; k++) {
 		if (done && wanted[k])
-			store_all(&out[k], to[k]);
+			write_all(&out[k], to[k]);
 		free(to[k]);
 	}
 	for (int k = 0; k < 5; k++)

@@ -1,6 +1,8 @@
 /* The operators that are computed. Names of parameters are those of the operators' public documents. */
 #include "compute.h"
 
+#include <fenv.h>
+
 /* A function that computes an expression of the operands a, b and c and of the numbers p, for n elements. */
 #define FUNCTION(name, type, expression)                                               \
 	static void name(type *out, type *const *in, const number *p, int64_t n)       \
@@ -53,23 +55,23 @@ EACH(threshold_backward, b[i] <= REAL(0) ? 0 : a[i])
 EACH(reciprocal, 1 / a[i])
 EACH(sqrt, sqrt(a[i]))
 EACH(rsqrt, 1 / sqrt(a[i]))
-EACH(exp, exp(a[i]))
-EACH(log, log(a[i]))
-EACH(tanh, tanh(a[i]))
+EACH(exp, own_exp(a[i]))
+EACH(log, own_log(a[i]))
+EACH(tanh, own_tanh(a[i]))
 EACH(tanh_backward, a[i] * (1 - b[i] * b[i]))
-EACH(sigmoid, 1 / (1 + exp(-a[i])))
+EACH(sigmoid, own_sigmoid(a[i]))
 EACH(sigmoid_backward, a[i] * b[i] * (1 - b[i]))
-EACH(silu, a[i] / (1 + exp(-a[i])))
-EACH(pow, pow(a[i], REAL(0)))
+EACH(silu, a[i] * own_sigmoid(a[i]))
+EACH(pow, own_pow(a[i], REAL(0)))
 EACH(rsub, b[i] - REAL(0) * a[i]) EACH_WHOLE(rsub, WRAP(b[i], -, WRAP(WHOLE(0), *, a[i])))
 EACH(rsubs, REAL(1) - REAL(0) * a[i]) EACH_WHOLE(rsubs, WRAP(WHOLE(1), -, WRAP(WHOLE(0), *, a[i])))
 EACH(ceil, ceil(a[i]))
 EACH(floor, floor(a[i]))
 EACH(round, rint(a[i]))
 EACH(trunc, trunc(a[i]))
-EACH(sin, sin(a[i]))
-EACH(cos, cos(a[i]))
-EACH(erf, erf(a[i]))
+EACH(sin, own_sin(a[i]))
+EACH(cos, own_cos(a[i]))
+EACH(erf, own_erf(a[i]))
 EACH(is_finite, isfinite(a[i]) ? 1 : 0)
 EACH_WHOLE(bits_and, a[i] & b[i])
 EACH_WHOLE(bits_or, a[i] | b[i])
@@ -79,10 +81,40 @@ BOTH(not, a[i] == 0)
 BOTH(sign, (a[i] > 0) - (a[i] < 0))
 EACH(square, a[i] * a[i]) EACH_WHOLE(square, WRAP(a[i], *, a[i]))
 EACH(leaky_relu, a[i] > 0 ? a[i] : REAL(0) * a[i])
-EACH(silu_backward, a[i] * (1 / (1 + exp(-b[i]))) * (1 + b[i] * (1 - 1 / (1 + exp(-b[i])))))
+EACH(silu_backward, a[i] * own_sigmoid(b[i]) * (1 + b[i] * (1 - own_sigmoid(b[i]))))
+
+EACH(mse_backward, a[i] * REAL(0) * (b[i] - c[i]))
+EACH(is_close, a[i] == b[i] || (fabs(a[i] - b[i]) <= REAL(1) + REAL(0) * fabs(b[i]) && isfinite(b[i])) || (p[2].whole && a[i] != a[i] && b[i] != b[i]))
+EACH_WHOLE(bits_not, a[i] ^ WHOLE(0))
+EACH(fast_gelu, a[i] * own_sigmoid(1.702 * a[i]))
+
+EACH(round_decimals, WHOLE(0) ? rint(a[i] / REAL(0)) * REAL(0) : rint(a[i] * REAL(0)) / REAL(0))
+EACH(threshold, a[i] <= REAL(0) ? REAL(1) : a[i]) EACH_WHOLE(threshold, a[i] <= WHOLE(0) ? WHOLE(1) : a[i])
+EACH(leaky_relu_backward, b[i] > 0 ? a[i] : REAL(0) * a[i])
+EACH(pow_by, own_pow(a[i], b[i]))
+EACH(clamp_by, b[i] != b[i] ? b[i] : c[i] != c[i] ? c[i] : a[i] != a[i] ? a[i] : fmin(fmax(a[i], b[i]), c[i]))
+EACH_WHOLE(clamp_by, (a[i] < b[i] ? b[i] : a[i]) > c[i] ? c[i] : a[i] < b[i] ? b[i] : a[i])
+BOTH(fill_by, b[i] != 0 ? c[i] : a[i])
+EACH_WHOLE(bits_xor, a[i] ^ b[i])
+BOTH(one_of, (a[i] != 0) != (b[i] != 0))
+
+/* Powers of whole numbers wrap around. */
+static int64_t whole_power(int64_t x, int64_t y)
+{
+	uint64_t power = 1, base = (uint64_t)x;
+
+	if (y < 0)
+		return x == 1 ? 1 : x == -1 ? (y & 1 ? -1 : 1) : 0;
+	for (; y; y >>= 1, base *= base)
+		if (y & 1)
+			power *= base;
+	return (int64_t)power;
+}
+EACH_WHOLE(pow_by, whole_power(a[i], b[i]))
+EACH_WHOLE(pow, whole_power(a[i], WHOLE(0)))
 
 /* aclnnGelu is the form with tanh. */
-static double gelu_inner(double x) { return tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)); }
+static double gelu_inner(double x) { return own_tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)); }
 EACH(gelu, 0.5 * a[i] * (1 + gelu_inner(a[i])))
 
 static double gelu_slope(double x)
@@ -92,6 +124,18 @@ static double gelu_slope(double x)
 	return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.79788456080286535588 * (1 + 3 * 0.044715 * x * x);
 }
 EACH(gelu_backward, a[i] * gelu_slope(b[i]))
+
+/* self, min, max, out: one bound may be absent */
+static bool clamp_by(const block *b, const operator *o, bool dry)
+{
+	operator each = *o;
+
+	if (is_absent(b, 2))
+		each = (operator){.in = "01", .out = 3, .real = real_maximum, .whole = whole_maximum};
+	else if (is_absent(b, 1))
+		each = (operator){.in = "02", .out = 3, .real = real_minimum, .whole = whole_minimum};
+	return elementwise(b, &each, dry);
+}
 
 #define UNARY(name, fn) {#name, elementwise, "0", 1, NULL, real_##fn, NULL, 0}
 #define UNARY_ANY(name, fn) {#name, elementwise, "0", 1, NULL, real_##fn, whole_##fn, 0}
@@ -120,25 +164,39 @@ const operator operators[] = {
 	{"aclnnArgMin", best, NULL, 3, NULL, NULL, NULL, MIN},
 	OTHER(aclnnBaddbmm, addmm, 0),
 	OTHER(aclnnBatchMatMul, matmul, 0),
+	OTHER(aclnnBinaryCrossEntropyWithLogits, bce_with_logits, 0),
+	OTHER(aclnnBinaryCrossEntropyWithLogitsBackward, bce_with_logits_backward, 0),
 	{"aclnnBitwiseAndTensor", bitwise, "01", 2, NULL, NULL, whole_bits_and, 0},
+	{"aclnnBitwiseNot", bitwise, "0", 1, NULL, NULL, whole_bits_not, 0},
 	{"aclnnBitwiseOrTensor", bitwise, "01", 2, NULL, NULL, whole_bits_or, 0},
+	{"aclnnBitwiseXorTensor", bitwise, "01", 2, NULL, NULL, whole_bits_xor, 0},
 	{"aclnnCast", cast, "0", 2, NULL, real_copy, whole_copy, 0},
 	{"aclnnCat", stack, NULL, 0, NULL, real_copy, whole_copy, 0},
 	UNARY(aclnnCeil, ceil),
 	{"aclnnClamp", clamp, "0", 3, NULL, real_clamp, whole_clamp, 0},
 	{"aclnnClampMax", clamp, "0", 2, NULL, real_clamp, whole_clamp, 1},
+	BINARY_ANY(aclnnClampMaxTensor, "01", 2, minimum),
 	{"aclnnClampMin", clamp, "0", 2, NULL, real_clamp, whole_clamp, -1},
+	BINARY_ANY(aclnnClampMinTensor, "01", 2, maximum),
+	{"aclnnClampTensor", clamp_by, "012", 3, NULL, real_clamp_by, whole_clamp_by, 0},
 	UNARY(aclnnCos, cos),
+	OTHER(aclnnCumsum, cumulate, 0),
 	BINARY(aclnnDiv, "01", 2, div),
 	SCALED(aclnnDivs, "0", 2, "1", divs),
 	OTHER(aclnnDot, matmul, 0),
+	OTHER(aclnnDropoutDoMask, dropout, 0),
+	OTHER(aclnnDropoutGenMaskV2, dropout_mask, 0),
+	OTHER(aclnnDropoutGenMaskV2Tensor, dropout_mask, 1),
 	OTHER(aclnnEmbedding, embedding, 0),
 	OTHER(aclnnEmbeddingDenseBackward, embedding_backward, 0),
+	OTHER(aclnnEmbeddingRenorm, embedding_renorm, 0),
 	SCALED_ANY(aclnnEqScalar, "0", 2, "1", eqs),
 	BINARY_ANY(aclnnEqTensor, "01", 2, eq),
 	OTHER(aclnnEqual, equal, 0),
 	UNARY(aclnnErf, erf),
 	UNARY(aclnnExp, exp),
+	UNARY(aclnnFastGelu, fast_gelu),
+	OTHER(aclnnFlip, flip, 0),
 	UNARY(aclnnFloor, floor),
 	LIST(aclnnForeachAddListV2, "01", 3, "2", add),
 	LIST(aclnnForeachAddScalarV2, "0", 2, "1", plus),
@@ -150,6 +208,7 @@ const operator operators[] = {
 	LIST(aclnnForeachMulList, "01", 2, NULL, mul),
 	LIST(aclnnForeachMulScalarV2, "0", 2, "1", muls),
 	LIST(aclnnForeachNeg, "0", 1, NULL, neg),
+	OTHER(aclnnForeachNonFiniteCheckAndUnscale, unscale, 0),
 	OTHER(aclnnForeachNorm, foreach_norm, 0),
 	LIST(aclnnForeachReciprocal, "0", 1, NULL, reciprocal),
 	LIST(aclnnForeachSqrt, "0", 1, NULL, sqrt),
@@ -161,27 +220,46 @@ const operator operators[] = {
 	BINARY(aclnnGeluBackward, "01", 2, gelu_backward),
 	SCALED_ANY(aclnnGtScalar, "0", 2, "1", gts),
 	BINARY_ANY(aclnnGtTensor, "01", 2, gt),
+	OTHER(aclnnIndex, index_of, 0),
+	OTHER(aclnnIndexAdd, index_add, 0),
+	OTHER(aclnnIndexPutImpl, index_put, 0),
 	OTHER(aclnnIndexSelect, index_select, 0),
 	SCALED_ANY(aclnnInplaceAdd, "01", 0, "2", add),
 	SCALED(aclnnInplaceAddcdiv, "012", 0, "3", addcdiv),
 	SCALED(aclnnInplaceAddcmul, "012", 0, "3", addcmul),
 	SCALED_ANY(aclnnInplaceAdds, "0", 0, "21", adds),
+	OTHER(aclnnInplaceBernoulli, bernoulli, 0),
+	OTHER(aclnnInplaceBernoulliTensor, bernoulli, 0),
 	{"aclnnInplaceCopy", cast, "1", 0, NULL, real_copy, whole_copy, 0},
 	BINARY(aclnnInplaceDiv, "01", 0, div),
 	SCALED(aclnnInplaceDivs, "0", 0, "1", divs),
 	SCALED(aclnnInplaceLerps, "01", 0, "2", lerp),
+	BINARY_ANY(aclnnInplaceLogicalAnd, "01", 0, both),
+	BINARY_ANY(aclnnInplaceLogicalOr, "01", 0, either),
 	SCALED_ANY(aclnnInplaceMaskedFillScalar, "01", 0, "2", fill_where),
+	BINARY_ANY(aclnnInplaceMaskedFillTensor, "012", 0, fill_by),
 	BINARY_ANY(aclnnInplaceMul, "01", 0, mul),
 	SCALED_ANY(aclnnInplaceMuls, "0", 0, "1", muls),
+	OTHER(aclnnInplaceNormal, random_fill, NORMAL),
+	OTHER(aclnnInplaceNormalTensor, random_fill, NORMAL + OF_TENSORS),
+	SCALED_ANY(aclnnInplacePowTensorScalar, "0", 0, "1", pow),
+	BINARY_ANY(aclnnInplacePowTensorTensor, "01", 0, pow_by),
+	OTHER(aclnnInplaceRandom, random_fill, WHOLE_NUMBERS),
+	OTHER(aclnnInplaceRandomTensor, random_fill, WHOLE_NUMBERS + OF_TENSORS),
 	{"aclnnInplaceRelu", elementwise, "0", 0, NULL, real_relu, whole_relu, 0},
+	{"aclnnInplaceScatter", scatter, NULL, 0, NULL, NULL, NULL, 0},
 	SCALED_ANY(aclnnInplaceSub, "01", 0, "2", sub),
 	SCALED_ANY(aclnnInplaceSubs, "0", 0, "21", subs),
+	OTHER(aclnnInplaceUniform, random_fill, UNIFORM),
+	OTHER(aclnnInplaceUniformTensor, random_fill, UNIFORM + OF_TENSORS),
+	{"aclnnIsClose", is_close, "01", 5, NULL, real_is_close, NULL, 0},
 	UNARY(aclnnIsFinite, is_finite),
 	OTHER(aclnnLayerNorm, layer_norm, 0),
 	OTHER(aclnnLayerNormBackward, layer_norm_backward, 0),
 	SCALED_ANY(aclnnLeScalar, "0", 2, "1", les),
 	BINARY_ANY(aclnnLeTensor, "01", 2, le),
 	SCALED(aclnnLeakyRelu, "0", 2, "1", leaky_relu),
+	SCALED(aclnnLeakyReluBackward, "01", 4, "2", leaky_relu_backward),
 	BINARY(aclnnLerp, "012", 3, lerp_by),
 	SCALED(aclnnLerps, "01", 3, "2", lerp),
 	{"aclnnLinalgVectorNorm", norm_of, NULL, 5, NULL, NULL, NULL, NORM},
@@ -192,6 +270,7 @@ const operator operators[] = {
 	BINARY_ANY(aclnnLogicalAnd, "01", 2, both),
 	UNARY_ANY(aclnnLogicalNot, not),
 	BINARY_ANY(aclnnLogicalOr, "01", 2, either),
+	BINARY_ANY(aclnnLogicalXor, "01", 2, one_of),
 	SCALED_ANY(aclnnLtScalar, "0", 2, "1", lts),
 	BINARY_ANY(aclnnLtTensor, "01", 2, lt),
 	OTHER(aclnnMatmul, matmul, 0),
@@ -204,24 +283,34 @@ const operator operators[] = {
 	BINARY_ANY(aclnnMinimum, "01", 2, minimum),
 	OTHER(aclnnMm, matmul, 0),
 	OTHER(aclnnMseLoss, mse_loss, 0),
+	{"aclnnMseLossBackward", mse_loss_backward, "012", 4, NULL, real_mse_backward, NULL, 0},
 	BINARY_ANY(aclnnMul, "01", 2, mul),
 	SCALED_ANY(aclnnMuls, "0", 2, "1", muls),
+	OTHER(aclnnMultinomial, multinomial, 0),
+	OTHER(aclnnMultinomialTensor, multinomial, 1),
 	OTHER(aclnnMv, matmul, 0),
 	OTHER(aclnnNLLLoss, nll_loss, 0),
+	OTHER(aclnnNLLLoss2d, nll_loss, 0),
+	OTHER(aclnnNLLLoss2dBackward, nll_loss_backward, 0),
 	OTHER(aclnnNLLLossBackward, nll_loss_backward, 0),
 	SCALED_ANY(aclnnNeScalar, "0", 2, "1", nes),
 	BINARY_ANY(aclnnNeTensor, "01", 2, ne),
 	UNARY_ANY(aclnnNeg, neg),
 	{"aclnnNorm", norm_of, NULL, 4, NULL, NULL, NULL, NORM},
-	SCALED(aclnnPowTensorScalar, "0", 2, "1", pow),
+	SCALED_ANY(aclnnPowTensorScalar, "0", 2, "1", pow),
+	BINARY_ANY(aclnnPowTensorTensor, "01", 2, pow_by),
+	OTHER(aclnnRange, arange, 0),
 	UNARY(aclnnReciprocal, reciprocal),
 	REDUCE(aclnnReduceSum, "1", 4, SUM),
 	UNARY_ANY(aclnnRelu, relu),
 	UNARY(aclnnRound, round),
+	{"aclnnRoundDecimals", round_decimals, "0", 2, NULL, real_round_decimals, NULL, 0},
 	UNARY(aclnnRsqrt, rsqrt),
 	SCALED_ANY(aclnnRsub, "01", 3, "2", rsub),
 	SCALED_ANY(aclnnRsubs, "0", 3, "21", rsubs),
 	BINARY_ANY(aclnnSWhere, "012", 3, where),
+	{"aclnnScatter", scatter, NULL, 5, NULL, NULL, NULL, 0},
+	{"aclnnScatterAdd", scatter, NULL, 4, NULL, NULL, NULL, ADDS},
 	UNARY(aclnnSigmoid, sigmoid),
 	BINARY(aclnnSigmoidBackward, "01", 2, sigmoid_backward),
 	UNARY_ANY(aclnnSign, sign),
@@ -237,6 +326,7 @@ const operator operators[] = {
 	SCALED_ANY(aclnnSubs, "0", 3, "21", subs),
 	UNARY(aclnnTanh, tanh),
 	BINARY(aclnnTanhBackward, "01", 2, tanh_backward),
+	SCALED_ANY(aclnnThreshold, "0", 3, "12", threshold),
 	SCALED(aclnnThresholdBackward, "01", 3, "2", threshold_backward),
 	OTHER(aclnnTril, triangle, 0),
 	OTHER(aclnnTriu, triangle, 1),
@@ -247,9 +337,31 @@ const size_t num_operators = sizeof operators / sizeof *operators;
 
 static int by_name(const void *name, const void *o) { return strcmp(name, ((const operator *)o)->name); }
 
-bool aclsim_compute(const block *b, bool dry)
+_Thread_local part share;
+
+/* Runs an operator with the modes of rounding and of small numbers that C begins with. */
+static bool run(const block *b, bool dry)
 {
 	const operator *o = bsearch((const char *)b + b->name, operators, num_operators, sizeof *operators, by_name);
+	fenv_t caller;
 
-	return o && o->run(b, o, dry);
+	if (!o || fegetenv(&caller) || fesetenv(FE_DFL_ENV))
+		return false;
+	bool done = o->run(b, o, dry);
+	fesetenv(&caller);
+	return done;
+}
+
+int64_t aclsim_shares(const block *b)
+{
+	share = (part){.n = 1, .wanted = 1};
+	return run(b, true) ? share.wanted : 0;
+}
+
+bool aclsim_compute(const block *b, int64_t i, int64_t n)
+{
+	if (i > 0 && aclsim_shares(b) < 2)
+		return true;
+	share = (part){.i = i, .n = n};
+	return run(b, false);
 }

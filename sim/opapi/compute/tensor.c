@@ -40,8 +40,8 @@ int64_t width_of(int32_t dtype)
 
 bool is_real(int32_t dtype) { return dtype == F32 || dtype == F16 || dtype == BF16 || dtype == F64; }
 
-/* Formats without blocks: ND, NCHW, NHWC, NCDHW, NDHWC and NCL. */
-static bool is_plain(int32_t format) { return (format >= -1 && format <= 2) || format == 27 || format == 30 || format == 47; }
+/* Formats without blocks, in which channels are the second dim: ND, NCHW, NCDHW and NCL. */
+static bool is_plain(int32_t format) { return format == -1 || format == 0 || format == 2 || format == 30 || format == 47; }
 
 bool tensor_of(const block *b, uint32_t i, uint32_t k, tensor *t)
 {
@@ -53,12 +53,22 @@ bool tensor_of(const block *b, uint32_t i, uint32_t k, tensor *t)
 	int64_t width = width_of(x->dtype);
 	if (x->flags & ACLSIM_OPERATOR_ABSENT || !width || x->num_dims > MAX_DIMS || !is_plain(x->format))
 		return false;
-	*t = (tensor){.at = (char *)(uintptr_t)(x->base + (uint64_t)(x->offset * width)), .dtype = x->dtype, .num_dims = x->num_dims};
+	*t = (tensor){.at = (char *)(uintptr_t)x->base, .dtype = (int32_t)x->dtype, .num_dims = x->num_dims};
 	const int64_t *dims = (const int64_t *)((const char *)b + x->dims);
+	int64_t count = 1;
+	bool empty = false;
 	for (int d = 0; d < x->num_dims; d++) {
 		t->dims[d] = dims[d];
-		t->strides[d] = dims[x->num_dims + d] * width;
+		empty = empty || dims[d] == 0;
+		if (dims[d] > MAX_COUNT || count > MAX_COUNT / (dims[d] ? dims[d] : 1))
+			return false;
+		count *= dims[d] ? dims[d] : 1;
 	}
+	if (empty) /* its offset and strides may have any value */
+		return true;
+	t->at += x->offset * width;
+	for (int d = 0; d < x->num_dims; d++)
+		t->strides[d] = dims[d] > 1 ? dims[x->num_dims + d] * width : 0;
 	return true;
 }
 
@@ -89,6 +99,15 @@ tensor with_dims(const tensor *t, int num_dims)
 	return out;
 }
 
+void squeeze(tensor *t, int dim)
+{
+	for (int d = dim; d + 1 < t->num_dims; d++) {
+		t->dims[d] = t->dims[d + 1];
+		t->strides[d] = t->strides[d + 1];
+	}
+	t->num_dims--;
+}
+
 bool spread(const tensor *t, const tensor *to, tensor *out)
 {
 	if (t->num_dims > to->num_dims)
@@ -107,10 +126,12 @@ bool spread(const tensor *t, const tensor *to, tensor *out)
 
 bool dim_of(const tensor *t, int64_t i, int *dim)
 {
+	int n = t->num_dims ? t->num_dims : 1; /* a number has one dim here */
+
 	if (i < 0)
-		i += t->num_dims;
+		i += n;
 	*dim = (int)i;
-	return (i >= 0 && i < t->num_dims) || (i == 0 && t->num_dims == 0);
+	return i >= 0 && i < n;
 }
 
 #define LOAD(type, value)                                 \
@@ -144,6 +165,26 @@ void load_real(double *to, const char *from, int64_t stride, int32_t dtype, int6
 		LOAD(uint8_t, (double)v);
 	case BOOL:
 		LOAD(uint8_t, v ? 1 : 0);
+	}
+}
+
+void load_floats(float *to, const char *from, int64_t stride, int32_t dtype, int64_t n)
+{
+	double part[ROW];
+
+	switch (dtype) {
+	case F32:
+		LOAD(float, v);
+	case F16:
+		LOAD(uint16_t, from_f16(v));
+	case BF16:
+		LOAD(uint16_t, from_bf16(v));
+	}
+	for (int64_t i = 0; i < n; i += ROW) {
+		int64_t length = n - i < ROW ? n - i : ROW;
+		load_real(part, from + i * stride, stride, dtype, length);
+		for (int64_t k = 0; k < length; k++)
+			to[i + k] = (float)part[k];
 	}
 }
 
@@ -183,17 +224,20 @@ void load_whole(int64_t *to, const char *from, int64_t stride, int32_t dtype, in
 	}                                               \
 	return
 
+/* Processors make NaNs of different signs. */
+static double canonical(double v) { return v != v ? (double)NAN : v; }
+
 void store_real(char *to, int64_t stride, int32_t dtype, const double *from, int64_t n)
 {
 	switch (dtype) {
 	case F32:
-		STORE(float, (float)from[i]);
+		STORE(float, (float)canonical(from[i]));
 	case F64:
-		STORE(double, from[i]);
+		STORE(double, canonical(from[i]));
 	case F16:
-		STORE(uint16_t, to_f16((float)from[i]));
+		STORE(uint16_t, to_f16((float)canonical(from[i])));
 	case BF16:
-		STORE(uint16_t, to_bf16((float)from[i]));
+		STORE(uint16_t, to_bf16((float)canonical(from[i])));
 	case I64:
 		STORE(int64_t, whole_of(from[i]));
 	case I32:
@@ -339,6 +383,23 @@ void rows_next(rows *r)
 	r->done = true;
 }
 
+double sum_of(const double *v, int64_t n)
+{
+	double sum = 0;
+
+	for (int64_t i = 0; i < n; i += ROW) {
+		double lanes[8] = {0};
+		int64_t end = n - i < ROW ? n : i + ROW, k = i;
+		for (; k + 8 <= end; k += 8)
+			for (int j = 0; j < 8; j++)
+				lanes[j] += v[k + j];
+		for (int j = 0; k < end; j++, k++)
+			lanes[j] += v[k];
+		sum += ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+	}
+	return sum;
+}
+
 double *read_all(const tensor *t)
 {
 	rows r;
@@ -351,20 +412,28 @@ double *read_all(const tensor *t)
 	return all;
 }
 
-float *read_floats(const tensor *t)
+void write_all(const tensor *t, const double *v)
 {
 	rows r;
-	float *all = malloc((size_t)(count_of(t) + 1) * sizeof *all), *to = all;
-	double part[ROW];
 
-	if (!all)
-		return NULL;
-	for (rows_begin(&r, 1, &t); !r.done; rows_next(&r))
-		for (int64_t i = 0; i < r.length; i += ROW) {
-			int64_t n = r.length - i < ROW ? r.length - i : ROW;
-			load_real(part, r.at[0] + i * r.step[0], r.step[0], t->dtype, n);
-			for (int64_t k = 0; k < n; k++)
-				*to++ = (float)part[k];
-		}
-	return all;
+	for (rows_begin(&r, 1, &t); !r.done; rows_next(&r), v += r.length)
+		store_real(r.at[0], r.step[0], t->dtype, v, r.length);
+}
+
+void add_element(char *to, const char *from, int32_t dtype, const number *factor)
+{
+	double v[2] = {0};
+	int64_t w[2] = {0};
+
+	if (is_real(dtype)) {
+		load_real(&v[0], to, 0, dtype, 1);
+		load_real(&v[1], from, 0, dtype, 1);
+		v[0] += factor->real * v[1];
+		store_real(to, 0, dtype, v, 1);
+	} else {
+		load_whole(&w[0], to, 0, dtype, 1);
+		load_whole(&w[1], from, 0, dtype, 1);
+		w[0] = (int64_t)((uint64_t)w[0] + (uint64_t)factor->whole * (uint64_t)w[1]);
+		store_whole(to, 0, dtype, w, 1);
+	}
 }

@@ -1,0 +1,337 @@
+//go:build cgo
+
+package compute
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/internal/testtrace"
+	"github.com/acltrace/acltrace/sim/opapi/block"
+)
+
+// A region is memory of testdata/play.c: the bytes before a multiple of the page size.
+type region struct {
+	at    uint64
+	bytes []byte
+}
+
+// blocks makes blocks of all operators, with random types, dims, strides, offsets and numbers. All tensors are in regions, and most touch an end of one.
+type blocks struct {
+	*rand.Rand
+	regions []region
+	types   map[string][2]string // types and roles of parameters, from operators.tsv
+	dims    []int64              // that most tensors of an operator have
+	dtype   block.DType
+}
+
+func newBlocks(t *testing.T, seed uint64) *blocks {
+	b := &blocks{Rand: rand.New(rand.NewPCG(seed, 7)), types: map[string][2]string{}}
+	for i := range uint64(8) {
+		size := 4096 - 8*b.Uint64N(64)
+		r := region{0x200000000000 + i*0x10000 + 4096 - size, make([]byte, size)}
+		for k := 0; k < len(r.bytes); k += 4 {
+			v := float32(b.NormFloat64())
+			switch b.IntN(24) {
+			case 0:
+				v = float32(math.NaN())
+			case 1:
+				v = float32(math.Inf(1))
+			case 2:
+				v = 1e-40
+			case 3, 4, 5, 6:
+				v = math.Float32frombits(b.Uint32N(4)) // indices
+			}
+			binary.LittleEndian.PutUint32(r.bytes[k:], math.Float32bits(v))
+		}
+		b.regions = append(b.regions, r)
+	}
+	table, err := os.ReadFile("../operators.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(table)) {
+		if words := strings.Split(line, "\t"); len(words) == 6 {
+			b.types[words[0]] = [2]string{words[3], words[4]}
+		}
+	}
+	return b
+}
+
+var dtypes = []block.DType{f32, f32, f32, f16, bf16, f64, i32, i64, boolean, 2, 4, 6, 16}
+
+func (b *blocks) size() int64 {
+	switch b.IntN(12) {
+	case 0:
+		return 0
+	case 1, 2:
+		return 1
+	}
+	return b.Int64N(6)
+}
+
+// tensor makes one that is in a region.
+func (b *blocks) tensor(role block.Role) testtrace.OperatorTensor {
+	t := testtrace.OperatorTensor{Format: 2, Role: role, DType: b.dtype, Dims: slices.Clone(b.dims)}
+	switch b.IntN(8) {
+	case 0:
+		t.DType = dtypes[b.IntN(len(dtypes))]
+	case 1:
+		t.DType = i64
+	case 2:
+		t.Format = block.Format(b.IntN(4)) - 1
+	}
+	switch b.IntN(8) {
+	case 0:
+		t.Dims = nil
+	case 1:
+		t.Dims = t.Dims[b.IntN(len(t.Dims)+1):]
+	case 2:
+		for i := range t.Dims {
+			t.Dims[i] = b.size()
+		}
+	case 3:
+		if len(t.Dims) > 0 {
+			t.Dims[b.IntN(len(t.Dims))] = 1
+		}
+	}
+	t.Strides = make([]int64, len(t.Dims))
+	next, last, wild := int64(1), int64(0), b.IntN(4) == 0
+	for i := len(t.Dims) - 1; i >= 0; i-- {
+		t.Strides[i] = next
+		if wild {
+			t.Strides[i] = b.Int64N(9)
+		}
+		next *= max(t.Dims[i], 1)
+		last += max(t.Dims[i]-1, 0) * t.Strides[i]
+	}
+	if b.IntN(40) == 0 && len(t.Dims) > 0 { // larger than all memory
+		t.Dims[0], t.Strides[0] = []int64{1 << 9, 1 << 33, 1 << 62}[b.IntN(3)], 0
+	}
+	width := max(int64(t.DType.Bits()/8), 1)
+	r := &b.regions[b.IntN(len(b.regions))]
+	room := int64(len(r.bytes)) - (last+1)*width
+	if room < 0 {
+		room = 0
+	}
+	t.Offset = []int64{0, room / width, b.Int64N(room/width + 1)}[b.IntN(3)]
+	t.Base = r.at
+	if b.IntN(2) == 0 { // the last byte of the region is that of the last element
+		t.Base += uint64(room - room/width*width)
+	}
+	t.Storage = []int64{t.Offset + last + 1}
+	return t
+}
+
+func (b *blocks) param(kind, role byte) testtrace.OperatorParam {
+	p := testtrace.OperatorParam{Type: kind}
+	whole := b.Int64N(5) - 1
+	if b.IntN(20) == 0 {
+		whole = int64(b.Uint64())
+	}
+	n := b.IntN(5)
+	roles := map[byte]block.Role{'i': in, 'o': out, 'd': out, 'b': both}
+	r, known := roles[role|0x20]
+	if !known {
+		r = both
+	}
+	switch kind {
+	case 'T', 't':
+		p.Tensors = []testtrace.OperatorTensor{b.tensor(r)}
+	case 'L', 'l':
+		for range 1 + n {
+			p.Tensors = append(p.Tensors, b.tensor(r))
+		}
+	case 'S', 'A':
+		list := make([]block.Scalar, 1)
+		if kind == 'A' {
+			list = make([]block.Scalar, n)
+		}
+		for i := range list {
+			list[i].DType = dtypes[b.IntN(len(dtypes))]
+			binary.LittleEndian.PutUint64(list[i].Value[:], uint64(b.Int64N(4)))
+		}
+		p.Value = list
+	case 'I':
+		list := make([]int64, n)
+		for i := range list {
+			list[i] = b.Int64N(5) - 1
+		}
+		if b.IntN(2) == 0 && len(b.dims) > 0 {
+			list = b.dims[len(b.dims)-1:]
+		}
+		p.Value = list
+	case 'F':
+		p.Value = []float32{1, 2}
+	case 'B':
+		p.Value = []bool{true, true, true}[:min(n, 3)]
+	case 's':
+		p.Value = "tanh"
+	case 'd', 'f':
+		p.Value = b.NormFloat64()
+	case 'p':
+	default:
+		p.Value = whole
+	}
+	if b.IntN(24) == 0 {
+		return testtrace.OperatorParam{Type: kind, Null: true}
+	}
+	return p
+}
+
+// next makes a block of an operator that the simulator would launch: its tensors are in regions.
+func (b *blocks) next(name string) []byte {
+	for {
+		b.dims = make([]int64, b.IntN(5))
+		square := 1 + b.Int64N(4)
+		for i := range b.dims {
+			if b.dims[i] = square; b.IntN(3) == 0 {
+				b.dims[i] = b.size()
+			}
+		}
+		b.dtype = dtypes[b.IntN(len(dtypes))]
+		o := &testtrace.Operator{Name: name}
+		for i := range b.types[name][0] {
+			o.Params = append(o.Params, b.param(b.types[name][0][i], b.types[name][1][i]))
+		}
+		args := o.Bytes()
+		if x, err := block.Decode(args); err == nil && !slices.ContainsFunc(x.Operands(), func(x block.Operand) bool { return !b.holds(x.Addr+x.Lo, x.Size) }) {
+			return args
+		}
+	}
+}
+
+func (b *blocks) holds(at, size uint64) bool {
+	return size == 0 || slices.ContainsFunc(b.regions, func(r region) bool { return at >= r.at && at+size <= r.at+uint64(len(r.bytes)) })
+}
+
+// script is the input of testdata/play.c: n blocks of each operator.
+func (b *blocks) script(n int) []byte {
+	to := binary.LittleEndian.AppendUint64(nil, uint64(len(b.regions)))
+	for _, r := range b.regions {
+		to = binary.LittleEndian.AppendUint64(to, r.at)
+		to = binary.LittleEndian.AppendUint64(to, uint64(len(r.bytes)))
+		to = append(to, r.bytes...)
+	}
+	for range n {
+		for _, name := range Names() {
+			args := b.next(name)
+			to = append(binary.LittleEndian.AppendUint64(to, uint64(len(args))), args...)
+		}
+	}
+	return to
+}
+
+// play compiles testdata/play.c and returns a function that runs it. It is nil if the machine can't.
+func play(t *testing.T, runner []string, compiler string, flags ...string) func(script []byte, args ...string) (string, error) {
+	t.Helper()
+	for _, name := range append(slices.Clone(runner), compiler) {
+		if _, err := exec.LookPath(name); err != nil {
+			return nil
+		}
+	}
+	sources, err := filepath.Glob("*.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "play")
+	args := append([]string{"-std=c11", "-Wall", "-Wextra", "-Werror", "-I../../libascendcl/include", "-o", program, "testdata/play.c"}, sources...)
+	if text, err := exec.Command(compiler, append(append(args, flags...), "-lm")...).CombinedOutput(); err != nil {
+		if len(runner) > 0 { // a compiler without its C library
+			return nil
+		}
+		t.Fatalf("%s %q: %v\n%s", compiler, flags, err, text)
+	}
+	return func(script []byte, args ...string) (string, error) {
+		command := append(append(slices.Clone(runner), program), args...)
+		c := exec.Command(command[0], command[1:]...)
+		var errs bytes.Buffer
+		c.Stdin, c.Stderr = bytes.NewReader(script), &errs
+		text, err := c.Output()
+		if err != nil {
+			err = fmt.Errorf("%w\n%s", err, errs.String())
+		}
+		return string(text), err
+	}
+}
+
+// soak is how often tests repeat at night.
+func soak(often int) int {
+	if os.Getenv("ACLTRACE_SOAK") != "" {
+		return 50 * often
+	}
+	return often
+}
+
+// Each operator has the same bits without vectors, in another processor, and for callers with other modes of rounding and small numbers.
+func TestSameBitsEverywhere(t *testing.T) {
+	script := newBlocks(t, 1).script(soak(8))
+	plain := play(t, nil, "cc", "-O0", "-DCOMPUTE_BASELINE")
+	if plain == nil {
+		t.Skip("no C compiler")
+	}
+	want, err := plain(script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	computed := map[string]bool{}
+	for line := range strings.Lines(want) {
+		if name, rest, _ := strings.Cut(line, " "); rest[0] == '1' {
+			computed[name] = true
+		}
+	}
+	if len(computed) < 120 {
+		t.Errorf("%d operators were computed", len(computed))
+	}
+	for _, x := range []struct {
+		name   string
+		play   func([]byte, ...string) (string, error)
+		change []string
+	}{
+		{"vectors", play(t, nil, "cc", "-O3"), nil},
+		{"modes", plain, []string{"modes"}},
+		{"arm64", play(t, []string{"qemu-aarch64"}, "aarch64-linux-gnu-gcc", "-O1", "-static"), nil},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			if x.play == nil {
+				t.Skip("no compiler or emulator for it")
+			}
+			got, err := x.play(script, x.change...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
+			for i := range a {
+				if i >= len(b) || a[i] != b[i] {
+					t.Fatalf("block %d of %d: %q, want %q", i, len(a), b[min(i, len(b)-1)], a[i])
+				}
+			}
+		})
+	}
+}
+
+// Blocks that lie about dims, strides, offsets and types touch only the memory that they name.
+func TestBlocksThatLie(t *testing.T) {
+	checked := play(t, nil, "cc", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+	if checked == nil {
+		t.Skip("no C compiler")
+	}
+	seed, err := strconv.ParseUint(os.Getenv("ACLTRACE_SEED"), 10, 64)
+	if err != nil {
+		seed = 1
+	}
+	if text, err := checked(newBlocks(t, seed).script(soak(12))); err != nil {
+		lines := strings.Split(strings.TrimSpace(text), "\n")
+		t.Fatalf("seed %d, after block %d, %s: %v", seed, len(lines), lines[len(lines)-1], err)
+	}
+}
