@@ -161,7 +161,7 @@ func TestNotifiesAreNoEvents(t *testing.T) {
 	}
 	want := []span{
 		{"record " + name, nil, nil}, {"stream wait " + name, nil, nil}, {"stream wait " + name, nil, nil}, {"record " + name, nil, nil}, {"aclrtNotifyBatchReset", nil, nil},
-		{"record " + name + " (end unknown)", name, nil}, {"wait " + name + " (not measured)", name, "k1"}, {"wait " + name + " (not measured)", name, nil}, {"record " + name + " (end unknown)", name, nil},
+		{"record " + name + " (end unknown)", name, nil}, {"wait " + name + " (not measured)", name, "k1"}, {"wait " + name + " (not measured)", name, "k3"}, {"record " + name + " (end unknown)", name, nil},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)

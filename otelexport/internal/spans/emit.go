@@ -76,7 +76,7 @@ func (x *Encoder) emitCall(m *member, n *node, stack []byte, above otlp.SpanID) 
 		b = x.putTask(b, s, k, false)
 	}
 	if n.more > 0 && (k == nil || k.kind != api.Wait || !own) {
-		b = x.putWaited(b, &m.waits[n.more-1])
+		b = x.putWaited(b, m.waits[n.more-1])
 	}
 	b = x.putCritical(b, n.critical)
 	fn := s.fn
@@ -119,7 +119,7 @@ func (x *Encoder) emitTask(m *member, n *node, k *task, launch otlp.SpanID) {
 	b = append(b, l.res.Span...)
 	b = x.putTask(b, n.what, k, x.o.Layout == Lanes)
 	if n.more > 0 && k.kind == api.Wait {
-		b = x.putWaited(b, &m.waits[n.more-1])
+		b = x.putWaited(b, m.waits[n.more-1])
 	}
 	b = x.putCritical(b, k.critical)
 	if x.o.Layout == Lanes {
@@ -173,6 +173,9 @@ func (x *Encoder) putTask(b []byte, s *subject, k *task, onLane bool) []byte {
 
 // putWaited adds what a wait waited for.
 func (x *Encoder) putWaited(b []byte, w *work) []byte {
+	if w.what == nil {
+		return b
+	}
 	b = append(b, w.what.waited...)
 	return x.out.names.waitedForCall.Put(b, int64(w.call))
 }

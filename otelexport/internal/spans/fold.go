@@ -83,7 +83,7 @@ func (x *Encoder) limit(p *part) int {
 			switch n.kind {
 			case callNode:
 				bytes += len(n.what.call) + len(n.what.name)
-				if n.more > 0 {
+				if n.more > 0 && m.waits[n.more-1].what != nil {
 					bytes += len(m.waits[n.more-1].what.waited)
 				}
 				if n.task < 0 || !m.tasks.at(n.task).own {

@@ -10,6 +10,7 @@ import (
 type streamOrder struct {
 	lanes   []laneOrder
 	records map[int]laneOrder // by event or notify: its lane when it was recorded last
+	early   map[int]*work     // by notify: the wait that came before its record, which the record completes
 }
 
 // A laneOrder describes a lane after its latest task.
@@ -29,13 +30,13 @@ type work struct {
 // Facts are facts about a call that depend on earlier calls. The call's Unit may lack these.
 type Facts struct {
 	what     *subject
-	waited   work   // work for which the call, or its task, waits; may be none
+	waited   *work  // work for which the call, or its task, waits; may be none, until the notify is recorded
 	from     int64  // no earlier can the task have begun
 	earliest int64  // no earlier can the task have ended
 	stack    []byte // attribute, nil if unknown
 }
 
-// maxEvents bounds streamOrder.records. A larger map is cleared.
+// maxEvents bounds streamOrder.records and streamOrder.early. A larger map is cleared.
 const maxEvents = 1 << 16
 
 // Observe returns the facts about the next call. Pass all calls of a recording in order.
@@ -45,7 +46,8 @@ func (x *Encoder) Observe(c *timeline.HostCall, t *timeline.Task) Facts {
 	if t != nil {
 		o.task(&f, t)
 	} else if c.Fn != nil && c.Fn.Sync != api.NoSync {
-		f.waited = x.waited(c)
+		w := x.waited(c)
+		f.waited = &w
 	}
 	return f
 }
@@ -56,11 +58,16 @@ func (o *streamOrder) task(f *Facts, t *timeline.Task) {
 	f.earliest = max(t.Issued, l.earliest)
 	if t.Kind == api.Wait && t.Object != nil {
 		f.from = f.earliest
-		if r, ok := o.records[t.Object.ID]; ok {
-			f.waited, f.earliest = r.last, max(f.earliest, r.earliest)
+		f.waited = &work{}
+		r, ok := o.records[t.Object.ID]
+		if ok {
+			*f.waited, f.earliest = r.last, max(f.earliest, r.earliest)
 		}
 		if t.Object.Kind == api.Notify { // which the wait has reset: the next one is for a later record
 			delete(o.records, t.Object.ID)
+			if !ok {
+				o.early = with(o.early, t.Object.ID, f.waited)
+			}
 		}
 	}
 	if t.Measured {
@@ -72,17 +79,25 @@ func (o *streamOrder) task(f *Facts, t *timeline.Task) {
 		if t.Object == nil {
 			break
 		}
-		if len(o.records) >= maxEvents {
-			clear(o.records)
+		if w := o.early[t.Object.ID]; w != nil {
+			*w = l.last
+			delete(o.early, t.Object.ID)
+			break
 		}
-		if o.records == nil {
-			o.records = map[int]laneOrder{}
-		}
-		o.records[t.Object.ID] = *l
+		o.records = with(o.records, t.Object.ID, *l)
 	case api.Wait, api.Reset:
 	default:
 		l.last = work{f.what, t.Call, f.earliest, t.Measured}
 	}
+}
+
+// with adds an entry to a bounded map.
+func with[T any](m map[int]T, id int, v T) map[int]T {
+	if m == nil || len(m) >= maxEvents {
+		m = map[int]T{}
+	}
+	m[id] = v
+	return m
 }
 
 // waited returns the work for which a synchronization waits: the latest on the lane, before the event's record, or on the

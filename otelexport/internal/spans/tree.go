@@ -64,7 +64,7 @@ type member struct {
 	extent extent
 	nodes  slab[node]
 	tasks  slab[task]
-	waits  []work
+	waits  []*work
 	stacks []callStack
 	stack  int // next of stacks to emit
 	ranges []timeline.Range
@@ -169,7 +169,7 @@ func (x *Encoder) call(c *timeline.HostCall, t *timeline.Task, f Facts) error {
 	if f.stack != nil {
 		m.stacks = append(m.stacks, callStack{int32(m.nodes.n - 1), f.stack})
 	}
-	if f.waited.what != nil {
+	if f.waited != nil {
 		m.waits = append(m.waits, f.waited)
 		n.more = int32(len(m.waits))
 	}
