@@ -319,7 +319,7 @@ func (o *Order[K, T]) task(c *Call[K]) {
 		o.word(c, t)
 	case c.Key == none:
 	case c.Kind == api.Event:
-		o.event(c, t, sure)
+		o.event(c, t)
 	default:
 		o.notify(c, t, sure)
 	}
@@ -360,11 +360,11 @@ func (o *Order[K, T]) newRecord(c *Call[K], t *track[T], sure bool) *record[T] {
 }
 
 // event follows a task that records, awaits or resets an event.
-func (o *Order[K, T]) event(c *Call[K], t *track[T], sure bool) {
+func (o *Order[K, T]) event(c *Call[K], t *track[T]) {
 	r := o.events[c.Key]
 	switch c.Fn.Task {
 	case api.Record:
-		sure = r == nil || r.thread == c.Thread || r.end < c.Start // otherwise either is the latest
+		sure := r == nil || r.thread == c.Thread || r.end < c.Start // otherwise either is the latest
 		shared := o.flags[c.Key]
 		sure = sure && (shared == nil || !shared.shared)
 		n := o.newRecord(c, t, sure)
