@@ -269,12 +269,12 @@ func (o *Order[K, T]) later(c *Call[K], e effect) {
 	o.ends.pending = append(o.ends.pending, e)
 }
 
-// advance takes in the waits that have ended by a time.
+// advance takes in the waits that ended before a time. A call that begins at the same time may have begun earlier.
 func (o *Order[K, T]) advance(now int64) {
 	n := 0
 	for i := range o.ends.pending {
 		e := &o.ends.pending[i]
-		if e.at > now {
+		if e.at >= now {
 			if n != i {
 				o.ends.pending[n] = *e
 			}
