@@ -20,6 +20,7 @@ import (
 	"github.com/acltrace/acltrace/internal/grow"
 	"github.com/acltrace/acltrace/otelexport/internal/otlp"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/order"
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
@@ -105,7 +106,7 @@ type Encoder struct {
 	selection string // attribute of roots, "" if every call is selected
 
 	rows     rows
-	order    streamOrder
+	order    *order.Order[*timeline.Object, placed]
 	path     *path.Finder // nil if critical paths are not marked
 	parts    parts
 	gaps     []format.Gap // gaps that start after the last call, by start

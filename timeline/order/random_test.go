@@ -1,0 +1,243 @@
+package order_test
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/sim/virtual"
+	. "github.com/acltrace/acltrace/timeline/order"
+)
+
+// Random programs run on devices in virtual time. Threads 0 and 1 are process 0, thread 2 is process 1.
+const (
+	randomThreads = 3
+	randomStreams = 5 // the last one is on device 1
+	randomOps     = 24
+)
+
+// ops are the calls of a thread.
+type ops struct {
+	list []virtual.Op
+	next int
+}
+
+func (s *ops) Next(op *virtual.Op) bool {
+	if s.next == len(s.list) {
+		return false
+	}
+	*op = s.list[s.next]
+	s.next++
+	return true
+}
+
+// randomMeaning says how an Order sees an op.
+var randomMeaning = map[virtual.Kind]meaning{
+	virtual.Kernel: {task: api.Kernel}, virtual.RunGraph: {task: api.GraphRun}, virtual.RecordEvent: {task: api.Record, kind: api.Event}, virtual.WaitEvent: {task: api.Wait, kind: api.Event},
+	virtual.SetFlag: {task: api.Record, kind: api.Notify}, virtual.TakeFlag: {task: api.Wait, kind: api.Notify}, virtual.ClearFlag: {task: api.Reset, kind: api.Notify}, virtual.CopyNow: {task: api.Copy},
+	virtual.SyncStream: {sync: api.SyncStream}, virtual.SyncEvent: {sync: api.SyncEvent, kind: api.Event}, virtual.SyncDevice: {sync: api.SyncDevice},
+}
+
+// tally counts pairs of tasks of all programs.
+type tally struct {
+	yes, unknown int
+	why          map[Why][2]int // edges by reason: uncertain and certain
+	wrong        int            // uncertain edges that did not hold
+}
+
+func randomOp(r *rand.Rand, thread int) virtual.Op {
+	kinds := []virtual.Kind{virtual.Kernel, virtual.Kernel, virtual.Kernel, virtual.RecordEvent, virtual.RecordEvent, virtual.WaitEvent, virtual.WaitEvent, virtual.SetFlag, virtual.TakeFlag,
+		virtual.SyncStream, virtual.SyncEvent, virtual.SyncDevice, virtual.CopyNow, virtual.RunGraph, virtual.SetFlag}
+	op := virtual.Op{Kind: kinds[r.IntN(len(kinds))], Stream: int32(r.IntN(randomStreams)), Gap: 1 + r.Int64N(40), Host: 1 + r.Int64N(60), Device: r.Int64N(400)}
+	if thread == 2 {
+		op.Stream = 3
+	}
+	if r.IntN(60) == 0 {
+		op.Kind = virtual.ClearFlag
+	}
+	switch op.Kind {
+	case virtual.RecordEvent, virtual.WaitEvent, virtual.SyncEvent:
+		op.Object = int32(r.IntN(3))
+	case virtual.SetFlag, virtual.TakeFlag, virtual.ClearFlag:
+		op.Object = int32(r.IntN(4))
+		if r.IntN(4) > 0 && thread < 2 { // mostly one stream sets and one awaits
+			op.Object = int32(2 * thread)
+			op.Stream = 1
+			if op.Kind == virtual.TakeFlag {
+				op.Stream = 2
+			}
+		}
+	case virtual.SyncDevice:
+		op.Object = int32(r.IntN(2))
+	}
+	return op
+}
+
+// random runs a program and compares what is certain with what happened.
+func random(t *testing.T, seed uint64, sum *tally) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	tasks, calls := map[uint64]virtual.Result{}, []virtual.Result{}
+	m, err := virtual.New(&virtual.Options{Devices: 2, Seed: seed,
+		Task: func(k virtual.Result) { tasks[k.Tag] = k },
+		Call: func(k virtual.Result) { calls = append(calls, k) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := New[int32, int]()
+	o.Clocks = true
+	for i := range randomStreams {
+		m.AddStream(i/4, 0)
+		o.Lane(Lane{Process: uint32(i % 4 / 3), Device: i / 4})
+	}
+	for range randomThreads {
+		o.Lane(Lane{Synchronous: true})
+	}
+	for range 3 {
+		m.AddEvent()
+	}
+	var made []int32
+	for i := range 4 {
+		m.AddFlag()
+		made = append(made, int32(10+i))
+	}
+	graph, err := m.AddGraph(0, [][]virtual.Op{{{Kind: virtual.Kernel, Device: 100, Tag: 1 << 40}}, {{Kind: virtual.Kernel, Device: 200, Tag: 1 << 40}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []virtual.Op
+	threadOf := []uint32{}
+	for thread := range randomThreads {
+		s := &ops{}
+		for range randomOps {
+			op := randomOp(r, thread)
+			if op.Kind == virtual.RunGraph {
+				op.Object, op.Stream = graph, 0
+			}
+			op.Tag = uint64(len(all))
+			all, threadOf = append(all, op), append(threadOf, uint32(thread))
+			s.list = append(s.list, op)
+		}
+		m.AddThread(s)
+	}
+	_, _ = m.Run() // a wait for a flag may never end
+	slices.SortStableFunc(calls, func(a, b virtual.Result) int { return cmp.Compare(a.Start, b.Start) })
+	o.Apply(&Call[int32]{Fn: &api.Func{}, Start: -2, End: -1, Lane: -1, Task: -1, Kind: api.Notify, Made: made})
+	type placed struct {
+		tag   uint64
+		stamp Stamp
+	}
+	var stamps []placed
+	span := func(call uint64) (virtual.Result, bool) {
+		k, ok := tasks[call]
+		return k, ok
+	}
+	for _, k := range calls {
+		op, mean := all[k.Tag], randomMeaning[k.Kind]
+		c := Call[int32]{Fn: &api.Func{Meaning: api.Meaning{Task: mean.task, Sync: mean.sync}}, Index: k.Tag, Thread: threadOf[k.Tag], Process: threadOf[k.Tag] / 2, Start: k.Start, End: k.End,
+			Lane: int(op.Stream), Task: -1, Device: int(op.Object), Kind: mean.kind}
+		if mean.task != api.NoTask {
+			c.Task = int(k.Tag)
+		}
+		switch mean.kind {
+		case api.Event:
+			c.Key = 1 + op.Object
+		case api.Notify:
+			c.Key = 10 + op.Object
+		}
+		if k.Kind == virtual.CopyNow {
+			c.Lane = randomStreams + int(c.Thread)
+			tasks[k.Tag] = k
+		}
+		for _, e := range o.Apply(&c) {
+			before, did := span(e.Before.Call)
+			end := k.End // of a wait of the host
+			if e.After.Task >= 0 {
+				after, ran := span(e.After.Call)
+				if !ran {
+					continue
+				}
+				end = after.End
+			}
+			n := sum.why[e.Why]
+			switch holds := did && before.End <= end; {
+			case e.Certain && !holds && (len(calls) == 0 || !overlapped(calls, threadOf, &k)):
+				t.Errorf("seed %d: %s, call %d before call %d, is certain and did not hold", seed, e.Why, e.Before.Call, e.After.Call)
+			case !holds:
+				sum.wrong++
+			}
+			if e.Certain {
+				n[1]++
+			} else {
+				n[0]++
+			}
+			sum.why[e.Why] = n
+		}
+		if c.Task >= 0 {
+			stamps = append(stamps, placed{k.Tag, o.Stamp()})
+		}
+	}
+	for i := range stamps {
+		b, ran := span(stamps[i].tag)
+		if !ran {
+			continue
+		}
+		waits := b.Kind == virtual.WaitEvent || b.Kind == virtual.TakeFlag
+		for k := range stamps {
+			if k == i {
+				continue
+			}
+			if Precedes(&stamps[k].stamp, &stamps[i].stamp) != Yes {
+				sum.unknown++
+				continue
+			}
+			sum.yes++
+			begin := b.Start
+			if waits {
+				begin = b.End
+			}
+			if a, did := span(stamps[k].tag); !did || a.End > begin {
+				t.Errorf("seed %d: call %d (%s) certainly precedes call %d (%s) and did not: %d, ended %v at %d", seed, stamps[k].tag, all[stamps[k].tag].Kind, stamps[i].tag, b.Kind, begin, did, a.End)
+			}
+		}
+	}
+}
+
+// overlapped reports whether a call of another thread begins during a call.
+func overlapped(calls []virtual.Result, threadOf []uint32, k *virtual.Result) bool {
+	return slices.ContainsFunc(calls, func(x virtual.Result) bool {
+		return threadOf[x.Tag] != threadOf[k.Tag] && x.Start >= k.Start && x.Start < k.End
+	})
+}
+
+// What an Order calls certain holds in random programs of several threads, streams, devices and processes.
+func TestRandomPrograms(t *testing.T) { randomPrograms(t, 1000) }
+
+func TestRandomProgramsSoak(t *testing.T) {
+	if os.Getenv("ACLTRACE_SOAK") == "" {
+		t.Skip("part of make soak")
+	}
+	randomPrograms(t, 100_000)
+}
+
+func randomPrograms(t *testing.T, n int) {
+	sum := tally{why: map[Why][2]int{}}
+	for seed := range n {
+		if random(t, uint64(seed), &sum); t.Failed() {
+			return
+		}
+	}
+	t.Logf("%d programs: %d pairs are certain, %d unknown or backwards; %d uncertain edges did not hold", n, sum.yes, sum.unknown, sum.wrong)
+	for w := SameLane; w <= DeviceWait; w++ {
+		if k := sum.why[w]; k != [2]int{} {
+			t.Logf("%s: %d certain, %d not", w, k[1], k[0])
+		}
+	}
+	for _, w := range []Why{SameLane, Event, HostWait, EventWait, DeviceWait} {
+		if k := sum.why[w]; k[1] < n/10 {
+			t.Errorf("%s: only %d certain edges", w, k[1])
+		}
+	}
+}
