@@ -29,6 +29,8 @@ type Func struct {
 	Meaning
 	ReplayRules
 	CaptureRules
+
+	refusals []int32 // ascending error codes that are no failures of the program: see Answered; from Model.Init
 }
 
 // Meaning is a call's effect on the runtime's objects, streams and threads. Fields that hold a parameter's number are -1 for
@@ -49,6 +51,8 @@ type Meaning struct {
 	ParamSizes bool
 	// Subscribes is the function with PollsCallbacks that serves the thread that a parameter names, "" for none.
 	Subscribes string
+	// Question: the program asks whether something is there or possible. An error that says no is an answer: see Answered.
+	Question bool
 	// Collective: the call is a rank's part of a collective. No rank works before the call has begun on every rank.
 	Collective bool
 	// Composite: the call makes other calls to the same runtime, which are recorded too. It puts nothing on a stream itself.
@@ -147,6 +151,16 @@ func (f *Func) Symbol() string {
 func (f *Func) Failed(ret uint64) bool {
 	return f.RetError && int32(ret) != 0 && (f.Pending == 0 || int32(ret) != f.Pending)
 }
+
+// Answered reports whether a returned error is an answer, and no failure of the program: a Question's no, or the reply to a repeated
+// initialization or end of the runtime. The call had no effect, as with every error.
+func (f *Func) Answered(ret uint64) bool {
+	_, found := slices.BinarySearch(f.refusals, int32(ret))
+	return found && f.Failed(ret)
+}
+
+// Wrong reports whether a returned error is a failure of the program.
+func (f *Func) Wrong(ret uint64) bool { return f.Failed(ret) && !f.Answered(ret) }
 
 // SaysHost reports whether a call's words declare a parameter's memory to be host memory. The declaration decides
 // if the address does not.

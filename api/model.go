@@ -101,6 +101,21 @@ func (m *Model) Init() *Model {
 		}
 	}
 	m.enums, m.done = make(map[string]map[int64]string, len(m.Enums)), map[string]int64{}
+	repeated := slices.Sorted(slices.Values(slices.Concat(m.Causes.Reinitialized, m.Causes.Refinalized)))
+	no := slices.Clone(repeated)
+	for _, e := range m.Errors {
+		if c := m.ErrorClass(int32(e.Value)); e.Value != 0 && (c == CallRefused || c == WorkState) {
+			no = append(no, int32(e.Value))
+		}
+	}
+	slices.Sort(no)
+	for i := range m.Funcs {
+		if f := &m.Funcs[i]; f.Question {
+			f.refusals = no
+		} else {
+			f.refusals = repeated
+		}
+	}
 	for _, e := range m.Enums {
 		names := make(map[int64]string, len(e.Values))
 		for _, v := range e.Values {

@@ -210,6 +210,8 @@ const (
 	// RecordingParam is the time in nanoseconds for which the recorder delayed the thread since its previous call, to hash and
 	// copy payloads.
 	RecordingParam = 249
+	// BlockedParam is the time in nanoseconds for which the thread did not run since its previous call.
+	BlockedParam = 252
 	// TaskStartParam and TaskEndParam are the device times for the call's task, in nanoseconds on the clock that the
 	// call's own times use. They occur together.
 	TaskStartParam = 250

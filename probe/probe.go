@@ -100,12 +100,17 @@ type Call struct {
 	// NoEnd: the call has no end because that was not seen. It may be over: left by an exception or longjmp, or in a function
 	// whose return has no probe.
 	NoEnd bool
+	// Blocked is the time in nanoseconds for which the thread did not run since its previous call, of gaps over GapNS.
+	Blocked int64
 	// Recording is the time in nanoseconds that the probe spent in the thread on payloads since the thread's previous call.
 	Recording int64
 	Ret       uint64
 	Words     []uint64
 	Pieces    []Piece
 }
+
+// GapNS is the least time between two calls of a thread, in nanoseconds, that is divided into running and not running.
+const GapNS = 50_000
 
 // Unfinished reports whether the call never returned.
 func (c *Call) Unfinished() bool { return c.End == 0 }

@@ -80,9 +80,9 @@ func TestRecordingTime(t *testing.T) {
 	}
 }
 
-// stored returns a call's outputs, without the recorder's own time, which differs from run to run.
+// stored returns a call's outputs, without the times that differ from run to run.
 func stored(c *format.Call) []format.Out {
-	return slices.DeleteFunc(slices.Clone(c.Outs), func(o format.Out) bool { return o.Param == api.RecordingParam })
+	return slices.DeleteFunc(slices.Clone(c.Outs), func(o format.Out) bool { return o.Param == api.RecordingParam || o.Param == api.BlockedParam })
 }
 
 // A copy that the runtime makes later may have a source that can't be read. The shim must not die of it, also if it reads pinned memory directly.

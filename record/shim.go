@@ -190,6 +190,8 @@ func (r *recorder) ringOptions() *ring.Options {
 	if clock := r.o.Model.Simulator.Clock; r.o.Sim && clock != "" && slices.Contains(r.target.env, clock+"=virtual") {
 		// Calls have times of the simulator's clock.
 		so.VirtualFrom = r.meta.StartMono
+	} else {
+		r.meta.Tracer.GapNS = probe.GapNS
 	}
 	if r.o.Capture.NoSmall {
 		so.PayloadLeast = SmallestCopy

@@ -32,6 +32,12 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 			rows.add(label("from", i), "%s", s)
 		}
 	}
+	for i, line := range heldLines(rep.Held) {
+		rows.add(label("in use", i), "%s", line)
+	}
+	if rep.Survived {
+		rows.add("survived", "the program went on after this call, and ended by an error of its own")
+	}
 	if rep.Cause != nil {
 		rows.add("cause", "%s", causeText(rep.Cause))
 	}
@@ -49,6 +55,9 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 	}
 	if n := later(rep); n > 0 {
 		rows.add("later", "%s failed: --call N looks at another one", human.Plural(n, "more call"))
+	}
+	if n := rep.Answered; n > 0 {
+		rows.add("asked", "%s answered no, which is no failure", human.Plural(n, "question"))
 	}
 	for i := range rep.Died {
 		rows.add(label("died", i), "%s", &rep.Died[i])
@@ -106,6 +115,28 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 	}
 	nextText(w, blameNext(rep)...)
 	return w.Flush()
+}
+
+// heldLines describes the memory in use when an allocation failed.
+func heldLines(h *blame.Held) (lines []string) {
+	if h == nil {
+		return nil
+	}
+	lines = append(lines, fmt.Sprintf("%s in %s; %s more did not fit", human.Bytes(h.Bytes), human.Plural(h.Allocations, "allocation"), human.Bytes(h.Wanted)))
+	for i := range h.Groups {
+		g := &h.Groups[i]
+		text := fmt.Sprintf("%s of %s", human.Count(g.Count), human.Bytes(g.Each))
+		switch {
+		case g.First == nil:
+			text += ", from before the trace"
+		case g.Count == 1:
+			text += fmt.Sprintf(", made by %s", momentOf(g.First))
+		default:
+			text += fmt.Sprintf(", made by %s to %s", momentOf(g.First), momentOf(g.Last))
+		}
+		lines = append(lines, text)
+	}
+	return lines
 }
 
 // later returns the number of calls that failed after the failure.

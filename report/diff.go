@@ -83,7 +83,7 @@ func diffSentence(d *diff.Diff) string {
 		}
 		switch {
 		case c.Gap != nil:
-			text += sprintf(" %s", placeText(c.Gap, "each step"))
+			text += sprintf(" %s", movedPlace(c.Gap))
 		case c.Kind == "kernel" || c.Kind == "graph":
 			text += sprintf(", %s %s on the device", changeName(c.Kind, c.Name), signed(c.NS))
 		case c.Kind != "" && c.Part != stats.PartWaiting.String():
@@ -130,6 +130,10 @@ func diffSentence(d *diff.Diff) string {
 		}
 		switch c.Verdict {
 		case diff.Slower, diff.Faster:
+			if c.A.MedianNS == 0 || c.B.MedianNS == 0 { // a change from nothing has no percentage
+				parts = append(parts, sprintf("%s %s: %s a %s", changeName(c.Kind, c.Name), changeWord(c), human.Duration(int64(max(c.A.MedianNS, c.B.MedianNS))), unit(d))+bytesText(c))
+				continue
+			}
 			parts = append(parts, sprintf("%s %s: %s to %s a %s (%s)", changeName(c.Kind, c.Name), verdict(c.Verdict), human.Duration(int64(c.A.MedianNS)), human.Duration(int64(c.B.MedianNS)), unit(d), human.Change(c.Change))+bytesText(c))
 		case diff.More, diff.Fewer:
 			parts = append(parts, sprintf("%s %s a step (was %s)", changeName(c.Kind, c.Name), timesText(c.B.PerStep), human.Times(c.A.PerStep)))
@@ -213,7 +217,7 @@ func unit(d *diff.Diff) string {
 // partNames has the words for the parts of a step.
 var partNames = map[string]string{
 	stats.PartWaiting.String(): "waiting", stats.PartLaunching.String(): "launching", stats.PartCopying.String(): "copying", stats.PartOther.String(): "other calls",
-	stats.PartOwn.String(): "own time", stats.PartRecording.String(): "recording",
+	stats.PartOwn.String(): "own time", stats.PartRecording.String(): "recording", stats.PartBlocked.String(): "blocked",
 }
 
 // changeName names a row: "kernel matmul", "copy DtoH", "aclrtMemcpy".
@@ -242,6 +246,17 @@ func signed(ns int64) string {
 }
 
 func unsigned(ns int64) string { return strings.TrimPrefix(human.Duration(ns), "-") }
+
+// changeWord words a verdict. Time that a run lacks altogether is new or gone.
+func changeWord(c *diff.Change) any {
+	switch {
+	case c.Verdict == diff.Slower && c.A.MedianNS == 0:
+		return Bad("new")
+	case c.Verdict == diff.Faster && c.B.MedianNS == 0:
+		return Good("gone")
+	}
+	return verdict(c.Verdict)
+}
 
 // verdict words and marks a verdict.
 func verdict(v string) any {
@@ -279,7 +294,7 @@ func changesText(w io.Writer, d *diff.Diff, all bool, o *TextOptions) error {
 			what += fmt.Sprintf(", %s a step (was %s)", human.Times(c.B.PerStep), human.Times(c.A.PerStep))
 		}
 		what += bytesText(c)
-		word := verdict(c.Verdict)
+		word := changeWord(c)
 		switch {
 		case c.Verdict == diff.Same && c.Kind == "step" && !all:
 			word = "within " + human.Share(d.Threshold)
@@ -287,7 +302,7 @@ func changesText(w io.Writer, d *diff.Diff, all bool, o *TextOptions) error {
 			word = "-"
 		}
 		by := human.Change(c.Change)
-		if c.A.MedianNS == 0 && c.B.MedianNS != 0 {
+		if c.A.MedianNS == 0 {
 			by = "-"
 		}
 		p := ""

@@ -61,10 +61,16 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 	case stats.Relaunched, stats.HiddenWaits, stats.NoEnd:
 		return on("cat", "--call", number(*f.Call))
 	case stats.Grows:
+		if s.Peak != nil {
+			return on("cat", "--func", s.Peak.Func)
+		}
 		return on("where", "--map")
 	case stats.SlowSteps:
-		if slowPart(s) == stats.PartWaiting && s.Timed() {
+		switch part, l := slowPart(s), s.Steps.Longest; {
+		case part == stats.PartWaiting && s.Timed():
 			return on("stats", "--critical-path", "--step", fmt.Sprint(*f.Step))
+		case (part == stats.PartOwn || part == stats.PartBlocked) && l.Gap != nil:
+			return on(aroundGap(l.Gap, l.Thread)...)
 		}
 		return on("cat", "--step", fmt.Sprint(*f.Step))
 	case stats.OddSteps:
@@ -85,9 +91,18 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 			return on("cat", "--step", fmt.Sprint(*f.Step), "--func", f.Func)
 		}
 		return on("cat", "--func", f.Func)
+	case stats.Stalls:
+		return on(aroundGap(f.Gap, f.Thread)...)
+	case stats.SyncReads, stats.PageableCopies, stats.Synchronizes, stats.EmptiesCache, stats.Allocates:
+		return on("cat", "--step", fmt.Sprint(*f.Step), "--func", f.Func)
+	case stats.Blocked:
+		if g := mainGap(s, f); g != nil && s.Shares.Driver == nil {
+			return on(aroundGap(g, s.Shares.Thread)...)
+		}
+		return on("stats", "--by", "thread")
 	case stats.OwnTime:
-		if rare(s) && s.Steps.Longest != nil {
-			return on("cat", "--step", fmt.Sprint(s.Steps.Longest.Index))
+		if g := mainGap(s, f); g != nil {
+			return on(aroundGap(g, s.Shares.Thread)...)
 		}
 		if f.Step != nil {
 			return on("cat", "--step", fmt.Sprint(*f.Step))
@@ -133,14 +148,38 @@ func deviceBound(s *stats.Stats) bool {
 	return busiest.Bound == "device" && 2*busiest.WaitedNS >= s.Devices[0].SpanNS
 }
 
-// rare reports whether the longest own time is long in fewer than half the steps.
-func rare(s *stats.Stats) bool {
-	sh := s.Shares
-	if sh == nil || len(sh.Gaps) == 0 {
-		return false
+// mainGap returns the gap that is a good part of the time of a finding about own or blocked time, nil for none.
+func mainGap(s *stats.Stats, f *stats.Finding) *stats.Gap {
+	if s.Shares == nil {
+		return nil
 	}
-	g := &sh.Gaps[0]
-	return 4*g.NS > sh.OwnNS && g.Steps > 0 && 2*g.Steps < sh.Steps
+	for i := range s.Shares.Gaps {
+		g := &s.Shares.Gaps[i]
+		ns := g.NS - g.BlockedNS
+		if f.Kind == stats.Blocked {
+			ns = g.BlockedNS
+		}
+		if 4*ns > f.NS && 2*ns > g.NS {
+			return g
+		}
+	}
+	return nil
+}
+
+// aroundGap returns a command for the calls before and after a gap of a thread.
+func aroundGap(g *stats.Gap, thread string) []string {
+	var tid int
+	switch _, err := fmt.Sscanf(thread, "thread %d", &tid); {
+	case g.Call == nil && g.Next == nil:
+		return []string{"cat", "--step", fmt.Sprint(*g.Step)}
+	case g.Call == nil:
+		return []string{"cat", "--call", number(*g.Next)}
+	case g.Next == nil:
+		return []string{"cat", "--call", number(*g.Call)}
+	case *g.Next-*g.Call > 1 && err == nil:
+		return []string{"cat", "--call", number(*g.Call) + ":" + number(*g.Next), "--thread", fmt.Sprint(tid)}
+	}
+	return []string{"cat", "--call", number(*g.Call) + ":" + number(*g.Next)}
 }
 
 // unmeasuredText names the kernels without any device time in a trace with device times.
@@ -212,20 +251,17 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 		if !s.Timed() && !s.DeviceTimes {
 			text += "; record with --device-time all to see for which tasks"
 		}
-		unmeasured, of := unmeasuredText(s), ""
-		if unmeasured != "" {
-			of = "measured "
+		return text + mostWork(s) + unmeasuredText(s)
+	case stats.SyncReads, stats.PageableCopies, stats.Synchronizes, stats.EmptiesCache, stats.Allocates:
+		return habitText(f)
+	case stats.Stalls:
+		text := fmt.Sprintf("%s of %s: %s makes no call for %s", human.Count(f.Steps), human.Plural(f.Of, "step"), f.Thread, human.Duration(f.NS))
+		if f.Gap.Copy {
+			text += " before a copy to the device, as when a batch is late"
 		}
-		if k := s.Kernels; len(k) > 0 && k[0].DeviceNS > 0 {
-			total := int64(0)
-			for i := range k {
-				if total += k[i].DeviceNS; k[i].InGraphs > 0 {
-					return text + unmeasured // the kernels in graphs have no times
-				}
-			}
-			text += fmt.Sprintf("; %s of %skernel time is %s", human.Share(float64(k[0].DeviceNS)/float64(total)), of, human.Kernel(k[0].Name))
-		}
-		return text + unmeasured
+		return text + fmt.Sprintf(": step %d, %s", *f.Step, placeText(f.Gap))
+	case stats.Blocked:
+		return blockedText(s, f, whole)
 	case stats.Launches:
 		return fmt.Sprintf("%s %s launches%s", human.Share(f.Share), whole, eachText(s, f, ": "))
 	case stats.Copies:
@@ -262,17 +298,115 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 	return string(f.Kind)
 }
 
+// mostWork names the kernel or the graph with most time on the devices, with its share of all their work. It is "" unless all tasks are measured: a
+// share of the kernels that happen to have times would mislead.
+func mostWork(s *stats.Stats) string {
+	busy := int64(0)
+	for i := range s.Devices {
+		if d := &s.Devices[i]; d.Measured < d.Tasks {
+			return ""
+		}
+		busy += s.Devices[i].BusyAtMostNS
+	}
+	name, most := "", int64(0)
+	for i := range s.Kernels {
+		if k := &s.Kernels[i]; k.DeviceNS+k.InGraphsNS > most {
+			name, most = human.Kernel(k.Name), k.DeviceNS
+			if k.InGraphs > 0 {
+				return "" // the kernels in graphs have no times
+			}
+		}
+	}
+	if most == 0 || most > busy {
+		return ""
+	}
+	return fmt.Sprintf("; %s of the device's work is %s", human.Share(float64(most)/float64(busy)), name)
+}
+
+// habitText describes what a program does in its steps, with the usual remedy.
+func habitText(f *stats.Finding) string {
+	count := fmt.Sprintf("%s a step", timesText(float64(f.Count)/float64(f.Steps)))
+	if uint64(f.Steps) < f.Of {
+		count += fmt.Sprintf(" in %s of %s", human.Count(f.Steps), human.Plural(f.Of, "step"))
+	}
+	at := fmt.Sprintf("the first of step %d is call %d, %s", *f.Step, *f.Call, f.Func)
+	each := human.Duration(f.EachNS)
+	switch f.Kind {
+	case stats.SyncReads:
+		return fmt.Sprintf("the host waits for a value from the device %s, %s each, as .item() does; %s: keep values on the device, or read them every few steps", count, each, at)
+	case stats.PageableCopies:
+		return fmt.Sprintf("the host waits for a copy of pageable memory to the device %s, %s each, %s in all; %s: use pinned memory and asynchronous copies", count, each, human.Bytes(f.Bytes), at)
+	case stats.Synchronizes:
+		return fmt.Sprintf("the host waits for the device %s and copies nothing then, %s each; %s: synchronize only where results are read", count, each, at)
+	case stats.EmptiesCache:
+		return fmt.Sprintf("device memory is freed after a wait for the device %s, %s each, as empty_cache does; %s: keep the cache while the program runs", count, each, at)
+	}
+	return fmt.Sprintf("device memory is allocated %s, %s each; %s: allocate once, or let the framework's cache grow to its size first", count, each, at)
+}
+
+// blockedText says what a thread waits for outside calls.
+func blockedText(s *stats.Stats, f *stats.Finding, whole string) string {
+	if d := s.Shares.Driver; d != nil {
+		return fmt.Sprintf("%s %s %s only waits: it hands on the launches of %s, which runs its own code for %s of a step", human.Share(f.Share), whole, s.Shares.Thread, d.Thread,
+			human.Share(float64(d.OwnNS)/float64(max(s.Shares.NS, 1))))
+	}
+	text := fmt.Sprintf("%s %s %s waits outside calls, for another thread, a file or a time to pass", human.Share(f.Share), whole, s.Shares.Thread)
+	if g := mainGap(s, f); g != nil {
+		text += ", " + gapText(s, g)
+	}
+	return text
+}
+
+// gapText describes a gap with the steps that have it: "2.24 ms in each step, between calls …".
+func gapText(s *stats.Stats, g *stats.Gap) string {
+	if g.Rare(s.Shares.Steps) {
+		return fmt.Sprintf("%s in %s of %s: step %d, %s", human.Duration(g.LongNS), human.Count(g.Steps), human.Plural(s.Shares.Steps, "step"), *g.Step, placeText(g))
+	}
+	return fmt.Sprintf("%s a step: in step %d %s", human.Duration(g.NS), *g.Step, placeText(g))
+}
+
+// boundText says what most of a typical step waits for.
+func boundText(b *stats.Bound) string {
+	text, own := "", "its own code"
+	if b.Python {
+		own = "Python"
+	}
+	share := human.Share(b.Share)
+	switch b.By {
+	case stats.ByDevice:
+		return fmt.Sprintf("the device: %s waits for it for %s of a step", b.Thread, share)
+	case stats.ByLoader:
+		does := "runs " + own
+		if 2*b.Blocked > b.Share {
+			does = "waits"
+		}
+		text = fmt.Sprintf("the loader: %s %s %s of a step before a copy to the device", b.Thread, does, share)
+	case stats.ByQueue:
+		text = fmt.Sprintf("the queue: %s is busy with handing on launches for %s of a step", b.Thread, share)
+	case stats.ByHost:
+		text = fmt.Sprintf("the host: %s runs %s for %s of a step", b.Thread, own, share)
+	}
+	if b.EveryNS > 0 && b.By != stats.ByLoader {
+		text += fmt.Sprintf(", one launch every %s", human.Duration(b.EveryNS))
+	}
+	if b.Launcher != "" {
+		text += fmt.Sprintf("; %s, which hands the launches on, waits for %s", b.Launcher, human.Share(b.Waits))
+	}
+	return text
+}
+
 // ownText says where in a step the program's own time is. whole names the time that is divided.
 func ownText(s *stats.Stats, f *stats.Finding, whole string) string {
 	text := fmt.Sprintf("%s %s is the program's own time", human.Share(f.Share), whole)
-	sh := s.Shares
-	switch g := sh.Gaps; {
-	case rare(s):
-		text += fmt.Sprintf(", %s %s", human.Duration(g[0].LongNS), placeText(&g[0], human.Count(g[0].Steps)+" of "+human.Plural(sh.Steps, "step")))
-	case len(g) > 0 && 4*g[0].NS > f.NS:
-		text += fmt.Sprintf(", %s %s", human.Duration(g[0].NS), placeText(&g[0], "each step"))
-	case sh.Spread != nil && 2*sh.Spread.NS > f.NS:
-		text += fmt.Sprintf(", %s before each of %s a step to %s", human.Duration(sh.Spread.NS/sh.Spread.Gaps), human.Plural(sh.Spread.Gaps, "call"), sh.Spread.Func)
+	if s.Bound == nil && len(s.Steps.Threads) > 1 && !s.Divided {
+		text = fmt.Sprintf("%s %s %s makes no calls: it runs its own code, or waits for other threads", human.Share(f.Share), whole, s.Shares.Thread)
+	}
+	switch g := mainGap(s, f); {
+	case g != nil:
+		text += ", " + gapText(s, g)
+	case s.Shares.Spread != nil && 2*s.Shares.Spread.NS > f.NS:
+		sp := s.Shares.Spread
+		text += fmt.Sprintf(", %s before each of %s a step to %s", human.Duration(sp.NS/sp.Gaps), human.Plural(sp.Gaps, "call"), sp.Func)
 	}
 	if deviceBound(s) {
 		text += "; the device has work meanwhile"
@@ -295,6 +429,8 @@ func idleText(s *stats.Stats, f *stats.Finding) string {
 		case d.Next == "" || s.Untimed():
 		case d.Mostly == stats.OtherCalls:
 			text += ", during " + d.Func
+		case d.Mostly == stats.Blocked:
+			text += fmt.Sprintf(", while %s did not run", d.Thread)
 		default:
 			text += fmt.Sprintf(", during %s of %s", partNames[string(d.Mostly)], d.Thread)
 		}
@@ -341,18 +477,35 @@ func findingDevice(s *stats.Stats, f *stats.Finding) string {
 	return fmt.Sprintf("%s of process %d", deviceName(f.Device), f.Device.Process)
 }
 
-// placeText says where in a step a gap is.
-func placeText(g *stats.Gap, of string) string {
+// placeText says between which calls a gap is.
+func placeText(g *stats.Gap) (text string) {
+	switch {
+	case g.Call == nil && g.Next == nil:
+		return "at its end"
+	case g.Call == nil:
+		text = fmt.Sprintf("before call %d (%s), the first of the step", *g.Next, g.Func)
+	case g.Next == nil:
+		return fmt.Sprintf("after call %d (%s), the last of the step", *g.Call, g.After)
+	case g.After == g.Func:
+		text = fmt.Sprintf("between calls %d and %d (both %s)", *g.Call, *g.Next, g.Func)
+	default:
+		text = fmt.Sprintf("between calls %d (%s) and %d (%s)", *g.Call, g.After, *g.Next, g.Func)
+	}
+	if 2*g.BlockedNS > g.NS {
+		text += ", in which the thread did not run"
+	}
+	return text
+}
+
+// movedPlace says between which functions a gap differs in two runs.
+func movedPlace(g *stats.Gap) string {
 	switch {
 	case g.After == "":
-		return fmt.Sprintf("before call 1 (%s) of %s", g.Func, of)
+		return fmt.Sprintf("before %s, the first call of each step", g.Func)
 	case g.Func == "":
-		return fmt.Sprintf("after call %d (%s), the last of %s", g.Before-1, g.After, of)
+		return fmt.Sprintf("after %s, the last call of each step", g.After)
 	}
-	if g.After == g.Func {
-		return fmt.Sprintf("between calls %d and %d (both %s) of %s", g.Before-1, g.Before, g.Func, of)
-	}
-	return fmt.Sprintf("between calls %d (%s) and %d (%s) of %s", g.Before-1, g.After, g.Before, g.Func, of)
+	return fmt.Sprintf("between %s and %s in each step", g.After, g.Func)
 }
 
 // slowPart returns the part of the longest step that is longer than the mean by most.
@@ -370,10 +523,10 @@ func slowText(s *stats.Stats, f *stats.Finding) string {
 	l, p := s.Steps.Longest, &s.Steps
 	text := fmt.Sprintf("step %d took %s, %s times the median", l.Index, human.Duration(l.NS), human.Times(float64(l.NS)/float64(max(p.P50NS, 1))))
 	switch most := slowPart(s); {
-	case most == stats.PartOwn && l.Gap != nil:
-		text += fmt.Sprintf(": %s of own time %s", human.Duration(l.Gap.NS), placeText(l.Gap, "the step"))
-	case most == stats.PartOwn:
-		text += ": own time"
+	case (most == stats.PartOwn || most == stats.PartBlocked) && l.Gap != nil:
+		text += fmt.Sprintf(": %s without a call %s", human.Duration(l.Gap.NS), placeText(l.Gap))
+	case most == stats.PartOwn || most == stats.PartBlocked:
+		text += ": " + partNames[most.String()]
 	case most == stats.PartRecording:
 		text += ": the recorder"
 	case l.Call.Func == "": // no call began in the step
@@ -391,7 +544,7 @@ func slowText(s *stats.Stats, f *stats.Finding) string {
 // the command for the first finding, "" if there is none.
 func answerText(w io.Writer, path string, s *stats.Stats, o *TextOptions) (first string, err error) {
 	var rows pairs
-	rows.add("trace", "%s: %s in %s, %s failed", path, human.Plural(s.Calls, "call"), human.Duration(s.SpanNS), badCount(s.Failed))
+	rows.add("trace", "%s: %s in %s, %s failed%s", path, human.Plural(s.Calls, "call"), human.Duration(s.SpanNS), badCount(s.Failed), answeredText(s.Answered))
 	if work := workText(s); work != "" {
 		rows.add("work", "%s", work)
 	}
@@ -399,12 +552,19 @@ func answerText(w io.Writer, path string, s *stats.Stats, o *TextOptions) (first
 	if sh := s.Shares; sh != nil && sh.NS > 0 {
 		rows.add("share", "%s%s", sharesText(sh), ofThread(s))
 	}
-	deviceRows(rows.add, s.Devices)
+	if s.Bound != nil {
+		rows.add("bound by", "%s", boundText(s.Bound))
+	}
+	deviceRows(rows.add, s.Devices, s.DeviceTimes)
 	if s.Peak != nil {
 		rows.add("memory", "at most %s on the device, after call %d (%s)", human.Bytes(s.PeakDeviceBytes), s.Peak.Call, s.Peak.Func)
 	}
 	if r := &s.Recording; r.NS > 0 {
-		rows.add("recording", "%s of the program's time%s", human.Duration(r.NS), recordedCopies(r.Copies, ", ", ""))
+		less := ""
+		if c := r.Copies; c != nil && 10*c.RecordingNS > c.CallsNS || s.SpanNS > 0 && 100*r.NS > s.SpanNS {
+			less = "; --payload none leaves it out"
+		}
+		rows.add("recording", "%s of the program's time%s%s", human.Duration(r.NS), recordedCopies(r.Copies, ", ", ""), less)
 	}
 	var top page
 	if err := rows.write(&top, o); err != nil {
@@ -503,8 +663,16 @@ func stepRow(row RowFunc, st *stats.Steps) {
 	row("steps", "%s: median %s, p99 %s, longest %s", count, human.Duration(st.P50NS), human.Duration(st.P99NS), longest)
 }
 
-// deviceRows writes how busy the devices were: each, or the least and the most of many.
-func deviceRows(row RowFunc, list []stats.Device) {
+// devicesName names the row of some devices.
+func devicesName(list []stats.Device) string {
+	if len(list) == 1 {
+		return strings.TrimPrefix(deviceName(&list[0]), "the ")
+	}
+	return "devices"
+}
+
+// deviceRows writes how busy the devices were: each, or the least and the most of many. asked means that the recording measured device times.
+func deviceRows(row RowFunc, list []stats.Device, asked bool) {
 	busy := func(d *stats.Device) (text string, share float64) {
 		if d.SpanNS == 0 {
 			return "busy", 1
@@ -514,6 +682,14 @@ func deviceRows(row RowFunc, list []stats.Device) {
 			text = "busy at most "
 		}
 		return text + human.Share(share), share
+	}
+	if unknown := !slices.ContainsFunc(list, func(d stats.Device) bool { return d.Measured > 0 || d.Tasks == 0 }); unknown && len(list) > 0 {
+		remedy := "; record with --device-time all"
+		if asked {
+			remedy = ""
+		}
+		row(devicesName(list), "how busy is unknown, no task has a measured time%s", remedy)
+		return
 	}
 	if len(list) <= 2 {
 		for i := range list {

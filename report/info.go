@@ -87,7 +87,8 @@ type InfoClock struct {
 
 type InfoCalls struct {
 	Total      uint64            `json:"total"`       // calls in the trace, with unfinished ones
-	Failed     uint64            `json:"failed"`      // calls that returned an error
+	Failed     uint64            `json:"failed"`      // calls that returned an error, without those in answered
+	Answered   uint64            `json:"answered"`    // questions that an error answered with no, and repeated initializations
 	Unfinished uint64            `json:"unfinished"`  // calls that had not returned at the end
 	ByFunction map[string]uint64 `json:"by_function"` // number of calls by function
 }
@@ -167,12 +168,38 @@ func NewInfo(path string, r *format.Reader, of *api.Model) (*Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	in.Calls = InfoCalls{Total: counts.Calls, Failed: counts.Failed, Unfinished: counts.Unfinished, ByFunction: map[string]uint64{}}
+	no, err := answered(r, of, counts)
+	if err != nil {
+		return nil, err
+	}
+	in.Calls = InfoCalls{Total: counts.Calls, Failed: counts.Failed - no, Answered: no, Unfinished: counts.Unfinished, ByFunction: map[string]uint64{}}
 	for _, f := range counts.Functions {
 		in.Calls.ByFunction[r.Schema().FuncName(f.Func)] += f.Calls
 	}
 	in.Payload, err = newInfoPayload(r)
 	return in, err
+}
+
+// answered counts the calls whose error is an answer. It reads those functions alone that may get one, and only if they returned an error.
+func answered(r *format.Reader, m *api.Model, counts *format.Counts) (n uint64, err error) {
+	var funcs []uint16
+	for _, c := range counts.Functions {
+		if f := m.Func(api.ID(c.Func)); c.Failed > 0 && f != nil && (f.Question || f.Initializes || f.CaptureRules.Ends == "all") {
+			funcs = append(funcs, c.Func)
+		}
+	}
+	if len(funcs) == 0 {
+		return 0, nil
+	}
+	for c, err := range r.Calls(&format.Filter{Funcs: funcs, NoArgs: true, NoData: true}) {
+		if err != nil {
+			return 0, err
+		}
+		if c.Flags&format.Unfinished == 0 && m.Func(api.ID(c.Func)).Answered(c.Ret) {
+			n++
+		}
+	}
+	return min(n, counts.Failed), nil
 }
 
 func newInfoPayload(r *format.Reader) (InfoPayload, error) {

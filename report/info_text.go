@@ -122,7 +122,7 @@ func (in *Info) processRows(row RowFunc) {
 }
 
 func (in *Info) callRows(row RowFunc) {
-	row("calls", "%s, %s failed, %s unfinished", human.Count(in.Calls.Total), badCount(in.Calls.Failed), human.Count(in.Calls.Unfinished))
+	row("calls", "%s, %s failed%s, %s unfinished", human.Count(in.Calls.Total), badCount(in.Calls.Failed), answeredText(in.Calls.Answered), human.Count(in.Calls.Unfinished))
 	for i := range in.Standing {
 		if i == mostStanding {
 			row("", "and %s more threads in calls", human.Count(len(in.Standing)-i))

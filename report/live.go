@@ -180,7 +180,7 @@ func (l *Live) call(m *api.Model, sel *timeline.Selector, name string, process u
 	}
 	t.Calls++
 	t.NewCalls++
-	if e.Fn != nil && e.Fn.Failed(c.Ret) {
+	if e.Fn != nil && e.Fn.Wrong(c.Ret) {
 		t.Failed++
 	}
 	l.add("function", name, 0, ns, 0)

@@ -46,6 +46,14 @@ func badCount[N human.Integer](n N) any {
 	return Bad(human.Count(n))
 }
 
+// answeredText counts the errors that are answers, "" for none.
+func answeredText(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%s answered no)", human.Plural(n, "question"))
+}
+
 func isMark(r rune) bool { return r == markBad || r == markGood || r == markDoubtful || r == markEnd }
 
 // unmarked returns text without marks.

@@ -302,13 +302,13 @@ func threadText(t *table, s *stats.Steps) {
 	if len(s.Threads) == 0 {
 		return
 	}
-	Printf(t, "\na step\twaiting\tlaunching\tcopying\tother calls\trecording\town time\ton the device\t  thread: mean of steps\n")
+	Printf(t, "\na step\twaiting\tlaunching\tcopying\tother calls\trecording\tblocked\town time\ton the device\t  thread: mean of steps\n")
 	for _, d := range s.Threads[:min(most, len(s.Threads))] {
 		device := "-"
 		if d.DeviceNS > 0 {
 			device = human.Duration(d.DeviceNS)
 		}
-		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Duration(s.MeanNS), human.Duration(d.WaitingNS), human.Duration(d.LaunchingNS), human.Duration(d.CopyingNS), human.Duration(d.OtherNS),
-			human.Duration(d.RecordingNS), human.Duration(d.OwnNS), device, d.Thread)
+		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Duration(s.MeanNS), human.Duration(d.WaitingNS), human.Duration(d.LaunchingNS), human.Duration(d.CopyingNS), human.Duration(d.OtherNS),
+			human.Duration(d.RecordingNS), human.Duration(d.BlockedNS), human.Duration(d.OwnNS), device, d.Thread)
 	}
 }

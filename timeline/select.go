@@ -84,6 +84,7 @@ type Selector struct {
 	end     int64 // of the trace
 	calls   human.Numbers
 	schema  *format.Schema
+	model   *api.Model
 	threads []format.Thread
 	funcs   []bool // by id; nil for all
 	kernels []*regexp.Regexp
@@ -109,7 +110,7 @@ func NewSelector(r *format.Reader, m *api.Model, s *Selection) (*Selector, error
 	if s == nil || s.String() == "" {
 		return x, nil
 	}
-	x.Selection, x.all, x.schema, x.threads, x.end = *s, false, r.Schema(), r.Threads(), r.Meta().EndNS
+	x.Selection, x.all, x.schema, x.model, x.threads, x.end = *s, false, r.Schema(), m, r.Threads(), r.Meta().EndNS
 	if x.from = s.From; s.From == 0 {
 		x.from = math.MinInt64
 	}
@@ -348,8 +349,8 @@ func (x *Selector) plain(c *format.Call) bool {
 		x.Steps != nil && !x.inStep(c.Start):
 		return false
 	case x.Failed:
-		f := x.schema.Func(c.Func)
-		return done && f != nil && f.Failed(c.Ret)
+		f := x.model.Func(api.ID(c.Func))
+		return done && x.schema.Func(c.Func).Failed(c.Ret) && (f == nil || !f.Answered(c.Ret))
 	}
 	return true
 }

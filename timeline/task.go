@@ -40,6 +40,8 @@ type Task struct {
 	// Pageable means that an asynchronous copy uses host memory that is not pinned. The runtime may wait for the stream and copy before the call
 	// returns.
 	Pageable bool
+	// Unpinned means the same of any copy, also of one for which the call waits.
+	Unpinned bool
 
 	skip bool // not selected
 }
@@ -65,9 +67,11 @@ type HostCall struct {
 	// Recording is the number of nanoseconds that the recorder took, to hash and copy payloads, between RecordingFrom and Start. RecordingFrom is
 	// the end of the earlier calls of the thread. The program used the rest.
 	Recording, RecordingFrom int64
-	Ret                      uint64
-	Task                     int // Task.Index of its task on a lane, -1 for none
-	Step                     int // Step.Index of the step in which it began, -1 for none
+	// Blocked is the part of the time since RecordingFrom, without Recording, in which the thread did not run. 0 also if it was not measured.
+	Blocked int64
+	Ret     uint64
+	Task    int // Task.Index of its task on a lane, -1 for none
+	Step    int // Step.Index of the step in which it began, -1 for none
 	// Retries is the failed launch just before on this thread that this call repeats with success, NoCall for none. RetriedCode is the error of the
 	// failed launch.
 	Retries     uint64

@@ -10,6 +10,11 @@ func (h *HostCall) Failed() bool {
 	return h.Fn != nil && h.Fn.Failed(h.Ret) && h.Flags&format.Unfinished == 0
 }
 
+// Wrong reports whether the call has returned an error that is a failure of the program, and no answer to a question: see api.Func.Answered.
+func (h *HostCall) Wrong() bool {
+	return h.Failed() && !h.Fn.Answered(h.Ret)
+}
+
 // Hung reports whether the call never returned, although it does not wait for callbacks by design.
 func (h *HostCall) Hung() bool { return Hung(h.Fn, h.Flags) }
 
@@ -109,8 +114,11 @@ func Direction(m *api.Model, e *Event) string {
 
 // Pageable reports whether a copy on a stream moves data between the device and host memory that is not pinned according to the trace. It is
 // false for a batch.
-func Pageable(m *api.Model, e *Event) bool {
-	if e.Fn.Task != api.Copy || e.Fn.Stream < 0 || Copied(m, e) == 0 {
+func Pageable(m *api.Model, e *Event) bool { return e.Fn.Stream >= 0 && unpinned(m, e) }
+
+// unpinned is Pageable for any copy.
+func unpinned(m *api.Model, e *Event) bool {
+	if e.Fn.Task != api.Copy || Copied(m, e) == 0 {
 		return false
 	}
 	for i := range e.Fn.Params {

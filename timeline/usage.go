@@ -142,6 +142,7 @@ type Idle struct {
 	Func                string
 	InCallNS, InCallsNS int64
 	RecordingNS         int64
+	BlockedNS           int64 // part of the rest in which the thread did not run
 }
 
 // Before orders idle periods by length.
@@ -197,7 +198,11 @@ func (f *Idles) Longest(r *format.Reader) ([]Idle, error) {
 			}
 			if c.Start > until {
 				ns, _ := out(c, api.RecordingParam)
-				d.RecordingNS += int64(min(ns, uint64(min(c.Start, d.To)-until)))
+				rest := uint64(min(c.Start, d.To) - until)
+				recording := min(ns, rest)
+				d.RecordingNS += int64(recording)
+				ns, _ = out(c, api.BlockedParam)
+				d.BlockedNS += int64(min(ns, rest-recording))
 			}
 			until = max(until, c.End)
 			in := max(min(c.End, d.To)-max(c.Start, d.From), 0) // the call that ends the period begins at its end

@@ -278,7 +278,7 @@ func (w *Walk) report(h *HostCall, task *Task, named *Range) error {
 	return w.tell()
 }
 
-// recording sets the time that the recorder took from the thread before a call, at most the time since the call before.
+// recording sets the time that the recorder took from the thread before a call, and the time for which it did not run, at most the time since the call before.
 func (w *Walk) recording(h *HostCall, c *format.Call) {
 	for int(h.Thread) >= len(w.threads.until) {
 		w.threads.until = append(w.threads.until, math.MaxInt64)
@@ -286,6 +286,9 @@ func (w *Walk) recording(h *HostCall, c *format.Call) {
 	until := &w.threads.until[h.Thread]
 	if ns, ok := out(c, api.RecordingParam); ok && *until < h.Start {
 		h.RecordingFrom, h.Recording = *until, int64(min(ns, uint64(h.Start-*until)))
+	}
+	if ns, ok := out(c, api.BlockedParam); ok && *until < h.Start {
+		h.RecordingFrom, h.Blocked = *until, int64(min(ns, uint64(h.Start-*until-h.Recording)))
 	}
 	if *until == math.MaxInt64 {
 		*until = h.End
@@ -407,7 +410,8 @@ func (w *Walk) task(e *Event, task *Task) *lane {
 	case api.Copy:
 		task.Bytes = Copied(w.Model, e)
 		task.Name = copyNames[Direction(w.Model, e)]
-		task.Pageable = c.Start < w.whole && Pageable(w.Model, e)
+		task.Unpinned = c.Start < w.whole && unpinned(w.Model, e)
+		task.Pageable = task.Unpinned && f.Stream >= 0
 	case api.Fill:
 		task.Name = f.Task.String()
 		for i := range f.Params {

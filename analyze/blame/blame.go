@@ -126,6 +126,9 @@ type Report struct {
 	InFlight int         `json:"in_flight"`               // tasks that may have been running at the failure
 	Suspects []Suspect   `json:"-"`                       // most likely first
 	More     int         `json:"more,omitempty"`          // tasks in flight that are not listed
+	Held     *Held       `json:"held,omitempty"`          // memory in use, if the failed call is an allocation
+	Survived bool        `json:"survived,omitempty"`      // the program ended by an error, but went on after each failed call
+	Answered int         `json:"answered,omitempty"`      // questions that an error answered with no, and repeated initializations
 	Failed   int         `json:"failed_calls"`            // failed calls in all processes, 0 if --call names the failure
 	Before   int         `json:"failed_before,omitempty"` // of them before the failure
 	Earlier  []Call      `json:"earlier,omitempty"`       // the latest of those
@@ -362,6 +365,9 @@ func (b *blamer) arguments() error {
 		}
 		if b.failure != nil && c.Index == b.failure.Index {
 			b.rep.Failure = describe(b.r, b.m, e)
+			if b.rep.Held, err = held(b.r, b.m, ts.State, e); err != nil {
+				return err
+			}
 			if b.rep.Cause, err = b.causes.of(b.r, ts.State, e); err != nil {
 				return err
 			}

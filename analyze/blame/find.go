@@ -21,8 +21,15 @@ type candidates struct {
 	unfinished *format.Call           // of open, the one that stood for the longest time
 	waits      map[waiter]*waitSeries // waits that timed out and did not succeed since
 	wrong      *format.Call           // first failed call
-	repeated   *format.Call           // first call that initialized or finalized the runtime once more, which harms nothing
+	answer     *format.Call           // last call that an error answered, after which its thread only ended things
+	standing   map[waiter]standing    // failures of processes that an error ended, without those that a later success made good
 	captures   []*format.Call         // failed calls with a code for captures, the oldest ones
+}
+
+// standing is the last failure of a thread's calls of a function.
+type standing struct {
+	call *format.Call
+	ends bool // the call was to end something, as programs do on their way out
 }
 
 // waiter identifies the waits that repeat each other.
@@ -37,7 +44,8 @@ type waitSeries struct{ first *format.Call }
 const maxCaptureFailures = 1 << 12
 
 // find finds the failed call: the one that the options name, or the first device error or the call that broke a capture, whichever is earlier, or
-// the call that never returned, or the first wait in a series that timed out, or the first failed call. A repeated initialization is the last choice.
+// the call that never returned, or the first wait in a series that timed out, or the failure that ended the program, or the first failed call. A question that an error answered
+// is the last choice, and only if the program did nothing afterwards.
 func (b *blamer) find() error {
 	if b.o.Call != nil {
 		c, err := b.r.Call(*b.o.Call)
@@ -78,8 +86,13 @@ func (b *blamer) find() error {
 			return b.failed(c)
 		}
 	}
-	switch wrong := cmp.Or(x.wrong, x.repeated); {
+	fatal, err := b.fatal(x)
+	if err != nil {
+		return err
+	}
+	switch wrong := cmp.Or(fatal, x.wrong, x.answer); {
 	case wrong != nil && b.o.Task == nil:
+		b.rep.Survived = wrong != fatal && wrong == x.wrong && b.inError(wrong)
 		return b.failed(wrong)
 	case b.o.Task == nil && len(b.rep.Died) == 0:
 		b.unfailed, b.until = true, math.MaxInt64
@@ -89,7 +102,7 @@ func (b *blamer) find() error {
 
 // candidates reads all calls.
 func (b *blamer) candidates() (*candidates, error) {
-	x := &candidates{waits: map[waiter]*waitSeries{}, longest: map[uint16]int64{}}
+	x := &candidates{waits: map[waiter]*waitSeries{}, longest: map[uint16]int64{}, standing: map[waiter]standing{}}
 	for c, err := range b.r.Calls(&format.Filter{NoArgs: true, NoData: true}) {
 		if err != nil {
 			return nil, err
@@ -109,9 +122,21 @@ func (b *blamer) candidates() (*candidates, error) {
 			if f.Sync != api.NoSync && len(x.waits) > 0 {
 				delete(x.waits, waiter{c.Thread, c.Func})
 			}
+			if len(x.standing) > 0 && allocates(f) == nil {
+				delete(x.standing, waiter{c.Thread, c.Func})
+			}
+			if x.answer != nil && x.answer.Thread == c.Thread && !ending(f) {
+				x.answer = nil
+			}
+		case f.Answered(c.Ret):
+			b.rep.Answered++
+			x.answer = c.Clone()
 		default:
 			b.rep.Failed++
 			x.see(b.m, f, c)
+			if b.inError(c) {
+				x.standing[waiter{c.Thread, c.Func}] = standing{c.Clone(), ending(f)}
+			}
 		}
 	}
 	stood := int64(-1)
@@ -136,12 +161,8 @@ func (b *blamer) asked(c *format.Call) bool {
 // see follows a failed call.
 func (x *candidates) see(m *api.Model, f *api.Func, c *format.Call) {
 	code := int32(c.Ret)
-	first := &x.wrong
-	if slices.Contains(m.Causes.Reinitialized, code) || slices.Contains(m.Causes.Refinalized, code) {
-		first = &x.repeated
-	}
-	if *first == nil {
-		*first = c.Clone()
+	if x.wrong == nil {
+		x.wrong = c.Clone()
 	}
 	if slices.Contains(m.Classes.Capture, code) && len(x.captures) < maxCaptureFailures {
 		x.captures = append(x.captures, c.Clone())
@@ -156,6 +177,68 @@ func (x *candidates) see(m *api.Model, f *api.Func, c *format.Call) {
 			x.waits[k] = &waitSeries{c.Clone()}
 		}
 	}
+}
+
+// ending reports whether a function ends objects, resets a device or ends the runtime, as programs do on their way out.
+func ending(f *api.Func) bool {
+	return f.CaptureRules.Ends != "" || slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Role == api.End })
+}
+
+// inError reports whether a call's process ended by an error.
+func (b *blamer) inError(c *format.Call) bool {
+	p := b.r.ProcessOf(c.Thread)
+	if int(p) >= len(b.r.Processes()) {
+		return false
+	}
+	q := &b.r.Processes()[p]
+	return q.ExitCode != 0 || q.Crashed()
+}
+
+// fatal returns the failure that ended a program: the last one that no later success of the same function on its thread made good, nil for none. A failed
+// allocation comes first, unless the process got as much memory later, and calls that end things come last.
+func (b *blamer) fatal(x *candidates) (fatal *format.Call, err error) {
+	wanted := map[uint32]uint64{} // by process
+	var funcs []uint16
+	better := func(a, b standing) bool {
+		if a.ends != b.ends {
+			return b.ends
+		}
+		return a.call.Start > b.call.Start
+	}
+	var last standing
+	for k, s := range x.standing {
+		if allocates(b.m.Func(api.ID(k.fn))) != nil {
+			funcs = append(funcs, k.fn)
+		} else if last.call == nil || better(s, last) {
+			last = s
+		}
+	}
+	if len(funcs) == 0 {
+		return last.call, nil
+	}
+	failed := map[uint32]*format.Call{} // by process
+	for c, err := range b.r.Calls(&format.Filter{Funcs: funcs, NoData: true}) {
+		if err != nil {
+			return nil, err
+		}
+		f := b.m.Func(api.ID(c.Func))
+		if c.Flags&format.Unfinished != 0 || len(c.Args) != int(f.Words) {
+			continue
+		}
+		p := b.r.ProcessOf(c.Thread)
+		switch size, _ := allocates(f).Size.Bytes(f, c.Args); {
+		case f.Wrong(c.Ret) && b.inError(c):
+			failed[p], wanted[p] = c.Clone(), size
+		case !f.Failed(c.Ret) && size >= wanted[p]:
+			delete(failed, p)
+		}
+	}
+	for _, c := range failed {
+		if fatal == nil || c.Start > fatal.Start {
+			fatal = c
+		}
+	}
+	return cmp.Or(fatal, last.call), nil
 }
 
 // stood returns how long a call that never returned had stood when its process or the trace ended.
@@ -189,7 +272,7 @@ func (b *blamer) others() error {
 		if err != nil {
 			return err
 		}
-		if f := b.m.Func(api.ID(c.Func)); f == nil || !f.Failed(c.Ret) || c.Flags&format.Unfinished != 0 || c.Index == b.failure.Index {
+		if f := b.m.Func(api.ID(c.Func)); f == nil || !f.Wrong(c.Ret) || c.Flags&format.Unfinished != 0 || c.Index == b.failure.Index {
 			continue
 		}
 		if b.rep.Before++; len(b.rep.Earlier) == maxOthers {

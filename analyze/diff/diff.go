@@ -180,8 +180,8 @@ type run struct {
 	parts  [stats.PartOwn + 1]sample.Even[float64] // typical steps
 }
 
-// newRun reads a trace.
-func newRun(r *format.Reader, m *api.Model, o *Options) (*run, error) {
+// newRun reads a trace. divided means that blocked time is a part of its own.
+func newRun(r *format.Reader, m *api.Model, o *Options, divided bool) (*run, error) {
 	x := &run{series: map[diffKey]*series{}}
 	sel, err := timeline.NewSelector(r, m, o.Select)
 	if err != nil {
@@ -193,7 +193,9 @@ func newRun(r *format.Reader, m *api.Model, o *Options) (*run, error) {
 	}
 	all := sel.String() == ""
 	first, end := int64(math.MaxInt64), int64(math.MinInt64) // of the calls
-	x.split = stats.NewSplitter(w)
+	if x.split = stats.NewSplitter(w); !divided {
+		x.split.Undivided()
+	}
 	var lengths stats.Histogram
 	steps := 0
 	err = w.Run(&timeline.Visitor{
@@ -394,11 +396,12 @@ func New(a, b *format.Reader, m *api.Model, o *Options) (*Diff, error) {
 		o = &Options{}
 	}
 	d := &Diff{By: "steps", Threshold: cmp.Or(o.Threshold, 0.05), Doubts: []Doubt{}, Parts: []Change{}, Changes: []Change{}, New: []Only{}, Gone: []Only{}}
-	inA, err := newRun(a, m, o)
+	divided := a.Meta().Tracer.GapNS > 0 && b.Meta().Tracer.GapNS > 0
+	inA, err := newRun(a, m, o, divided)
 	if err != nil {
 		return nil, err
 	}
-	inB, err := newRun(b, m, o)
+	inB, err := newRun(b, m, o, divided)
 	if err != nil {
 		return nil, err
 	}
@@ -578,7 +581,7 @@ func (d *Diff) cause(a, b *run) *Cause {
 		return out
 	}
 	out.Part, out.PartNS = of.String(), int64(sign*most)
-	if of == stats.PartOwn {
+	if of == stats.PartOwn || of == stats.PartBlocked {
 		out.Gap = movedGap(a.split.Gaps(), b.split.Gaps(), sign, most)
 		return out
 	}

@@ -23,30 +23,38 @@ const (
 	Relaunched  FindingKind = "relaunched"   // Count launches of the kernel Name were repeated after an error; Call is the first one
 	Grows       FindingKind = "memory_grows" // device memory grows from step to step: see Growth
 
-	SlowSteps   FindingKind = "slow_steps"   // Count steps took over twice the median; Step is the longest: see Steps.Longest
-	OddSteps    FindingKind = "odd_steps"    // Count steps do more than most and took NS; Step is the longest, of EachNS
-	Waits       FindingKind = "waiting"      // the thread in Shares waits for the device, mostly in Func
-	Launches    FindingKind = "launching"    // it launches
-	Copies      FindingKind = "copying"      // it copies, mostly in Func in the direction Name
-	OtherCalls  FindingKind = "other_calls"  // it makes other calls, mostly of Func
-	OwnTime     FindingKind = "own_time"     // it makes no calls: see Shares.Gaps
-	IdleDevice  FindingKind = "idle"         // a device had no work; Stats.Idle has the longest times
-	ShortTasks  FindingKind = "short_tasks"  // a device had no work after most kernels, which take NS; the host launches one every EveryNS
-	HiddenWaits FindingKind = "hidden_waits" // Count asynchronous copies of pageable memory by Func may have waited; Call is the first one
-	Recorder    FindingKind = "recording"    // the recorder took the program's time
-	OddRank     FindingKind = "odd_rank"     // Rank spends more on Name (kernels, copying, own_time or waiting) than the median rank; Share is the part more
-	LateRank    FindingKind = "late_rank"    // Rank came last to Count of Of collectives; the one with the longest wait, NS, is not in the cost
+	SlowSteps      FindingKind = "slow_steps"             // Count steps took over twice the median; Step is the longest: see Steps.Longest
+	OddSteps       FindingKind = "odd_steps"              // Count steps do more than most and took NS; Step is the longest, of EachNS
+	Waits          FindingKind = "waiting"                // the thread in Shares waits for the device, mostly in Func
+	Launches       FindingKind = "launching"              // it launches
+	Copies         FindingKind = "copying"                // it copies, mostly in Func in the direction Name
+	OtherCalls     FindingKind = "other_calls"            // it makes other calls, mostly of Func
+	Blocked        FindingKind = "blocked"                // it waits outside calls: for another thread, a file or a time to pass
+	OwnTime        FindingKind = "own_time"               // it runs outside calls: see Shares.Gaps
+	SyncReads      FindingKind = "synchronous_reads"      // Count times in Steps of Of typical steps the host waits for a few bytes from the device; Call is the first one in Step
+	PageableCopies FindingKind = "pageable_copies"        // the same of copies of pageable memory to the device for which the host waits
+	Synchronizes   FindingKind = "explicit_synchronizing" // the same of waits for the device after which nothing is copied
+	EmptiesCache   FindingKind = "emptied_cache"          // the same of waits for the device after which its memory is freed
+	Allocates      FindingKind = "step_allocations"       // the same of allocations of device memory
+	IdleDevice     FindingKind = "idle"                   // a device had no work; Stats.Idle has the longest times
+	ShortTasks     FindingKind = "short_tasks"            // a device had no work after most kernels, which take NS; the host launches one every EveryNS
+	HiddenWaits    FindingKind = "hidden_waits"           // Count asynchronous copies of pageable memory by Func may have waited; Call is the first one
+	Stalls         FindingKind = "stalls"                 // Steps of Of typical steps have a gap of NS that the others lack: see Gap
+	Recorder       FindingKind = "recording"              // the recorder took the program's time
+	OddRank        FindingKind = "odd_rank"               // Rank spends more on Name (kernels, copying, own_time or waiting) than the median rank; Share is the part more
+	LateRank       FindingKind = "late_rank"              // Rank came last to Count of Of collectives; the one with the longest wait, NS, is not in the cost
 )
 
 // A Finding is a likely reason for lost time or a wrong result, and where to look. Its Kind says which fields it has.
 type Finding struct {
-	// Kind is killed, failed_calls, unfinished, no_end, lost_calls, relaunched, memory_grows, slow_steps, odd_steps, waiting, launching, copying, other_calls, own_time,
-	// idle, short_tasks, hidden_waits, recording, odd_rank or late_rank.
+	// Kind is killed, failed_calls, unfinished, no_end, lost_calls, relaunched, memory_grows, slow_steps, odd_steps, waiting, launching, copying, other_calls, blocked, own_time,
+	// stalls, synchronous_reads, pageable_copies, explicit_synchronizing, emptied_cache, step_allocations, idle, short_tasks, hidden_waits, recording, odd_rank or late_rank.
 	Kind    FindingKind `json:"kind"`
 	CostNS  int64       `json:"cost_ns"`            // in the whole trace, 0 for the kinds up to memory_grows
 	Share   float64     `json:"share,omitempty"`    // part of the time: shares of a step, or of a device's time
 	Count   uint64      `json:"count,omitempty"`    // calls, steps, launches or collectives
-	Of      uint64      `json:"of,omitempty"`       // all collectives of the rank
+	Of      uint64      `json:"of,omitempty"`       // all collectives of the rank, or all typical steps
+	Steps   int64       `json:"steps,omitempty"`    // typical steps in which it happens
 	Bytes   uint64      `json:"bytes,omitempty"`    // copied, or by which memory grows
 	NS      int64       `json:"ns,omitempty"`       // part of a step, longest step, odd steps, or mean kernel time
 	EachNS  int64       `json:"each_ns,omitempty"`  // mean time of a call, or the longest odd step
@@ -61,6 +69,8 @@ type Finding struct {
 	Device  *Device     `json:"device,omitempty"`   // device that had no work
 	Rank    *int        `json:"rank,omitempty"`     // the late or odd rank, the rank of the killed process, or of the thread in Shares
 	Growth  *Growth     `json:"growth,omitempty"`
+	Gap     *Gap        `json:"gap,omitempty"`    // of stalls
+	Thread  string      `json:"thread,omitempty"` // that stalls
 }
 
 const (
@@ -80,7 +90,7 @@ func (x *summer) findings() []Finding {
 		return out
 	}
 	out = append(out, x.memoryFindings()...)
-	timed := slices.Concat(x.stepFindings(), x.shareFindings(), x.deviceFindings(), x.otherFindings(), x.rankFindings())
+	timed := slices.Concat(x.stepFindings(), x.shareFindings(), x.habitFindings(), x.deviceFindings(), x.otherFindings(), x.rankFindings())
 	late := func(f *Finding) int { // without device times, a wait has no cause
 		if f.Kind == Waits && !x.s.Timed() {
 			return 1
@@ -178,7 +188,11 @@ func (x *summer) memoryFindings() []Finding {
 
 func (x *summer) stepFindings() (out []Finding) {
 	l, limit := x.s.Steps.Longest, slowFactor*x.s.Steps.P50NS
-	if l != nil && l.NS > limit {
+	stall, thread := x.within.stall()
+	if stall != nil {
+		out = append(out, Finding{Kind: Stalls, NS: stall.LongNS, CostNS: stall.LongNS * stall.Steps, Steps: stall.Steps, Of: uint64(x.within.n), Step: stall.Step, Gap: stall, Thread: thread})
+	}
+	if l != nil && l.NS > limit && (stall == nil || *stall.Step != l.Index) {
 		n, sum := x.steps.above(limit)
 		out = append(out, Finding{Kind: SlowSteps, Count: n, NS: l.NS, CostNS: sum - int64(n)*x.s.Steps.P50NS, Step: &l.Index})
 	}

@@ -2,10 +2,13 @@ package stats
 
 import (
 	"cmp"
+	"maps"
+	"math"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/step"
 )
 
 // LongStep is the longest of the typical steps, on the thread that made it.
@@ -15,6 +18,8 @@ type LongStep struct {
 	Parts
 	Call LongCall `json:"longest_call"` // longest call of the step
 	Gap  *Gap     `json:"longest_gap"`  // longest own time of the program in the step, nil for none
+	// Thread made the step.
+	Thread string `json:"thread"`
 }
 
 // LongCall is a long call.
@@ -24,14 +29,25 @@ type LongCall struct {
 	NS   int64  `json:"ns"`   // duration
 }
 
-// Gap is own time of the program before a call of a step. Calls are counted from 1, on one thread.
+// Gap is time of the program before a call of a step, own or blocked, on one thread. Call, Next and Step show one of them: in the latest typical step, or the longest
+// if the gap is long in some steps only.
 type Gap struct {
-	Before int    `json:"before"`            // next call's place in the step, from 1; one more after the last call
-	After  string `json:"after,omitempty"`   // function of the call before the gap, "" at the start of a step
-	Func   string `json:"func,omitempty"`    // function of the next call, "" at the end of a step
-	NS     int64  `json:"ns"`                // mean own time in typical steps, or own time in the one step
-	Steps  int64  `json:"steps,omitempty"`   // typical steps of which it takes a tenth or more
-	LongNS int64  `json:"long_ns,omitempty"` // mean own time in these steps
+	Before    int     `json:"before"`               // next call's place in the step, from 1; one more after the last call
+	After     string  `json:"after,omitempty"`      // function of the call before the gap, "" at the start of a step
+	Func      string  `json:"func,omitempty"`       // function of the next call, "" at the end of a step
+	NS        int64   `json:"ns"`                   // mean time in typical steps, or time in the one step
+	BlockedNS int64   `json:"blocked_ns,omitempty"` // part in which the thread did not run
+	Steps     int64   `json:"steps,omitempty"`      // typical steps in which it takes a tenth or more, and at least half of the longest time
+	LongNS    int64   `json:"long_ns,omitempty"`    // mean time in these steps
+	Copy      bool    `json:"copy,omitempty"`       // a copy to the device follows, at most two calls later
+	Step      *int    `json:"step,omitempty"`       // number of a step with the gap
+	Call      *uint64 `json:"call,omitempty"`       // number of the call before the gap in that step, nil at its start
+	Next      *uint64 `json:"next,omitempty"`       // number of the next call, nil at the end of the step
+}
+
+// Rare reports whether most of the gap's time is in fewer than half of n steps.
+func (g *Gap) Rare(n int64) bool {
+	return g.Steps > 0 && 2*g.Steps < n && 2*g.LongNS*g.Steps > g.NS*n
 }
 
 // Spread sums up own times before calls of one function.
@@ -45,74 +61,164 @@ type Spread struct {
 type gapBudget struct{ used int }
 
 // maxGaps is the number of gaps that are kept apart, 18 MiB.
-const maxGaps = 1 << 18
+const maxGaps = 1 << 17
 
 // gaps sums up a thread's own times by their place in a step.
 type gaps struct {
 	places []place
 	calls  int // in the current step
 	long   LongCall
+	first  idle // before the first call of the step, whose start is start
+	start  int64
+	tail   int   // place of the time after the last call of the latest typical step, until the thread's next call divides it
+	took   int64 // duration of that step, 0 for none
+}
+
+// idle is a time between two calls of a thread, or a part of it: in the recorder, blocked, and own.
+type idle struct{ ns, recording, blocked int64 }
+
+// part returns ns of the time, divided as the whole.
+func (i idle) part(ns int64) idle {
+	switch {
+	case ns <= 0 || i.ns <= 0:
+		return idle{}
+	case ns >= i.ns:
+		return i
+	}
+	of := float64(ns) / float64(i.ns)
+	return idle{ns, int64(of * float64(i.recording)), int64(of * float64(i.blocked))}
+}
+
+// program returns the time outside of the recorder.
+func (i idle) program() int64 { return i.ns - i.recording }
+
+// noCall stands for no call in a seen gap.
+const noCall = timeline.NoCall
+
+// seen is a gap in one step.
+type seen struct {
+	ns, blocked int64
+	step        int
+	call, next  uint64 // calls before and after it, noCall for none
 }
 
 // place is a place in a step: before a call, or after the last one.
 type place struct {
-	now   int64  // in the current step
-	next  string // function of the call in the current step
-	usual string // function of the call in most typical steps
-	votes int    // for usual, more than against it
-	sum   int64  // in typical steps
-	long  int64  // in typical steps of which it takes a good part
-	often int64  // number of these steps
+	now     seen   // in the current step
+	next    string // function of the call in the current step
+	usual   string // function of the call in most typical steps
+	votes   int32  // for usual, more than against it
+	copies  bool   // a copy to the device, in some step
+	sum     int64  // in typical steps
+	blocked int64
+	latest  seen            // in the latest typical step with a gap
+	long    map[int]*longer // in typical steps of which it takes a good part, by size
 }
 
-// call adds the own time before a call. idle is the time since when no call ran on the thread.
-func (g *gaps) call(b *gapBudget, h *timeline.HostCall, idle int64) {
-	if h.Start < idle && g.calls > 0 {
-		return // in another call
-	}
+// longer sums up gaps of about one size: sizes are quarters of a power of two.
+type longer struct {
+	n, sum int64
+	most   seen
+}
+
+// call adds the time before a call in a step.
+func (g *gaps) call(b *gapBudget, h *timeline.HostCall, k *timeline.Task, before idle) {
 	if ns := h.End - h.Start; ns > g.long.NS {
 		g.long = LongCall{h.Index, h.Name, ns}
 	}
-	own := max(h.Start-idle-h.Recording, 0)
-	if idle == 0 { // the first call of the thread
-		own = 0
+	if g.calls == 0 {
+		g.first, g.start = before, h.Start
 	}
-	g.put(b, own, h.Name)
+	if p := g.put(b, seen{before.program(), before.blocked, h.Step, noCall, h.Index}, h.Name); p != nil {
+		if g.calls > 0 {
+			p.now.call = g.places[g.calls-1].now.next
+		}
+		p.copies = p.copies || k != nil && k.Kind == api.Copy && k.Direction() == "HtoD"
+	}
 	g.calls++
 }
 
-func (g *gaps) put(b *gapBudget, own int64, name string) {
+// put sets the gap at the current place. It returns nil if there is no room.
+func (g *gaps) put(b *gapBudget, now seen, name string) *place {
 	for len(g.places) <= g.calls {
 		if b.used == maxGaps {
-			return
+			return nil
 		}
 		b.used++
 		g.places = append(g.places, place{})
 	}
-	g.places[g.calls].now, g.places[g.calls].next = own, name
+	p := &g.places[g.calls]
+	p.now, p.next = now, name
+	return p
 }
 
-// step ends a step of a duration. tail is the own time after its last call.
-func (g *gaps) step(b *gapBudget, counts bool, took, tail int64) {
+// outside takes the time before a step from the gap before its first call, and returns it.
+func (g *gaps) outside(s *step.Step) (out idle) {
+	if g.calls == 0 {
+		return out
+	}
+	if out = g.first.part(min(s.From, g.start) - (g.start - g.first.ns)); len(g.places) > 0 {
+		now := &g.places[0].now
+		now.ns, now.blocked = now.ns-out.program(), now.blocked-out.blocked
+	}
+	return out
+}
+
+// step ends a step. tail is the time after its last call.
+func (g *gaps) step(b *gapBudget, counts bool, s *step.Step, tail int64) {
 	if g.calls == 0 {
 		return
 	}
-	g.put(b, max(tail, 0), "")
+	last := noCall
+	if g.calls <= len(g.places) {
+		last = g.places[g.calls-1].now.next
+	}
+	end := g.put(b, seen{ns: max(tail, 0), step: s.Index, call: last, next: noCall}, "")
 	for i := range min(len(g.places), g.calls+1) {
 		p := &g.places[i]
-		if counts {
-			p.count(took)
+		if p == end && counts {
+			g.tail, g.took = i, s.To-s.From
+			continue
 		}
-		p.now = 0
+		if counts {
+			p.count(s.To - s.From)
+		}
+		p.now = seen{call: noCall, next: noCall}
 	}
-	g.calls, g.long = 0, LongCall{}
+	g.calls, g.long, g.first = 0, LongCall{}, idle{}
+}
+
+// settle divides the time after the last call of a step: it is a part of the time before the thread's next call.
+func (g *gaps) settle(whole idle) {
+	if g.took == 0 {
+		return
+	}
+	p := &g.places[g.tail]
+	of := whole.part(p.now.ns)
+	p.now.ns, p.now.blocked = p.now.ns-of.recording, of.blocked
+	p.count(g.took)
+	p.now, g.took = seen{call: noCall, next: noCall}, 0
 }
 
 // count adds a typical step.
 func (p *place) count(took int64) {
-	p.sum += p.now
-	if float64(p.now) >= worthShare*float64(took) {
-		p.long, p.often = p.long+p.now, p.often+1
+	p.sum, p.blocked = p.sum+p.now.ns, p.blocked+p.now.blocked
+	if p.now.ns > 0 {
+		p.latest = p.now
+	}
+	if p.now.ns > 0 && float64(p.now.ns) >= worthShare*float64(took) {
+		size := int(4 * math.Log2(float64(p.now.ns)))
+		l := p.long[size]
+		if l == nil {
+			if p.long == nil {
+				p.long = map[int]*longer{}
+			}
+			l = &longer{}
+			p.long[size] = l
+		}
+		if l.n, l.sum = l.n+1, l.sum+p.now.ns; p.now.ns > l.most.ns {
+			l.most = p.now
+		}
 	}
 	switch { // a majority vote: a step may have more calls or fewer
 	case p.votes == 0:
@@ -124,20 +230,43 @@ func (p *place) count(took int64) {
 	}
 }
 
+// longest sums up the longest gap and those that take at least about half of its time: shorter ones are of another kind.
+func (p *place) longest() (out longer) {
+	most := slices.Max(append(slices.Collect(maps.Keys(p.long)), 0))
+	for size, l := range p.long {
+		if size <= most-4 {
+			continue
+		}
+		if out.n, out.sum = out.n+l.n, out.sum+l.sum; l.most.ns > out.most.ns {
+			out.most = l.most
+		}
+	}
+	return out
+}
+
 // gapAt returns the gap at a place, where function names a place's call.
-func (g *gaps) gapAt(i int, ns int64, function func(*place) string) *Gap {
-	out := &Gap{Before: i + 1, Func: function(&g.places[i]), NS: ns}
+func (g *gaps) gapAt(i int, at seen, function func(*place) string) *Gap {
+	out := &Gap{Before: i + 1, Func: function(&g.places[i]), NS: at.ns, BlockedNS: at.blocked, Step: &at.step}
 	if i > 0 {
 		out.After = function(&g.places[i-1])
+	}
+	if at.call != noCall {
+		out.Call = &at.call
+	}
+	if at.next != noCall {
+		out.Next = &at.next
+	}
+	for _, p := range g.places[i:min(i+3, len(g.places))] {
+		out.Copy = out.Copy || p.copies
 	}
 	return out
 }
 
 // widest returns the longest gap of the current step, nil for none.
-func (g *gaps) widest(tail int64) *Gap {
+func (g *gaps) widest(index int, tail int64) *Gap {
 	most, at := int64(0), -1
 	for i := range g.places[:min(g.calls, len(g.places))] {
-		if ns := g.places[i].now; ns > most {
+		if ns := g.places[i].now.ns; ns > most {
 			most, at = ns, i
 		}
 	}
@@ -146,23 +275,48 @@ func (g *gaps) widest(tail int64) *Gap {
 	}
 	next := func(p *place) string { return p.next }
 	if tail > most && g.calls < len(g.places) {
-		out := g.gapAt(g.calls, tail, next)
+		out := g.gapAt(g.calls, seen{ns: tail, step: index, call: g.places[g.calls-1].now.next, next: noCall}, next)
 		out.Func = ""
 		return out
 	}
-	return g.gapAt(at, most, next)
+	return g.gapAt(at, g.places[at].now, next)
 }
 
-// means returns the mean own times of n typical steps, by place.
+// means returns the mean times of n typical steps, by place.
 func (g *gaps) means(n int64) []Gap {
+	g.settle(idle{})
 	var out []Gap
 	for i := range g.places {
-		if p := &g.places[i]; p.sum > 0 {
-			gap := g.gapAt(i, p.sum/n, func(p *place) string { return p.usual })
-			if gap.Steps = p.often; p.often > 0 {
-				gap.LongNS = p.long / p.often
-			}
-			out = append(out, *gap)
+		p := &g.places[i]
+		if p.sum <= 0 {
+			continue
+		}
+		gap, l := g.mean(i, n, p.latest), p.longest()
+		if gap.Rare(n) {
+			gap = g.mean(i, n, l.most)
+		}
+		out = append(out, gap)
+	}
+	return out
+}
+
+// mean returns the mean gap of n typical steps at a place, and one of them.
+func (g *gaps) mean(i int, n int64, at seen) Gap {
+	p := &g.places[i]
+	out := *g.gapAt(i, at, func(p *place) string { return p.usual })
+	out.NS, out.BlockedNS = p.sum/n, p.blocked/n
+	if l := p.longest(); l.n > 0 {
+		out.Steps, out.LongNS = l.n, l.sum/l.n
+	}
+	return out
+}
+
+// stalls returns the gaps that are long in fewer than half of n typical steps, each with its longest time.
+func (g *gaps) stalls(n int64) (out []Gap) {
+	g.settle(idle{})
+	for i := range g.places {
+		if l := g.places[i].longest(); l.n > 0 && 2*l.n < n {
+			out = append(out, g.mean(i, n, l.most))
 		}
 	}
 	return out
@@ -179,7 +333,7 @@ func spread(list []Gap) *Spread {
 			s = &Spread{Func: g.Func}
 			byFunc[g.Func] = s
 		}
-		s.Gaps, s.NS = s.Gaps+1, s.NS+g.NS
+		s.Gaps, s.NS = s.Gaps+1, s.NS+g.NS-g.BlockedNS
 		if s.Func != "" && s.Gaps > 1 && (out == nil || s.NS > out.NS) {
 			out = s
 		}
@@ -196,13 +350,21 @@ type topCalls struct {
 	touched []*callSum // with calls in the current step
 }
 
-type callKey struct{ fn, direction string }
+// callKey identifies calls that are alike. Copies of different sizes are not.
+type callKey struct {
+	fn, direction string
+	bytes         uint64
+}
+
+// maxCallSums bounds the sums of an activity. Copies beyond have no size of their own.
+const maxCallSums = 256
 
 // CallSum sums up calls to one function that wait, launch, copy, or do something else.
 type CallSum struct {
 	Func      string `json:"func"`
 	Direction string `json:"direction,omitempty"` // of copies
 	callTotal
+	size uint64
 }
 
 type callTotal struct {
@@ -222,11 +384,13 @@ type callSum struct {
 }
 
 func (c *topCalls) add(what Part, h *timeline.HostCall, k *timeline.Task, took int64) {
+	t := &c.parts[what]
 	key := callKey{fn: h.Name}
 	if k != nil && k.Kind == api.Copy {
-		key.direction = k.Direction()
+		if key.direction = k.Direction(); len(t.sums) < maxCallSums {
+			key.bytes = k.Bytes
+		}
 	}
-	t := &c.parts[what]
 	s := t.latest
 	if s == nil || s.callKey != key {
 		if s = t.sums[key]; s == nil {
@@ -271,8 +435,8 @@ func (c *topCalls) most(what Part, typical bool) *CallSum {
 		if typical {
 			sum = s.typical
 		}
-		if sum.Calls > 0 && (out == nil || cmp.Or(cmp.Compare(sum.NS, out.NS), cmp.Compare(out.Func, k.fn), cmp.Compare(out.Direction, k.direction)) > 0) {
-			out = &CallSum{k.fn, k.direction, sum}
+		if sum.Calls > 0 && (out == nil || cmp.Or(cmp.Compare(sum.NS, out.NS), cmp.Compare(out.Func, k.fn), cmp.Compare(out.Direction, k.direction), cmp.Compare(out.size, k.bytes)) > 0) {
+			out = &CallSum{k.fn, k.direction, sum, k.bytes}
 		}
 	}
 	return out
@@ -286,8 +450,9 @@ type Shares struct {
 	Process int    `json:"process"` // process id
 	Rank    *int   `json:"rank"`    // rank of the process in a merged trace, otherwise null
 	Parts
-	Gaps   []Gap   `json:"gaps,omitempty"`   // the longest own times, at most ten
-	Spread *Spread `json:"spread,omitempty"` // most of the own time before calls of one function
+	Gaps   []Gap   `json:"gaps,omitempty"`          // the longest own times, at most ten
+	Spread *Spread `json:"spread,omitempty"`        // most of the own time before calls of one function
+	Driver *Thread `json:"launches_from,omitempty"` // thread from which the launches come, if this one mostly waits for them
 }
 
 // shares returns the shares, nil if nothing has a duration.
@@ -310,6 +475,10 @@ func (x *Splitter) shares() *Shares {
 	}
 	s.NS = x.took / x.n
 	s.Parts = partsOf(&of, s.NS)
+	if from, at := x.driver(); from != d {
+		s.Driver = &Thread{Parts: x.mean(from), DeviceNS: from.onSum / x.n}
+		s.Driver.Thread, s.Driver.Process = x.thread(at)
+	}
 	s.Gaps = d.gaps.means(x.n)
 	s.Spread = spread(s.Gaps)
 	slices.SortStableFunc(s.Gaps, func(a, b Gap) int { return cmp.Compare(b.NS, a.NS) })

@@ -134,7 +134,7 @@ func (g *groups) call(h *timeline.HostCall, k *timeline.Task) {
 		into.StartNS = h.Start
 	}
 	into.latest, into.ends = max(into.latest, h.Start), max(into.ends, g.w.CallEnd(h))
-	if h.Failed() {
+	if h.Wrong() {
 		into.Failed++
 	}
 	if h.Flags&format.Unfinished == 0 { // an unfinished call has no duration

@@ -36,20 +36,21 @@ const (
 	PartCopying
 	PartOther
 	PartRecording
+	PartBlocked
 	PartOwn
 )
 
 // AllParts has the parts in the order of Parts.
-var AllParts = []Part{PartWaiting, PartLaunching, PartCopying, PartOther, PartRecording, PartOwn}
+var AllParts = []Part{PartWaiting, PartLaunching, PartCopying, PartOther, PartRecording, PartBlocked, PartOwn}
 
 // kind returns the kind of the finding about the part.
 func (p Part) kind() FindingKind {
-	return [...]FindingKind{Waits, Launches, Copies, OtherCalls, Recorder, OwnTime}[p]
+	return [...]FindingKind{Waits, Launches, Copies, OtherCalls, Recorder, Blocked, OwnTime}[p]
 }
 
 func (p Part) String() string { return string(p.kind()) }
 
 // Of returns a part of a time.
 func (p Part) Of(of *Parts) int64 {
-	return [...]int64{of.WaitingNS, of.LaunchingNS, of.CopyingNS, of.OtherNS, of.RecordingNS, of.OwnNS}[p]
+	return [...]int64{of.WaitingNS, of.LaunchingNS, of.CopyingNS, of.OtherNS, of.RecordingNS, of.BlockedNS, of.OwnNS}[p]
 }

@@ -25,7 +25,8 @@ type Stats struct {
 	format.Scope
 	Selected
 	Calls     uint64     `json:"calls"`     // number of selected calls
-	Failed    uint64     `json:"failed"`    // calls that returned an error
+	Failed    uint64     `json:"failed"`    // calls that returned an error, without those in answered
+	Answered  uint64     `json:"answered"`  // questions that an error answered with no, and repeated initializations
 	SpanNS    int64      `json:"span_ns"`   // from the first start to the last end of a call
 	Steps     Steps      `json:"steps"`     // steps and their durations
 	Functions []Function `json:"functions"` // sums by function, longest total first
@@ -61,9 +62,11 @@ type Answer struct {
 	Findings []Finding `json:"findings"`
 	// DeviceTimes is true if the program was recorded with device times.
 	DeviceTimes bool     `json:"device_times"`
-	StartUp     *StartUp `json:"start_up"` // time before the first typical step, nil if there is none, and for a selection
-	Shares      *Shares  `json:"shares"`   // nil if no call has a duration
-	Devices     []Device `json:"devices"`  // sums over the streams of each device
+	Divided     bool     `json:"gaps_divided"` // the recording divided the time between calls into running and blocked
+	StartUp     *StartUp `json:"start_up"`     // time before the first typical step, nil if there is none, and for a selection
+	Shares      *Shares  `json:"shares"`       // nil if no call has a duration
+	Bound       *Bound   `json:"bound"`        // what most of a typical step waits for, nil if the trace does not show it
+	Devices     []Device `json:"devices"`      // sums over the streams of each device
 }
 
 // Missing counts calls and ends of tasks that the trace does not have.
@@ -147,12 +150,16 @@ type Idle struct {
 
 	RecordingNS int64 `json:"recording_ns"` // part of the time in the recorder; the rest is the program's own
 
-	Mostly FindingKind `json:"mostly"` // longest part of the time: other_calls, recording or own_time
+	BlockedNS int64 `json:"blocked_ns"` // part of the rest in which the thread did not run
+
+	Mostly FindingKind `json:"mostly"` // longest part of the time: other_calls, recording, blocked or own_time
 }
 
 // mostly returns the longest part of an idle time.
 func (d *Idle) mostly() FindingKind {
 	switch own := d.NS - d.InCallsNS - d.RecordingNS; {
+	case 2*d.BlockedNS > own && own > d.InCallsNS:
+		return Blocked
 	case d.RecordingNS > max(own, d.InCallsNS):
 		return Recorder
 	case d.Call == nil || own > d.InCallsNS:
@@ -356,7 +363,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Stats, error) {
 		return nil, err
 	}
 	x.within = NewSplitter(x.w)
-	x.startUp.process = x.w.StepRule().Process
+	x.startUp.process, x.habits.process = x.w.StepRule().Process, x.w.StepRule().Process
 	v := &timeline.Visitor{All: x.s.Selection != "", Call: x.call, Task: x.task, Range: x.rangeOf, Step: x.step, Memory: x.memory}
 	if o.By != "" {
 		x.groups = newGroups(o, x.w)
@@ -411,6 +418,7 @@ type clues struct {
 	samples stepSamples
 	inUse   uint64 // device memory
 	odd     oddSteps
+	habits  habits
 	devices devices
 	startUp startUp
 	firsts  firstCalls
@@ -495,6 +503,7 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 	if x.s.Selection == "" {
 		x.startUp.call(x.w, h, k)
 	}
+	x.habits.call(x.w, h, k)
 	if !x.w.Selected() {
 		l.fn, l.tasks = nil, [2]*Task{}
 		return nil
@@ -506,7 +515,10 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 	f := x.function(h)
 	f.Calls++
 	l.fn, l.tasks = f, [2]*Task{}
-	if h.Failed() {
+	if h.Failed() && !h.Wrong() {
+		s.Answered++
+	}
+	if h.Wrong() {
 		f.Failed++
 		s.Failed++
 		key := errKey{h.Name, int64(int32(h.Ret))}
@@ -665,7 +677,8 @@ func (x *summer) memory(p *timeline.MemoryPoint) error {
 func (x *summer) step(p *step.Step) error {
 	from, to := x.w.Selector().Window()
 	whole := x.w.Selected() && p.From >= from && p.To <= to
-	x.within.Step(p, whole)
+	_, counts := x.within.Step(p, whole)
+	x.habits.step(p.Index, counts)
 	x.startUp.stepped(p)
 	if x.groups != nil {
 		if err := x.groups.stepped(p); err != nil {
@@ -722,9 +735,11 @@ func (x *summer) finish() (*Stats, error) {
 		s.SpanNS = w.End - w.Start
 	}
 	s.GivenUp, s.DeviceTimes = w.GivenUp, w.Reader.Meta().DeviceTime != nil
+	s.Divided = x.within.divided
 	s.Recording.Copies = w.Reader.Meta().Tracer.Copies
 	s.Steps = SumSteps(w, s.Steps.Count, &x.steps)
 	if !x.part {
+		s.Bound = x.within.bound()
 		s.Steps.Threads, s.Steps.MeanNS = x.within.list()
 		s.Shares, s.Devices, s.StartUp = x.within.shares(), x.devices.list(w), x.startUp.list()
 		if x.within.longest.NS > 0 {
@@ -814,7 +829,7 @@ func (x *summer) streams() error {
 	}
 	for _, d := range idles {
 		l := &w.Lanes[d.Lane]
-		g := Idle{Stream: l.Name, Process: w.PID(l.Process), Time: d.From, NS: d.To - d.From, Next: d.Task.Name, Step: d.Task.Step, Thread: w.ThreadName(d.Task.Thread), InCallNS: d.InCallNS, InCallsNS: d.InCallsNS, RecordingNS: d.RecordingNS}
+		g := Idle{Stream: l.Name, Process: w.PID(l.Process), Time: d.From, NS: d.To - d.From, Next: d.Task.Name, Step: d.Task.Step, Thread: w.ThreadName(d.Task.Thread), InCallNS: d.InCallNS, InCallsNS: d.InCallsNS, RecordingNS: d.RecordingNS, BlockedNS: d.BlockedNS}
 		if d.Call != timeline.NoCall {
 			g.Call, g.Func = &d.Call, d.Func
 		}

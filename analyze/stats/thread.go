@@ -26,6 +26,7 @@ type Parts struct {
 	CopyingNS   int64 `json:"copying_ns"`   // in calls that copy and fill
 	OtherNS     int64 `json:"other_ns"`     // in other calls
 	RecordingNS int64 `json:"recording_ns"` // between calls, in the recorder
+	BlockedNS   int64 `json:"blocked_ns"`   // between calls, not running: waiting for another thread, a file or a time to pass; 0 if the recording did not measure it
 	OwnNS       int64 `json:"own_ns"`       // between calls, in the program
 }
 
@@ -36,7 +37,8 @@ func (p *Parts) InCallsNS() int64 { return p.WaitingNS + p.LaunchingNS + p.Copyi
 func partsOf(now *[PartOwn]int64, total int64) Parts {
 	p := Parts{WaitingNS: now[PartWaiting], LaunchingNS: now[PartLaunching], CopyingNS: now[PartCopying], OtherNS: now[PartOther]}
 	p.RecordingNS = min(now[PartRecording], max(total-p.InCallsNS(), 0))
-	p.OwnNS = max(total-p.InCallsNS()-p.RecordingNS, 0)
+	p.BlockedNS = min(now[PartBlocked], max(total-p.InCallsNS()-p.RecordingNS, 0))
+	p.OwnNS = max(total-p.InCallsNS()-p.RecordingNS-p.BlockedNS, 0)
 	return p
 }
 
@@ -45,6 +47,7 @@ func partsOf(now *[PartOwn]int64, total int64) Parts {
 type Splitter struct {
 	w       *timeline.Walk
 	steps   bool // the trace has steps
+	divided bool // gaps are divided into running and blocked
 	threads []doing
 	named   named
 	latest  int64 // latest call's start
@@ -62,6 +65,7 @@ type doing struct {
 	first, last    int64 // start of the first selected call, and end of the last one
 	until, carried int64 // latest call end; the same before the current step
 	what, before   Part  // these calls' activities
+	tails          int64 // time since the latest call in typical steps that have ended
 	some           bool  // has calls in a typical step
 	made           int64 // typical steps that the thread made
 	issued         issued
@@ -71,8 +75,11 @@ type doing struct {
 
 // NewSplitter returns a Splitter for a walk that has found its steps. Call and Step take the events of its visitor.
 func NewSplitter(w *timeline.Walk) *Splitter {
-	return &Splitter{w: w, named: named{model: w.Model}, steps: w.StepRule().Source != step.None}
+	return &Splitter{w: w, named: named{model: w.Model}, steps: w.StepRule().Source != step.None, divided: w.Reader.Meta().Tracer.GapNS > 0}
 }
+
+// Undivided makes the time between calls own time, whether the thread ran or not, as in a recording that did not measure it.
+func (x *Splitter) Undivided() { x.divided = false }
 
 // waits reports whether a function waits for the device, or polls it.
 func waits(f *api.Func) bool { return f != nil && f.Sync != api.NoSync }
@@ -125,16 +132,25 @@ func (x *Splitter) doing(h *timeline.HostCall, k *timeline.Task) Part {
 func (x *Splitter) Call(h *timeline.HostCall, k *timeline.Task, selected bool) {
 	d, end := grow.At(&x.threads, int(h.Thread)), x.w.CallEnd(h)
 	x.latest = h.Start
+	whole := x.between(d, h)
+	d.settle(whole)
 	if selected {
 		if d.last == 0 {
 			d.first = h.Start
+		} else {
+			d.all[PartRecording] += whole.recording
+			d.all[PartBlocked] += whole.blocked
 		}
 		d.last = max(d.last, end)
-		d.all[PartRecording] += h.Recording
 	}
 	if h.Step >= 0 {
-		d.now[PartRecording] += h.Recording
-		d.gaps.call(&x.gaps, h, max(d.until, x.from))
+		since := max(d.until, x.from)
+		in := whole.part(h.Start - since)
+		d.now[PartRecording] += in.recording
+		d.now[PartBlocked] += in.blocked
+		if h.Start >= since || d.gaps.calls == 0 { // not in another call
+			d.gaps.call(&x.gaps, h, k, in)
+		}
 	}
 	what := x.doing(h, k)
 	d.issued.call(what, h, k, selected)
@@ -158,6 +174,30 @@ func (x *Splitter) Call(h *timeline.HostCall, k *timeline.Task, selected bool) {
 	}
 }
 
+// between returns the time between a call of a thread and the one before, negative in another call.
+func (x *Splitter) between(d *doing, h *timeline.HostCall) (out idle) {
+	if d.until == 0 {
+		return out
+	}
+	if out.ns = h.Start - d.until; out.ns <= 0 {
+		return out
+	}
+	out.recording = min(h.Recording, out.ns)
+	if x.divided {
+		out.blocked = min(h.Blocked, out.program())
+	}
+	return out
+}
+
+// settle divides the time of typical steps that have ended since the thread's latest call.
+func (d *doing) settle(whole idle) {
+	of := whole.part(d.tails)
+	d.sum[PartRecording] += of.recording
+	d.sum[PartBlocked] += of.blocked
+	d.tails = 0
+	d.gaps.settle(whole)
+}
+
 // Step takes a step that has ended. It is in the sums if it is selected and typical. A call may begin before the step or end after it. The last step's end
 // is known late, and later calls may have been added to it: such a step does not count. Step returns the parts of a step that counts, on the thread that
 // made it.
@@ -174,12 +214,16 @@ func (x *Splitter) Step(p *step.Step, selected bool) (parts Parts, counts bool) 
 		if over := d.until - max(p.To, d.carried); over > 0 {
 			d.now[d.what] -= over
 		}
+		before := d.gaps.outside(p)
+		d.now[PartRecording] -= before.recording
+		d.now[PartBlocked] -= before.blocked
 		if counts {
 			for j, ns := range d.now {
 				d.sum[j] += ns
 				d.some = d.some || ns > 0
 			}
 			d.onSum += d.device
+			d.tails += max(p.To-max(d.until, p.From), 0)
 			d.issued.typical.add(&d.issued.now)
 		}
 	}
@@ -188,7 +232,7 @@ func (x *Splitter) Step(p *step.Step, selected bool) (parts Parts, counts bool) 
 	}
 	for i := range x.threads {
 		d := &x.threads[i]
-		d.gaps.step(&x.gaps, counts, p.To-p.From, p.To-max(d.until, x.from))
+		d.gaps.step(&x.gaps, counts, p, p.To-max(d.until, p.From))
 		d.calls.step(counts)
 		d.issued.now = work{}
 		d.now, d.device, d.carried, d.before = [PartOwn]int64{}, 0, d.until, d.what
@@ -199,7 +243,7 @@ func (x *Splitter) Step(p *step.Step, selected bool) (parts Parts, counts bool) 
 
 // typical looks at a typical step that has ended.
 func (x *Splitter) typical(p *step.Step) {
-	d := x.maker(p)
+	d, at := x.maker(p)
 	x.current = Parts{OwnNS: p.To - p.From}
 	if d == nil {
 		return
@@ -207,23 +251,24 @@ func (x *Splitter) typical(p *step.Step) {
 	d.made++
 	x.current = partsOf(&d.now, p.To-p.From)
 	if p.To-p.From > x.longest.NS {
-		x.longest = LongStep{Index: p.Index, NS: p.To - p.From, Parts: x.current, Call: d.gaps.long, Gap: d.gaps.widest(p.To - max(d.until, x.from))}
+		x.longest = LongStep{Index: p.Index, NS: p.To - p.From, Parts: x.current, Call: d.gaps.long, Gap: d.gaps.widest(p.Index, p.To-max(d.until, p.From))}
+		x.longest.Thread, _ = x.thread(at)
 	}
 }
 
 // maker returns the thread that made a step: the one that ended it, if it issued a task or waited in the step. Otherwise, as when a range on
-// another thread marks the step, the thread of the same process that issued most. It returns nil if none did.
-func (x *Splitter) maker(p *step.Step) (d *doing) {
+// another thread marks the step, the thread of the same process that issued most. It returns nil if none did, and the index.
+func (x *Splitter) maker(p *step.Step) (d *doing, thread int) {
 	if int(p.Thread) < len(x.threads) && x.threads[p.Thread].issued.now.n > 0 {
-		return &x.threads[p.Thread]
+		return &x.threads[p.Thread], int(p.Thread)
 	}
 	for i := range x.threads {
 		t := &x.threads[i]
 		if n := t.issued.now.n; n > 0 && (d == nil || n > d.issued.now.n) && x.w.Process(uint32(i)) == x.w.Process(p.Thread) {
-			d = t
+			d, thread = t, i
 		}
 	}
-	return d
+	return d, thread
 }
 
 // main returns the thread that made most typical steps, and its index. Without typical steps it is the thread that launched most, or that spent most

@@ -3843,7 +3843,7 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Doc: "Read the version record of one installed CANN package (old enum form).",
-			Words: 2, Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			Words: 2, Meaning: api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
@@ -3856,7 +3856,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.5.0", Doc: "Read a CANN package version as text.", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 7, Name: "aclsysGetVersionNum", Layer: "acl", Return: "aclError",
@@ -3868,20 +3869,21 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.5.0", Doc: "Read a CANN package version as an integer.", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 8, Name: "aclrtPeekAtLastError", Layer: "acl", Return: "aclError",
 			Params:   []api.Param{{Name: "level", Type: "aclrtLastErrLevel", Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "8.0.0*", Doc: "Return the last asynchronous/API error at a level without clearing it.", Words: 1,
-			Meaning:      api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true, Last: "error"},
 		},
 		{
 			ID: 9, Name: "aclrtGetLastError", Layer: "acl", Return: "aclError",
 			Params:   []api.Param{{Name: "level", Type: "aclrtLastErrLevel", Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "8.0.0*", Doc: "Return the last error at a level and clear it.", Words: 1,
-			Meaning:      api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true, Last: "error once"},
 		},
 		{
@@ -4128,7 +4130,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=6.3.RC1", Doc: "Get the calling thread's current context.", Words: 1,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 29, Name: "aclrtCtxGetSysParamOpt", Layer: "acl", Return: "aclError",
@@ -4140,7 +4143,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Doc: "Read a system option (determinism ...) of the current context.", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 30, Name: "aclrtCtxSetSysParamOpt", Layer: "acl", Return: "aclError",
@@ -4161,7 +4165,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Doc: "Read a process-level system option.", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 32, Name: "aclrtSetSysParamOpt", Layer: "acl", Return: "aclError",
@@ -4201,7 +4206,8 @@ var Model = (&api.Model{
 				{Name: "deviceId", Type: "int32_t*", Words: 1, Width: 8, Role: 18, Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=6.3.RC1", Doc: "Device id selected for the calling thread.", Words: 1,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 37, Name: "aclrtSetStreamFailureMode", Layer: "acl", Return: "aclError",
@@ -4256,7 +4262,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "7.0.0*", Doc: "Read cube/vector/AICPU/memory utilisation percentages.", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 43, Name: "aclrtGetDeviceCount", Layer: "acl", Return: "aclError",
@@ -4267,7 +4274,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=6.3.RC1", Doc: "Number of visible devices.", Words: 1,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 44, Name: "aclrtCreateEvent", Layer: "acl", Return: "aclError",
@@ -4571,7 +4579,8 @@ var Model = (&api.Model{
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1",
 			Doc: "Classify a pointer: device / pinned host / unregistered host / managed, its device and page size.", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 65, Name: "aclrtMemManagedGetAttr", Layer: "acl", Return: "aclError",
@@ -4589,7 +4598,8 @@ var Model = (&api.Model{
 				{Name: "dataSize", Type: "size_t", Word: 4, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "9.1.0", Doc: "Read one attribute of a managed (UVM) range.", Words: 5,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 66, Name: "aclrtMemManagedGetAttrs", Layer: "acl", Return: "aclError",
@@ -4679,7 +4689,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "9.0.0", Doc: "Can a given engine access mapped host memory on this device?", Words: 3,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 72, Name: "aclrtGetThreadLastTaskId", Layer: "acl", Return: "aclError",
@@ -5505,7 +5516,8 @@ var Model = (&api.Model{
 				{Name: "peerDeviceId", Type: "int32_t", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=6.3.RC1", Doc: "Can one device address another?", Words: 3,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 128, Name: "aclrtDeviceEnablePeerAccess", Layer: "acl", Return: "aclError",
@@ -5717,7 +5729,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Doc: "Is the device healthy?", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 147, Name: "aclrtCreateBinary", Layer: "acl", Return: "aclrtBinary",
@@ -6667,7 +6680,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.5.0", Doc: "Read one device attribute.", Words: 3,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 207, Name: "aclrtDeviceGetStreamPriorityRange", Layer: "acl", Return: "aclError",
@@ -6698,7 +6712,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.5.0", Doc: "Does the device support a feature?", Words: 3,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 209, Name: "aclrtDeviceGetUuid", Layer: "acl", Return: "aclError",
@@ -6773,7 +6788,8 @@ var Model = (&api.Model{
 				{Name: "deviceId", Type: "int32_t", Word: 3, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "9.1.0", Doc: "Host-device atomic capability masks.", Words: 4,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 215, Name: "aclrtDeviceGetP2PAtomicCapabilities", Layer: "acl", Return: "aclError",
@@ -6791,7 +6807,8 @@ var Model = (&api.Model{
 				{Name: "dstDeviceId", Type: "int32_t", Word: 4, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "9.1.0", Doc: "Device-device atomic capability masks.", Words: 5,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 216, Name: "aclrtCtxGetCurrentDefaultStream", Layer: "acl", Return: "aclError",
@@ -6818,7 +6835,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.5.0", Doc: "Is the default context active?", Words: 3,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 218, Name: "aclrtReduceAsync", Layer: "acl", Return: "aclError",
@@ -8074,7 +8092,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=6.3.RC1", Doc: "ACL interface version triple (deprecated).", Words: 3,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 299, Name: "aclInitCallbackRegister", Layer: "acl", Return: "aclError",
@@ -9330,7 +9349,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "8.0.RC1*", Doc: "List supported CANN attributes.", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 386, Name: "aclGetCannAttribute", Layer: "acl", Return: "aclError",
@@ -9342,7 +9362,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "8.0.RC1*", Doc: "Is a CANN attribute supported?", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 387, Name: "aclGetDeviceCapability", Layer: "acl", Return: "aclError",
@@ -9355,7 +9376,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "8.0.RC1*", Doc: "Old device capability query (core counts, L2 size).", Words: 3,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 388, Name: "aclrtAllocatorCreateDesc", Layer: "acl", Return: "aclrtAllocatorDesc", RetWidth: 8, Simulated: true, Since: "<=8.1.RC1",
@@ -10304,7 +10326,8 @@ var Model = (&api.Model{
 			ID: 1005, Name: "rtQueryFunctionRegistered", Layer: "rt", Return: "rtError_t",
 			Params:   []api.Param{{Name: "stubName", Type: "const char_t*", Words: 1, Width: 8, Role: 16, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 1006, Name: "rtGetFunctionByName", Layer: "rt", Return: "rtError_t",
@@ -12195,7 +12218,8 @@ var Model = (&api.Model{
 			ID: 1098, Name: "rtGetDevice", Layer: "rt", Return: "rtError_t",
 			Params:   []api.Param{{Name: "devId", Type: "int32_t*", Words: 1, Width: 8, Role: 18, Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1}}},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 1099, Name: "rtDeviceReset", Layer: "rt", Return: "rtError_t",
@@ -12251,7 +12275,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 1105, Name: "rtCtxSetCurrent", Layer: "rt", Return: "rtError_t",
@@ -13212,7 +13237,8 @@ var Model = (&api.Model{
 				{Name: "maxLen", Type: "uint32_t", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 1175, Name: "rtGetDeviceCount", Layer: "rt", Return: "rtError_t",
@@ -13223,7 +13249,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 1,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 1176, Name: "rtRegisterVariable", Layer: "rt", Return: "void",
@@ -13300,7 +13327,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Words: 4,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Question: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 1181, Name: "rtEnableP2P", Layer: "rt", Return: "rtError_t",
@@ -13670,7 +13698,7 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "returns a process option", Words: 2,
-			Meaning:     api.Meaning{Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			Meaning:     api.Meaning{Question: true, Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			ReplayRules: api.ReplayRules{SkipOnReplay: true}, CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{

@@ -53,7 +53,7 @@ func (s *selectFlags) addNames(f *pflag.FlagSet) {
 	f.StringSliceVar(&s.Funcs, "func", nil, "`GLOB`: calls of these functions")
 	explain(f, "func", "In a GLOB, * and ? are wildcards. The flag may be given several times: a call matches one of the globs.")
 	f.StringSliceVar(&s.Kernels, "kernel", nil, "`GLOB`: launches of these kernels")
-	f.BoolVar(&s.Failed, "failed", false, "calls that returned an error")
+	f.BoolVar(&s.Failed, "failed", false, "calls that failed, without questions answered no")
 	f.Var(&s.stream, "stream", "`NAME`: calls on this stream; 2 is stream#2, as cat shows")
 	explain(f, "stream", "--stream 2 and --stream 'stream#2' choose stream#2. --stream 'stream 1' and --stream 'default stream' take the names that stats and viewers "+
 		"show: these number the streams of a process in the order of their first use.")

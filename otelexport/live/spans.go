@@ -141,7 +141,7 @@ func (s *spanSampler) call(c *timeline.HostCall, t *timeline.Task) {
 		k.Task = &k.task.Task
 		s.open = append(s.open, k.task)
 	}
-	if c.Failed() {
+	if c.Wrong() {
 		if len(s.failed) == maxFailed {
 			s.failed = slices.Delete(s.failed, 0, maxFailed/2)
 		}

@@ -12,7 +12,7 @@ import (
 // This file mirrors probe/shim/ring.h, which documents the fields. Both sides assert the sizes.
 const (
 	layoutMagic   = 0x31474e4952544c41
-	layoutVersion = 8
+	layoutVersion = 9
 	headerBytes   = 4096
 	leastRing     = 64 << 10
 	maxSlots      = 4096
@@ -30,6 +30,7 @@ const (
 	pieceEarly                   = 8
 
 	recordingTicks = 16
+	blockedUnit    = 64 // nanoseconds
 
 	slotTaken, slotLive, slotGiven, slotReady = 1, 2, 3, 4
 
@@ -81,7 +82,7 @@ type control struct {
 	shutOut           atomic.Uint32
 	visibleLimit      uint64
 	offered, filtered atomic.Uint32
-	_                 [2]uint32
+	gap, _            uint32
 	controlOutside    // at offset 192
 	arenaFree         [arenaWords]atomic.Uint64
 	slots             [maxSlots]slot

@@ -273,7 +273,7 @@ func (s *Session) configure(o *Options) {
 	if o.NoTaskIDs {
 		c.taskIDs = 0
 	}
-	c.timeEvery, c.timeGap = uint32(o.DeviceTime), s.clock.ticks(o.DeviceTimeGap)
+	c.timeEvery, c.timeGap, c.gap = uint32(o.DeviceTime), s.clock.ticks(o.DeviceTimeGap), s.clock.ticks(probe.GapNS)
 }
 
 // Dir returns the session's folder. Programs get it in ACLTRACE_SESSION.

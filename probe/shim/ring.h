@@ -31,7 +31,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x31474e4952544c41ULL /* "ALTRING1" */
-#define RING_VERSION 8
+#define RING_VERSION 9
 #define RING_HEADER 4096 /* bytes before the records */
 #define RING_LEAST (64 * 1024) /* bytes of the smallest ring */
 #define RING_MAX_SLOTS 4096
@@ -41,6 +41,8 @@
 #define ARENA_CHUNK (1024 * 1024) /* bytes */
 #define ARENA_WORDS 64 /* in the map of free chunks: at most 4096 chunks */
 #define RECORDING_TICKS 16 /* ticks of the clock in a unit: 20 s at 3 GHz fit into 32 bits */
+#define BLOCKED_UNIT 64 /* nanoseconds */
+#define GAP_NS 50000 /* control.gap in nanoseconds */
 #define RING_INLINE 4096 /* larger pieces are not in their call's record */
 
 enum { POLICY_DROP = 0, POLICY_BLOCK = 1 };
@@ -168,7 +170,8 @@ struct control {
 	uint64_t visible_limit; /* bytes of managed and registered memory whose content is recorded; 0: none */
 	uint32_t offered; /* atomic, set by the recorder; how many rings it has made READY */
 	uint32_t filtered; /* atomic; processes that have set a filter */
-	uint32_t reserved[2];
+	uint32_t gap; /* ticks of the clock; a longer time between two calls of a thread is divided into running and waiting */
+	uint32_t reserved;
 	/* Not in the line that every call reads. */
 	uint64_t unrecorded; /* atomic; as in struct process, for processes without a file */
 	uint32_t refused[REFUSALS]; /* atomic; threads that got no ring, by enum refusal */
@@ -210,7 +213,8 @@ struct call_record {
 	struct record h;
 	uint64_t start, end; /* clock */
 	uint64_t ret;
-	uint8_t words, pad[7];
+	uint8_t words, pad[3];
+	uint32_t blocked; /* units of BLOCKED_UNIT for which the thread did not run since its previous call, if that was long ago */
 	/* uint64_t word[words]; then pieces */
 };
 

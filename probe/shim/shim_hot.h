@@ -100,6 +100,12 @@ static inline bool shim_enter_at(void *frame, struct shim_call *c, uint16_t func
 /* Adds the stack that the call was made from: see record/stack.c. */
 void shim_stack(struct shim_call *c);
 
+/* Reads the thread's processor time, after a long time without a call and at the end of a long call: see record/ran.c. */
+void shim_gap(struct call_record *r);
+void shim_ran(uint64_t now);
+
+static inline bool shim_long(uint64_t from, uint64_t to) { return __builtin_expect(to - from > shim_control->gap, 0); }
+
 static inline void shim_commit(struct shim_call *c)
 {
 	struct shim_thread *t = &shim_t;
@@ -108,13 +114,18 @@ static inline void shim_commit(struct shim_call *c)
 		shim_stack(c);
 	r->h.size = (uint32_t)(c->end - (uint8_t *)r);
 	r->start = shim_clock(CALL_STARTS);
+	if (shim_long(t->until, r->start))
+		shim_gap(r);
 	__atomic_store_n(&t->ring->head, t->head + r->h.size, __ATOMIC_RELEASE);
 }
 
 static inline void shim_return(struct shim_call *c, uint64_t ret)
 {
-	c->rec->end = shim_clock(CALL_ENDS);
-	c->rec->ret = ret;
+	struct call_record *r = c->rec;
+	shim_t.until = r->end = shim_clock(CALL_ENDS);
+	r->ret = ret;
+	if (shim_long(r->start, r->end))
+		shim_ran(r->end);
 }
 
 /*
@@ -212,8 +223,8 @@ static SHIM_INLINE bool shim_plain_list(const void *list, uint32_t elem)
 	return list == NULL || ((const uint64_t *)list)[1] <= PLAIN_BLOCK / elem;
 }
 
-/* Stores the counter in halves, so that no instruction waits to combine them. */
-static SHIM_INLINE void shim_stamp(uint64_t *at)
+/* Stores the counter in halves, so that no instruction waits to combine them, and returns it. */
+static SHIM_INLINE uint64_t shim_stamp(uint64_t *at)
 {
 #if defined(__x86_64__)
 	typedef uint32_t half __attribute__((may_alias));
@@ -221,10 +232,13 @@ static SHIM_INLINE void shim_stamp(uint64_t *at)
 	__asm__ volatile("rdtsc" : "=a"(lo), "=d"(hi));
 	((half *)at)[0] = lo;
 	((half *)at)[1] = hi;
+	return (uint64_t)hi << 32 | lo;
 #else
-	*at = shim_counter();
+	return *at = shim_counter();
 #endif
 }
+
+static SHIM_INLINE void shim_plain_return(struct call_record *r) { shim_t.until = shim_stamp(&r->end); }
 
 /* Begins the record of a plain call and stores its words. */
 static SHIM_INLINE struct call_record *shim_plain_enter(const uint64_t *words, unsigned n)
@@ -276,7 +290,8 @@ static SHIM_INLINE void shim_plain_commit(struct call_record *r, uint16_t func, 
 	struct shim_thread *t = &shim_t;
 	uint32_t size = (uint32_t)((const uint8_t *)end - (const uint8_t *)r);
 	r->h = (struct record){.size = size, .func = func, .type = REC_CALL, .state = STATE_ENTERED};
-	shim_stamp(&r->start);
+	if (shim_long(t->until, shim_stamp(&r->start)))
+		shim_gap(r);
 	__atomic_store_n(&t->ring->head, t->head + size, __ATOMIC_RELEASE);
 }
 

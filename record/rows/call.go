@@ -74,7 +74,7 @@ func (b *Builder) begin(c *probe.Call, t *thread, f *api.Func) *format.Call {
 	} else {
 		out.End = b.time(c.End)
 	}
-	if f.Failed(c.Ret) {
+	if f.Wrong(c.Ret) {
 		b.Count.Failed++
 	}
 	return out
@@ -84,6 +84,9 @@ func (b *Builder) begin(c *probe.Call, t *thread, f *api.Func) *format.Call {
 // results will follow from a graph's copies to the host.
 func (b *Builder) pieces(c *probe.Call, r *rules) (timed bool, results int) {
 	f, out := r.fn, &b.row
+	if c.Blocked > 0 {
+		out.Outs = append(out.Outs, format.Out{Param: api.BlockedParam, Value: uint64(c.Blocked)})
+	}
 	if c.Recording > 0 {
 		out.Outs = append(out.Outs, format.Out{Param: api.RecordingParam, Value: uint64(c.Recording)})
 	}

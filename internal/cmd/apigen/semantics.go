@@ -85,6 +85,7 @@ type document struct {
 	Functions   map[string]*semantics
 	Unsimulated map[string][]string // names by reason
 	Simulated   []string            // if only a part of the layer is
+	Questions   []string            // functions whose refusal is an answer
 	Queries     []string            // functions of further headers that change nothing
 	Others      []string            // functions outside the model that the simulator exports
 	Alone       []string            // functions that the simulator answers without its engine
@@ -226,6 +227,13 @@ func (m *model) applyGroups(doc *document) error {
 		if err := m.direct(name, d); err != nil {
 			return fmt.Errorf("directions: %s: %w", name, err)
 		}
+	}
+	for _, name := range doc.Questions {
+		f := m.find(name)
+		if f == nil || !f.RetError {
+			return fmt.Errorf("questions: %s is no function that returns an error code", name)
+		}
+		f.Question = true
 	}
 	for _, name := range doc.Annotations {
 		f := m.find(name)

@@ -162,7 +162,7 @@ func (m *model) plain(w *writer, f *api.Func) bool {
 	}
 	w.f("\t\tshim_plain_commit(r, %d, to);", f.ID)
 	w.f("\t\t%s = real(%s);", cDecl(f.Return, "ret"), cArgs(f))
-	w.f("\t\tshim_stamp(&r->end);\n\t\tr->ret = %s;", m.cWord(f.Return, "ret"))
+	w.f("\t\tshim_plain_return(r);\n\t\tr->ret = %s;", m.cWord(f.Return, "ret"))
 	w.f("\t\tif (ret == 0 && shim_after_task)\n\t\t\tshim_plain_task(r, %s);\n\t\telse\n\t\t\tshim_plain_exit(r);\n\t\treturn ret;\n\t}", f.Params[f.Stream].Name)
 	w.f("\treturn main_%s(%s);\n}\n", f.Name, cArgs(f))
 	return true

@@ -283,7 +283,7 @@ func (x *Meter) Call(c *timeline.HostCall, t *timeline.Task) error {
 	switch {
 	case c.Flags&format.Unfinished != 0:
 		x.value(host, unreturned, function()).sum++
-	case c.Failed():
+	case c.Wrong():
 		x.value(host, failedCalls, function(), semconv.ErrorTypeKey.String(x.m.ErrorName(int64(int32(c.Ret))))).sum++
 	}
 	if c.Fn != nil && c.Flags&format.Unfinished == 0 {

@@ -162,7 +162,7 @@ func (x *Encoder) call(c *timeline.HostCall, t *timeline.Task, f Facts) error {
 		m.ranges = append(m.ranges, *r)
 	}
 	n := x.add(m, c.Start, x.src.w.CallEnd(c), true)
-	n.number, n.ret, n.what, n.flags, n.failed = c.Index, c.Ret, f.what, c.Flags, c.Failed() || c.Hung()
+	n.number, n.ret, n.what, n.flags, n.failed = c.Index, c.Ret, f.what, c.Flags, c.Wrong() || c.Hung()
 	if x.path != nil {
 		x.path.Call(c, t, ref(m))
 	}

@@ -8116,7 +8116,7 @@ static SHIM_BODY aclError plain_aclrtLaunchKernel(aclrtFuncHandle funcHandle, ui
 		uint64_t *to = shim_plain_pieces(r, 5);
 		shim_plain_commit(r, 152, to);
 		aclError ret = real(funcHandle, numBlocks, argsData, argsSize, stream);
-		shim_stamp(&r->end);
+		shim_plain_return(r);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stream);
@@ -17089,7 +17089,7 @@ static SHIM_BODY aclError plain_aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, 
 		to = shim_plain_elements(to, 4, cfg, 20);
 		shim_plain_commit(r, 311, to);
 		aclError ret = real(funcHandle, numBlocks, argsData, argsSize, cfg, stream);
-		shim_stamp(&r->end);
+		shim_plain_return(r);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stream);
@@ -17184,7 +17184,7 @@ static SHIM_BODY aclError plain_aclrtLaunchKernelWithHostArgs(aclrtFuncHandle fu
 		to = shim_plain_piece(to, 6, placeHolderArray, 8ULL * (uint64_t)placeHolderNum);
 		shim_plain_commit(r, 312, to);
 		aclError ret = real(funcHandle, numBlocks, stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
-		shim_stamp(&r->end);
+		shim_plain_return(r);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stream);
@@ -17411,7 +17411,7 @@ static SHIM_BODY aclError plain_aclrtLaunchSIMTKernelWithHostArgs(void *func, di
 		to = shim_plain_piece(to, 8, placeHolderArray, 8ULL * (uint64_t)placeHolderNum);
 		shim_plain_commit(r, 315, to);
 		aclError ret = real(func, gridDim, blockDim, dynUbufSize, stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
-		shim_stamp(&r->end);
+		shim_plain_return(r);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stream);
@@ -24662,7 +24662,7 @@ static SHIM_BODY rtError_t plain_rtKernelLaunch(const void *stubFunc, uint32_t n
 		to = shim_plain_piece(to, 2, args, (uint64_t)argsSize);
 		shim_plain_commit(r, 1020, to);
 		rtError_t ret = real(stubFunc, numBlocks, args, argsSize, smDesc, stm);
-		shim_stamp(&r->end);
+		shim_plain_return(r);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stm);
@@ -25671,7 +25671,7 @@ static SHIM_BODY rtError_t plain_rtKernelLaunchEx(void *args, uint32_t argsSize,
 		to = shim_plain_piece(to, 0, args, (uint64_t)argsSize);
 		shim_plain_commit(r, 1038, to);
 		rtError_t ret = real(args, argsSize, flags, stm);
-		shim_stamp(&r->end);
+		shim_plain_return(r);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stm);
@@ -25905,7 +25905,7 @@ static SHIM_BODY rtError_t plain_rtFftsTaskLaunch(rtFftsTaskInfo_t *fftsTaskInfo
 		uint64_t *to = shim_plain_pieces(r, 2);
 		shim_plain_commit(r, 1042, to);
 		rtError_t ret = real(fftsTaskInfo, stm);
-		shim_stamp(&r->end);
+		shim_plain_return(r);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stm);
@@ -25977,7 +25977,7 @@ static SHIM_BODY rtError_t plain_rtFftsTaskLaunchWithFlag(rtFftsTaskInfo_t *ffts
 		uint64_t *to = shim_plain_pieces(r, 3);
 		shim_plain_commit(r, 1043, to);
 		rtError_t ret = real(fftsTaskInfo, stm, flag);
-		shim_stamp(&r->end);
+		shim_plain_return(r);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stm);
@@ -26051,7 +26051,7 @@ static SHIM_BODY rtError_t plain_rtStarsTaskLaunch(const void *taskSqe, uint32_t
 		to = shim_plain_piece(to, 0, taskSqe, (uint64_t)sqeLen);
 		shim_plain_commit(r, 1044, to);
 		rtError_t ret = real(taskSqe, sqeLen, stm);
-		shim_stamp(&r->end);
+		shim_plain_return(r);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stm);
@@ -26127,7 +26127,7 @@ static SHIM_BODY rtError_t plain_rtStarsTaskLaunchWithFlag(const void *taskSqe, 
 		to = shim_plain_piece(to, 0, taskSqe, (uint64_t)sqeLen);
 		shim_plain_commit(r, 1045, to);
 		rtError_t ret = real(taskSqe, sqeLen, stm, flag);
-		shim_stamp(&r->end);
+		shim_plain_return(r);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stm);
@@ -26197,7 +26197,7 @@ static SHIM_BODY rtError_t plain_rtMultipleTaskInfoLaunch(const void *taskInfo, 
 		uint64_t *to = shim_plain_pieces(r, 2);
 		shim_plain_commit(r, 1046, to);
 		rtError_t ret = real(taskInfo, stm);
-		shim_stamp(&r->end);
+		shim_plain_return(r);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stm);
@@ -26269,7 +26269,7 @@ static SHIM_BODY rtError_t plain_rtMultipleTaskInfoLaunchWithFlag(const void *ta
 		uint64_t *to = shim_plain_pieces(r, 3);
 		shim_plain_commit(r, 1047, to);
 		rtError_t ret = real(taskInfo, stm, flag);
-		shim_stamp(&r->end);
+		shim_plain_return(r);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stm);
@@ -26396,7 +26396,7 @@ static SHIM_BODY rtError_t plain_rtCCULaunch(rtCcuTaskInfo_t *taskInfo, rtStream
 		to = shim_plain_piece(to, 0, taskInfo, 120ULL);
 		shim_plain_commit(r, 1049, to);
 		rtError_t ret = real(taskInfo, stm);
-		shim_stamp(&r->end);
+		shim_plain_return(r);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stm);
@@ -26578,7 +26578,7 @@ static SHIM_BODY rtError_t plain_rtsLaunchKernelWithHostArgs(rtFuncHandle funcHa
 		to = shim_plain_piece(to, 6, placeHolderArray, 8ULL * (uint64_t)placeHolderNum);
 		shim_plain_commit(r, 1052, to);
 		rtError_t ret = real(funcHandle, numBlocks, stm, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
-		shim_stamp(&r->end);
+		shim_plain_return(r);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stm);
@@ -26660,7 +26660,7 @@ static SHIM_BODY rtError_t plain_rtsLaunchKernelWithDevArgs(rtFuncHandle funcHan
 		to = shim_plain_elements(to, 3, cfg, 20);
 		shim_plain_commit(r, 1053, to);
 		rtError_t ret = real(funcHandle, numBlocks, stm, cfg, args, argsSize, reserve);
-		shim_stamp(&r->end);
+		shim_plain_return(r);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stm);
@@ -32846,7 +32846,7 @@ static SHIM_BODY rtError_t plain_rtLaunchDvppTask(const void *sqe, uint32_t sqeL
 		to = shim_plain_piece(to, 0, sqe, (uint64_t)sqeLen);
 		shim_plain_commit(r, 1177, to);
 		rtError_t ret = real(sqe, sqeLen, stm, cfg);
-		shim_stamp(&r->end);
+		shim_plain_return(r);
 		r->ret = (uint64_t)(uint32_t)ret;
 		if (ret == 0 && shim_after_task)
 			shim_plain_task(r, stm);

@@ -22,6 +22,7 @@ struct shim_thread {
 	uint64_t tail; /* last value seen */
 	uint64_t size; /* bytes of the records */
 	uint64_t lost; /* calls since the last record */
+	uint64_t until; /* clock; end of the latest call */
 	uint16_t slot;
 	bool off;            /* this thread records nothing */
 	bool late;           /* this thread has loaded a library that may bypass the shim: see bind/late.c */
@@ -36,6 +37,7 @@ struct shim_thread {
 	bool shut_out;       /* this thread is counted in control.shut_out */
 	uint32_t ran;        /* runs of host functions noted beside the ring: see task/host.c */
 	uint32_t offered;    /* control.offered when this thread last looked for a ring */
+	uint64_t read, cpu, sleeps; /* clock, the thread's processor time in nanoseconds, and how often it slept, when this was read last: see record/ran.c */
 	uint32_t owner;      /* thread id, if another process may share this structure: see session/share.c; otherwise 0 */
 };
 

@@ -39,6 +39,7 @@ bool shim_begin_at(void *frame, struct shim_call *c, uint16_t func, const uint64
 void shim_begun(struct shim_call *c)
 {
 	shim_commit(c);
+	shim_t.until = c->rec->start;
 	shim_exit(c);
 }
 
@@ -51,6 +52,7 @@ void shim_ended(struct shim_call *c, uint16_t func, uint64_t ret)
 		return; /* in a forked child: the call is the parent's */
 	struct call_record *r = shim_next_record();
 	*r = (struct call_record){.h = {.func = func, .type = REC_END, .state = STATE_ENTERED}, .end = shim_now(), .ret = ret};
+	t->until = r->end;
 	c->rec = r;
 	c->end = (uint8_t *)(r + 1);
 	c->limit = (uint8_t *)r + END_BYTES;

@@ -1,0 +1,142 @@
+package blame_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/analyze/blame"
+	"github.com/acltrace/acltrace/analyze/stats"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testtrace"
+	"github.com/acltrace/acltrace/report"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// imports adds the questions that a framework asks before its work: for packages that are absent, for a device before one is set, and for a second
+// initialization.
+func imports(s *testtrace.Sequence) {
+	a, fails := testtrace.A, testtrace.Fails
+	s.Then("aclInit", a(0))
+	s.Then("aclsysGetCANNVersion", a(4, 0x7ffe0000), fails(100003))
+	for range 5 {
+		s.Then("aclsysGetVersionStr", a(0x10, 0x7ffe0000), testtrace.Text("pkgName", "ops_nn"), fails(100003))
+	}
+	s.Then("aclrtGetDevice", a(0x7ffe0000), fails(107002))
+	s.Then("aclInit", a(0), fails(100002))
+	s.Then("aclrtSetDevice", a(0))
+}
+
+func exit(s *testtrace.Sequence, code int) {
+	s.Process(0, format.Process{PID: 4001, Exe: "/opt/app/train", Argv: []string{"train"}, ExitCode: code})
+}
+
+// Healthy runs of a framework ended with "next: acltrace blame", and blame found a version query guilty.
+func TestQuestionsAreNotFailures(t *testing.T) {
+	s := testtrace.NewSequence(t)
+	imports(s)
+	s.Malloc(testtrace.DeviceA, 1<<20)
+	exit(s, 0)
+	tl := s.Load()
+	sum, err := stats.New(tl.Reader, acl.Model, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.Failed != 0 || sum.Answered != 8 || slices.ContainsFunc(sum.Findings, func(f stats.Finding) bool { return f.Kind == stats.FailedCalls }) {
+		t.Errorf("%d failed, %d answered, %+v", sum.Failed, sum.Answered, sum.Findings)
+	}
+	in, err := report.NewInfo("run.aclt", tl.Reader, acl.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in.Calls.Failed != 0 || in.Calls.Answered != 8 {
+		t.Errorf("%+v", in.Calls)
+	}
+	var text strings.Builder
+	if err := in.Text(&text, &report.TextOptions{Width: 100}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text.String(), "0 failed (8 questions answered no)") || !strings.Contains(text.String(), "next: acltrace stats") {
+		t.Error(text.String())
+	}
+	if _, err := blame.Blame(tl.Reader, acl.Model, nil); !errors.Is(err, blame.ErrNothingFailed) {
+		t.Errorf("blame: %v", err)
+	}
+	sel, err := timeline.NewSelector(tl.Reader, acl.Model, &timeline.Selection{Failed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	if err := timeline.NewWalk(tl.Reader, acl.Model, &timeline.WalkOptions{Select: sel}).Run(&timeline.Visitor{Call: func(*timeline.HostCall, *timeline.Task) error { n++; return nil }}); err != nil || n != 0 {
+		t.Errorf("--failed selects %d calls, %v", n, err)
+	}
+}
+
+// A fault that a question reports is a failure all the same.
+func TestQuestionReportsFault(t *testing.T) {
+	s := testtrace.NewSequence(t)
+	imports(s)
+	s.Then("aclrtGetLastError", testtrace.A(0), testtrace.Fails(507015))
+	rep, text := judged(t, s)
+	if rep.Failure == nil || rep.Failure.Func != "aclrtGetLastError" || rep.Answered != 8 {
+		t.Error(text)
+	}
+}
+
+// Out of memory was blamed on a version query. The failure is the allocation that the program did not survive, with the memory in use.
+func TestBlameNamesTheFatalFailure(t *testing.T) {
+	const small, large = 1 << 20, 1 << 30
+	malloc := func(s *testtrace.Sequence, size uint64) {
+		s.Then("aclrtMalloc", testtrace.A(0x7ffe0000, size, 0), testtrace.Fails(207001))
+	}
+	for name, c := range map[string]struct {
+		calls func(s *testtrace.Sequence)
+		code  int
+		want  []string
+	}{
+		"out of memory": {func(s *testtrace.Sequence) {
+			for i := range uint64(3) {
+				s.Malloc(testtrace.DeviceA+i*large, large)
+			}
+			s.Malloc(testtrace.DeviceA+8*large, small)
+			malloc(s, 2*large)
+			malloc(s, 2*large) // again, after the framework has emptied its caches
+			s.Malloc(testtrace.DeviceA+9*large, small)
+			s.Then("aclrtDestroyStream", testtrace.A(testtrace.StreamA), testtrace.Fails(107003)) // on the way out
+		}, 1, []string{"failed call 15 aclrtMalloc: ACL_ERROR_RT_MEMORY_ALLOCATION (207001)", "3 GiB in 4 allocations; 2 GiB more did not fit",
+			"3 of 1 GiB, made by call 10 aclrtMalloc", "asked 8 questions answered no, which is no failure"}},
+		"memory after all": {func(s *testtrace.Sequence) {
+			malloc(s, large)
+			s.Malloc(testtrace.DeviceA, large) // the caches were emptied
+			s.Then("aclrtMemcpy", testtrace.A(testtrace.DeviceA, 64, 0x5000, 128, 1), testtrace.Fails(107000))
+			s.Then("aclrtFree", testtrace.A(testtrace.DeviceA))
+		}, 1, []string{"failed call 12 aclrtMemcpy: ACL_ERROR_RT_PARAM_INVALID (107000)"}},
+		"all survived": {func(s *testtrace.Sequence) {
+			malloc(s, large)
+			s.Malloc(testtrace.DeviceA, large)
+		}, 1, []string{"failed call 10 aclrtMalloc", "the program went on after this call"}},
+		"no error at the end": {func(s *testtrace.Sequence) {
+			s.Then("aclrtMemcpy", testtrace.A(testtrace.DeviceA, 64, 0x5000, 128, 1), testtrace.Fails(107000))
+			malloc(s, large)
+		}, 0, []string{"failed call 10 aclrtMemcpy"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := testtrace.NewSequence(t)
+			imports(s)
+			c.calls(s)
+			exit(s, c.code)
+			_, text := judged(t, s)
+			flat := strings.Join(strings.Fields(text), " ")
+			for _, want := range c.want {
+				if !strings.Contains(flat, want) {
+					t.Errorf("no %q in\n%s", want, text)
+				}
+			}
+			if strings.Contains(text, "aclsys") {
+				t.Errorf("a question is named:\n%s", text)
+			}
+		})
+	}
+}

@@ -1,0 +1,163 @@
+package stats
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// Bound says what most of a typical step waits for. It follows launches from the thread that hands them to the runtime to the thread that they come
+// from.
+type Bound struct {
+	By       string  `json:"by"`                        // device, loader, host or queue
+	Thread   string  `json:"thread"`                    // thread that waits for the device, loads, runs its own code, or hands on launches
+	Share    float64 `json:"share"`                     // part of the step that this takes
+	Blocked  float64 `json:"blocked,omitempty"`         // part of the step in which a loading thread does not run
+	Python   bool    `json:"python,omitempty"`          // the thread's program is Python
+	Launcher string  `json:"launcher,omitempty"`        // thread that launches, if it is another one and waits for launches
+	Waits    float64 `json:"launcher_waits,omitempty"`  // part of the step for which it waits
+	EveryNS  int64   `json:"launch_every_ns,omitempty"` // mean time between two launches or runs of graphs
+}
+
+// Values of Bound.By.
+const (
+	ByDevice = "device"
+	ByLoader = "loader"
+	ByHost   = "host"
+	ByQueue  = "queue"
+)
+
+const (
+	boundShare  = 0.5 // least part of a step
+	loaderShare = 0.3
+)
+
+// mean returns the parts of a typical step on a thread.
+func (x *Splitter) mean(d *doing) Parts {
+	of := d.sum
+	for i := range of {
+		of[i] /= x.n
+	}
+	return partsOf(&of, x.took/x.n)
+}
+
+// driver returns the thread from which the launches of the main thread come, and its index: the main thread itself, unless it mostly waits between
+// calls and another thread of its process does more.
+func (x *Splitter) driver() (*doing, int) {
+	main, at := x.main()
+	if main == nil || x.n == 0 || !x.divided {
+		return main, at
+	}
+	p := x.mean(main)
+	if 2*p.BlockedNS <= p.OwnNS+p.BlockedNS {
+		return main, at
+	}
+	busy := func(p *Parts) int64 { return p.OwnNS + p.LaunchingNS + p.CopyingNS + p.OtherNS }
+	d, most := main, busy(&p)
+	for i := range x.threads {
+		t := &x.threads[i]
+		if !t.some || x.w.Process(uint32(i)) != x.w.Process(uint32(at)) {
+			continue
+		}
+		if q := x.mean(t); busy(&q) > most {
+			d, at, most = t, i, busy(&q)
+		}
+	}
+	return d, at
+}
+
+// bound returns what most of a typical step waits for, nil if the trace does not show it.
+func (x *Splitter) bound() *Bound {
+	main, at := x.main()
+	if main == nil || x.n == 0 {
+		return nil
+	}
+	driver, from := x.driver()
+	p, q, took := x.mean(main), x.mean(driver), x.took/x.n
+	part := func(ns int64) float64 { return min(float64(ns)/float64(max(took, 1)), 1) }
+	out := &Bound{Python: x.python(from)}
+	out.Thread, _ = x.thread(from)
+	if n := main.issued.typical.launches; n > 0 {
+		out.EveryNS = x.took / int64(n)
+	}
+	if driver != main {
+		out.Launcher, _ = x.thread(at)
+		out.Waits = part(p.BlockedNS)
+	}
+	own := q.OwnNS
+	if driver != main {
+		own += p.OwnNS
+	}
+	switch load, blocked := driver.gaps.loading(x.n); {
+	case part(max(p.WaitingNS, q.WaitingNS)) >= boundShare:
+		if out.By, out.Share = ByDevice, part(q.WaitingNS); p.WaitingNS > q.WaitingNS {
+			out.Share, out.Launcher = part(p.WaitingNS), ""
+			out.Thread, _ = x.thread(at)
+		}
+	case !x.divided:
+		return nil
+	case part(load) >= loaderShare:
+		out.By, out.Share, out.Blocked = ByLoader, part(load), part(blocked)
+	case part(q.OwnNS+q.LaunchingNS+q.OtherNS) >= boundShare && driver == main && main.calls.none(PartWaiting) && x.feeds(at):
+		out.By, out.Share = ByQueue, part(q.OwnNS+q.LaunchingNS+q.OtherNS)
+	case part(own) >= boundShare:
+		out.By, out.Share = ByHost, part(q.OwnNS)
+	default:
+		return nil
+	}
+	return out
+}
+
+// loading returns the longest mean time of a gap before a copy to the device, and the part in which the thread did not run.
+func (g *gaps) loading(n int64) (ns, blocked int64) {
+	for i := range g.places {
+		p := &g.places[i]
+		if p.sum > 0 && (p.copies || i+1 < len(g.places) && g.places[i+1].copies) {
+			if p.sum/n > ns {
+				ns, blocked = p.sum/n, p.blocked/n
+			}
+		}
+	}
+	return ns, blocked
+}
+
+// none reports whether no call of typical steps has the activity.
+func (c *topCalls) none(what Part) bool { return c.most(what, true) == nil }
+
+// feeds reports whether another thread of the process waits for the device or copies in typical steps, as the one that fills a queue of launches.
+func (x *Splitter) feeds(launcher int) bool {
+	for i := range x.threads {
+		d := &x.threads[i]
+		if i != launcher && d.some && x.w.Process(uint32(i)) == x.w.Process(uint32(launcher)) && !(d.calls.none(PartWaiting) && d.calls.none(PartCopying)) {
+			return true
+		}
+	}
+	return false
+}
+
+// python reports whether a thread's program is a Python interpreter.
+func (x *Splitter) python(thread int) bool {
+	list := x.w.Reader.Processes()
+	p := int(x.w.Process(uint32(thread)))
+	return p < len(list) && strings.HasPrefix(filepath.Base(list[p].Program()), "python")
+}
+
+// stall returns the gap that is long in a few typical steps alone, and its thread; nil for none. A gap before a copy to the device comes first: a batch was late.
+// Without such a copy it is only reported for a thread that does not make the steps: the others have slow steps.
+func (x *Splitter) stall() (*Gap, string) {
+	main, _ := x.main()
+	driver, from := x.driver()
+	if driver == nil || x.n == 0 {
+		return nil, ""
+	}
+	var out *Gap
+	for _, g := range driver.gaps.stalls(x.n) {
+		if !g.Copy && driver == main || 2*g.LongNS < x.took/x.n {
+			continue
+		}
+		if out == nil || g.Copy && !out.Copy || g.Copy == out.Copy && g.LongNS*g.Steps > out.LongNS*out.Steps {
+			out = &g
+		}
+	}
+	name, _ := x.thread(from)
+	return out, name
+}

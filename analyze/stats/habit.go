@@ -1,0 +1,210 @@
+package stats
+
+import (
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/grow"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// A habit is something that programs do in each step and that costs time: the calls that a line of the program makes together.
+type habit int
+
+const (
+	syncRead   habit = iota // the host waits for the stream and copies a few bytes from the device
+	toDevice                // the host waits for the stream and copies pageable memory to the device
+	explicit                // the host waits for the device, and copies nothing then
+	emptyCache              // the host waits for the device and frees memory of it
+	allocates               // memory of the device is allocated, or freed without a wait
+	habitCount
+)
+
+func (h habit) kind() FindingKind {
+	return [...]FindingKind{SyncReads, PageableCopies, Synchronizes, EmptiesCache, Allocates}[h]
+}
+
+// smallRead limits the bytes of a copy that reads a value and not a result.
+const smallRead = 4 << 10
+
+// habits sums up the habits of the process that has the steps, in typical steps.
+type habits struct {
+	process uint32
+	threads []habitThread
+	now     [habitCount]habitSum
+	typical [habitCount]habitSum
+	steps   int64
+}
+
+// habitSum has the sum of one habit.
+type habitSum struct {
+	n, of  uint64 // times, and calls
+	ns     int64  // in all these calls
+	bytes  uint64 // copied, allocated or freed
+	steps  int64  // typical steps with the habit
+	fn     string // of the copy, the wait or the allocation
+	call   uint64 // first such call of the latest typical step with the habit
+	step   int    // number of that step
+	thread string // that makes the call
+}
+
+// habitThread is the latest wait of a thread, before it is known what the wait is for.
+type habitThread struct {
+	waited  *pendingWait
+	room    pendingWait
+	reads   bool // the latest task is an asynchronous copy of a few bytes from the device
+	freeing bool // the latest wait was for the device and was followed by frees
+}
+
+type pendingWait struct {
+	call   uint64
+	fn     string
+	ns     int64
+	device bool
+}
+
+// call takes a call in a step and its task, nil for none.
+func (x *habits) call(w *timeline.Walk, h *timeline.HostCall, k *timeline.Task) {
+	if h.Step < 0 || h.Fn == nil || h.Failed() || w.Process(h.Thread) != x.process {
+		return
+	}
+	t, took := grow.At(&x.threads, int(h.Thread)), w.CallEnd(h)-h.Start
+	add := func(of habit, ns int64, bytes uint64, again bool) {
+		s := &x.now[of]
+		if s.n == 0 {
+			s.fn, s.call, s.step, s.thread = h.Name, h.Index, h.Step, w.ThreadName(h.Thread)
+		}
+		if s.of++; !again {
+			s.n++
+		}
+		s.ns, s.bytes = s.ns+ns, s.bytes+bytes
+	}
+	bytes, made, freed := deviceMemory(h)
+	switch copied := k != nil && k.Kind == api.Copy; {
+	case h.Fn.Sync == api.SyncDevice || h.Fn.Sync == api.SyncStream || h.Fn.Sync == api.SyncEvent:
+		if freed { // a free that waits
+			add(allocates, took, bytes, false)
+			return
+		}
+		if t.reads {
+			add(syncRead, took, 0, true)
+			t.reads, t.waited = false, nil
+			return
+		}
+		x.flush(t)
+		t.room = pendingWait{h.Index, h.Name, took, h.Fn.Sync == api.SyncDevice}
+		t.waited, t.freeing = &t.room, false
+	case copied && w.Lanes[k.Lane].Synchronous && (k.Direction() == "DtoH" && k.Bytes <= smallRead || k.Direction() == "HtoD" && k.Unpinned):
+		if t.waited != nil {
+			took += t.waited.ns
+		}
+		t.waited = nil
+		if k.Direction() == "DtoH" {
+			add(syncRead, took, k.Bytes, false)
+		} else {
+			add(toDevice, took, k.Bytes, false)
+		}
+	case copied && k.Direction() == "DtoH" && k.Bytes <= smallRead:
+		x.flush(t)
+		add(syncRead, took, k.Bytes, false)
+		t.reads = true
+		return
+	case made:
+		x.flush(t)
+		add(allocates, took, bytes, false)
+	case freed && (t.freeing || t.waited != nil && t.waited.device):
+		if t.waited != nil {
+			took += t.waited.ns
+		}
+		add(emptyCache, took, bytes, t.freeing)
+		t.waited, t.freeing = nil, true
+		return
+	case freed:
+		add(allocates, took, bytes, true)
+	case k != nil:
+		x.flush(t)
+	default:
+		return // a query between a wait and its copy
+	}
+	t.reads = false
+}
+
+// flush counts a wait that no copy and no free followed.
+func (x *habits) flush(t *habitThread) {
+	if w := t.waited; w != nil {
+		s := &x.now[explicit]
+		if s.n == 0 {
+			s.fn, s.call, s.step = w.fn, w.call, -1
+		}
+		s.n, s.of, s.ns = s.n+1, s.of+1, s.ns+w.ns
+	}
+	t.waited, t.freeing = nil, false
+}
+
+// deviceMemory returns the size of the device memory that a call allocates or frees.
+func deviceMemory(h *timeline.HostCall) (bytes uint64, made, freed bool) {
+	for i := range h.Fn.Params {
+		p := &h.Fn.Params[i]
+		if p.Object != api.Device && p.Object != api.Physical {
+			continue
+		}
+		switch p.Role {
+		case api.New:
+			if h.Raw != nil && len(h.Raw.Args) == int(h.Fn.Words) {
+				bytes, _ = p.Size.Bytes(h.Fn, h.Raw.Args)
+			}
+			return bytes, true, false
+		case api.End:
+			return 0, false, true
+		}
+	}
+	return 0, false, false
+}
+
+// step ends a step.
+func (x *habits) step(index int, counts bool) {
+	for i := range x.threads {
+		x.flush(&x.threads[i])
+	}
+	for i := range x.now {
+		s, sum := &x.now[i], &x.typical[i]
+		if counts && s.n > 0 {
+			sum.n, sum.of, sum.ns, sum.bytes, sum.steps = sum.n+s.n, sum.of+s.of, sum.ns+s.ns, sum.bytes+s.bytes, sum.steps+1
+			sum.fn, sum.call, sum.step, sum.thread = s.fn, s.call, index, s.thread
+		}
+		*s = habitSum{}
+	}
+	if counts {
+		x.steps++
+	}
+}
+
+// habitFindings returns the habits of typical steps that are worth a look: they are in most steps, and cost a hundredth of their time, or are a read or a wait more often than
+// once a step.
+func (x *summer) habitFindings() (out []Finding) {
+	sh := x.s.Shares
+	if sh == nil || sh.Steps == 0 {
+		return nil
+	}
+	for i := range x.habits.typical {
+		s, of := &x.habits.typical[i], habit(i)
+		total := float64(sh.Steps * sh.NS)
+		share := float64(s.ns) / total
+		often := float64(s.n) / float64(x.habits.steps)
+		switch {
+		case s.n == 0 || 2*s.steps < x.habits.steps:
+			continue
+		case of == syncRead || of == explicit:
+			// One wait a step is how programs bound their steps. It is a finding if it is long, and no finding about all waits has it.
+			covered := float64(sh.WaitingNS) >= worthShare*float64(sh.NS)
+			if often < 2 && (share < worthShare || covered) || share < worthCost {
+				continue
+			}
+		case of == allocates && often < 1, of != allocates && of != emptyCache && share < worthCost:
+			continue
+		}
+		f := Finding{Kind: of.kind(), Share: share, CostNS: s.ns, Count: s.n, Bytes: s.bytes, EachNS: s.ns / int64(s.n), Func: s.fn, Steps: s.steps, Of: uint64(x.habits.steps), Rank: sh.Rank}
+		call, step := s.call, s.step
+		f.Call, f.Step = &call, &step
+		out = append(out, f)
+	}
+	return out
+}
