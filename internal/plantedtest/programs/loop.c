@@ -18,7 +18,7 @@ void check(int code, const char *call)
 {
 	if (code == ACL_SUCCESS)
 		return;
-	fprintf(stderr, "loop: %s returned %d\n", call, code);
+	fprintf(stderr, "loop: %s returned %d: %s\n", call, code, aclGetRecentErrMsg());
 	_exit(1);
 }
 
