@@ -431,6 +431,8 @@ func idleText(s *stats.Stats, f *stats.Finding) string {
 			text += ", during " + d.Func
 		case d.Mostly == stats.Blocked:
 			text += fmt.Sprintf(", while %s did not run", d.Thread)
+		case d.Mostly == stats.OwnTime && !s.Divided && len(s.Steps.Threads) > 1: // it may wait for another thread
+			text += fmt.Sprintf(", while %s made no calls", d.Thread)
 		default:
 			text += fmt.Sprintf(", during %s of %s", partNames[string(d.Mostly)], d.Thread)
 		}

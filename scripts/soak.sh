@@ -13,6 +13,8 @@ done
 go test -run Soak -timeout 120m ./...
 # Configurations and faults of a serving engine, and the faults without a feature yet.
 go test -run 'TestClean|TestFaults' -timeout 60m -v ./internal/servingtest
+# Planted problems in each manner of a framework that can have them.
+go test -run 'TestPlanted|TestClean' -timeout 60m -v ./internal/plantedtest
 # What paths say that a step saves, in 200 random programs.
 go test -run TestStepsSave -timeout 60m ./analyze/path
 # Kills a writer 200 times, and cuts a large file at 10,000 offsets and damages it at 3,000.

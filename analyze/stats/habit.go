@@ -198,7 +198,7 @@ func (x *summer) habitFindings() (out []Finding) {
 			if often < 2 && (share < worthShare || covered) || share < worthCost {
 				continue
 			}
-		case of == allocates && often < 1, of != allocates && of != emptyCache && share < worthCost:
+		case of != allocates && of != emptyCache && share < worthCost:
 			continue
 		}
 		f := Finding{Kind: of.kind(), Share: share, CostNS: s.ns, Count: s.n, Bytes: s.bytes, EachNS: s.ns / int64(s.n), Func: s.fn, Steps: s.steps, Of: uint64(x.habits.steps), Rank: sh.Rank}

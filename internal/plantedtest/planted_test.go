@@ -1,0 +1,144 @@
+package plantedtest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/analyze/stats"
+	"github.com/acltrace/acltrace/internal/testenv"
+)
+
+// program is the path of the compiled loop.
+type program string
+
+func compile(t *testing.T) program {
+	t.Helper()
+	t.Setenv("ACLSIM_KERNELS", testenv.Built(t, "bin/examples/problem_kernels.so"))
+	t.Setenv("KERNELS", testenv.Built(t, "bin/examples/problem_kernels.o"))
+	t.Setenv("ACLSIM_CLOCK", "virtual")
+	return program(testenv.CompileC(t, "loop", []string{"programs/loop.c", "programs/problems.c"}))
+}
+
+// record runs the loop in a manner with a problem, and returns the trace.
+func (p program) record(t *testing.T, manner, problem, flags string) string {
+	t.Helper()
+	trace := filepath.Join(t.TempDir(), manner+".aclt")
+	args := append([]string{"record", "-q", "--sim", "-o", trace}, strings.Fields(flags)...)
+	out, err := exec.Command(testenv.Built(t, "bin/acltrace"), append(args, "--", string(p), manner, problem)...).CombinedOutput()
+	if _, missing := os.Stat(trace); missing != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	return trace
+}
+
+func soak() bool { return os.Getenv("ACLTRACE_SOAK") != "" }
+
+var planted = []struct {
+	problem, manners string // the short form has the first manner
+	flags            string // of record
+	Want
+}{
+	{"item", "eager queue graphs", "", Want{Look: []string{"stats TRACE", "next"}, Names: []string{`a value from the device 7 times a step.*\.item\(\)`, `count=4, kind=ACL_MEMCPY_DEVICE_TO_HOST`},
+		Kinds: []stats.FindingKind{stats.SyncReads, stats.Copies}}},
+	{"sync-each-layer", "queue eager graphs", "", Want{Look: []string{"stats TRACE", "next"}, Names: []string{`waits for the device [67] times a step`, `aclrtSynchronizeDevice`},
+		Kinds: []stats.FindingKind{stats.Synchronizes}}},
+	{"pageable", "eager queue graphs", "", Want{Look: []string{"stats TRACE", "next"}, Names: []string{`30 asynchronous copies of pageable memory.*aclrtMemcpyAsync`},
+		Kinds: []stats.FindingKind{stats.HiddenWaits}}},
+	{"loader-slow", "queue eager graphs", "", Want{Look: []string{"stats TRACE", "next"}, Names: []string{`step time .*(thread \d+ loop makes no calls|is the program's own time).*the first of the step`},
+		Kinds: []stats.FindingKind{stats.Stalls}}},
+	{"loader-stall", "eager queue graphs", "", Want{Look: []string{"stats TRACE", "next"}, Names: []string{`1 of (29|30) steps: thread \d+ (loop|acl_thread) makes no call.*step 20|step 20 took`},
+		Kinds: []stats.FindingKind{stats.Stalls, stats.SlowSteps}}},
+	{"host-bound", "queue eager graphs", "", Want{Look: []string{"stats TRACE"}, Names: []string{`step time .*(thread \d+ loop makes no calls|is the program's own time)`}}},
+	{"garbage", "eager queue graphs", "", Want{Look: []string{"stats TRACE", "next"}, Names: []string{`in 2 of 30 steps|2 of 30 steps:|steps took over twice`},
+		Kinds: []stats.FindingKind{stats.Stalls, stats.SlowSteps}}},
+	{"checkpoint", "eager queue graphs", "", Want{Look: []string{"stats TRACE", "next"}, Names: []string{`2 steps unlike most`, `aclrtMemcpy`},
+		Kinds: []stats.FindingKind{stats.OddSteps}}},
+	{"leak", "eager queue graphs", "", Want{Look: []string{"stats TRACE", "next"}, Names: []string{`device memory grows by 64 KiB a step`, `aclrtMalloc`},
+		Kinds: []stats.FindingKind{stats.Grows, stats.Allocates}}},
+	{"leak-stream", "eager", "", Want{Look: []string{"stats TRACE", "replay --strict TRACE"}, Names: []string{`aclrtCreateStream`, `leak`}}},
+	{"empty-cache", "queue eager graphs", "", Want{Look: []string{"stats TRACE", "next"}, Names: []string{`as empty_cache does`, `aclrtFree`},
+		Kinds: []stats.FindingKind{stats.EmptiesCache, stats.Allocates, stats.Synchronizes}}},
+	{"allocate", "eager queue graphs", "", Want{Look: []string{"stats TRACE", "next"}, Names: []string{`device memory is allocated .*a step`, `aclrtMalloc`},
+		Kinds: []stats.FindingKind{stats.Allocates}}},
+	{"small-launches", "eager queue", "--device-time all", Want{Look: []string{"stats TRACE"}, Names: []string{`122 (times|calls) a step.*aclrtLaunchKernelWithHostArgs|aclrtLaunchKernelWithHostArgs 122 times a step`, `between short kernels`}}},
+	{"recapture", "graphs", "", Want{Look: []string{"stats TRACE", "next"}, Names: []string{`captures? .*in each step|captured .* a step`},
+		NotYet: "no finding counts captures in steps"}},
+	{"error-ignored", "eager queue graphs", "", Want{Look: []string{"stats TRACE", "next"}, Names: []string{`30 calls failed.*aclrtMemcpyAsync`, `107000`},
+		Kinds: []stats.FindingKind{stats.FailedCalls}}},
+	{"rank-late", "ranks", "", Want{Look: []string{"stats TRACE", "next"}, Names: []string{`(rank|process) \d+ .*idled|process \d+ .*own time`}, Kinds: []stats.FindingKind{stats.OddRank}}},
+	{"outside-graphs", "graphs", "", Want{Look: []string{"diff BASE TRACE", "stats TRACE"}, Names: []string{`eager.*15|15.*eager`, `^steps +30 `},
+		NotYet: "steps that alternate between graphs and launches are not found"}},
+	{"never-run", "graphs", "", Want{Look: []string{"stats TRACE"}, Names: []string{` never +\d+$`}}},
+	{"out-of-memory", "eager queue graphs", "", Want{Look: []string{"stats TRACE", "blame TRACE"}, Names: []string{`^failed +call \d+ aclrtMalloc.*207001`, `in use +60 GiB`, `15 of 4 GiB`},
+		Never: []string{`aclsys`}, Kinds: []stats.FindingKind{stats.FailedCalls}}},
+	{"refused", "queue eager graphs", "", Want{Look: []string{"stats TRACE", "blame TRACE"}, Names: []string{`^guilty: call \d+ aclrtMemcpy$`, `because count is 64.*destMax is 16`},
+		Never: []string{`because src is an address in no known`}, Kinds: []stats.FindingKind{stats.FailedCalls},
+		NotYet: "blame finds pageable memory in no known allocation, and does not compare count with destMax"}},
+	{"freed-twice", "eager queue graphs", "", Want{Look: []string{"stats TRACE", "blame TRACE"}, Names: []string{`^guilty: call \d+ aclrtFree$`, `which call \d+ \(aclrtFree\) had ended`},
+		Kinds: []stats.FindingKind{stats.FailedCalls}}},
+	{"terminated", "ranks eager", "", Want{Look: []string{"stats TRACE", "info TRACE"}, Names: []string{`SIGTERM`}}},
+	{"killed", "ranks eager queue graphs", "", Want{Look: []string{"stats TRACE", "next"}, Names: []string{`process \d+ was killed by SIGKILL`, `^died +process \d+`},
+		Kinds: []stats.FindingKind{stats.Killed}}},
+	{"crash", "eager queue graphs", "", Want{Look: []string{"stats TRACE", "next"}, Names: []string{`killed by SIGSEGV`, `^died .*after call \d+ aclrtSynchronizeStream`},
+		Kinds: []stats.FindingKind{stats.Killed}}},
+	{"kernel-fails", "eager queue graphs", "", Want{Look: []string{"stats TRACE", "next"}, Names: []string{`507015`, `^(guilty|suspect): call \d+ aclrtLaunchKernelWithHostArgs, kernel loss`},
+		Kinds: []stats.FindingKind{stats.FailedCalls}}},
+	{"notify-lost", "queue eager graphs", "", Want{Look: []string{"stats TRACE", "blame TRACE"}, Names: []string{`^(guilty|suspect): call \d+ aclrtWaitAndResetNotify`, `no call has recorded`},
+		Kinds: []stats.FindingKind{stats.FailedCalls}}},
+	{"slow-kernels", "graphs eager queue", "--device-time all", Want{Look: []string{"diff BASE TRACE"}, Names: []string{`^step .*slower`, `slower +.*(attention|mlp|gelu|graph)`}}},
+	{"new-kernel", "eager queue graphs", "", Want{Look: []string{"diff BASE TRACE"}, Names: []string{`(?s)only in B.*kernel bias_gelu, 30 times`}, Never: []string{`slower 0 ns`}}},
+}
+
+// Each planted problem is named within three commands, and nothing else is reported.
+func TestPlanted(t *testing.T) {
+	p := compile(t)
+	for _, x := range planted {
+		for i, manner := range strings.Fields(x.manners) {
+			if i > 0 && !soak() {
+				break
+			}
+			t.Run(fmt.Sprintf("%s/%s", x.problem, manner), func(t *testing.T) {
+				base := ""
+				if strings.Contains(x.Look[0], "BASE") {
+					base = p.record(t, manner, "none", x.flags)
+				}
+				x.Check(t, p.record(t, manner, x.problem, x.flags), base)
+			})
+		}
+	}
+}
+
+// clean programs have no problem. Their last word is a finding that is true of them.
+var clean = []struct {
+	manner, variant string
+	kinds           []stats.FindingKind
+}{
+	{manner: "eager", variant: "none"},
+	{manner: "queue", variant: "none"},
+	{manner: "graphs", variant: "none"},
+	{manner: "ranks", variant: "none"},
+	{manner: "workers", variant: "none"},
+	{manner: "eager", variant: "ask"},
+	{manner: "queue", variant: "two-streams"},
+	{manner: "graphs", variant: "warm-up"},
+	{manner: "eager", variant: "shapes", kinds: []stats.FindingKind{stats.SlowSteps}},
+	{manner: "queue", variant: "poll"},
+}
+
+// A program without a problem has its steps, and no finding that is false.
+func TestClean(t *testing.T) {
+	p := compile(t)
+	for _, x := range clean {
+		t.Run(x.manner+"/"+x.variant, func(t *testing.T) {
+			trace := p.record(t, x.manner, x.variant, "")
+			w := Want{Look: []string{"stats TRACE", "blame TRACE", "info TRACE"}, Kinds: x.kinds,
+				Names: []string{`^steps +30 found`, `waits for the device`, `no call failed and none is unfinished`, `^complete +yes`},
+				Never: []string{`next:.*blame`, `^ +! `, `was killed`, `step time (is|thread).*own time.*first of the step`}}
+			w.Check(t, trace, "")
+		})
+	}
+}

@@ -1,0 +1,290 @@
+/* The problems that loop.c can have, and variants that are none. */
+#include "loop.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- each step or layer ---- */
+
+static void read_scalar(void) /* tensor.item() */
+{
+	drain();
+	OK(aclrtMemcpy(loop.saved, 4, loop.y, 4, ACL_MEMCPY_DEVICE_TO_HOST));
+}
+
+static void synchronize(void)
+{
+	drain();
+	OK(aclrtSynchronizeDevice());
+}
+
+static void pageable(void)
+{
+	loop.pageable_batch = true;
+}
+
+static void load_slowly(void)
+{
+	host(5000);
+}
+
+static void think(void) /* the framework's own time before each layer */
+{
+	host(300);
+}
+
+static void stall(void)
+{
+	if (loop.step == AT)
+		host(80000);
+}
+
+static void collect_garbage(void)
+{
+	if (loop.step % 10 == 9)
+		host(20000);
+}
+
+static void save(void)
+{
+	static char *all;
+
+	all = all ? all : malloc(16 * WEIGHTS);
+	if (loop.step % 10 != 9)
+		return;
+	for (int i = 0; i < 16; i++)
+		OK(aclrtMemcpy(all + i * WEIGHTS, WEIGHTS, loop.weights, WEIGHTS, ACL_MEMCPY_DEVICE_TO_HOST));
+}
+
+static void leak(void)
+{
+	device_memory(64 << 10);
+}
+
+static void leak_stream(void)
+{
+	aclrtStream s;
+
+	OK(aclrtCreateStream(&s));
+}
+
+static void empty_cache(void) /* and allocate again */
+{
+	drain();
+	OK(aclrtSynchronizeDevice());
+	OK(aclrtFree(loop.weights));
+	loop.weights = device_memory(WEIGHTS);
+}
+
+static void allocate(void)
+{
+	OK(aclrtFree(device_memory(WEIGHTS)));
+}
+
+static void small(void)
+{
+	loop.kernel_us = 1;
+	loop.launches = 20;
+}
+
+static void recapture(void)
+{
+	if (graphs() && loop.layer == 0)
+		capture();
+}
+
+static void ignore_error(void)
+{
+	aclrtMemcpyAsync(loop.x, 16, loop.batch, 64, ACL_MEMCPY_HOST_TO_DEVICE, loop.stream);
+}
+
+static void late(void) /* one rank */
+{
+	if (loop.rank == 1)
+		host(10000);
+}
+
+/* ---- graphs ---- */
+
+static bool outside(void) /* shapes without a graph, in half of the steps */
+{
+	if (loop.step % 2 == 0)
+		return false;
+	layer_eager();
+	return true;
+}
+
+static bool never_run(void) /* the last layer's graph */
+{
+	if (loop.layer != LAYERS - 1)
+		return false;
+	layer_eager();
+	return true;
+}
+
+/* ---- ends ---- */
+
+static void exhaust(void)
+{
+	if (loop.step < AT)
+		return;
+	for (;;)
+		device_memory((size_t)4 << 30);
+}
+
+static void refused(void)
+{
+	if (loop.step == AT)
+		OK(aclrtMemcpy(loop.x, 16, loop.saved, 64, ACL_MEMCPY_HOST_TO_DEVICE));
+}
+
+static void freed_twice(void)
+{
+	if (loop.step != AT)
+		return;
+	OK(aclrtFree(loop.state));
+	OK(aclrtFree(loop.state));
+}
+
+static void terminated(void)
+{
+	if (loop.step == AT && loop.rank == 0)
+		kill(getpid(), SIGTERM), pause();
+}
+
+static void killed(void)
+{
+	if (loop.step == AT && loop.rank == 0)
+		kill(getpid(), SIGKILL), pause();
+}
+
+static void crash(void)
+{
+	if (loop.step == AT)
+		*(volatile char *)8 = 1;
+}
+
+static void kernel_fails(void)
+{
+	setenv("ACLSIM_FAULTS", "kernel:loss:20=507015", 1);
+}
+
+static void notify_lost(void)
+{
+	aclrtNotify n;
+
+	if (loop.step != AT)
+		return;
+	OK(aclrtCreateNotify(&n, 0));
+	OK(aclrtWaitAndResetNotify(n, loop.stream, 0));
+	OK(aclrtSynchronizeStreamWithTimeout(loop.stream, 100));
+}
+
+/* ---- for diff ---- */
+
+static void add_kernel(void)
+{
+	if (loop.layer == LAYERS - 1)
+		launch(loop.stream, "bias_gelu", 300);
+}
+
+static void slow_kernels(void)
+{
+	loop.kernel_us = 120;
+}
+
+/* ---- no problem ---- */
+
+static void ask(void) /* questions whose answer is no */
+{
+	aclsysGetVersionNum("an_absent_package", &(int32_t){0});
+	aclInit(NULL);
+}
+
+static void two_streams(void)
+{
+	static aclrtEvent e;
+
+	if (!e)
+		OK(aclrtCreateEventWithFlag(&e, ACL_EVENT_SYNC));
+	OK(aclrtRecordEvent(e, loop.side));
+	OK(aclrtStreamWaitEvent(loop.stream, e));
+}
+
+static void warm_up(void) /* the first steps fill a pool */
+{
+	static void *pool[4];
+
+	if (loop.step < 3)
+		pool[loop.step] = device_memory(WEIGHTS);
+	else if (loop.step == STEPS - 1)
+		for (int i = 0; i < 3; i++)
+			OK(aclrtFree(pool[i]));
+}
+
+static void shapes(void) /* long prompts between short decodes */
+{
+	loop.kernel_us = loop.step % 8 == 0 ? 200 : 50;
+}
+
+static void poll(void)
+{
+	aclrtEvent e;
+	aclrtEventRecordedStatus s = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+
+	OK(aclrtCreateEventWithFlag(&e, ACL_EVENT_SYNC));
+	OK(aclrtRecordEvent(e, loop.stream));
+	while (s != ACL_EVENT_RECORDED_STATUS_COMPLETE) {
+		OK(aclrtQueryEventStatus(e, &s));
+		host(20);
+	}
+	OK(aclrtDestroyEvent(e));
+}
+
+static const struct problem problems[] = {
+	{.name = "none"},
+	{.name = "item", .layer = read_scalar},
+	{.name = "sync-each-layer", .layer = synchronize},
+	{.name = "pageable", .ready = pageable},
+	{.name = "loader-slow", .batch = load_slowly},
+	{.name = "loader-stall", .batch = stall},
+	{.name = "host-bound", .layer = think},
+	{.name = "garbage", .end = collect_garbage},
+	{.name = "checkpoint", .end = save},
+	{.name = "leak", .end = leak},
+	{.name = "leak-stream", .end = leak_stream},
+	{.name = "empty-cache", .end = empty_cache},
+	{.name = "allocate", .batch = allocate},
+	{.name = "small-launches", .start = small},
+	{.name = "recapture", .layer = recapture},
+	{.name = "error-ignored", .end = ignore_error},
+	{.name = "rank-late", .batch = late},
+	{.name = "outside-graphs", .replaces = outside},
+	{.name = "never-run", .replaces = never_run},
+	{.name = "out-of-memory", .end = exhaust},
+	{.name = "refused", .end = refused},
+	{.name = "freed-twice", .end = freed_twice},
+	{.name = "terminated", .end = terminated},
+	{.name = "killed", .end = killed},
+	{.name = "crash", .end = crash},
+	{.name = "kernel-fails", .start = kernel_fails},
+	{.name = "notify-lost", .end = notify_lost},
+	{.name = "slow-kernels", .start = slow_kernels},
+	{.name = "new-kernel", .layer = add_kernel},
+	{.name = "ask", .ready = ask},
+	{.name = "two-streams", .layer = two_streams},
+	{.name = "warm-up", .end = warm_up},
+	{.name = "shapes", .batch = shapes},
+	{.name = "poll", .end = poll},
+};
+
+const struct problem *problem_named(const char *name)
+{
+	for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
+		if (strcmp(problems[i].name, name) == 0)
+			return &problems[i];
+	return NULL;
+}
