@@ -30,6 +30,8 @@ type Func struct {
 	ReplayRules
 	CaptureRules
 
+	// Question: the program asks whether something is there or possible. An error that says no is an answer: see Answered.
+	Question bool
 	refusals []int32 // ascending error codes that are no failures of the program: see Answered; from Model.Init
 }
 
@@ -51,8 +53,6 @@ type Meaning struct {
 	ParamSizes bool
 	// Subscribes is the function with PollsCallbacks that serves the thread that a parameter names, "" for none.
 	Subscribes string
-	// Question: the program asks whether something is there or possible. An error that says no is an answer: see Answered.
-	Question bool
 	// Collective: the call is a rank's part of a collective. No rank works before the call has begun on every rank.
 	Collective bool
 	// Composite: the call makes other calls to the same runtime, which are recorded too. It puts nothing on a stream itself.

@@ -36,7 +36,10 @@ func TestGapsAreDivided(t *testing.T) {
 		}
 		end = c.End
 	}
-	if len(shares) != 4 || shares[1] < 0.5 || shares[1] > 1 || shares[2] != 0 || shares[3] < 0.5 || shares[3] > 1 {
+	if len(shares) < 8 {
+		t.Fatalf("%d queries", len(shares))
+	}
+	if shares = shares[len(shares)-4:]; shares[1] < 0.5 || shares[1] > 1 || shares[2] != 0 || shares[3] < 0.5 || shares[3] > 1 {
 		t.Errorf("blocked parts of the gaps: %v; want the second and the fourth most, the third none", shares)
 	}
 }

@@ -73,7 +73,7 @@ func TestUnseenPaused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range tl.Tasks {
-		if tl.Tasks[i].Pageable {
+		if tl.Tasks[i].Pageable() {
 			t.Errorf("call %d is said to copy from or to pageable memory, of which the trace knows nothing", tl.Tasks[i].Call)
 		}
 	}

@@ -16,7 +16,46 @@ import (
 // BlameText writes the findings as one page, as for a bug report. It ends with the commands for the next look.
 func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 	w := newPage(out)
-	var rows pairs
+	if err := blameRows(rep).write(w, o); err != nil {
+		return err
+	}
+	switch {
+	case len(rep.Suspects) > 0:
+	case rep.Failure == nil && len(rep.Died) == 0:
+		Printf(w, "\nno call failed and none is unfinished\n")
+	case rep.Failure == nil:
+		Printf(w, "\nno suspect: no call failed, and none is known to hang\n")
+	default:
+		Printf(w, "\nno suspect: no task was in flight, and the runtime named none\n")
+	}
+	if n := len(rep.Suspects) + rep.More; n > 1 && rep.Suspects[0].Unlikely() {
+		text := sprintf("no suspect: nothing in the trace is evidence against one of %s in flight. The oldest are listed.", human.Plural(n, "task"))
+		if rep.Message == "" && rep.Failure != nil {
+			text += " The runtime's message would name the kernel, but the program did not ask for it."
+		}
+		writeMarked(w, wrap("\n"+text, o.width(), 0)+"\n")
+	}
+	for i := range rep.Suspects {
+		suspectText(w, &rep.Suspects[i], o)
+	}
+	if rep.More > 0 {
+		Printf(w, "\n%s in flight\n", human.Plural(rep.More, "more task"))
+	}
+	hintsText(w, rep, o)
+	if err := Wrapped(w, o, 0, func(w io.Writer) {
+		for i := range rep.History {
+			historyText(w, &rep.History[i])
+		}
+	}); err != nil {
+		return err
+	}
+	nextText(w, blameNext(rep)...)
+	return w.Flush()
+}
+
+// blameRows describes the failure in rows.
+func blameRows(rep *blame.Report) *pairs {
+	rows := &pairs{}
 	made := strings.Join(rep.Argv, " ")
 	for _, x := range []string{rep.Host, rep.Device} {
 		if x != "" {
@@ -81,41 +120,7 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 	for i := range rep.Unknown {
 		rows.add(label("unknown", i), "%s", unknownText(&rep.Unknown[i]))
 	}
-	if err := rows.write(w, o); err != nil {
-		return err
-	}
-	switch {
-	case len(rep.Suspects) > 0:
-	case rep.Failure == nil && len(rep.Died) == 0:
-		Printf(w, "\nno call failed and none is unfinished\n")
-	case rep.Failure == nil:
-		Printf(w, "\nno suspect: no call failed, and none is known to hang\n")
-	default:
-		Printf(w, "\nno suspect: no task was in flight, and the runtime named none\n")
-	}
-	if n := len(rep.Suspects) + rep.More; n > 1 && rep.Suspects[0].Unlikely() {
-		text := sprintf("no suspect: nothing in the trace is evidence against one of %s in flight. The oldest are listed.", human.Plural(n, "task"))
-		if rep.Message == "" && rep.Failure != nil {
-			text += " The runtime's message would name the kernel, but the program did not ask for it."
-		}
-		writeMarked(w, wrap("\n"+text, o.width(), 0)+"\n")
-	}
-	for i := range rep.Suspects {
-		suspectText(w, &rep.Suspects[i], o)
-	}
-	if rep.More > 0 {
-		Printf(w, "\n%s in flight\n", human.Plural(rep.More, "more task"))
-	}
-	hintsText(w, rep, o)
-	if err := Wrapped(w, o, 0, func(w io.Writer) {
-		for i := range rep.History {
-			historyText(w, &rep.History[i])
-		}
-	}); err != nil {
-		return err
-	}
-	nextText(w, blameNext(rep)...)
-	return w.Flush()
+	return rows
 }
 
 // hintsText writes what may be wrong, apart from the failure.

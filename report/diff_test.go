@@ -16,7 +16,7 @@ func TestDiffOfWhatOneRunLacks(t *testing.T) {
 		{Kind: "kernel", Name: "add", B: diff.Sample{MedianNS: 20}, Verdict: diff.Slower}},
 		Gone: []diff.Only{{Kind: "kernel in graphs", Name: "mul", Count: 1}, {Kind: "kernel in graphs", Name: "add", Count: 1}}}
 	var text bytes.Buffer
-	if err := report.DiffText(&text, d, false, nil); err != nil || !strings.Contains(text.String(), "kernel add slower: 0 ns to 20 ns a step; 2 kernels in graphs only in A; ") {
+	if err := report.DiffText(&text, d, false, nil); err != nil || !strings.Contains(text.String(), "kernel add new: 20 ns a step; 2 kernels in graphs only in A; ") {
 		t.Errorf("%v: %s", err, &text)
 	}
 }

@@ -37,14 +37,14 @@ type Task struct {
 	Follows int
 	// Open means that To is the end of the trace: the trace shows no end, or only after 131,072 more tasks.
 	Open bool
-	// Pageable means that an asynchronous copy uses host memory that is not pinned. The runtime may wait for the stream and copy before the call
-	// returns.
-	Pageable bool
-	// Unpinned means the same of any copy, also of one for which the call waits.
+	// Unpinned means that a copy uses host memory that is not pinned.
 	Unpinned bool
 
 	skip bool // not selected
 }
+
+// Pageable means that an asynchronous copy uses host memory that is not pinned. The runtime may wait for the stream and copy before the call returns.
+func (t *Task) Pageable() bool { return t.Unpinned && t.Fn.Stream >= 0 }
 
 // A Lane is a stream, a default stream, or the work that calls without a stream do themselves.
 type Lane struct {

@@ -359,11 +359,11 @@ func TestCopies(t *testing.T) {
 	s.Then("aclrtMemcpyBatch", testtrace.A(0x10, 0x20, 0x30, 0x40, 2, 0, 0, 0, 0), testtrace.Reads("dsts", 0, testtrace.Words(devA, devA+64)), testtrace.Reads("srcs", 0, testtrace.Words(0x7e00, 0x7f00)), testtrace.Reads("sizes", 0, testtrace.Words(24, 40)))
 	tl := s.Load()
 	for i, c := range copies {
-		if k := tl.Tasks[i]; k.Name != c.name || k.Pageable != c.pageable || k.Bytes != 32 {
-			t.Errorf("copy %d: %s, %d bytes, pageable %v; want %s, pageable %v", i, k.Name, k.Bytes, k.Pageable, c.name, c.pageable)
+		if k := tl.Tasks[i]; k.Name != c.name || k.Pageable() != c.pageable || k.Bytes != 32 {
+			t.Errorf("copy %d: %s, %d bytes, pageable %v; want %s, pageable %v", i, k.Name, k.Bytes, k.Pageable(), c.name, c.pageable)
 		}
 	}
-	if k := tl.Tasks[len(copies)]; k.Pageable {
+	if k := tl.Tasks[len(copies)]; k.Pageable() {
 		t.Error("a synchronous copy hides no synchronization")
 	}
 	if k := tl.Tasks[len(copies)+1]; k.Name != "copy HtoD" || k.Bytes != 64 || tl.Lanes[k.Lane].Name != "synchronous" || k.To != tl.Calls[k.Call].End {

@@ -412,7 +412,6 @@ func (w *Walk) task(e *Event, task *Task) *lane {
 		task.Bytes = Copied(w.Model, e)
 		task.Name = copyNames[Direction(w.Model, e)]
 		task.Unpinned = c.Start < w.whole && unpinned(w.Model, e)
-		task.Pageable = task.Unpinned && f.Stream >= 0
 	case api.Fill:
 		task.Name = f.Task.String()
 		for i := range f.Params {

@@ -115,13 +115,7 @@ type accessed struct {
 type Report struct {
 	Trace string `json:"trace"` // file of the trace
 	format.Scope
-	Host     string    `json:"host"`                    // host name of the machine
-	Argv     []string  `json:"argv"`                    // command line of the first process
-	Acltrace string    `json:"acltrace,omitempty"`      // version of the recorder
-	Runtime  string    `json:"runtime,omitempty"`       // version of the runtime
-	Driver   string    `json:"driver,omitempty"`        // version of the driver
-	Device   string    `json:"device,omitempty"`        // name of the device
-	Begun    int64     `json:"begun_wall_ns,omitempty"` // since 1970 UTC; call times count from here
+	Origin
 	Failure  *Call     `json:"failure,omitempty"`       // the failed call, nil if only a task is known to have failed
 	Message  string    `json:"message,omitempty"`       // the runtime's message, if the program requested it
 	Hints    []Hint    `json:"-"`                       // from the runtime or the user
@@ -143,6 +137,17 @@ type Report struct {
 	Behind  []ranks.Behind `json:"behind,omitempty"`
 	Lost    uint64         `json:"lost_calls,omitempty"` // missing calls before the failure, with those left out on request
 	Unknown []Unknown      `json:"-"`                    // facts that are missing from the trace
+}
+
+// Origin describes what was recorded.
+type Origin struct {
+	Host     string   `json:"host"`                    // host name of the machine
+	Argv     []string `json:"argv"`                    // command line of the first process
+	Acltrace string   `json:"acltrace,omitempty"`      // version of the recorder
+	Runtime  string   `json:"runtime,omitempty"`       // version of the runtime
+	Driver   string   `json:"driver,omitempty"`        // version of the driver
+	Device   string   `json:"device,omitempty"`        // name of the device
+	Begun    int64    `json:"begun_wall_ns,omitempty"` // since 1970 UTC; call times count from here
 }
 
 // Clues are hints at what may be wrong, apart from the failure. All but Unwaited are given only if nothing failed.
@@ -197,8 +202,8 @@ func Blame(r *format.Reader, m *api.Model, o *Options) (*Report, error) {
 		o = &Options{}
 	}
 	meta := r.Meta()
-	b := &blamer{r: r, m: m, o: o, rep: &Report{Trace: r.Path(), Host: meta.Host, Argv: meta.Argv, Acltrace: meta.Tracer.Version,
-		Runtime: meta.Device.Runtime, Driver: meta.Device.DriverVersion, Device: meta.Device.Name, Begun: meta.StartWall}, habits: habits{}, updates: updates{}, stacks: newStacks(r),
+	b := &blamer{r: r, m: m, o: o, rep: &Report{Trace: r.Path(), Origin: Origin{Host: meta.Host, Argv: meta.Argv, Acltrace: meta.Tracer.Version,
+		Runtime: meta.Device.Runtime, Driver: meta.Device.DriverVersion, Device: meta.Device.Name, Begun: meta.StartWall}}, habits: habits{}, updates: updates{}, stacks: newStacks(r),
 		wanted: map[uint64][]*Call{}, signals: signals{}, graphs: graphs{}, causes: newCauses(m), sharing: newSharing()}
 	for _, step := range []func() error{b.died, b.find, b.behind, b.parseReport, b.flight, b.unwaited, b.arguments, b.judge, b.past, b.races, b.hints} {
 		if err := step(); err != nil {

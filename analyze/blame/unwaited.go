@@ -94,7 +94,7 @@ func (b *blamer) unwaited() error {
 
 // begin follows a copy, and returns nil for other work.
 func (x *copiesOut) begin(h *timeline.HostCall, k *timeline.Task) *copyOut {
-	if k.Direction() != "DtoH" || k.Fn.Stream < 0 || k.Pageable {
+	if k.Direction() != "DtoH" || k.Fn.Stream < 0 || k.Pageable() {
 		return nil
 	}
 	i := slices.IndexFunc(k.Fn.Params, func(p api.Param) bool { return p.Role == api.Writes && p.ItemSizes < 0 })

@@ -187,7 +187,7 @@ func (f *Finder) task(c *call, h *timeline.HostCall, k *timeline.Task) {
 	}
 	l := f.lane(k.Lane)
 	f.tasks = append(f.tasks, task{index: k.Index, call: k.Call, ref: c.ref, issued: k.Issued, returned: c.end, prev: l.last, follows: k.Follows, joins: int32(len(f.joins)), lane: int32(k.Lane),
-		thread: h.Thread, kind: k.Kind, waits: k.Pageable, label: f.labels.all[c.label].task})
+		thread: h.Thread, kind: k.Kind, waits: k.Pageable(), label: f.labels.all[c.label].task})
 	t := &f.tasks[len(f.tasks)-1]
 	if t.prev <= l.done && l.doneAt <= k.Issued {
 		t.prev = -1
@@ -206,7 +206,7 @@ func (f *Finder) task(c *call, h *timeline.HostCall, k *timeline.Task) {
 			f.hosts[fn] = append(f.hosts[fn], k.Index)
 		}
 	}
-	if k.Pageable {
+	if k.Pageable() {
 		f.await(c, c.start, k.Lane, k.Index)
 	}
 }

@@ -13,7 +13,7 @@ type Bound struct {
 	Share    float64 `json:"share"`                     // part of the step that this takes
 	Blocked  float64 `json:"blocked,omitempty"`         // part of the step in which a loading thread does not run
 	Python   bool    `json:"python,omitempty"`          // the thread's program is Python
-	Launcher string  `json:"launcher,omitempty"`        // thread that launches, if it is another one and waits for launches
+	Launcher string  `json:"launcher,omitempty"`        // thread that launches, if it is another one and hands launches on
 	Waits    float64 `json:"launcher_waits,omitempty"`  // part of the step for which it waits
 	EveryNS  int64   `json:"launch_every_ns,omitempty"` // mean time between two launches or runs of graphs
 }
@@ -65,6 +65,23 @@ func (x *Splitter) driver() (*doing, int) {
 	return d, at
 }
 
+// launcher returns the thread that launches most in typical steps, and its index: the main thread, if it launches. The main thread makes the steps, and
+// may leave the launches to another one.
+func (x *Splitter) launcher() (*doing, int) {
+	main, at := x.main()
+	most, by := main, at
+	if main.issued.typical.launches > 0 {
+		return main, at
+	}
+	for i := range x.threads {
+		t := &x.threads[i]
+		if t.some && x.w.Process(uint32(i)) == x.w.Process(uint32(at)) && t.issued.typical.launches > most.issued.typical.launches {
+			most, by = t, i
+		}
+	}
+	return most, by
+}
+
 // bound returns what most of a typical step waits for, nil if the trace does not show it.
 func (x *Splitter) bound() *Bound {
 	main, at := x.main()
@@ -76,12 +93,14 @@ func (x *Splitter) bound() *Bound {
 	part := func(ns int64) float64 { return min(float64(ns)/float64(max(took, 1)), 1) }
 	out := &Bound{Python: x.python(from)}
 	out.Thread, _ = x.thread(from)
-	if n := main.issued.typical.launches; n > 0 {
+	launcher, by := x.launcher()
+	if n := launcher.issued.typical.launches; n > 0 {
 		out.EveryNS = x.took / int64(n)
 	}
-	if driver != main {
-		out.Launcher, _ = x.thread(at)
-		out.Waits = part(p.BlockedNS)
+	if driver != launcher {
+		out.Launcher, _ = x.thread(by)
+		hands := x.mean(launcher)
+		out.Waits = part(hands.BlockedNS)
 	}
 	own := q.OwnNS
 	if driver != main {

@@ -29,6 +29,9 @@ const smallRead = 4 << 10
 type habits struct {
 	process uint32
 	threads []habitThread
+	// Since the latest wait of any thread:
+	issued bool // tasks were issued
+	result bool // an asynchronous copy to the host was issued, whose content the next wait is for
 	now     [habitCount]habitSum
 	typical [habitCount]habitSum
 	steps   int64
@@ -59,11 +62,16 @@ type pendingWait struct {
 	fn     string
 	ns     int64
 	device bool
+	idle   bool // it waits for nothing new, or for a copy to the host
 }
 
 // call takes a call in a step and its task, nil for none.
 func (x *habits) call(w *timeline.Walk, h *timeline.HostCall, k *timeline.Task) {
-	if h.Step < 0 || h.Fn == nil || h.Failed() || w.Process(h.Thread) != x.process {
+	if h.Fn == nil || h.Failed() || w.Process(h.Thread) != x.process {
+		return
+	}
+	idle := x.idle(w, h, k)
+	if h.Step < 0 {
 		return
 	}
 	t, took := grow.At(&x.threads, int(h.Thread)), w.CallEnd(h)-h.Start
@@ -90,7 +98,7 @@ func (x *habits) call(w *timeline.Walk, h *timeline.HostCall, k *timeline.Task) 
 			return
 		}
 		x.flush(t)
-		t.room = pendingWait{h.Index, h.Name, took, h.Fn.Sync == api.SyncDevice}
+		t.room = pendingWait{h.Index, h.Name, took, h.Fn.Sync == api.SyncDevice, idle}
 		t.waited, t.freeing = &t.room, false
 	case copied && w.Lanes[k.Lane].Synchronous && (k.Direction() == "DtoH" && k.Bytes <= smallRead || k.Direction() == "HtoD" && k.Unpinned):
 		if t.waited != nil {
@@ -127,9 +135,23 @@ func (x *habits) call(w *timeline.Walk, h *timeline.HostCall, k *timeline.Task) 
 	t.reads = false
 }
 
-// flush counts a wait that no copy and no free followed.
+// idle follows tasks and waits of the process, and reports whether a wait waits for nothing new, or for a copy to the host.
+func (x *habits) idle(w *timeline.Walk, h *timeline.HostCall, k *timeline.Task) bool {
+	switch {
+	case k != nil && !w.Lanes[k.Lane].Synchronous:
+		x.issued = true
+		x.result = x.result || k.Kind == api.Copy && k.Direction() == "DtoH"
+	case h.Fn.Sync == api.SyncDevice || h.Fn.Sync == api.SyncStream || h.Fn.Sync == api.SyncEvent:
+		idle := !x.issued || x.result
+		x.issued, x.result = false, false
+		return idle
+	}
+	return false
+}
+
+// flush counts a wait that no copy and no free followed, unless it is idle.
 func (x *habits) flush(t *habitThread) {
-	if w := t.waited; w != nil {
+	if w := t.waited; w != nil && !w.idle {
 		s := &x.now[explicit]
 		if s.n == 0 {
 			s.fn, s.call, s.step = w.fn, w.call, -1

@@ -592,7 +592,7 @@ func (x *summer) issued(h *timeline.HostCall, k *timeline.Task, by *latest) [2]*
 	if h.Flags&format.Unfinished != 0 {
 		host = 0
 	}
-	if k.Pageable {
+	if k.Pageable() {
 		key := [2]string{k.Fn.Name, k.Name}
 		j, ok := x.hidden[key]
 		if !ok {

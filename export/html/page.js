@@ -274,7 +274,7 @@ if (data.not_drawn) section('pictures').append(make('p', {}, count(data.not_draw
 // The tables show the figures of stats, with the verdicts of diff.
 const changes = data.diff ? [...data.diff.parts, ...data.diff.changes].map(c => ({ kind: c.kind, name: c.name, verdict: c.verdict, before_ns: c.a.median_ns, now_ns: c.b.median_ns, before: c.a.per_step, now: c.b.per_step })) : [];
 if (data.diff) for (const verdict of ['new', 'gone']) changes.push(...data.diff[verdict].map(c => ({ kind: c.kind, name: c.name, verdict })));
-const judged = (kind, rows, key) => (rows || []).map(r => ({ ...r, ...(({ verdict, before_ns }) => ({ verdict, before_ns }))(changes.find(c => c.kind === kind && c.name === r[key].replace(/^(copy|graph:?) /, '')) || {}) }));
+const judged = (kind, rows, key) => (rows || []).map(r => ({ ...r, [key]: r.demangled || r[key], ...(({ verdict, before_ns }) => ({ verdict, before_ns }))(changes.find(c => c.kind === kind && c.name === r[key].replace(/^(copy|graph:?) /, '')) || {}) }));
 const TIMES = 'host_ns:host time;device_ns:time on the device;device_p50_ns:median;device_p99_ns:p99;measured:measured;before_ns:median before;verdict:verdict';
 add('tables', 'Changes', changes, 'kind:kind;name:name;verdict:verdict;before_ns:before;now_ns:now;before:a step before;now:a step now');
 add('tables', 'Kernels', judged('kernel', stats.kernels, 'name'), 'name:kernel;count:launches;in_graphs:in graphs;' + TIMES, stats.kernels_left_out);

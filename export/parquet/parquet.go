@@ -491,7 +491,7 @@ func (x *writer) takeTasks(rows []timeline.Task, lanes []timeline.Lane) error {
 	c := &x.copies
 	directions, bytes, pageable, rates := c.direction.indexes.more(len(copies)), c.bytes.numbers.more(len(copies)), c.pageable.flags.more(len(copies)), c.rate.has.zeros(len(copies))
 	for i, t := range copies {
-		directions[i], bytes[i], pageable[i] = c.direction.texts.index(t.Direction()), int64(t.Bytes), flag(t.Pageable)
+		directions[i], bytes[i], pageable[i] = c.direction.texts.index(t.Direction()), int64(t.Bytes), flag(t.Pageable())
 		if rate, atLeast := t.Rate(); rate > 0 && !atLeast {
 			rates[i] = 1
 			c.rate.numbers = append(c.rate.numbers, int64(math.Float64bits(rate)))

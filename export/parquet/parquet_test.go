@@ -96,7 +96,7 @@ func TestTables(t *testing.T) {
 				}
 				switch k.Kind {
 				case api.Copy:
-					copies = append(copies, fmt.Sprint(want, k.Direction(), k.Bytes, k.Pageable))
+					copies = append(copies, fmt.Sprint(want, k.Direction(), k.Bytes, k.Pageable()))
 				case api.Kernel:
 					kernels = append(kernels, fmt.Sprint(want, " ", k.Blocks))
 				}

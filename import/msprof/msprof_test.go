@@ -81,7 +81,7 @@ func TestImport(t *testing.T) {
 		t.Errorf("begins at %d", w)
 	}
 	for i := range tl.Tasks {
-		if k := &tl.Tasks[i]; !k.Measured || k.Pageable {
+		if k := &tl.Tasks[i]; !k.Measured || k.Pageable() {
 			t.Errorf("%s: %+v", k.Name, k)
 		}
 	}

@@ -44,7 +44,7 @@ func clean() []config {
 
 // Each of these findings says where time went. Others would say that something is wrong.
 var allowed = []stats.FindingKind{stats.SlowSteps, stats.OddSteps, stats.Waits, stats.Launches, stats.Copies, stats.OtherCalls, stats.OwnTime, stats.IdleDevice,
-	stats.ShortTasks, stats.Recorder}
+	stats.ShortTasks, stats.Recorder, stats.Blocked}
 
 func TestClean(t *testing.T) {
 	for _, c := range clean() {

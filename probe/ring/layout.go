@@ -158,7 +158,8 @@ type processFile struct {
 	code                                atomic.Uint32
 	forkedFrom                          uint32
 	filtered                            atomic.Uint32
-	filters, _                          uint32
+	filters                             uint32
+	unfiltered                          atomic.Uint32
 	unrecorded                          atomic.Uint64
 	text                                [processBytes - 88]byte
 }

@@ -31,6 +31,7 @@ const (
 type filter struct {
 	known bool // the process has a filter, and the shim knows
 	next  time.Time
+	looks int      // that found no new filter
 	pool  *os.File // nil: not yet opened
 }
 
@@ -47,6 +48,9 @@ func (s *Session) watchFilter(m *member) {
 		now := filters(m.local)
 		m.filter.next = time.Now().Add(max(filterInterval, 100*time.Since(began)))
 		if m.info.filters == 0 || now < int(m.info.filters) {
+			if m.filter.looks++; m.info.filters != 0 && m.filter.looks >= 2 {
+				m.shared.unfiltered.Store(1)
+			}
 			return
 		}
 		m.shared.filtered.Store(1)

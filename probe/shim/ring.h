@@ -125,7 +125,7 @@ struct process {
 	uint32_t forked_from; /* 1 + N of its parent, if a call was recorded there before the fork; 0: none */
 	uint32_t filtered; /* atomic; 1: the program filters its system calls, so the shim makes none */
 	uint32_t filters; /* 1 + number of seccomp filters that it had from the start, as in a container; 0: unknown */
-	uint32_t pad;
+	uint32_t unfiltered; /* atomic; 1: the recorder has looked for filters twice and found no new one */
 	uint64_t unrecorded; /* atomic; calls of its threads without a ring that the recorder has not taken yet */
 	char text[PROCESS_BYTES - 88];
 };
@@ -188,7 +188,8 @@ struct ring {
 	uint64_t untimed[4]; /* atomic; tasks that could not be measured, by enum untimed */
 	uint64_t recording; /* ticks of the clock that the thread has spent on payloads since the last payload record */
 	uint64_t nested, nested_since; /* atomic; lost calls inside other calls that are not reported yet; clock of the first */
-	uint64_t pad0[4];
+	uint64_t read, cpu, sleeps; /* of the thread: clock, processor time in nanoseconds, and how often it had slept, when these were read last; 0: never */
+	uint64_t stack_end; /* of the thread, 0: unknown; see record/stack.c */
 	uint64_t tail; /* atomic; bytes ever read */
 	uint64_t given_up; /* atomic, set by the recorder: the ring is not read any more */
 	/*

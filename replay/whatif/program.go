@@ -493,7 +493,7 @@ func (p *program) poll(th *thread, i int32, h *timeline.HostCall) {
 func (p *program) task(th *thread, op *virtual.Op, k *timeline.Task, i int32) {
 	t := p.tasks.add()
 	*t = task{epoch: th.epoch, issued: k.Issued, from: k.From, to: k.To, open: k.Open, measured: k.Measured, known: unknown, bytes: k.Bytes, call: i, lane: int32(k.Lane), kind: k.Kind,
-		named: k.Fn.Stream >= 0, pageable: k.Pageable}
+		named: k.Fn.Stream >= 0, pageable: k.Pageable()}
 	synchronous := p.walk.Lanes[k.Lane].Synchronous
 	op.Tag, op.Stream, op.Bytes, op.Device = tag(i, int32(k.Index)), t.lane, k.Bytes, unknown
 	switch k.Kind {
@@ -534,9 +534,9 @@ func (p *program) task(th *thread, op *virtual.Op, k *timeline.Task, i int32) {
 	if op.Kind == virtual.CopyNow {
 		p.block(th, k.Issued, k.Returned, true)
 	}
-	if k.Pageable || k.Kind == api.GraphRun && synchronous {
+	if k.Pageable() || k.Kind == api.GraphRun && synchronous {
 		p.block(th, k.Issued, k.Returned, false)
-		if k.Pageable {
+		if k.Pageable() {
 			op.Host = virtual.Auto
 		}
 		*th.ops.add() = virtual.Op{Tag: tag(i, -1) | second, Kind: virtual.SyncStream, Stream: op.Stream, Host: virtual.Auto}

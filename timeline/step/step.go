@@ -61,7 +61,6 @@ type Rule struct {
 	class  Class  // of the pulse
 	where  place
 	like   likeness
-	from   int64    // of the first cut
 	early  int64    // begin of a step before the first cut, math.MaxInt64 for none
 	whole  *stepper // that has seen the whole trace, nil if the Learner has not
 }

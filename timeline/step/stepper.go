@@ -24,7 +24,14 @@ type stepper struct {
 	by    uint32   // thread of the latest pulse, or of the latest call that a marker counts
 	told  Step
 
-	// The pulses since the last cut:
+	sinceCut
+
+	counters map[uint32]*Counter // for a marker, by process
+	chosen   bool                // rule.Process is known
+}
+
+// sinceCut has the pulses since the last cut.
+type sinceCut struct {
 	ids      []uint64
 	n        int
 	hash     uint64
@@ -40,9 +47,6 @@ type stepper struct {
 	ends     uint32          // thread of the latter, or else of the former
 	memo     map[uint64]bool
 	overlaps int64 // end of the latest marked step
-
-	counters map[uint32]*Counter // for a marker, by process
-	chosen   bool                // rule.Process is known
 }
 
 // bounds is a moment at which steps end or begin.
@@ -63,7 +67,7 @@ func newStepper(rule *Rule) *stepper {
 	if rule.Source == None {
 		return nil
 	}
-	s := &stepper{rule: rule, hash: stepHash, short: stepHash, behind: -1, memo: map[uint64]bool{}, seen: map[uint64]bool{}}
+	s := &stepper{rule: rule, sinceCut: sinceCut{hash: stepHash, short: stepHash, behind: -1, memo: map[uint64]bool{}, seen: map[uint64]bool{}}}
 	if rule.Source == Found {
 		s.beat = *rule.beat
 		s.beat.reset()

@@ -258,7 +258,7 @@ func (s *Scene) drawTask(l *Slice, t *timeline.Task, content uint64) error {
 	switch t.Kind {
 	case api.Copy, api.Fill:
 		l.num(keyBytes, t.Bytes)
-		if t.Pageable {
+		if t.Pageable() {
 			l.yes(keyPageable)
 		}
 	case api.Kernel:

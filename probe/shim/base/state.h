@@ -37,7 +37,6 @@ struct shim_thread {
 	bool shut_out;       /* this thread is counted in control.shut_out */
 	uint32_t ran;        /* runs of host functions noted beside the ring: see task/host.c */
 	uint32_t offered;    /* control.offered when this thread last looked for a ring */
-	uint64_t read, cpu, sleeps; /* clock, the thread's processor time in nanoseconds, and how often it slept, when this was read last: see record/ran.c */
 	uint32_t owner;      /* thread id, if another process may share this structure: see session/share.c; otherwise 0 */
 };
 

@@ -17,11 +17,16 @@ struct usage {
 	int64_t sleeps, preemptions; /* context switches */
 };
 
-/* False in virtual time, which the machine's clocks have nothing to do with, and if the process filters its system calls. */
+/*
+ * False in virtual time, which the machine's clocks have nothing to do with, and if the process filters its system calls. A process that does so without the C library does it
+ * early as a rule: none makes this system call before the recorder has looked for filters.
+ */
 static bool read_time(uint64_t *ns, uint64_t *sleeps)
 {
 	struct usage u;
-	if (shim_control->clock == CLOCK_RUNTIME || shim_filtered() || sys_failed(sys2(__NR_getrusage, RUSAGE_THREAD, &u)))
+	const struct process *p = shim_own_process();
+	if (shim_control->clock == CLOCK_RUNTIME || p == NULL || !__atomic_load_n(&p->unfiltered, __ATOMIC_RELAXED) || shim_filtered() ||
+	    sys_failed(sys2(__NR_getrusage, RUSAGE_THREAD, &u)))
 		return false;
 	*ns = (uint64_t)(u.user_sec + u.system_sec) * 1000000000ULL + (uint64_t)(u.user_usec + u.system_usec) * 1000;
 	*sleeps = (uint64_t)u.sleeps;
@@ -36,25 +41,25 @@ static uint64_t nanoseconds(uint64_t ticks)
 
 void shim_gap(struct call_record *r)
 {
-	struct shim_thread *t = &shim_t;
-	uint64_t now, sleeps, from = t->until, to = r->start;
+	struct ring *g = shim_t.ring;
+	uint64_t now, sleeps, from = shim_t.until, to = r->start;
 	if (!read_time(&now, &sleeps))
 		return;
 	/* A thread that did not sleep waited for a processor at most. */
-	if (t->read != 0 && t->read <= from && from < to && sleeps != t->sleeps) {
-		uint64_t before = nanoseconds(from - t->read), ran = now - t->cpu, gap = nanoseconds(to - from);
+	if (g->read != 0 && g->read <= from && from < to && sleeps != g->sleeps) {
+		uint64_t before = nanoseconds(from - g->read), ran = now - g->cpu, gap = nanoseconds(to - from);
 		ran = ran > before ? ran - before : 0;
 		uint64_t blocked = ran < gap ? (gap - ran) / BLOCKED_UNIT : 0;
 		r->blocked = blocked < UINT32_MAX ? (uint32_t)blocked : UINT32_MAX;
 	}
-	t->cpu = now;
-	t->sleeps = sleeps;
-	t->read = r->start = shim_clock(CALL_STARTS); /* the reading is not part of the call */
+	g->cpu = now;
+	g->sleeps = sleeps;
+	g->read = r->start = shim_clock(CALL_STARTS); /* the reading is not part of the call */
 }
 
 void shim_ran(uint64_t now)
 {
-	struct shim_thread *t = &shim_t;
-	if (read_time(&t->cpu, &t->sleeps))
-		t->read = now;
+	struct ring *g = shim_t.ring;
+	if (g != NULL && read_time(&g->cpu, &g->sleeps))
+		g->read = now;
 }

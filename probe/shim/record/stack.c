@@ -12,7 +12,6 @@ enum { STACK_FRAMES = 64, STACKS = 128, STACK_WAYS = 8 };
 /* In the page before the ring, not in TLS: with an auditing library loaded, little static TLS is left. */
 _Static_assert(1024 + STACKS * sizeof(uint64_t) <= RING_HEADER, "stacks");
 #define stacks_seen ((uint64_t *)((uint8_t *)shim_t.ring + 1024))
-static __thread uint64_t stack_end __attribute__((tls_model("initial-exec")));
 
 /* Adds the process's mappings to its first stack: it may be gone before the recorder reads them. The recorder reads later ones itself. */
 static void add_maps(struct shim_call *c)
@@ -45,8 +44,9 @@ void shim_stack(struct shim_call *c)
 	uint64_t *fp = t->frame, n = 0, hash = 0x9e3779b97f4a7c15ULL;
 	uint64_t most = shim_control->stack_frames < STACK_FRAMES ? shim_control->stack_frames : STACK_FRAMES;
 	/* Frames on another stack, as in signal handlers and coroutines, are not followed. */
-	if (stack_end == 0)
-		stack_end = find_mapping((uint64_t)fp).end;
+	if (t->ring->stack_end == 0)
+		t->ring->stack_end = find_mapping((uint64_t)fp).end;
+	uint64_t stack_end = t->ring->stack_end;
 	while (n < most) {
 		if ((uint64_t)fp % 8 != 0 || (uint64_t)(fp + 2) > stack_end || stack_end - (uint64_t)fp > 1ULL << 30)
 			break;
