@@ -21,8 +21,6 @@ const (
 	// filterInterval is the interval of looks for filters that the shim did not notice, on Linux 5.9 and later. It is longer for
 	// processes with many threads, where a look takes long.
 	filterInterval = 250 * time.Millisecond
-	// secondLook is the time from the first look to the second one, after which the shim may read a thread's processor time.
-	secondLook = 50 * time.Millisecond
 	// leftInterval is the interval of looks for threads that have ended.
 	leftInterval = 20 * time.Millisecond
 	// strictMode is SECCOMP_MODE_STRICT in /proc/PID/status.
@@ -48,13 +46,9 @@ func (s *Session) watchFilter(m *member) {
 			return
 		}
 		now := filters(m.local)
-		interval := filterInterval
-		if m.filter.looks == 0 {
-			interval = secondLook
-		}
-		m.filter.next = time.Now().Add(max(interval, 100*time.Since(began)))
+		m.filter.next = time.Now().Add(max(filterInterval, 100*time.Since(began)))
 		if m.info.filters == 0 || now < int(m.info.filters) {
-			if m.filter.looks++; m.info.filters != 0 && m.filter.looks == 2 {
+			if m.info.filters != 0 {
 				m.shared.unfiltered.Store(1)
 			}
 			return

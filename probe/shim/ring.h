@@ -125,7 +125,7 @@ struct process {
 	uint32_t forked_from; /* 1 + N of its parent, if a call was recorded there before the fork; 0: none */
 	uint32_t filtered; /* atomic; 1: the program filters its system calls, so the shim makes none */
 	uint32_t filters; /* 1 + number of seccomp filters that it had from the start, as in a container; 0: unknown */
-	uint32_t unfiltered; /* atomic; 1: the recorder has looked for filters twice and found no new one */
+	uint32_t unfiltered; /* atomic; 1: the recorder has looked for filters and found no new one */
 	uint64_t unrecorded; /* atomic; calls of its threads without a ring that the recorder has not taken yet */
 	char text[PROCESS_BYTES - 88];
 };
