@@ -30,8 +30,8 @@ type habits struct {
 	process uint32
 	threads []habitThread
 	// Since the latest wait of any thread:
-	issued bool // tasks were issued
-	result bool // an asynchronous copy to the host was issued, whose content the next wait is for
+	issued  bool // tasks were issued
+	result  bool // an asynchronous copy to the host was issued, whose content the next wait is for
 	now     [habitCount]habitSum
 	typical [habitCount]habitSum
 	steps   int64

@@ -31,7 +31,6 @@ const (
 type filter struct {
 	known bool // the process has a filter, and the shim knows
 	next  time.Time
-	looks int      // that found no new filter
 	pool  *os.File // nil: not yet opened
 }
 
