@@ -12,7 +12,8 @@ import (
 // A marker separates steps: each call of the function with that name ends a step, or each range or mark whose name begins with it begins one.
 // Without a marker, ranges and marks with "step" or "iter" in their names begin steps. If there are none, a step ends where any thread waits for the
 // device after a launch by any thread; the first function that does so is used from then on. Ranges that come later
-// do not change the count.
+// do not change the count. What a program launches for captures is in no step: without a marker and such ranges, a capture begins the count anew until a
+// graph runs, since the waits before it are warm-up runs.
 type Counter struct {
 	marker   string
 	by       countBy
@@ -20,6 +21,7 @@ type Counter struct {
 	busy     bool   // something was launched since the last wait
 	at       int
 	launched bool
+	ran      bool // a graph
 }
 
 type countBy uint8
@@ -76,6 +78,12 @@ func (c *Counter) See(f *api.Func, name string) int {
 		}
 		return c.at
 	}
+	if f.Capture != api.NoCapture && c.marker == "" && c.by != byRange {
+		if c.busy = false; !c.ran {
+			c.at = 0
+		}
+	}
+	c.ran = c.ran || f.Task == api.GraphRun
 	launches := f.Task == api.Kernel || f.Task == api.GraphRun
 	if launches {
 		c.busy, c.launched = true, true
