@@ -74,7 +74,7 @@ func checkTrace(t *testing.T, c *config, r recording) {
 	s := query[stats.Stats](t, "stats", r.trace)
 	checkSums(t, s, r.truth)
 	steps := checkSteps(t, r.trace, s, r.truth)
-	checkFindings(t, s)
+	checkFindings(t, s, c.byLoad()...)
 	if b := acltrace(t, "blame", r.trace); b.code != 1 || !strings.Contains(b.errs, "no call failed and none is unfinished") {
 		t.Errorf("blame ends with %d\n%s%s", b.code, b.text, b.errs)
 	}
@@ -94,6 +94,14 @@ func checkReplay(t *testing.T, trace string) {
 	if out := acltrace(t, "replay", "--verify", "--strict=fail", trace); out.code != 0 && out.code != 4 {
 		t.Errorf("replay ends with %d\n%s%s", out.code, out.text, out.errs)
 	}
+}
+
+// byLoad returns the findings that the machine's load can make: on the real clock threads wait for the processor, and others for them.
+func (c *config) byLoad() []stats.FindingKind {
+	if c.clock == "real" {
+		return []stats.FindingKind{stats.Stalls}
+	}
+	return nil
 }
 
 func checkFindings(t *testing.T, s *stats.Stats, more ...stats.FindingKind) {
@@ -118,7 +126,8 @@ func checkMerged(t *testing.T, c *config, job string, ranks []recording) {
 	if b := acltrace(t, "blame", job); b.code != 1 {
 		t.Errorf("blame ends with %d\n%s%s", b.code, b.text, b.errs)
 	}
-	checkFindings(t, s, stats.LateRank, stats.OddRank) // the machine's load makes a rank late, and each rank has a virtual clock of its own
+	// The machine's load makes a rank late, and each rank has a virtual clock of its own.
+	checkFindings(t, s, append(c.byLoad(), stats.LateRank, stats.OddRank)...)
 	if soak() && c.clock == "real" {
 		checkReplay(t, job)
 	}
