@@ -609,3 +609,14 @@ func TestNewestProcess(t *testing.T) {
 		t.Errorf("it is %d after another process was made", before)
 	}
 }
+
+// A process that was loading its libraries was listed twice, with the first library of two looks.
+func TestReportsAreOfAProcess(t *testing.T) {
+	w := &Watcher{found: map[string]format.Unhooked{}}
+	for _, reason := range []string{"libb.so" + withoutShim + preloadChanged, "liba.so" + withoutShim + preloadChanged, "the program is linked statically"} {
+		w.report(format.Unhooked{PID: 7, Reason: reason})
+	}
+	if len(w.found) != 2 {
+		t.Errorf("%+v", w.found)
+	}
+}

@@ -307,7 +307,14 @@ func filesUser(pid int) (int, bool) {
 	return uid, err == nil
 }
 
-func (w *Watcher) report(u format.Unhooked) { w.found[fmt.Sprint(u.PID, u.Reason)] = u }
+// report keeps one report of a reason for each process: the first library of a process that is being loaded may not be that of the next look.
+func (w *Watcher) report(u format.Unhooked) {
+	reason := u.Reason
+	if _, why, ok := strings.Cut(reason, withoutShim); ok {
+		reason = withoutShim + why
+	}
+	w.found[fmt.Sprint(u.PID, reason)] = u
+}
 
 // isShim reports whether a mapped file is the shim. After chroot the path begins with the root.
 func (w *Watcher) isShim(path string) bool { return strings.HasSuffix(path, w.shim) }
