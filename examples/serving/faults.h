@@ -1,6 +1,6 @@
-// The faults of --fault: where each was reported, what must be named, the feature of acltrace that names it, and the flags that the program needs.
-// blame, where, stats and diff are commands, strict is replay --strict, merge and ranks are stats and blame of merged ranks, none is no feature:
-// a trace shows the lengths that a graph keeps from its capture, but not that they should change.
+// The faults of --fault. A row has its public report, the things to name, the feature of acltrace that names them, and the flags of the program.
+// Features: blame, where, stats and diff are commands. strict is replay --strict. merge and ranks are stats and blame of merged ranks. none means that
+// a trace does not show the fault: it has the lengths that a graph keeps from its capture, and nothing says that they should change.
 #pragma once
 
 #include "memory.h"
