@@ -93,7 +93,7 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 		return on("cat", "--func", f.Func)
 	case stats.Stalls:
 		return on(aroundGap(f.Gap, f.Thread)...)
-	case stats.SyncReads, stats.PageableCopies, stats.Synchronizes, stats.EmptiesCache, stats.Allocates:
+	case stats.SyncReads, stats.PageableCopies, stats.Synchronizes, stats.EmptiesCache, stats.Allocates, stats.Recaptures:
 		return on("cat", "--step", fmt.Sprint(*f.Step), "--func", f.Func)
 	case stats.Blocked:
 		if g := mainGap(s, f); g != nil && s.Shares.Driver == nil {
@@ -252,7 +252,7 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 			text += "; record with --device-time all to see for which tasks"
 		}
 		return text + mostWork(s) + unmeasuredText(s)
-	case stats.SyncReads, stats.PageableCopies, stats.Synchronizes, stats.EmptiesCache, stats.Allocates:
+	case stats.SyncReads, stats.PageableCopies, stats.Synchronizes, stats.EmptiesCache, stats.Allocates, stats.Recaptures:
 		return habitText(f)
 	case stats.Stalls:
 		text := fmt.Sprintf("%s of %s: %s makes no call for %s", human.Count(f.Steps), human.Plural(f.Of, "step"), f.Thread, human.Duration(f.NS))
@@ -340,6 +340,8 @@ func habitText(f *stats.Finding) string {
 		return fmt.Sprintf("the host waits for the device %s and copies nothing then, %s each; %s: synchronize only where results are read", count, each, at)
 	case stats.EmptiesCache:
 		return fmt.Sprintf("device memory is freed after a wait for the device %s, %s each, as empty_cache does; %s: keep the cache while the program runs", count, each, at)
+	case stats.Recaptures:
+		return fmt.Sprintf("a graph is captured %s, %s each; %s: capture once, and run or update the graph in each step", count, each, at)
 	}
 	return fmt.Sprintf("device memory is allocated %s, %s each; %s: allocate once, or let the framework's cache grow to its size first", count, each, at)
 }
@@ -578,7 +580,11 @@ func answerText(w io.Writer, path string, s *stats.Stats, o *TextOptions) (first
 // coverText warns if the steps, and thus their shares, are the smaller part of the trace.
 func coverText(s *stats.Stats) string {
 	if sh := s.Shares; sh != nil && sh.Steps > 0 && s.Selection == "" && 2*sh.Steps*sh.NS < s.SpanNS {
-		return fmt.Sprintf("; they cover %s of the time", human.Share(float64(sh.Steps*sh.NS)/float64(s.SpanNS)))
+		those := "they"
+		if s.Steps.Typical < s.Steps.Count {
+			those = "those alike"
+		}
+		return fmt.Sprintf("; %s cover %s of the time", those, human.Share(float64(sh.Steps*sh.NS)/float64(s.SpanNS)))
 	}
 	return ""
 }

@@ -36,6 +36,7 @@ const (
 	Synchronizes   FindingKind = "explicit_synchronizing" // the same of waits for the device after which nothing is copied
 	EmptiesCache   FindingKind = "emptied_cache"          // the same of waits for the device after which its memory is freed
 	Allocates      FindingKind = "step_allocations"       // the same of allocations of device memory
+	Recaptures     FindingKind = "step_captures"          // the same of captures of graphs
 	IdleDevice     FindingKind = "idle"                   // a device had no work; Stats.Idle has the longest times
 	ShortTasks     FindingKind = "short_tasks"            // a device had no work after most kernels, which take NS; the host launches one every EveryNS
 	HiddenWaits    FindingKind = "hidden_waits"           // Count asynchronous copies of pageable memory by Func may have waited; Call is the first one
@@ -48,7 +49,7 @@ const (
 // A Finding is a likely reason for lost time or a wrong result, and where to look. Its Kind says which fields it has.
 type Finding struct {
 	// Kind is killed, failed_calls, unfinished, no_end, lost_calls, relaunched, memory_grows, slow_steps, odd_steps, waiting, launching, copying, other_calls, blocked, own_time,
-	// stalls, synchronous_reads, pageable_copies, explicit_synchronizing, emptied_cache, step_allocations, idle, short_tasks, hidden_waits, recording, odd_rank or late_rank.
+	// stalls, synchronous_reads, pageable_copies, explicit_synchronizing, emptied_cache, step_allocations, step_captures, idle, short_tasks, hidden_waits, recording, odd_rank or late_rank.
 	Kind    FindingKind `json:"kind"`
 	CostNS  int64       `json:"cost_ns"`            // in the whole trace, 0 for the kinds up to memory_grows
 	Share   float64     `json:"share,omitempty"`    // part of the time: shares of a step, or of a device's time

@@ -15,11 +15,12 @@ const (
 	explicit                // the host waits for the device, and copies nothing then
 	emptyCache              // the host waits for the device and frees memory of it
 	allocates               // memory of the device is allocated, or freed without a wait
+	recaptures              // a graph is captured
 	habitCount
 )
 
 func (h habit) kind() FindingKind {
-	return [...]FindingKind{SyncReads, PageableCopies, Synchronizes, EmptiesCache, Allocates}[h]
+	return [...]FindingKind{SyncReads, PageableCopies, Synchronizes, EmptiesCache, Allocates, Recaptures}[h]
 }
 
 // smallRead limits the bytes of a copy that reads a value and not a result.
@@ -53,8 +54,9 @@ type habitSum struct {
 type habitThread struct {
 	waited  *pendingWait
 	room    pendingWait
-	reads   bool // the latest task is an asynchronous copy of a few bytes from the device
-	freeing bool // the latest wait was for the device and was followed by frees
+	capture int64 // start of the latest capture
+	reads   bool  // the latest task is an asynchronous copy of a few bytes from the device
+	freeing bool  // the latest wait was for the device and was followed by frees
 }
 
 type pendingWait struct {
@@ -115,6 +117,13 @@ func (x *habits) call(w *timeline.Walk, h *timeline.HostCall, k *timeline.Task) 
 		add(syncRead, took, k.Bytes, false)
 		t.reads = true
 		return
+	case h.Fn.Capture == api.CaptureBegin:
+		x.flush(t)
+		t.capture = h.Start
+		add(recaptures, 0, 0, false)
+	case h.Fn.Capture == api.CaptureEnd && t.capture > 0:
+		x.now[recaptures].ns += h.Start + took - t.capture
+		t.capture = 0
 	case made:
 		x.flush(t)
 		add(allocates, took, bytes, false)
@@ -220,7 +229,7 @@ func (x *summer) habitFindings() (out []Finding) {
 			if often < 2 && (share < worthShare || covered) || share < worthCost {
 				continue
 			}
-		case of != allocates && of != emptyCache && share < worthCost:
+		case of < emptyCache && share < worthCost:
 			continue
 		}
 		f := Finding{Kind: of.kind(), Share: share, CostNS: s.ns, Count: s.n, Bytes: s.bytes, EachNS: s.ns / int64(s.n), Func: s.fn, Steps: s.steps, Of: uint64(x.habits.steps), Rank: sh.Rank}
