@@ -65,6 +65,8 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 			return on("cat", "--func", s.Peak.Func)
 		}
 		return on("where", "--map")
+	case stats.PilesUp:
+		return on("cat", "--func", f.Func)
 	case stats.SlowSteps:
 		switch part, l := slowPart(s), s.Steps.Longest; {
 		case part == stats.PartWaiting && s.Timed():
@@ -236,6 +238,9 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 	case stats.Grows:
 		g := f.Growth
 		return fmt.Sprintf("device memory grows by %s a step: from %s to %s in %s", human.Bytes(uint64(max(g.PerStep, 1))), human.Bytes(g.FromBytes), human.Bytes(g.ToBytes), human.Plural(g.Steps, "step"))
+	case stats.PilesUp:
+		return fmt.Sprintf("%s pile up: %s more in %s, %s a step; %s makes more of them than the program ends", human.Noun(2, f.Name), human.Count(f.Count), human.Plural(f.Steps, "step"),
+			human.Times(float64(f.Count)/float64(f.Steps)), f.Func)
 	case stats.SlowSteps:
 		return slowText(s, f)
 	case stats.OddSteps:
@@ -287,7 +292,11 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 	case stats.Recorder:
 		return fmt.Sprintf("%s %s is the recorder, which hashes and copies payloads: record with --payload none to leave them out", human.Share(f.Share), whole)
 	case stats.OddRank:
-		return fmt.Sprintf("rank %d spends more on %s than the median rank: %s a launch, not %s", *f.Rank, cmp.Or(partNames[f.Name], f.Name), human.Duration(f.NS), human.Duration(f.EachNS))
+		who, others := fmt.Sprintf("process %d", f.PID), "the median process"
+		if f.Rank != nil {
+			who, others = fmt.Sprintf("rank %d", *f.Rank), "the median rank"
+		}
+		return fmt.Sprintf("%s spends more on %s than %s: %s a launch, not %s", who, cmp.Or(partNames[f.Name], f.Name), others, human.Duration(f.NS), human.Duration(f.EachNS))
 	case stats.LateRank:
 		text := fmt.Sprintf("rank %d came last to %s of %s, and the others waited", *f.Rank, human.Count(f.Count), human.Plural(f.Of, "collective"))
 		if f.NS > f.CostNS {

@@ -430,6 +430,7 @@ type summer struct {
 type clues struct {
 	samples stepSamples
 	inUse   uint64 // device memory
+	living  living
 	odd     oddSteps
 	habits  habits
 	devices devices
@@ -517,6 +518,7 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 		x.startUp.call(x.w, h, k)
 	}
 	x.habits.call(x.w, h, k)
+	x.living.call(h)
 	if !x.w.Selected() {
 		l.fn, l.tasks = nil, [2]*Task{}
 		return nil
@@ -738,7 +740,7 @@ func (x *summer) step(p *step.Step) error {
 		x.odd.add(p)
 	} else {
 		x.steps.Add(p.To - p.From)
-		x.samples.Add(stepSample{p.Index, p.To - p.From, x.inUse})
+		x.samples.Add(stepSample{p.Index, p.To - p.From, x.inUse, x.living.n})
 	}
 	return nil
 }
