@@ -558,6 +558,9 @@ func slowText(s *stats.Stats, f *stats.Finding) string {
 func answerText(w io.Writer, path string, s *stats.Stats, o *TextOptions) (first string, err error) {
 	var rows pairs
 	rows.add("trace", "%s: %s in %s, %s failed%s", path, human.Plural(s.Calls, "call"), human.Duration(s.SpanNS), badCount(s.Failed), answeredText(s.Answered))
+	if len(s.Asked) > 0 {
+		rows.add("ended", "%s", askedText(s.Asked))
+	}
 	if work := workText(s); work != "" {
 		rows.add("work", "%s", work)
 	}
@@ -584,6 +587,17 @@ func answerText(w io.Writer, path string, s *stats.Stats, o *TextOptions) (first
 	first = findingsText(&top, path, s, firstScreen-strings.Count(top.text.String(), "\n"), o)
 	top.w = w
 	return first, top.Flush()
+}
+
+func askedText(list []stats.Asked) string {
+	var texts []string
+	for _, a := range list[:min(len(list), 3)] {
+		texts = append(texts, fmt.Sprintf("process %d by %s", a.Process, a.Signal))
+	}
+	if n := len(list) - len(texts); n > 0 {
+		texts = append(texts, fmt.Sprintf("%s more", human.Count(n)))
+	}
+	return strings.Join(texts, ", ")
 }
 
 // coverText warns if the steps, and thus their shares, are the smaller part of the trace.

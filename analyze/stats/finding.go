@@ -181,6 +181,23 @@ func killed(list []format.Process) (first int, n uint64) {
 	return first, n
 }
 
+// Asked is a process that a signal ended, which asks programs to end.
+type Asked struct {
+	Process int    `json:"process"` // process id
+	Signal  string `json:"signal"`  // its name
+}
+
+// asked returns the processes with calls that were asked to end.
+func (x *summer) asked() (out []Asked) {
+	threads := x.w.Reader.Threads()
+	for i, p := range x.w.Reader.Processes() {
+		if p.Killed && !p.Crashed() && slices.ContainsFunc(threads, func(t format.Thread) bool { return int(t.Process) == i }) {
+			out = append(out, Asked{p.PID, human.Signal(p.Signal)})
+		}
+	}
+	return out
+}
+
 func (x *summer) memoryFindings() (out []Finding) {
 	if g := x.samples.growth(func(s *stepSample) uint64 { return s.bytes }); g != nil {
 		out = append(out, Finding{Kind: Grows, Growth: g, Bytes: g.ToBytes - min(g.FromBytes, g.ToBytes)})

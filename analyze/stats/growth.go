@@ -47,7 +47,7 @@ func (x *living) call(h *timeline.HostCall) {
 	}
 	for i := range h.Fn.Params {
 		p := &h.Fn.Params[i]
-		made := p.Role == api.New || p.Role == api.Find && h.Fn.Capture == api.CaptureEnd
+		made := p.Role == api.New || p.Role == api.Find && captures(h.Fn)
 		if !made && p.Role != api.End {
 			continue
 		}

@@ -1,6 +1,8 @@
 package stats
 
 import (
+	"slices"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/grow"
 	"github.com/acltrace/acltrace/timeline"
@@ -120,10 +122,11 @@ func (x *habits) call(w *timeline.Walk, h *timeline.HostCall, k *timeline.Task) 
 	case h.Fn.Capture == api.CaptureBegin:
 		x.flush(t)
 		t.capture = h.Start
-		add(recaptures, 0, 0, false)
-	case h.Fn.Capture == api.CaptureEnd && t.capture > 0:
-		x.now[recaptures].ns += h.Start + took - t.capture
-		t.capture = 0
+	case captures(h.Fn):
+		if t.capture > 0 {
+			took += h.Start - t.capture
+		}
+		add(recaptures, took, 0, false)
 	case made:
 		x.flush(t)
 		add(allocates, took, bytes, false)
@@ -168,6 +171,11 @@ func (x *habits) flush(t *habitThread) {
 		s.n, s.of, s.ns = s.n+1, s.of+1, s.ns+w.ns
 	}
 	t.waited, t.freeing = nil, false
+}
+
+// captures reports whether a function ends a capture and returns its graph: others update a part of a graph.
+func captures(f *api.Func) bool {
+	return f.Capture == api.CaptureEnd && slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Object == api.Graph && p.Role.Makes() })
 }
 
 // deviceMemory returns the size of the device memory that a call allocates or frees.

@@ -50,6 +50,8 @@ func TestHabitsAreFindings(t *testing.T) {
 		call(100, "aclmdlRICaptureBegin", testtrace.A(testtrace.StreamA, 1))
 		launch(6)
 		call(100, "aclmdlRICaptureEnd", testtrace.A(testtrace.StreamA, 0x7ffe0000), testtrace.Outs("modelRI", 0x9900))
+		call(100, "aclmdlRICaptureTaskUpdateBegin", testtrace.A(testtrace.StreamA, 0x9910)) // no capture
+		call(100, "aclmdlRICaptureTaskUpdateEnd", testtrace.A(testtrace.StreamA))
 	}
 	s := sums(t, b.Load(), "")
 	got := map[stats.FindingKind]*stats.Finding{}
