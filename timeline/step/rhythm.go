@@ -73,6 +73,7 @@ type cut struct {
 	typical []bool
 	model   int // index of the step that others are compared with
 	n       int // number of typical steps
+	second  int // kernels in steps of a second kind
 	cover   float64
 	how     manner
 	where   place
@@ -273,7 +274,7 @@ func (c *cut) tile() bool {
 // enough reports whether typical steps are so many and have so many launches that they cannot be an accident: half of all launches. Steps of a late
 // loop have half of the launches from the first step on, and an input or a result.
 func (c *cut) enough() bool {
-	in := 0
+	in := c.second
 	for i, typical := range c.typical {
 		if typical {
 			in += c.kernels(i)
@@ -404,8 +405,10 @@ func (c *cut) covers(from int, hashes []uint64) float64 {
 }
 
 // others returns the number of tasks in steps of a second kind, as the prompts between a decoder's tokens. There are at least two of them, and at most half
-// as many as typical steps: halves of a step would be as many. They wait as often as typical steps: others are several steps.
+// as many as typical steps: halves of a step would be as many, unless they do the same work in another way, as with a graph and without. They wait as often
+// as typical steps: others are several steps.
 func (c *cut) others(from int, hashes []uint64) int {
+	c.second = 0
 	count, most := map[uint64]int{}, -1
 	for i, h := range hashes {
 		if c.typical[i] || i < from {
@@ -419,7 +422,7 @@ func (c *cut) others(from int, hashes []uint64) int {
 		return 0
 	}
 	b, memo := newBag(c.ids(c.at[most], c.at[most+1])), map[uint64]bool{}
-	n, tasks := 0, 0
+	n, tasks, kernels := 0, 0, 0
 	for i, h := range hashes {
 		if c.typical[i] || i < from {
 			continue
@@ -431,13 +434,31 @@ func (c *cut) others(from int, hashes []uint64) int {
 		}
 		if like {
 			n++
-			tasks += c.tasks(i)
+			tasks, kernels = tasks+c.tasks(i), kernels+c.kernels(i)
 		}
 	}
-	if n < 2 || 2*n > c.n {
+	if n < 2 || 2*n > c.n && !c.alternates(most) {
 		return 0
 	}
+	c.second = kernels
 	return tasks
+}
+
+// alternates reports whether a step does the work of the model in another way: it begins with the same inputs and has as many kernels.
+func (c *cut) alternates(i int) bool {
+	inputs := func(i int) (out []uint64) {
+		for _, p := range c.r.pulses[c.at[i]:c.at[i+1]] {
+			switch s := &c.r.symbols[p.symbol]; s.class {
+			case CopyIn:
+				out = append(out, s.id)
+			case Launch:
+				return out
+			}
+		}
+		return nil
+	}
+	in := inputs(c.model)
+	return len(in) > 0 && slices.Equal(in, inputs(i)) && c.kernels(i) == c.kernels(c.model)
 }
 
 // waits returns the number of pulses in a step that may end one.
