@@ -22,6 +22,9 @@ func TestList(t *testing.T) {
 	if err := Create(list); err != nil {
 		t.Fatal(err)
 	}
+	if st, err := os.Stat(list); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", st, err)
+	}
 	want := []Library{{"/with a space.so", "1"}, {"/a.so", "2"}, {"/a.so", "3"}, {"/nowhere.so", ""}}
 	for _, l := range append(want, want...) {
 		if err := Append(list, l); err != nil {

@@ -264,14 +264,13 @@ func (t *tester) reach(ctx context.Context, n int, paths []string) (out []string
 
 // notices reports whether the tests of a package fail with a mutant. A mutant that hangs is noticed, if the machine has not become slow meanwhile.
 func (t *tester) notices(ctx context.Context, b *build, n int, path string, limit time.Duration) (killed bool, took time.Duration, err error) {
-	hang := func(a *alone) time.Duration { return 15*time.Second + 4*a.took }
-	limit = min(limit, hang(t.alone[path]))
+	limit = min(limit, 15*time.Second+4*t.alone[path].took)
 	failed, took, err := t.run(ctx, b, n, path, limit)
 	if err != nil || took < limit {
 		return failed, took, err
 	}
 	a, err := t.runAlone(ctx, path)
-	return err == nil && !a.failed && took >= hang(a), took, err
+	return err == nil && !a.failed && a.took < took/2, took, err
 }
 
 // order returns the packages whose tests may notice a change: the package itself, then those that import it, then those that run the engine as a library.
