@@ -72,7 +72,7 @@ func TestShare(t *testing.T) {
 			t.Errorf("%g is %q, want %q", part, got, want)
 		}
 	}
-	if got := Times(22.3) + " " + Times(2.44) + " " + Times(3) + " " + Times(1234); got != "22 2.4 3 1,234" {
+	if got := Times(22.3) + " " + Times(2.44) + " " + Times(3) + " " + Times(1234) + " " + Times(9.95); got != "22 2.4 3 1,234 10" {
 		t.Error(got)
 	}
 	if got := Change(0.12) + " " + Change(-0.031) + " " + Change(0) + " " + Change(-1e-9) + " " + Change(1e-9); got != "+12% -3.1% 0% 0% 0%" {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // write makes a file, and returns its path and hash.
@@ -61,7 +62,14 @@ func TestOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	old := time.Unix(1e9, 0)
+	if err := os.Chtimes(list, old, old); err != nil {
+		t.Fatal(err)
+	}
 	remember(Library{a, "1"})
+	if st, err := os.Stat(list); err != nil || !st.ModTime().Equal(old) {
+		t.Errorf("a list without a new library was written: %v", err)
+	}
 	if after, err := os.ReadFile(list); err != nil || string(after) != string(before) {
 		t.Errorf("a known library was added again: %s, %v", after, err)
 	}
