@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/acltrace/acltrace/internal/testenv"
@@ -30,6 +31,9 @@ func TestList(t *testing.T) {
 		if err := Append(list, l); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if text, err := os.ReadFile(list); err != nil || !strings.Contains(string(text), "\n- /nowhere.so\n") {
+		t.Errorf("%q, %v", text, err)
 	}
 	for _, name := range []string{"b", "/a c", "b"} {
 		if err := AppendMissing(list, name); err != nil {
