@@ -103,6 +103,12 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 		if g := mainGap(s, f); g != nil && s.Shares.Driver == nil {
 			return on(aroundGap(g, s.Shares.Thread)...)
 		}
+		if d := s.Shares.Driver; d != nil && f.Step != nil {
+			var tid int
+			if _, err := fmt.Sscanf(d.Thread, "thread %d", &tid); err == nil {
+				return on("cat", "--step", fmt.Sprint(*f.Step), "--thread", fmt.Sprint(tid)) // with the times between its calls
+			}
+		}
 		return on("stats", "--by", "thread")
 	case stats.OwnTime:
 		if g := mainGap(s, f); g != nil {
@@ -114,6 +120,10 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 		return on("stats", "--by", "thread")
 	case stats.Launches:
 		return on("stats", "--by", "kernel")
+	case stats.ShortTasks:
+		if f.Device == nil {
+			return on("stats", "--by", "kernel")
+		}
 	case stats.OtherCalls:
 		return on("stats", "--by", "function")
 	case stats.IdleDevice:
@@ -287,6 +297,9 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 	case stats.IdleDevice:
 		return idleText(s, f)
 	case stats.ShortTasks:
+		if f.Device == nil {
+			return outpacedText(s, f)
+		}
 		return findingDevice(s, f) + fmt.Sprintf(" idled at least %s of its time between short kernels: a kernel takes %s, the host launches one every %s",
 			human.Share(f.Share), human.Duration(f.NS), human.Duration(f.EveryNS))
 	case stats.HiddenWaits:
@@ -307,6 +320,15 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 		return text
 	}
 	return string(f.Kind)
+}
+
+// outpacedText says that kernels are short without knowing their times.
+func outpacedText(s *stats.Stats, f *stats.Finding) string {
+	text := fmt.Sprintf("kernels are short: the host launches one every %s, %s a step, and waits for the device for %s of a step", human.Duration(f.EveryNS), human.Count(f.Count), human.Share(f.Share))
+	if !s.DeviceTimes {
+		text += "; record with --device-time all to see how long they take"
+	}
+	return text
 }
 
 // mostWork names the kernel or the graph with most time on the devices, with its share of all their work. It is "" unless all tasks are measured: a
@@ -533,8 +555,8 @@ func slowPart(s *stats.Stats) stats.Part {
 	return slices.MaxFunc(stats.AllParts, func(a, b stats.Part) int { return cmp.Compare(more(a), more(b)) })
 }
 
-// moreOften reports whether a step has more calls of a function than usual.
-func moreOften(m *stats.MoreCalls) bool { return float64(m.Calls) >= m.UsualCalls+0.5 }
+// moreOften reports whether a step has several calls of a function, more than usual.
+func moreOften(m *stats.MoreCalls) bool { return m.Calls > 1 && float64(m.Calls) >= m.UsualCalls+0.5 }
 
 // moreText says which calls took more time in a step than usual: "16 calls of aclrtMemcpy DtoH took 1.69 ms, usually none".
 func moreText(m *stats.MoreCalls) string {
