@@ -73,6 +73,8 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 			return on("stats", "--critical-path", "--step", fmt.Sprint(*f.Step))
 		case (part == stats.PartOwn || part == stats.PartBlocked) && l.Gap != nil:
 			return on(aroundGap(l.Gap, l.Thread)...)
+		case part <= stats.PartOther && l.More != nil && moreOften(l.More):
+			return on("cat", "--step", fmt.Sprint(*f.Step), "--func", l.More.Func)
 		}
 		return on("cat", "--step", fmt.Sprint(*f.Step))
 	case stats.OddSteps:
@@ -101,6 +103,12 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 		if g := mainGap(s, f); g != nil && s.Shares.Driver == nil {
 			return on(aroundGap(g, s.Shares.Thread)...)
 		}
+		if d := s.Shares.Driver; d != nil && f.Step != nil {
+			var tid int
+			if _, err := fmt.Sscanf(d.Thread, "thread %d", &tid); err == nil {
+				return on("cat", "--step", fmt.Sprint(*f.Step), "--thread", fmt.Sprint(tid)) // with the times between its calls
+			}
+		}
 		return on("stats", "--by", "thread")
 	case stats.OwnTime:
 		if g := mainGap(s, f); g != nil {
@@ -112,6 +120,10 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 		return on("stats", "--by", "thread")
 	case stats.Launches:
 		return on("stats", "--by", "kernel")
+	case stats.ShortTasks:
+		if f.Device == nil {
+			return on("stats", "--by", "kernel")
+		}
 	case stats.OtherCalls:
 		return on("stats", "--by", "function")
 	case stats.IdleDevice:
@@ -285,6 +297,9 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 	case stats.IdleDevice:
 		return idleText(s, f)
 	case stats.ShortTasks:
+		if f.Device == nil {
+			return outpacedText(s, f)
+		}
 		return findingDevice(s, f) + fmt.Sprintf(" idled at least %s of its time between short kernels: a kernel takes %s, the host launches one every %s",
 			human.Share(f.Share), human.Duration(f.NS), human.Duration(f.EveryNS))
 	case stats.HiddenWaits:
@@ -305,6 +320,15 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 		return text
 	}
 	return string(f.Kind)
+}
+
+// outpacedText says that kernels are short without knowing their times.
+func outpacedText(s *stats.Stats, f *stats.Finding) string {
+	text := fmt.Sprintf("kernels are short: the host launches one every %s, %s a step, and waits for the device for %s of a step", human.Duration(f.EveryNS), human.Count(f.Count), human.Share(f.Share))
+	if !s.DeviceTimes {
+		text += "; record with --device-time all to see how long they take"
+	}
+	return text
 }
 
 // mostWork names the kernel or the graph with most time on the devices, with its share of all their work. It is "" unless all tasks are measured: a
@@ -531,6 +555,25 @@ func slowPart(s *stats.Stats) stats.Part {
 	return slices.MaxFunc(stats.AllParts, func(a, b stats.Part) int { return cmp.Compare(more(a), more(b)) })
 }
 
+// moreOften reports whether a step has several calls of a function, more than usual.
+func moreOften(m *stats.MoreCalls) bool { return m.Calls > 1 && float64(m.Calls) >= m.UsualCalls+0.5 }
+
+// moreText says which calls took more time in a step than usual: "16 calls of aclrtMemcpy DtoH took 1.69 ms, usually none".
+func moreText(m *stats.MoreCalls) string {
+	text := human.Plural(m.Calls, "call") + " of " + m.Func
+	if m.Direction != "" {
+		text += " " + m.Direction
+	}
+	text += " took " + human.Duration(m.NS) + ", usually "
+	switch usual := human.Times(m.UsualCalls); {
+	case m.UsualCalls < 0.05:
+		return text + "none"
+	case moreOften(m):
+		return text + fmt.Sprintf("%s with %s", usual, human.Duration(m.UsualNS))
+	}
+	return text + human.Duration(m.UsualNS)
+}
+
 // slowText names the longest step and what took longer in it than in most.
 func slowText(s *stats.Stats, f *stats.Finding) string {
 	l, p := s.Steps.Longest, &s.Steps
@@ -544,6 +587,8 @@ func slowText(s *stats.Stats, f *stats.Finding) string {
 		text += ": the recorder"
 	case l.Call.Func == "": // no call began in the step
 		text += ": " + partNames[most.String()]
+	case l.More != nil && (l.More.Func != l.Call.Func || moreOften(l.More)):
+		text += ": " + moreText(l.More)
 	default:
 		text += fmt.Sprintf(": call %d, %s, took %s", l.Call.Call, l.Call.Func, human.Duration(l.Call.NS))
 	}

@@ -64,6 +64,7 @@ type line struct {
 	PID    int            `json:"pid"`                        // process id
 	TID    int            `json:"tid"`                        // thread id
 	Time   int64          `json:"t_ns"`                       // start of the call
+	Gap    *int64         `json:"gap_ns,omitempty"`           // time since the thread's call before, if calls of a period are selected and it is known
 	Dur    int64          `json:"dur_ns"`                     // duration; for a call that never returned, up to the last known time
 	Ret    *int64         `json:"ret"`                        // returned value; nil for a call that never returned, or a function without a result
 	NoEnd  bool           `json:"no_end,omitempty"`           // the end was not seen, so the call may be over
@@ -195,7 +196,7 @@ func (l *lister) thread(i uint32) format.Thread {
 // list writes the selected calls that start at from or later, except the first ones, and returns their number including
 // these. Without out it only counts them.
 func (l *lister) list(out io.Writer, from int64, first int) (n int, err error) {
-	p := printer{lister: l, stacks: timeline.NewStacks(l.r)}
+	p := printer{lister: l, stacks: timeline.NewStacks(l.r), gaps: newLineGaps(&l.o)}
 	if p.accesses, err = access.New(l.r, l.m); err != nil {
 		return 0, err
 	}
@@ -222,10 +223,9 @@ func (l *lister) list(out io.Writer, from int64, first int) (n int, err error) {
 		if p.accesses.Follows() || !skip.Skip(c) {
 			return true
 		}
-		if h, ok := skip.Handle(api.Stream, l.o.Stream); l.o.Stream != 0 && (!ok || !c.Handle(h)) {
-			return false
-		}
-		if !l.mayHold(c, from) {
+		h, ok := skip.Handle(api.Stream, l.o.Stream)
+		if l.o.Stream != 0 && (!ok || !c.Handle(h)) || !l.mayHold(c, from) {
+			p.gaps.skip(c)
 			return false
 		}
 		quiet.add(c)
@@ -242,6 +242,7 @@ func (l *lister) list(out io.Writer, from int64, first int) (n int, err error) {
 		if _, to := l.sel.Window(); c.Start >= to {
 			break
 		}
+		p.gaps.see(c)
 		may := c.Start >= from && l.sel.MayBe(c)
 		if !may && quiet.has(c) {
 			continue
@@ -321,6 +322,7 @@ type printer struct {
 	s        *timeline.State
 	accesses *access.Tracker
 	stacks   *timeline.Stacks
+	gaps     lineGaps
 	late     map[uint64][]format.Data // by call, for JSON
 	args     []timeline.Arg           // reused
 	json     bytes.Buffer
@@ -352,6 +354,9 @@ func (p *printer) line(dst []byte, e *timeline.Event, th format.Thread, stack []
 	l := object(p.r, p.m, p.s, p.accesses, e, p.late[e.Call.Index], pid, th.TID)
 	for _, f := range stack {
 		l.Stack = append(l.Stack, f.String())
+	}
+	if p.gaps.gap >= 0 {
+		l.Gap = &p.gaps.gap
 	}
 	p.json.Reset()
 	err := p.enc.Encode(l)
@@ -386,7 +391,7 @@ func (p *printer) text(dst []byte, e *timeline.Event, tid int) []byte {
 	at := len(dst)
 	dst = append(pad(human.AppendMoment(dst, c.Start), at, 13), ' ')
 	at = len(dst)
-	dst = append(pad(strconv.AppendInt(dst, int64(tid), 10), at, 6), "  "...)
+	dst = p.gaps.appendText(append(pad(strconv.AppendInt(dst, int64(tid), 10), at, 6), "  "...))
 	dst = append(append(dst, p.r.Schema().FuncName(c.Func)...), '(')
 	p.args = e.Args(p.args[:0], p.m)
 	shadow, word := devArgs(e), word(e)

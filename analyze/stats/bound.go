@@ -82,6 +82,27 @@ func (x *Splitter) launcher() (*doing, int) {
 	return most, by
 }
 
+const (
+	// shortPace is the longest mean time between two launches of short kernels, and manyLaunches the least number of launches in such a step.
+	shortPace    = 50_000
+	manyLaunches = 10
+)
+
+// outpaced returns the finding that the device finishes kernels as fast as the host launches them, so that they are short: in typical steps the host
+// launches often, and hardly waits for the device. It returns nil otherwise.
+func (x *Splitter) outpaced() *Finding {
+	main, _ := x.main()
+	if main == nil || x.n == 0 {
+		return nil
+	}
+	l, _ := x.launcher()
+	n, waits := l.issued.typical.launches, float64(max(main.sum[PartWaiting], l.sum[PartWaiting]))/float64(max(x.took, 1))
+	if n < manyLaunches*x.n || x.took/n > shortPace || waits > worthShare {
+		return nil
+	}
+	return &Finding{Kind: ShortTasks, CostNS: l.sum[PartLaunching], EveryNS: x.took / n, Count: uint64(n / x.n), Share: waits}
+}
+
 // bound returns what most of a typical step waits for, nil if the trace does not show it.
 func (x *Splitter) bound() *Bound {
 	main, at := x.main()

@@ -39,7 +39,7 @@ const (
 	Allocates      FindingKind = "step_allocations"       // the same of allocations of device memory
 	Recaptures     FindingKind = "step_captures"          // the same of captures of graphs
 	IdleDevice     FindingKind = "idle"                   // a device had no work; Stats.Idle has the longest times
-	ShortTasks     FindingKind = "short_tasks"            // a device had no work after most kernels, which take NS; the host launches one every EveryNS
+	ShortTasks     FindingKind = "short_tasks"            // a device had no work after most kernels, which take NS; the host launches one every EveryNS. Without device times: Count launches a step, and Share is waiting
 	HiddenWaits    FindingKind = "hidden_waits"           // Count asynchronous copies of pageable memory by Func may have waited; Call is the first one
 	Stalls         FindingKind = "stalls"                 // Steps of Of typical steps have a gap of NS that the others lack: see Gap
 	Recorder       FindingKind = "recording"              // the recorder took the program's time
@@ -302,6 +302,9 @@ func (x *summer) deviceFindings() (out []Finding) {
 // otherFindings returns findings about copies that wait and ranks that are late.
 func (x *summer) otherFindings() (out []Finding) {
 	s := x.s
+	if f := x.within.outpaced(); f != nil && !s.Timed() {
+		out = append(out, *f)
+	}
 	for i := range s.HiddenSyncs {
 		if h := &s.HiddenSyncs[i]; float64(h.HostNS) > worthCost*float64(s.SpanNS) {
 			out = append(out, Finding{Kind: HiddenWaits, CostNS: h.HostNS, Count: h.Count, Bytes: h.Bytes, Call: &h.First, Func: h.Func, Name: h.Name})

@@ -534,3 +534,50 @@ func TestWaitsNameUnmeasuredKernels(t *testing.T) {
 		}
 	}
 }
+
+// The longest step was explained by its longest call, a wait as in every step, and not by the copies that only this step has. Its longest gap was named,
+// though each step has that gap.
+func TestSlowStepIsExplainedByWhatGrew(t *testing.T) {
+	calls := func(b *testtrace.Builder, n int, now, gap, each int64) int64 {
+		for i := range int64(n) {
+			b.Call(0, now+gap+i*(gap+each), now+(i+1)*(gap+each), "aclrtGetDevice", testtrace.A(0x7ffe0000))
+		}
+		return int64(n) * (gap + each)
+	}
+	for name, c := range map[string]struct {
+		change func(b *testtrace.Builder, i int, now int64) int64
+		want   string
+	}{
+		"calls of one step": {func(b *testtrace.Builder, i int, now int64) int64 {
+			if i != 12 {
+				return 0
+			}
+			return calls(b, 16, now, 0, 300_000)
+		}, "16 calls of aclrtGetDevice took 4.80 ms, usually none"},
+		"more calls than usual": {func(b *testtrace.Builder, i int, now int64) int64 {
+			if i != 12 {
+				return calls(b, 2, now, 0, 200_000)
+			}
+			return calls(b, 32, now, 0, 200_000)
+		}, "32 calls of aclrtGetDevice took 6.40 ms, usually 2 with 400 us"},
+		"gaps of one step": {func(b *testtrace.Builder, i int, now int64) int64 {
+			took := calls(b, 1, now, 1_500_000, 100)
+			if i == 12 {
+				took += calls(b, 4, now+took, 1_400_000, 100)
+			}
+			return took
+		}, "1.40 ms without a call between"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := training(t, c.change)
+			f := find(t, s, stats.SlowSteps)
+			var text bytes.Buffer
+			if err := report.StatsText(&text, "t.aclt", s, nil); err != nil {
+				t.Fatal(err)
+			}
+			if *f.Step != 12 || !strings.Contains(text.String(), c.want) {
+				t.Errorf("step %d, %+v %+v: no %q in\n%s", *f.Step, s.Steps.Longest, s.Steps.Longest.More, c.want, &text)
+			}
+		})
+	}
+}

@@ -17,7 +17,9 @@ type LongStep struct {
 	NS    int64 `json:"ns"`   // duration of the step
 	Parts
 	Call LongCall `json:"longest_call"` // longest call of the step
-	Gap  *Gap     `json:"longest_gap"`  // longest own time of the program in the step, nil for none
+	Gap  *Gap     `json:"longest_gap"`  // own time of the program that is most above the mean of earlier steps, nil for none
+	// More are the calls that took more time than usual, by most; nil for none.
+	More *MoreCalls `json:"more_calls,omitempty"`
 	// Thread made the step.
 	Thread string `json:"thread"`
 }
@@ -27,6 +29,45 @@ type LongCall struct {
 	Call uint64 `json:"call"` // call number
 	Func string `json:"func"` // function
 	NS   int64  `json:"ns"`   // duration
+}
+
+// MoreCalls are the calls of one function in a step that took more time than in the other typical steps.
+type MoreCalls struct {
+	Func       string  `json:"func"`                // function
+	Direction  string  `json:"direction,omitempty"` // of copies
+	Calls      uint64  `json:"calls"`               // number of calls in the step
+	NS         int64   `json:"ns"`                  // time in them
+	UsualCalls float64 `json:"usual_calls"`         // mean number in the other steps, 0 if most have none
+	UsualNS    int64   `json:"usual_ns"`            // mean time in the other steps, 0 if most have none
+}
+
+// stepCalls are the sums of calls in one step.
+type stepCalls struct {
+	sum *callSum
+	in  callTotal
+}
+
+// more returns the calls of a typical step that took more time than in the others of n typical steps, by most.
+func more(list []stepCalls, n int64) (out *MoreCalls) {
+	type key struct{ fn, direction string }
+	byFunc := map[key]*MoreCalls{}
+	for _, c := range list {
+		k := key{c.sum.fn, c.sum.direction}
+		m := byFunc[k]
+		if m == nil {
+			m = &MoreCalls{Func: k.fn, Direction: k.direction}
+			byFunc[k] = m
+		}
+		m.Calls, m.NS = m.Calls+c.in.Calls, m.NS+c.in.NS
+		if 2*c.sum.steps > n {
+			m.UsualCalls += float64(c.sum.typical.Calls-c.in.Calls) / float64(n-1)
+			m.UsualNS += (c.sum.typical.NS - c.in.NS) / (n - 1)
+		}
+		if m.NS > m.UsualNS && (out == nil || m == out || m.NS-m.UsualNS > out.NS-out.UsualNS) {
+			out = m
+		}
+	}
+	return out
 }
 
 // Gap is time of the program before a call of a step, own or blocked, on one thread. Call, Next and Step show one of them: in the latest typical step, or the longest
@@ -262,11 +303,12 @@ func (g *gaps) gapAt(i int, at seen, function func(*place) string) *Gap {
 	return out
 }
 
-// widest returns the longest gap of the current step, nil for none.
-func (g *gaps) widest(index int, tail int64) *Gap {
+// widest returns the gap of the current step that is most above the mean of the n typical steps before, nil for none.
+func (g *gaps) widest(index int, tail, n int64) *Gap {
 	most, at := int64(0), -1
+	above := func(i int, ns int64) int64 { return ns - g.places[i].sum/max(n, 1) }
 	for i := range g.places[:min(g.calls, len(g.places))] {
-		if ns := g.places[i].now.ns; ns > most {
+		if ns := above(i, g.places[i].now.ns); ns > most {
 			most, at = ns, i
 		}
 	}
@@ -274,7 +316,7 @@ func (g *gaps) widest(index int, tail int64) *Gap {
 		return nil
 	}
 	next := func(p *place) string { return p.next }
-	if tail > most && g.calls < len(g.places) {
+	if g.calls < len(g.places) && above(g.calls, tail) > most {
 		out := g.gapAt(g.calls, seen{ns: tail, step: index, call: g.places[g.calls-1].now.next, next: noCall}, next)
 		out.Func = ""
 		return out
@@ -381,6 +423,7 @@ func (t *callTotal) add(o callTotal) {
 type callSum struct {
 	callKey
 	now, typical, all callTotal // in the current step, in typical steps, and in all of them or in a trace without steps
+	steps             int64     // typical steps with such a call
 }
 
 func (c *topCalls) add(what Part, h *timeline.HostCall, k *timeline.Task, took int64) {
@@ -418,6 +461,7 @@ func (c *topCalls) step(counts bool) {
 	for _, s := range c.touched {
 		if counts {
 			s.typical.add(s.now)
+			s.steps++
 		}
 		s.now = callTotal{}
 	}

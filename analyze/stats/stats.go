@@ -801,7 +801,7 @@ func (x *summer) finish() (*Stats, error) {
 		s.Steps.Threads, s.Steps.MeanNS = x.within.list()
 		s.Shares, s.Devices, s.StartUp = x.within.shares(), x.devices.list(w), x.startUp.list()
 		if x.within.longest.NS > 0 {
-			s.Steps.Longest = &x.within.longest
+			s.Steps.Longest = x.within.long()
 		}
 	}
 	if s.Steps.Count == 0 && s.Steps.Why == "" {

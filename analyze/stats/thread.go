@@ -54,8 +54,9 @@ type Splitter struct {
 	n, took int64 // typical steps, and their total duration
 	from    int64 // end of the latest step
 	gaps    gapBudget
-	longest LongStep // among typical steps
-	current Parts    // of the latest typical step, on the thread that made it
+	longest LongStep    // among typical steps
+	calls   []stepCalls // of that step
+	current Parts       // of the latest typical step, on the thread that made it
 }
 
 type doing struct {
@@ -251,9 +252,21 @@ func (x *Splitter) typical(p *step.Step) {
 	d.made++
 	x.current = partsOf(&d.now, p.To-p.From)
 	if p.To-p.From > x.longest.NS {
-		x.longest = LongStep{Index: p.Index, NS: p.To - p.From, Parts: x.current, Call: d.gaps.long, Gap: d.gaps.widest(p.Index, p.To-max(d.until, p.From))}
+		x.longest = LongStep{Index: p.Index, NS: p.To - p.From, Parts: x.current, Call: d.gaps.long, Gap: d.gaps.widest(p.Index, p.To-max(d.until, p.From), x.n-1)}
 		x.longest.Thread, _ = x.thread(at)
+		x.calls = x.calls[:0]
+		for _, s := range d.calls.touched {
+			x.calls = append(x.calls, stepCalls{s, s.now})
+		}
 	}
+}
+
+// long returns the longest typical step.
+func (x *Splitter) long() *LongStep {
+	if x.n > 1 {
+		x.longest.More = more(x.calls, x.n)
+	}
+	return &x.longest
 }
 
 // maker returns the thread that made a step: the one that ended it, if it issued a task or waited in the step. Otherwise, as when a range on

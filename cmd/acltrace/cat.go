@@ -15,6 +15,8 @@ func (a *app) catCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cat FILE",
 		Short: "list the calls of a trace, one a line",
+		Long: "Lists calls in the order of their starts: number, start, thread, call and duration. With --step, --call, --from or --to, the time since the " +
+			"thread's call before follows the thread: +2.50 us.",
 		Example: "acltrace cat --from 1.5s --to 2s run.aclt\n" +
 			"acltrace cat --func aclrtMemcpy,aclrtMemcpyAsync --tail 20 run.aclt",
 		Args: arguments(1, "one trace file"),

@@ -1,0 +1,93 @@
+package stats_test
+
+import (
+	"testing"
+
+	"github.com/acltrace/acltrace/analyze/stats"
+	"github.com/acltrace/acltrace/internal/testtrace"
+)
+
+// Kernels that the device finishes as fast as the host launches them were only short if they had device times.
+func TestShortKernelsWithoutDeviceTimes(t *testing.T) {
+	for name, c := range map[string]struct {
+		launches   int
+		pace, wait int64
+		timed      bool
+		want       bool
+	}{
+		"many":             {40, 5_000, 1_000, false, true},
+		"with waits":       {40, 5_000, 100_000, false, false},
+		"few":              {5, 5_000, 1_000, false, false},
+		"slow host":        {40, 80_000, 1_000, false, false},
+		"with device time": {40, 5_000, 1_000, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := program(t)
+			now := int64(10_000)
+			for range 12 {
+				for i := range c.launches {
+					var mods []testtrace.Mod
+					if c.timed {
+						mods = append(mods, task(now, now+c.pace-10))
+					}
+					b.Call(0, now, now+1_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function+uint64(i%3), 8, testtrace.DeviceA, 64, testtrace.StreamA), mods...)
+					now += c.pace
+				}
+				b.Call(0, now, now+c.wait, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+				now += c.wait
+			}
+			var got *stats.Finding
+			s := sums(t, b.Load(), "")
+			for i := range s.Findings {
+				if s.Findings[i].Kind == stats.ShortTasks {
+					got = &s.Findings[i]
+				}
+			}
+			if (got != nil) != c.want || got != nil && (got.Count != uint64(c.launches) || got.EveryNS < c.pace || got.EveryNS > c.pace+100 || got.Device != nil) {
+				t.Errorf("%+v of %+v", got, s.Steps)
+			}
+		})
+	}
+}
+
+// A thread that only launches is the queue if another thread waits for the device: the queue was named in no test.
+func TestBoundByTheQueue(t *testing.T) {
+	for name, c := range map[string]struct {
+		own         int64 // between the launches
+		waits, feed bool  // this thread waits for the device, another one does
+		want        string
+	}{
+		"busy":           {90_000, false, true, stats.ByQueue},
+		"idle":           {0, false, true, ""},
+		"its own waits":  {90_000, true, true, stats.ByHost},
+		"no other waits": {90_000, false, false, stats.ByHost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := program(t)
+			b.Call(0, 6_000, 6_100, "aclrtCreateEvent", testtrace.A(0x7ffe0000), testtrace.Outs("event", 0x9100))
+			now := int64(10_000)
+			for range 12 {
+				from := now
+				for i := range uint64(8) {
+					now += 95_000
+					b.Call(0, now, now+5_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function+i, 8, testtrace.DeviceA, 64, testtrace.StreamA), blocked(95_000-c.own))
+					now += 5_000
+				}
+				if c.feed {
+					b.Call(1, now-10_000, now+5_000, "aclrtSynchronizeEvent", testtrace.A(0x9100), blocked(now-10_000-from))
+				}
+				if c.waits {
+					b.Call(0, now+100, now+5_000, "aclrtSynchronizeEvent", testtrace.A(0x9100))
+				}
+				now += 5_000
+			}
+			s := sums(t, b.Load(), "")
+			switch {
+			case s.Bound == nil && c.want != "" || s.Bound != nil && s.Bound.By != c.want:
+				t.Errorf("bound %+v, want %q; shares %+v", s.Bound, c.want, s.Shares)
+			case s.Bound != nil && (s.Bound.Share < 0.5 || s.Bound.Share > 1 || s.Bound.Thread != "thread 4001 train"):
+				t.Errorf("%+v", s.Bound)
+			}
+		})
+	}
+}
