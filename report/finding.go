@@ -248,6 +248,12 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 		case f.Count > 0:
 			text += ", in " + f.Func
 		}
+		switch f.For {
+		case stats.SyncReads:
+			text += ", for a value that it then copies, as .item() does: " + readLess
+		case stats.Synchronizes:
+			text += ", and copies nothing then: " + synchronizeLess
+		}
 		if !s.Timed() && !s.DeviceTimes {
 			text += "; record with --device-time all to see for which tasks"
 		}
@@ -333,16 +339,22 @@ func habitText(f *stats.Finding) string {
 	each := human.Duration(f.EachNS)
 	switch f.Kind {
 	case stats.SyncReads:
-		return fmt.Sprintf("the host waits for a value from the device %s, %s each, as .item() does; %s: keep values on the device, or read them every few steps", count, each, at)
+		return fmt.Sprintf("the host waits for a value from the device %s, %s each, as .item() does; %s: %s", count, each, at, readLess)
 	case stats.PageableCopies:
 		return fmt.Sprintf("the host waits for a copy of pageable memory to the device %s, %s each, %s in all; %s: use pinned memory and asynchronous copies", count, each, human.Bytes(f.Bytes), at)
 	case stats.Synchronizes:
-		return fmt.Sprintf("the host waits for the device %s and copies nothing then, %s each; %s: synchronize only where results are read", count, each, at)
+		return fmt.Sprintf("the host waits for the device %s and copies nothing then, %s each; %s: %s", count, each, at, synchronizeLess)
 	case stats.EmptiesCache:
 		return fmt.Sprintf("device memory is freed after a wait for the device %s, %s each, as empty_cache does; %s: keep the cache while the program runs", count, each, at)
 	}
 	return fmt.Sprintf("device memory is allocated %s, %s each; %s: allocate once, or let the framework's cache grow to its size first", count, each, at)
 }
+
+// Remedies.
+const (
+	readLess        = "keep values on the device, or read them every few steps"
+	synchronizeLess = "synchronize only where results are read"
+)
 
 // blockedText says what a thread waits for outside calls.
 func blockedText(s *stats.Stats, f *stats.Finding, whole string) string {

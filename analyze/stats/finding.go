@@ -71,6 +71,7 @@ type Finding struct {
 	Growth  *Growth     `json:"growth,omitempty"`
 	Gap     *Gap        `json:"gap,omitempty"`    // of stalls
 	Thread  string      `json:"thread,omitempty"` // that stalls
+	For     FindingKind `json:"for,omitempty"`    // what most of the waits are for: synchronous_reads or explicit_synchronizing
 }
 
 const (
@@ -239,6 +240,9 @@ func (x *summer) shareFindings() (out []Finding) {
 		f := Finding{Kind: part.kind(), Share: float64(ns) / float64(sh.NS), CostNS: ns * max(sh.Steps, 1), NS: ns, Rank: sh.Rank}
 		if c := x.within.most(part); c != nil {
 			f.Func, f.Name, f.Count, f.Bytes, f.EachNS = c.Func, c.Direction, c.Calls, c.Bytes, c.NS/int64(c.Calls)
+		}
+		if part == PartWaiting {
+			f.For = x.waitsFor(ns * sh.Steps)
 		}
 		if at := x.samples.near(x.s.Steps.P50NS); at >= 0 {
 			f.Step = &at

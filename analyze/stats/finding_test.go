@@ -525,7 +525,7 @@ func TestWaitsNameUnmeasuredKernels(t *testing.T) {
 		if err := report.StatsText(&text, "t.aclt", sums(t, b.Load(), ""), nil); err != nil {
 			t.Fatal(err)
 		}
-		want := "waits for the device, in aclrtSynchronizeStream; not measured: k1, k2, k3, 1 more"
+		want := "waits for the device, in aclrtSynchronizeStream, and copies nothing then: synchronize only where results are read; not measured: k1, k2, k3, 1 more"
 		if all {
 			want = "; 20% of the device's work is attention\n"
 		}

@@ -199,6 +199,16 @@ func (x *habits) step(index int, counts bool) {
 	}
 }
 
+// waitsFor returns the habit that most of the time in waits of typical steps is for, "" for none.
+func (x *summer) waitsFor(ns int64) FindingKind {
+	for _, h := range []habit{syncRead, explicit} {
+		if s := &x.habits.typical[h]; ns > 0 && 2*min(s.ns, ns) > ns && 2*s.steps >= x.habits.steps {
+			return h.kind()
+		}
+	}
+	return ""
+}
+
 // habitFindings returns the habits of typical steps that are worth a look: they are in most steps, and cost a hundredth of their time, or are a read or a wait more often than
 // once a step.
 func (x *summer) habitFindings() (out []Finding) {
