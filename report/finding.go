@@ -67,6 +67,8 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 		return on("where", "--map")
 	case stats.SlowSteps:
 		switch part, l := slowPart(s), s.Steps.Longest; {
+		case l.Alone != nil && l.Alone.Direction != "":
+			return on("cat", "--step", fmt.Sprint(*f.Step), "--func", l.Alone.Func)
 		case part == stats.PartWaiting && s.Timed():
 			return on("stats", "--critical-path", "--step", fmt.Sprint(*f.Step))
 		case (part == stats.PartOwn || part == stats.PartBlocked) && l.Gap != nil:
@@ -547,6 +549,9 @@ func slowText(s *stats.Stats, f *stats.Finding) string {
 		text += ": " + partNames[most.String()]
 	default:
 		text += fmt.Sprintf(": call %d, %s, took %s", l.Call.Call, l.Call.Func, human.Duration(l.Call.NS))
+	}
+	if a := l.Alone; a != nil && a.Direction != "" {
+		text += fmt.Sprintf("; this step alone copies %s %s, %s, by %s of %s", a.Direction, timesText(float64(a.Calls)), human.Bytes(a.Bytes), a.Func, a.Thread)
 	}
 	if f.Count > 1 {
 		text += fmt.Sprintf("; %s took over twice the median", human.Plural(f.Count, "step"))

@@ -198,7 +198,7 @@ func (x *summer) stepFindings() (out []Finding) {
 		out = append(out, Finding{Kind: SlowSteps, Count: n, NS: l.NS, CostNS: sum - int64(n)*x.s.Steps.P50NS, Step: &l.Index})
 	}
 	if o := &x.odd; l != nil && o.longest > limit {
-		out = append(out, Finding{Kind: OddSteps, Count: o.n, NS: o.ns, EachNS: o.longest, CostNS: o.ns - int64(o.n)*x.s.Steps.P50NS, Step: &o.index})
+		out = append(out, Finding{Kind: OddSteps, Count: o.n, NS: o.ns, EachNS: o.longest, CostNS: max(o.ns-int64(o.n)*x.s.Steps.P50NS, o.longest-x.s.Steps.P50NS), Step: &o.index})
 	}
 	return out
 }

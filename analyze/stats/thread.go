@@ -253,6 +253,7 @@ func (x *Splitter) typical(p *step.Step) {
 	if p.To-p.From > x.longest.NS {
 		x.longest = LongStep{Index: p.Index, NS: p.To - p.From, Parts: x.current, Call: d.gaps.long, Gap: d.gaps.widest(p.Index, p.To-max(d.until, p.From))}
 		x.longest.Thread, _ = x.thread(at)
+		x.longest.alone = x.aloneIn(x.w.Process(uint32(at)))
 	}
 }
 
