@@ -91,6 +91,9 @@ func (x *summer) findings() []Finding {
 		return out
 	}
 	out = append(out, x.memoryFindings()...)
+	for i := range x.habits.threads {
+		x.habits.flush(&x.habits.threads[i])
+	}
 	timed := slices.Concat(x.stepFindings(), x.shareFindings(), x.habitFindings(), x.deviceFindings(), x.otherFindings(), x.rankFindings())
 	late := func(f *Finding) int { // without device times, a wait has no cause
 		if f.Kind == Waits && !x.s.Timed() {

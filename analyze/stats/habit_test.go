@@ -101,6 +101,37 @@ func TestBoundFollowsTheLaunches(t *testing.T) {
 	}
 }
 
+// The wait of empty_cache may end a step, and then its frees begin the next one. It was an explicit synchronization.
+func TestEmptiedCacheEndsSteps(t *testing.T) {
+	for want, frees := range map[stats.FindingKind]bool{stats.EmptiesCache: true, stats.Synchronizes: false} {
+		b := program(t)
+		now := int64(10_000)
+		for range 12 {
+			for i := range uint64(4) {
+				b.Call(0, now, now+500, "aclrtLaunchKernel", testtrace.A(testtrace.Function+i, 8, testtrace.DeviceA, 64, testtrace.StreamA))
+				now += 600
+			}
+			b.Call(0, now, now+900, "aclrtMalloc", testtrace.A(0x7ffe0000, 1<<16, 0), testtrace.Outs("devPtr", testtrace.DeviceB))
+			b.Call(0, now+1_000, now+20_000, "aclrtSynchronizeDevice", testtrace.A())
+			now += 20_100
+			if frees {
+				b.Call(0, now, now+700, "aclrtFree", testtrace.A(testtrace.DeviceB))
+			}
+			now += 800
+		}
+		s := sums(t, b.Load(), "")
+		if !frees {
+			if f := find(t, s, stats.Waits); f.For != want {
+				t.Errorf("waits are for %q, want %q", f.For, want)
+			}
+			continue
+		}
+		if f := find(t, s, want); f.Steps < 10 || f.Count != uint64(f.Steps) || f.Func != "aclrtFree" || find(t, s, stats.Waits).For != "" {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
 // A wait at the end of each step names what it is for: reading the loss in each step had no name and no remedy.
 func TestWaitsSayWhatTheyAreFor(t *testing.T) {
 	for want, copies := range map[stats.FindingKind]bool{stats.SyncReads: true, stats.Synchronizes: false} {
