@@ -69,6 +69,8 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 		return on("cat", "--func", f.Func)
 	case stats.SlowSteps:
 		switch part, l := slowPart(s), s.Steps.Longest; {
+		case l.Alone != nil && l.Alone.Direction != "":
+			return on("cat", "--step", fmt.Sprint(*f.Step), "--func", l.Alone.Func)
 		case part == stats.PartWaiting && s.Timed():
 			return on("stats", "--critical-path", "--step", fmt.Sprint(*f.Step))
 		case (part == stats.PartOwn || part == stats.PartBlocked) && l.Gap != nil:
@@ -265,6 +267,12 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 		case f.Count > 0:
 			text += ", in " + f.Func
 		}
+		switch f.For {
+		case stats.SyncReads:
+			text += ", for a value that it then copies, as .item() does: " + readLess
+		case stats.Synchronizes:
+			text += ", and copies nothing then: " + synchronizeLess
+		}
 		if !s.Timed() && !s.DeviceTimes {
 			text += "; record with --device-time all to see for which tasks"
 		}
@@ -366,11 +374,11 @@ func habitText(f *stats.Finding) string {
 	each := human.Duration(f.EachNS)
 	switch f.Kind {
 	case stats.SyncReads:
-		return fmt.Sprintf("the host waits for a value from the device %s, %s each, as .item() does; %s: keep values on the device, or read them every few steps", count, each, at)
+		return fmt.Sprintf("the host waits for a value from the device %s, %s each, as .item() does; %s: %s", count, each, at, readLess)
 	case stats.PageableCopies:
 		return fmt.Sprintf("the host waits for a copy of pageable memory to the device %s, %s each, %s in all; %s: use pinned memory and asynchronous copies", count, each, human.Bytes(f.Bytes), at)
 	case stats.Synchronizes:
-		return fmt.Sprintf("the host waits for the device %s and copies nothing then, %s each; %s: synchronize only where results are read", count, each, at)
+		return fmt.Sprintf("the host waits for the device %s and copies nothing then, %s each; %s: %s", count, each, at, synchronizeLess)
 	case stats.EmptiesCache:
 		return fmt.Sprintf("device memory is freed after a wait for the device %s, %s each, as empty_cache does; %s: keep the cache while the program runs", count, each, at)
 	case stats.Recaptures:
@@ -378,6 +386,12 @@ func habitText(f *stats.Finding) string {
 	}
 	return fmt.Sprintf("device memory is allocated %s, %s each; %s: allocate once, or let the framework's cache grow to its size first", count, each, at)
 }
+
+// Remedies.
+const (
+	readLess        = "keep values on the device, or read them every few steps"
+	synchronizeLess = "synchronize only where results are read"
+)
 
 // blockedText says what a thread waits for outside calls.
 func blockedText(s *stats.Stats, f *stats.Finding, whole string) string {
@@ -587,10 +601,13 @@ func slowText(s *stats.Stats, f *stats.Finding) string {
 		text += ": the recorder"
 	case l.Call.Func == "": // no call began in the step
 		text += ": " + partNames[most.String()]
-	case l.More != nil && (l.More.Func != l.Call.Func || moreOften(l.More)):
+	case l.More != nil && (l.Alone == nil || l.Alone.Func != l.More.Func) && (l.More.Func != l.Call.Func || moreOften(l.More)):
 		text += ": " + moreText(l.More)
 	default:
 		text += fmt.Sprintf(": call %d, %s, took %s", l.Call.Call, l.Call.Func, human.Duration(l.Call.NS))
+	}
+	if a := l.Alone; a != nil && a.Direction != "" {
+		text += fmt.Sprintf("; this step alone copies %s %s, %s, by %s of %s", a.Direction, timesText(float64(a.Calls)), human.Bytes(a.Bytes), a.Func, a.Thread)
 	}
 	if f.Count > 1 {
 		text += fmt.Sprintf("; %s took over twice the median", human.Plural(f.Count, "step"))

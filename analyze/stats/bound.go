@@ -48,14 +48,14 @@ func (x *Splitter) driver() (*doing, int) {
 		return main, at
 	}
 	p := x.mean(main)
-	if 2*p.BlockedNS <= p.OwnNS+p.BlockedNS {
+	if 2*p.BlockedNS <= p.OwnNS+p.BlockedNS || main.issued.typical.launches == 0 {
 		return main, at
 	}
 	busy := func(p *Parts) int64 { return p.OwnNS + p.LaunchingNS + p.CopyingNS + p.OtherNS }
 	d, most := main, busy(&p)
 	for i := range x.threads {
 		t := &x.threads[i]
-		if !t.some || x.w.Process(uint32(i)) != x.w.Process(uint32(at)) {
+		if !x.known(t) || x.w.Process(uint32(i)) != x.w.Process(uint32(at)) {
 			continue
 		}
 		if q := x.mean(t); busy(&q) > most {
@@ -181,24 +181,30 @@ func (x *Splitter) python(thread int) bool {
 	return p < len(list) && strings.HasPrefix(filepath.Base(list[p].Program()), "python")
 }
 
-// stall returns the gap that is long in a few typical steps alone, and its thread; nil for none. A gap before a copy to the device comes first: a batch was late.
+// stall returns the gap that is long in a few typical steps alone, and its thread; nil for none. A gap before a copy to the device comes first: a batch was late. It is
+// on the thread that makes the steps or on the one from which its launches come.
 // Without such a copy it is only reported for a thread that does not make the steps, if it takes as long as a step: the thread may make no call for most of each step,
 // and the thread that makes the steps has slow steps instead.
-func (x *Splitter) stall() (*Gap, string) {
-	main, _ := x.main()
+func (x *Splitter) stall() (out *Gap, thread string) {
+	main, at := x.main()
 	driver, from := x.driver()
 	if driver == nil || x.n == 0 {
 		return nil, ""
 	}
-	var out *Gap
-	for _, g := range driver.gaps.stalls(x.n) {
-		if least := x.took / x.n; g.Copy && 2*g.LongNS < least || !g.Copy && (driver == main || g.LongNS < least) {
-			continue
-		}
-		if out == nil || g.Copy && !out.Copy || g.Copy == out.Copy && g.LongNS*g.Steps > out.LongNS*out.Steps {
-			out = &g
+	see := func(d *doing, i int) {
+		for _, g := range d.gaps.stalls(x.n) {
+			if least := x.took / x.n; g.Copy && 2*g.LongNS < least || !g.Copy && (d == main || g.LongNS < least) {
+				continue
+			}
+			if out == nil || g.Copy && !out.Copy || g.Copy == out.Copy && g.LongNS*g.Steps > out.LongNS*out.Steps {
+				out = &g
+				thread, _ = x.thread(i)
+			}
 		}
 	}
-	name, _ := x.thread(from)
-	return out, name
+	see(driver, from)
+	if main != driver {
+		see(main, at)
+	}
+	return out, thread
 }

@@ -73,6 +73,7 @@ type Finding struct {
 	Growth  *Growth     `json:"growth,omitempty"`
 	Gap     *Gap        `json:"gap,omitempty"`    // of stalls
 	Thread  string      `json:"thread,omitempty"` // that stalls
+	For     FindingKind `json:"for,omitempty"`    // what most of the waits are for: synchronous_reads or explicit_synchronizing
 }
 
 const (
@@ -92,6 +93,9 @@ func (x *summer) findings() []Finding {
 		return out
 	}
 	out = append(out, x.memoryFindings()...)
+	for i := range x.habits.threads {
+		x.habits.flush(&x.habits.threads[i])
+	}
 	timed := slices.Concat(x.stepFindings(), x.shareFindings(), x.habitFindings(), x.deviceFindings(), x.otherFindings(), x.rankFindings())
 	late := func(f *Finding) int { // without device times, a wait has no cause
 		if f.Kind == Waits && !x.s.Timed() {
@@ -213,6 +217,9 @@ func (x *summer) memoryFindings() (out []Finding) {
 func (x *summer) stepFindings() (out []Finding) {
 	l, limit := x.s.Steps.Longest, slowFactor*x.s.Steps.P50NS
 	stall, thread := x.within.stall()
+	if l != nil && l.Alone != nil && l.Alone.Direction != "" && stall != nil && !stall.Copy && *stall.Step == l.Index {
+		stall = nil // copies of this step alone say more
+	}
 	if stall != nil {
 		out = append(out, Finding{Kind: Stalls, NS: stall.LongNS, CostNS: stall.LongNS * stall.Steps, Steps: stall.Steps, Of: uint64(x.within.n), Step: stall.Step, Gap: stall, Thread: thread})
 	}
@@ -221,7 +228,7 @@ func (x *summer) stepFindings() (out []Finding) {
 		out = append(out, Finding{Kind: SlowSteps, Count: n, NS: l.NS, CostNS: sum - int64(n)*x.s.Steps.P50NS, Step: &l.Index})
 	}
 	if o := &x.odd; l != nil && o.longest > limit {
-		out = append(out, Finding{Kind: OddSteps, Count: o.n, NS: o.ns, EachNS: o.longest, CostNS: o.ns - int64(o.n)*x.s.Steps.P50NS, Step: &o.index})
+		out = append(out, Finding{Kind: OddSteps, Count: o.n, NS: o.ns, EachNS: o.longest, CostNS: max(o.ns-int64(o.n)*x.s.Steps.P50NS, o.longest-x.s.Steps.P50NS), Step: &o.index})
 	}
 	return out
 }
@@ -263,6 +270,9 @@ func (x *summer) shareFindings() (out []Finding) {
 		f := Finding{Kind: part.kind(), Share: float64(ns) / float64(sh.NS), CostNS: ns * max(sh.Steps, 1), NS: ns, Rank: sh.Rank}
 		if c := x.within.most(part); c != nil {
 			f.Func, f.Name, f.Count, f.Bytes, f.EachNS = c.Func, c.Direction, c.Calls, c.Bytes, c.NS/int64(c.Calls)
+		}
+		if part == PartWaiting {
+			f.For = x.waitsFor(ns * sh.Steps)
 		}
 		if at := x.samples.near(x.s.Steps.P50NS); at >= 0 {
 			f.Step = &at

@@ -525,7 +525,7 @@ func TestWaitsNameUnmeasuredKernels(t *testing.T) {
 		if err := report.StatsText(&text, "t.aclt", sums(t, b.Load(), ""), nil); err != nil {
 			t.Fatal(err)
 		}
-		want := "waits for the device, in aclrtSynchronizeStream; not measured: k1, k2, k3, 1 more"
+		want := "waits for the device, in aclrtSynchronizeStream, and copies nothing then: synchronize only where results are read; not measured: k1, k2, k3, 1 more"
 		if all {
 			want = "; 20% of the device's work is attention\n"
 		}
@@ -579,5 +579,60 @@ func TestSlowStepIsExplainedByWhatGrew(t *testing.T) {
 				t.Errorf("step %d, %+v %+v: no %q in\n%s", *f.Step, s.Steps.Longest, s.Steps.Longest.More, c.want, &text)
 			}
 		})
+	}
+}
+
+// Steps that are shorter than most cost nothing: the cost of twelve short evaluations and a long one was negative.
+func TestOddStepsHaveACost(t *testing.T) {
+	b := testtrace.New(t)
+	now := int64(10_000)
+	call := func(took int64, name string, args ...uint64) {
+		b.Call(0, now, now+took, name, args)
+		now += took
+	}
+	batch := func(launches int, took int64) {
+		call(1_000, "aclrtMemcpyAsync", testtrace.DeviceA, 64, testtrace.HostA, 64, 1, testtrace.StreamA)
+		for k := range launches {
+			call(1_000, "aclrtLaunchKernel", testtrace.Function+uint64(k), 1, testtrace.DeviceA, 0, testtrace.StreamA)
+		}
+		call(took, "aclrtSynchronizeStream", testtrace.StreamA)
+	}
+	for i := range 20 {
+		batch(30, 100_000)
+		for e := range i % 5 / 4 * 3 {
+			batch(8, map[bool]int64{true: 1_000_000, false: 1_000}[i == 14 && e == 1])
+		}
+	}
+	s := sums(t, b.Load(), "")
+	if f := find(t, s, stats.OddSteps); f.Count != 12 || f.CostNS != f.EachNS-s.Steps.P50NS || f.CostNS <= 0 {
+		t.Errorf("%+v", f)
+	}
+}
+
+// A checkpoint in one step is named by the copies that no other step makes, on any thread.
+func TestLongestStepNamesItsOwnCopies(t *testing.T) {
+	save := func(all bool) *stats.Stats {
+		return training(t, func(b *testtrace.Builder, i int, at int64) int64 {
+			if i == 9 || all {
+				for k := range int64(5) {
+					b.Call(1, at+k*10_000, at+k*10_000+9_000, "aclrtMemcpy", testtrace.A(0x5000, 1<<16, testtrace.DeviceA, 1<<16, 2))
+				}
+			}
+			if i == 9 {
+				return 5_000_000
+			}
+			return 50_000
+		})
+	}
+	if a := save(false).Steps.Longest.Alone; a == nil || a.Calls != 5 || a.Direction != "DtoH" || a.Bytes != 5<<16 || a.Func != "aclrtMemcpy" {
+		t.Errorf("%+v", a)
+	}
+	if a := save(true).Steps.Longest.Alone; a != nil {
+		t.Errorf("all steps copy: %+v", a)
+	}
+	var text bytes.Buffer
+	if err := report.StatsText(&text, "t.aclt", save(false), nil); err != nil || !strings.Contains(text.String(), "; this step alone copies DtoH 5 times, 320 KiB, by aclrtMemcpy of thread") ||
+		!strings.Contains(text.String(), "acltrace cat --step 9 --func aclrtMemcpy t.aclt") {
+		t.Errorf("%v: %s", err, &text)
 	}
 }

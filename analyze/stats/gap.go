@@ -22,6 +22,22 @@ type LongStep struct {
 	More *MoreCalls `json:"more_calls,omitempty"`
 	// Thread made the step.
 	Thread string `json:"thread"`
+	// Alone are the calls that no other typical step makes, of any thread of the process: copies, or else those with most time. It is nil if there are none.
+	Alone *Alone `json:"alone,omitempty"`
+	alone []aloneCalls
+}
+
+// Alone are calls of one function that only one typical step makes.
+type Alone struct {
+	Thread string `json:"thread"`
+	CallSum
+}
+
+// aloneCalls has the calls of a step that no step before made.
+type aloneCalls struct {
+	sum    *callSum
+	thread int
+	calls  uint64 // in the step
 }
 
 // LongCall is a long call.
@@ -466,6 +482,44 @@ func (c *topCalls) step(counts bool) {
 		s.now = callTotal{}
 	}
 	c.touched = c.touched[:0]
+}
+
+// aloneIn returns the calls of the current step that no typical step before made.
+func (x *Splitter) aloneIn(process uint32) (out []aloneCalls) {
+	for i := range x.threads {
+		if x.w.Process(uint32(i)) != process {
+			continue
+		}
+		for _, s := range x.threads[i].calls.touched {
+			if s.typical.Calls == 0 {
+				out = append(out, aloneCalls{s, i, s.now.Calls})
+			}
+		}
+	}
+	return out
+}
+
+// aloneCalls returns the calls that only the longest step makes.
+func (x *Splitter) aloneCalls() (out *Alone) {
+	sums := map[Alone]callTotal{}
+	for _, c := range x.longest.alone {
+		if c.sum.typical.Calls != c.calls {
+			continue // a later step makes them too
+		}
+		key := Alone{CallSum: CallSum{Func: c.sum.fn, Direction: c.sum.direction}}
+		key.Thread, _ = x.thread(c.thread)
+		total := sums[key]
+		total.add(c.sum.typical)
+		sums[key] = total
+	}
+	copies := func(a *Alone) int { return min(len(a.Direction), 1) }
+	for a, total := range sums {
+		a.callTotal = total
+		if out == nil || cmp.Or(copies(&a)-copies(out), cmp.Compare(a.NS, out.NS), cmp.Compare(out.Func, a.Func), cmp.Compare(out.Thread, a.Thread)) > 0 {
+			out = &a
+		}
+	}
+	return out
 }
 
 // most returns the calls with most time in an activity, in typical steps or in all of them, nil for none.

@@ -134,3 +134,24 @@ func TestObjectsThatPileUp(t *testing.T) {
 		})
 	}
 }
+
+// What a program frees at its end is no part of its last step: memory grew "from 6 MiB to 0 B".
+func TestGrowthEndsBeforeTheProgram(t *testing.T) {
+	b := testtrace.New(t)
+	now := int64(1_000)
+	for i := range uint64(60) {
+		b.Call(0, now, now+500, "aclrtMalloc", testtrace.A(0x7ffe0000, 1<<16, 0), testtrace.Outs("devPtr", 0x125000000000+i<<24))
+		b.Call(0, now+500, now+600, "aclrtMemcpyAsync", testtrace.A(testtrace.DeviceA, 64, 0x700000, 64, 1, testtrace.StreamA))
+		for k := range uint64(4) {
+			b.Call(0, now+1_000+int64(k)*100, now+1_050+int64(k)*100, "aclrtLaunchKernel", testtrace.A(testtrace.Function+k, 1, testtrace.DeviceA, 0, testtrace.StreamA))
+		}
+		now += 10_000
+	}
+	for i := range uint64(60) {
+		b.Call(0, now, now+500, "aclrtFree", testtrace.A(0x125000000000+i<<24))
+		now += 600
+	}
+	if g := find(t, sums(t, b.Load(), ""), stats.Grows).Growth; g.ToBytes <= g.FromBytes {
+		t.Errorf("%+v", g)
+	}
+}

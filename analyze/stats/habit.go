@@ -67,6 +67,9 @@ type pendingWait struct {
 	ns     int64
 	device bool
 	idle   bool // it waits for nothing new, or for a copy to the host
+	// The step that it ended, if what follows it is in the next one:
+	ended, counts bool
+	step          int
 }
 
 // call takes a call in a step and its task, nil for none.
@@ -102,7 +105,7 @@ func (x *habits) call(w *timeline.Walk, h *timeline.HostCall, k *timeline.Task) 
 			return
 		}
 		x.flush(t)
-		t.room = pendingWait{h.Index, h.Name, took, h.Fn.Sync == api.SyncDevice, idle}
+		t.room = pendingWait{call: h.Index, fn: h.Name, ns: took, device: h.Fn.Sync == api.SyncDevice, idle: idle}
 		t.waited, t.freeing = &t.room, false
 	case copied && w.Lanes[k.Lane].Synchronous && (k.Direction() == "DtoH" && k.Bytes <= smallRead || k.Direction() == "HtoD" && k.Unpinned):
 		if t.waited != nil {
@@ -163,9 +166,13 @@ func (x *habits) idle(w *timeline.Walk, h *timeline.HostCall, k *timeline.Task) 
 
 // flush counts a wait that no copy and no free followed, unless it is idle.
 func (x *habits) flush(t *habitThread) {
-	if w := t.waited; w != nil && !w.idle {
+	if w := t.waited; w != nil && !w.idle && (!w.ended || w.counts) {
 		s := &x.now[explicit]
-		if s.n == 0 {
+		if w.ended {
+			if s = &x.typical[explicit]; s.steps == 0 || s.step != w.step {
+				s.fn, s.call, s.step, s.steps = w.fn, w.call, w.step, s.steps+1
+			}
+		} else if s.n == 0 {
 			s.fn, s.call, s.step = w.fn, w.call, -1
 		}
 		s.n, s.of, s.ns = s.n+1, s.of+1, s.ns+w.ns
@@ -198,10 +205,15 @@ func deviceMemory(h *timeline.HostCall) (bytes uint64, made, freed bool) {
 	return 0, false, false
 }
 
-// step ends a step.
+// step ends a step. Frees after a wait that ends it are in the next step.
 func (x *habits) step(index int, counts bool) {
 	for i := range x.threads {
-		x.flush(&x.threads[i])
+		t := &x.threads[i]
+		if w := t.waited; w != nil && w.device && !w.ended {
+			w.ended, w.counts, w.step = true, counts, index
+			continue
+		}
+		x.flush(t)
 	}
 	for i := range x.now {
 		s, sum := &x.now[i], &x.typical[i]
@@ -214,6 +226,16 @@ func (x *habits) step(index int, counts bool) {
 	if counts {
 		x.steps++
 	}
+}
+
+// waitsFor returns the habit that most of the time in waits of typical steps is for, "" for none.
+func (x *summer) waitsFor(ns int64) FindingKind {
+	for _, h := range []habit{syncRead, explicit} {
+		if s := &x.habits.typical[h]; ns > 0 && 2*min(s.ns, ns) > ns && 2*s.steps >= x.habits.steps {
+			return h.kind()
+		}
+	}
+	return ""
 }
 
 // habitFindings returns the habits of typical steps that are worth a look: they are in most steps, and cost a hundredth of their time, or are a read or a wait more often than

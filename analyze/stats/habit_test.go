@@ -105,3 +105,135 @@ func TestBoundFollowsTheLaunches(t *testing.T) {
 		})
 	}
 }
+
+// The wait of empty_cache may end a step, and then its frees begin the next one. It was an explicit synchronization.
+func TestEmptiedCacheEndsSteps(t *testing.T) {
+	for want, frees := range map[stats.FindingKind]bool{stats.EmptiesCache: true, stats.Synchronizes: false} {
+		b := program(t)
+		now := int64(10_000)
+		for range 12 {
+			for i := range uint64(4) {
+				b.Call(0, now, now+500, "aclrtLaunchKernel", testtrace.A(testtrace.Function+i, 8, testtrace.DeviceA, 64, testtrace.StreamA))
+				now += 600
+			}
+			b.Call(0, now, now+900, "aclrtMalloc", testtrace.A(0x7ffe0000, 1<<16, 0), testtrace.Outs("devPtr", testtrace.DeviceB))
+			b.Call(0, now+1_000, now+20_000, "aclrtSynchronizeDevice", testtrace.A())
+			now += 20_100
+			if frees {
+				b.Call(0, now, now+700, "aclrtFree", testtrace.A(testtrace.DeviceB))
+			}
+			now += 800
+		}
+		s := sums(t, b.Load(), "")
+		if !frees {
+			if f := find(t, s, stats.Waits); f.For != want {
+				t.Errorf("waits are for %q, want %q", f.For, want)
+			}
+			continue
+		}
+		if f := find(t, s, want); f.Steps < 10 || f.Count != uint64(f.Steps) || f.Func != "aclrtFree" || find(t, s, stats.Waits).For != "" {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// A wait at the end of each step names what it is for: reading the loss in each step had no name and no remedy.
+func TestWaitsSayWhatTheyAreFor(t *testing.T) {
+	for want, copies := range map[stats.FindingKind]bool{stats.SyncReads: true, stats.Synchronizes: false} {
+		b := program(t)
+		now := int64(10_000)
+		for range 12 {
+			for i := range uint64(4) {
+				b.Call(0, now, now+500, "aclrtLaunchKernel", testtrace.A(testtrace.Function+i, 8, testtrace.DeviceA, 64, testtrace.StreamA))
+				now += 600
+			}
+			b.Call(0, now, now+20_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+			now += 20_100
+			if copies {
+				b.Call(0, now, now+100, "aclrtMemcpy", testtrace.A(0x5000, 4, testtrace.DeviceA, 4, 2))
+				now += 200
+			}
+		}
+		if f := find(t, sums(t, b.Load(), ""), stats.Waits); f.For != want {
+			t.Errorf("waits are for %q, want %q", f.For, want)
+		}
+	}
+}
+
+// queued makes a trace of a thread that launches, and mostly waits for the next launch. other adds calls of other threads at the begin of a step; the thread
+// makes the launches late by its result.
+func queued(t *testing.T, waits uint32, afterCopy bool, other func(b *testtrace.Builder, step int, now int64) int64) *stats.Stats {
+	b := program(t)
+	now := int64(10_000)
+	for step := range 12 {
+		late, then := other(b, step, now), int64(0)
+		if afterCopy {
+			late, then = 0, late
+		}
+		now += late
+		b.Call(0, now, now+500, "aclrtMemcpyAsync", testtrace.A(testtrace.DeviceA, 64, 0x700000, 64, 1, testtrace.StreamA), blocked(late))
+		now += 500
+		for i := range uint64(6) {
+			now += 100_000 + then
+			b.Call(0, now, now+1_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function+i, 8, testtrace.DeviceA, 64, testtrace.StreamA), blocked(90_000+then))
+			now, then = now+1_000, 0
+		}
+		b.Call(waits, now, now+3_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA), blocked(590_000))
+		now += 3_000
+	}
+	return sums(t, b.Load(), "")
+}
+
+// The time after a thread's last call is in no recording: a thread with calls in an early step alone "runs its own code for 100% of a step".
+func TestThreadWithoutCallsHasNoTime(t *testing.T) {
+	s := queued(t, 0, false, func(b *testtrace.Builder, step int, now int64) int64 {
+		if step == 1 {
+			b.Call(1, now, now+100, "aclrtGetDevice", testtrace.A(0x7ffe0000))
+		}
+		return 1_000
+	})
+	if s.Shares.Driver != nil || s.Bound != nil || len(s.Steps.Threads) != 1 {
+		t.Errorf("driver %+v, bound %+v, threads %+v", s.Shares.Driver, s.Bound, s.Steps.Threads)
+	}
+}
+
+// A thread that waits for the device and launches nothing hands no launches on: it did so for the thread that launches.
+func TestThreadThatOnlyWaitsHandsNothingOn(t *testing.T) {
+	s := queued(t, 1, false, func(*testtrace.Builder, int, int64) int64 { return 1_000 })
+	if s.Shares.Driver != nil || len(s.Steps.Threads) != 2 {
+		t.Errorf("driver %+v, threads %+v", s.Shares.Driver, s.Steps.Threads)
+	}
+}
+
+// A batch that is late is a finding of the thread that copies it, though its launches come from another thread.
+func TestLateBatchOfAQueue(t *testing.T) {
+	s := queued(t, 0, false, func(b *testtrace.Builder, step int, now int64) int64 {
+		for i := range int64(8) { // the program
+			b.Call(1, now+i*80_000, now+i*80_000+100, "aclrtGetDevice", testtrace.A(0x7ffe0000))
+		}
+		if step == 7 {
+			return 5_000_000
+		}
+		return 1_000
+	})
+	if f := find(t, s, stats.Stalls); s.Shares.Driver == nil || *f.Step != 7 || f.Steps != 1 || !f.Gap.Copy || f.NS < 4_000_000 {
+		t.Errorf("driver %+v, stall %+v", s.Shares.Driver, f)
+	}
+}
+
+// A step whose origin of the launches saves a checkpoint is named by its copies: it was a gap of that thread.
+func TestCheckpointOfAQueue(t *testing.T) {
+	s := queued(t, 0, true, func(b *testtrace.Builder, step int, now int64) int64 {
+		for i := range int64(8) {
+			b.Call(1, now+i*80_000, now+i*80_000+100, "aclrtGetDevice", testtrace.A(0x7ffe0000))
+		}
+		if step != 7 {
+			return 1_000
+		}
+		b.Call(1, now+700_000, now+800_000, "aclrtMemcpy", testtrace.A(0x5000, 1<<16, testtrace.DeviceA, 1<<16, 2))
+		return 5_000_000
+	})
+	if f := find(t, s, stats.SlowSteps); s.Shares.Driver == nil || *f.Step != 7 || s.Steps.Longest.Alone == nil {
+		t.Errorf("driver %+v, %+v", s.Shares.Driver, f)
+	}
+}

@@ -742,7 +742,9 @@ func (x *summer) step(p *step.Step) error {
 		x.odd.add(p)
 	} else {
 		x.steps.Add(p.To - p.From)
-		x.samples.Add(stepSample{p.Index, p.To - p.From, x.inUse, x.living.n})
+		if counts { // else memory may have been freed since the step
+			x.samples.Add(stepSample{p.Index, p.To - p.From, x.inUse, x.living.n})
+		}
 	}
 	return nil
 }
@@ -802,6 +804,7 @@ func (x *summer) finish() (*Stats, error) {
 		s.Shares, s.Devices, s.StartUp = x.within.shares(), x.devices.list(w), x.startUp.list()
 		if x.within.longest.NS > 0 {
 			s.Steps.Longest = x.within.long()
+			s.Steps.Longest.Alone = x.within.aloneCalls()
 		}
 	}
 	if s.Steps.Count == 0 && s.Steps.Why == "" {

@@ -258,6 +258,7 @@ func (x *Splitter) typical(p *step.Step) {
 		for _, s := range d.calls.touched {
 			x.calls = append(x.calls, stepCalls{s, s.now})
 		}
+		x.longest.alone = x.aloneIn(x.w.Process(uint32(at)))
 	}
 }
 
@@ -313,7 +314,7 @@ func (x *Splitter) list() (out []Thread, mean int64) {
 	first := 0
 	for i := range x.threads {
 		d := &x.threads[i]
-		if !d.some {
+		if !x.known(d) && d != main {
 			continue
 		}
 		of := d.sum
@@ -331,6 +332,10 @@ func (x *Splitter) list() (out []Thread, mean int64) {
 	slices.SortStableFunc(out[first:], func(a, b Thread) int { return cmp.Compare(b.InCallsNS(), a.InCallsNS()) })
 	return out, mean
 }
+
+// known reports whether the recording shows what a thread does in typical steps: it has calls in some, and its last call is not before most of them. What a thread
+// does after its last call is in no recording.
+func (x *Splitter) known(d *doing) bool { return d.some && 2*d.tails <= x.took }
 
 // thread returns a thread's name and its process id.
 func (x *Splitter) thread(i int) (name string, pid int) {
