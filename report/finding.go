@@ -601,7 +601,7 @@ func slowText(s *stats.Stats, f *stats.Finding) string {
 		text += ": the recorder"
 	case l.Call.Func == "": // no call began in the step
 		text += ": " + partNames[most.String()]
-	case l.More != nil && (l.Alone == nil || l.Alone.Func != l.More.Func) && (l.More.Func != l.Call.Func || moreOften(l.More)):
+	case l.More != nil && (l.Alone == nil || l.Alone.Direction == "" || l.Alone.Func != l.More.Func) && (l.More.Func != l.Call.Func || moreOften(l.More)):
 		text += ": " + moreText(l.More)
 	default:
 		text += fmt.Sprintf(": call %d, %s, took %s", l.Call.Call, l.Call.Func, human.Duration(l.Call.NS))

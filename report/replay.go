@@ -151,13 +151,6 @@ func unprovedText(w io.Writer, rep *replay.Report) {
 	listText(w, rep.Guesses, rep.GuessesTotal, func(g *compile.Guess) {
 		Printf(w, "guess: call %d %s, %s, byte %d: %s may be an address in the allocation of call %d; --guess rewrites it\n", g.Call, g.Func, g.Param, g.Offset, g.Value, g.Candidates[0].Allocation)
 	})
-	if slices.ContainsFunc(rep.Unverified, func(u compile.Unverified) bool { return u.Code == verify.Pointer }) {
-		if rep.Seed != nil {
-			Printf(w, "proof: with --place same no address changes, so a guess does not matter\n")
-		} else {
-			Printf(w, "proof: a recording with other addresses, which rarely equal the same numbers, or a library that can use the recorded ones (--place same)\n")
-		}
-	}
 	if d := rep.SameFailure; d != nil {
 		Printf(w, "fails as in the trace: call %d %s returned %s\n", d.Call, d.Func, d.Got)
 	}
@@ -171,38 +164,48 @@ func unprovedText(w io.Writer, rep *replay.Report) {
 	})
 	said := map[string]bool{}
 	for i := range groups {
-		if groups[i].first.Code == verify.Race && rep.Findings != nil {
-			continue // --strict was given
-		}
-		if remedy := remedyFor(groups[i].first.Code, rep.Replayable); remedy != "" && !said[remedy] {
-			said[remedy] = true
-			Printf(w, "proof: %s\n", remedy)
+		if text := remedies[groups[i].first.Code].text(rep); text != "" && !said[text] {
+			said[text] = true
+			Printf(w, "proof: %s\n", text)
 		}
 	}
 }
 
-// remedies say which recording or replay would prove a result that is unproved for a reason, or say more.
-var remedies = map[verify.Reason]string{
-	verify.Kernel:        "a library with these kernels (--kernels FILE.so)",
-	verify.Data:          fromStart,
-	verify.NotRecorded:   fromStart,
-	verify.Before:        fromStart,
-	verify.Incomplete:    "a recording that loses no calls (--policy block)",
-	verify.HostFunction:  "an extract of the launches after the host function (acltrace extract)",
-	verify.Uninitialised: "a replay with --poison shows who reads it",
-	verify.Race:          "a replay with --strict names the two accesses",
-	verify.Collective:    "a recording of all ranks on the simulator (acltrace record --sim)",
-	verify.Peer:          "a recording of all ranks (acltrace merge)",
+// A remedy says what would prove a result, or say more about it. If the flag that first names was given, or would change nothing, otherwise is the remedy.
+type remedy struct{ first, otherwise string }
+
+// remedies has the remedy for each reason why a result is unproved.
+var remedies = map[verify.Reason]remedy{
+	verify.Kernel:        {first: "a library with these kernels (--kernels FILE.so)"},
+	verify.Data:          {fromStart, "a recording of the data that the reason names"},
+	verify.NotRecorded:   {fromStart, "a program that waits for each result before it overwrites or frees it"},
+	verify.Before:        {fromStart, "a recording from the program's start (no --ring, --steps or attach)"},
+	verify.Incomplete:    {first: "a recording that loses no calls (--policy block)"},
+	verify.HostFunction:  {first: "an extract of the launches after the host function (acltrace extract)"},
+	verify.Uninitialised: {poisoned, "a program that writes this memory before it reads it"},
+	verify.Race:          {strictly, "a program that puts these accesses in order"},
+	verify.Varies:        {strictly, "a program whose kernels do not race, or --tolerance if sums are in any order"},
+	verify.Collective:    {first: "a recording of all ranks on the simulator (acltrace record --sim)"},
+	verify.Peer:          {first: "a recording of all ranks (acltrace merge)"},
+	verify.Managed:       {first: "a program that copies this memory with calls: what it writes itself is not recorded"},
+	verify.Source:        {first: "a program that waits for a copy before it changes the source"},
+	verify.Crash:         {first: "a library whose kernels do not crash (--kernels FILE.so)"},
+	verify.NotReached:    {first: "an extract of a later launch (acltrace extract), or a replay that does not end early: the reason is above"},
+	verify.Pointer:       {samePlace, "a recording with other addresses, which rarely equal the same numbers, or a library that can use the recorded ones (--place same)"},
 }
 
-const fromStart = "a recording with --replayable from the program's start"
+const (
+	fromStart = "a recording with --replayable from the program's start"
+	poisoned  = "a replay with --poison shows who reads it"
+	strictly  = "a replay with --strict names the accesses that nothing puts in order"
+	samePlace = "with --place same no address changes, so a guess does not matter"
+)
 
-// remedyFor returns a reason's remedy, "" if there is none. replayable means that the trace was recorded with --replayable already.
-func remedyFor(r verify.Reason, replayable bool) string {
-	if remedy := remedies[r]; remedy != fromStart || !replayable {
-		return remedy
+func (r remedy) text(rep *replay.Report) string {
+	if given := map[string]bool{fromStart: rep.Replayable, poisoned: rep.Repeat != nil, strictly: rep.Findings != nil, samePlace: rep.Seed == nil}; given[r.first] {
+		return r.otherwise
 	}
-	return ""
+	return r.first
 }
 
 // An unprovedGroup is a list of results that are unproved for one reason.

@@ -83,7 +83,7 @@ func StatsText(w io.Writer, path string, s *stats.Stats, o *TextOptions) error {
 	if slices.ContainsFunc(s.Findings, pictured) {
 		commands = append(commands, acltrace("export", "html", path))
 	}
-	if look := acltrace("blame", path); next != look && s.Selection == "" {
+	if look := acltrace("blame", path); next != look && s.Selection == "" && !s.Imported {
 		commands = append(commands, look+"  # hints, if results are wrong")
 	}
 	nextText(w, commands...)

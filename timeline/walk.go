@@ -297,9 +297,10 @@ func (w *Walk) recording(h *HostCall, c *format.Call) {
 	*until = max(*until, h.End)
 }
 
-// CallEnd returns the end of a call, the end of the trace for a call that never returned.
+// CallEnd returns the end of a call, the end of the trace for a call that never returned. A call whose end was not seen may be over: it ends at its last
+// known moment.
 func (w *Walk) CallEnd(h *HostCall) int64 {
-	if h.Flags&format.Unfinished != 0 {
+	if h.Flags&(format.Unfinished|format.NoEnd) == format.Unfinished {
 		return max(h.Start, h.End, w.End)
 	}
 	return max(h.Start, h.End)

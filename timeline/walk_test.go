@@ -7,6 +7,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
 )
@@ -159,5 +160,22 @@ func TestNothingWaits(t *testing.T) {
 	}})
 	if len(ends) != launches || w.GivenUp != 1<<16 || ends[0] != tl.End || ends[launches-1] != synced {
 		t.Errorf("%d tasks, %d given up", len(ends), w.GivenUp)
+	}
+}
+
+// A call whose end was not seen, which may have been over at once, was drawn until the end of the trace.
+func TestCallEnd(t *testing.T) {
+	unseen := func(_ *api.Func, c *format.Call) { c.Flags = format.Unfinished | format.NoEnd }
+	b := testtrace.New(t)
+	b.Call(0, 1000, 1000, "aclrtSetDevice", testtrace.A(0), unseen)
+	b.Call(1, 2000, 2500, "aclrtSetDevice", testtrace.A(0), testtrace.Hangs)
+	b.Call(2, 3000, 9000, "aclrtSetDevice", testtrace.A(0))
+	var ends []int64
+	w := timeline.NewWalk(b.Load().Reader, acl.Model, nil)
+	if err := w.Run(&timeline.Visitor{Call: func(h *timeline.HostCall, _ *timeline.Task) error {
+		ends = append(ends, w.CallEnd(h))
+		return nil
+	}}); err != nil || !slices.Equal(ends, []int64{1000, 9000, 9000}) {
+		t.Errorf("calls end at %d: %v", ends, err)
 	}
 }

@@ -40,22 +40,22 @@ func (x *Splitter) mean(d *doing) Parts {
 	return partsOf(&of, x.took/x.n)
 }
 
-// driver returns the thread from which the launches of the main thread come, and its index: the main thread itself, unless it mostly waits between
-// calls and another thread of its process does more.
+// driver returns the thread from which the launches of the main thread come, and its index: the main thread itself, unless it launches most, mostly waits
+// between calls, and another thread of its process does more. A thread that serves callbacks does nothing while it waits for one.
 func (x *Splitter) driver() (*doing, int) {
 	main, at := x.main()
 	if main == nil || x.n == 0 || !x.divided {
 		return main, at
 	}
 	p := x.mean(main)
-	if 2*p.BlockedNS <= p.OwnNS+p.BlockedNS || main.issued.typical.launches == 0 {
+	if by, _ := x.mostLaunches(); by != main || main.issued.typical.launches == 0 || 2*p.BlockedNS <= p.OwnNS+p.BlockedNS {
 		return main, at
 	}
 	busy := func(p *Parts) int64 { return p.OwnNS + p.LaunchingNS + p.CopyingNS + p.OtherNS }
 	d, most := main, busy(&p)
 	for i := range x.threads {
 		t := &x.threads[i]
-		if !x.known(t) || x.w.Process(uint32(i)) != x.w.Process(uint32(at)) {
+		if !x.known(t) || t.polls || x.w.Process(uint32(i)) != x.w.Process(uint32(at)) {
 			continue
 		}
 		if q := x.mean(t); busy(&q) > most {
@@ -68,11 +68,16 @@ func (x *Splitter) driver() (*doing, int) {
 // launcher returns the thread that launches most in typical steps, and its index: the main thread, if it launches. The main thread makes the steps, and
 // may leave the launches to another one.
 func (x *Splitter) launcher() (*doing, int) {
-	main, at := x.main()
-	most, by := main, at
-	if main.issued.typical.launches > 0 {
+	if main, at := x.main(); main.issued.typical.launches > 0 {
 		return main, at
 	}
+	return x.mostLaunches()
+}
+
+// mostLaunches returns the thread of the main thread's process that launches most in typical steps, and its index: the main thread, if none does.
+func (x *Splitter) mostLaunches() (*doing, int) {
+	main, at := x.main()
+	most, by := main, at
 	for i := range x.threads {
 		t := &x.threads[i]
 		if t.some && x.w.Process(uint32(i)) == x.w.Process(uint32(at)) && t.issued.typical.launches > most.issued.typical.launches {

@@ -66,6 +66,40 @@ func TestHabitsAreFindings(t *testing.T) {
 	}
 }
 
+// A thread that ran graphs and waited for the thread of its launches "hands on the launches of" one that only served callbacks.
+func TestDriverHasWork(t *testing.T) {
+	const other = 1 // thread; thread 0 makes the steps
+	for name, c := range map[string]struct{ launches, queued uint64 }{
+		"another thread launches more": {1, 6},
+		"only one thread has work":     {6, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := program(t)
+			now := int64(10_000)
+			for range 12 {
+				from := now
+				for i := range c.launches {
+					b.Call(0, now+9_000, now+10_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function+i, 8, testtrace.DeviceA, 64, testtrace.StreamA), blocked(8_000))
+					now += 10_000
+				}
+				for i := range c.queued {
+					b.Call(other, now, now+1_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function+i, 8, testtrace.DeviceA, 64, testtrace.StreamA))
+					now += 8_000
+				}
+				b.Call(0, now, now+3_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA), blocked(int64(c.queued)*8_000))
+				now += 3_000
+				if c.queued == 0 {
+					b.Call(other, from, now, "aclrtProcessReport", testtrace.A(100))
+				}
+			}
+			s := sums(t, b.Load(), "")
+			if s.Shares == nil || s.Steps.Count < 10 || s.Shares.Driver != nil {
+				t.Errorf("%d steps, launches from %+v, shares %+v", s.Steps.Count, s.Shares.Driver, s.Shares)
+			}
+		})
+	}
+}
+
 // A step is bound by what the thread does from which the launches come: a thread that only hands them on read as the one whose own time is the limit.
 func TestBoundFollowsTheLaunches(t *testing.T) {
 	for name, c := range map[string]struct {

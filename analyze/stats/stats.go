@@ -63,11 +63,12 @@ type Answer struct {
 	Findings []Finding `json:"findings"`
 	// DeviceTimes is true if the program was recorded with device times.
 	DeviceTimes bool     `json:"device_times"`
-	Divided     bool     `json:"gaps_divided"` // the recording divided the time between calls into running and blocked
-	StartUp     *StartUp `json:"start_up"`     // time before the first typical step, nil if there is none, and for a selection
-	Shares      *Shares  `json:"shares"`       // nil if no call has a duration
-	Bound       *Bound   `json:"bound"`        // what most of a typical step waits for, nil if the trace does not show it
-	Devices     []Device `json:"devices"`      // sums over the streams of each device
+	Imported    bool     `json:"imported,omitempty"` // the trace was a profiler's: arguments and errors are not known
+	Divided     bool     `json:"gaps_divided"`       // the recording divided the time between calls into running and blocked
+	StartUp     *StartUp `json:"start_up"`           // time before the first typical step, nil if there is none, and for a selection
+	Shares      *Shares  `json:"shares"`             // nil if no call has a duration
+	Bound       *Bound   `json:"bound"`              // what most of a typical step waits for, nil if the trace does not show it
+	Devices     []Device `json:"devices"`            // sums over the streams of each device
 	// Asked are processes that ended by a signal that asks programs to end, as SIGTERM.
 	Asked []Asked `json:"asked_to_end,omitempty"`
 }
@@ -790,6 +791,7 @@ func (x *summer) finish() (*Stats, error) {
 	case s.Calls > 0:
 		s.SpanNS = w.End - w.Start
 	}
+	s.Imported = w.Reader.Meta().CapturedBy == "msprof"
 	s.GivenUp, s.DeviceTimes = w.GivenUp, w.Reader.Meta().DeviceTime != nil
 	s.Divided, s.Asked = x.within.divided, x.asked()
 	s.Recording.Copies = w.Reader.Meta().Tracer.Copies

@@ -68,6 +68,7 @@ type doing struct {
 	what, before   Part  // these calls' activities
 	tails          int64 // time since the latest call in typical steps that have ended
 	some           bool  // has calls in a typical step
+	polls          bool  // serves callbacks
 	made           int64 // typical steps that the thread made
 	issued         issued
 	gaps           gaps
@@ -154,6 +155,7 @@ func (x *Splitter) Call(h *timeline.HostCall, k *timeline.Task, selected bool) {
 		}
 	}
 	what := x.doing(h, k)
+	d.polls = d.polls || h.Fn != nil && h.Fn.PollsCallbacks
 	d.issued.call(what, h, k, selected)
 	if end > d.until {
 		took := end - max(h.Start, d.until) // a profile's nested call is part of the outer one

@@ -7,7 +7,6 @@
 #include <random>
 
 namespace engine {
-
 struct Layer {
 	void *norm1, *qkv, *out, *norm2, *up, *down; // weights
 	aclrtEvent fork, join;                       // of the side stream
@@ -33,37 +32,31 @@ inline void *weight(size_t halfs)
 {
 	std::vector<uint16_t> v(halfs, 0x3000);
 	void *p = memory::device(halfs * 2, "weights");
-	OK(aclrtMemcpy(p, halfs * 2, v.data(), halfs * 2, ACL_MEMCPY_HOST_TO_DEVICE));
+	CHECK(aclrtMemcpy(p, halfs * 2, v.data(), halfs * 2, ACL_MEMCPY_HOST_TO_DEVICE));
 	return p;
 }
 
 inline void *buffer(size_t bytes, const char *owner = "buffers")
 {
 	void *p = memory::device(bytes, owner);
-	OK(aclrtMemset(p, bytes, 0, bytes));
+	CHECK(aclrtMemset(p, bytes, 0, bytes));
 	return p;
 }
 
-// What `to` does next comes after all work of `from` so far.
-inline void order(aclrtEvent e, aclrtStream from, aclrtStream to, bool waits = true)
+// What `to` does next comes after all work of `from` so far. Without an event of its own it takes a new one.
+inline void order(aclrtStream from, aclrtStream to, bool waits = true, aclrtEvent own = nullptr)
 {
+	aclrtEvent e = own ? own : newEvent(ACL_EVENT_SYNC);
 	queue.push([=] {
-		OK(aclrtRecordEvent(e, from));
+		CHECK(aclrtRecordEvent(e, from));
 		if (waits)
-			OK(aclrtStreamWaitEvent(to, e));
+			CHECK(aclrtStreamWaitEvent(to, e));
 	});
+	if (!own)
+		queue.drain(), watch(e);
 }
 
-inline void order(aclrtStream from, aclrtStream to, bool waits = true)
-{
-	aclrtEvent e = newEvent(ACL_EVENT_SYNC);
-	order(e, from, to, waits);
-	queue.drain();
-	watch(e);
-}
-
-// ---- the model: parts with attention between them. n is the number of tokens ----
-
+// The model has parts with attention between them. n is the number of tokens.
 using namespace ops;
 
 inline void embed(aclrtStream s, int64_t n)
@@ -100,10 +93,10 @@ inline void beforeAttention(aclrtStream s, size_t l, int64_t n)
 	matmul(s, buffers.normed, layers[l].qkv, buffers.qkv, n, HIDDEN, 3 * HIDDEN);
 	if (!options.side)
 		return storeKeys(s, l, n);
-	order(layers[l].fork, s, streams.side);
+	order(s, streams.side, true, layers[l].fork);
 	storeKeys(streams.side, l, n);
 	if (l != 1 || !graphs::current || !faults::is("capture-unjoined"))
-		order(layers[l].join, streams.side, s, l != 1 || graphs::current || !faults::now("join-lost"));
+		order(streams.side, s, l != 1 || graphs::current || !faults::now("join-lost"), layers[l].join);
 }
 
 inline void attention(aclrtStream s, size_t l, int64_t n)
@@ -130,9 +123,15 @@ inline void afterAttention(aclrtStream s, size_t l, int64_t n)
 	matmul(s, b.narrow, layers[l].down, b.hidden, n, 2 * HIDDEN, HIDDEN);
 }
 
-using Of = std::function<void(size_t part)>;
+inline void part(aclrtStream s, size_t l, int64_t n)
+{
+	l ? afterAttention(s, l - 1, n) : embed(s, n);
+	if (l < options.layers)
+		beforeAttention(s, l, n);
+}
 
-inline void forward(const Of &part, const Of &attend)
+// The whole model: its parts, and what `attend` does between them.
+inline void forward(const std::function<void(size_t)> &part, const std::function<void(size_t)> &attend)
 {
 	for (size_t l = 0; l <= options.layers; l++) {
 		part(l);
@@ -141,43 +140,33 @@ inline void forward(const Of &part, const Of &attend)
 	}
 }
 
-inline Of partOn(aclrtStream s, int64_t n)
+inline void runEager(aclrtStream s, int64_t n)
 {
-	return [=](size_t l) {
-		l ? afterAttention(s, l - 1, n) : embed(s, n);
-		if (l < options.layers)
-			beforeAttention(s, l, n);
-	};
+	forward([=](size_t l) { part(s, l, n); }, [=](size_t l) { attention(s, l, n); });
 }
-
-inline Of attentionOn(aclrtStream s, int64_t n) { return [=](size_t l) { attention(s, l, n); }; }
-
-inline void runEager(aclrtStream s, int64_t n) { forward(partOn(s, n), attentionOn(s, n)); }
 
 // With --decode full a graph has the whole model, otherwise one part.
 inline void captureSize(int64_t n)
 {
 	runEager(streams.capture, n); // the warm-up
 	queue.drain();
-	OK(aclrtSynchronizeStream(streams.capture));
-	Of part = partOn(streams.capture, n), attend = attentionOn(streams.capture, n);
+	CHECK(aclrtSynchronizeStream(streams.capture));
 	std::vector<graphs::Graph *> &gs = captured[n];
-	if (options.decode == Decode::full)
-		gs.push_back(graphs::capture([&] { forward(part, [&](size_t l) { graphs::attentionTask([&] { attend(l); }); }); }));
+	auto capture = [=](size_t l) { part(streams.capture, l, n); };
+	if (options.decode == "full")
+		gs.push_back(graphs::capture([&] { forward(capture, [=](size_t l) { graphs::attentionTask([=] { attention(streams.capture, l, n); }); }); }));
 	else
-		forward([&](size_t l) { gs.push_back(graphs::capture([&] { part(l); })); }, [](size_t) {});
+		forward([&](size_t l) { gs.push_back(graphs::capture([&] { capture(l); })); }, [](size_t) {});
 }
 
 inline void runGraphs(int64_t n)
 {
 	const std::vector<graphs::Graph *> &gs = captured[n];
-	if (options.decode == Decode::piecewise)
-		return forward([&](size_t l) { graphs::run(*gs[l]); }, attentionOn(streams.main, n));
+	if (options.decode == "piecewise")
+		return forward([&](size_t l) { graphs::run(*gs[l]); }, [=](size_t l) { attention(streams.main, l, n); });
 	graphs::run(*gs[0]);
-	graphs::update(*gs[0], attentionOn(streams.update, n));
+	graphs::update(*gs[0], [=](size_t l) { attention(streams.update, l, n); });
 }
-
-// ---- steps ----
 
 // The step's inputs go up on the copy stream. An event orders them before the work on the main stream.
 inline void prepare(int64_t n)
@@ -186,7 +175,7 @@ inline void prepare(int64_t n)
 		int32_t *host = static_cast<int32_t *>(memory::pinned(MOST * 4));
 		for (int64_t i = 0; i < n; i++)
 			host[i] = static_cast<int32_t>(below(to == buffers.ids ? VOCABULARY : CACHE_SLOTS));
-		queue.push([=] { OK(aclrtMemcpyAsync(to, MOST * 4, host, n * 4, ACL_MEMCPY_HOST_TO_DEVICE, streams.copy)); });
+		queue.push([=] { CHECK(aclrtMemcpyAsync(to, MOST * 4, host, n * 4, ACL_MEMCPY_HOST_TO_DEVICE, streams.copy)); });
 		memory::used(host, streams.copy);
 		memory::giveBack(host);
 	}
@@ -201,17 +190,17 @@ inline void sample(int64_t n)
 	LAUNCH(streams.main, aclnnArgMax, tensor(logits, {n, VOCABULARY}), 1, false, tensor(tokens, {n}, ACL_INT32));
 	copy(streams.main, buffers.ids, tokens, n);
 	order(streams.main, streams.copy);
-	queue.push([=] { OK(aclrtMemcpyAsync(host, MOST * 4, tokens, n * 4, ACL_MEMCPY_DEVICE_TO_HOST, streams.copy)); });
+	queue.push([=] { CHECK(aclrtMemcpyAsync(host, MOST * 4, tokens, n * 4, ACL_MEMCPY_DEVICE_TO_HOST, streams.copy)); });
 	for (void *p : {tokens, host})
 		memory::used(p, streams.copy);
 	for (void *p : {logits, tokens, host})
 		memory::giveBack(p);
 	aclrtEvent arrived = newEvent(ACL_EVENT_SYNC);
-	queue.push([=] { OK(aclrtRecordEvent(arrived, streams.copy)); });
+	queue.push([=] { CHECK(aclrtRecordEvent(arrived, streams.copy)); });
 	queue.drain();
 	output.push([=] {
-		OK(aclrtSynchronizeEvent(arrived));
-		OK(aclrtDestroyEvent(arrived));
+		CHECK(aclrtSynchronizeEvent(arrived));
+		CHECK(aclrtDestroyEvent(arrived));
 	});
 }
 
@@ -221,8 +210,8 @@ inline void step(bool prefill, int64_t tokens)
 	auto fit = prefill ? captured.end() : captured.lower_bound(tokens);
 	bool eager = fit == captured.end();
 	int64_t n = eager ? tokens : fit->first; // padded
-	truth("step", prefill ? "prefill" : "decode", eager ? "eager" : options.decode == Decode::full ? "full" : "piecewise", tokens, n);
-	OK(aclrtSynchronizeStreamWithTimeout(streams.main, -1));
+	truth("step", prefill ? "prefill" : "decode", eager ? "eager" : options.decode, tokens, n);
+	CHECK(aclrtSynchronizeStreamWithTimeout(streams.main, -1));
 	if (prefill)
 		peers::fetch(tokens);
 	prepare(n);
@@ -267,7 +256,7 @@ inline void start()
 	for (void **p : {&b.hidden, &b.residual, &b.normed, &b.attended})
 		*p = buffer(row);
 	b.blocks = buffer(MOST * 16), b.qkv = buffer(3 * row), b.wide = buffer(4 * row), b.narrow = buffer(2 * row);
-	if (options.decode != Decode::eager)
+	if (options.decode != "eager")
 		for (size_t i = options.sizes; i--;) // the largest first
 			captureSize(GRID[i]);
 }
@@ -285,18 +274,20 @@ inline void run()
 			decode();
 	}
 	output.drain();
-	OK(aclrtSynchronizeStream(streams.main));
+	CHECK(aclrtSynchronizeStream(streams.main));
 	alarm(0);
 }
 
 inline void end()
 {
 	for (auto &[size, gs] : captured)
-		for (graphs::Graph *g : gs)
-			graphs::destroy(*g);
+		for (graphs::Graph *g : gs) {
+			CHECK(aclmdlRIDestroy(g->model));
+			for (const graphs::Update &u : g->updates)
+				CHECK(u.event ? aclrtDestroyEvent(u.event) : 0);
+		}
 	for (const Layer &l : layers)
 		for (aclrtEvent e : {l.fork, l.join})
-			OK(aclrtDestroyEvent(e));
+			CHECK(aclrtDestroyEvent(e));
 }
-
 } // namespace engine

@@ -1,6 +1,6 @@
 // The faults of --fault. A row has its public report, the things to name, the feature of acltrace that names them, and the flags of the program.
-// Features: blame, where, stats and diff are commands. strict is replay --strict. merge and ranks are stats and blame of merged ranks. none means that
-// a trace does not show the fault: it has the lengths that a graph keeps from its capture, and nothing says that they should change.
+// Features: blame, where, stats and diff are commands. strict is replay --strict. merge and ranks are stats and blame of merged ranks. graphs is
+// the check of captured graphs: of captured-lengths a graph keeps the lengths of its capture.
 #pragma once
 
 #include "memory.h"
@@ -9,7 +9,6 @@
 #include <csignal>
 
 namespace faults {
-
 enum class Point { start, capture, step, graph, submit, engine }; // places of faults. The engine asks for its own by their names
 
 struct Fault {
@@ -27,20 +26,19 @@ inline int named(int code)
 	return code;
 }
 
-inline void failOnDevice(const char *list) { setenv("ACLSIM_FAULTS", list, 1); }
-
 inline char host[4 << 20];
 inline aclrtStream other;
 inline aclrtNotify lost;
 inline void *block;
 
 inline void never(void *) { pause(); }
+inline void failOnDevice(const char *list) { setenv("ACLSIM_FAULTS", list, 1); }
 
 inline void captureCopy()
 {
 	truth("named", threadId());
 	std::thread([] {
-		OK(aclrtSetDevice(0));
+		CHECK(aclrtSetDevice(0));
 		named(aclrtMemcpy(buffers.lengths, 64, host, 64, ACL_MEMCPY_HOST_TO_DEVICE));
 	}).join();
 }
@@ -66,7 +64,7 @@ inline void pinnedReused()
 	block = memory::pinned(8192);
 	for (int i = 0; i < 2; i++) {
 		memset(block, i + 1, 8192);
-		OK(aclrtMemcpyAsync(buffers.blocks, 4096, block, 4096, ACL_MEMCPY_HOST_TO_DEVICE, streams.main));
+		CHECK(aclrtMemcpyAsync(buffers.blocks, 4096, block, 4096, ACL_MEMCPY_HOST_TO_DEVICE, streams.main));
 	}
 }
 
@@ -84,27 +82,27 @@ const Fault table[] = {
 	{"capture-unjoined", "vllm-ascend#13792, xLLM#2284", "aclmdlRICaptureEnd 107025", "blame", "--side", Point::engine},
 	{"update-count", "sglang#24887", "aclnnFusedInferAttentionScoreV3", "blame", "", Point::engine},
 	{"update-swapped", "vllm-ascend#8370", "aclnnFusedInferAttentionScoreV3", "blame", "", Point::engine},
-	{"captured-lengths", "vllm-ascend#6535", "aclnnFusedInferAttentionScoreV3", "none", "", Point::engine},
+	{"captured-lengths", "vllm-ascend#6535", "aclnnFusedInferAttentionScoreV3", "graphs", "", Point::engine},
 	{"value-lost", "vllm-ascend PR 8354", "aclmdlRIExecuteAsync", "blame", "", Point::engine},
 	{"event-lost", "vllm-ascend PR 4233", "aclmdlRIExecuteAsync", "blame", "--events", Point::engine},
 	{"notify-lost", "class: a notify that nobody records", "aclrtWaitAndResetNotify", "blame", "", Point::step,
-	 [] { OK(aclrtCreateNotify(&lost, 0)), OK(aclrtWaitAndResetNotify(lost, streams.main, 0)); }},
+	 [] { CHECK(aclrtCreateNotify(&lost, 0)), CHECK(aclrtWaitAndResetNotify(lost, streams.main, 0)); }},
 	{"callback-stuck", "class: a callback that never returns", "aclrtLaunchCallback", "blame", "--helpers", Point::step,
-	 [] { OK(aclrtLaunchCallback(never, nullptr, ACL_CALLBACK_BLOCK, streams.main)); }},
+	 [] { CHECK(aclrtLaunchCallback(never, nullptr, ACL_CALLBACK_BLOCK, streams.main)); }},
 	{"function-stuck", "class: a function that never returns", "aclrtLaunchHostFunc", "blame", "", Point::step,
-	 [] { OK(aclrtLaunchHostFunc(streams.main, never, nullptr)); }},
+	 [] { CHECK(aclrtLaunchHostFunc(streams.main, never, nullptr)); }},
 	{"wait-too-short", "vllm-ascend#13218", "aclrtLaunchHostFunc aclrtSynchronizeStreamWithTimeout", "blame", "", Point::step,
-	 [] { OK(aclrtLaunchHostFunc(streams.main, never, nullptr)), OK(aclrtSynchronizeStreamWithTimeout(streams.main, 50)); }},
+	 [] { CHECK(aclrtLaunchHostFunc(streams.main, never, nullptr)), CHECK(aclrtSynchronizeStreamWithTimeout(streams.main, 50)); }},
 	{"no-context", "llama.cpp#9250", "aclrtCreateStream", "blame", "", Point::step,
-	 [] { std::thread([] { OK(named(aclrtCreateStream(&other))); }).join(); }},
+	 [] { std::thread([] { CHECK(named(aclrtCreateStream(&other))); }).join(); }},
 	{"stream-destroyed", "class: an object after its end", "aclrtSynchronizeStream aclrtDestroyStream", "blame", "", Point::step,
-	 [] { OK(aclrtCreateStream(&other)), OK(aclrtDestroyStream(other)), OK(named(aclrtSynchronizeStream(other))); }},
-	{"init-twice", "Mooncake#4026", "aclInit", "blame", "", Point::step, [] { OK(named(aclInit(nullptr))); }},
-	{"freed-twice", "class: an object after its end", "aclrtFree", "blame", "", Point::step, [] { OK(named(aclrtFree(freed()))); }},
+	 [] { CHECK(aclrtCreateStream(&other)), CHECK(aclrtDestroyStream(other)), CHECK(named(aclrtSynchronizeStream(other))); }},
+	{"init-twice", "Mooncake#4026", "aclInit", "blame", "", Point::step, [] { CHECK(named(aclInit(nullptr))); }},
+	{"freed-twice", "class: an object after its end", "aclrtFree", "blame", "", Point::step, [] { CHECK(named(aclrtFree(freed()))); }},
 	{"bad-copy", "class: an argument that is refused", "aclrtMemcpy", "blame", "", Point::step,
-	 [] { OK(named(aclrtMemcpy(buffers.ids, 32, host, 64, ACL_MEMCPY_HOST_TO_DEVICE))); }},
+	 [] { CHECK(named(aclrtMemcpy(buffers.ids, 32, host, 64, ACL_MEMCPY_HOST_TO_DEVICE))); }},
 	{"out-of-memory", "vllm-ascend#13219", "aclrtMalloc", "blame", "", Point::step,
-	 [] { OK(named(aclrtMalloc(&block, size_t(1) << 45, ACL_MEM_MALLOC_HUGE_FIRST))); }},
+	 [] { CHECK(named(aclrtMalloc(&block, size_t(1) << 45, ACL_MEM_MALLOC_HUGE_FIRST))); }},
 	{"overrun", "llama.cpp#15330", "aclnnInplaceFillScalar", "blame", "", Point::step,
 	 [] { truth("named", buffers.positions), ops::fill(streams.main, buffers.positions, int64_t(1) << 30); }},
 	{"used-after-free", "class: memory after its end", "aclnnInplaceCopy aclrtFree", "blame", "", Point::step,
@@ -123,19 +121,19 @@ const Fault table[] = {
 	{"pinned-reused", "class: a pinned buffer before its copy", "aclrtMemcpyAsync host-buffer-reused", "strict", "", Point::step, pinnedReused},
 	{"freed-in-flight", "class: memory before its last use", "aclrtFree freed-in-flight", "strict", "", Point::submit, freedInFlight},
 	{"read-early", "vllm-ascend PR 3005", "aclrtMemcpy missing-synchronization", "strict", "", Point::submit,
-	 [] { queue.drain(), OK(aclrtMemcpy(host, 1024, buffers.hidden, 1024, ACL_MEMCPY_DEVICE_TO_HOST)); }},
+	 [] { queue.drain(), CHECK(aclrtMemcpy(host, 1024, buffers.hidden, 1024, ACL_MEMCPY_DEVICE_TO_HOST)); }},
 	{"stream-leaked", "class: objects at the end", "aclrtCreateStream leak", "strict", "", Point::step,
-	 [] { OK(aclrtCreateStream(&other)); }},
+	 [] { CHECK(aclrtCreateStream(&other)); }},
 	{"peer-unordered", "vllm-ascend PR 12202", "aclrtMemcpyAsync", "blame", "--peer", Point::engine},
 	{"memory-grows", "vllm-ascend#6478", "memory_grows", "stats", "", Point::step, [] { memory::device(1 << 20, "leak"); }, true},
 	{"long-step", "class: a step is slow", "aclrtMemcpy", "stats", "", Point::step,
-	 [] { queue.drain(), OK(aclrtSynchronizeStream(streams.main)), OK(aclrtMemcpy(host, sizeof host, caches[0], sizeof host, ACL_MEMCPY_DEVICE_TO_HOST)); }},
+	 [] { queue.drain(), CHECK(aclrtSynchronizeStream(streams.main)), CHECK(aclrtMemcpy(host, sizeof host, caches[0], sizeof host, ACL_MEMCPY_DEVICE_TO_HOST)); }},
 	{"error-ignored", "class: a failed call that nobody checks", "aclrtQueryEventStatus", "stats", "", Point::step,
 	 [] { named(aclrtQueryEventStatus(nullptr, nullptr)); }},
 	{"killed", "class: the engine is killed", "SIGKILL", "blame", "", Point::submit, [] { kill(getpid(), SIGKILL); }},
 	{"host-slow", "vllm-ascend#6432", "own_time", "stats", "", Point::step, [] { hostWork(4000); }, true},
 	{"extra-sync", "vllm-ascend#8316", "aclrtSynchronizeDevice", "diff", "", Point::step,
-	 [] { queue.drain(), OK(aclrtSynchronizeDevice()); }, true},
+	 [] { queue.drain(), CHECK(aclrtSynchronizeDevice()); }, true},
 	{"unfused", "class: a fusion is lost", "aclnnAddRmsNorm aclnnRmsNorm", "diff", "", Point::start, [] { options.unfused = true; }},
 	{"falls-eager", "vllm-ascend#14440, #16623", "graph", "diff", "", Point::start, [] { options.requests = 32; }},
 	{"update-late", "vllm-ascend#6432", "aclmdlRICaptureTaskUpdateBegin aclmdlRIExecuteAsync", "stats", "", Point::engine},
@@ -146,18 +144,15 @@ const Fault table[] = {
 inline const Fault *chosen;
 inline size_t step; // of the engine
 
-inline void list()
-{
-	for (const Fault &f : table)
-		printf("%s\t%s\t%s\t%s\t%s\n", f.name, f.reported, f.named, f.feature, f.flags);
-}
-
+// Chooses a fault by its name, or prints all.
 inline bool choose(const std::string &name)
 {
 	for (const Fault &f : table)
 		if (name == f.name)
 			chosen = &f;
-	return chosen;
+		else if (name == "list")
+			printf("%s\t%s\t%s\t%s\t%s\n", f.name, f.reported, f.named, f.feature, f.flags);
+	return chosen || name.empty();
 }
 
 // Whether the engine makes the fault here.
@@ -179,16 +174,13 @@ inline bool now(const char *name)
 	return so;
 }
 
-// Makes the chosen fault if its place is here.
 inline void inject(Point p)
 {
 	static bool made;
-	bool early = p > Point::capture && step < options.at;
-	if (!chosen || chosen->point != p || (!chosen->each && (made || early)))
+	if (!chosen || chosen->point != p || (!chosen->each && (made || (p > Point::capture && step < options.at))))
 		return;
-	made = true;
 	truth("fault");
+	made = true;
 	chosen->make();
 }
-
 } // namespace faults

@@ -4,7 +4,6 @@
 #include "faults.h"
 
 namespace graphs {
-
 struct Update { // of an attention task
 	aclrtTaskGrp group;
 	void *word;       // the task waits until this is 1
@@ -22,19 +21,7 @@ inline void describeOperators(bool on)
 {
 	aclrtStreamAttrValue v = {};
 	v.cacheOpInfoSwitch = on;
-	OK(aclrtSetStreamAttribute(streams.capture, ACL_STREAM_ATTR_CACHE_OP_INFO, &v));
-}
-
-// The graph waits, and makes its next run wait again.
-inline void awaitUpdate(const Update &u)
-{
-	if (u.event) {
-		OK(aclrtStreamWaitEvent(streams.capture, u.event));
-		OK(aclrtResetEvent(u.event, streams.capture));
-		return;
-	}
-	OK(aclrtValueWait(u.word, 1, ACL_STREAM_WAIT_VALUE_EQ, streams.capture));
-	OK(aclrtValueWrite(u.word, 0, 0, streams.capture));
+	CHECK(aclrtSetStreamAttribute(streams.capture, ACL_STREAM_ATTR_CACHE_OP_INFO, &v));
 }
 
 inline Graph *capture(const std::function<void()> &body)
@@ -42,14 +29,14 @@ inline Graph *capture(const std::function<void()> &body)
 	Graph *g = current = new Graph{};
 	queue.drain();
 	describeOperators(true);
-	OK(aclmdlRICaptureBegin(streams.capture, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+	CHECK(aclmdlRICaptureBegin(streams.capture, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
 	truth("graph", g);
 	body();
 	queue.drain();
 	faults::inject(faults::Point::capture);
 	truth("captured");
 	describeOperators(false);
-	OK(aclmdlRICaptureEnd(streams.capture, &g->model));
+	CHECK(aclmdlRICaptureEnd(streams.capture, &g->model));
 	current = nullptr;
 	return g;
 }
@@ -58,23 +45,26 @@ inline void attentionTask(const std::function<void()> &op)
 {
 	Update u = {};
 	if (options.events) {
-		OK(aclrtCreateEventWithFlag(&u.event, ACL_EVENT_EXTERNAL));
+		CHECK(aclrtCreateEventWithFlag(&u.event, ACL_EVENT_EXTERNAL));
 	} else {
 		aclmdlRICaptureMode mode = ACL_MODEL_RI_CAPTURE_MODE_RELAXED; // the capture's mode forbids allocation
-		OK(aclmdlRICaptureThreadExchangeMode(&mode));
+		CHECK(aclmdlRICaptureThreadExchangeMode(&mode));
 		u.word = memory::device(32, "values");
-		OK(aclrtMemset(u.word, 32, 0, 32));
-		OK(aclmdlRICaptureThreadExchangeMode(&mode));
+		CHECK(aclrtMemset(u.word, 32, 0, 32));
+		CHECK(aclmdlRICaptureThreadExchangeMode(&mode));
 	}
-	queue.push([=] { awaitUpdate(u); });
+	queue.push([=] { // the graph waits, and makes its next run wait again
+		CHECK(u.event ? aclrtStreamWaitEvent(streams.capture, u.event) : aclrtValueWait(u.word, 1, ACL_STREAM_WAIT_VALUE_EQ, streams.capture));
+		CHECK(u.event ? aclrtResetEvent(u.event, streams.capture) : aclrtValueWrite(u.word, 0, 0, streams.capture));
+	});
 	queue.drain();
 	bool group = !faults::is("captured-lengths");
 	if (group)
-		OK(aclmdlRICaptureTaskGrpBegin(streams.capture));
+		CHECK(aclmdlRICaptureTaskGrpBegin(streams.capture));
 	op();
 	queue.drain();
 	if (group)
-		OK(aclmdlRICaptureTaskGrpEnd(streams.capture, &u.group));
+		CHECK(aclmdlRICaptureTaskGrpEnd(streams.capture, &u.group));
 	current->updates.push_back(u);
 }
 
@@ -82,7 +72,7 @@ inline void run(const Graph &g)
 {
 	queue.drain();
 	faults::inject(faults::Point::graph);
-	OK(aclmdlRIExecuteAsync(g.model, streams.main));
+	CHECK(aclmdlRIExecuteAsync(g.model, streams.main));
 	truth("run", &g);
 }
 
@@ -97,11 +87,11 @@ inline void update(const Graph &g, const std::function<void(size_t layer)> &op)
 		queue.drain();
 		if (u.group) {
 			truth("update");
-			OK(aclmdlRICaptureTaskUpdateBegin(streams.update, u.group));
+			CHECK(aclmdlRICaptureTaskUpdateBegin(streams.update, u.group));
 			for (int i = 0; i <= twice; i++)
 				op(swapped ? g.updates.size() - 1 - layer : layer);
 			queue.drain();
-			OK(aclmdlRICaptureTaskUpdateEnd(streams.update));
+			CHECK(aclmdlRICaptureTaskUpdateEnd(streams.update));
 			truth("updated");
 		}
 		if (lost && layer == 1) {
@@ -109,16 +99,7 @@ inline void update(const Graph &g, const std::function<void(size_t layer)> &op)
 				truth("named", u.word);
 			continue;
 		}
-		queue.push([=] { OK(u.event ? aclrtRecordEvent(u.event, streams.update) : aclrtValueWrite(u.word, 1, 0, streams.update)); });
+		queue.push([=] { CHECK(u.event ? aclrtRecordEvent(u.event, streams.update) : aclrtValueWrite(u.word, 1, 0, streams.update)); });
 	}
 }
-
-inline void destroy(const Graph &g)
-{
-	OK(aclmdlRIDestroy(g.model));
-	for (const Update &u : g.updates)
-		if (u.event)
-			OK(aclrtDestroyEvent(u.event));
-}
-
 } // namespace graphs

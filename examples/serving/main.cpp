@@ -2,18 +2,14 @@
 
 #include <variant>
 
-namespace {
-
-std::string decode = "full";
-
 struct Flag {
 	const char *name, *value, *help;
-	std::variant<bool *, size_t *, std::string *> to;
+	std::variant<size_t *, std::string *> to;
 	size_t min = 0, max = 0;
 };
 
-const Flag flags[] = {
-	{"--decode", "HOW", "eager, full or piecewise (full)", &decode},
+static const Flag flags[] = {
+	{"--decode", "HOW", "eager, full or piecewise (full)", &options.decode},
 	{"--sizes", "N", "captured batch sizes (3)", &options.sizes, 1, 19},
 	{"--steps", "N", "steps (40)", &options.steps, 1, 100000},
 	{"--layers", "N", "layers of the model (2)", &options.layers, 1, 64},
@@ -30,7 +26,7 @@ const Flag flags[] = {
 	{"--truth", "FILE", "write what happened, as JSON", &options.truth},
 };
 
-void fail(const std::string &why)
+static void fail(const std::string &why)
 {
 	fprintf(stderr, "serving: %s\nusage: serving [flags]\n", why.c_str());
 	for (const Flag &f : flags)
@@ -38,36 +34,24 @@ void fail(const std::string &why)
 	exit(2);
 }
 
-void parse(int argc, char **argv)
+static void parse(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
-		const Flag *f = std::begin(flags);
-		while (f != std::end(flags) && strcmp(f->name, argv[i]))
-			f++;
+		auto f = std::find_if(std::begin(flags), std::end(flags), [=](const Flag &x) { return !strcmp(x.name, argv[i]); });
 		if (f == std::end(flags))
 			fail(std::string("unknown flag ") + argv[i]);
-		if (auto on = std::get_if<bool *>(&f->to))
-			**on = true;
-		else if (auto number = std::get_if<size_t *>(&f->to))
-			**number = example_number(argc, argv, &i, f->min, f->max);
+		if (auto number = std::get_if<size_t *>(&f->to))
+			**number = f->max ? example_number(argc, argv, &i, f->min, f->max) : 1;
 		else
 			*std::get<std::string *>(f->to) = example_text(argc, argv, &i);
 	}
-	const std::map<std::string, Decode> decodes = {{"eager", Decode::eager}, {"full", Decode::full}, {"piecewise", Decode::piecewise}};
-	if (!decodes.count(decode))
-		fail("unknown --decode " + decode);
-	options.decode = decodes.at(decode);
+	if (options.decode != "eager" && options.decode != "full" && options.decode != "piecewise")
+		fail("unknown --decode " + options.decode);
 	if (const char *rank = getenv("RANK"))
 		options.rank = static_cast<size_t>(atoi(rank));
-	if (options.fault == "list") {
-		faults::list();
-		exit(0);
-	}
-	if (!options.fault.empty() && !faults::choose(options.fault))
-		fail("unknown --fault " + options.fault);
+	if (!faults::choose(options.fault))
+		options.fault == "list" ? exit(0) : fail("unknown --fault " + options.fault);
 }
-
-} // namespace
 
 int main(int argc, char **argv)
 {
@@ -78,29 +62,29 @@ int main(int argc, char **argv)
 	truthFile.open(options.truth);
 	truth("process", getpid());
 	faults::inject(faults::Point::start);
-	OK(aclInit(nullptr));
-	OK(aclrtSetDevice(0));
+	CHECK(aclInit(nullptr));
+	CHECK(aclrtSetDevice(0));
 	truth("thread", "main", threadId());
 	const std::pair<const char *, aclrtStream *> all[] = {
 		{"main", &streams.main}, {"copy", &streams.copy}, {"side", &streams.side}, {"update", &streams.update}, {"capture", &streams.capture}};
 	for (auto [role, s] : all) {
-		OK(aclrtCreateStreamWithConfig(s, 0, ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC));
+		CHECK(aclrtCreateStreamWithConfig(s, 0, ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC));
 		truth("stream", *s, role);
 	}
 	startThreads();
 	peers::start();
 	engine::start();
 	engine::run();
-	OK(aclrtGetMemInfo(ACL_HBM_MEM, &unused, &total));
+	CHECK(aclrtGetMemInfo(ACL_HBM_MEM, &unused, &total));
 	truth("live"); // the call marks the moment in a trace
 	stopThreads();
 	peers::end();
 	engine::end();
 	memory::end();
 	for (auto [role, s] : all)
-		OK(aclrtDestroyStream(*s));
-	OK(aclrtResetDevice(0));
-	OK(aclFinalize());
+		CHECK(aclrtDestroyStream(*s));
+	CHECK(aclrtResetDevice(0));
+	CHECK(aclFinalize());
 	printf("serving: %zu steps\n", options.steps);
 	return 0;
 }

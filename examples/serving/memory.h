@@ -6,28 +6,26 @@
 #include <algorithm>
 
 namespace memory {
-
 const size_t PIECE = 2 << 20, RESERVED = size_t(1) << 30;
 
 struct Block {
 	aclrtStream stream; // in whose order it is used; nullptr: host memory
 	size_t bytes;
 	std::vector<aclrtEvent> uses; // on other streams
+	bool back;                    // given back while streams may use it
 };
 
 inline std::map<void *, Block> blocks;                                       // handed out
-inline std::map<void *, Block> waiting;                                      // given back while streams may use them
 inline std::map<std::pair<aclrtStream, size_t>, std::vector<void *>> unused; // by stream and size
 inline std::vector<void *> allocations, hosts;
 inline std::vector<aclrtDrvMemHandle> pieces; // mapped into the range, one after the other
 inline void *range;
 inline size_t given; // bytes of the range that were handed out
 
-// An allocation of its own.
 inline void *device(size_t bytes, const char *owner)
 {
 	void *p;
-	OK(aclrtMallocAlign32(&p, bytes, ACL_MEM_MALLOC_HUGE_FIRST));
+	CHECK(aclrtMallocAlign32(&p, bytes, ACL_MEM_MALLOC_HUGE_FIRST));
 	allocations.push_back(p);
 	truth("allocate", p, bytes, owner);
 	return p;
@@ -35,32 +33,23 @@ inline void *device(size_t bytes, const char *owner)
 
 inline void deviceFree(void *p)
 {
-	OK(aclrtFree(p));
+	CHECK(aclrtFree(p));
 	allocations.erase(std::find(allocations.begin(), allocations.end(), p));
 	truth("free", p);
 }
 
-inline bool passed(aclrtEvent e)
-{
-	aclrtEventRecordedStatus status;
-	OK(aclrtQueryEventStatus(e, &status));
-	if (status == ACL_EVENT_RECORDED_STATUS_COMPLETE)
-		OK(aclrtDestroyEvent(e));
-	return status == ACL_EVENT_RECORDED_STATUS_COMPLETE;
-}
-
-// Blocks that no stream uses any more can be handed out.
+// Blocks that were given back and that no stream uses any more can be handed out.
 inline void collect()
 {
-	for (auto it = waiting.begin(); it != waiting.end();) {
-		Block &b = it->second;
-		while (!b.uses.empty() && passed(b.uses.back()))
+	for (auto it = blocks.begin(); it != blocks.end();) {
+		auto &[p, b] = *it++;
+		while (b.back && !b.uses.empty() && complete(b.uses.back())) {
+			CHECK(aclrtDestroyEvent(b.uses.back()));
 			b.uses.pop_back();
-		if (b.uses.empty()) {
-			unused[{b.stream, b.bytes}].push_back(it->first);
-			it = waiting.erase(it);
-		} else {
-			it++;
+		}
+		if (b.back && b.uses.empty()) {
+			unused[{b.stream, b.bytes}].push_back(p);
+			blocks.erase(p);
 		}
 	}
 }
@@ -74,7 +63,7 @@ inline void *take(aclrtStream s, size_t bytes, void *(*make)(size_t))
 		fit.push_back(make(bytes));
 	void *p = fit.back();
 	fit.pop_back();
-	blocks[p] = {s, bytes, {}};
+	blocks[p] = {s, bytes, {}, false};
 	return p;
 }
 
@@ -87,8 +76,8 @@ inline void *extend(size_t bytes)
 		prop.memAttr = ACL_HBM_MEM_HUGE;
 		prop.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
 		pieces.emplace_back();
-		OK(aclrtMallocPhysical(&pieces.back(), PIECE, &prop, 0));
-		OK(aclrtMapMem(end, PIECE, 0, pieces.back(), 0));
+		CHECK(aclrtMallocPhysical(&pieces.back(), PIECE, &prop, 0));
+		CHECK(aclrtMapMem(end, PIECE, 0, pieces.back(), 0));
 		truth("allocate", end, PIECE, "blocks");
 	}
 	return at;
@@ -98,16 +87,15 @@ inline void *extend(size_t bytes)
 inline void *block(size_t bytes, aclrtStream s)
 {
 	if (!range)
-		OK(aclrtReserveMemAddress(&range, RESERVED, 0, nullptr, 1));
+		CHECK(aclrtReserveMemAddress(&range, RESERVED, 0, nullptr, 1));
 	return take(s, (bytes + 511) / 512 * 512, extend);
 }
 
-// A block of the host.
 inline void *pinned(size_t bytes)
 {
 	return take(nullptr, bytes, [](size_t n) {
 		hosts.push_back(nullptr);
-		OK(aclrtMallocHost(&hosts.back(), n));
+		CHECK(aclrtMallocHost(&hosts.back(), n));
 		return hosts.back();
 	});
 }
@@ -116,17 +104,13 @@ inline void *pinned(size_t bytes)
 inline void used(void *p, aclrtStream s)
 {
 	aclrtEvent e = newEvent(ACL_EVENT_CAPTURE_STREAM_PROGRESS);
-	queue.push([=] { OK(aclrtRecordEvent(e, s)); });
+	queue.push([=] { CHECK(aclrtRecordEvent(e, s)); });
 	queue.drain();
 	blocks[p].uses.push_back(e);
 }
 
 // The block is free after its uses. Its own stream's work comes before later uses anyway.
-inline void giveBack(void *p)
-{
-	waiting[p] = blocks[p];
-	blocks.erase(p);
-}
+inline void giveBack(void *p) { blocks[p].back = true; }
 
 inline void end()
 {
@@ -134,13 +118,12 @@ inline void end()
 	while (!allocations.empty())
 		deviceFree(allocations.back());
 	for (size_t i = 0; i < pieces.size(); i++) {
-		OK(aclrtUnmapMem(static_cast<char *>(range) + i * PIECE));
-		OK(aclrtFreePhysical(pieces[i]));
+		CHECK(aclrtUnmapMem(static_cast<char *>(range) + i * PIECE));
+		CHECK(aclrtFreePhysical(pieces[i]));
 	}
 	if (range)
-		OK(aclrtReleaseMemAddress(range));
+		CHECK(aclrtReleaseMemAddress(range));
 	for (void *p : hosts)
-		OK(aclrtFreeHost(p));
+		CHECK(aclrtFreeHost(p));
 }
-
 } // namespace memory

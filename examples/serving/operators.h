@@ -2,11 +2,9 @@
 #pragma once
 
 #include "threads.h"
-
 #include "aclnn/acl_meta.h"
 
 namespace ops {
-
 using T = const aclTensor *;
 using L = const aclTensorList *;
 using I = const aclIntArray *;
@@ -54,34 +52,29 @@ inline Argument<aclTensorList, aclDestroyTensorList> list(void *p, const Dims &d
 	return {aclCreateTensorList(&t, 1)};
 }
 
-using One = std::function<aclnnStatus(uint64_t *, aclOpExecutor **)>;
-using Two = aclnnStatus (*)(void *, uint64_t, aclOpExecutor *, aclrtStream);
-
-inline void launch(aclrtStream s, const char *name, One one, Two two)
+inline void launch(aclrtStream s, const char *name, std::function<aclnnStatus(uint64_t *, aclOpExecutor **)> one,
+                   aclnnStatus (*two)(void *, uint64_t, aclOpExecutor *, aclrtStream))
 {
 	truth("launch", name, s);
 	auto prepare = [=] {
 		uint64_t size;
 		aclOpExecutor *executor;
-		check(one(&size, &executor), name, __FILE__, __LINE__);
+		example_check(one(&size, &executor), name, __FILE__, __LINE__);
 		return executor;
 	};
-	auto execute = [=](aclOpExecutor *executor) { check(two(nullptr, 0, executor, s), name, __FILE__, __LINE__); };
+	auto execute = [=](aclOpExecutor *executor) { example_check(two(nullptr, 0, executor, s), name, __FILE__, __LINE__); };
 	if (options.queue == 2)
 		return queue.push([=] { execute(prepare()); });
 	queue.push([=, executor = prepare()] { execute(executor); });
 }
 
-// Launches an operator with the arguments of its phase one.
 #define LAUNCH(stream, name, ...) launch(stream, #name, [=](uint64_t *size, aclOpExecutor **e) { return name##GetWorkspaceSize(__VA_ARGS__, size, e); }, name)
 
 inline void fill(aclrtStream s, void *out, int64_t n) { LAUNCH(s, aclnnInplaceFillScalar, tensor(out, {n}, ACL_INT32), scalar(0)); }
-
 inline void copy(aclrtStream s, void *to, void *from, int64_t n) { LAUNCH(s, aclnnInplaceCopy, tensor(to, {n}, ACL_INT32), tensor(from, {n}, ACL_INT32)); }
 
 inline void matmul(aclrtStream s, void *a, void *b, void *out, int64_t n, int64_t in, int64_t columns)
 {
 	LAUNCH(s, aclnnMatmul, tensor(a, {n, in}), tensor(b, {in, columns}), tensor(out, {n, columns}), 1);
 }
-
 } // namespace ops

@@ -9,33 +9,24 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <sstream>
 #include <string>
 #include <vector>
-
 #include <sys/syscall.h>
 
-enum class Decode { eager, full, piecewise };
+inline struct Options { // described in main.cpp
+	size_t events, side, helpers, unfused, peer, sizes = 3, requests, steps = 40, layers = 2, seed = 1, queue = 1, ranks = 1, rank, at = 20;
+	std::string decode = "full", fault, truth;
+} options;
 
-struct Options { // described in main.cpp
-	Decode decode = Decode::full;
-	bool events, side, helpers, unfused, peer;
-	size_t sizes = 3, requests, steps = 40, layers = 2, seed = 1, queue = 1, ranks = 1, rank, at = 20;
-	std::string fault, truth;
-};
-inline Options options;
-
-struct Streams {
+inline struct {
 	aclrtStream main, copy, side, update, capture;
-};
-inline Streams streams;
+} streams;
 
 enum : int64_t { HIDDEN = 256, VOCABULARY = 1024, CACHE_SLOTS = 4096, BLOCK = 128 };
 
-struct Buffers { // that all steps use; graphs have their addresses
+inline struct Buffers { // that all steps use; graphs have their addresses
 	void *ids, *positions, *slots, *lengths, *blocks, *hidden, *residual, *normed, *rstd, *qkv, *attended, *wide, *narrow;
-};
-inline Buffers buffers;
+} buffers;
 inline std::vector<char *> caches; // of keys and values, by layer
 
 // What the program did, a line for each fact, in the order of their truth. acltrace's results are compared with it.
@@ -44,22 +35,9 @@ inline std::ofstream &truthFile = *new std::ofstream; // never destroyed: thread
 template <class... A> void truth(const A &...fields)
 {
 	static std::mutex lock;
-	std::ostringstream line;
-	((line << fields << '\t'), ...);
 	std::lock_guard<std::mutex> hold(lock);
-	truthFile << line.str() << std::endl;
+	((truthFile << fields << '\t'), ...);
+	truthFile << std::endl;
 }
 
 inline long threadId() { return syscall(SYS_gettid); }
-
-// Ends the program when a call fails, as frameworks do.
-#define OK(call) check((call), #call, __FILE__, __LINE__)
-
-inline void check(int code, const char *call, const char *file, int line)
-{
-	if (!code)
-		return;
-	const char *text = aclGetRecentErrMsg();
-	fprintf(stderr, "%s:%d: %s returned %d: %s\n", file, line, call, code, text ? text : "no message");
-	_exit(1);
-}

@@ -6,9 +6,8 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
-#include <thread>
-
 #include <pthread.h>
+#include <thread>
 
 // The simulator's virtual clock can't see that a task is handed to another thread: it begins there after it was handed over.
 extern "C" __attribute__((weak)) void aclsim_work(int64_t ns);
@@ -39,7 +38,7 @@ public:
 		on = true;
 		thread = std::thread([this, name] {
 			pthread_setname_np(pthread_self(), name);
-			OK(aclrtSetDevice(0));
+			CHECK(aclrtSetDevice(0));
 			truth("thread", name, threadId());
 			loop();
 		});
@@ -50,7 +49,7 @@ public:
 		if (!on)
 			return task();
 		std::lock_guard<std::mutex> hold(lock);
-		tasks.push_back({std::move(task), now()});
+		tasks.push_back([=, at = now()] { passUntil(at), task(); });
 		changed.notify_all();
 	}
 
@@ -59,7 +58,7 @@ public:
 		if (!on)
 			return;
 		std::unique_lock<std::mutex> hold(lock);
-		changed.wait(hold, [&] { return tasks.empty() && !busy; });
+		changed.wait(hold, [&] { return tasks.empty(); });
 		passUntil(done);
 	}
 
@@ -67,33 +66,22 @@ public:
 	{
 		if (!on)
 			return;
-		push(nullptr);
+		push([this] { on = false; });
 		thread.join();
-		on = false;
 		passUntil(done);
 	}
 
 private:
-	struct Task {
-		std::function<void()> run; // nullptr: no more tasks
-		int64_t at;                // time of its push
-	};
-
 	void loop()
 	{
 		std::unique_lock<std::mutex> hold(lock);
-		for (;;) {
+		while (on) {
 			changed.wait(hold, [&] { return !tasks.empty(); });
-			Task task = std::move(tasks.front());
-			tasks.pop_front();
-			if (!task.run)
-				return;
-			busy = true;
+			std::function<void()> &task = tasks.front();
 			hold.unlock();
-			passUntil(task.at);
-			task.run();
+			task();
 			hold.lock();
-			busy = false;
+			tasks.pop_front();
 			done = now();
 			changed.notify_all();
 		}
@@ -101,8 +89,8 @@ private:
 
 	std::mutex lock;
 	std::condition_variable changed;
-	std::deque<Task> tasks;
-	bool busy = false, on = false;
+	std::deque<std::function<void()>> tasks; // the first is running
+	std::atomic<bool> on{false};
 	int64_t done = 0; // time
 	std::thread thread;
 };
@@ -121,12 +109,12 @@ inline void startThreads()
 	watchdog.start("watchdog");
 	releases.start("release_thread");
 	reports.start("report_thread");
-	reports.push([] { OK(aclrtSubscribeReport(static_cast<uint64_t>(pthread_self()), streams.main)); });
+	reports.push([] { CHECK(aclrtSubscribeReport(static_cast<uint64_t>(pthread_self()), streams.main)); });
 	reports.drain();
 	reports.push([] {
 		while (!ending)
 			aclrtProcessReport(100); // nothing to report is a time-out, not a failure
-		OK(aclrtUnSubscribeReport(static_cast<uint64_t>(pthread_self()), streams.main));
+		CHECK(aclrtUnSubscribeReport(static_cast<uint64_t>(pthread_self()), streams.main));
 	});
 }
 
@@ -140,19 +128,23 @@ inline void stopThreads()
 inline aclrtEvent newEvent(uint32_t flag)
 {
 	aclrtEvent e;
-	OK(aclrtCreateEventExWithFlag(&e, flag));
+	CHECK(aclrtCreateEventExWithFlag(&e, flag));
 	return e;
+}
+
+inline bool complete(aclrtEvent e)
+{
+	aclrtEventRecordedStatus status;
+	CHECK(aclrtQueryEventStatus(e, &status));
+	return status == ACL_EVENT_RECORDED_STATUS_COMPLETE;
 }
 
 // The watchdog queries the event until it is complete, and the release thread destroys it.
 inline void watch(aclrtEvent e)
 {
 	watchdog.push([=] {
-		aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
-		while (options.helpers && status != ACL_EVENT_RECORDED_STATUS_COMPLETE) {
-			OK(aclrtQueryEventStatus(e, &status));
+		while (options.helpers && !complete(e))
 			usleep(500);
-		}
-		releases.push([=] { OK(aclrtDestroyEvent(e)); });
+		releases.push([=] { CHECK(aclrtDestroyEvent(e)); });
 	});
 }

@@ -25,7 +25,7 @@
 // a file has another build id, its frames are named by file and offset. If a mapping has frames without names, the
 // viewer may look for the file elsewhere.
 //
-// A call that never returned counts until its last known moment. The profile's comments name lost and unfinished calls.
+// A call that never returned counts until the end of the trace. The profile's comments name lost and unfinished calls.
 //
 // Write only reads the trace and may run concurrently with separate readers. Its memory grows with the distinct stacks,
 // not with the calls.
@@ -282,14 +282,14 @@ func (b *builder) thread(n uint32) *phases {
 	return &b.phases[n]
 }
 
-// in returns the thread's enclosing call, nil if none.
-func (t *phases) in(c *timeline.HostCall) *outer {
+// in returns the call of the thread that encloses one, nil if none.
+func (t *phases) in(c *timeline.HostCall, end int64) *outer {
 	n := len(t.calls)
 	for n > 0 && t.calls[n-1].end <= c.Start {
 		n--
 	}
 	t.calls = t.calls[:n]
-	if n == 0 || n == maxDepth || c.End > t.calls[n-1].end {
+	if n == 0 || n == maxDepth || end > t.calls[n-1].end {
 		return nil
 	}
 	return &t.calls[n-1]
@@ -306,7 +306,8 @@ func (b *builder) phase(t *phases, c *timeline.HostCall) string {
 func (b *builder) call(c *timeline.HostCall, task *timeline.Task, stack uint64) {
 	t := b.thread(c.Thread)
 	k := key{thread: c.Thread, stack: stack, phase: b.phase(t, c), fn: c.Name, lane: -1}
-	in := t.in(c)
+	end := b.w.CallEnd(c)
+	in := t.in(c, end)
 	if in != nil {
 		if in.inner == "" {
 			in.inner = in.phase + phaseMark + in.fn
@@ -336,12 +337,12 @@ func (b *builder) call(c *timeline.HostCall, task *timeline.Task, stack uint64) 
 		k.lane, k.task = -1, ""
 	}
 	s := b.sampleOf(k)
-	s.Value[hostTime] += max(c.End-c.Start, 0)
+	s.Value[hostTime] += end - c.Start
 	if in != nil { // each call counts without its nested calls
-		in.sample.Value[hostTime] -= max(c.End-c.Start, 0)
+		in.sample.Value[hostTime] -= end - c.Start
 	}
-	if c.End > c.Start && len(t.calls) < maxDepth {
-		t.calls = append(t.calls, outer{end: c.End, fn: c.Name, phase: k.phase, sample: s})
+	if end > c.Start && len(t.calls) < maxDepth {
+		t.calls = append(t.calls, outer{end: end, fn: c.Name, phase: k.phase, sample: s})
 	}
 }
 

@@ -63,7 +63,11 @@ func TestFolderFallsBackToItsTable(t *testing.T) {
 	if err != nil || !strings.HasSuffix(p.Kernels, ".csv") {
 		t.Fatal(p, err)
 	}
-	if rep, tl := imported(t, p); rep.Kernels != 2 || len(tl.Tasks) != 2 || tl.Tasks[1].To-tl.Tasks[1].From != 42_058_480 {
+	rep, tl := imported(t, p)
+	if rep.Left["rows of a process without a name"] != 1 { // "left out: 1 rows of "
+		t.Errorf("left out: %v", rep.Left)
+	}
+	if rep.Kernels != 2 || len(tl.Tasks) != 2 || tl.Tasks[1].To-tl.Tasks[1].From != 42_058_480 {
 		t.Errorf("%+v", rep)
 	}
 }

@@ -1,6 +1,7 @@
 package msprof
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"math"
@@ -130,7 +131,7 @@ func (im *importer) event(r *raw, processes map[int64]string, threads map[[2]int
 		im.rep.Collectives++
 	default:
 		if !strings.HasPrefix(name, "ProfilerStep#") {
-			im.rep.Left["rows of "+processes[r.pid]]++
+			im.rep.Left["rows of "+cmp.Or(processes[r.pid], "a process without a name")]++
 			return
 		}
 		r.kind = step
