@@ -117,3 +117,19 @@ func (w *Walk) OrderCall(h *HostCall, t *Task) order.Call[*Object] {
 	}
 	return c
 }
+
+// Links determines what the calls of a walk wait for.
+type Links struct {
+	w *Walk
+	o *order.Order[*Object, struct{}]
+}
+
+// NewLinks returns the Links of a walk before its first call.
+func NewLinks(w *Walk) *Links { return &Links{w, order.New[*Object, struct{}]()} }
+
+// Of returns the links that the current call makes, with its task or nil. Call it for each call.
+func (l *Links) Of(h *HostCall, t *Task) []order.Link {
+	l.w.OrderLanes(l.o.Lane, l.o.Lanes())
+	c := l.w.OrderCall(h, t)
+	return order.Links(l.o.Apply(&c))
+}

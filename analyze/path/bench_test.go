@@ -36,6 +36,7 @@ func BenchmarkFinder(b *testing.B) {
 		b.Fatal(err)
 	}
 	var events []func(f *Finder)
+	links := timeline.NewLinks(w)
 	err := w.Run(&timeline.Visitor{
 		Call: func(h *timeline.HostCall, k *timeline.Task) error {
 			call, task := *h, (*timeline.Task)(nil)
@@ -43,7 +44,8 @@ func BenchmarkFinder(b *testing.B) {
 				t := *k
 				task = &t
 			}
-			events = append(events, func(f *Finder) { f.Call(&call, task, 0) })
+			made := links.Of(h, k)
+			events = append(events, func(f *Finder) { f.Call(&call, task, made, 0) })
 			return nil
 		},
 		Step: func(s *step.Step) error {

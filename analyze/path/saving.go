@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/order"
 )
 
 // maxSavings is the number of entries of a path whose savings are computed, if they take a part of the step of leastSaving or more. For the others the time
@@ -114,7 +115,7 @@ func (x *saver) reach() {
 	for again := true; again; {
 		again = false
 		for i := range x.tasks {
-			if t := &x.tasks[i]; !x.free[t.lane] && (at(t.follows) || slices.ContainsFunc(x.joined(i), at) || slices.ContainsFunc(x.set(t), at)) {
+			if t := &x.tasks[i]; t.linked && !x.free[t.lane] && slices.ContainsFunc(x.follows[t.index], func(l order.Link) bool { return at(l.Before) }) {
 				x.free[t.lane], again = true, true
 			}
 		}

@@ -2,7 +2,6 @@ package path
 
 import (
 	"cmp"
-	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/grow"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/step"
@@ -265,7 +264,7 @@ func (f *Finder) unmeasured(i int, until int64) int32 {
 		return 0
 	}
 	for {
-		if t := &f.tasks[i]; t.kind != api.Record && t.kind != api.Wait && t.kind != api.Reset && !t.signals {
+		if t := &f.tasks[i]; !t.instant {
 			return t.label
 		}
 		next := -1
@@ -297,31 +296,17 @@ func (f *Finder) predecessors(i int, until int64, visit func(task int, end int64
 	} else if t.prev >= 0 && t.prev <= f.lanes[t.lane].lost {
 		all = false
 	}
-	if k := f.find(t.follows); k >= 0 {
-		add(k)
+	if !t.linked {
+		return all
 	}
-	for _, index := range f.joined(i) {
-		if k := f.find(index); k >= 0 {
+	for _, l := range f.follows[t.index] {
+		if k := f.find(l.Before); k >= 0 {
 			add(k)
-		}
-	}
-	if t.kind == api.Wait && t.signals {
-		if k, at, ok := f.setter(t, until); !ok {
+		} else if l.Before <= f.lanes[l.Lane].lost {
 			all = false
-		} else if k >= 0 {
-			visit(k, at)
 		}
 	}
 	return all
-}
-
-// joined returns the indices of the tasks on other lanes that a task follows since the lanes are joined.
-func (f *Finder) joined(i int) []int {
-	joins := f.joins[f.tasks[i].joins:]
-	if i+1 < len(f.tasks) {
-		joins = f.joins[f.tasks[i].joins:f.tasks[i+1].joins]
-	}
-	return joins
 }
 
 // end returns the end of a task, which is at most until, and whether it is known. A task that takes no time itself ends with its predecessors, or

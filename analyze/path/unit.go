@@ -1,12 +1,14 @@
 package path
 
 import (
+	"maps"
 	"math"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/order"
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
@@ -31,9 +33,8 @@ type Finder struct {
 	lanes   []lane
 	tasks   []task // in the order of their indices; without pointers, like calls
 	waits   []wait
-	targets []int // of waits: indices of tasks
-	joins   []int // of tasks: indices of tasks on joined lanes
-	signals signals
+	targets []int                           // of waits: indices of tasks
+	follows map[int][]order.Link            // by index of a task: the tasks of other lanes that it waits for
 	hosts   map[timeline.HostFunction][]int // host functions that were not called yet, by index
 	path    Path
 	sums    sums
@@ -87,15 +88,15 @@ type task struct {
 	call, ref        uint64
 	issued, returned int64
 	from, to         int64
-	prev, follows    int   // indices of tasks, -1 for none
-	joins            int32 // in Finder.joins, up to those of the next task
+	prev             int // index of the task before on the lane, -1 for none
 	lane             int32
 	thread           uint32
 	kind             api.Task
 	state            state
 	seen             bool // is on the path
 	waits            bool // its call may wait for it
-	signals          bool // it sets or awaits a signal
+	instant          bool // it takes no time itself
+	linked           bool // it is in Finder.follows
 	label            int32
 }
 
@@ -111,11 +112,11 @@ const (
 
 // NewFinder returns a Finder for a walk. Call the walk's FindSteps first; without steps, Rest returns the path of the whole trace.
 func NewFinder(w *timeline.Walk) *Finder {
-	return &Finder{w: w, most: maxCalls, labels: newLabels(), whole: w.StepRule().Source == step.None, signals: newSignals(), hosts: map[timeline.HostFunction][]int{}}
+	return &Finder{w: w, most: maxCalls, labels: newLabels(), whole: w.StepRule().Source == step.None, follows: map[int][]order.Link{}, hosts: map[timeline.HostFunction][]int{}}
 }
 
-// Call takes the next call and its task, nil for none. The parts of paths have ref, a number for the caller.
-func (f *Finder) Call(h *timeline.HostCall, k *timeline.Task, ref uint64) {
+// Call takes the next call, its task, nil for none, and its links: see timeline.Links. The parts of paths have ref, a number for the caller.
+func (f *Finder) Call(h *timeline.HostCall, k *timeline.Task, links []order.Link, ref uint64) {
 	if !f.begun {
 		f.begin(h)
 	}
@@ -153,10 +154,15 @@ func (f *Finder) Call(h *timeline.HostCall, k *timeline.Task, ref uint64) {
 		c.label = f.labels.id(h.Name, k.Name)
 		f.task(c, h, k)
 	}
+	for i := range links {
+		if l := &links[i]; l.After >= 0 {
+			f.link(h.Start, l)
+		}
+	}
 	switch {
 	case h.Fn == nil || h.Failed() || h.Flags&format.Unfinished != 0:
 	case h.Fn.Sync != api.NoSync:
-		works = f.sync(th, c, h) || works
+		works = f.sync(th, c, h, links) || works
 	case h.Fn.HostCallback:
 		f.ran(h, c)
 	}
@@ -186,20 +192,19 @@ func (f *Finder) task(c *call, h *timeline.HostCall, k *timeline.Task) {
 		return
 	}
 	l := f.lane(k.Lane)
-	f.tasks = append(f.tasks, task{index: k.Index, call: k.Call, ref: c.ref, issued: k.Issued, returned: c.end, prev: l.last, follows: k.Follows, joins: int32(len(f.joins)), lane: int32(k.Lane),
+	f.tasks = append(f.tasks, task{index: k.Index, call: k.Call, ref: c.ref, issued: k.Issued, returned: c.end, prev: l.last, lane: int32(k.Lane),
 		thread: h.Thread, kind: k.Kind, waits: k.Pageable(), label: f.labels.all[c.label].task})
 	t := &f.tasks[len(f.tasks)-1]
 	if t.prev <= l.done && l.doneAt <= k.Issued {
 		t.prev = -1
 	}
-	f.join(t, l.last)
-	f.lanes[k.Lane].last = k.Index
-	f.signals.add(t, h, k)
+	l.last = k.Index
+	t.instant = k.Kind == api.Record || k.Kind == api.Wait || k.Kind == api.Reset || k.Kind == api.Fill && k.Bytes <= 8
 	switch {
 	case k.Measured:
 		t.from, t.to, t.state = k.From, k.To, known
-	case k.Kind != api.Record && k.Kind != api.Wait && k.Kind != api.Reset && !t.signals:
-		t.state = unknown // others take no time themselves
+	case !t.instant:
+		t.state = unknown
 	}
 	if k.Kind == api.HostFunc {
 		if fn, ok := timeline.HostFunctionOf(k.Process, k.Fn, words(h)); ok {
@@ -211,17 +216,22 @@ func (f *Finder) task(c *call, h *timeline.HostCall, k *timeline.Task) {
 	}
 }
 
-// join adds the latest tasks of joined lanes that came after the task before on the lane, unless the host knew that they had ended.
-func (f *Finder) join(t *task, before int) {
-	for _, i := range f.w.Joined(int(t.lane)) {
-		if o := f.lane(i); o.last > before && (o.last > o.done || o.doneAt > t.issued) {
-			f.joins = append(f.joins, o.last)
-		}
+// link makes a task follow a task of another lane, unless the host knew that it had ended, or a task before on the lane follows a later one.
+func (f *Finder) link(now int64, l *order.Link) {
+	i := f.find(l.After)
+	if i < 0 {
+		return
 	}
+	on, t := f.lane(l.Lane), &f.tasks[i]
+	if l.Why == order.DefaultStream && (l.Before <= t.prev || l.Before <= on.done && on.doneAt <= now) {
+		return
+	}
+	t.linked = true
+	f.follows[l.After] = append(f.follows[l.After], *l)
 }
 
 // sync adds the wait of a synchronization or of a poll. It returns false for a poll that was not complete.
-func (f *Finder) sync(th *thread, c *call, h *timeline.HostCall) bool {
+func (f *Finder) sync(th *thread, c *call, h *timeline.HostCall, links []order.Link) bool {
 	since := c.start
 	poll := h.Fn.Sync == api.PollStream || h.Fn.Sync == api.PollEvent
 	if poll {
@@ -234,21 +244,12 @@ func (f *Finder) sync(th *thread, c *call, h *timeline.HostCall) bool {
 		}
 		th.poll = series{}
 	}
-	switch h.Fn.Sync {
-	case api.SyncDevice:
-		for i := range f.lanes {
-			if l := &f.lanes[i]; (l.last > l.done || l.doneAt > since) && f.w.OnDevice(i, f.process, int(h.Waits)) {
-				f.covers(c, since, i, f.lanes[i].last)
-			}
+	for i := range links {
+		l := &links[i]
+		if l.Why == order.EventWait && f.find(l.Before) < 0 {
+			continue
 		}
-	case api.SyncStream, api.PollStream:
-		if h.Waits >= 0 {
-			f.covers(c, since, int(h.Waits), f.lane(int(h.Waits)).last)
-		}
-	case api.SyncEvent, api.PollEvent:
-		if i := f.find(h.Follows); i >= 0 {
-			f.covers(c, since, int(f.tasks[i].lane), h.Follows)
-		}
+		f.covers(c, since, l.Lane, l.Before)
 	}
 	return true
 }
@@ -308,7 +309,7 @@ func (f *Finder) find(index int) int {
 	return i
 }
 
-// forget drops calls and tasks that ended by a moment, and tasks whose end is not known, except the latest record of an event.
+// forget drops calls and tasks that ended by a moment, and tasks whose end is not known.
 func (f *Finder) forget(at int64) {
 	f.forgetTasks(at)
 	f.forgetCalls(at)
@@ -324,19 +325,17 @@ func (f *Finder) forgetTasks(at int64) {
 			l.lost = l.last
 		}
 	}
-	f.signals.forget()
 	n := 0
 	for i := range f.tasks {
-		t := &f.tasks[i]
-		if t.state == known && t.to > at || t.state == unknown && f.signals.latest(t) {
-			t.joins, t.seen = 0, false
+		if t := &f.tasks[i]; t.state == known && t.to > at {
+			t.seen = false
 			f.tasks[n] = *t
 			n++
 		}
 	}
-	f.tasks, f.joins = f.tasks[:n], f.joins[:0]
+	f.tasks = f.tasks[:n]
 	clear(f.hosts)
-	f.signals.keep(f.tasks)
+	maps.DeleteFunc(f.follows, func(index int, _ []order.Link) bool { return f.find(index) < 0 })
 }
 
 func (f *Finder) forgetCalls(at int64) {
@@ -375,4 +374,11 @@ func (f *Finder) clear() {
 	for i := range f.lanes {
 		f.lanes[i].lost = f.lanes[i].last
 	}
+}
+
+func words(h *timeline.HostCall) []uint64 {
+	if h.Raw == nil {
+		return nil
+	}
+	return h.Raw.Args
 }

@@ -29,6 +29,7 @@ type Trace struct {
 	*timeline.Timeline
 	Calls map[string]uint64 // by name
 	Names map[uint64]string
+	calls []Call
 }
 
 type builder struct {
@@ -94,7 +95,7 @@ func (p *Program) Trace(t testing.TB, task func(c *Call) Task) *Trace {
 		}
 		n += b.call(c)
 	}
-	b.trace.Timeline = b.Load()
+	b.trace.Timeline, b.trace.calls = b.Load(), calls
 	return &b.trace
 }
 
@@ -223,4 +224,9 @@ func Fill(c *Call, addr uint64) Task {
 		return Task{"aclrtMemset", func(uint64) []uint64 { return testtrace.A(addr, 16, 0x5a, 16) }, nil}
 	}
 	return Task{"aclrtMemsetAsync", func(s uint64) []uint64 { return testtrace.A(addr, 16, 0x5a, 16, s) }, nil}
+}
+
+// Call returns a call of the program.
+func (t *Trace) Call(name string) *Call {
+	return &t.calls[slices.IndexFunc(t.calls, func(c Call) bool { return c.Name == name })]
 }

@@ -129,9 +129,9 @@ func (p *process) overtaken(m *memory, lo, hi uint64, t *order.Stamp, call uint6
 	n := 0
 	for i := range m.reads {
 		r := &m.reads[i]
-		over := r.Before(t)
-		if !over && r.call != call && r.lo < hi && lo < r.hi {
+		if r.lo < hi && lo < r.hi && r.call != call && !r.Before(t) {
 			p.sh.found[r.call] = call
+			continue
 		}
 		// A task that the host has seen complete precedes all later writes.
 		if !p.sh.order.Seen(p.host, &r.Stamp) {

@@ -64,6 +64,7 @@ type Call[K comparable] struct {
 type Word struct {
 	Process     uint32
 	Addr, Value uint64
+	other       bool // any value
 }
 
 // Why is the reason for an edge.
@@ -99,6 +100,23 @@ type Edge[T any] struct {
 	// Certain means that no recorded call contradicts the edge. A call that overlaps After and begins later is not considered; Precedes
 	// considers it.
 	Certain bool
+}
+
+// A Link is an Edge between two tasks, or from a task to the current call, in numbers.
+type Link struct {
+	Before, After int // tasks; After is -1 for the current call
+	Lane          int // of Before
+	Why           Why
+}
+
+// Links returns the edges as links, without those between tasks of one lane. It returns nil if there are none.
+func Links[T any](edges []Edge[T]) (links []Link) {
+	for i := range edges {
+		if e := &edges[i]; e.Why != SameLane {
+			links = append(links, Link{e.Before.Task, e.After.Task, e.Before.Lane, e.Why})
+		}
+	}
+	return links
 }
 
 // cover is the work that a wait covers.
@@ -428,27 +446,40 @@ func (o *Order[K, T]) notify(c *Call[K], t *track[T], sure bool) {
 	}
 }
 
-// word follows a task that writes or awaits a word. The host and kernels may write it too, so nothing is certain.
+// word follows a task that writes or awaits a word. The host and kernels may write it too, so nothing is certain. A wait for at least a value
+// may end with another one, which is taken if the value was not written before.
 func (o *Order[K, T]) word(c *Call[K], t *track[T]) {
 	if len(o.words) > maxWords || len(o.awaits) > maxWords {
 		clear(o.words)
 		clear(o.awaits)
 	}
-	if c.Fn.Task != api.Wait {
-		if w := o.awaits[c.Word]; w != nil {
-			o.edge(t.last(), w, Value, false)
-			delete(o.awaits, c.Word)
+	other := Word{c.Word.Process, c.Word.Addr, 0, true}
+	if c.Fn.Task == api.Wait {
+		r, it := o.words[c.Word], o.words[other]
+		if r != nil {
+			o.edge(&r.item, t.last(), Value, false)
+			return
 		}
-		o.words[c.Word] = o.newRecord(c, t, false)
+		w := *t.last()
+		o.awaits[c.Word] = &w
+		o.kept = append(o.kept, &w)
+		if it != nil {
+			o.edge(&it.item, t.last(), Value, false)
+		} else {
+			o.awaits[other] = &w
+		}
 		return
 	}
-	if r := o.words[c.Word]; r != nil {
-		o.edge(&r.item, t.last(), Value, false)
-		return
+	r := o.newRecord(c, t, false)
+	var met *Item[T]
+	for _, k := range []Word{c.Word, other} {
+		if w := o.awaits[k]; w != nil && w != met {
+			o.edge(t.last(), w, Value, false)
+			met = w
+		}
+		delete(o.awaits, k)
+		o.words[k] = r
 	}
-	it := *t.last()
-	o.awaits[c.Word] = &it
-	o.kept = append(o.kept, &it)
 }
 
 // wait takes in a wait of the host.

@@ -330,9 +330,9 @@ func (x *Encoder) visitor() *timeline.Visitor {
 // other follows a call that is not selected. The critical path and later waits depend on it.
 func (x *Encoder) other(c *timeline.HostCall, t *timeline.Task) {
 	x.named = nil
-	x.Observe(c, t)
+	f := x.Observe(c, t)
 	if x.path != nil {
-		x.path.Call(c, t, noRef)
+		x.path.Call(c, t, f.links, noRef)
 	}
 }
 

@@ -28,6 +28,7 @@ type Facts struct {
 	from     int64  // no earlier can the task have begun
 	earliest int64  // no earlier can the task have ended
 	stack    []byte // attribute, nil if unknown
+	links    []order.Link
 }
 
 // Observe returns the facts about the next call. Pass all calls of a recording in order.
@@ -39,6 +40,7 @@ func (x *Encoder) Observe(c *timeline.HostCall, t *timeline.Task) Facts {
 	x.src.w.OrderLanes(x.order.Lane, x.order.Lanes())
 	k := x.src.w.OrderCall(c, t)
 	edges := x.order.Apply(&k)
+	f.links = order.Links(edges)
 	if t != nil {
 		x.order.Keep(f.task(t, edges))
 	} else if c.Fn != nil && c.Fn.Sync != api.NoSync {

@@ -164,7 +164,7 @@ func (x *Encoder) call(c *timeline.HostCall, t *timeline.Task, f Facts) error {
 	n := x.add(m, c.Start, x.src.w.CallEnd(c), true)
 	n.number, n.ret, n.what, n.flags, n.failed = c.Index, c.Ret, f.what, c.Flags, c.Wrong() || c.Hung()
 	if x.path != nil {
-		x.path.Call(c, t, ref(m))
+		x.path.Call(c, t, f.links, ref(m))
 	}
 	if f.stack != nil {
 		m.stacks = append(m.stacks, callStack{int32(m.nodes.n - 1), f.stack})
