@@ -59,7 +59,8 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// Capacities, times, blank assignments, panics, zeros beside an error and permissions of files that are only opened have no mutants.
+// Capacities, times, blank assignments, panics, zeros beside an error and permissions of files that are only opened have no mutants, nor has
+// the code of broken builds.
 func TestUnnoticed(t *testing.T) {
 	var got []string
 	for _, x := range listed(t, `package p
@@ -82,10 +83,28 @@ func g(p string) (int, bool, error) {
 	}
 	return 0, false, fmt.Errorf("%s", p)
 }
+
+func k(a, b int) {
+	if mutant.Breaks("a") {
+		a++
+	}
+	if a == b && mutant.Breaks("b") {
+		a++
+	}
+	if !mutant.Breaks("c") {
+		a++
+	}
+	switch {
+	case mutant.Breaks("d"):
+		a++
+	case a == 1 && !mutant.Breaks("e"):
+	}
+}
 `) {
 		got = append(got, x.change())
 	}
-	if want := []string{"true || (n == k) for n == k", "!= for ==", "* for /", "false && (h(f, err)) for h(f, err)", "true || (h(f, err)) for h(f, err)"}; !slices.Equal(got, want) {
+	if want := []string{"true || (n == k) for n == k", "!= for ==", "* for /", "false && (h(f, err)) for h(f, err)", "true || (h(f, err)) for h(f, err)",
+		"-- for ++", "|| for &&", "!= for ==", "(1 + 1) for 1", " for !"}; !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }

@@ -150,6 +150,9 @@ func (l *lister) mutate(n ast.Node) {
 			l.put(n, "!", " ", l.text(n.X.Pos(), n.End()), condition)
 		}
 	case *ast.IfStmt:
+		if l.same[n.Cond] {
+			return
+		}
 		cond := l.text(n.Cond.Pos(), n.Cond.End())
 		for _, is := range []string{"false && (" + cond + ")", "true || (" + cond + ")"} {
 			if is[0] == 't' || !panics(n.Body) {
