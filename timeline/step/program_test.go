@@ -62,7 +62,7 @@ func learned(program string) *step.Rule {
 }
 
 // cut returns a program with its steps: [typical], (another) and {open}.
-func cut(f *step.Finder, program string) string {
+func cut(f *step.Finder, program string, named ...step.Range) string {
 	var steps []step.Step
 	pass := func(now int64) {
 		for s := f.Pass(now); s != nil; s = f.Pass(now) {
@@ -72,6 +72,12 @@ func cut(f *step.Finder, program string) string {
 	all := ops(program)
 	for i := range all {
 		pass(all[i].Start)
+		for k := range named {
+			if named[k].From == all[i].Start {
+				f.See(nil, &named[k])
+				pass(all[i].Start)
+			}
+		}
 		f.See(&all[i], nil)
 	}
 	f.Finish(10 * int64(len(all)))
@@ -138,6 +144,129 @@ func TestProgramsHaveSteps(t *testing.T) {
 		if got := cut(step.New(r), c.program); got != c.want || r.By() != c.by || (r.Why == "") != (r.Source == step.Found) {
 			t.Errorf("%q, by %s, %s", got, r.By(), r.Why)
 			t.Errorf("%q, by %s", c.want, c.by)
+		}
+	}
+}
+
+// ranges returns ranges as texts show them, one letter an op: S=== is a range of four ops, whose name belongs to the letter S.
+func ranges(names map[byte]string, texts ...string) (out []step.Range) {
+	for _, text := range texts {
+		for i := 0; i < len(text); i++ {
+			if name, ok := names[text[i]]; ok {
+				r := step.Range{Process: 1, Name: name, From: 10 * int64(i), Begin: uint64(len(out) + 1), EndThread: 7}
+				for i+1 < len(text) && text[i+1] == '=' {
+					i++
+				}
+				r.To = 10*int64(i+1) - 1
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
+// Ranges with one name mark steps if they hold half the launches. The outermost win, and those whose names say so.
+func TestRangesMarkSteps(t *testing.T) {
+	names := map[byte]string{'S': "step 12", 'T': "step 13", 'E': "epoch 1", 'L': "layer", 'I': "train_ITERation", '5': "5"}
+	for _, c := range []struct {
+		program string
+		ranges  []string
+		want    string
+		by      string
+	}{
+		{"abcdabcd", []string{"S===T==="}, "[abcd][abcd]", "ranges step"},
+		{"abcdabcd", []string{"E===E==="}, "[abcd][abcd]", "ranges epoch"},
+		{"abcdabcd", []string{" S== T=="}, "a[bcd]a[bcd]", "ranges step"},
+		{"abcdefgh", []string{"S==="}, "[abcd]efgh", "ranges step"},
+		{"abcdefgh", []string{"E==="}, "abcdefgh", ""},
+		{"abcdefgh", []string{"S=="}, "abcdefgh", ""},
+		{"abcdefgh", []string{"S=T="}, "[ab][cd]efgh", "ranges step"},
+		{"abcdefgh", []string{"S=T"}, "abcdefgh", ""},
+		{"abcdefgh", []string{"E===E===", "L=L=L=L="}, "[abcd][efgh]", "ranges epoch"},
+		{"abcdefgh", []string{"E===E===", " L== L=="}, "[abcd][efgh]", "ranges epoch"},
+		{"abcdefgh", []string{"E===E===", "SS=TTST "}, "[abcd][efgh]", "ranges epoch"},
+		{"abcdefgh", []string{"L==L====", "  I=I   "}, "[abc][defgh]", "ranges layer"},
+		{"abcdefgh", []string{"L=     L", "   I==I="}, "abc[def][gh]", "ranges train_ITERation"},
+		{"abcdefgh", []string{"S======", " T=T=== "}, "abcdefgh", ""},
+		{"abcdefgh", []string{"LL======", " EEEE   "}, "[a][bcdefgh]", "ranges layer"},
+		{"<<<<----", []string{"S===T==="}, "<<<<----", ""},
+	} {
+		l := step.NewLearner(lanes, 0)
+		for _, d := range ops(c.program) {
+			l.Op(d)
+		}
+		all := ranges(names, c.ranges...)
+		for i := range all {
+			l.Range(&all[i])
+		}
+		r := l.Rule()
+		if got := cut(step.New(r), c.program, all...); got != c.want || r.By() != c.by {
+			t.Errorf("%q %q: %q, by %q, want %q, by %q", c.program, c.ranges, got, r.By(), c.want, c.by)
+		}
+	}
+}
+
+// A live Finder learns the steps from 64 ops and twice as many that confirm it. Steps that may be layers of a larger step need more. It learns anew
+// when steps stop.
+func TestLiveSteps(t *testing.T) {
+	live := func(program string) (*step.Finder, string) {
+		f := step.NewLive(lanes)
+		return f, cut(f, program)
+	}
+	unit := "<abc."
+	f, got := live(strings.Repeat(unit, 100))
+	if n := strings.Count(got, "["+unit+"]"); n != 74 || f.Rule().By() != "waits" || !strings.HasPrefix(got, strings.Repeat(unit, 25)+"<ab") {
+		t.Errorf("%d steps by %q: %s", n, f.Rule().By(), got)
+	}
+	if f, got := live(strings.Repeat("ab", 1<<13-1)); strings.Contains(got, "[") || f.Rule().Source != step.None || f.At() != -1 {
+		t.Errorf("layers are steps: %s", got[:200])
+	}
+	if f, got := live(strings.Repeat("ab", 17000)); !strings.Contains(got, "[ab]") || f.Rule().Source != step.Found || strings.Index(got, "[") != 1<<14 {
+		t.Errorf("a loop of kernels has no steps: at %d", strings.Index(got, "["))
+	}
+	if _, got := live(strings.Repeat(unit, 26) + strings.Repeat("xy>", 1<<17/3) + strings.Repeat("<defg.", 60)); !strings.Contains(got, "[<defg.]") {
+		t.Errorf("no new rule: %s", got[:300])
+	}
+	if _, got := live(strings.Repeat(unit, 26) + strings.Repeat("xy", 1<<16-400) + strings.Repeat("<defg.", 60)); strings.Contains(got, "[<defg.]") {
+		t.Error("a new rule before the steps have stopped for long")
+	}
+}
+
+// Kernels that a program launches to warm up before it captures them are no steps.
+func TestWarmUpRunsAreNoSteps(t *testing.T) {
+	for _, c := range []struct {
+		before, after, kernels string
+		process                uint32
+		want                   string
+	}{
+		{"ab.ab.ab.", "G.G.G.", "ab", 1, "ab.ab.ab.[G.][G.][G.]"},
+		{"xab.ab.ab.", "G.G.G.", "ab", 1, "xab.ab.ab.[G.][G.][G.]"},
+		{"ab.ab.ab.", "", "ab", 2, "[ab.][ab.][ab.]"}, // of another process
+		{"a.a.a.", "", "a", 1, "[a.][a.][a.]"},        // too short to tell
+		{"ab.ab.ab.", "", "cd", 1, "[ab.][ab.][ab.]"},
+		{"ab.ab.ab.", "", "xab", 1, "[ab.][ab.][ab.]"},
+		{"ab.ab.ab.ab.ab.ab.", "", "ab", 1, "[ab.][ab.][ab.]{ab.ab.ab.}"},
+		{"ab.ab.ab.cd.ab.", "", "ab", 1, "[ab.][ab.][ab.]{cd.ab.}"},
+		{"ab2.ab2.ab2.", "", "ab", 1, "ab.ab.ab."},
+		{"<ab2.<ab2.<ab2.", "<G2.<G2.<G2.", "ab", 1, "<ab.<ab.<ab.[<G.][<G.][<G.]"},
+	} {
+		l := step.NewLearner(lanes, 0)
+		all, at := ops(c.before+c.after), len(ops(c.before))
+		var kernels []uint64
+		for _, k := range c.kernels {
+			kernels = append(kernels, uint64(k))
+		}
+		for i, d := range all {
+			if i == at {
+				l.Captured(&step.Capture{Process: c.process, Kernels: kernels})
+			}
+			l.Op(d)
+		}
+		if at == len(all) {
+			l.Captured(&step.Capture{Process: c.process, Kernels: kernels})
+		}
+		if got := cut(step.New(l.Rule()), c.before+c.after); got != c.want {
+			t.Errorf("%+v: %s", c, got)
 		}
 	}
 }
