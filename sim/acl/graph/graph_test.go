@@ -10,6 +10,7 @@ import (
 	"github.com/acltrace/acltrace/sim/acl/status"
 	"github.com/acltrace/acltrace/sim/device"
 	"github.com/acltrace/acltrace/sim/device/fail"
+	"github.com/acltrace/acltrace/sim/device/space"
 )
 
 // stream returns a program's stream without a device.
@@ -98,6 +99,9 @@ func TestActiveCaptures(t *testing.T) {
 	if s.Captures.Stop(c); !slices.Equal(s.Captures.List(), []*Capture{d}) || s.Captures.Into(c.Graph) || ev.InCapture() != nil || recordingOf(a).Capture.Load() != d {
 		t.Error("the capture is still active")
 	}
+	if s.Captures.Stop(d); s.Captures.List() != nil {
+		t.Error("a capture is still active")
+	}
 	if (&Event{}).InCapture() != nil {
 		t.Error("an event that was not recorded is in a capture")
 	}
@@ -163,11 +167,11 @@ func TestReplace(t *testing.T) {
 	}
 	g := &Graph{}
 	group := &TaskGroup{Graph: g}
-	g.Lanes = []*Lane{{Tasks: []*GraphTask{{Task: task("a"), Group: group}, {Task: task("b")}}}, {Tasks: []*GraphTask{{Task: task("c"), Group: group}}}}
+	g.Lanes = []*Lane{{Tasks: []*GraphTask{{Task: task("b")}, {Task: task("a"), Group: group}}}, {Tasks: []*GraphTask{{Task: task("c"), Group: group}}}}
 	if !group.Replace([]device.Task{task("x"), task("y")}) {
 		t.Error("the group is gone")
 	}
-	if n := g.Lanes[0].Tasks[0].Name + g.Lanes[0].Tasks[1].Name + g.Lanes[1].Tasks[0].Name; n != "xby" || !slices.Equal(ended, []string{"a", "c"}) {
+	if n := g.Lanes[0].Tasks[0].Name + g.Lanes[0].Tasks[1].Name + g.Lanes[1].Tasks[0].Name; n != "bxy" || !slices.Equal(ended, []string{"a", "c"}) {
 		t.Errorf("%s, %q ended", n, ended)
 	}
 	g.Lanes = nil
@@ -213,6 +217,10 @@ func TestOutside(t *testing.T) {
 		t.Fatalf("%v", marks)
 	}
 	record.Captured = &Captured{}
+	later := &device.Mark{}
+	if g.Recorded([]*device.Mark{marks[0], later}); wait.Last() == later {
+		t.Error("an awaited event was recorded")
+	}
 	if g.Recorded(marks); record.Last() != marks[0] || record.Captured != nil || wait.Last() != marks[1] {
 		t.Error("the events do not point at the execution")
 	}
@@ -268,6 +276,10 @@ func TestEndGraph(t *testing.T) {
 	var calls caller
 	s := &Models{}
 	s.Init(nil, &calls, nil)
+	if kinds := []space.Kind{s.Graphs.Kind, s.Groups.Kind, s.GraphTasks.Kind, s.Conditions.Kind, s.Labels.Kind, s.LabelLists.Kind}; !slices.Equal(kinds,
+		[]space.Kind{space.KindGraph, space.KindGroup, space.KindGraphTask, space.KindCondition, space.KindLabel, space.KindLabelList}) {
+		t.Errorf("%v", kinds)
+	}
 	ended := 0
 	task := func() device.Task { return device.Task{Release: func() { ended++ }} }
 	change, g := task(), &Graph{}
