@@ -3,6 +3,7 @@ package main
 import (
 	"go/ast"
 	"go/token"
+	"strings"
 )
 
 // unnoticed has the parts of a file without mutants. A change of them means the same, or no test can see it:
@@ -88,7 +89,7 @@ func (u unnoticed) look(n ast.Node) {
 func fails(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.Ident:
-		return e.Name == "err" || e.Name == "false"
+		return strings.HasPrefix(e.Name, "err") || e.Name == "false"
 	case *ast.CallExpr:
 		switch called(e) {
 		case "fmt.Errorf", "errors.New", "errors.Join":
