@@ -11,18 +11,21 @@ import (
 // ops returns the ops of a program, one a letter, each 10 ns after the one before:
 //
 //	a…z  a kernel on lane 0     A…Z  a kernel on lane 1     G  a graph of five kernels on lane 0
-//	<    a copy from the host   >    a copy to the host, which waits
+//	<    a copy from the host   >    a copy to the host, which waits      ^  a copy from the host in the call
 //	.    a wait for lane 0      :    a wait for the device  ;  a wait for lane 1  !  a wait for an event on lane 0
 //	-    another task on lane 0
 //
-// A digit before a letter is the thread; 0 without.
+// A digit before a letter is the thread; 0 without. A space is 100 ns between ops.
 func ops(program string) (out []step.Op) {
-	thread := uint32(0)
+	thread, at := uint32(0), int64(0)
 	for _, r := range program {
-		d := step.Op{Start: 10 * int64(len(out)), End: 10*int64(len(out)) + 5, What: uint64(r), Thread: thread, Process: 1}
+		d := step.Op{Start: at, End: at + 5, What: uint64(r), Thread: thread, Process: 1}
 		switch {
 		case r >= '0' && r <= '9':
 			thread = uint32(r - '0')
+			continue
+		case r == ' ':
+			at += 100
 			continue
 		case r == 'G':
 			d.Class, d.Launches = step.Launch, 5
@@ -32,6 +35,8 @@ func ops(program string) (out []step.Op) {
 			d.Class, d.Launches, d.Lane = step.Launch, 1, 1
 		case r == '<':
 			d.Class = step.CopyIn
+		case r == '^':
+			d.Class, d.Host = step.CopyIn, true
 		case r == '>':
 			d.Class, d.Host = step.CopyOut, true
 		case r == '.':
@@ -43,7 +48,7 @@ func ops(program string) (out []step.Op) {
 		case r == '!':
 			d.Class, d.Event = step.Sync, true
 		}
-		out, thread = append(out, d), 0
+		out, thread, at = append(out, d), 0, at+10
 	}
 	return out
 }
@@ -80,11 +85,13 @@ func cut(f *step.Finder, program string, named ...step.Range) string {
 		}
 		f.See(&all[i], nil)
 	}
-	f.Finish(10 * int64(len(all)))
+	if len(all) > 0 {
+		f.Finish(all[len(all)-1].Start + 10)
+	}
 	pass(math.MaxInt64)
 	var out strings.Builder
 	at, letters := 0, strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' {
+		if r >= '0' && r <= '9' || r == ' ' {
 			return -1
 		}
 		return r
@@ -138,6 +145,8 @@ func TestProgramsHaveSteps(t *testing.T) {
 		{"<G.<G.<G.aaaaaaaaaa", "[<G.][<G.][<G.]{aaaaaaaaaa}", "waits"},
 		{"abcd>abcd>abcd>abcdefgh.abcd>abcd>abcd>abcdefgh.abcd>abcd>abcd>abcdefgh.", "[abcd>abcd>abcd>abcdefgh.][abcd>abcd>abcd>abcdefgh.][abcd>abcd>abcd>abcdefgh.]", "waits"},
 		{"<abc<abc<abcxyz<abc<abc<abcxyz<abc<abc<abcxyz<abc<abc<abcxyz", "[<abc<abc<abcxyz][<abc<abc<abcxyz][<abc<abc<abcxyz][<abc<abc<abcxyz]", "copies of inputs"},
+		{"ab .^ab .^ab .^ab .^", "ab[.^ab][.^ab][.^ab]{.^}", "waits"}, // a copy that waits first
+		{"ab. ^ab. ^ab. ^ab. ^", "ab.[^ab.][^ab.][^ab.]{^}", "waits"},
 		{"a1Aa1Aa1Aa1A", "aAaAaAaA", ""}, // threads that never wait for each other
 	} {
 		r := learned(c.program)
@@ -151,27 +160,36 @@ func TestProgramsHaveSteps(t *testing.T) {
 // Programs without order have the same steps in each version, since people compare the steps of traces. No change of these is a fault by itself.
 func TestOddProgramsKeepTheirSteps(t *testing.T) {
 	for _, c := range [][2]string{
-		{"2g<b!2:d.>a2<!e;2g<b!2:d.e;2g<b!2:d.e;", "g(<b!:d.>a<!e;g)[<b!:d.e;g][<b!:d.e];"},
-		{":cbafagCac.d.;<a<ac.d.;<a<ac.d.;<a<eac.d.;<a<", ":cbafagCac.d.[;<a<ac.d.][;<a<ac.d.][;<a<eac.d.]{;<a<}"},
+		{"c<Cbc:CdcGhc<Cbc:CdcGh<;A:Gb.<a1-a0<<;A:Gb.<a1-a0<<;A:Gb.<a1-a0<<;A:Gb.<a1-a0<<;A:Gb.<a1-a0<c<Cbc:CdcGh<;A:Gb.<a1-a0<<;A:Gb.<", "c<Cbc:CdcGhc<Cbc:CdcGh(<;A:Gb.)[<a-a<<;A:Gb.][<a-a<<;A:Gb.][<a-a<<;A:Gb.][<a-a<<;A:Gb.](<a-a<c<Cbc:CdcGh<;A:Gb.)[<a-a<<;A:Gb.]{<}"},
+		{"C2-b<C2-b<-1;B<Ag.d-<-1;B<Ag.d--1;B<Ag.d--1;B<Ag.d--", "C-b<C-b[<-;B<Ag.d-][<-;B<Ag.d--;B][<Ag.d--;B][<Ag.d--]"},
 		{"dAcfB>fdc>fdc>fdc>fdc->fdc>fdc>fdc", "dAcfB>f[dc>f][dc>f][dc>f](dc->f)[dc>f][dc>f]{dc}"},
-		{";.f;chfB:a1<>.C-<b<.0><Gb<b<.0><Gb<b<.0><Gb<b<", ";.f;chfB:a<>.C-(<b)[<.><Gb](<b)[<.><Gb](<b)[<.><Gb](<b){<}"},
-		{"B>a:B>aB>a", "[B>a:][B>a][B>a]"},
+		{".Becdc2ha.Bb:-caCa!ABb:-caCaABb:-caCaA.", ".Becdcha.B[b:-caCa!AB][b:-caCaAB][b:-caCaA]."},
+		{"2g<b!2:d.>a2<!e;2g<b!2:d.e;2g<b!2:d.e;", "g(<b!:d.>a<!e;g)[<b!:d.e;g][<b!:d.e];"},
 		{"C.BB.C.BB.C.BB.fa:fb2:>0..", "[C.BB.][C.BB.][C.BB.fa]:fb:>.."},
 		{"<ehaGBc0Gbehac0Gbehac0Gbehac0Gb", "<eha(GBc)[Gbehac][Gbehac][Gbehac]{Gb}"},
+		{"-G.bd<cac<1BBCda-ab;C!-ab;C!-ab;C!-ab;C!-ab;C!-ab;C!-ab", "-G.bd<cac<BBCda[-ab;C!-][ab;C!-][ab;C!-][ab;C!-][ab;C!-][ab;C!-][ab]"},
+		{"cd0eG.:>c1g0>G.:>c1gG.:>c1gG.:>c1gG.:>c1g.cG.:>c1gG.:>c1gG.", "cdeG.:>[cg>G.:>][cgG.:>][cgG.:>][cgG.:>](cg.cG.:>)[cgG.:>][cgG.]"},
+		{"Aa:fbG!!<.:fbG!!<.:fbG", "Aa:fbG!!<.:fbG!!<.:fbG"},
 		{"BAGBAGBAGBAGBAGBAAe.:GBAGBAGBA", "BAGBAGBAGBAGBAGBAAe.:GBAGBAGBA"},
-		{"2<-ChGbcB>-bggaA..>-bggaA..>-bggaA..c>-bggaA..", "<-ChGbcB>-[bggaA..>-][bggaA..>-][bggaA..c]>-bggaA.."},
-		{"cG:cGcG:ccG:ccG:ccG:c;cG:c::cG:cc", "[cG:][cG][cG:](c)[cG:](c)[cG:](c)[cG:](c;)[cG:](c::)[cG:](c)(c)"},
-		{"c-0Ac>hc-0Ac>h<2<c-0Ac>hc-0Ac>h<2<c-0Ac>hc-0", "c-Ac>[hc-Ac>][h<<c-Ac>][hc-Ac>][h<<c-Ac>]{hc-}"},
-		{"0!2<G>f<<0a2f:-CC:<0a2f:-CC:<0a2f:-CC:<0a2f:-CC:", "!<G>f<[<af:-CC:][<af:-CC:][<af:-CC:][<af:-CC:]"},
-		{"c.0aC1-daCAc.0aC1-daCAc.2C>Ah0aC1-daCAc.0aC1-daCAc.2C>Ah0aC1-daCA", "c.[aC-daCAc.][aC-daCAc.C>][AhaC-daCAc.][aC-daCAc.C>]{AhaC-daCA}"},
-		{">.C>>!.", ">.C>>!."},
+		{".B;:bhCfd.B;bcA:bhCfd", ".B;:bhCfd.B;bcA:bhCfd"},
+		{"<.0<-c-A;<-<><-<><-<><-<><-<><-<>dd", "<.<-c-A;(<)[-<><][-<><][-<><][-<><][-<><][-<>d]d"},
+		{"0<c.ge.gc!hb<chAdb.ge.ge.gegc!hb<chAdb.", "<c.ge.gc!hb<chAdb.ge.ge.gegc!hb<chAdb."},
+		{"<0gGb<0gGb<0gGb2G<0gGa2.cab<0gGb<0gGa2.cab<0gGb<0gGb<0gGb", "<gGb<gGb[<gGbG<gGa.cab][<gGb<gGa.cab]{<gGb<gGb<gGb}"},
+		{"eC:0<1cb:eC:0<1cb:eC:0<1cb:eC:0<1cb:eC:0<1cb:geC:0<1cb:eC:", "eC:[<cb:eC:][<cb:eC:][<cb:eC:][<cb:eC:][<cb:geC:][<cb:eC:]"},
+		{"BcB.c!-bBcB.c!-bBcB.c!-bBcB.c!-bBcB.h-1dc!-bBcB.c!-bBcB.c!-beBcB.h-1dc!-b", "BcB.c![-bBcB.c!-][bBcB.c!-][bBcB.c!-](bBcB.h-dc!-)[bBcB.c!-][bBcB.c!-](beBcB.h-dc!-){b}"},
+		{"2abb2ab2ab2ab2ab2ab", "(abb)[ab][ab][ab][ab][ab]"},
+		{"-;B1b-;B1b-;B1b-;B1b", "-;B[b-][;Bb-][;Bb-]{;Bb}"},
+		{"fc.-.>b:cfc.-.>b:cfc.-.>b:cdBc.fc.-.>b:cfc.-", "fc.[-.>b:cfc.-.>][b:cfc.-.>][b:cdBc.](fc.-.>)[b:cfc.-]"},
+		{".a<.a<", ".a<.a<"},
 		{"baef.b!<f..b!<", "baef.b!<f..b!<"},
 		{"cg<dcgdcgdcgdcgd", "cg<dcgdcgdcgdcgd"},
-		{">ed>a.a.aed>a.a.a", ">ed>a.a.aed>a.a.a"},
+		{"a<ca<ca<ca<cdda<c", "a[<ca][<ca][<ca](<cdda){<c}"},
 		{"G>!.0<!G>!.0;2<<!G>!.0<!G", "G>![.<!G>!][.;<<!G>!](.<!G)"},
+		{"a>ea>ea>ega>ea>ea>ea>eca>e", "[a>e][a>e][a>eg][a>e][a>e][a>e][a>ec][a>e]"},
 		{"G.d-G.d-G.d-G.d-G.d-:G.d-G.d-:", "[G.d-][G.d-][G.d-][G.d-][G.d-:][G.d-][G.d-]:"},
-		{"!d;.g0:!d;.g!d;.g!d;.g!d;.g!d;.", "!d;.g:![d;.g!][d;.g!][d;.g!][d;.g!]{d;.}"},
-		{"<.0<-c-A;<-<><-<><-<><-<><-<><-<>dd", "<.<-c-A;(<)[-<><][-<><][-<><][-<><][-<><][-<>d]d"},
+		{".;Gcg<<>cc<<>cc<<>cc<<>ccc<<>cc<<>cccg<<>c", ".;Gcg<<>cc<<>cc<<>cc<<>ccc<<>cc<<>cccg<<>c"},
+		{"0!2<G>f<<0a2f:-CC:<0a2f:-CC:<0a2f:-CC:<0a2f:-CC:", "!<G>f<[<af:-CC:][<af:-CC:][<af:-CC:][<af:-CC:]"},
+		{"c.0aC1-daCAc.0aC1-daCAc.2C>Ah0aC1-daCAc.0aC1-daCAc.2C>Ah0aC1-daCA", "c.[aC-daCAc.][aC-daCAc.C>][AhaC-daCAc.][aC-daCAc.C>]{AhaC-daCA}"},
 	} {
 		if got := cut(step.New(learned(c[0])), c[0]); got != c[1] {
 			t.Errorf("%s: %s, want %s", c[0], got, c[1])
