@@ -327,10 +327,13 @@ func (x *writer) Point(c *scene.Counter, at int64, value float64) error {
 	b = appendMicros(append(b, `,"ts":`...), at)
 	b = appendQuoted(append(b, `,"args":{`...), unit)
 	b = append(b, ':')
+	return x.put(append(appendValue(b, value), '}'))
+}
+
+// appendValue appends a counter's value: an integer if it is one.
+func appendValue(b []byte, value float64) []byte {
 	if value == math.Trunc(value) && math.Abs(value) < exact {
-		b = strconv.AppendInt(b, int64(value), 10)
-	} else {
-		b = strconv.AppendFloat(b, value, 'g', -1, 64)
+		return strconv.AppendInt(b, int64(value), 10)
 	}
-	return x.put(append(b, '}'))
+	return strconv.AppendFloat(b, value, 'g', -1, 64)
 }

@@ -355,3 +355,13 @@ func TestGraphsListTheirKernels(t *testing.T) {
 		t.Errorf("%d runs with kernels", n)
 	}
 }
+
+// Values are exact, and integers have no exponent.
+func TestCounterValues(t *testing.T) {
+	for value, want := range map[float64]string{0: "0", 3: "3", -2: "-2", 0.1: "0.1", -2.25: "-2.25", 123456789012: "123456789012", exact - 1: "9007199254740991",
+		exact: "9.007199254740992e+15", 1e300: "1e+300", 1.0 / 3: "0.3333333333333333"} {
+		if got := string(appendValue([]byte("v"), value)); got != "v"+want {
+			t.Errorf("%g is %s, want %s", value, got, want)
+		}
+	}
+}

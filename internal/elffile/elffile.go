@@ -289,7 +289,7 @@ func (f *File) BuildID() string {
 	const gnu, buildID = "GNU\x00", 3
 	for i := range f.sections {
 		s := &f.sections[i]
-		if elf.SectionType(s.Type) != elf.SHT_NOTE || s.Size > maxNote {
+		if elf.SectionType(s.Type) != elf.SHT_NOTE {
 			continue
 		}
 		b, err := f.data(s, maxNote)

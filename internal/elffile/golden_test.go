@@ -4,6 +4,10 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -56,7 +60,7 @@ func sample() []byte {
 	names := []byte("\x00first\x00libx.so\x00liby.so\x00")
 	symbols := le(elf.Sym64{}, elf.Sym64{Name: 1, Info: 0x12, Other: 3, Shndx: 4, Value: 0x1122334455667788, Size: 0x99}, elf.Sym64{Name: 7, Info: 0x11},
 		elf.Sym64{Name: 500, Info: 0x10, Shndx: 1})
-	dynamic := le(uint64(elf.DT_NEEDED), uint64(7), uint64(elf.DT_SONAME), uint64(1), uint64(elf.DT_NEEDED), uint64(15), uint64(elf.DT_NEEDED), uint64(99), uint64(0), uint64(0))
+	dynamic := le(uint64(elf.DT_NEEDED), uint64(7), uint64(elf.DT_SONAME), uint64(1), uint64(elf.DT_NEEDED), uint64(99), uint64(elf.DT_NEEDED), uint64(15))
 	rela := le(uint64(0x40), uint64(1)<<32|8, uint64(7), uint64(0x48), uint64(2)<<32|8, uint64(0))
 	progs := []elf.Prog64{
 		{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X), Off: 4, Vaddr: 0x1000, Filesz: 0x20},
@@ -65,6 +69,7 @@ func sample() []byte {
 	}
 	b := whole(progs, part{}, sections(elf.SHT_DYNSYM, 2, symbols), sections(elf.SHT_STRTAB, 0, names), sections(elf.SHT_DYNAMIC, 2, dynamic),
 		sections(elf.SHT_RELA, 1, rela[:24]), part{elf.Section64{Type: uint32(elf.SHT_RELA), Off: 1 << 40, Size: 24}, nil}, sections(elf.SHT_RELA, 1, rela[24:]),
+		sections(elf.SHT_PROGBITS, 0, note("GNU\x00", 3, "\x07")), sections(elf.SHT_NOTE, 0, append(le(uint32(4), uint32(20), uint32(3)), "GNU\x00\x08"...)),
 		sections(elf.SHT_NOTE, 0, note("abc\x00", 3, "\x01")), sections(elf.SHT_NOTE, 0, note("GNU\x00", 1, "\x02")),
 		sections(elf.SHT_NOTE, 0, note("GNU\x00", 3, "\xab\x00\xcd")), sections(elf.SHT_NOTE, 0, note("GNU\x00", 3, "\xef")), sections(elf.SHT_PROGBITS, 0, []byte("/lib/loader\x00\x00")))
 	at := uint64(bytes.Index(b, []byte("/lib/loader")))
@@ -131,7 +136,7 @@ func TestCutFile(t *testing.T) {
 	b := sample()
 	end := func(of string) int { return bytes.Index(b, []byte(of)) + len(of) }
 	symbols, relocations := end("liby.so\x00"), end("\x48\x00\x00\x00\x00\x00\x00\x00\x08\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00")
-	heads := 64 + 3*56 + 12*64
+	heads := 64 + 3*56 + 14*64
 	for n := range b {
 		f, err := New(bytes.NewReader(b[:n]))
 		if (err == nil) != (n >= heads) {
@@ -191,5 +196,62 @@ func TestOtherHeaders(t *testing.T) {
 		if _, err := f.Symbols(elf.SHT_DYNSYM); err == nil || !strings.Contains(err.Error(), "without names") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// failing is a file that can't be read after its headers.
+type failing struct{ io.ReaderAt }
+
+func (f failing) ReadAt(b []byte, at int64) (int, error) {
+	if at >= 1<<20 {
+		return 0, errors.New("broken disk")
+	}
+	return f.ReaderAt.ReadAt(b, at)
+}
+
+// Code may begin at the file's first byte. No place before it, and no failure of the disk, is code.
+func TestPlacesOfCode(t *testing.T) {
+	code := func(vaddr, off uint64) elf.Prog64 {
+		return elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_X), Off: off, Vaddr: vaddr, Filesz: 16}
+	}
+	b := whole([]elf.Prog64{code(0x1000, 0), code(0x2000, 1<<63), code(0x3000, 1<<20)})
+	f, err := New(failing{bytes.NewReader(b)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at, got, err := f.Code(0x1000, 4); at != 0 || string(got) != elf.ELFMAG || err != nil {
+		t.Errorf("%d, %q, %v", at, got, err)
+	}
+	for addr, want := range map[uint64]string{0x2000: "damaged", 0x3000: "broken disk", 0x4000: "address 0x4000 is in no code"} {
+		if _, got, err := f.Code(addr, 4); err == nil || !strings.Contains(err.Error(), want) || len(got) > 0 {
+			t.Errorf("%#x: %q, %v", addr, got, err)
+		}
+	}
+}
+
+// A table may be empty, begin at the file's first byte, and be as large as its limit.
+func TestLimits(t *testing.T) {
+	r := strings.NewReader("0123456789")
+	for _, c := range []struct {
+		at, n, limit uint64
+		want         string
+	}{{0, 10, 10, "0123456789"}, {0, 0, 5, ""}, {9, 1, 1, "9"}, {0, 10, 9, "damaged"}, {1, 10, 10, "damaged"}, {1 << 63, 1, 1, "damaged"}, {1<<63 - 1, 1, 1, "damaged"}} {
+		b, err := read(r, c.at, c.n, c.limit)
+		if err != nil && !strings.Contains(err.Error(), c.want) || err == nil && string(b) != c.want || (err != nil) != (c.want == "damaged") {
+			t.Errorf("%+v: %q, %v", c, b, err)
+		}
+	}
+}
+
+func TestBuildIDOfPath(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lib.so")
+	if err := os.WriteFile(path, sample(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if id := BuildID(path); id != "ab00cd" {
+		t.Error(id)
+	}
+	if id := BuildID(path + ".gone"); id != "" {
+		t.Error(id)
 	}
 }

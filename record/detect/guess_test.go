@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/elffile"
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
@@ -111,8 +113,11 @@ func TestOfProcesses(t *testing.T) {
 		t.Errorf("by the program of a process: %s", m.Name)
 	}
 	two.Layers[0].Libraries = []string{filepath.Base(exe)}
-	if m := OfProcesses(models, "", self, []int{self}); m != two {
-		t.Errorf("by the mapped files: %s", m.Name)
+	write(t, filepath.Join(dir, "dev", "three0"), "") // the machine has devices of both
+	for pid, pids := range map[int][]int{self: {self}, 0: {self}} {
+		if m := OfProcesses(models, "", pid, pids); m != two {
+			t.Errorf("by the mapped files: %s", m.Name)
+		}
 	}
 }
 
@@ -139,5 +144,51 @@ func TestLibraryOfInstallation(t *testing.T) {
 	}
 	if _, err := Library(m, nil); err == nil || err.Error() != "libone-test.so is not installed: the machine has no Vendor of one runtime, or LD_LIBRARY_PATH lacks its folder" {
 		t.Error(err)
+	}
+}
+
+// The loader knows further folders. 32-bit libraries are passed over.
+func TestLibraryOfTheLoader(t *testing.T) {
+	m := model("one", t.TempDir())
+	m.Layers[0].Libraries = []string{"libm.so.6"}
+	if !bytes.Contains(loaderCache(), []byte("/libm.so.6\x00")) {
+		t.Skip("the loader's cache has no libm")
+	}
+	path, err := Library(m, nil)
+	if f, err2 := elffile.Open(path); err != nil || err2 != nil || filepath.Base(path) != "libm.so.6" || !filepath.IsAbs(path) {
+		t.Errorf("%s, %v, %v", path, err, err2)
+	} else {
+		f.Close()
+	}
+	m.Layers[0].Libraries = []string{"ibm.so.6"}
+	if path, err := Library(m, nil); err == nil {
+		t.Error(path)
+	}
+}
+
+func TestWidth(t *testing.T) {
+	dir := t.TempDir()
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide := write(t, filepath.Join(dir, "wide"), string(self[:4096]))
+	narrow := write(t, filepath.Join(dir, "narrow"), "\x7fELF\x01\x01\x01"+strings.Repeat("\x00", 60))
+	other := write(t, filepath.Join(dir, "other"), "text")
+	for path, want := range map[string]bool{wide: true, narrow: false, other: true, filepath.Join(dir, "gone"): false} {
+		if ofThisWidth(path) != want {
+			t.Errorf("%s: %v", filepath.Base(path), !want)
+		}
+	}
+}
+
+// A text is found at any place in a file, also between two parts that are read.
+func TestTextsBetweenParts(t *testing.T) {
+	m := model("one", "")
+	for at := 1<<20 - 70; at < 1<<20+10; at += 13 {
+		path := write(t, filepath.Join(t.TempDir(), "program"), strings.Repeat("x", at)+"code of one"+strings.Repeat("x", 1<<20))
+		if !holds([]*api.Model{m}, path, func(m *api.Model) []string { return m.Installed.Carried })(m) {
+			t.Errorf("no text at %d", at)
+		}
 	}
 }

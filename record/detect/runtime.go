@@ -115,10 +115,8 @@ func homes(m *api.Model, env []string) []string {
 // OfProcesses guesses the runtime that running processes use: by the named library, by the libraries that pids map, by the
 // program that process pid runs, or by the machine, in this order. library may be "" and pid may be 0.
 func OfProcesses(models []*api.Model, library string, pid int, pids []int) *api.Model {
-	if library != "" {
-		if m := only(models, func(m *api.Model) bool { return m.Library(filepath.Base(library)) }); m != nil {
-			return m
-		}
+	if m := only(models, func(m *api.Model) bool { return m.Library(filepath.Base(library)) }); m != nil {
+		return m
 	}
 	if m := only(models, func(m *api.Model) bool { return len(host.UsingRuntime(m, pids)) > 0 }); m != nil {
 		return m

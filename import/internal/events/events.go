@@ -74,7 +74,7 @@ var errTime = errors.New("no time in microseconds")
 func (n Number) Nanoseconds() (int64, error) {
 	whole, part, _ := strings.Cut(strings.TrimSpace(string(n)), ".")
 	v, err := strconv.ParseInt(whole, 10, 64)
-	if err != nil || v < 0 || v > math.MaxInt64/2000 || strings.ContainsAny(part, "eE+-") {
+	if err != nil || whole[0] == '-' || v > math.MaxInt64/2000 || strings.ContainsAny(part, "eE+-") {
 		f, err := strconv.ParseFloat(strings.TrimSpace(string(n)), 64)
 		if err != nil || !(f >= 0 && f < math.MaxInt64/2000) {
 			return 0, errTime
@@ -145,8 +145,9 @@ func read[E any](dec *json.Decoder, key func(string, json.RawMessage), each func
 		var e E
 		at := dec.InputOffset()
 		if err := dec.Decode(&e); err != nil {
-			if s := (*json.SyntaxError)(nil); errors.As(err, &s) && s.Offset > 0 {
-				at = s.Offset - 1
+			// The offsets of dec leave out the commas between events.
+			if s := (*json.SyntaxError)(nil); errors.As(err, &s) && errors.As(json.NewDecoder(dec.Buffered()).Decode(&e), &s) {
+				at = dec.InputOffset() + s.Offset - 1
 			}
 			return at, err
 		}

@@ -121,11 +121,11 @@ func (x *mutant) text(n int) (string, error) {
 func (x *mutant) typeName() (string, error) {
 	at := slices.IndexFunc(x.pkg.files, func(f *ast.File) bool { return f.FileStart <= x.from && x.from < f.FileEnd })
 	t := x.pkg.info.Types[x.expr].Type
-	if b, ok := t.(*types.Basic); t == nil || at < 0 || ok && b.Info()&types.IsUntyped != 0 { // an argument of a C function has no known type
+	if t == nil || at < 0 {
 		return "", errors.New("no type")
 	}
 	var unknown error
-	name := types.TypeString(t, func(of *types.Package) string {
+	name := types.TypeString(types.Default(t), func(of *types.Package) string {
 		if of.Path() == x.pkg.ImportPath {
 			return ""
 		}

@@ -25,6 +25,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -38,7 +39,7 @@ func main() {
 	flag.StringVar(&only, "packages", "", "only packages whose paths match this expression")
 	flag.BoolVar(&o.list, "list", false, "list the mutants and run nothing")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	enough, err := run(ctx, os.Stdout, ".", only, &o)
 	if err != nil {

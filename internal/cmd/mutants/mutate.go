@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/token"
 	"path/filepath"
+	"slices"
 )
 
 // A mutant is a change in one place.
@@ -150,6 +151,9 @@ func (l *lister) mutate(n ast.Node) {
 			l.put(n, "!", " ", l.text(n.X.Pos(), n.End()), condition)
 		}
 	case *ast.IfStmt:
+		if l.same[n.Cond] {
+			return
+		}
 		cond := l.text(n.Cond.Pos(), n.Cond.End())
 		for _, is := range []string{"false && (" + cond + ")", "true || (" + cond + ")"} {
 			if is[0] == 't' || !panics(n.Body) {
@@ -198,7 +202,8 @@ func (l *lister) put(n ast.Node, was, is, new string, f form) *mutant {
 	}
 	x.line = l.set.Position(at).Line
 	x.code = string(bytes.Join(bytes.Fields(l.lines[x.line-1]), []byte(" ")))
-	if l.consts[n] || f == statement && !l.listed[n] {
+	types := !slices.Contains(l.pkg.CgoFiles, filepath.Base(l.file)) // those of C are not known
+	if l.consts[n] || f == statement && !l.listed[n] || f != statement && !types {
 		x.form = fixed
 	}
 	if e, ok := n.(ast.Expr); ok {

@@ -3,6 +3,7 @@ package main
 import (
 	"go/ast"
 	"go/token"
+	"strings"
 )
 
 // unnoticed has the parts of a file without mutants. A change of them means the same, or no test can see it:
@@ -12,6 +13,7 @@ import (
 //   - lengths of time, because no test measures time
 //   - statements for the compiler, the garbage collector or the scheduler alone
 //   - panics, which no input reaches
+//   - conditions with which only a broken build of the simulator breaks a rule, and the code of that build: the conformance tests prove them
 type unnoticed map[ast.Node]bool
 
 // look marks such parts below a node.
@@ -39,6 +41,19 @@ func (u unnoticed) look(n ast.Node) {
 			switch name := called(c); name {
 			case "panic", "runtime.KeepAlive", "runtime.Gosched":
 				u[n] = true
+			}
+		}
+	case *ast.IfStmt:
+		if not, ok := n.Cond.(*ast.UnaryExpr); ok && breaks(not.X) {
+			u[n.Cond] = true
+		} else if breaks(n.Cond) {
+			u[n.Cond], u[n.Body] = true, true
+		}
+	case *ast.CaseClause:
+		if len(n.List) == 1 && breaks(n.List[0]) {
+			u[n.List[0]] = true
+			for _, s := range n.Body {
+				u[s] = true
 			}
 		}
 	case *ast.ReturnStmt:
@@ -74,12 +89,23 @@ func (u unnoticed) look(n ast.Node) {
 func fails(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.Ident:
-		return e.Name == "err" || e.Name == "false"
+		return strings.HasPrefix(e.Name, "err") || e.Name == "false"
 	case *ast.CallExpr:
 		switch called(e) {
 		case "fmt.Errorf", "errors.New", "errors.Join":
 			return true
 		}
+	}
+	return false
+}
+
+// breaks reports whether a condition is true only in a broken build.
+func breaks(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.CallExpr:
+		return called(e) == "mutant.Breaks"
+	case *ast.BinaryExpr:
+		return e.Op == token.LAND && (breaks(e.X) || breaks(e.Y))
 	}
 	return false
 }

@@ -47,6 +47,19 @@ func TestHit(t *testing.T) {
 	}
 }
 
+// Numbers are decimal.
+func TestNumbers(t *testing.T) {
+	f, err := Parse("oom:10-10", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		if x := f.Hit("oom", ""); (x != nil) != (i == 9) {
+			t.Errorf("hit %d: %v", i+1, x)
+		}
+	}
+}
+
 // A range is a number that the seed draws from it: each is drawn, and the same seed draws the same.
 func TestRange(t *testing.T) {
 	at := func(seed uint64) int64 {
