@@ -236,7 +236,7 @@ func TestWriting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !Writing(f.Name()) || !Writing(f.Name()) {
+	if !Writing(f.Name()) {
 		t.Error("a file that is written is not")
 	}
 	if err := f.Keep(); err != nil {
