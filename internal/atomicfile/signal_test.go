@@ -29,6 +29,10 @@ func TestSignals(t *testing.T) {
 		child(t, dir, os.Getenv("ATOMICFILE_CASE"))
 		return
 	}
+	// Children don't inherit that a signal is ignored, as under nohup.
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGINT, syscall.SIGHUP, syscall.SIGTERM)
+	defer signal.Stop(c)
 	for name, want := range map[string]struct {
 		signal syscall.Signal
 		out    string
@@ -94,7 +98,8 @@ func child(t *testing.T, dir, name string) {
 	default:
 		send(syscall.SIGTERM)
 	}
-	time.Sleep(time.Hour)
+	time.Sleep(time.Minute)
+	t.Fatal("no signal has ended the program")
 }
 
 // Only what is not complete is removed by a signal.
