@@ -7802,7 +7802,7 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Doc: "Open an updatable task group during capture.", Words: 1,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning: api.Meaning{Capture: 3, Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 278, Name: "aclmdlRICaptureTaskGrpEnd", Layer: "acl", Return: "aclError",
@@ -7817,7 +7817,7 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Doc: "Close a task group and get its handle.", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning: api.Meaning{Capture: 4, Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 279, Name: "aclmdlRICaptureTaskUpdateBegin", Layer: "acl", Return: "aclError",
@@ -7832,7 +7832,7 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Doc: "Start re-issuing a task group's launches with new arguments.", Words: 2,
-			Meaning: api.Meaning{Capture: 1, Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning: api.Meaning{Capture: 5, Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 280, Name: "aclmdlRICaptureTaskUpdateEnd", Layer: "acl", Return: "aclError",
@@ -7843,7 +7843,7 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Doc: "End the update.", Words: 1,
-			Meaning: api.Meaning{Capture: 2, Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning: api.Meaning{Capture: 6, Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 281, Name: "aclmdlRIBuildBegin", Layer: "acl", Return: "aclError",
