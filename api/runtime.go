@@ -39,6 +39,8 @@ type Runtime struct {
 	Refused int32
 	// Constants is the largest constant handle, such as a default stream.
 	Constants uint64
+	// GraphStreams is the number of streams that a device has for captured graphs, 0 if unknown.
+	GraphStreams int `yaml:"graph_streams"`
 	// OwnStream is the constant for the thread's own default stream, 0 for none.
 	OwnStream uint64 `yaml:"own_stream"`
 	// NonBlocking is the stream flag that disables synchronization with the context's default stream. 0 if default streams
