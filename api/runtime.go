@@ -39,8 +39,6 @@ type Runtime struct {
 	Refused int32
 	// Constants is the largest constant handle, such as a default stream.
 	Constants uint64
-	// GraphStreams is the number of streams that a device has for captured graphs, 0 if unknown.
-	GraphStreams int `yaml:"graph_streams"`
 	// OwnStream is the constant for the thread's own default stream, 0 for none.
 	OwnStream uint64 `yaml:"own_stream"`
 	// NonBlocking is the stream flag that disables synchronization with the context's default stream. 0 if default streams
@@ -72,7 +70,10 @@ func (b *Below) Has(file string) bool {
 }
 
 // Accelerator names a runtime's devices, their vendor and their cost model, a preset in package sim/model.
-type Accelerator struct{ Kind, Vendor, Costs string }
+type Accelerator struct {
+	Kind, Vendor, Costs string
+	Streams             int // that a device has for captured graphs, 0 if unknown
+}
 
 // A DeviceFact is an output of a function that identifies or describes a device.
 type DeviceFact struct {

@@ -52,7 +52,6 @@ type wait struct {
 	on     *external
 	resets bool              // the graph resets the signal after the wait
 	task   timeline.HostCall // the first one after it, if it is a launch outside of task groups
-	stream *timeline.Object
 	kernel string
 }
 
@@ -62,7 +61,7 @@ type taskGroup struct {
 	tasks  uint64
 	guard  *external // that the first task waits for
 	latest *update   // since the latest run or record that it is for
-	name   string
+	object *timeline.Object
 }
 
 // boundary follows a call that begins or ends a capture, a task group or an update.
@@ -95,7 +94,7 @@ func (x *Checker) boundary(h *timeline.HostCall, e *timeline.Event) error {
 		g := c.tracks[s].group
 		c.tracks[s].group = nil
 		if o := e.Object(api.TaskGroup); o != nil && e.OK() {
-			g.name, x.groups[o] = name(o), g
+			g.object, x.groups[o] = o, g
 			c.groups = append(c.groups, g)
 		}
 	case api.UpdateBegin:
@@ -149,7 +148,8 @@ func (x *Checker) captured(h *timeline.HostCall, e *timeline.Event) {
 			ext = &external{signal: s, memory: memoryName(e)}
 			x.signals[s] = ext
 		}
-		t.wait = &wait{on: ext, stream: e.Stream}
+		ext.users++
+		t.wait = &wait{on: ext}
 		c.waits = append(c.waits, t.wait)
 	case f.Task == api.Record && s.object != nil:
 		c.marks[s.object] = maps.Clone(t.mark)
@@ -206,10 +206,11 @@ func (x *Checker) endCapture(h *timeline.HostCall, e *timeline.Event, c *capture
 		}
 	}
 	o := e.Object(api.Graph)
+	g := &c.graph
 	if o == nil || !e.OK() {
+		x.release(g)
 		return nil
 	}
-	g := &c.graph
 	if err := x.read(&g.addressed, g.process, h.Start); err != nil {
 		return err
 	}
@@ -225,7 +226,7 @@ func (x *Checker) endCapture(h *timeline.HostCall, e *timeline.Event, c *capture
 	x.graphs[o] = g
 	x.uses(g)
 	x.streams[g.process] += g.streams
-	if n, most := x.streams[g.process], uint64(x.w.Model.GraphStreams); most > 0 && 5*n >= 4*most {
+	if n, most := x.streams[g.process], uint64(x.w.Model.Accelerator.Streams); most > 0 && 5*n >= 4*most {
 		x.find(CapturedStreams, c.call, c.fn, func(f *Finding) {
 			f.Graph, f.Stream, f.Have, f.Want = g.name, name(c.stream), n, most
 			for _, k := range x.graphs {
@@ -243,15 +244,7 @@ func (x *Checker) end(o *timeline.Object, g *graph) {
 	delete(x.graphs, o)
 	x.streams[g.process] -= g.streams
 	x.unused(g)
-	for k, t := range x.groups {
-		if t.graph != g {
-			continue
-		}
-		delete(x.groups, k)
-		if t.guard != nil {
-			t.guard.groups = slices.DeleteFunc(t.guard.groups, func(o *taskGroup) bool { return o == t })
-		}
-	}
+	defer x.release(g)
 	if g.runs == 0 {
 		return
 	}
@@ -263,6 +256,22 @@ func (x *Checker) end(o *timeline.Object, g *graph) {
 	for _, w := range g.waits {
 		if w.on.kept() && w.kernel != "" && !x.grouped[w.kernel] {
 			x.kept(g, &w.task, w.kernel, w.on)
+		}
+	}
+}
+
+// release forgets the task groups of a graph, and the signals that it waited for.
+func (x *Checker) release(g *graph) {
+	for _, t := range g.groups {
+		delete(x.groups, t.object)
+		if t.guard != nil {
+			t.guard.groups = slices.DeleteFunc(t.guard.groups, func(o *taskGroup) bool { return o == t })
+		}
+	}
+	for _, w := range g.waits {
+		if w.on.users--; w.on.users == 0 {
+			x.count(w.on)
+			delete(x.signals, w.on.signal)
 		}
 	}
 }

@@ -73,6 +73,7 @@ type Checker struct {
 	streams  map[uint32]uint64 // of live graphs, by process
 
 	order *order.Order[*timeline.Object, reach]
+	now   order.Call[*timeline.Object] // reused
 	lanes []lane
 	hosts []reach  // by process
 	work  []uint64 // by process: one more than the latest call that moves or computes data, or updates a task
@@ -128,16 +129,10 @@ func (x *Checker) ends(h *timeline.HostCall) {
 		if o.Ended != h.Index {
 			continue
 		}
-		switch o.Kind {
-		case api.Graph:
-			if g := x.graphs[o]; g != nil {
-				x.end(o, g)
-			}
-		case api.Event:
-			delete(x.signals, signal{object: o.Exported()})
-		default:
-			x.freed(h, o)
+		if g := x.graphs[o]; g != nil {
+			x.end(o, g)
 		}
+		x.freed(h, o)
 	}
 }
 
@@ -159,9 +154,6 @@ func (x *Checker) Findings() (all []Finding) {
 	}
 	for o, g := range x.graphs {
 		x.end(o, g)
-	}
-	for _, s := range x.signals {
-		x.count(s)
 	}
 	for _, f := range x.found {
 		all = append(all, *f)

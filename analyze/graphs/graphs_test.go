@@ -7,6 +7,7 @@ import (
 
 	"github.com/acltrace/acltrace/analyze/graphs"
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
 )
@@ -21,13 +22,10 @@ const (
 )
 
 // A program makes calls on captured graphs.
-type program struct {
-	*testtrace.Sequence
-	lost bool
-}
+type program struct{ *testtrace.Sequence }
 
-func newProgram(t *testing.T) *program {
-	p := &program{Sequence: testtrace.NewSequence(t)}
+func newProgram(t testing.TB) *program {
+	p := &program{testtrace.NewSequence(t)}
 	for _, s := range []uint64{main, side, updates} {
 		p.Stream(s)
 	}
@@ -353,6 +351,19 @@ func TestFaults(t *testing.T) {
 		if strings.Join(got, ", ") != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
+	}
+}
+
+// A trace that lacks calls may lack a wait, so nothing in it is unordered. What a capture keeps does not depend on that.
+func TestLostCallsLeaveOrderUnknown(t *testing.T) {
+	p := newProgram(t)
+	p.unguarded(0x9000)
+	p.capture(0x9001, func() { p.launch(attention, main, input) })
+	p.copy(side)
+	p.run(0x9001)
+	p.Gap(format.Gap{From: p.Now + 1, To: p.Now + 2, Calls: 1, Reason: format.Dropped})
+	if all := p.check(t); len(all) != 1 || all[0].Kind != graphs.KeptArguments {
+		t.Errorf("%+v", all)
 	}
 }
 

@@ -12,7 +12,7 @@ type run struct {
 	call uint64
 	fn   string
 	lane int
-	at   uint32 // number of the task on the lane, from 1; 0 for none
+	at   uint32 // its number on the lane, from 1; 0 for none
 }
 
 // An update of a task group is in progress, or the latest one.
@@ -30,6 +30,7 @@ type update struct {
 type external struct {
 	signal
 	memory  string
+	users   int    // waits of live graphs and captures
 	needed  uint64 // records that all runs so far wait for
 	records uint64
 	most    uint64 // largest number of records that no run had waited for yet
@@ -47,7 +48,7 @@ type external struct {
 // kept reports whether the records release tasks for which nothing was updated.
 func (s *external) kept() bool { return s.bare >= 2 && 4*s.bare > 3*s.records }
 
-// reach counts, for each tracked lane, the tasks that may have ended before a point. It is never changed.
+// reach counts, for each tracked lane, the runs, updates and copies that may have ended before a point. It is never changed.
 type reach []uint32
 
 func (r reach) at(track int) uint32 {
@@ -92,13 +93,13 @@ func (r reach) with(track int, n uint32) reach {
 
 // A lane has the state of a Walk's lane.
 type lane struct {
-	track int // 0 for none, otherwise one more than the index in a reach
-	n     uint32
+	track int    // 0 for none, otherwise one more than the index in a reach
+	n     uint32 // runs, updates and copies
 	at    reach  // after the latest task
 	work  uint64 // like Checker.work
 }
 
-// maxTracks bounds the lanes whose tasks are counted.
+// maxTracks bounds the lanes whose runs, updates and copies are counted.
 const maxTracks = 64
 
 // call follows the order of a call's task, or of an update. It returns the reach before the task.
@@ -106,7 +107,8 @@ func (x *Checker) call(h *timeline.HostCall, k *timeline.Task, e *timeline.Event
 	if !x.whole {
 		return nil
 	}
-	c := x.w.OrderCall(h, k)
+	c := &x.now
+	*c = x.w.OrderCall(h, k)
 	process := int(c.Process)
 	if e.Part.Update {
 		c.Captured, c.Lane, c.Task = false, x.w.LaneOf(e), int(h.Index)
@@ -121,7 +123,7 @@ func (x *Checker) call(h *timeline.HostCall, k *timeline.Task, e *timeline.Event
 	}
 	x.w.OrderLanes(x.order.Lane, x.order.Lanes())
 	host := grow.At(&x.hosts, process)
-	edges := x.order.Apply(&c)
+	edges := x.order.Apply(c)
 	if c.Task < 0 {
 		for i := range edges {
 			*host = host.join(edges[i].Before.Value)
@@ -145,10 +147,7 @@ func (x *Checker) call(h *timeline.HostCall, k *timeline.Task, e *timeline.Event
 	if s, ok := signalOf(e); ok && h.Fn.Task == api.Wait {
 		before = before.join(x.recorded(s))
 	}
-	if l.at = before; l.track > 0 {
-		l.n++
-		l.at = before.with(l.track-1, l.n)
-	}
+	l.at = before
 	if h.Fn.Task == api.HostFunc || x.w.Lanes[c.Lane].Synchronous {
 		*host = host.join(l.at) // it may tell the host
 	}
@@ -168,7 +167,7 @@ func (x *Checker) recorded(s signal) (r reach) {
 	return r
 }
 
-// place returns the place of the current task.
+// place counts the current task on its lane, and returns its place.
 func (x *Checker) place(h *timeline.HostCall, lane int) run {
 	if !x.whole {
 		return run{call: h.Index, fn: h.Name}
@@ -176,8 +175,11 @@ func (x *Checker) place(h *timeline.HostCall, lane int) run {
 	l := grow.At(&x.lanes, lane)
 	if l.track == 0 && x.next < maxTracks {
 		x.next++
-		l.track, l.n = x.next, 1
-		l.at = l.at.with(l.track-1, 1)
+		l.track = x.next
+	}
+	if l.track > 0 {
+		l.n++
+		l.at = l.at.with(l.track-1, l.n)
 		x.order.Keep(l.at)
 	}
 	return run{h.Index, h.Name, lane, l.n}
@@ -238,7 +240,7 @@ func (x *Checker) run(h *timeline.HostCall, k *timeline.Task, e *timeline.Event,
 func (x *Checker) late(g *graph, t *taskGroup, u *update, h *timeline.HostCall, e *timeline.Event) {
 	x.find(LateUpdate, u.call, u.fn, func(f *Finding) {
 		call := h.Index
-		f.Graph, f.Object, f.Stream, f.Other, f.By, f.On = g.name, t.name, streamName(u.stream), &call, h.Name, streamName(e.Stream)
+		f.Graph, f.Object, f.Stream, f.Other, f.By, f.On = g.name, name(t.object), streamName(u.stream), &call, h.Name, streamName(e.Stream)
 	})
 }
 
@@ -301,7 +303,7 @@ func (x *Checker) updated(h *timeline.HostCall, e *timeline.Event, before reach)
 	t.latest = u
 	if r := x.precedes(t); r != nil && !x.before(r, before) {
 		x.find(EarlyUpdate, u.call, u.fn, func(f *Finding) {
-			f.Graph, f.Object, f.Stream, f.By = t.graph.name, t.name, name(e.Stream), r.fn
+			f.Graph, f.Object, f.Stream, f.By = t.graph.name, name(t.object), name(e.Stream), r.fn
 			call := r.call
 			f.Other = &call
 			f.On = streamName(x.w.Lanes[r.lane].Stream)
@@ -333,7 +335,7 @@ func (x *Checker) ended(u *update, e *timeline.Event) {
 // misfit adds an update that does not fit its group, or that failed.
 func (x *Checker) misfit(u *update, e *timeline.Event) {
 	x.find(MisfitUpdate, u.call, u.fn, func(f *Finding) {
-		f.Object, f.Have, f.Want = u.of.name, u.tasks, u.of.tasks
+		f.Object, f.Have, f.Want = name(u.of.object), u.tasks, u.of.tasks
 		if u.of.graph != nil {
 			f.Graph = u.of.graph.name
 		}

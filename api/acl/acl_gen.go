@@ -3645,7 +3645,8 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 var Model = (&api.Model{
 	Name: "acl",
 	Runtime: api.Runtime{
-		Title: "AscendCL", Backend: "ascend", Shim: "libacltrace.so", Accelerator: api.Accelerator{Kind: "npu", Vendor: "Huawei", Costs: "ascend910b"},
+		Title: "AscendCL", Backend: "ascend", Shim: "libacltrace.so",
+		Accelerator: api.Accelerator{Kind: "npu", Vendor: "Huawei", Costs: "ascend910b", Streams: 1920},
 		Installed: api.Installed{
 			Homes: []string{"ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"}, Folders: []string{"/usr/local/Ascend/ascend-toolkit/latest", "/usr/local/Ascend/cann"},
 			Runtime: []string{"runtime/version.info", "version.cfg", "version.info"}, Driver: []string{"/usr/local/Ascend/driver/version.info"},
@@ -3718,7 +3719,6 @@ var Model = (&api.Model{
 			NoContext: []int32{107002}, OtherContext: []int32{107003, 107004, 507031}, Uninitialized: []int32{100001}, Reinitialized: []int32{100002, 207015},
 			Refinalized: []int32{100037},
 		},
-		GraphStreams: 1920,
 		Simulator: api.Simulator{
 			Library: "libascendcl.so",
 			Files: []string{
