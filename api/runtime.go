@@ -35,6 +35,8 @@ type Runtime struct {
 	Classes ErrorClasses
 	// Causes has the error codes that package blame explains by an earlier call.
 	Causes Causes
+	// Capacities are the parameters that limit other parameters of the same function.
+	Capacities []Capacity
 	// Refused is the error code for calls inside a host callback, 0 if they are allowed.
 	Refused int32
 	// Constants is the largest constant handle, such as a default stream.
@@ -104,6 +106,9 @@ type Installed struct {
 // Window is an address range that the driver owns. Memory in it is device memory unless the runtime returned it as
 // host memory.
 type Window struct{ From, To uint64 }
+
+// A Capacity is a pair of parameter names: the value of Size may not exceed that of Capacity.
+type Capacity struct{ Size, Capacity string }
 
 // ErrorClass says what an error code means for work on the device.
 type ErrorClass uint8

@@ -141,13 +141,8 @@ func hintsText(w io.Writer, rep *blame.Report, o *TextOptions) {
 	}
 	for i := range rep.Races {
 		x := &rep.Races[i]
-		how := map[bool]string{false: "reads", true: "writes"}
-		lines := []string{sprintf("%s, process %d", placeOf(&x.Call), x.PID), sprintf("%s %s bytes at +%d of %s (%s), which call %d %s of process %d %s", how[x.Writes], human.Count(x.Bytes),
-			x.Place.Offset, x.Place.Object, x.Place.Addr, x.Other.Index, callName(&x.Other), x.Other.PID, how[x.Wrote])}
-		if x.Races > 1 {
-			lines[1] += sprintf("; so do %s of calls", human.Plural(x.Races-1, "more pair"))
-		}
-		hint(sprintf("call %d %s accesses memory that two processes share, and no wait in the trace can have put the accesses in order", x.Index, callName(&x.Call)), lines...)
+		title, lines := raceText(x)
+		hint(title, lines...)
 	}
 	for i := range rep.BareReads {
 		x := &rep.BareReads[i]
@@ -164,6 +159,32 @@ func hintsText(w io.Writer, rep *blame.Report, o *TextOptions) {
 		x := &rep.Odds[i]
 		hint(fmt.Sprintf("call %d %s has an argument unlike those of the other launches of the kernel", x.Index, callName(&x.Call)), placeOf(&x.Call), oddText(&x.Odd, x.Kernel))
 	}
+}
+
+// raceText describes unordered accesses to shared memory.
+func raceText(x *blame.Race) (title string, lines []string) {
+	how := map[bool]string{false: "reads", true: "writes"}
+	at := sprintf("+%d of %s (%s)", x.Place.Offset, x.Place.Object, x.Place.Addr)
+	other := sprintf("call %d %s of process %d", x.Other.Index, callName(&x.Other), x.Other.PID)
+	verb, text := "may access", ""
+	switch {
+	case x.Names && x.Named:
+		text = sprintf("has %s among its arguments, and so has %s", at, other)
+	case x.Names:
+		text = sprintf("has %s among its arguments, which %s %s", at, other, how[x.Wrote])
+	case x.Named:
+		text = sprintf("%s %s, which %s has among its arguments", how[x.Writes], at, other)
+	default:
+		verb, text = "accesses", sprintf("%s %s bytes at %s, which %s %s", how[x.Writes], human.Count(x.Bytes), at, other, how[x.Wrote])
+	}
+	if x.Races > 1 {
+		text += sprintf("; so do %s of calls", human.Plural(x.Races-1, "more pair"))
+	}
+	lines = []string{sprintf("%s, process %d", placeOf(&x.Call), x.PID), text}
+	if x.Names || x.Named {
+		lines = append(lines, "the trace does not show what kernels access: if one of the two writes there, this is a race")
+	}
+	return sprintf("call %d %s %s memory that two processes share, and no wait in the trace can have put the accesses in order", x.Index, callName(&x.Call), verb), lines
 }
 
 // heldLines describes the memory in use when an allocation failed.

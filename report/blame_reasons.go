@@ -110,6 +110,8 @@ func reasonText(x *blame.Suspect, r *blame.Reason) string {
 		return text
 	case blame.RunsFunction:
 		return "it runs a function of the program, which may not have returned"
+	case blame.ExceedsCapacity:
+		return fmt.Sprintf("%s is %s, but %s is %s", r.Exceeded.Size, human.Count(r.Exceeded.Value), r.Exceeded.Capacity, human.Count(r.Exceeded.Most))
 	case blame.ObjectEnded:
 		p := r.Place
 		return fmt.Sprintf("its %s is %s (%s), which call %d (%s) had ended on thread %d at %s", r.Param, p.Object, p.Addr, p.Ended.Index, p.Ended.Func, p.Ended.TID, human.Moment(p.Ended.Start))
@@ -254,6 +256,8 @@ func wordText(param string, w blame.Word) string {
 
 func noteText(a *blame.Argument) string {
 	switch a.Finding {
+	case blame.ProgramMemory:
+		return "host memory of the program"
 	case blame.NoAllocation:
 		return "in no known allocation"
 	case blame.FreedBefore:

@@ -68,6 +68,8 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 			return on("cat", "--func", s.Peak.Func)
 		}
 		return on("where", "--map")
+	case stats.PilesUp:
+		return on("cat", "--func", f.Func)
 	case stats.SlowSteps:
 		switch part, l := slowPart(s), s.Steps.Longest; {
 		case part == stats.PartWaiting && s.Timed():
@@ -96,7 +98,7 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 		return on("cat", "--func", f.Func)
 	case stats.Stalls:
 		return on(aroundGap(f.Gap, f.Thread)...)
-	case stats.SyncReads, stats.PageableCopies, stats.Synchronizes, stats.EmptiesCache, stats.Allocates:
+	case stats.SyncReads, stats.PageableCopies, stats.Synchronizes, stats.EmptiesCache, stats.Allocates, stats.Recaptures:
 		return on("cat", "--step", fmt.Sprint(*f.Step), "--func", f.Func)
 	case stats.Blocked:
 		if g := mainGap(s, f); g != nil && s.Shares.Driver == nil {
@@ -242,6 +244,9 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 	case stats.Grows:
 		g := f.Growth
 		return fmt.Sprintf("device memory grows by %s a step: from %s to %s in %s", human.Bytes(uint64(max(g.PerStep, 1))), human.Bytes(g.FromBytes), human.Bytes(g.ToBytes), human.Plural(g.Steps, "step"))
+	case stats.PilesUp:
+		return fmt.Sprintf("%s pile up: %s more in %s, %s a step; %s makes more of them than the program ends", human.Noun(2, f.Name), human.Count(f.Count), human.Plural(f.Steps, "step"),
+			human.Times(float64(f.Count)/float64(f.Steps)), f.Func)
 	case stats.SlowSteps:
 		return slowText(s, f)
 	case stats.OddSteps:
@@ -258,7 +263,7 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 			text += "; record with --device-time all to see for which tasks"
 		}
 		return text + mostWork(s) + unmeasuredText(s)
-	case stats.SyncReads, stats.PageableCopies, stats.Synchronizes, stats.EmptiesCache, stats.Allocates:
+	case stats.SyncReads, stats.PageableCopies, stats.Synchronizes, stats.EmptiesCache, stats.Allocates, stats.Recaptures:
 		return habitText(f)
 	case stats.Stalls:
 		text := fmt.Sprintf("%s of %s: %s makes no call for %s", human.Count(f.Steps), human.Plural(f.Of, "step"), f.Thread, human.Duration(f.NS))
@@ -293,7 +298,11 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 	case stats.Recorder:
 		return fmt.Sprintf("%s %s is the recorder, which hashes and copies payloads: record with --payload none to leave them out", human.Share(f.Share), whole)
 	case stats.OddRank:
-		return fmt.Sprintf("rank %d spends more on %s than the median rank: %s a launch, not %s", *f.Rank, cmp.Or(partNames[f.Name], f.Name), human.Duration(f.NS), human.Duration(f.EachNS))
+		who, others := fmt.Sprintf("process %d", f.PID), "the median process"
+		if f.Rank != nil {
+			who, others = fmt.Sprintf("rank %d", *f.Rank), "the median rank"
+		}
+		return fmt.Sprintf("%s spends more on %s than %s: %s a launch, not %s", who, cmp.Or(partNames[f.Name], f.Name), others, human.Duration(f.NS), human.Duration(f.EachNS))
 	case stats.LateRank:
 		text := fmt.Sprintf("rank %d came last to %s of %s, and the others waited", *f.Rank, human.Count(f.Count), human.Plural(f.Of, "collective"))
 		if f.NS > f.CostNS {
@@ -346,6 +355,8 @@ func habitText(f *stats.Finding) string {
 		return fmt.Sprintf("the host waits for the device %s and copies nothing then, %s each; %s: synchronize only where results are read", count, each, at)
 	case stats.EmptiesCache:
 		return fmt.Sprintf("device memory is freed after a wait for the device %s, %s each, as empty_cache does; %s: keep the cache while the program runs", count, each, at)
+	case stats.Recaptures:
+		return fmt.Sprintf("a graph is captured %s, %s each; %s: capture once, and run or update the graph in each step", count, each, at)
 	}
 	return fmt.Sprintf("device memory is allocated %s, %s each; %s: allocate once, or let the framework's cache grow to its size first", count, each, at)
 }
@@ -553,6 +564,9 @@ func slowText(s *stats.Stats, f *stats.Finding) string {
 func answerText(w io.Writer, path string, s *stats.Stats, o *TextOptions) (first string, err error) {
 	var rows pairs
 	rows.add("trace", "%s: %s in %s, %s failed%s", path, human.Plural(s.Calls, "call"), human.Duration(s.SpanNS), badCount(s.Failed), answeredText(s.Answered))
+	if len(s.Asked) > 0 {
+		rows.add("ended", "%s", askedText(s.Asked))
+	}
 	if work := workText(s); work != "" {
 		rows.add("work", "%s", work)
 	}
@@ -581,10 +595,25 @@ func answerText(w io.Writer, path string, s *stats.Stats, o *TextOptions) (first
 	return first, top.Flush()
 }
 
+func askedText(list []stats.Asked) string {
+	var texts []string
+	for _, a := range list[:min(len(list), 3)] {
+		texts = append(texts, fmt.Sprintf("process %d by %s", a.Process, a.Signal))
+	}
+	if n := len(list) - len(texts); n > 0 {
+		texts = append(texts, fmt.Sprintf("%s more", human.Count(n)))
+	}
+	return strings.Join(texts, ", ")
+}
+
 // coverText warns if the steps, and thus their shares, are the smaller part of the trace.
 func coverText(s *stats.Stats) string {
 	if sh := s.Shares; sh != nil && sh.Steps > 0 && s.Selection == "" && 2*sh.Steps*sh.NS < s.SpanNS {
-		return fmt.Sprintf("; they cover %s of the time", human.Share(float64(sh.Steps*sh.NS)/float64(s.SpanNS)))
+		those := "they"
+		if s.Steps.Typical < s.Steps.Count {
+			those = "those alike"
+		}
+		return fmt.Sprintf("; %s cover %s of the time", those, human.Share(float64(sh.Steps*sh.NS)/float64(s.SpanNS)))
 	}
 	return ""
 }

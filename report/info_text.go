@@ -56,10 +56,10 @@ func (in *Info) next() string {
 		return acltrace("fsck", in.path)
 	case in.Recovery != nil:
 		return shell.Command(RecoverCommand(in.path)...)
-	case in.Calls.Failed > 0 || in.Calls.Unfinished > in.Coverage.NoEnd+in.Coverage.Cut || in.ExitSignal != 0 && !format.AsksToEnd(in.ExitSignal):
+	case in.Calls.Unfinished > in.Coverage.NoEnd+in.Coverage.Cut:
 		return acltrace("blame", in.path)
 	}
-	return acltrace("stats", in.path)
+	return acltrace(FirstLook(in.Calls.Failed, in.ExitCode), in.path)
 }
 
 // profile reports whether the trace was imported from a profiler. Such a trace has neither exit code nor coverage.

@@ -4,12 +4,22 @@ import (
 	"io"
 	"strings"
 
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/shell"
 )
 
 // acltrace returns a command of acltrace for a shell.
 func acltrace(words ...string) string {
 	return shell.Command(append([]string{"acltrace"}, words...)...)
+}
+
+// FirstLook returns the command for the first look at a recording: blame if calls failed, or if the program ended by an error. Its exit code is
+// 128 and the signal if one killed it, as in a shell.
+func FirstLook(failed uint64, exitCode int) string {
+	if failed > 0 || exitCode != 0 && !format.AsksToEnd(exitCode-128) {
+		return "blame"
+	}
+	return "stats"
 }
 
 // NextText writes the command to type next, after an empty line.

@@ -25,7 +25,7 @@ func TestHowProcessesEnded(t *testing.T) {
 // Ctrl-C counted as a failure: info led to blame, which found none.
 func TestSignalsThatAskForTheEndAreNoFailure(t *testing.T) {
 	for signal, want := range map[int]string{2: "acltrace stats run.aclt", 1: "acltrace stats run.aclt", 11: "acltrace blame run.aclt"} {
-		in := &Info{path: "run.aclt", InfoProgram: InfoProgram{ExitSignal: signal}}
+		in := &Info{path: "run.aclt", InfoProgram: InfoProgram{ExitSignal: signal, ExitCode: 128 + signal}}
 		if got := in.next(); got != want {
 			t.Errorf("signal %d: %s", signal, got)
 		}

@@ -83,6 +83,9 @@ func StatsText(w io.Writer, path string, s *stats.Stats, o *TextOptions) error {
 	if slices.ContainsFunc(s.Findings, pictured) {
 		commands = append(commands, acltrace("export", "html", path))
 	}
+	if look := acltrace("blame", path); next != look && s.Selection == "" {
+		commands = append(commands, look+"  # hints, if results are wrong")
+	}
 	nextText(w, commands...)
 	return nil
 }

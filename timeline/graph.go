@@ -86,14 +86,14 @@ func (s *State) GraphCall(e *Event) *GraphCall {
 	if n := len(e.Call.Args); n > 0 {
 		c.Last = e.Call.Args[n-1]
 	}
-	c.Nodes = func(param int) []*Object { return s.listedNodes(e, param) }
+	c.Nodes = func(param int) []*Object { return s.listed(e, param, api.Node) }
 	return c
 }
 
-// listedNodes returns the nodes that a parameter lists, nil for each unknown one.
-func (s *State) listedNodes(e *Event, param int) (nodes []*Object) {
+// listed returns the objects of a kind that a parameter lists, nil for each unknown one.
+func (s *State) listed(e *Event, param int, kind api.Object) (objects []*Object) {
 	p := &e.Fn.Params[param]
-	if size, _ := p.Size.Bytes(e.Fn, e.Call.Args); p.Role != api.Uses || p.Object != api.Node || size == 0 || e.Call.Args[p.Word] == 0 {
+	if size, _ := p.Size.Bytes(e.Fn, e.Call.Args); p.Role != api.Uses || p.Object != kind || size == 0 || e.Call.Args[p.Word] == 0 {
 		return nil
 	}
 	b, ok := e.text(param)
@@ -106,9 +106,9 @@ func (s *State) listedNodes(e *Event, param int) (nodes []*Object) {
 		return []*Object{nil}
 	}
 	for ; len(b) >= 8; b = b[8:] {
-		nodes = append(nodes, s.Known(e.Process, api.Node, word(b[:8])))
+		objects = append(objects, s.Known(e.Process, kind, word(b[:8])))
 	}
-	return nodes
+	return objects
 }
 
 // capture sets Event.Captured.

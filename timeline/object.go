@@ -126,6 +126,7 @@ type State struct {
 	current     map[uint32][]currentDevice // by thread: a stack, whose last element is current
 	devices     map[uint32][]int           // by process: devices that its threads have selected
 	reader      *format.Reader             // nil if binaries are not read
+	hosts       []int                      // by process: number of its machine
 	binaries    map[*Object]*kernelbin.File
 	shared      map[string]uint64     // size in bytes, by the key that exports the memory
 	taken       map[string][]*Object  // imported memory, by key

@@ -1,57 +1,119 @@
 package timeline
 
 import (
+	"slices"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline/order"
 )
 
+// OrderLane describes a lane for an order.
+func (s *State) OrderLane(k *LaneKey) order.Lane {
+	return order.Lane{Process: k.Process, Host: s.host(k.Process), Device: k.Device, Synchronous: k.Synchronous, Default: k.Stream == nil && !k.Synchronous,
+		Blocks: s.model.NonBlocking != 0 && !k.Synchronous && (k.Stream == nil || !k.Stream.NonBlocking)}
+}
+
+// host numbers the machines of processes.
+func (s *State) host(process uint32) int {
+	if int(process) < len(s.hosts) {
+		return s.hosts[process]
+	}
+	if s.reader == nil || int(process) >= len(s.reader.Processes()) {
+		return 0
+	}
+	all := s.reader.Processes()
+	for n := len(s.hosts); n <= int(process); n++ {
+		s.hosts = append(s.hosts, slices.IndexFunc(all, func(p format.Process) bool { return p.Host == all[n].Host }))
+	}
+	return s.hosts[process]
+}
+
+// OrderCall describes a call that was applied for an order, without its lane and task. Objects that processes share are one.
+func (s *State) OrderCall(e *Event) order.Call[*Object] {
+	c, f := e.Call, e.Fn
+	k := order.Call[*Object]{Fn: f, Index: c.Index, Thread: c.Thread, Process: e.Process, Host: s.host(e.Process), Start: c.Start, End: c.End,
+		Unfinished: c.Flags&format.Unfinished != 0, Captured: e.Captured != nil, Lane: -1, Task: -1}
+	if f == nil {
+		return k
+	}
+	k.Failed = !k.Unfinished && f.Failed(c.Ret)
+	switch f.Sync {
+	case api.SyncDevice:
+		if k.Device = s.CurrentDevice(e.Process, c.Thread); s.SameDevice(e.Process, k.Device, NoDevice) {
+			k.Device = order.Any
+		}
+	case api.PollStream, api.PollEvent:
+		k.Complete = e.OK() && s.polled(e)
+	}
+	if f.Event < 0 && (f.Task == api.Wait || f.Task == api.Fill) {
+		k.Word = orderWord(e)
+	}
+	if f.Event < 0 && f.Task != api.NoTask {
+		return k
+	}
+	for i := range e.Uses {
+		u := e.Uses[i].Object
+		if u.Kind != api.Event && u.Kind != api.Notify && u.Kind != api.Counter {
+			continue
+		}
+		o := u.Exported()
+		k.Key, k.Kind = o, o.Kind
+		if u.Created == k.Index {
+			k.Made = append(k.Made, o)
+		}
+		if o.Ended == k.Index {
+			k.Ended = append(k.Ended, o)
+		}
+	}
+	if f.Task == api.NoTask && len(c.Data) > 0 && e.OK() {
+		for i := range f.Params {
+			for _, o := range s.listed(e, i, api.Notify) { // they are reset, and then like those older than the trace
+				if o != nil {
+					k.Ended = append(k.Ended, o.Exported())
+				}
+			}
+		}
+	}
+	return k
+}
+
+// orderWord returns the value in memory that a task writes or awaits, the zero value for none.
+func orderWord(e *Event) (w order.Word) {
+	value := false
+	for i := range e.Fn.Params {
+		switch p := &e.Fn.Params[i]; {
+		case int(p.Word) >= len(e.Call.Args):
+			return order.Word{}
+		case p.Role == api.Fills, p.Role == api.DevArgs:
+			if n, _ := p.Size.Bytes(e.Fn, e.Call.Args); n > 8 {
+				return order.Word{}
+			}
+			w.Process, w.Addr = e.Process, e.Call.Args[p.Word]
+		case p.Name == "value":
+			w.Value, value = e.Call.Args[p.Word], true
+		}
+	}
+	if !value {
+		return order.Word{}
+	}
+	return w
+}
+
 // OrderLanes adds the Walk's new lanes to an order.
 func (w *Walk) OrderLanes(add func(order.Lane), known int) {
-	for ; known < len(w.Lanes); known++ {
-		l := &w.Lanes[known]
-		add(order.Lane{Process: l.Process, Device: l.Device, Synchronous: l.Synchronous, Default: l.Stream == nil && !l.Synchronous, Blocks: w.Model.NonBlocking != 0 && l.blocks()})
+	for ; known < len(w.lanes.list); known++ {
+		add(w.s.OrderLane(&w.lanes.list[known].key))
 	}
 }
 
-// OrderCall returns the current call, with its task or nil, for an order. Objects that processes share are one.
+// OrderCall returns the current call, with its task or nil, for an order.
 func (w *Walk) OrderCall(h *HostCall, t *Task) order.Call[*Object] {
-	c := order.Call[*Object]{Fn: h.Fn, Index: h.Index, Thread: h.Thread, Process: w.Process(h.Thread), Start: h.Start, End: h.End, Failed: h.Failed(), Unfinished: h.Flags&format.Unfinished != 0,
-		Complete: h.Complete, Lane: -1, Task: -1}
+	c := w.s.OrderCall(w.now.event)
 	if t != nil {
 		c.Lane, c.Task = t.Lane, t.Index
-		if o := t.Object; o != nil && t.Kind != api.GraphRun {
-			c.Key, c.Kind = o.Exported(), o.Kind
-		}
-		return c
-	}
-	if h.Fn == nil {
-		return c
-	}
-	if e := w.now.event; e.Captured != nil {
-		c.Captured = true
-	}
-	switch h.Fn.Sync {
-	case api.SyncStream, api.PollStream:
+	} else if h.Fn != nil && (h.Fn.Sync == api.SyncStream || h.Fn.Sync == api.PollStream) {
 		c.Lane = int(h.Waits)
-	case api.SyncDevice:
-		c.Device = int(h.Waits)
-		if w.s.SameDevice(c.Process, c.Device, NoDevice) {
-			c.Device = order.Any
-		}
-	}
-	for _, u := range w.Uses() {
-		o := u.Object.Exported()
-		if o.Kind != api.Event && o.Kind != api.Notify {
-			continue
-		}
-		c.Key, c.Kind = o, o.Kind
-		if u.Object.Created == h.Index {
-			c.Made = append(c.Made, o)
-		}
-		if o.Ended == h.Index {
-			c.Ended = append(c.Ended, o)
-		}
 	}
 	return c
 }

@@ -318,6 +318,37 @@ func TestSteps(t *testing.T) {
 				p.sync()
 			}
 		}, step.Found, 35, -1},
+		{"by graphs in every other step", func(p *program) { // 17 of 30 were found
+			const graph = 0x9000
+			p.Then("aclmdlRICaptureBegin", testtrace.A(strA, 1))
+			p.launch(2, 3, 4, 5)
+			p.Then("aclmdlRICaptureEnd", testtrace.A(strA, 0x7ffe0000), testtrace.Outs("modelRI", graph))
+			for i := range 30 {
+				p.toDevice()
+				p.launch(0)
+				for range 5 {
+					if i%2 == 0 {
+						p.Then("aclmdlRIExecuteAsync", testtrace.A(graph, strA))
+					} else {
+						p.launch(2, 3, 4, 5)
+					}
+				}
+				p.launch(1)
+				p.toHost()
+				p.sync()
+			}
+		}, step.Found, 30, -1},
+		{"with two inputs each and an optimizer", func(p *program) {
+			for i := range 40 {
+				p.toDevice()
+				p.layers(2)
+				if i%2 == 1 {
+					p.launch(20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31)
+				}
+				p.toHost()
+				p.sync()
+			}
+		}, step.Found, 20, 0},
 		{"nothing", func(p *program) { p.sync() }, step.None, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

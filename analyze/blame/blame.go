@@ -91,6 +91,7 @@ type Suspect struct {
 	on       signal      // and its signal
 	inside   *graphWaits // of the graph that it runs, nil for none
 	gone     []gone
+	exceeded []Exceeded
 	words    []worded // arguments of a kernel
 }
 
@@ -108,6 +109,7 @@ type accessed struct {
 	access.Access
 	object *timeline.Object
 	dead   bool             // object had been freed by then
+	host   bool             // memory of the program, which no call allocates
 	end    *timeline.Object // live allocation that ends at this address
 }
 
@@ -412,7 +414,7 @@ func (b *blamer) arguments() error {
 			x.inside = b.graphs.of(e)
 		}
 		if b.failure != nil && c.Index == b.failure.Index {
-			x.gone = b.memory.gone(e)
+			x.gone, x.exceeded = b.memory.gone(e), b.exceeded(e)
 		}
 		for _, t := range accesses {
 			k := accessed{Access: t}
@@ -425,6 +427,8 @@ func (b *blamer) arguments() error {
 				k.dead, k.end = true, o
 			case ok:
 				k.object = o
+			case b.ofProgram(e, &t):
+				k.host = true
 			case t.Kind == access.Names && (t.Addr < b.m.Device.From || t.Addr >= b.m.Device.To) && !slices.Contains(b.evidence.addrs, t.Addr):
 				continue // a number, not an address
 			}
@@ -432,6 +436,37 @@ func (b *blamer) arguments() error {
 		}
 	}
 	return nil
+}
+
+// ofProgram reports whether a copy accesses memory that is not the driver's. The program may have got it without a call of the runtime.
+func (b *blamer) ofProgram(e *timeline.Event, t *access.Access) bool {
+	switch d := b.m.Device; {
+	case e.Fn.Task != api.Copy || t.Kind == access.Names:
+		return false
+	case d.To != 0:
+		return t.Addr < d.From || t.Addr >= d.To
+	}
+	if c, ok := e.CopyBlock(); ok {
+		return t.Kind == access.Reads && c.From.Host || t.Kind == access.Writes && c.To.Host
+	}
+	return e.Fn.Params[t.Param].Object != api.Device
+}
+
+// exceeded returns the sizes among a call's arguments that exceed their capacities.
+func (b *blamer) exceeded(e *timeline.Event) (out []Exceeded) {
+	if e.Fn == nil || len(e.Call.Args) != int(e.Fn.Words) {
+		return nil
+	}
+	for _, c := range b.m.Capacities {
+		size, most := e.Fn.Param(c.Size), e.Fn.Param(c.Capacity)
+		if size < 0 || most < 0 || e.Fn.Params[size].Role != api.Value || e.Fn.Params[most].Role != api.Value {
+			continue
+		}
+		if x := (Exceeded{c.Size, c.Capacity, e.Call.Args[e.Fn.Params[size].Word], e.Call.Args[e.Fn.Params[most].Word]}); x.Value > x.Most {
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 // judge orders the suspects by their scores.
@@ -518,6 +553,9 @@ func (b *blamer) weigh(x *Suspect, waited *timeline.Object) error {
 	if waited != nil && x.stream == waited {
 		x.score++ // the failed synchronization waited for its stream
 	}
+	for i := range x.exceeded {
+		against(0, Reason{Kind: ExceedsCapacity, Exceeded: &x.exceeded[i]})
+	}
 	for _, odd := range b.habits.odd(x, b.param) {
 		score := oddNumber
 		if odd.Address {
@@ -533,6 +571,8 @@ func (b *blamer) weigh(x *Suspect, waited *timeline.Object) error {
 		a := Argument{Param: b.param(x, t.Param), Word: Word{t.Self, t.Item, t.At}, Value: Hex(t.Addr), How: t.Kind.String(), Place: p}
 		score := 0
 		switch {
+		case t.host:
+			a.Finding = ProgramMemory
 		case p == nil:
 			a.Finding, score = NoAllocation, nowhere
 		case t.dead:

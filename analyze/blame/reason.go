@@ -34,18 +34,19 @@ type ReasonKind uint8
 
 // The kinds of reasons. They use the named fields.
 const (
-	SelfFailed     ReasonKind = iota // the call itself returned the error
-	Unreturned                       // the trace ends while the call runs
-	TaskNamed                        // Source names the task
-	KernelNamed                      // the runtime's message names the kernel
-	Waiting                          // the stream waits: Wait
-	RunsFunction                     // the task is a function of the program
-	CapturedLaunch                   // the message names Kernel, which Call of the capture launches, and memory at Addr that it uses; 0 for none
-	ObjectEnded                      // the object at Param had ended before: Place
-	BadArgument                      // Argument has a Finding
-	SameMemory                       // Argument is in the same allocation as Addr, which the message names
-	SameAddress                      // Argument is Addr, which the message names
-	OddArgument                      // an argument differs from those of most launches of the kernel: Odd
+	SelfFailed      ReasonKind = iota // the call itself returned the error
+	Unreturned                        // the trace ends while the call runs
+	TaskNamed                         // Source names the task
+	KernelNamed                       // the runtime's message names the kernel
+	Waiting                           // the stream waits: Wait
+	RunsFunction                      // the task is a function of the program
+	CapturedLaunch                    // the message names Kernel, which Call of the capture launches, and memory at Addr that it uses; 0 for none
+	ExceedsCapacity                   // a size exceeds its capacity: Exceeded
+	ObjectEnded                       // the object at Param had ended before: Place
+	BadArgument                       // Argument has a Finding
+	SameMemory                        // Argument is in the same allocation as Addr, which the message names
+	SameAddress                       // Argument is Addr, which the message names
+	OddArgument                       // an argument differs from those of most launches of the kernel: Odd
 )
 
 // A Reason is evidence against a suspect.
@@ -58,8 +59,15 @@ type Reason struct {
 	Argument int // index in Suspect.Arguments
 	Addr     Hex
 	Odd      *Odd
+	Exceeded *Exceeded
 	Call     uint64
 	Kernel   string
+}
+
+// An Exceeded is a size among a call's arguments that exceeds its capacity.
+type Exceeded struct {
+	Size, Capacity string // parameters
+	Value, Most    uint64
 }
 
 // A Wait is the object that a task waits for, else a value at Addr, else another stream.
@@ -94,6 +102,7 @@ type Finding uint8
 // The findings.
 const (
 	NoFinding     Finding = iota
+	ProgramMemory         // host memory of the program
 	NoAllocation          // in no known allocation
 	FreedBefore           // the allocation ended before the call; End may be meant instead
 	FreedMeantime         // the allocation ended while the task may have run

@@ -13,16 +13,21 @@ import (
 
 // A Race is a pair of accesses by two processes to memory that they share. At least one writes. They may have run at the same time: neither had
 // certainly ended when the other one was issued, and no wait for a notify or an event of the other process can have put them in order. If nothing
-// failed, it is a hint.
+// failed, it is a hint. The accesses of kernels are not in the trace: a launch with the address among its arguments may read or write there.
 type Race struct {
 	Call          // the later call
-	Writes bool   `json:"writes"` // the later call writes
-	Other  Call   `json:"other"`  // the earlier call
-	Wrote  bool   `json:"wrote"`  // the earlier call writes
-	Place  Place  `json:"place"`  // the address in the memory that the other process exported
-	Bytes  uint64 `json:"bytes"`  // that both access
-	Races  int    `json:"races"`  // such pairs in the same two processes and the same memory
+	Writes bool   `json:"writes"`          // the later call writes
+	Names  bool   `json:"names,omitempty"` // the later call launches a kernel with the address: it reads, writes or neither
+	Other  Call   `json:"other"`           // the earlier call
+	Wrote  bool   `json:"wrote"`           // the earlier call writes
+	Named  bool   `json:"named,omitempty"` // the earlier call launches a kernel with the address
+	Place  Place  `json:"place"`           // the address in the memory that the other process exported
+	Bytes  uint64 `json:"bytes"`           // that both access, 0 if that is not known
+	Races  int    `json:"races"`           // such pairs in the same two processes and the same memory
 }
+
+// unsure reports whether the accesses of one of the calls are not known.
+func (x *Race) unsure() bool { return x.Names || x.Named }
 
 // A BareRead is a read of another process's memory without a wait for that process, unlike almost all other reads into the same place. If nothing failed,
 // it is a hint.
@@ -83,6 +88,12 @@ type sharedAccess struct {
 	memory       *timeline.Object // the exported one
 	offset, size uint64
 	writes       bool
+	names        bool // of a kernel: it may read or write from offset on
+}
+
+// conflicts reports whether both may access the same bytes, and one of them may write.
+func (a *sharedAccess) conflicts(b *sharedAccess) bool {
+	return a.process != b.process && (a.writes || b.writes || a.names || b.names) && max(a.offset, b.offset) < min(a.offset+a.size, b.offset+b.size)
 }
 
 func newSharing() sharing {
@@ -124,8 +135,9 @@ func (x *sharing) see(r *format.Reader, m *api.Model, s *timeline.State, e *time
 	}
 	var inside []*sharedAccess
 	for _, a := range accesses {
-		if o, offset, ok := s.FindEnd(e.Process, a.Addr); ok && a.Size > 0 && x.origin[o] != nil {
-			inside = append(inside, &sharedAccess{memory: x.origin[o], offset: offset, size: a.Size, writes: a.Kind == access.Writes})
+		names := a.Kind == access.Names && e.Fn.Task == api.Kernel
+		if o, offset, ok := s.FindEnd(e.Process, a.Addr); ok && (a.Size > 0 || names) && x.origin[o] != nil {
+			inside = append(inside, &sharedAccess{memory: x.origin[o], offset: offset, size: max(a.Size, 1), writes: a.Kind == access.Writes, names: names})
 		}
 	}
 	task := shared{process: e.Process, start: e.Call.Start, from: e.Call.Start, end: e.Call.End}
@@ -142,10 +154,14 @@ func (x *sharing) see(r *format.Reader, m *api.Model, s *timeline.State, e *time
 		return
 	}
 	for _, k := range inside {
-		if e.Captured == nil && !k.writes && k.memory.Process != e.Process {
+		if e.Captured == nil && !k.writes && !k.names && k.memory.Process != e.Process {
 			x.read(r, m, e, k, accesses)
 		}
-		if e.Captured == nil && len(x.accesses[k.memory]) < maxShared {
+		most := maxShared
+		if k.names {
+			most /= 2 // leave room for known accesses
+		}
+		if e.Captured == nil && len(x.accesses[k.memory]) < most {
 			k.shared, k.call = task, describe(r, m, e)
 			x.accesses[k.memory] = append(x.accesses[k.memory], k)
 			x.tasks[e.Call.Index] = append(x.tasks[e.Call.Index], &k.shared)
@@ -189,27 +205,35 @@ func (x *sharing) ordered(a, b *shared) bool {
 	return slices.ContainsFunc(x.waits[b.process], func(w *shared) bool { return w.start <= b.start && w.end > a.start })
 }
 
-// races returns the accesses that nothing can have put in order, the first one for each memory and pair of processes.
+// races returns the accesses that nothing can have put in order, the first one for each memory and pair of processes. Known accesses go first.
 func (x *sharing) races() (out []*Race, of []*sharedAccess) {
 	type group struct {
 		memory *timeline.Object
 		a, b   uint32
 	}
-	first := map[group]*Race{}
+	first := map[group]int{} // in out
 	for memory, all := range x.accesses {
 		for j, b := range all {
 			for _, a := range all[:j] {
-				from, to := max(a.offset, b.offset), min(a.offset+a.size, b.offset+b.size)
-				if a.process == b.process || !a.writes && !b.writes || from >= to || a.end <= b.from || b.end <= a.from ||
-					x.ordered(&a.shared, &b.shared) || x.ordered(&b.shared, &a.shared) {
+				if !a.conflicts(b) || a.end <= b.from || b.end <= a.from || x.ordered(&a.shared, &b.shared) || x.ordered(&b.shared, &a.shared) {
 					continue
 				}
-				g := group{memory, min(a.process, b.process), max(a.process, b.process)}
-				if first[g] == nil {
-					first[g] = &Race{Call: *b.call, Writes: b.writes, Other: *a.call, Wrote: a.writes, Bytes: to - from}
-					out, of = append(out, first[g]), append(of, &sharedAccess{memory: memory, offset: from})
+				from, to := max(a.offset, b.offset), min(a.offset+a.size, b.offset+b.size)
+				race := Race{Call: *b.call, Writes: b.writes, Names: b.names, Other: *a.call, Wrote: a.writes, Named: a.names, Bytes: to - from}
+				if race.unsure() {
+					race.Bytes = 0
 				}
-				first[g].Races++
+				g := group{memory, min(a.process, b.process), max(a.process, b.process)}
+				i, known := first[g]
+				if !known {
+					i, first[g] = len(out), len(out)
+					out, of = append(out, &race), append(of, &sharedAccess{memory: memory, offset: from})
+				} else if out[i].unsure() && !race.unsure() {
+					out[i], of[i].offset = &race, from
+				}
+				if out[i].unsure() == race.unsure() {
+					out[i].Races++
+				}
 			}
 		}
 	}

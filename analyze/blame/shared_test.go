@@ -2,6 +2,7 @@ package blame_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/acltrace/acltrace/analyze/blame"
@@ -13,7 +14,7 @@ import (
 
 // sharers is a trace of two processes. One writes memory and records a notify, the other imports both.
 type sharers struct {
-	*testtrace.Builder
+	*testtrace.Sequence
 	at int64
 }
 
@@ -24,7 +25,7 @@ const (
 )
 
 func newSharers(t *testing.T) *sharers {
-	s := &sharers{testtrace.New(t), 1000}
+	s := &sharers{testtrace.NewSequence(t), 1000}
 	key := func(text string) testtrace.Mod {
 		return func(f *api.Func, c *format.Call) {
 			c.Data = append(c.Data, format.Data{Param: uint8(f.Param("key")), Dir: format.DirOut, Len: uint64(len(text)), Bytes: []byte(text)})
@@ -96,6 +97,53 @@ func TestUnorderedAccessesToSharedMemoryAreAHint(t *testing.T) {
 			if x.Func != "aclrtMemcpyAsync" || x.PID != 4001 || x.Owner != 4002 || x.Waited != 6 || x.Reads != 7 || x.Place.Addr != keys {
 				t.Errorf("%s: %+v", c.name, x)
 			}
+		}
+	}
+}
+
+// Kernels of two processes had the address of shared memory, one of them wrote there, and nothing was said.
+func TestUnorderedKernelsOnSharedMemoryAreAHint(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		waits, copy  bool // the reader waits for a notify; it copies instead of launching a kernel
+		races        int
+		names, named bool
+	}{
+		{"two kernels", false, false, 1, true, true},
+		{"a kernel and a copy", false, true, 1, false, true},
+		{"a wait between them", true, false, 0, false, false},
+	} {
+		s := newSharers(t)
+		launch := func(thread uint32, stream, at uint64) {
+			s.call(thread, "aclrtLaunchKernelWithHostArgs", testtrace.A(testtrace.Function, 1, stream, 0, 0x7ffe0100, 16, 0, 0), testtrace.Reads("hostArgs", 0, testtrace.Words(at, 7)))
+		}
+		for range 2 {
+			launch(writer, testtrace.StreamB, keys)
+			s.call(writer, "aclrtRecordNotify", testtrace.A(notify, testtrace.StreamB))
+			if c.waits {
+				s.call(reader, "aclrtWaitAndResetNotify", testtrace.A(importedNotify, testtrace.StreamA, 0))
+			}
+			if c.copy {
+				s.call(reader, "aclrtMemcpyAsync", testtrace.A(private, 1024, imported, 1024, 3, testtrace.StreamA))
+			} else {
+				launch(reader, testtrace.StreamA, imported)
+			}
+			launch(reader, testtrace.StreamA, imported+512) // another address: the memory may be a pool
+			s.call(writer, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamB))
+			s.call(reader, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+		}
+		if c.races == 0 {
+			if rep, err := blame.Blame(s.Load().Reader, acl.Model, nil); !errors.Is(err, blame.ErrNothingFailed) {
+				t.Errorf("%s: %+v, %v", c.name, rep, err)
+			}
+			continue
+		}
+		rep, text := judged(t, s.Sequence)
+		if len(rep.Races) != c.races || !strings.Contains(text, " may access memory that two processes share") || !strings.Contains(text, "if one of the two writes there, this is a race") {
+			t.Fatalf("%s: %+v\n%s", c.name, rep, text)
+		}
+		if x := rep.Races[0]; x.Names != c.names || x.Named != c.named || x.Bytes != 0 || x.Races != 2 || x.Place.Addr != keys || x.Writes || x.Wrote {
+			t.Errorf("%s: %+v", c.name, x)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 // A FindingKind says what a Finding is about.
 type FindingKind string
 
-// Kinds of findings. Those up to Grows have no cost in time.
+// Kinds of findings. Those up to PilesUp have no cost in time.
 const (
 	Killed      FindingKind = "killed"       // signal Code with the Name killed process PID, Count processes in all
 	FailedCalls FindingKind = "failed_calls" // Count calls failed; Call is the first one, with Code
@@ -23,6 +23,7 @@ const (
 	LostCalls   FindingKind = "lost_calls"   // Count calls are missing, 0 if their number is not known
 	Relaunched  FindingKind = "relaunched"   // Count launches of the kernel Name were repeated after an error; Call is the first one
 	Grows       FindingKind = "memory_grows" // device memory grows from step to step: see Growth
+	PilesUp     FindingKind = "objects_grow" // Count more objects of the kind Name exist after Steps steps; Func makes them
 
 	// Faults of captured graphs: Graph says more. Count times; Call is the first one, of Func.
 	KeptArguments   = FindingKind(graphs.KeptArguments)
@@ -50,20 +51,21 @@ const (
 	Synchronizes   FindingKind = "explicit_synchronizing" // the same of waits for the device after which nothing is copied
 	EmptiesCache   FindingKind = "emptied_cache"          // the same of waits for the device after which its memory is freed
 	Allocates      FindingKind = "step_allocations"       // the same of allocations of device memory
+	Recaptures     FindingKind = "step_captures"          // the same of captures of graphs
 	IdleDevice     FindingKind = "idle"                   // a device had no work; Stats.Idle has the longest times
 	ShortTasks     FindingKind = "short_tasks"            // a device had no work after most kernels, which take NS; the host launches one every EveryNS
 	HiddenWaits    FindingKind = "hidden_waits"           // Count asynchronous copies of pageable memory by Func may have waited; Call is the first one
 	Stalls         FindingKind = "stalls"                 // Steps of Of typical steps have a gap of NS that the others lack: see Gap
 	Recorder       FindingKind = "recording"              // the recorder took the program's time
-	OddRank        FindingKind = "odd_rank"               // Rank spends more on Name (kernels, copying, own_time or waiting) than the median rank; Share is the part more
+	OddRank        FindingKind = "odd_rank"               // Rank, or process PID, spends more on Name (kernels, copying, own_time or waiting) than the median rank; Share is the part more
 	LateRank       FindingKind = "late_rank"              // Rank came last to Count of Of collectives; the one with the longest wait, NS, is not in the cost
 )
 
 // A Finding is a likely reason for lost time or a wrong result, and where to look. Its Kind says which fields it has.
 type Finding struct {
-	// Kind is killed, failed_calls, unfinished, no_end, lost_calls, relaunched, memory_grows, kept_arguments, misfit_update, early_update, late_update, unordered_input, missing_record,
+	// Kind is killed, failed_calls, unfinished, no_end, lost_calls, relaunched, memory_grows, objects_grow, kept_arguments, misfit_update, early_update, late_update, unordered_input, missing_record,
 	// extra_record, freed_memory, refused_call, unjoined_stream, captured_streams, slow_steps, odd_steps, waiting, launching, copying, other_calls, blocked, own_time,
-	// stalls, synchronous_reads, pageable_copies, explicit_synchronizing, emptied_cache, step_allocations, idle, short_tasks, hidden_waits, recording, odd_rank or late_rank.
+	// stalls, synchronous_reads, pageable_copies, explicit_synchronizing, emptied_cache, step_allocations, step_captures, idle, short_tasks, hidden_waits, recording, odd_rank or late_rank.
 	Kind    FindingKind     `json:"kind"`
 	CostNS  int64           `json:"cost_ns"`            // in the whole trace, 0 for the kinds up to captured_streams
 	Share   float64         `json:"share,omitempty"`    // part of the time: shares of a step, or of a device's time
@@ -80,7 +82,7 @@ type Finding struct {
 	Name    string          `json:"name,omitempty"`     // name of the error, the kernel or the copy direction
 	Code    int64           `json:"code,omitempty"`     // returned error
 	Fault   bool            `json:"fault,omitempty"`    // the device reported the error
-	PID     int             `json:"pid,omitempty"`      // the killed process
+	PID     int             `json:"pid,omitempty"`      // the killed or odd process
 	Device  *Device         `json:"device,omitempty"`   // device that had no work
 	Rank    *int            `json:"rank,omitempty"`     // the late or odd rank, the rank of the killed process, or of the thread in Shares
 	Growth  *Growth         `json:"growth,omitempty"`
@@ -204,11 +206,33 @@ func (x *summer) graphFindings() (out []Finding) {
 	return out
 }
 
-func (x *summer) memoryFindings() []Finding {
-	if g := x.samples.growth(); g != nil {
-		return []Finding{{Kind: Grows, Growth: g, Bytes: g.ToBytes - min(g.FromBytes, g.ToBytes)}}
+// Asked is a process that a signal ended, which asks programs to end.
+type Asked struct {
+	Process int    `json:"process"` // process id
+	Signal  string `json:"signal"`  // its name
+}
+
+// asked returns the processes with calls that were asked to end.
+func (x *summer) asked() (out []Asked) {
+	threads := x.w.Reader.Threads()
+	for i, p := range x.w.Reader.Processes() {
+		if p.Killed && !p.Crashed() && slices.ContainsFunc(threads, func(t format.Thread) bool { return int(t.Process) == i }) {
+			out = append(out, Asked{p.PID, human.Signal(p.Signal)})
+		}
 	}
-	return nil
+	return out
+}
+
+func (x *summer) memoryFindings() (out []Finding) {
+	if g := x.samples.growth(func(s *stepSample) uint64 { return s.bytes }); g != nil {
+		out = append(out, Finding{Kind: Grows, Growth: g, Bytes: g.ToBytes - min(g.FromBytes, g.ToBytes)})
+	}
+	for i, kind := range kept {
+		if g := x.samples.growth(func(s *stepSample) uint64 { return s.live[i] }); g != nil {
+			out = append(out, Finding{Kind: PilesUp, Name: string(kind), Func: x.living.made[i], Count: g.ToBytes - min(g.FromBytes, g.ToBytes), Steps: int64(g.Steps)})
+		}
+	}
+	return out
 }
 
 func (x *summer) stepFindings() (out []Finding) {

@@ -332,7 +332,7 @@ func TestOddStepsAreAFinding(t *testing.T) {
 	// Calls outside steps are the larger part of this trace.
 	s.SpanNS *= 100
 	var text bytes.Buffer
-	if err := report.StatsText(&text, "t.aclt", s, nil); err != nil || !strings.Contains(text.String(), "; they cover 0.") || !strings.Contains(text.String(), "2 steps unlike most: 2.05 ms, the longest is step 6 with 1.02 ms; the median is 13.0 us") {
+	if err := report.StatsText(&text, "t.aclt", s, nil); err != nil || !strings.Contains(text.String(), "; those alike cover 0.") || !strings.Contains(text.String(), "2 steps unlike most: 2.05 ms, the longest is step 6 with 1.02 ms; the median is 13.0 us") {
 		t.Errorf("%v: %s", err, &text)
 	}
 }

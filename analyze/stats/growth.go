@@ -5,7 +5,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/sample"
+	"github.com/acltrace/acltrace/timeline"
 )
 
 // Growth is device memory that grows from step to step.
@@ -26,6 +28,37 @@ type stepSample struct {
 	index int
 	ns    int64
 	bytes uint64
+	live  [len(kept)]uint64
+}
+
+// kept are the kinds of objects that a program makes once, unless it forgets to end them.
+var kept = [...]api.Object{api.Stream, api.Event, api.Notify, api.Graph}
+
+// living counts objects that exist, by kind.
+type living struct {
+	n    [len(kept)]uint64
+	made [len(kept)]string // function that made the latest one
+}
+
+// call takes a call that may make or end objects.
+func (x *living) call(h *timeline.HostCall) {
+	if h.Fn == nil || h.Failed() {
+		return
+	}
+	for i := range h.Fn.Params {
+		p := &h.Fn.Params[i]
+		made := p.Role == api.New || p.Role == api.Find && captures(h.Fn)
+		if !made && p.Role != api.End {
+			continue
+		}
+		switch k := slices.Index(kept[:], p.Object); {
+		case k < 0:
+		case made:
+			x.n[k], x.made[k] = x.n[k]+1, h.Name
+		case x.n[k] > 0:
+			x.n[k]--
+		}
+	}
 }
 
 // near returns the index of a step whose duration is near ns, -1 for none.
@@ -46,10 +79,10 @@ const (
 	student = 4.604
 )
 
-// growth returns the growth of memory, nil if there is none. The first quarter of the steps is left out, in which programs fill caches. The rest
-// are six stretches. Memory grows if its least value rises from one stretch to the next at least three times, the last time near the end, and if the
-// interval of the slope excludes 0.
-func (s *stepSamples) growth() *Growth {
+// growth returns the growth of a value, such as the memory in use, nil if there is none. The first quarter of the steps is left out, in which programs
+// fill caches. The rest are six stretches. The value grows if its least value rises from one stretch to the next at least three times, the last time near
+// the end, and if the interval of the slope excludes 0.
+func (s *stepSamples) growth(of func(*stepSample) uint64) *Growth {
 	late := s.Values[len(s.Values)/4:]
 	n := len(late) / stretches
 	if n == 0 {
@@ -60,10 +93,12 @@ func (s *stepSamples) growth() *Growth {
 	var least [stretches]uint64
 	for i := range least {
 		part := late[i*n : (i+1)*n]
-		least[i] = slices.MinFunc(part, func(a, b stepSample) int { return cmp.Compare(a.bytes, b.bytes) }).bytes
-		for _, v := range part {
-			steps[i] += float64(v.index) / float64(n)
-			means[i] += float64(v.bytes) / float64(n)
+		least[i] = math.MaxUint64
+		for j := range part {
+			v := of(&part[j])
+			least[i] = min(least[i], v)
+			steps[i] += float64(part[j].index) / float64(n)
+			means[i] += float64(v) / float64(n)
 		}
 	}
 	rises, latest := 0, 0
@@ -76,8 +111,8 @@ func (s *stepSamples) growth() *Growth {
 	if rises < leastRises || latest < stretches-2 || slope-student*off <= 0 {
 		return nil
 	}
-	from, to := late[0], late[len(late)-1]
-	return &Growth{Steps: to.index - from.index, FromBytes: from.bytes, ToBytes: to.bytes, PerStep: slope, PerStepLow: slope - student*off, PerStepHigh: slope + student*off}
+	from, to := &late[0], &late[len(late)-1]
+	return &Growth{Steps: to.index - from.index, FromBytes: of(from), ToBytes: of(to), PerStep: slope, PerStepLow: slope - student*off, PerStepHigh: slope + student*off}
 }
 
 // line returns the slope of the line through points by least squares, and its standard error.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,6 +82,54 @@ func TestGrowthIsARiseInSeveralStretches(t *testing.T) {
 			var text bytes.Buffer
 			if err := report.StatsText(&text, "t.aclt", s, nil); err != nil || !strings.Contains(text.String(), "device memory grows by 6") || !strings.Contains(text.String(), " KiB a step: from ") {
 				t.Errorf("%v, %s", err, &text)
+			}
+		})
+	}
+}
+
+// A program that makes a stream or a graph in each step and ends none had no finding.
+func TestObjectsThatPileUp(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		makes, kills func(step int) bool
+		want         bool
+	}{
+		{"each step", func(int) bool { return true }, func(int) bool { return false }, true},
+		{"every third step", func(i int) bool { return i%3 == 0 }, func(int) bool { return false }, true},
+		{"half of them ended", func(int) bool { return true }, func(i int) bool { return i%2 == 0 }, true},
+		{"all ended", func(int) bool { return true }, func(int) bool { return true }, false},
+		{"until a pool is full", func(i int) bool { return i < 10 }, func(int) bool { return false }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := testtrace.New(t)
+			at, next := int64(1_000), uint64(0x7100)
+			for i := range 60 {
+				b.Call(0, at, at+500, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA))
+				if c.makes(i) {
+					next++
+					b.Call(0, at+600, at+700, "aclrtCreateEvent", testtrace.A(0x7ffe0000), testtrace.Outs("event", next))
+					b.Call(0, at+800, at+900, "aclmdlRICaptureBegin", testtrace.A(testtrace.StreamB, 1))
+					b.Call(0, at+910, at+920, "aclmdlRICaptureEnd", testtrace.A(testtrace.StreamB, 0x7ffe0000), testtrace.Outs("modelRI", next+1<<20))
+					if c.kills(i) {
+						b.Call(0, at+930, at+940, "aclrtDestroyEvent", testtrace.A(next))
+						b.Call(0, at+950, at+960, "aclmdlRIDestroy", testtrace.A(next+1<<20))
+					}
+				}
+				b.Call(0, at+1_000, at+20_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+				at += 21_000
+			}
+			s := sums(t, b.Load(), "")
+			if s.Steps.Count != 60 {
+				t.Fatalf("%+v", s.Steps)
+			}
+			var got []string
+			for _, f := range s.Findings {
+				if f.Kind == stats.PilesUp {
+					got = append(got, f.Name+" "+f.Func)
+				}
+			}
+			if want := []string{"event aclrtCreateEvent", "graph aclmdlRICaptureEnd"}; c.want != slices.Equal(got, want) || !c.want && got != nil {
+				t.Errorf("pile up: %q", got)
 			}
 		})
 	}

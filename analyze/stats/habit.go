@@ -1,6 +1,8 @@
 package stats
 
 import (
+	"slices"
+
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/grow"
 	"github.com/acltrace/acltrace/timeline"
@@ -15,11 +17,12 @@ const (
 	explicit                // the host waits for the device, and copies nothing then
 	emptyCache              // the host waits for the device and frees memory of it
 	allocates               // memory of the device is allocated, or freed without a wait
+	recaptures              // a graph is captured
 	habitCount
 )
 
 func (h habit) kind() FindingKind {
-	return [...]FindingKind{SyncReads, PageableCopies, Synchronizes, EmptiesCache, Allocates}[h]
+	return [...]FindingKind{SyncReads, PageableCopies, Synchronizes, EmptiesCache, Allocates, Recaptures}[h]
 }
 
 // smallRead limits the bytes of a copy that reads a value and not a result.
@@ -53,8 +56,9 @@ type habitSum struct {
 type habitThread struct {
 	waited  *pendingWait
 	room    pendingWait
-	reads   bool // the latest task is an asynchronous copy of a few bytes from the device
-	freeing bool // the latest wait was for the device and was followed by frees
+	capture int64 // start of the latest capture
+	reads   bool  // the latest task is an asynchronous copy of a few bytes from the device
+	freeing bool  // the latest wait was for the device and was followed by frees
 }
 
 type pendingWait struct {
@@ -115,6 +119,14 @@ func (x *habits) call(w *timeline.Walk, h *timeline.HostCall, k *timeline.Task) 
 		add(syncRead, took, k.Bytes, false)
 		t.reads = true
 		return
+	case h.Fn.Capture == api.CaptureBegin:
+		x.flush(t)
+		t.capture = h.Start
+	case captures(h.Fn):
+		if t.capture > 0 {
+			took += h.Start - t.capture
+		}
+		add(recaptures, took, 0, false)
 	case made:
 		x.flush(t)
 		add(allocates, took, bytes, false)
@@ -159,6 +171,11 @@ func (x *habits) flush(t *habitThread) {
 		s.n, s.of, s.ns = s.n+1, s.of+1, s.ns+w.ns
 	}
 	t.waited, t.freeing = nil, false
+}
+
+// captures reports whether a function ends a capture and returns its graph: others update a part of a graph.
+func captures(f *api.Func) bool {
+	return f.Capture == api.CaptureEnd && slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Object == api.Graph && p.Role.Makes() })
 }
 
 // deviceMemory returns the size of the device memory that a call allocates or frees.
@@ -220,7 +237,7 @@ func (x *summer) habitFindings() (out []Finding) {
 			if often < 2 && (share < worthShare || covered) || share < worthCost {
 				continue
 			}
-		case of != allocates && of != emptyCache && share < worthCost:
+		case of < emptyCache && share < worthCost:
 			continue
 		}
 		f := Finding{Kind: of.kind(), Share: share, CostNS: s.ns, Count: s.n, Bytes: s.bytes, EachNS: s.ns / int64(s.n), Func: s.fn, Steps: s.steps, Of: uint64(x.habits.steps), Rank: sh.Rank}

@@ -47,13 +47,18 @@ func TestHabitsAreFindings(t *testing.T) {
 		launch(5)
 		call(3_000, "aclrtSynchronizeDevice", testtrace.A()) // empty_cache()
 		call(2_500, "aclrtFree", testtrace.A(testtrace.DeviceB))
+		call(100, "aclmdlRICaptureBegin", testtrace.A(testtrace.StreamA, 1))
+		launch(6)
+		call(100, "aclmdlRICaptureEnd", testtrace.A(testtrace.StreamA, 0x7ffe0000), testtrace.Outs("modelRI", 0x9900))
+		call(100, "aclmdlRICaptureTaskUpdateBegin", testtrace.A(testtrace.StreamA, 0x9910)) // no capture
+		call(100, "aclmdlRICaptureTaskUpdateEnd", testtrace.A(testtrace.StreamA))
 	}
 	s := sums(t, b.Load(), "")
 	got := map[stats.FindingKind]*stats.Finding{}
 	for i := range s.Findings {
 		got[s.Findings[i].Kind] = &s.Findings[i]
 	}
-	for kind, times := range map[stats.FindingKind]uint64{stats.SyncReads: 3, stats.PageableCopies: 1, stats.Synchronizes: 2, stats.EmptiesCache: 1, stats.Allocates: 1} {
+	for kind, times := range map[stats.FindingKind]uint64{stats.SyncReads: 3, stats.PageableCopies: 1, stats.Synchronizes: 2, stats.EmptiesCache: 1, stats.Allocates: 1, stats.Recaptures: 1} {
 		f := got[kind]
 		if f == nil || f.Steps < steps-3 || f.Count != times*uint64(f.Steps) || f.Of != uint64(s.Shares.Steps) || f.CostNS <= 0 || f.Call == nil || f.Step == nil || f.Func == "" {
 			t.Errorf("%s %d times a step: %+v", kind, times, f)

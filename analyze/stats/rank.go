@@ -52,10 +52,12 @@ func (x *issued) call(what Part, h *timeline.HostCall, k *timeline.Task, selecte
 	}
 }
 
-// rankSum is a rank's work, and the time of its thread with the most launches.
+// rankSum is the work of a rank, or of a process in a recording of several, and the time of its thread with the most launches.
 type rankSum struct {
-	rank int
+	rank *int // nil for a process
+	pid  int
 	work
+	whole int64 // launches in the trace
 	parts Parts
 	most  int64 // launches of that thread
 }
@@ -71,24 +73,27 @@ var spends = []struct {
 	{PartWaiting.String(), func(r *rankSum) int64 { return r.parts.WaitingNS }},
 }
 
-// ranks sums up the ranks of a merged trace in typical steps, or in the whole trace if there are none. It returns the divided time too.
+// ranks sums up the ranks of a merged trace, or the processes of another one, in typical steps, or in the whole trace if there are none. It returns the
+// divided time too.
 func (x *Splitter) ranks() (out []*rankSum, total int64) {
 	byRank := map[int]*rankSum{}
 	if total = x.took; x.n == 0 {
 		total = x.w.End - x.w.Start
 	}
 	for i := range x.threads {
-		rank := rankOf(x.w, x.w.Process(uint32(i)))
-		if rank == nil {
-			continue
+		process := x.w.Process(uint32(i))
+		rank, key := rankOf(x.w, process), int(process)
+		if rank != nil {
+			key = *rank
 		}
-		r := byRank[*rank]
+		r := byRank[key]
 		if r == nil {
-			r = &rankSum{rank: *rank}
-			byRank[*rank] = r
+			r = &rankSum{rank: rank, pid: x.w.PID(process)}
+			byRank[key] = r
 			out = append(out, r)
 		}
 		d := &x.threads[i]
+		r.whole += d.issued.all.launches
 		did, sum, took := &d.issued.typical, &d.sum, total
 		if x.n == 0 {
 			did, sum, took = &d.issued.all, &d.all, d.last-d.first
@@ -98,14 +103,26 @@ func (x *Splitter) ranks() (out []*rankSum, total int64) {
 			r.most, r.parts = did.launches, partsOf(sum, took)
 		}
 	}
-	slices.SortFunc(out, func(a, b *rankSum) int { return cmp.Compare(a.rank, b.rank) })
+	if len(x.w.Reader.Meta().Merged) == 0 {
+		out = alike(out)
+	}
 	return out, total
+}
+
+// alike returns the processes that launch about as often as most: others have another task.
+func alike(all []*rankSum) []*rankSum {
+	if len(all) == 0 {
+		return nil
+	}
+	counts := slices.SortedFunc(slices.Values(all), func(a, b *rankSum) int { return cmp.Compare(a.whole, b.whole) })
+	median := float64(counts[(len(counts)-1)/2].whole)
+	return slices.DeleteFunc(all, func(r *rankSum) bool { n := float64(r.whole); return n > oddFactor*median || median > oddFactor*n })
 }
 
 const (
 	// oddFactor is the number of medians from which a rank deviates.
 	oddFactor = 1.2
-	// fewLaunches is the number of launches that a rank needs to be compared.
+	// fewLaunches is the number of launches that a rank needs to be compared. A slow rank has few in the steps of a fast one.
 	fewLaunches = 10
 )
 
@@ -113,7 +130,7 @@ const (
 // launch. Waits count only if nothing else explains them: kernels are not measured, and ranks do not wait for each other in collectives.
 func (x *summer) rankFindings() (out []Finding) {
 	all, total := x.within.ranks()
-	all = slices.DeleteFunc(all, func(r *rankSum) bool { return r.launches < fewLaunches })
+	all = slices.DeleteFunc(all, func(r *rankSum) bool { return r.whole < fewLaunches || r.launches == 0 })
 	if len(all) < 2 {
 		return nil
 	}
@@ -130,7 +147,7 @@ func (x *summer) rankFindings() (out []Finding) {
 			if each(r) < oddFactor*median || more < worthShare*float64(total) {
 				continue
 			}
-			f := Finding{Kind: OddRank, Rank: &r.rank, Name: s.name, CostNS: int64(more), NS: int64(each(r)), EachNS: int64(median), Count: uint64(r.launches)}
+			f := Finding{Kind: OddRank, Rank: r.rank, PID: r.pid, Name: s.name, CostNS: int64(more), NS: int64(each(r)), EachNS: int64(median), Count: uint64(r.launches)}
 			if median > 0 {
 				f.Share = each(r)/median - 1
 			}

@@ -148,3 +148,39 @@ func TestRankThatDeviatesIsAFinding(t *testing.T) {
 		})
 	}
 }
+
+// A process of one recording that takes longer than its like had no finding. A process with another task is not compared.
+func TestProcessThatDeviatesIsAFinding(t *testing.T) {
+	for name, c := range map[string]struct {
+		own      int64
+		launches int
+		want     string
+	}{
+		"alike":        {100, 30, ""},
+		"late":         {2_000, 30, "process 4002 spends more on own time than the median process"},
+		"another task": {2_000, 15, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := testtrace.New(t)
+			for process, thread := range []uint32{0, 2} {
+				at, own, n := int64(10_000), int64(100), 30
+				if process == 1 {
+					own, n = c.own, c.launches
+				}
+				for range n {
+					b.Call(thread, at, at+100, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA))
+					at += 100 + own
+					b.Call(thread, at, at+300, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+					at += 300
+				}
+			}
+			var text bytes.Buffer
+			if err := report.StatsText(&text, "t.aclt", sums(t, b.Load(), ""), nil); err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(text.String(), "than the median process"); n != min(len(c.want), 1) || !strings.Contains(text.String(), c.want) {
+				t.Error(text.String())
+			}
+		})
+	}
+}

@@ -69,6 +69,8 @@ type Answer struct {
 	Shares      *Shares  `json:"shares"`       // nil if no call has a duration
 	Bound       *Bound   `json:"bound"`        // what most of a typical step waits for, nil if the trace does not show it
 	Devices     []Device `json:"devices"`      // sums over the streams of each device
+	// Asked are processes that ended by a signal that asks programs to end, as SIGTERM.
+	Asked []Asked `json:"asked_to_end,omitempty"`
 }
 
 // Missing counts calls and ends of tasks that the trace does not have.
@@ -437,6 +439,7 @@ type summer struct {
 type clues struct {
 	samples stepSamples
 	inUse   uint64 // device memory
+	living  living
 	odd     oddSteps
 	habits  habits
 	devices devices
@@ -524,6 +527,7 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 		x.startUp.call(x.w, h, k)
 	}
 	x.habits.call(x.w, h, k)
+	x.living.call(h)
 	if !x.w.Selected() {
 		l.fn, l.tasks = nil, [2]*Task{}
 		return nil
@@ -745,7 +749,7 @@ func (x *summer) step(p *step.Step) error {
 		x.odd.add(p)
 	} else {
 		x.steps.Add(p.To - p.From)
-		x.samples.Add(stepSample{p.Index, p.To - p.From, x.inUse})
+		x.samples.Add(stepSample{p.Index, p.To - p.From, x.inUse, x.living.n})
 	}
 	return nil
 }
@@ -792,7 +796,7 @@ func (x *summer) finish() (*Stats, error) {
 		s.SpanNS = w.End - w.Start
 	}
 	s.GivenUp, s.DeviceTimes = w.GivenUp, w.Reader.Meta().DeviceTime != nil
-	s.Divided = x.within.divided
+	s.Divided, s.Asked = x.within.divided, x.asked()
 	s.Recording.Copies = w.Reader.Meta().Tracer.Copies
 	slices.SortStableFunc(s.DeviceMemory, func(a, b DeviceMemory) int { return cmp.Compare(b.PeakBytes, a.PeakBytes) })
 	s.Steps = SumSteps(w, s.Steps.Count, &x.steps)

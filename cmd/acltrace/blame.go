@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -64,6 +65,13 @@ func (a *app) blameCmd() *cobra.Command {
 			defer a.close(r)
 			a.stands(r)
 			rep, err := blame.Blame(r, m, &o)
+			if errors.Is(err, blame.ErrNothingFailed) {
+				look := []string{"acltrace", "stats", args[0]}
+				if r.Meta().Replayable {
+					look = []string{"acltrace", "replay", "--strict", args[0]}
+				}
+				return &remedied{err, "acltrace: next: ", look}
+			}
 			if err != nil {
 				return err
 			}

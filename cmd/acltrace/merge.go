@@ -195,6 +195,12 @@ func (g *merging) ranks() error {
 		}
 		report.Printf(g.err, "  rank %d on %s: %s\n", p.Rank, p.Host, how)
 	}
-	g.next("acltrace", "stats", g.out)
+	code := 0 // of the first rank that ended by an error: a rank that failed seldom ends well
+	for _, r := range g.readers {
+		if c := r.Meta().ExitCode; report.FirstLook(0, code) != "blame" {
+			code = c
+		}
+	}
+	g.next("acltrace", report.FirstLook(0, code), g.out)
 	return nil
 }

@@ -77,3 +77,14 @@ func TestSummaryOfAProgramThatWasAskedToEnd(t *testing.T) {
 		}
 	}
 }
+
+// A program that ended by an error of its own led to stats, though blame has hints at wrong results and hangs.
+func TestSummaryOfAProgramWithAnErrorOfItsOwnLeadsToBlame(t *testing.T) {
+	for code, want := range map[int]string{0: "stats", 1: "blame", 124: "blame", 128 + 2: "stats", 128 + 15: "stats", 128 + 6: "blame"} {
+		var out, errs bytes.Buffer
+		_ = newApp(nil, &out, &errs).recorded(&record.Options{Model: acl.Model, Command: []string{"program"}}, &record.Result{Output: "run.aclt", Calls: 9, ExitCode: code}, nil, &ending{})
+		if !strings.HasSuffix(errs.String(), "acltrace: next: acltrace "+want+" run.aclt\n") {
+			t.Errorf("exit code %d: want %s:\n%s", code, want, &errs)
+		}
+	}
+}

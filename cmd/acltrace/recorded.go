@@ -174,8 +174,8 @@ func (a *app) nextLook(res *record.Result) {
 		report.Printf(a.err, "acltrace: next: %s\n", remedy)
 		return
 	}
-	look := "stats"
-	if res.Failed > 0 || res.Signal != 0 && !format.AsksToEnd(res.Signal) || slices.ContainsFunc(res.Died, func(d record.Died) bool { return !format.AsksToEnd(d.Signal) }) {
+	look := report.FirstLook(res.Failed, res.ExitCode)
+	if slices.ContainsFunc(res.Died, func(d record.Died) bool { return !format.AsksToEnd(d.Signal) }) {
 		look = "blame"
 	}
 	a.next("acltrace", look, trace)

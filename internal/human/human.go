@@ -109,10 +109,9 @@ func Bytes[N Integer](n N) string {
 func Rate(bytesPerSecond float64) string {
 	v, unit := bytesPerSecond, " B/s"
 	for _, next := range []string{" kB/s", " MB/s", " GB/s", " TB/s"} {
-		if v < 999.5 {
-			break
+		if v >= 999.5 {
+			v, unit = v/1000, next
 		}
-		v, unit = v/1000, next
 	}
 	return string(appendThree(nil, v)) + unit
 }

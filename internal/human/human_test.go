@@ -43,7 +43,7 @@ func TestBytes(t *testing.T) {
 			t.Errorf("%d is %q, want %q", n, got, want)
 		}
 	}
-	for rate, want := range map[float64]string{0: "0.00 B/s", 999: "999 B/s", 999.6: "1.00 kB/s", 160e6: "160 MB/s", 1.934e9: "1.93 GB/s", 5e15: "5000 TB/s"} {
+	for rate, want := range map[float64]string{0: "0.00 B/s", 999: "999 B/s", 999.5: "1.00 kB/s", 999.6: "1.00 kB/s", 160e6: "160 MB/s", 1.934e9: "1.93 GB/s", 5e15: "5000 TB/s"} {
 		if got := Rate(rate); got != want {
 			t.Errorf("%g is %q, want %q", rate, got, want)
 		}
@@ -67,12 +67,12 @@ func TestCount(t *testing.T) {
 }
 
 func TestShare(t *testing.T) {
-	for part, want := range map[float64]string{0: "0%", 0.0041: "0.41%", 0.032: "3.2%", 0.05: "5%", 0.0996: "10%", 0.4: "40%", 1: "100%", 22: "2,200%", -0.031: "-3.1%"} {
+	for part, want := range map[float64]string{0: "0%", 0.0041: "0.41%", 0.032: "3.2%", 0.05: "5%", 0.00005: "0.01%", 0.00004: "0%", 0.00996: "1%", 0.09949999999999999: "10%", 0.0996: "10%", 9.994: "999%", 9.996: "1,000%", 0.4: "40%", 1: "100%", 22: "2,200%", -0.031: "-3.1%"} {
 		if got := Share(part); got != want {
 			t.Errorf("%g is %q, want %q", part, got, want)
 		}
 	}
-	if got := Times(22.3) + " " + Times(2.44) + " " + Times(3) + " " + Times(1234); got != "22 2.4 3 1,234" {
+	if got := Times(22.3) + " " + Times(2.44) + " " + Times(3) + " " + Times(1234) + " " + Times(9.95); got != "22 2.4 3 1,234 10" {
 		t.Error(got)
 	}
 	if got := Change(0.12) + " " + Change(-0.031) + " " + Change(0) + " " + Change(-1e-9) + " " + Change(1e-9); got != "+12% -3.1% 0% 0% 0%" {

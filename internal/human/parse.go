@@ -39,7 +39,7 @@ func ParseBytes(s string) (int64, error) {
 	digits := strings.TrimRight(s, "KMGTiB")
 	unit, i := strings.CutSuffix(s[len(digits):], "iB")
 	shift, ok := map[string]uint{"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[unit]
-	n, err := strconv.ParseUint(digits, 10, 63)
+	n, err := strconv.ParseUint(digits, 10, 64)
 	if err != nil || !ok || i && unit == "" || n > math.MaxInt64>>shift {
 		return 0, fmt.Errorf("invalid size %q: want for example 512M or 1GiB", s)
 	}

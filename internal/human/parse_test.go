@@ -30,9 +30,21 @@ func TestParseNumbers(t *testing.T) {
 			t.Errorf("%s: %v, %v", s, back, err)
 		}
 	}
-	for _, s := range []string{"", ":", "1:", ":2", "2:1", "a", "1:b", "-1", "1:2:3", "9223372036854775808"} {
+	for _, s := range []string{"", ":", "1:", ":2", "2:1", "a", "1:b", "-1", "1:2:3", "9223372036854775808", "1:9223372036854775808"} {
 		if got, err := ParseNumbers(s); err == nil || !strings.Contains(err.Error(), "FIRST:LAST") {
 			t.Errorf("%q: %v, %v", s, got, err)
 		}
+	}
+}
+
+func TestNumbersHoldBothEnds(t *testing.T) {
+	n := Numbers{2, 4}
+	for v, want := range []bool{false, false, true, true, true, false} {
+		if n.Holds(uint64(v)) != want {
+			t.Errorf("%s holds %d: %v", n, v, !want)
+		}
+	}
+	if one := (Numbers{5, 5}); one.String() != "5" || n.String() != "2:4" {
+		t.Errorf("%s, %s", one, n)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/acltrace/acltrace/internal/testenv"
@@ -22,11 +23,17 @@ func TestList(t *testing.T) {
 	if err := Create(list); err != nil {
 		t.Fatal(err)
 	}
+	if st, err := os.Stat(list); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", st, err)
+	}
 	want := []Library{{"/with a space.so", "1"}, {"/a.so", "2"}, {"/a.so", "3"}, {"/nowhere.so", ""}}
 	for _, l := range append(want, want...) {
 		if err := Append(list, l); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if text, err := os.ReadFile(list); err != nil || !strings.Contains(string(text), "\n- /nowhere.so\n") {
+		t.Errorf("%q, %v", text, err)
 	}
 	for _, name := range []string{"b", "/a c", "b"} {
 		if err := AppendMissing(list, name); err != nil {

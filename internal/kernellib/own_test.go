@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // write makes a file, and returns its path and hash.
@@ -47,22 +48,38 @@ func TestOwn(t *testing.T) {
 	if _, err := os.Stat(state); err == nil {
 		t.Error("a list was made for libraries that are not known")
 	}
-	remember(Library{filepath.Join(dir, "x", "..", "a\n b.so"), "1"}, Library{b, ""})
+	remember(Library{b, ""}, Library{filepath.Join(dir, "x", "..", "a\n b.so"), "1"})
 	if !has(a, "") || !has("", hashA) || !has(filepath.Join(dir, ".", "a\n b.so"), "no") || has(b, hashB) {
 		t.Error("the list has the wrong libraries")
 	}
 	list := filepath.Join(state, ownFile)
+	for path, want := range map[string]os.FileMode{state: 0o700, list: 0o600} {
+		if st, err := os.Stat(path); err != nil || st.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v", path, st.Mode(), err)
+		}
+	}
 	before, err := os.ReadFile(list)
 	if err != nil {
 		t.Fatal(err)
 	}
+	old := time.Unix(1e9, 0)
+	if err := os.Chtimes(list, old, old); err != nil {
+		t.Fatal(err)
+	}
 	remember(Library{a, "1"})
+	if st, err := os.Stat(list); err != nil || !st.ModTime().Equal(old) {
+		t.Errorf("a list without a new library was written: %v", err)
+	}
 	if after, err := os.ReadFile(list); err != nil || string(after) != string(before) {
 		t.Errorf("a known library was added again: %s, %v", after, err)
 	}
 
 	var many strings.Builder
-	many.WriteString("no library\nsha256:1 2 unquoted\n")
+	many.WriteString("no library" + strings.Repeat("x", 1000) + "\nsha256:x 2 unquoted\n")
+	write(t, list, many.String())
+	if has("", "sha256:x") {
+		t.Error("a line without a path is a library")
+	}
 	for i := range 1000 {
 		fmt.Fprintf(&many, "sha256:%d %d \"/lib%d.so\"\n", i, i, i)
 	}
@@ -134,8 +151,16 @@ func TestLargeLibrary(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := f.Truncate(MaxSize + 1); err != nil {
+	if err := f.Truncate(MaxSize); err != nil {
 		t.Skip(err)
+	}
+	if largest, err := Open(path); err != nil {
+		t.Error(err)
+	} else {
+		largest.Close()
+	}
+	if err := f.Truncate(MaxSize + 1); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := Hash(path); err == nil || !strings.Contains(err.Error(), path+" has 1073741825 bytes, more than a kernel library may have (1073741824)") {
 		t.Error(err)

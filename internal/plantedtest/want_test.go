@@ -17,11 +17,10 @@ import (
 
 // A Want is what a user reads about a recorded program.
 type Want struct {
-	Look   []string            // commands, at most three; "next" is the one that the output before names first, TRACE and BASE are traces
-	Names  []string            // regular expressions that the outputs match
-	Never  []string            // regular expressions that no output matches
-	Kinds  []stats.FindingKind // findings that are true, beside those that say where time goes
-	NotYet string              // why the problem has no name yet
+	Look  []string            // commands, at most three; "next" is the one that the output before names first, TRACE and BASE are traces
+	Names []string            // regular expressions that the outputs match
+	Never []string            // regular expressions that no output matches
+	Kinds []stats.FindingKind // findings that are true, beside those that say where time goes
 }
 
 // These findings say where time goes, and not that something is wrong.
@@ -50,16 +49,11 @@ func (want *Want) Check(t *testing.T, trace, base string) {
 		all += "$ " + c + "\n" + last
 	}
 	missing := slices.DeleteFunc(slices.Clone(want.Names), func(x string) bool { return regexp.MustCompile(`(?m)` + x).MatchString(all) })
-	switch {
-	case len(missing) > 0 && want.NotYet == "":
+	if len(missing) > 0 {
 		t.Errorf("not named: %q\n%s", missing, all)
-	case len(missing) == 0 && want.NotYet != "":
-		t.Errorf("named now, though the table says: %s", want.NotYet)
 	}
 	for _, x := range slices.Concat(never, want.Never) {
-		if found := regexp.MustCompile(`(?m)^.*(` + x + `).*$`).FindString(all); found != "" && want.NotYet != "" {
-			t.Logf("false: %s", found)
-		} else if found != "" {
+		if found := regexp.MustCompile(`(?m)^.*(` + x + `).*$`).FindString(all); found != "" {
 			t.Errorf("false: %s", found)
 		}
 	}
@@ -67,9 +61,6 @@ func (want *Want) Check(t *testing.T, trace, base string) {
 		if !slices.Contains(time, f.Kind) && !slices.Contains(want.Kinds, f.Kind) {
 			t.Errorf("false finding %s %+v\n%s", f.Kind, f, all)
 		}
-	}
-	if want.NotYet != "" {
-		t.Skipf("no name yet: %s", want.NotYet)
 	}
 }
 

@@ -124,12 +124,14 @@ func fixed(dir string) error {
 func MkdirTemp(pattern string) (string, error) {
 	var errs []error
 	for _, parent := range []string{os.TempDir(), statedir.Path()} {
+		var err error
 		if len(errs) > 0 {
-			if err := os.MkdirAll(parent, 0o700); err != nil {
-				return "", errors.Join(append(errs, err)...)
-			}
+			err = os.MkdirAll(parent, 0o700)
 		}
-		dir, err := os.MkdirTemp(parent, pattern)
+		dir := ""
+		if err == nil {
+			dir, err = os.MkdirTemp(parent, pattern)
+		}
 		if err == nil {
 			if err = CodeFolder(dir); err == nil {
 				return dir, nil

@@ -70,3 +70,20 @@ func TestFoldersOfOthersAreRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Relative paths start in a folder that may be gone.
+func TestRemovedCurrentFolder(t *testing.T) {
+	dir := mkdir(t, 0o700, t.TempDir(), "gone")
+	t.Chdir(dir)
+	if err := os.Remove(dir); err != nil {
+		t.Skip(err)
+	}
+	for name, f := range map[string]func(string) error{"Links": Links, "Folder": Folder, "fixed": fixed} {
+		if err := f("x"); err == nil || !strings.Contains(err.Error(), "getwd") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := Folder(dir); err == nil || !strings.Contains(err.Error(), "lstat "+dir) {
+		t.Error(err)
+	}
+}

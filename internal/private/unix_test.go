@@ -3,9 +3,11 @@
 package private
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -138,8 +140,13 @@ func TestMappable(t *testing.T) {
 	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Mappable(file); err != nil {
-		t.Skip("temporary files are not executable:", err)
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(dir, &fs); err != nil {
+		t.Fatal(err)
+	}
+	const noexec = 8
+	if err := Mappable(file); (err != nil) != (fs.Flags&noexec != 0) {
+		t.Error(err)
 	}
 	if err := Mappable(dir); err == nil || !strings.Contains(err.Error(), dir) {
 		t.Error(err)
@@ -170,7 +177,28 @@ func TestRefusedTemporaryFolderIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("XDG_STATE_HOME", file)
-	if _, err := MkdirTemp("x-"); err == nil || !strings.Contains(err.Error(), "all users may rename") || !strings.Contains(err.Error(), "not a directory") {
+	if _, err := MkdirTemp("x-"); err == nil || !strings.Contains(err.Error(), "all users may rename") || !strings.Contains(err.Error(), "mkdir "+file) ||
+		!strings.Contains(err.Error(), "not a directory; set TMPDIR") {
+		t.Error(err)
+	}
+}
+
+// Only the state folder is made: TMPDIR names a folder of the machine.
+func TestMissingTemporaryFolderIsNotMade(t *testing.T) {
+	dir := t.TempDir()
+	gone := filepath.Join(dir, "gone")
+	t.Setenv("TMPDIR", gone)
+	t.Setenv("XDG_STATE_HOME", dir)
+	if made, err := MkdirTemp("x-"); err != nil || filepath.Dir(made) != filepath.Join(dir, "acltrace") {
+		t.Errorf("%s, %v", made, err)
+	}
+	if _, err := os.Stat(gone); err == nil {
+		t.Error("the folder was made")
+	}
+	if err := LastingFolder(gone); !os.IsNotExist(errors.Unwrap(err)) {
+		t.Error(err)
+	}
+	if err := checkOwner(gone); !os.IsNotExist(err) {
 		t.Error(err)
 	}
 }

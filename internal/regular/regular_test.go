@@ -2,6 +2,7 @@ package regular
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -95,15 +96,50 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestRefusedFilesAreClosed(t *testing.T) {
+func TestFilesAreClosed(t *testing.T) {
 	dir := t.TempDir()
 	before := len(Names("/proc/self/fd"))
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for range 50 {
 		if _, err := Open(dir); err == nil {
 			t.Fatal("a folder was opened")
 		}
+		if _, err := ReadFile(file, 10); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if after := len(Names("/proc/self/fd")); after > before+20 {
 		t.Errorf("%d open files, %d before", after, before)
+	}
+}
+
+// Some containers have no /proc.
+func TestWithoutProc(t *testing.T) {
+	if dir := os.Getenv("REGULAR_TEST_ROOT"); dir != "" {
+		if err := syscall.Chroot(dir); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := ReadFile("/file", 10); err != nil || string(b) != "x" {
+			t.Errorf("%q, %v", b, err)
+		}
+		if _, err := ReadFile("/", 10); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+			t.Error(err)
+		}
+		return
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root changes its root folder")
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command(os.Args[0], "-test.run=^TestWithoutProc$")
+	child.Env = append(os.Environ(), "REGULAR_TEST_ROOT="+dir)
+	if out, err := child.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -27,3 +27,17 @@ func TestEven(t *testing.T) {
 		}
 	}
 }
+
+// All samples are kept until there are too many.
+func TestFewSamples(t *testing.T) {
+	var s Even[int]
+	for i := range Max {
+		s.Add(i)
+	}
+	if len(s.Values) != Max || s.Values[1] != 1 || s.Values[Max-1] != Max-1 {
+		t.Errorf("%d samples, the second is %d", len(s.Values), s.Values[1])
+	}
+	if s.Add(Max); len(s.Values) != Max/2+1 || s.Values[1] != 2 || s.Values[Max/2] != Max {
+		t.Errorf("%d samples after one more, the second is %d", len(s.Values), s.Values[1])
+	}
+}

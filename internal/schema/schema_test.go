@@ -50,12 +50,12 @@ func TestOf(t *testing.T) {
 		}
 	}
 	e := func(name string) api.Enum {
-		return api.Enum{Type: name, Values: []api.EnumValue{{Name: "first", Value: -1}, {Name: "again", Value: -1}, {Name: "second", Value: 7}}}
+		return api.Enum{Type: name, Values: []api.EnumValue{{Name: "first", Value: -1}, {Name: "again", Value: -1}, {Name: "second", Value: 12}}}
 	}
-	m := &api.Model{Enums: []api.Enum{e("used"), e("returned"), e("unused")}}
+	m := &api.Model{Enums: []api.Enum{e("unused"), e("used"), e("returned")}}
 	m.Funcs = []api.Func{{Return: "returned", Params: []api.Param{{Type: "used*"}}, CaptureRules: api.CaptureRules{Modelled: true}}, {Return: "unused"}}
 	s := Of(m)
-	if len(s.Enums) != 2 || len(s.Functions) != 1 || s.Enums["used"]["-1"] != "first" || s.Enums["used"]["7"] != "second" || len(s.Enums["returned"]) != 2 {
+	if len(s.Enums) != 2 || len(s.Functions) != 1 || s.Enums["used"]["-1"] != "first" || s.Enums["used"]["12"] != "second" || len(s.Enums["returned"]) != 2 {
 		t.Errorf("%+v", s)
 	}
 }

@@ -10,8 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testenv"
@@ -31,7 +36,13 @@ type threads struct {
 	got  everything
 }
 
+// startThreads starts the program in a session with memory for some of the smallest rings.
 func startThreads(t *testing.T, rings int) *threads {
+	t.Helper()
+	return startThreadsWith(t, Buffers{RingBytes: leastRing, MemoryLimit: uint64(rings) * leastRing})
+}
+
+func startThreadsWith(t *testing.T, buffers Buffers) *threads {
 	t.Helper()
 	shim, include, dir := testenv.Built(t, "lib/libacltrace.so"), "-I"+filepath.Join(testenv.Root(t), "api/acl/include"), t.TempDir()
 	for _, args := range [][]string{
@@ -43,7 +54,7 @@ func startThreads(t *testing.T, rings int) *threads {
 			t.Fatalf("cc %v: %v\n%s", args, err, b)
 		}
 	}
-	s, err := Create(acl.Model, &Options{Buffers: Buffers{RingBytes: leastRing, MemoryLimit: uint64(rings) * leastRing}, Dir: t.TempDir()})
+	s, err := Create(acl.Model, &Options{Buffers: buffers, Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,6 +168,64 @@ func (p *threads) check() {
 	if d := p.s.Damage(); len(d) != 0 {
 		p.t.Errorf("damage %+v", d)
 	}
+}
+
+// touched returns how many bytes of rings the program has touched.
+func (p *threads) touched() (n int) {
+	p.t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", p.cmd.Process.Pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)/ring\.\d+$(?:\n.*)*?\nRss: +(\d+) kB`).FindAllSubmatch(b, -1) {
+		kib, err := strconv.Atoi(string(m[1]))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		n += kib << 10
+	}
+	return n
+}
+
+// A thread took a fault for each page of its ring, which doubled the cost of its launches until it had written 8 MiB.
+func TestRingIsTouchedAhead(t *testing.T) {
+	page, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(page)
+	if err := unix.Madvise(page, unix.MADV_POPULATE_WRITE); err != nil {
+		t.Skipf("the kernel does not map pages ahead, as before Linux 5.14: %v", err)
+	}
+	const ring, record = 8 << 20, 64 // a record has at least so many bytes
+	p := startThreadsWith(t, Buffers{RingBytes: ring})
+	p.start(0)
+	p.write(0, 10)
+	p.drain()
+	looked := func() bool { return p.s.processes.members[0].shared.unfiltered.Load() != 0 }
+	for range 1000 {
+		if _, err := p.s.Reap(&p.got); err != nil {
+			t.Fatal(err)
+		}
+		if looked() {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if !looked() {
+		t.Fatal("the recorder does not look for filters")
+	}
+	p.write(0, ring/8/record)
+	most := 0
+	for range 100 {
+		p.write(0, 100)
+		p.drain()
+		most = max(most, p.touched()-int(p.s.rings.bySlot[0].pos))
+	}
+	if most < 64<<10 {
+		t.Errorf("pages are touched up to %d bytes before the thread", most)
+	}
+	p.check()
 }
 
 // While the recorder did not read, threads that started after others were not recorded, although the ended threads' rings had room.

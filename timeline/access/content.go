@@ -9,20 +9,21 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/order"
 )
 
 // memory is the shadow of one allocation.
 type memory struct {
 	near  []write // at most maxShadow bytes long, sorted by first byte
 	wide  []write // longer writes, whose content is not kept
-	whole []write // by kernels, the latest on each lane
+	whole []write // by kernels
 	reads []read  // by tasks that may still run
 }
 
 // A write has changed memory, or may have.
 type write struct {
 	lo, hi uint64 // offsets in the allocation
-	stamp
+	order.Stamp
 	number uint64
 	call   uint64
 	known  bool // the content is known, and is in one of:
@@ -33,26 +34,21 @@ type write struct {
 
 type read struct {
 	lo, hi uint64
-	stamp
+	order.Stamp
 	call uint64
 }
 
-func (sh *shadow) write(lo, hi uint64, t stamp, call uint64) write {
+func (sh *shadow) write(lo, hi uint64, t order.Stamp, call uint64) write {
 	sh.number++
-	return write{lo: lo, hi: hi, stamp: t, number: sh.number, call: call}
+	return write{lo: lo, hi: hi, Stamp: t, number: sh.number, call: call}
 }
 
-// latest adds a write to a list that keeps the last write on each lane and thread.
+// latest adds a write to a list that keeps those that certainly precede no other.
 func latest(ws []write, w write) []write {
-	for i := range ws {
-		if ws[i].lane == w.lane && ws[i].thread == w.thread {
-			if ws[i].number < w.number {
-				ws[i] = w
-			}
-			return ws
-		}
+	if slices.ContainsFunc(ws, func(o write) bool { return w.Before(&o.Stamp) }) {
+		return ws
 	}
-	return append(ws, w)
+	return append(slices.DeleteFunc(ws, func(o write) bool { return o.Before(&w.Stamp) }), w)
 }
 
 func (p *process) shadowOf(o *timeline.Object) *memory {
@@ -86,12 +82,12 @@ func (p *process) store(addr uint64, w write) {
 	}
 	w.lo, w.hi = off, off+min(w.hi, o.Size-off)
 	m := p.shadowOf(o)
-	p.overtaken(m, w.lo, w.hi, &w.stamp, w.call)
+	p.overtaken(m, w.lo, w.hi, &w.Stamp, w.call)
 	// Writes that are certainly overwritten are dropped.
 	from, to := m.span(w.lo, w.hi)
 	n := from
 	for i := from; i < to; i++ {
-		if old := &m.near[i]; old.lo >= w.lo && old.hi <= w.hi && old.precedes(&w.stamp) {
+		if old := &m.near[i]; old.lo >= w.lo && old.hi <= w.hi && old.Before(&w.Stamp) {
 			sh.cost -= old.cost()
 			continue
 		}
@@ -99,7 +95,7 @@ func (p *process) store(addr uint64, w write) {
 		n++
 	}
 	m.near = slices.Delete(m.near, n, to)
-	m.wide = slices.DeleteFunc(m.wide, func(old write) bool { return old.lo >= w.lo && old.hi <= w.hi && old.precedes(&w.stamp) })
+	m.wide = slices.DeleteFunc(m.wide, func(old write) bool { return old.lo >= w.lo && old.hi <= w.hi && old.Before(&w.Stamp) })
 	if w.hi-w.lo > maxShadow {
 		if m.wide = append(m.wide, w); len(m.wide) > maxWide {
 			for _, old := range m.wide {
@@ -129,16 +125,16 @@ func (m *memory) span(lo, hi uint64) (from, to int) {
 }
 
 // overtaken finds the reads that a new write may overtake: the reading task may still run when the write begins.
-func (p *process) overtaken(m *memory, lo, hi uint64, t *stamp, call uint64) {
+func (p *process) overtaken(m *memory, lo, hi uint64, t *order.Stamp, call uint64) {
 	n := 0
 	for i := range m.reads {
 		r := &m.reads[i]
-		over := r.precedes(t)
+		over := r.Before(t)
 		if !over && r.call != call && r.lo < hi && lo < r.hi {
 			p.sh.found[r.call] = call
 		}
 		// A task that the host has seen complete precedes all later writes.
-		if r.n > p.done.at(r.lane) {
+		if !p.sh.order.Seen(p.host, &r.Stamp) {
 			m.reads[n] = *r
 			n++
 		}
@@ -147,7 +143,7 @@ func (p *process) overtaken(m *memory, lo, hi uint64, t *stamp, call uint64) {
 }
 
 // load returns the n bytes that a task reads at an address, or why they are unknown.
-func (p *process) load(addr, n uint64, t *stamp, call uint64) ([]byte, string) {
+func (p *process) load(addr, n uint64, t *order.Stamp, call uint64) ([]byte, string) {
 	sh := p.sh
 	if p.off != "" {
 		return nil, p.off
@@ -201,15 +197,15 @@ func (p *process) overlapping(m *memory, lo, hi uint64) []*write {
 }
 
 // assemble returns the n bytes at an offset that a task finds after the writes, or why they are unknown.
-func (sh *shadow) assemble(writes []*write, lo, n uint64, t *stamp) ([]byte, string) {
+func (sh *shadow) assemble(writes []*write, lo, n uint64, t *order.Stamp) ([]byte, string) {
 	hi := lo + n
 	out, seen := make([]byte, n), make([]bool, n)
 	for i, w := range writes {
-		if !w.precedes(t) {
+		if !w.Before(t) {
 			return nil, w.name() + " may write them, in no certain order with the launch"
 		}
 		for _, old := range writes[:i] {
-			if old.lo < w.hi && w.lo < old.hi && !old.precedes(&w.stamp) {
+			if old.lo < w.hi && w.lo < old.hi && !old.Before(&w.Stamp) {
 				return nil, fmt.Sprintf("%s and %s may write them, in no certain order", old.name(), w.name())
 			}
 		}

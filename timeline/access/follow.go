@@ -8,6 +8,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/order"
 )
 
 // follow makes the Tracker track the content of device memory if calls have arguments there.
@@ -65,7 +66,8 @@ func (t *Tracker) DevArgs() (bytes []byte, known bool, why string) {
 }
 
 func newShadow(t *Tracker, spoiled map[uint64]uint64) *shadow {
-	sh := &shadow{Tracker: t, spoiled: spoiled, procs: map[uint32]*process{}, found: map[uint64]uint64{}}
+	sh := &shadow{Tracker: t, order: order.New[*timeline.Object, struct{}](), lanes: map[timeline.LaneKey]int{}, spoiled: spoiled, procs: map[uint32]*process{}, found: map[uint64]uint64{}}
+	sh.order.Clocks = true
 	for name, n := range t.r.Meta().Coverage.PassedBy {
 		if f := t.State.Model().Lookup(name); n > 0 && f != nil && slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Object == api.Stream }) {
 			sh.unseen = name + " was called and is not in the trace"

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/order"
 )
 
 // shadow tracks the content of device memory as far as the trace determines it, to find the arguments that kernels have there.
@@ -17,6 +19,8 @@ import (
 // outside the trace are not seen.
 type shadow struct {
 	*Tracker // that has the shadow
+	order    *order.Order[*timeline.Object, struct{}]
+	lanes    map[timeline.LaneKey]int
 	procs    map[uint32]*process
 	spoiled  map[uint64]uint64 // by call that reads device memory: a later call that may have overwritten it earlier
 	found    map[uint64]uint64 // spoiled calls that this pass finds
@@ -30,13 +34,14 @@ type shadow struct {
 	why   string
 }
 
-// process has the device memory of one process, and the order of its tasks.
+// process has the device memory of one process.
 type process struct {
-	*order
 	sh     *shadow
 	id     uint32
+	host   int
+	lost   int // lane for lost calls, -1 for none
 	memory map[*timeline.Object]*memory
-	any    []write      // writes to unknown addresses, the latest on each lane
+	any    []write      // writes to unknown addresses
 	gaps   []format.Gap // not reached yet
 	off    string       // why nothing is known from here on, "" if something is
 }
@@ -57,7 +62,7 @@ const (
 func (sh *shadow) process(id uint32) *process {
 	p := sh.procs[id]
 	if p == nil {
-		p = &process{order: newOrder(), sh: sh, id: id, memory: map[*timeline.Object]*memory{}, off: sh.unseen}
+		p = &process{sh: sh, id: id, host: sh.State.OrderLane(&timeline.LaneKey{Process: id}).Host, lost: -1, memory: map[*timeline.Object]*memory{}, off: sh.unseen}
 		sh.procs[id] = p
 		threads := sh.r.Threads()
 		for _, g := range sh.r.Gaps() {
@@ -76,8 +81,7 @@ func (sh *shadow) apply(e *timeline.Event) {
 	c, f := e.Call, e.Fn
 	p := sh.process(e.Process)
 	for len(p.gaps) > 0 && p.gaps[0].From <= c.End {
-		// A lost call may write anything until the device is synchronized.
-		p.anywhere(p.task(p.lane(lostKey), &format.Call{Thread: format.NoThread, Start: p.gaps[0].From, End: p.gaps[0].To}), timeline.NoCall)
+		p.lose(&p.gaps[0], c)
 		p.gaps = p.gaps[1:]
 	}
 	if f == nil {
@@ -87,85 +91,93 @@ func (sh *shadow) apply(e *timeline.Event) {
 	if f.Capture != api.NoCapture {
 		p.off = "tasks were captured into a graph before"
 	}
-	p.advance(c.Start)
-	done := c.Flags&format.Unfinished == 0
-	failed := done && f.Failed(c.Ret)
 	for _, u := range e.Uses {
 		if u.Object.Ended == c.Index && c.Index != timeline.NoCall {
 			p.forget(u.Object)
 		}
 	}
-	if failed && f.Task == api.Kernel {
-		sh.why = "the launch failed"
-	}
-	p.writes(e, done, failed)
-	if done && !failed {
-		p.sync(e)
-	}
-}
-
-// writes takes in the writes by a call's task.
-func (p *process) writes(e *timeline.Event, done, failed bool) {
-	c, f := e.Call, e.Fn
+	k := sh.State.OrderCall(e)
 	switch {
-	case f.Composite && f.Stream >= 0:
-		if !failed {
-			p.reached(e, p.task(p.laneOf(e), c)) // a collective's buffers
-		}
-	case f.Task == api.Copy && !slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.CopyDesc != nil }), f.Task == api.Fill:
-		p.copy(e, done && !failed)
-	case failed:
+	case e.Captured == nil && puts(&k):
+		k.Lane, k.Task = sh.lane(sh.State.LaneKey(e)), 0
+	case f.Sync == api.SyncStream || f.Sync == api.PollStream:
+		k.Lane = sh.lane(sh.State.WaitedLane(e))
+	}
+	sh.order.Apply(&k)
+	switch {
+	case k.Task >= 0:
+		p.writes(e, sh.order.Stamp(), !k.Failed && !k.Unfinished)
+	case f.Task == api.Kernel && k.Failed:
+		sh.why = "the launch failed"
 	case f.Task == api.Kernel:
-		p.launch(e)
+		sh.why = cmp.Or(p.off, "the launch is part of a graph")
+	}
+}
+
+// puts reports whether a call puts a task on a lane. A copy that failed may have written some of its target.
+func puts(k *order.Call[*timeline.Object]) bool {
+	switch f := k.Fn; {
+	case copies(f):
+		return true
+	case f.Composite:
+		return f.Stream >= 0 && !k.Failed
 	case f.Task == api.Record, f.Task == api.Wait, f.Task == api.Reset:
-		if done {
-			t := p.task(p.laneOf(e), c)
-			p.link(e, &t)
-		}
-	case f.Task != api.NoTask:
-		p.anywhere(p.task(p.laneOf(e), c), c.Index)
+		return !k.Failed && !k.Unfinished
+	default:
+		return f.Task != api.NoTask && !k.Failed
 	}
 }
 
-// laneOf returns a call's lane. Calls without a stream are in order with other calls on their thread.
-func (p *process) laneOf(e *timeline.Event) int {
-	k := laneKey{LaneKey: p.sh.State.LaneKey(e)}
-	if k.Synchronous {
-		k.thread = e.Call.Thread
-	}
-	return p.lane(k)
+// copies reports whether a call copies or fills memory at addresses.
+func copies(f *api.Func) bool {
+	return !f.Composite && (f.Task == api.Fill || f.Task == api.Copy && !slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.CopyDesc != nil }))
 }
 
-// sync takes in a synchronization: the tasks that it has waited for have ended when it returns.
-func (p *process) sync(e *timeline.Event) {
-	s := p.sh.State
-	switch e.Fn.Sync {
-	case api.SyncDevice:
-		device := s.CurrentDevice(p.id, e.Call.Thread)
-		var lanes []int
-		for i := range p.lanes {
-			if s.SameDevice(p.id, p.lanes[i].key.Device, device) {
-				lanes = append(lanes, i)
-			}
-		}
-		p.over(e.Call, lanes...)
-	case api.SyncStream, api.PollStream:
-		if e.Fn.Sync == api.SyncStream || timeline.Polled(s.Model(), e.Fn, e.Call) {
-			p.over(e.Call, p.lane(laneKey{LaneKey: s.WaitedLane(e)}))
-		}
-	case api.SyncEvent, api.PollEvent:
-		if e.Fn.Sync == api.SyncEvent || timeline.Polled(s.Model(), e.Fn, e.Call) {
-			if b, ok := p.event(e); ok {
-				p.pending = append(p.pending, completion{e.Call.End, b})
-			}
-		}
+// lose takes in that calls before the next one were lost. They may write anything until the device is synchronized.
+func (p *process) lose(g *format.Gap, next *format.Call) {
+	sh, from := p.sh, min(g.From, next.Start)
+	if p.lost < 0 {
+		p.lost = sh.order.Lanes()
+		sh.order.Lane(order.Lane{Process: p.id, Host: p.host, Device: order.Any})
+	}
+	sh.order.Apply(&order.Call[*timeline.Object]{Fn: &api.Func{}, Thread: format.NoThread, Process: p.id, Host: p.host, Start: from, End: g.To, Lane: p.lost})
+	t := sh.order.Stamp()
+	sh.order.Lost(p.id, from, g.To)
+	p.anywhere(t, timeline.NoCall)
+	for o := range p.memory {
+		p.forget(o)
+	}
+	p.any = append(p.any[:0], p.any[len(p.any)-1])
+}
+
+// lane returns the number of a lane.
+func (sh *shadow) lane(k timeline.LaneKey) int {
+	i, ok := sh.lanes[k]
+	if !ok {
+		i = sh.order.Lanes()
+		sh.lanes[k] = i
+		sh.order.Lane(sh.State.OrderLane(&k))
+	}
+	return i
+}
+
+// writes takes in the writes by a call's task. ok is false if the call failed or has not returned.
+func (p *process) writes(e *timeline.Event, t order.Stamp, ok bool) {
+	switch f := e.Fn; {
+	case f.Composite:
+		p.reached(e, t) // a collective's buffers
+	case copies(f):
+		p.copy(e, t, ok)
+	case f.Task == api.Kernel:
+		p.launch(e, t)
+	case f.Task != api.Record && f.Task != api.Wait && f.Task != api.Reset:
+		p.anywhere(t, e.Call.Index)
 	}
 }
 
 // launch finds a kernel's arguments in device memory, and takes in its possible writes.
-func (p *process) launch(e *timeline.Event) {
+func (p *process) launch(e *timeline.Event, t order.Stamp) {
 	c, f, sh := e.Call, e.Fn, p.sh
-	t := p.task(p.laneOf(e), c)
 	for i := range f.Params {
 		if q := &f.Params[i]; q.Role == api.DevArgs {
 			n, _ := q.Size.Bytes(f, c.Args)
@@ -177,7 +189,7 @@ func (p *process) launch(e *timeline.Event) {
 }
 
 // reached records that a task may have written any byte in the allocations that its call names.
-func (p *process) reached(e *timeline.Event, t stamp) {
+func (p *process) reached(e *timeline.Event, t order.Stamp) {
 	accesses, all := p.sh.of(e, 4) // a superfluous address only makes more bytes unknown
 	if !all {
 		p.anywhere(t, e.Call.Index)
@@ -201,9 +213,8 @@ func (p *process) reached(e *timeline.Event, t stamp) {
 
 // copy takes in the writes by a copy or a fill, or by a batch of copies, which have no order among each other. ok is false if the call failed or
 // has not returned: then the content is unknown.
-func (p *process) copy(e *timeline.Event, ok bool) {
+func (p *process) copy(e *timeline.Event, t order.Stamp, ok bool) {
 	f, sh := e.Fn, p.sh
-	t := p.task(p.laneOf(e), e.Call)
 	source, target := -1, -1
 	for i := range f.Params {
 		switch f.Params[i].Role {
@@ -244,7 +255,7 @@ func (p *process) fetch(e *timeline.Event, source int, a *Access, w *write) {
 		return
 	}
 	if o, _, found := sh.State.Find(p.id, addr); found && o.Kind == api.Device {
-		b, why := p.load(addr, a.Size, &w.stamp, e.Call.Index)
+		b, why := p.load(addr, a.Size, &w.Stamp, e.Call.Index)
 		w.bytes, w.known = b, why == ""
 	} else if d := sh.Whole(source, a.item(), format.DirIn); d != nil && d.Len == a.Size {
 		if w.blob = d.Blob; d.Blob == 0 {
@@ -255,7 +266,7 @@ func (p *process) fetch(e *timeline.Event, source int, a *Access, w *write) {
 }
 
 // anywhere records that a task may have written any memory.
-func (p *process) anywhere(t stamp, call uint64) {
+func (p *process) anywhere(t order.Stamp, call uint64) {
 	p.any = latest(p.any, p.sh.write(0, math.MaxUint64, t, call))
 	for _, m := range p.memory {
 		p.overtaken(m, 0, math.MaxUint64, &t, call)

@@ -150,16 +150,16 @@ const (
 // Precedes reports whether a certainly ends before b begins (Yes), or b before a begins (No). The begin of a stream's wait is when it ends.
 func Precedes(a, b *Stamp) Relation {
 	switch {
-	case a.ends(b):
+	case a.Before(b):
 		return Yes
-	case b.ends(a):
+	case b.Before(a):
 		return No
 	}
 	return Unknown
 }
 
-// ends reports whether a certainly ends before b begins.
-func (a *Stamp) ends(b *Stamp) bool {
+// Before reports whether a certainly ends before b begins.
+func (a *Stamp) Before(b *Stamp) bool {
 	if a.id == b.id && (a.n <= b.own || a.thread == b.thread && a.n < b.n) {
 		return true
 	}
@@ -168,6 +168,9 @@ func (a *Stamp) ends(b *Stamp) bool {
 
 // Stamp returns the place of the current call's task. Clocks must be set before the first call.
 func (o *Order[K, T]) Stamp() Stamp { return o.now.stamp }
+
+// Seen reports whether a host has seen a task complete when the current call began.
+func (o *Order[K, T]) Seen(host int, s *Stamp) bool { return s.n <= o.host(host).before.at(s.id) }
 
 // certainly returns how many tasks on the track were certainly made before a call.
 func (t *chain) certainly(thread uint32, start int64) uint64 {

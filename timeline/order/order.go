@@ -542,11 +542,17 @@ func (o *Order[K, T]) made(c *Call[K]) {
 	}
 }
 
-// Lost says that the trace lacks calls between two times. Call it before the first later call.
-func (o *Order[K, T]) Lost(from, to int64) {
+// Lost says that the trace lacks calls of a process between two times. Call it before the first later call.
+func (o *Order[K, T]) Lost(process uint32, from, to int64) {
 	o.advance(from)
 	o.lost = max(o.lost, to)
 	for i, t := range o.lanes {
+		if t.joined = nil; t.Process != process {
+			continue
+		}
+		if t.gap = true; t.n == 0 {
+			continue
+		}
 		n := o.begin(t.Lane, i)
 		n.items, n.latest, n.gap = t.items, t.latest, true
 		n.thread, n.end, n.others = t.thread, t.end, t.others

@@ -344,16 +344,23 @@ func (l *Learner) processOf(thread int) uint32 {
 
 // rule returns the rule for the best cut, nil if there is none.
 func (r *rhythm) rule() *Rule {
+	two := r.twoKinds()
 	c := r.choose()
-	if c == nil {
+	if c == nil && two == nil {
 		r.late = true
 		if c = r.choose(); c == nil {
 			return nil
 		}
 	}
-	c = c.align()
+	if c != nil {
+		c = c.align()
+	}
+	if c == nil || two != nil && (len(two.at) > len(c.at) || c.where == before && len(two.at) == len(c.at)) {
+		c = two
+	}
 	c.first()
-	return &Rule{Source: Found, Process: r.beat.process, beat: r.beat, symbol: r.symbols[c.symbol].id, class: r.symbols[c.symbol].class, where: c.where, like: c.likeness(), early: c.begin()}
+	return &Rule{Source: Found, Process: r.beat.process, beat: r.beat, symbol: r.symbols[c.symbol].id, other: r.symbols[c.other].id,
+		class: r.symbols[c.symbol].class, where: c.where, like: c.likeness(), early: c.begin()}
 }
 
 // begin returns the begin of the first step.

@@ -68,10 +68,12 @@ type rhythm struct {
 type cut struct {
 	r       *rhythm
 	symbol  int32
+	other   int32 // further symbol, at which steps of a second kind are cut; symbol if there is none
 	at      []int // positions of the cuts; step i is pulses[at[i]:at[i+1]]
 	typical []bool
 	model   int // index of the step that others are compared with
 	n       int // number of typical steps
+	second  int // kernels in steps of a second kind
 	cover   float64
 	how     manner
 	where   place
@@ -201,15 +203,17 @@ func (r *rhythm) cut(id int32) *cut {
 	return r.cutAt(id, before)
 }
 
-func (r *rhythm) cutAt(id int32, where place) *cut {
-	c := &cut{r: r, symbol: id, where: where, at: make([]int, 0, r.symbols[id].count+2)}
+func (r *rhythm) cutAt(id int32, where place) *cut { return r.cutAtBoth(id, id, where) }
+
+func (r *rhythm) cutAtBoth(id, other int32, where place) *cut {
+	c := &cut{r: r, symbol: id, other: other, where: where, at: make([]int, 0, r.symbols[id].count+2)}
 	due := false
-	for i := r.symbols[id].first; i < len(r.pulses); i++ {
+	for i := min(r.symbols[id].first, r.symbols[other].first); i < len(r.pulses); i++ {
 		s := r.pulses[i].symbol
 		switch {
 		case where == beforeNext && due && r.symbols[s].class == CopyIn:
 			c.at, due = append(c.at, i), false
-		case s != id:
+		case s != id && s != other:
 		case where == beforeNext:
 			due = true
 		case where == after:
@@ -270,7 +274,7 @@ func (c *cut) tile() bool {
 // enough reports whether typical steps are so many and have so many launches that they cannot be an accident: half of all launches. Steps of a late
 // loop have half of the launches from the first step on, and an input or a result.
 func (c *cut) enough() bool {
-	in := 0
+	in := c.second
 	for i, typical := range c.typical {
 		if typical {
 			in += c.kernels(i)
@@ -330,11 +334,10 @@ func (c *cut) mark() []uint64 {
 	if m < 1 {
 		return nil
 	}
-	hashes := make([]uint64, m)
+	hashes := c.hashes()
 	count := map[uint64]int{}
 	lens := make([]int, m)
 	for i := range m {
-		hashes[i] = c.hash(c.at[i], c.at[i+1], true)
 		count[hashes[i]]++
 		lens[i] = c.at[i+1] - c.at[i]
 	}
@@ -347,16 +350,33 @@ func (c *cut) mark() []uint64 {
 			c.model = i
 		}
 	}
-	c.typical, c.n = make([]bool, m), 0
+	if !c.compare(hashes) {
+		return nil
+	}
+	return hashes
+}
+
+// hashes returns the hashes of the steps.
+func (c *cut) hashes() []uint64 {
+	hashes := make([]uint64, len(c.at)-1)
+	for i := range hashes {
+		hashes[i] = c.hash(c.at[i], c.at[i+1], true)
+	}
+	return hashes
+}
+
+// compare determines the typical steps, those like the model. It returns false if too many have to be compared.
+func (c *cut) compare(hashes []uint64) bool {
+	c.typical, c.n = make([]bool, len(hashes)), 0
 	memo := map[uint64]bool{hashes[c.model]: true}
 	b := c.bag()
 	in, compared := 0, 0
-	for i := range m {
+	for i := range hashes {
 		like, known := memo[hashes[i]]
 		if !known && c.how == nearly {
-			compared += lens[i]
+			compared += c.at[i+1] - c.at[i]
 			if compared > maxCompared && 2*in < c.r.tasks[c.at[i]]-c.r.tasks[c.at[0]] {
-				return nil
+				return false
 			}
 			like = b.like(c.ids(c.at[i], c.at[i+1]))
 			memo[hashes[i]] = like
@@ -367,7 +387,7 @@ func (c *cut) mark() []uint64 {
 			in += c.tasks(i)
 		}
 	}
-	return hashes
+	return true
 }
 
 // covers returns the part of the tasks, from a step to the last cut, that is in steps of one or two kinds.
@@ -385,8 +405,10 @@ func (c *cut) covers(from int, hashes []uint64) float64 {
 }
 
 // others returns the number of tasks in steps of a second kind, as the prompts between a decoder's tokens. There are at least two of them, and at most half
-// as many as typical steps: halves of a step would be as many. They wait as often as typical steps: others are several steps.
+// as many as typical steps: halves of a step would be as many, unless they do the same work in another way, as with a graph and without. They wait as often
+// as typical steps: others are several steps.
 func (c *cut) others(from int, hashes []uint64) int {
+	c.second = 0
 	count, most := map[uint64]int{}, -1
 	for i, h := range hashes {
 		if c.typical[i] || i < from {
@@ -400,7 +422,7 @@ func (c *cut) others(from int, hashes []uint64) int {
 		return 0
 	}
 	b, memo := newBag(c.ids(c.at[most], c.at[most+1])), map[uint64]bool{}
-	n, tasks := 0, 0
+	n, tasks, kernels := 0, 0, 0
 	for i, h := range hashes {
 		if c.typical[i] || i < from {
 			continue
@@ -412,13 +434,31 @@ func (c *cut) others(from int, hashes []uint64) int {
 		}
 		if like {
 			n++
-			tasks += c.tasks(i)
+			tasks, kernels = tasks+c.tasks(i), kernels+c.kernels(i)
 		}
 	}
-	if n < 2 || 2*n > c.n {
+	if n < 2 || 2*n > c.n && !c.alternates(most) {
 		return 0
 	}
+	c.second = kernels
 	return tasks
+}
+
+// alternates reports whether a step does the work of the model in another way: it begins with the same inputs and has as many kernels.
+func (c *cut) alternates(i int) bool {
+	inputs := func(i int) (out []uint64) {
+		for _, p := range c.r.pulses[c.at[i]:c.at[i+1]] {
+			switch s := &c.r.symbols[p.symbol]; s.class {
+			case CopyIn:
+				out = append(out, s.id)
+			case Launch:
+				return out
+			}
+		}
+		return nil
+	}
+	in := inputs(c.model)
+	return len(in) > 0 && slices.Equal(in, inputs(i)) && c.kernels(i) == c.kernels(c.model)
 }
 
 // waits returns the number of pulses in a step that may end one.
@@ -531,14 +571,7 @@ func (c *cut) bag() *bag {
 	return newBag(c.ids(c.at[c.model], c.at[c.model+1]))
 }
 
-// ids returns the ids of the pulses between two positions.
-func (c *cut) ids(from, to int) []uint64 {
-	out := make([]uint64, 0, to-from)
-	for _, p := range c.r.pulses[from:to] {
-		out = append(out, c.r.symbols[p.symbol].id)
-	}
-	return out
-}
+func (c *cut) ids(from, to int) []uint64 { return c.r.ids(from, to) }
 
 // likeness returns the likeness to the model.
 func (c *cut) likeness() likeness {
@@ -612,4 +645,13 @@ type likeness struct {
 	how  manner
 	hash uint64 // of the model
 	bag  *bag   // of the model
+}
+
+// ids returns the ids of the pulses between two positions.
+func (r *rhythm) ids(from, to int) []uint64 {
+	out := make([]uint64, 0, to-from)
+	for _, p := range r.pulses[from:to] {
+		out = append(out, r.symbols[p.symbol].id)
+	}
+	return out
 }

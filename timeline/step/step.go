@@ -58,6 +58,7 @@ type Rule struct {
 	// Found:
 	beat   *beat
 	symbol uint64 // pulse to cut at
+	other  uint64 // pulse to cut at for steps of a second kind, symbol if there are none
 	class  Class  // of the pulse
 	where  place
 	like   likeness
@@ -97,7 +98,7 @@ const (
 
 // finds reports whether two rules find the same steps.
 func (r *Rule) finds(o *Rule) bool {
-	return r.Source == o.Source && r.Process == o.Process && r.beat.lane == o.beat.lane && r.beat.thread == o.beat.thread && r.symbol == o.symbol && r.where == o.where
+	return r.Source == o.Source && r.Process == o.Process && r.beat.lane == o.beat.lane && r.beat.thread == o.beat.thread && r.symbol == o.symbol && r.other == o.other && r.where == o.where
 }
 
 // An Op is the part of a call that steps depend on: a task, or a wait for the device.

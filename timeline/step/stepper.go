@@ -35,9 +35,10 @@ type sinceCut struct {
 	ids      []uint64
 	n        int
 	hash     uint64
-	short    uint64          // hash without the pulses that end steps
-	last     int64           // start of the latest pulse
-	end      int64           // latest end of a pulse
+	short    uint64 // hash without the pulses that end steps
+	last     int64  // start of the latest pulse
+	end      int64  // latest end of a pulse
+	wait     lastWait
 	next     bool            // cut before the next copy from the host
 	extends  bool            // further waits belong to the step that was cut
 	lane     int32           // of the task after which it was cut
@@ -47,6 +48,12 @@ type sinceCut struct {
 	ends     uint32          // thread of the latter, or else of the former
 	memo     map[uint64]bool
 	overlaps int64 // end of the latest marked step
+}
+
+// lastWait is the latest wait of a step, with the end of the work before it and the start of the pulse before it.
+type lastWait struct {
+	from, to, worked, last int64
+	thread                 uint32
 }
 
 // bounds is a moment at which steps end or begin.
@@ -149,10 +156,10 @@ func (s *stepper) op(d *Op) {
 		return
 	}
 	s.by = d.Thread
-	if id == s.rule.symbol && s.rule.where == before || s.next && class == CopyIn {
+	if s.rule.at(id) && s.rule.where == before || s.next && class == CopyIn {
 		at := d.Start
 		if s.ahead && s.n > 0 {
-			at = max(s.last+1, min(at, s.end))
+			at = s.boundary(d)
 		}
 		s.cut(at)
 		s.next = false
@@ -171,8 +178,11 @@ func (s *stepper) op(d *Op) {
 	if class < CopyOut {
 		s.short = Mix(s.short, id)
 	}
+	if d.Class == Sync {
+		s.wait = lastWait{d.Start, d.end(), s.end, s.last, d.Thread}
+	}
 	s.last = d.Start
-	if id != s.rule.symbol {
+	if !s.rule.at(id) {
 		return
 	}
 	switch s.rule.where {
@@ -183,6 +193,18 @@ func (s *stepper) op(d *Op) {
 		s.next = true
 	}
 }
+
+// boundary returns the moment at which the next step begins to prepare an op: after the last work, or before the wait of a copy that needs the wait.
+func (s *stepper) boundary(d *Op) int64 {
+	w := &s.wait
+	if d.Host && d.Class == CopyIn && d.Thread == w.thread && s.last == w.from && w.from-w.worked > muchWork*(d.Start-w.to) {
+		return max(w.last+1, min(w.from, w.worked))
+	}
+	return max(s.last+1, min(d.Start, s.end))
+}
+
+// at reports whether steps are cut at a pulse.
+func (r *Rule) at(id uint64) bool { return id == r.symbol || id == r.other }
 
 // extend moves the end of the step that has just been cut after further waits and copies to the host, and after records on the lane of the last task.
 func (s *stepper) extend(d *Op, pulse bool) {

@@ -13,14 +13,57 @@ import (
 	"strconv"
 )
 
-// selected is the variable with the number of the selected mutant, in each package. selectedFile is the Go file that declares it.
+// selected is the function that reports whether a mutant is selected, in each package. selectedFile is the Go file that declares it.
 const (
 	selected     = "selectedMutant"
 	selectedFile = "selected_mutant.go"
 )
 
 // choice is the file from which a program reads the number of the selected mutant when it starts. Tests clear the environment of some programs.
+// With the number baseline a program selects no mutant, and marks those that it reaches in the file choice+reached: a byte a number.
+// The mark of a killed program stays, because the file is mapped.
 var choice string
+
+const (
+	baseline = -1
+	reached  = ".reached"
+)
+
+// selector is the text of selectedFile: the package's name, choice and the file with the marks.
+const selector = `package %s
+
+import (
+	selectedOS "os"
+	selectedStrconv "strconv"
+	selectedSyscall "syscall"
+)
+
+var selectedNumber, selectedMarks = func() (n int, marks []byte) {
+	b, _ := selectedOS.ReadFile(%q)
+	if n, _ = selectedStrconv.Atoi(string(b)); n >= 0 {
+		return n, nil
+	}
+	f, err := selectedOS.OpenFile(%q, selectedOS.O_RDWR, 0)
+	if err != nil {
+		return 0, nil
+	}
+	defer f.Close()
+	if i, err := f.Stat(); err == nil {
+		marks, _ = selectedSyscall.Mmap(int(f.Fd()), 0, int(i.Size()), selectedSyscall.PROT_READ|selectedSyscall.PROT_WRITE, selectedSyscall.MAP_SHARED)
+	}
+	return n, marks
+}()
+
+func selectedMutant(n int) bool { return n == selectedNumber || selectedNumber < 0 && selectedMark(n) }
+
+//go:noinline
+func selectedMark(n int) bool {
+	if n < len(selectedMarks) {
+		selectedMarks[n] = 1
+	}
+	return false
+}
+`
 
 // instrument returns the changed files of a package, by path, with mutants by number. They don't overlap, and those of the form fixed have no number.
 func instrument(set *token.FileSet, p *pkg, by map[int]*mutant) (map[string]string, error) {
@@ -54,18 +97,17 @@ func instrument(set *token.FileSet, p *pkg, by map[int]*mutant) (map[string]stri
 		out[file] = string(src)
 	}
 	if choices {
-		out[filepath.Join(p.Dir, selectedFile)] = fmt.Sprintf("package %s\n\nimport (\n\tselectedOS \"os\"\n\tselectedStrconv \"strconv\"\n)\n\n"+
-			"var %s = func() int {\n\tb, _ := selectedOS.ReadFile(%q)\n\tn, _ := selectedStrconv.Atoi(string(b))\n\treturn n\n}()\n", p.Name, selected, choice)
+		out[filepath.Join(p.Dir, selectedFile)] = fmt.Sprintf(selector, p.Name, choice, choice+reached)
 	}
 	return out, nil
 }
 
 // text returns the code in the place of a mutant.
 func (x *mutant) text(n int) (string, error) {
-	is := selected + " == " + strconv.Itoa(n)
+	is := selected + "(" + strconv.Itoa(n) + ")"
 	switch x.form {
 	case condition:
-		return "(" + is + " && (" + x.new + ") || !(" + is + ") && (" + x.old + "))", nil
+		return "(" + is + " && (" + x.new + ") || !" + is + " && (" + x.old + "))", nil
 	case value:
 		t, err := x.typeName()
 		return "func() " + t + " { if " + is + " { return " + x.new + " }; return " + x.old + " }()", err
@@ -79,11 +121,11 @@ func (x *mutant) text(n int) (string, error) {
 func (x *mutant) typeName() (string, error) {
 	at := slices.IndexFunc(x.pkg.files, func(f *ast.File) bool { return f.FileStart <= x.from && x.from < f.FileEnd })
 	t := x.pkg.info.Types[x.expr].Type
-	if t == nil || at < 0 {
+	if b, ok := t.(*types.Basic); t == nil || at < 0 || ok && b.Info()&types.IsUntyped != 0 { // an argument of a C function has no known type
 		return "", errors.New("no type")
 	}
 	var unknown error
-	name := types.TypeString(types.Default(t), func(of *types.Package) string {
+	name := types.TypeString(t, func(of *types.Package) string {
 		if of.Path() == x.pkg.ImportPath {
 			return ""
 		}

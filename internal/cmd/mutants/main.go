@@ -5,7 +5,8 @@
 //
 // One overlay has all mutants, and a file selects one of them when a program starts. So the tests of a package, and the simulator's engine, which
 // tests in C run as a library, are built once. A mutant of a constant is built alone. bin/acltrace has no mutants.
-// A mutant runs the tests of its package and then of the packages that import it, the fastest first, until one fails that passes without the mutant.
+// The tests of a package run without a mutant first. This shows how long they take, whether they pass, and which mutants they reach.
+// A mutant then runs the tests that reach it: those of its package, and then of the packages that import it, the fastest first, until some fail.
 //
 // Changes that no test can notice are left out: see unnoticed. equivalent.tsv lists others that mean the same, with the reason.
 //
@@ -59,6 +60,7 @@ type options struct {
 // result is the fate of a mutant.
 type result struct {
 	*mutant
+	reached  bool   // tests reach it
 	by       string // package whose tests failed, "" for none
 	timedOut bool   // before all packages were tested
 }
@@ -67,6 +69,8 @@ func (r *result) String() string {
 	switch {
 	case r.by != "":
 		return "killed by " + r.by
+	case !r.reached:
+		return "SURVIVED, no test reaches it"
 	case r.timedOut:
 		return "survived until its time limit"
 	}
@@ -116,7 +120,7 @@ func run(ctx context.Context, w io.Writer, dir, only string, o *options) (enough
 		}
 		return true, nil
 	}
-	t, err := newTester(m, all)
+	t, err := newTester(ctx, m, all)
 	if err != nil {
 		return false, err
 	}
@@ -153,8 +157,8 @@ func run(ctx context.Context, w io.Writer, dir, only string, o *options) (enough
 	for i := range survivors {
 		fmt.Fprintf(w, "%s: %s\n", survivors[i].mutant, &survivors[i])
 	}
-	for _, path := range slices.Sorted(maps.Keys(t.passed)) {
-		if t.passed[path] == 0 {
+	for _, path := range slices.Sorted(maps.Keys(t.alone)) {
+		if t.alone[path].failed {
 			fmt.Fprintf(w, "the tests of %s fail without a mutant, so they kill none\n", path)
 		}
 	}

@@ -132,26 +132,33 @@ func TestEngine(t *testing.T) {
 }
 
 // A mutant is killed by its own package or by one that imports it, and survives if no test notices it or none can run.
+// It runs no tests that don't reach it. A killed child without environment reaches it.
 // Packages that are in no program have none. Mutants that mean the same are not run.
 func TestRun(t *testing.T) {
 	dir := moduleOf(t, map[string]string{
-		"go.mod":              "module m\n\ngo 1.24\n",
-		"cmd/p/main.go":       "package main\n\nimport (\n\t_ \"m/bad\"\n\t_ \"m/loop\"\n\t_ \"m/size\"\n\t_ \"m/own\"\n\t_ \"m/user\"\n)\n\nfunc main() {}\n",
-		"internal/q/q.go":     "package main\n\nimport _ \"m/help\"\n\nfunc main() {}\n",
-		equivalentFile:        "own/own.go\tfunc Same(a int) int { return 1 * a }\t/ for *\tit is not\nown/own.go\tfunc Same(a int) int { return 1 * a }\t(1 + 1) for 1\tit is not\nown/own.go\tno\tsuch\tmutant\n",
-		"own/own.go":          "package own\n\nfunc Less(a, b int) bool { return a < b }\n\nfunc Same(a int) int { return 1 * a }\n",
-		"own/o_test.go":       "package own\n\nimport \"testing\"\n\nfunc TestLess(t *testing.T) {\n\tif Less(1, 1) {\n\t\tt.Fail()\n\t}\n}\n",
-		"base/base.go":        "package base\n\nfunc Sum(a, b int) int { return a + b }\n",
-		"user/user.go":        "package user\n\nimport \"m/base\"\n\nfunc Twice(a int) int { return base.Sum(a, a) }\n",
-		"user/u_test.go":      "package user\n\nimport \"testing\"\n\nfunc TestTwice(t *testing.T) {\n\tif Twice(2) != 4 {\n\t\tt.Fail()\n\t}\n}\n",
-		"loop/loop.go":        "package loop\n\nfunc Count(n int) int {\n\tx := 0\n\tfor i := 0; i < n; i++ {\n\t\tx++\n\t}\n\treturn x\n}\n",
+		"go.mod":          "module m\n\ngo 1.24\n",
+		"cmd/p/main.go":   "package main\n\nimport (\n\t_ \"m/bad\"\n\t_ \"m/child\"\n\t_ \"m/loop\"\n\t_ \"m/size\"\n\t_ \"m/own\"\n\t_ \"m/user\"\n)\n\nfunc main() {}\n",
+		"internal/q/q.go": "package main\n\nimport _ \"m/help\"\n\nfunc main() {}\n",
+		equivalentFile:    "own/own.go\tfunc Same(a int) int { return 1 * a }\t/ for *\tit is not\nown/own.go\tfunc Same(a int) int { return 1 * a }\t(1 + 1) for 1\tit is not\nown/own.go\tno\tsuch\tmutant\n",
+		"own/own.go":      "package own\n\nfunc Less(a, b int) bool { return a < b }\n\nfunc Same(a int) int { return 1 * a }\n",
+		"own/o_test.go":   "package own\n\nimport \"testing\"\n\nfunc TestLess(t *testing.T) {\n\tif Less(1, 1) {\n\t\tt.Fail()\n\t}\n}\n",
+		"base/base.go":    "package base\n\nfunc Sum(a, b int) int { return a + b }\n",
+		"user/user.go":    "package user\n\nimport \"m/base\"\n\nfunc Twice(a int) int { return base.Sum(a, a) }\n",
+		"user/u_test.go":  "package user\n\nimport \"testing\"\n\nfunc TestTwice(t *testing.T) {\n\tif Twice(2) != 4 {\n\t\tt.Fail()\n\t}\n}\n",
+		"loop/loop.go":    "package loop\n\nfunc Count(n int) int {\n\tx := 0\n\tfor i := 0; i < n; i++ {\n\t\tx++\n\t}\n\treturn x\n}\n",
+		"watch/w_test.go": "package watch\n\nimport (\n\t\"os\"\n\t\"testing\"\n\n\t_ \"m/bad\"\n)\n\nfunc TestWatch(t *testing.T) {\n\tf, _ := os.OpenFile(\"runs\", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)\n\tf.WriteString(\"x\")\n}\n",
+		"watch/watch.go":  "package watch\n",
+		"child/child.go":  "package child\n\nfunc Less(a, b int) bool { return a < b }\n",
+		"child/c_test.go": "package child\n\nimport (\n\t\"os\"\n\t\"os/exec\"\n\t\"syscall\"\n\t\"testing\"\n)\n\nfunc TestChild(t *testing.T) {\n\tif len(os.Environ()) == 0 {\n" +
+			"\t\tif Less(1, 1) {\n\t\t\tos.Exit(0)\n\t\t}\n\t\tsyscall.Kill(os.Getpid(), syscall.SIGKILL)\n\t}\n\tc := exec.Command(os.Args[0])\n\tc.Env = []string{}\n" +
+			"\tif c.Run(); c.ProcessState.Success() {\n\t\tt.Fail()\n\t}\n}\n",
 		"size/size.go":        "package size\n\nconst Unit = 1\n",
 		"size/more/m.go":      "package more\n\nimport \"m/size\"\n\nvar Last = [1]int{}[1-size.Unit]\n",
 		"size/more/m_test.go": "package more\n",
 		"bad/bad.go":          "package bad\n\nfunc Not(a bool) bool { return a == false }\n",
 		"help/help.go":        "package help\n\nimport \"m/deep\"\n\nfunc Half(a int) int { return deep.Third(a) / 2 }\n",
 		"deep/deep.go":        "package deep\n\nfunc Third(a int) int { return a / 3 }\n",
-		"bad/b_test.go":       "package bad\n\nimport (\n\t\"testing\"\n\n\t_ \"m/help\"\n)\n\nfunc TestNot(t *testing.T) { t.Fail() }\n",
+		"bad/b_test.go":       "package bad\n\nimport (\n\t\"testing\"\n\n\t_ \"m/help\"\n)\n\nfunc TestNot(t *testing.T) { t.Log(Not(true)); t.Fail() }\n",
 	})
 	tests := func(only string) (string, bool) {
 		var out bytes.Buffer
@@ -161,14 +168,17 @@ func TestRun(t *testing.T) {
 		}
 		return out.String(), enough
 	}
-	out, enough := tests("own|base|bad|help|deep")
-	for _, want := range []string{"m/own/own.go:3: <= for <: killed by m/own\n", "m/base/base.go:3: - for +: killed by m/user\n", "m/bad/bad.go:3: != for ==: SURVIVED\n",
-		"2 of 3 mutants killed, 67%; 2 more are equivalent, looked at\n", equivalentFile + ": no such mutant: own/own.go\tno\tsuch\n", "the tests of m/bad fail without a mutant, so they kill none\n"} {
+	out, enough := tests("own|base|bad|help|deep|child")
+	for _, want := range []string{"m/child/child.go:3: <= for <: killed by m/child\n", "m/own/own.go:3: <= for <: killed by m/own\n", "m/base/base.go:3: - for +: killed by m/user\n", "m/bad/bad.go:3: != for ==: SURVIVED\n",
+		"3 of 4 mutants killed, 75%; 2 more are equivalent, looked at\n", equivalentFile + ": no such mutant: own/own.go\tno\tsuch\n", "the tests of m/bad fail without a mutant, so they kill none\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	if out, enough := tests("loop"); enough || !strings.Contains(out, "loop.go:5: <= for <: SURVIVED") {
+	if runs, err := os.ReadFile(filepath.Join(dir, "watch", "runs")); err != nil || string(runs) != "x" {
+		t.Errorf("tests that reach no mutant ran %d times, not only without one: %v", len(runs), err)
+	}
+	if out, enough := tests("loop"); enough || !strings.Contains(out, "loop.go:5: <= for <: SURVIVED, no test reaches it") {
 		t.Errorf("no test, but enough are killed:\n%s", out)
 	}
 	if out, _ := tests("size$"); !strings.Contains(out, "size.go:3: (1 + 1) for 1: left out") || !strings.Contains(out, "0 of 0 mutants") {

@@ -76,7 +76,7 @@ func (p *pkg) sources() (out []string) {
 // load reads the packages and lists their mutants.
 func load(ctx context.Context, dir string) (*module, error) {
 	list := exec.CommandContext(ctx, "go", "list", "-deps", "-json=ImportPath,Dir,Name,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports,ImportMap,Module",
-		"./...", "os", "strconv") // the last two for selectedFile
+		"./...", "os", "strconv", "syscall") // the last three for selectedFile
 	list.Dir, list.Stderr, list.Env = dir, os.Stderr, append(os.Environ(), cgo...)
 	out, err := list.Output()
 	if err != nil {

@@ -7,13 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -25,10 +24,16 @@ var cgo = []string{"CGO_ENABLED=1"}
 type tester struct {
 	m      *module
 	tmp    string
-	shared *build                   // has the mutants that a number selects
-	number map[*mutant]int          // of the mutants in shared
-	passed map[string]time.Duration // how long the tests of packages take without a mutant, 0 if they fail
-	took   map[string]time.Duration // how long packages took to test with a mutant that they did not notice
+	shared *build            // has the mutants that a number selects
+	number map[*mutant]int   // of the mutants in shared
+	alone  map[string]*alone // by package
+}
+
+// alone describes the tests of a package without a mutant.
+type alone struct {
+	took   time.Duration
+	failed bool
+	marks  []byte // 1 at the number of each mutant that they reach
 }
 
 // errNotBuilt is the failure of programs that don't compile with a mutant: those of other packages compute with its constant.
@@ -37,22 +42,32 @@ var errNotBuilt = errors.New("it does not compile")
 // build is an overlay with mutants, and the programs that were built with it.
 type build struct {
 	dir      string
-	inEngine bool // the engine has mutants
-	binaries map[string]string
-	lib      string // folder of libraries, "" until they are built
+	inEngine bool              // the engine has mutants
+	binaries map[string]string // by package
+	lib      string            // folder of libraries, "" until they are built
 }
 
 // newTester prepares mutants for tests.
-func newTester(m *module, all []*mutant) (*tester, error) {
-	t := &tester{m: m, tmp: filepath.Dir(choice), number: map[*mutant]int{}, passed: map[string]time.Duration{}, took: map[string]time.Duration{}}
-	for i, x := range all {
+func newTester(ctx context.Context, m *module, all []*mutant) (t *tester, err error) {
+	t = &tester{m: m, tmp: filepath.Dir(choice), number: map[*mutant]int{}, alone: map[string]*alone{}}
+	for _, x := range all {
 		if x.form != fixed {
-			t.number[x] = i + 1
+			t.number[x] = len(t.number) + 1
 		}
 	}
-	b, err := t.newBuild("shared", t.number)
-	t.shared = b
-	return t, err
+	if err := os.WriteFile(choice+reached, make([]byte, len(t.number)+1), 0o600); err != nil {
+		return nil, err
+	}
+	if t.shared, err = t.newBuild("shared", t.number); err != nil {
+		return nil, err
+	}
+	var own []string
+	for _, x := range all {
+		if x.pkg.tested() && !slices.Contains(own, x.pkg.ImportPath) {
+			own = append(own, x.pkg.ImportPath)
+		}
+	}
+	return t, t.build(ctx, t.shared, own...)
 }
 
 // newBuild writes an overlay.
@@ -108,17 +123,28 @@ func (t *tester) command(ctx context.Context, dir string, env []string, name str
 	return out.Bytes(), err
 }
 
-// binary builds the tests of a package.
-func (t *tester) binary(ctx context.Context, b *build, path string) (string, error) {
-	if file := b.binaries[path]; file != "" {
-		return file, nil
+// build builds the tests of packages. One command builds them all, except that it can't build two programs of the same name.
+func (t *tester) build(ctx context.Context, b *build, paths ...string) error {
+	paths = slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return b.binaries[path] != "" })
+	for len(paths) > 0 {
+		dir := filepath.Join(b.dir, "tests", strconv.Itoa(len(b.binaries)))
+		of := map[string]string{}
+		paths = slices.DeleteFunc(paths, func(path string) bool {
+			name := filepath.Base(path)
+			if of[name] == "" {
+				of[name] = path
+			}
+			return of[name] == path
+		})
+		args := slices.AppendSeq([]string{"test", "-c", b.overlay(), "-vet=off", "-ldflags=-w", "-o", dir + "/"}, maps.Values(of))
+		if out, err := t.command(ctx, t.m.dir, nil, "go", args...); err != nil {
+			return fmt.Errorf("build the tests of packages: %w: %s", cmp.Or(ctx.Err(), errNotBuilt), out)
+		}
+		for name, path := range of {
+			b.binaries[path] = filepath.Join(dir, name+".test")
+		}
 	}
-	file := filepath.Join(b.dir, strings.ReplaceAll(strings.TrimPrefix(path, t.m.name), "/", "_")+".test")
-	if out, err := t.command(ctx, t.m.dir, nil, "go", "test", "-c", b.overlay(), "-vet=off", "-ldflags=-w", "-o", file, path); err != nil {
-		return "", fmt.Errorf("build the tests of %s: %w: %s", path, cmp.Or(ctx.Err(), errNotBuilt), out)
-	}
-	b.binaries[path] = file
-	return file, nil
+	return nil
 }
 
 // libraries returns a folder of libraries with the engine of a build.
@@ -138,50 +164,45 @@ func (t *tester) libraries(ctx context.Context, b *build) (string, error) {
 	return lib, nil
 }
 
-// prepare builds what run needs, so that its time is that of the tests.
-func (t *tester) prepare(ctx context.Context, b *build, path string) error {
-	if _, err := t.binary(ctx, b, path); err != nil {
-		return err
-	}
-	_, err := t.libraries(ctx, b)
-	return err
-}
-
-// run runs the tests of a package with a mutant of a build, 0 for none.
-func (t *tester) run(ctx context.Context, b *build, n int, path string, flags ...string) (out []byte, failed bool, err error) {
-	file, err := t.binary(ctx, b, path)
-	if err != nil {
-		return nil, false, err
+// run runs the tests of a package with a mutant of a build, for a time at most.
+func (t *tester) run(ctx context.Context, b *build, n int, path string, most time.Duration) (failed bool, took time.Duration, err error) {
+	if err := t.build(ctx, b, path); err != nil {
+		return false, 0, err
 	}
 	lib, err := t.libraries(ctx, b)
 	if err != nil {
-		return nil, false, err
+		return false, 0, err
 	}
 	if err := os.WriteFile(choice, []byte(strconv.Itoa(n)), 0o600); err != nil {
-		return nil, false, err
+		return false, 0, err
 	}
-	out, err = t.command(ctx, t.m.path[path].Dir, []string{"ACLTRACE_LIB=" + lib}, file, append(flags, "-test.failfast", "-test.timeout=60m", "-test.paniconexit0")...)
-	return out, err != nil, nil
+	within, stop := context.WithTimeout(ctx, most)
+	defer stop()
+	began := time.Now()
+	_, err = t.command(within, t.m.path[path].Dir, []string{"ACLTRACE_LIB=" + lib}, b.binaries[path], "-test.failfast", "-test.timeout=60m", "-test.paniconexit0")
+	return err != nil, time.Since(began), ctx.Err()
 }
 
-// alone returns how long the tests of a package take without a mutant, 0 if they fail.
-func (t *tester) alone(ctx context.Context, path string) (time.Duration, error) {
-	if d, known := t.passed[path]; known {
-		return d, nil
+// runAlone runs the tests of a package without a mutant, and finds the mutants that they reach.
+func (t *tester) runAlone(ctx context.Context, path string) (*alone, error) {
+	marks := make([]byte, len(t.number)+1)
+	f, err := os.OpenFile(choice+reached, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
 	}
-	if err := t.prepare(ctx, t.shared, path); err != nil {
-		return 0, err
+	defer f.Close()
+	if _, err := f.WriteAt(marks, 0); err != nil {
+		return nil, err
 	}
-	began := time.Now()
-	_, failed, err := t.run(ctx, t.shared, 0, path)
-	if err != nil || ctx.Err() != nil {
-		return 0, cmp.Or(ctx.Err(), err)
+	a := &alone{failed: true}
+	for try := 0; try < 2 && a.failed; try++ { // a busy machine may fail a test
+		if a.failed, a.took, err = t.run(ctx, t.shared, baseline, path, time.Hour); err != nil {
+			return nil, err
+		}
 	}
-	t.passed[path] = max(time.Since(began), time.Millisecond)
-	if failed {
-		t.passed[path] = 0
-	}
-	return t.passed[path], nil
+	_, err = f.ReadAt(marks, 0)
+	a.marks, t.alone[path] = marks, a
+	return a, err
 }
 
 // test runs the tests that a mutant may fail.
@@ -194,97 +215,76 @@ func (t *tester) test(ctx context.Context, x *mutant, limit time.Duration) (resu
 		}
 		defer os.RemoveAll(b.dir)
 	}
-	end := time.Now().Add(limit)
-	for i, path := range t.order(x.pkg) {
-		if i == 0 { // the tests of its own are short, and the first to hang
-			if _, err := t.alone(ctx, path); err != nil {
-				return r, err
-			}
-		}
-		killed, err := t.notices(ctx, b, n, path, end)
+	for _, paths := range t.order(x.pkg) {
+		paths, err := t.reach(ctx, n, paths)
 		if err != nil {
-			return r, fmt.Errorf("%s: %w", x, err)
+			return r, err
 		}
-		if killed {
-			r.by = path
-			return r, nil
-		}
-		if time.Now().After(end) {
-			r.timedOut = true
-			return r, nil
+		for _, path := range paths {
+			r.reached = true
+			if t.alone[path].failed {
+				continue
+			}
+			killed, took, err := t.notices(ctx, b, n, path, limit)
+			if err != nil {
+				return r, fmt.Errorf("%s: %w", x, err)
+			}
+			if killed {
+				r.by = path
+				return r, nil
+			}
+			if limit -= took; limit <= 0 {
+				r.timedOut = true
+				return r, nil
+			}
 		}
 	}
 	return r, nil
 }
 
-// notices reports whether the tests of a package fail with a mutant. A mutant that hangs is noticed; a busy machine may take ten times as long.
-func (t *tester) notices(ctx context.Context, b *build, n int, path string, end time.Time) (bool, error) {
-	hang := func(alone time.Duration) time.Duration { return time.Minute + 10*alone }
-	if err := t.prepare(ctx, b, path); err != nil {
-		return false, err
+// reach returns the packages whose tests reach a mutant, the fastest first. Nobody knows who reaches a constant.
+func (t *tester) reach(ctx context.Context, n int, paths []string) (out []string, err error) {
+	if err := t.build(ctx, t.shared, paths...); err != nil {
+		return nil, err
 	}
-	limit := time.Until(end)
-	if alone := t.passed[path]; alone > 0 {
-		limit = min(limit, hang(alone))
-	}
-	within, stop := context.WithTimeout(ctx, limit)
-	defer stop()
-	began := time.Now()
-	out, failed, err := t.run(within, b, n, path)
-	took := time.Since(began)
-	if err != nil || ctx.Err() != nil {
-		return false, cmp.Or(ctx.Err(), err)
-	}
-	if !failed {
-		t.took[path] = took
-		return false, nil
-	}
-	if within.Err() == nil {
-		return t.pass(ctx, path, out)
-	}
-	alone, err := t.alone(ctx, path)
-	return alone > 0 && took >= hang(alone), err
-}
-
-var failing = regexp.MustCompile(`(?m)^--- FAIL: (\S+) `)
-
-// pass reports whether tests that failed with a mutant pass without it. A program that died names none, so all must pass.
-func (t *tester) pass(ctx context.Context, path string, out []byte) (bool, error) {
-	var names []string
-	for _, m := range failing.FindAllSubmatch(out, -1) {
-		names = append(names, string(m[1]))
-	}
-	if d, known := t.passed[path]; known || len(names) == 0 {
-		if !known {
-			var err error
-			if d, err = t.alone(ctx, path); err != nil {
-				return false, err
+	for _, path := range paths {
+		a := t.alone[path]
+		if a == nil {
+			if a, err = t.runAlone(ctx, path); err != nil {
+				return nil, err
 			}
 		}
-		return d > 0, nil
-	}
-	if err := t.prepare(ctx, t.shared, path); err != nil {
-		return false, err
-	}
-	_, failed, err := t.run(ctx, t.shared, 0, path, "-test.run=^("+strings.Join(names, "|")+")$")
-	if failed && err == nil && ctx.Err() == nil {
-		t.passed[path] = 0
-	}
-	return !failed, cmp.Or(ctx.Err(), err)
-}
-
-// order returns the packages whose tests may notice a change: the package itself, and those that import it, the fastest first if that is known.
-// Those that run the engine as a library are last.
-func (t *tester) order(p *pkg) []string {
-	paths := slices.Clone(p.importers)
-	slices.SortStableFunc(paths, func(a, b string) int { return cmp.Compare(t.took[a], t.took[b]) })
-	if p.tested() {
-		paths = slices.Insert(paths, 0, p.ImportPath)
-	}
-	if p.inEngine {
-		for _, path := range engineTests {
-			paths = append(paths, t.m.name+path)
+		if n == 0 || a.marks[n] != 0 {
+			out = append(out, path)
 		}
 	}
-	return paths
+	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(t.alone[a].took, t.alone[b].took) })
+	return out, nil
+}
+
+// notices reports whether the tests of a package fail with a mutant. A mutant that hangs is noticed, if the machine has not become slow meanwhile.
+func (t *tester) notices(ctx context.Context, b *build, n int, path string, limit time.Duration) (killed bool, took time.Duration, err error) {
+	limit = min(limit, 15*time.Second+4*t.alone[path].took)
+	failed, took, err := t.run(ctx, b, n, path, limit)
+	if err != nil || took < limit {
+		return failed, took, err
+	}
+	a, err := t.runAlone(ctx, path)
+	return err == nil && !a.failed && a.took < took/2, took, err
+}
+
+// order returns the packages whose tests may notice a change: the package itself, then those that import it, then those that run the engine as a library.
+func (t *tester) order(p *pkg) (out [][]string) {
+	if p.tested() {
+		out = append(out, []string{p.ImportPath})
+	}
+	out = append(out, p.importers)
+	if p.inEngine {
+		var last []string
+		for _, path := range engineTests {
+			last = append(last, t.m.name+path)
+		}
+		out = append(out, last)
+	}
+	return out
 }

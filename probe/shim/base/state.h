@@ -19,7 +19,7 @@ struct shim_thread {
 	struct ring *ring;
 	uint64_t head;
 	uint64_t room; /* a plain call may be written while head is below this; 0: never */
-	uint64_t tail; /* last value seen */
+	uint64_t tail; /* last value seen, or less while pages of the ring are not touched: see session/thread.c */
 	uint64_t size; /* bytes of the records */
 	uint64_t lost; /* calls since the last record */
 	uint64_t until; /* clock; end of the latest call */

@@ -5,9 +5,6 @@
 
 #include "base/copy.h"
 
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#endif
 #define EPERM 1
 #define ENOMEM 12
 #define EINVAL 22

@@ -10,6 +10,11 @@
 
 #include "base/state.h"
 
+#ifndef MADV_POPULATE_READ /* headers before Linux 5.14 */
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
 static inline long sys_raw(long n, long a, long b, long c, long d, long e, long f)
 {
 #if defined(__x86_64__)

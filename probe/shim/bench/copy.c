@@ -61,12 +61,17 @@ int main(int argc, char **argv)
 		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
 		from[i] = x;
 	}
+	/* Only after its first look at the process does the recorder let threads touch their rings ahead. */
+	void *device = (void *)0x124000000000;
+	struct timespec pause = {0, 200000000};
+	if (aclrtMemcpy(device, size, from, 64, ACL_MEMCPY_HOST_TO_DEVICE) != ACL_SUCCESS)
+		abort();
+	nanosleep(&pause, NULL);
 	for (int r = 0; r < rounds; r++) {
 		double a[CLOCKS], b[CLOCKS], c[CLOCKS];
 		now(a);
 		memcpy(to, from, size);
 		now(b);
-		void *device = (void *)0x124000000000;
 		if ((argc > 4 ? aclrtMemcpyAsync(device, size, from, size, ACL_MEMCPY_HOST_TO_DEVICE, NULL) :
 				aclrtMemcpy(device, size, from, size, ACL_MEMCPY_HOST_TO_DEVICE)) != ACL_SUCCESS)
 			abort();
@@ -75,7 +80,6 @@ int main(int argc, char **argv)
 			plain[i][r] = b[i] - a[i];
 			call[i][r] = c[i] - b[i];
 		}
-		struct timespec pause = {0, 200000000};
 		if (size > 1 << 20)
 			nanosleep(&pause, NULL);
 	}

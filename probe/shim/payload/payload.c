@@ -12,9 +12,6 @@
 #include "record/piece.h"
 #include "session/session.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 #define PART (256 * 1024)
 
 /* From here on the thread works for the recorder: it hashes, copies, or waits for room. Payload records carry that time. */

@@ -9,10 +9,11 @@ static void measure_cost(void)
 {
 	enum { ROUNDS = 8, CALLS = 32 };
 	struct shim_thread *t = &shim_t;
-	if (shim_control->cost != 0 || shim_control->stack_frames != 0 || t->owner != 0 || t->head - t->tail > t->size / 2)
+	uint64_t tail = __atomic_load_n(&t->ring->tail, __ATOMIC_ACQUIRE);
+	if (shim_control->cost != 0 || shim_control->stack_frames != 0 || t->owner != 0 || t->head - tail > t->size / 2)
 		return;
 	struct shim_thread saved = *t;
-	struct ring unpublished = {.head = t->head, .tail = t->tail};
+	struct ring unpublished = {.head = t->head, .tail = tail};
 	uint64_t words[8] = {0}, block[8] = {0}, least = ~(uint64_t)0;
 	t->ring = &unpublished;
 	for (int r = 0; r < ROUNDS; r++) {

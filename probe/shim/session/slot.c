@@ -102,8 +102,7 @@ static bool map_part(long at, uint64_t size, long fd, uint64_t from, long flags)
 bool map_ring(long at, long fd, uint64_t from, uint64_t size, bool used)
 {
 	/* To touch all of a ring takes milliseconds, and most threads need a small part. Of the second mapping they need the first pages. */
-	enum { TOUCHED = 512 * 1024 };
-	uint64_t whole = RING_HEADER + size, first = used && whole > TOUCHED ? TOUCHED : whole;
+	uint64_t whole = RING_HEADER + size, first = used && size > RING_TOUCHED ? RING_HEADER + RING_TOUCHED : whole;
 	bool mapped = map_part(at, first, fd, from, used ? MAP_POPULATE : 0) &&
 		      (first == whole || map_part(at + (long)first, whole - first, fd, from + first, 0)) &&
 		      map_part(at + (long)whole, size, fd, from + RING_HEADER, 0);

@@ -14,6 +14,8 @@ void return_slot(uint32_t n);
  */
 uint64_t claim_memory(uint32_t rings, uint64_t most, enum refusal *why);
 void return_memory(uint64_t size);
+/* Records of a new ring are touched so far, later ones when a thread comes to them: see shim_make_room. */
+#define RING_TOUCHED (512 * 1024)
 /*
  * Maps a ring of size bytes, stored at `from` in a file, to the reserved addresses at `at`: header, records, and the records again. used: a thread is about
  * to write to it, so its first pages are touched now.

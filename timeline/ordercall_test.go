@@ -1,0 +1,58 @@
+package timeline_test
+
+import (
+	"testing"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/ordertest"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/order"
+)
+
+// A Walk passes to an order all that decides who precedes whom.
+func TestOrderOfAWalk(t *testing.T) {
+	for _, p := range ordertest.Programs {
+		t.Run(p.Name, func(t *testing.T) {
+			if why := p.Skipped(); why != "" {
+				t.Skip(why)
+			}
+			tr := p.Trace(t, func(c *ordertest.Call) ordertest.Task {
+				if c.Stream == "now" {
+					return ordertest.Fill(c, ordertest.Memory)
+				}
+				return ordertest.Launch(c)
+			})
+			w := timeline.NewWalk(tr.Reader, acl.Model, nil)
+			o := order.New[*timeline.Object, struct{}]()
+			o.Clocks = true
+			stamps, edges := map[string]order.Stamp{}, map[string][]string{}
+			gaps := tr.Reader.Gaps()
+			err := w.Run(&timeline.Visitor{Call: func(h *timeline.HostCall, k *timeline.Task) error {
+				w.OrderLanes(o.Lane, o.Lanes())
+				if len(gaps) > 0 && gaps[0].From < h.Start {
+					o.Lost(0, gaps[0].From, gaps[0].To)
+					gaps = gaps[1:]
+				}
+				c := w.OrderCall(h, k)
+				for _, e := range o.Apply(&c) {
+					why := e.Why.String()
+					if !e.Certain {
+						why += "?"
+					}
+					edges[tr.Names[e.After.Call]] = append(edges[tr.Names[e.After.Call]], why+" "+tr.Names[e.Before.Call])
+				}
+				if k != nil {
+					stamps[tr.Names[h.Index]] = o.Stamp()
+				}
+				return nil
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Check(t, func(before, after string) bool {
+				a, b := stamps[before], stamps[after]
+				return order.Precedes(&a, &b) == order.Yes
+			}, edges)
+		})
+	}
+}
