@@ -59,6 +59,7 @@ type wait struct {
 type taskGroup struct {
 	graph  *graph
 	tasks  uint64
+	kernel string    // of the latest task
 	guard  *external // that the first task waits for
 	latest *update   // since the latest run or record that it is for
 	object *timeline.Object
@@ -95,6 +96,9 @@ func (x *Checker) boundary(h *timeline.HostCall, e *timeline.Event) error {
 		c.tracks[s].group = nil
 		if o := e.Object(api.TaskGroup); o != nil && e.OK() {
 			g.object, x.groups[o] = o, g
+			if g.tasks == 1 { // in others, operators have kernels that prepare their inputs
+				x.grouped[g.kernel] = true
+			}
 			c.groups = append(c.groups, g)
 		}
 	case api.UpdateBegin:
@@ -179,7 +183,7 @@ func memoryName(e *timeline.Event) string {
 func (x *Checker) launch(h *timeline.HostCall, e *timeline.Event, c *capture, t *track) {
 	if t.group != nil {
 		t.group.tasks++
-		x.grouped[e.Kernel] = true
+		t.group.kernel = e.Kernel
 	} else {
 		if _, known := c.loose[e.Kernel]; !known && e.Kernel != "" {
 			c.loose[e.Kernel] = *h

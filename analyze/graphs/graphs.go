@@ -69,7 +69,7 @@ type Checker struct {
 	groups   map[*timeline.Object]*taskGroup
 	updates  map[*timeline.Object]*update // by stream
 	signals  map[signal]*external
-	grouped  map[string]bool   // kernels with a task in a task group
+	grouped  map[string]bool   // kernels that are the only task in a task group
 	streams  map[uint32]uint64 // of live graphs, by process
 
 	order *order.Order[*timeline.Object, reach]

@@ -142,6 +142,11 @@ func TestFaults(t *testing.T) {
 			p.capture(g+1, func() { p.launch(attention, main, input); p.launch(mlp, main, weights) })
 			p.run(g + 1)
 		}},
+		{"a task outside of groups, of a kernel that is one of two in a group", "", func(p *program) {
+			p.capture(g, func() { p.group(group, func() { p.launch(mlp, main, input); p.launch(attention, main, input) }) })
+			p.capture(g+1, func() { p.launch(mlp, main, input) })
+			p.run(g + 1)
+		}},
 		{"such a task in a graph that does not run", "", func(p *program) {
 			p.unguarded(g)
 			p.capture(g+1, func() { p.launch(attention, main, input) })
@@ -240,6 +245,13 @@ func TestFaults(t *testing.T) {
 			p.capture(g, func() { p.await(); p.launch(attention, main, input) })
 			loop(2, func() { p.copy(side); p.run(g); p.write(1, side); p.sync(main) })
 		}},
+		{"copies of blocks on another stream", "", func(p *program) {
+			p.capture(g, func() { p.launch(attention, main, input) })
+			for _, block := range []uint64{256, 0} {
+				p.Then("aclrtMemcpyAsync", testtrace.A(input+block, 64, testtrace.HostA, 64, 1, side))
+			}
+			p.run(g)
+		}},
 		{"a copy on another stream to other memory", "", func(p *program) {
 			p.capture(g, func() { p.launch(attention, main, weights) })
 			p.copy(side)
@@ -277,6 +289,25 @@ func TestFaults(t *testing.T) {
 			p.sync(main)
 			p.Then("aclrtFree", testtrace.A(input))
 			loop(2, func() { p.run(g) })
+		}},
+		{"memory that is mapped again", "", func(p *program) {
+			const at, physical = 0x126000000000, 0x8800
+			p.Then("aclrtReserveMemAddress", testtrace.A(out, 4096, 0, 0, 0), testtrace.Outs("virPtr", at))
+			p.Then("aclrtMallocPhysical", testtrace.A(out, 4096, out, 0), testtrace.Outs("handle", physical))
+			p.Then("aclrtMapMem", testtrace.A(at, 4096, 0, physical, 0))
+			p.capture(g, func() { p.launch(attention, main, at) })
+			p.Then("aclrtUnmapMem", testtrace.A(at))
+			p.Then("aclrtMapMem", testtrace.A(at, 4096, 0, physical, 0))
+			p.run(g)
+		}},
+		{"a run while its memory is not mapped", "freed_memory 1", func(p *program) {
+			const at, physical = 0x126000000000, 0x8800
+			p.Then("aclrtReserveMemAddress", testtrace.A(out, 4096, 0, 0, 0), testtrace.Outs("virPtr", at))
+			p.Then("aclrtMallocPhysical", testtrace.A(out, 4096, out, 0), testtrace.Outs("handle", physical))
+			p.Then("aclrtMapMem", testtrace.A(at, 4096, 0, physical, 0))
+			p.capture(g, func() { p.launch(attention, main, at) })
+			p.Then("aclrtUnmapMem", testtrace.A(at))
+			p.run(g)
 		}},
 		{"memory that is freed after the graph", "", func(p *program) {
 			p.capture(g, func() { p.launch(attention, main, input) })

@@ -16,8 +16,9 @@ type addressed struct {
 	launches []uint64        // captured calls
 	funcs    map[uint16]bool // theirs
 	objects  map[*timeline.Object]use
-	at       []uint64 // sorted addresses
-	freed    *freed   // the first one since the capture
+	at       []uint64        // sorted addresses
+	partly   map[uint64]bool // addresses behind which copies have written
+	freed    *freed          // the first one since the capture
 }
 
 // use is the first task that uses memory.
@@ -150,10 +151,14 @@ func (x *Checker) stale(h *timeline.HostCall, g *graph) {
 	if f == nil {
 		return
 	}
+	again, _, found := x.w.Find(g.process, f.object.Handle)
+	if p := f.object.Parent; found && p != nil && p.Kind == api.Reservation { // programs that sleep map other memory there
+		return
+	}
 	x.find(FreedMemory, h.Index, h.Name, func(r *Finding) {
 		by := g.objects[f.object]
 		r.Graph, r.Object, r.Other, r.By, r.Task, r.TaskFunc = g.name, name(f.object), &f.call, f.fn, &by.call, by.fn
-		if again, _, ok := x.w.Find(g.process, f.object.Handle); ok {
+		if found {
 			r.Now = name(again)
 		}
 	})
@@ -170,14 +175,33 @@ func (x *Checker) wrote(h *timeline.HostCall, k *timeline.Task, e *timeline.Even
 			continue
 		}
 		n, ok := p.Size.Bytes(e.Fn, e.Call.Args)
-		if u, found := e.Use(i); !ok || n == 0 || !found || len(x.users[u.Object]) == 0 {
+		u, found := e.Use(i)
+		if !ok || n == 0 || !found || len(x.users[u.Object]) == 0 {
 			continue
 		}
 		at := e.Call.Args[p.Word]
+		for _, g := range x.users[u.Object][:min(len(x.users[u.Object]), maxUsers)] {
+			g.wrote(at)
+		}
 		x.copies[x.made%len(x.copies)] = copied{run: x.place(h, k.Lane), process: e.Process, from: at, to: at + n, stream: e.Stream}
 		x.made++
 		return
 	}
+}
+
+// maxUsers bounds the graphs whose addresses a copy is compared with.
+const maxUsers = 8
+
+// wrote notes a copy to memory behind an address, as to a block of a cache: it is no input of the next run.
+func (g *graph) wrote(at uint64) {
+	i, known := slices.BinarySearch(g.at, at)
+	if known || i == 0 {
+		return
+	}
+	if g.partly == nil {
+		g.partly = map[uint64]bool{}
+	}
+	g.partly[g.at[i-1]] = true
 }
 
 // inputs compares a run of a graph with the copies before it.
@@ -195,10 +219,10 @@ func (x *Checker) inputs(h *timeline.HostCall, k *timeline.Task, e *timeline.Eve
 	}
 }
 
-// touches reports whether a task of the graph uses an address in a range.
+// touches reports whether a task of the graph uses an address in a range, which copies write as a whole.
 func (g *graph) touches(from, to uint64) bool {
 	i, _ := slices.BinarySearch(g.at, from)
-	return i < len(g.at) && g.at[i] < to
+	return i < len(g.at) && g.at[i] < to && !g.partly[g.at[i]]
 }
 
 // awaits reports whether a task of the graph may wait for a lane.
