@@ -229,16 +229,21 @@ func (s Sync) String() string { return syncNames[s] }
 // UnmarshalText sets the Sync with the given name.
 func (s *Sync) UnmarshalText(name []byte) error { return unmarshal(s, syncNames, name) }
 
-// Capture says that a call begins or ends a capture. During a capture, a stream's tasks go into a graph and do not run.
+// Capture says that a call begins or ends a capture, a task group in it, or an update of a task group. During a capture, a stream's tasks go into a
+// graph and do not run. During an update, the k-th task of the stream replaces the k-th task of the group.
 type Capture uint8
 
 const (
 	NoCapture Capture = iota
 	CaptureBegin
 	CaptureEnd
+	GroupBegin
+	GroupEnd
+	UpdateBegin
+	UpdateEnd
 )
 
-var captureNames = []string{"", "begin", "end"}
+var captureNames = []string{"", "begin", "end", "group begin", "group end", "update begin", "update end"}
 
 func (c Capture) String() string { return captureNames[c] }
 

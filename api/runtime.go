@@ -72,7 +72,10 @@ func (b *Below) Has(file string) bool {
 }
 
 // Accelerator names a runtime's devices, their vendor and their cost model, a preset in package sim/model.
-type Accelerator struct{ Kind, Vendor, Costs string }
+type Accelerator struct {
+	Kind, Vendor, Costs string
+	Streams             int // that a device has for captured graphs, 0 if unknown
+}
 
 // A DeviceFact is an output of a function that identifies or describes a device.
 type DeviceFact struct {

@@ -520,10 +520,17 @@ func taskText(t *format.TaskID) string {
 
 // AccessText describes an access.
 func AccessText(a *blame.Access) string {
+	s := accessText(a)
 	if a.Captured {
-		return accessText(a) + ", when its graph runs"
+		s += ", when its graph runs"
 	}
-	return accessText(a)
+	if a.Replaces != nil {
+		s += fmt.Sprintf(", in place of call %d", *a.Replaces)
+	}
+	if a.ReplacedBy != nil {
+		s += fmt.Sprintf(", until call %d replaced it", *a.ReplacedBy)
+	}
+	return s
 }
 
 func accessText(a *blame.Access) string {

@@ -46,6 +46,9 @@ func findingsText(w io.Writer, path string, s *stats.Stats, lines int, o *TextOp
 // command returns the command that shows a finding.
 func command(path string, s *stats.Stats, f *stats.Finding) string {
 	on := func(words ...string) string { return acltrace(append(words, path)...) }
+	if f.Graph != nil {
+		return on("cat", "--call", callsOf(f))
+	}
 	switch f.Kind {
 	case stats.Killed:
 		return on("blame")
@@ -224,6 +227,9 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 	}
 	if s.Shares != nil && s.Shares.Rank != nil {
 		whole += fmt.Sprintf(" of rank %d", *s.Shares.Rank)
+	}
+	if f.Graph != nil {
+		return graphFault(f)
 	}
 	switch f.Kind {
 	case stats.Killed:

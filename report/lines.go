@@ -76,6 +76,8 @@ type line struct {
 	Kernel string         `json:"kernel,omitempty"`           // name of the launched kernel
 	Kinds  []string       `json:"kernel_arguments,omitempty"` // kinds of the kernel's arguments, according to its binary
 	Task   *lineTask      `json:"task,omitempty"`             // task that the call launched
+	// Replaces is the captured call whose task in a graph the call replaced, as an update of a task group does.
+	Replaces *uint64 `json:"replaces,omitempty"`
 	// Objects are the objects of handles and addresses by parameter, each with kind, id, offset, and older if it is older
 	// than the trace.
 	Objects map[string]any `json:"objects,omitempty"`
@@ -445,6 +447,9 @@ func (p *printer) text(dst []byte, e *timeline.Event, tid int) []byte {
 	} else {
 		dst = append(dst, ']')
 	}
+	if e.Part.Replaces() {
+		dst = strconv.AppendUint(append(dst, " replaces the task of call "...), e.Part.Of, 10)
+	}
 	if stream, task, ok := e.TaskID(); ok {
 		dst = strconv.AppendUint(append(dst, " task="...), uint64(stream), 10)
 		dst = strconv.AppendUint(append(dst, ':'), uint64(task), 10)
@@ -490,6 +495,10 @@ func object(r *format.Reader, m *api.Model, s *timeline.State, accesses *access.
 			o["older"] = true // older than the trace
 		}
 		l.Objects[paramName(e.Fn, u.Param)] = o
+	}
+	if e.Part.Replaces() {
+		of := e.Part.Of
+		l.Replaces = &of
 	}
 	l.Kinds = kinds(s.Arguments(e))
 	if stream, task, ok := e.TaskID(); ok {

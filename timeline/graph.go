@@ -73,7 +73,7 @@ func (e *Event) AffectsGraphs() bool {
 // GraphCall returns the call that was applied last, for package graph. It is valid until the next Apply.
 func (s *State) GraphCall(e *Event) *GraphCall {
 	c := &s.graphCall
-	*c = GraphCall{Fn: e.Fn, Uses: c.Uses[:0], Stream: e.Stream, Captured: e.Captured, ByStream: e.Captured != nil && e.Captured.Kind == api.Stream}
+	*c = GraphCall{Fn: e.Fn, Index: e.Call.Index, Uses: c.Uses[:0], Stream: e.Stream, Captured: e.Captured, ByStream: e.Captured != nil && e.Captured.Kind == api.Stream, Part: e.Part}
 	for _, u := range e.Uses {
 		o := u.Object
 		c.Uses = append(c.Uses, graph.Use[*Object]{Param: u.Param, Key: o, Kind: o.Kind, Made: o.Created == e.Call.Index, Ended: o.Ended == e.Call.Index})
@@ -114,7 +114,7 @@ func (s *State) listed(e *Event, param int, kind api.Object) (objects []*Object)
 // capture sets Event.Captured.
 func (s *State) capture(e *Event) {
 	if f := e.Fn; f.Graph >= 0 || e.Stream != nil && (f.Capture != api.NoCapture || s.captures.Active()) {
-		e.Captured = s.captures.Apply(s.GraphCall(e))
+		e.Captured, e.Part = s.captures.Apply(s.GraphCall(e))
 	}
 	if e.Fn.Capture == api.CaptureEnd && e.Stream != nil {
 		if g := e.Object(api.Graph); g != nil {

@@ -19,7 +19,7 @@ func AffectsState(f *api.Func) bool {
 // Living finds the calls in a trace that are needed to understand calls after its end. They made or named objects that are still alive, filled
 // live graphs or argument lists, selected the current device of a thread, or hold a call stack.
 func Living(r *format.Reader, m *api.Model) (map[uint64]bool, error) {
-	l := living{of: map[*Object][]uint64{}, captured: map[*Object][]uint64{}, keep: map[uint64]bool{}}
+	l := living{of: map[*Object][]uint64{}, captured: map[*Object][]uint64{}, updates: map[*Object][]uint64{}, updated: map[*Object]*Object{}, begun: map[*Object]uint64{}, keep: map[uint64]bool{}}
 	s := NewState(m)
 	for c, err := range r.CallsByStart(nil) {
 		if err != nil {
@@ -34,6 +34,11 @@ func Living(r *format.Reader, m *api.Model) (map[uint64]bool, error) {
 	}
 	for _, calls := range l.captured {
 		l.add(calls) // captures that have not ended
+	}
+	for group, calls := range l.updates {
+		if group.Ended == NoCall {
+			l.add(calls)
+		}
 	}
 	for o, calls := range l.of {
 		if o.Ended == NoCall {
@@ -50,6 +55,9 @@ func Living(r *format.Reader, m *api.Model) (map[uint64]bool, error) {
 type living struct {
 	of       map[*Object][]uint64
 	captured map[*Object][]uint64
+	updates  map[*Object][]uint64 // by task group: its latest update
+	updated  map[*Object]*Object  // by stream: the task group in an update
+	begun    map[*Object]uint64   // by stream: the call that began a task group
 	keep     map[uint64]bool
 }
 
@@ -81,6 +89,23 @@ func (l *living) call(e *Event) {
 				l.of[u.Object] = append(l.of[u.Object], calls...)
 			}
 		}
+	case f.Capture == api.UpdateBegin:
+		if g := e.Object(api.TaskGroup); g != nil {
+			l.updated[e.Stream], l.updates[g] = g, []uint64{c.Index}
+		}
+	case f.Capture == api.UpdateEnd:
+		if g := l.updated[e.Stream]; g != nil {
+			l.updates[g] = append(l.updates[g], c.Index)
+		}
+		delete(l.updated, e.Stream)
+	case f.Capture == api.GroupBegin:
+		l.begun[e.Stream] = c.Index
+	case f.Capture == api.GroupEnd:
+		if g := e.Object(api.TaskGroup); g != nil {
+			l.of[g] = append(l.of[g], l.begun[e.Stream])
+		}
+	case e.Part.Update:
+		l.updates[e.Captured] = append(l.updates[e.Captured], c.Index)
 	case e.Captured != nil && e.Captured.Kind != api.Stream:
 		l.of[e.Captured] = append(l.of[e.Captured], c.Index)
 	case e.Captured != nil:

@@ -98,8 +98,9 @@ type Event struct {
 	Kernel  string  // for a launch, "" if unknown
 	Stream  *Object // named by the call; nil for a default stream and if there is none
 	// Captured is set if a graph takes the task of the call, so that it does not run now. It is the graph, or the stream that began the capture
-	// while that goes on.
+	// while that goes on, or the task group that the call updates.
 	Captured *Object
+	Part     graph.Part // of the task in a task group
 }
 
 // A State holds the runtime objects at one moment in a trace.

@@ -164,8 +164,10 @@ type Visitor struct {
 }
 
 func newWalk(m *api.Model) *Walk {
+	graphs := graph.New[*Object, *Task]()
+	graphs.Similar = func(old, task *Task) bool { return old.Name == task.Name && old.Blocks == task.Blocks }
 	return &Walk{
-		Model: m, sel: everything(), s: NewState(m), whole: math.MaxInt64, steps: stepState{none: step.Rule{Source: step.None}}, graphs: knownGraphs{Graphs: graph.New[*Object, *Task]()},
+		Model: m, sel: everything(), s: NewState(m), whole: math.MaxInt64, steps: stepState{none: step.Rule{Source: step.None}}, graphs: knownGraphs{Graphs: graphs},
 		lanes: laneTable{byKey: map[LaneKey]*lane{}}, use: memoryUse{byPlace: map[place]uint64{}},
 		queue: taskQueue{records: map[*Object]record{}, failed: map[uint32]attempt{}},
 	}

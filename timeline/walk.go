@@ -580,6 +580,15 @@ func (w *Walk) runs(e *Event) error {
 	return w.v.Graph(o, Graph{g})
 }
 
+// Event returns the meaning of the current call, valid until Visitor.Call returns.
+func (w *Walk) Event() *Event { return w.now.event }
+
+// LaneOf returns the lane of the work that a call launches or puts into a graph.
+func (w *Walk) LaneOf(e *Event) int { return w.laneOf(e).index }
+
+// Find is State.Find after the current call.
+func (w *Walk) Find(process uint32, addr uint64) (*Object, uint64, bool) { return w.s.Find(process, addr) }
+
 // Uses returns the objects that the current call names, valid until Visitor.Call returns.
 func (w *Walk) Uses() []Use { return w.now.event.Uses }
 

@@ -205,7 +205,7 @@ func Blame(r *format.Reader, m *api.Model, o *Options) (*Report, error) {
 	}
 	meta := r.Meta()
 	b := &blamer{r: r, m: m, o: o, rep: &Report{Trace: r.Path(), Origin: Origin{Host: meta.Host, Argv: meta.Argv, Acltrace: meta.Tracer.Version,
-		Runtime: meta.Device.Runtime, Driver: meta.Device.DriverVersion, Device: meta.Device.Name, Begun: meta.StartWall}}, habits: habits{}, updates: updates{}, stacks: newStacks(r),
+		Runtime: meta.Device.Runtime, Driver: meta.Device.DriverVersion, Device: meta.Device.Name, Begun: meta.StartWall}}, habits: habits{}, stacks: newStacks(r),
 		wanted: map[uint64][]*Call{}, signals: signals{}, graphs: graphs{}, causes: newCauses(m), sharing: newSharing()}
 	for _, step := range []func() error{b.died, b.find, b.behind, b.parseReport, b.flight, b.unwaited, b.arguments, b.judge, b.past, b.races, b.hints} {
 		if err := step(); err != nil {
@@ -243,7 +243,6 @@ type blamer struct {
 	suspects map[uint64]*Suspect // by call
 	memory   memory
 	habits   habits
-	updates  updates
 	signals  signals
 	graphs   graphs
 	causes   causes
@@ -381,7 +380,7 @@ func (b *blamer) arguments() error {
 		accesses, all := ts.Of(e)
 		b.memory.see(e)
 		words := b.habits.see(b.m, ts.State, e)
-		b.habits.update(e, accesses, b.updates.of(e))
+		b.habits.update(e, accesses)
 		b.signals.see(e, accesses)
 		b.graphs.see(e, accesses, ts.State)
 		if b.unfailed {

@@ -21,22 +21,34 @@ func TestHistoryMarksCapturedAccesses(t *testing.T) {
 	fill := func() { s.Then("aclrtMemsetAsync", testtrace.A(p, 64, 0, 64, testtrace.StreamA)) }
 	fill()
 	s.Then("aclmdlRICaptureBegin", testtrace.A(testtrace.StreamA, 0))
-	fill()
+	s.Then("aclmdlRICaptureTaskGrpBegin", testtrace.A(testtrace.StreamA))
+	fill() // call 5
+	s.Then("aclmdlRICaptureTaskGrpEnd", testtrace.A(testtrace.StreamA, 0x7ffe0000), testtrace.Outs("handle", 0x99))
 	s.Then("aclmdlRICaptureEnd", testtrace.A(testtrace.StreamA, 0x7ffe0000), testtrace.Outs("modelRI", graph))
-	s.Then("aclmdlRICaptureTaskUpdateBegin", testtrace.A(testtrace.StreamA, 0x99))
-	fill()
-	s.Then("aclmdlRICaptureTaskUpdateEnd", testtrace.A(testtrace.StreamA))
+	for range 2 {
+		s.Then("aclmdlRICaptureTaskUpdateBegin", testtrace.A(testtrace.StreamA, 0x99))
+		fill() // call 9, 12
+		s.Then("aclmdlRICaptureTaskUpdateEnd", testtrace.A(testtrace.StreamA))
+	}
 	fill()
 	w, err := blame.Where(s.Load().Reader, acl.Model, p, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	first, last := uint64(5), uint64(12)
 	var captured []bool
+	var replaces, by []*uint64
 	for _, a := range w.Places[0].Accesses {
-		captured = append(captured, a.Captured)
+		captured, replaces, by = append(captured, a.Captured), append(replaces, a.Replaces), append(by, a.ReplacedBy)
 	}
-	if want := []bool{false, true, true, false}; !reflect.DeepEqual(captured, want) {
+	if want := []bool{false, true, true, true, false}; !reflect.DeepEqual(captured, want) {
 		t.Errorf("captured %v, want %v", captured, want)
+	}
+	if want := []*uint64{nil, nil, &first, &first, nil}; !reflect.DeepEqual(replaces, want) {
+		t.Errorf("replaces %v, want %v", replaces, want)
+	}
+	if want := []*uint64{nil, &last, &last, nil, nil}; !reflect.DeepEqual(by, want) {
+		t.Errorf("replaced by %v, want %v", by, want)
 	}
 }
 

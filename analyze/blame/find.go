@@ -348,10 +348,10 @@ func (b *blamer) broken(refused []*format.Call) (*format.Call, error) {
 		}
 		k, ok := at{b.r.ProcessOf(c.Thread), c.Args[f.Params[f.Stream].Word]}, c.Flags&format.Unfinished == 0 && !f.Failed(c.Ret)
 		switch p := open[k]; {
-		case f.Capture == api.CaptureBegin && ok:
+		case (f.Capture == api.CaptureBegin || f.Capture == api.UpdateBegin) && ok:
 			p = &Capture{Begin: Call{Index: c.Index}, Mode: mode(b.m, f, c), from: c.Start, to: math.MaxInt64}
 			open[k], all = p, append(all, p)
-		case f.Capture == api.CaptureEnd && p != nil:
+		case (f.Capture == api.CaptureEnd || f.Capture == api.UpdateEnd) && p != nil:
 			end := c.Index
 			p.End, p.to = &end, c.End
 			delete(open, k)

@@ -65,29 +65,9 @@ type Odd struct {
 	Group    string // group of tasks that they update, "" for all launches of the kernel
 }
 
-// updates has the group of tasks that launches on a stream update.
-type updates map[*timeline.Object]*timeline.Object
-
-// of follows a call, and returns the name of the group of tasks that its launch updates, "" for none.
-func (u updates) of(e *timeline.Event) string {
-	switch {
-	case e.Fn == nil || e.Stream == nil:
-		return ""
-	case e.Fn.Capture == api.CaptureBegin:
-		if u[e.Stream] = e.Object(api.TaskGroup); u[e.Stream] == nil {
-			delete(u, e.Stream)
-		}
-	case e.Fn.Capture == api.CaptureEnd:
-		delete(u, e.Stream)
-	case e.Captured != nil && u[e.Stream] != nil:
-		return objectName(u[e.Stream])
-	}
-	return ""
-}
-
-// update counts the addresses of a launch that updates a group of tasks. They are the same in each update.
-func (h habits) update(e *timeline.Event, accesses []access.Access, group string) {
-	if group == "" || e.Kernel == "" {
+// update counts the addresses of a launch that updates a task group. They are the same in each update.
+func (h habits) update(e *timeline.Event, accesses []access.Access) {
+	if !e.Part.Update || e.Kernel == "" {
 		return
 	}
 	var words []worded
@@ -99,7 +79,7 @@ func (h habits) update(e *timeline.Event, accesses []access.Access, group string
 		}
 		seen[key] = true
 	}
-	h.count(habitOf{e.Kernel, group}, words, e.Call.Index)
+	h.count(habitOf{e.Kernel, objectName(e.Captured)}, words, e.Call.Index)
 }
 
 // see counts the words of a launch and returns them.

@@ -101,7 +101,9 @@ type Access struct {
 	Size   uint64 `json:"size,omitempty"` // accessed bytes, 0 if only the kernel determines it
 	Via    string `json:"via,omitempty"`  // memory that holds the address, if it was not an argument
 	// Captured is true if the call gave its task to a graph, or changed one there. It accesses the memory when the graph runs.
-	Captured bool `json:"captured,omitempty"`
+	Captured   bool    `json:"captured,omitempty"`
+	Replaces   *uint64 `json:"replaces,omitempty"`    // the captured call whose task in the graph the call replaced
+	ReplacedBy *uint64 `json:"replaced_by,omitempty"` // the last call that replaced its task in the graph
 }
 
 const (
@@ -119,11 +121,16 @@ func follow(r *format.Reader, m *api.Model, targets []*timeline.Object, until in
 	if err != nil {
 		return nil, err
 	}
+	latest := map[uint64]uint64{} // updates, by the captured call
 	for c, err := range r.CallsByStart(&format.Filter{To: after(until)}) {
 		if err != nil {
 			return nil, err
 		}
 		e, hits := s.Apply(r.ProcessOf(c.Thread), c)
+		of, replaces := e.Part.Of, e.Part.Replaces()
+		if replaces {
+			latest[of] = c.Index
+		}
 		for _, h := range hits {
 			a := Access{Call: *describe(r, m, e), How: h.Kind.String(), Offset: h.Offset, Size: h.Size, Captured: e.Captured != nil}
 			switch h.Kind {
@@ -132,13 +139,32 @@ func follow(r *format.Reader, m *api.Model, targets []*timeline.Object, until in
 			case access.Points:
 				a.How = AddressCopied
 			}
+			if replaces {
+				a.Replaces = &of
+			}
 			if h.Via != nil {
 				a.Via = timeline.Place(timeline.Use{Object: h.Via})
 			}
 			out[h.Target].add(a, most)
 		}
 	}
+	for i := range out {
+		for k := range out[i].Accesses {
+			out[i].Accesses[k].replaced(latest)
+		}
+	}
 	return out, nil
+}
+
+// replaced sets ReplacedBy, given the latest updates.
+func (a *Access) replaced(latest map[uint64]uint64) {
+	task := a.Index
+	if a.Replaces != nil {
+		task = *a.Replaces
+	}
+	if by, ok := latest[task]; ok && by != a.Index {
+		a.ReplacedBy = &by
+	}
 }
 
 // add adds an access and keeps the latest ones.

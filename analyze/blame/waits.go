@@ -109,7 +109,7 @@ func (gs graphs) see(e *timeline.Event, accesses []access.Access, s *timeline.St
 	if f == nil || !e.OK() {
 		return
 	}
-	if e.Stream != nil && f.Capture != api.NoCapture {
+	if e.Stream != nil && (f.Capture == api.CaptureBegin || f.Capture == api.CaptureEnd) {
 		g := gs[e.Stream]
 		delete(gs, e.Stream)
 		if o := e.Object(api.Graph); g != nil && o != nil && f.Capture == api.CaptureEnd {

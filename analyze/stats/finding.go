@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/acltrace/acltrace/analyze/graphs"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/timeline"
@@ -23,6 +24,19 @@ const (
 	Relaunched  FindingKind = "relaunched"   // Count launches of the kernel Name were repeated after an error; Call is the first one
 	Grows       FindingKind = "memory_grows" // device memory grows from step to step: see Growth
 	PilesUp     FindingKind = "objects_grow" // Count more objects of the kind Name exist after Steps steps; Func makes them
+
+	// Faults of captured graphs: Graph says more. Count times; Call is the first one, of Func.
+	KeptArguments   = FindingKind(graphs.KeptArguments)
+	MisfitUpdate    = FindingKind(graphs.MisfitUpdate)
+	EarlyUpdate     = FindingKind(graphs.EarlyUpdate)
+	LateUpdate      = FindingKind(graphs.LateUpdate)
+	UnorderedInput  = FindingKind(graphs.UnorderedInput)
+	MissingRecord   = FindingKind(graphs.MissingRecord)
+	ExtraRecord     = FindingKind(graphs.ExtraRecord)
+	FreedMemory     = FindingKind(graphs.FreedMemory)
+	RefusedCall     = FindingKind(graphs.RefusedCall)
+	UnjoinedStream  = FindingKind(graphs.UnjoinedStream)
+	CapturedStreams = FindingKind(graphs.CapturedStreams)
 
 	SlowSteps      FindingKind = "slow_steps"             // Count steps took over twice the median; Step is the longest: see Steps.Longest
 	OddSteps       FindingKind = "odd_steps"              // Count steps do more than most and took NS; Step is the longest, of EachNS
@@ -49,31 +63,33 @@ const (
 
 // A Finding is a likely reason for lost time or a wrong result, and where to look. Its Kind says which fields it has.
 type Finding struct {
-	// Kind is killed, failed_calls, unfinished, no_end, lost_calls, relaunched, memory_grows, objects_grow, slow_steps, odd_steps, waiting, launching, copying, other_calls, blocked, own_time,
+	// Kind is killed, failed_calls, unfinished, no_end, lost_calls, relaunched, memory_grows, objects_grow, kept_arguments, misfit_update, early_update, late_update, unordered_input, missing_record,
+	// extra_record, freed_memory, refused_call, unjoined_stream, captured_streams, slow_steps, odd_steps, waiting, launching, copying, other_calls, blocked, own_time,
 	// stalls, synchronous_reads, pageable_copies, explicit_synchronizing, emptied_cache, step_allocations, step_captures, idle, short_tasks, hidden_waits, recording, odd_rank or late_rank.
-	Kind    FindingKind `json:"kind"`
-	CostNS  int64       `json:"cost_ns"`            // in the whole trace, 0 for the kinds up to objects_grow
-	Share   float64     `json:"share,omitempty"`    // part of the time: shares of a step, or of a device's time
-	Count   uint64      `json:"count,omitempty"`    // calls, steps, launches or collectives
-	Of      uint64      `json:"of,omitempty"`       // all collectives of the rank, or all typical steps
-	Steps   int64       `json:"steps,omitempty"`    // typical steps in which it happens
-	Bytes   uint64      `json:"bytes,omitempty"`    // copied, or by which memory grows
-	NS      int64       `json:"ns,omitempty"`       // part of a step, longest step, odd steps, or mean kernel time
-	EachNS  int64       `json:"each_ns,omitempty"`  // mean time of a call, or the longest odd step
-	EveryNS int64       `json:"every_ns,omitempty"` // mean time between two launches
-	Step    *int        `json:"step,omitempty"`     // longest step, or a step near the median
-	Call    *uint64     `json:"call,omitempty"`     // number of the first call
-	Func    string      `json:"func,omitempty"`     // function called first, or the one with most time
-	Name    string      `json:"name,omitempty"`     // name of the error, the kernel or the copy direction
-	Code    int64       `json:"code,omitempty"`     // returned error
-	Fault   bool        `json:"fault,omitempty"`    // the device reported the error
-	PID     int         `json:"pid,omitempty"`      // the killed or odd process
-	Device  *Device     `json:"device,omitempty"`   // device that had no work
-	Rank    *int        `json:"rank,omitempty"`     // the late or odd rank, the rank of the killed process, or of the thread in Shares
-	Growth  *Growth     `json:"growth,omitempty"`
-	Gap     *Gap        `json:"gap,omitempty"`    // of stalls
-	Thread  string      `json:"thread,omitempty"` // that stalls
-	For     FindingKind `json:"for,omitempty"`    // what most of the waits are for: synchronous_reads or explicit_synchronizing
+	Kind    FindingKind     `json:"kind"`
+	CostNS  int64           `json:"cost_ns"`            // in the whole trace, 0 for the kinds up to captured_streams
+	Share   float64         `json:"share,omitempty"`    // part of the time: shares of a step, or of a device's time
+	Count   uint64          `json:"count,omitempty"`    // calls, steps, launches or collectives
+	Of      uint64          `json:"of,omitempty"`       // all collectives of the rank, or all typical steps
+	Steps   int64           `json:"steps,omitempty"`    // typical steps in which it happens
+	Bytes   uint64          `json:"bytes,omitempty"`    // copied, or by which memory grows
+	NS      int64           `json:"ns,omitempty"`       // part of a step, longest step, odd steps, or mean kernel time
+	EachNS  int64           `json:"each_ns,omitempty"`  // mean time of a call, or the longest odd step
+	EveryNS int64           `json:"every_ns,omitempty"` // mean time between two launches
+	Step    *int            `json:"step,omitempty"`     // longest step, or a step near the median
+	Call    *uint64         `json:"call,omitempty"`     // number of the first call
+	Func    string          `json:"func,omitempty"`     // function called first, or the one with most time
+	Name    string          `json:"name,omitempty"`     // name of the error, the kernel or the copy direction
+	Code    int64           `json:"code,omitempty"`     // returned error
+	Fault   bool            `json:"fault,omitempty"`    // the device reported the error
+	PID     int             `json:"pid,omitempty"`      // the killed or odd process
+	Device  *Device         `json:"device,omitempty"`   // device that had no work
+	Rank    *int            `json:"rank,omitempty"`     // the late or odd rank, the rank of the killed process, or of the thread in Shares
+	Growth  *Growth         `json:"growth,omitempty"`
+	Gap     *Gap            `json:"gap,omitempty"`    // of stalls
+	Thread  string          `json:"thread,omitempty"` // that stalls
+	Graph   *graphs.Finding `json:"graph,omitempty"`  // of a fault of a captured graph
+	For     FindingKind     `json:"for,omitempty"`    // what most of the waits are for: synchronous_reads or explicit_synchronizing
 }
 
 const (
@@ -93,6 +109,7 @@ func (x *summer) findings() []Finding {
 		return out
 	}
 	out = append(out, x.memoryFindings()...)
+	out = append(out, x.graphFindings()...)
 	for i := range x.habits.threads {
 		x.habits.flush(&x.habits.threads[i])
 	}
@@ -183,6 +200,14 @@ func killed(list []format.Process) (first int, n uint64) {
 		}
 	}
 	return first, n
+}
+
+// graphFindings returns the faults of captured graphs.
+func (x *summer) graphFindings() (out []Finding) {
+	for _, f := range x.checker.Findings() {
+		out = append(out, Finding{Kind: FindingKind(f.Kind), Count: f.Count, Call: &f.Call, Func: f.Func, Graph: &f})
+	}
+	return out
 }
 
 // Asked is a process that a signal ended, which asks programs to end.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acltrace/acltrace/analyze/graphs"
 	"github.com/acltrace/acltrace/analyze/ranks"
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -381,6 +382,11 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Stats, error) {
 	x.within = NewSplitter(x.w)
 	x.startUp.process, x.habits.process = x.w.StepRule().Process, x.w.StepRule().Process
 	v := &timeline.Visitor{All: x.s.Selection != "", Call: x.call, Task: x.task, Range: x.rangeOf, Step: x.step, Memory: x.memory}
+	if x.s.Selection == "" {
+		if x.checker, err = graphs.New(x.w); err != nil {
+			return nil, err
+		}
+	}
 	if o.By != "" {
 		x.groups = newGroups(o, x.w)
 	}
@@ -426,7 +432,8 @@ type summer struct {
 	steps   Histogram
 	within  *Splitter
 	clues
-	groups *groups
+	groups  *groups
+	checker *graphs.Checker // nil for a selection, and without captured graphs
 }
 
 // clues are collected for the findings.
@@ -562,7 +569,7 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 	if x.groups != nil {
 		x.groups.call(h, k)
 	}
-	return nil
+	return x.checker.Call(h, k)
 }
 
 // unfinished adds a call that has not returned. One during which the recording ended is as good as any other.

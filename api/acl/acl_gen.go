@@ -3645,7 +3645,8 @@ func Call(a API, fn api.ID, w []uint64) (uint64, bool) {
 var Model = (&api.Model{
 	Name: "acl",
 	Runtime: api.Runtime{
-		Title: "AscendCL", Backend: "ascend", Shim: "libacltrace.so", Accelerator: api.Accelerator{Kind: "npu", Vendor: "Huawei", Costs: "ascend910b"},
+		Title: "AscendCL", Backend: "ascend", Shim: "libacltrace.so",
+		Accelerator: api.Accelerator{Kind: "npu", Vendor: "Huawei", Costs: "ascend910b", Streams: 1920},
 		Installed: api.Installed{
 			Homes: []string{"ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"}, Folders: []string{"/usr/local/Ascend/ascend-toolkit/latest", "/usr/local/Ascend/cann"},
 			Runtime: []string{"runtime/version.info", "version.cfg", "version.info"}, Driver: []string{"/usr/local/Ascend/driver/version.info"},
@@ -7803,7 +7804,7 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Doc: "Open an updatable task group during capture.", Words: 1,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning: api.Meaning{Capture: 3, Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 278, Name: "aclmdlRICaptureTaskGrpEnd", Layer: "acl", Return: "aclError",
@@ -7818,7 +7819,7 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Doc: "Close a task group and get its handle.", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning: api.Meaning{Capture: 4, Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 279, Name: "aclmdlRICaptureTaskUpdateBegin", Layer: "acl", Return: "aclError",
@@ -7833,7 +7834,7 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Doc: "Start re-issuing a task group's launches with new arguments.", Words: 2,
-			Meaning: api.Meaning{Capture: 1, Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning: api.Meaning{Capture: 5, Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 280, Name: "aclmdlRICaptureTaskUpdateEnd", Layer: "acl", Return: "aclError",
@@ -7844,7 +7845,7 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.1.RC1", Doc: "End the update.", Words: 1,
-			Meaning: api.Meaning{Capture: 2, Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning: api.Meaning{Capture: 6, Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
 			ID: 281, Name: "aclmdlRIBuildBegin", Layer: "acl", Return: "aclError",

@@ -1,6 +1,5 @@
 // The faults of --fault. A row has its public report, the things to name, the feature of acltrace that names them, and the flags of the program.
-// Features: blame, where, stats and diff are commands. strict is replay --strict. merge and ranks are stats and blame of merged ranks. graphs is
-// the check of captured graphs: of captured-lengths a graph keeps the lengths of its capture.
+// Features: blame, where, stats and diff are commands. strict is replay --strict. merge and ranks are stats and blame of merged ranks.
 #pragma once
 
 #include "memory.h"
@@ -82,7 +81,7 @@ const Fault table[] = {
 	{"capture-unjoined", "vllm-ascend#13792, xLLM#2284", "aclmdlRICaptureEnd 107025", "blame", "--side", Point::engine},
 	{"update-count", "sglang#24887", "aclnnFusedInferAttentionScoreV3", "blame", "", Point::engine},
 	{"update-swapped", "vllm-ascend#8370", "aclnnFusedInferAttentionScoreV3", "blame", "", Point::engine},
-	{"captured-lengths", "vllm-ascend#6535", "aclnnFusedInferAttentionScoreV3", "graphs", "", Point::engine},
+	{"captured-lengths", "vllm-ascend#6535", "kept_arguments aclnnFusedInferAttentionScoreV3", "stats", "", Point::engine},
 	{"value-lost", "vllm-ascend PR 8354", "aclmdlRIExecuteAsync", "blame", "", Point::engine},
 	{"event-lost", "vllm-ascend PR 4233", "aclmdlRIExecuteAsync", "blame", "--events", Point::engine},
 	{"notify-lost", "class: a notify that nobody records", "aclrtWaitAndResetNotify", "blame", "", Point::step,

@@ -10,7 +10,7 @@ import (
 )
 
 // short are the faults of the short matrix: one of each kind.
-var short = []string{"capture-copy", "notify-lost", "no-context", "used-after-free", "pinned-reused", "memory-grows", "unfused"}
+var short = []string{"capture-copy", "notify-lost", "no-context", "used-after-free", "pinned-reused", "memory-grows", "unfused", "captured-lengths"}
 
 // A fault is a row of the program's table.
 type fault struct {

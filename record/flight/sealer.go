@@ -126,9 +126,9 @@ func (k *sealer) shapes(c *format.Call) bool {
 		return false
 	}
 	switch f.Capture {
-	case api.CaptureBegin:
+	case api.CaptureBegin, api.UpdateBegin:
 		k.capturing++
-	case api.CaptureEnd:
+	case api.CaptureEnd, api.UpdateEnd:
 		k.capturing = max(k.capturing-1, 0)
 	}
 	for i := range c.Data {

@@ -88,7 +88,7 @@ func (sh *shadow) apply(e *timeline.Event) {
 		return
 	}
 	sh.extend(e)
-	if f.Capture == api.CaptureBegin {
+	if f.Capture != api.NoCapture {
 		p.off = "tasks were captured into a graph before"
 	}
 	for _, u := range e.Uses {

@@ -84,7 +84,7 @@ func (w *world) do(call string) int {
 		}
 	}
 	w.calls++
-	c.Captured = w.captures.Apply(c)
+	c.Captured, c.Part = w.captures.Apply(c)
 	c.ByStream = strings.HasPrefix(c.Captured, "s")
 	w.graphs.Apply(c, func() int { return w.calls })
 	return w.calls
@@ -494,7 +494,8 @@ func TestFollowedNodes(t *testing.T) {
 func TestCapturedNodesAreInTheGraph(t *testing.T) {
 	var c Captures[string]
 	apply := func(name string, uses ...Use[string]) string {
-		return c.Apply(&Call[string]{Fn: cuda.Model.Lookup(name), Stream: "s", Uses: uses})
+		in, _ := c.Apply(&Call[string]{Fn: cuda.Model.Lookup(name), Stream: "s", Uses: uses})
+		return in
 	}
 	node := func(key string, made bool) Use[string] {
 		return Use[string]{Param: 1, Key: key, Kind: api.Node, Made: made}

@@ -37,6 +37,8 @@ type Node[K comparable, T any] struct {
 	parts  []*Graph[K, T] // that it runs if a condition holds
 	off    bool           // disabled
 	mark   bool           // a captured event, which is not a node for the driver
+	member bool           // of a task group
+	call   uint64         // that captured the member
 }
 
 // Size returns the number of tasks that run with the graph, math.MaxUint64 if there are more.

@@ -10,11 +10,13 @@ import (
 // A Call has the facts about a call that graphs depend on.
 type Call[K comparable] struct {
 	Fn       *api.Func
+	Index    uint64
 	Uses     []Use[K]
 	Stream   K    // that the call names
-	Captured K    // graph that takes the call's task, or stream that began the capture
+	Captured K    // graph that takes the call's task, or stream that began the capture, or task group
 	ByStream bool // Captured is a stream
-	Event    K    // that the call records or awaits
+	Part     Part
+	Event    K // that the call records or awaits
 	Last     uint64
 	// Nodes returns the nodes that a parameter lists, none for an unknown one.
 	Nodes func(param int) []K
@@ -33,12 +35,16 @@ type Use[K comparable] struct {
 // Memory of copies is bounded by the length of the trace: all copies together may have maxNodes nodes, and copiesOf more for each node that a call
 // has made. Graphs that run other graphs twice would double with every call.
 type Graphs[K comparable, T any] struct {
-	room    int                // nodes that copies may still have
-	of      map[K]*Graph[K, T] // by graph, and by stream that has begun a capture
-	streams map[K]bool         // that have begun a capture
-	nodes   map[K]*Node[K, T]  // by handle
-	tails   map[K]tail[K, T]   // by stream in a capture
-	events  map[K]tail[K, T]   // by event that was recorded last in a capture
+	// Similar reports whether a graph does not count as changed when an update of a task group replaces a task. It may be nil.
+	Similar func(old, task T) bool
+
+	room    int                    // nodes that copies may still have
+	of      map[K]*Graph[K, T]     // by graph, and by stream that has begun a capture
+	streams map[K]bool             // that have begun a capture
+	nodes   map[K]*Node[K, T]      // by handle
+	tails   map[K]tail[K, T]       // by stream in a capture
+	events  map[K]tail[K, T]       // by event that was recorded last in a capture
+	members map[uint64]*Node[K, T] // of task groups, by call
 	none    K
 }
 
@@ -58,6 +64,7 @@ type tail[K comparable, T any] struct {
 func New[K comparable, T any]() *Graphs[K, T] {
 	return &Graphs[K, T]{
 		room: maxNodes, of: map[K]*Graph[K, T]{}, streams: map[K]bool{}, nodes: map[K]*Node[K, T]{}, tails: map[K]tail[K, T]{}, events: map[K]tail[K, T]{},
+		members: map[uint64]*Node[K, T]{},
 	}
 }
 
@@ -112,6 +119,9 @@ func (x *Graphs[K, T]) forget(g *Graph[K, T]) {
 	x.room += len(g.nodes)
 	for _, n := range g.nodes {
 		delete(x.nodes, n.handle)
+		if n.member {
+			delete(x.members, n.call)
+		}
 		for _, p := range n.inside() {
 			if x.of[p.handle] == p {
 				delete(x.of, p.handle)
@@ -164,6 +174,8 @@ func (x *Graphs[K, T]) Apply(c *Call[K], task func() T) {
 	}
 	used, made := node(api.Use), r.nodes[api.New]
 	switch {
+	case c.Part.Update:
+		x.update(c, task)
 	case c.ByStream:
 		x.capture(c, task())
 	case f.Capture == api.CaptureBegin && c.Stream != none:
@@ -252,6 +264,10 @@ func (x *Graphs[K, T]) capture(c *Call[K], task T) {
 		after.nodes, after.lost = union(after.nodes, ev.nodes), after.lost || ev.lost
 	}
 	n := x.add(g, task, after)
+	if c.Part.Member {
+		n.member, n.call = true, c.Index
+		x.members[c.Index] = n
+	}
 	n.mark = kind == api.Record || kind == api.Wait
 	x.conditions(n, c)
 	if kind == api.GraphRun {
@@ -260,6 +276,19 @@ func (x *Graphs[K, T]) capture(c *Call[K], task T) {
 	x.tails[c.Stream] = tail[K, T]{graph: g, nodes: []*Node[K, T]{n}}
 	if kind == api.Record && object != x.none {
 		x.events[object] = x.tails[c.Stream]
+	}
+}
+
+// update gives a member of a task group another task.
+func (x *Graphs[K, T]) update(c *Call[K], task func() T) {
+	n := x.members[c.Part.Of]
+	if n == nil {
+		return
+	}
+	old := n.task
+	n.task = task()
+	if x.Similar == nil || !x.Similar(old, n.task) {
+		n.graph.changed()
 	}
 }
 

@@ -39,7 +39,7 @@ func (r *recorder) call(name string, objects map[string]string, lists map[string
 		}
 	}
 	r.calls++
-	c.Captured = r.captures.Apply(c)
+	c.Captured, c.Part = r.captures.Apply(c)
 	c.ByStream = c.Captured == "main"
 	r.graphs.Apply(c, func() int { return r.calls })
 	return r.calls
@@ -92,7 +92,7 @@ func TestChangedNodes(t *testing.T) {
 				c.Uses = append(c.Uses, Use[string]{Param: i, Key: o, Kind: f.Params[i].Object})
 			}
 		}
-		if got := r.captures.Apply(c); got != want {
+		if got, _ := r.captures.Apply(c); got != want {
 			t.Errorf("%s%v is in %q, want %q", name, objects, got, want)
 		}
 	}

@@ -78,7 +78,7 @@ func (c *Counter) See(f *api.Func, name string) int {
 		}
 		return c.at
 	}
-	if f.Capture != api.NoCapture && c.marker == "" && c.by != byRange {
+	if (f.Capture == api.CaptureBegin || f.Capture == api.CaptureEnd) && c.marker == "" && c.by != byRange {
 		if c.busy = false; !c.ran {
 			c.at = 0
 		}

@@ -115,10 +115,10 @@ func (c *changes) ended(m *model, p *api.Param) {
 // graphs adds the statements for captured, copied or changed graphs.
 func (c *changes) graphs(m *model, f *api.Func) {
 	switch f.Capture {
-	case api.CaptureBegin:
+	case api.CaptureBegin, api.UpdateBegin:
 		add(&c.before, "shim_capture(true);")
 		add(&c.undo, "shim_capture(false);")
-	case api.CaptureEnd:
+	case api.CaptureEnd, api.UpdateEnd:
 		at := "NULL"
 		if graph := graphOf(f); graph >= 0 {
 			at = f.Params[graph].Name

@@ -1,0 +1,80 @@
+package report_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/analyze/stats"
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/testtrace"
+	"github.com/acltrace/acltrace/report"
+)
+
+// A fault of a captured graph names the calls on both sides, and the command that lists them.
+func TestFaultsOfGraphsNameBothCalls(t *testing.T) {
+	s := testtrace.NewSequence(t)
+	for _, x := range []uint64{testtrace.StreamA, testtrace.StreamB} {
+		s.Stream(x)
+	}
+	s.Then("aclmdlRICaptureBegin", testtrace.A(testtrace.StreamA, 0))
+	s.Then("aclmdlRICaptureTaskGrpBegin", testtrace.A(testtrace.StreamA))
+	s.Then("aclrtLaunchKernel", testtrace.A(0x6600, 1, testtrace.DeviceA, 8, testtrace.StreamA))
+	s.Then("aclmdlRICaptureTaskGrpEnd", testtrace.A(testtrace.StreamA, 0x7ffe0000), testtrace.Outs("handle", 0x99))
+	s.Then("aclmdlRICaptureEnd", testtrace.A(testtrace.StreamA, 0x7ffe0000), testtrace.Outs("modelRI", 0x77))
+	s.Then("aclmdlRIExecuteAsync", testtrace.A(0x77, testtrace.StreamA)) // call 7
+	for range 2 {
+		s.Then("aclmdlRICaptureTaskUpdateBegin", testtrace.A(testtrace.StreamB, 0x99)) // calls 8 and 11
+		s.Then("aclrtLaunchKernel", testtrace.A(0x6600, 1, testtrace.DeviceA, 8, testtrace.StreamB))
+		s.Then("aclmdlRICaptureTaskUpdateEnd", testtrace.A(testtrace.StreamB))
+	}
+	sums, err := stats.New(s.Load().Reader, acl.Model, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := report.StatsText(&out, "run.aclt", sums, &report.TextOptions{Width: 400}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"an update of task_group#4 may overtake an earlier run of graph#5: nothing lets call 8, aclmdlRICaptureTaskUpdateBegin on stream#2 wait for call 7, aclmdlRIExecuteAsync on stream#1; 2 cases in all",
+		"acltrace cat --call 7:8 run.aclt"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in\n%s", want, out.String())
+		}
+	}
+}
+
+// Launches between the begin and the end of an update looked like launches that run.
+func TestLinesNameTheTaskThatAnUpdateReplaces(t *testing.T) {
+	s := testtrace.NewSequence(t)
+	s.Stream(testtrace.StreamA)
+	launch := func() { s.Then("aclrtLaunchKernel", testtrace.A(0x6600, 1, testtrace.DeviceA, 8, testtrace.StreamA)) }
+	s.Then("aclmdlRICaptureBegin", testtrace.A(testtrace.StreamA, 0))
+	s.Then("aclmdlRICaptureTaskGrpBegin", testtrace.A(testtrace.StreamA))
+	launch() // call 3
+	s.Then("aclmdlRICaptureTaskGrpEnd", testtrace.A(testtrace.StreamA, 0x7ffe0000), testtrace.Outs("handle", 0x99))
+	s.Then("aclmdlRICaptureEnd", testtrace.A(testtrace.StreamA, 0x7ffe0000), testtrace.Outs("modelRI", 0x77))
+	s.Then("aclmdlRICaptureTaskUpdateBegin", testtrace.A(testtrace.StreamA, 0x99))
+	launch() // call 7
+	s.Then("aclmdlRICaptureTaskUpdateEnd", testtrace.A(testtrace.StreamA))
+	launch()
+	r := s.Load().Reader
+	for _, c := range []struct {
+		json bool
+		mark string
+	}{{false, " replaces the task of call 3"}, {true, `"replaces":3`}} {
+		var out bytes.Buffer
+		if err := report.Lines(&out, r, acl.Model, &report.LineOptions{JSON: c.json}); err != nil {
+			t.Fatal(err)
+		}
+		var marked []int
+		for i, line := range strings.Split(out.String(), "\n") {
+			if strings.Contains(line, c.mark) {
+				marked = append(marked, i)
+			}
+		}
+		if len(marked) != 1 || marked[0] != 7 {
+			t.Errorf("%q is in lines %d of\n%s", c.mark, marked, out.String())
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package timeline_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/internal/testtrace"
+	"github.com/acltrace/acltrace/timeline"
+)
+
+// A flight recorder's past lacked the begin of a task group and its updates, so a graph had the arguments of its capture.
+func TestLivingKeepsTheLatestUpdateOfAGroup(t *testing.T) {
+	for _, ended := range []bool{false, true} {
+		s := tell(t)
+		s.Stream(strA)
+		launch := func() { s.Then("aclrtLaunchKernel", testtrace.A(fn, 8, devA, 16, strA)) }
+		s.Then("aclmdlRICaptureBegin", testtrace.A(strA, 0))
+		s.Then("aclmdlRICaptureTaskGrpBegin", testtrace.A(strA))
+		launch()
+		s.Then("aclmdlRICaptureTaskGrpEnd", testtrace.A(strA, 0x7ffe0000), testtrace.Outs("handle", 0x99))
+		s.Then("aclmdlRICaptureEnd", testtrace.A(strA, 0x7ffe0000), testtrace.Outs("modelRI", 0x77))
+		for range 3 {
+			s.Then("aclmdlRICaptureTaskUpdateBegin", testtrace.A(strA, 0x99))
+			launch()
+			s.Then("aclmdlRICaptureTaskUpdateEnd", testtrace.A(strA))
+			launch()
+		}
+		want := []uint64{0, 1, 2, 3, 4, 5, 14, 15, 16}
+		if ended {
+			s.Then("aclmdlRIDestroy", testtrace.A(0x77))
+			want = []uint64{0}
+		}
+		keep, err := timeline.Living(s.Load().Reader, acl.Model)
+		if got := slices.Sorted(maps.Keys(keep)); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v: kept %d, want %d", err, got, want)
+		}
+	}
+}
