@@ -349,6 +349,23 @@ func TestSteps(t *testing.T) {
 				p.sync()
 			}
 		}, step.Found, 20, 0},
+		{"by graphs after a long prompt", func(p *program) { // whose step was not found: a graph is shorter than its kernels
+			const graph = 0x9000
+			p.Then("aclmdlRICaptureBegin", testtrace.A(strA, 1))
+			p.layers(30)
+			p.Then("aclmdlRICaptureEnd", testtrace.A(strA, 0x7ffe0000), testtrace.Outs("modelRI", graph))
+			for i := range 20 {
+				p.toDevice()
+				if i == 0 {
+					p.layers(30)
+				} else {
+					p.Then("aclmdlRIExecuteAsync", testtrace.A(graph, strA))
+				}
+				p.launch(30, 31, 32)
+				p.toHost()
+				p.sync()
+			}
+		}, step.Found, 20, -1},
 		{"nothing", func(p *program) { p.sync() }, step.None, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -134,7 +134,7 @@ func (b *blamer) candidates() (*candidates, error) {
 			if len(x.standing) > 0 && allocates(f) == nil {
 				delete(x.standing, waiter{c.Thread, c.Func})
 			}
-			if x.answer != nil && x.answer.Thread == c.Thread && !ending(f) {
+			if x.answer != nil && x.answer.Thread == c.Thread && f.RetError && !ending(f) { // asking for the message is no success
 				x.answer = nil
 			}
 		case f.Answered(c.Ret):

@@ -117,6 +117,10 @@ func TestBlameNamesTheFatalFailure(t *testing.T) {
 			malloc(s, large)
 			s.Malloc(testtrace.DeviceA, large)
 		}, 1, []string{"failed call 10 aclrtMalloc", "the program went on after this call"}},
+		"an answer that the program took for a failure": {func(s *testtrace.Sequence) { // and asked for its text before it ended
+			s.Then("aclInit", testtrace.A(0), testtrace.Fails(100002))
+			s.Then("aclGetRecentErrMsg", nil)
+		}, 1, []string{"failed call 10 aclInit: ACL_ERROR_REPEAT_INITIALIZE (100002)"}},
 		"no error at the end": {func(s *testtrace.Sequence) {
 			s.Then("aclrtMemcpy", testtrace.A(testtrace.DeviceA, 64, 0x5000, 128, 1), testtrace.Fails(107000))
 			malloc(s, large)

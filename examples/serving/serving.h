@@ -31,11 +31,11 @@ inline std::vector<char *> caches; // of keys and values, by layer
 
 // What the program did, a line for each fact, in the order of their truth. acltrace's results are compared with it.
 inline std::ofstream &truthFile = *new std::ofstream; // never destroyed: threads may use it when the program ends
+inline std::mutex truthLock;
 
 template <class... A> void truth(const A &...fields)
 {
-	static std::mutex lock;
-	std::lock_guard<std::mutex> hold(lock);
+	std::lock_guard<std::mutex> hold(truthLock);
 	((truthFile << fields << '\t'), ...);
 	truthFile << std::endl;
 }

@@ -15,6 +15,7 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -169,12 +170,14 @@ func newPage(t *Trace, m *api.Model, o *Options) (*page, *stats.Stats, error) {
 		}
 		p.Findings = append(p.Findings, found)
 	}
-	if slices.ContainsFunc(s.Findings, failure) {
+	if meta := t.Reader.Meta(); slices.ContainsFunc(s.Findings, failure) || report.FirstLook(0, meta.ExitCode) == "blame" {
 		rep, err := blame.Blame(t.Reader, m, nil)
-		if err != nil {
+		if err != nil && !errors.Is(err, blame.ErrNothingFailed) {
 			return nil, nil, err
 		}
-		p.Blame = report.BlamePage(rep)
+		if err == nil {
+			p.Blame = report.BlamePage(rep)
+		}
 	}
 	p.Curves, p.NotDrawn = x.memory.curves, x.notDrawn
 	if p.Tables, err = short(map[string]any{"owners": x.memory.owners(), "troubles": x.troubles.with(t.Reader)}); err != nil {

@@ -396,6 +396,20 @@ func TestPageExplainsFailure(t *testing.T) {
 	if d := readPage(t, written(t, steps, nil)); d.Blame != "" {
 		t.Errorf("a run without failures has the report %q", d.Blame)
 	}
+	// A program that found a wrong result has no failed call, but a hint.
+	odd := testtrace.NewSequence(t)
+	odd.Malloc(testtrace.DeviceA, 4096)
+	for i := range uint64(20) {
+		n := uint64(0x80)
+		if i == 3 {
+			n = 0x400
+		}
+		odd.Then("aclrtLaunchKernelWithHostArgs", testtrace.A(testtrace.Function, 1, 0, 0, 0x7ffe0100, 16, 0, 0), testtrace.Reads("hostArgs", 0, testtrace.Words(testtrace.DeviceA, n)))
+	}
+	odd.Meta(func(m *format.Meta) { m.ExitCode = 1 })
+	if d := readPage(t, written(t, odd.Load().Reader, nil)); !strings.Contains(d.Blame, "argument unlike those of the other launches") {
+		t.Errorf("a program that ended with code 1 has the report %q", d.Blame)
+	}
 }
 
 // The tasks of a graph lie within its run in their order.

@@ -215,6 +215,7 @@ func query[T any](t *testing.T, args ...string) *T {
 type recording struct {
 	trace string
 	truth *truth
+	code  int // of the program
 }
 
 // record records the program, each rank on its own and all together.
@@ -249,7 +250,7 @@ func (c *config) record(t *testing.T) []recording {
 		if err != nil {
 			t.Fatalf("%v\n%s%s", err, r.text, r.errs)
 		}
-		all = append(all, recording{filepath.Join(dir, fmt.Sprintf("rank%d.aclt", rank)), parse(t, string(b))})
+		all = append(all, recording{filepath.Join(dir, fmt.Sprintf("rank%d.aclt", rank)), parse(t, string(b)), r.code})
 	}
 	return all
 }

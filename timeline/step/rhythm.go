@@ -20,7 +20,7 @@ const (
 	layerLaunches = 10
 	maxLayers     = 128
 	// The first step begins with the copies from the host with which the model begins, at most maxPrefix, or else with its first launches and copies,
-	// prefix of them. It has at most maxFirst times as many pulses as the model.
+	// prefix of them. It has at most maxFirst times as many pulses as the model, or as the model has kernels.
 	prefix    = 3
 	maxPrefix = 16
 	maxFirst  = 4
@@ -527,7 +527,8 @@ func (c *cut) first() {
 		to = c.at[1]
 	}
 	best, most, latest := -1, 0.0, -1
-	for from := to - 1; from >= max(0, to-maxFirst*b.n); from-- {
+	size := max(b.n, c.kernels(c.model)) // a run of a graph is one pulse: the first step may launch its kernels
+	for from := to - 1; from >= max(0, to-maxFirst*size); from-- {
 		if s := &c.r.symbols[c.r.pulses[from].symbol]; s.class == Other || !slices.Equal(c.work(from, to), begin) {
 			continue
 		}
