@@ -266,23 +266,7 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 	case stats.OddSteps:
 		return fmt.Sprintf("%s unlike most: %s, the longest is step %d with %s; the median is %s", human.Plural(f.Count, "step"), human.Duration(f.NS), *f.Step, human.Duration(f.EachNS), human.Duration(s.Steps.P50NS))
 	case stats.Waits:
-		text := fmt.Sprintf("%s %s waits for the device", human.Share(f.Share), whole)
-		switch {
-		case s.Shares.Steps > 0 && 2*f.Count > 3*uint64(s.Shares.Steps):
-			text += eachText(s, f, ", in ")
-		case f.Count > 0:
-			text += ", in " + f.Func
-		}
-		switch f.For {
-		case stats.SyncReads:
-			text += ", for a value that it then copies, as .item() does: " + readLess
-		case stats.Synchronizes:
-			text += ", and copies nothing then: " + synchronizeLess
-		}
-		if !s.Timed() && !s.DeviceTimes {
-			text += "; record with --device-time all to see for which tasks"
-		}
-		return text + mostWork(s) + unmeasuredText(s)
+		return waitsText(s, f, whole)
 	case stats.SyncReads, stats.PageableCopies, stats.Synchronizes, stats.EmptiesCache, stats.Allocates, stats.Recaptures:
 		return habitText(f)
 	case stats.Stalls:
@@ -368,6 +352,27 @@ func mostWork(s *stats.Stats) string {
 		return ""
 	}
 	return fmt.Sprintf("; %s of the device's work is %s", human.Share(float64(most)/float64(busy)), name)
+}
+
+// waitsText describes waits for the device, and what they are for.
+func waitsText(s *stats.Stats, f *stats.Finding, whole string) string {
+	text := fmt.Sprintf("%s %s waits for the device", human.Share(f.Share), whole)
+	switch {
+	case s.Shares.Steps > 0 && 2*f.Count > 3*uint64(s.Shares.Steps):
+		text += eachText(s, f, ", in ")
+	case f.Count > 0:
+		text += ", in " + f.Func
+	}
+	switch f.For {
+	case stats.SyncReads:
+		text += ", for a value that it then copies, as .item() does: " + readLess
+	case stats.Synchronizes:
+		text += ", and copies nothing then: " + synchronizeLess
+	}
+	if !s.Timed() && !s.DeviceTimes {
+		text += "; record with --device-time all to see for which tasks"
+	}
+	return text + mostWork(s) + unmeasuredText(s)
 }
 
 // habitText describes what a program does in its steps, with the usual remedy.

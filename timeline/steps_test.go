@@ -22,12 +22,14 @@ type program struct {
 	*teller
 	r  *rand.Rand
 	on uint64 // stream
+
+	first bool // step, which does more
 }
 
 const kernels = 40
 
 func newProgram(t *testing.T) *program {
-	p := &program{tell(t), rand.New(rand.NewPCG(1, 2)), strA}
+	p := &program{tell(t), rand.New(rand.NewPCG(1, 2)), strA, false}
 	p.Stream(strA)
 	p.Stream(strB)
 	for i := range uint64(kernels) {

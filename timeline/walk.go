@@ -587,7 +587,9 @@ func (w *Walk) Event() *Event { return w.now.event }
 func (w *Walk) LaneOf(e *Event) int { return w.laneOf(e).index }
 
 // Find is State.Find after the current call.
-func (w *Walk) Find(process uint32, addr uint64) (*Object, uint64, bool) { return w.s.Find(process, addr) }
+func (w *Walk) Find(process uint32, addr uint64) (*Object, uint64, bool) {
+	return w.s.Find(process, addr)
+}
 
 // Uses returns the objects that the current call names, valid until Visitor.Call returns.
 func (w *Walk) Uses() []Use { return w.now.event.Uses }

@@ -36,7 +36,9 @@ func (x *capturer) values() (values []uint64) {
 
 // The calls between the begin and the end of an update were taken for a capture of their own, and changed no graph.
 func TestUpdateReplacesTheTasksOfAGroup(t *testing.T) {
-	group := func(made bool) Use[string] { return Use[string]{Param: 1, Key: "group", Kind: api.TaskGroup, Made: made} }
+	group := func(made bool) Use[string] {
+		return Use[string]{Param: 1, Key: "group", Kind: api.TaskGroup, Made: made}
+	}
 	x := &capturer{graphs: New[string, uint64]()}
 	x.call("aclmdlRICaptureBegin", "main")
 	first := x.launch("main")

@@ -112,11 +112,17 @@ func (r *rhythm) kinds(all []batch) []kind {
 	return kinds
 }
 
-// join joins the batches of a kind with the ones after them, if these come after no other kind. It returns false if there is no such kind.
+// join joins the batches of a kind with the ones after them, if these come after no other kind. It returns false if there is no such kind. A kind of one batch,
+// such as the first one, does not count.
 func (r *rhythm) join(all *[]batch, kinds []kind) bool {
-	follows := map[[2]int]bool{}
+	count, follows := make([]int, len(kinds)), map[[2]int]bool{}
+	for _, b := range *all {
+		count[b.kind]++
+	}
 	for i, b := range (*all)[1:] {
-		follows[[2]int{(*all)[i].kind, b.kind}] = true
+		if a := (*all)[i]; count[a.kind] > 1 && count[b.kind] > 1 {
+			follows[[2]int{a.kind, b.kind}] = true
+		}
 	}
 	begins := func(a int) bool {
 		found := 0

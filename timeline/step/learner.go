@@ -355,7 +355,7 @@ func (r *rhythm) rule() *Rule {
 	if c != nil {
 		c = c.align()
 	}
-	if c == nil || two != nil && (len(two.at) > len(c.at) || c.where == before && len(two.at) == len(c.at)) {
+	if c == nil || two != nil && (len(two.at) > len(c.at) || c.where == before && len(two.at)+1 >= len(c.at)) {
 		c = two
 	}
 	c.first()
