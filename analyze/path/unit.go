@@ -116,6 +116,9 @@ func NewFinder(w *timeline.Walk) *Finder {
 
 // Call takes the next call and its task, nil for none. The parts of paths have ref, a number for the caller.
 func (f *Finder) Call(h *timeline.HostCall, k *timeline.Task, ref uint64) {
+	if h.Profiled() {
+		return
+	}
 	if !f.begun {
 		f.begin(h)
 	}

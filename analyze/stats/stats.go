@@ -514,6 +514,9 @@ func (x *summer) function(h *timeline.HostCall) *funcSum {
 }
 
 func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
+	if h.Profiled() {
+		return nil
+	}
 	s, l := x.s, x.recorded(h)
 	x.within.Call(h, k, x.w.Selected())
 	if x.s.Selection == "" {
