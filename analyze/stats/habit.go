@@ -101,6 +101,10 @@ func (x *habits) call(w *timeline.Walk, h *timeline.HostCall, k *timeline.Task) 
 			t.reads, t.waited = false, nil
 			return
 		}
+		if w := t.waited; w != nil && w.device && idle {
+			w.ns += took // a second wait for the same, as before a cache is emptied
+			return
+		}
 		x.flush(t)
 		t.room = pendingWait{h.Index, h.Name, took, h.Fn.Sync == api.SyncDevice, idle}
 		t.waited, t.freeing = &t.room, false
