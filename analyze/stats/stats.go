@@ -64,6 +64,7 @@ type Answer struct {
 	// DeviceTimes is true if the program was recorded with device times.
 	DeviceTimes bool     `json:"device_times"`
 	Divided     bool     `json:"gaps_divided"` // the recording divided the time between calls into running and blocked
+	Probes      bool     `json:"by_probes"`    // recorded by eBPF, which does not divide this time
 	StartUp     *StartUp `json:"start_up"`     // time before the first typical step, nil if there is none, and for a selection
 	Shares      *Shares  `json:"shares"`       // nil if no call has a duration
 	Bound       *Bound   `json:"bound"`        // what most of a typical step waits for, nil if the trace does not show it
@@ -792,7 +793,7 @@ func (x *summer) finish() (*Stats, error) {
 		s.SpanNS = w.End - w.Start
 	}
 	s.GivenUp, s.DeviceTimes = w.GivenUp, w.Reader.Meta().DeviceTime != nil
-	s.Divided, s.Asked = x.within.divided, x.asked()
+	s.Divided, s.Asked, s.Probes = x.within.divided, x.asked(), w.Reader.Meta().CapturedBy == "ebpf"
 	s.Recording.Copies = w.Reader.Meta().Tracer.Copies
 	slices.SortStableFunc(s.DeviceMemory, func(a, b DeviceMemory) int { return cmp.Compare(b.PeakBytes, a.PeakBytes) })
 	s.Steps = SumSteps(w, s.Steps.Count, &x.steps)
