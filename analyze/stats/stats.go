@@ -63,12 +63,12 @@ type Answer struct {
 	Findings []Finding `json:"findings"`
 	// DeviceTimes is true if the program was recorded with device times.
 	DeviceTimes bool     `json:"device_times"`
-	Divided     bool     `json:"gaps_divided"` // the recording divided the time between calls into running and blocked
-	Probes      bool     `json:"by_probes"`    // recorded by eBPF, which does not divide this time
-	StartUp     *StartUp `json:"start_up"`     // time before the first typical step, nil if there is none, and for a selection
-	Shares      *Shares  `json:"shares"`       // nil if no call has a duration
-	Bound       *Bound   `json:"bound"`        // what most of a typical step waits for, nil if the trace does not show it
-	Devices     []Device `json:"devices"`      // sums over the streams of each device
+	Divided     bool     `json:"gaps_divided"`        // the recording divided the time between calls into running and blocked
+	Probes      bool     `json:"by_probes,omitempty"` // recorded by eBPF, which does not divide this time
+	StartUp     *StartUp `json:"start_up"`            // time before the first typical step, nil if there is none, and for a selection
+	Shares      *Shares  `json:"shares"`              // nil if no call has a duration
+	Bound       *Bound   `json:"bound"`               // what most of a typical step waits for, nil if the trace does not show it
+	Devices     []Device `json:"devices"`             // sums over the streams of each device
 	// Asked are processes that ended by a signal that asks programs to end, as SIGTERM.
 	Asked []Asked `json:"asked_to_end,omitempty"`
 }
