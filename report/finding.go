@@ -461,6 +461,9 @@ func ownText(s *stats.Stats, f *stats.Finding, whole string) string {
 	if s.Bound == nil && len(s.Steps.Threads) > 1 && !s.Divided {
 		text = fmt.Sprintf("%s %s %s makes no calls: it runs its own code, or waits for other threads", human.Share(f.Share), whole, s.Shares.Thread)
 	}
+	if s.Probes {
+		text += ", or it did not run then, which eBPF does not show"
+	}
 	switch g := mainGap(s, f); {
 	case g != nil:
 		text += ", " + gapText(s, g)

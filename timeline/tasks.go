@@ -18,6 +18,9 @@ func (h *HostCall) Wrong() bool {
 // Hung reports whether the call never returned, although it does not wait for callbacks by design.
 func (h *HostCall) Hung() bool { return Hung(h.Fn, h.Flags) }
 
+// Profiled reports whether a profile's range begins or ends here, so that the program did not make the call.
+func (h *HostCall) Profiled() bool { return h.Flags&format.Profiled != 0 }
+
 // Hung is HostCall.Hung for a call with these flags.
 func Hung(f *api.Func, flags format.CallFlags) bool {
 	return flags&(format.Unfinished|format.NoEnd) == format.Unfinished && (f == nil || !f.PollsCallbacks)

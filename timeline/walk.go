@@ -170,7 +170,9 @@ func (w *Walk) call(c *format.Call) error {
 	h := &w.now.host
 	*h = HostCall{Index: c.Index, Fn: e.Fn, Name: w.name(c.Func), Thread: c.Thread, Start: c.Start, End: c.End, Ret: c.Ret, Flags: c.Flags, Kernel: w.names.kernels.of(e.Kernel),
 		Task: -1, Waits: -1, Follows: -1, Step: -1, Retries: NoCall, Raw: c}
-	w.recording(h, c)
+	if !h.Profiled() {
+		w.recording(h, c)
+	}
 	selected := w.choose(e)
 	ended, err := w.objects(c, e)
 	if err != nil {

@@ -202,6 +202,9 @@ func newRun(r *format.Reader, m *api.Model, o *Options, divided bool) (*run, err
 	err = w.Run(&timeline.Visitor{
 		All: !all,
 		Call: func(h *timeline.HostCall, k *timeline.Task) error {
+			if h.Profiled() {
+				return nil
+			}
 			x.split.Call(h, k, all || w.Selected())
 			if !all && !w.Selected() {
 				return nil

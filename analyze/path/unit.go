@@ -117,6 +117,9 @@ func NewFinder(w *timeline.Walk) *Finder {
 
 // Call takes the next call, its task, nil for none, and its links: see timeline.Links. The parts of paths have ref, a number for the caller.
 func (f *Finder) Call(h *timeline.HostCall, k *timeline.Task, links []order.Link, ref uint64) {
+	if h.Profiled() {
+		return
+	}
 	if !f.begun {
 		f.begin(h)
 	}

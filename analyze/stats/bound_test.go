@@ -1,10 +1,15 @@
 package stats_test
 
 import (
+	"bytes"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/acltrace/acltrace/analyze/stats"
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testtrace"
+	"github.com/acltrace/acltrace/report"
 )
 
 // Kernels that the device finishes as fast as the host launches them were only short if they had device times.
@@ -89,5 +94,49 @@ func TestBoundByTheQueue(t *testing.T) {
 				t.Errorf("%+v", s.Bound)
 			}
 		})
+	}
+}
+
+// The finding about a thread that only hands on launches led to a table of threads, which does not show why it waits.
+func TestWaitingQueueLeadsToTheOtherThread(t *testing.T) {
+	b := program(t)
+	now := int64(10_000)
+	for range 12 {
+		b.Call(1, now, now+1_000, "aclrtGetDevice", testtrace.A(0x7ffe0000)) // the program
+		for i := range uint64(6) {                                           // the queue
+			now += 100_000
+			b.Call(0, now, now+1_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function+i, 8, testtrace.DeviceA, 64, testtrace.StreamA), blocked(98_000))
+		}
+		now += 2_000
+		b.Call(0, now, now+3_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+		now += 4_000
+	}
+	s := sums(t, b.Load(), "")
+	f := find(t, s, stats.Blocked)
+	var text bytes.Buffer
+	if err := report.StatsText(&text, "t.aclt", s, nil); err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("acltrace cat --step %d --thread 4011 t.aclt", *f.Step); s.Shares.Driver == nil || !strings.Contains(text.String(), "only waits") || !strings.Contains(text.String(), want) {
+		t.Errorf("no %q in\n%s", want, &text)
+	}
+}
+
+// Time between calls recorded by eBPF read as the program's own time, though the thread may have waited.
+func TestOwnTimeByProbesMayBeWaiting(t *testing.T) {
+	for _, by := range []string{"shim", "ebpf"} {
+		b := testtrace.New(t)
+		b.Meta(func(m *format.Meta) { m.CapturedBy = by })
+		for now := int64(10_000); now < 1_000_000; now += 50_000 {
+			b.Call(0, now, now+1_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 64, testtrace.StreamA))
+			b.Call(0, now+40_000, now+45_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+		}
+		var text bytes.Buffer
+		if err := report.StatsText(&text, "t.aclt", sums(t, b.Load(), ""), nil); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(text.String(), "which eBPF does not show") != (by == "ebpf") || !strings.Contains(text.String(), "own time") {
+			t.Errorf("%s: %s", by, &text)
+		}
 	}
 }

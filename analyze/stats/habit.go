@@ -104,6 +104,10 @@ func (x *habits) call(w *timeline.Walk, h *timeline.HostCall, k *timeline.Task) 
 			t.reads, t.waited = false, nil
 			return
 		}
+		if w := t.waited; w != nil && w.device && idle {
+			w.ns += took // a second wait for the same, as before a cache is emptied
+			return
+		}
 		x.flush(t)
 		t.room = pendingWait{call: h.Index, fn: h.Name, ns: took, device: h.Fn.Sync == api.SyncDevice, idle: idle}
 		t.waited, t.freeing = &t.room, false

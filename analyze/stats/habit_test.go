@@ -45,7 +45,9 @@ func TestHabitsAreFindings(t *testing.T) {
 		}
 		call(900, "aclrtMalloc", testtrace.A(0x7ffe0000, 1<<16, 0), testtrace.Outs("devPtr", testtrace.DeviceB))
 		launch(5)
-		call(3_000, "aclrtSynchronizeDevice", testtrace.A()) // empty_cache()
+		call(3_000, "aclrtSynchronizeDevice", testtrace.A())                // empty_cache()
+		call(100, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA)) // and its other streams and events
+		call(100, "aclrtSynchronizeEvent", testtrace.A(0x9100))
 		call(2_500, "aclrtFree", testtrace.A(testtrace.DeviceB))
 		call(100, "aclmdlRICaptureBegin", testtrace.A(testtrace.StreamA, 1))
 		launch(6)

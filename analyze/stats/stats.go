@@ -64,12 +64,13 @@ type Answer struct {
 	Findings []Finding `json:"findings"`
 	// DeviceTimes is true if the program was recorded with device times.
 	DeviceTimes bool     `json:"device_times"`
-	Imported    bool     `json:"imported,omitempty"` // the trace was a profiler's: arguments and errors are not known
-	Divided     bool     `json:"gaps_divided"`       // the recording divided the time between calls into running and blocked
-	StartUp     *StartUp `json:"start_up"`           // time before the first typical step, nil if there is none, and for a selection
-	Shares      *Shares  `json:"shares"`             // nil if no call has a duration
-	Bound       *Bound   `json:"bound"`              // what most of a typical step waits for, nil if the trace does not show it
-	Devices     []Device `json:"devices"`            // sums over the streams of each device
+	Imported    bool     `json:"imported,omitempty"`  // the trace was a profiler's: arguments and errors are not known
+	Divided     bool     `json:"gaps_divided"`        // the recording divided the time between calls into running and blocked
+	Probes      bool     `json:"by_probes,omitempty"` // recorded by eBPF, which does not divide this time
+	StartUp     *StartUp `json:"start_up"`            // time before the first typical step, nil if there is none, and for a selection
+	Shares      *Shares  `json:"shares"`              // nil if no call has a duration
+	Bound       *Bound   `json:"bound"`               // what most of a typical step waits for, nil if the trace does not show it
+	Devices     []Device `json:"devices"`             // sums over the streams of each device
 	// Asked are processes that ended by a signal that asks programs to end, as SIGTERM.
 	Asked []Asked `json:"asked_to_end,omitempty"`
 }
@@ -522,6 +523,9 @@ func (x *summer) function(h *timeline.HostCall) *funcSum {
 }
 
 func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
+	if h.Profiled() {
+		return nil
+	}
 	s, l := x.s, x.recorded(h)
 	x.within.Call(h, k, x.w.Selected())
 	if x.s.Selection == "" {
@@ -800,7 +804,7 @@ func (x *summer) finish() (*Stats, error) {
 	}
 	s.Imported = w.Reader.Meta().CapturedBy == "msprof"
 	s.GivenUp, s.DeviceTimes = w.GivenUp, w.Reader.Meta().DeviceTime != nil
-	s.Divided, s.Asked = x.within.divided, x.asked()
+	s.Divided, s.Asked, s.Probes = x.within.divided, x.asked(), w.Reader.Meta().CapturedBy == "ebpf"
 	s.Recording.Copies = w.Reader.Meta().Tracer.Copies
 	slices.SortStableFunc(s.DeviceMemory, func(a, b DeviceMemory) int { return cmp.Compare(b.PeakBytes, a.PeakBytes) })
 	s.Steps = SumSteps(w, s.Steps.Count, &x.steps)

@@ -392,7 +392,7 @@ func (w *writer) ranges(p *Profile, ops []op, start int64) error {
 // call writes an instantaneous call with a text, and other arguments.
 func (w *writer) call(name string, thread uint32, at int64, param, text string, ret uint64, values map[string]uint64) error {
 	f := w.m.Lookup(name)
-	c := format.Call{Func: uint16(f.ID), Thread: thread, Start: at, End: at, Args: make([]uint64, f.Words), Ret: ret}
+	c := format.Call{Func: uint16(f.ID), Thread: thread, Start: at, End: at, Flags: format.Profiled, Args: make([]uint64, f.Words), Ret: ret}
 	for name, v := range values {
 		c.Args[f.Params[f.Param(name)].Word] = v
 	}

@@ -474,7 +474,7 @@ func (w *writer) step(r *row) error {
 	if r.kind == step {
 		f = w.m.Lookup("mstxRangeStartA")
 	}
-	c := format.Call{Func: uint16(f.ID), Thread: t, Start: r.start - w.first, End: r.start - w.first, Args: make([]uint64, f.Words)}
+	c := format.Call{Func: uint16(f.ID), Thread: t, Start: r.start - w.first, End: r.start - w.first, Flags: format.Profiled, Args: make([]uint64, f.Words)}
 	if r.kind == step {
 		name, n := w.names[r.name], f.Param("message")
 		c.Ret = handle(ranges, r.lane)

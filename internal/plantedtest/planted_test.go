@@ -61,6 +61,10 @@ var planted = []struct {
 		Kinds: []stats.FindingKind{stats.Grows, stats.Allocates}}},
 	{"leak-stream", "eager queue graphs", "", Want{Look: []string{"stats TRACE", "next"}, Names: []string{`streams pile up: .* 1 a step; aclrtCreateStream`},
 		Kinds: []stats.FindingKind{stats.PilesUp}}},
+	{"leak-events", "queue eager graphs", "", Want{Look: []string{"stats TRACE", "next"}, Names: []string{`events pile up: .* 6 a step; aclrtCreateEventWithFlag`},
+		Kinds: []stats.FindingKind{stats.PilesUp}}},
+	{"evaluate", "graphs queue eager", "", Want{Look: []string{"stats TRACE"}, Names: []string{`^steps +30 .*, 28 alike`, `steps? unlike most|steps took over twice`},
+		Kinds: []stats.FindingKind{stats.OddSteps, stats.SlowSteps}}},
 	{"empty-cache", "queue eager graphs", "", Want{Look: []string{"stats TRACE", "next"}, Names: []string{`as empty_cache does`, `aclrtFree`},
 		Kinds: []stats.FindingKind{stats.EmptiesCache, stats.Allocates, stats.Synchronizes}}},
 	{"allocate", "eager queue graphs", "", Want{Look: []string{"stats TRACE", "next"}, Names: []string{`device memory is allocated .*a step`, `aclrtMalloc`},
@@ -127,6 +131,11 @@ var clean = []struct {
 	{manner: "graphs", variant: "warm-up"},
 	{manner: "eager", variant: "shapes", kinds: []stats.FindingKind{stats.SlowSteps}},
 	{manner: "queue", variant: "poll"},
+	{manner: "eager", variant: "event-each"},
+	{manner: "graphs", variant: "event-pool"},
+	{manner: "queue", variant: "event-pool"},
+	{manner: "eager", variant: "second-input"},
+	{manner: "ranks", variant: "second-input"},
 }
 
 // A program without a problem has its steps, and no finding that is false.

@@ -406,7 +406,7 @@ func (c *cut) covers(from int, hashes []uint64) float64 {
 
 // others returns the number of tasks in steps of a second kind, as the prompts between a decoder's tokens. There are at least two of them, and at most half
 // as many as typical steps: halves of a step would be as many, unless they do the same work in another way, as with a graph and without. They wait as often
-// as typical steps: others are several steps.
+// as typical steps, as others are several steps, or do other work too, as an evaluation after each tenth step.
 func (c *cut) others(from int, hashes []uint64) int {
 	c.second = 0
 	count, most := map[uint64]int{}, -1
@@ -418,7 +418,7 @@ func (c *cut) others(from int, hashes []uint64) int {
 			most = i
 		}
 	}
-	if most < 0 || c.waits(most) > c.waits(c.model) {
+	if most < 0 || c.waits(most) > c.waits(c.model) && !c.extends(most) {
 		return 0
 	}
 	b, memo := newBag(c.ids(c.at[most], c.at[most+1])), map[uint64]bool{}
@@ -442,6 +442,30 @@ func (c *cut) others(from int, hashes []uint64) int {
 	}
 	c.second = kernels
 	return tasks
+}
+
+// extends reports whether a step has the model's launches once, and others that the model lacks.
+func (c *cut) extends(i int) bool {
+	in := map[int32]int{}
+	for _, p := range c.r.pulses[c.at[c.model]:c.at[c.model+1]] {
+		if c.r.symbols[p.symbol].class == Launch {
+			in[p.symbol]++
+		}
+	}
+	once := false
+	for s, n := range in {
+		k := 0
+		for _, p := range c.r.pulses[c.at[i]:c.at[i+1]] {
+			if p.symbol == s {
+				k++
+			}
+		}
+		if k < n {
+			return false
+		}
+		once = once || k == n
+	}
+	return once
 }
 
 // alternates reports whether a step does the work of the model in another way: it begins with the same inputs and has as many kernels.

@@ -71,6 +71,23 @@ static void leak_stream(void)
 	OK(aclrtCreateStream(&s));
 }
 
+static void leak_events(void)
+{
+	aclrtEvent e;
+
+	OK(aclrtCreateEventWithFlag(&e, ACL_EVENT_SYNC));
+	OK(aclrtRecordEvent(e, loop.side));
+}
+
+static void evaluate(void) /* now and then, with a result of its own */
+{
+	if (loop.step % 10 != 9)
+		return;
+	for (int i = 0; i < 40; i++)
+		launch(loop.stream, "loss", 200);
+	wait_step();
+}
+
 static void empty_cache(void) /* and allocate again */
 {
 	drain();
@@ -225,6 +242,33 @@ static void warm_up(void) /* the first steps fill a pool */
 			OK(aclrtFree(pool[i]));
 }
 
+static void event_each(void) /* made and ended */
+{
+	aclrtEvent e;
+
+	drain();
+	OK(aclrtCreateEventWithFlag(&e, ACL_EVENT_SYNC));
+	OK(aclrtRecordEvent(e, loop.stream));
+	OK(aclrtStreamWaitEvent(loop.side, e));
+	OK(aclrtSynchronizeStream(loop.side));
+	OK(aclrtDestroyEvent(e));
+}
+
+static void event_pool(void) /* grows to its size in the first steps */
+{
+	static aclrtEvent pool[8];
+	aclrtEvent *e = &pool[loop.step % 8];
+
+	if (!*e)
+		OK(aclrtCreateEventWithFlag(e, ACL_EVENT_SYNC));
+	OK(aclrtRecordEvent(*e, loop.side));
+}
+
+static void second_input(void) /* a mask beside the batch */
+{
+	OK(aclrtMemcpyAsync(loop.state, 4096, loop.batch, 4096, ACL_MEMCPY_HOST_TO_DEVICE, loop.stream));
+}
+
 static void shapes(void) /* long prompts between short decodes */
 {
 	loop.kernel_us = loop.step % 8 == 0 ? 200 : 50;
@@ -255,6 +299,8 @@ static const struct problem problems[] = {
 	{.name = "garbage", .end = collect_garbage},
 	{.name = "checkpoint", .end = save},
 	{.name = "leak", .end = leak},
+	{.name = "leak-events", .layer = leak_events},
+	{.name = "evaluate", .end = evaluate},
 	{.name = "leak-stream", .end = leak_stream},
 	{.name = "empty-cache", .end = empty_cache},
 	{.name = "allocate", .batch = allocate},
@@ -279,6 +325,9 @@ static const struct problem problems[] = {
 	{.name = "warm-up", .end = warm_up},
 	{.name = "shapes", .batch = shapes},
 	{.name = "poll", .end = poll},
+	{.name = "event-each", .end = event_each},
+	{.name = "event-pool", .end = event_pool},
+	{.name = "second-input", .batch = second_input},
 };
 
 const struct problem *problem_named(const char *name)
