@@ -29,13 +29,13 @@ func (s *State) host(process uint32) int {
 	return s.hosts[process]
 }
 
-// OrderCall describes a call that was applied for an order, without its lane and task. Objects that processes share are one.
-func (s *State) OrderCall(e *Event) order.Call[*Object] {
+// OrderCall describes a call that was applied for an order, without its lane and task. Objects that processes share are one. It reuses the memory of k.
+func (s *State) OrderCall(k *order.Call[*Object], e *Event) {
 	c, f := e.Call, e.Fn
-	k := order.Call[*Object]{Fn: f, Index: c.Index, Thread: c.Thread, Process: e.Process, Host: s.host(e.Process), Start: c.Start, End: c.End,
+	*k = order.Call[*Object]{Made: k.Made[:0], Ended: k.Ended[:0], Fn: f, Index: c.Index, Thread: c.Thread, Process: e.Process, Host: s.host(e.Process), Start: c.Start, End: c.End,
 		Unfinished: c.Flags&format.Unfinished != 0, Captured: e.Captured != nil, Lane: -1, Task: -1}
 	if f == nil {
-		return k
+		return
 	}
 	k.Failed = !k.Unfinished && f.Failed(c.Ret)
 	switch f.Sync {
@@ -50,7 +50,7 @@ func (s *State) OrderCall(e *Event) order.Call[*Object] {
 		k.Word = orderWord(e)
 	}
 	if f.Event < 0 && f.Task != api.NoTask {
-		return k
+		return
 	}
 	for i := range e.Uses {
 		u := e.Uses[i].Object
@@ -75,7 +75,6 @@ func (s *State) OrderCall(e *Event) order.Call[*Object] {
 			}
 		}
 	}
-	return k
 }
 
 // orderWord returns the value in memory that a task writes or awaits, the zero value for none.
@@ -100,36 +99,34 @@ func orderWord(e *Event) (w order.Word) {
 	return w
 }
 
-// OrderLanes adds the Walk's new lanes to an order.
-func (w *Walk) OrderLanes(add func(order.Lane), known int) {
-	for ; known < len(w.lanes.list); known++ {
-		add(w.s.OrderLane(&w.lanes.list[known].key))
+// OrderCall describes the current call, with its task or nil, for an order, and adds the Walk's new lanes.
+func (w *Walk) OrderCall(o interface {
+	Lanes() int
+	Lane(order.Lane)
+}, k *order.Call[*Object], h *HostCall, t *Task) {
+	for n := o.Lanes(); n < len(w.lanes.list); n++ {
+		o.Lane(w.s.OrderLane(&w.lanes.list[n].key))
 	}
-}
-
-// OrderCall returns the current call, with its task or nil, for an order.
-func (w *Walk) OrderCall(h *HostCall, t *Task) order.Call[*Object] {
-	c := w.s.OrderCall(w.now.event)
+	w.s.OrderCall(k, w.now.event)
 	if t != nil {
-		c.Lane, c.Task = t.Lane, t.Index
+		k.Lane, k.Task = t.Lane, t.Index
 	} else if h.Fn != nil && (h.Fn.Sync == api.SyncStream || h.Fn.Sync == api.PollStream) {
-		c.Lane = int(h.Waits)
+		k.Lane = int(h.Waits)
 	}
-	return c
 }
 
 // Links determines what the calls of a walk wait for.
 type Links struct {
-	w *Walk
-	o *order.Order[*Object, struct{}]
+	w    *Walk
+	o    *order.Order[*Object, struct{}]
+	call order.Call[*Object]
 }
 
 // NewLinks returns the Links of a walk before its first call.
-func NewLinks(w *Walk) *Links { return &Links{w, order.New[*Object, struct{}]()} }
+func NewLinks(w *Walk) *Links { return &Links{w: w, o: order.New[*Object, struct{}]()} }
 
 // Of returns the links that the current call makes, with its task or nil. Call it for each call.
 func (l *Links) Of(h *HostCall, t *Task) []order.Link {
-	l.w.OrderLanes(l.o.Lane, l.o.Lanes())
-	c := l.w.OrderCall(h, t)
-	return order.Links(l.o.Apply(&c))
+	l.w.OrderCall(l.o, &l.call, h, t)
+	return order.Links(l.o.Apply(&l.call))
 }

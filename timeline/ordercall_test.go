@@ -27,13 +27,13 @@ func TestOrderOfAWalk(t *testing.T) {
 			o.Clocks = true
 			stamps, edges := map[string]order.Stamp{}, map[string][]string{}
 			gaps := tr.Reader.Gaps()
+			var c order.Call[*timeline.Object]
 			err := w.Run(&timeline.Visitor{Call: func(h *timeline.HostCall, k *timeline.Task) error {
-				w.OrderLanes(o.Lane, o.Lanes())
 				if len(gaps) > 0 && gaps[0].From < h.Start {
 					o.Lost(0, gaps[0].From, gaps[0].To)
 					gaps = gaps[1:]
 				}
-				c := w.OrderCall(h, k)
+				w.OrderCall(o, &c, h, k)
 				for _, e := range o.Apply(&c) {
 					why := e.Why.String()
 					if !e.Certain {

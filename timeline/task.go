@@ -33,8 +33,6 @@ type Task struct {
 	Object *Object
 	// Content is what a GraphRun runs, nil if it is unknown and for other tasks.
 	Content *GraphContent
-	// Follows is the Index of the latest record of the event that a Wait waits for, -1 for other tasks and without such a record.
-	Follows int
 	// Open means that To is the end of the trace: the trace shows no end, or only after 131,072 more tasks.
 	Open bool
 	// Unpinned means that a copy uses host memory that is not pinned.
@@ -80,7 +78,6 @@ type HostCall struct {
 	// Waits is the object of a synchronization or a poll: a Lane index for a stream, an Object.ID for an event, or a device number (NoDevice for
 	// any). It is -1 for other calls.
 	Waits    int32
-	Follows  int  // Task.Index of the latest record of an event that it waits for or polls, -1 for none
 	Complete bool // the poll returned complete
 	Flags    format.CallFlags
 	Raw      *format.Call // the recorded call; its Data may be missing. nil in a Timeline

@@ -89,7 +89,6 @@ type laneTable struct {
 	list   []*lane // in the order of Walk.Lanes
 	latest *lane   // most recently used lane
 	shown  int     // number of lanes reported
-	joined [][]int // see Walk.Joined; by lane, reset by a new lane
 }
 
 // taskQueue holds the tasks with an unknown end, and the state that determines their ends.

@@ -169,7 +169,7 @@ func (w *Walk) call(c *format.Call) error {
 	w.now.event = e
 	h := &w.now.host
 	*h = HostCall{Index: c.Index, Fn: e.Fn, Name: w.name(c.Func), Thread: c.Thread, Start: c.Start, End: c.End, Ret: c.Ret, Flags: c.Flags, Kernel: w.names.kernels.of(e.Kernel),
-		Task: -1, Waits: -1, Follows: -1, Step: -1, Retries: NoCall, Raw: c}
+		Task: -1, Waits: -1, Step: -1, Retries: NoCall, Raw: c}
 	if !h.Profiled() {
 		w.recording(h, c)
 	}
@@ -364,7 +364,7 @@ func (w *Walk) lane(k LaneKey) *lane {
 	if ln == nil {
 		ln = &lane{key: k, index: len(w.Lanes), first: -1}
 		w.lanes.byKey[k] = ln
-		w.lanes.list, w.lanes.joined = append(w.lanes.list, ln), nil
+		w.lanes.list = append(w.lanes.list, ln)
 		w.Lanes = append(w.Lanes, Lane{Process: k.Process, Stream: k.Stream, Synchronous: k.Synchronous, Name: w.lanes.names.Of(k), Device: k.Device})
 	}
 	w.lanes.latest = ln
@@ -406,7 +406,7 @@ func (w *Walk) task(e *Event, task *Task) *lane {
 	c, f := e.Call, e.Fn
 	ln := w.laneOf(e)
 	*task = Task{skip: w.now.skip, Call: c.Index, Index: -1, Fn: f, Kind: f.Task, Process: e.Process, Thread: c.Thread, Issued: c.Start, Returned: c.End, From: c.Start, To: -1,
-		Lane: ln.index, Step: -1, Follows: -1}
+		Lane: ln.index, Step: -1}
 	switch f.Task {
 	case api.Kernel:
 		task.Name = cmp.Or(w.names.kernels.of(e.Kernel), "unknown kernel")
@@ -431,9 +431,6 @@ func (w *Walk) task(e *Event, task *Task) *lane {
 	if f.Event >= 0 {
 		if u, ok := e.Use(int(f.Event)); ok {
 			task.Object = u.Object
-		}
-		if r, ok := w.queue.recordOf(task.Object); ok && f.Task == api.Wait {
-			task.Follows = r.task
 		}
 	}
 	task.StreamID, task.TaskID, task.HasID = e.TaskID()
@@ -628,11 +625,8 @@ func (w *Walk) sync(e *Event, h *HostCall, ok bool) {
 			return
 		}
 		h.Waits = int32(u.Object.ID)
-		if r, recorded := w.queue.recordOf(u.Object); recorded {
-			h.Follows = r.task
-			if ok && (h.Complete || e.Fn.Sync == api.SyncEvent) {
-				w.complete(r.lane, r.task+1, e.Call)
-			}
+		if r, recorded := w.queue.recordOf(u.Object); recorded && ok && (h.Complete || e.Fn.Sync == api.SyncEvent) {
+			w.complete(r.lane, r.task+1, e.Call)
 		}
 	}
 }
@@ -729,31 +723,6 @@ func (w *Walk) nodeTask(e *Event) *Task {
 	}
 	return t
 }
-
-// Joined returns the lanes whose earlier tasks precede the tasks on a lane: for a default stream the other streams of the device, for such
-// a stream the default streams. It is empty if the runtime, or the program for this stream, keeps them apart.
-func (w *Walk) Joined(lane int) []int {
-	if w.Model.NonBlocking == 0 {
-		return nil
-	}
-	for lane >= len(w.lanes.joined) {
-		w.lanes.joined = append(w.lanes.joined, nil)
-	}
-	if w.lanes.joined[lane] == nil {
-		found := []int{}
-		for i := range w.Lanes {
-			from, to := &w.Lanes[i], &w.Lanes[lane]
-			if (from.Stream == nil) != (to.Stream == nil) && from.blocks() && to.blocks() && from.Process == to.Process && from.Device == to.Device {
-				found = append(found, i)
-			}
-		}
-		w.lanes.joined[lane] = found
-	}
-	return w.lanes.joined[lane]
-}
-
-// blocks reports whether the lane and a default stream wait for each other.
-func (l *Lane) blocks() bool { return !l.Synchronous && (l.Stream == nil || !l.Stream.NonBlocking) }
 
 // ThreadName returns the name of a thread for people.
 func (w *Walk) ThreadName(thread uint32) string {

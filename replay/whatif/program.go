@@ -12,6 +12,7 @@ import (
 	"github.com/acltrace/acltrace/sim/virtual"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/graph"
+	"github.com/acltrace/acltrace/timeline/order"
 )
 
 // A program is a trace as the scheduler of virtual time plays it: the ops of each thread. One walk through the trace makes it, and the
@@ -19,6 +20,7 @@ import (
 // lanes.
 type program struct {
 	walk     *timeline.Walk
+	links    *timeline.Links
 	calls    list[call]
 	tasks    list[task]
 	threads  []*thread
@@ -65,9 +67,8 @@ type ids struct {
 
 // streamOrder is the order between tasks on different streams.
 type streamOrder struct {
-	put     []uint64        // tasks, by lane
 	joins   map[[2]int]join // by the lane that is waited for and the lane that waits
-	sources map[int32]int32 // task that records what a task waits for
+	sources map[int32]int32 // task that sets what a task waits for
 }
 
 // waitTimes are the threads' recorded waits.
@@ -235,7 +236,7 @@ func tagged(tag uint64) (call, task int, again bool) {
 func newProgram(r *format.Reader, m *api.Model, progress func(done, total int)) (*program, error) {
 	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Progress: progress})
 	p := &program{
-		walk: w, byThread: map[uint32]*thread{}, ids: ids{byObject: map[int]int32{}},
+		walk: w, links: timeline.NewLinks(w), byThread: map[uint32]*thread{}, ids: ids{byObject: map[int]int32{}},
 		kernels: kernelTable{numbers: map[string]int32{}}, graphs: graphTable{current: map[*timeline.Object]int32{}, runs: map[int32]int32{}},
 		hosts: hostFunctions{map[timeline.HostFunction][]hostRun{}, map[uint64]timeline.HostFunction{}},
 		order: streamOrder{joins: map[[2]int]join{}, sources: map[int32]int32{}},
@@ -338,7 +339,7 @@ func (p *program) call(h *timeline.HostCall, k *timeline.Task) error {
 	if p.calls.n == math.MaxInt32 {
 		return fmt.Errorf("there are more than %d calls: simulate a part of them", math.MaxInt32)
 	}
-	i := int32(p.calls.n)
+	i, links := int32(p.calls.n), p.links.Of(h, k)
 	c := p.calls.add()
 	*c = call{start: h.Start, end: h.End, task: -1}
 	th := p.thread(h.Thread)
@@ -359,8 +360,8 @@ func (p *program) call(h *timeline.HostCall, k *timeline.Task) error {
 		p.nested = true
 	}
 	p.edges(th, c)
-	if k != nil {
-		p.defaultStream(th, k)
+	for k := range links {
+		p.link(th, &links[k])
 	}
 	if k != nil && k.Kind == api.HostFunc {
 		p.asks(th, h, k)
@@ -543,33 +544,35 @@ func (p *program) task(th *thread, op *virtual.Op, k *timeline.Task, i int32) {
 	}
 }
 
-// defaultStream orders a task on a default stream after earlier tasks on the device's other streams, and the reverse.
-func (p *program) defaultStream(th *thread, k *timeline.Task) {
-	for len(p.order.put) < len(p.walk.Lanes) {
-		p.order.put = append(p.order.put, 0)
+// link takes in what a task follows. Streams that wait for each other by a default stream get an event.
+func (p *program) link(th *thread, l *order.Link) {
+	switch {
+	case l.After < 0, l.Why == order.Value: // another write may have ended the wait
+		return
+	case l.Why != order.DefaultStream:
+		p.order.sources[int32(l.After)] = int32(l.Before)
+		return
 	}
-	p.order.put[k.Lane]++
-	for _, i := range p.walk.Joined(k.Lane) {
-		j, ok := p.order.joins[[2]int{i, k.Lane}]
-		if !ok {
-			j = join{event: p.ids.events}
-			p.ids.events++
-		}
-		if j.put == p.order.put[i] {
-			continue
-		}
-		j.put = p.order.put[i]
-		p.order.joins[[2]int{i, k.Lane}] = j
-		*th.ops.add() = virtual.Op{Kind: virtual.RecordEvent, Stream: int32(i), Object: j.event}
-		*th.ops.add() = virtual.Op{Kind: virtual.WaitEvent, Stream: int32(k.Lane), Object: j.event}
-		p.extra += 2
+	lanes := [2]int{l.Lane, l.To}
+	j, ok := p.order.joins[lanes]
+	if ok && j.before == l.Before {
+		return
 	}
+	if !ok {
+		j.event = p.ids.events
+		p.ids.events++
+	}
+	j.before = l.Before
+	p.order.joins[lanes] = j
+	*th.ops.add() = virtual.Op{Kind: virtual.RecordEvent, Stream: int32(l.Lane), Object: j.event}
+	*th.ops.add() = virtual.Op{Kind: virtual.WaitEvent, Stream: int32(l.To), Object: j.event}
+	p.extra += 2
 }
 
 // join is one stream's latest wait for another.
 type join struct {
-	event int32
-	put   uint64 // tasks
+	event  int32
+	before int // task
 }
 
 // asks records that a stream will run a host function. An event before it says when it reaches the front.
@@ -676,9 +679,6 @@ func (p *program) mark(op *virtual.Op, k *timeline.Task) {
 		op.Kind, op.Object = virtual.RecordEvent, p.number(k.Object, &p.ids.events)
 	case k.Kind == api.Wait:
 		op.Kind, op.Object = virtual.WaitEvent, p.number(k.Object, &p.ids.events)
-		if k.Follows >= 0 {
-			p.order.sources[int32(k.Index)] = int32(k.Follows)
-		}
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 type shadow struct {
 	*Tracker // that has the shadow
 	order    *order.Order[*timeline.Object, struct{}]
+	call     order.Call[*timeline.Object] // the current one
 	lanes    map[timeline.LaneKey]int
 	procs    map[uint32]*process
 	spoiled  map[uint64]uint64 // by call that reads device memory: a later call that may have overwritten it earlier
@@ -96,14 +97,15 @@ func (sh *shadow) apply(e *timeline.Event) {
 			p.forget(u.Object)
 		}
 	}
-	k := sh.State.OrderCall(e)
+	k := &sh.call
+	sh.State.OrderCall(k, e)
 	switch {
-	case e.Captured == nil && puts(&k):
+	case e.Captured == nil && puts(k):
 		k.Lane, k.Task = sh.lane(sh.State.LaneKey(e)), 0
 	case f.Sync == api.SyncStream || f.Sync == api.PollStream:
 		k.Lane = sh.lane(sh.State.WaitedLane(e))
 	}
-	sh.order.Apply(&k)
+	sh.order.Apply(k)
 	switch {
 	case k.Task >= 0:
 		p.writes(e, sh.order.Stamp(), !k.Failed && !k.Unfinished)

@@ -105,7 +105,7 @@ type Edge[T any] struct {
 // A Link is an Edge between two tasks, or from a task to the current call, in numbers.
 type Link struct {
 	Before, After int // tasks; After is -1 for the current call
-	Lane          int // of Before
+	Lane, To      int // lanes of Before and of After, -1 for several
 	Why           Why
 }
 
@@ -113,7 +113,7 @@ type Link struct {
 func Links[T any](edges []Edge[T]) (links []Link) {
 	for i := range edges {
 		if e := &edges[i]; e.Why != SameLane {
-			links = append(links, Link{e.Before.Task, e.After.Task, e.Before.Lane, e.Why})
+			links = append(links, Link{e.Before.Task, e.After.Task, e.Before.Lane, e.After.Lane, e.Why})
 		}
 	}
 	return links
@@ -395,7 +395,7 @@ func (o *Order[K, T]) event(c *Call[K], t *track[T]) {
 		certain := r.before(c.Thread, c.Start, o.runs)
 		o.edge(&r.item, t.last(), Event, certain && !t.gap)
 		if o.Clocks && certain {
-			o.later(c, effect{on: &t.chain, points: []point{r.point}, still: func() bool { return o.events[c.Key] == r }})
+			o.later(c, effect{on: &t.chain, points: []point{r.point}, still: o.stays(c.Key, r)})
 		}
 	case api.Reset:
 		if r != nil {
@@ -404,6 +404,11 @@ func (o *Order[K, T]) event(c *Call[K], t *track[T]) {
 			o.events[c.Key] = &n
 		}
 	}
+}
+
+// stays returns a function that reports whether a record is still the latest one.
+func (o *Order[K, T]) stays(k K, r *record[T]) func() bool {
+	return func() bool { return o.events[k] == r }
 }
 
 // notify follows a task that sets, awaits or resets a notify.
@@ -508,7 +513,7 @@ func (o *Order[K, T]) wait(c *Call[K]) {
 		certain := r.before(c.Thread, c.Start, o.runs)
 		o.edge(&r.item, &o.caller, w.why, certain)
 		if ends && certain {
-			o.later(c, effect{points: []point{r.point}, still: func() bool { return o.events[c.Key] == r }})
+			o.later(c, effect{points: []point{r.point}, still: o.stays(c.Key, r)})
 		}
 	case coversDevice:
 		o.device(c, ends)
