@@ -4,7 +4,6 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/internal/grow"
 	"github.com/acltrace/acltrace/timeline"
-	"github.com/acltrace/acltrace/timeline/order"
 )
 
 // A run is a run of a graph, or an update: a place on a lane.
@@ -108,20 +107,14 @@ func (x *Checker) call(h *timeline.HostCall, k *timeline.Task, e *timeline.Event
 		return nil
 	}
 	c := &x.now
-	*c = x.w.OrderCall(h, k)
+	x.w.OrderCall(x.order, c, h, k)
 	process := int(c.Process)
 	if e.Part.Update {
 		c.Captured, c.Lane, c.Task = false, x.w.LaneOf(e), int(h.Index)
 	}
-	switch {
-	case c.Task < 0 && h.Fn.Sync == api.NoSync && len(c.Made)+len(c.Ended) == 0 && !(c.Captured && h.Fn.Task == api.Record):
+	if c.Task < 0 && h.Fn.Sync == api.NoSync && len(c.Made)+len(c.Ended) == 0 && !(c.Captured && h.Fn.Task == api.Record) {
 		return nil
-	case c.Task >= 0:
-		if addr, ok := word(e); ok {
-			c.Word = order.Word{Process: c.Process, Addr: addr}
-		}
 	}
-	x.w.OrderLanes(x.order.Lane, x.order.Lanes())
 	host := grow.At(&x.hosts, process)
 	edges := x.order.Apply(c)
 	if c.Task < 0 {
