@@ -35,8 +35,6 @@ type Runtime struct {
 	Classes ErrorClasses
 	// Causes has the error codes that package blame explains by an earlier call.
 	Causes Causes
-	// Capacities are the parameters that limit other parameters of the same function.
-	Capacities []Capacity
 	// Refused is the error code for calls inside a host callback, 0 if they are allowed.
 	Refused int32
 	// Constants is the largest constant handle, such as a default stream.
@@ -137,6 +135,8 @@ type Causes struct {
 	Uninitialized []int32 // the runtime is not initialized, or not any more
 	Reinitialized []int32 // the runtime is initialized already
 	Refinalized   []int32 // the runtime was finalized already
+	// Capacities are the parameters that limit other parameters of the same function.
+	Capacities []Capacity
 }
 
 // Faults describes how a runtime reports a task that failed on the device.

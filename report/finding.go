@@ -71,17 +71,7 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 	case stats.PilesUp:
 		return on("cat", "--func", f.Func)
 	case stats.SlowSteps:
-		switch part, l := slowPart(s), s.Steps.Longest; {
-		case l.Alone != nil && l.Alone.Direction != "":
-			return on("cat", "--step", fmt.Sprint(*f.Step), "--func", l.Alone.Func)
-		case part == stats.PartWaiting && s.Timed():
-			return on("stats", "--critical-path", "--step", fmt.Sprint(*f.Step))
-		case (part == stats.PartOwn || part == stats.PartBlocked) && l.Gap != nil:
-			return on(aroundGap(l.Gap, l.Thread)...)
-		case part <= stats.PartOther && l.More != nil && moreOften(l.More):
-			return on("cat", "--step", fmt.Sprint(*f.Step), "--func", l.More.Func)
-		}
-		return on("cat", "--step", fmt.Sprint(*f.Step))
+		return on(slowCommand(s, *f.Step)...)
 	case stats.OddSteps:
 		return on("cat", "--step", fmt.Sprint(*f.Step))
 	case stats.Waits:
@@ -145,6 +135,21 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 		return on("info")
 	}
 	return on("stats", "--critical-path")
+}
+
+// slowCommand returns the words of the command that shows why a step is the longest.
+func slowCommand(s *stats.Stats, n int) []string {
+	switch part, l := slowPart(s), s.Steps.Longest; {
+	case l.Alone != nil && l.Alone.Direction != "":
+		return []string{"cat", "--step", fmt.Sprint(n), "--func", l.Alone.Func}
+	case part == stats.PartWaiting && s.Timed():
+		return []string{"stats", "--critical-path", "--step", fmt.Sprint(n)}
+	case (part == stats.PartOwn || part == stats.PartBlocked) && l.Gap != nil:
+		return aroundGap(l.Gap, l.Thread)
+	case part <= stats.PartOther && l.More != nil && moreOften(l.More):
+		return []string{"cat", "--step", fmt.Sprint(n), "--func", l.More.Func}
+	}
+	return []string{"cat", "--step", fmt.Sprint(n)}
 }
 
 // meanwhile names the longest part of an idle time.

@@ -61,6 +61,13 @@ const (
 	LateRank       FindingKind = "late_rank"              // Rank came last to Count of Of collectives; the one with the longest wait, NS, is not in the cost
 )
 
+// kind returns the kind of the finding about the part.
+func (p Part) kind() FindingKind {
+	return [...]FindingKind{Waits, Launches, Copies, OtherCalls, Recorder, Blocked, OwnTime}[p]
+}
+
+func (p Part) String() string { return string(p.kind()) }
+
 // A Finding is a likely reason for lost time or a wrong result, and where to look. Its Kind says which fields it has.
 type Finding struct {
 	// Kind is killed, failed_calls, unfinished, no_end, lost_calls, relaunched, memory_grows, objects_grow, kept_arguments, misfit_update, early_update, late_update, unordered_input, missing_record,

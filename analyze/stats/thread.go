@@ -19,29 +19,6 @@ type Thread struct {
 	DeviceNS int64 `json:"device_ns"` // measured task time that the thread issued in the step
 }
 
-// Parts divide a time on one thread. They add up to the time, except for rounding.
-type Parts struct {
-	WaitingNS   int64 `json:"waiting_ns"`   // in calls that wait for the device or poll it
-	LaunchingNS int64 `json:"launching_ns"` // in calls that launch kernels and graphs
-	CopyingNS   int64 `json:"copying_ns"`   // in calls that copy and fill
-	OtherNS     int64 `json:"other_ns"`     // in other calls
-	RecordingNS int64 `json:"recording_ns"` // between calls, in the recorder
-	BlockedNS   int64 `json:"blocked_ns"`   // between calls, not running: waiting for another thread, a file or a time to pass; 0 if the recording did not measure it
-	OwnNS       int64 `json:"own_ns"`       // between calls, in the program
-}
-
-// InCallsNS returns the time in calls.
-func (p *Parts) InCallsNS() int64 { return p.WaitingNS + p.LaunchingNS + p.CopyingNS + p.OtherNS }
-
-// partsOf divides a time on a thread whose calls took what now says.
-func partsOf(now *[PartOwn]int64, total int64) Parts {
-	p := Parts{WaitingNS: now[PartWaiting], LaunchingNS: now[PartLaunching], CopyingNS: now[PartCopying], OtherNS: now[PartOther]}
-	p.RecordingNS = min(now[PartRecording], max(total-p.InCallsNS(), 0))
-	p.BlockedNS = min(now[PartBlocked], max(total-p.InCallsNS()-p.RecordingNS, 0))
-	p.OwnNS = max(total-p.InCallsNS()-p.RecordingNS-p.BlockedNS, 0)
-	return p
-}
-
 // A Splitter sums up what threads do in steps, and in the whole trace. It keeps a few numbers a thread, and the times between
 // the calls of a step. Package diff compares two runs by it.
 type Splitter struct {
@@ -342,4 +319,31 @@ func (x *Splitter) known(d *doing) bool { return d.some && 2*d.tails <= x.took }
 // thread returns a thread's name and its process id.
 func (x *Splitter) thread(i int) (name string, pid int) {
 	return x.w.ThreadName(uint32(i)), x.w.PID(x.w.Process(uint32(i)))
+}
+
+// Gaps returns the mean own times between the calls of a typical step, on the thread that makes the steps.
+func (x *Splitter) Gaps() []Gap {
+	d, _ := x.main()
+	if d == nil || x.n == 0 {
+		return nil
+	}
+	return d.gaps.means(x.n)
+}
+
+// Most returns the function with most time in the waits, launches, copies or other calls of steps, on the thread that makes the steps. It
+// returns "" for none.
+func (x *Splitter) Most(part Part) string {
+	if c := x.most(part); c != nil {
+		return c.Func
+	}
+	return ""
+}
+
+// most returns the calls with most time in an activity on the thread that makes the steps, nil for none.
+func (x *Splitter) most(part Part) *CallSum {
+	d, _ := x.main()
+	if d == nil {
+		return nil
+	}
+	return d.calls.most(part, x.n > 0)
 }

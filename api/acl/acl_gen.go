@@ -3718,8 +3718,8 @@ var Model = (&api.Model{
 		Causes: api.Causes{
 			NoContext: []int32{107002}, OtherContext: []int32{107003, 107004, 507031}, Uninitialized: []int32{100001}, Reinitialized: []int32{100002, 207015},
 			Refinalized: []int32{100037},
+			Capacities:  []api.Capacity{{Size: "count", Capacity: "destMax"}, {Size: "count", Capacity: "maxCount"}, {Size: "width", Capacity: "dpitch"}, {Size: "width", Capacity: "spitch"}},
 		},
-		Capacities: []api.Capacity{{Size: "count", Capacity: "destMax"}, {Size: "count", Capacity: "maxCount"}, {Size: "width", Capacity: "dpitch"}, {Size: "width", Capacity: "spitch"}},
 		Simulator: api.Simulator{
 			Library: "libascendcl.so",
 			Files: []string{
