@@ -457,7 +457,7 @@ func (b *blamer) exceeded(e *timeline.Event) (out []Exceeded) {
 	if e.Fn == nil || len(e.Call.Args) != int(e.Fn.Words) {
 		return nil
 	}
-	for _, c := range b.m.Capacities {
+	for _, c := range b.m.Causes.Capacities {
 		size, most := e.Fn.Param(c.Size), e.Fn.Param(c.Capacity)
 		if size < 0 || most < 0 || e.Fn.Params[size].Role != api.Value || e.Fn.Params[most].Role != api.Value {
 			continue

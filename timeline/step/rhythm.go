@@ -73,7 +73,7 @@ type cut struct {
 	typical []bool
 	model   int // index of the step that others are compared with
 	n       int // number of typical steps
-	second  int // kernels in steps of a second kind
+	second  int // kernels in steps that do the same work in another way
 	cover   float64
 	how     manner
 	where   place
@@ -437,10 +437,13 @@ func (c *cut) others(from int, hashes []uint64) int {
 			tasks, kernels = tasks+c.tasks(i), kernels+c.kernels(i)
 		}
 	}
-	if n < 2 || 2*n > c.n && !c.alternates(most) {
+	same := c.alternates(most)
+	if n < 2 || 2*n > c.n && !same {
 		return 0
 	}
-	c.second = kernels
+	if same {
+		c.second = kernels
+	}
 	return tasks
 }
 
