@@ -170,38 +170,51 @@ func NewInfo(path string, r *format.Reader, of *api.Model) (*Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	no, err := answered(r, of, counts)
+	apart, err := countApart(r, of, counts)
 	if err != nil {
 		return nil, err
 	}
-	in.Calls = InfoCalls{Total: counts.Calls, Failed: counts.Failed - no, Answered: no, Unfinished: counts.Unfinished, ByFunction: map[string]uint64{}}
+	in.Calls = InfoCalls{Total: counts.Calls, Failed: counts.Failed - apart.answered, Answered: apart.answered, Unfinished: counts.Unfinished, ByFunction: map[string]uint64{}}
 	for _, f := range counts.Functions {
-		in.Calls.ByFunction[r.Schema().FuncName(f.Func)] += f.Calls
+		in.Calls.Total -= apart.profiled[f.Func]
+		if n := f.Calls - apart.profiled[f.Func]; n > 0 {
+			in.Calls.ByFunction[r.Schema().FuncName(f.Func)] += n
+		}
 	}
 	in.Payload, err = newInfoPayload(r)
 	return in, err
 }
 
-// answered counts the calls whose error is an answer. It reads those functions alone that may get one, and only if they returned an error.
-func answered(r *format.Reader, m *api.Model, counts *format.Counts) (n uint64, err error) {
+// apart has numbers of calls that are no failures, or that the program did not make.
+type apart struct {
+	answered uint64            // an error is the answer
+	profiled map[uint16]uint64 // ranges of a profile, by function
+}
+
+// countApart reads the calls of those functions alone that may be counted apart.
+func countApart(r *format.Reader, m *api.Model, counts *format.Counts) (out apart, err error) {
+	out.profiled = map[uint16]uint64{}
 	var funcs []uint16
 	for _, c := range counts.Functions {
-		if f := m.Func(api.ID(c.Func)); c.Failed > 0 && f != nil && (f.Question || f.Initializes || f.CaptureRules.Ends == "all") {
+		if f := m.Func(api.ID(c.Func)); f != nil && (f.Annotation || c.Failed > 0 && (f.Question || f.Initializes || f.CaptureRules.Ends == "all")) {
 			funcs = append(funcs, c.Func)
 		}
 	}
 	if len(funcs) == 0 {
-		return 0, nil
+		return out, nil
 	}
 	for c, err := range r.Calls(&format.Filter{Funcs: funcs, NoArgs: true, NoData: true}) {
-		if err != nil {
-			return 0, err
-		}
-		if c.Flags&format.Unfinished == 0 && m.Func(api.ID(c.Func)).Answered(c.Ret) {
-			n++
+		switch {
+		case err != nil:
+			return out, err
+		case c.Flags&format.Profiled != 0:
+			out.profiled[c.Func]++
+		case c.Flags&format.Unfinished == 0 && m.Func(api.ID(c.Func)).Answered(c.Ret):
+			out.answered++
 		}
 	}
-	return min(n, counts.Failed), nil
+	out.answered = min(out.answered, counts.Failed)
+	return out, nil
 }
 
 func newInfoPayload(r *format.Reader) (InfoPayload, error) {

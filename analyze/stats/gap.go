@@ -127,8 +127,9 @@ type gaps struct {
 	long   LongCall
 	first  idle // before the first call of the step, whose start is start
 	start  int64
-	tail   int   // place of the time after the last call of the latest typical step, until the thread's next call divides it
-	took   int64 // duration of that step, 0 for none
+	tail   int                // place of the time after the last call of the latest typical step, until the thread's next call divides it
+	took   int64              // duration of that step, 0 for none
+	before map[string]*Spread // sums over typical steps of own times before calls, by function
 }
 
 // idle is a time between two calls of a thread, or a part of it: in the recorder, blocked, and own.
@@ -238,6 +239,7 @@ func (g *gaps) step(b *gapBudget, counts bool, s *step.Step, tail int64) {
 			continue
 		}
 		if counts {
+			g.add(p)
 			p.count(s.To - s.From)
 		}
 		p.now = seen{call: noCall, next: noCall}
@@ -255,6 +257,23 @@ func (g *gaps) settle(whole idle) {
 	p.now.ns, p.now.blocked = p.now.ns-of.recording, of.blocked
 	p.count(g.took)
 	p.now, g.took = seen{call: noCall, next: noCall}, 0
+}
+
+// add adds the own time before a call of a typical step to its function's sum.
+func (g *gaps) add(p *place) {
+	own := p.now.ns - p.now.blocked
+	if own <= 0 {
+		return
+	}
+	s := g.before[p.next]
+	if s == nil {
+		if g.before == nil {
+			g.before = map[string]*Spread{}
+		}
+		s = &Spread{Func: p.next}
+		g.before[p.next] = s
+	}
+	s.Gaps, s.NS = s.Gaps+1, s.NS+own
 }
 
 // count adds a typical step.
@@ -380,19 +399,11 @@ func (g *gaps) stalls(n int64) (out []Gap) {
 	return out
 }
 
-// spread returns the function before whose calls most own time is, if those are several, nil for none.
-func spread(list []Gap) *Spread {
-	var out *Spread
-	byFunc := map[string]*Spread{}
-	for i := range list {
-		g := &list[i]
-		s := byFunc[g.Func]
-		if s == nil {
-			s = &Spread{Func: g.Func}
-			byFunc[g.Func] = s
-		}
-		s.Gaps, s.NS = s.Gaps+1, s.NS+g.NS-g.BlockedNS
-		if s.Func != "" && s.Gaps > 1 && (out == nil || s.NS > out.NS) {
+// spread returns the function before whose calls most own time of n typical steps is, if those are several a step, nil for none.
+func (g *gaps) spread(n int64) (out *Spread) {
+	for _, sum := range g.before {
+		s := &Spread{sum.Func, (sum.Gaps + n/2) / n, sum.NS / n}
+		if s.Gaps > 1 && (out == nil || cmp.Or(cmp.Compare(s.NS, out.NS), cmp.Compare(out.Func, s.Func)) > 0) {
 			out = s
 		}
 	}
@@ -578,7 +589,7 @@ func (x *Splitter) shares() *Shares {
 		s.Driver.Thread, s.Driver.Process = x.thread(at)
 	}
 	s.Gaps = d.gaps.means(x.n)
-	s.Spread = spread(s.Gaps)
+	s.Spread = d.gaps.spread(x.n)
 	slices.SortStableFunc(s.Gaps, func(a, b Gap) int { return cmp.Compare(b.NS, a.NS) })
 	s.Gaps = s.Gaps[:min(len(s.Gaps), longest)]
 	return s

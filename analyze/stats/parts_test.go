@@ -155,8 +155,8 @@ func TestNoPartExceedsItsWhole(t *testing.T) {
 		if rounding := int64(len(stats.AllParts)); gaps > sh.OwnNS+sh.BlockedNS+rounding || blocked > sh.BlockedNS+rounding {
 			fail("the gaps exceed the time between calls", gaps, sh.OwnNS+sh.BlockedNS, blocked, sh.BlockedNS)
 		}
-		if sh.Spread != nil && sh.Spread.NS > sh.OwnNS+int64(len(stats.AllParts)) {
-			fail("own time before calls of one function", sh.Spread, sh.OwnNS)
+		if p := sh.Spread; p != nil && (p.NS > sh.OwnNS+int64(len(stats.AllParts)) || uint64((p.Gaps-1)*sh.Steps) > calls[p.Func]) {
+			fail("own time before calls of one function", p, sh.OwnNS, calls[p.Func])
 		}
 		if sh.Driver != nil {
 			drivers++

@@ -8958,6 +8958,7 @@ var Model = (&api.Model{
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.5.0", Doc: "Attach shape data to the last task for graph profiling.", Words: 2,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Question: true,
 		},
 		{
 			ID: 356, Name: "aclrtCacheLastTaskExtendInfo", Layer: "acl", Return: "aclError",
@@ -8970,6 +8971,7 @@ var Model = (&api.Model{
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "9.1.0", Doc: "Attach debug text to the last task.", Words: 2,
 			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Question: true,
 		},
 		{
 			ID: 357, Name: "aclrtGetFunctionAttribute", Layer: "acl", Return: "aclError",

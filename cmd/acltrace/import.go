@@ -3,6 +3,7 @@ package main
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/acltrace/acltrace/internal/human"
 
@@ -56,7 +57,8 @@ func (a *app) importMsprofCmd() *cobra.Command {
 				report.Printf(a.out, "%s without a call: their launch times are unknown\n", human.Plural(rep.Untied, "task"))
 			}
 			for _, what := range slices.Sorted(maps.Keys(rep.Left)) {
-				report.Printf(a.out, "left out: %s %s\n", human.Count(rep.Left[what]), what)
+				noun, of, _ := strings.Cut(what, " ")
+				report.Printf(a.out, "left out: %s %s\n", human.Plural(rep.Left[what], noun), of)
 			}
 			report.NextText(a.out, "acltrace", "stats", out.path)
 			return nil

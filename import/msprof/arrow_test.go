@@ -35,7 +35,7 @@ func TestArrowsTieTasksToCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	rep, tl := imported(t, &msprof.Profile{Trace: path})
-	if rep.Kernels != 3 || rep.Tasks != 3 || rep.Untied != 1 || rep.Left["tasks of the scheduler: TASK_TIMEOUT_SET"] != 1 || rep.Left["tasks of the scheduler: PROFILING_ENABLE"] != 1 {
+	if rep.Kernels != 3 || rep.Tasks != 3 || rep.Untied != 1 || rep.Left["task of the scheduler: TASK_TIMEOUT_SET"] != 1 || rep.Left["task of the scheduler: PROFILING_ENABLE"] != 1 {
 		t.Errorf("%+v", rep)
 	}
 	issued := map[string]int64{}
@@ -64,7 +64,7 @@ func TestFolderFallsBackToItsTable(t *testing.T) {
 		t.Fatal(p, err)
 	}
 	rep, tl := imported(t, p)
-	if rep.Left["rows of a process without a name"] != 1 { // "left out: 1 rows of "
+	if rep.Left["row of a process without a name"] != 1 {
 		t.Errorf("left out: %v", rep.Left)
 	}
 	if rep.Kernels != 2 || len(tl.Tasks) != 2 || tl.Tasks[1].To-tl.Tasks[1].From != 42_058_480 {

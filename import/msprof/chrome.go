@@ -94,7 +94,7 @@ func (im *importer) trace(path string, f io.Reader) error {
 			}
 			arrows.add(e.Phase == "s", string(e.ID), end{pid, tid, at})
 		case e.Phase == "C":
-			im.rep.Left["values of counters"]++
+			im.rep.Left["value of counters"]++
 		}
 		return nil
 	})
@@ -123,7 +123,7 @@ func (im *importer) event(r *raw, processes map[int64]string, threads map[[2]int
 		}
 	case hccl, communication:
 		if !strings.Contains(thread, "Communication") {
-			im.rep.Left["parts of collectives, which the device's streams have as well"]++
+			im.rep.Left["part of collectives, which the device's streams have as well"]++
 			return
 		}
 		r.row.lane = im.lane(lane{process: r.pid, id: r.tid, name: thread})
@@ -131,7 +131,7 @@ func (im *importer) event(r *raw, processes map[int64]string, threads map[[2]int
 		im.rep.Collectives++
 	default:
 		if !strings.HasPrefix(name, "ProfilerStep#") {
-			im.rep.Left["rows of "+cmp.Or(processes[r.pid], "a process without a name")]++
+			im.rep.Left["row of "+cmp.Or(processes[r.pid], "a process without a name")]++
 			return
 		}
 		r.kind = step
@@ -158,7 +158,7 @@ func (im *importer) task(r *row, name, typ, direction string) bool {
 	case name == "MEMCPY_ASYNC" || strings.HasPrefix(typ, "SDMA") || strings.HasPrefix(typ, "PCIE_DMA"):
 		r.kind, r.direction = copying, im.way(direction)
 	case slices.ContainsFunc(control, func(prefix string) bool { return strings.HasPrefix(typ, prefix) }):
-		im.rep.Left["tasks of the scheduler: "+typ]++
+		im.rep.Left["task of the scheduler: "+typ]++
 		return false
 	default:
 		r.kind = kernel

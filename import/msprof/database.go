@@ -20,9 +20,9 @@ var ways = []uint8{0: hostToHost, 1: hostToDevice, 2: deviceToHost, 3: deviceToD
 
 // Tables without a counterpart in a trace, with a name for their rows.
 var leftTables = map[string]string{
-	"PYTORCH_API": "operators of the framework", "MSTX_EVENTS": "ranges and marks of mstx", "NPU_MEM": "values of counters", "NPU_MODULE_MEM": "values of counters",
-	"HBM": "values of counters", "DDR": "values of counters", "LLC": "values of counters", "TASK_PMU_INFO": "values of counters", "AICORE_FREQ": "values of counters",
-	"ACC_PMU": "values of counters", "SOC_BANDWIDTH_LEVEL": "values of counters",
+	"PYTORCH_API": "operator of the framework", "MSTX_EVENTS": "event of mstx", "NPU_MEM": "value of counters", "NPU_MODULE_MEM": "value of counters",
+	"HBM": "value of counters", "DDR": "value of counters", "LLC": "value of counters", "TASK_PMU_INFO": "value of counters", "AICORE_FREQ": "value of counters",
+	"ACC_PMU": "value of counters", "SOC_BANDWIDTH_LEVEL": "value of counters",
 }
 
 // taskInfo is task data from other tables.
@@ -254,7 +254,7 @@ func (d *dbReader) tasks() error {
 			info = d.info[id]
 		}
 		if info.name == "" && !part && split[n] {
-			d.rep.Left["tasks that are there as their parts"]++
+			d.rep.Left["task counted by its parts"]++
 			return nil
 		}
 		name := cmp.Or(info.name, typ)

@@ -49,8 +49,8 @@ func TestDatabase(t *testing.T) {
 			t.Fatalf("%+v, %v", p, err)
 		}
 		rep, tl := imported(t, p)
-		if got, want := fmt.Sprintf("%+v", *rep), "{Calls:6 Kernels:4 Copies:1 Tasks:6 Collectives:1 Steps:1 Untied:2 Left:map[operators of the framework:1 "+
-			"tasks of the scheduler: PROFILING_ENABLE:1 tasks of the scheduler: Write Value:1 tasks that are there as their parts:1 values of counters:1]}"; got != want {
+		if got, want := fmt.Sprintf("%+v", *rep), "{Calls:6 Kernels:4 Copies:1 Tasks:6 Collectives:1 Steps:1 Untied:2 Left:map[operator of the framework:1 task counted by its parts:1 "+
+			"task of the scheduler: PROFILING_ENABLE:1 task of the scheduler: Write Value:1 value of counters:1]}"; got != want {
 			t.Errorf("%s\nwant\n%s", got, want)
 		}
 		text, err := msprof.Find("testdata")

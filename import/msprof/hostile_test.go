@@ -135,7 +135,7 @@ func TestImportBoundsRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		rep, err := msprof.Import(p, acl.Model, filepath.Join(t.TempDir(), "out.aclt"))
-		if err != nil || rep.Left["values of counters"] > 100_000 {
+		if err != nil || rep.Left["value of counters"] > 100_000 {
 			t.Errorf("%+v, %v", rep, err)
 		}
 	}

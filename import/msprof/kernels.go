@@ -89,7 +89,7 @@ func (im *importer) kernels(path string, f io.Reader, beside bool) error {
 			if i, ok := known[[2]int64{k.start, int64(k.name)}]; ok {
 				im.rows[i].blocks = k.blocks
 			} else {
-				im.rep.Left["kernels of the table that the trace does not have"]++
+				im.rep.Left["kernel of the table that the trace does not have"]++
 			}
 			continue
 		}

@@ -134,7 +134,7 @@ type Report struct {
 	Collectives int // among the kernels: HCCL operations
 	Steps       int
 	Untied      int            // tasks without a connected call
-	Left        map[string]int // rows without a place in a trace, by kind
+	Left        map[string]int // rows without a place in a trace, by kind: "row of Python"
 }
 
 // kind is a row's kind.

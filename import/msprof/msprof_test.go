@@ -72,8 +72,8 @@ func TestImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	rep, tl := imported(t, p)
-	if got, want := fmt.Sprintf("%+v", *rep), "{Calls:6 Kernels:4 Copies:1 Tasks:6 Collectives:1 Steps:1 Untied:2 Left:map[parts of collectives, which the device's streams have as well:1 "+
-		"rows of Python:1 tasks of the scheduler: Write Value:1 values of counters:1]}"; got != want {
+	if got, want := fmt.Sprintf("%+v", *rep), "{Calls:6 Kernels:4 Copies:1 Tasks:6 Collectives:1 Steps:1 Untied:2 Left:map[part of collectives, which the device's streams have as well:1 "+
+		"row of Python:1 task of the scheduler: Write Value:1 value of counters:1]}"; got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 	const first = 1700000000000000250
@@ -276,7 +276,11 @@ func TestWaits(t *testing.T) {
 	call(1, 30, "AscendCL@aclrtLaunchKernel", "Runtime@KernelLaunch")
 	call(1, 20, "AscendCL@aclrtMemcpyAsync")
 	call(1, 5, "AscendCL@aclrtSetDevice")
+<<<<<<< HEAD
 	at = 1900 // what a thread does after its last call is not known
+=======
+	at = 1900 // what a thread does long after its last call is unknown
+>>>>>>> e40f9d4c8f786e879c9f21b8254d4ba85363288e
 	call(2, 7, "Runtime@EventSynchronize")
 	call(2, 3, "AscendCL@aclnnAdd")
 	path := filepath.Join(t.TempDir(), "trace_view.json")
