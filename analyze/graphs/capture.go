@@ -133,6 +133,9 @@ func (x *Checker) captured(h *timeline.HostCall, e *timeline.Event) {
 	t.tasks++
 	t.last, t.fn = h.Index, h.Name
 	t.mark[e.Stream] = t.tasks
+	if t.group != nil {
+		t.group.tasks++
+	}
 	s, ok := signalOf(e)
 	switch f := e.Fn; {
 	case f.Task == api.Kernel:
@@ -182,7 +185,6 @@ func memoryName(e *timeline.Event) string {
 // launch follows a captured launch.
 func (x *Checker) launch(h *timeline.HostCall, e *timeline.Event, c *capture, t *track) {
 	if t.group != nil {
-		t.group.tasks++
 		t.group.kernel = e.Kernel
 	} else {
 		if _, known := c.loose[e.Kernel]; !known && e.Kernel != "" {

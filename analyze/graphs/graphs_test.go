@@ -162,6 +162,16 @@ func TestFaults(t *testing.T) {
 			p.Then("aclrtLaunchKernelWithHostArgs", testtrace.A(attention, 1, updates, 0, 0x7ffe1000, 0, 0, 0), testtrace.Fails(107040))
 			p.Then("aclmdlRICaptureTaskUpdateEnd", testtrace.A(updates), testtrace.Fails(107040))
 		}},
+		{"an update of a fill", "", func(p *program) {
+			fill := func(stream uint64) { p.Then("aclrtMemsetAsync", testtrace.A(input, 64, 0, 64, stream)) }
+			p.capture(g, func() { p.group(group, func() { fill(main) }) })
+			p.Then("aclmdlRICaptureTaskUpdateBegin", testtrace.A(updates, group))
+			fill(updates)
+			p.Then("aclmdlRICaptureTaskUpdateEnd", testtrace.A(updates))
+			p.sync(updates)
+			p.Then("aclrtFree", testtrace.A(input))
+			p.run(g)
+		}},
 		{"an update of an unknown group", "", func(p *program) { p.unguarded(g); p.update(0x99, 3) }},
 
 		{"an update after a run without a wait", "early_update 2", func(p *program) {
