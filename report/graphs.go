@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/acltrace/acltrace/analyze/graphs"
 	"github.com/acltrace/acltrace/internal/human"
@@ -70,10 +71,37 @@ func graphFault(g *graphs.Finding) string {
 	case graphs.UnjoinedStream:
 		text = fmt.Sprintf("%s joined the capture of %s and was not joined back: nothing there waits for its last task, %s", g.Stream, other, call)
 	case graphs.CapturedStreams:
-		text = fmt.Sprintf("%s hold %s of about %s that a device has for them, as of %s", human.Plural(g.Graphs, "graph"), human.Plural(g.Have, "stream"), human.Count(g.Want), call)
+		text = streamsText(g, call)
 	}
 	if g.Count > 1 && g.Kind != graphs.CapturedStreams {
 		text += fmt.Sprintf("; %s in all", human.Plural(g.Count, "case"))
 	}
 	return text
 }
+
+// streamsText describes the graphs that hold most of a device's streams.
+func streamsText(g *graphs.Finding, call string) string {
+	text := fmt.Sprintf("%s hold %s of about %s that a device has for them, as of %s, before which they held %s", human.Plural(g.Graphs, "graph"), human.Plural(g.Have, "stream"),
+		human.Count(g.Want), call, human.Count(g.Before))
+	if g.Most > g.Have {
+		text += fmt.Sprintf(", and later up to %s", human.Count(g.Most))
+	}
+	for i := range g.Holders {
+		h := &g.Holders[i]
+		name := h.First
+		if h.Graphs > 1 {
+			name = fmt.Sprintf("%s from %s to %s", human.Plural(h.Graphs, "graph"), h.First, h.Last)
+		}
+		text += fmt.Sprintf("; %s: %s", name, human.Count(h.Streams))
+		switch n := len(h.Joined); {
+		case n > maxJoined:
+			text += fmt.Sprintf(", joined by %s and %d more", strings.Join(h.Joined[:maxJoined], ", "), n-maxJoined)
+		case n > 0:
+			text += ", joined by " + strings.Join(h.Joined, ", ")
+		}
+	}
+	return text
+}
+
+// maxJoined is the number of streams that are named for a graph.
+const maxJoined = 4

@@ -77,7 +77,7 @@ type line struct {
 	Kinds  []string       `json:"kernel_arguments,omitempty"` // kinds of the kernel's arguments, according to its binary
 	Task   *lineTask      `json:"task,omitempty"`             // task that the call launched
 	// Replaces is the captured call whose task in a graph the call replaced, as an update of a task group does.
-	Replaces *uint64 `json:"replaces,omitempty"`
+	Replaces   *uint64 `json:"replaces,omitempty"`
 	Updates    uint64  `json:"updates,omitempty"`     // with --graph: updates that replaced the captured task
 	ReplacedBy *uint64 `json:"replaced_by,omitempty"` // with --graph: the latest of these updates
 	// Objects are the objects of handles and addresses by parameter, each with kind, id, offset, and older if it is older

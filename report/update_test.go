@@ -136,3 +136,25 @@ func TestLinesOfAGraph(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Graphs that hold most of a device's streams are named with the streams that joined them, and how many there were before.
+func TestGraphsThatHoldTheStreamsAreNamed(t *testing.T) {
+	s := testtrace.NewSequence(t)
+	s.Stream(testtrace.StreamA)
+	for i := range uint64(1536) {
+		s.Then("aclmdlRICaptureBegin", testtrace.A(testtrace.StreamA, 0))
+		s.Then("aclmdlRICaptureEnd", testtrace.A(testtrace.StreamA, 0x7ffe0000), testtrace.Outs("modelRI", 0x9000+i))
+	}
+	sums, err := stats.New(s.Load().Reader, acl.Model, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := report.StatsText(&out, "run.aclt", sums, &report.TextOptions{Width: 400}); err != nil {
+		t.Fatal(err)
+	}
+	const want = "1,536 graphs hold 1,536 streams of about 1,920 that a device has for them, as of call 3071, aclmdlRICaptureBegin, before which they held 1,535; 1,536 graphs from graph#2 to graph#1537: 1,536\n"
+	if !strings.Contains(out.String(), want) {
+		t.Errorf("%q is not in\n%s", want, out.String())
+	}
+}
