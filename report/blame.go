@@ -155,6 +155,9 @@ func hintsText(w io.Writer, rep *blame.Report, o *TextOptions) {
 		hint(fmt.Sprintf("call %d %s copies to the host at %s, and the program did not wait for it before call %d %s", u.Index, callName(&u.Call), u.Addr, u.Next.Index, callName(&u.Next)),
 			placeOf(&u.Call), fmt.Sprintf("in %s of %s such copies it waited first; if it reads the destination before it waits, it reads earlier content", human.Count(u.Waited), human.Count(u.Waited+u.Times)))
 	}
+	for i := range rep.Faults {
+		hint(graphFault(&rep.Faults[i]))
+	}
 	for i := range rep.Odds {
 		x := &rep.Odds[i]
 		hint(fmt.Sprintf("call %d %s has an argument unlike those of the other launches of the kernel", x.Index, callName(&x.Call)), placeOf(&x.Call), oddText(&x.Odd, x.Kernel))
@@ -253,6 +256,9 @@ func blameNext(rep *blame.Report) (next []string) {
 		return next
 	case len(rep.BareReads) > 0:
 		add("cat", rep.Trace, "--call", number(rep.BareReads[0].Index))
+		return next
+	case len(rep.Faults) > 0:
+		add("cat", rep.Trace, "--call", callsOf(&rep.Faults[0]))
 		return next
 	case rep.Failure == nil && len(rep.Unwaited) > 0:
 		u := &rep.Unwaited[0]

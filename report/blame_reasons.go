@@ -5,17 +5,29 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/analyze/blame"
+	"github.com/acltrace/acltrace/analyze/graphs"
 	"github.com/acltrace/acltrace/internal/human"
 )
 
 // blameJSON is a blame.Report with its texts.
 type blameJSON struct {
 	*blame.Report
-	Hints    []string      `json:"told,omitempty"`    // failed kernels and tasks that the runtime or the user named
-	Suspects []suspectJSON `json:"suspects"`          // most likely first
-	Unknown  []string      `json:"unknown,omitempty"` // facts that are missing from the trace
-	Cause    string        `json:"cause,omitempty"`   // earlier call that made the failed call invalid
-	Odds     []oddJSON     `json:"odd,omitempty"`     // hints if nothing failed: launches with an argument unlike those of the other launches of the kernel
+	Hints    []string      `json:"told,omitempty"`         // failed kernels and tasks that the runtime or the user named
+	Suspects []suspectJSON `json:"suspects"`               // most likely first
+	Unknown  []string      `json:"unknown,omitempty"`      // facts that are missing from the trace
+	Cause    string        `json:"cause,omitempty"`        // earlier call that made the failed call invalid
+	Faults   []faultJSON   `json:"graph_faults,omitempty"` // hints if nothing else explains the failure, or nothing failed: faults of captured graphs
+	Odds     []oddJSON     `json:"odd,omitempty"`          // hints if nothing failed: launches with an argument unlike those of the other launches of the kernel
+}
+
+// faultJSON is a graphs.Finding with its text.
+type faultJSON struct {
+	Kind  graphs.Kind `json:"kind"`  // as in findings of stats
+	Count uint64      `json:"count"` // how often it happens
+	Call  uint64      `json:"call"`  // task, update, copy, record or run
+	Func  string      `json:"func"`  // its function
+	*graphs.Finding
+	Reason string `json:"reason"` // what is wrong
 }
 
 type oddJSON struct {
@@ -38,6 +50,10 @@ type argumentJSON struct {
 // BlameJSON returns the findings in the form for `acltrace blame --json`.
 func BlameJSON(rep *blame.Report) any {
 	j := &blameJSON{Report: rep, Hints: texts(rep.Hints, hintText), Unknown: texts(rep.Unknown, unknownText)}
+	for i := range rep.Faults {
+		f := &rep.Faults[i]
+		j.Faults = append(j.Faults, faultJSON{f.Kind, f.Count, f.Call, f.Func, f, graphFault(f)})
+	}
 	for i := range rep.Odds {
 		j.Odds = append(j.Odds, oddJSON{rep.Odds[i], oddText(&rep.Odds[i].Odd, rep.Odds[i].Kernel)})
 	}
@@ -110,6 +126,8 @@ func reasonText(x *blame.Suspect, r *blame.Reason) string {
 		return text
 	case blame.RunsFunction:
 		return "it runs a function of the program, which may not have returned"
+	case blame.GraphFault:
+		return graphFault(r.Fault)
 	case blame.ExceedsCapacity:
 		return fmt.Sprintf("%s is %s, but %s is %s", r.Exceeded.Size, human.Count(r.Exceeded.Value), r.Exceeded.Capacity, human.Count(r.Exceeded.Most))
 	case blame.ObjectEnded:

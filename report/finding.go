@@ -47,7 +47,7 @@ func findingsText(w io.Writer, path string, s *stats.Stats, lines int, o *TextOp
 func command(path string, s *stats.Stats, f *stats.Finding) string {
 	on := func(words ...string) string { return acltrace(append(words, path)...) }
 	if f.Graph != nil {
-		return on("cat", "--call", callsOf(f))
+		return on("cat", "--call", callsOf(f.Graph))
 	}
 	switch f.Kind {
 	case stats.Killed:
@@ -234,7 +234,7 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 		whole += fmt.Sprintf(" of rank %d", *s.Shares.Rank)
 	}
 	if f.Graph != nil {
-		return graphFault(f)
+		return graphFault(f.Graph)
 	}
 	switch f.Kind {
 	case stats.Killed:

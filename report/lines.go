@@ -77,7 +77,9 @@ type line struct {
 	Kinds  []string       `json:"kernel_arguments,omitempty"` // kinds of the kernel's arguments, according to its binary
 	Task   *lineTask      `json:"task,omitempty"`             // task that the call launched
 	// Replaces is the captured call whose task in a graph the call replaced, as an update of a task group does.
-	Replaces *uint64 `json:"replaces,omitempty"`
+	Replaces   *uint64 `json:"replaces,omitempty"`
+	Updates    uint64  `json:"updates,omitempty"`     // with --graph: updates that replaced the captured task
+	ReplacedBy *uint64 `json:"replaced_by,omitempty"` // with --graph: the latest of these updates
 	// Objects are the objects of handles and addresses by parameter, each with kind, id, offset, and older if it is older
 	// than the trace.
 	Objects map[string]any `json:"objects,omitempty"`
@@ -357,6 +359,9 @@ func (p *printer) line(dst []byte, e *timeline.Event, th format.Thread, stack []
 	for _, f := range stack {
 		l.Stack = append(l.Stack, f.String())
 	}
+	if u := p.sel.Updates(e.Call.Index); u.Count > 0 {
+		l.Updates, l.ReplacedBy = u.Count, &u.Last
+	}
 	if p.gaps.gap >= 0 {
 		l.Gap = &p.gaps.gap
 	}
@@ -449,6 +454,9 @@ func (p *printer) text(dst []byte, e *timeline.Event, tid int) []byte {
 	}
 	if e.Part.Replaces() {
 		dst = strconv.AppendUint(append(dst, " replaces the task of call "...), e.Part.Of, 10)
+	}
+	if u := p.sel.Updates(c.Index); u.Count > 0 {
+		dst = fmt.Appendf(dst, " replaced %s, last by call %d", human.Plural(u.Count, "time"), u.Last)
 	}
 	if stream, task, ok := e.TaskID(); ok {
 		dst = strconv.AppendUint(append(dst, " task="...), uint64(stream), 10)

@@ -33,6 +33,7 @@ type Selection struct {
 	Stream   int            // only calls on the stream with this Object.ID, 0 for all
 	Lane     string         // only calls on the lanes with this Lane.Name, one in each process; "" for all
 	Task     *format.TaskID // only calls that made this task
+	Graph    int            // only calls that put tasks into the graph with this Object.ID, and the latest updates of these; 0 for all
 	Most     int            // only the first calls, 0 for all
 }
 
@@ -65,13 +66,14 @@ func (s *Selection) String() string {
 	if s.Task != nil {
 		fmt.Fprintf(&b, " --task %d:%d", s.Task.Stream, s.Task.Task)
 	}
+	add(s.Graph != 0, "--graph", s.Graph)
 	add(s.Most > 0, "-n", s.Most)
 	return strings.TrimPrefix(b.String(), " ")
 }
 
 // Contiguous reports whether every call and task of a period is selected.
 func (s *Selection) Contiguous() bool {
-	return s.Calls == nil && s.Slowest == 0 && s.Funcs == nil && s.Kernels == nil && !s.Failed && s.Longer == 0 && s.Thread == 0 && s.Stream == 0 && s.Lane == "" && s.Task == nil && s.Most == 0
+	return s.Calls == nil && s.Slowest == 0 && s.Funcs == nil && s.Kernels == nil && !s.Failed && s.Longer == 0 && s.Thread == 0 && s.Stream == 0 && s.Lane == "" && s.Task == nil && s.Graph == 0 && s.Most == 0
 }
 
 // A Selector applies a Selection to a trace. It belongs to one pass through the calls, in the order of their starts.
@@ -91,6 +93,7 @@ type Selector struct {
 	steps   []period // of the steps, in the order of time
 	slowest []uint64 // numbers of the steps, if Slowest is set
 	lanes   []laneID // with the name
+	graph   graphCalls
 	state   *State
 	taken   uint64
 }
@@ -142,6 +145,11 @@ func NewSelector(r *format.Reader, m *api.Model, s *Selection) (*Selector, error
 	}
 	if s.Lane != "" {
 		if err := x.namedLanes(r, m); err != nil {
+			return nil, err
+		}
+	}
+	if s.Graph != 0 {
+		if err := x.graphTasks(r, m); err != nil {
 			return nil, err
 		}
 	}
@@ -343,6 +351,7 @@ func (x *Selector) plain(c *format.Call) bool {
 	}
 	switch {
 	case x.Calls != nil && !x.calls.Holds(c.Index),
+		x.Graph != 0 && !x.graph.has(c.Index),
 		x.funcs != nil && !x.funcs[c.Func],
 		x.Thread != 0 && !x.onThread(c.Thread),
 		x.Longer > 0 && took <= x.Longer.Nanoseconds(),

@@ -15,6 +15,7 @@ import (
 	"math"
 	"slices"
 
+	faults "github.com/acltrace/acltrace/analyze/graphs"
 	"github.com/acltrace/acltrace/analyze/ranks"
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -91,6 +92,7 @@ type Suspect struct {
 	on       signal      // and its signal
 	inside   *graphWaits // of the graph that it runs, nil for none
 	gone     []gone
+	graph    string // that it runs, "" for none
 	exceeded []Exceeded
 	words    []worded // arguments of a kernel
 }
@@ -152,14 +154,16 @@ type Origin struct {
 	Begun    int64    `json:"begun_wall_ns,omitempty"` // since 1970 UTC; call times count from here
 }
 
-// Clues are hints at what may be wrong, apart from the failure. All but Unwaited are given only if nothing failed.
+// Clues are hints at what may be wrong, apart from the failure. All but Unwaited are given only if nothing failed, and Faults also if nothing else
+// explains the failure.
 type Clues struct {
-	Unwaited  []Unwaited      `json:"unwaited,omitempty"`   // copies to the host without the usual wait
-	Races     []Race          `json:"races,omitempty"`      // unordered accesses of two processes to memory that they share
-	BareReads []BareRead      `json:"bare_reads,omitempty"` // reads of another process's memory without the usual wait
-	Odds      []OddLaunch     `json:"-"`                    // launches with odd arguments
-	Cut       []Call          `json:"cut,omitempty"`        // calls during which the recording ended, longer than any other call of their function
-	Asleep    []format.Asleep `json:"asleep,omitempty"`     // threads that slept throughout the recording, perhaps in a call
+	Unwaited  []Unwaited       `json:"unwaited,omitempty"`   // copies to the host without the usual wait
+	Races     []Race           `json:"races,omitempty"`      // unordered accesses of two processes to memory that they share
+	BareReads []BareRead       `json:"bare_reads,omitempty"` // reads of another process's memory without the usual wait
+	Faults    []faults.Finding `json:"-"`                    // of captured graphs
+	Odds      []OddLaunch      `json:"-"`                    // launches with odd arguments
+	Cut       []Call           `json:"cut,omitempty"`        // calls during which the recording ended, longer than any other call of their function
+	Asleep    []format.Asleep  `json:"asleep,omitempty"`     // threads that slept throughout the recording, perhaps in a call
 }
 
 // Lifetime is an allocation's life up to the failure.
@@ -192,6 +196,7 @@ const (
 	// waitsRunning is for a wait for a record that may run soon: nothing before it waits.
 	waitsRunning = 65
 	freedOrEnd   = 60 // freed, or one past a live allocation
+	faulty       = 40 // it runs a graph with a fault
 	oddNumber    = 35 // another number than in other launches of the kernel
 	nowhere      = 30 // address in no allocation
 	unreturned   = 25
@@ -207,7 +212,7 @@ func Blame(r *format.Reader, m *api.Model, o *Options) (*Report, error) {
 	b := &blamer{r: r, m: m, o: o, rep: &Report{Trace: r.Path(), Origin: Origin{Host: meta.Host, Argv: meta.Argv, Acltrace: meta.Tracer.Version,
 		Runtime: meta.Device.Runtime, Driver: meta.Device.DriverVersion, Device: meta.Device.Name, Begun: meta.StartWall}}, habits: habits{}, stacks: newStacks(r),
 		wanted: map[uint64][]*Call{}, signals: signals{}, graphs: graphs{}, causes: newCauses(m), sharing: newSharing()}
-	for _, step := range []func() error{b.died, b.find, b.behind, b.parseReport, b.flight, b.unwaited, b.arguments, b.judge, b.past, b.races, b.hints} {
+	for _, step := range []func() error{b.died, b.find, b.behind, b.parseReport, b.flight, b.unwaited, b.graphFaults, b.arguments, b.judge, b.past, b.races, b.hints} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -412,6 +417,9 @@ func (b *blamer) arguments() error {
 			x.on, x.waits = g, b.signals.wait(g)
 		case e.Fn.Task == api.GraphRun:
 			x.inside = b.graphs.of(e)
+			if o := e.Object(api.Graph); o != nil {
+				x.graph = objectName(o)
+			}
 		}
 		if b.failure != nil && c.Index == b.failure.Index {
 			x.gone, x.exceeded = b.memory.gone(e), b.exceeded(e)
@@ -542,6 +550,13 @@ func (b *blamer) weigh(x *Suspect, waited *timeline.Object) error {
 		if f := b.m.Lookup(x.Func); f != nil && f.Task == api.HostFunc {
 			against(function, Reason{Kind: RunsFunction})
 		}
+	}
+	for _, f := range b.faulty(x) {
+		score := faulty
+		if f.Kind == faults.FreedMemory {
+			score = freed
+		}
+		against(score, Reason{Kind: GraphFault, Fault: &f})
 	}
 	for _, g := range x.gone {
 		p, err := placeOf(b.r, b.m, g.object, g.object.Handle)

@@ -64,6 +64,7 @@ func TestUpdateWithOddAddressIsAHint(t *testing.T) {
 		s.Then("aclrtBinaryGetFunction", testtrace.A(0x7700, 0x7ffe0020, 0x7ffe0018), testtrace.Text("kernelName", "attention"), testtrace.Outs("funcHandle", function))
 		s.Then("aclmdlRICaptureBegin", testtrace.A(testtrace.StreamA, 0))
 		s.Then("aclmdlRICaptureTaskGrpBegin", testtrace.A(testtrace.StreamA))
+		s.Then("aclrtLaunchKernel", testtrace.A(function, 1, testtrace.DeviceA, 8, testtrace.StreamA))
 		s.Then("aclmdlRICaptureTaskGrpEnd", testtrace.A(testtrace.StreamA, 0x7ffe0000), testtrace.Outs("handle", group))
 		s.Then("aclmdlRICaptureEnd", testtrace.A(testtrace.StreamA, 0x7ffe0000), testtrace.Outs("modelRI", 0x77))
 		for i := range uint64(12) {

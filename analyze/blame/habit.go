@@ -183,13 +183,14 @@ type OddLaunch struct {
 // hints lists what may be wrong in a trace without a failure.
 func (b *blamer) hints() error {
 	if !b.unfailed {
+		b.unexplained()
 		return nil
 	}
 	b.rep.Asleep = b.r.Meta().Coverage.Asleep
 	if err := b.odds(); err != nil {
 		return err
 	}
-	if len(b.rep.Odds)+len(b.rep.Races)+len(b.rep.BareReads)+len(b.rep.Unwaited)+len(b.rep.Cut)+len(b.rep.Asleep) == 0 {
+	if len(b.rep.Odds)+len(b.rep.Races)+len(b.rep.BareReads)+len(b.rep.Unwaited)+len(b.rep.Cut)+len(b.rep.Asleep)+len(b.rep.Faults) == 0 {
 		return fmt.Errorf("%s: %w", b.r.Path(), ErrNothingFailed)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package blame
 
 import (
+	faults "github.com/acltrace/acltrace/analyze/graphs"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
 )
@@ -41,6 +42,7 @@ const (
 	Waiting                           // the stream waits: Wait
 	RunsFunction                      // the task is a function of the program
 	CapturedLaunch                    // the message names Kernel, which Call of the capture launches, and memory at Addr that it uses; 0 for none
+	GraphFault                        // the graph that it runs has a Fault
 	ExceedsCapacity                   // a size exceeds its capacity: Exceeded
 	ObjectEnded                       // the object at Param had ended before: Place
 	BadArgument                       // Argument has a Finding
@@ -62,6 +64,7 @@ type Reason struct {
 	Exceeded *Exceeded
 	Call     uint64
 	Kernel   string
+	Fault    *faults.Finding
 }
 
 // An Exceeded is a size among a call's arguments that exceeds its capacity.

@@ -1,6 +1,7 @@
 package graphs
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -36,7 +37,9 @@ type track struct {
 // A graph has what its runs are checked for.
 type graph struct {
 	name    string
+	number  int // of its object
 	streams uint64
+	joined  []string // sorted names of the streams that joined the capture
 	process uint32
 	waits   []*wait
 	sets    []signal                     // that its tasks record
@@ -133,6 +136,9 @@ func (x *Checker) captured(h *timeline.HostCall, e *timeline.Event) {
 	t.tasks++
 	t.last, t.fn = h.Index, h.Name
 	t.mark[e.Stream] = t.tasks
+	if t.group != nil {
+		t.group.tasks++
+	}
 	s, ok := signalOf(e)
 	switch f := e.Fn; {
 	case f.Task == api.Kernel:
@@ -182,7 +188,6 @@ func memoryName(e *timeline.Event) string {
 // launch follows a captured launch.
 func (x *Checker) launch(h *timeline.HostCall, e *timeline.Event, c *capture, t *track) {
 	if t.group != nil {
-		t.group.tasks++
 		t.group.kernel = e.Kernel
 	} else {
 		if _, known := c.loose[e.Kernel]; !known && e.Kernel != "" {
@@ -218,7 +223,13 @@ func (x *Checker) endCapture(h *timeline.HostCall, e *timeline.Event, c *capture
 	if err := x.read(&g.addressed, g.process, h.Start); err != nil {
 		return err
 	}
-	g.name, g.streams = name(o), uint64(len(c.tracks))
+	g.name, g.number, g.streams = name(o), o.ID, uint64(len(c.tracks))
+	for s := range c.tracks {
+		if s != c.stream {
+			g.joined = append(g.joined, name(s))
+		}
+	}
+	slices.SortFunc(g.joined, func(a, b string) int { return cmp.Or(len(a)-len(b), cmp.Compare(a, b)) })
 	for _, t := range g.groups {
 		if t.graph = g; t.guard != nil {
 			t.guard.groups = append(t.guard.groups, t)
@@ -229,17 +240,7 @@ func (x *Checker) endCapture(h *timeline.HostCall, e *timeline.Event, c *capture
 	}
 	x.graphs[o] = g
 	x.uses(g)
-	x.streams[g.process] += g.streams
-	if n, most := x.streams[g.process], uint64(x.w.Model.Accelerator.Streams); most > 0 && 5*n >= 4*most {
-		x.find(CapturedStreams, c.call, c.fn, func(f *Finding) {
-			f.Graph, f.Stream, f.Have, f.Want = g.name, name(c.stream), n, most
-			for _, k := range x.graphs {
-				if k.process == g.process {
-					f.Graphs++
-				}
-			}
-		})
-	}
+	x.hold(g, c)
 	return nil
 }
 

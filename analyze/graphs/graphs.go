@@ -54,6 +54,21 @@ type Finding struct {
 	Have     uint64  `json:"have,omitempty"`      // tasks in the update, records, or streams
 	Want     uint64  `json:"want,omitempty"`      // tasks in the group, waits, or streams of the device
 	Graphs   uint64  `json:"graphs,omitempty"`    // live graphs
+	Before   uint64  `json:"before,omitempty"`    // streams of live graphs before the capture
+	Most     uint64  `json:"most,omitempty"`      // largest number of streams of live graphs
+	// Holders are the graphs that have these streams after the capture, at most 8, those with most streams first.
+	Holders []Holder `json:"holders,omitempty"`
+}
+
+// A Holder is the live graphs whose captures the same streams joined.
+type Holder struct {
+	Graphs  uint64   `json:"graphs"`           // number of graphs
+	First   string   `json:"first"`            // the first of them
+	Last    string   `json:"last"`             // the latest of them
+	Streams uint64   `json:"streams"`          // of all of them
+	Joined  []string `json:"joined,omitempty"` // streams that joined each of the captures
+
+	order int // of First
 }
 
 // A Checker checks the graphs of a trace. A nil Checker finds nothing.

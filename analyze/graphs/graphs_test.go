@@ -2,6 +2,7 @@ package graphs_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -161,6 +162,16 @@ func TestFaults(t *testing.T) {
 			p.Then("aclmdlRICaptureTaskUpdateBegin", testtrace.A(updates, group))
 			p.Then("aclrtLaunchKernelWithHostArgs", testtrace.A(attention, 1, updates, 0, 0x7ffe1000, 0, 0, 0), testtrace.Fails(107040))
 			p.Then("aclmdlRICaptureTaskUpdateEnd", testtrace.A(updates), testtrace.Fails(107040))
+		}},
+		{"an update of a fill", "", func(p *program) {
+			fill := func(stream uint64) { p.Then("aclrtMemsetAsync", testtrace.A(input, 64, 0, 64, stream)) }
+			p.capture(g, func() { p.group(group, func() { fill(main) }) })
+			p.Then("aclmdlRICaptureTaskUpdateBegin", testtrace.A(updates, group))
+			fill(updates)
+			p.Then("aclmdlRICaptureTaskUpdateEnd", testtrace.A(updates))
+			p.sync(updates)
+			p.Then("aclrtFree", testtrace.A(input))
+			p.run(g)
 		}},
 		{"an update of an unknown group", "", func(p *program) { p.unguarded(g); p.update(0x99, 3) }},
 
@@ -409,5 +420,36 @@ func (p *program) many(n uint64) {
 				p.wait(external, main)
 			}
 		})
+	}
+}
+
+// The graphs that hold the streams are listed by the streams that joined their captures, and how many there were before and after.
+func TestStreamsAreListedByGraphAndJoinedStream(t *testing.T) {
+	p := newProgram(t)
+	p.many(400) // three streams each
+	p.capture(0x9000, func() {
+		p.record(event, main)
+		p.wait(event, side)
+		p.record(external, side)
+		p.wait(external, main)
+	})
+	for i := range uint64(400) {
+		p.capture(0x9001+i, func() { p.launch(mlp, main, input) })
+	}
+	all := p.check(t)
+	if len(all) != 1 {
+		t.Fatalf("%+v", all)
+	}
+	f := all[0]
+	if f.Before != 1535 || f.Have != 1536 || f.Most != 1602 || f.Want != 1920 || f.Graphs != 735 || len(f.Holders) != 3 {
+		t.Fatalf("%+v", f)
+	}
+	var got []string
+	for _, h := range f.Holders {
+		got = append(got, fmt.Sprintf("%d graphs %d streams %v %v", h.Graphs, h.Streams, h.Joined, h.First == h.Last))
+	}
+	want := []string{"400 graphs 1200 streams [stream#2 stream#3] false", "334 graphs 334 streams [] false", "1 graphs 2 streams [stream#2] true"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

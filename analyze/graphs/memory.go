@@ -52,12 +52,15 @@ const maxAddresses = 1 << 16
 
 // addresses takes the memory that a captured task names. That of launches is read when the capture ends.
 func (x *Checker) addresses(e *timeline.Event, a *addressed) {
+	if e.Part.Member {
+		return
+	}
 	c := e.Call
 	if a.funcs == nil {
 		a.from, a.funcs, a.objects = c.Start, map[uint16]bool{}, map[*timeline.Object]use{}
 	}
 	if e.Fn.Task == api.Kernel {
-		if !e.Part.Member && len(a.launches) < maxAddresses {
+		if len(a.launches) < maxAddresses {
 			a.launches, a.funcs[c.Func] = append(a.launches, c.Index), true
 		}
 		return

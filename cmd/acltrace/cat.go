@@ -68,6 +68,7 @@ func (a *app) catCmd() *cobra.Command {
 	c.Flags().BoolVar(&raw, "raw", false, "print the whole file as text, without loss")
 	explain(c.Flags(), "raw", "No other flag may be given. `acltrace assemble` makes the file from the text.")
 	which.add(c.Flags())
+	which.addGraph(c.Flags())
 	c.Flags().IntVar(&o.Tail, "tail", 0, "`N`: the last N of these calls")
 	exclusive(c, "first", "tail")
 	return c

@@ -19,6 +19,7 @@ type selectFlags struct {
 	call, step optional[human.Numbers]
 	stream     optional[streamName]
 	task       optional[format.TaskID]
+	graph      optional[int]
 	from, to   time.Duration
 }
 
@@ -60,6 +61,13 @@ func (s *selectFlags) addNames(f *pflag.FlagSet) {
 		"show: these number the streams of a process in the order of their first use.")
 }
 
+// addGraph adds the flag that lists a graph.
+func (s *selectFlags) addGraph(f *pflag.FlagSet) {
+	s.graph.parse = parseGraph
+	f.Var(&s.graph, "graph", "`NAME`: calls whose tasks are in this graph; 5 is graph#5")
+	explain(f, "graph", "The calls that captured the tasks, with how often updates replaced them, and of these updates the latest.")
+}
+
 // addOwn adds the flags about a call's own time and thread.
 func (s *selectFlags) addOwn(f *pflag.FlagSet) {
 	f.DurationVar(&s.Longer, "longer-than", 0, "`TIME`: calls that took longer")
@@ -69,7 +77,7 @@ func (s *selectFlags) addOwn(f *pflag.FlagSet) {
 // check checks the flags and completes the selection.
 func (s *selectFlags) check() error {
 	s.From, s.To = s.from.Nanoseconds(), s.to.Nanoseconds()
-	s.Calls, s.Steps, s.Task = s.call.value, s.step.value, s.task.value
+	s.Calls, s.Steps, s.Task, s.Graph = s.call.value, s.step.value, s.task.value, s.graph.or(0)
 	if v := s.stream.value; v != nil {
 		s.Stream, s.Lane = v.id, v.lane
 	}
@@ -176,6 +184,14 @@ func parseStream(s string) (streamName, error) {
 		}
 	}
 	return streamName{}, fmt.Errorf("invalid stream %q: want stream#3 or 3, as cat shows it, or a name as in stats: 'stream 1', 'default stream'", s)
+}
+
+func parseGraph(s string) (int, error) {
+	id, err := strconv.Atoi(strings.TrimPrefix(s, "graph#"))
+	if err != nil || id <= 0 {
+		return 0, fmt.Errorf("invalid graph %q: want graph#5 or 5, as cat and stats show it", s)
+	}
+	return id, nil
 }
 
 func parseTask(s string) (format.TaskID, error) {
