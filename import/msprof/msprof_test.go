@@ -276,11 +276,7 @@ func TestWaits(t *testing.T) {
 	call(1, 30, "AscendCL@aclrtLaunchKernel", "Runtime@KernelLaunch")
 	call(1, 20, "AscendCL@aclrtMemcpyAsync")
 	call(1, 5, "AscendCL@aclrtSetDevice")
-<<<<<<< HEAD
 	at = 1900 // what a thread does after its last call is not known
-=======
-	at = 1900 // what a thread does long after its last call is unknown
->>>>>>> e40f9d4c8f786e879c9f21b8254d4ba85363288e
 	call(2, 7, "Runtime@EventSynchronize")
 	call(2, 3, "AscendCL@aclnnAdd")
 	path := filepath.Join(t.TempDir(), "trace_view.json")
