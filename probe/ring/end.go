@@ -68,7 +68,10 @@ func (s *Session) ended(m *member) probe.End {
 		said := new(processFile)
 		copy(said.bytes(), m.shared.bytes())
 		e.Libraries = said.describe().Libraries
-		e.Clean, e.Code = m.shared.ended.Load() != 0, int(m.shared.code.Load())-1 // 0: NoCode
+		e.Clean = m.shared.ended.Load() != 0
+		if code := m.shared.code.Load(); code > 0 { // one more than the exit code
+			e.Code = int(code) - 1
+		}
 	}
 	if lived := probe.Now() - s.clock.nanoseconds(m.info.start); lived > 0 {
 		e.Lived = time.Duration(lived)

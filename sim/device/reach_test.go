@@ -26,9 +26,7 @@ func (x *reaching) store(at, word uint64) {
 // launch launches a kernel that does not run, with words as its argument block in memory of the program.
 func (x *reaching) launch(kernel string, words ...uint64) {
 	b := page(x.t)
-	for i, w := range words {
-		b[i] = w
-	}
+	copy(b, words)
 	x.TaintReached(space.Span{Addr: space.AddressOf(&b[0]), Size: 8 * uint64(len(words))}, true, kernel)
 }
 

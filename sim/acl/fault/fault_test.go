@@ -111,3 +111,16 @@ func TestCorrupt(t *testing.T) {
 		t.Errorf("%v, want %v", b, want)
 	}
 }
+
+// A seed that somebody has noted chooses the same launch and the same buffer in each version.
+func TestSeedStays(t *testing.T) {
+	for seed, want := range map[uint64]string{1: "598261 0x16d0078c4a605356", 46: "188363 0xd0673b842be41ffa"} {
+		f, err := Parse("kernel:1-1000000=freed", seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x := f.planned["kernel"][0]; fmt.Sprintf("%d %#x", x.At, x.Pick) != want {
+			t.Errorf("seed %d: launch %d, buffer %#x", seed, x.At, x.Pick)
+		}
+	}
+}

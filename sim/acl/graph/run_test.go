@@ -113,8 +113,6 @@ func (x *running) word(value uint64) space.Span {
 	return space.Span{Addr: at, Size: ConditionSize}
 }
 
-func value(w space.Span) uint64 { return space.List((*uint64)(space.Pointer(w.Addr)), 1)[0] }
-
 // Lanes run at the same time, except that one waits for a record of the other. A graph runs again, and the next task waits for all its lanes.
 func TestGraphRunsItsLanes(t *testing.T) {
 	x := newRunning(t)
