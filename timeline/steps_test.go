@@ -368,6 +368,39 @@ func TestSteps(t *testing.T) {
 				p.sync()
 			}
 		}, step.Found, 20, -1},
+		{"by graphs of parts, each size after a warm-up run", func(p *program) { // the last warm-up run was a step, with the inputs before it
+			capture := func(graph uint64, kernels ...int) {
+				p.Then("aclmdlRICaptureBegin", testtrace.A(strA, 1))
+				p.launch(kernels...)
+				p.Then("aclmdlRICaptureEnd", testtrace.A(strA, 0x7ffe0000), testtrace.Outs("modelRI", graph))
+			}
+			p.toDevice()
+			for size := range uint64(3) {
+				p.launch(0, 1, 2, 10, 3, 4, 5, 10, 3, 4, 6)
+				p.sync()
+				capture(0x9000+16*size, 0, 1, 2)
+				p.launch(10)
+				capture(0x9001+16*size, 3, 4, 5)
+				capture(0x9002+16*size, 3, 4, 6)
+				p.sync()
+			}
+			for i := range 24 {
+				p.toDevice()
+				if i%5 == 0 {
+					p.launch(0, 1, 2, 10, 3, 4, 5, 10, 3, 4, 6)
+				} else {
+					for part := range uint64(3) {
+						p.Then("aclmdlRIExecuteAsync", testtrace.A(0x9000+16*uint64(i%3)+part, strA))
+						if part < 2 {
+							p.launch(10)
+						}
+					}
+				}
+				p.launch(7, 8)
+				p.toHost()
+				p.sync()
+			}
+		}, step.Found, 24, 0},
 		{"nothing", func(p *program) { p.sync() }, step.None, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -24,6 +24,7 @@ type Learner struct {
 	all    []*group
 	tries  int
 	best   *Rule // so far
+	pass   pass  // latest captures
 }
 
 // NewLearner returns a Learner for a trace with a number of calls. lanes returns the lanes so far; Op.Lane is an index into them.
@@ -43,39 +44,84 @@ func (l *Learner) Op(op Op) (more bool) {
 // warmUps is the number of times that a program runs kernels eagerly before it captures them.
 const warmUps = 3
 
-// Captured takes a capture after the call that ends it. It drops the ops of the warm-up runs of the same kernels before it. They are no steps,
-// though a program that captures many graphs repeats them often.
+// Captured takes a capture after the call that ends it. The ops of the warm-up runs before captures are dropped. They are no steps, though a program that
+// captures many graphs repeats them often.
 func (l *Learner) Captured(c *Capture) {
-	n := len(c.Kernels)
-	if n < 2 {
-		return // a step may be a single kernel
-	}
-	want, threads := newBag(c.Kernels), map[uint32]bool{}
-	at := len(l.ops)
-	for range warmUps {
-		ids, first := make([]uint64, 0, n), at
-		for first > 0 && len(ids) < n {
-			first--
-			if d := &l.ops[first]; d.Class == Launch && d.Process == c.Process {
-				ids = append(ids, d.What)
-				threads[d.Thread] = true
-			}
+	p := &l.pass
+	between := 0
+	for i := p.to; i < len(l.ops); i++ {
+		if d := &l.ops[i]; d.Class == Launch && d.Process == c.Process {
+			between += int(d.Launches)
 		}
-		slices.Reverse(ids)
-		if len(ids) < n || !want.like(ids) {
-			break
-		}
-		at = first
 	}
-	if at == len(l.ops) {
+	if len(p.parts) == 0 || p.process != c.Process || 2*between > p.kernels {
+		l.dropWarmUps()
+		p.process, p.from = c.Process, len(l.ops)
+	}
+	p.parts, p.kernels, p.to = append(p.parts, c.Kernels), p.kernels+len(c.Kernels), len(l.ops)
+}
+
+// A pass is captures with few launches between them: the parts of a model, or a graph for each of several sizes.
+type pass struct {
+	process  uint32
+	parts    [][]uint64 // kernels by capture
+	kernels  int
+	from, to int // length of Learner.ops after the first and after the last capture
+}
+
+// dropWarmUps drops the ops of the latest pass and of the warm-up runs before it. A run has the kernels of all captures, or of the first ones.
+func (l *Learner) dropWarmUps() {
+	p := l.pass
+	l.pass = pass{}
+	for n := len(p.parts); n > 0; n-- {
+		at, threads := p.from, map[uint32]bool{}
+		for range warmUps {
+			at = l.runBefore(at, slices.Concat(p.parts[:n]...), p.process, threads)
+		}
+		if at == p.from {
+			continue
+		}
+		kept := slices.DeleteFunc(l.ops[at:p.to], func(d Op) bool { return d.Process == p.process && (d.Class < Sync || threads[d.Thread]) })
+		l.ops = append(l.ops[:at+len(kept)], l.ops[p.to:]...)
 		return
 	}
-	kept := slices.DeleteFunc(l.ops[at:], func(d Op) bool { return d.Process == c.Process && (d.Class < Sync || threads[d.Thread]) })
-	l.ops = l.ops[:at+len(kept)]
+}
+
+// runBefore returns the position in Learner.ops of a run of kernels that ends at a position, with other launches between the kernels, as attention between the
+// parts of a model. It adds the threads of the run. Without such a run it returns the end.
+func (l *Learner) runBefore(end int, kernels []uint64, process uint32, threads map[uint32]bool) int {
+	n := len(kernels)
+	if n < 2 {
+		return end // a step may be a single kernel
+	}
+	missing := map[uint64]int{}
+	for _, k := range kernels {
+		missing[k]++
+	}
+	at, found, others, in := end, 0, 0, map[uint32]bool{}
+	for i := end - 1; i >= 0 && found < n && others <= found+n/8; i-- {
+		d := &l.ops[i]
+		if d.Class != Launch || d.Process != process {
+			continue
+		}
+		in[d.Thread] = true
+		if missing[d.What] == 0 {
+			others++
+			continue
+		}
+		missing[d.What]--
+		at, found = i, found+1
+	}
+	if float64(found) < alike*float64(n) {
+		return end
+	}
+	maps.Copy(threads, in)
+	return at
 }
 
 // Rule returns the rule at the end of the trace, or after Op has returned false. Its Source is None if there is none.
 func (l *Learner) Rule() *Rule {
+	l.dropWarmUps()
 	if was := l.best; len(l.ops) > 0 && (was == nil || was.Source == None) && l.tries < maxTries {
 		all := l.ops
 		if !l.judge() && was != nil {
@@ -107,6 +153,7 @@ func (l *Learner) judge() bool {
 
 // found returns the rule by ranges that mark steps, otherwise by repetition.
 func (l *Learner) found() *Rule {
+	l.dropWarmUps()
 	if rule := l.marked(2); rule != nil {
 		return rule
 	}
