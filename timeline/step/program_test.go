@@ -120,6 +120,9 @@ func cut(f *step.Finder, program string, named ...step.Range) string {
 	return out.String()
 }
 
+// critics returns a program with eight times five steps and then some other work.
+func critics(then string) string { return strings.Repeat(strings.Repeat("<gdabxy.", 5)+then, 8) }
+
 // The steps of programs, and what ends them. The programs have no names for their steps.
 func TestProgramsHaveSteps(t *testing.T) {
 	for _, c := range []struct{ program, want, by string }{
@@ -147,6 +150,8 @@ func TestProgramsHaveSteps(t *testing.T) {
 		{"<abc<abc<abcxyz<abc<abc<abcxyz<abc<abc<abcxyz<abc<abc<abcxyz", "[<abc<abc<abcxyz][<abc<abc<abcxyz][<abc<abc<abcxyz][<abc<abc<abcxyz]", "copies of inputs"},
 		{"ab .^ab .^ab .^ab .^", "ab[.^ab][.^ab][.^ab]{.^}", "waits"}, // a copy that waits first
 		{"ab. ^ab. ^ab. ^ab. ^", "ab.[^ab.][^ab.][^ab.]{^}", "waits"},
+		{critics("gdabzzuvw."), strings.Repeat(strings.Repeat("[<gdabxy.]", 5)+"(gdabzzuvw.)", 8), "waits"}, // a generator's step after those of its critic
+		{critics("xxxxxxxxxxxx."), "[<gdabxy.]" + strings.Repeat(strings.Repeat("[<gdabxy.]", 4)+"(xxxxxxxxxxxx.<gdabxy.)", 7) + strings.Repeat("[<gdabxy.]", 4) + "{xxxxxxxxxxxx.}", "waits"},
 		{"a1Aa1Aa1Aa1A", "aAaAaAaA", ""}, // threads that never wait for each other
 	} {
 		r := learned(c.program)
@@ -160,7 +165,7 @@ func TestProgramsHaveSteps(t *testing.T) {
 // Programs without order have the same steps in each version, since people compare the steps of traces. No change of these is a fault by itself.
 func TestOddProgramsKeepTheirSteps(t *testing.T) {
 	for _, c := range [][2]string{
-		{"c<Cbc:CdcGhc<Cbc:CdcGh<;A:Gb.<a1-a0<<;A:Gb.<a1-a0<<;A:Gb.<a1-a0<<;A:Gb.<a1-a0<<;A:Gb.<a1-a0<c<Cbc:CdcGh<;A:Gb.<a1-a0<<;A:Gb.<", "c<Cbc:CdcGhc<Cbc:CdcGh(<;A:Gb.)[<a-a<<;A:Gb.][<a-a<<;A:Gb.][<a-a<<;A:Gb.][<a-a<<;A:Gb.](<a-a<c<Cbc:CdcGh<;A:Gb.)[<a-a<<;A:Gb.]{<}"},
+		{"c<Cbc:CdcGhc<Cbc:CdcGh<;A:Gb.<a1-a0<<;A:Gb.<a1-a0<<;A:Gb.<a1-a0<<;A:Gb.<a1-a0<<;A:Gb.<a1-a0<c<Cbc:CdcGh<;A:Gb.<a1-a0<<;A:Gb.<", "c(<Cbc:CdcGhc)(<Cbc:CdcGh)[<;A:Gb.<a-a][<<;A:Gb.<a-a][<<;A:Gb.<a-a][<<;A:Gb.<a-a][<<;A:Gb.<a-a](<c)(<Cbc:CdcGh)[<;A:Gb.<a-a]{<<;A:Gb.<}"},
 		{"C2-b<C2-b<-1;B<Ag.d-<-1;B<Ag.d--1;B<Ag.d--1;B<Ag.d--", "C-b<C-b[<-;B<Ag.d-][<-;B<Ag.d--;B][<Ag.d--;B][<Ag.d--]"},
 		{"dAcfB>fdc>fdc>fdc>fdc->fdc>fdc>fdc", "dAcfB>f[dc>f][dc>f][dc>f](dc->f)[dc>f][dc>f]{dc}"},
 		{".Becdc2ha.Bb:-caCa!ABb:-caCaABb:-caCaA.", ".Becdcha.B[b:-caCa!AB][b:-caCaAB][b:-caCaA]."},
@@ -174,7 +179,7 @@ func TestOddProgramsKeepTheirSteps(t *testing.T) {
 		{".B;:bhCfd.B;bcA:bhCfd", ".B;:bhCfd.B;bcA:bhCfd"},
 		{"<.0<-c-A;<-<><-<><-<><-<><-<><-<>dd", "<.<-c-A;(<)[-<><][-<><][-<><][-<><][-<><][-<>d]d"},
 		{"0<c.ge.gc!hb<chAdb.ge.ge.gegc!hb<chAdb.", "<c.ge.gc!hb<chAdb.ge.ge.gegc!hb<chAdb."},
-		{"<0gGb<0gGb<0gGb2G<0gGa2.cab<0gGb<0gGa2.cab<0gGb<0gGb<0gGb", "<gGb<gGb[<gGbG<gGa.cab][<gGb<gGa.cab]{<gGb<gGb<gGb}"},
+		{"<0gGb<0gGb<0gGb2G<0gGa2.cab<0gGb<0gGa2.cab<0gGb<0gGb<0gGb", "[<gGb][<gGb][<gGbG](<gGa.cab)[<gGb](<gGa.cab)[<gGb][<gGb][<gGb]"},
 		{"eC:0<1cb:eC:0<1cb:eC:0<1cb:eC:0<1cb:eC:0<1cb:geC:0<1cb:eC:", "eC:[<cb:eC:][<cb:eC:][<cb:eC:][<cb:eC:][<cb:geC:][<cb:eC:]"},
 		{"BcB.c!-bBcB.c!-bBcB.c!-bBcB.c!-bBcB.h-1dc!-bBcB.c!-bBcB.c!-beBcB.h-1dc!-b", "BcB.c![-bBcB.c!-][bBcB.c!-][bBcB.c!-](bBcB.h-dc!-)[bBcB.c!-][bBcB.c!-](beBcB.h-dc!-){b}"},
 		{"2abb2ab2ab2ab2ab2ab", "(abb)[ab][ab][ab][ab][ab]"},
