@@ -195,6 +195,47 @@ func (o *cut) consistsOf(c *cut, b *bag) bool {
 	return k == len(o.at)
 }
 
+// apart returns the cut after steps of a second kind too, if the cut has such a step and the next typical one as one step. The second kind has half of the
+// model's kernels, as a generator's step after several of its critic; other work is a part of a step.
+func (c *cut) apart() *cut {
+	if c.where != after {
+		return c
+	}
+	launched := func(from, to int) map[int32]bool {
+		kernels := map[int32]bool{}
+		for _, p := range c.r.pulses[from:to] {
+			if c.r.symbols[p.symbol].class == Launch {
+				kernels[p.symbol] = true
+			}
+		}
+		return kernels
+	}
+	model := launched(c.at[c.model], c.at[c.model+1])
+	for _, s := range c.r.candidates(c.r.last) {
+		o, n := c.r.cutAtBoth(c.symbol, s, after), c.r.symbols[s].count
+		o.how = nearly
+		if s == c.symbol || c.count(s) > 0 || o.mark() == nil || o.n < c.n+n-2 { // without a step at the edge
+			continue
+		}
+		both := 0
+		for i := range len(o.at) - 1 {
+			if c.r.pulses[o.at[i+1]-1].symbol != s {
+				continue
+			}
+			for k := range launched(o.at[i], o.at[i+1]) {
+				if model[k] {
+					both++
+				}
+			}
+		}
+		if 2*both >= n*len(model) {
+			o.edges()
+			return o
+		}
+	}
+	return c
+}
+
 // sameWork is the part of the model that each part of a step contains.
 const sameWork = 0.9
 

@@ -393,14 +393,15 @@ func (l *Learner) processOf(thread int) uint32 {
 func (r *rhythm) rule() *Rule {
 	two := r.twoKinds()
 	c := r.choose()
-	if c == nil && two == nil {
+	if c == nil {
 		r.late = true
-		if c = r.choose(); c == nil {
-			return nil
-		}
+		c = r.choose()
+	}
+	if c == nil && two == nil {
+		return nil
 	}
 	if c != nil {
-		c = c.align()
+		c = c.align().apart()
 	}
 	if c == nil || two != nil && (len(two.at) > len(c.at) || c.where == before && len(two.at)+1 >= len(c.at)) {
 		c = two

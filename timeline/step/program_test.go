@@ -120,6 +120,9 @@ func cut(f *step.Finder, program string, named ...step.Range) string {
 	return out.String()
 }
 
+// critics returns a program with eight times five steps and then some other work.
+func critics(then string) string { return strings.Repeat(strings.Repeat("<gdabxy.", 5)+then, 8) }
+
 // The steps of programs, and what ends them. The programs have no names for their steps.
 func TestProgramsHaveSteps(t *testing.T) {
 	for _, c := range []struct{ program, want, by string }{
@@ -147,6 +150,8 @@ func TestProgramsHaveSteps(t *testing.T) {
 		{"<abc<abc<abcxyz<abc<abc<abcxyz<abc<abc<abcxyz<abc<abc<abcxyz", "[<abc<abc<abcxyz][<abc<abc<abcxyz][<abc<abc<abcxyz][<abc<abc<abcxyz]", "copies of inputs"},
 		{"ab .^ab .^ab .^ab .^", "ab[.^ab][.^ab][.^ab]{.^}", "waits"}, // a copy that waits first
 		{"ab. ^ab. ^ab. ^ab. ^", "ab.[^ab.][^ab.][^ab.]{^}", "waits"},
+		{critics("gdabzzuvw."), strings.Repeat(strings.Repeat("[<gdabxy.]", 5)+"(gdabzzuvw.)", 8), "waits"}, // a generator's step after those of its critic
+		{critics("xxxxxxxxxxxx."), "[<gdabxy.]" + strings.Repeat(strings.Repeat("[<gdabxy.]", 4)+"(xxxxxxxxxxxx.<gdabxy.)", 7) + strings.Repeat("[<gdabxy.]", 4) + "{xxxxxxxxxxxx.}", "waits"},
 		{"a1Aa1Aa1Aa1A", "aAaAaAaA", ""}, // threads that never wait for each other
 	} {
 		r := learned(c.program)
