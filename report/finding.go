@@ -72,7 +72,7 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 		return on("cat", "--func", f.Func)
 	case stats.SlowSteps:
 		return on(slowCommand(s, *f.Step)...)
-	case stats.OddSteps:
+	case stats.OddSteps, stats.EagerSteps:
 		return on("cat", "--step", fmt.Sprint(*f.Step))
 	case stats.Waits:
 		if s.Timed() || f.Func == "" {
@@ -270,6 +270,9 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 		return slowText(s, f)
 	case stats.OddSteps:
 		return fmt.Sprintf("%s unlike most: %s, the longest is step %d with %s; the median is %s", human.Plural(f.Count, "step"), human.Duration(f.NS), *f.Step, human.Duration(f.EachNS), human.Duration(s.Steps.P50NS))
+	case stats.EagerSteps:
+		return fmt.Sprintf("%s of %s run no graph, but launch the kernels of steps that do: their inputs may be outside of the captured sizes; they take %s, the others %s", human.Count(f.Count),
+			human.Plural(f.Of, "step"), human.Duration(f.NS), human.Duration(f.EachNS))
 	case stats.Waits:
 		return waitsText(s, f, whole)
 	case stats.SyncReads, stats.PageableCopies, stats.Synchronizes, stats.EmptiesCache, stats.Allocates, stats.Recaptures:

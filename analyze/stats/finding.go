@@ -40,6 +40,7 @@ const (
 
 	SlowSteps      FindingKind = "slow_steps"             // Count steps took over twice the median; Step is the longest: see Steps.Longest
 	OddSteps       FindingKind = "odd_steps"              // Count steps do more than most and took NS; Step is the longest, of EachNS
+	EagerSteps     FindingKind = "eager_steps"            // Count of Of steps run no graph, but launch the kernels of steps that do. They take NS, the others EachNS; Step is the longest
 	Waits          FindingKind = "waiting"                // the thread in Shares waits for the device, mostly in Func
 	Launches       FindingKind = "launching"              // it launches
 	Copies         FindingKind = "copying"                // it copies, mostly in Func in the direction Name
@@ -71,7 +72,7 @@ func (p Part) String() string { return string(p.kind()) }
 // A Finding is a likely reason for lost time or a wrong result, and where to look. Its Kind says which fields it has.
 type Finding struct {
 	// Kind is killed, failed_calls, unfinished, no_end, lost_calls, relaunched, memory_grows, objects_grow, kept_arguments, misfit_update, early_update, late_update, unordered_input, missing_record,
-	// extra_record, freed_memory, refused_call, unjoined_stream, captured_streams, slow_steps, odd_steps, waiting, launching, copying, other_calls, blocked, own_time,
+	// extra_record, freed_memory, refused_call, unjoined_stream, captured_streams, slow_steps, odd_steps, eager_steps, waiting, launching, copying, other_calls, blocked, own_time,
 	// stalls, synchronous_reads, pageable_copies, explicit_synchronizing, emptied_cache, step_allocations, step_captures, idle, short_tasks, hidden_waits, recording, odd_rank or late_rank.
 	Kind    FindingKind     `json:"kind"`
 	CostNS  int64           `json:"cost_ns"`            // in the whole trace, 0 for the kinds up to captured_streams
@@ -120,7 +121,7 @@ func (x *summer) findings() []Finding {
 	for i := range x.habits.threads {
 		x.habits.flush(&x.habits.threads[i])
 	}
-	timed := slices.Concat(x.stepFindings(), x.shareFindings(), x.habitFindings(), x.deviceFindings(), x.otherFindings(), x.rankFindings())
+	timed := slices.Concat(x.stepFindings(), x.eagerFindings(), x.shareFindings(), x.habitFindings(), x.deviceFindings(), x.otherFindings(), x.rankFindings())
 	late := func(f *Finding) int { // without device times, a wait has no cause
 		if f.Kind == Waits && !x.s.Timed() {
 			return 1

@@ -93,6 +93,8 @@ func (x *graphSums) list() []GraphSum {
 // inGraphs adds the kernels that a run launches to their sums.
 func (x *summer) inGraphs(k *timeline.Task) {
 	for _, in := range k.Content.Inside() {
-		x.taskStats(&timeline.Task{Kind: api.Kernel, Name: in.Name})[0].InGraphs += in.Count
+		t := x.taskStats(&timeline.Task{Kind: api.Kernel, Name: in.Name})[0]
+		t.InGraphs += in.Count
+		x.eager.launched(k.Step, t, in.Count, true)
 	}
 }

@@ -259,6 +259,7 @@ type Task struct {
 	bracketNS     int64
 	lanes         []bool
 	sizes         [len(timeline.SizeClasses)]*Task
+	work          uint64 // of eagerSteps
 }
 
 // issued adds a task when its call is known. host is the call's duration.
@@ -433,6 +434,7 @@ type summer struct {
 	steps   Histogram
 	within  *Splitter
 	clues
+	eager   eagerSteps
 	groups  *groups
 	checker *graphs.Checker // nil for a selection, and without captured graphs
 }
@@ -636,6 +638,9 @@ func (x *summer) issued(h *timeline.HostCall, k *timeline.Task, by *latest) [2]*
 	}
 	l.thread, l.recording = h.Thread, by.recording
 	sums := x.taskStats(k)
+	if k.Kind == api.Kernel {
+		x.eager.launched(k.Step, sums[0], 1, false)
+	}
 	for _, t := range sums {
 		if t != nil {
 			t.issued(k, host)
@@ -656,7 +661,7 @@ func (x *summer) taskStats(k *timeline.Task) [2]*Task {
 	}
 	t := group[k.Name]
 	if t == nil {
-		if t = (&Task{Name: x.w.Symbol(k.Name)}); t.Name != k.Name {
+		if t = (&Task{Name: x.w.Symbol(k.Name), work: workOf(k.Name)}); t.Name != k.Name {
 			t.Demangled = k.Name
 		}
 		group[k.Name] = t
@@ -743,6 +748,7 @@ func (x *summer) step(p *step.Step) error {
 			return err
 		}
 	}
+	x.eager.stepped(p, !p.Open && whole)
 	if p.Open || !whole {
 		return nil
 	}
