@@ -29,7 +29,7 @@ type LongStep struct {
 
 // Alone are calls of one function that only one typical step makes.
 type Alone struct {
-	Thread string `json:"thread"`
+	Thread string `json:"thread"` // thread that makes them
 	CallSum
 }
 
@@ -430,16 +430,16 @@ const maxCallSums = 256
 
 // CallSum sums up calls to one function that wait, launch, copy, or do something else.
 type CallSum struct {
-	Func      string `json:"func"`
+	Func      string `json:"func"`                // function
 	Direction string `json:"direction,omitempty"` // of copies
 	callTotal
 	size uint64
 }
 
 type callTotal struct {
-	Calls uint64 `json:"calls"`
-	Bytes uint64 `json:"bytes,omitempty"`
-	NS    int64  `json:"ns"`
+	Calls uint64 `json:"calls"`           // number of calls
+	Bytes uint64 `json:"bytes,omitempty"` // bytes that they copy
+	NS    int64  `json:"ns"`              // time in them
 }
 
 func (t *callTotal) add(o callTotal) {
