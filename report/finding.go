@@ -268,11 +268,8 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 			human.Times(float64(f.Count)/float64(f.Steps)), f.Func)
 	case stats.SlowSteps:
 		return slowText(s, f)
-	case stats.OddSteps:
-		return fmt.Sprintf("%s unlike most: %s, the longest is step %d with %s; the median is %s", human.Plural(f.Count, "step"), human.Duration(f.NS), *f.Step, human.Duration(f.EachNS), human.Duration(s.Steps.P50NS))
-	case stats.EagerSteps:
-		return fmt.Sprintf("%s of %s run no graph, but launch the kernels of steps that do: their inputs may be outside of the captured sizes; they take %s, the others %s", human.Count(f.Count),
-			human.Plural(f.Of, "step"), human.Duration(f.NS), human.Duration(f.EachNS))
+	case stats.OddSteps, stats.EagerSteps:
+		return unlikeText(s, f)
 	case stats.Waits:
 		return waitsText(s, f, whole)
 	case stats.SyncReads, stats.PageableCopies, stats.Synchronizes, stats.EmptiesCache, stats.Allocates, stats.Recaptures:
@@ -608,6 +605,15 @@ func moreText(m *stats.MoreCalls) string {
 		return text + fmt.Sprintf("%s with %s", usual, human.Duration(m.UsualNS))
 	}
 	return text + human.Duration(m.UsualNS)
+}
+
+// unlikeText describes steps that are unlike most, or unlike those that run graphs.
+func unlikeText(s *stats.Stats, f *stats.Finding) string {
+	if f.Kind == stats.EagerSteps {
+		return fmt.Sprintf("%s of %s run no graph, but launch the kernels of steps that do: their inputs may be outside of the captured sizes; they take %s, the others %s", human.Count(f.Count),
+			human.Plural(f.Of, "step"), human.Duration(f.NS), human.Duration(f.EachNS))
+	}
+	return fmt.Sprintf("%s unlike most: %s, the longest is step %d with %s; the median is %s", human.Plural(f.Count, "step"), human.Duration(f.NS), *f.Step, human.Duration(f.EachNS), human.Duration(s.Steps.P50NS))
 }
 
 // slowText names the longest step and what took longer in it than in most.
