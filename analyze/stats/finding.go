@@ -240,8 +240,13 @@ func (x *summer) memoryFindings() (out []Finding) {
 		out = append(out, Finding{Kind: Grows, Growth: g, Bytes: g.ToBytes - min(g.FromBytes, g.ToBytes)})
 	}
 	for i, kind := range kept {
-		if g := x.samples.growth(func(s *stepSample) uint64 { return s.live[i] }); g != nil {
-			out = append(out, Finding{Kind: PilesUp, Name: string(kind), Func: x.living.made[i], Count: g.ToBytes - min(g.FromBytes, g.ToBytes), Steps: int64(g.Steps)})
+		g := x.samples.growth(func(s *stepSample) uint64 { return s.live[i] })
+		if g == nil {
+			continue
+		}
+		// What a busy thread ends late, it ends before the program does.
+		if more := g.ToBytes - min(g.FromBytes, g.ToBytes); 2*x.living.n[i] >= more {
+			out = append(out, Finding{Kind: PilesUp, Name: string(kind), Func: x.living.made[i], Count: more, Steps: int64(g.Steps)})
 		}
 	}
 	return out

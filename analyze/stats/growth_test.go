@@ -93,12 +93,14 @@ func TestObjectsThatPileUp(t *testing.T) {
 		name         string
 		makes, kills func(step int) bool
 		want         bool
+		late         bool // they are ended after the steps
 	}{
-		{"each step", func(int) bool { return true }, func(int) bool { return false }, true},
-		{"every third step", func(i int) bool { return i%3 == 0 }, func(int) bool { return false }, true},
-		{"half of them ended", func(int) bool { return true }, func(i int) bool { return i%2 == 0 }, true},
-		{"all ended", func(int) bool { return true }, func(int) bool { return true }, false},
-		{"until a pool is full", func(i int) bool { return i < 10 }, func(int) bool { return false }, false},
+		{"each step", func(int) bool { return true }, func(int) bool { return false }, true, false},
+		{"every third step", func(i int) bool { return i%3 == 0 }, func(int) bool { return false }, true, false},
+		{"half of them ended", func(int) bool { return true }, func(i int) bool { return i%2 == 0 }, true, false},
+		{"all ended", func(int) bool { return true }, func(int) bool { return true }, false, false},
+		{"until a pool is full", func(i int) bool { return i < 10 }, func(int) bool { return false }, false, false},
+		{"each step, ended late", func(int) bool { return true }, func(int) bool { return false }, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := testtrace.New(t)
@@ -117,6 +119,11 @@ func TestObjectsThatPileUp(t *testing.T) {
 				}
 				b.Call(0, at+1_000, at+20_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
 				at += 21_000
+			}
+			for n := uint64(0x7101); c.late && n <= next; n++ {
+				b.Call(0, at, at+10, "aclrtDestroyEvent", testtrace.A(n))
+				b.Call(0, at+20, at+30, "aclmdlRIDestroy", testtrace.A(n+1<<20))
+				at += 40
 			}
 			s := sums(t, b.Load(), "")
 			if s.Steps.Count != 60 {
