@@ -45,8 +45,8 @@ func (a *app) blameCmd() *cobra.Command {
 			"or else the first failed call. Threads that wait for callbacks are no failure. Names the earlier call that made the failed one invalid, if the error code says so. " +
 			"Lists the tasks that had not ended before that call, ordered by the evidence against them: reports of the runtime, memory that was freed too early, addresses " +
 			"outside of allocations, ranges beyond an end. The output is a page for a bug report.\n\n" +
-			"Hints come last: copies to the host that the program did not wait for although it does as a rule, faults of captured graphs unless other evidence explains the failure, " +
-			"and if nothing failed, launches with odd arguments, long calls during which the recording ended, and threads that slept throughout an attached recording.",
+			"Hints come last: copies to the host without the program's usual wait, and faults of captured graphs unless other evidence explains the failure. " +
+			"If nothing failed, also launches with odd arguments, long calls during which the recording ended, and threads that slept throughout an attached recording.",
 		Example: "acltrace blame crash.aclt\n" +
 			"acltrace blame --task 47:1564:23064 crash.aclt",
 		Args: arguments(1, "one trace file"),
