@@ -179,6 +179,24 @@ func TestPageIsBounded(t *testing.T) {
 }
 
 // Joined slices stand for all slices, in order, within the time of their parts. Long ones stay.
+// A picture of overlapping brackets had a slice for each call once all that could be joined were.
+func TestPictureOfOneWaitIsBounded(t *testing.T) {
+	const launches = 100_000
+	html := written(t, testtrace.Unbroken(t, launches).Reader, nil)
+	slices, stand := 0, 0
+	for _, r := range readPage(t, html).Pictures[0].Rows {
+		slices += len(r.Slices)
+		if strings.HasPrefix(r.Name, "stream") {
+			for _, s := range r.Slices {
+				stand += int(s[6].(float64))
+			}
+		}
+	}
+	if slices > maxSlices || stand != launches {
+		t.Errorf("%d slices in %d bytes; those of the stream stand for %d tasks, want %d", slices, len(html), stand, launches)
+	}
+}
+
 func TestJoinKeepsSlices(t *testing.T) {
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(seed, 1))

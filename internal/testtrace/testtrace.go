@@ -263,6 +263,20 @@ func Long(tb testing.TB, calls int) *timeline.Timeline {
 	return b.Load()
 }
 
+// Unbroken is so many launches on one stream before its only wait, so all tasks have brackets that overlap.
+func Unbroken(tb testing.TB, launches int) *timeline.Timeline {
+	tb.Helper()
+	b := begin(tb, acl.Model, LongUUID)
+	b.prologue()
+	at := int64(10_000)
+	for range launches {
+		at += 1_000
+		b.Call(0, at, at+300, "aclrtLaunchKernel", A(Function, 1, DeviceB, 64, StreamA))
+	}
+	b.Call(0, at+1_000, at+9_000, "aclrtSynchronizeStream", A(StreamA))
+	return b.Load()
+}
+
 // Steps returns a trace with equal steps: a copy to the device, launches, a copy to the host and a synchronization. The
 // launches alternate between kernels. Each takes time(step, launch) nanoseconds, while the device runs the previous launch.
 func Steps(tb testing.TB, steps, launches int, time func(step, launch int) int64) *timeline.Timeline {
