@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -312,24 +311,12 @@ type looked struct {
 
 func look(t *testing.T, page []byte, actions ...string) (l looked) {
 	t.Helper()
-	root := testenv.Root(t)
-	if _, err := os.Stat(filepath.Join(root, "build/viewers/node_modules/playwright-core")); err != nil {
-		t.Skipf("the page was NOT opened: scripts/viewers.sh fetches playwright-core from npm (%v)", err)
-	}
-	if !slices.ContainsFunc([]string{"chromium", "chromium-browser", "google-chrome"}, func(name string) bool { _, err := exec.LookPath(name); return err == nil }) {
-		t.Skip("the page was NOT opened: there is no Chromium")
-	}
+	testenv.NeedsBrowser(t)
 	file := filepath.Join(t.TempDir(), "page.html")
 	if err := os.WriteFile(file, page, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command("node", append([]string{filepath.Join(root, "scripts/html-page.mjs"), file}, actions...)...)
-	c.Env = append(os.Environ(), "PATIENCE_MS="+strconv.FormatInt(testenv.Patience.Milliseconds(), 10))
-	c.Stderr = os.Stderr
-	out, err := c.Output()
-	if err != nil || json.Unmarshal(out, &l) != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	testenv.Browse(t, &l, "html-page.mjs", append([]string{file}, actions...)...)
 	if len(l.Errors)+len(l.Requests) > 0 {
 		t.Errorf("errors %q, requests %q", l.Errors, l.Requests)
 	}
