@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -11,12 +12,17 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// The pages of all hostile traces are bounded. In Chromium they draw themselves without an error, a request, or a
-// script of the trace.
+var hostileToPages = regexp.MustCompile(`^(nasty|name|functions|time|gaps|arguments|ranges)`)
+
+// The pages of traces with hostile texts, functions and times are bounded. In Chromium they draw themselves without an
+// error, a request, or an element of the trace. TestHostileTraces writes pages of the other traces.
 func TestPagesOfHostileTraces(t *testing.T) {
 	var actions []string
 	dir := t.TempDir()
 	for _, x := range hostileTraces(300) {
+		if !hostileToPages.MatchString(x.Name) {
+			continue
+		}
 		path, _, err := x.Write(dir)
 		if err != nil {
 			t.Fatal(err)
