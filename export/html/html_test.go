@@ -19,6 +19,7 @@ import (
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/internal/testtrace"
+	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
@@ -86,11 +87,27 @@ func slow(s, _ int) int64 {
 	return 20_000 + int64(s%3)*100
 }
 
-// The figures of a page are those of stats.
+// The figures of a page are those of stats, for recordings, imports, jobs, cut and empty traces. Chromium draws all of them.
 func TestFiguresAreThoseOfStats(t *testing.T) {
-	for name, r := range map[string]*format.Reader{"steps": testtrace.Steps(t, 20, 12, slow).Reader, "rich": testtrace.Rich(t).Reader, "ranks": testtrace.Ranks(t).Reader} {
+	cut := testtrace.New(t)
+	cut.Call(0, 10, 20, "aclrtMalloc", testtrace.A(0x100, 64, 1), testtrace.Outs("devPtr", testtrace.DeviceA))
+	traces := testtrace.Profiles(t)
+	for name, tl := range map[string]*timeline.Timeline{
+		"steps": testtrace.Steps(t, 20, 12, slow), "rich": testtrace.Rich(t), "ranks": testtrace.Ranks(t), "graphs": testtrace.Graphs(t, 3),
+		"cut": cut.Cut(), "empty": testtrace.New(t).Load(), "small": testtrace.Small(t),
+	} {
+		traces[name] = tl.Reader
+	}
+	var pages []string
+	dir := t.TempDir()
+	for name, r := range traces {
 		t.Run(name, func(t *testing.T) {
-			d := readPage(t, written(t, r, nil))
+			page := written(t, r, nil)
+			pages = append(pages, "open="+filepath.Join(dir, name+".html"))
+			if err := os.WriteFile(strings.TrimPrefix(pages[len(pages)-1], "open="), page, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			d := readPage(t, page)
 			s, err := stats.New(r, acl.Model, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -122,6 +139,7 @@ func TestFiguresAreThoseOfStats(t *testing.T) {
 			}
 		})
 	}
+	look(t, written(t, traces["small"], nil), pages...)
 }
 
 // The longest and a median step are drawn with all their calls, and further steps that are asked for.
