@@ -70,6 +70,9 @@ function folded(title, rows, spec) {
 }
 const add = (id, title, rows, spec, more) => rows?.length && section(id).append(make('h3', {}, title), table(title, rows, spec, more));
 
+// recolored calls draw whenever the colors change.
+const recolored = draw => ['(prefers-color-scheme: dark)', 'print'].forEach(query => matchMedia(query).addEventListener('change', draw));
+
 // canvas returns a canvas that draws itself in CSS pixels, again whenever its size or the colors change.
 function canvas(label, height, draw) {
   const c = make('canvas', { tabIndex: 0, role: 'img', ariaLabel: label, onmouseleave: e => hover(e) });
@@ -85,7 +88,7 @@ function canvas(label, height, draw) {
     draw(g, w, height);
   };
   new ResizeObserver(c.redraw).observe(c);
-  for (const query of ['(prefers-color-scheme: dark)', 'print']) matchMedia(query).addEventListener('change', c.redraw);
+  recolored(c.redraw);
   return c;
 }
 // inside draws within a rectangle.
@@ -124,8 +127,9 @@ function fill(g, name, x, y, w, h) {
   });
 }
 const legend = () => make('p', { className: 'legend' }, Object.keys(PARTS).map(name => {
-  const c = make('canvas', { width: 12, height: 12 });
-  queueMicrotask(() => fill(c.getContext('2d'), name, 0, 0, 12, 12));
+  const c = make('canvas', { width: 12, height: 12 }), draw = () => fill(c.getContext('2d'), name, 0, 0, 12, 12);
+  queueMicrotask(draw);
+  recolored(draw);
   return make('span', {}, c, word(name));
 }));
 

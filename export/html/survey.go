@@ -120,7 +120,11 @@ func read(r *format.Reader, m *api.Model, s *stats.Stats, o *Options) (*survey, 
 
 // choose chooses the steps to draw.
 func (x *survey) choose(s *stats.Stats, o *Options) error {
-	x.chosen = []*choice{{why: "the longest step", off: -1, want: func(p *step.Step) (int64, bool) {
+	longest := "the longest step"
+	if s.Steps.Longest != nil && s.Steps.Typical < s.Steps.Count {
+		longest = "the longest of the typical steps"
+	}
+	x.chosen = []*choice{{why: longest, off: -1, want: func(p *step.Step) (int64, bool) {
 		if l := s.Steps.Longest; l != nil { // among the typical steps
 			return 0, p.Index == l.Index
 		}
