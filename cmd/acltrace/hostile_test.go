@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -12,7 +13,6 @@ import (
 	goruntime "runtime"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -48,7 +48,7 @@ func joined(commands [][]string) (lines []string) {
 // replayOnSim starts a player, which takes ten times as long as other commands.
 const replayOnSim = "replay --verify --timeout 2s --max-memory 512M --kernels= FILE"
 
-// hostileEnv makes the test binary run commands, and names the folder with real traces.
+// hostileEnv makes the test binary run commands, and names the file of a hostilePlan.
 const hostileEnv = "ACLTRACE_TEST_HOSTILE"
 
 // hostileTime is the time after which a command counts as hanging.
@@ -74,7 +74,7 @@ func TestHostileTraces(t *testing.T) {
 		runHostile(t)
 		return
 	}
-	real := realTraces(t)
+	real := realTraces(t, hostileDir(t))
 	hostileProcess(t, hostilePlan{Many: 5000, Pairs: 900, Memory: 1 << 30, Real: real})
 	hostileProcess(t, hostilePlan{Many: 10, Pairs: 1, Mutants: 370, Each: 3, Memory: 1 << 30, Real: real})
 }
@@ -84,31 +84,41 @@ func TestSoakHostileTraces(t *testing.T) {
 	if os.Getenv("ACLTRACE_SOAK") == "" {
 		t.Skip("ACLTRACE_SOAK is not set: `make soak` does")
 	}
+	real := realTraces(t, hostileDir(t))
 	t.Run("well-formed", func(t *testing.T) {
-		hostileProcess(t, hostilePlan{Many: 1_000_000, Memory: 4 << 30}) // a plan with 10^6 objects takes 2 GiB
+		hostileProcess(t, hostilePlan{Many: 1_000_000, Memory: 4 << 30, Real: real}) // a plan with 10^6 objects takes 2 GiB
 	})
 	t.Run("mutants", func(t *testing.T) {
-		real := realTraces(t)
 		for range 40 { // each in its own process, for its own peak: the library for flags keeps the flags of all commands, 80 KB each
 			hostileProcess(t, hostilePlan{Many: 10, Pairs: 1, Mutants: 2_500, Each: 1, Memory: 1 << 30, Real: real})
 		}
 	})
 }
 
-// hostileProcess runs a plan in its own process, so that the peak memory belongs to the commands.
-func hostileProcess(t *testing.T, p hostilePlan) {
-	if p.Real == nil {
-		p.Real = realTraces(t)
+// hostileDir returns a folder that is removed if the test passes.
+func hostileDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "acltrace-hostile-")
+	if err != nil {
+		t.Fatal(err)
 	}
-	p.Root, p.Dir, p.Seed = testenv.Root(t), t.TempDir(), rand.Uint64()
-	if s := os.Getenv("ACLTRACE_SEED"); s != "" {
-		var err error
-		if p.Seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatalf("ACLTRACE_SEED: %v", err)
+	t.Cleanup(func() {
+		if !t.Failed() {
+			os.RemoveAll(dir)
 		}
-	}
+	})
+	return dir
+}
+
+// hostileProcess runs a plan in its own process, so that the peak memory belongs to the commands. If the test fails, the plan and its traces stay:
+// recorded traces differ from one run to the next, so the seed alone does not determine their variants.
+func hostileProcess(t *testing.T, p hostilePlan) {
+	p.Root, p.Dir, p.Seed = testenv.Root(t), hostileDir(t), rand.Uint64()
 	plan, err := json.Marshal(p)
 	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(p.Dir, "plan.json")
+	if err := os.WriteFile(file, plan, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	self, err := os.Executable()
@@ -116,25 +126,24 @@ func hostileProcess(t *testing.T, p hostilePlan) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self, "-test.run", "^TestHostileTraces$", "-test.v", "-test.timeout", "3h")
-	cmd.Env, cmd.Dir = append(os.Environ(), hostileEnv+"="+string(plan)), p.Dir
+	cmd.Env, cmd.Dir = append(os.Environ(), hostileEnv+"="+file), p.Dir
 	out, err := cmd.CombinedOutput()
-	t.Logf("ACLTRACE_SEED=%d runs the same again; %s", p.Seed, lastRuns(string(out)))
-	if err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
 	peak := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
-	t.Logf("%d MiB at most", peak>>20)
+	t.Logf("seed %d: %s, %d MiB at most", p.Seed, lastRuns(string(out)), peak>>20)
 	if peak > p.Memory {
-		t.Errorf("the commands took %d MiB, at most %d are allowed\n%s", peak>>20, p.Memory>>20, out)
+		err = errors.Join(err, fmt.Errorf("the commands took %d MiB, at most %d are allowed", peak>>20, p.Memory>>20))
+	}
+	if err != nil {
+		t.Errorf("%v: `%s=%s go test -v -run '^TestHostileTraces$' ./cmd/acltrace` runs the same again\n%s", err, hostileEnv, file, out)
 	}
 }
 
 // lastRuns returns the command count that the process printed last.
 func lastRuns(out string) string { return regexp.MustCompile(`\d+ runs`).FindString(out) }
 
-// realTraces records the examples with both runtimes.
-func realTraces(t *testing.T) []string {
-	acltrace, root, dir := testenv.Built(t, "bin/acltrace"), testenv.Root(t), t.TempDir()
+// realTraces records the examples with both runtimes into a folder.
+func realTraces(t *testing.T, dir string) []string {
+	acltrace, root := testenv.Built(t, "bin/acltrace"), testenv.Root(t)
 	paths := []string{filepath.Join(root, "testdata/traces/v1.0.aclt"), filepath.Join(root, "testdata/traces/v1.1.aclt")}
 	record := func(api, program string, args ...string) {
 		path := filepath.Join(dir, fmt.Sprintf("%d.aclt", len(paths)))
@@ -162,6 +171,7 @@ func realTraces(t *testing.T) []string {
 type hostileRunner struct {
 	t      *testing.T
 	root   string // of the repository
+	kept   string // for traces of faults
 	dir    string // for the commands' output
 	runs   int
 	seen   map[string]bool // faults by place
@@ -171,11 +181,15 @@ type hostileRunner struct {
 
 func runHostile(t *testing.T) {
 	var p hostilePlan
-	if err := json.Unmarshal([]byte(os.Getenv(hostileEnv)), &p); err != nil {
+	plan, err := os.ReadFile(os.Getenv(hostileEnv))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(plan, &p); err != nil {
 		t.Fatal(err)
 	}
 	os.Unsetenv(hostileEnv)
-	h := &hostileRunner{t: t, root: p.Root, dir: filepath.Join(p.Dir, "out"), seen: map[string]bool{}, memory: p.Memory}
+	h := &hostileRunner{t: t, root: p.Root, kept: p.Dir, dir: filepath.Join(p.Dir, "out"), seen: map[string]bool{}, memory: p.Memory}
 	h.wellFormed(&p)
 	h.mutants(&p)
 	t.Logf("%d runs", h.runs)
@@ -261,7 +275,8 @@ func (h *hostileRunner) run(what, command, path string) (int, string) {
 	defer os.RemoveAll(h.dir)
 	h.runs++
 	before := peakMemory(h.t)
-	line := fmt.Sprintf("%s: acltrace %s", what, command)
+	args := strings.Fields(strings.NewReplacer("FILE", path, "DIR", h.dir).Replace(command))
+	line := fmt.Sprintf("%s: acltrace %s", what, strings.Join(args, " "))
 	// The test's last message if a signal ends it.
 	late := time.AfterFunc(hostileTime, func() {
 		stacks := make([]byte, 1<<20)
@@ -270,17 +285,13 @@ func (h *hostileRunner) run(what, command, path string) (int, string) {
 	})
 	defer late.Stop()
 	code := -1
-	if os.Getenv("HDEBUG") != "" {
-		fmt.Fprintln(os.Stderr, h.runs, line)
-	}
 	var out limited
 	func() {
 		defer func() {
 			if p := recover(); p != nil {
-				h.fault(panicked(h.root, debug.Stack()), "%s: panic: %v", line, p)
+				h.fault(panicked(h.root, debug.Stack()), path, "%s: panic: %v", line, p)
 			}
 		}()
-		args := strings.Fields(strings.NewReplacer("FILE", path, "DIR", h.dir).Replace(command))
 		var said bytes.Buffer
 		code = run(args, strings.NewReader(""), &out, &said)
 	}()
@@ -294,12 +305,21 @@ func (h *hostileRunner) run(what, command, path string) (int, string) {
 	return code, out.String()
 }
 
-// fault records a fault once per place in the code. It keeps the trace if a folder for that is named.
-func (h *hostileRunner) fault(at, format string, args ...any) {
-	if !h.seen[at] {
-		h.seen[at] = true
-		h.t.Errorf("%s at %s", fmt.Sprintf(format, args...), at)
+// fault records a fault once per place in the code, and keeps the trace.
+func (h *hostileRunner) fault(at, path, format string, args ...any) {
+	if h.seen[at] {
+		return
 	}
+	h.seen[at] = true
+	kept := filepath.Join(h.kept, fmt.Sprintf("fault-%d.aclt", len(h.seen)))
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(kept, b, 0o600)
+	}
+	if err != nil {
+		h.t.Error(err)
+	}
+	h.t.Errorf("%s at %s; the trace is %s", fmt.Sprintf(format, args...), at, kept)
 }
 
 // count compares the call count that a command prints with the true one.
@@ -308,7 +328,7 @@ func (h *hostileRunner) count(command, path string, code int, out string, want u
 		return
 	}
 	if got := infoCalls(h.t, out); got != want {
-		h.t.Errorf("%s: info says %d calls, there are %d", path, got, want)
+		h.fault("info of "+path, path, "info says %d calls, there are %d", got, want)
 	}
 }
 
@@ -325,7 +345,7 @@ func (h *hostileRunner) counts(what, path, info string) {
 	}
 	if n := infoCalls(h.t, info); n != s.Calls {
 		if code, _ := h.run(what, "fsck FILE", path); code == 0 {
-			h.t.Errorf("%s: info says %d calls, stats %d, and fsck nothing", what, n, s.Calls)
+			h.fault("counts", path, "%s: info says %d calls, stats %d, and fsck nothing", what, n, s.Calls)
 		}
 	}
 }
@@ -373,4 +393,36 @@ func peakMemory(t *testing.T) (peak int64) {
 		peak = max(peak, u.Maxrss<<10)
 	}
 	return peak
+}
+
+// Regression: a seed was printed that made other variants the next time, because the traces were recorded again. A plan names its traces.
+func TestHostileVariantsRepeat(t *testing.T) {
+	root := testenv.Root(t)
+	paths := []string{filepath.Join(root, "testdata/traces/v1.0.aclt"), filepath.Join(root, "testdata/traces/v1.1.aclt")}
+	variants := func(seed uint64) (all []string) {
+		m, err := newMutator(seed, paths)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "variant.aclt")
+		for len(all) < 50 {
+			what, ok, err := m.Next(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b, err := os.ReadFile(path); ok && err != nil {
+				t.Fatal(err)
+			} else if ok {
+				all = append(all, what+string(b))
+			}
+		}
+		return all
+	}
+	first := variants(1)
+	if !slices.Equal(variants(1), first) {
+		t.Error("the same seed makes other variants")
+	}
+	if slices.Equal(variants(2), first) {
+		t.Error("each seed makes the same variants")
+	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
-	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/record/rows"
 )
@@ -143,17 +142,19 @@ func TestHang(t *testing.T) {
 
 // A ring with a limit of time drops calls that are older.
 func TestRingOfTime(t *testing.T) {
-	f := fly(t, Options{Time: 80 * time.Millisecond})
+	f := fly(t, Options{Time: segments * time.Hour})
 	f.call("aclrtGetDevice", 0, 10)
-	first := f.ring[0]
-	now := time.Now()
-	testenv.Wait(t, "the ring drops its first segment", func() bool {
+	first, now := f.ring[0], time.Now()
+	for hour := 1; hour <= segments+1; hour++ {
+		if len(f.ring) != hour || f.ring[0] != first {
+			t.Errorf("%d segments in hour %d", len(f.ring), hour)
+		}
+		f.rec.Meta.StartMono -= time.Hour.Nanoseconds() // moves the trace's clock
 		now = now.Add(time.Hour)
 		f.ok(f.Tick(now))
-		return f.ring[0] != first
-	})
-	if len(f.ring) < 2 {
-		t.Errorf("%d segments are left", len(f.ring))
+	}
+	if len(f.ring) != segments+1 || f.ring[0] == first {
+		t.Errorf("%d segments, the first one dropped: %v", len(f.ring), f.ring[0] != first)
 	}
 	f.call("aclrtSetDevice", 0, 10)
 	if all := f.end(); len(all) != 1 || !slices.Equal(all[0].calls, []string{"aclrtSetDevice"}) || all[0].older != 1 {

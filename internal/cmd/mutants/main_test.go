@@ -163,6 +163,25 @@ func TestEngine(t *testing.T) {
 	}
 }
 
+// Regression: no mutant was tested if one was in a package of which all files need C.
+func TestPackageWithC(t *testing.T) {
+	if _, err := exec.LookPath("cc"); err != nil {
+		t.Skip("no C compiler")
+	}
+	dir := moduleOf(t, map[string]string{
+		"go.mod":        "module m\n\ngo 1.24\n",
+		"cmd/p/main.go": "package main\n\nimport _ \"m/sum\"\n\nfunc main() {}\n",
+		"sum/sum.go":    "//go:build cgo\n\npackage sum\n\n// int one(void) { return 1; }\nimport \"C\"\n\nfunc Less(a int) bool { return a < int(C.one()) }\n",
+		"sum/s_test.go": "//go:build cgo\n\npackage sum\n\nimport \"testing\"\n\nfunc TestLess(t *testing.T) {\n\tif !Less(0) || Less(1) {\n\t\tt.Fail()\n\t}\n}\n",
+	})
+	t.Setenv("CGO_ENABLED", "0")
+	var out bytes.Buffer
+	if enough, err := run(t.Context(), &out, dir, "sum", &options{n: 1, seed: 1, limit: 10 * time.Minute, least: 1}); err != nil || !enough ||
+		!strings.Contains(out.String(), "m/sum/sum.go:8: <= for <: killed by m/sum\n") {
+		t.Errorf("%v\n%s", err, &out)
+	}
+}
+
 // A mutant is killed by its own package or by one that imports it, and survives if no test notices it or none can run.
 // It runs no tests that don't reach it. A killed child without environment reaches it.
 // Packages that are in no program have none. Mutants that mean the same are not run.

@@ -63,6 +63,8 @@ type module struct {
 	set   *token.FileSet
 }
 
+func (p *pkg) withC() bool { return len(p.CgoFiles) > 0 }
+
 func (p *pkg) tested() bool { return len(p.TestGoFiles)+len(p.XTestGoFiles) > 0 }
 
 // sources returns the paths of the files without tests.

@@ -123,21 +123,26 @@ func (t *tester) command(ctx context.Context, dir string, env []string, name str
 	return out.Bytes(), err
 }
 
-// build builds the tests of packages. One command builds them all, except that it can't build two programs of the same name.
+// build builds the tests of packages. One command builds them all, except that it can't build two programs of the same name. Packages
+// with C are built apart: without cgo they may have no files, and other packages are tested without it.
 func (t *tester) build(ctx context.Context, b *build, paths ...string) error {
 	paths = slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return b.binaries[path] != "" })
 	for len(paths) > 0 {
 		dir := filepath.Join(b.dir, "tests", strconv.Itoa(len(b.binaries)))
-		of := map[string]string{}
+		of, withC := map[string]string{}, t.m.path[paths[0]].withC()
 		paths = slices.DeleteFunc(paths, func(path string) bool {
 			name := filepath.Base(path)
-			if of[name] == "" {
+			if of[name] == "" && t.m.path[path].withC() == withC {
 				of[name] = path
 			}
 			return of[name] == path
 		})
+		var env []string
+		if withC {
+			env = cgo
+		}
 		args := slices.AppendSeq([]string{"test", "-c", b.overlay(), "-vet=off", "-ldflags=-w", "-o", dir + "/"}, maps.Values(of))
-		if out, err := t.command(ctx, t.m.dir, nil, "go", args...); err != nil {
+		if out, err := t.command(ctx, t.m.dir, env, "go", args...); err != nil {
 			return fmt.Errorf("build the tests of packages: %w: %s", cmp.Or(ctx.Err(), errNotBuilt), out)
 		}
 		for name, path := range of {

@@ -28,6 +28,9 @@ func TestGolden(t *testing.T) {
 		{"lanes", rich, &Options{Layout: Lanes}},
 		{"ranks", testtrace.Ranks(t), nil},
 		{"folded", testtrace.Long(t, 400), &Options{MaxSpans: MinSpans, NoSteps: true}},
+		{"folded busy", busy(t), &Options{MaxSpans: MinSpans, NoSteps: true}},
+		{"folded busy lanes", busy(t), &Options{MaxSpans: MinSpans, Layout: Lanes, NoSteps: true}},
+		{"folded steps", testtrace.Steps(t, 1, 80, func(_, launch int) int64 { return int64(500 + 13*launch%400) }), &Options{MaxSpans: MinSpans}},
 		{"folded lanes", testtrace.Long(t, 400), &Options{MaxSpans: MinSpans, Layout: Lanes, NoSteps: true}},
 	} {
 		x, err := New(c.tl.Reader, c.tl.Model, c.o)
