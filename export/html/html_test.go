@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acltrace/acltrace/analyze/memory"
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
@@ -62,7 +63,7 @@ type got struct {
 	}
 	Curves []struct{ Points [][2]int64 }
 	Tables struct {
-		Owners   []owner
+		Owners   []memory.Site
 		Troubles troubles
 	}
 }
@@ -132,7 +133,7 @@ func TestFiguresAreThoseOfStats(t *testing.T) {
 			}
 			atPeak := uint64(0)
 			for _, o := range d.Tables.Owners {
-				atPeak += o.Bytes
+				atPeak += o.AtPeakBytes
 			}
 			if atPeak != s.PeakDeviceBytes {
 				t.Errorf("the owners at the peak have %d bytes, want %d", atPeak, s.PeakDeviceBytes)

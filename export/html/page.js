@@ -327,6 +327,6 @@ if (data.curves) {
   };
   section('memory').append(note(`Peak ${bytes(stats.peak_device_bytes)}` + (stats.peak ? ` at ${moment(stats.peak.t_ns)}` : '') + ', all devices together.'), curves,
     folded('Device memory over time', () => data.curves.flatMap(c => c.points.map(([at_ns, bytes]) => ({ name: c.name, at_ns, bytes }))), 'name:device;at_ns:at;bytes:bytes'));
-  add('memory', 'Device memory at its peak', data.tables.owners, 'bytes:bytes;count:allocations;each:each;func:made by;thread:thread', data.tables.owners_left_out);
+  add('memory', 'Device memory at its peak', data.tables.owners, 'at_peak_bytes:bytes;at_peak_count:allocations;size_class:each;kept_bytes:never freed;func:made by;thread:thread', data.tables.owners_left_out);
 }
 document.body.dataset.ready = 'yes';

@@ -144,6 +144,14 @@ func (b *Builder) Process(i uint32, p format.Process) {
 	b.check(b.w.UpdateProcess(i, p))
 }
 
+// Thread adds a thread of the first process and returns its index.
+func (b *Builder) Thread(tid int) uint32 {
+	b.tb.Helper()
+	i, err := b.w.Thread(format.Thread{Process: 0, TID: tid})
+	b.check(err)
+	return i
+}
+
 // Gap adds a gap.
 func (b *Builder) Gap(g format.Gap) {
 	b.tb.Helper()
