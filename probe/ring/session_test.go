@@ -165,3 +165,73 @@ func TestCheckShim(t *testing.T) {
 		t.Error("a shim of another runtime")
 	}
 }
+
+// Counters in the control file are limited to the events that the machine can have produced.
+func TestCountersOfTheControlFile(t *testing.T) {
+	s := session(t, Options{})
+	defer s.Close()
+	c := s.files.ctl
+	c.refused[RefusedLimit].Store(3)
+	c.shutOut.Store(2)
+	c.stranger.Store(77)
+	c.cost.Store(40)
+	s.losses.since = probe.Now() - 1_000_000
+	if n := s.Refused(); len(n) != 1 || n[RefusedLimit] != 3 {
+		t.Errorf("%v", n)
+	}
+	if o := s.ShutOut(); o != (ShutOut{Count: 2}) || s.Stranger() != 77 {
+		t.Errorf("%+v, %d", o, s.Stranger())
+	}
+	if !s.possible(200_000) || s.possible(1<<60) || s.clamp(1<<60) < 200_000 || s.clamp(1<<60) == 1<<60 || s.clamp(7) != 7 {
+		t.Error("possible calls")
+	}
+	s.clock.counter, s.clock.rate = true, 0.5
+	if cost := s.Cost(); cost != 20 {
+		t.Errorf("%v", cost)
+	}
+	s.clock.counter = false
+	if cost := s.Cost(); cost != 40 || s.ClockJumps() != 0 {
+		t.Errorf("%v", cost)
+	}
+}
+
+// Calls of processes without a file are a gap since the last look.
+func TestCallsWithoutARing(t *testing.T) {
+	s := session(t, Options{})
+	defer s.Close()
+	var got everything
+	from := s.losses.outside
+	if err := s.withoutRings(&got); err != nil || len(got.gaps) != 0 {
+		t.Fatalf("%v %v", got.gaps, err)
+	}
+	last := s.losses.outside
+	s.files.ctl.unrecorded.Store(5)
+	if err := s.withoutRings(&got); err != nil || len(got.gaps) != 1 {
+		t.Fatalf("%v %v", got.gaps, err)
+	}
+	g := got.gaps[0]
+	if g.Calls != 5 || g.Reason != probe.NoRing || g.PID != 0 || g.From != last || g.From < from || g.To < g.From || s.files.ctl.handed != 5 || s.files.ctl.unrecorded.Load() != 0 {
+		t.Errorf("%+v", g)
+	}
+}
+
+// A control file that a program has truncated is damage, and does not end the recorder.
+func TestTruncatedControlFile(t *testing.T) {
+	s := session(t, Options{})
+	if len(s.Damage()) != 0 {
+		t.Errorf("%+v", s.Damage())
+	}
+	if err := os.Truncate(filepath.Join(s.Dir(), "control"), 0); err != nil {
+		t.Fatal(err)
+	}
+	s.Pause(0)
+	if s.Stranger() != 0 || s.Cost() != 0 || len(s.Refused()) != 0 {
+		t.Errorf("%d, %v, %v", s.Stranger(), s.Cost(), s.Refused())
+	}
+	if d := s.Damage(); len(d) != 1 || d[0] != (Damage{What: "the control file of the recording truncated"}) {
+		t.Errorf("%+v", d)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
