@@ -2,8 +2,10 @@ package report_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/acltrace/acltrace/analyze/graphs"
 	"github.com/acltrace/acltrace/analyze/path"
 	"github.com/acltrace/acltrace/analyze/stats"
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/replay"
 	"github.com/acltrace/acltrace/replay/verify"
@@ -116,6 +119,17 @@ func TestEachFinding(t *testing.T) {
 		}
 		return all
 	}))
+	var bound strings.Builder
+	for _, by := range []string{stats.ByDevice, stats.ByLoader, stats.ByQueue, stats.ByHost} {
+		x := testenv.Filled[finding]()
+		x.Finding.Graph, x.Bound.By = nil, by
+		s := &stats.Stats{Calls: 1000, SpanNS: 1e9, Steps: x.Steps, Answer: x.Answer}
+		fmt.Fprintf(&bound, "%s: %s", by, written(func(w io.Writer) error { return report.StatsText(w, "run.aclt", s, wide) }))
+		for _, kind := range []stats.FindingKind{stats.Waits, stats.OwnTime, stats.Blocked} {
+			bound.WriteString(sentence(s, x.Finding, kind))
+		}
+	}
+	testenv.Golden(t, "finding.txtar", "bounds", bound.String())
 	testenv.Golden(t, "finding.txtar", "graphs", testenv.Vary(nil, func(x *graphs.Finding) (all string) {
 		for _, kind := range graphKinds {
 			x.Kind = kind.(graphs.Kind)
@@ -133,6 +147,22 @@ func TestStatsOfEachFact(t *testing.T) {
 	testenv.Golden(t, "facts.txtar", "diff", testenv.Vary(nil, func(d *diff.Diff) string {
 		return written(func(w io.Writer) error { return report.DiffText(w, d, true, wide) })
 	}))
+	var verdicts strings.Builder
+	for _, all := range []string{diff.Different, diff.Unclear, diff.Equal} {
+		for _, change := range []string{diff.Slower, diff.Faster, diff.More, diff.Fewer, diff.Few, diff.Same} {
+			for _, kind := range []string{"step", "kernel", "function", "graph"} {
+				d := testenv.Filled[diff.Diff]()
+				d.Verdict, d.Selection = all, ""
+				for i := range d.Changes {
+					d.Changes[i].Verdict, d.Changes[i].Kind, d.Changes[i].Often = change, kind, i == 0
+				}
+				text := written(func(w io.Writer) error { return report.DiffText(w, d, false, wide) })
+				line, _, _ := strings.Cut(text, "\n")
+				fmt.Fprintf(&verdicts, "%s, %s of %s: %s\n", all, change, kind, line)
+			}
+		}
+	}
+	testenv.Golden(t, "facts.txtar", "verdicts of a comparison", verdicts.String())
 	testenv.Golden(t, "facts.txtar", "paths", testenv.Vary(nil, func(s *path.Summary) string {
 		return written(func(w io.Writer) error { return report.PathsText(w, "run.aclt", s, nil, wide) })
 	}))
@@ -157,4 +187,56 @@ func TestReplayOfEachFact(t *testing.T) {
 	testenv.Golden(t, "facts.txtar", "info", testenv.Vary(nil, func(in *report.Info) string {
 		return written(func(w io.Writer) error { return in.Text(w, wide) })
 	}))
+}
+
+// Processes without the shim are named with the reason and the remedy, the first three of them.
+func TestWithoutShim(t *testing.T) {
+	var us []format.Unhooked
+	for i, cause := range []format.UnhookedCause{format.LinkedIn, format.NoLoader, format.NoUprobe, format.Outlived, format.CrashGuard, ""} {
+		u := format.Unhooked{PID: i, Exe: "p", Reason: "why", Cause: cause}
+		us = append(us, u)
+	}
+	var got []string
+	for i := range us {
+		got = append(got, report.WithoutShim(us[i:i+1]))
+	}
+	want := []string{"why: use --probe ebpf --library p", "process 1 (p) ran without the shim: why; record it with --probe ebpf", "process 2 (p) ran without the shim: why: --probe shim records them",
+		"process 3 (p) ran without the shim: why; use acltrace attach", "process 4 (p) ran without the shim: why, or use acltrace collect --no-guard", "process 5 (p) ran without the shim: why"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if got, want := report.WithoutShim(us), strings.Join(want[:3], "; ")+"; 3 more"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// BlameJSON has the texts that a report lacks.
+func TestBlameJSON(t *testing.T) {
+	rep := testenv.Filled[blame.Report](graphKinds...)
+	for i := range rep.Suspects {
+		for k := range rep.Suspects[i].Reasons {
+			rep.Suspects[i].Reasons[k].Argument = k
+		}
+	}
+	b, err := json.Marshal(report.BlameJSON(rep))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts struct {
+		Told, Unknown []string
+		Cause         string
+		Faults        []struct{ Reason string } `json:"graph_faults"`
+		Odd           []struct{ Reason string }
+		Suspects      []struct {
+			Reasons   []string
+			Arguments []struct{ Where, Note string }
+		}
+	}
+	if err := json.Unmarshal(b, &texts); err != nil {
+		t.Fatal(err)
+	}
+	if b, err = json.MarshalIndent(texts, "", " "); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Golden(t, "blame.txtar", "json", string(b)+"\n")
 }

@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"fmt"
+	"hash/fnv"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,9 +14,9 @@ import (
 // The fields of a struct type are varied in the first places where it occurs. values are those of types with names. Values with which show panics
 // are impossible, and are left out, and so are changes of numbers alone.
 func Vary[T any](adapt func(*T), show func(*T) string, values ...any) string {
-	given, numbers := byType(values), map[string]int64{}
+	given := byType(values)
 	made := func(change string, to int) (text string, v *variation) {
-		v = &variation{wanted: change, to: to, numbers: numbers, values: given, places: map[reflect.Type]int{}, within: map[reflect.Type]bool{}}
+		v = &variation{wanted: change, to: to, values: given, places: map[reflect.Type]int{}, within: map[reflect.Type]bool{}}
 		x := new(T)
 		v.fill(reflect.ValueOf(x).Elem(), "", true)
 		if adapt != nil {
@@ -47,7 +48,7 @@ func Vary[T any](adapt func(*T), show func(*T) string, values ...any) string {
 
 // Filled returns a value of which all exported fields are set.
 func Filled[T any](values ...any) *T {
-	v := &variation{numbers: map[string]int64{}, values: byType(values), places: map[reflect.Type]int{}, within: map[reflect.Type]bool{}}
+	v := &variation{values: byType(values), places: map[reflect.Type]int{}, within: map[reflect.Type]bool{}}
 	x := new(T)
 	v.fill(reflect.ValueOf(x).Elem(), "", false)
 	return x
@@ -92,13 +93,12 @@ func (p *variedPart) name(to int) string {
 
 // variation fills a value, apart from one part that is changed.
 type variation struct {
-	wanted  string                           // part to change
-	to      int                              // which change
-	numbers map[string]int64                 // by path
-	values  map[reflect.Type][]reflect.Value // given ones
-	parts   []variedPart
-	places  map[reflect.Type]int  // with a struct type so far
-	within  map[reflect.Type]bool // struct types that are being filled: a value does not contain itself
+	wanted string                           // part to change
+	to     int                              // which change
+	values map[reflect.Type][]reflect.Value // given ones
+	parts  []variedPart
+	places map[reflect.Type]int  // with a struct type so far
+	within map[reflect.Type]bool // struct types that are being filled: a value does not contain itself
 }
 
 // fill sets a value and its parts. vary: they are among the parts to change.
@@ -123,10 +123,7 @@ func (v *variation) fill(x reflect.Value, path string, vary bool) {
 		v.parts = append(v.parts, variedPart{path, x.Kind(), values, of})
 	}
 	changed := path != "" && path == v.wanted
-	if v.numbers[path] == 0 {
-		v.numbers[path] = int64(len(v.numbers))
-	}
-	number := v.numbers[path]
+	number := pathNumber(path)
 	if len(of) > 0 {
 		x.Set(of[0])
 		if changed {
@@ -235,6 +232,13 @@ func changedLines(a, b string) string {
 	only("-", was, is)
 	only("+", is, was)
 	return out.String()
+}
+
+// pathNumber returns the number at a path. It stays if a type gets more fields.
+func pathNumber(path string) int64 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(path))
+	return 2 + int64(h.Sum32()%1998)
 }
 
 func withoutDigits(s string) string {

@@ -138,7 +138,7 @@ func moduleOf(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// A mutant of the simulator's engine is noticed by a program in C that loads it as a library.
+// A mutant of the simulator's engine is noticed by a program in C that loads it as a library, and by tests in virtual time.
 func TestEngine(t *testing.T) {
 	if _, err := exec.LookPath("cc"); err != nil {
 		t.Skip("no C compiler")
@@ -147,8 +147,11 @@ func TestEngine(t *testing.T) {
 		"go.mod":                            "module m\n\ngo 1.24\n",
 		"lib/other":                         "",
 		"sum/sum.go":                        "package sum\n\nfunc Sum(a, b int) int { return a + b }\n",
-		"sim/libascendcl/engine/engine.go":  "package main\n\nimport \"C\"\n\nimport \"m/sum\"\n\n//export Three\nfunc Three() int { return sum.Sum(1, 2) }\n\nfunc main() {}\n",
+		"sim/libascendcl/engine/engine.go":  "package main\n\nimport \"C\"\n\nimport (\n\t_ \"m/sim/acl\"\n\t\"m/sum\"\n)\n\n//export Three\nfunc Three() int { return sum.Sum(1, 2) }\n\nfunc main() {}\n",
 		"sim/libascendcl/test/test_test.go": "package test\n",
+		"sumless/less.go":                   "package sumless\n\nfunc Less(a, b int) bool { return a < b }\n",
+		"sim/acl/acl.go":                    "package acl\n\nimport \"m/sumless\"\n\nvar Less = sumless.Less\n",
+		"sim/acl/a_test.go":                 "package acl\n\nimport (\n\t\"flag\"\n\t\"testing\"\n)\n\nvar virtual = flag.Bool(\"virtual\", false, \"\")\n\nfunc TestLess(t *testing.T) {\n\tif Less(1, 1) && *virtual {\n\t\tt.Fail()\n\t}\n}\n",
 		"sim/conformance/testdata/main.c": "#include <dlfcn.h>\nint main(int n, char **a) { void *l = dlopen(a[1], RTLD_NOW); long (*f)(void) = l ? (long (*)(void))dlsym(l, \"Three\") : 0;" +
 			" return !f || f() != 3; }\n",
 		"sim/conformance/c_test.go": "package conformance\n\nimport (\n\t\"os\"\n\t\"os/exec\"\n\t\"testing\"\n)\n\nfunc TestThree(t *testing.T) {\n\tto := t.TempDir() + \"/three\"\n" +
@@ -157,8 +160,8 @@ func TestEngine(t *testing.T) {
 	})
 	t.Setenv("ACLTRACE_LIB", "")
 	var out bytes.Buffer
-	if enough, err := run(t.Context(), &out, dir, "sum", &options{n: 1, seed: 1, limit: 10 * time.Minute, least: 1}); err != nil || !enough ||
-		!strings.Contains(out.String(), "m/sum/sum.go:3: - for +: killed by m/sim/conformance\n") {
+	if enough, err := run(t.Context(), &out, dir, "sum", &options{n: 2, seed: 1, limit: 10 * time.Minute, least: 1}); err != nil || !enough ||
+		!strings.Contains(out.String(), "m/sum/sum.go:3: - for +: killed by m/sim/conformance\n") || !strings.Contains(out.String(), "m/sumless/less.go:3: <= for <: killed by m/sim/acl -virtual\n") {
 		t.Errorf("%v\n%s", err, &out)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -125,8 +126,12 @@ func (t *tester) command(ctx context.Context, dir string, env []string, name str
 
 // build builds the tests of packages. One command builds them all, except that it can't build two programs of the same name. Packages
 // with C are built apart: without cgo they may have no files, and other packages are tested without it.
-func (t *tester) build(ctx context.Context, b *build, paths ...string) error {
-	paths = slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return b.binaries[path] != "" })
+func (t *tester) build(ctx context.Context, b *build, tests ...string) error {
+	paths := slices.Clone(tests)
+	for i, of := range paths {
+		paths[i], _, _ = strings.Cut(of, " ")
+	}
+	paths = slices.DeleteFunc(paths, func(path string) bool { return b.binaries[path] != "" })
 	for len(paths) > 0 {
 		dir := filepath.Join(b.dir, "tests", strconv.Itoa(len(b.binaries)))
 		of, withC := map[string]string{}, t.m.path[paths[0]].withC()
@@ -169,8 +174,9 @@ func (t *tester) libraries(ctx context.Context, b *build) (string, error) {
 	return lib, nil
 }
 
-// run runs the tests of a package with a mutant of a build, for a time at most.
-func (t *tester) run(ctx context.Context, b *build, n int, path string, most time.Duration) (failed bool, took time.Duration, err error) {
+// run runs the tests of a package, which may have a flag after it, with a mutant of a build, for a time at most.
+func (t *tester) run(ctx context.Context, b *build, n int, tests string, most time.Duration) (failed bool, took time.Duration, err error) {
+	path, flag, _ := strings.Cut(tests, " ")
 	if err := t.build(ctx, b, path); err != nil {
 		return false, 0, err
 	}
@@ -184,7 +190,8 @@ func (t *tester) run(ctx context.Context, b *build, n int, path string, most tim
 	within, stop := context.WithTimeout(ctx, most)
 	defer stop()
 	began := time.Now()
-	_, err = t.command(within, t.m.path[path].Dir, []string{"ACLTRACE_LIB=" + lib}, b.binaries[path], "-test.failfast", "-test.timeout=60m", "-test.paniconexit0")
+	args := append([]string{"-test.failfast", "-test.timeout=60m", "-test.paniconexit0"}, strings.Fields(flag)...)
+	_, err = t.command(within, t.m.path[path].Dir, []string{"ACLTRACE_LIB=" + lib}, b.binaries[path], args...)
 	return err != nil, time.Since(began), ctx.Err()
 }
 
@@ -286,8 +293,10 @@ func (t *tester) order(p *pkg) (out [][]string) {
 	out = append(out, p.importers)
 	if p.inEngine {
 		var last []string
-		for _, path := range engineTests {
-			last = append(last, t.m.name+path)
+		for _, tests := range engineTests {
+			if path, _, _ := strings.Cut(t.m.name+tests, " "); t.m.path[path] != nil {
+				last = append(last, t.m.name+tests)
+			}
 		}
 		out = append(out, last)
 	}
