@@ -190,6 +190,7 @@ var remedies = map[verify.Reason]remedy{
 	verify.Managed:       {first: "a program that copies this memory with calls: what it writes itself is not recorded"},
 	verify.Source:        {first: "a program that waits for a copy before it changes the source"},
 	verify.Crash:         {first: "a library whose kernels do not crash (--kernels FILE.so)"},
+	verify.ByName:        {first: "a version of acltrace that records these functions"},
 	verify.NotReached:    {first: "an extract of a later launch (acltrace extract), or a replay that does not end early: the reason is above"},
 	verify.Pointer:       {samePlace, "a recording with other addresses, which rarely equal the same numbers, or a library that can use the recorded ones (--place same)"},
 }

@@ -73,7 +73,7 @@ type Unverified struct {
 }
 
 func (u *Unverified) String() string {
-	if u.Call == 0 && u.Code == verify.Incomplete { // belongs to no call
+	if u.Call == 0 && (u.Code == verify.Incomplete || u.Code == verify.ByName) { // belongs to no call
 		return u.Reason
 	}
 	if u.Results > 1 {
@@ -199,7 +199,11 @@ const MaxListed = 1000
 func (f *Findings) Unproved() []Unverified {
 	us := append(slices.Clone(f.Unverified), f.Doubts...)
 	for _, u := range f.Absent {
-		us = AddUnverified(us, u.Call, verify.Incomplete, u.String())
+		code := verify.Incomplete
+		if u.Func != "" {
+			code = verify.ByName
+		}
+		us = AddUnverified(us, u.Call, code, u.String())
 	}
 	for _, u := range f.LeftOut {
 		if f.Simulated {
