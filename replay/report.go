@@ -40,6 +40,7 @@ type Report struct {
 	Times
 
 	Repeat *Repeat `json:"repeat,omitempty"` // runs of --repeat
+	Eager  *Eager  `json:"eager,omitempty"`  // what --graphs eager played
 
 	Findings  []Finding `json:"findings,omitempty"`  // mistakes found by --strict
 	Unchecked []string  `json:"unchecked,omitempty"` // accesses that --strict did not check

@@ -37,6 +37,7 @@ type Findings struct {
 	Volatile    uint64                   // outputs that differ from run to run, not compared
 	Moved
 	Guessed
+	Eager        Eager
 	Ambiguous    []Ambiguous // the first ones
 	Ambiguities  int         // total
 	DeviceBlocks []DeviceBlock

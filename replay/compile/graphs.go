@@ -12,6 +12,7 @@ type graphs struct {
 	copies   []*graphCopy // in all graphs
 	owns     map[timeline.HostFunction]*own
 	once     map[uint64][]place // by captured copy: where its single recorded result is compared, by thread and instruction
+	eager    eager
 }
 
 // graphWork is the part of a graph task that matters in each run. Copies of the node share it.
@@ -19,6 +20,7 @@ type graphWork struct {
 	copies  []*graphCopy
 	sources []*graphSource
 	hosts   []*hostLaunch
+	eager   *eagerTask // nil unless Options.Eager needs it
 }
 
 // locate notes where comparisons of captured copies are: instructions in a thread from a number on.
@@ -35,7 +37,7 @@ func (g *graphs) locate(thread, first int, insts []plan.Instruction) {
 }
 
 func newGraphs() graphs {
-	return graphs{contents: graph.New[*timeline.Object, *graphWork](), owns: map[timeline.HostFunction]*own{}, once: map[uint64][]place{}}
+	return graphs{contents: graph.New[*timeline.Object, *graphWork](), owns: map[timeline.HostFunction]*own{}, once: map[uint64][]place{}, eager: newEager()}
 }
 
 // A graphCopy is a captured copy to the host. It writes a result in each graph run. A recording has one of two things: each result that
