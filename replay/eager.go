@@ -31,7 +31,10 @@ type EagerTask struct {
 }
 
 // eagerly adds the outcome of a replay with GraphsEager. The differences must have their histories.
-func (r *Report) eagerly(f *compile.Findings) {
+func (r *Report) eagerly(o *Options, f *compile.Findings) {
+	if o.Graphs != GraphsEager {
+		return
+	}
 	r.Eager = &Eager{Runs: f.Eager.Runs, Tasks: f.Eager.Tasks, Freed: f.Eager.Freed}
 	for i := range r.Differences {
 		d := &r.Differences[i]

@@ -257,17 +257,13 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		return nil, fmt.Errorf("replay %s: %w", path, err)
 	}
 	rep.KernelLibraries, rep.NotComputed = ran.KernelLibraries, ran.NotComputed
-	if rep.Crash != nil {
-		if err := rep.Crash.tell(r, m); err != nil {
-			return nil, compile.InFile(path, err)
-		}
+	if err := rep.Crash.tell(r, m); err != nil {
+		return nil, compile.InFile(path, err)
 	}
 	if err := explain(ctx, r, m, rep); err != nil {
 		return nil, fmt.Errorf("replay %s: %w", path, err)
 	}
-	if opts.Graphs == GraphsEager {
-		rep.eagerly(&p.Found)
-	}
+	rep.eagerly(&opts, &p.Found)
 	if rep.Placement == "moved" && opts.Place == compile.PlaceSame && rep.Crash == nil {
 		return rep, fmt.Errorf("replay %s: %w", path, res.moved(p))
 	}

@@ -247,8 +247,11 @@ type Crash struct {
 // TimedOut is the Crash.Signal for a call that took too long.
 const TimedOut = "timeout"
 
-// tell adds the call's recorded data.
+// tell adds the call's recorded data. A nil Crash stays nil.
 func (c *Crash) tell(r *format.Reader, m *api.Model) error {
+	if c == nil {
+		return nil
+	}
 	s := timeline.NewState(m)
 	for k, err := range r.CallsByStart(nil) {
 		if err != nil {

@@ -19,69 +19,6 @@ import (
 // and the tasks after it, are made after the call that records the signal, and follow that call's stream. So updates before the record take
 // effect in the run.
 
-// Eager describes the runs that Options.Eager has replaced.
-type Eager struct {
-	Runs  uint64      // of graphs
-	Tasks uint64      // played in their place
-	Freed []FreedTask // the first ones
-}
-
-// A FreedTask is a captured task in a run whose memory was freed before the run.
-type FreedTask struct {
-	Run    uint64 `json:"run"`    // call that ran the graph
-	Call   uint64 `json:"call"`   // captured call
-	Name   string `json:"name"`   // its kernel, or its function
-	Memory uint64 `json:"memory"` // call that allocated the memory
-	Freed  uint64 `json:"freed"`  // call that freed it
-}
-
-// An eagerTask is a captured task with all that its instruction needs.
-type eagerTask struct {
-	f       *api.Func
-	name    string
-	in      plan.Instruction
-	before  []plan.Instruction
-	words   []plan.Operand
-	relocs  []plan.Reloc
-	numbers []pendingNumber
-	data    []byte
-	temp    uint64
-	thread  int // that captured it
-	memory  []*timeline.Object
-
-	signal   timeline.Signal // that it records, awaits or resets
-	signals  bool
-	releases bool
-	event    *timeline.Object
-}
-
-// An eagerRun is a run of a graph. A part of it may wait for signals.
-type eagerRun struct {
-	call   uint64
-	stream eagerStream
-	graph  *graph.Graph[*timeline.Object, *graphWork]
-	done   []bool                   // by number in the graph's list of tasks
-	waits  map[timeline.Signal]bool // signals that its next tasks wait for
-	set    map[timeline.Signal]bool // by the run's own tasks
-}
-
-// An eagerStream is the stream of a run.
-type eagerStream struct {
-	lane int
-	op   plan.Operand
-}
-
-// eager is the state of Options.Eager.
-type eager struct {
-	kept    map[*timeline.Object]uint64       // memory that captured tasks name, with the call that frees it
-	set     map[timeline.Signal]*plan.Operand // recorded signals that no task has reset, with the stream of the record
-	waiting []*eagerRun                       // in the order of their calls
-}
-
-func newEager() eager {
-	return eager{kept: map[*timeline.Object]uint64{}, set: map[timeline.Signal]*plan.Operand{}}
-}
-
 // eagerly follows the current call, which has succeeded. It makes the instructions that replace it, or that follow it.
 func (p *callCompiler) eagerly() {
 	p.afterRuns()

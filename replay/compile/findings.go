@@ -174,6 +174,22 @@ type Guess struct {
 	Candidates []Target `json:"candidates"` // allocations that it may point to
 }
 
+// Eager describes the runs that Options.Eager has replaced.
+type Eager struct {
+	Runs  uint64      // of graphs
+	Tasks uint64      // played in their place
+	Freed []FreedTask // the first ones
+}
+
+// A FreedTask is a captured task in a run whose memory was freed before the run.
+type FreedTask struct {
+	Run    uint64 `json:"run"`    // call that ran the graph
+	Call   uint64 `json:"call"`   // captured call
+	Name   string `json:"name"`   // its kernel, or its function
+	Memory uint64 `json:"memory"` // call that allocated the memory
+	Freed  uint64 `json:"freed"`  // call that freed it
+}
+
 // Ambiguous is a pair of calls without a recorded order, in replay order.
 type Ambiguous struct {
 	Calls  [2]uint64 `json:"calls"`  // numbers of both calls, in replay order

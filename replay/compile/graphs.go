@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/graph"
@@ -89,4 +90,51 @@ type hostLaunch struct {
 type own struct {
 	asked []*hostLaunch
 	took  []int64 // nanoseconds
+}
+
+// An eagerTask is a captured task with all that its instruction needs.
+type eagerTask struct {
+	f       *api.Func
+	name    string
+	in      plan.Instruction
+	before  []plan.Instruction
+	words   []plan.Operand
+	relocs  []plan.Reloc
+	numbers []pendingNumber
+	data    []byte
+	temp    uint64
+	thread  int // that captured it
+	memory  []*timeline.Object
+
+	signal   timeline.Signal // that it records, awaits or resets
+	signals  bool
+	releases bool
+	event    *timeline.Object
+}
+
+// An eagerRun is a run of a graph. A part of it may wait for signals.
+type eagerRun struct {
+	call   uint64
+	stream eagerStream
+	graph  *graph.Graph[*timeline.Object, *graphWork]
+	done   []bool                   // by number in the graph's list of tasks
+	waits  map[timeline.Signal]bool // signals that its next tasks wait for
+	set    map[timeline.Signal]bool // by the run's own tasks
+}
+
+// An eagerStream is the stream of a run.
+type eagerStream struct {
+	lane int
+	op   plan.Operand
+}
+
+// eager is the state of Options.Eager.
+type eager struct {
+	kept    map[*timeline.Object]uint64       // memory that captured tasks name, with the call that frees it
+	set     map[timeline.Signal]*plan.Operand // recorded signals that no task has reset, with the stream of the record
+	waiting []*eagerRun                       // in the order of their calls
+}
+
+func newEager() eager {
+	return eager{kept: map[*timeline.Object]uint64{}, set: map[timeline.Signal]*plan.Operand{}}
 }
