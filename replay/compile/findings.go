@@ -37,6 +37,7 @@ type Findings struct {
 	Volatile    uint64                   // outputs that differ from run to run, not compared
 	Moved
 	Guessed
+	Eager        Eager
 	Ambiguous    []Ambiguous // the first ones
 	Ambiguities  int         // total
 	DeviceBlocks []DeviceBlock
@@ -171,6 +172,22 @@ const (
 type Guess struct {
 	PayloadWord
 	Candidates []Target `json:"candidates"` // allocations that it may point to
+}
+
+// Eager describes the runs that Options.Eager has replaced.
+type Eager struct {
+	Runs  uint64      // of graphs
+	Tasks uint64      // played in their place
+	Freed []FreedTask // the first ones
+}
+
+// A FreedTask is a captured task in a run whose memory was freed before the run.
+type FreedTask struct {
+	Run    uint64 `json:"run"`    // call that ran the graph
+	Call   uint64 `json:"call"`   // captured call
+	Name   string `json:"name"`   // its kernel, or its function
+	Memory uint64 `json:"memory"` // call that allocated the memory
+	Freed  uint64 `json:"freed"`  // call that freed it
 }
 
 // Ambiguous is a pair of calls without a recorded order, in replay order.

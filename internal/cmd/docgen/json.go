@@ -30,7 +30,7 @@ var outputs = []struct {
 	{"acltrace stats --critical-path --json", "analyze/path", "Summary", "", "`paths` has a path for each step."},
 	{"", "report", "pathJSON", "paths[].", ""},
 	{"acltrace stats --memory --json", "analyze/memory", "Memory", "", ""},
-	{"acltrace top --json", "report", "Top", "", "One object a line."},
+	{"acltrace top --json", "analyze/live", "Top", "", "One object a line."},
 	{"acltrace diff --json", "analyze/diff", "Diff", "", ""},
 	{"acltrace blame --json", "report", "blameJSON", "", ""},
 	{"acltrace where --json", "analyze/blame", "Whereabouts", "", ""},
