@@ -242,7 +242,7 @@ func (p *judge) report(o *outcome, varying map[int]verify.Reason) *Report {
 	case o.header.Stopped != 0:
 		r.Note = "the replay ended at a call whose result later calls need"
 	case len(f.Asked) > 0:
-		r.Note = fmt.Sprintf("the program looked up %s functions that the recorder does not know, for example %s: their calls are not in the trace", human.Count(len(f.Asked)), f.Asked[0])
+		r.Note = fmt.Sprintf("the program looked up %s unknown to the recorder, for example %s: such calls are not in the trace", human.Plural(len(f.Asked), "function"), f.Asked[0])
 	}
 	if r.Verdict != verify.Identical || o.header.Reports != 0 {
 		r.Log = o.log // a simulator warns of kernels that it did not run
