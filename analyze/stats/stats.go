@@ -251,15 +251,22 @@ type Task struct {
 	Sizes       []Task  `json:"sizes,omitempty"`                // copies by size class, smallest first, with the same keys
 
 	InGraphs uint64 `json:"in_graphs,omitempty"` // launches of the kernel by runs of graphs; they are not in the other values
-	// InGraphsNS is an estimate of their time on the device: each takes the mean of the measured launches outside graphs. 0 if none is measured.
+	// InGraphsNS is an estimate of their time on the device: each takes the mean of the measured launches outside graphs. 0 if none is measured. All
+	// together are at most the time of the runs.
 	InGraphsNS int64 `json:"in_graphs_by_mean_ns,omitempty"`
 
 	times         Histogram // measured tasks only
 	measuredBytes uint64
-	bracketNS     int64
-	lanes         []bool
+	bracketNS     int64 // sum over streams: time in which a task may have been there
+	lanes         []laneUse
 	sizes         [len(timeline.SizeClasses)]*Task
 	work          uint64 // of eagerSteps
+}
+
+// laneUse is the use of a lane by the tasks of a Task.
+type laneUse struct {
+	seen  bool
+	until int64 // bracketNS counts until then
 }
 
 // issued adds a task when its call is known. host is the call's duration.
@@ -267,15 +274,17 @@ func (k *Task) issued(t *timeline.Task, host int64) {
 	k.Count++
 	k.Bytes += t.Bytes
 	k.HostNS += host
-	if seen := grow.At(&k.lanes, t.Lane); !*seen {
-		*seen = true
+	if l := grow.At(&k.lanes, t.Lane); !l.seen {
+		l.seen = true
 		k.Streams++
 	}
 }
 
-// ended adds a task's times.
+// ended adds a task's times. Tasks of a stream run one after another, so the time between the calls that bracket several of them counts once.
 func (k *Task) ended(t *timeline.Task) {
-	k.bracketNS += t.To - t.From
+	l := grow.At(&k.lanes, t.Lane)
+	k.bracketNS += max(0, t.To-max(t.From, l.until))
+	l.until = max(l.until, t.To)
 	if t.Measured {
 		k.times.Add(t.To - t.From)
 		k.measuredBytes += t.Bytes
@@ -857,6 +866,7 @@ func (x *summer) finish() (*Stats, error) {
 	}
 	s.Graphs = x.graphs.list()
 	s.Kernels, s.Copies = collect(x.kernels), collect(x.copies)
+	s.capInGraphs()
 	if x.groups != nil {
 		s.Groups = x.groups.list()
 	}
