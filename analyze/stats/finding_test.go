@@ -636,3 +636,29 @@ func TestLongestStepNamesItsOwnCopies(t *testing.T) {
 		t.Errorf("%v: %s", err, &text)
 	}
 }
+
+// A loop whose last pieces were in no step read as if all of it was: "61 steps" of 72.
+func TestLaunchesInNoStepAreCounted(t *testing.T) {
+	b := testtrace.New(t)
+	at := int64(1000)
+	call := func(name string, args ...uint64) {
+		b.Call(0, at, at+100, name, args)
+		at += 1000
+	}
+	for range 10 {
+		call("aclrtLaunchKernel", testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA)
+		call("aclrtLaunchKernel", testtrace.Function+1, 1, testtrace.DeviceA, 0, testtrace.StreamA)
+		call("aclrtSynchronizeStream", testtrace.StreamA)
+	}
+	for range 5 { // another loop, on a stream for which nothing waits
+		call("aclrtLaunchKernel", testtrace.Function+2, 1, testtrace.DeviceA, 0, testtrace.StreamB)
+	}
+	s := sums(t, b.Load(), "")
+	var text bytes.Buffer
+	if err := report.StatsText(&text, "t.aclt", s, nil); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.Steps; st.Count != 10 || st.Inside != 20 || st.Outside != 5 || !strings.Contains(text.String(), "; 5 launches in no step") {
+		t.Errorf("%+v\n%s", st, &text)
+	}
+}
