@@ -123,9 +123,9 @@ func (x *Splitter) bound() *Bound {
 	if n := launcher.issued.typical.launches; n > 0 {
 		out.EveryNS = x.took / int64(n)
 	}
+	hands := x.mean(launcher)
 	if driver != launcher {
 		out.Launcher, _ = x.thread(by)
-		hands := x.mean(launcher)
 		out.Waits = part(hands.BlockedNS)
 	}
 	own := q.OwnNS
@@ -142,8 +142,9 @@ func (x *Splitter) bound() *Bound {
 		return nil
 	case part(load) >= loaderShare:
 		out.By, out.Share, out.Blocked = ByLoader, part(load), part(blocked)
-	case part(q.OwnNS+q.LaunchingNS+q.OtherNS) >= boundShare && driver == main && main.calls.none(PartWaiting) && x.feeds(at):
-		out.By, out.Share = ByQueue, part(q.OwnNS+q.LaunchingNS+q.OtherNS)
+	case part(handing(&hands)) >= boundShare && driver == main && (launcher == main && main.calls.none(PartWaiting) && x.feeds(at) || launcher != main && part(p.BlockedNS+p.WaitingNS) >= boundShare):
+		out.By, out.Share, out.Launcher, out.Waits = ByQueue, part(handing(&hands)), "", 0
+		out.Thread, _ = x.thread(by)
 	case part(own) >= boundShare:
 		out.By, out.Share = ByHost, part(q.OwnNS)
 	default:
@@ -151,6 +152,9 @@ func (x *Splitter) bound() *Bound {
 	}
 	return out
 }
+
+// handing returns the time in which a thread hands on launches.
+func handing(p *Parts) int64 { return p.OwnNS + p.LaunchingNS + p.OtherNS }
 
 // loading returns the longest mean time of a gap before a copy to the device, and the part in which the thread did not run.
 func (g *gaps) loading(n int64) (ns, blocked int64) {

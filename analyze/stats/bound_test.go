@@ -60,12 +60,15 @@ func TestBoundByTheQueue(t *testing.T) {
 	for name, c := range map[string]struct {
 		own         int64 // between the launches
 		waits, feed bool  // this thread waits for the device, another one does
+		steps       bool  // that one makes the steps
 		want        string
 	}{
-		"busy":           {90_000, false, true, stats.ByQueue},
-		"idle":           {0, false, true, ""},
-		"its own waits":  {90_000, true, true, stats.ByHost},
-		"no other waits": {90_000, false, false, stats.ByHost},
+		"busy":                    {90_000, false, true, false, stats.ByQueue},
+		"idle":                    {0, false, true, false, ""},
+		"its own waits":           {90_000, true, true, false, stats.ByHost},
+		"no other waits":          {90_000, false, false, false, stats.ByHost},
+		"the other makes steps":   {90_000, false, true, true, stats.ByQueue},
+		"idle, and another steps": {0, false, true, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := program(t)
@@ -78,7 +81,9 @@ func TestBoundByTheQueue(t *testing.T) {
 					b.Call(0, now, now+5_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function+i, 8, testtrace.DeviceA, 64, testtrace.StreamA), blocked(95_000-c.own))
 					now += 5_000
 				}
-				if c.feed {
+				if c.steps {
+					b.Call(1, now, now+4_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA), blocked(now-from))
+				} else if c.feed {
 					b.Call(1, now-10_000, now+5_000, "aclrtSynchronizeEvent", testtrace.A(0x9100), blocked(now-10_000-from))
 				}
 				if c.waits {
