@@ -160,10 +160,8 @@ func handing(p *Parts) int64 { return p.OwnNS + p.LaunchingNS + p.OtherNS }
 func (g *gaps) loading(n int64) (ns, blocked int64) {
 	for i := range g.places {
 		p := &g.places[i]
-		if p.sum > 0 && (p.copies || i+1 < len(g.places) && g.places[i+1].copies) {
-			if p.sum/n > ns {
-				ns, blocked = p.sum/n, p.blocked/n
-			}
+		if p.sum/n > ns && g.copyFollows(i, 1) {
+			ns, blocked = p.sum/n, p.blocked/n
 		}
 	}
 	return ns, blocked

@@ -145,3 +145,25 @@ func TestOwnTimeByProbesMayBeWaiting(t *testing.T) {
 		}
 	}
 }
+
+// A slow loader was no bound once the framework marked it: the end of the mark and a wait come between the loader and its copy.
+func TestAMarkedLoaderIsTheBound(t *testing.T) {
+	b := program(t)
+	now := int64(10_000)
+	call := func(gap int64, name string, args []uint64, mods ...testtrace.Mod) {
+		now += gap
+		b.Call(0, now, now+1_000, name, args, mods...)
+		now += 1_000
+	}
+	for i := range uint64(12) {
+		call(1_000, "mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", "dataloader"), handle(i+1))
+		call(400_000, "mstxRangeEnd", testtrace.A(i+1), blocked(390_000))
+		call(1_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+		call(1_000, "aclrtMemcpy", testtrace.A(testtrace.DeviceA, 64, 0x5000, 64, 1))
+		call(1_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 64, testtrace.StreamA))
+		call(1_000, "aclrtMemcpy", testtrace.A(0x5000, 4, testtrace.DeviceA, 4, 2))
+	}
+	if s := sums(t, b.Load(), ""); s.Bound == nil || s.Bound.By != stats.ByLoader || s.Bound.Share < 0.9 || s.Bound.Blocked < 0.9 {
+		t.Errorf("%+v, steps %+v", s.Bound, s.Steps)
+	}
+}

@@ -167,6 +167,7 @@ type place struct {
 	usual   string // function of the call in most typical steps
 	votes   int32  // for usual, more than against it
 	copies  bool   // a copy to the device, in some step
+	marks   bool   // a range or a mark, in some step
 	sum     int64  // in typical steps
 	blocked int64
 	latest  seen            // in the latest typical step with a gap
@@ -192,6 +193,7 @@ func (g *gaps) call(b *gapBudget, h *timeline.HostCall, k *timeline.Task, before
 			p.now.call = g.places[g.calls-1].now.next
 		}
 		p.copies = p.copies || k != nil && k.Kind == api.Copy && k.Direction() == "HtoD"
+		p.marks = p.marks || h.Fn != nil && h.Fn.Range != api.NoRange
 	}
 	g.calls++
 }
@@ -332,10 +334,21 @@ func (g *gaps) gapAt(i int, at seen, function func(*place) string) *Gap {
 	if at.next != noCall {
 		out.Next = &at.next
 	}
-	for _, p := range g.places[i:min(i+3, len(g.places))] {
-		out.Copy = out.Copy || p.copies
-	}
+	out.Copy = g.copyFollows(i, 2)
 	return out
+}
+
+// copyFollows reports whether the call after a gap is a copy to the device, or one of some later calls is. Marks don't count: a framework marks its loader.
+func (g *gaps) copyFollows(i, later int) bool {
+	for ; i < len(g.places) && later >= 0; i++ {
+		if g.places[i].copies {
+			return true
+		}
+		if !g.places[i].marks {
+			later--
+		}
+	}
+	return false
 }
 
 // widest returns the gap of the current step that is most above the mean of the n typical steps before, nil for none.
