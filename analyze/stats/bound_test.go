@@ -167,3 +167,29 @@ func TestAMarkedLoaderIsTheBound(t *testing.T) {
 		t.Errorf("%+v, steps %+v", s.Bound, s.Steps)
 	}
 }
+
+// The calls around a gap had the functions of the usual step: "between calls 42 (aclrtMemcpy) and 46 ()", where other calls were in that step.
+func TestTheCallsAroundAGapHaveTheirFunctions(t *testing.T) {
+	b := program(t)
+	now := int64(10_000)
+	call := func(gap int64, name string, args ...uint64) {
+		now += gap
+		b.Call(0, now, now+1_000, name, args)
+		now += 1_000
+	}
+	for i := range 12 {
+		call(1_000, "aclrtLaunchKernel", testtrace.Function, 8, testtrace.DeviceA, 64, testtrace.StreamA)
+		if i == 5 {
+			call(1_000, "aclrtGetDevice", 0x7ffe0000)
+			call(9_000_000, "aclrtSetDevice", 0)
+		}
+		call(1_000, "aclrtMemcpy", testtrace.DeviceA, 64, 0x5000, 64, 1)
+		call(1_000, "aclrtMemcpy", 0x5000, 4, testtrace.DeviceA, 4, 2)
+	}
+	s := sums(t, b.Load(), "")
+	for _, g := range s.Shares.Gaps {
+		if g.LongNS > 1_000_000 && (g.After != "aclrtGetDevice" || g.Func != "aclrtSetDevice") {
+			t.Errorf("%+v", g)
+		}
+	}
+}

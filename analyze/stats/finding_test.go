@@ -263,7 +263,7 @@ func TestOwnTimeNamesItsPlace(t *testing.T) {
 			return 0
 		},
 		"9.95 us before each of 10 calls a step to aclrtLaunchKernel": func(step, call int) int64 { return 10_000 },
-		"20.0 us a step: in step 19 between calls 277 (aclrtLaunchKernel) and 278 (aclrtStreamQuery)": func(step, call int) int64 {
+		"20.0 us a step: in step 19 between calls 277 (aclrtLaunchKernel) and 278 (aclrtSetDevice)": func(step, call int) int64 {
 			return int64(call / 10 * 20_000)
 		},
 		"106 us  33% of step time waits": func(step, call int) int64 { return int64(call / 10 * 1_000) },
