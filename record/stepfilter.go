@@ -45,7 +45,7 @@ func (s *stepFilter) keep(f *api.Func, c *format.Call, pieces []probe.Piece) (bo
 		n = &processSteps{Counter: step.NewCounter(s.o.Model, s.o.Steps.Marker)}
 		s.processes[process] = n
 	}
-	was, in := n.At(), n.See(f, rangeName(f, pieces))
+	was, in := n.At(), n.See(f, rangeName(f, pieces), timeline.InputBytes(s.o.Model, f, c))
 	switch {
 	case n.At() == was:
 	case n.At() <= s.o.Steps.Range.Last:
@@ -117,7 +117,7 @@ func (s *stepFilter) missed() *MissedSteps {
 	if most == nil || most.At() >= s.o.Steps.Range.Last {
 		return nil
 	}
-	return &MissedSteps{Wanted: *s.o.Steps.Range, Made: most.At() + 1, By: most.By(s.o.Model)}
+	return &MissedSteps{Wanted: *s.o.Steps.Range, Made: most.Made(), By: most.By(s.o.Model)}
 }
 
 // rangeName returns the name of the range or mark that a call begins, "" for other calls.

@@ -781,7 +781,15 @@ func stepRow(row RowFunc, st *stats.Steps) {
 	if st.Longest != nil && st.Longest.NS == st.MaxNS { // a longer step may have no thread that makes it
 		longest = fmt.Sprintf("%s (step %d)", human.Duration(st.Longest.NS), st.Longest.Index)
 	}
-	row("steps", "%s: median %s, p99 %s, longest %s", count, human.Duration(st.P50NS), human.Duration(st.P99NS), longest)
+	row("steps", "%s: median %s, p99 %s, longest %s%s", count, human.Duration(st.P50NS), human.Duration(st.P99NS), longest, outsideText(st))
+}
+
+// outsideText says how many launches are in no step, if they are as many as those of a step.
+func outsideText(st *stats.Steps) string {
+	if st.Outside == 0 || st.Outside*uint64(st.Count) < st.Inside {
+		return ""
+	}
+	return fmt.Sprintf("; %s in no step", human.Plural(st.Outside, "launch"))
 }
 
 // devicesName names the row of some devices.

@@ -80,7 +80,7 @@ type line struct {
 	Replaces   *uint64 `json:"replaces,omitempty"`
 	Updates    uint64  `json:"updates,omitempty"`     // with --graph: updates that replaced the captured task
 	ReplacedBy *uint64 `json:"replaced_by,omitempty"` // with --graph: the latest of these updates
-	// Objects are the objects of handles and addresses by parameter, each with kind, id, offset, and older if it is older
+	// Objects are the objects of handles and addresses by parameter, each with kind, id, offset, ended if a call had ended it, and older if it is older
 	// than the trace.
 	Objects map[string]any `json:"objects,omitempty"`
 	Data    []lineData     `json:"data,omitempty"` // payloads: memory that the call read or wrote
@@ -499,7 +499,10 @@ func object(r *format.Reader, m *api.Model, s *timeline.State, accesses *access.
 			l.Objects = map[string]any{}
 		}
 		o := map[string]any{"kind": u.Object.Kind, "id": u.Object.ID, "offset": u.Offset}
-		if u.Object.Created == timeline.NoCall && !u.Object.Constant {
+		switch former := u.Object.Former; {
+		case former != nil:
+			o["id"], o["ended"] = former.ID, true
+		case u.Object.Created == timeline.NoCall && !u.Object.Constant:
 			o["older"] = true // older than the trace
 		}
 		l.Objects[paramName(e.Fn, u.Param)] = o

@@ -70,6 +70,7 @@ var stubAdvice = map[compile.Stub]string{compile.LeavesOut: "; --stub-comm leave
 // WhatIfAdvice is how the line about a missing prediction goes on.
 var WhatIfAdvice = map[whatif.Advice]string{
 	whatif.NoTaskTimes: ": record with --device-time=all",
+	whatif.InGraphs:    ": the bounds hold for it; for a prediction record a run without graphs, with --device-time=all",
 	whatif.OtherModel:  ": name that of the recorded device with --base",
 }
 

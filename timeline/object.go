@@ -63,6 +63,9 @@ type Object struct {
 	Hosted bool // memory that the program accesses without a call, like its own
 	Device int  // device number, NoDevice if unknown
 
+	// Former is the object that had the handle before a call ended it, if the object is made by a later use of the handle alone.
+	Former *Object
+
 	handleName string  // for a launched function without a Name: see launchName
 	occupies   bool    // device memory counts it
 	physical   *Object // physical memory of a mapping, or of a further handle
@@ -112,6 +115,7 @@ type State struct {
 		key
 		o *Object
 	}
+	formers     map[key]*Object // latest objects that ended, by their handles; no memory
 	allocs      map[uint32]*ranges
 	reserved    map[uint32]*ranges
 	unpublished []unpublished

@@ -314,9 +314,12 @@ func appendMembers(dst []byte, m *api.Model, l *api.Layout, b []byte) []byte {
 }
 
 // AppendPlace appends the kind and the number of an object, its name, and the offset of an address. Without a name, it marks objects older than the
-// trace and the allocation around a registration.
+// trace, handles of an ended object, and the allocation around a registration.
 func AppendPlace(dst []byte, u Use) []byte {
-	at := len(dst)
+	at, former := len(dst), u.Object.Former
+	if former != nil {
+		u.Object = former
+	}
 	dst = append(dst, u.Object.Kind...)
 	for i, c := range dst[at:] {
 		if c == ' ' {
@@ -325,6 +328,8 @@ func AppendPlace(dst []byte, u Use) []byte {
 	}
 	dst = strconv.AppendInt(append(dst, '#'), int64(u.Object.ID), 10)
 	switch {
+	case former != nil:
+		dst = append(dst, "(ended)"...)
 	case u.Object.Name != "":
 		dst = append(append(append(dst, '('), human.Kernel(u.Object.Name)...), ')')
 	case u.Object.Constant:

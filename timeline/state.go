@@ -120,7 +120,10 @@ func (s *State) used(e *Event, kind api.Object, h uint64) *Object {
 	return o
 }
 
-// handle returns the object for a handle. An unknown handle becomes an object older than the trace.
+// maxEnded bounds the ended objects that are known by handle.
+const maxEnded = 1 << 12
+
+// handle returns the object for a handle. An unknown handle becomes an object older than the trace, or one with a Former.
 func (s *State) handle(process uint32, kind api.Object, h uint64) *Object {
 	if h == 0 {
 		return nil
@@ -133,6 +136,7 @@ func (s *State) handle(process uint32, kind api.Object, h uint64) *Object {
 	o := s.known(k)
 	if o == nil {
 		o = s.create(k, NoCall)
+		o.Former = s.formers[k]
 	}
 	if len(s.deferred) == 0 {
 		r.key, r.o = k, o
@@ -298,12 +302,24 @@ func (s *State) retire(o *Object, call uint64) {
 	}
 }
 
+// keepEnded remembers an object that a call ended by its handle.
+func (s *State) keepEnded(k key, o *Object) {
+	if o.Kind.Memory() || o.Ended == NoCall {
+		return
+	}
+	if s.formers == nil || len(s.formers) == maxEnded {
+		s.formers = map[key]*Object{}
+	}
+	s.formers[k] = o
+}
+
 // drop removes the handle and the addresses of an object, deferred ones too.
 func (s *State) drop(o *Object) {
 	k := o.key()
 	if s.live[k] == o {
 		delete(s.live, k)
 		s.forget(k)
+		s.keepEnded(k, o)
 	}
 	s.deferred = slices.DeleteFunc(s.deferred, func(y unpublished) bool { return y.o == o })
 	if o.Kind.Memory() {

@@ -115,6 +115,18 @@ func Direction(m *api.Model, e *Event) string {
 	return "HtoH"
 }
 
+// InputBytes returns the size of a copy from the host to a device by its arguments alone, 0 for other calls.
+func InputBytes(m *api.Model, f *api.Func, c *format.Call) uint64 {
+	if f.Task != api.Copy {
+		return 0
+	}
+	e := &Event{Fn: f, Call: c}
+	if Direction(m, e) != "HtoD" {
+		return 0
+	}
+	return Copied(m, e)
+}
+
 // Pageable reports whether a copy on a stream moves data between the device and host memory that is not pinned according to the trace. It is
 // false for a batch.
 func Pageable(m *api.Model, e *Event) bool { return e.Fn.Stream >= 0 && unpinned(m, e) }

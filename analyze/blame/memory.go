@@ -14,17 +14,9 @@ import (
 // maxFormer limits the freed allocations that are kept, to the latest ones.
 const maxFormer = 1 << 18
 
-// memory has the allocations up to a call, live and freed, and other objects that a failure may depend on.
+// memory has the allocations up to a call, live and freed.
 type memory struct {
-	all   []*timeline.Object          // in allocation order
-	ended map[handle]*timeline.Object // latest ended object by handle, without memory
-}
-
-// handle identifies an object in a process.
-type handle struct {
-	process uint32
-	kind    api.Object
-	value   uint64
+	all []*timeline.Object // in allocation order
 }
 
 // gone returns the parameters of a call whose objects had ended before it.
@@ -38,10 +30,14 @@ func (m *memory) gone(e *timeline.Event) (all []gone) {
 			continue
 		}
 		w := e.Call.Args[q.Word]
-		if u, ok := e.Use(i); ok && u.Object.Ended == timeline.NoCall && u.Object.Created != timeline.NoCall {
+		u, ok := e.Use(i)
+		if ok && u.Object.Ended == timeline.NoCall && u.Object.Created != timeline.NoCall {
 			continue
 		}
-		o := m.ended[handle{e.Process, q.Object, w}]
+		var o *timeline.Object
+		if ok {
+			o = u.Object.Former
+		}
 		if o == nil && q.Object.Memory() {
 			o = m.former(e.Process, w)
 		}
@@ -52,16 +48,10 @@ func (m *memory) gone(e *timeline.Event) (all []gone) {
 	return all
 }
 
-// see adds the objects that a call made, ended or recorded.
+// see adds the allocations that a call made.
 func (m *memory) see(e *timeline.Event) {
-	if m.ended == nil {
-		m.ended = map[handle]*timeline.Object{}
-	}
 	for _, u := range e.Uses {
 		o := u.Object
-		if o.Ended == e.Call.Index && !o.Kind.Memory() {
-			m.ended[handle{o.Process, o.Kind, o.Handle}] = o
-		}
 		if o.Created == e.Call.Index && o.Kind.Memory() && o.Kind != api.Reservation {
 			m.all = append(m.all, o)
 		}

@@ -123,9 +123,9 @@ func (x *Splitter) bound() *Bound {
 	if n := launcher.issued.typical.launches; n > 0 {
 		out.EveryNS = x.took / int64(n)
 	}
+	hands := x.mean(launcher)
 	if driver != launcher {
 		out.Launcher, _ = x.thread(by)
-		hands := x.mean(launcher)
 		out.Waits = part(hands.BlockedNS)
 	}
 	own := q.OwnNS
@@ -142,8 +142,9 @@ func (x *Splitter) bound() *Bound {
 		return nil
 	case part(load) >= loaderShare:
 		out.By, out.Share, out.Blocked = ByLoader, part(load), part(blocked)
-	case part(q.OwnNS+q.LaunchingNS+q.OtherNS) >= boundShare && driver == main && main.calls.none(PartWaiting) && x.feeds(at):
-		out.By, out.Share = ByQueue, part(q.OwnNS+q.LaunchingNS+q.OtherNS)
+	case part(handing(&hands)) >= boundShare && driver == main && (launcher == main && main.calls.none(PartWaiting) && x.feeds(at) || launcher != main && part(p.BlockedNS+p.WaitingNS) >= boundShare):
+		out.By, out.Share, out.Launcher, out.Waits = ByQueue, part(handing(&hands)), "", 0
+		out.Thread, _ = x.thread(by)
 	case part(own) >= boundShare:
 		out.By, out.Share = ByHost, part(q.OwnNS)
 	default:
@@ -152,14 +153,15 @@ func (x *Splitter) bound() *Bound {
 	return out
 }
 
+// handing returns the time in which a thread hands on launches.
+func handing(p *Parts) int64 { return p.OwnNS + p.LaunchingNS + p.OtherNS }
+
 // loading returns the longest mean time of a gap before a copy to the device, and the part in which the thread did not run.
 func (g *gaps) loading(n int64) (ns, blocked int64) {
 	for i := range g.places {
 		p := &g.places[i]
-		if p.sum > 0 && (p.copies || i+1 < len(g.places) && g.places[i+1].copies) {
-			if p.sum/n > ns {
-				ns, blocked = p.sum/n, p.blocked/n
-			}
+		if p.sum/n > ns && g.copyFollows(i, 1) {
+			ns, blocked = p.sum/n, p.blocked/n
 		}
 	}
 	return ns, blocked

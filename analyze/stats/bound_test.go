@@ -60,12 +60,15 @@ func TestBoundByTheQueue(t *testing.T) {
 	for name, c := range map[string]struct {
 		own         int64 // between the launches
 		waits, feed bool  // this thread waits for the device, another one does
+		steps       bool  // that one makes the steps
 		want        string
 	}{
-		"busy":           {90_000, false, true, stats.ByQueue},
-		"idle":           {0, false, true, ""},
-		"its own waits":  {90_000, true, true, stats.ByHost},
-		"no other waits": {90_000, false, false, stats.ByHost},
+		"busy":                    {90_000, false, true, false, stats.ByQueue},
+		"idle":                    {0, false, true, false, ""},
+		"its own waits":           {90_000, true, true, false, stats.ByHost},
+		"no other waits":          {90_000, false, false, false, stats.ByHost},
+		"the other makes steps":   {90_000, false, true, true, stats.ByQueue},
+		"idle, and another steps": {0, false, true, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := program(t)
@@ -78,7 +81,9 @@ func TestBoundByTheQueue(t *testing.T) {
 					b.Call(0, now, now+5_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function+i, 8, testtrace.DeviceA, 64, testtrace.StreamA), blocked(95_000-c.own))
 					now += 5_000
 				}
-				if c.feed {
+				if c.steps {
+					b.Call(1, now, now+4_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA), blocked(now-from))
+				} else if c.feed {
 					b.Call(1, now-10_000, now+5_000, "aclrtSynchronizeEvent", testtrace.A(0x9100), blocked(now-10_000-from))
 				}
 				if c.waits {
@@ -137,6 +142,54 @@ func TestOwnTimeByProbesMayBeWaiting(t *testing.T) {
 		}
 		if strings.Contains(text.String(), "which eBPF does not show") != (by == "ebpf") || !strings.Contains(text.String(), "own time") {
 			t.Errorf("%s: %s", by, &text)
+		}
+	}
+}
+
+// A slow loader was no bound once the framework marked it: the end of the mark and a wait come between the loader and its copy.
+func TestAMarkedLoaderIsTheBound(t *testing.T) {
+	b := program(t)
+	now := int64(10_000)
+	call := func(gap int64, name string, args []uint64, mods ...testtrace.Mod) {
+		now += gap
+		b.Call(0, now, now+1_000, name, args, mods...)
+		now += 1_000
+	}
+	for i := range uint64(12) {
+		call(1_000, "mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", "dataloader"), handle(i+1))
+		call(400_000, "mstxRangeEnd", testtrace.A(i+1), blocked(390_000))
+		call(1_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+		call(1_000, "aclrtMemcpy", testtrace.A(testtrace.DeviceA, 64, 0x5000, 64, 1))
+		call(1_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 64, testtrace.StreamA))
+		call(1_000, "aclrtMemcpy", testtrace.A(0x5000, 4, testtrace.DeviceA, 4, 2))
+	}
+	if s := sums(t, b.Load(), ""); s.Bound == nil || s.Bound.By != stats.ByLoader || s.Bound.Share < 0.9 || s.Bound.Blocked < 0.9 {
+		t.Errorf("%+v, steps %+v", s.Bound, s.Steps)
+	}
+}
+
+// The calls around a gap had the functions of the usual step: "between calls 42 (aclrtMemcpy) and 46 ()", where other calls were in that step.
+func TestTheCallsAroundAGapHaveTheirFunctions(t *testing.T) {
+	b := program(t)
+	now := int64(10_000)
+	call := func(gap int64, name string, args ...uint64) {
+		now += gap
+		b.Call(0, now, now+1_000, name, args)
+		now += 1_000
+	}
+	for i := range 12 {
+		call(1_000, "aclrtLaunchKernel", testtrace.Function, 8, testtrace.DeviceA, 64, testtrace.StreamA)
+		if i == 5 {
+			call(1_000, "aclrtGetDevice", 0x7ffe0000)
+			call(9_000_000, "aclrtSetDevice", 0)
+		}
+		call(1_000, "aclrtMemcpy", testtrace.DeviceA, 64, 0x5000, 64, 1)
+		call(1_000, "aclrtMemcpy", 0x5000, 4, testtrace.DeviceA, 4, 2)
+	}
+	s := sums(t, b.Load(), "")
+	for _, g := range s.Shares.Gaps {
+		if g.LongNS > 1_000_000 && (g.After != "aclrtGetDevice" || g.Func != "aclrtSetDevice") {
+			t.Errorf("%+v", g)
 		}
 	}
 }

@@ -263,7 +263,7 @@ func TestOwnTimeNamesItsPlace(t *testing.T) {
 			return 0
 		},
 		"9.95 us before each of 10 calls a step to aclrtLaunchKernel": func(step, call int) int64 { return 10_000 },
-		"20.0 us a step: in step 19 between calls 277 (aclrtLaunchKernel) and 278 (aclrtStreamQuery)": func(step, call int) int64 {
+		"20.0 us a step: in step 19 between calls 277 (aclrtLaunchKernel) and 278 (aclrtSetDevice)": func(step, call int) int64 {
 			return int64(call / 10 * 20_000)
 		},
 		"106 us  33% of step time waits": func(step, call int) int64 { return int64(call / 10 * 1_000) },
@@ -634,5 +634,31 @@ func TestLongestStepNamesItsOwnCopies(t *testing.T) {
 	if err := report.StatsText(&text, "t.aclt", save(false), nil); err != nil || !strings.Contains(text.String(), "; this step alone copies DtoH 5 times, 320 KiB, by aclrtMemcpy of thread") ||
 		!strings.Contains(text.String(), "acltrace cat --step 9 --func aclrtMemcpy t.aclt") {
 		t.Errorf("%v: %s", err, &text)
+	}
+}
+
+// A loop whose last pieces were in no step read as if all of it was: "61 steps" of 72.
+func TestLaunchesInNoStepAreCounted(t *testing.T) {
+	b := testtrace.New(t)
+	at := int64(1000)
+	call := func(name string, args ...uint64) {
+		b.Call(0, at, at+100, name, args)
+		at += 1000
+	}
+	for range 10 {
+		call("aclrtLaunchKernel", testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA)
+		call("aclrtLaunchKernel", testtrace.Function+1, 1, testtrace.DeviceA, 0, testtrace.StreamA)
+		call("aclrtSynchronizeStream", testtrace.StreamA)
+	}
+	for range 5 { // another loop, on a stream for which nothing waits
+		call("aclrtLaunchKernel", testtrace.Function+2, 1, testtrace.DeviceA, 0, testtrace.StreamB)
+	}
+	s := sums(t, b.Load(), "")
+	var text bytes.Buffer
+	if err := report.StatsText(&text, "t.aclt", s, nil); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.Steps; st.Count != 10 || st.Inside != 20 || st.Outside != 5 || !strings.Contains(text.String(), "; 5 launches in no step") {
+		t.Errorf("%+v\n%s", st, &text)
 	}
 }

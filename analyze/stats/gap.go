@@ -117,7 +117,7 @@ type Spread struct {
 // gapBudget bounds the memory of all gaps.
 type gapBudget struct{ used int }
 
-// maxGaps is the number of gaps that are kept apart, 18 MiB.
+// maxGaps is the number of gaps that are kept apart, 26 MiB.
 const maxGaps = 1 << 17
 
 // gaps sums up a thread's own times by their place in a step.
@@ -158,16 +158,15 @@ type seen struct {
 	ns, blocked int64
 	step        int
 	call, next  uint64 // calls before and after it, noCall for none
+	after, fn   string // their functions, "" for none
 }
 
 // place is a place in a step: before a call, or after the last one.
 type place struct {
-	now     seen   // in the current step
-	next    string // function of the call in the current step
-	usual   string // function of the call in most typical steps
-	votes   int32  // for usual, more than against it
-	copies  bool   // a copy to the device, in some step
-	sum     int64  // in typical steps
+	now     seen  // in the current step
+	copies  bool  // a copy to the device, in some step
+	marks   bool  // a range or a mark, in some step
+	sum     int64 // in typical steps
 	blocked int64
 	latest  seen            // in the latest typical step with a gap
 	long    map[int]*longer // in typical steps of which it takes a good part, by size
@@ -187,17 +186,18 @@ func (g *gaps) call(b *gapBudget, h *timeline.HostCall, k *timeline.Task, before
 	if g.calls == 0 {
 		g.first, g.start = before, h.Start
 	}
-	if p := g.put(b, seen{before.program(), before.blocked, h.Step, noCall, h.Index}, h.Name); p != nil {
+	if p := g.put(b, seen{ns: before.program(), blocked: before.blocked, step: h.Step, call: noCall, next: h.Index, fn: h.Name}); p != nil {
 		if g.calls > 0 {
-			p.now.call = g.places[g.calls-1].now.next
+			p.now.call, p.now.after = g.places[g.calls-1].now.next, g.places[g.calls-1].now.fn
 		}
 		p.copies = p.copies || k != nil && k.Kind == api.Copy && k.Direction() == "HtoD"
+		p.marks = p.marks || h.Fn != nil && h.Fn.Range != api.NoRange
 	}
 	g.calls++
 }
 
 // put sets the gap at the current place. It returns nil if there is no room.
-func (g *gaps) put(b *gapBudget, now seen, name string) *place {
+func (g *gaps) put(b *gapBudget, now seen) *place {
 	for len(g.places) <= g.calls {
 		if b.used == maxGaps {
 			return nil
@@ -206,7 +206,7 @@ func (g *gaps) put(b *gapBudget, now seen, name string) *place {
 		g.places = append(g.places, place{})
 	}
 	p := &g.places[g.calls]
-	p.now, p.next = now, name
+	p.now = now
 	return p
 }
 
@@ -227,11 +227,11 @@ func (g *gaps) step(b *gapBudget, counts bool, s *step.Step, tail int64) {
 	if g.calls == 0 {
 		return
 	}
-	last := noCall
+	last := seen{next: noCall}
 	if g.calls <= len(g.places) {
-		last = g.places[g.calls-1].now.next
+		last = g.places[g.calls-1].now
 	}
-	end := g.put(b, seen{ns: max(tail, 0), step: s.Index, call: last, next: noCall}, "")
+	end := g.put(b, seen{ns: max(tail, 0), step: s.Index, call: last.next, next: noCall, after: last.fn})
 	for i := range min(len(g.places), g.calls+1) {
 		p := &g.places[i]
 		if p == end && counts {
@@ -265,13 +265,13 @@ func (g *gaps) add(p *place) {
 	if own <= 0 {
 		return
 	}
-	s := g.before[p.next]
+	s := g.before[p.now.fn]
 	if s == nil {
 		if g.before == nil {
 			g.before = map[string]*Spread{}
 		}
-		s = &Spread{Func: p.next}
-		g.before[p.next] = s
+		s = &Spread{Func: p.now.fn}
+		g.before[p.now.fn] = s
 	}
 	s.Gaps, s.NS = s.Gaps+1, s.NS+own
 }
@@ -296,14 +296,6 @@ func (p *place) count(took int64) {
 			l.most = p.now
 		}
 	}
-	switch { // a majority vote: a step may have more calls or fewer
-	case p.votes == 0:
-		p.usual, p.votes = p.next, 1
-	case p.usual == p.next:
-		p.votes++
-	default:
-		p.votes--
-	}
 }
 
 // longest sums up the longest gap and those that take at least about half of its time: shorter ones are of another kind.
@@ -320,22 +312,30 @@ func (p *place) longest() (out longer) {
 	return out
 }
 
-// gapAt returns the gap at a place, where function names a place's call.
-func (g *gaps) gapAt(i int, at seen, function func(*place) string) *Gap {
-	out := &Gap{Before: i + 1, Func: function(&g.places[i]), NS: at.ns, BlockedNS: at.blocked, Step: &at.step}
-	if i > 0 {
-		out.After = function(&g.places[i-1])
-	}
+// gapAt returns a gap at a place.
+func (g *gaps) gapAt(i int, at seen) *Gap {
+	out := &Gap{Before: i + 1, After: at.after, Func: at.fn, NS: at.ns, BlockedNS: at.blocked, Step: &at.step}
 	if at.call != noCall {
 		out.Call = &at.call
 	}
 	if at.next != noCall {
 		out.Next = &at.next
 	}
-	for _, p := range g.places[i:min(i+3, len(g.places))] {
-		out.Copy = out.Copy || p.copies
-	}
+	out.Copy = g.copyFollows(i, 2)
 	return out
+}
+
+// copyFollows reports whether the call after a gap is a copy to the device, or one of some later calls is. Marks don't count: a framework marks its loader.
+func (g *gaps) copyFollows(i, later int) bool {
+	for ; i < len(g.places) && later >= 0; i++ {
+		if g.places[i].copies {
+			return true
+		}
+		if !g.places[i].marks {
+			later--
+		}
+	}
+	return false
 }
 
 // widest returns the gap of the current step that is most above the mean of the n typical steps before, nil for none.
@@ -350,13 +350,11 @@ func (g *gaps) widest(index int, tail, n int64) *Gap {
 	if at < 0 {
 		return nil
 	}
-	next := func(p *place) string { return p.next }
 	if g.calls < len(g.places) && above(g.calls, tail) > most {
-		out := g.gapAt(g.calls, seen{ns: tail, step: index, call: g.places[g.calls-1].now.next, next: noCall}, next)
-		out.Func = ""
-		return out
+		last := &g.places[g.calls-1].now
+		return g.gapAt(g.calls, seen{ns: tail, step: index, call: last.next, next: noCall, after: last.fn})
 	}
-	return g.gapAt(at, g.places[at].now, next)
+	return g.gapAt(at, g.places[at].now)
 }
 
 // means returns the mean times of n typical steps, by place.
@@ -380,7 +378,7 @@ func (g *gaps) means(n int64) []Gap {
 // mean returns the mean gap of n typical steps at a place, and one of them.
 func (g *gaps) mean(i int, n int64, at seen) Gap {
 	p := &g.places[i]
-	out := *g.gapAt(i, at, func(p *place) string { return p.usual })
+	out := *g.gapAt(i, at)
 	out.NS, out.BlockedNS = p.sum/n, p.blocked/n
 	if l := p.longest(); l.n > 0 {
 		out.Steps, out.LongNS = l.n, l.sum/l.n

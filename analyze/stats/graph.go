@@ -16,7 +16,8 @@ type GraphSum struct {
 	Graphs   int    `json:"graphs"`   // number of graphs
 	Launches uint64 `json:"launches"` // launches of kernels by all runs, 0 if the content of the graphs is not known
 	Kernels  string `json:"kernels"`  // kernels of the graph that ran first, with their counts
-	// AtMostNS is the time in which the runs were on the device: the sum of the measured times, or of the times between calls that bracket a run.
+	// AtMostNS is the time in which the runs were on the device: the sum of the measured times, or a bound from the calls that bracket runs. Runs of a
+	// stream follow each other, so their brackets count once.
 	AtMostNS int64 `json:"at_most_ns"`
 
 	seen map[*timeline.Object]bool
@@ -90,6 +91,22 @@ func (x *graphSums) list() []GraphSum {
 		return cmp.Or(cmp.Compare(b.AtMostNS, a.AtMostNS), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
 	})
 	return out
+}
+
+// capInGraphs keeps the estimates for the kernels in graphs within the time of all runs.
+func (s *Stats) capInGraphs() {
+	sum, most := int64(0), int64(0)
+	for i := range s.Kernels {
+		sum += s.Kernels[i].InGraphsNS
+	}
+	for i := range s.Graphs {
+		most += s.Graphs[i].AtMostNS
+	}
+	for i := range s.Kernels {
+		if k := &s.Kernels[i]; sum > most {
+			k.InGraphsNS = int64(float64(k.InGraphsNS) / float64(sum) * float64(most))
+		}
+	}
 }
 
 // inGraphs adds the kernels that a run launches to their sums.

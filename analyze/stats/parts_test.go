@@ -3,6 +3,7 @@ package stats_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/acltrace/acltrace/analyze/stats"
@@ -18,8 +19,16 @@ func blocked(ns int64) testtrace.Mod {
 	}
 }
 
+// ran gives the task of a call a measured time.
+func ran(from, to int64) testtrace.Mod {
+	return func(_ *api.Func, c *format.Call) {
+		c.Outs = append(c.Outs, format.Out{Param: api.TaskStartParam, Value: uint64(from)}, format.Out{Param: api.TaskEndParam, Value: uint64(to)})
+		slices.SortFunc(c.Outs, func(a, b format.Out) int { return int(a.Param) - int(b.Param) })
+	}
+}
+
 // anySteps returns a trace of steps with random calls on up to two threads: gaps of all lengths, some of them blocked or the recorder's, stalls, copies of
-// several sizes, allocations, and sometimes ranges that mark the steps with time between them.
+// several sizes on two streams, runs of a graph, allocations, and sometimes ranges that mark the steps with time between them.
 func anySteps(t *testing.T, seed uint64) *stats.Stats {
 	r := rand.New(rand.NewPCG(seed, 7))
 	b := testtrace.New(t)
@@ -30,7 +39,16 @@ func anySteps(t *testing.T, seed uint64) *stats.Stats {
 		at := 5_000 + int64(i)*100
 		b.Call(0, at, at+50, "aclrtBinaryGetFunction", testtrace.A(0x6600, 0x7ffe0020, 0x7ffe0018), testtrace.Text("kernelName", fmt.Sprintf("k%d", i)), testtrace.Outs("funcHandle", testtrace.Function+i))
 	}
+	b.Call(0, 6_000, 6_100, "aclmdlRICaptureBegin", testtrace.A(testtrace.StreamA, 1))
+	for i := range uint64(2) {
+		at := 6_200 + int64(i)*100
+		b.Call(0, at, at+50, "aclrtLaunchKernel", testtrace.A(testtrace.Function+i, 8, testtrace.DeviceB, 64, testtrace.StreamA))
+	}
+	b.Call(0, 6_500, 6_600, "aclmdlRICaptureEnd", testtrace.A(testtrace.StreamA, 0x7ffe0000), testtrace.Outs("modelRI", 0x9000))
+	b.Call(0, 6_700, 6_800, "aclrtCreateStream", testtrace.A(0x7ffe0000), testtrace.Outs("stream", testtrace.StreamB))
 	now := [2]int64{10_000, 10_000} // by thread
+	timed := r.IntN(3) == 0
+	free := int64(0) // until then the latest measured kernel ran
 	launcher := uint32(r.IntN(2))
 	marks := r.IntN(3) == 0
 	type op struct {
@@ -41,7 +59,7 @@ func anySteps(t *testing.T, seed uint64) *stats.Stats {
 	}
 	var ops []op
 	for range 3 + r.IntN(12) {
-		o := op{thread: launcher, kind: r.IntN(8), size: 1 << (3 + r.IntN(20)), gap: 1 << r.IntN(18)}
+		o := op{thread: launcher, kind: r.IntN(10), size: 1 << (3 + r.IntN(20)), gap: 1 << r.IntN(18)}
 		if o.kind >= 4 {
 			o.thread = uint32(r.IntN(2))
 		}
@@ -73,7 +91,20 @@ func anySteps(t *testing.T, seed uint64) *stats.Stats {
 			}
 			took := int64(50 + r.IntN(5_000))
 			switch o.kind {
+			case 8:
+				call(o.thread, gap, took, "aclmdlRIExecuteAsync", testtrace.A(0x9000, testtrace.StreamA), mods...)
+			case 9:
+				stream := uint64(testtrace.StreamA)
+				if o.gap&1 == 0 {
+					stream = testtrace.StreamB
+				}
+				call(o.thread, gap, took, "aclrtMemcpyAsync", testtrace.A(testtrace.DeviceA, o.size, testtrace.HostA, o.size, 1, stream), mods...)
 			case 0, 1, 2, 3:
+				if timed {
+					from := max(free, now[o.thread]+gap)
+					free = from + int64(1+r.IntN(50_000))
+					mods = append(mods, ran(from, free))
+				}
 				call(o.thread, gap, took, "aclrtLaunchKernel", testtrace.A(testtrace.Function+uint64(o.kind), 8, testtrace.DeviceB, 64, testtrace.StreamA), mods...)
 			case 4:
 				call(o.thread, gap, took, "aclrtMemcpy", testtrace.A(testtrace.DeviceA, o.size, 0x5000, o.size, 1), mods...)
@@ -123,6 +154,34 @@ func TestNoPartExceedsItsWhole(t *testing.T) {
 		for _, d := range s.Idle {
 			if d.InCallsNS+d.RecordingNS+d.BlockedNS > d.NS {
 				fail("idle time", d)
+			}
+		}
+		busy := int64(0) // no stream is busy for longer than the trace
+		for _, l := range s.Streams {
+			if busy += l.BusyAtMostNS; l.BusyAtMostNS > s.SpanNS || l.IdleAtLeastNS > s.SpanNS {
+				fail("stream", l, s.SpanNS)
+			}
+		}
+		inGraphs, runs := int64(0), int64(0)
+		for _, g := range s.Graphs {
+			if runs += g.AtMostNS; g.DeviceNS > g.AtMostNS {
+				fail("graph", g)
+			}
+		}
+		for _, k := range s.Kernels {
+			inGraphs += k.InGraphsNS
+		}
+		if runs > busy || inGraphs > runs {
+			fail("runs of graphs", runs, inGraphs, busy)
+		}
+		for _, k := range s.Copies {
+			if k.RateAtLeast && float64(k.Bytes)/k.Rate*1e9 > float64(busy+1) {
+				fail("copies take longer than their streams are busy", k, busy)
+			}
+		}
+		for i := range s.Devices {
+			if d := &s.Devices[i]; d.BusyAtMostNS > d.SpanNS || d.SpanNS > s.SpanNS+100_000 {
+				fail("device", d, s.SpanNS)
 			}
 		}
 		sh := s.Shares

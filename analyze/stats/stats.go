@@ -136,20 +136,22 @@ type Peak struct {
 
 // Steps sums up a trace's steps.
 type Steps struct {
-	Source  string    `json:"source"`            // marked, found or none
-	By      string    `json:"by,omitempty"`      // what separates them: ranges and their name, waits, copies to the host, copies of inputs, a kernel or a task
-	Process int       `json:"process,omitempty"` // process id, if the trace has several processes
-	Count   int       `json:"count"`             // number of whole steps
-	Typical int       `json:"typical"`           // steps that are like most others; the times are theirs
-	P50NS   int64     `json:"p50_ns"`            // median duration
-	MinNS   int64     `json:"min_ns"`            // shortest duration
-	P99NS   int64     `json:"p99_ns"`            // 99th percentile of durations
-	MaxNS   int64     `json:"max_ns"`            // longest duration
-	Why     string    `json:"why,omitempty"`     // reason for no steps
-	Eager   int       `json:"eager,omitempty"`   // steps that run no graph, if others do
-	MeanNS  int64     `json:"mean_ns,omitempty"` // mean duration of typical steps; only in stats
-	Threads []Thread  `json:"threads,omitempty"` // shares of mean_ns by thread: the thread that makes the steps, then most time in calls first; only in stats
-	Longest *LongStep `json:"longest,omitempty"` // longest typical step, on the thread that made it; only in stats
+	Source  string    `json:"source"`                        // marked, found or none
+	By      string    `json:"by,omitempty"`                  // what separates them: ranges and their name, waits, copies to the host, copies of inputs, a kernel or a task
+	Process int       `json:"process,omitempty"`             // process id, if the trace has several processes
+	Count   int       `json:"count"`                         // number of whole steps
+	Typical int       `json:"typical"`                       // steps that are like most others; the times are theirs
+	P50NS   int64     `json:"p50_ns"`                        // median duration
+	MinNS   int64     `json:"min_ns"`                        // shortest duration
+	P99NS   int64     `json:"p99_ns"`                        // 99th percentile of durations
+	MaxNS   int64     `json:"max_ns"`                        // longest duration
+	Why     string    `json:"why,omitempty"`                 // reason for no steps
+	Eager   int       `json:"eager,omitempty"`               // steps that run no graph, if others do
+	Outside uint64    `json:"launches_in_no_step,omitempty"` // launches of the process before, between and after whole steps, as for warm-up
+	Inside  uint64    `json:"-"`                             // launches of the process in whole steps
+	MeanNS  int64     `json:"mean_ns,omitempty"`             // mean duration of typical steps; only in stats
+	Threads []Thread  `json:"threads,omitempty"`             // shares of mean_ns by thread: the thread that makes the steps, then most time in calls first; only in stats
+	Longest *LongStep `json:"longest,omitempty"`             // longest typical step, on the thread that made it; only in stats
 }
 
 // Idle is a time without work on a stream, and the activity of the thread that ended it.
@@ -251,15 +253,22 @@ type Task struct {
 	Sizes       []Task  `json:"sizes,omitempty"`                // copies by size class, smallest first, with the same keys
 
 	InGraphs uint64 `json:"in_graphs,omitempty"` // launches of the kernel by runs of graphs; they are not in the other values
-	// InGraphsNS is an estimate of their time on the device: each takes the mean of the measured launches outside graphs. 0 if none is measured.
+	// InGraphsNS is an estimate of their time on the device: each takes the mean of the measured launches outside graphs. 0 if none is measured. All
+	// together are at most the time of the runs.
 	InGraphsNS int64 `json:"in_graphs_by_mean_ns,omitempty"`
 
 	times         Histogram // measured tasks only
 	measuredBytes uint64
-	bracketNS     int64
-	lanes         []bool
+	bracketNS     int64 // sum over streams: time in which a task may have been there
+	lanes         []laneUse
 	sizes         [len(timeline.SizeClasses)]*Task
 	work          uint64 // of eagerSteps
+}
+
+// laneUse is the use of a lane by the tasks of a Task.
+type laneUse struct {
+	seen  bool
+	until int64 // bracketNS counts until then
 }
 
 // issued adds a task when its call is known. host is the call's duration.
@@ -267,15 +276,17 @@ func (k *Task) issued(t *timeline.Task, host int64) {
 	k.Count++
 	k.Bytes += t.Bytes
 	k.HostNS += host
-	if seen := grow.At(&k.lanes, t.Lane); !*seen {
-		*seen = true
+	if l := grow.At(&k.lanes, t.Lane); !l.seen {
+		l.seen = true
 		k.Streams++
 	}
 }
 
-// ended adds a task's times.
+// ended adds a task's times. Tasks of a stream run one after another, so the time between the calls that bracket several of them counts once.
 func (k *Task) ended(t *timeline.Task) {
-	k.bracketNS += t.To - t.From
+	l := grow.At(&k.lanes, t.Lane)
+	k.bracketNS += max(0, t.To-max(t.From, l.until))
+	l.until = max(l.until, t.To)
 	if t.Measured {
 		k.times.Add(t.To - t.From)
 		k.measuredBytes += t.Bytes
@@ -432,6 +443,7 @@ type summer struct {
 	idles   *timeline.Idles
 	threads []latest
 	steps   Histogram
+	latest  stepLaunches
 	within  *Splitter
 	clues
 	eager   eagerSteps
@@ -571,11 +583,39 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 	}
 	if k != nil {
 		l.tasks = x.issued(h, k, l)
+		x.launched(k)
 	}
 	if x.groups != nil {
 		x.groups.call(h, k)
 	}
 	return x.checker.Call(h, k)
+}
+
+// launched counts the launches of the process that makes the steps, in steps and outside. The run of a graph counts as its launches.
+func (x *summer) launched(k *timeline.Task) {
+	n := uint64(0)
+	switch {
+	case x.w.Lanes[k.Lane].Process != x.w.StepRule().Process:
+	case k.Kind == api.Kernel:
+		n = 1
+	case k.Kind == api.GraphRun && k.Content != nil:
+		n = k.Content.Launches
+	}
+	if k.Step < 0 {
+		x.s.Steps.Outside += n
+		return
+	}
+	if x.latest.step != k.Step {
+		x.latest = stepLaunches{step: k.Step}
+	}
+	x.latest.n += n
+	x.s.Steps.Inside += n
+}
+
+// stepLaunches are the launches in a step.
+type stepLaunches struct {
+	step int
+	n    uint64
 }
 
 // unfinished adds a call that has not returned. One during which the recording ended is as good as any other.
@@ -813,7 +853,13 @@ func (x *summer) finish() (*Stats, error) {
 	s.Divided, s.Asked, s.Probes = x.within.divided, x.asked(), w.Reader.Meta().CapturedBy == "ebpf"
 	s.Recording.Copies = w.Reader.Meta().Tracer.Copies
 	slices.SortStableFunc(s.DeviceMemory, func(a, b DeviceMemory) int { return cmp.Compare(b.PeakBytes, a.PeakBytes) })
-	s.Steps = SumSteps(w, s.Steps.Count, &x.steps)
+	outside, inside := s.Steps.Outside, s.Steps.Inside
+	if s.Steps = SumSteps(w, s.Steps.Count, &x.steps); s.Steps.Count > 0 {
+		if x.latest.step < s.Steps.Count || s.Selection != "" {
+			x.latest.n = 0 // the latest step is whole
+		}
+		s.Steps.Outside, s.Steps.Inside = outside+x.latest.n, inside-x.latest.n
+	}
 	if x.graphs.steps > 0 {
 		s.Steps.Eager = s.Steps.Count - x.graphs.steps
 	}
@@ -857,6 +903,7 @@ func (x *summer) finish() (*Stats, error) {
 	}
 	s.Graphs = x.graphs.list()
 	s.Kernels, s.Copies = collect(x.kernels), collect(x.copies)
+	s.capInGraphs()
 	if x.groups != nil {
 		s.Groups = x.groups.list()
 	}

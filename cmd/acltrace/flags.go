@@ -126,8 +126,8 @@ func kept(o *record.Options) error {
 func stepMarker(f *pflag.FlagSet, o *record.Options) {
 	f.StringVar(&o.Steps.Marker, "step-marker", "", "`NAME`: range, mark or function that separates steps")
 	explain(f, "step-marker", "For --steps, --sample-steps and --slow-step. A step begins at each mstx range or mark whose name begins with NAME, or ends at "+
-		"each call of the function NAME. By default --steps counts ranges with step or iter in their names, or else the waits for the "+
-		"device. The other flags find steps by repetition.")
+		"each call of the function NAME. By default --steps counts ranges with step or iter in their names, or else waits for the "+
+		"device, or copies of inputs. The other flags find steps by repetition.")
 }
 
 // program adds the flags for starting a program.

@@ -65,7 +65,7 @@ func (a *app) recordedText(o *record.Options, res *record.Result, quiet bool) {
 		report.Printf(a.err, "acltrace: %s has unsaved calls and uses memory (%[2]v); save them: acltrace recover %[1]s -o FILE\n", l.Session, l.Err)
 	}
 	if res.Missed != nil {
-		report.Printf(a.err, "acltrace: %s; --step-marker sets another rule\n", missed(res.Missed))
+		report.Printf(a.err, "acltrace: %s; mark steps with ranges named step, or with --step-marker name a function that each step calls once\n", missed(res.Missed))
 	}
 	if res.Incomplete != nil {
 		report.Printf(a.err, "acltrace: recording ended before the program: %v\n", res.Incomplete)

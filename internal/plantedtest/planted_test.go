@@ -1,15 +1,19 @@
 package plantedtest
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/replay/whatif"
 )
 
 // program is the path of the compiled loop.
@@ -150,5 +154,39 @@ func TestClean(t *testing.T) {
 				Never: []string{`next:.*blame`, `^ +! `, `was killed`, `step time (is|thread).*own time.*first of the step`}}
 			w.Check(t, trace, "")
 		})
+	}
+}
+
+// Measured runs of graphs took the model's time, and what-if said that the trace lacks durations: a graph's kernels have none of their own.
+func TestWhatIfOfGraphs(t *testing.T) {
+	trace := compile(t).record(t, "graphs", "none", "--device-time all")
+	base, err := os.ReadFile(filepath.Join(testenv.Root(t), "sim/model/presets/ascend910b.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	predict := func(rule string) (text string, r whatif.Report) {
+		model := filepath.Join(t.TempDir(), "model.json")
+		if err := os.WriteFile(model, []byte(strings.Replace(string(base), `"kernels": [`, `"kernels": [`+rule, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		command := "acltrace replay --backend virtual --base ascend910b --model " + model + " " + trace
+		if err := json.Unmarshal([]byte(shell(t, command+" --json")), &r); err != nil {
+			t.Fatal(err)
+		}
+		return shell(t, command), r
+	}
+	_, same := predict("")
+	busiest := slices.MaxFunc(same.Streams, func(a, b whatif.Stream) int { return cmp.Compare(a.BusyNS, b.BusyNS) })
+	if d := busiest.VirtualNS - busiest.RecordedNS; !same.Predicted || 20*max(d, -d) > busiest.RecordedNS || same.Known.Measured < 0.99 {
+		t.Errorf("%+v", same)
+	}
+	_, half := predict(`{"name": "attention", "scale": 0.5}, `) // 180 launches of 60 us
+	if want := half.RecordedNS - 180*30_000; !half.Predicted || half.BoundsNS[0] > want || half.BoundsNS[1] < want || 50*max(half.VirtualNS-want, want-half.VirtualNS) > want {
+		t.Errorf("want %d: %+v", want, half)
+	}
+	// Other shares of the kernels in a run allow too much.
+	text, none := predict(`{"name": "attention", "scale": 0.01}, {"name": "mlp", "scale": 0.5}, `)
+	if none.Predicted || none.Advice != whatif.InGraphs || !strings.Contains(text, "one duration, and not one for each of its tasks") {
+		t.Errorf("%s%+v", text, none)
 	}
 }

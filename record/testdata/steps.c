@@ -1,11 +1,12 @@
 /*
  * steps BINARY PROCESSES STEPS [RANGES]: each process launches three kernels to warm up, and three in each step, with one block more than
- * the step's number. With RANGES a step is a numbered range with that name, contains another range and waits twice. Otherwise it waits
- * once. With -DLIBRARY: the range functions.
+ * the step's number. With RANGES a step is a numbered range with that name, contains another range and waits twice. With "-" for RANGES a
+ * step begins with a copy from the host and waits for nothing. Otherwise it waits once. With -DLIBRARY: the range functions.
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,8 +55,14 @@ static int work(const char *binary, int steps, const char *name)
 	CHECK(aclrtBinaryGetFunction(bin, "add", &add));
 	CHECK(aclrtMalloc(&p, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
 	struct args a = {p, p, p, 16};
+	char input[64] = {0};
+	int copies = name != NULL && strcmp(name, "-") == 0;
+	if (copies)
+		name = NULL;
 	for (int i = -1; i < steps; i++) {
 		uint64_t step = i < 0 || name == NULL ? 0 : begin(name, i), part = 0;
+		if (copies && i >= 0)
+			CHECK(aclrtMemcpy(p, 4096, input, sizeof input, ACL_MEMCPY_HOST_TO_DEVICE));
 		for (int k = 0; k < 3; k++) {
 			if (step && k == 1)
 				part = begin("forward", k);
@@ -65,7 +72,7 @@ static int work(const char *binary, int steps, const char *name)
 				mstxRangeEnd(part);
 			}
 		}
-		if (i < 0)
+		if (i < 0 || copies)
 			continue;
 		CHECK(aclrtSynchronizeStream(s));
 		if (step)

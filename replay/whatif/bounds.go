@@ -182,7 +182,7 @@ func (v *runner) conclude() {
 		}
 		sum += d
 		switch _, ok := v.factor(t); {
-		case !ok || t.kind == api.GraphRun:
+		case !ok, t.kind == api.GraphRun && !t.measured:
 		case v.known(t):
 			measured += d
 		case t.known != unknown:
@@ -192,12 +192,30 @@ func (v *runner) conclude() {
 	if sum > 0 {
 		rep.Known = Known{Measured: measured / sum, Bracketed: bracketed / sum, Modelled: max(0, 1-(measured+bracketed)/sum)}
 	}
-	if !rep.Predicted {
+	switch {
+	case rep.Predicted:
+	case !b.unknown:
+		rep.Advice = OtherModel
+	case v.inGraphs():
+		rep.Advice = InGraphs
+	default:
 		rep.Advice = NoTaskTimes
-		if !b.unknown {
-			rep.Advice = OtherModel
+	}
+}
+
+// inGraphs reports whether all tasks were measured, so that only durations in graphs are unknown.
+func (v *runner) inGraphs() bool {
+	runs := 0
+	for i := range v.p.tasks.n {
+		t := v.p.tasks.at(i)
+		if t.kind == api.GraphRun {
+			runs++
+		}
+		if (takesTime(t.kind) || t.kind == api.GraphRun) && !v.known(t) {
+			return false
 		}
 	}
+	return runs > 0
 }
 
 // known reports whether a task's duration was measured.

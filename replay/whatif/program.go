@@ -165,6 +165,7 @@ type graphOps struct {
 	lanes   [][]virtual.Op
 	extra   uint64 // ops that only order others
 	hosts   []*hostOp
+	n, sum  int64 // measured runs: number and sum
 }
 
 // hostOp is a host function in a graph, with its recorded runs: number and sum.

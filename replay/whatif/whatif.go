@@ -72,6 +72,7 @@ type Advice string
 // The reasons.
 const (
 	NoTaskTimes Advice = "the trace lacks the durations of its tasks"
+	InGraphs    Advice = "a run of a graph has one duration, and not one for each of its tasks"
 	OtherModel  Advice = "the models do not fit the trace"
 )
 
@@ -233,6 +234,7 @@ const (
 func (v *runner) run() error {
 	v.number()
 	v.fit(v.base)
+	v.measureGraphs()
 	v.durations()
 	var sum *virtual.Summary
 	if v.p.between {
@@ -367,8 +369,9 @@ func (v *runner) play(m *model.Model, scale float64) (*virtual.Summary, error) {
 	for range p.ids.flags {
 		mach.AddFlag()
 	}
-	for _, g := range p.graphs.all {
-		if _, err := mach.AddGraph(int(v.device(g.process, g.device)), g.lanes); err != nil {
+	for i := range p.graphs.all {
+		g := &p.graphs.all[i]
+		if _, err := mach.AddGraph(int(v.device(g.process, g.device)), v.graphLanes(g)); err != nil {
 			return nil, err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/internal/human"
 )
 
 // A Counter counts the steps in a process call by call. Unlike a Learner it does not read ahead, so a recorder can use it. Calls come in the order of
@@ -11,7 +12,8 @@ import (
 //
 // A marker separates steps: each call of the function with that name ends a step, or each range or mark whose name begins with it begins one.
 // Without a marker, ranges and marks with "step" or "iter" in their names begin steps. If there are none, a step ends where any thread waits for the
-// device after a launch by any thread; the first function that does so is used from then on. Ranges that come later
+// device after a launch by any thread; the first function that does so is used from then on. If copies of one size from the host come three times before that,
+// with launches between them, such copies begin steps: the loop has no wait, or not one in each step. Ranges that come later
 // do not change the count. What a program launches for captures is in no step: without a marker and such ranges, a capture begins the count anew until a
 // graph runs, since the waits before it are warm-up runs.
 type Counter struct {
@@ -20,9 +22,20 @@ type Counter struct {
 	function api.ID // with byFunction
 	busy     bool   // something was launched since the last wait
 	at       int
-	launched bool
-	ran      bool // a graph
+	launches int
+	ran      bool              // a graph
+	inputs   map[uint64]inputs // by size, until the rule is known
+	input    uint64            // size, with byInput
 }
+
+// inputs are copies of one size from the host.
+type inputs struct {
+	step     int // that the latest one begins
+	launches int // before that
+}
+
+// maxSizes bounds the sizes of copies that are counted.
+const maxSizes = 64
 
 type countBy uint8
 
@@ -30,6 +43,7 @@ const (
 	byAny countBy = iota // not known yet
 	byRange
 	byFunction
+	byInput
 )
 
 // NewCounter returns a Counter for a marker, "" for none.
@@ -51,7 +65,15 @@ func NewCounter(m *api.Model, marker string) *Counter {
 func (c *Counter) At() int { return c.at }
 
 // Launched reports whether any call has launched a task.
-func (c *Counter) Launched() bool { return c.launched }
+func (c *Counter) Launched() bool { return c.launches > 0 }
+
+// Made returns the number of steps so far. What comes after the last wait is a step if it launches something.
+func (c *Counter) Made() int {
+	if c.by == byFunction && !c.busy {
+		return c.at
+	}
+	return c.at + 1
+}
 
 // By describes the boundaries of steps in words.
 func (c *Counter) By(m *api.Model) string {
@@ -62,43 +84,72 @@ func (c *Counter) By(m *api.Model) string {
 		return "ranges and marks whose names begin with " + c.marker
 	case c.by == byRange:
 		return "ranges and marks with step or iter in their names"
+	case c.by == byInput:
+		return human.Bytes(c.input) + " copies from the host"
 	}
-	return "waits for the device behind a launch"
+	return "waits for the device after a launch, or copies of inputs: it has neither"
 }
 
-// See takes a call, and the name of the range or mark that it begins. It returns the index of the step that the call belongs to: a call that begins
-// or ends a step belongs to that step.
-func (c *Counter) See(f *api.Func, name string) int {
+// See takes a call, the name of the range or mark that it begins, and the bytes that it copies from the host to a device. It returns the index of the
+// step that the call belongs to: a call that begins or ends a step belongs to that step.
+func (c *Counter) See(f *api.Func, name string, input uint64) int {
 	if f.Range == api.RangeBegin || f.Range == api.Mark {
-		if c.names(name) && c.by != byFunction {
-			if c.by == byRange {
-				c.at++
+		if c.names(name) && c.by != byFunction && c.by != byInput {
+			if c.at++; c.by == byAny {
+				c.by, c.at = byRange, 0
 			}
-			c.by = byRange
 		}
 		return c.at
 	}
 	if (f.Capture == api.CaptureBegin || f.Capture == api.CaptureEnd) && c.marker == "" && c.by != byRange {
 		if c.busy = false; !c.ran {
-			c.at = 0
+			c.at, c.inputs = 0, nil
+			if c.by == byInput {
+				c.by = byAny
+			}
 		}
 	}
 	c.ran = c.ran || f.Task == api.GraphRun
 	launches := f.Task == api.Kernel || f.Task == api.GraphRun
 	if launches {
-		c.busy, c.launched = true, true
+		c.busy = true
+		c.launches++
+	}
+	if input > 0 && c.marker == "" {
+		c.copied(input)
 	}
 	in := c.at
 	switch {
 	case launches && (c.marker == "" || c.function != f.ID):
-	case c.by == byRange:
+	case c.by == byRange || c.by == byInput:
 	case c.by == byFunction && c.function != f.ID:
 	case c.marker == "" && !(c.busy && Waits(f) && f.Sync != api.SyncEvent):
 	default:
-		c.by, c.function, c.busy = byFunction, f.ID, false
+		if c.by == byAny {
+			c.by, c.function, c.at, c.inputs = byFunction, f.ID, 0, nil
+			in = min(in, c.at)
+		}
+		c.busy = false
 		c.at++
 	}
 	return in
+}
+
+// copied counts a copy from the host. Until copies of one size come minSteps times, those that came most often begin steps.
+func (c *Counter) copied(size uint64) {
+	x, known := c.inputs[size]
+	switch {
+	case c.by != byAny && (c.by != byInput || size != c.input), known && x.launches == c.launches, !known && len(c.inputs) == maxSizes:
+		return
+	case known:
+		x.step++
+	case c.inputs == nil:
+		c.inputs = map[uint64]inputs{}
+	}
+	c.inputs[size] = inputs{x.step, c.launches}
+	if c.at = max(c.at, x.step); x.step == minSteps-1 {
+		c.by, c.input = byInput, size
+	}
 }
 
 func (c *Counter) names(name string) bool {

@@ -17,7 +17,7 @@ func TestCapturesAreInNoStep(t *testing.T) {
 	const launch, wait = "aclrtLaunchKernel", "aclrtSynchronizeStream"
 	see := func(c *step.Counter, names ...string) (in int) {
 		for _, n := range names {
-			in = c.See(funcs[n], "")
+			in = c.See(funcs[n], "", 0)
 		}
 		return in
 	}

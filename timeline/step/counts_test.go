@@ -14,7 +14,7 @@ import (
 
 // calls maps the letters of a program to functions; other words in a program begin ranges with that name, or make marks.
 var calls = map[string]string{"a": "aclrtLaunchKernel", "g": "aclmdlRIExecuteAsync", ".": "aclrtSynchronizeStream", ":": "aclrtSynchronizeDevice",
-	"!": "aclrtSynchronizeEvent", "~": "aclrtDestroyStream", "{": "aclmdlRICaptureBegin", "}": "aclmdlRICaptureEnd"}
+	"!": "aclrtSynchronizeEvent", "~": "aclrtDestroyStream", "{": "aclmdlRICaptureBegin", "}": "aclmdlRICaptureEnd", "<": "aclrtMemcpyAsync"}
 
 func function(t *testing.T, word string) (*api.Func, string) {
 	t.Helper()
@@ -44,8 +44,14 @@ func TestCounter(t *testing.T) {
 	for _, c := range []struct{ marker, program, want, by string }{
 		{"", "a . a . . a a :", "0 0 1 1 2 2 2 2", "calls of aclrtSynchronizeStream"}, // the first function that waits
 		{"", ". : a a : a . :", "0 0 0 0 0 1 1 1", "calls of aclrtSynchronizeDevice"},
-		{"", "a ! ~ a", "0 0 0 0", "waits for the device behind a launch"},
+		{"", "a ! ~ a", "0 0 0 0", "waits for the device after a launch, or copies of inputs: it has neither"},
 		{"", "g . g .", "0 0 1 1", "calls of aclrtSynchronizeStream"},
+		{"", "< a < a < a < a . < a", "0 0 1 1 2 2 3 3 3 4 4", "4 KiB copies from the host"}, // a loop that waits now and then, or never
+		{"", "a < < a < a < < a a <", "0 0 0 0 1 1 2 2 2 2 3", "4 KiB copies from the host"},
+		{"", "a <2 a < a <2 a < a <2 a < a <2", "0 0 0 0 0 1 1 1 1 2 2 2 2 3", "8 KiB copies from the host"}, // the first size that comes three times
+		{"", "< a < a . < a < a .", "0 0 1 1 0 1 1 1 1 1", "calls of aclrtSynchronizeStream"},                // two inputs in a step
+		{"", "< a < a step1 a step2 < a < a", "0 0 1 1 0 0 1 1 1 1 1", "ranges and marks with step or iter in their names"},
+		{"", "< a < a < a { a } < a < a < a <", "0 0 1 1 2 2 0 0 0 0 0 1 1 2 2 3", "4 KiB copies from the host"},
 		{"", "a step1 a . iter2 m:Step3 other .", "0 0 0 0 1 2 2 2", "ranges and marks with step or iter in their names"},
 		{"", "a . step1 a . step2", "0 0 1 1 1 2", "calls of aclrtSynchronizeStream"}, // later ranges change nothing
 		{"", "a . { a } . g . { a } g .", "0 0 0 0 0 0 0 0 1 1 1 1 1", "calls of aclrtSynchronizeStream"},
@@ -59,8 +65,12 @@ func TestCounter(t *testing.T) {
 		var got []string
 		launched := false
 		for _, word := range strings.Fields(c.program) {
+			var input uint64
+			if size, copies := strings.CutPrefix(word, "<"); copies { // "<2" copies 2 times 4 KiB
+				input, word = max(1, uint64(len(size))*2)*4096, "<"
+			}
 			f, name := function(t, word)
-			got = append(got, fmt.Sprint(count.See(f, name)))
+			got = append(got, fmt.Sprint(count.See(f, name, input)))
 			launched = launched || word == "a" || word == "g"
 			if count.Launched() != launched {
 				t.Errorf("%q: launched %v", c.program, count.Launched())

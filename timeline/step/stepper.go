@@ -236,7 +236,7 @@ func (s *stepper) count(m *api.Model, process uint32, f *api.Func, call *format.
 		s.counters[process] = c
 	}
 	was := c.At()
-	in := c.See(f, name)
+	in := c.See(f, name, 0)
 	if c.At() == was {
 		return
 	}
