@@ -123,7 +123,6 @@ func (v *variation) fill(x reflect.Value, path string, vary bool) {
 		v.parts = append(v.parts, variedPart{path, x.Kind(), values, of})
 	}
 	changed := path != "" && path == v.wanted
-	number := pathNumber(path)
 	if len(of) > 0 {
 		x.Set(of[0])
 		if changed {
@@ -137,31 +136,6 @@ func (v *variation) fill(x reflect.Value, path string, vary bool) {
 	case reflect.String:
 		if !changed {
 			x.SetString(strings.ToLower(path[strings.LastIndexByte(path, '.')+1:]))
-		}
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		n := number
-		if values > 2 {
-			n = 0
-		} else if x.Kind() == reflect.Int64 {
-			n *= 1_000_003
-		}
-		if changed {
-			n = int64(v.to)
-		}
-		x.SetInt(n)
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		n := uint64(number)
-		if values > 2 {
-			n = 0
-		}
-		if changed {
-			n = uint64(v.to)
-		}
-		x.SetUint(n)
-	case reflect.Float64:
-		x.SetFloat(float64(number) / 1000)
-		if changed {
-			x.SetFloat(float64(v.to))
 		}
 	case reflect.Pointer:
 		if !changed && !v.within[x.Type().Elem()] {
@@ -196,6 +170,31 @@ func (v *variation) fill(x reflect.Value, path string, vary bool) {
 		}
 	case reflect.Struct:
 		v.fillStruct(x, path, vary)
+	default:
+		v.setNumber(x, path, values, changed)
+	}
+}
+
+// setNumber sets a number. The first value of an enumeration is its base.
+func (v *variation) setNumber(x reflect.Value, path string, values int, changed bool) {
+	n := pathNumber(path)
+	switch {
+	case changed:
+		n = int64(v.to)
+	case values > 2:
+		n = 0
+	case x.Kind() == reflect.Int64:
+		n *= 1_000_003
+	}
+	switch {
+	case x.CanInt():
+		x.SetInt(n)
+	case x.CanUint():
+		x.SetUint(uint64(n))
+	case x.CanFloat() && changed:
+		x.SetFloat(float64(n))
+	case x.CanFloat():
+		x.SetFloat(float64(n) / 1000)
 	}
 }
 
