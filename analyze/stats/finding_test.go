@@ -635,6 +635,23 @@ func TestOddStepsHaveACost(t *testing.T) {
 	}
 }
 
+// Each step copies its inputs, whose size follows the batch. The longest step was said to copy "alone" if no other had its size.
+func TestLongestStepCopiesAnotherSize(t *testing.T) {
+	for bytes, alone := range map[uint64]bool{96: false, 1 << 20: true} {
+		s := training(t, func(b *testtrace.Builder, i int, at int64) int64 {
+			n, took := 32+uint64(i%3)*8, int64(50_000)
+			if i == 9 {
+				n, took = bytes, 5_000_000
+			}
+			b.Call(1, at, at+9_000, "aclrtMemcpy", testtrace.A(0x5000, 1<<20, testtrace.DeviceA, n, 2))
+			return took
+		})
+		if a := s.Steps.Longest.Alone; (a != nil) != alone {
+			t.Errorf("%d bytes: %+v", bytes, a)
+		}
+	}
+}
+
 // A checkpoint in one step is named by the copies that no other step makes, on any thread.
 func TestLongestStepNamesItsOwnCopies(t *testing.T) {
 	save := func(all bool) *stats.Stats {
