@@ -279,14 +279,13 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 	case stats.Blocked:
 		return blockedText(s, f, whole)
 	case stats.Launches:
-		return fmt.Sprintf("%s %s launches%s", human.Share(f.Share), whole, eachText(s, f, ": "))
+		return fmt.Sprintf("%s %s launches%s", human.Share(f.Share), whole, eachText(s, f, mostly(f, ": ")))
 	case stats.Copies:
 		text := fmt.Sprintf("%s %s is spent in copies", human.Share(f.Share), whole)
-		if f.Name != "" {
-			text += " " + f.Name
-		}
-		if text += eachText(s, f, ": "); f.Count > 0 {
-			text += " and " + human.Bytes(f.Bytes/f.Count)
+		if f.Count > 0 {
+			one := *f // copies of one direction and size
+			one.Func += " " + f.Name
+			text += eachText(s, &one, mostly(f, ": ")) + " and " + human.Bytes(f.Bytes/f.Count)
 		}
 		return text
 	case stats.OtherCalls:
@@ -360,9 +359,9 @@ func waitsText(s *stats.Stats, f *stats.Finding, whole string) string {
 	text := fmt.Sprintf("%s %s waits for the device", human.Share(f.Share), whole)
 	switch {
 	case s.Shares.Steps > 0 && 2*f.Count > 3*uint64(s.Shares.Steps):
-		text += eachText(s, f, ", in ")
+		text += eachText(s, f, mostly(f, ", in "))
 	case f.Count > 0:
-		text += ", in " + f.Func
+		text += mostly(f, ", in ") + f.Func
 	}
 	switch f.For {
 	case stats.SyncReads:
@@ -504,6 +503,15 @@ func idleText(s *stats.Stats, f *stats.Finding) string {
 	return text
 }
 
+// mostly joins a part of the time with the calls of one kind that took most of it: before, if they took all.
+func mostly(f *stats.Finding, before string) string {
+	const all = 0.95 // averages are rounded
+	if float64(f.Count)*float64(f.EachNS) >= all*float64(f.CostNS) {
+		return before
+	}
+	return ", the largest part in "
+}
+
 // eachText counts the calls of a finding: "aclrtMemcpy 40 times a step, each 13.2 us". It is "" if no call began in a step.
 func eachText(s *stats.Stats, f *stats.Finding, before string) string {
 	each := human.Duration(f.EachNS)
@@ -606,7 +614,7 @@ func moreText(m *stats.MoreCalls) string {
 // unlikeText describes steps that are unlike most, or unlike those that run graphs.
 func unlikeText(s *stats.Stats, f *stats.Finding) string {
 	if f.Kind == stats.EagerSteps {
-		return fmt.Sprintf("%s of %s run no graph, but launch the kernels of steps that do: their inputs may be outside of the captured sizes; they take %s, the others %s", human.Count(f.Count),
+		return fmt.Sprintf("%s of %s since the first run of a graph run none, but launch the kernels of steps that do: their inputs may be outside of the captured sizes; they take %s, the others %s", human.Count(f.Count),
 			human.Plural(f.Of, "step"), human.Duration(f.NS), human.Duration(f.EachNS))
 	}
 	return fmt.Sprintf("%s unlike most: %s, the longest is step %d with %s; the median is %s", human.Plural(f.Count, "step"), human.Duration(f.NS), *f.Step, human.Duration(f.EachNS), human.Duration(s.Steps.P50NS))

@@ -19,14 +19,16 @@ func TestStepsOutsideOfCapturedSizes(t *testing.T) {
 		eager    func(step int) bool
 		launches []uint64 // kernels of an eager step
 		want     uint64
+		of       uint64
 	}{
-		{"the same kernels", func(step int) bool { return step%2 == 1 }, []uint64{0, 1, 0, 2}, 20},
-		{"the same kernels in another order", func(step int) bool { return step%2 == 1 }, []uint64{2, 0, 0, 1}, 20},
-		{"fewer kernels", func(step int) bool { return step%2 == 1 }, []uint64{0, 1, 2}, 0},
-		{"a kernel of prompts", func(step int) bool { return step%2 == 1 }, []uint64{0, 1, 0, 3}, 0},
-		{"before the first graph runs", func(step int) bool { return step < 20 }, []uint64{0, 1, 0, 2}, 0},
-		{"in a third of the steps", func(step int) bool { return step%3 == 2 }, []uint64{0, 1, 0, 2}, 0},
-		{"in no step", func(int) bool { return false }, nil, 0},
+		{"the same kernels", func(step int) bool { return step%2 == 1 }, []uint64{0, 1, 0, 2}, 20, 40},
+		{"the same kernels in another order", func(step int) bool { return step%2 == 1 }, []uint64{2, 0, 0, 1}, 20, 40},
+		{"fewer kernels", func(step int) bool { return step%2 == 1 }, []uint64{0, 1, 2}, 0, 0},
+		{"a kernel of prompts", func(step int) bool { return step%2 == 1 }, []uint64{0, 1, 0, 3}, 0, 0},
+		{"before the first graph runs", func(step int) bool { return step < 20 }, []uint64{0, 1, 0, 2}, 0, 0},
+		{"also before the first graph runs", func(step int) bool { return step < 8 || step%4 != 0 }, []uint64{0, 1, 0, 2}, 24, 32},
+		{"in a third of the steps", func(step int) bool { return step%3 == 2 }, []uint64{0, 1, 0, 2}, 0, 0},
+		{"in no step", func(int) bool { return false }, nil, 0, 0},
 	} {
 		s := testtrace.NewSequence(t)
 		s.Stream(testtrace.StreamA)
@@ -56,12 +58,12 @@ func TestStepsOutsideOfCapturedSizes(t *testing.T) {
 			s.Then("mstxRangeEnd", testtrace.A(uint64(step+1)))
 		}
 		got := sums(t, s.Load(), "")
-		n := uint64(0)
+		n, of := uint64(0), uint64(0)
 		if i := slices.IndexFunc(got.Findings, func(f stats.Finding) bool { return f.Kind == stats.EagerSteps }); i >= 0 {
-			n = got.Findings[i].Count
+			n, of = got.Findings[i].Count, got.Findings[i].Of
 		}
-		if n != c.want || got.Steps.Count != steps {
-			t.Errorf("%s: %d eager steps of %d, want %d", c.name, n, got.Steps.Count, c.want)
+		if n != c.want || of != c.of || got.Steps.Count != steps {
+			t.Errorf("%s: %d eager steps of %d, of %d in all, want %d of %d", c.name, n, of, got.Steps.Count, c.want, c.of)
 		}
 	}
 }

@@ -40,7 +40,7 @@ const (
 
 	SlowSteps      FindingKind = "slow_steps"             // Count steps took over twice the median; Step is the longest: see Steps.Longest
 	OddSteps       FindingKind = "odd_steps"              // Count steps do more than most and took NS; Step is the longest, of EachNS
-	EagerSteps     FindingKind = "eager_steps"            // Count of Of steps run no graph, but launch the kernels of steps that do. They take NS, the others EachNS; Step is the longest
+	EagerSteps     FindingKind = "eager_steps"            // Count of Of steps since the first run of a graph run none, but launch the kernels of steps that do. They take NS, the others EachNS; Step is the longest
 	Waits          FindingKind = "waiting"                // the thread in Shares waits for the device, mostly in Func
 	Launches       FindingKind = "launching"              // it launches
 	Copies         FindingKind = "copying"                // it copies, mostly in Func in the direction Name

@@ -468,6 +468,32 @@ func TestPartWithoutCalls(t *testing.T) {
 	}
 }
 
+// The copies of one size were named as if they were all, and a copy to the host as one to the device.
+func TestLargestPartOfCopies(t *testing.T) {
+	for _, c := range []struct {
+		others int // copies of another size and direction, in a step
+		want   string
+	}{{0, "is spent in copies: aclrtMemcpy DtoH 3 times a step, each 100 ns and 4 KiB\n"}, {2, "is spent in copies, the largest part in aclrtMemcpy DtoH 3 times a step, each 100 ns and 4 KiB\n"}} {
+		b := testtrace.New(t)
+		for i := range int64(4) {
+			at := 10_000 + 1000*i
+			b.Call(0, at, at+16, "mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", fmt.Sprintf("step %d", i)), func(_ *api.Func, c *format.Call) { c.Ret = uint64(i + 1) })
+			b.Call(0, at+17, at+19, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA))
+			for k := range int64(3) {
+				b.Call(0, at+100*k+100, at+100*k+200, "aclrtMemcpy", testtrace.A(testtrace.HostA, 4096, testtrace.DeviceA, 4096, 2))
+			}
+			for k := range int64(c.others) {
+				b.Call(0, at+100*k+500, at+100*k+600, "aclrtMemcpy", testtrace.A(testtrace.DeviceA, 64, testtrace.HostA, 64, 1))
+			}
+			b.Call(0, at+900, at+990, "mstxRangeEnd", testtrace.A(uint64(i+1)))
+		}
+		var text bytes.Buffer
+		if err := report.StatsText(&text, "t.aclt", sums(t, b.Load(), ""), nil); err != nil || !strings.Contains(text.String(), c.want) {
+			t.Errorf("%v: %s", err, &text)
+		}
+	}
+}
+
 // The first finding was a wait for the device, and its command showed a path without tasks.
 func TestWaitsWithoutDeviceTimesComeLast(t *testing.T) {
 	untimed := func(given bool) (*stats.Stats, string) {
@@ -606,6 +632,23 @@ func TestOddStepsHaveACost(t *testing.T) {
 	s := sums(t, b.Load(), "")
 	if f := find(t, s, stats.OddSteps); f.Count != 12 || f.CostNS != f.EachNS-s.Steps.P50NS || f.CostNS <= 0 {
 		t.Errorf("%+v", f)
+	}
+}
+
+// Each step copies its inputs, whose size follows the batch. The longest step was said to copy "alone" if no other had its size.
+func TestLongestStepCopiesAnotherSize(t *testing.T) {
+	for bytes, alone := range map[uint64]bool{96: false, 1 << 20: true} {
+		s := training(t, func(b *testtrace.Builder, i int, at int64) int64 {
+			n, took := 32+uint64(i%3)*8, int64(50_000)
+			if i == 9 {
+				n, took = bytes, 5_000_000
+			}
+			b.Call(1, at, at+9_000, "aclrtMemcpy", testtrace.A(0x5000, 1<<20, testtrace.DeviceA, n, 2))
+			return took
+		})
+		if a := s.Steps.Longest.Alone; (a != nil) != alone {
+			t.Errorf("%d bytes: %+v", bytes, a)
+		}
 	}
 }
 

@@ -508,11 +508,27 @@ func (x *Splitter) aloneIn(process uint32) (out []aloneCalls) {
 	return out
 }
 
+// smallCopy is the size below which a copy takes about the same time for any size.
+const smallCopy = 64 << 10
+
+// varies reports whether other steps make the same calls with other sizes, as copies of inputs whose size follows the batch.
+func (x *Splitter) varies(c *aloneCalls) bool {
+	for _, part := range x.threads[c.thread].calls.parts {
+		for k, s := range part.sums {
+			also := slices.ContainsFunc(x.longest.alone, func(a aloneCalls) bool { return a.sum == s })
+			if !also && s.typical.Calls > 0 && k.fn == c.sum.fn && k.direction == c.sum.direction && c.sum.bytes < max(smallCopy, 2*k.bytes) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // aloneCalls returns the calls that only the longest step makes.
 func (x *Splitter) aloneCalls() (out *Alone) {
 	sums := map[Alone]callTotal{}
 	for _, c := range x.longest.alone {
-		if c.sum.typical.Calls != c.calls {
+		if c.sum.typical.Calls != c.calls || x.varies(&c) {
 			continue // a later step makes them too
 		}
 		key := Alone{CallSum: CallSum{Func: c.sum.fn, Direction: c.sum.direction}}

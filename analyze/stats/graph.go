@@ -122,7 +122,8 @@ func (x *summer) inGraphs(k *timeline.Task) {
 type eagerSteps struct {
 	open  map[int]stepWork  // by step
 	known map[uint64]*tally // by work: steps with a run of a graph
-	like  tally             // those steps, for each step in found
+	since uint64            // steps from the first one with a run of a graph on
+	like  tally             // those in known, for each step in found
 	found tally
 	index int // of the longest in found
 	most  int64
@@ -173,7 +174,14 @@ func (x *eagerSteps) stepped(p *step.Step, whole bool) {
 	if !whole || !any {
 		return
 	}
-	ns := p.To - p.From
+	if ns := p.To - p.From; w.graph || x.since > 0 {
+		x.since++
+		x.compare(p.Index, w, ns)
+	}
+}
+
+// compare compares a step with those that run a graph.
+func (x *eagerSteps) compare(index int, w stepWork, ns int64) {
 	like := x.known[w.sum]
 	switch {
 	case w.graph && like != nil:
@@ -186,7 +194,7 @@ func (x *eagerSteps) stepped(p *step.Step, whole bool) {
 	case !w.graph && like != nil:
 		x.like.add(1, like.mean())
 		if x.found.add(1, ns); ns > x.most {
-			x.most, x.index = ns, p.Index
+			x.most, x.index = ns, index
 		}
 	}
 }
@@ -198,5 +206,5 @@ func (x *summer) eagerFindings() []Finding {
 	if 2*e.found.n < uint64(x.s.Steps.Count) || e.found.ns <= e.like.ns {
 		return nil
 	}
-	return []Finding{{Kind: EagerSteps, Count: e.found.n, Of: uint64(x.s.Steps.Count), NS: e.found.mean(), EachNS: e.like.mean(), CostNS: e.found.ns - e.like.ns, Step: &e.index}}
+	return []Finding{{Kind: EagerSteps, Count: e.found.n, Of: e.since, NS: e.found.mean(), EachNS: e.like.mean(), CostNS: e.found.ns - e.like.ns, Step: &e.index}}
 }
