@@ -17,14 +17,13 @@ func TestOrderOfAWalk(t *testing.T) {
 		o.Clocks = true
 		stamps, edges := map[string]order.Stamp{}, map[string][]string{}
 		gaps := tr.Reader.Gaps()
-		var c order.Call[*timeline.Object]
 		err := w.Run(&timeline.Visitor{Call: func(h *timeline.HostCall, k *timeline.Task) error {
 			if len(gaps) > 0 && gaps[0].From < h.Start {
 				o.Lost(0, gaps[0].From, gaps[0].To)
 				gaps = gaps[1:]
 			}
-			w.OrderCall(o, &c, h, k)
-			for _, e := range o.Apply(&c) {
+			w.AddLanes(o)
+			for _, e := range o.Apply(w.OrderCall(h, k)) {
 				why := e.Why.String()
 				if !e.Certain {
 					why += "?"

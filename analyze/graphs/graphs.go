@@ -88,7 +88,6 @@ type Checker struct {
 	streams  map[uint32]uint64 // of live graphs, by process
 
 	order *order.Order[*timeline.Object, reach]
-	now   order.Call[*timeline.Object] // reused
 	lanes []lane
 	hosts []reach  // by process
 	work  []uint64 // by process: one more than the latest call that moves or computes data, or updates a task

@@ -106,11 +106,13 @@ func (x *Checker) call(h *timeline.HostCall, k *timeline.Task, e *timeline.Event
 	if !x.whole {
 		return nil
 	}
-	c := &x.now
-	x.w.OrderCall(x.order, c, h, k)
+	x.w.AddLanes(x.order)
+	c := x.w.OrderCall(h, k)
 	process := int(c.Process)
 	if e.Part.Update {
-		c.Captured, c.Lane, c.Task = false, x.w.LaneOf(e), int(h.Index)
+		u := *c
+		u.Captured, u.Lane, u.Task = false, x.w.LaneOf(e), int(h.Index)
+		c = &u
 	}
 	if c.Task < 0 && h.Fn.Sync == api.NoSync && len(c.Made)+len(c.Ended) == 0 && !(c.Captured && h.Fn.Task == api.Record) {
 		return nil

@@ -12,13 +12,13 @@ import (
 func TestPredecessors(t *testing.T) {
 	ordertest.Each(t, func(t *testing.T, p *ordertest.Program, tr *ordertest.Trace) {
 		w := timeline.NewWalk(tr.Reader, acl.Model, nil)
-		f, links := NewFinder(w), timeline.NewLinks(w)
+		f := NewFinder(w)
 		tasks := map[string]int{} // by name
 		if err := w.Run(&timeline.Visitor{Call: func(h *timeline.HostCall, k *timeline.Task) error {
 			if k != nil {
 				tasks[tr.Names[h.Index]] = k.Index
 			}
-			f.Call(h, k, links.Of(h, k), 0)
+			f.Call(h, k, w.Links(), 0)
 			return nil
 		}}); err != nil {
 			t.Fatal(err)

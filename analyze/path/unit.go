@@ -115,7 +115,7 @@ func NewFinder(w *timeline.Walk) *Finder {
 	return &Finder{w: w, most: maxCalls, labels: newLabels(), whole: w.StepRule().Source == step.None, follows: map[int][]order.Link{}, hosts: map[timeline.HostFunction][]int{}}
 }
 
-// Call takes the next call, its task, nil for none, and its links: see timeline.Links. The parts of paths have ref, a number for the caller.
+// Call takes the next call, its task, nil for none, and its links: see timeline.Walk.Links. The parts of paths have ref, a number for the caller.
 func (f *Finder) Call(h *timeline.HostCall, k *timeline.Task, links []order.Link, ref uint64) {
 	if h.Profiled() {
 		return

@@ -20,7 +20,6 @@ import (
 // lanes.
 type program struct {
 	walk     *timeline.Walk
-	links    *timeline.Links
 	calls    list[call]
 	tasks    list[task]
 	threads  []*thread
@@ -236,7 +235,7 @@ func tagged(tag uint64) (call, task int, again bool) {
 func newProgram(r *format.Reader, m *api.Model, progress func(done, total int)) (*program, error) {
 	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Progress: progress})
 	p := &program{
-		walk: w, links: timeline.NewLinks(w), byThread: map[uint32]*thread{}, ids: ids{byObject: map[int]int32{}},
+		walk: w, byThread: map[uint32]*thread{}, ids: ids{byObject: map[int]int32{}},
 		kernels: kernelTable{numbers: map[string]int32{}}, graphs: graphTable{current: map[*timeline.Object]int32{}, runs: map[int32]int32{}},
 		hosts: hostFunctions{map[timeline.HostFunction][]hostRun{}, map[uint64]timeline.HostFunction{}},
 		order: streamOrder{joins: map[[2]int]join{}, sources: map[int32]int32{}},
@@ -339,7 +338,7 @@ func (p *program) call(h *timeline.HostCall, k *timeline.Task) error {
 	if p.calls.n == math.MaxInt32 {
 		return fmt.Errorf("there are more than %d calls: simulate a part of them", math.MaxInt32)
 	}
-	i, links := int32(p.calls.n), p.links.Of(h, k)
+	i, links := int32(p.calls.n), p.walk.Links()
 	c := p.calls.add()
 	*c = call{start: h.Start, end: h.End, task: -1}
 	th := p.thread(h.Thread)
