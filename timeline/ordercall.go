@@ -110,10 +110,12 @@ type taskOrder struct {
 // ordered takes the current call into the order of tasks.
 func (w *Walk) ordered(e *Event, h *HostCall, task *Task) {
 	o, f := &w.order, e.Fn
-	o.edges, o.known = nil, false
+	if o.known = false; len(o.edges) > 0 {
+		o.edges = nil
+	}
 	switch {
 	case f == nil:
-	case task != nil && plain(f) && o.Launch(task.Lane, order.Item[struct{}]{Call: h.Index, Task: task.Index, Lane: task.Lane}, h.Thread, h.Start, h.End):
+	case task != nil && plain(f) && o.Launch(task.Lane, task.Index, h.Index, h.Thread, h.End):
 	case task == nil && f.Sync == api.NoSync && e.Captured == nil && !ordersObjects(e):
 	default:
 		o.edges = o.Apply(w.OrderCall(h, task))

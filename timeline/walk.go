@@ -211,7 +211,7 @@ func (w *Walk) call(c *format.Call) error {
 		return err
 	}
 	for i := range e.Uses {
-		if o := e.Uses[i].Object; o.Kind == api.Graph && o.Ended == c.Index {
+		if o := e.Uses[i].Object; o.Ended == c.Index && o.Kind == api.Graph {
 			delete(w.graphs.roles.of, o)
 		}
 	}

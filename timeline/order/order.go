@@ -281,18 +281,18 @@ func (o *Order[K, T]) Apply(c *Call[K]) []Edge[T] {
 }
 
 // Launch takes a call that only puts a task on a lane, which follows the tasks before it there. It returns false if more may follow: then call Apply.
-func (o *Order[K, T]) Launch(lane int, it Item[T], thread uint32, start, end int64) bool {
+func (o *Order[K, T]) Launch(lane, task int, call uint64, thread uint32, end int64) bool {
 	if o.joins || o.Clocks {
 		return false
 	}
-	o.lanes[lane].put(it, thread, end)
+	o.lanes[lane].put(lane, task, call, thread, end)
 	return true
 }
 
 // put makes a task the latest one.
-func (t *track[T]) put(it Item[T], thread uint32, end int64) {
+func (t *track[T]) put(lane, task int, call uint64, thread uint32, end int64) {
 	t.latest ^= 1
-	t.items[t.latest&1] = it
+	t.items[t.latest&1] = Item[T]{Call: call, Task: task, Lane: lane}
 	if thread != t.thread {
 		t.others, t.thread, t.end = max(t.others, t.end), thread, end
 	} else {
@@ -331,7 +331,7 @@ func (o *Order[K, T]) task(c *Call[K]) {
 	if c.Unfinished {
 		end = math.MaxInt64
 	}
-	t.put(Item[T]{Call: c.Index, Task: c.Task, Lane: c.Lane}, c.Thread, end)
+	t.put(c.Lane, c.Task, c.Index, c.Thread, end)
 	it := t.last()
 	o.now = t
 	if last.Task >= 0 {
