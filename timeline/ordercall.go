@@ -47,7 +47,7 @@ func (s *State) OrderCall(k *order.Call[*Object], e *Event) {
 		k.Complete = e.OK() && s.polled(e)
 	}
 	if f.Event < 0 && (f.Task == api.Wait || f.Task == api.Fill) {
-		k.Word = orderWord(e)
+		k.Word = WordOf(e.Process, f, c.Args)
 	}
 	if f.Event < 0 && f.Task != api.NoTask {
 		return
@@ -77,20 +77,20 @@ func (s *State) OrderCall(k *order.Call[*Object], e *Event) {
 	}
 }
 
-// orderWord returns the value in memory that a task writes or awaits, the zero value for none.
-func orderWord(e *Event) (w order.Word) {
+// WordOf returns the value in memory that a task writes or awaits, the zero value for none.
+func WordOf(process uint32, f *api.Func, args []uint64) (w order.Word) {
 	value := false
-	for i := range e.Fn.Params {
-		switch p := &e.Fn.Params[i]; {
-		case int(p.Word) >= len(e.Call.Args):
+	for i := range f.Params {
+		switch p := &f.Params[i]; {
+		case int(p.Word) >= len(args):
 			return order.Word{}
 		case p.Role == api.Fills, p.Role == api.DevArgs:
-			if n, _ := p.Size.Bytes(e.Fn, e.Call.Args); n > 8 {
+			if n, _ := p.Size.Bytes(f, args); n > 8 {
 				return order.Word{}
 			}
-			w.Process, w.Addr = e.Process, e.Call.Args[p.Word]
+			w.Process, w.Addr = process, args[p.Word]
 		case p.Name == "value":
-			w.Value, value = e.Call.Args[p.Word], true
+			w.Value, value = args[p.Word], true
 		}
 	}
 	if !value {
@@ -115,15 +115,15 @@ func (w *Walk) ordered(e *Event, h *HostCall, task *Task) {
 	}
 	switch {
 	case f == nil:
-	case task != nil && plain(f) && o.Launch(task.Lane, task.Index, h.Index, h.Thread, h.End):
+	case task != nil && OrdersLane(f) && o.Launch(task.Lane, task.Index, h.Index, h.Thread, h.End):
 	case task == nil && f.Sync == api.NoSync && e.Captured == nil && !ordersObjects(e):
 	default:
 		o.edges = o.Apply(w.OrderCall(h, task))
 	}
 }
 
-// plain reports whether the task of a function orders no other lanes.
-func plain(f *api.Func) bool {
+// OrdersLane reports whether calls of a function order their own lane alone, if they have a task: see order.Order.Launch.
+func OrdersLane(f *api.Func) bool {
 	return f.Sync == api.NoSync && f.Event < 0 && f.Task != api.Wait && f.Task != api.Fill && f.Task != api.GraphRun && f.Shares == api.NoShare
 }
 

@@ -373,7 +373,7 @@ func (o *Order[K, T]) join(c *Call[K], t *track[T]) {
 		}
 		o.edge(x.last(), t.last(), DefaultStream, x.certain(c.Thread, c.Start) && !x.gap && !t.gap)
 		if o.Clocks {
-			t.before = t.before.join(x.upTo(c.Thread, c.Start).clock())
+			t.before = t.before.Join(x.upTo(c.Thread, c.Start).clock())
 		}
 	}
 }
