@@ -38,13 +38,11 @@ func (s *State) OrderCall(k *order.Call[*Object], e *Event) {
 		return
 	}
 	k.Failed = !k.Unfinished && f.Failed(c.Ret)
-	switch f.Sync {
-	case api.SyncDevice:
+	k.Complete = f.Sync.Polls() && e.OK() && s.polled(e)
+	if f.Sync == api.SyncDevice {
 		if k.Device = s.CurrentDevice(e.Process, c.Thread); s.SameDevice(e.Process, k.Device, NoDevice) {
 			k.Device = order.Any
 		}
-	case api.PollStream, api.PollEvent:
-		k.Complete = e.OK() && s.polled(e)
 	}
 	if f.Event < 0 && (f.Task == api.Wait || f.Task == api.Fill) {
 		k.Word = WordOf(e.Process, f, c.Args)

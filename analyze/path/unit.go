@@ -236,8 +236,7 @@ func (f *Finder) link(now int64, l *order.Link) {
 // sync adds the wait of a synchronization or of a poll. It returns false for a poll that was not complete.
 func (f *Finder) sync(th *thread, c *call, h *timeline.HostCall, links []order.Link) bool {
 	since := c.start
-	poll := h.Fn.Sync == api.PollStream || h.Fn.Sync == api.PollEvent
-	if poll {
+	if h.Fn.Sync.Polls() {
 		if th.poll.fn == h.Fn && th.poll.waits == h.Waits {
 			since = th.poll.since
 		}

@@ -458,7 +458,7 @@ func (p *program) poll(th *thread, i int32, h *timeline.HostCall) {
 	if len(th.polls) > 0 && (th.fn != h.Fn || th.waits != h.Waits) {
 		th.polls = th.polls[:0]
 	}
-	if h.Fn == nil || h.Waits < 0 || h.Fn.Sync != api.PollStream && h.Fn.Sync != api.PollEvent {
+	if h.Fn == nil || h.Waits < 0 || !h.Fn.Sync.Polls() {
 		return
 	}
 	th.polls, th.fn, th.waits = append(th.polls, i), h.Fn, h.Waits
@@ -477,7 +477,7 @@ func (p *program) poll(th *thread, i int32, h *timeline.HostCall) {
 		case n > 0:
 			op.Gap, op.Host = 0, 0
 			p.waits.took[c.end] = max(p.waits.took[c.end], c.end-c.start)
-		case h.Fn.Sync == api.PollStream:
+		case h.Fn.Sync.Wait() == api.SyncStream:
 			op.Kind, op.Stream, op.Host = virtual.SyncStream, h.Waits, took+period/2
 		default:
 			if p.syncEvent(op, h.Waits); op.Kind == virtual.SyncEvent {
