@@ -223,6 +223,20 @@ const (
 	PollEvent
 )
 
+// Polls reports whether the call only asks.
+func (s Sync) Polls() bool { return s == PollStream || s == PollEvent }
+
+// Wait returns SyncStream for PollStream and SyncEvent for PollEvent; others are returned unchanged.
+func (s Sync) Wait() Sync {
+	switch s {
+	case PollStream:
+		return SyncStream
+	case PollEvent:
+		return SyncEvent
+	}
+	return s
+}
+
 var syncNames = []string{"", "device", "stream", "event", "poll stream", "poll event"}
 
 func (s Sync) String() string { return syncNames[s] }

@@ -70,6 +70,9 @@ func graphFault(g *graphs.Finding) string {
 		}
 	case graphs.UnjoinedStream:
 		text = fmt.Sprintf("%s joined the capture of %s and was not joined back: nothing there waits for its last task, %s", g.Stream, other, call)
+	case graphs.SlowUpdate:
+		text = fmt.Sprintf("runs of %s wait for the host: %s of %s in %s, up to the last record of %s after each launch; the first is %s; update the graph earlier", g.Graph,
+			human.Duration(g.WaitedNS), human.Duration(g.RunNS), human.Plural(g.Have, "run"), g.Object, call)
 	case graphs.CapturedStreams:
 		text = streamsText(g, call)
 	}

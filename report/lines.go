@@ -77,13 +77,20 @@ type line struct {
 	Kinds  []string       `json:"kernel_arguments,omitempty"` // kinds of the kernel's arguments, according to its binary
 	Task   *lineTask      `json:"task,omitempty"`             // task that the call launched
 	// Replaces is the captured call whose task in a graph the call replaced, as an update of a task group does.
-	Replaces   *uint64 `json:"replaces,omitempty"`
-	Updates    uint64  `json:"updates,omitempty"`     // with --graph: updates that replaced the captured task
-	ReplacedBy *uint64 `json:"replaced_by,omitempty"` // with --graph: the latest of these updates
+	Replaces   *uint64    `json:"replaces,omitempty"`
+	Updates    uint64     `json:"updates,omitempty"`     // with --graph: updates that replaced the captured task
+	ReplacedBy *uint64    `json:"replaced_by,omitempty"` // with --graph: the latest of these updates
+	Waits      []lineWait `json:"waits,omitempty"`       // tasks on other streams that the call, or its task, waits for by an event, a notify or a value
 	// Objects are the objects of handles and addresses by parameter, each with kind, id, offset, ended if a call had ended it, and older if it is older
 	// than the trace.
 	Objects map[string]any `json:"objects,omitempty"`
 	Data    []lineData     `json:"data,omitempty"` // payloads: memory that the call read or wrote
+}
+
+// lineWait is a wait for a task.
+type lineWait struct {
+	Why  string `json:"why"`  // event, notify, value, default stream or host wait for an event
+	Call uint64 `json:"call"` // that made the task
 }
 
 // lineTask has the runtime's ids of a task.
@@ -205,6 +212,7 @@ func (l *lister) list(out io.Writer, from int64, first int) (n int, err error) {
 		return 0, err
 	}
 	p.s = p.accesses.State
+	p.waits = timeline.NewWaits(p.s)
 	l.sel.Use(p.s)
 	p.enc = json.NewEncoder(&p.json)
 	p.enc.SetEscapeHTML(false)
@@ -229,6 +237,7 @@ func (l *lister) list(out io.Writer, from int64, first int) (n int, err error) {
 		}
 		h, ok := skip.Handle(api.Stream, l.o.Stream)
 		if l.o.Stream != 0 && (!ok || !c.Handle(h)) || !l.mayHold(c, from) {
+			p.waits = nil
 			p.gaps.skip(c)
 			return false
 		}
@@ -249,10 +258,14 @@ func (l *lister) list(out io.Writer, from int64, first int) (n int, err error) {
 		p.gaps.see(c)
 		may := c.Start >= from && l.sel.MayBe(c)
 		if !may && quiet.has(c) {
+			p.waits = nil
 			continue
 		}
 		th := l.thread(c.Thread)
 		e := p.accesses.Apply(th.Process, c)
+		if p.waitsFor = nil; p.waits != nil {
+			p.waitsFor = p.waits.Of(e)
+		}
 		stack := p.stacks.Of(th.Process, c)
 		if !may || !l.sel.Is(e) {
 			continue
@@ -327,6 +340,8 @@ type printer struct {
 	accesses *access.Tracker
 	stacks   *timeline.Stacks
 	gaps     lineGaps
+	waits    *timeline.Waits          // nil once calls were skipped
+	waitsFor []timeline.Wait          // of the current call
 	late     map[uint64][]format.Data // by call, for JSON
 	args     []timeline.Arg           // reused
 	json     bytes.Buffer
@@ -361,6 +376,10 @@ func (p *printer) line(dst []byte, e *timeline.Event, th format.Thread, stack []
 	}
 	if u := p.sel.Updates(e.Call.Index); u.Count > 0 {
 		l.Updates, l.ReplacedBy = u.Count, &u.Last
+	}
+	for i := range p.waitsFor {
+		w := &p.waitsFor[i]
+		l.Waits = append(l.Waits, lineWait{w.Why.String(), w.Call})
 	}
 	if p.gaps.gap >= 0 {
 		l.Gap = &p.gaps.gap
@@ -451,6 +470,9 @@ func (p *printer) text(dst []byte, e *timeline.Event, tid int) []byte {
 		dst = dst[:at]
 	} else {
 		dst = append(dst, ']')
+	}
+	for i := range p.waitsFor {
+		dst = append(append(dst, ' '), p.waitsFor[i].String()...)
 	}
 	if e.Part.Replaces() {
 		dst = strconv.AppendUint(append(dst, " replaces the task of call "...), e.Part.Of, 10)

@@ -60,7 +60,7 @@ func (n *LaneNames) Call(s *State, e *Event) (name string) {
 			name = ""
 		}
 	}
-	if f.Sync == api.SyncStream || f.Sync == api.PollStream {
+	if f.Sync.Wait() == api.SyncStream {
 		k := s.WaitedLane(e)
 		if _, known := n.names[k]; ok || known { // otherwise the handle may be wrong
 			n.Of(k)

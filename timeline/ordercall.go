@@ -38,23 +38,21 @@ func (s *State) OrderCall(k *order.Call[*Object], e *Event) {
 		return
 	}
 	k.Failed = !k.Unfinished && f.Failed(c.Ret)
-	switch f.Sync {
-	case api.SyncDevice:
+	k.Complete = f.Sync.Polls() && e.OK() && s.polled(e)
+	if f.Sync == api.SyncDevice {
 		if k.Device = s.CurrentDevice(e.Process, c.Thread); s.SameDevice(e.Process, k.Device, NoDevice) {
 			k.Device = order.Any
 		}
-	case api.PollStream, api.PollEvent:
-		k.Complete = e.OK() && s.polled(e)
 	}
 	if f.Event < 0 && (f.Task == api.Wait || f.Task == api.Fill) {
-		k.Word = orderWord(e)
+		k.Word = WordOf(e.Process, f, c.Args)
 	}
 	if f.Event < 0 && f.Task != api.NoTask {
 		return
 	}
 	for i := range e.Uses {
 		u := e.Uses[i].Object
-		if u.Kind != api.Event && u.Kind != api.Notify && u.Kind != api.Counter {
+		if !orders(u.Kind) {
 			continue
 		}
 		o := u.Exported()
@@ -77,20 +75,20 @@ func (s *State) OrderCall(k *order.Call[*Object], e *Event) {
 	}
 }
 
-// orderWord returns the value in memory that a task writes or awaits, the zero value for none.
-func orderWord(e *Event) (w order.Word) {
+// WordOf returns the value in memory that a task writes or awaits, the zero value for none.
+func WordOf(process uint32, f *api.Func, args []uint64) (w order.Word) {
 	value := false
-	for i := range e.Fn.Params {
-		switch p := &e.Fn.Params[i]; {
-		case int(p.Word) >= len(e.Call.Args):
+	for i := range f.Params {
+		switch p := &f.Params[i]; {
+		case int(p.Word) >= len(args):
 			return order.Word{}
 		case p.Role == api.Fills, p.Role == api.DevArgs:
-			if n, _ := p.Size.Bytes(e.Fn, e.Call.Args); n > 8 {
+			if n, _ := p.Size.Bytes(f, args); n > 8 {
 				return order.Word{}
 			}
-			w.Process, w.Addr = e.Process, e.Call.Args[p.Word]
+			w.Process, w.Addr = process, args[p.Word]
 		case p.Name == "value":
-			w.Value, value = e.Call.Args[p.Word], true
+			w.Value, value = args[p.Word], true
 		}
 	}
 	if !value {
@@ -99,34 +97,75 @@ func orderWord(e *Event) (w order.Word) {
 	return w
 }
 
-// OrderCall describes the current call, with its task or nil, for an order, and adds the Walk's new lanes.
-func (w *Walk) OrderCall(o interface {
-	Lanes() int
-	Lane(order.Lane)
-}, k *order.Call[*Object], h *HostCall, t *Task) {
-	for n := o.Lanes(); n < len(w.lanes.list); n++ {
-		o.Lane(w.s.OrderLane(&w.lanes.list[n].key))
+// taskOrder is the order of a walk's tasks.
+type taskOrder struct {
+	*order.Order[*Object, struct{}]
+	call  order.Call[*Object] // the current call, if known is true
+	known bool
+	edges []order.Edge[struct{}] // of the current call, without those between tasks of one lane
+}
+
+// ordered takes the current call into the order of tasks.
+func (w *Walk) ordered(e *Event, h *HostCall, task *Task) {
+	o, f := &w.order, e.Fn
+	if o.known = false; len(o.edges) > 0 {
+		o.edges = nil
+	}
+	switch {
+	case f == nil:
+	case task != nil && OrdersLane(f) && o.Launch(task.Lane, task.Index, h.Index, h.Thread, h.End):
+	case task == nil && f.Sync == api.NoSync && e.Captured == nil && !ordersObjects(e):
+	default:
+		o.edges = o.Apply(w.OrderCall(h, task))
+	}
+}
+
+// OrdersLane reports whether calls of a function order their own lane alone, if they have a task: see order.Order.Launch.
+func OrdersLane(f *api.Func) bool {
+	return f.Sync == api.NoSync && f.Event < 0 && f.Task != api.Wait && f.Task != api.Fill && f.Task != api.GraphRun && f.Shares == api.NoShare
+}
+
+// ordersObjects reports whether a call uses an event or a notify, or may list notifies.
+func ordersObjects(e *Event) bool {
+	for i := range e.Uses {
+		if orders(e.Uses[i].Object.Kind) {
+			return true
+		}
+	}
+	return e.Fn.Task == api.NoTask && len(e.Call.Data) > 0
+}
+
+func orders(k api.Object) bool { return k == api.Event || k == api.Notify || k == api.Counter }
+
+// OrderCall describes the current call, with its task or nil, for an order. The result is valid until the next call.
+func (w *Walk) OrderCall(h *HostCall, t *Task) *order.Call[*Object] {
+	k := &w.order.call
+	if w.order.known {
+		return k
 	}
 	w.s.OrderCall(k, w.now.event)
 	if t != nil {
 		k.Lane, k.Task = t.Lane, t.Index
-	} else if h.Fn != nil && (h.Fn.Sync == api.SyncStream || h.Fn.Sync == api.PollStream) {
+	} else if h.Fn != nil && h.Fn.Sync.Wait() == api.SyncStream {
 		k.Lane = int(h.Waits)
+	}
+	w.order.known = true
+	return k
+}
+
+// AddLanes adds the lanes to an order that it lacks.
+func (w *Walk) AddLanes(o interface {
+	Lanes() int
+	Lane(order.Lane)
+}) {
+	for n := o.Lanes(); n < len(w.lanes.list); n++ {
+		o.Lane(w.s.OrderLane(&w.lanes.list[n].key))
 	}
 }
 
-// Links determines what the calls of a walk wait for.
-type Links struct {
-	w    *Walk
-	o    *order.Order[*Object, struct{}]
-	call order.Call[*Object]
-}
+// Edges returns the work that the current call, or its task, waits for. Edges between tasks of one lane may be missing. The result is valid until the
+// next call.
+func (w *Walk) Edges() []order.Edge[struct{}] { return w.order.edges }
 
-// NewLinks returns the Links of a walk before its first call.
-func NewLinks(w *Walk) *Links { return &Links{w: w, o: order.New[*Object, struct{}]()} }
-
-// Of returns the links that the current call makes, with its task or nil. Call it for each call.
-func (l *Links) Of(h *HostCall, t *Task) []order.Link {
-	l.w.OrderCall(l.o, &l.call, h, t)
-	return order.Links(l.o.Apply(&l.call))
-}
+// Links is Edges in numbers.
+func (w *Walk) Links() []order.Link { return order.Links(w.order.edges) }

@@ -11,48 +11,36 @@ import (
 
 // A Walk passes to an order all that decides who precedes whom.
 func TestOrderOfAWalk(t *testing.T) {
-	for _, p := range ordertest.Programs {
-		t.Run(p.Name, func(t *testing.T) {
-			if why := p.Skipped(); why != "" {
-				t.Skip(why)
+	ordertest.Each(t, func(t *testing.T, p *ordertest.Program, tr *ordertest.Trace) {
+		w := timeline.NewWalk(tr.Reader, acl.Model, nil)
+		o := order.New[*timeline.Object, struct{}]()
+		o.Clocks = true
+		stamps, edges := map[string]order.Stamp{}, map[string][]string{}
+		gaps := tr.Reader.Gaps()
+		err := w.Run(&timeline.Visitor{Call: func(h *timeline.HostCall, k *timeline.Task) error {
+			if len(gaps) > 0 && gaps[0].From < h.Start {
+				o.Lost(0, gaps[0].From, gaps[0].To)
+				gaps = gaps[1:]
 			}
-			tr := p.Trace(t, func(c *ordertest.Call) ordertest.Task {
-				if c.Stream == "now" {
-					return ordertest.Fill(c, ordertest.Memory)
+			w.AddLanes(o)
+			for _, e := range o.Apply(w.OrderCall(h, k)) {
+				why := e.Why.String()
+				if !e.Certain {
+					why += "?"
 				}
-				return ordertest.Launch(c)
-			})
-			w := timeline.NewWalk(tr.Reader, acl.Model, nil)
-			o := order.New[*timeline.Object, struct{}]()
-			o.Clocks = true
-			stamps, edges := map[string]order.Stamp{}, map[string][]string{}
-			gaps := tr.Reader.Gaps()
-			var c order.Call[*timeline.Object]
-			err := w.Run(&timeline.Visitor{Call: func(h *timeline.HostCall, k *timeline.Task) error {
-				if len(gaps) > 0 && gaps[0].From < h.Start {
-					o.Lost(0, gaps[0].From, gaps[0].To)
-					gaps = gaps[1:]
-				}
-				w.OrderCall(o, &c, h, k)
-				for _, e := range o.Apply(&c) {
-					why := e.Why.String()
-					if !e.Certain {
-						why += "?"
-					}
-					edges[tr.Names[e.After.Call]] = append(edges[tr.Names[e.After.Call]], why+" "+tr.Names[e.Before.Call])
-				}
-				if k != nil {
-					stamps[tr.Names[h.Index]] = o.Stamp()
-				}
-				return nil
-			}})
-			if err != nil {
-				t.Fatal(err)
+				edges[tr.Names[e.After.Call]] = append(edges[tr.Names[e.After.Call]], why+" "+tr.Names[e.Before.Call])
 			}
-			p.Check(t, func(before, after string) bool {
-				a, b := stamps[before], stamps[after]
-				return order.Precedes(&a, &b) == order.Yes
-			}, edges)
-		})
-	}
+			if k != nil {
+				stamps[tr.Names[h.Index]] = o.Stamp()
+			}
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Check(t, func(before, after string) bool {
+			a, b := stamps[before], stamps[after]
+			return order.Precedes(&a, &b) == order.Yes
+		}, edges)
+	})
 }

@@ -402,7 +402,7 @@ func (x *Selector) onLane(e *Event) bool {
 	}
 	var k LaneKey
 	switch {
-	case e.Fn.Sync == api.SyncStream || e.Fn.Sync == api.PollStream:
+	case e.Fn.Sync.Wait() == api.SyncStream:
 		k = x.state.WaitedLane(e)
 	case e.Fn.Stream >= 0 || e.Fn.Task != api.NoTask:
 		k = x.state.LaneKey(e)

@@ -157,10 +157,8 @@ func (w *Walk) waitedLane(h *HostCall) int32 {
 	case api.SyncStream:
 		return h.Waits
 	case api.SyncEvent:
-		if u, ok := w.now.event.Use(int(h.Fn.Event)); ok {
-			if r, ok := w.queue.recordOf(u.Object); ok {
-				return int32(r.lane.index)
-			}
+		for i := range w.order.edges {
+			return int32(w.order.edges[i].Before.Lane)
 		}
 	}
 	return step.AllLanes

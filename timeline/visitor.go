@@ -7,6 +7,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline/graph"
+	"github.com/acltrace/acltrace/timeline/order"
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
@@ -53,6 +54,7 @@ type Walk struct {
 	threads threadTable
 	lanes   laneTable
 	queue   taskQueue
+	order   taskOrder
 	use     memoryUse
 }
 
@@ -93,22 +95,12 @@ type laneTable struct {
 
 // taskQueue holds the tasks with an unknown end, and the state that determines their ends.
 type taskQueue struct {
-	tasks   int // so far
-	pending int // tasks without an end, on all lanes
-	wanted  int // those that are reported
-	records map[*Object]record
+	tasks   int                // so far
+	pending int                // tasks without an end, on all lanes
+	wanted  int                // those that are reported
 	failed  map[uint32]attempt // by thread: its latest launch, if that failed
 	ended   []*Task            // not reported yet
 	single  Task               // the current call's task, if it has ended
-}
-
-// recordOf returns the latest record of an event. A notify has none: a record may come after the wait for it.
-func (q *taskQueue) recordOf(o *Object) (record, bool) {
-	if o == nil || o.Kind != api.Event {
-		return record{}, false
-	}
-	r, ok := q.records[o.Exported()]
-	return r, ok
 }
 
 // memoryUse counts the device memory in use.
@@ -168,18 +160,12 @@ func newWalk(m *api.Model) *Walk {
 	return &Walk{
 		Model: m, sel: everything(), s: NewState(m), whole: math.MaxInt64, steps: stepState{none: step.Rule{Source: step.None}}, graphs: knownGraphs{Graphs: graphs},
 		lanes: laneTable{byKey: map[LaneKey]*lane{}}, use: memoryUse{byPlace: map[place]uint64{}},
-		queue: taskQueue{records: map[*Object]record{}, failed: map[uint32]attempt{}},
+		order: taskOrder{Order: order.New[*Object, struct{}]()}, queue: taskQueue{failed: map[uint32]attempt{}},
 	}
 }
 
 // ErrEnough ends a Walk without an error, if a function of the Visitor returns it.
 var ErrEnough = errors.New("enough")
-
-// record is the latest record of an event on a lane.
-type record struct {
-	lane *lane
-	task int // index
-}
 
 // attempt is a failed launch.
 type attempt struct {

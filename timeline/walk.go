@@ -174,8 +174,7 @@ func (w *Walk) call(c *format.Call) error {
 		w.recording(h, c)
 	}
 	selected := w.choose(e)
-	ended, err := w.objects(c, e)
-	if err != nil {
+	if err := w.objects(c, e); err != nil {
 		return err
 	}
 	ok := e.OK()
@@ -185,12 +184,17 @@ func (w *Walk) call(c *format.Call) error {
 	var task *Task
 	var named *Range
 	if ok {
+		var err error
 		if task, named, err = w.follow(e, h); err != nil {
 			return err
 		}
 	}
-	if e.Fn != nil && e.Fn.Sync != api.NoSync {
+	waits := e.Fn != nil && e.Fn.Sync != api.NoSync
+	if waits {
 		w.sync(e, h, ok)
+	}
+	if w.ordered(e, h, task); waits && ok {
+		w.complete(c)
 	}
 	if w.steps.Finder != nil {
 		w.seeStep(e, h, task, named)
@@ -206,12 +210,9 @@ func (w *Walk) call(c *format.Call) error {
 	if err := w.report(h, task, named); err != nil {
 		return err
 	}
-	if ended {
-		for _, u := range e.Uses {
-			delete(w.queue.records, u.Object)
-			if u.Object.Kind == api.Graph && u.Object.Ended == c.Index {
-				delete(w.graphs.roles.of, u.Object)
-			}
+	for i := range e.Uses {
+		if o := e.Uses[i].Object; o.Ended == c.Index && o.Kind == api.Graph {
+			delete(w.graphs.roles.of, o)
 		}
 	}
 	return nil
@@ -308,23 +309,20 @@ func (w *Walk) CallEnd(h *HostCall) int64 {
 	return max(h.Start, h.End)
 }
 
-// objects reports new objects. It returns true if the call has ended some.
-func (w *Walk) objects(c *format.Call, e *Event) (ended bool, err error) {
+// objects reports new objects.
+func (w *Walk) objects(c *format.Call, e *Event) error {
 	for i := range e.Uses {
 		o := e.Uses[i].Object
-		switch {
-		case o.ID > w.seen:
-			w.seen = o.ID
-			if w.v.Object != nil {
-				if err := w.v.Object(o); err != nil {
-					return false, err
-				}
+		if o.ID <= w.seen {
+			continue
+		}
+		if w.seen = o.ID; w.v.Object != nil {
+			if err := w.v.Object(o); err != nil {
+				return err
 			}
-		case o.Ended == c.Index:
-			ended = true
 		}
 	}
-	return ended, nil
+	return nil
 }
 
 // memory reports changes in device memory use.
@@ -365,6 +363,7 @@ func (w *Walk) lane(k LaneKey) *lane {
 		ln = &lane{key: k, index: len(w.Lanes), first: -1}
 		w.lanes.byKey[k] = ln
 		w.lanes.list = append(w.lanes.list, ln)
+		w.order.Lane(w.s.OrderLane(&k))
 		w.Lanes = append(w.Lanes, Lane{Process: k.Process, Stream: k.Stream, Synchronous: k.Synchronous, Name: w.lanes.names.Of(k), Device: k.Device})
 	}
 	w.lanes.latest = ln
@@ -473,9 +472,6 @@ func (w *Walk) put(e *Event) (*Task, error) {
 		}
 	} else {
 		task = w.wait(ln, task)
-	}
-	if f.Task == api.Record && task.Object != nil {
-		w.queue.records[task.Object.Exported()] = record{ln, w.queue.tasks - 1}
 	}
 	return task, nil
 }
@@ -596,45 +592,21 @@ func (w *Walk) Uses() []Use { return w.now.event.Uses }
 // CurrentDevice returns the device that a thread has selected at the current call, NoDevice if it is unknown.
 func (w *Walk) CurrentDevice(thread uint32) int { return w.s.CurrentDevice(w.Process(thread), thread) }
 
-// sync determines the object of a synchronization or a poll, and ends the tasks that it covers unless it has failed.
+// sync determines the object of a synchronization or a poll.
 func (w *Walk) sync(e *Event, h *HostCall, ok bool) {
-	switch e.Fn.Sync {
+	h.Complete = ok && e.Fn.Sync.Polls() && w.s.polled(e)
+	switch e.Fn.Sync.Wait() {
 	case api.SyncDevice:
-		device := w.s.currentDevice(e.Process, e.Call.Thread).device
-		h.Waits = int32(device)
-		for _, ln := range w.lanes.list {
-			if ok && w.OnDevice(ln.index, e.Process, device) {
-				w.complete(ln, w.queue.tasks, e.Call)
-			}
+		h.Waits = int32(w.s.CurrentDevice(e.Process, e.Call.Thread))
+	case api.SyncStream:
+		if k := w.s.WaitedLane(e); ok || w.lanes.byKey[k] != nil { // otherwise the handle may be wrong
+			h.Waits = int32(w.lane(k).index)
 		}
-	case api.SyncStream, api.PollStream:
-		k := w.s.WaitedLane(e)
-		if !ok && w.lanes.byKey[k] == nil {
-			return // the handle may be wrong
-		}
-		ln := w.lane(k)
-		h.Waits = int32(ln.index)
-		h.Complete = ok && e.Fn.Sync == api.PollStream && w.s.polled(e)
-		if ok && (h.Complete || e.Fn.Sync == api.SyncStream) {
-			w.complete(ln, w.queue.tasks, e.Call)
-		}
-	case api.SyncEvent, api.PollEvent:
-		h.Complete = ok && e.Fn.Sync == api.PollEvent && w.s.polled(e)
-		u, found := e.Use(int(e.Fn.Event))
-		if !found {
-			return
-		}
-		h.Waits = int32(u.Object.ID)
-		if r, recorded := w.queue.recordOf(u.Object); recorded && ok && (h.Complete || e.Fn.Sync == api.SyncEvent) {
-			w.complete(r.lane, r.task+1, e.Call)
+	case api.SyncEvent:
+		if u, found := e.Use(int(e.Fn.Event)); found {
+			h.Waits = int32(u.Object.ID)
 		}
 	}
-}
-
-// OnDevice reports whether a synchronization of a process with a device covers the tasks on a lane.
-func (w *Walk) OnDevice(lane int, process uint32, device int) bool {
-	l := &w.Lanes[lane]
-	return l.Process == process && w.s.SameDevice(process, l.Device, device)
 }
 
 // WaitedLane returns the lane that a synchronization or a poll waits for.
@@ -671,8 +643,17 @@ func Polled(m *api.Model, f *api.Func, c *format.Call) bool {
 	return false
 }
 
-// complete ends the tasks on a lane before an index.
-func (w *Walk) complete(ln *lane, before int, c *format.Call) {
+// complete ends the tasks that the current call has waited for.
+func (w *Walk) complete(c *format.Call) {
+	for i := range w.order.edges {
+		if e := &w.order.edges[i]; e.After.Task < 0 {
+			w.completeLane(w.lanes.list[e.Before.Lane], e.Before.Task+1, c)
+		}
+	}
+}
+
+// completeLane ends the tasks on a lane before an index.
+func (w *Walk) completeLane(ln *lane, before int, c *format.Call) {
 	if ln.first < 0 || ln.first >= before {
 		return
 	}

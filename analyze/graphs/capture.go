@@ -46,6 +46,7 @@ type graph struct {
 	loose   map[string]timeline.HostCall // by kernel: first task outside of task groups
 	runs    uint64
 	last    run
+	pace    pace
 	groups  []*taskGroup
 	addressed
 }
@@ -134,6 +135,10 @@ func (x *Checker) captured(h *timeline.HostCall, e *timeline.Event) {
 		t = x.join(c, e.Stream)
 	}
 	t.tasks++
+	if e.Fn.Task.Works() {
+		c.pace.tasks++
+		c.pace.after++
+	}
 	t.last, t.fn = h.Index, h.Name
 	t.mark[e.Stream] = t.tasks
 	if t.group != nil {
@@ -159,6 +164,7 @@ func (x *Checker) captured(h *timeline.HostCall, e *timeline.Event) {
 			x.signals[s] = ext
 		}
 		ext.users++
+		c.pace.after = 0
 		t.wait = &wait{on: ext}
 		c.waits = append(c.waits, t.wait)
 	case f.Task == api.Record && s.Object != nil:
@@ -253,6 +259,7 @@ func (x *Checker) end(o *timeline.Object, g *graph) {
 	if g.runs == 0 {
 		return
 	}
+	x.slow(g)
 	for kernel, h := range g.loose {
 		if x.grouped[kernel] {
 			x.kept(g, &h, kernel, nil)

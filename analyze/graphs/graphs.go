@@ -30,6 +30,7 @@ const (
 	FreedMemory     Kind = "freed_memory"     // a graph runs after memory that its tasks use was freed
 	RefusedCall     Kind = "refused_call"     // a call during a capture failed since it is not allowed then
 	UnjoinedStream  Kind = "unjoined_stream"  // a stream joined a capture, and nothing in the capture waits for its last task
+	SlowUpdate      Kind = "slow_update"      // runs wait for records that the host makes after their launch
 	CapturedStreams Kind = "captured_streams" // the streams of the live graphs are most of those that the device has
 )
 
@@ -53,6 +54,8 @@ type Finding struct {
 	Code     int64   `json:"code,omitempty"`      // returned error
 	Have     uint64  `json:"have,omitempty"`      // tasks in the update, records, or streams
 	Want     uint64  `json:"want,omitempty"`      // tasks in the group, waits, or streams of the device
+	WaitedNS int64   `json:"waited_ns,omitempty"` // time that runs waited for the host, in nanoseconds
+	RunNS    int64   `json:"run_ns,omitempty"`    // time of these runs
 	Graphs   uint64  `json:"graphs,omitempty"`    // live graphs
 	Before   uint64  `json:"before,omitempty"`    // streams of live graphs before the capture
 	Most     uint64  `json:"most,omitempty"`      // largest number of streams of live graphs
@@ -88,7 +91,6 @@ type Checker struct {
 	streams  map[uint32]uint64 // of live graphs, by process
 
 	order *order.Order[*timeline.Object, reach]
-	now   order.Call[*timeline.Object] // reused
 	lanes []lane
 	hosts []reach  // by process
 	work  []uint64 // by process: one more than the latest call that moves or computes data, or updates a task

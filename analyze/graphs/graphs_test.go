@@ -216,6 +216,61 @@ func TestFaults(t *testing.T) {
 			})
 		}},
 
+		{"runs that wait for the host", "slow_update 1", func(p *program) {
+			p.guarded(g)
+			loop(3, func() { p.run(g); p.Now += 100_000; p.update(group, 1); p.write(1, updates); p.sync(main) })
+		}},
+		{"runs that work longer than the host", "", func(p *program) {
+			p.guarded(g)
+			loop(3, func() {
+				p.run(g)
+				p.Now += 100_000
+				p.update(group, 1)
+				p.write(1, updates)
+				p.Now += 5_000_000
+				p.sync(main)
+			})
+		}},
+		{"runs whose updates come before the last tasks need them", "", func(p *program) {
+			p.capture(g, func() {
+				for range 8 {
+					p.launch(mlp, main, weights)
+				}
+				p.await()
+				p.group(group, func() { p.launch(attention, main, input) })
+			})
+			loop(3, func() {
+				p.run(g)
+				p.Now += 100_000
+				p.update(group, 1)
+				p.write(1, updates)
+				p.Now += 20_000
+				p.sync(main)
+			})
+		}},
+		{"runs that are launched after their update", "", func(p *program) {
+			p.guarded(g)
+			loop(3, func() {
+				p.update(group, 1)
+				p.write(1, updates)
+				p.Now += 100_000
+				p.run(g)
+				p.sync(main)
+				p.sync(updates)
+			})
+		}},
+		{"runs that wait for the host behind other work", "", func(p *program) {
+			p.guarded(g)
+			loop(3, func() {
+				p.launch(mlp, main, weights)
+				p.run(g)
+				p.Now += 100_000
+				p.update(group, 1)
+				p.write(1, updates)
+				p.sync(main)
+			})
+		}},
+
 		{"a run that does not wait for its update", "late_update 1", func(p *program) { p.unguarded(g); p.update(group, 1); p.run(g) }},
 		{"a run after the host has waited for its update", "", func(p *program) { p.unguarded(g); p.update(group, 1); p.sync(updates); p.run(g) }},
 		{"a run that waits for a word behind its update", "", func(p *program) {

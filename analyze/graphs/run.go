@@ -95,6 +95,10 @@ type lane struct {
 	track int    // 0 for none, otherwise one more than the index in a reach
 	n     uint32 // runs, updates and copies
 	at    reach  // after the latest task
+	last  uint64 // one more than the call of the latest task
+	done  uint64 // of the latest task that the host has waited for
+	idle  bool   // the host had waited for all tasks before the latest
+	runs  *graph // by the latest task that did so, if nothing else was put here
 	work  uint64 // like Checker.work
 }
 
@@ -106,11 +110,13 @@ func (x *Checker) call(h *timeline.HostCall, k *timeline.Task, e *timeline.Event
 	if !x.whole {
 		return nil
 	}
-	c := &x.now
-	x.w.OrderCall(x.order, c, h, k)
+	x.w.AddLanes(x.order)
+	c := x.w.OrderCall(h, k)
 	process := int(c.Process)
 	if e.Part.Update {
-		c.Captured, c.Lane, c.Task = false, x.w.LaneOf(e), int(h.Index)
+		u := *c
+		u.Captured, u.Lane, u.Task = false, x.w.LaneOf(e), int(h.Index)
+		c = &u
 	}
 	if c.Task < 0 && h.Fn.Sync == api.NoSync && len(c.Made)+len(c.Ended) == 0 && !(c.Captured && h.Fn.Task == api.Record) {
 		return nil
@@ -120,6 +126,7 @@ func (x *Checker) call(h *timeline.HostCall, k *timeline.Task, e *timeline.Event
 	if c.Task < 0 {
 		for i := range edges {
 			*host = host.join(edges[i].Before.Value)
+			x.waited(h, edges[i].Before)
 		}
 		if s, ok := e.Signal(); ok && h.Fn.Sync != api.NoSync {
 			*host = host.join(x.recorded(s))
@@ -127,6 +134,7 @@ func (x *Checker) call(h *timeline.HostCall, k *timeline.Task, e *timeline.Event
 		return nil
 	}
 	l := grow.At(&x.lanes, c.Lane)
+	l.idle, l.last = l.done == l.last, h.Index+1
 	before := l.at.join(*host)
 	for i := range edges {
 		if after := edges[i].After; after.Task == c.Task {
@@ -221,6 +229,7 @@ func (x *Checker) run(h *timeline.HostCall, k *timeline.Task, e *timeline.Event,
 	}
 	g.runs++
 	g.last = x.place(h, k.Lane)
+	x.launched(h, k.Lane, g)
 	for _, w := range g.waits {
 		s := w.on
 		s.runs[s.needed%uint64(len(s.runs))] = g.last
@@ -249,6 +258,9 @@ func (x *Checker) record(h *timeline.HostCall, k *timeline.Task, e *timeline.Eve
 		t.latest = nil
 	}
 	s.prev, s.lane = h.Index, k.Lane
+	if g := s.waiting; g != nil {
+		g.pace.record = max(g.pace.record, h.Start)
+	}
 	s.records++
 	if s.records > s.needed && s.records-s.needed > s.most {
 		s.most, s.extra = s.records-s.needed, run{call: h.Index, fn: h.Name}

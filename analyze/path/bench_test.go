@@ -36,7 +36,6 @@ func BenchmarkFinder(b *testing.B) {
 		b.Fatal(err)
 	}
 	var events []func(f *Finder)
-	links := timeline.NewLinks(w)
 	err := w.Run(&timeline.Visitor{
 		Call: func(h *timeline.HostCall, k *timeline.Task) error {
 			call, task := *h, (*timeline.Task)(nil)
@@ -44,7 +43,7 @@ func BenchmarkFinder(b *testing.B) {
 				t := *k
 				task = &t
 			}
-			made := links.Of(h, k)
+			made := w.Links()
 			events = append(events, func(f *Finder) { f.Call(&call, task, made, 0) })
 			return nil
 		},

@@ -66,8 +66,8 @@ func knownPath(t *testing.T, file string) string {
 	}
 	defer r.Close()
 	w := timeline.NewWalk(r, acl.Model, nil)
-	f, links := NewFinder(w), timeline.NewLinks(w)
-	if err := w.Run(&timeline.Visitor{Call: func(h *timeline.HostCall, k *timeline.Task) error { f.Call(h, k, links.Of(h, k), 0); return nil }}); err != nil {
+	f := NewFinder(w)
+	if err := w.Run(&timeline.Visitor{Call: func(h *timeline.HostCall, k *timeline.Task) error { f.Call(h, k, w.Links(), 0); return nil }}); err != nil {
 		t.Fatal(err)
 	}
 	p := f.Rest()

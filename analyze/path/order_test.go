@@ -1,7 +1,6 @@
 package path
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/acltrace/acltrace/api/acl"
@@ -11,45 +10,34 @@ import (
 
 // A task and a wait follow the tasks that the table of programs names.
 func TestPredecessors(t *testing.T) {
-	for _, p := range ordertest.Programs {
-		t.Run(p.Name, func(t *testing.T) {
-			if why := p.Skipped(); why != "" {
-				t.Skip(why)
+	ordertest.Each(t, func(t *testing.T, p *ordertest.Program, tr *ordertest.Trace) {
+		w := timeline.NewWalk(tr.Reader, acl.Model, nil)
+		f := NewFinder(w)
+		tasks := map[string]int{} // by name
+		if err := w.Run(&timeline.Visitor{Call: func(h *timeline.HostCall, k *timeline.Task) error {
+			if k != nil {
+				tasks[tr.Names[h.Index]] = k.Index
 			}
-			tr := p.Trace(t, func(c *ordertest.Call) ordertest.Task {
-				if c.Stream == "now" {
-					return ordertest.Fill(c, ordertest.Memory)
-				}
-				return ordertest.Launch(c)
-			})
-			w := timeline.NewWalk(tr.Reader, acl.Model, nil)
-			f, links := NewFinder(w), timeline.NewLinks(w)
-			tasks := map[string]int{} // by name
-			if err := w.Run(&timeline.Visitor{Call: func(h *timeline.HostCall, k *timeline.Task) error {
-				if k != nil {
-					tasks[tr.Names[h.Index]] = k.Index
-				}
-				f.Call(h, k, links.Of(h, k), 0)
-				return nil
-			}}); err != nil {
-				t.Fatal(err)
+			f.Call(h, k, w.Links(), 0)
+			return nil
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		_, edges := p.Wants()
+		for _, e := range edges {
+			if e.Is("nothing") {
+				continue
 			}
-			_, edges := p.Wants()
-			for _, e := range edges {
-				if strings.HasPrefix(e.Text, "nothing") {
-					continue
-				}
-				c := tr.Call(e.After)
-				if c.Failed || c.Unfinished || c.Stream == "p1" || c.Stream == "h1" {
-					continue // these follow nothing, or are not of the process
-				}
-				before := tasks[e.Text[len(e.Text)-1:]]
-				if !f.followed(tasks, e.After, tr.Calls[e.After], before) {
-					t.Errorf("%s does not follow %s", e.After, e.Text)
-				}
+			c := tr.Call(e.After)
+			if c.Failed || c.Unfinished || c.Stream == "p1" || c.Stream == "h1" {
+				continue // these follow nothing, or are not of the process
 			}
-		})
-	}
+			before := tasks[e.Before()]
+			if !f.followed(tasks, e.After, tr.Calls[e.After], before) {
+				t.Errorf("%s does not follow %s", e.After, e.Text)
+			}
+		}
+	})
 }
 
 // followed reports whether a task, or a call that waits, follows a task.

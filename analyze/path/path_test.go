@@ -84,8 +84,8 @@ func (p *program) path(t *testing.T) *Path {
 	t.Helper()
 	tl := p.Load()
 	w := timeline.NewWalk(tl.Reader, acl.Model, nil)
-	f, links := NewFinder(w), timeline.NewLinks(w)
-	if err := w.Run(&timeline.Visitor{Call: func(h *timeline.HostCall, k *timeline.Task) error { f.Call(h, k, links.Of(h, k), 0); return nil }}); err != nil {
+	f := NewFinder(w)
+	if err := w.Run(&timeline.Visitor{Call: func(h *timeline.HostCall, k *timeline.Task) error { f.Call(h, k, w.Links(), 0); return nil }}); err != nil {
 		t.Fatal(err)
 	}
 	path := f.Rest()
@@ -610,12 +610,12 @@ func TestTooLongStep(t *testing.T) {
 	if err := w.FindSteps(); err != nil {
 		t.Fatal(err)
 	}
-	f, links, held := NewFinder(w), timeline.NewLinks(w), 0
+	f, held := NewFinder(w), 0
 	f.most = 200
 	var long []bool
 	err := w.Run(&timeline.Visitor{
 		Call: func(h *timeline.HostCall, k *timeline.Task) error {
-			f.Call(h, k, links.Of(h, k), 0)
+			f.Call(h, k, w.Links(), 0)
 			held = max(held, len(f.threads[0].calls), len(f.tasks))
 			return nil
 		},

@@ -39,10 +39,10 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Summary, error) {
 	if err := w.FindSteps(); err != nil {
 		return nil, err
 	}
-	x, links := &summer{f: NewFinder(w), each: o.Each, s: &Summary{}}, timeline.NewLinks(w)
+	x := &summer{f: NewFinder(w), each: o.Each, s: &Summary{}}
 	x.f.saves = true
 	err := w.Run(&timeline.Visitor{
-		Call: func(h *timeline.HostCall, k *timeline.Task) error { x.f.Call(h, k, links.Of(h, k), 0); return nil },
+		Call: func(h *timeline.HostCall, k *timeline.Task) error { x.f.Call(h, k, w.Links(), 0); return nil },
 		Step: func(s *step.Step) error {
 			if s.Open {
 				return nil

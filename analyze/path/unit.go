@@ -115,7 +115,7 @@ func NewFinder(w *timeline.Walk) *Finder {
 	return &Finder{w: w, most: maxCalls, labels: newLabels(), whole: w.StepRule().Source == step.None, follows: map[int][]order.Link{}, hosts: map[timeline.HostFunction][]int{}}
 }
 
-// Call takes the next call, its task, nil for none, and its links: see timeline.Links. The parts of paths have ref, a number for the caller.
+// Call takes the next call, its task, nil for none, and its links: see timeline.Walk.Links. The parts of paths have ref, a number for the caller.
 func (f *Finder) Call(h *timeline.HostCall, k *timeline.Task, links []order.Link, ref uint64) {
 	if h.Profiled() {
 		return
@@ -236,8 +236,7 @@ func (f *Finder) link(now int64, l *order.Link) {
 // sync adds the wait of a synchronization or of a poll. It returns false for a poll that was not complete.
 func (f *Finder) sync(th *thread, c *call, h *timeline.HostCall, links []order.Link) bool {
 	since := c.start
-	poll := h.Fn.Sync == api.PollStream || h.Fn.Sync == api.PollEvent
-	if poll {
+	if h.Fn.Sync.Polls() {
 		if th.poll.fn == h.Fn && th.poll.waits == h.Waits {
 			since = th.poll.since
 		}

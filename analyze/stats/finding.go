@@ -36,6 +36,7 @@ const (
 	FreedMemory     = FindingKind(graphs.FreedMemory)
 	RefusedCall     = FindingKind(graphs.RefusedCall)
 	UnjoinedStream  = FindingKind(graphs.UnjoinedStream)
+	SlowUpdate      = FindingKind(graphs.SlowUpdate)
 	CapturedStreams = FindingKind(graphs.CapturedStreams)
 
 	SlowSteps      FindingKind = "slow_steps"             // Count steps took over twice the median; Step is the longest: see Steps.Longest
@@ -72,7 +73,7 @@ func (p Part) String() string { return string(p.kind()) }
 // A Finding is a likely reason for lost time or a wrong result, and where to look. Its Kind says which fields it has.
 type Finding struct {
 	// Kind is killed, failed_calls, unfinished, no_end, lost_calls, relaunched, memory_grows, objects_grow, kept_arguments, misfit_update, early_update, late_update, unordered_input, missing_record,
-	// extra_record, freed_memory, refused_call, unjoined_stream, captured_streams, slow_steps, odd_steps, eager_steps, waiting, launching, copying, other_calls, blocked, own_time,
+	// extra_record, freed_memory, refused_call, unjoined_stream, slow_update, captured_streams, slow_steps, odd_steps, eager_steps, waiting, launching, copying, other_calls, blocked, own_time,
 	// stalls, synchronous_reads, pageable_copies, explicit_synchronizing, emptied_cache, step_allocations, step_captures, idle, short_tasks, hidden_waits, recording, odd_rank or late_rank.
 	Kind    FindingKind     `json:"kind"`
 	CostNS  int64           `json:"cost_ns"`            // in the whole trace, 0 for the kinds up to captured_streams

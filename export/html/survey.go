@@ -87,10 +87,10 @@ func read(r *format.Reader, m *api.Model, s *stats.Stats, o *Options) (*survey, 
 	if err := x.choose(s, o); err != nil {
 		return nil, err
 	}
-	finder, links, split, since := path.NewFinder(x.w), timeline.NewLinks(x.w), stats.NewSplitter(x.w), x.w.Start
+	finder, split, since := path.NewFinder(x.w), stats.NewSplitter(x.w), x.w.Start
 	err := x.w.Run(&timeline.Visitor{
 		Call: func(h *timeline.HostCall, k *timeline.Task) error {
-			finder.Call(h, k, links.Of(h, k), 0)
+			finder.Call(h, k, x.w.Links(), 0)
 			split.Call(h, k, true)
 			x.troubles.call(x.w, h)
 			if h.Index == failed {

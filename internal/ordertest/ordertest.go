@@ -3,6 +3,7 @@
 package ordertest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -103,8 +104,17 @@ type Pair struct {
 	Certain       bool
 }
 
-// An Edge is the reason for an edge to a call, and the name of its other end.
+// An Edge is the reason for an edge to a call, and the name of its other end: "event r", with "?" if it is not certain. "nothing" is no edge from
+// another stream.
 type Edge struct{ After, Text string }
+
+// Before returns the name of the other end.
+func (e *Edge) Before() string { return e.Text[strings.LastIndexByte(e.Text, ' ')+1:] }
+
+// Is reports whether the reason is one of those named.
+func (e *Edge) Is(whys ...string) bool {
+	return slices.ContainsFunc(whys, func(why string) bool { return strings.HasPrefix(e.Text, why) })
+}
 
 // Programs are programs and their orders. "a<b" precedes certainly, "a?b" is unknown, "x<-event r" is an edge to x, with "?" if it is not certain.
 var Programs = []Program{

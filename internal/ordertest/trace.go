@@ -40,6 +40,27 @@ type builder struct {
 	task  func(c *Call) Task
 }
 
+// Each runs a test with the trace of each program that is one of AscendCL. Tasks are launches and fills.
+func Each(t *testing.T, f func(t *testing.T, p *Program, tr *Trace)) {
+	for _, p := range Programs {
+		t.Run(p.Name, func(t *testing.T) {
+			if why := p.Skipped(); why != "" {
+				t.Skip(why)
+			}
+			f(t, &p, p.Trace(t, work))
+		})
+	}
+}
+
+// work is a launch, or a fill by the call itself.
+func work(c *Call) Task {
+	if c.Stream == "now" {
+		return Fill(c, Memory)
+	}
+	return Task{"aclrtLaunchKernelWithHostArgs", func(s uint64) []uint64 { return testtrace.A(Function, 1, s, 0, 0x7f0000001000, 8, 0, 0) },
+		[]testtrace.Mod{testtrace.Reads("hostArgs", 0, testtrace.Words(7))}}
+}
+
 // Skipped returns why a program is no trace of AscendCL, "" if it is.
 func (p *Program) Skipped() string {
 	if p.uses("def") {
@@ -210,12 +231,6 @@ func status(complete bool, yes, no uint64) uint64 {
 		return yes
 	}
 	return no
-}
-
-// Launch is a kernel without arguments on the device.
-func Launch(*Call) Task {
-	return Task{"aclrtLaunchKernelWithHostArgs", func(s uint64) []uint64 { return testtrace.A(Function, 1, s, 0, 0x7f0000001000, 8, 0, 0) },
-		[]testtrace.Mod{testtrace.Reads("hostArgs", 0, testtrace.Words(7))}}
 }
 
 // Fill fills memory: on a stream, or by the call itself.

@@ -98,7 +98,7 @@ func (p *callCompiler) skip() bool {
 // done, and strict mode would take it for a wait.
 func (p *callCompiler) incomplete() bool {
 	f := p.f
-	if f.Sync != api.PollStream && f.Sync != api.PollEvent {
+	if !f.Sync.Polls() {
 		return false
 	}
 	if f.Pending != 0 {
@@ -357,7 +357,7 @@ func (p *callCompiler) poll(in *plan.Instruction, words []plan.Operand) []plan.O
 		case f.Pending:
 			in.Bits = 0 // may differ from run to run
 		}
-	case f.Sync == api.PollStream || f.Sync == api.PollEvent:
+	case f.Sync.Polls():
 		if _, has := p.polled(); has {
 			out := p.facts.polled
 			in.Op, in.Len, in.Width = plan.OpUntil, uint64(p.facts.complete), uint64(min(f.Params[out].Elem, 8))

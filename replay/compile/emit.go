@@ -156,7 +156,6 @@ func (p *compiler) writeNext(t int) bool {
 		pr.forker = forker{true, g.call, g.end}
 	}
 	pr.syncs.leave(pr.base)
-	pr.records.leave(pr.base)
 	pr.window[0] = nil
 	pr.window = pr.window[1:]
 	pr.base++

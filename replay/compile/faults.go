@@ -6,7 +6,6 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/replay/plan"
-	"github.com/acltrace/acltrace/timeline"
 )
 
 // A context that stops at a failed task returns the task's error from every later call that uses its streams. When that begins depends on
@@ -20,7 +19,7 @@ func (p *faults) reports(process uint32, call uint64, start int64, code int32) {
 	}
 	s := p.of[process]
 	if s == nil {
-		s = &stopped{lanes: map[uint64]bool{}, records: map[*timeline.Object]uint64{}, start: start, first: int64(call)}
+		s = &stopped{lanes: map[uint64]bool{}, start: start, first: int64(call)}
 		p.of[process] = s
 	}
 	if start < s.start {
@@ -110,26 +109,19 @@ func (p *callCompiler) waitForFault(in *plan.Instruction) {
 
 // waitedStream returns the stream whose tasks the current call waits for, false if it does not wait.
 func (p *callCompiler) waitedStream(s *stopped) (stream uint64, waits bool) {
-	number := noStream
-	if p.f.Stream >= 0 {
-		number = p.Model.StreamOf(p.f, p.c.Args[p.f.Params[p.f.Stream].Word], p.c.Thread)
+	if p.f.Stream >= 0 && p.f.Task != api.NoTask {
+		s.lanes[p.Model.StreamOf(p.f, p.c.Args[p.f.Params[p.f.Stream].Word], p.c.Thread)] = true
 	}
-	var event *timeline.Object
-	if u, ok := p.e.Use(int(p.f.Event)); ok && p.f.Event >= 0 {
-		event = u.Object
+	lane, keys := -1, p.look.tasks.keys
+	switch g := p.here(); {
+	case !g.complete || p.f.Sync.Polls():
+	case g.lane >= 0:
+		lane = g.lane
+	case len(g.covers) == 1:
+		lane = g.covers[0].lane
 	}
-	if p.f.Task != api.NoTask && number != noStream {
-		s.lanes[number] = true
-		if p.f.Task == api.Record && event != nil && p.ok {
-			s.records[event] = number
-		}
-	}
-	switch p.f.Sync {
-	case api.SyncStream:
-		return number, true
-	case api.SyncEvent:
-		stream, ok := s.records[event]
-		return stream, ok
+	if lane >= 0 {
+		return keys[lane].stream, true
 	}
 	return 0, false
 }

@@ -127,26 +127,16 @@ func (p *callCompiler) hostTask() {
 	if p.f.Stream < 0 {
 		return
 	}
-	p.visible.tasks++
-	hosts := p.visible.hosts[p.owner()]
-	if hosts == nil {
-		hosts = map[uint64]int{}
-		p.visible.hosts[p.owner()] = hosts
-	}
-	hosts[p.visibleStream()] = p.visible.tasks
+	g := p.here()
+	p.visible.hosts[g.lane] = g.task
 }
 
 // afterHost reports whether the current task runs after a host function that may not have ended when the call was made. Functions on streams
 // for which the task does not wait count as ended: a program must not rely on their order.
 func (p *callCompiler) afterHost() bool {
-	hosts := p.visible.hosts[p.owner()]
-	if len(hosts) == 0 || p.f.Stream < 0 {
-		return false
-	}
-	own := p.visibleStream()
-	awaited := p.visible.awaited[memoryKey{p.owner(), own}]
-	for s, n := range hosts {
-		if s == own || awaited[s] >= n {
+	g := p.here()
+	for lane, task := range p.visible.hosts {
+		if lane == g.lane || g.before.At(int32(lane)) >= uint64(task) {
 			return true
 		}
 	}

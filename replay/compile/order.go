@@ -1,7 +1,6 @@
 package compile
 
 import (
-	"cmp"
 	"slices"
 	"sort"
 
@@ -174,7 +173,7 @@ const nobodyWaits = "nothing in the trace waits for the result"
 // for their own tasks, and can't read the result. Neither do waits for other devices.
 func (p *callCompiler) synchronized(captured int64) place {
 	best, end := p.at, int64(-1)
-	device := p.state.LaneKey(p.e).Device
+	device, copied := p.state.LaneKey(p.e).Device, p.here()
 	// Prefer a call that waited for the copy and began after it; otherwise one that began during the copy's call. Other waits may have
 	// ended later by chance.
 	for _, from := range []int64{p.c.End, p.c.Start} {
@@ -189,7 +188,7 @@ func (p *callCompiler) synchronized(captured int64) place {
 				if g.start < from {
 					break
 				}
-				if t == p.at.thread && k <= p.at.group || g.end > captured || g.end <= end || !p.waitsFor(g, device) {
+				if t == p.at.thread && k <= p.at.group || g.end > captured || g.end <= end || !g.on(device) || !g.waitsFor(copied.lane, copied.task) {
 					continue
 				}
 				best, end = place{t, k}, g.end
@@ -209,7 +208,7 @@ func (p *callCompiler) synchronized(captured int64) place {
 		}
 		k := p.Threads[t].startedBefore(captured) - 1
 		g := p.Threads[t].group(k)
-		if g == nil || g.fn == nil || g.fn.Sync == api.NoSync || g.unready || p.awaits(g).elsewhere(device) || g.end > captured || g.end <= max(end, p.c.Start) {
+		if g == nil || !g.complete || !g.on(device) || g.end > captured || g.end <= max(end, p.c.Start) {
 			continue
 		}
 		if t == p.at.thread && k < p.at.group {
@@ -223,52 +222,6 @@ func (p *callCompiler) synchronized(captured int64) place {
 // sameProcess reports whether a thread belongs to the process of the current call.
 func (p *callCompiler) sameProcess(t int) bool {
 	return p.Threads[t].Process == p.Threads[p.at.thread].Process
-}
-
-// waitsFor reports whether a later call waited for the current copy, which is on a device: for the device, for the copy's stream, or for an
-// event recorded on the stream after the copy.
-func (p *callCompiler) waitsFor(g *group, device int) bool {
-	stream := p.Model.StreamOf(p.f, p.c.Args[p.f.Params[p.f.Stream].Word], p.c.Thread)
-	switch g.fn.Sync {
-	case api.SyncDevice:
-		return !g.elsewhere(device)
-	case api.SyncStream, api.PollStream:
-		return g.names == stream && !g.unready && !g.elsewhere(device)
-	case api.SyncEvent, api.PollEvent:
-		r := p.awaits(g)
-		return !g.unready && r != g && r.names == stream && !r.elsewhere(device)
-	}
-	return false
-}
-
-// elsewhere reports whether the call concerns another device, by a wait for it or on its default stream.
-func (g *group) elsewhere(device int) bool {
-	return g.device != timeline.NoDevice && device != timeline.NoDevice && g.device != device
-}
-
-// awaits returns the last record of a wait's event if it was after the current copy, otherwise the wait itself.
-func (p *callCompiler) awaits(w *group) *group {
-	if w.fn.Sync != api.SyncEvent && w.fn.Sync != api.PollEvent {
-		return w
-	}
-	var last *group
-	for t := range p.Threads {
-		pr := &p.Threads[t]
-		if !p.sameProcess(t) {
-			continue
-		}
-		for i := pr.records.before(pr, w.start) - 1; i >= 0; i-- {
-			k := pr.records[i]
-			g := pr.group(k)
-			if g.start < p.c.Start || last != nil && g.start <= last.start {
-				break
-			}
-			if g.event == w.event && (t != p.at.thread || k > p.at.group) {
-				last = g
-			}
-		}
-	}
-	return cmp.Or(last, w)
 }
 
 // comes returns the time at which the program had waited for a result.

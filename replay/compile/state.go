@@ -189,10 +189,10 @@ type visibleMemory struct {
 	guesses []plan.Reloc // of words that may be addresses
 	depends bool         // a task that depends on guesses may have written it since it was compared
 
-	stale  bool           // the memory in the replay may have other content
-	named  bool           // a task may have written it since it was compared
-	base   plan.Operand   // content before that task
-	flight map[uint64]int // tasks that may use it and were not waited for: the latest one, by stream
+	stale  bool         // the memory in the replay may have other content
+	named  bool         // a task may have written it since it was compared
+	base   plan.Operand // content before that task
+	flight map[int]int  // tasks that may use it and were not waited for: the latest one, by lane of taskOrder
 }
 
 // doubtLevel says whether and how results depend on host-visible memory.
@@ -200,19 +200,15 @@ type doubtLevel uint8
 
 // visibleState tracks host-visible memory.
 type visibleState struct {
-	of      map[*timeline.Object]*visibleMemory // made by visibleOf
-	levels  map[*timeline.Object]doubtLevel     // of device memory too
-	tasks   int                                 // tasks so far
-	looked  map[uint32]bool                     // processes with a task since the last wait
-	hosts   map[uint32]map[uint64]int           // by process: the latest host function on each stream, unless it was waited for
-	hosted  map[*timeline.Object]bool           // device memory that may have data of host functions which the trace lacks
-	awaited map[memoryKey]map[uint64]int        // by stream: tasks on other streams that it has waited for
-	marks   map[memoryKey]map[uint64]int        // by event: tasks before its record, by stream
+	of     map[*timeline.Object]*visibleMemory // made by visibleOf
+	levels map[*timeline.Object]doubtLevel     // of device memory too
+	looked map[uint32]bool                     // processes with a task since the last wait
+	hosts  map[int]int                         // by lane of taskOrder: the latest host function, unless it was waited for
+	hosted map[*timeline.Object]bool           // device memory that may have data of host functions which the trace lacks
 }
 
 func newVisibleState() visibleState {
-	return visibleState{of: map[*timeline.Object]*visibleMemory{}, levels: map[*timeline.Object]doubtLevel{}, looked: map[uint32]bool{}, hosts: map[uint32]map[uint64]int{}, hosted: map[*timeline.Object]bool{},
-		awaited: map[memoryKey]map[uint64]int{}, marks: map[memoryKey]map[uint64]int{}}
+	return visibleState{of: map[*timeline.Object]*visibleMemory{}, levels: map[*timeline.Object]doubtLevel{}, looked: map[uint32]bool{}, hosts: map[int]int{}, hosted: map[*timeline.Object]bool{}}
 }
 
 // faults are the failed tasks that recorded calls reported.
@@ -229,8 +225,7 @@ type stopped struct {
 	reported     bool   // a call has reported it, and no later wait for the device has succeeded
 
 	// Before the first report:
-	lanes   map[uint64]bool             // streams with tasks
-	records map[*timeline.Object]uint64 // by event: the stream of its latest record
+	lanes map[uint64]bool // streams with tasks
 }
 
 const noStream = ^uint64(0)

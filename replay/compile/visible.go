@@ -40,7 +40,7 @@ func (p *compiler) visibleOf(o *timeline.Object) *visibleMemory {
 	}
 	v := p.visible.of[o]
 	if v == nil {
-		v = &visibleMemory{object: o, flight: map[uint64]int{}}
+		v = &visibleMemory{object: o, flight: map[int]int{}}
 		p.visible.of[o] = v
 	}
 	return v
@@ -132,11 +132,11 @@ func (p *callCompiler) visibleTask() {
 		return
 	}
 	kernel := access.Runs(p.f)
-	p.visible.tasks++
 	for _, t := range p.a.Host {
 		// The trace has a copy's data and result.
 		if v := p.visibleOf(t.Object); v != nil && !(t.Kind == access.Names && kernel) && p.f.Stream >= 0 {
-			v.flight[p.visibleStream()] = p.visible.tasks
+			g := p.here()
+			v.flight[g.lane] = g.task
 		}
 	}
 	level := sureLevel
@@ -189,12 +189,9 @@ func (p *callCompiler) visibleUse(v *visibleMemory, kernel bool) {
 		v.named, v.base = true, v.content
 	}
 	if p.f.Stream >= 0 {
-		v.flight[p.visibleStream()] = p.visible.tasks
+		g := p.here()
+		v.flight[g.lane] = g.task
 	}
-}
-
-func (p *callCompiler) visibleStream() uint64 {
-	return p.Model.StreamOf(p.f, p.c.Args[p.f.Params[p.f.Stream].Word], p.c.Thread)
 }
 
 // visibleAfter follows waits, and compares the memory that no task uses any more.
@@ -203,7 +200,6 @@ func (p *callCompiler) visibleAfter() error {
 		p.a.After()
 		return nil
 	}
-	p.visibleWaits()
 	waited := p.visibleWaited()
 	for _, u := range p.e.Uses {
 		if v := p.visible.of[u.Object]; v != nil && u.Object.Ended == p.c.Index {
@@ -250,61 +246,16 @@ func (p *callCompiler) visibleLeft(v *visibleMemory) {
 	v.named = false
 }
 
-// visibleWaits follows events: the tasks that a stream waits for.
-func (p *callCompiler) visibleWaits() {
-	if p.e.Captured != nil || p.f.Event < 0 || p.f.Stream < 0 {
-		return
-	}
-	event := memoryKey{p.owner(), p.c.Args[p.f.Params[p.f.Event].Word]}
-	stream := memoryKey{p.owner(), p.visibleStream()}
-	switch p.f.Task {
-	case api.Record:
-		mark := map[uint64]int{stream.addr: p.visible.tasks}
-		for s, n := range p.visible.awaited[stream] {
-			mark[s] = max(mark[s], n)
-		}
-		p.visible.marks[event] = mark
-	case api.Wait:
-		awaited := p.visible.awaited[stream]
-		if awaited == nil {
-			awaited = map[uint64]int{}
-			p.visible.awaited[stream] = awaited
-		}
-		for s, n := range p.visible.marks[event] {
-			awaited[s] = max(awaited[s], n)
-		}
-	}
-}
-
 // visibleWaited reports whether the program has waited for tasks, and removes the completed ones.
 func (p *callCompiler) visibleWaited() bool {
-	f := p.f
-	if f.Sync == api.NoSync || (f.Sync == api.PollStream || f.Sync == api.PollEvent) && !timeline.Polled(p.Model, f, p.c) {
+	g := p.here()
+	if !g.complete {
 		return false
 	}
-	ended := map[uint64]int{}
-	switch f.Sync {
-	case api.SyncStream, api.PollStream:
-		s := p.Model.StreamOf(f, p.c.Args[f.Params[max(f.Stream, 0)].Word], p.c.Thread)
-		maps.Copy(ended, p.visible.awaited[memoryKey{p.owner(), s}])
-		ended[s] = p.visible.tasks
-	case api.SyncEvent, api.PollEvent:
-		ended = p.visible.marks[memoryKey{p.owner(), p.c.Args[f.Params[f.Event].Word]}]
+	for _, v := range p.visible.of {
+		maps.DeleteFunc(v.flight, g.waitsFor)
 	}
-	passed := func(s uint64, n int) bool {
-		last, ok := ended[s]
-		return f.Sync == api.SyncDevice || ok && n <= last
-	}
-	for o, v := range p.visible.of {
-		if o.Process == p.owner() {
-			maps.DeleteFunc(v.flight, passed)
-		}
-	}
-	if hosts := p.visible.hosts[p.owner()]; hosts != nil {
-		if maps.DeleteFunc(hosts, passed); len(hosts) == 0 {
-			delete(p.visible.hosts, p.owner())
-		}
-	}
+	maps.DeleteFunc(p.visible.hosts, g.waitsFor)
 	return true
 }
 

@@ -28,7 +28,6 @@ type Thread struct {
 	window   []*group // calls that were read and are not written yet
 	base     int      // the window's first call
 	syncs    numbers  // calls in the window that wait for the device
-	records  numbers  // calls in the window that record an event on a stream
 	compiled int      // next call to compile
 	laid     int      // next call to lay out
 
@@ -52,14 +51,11 @@ type group struct {
 
 // groupState is a group without its lists.
 type groupState struct {
+	taskPlace
 	call       uint64
 	fn         *api.Func
 	start, end int64
 	stream     int     // see compiler.lane
-	names      uint64  // stream number for a wait or an event record
-	event      uint64  // the same: its event handle
-	device     int     // of a wait for a device or a default stream, and of an event record there; otherwise timeline.NoDevice
-	unready    bool    // it is a poll that found work incomplete
 	kernel     uint32  // launched kernel's name, as a number, 0 for none
 	finish     *finish // nil if no other thread waits for it
 	finished   uint64  // thread instructions up to the group's end, once it is laid out
@@ -94,6 +90,9 @@ func (pr *Thread) group(n int) *group {
 	}
 	return pr.window[n-pr.base]
 }
+
+// here returns the current call.
+func (p *callCompiler) here() *group { return p.Threads[p.at.thread].group(p.at.group) }
 
 // numbers are call numbers in a window, ascending.
 type numbers []int
@@ -155,6 +154,7 @@ type lookahead struct {
 	used  []*group        // for reuse
 	at    int64           // start of the last call in any window
 	state *timeline.State // of the threads' devices and contexts only
+	tasks taskOrder
 }
 
 // aheadCalls is how many calls are read at a time.
@@ -162,7 +162,7 @@ const aheadCalls = 128
 
 func (p *compiler) newLookahead() lookahead {
 	next, stop := iter.Pull(p.readAhead())
-	return lookahead{next: next, stop: stop, at: math.MinInt64, state: timeline.NewState(p.Model)}
+	return lookahead{next: next, stop: stop, at: math.MinInt64, state: timeline.NewState(p.Model), tasks: newTaskOrder()}
 }
 
 // readAhead reads all calls into the windows. It pauses after every aheadCalls calls.
@@ -205,35 +205,11 @@ func (p *compiler) enter(c *format.Call) {
 		p.look.state.Apply(p.procs[pr.Process].process, c)
 	}
 	g := p.newGroup()
-	g.call, g.fn, g.start, g.end, g.stream, g.device = c.Index, fn, c.Start, c.End, -1, timeline.NoDevice
-	if fn != nil && (fn.Sync != api.NoSync || fn.Task == api.Record) {
-		p.synchronizes(pr, g, c)
+	g.call, g.fn, g.start, g.end, g.stream, g.lane, g.device = c.Index, fn, c.Start, c.End, -1, -1, timeline.NoDevice
+	if fn != nil {
+		p.ordered(pr, g, c)
 	}
 	pr.window = append(pr.window, g)
-}
-
-// synchronizes notes that a call which enters the window waits for tasks or records an event.
-func (p *compiler) synchronizes(pr *Thread, g *group, c *format.Call) {
-	fn := g.fn
-	if fn.Sync != api.NoSync {
-		pr.syncs = append(pr.syncs, pr.read())
-	}
-	if fn.Task == api.Record && fn.Graph < 0 {
-		pr.records = append(pr.records, pr.read())
-	}
-	if len(c.Args) != int(fn.Words) {
-		return
-	}
-	if fn.Stream >= 0 {
-		g.names = p.Model.StreamOf(fn, c.Args[fn.Params[fn.Stream].Word], c.Thread)
-	}
-	if fn.Event >= 0 {
-		g.event = c.Args[fn.Params[fn.Event].Word]
-	}
-	if g.names == 0 && fn.Sync != api.SyncEvent && fn.Sync != api.PollEvent {
-		g.device = p.look.state.CurrentDevice(p.procs[pr.Process].process, c.Thread)
-	}
-	g.unready = (fn.Sync == api.PollStream || fn.Sync == api.PollEvent) && !timeline.Polled(p.Model, fn, c)
 }
 
 // newGroup returns an empty group. Its lists keep their memory.
@@ -244,7 +220,7 @@ func (p *compiler) newGroup() *group {
 	}
 	g := p.look.used[n-1]
 	p.look.used = p.look.used[:n-1]
-	g.groupState = groupState{}
+	g.groupState = groupState{taskPlace: taskPlace{covers: g.covers[:0]}}
 	g.insts, g.waits, g.order, g.late, g.lateWaits = g.insts[:0], g.waits[:0], g.order[:0], g.late[:0], g.lateWaits[:0]
 	return g
 }

@@ -209,7 +209,7 @@ func (x *closure) writes(s *step) bool {
 
 func (x *closure) active(lane int) bool {
 	l := x.v.lane[lane]
-	return x.lanes[lane] || x.devices[device{l.process, l.device}]
+	return x.lanes[lane] || x.devices[device{l.order.Process, l.device}]
 }
 
 // take records the needs of a call in the closure.
@@ -233,7 +233,7 @@ func (x *closure) take(s *step) {
 		mark(x, x.signals, s.event)
 	case s.is&stepSignals != 0:
 		mark(x, x.pinned, s.flag.root)
-	case f.Task == api.Wait, f.Sync == api.SyncEvent, f.Sync == api.PollEvent:
+	case f.Task == api.Wait, f.Sync.Wait() == api.SyncEvent:
 		x.events[s.event] = true
 	case f.Task == api.Record:
 		delete(x.events, s.event)

@@ -1,65 +1,66 @@
 package lab
 
 import (
+	"math"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/timeline/order"
 )
 
-// A clock has the number of the closure's tasks that certainly precede, by lane. Lanes ascend. It is not changed.
-type clock []tick
-
-type tick struct{ lane, tasks int }
-
-// join returns the maximum of two clocks, without the tasks that the host has waited for.
-func (c clock) join(o clock, done []int) clock {
-	if len(o) == 0 {
-		return c
-	}
-	out := make(clock, 0, len(c)+len(o))
-	put := func(t tick) {
-		if t.tasks > done[t.lane] {
-			out = append(out, t)
-		}
-	}
-	for len(c) > 0 || len(o) > 0 {
-		switch {
-		case len(o) == 0 || len(c) > 0 && c[0].lane < o[0].lane:
-			put(c[0])
-			c = c[1:]
-		case len(c) == 0 || o[0].lane < c[0].lane:
-			put(o[0])
-			o = o[1:]
-		default:
-			put(tick{c[0].lane, max(c[0].tasks, o[0].tasks)})
-			c, o = c[1:], o[1:]
-		}
-	}
-	return out
-}
-
-// adds reports whether o has tasks that precede neither c nor the host.
-func (c clock) adds(o clock, done []int) bool {
-	for _, t := range o {
-		if t.tasks <= done[t.lane] {
-			continue
-		}
-		i, ok := slices.BinarySearchFunc(c, t.lane, func(t tick, lane int) int { return t.lane - lane })
-		if !ok || c[i].tasks < t.tasks {
+// adds reports whether o has tasks that precede neither c nor the host, which has waited for those done, by lane.
+func adds(c, o order.Clock, done []int) bool {
+	for lane, n := range o.All() {
+		if n > uint64(done[lane]) && c.At(lane) < n {
 			return true
 		}
 	}
 	return false
 }
 
+// A stepOrder is the order of the tasks of a survey's steps. A value is the tasks that may precede a task, and the task.
+type stepOrder struct {
+	v *survey
+	*order.Order[int, order.Clock]
+	tasks int // so far
+	call  order.Call[int]
+}
+
+func newStepOrder(v *survey) stepOrder {
+	return stepOrder{v: v, Order: order.New[int, order.Clock]()}
+}
+
+// apply takes in a step that has a lane. wrote is the root of memory that it writes and that streams wait for, 0 for none.
+func (o *stepOrder) apply(s *step, wrote int) []order.Edge[order.Clock] {
+	for n := o.Lanes(); n < len(o.v.lane); n++ {
+		o.Lane(o.v.lane[n].order)
+	}
+	c := &o.call
+	*c = order.Call[int]{Fn: s.fn, Index: s.index, Thread: s.thread, Process: s.process, Start: s.start, End: s.end, Complete: s.is&stepWaits != 0, Lane: s.lane, Task: -1, Device: o.v.lane[s.lane].device}
+	if s.fn.Task != api.NoTask {
+		o.tasks++
+		c.Task = o.tasks
+	}
+	switch {
+	case s.event != 0:
+		if c.Key, c.Kind = s.event, api.Event; s.is&stepSignals != 0 {
+			c.Kind = api.Notify
+		}
+	case s.is&stepSignals != 0:
+		c.Word = order.Word{Addr: uint64(s.flag.root), Value: s.flag.value}
+	case wrote != 0:
+		c.Word = order.Word{Addr: uint64(wrote), Value: math.MaxUint64} // of any value
+	}
+	return o.Apply(c)
+}
+
 // An ordering follows the order between a closure's tasks through the journal.
 type ordering struct {
+	stepOrder
 	x       *closure
-	tasks   []int   // of the closure, by lane
-	lanes   []clock // that precede the next task
-	done    []int   // tasks that the host has waited for, by lane
-	events  map[int]clock
-	flags   map[int]clock // writes to memory that streams wait for, by root
+	kept    []int         // the closure's tasks, by lane
+	lanes   []order.Clock // of them, those that precede the next task
+	done    []int         // tasks that the host has waited for, by lane
 	unknown map[int]bool  // lanes that have waited for a signal
 	pending []completion
 }
@@ -67,12 +68,13 @@ type ordering struct {
 // A completion is a synchronization that returns at a time.
 type completion struct {
 	at     int64
-	before clock
+	before order.Clock
 }
 
 // forward marks the waits and synchronizations that order the closure's tasks.
 func (x *closure) forward() error {
-	o := &ordering{x: x, tasks: make([]int, len(x.v.lane)), lanes: make([]clock, len(x.v.lane)), done: make([]int, len(x.v.lane)), events: map[int]clock{}, flags: map[int]clock{}, unknown: map[int]bool{}}
+	n := len(x.v.lane)
+	o := &ordering{stepOrder: newStepOrder(x.v), x: x, kept: make([]int, n), lanes: make([]order.Clock, n), done: make([]int, n), unknown: map[int]bool{}}
 	for s, err := range x.v.j.forward(o.skips) {
 		if err != nil {
 			return err
@@ -93,7 +95,7 @@ func (o *ordering) skips(d *digest) bool {
 	if d.special || o.x.keep.any(d.low, d.high) || len(o.unknown) > 0 || len(o.pending) > 0 {
 		return false
 	}
-	for lane, n := range o.tasks {
+	for lane, n := range o.kept {
 		if n > o.done[lane] {
 			return false
 		}
@@ -107,8 +109,8 @@ func (o *ordering) advance(now int64) {
 		if p.at > now {
 			return false
 		}
-		for _, t := range p.before {
-			o.done[t.lane] = max(o.done[t.lane], t.tasks)
+		for lane, n := range p.before.All() {
+			o.done[lane] = max(o.done[lane], int(n))
 		}
 		return true
 	})
@@ -121,84 +123,79 @@ func (o *ordering) mark(s *step) {
 }
 
 func (o *ordering) step(s *step) {
-	if s.lane == 0 {
-		return
-	}
-	f, info := s.fn, o.x.v.lane[s.lane]
 	switch {
+	case s.lane == 0:
 	case s.is&stepWaits != 0:
 		o.wait(s)
-		return
 	case s.is&stepOK == 0:
-		if before := o.process(s.process); clock(nil).adds(before, o.done) {
+		if before := o.process(s.process); adds(nil, before, o.done) {
 			o.mark(s) // it may have reported, and so ended, an error of an earlier task
 		}
-		return
-	}
-	switch {
-	case f.Task == api.Record && s.is&stepSignals != 0:
-		o.events[s.event] = o.events[s.event].join(o.lanes[s.lane], o.done)
-	case f.Task == api.Record:
-		o.events[s.event] = o.lanes[s.lane]
-	case s.is&stepSignals != 0:
-		o.unknown[s.lane] = true
-		o.after(s.lane, o.flags[s.flag.root])
-		o.after(s.lane, o.events[s.event])
-	case f.Task == api.Wait:
-		if e := o.events[s.event]; o.lanes[s.lane].adds(e, o.done) {
-			o.mark(s)
-			o.after(s.lane, e)
-		}
-	}
-	if o.x.keep.has(s.index) && f.Task != api.Wait && f.Task != api.Record && !info.synchronous {
-		o.tasks[s.lane]++
-		o.after(s.lane, clock{{s.lane, o.tasks[s.lane]}})
-	}
-	for i := range s.areas {
-		if root := s.areas[i].root; o.x.pinned[root] && f.Task != api.Wait {
-			o.flags[root] = o.flags[root].join(o.lanes[s.lane], o.done)
-		}
+	default:
+		o.task(s)
 	}
 }
 
-// after makes tasks precede the next task on a lane.
-func (o *ordering) after(lane int, before clock) {
-	o.lanes[lane] = o.lanes[lane].join(before, o.done)
+// task takes in a task.
+func (o *ordering) task(s *step) {
+	f, wrote := s.fn, 0
+	for i := range s.areas {
+		if root := s.areas[i].root; o.x.pinned[root] && f.Task != api.Wait {
+			wrote = root
+		}
+	}
+	edges := o.apply(s, wrote)
+	signals := f.Task == api.Wait && s.is&stepSignals != 0
+	if signals {
+		o.unknown[s.lane] = true
+	}
+	on := &o.lanes[s.lane]
+	for _, e := range edges {
+		if e.Why == order.SameLane || e.After.Call != s.index {
+			continue
+		}
+		if f.Task == api.Wait && !signals && adds(*on, e.Before.Value, o.done) {
+			o.mark(s)
+		}
+		*on = on.Join(e.Before.Value)
+	}
+	if o.x.keep.has(s.index) && f.Task != api.Wait && f.Task != api.Record && !o.x.v.lane[s.lane].order.Synchronous {
+		o.kept[s.lane]++
+		*on = on.With(int32(s.lane), uint64(o.kept[s.lane]))
+	}
+	o.Keep(*on)
+	for _, e := range edges {
+		if e.After.Call != s.index { // a wait that was there first
+			o.lanes[e.After.Lane] = o.lanes[e.After.Lane].Join(*on)
+		}
+	}
 }
 
 // wait takes in a synchronization.
 func (o *ordering) wait(s *step) {
-	var before clock
+	var before order.Clock
 	unknown := false
-	take := func(lane int) {
-		before = before.join(o.lanes[lane], o.done)
+	for _, e := range o.apply(s, 0) {
+		if e.Why == order.EventWait {
+			before = before.Join(e.Before.Value)
+			continue
+		}
+		lane := e.Before.Lane
+		before = before.Join(o.lanes[lane])
 		unknown = unknown || o.unknown[lane]
 		delete(o.unknown, lane)
 	}
-	switch s.fn.Sync {
-	case api.SyncEvent, api.PollEvent:
-		before = o.events[s.event]
-	case api.SyncDevice:
-		device := o.x.v.lane[s.lane].device
-		for n, l := range o.x.v.lane {
-			if l.process == s.process && l.device == device && !l.synchronous {
-				take(n)
-			}
-		}
-	default:
-		take(s.lane)
-	}
-	if unknown || clock(nil).adds(before, o.done) {
+	if unknown || adds(nil, before, o.done) {
 		o.mark(s)
 		o.pending = append(o.pending, completion{s.end, before})
 	}
 }
 
 // process returns the tasks on all lanes in a process.
-func (o *ordering) process(p uint32) (c clock) {
+func (o *ordering) process(p uint32) (c order.Clock) {
 	for n, l := range o.x.v.lane {
-		if l.process == p {
-			c = c.join(o.lanes[n], o.done)
+		if l.order.Process == p {
+			c = c.Join(o.lanes[n])
 		}
 	}
 	return c

@@ -23,16 +23,19 @@ type findings struct {
 	waited  bool        // the program has waited for the launch
 	failed  bool        // the first of these waits has failed
 	closed  bool        // a later call may have changed what the launch has written: nothing shows its results any more
-	open    map[int]int // lanes with the launch or results that the program has not waited for: calls seen by the newest one
-	events  map[int]recorded
-	seen    int // calls
+	open    map[int]int // lanes with the launch or results that the program has not waited for: the newest of these tasks
+	order   stepOrder
+	covers  []lastTask // that the current call waits for
+	seen    int        // calls
 }
 
-// recorded is the record of an event: its lane, and the number of calls by then.
-type recorded struct{ lane, seen int }
+// lastTask is a task that a call waits for, and those before it on the lane.
+type lastTask struct{ lane, task int }
 
 func newFindings(v *survey, launch *step) *findings {
-	f := &findings{v: v, roots: []uint64{launch.index}, end: launch.start, launch: *launch, open: map[int]int{launch.lane: 0}, events: map[int]recorded{}}
+	f := &findings{v: v, roots: []uint64{launch.index}, end: launch.start, launch: *launch, order: newStepOrder(v)}
+	f.order.apply(launch, 0)
+	f.open = map[int]int{launch.lane: f.order.tasks}
 	for _, a := range launch.areas {
 		f.wrote, f.objects = append(f.wrote, a.root), append(f.objects, a.object)
 	}
@@ -44,12 +47,20 @@ func (f *findings) ends(s *step) bool {
 	if f.seen++; f.seen > mostAfter {
 		return true
 	}
+	f.covers = f.covers[:0]
+	if s.lane != 0 && s.graph == 0 && s.is&(stepOK|stepWaits) != 0 {
+		for _, e := range f.order.apply(s, 0) {
+			if e.After.Task < 0 {
+				f.covers = append(f.covers, lastTask{e.Before.Lane, e.Before.Task})
+			}
+		}
+	}
 	if f.closed = f.closed || f.conflicts(s); f.closed {
 		return f.waited || f.failing(s)
 	}
 	switch {
 	case s.is&stepWaits != 0:
-		if lanes := f.waitsFor(s); len(lanes) > 0 {
+		if lanes := f.waitsFor(); len(lanes) > 0 {
 			for _, l := range lanes {
 				delete(f.open, l)
 				if l == f.launch.lane && !f.waited {
@@ -58,13 +69,11 @@ func (f *findings) ends(s *step) bool {
 			}
 			f.root(s)
 		}
-	case s.fn.Task == api.Record && s.is&stepSignals == 0:
-		f.events[s.event] = recorded{s.lane, f.seen}
 	case s.is&stepOK != 0 && s.fn.Task == api.Copy && s.graph == 0 && f.shows(s) && (f.waited || f.follows(s)):
 		f.root(s)
 		f.results++
-		if !f.v.lane[s.lane].synchronous {
-			f.open[s.lane] = f.seen
+		if !f.v.lane[s.lane].order.Synchronous {
+			f.open[s.lane] = f.order.tasks
 		}
 	}
 	return false
@@ -73,18 +82,15 @@ func (f *findings) ends(s *step) bool {
 // failing takes in a call after the results have ended. It returns true for the first wait for the launch. The extract gets the wait if it has failed:
 // then the launch is to fail in a replay, too.
 func (f *findings) failing(s *step) bool {
-	switch {
-	case s.fn.Task == api.Record && s.is&stepSignals == 0:
-		f.events[s.event] = recorded{s.lane, f.seen}
-	case s.is&stepWaits != 0 && slices.Contains(f.waitsFor(s), f.launch.lane):
-		if s.is&stepOK == 0 {
-			f.waited, f.failed = true, true
-			delete(f.open, f.launch.lane)
-			f.root(s)
-		}
-		return true
+	if !slices.Contains(f.waitsFor(), f.launch.lane) {
+		return false
 	}
-	return false
+	if s.is&stepOK == 0 {
+		f.waited, f.failed = true, true
+		delete(f.open, f.launch.lane)
+		f.root(s)
+	}
+	return true
 }
 
 func (f *findings) root(s *step) {
@@ -125,23 +131,11 @@ func (f *findings) follows(s *step) bool {
 	return f.v.m.NonBlocking != 0 && s.fn.Stream < 0 && !s.fn.OwnStream && !f.v.lane[f.launch.lane].nonBlocking
 }
 
-// waitsFor returns the lanes with the launch or with results that a synchronization waits for.
-func (f *findings) waitsFor(s *step) (lanes []int) {
-	for l, newest := range f.open {
-		a, b := f.v.lane[l], f.v.lane[s.lane]
-		switch s.fn.Sync {
-		case api.SyncDevice:
-			if a.process == b.process && a.device == b.device {
-				lanes = append(lanes, l)
-			}
-		case api.SyncStream, api.PollStream:
-			if l == s.lane {
-				lanes = append(lanes, l)
-			}
-		case api.SyncEvent, api.PollEvent:
-			if e, ok := f.events[s.event]; ok && l == e.lane && newest < e.seen {
-				lanes = append(lanes, l)
-			}
+// waitsFor returns the lanes with the launch or with results that the current call waits for.
+func (f *findings) waitsFor() (lanes []int) {
+	for _, c := range f.covers {
+		if newest, ok := f.open[c.lane]; ok && c.task >= newest {
+			lanes = append(lanes, c.lane)
 		}
 	}
 	return lanes

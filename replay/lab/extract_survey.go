@@ -9,6 +9,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/access"
+	"github.com/acltrace/acltrace/timeline/order"
 )
 
 // A survey turns the calls up to a launch, and those that show its results, into steps. It numbers objects and lanes, and finds the
@@ -32,9 +33,8 @@ type survey struct {
 }
 
 type laneInfo struct {
-	process     uint32
+	order       order.Lane
 	device      int
-	synchronous bool
 	nonBlocking bool // see timeline.Object
 }
 
@@ -82,12 +82,13 @@ func (v *survey) rootOf(o *timeline.Object) int {
 	return id
 }
 
-func (v *survey) laneOf(k timeline.LaneKey) int {
+func (v *survey) laneOf(q *access.Call) int {
+	k := q.Lane()
 	n, ok := v.lanes[k]
 	if !ok {
 		n = len(v.lane)
 		v.lanes[k] = n
-		v.lane = append(v.lane, laneInfo{k.Process, k.Device, k.Synchronous, k.Stream != nil && k.Stream.NonBlocking})
+		v.lane = append(v.lane, laneInfo{q.State.OrderLane(&k), k.Device, k.Stream != nil && k.Stream.NonBlocking})
 	}
 	return n
 }
@@ -102,22 +103,16 @@ func (v *survey) step(q *access.Call) *step {
 	if q.OK {
 		s.is |= stepOK
 	}
-	switch f.Sync {
-	case api.NoSync:
-	case api.PollStream, api.PollEvent:
-		if timeline.Polled(v.m, f, c) {
-			s.is |= stepWaits
-		}
-	default:
+	if f.Sync != api.NoSync && (!f.Sync.Polls() || timeline.Polled(v.m, f, c)) {
 		s.is |= stepWaits
 	}
 	if v.isQuery(f) {
 		s.is |= stepQueries
 	}
 	if f.Task != api.NoTask || f.Sync != api.NoSync {
-		s.lane = v.laneOf(q.Lane())
+		s.lane = v.laneOf(q)
 	}
-	if !q.OK && s.is&stepWaits == 0 && !(f.Task.Works() && v.lane[s.lane].synchronous) {
+	if !q.OK && s.is&stepWaits == 0 && !(f.Task.Works() && v.lane[s.lane].order.Synchronous) {
 		return nil
 	}
 	if f.Sync != api.NoSync && s.is&stepWaits == 0 {

@@ -20,7 +20,6 @@ import (
 // lanes.
 type program struct {
 	walk     *timeline.Walk
-	links    *timeline.Links
 	calls    list[call]
 	tasks    list[task]
 	threads  []*thread
@@ -237,7 +236,7 @@ func tagged(tag uint64) (call, task int, again bool) {
 func newProgram(r *format.Reader, m *api.Model, progress func(done, total int)) (*program, error) {
 	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Progress: progress})
 	p := &program{
-		walk: w, links: timeline.NewLinks(w), byThread: map[uint32]*thread{}, ids: ids{byObject: map[int]int32{}},
+		walk: w, byThread: map[uint32]*thread{}, ids: ids{byObject: map[int]int32{}},
 		kernels: kernelTable{numbers: map[string]int32{}}, graphs: graphTable{current: map[*timeline.Object]int32{}, runs: map[int32]int32{}},
 		hosts: hostFunctions{map[timeline.HostFunction][]hostRun{}, map[uint64]timeline.HostFunction{}},
 		order: streamOrder{joins: map[[2]int]join{}, sources: map[int32]int32{}},
@@ -340,7 +339,7 @@ func (p *program) call(h *timeline.HostCall, k *timeline.Task) error {
 	if p.calls.n == math.MaxInt32 {
 		return fmt.Errorf("there are more than %d calls: simulate a part of them", math.MaxInt32)
 	}
-	i, links := int32(p.calls.n), p.links.Of(h, k)
+	i, links := int32(p.calls.n), p.walk.Links()
 	c := p.calls.add()
 	*c = call{start: h.Start, end: h.End, task: -1}
 	th := p.thread(h.Thread)
@@ -460,7 +459,7 @@ func (p *program) poll(th *thread, i int32, h *timeline.HostCall) {
 	if len(th.polls) > 0 && (th.fn != h.Fn || th.waits != h.Waits) {
 		th.polls = th.polls[:0]
 	}
-	if h.Fn == nil || h.Waits < 0 || h.Fn.Sync != api.PollStream && h.Fn.Sync != api.PollEvent {
+	if h.Fn == nil || h.Waits < 0 || !h.Fn.Sync.Polls() {
 		return
 	}
 	th.polls, th.fn, th.waits = append(th.polls, i), h.Fn, h.Waits
@@ -479,7 +478,7 @@ func (p *program) poll(th *thread, i int32, h *timeline.HostCall) {
 		case n > 0:
 			op.Gap, op.Host = 0, 0
 			p.waits.took[c.end] = max(p.waits.took[c.end], c.end-c.start)
-		case h.Fn.Sync == api.PollStream:
+		case h.Fn.Sync.Wait() == api.SyncStream:
 			op.Kind, op.Stream, op.Host = virtual.SyncStream, h.Waits, took+period/2
 		default:
 			if p.syncEvent(op, h.Waits); op.Kind == virtual.SyncEvent {

@@ -102,7 +102,7 @@ func (sh *shadow) apply(e *timeline.Event) {
 	switch {
 	case e.Captured == nil && puts(k):
 		k.Lane, k.Task = sh.lane(sh.State.LaneKey(e)), 0
-	case f.Sync == api.SyncStream || f.Sync == api.PollStream:
+	case f.Sync.Wait() == api.SyncStream:
 		k.Lane = sh.lane(sh.State.WaitedLane(e))
 	}
 	sh.order.Apply(k)

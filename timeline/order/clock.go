@@ -1,30 +1,46 @@
 package order
 
 import (
+	"iter"
 	"math"
 	"slices"
 )
 
-// A clock counts, for each track, the tasks that precede. It is never changed. Clocks share their pages, so that a new clock costs what differs.
-type clock []*page
+// A Clock counts, for each lane, the tasks that precede. It is never changed. Clocks share their pages, so that a new Clock costs what differs.
+type Clock []*page
 
 const pageSize = 32
 
 type page [pageSize]uint64
 
-func (c clock) at(id int32) uint64 {
+// At returns the number for a lane.
+func (c Clock) At(id int32) uint64 {
 	if i := int(id) / pageSize; i < len(c) && c[i] != nil {
 		return c[i][id%pageSize]
 	}
 	return 0
 }
 
-func (c clock) with(id int32, n uint64) clock {
-	if n <= c.at(id) {
+// All iterates over the lanes with tasks, in their order.
+func (c Clock) All() iter.Seq2[int32, uint64] {
+	return func(yield func(int32, uint64) bool) {
+		for i, p := range c {
+			for k := 0; p != nil && k < pageSize; k++ {
+				if p[k] > 0 && !yield(int32(i*pageSize+k), p[k]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// With returns the Clock with at least n tasks for a lane.
+func (c Clock) With(id int32, n uint64) Clock {
+	if n <= c.At(id) {
 		return c
 	}
 	i := int(id) / pageSize
-	out := make(clock, max(len(c), i+1))
+	out := make(Clock, max(len(c), i+1))
 	copy(out, c)
 	p := &page{}
 	if out[i] != nil {
@@ -35,8 +51,8 @@ func (c clock) with(id int32, n uint64) clock {
 	return out
 }
 
-// join returns the maximum of two clocks.
-func (c clock) join(o clock) clock {
+// Join returns the maximum of two Clocks.
+func (c Clock) Join(o Clock) Clock {
 	out := c
 	for i, p := range o {
 		var q *page
@@ -48,7 +64,7 @@ func (c clock) join(o clock) clock {
 			continue
 		}
 		if len(out) == len(c) && (len(c) == 0 || &out[0] == &c[0]) {
-			out = make(clock, max(len(c), len(o)))
+			out = make(Clock, max(len(c), len(o)))
 			copy(out, c)
 		}
 		out[i] = m
@@ -80,7 +96,7 @@ func maximum(a, b *page) *page {
 type chain struct {
 	id     int32
 	n      uint64 // tasks, counted from 1
-	before clock  // tasks of all tracks that precede the next task
+	before Clock  // tasks of all tracks that precede the next task
 	seen   int    // version of the host's clock in before
 	recent []issue
 	takes  []*take // waits for notifies that the host has not seen complete
@@ -125,17 +141,17 @@ type issue struct {
 type point struct {
 	on     *chain
 	n      uint64
-	before clock
+	before Clock
 }
 
-func (p point) clock() clock { return p.before.with(p.on.id, p.n) }
+func (p point) clock() Clock { return p.before.With(p.on.id, p.n) }
 
 // A Stamp is the place of a task.
 type Stamp struct {
 	id     int32
 	thread uint32
 	n, own uint64 // own: tasks on the track that certainly precede it
-	before clock
+	before Clock
 }
 
 // Relation is how two tasks are ordered.
@@ -163,14 +179,14 @@ func (a *Stamp) Before(b *Stamp) bool {
 	if a.id == b.id && (a.n <= b.own || a.thread == b.thread && a.n < b.n) {
 		return true
 	}
-	return a.n <= b.before.at(a.id)
+	return a.n <= b.before.At(a.id)
 }
 
 // Stamp returns the place of the current call's task. Clocks must be set before the first call.
 func (o *Order[K, T]) Stamp() Stamp { return o.now.stamp }
 
 // Seen reports whether a host has seen a task complete when the current call began.
-func (o *Order[K, T]) Seen(host int, s *Stamp) bool { return s.n <= o.host(host).before.at(s.id) }
+func (o *Order[K, T]) Seen(host int, s *Stamp) bool { return s.n <= o.host(host).before.At(s.id) }
 
 // certainly returns how many tasks on the track were certainly made before a call.
 func (t *chain) certainly(thread uint32, start int64) uint64 {
@@ -205,7 +221,7 @@ type clocks struct {
 
 // hostClock counts the tasks that a host has seen complete.
 type hostClock struct {
-	before  clock
+	before  Clock
 	version int
 }
 
@@ -220,7 +236,7 @@ type effect struct {
 
 // complete takes in that the host has seen tasks complete.
 func (h *hostClock) complete(p point) {
-	if b := h.before.join(p.clock()); !same(b, h.before) {
+	if b := h.before.Join(p.clock()); !same(b, h.before) {
 		h.before = b
 		h.version++
 	}
@@ -234,7 +250,7 @@ func (h *hostClock) complete(p point) {
 }
 
 // same reports whether two clocks are one.
-func same(a, b clock) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
+func same(a, b Clock) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
 func (o *Order[K, T]) host(n int) *hostClock {
 	for n >= len(o.ends.hosts) {
@@ -247,7 +263,7 @@ func (o *Order[K, T]) host(n int) *hostClock {
 func (o *Order[K, T]) clock(c *Call[K], t *track[T]) {
 	if h := o.host(t.Host); t.seen != h.version {
 		t.seen = h.version
-		t.before = t.before.join(h.before)
+		t.before = t.before.Join(h.before)
 	}
 	own := t.certainly(c.Thread, c.Start)
 	t.recent = slices.DeleteFunc(t.recent, func(r issue) bool { return r.end < c.Start })
@@ -295,7 +311,7 @@ func (o *Order[K, T]) advance(now int64) {
 func (o *Order[K, T]) end(e *effect) {
 	for _, p := range e.points {
 		if e.on != nil {
-			e.on.before = e.on.before.join(p.clock())
+			e.on.before = e.on.before.Join(p.clock())
 		} else {
 			o.host(e.host).complete(p)
 		}

@@ -178,7 +178,7 @@ type track[T any] struct {
 	chain
 }
 
-func (t *track[T]) last() *Item[T] { return &t.items[t.latest] }
+func (t *track[T]) last() *Item[T] { return &t.items[t.latest&1] }
 
 // certain reports whether all tasks on the lane were certainly made before a call.
 func (t *track[T]) certain(thread uint32, start int64) bool {
@@ -280,6 +280,26 @@ func (o *Order[K, T]) Apply(c *Call[K]) []Edge[T] {
 	return o.edges
 }
 
+// Launch takes a call that only puts a task on a lane, which follows the tasks before it there. It returns false if more may follow: then call Apply.
+func (o *Order[K, T]) Launch(lane, task int, call uint64, thread uint32, end int64) bool {
+	if o.joins || o.Clocks {
+		return false
+	}
+	o.lanes[lane].put(lane, task, call, thread, end)
+	return true
+}
+
+// put makes a task the latest one.
+func (t *track[T]) put(lane, task int, call uint64, thread uint32, end int64) {
+	t.latest ^= 1
+	t.items[t.latest&1] = Item[T]{Call: call, Task: task, Lane: lane}
+	if thread != t.thread {
+		t.others, t.thread, t.end = max(t.others, t.end), thread, end
+	} else {
+		t.end = max(t.end, end)
+	}
+}
+
 // Keep stores a value for the task of the current call. Edges have it from then on.
 func (o *Order[K, T]) Keep(v T) {
 	if o.now == nil {
@@ -307,21 +327,15 @@ func (o *Order[K, T]) edge(before, after *Item[T], why Why, certain bool) {
 func (o *Order[K, T]) task(c *Call[K]) {
 	t, f := o.lanes[c.Lane], c.Fn
 	sure, last := t.certain(c.Thread, c.Start), t.last()
-	t.latest ^= 1
-	it := t.last()
-	*it = Item[T]{Call: c.Index, Task: c.Task, Lane: c.Lane}
-	o.now = t
-	if last.Task >= 0 {
-		o.edge(last, it, SameLane, sure && !t.gap)
-	}
 	end := c.End
 	if c.Unfinished {
 		end = math.MaxInt64
 	}
-	if c.Thread != t.thread {
-		t.others, t.thread, t.end = max(t.others, t.end), c.Thread, end
-	} else {
-		t.end = max(t.end, end)
+	t.put(c.Lane, c.Task, c.Index, c.Thread, end)
+	it := t.last()
+	o.now = t
+	if last.Task >= 0 {
+		o.edge(last, it, SameLane, sure && !t.gap)
 	}
 	if o.joins && t.Blocks {
 		o.join(c, t)
@@ -359,7 +373,7 @@ func (o *Order[K, T]) join(c *Call[K], t *track[T]) {
 		}
 		o.edge(x.last(), t.last(), DefaultStream, x.certain(c.Thread, c.Start) && !x.gap && !t.gap)
 		if o.Clocks {
-			t.before = t.before.join(x.upTo(c.Thread, c.Start).clock())
+			t.before = t.before.Join(x.upTo(c.Thread, c.Start).clock())
 		}
 	}
 }

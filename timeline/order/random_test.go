@@ -15,9 +15,31 @@ import (
 // Random programs run on devices in virtual time. Threads 0 and 1 are process 0, thread 2 is process 1.
 const (
 	randomThreads = 3
-	randomStreams = 5 // the last one is on device 1
+	randomStreams = 8 // stream 3 is of process 1, stream 4 is on device 1
+	defaultStream = 5 // 6 and 7 and this one wait for each other
 	randomOps     = 24
+	hidden        = 1 << 40 // tags of ops that are no calls
 )
+
+// randomWord is the flag that stands for a word in memory.
+const randomWord = 4
+
+// joined returns a call on a default stream with the ops that make it and the blocking streams wait for each other.
+func joined(op virtual.Op, event func() int32) (all []virtual.Op) {
+	gap := op.Gap
+	pass := func(from, to int32) {
+		e := event()
+		all = append(all, virtual.Op{Kind: virtual.RecordEvent, Stream: from, Object: e, Gap: gap, Tag: hidden}, virtual.Op{Kind: virtual.WaitEvent, Stream: to, Object: e, Tag: hidden})
+		gap = 0
+	}
+	pass(defaultStream+1, defaultStream)
+	pass(defaultStream+2, defaultStream)
+	op.Gap = 0
+	all = append(all, op)
+	pass(defaultStream, defaultStream+1)
+	pass(defaultStream, defaultStream+2)
+	return all
+}
 
 // ops are the calls of a thread.
 type ops struct {
@@ -38,7 +60,7 @@ func (s *ops) Next(op *virtual.Op) bool {
 var randomMeaning = map[virtual.Kind]meaning{
 	virtual.Kernel: {task: api.Kernel}, virtual.RunGraph: {task: api.GraphRun}, virtual.RecordEvent: {task: api.Record, kind: api.Event}, virtual.WaitEvent: {task: api.Wait, kind: api.Event},
 	virtual.SetFlag: {task: api.Record, kind: api.Notify}, virtual.TakeFlag: {task: api.Wait, kind: api.Notify}, virtual.ClearFlag: {task: api.Reset, kind: api.Notify}, virtual.CopyNow: {task: api.Copy},
-	virtual.SyncStream: {sync: api.SyncStream}, virtual.SyncEvent: {sync: api.SyncEvent, kind: api.Event}, virtual.SyncDevice: {sync: api.SyncDevice},
+	virtual.WaitFlag: {task: api.Wait}, virtual.SyncStream: {sync: api.SyncStream}, virtual.SyncEvent: {sync: api.SyncEvent, kind: api.Event}, virtual.SyncDevice: {sync: api.SyncDevice},
 }
 
 // tally counts pairs of tasks of all programs.
@@ -50,7 +72,7 @@ type tally struct {
 
 func randomOp(r *rand.Rand, thread int) virtual.Op {
 	kinds := []virtual.Kind{virtual.Kernel, virtual.Kernel, virtual.Kernel, virtual.RecordEvent, virtual.RecordEvent, virtual.WaitEvent, virtual.WaitEvent, virtual.SetFlag, virtual.TakeFlag,
-		virtual.SyncStream, virtual.SyncEvent, virtual.SyncDevice, virtual.CopyNow, virtual.RunGraph, virtual.SetFlag}
+		virtual.SyncStream, virtual.SyncEvent, virtual.SyncDevice, virtual.CopyNow, virtual.RunGraph, virtual.SetFlag, virtual.WaitFlag}
 	op := virtual.Op{Kind: kinds[r.IntN(len(kinds))], Stream: int32(r.IntN(randomStreams)), Gap: 1 + r.Int64N(40), Host: 1 + r.Int64N(60), Device: r.Int64N(400)}
 	if thread == 2 {
 		op.Stream = 3
@@ -61,7 +83,13 @@ func randomOp(r *rand.Rand, thread int) virtual.Op {
 	switch op.Kind {
 	case virtual.RecordEvent, virtual.WaitEvent, virtual.SyncEvent:
 		op.Object = int32(r.IntN(3))
+	case virtual.WaitFlag:
+		op.Object = randomWord
 	case virtual.SetFlag, virtual.TakeFlag, virtual.ClearFlag:
+		if op.Kind == virtual.SetFlag && r.IntN(4) == 0 {
+			op.Object = randomWord
+			break
+		}
 		op.Object = int32(r.IntN(4))
 		if r.IntN(4) > 0 && thread < 2 { // mostly one stream sets and one awaits
 			op.Object = int32(2 * thread)
@@ -82,15 +110,26 @@ func random(t *testing.T, seed uint64, sum *tally) {
 	tasks, calls := map[uint64]virtual.Result{}, []virtual.Result{}
 	m, err := virtual.New(&virtual.Options{Devices: 2, Seed: seed,
 		Task: func(k virtual.Result) { tasks[k.Tag] = k },
-		Call: func(k virtual.Result) { calls = append(calls, k) }})
+		Call: func(k virtual.Result) {
+			if k.Tag < hidden {
+				calls = append(calls, k)
+			}
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := New[int32, int]()
 	o.Clocks = true
 	for i := range randomStreams {
-		m.AddStream(i/4, 0)
-		o.Lane(Lane{Process: uint32(i % 4 / 3), Device: i / 4})
+		l := Lane{Default: i == defaultStream, Blocks: i >= defaultStream}
+		switch i {
+		case 3:
+			l.Process = 1
+		case 4:
+			l.Device = 1
+		}
+		m.AddStream(l.Device, 0)
+		o.Lane(l)
 	}
 	for range randomThreads {
 		o.Lane(Lane{Synchronous: true})
@@ -103,7 +142,8 @@ func random(t *testing.T, seed uint64, sum *tally) {
 		m.AddFlag()
 		made = append(made, int32(10+i))
 	}
-	graph, err := m.AddGraph(0, [][]virtual.Op{{{Kind: virtual.Kernel, Device: 100, Tag: 1 << 40}}, {{Kind: virtual.Kernel, Device: 200, Tag: 1 << 40}}})
+	m.AddFlag() // randomWord
+	graph, err := m.AddGraph(0, [][]virtual.Op{{{Kind: virtual.Kernel, Device: 100, Tag: hidden}}, {{Kind: virtual.Kernel, Device: 200, Tag: hidden}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +158,11 @@ func random(t *testing.T, seed uint64, sum *tally) {
 			}
 			op.Tag = uint64(len(all))
 			all, threadOf = append(all, op), append(threadOf, uint32(thread))
-			s.list = append(s.list, op)
+			if op.Stream == defaultStream && randomMeaning[op.Kind].task != api.NoTask && op.Kind != virtual.CopyNow {
+				s.list = append(s.list, joined(op, m.AddEvent)...)
+			} else {
+				s.list = append(s.list, op)
+			}
 		}
 		m.AddThread(s)
 	}
@@ -137,11 +181,17 @@ func random(t *testing.T, seed uint64, sum *tally) {
 	for _, k := range calls {
 		op, mean := all[k.Tag], randomMeaning[k.Kind]
 		c := Call[int32]{Fn: &api.Func{Meaning: api.Meaning{Task: mean.task, Sync: mean.sync}}, Index: k.Tag, Thread: threadOf[k.Tag], Process: threadOf[k.Tag] / 2, Start: k.Start, End: k.End,
-			Lane: int(op.Stream), Task: -1, Device: int(op.Object), Kind: mean.kind}
+			Lane: int(op.Stream), Task: -1, Device: int(op.Object)}
 		if mean.task != api.NoTask {
 			c.Task = int(k.Tag)
 		}
-		switch mean.kind {
+		if op.Object == randomWord && (k.Kind == virtual.SetFlag || k.Kind == virtual.WaitFlag) {
+			if c.Word = (Word{Addr: 16, Value: 1}); k.Kind == virtual.SetFlag {
+				c.Fn.Task = api.Fill
+			}
+			mean.kind = ""
+		}
+		switch c.Kind = mean.kind; mean.kind {
 		case api.Event:
 			c.Key = 1 + op.Object
 		case api.Notify:
@@ -184,7 +234,7 @@ func random(t *testing.T, seed uint64, sum *tally) {
 		if !ran {
 			continue
 		}
-		waits := b.Kind == virtual.WaitEvent || b.Kind == virtual.TakeFlag
+		waits := b.Kind == virtual.WaitEvent || b.Kind == virtual.TakeFlag || b.Kind == virtual.WaitFlag
 		for k := range stamps {
 			if k == i {
 				continue
@@ -235,9 +285,13 @@ func randomPrograms(t *testing.T, n int) {
 			t.Logf("%s: %d certain, %d not", w, k[1], k[0])
 		}
 	}
-	for _, w := range []Why{SameLane, Event, HostWait, EventWait, DeviceWait} {
-		if k := sum.why[w]; k[1] < n/10 {
-			t.Errorf("%s: only %d certain edges", w, k[1])
+	for w := SameLane; w <= DeviceWait; w++ {
+		k, certain := sum.why[w], 1
+		if w == Notify || w == Value {
+			certain = 0 // a later call may still change what they wait for
+		}
+		if k[certain] < n/10 {
+			t.Errorf("%s: only %d edges, %d of them certain", w, k[0]+k[1], k[1])
 		}
 	}
 }

@@ -107,8 +107,7 @@ type Encoder struct {
 
 	rows     rows
 	order    *order.Order[*timeline.Object, placed]
-	ordered  order.Call[*timeline.Object] // current call, for order
-	path     *path.Finder                 // nil if critical paths are not marked
+	path     *path.Finder // nil if critical paths are not marked
 	parts    parts
 	gaps     []format.Gap // gaps that start after the last call, by start
 	gap      int          // gaps already emitted

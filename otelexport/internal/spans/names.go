@@ -198,7 +198,7 @@ func (n *nameCache) describe(s *subject, c *timeline.HostCall, t *timeline.Task,
 // waits names a synchronization or a poll after the stream, event or device that it waits for.
 func (n *nameCache) waits(s *subject, c *timeline.HostCall, lanes []lane) string {
 	verb := "wait "
-	if c.Fn.Sync == api.PollStream || c.Fn.Sync == api.PollEvent {
+	if c.Fn.Sync.Polls() {
 		verb = "poll "
 	}
 	switch c.Fn.Sync {

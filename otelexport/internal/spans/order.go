@@ -37,8 +37,8 @@ func (x *Encoder) Observe(c *timeline.HostCall, t *timeline.Task) Facts {
 	if x.order == nil {
 		x.order = order.New[*timeline.Object, placed]()
 	}
-	x.src.w.OrderCall(x.order, &x.ordered, c, t)
-	edges := x.order.Apply(&x.ordered)
+	x.src.w.AddLanes(x.order)
+	edges := x.order.Apply(x.src.w.OrderCall(c, t))
 	f.links = order.Links(edges)
 	if t != nil {
 		x.order.Keep(f.task(t, edges))
