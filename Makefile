@@ -268,6 +268,7 @@ lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	@$(GO) run ./internal/cmd/prose
 	@$(GO) run ./internal/cmd/prose -texts
+	@$(GO) run ./internal/cmd/lines
 
 soak: build $(BREAK)
 	@scripts/soak.sh

@@ -122,17 +122,18 @@ type Object string
 
 // Object kinds with a meaning outside a runtime's own tables. A runtime may have more.
 const (
-	Device   Object = "device" // device memory
-	Host     Object = "host"   // pinned host memory
-	Stream   Object = "stream"
-	Event    Object = "event"
-	Context  Object = "context"
-	Binary   Object = "binary"
-	Function Object = "function"
-	ArgsList Object = "args"
-	Graph    Object = "graph"  // captured or built tasks that run together
-	Node     Object = "node"   // in a graph
-	Notify   Object = "notify" // an event that its waiter resets, also in another process
+	Device    Object = "device" // device memory
+	Host      Object = "host"   // pinned host memory
+	Stream    Object = "stream"
+	Event     Object = "event"
+	Context   Object = "context"
+	Binary    Object = "binary"
+	Function  Object = "function"
+	ArgsList  Object = "args"
+	Graph     Object = "graph"      // captured or built tasks that run together
+	Node      Object = "node"       // in a graph
+	GraphTask Object = "graph task" // handle of a captured task
+	Notify    Object = "notify"     // an event that its waiter resets, also in another process
 	// Counter is a notify with a value.
 	Counter Object = "counting notify"
 	// TaskGroup is captured tasks whose arguments can change.

@@ -61,8 +61,8 @@ type Model struct {
 	Errors  []EnumValue // a code's first name is its main one
 	// Declared are functions of further headers, in order, which are only counted by name.
 	Declared []string
-	// Queries are those of Declared that change nothing, and on whose results no call of the model depends.
-	Queries []string
+	// Inert are those of Declared that change no memory of the device, and on whose results no call of the model depends.
+	Inert []string
 
 	byID   []*Func
 	byName map[string]*Func
@@ -343,7 +343,7 @@ func (m *Model) Counted(name string) bool {
 // Harmless reports whether a function that is only counted by name has no effect that a replay could miss.
 func (m *Model) Harmless(name string) bool {
 	f := m.Lookup(name)
-	return f != nil && f.Annotation || slices.Contains(m.Queries, name)
+	return f != nil && f.Annotation || slices.Contains(m.Inert, name)
 }
 
 // Beneath reports whether a function outside the model is one of Below.

@@ -84,7 +84,7 @@ func TestNames(t *testing.T) {
 	if m.Counted("aclrtMalloc") || m.Counted("gone") || !m.Counted(m.Declared[0]) {
 		t.Error("a function is counted by name, or is not")
 	}
-	if m.Harmless("aclrtMalloc") || m.Harmless("gone") || !m.Harmless(m.Queries[0]) || !m.Harmless("mstxMarkA") {
+	if m.Harmless("aclrtMalloc") || m.Harmless("gone") || !m.Harmless(m.Inert[0]) || !m.Harmless("mstxMarkA") {
 		t.Error("a function is harmless, or is not")
 	}
 	if got := m.ErrorName(507015); got != "ACL_ERROR_RT_AICORE_EXCEPTION" || m.ErrorName(12345) != "12345" {

@@ -48,7 +48,7 @@ func (r *Reader) Batches(f *Filter, columns Columns) iter.Seq2[*Batch, error] {
 			ok := true
 			t.end = b.t0
 			for from := 0; from < b.n && ok; from += BatchCalls {
-				t.turn(b, from)
+				t.refill(b, from)
 				ok = yield(&t.batch, nil)
 			}
 			release(b)
@@ -67,7 +67,7 @@ type batcher struct {
 	end     int64   // end of the last call
 }
 
-func (t *batcher) turn(b *block, from int) {
+func (t *batcher) refill(b *block, from int) {
 	c, n := &t.batch, min(BatchCalls, b.n-from)
 	c.First, c.N = b.first+uint64(from), n
 	if t.columns&FuncColumn != 0 {

@@ -17,8 +17,8 @@ const (
 
 // link verifies that the tables agree, and prepares for reach.
 func (b *block) link(w want) error {
-	t := &b.ties
-	t.size, t.callsOnly, t.random = stretch, b.noArgs && b.noData, false
+	t := &b.rowIndex
+	t.size, t.callsOnly, t.random = batchCalls, b.noArgs && b.noData, false
 	b.plain = b.like()
 	if !t.callsOnly {
 		if w.columns&FuncColumn != 0 {
@@ -40,9 +40,9 @@ func (b *block) link(w want) error {
 	return nil
 }
 
-// randomize prepares for random access: the stretch will be the whole block.
+// randomize prepares for random access: the batch will be the whole block.
 func (b *block) randomize() {
-	b.ties.random, b.ties.size = true, max(b.n, 1)
+	b.rowIndex.random, b.rowIndex.size = true, max(b.n, 1)
 	b.rewind()
 }
 
@@ -63,7 +63,7 @@ func (b *block) ordered() bool { return b.calls[callStart].Below(1<<63, b.n) }
 
 // checkFuncs verifies that each function has as many rows as calls.
 func (b *block) checkFuncs() error {
-	t := &b.ties
+	t := &b.rowIndex
 	t.counts = resize(t.counts, len(b.funcs))
 	clear(t.counts)
 	if !b.calls[callFunc].Count(t.counts, b.n) {
@@ -85,7 +85,7 @@ func (b *block) checkFuncs() error {
 // checkData verifies that each group has the number of rows in the row table, and that these belong to existing calls.
 // It sorts the rows if they are not in the order of their calls.
 func (b *block) checkData() error {
-	t := &b.ties
+	t := &b.rowIndex
 	t.counts = resize(t.counts, len(b.groups))
 	clear(t.counts)
 	if !b.group.Count(t.counts, b.rows) {
@@ -166,7 +166,7 @@ func (b *block) late(i int) bool { return b.ownersOf()[i] >= uint64(b.n) }
 
 // rewind returns to the beginning of the block.
 func (b *block) rewind() {
-	t := &b.ties
+	t := &b.rowIndex
 	t.at, t.fn, t.data, t.last, t.rows, t.next, t.held = 0, t.fn[:0], t.data[:0], b.t0, 0, 0, 0
 	for _, f := range b.seen {
 		f.next, f.end = 0, 0
@@ -179,9 +179,9 @@ func (b *block) rewind() {
 	}
 }
 
-// reach makes the stretch contain call i, and returns the call's position in it. It is cheap for consecutive calls.
+// reach makes the batch contain call i, and returns the call's position in it. It is cheap for consecutive calls.
 func (b *block) reach(i int) int {
-	t := &b.ties
+	t := &b.rowIndex
 	if i < t.at {
 		b.rewind()
 	}
@@ -191,9 +191,9 @@ func (b *block) reach(i int) int {
 	return i - t.at
 }
 
-// advance moves the stretch forward.
+// advance moves the batch forward.
 func (b *block) advance() {
-	t := &b.ties
+	t := &b.rowIndex
 	t.at += len(t.fn)
 	n := min(t.size, b.n-t.at)
 	if t.random {
@@ -229,27 +229,27 @@ func (b *block) advance() {
 	}
 	t.data, t.order = resize(t.data, n), t.order[:0]
 	clear(t.data)
-	b.tieData()
+	b.indexData()
 }
 
-// tieData ties data rows to the block's calls, which are all in the stretch.
-func (b *block) tieData() {
+// indexData assigns data rows to the block's calls, which are all in the batch.
+func (b *block) indexData() {
 	owners, slots := b.ownersOf(), b.slotsOf()
 	if len(b.sorted) > 0 {
 		for _, row := range b.sorted {
-			b.ties.add(owners[row], slots[row])
+			b.rowIndex.add(owners[row], slots[row])
 		}
 		return
 	}
 	for i, k := range owners {
 		if k < uint64(b.n) {
-			b.ties.add(k, slots[i])
+			b.rowIndex.add(k, slots[i])
 		}
 	}
 }
 
-// add ties one more row to a call.
-func (t *ties) add(k uint64, s slot) {
+// add rowIndex one more row to a call.
+func (t *rowIndex) add(k uint64, s slot) {
 	switch was := t.data[k]; {
 	case was == 0:
 		t.data[k] = s | oneRow
@@ -265,7 +265,7 @@ func (t *ties) add(k uint64, s slot) {
 // each passes the matching calls to yield (all for nil) until yield returns false; each then returns false too. A call
 // is stored in the block's memory and valid until the next one.
 func (b *block) each(m *matcher, yield func(*Call, error) bool) bool {
-	t := &b.ties
+	t := &b.rowIndex
 	b.rewind()
 	t.owner = noCall
 	if !t.random && !b.noData && b.rows > 0 {
@@ -276,11 +276,11 @@ func (b *block) each(m *matcher, yield func(*Call, error) bool) bool {
 		var going bool
 		switch {
 		case t.callsOnly:
-			going = b.givePlain(m, yield)
+			going = b.yieldPlain(m, yield)
 		case t.random:
-			going = b.giveAny(m, yield)
+			going = b.yieldRandom(m, yield)
 		default:
-			going = b.give(m, yield)
+			going = b.yieldOrdered(m, yield)
 		}
 		if !going {
 			return false
@@ -289,9 +289,9 @@ func (b *block) each(m *matcher, yield func(*Call, error) bool) bool {
 	return true
 }
 
-// givePlain is each for a stretch without arguments and data.
-func (b *block) givePlain(m *matcher, yield func(*Call, error) bool) bool {
-	t, c := &b.ties, &b.plain
+// yieldPlain is each for a batch without arguments and data.
+func (b *block) yieldPlain(m *matcher, yield func(*Call, error) bool) bool {
+	t, c := &b.rowIndex, &b.plain
 	index := b.first + uint64(t.at)
 	for k, id := range t.fn {
 		if m != nil && !m.fits(b, k) {
@@ -308,9 +308,9 @@ func (b *block) givePlain(m *matcher, yield func(*Call, error) bool) bool {
 	return true
 }
 
-// giveAny is each for a stretch with random access.
-func (b *block) giveAny(m *matcher, yield func(*Call, error) bool) bool {
-	for k := range b.ties.fn {
+// yieldRandom is each for a batch with random access.
+func (b *block) yieldRandom(m *matcher, yield func(*Call, error) bool) bool {
+	for k := range b.rowIndex.fn {
 		if m != nil && !m.fits(b, k) {
 			continue
 		}
@@ -321,9 +321,9 @@ func (b *block) giveAny(m *matcher, yield func(*Call, error) bool) bool {
 	return true
 }
 
-// give is each for a stretch whose data is in the order of its calls.
-func (b *block) give(m *matcher, yield func(*Call, error) bool) bool {
-	t := &b.ties
+// yieldOrdered is each for a batch whose data is in the order of its calls.
+func (b *block) yieldOrdered(m *matcher, yield func(*Call, error) bool) bool {
+	t := &b.rowIndex
 	if m == nil {
 		for i := range t.fn {
 			if !yield(b.make(uint(i)), nil) {
@@ -346,21 +346,21 @@ func (b *block) give(m *matcher, yield func(*Call, error) bool) bool {
 	return true
 }
 
-// make returns the call at a stretch position. Its function's earlier calls are already counted.
+// make returns the call at a batch position. Its function's earlier calls are already counted.
 func (b *block) make(i uint) *Call {
-	t := &b.ties
-	id := t.here.fn[i%stretch]
+	t := &b.rowIndex
+	id := t.here.fn[i%batchCalls]
 	f := b.funcs[id]
 	row := f.next
 	f.next = row + 1
 	if row >= f.end {
-		f.turn(b, row)
+		f.refill(b, row)
 		f.end = f.args.end
 	}
 	c := f.at(row)
 	k := uint64(t.at) + uint64(i)
-	index, start := b.first+k, t.here.start[i%stretch]
-	c.Index, c.Start, c.End = index, start, t.here.end[i%stretch]
+	index, start := b.first+k, t.here.start[i%batchCalls]
+	c.Index, c.Start, c.End = index, start, t.here.end[i%batchCalls]
 	if t.differ {
 		t.setRest(c, int(i))
 	}
@@ -383,7 +383,7 @@ func (b *block) make(i uint) *Call {
 	p := g.next
 	g.next = p + 1
 	if p >= g.end {
-		g.turn(b.groups[in])
+		g.refill(b.groups[in])
 	}
 	d := &g.data[0]
 	d.Call, d.Time = index, g.time+start
@@ -406,7 +406,7 @@ func (b *block) make(i uint) *Call {
 // pass moves to the next data row that belongs to the block's k-th call or a later one. The k-th call's rows are
 // added to c, unless that is nil.
 func (b *block) pass(c *Call, k uint64) {
-	t := &b.ties
+	t := &b.rowIndex
 	for t.next < t.held || b.holdRows() {
 		owner, in := t.owners[t.next], t.groups[t.next]
 		g := &b.turns[in]
@@ -425,9 +425,9 @@ func (b *block) pass(c *Call, k uint64) {
 
 // holdRows loads the groups and owners of the next data rows. It returns false if there are none.
 func (b *block) holdRows() bool {
-	t := &b.ties
+	t := &b.rowIndex
 	t.rows += int(t.held)
-	t.next, t.held = 0, uint(min(stretch, b.rows-t.rows))
+	t.next, t.held = 0, uint(min(batchCalls, b.rows-t.rows))
 	column.Fill(t.groups[:t.held], &b.group, t.rows)
 	column.Fill(t.owners[:t.held], &b.owner, t.rows)
 	t.owners[t.held] = noCall
@@ -464,9 +464,9 @@ func (b *block) rescue(d *Data) {
 	}
 }
 
-// plainCall returns the call at a stretch position, without arguments and data.
+// plainCall returns the call at a batch position, without arguments and data.
 func (b *block) plainCall(k int) *Call {
-	t, c := &b.ties, &b.plain
+	t, c := &b.rowIndex, &b.plain
 	c.Func = t.fn[k]
 	b.tie(c, k)
 	return c
@@ -474,13 +474,13 @@ func (b *block) plainCall(k int) *Call {
 
 // tie sets the fields of a call that do not depend on its function.
 func (b *block) tie(c *Call, k int) {
-	t := &b.ties
+	t := &b.rowIndex
 	c.Index, c.Start, c.End = b.first+uint64(t.at+k), t.start[k], t.end[k]
 	t.setRest(c, k)
 }
 
 // setRest sets the fields that vary from call to call.
-func (t *ties) setRest(c *Call, k int) {
+func (t *rowIndex) setRest(c *Call, k int) {
 	if rest := t.rest[0]; len(rest) > 0 {
 		c.Thread = uint32(rest[k])
 	}
@@ -492,10 +492,10 @@ func (t *ties) setRest(c *Call, k int) {
 	}
 }
 
-// call returns the call at a stretch position, in a block with random access. It is valid until
+// call returns the call at a batch position, in a block with random access. It is valid until
 // the next one.
 func (b *block) call(k int) *Call {
-	t := &b.ties
+	t := &b.rowIndex
 	if t.callsOnly {
 		return b.plainCall(k)
 	}
@@ -517,9 +517,9 @@ func (b *block) call(k int) *Call {
 	return c
 }
 
-// thread returns the thread of the call at a stretch position.
+// thread returns the thread of the call at a batch position.
 func (b *block) thread(k int) uint32 {
-	if rest := b.ties.rest[0]; len(rest) > 0 {
+	if rest := b.rowIndex.rest[0]; len(rest) > 0 {
 		return uint32(rest[k])
 	}
 	return b.plain.Thread
@@ -538,7 +538,7 @@ func (b *block) dataAt(s slot, call uint64, start int64) []Data {
 	in, p := s&^oneRow>>32, uint(uint32(s))
 	g, t := b.groups[in], &b.turns[in]
 	if !g.words.holds(p) {
-		g.turn(p)
+		g.refill(p)
 		t.take(g)
 	}
 	d := &t.data[0]
@@ -562,7 +562,7 @@ func point[T any](s *[]T, to unsafe.Pointer, bytes uint) {
 func (b *block) datum(i int) *Data {
 	owner, start := b.ownersOf()[i], b.t0
 	if owner < uint64(b.n) {
-		start = b.ties.start[b.reach(int(owner))]
+		start = b.rowIndex.start[b.reach(int(owner))]
 	}
 	b.arena = b.arena[:0]
 	b.many = b.copied(b.many[:0], &b.dataAt(b.slotsOf()[i], b.first+owner, start)[0])
@@ -582,7 +582,7 @@ func (b *block) lateCalls() (late lateRange) {
 // call returns the call in a row, valid until the next one.
 func (f *funcBlock) call(b *block, row uint) *Call {
 	if !f.args.holds(row) {
-		f.turn(b, row)
+		f.refill(b, row)
 	}
 	return f.at(row)
 }
@@ -597,8 +597,8 @@ func (f *funcBlock) at(row uint) *Call {
 	return c
 }
 
-// turn makes the ring contain a row.
-func (f *funcBlock) turn(b *block, row uint) {
+// refill makes the ring contain a row.
+func (f *funcBlock) refill(b *block, row uint) {
 	w := &f.args
 	if w.end == 0 {
 		w.begin()
@@ -613,9 +613,9 @@ func (f *funcBlock) turn(b *block, row uint) {
 			f.beginOuts()
 		}
 	}
-	at, n := w.turn(row)
+	at, n := w.refill(row)
 	if len(f.outs) > 0 {
-		f.giveOuts(n, at)
+		f.storeOuts(n, at)
 	}
 }
 
@@ -633,8 +633,8 @@ func (f *funcBlock) beginOuts() {
 	}
 }
 
-// giveOuts sets the outputs of n calls, starting with a given row.
-func (f *funcBlock) giveOuts(n, row int) {
+// storeOuts sets the outputs of n calls, starting with a given row.
+func (f *funcBlock) storeOuts(n, row int) {
 	var values [ringRows]uint64
 	width, at := len(f.outs), row%ringRows
 	if f.all {
@@ -711,8 +711,8 @@ func (w *words) slice(i int) []uint64 { return w.ring[i*w.width:][:w.width:w.wid
 // holds reports if row i is in the ring.
 func (w *words) holds(i uint) bool { return w.end == (i|w.last)+1 }
 
-// turn makes the ring contain row i, and returns the first row and the length of the loaded window.
-func (w *words) turn(i uint) (at, n int) {
+// refill makes the ring contain row i, and returns the first row and the length of the loaded window.
+func (w *words) refill(i uint) (at, n int) {
 	at = int(i &^ w.last)
 	n = min(int(w.last)+1, w.n-at)
 	w.end = (i | w.last) + 1
@@ -735,9 +735,9 @@ func (w *words) begin() {
 	}
 }
 
-// turn makes the ring contain the row before next.
-func (t *groupTurn) turn(g *groupBlock) {
-	g.turn(uint(t.next - 1))
+// refill makes the ring contain the row before next.
+func (t *groupTurn) refill(g *groupBlock) {
+	g.refill(uint(t.next - 1))
 	t.end = uint32(g.words.end)
 	t.take(g)
 }
@@ -756,8 +756,8 @@ func (t *groupTurn) take(g *groupBlock) {
 	}
 }
 
-// turn makes the ring contain a row.
-func (g *groupBlock) turn(p uint) {
+// refill makes the ring contain a row.
+func (g *groupBlock) refill(p uint) {
 	w := &g.words
 	if w.end == 0 {
 		w.begin()
@@ -766,7 +766,7 @@ func (g *groupBlock) turn(p uint) {
 			g.more = g.more || varies && k != dataAddr
 		}
 	}
-	at, n := w.turn(p)
+	at, n := w.refill(p)
 	if g.varies[dataTime] {
 		column.Fill(g.times[at%ringRows:][:n], &g.vary[dataTime], at)
 	}
@@ -799,9 +799,9 @@ func (g *groupBlock) string(p int) []byte {
 	return g.text[at : at+g.lens[p] : at+g.lens[p]]
 }
 
-// fits reports if the call at a position of a block's stretch matches, judged without its arguments.
+// fits reports if the call at a position of a block's batch matches, judged without its arguments.
 func (m *matcher) fits(b *block, i int) bool {
-	t := &b.ties
+	t := &b.rowIndex
 	if m.funcs != nil && !m.funcs[t.fn[i]] || m.threads != nil && !m.threads[b.thread(i)] {
 		return false
 	}

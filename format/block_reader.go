@@ -11,7 +11,7 @@ import (
 )
 
 // A block is an events chunk. Only wanted columns are unpacked, and most of these keep their
-// file form. Calls are made from them a stretch at a time: see reach. The memory of a block is reused for
+// file form. Calls are made from them a batch at a time: see reach. The memory of a block is reused for
 // the next chunk.
 type block struct {
 	content container.Content
@@ -29,13 +29,13 @@ type block struct {
 	seen  []*funcBlock
 
 	dataRows
-	ties    ties
-	plain   Call   // if neither arguments nor data are wanted
-	many    []Data // data of calls with several pieces
-	arena   []byte // their content
-	rescued int    // rows of many, from the first on, with their content in arena
-	dec     column.Decoder
-	bitmap  []uint64
+	rowIndex rowIndex
+	plain    Call   // if neither arguments nor data are wanted
+	many     []Data // data of calls with several pieces
+	arena    []byte // their content
+	rescued  int    // rows of many, from the first on, with their content in arena
+	dec      column.Decoder
+	bitmap   []uint64
 
 	unknown func(what string)
 	payload func(id BlobID) ([]byte, Reason) // content of a payload with short contents, or why it is missing
@@ -579,11 +579,11 @@ func readUvarint(b []byte) (uint64, []byte, bool) {
 	return v, b[n:], true
 }
 
-// ties map the calls of a stretch to their rows in the tables. A stretch fits the
+// A rowIndex maps the calls of a batch to their rows in the tables. A batch fits the
 // processor's first cache.
-type ties struct {
+type rowIndex struct {
 	at     int // first call
-	size   int // calls in a stretch, except the last one
+	size   int // calls in a batch, except the last one
 	fn     []uint16
 	start  []int64
 	end    []int64
@@ -592,11 +592,11 @@ type ties struct {
 
 	// Memory of the above for sequential access. Data at a fixed place takes fewer instructions to find.
 	here struct {
-		fn         [stretch]uint16
-		start, end [stretch]int64
+		fn         [batchCalls]uint16
+		start, end [batchCalls]int64
 	}
 
-	callsOnly bool // data and arguments are not tied
+	callsOnly bool // data and arguments are not indexed
 
 	// For random access only.
 	random bool
@@ -610,15 +610,15 @@ type ties struct {
 
 	counts []uint32 // scratch
 
-	// Held rows of data, for give.
+	// Held rows of data, for yieldOrdered.
 	owner  uint64 // call of the next row, relative to the block's first
 	next   uint   // position of the next row among the held ones
 	held   uint   // number of held rows
-	groups [stretch]uint32
-	owners [stretch + 1]uint64 // one more as an end mark
+	groups [batchCalls]uint32
+	owners [batchCalls + 1]uint64 // one more as an end mark
 }
 
-const stretch = 256 // calls
+const batchCalls = 256 // calls
 
 // A slot is group << 32 | position in the group. For a call it is none, oneRow with the position of its only row, or severalRows |
 // count << 32 | first index in order.

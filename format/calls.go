@@ -54,7 +54,7 @@ type cursor struct {
 	index int // index of the chunk: calls with one start time are in file order
 }
 
-func (c *cursor) start() int64 { return c.b.ties.start[c.order[0]] }
+func (c *cursor) start() int64 { return c.b.rowIndex.start[c.order[0]] }
 
 // Before implements minheap.Ordered.
 func (c *cursor) Before(o *cursor) bool {
@@ -110,7 +110,7 @@ func (r *Reader) CallsByStart(f *Filter) iter.Seq2[*Call, error] {
 			if open.Len() > 0 {
 				limit = min(limit, open.Min().start())
 			}
-			n, starts := 1, c.b.ties.start
+			n, starts := 1, c.b.rowIndex.start
 			for n < len(c.order) && starts[c.order[n]] < limit {
 				n++
 			}
@@ -135,9 +135,9 @@ func (r *Reader) cursor(b *block, m *matcher, index int) *cursor {
 	sorted := true
 	b.randomize()
 	if b.n > 0 {
-		b.reach(0) // makes the stretch hold all calls
+		b.reach(0) // makes the batch hold all calls
 	}
-	starts := b.ties.start
+	starts := b.rowIndex.start
 	for i := range b.n {
 		if m.fits(b, i) && (m.Handles == nil && m.Task == nil || m.holds(b.call(i))) {
 			if n := len(order); n > 0 && starts[i] < starts[order[n-1]] {

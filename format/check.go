@@ -253,7 +253,7 @@ func (c *checker) events(b *block, chunk *eventChunk) error {
 		c.problem(e, "summary differs from the block", writerWrong)
 	}
 	for i := range b.n {
-		if k := b.reach(i); b.ties.start[k] < e.TMin || b.ties.end[k] > e.TMax {
+		if k := b.reach(i); b.rowIndex.start[k] < e.TMin || b.rowIndex.end[k] > e.TMax {
 			c.problem(e, fmt.Sprintf("call %d lies outside of the times in the header", b.first+uint64(i)), writerWrong)
 			break
 		}

@@ -358,7 +358,7 @@ func TestUnknownColumns(t *testing.T) {
 	if err := d.load(want{columns: AllColumns, random: true}); err != nil {
 		t.Fatal(err)
 	}
-	if d.n != 1 || d.ties.start[d.reach(0)] != 5 || skipped["kind of table"] != 1 {
+	if d.n != 1 || d.rowIndex.start[d.reach(0)] != 5 || skipped["kind of table"] != 1 {
 		t.Fatalf("%d calls, skipped %v", d.n, skipped)
 	}
 

@@ -1,10 +1,7 @@
 package otelexport
 
 import (
-	"encoding/json"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -26,13 +23,7 @@ type looked struct {
 // look opens a page in Chromium.
 func look(t *testing.T, args ...string) (l looked) {
 	t.Helper()
-	c := exec.Command("node", append([]string{filepath.Join(testenv.Root(t), "scripts/jaeger-page.mjs")}, args...)...)
-	c.Env = append(os.Environ(), fmt.Sprint("PATIENCE_MS=", testenv.Patience.Milliseconds()))
-	c.Stderr = os.Stderr
-	out, err := c.Output()
-	if err != nil || json.Unmarshal(out, &l) != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	testenv.Browse(t, &l, "jaeger-page.mjs", args...)
 	return l
 }
 
@@ -44,16 +35,8 @@ func needsPages(t *testing.T) (pages string) {
 	if _, err := os.Stat(filepath.Join(pages, "index.html")); err != nil {
 		t.Skipf("the page was NOT opened: Jaeger UI v1.74.0 is not built here, scripts/jaeger-ui.sh builds it (%v)", err)
 	}
-	if _, err := os.Stat(filepath.Join(root, "build/viewers/node_modules/playwright-core")); err != nil {
-		t.Skipf("the page was NOT opened: scripts/viewers.sh fetches playwright-core from npm (%v)", err)
-	}
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if _, err := exec.LookPath(name); err == nil {
-			return pages
-		}
-	}
-	t.Skip("the page was NOT opened: there is no Chromium")
-	return ""
+	testenv.NeedsBrowser(t)
+	return pages
 }
 
 // In Chromium, a real Jaeger's page shows every span of a step. Its critical path covers the root without holes and fails

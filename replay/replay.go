@@ -54,6 +54,7 @@ type Options struct {
 	Place   string // default PlaceAuto; PlaceMove may be followed by a colon and a seed
 	// Guess rewrites words that may be addresses, without evidence besides their value. Otherwise results that depend on them are unproved.
 	Guess    bool
+	Graphs   string        // default GraphsCaptured; GraphsEager needs the simulator, and compares
 	Pace     string        // default PaceASAP
 	Verify   bool          // compare the results that came back from the device
 	Timeout  time.Duration // without progress; default a minute more than ten times the longest recorded call
@@ -108,6 +109,12 @@ func (o *Options) Check() error {
 	switch {
 	case o.Pace != "" && o.Pace != PaceASAP && o.scale() == 0:
 		return fmt.Errorf("pace %q: want %s, %s or %sX with X above 0", o.Pace, PaceASAP, PaceRecorded, PaceScaled)
+	case o.Graphs != "" && o.Graphs != GraphsCaptured && o.Graphs != GraphsEager:
+		return fmt.Errorf("graphs %q: want %s or %s", o.Graphs, GraphsCaptured, GraphsEager)
+	case o.Graphs == GraphsEager && o.Backend != "":
+		return fmt.Errorf("graphs %s: only the simulator moves memory, which this needs", o.Graphs)
+	case o.Graphs == GraphsEager && o.Place == compile.PlaceSame:
+		return fmt.Errorf("graphs %s: memory gets other addresses: want place %s", o.Graphs, compile.PlaceMove)
 	case o.Verify && !computes:
 		return errors.New("verify: no library is called, so there are no results")
 	case o.Poison && !computes:
@@ -133,7 +140,7 @@ func (o *Options) forCompiler(m *api.Model) *compile.Options {
 	return &compile.Options{
 		Progress: progress,
 		Backend:  backend.New(o.Backend, m), Place: o.Place, Seed: o.seed, Guess: o.Guess, Scale: o.scale(), Compare: o.Verify || o.Repeat > 1, TimeLaunches: o.Repeat > 1,
-		Poison: o.Poison, StubComm: o.StubComm, Tolerance: o.Tolerance, Limits: o.Limits,
+		Eager: o.Graphs == GraphsEager, Poison: o.Poison, StubComm: o.StubComm, Tolerance: o.Tolerance, Limits: o.Limits,
 	}
 }
 
@@ -250,14 +257,13 @@ func Run(ctx context.Context, path string, m *api.Model, o *Options) (*Report, e
 		return nil, fmt.Errorf("replay %s: %w", path, err)
 	}
 	rep.KernelLibraries, rep.NotComputed = ran.KernelLibraries, ran.NotComputed
-	if rep.Crash != nil {
-		if err := rep.Crash.tell(r, m); err != nil {
-			return nil, compile.InFile(path, err)
-		}
+	if err := rep.Crash.tell(r, m); err != nil {
+		return nil, compile.InFile(path, err)
 	}
 	if err := explain(ctx, r, m, rep); err != nil {
 		return nil, fmt.Errorf("replay %s: %w", path, err)
 	}
+	rep.eagerly(&opts, &p.Found)
 	if rep.Placement == "moved" && opts.Place == compile.PlaceSame && rep.Crash == nil {
 		return rep, fmt.Errorf("replay %s: %w", path, res.moved(p))
 	}
@@ -321,6 +327,12 @@ func begin(path string, m *api.Model, o *Options) (*Options, *format.Reader, err
 	}
 	if opts.Place == "" {
 		opts.Place = compile.PlaceAuto
+	}
+	if opts.Graphs == GraphsEager {
+		opts.Verify = true
+		if opts.Place == compile.PlaceAuto {
+			opts.Place = eagerPlace
+		}
 	}
 	if opts.Pace == "" {
 		opts.Pace = PaceASAP

@@ -12,7 +12,7 @@ import (
 // blameJSON is a blame.Report with its texts.
 type blameJSON struct {
 	*blame.Report
-	Hints    []string      `json:"told,omitempty"`         // failed kernels and tasks that the runtime or the user named
+	Hints    []string      `json:"hints,omitempty"`        // failed kernels and tasks that the runtime or the user named
 	Suspects []suspectJSON `json:"suspects"`               // most likely first
 	Unknown  []string      `json:"unknown,omitempty"`      // facts that are missing from the trace
 	Cause    string        `json:"cause,omitempty"`        // earlier call that made the failed call invalid

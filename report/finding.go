@@ -64,10 +64,7 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 	case stats.Relaunched, stats.HiddenWaits, stats.NoEnd:
 		return on("cat", "--call", number(*f.Call))
 	case stats.Grows:
-		if s.Peak != nil {
-			return on("cat", "--func", s.Peak.Func)
-		}
-		return on("where", "--map")
+		return on("stats", "--memory")
 	case stats.PilesUp:
 		return on("cat", "--func", f.Func)
 	case stats.SlowSteps:
@@ -261,8 +258,7 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 	case stats.Relaunched:
 		return fmt.Sprintf("kernel %s was launched again after error %d, %s; the first is call %d", human.Kernel(f.Name), f.Code, human.Plural(f.Count, "time"), *f.Call)
 	case stats.Grows:
-		g := f.Growth
-		return fmt.Sprintf("device memory grows by %s a step: from %s to %s in %s", human.Bytes(uint64(max(g.PerStep, 1))), human.Bytes(g.FromBytes), human.Bytes(g.ToBytes), human.Plural(g.Steps, "step"))
+		return "device memory grows " + growthText(f.Growth)
 	case stats.PilesUp:
 		return fmt.Sprintf("%s pile up: %s more in %s, %s a step; %s makes more of them than the program ends", human.Noun(2, f.Name), human.Count(f.Count), human.Plural(f.Steps, "step"),
 			human.Times(float64(f.Count)/float64(f.Steps)), f.Func)

@@ -251,7 +251,7 @@ func (in *Info) coverageRows(row RowFunc) {
 	if c.Binder != "" {
 		binder = ", bound by " + c.Binder
 	}
-	if !in.profile() {
+	if !in.profile() && c.Hooked+len(c.PassedBy) > 0 { // a recording that has not ended has no counts yet
 		row("coverage", "%s recorded%s; %s counted by name%s", human.Plural(c.Hooked, "function"), binder, human.Plural(len(c.PassedBy)-len(c.AskedFor), "other function"), in.ofRanks())
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.PassedBy)) {

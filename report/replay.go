@@ -190,6 +190,7 @@ var remedies = map[verify.Reason]remedy{
 	verify.Managed:       {first: "a program that copies this memory with calls: what it writes itself is not recorded"},
 	verify.Source:        {first: "a program that waits for a copy before it changes the source"},
 	verify.Crash:         {first: "a library whose kernels do not crash (--kernels FILE.so)"},
+	verify.ByName:        {first: "a version of acltrace that records these functions"},
 	verify.NotReached:    {first: "an extract of a later launch (acltrace extract), or a replay that does not end early: the reason is above"},
 	verify.Pointer:       {samePlace, "a recording with other addresses, which rarely equal the same numbers, or a library that can use the recorded ones (--place same)"},
 }
@@ -308,9 +309,35 @@ func verdictText(w io.Writer, rep *replay.Report) {
 	if rep.Note != "" {
 		Printf(w, "%v\n", replayNote(rep))
 	}
+	eagerText(w, rep)
 	mark := map[verify.Verdict]func(any) any{verify.Identical: Good, verify.Different: Bad, verify.Unproved: Doubtful}[rep.Verdict]
 	text := strings.TrimPrefix(rep.Results.String(), string(rep.Verdict)+": ")
 	Printf(w, "%s: %s%s\n", mark(string(rep.Verdict)), text, compared)
+}
+
+// eagerText describes what the launches of graphs computed one by one.
+func eagerText(w io.Writer, rep *replay.Report) {
+	e := rep.Eager
+	if e == nil {
+		return
+	}
+	Printf(w, "graphs eager: %s played as %s: ", human.Plural(e.Runs, "run"), human.Plural(e.Tasks, "task"))
+	switch {
+	case e.Runs == 0:
+		Printf(w, "no call runs a graph\n")
+	case e.First != nil:
+		Printf(w, "the first launch whose result differs is call %d %s, in the run of call %d; call %d reads it\n", e.First.Call, human.Kernel(e.First.Name), e.First.Run, e.First.Result)
+	case rep.Verdict == verify.Identical:
+		Printf(w, "equal in both modes\n")
+	case rep.Verdict == verify.Unproved:
+		Printf(w, "nothing differs between both modes\n")
+	default:
+		Printf(w, "no launch of a graph made what differs\n")
+	}
+	for i := range min(len(e.Freed), 3) {
+		f := &e.Freed[i]
+		Printf(w, "  call %d %s uses the memory of call %d, which call %d freed before the run of call %d\n", f.Call, human.Kernel(f.Name), f.Memory, f.Freed, f.Run)
+	}
 }
 
 // ReplayNext writes the commands for the next look after a replay of the trace at path.

@@ -41,7 +41,7 @@ func TestUnprovedResultsNameTheirRemedy(t *testing.T) {
 		}
 	}
 	for code, want := range map[verify.Reason]string{verify.Kernel: "--kernels FILE.so", verify.Data: "--replayable", verify.NotRecorded: "--replayable", verify.Before: "--replayable",
-		verify.Incomplete: "--policy block", verify.Race: "--strict", verify.Varies: "--strict", verify.Uninitialised: "--poison", verify.Pointer: "--place same", verify.Peer: "acltrace merge"} {
+		verify.Incomplete: "--policy block", verify.ByName: "version of acltrace", verify.Race: "--strict", verify.Varies: "--strict", verify.Uninitialised: "--poison", verify.Pointer: "--place same", verify.Peer: "acltrace merge"} {
 		if got := text(code, false); !strings.Contains(got, "proof: ") || !strings.Contains(got, want) {
 			t.Errorf("%s: want %s: %s", code, want, got)
 		}

@@ -20,10 +20,15 @@ page.on('console', m => m.type() === 'error' && said.errors.push(m.text()));
 page.on('pageerror', e => said.errors.push(String(e)));
 page.on('request', r => r.url().startsWith('file:') || said.requests.push(r.url()));
 page.on('dialog', d => { said.errors.push('dialog ' + d.message()); d.dismiss(); });
-await page.goto(pathToFileURL(file).href);
-await page.waitForSelector('body[data-ready]', { state: 'attached' }).catch(e => said.errors.push(String(e)));
+async function open(file) {
+	await page.goto(pathToFileURL(file).href);
+	await page.waitForSelector('body[data-ready]', { state: 'attached' }).catch(e => said.errors.push(file + ': ' + e));
+}
+await open(file);
 
 const perform = {
+	// open=FILE: opens another page.
+	open,
 	// click=SELECTOR@X:Y: clicks into the first such element, at a part of its width and height in percent; without @, at its middle.
 	async click(at) {
 		const [selector, place] = at.split('@'), e = page.locator(selector).first();

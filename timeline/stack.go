@@ -13,6 +13,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/elffile"
+	"github.com/acltrace/acltrace/internal/human"
 )
 
 // StackParam is the parameter number for call stacks: an output with a hash, and, in one call per stack, the return addresses as data.
@@ -56,7 +57,7 @@ func (f Frame) String() string {
 	case f.Cut != "":
 		return "(cut: " + f.Cut + ")"
 	case f.Name != "":
-		return fmt.Sprintf("%s+%#x (%s)", f.Name, f.Offset, filepath.Base(f.Module))
+		return fmt.Sprintf("%s+%#x (%s)", human.Kernel(f.Name), f.Offset, filepath.Base(f.Module))
 	case f.Module != "":
 		return fmt.Sprintf("%s+%#x", filepath.Base(f.Module), f.Offset)
 	}

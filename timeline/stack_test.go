@@ -49,3 +49,12 @@ func TestSymbolsOfRegularFilesAlone(t *testing.T) {
 		}
 	}
 }
+
+// Views showed the functions of C++ programs under the names of the linker.
+func TestFramesHaveNamesOfTheSource(t *testing.T) {
+	for name, want := range map[string]string{"_ZN2my6Engine4stepEPv": "my::Engine::step(void*)+0xc (app)", "main": "main+0xc (app)"} {
+		if got := (Frame{Name: name, Offset: 12, Module: "/opt/app"}).String(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

@@ -409,7 +409,8 @@ func (b *blamer) arguments() error {
 		if x == nil {
 			continue
 		}
-		x.Call, x.Partly, x.stream, x.words = *describe(b.r, b.m, e), !all, e.Stream, words
+		x.Call, x.stream, x.words = *describe(b.r, b.m, e), e.Stream, words
+		x.Partly = !all && (e.Fn == nil || e.Fn.Task != api.Wait) // the value for which a task waits is no argument
 		switch {
 		case e.Fn == nil || e.Captured != nil:
 		case e.Fn.Task == api.Wait:

@@ -414,6 +414,30 @@ func TestBlameHintsAtOddLaunchesWithoutAFailure(t *testing.T) {
 	}
 }
 
+// A prompt between the tokens of a decoder gave all kernels other numbers, and a hint at each.
+func TestBlameTakesOtherWorkForNoOddLaunch(t *testing.T) {
+	for odd, want := range map[string]int{"ab": 0, "a": 1, "b": 1, "": 0} {
+		s := testtrace.NewSequence(t)
+		s.Then("aclrtSetDevice", testtrace.A(0))
+		for i, name := range []string{"a", "b"} {
+			s.Then("aclrtBinaryGetFunction", testtrace.A(0x6600, 0x7ffe0020, 0x7ffe0018), testtrace.Text("kernelName", name), testtrace.Outs("funcHandle", testtrace.Function+uint64(i)))
+		}
+		for i := range 20 {
+			for k, name := range []string{"a", "b"} {
+				n := uint64(0x80)
+				if i == 3 && strings.Contains(odd, name) {
+					n = 0x400
+				}
+				s.Then("aclrtLaunchKernelWithHostArgs", testtrace.A(testtrace.Function+uint64(k), 1, 0, 0, 0x7ffe0100, 8, 0, 0), testtrace.Reads("hostArgs", 0, testtrace.Words(n)))
+			}
+		}
+		rep, err := blame.Blame(s.Load().Reader, acl.Model, nil)
+		if want == 0 && !errors.Is(err, blame.ErrNothingFailed) || want > 0 && (err != nil || len(rep.Odds) != want || rep.Odds[0].Kernel != odd) {
+			t.Errorf("odd %q: %+v, %v", odd, rep, err)
+		}
+	}
+}
+
 // A kernel in a graph failed, and an eager launch of the same kernel was named.
 func TestBlameNamesTheGraphWhoseKernelFailed(t *testing.T) {
 	a, outs := testtrace.A, testtrace.Outs

@@ -34,9 +34,13 @@ type habitKey struct {
 }
 
 type habit struct {
-	launches int
-	values   map[uint64]*valued
+	launches    int
+	values      map[uint64]*valued
+	first, last uint64 // calls
 }
+
+// between is the mean number of calls from one launch to the next.
+func (v *habit) between() uint64 { return (v.last - v.first) / uint64(max(v.launches-1, 1)) }
 
 // valued counts the launches with a value.
 type valued struct {
@@ -121,10 +125,11 @@ func (h habits) count(of habitOf, words []worded, call uint64) {
 	for _, w := range words {
 		v := kernel[w.habitKey]
 		if v == nil {
-			v = &habit{values: map[uint64]*valued{}}
+			v = &habit{values: map[uint64]*valued{}, first: call}
 			kernel[w.habitKey] = v
 		}
 		v.launches++
+		v.last = call
 		if was := v.values[w.value]; was != nil {
 			was.n++
 		} else if len(v.values) < maxValues {
@@ -178,6 +183,14 @@ func byEvidence(a, b Odd) int {
 type OddLaunch struct {
 	Call
 	Odd Odd `json:"-"`
+
+	between uint64 // calls from one launch of the kernel to the next
+}
+
+// near reports whether two launches of different kernels are in one run of the kernels.
+func (x *OddLaunch) near(y *OddLaunch) bool {
+	off := max(x.Index, y.Index) - min(x.Index, y.Index)
+	return x.Kernel != y.Kernel && off <= max(x.between, y.between)
 }
 
 // hints lists what may be wrong in a trace without a failure.
@@ -196,7 +209,8 @@ func (b *blamer) hints() error {
 	return nil
 }
 
-// odds lists the launches with odd arguments.
+// odds lists the launches with odd arguments. If kernels that are launched one after the other have other numbers than usual, they do other work, as for a
+// prompt between tokens, and none is odd.
 func (b *blamer) odds() error {
 	for of, words := range b.habits {
 		for k, v := range words {
@@ -210,8 +224,16 @@ func (b *blamer) odds() error {
 				}
 				f := b.m.Func(k.fn)
 				b.rep.Odds = append(b.rep.Odds, OddLaunch{Call{Index: n.call, Kernel: of.kernel},
-					Odd{Param: f.Params[k.param].Name, Word: k.Word, Value: Hex(value), Usual: Hex(usual), Address: usual == anAddress, Same: most, Launches: v.launches, Group: of.group}})
+					Odd{Param: f.Params[k.param].Name, Word: k.Word, Value: Hex(value), Usual: Hex(usual), Address: usual == anAddress, Same: most, Launches: v.launches, Group: of.group}, v.between()})
 			}
+		}
+	}
+	all := b.rep.Odds
+	b.rep.Odds = nil
+	for i := range all {
+		x := &all[i]
+		if x.Odd.Address || x.Odd.Group != "" || !slices.ContainsFunc(all, func(y OddLaunch) bool { return !y.Odd.Address && x.near(&y) }) {
+			b.rep.Odds = append(b.rep.Odds, *x)
 		}
 	}
 	slices.SortFunc(b.rep.Odds, func(x, y OddLaunch) int {

@@ -42,7 +42,7 @@ type graph struct {
 	joined  []string // sorted names of the streams that joined the capture
 	process uint32
 	waits   []*wait
-	sets    []signal                     // that its tasks record
+	sets    []timeline.Signal            // that its tasks record
 	loose   map[string]timeline.HostCall // by kernel: first task outside of task groups
 	runs    uint64
 	last    run
@@ -139,7 +139,7 @@ func (x *Checker) captured(h *timeline.HostCall, e *timeline.Event) {
 	if t.group != nil {
 		t.group.tasks++
 	}
-	s, ok := signalOf(e)
+	s, ok := e.Signal()
 	switch f := e.Fn; {
 	case f.Task == api.Kernel:
 		x.launch(h, e, c, t)
@@ -147,7 +147,7 @@ func (x *Checker) captured(h *timeline.HostCall, e *timeline.Event) {
 	case !ok:
 		t.wait = nil
 	case f.Task == api.Wait:
-		if m, inside := c.marks[s.object]; inside && s.object != nil {
+		if m, inside := c.marks[s.Object]; inside && s.Object != nil {
 			for on, n := range m {
 				t.mark[on] = max(t.mark[on], n)
 			}
@@ -155,20 +155,20 @@ func (x *Checker) captured(h *timeline.HostCall, e *timeline.Event) {
 		}
 		ext := x.signals[s]
 		if ext == nil {
-			ext = &external{signal: s, memory: memoryName(e)}
+			ext = &external{Signal: s, memory: memoryName(e)}
 			x.signals[s] = ext
 		}
 		ext.users++
 		t.wait = &wait{on: ext}
 		c.waits = append(c.waits, t.wait)
-	case f.Task == api.Record && s.object != nil:
-		c.marks[s.object] = maps.Clone(t.mark)
+	case f.Task == api.Record && s.Object != nil:
+		c.marks[s.Object] = maps.Clone(t.mark)
 		c.sets = append(c.sets, s)
 	default: // a reset, or a write of a word
 		for _, w := range c.waits {
-			w.resets = w.resets || w.on.signal == s
+			w.resets = w.resets || w.on.Signal == s
 		}
-		if releases(e) {
+		if e.Releases() {
 			c.sets = append(c.sets, s)
 		}
 	}
@@ -276,7 +276,7 @@ func (x *Checker) release(g *graph) {
 	for _, w := range g.waits {
 		if w.on.users--; w.on.users == 0 {
 			x.count(w.on)
-			delete(x.signals, w.on.signal)
+			delete(x.signals, w.on.Signal)
 		}
 	}
 }

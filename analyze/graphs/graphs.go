@@ -83,7 +83,7 @@ type Checker struct {
 	graphs   map[*timeline.Object]*graph
 	groups   map[*timeline.Object]*taskGroup
 	updates  map[*timeline.Object]*update // by stream
-	signals  map[signal]*external
+	signals  map[timeline.Signal]*external
 	grouped  map[string]bool   // kernels that are the only task in a task group
 	streams  map[uint32]uint64 // of live graphs, by process
 
@@ -104,7 +104,7 @@ func New(w *timeline.Walk) (*Checker, error) {
 	}
 	return &Checker{
 		w: w, whole: len(w.Reader.Gaps()) == 0, found: map[Kind]*Finding{}, captures: map[*timeline.Object]*capture{}, joined: map[*timeline.Object]*capture{},
-		graphs: map[*timeline.Object]*graph{}, groups: map[*timeline.Object]*taskGroup{}, updates: map[*timeline.Object]*update{}, signals: map[signal]*external{},
+		graphs: map[*timeline.Object]*graph{}, groups: map[*timeline.Object]*taskGroup{}, updates: map[*timeline.Object]*update{}, signals: map[timeline.Signal]*external{},
 		grouped: map[string]bool{}, streams: map[uint32]uint64{}, order: order.New[*timeline.Object, reach](),
 	}, nil
 }
@@ -188,54 +188,9 @@ func streamName(o *timeline.Object) string {
 	return name(o)
 }
 
-// A signal is an event, or a word in memory, that a task waits for.
-type signal struct {
-	object  *timeline.Object
-	process uint32
-	addr    uint64
-}
-
-// signalOf returns the signal that a call's task records, awaits or resets; false for none.
-func signalOf(e *timeline.Event) (s signal, ok bool) {
-	f := e.Fn
-	if f.Event >= 0 {
-		u, ok := e.Use(int(f.Event))
-		if !ok {
-			return s, false
-		}
-		return signal{object: u.Object.Exported()}, true
-	}
-	if addr, ok := word(e); ok {
-		return signal{process: e.Process, addr: addr}, true
-	}
-	return s, false
-}
-
-// word returns the address of a word that the call's task writes or awaits.
-func word(e *timeline.Event) (addr uint64, ok bool) {
-	if e.Fn.Task != api.Wait && e.Fn.Task != api.Fill {
-		return 0, false
-	}
-	for i := range e.Fn.Params {
-		if p := &e.Fn.Params[i]; p.Role == api.DevArgs || p.Role == api.Fills && p.Size.Unit == 8 && len(p.Size.Mul) == 0 {
-			return e.Call.Args[p.Word], true
-		}
-	}
-	return 0, false
-}
-
-// releases reports whether a task records a signal: it writes a word other than 0, or records an event.
-func releases(e *timeline.Event) bool {
-	if e.Fn.Task != api.Fill {
-		return e.Fn.Task == api.Record
-	}
-	i := e.Fn.Param("value")
-	return i >= 0 && e.Call.Args[e.Fn.Params[i].Word] != 0
-}
-
 func (s *external) String() string {
-	if s.signal.object != nil {
-		return name(s.signal.object)
+	if s.Object != nil {
+		return name(s.Object)
 	}
 	return s.memory
 }

@@ -27,7 +27,7 @@ type update struct {
 
 // external is a signal that graphs wait for.
 type external struct {
-	signal
+	timeline.Signal
 	memory  string
 	users   int    // waits of live graphs and captures
 	needed  uint64 // records that all runs so far wait for
@@ -121,7 +121,7 @@ func (x *Checker) call(h *timeline.HostCall, k *timeline.Task, e *timeline.Event
 		for i := range edges {
 			*host = host.join(edges[i].Before.Value)
 		}
-		if s, ok := signalOf(e); ok && h.Fn.Sync != api.NoSync {
+		if s, ok := e.Signal(); ok && h.Fn.Sync != api.NoSync {
 			*host = host.join(x.recorded(s))
 		}
 		return nil
@@ -137,7 +137,7 @@ func (x *Checker) call(h *timeline.HostCall, k *timeline.Task, e *timeline.Event
 			l = grow.At(&x.lanes, c.Lane)
 		}
 	}
-	if s, ok := signalOf(e); ok && h.Fn.Task == api.Wait {
+	if s, ok := e.Signal(); ok && h.Fn.Task == api.Wait {
 		before = before.join(x.recorded(s))
 	}
 	l.at = before
@@ -149,7 +149,7 @@ func (x *Checker) call(h *timeline.HostCall, k *timeline.Task, e *timeline.Event
 }
 
 // recorded returns what the latest runs of the graphs that record a signal follow.
-func (x *Checker) recorded(s signal) (r reach) {
+func (x *Checker) recorded(s timeline.Signal) (r reach) {
 	for _, g := range x.graphs {
 		for _, set := range g.sets {
 			if set == s && g.last.at > 0 {
@@ -187,7 +187,7 @@ func (x *Checker) before(r *run, at reach) bool {
 // ran follows a task that runs.
 func (x *Checker) ran(h *timeline.HostCall, k *timeline.Task, e *timeline.Event, before reach) {
 	work := grow.At(&x.work, int(e.Process))
-	s, signals := signalOf(e)
+	s, signals := e.Signal()
 	switch {
 	case k.Kind == api.GraphRun:
 		if g := x.graphs[k.Object]; g != nil {
@@ -195,7 +195,7 @@ func (x *Checker) ran(h *timeline.HostCall, k *timeline.Task, e *timeline.Event,
 		}
 		return
 	case signals:
-		if ext := x.signals[s]; ext != nil && releases(e) {
+		if ext := x.signals[s]; ext != nil && e.Releases() {
 			x.record(h, k, e, ext, before)
 		} else if ext != nil && k.Kind == api.Wait {
 			ext.needed++

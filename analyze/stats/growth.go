@@ -79,26 +79,30 @@ const (
 	student = 4.604
 )
 
-// growth returns the growth of a value, such as the memory in use, nil if there is none. The first quarter of the steps is left out, in which programs
-// fill caches. The rest are six stretches. The value grows if its least value rises from one stretch to the next at least three times, the last time near
-// the end, and if the interval of the slope excludes 0.
+// growth returns the growth of a value of the steps, nil if there is none.
 func (s *stepSamples) growth(of func(*stepSample) uint64) *Growth {
-	late := s.Values[len(s.Values)/4:]
-	n := len(late) / stretches
-	if n == 0 {
+	return GrowthOf(len(s.Values), func(i int) (int, uint64) { return s.Values[i].index, of(&s.Values[i]) })
+}
+
+// GrowthOf returns the growth of n evenly spaced values, such as the memory in use at the end of steps, nil if there is none. Function at returns the step of a
+// value and the value. The first quarter is left out, in which programs fill caches. The rest are six stretches. The value grows if its least value rises
+// from one stretch to the next at least three times, the last time near the end, and if the interval of the slope excludes 0.
+func GrowthOf(n int, at func(i int) (step int, value uint64)) *Growth {
+	skipped := n / 4
+	each := (n - skipped) / stretches
+	if each == 0 {
 		return nil
 	}
-	late = late[len(late)-n*stretches:]
+	skipped = n - each*stretches
 	var steps, means [stretches]float64
 	var least [stretches]uint64
 	for i := range least {
-		part := late[i*n : (i+1)*n]
 		least[i] = math.MaxUint64
-		for j := range part {
-			v := of(&part[j])
+		for j := range each {
+			step, v := at(skipped + i*each + j)
 			least[i] = min(least[i], v)
-			steps[i] += float64(part[j].index) / float64(n)
-			means[i] += float64(v) / float64(n)
+			steps[i] += float64(step) / float64(each)
+			means[i] += float64(v) / float64(each)
 		}
 	}
 	rises, latest := 0, 0
@@ -111,8 +115,9 @@ func (s *stepSamples) growth(of func(*stepSample) uint64) *Growth {
 	if rises < leastRises || latest < stretches-2 || slope-student*off <= 0 {
 		return nil
 	}
-	from, to := &late[0], &late[len(late)-1]
-	return &Growth{Steps: to.index - from.index, FromBytes: of(from), ToBytes: of(to), PerStep: slope, PerStepLow: slope - student*off, PerStepHigh: slope + student*off}
+	first, from := at(skipped)
+	last, to := at(n - 1)
+	return &Growth{Steps: last - first, FromBytes: from, ToBytes: to, PerStep: slope, PerStepLow: slope - student*off, PerStepHigh: slope + student*off}
 }
 
 // line returns the slope of the line through points by least squares, and its standard error.

@@ -22,7 +22,7 @@ var sections = []struct {
 	{"What to record", []string{"payload", "no-small-copies", "replayable", "stacks", "device-time", "no-task-ids", "sample"}},
 	{"Which part of the run", []string{"steps", "step-marker", "for", "armed", "max-size", "until-gone"}},
 	{"Flight recorder", []string{"ring", "slow", "seal-on", "max-seals"}},
-	{"Where to replay", []string{"backend", "replay/kernels", "bundle/kernels", "place", "guess", "pace", "trust", "stub-comm", "wrapper"}},
+	{"Where to replay", []string{"backend", "replay/kernels", "bundle/kernels", "place", "graphs", "guess", "pace", "trust", "stub-comm", "wrapper"}},
 	{"Checks", []string{"verify", "tolerance", "repeat", "poison", "replay/strict"}},
 	{"Virtual time", []string{"replay/model", "base", "replay/seed", "replay/output"}},
 	{"Spans", []string{"layout", "brackets", "export otlp/device-as", "max-spans", "max-bytes", "no-steps", "slowest"}},

@@ -96,6 +96,9 @@ func (p *replaying) flags(f *pflag.FlagSet) {
 	f.StringVar(&p.o.Place, "place", "auto", "`HOW`: addresses: auto, same, move or move:SEED")
 	explain(f, "place", "same uses the recorded addresses. move gives each allocation another address, which proves the relocation; move:SEED repeats the addresses. auto is same if "+
 		"possible.")
+	choose(f, &p.o.Graphs, "graphs", "`HOW`: run graphs: captured or eager", replay.GraphsCaptured, replay.GraphsEager)
+	explain(f, "graphs", "eager makes the captured launches one by one in place of each run of a graph, on the simulator, and compares as --verify does. It names the first launch "+
+		"whose result differs. Memory of captured launches stays allocated, so a launch never uses what has its address later.")
 	f.BoolVar(&p.o.Guess, "guess", false, "rewrite words that only look like addresses")
 	explain(f, "guess", "Without it, results that depend on such words are unproved.")
 	f.StringVar(&p.o.Pace, "pace", "asap", "`PACE`: asap, recorded or scaled:X")
@@ -152,6 +155,7 @@ func (p *replaying) check(f *pflag.FlagSet, m *api.Model) (err error) {
 		return usage("--max-memory %s: want at least 1 byte, for example 8G", &p.maxMemory)
 	}
 	p.o.Strict = p.strict != "off"
+	p.o.Verify = p.o.Verify || p.o.Graphs == replay.GraphsEager
 	if err := p.o.Check(); err != nil {
 		return usage("--%w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acltrace/acltrace/analyze/memory"
 	"github.com/acltrace/acltrace/analyze/path"
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api"
@@ -19,7 +20,7 @@ import (
 const shown = 1000
 
 func (a *app) statsCmd() *cobra.Command {
-	var asJSON, asCSV, paths bool
+	var asJSON, asCSV, paths, memories bool
 	var by string
 	var top int
 	var which selectFlags
@@ -47,6 +48,9 @@ func (a *app) statsCmd() *cobra.Command {
 			}
 			if paths {
 				return a.criticalPaths(r, m, &which, asJSON)
+			}
+			if memories {
+				return a.memory(r, m, &which, asJSON)
 			}
 			o := &stats.Options{Select: &which.Selection, By: by, Top: top, Progress: a.progress("calls")}
 			var list *report.GroupWriter
@@ -99,13 +103,33 @@ func (a *app) statsCmd() *cobra.Command {
 	explain(c.Flags(), "top", "The rows are those with the most time in calls, or the longest steps. By default a table has 1000 rows, and JSON and CSV have all.")
 	c.Flags().BoolVar(&paths, "critical-path", false, "show the calls and tasks that bound the step time")
 	explain(c.Flags(), "critical-path", "Calls, device tasks and own time of the program that determined when a step ended: the mean of all steps.")
+	c.Flags().BoolVar(&memories, "memory", false, "show which code allocates device memory")
+	explain(c.Flags(), "memory", "By call stack if the recording has stacks, otherwise by function, thread and size: at the peak, never freed, freed after the last step, growing from step to step.")
 	which.add(c.Flags())
 	a.strictFlag(c.Flags())
 	exclusive(c, "json", "csv")
+	for _, other := range []string{"csv", "by", "top", "critical-path"} {
+		exclusive(c, "memory", other)
+	}
 	exclusive(c, "critical-path", "csv")
 	exclusive(c, "critical-path", "by")
 	exclusive(c, "critical-path", "top")
 	return c
+}
+
+// memory prints the sites that allocate device memory.
+func (a *app) memory(r *format.Reader, m *api.Model, which *selectFlags, asJSON bool) error {
+	if which.String() != (&timeline.Selection{}).String() {
+		return usage("stats --memory: memory is that of the whole trace, without %s", which)
+	}
+	s, err := memory.New(r, m, &memory.Options{Progress: a.progress("calls")})
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return a.printJSON(s)
+	}
+	return report.MemoryText(a.out, r.Path(), s, a.text())
 }
 
 // criticalPaths prints the critical paths of steps.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/acltrace/acltrace/analyze/live"
 	"os"
 	"time"
 
@@ -38,7 +39,7 @@ func (a *app) topCmd() *cobra.Command {
 			ctx, stop := interruptible()
 			defer stop()
 			screen := a.stdout != nil && !asJSON && !once && term.IsTerminal(int(a.stdout.Fd()))
-			l := report.NewLive(args[0], &which.Selection, open)
+			l := live.New(args[0], &which.Selection, open)
 			tick := time.NewTicker(interval)
 			defer tick.Stop()
 			for {
@@ -95,7 +96,7 @@ func empty(path string) bool {
 }
 
 // show prints the sums over the previous screen, or after previous output.
-func (a *app) show(path string, t *report.Top, asJSON, screen bool) error {
+func (a *app) show(path string, t *live.Top, asJSON, screen bool) error {
 	t.Standing = inProgress(t.UUID, !t.Recording)
 	if asJSON {
 		return json.NewEncoder(report.NewJSON(a.raw)).Encode(t)
@@ -109,7 +110,7 @@ func (a *app) show(path string, t *report.Top, asJSON, screen bool) error {
 	}
 	s := report.NewScreen(&b)
 	s.Color = a.out.Color
-	if err := t.Text(s, a.text()); err != nil {
+	if err := report.TopText(s, t, a.text()); err != nil {
 		return err
 	}
 	_, err := a.raw.Write(b.Bytes())

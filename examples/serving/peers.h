@@ -78,9 +78,10 @@ inline void start()
 		}
 		while (options.rank && !std::ifstream("root").read(bytes, sizeof root))
 			usleep(1000);
-		CHECK(HcclCommInitRootInfo(static_cast<uint32_t>(options.ranks), &root, static_cast<uint32_t>(options.rank), &world));
+		HcclResult made = HcclCommInitRootInfo(static_cast<uint32_t>(options.ranks), &root, static_cast<uint32_t>(options.rank), &world);
 		if (options.rank == 0)
-			remove("root"); // all ranks have read it
+			remove("root"); // all ranks have read it, or one has not come
+		example_check(made, "HcclCommInitRootInfo", __FILE__, __LINE__);
 	}
 	if (!producer)
 		return;

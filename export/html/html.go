@@ -179,8 +179,8 @@ func newPage(t *Trace, m *api.Model, o *Options) (*page, *stats.Stats, error) {
 			p.Blame = report.BlamePage(rep)
 		}
 	}
-	p.Curves, p.NotDrawn = x.memory.curves, x.notDrawn
-	if p.Tables, err = short(map[string]any{"owners": x.memory.owners(), "troubles": x.troubles.with(t.Reader)}); err != nil {
+	p.Curves, p.NotDrawn = x.curves.list, x.notDrawn
+	if p.Tables, err = short(map[string]any{"owners": x.sites.Sum().AtPeak(), "troubles": x.troubles.with(t.Reader)}); err != nil {
 		return nil, nil, err
 	}
 	p.Pictures, err = x.draw(t.Reader, m)

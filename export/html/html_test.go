@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,12 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acltrace/acltrace/analyze/memory"
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/internal/testtrace"
+	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
@@ -62,7 +63,7 @@ type got struct {
 	}
 	Curves []struct{ Points [][2]int64 }
 	Tables struct {
-		Owners   []owner
+		Owners   []memory.Site
 		Troubles troubles
 	}
 }
@@ -87,11 +88,27 @@ func slow(s, _ int) int64 {
 	return 20_000 + int64(s%3)*100
 }
 
-// The figures of a page are those of stats.
+// The figures of a page are those of stats, for recordings, imports, jobs, cut and empty traces. Chromium draws all of them.
 func TestFiguresAreThoseOfStats(t *testing.T) {
-	for name, r := range map[string]*format.Reader{"steps": testtrace.Steps(t, 20, 12, slow).Reader, "rich": testtrace.Rich(t).Reader, "ranks": testtrace.Ranks(t).Reader} {
+	cut := testtrace.New(t)
+	cut.Call(0, 10, 20, "aclrtMalloc", testtrace.A(0x100, 64, 1), testtrace.Outs("devPtr", testtrace.DeviceA))
+	traces := testtrace.Profiles(t)
+	for name, tl := range map[string]*timeline.Timeline{
+		"steps": testtrace.Steps(t, 20, 12, slow), "rich": testtrace.Rich(t), "ranks": testtrace.Ranks(t), "graphs": testtrace.Graphs(t, 3),
+		"cut": cut.Cut(), "empty": testtrace.New(t).Load(), "small": testtrace.Small(t),
+	} {
+		traces[name] = tl.Reader
+	}
+	var pages []string
+	dir := t.TempDir()
+	for name, r := range traces {
 		t.Run(name, func(t *testing.T) {
-			d := readPage(t, written(t, r, nil))
+			page := written(t, r, nil)
+			pages = append(pages, "open="+filepath.Join(dir, name+".html"))
+			if err := os.WriteFile(strings.TrimPrefix(pages[len(pages)-1], "open="), page, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			d := readPage(t, page)
 			s, err := stats.New(r, acl.Model, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -116,13 +133,14 @@ func TestFiguresAreThoseOfStats(t *testing.T) {
 			}
 			atPeak := uint64(0)
 			for _, o := range d.Tables.Owners {
-				atPeak += o.Bytes
+				atPeak += o.AtPeakBytes
 			}
 			if atPeak != s.PeakDeviceBytes {
 				t.Errorf("the owners at the peak have %d bytes, want %d", atPeak, s.PeakDeviceBytes)
 			}
 		})
 	}
+	look(t, written(t, traces["small"], nil), pages...)
 }
 
 // The longest and a median step are drawn with all their calls, and further steps that are asked for.
@@ -179,6 +197,24 @@ func TestPageIsBounded(t *testing.T) {
 }
 
 // Joined slices stand for all slices, in order, within the time of their parts. Long ones stay.
+// A picture of overlapping brackets had a slice for each call once all that could be joined were.
+func TestPictureOfOneWaitIsBounded(t *testing.T) {
+	const launches = 100_000
+	html := written(t, testtrace.Unbroken(t, launches).Reader, nil)
+	slices, stand := 0, 0
+	for _, r := range readPage(t, html).Pictures[0].Rows {
+		slices += len(r.Slices)
+		if strings.HasPrefix(r.Name, "stream") {
+			for _, s := range r.Slices {
+				stand += int(s[6].(float64))
+			}
+		}
+	}
+	if slices > maxSlices || stand != launches {
+		t.Errorf("%d slices in %d bytes; those of the stream stand for %d tasks, want %d", slices, len(html), stand, launches)
+	}
+}
+
 func TestJoinKeepsSlices(t *testing.T) {
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -294,24 +330,12 @@ type looked struct {
 
 func look(t *testing.T, page []byte, actions ...string) (l looked) {
 	t.Helper()
-	root := testenv.Root(t)
-	if _, err := os.Stat(filepath.Join(root, "build/viewers/node_modules/playwright-core")); err != nil {
-		t.Skipf("the page was NOT opened: scripts/viewers.sh fetches playwright-core from npm (%v)", err)
-	}
-	if !slices.ContainsFunc([]string{"chromium", "chromium-browser", "google-chrome"}, func(name string) bool { _, err := exec.LookPath(name); return err == nil }) {
-		t.Skip("the page was NOT opened: there is no Chromium")
-	}
+	testenv.NeedsBrowser(t)
 	file := filepath.Join(t.TempDir(), "page.html")
 	if err := os.WriteFile(file, page, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command("node", append([]string{filepath.Join(root, "scripts/html-page.mjs"), file}, actions...)...)
-	c.Env = append(os.Environ(), "PATIENCE_MS="+strconv.FormatInt(testenv.Patience.Milliseconds(), 10))
-	c.Stderr = os.Stderr
-	out, err := c.Output()
-	if err != nil || json.Unmarshal(out, &l) != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	testenv.Browse(t, &l, "html-page.mjs", append([]string{file}, actions...)...)
 	if len(l.Errors)+len(l.Requests) > 0 {
 		t.Errorf("errors %q, requests %q", l.Errors, l.Requests)
 	}

@@ -70,6 +70,9 @@ function folded(title, rows, spec) {
 }
 const add = (id, title, rows, spec, more) => rows?.length && section(id).append(make('h3', {}, title), table(title, rows, spec, more));
 
+// recolored calls draw whenever the colors change.
+const recolored = draw => ['(prefers-color-scheme: dark)', 'print'].forEach(query => matchMedia(query).addEventListener('change', draw));
+
 // canvas returns a canvas that draws itself in CSS pixels, again whenever its size or the colors change.
 function canvas(label, height, draw) {
   const c = make('canvas', { tabIndex: 0, role: 'img', ariaLabel: label, onmouseleave: e => hover(e) });
@@ -85,7 +88,7 @@ function canvas(label, height, draw) {
     draw(g, w, height);
   };
   new ResizeObserver(c.redraw).observe(c);
-  for (const query of ['(prefers-color-scheme: dark)', 'print']) matchMedia(query).addEventListener('change', c.redraw);
+  recolored(c.redraw);
   return c;
 }
 // inside draws within a rectangle.
@@ -124,8 +127,9 @@ function fill(g, name, x, y, w, h) {
   });
 }
 const legend = () => make('p', { className: 'legend' }, Object.keys(PARTS).map(name => {
-  const c = make('canvas', { width: 12, height: 12 });
-  queueMicrotask(() => fill(c.getContext('2d'), name, 0, 0, 12, 12));
+  const c = make('canvas', { width: 12, height: 12 }), draw = () => fill(c.getContext('2d'), name, 0, 0, 12, 12);
+  queueMicrotask(draw);
+  recolored(draw);
   return make('span', {}, c, word(name));
 }));
 
@@ -323,6 +327,6 @@ if (data.curves) {
   };
   section('memory').append(note(`Peak ${bytes(stats.peak_device_bytes)}` + (stats.peak ? ` at ${moment(stats.peak.t_ns)}` : '') + ', all devices together.'), curves,
     folded('Device memory over time', () => data.curves.flatMap(c => c.points.map(([at_ns, bytes]) => ({ name: c.name, at_ns, bytes }))), 'name:device;at_ns:at;bytes:bytes'));
-  add('memory', 'Device memory at its peak', data.tables.owners, 'bytes:bytes;count:allocations;each:each;func:made by;thread:thread', data.tables.owners_left_out);
+  add('memory', 'Device memory at its peak', data.tables.owners, 'at_peak_bytes:bytes;at_peak_count:allocations;size_class:each;kept_bytes:never freed;func:made by;thread:thread', data.tables.owners_left_out);
 }
 document.body.dataset.ready = 'yes';

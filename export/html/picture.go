@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,7 +42,8 @@ type picture struct {
 	graphs map[*timeline.Object][]int // names of their tasks
 	on     map[onPath]bool
 	n      int   // slices
-	grain  int64 // slices shorter than this may be joined
+	most   int   // slices before the next join
+	grain  int64 // slices shorter than this are joined, 0 for none
 }
 
 // onPath is a call or a task on the critical path.
@@ -92,7 +94,7 @@ func (x *survey) draw(r *format.Reader, m *api.Model) ([]*picture, error) {
 			continue
 		}
 		p := &picture{Title: c.why, Step: c.step.Index, From: c.step.From, To: c.step.To, Names: []string{}, Critical: []string{},
-			ids: map[string]int{}, rows: map[int]*row{}, graphs: map[*timeline.Object][]int{}, on: map[onPath]bool{}}
+			ids: map[string]int{}, rows: map[int]*row{}, graphs: map[*timeline.Object][]int{}, on: map[onPath]bool{}, most: maxSlices}
 		p.way(c.path)
 		var err error
 		if p.scene, err = scene.New(r, m, &scene.Options{Select: &timeline.Selection{From: c.step.From, To: c.step.To}}); err != nil {
@@ -182,8 +184,8 @@ func (p *picture) Slice(l *scene.Slice) error {
 		}
 		p.n += len(in)
 	}
-	if p.n > maxSlices {
-		p.join(maxSlices / 2)
+	if p.n > p.most {
+		p.join(p.most / 2)
 	}
 	return nil
 }
@@ -239,15 +241,19 @@ func (p *picture) arguments(s *slice, l *scene.Slice) {
 
 // join joins short neighboring slices of each row until the picture has at most so many, or until every row is one slice.
 func (p *picture) join(most int) {
-	whole := max(p.To-p.From, 1)
-	for p.n > most && p.grain < whole {
-		p.Joined, p.grain = true, min(max(2*p.grain, whole/4096, 1), whole)
+	first := max((p.To-p.From)/4096, 1)
+	for p.n > max(most, len(p.rows)) && p.grain <= math.MaxInt64/4 {
+		p.Joined, p.grain = true, max(p.grain, first)
 		p.n = 0
 		for _, r := range p.rows {
 			r.join(p.grain)
 			p.n += len(r.Slices)
 		}
+		if p.n > most {
+			p.grain *= 2
+		}
 	}
+	p.most = max(maxSlices, 2*p.n)
 }
 
 // join joins the slices that are shorter than a grain and begin in the same one. The longest names the result.

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 
+	"github.com/acltrace/acltrace/analyze/memory"
 	"github.com/acltrace/acltrace/analyze/path"
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api"
@@ -59,7 +59,8 @@ type survey struct {
 	bars     series[[]int64]
 	chosen   []*choice
 	notDrawn int // steps
-	memory   memory
+	curves   curves
+	sites    *memory.Sites
 	troubles troubles
 }
 
@@ -75,7 +76,7 @@ type choice struct {
 // read makes a survey.
 func read(r *format.Reader, m *api.Model, s *stats.Stats, o *Options) (*survey, error) {
 	x := &survey{w: timeline.NewWalk(r, m, &timeline.WalkOptions{Progress: o.Progress}), bars: series[[]int64]{most: maxBars, join: longer}}
-	x.memory = memory{w: x.w, peak: s.Peak, lines: map[place]*curve{}, made: map[*timeline.Object]owner{}}
+	x.curves, x.sites = curves{w: x.w, lines: map[place]*curve{}}, memory.NewSites(x.w)
 	if err := x.w.FindSteps(); err != nil {
 		return nil, err
 	}
@@ -98,6 +99,7 @@ func read(r *format.Reader, m *api.Model, s *stats.Stats, o *Options) (*survey, 
 			return nil
 		},
 		Step: func(p *step.Step) error {
+			x.sites.Step(p)
 			if p.Open {
 				return nil
 			}
@@ -110,7 +112,10 @@ func read(r *format.Reader, m *api.Model, s *stats.Stats, o *Options) (*survey, 
 			}
 			return nil
 		},
-		Memory: x.memory.add,
+		Memory: func(p *timeline.MemoryPoint) error {
+			x.curves.add(p)
+			return x.sites.Memory(p)
+		},
 	})
 	if rest := finder.Rest(); err == nil && rest != nil {
 		x.chosen = []*choice{{why: "the whole trace", step: step.Step{Index: -1, From: x.w.Start, To: x.w.End}, path: rest}}
@@ -120,7 +125,11 @@ func read(r *format.Reader, m *api.Model, s *stats.Stats, o *Options) (*survey, 
 
 // choose chooses the steps to draw.
 func (x *survey) choose(s *stats.Stats, o *Options) error {
-	x.chosen = []*choice{{why: "the longest step", off: -1, want: func(p *step.Step) (int64, bool) {
+	longest := "the longest step"
+	if s.Steps.Longest != nil && s.Steps.Typical < s.Steps.Count {
+		longest = "the longest of the typical steps"
+	}
+	x.chosen = []*choice{{why: longest, off: -1, want: func(p *step.Step) (int64, bool) {
 		if l := s.Steps.Longest; l != nil { // among the typical steps
 			return 0, p.Index == l.Index
 		}
@@ -183,13 +192,11 @@ func newCurve(name string) *curve {
 	return &curve{name, series[[2]int64]{most: maxPoints, join: func(a, b [2]int64) [2]int64 { return [2]int64{a[0], max(a[1], b[1])} }}}
 }
 
-// memory is device memory over time, and its owners at the peak.
-type memory struct {
-	w      *timeline.Walk
-	peak   *stats.Peak
-	curves []*curve
-	lines  map[place]*curve
-	made   map[*timeline.Object]owner // of allocated memory, until the peak
+// curves is device memory over time.
+type curves struct {
+	w     *timeline.Walk
+	list  []*curve
+	lines map[place]*curve
 }
 
 type place struct {
@@ -197,45 +204,16 @@ type place struct {
 	device  int
 }
 
-// owner made allocations of one size.
-type owner struct {
-	Bytes  uint64 `json:"bytes"` // of all of them
-	Count  uint64 `json:"count"`
-	Each   uint64 `json:"each"`
-	Func   string `json:"func"`
-	Thread string `json:"thread"`
-}
-
-func (c *memory) add(p *timeline.MemoryPoint) error {
+func (c *curves) add(p *timeline.MemoryPoint) {
 	at := place{p.Process, p.Device}
 	l := c.lines[at]
 	if l == nil {
 		l = newCurve(fmt.Sprintf("%s of process %d", timeline.DeviceName(c.w.Model, p.Device), c.w.PID(p.Process)))
-		if c.lines[at] = l; len(c.curves) < maxCurves {
-			c.curves = append(c.curves, l)
+		if c.lines[at] = l; len(c.list) < maxCurves {
+			c.list = append(c.list, l)
 		}
 	}
 	l.Points.add([2]int64{p.Time, int64(p.Bytes)})
-	switch {
-	case c.peak == nil || p.Call.Index > c.peak.Call:
-	case p.Freed:
-		delete(c.made, p.Object)
-	default:
-		c.made[p.Object] = owner{Each: p.Object.Size, Func: p.Call.Name, Thread: c.w.ThreadName(p.Call.Thread)}
-	}
-	return nil
-}
-
-// owners sums up the memory at the peak, the largest first.
-func (c *memory) owners() []owner {
-	sums := map[owner]owner{}
-	for _, o := range c.made {
-		sum := sums[o]
-		sums[o] = owner{sum.Bytes + o.Each, sum.Count + 1, o.Each, o.Func, o.Thread}
-	}
-	return slices.SortedFunc(maps.Values(sums), func(a, b owner) int {
-		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Thread, b.Thread), cmp.Compare(a.Func, b.Func), cmp.Compare(a.Each, b.Each))
-	})
 }
 
 // troubles are failed calls, calls without an end, and gaps.

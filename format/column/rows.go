@@ -55,14 +55,14 @@ func (r *Rows) room() []uint64 {
 		copy(tile, r.tile)
 		r.tile = tile
 	} else {
-		r.turn()
+		r.refill()
 	}
 	r.used += r.width
 	return r.tile[r.used-r.width : r.used]
 }
 
-// turn moves the tile's rows into the columns.
-func (r *Rows) turn() {
+// refill moves the tile's rows into the columns.
+func (r *Rows) refill() {
 	tile, n := r.tile[:r.used], r.n
 	if len(tile) == 0 {
 		return
@@ -164,7 +164,7 @@ func (r *Rows) begin(at, n int) {
 // column returns the words at an index, and their extremes: one word if all rows are equal, none
 // without rows. They are valid until Reset.
 func (r *Rows) column(at int) (values []uint64, lo, hi uint64) {
-	r.turn()
+	r.refill()
 	if r.n == 0 {
 		return nil, 0, 0
 	}
@@ -188,7 +188,7 @@ func (r *Rows) Column(at int) []uint64 {
 // number of decided words; 0 decided words if there is none. It reads at most 512 rows and tries at most eight words.
 func (r *Rows) Decider(from, to, most int) (at, values, decided int) {
 	const rows, candidates = 512, 8
-	r.turn()
+	r.refill()
 	n, tried := min(r.n, rows), 0
 	var class [rows]uint8
 	for i := range r.vary {
@@ -248,7 +248,7 @@ func decides(class []uint8, values []uint64) bool {
 
 // Row copies row i to dst.
 func (r *Rows) Row(dst []uint64, i int) {
-	r.turn()
+	r.refill()
 	copy(dst, r.first)
 	for k := range r.vary {
 		dst[r.vary[k].at] = r.vary[k].values[i]

@@ -171,7 +171,7 @@ func Times(by float64) string {
 func Signal(n int) string {
 	switch name := unix.SignalName(unix.Signal(n)); {
 	case n == 0:
-		return "unknown signal"
+		return "an unknown signal"
 	case name != "":
 		return name
 	}

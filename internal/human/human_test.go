@@ -81,7 +81,7 @@ func TestShare(t *testing.T) {
 }
 
 func TestSignal(t *testing.T) {
-	for n, want := range map[int]string{0: "unknown signal", 1: "SIGHUP", 11: "SIGSEGV", 99: "signal 99"} {
+	for n, want := range map[int]string{0: "an unknown signal", 1: "SIGHUP", 11: "SIGSEGV", 99: "signal 99"} {
 		if got := Signal(n); got != want {
 			t.Errorf("%d is %q, want %q", n, got, want)
 		}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/acltrace/acltrace/internal/testenv"
@@ -38,5 +39,17 @@ func TestProgramStaysSmall(t *testing.T) {
 	}
 	if lines > most {
 		t.Errorf("%d lines, want at most %d", lines, most)
+	}
+}
+
+// A rank whose peer does not come left its file in the current folder. The next run of the peer took it for the one of its own run.
+func TestRankAloneLeavesNoFile(t *testing.T) {
+	dir, lib := t.TempDir(), filepath.Join(testenv.Root(t), "lib")
+	out, err := runIn(dir, []string{"HCCL_CONNECT_TIMEOUT=1", "RANK=0", "LD_LIBRARY_PATH=" + lib}, testenv.Built(t, "bin/examples/serving"), "--ranks", "2", "--steps", "1")
+	if err != nil || out.code == 0 || !strings.Contains(out.errs, "HcclCommInitRootInfo") {
+		t.Fatalf("rank 0 alone ends with %d, %v\n%s%s", out.code, err, out.text, out.errs)
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
+		t.Errorf("it leaves %v, %v", files, err)
 	}
 }

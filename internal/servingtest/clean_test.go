@@ -1,6 +1,7 @@
 package servingtest
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
@@ -8,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/acltrace/acltrace/analyze/stats"
+	"github.com/acltrace/acltrace/replay"
+	"github.com/acltrace/acltrace/replay/verify"
 )
 
 // clean returns the configurations without a fault. The first ones are the short matrix.
@@ -93,6 +96,19 @@ func checkReplay(t *testing.T, trace string) {
 	t.Helper()
 	if out := acltrace(t, "replay", "--verify", "--strict=fail", trace); out.code != 0 && out.code != 4 {
 		t.Errorf("replay ends with %d\n%s%s", out.code, out.text, out.errs)
+	}
+}
+
+// Each run of a graph waits for the updates of its attention. Its launches one by one must get the same updates.
+func TestGraphsEqualTheirLaunches(t *testing.T) {
+	c := config{flags: "--decode full --side --steps 10 --layers 2", probe: "shim", clock: "real"}
+	out := acltrace(t, "replay", "--json", "--graphs", "eager", c.record(t)[0].trace)
+	var r replay.Report
+	if err := json.Unmarshal([]byte(out.text), &r); err != nil {
+		t.Fatalf("%v\n%s%s", err, out.text, out.errs)
+	}
+	if r.Verdict != verify.Unproved || r.Eager == nil || r.Eager.Runs == 0 || r.Eager.Tasks < 20*r.Eager.Runs || r.Eager.First != nil || len(r.Eager.Freed) > 0 || r.Results.Unproved != 10 {
+		t.Errorf("%s, %+v, %+v", r.Verdict, r.Eager, r.Results)
 	}
 }
 

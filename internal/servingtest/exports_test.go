@@ -364,9 +364,9 @@ func readProfile(t *testing.T, path string, told *truth) *exported {
 			x.task(s.Label["stream"][0], name)
 		}
 		for _, label := range s.Label["thread"] { // thread 12 (name)
-			f := strings.Fields(label)
-			if tid, err := strconv.Atoi(f[1]); err == nil {
-				x.threads[tid] = strings.Trim(f[2], "()")
+			tid, name, _ := strings.Cut(strings.TrimPrefix(label, "thread "), " ")
+			if tid, err := strconv.Atoi(tid); err == nil {
+				x.threads[tid] = strings.Trim(name, "()")
 			}
 		}
 	}

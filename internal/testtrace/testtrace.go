@@ -144,6 +144,14 @@ func (b *Builder) Process(i uint32, p format.Process) {
 	b.check(b.w.UpdateProcess(i, p))
 }
 
+// Thread adds a thread of the first process and returns its index.
+func (b *Builder) Thread(tid int) uint32 {
+	b.tb.Helper()
+	i, err := b.w.Thread(format.Thread{Process: 0, TID: tid})
+	b.check(err)
+	return i
+}
+
 // Gap adds a gap.
 func (b *Builder) Gap(g format.Gap) {
 	b.tb.Helper()
@@ -260,6 +268,20 @@ func Long(tb testing.TB, calls int) *timeline.Timeline {
 		}
 		b.Call(thread, at, at+300+int64(i%7), "aclrtLaunchKernel", A(Function, uint64(i%32), DeviceB, 64, stream))
 	}
+	return b.Load()
+}
+
+// Unbroken is so many launches on one stream before its only wait, so all tasks have brackets that overlap.
+func Unbroken(tb testing.TB, launches int) *timeline.Timeline {
+	tb.Helper()
+	b := begin(tb, acl.Model, LongUUID)
+	b.prologue()
+	at := int64(10_000)
+	for range launches {
+		at += 1_000
+		b.Call(0, at, at+300, "aclrtLaunchKernel", A(Function, 1, DeviceB, 64, StreamA))
+	}
+	b.Call(0, at+1_000, at+9_000, "aclrtSynchronizeStream", A(StreamA))
 	return b.Load()
 }
 

@@ -8,7 +8,7 @@ const NullName = "null"
 var nullKind = Kind{
 	Name:     NullName,
 	Text:     "no library",
-	Excludes: []string{"place", "guess", "verify", "kernels", "tolerance", "strict", "trust", "poison"},
+	Excludes: []string{"place", "graphs", "guess", "verify", "kernels", "tolerance", "strict", "trust", "poison"},
 	Because:  "no library is called",
 	make:     func(string, *api.Model) Backend { return Null{} },
 }

@@ -13,7 +13,7 @@ var virtualKind = Kind{
 	Name:    VirtualName,
 	Text:    "virtual time",
 	Options: []string{"model", "base", "seed", "output", "force"},
-	Excludes: []string{"place", "guess", "verify", "timeout", "plan-only", "kernels", "keep", "repeat", "wrapper", "tolerance", "strict", "stub-comm", "trust",
+	Excludes: []string{"place", "graphs", "guess", "verify", "timeout", "plan-only", "kernels", "keep", "repeat", "wrapper", "tolerance", "strict", "stub-comm", "trust",
 		"poison", "max-memory"},
 	Because: "there are times, and no contents",
 	make:    func(string, *api.Model) Backend { return Virtual{} },

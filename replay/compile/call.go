@@ -138,6 +138,9 @@ func (p *callCompiler) compile(g *group) error {
 	if err != nil {
 		return err
 	}
+	if p.o.Eager && p.ok {
+		p.eagerly()
+	}
 	if err := p.graph(); err != nil {
 		return err
 	}
@@ -159,6 +162,9 @@ func (p *callCompiler) compile(g *group) error {
 		return err
 	}
 	g.insts = append(append(append(g.insts, p.before...), in), p.after...)
+	if p.o.Eager && p.ok {
+		p.replaceRuns(g, &in)
+	}
 	if p.err != nil {
 		return p.err
 	}
@@ -166,7 +172,9 @@ func (p *callCompiler) compile(g *group) error {
 	if p.f.Task == api.Kernel && p.ok {
 		g.kernel = p.kernel()
 	}
-	p.place(g)
+	if len(g.insts) > 0 {
+		p.place(g)
+	}
 	if repeatable {
 		p.learn(&in, g, relocations)
 	}

@@ -37,6 +37,7 @@ type Findings struct {
 	Volatile    uint64                   // outputs that differ from run to run, not compared
 	Moved
 	Guessed
+	Eager        Eager
 	Ambiguous    []Ambiguous // the first ones
 	Ambiguities  int         // total
 	DeviceBlocks []DeviceBlock
@@ -73,7 +74,7 @@ type Unverified struct {
 }
 
 func (u *Unverified) String() string {
-	if u.Call == 0 && u.Code == verify.Incomplete { // belongs to no call
+	if u.Call == 0 && (u.Code == verify.Incomplete || u.Code == verify.ByName) { // belongs to no call
 		return u.Reason
 	}
 	if u.Results > 1 {
@@ -173,6 +174,22 @@ type Guess struct {
 	Candidates []Target `json:"candidates"` // allocations that it may point to
 }
 
+// Eager describes the runs that Options.Eager has replaced.
+type Eager struct {
+	Runs  uint64      // of graphs
+	Tasks uint64      // played in their place
+	Freed []FreedTask // the first ones
+}
+
+// A FreedTask is a captured task in a run whose memory was freed before the run.
+type FreedTask struct {
+	Run    uint64 `json:"run"`    // call that ran the graph
+	Call   uint64 `json:"call"`   // captured call
+	Name   string `json:"name"`   // its kernel, or its function
+	Memory uint64 `json:"memory"` // call that allocated the memory
+	Freed  uint64 `json:"freed"`  // call that freed it
+}
+
 // Ambiguous is a pair of calls without a recorded order, in replay order.
 type Ambiguous struct {
 	Calls  [2]uint64 `json:"calls"`  // numbers of both calls, in replay order
@@ -199,7 +216,11 @@ const MaxListed = 1000
 func (f *Findings) Unproved() []Unverified {
 	us := append(slices.Clone(f.Unverified), f.Doubts...)
 	for _, u := range f.Absent {
-		us = AddUnverified(us, u.Call, verify.Incomplete, u.String())
+		code := verify.Incomplete
+		if u.Func != "" {
+			code = verify.ByName
+		}
+		us = AddUnverified(us, u.Call, code, u.String())
 	}
 	for _, u := range f.LeftOut {
 		if f.Simulated {

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/replay/plan"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/graph"
@@ -12,6 +13,7 @@ type graphs struct {
 	copies   []*graphCopy // in all graphs
 	owns     map[timeline.HostFunction]*own
 	once     map[uint64][]place // by captured copy: where its single recorded result is compared, by thread and instruction
+	eager    eager
 }
 
 // graphWork is the part of a graph task that matters in each run. Copies of the node share it.
@@ -19,6 +21,7 @@ type graphWork struct {
 	copies  []*graphCopy
 	sources []*graphSource
 	hosts   []*hostLaunch
+	eager   *eagerTask // nil unless Options.Eager needs it
 }
 
 // locate notes where comparisons of captured copies are: instructions in a thread from a number on.
@@ -35,7 +38,7 @@ func (g *graphs) locate(thread, first int, insts []plan.Instruction) {
 }
 
 func newGraphs() graphs {
-	return graphs{contents: graph.New[*timeline.Object, *graphWork](), owns: map[timeline.HostFunction]*own{}, once: map[uint64][]place{}}
+	return graphs{contents: graph.New[*timeline.Object, *graphWork](), owns: map[timeline.HostFunction]*own{}, once: map[uint64][]place{}, eager: newEager()}
 }
 
 // A graphCopy is a captured copy to the host. It writes a result in each graph run. A recording has one of two things: each result that
@@ -87,4 +90,51 @@ type hostLaunch struct {
 type own struct {
 	asked []*hostLaunch
 	took  []int64 // nanoseconds
+}
+
+// An eagerTask is a captured task with all that its instruction needs.
+type eagerTask struct {
+	f       *api.Func
+	name    string
+	in      plan.Instruction
+	before  []plan.Instruction
+	words   []plan.Operand
+	relocs  []plan.Reloc
+	numbers []pendingNumber
+	data    []byte
+	temp    uint64
+	thread  int // that captured it
+	memory  []*timeline.Object
+
+	signal   timeline.Signal // that it records, awaits or resets
+	signals  bool
+	releases bool
+	event    *timeline.Object
+}
+
+// An eagerRun is a run of a graph. A part of it may wait for signals.
+type eagerRun struct {
+	call   uint64
+	stream eagerStream
+	graph  *graph.Graph[*timeline.Object, *graphWork]
+	done   []bool                   // by number in the graph's list of tasks
+	waits  map[timeline.Signal]bool // signals that its next tasks wait for
+	set    map[timeline.Signal]bool // by the run's own tasks
+}
+
+// An eagerStream is the stream of a run.
+type eagerStream struct {
+	lane int
+	op   plan.Operand
+}
+
+// eager is the state of Options.Eager.
+type eager struct {
+	kept    map[*timeline.Object]uint64       // memory that captured tasks name, with the call that frees it
+	set     map[timeline.Signal]*plan.Operand // recorded signals that no task has reset, with the stream of the record
+	waiting []*eagerRun                       // in the order of their calls
+}
+
+func newEager() eager {
+	return eager{kept: map[*timeline.Object]uint64{}, set: map[timeline.Signal]*plan.Operand{}}
 }

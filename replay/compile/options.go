@@ -28,6 +28,7 @@ type Options struct {
 	Compare      bool    // results are compared: with the recorded ones, or between repeated runs
 	TimeLaunches bool    // the player reads its clock around each kernel launch
 	Poison       bool    // fill new device memory with a byte, another one in each run
+	Eager        bool    // play the captured launches of a graph instead of the graph, see eager.go
 	StubComm     bool    // replace processes that are not in the trace
 	Relative     bool    // the plan has paths relative to its folder
 	Tolerance    verify.Tolerance

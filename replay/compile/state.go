@@ -84,6 +84,8 @@ type call struct {
 
 	doubtful uint8 // see doubtTask
 	hosted   bool  // the task is a graph with host functions
+
+	played []plan.Instruction // see eagerly
 }
 
 // lists are empty when a call begins, and keep their memory from call to call.

@@ -11,12 +11,14 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/access"
+	"github.com/acltrace/acltrace/timeline/graph"
 )
 
 // Writer is a call that wrote, or may have written, memory.
 type Writer struct {
 	Call uint64 `json:"call"`           // call number
 	Name string `json:"name"`           // kernel, otherwise the called function
+	Task uint64 `json:"task,omitempty"` // captured call whose task wrote it, of a call that runs a graph
 	Note string `json:"note,omitempty"` // why it may have written other data than recorded, empty if nothing suggests it
 
 	// Early is the copy, or a copy on whose data this call may depend, whose data was taken at the call (format.TakenEarly); NoCall for none.
@@ -65,6 +67,7 @@ func Explain(ctx context.Context, r *format.Reader, m *api.Model, bytes []Byte) 
 		}
 	}
 	spoiled := map[*timeline.Object]cause{} // by dependent memory
+	graphs := graph.New[*timeline.Object, *graphTask]()
 	return histories, access.Each(r, m, func(q *access.Call) error {
 		e := q.Event
 		for _, w := range shown[e.Call.Index] {
@@ -88,6 +91,9 @@ func Explain(ctx context.Context, r *format.Reader, m *api.Model, bytes []Byte) 
 			by.Early = because.early
 		}
 		in := !slices.ContainsFunc(q.Regions, func(t access.Region) bool { return t.Kind == access.Reads }) // its data comes from the program
+		if e.AffectsGraphs() {
+			graphs.Apply(q.State.GraphCall(e), func() *graphTask { return &graphTask{by, slices.Clone(q.Regions)} })
+		}
 		seen := map[*timeline.Object]bool{}
 		for _, t := range q.Regions {
 			ends := in && t.Kind == access.Writes
@@ -106,8 +112,8 @@ func Explain(ctx context.Context, r *format.Reader, m *api.Model, bytes []Byte) 
 				spoiled[t.Object] = because
 			}
 			for _, w := range watch[t.Object.ID] {
-				if t.Lo <= w.offset && w.offset < t.Hi {
-					w.add(by, ends)
+				if e.Captured == nil && t.Lo <= w.offset && w.offset < t.Hi {
+					w.add(ofTask(by, e, graphs, t.Object, w.offset), ends)
 				}
 			}
 		}
@@ -118,6 +124,35 @@ func Explain(ctx context.Context, r *format.Reader, m *api.Model, bytes []Byte) 
 		}
 		return ctx.Err()
 	})
+}
+
+// A graphTask is a captured call with the memory of its task.
+type graphTask struct {
+	by      Writer
+	regions []access.Region
+}
+
+// ofTask returns the writer of a byte in a graph's run: the last task that may write it. Other calls are returned unchanged.
+func ofTask(by Writer, e *timeline.Event, graphs *graph.Graphs[*timeline.Object, *graphTask], o *timeline.Object, offset uint64) Writer {
+	if e.Fn.Task != api.GraphRun {
+		return by
+	}
+	g := graphs.Known(e.Object(api.Graph))
+	if g == nil {
+		return by
+	}
+	var last *graphTask
+	g.Running(func(t *graphTask) {
+		for _, r := range t.regions {
+			if r.Object == o && (r.Kind == access.Names || r.Kind == access.Writes && r.Lo <= offset && offset < r.Hi) {
+				last = t
+			}
+		}
+	})
+	if last != nil {
+		by.Task, by.Name = last.by.Call, last.by.Name
+	}
+	return by
 }
 
 // cause is why memory may have other data than recorded.

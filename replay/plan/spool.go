@@ -171,6 +171,15 @@ func (s *spool[T]) at(i int) T {
 	return v[0]
 }
 
+// from returns the elements from number i on.
+func (s *spool[T]) from(i int) []T {
+	var all []T
+	for ; i < s.start; i++ {
+		all = append(all, s.at(i))
+	}
+	return append(all, s.tail[i-s.start:]...)
+}
+
 func (s *spool[T]) set(i int, v T) {
 	if i >= s.start {
 		s.tail[i-s.start] = v

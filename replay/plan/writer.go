@@ -141,6 +141,14 @@ func (w *Writer) Put(b []byte) (uint64, error) {
 	return at, w.Write(b)
 }
 
+// DataFrom returns a copy of the data from an offset to the end.
+func (w *Writer) DataFrom(at uint64) []byte {
+	if at >= uint64(w.data.count()) {
+		return nil
+	}
+	return w.data.from(int(at))
+}
+
 // Share returns an operand for n bytes shared by all processes.
 func (w *Writer) Share(n uint64) Operand {
 	at := (w.shared + 63) &^ 63

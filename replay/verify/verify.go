@@ -61,10 +61,11 @@ const (
 	Pointer       Reason = "pointer"       // it depends on a word that may be an address and was not relocated
 	Crash         Reason = "crash"         // a kernel crashed before, and may have written anywhere
 	Source        Reason = "source"        // it differs, and the program may have changed the source of a copy after the call
+	ByName        Reason = "by-name"       // it depends on calls that the trace only counts by name
 )
 
 // Reasons lists every Reason. The code of a reason is its index plus 1.
-var Reasons = []Reason{Kernel, Data, NotRecorded, HostFunction, Collective, Managed, Incomplete, Before, Uninitialised, Varies, Race, Peer, NotReached, Pointer, Crash, Source}
+var Reasons = []Reason{Kernel, Data, NotRecorded, HostFunction, Collective, Managed, Incomplete, Before, Uninitialised, Varies, Race, Peer, NotReached, Pointer, Crash, Source, ByName}
 
 // texts complete the sentence "N results are unproved: …".
 var texts = map[Reason]string{
@@ -84,6 +85,7 @@ var texts = map[Reason]string{
 	Pointer:       "they depend on words that may be addresses and were not relocated",
 	Crash:         "a kernel crashed before, and may have written anywhere",
 	Source:        "the program may have changed the source of a copy after the call",
+	ByName:        "they depend on calls that are recorded by name only",
 }
 
 // Text completes the sentence "the results are unproved: …".

@@ -95,6 +95,13 @@ func TestReplayOfAllRanks(t *testing.T) {
 	}
 }
 
+// Root information that has been used is refused. The descriptor that it names may be another file's then, which was resized.
+func TestUsedRootInformation(t *testing.T) {
+	if _, errs := together(t, ranksProgram(t), "again 2"); !strings.Contains(errs, "was used by other ranks already") {
+		t.Error(errs)
+	}
+}
+
 // A rank that never joins, that makes no collective, or whose process is killed ends the wait of the others with an error.
 func TestAbsentRank(t *testing.T) {
 	program := ranksProgram(t)

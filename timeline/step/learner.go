@@ -403,7 +403,7 @@ func (r *rhythm) rule() *Rule {
 	if c != nil {
 		c = c.align().apart()
 	}
-	if c == nil || two != nil && (len(two.at) > len(c.at) || c.where == before && len(two.at)+1 >= len(c.at)) {
+	if c == nil || two != nil && (c.where == before || len(two.at) > len(c.at)) { // a cut before a kernel may be one of a part of a step
 		c = two
 	}
 	c.first()

@@ -120,6 +120,9 @@ func cut(f *step.Finder, program string, named ...step.Range) string {
 	return out.String()
 }
 
+// mixed returns a program with steps of two kinds.
+func mixed(order, x, y string) string { return strings.NewReplacer("x", x, "y", y).Replace(order) }
+
 // critics returns a program with eight times five steps and then some other work.
 func critics(then string) string { return strings.Repeat(strings.Repeat("<gdabxy.", 5)+then, 8) }
 
@@ -152,6 +155,10 @@ func TestProgramsHaveSteps(t *testing.T) {
 		{"ab. ^ab. ^ab. ^ab. ^", "ab.[^ab.][^ab.][^ab.]{^}", "waits"},
 		{critics("gdabzzuvw."), strings.Repeat(strings.Repeat("[<gdabxy.]", 5)+"(gdabzzuvw.)", 8), "waits"}, // a generator's step after those of its critic
 		{critics("xxxxxxxxxxxx."), "[<gdabxy.]" + strings.Repeat(strings.Repeat("[<gdabxy.]", 4)+"(xxxxxxxxxxxx.<gdabxy.)", 7) + strings.Repeat("[<gdabxy.]", 4) + "{xxxxxxxxxxxx.}", "waits"},
+		{mixed("xxxyyxyyyxxyxyyyyxxxxyxxyx", "<abcdefgh.", "<GG."), mixed("xxxyyxyyyxxyxyyyyxxxxyxxyx", "(<abcdefgh.)", "[<GG.]"), "copies of inputs"},
+		{mixed("xyyxxyyyxyyxxyyyyxyxxyyyxxyyy", "<<<<-cdef-hefeiffjk->!.", "<<<<-GhGfjk->!."), mixed("xyyxxyyyxyyxxyyyyxyxxyyyxxyy", "(<<<<-cdef-hefeiffjk->!.)", "[<<<<-GhGfjk->!.]") + "[<<<<-GhGfjk->!].", "copies of inputs"},
+		{mixed("xyxyxyxyxyxyxyxyxyxyxyxyxy", "<abcdefgh.", "<GG."), strings.Repeat("[<abcdefgh.<GG.]", 13), "waits"},
+		{"<abcdefghg." + strings.Repeat("<fg.", 6) + "<-abcdefghg:", "(<abcdefghg.)" + strings.Repeat("[<fg.]", 6) + "(<-abcdefghg:)", "waits"}, // the last one waits in another way
 		{"a1Aa1Aa1Aa1A", "aAaAaAaA", ""}, // threads that never wait for each other
 	} {
 		r := learned(c.program)
@@ -321,6 +328,40 @@ func TestWarmUpRunsAreNoSteps(t *testing.T) {
 		}
 		if got := cut(step.New(l.Rule()), c.before+c.after); got != c.want {
 			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}
+
+// Calls of a virtual clock can have equal times. A step takes at least a nanosecond, so steps that begin at the same time are one, and none is lost between others.
+func TestStepsOfEqualTimesAreOne(t *testing.T) {
+	all := ops(strings.Repeat("<ab.", 12))
+	for _, c := range []struct {
+		each int64 // ops at the same time
+		want int
+	}{{1, 12}, {2, 12}, {4, 12}, {8, 6}, {12, 4}, {48, 1}} {
+		l := step.NewLearner(lanes, 0)
+		for i := range all {
+			all[i].Start = int64(i) / c.each
+			all[i].End = all[i].Start
+			l.Op(all[i])
+		}
+		f, n, until := step.New(l.Rule()), 0, int64(0)
+		pass := func(now int64) {
+			for s := f.Pass(now); s != nil; s = f.Pass(now) {
+				if s.Index != n || s.From != until || s.To <= s.From {
+					t.Errorf("%d ops at a time: %+v after %d", c.each, s, until)
+				}
+				n, until = n+1, s.To
+			}
+		}
+		for i := range all {
+			pass(all[i].Start)
+			f.See(&all[i], nil)
+		}
+		f.Finish(until + 1)
+		pass(math.MaxInt64)
+		if n != c.want {
+			t.Errorf("%d ops at a time: %d steps, want %d", c.each, n, c.want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package step
 
 import (
 	"math"
+	"slices"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -43,6 +44,7 @@ type sinceCut struct {
 	extends  bool            // further waits belong to the step that was cut
 	lane     int32           // of the task after which it was cut
 	seen     map[uint64]bool // steps so far, by their short hash
+	others   []*bag          // steps so far that are not typical
 	nth      int64           // end of the pulse that completes a typical step
 	behind   int64           // start of the pulse after that, -1 for none
 	ends     uint32          // thread of the latter, or else of the former
@@ -67,8 +69,11 @@ type bounds struct {
 	name    string
 }
 
-// maxMemo bounds the number of different steps in memo.
-const maxMemo = 1 << 16
+// maxMemo bounds the number of different steps in memo. maxIDs bounds the pulses of a step that is compared with steps that are not typical.
+const (
+	maxMemo = 1 << 16
+	maxIDs  = 1 << 12
+)
 
 func newStepper(rule *Rule) *stepper {
 	if rule.Source == None {
@@ -171,7 +176,7 @@ func (s *stepper) op(d *Op) {
 	case s.n == n+1:
 		s.behind, s.ends = d.Start, d.Thread
 	}
-	if len(s.ids) <= 2*n {
+	if len(s.ids) <= max(2*n, maxIDs) {
 		s.ids = append(s.ids, id)
 	}
 	s.hash = Mix(s.hash, id)
@@ -249,8 +254,11 @@ func (s *stepper) count(m *api.Model, process uint32, f *api.Func, call *format.
 // cut ends the current step and begins another one.
 func (s *stepper) cut(at int64) {
 	typical := s.typical()
-	if len(s.seen) < maxMemo {
+	if len(s.seen) < maxMemo && !s.seen[s.short] {
 		s.seen[s.short] = true
+		if !typical && len(s.others) < maxKinds {
+			s.others = append(s.others, newBag(s.ids))
+		}
 	}
 	s.due = append(s.due, bounds{at: at, ends: true, opens: true, typical: typical, thread: s.by})
 	s.ids, s.n, s.hash, s.short, s.behind = s.ids[:0], 0, stepHash, stepHash, -1
@@ -277,7 +285,12 @@ func (s *stepper) typical() bool {
 	return like
 }
 
-// finish ends the current step at the end of the trace. It is open unless it holds a typical step, or equals an earlier step.
+// repeats reports whether the current step has most of an earlier step, and little else.
+func (s *stepper) repeats(earlier *bag) bool {
+	return earlier.like(s.ids) && earlier.part(s.ids) >= covered
+}
+
+// finish ends the current step at the end of the trace. It is open unless it holds a typical step, or is like an earlier step.
 func (s *stepper) finish(end int64) {
 	if s.rule.Source == Marked {
 		return
@@ -290,7 +303,7 @@ func (s *stepper) finish(end int64) {
 			at = s.behind
 		}
 		s.due = append(s.due, bounds{at: at, ends: true, typical: true, thread: s.ends})
-	case b != nil && s.short != stepHash && s.seen[s.short]:
+	case b != nil && s.short != stepHash && (s.seen[s.short] || slices.ContainsFunc(s.others, s.repeats)):
 		s.due = append(s.due, bounds{at: s.end, ends: true, typical: s.typical(), thread: s.by})
 	default:
 		s.due = append(s.due, bounds{at: max(end, s.begun+1), ends: true, open: true, thread: s.by})

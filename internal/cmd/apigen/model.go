@@ -216,9 +216,9 @@ func join(layers ...*model) (*model, error) {
 		m.Declared = append(m.Declared, further.Funcs[i].Name)
 	}
 	slices.Sort(m.Declared)
-	for _, name := range m.Queries {
+	for _, name := range m.Inert {
 		if !slices.Contains(m.Declared, name) {
-			return nil, fmt.Errorf("queries: %s is no function of a further header", name)
+			return nil, fmt.Errorf("inert: %s is no function of a further header", name)
 		}
 	}
 	slices.SortFunc(m.Funcs, func(a, b api.Func) int { return int(a.ID) - int(b.ID) })

@@ -86,7 +86,7 @@ type document struct {
 	Unsimulated map[string][]string // names by reason
 	Simulated   []string            // if only a part of the layer is
 	Questions   []string            // functions whose refusal is an answer
-	Queries     []string            // functions of further headers that change nothing
+	Inert       []string            // functions of further headers of which a replay needs none
 	Others      []string            // functions outside the model that the simulator exports
 	Alone       []string            // functions that the simulator answers without its engine
 	Performs    map[string][]string // functions by the one that performs them in the simulator
@@ -117,7 +117,7 @@ func (m *model) loadSemantics() error {
 func (m *model) describe(doc *document) {
 	m.layer = doc.Layer
 	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Composite: doc.Layer.Composite, Errors: doc.Layer.Errors}}
-	m.aliases, m.performs, m.others, m.alone, m.Queries = doc.Aliases, doc.Performs, doc.Others, doc.Alone, doc.Queries
+	m.aliases, m.performs, m.others, m.alone, m.Inert = doc.Aliases, doc.Performs, doc.Others, doc.Alone, doc.Inert
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		f.RetError, f.Composite, f.Annotation = f.Return == doc.Layer.Errors, doc.Layer.Composite || doc.Layer.HostCallback, doc.Layer.Annotation || doc.Layer.HostCallback

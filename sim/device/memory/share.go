@@ -396,22 +396,18 @@ func startOf(pid int) uint64 {
 	return 0
 }
 
-// findSlot maps a ticket's page.
+// findSlot maps a ticket's page. It skips a descriptor that is closed meanwhile: while the owner imports an object itself, it has other
+// processes' files open.
 func findSlot(pid int, ticket uint64) (*Slot, error) {
-	dir := fmt.Sprintf("/proc/%d/fd", pid)
-	files, err := os.ReadDir(dir)
+	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {
 		return nil, err
 	}
 	n := ticket >> TicketRandom & (maxSlots - 1)
 	for _, f := range files {
-		path := dir + "/" + f.Name()
-		if to, err := os.Readlink(path); err != nil || !strings.HasPrefix(to, "/memfd:"+slotFile) {
-			continue
-		}
-		fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
+		fd, err := openFile(pid, f.Name(), slotFile)
 		if err != nil {
-			return nil, err
+			continue
 		}
 		p, err := unix.MmapPtr(fd, int64(n*slotSize), nil, slotSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		unix.Close(fd)
@@ -426,9 +422,24 @@ func findSlot(pid int, ticket uint64) (*Slot, error) {
 	return nil, errors.New("it was closed, or the key is wrong")
 }
 
+// openFile opens a memory file of a process. The process may reuse the descriptor's number at any time, so the check of the name and the
+// opening use one reference to the file.
+func openFile(pid int, fd, name string) (int, error) {
+	ref, err := unix.Open(fmt.Sprintf("/proc/%d/fd/%s", pid, fd), unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(ref)
+	path := fmt.Sprintf("/proc/self/fd/%d", ref)
+	if to, err := os.Readlink(path); err != nil || !strings.HasPrefix(to, "/memfd:"+name) {
+		return -1, errors.New("it was closed")
+	}
+	return unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
+}
+
 // OpenFile opens the file of shared memory.
 func (x *Shared) OpenFile() (int, error) {
-	return unix.Open(fmt.Sprintf("/proc/%d/fd/%d", x.Pid, x.FD), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	return openFile(x.Pid, strconv.Itoa(int(x.FD)), "aclsim-")
 }
 
 func TicketKey(ticket uint64) string { return fmt.Sprintf("%s%016x", keyMark, ticket) }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/acltrace/acltrace/sim/device/fail"
 	"github.com/acltrace/acltrace/sim/device/space"
+	"golang.org/x/sys/unix"
 )
 
 // offer shares an object, as another process would.
@@ -107,6 +108,46 @@ func TestShares(t *testing.T) {
 	if _, f := (&Shares{}).Take(z.Ticket, SlotEvent); !isFailure(f, fail.PeerLost, "closed, or the key is wrong") {
 		t.Error(f)
 	}
+}
+
+// A ticket is found while its process opens and closes other processes' files, as it does to import their objects.
+func TestFilesThatCloseAreSkipped(t *testing.T) {
+	mine, others := &Shares{}, &Shares{}
+	defer mine.Close()
+	defer others.Close()
+	offer(t, others, SlotNotify, true, nil)
+	x := offer(t, mine, SlotNotify, true, nil)
+	// Descriptors are searched in the order of their names: "100" is before "900".
+	last, err := unix.FcntlInt(uintptr(mine.fd), unix.F_DUPFD_CLOEXEC, 900)
+	if err != nil {
+		t.Fatal(err)
+	}
+	space.CloseKept(mine.fd)
+	mine.fd = last
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				if fd, err := unix.FcntlInt(uintptr(others.fd), unix.F_DUPFD_CLOEXEC, 100); err == nil {
+					unix.Close(fd)
+				}
+			}
+		}
+	}()
+	for range 2000 {
+		l, err := findSlot(os.Getpid(), x.Ticket)
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		space.Unmap(space.AddressOf(l), slotSize)
+	}
+	close(stop)
+	<-done
 }
 
 // As many objects are shared, and as many processes import one, as there is room for.

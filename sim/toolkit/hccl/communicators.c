@@ -181,6 +181,7 @@ static HcclResult await(struct communicator *c, uint32_t phase)
 /* Opens the table, and enters this rank. */
 static HcclResult join(struct communicator *c, const struct root *root)
 {
+	struct table head;
 	uint32_t none = 0;
 	char path[64];
 	struct row *r;
@@ -194,6 +195,12 @@ static HcclResult join(struct communicator *c, const struct root *root)
 		fprintf(stderr, "aclsim: rank %u: open the root information of process %d: %s\n", c->rank, root->pid, strerror(errno));
 		return HCCL_E_TCP_CONNECT;
 	}
+	/* After all ranks have joined, the number may be another file's. */
+	if (pread(fd, &head, sizeof head, 0) != sizeof head || head.id != root->id) {
+		fprintf(stderr, "aclsim: rank %u: the root information of process %d was used by other ranks already\n", c->rank, root->pid);
+		close(fd);
+		return HCCL_E_PARA;
+	}
 	c->table_size = sizeof(struct table) + c->ranks * row_size(c->ranks);
 	/* All ranks set the same size. */
 	if (ftruncate(fd, (off_t)c->table_size) || (c->table = mmap(NULL, c->table_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED) {
@@ -202,8 +209,6 @@ static HcclResult join(struct communicator *c, const struct root *root)
 		return HCCL_E_MEMORY;
 	}
 	close(fd);
-	if (c->table->id != root->id)
-		return HCCL_E_PARA;
 	if (!atomic_compare_exchange_strong(&c->table->ranks, &none, c->ranks) && none != c->ranks)
 		return HCCL_E_PARA;
 	r = row(c, c->rank);

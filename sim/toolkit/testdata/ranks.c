@@ -1,9 +1,11 @@
 /*
  * Ranks of one communicator: "threads N", "processes N", or "all N" (one thread, HcclCommInitAll). Each rank makes collectives of known
  * numbers and compares the results. Further words choose other ends: "ends" (the last rank is killed), "late" (it never joins), "dies" (it
- * never joins, and the one before is killed while it waits), "missing" (it makes no collective).
+ * never joins, and the one before is killed while it waits), "missing" (it makes no collective). "again N" joins by root information that
+ * has been used.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -12,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -475,6 +478,25 @@ static void in_one_thread(void)
 	WANT(0, aclFinalize());
 }
 
+/* The descriptor's number in the root information belongs to another file by then, which must stay as it is. */
+static void again(void)
+{
+	HcclRootInfo root;
+	HcclComm comm;
+	struct stat is;
+	int file;
+
+	WANT(0, aclInit(NULL));
+	WANT(0, aclrtSetDevice(0));
+	WANT(0, HcclGetRootInfo(&root));
+	WANT(0, HcclCommInitRootInfo(1, &root, 0, &comm));
+	file = memfd_create("file", 0);
+	WANT(HCCL_E_PARA, HcclCommInitRootInfo(ranks, &root, 0, &comm));
+	WANT(0, fstat(file, &is));
+	WANT(0, is.st_size);
+	WANT(0, aclFinalize());
+}
+
 int main(int argc, char **argv)
 {
 	mode = argv[1];
@@ -485,6 +507,8 @@ int main(int argc, char **argv)
 		in_threads();
 	else if (!strcmp(mode, "processes"))
 		in_processes();
+	else if (!strcmp(mode, "again"))
+		again();
 	else
 		in_one_thread();
 	return 0;

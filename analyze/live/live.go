@@ -1,16 +1,17 @@
-package report
+// Package live sums up a recording while it is written.
+//
+// A Live reads only what the recorder has added since its last Refresh. `acltrace top` prints its sums with report.TopText.
+// The package writes no text, and reads no process but the file that it was given.
+package live
 
 import (
 	"cmp"
-	"fmt"
-	"io"
 	"slices"
 
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/atomicfile"
-	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/internal/standing"
 	"github.com/acltrace/acltrace/timeline"
 )
@@ -29,7 +30,7 @@ type Live struct {
 	streams timeline.LaneNames
 	last    int64 // latest End
 	top     Top
-	sums    map[sumKey]*TopSum
+	sums    map[sumKey]*Sum
 }
 
 type sumKey struct {
@@ -41,32 +42,32 @@ type sumKey struct {
 type Top struct {
 	format.Scope // the end is missing while the recording goes on
 	stats.Selected
-	Recording   bool     `json:"recording"`         // in progress
-	Refreshes   int      `json:"refreshes"`         // number of this refresh, from 1
-	FromNS      int64    `json:"from_ns"`           // start of the interval: the previous end, at first the first call
-	ToNS        int64    `json:"to_ns"`             // end of the interval: when its last call ended
-	Calls       uint64   `json:"calls"`             // calls so far
-	NewCalls    uint64   `json:"new_calls"`         // calls in the interval
-	Failed      uint64   `json:"failed"`            // calls so far that returned an error
-	Lost        uint64   `json:"calls_lost"`        // calls known to be lost so far
-	Damaged     int      `json:"damaged"`           // damaged places among the chunks read
-	DeviceBytes uint64   `json:"device_bytes"`      // device memory in use now, with physical memory; of what was allocated since attach, if window is attached
-	PeakBytes   uint64   `json:"peak_device_bytes"` // largest device_bytes so far
-	Functions   []TopSum `json:"functions"`         // ordered by time in the interval, then in total
-	Kernels     []TopSum `json:"kernels"`           // launches by kernel, in the same order
-	Streams     []TopSum `json:"streams"`           // tasks by stream, in the same order
-	Copies      []TopSum `json:"copies"`            // copies by direction, in the same order
+	Recording   bool   `json:"recording"`         // in progress
+	Refreshes   int    `json:"refreshes"`         // number of this refresh, from 1
+	FromNS      int64  `json:"from_ns"`           // start of the interval: the previous end, at first the first call
+	ToNS        int64  `json:"to_ns"`             // end of the interval: when its last call ended
+	Calls       uint64 `json:"calls"`             // calls so far
+	NewCalls    uint64 `json:"new_calls"`         // calls in the interval
+	Failed      uint64 `json:"failed"`            // calls so far that returned an error
+	Lost        uint64 `json:"calls_lost"`        // calls known to be lost so far
+	Damaged     int    `json:"damaged"`           // damaged places among the chunks read
+	DeviceBytes uint64 `json:"device_bytes"`      // device memory in use now, with physical memory; of what was allocated since attach, if window is attached
+	PeakBytes   uint64 `json:"peak_device_bytes"` // largest device_bytes so far
+	Functions   []Sum  `json:"functions"`         // ordered by time in the interval, then in total
+	Kernels     []Sum  `json:"kernels"`           // launches by kernel, in the same order
+	Streams     []Sum  `json:"streams"`           // tasks by stream, in the same order
+	Copies      []Sum  `json:"copies"`            // copies by direction, in the same order
 	// Standing are the calls in progress.
 	Standing []standing.Call `json:"standing,omitempty"`
 	// UUID identifies the recording.
-	UUID         string               `json:"-"`
-	Lacks        *format.Completeness `json:"-"`
-	path         string
-	intervalSecs float64
+	UUID    string               `json:"-"`
+	Lacks   *format.Completeness `json:"-"`
+	path    string
+	seconds float64
 }
 
-// TopSum sums up one function, kernel, stream or copy direction, in total and in the interval.
-type TopSum struct {
+// Sum sums up one function, kernel, stream or copy direction, in total and in the interval.
+type Sum struct {
 	Name     string `json:"name"`      // function, kernel, stream or direction
 	Process  int    `json:"process"`   // process id of a stream, otherwise 0
 	Count    uint64 `json:"count"`     // calls, launches, tasks or copies so far
@@ -77,9 +78,9 @@ type TopSum struct {
 	NewBytes uint64 `json:"new_bytes"` // bytes in the interval
 }
 
-// NewLive returns a Live that sums up the calls that a Selection chooses, nil for all, in the recording at path. The Selection must not depend on
+// New returns a Live that sums up the calls that a Selection chooses, nil for all, in the recording at path. The Selection must not depend on
 // numbers of steps. Refresh calls open.
-func NewLive(path string, which *timeline.Selection, open func(string) (*format.Reader, *api.Model, error)) *Live {
+func New(path string, which *timeline.Selection, open func(string) (*format.Reader, *api.Model, error)) *Live {
 	l := &Live{path: path, open: open}
 	if which != nil {
 		l.which = *which
@@ -88,7 +89,7 @@ func NewLive(path string, which *timeline.Selection, open func(string) (*format.
 }
 
 func (l *Live) begin(uuid string, m *api.Model) {
-	*l = Live{path: l.path, which: l.which, open: l.open, uuid: uuid, places: map[int64]bool{}, state: timeline.NewState(m), sums: map[sumKey]*TopSum{}}
+	*l = Live{path: l.path, which: l.which, open: l.open, uuid: uuid, places: map[int64]bool{}, state: timeline.NewState(m), sums: map[sumKey]*Sum{}}
 	l.top.UUID, l.top.path, l.top.Selection = uuid, l.path, l.which.String()
 }
 
@@ -157,7 +158,7 @@ func (l *Live) Refresh() (*Top, error) {
 			s.Process = procs[s.Process].PID
 		}
 	}
-	out.intervalSecs = float64(out.ToNS-out.FromNS) / 1e9
+	out.seconds = float64(out.ToNS-out.FromNS) / 1e9
 	return &out, nil
 }
 
@@ -213,7 +214,7 @@ func (l *Live) add(kind, name string, process uint32, ns int64, bytes uint64) {
 	k := sumKey{kind, name, process}
 	s := l.sums[k]
 	if s == nil {
-		s = &TopSum{Name: name, Process: int(process)}
+		s = &Sum{Name: name, Process: int(process)}
 		l.sums[k] = s
 	}
 	s.Count++
@@ -224,85 +225,21 @@ func (l *Live) add(kind, name string, process uint32, ns int64, bytes uint64) {
 	s.NewBytes += bytes
 }
 
-func (l *Live) list(kind string) []TopSum {
-	out := []TopSum{}
+func (l *Live) list(kind string) []Sum {
+	out := []Sum{}
 	for k, s := range l.sums {
 		if k.kind == kind {
 			out = append(out, *s)
 		}
 	}
-	slices.SortFunc(out, func(a, b TopSum) int {
+	slices.SortFunc(out, func(a, b Sum) int {
 		return cmp.Or(cmp.Compare(b.NewNS, a.NewNS), cmp.Compare(b.HostNS, a.HostNS), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Process, b.Process))
 	})
 	return out
 }
 
-// Text writes a screen of 40 lines.
-func (t *Top) Text(w io.Writer, o *TextOptions) error {
-	state := "recording ended"
-	if t.Recording {
-		state = "recording"
-	}
-	rate := func(n uint64) string {
-		if t.intervalSecs <= 0 {
-			return "-"
-		}
-		return human.Count(uint64(float64(n)/t.intervalSecs + 0.5))
-	}
-	share := func(ns int64) string {
-		if t.intervalSecs <= 0 {
-			return "-"
-		}
-		return human.Share(float64(ns) / t.intervalSecs / 1e9)
-	}
-	Printf(w, "%s at %s: %s, %s/s in the last %s, %s failed, %s lost\n", state, human.Moment(t.ToNS), human.Plural(t.Calls, "call"), rate(t.NewCalls), human.Duration(t.ToNS-t.FromNS), badCount(t.Failed), badCount(t.Lost))
-	selectedText(w, t.Calls, &t.Selected)
-	if t.Damaged > 0 {
-		Printf(w, "damaged in %s: acltrace fsck lists the damage\n", human.Plural(t.Damaged, "place"))
-	}
-	if t.Lacks != nil && t.Lacks.Window == format.WindowAttached {
-		Printf(w, "device memory allocated since attach: %s in use, at most %s; earlier allocations are unknown\n", human.Bytes(t.DeviceBytes), human.Bytes(t.PeakBytes))
-	} else {
-		Printf(w, "device memory: %s in use, at most %s\n", human.Bytes(t.DeviceBytes), human.Bytes(t.PeakBytes))
-	}
-	if len(t.Standing) > 0 {
-		Printf(w, "in progress:\n")
-		StandingText(w, "  ", t.Standing)
-	}
-	tw := newTable(w, o)
-	several := slices.ContainsFunc(t.Streams, func(s TopSum) bool { return s.Process != t.Streams[0].Process })
-	table := func(what string, rows []TopSum, n int, bytes bool) {
-		if len(rows) == 0 {
-			return
-		}
-		Printf(tw, "\ncalls\tin calls\tcalls/s\tshare\tbytes/s\t  %s\n", what)
-		for _, s := range rows[:min(n, len(rows))] {
-			if several && s.Process != 0 {
-				s.Name += fmt.Sprintf(" of process %d", s.Process)
-			}
-			moved := "-"
-			if bytes && t.intervalSecs > 0 {
-				moved = human.Rate(float64(s.NewBytes) / t.intervalSecs)
-			}
-			Printf(tw, "%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(s.Count), human.Duration(s.HostNS), rate(s.New), share(s.NewNS), moved, human.Kernel(s.Name))
-		}
-	}
-	table("function", t.Functions, most, false)
-	table("kernel", t.Kernels, most, false)
-	table("stream", t.Streams, 6, false)
-	table("copies", t.Copies, 4, true)
-	if err := tw.Flush(); err != nil || t.Recording {
-		return err
-	}
-	switch {
-	case t.Lacks.Cut != "":
-		NextText(w, RecoverCommand(t.path)...)
-	case t.Damaged > 0:
-		NextText(w, "acltrace", "fsck", t.path)
-	case t.Failed > 0:
-		NextText(w, "acltrace", "blame", t.path)
-	default:
-		NextText(w, "acltrace", "stats", t.path)
-	}
-	return nil
-}
+// Seconds returns how long the latest interval lasted, 0 for none.
+func (t *Top) Seconds() float64 { return t.seconds }
+
+// Path returns the file of the recording.
+func (t *Top) Path() string { return t.path }

@@ -1,10 +1,11 @@
-package report_test
+package live_test
 
 import (
 	"bytes"
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/analyze/live"
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
@@ -31,7 +32,7 @@ func TestLiveNamesStreamsAsStats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := report.NewLive(tl.Reader.Path(), nil, opens)
+	l := live.New(tl.Reader.Path(), nil, opens)
 	top, err := l.Refresh()
 	if err != nil || len(top.Streams) != len(s.Groups) || len(s.Groups) != 3 {
 		t.Fatalf("%+v, %v, want %+v", top, err, s.Groups)
@@ -45,7 +46,7 @@ func TestLiveNamesStreamsAsStats(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 	var text bytes.Buffer
-	if err := top.Text(&text, nil); err != nil || !strings.Contains(text.String(), "  stream 2 of process 4001\n") || !strings.Contains(text.String(), "  default stream of process 4002\n") {
+	if err := report.TopText(&text, top, nil); err != nil || !strings.Contains(text.String(), "  stream 2 of process 4001\n") || !strings.Contains(text.String(), "  default stream of process 4002\n") {
 		t.Errorf("%v, %s", err, &text)
 	}
 }
@@ -58,7 +59,7 @@ func TestLiveKnowsMemorySinceAttach(t *testing.T) {
 			b.Meta(func(m *format.Meta) { m.Window = format.WindowAttached })
 		}
 		b.Call(0, 1_000, 1_100, "aclrtMalloc", testtrace.A(0x7ffe0000, 1<<20, 0), testtrace.Outs("devPtr", testtrace.DeviceA))
-		top, err := report.NewLive(b.Load().Reader.Path(), nil, opens).Refresh()
+		top, err := live.New(b.Load().Reader.Path(), nil, opens).Refresh()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +68,7 @@ func TestLiveKnowsMemorySinceAttach(t *testing.T) {
 			want = "\ndevice memory allocated since attach: 1 MiB in use, at most 1 MiB; earlier allocations are unknown\n"
 		}
 		var text bytes.Buffer
-		if err := top.Text(&text, nil); err != nil || !strings.Contains(text.String(), want) {
+		if err := report.TopText(&text, top, nil); err != nil || !strings.Contains(text.String(), want) {
 			t.Errorf("%v, %s", err, &text)
 		}
 	}
@@ -105,7 +106,7 @@ func TestLiveSelectsAsStats(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		top, err := report.NewLive(r.Path(), &sel, opens).Refresh()
+		top, err := live.New(r.Path(), &sel, opens).Refresh()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,8 +139,8 @@ func TestLive(t *testing.T) {
 	b.Call(0, 2500, 2600, "aclrtCreateStream", testtrace.A(0x7ffe0000), testtrace.Outs("stream", testtrace.StreamA))
 	b.Call(0, 3000, 4000, "aclrtBinaryGetFunction", testtrace.A(0x6600, 0x10, 0x20), testtrace.Text("kernelName", "Add<1>"), testtrace.Outs("funcHandle", testtrace.Function))
 	path := b.Cut().Reader.Path()
-	l := report.NewLive(path, nil, opens)
-	refresh := func() *report.Top {
+	l := live.New(path, nil, opens)
+	refresh := func() *live.Top {
 		t.Helper()
 		top, err := l.Refresh()
 		if err != nil {
@@ -164,10 +165,10 @@ func TestLive(t *testing.T) {
 	if top.Calls != 8 || top.NewCalls != 5 || top.Failed != 1 || top.DeviceBytes != 0 || top.PeakBytes != 1<<20 || top.FromNS != 4000 || top.ToNS != 9100 {
 		t.Errorf("%+v", top)
 	}
-	if want := (report.TopSum{Name: "Add<1>", Count: 2, HostNS: 300, New: 2, NewNS: 300}); len(top.Kernels) != 1 || top.Kernels[0] != want {
+	if want := (live.Sum{Name: "Add<1>", Count: 2, HostNS: 300, New: 2, NewNS: 300}); len(top.Kernels) != 1 || top.Kernels[0] != want {
 		t.Errorf("kernels %+v", top.Kernels)
 	}
-	if want := (report.TopSum{Name: "DtoH", Count: 1, HostNS: 700, Bytes: 4096, New: 1, NewNS: 700, NewBytes: 4096}); len(top.Copies) != 1 || top.Copies[0] != want {
+	if want := (live.Sum{Name: "DtoH", Count: 1, HostNS: 700, Bytes: 4096, New: 1, NewNS: 700, NewBytes: 4096}); len(top.Copies) != 1 || top.Copies[0] != want {
 		t.Errorf("copies %+v", top.Copies)
 	}
 	if s := top.Streams; len(s) != 2 || s[0].Process != 4001 || s[1].Process != 4001 || top.Kernels[0].Process != 0 {
@@ -177,7 +178,7 @@ func TestLive(t *testing.T) {
 		t.Errorf("%+v", top)
 	}
 	var text bytes.Buffer
-	if err := top.Text(&text, nil); err != nil {
+	if err := report.TopText(&text, top, nil); err != nil {
 		t.Fatal(err)
 	}
 	testenv.Golden(t, "live.txtar", "top", text.String())
@@ -188,7 +189,7 @@ func TestLive(t *testing.T) {
 		t.Errorf("at the end: %+v", top)
 	}
 	// The sums cover the whole trace.
-	whole := report.NewLive(path, nil, opens)
+	whole := live.New(path, nil, opens)
 	if at, err := whole.Refresh(); err != nil || at.Calls != 8 || len(at.Functions) != len(top.Functions) || at.PeakBytes != top.PeakBytes {
 		t.Errorf("%+v, %v", at, err)
 	}

@@ -1,0 +1,78 @@
+package report
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/acltrace/acltrace/analyze/memory"
+	"github.com/acltrace/acltrace/analyze/stats"
+	"github.com/acltrace/acltrace/internal/human"
+)
+
+// memorySites is the number of sites that MemoryText lists.
+const memorySites = 30
+
+// MemoryText writes the device memory of the trace in a file by the sites that allocate it, as `acltrace stats --memory` does.
+func MemoryText(w io.Writer, file string, m *memory.Memory, o *TextOptions) error {
+	t := newTable(w, o)
+	if m.Peak == nil {
+		Printf(t, "no device memory: the trace has no allocation\n")
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		nextText(w, acltrace("stats", file))
+		return nil
+	}
+	line := func(name, format string, args ...any) {
+		Printf(t, "%-11s "+format+"\n", append([]any{name}, args...)...)
+	}
+	line("at most", "%s at %s, with call %d (%s of %s)", human.Bytes(m.PeakBytes), human.Moment(m.Peak.Time), m.Peak.Call, m.Peak.Func, human.Bytes(m.Peak.Bytes))
+	line("never freed", "%s in %s", human.Bytes(m.KeptBytes), human.Plural(m.KeptCount, "allocation"))
+	if m.Steps > 0 {
+		line("freed late", "%s in %s after the last step", human.Bytes(m.LateBytes), human.Plural(m.LateCount, "allocation"))
+	}
+	grows := m.Grows()
+	switch {
+	case grows != nil:
+		line("grows", "%s: %s", growthText(grows.Growth), grows)
+	case m.Growth != nil:
+		line("grows", "%s, none of its sites alone", growthText(m.Growth))
+	case m.Steps > 0:
+		line("grows", "no, over %s", human.Plural(m.Steps, "step"))
+	}
+	memoryTable(t, m)
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if grows != nil && grows.Func != "" {
+		nextText(w, acltrace("cat", "--func", grows.Func, "--thread", fmt.Sprint(grows.TID), file))
+		return nil
+	}
+	nextText(w, acltrace("where", "--map", file))
+	return nil
+}
+
+// memoryTable writes the sites.
+func memoryTable(t *table, m *memory.Memory) {
+	Printf(t, "\nat peak\tnumber\tat most\tnever freed\tfreed late\ta step\tallocations\t  allocated by\n")
+	for i := range m.Sites[:min(len(m.Sites), memorySites)] {
+		s := &m.Sites[i]
+		step := "-"
+		if s.Growth != nil {
+			step = "+" + human.Bytes(uint64(max(s.Growth.PerStep, 1)))
+		}
+		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Bytes(s.AtPeakBytes), human.Count(s.AtPeakCount), human.Bytes(s.MostBytes), human.Bytes(s.KeptBytes), human.Bytes(s.LateBytes), step,
+			human.Count(s.Allocations), s)
+		for k := 1; k < len(s.Stack); k++ {
+			Printf(t, "\t\t\t\t\t\t\t    %s\n", s.Stack[k])
+		}
+	}
+	if n := len(m.Sites) - memorySites; n > 0 {
+		Printf(t, "(%d more sites: --json has all)\n", n)
+	}
+}
+
+// growthText describes growing memory.
+func growthText(g *stats.Growth) string {
+	return fmt.Sprintf("by %s a step: from %s to %s in %s", human.Bytes(uint64(max(g.PerStep, 1))), human.Bytes(g.FromBytes), human.Bytes(g.ToBytes), human.Plural(g.Steps, "step"))
+}
