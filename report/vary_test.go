@@ -223,11 +223,11 @@ func TestBlameJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	var texts struct {
-		Told, Unknown []string
-		Cause         string
-		Faults        []struct{ Reason string } `json:"graph_faults"`
-		Odd           []struct{ Reason string }
-		Suspects      []struct {
+		Hints, Unknown []string
+		Cause          string
+		Faults         []struct{ Reason string } `json:"graph_faults"`
+		Odd            []struct{ Reason string }
+		Suspects       []struct {
 			Reasons   []string
 			Arguments []struct{ Where, Note string }
 		}
