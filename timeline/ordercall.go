@@ -107,7 +107,7 @@ type taskOrder struct {
 
 // ordered takes the current call into the order of tasks.
 func (w *Walk) ordered(e *Event, h *HostCall, task *Task) {
-	o, f := &w.order, e.Fn
+	o, f := &w.queue.order, e.Fn
 	if o.known = false; len(o.edges) > 0 {
 		o.edges = nil
 	}
@@ -139,8 +139,8 @@ func orders(k api.Object) bool { return k == api.Event || k == api.Notify || k =
 
 // OrderCall describes the current call, with its task or nil, for an order. The result is valid until the next call.
 func (w *Walk) OrderCall(h *HostCall, t *Task) *order.Call[*Object] {
-	k := &w.order.call
-	if w.order.known {
+	k := &w.queue.order.call
+	if w.queue.order.known {
 		return k
 	}
 	w.s.OrderCall(k, w.now.event)
@@ -149,7 +149,7 @@ func (w *Walk) OrderCall(h *HostCall, t *Task) *order.Call[*Object] {
 	} else if h.Fn != nil && h.Fn.Sync.Wait() == api.SyncStream {
 		k.Lane = int(h.Waits)
 	}
-	w.order.known = true
+	w.queue.order.known = true
 	return k
 }
 
@@ -165,7 +165,7 @@ func (w *Walk) AddLanes(o interface {
 
 // Edges returns the work that the current call, or its task, waits for. Edges between tasks of one lane may be missing. The result is valid until the
 // next call.
-func (w *Walk) Edges() []order.Edge[struct{}] { return w.order.edges }
+func (w *Walk) Edges() []order.Edge[struct{}] { return w.queue.order.edges }
 
 // Links is Edges in numbers.
-func (w *Walk) Links() []order.Link { return order.Links(w.order.edges) }
+func (w *Walk) Links() []order.Link { return order.Links(w.queue.order.edges) }

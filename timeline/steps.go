@@ -157,8 +157,8 @@ func (w *Walk) waitedLane(h *HostCall) int32 {
 	case api.SyncStream:
 		return h.Waits
 	case api.SyncEvent:
-		for i := range w.order.edges {
-			return int32(w.order.edges[i].Before.Lane)
+		for i := range w.queue.order.edges {
+			return int32(w.queue.order.edges[i].Before.Lane)
 		}
 	}
 	return step.AllLanes

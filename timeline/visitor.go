@@ -54,7 +54,6 @@ type Walk struct {
 	threads threadTable
 	lanes   laneTable
 	queue   taskQueue
-	order   taskOrder
 	use     memoryUse
 }
 
@@ -95,6 +94,7 @@ type laneTable struct {
 
 // taskQueue holds the tasks with an unknown end, and the state that determines their ends.
 type taskQueue struct {
+	order   taskOrder
 	tasks   int                // so far
 	pending int                // tasks without an end, on all lanes
 	wanted  int                // those that are reported
@@ -160,7 +160,7 @@ func newWalk(m *api.Model) *Walk {
 	return &Walk{
 		Model: m, sel: everything(), s: NewState(m), whole: math.MaxInt64, steps: stepState{none: step.Rule{Source: step.None}}, graphs: knownGraphs{Graphs: graphs},
 		lanes: laneTable{byKey: map[LaneKey]*lane{}}, use: memoryUse{byPlace: map[place]uint64{}},
-		order: taskOrder{Order: order.New[*Object, struct{}]()}, queue: taskQueue{failed: map[uint32]attempt{}},
+		queue: taskQueue{order: taskOrder{Order: order.New[*Object, struct{}]()}, failed: map[uint32]attempt{}},
 	}
 }
 

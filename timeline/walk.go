@@ -363,7 +363,7 @@ func (w *Walk) lane(k LaneKey) *lane {
 		ln = &lane{key: k, index: len(w.Lanes), first: -1}
 		w.lanes.byKey[k] = ln
 		w.lanes.list = append(w.lanes.list, ln)
-		w.order.Lane(w.s.OrderLane(&k))
+		w.queue.order.Lane(w.s.OrderLane(&k))
 		w.Lanes = append(w.Lanes, Lane{Process: k.Process, Stream: k.Stream, Synchronous: k.Synchronous, Name: w.lanes.names.Of(k), Device: k.Device})
 	}
 	w.lanes.latest = ln
@@ -645,8 +645,8 @@ func Polled(m *api.Model, f *api.Func, c *format.Call) bool {
 
 // complete ends the tasks that the current call has waited for.
 func (w *Walk) complete(c *format.Call) {
-	for i := range w.order.edges {
-		if e := &w.order.edges[i]; e.After.Task < 0 {
+	for i := range w.queue.order.edges {
+		if e := &w.queue.order.edges[i]; e.After.Task < 0 {
 			w.completeLane(w.lanes.list[e.Before.Lane], e.Before.Task+1, c)
 		}
 	}
