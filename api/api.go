@@ -7,6 +7,9 @@
 // internal/cmd/apigen generates the Go tables of this package's types, and the C code of the shim, the player and the
 // simulators. Values of this package are constant after init, and any goroutine may read them. The package calls no runtime
 // and knows none by name.
+//
+// Stability: Numbers of functions stay, since traces contain them. Before version 1.0 of acltrace, exported names may change with a line in
+// CHANGELOG.md.
 package api
 
 // ID is the number of a function within its runtime. It is written to trace files, so it never changes and is never

@@ -9,6 +9,9 @@
 // Open makes a Reader, also for a truncated or damaged file: it returns the whole parts and lists the damage. It is safe for use
 // from several goroutines; an iterator belongs to one. A trace is untrusted input: every length is compared with a bound
 // before it is trusted, and no content makes the Reader panic. All other packages read and write traces through this one.
+//
+// Stability: Files stay readable by all later versions, see SPEC.md. Before version 1.0 of acltrace, exported names may change with a line in
+// CHANGELOG.md.
 package format
 
 import (

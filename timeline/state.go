@@ -7,6 +7,8 @@
 //
 // Analyses, exporters and the compiler for replays call this package. It reads traces and the binaries that they hold, and changes neither. A
 // State and a Walk belong to one goroutine.
+//
+// Stability: Before version 1.0 of acltrace, exported names may change with a line in CHANGELOG.md.
 package timeline
 
 import (

@@ -41,6 +41,9 @@ type Task struct {
 	skip bool // not selected
 }
 
+// Duration returns the time on the device, in nanoseconds. If it was not measured, it is the longest possible one.
+func (t *Task) Duration() (ns int64, measured bool) { return t.To - t.From, t.Measured }
+
 // Pageable means that an asynchronous copy uses host memory that is not pinned. The runtime may wait for the stream and copy before the call returns.
 func (t *Task) Pageable() bool { return t.Unpinned && t.Fn.Stream >= 0 }
 

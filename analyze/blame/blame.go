@@ -5,6 +5,8 @@
 // moment. Each reads the trace several times from its beginning to the moment in question, and keeps live objects and
 // recently ended ones. cmd/acltrace calls them, and package report prints the findings. The package never claims more
 // than the trace shows: each suspicion has its reasons, and Unknown lists missing facts.
+//
+// Stability: JSON keys stay, and more are added. Before version 1.0 of acltrace, exported Go names may change with a line in CHANGELOG.md.
 package blame
 
 import (

@@ -2,6 +2,8 @@
 //
 // New reads each trace once, keeps a bounded number of samples, and tests them. acltrace diff calls it, and package report prints
 // the changes. This package writes nothing.
+//
+// Stability: JSON keys stay, and more are added. Before version 1.0 of acltrace, exported Go names may change with a line in CHANGELOG.md.
 package diff
 
 import (

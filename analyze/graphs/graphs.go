@@ -5,6 +5,8 @@
 // nothing may order it, also nothing uncertain. A trace that lacks calls is not checked for order and counts.
 //
 // Memory is bounded by the number of live graphs and of their tasks in task groups; a run leaves nothing behind.
+//
+// Stability: JSON keys stay, and more are added. Before version 1.0 of acltrace, exported Go names may change with a line in CHANGELOG.md.
 package graphs
 
 import (

@@ -2,6 +2,8 @@
 //
 // A Live reads only what the recorder has added since its last Refresh. `acltrace top` prints its sums with report.TopText.
 // The package writes no text, and reads no process but the file that it was given.
+//
+// Stability: JSON keys stay, and more are added. Before version 1.0 of acltrace, exported Go names may change with a line in CHANGELOG.md.
 package live
 
 import (

@@ -15,6 +15,8 @@
 //
 // New reads a whole trace for acltrace stats --critical-path. Package otelexport passes its own walk to a Finder, so both have the same paths. This
 // package writes nothing. Its memory grows with the calls in a step, at most maxCalls, and not with the trace.
+//
+// Stability: JSON keys stay, and more are added. Before version 1.0 of acltrace, exported Go names may change with a line in CHANGELOG.md.
 package path
 
 import (

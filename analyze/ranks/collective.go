@@ -4,6 +4,8 @@
 // trace. Compare reads a merged trace and reports which rank the others waited for, FindBehind which rank did not call a
 // collective. acltrace merge calls Merge, package stats Compare, package blame FindBehind. Memory does not grow with the call count. The package never changes the traces that
 // it reads.
+//
+// Stability: JSON keys stay, and more are added. Before version 1.0 of acltrace, exported Go names may change with a line in CHANGELOG.md.
 package ranks
 
 import (

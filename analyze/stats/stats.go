@@ -2,6 +2,8 @@
 //
 // New reads the trace once, in the order of its calls, in bounded memory. acltrace stats calls it, and package diff shares its
 // steps and its Histogram. Package report prints the sums. This package writes nothing.
+//
+// Stability: JSON keys stay, and more are added. Before version 1.0 of acltrace, exported Go names may change with a line in CHANGELOG.md.
 package stats
 
 import (

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/acltrace/acltrace/record/detect"
 	"github.com/acltrace/acltrace/record/session"
 	"github.com/acltrace/acltrace/report"
+	"github.com/acltrace/acltrace/timeline"
 	"github.com/spf13/pflag"
 )
 
@@ -61,28 +61,7 @@ func join(texts []string, last string) string {
 }
 
 // open opens a trace and finds its runtime's model.
-func open(path string) (*format.Reader, *api.Model, error) {
-	r, err := format.Open(path, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	if of := r.Meta().BlobsOf; of != "" {
-		r.Close()
-		return nil, nil, fmt.Errorf("%s has only the payloads of %s: name that trace", path, of)
-	}
-	m := runtimes.Named(r.Meta().API)
-	if m == nil {
-		r.Close()
-		if r.Meta().API == "" && !r.Complete() {
-			return nil, nil, fmt.Errorf("%s: %w before the name of its runtime", path, format.ErrTruncated)
-		}
-		if r.Meta().API == "" {
-			return nil, nil, fmt.Errorf("%s: the trace does not name its runtime", path)
-		}
-		return nil, nil, fmt.Errorf("%s: unknown runtime %q", path, r.Meta().API)
-	}
-	return r, m, nil
-}
+func open(path string) (*format.Reader, *api.Model, error) { return timeline.OpenReader(path) }
 
 // close closes a trace and prints the losses.
 func (a *app) close(r *format.Reader) error {
