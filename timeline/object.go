@@ -132,11 +132,16 @@ type State struct {
 	reader      *format.Reader             // nil if binaries are not read
 	hosts       []int                      // by process: number of its machine
 	binaries    map[*Object]*kernelbin.File
-	shared      map[string]uint64     // size in bytes, by the key that exports the memory
-	taken       map[string][]*Object  // imported memory, by key
-	exported    map[string]*Object    // exported objects other than memory, by key
-	graphOf     map[*Object]*Object   // by stream: the newest graph that was captured from it
-	found       map[*Object][]*Object // objects that were found through a binary, a function or an array, and end with it
+	exchange
+	graphOf map[*Object]*Object   // by stream: the newest graph that was captured from it
+	found   map[*Object][]*Object // objects that were found through a binary, a function or an array, and end with it
+}
+
+// exchange has the objects that processes share, by the key that exports them.
+type exchange struct {
+	shared   map[string]uint64    // sizes of memory in bytes
+	taken    map[string][]*Object // imported memory
+	exported map[string]*Object   // exported objects other than memory
 }
 
 type key struct {
