@@ -124,7 +124,7 @@ compute elementwise, bitwise, foreach, clamp, arange, linspace, cast, triangle, 
 	embedding, embedding_backward, index_select, gather, mse_loss, best, equal, matmul, addmm, random_fill, bernoulli,
 	dropout_mask, dropout, multinomial, index_of, index_put, flip, cumulate, mse_loss_backward, bce_with_logits, unscale, is_close, scatter, index_add,
 	bce_with_logits_backward, round_decimals, embedding_renorm, convolve, convolve_backward, max_pool, max_pool_backward, average_pool, adaptive_average_pool,
-	batch_norm, batch_norm_backward, flash_attention, flash_attention_backward, infer_attention, rotary, recurrent, recurrent_backward, masked_select, nonzero, unique;
+	batch_norm, batch_norm_backward, flash_attention, flash_attention_backward, infer_attention, rotary, recurrent, recurrent_backward, masked_select, masked_scatter, nonzero, unique;
 
 /* Computes an operator with numbers that are not parameters. */
 bool elements(const block *b, const operator *o, const number *p, bool dry);

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 	"unsafe"
@@ -370,6 +371,44 @@ func TestHalfPrecision(t *testing.T) {
 	x, to := put[uint8](m, 0x01, 0x3c, 0x00, 0x3c), put[uint8](m, 0, 0, 0, 0) // 1.0009765625, 1
 	if !do(t, "aclnnMul", of(x, in, f16, 2), of(x, in, f16, 2), of(to, out, f16, 2)) || !bytes.Equal(get[uint8](to, 4), []byte{0x02, 0x3c, 0x00, 0x3c}) {
 		t.Errorf("%x", get[uint8](to, 4))
+	}
+}
+
+// A convolution of several threads has the bits of one.
+func TestConvolutionsInParts(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	m := newMemory(t, 4<<20)
+	random := func(n int) uint64 {
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = float32(r.NormFloat64())
+		}
+		return put(m, v...)
+	}
+	image, filters, bias, grad := random(8*8*16*16), random(16*8*3*3), random(16), random(8*16*14*14)
+	results := func(threads int) []float32 {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(threads))
+		to := put(m, make([]float32, 8*16*14*14+8*8*16*16+16*8*3*3+16)...)
+		x, w, pair, none := of(image, in, f32, 8, 8, 16, 16), of(filters, in, f32, 16, 8, 3, 3), ints(1, 1), ints(0, 0)
+		second := to + 4*8*16*14*14
+		third := second + 4*8*8*16*16
+		fourth := third + 4*16*8*3*3
+		if !do(t, "aclnnConvolution", x, w, of(bias, in, f32, 16), pair, none, pair, flag(0), none, whole(1), of(to, out, f32, 8, 16, 14, 14), testtrace.OperatorParam{Type: 'c', Value: int64(0)}) ||
+			!do(t, "aclnnConvolutionBackward", of(grad, in, f32, 8, 16, 14, 14), x, w, ints(16), pair, none, pair, flag(0), none, testtrace.OperatorParam{Type: 'j', Value: int64(1)},
+				testtrace.OperatorParam{Type: 'B', Value: []bool{true, true, true}}, testtrace.OperatorParam{Type: 'c', Value: int64(0)}, of(second, out, f32, 8, 8, 16, 16), of(third, out, f32, 16, 8, 3, 3),
+				of(fourth, out, f32, 16)) {
+			t.Fatal("not computed")
+		}
+		return get[float32](to, 8*16*14*14+8*8*16*16+16*8*3*3+16)
+	}
+	one := results(1)
+	if slices.Contains(one, 0) {
+		t.Error("a result was not written")
+	}
+	for _, threads := range []int{2, 3, 7} {
+		if !slices.Equal(results(threads), one) {
+			t.Errorf("%d threads differ", threads)
+		}
 	}
 }
 

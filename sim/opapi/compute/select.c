@@ -1,16 +1,19 @@
 /* Operators whose result has as many elements as memory says. The result has room for all; what is behind the last element stays as it was. */
 #include "compute.h"
 
-static void move_element(const tensor *to, int64_t place, const char *from)
+/* The address of an element by its number in the order of the dims. */
+static char *place_at(const tensor *t, int64_t place)
 {
-	char *at = to->at;
+	char *at = t->at;
 
-	for (int d = to->num_dims - 1; d >= 0; d--) {
-		at += place % to->dims[d] * to->strides[d];
-		place /= to->dims[d];
+	for (int d = t->num_dims - 1; d >= 0; d--) {
+		at += place % t->dims[d] * t->strides[d];
+		place /= t->dims[d];
 	}
-	memmove(at, from, (size_t)width_of(to->dtype));
+	return at;
 }
+
+static void move_element(const tensor *to, int64_t place, const char *from) { memmove(place_at(to, place), from, (size_t)width_of(to->dtype)); }
 
 static bool is_true(const char *at, int32_t dtype)
 {
@@ -55,6 +58,32 @@ bool masked_select(const block *b, const operator *o, bool dry)
 		for (int64_t i = 0; i < r.length; i++)
 			if (is_true(r.at[1] + i * r.step[1], mask.dtype))
 				move_element(&out, n++, r.at[0] + i * r.step[0]);
+	return true;
+}
+
+/* selfRef, mask, source: elements that are chosen become those of source, in order */
+bool masked_scatter(const block *b, const operator *o, bool dry)
+{
+	tensor self, mask, source, wide;
+
+	(void)o;
+	if (!tensor_of(b, 0, 0, &self) || !tensor_of(b, 1, 0, &mask) || !tensor_of(b, 2, 0, &source) || source.dtype != self.dtype || width_of(mask.dtype) != 1 || !spread(&mask, &self, &wide))
+		return false;
+	if (dry)
+		return true;
+	const tensor *both[] = {&self, &wide};
+	int64_t n = 0, all = count_of(&source);
+	rows r;
+	for (rows_begin(&r, 2, both); !r.done; rows_next(&r))
+		for (int64_t i = 0; i < r.length; i++)
+			n += is_true(r.at[1] + i * r.step[1], mask.dtype);
+	if (n > all)
+		return false;
+	n = 0;
+	for (rows_begin(&r, 2, both); !r.done; rows_next(&r))
+		for (int64_t i = 0; i < r.length; i++)
+			if (n < all && is_true(r.at[1] + i * r.step[1], mask.dtype))
+				memmove(r.at[0] + i * r.step[0], place_at(&source, n++), (size_t)width_of(self.dtype));
 	return true;
 }
 

@@ -73,6 +73,9 @@ EACH(sin, own_sin(a[i]))
 EACH(cos, own_cos(a[i]))
 EACH(erf, own_erf(a[i]))
 EACH(is_finite, isfinite(a[i]) ? 1 : 0)
+EACH(is_inf, isinf(a[i]) ? 1 : 0)
+EACH(is_neg_inf, a[i] == -INFINITY)
+EACH(is_pos_inf, a[i] == INFINITY)
 EACH_WHOLE(bits_and, a[i] & b[i])
 EACH_WHOLE(bits_or, a[i] | b[i])
 BOTH(both, a[i] != 0 && b[i] != 0)
@@ -250,16 +253,24 @@ const operator operators[] = {
 	SCALED_ANY(aclnnInplaceAdds, "0", 0, "21", adds),
 	OTHER(aclnnInplaceBernoulli, bernoulli, 0),
 	OTHER(aclnnInplaceBernoulliTensor, bernoulli, 0),
+	{"aclnnInplaceCeil", elementwise, "0", 0, NULL, real_ceil, NULL, 0},
 	{"aclnnInplaceCopy", cast, "1", 0, NULL, real_copy, whole_copy, 0},
+	{"aclnnInplaceCos", elementwise, "0", 0, NULL, real_cos, NULL, 0},
 	BINARY(aclnnInplaceDiv, "01", 0, div),
 	SCALED(aclnnInplaceDivs, "0", 0, "1", divs),
+	{"aclnnInplaceErf", elementwise, "0", 0, NULL, real_erf, NULL, 0},
+	{"aclnnInplaceExp", elementwise, "0", 0, NULL, real_exp, NULL, 0},
+	{"aclnnInplaceFloor", elementwise, "0", 0, NULL, real_floor, NULL, 0},
 	SCALED(aclnnInplaceLerps, "01", 0, "2", lerp),
+	{"aclnnInplaceLog", elementwise, "0", 0, NULL, real_log, NULL, 0},
 	BINARY_ANY(aclnnInplaceLogicalAnd, "01", 0, both),
 	BINARY_ANY(aclnnInplaceLogicalOr, "01", 0, either),
 	SCALED_ANY(aclnnInplaceMaskedFillScalar, "01", 0, "2", fill_where),
 	BINARY_ANY(aclnnInplaceMaskedFillTensor, "012", 0, fill_by),
+	OTHER(aclnnInplaceMaskedScatter, masked_scatter, 0),
 	BINARY_ANY(aclnnInplaceMul, "01", 0, mul),
 	SCALED_ANY(aclnnInplaceMuls, "0", 0, "1", muls),
+	{"aclnnInplaceNeg", elementwise, "0", 0, NULL, real_neg, whole_neg, 0},
 	OTHER(aclnnInplaceNormal, random_fill, NORMAL),
 	OTHER(aclnnInplaceNormalTensor, random_fill, NORMAL + OF_TENSORS),
 	SCALED_ANY(aclnnInplacePowTensorScalar, "0", 0, "1", pow),
@@ -267,13 +278,22 @@ const operator operators[] = {
 	OTHER(aclnnInplaceRandom, random_fill, WHOLE_NUMBERS),
 	OTHER(aclnnInplaceRandomTensor, random_fill, WHOLE_NUMBERS + OF_TENSORS),
 	{"aclnnInplaceRelu", elementwise, "0", 0, NULL, real_relu, whole_relu, 0},
+	{"aclnnInplaceRsqrt", elementwise, "0", 0, NULL, real_rsqrt, NULL, 0},
 	{"aclnnInplaceScatter", scatter, NULL, 0, NULL, NULL, NULL, 0},
+	{"aclnnInplaceSigmoid", elementwise, "0", 0, NULL, real_sigmoid, NULL, 0},
+	{"aclnnInplaceSin", elementwise, "0", 0, NULL, real_sin, NULL, 0},
+	{"aclnnInplaceSqrt", elementwise, "0", 0, NULL, real_sqrt, NULL, 0},
 	SCALED_ANY(aclnnInplaceSub, "01", 0, "2", sub),
 	SCALED_ANY(aclnnInplaceSubs, "0", 0, "21", subs),
+	{"aclnnInplaceTanh", elementwise, "0", 0, NULL, real_tanh, NULL, 0},
+	{"aclnnInplaceTrunc", elementwise, "0", 0, NULL, real_trunc, NULL, 0},
 	OTHER(aclnnInplaceUniform, random_fill, UNIFORM),
 	OTHER(aclnnInplaceUniformTensor, random_fill, UNIFORM + OF_TENSORS),
 	{"aclnnIsClose", is_close, "01", 5, NULL, real_is_close, NULL, 0},
 	UNARY(aclnnIsFinite, is_finite),
+	UNARY(aclnnIsInf, is_inf),
+	UNARY(aclnnIsNegInf, is_neg_inf),
+	UNARY(aclnnIsPosInf, is_pos_inf),
 	OTHER(aclnnLSTM, recurrent, 4),
 	OTHER(aclnnLayerNorm, layer_norm, 0),
 	OTHER(aclnnLayerNormBackward, layer_norm_backward, 0),
