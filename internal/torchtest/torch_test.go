@@ -530,7 +530,7 @@ func TestSamples(t *testing.T) {
 }
 
 // Networks learn one batch as on the CPU: each step leaves the CPU's gradients, parameters, buffers and states of the optimizer. A missing operator would
-// fall back to the CPU, so launches of each operator that matters are counted.
+// fall back to the CPU, so launches of each operator that matters are counted. A replay, which has no framework, proves all of it.
 func TestNetworks(t *testing.T) {
 	for name, want := range map[string]struct {
 		text     string
@@ -545,7 +545,7 @@ func TestNetworks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := (&run{program: "networks.py " + name, queue: 1, way: shim}).ok(t)
+			o := (&run{program: "networks.py " + name, queue: 1, way: shim, flags: []string{"--replayable"}}).ok(t)
 			if o.text != want.text || strings.Contains(o.errs, "that no kernel library computes") {
 				t.Errorf("%s%s", o.text, o.errs)
 			}
@@ -553,6 +553,12 @@ func TestNetworks(t *testing.T) {
 			for k, n := range want.launches {
 				if launches[k] != n {
 					t.Errorf("%d launches of %s, want %d", launches[k], k, n)
+				}
+			}
+			for _, place := range []string{"same", "move"} {
+				var v struct{ Verdict string }
+				if read(t, &v, "replay", "--verify", "--place", place, o.trace); v.Verdict != "identical" {
+					t.Errorf("%s: %s", place, v.Verdict)
 				}
 			}
 		})
