@@ -28,9 +28,9 @@ class Convolutions(nn.Module):
 
 
 class Recurrent(nn.Module):
-    def __init__(self, layer):
+    def __init__(self, layer, width=10, **how):
         super().__init__()
-        self.layer, self.head = layer(6, 10, batch_first=True), nn.Linear(10, 5)
+        self.layer, self.head = layer(6, 10, batch_first=True, **how), nn.Linear(width, 5)
 
     def forward(self, x):
         return self.head(self.layer(x)[0][:, -1])
@@ -51,7 +51,7 @@ class Attention(nn.Module):
 NETWORKS = {
     "convolutions": (Convolutions, (4, 3, 15, 13), lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9)),
     "lstm": (lambda: Recurrent(nn.LSTM), (4, 7, 6), lambda p: torch.optim.AdamW(p, lr=1e-2)),
-    "gru": (lambda: Recurrent(nn.GRU), (4, 7, 6), lambda p: torch.optim.AdamW(p, lr=1e-2)),
+    "gru": (lambda: Recurrent(nn.GRU, 20, num_layers=2, bidirectional=True), (4, 7, 6), lambda p: torch.optim.AdamW(p, lr=1e-2)),
     "attention": (Attention, (4, 7, 16), lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9)),
 }
 

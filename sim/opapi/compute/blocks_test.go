@@ -259,6 +259,9 @@ func (b *blocks) fitting(name string) []any {
 	case "aclnnGRU":
 		state, gate := dims{1, n, w}, lists{{h, n, w}}
 		return []any{dims{h, n, c}, lists{{3 * w, c}, {3 * w, w}}, state, nil, int64(0), int64(1), 0.0, int64(1), int64(0), int64(0), dims{h, n, w}, state, gate, gate, gate, gate, gate}
+	case "aclnnGRUBackward": // in both directions
+		x, state, gate, params := dims{h, n, c}, dims{2, n, w}, lists{{h, n, w}, {h, n, w}}, lists{{3 * w, c}, {3 * w, w}, {3 * w, c}, {3 * w, w}}
+		return []any{x, params, state, dims{h, n, 2 * w}, nil, gate, gate, gate, gate, gate, nil, int64(0), int64(1), int64(1), int64(0), x, state, params}
 	case "aclnnLSTM":
 		state, gate := dims{1, n, w}, lists{{h, n, w}}
 		return []any{dims{n, h, c}, lists{{4 * w, c}, {4 * w, w}, {4 * w}, {4 * w}}, lists{state, state}, nil, int64(1), int64(1), 0.0, int64(1), int64(0), int64(1), dims{n, h, w}, state, state,
