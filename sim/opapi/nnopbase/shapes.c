@@ -138,7 +138,7 @@ void shapes_read(const char *name, const shaped *s, void *stream)
 	if ((!masked && !unique && !turned && strcmp(name, "aclnnNonzero")) || !handle_is(t[0], TENSOR) || (masked && !handle_is(t[1], TENSOR)) || aclrtSynchronizeStream(stream))
 		return;
 	int64_t dims = t[0]->num_dims;
-	if (read_elements(t[masked], &e)) {
+	if (read_elements(t[masked], &e) && !(masked && e.infinity)) { /* masks are no real numbers */
 		int64_t n = unique ? count_unique(&e) : count_true(&e);
 		if (masked)
 			set_dims(t[2], 1, n * times(t[0], t[1]), 0);
