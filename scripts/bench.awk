@@ -164,4 +164,6 @@ END {
 			number("  of its calls half began late by, us", "pace.late." k)
 		}
 	}
+	if ("go.Matmul.Gflop/s" in values) at_least("product of matrices of 32-bit numbers, Gflop/s a core with AVX2", median("go.Matmul.Gflop/s"), 12)
+	if ("operators.gpt.npu" in values) at_most("a training step of a decoder / PyTorch's CPU backend", median("operators.gpt.npu") / median("operators.gpt.cpu"), 6)
 }

@@ -2,7 +2,7 @@
 # Runs benchmarks, each beside a yardstick in the same run, and compares them with the aims. docs/dev/performance.md keeps the
 # figures.
 #
-#	bench.sh [capture] [payloads] [step] [cuda] [decoder] [apart] [pace] [whatif] [plan] [file] [ring] [go]     these parts, default all
+#	bench.sh [capture] [payloads] [step] [cuda] [decoder] [apart] [pace] [whatif] [plan] [file] [ring] [operators] [go]     these parts, default all
 #
 # Compared programs run in turn, ROUNDS times (default 7), and the result is the median. So other load slows all of them alike.
 # Takes about ten minutes.
@@ -12,7 +12,7 @@ scripts/setup.sh bench
 B=build/bench
 RESULTS=$B/results # lines with a key and a number
 ROUNDS=${ROUNDS:-7}
-[ $# -gt 0 ] || set -- capture payloads step cuda decoder apart pace whatif plan file ring go
+[ $# -gt 0 ] || set -- capture payloads step cuda decoder apart pace whatif plan file ring operators go
 SCRATCH=$(mktemp -d)
 mkdir -p $B/null
 : >$RESULTS
@@ -248,6 +248,17 @@ ring() {
 	done | tee -a $RESULTS
 }
 
+# The product of matrices of 32-bit numbers on one core, and the step of a decoder beside PyTorch's CPU backend. The latter needs the environment of
+# make test-torch.
+operators() {
+	echo "== operators: a product of matrices, and a training step"
+	for _ in $(seq "$ROUNDS"); do
+		go test -run '^$' -bench Matmul -cpu 1 ./sim/opapi/compute | benchmarks
+	done
+	[ -x build/torch/bin/python ] || { echo "the step is left out: make test-torch makes build/torch" && return 0; }
+	ACLTRACE_LIB=$PWD/lib bin/acltrace sim -- build/torch/bin/python internal/torchtest/programs/pace.py "$ROUNDS" 2>/dev/null | grep '^operators\.' | tee -a $RESULTS
+}
+
 go_benchmarks() {
 	echo "== Go benchmarks, one core"
 	scripts/servers.sh
@@ -260,8 +271,8 @@ go_benchmarks() {
 for part; do
 	case $part in
 	go) go_benchmarks ;;
-	capture | payloads | step | cuda | decoder | apart | pace | whatif | plan | file | ring) $part ;;
-	*) echo "bench.sh: no part '$part': there are capture, payloads, step, cuda, decoder, apart, pace, whatif, plan, file, ring and go" >&2 && exit 2 ;;
+	capture | payloads | step | cuda | decoder | apart | pace | whatif | plan | file | ring | operators) $part ;;
+	*) echo "bench.sh: no part '$part': there are capture, payloads, step, cuda, decoder, apart, pace, whatif, plan, file, ring, operators and go" >&2 && exit 2 ;;
 	esac
 done
 awk -f scripts/bench.awk $RESULTS

@@ -199,6 +199,23 @@ func (o *output) info(t *testing.T) *info {
 	return &i
 }
 
+// launches counts the launches of each kernel.
+func (o *output) launches(t *testing.T) map[string]int {
+	t.Helper()
+	var kernels struct {
+		Groups []struct {
+			Name     string
+			Launches int
+		}
+	}
+	read(t, &kernels, "stats", "--by", "kernel", o.trace)
+	all := map[string]int{}
+	for _, k := range kernels.Groups {
+		all[k.Name] += k.Launches
+	}
+	return all
+}
+
 const launch = "aclrtLaunchKernelWithHostArgs"
 
 // A recorded program prints what it prints alone, and its trace is complete, in all modes of the framework's task queue.
@@ -353,17 +370,7 @@ func training(t *testing.T, w way) {
 	if s.Steps.Count < 11 || s.Steps.Count > 12 {
 		t.Errorf("%d steps of 12: %s", s.Steps.Count, s.Steps.Why)
 	}
-	var kernels struct {
-		Groups []struct {
-			Name     string
-			Launches int
-		}
-	}
-	read(t, &kernels, "stats", "--by", "kernel", o.trace)
-	launches := map[string]int{}
-	for _, k := range kernels.Groups {
-		launches[k.Name] += k.Launches
-	}
+	launches := o.launches(t)
 	for _, k := range []string{"aclnnMm", "aclnnMatmul", "aclnnAddmm", "aclnnLayerNorm", "aclnnLayerNormBackward", "aclnnGelu", "aclnnSoftmax",
 		"aclnnEmbedding", "aclnnInplaceCopy", "aclnnReduceSum", "aclnnAdd"} {
 		if launches[k] < 12 {
@@ -510,21 +517,50 @@ func TestSamples(t *testing.T) {
 	if operators < 85 || compared < 1600 || strings.Contains(o.errs, "that no kernel library computes") {
 		t.Errorf("%d comparisons of %d operators\n%s", compared, operators, o.errs)
 	}
-	var kernels struct {
-		Groups []struct {
-			Name     string
-			Launches int
-		}
-	}
-	read(t, &kernels, "stats", "--by", "kernel", o.trace)
 	launches, names := 0, 0
-	for _, k := range kernels.Groups {
-		if strings.HasPrefix(k.Name, "aclnn") {
-			launches += k.Launches
+	for k, n := range o.launches(t) {
+		if strings.HasPrefix(k, "aclnn") {
+			launches += n
 			names++
 		}
 	}
 	if launches < compared || names < 120 {
 		t.Errorf("%d launches of %d operators", launches, names)
+	}
+}
+
+// Networks learn one batch as on the CPU: each step leaves the CPU's gradients, parameters, buffers and states of the optimizer. A missing operator would
+// fall back to the CPU, so launches of each operator that matters are counted. A replay, which has no framework, proves all of it.
+func TestNetworks(t *testing.T) {
+	for name, want := range map[string]struct {
+		text     string
+		launches map[string]int
+	}{
+		"convolutions": {"convolutions 20 801\n", map[string]int{"aclnnConvolution": 63, "aclnnConvolutionBackward": 60, "aclnnBatchNorm": 42, "aclnnBatchNormBackward": 40,
+			"aclnnMaxPool2dWithMask": 21, "aclnnMaxPool2dWithMaskBackward": 20, "aclnnAvgPool2d": 21, "aclnnAvgPool2dBackward": 20, "aclnnAdaptiveAvgPool2d": 21,
+			"aclnnAdaptiveAvgPool2dBackward": 20}},
+		"lstm":      {"lstm 20 621\n", map[string]int{"aclnnLSTM": 21, "aclnnLstmBackward": 20}},
+		"gru":       {"gru 20 1821\n", map[string]int{"aclnnGRU": 21, "aclnnGRUBackward": 20}},
+		"attention": {"attention 20 261\n", map[string]int{"aclnnFlashAttentionScore": 42, "aclnnFlashAttentionScoreGrad": 40}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := (&run{program: "networks.py " + name, queue: 1, way: shim, flags: []string{"--replayable"}}).ok(t)
+			if o.text != want.text || strings.Contains(o.errs, "that no kernel library computes") {
+				t.Errorf("%s%s", o.text, o.errs)
+			}
+			launches := o.launches(t)
+			for k, n := range want.launches {
+				if launches[k] != n {
+					t.Errorf("%d launches of %s, want %d", launches[k], k, n)
+				}
+			}
+			for _, place := range []string{"same", "move"} {
+				var v struct{ Verdict string }
+				if read(t, &v, "replay", "--verify", "--place", place, o.trace); v.Verdict != "identical" {
+					t.Errorf("%s: %s", place, v.Verdict)
+				}
+			}
+		})
 	}
 }

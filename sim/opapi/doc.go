@@ -23,5 +23,6 @@
 // table, so recorders can see them as in the toolkit's libraries.
 //
 // Limits: an operator is one launch, where the toolkit may need several. The workspace size is 0. A call with null pointers is refused only
-// if the table forbids it. An operator whose result has a shape that only the device knows returns the largest shape, and fails in a capture.
+// if the table forbids it. An operator whose result has a shape that only the device knows fails in a capture. Phase two sets the shape of the
+// four that are computed; others return the largest one.
 package opapi

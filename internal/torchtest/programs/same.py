@@ -162,7 +162,8 @@ def train():
     print("trained", steps)
 
 
-torch.manual_seed(0)
-operators()
-print("compared", compared)
-train()
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    operators()
+    print("compared", compared)
+    train()

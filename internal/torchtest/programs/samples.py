@@ -26,10 +26,11 @@ warnings.filterwarnings("ignore")
 NAMES = """
     abs add addcdiv addcmul addmm all amax amin any argmax argmin baddbmm bitwise_and bitwise_not bitwise_or bmm cat ceil clamp clamp_max clamp_min cos cumsum
     dot eq equal erf exp flip floor ge gather gt index_put index_select isclose isfinite le lerp linalg.vector_norm log log_softmax logical_and logical_not
-    logical_or lt masked_fill matmul max maximum mean min minimum mm mul mv ne neg nn.functional.binary_cross_entropy_with_logits nn.functional.cross_entropy
-    nn.functional.embedding nn.functional.layer_norm nn.functional.leaky_relu nn.functional.mse_loss nn.functional.nll_loss nn.functional.relu
-    nn.functional.silu nn.functional.threshold pow reciprocal round rsqrt rsub sigmoid sign sin softmax sqrt square stack sub sum tanh tril triu true_divide
-    trunc where
+    logical_or lt masked_fill masked_select matmul max maximum mean min minimum mm mul mv ne neg nn.functional.adaptive_avg_pool2d nn.functional.avg_pool2d nn.functional.batch_norm nn.functional.binary_cross_entropy_with_logits
+    nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d nn.functional.conv_transpose2d nn.functional.cross_entropy
+    nn.functional.embedding nn.functional.layer_norm nn.functional.leaky_relu nn.functional.max_pool2d nn.functional.mse_loss nn.functional.nll_loss nn.functional.relu
+    nn.functional.scaled_dot_product_attention nn.functional.silu nn.functional.threshold nonzero pow reciprocal round rsqrt rsub sigmoid sign sin softmax sqrt square stack sub sum tanh tril triu true_divide
+    trunc unique where
 """.split()
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.bool]
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
@@ -49,6 +50,14 @@ def own(name, dtype, sample):
         return "torch_npu reshapes an empty tensor"
     if name == "nn.functional.layer_norm" and math.prod(sample.args[0]) == 1:
         return "the CPU multiplies its rounding by 1 / sqrt(eps)"
+    if name.startswith("nn.functional.") and ("conv" in name or "pool2d" in name) and not dtype.is_floating_point:
+        return "the device has no such operators for whole numbers"
+    if name == "nn.functional.max_pool2d" and sample.kwargs["return_indices"]:
+        return "torch_npu returns a mask"
+    if name == "unique" and sample.kwargs.get("dim") is not None:
+        return "the simulator does not compute this operator"
+    if sample.kwargs.get("dropout_p"):
+        return "random numbers are the device's own"
     return None
 
 

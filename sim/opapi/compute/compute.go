@@ -44,7 +44,11 @@ func (Operators) Compute(args []byte) bool {
 		failed.Store(true)
 	}
 	others.Wait()
-	return !failed.Load()
+	if failed.Load() {
+		return false
+	}
+	spoil(args)
+	return true
 }
 
 func pointer(args []byte) *C.block { return (*C.block)(unsafe.Pointer(unsafe.SliceData(args))) }

@@ -95,6 +95,9 @@ void add_element(char *to, const char *from, int32_t dtype, const number *factor
 /* The sum of a row: 8 lanes in each ROW elements, and those in order. */
 double sum_of(const double *v, int64_t n);
 
+/* The sum of squares of differences from a number. */
+double spread_of(const double *v, int64_t n, double mean);
+
 /* Reads a whole tensor as real numbers, row after row. The caller frees the result; NULL if there is no memory. */
 double *read_all(const tensor *t);
 /* Stores a whole tensor from real numbers. */
@@ -120,13 +123,17 @@ struct operator {
 compute elementwise, bitwise, foreach, clamp, arange, linspace, cast, triangle, stack, reduce, norm_of, foreach_norm, softmax, softmax_backward, layer_norm, layer_norm_backward, nll_loss, nll_loss_backward,
 	embedding, embedding_backward, index_select, gather, mse_loss, best, equal, matmul, addmm, random_fill, bernoulli,
 	dropout_mask, dropout, multinomial, index_of, index_put, flip, cumulate, mse_loss_backward, bce_with_logits, unscale, is_close, scatter, index_add,
-	bce_with_logits_backward, round_decimals, embedding_renorm;
+	bce_with_logits_backward, round_decimals, embedding_renorm, convolve, convolve_backward, max_pool, max_pool_backward, average_pool, adaptive_average_pool,
+	batch_norm, batch_norm_backward, flash_attention, flash_attention_backward, infer_attention, rotary, recurrent, recurrent_backward, masked_select, masked_scatter, nonzero, unique;
 
 /* Computes an operator with numbers that are not parameters. */
 bool elements(const block *b, const operator *o, const number *p, bool dry);
 
 /* Kinds of reductions. */
 enum { SUM, MEAN, MAX, MIN, NORM, ALL, ANY, PROD };
+
+/* Kinds of pools: their dims, and one of these. */
+enum { MASKED = 8, BACKWARD = 8 };
 
 /* A kind of scatter */
 enum { ADDS = 1 };
@@ -136,6 +143,18 @@ enum { UNIFORM, NORMAL, WHOLE_NUMBERS, OF_TENSORS = 8 };
 
 extern const operator operators[];
 extern const size_t num_operators;
+
+/* Dims of a window. Those in front of the ones that an operator has are 1. */
+enum { WINDOW = 3 };
+
+typedef struct window {
+	int64_t size[WINDOW], stride[WINDOW], padding[WINDOW], dilation[WINDOW];
+} window;
+
+/* Reads a window from parameters with its size, stride, padding and dilation. One that is -1 keeps the size, and is 0 for padding and 1 for others. */
+bool window_of(const block *b, const int *params, int num_dims, window *w);
+/* The integer k of an array, or its only one. */
+bool int_of(const block *b, uint32_t param, uint32_t k, int64_t *v);
 
 /* The part of a launch that the calling thread computes. Operators that have no shares compute all in the first one. */
 typedef struct part {

@@ -12,7 +12,7 @@ typedef struct product {
 
 static bool insert(tensor *t, int dim)
 {
-	if (t->num_dims == MAX_DIMS)
+	if (dim < 0 || t->num_dims == MAX_DIMS)
 		return false;
 	for (int d = t->num_dims; d > dim; d--) {
 		t->dims[d] = t->dims[d - 1];

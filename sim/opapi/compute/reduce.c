@@ -406,8 +406,7 @@ static bool normalized(const block *b, uint32_t param, const tensor *x, int64_t 
 	return true;
 }
 
-/* The sum of squares of differences from a number. */
-static double spread_of(const double *v, int64_t n, double mean)
+double spread_of(const double *v, int64_t n, double mean)
 {
 	double part[ROW], sum = 0;
 

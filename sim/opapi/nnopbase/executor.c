@@ -60,6 +60,7 @@ aclOpExecutor *executor_of(uint32_t index, const char *text, aclsim_operator_blo
 		return NULL;
 	}
 	e->call = (frozen){index, text, block};
+	e->shaped = (shaped){0};
 	e->workspace_size = 0;
 	e->entry = NULL;
 	atomic_store(&e->repeatable, false);
@@ -75,6 +76,23 @@ static void release(aclOpExecutor *e, bool well)
 	handle_free(e, EXECUTOR);
 }
 
+static bool has_device_shape(const char *roles)
+{
+	return roles[strcspn(roles, "dD")];
+}
+
+static void keep_tensors(const char *text, const uint64_t *args, shaped *s)
+{
+	const char *types = text_types(text);
+	size_t n = 0;
+
+	for (size_t i = 0; types[i]; i++)
+		if ((types[i] == 'T' || types[i] == 't') && n < sizeof s->tensors / sizeof *s->tensors)
+			s->tensors[n++] = (aclTensor *)(uintptr_t)args[i];
+		else if (types[i] == 'b')
+			s->counts = args[i]; /* the last flag */
+}
+
 static int32_t make(uint32_t index, const char *text, const uint64_t *args, bool cached, uint64_t *workspace_size, aclOpExecutor **executor)
 {
 	int32_t error;
@@ -85,6 +103,8 @@ static int32_t make(uint32_t index, const char *text, const uint64_t *args, bool
 	aclOpExecutor *e = executor_of(index, text, block);
 	if (!e)
 		return report(OPAPI_NO_EXECUTOR, text, "memory is exhausted");
+	if (has_device_shape(text_roles(text)))
+		keep_tensors(text, args, &e->shaped);
 	InitL0Context(kernel_type(text), e);
 	if (cached)
 		cache_add(e);
@@ -115,20 +135,18 @@ OPAPI_EXPORT int32_t aclsim_operator_max_size(uint32_t index, const char *text, 
 	return phase_one(index, text, args, false, workspace_size, executor);
 }
 
-static bool has_device_shape(const char *roles)
-{
-	return roles[strcspn(roles, "dD")];
-}
-
 static int32_t run(void *workspace, uint64_t size, aclOpExecutor *e, void *stream)
 {
-	bool describe = stream && launch_describes(stream);
+	bool describe = stream && launch_describes(stream), shaped_there = has_device_shape(text_roles(e->call.text));
 
-	if (has_device_shape(text_roles(e->call.text)) && launch_captures(stream))
+	if (shaped_there && launch_captures(stream))
 		return report(OPAPI_RUNTIME, e->call.text, "the shape of its result is only known on the device: a captured stream can't return it");
 	e->call.block->workspace = (uint64_t)(uintptr_t)workspace;
 	e->call.block->workspace_size = size;
-	return launch(&e->call, stream, describe);
+	int32_t error = launch(&e->call, stream, describe);
+	if (!error && shaped_there)
+		shapes_read(e->call.text, &e->shaped, stream);
+	return error;
 }
 
 static __thread const char *running; /* the operator whose phase two the thread is in, NULL for none */

@@ -14,9 +14,16 @@ typedef struct frozen {
 	aclsim_operator_block *block;
 } frozen;
 
+/* The tensors of a call whose result has a shape that only the device knows, in the order of phase one. Their handles live until phase two has returned. */
+typedef struct shaped {
+	aclTensor *tensors[4];
+	bool counts; /* aclnnUnique2 counts its elements */
+} shaped;
+
 struct aclOpExecutor {
 	handle head;
 	frozen call;
+	shaped shaped; /* empty if a cache made the executor */
 	uint64_t workspace_size;
 	cached *entry; /* the cache entry that becomes usable when this executor has ended; NULL for none */
 	_Atomic bool repeatable;
@@ -47,6 +54,9 @@ const char *kernel_type(const char *name);
 
 /* launch submits the operator's kernel. With describes it then reports operator and shapes to the runtime. */
 int32_t launch(const frozen *f, void *stream, bool describes);
+
+/* shapes_read waits for the launch of an operator and sets the dims of its results, if it knows the operator and its types. */
+void shapes_read(const char *name, const shaped *s, void *stream);
 
 /* launch_describes reports whether the stream's attribute CACHE_OP_INFO is on. */
 bool launch_describes(void *stream);

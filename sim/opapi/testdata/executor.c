@@ -166,11 +166,21 @@ static void shapes(void)
 	uint64_t n;
 	aclmdlRI model;
 
-	OK(aclnnMaskedSelectGetWorkspaceSize(t, u, u, &size, &e));
-	OK(aclnnMaskedSelect(NULL, 0, e, stream));
-	OK(aclGetViewShape(u, &dims, &n));
-	CHECK(n == 1 && dims[0] == 8); /* all that the tensor has room for */
-	free(dims);
+	/* The number of elements that are chosen. A type that is not computed leaves all that the tensor has room for. */
+	const int64_t two = 2, one = 1, eight = 8;
+	const uint8_t mask[] = {0, 1};
+	const float values[] = {3, 5};
+	OK(aclrtMemcpy(memory + 128, 2, mask, 2, ACL_MEMCPY_HOST_TO_DEVICE));
+	OK(aclrtMemcpy(memory + 192, 8, values, 8, ACL_MEMCPY_HOST_TO_DEVICE));
+	for (int known = 0; known < 2; known++) {
+		aclTensor *of = aclCreateTensor(&two, 1, BOOL8, &one, 0, ND, &two, 1, memory + 128), *from = aclCreateTensor(&two, 1, F32, &one, 0, ND, &two, 1, memory + 192);
+		aclTensor *unknown = aclCreateTensor(&two, 1, 16, &one, 0, ND, &two, 1, memory + 128), *to = aclCreateTensor(&eight, 1, F32, &one, 0, ND, &eight, 1, memory + 256);
+		OK(aclnnMaskedSelectGetWorkspaceSize(from, known ? of : unknown, to, &size, &e));
+		OK(aclnnMaskedSelect(NULL, 0, e, stream));
+		OK(aclGetViewShape(to, &dims, &n));
+		CHECK(n == 1 && dims[0] == (known ? 1 : 8));
+		free(dims);
+	}
 	OK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
 	OK(aclnnNonzeroGetWorkspaceSize(t, u, &size, &e));
 	int before = launches;
