@@ -35,9 +35,9 @@ type Memory struct {
 	PeakBytes uint64        `json:"peak_bytes"`       // at most in use
 	Peak      *stats.Peak   `json:"peak,omitempty"`   // call that reached the peak
 	KeptBytes uint64        `json:"kept_bytes"`       // in use when the trace ended: never freed
-	KeptCount uint64        `json:"kept_count"`       // allocations of KeptBytes
+	KeptCount uint64        `json:"kept_count"`       // number of these allocations
 	LateBytes uint64        `json:"late_bytes"`       // allocated before the end of the last step, and freed after it
-	LateCount uint64        `json:"late_count"`       // allocations of LateBytes
+	LateCount uint64        `json:"late_count"`       // number of these allocations
 	Steps     int           `json:"steps"`            // whole steps in the trace
 	Growth    *stats.Growth `json:"growth,omitempty"` // of all memory from step to step, if it grows
 	Sites     []Site        `json:"sites"`            // the largest at the peak first
@@ -59,9 +59,9 @@ type Site struct {
 	AtPeakCount uint64        `json:"at_peak_count"`    // allocations of it
 	MostBytes   uint64        `json:"most_bytes"`       // the most that this site held at any time
 	KeptBytes   uint64        `json:"kept_bytes"`       // never freed
-	KeptCount   uint64        `json:"kept_count"`       // allocations of KeptBytes
+	KeptCount   uint64        `json:"kept_count"`       // number of these allocations
 	LateBytes   uint64        `json:"late_bytes"`       // allocated before the end of the last step, and freed after it
-	LateCount   uint64        `json:"late_count"`       // allocations of LateBytes
+	LateCount   uint64        `json:"late_count"`       // number of these allocations
 	Growth      *stats.Growth `json:"growth,omitempty"` // from step to step, if it grows
 }
 

@@ -27,7 +27,7 @@ var sections = []struct {
 	{"Virtual time", []string{"replay/model", "base", "replay/seed", "replay/output"}},
 	{"Spans", []string{"layout", "brackets", "export otlp/device-as", "max-spans", "max-bytes", "no-steps", "slowest"}},
 	{"Receiver", []string{"endpoint", "protocol", "export otlp/metrics", "resume", "ui"}},
-	{"Sums", []string{"by", "top", "critical-path", "threshold", "slower"}},
+	{"Sums", []string{"by", "top", "critical-path", "memory", "threshold", "slower"}},
 	{"Output", []string{"output", "force", "keep", "blobs", "leave-blobs", "partition", "export perfetto/max-size", "compare", "no-args", "gpu", "zstd", "mindstudio",
 		"wall", "raw", "json", "csv", "k8s", "image", "docker", "volume", "plan-only", "replay/keep", "once", "interval", "quiet", "verbose", "strict", "tokens"}},
 	{"While recording", []string{"metrics", "sample-steps", "slow-step", "otlp", "otlp-protocol", "span-layout", "device-as"}},

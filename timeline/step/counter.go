@@ -13,8 +13,8 @@ import (
 // A marker separates steps: each call of the function with that name ends a step, or each range or mark whose name begins with it begins one.
 // Without a marker, ranges and marks with "step" or "iter" in their names begin steps. If there are none, a step ends where any thread waits for the
 // device after a launch by any thread; the first function that does so is used from then on. If copies of one size from the host come three times before that,
-// with launches between them, such copies begin steps: the loop has no wait, or not one in each step. Ranges that come later
-// do not change the count. What a program launches for captures is in no step: without a marker and such ranges, a capture begins the count anew until a
+// with launches between them, such copies begin steps: the loop has no wait, or not one in each step. They do not if more is launched between the latest
+// copy and the wait than between copies: then the copies are of micro-batches, and the wait is that of a step. Ranges that come later do not change the count. What a program launches for captures is in no step: without a marker and such ranges, a capture begins the count anew until a
 // graph runs, since the waits before it are warm-up runs.
 type Counter struct {
 	marker   string
@@ -32,10 +32,13 @@ type Counter struct {
 type inputs struct {
 	step     int // that the latest one begins
 	launches int // before that
+	period   int // launches between the latest two
 }
 
-// maxSizes bounds the sizes of copies that are counted.
-const maxSizes = 64
+const (
+	maxSizes = 64 // of copies that are counted
+	maxMicro = 32 // copies of inputs until the first wait; after more the loop has none
+)
 
 type countBy uint8
 
@@ -87,6 +90,9 @@ func (c *Counter) By(m *api.Model) string {
 	case c.by == byInput:
 		return human.Bytes(c.input) + " copies from the host"
 	}
+	if size, x := c.mostOften(); x.step >= minSteps-1 {
+		return human.Bytes(size) + " copies from the host"
+	}
 	return "waits for the device after a launch, or copies of inputs: it has neither"
 }
 
@@ -125,6 +131,10 @@ func (c *Counter) See(f *api.Func, name string, input uint64) int {
 	case c.by == byFunction && c.function != f.ID:
 	case c.marker == "" && !(c.busy && Waits(f) && f.Sync != api.SyncEvent):
 	default:
+		if size, x := c.mostOften(); c.by == byAny && x.step >= minSteps-1 && c.launches-x.launches <= x.period {
+			c.by, c.input = byInput, size
+			return in
+		}
 		if c.by == byAny {
 			c.by, c.function, c.at, c.inputs = byFunction, f.ID, 0, nil
 			in = min(in, c.at)
@@ -135,7 +145,7 @@ func (c *Counter) See(f *api.Func, name string, input uint64) int {
 	return in
 }
 
-// copied counts a copy from the host. Until copies of one size come minSteps times, those that came most often begin steps.
+// copied counts a copy from the host. Until the rule is known, the copies that came most often begin steps.
 func (c *Counter) copied(size uint64) {
 	x, known := c.inputs[size]
 	switch {
@@ -146,10 +156,20 @@ func (c *Counter) copied(size uint64) {
 	case c.inputs == nil:
 		c.inputs = map[uint64]inputs{}
 	}
-	c.inputs[size] = inputs{x.step, c.launches}
-	if c.at = max(c.at, x.step); x.step == minSteps-1 {
+	c.inputs[size] = inputs{x.step, c.launches, c.launches - x.launches}
+	if c.at = max(c.at, x.step); x.step == maxMicro {
 		c.by, c.input = byInput, size
 	}
+}
+
+// mostOften returns the copies that came most often, the larger of two.
+func (c *Counter) mostOften() (size uint64, x inputs) {
+	for s, y := range c.inputs {
+		if y.step > x.step || y.step == x.step && s > size {
+			size, x = s, y
+		}
+	}
+	return size, x
 }
 
 func (c *Counter) names(name string) bool {
