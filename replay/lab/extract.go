@@ -193,7 +193,7 @@ func (x *extractor) close(ctx context.Context) error {
 		return fmt.Errorf("call %d %s can't be replayed", x.launch.Index, x.fn.Name)
 	}
 	x.found = found
-	if found.open[found.launch.lane] == 0 {
+	if found.open[found.launch.lane] == found.task {
 		delete(found.open, found.launch.lane) // the extract waits for the launch
 	}
 	x.open = len(found.open) > 0

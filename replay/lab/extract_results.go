@@ -26,6 +26,7 @@ type findings struct {
 	open    map[int]int // lanes with the launch or results that the program has not waited for: the newest of these tasks
 	order   stepOrder
 	covers  []lastTask // that the current call waits for
+	task    int        // of the launch, in order
 	seen    int        // calls
 }
 
@@ -35,7 +36,8 @@ type lastTask struct{ lane, task int }
 func newFindings(v *survey, launch *step) *findings {
 	f := &findings{v: v, roots: []uint64{launch.index}, end: launch.start, launch: *launch, order: newStepOrder(v)}
 	f.order.apply(launch, 0)
-	f.open = map[int]int{launch.lane: f.order.tasks}
+	f.task = f.order.tasks
+	f.open = map[int]int{launch.lane: f.task}
 	for _, a := range launch.areas {
 		f.wrote, f.objects = append(f.wrote, a.root), append(f.objects, a.object)
 	}
