@@ -136,15 +136,15 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 
 // slowCommand returns the words of the command that shows why a step is the longest.
 func slowCommand(s *stats.Stats, n int) []string {
-	switch part, l := slowPart(s), s.Steps.Longest; {
-	case l.Alone != nil && l.Alone.Direction != "":
-		return []string{"cat", "--step", fmt.Sprint(n), "--func", l.Alone.Func}
+	switch part, l, m := slowPart(s), s.Steps.Longest, moreOf(s.Steps.Longest); {
+	case m != nil && m.Copies():
+		return []string{"cat", "--step", fmt.Sprint(n), "--func", m.Func}
 	case part == stats.PartWaiting && s.Timed():
 		return []string{"stats", "--critical-path", "--step", fmt.Sprint(n)}
 	case (part == stats.PartOwn || part == stats.PartBlocked) && l.Gap != nil:
 		return aroundGap(l.Gap, l.Thread)
-	case part <= stats.PartOther && l.More != nil && moreOften(l.More):
-		return []string{"cat", "--step", fmt.Sprint(n), "--func", l.More.Func}
+	case part <= stats.PartOther && m != nil && moreOften(m):
+		return []string{"cat", "--step", fmt.Sprint(n), "--func", m.Func}
 	}
 	return []string{"cat", "--step", fmt.Sprint(n)}
 }
@@ -593,22 +593,40 @@ func slowPart(s *stats.Stats) stats.Part {
 }
 
 // moreOften reports whether a step has several calls of a function, more than usual.
-func moreOften(m *stats.MoreCalls) bool { return m.Calls > 1 && float64(m.Calls) >= m.UsualCalls+0.5 }
+func moreOften(m *stats.MoreCalls) bool { return m.Calls > 1 && int64(m.Calls) > m.UsualCalls }
 
-// moreText says which calls took more time in a step than usual: "16 calls of aclrtMemcpy DtoH took 1.69 ms, usually none".
-func moreText(m *stats.MoreCalls) string {
+// moreOf returns what the longest step has more of, nil if its longest call is all of it.
+func moreOf(l *stats.LongStep) *stats.MoreCalls {
+	if m := l.More; m != nil && (m.Thread != l.Thread || m.Func != l.Call.Func || moreOften(m)) {
+		return m
+	}
+	return nil
+}
+
+// moreText says what the longest step has more of than most: "16 calls of aclrtMemcpy DtoH took 1.69 ms for 32 MiB, usually none".
+func moreText(l *stats.LongStep) string {
+	m := l.More
 	text := human.Plural(m.Calls, "call") + " of " + m.Func
 	if m.Direction != "" {
 		text += " " + m.Direction
 	}
-	text += " took " + human.Duration(m.NS) + ", usually "
-	switch usual := human.Times(m.UsualCalls); {
-	case m.UsualCalls < 0.05:
+	if m.Thread != l.Thread {
+		text += " by " + m.Thread
+	}
+	took := func(ns int64, bytes uint64) string {
+		if m.Copies() {
+			return human.Duration(ns) + " for " + human.Bytes(bytes)
+		}
+		return human.Duration(ns)
+	}
+	text += " took " + took(m.NS, m.Bytes) + ", usually "
+	switch {
+	case m.UsualCalls == 0:
 		return text + "none"
 	case moreOften(m):
-		return text + fmt.Sprintf("%s with %s", usual, human.Duration(m.UsualNS))
+		text += human.Count(m.UsualCalls) + " with "
 	}
-	return text + human.Duration(m.UsualNS)
+	return text + took(m.UsualNS, uint64(m.UsualBytes))
 }
 
 // unlikeText describes steps that are unlike most, or unlike those that run graphs.
@@ -624,6 +642,8 @@ func unlikeText(s *stats.Stats, f *stats.Finding) string {
 func slowText(s *stats.Stats, f *stats.Finding) string {
 	l, p := s.Steps.Longest, &s.Steps
 	text := fmt.Sprintf("step %d took %s, %s times the median", l.Index, human.Duration(l.NS), human.Times(float64(l.NS)/float64(max(p.P50NS, 1))))
+	m := moreOf(l)
+	copies := m != nil && m.Copies()
 	switch most := slowPart(s); {
 	case (most == stats.PartOwn || most == stats.PartBlocked) && l.Gap != nil:
 		text += fmt.Sprintf(": %s without a call %s", human.Duration(l.Gap.NS), placeText(l.Gap))
@@ -633,13 +653,13 @@ func slowText(s *stats.Stats, f *stats.Finding) string {
 		text += ": the recorder"
 	case l.Call.Func == "": // no call began in the step
 		text += ": " + partNames[most.String()]
-	case l.More != nil && (l.Alone == nil || l.Alone.Direction == "" || l.Alone.Func != l.More.Func) && (l.More.Func != l.Call.Func || moreOften(l.More)):
-		text += ": " + moreText(l.More)
+	case m != nil && 10*(m.NS-m.UsualNS) > l.NS-p.P50NS:
+		text, copies = text+": "+moreText(l), false
 	default:
 		text += fmt.Sprintf(": call %d, %s, took %s", l.Call.Call, l.Call.Func, human.Duration(l.Call.NS))
 	}
-	if a := l.Alone; a != nil && a.Direction != "" {
-		text += fmt.Sprintf("; this step alone copies %s %s, %s, by %s of %s", a.Direction, timesText(float64(a.Calls)), human.Bytes(a.Bytes), a.Func, a.Thread)
+	if copies {
+		text += "; " + moreText(l)
 	}
 	if f.Count > 1 {
 		text += fmt.Sprintf("; %s took over twice the median", human.Plural(f.Count, "step"))

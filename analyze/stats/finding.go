@@ -256,8 +256,8 @@ func (x *summer) memoryFindings() (out []Finding) {
 func (x *summer) stepFindings() (out []Finding) {
 	l, limit := x.s.Steps.Longest, slowFactor*x.s.Steps.P50NS
 	stall, thread := x.within.stall()
-	if l != nil && l.Alone != nil && l.Alone.Direction != "" && stall != nil && !stall.Copy && *stall.Step == l.Index {
-		stall = nil // copies of this step alone say more
+	if l != nil && l.More != nil && l.More.Copies() && stall != nil && !stall.Copy && *stall.Step == l.Index {
+		stall = nil // what this step copies says more
 	}
 	if stall != nil {
 		out = append(out, Finding{Kind: Stalls, NS: stall.LongNS, CostNS: stall.LongNS * stall.Steps, Steps: stall.Steps, Of: uint64(x.within.n), Step: stall.Step, Gap: stall, Thread: thread})

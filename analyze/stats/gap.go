@@ -18,26 +18,10 @@ type LongStep struct {
 	Parts
 	Call LongCall `json:"longest_call"` // longest call of the step
 	Gap  *Gap     `json:"longest_gap"`  // own time of the program that is most above the mean of earlier steps, nil for none
-	// More are the calls that took more time than usual, by most; nil for none.
+	// More is what the step has more of than most: calls of a thread that copy far more, or else calls of the step's own thread that took more time, by most. It is nil for none.
 	More *MoreCalls `json:"more_calls,omitempty"`
 	// Thread made the step.
 	Thread string `json:"thread"`
-	// Alone are the calls that no other typical step makes, of any thread of the process: copies, or else those with most time. It is nil if there are none.
-	Alone *Alone `json:"alone,omitempty"`
-	alone []aloneCalls
-}
-
-// Alone are calls of one function that only one typical step makes.
-type Alone struct {
-	Thread string `json:"thread"` // thread that makes them
-	CallSum
-}
-
-// aloneCalls has the calls of a step that no step before made.
-type aloneCalls struct {
-	sum    *callSum
-	thread int
-	calls  uint64 // in the step
 }
 
 // LongCall is a long call.
@@ -47,39 +31,49 @@ type LongCall struct {
 	NS   int64  `json:"ns"`   // duration
 }
 
-// MoreCalls are the calls of one function in a step that took more time than in the other typical steps.
+// MoreCalls are the calls of one function and thread in a step. Usual values are medians of the typical steps with such calls, 0 if most have none.
 type MoreCalls struct {
-	Func       string  `json:"func"`                // function
-	Direction  string  `json:"direction,omitempty"` // of copies
-	Calls      uint64  `json:"calls"`               // number of calls in the step
-	NS         int64   `json:"ns"`                  // time in them
-	UsualCalls float64 `json:"usual_calls"`         // mean number in the other steps, 0 if most have none
-	UsualNS    int64   `json:"usual_ns"`            // mean time in the other steps, 0 if most have none
+	Thread string `json:"thread"` // thread that makes them
+	CallSum
+	UsualCalls int64 `json:"usual_calls"`           // median number in typical steps with such calls, 0 if most have none
+	UsualBytes int64 `json:"usual_bytes,omitempty"` // the same of bytes
+	UsualNS    int64 `json:"usual_ns"`              // the same of time
 }
 
-// stepCalls are the sums of calls in one step.
-type stepCalls struct {
-	sum *callSum
-	in  callTotal
+// Copies reports whether the calls copy far more than usual.
+func (m *MoreCalls) Copies() bool {
+	return m.Direction != "" && m.Bytes >= max(smallCopy, 2*uint64(m.UsualBytes))
 }
 
-// more returns the calls of a typical step that took more time than in the others of n typical steps, by most.
-func more(list []stepCalls, n int64) (out *MoreCalls) {
-	type key struct{ fn, direction string }
-	byFunc := map[key]*MoreCalls{}
-	for _, c := range list {
-		k := key{c.sum.fn, c.sum.direction}
-		m := byFunc[k]
-		if m == nil {
-			m = &MoreCalls{Func: k.fn, Direction: k.direction}
-			byFunc[k] = m
+// smallCopy is the size below which a copy takes about the same time for any size.
+const smallCopy = 64 << 10
+
+// callGroup has a thread's calls of one function, copies in one direction.
+type callGroup struct {
+	fn, direction      string
+	now                callTotal // in the current step
+	calls, bytes, took Histogram // of the typical steps with such calls
+}
+
+// longCalls are the calls of a group in the longest step.
+type longCalls struct {
+	group  *callGroup
+	thread int
+	callTotal
+}
+
+// more returns what the longest of n typical steps has more of than most.
+func (x *Splitter) more() (out *MoreCalls) {
+	for _, c := range x.calls {
+		g, m := c.group, &MoreCalls{CallSum: CallSum{Func: c.group.fn, Direction: c.group.direction, callTotal: c.callTotal}}
+		m.Thread, _ = x.thread(c.thread)
+		if 2*int64(g.calls.n) > x.n {
+			m.UsualCalls, m.UsualBytes, m.UsualNS = g.calls.Percentile(50), g.bytes.Percentile(50), g.took.Percentile(50)
 		}
-		m.Calls, m.NS = m.Calls+c.in.Calls, m.NS+c.in.NS
-		if 2*c.sum.steps > n {
-			m.UsualCalls += float64(c.sum.typical.Calls-c.in.Calls) / float64(n-1)
-			m.UsualNS += (c.sum.typical.NS - c.in.NS) / (n - 1)
+		if !m.Copies() && (m.Thread != x.longest.Thread || m.NS <= m.UsualNS) {
+			continue
 		}
-		if m.NS > m.UsualNS && (out == nil || m == out || m.NS-m.UsualNS > out.NS-out.UsualNS) {
+		if out == nil || m.Copies() && !out.Copies() || m.Copies() == out.Copies() && m.NS-m.UsualNS > out.NS-out.UsualNS {
 			out = m
 		}
 	}
@@ -414,6 +408,7 @@ type topCalls struct {
 		sums   map[callKey]*callSum
 		latest *callSum
 	}
+	groups  []*callGroup
 	touched []*callSum // with calls in the current step
 }
 
@@ -447,8 +442,8 @@ func (t *callTotal) add(o callTotal) {
 // callSum has the sums of equal calls.
 type callSum struct {
 	callKey
+	group             *callGroup
 	now, typical, all callTotal // in the current step, in typical steps, and in all of them or in a trace without steps
-	steps             int64     // typical steps with such a call
 }
 
 func (c *topCalls) add(what Part, h *timeline.HostCall, k *timeline.Task, took int64) {
@@ -465,7 +460,7 @@ func (c *topCalls) add(what Part, h *timeline.HostCall, k *timeline.Task, took i
 			if t.sums == nil {
 				t.sums = map[callKey]*callSum{}
 			}
-			s = &callSum{callKey: key}
+			s = &callSum{callKey: key, group: c.group(h.Name, key.direction)}
 			t.sums[key] = s
 		}
 		t.latest = s
@@ -479,6 +474,19 @@ func (c *topCalls) add(what Part, h *timeline.HostCall, k *timeline.Task, took i
 	}
 	s.now.add(one)
 	s.all.add(one)
+	s.group.now.add(one)
+}
+
+// group returns the group of a function's calls.
+func (c *topCalls) group(fn, direction string) *callGroup {
+	for _, g := range c.groups {
+		if g.fn == fn && g.direction == direction {
+			return g
+		}
+	}
+	g := &callGroup{fn: fn, direction: direction}
+	c.groups = append(c.groups, g)
+	return g
 }
 
 // step ends a step. Only calls in a step that counts are in the sums over typical steps.
@@ -486,65 +494,18 @@ func (c *topCalls) step(counts bool) {
 	for _, s := range c.touched {
 		if counts {
 			s.typical.add(s.now)
-			s.steps++
 		}
 		s.now = callTotal{}
 	}
+	for _, g := range c.groups {
+		if n := &g.now; counts && n.Calls > 0 {
+			g.calls.Add(int64(n.Calls))
+			g.bytes.Add(int64(n.Bytes))
+			g.took.Add(n.NS)
+		}
+		g.now = callTotal{}
+	}
 	c.touched = c.touched[:0]
-}
-
-// aloneIn returns the calls of the current step that no typical step before made.
-func (x *Splitter) aloneIn(process uint32) (out []aloneCalls) {
-	for i := range x.threads {
-		if x.w.Process(uint32(i)) != process {
-			continue
-		}
-		for _, s := range x.threads[i].calls.touched {
-			if s.typical.Calls == 0 {
-				out = append(out, aloneCalls{s, i, s.now.Calls})
-			}
-		}
-	}
-	return out
-}
-
-// smallCopy is the size below which a copy takes about the same time for any size.
-const smallCopy = 64 << 10
-
-// varies reports whether other steps make the same calls with other sizes, as copies of inputs whose size follows the batch.
-func (x *Splitter) varies(c *aloneCalls) bool {
-	for _, part := range x.threads[c.thread].calls.parts {
-		for k, s := range part.sums {
-			also := slices.ContainsFunc(x.longest.alone, func(a aloneCalls) bool { return a.sum == s })
-			if !also && s.typical.Calls > 0 && k.fn == c.sum.fn && k.direction == c.sum.direction && c.sum.bytes < max(smallCopy, 2*k.bytes) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// aloneCalls returns the calls that only the longest step makes.
-func (x *Splitter) aloneCalls() (out *Alone) {
-	sums := map[Alone]callTotal{}
-	for _, c := range x.longest.alone {
-		if c.sum.typical.Calls != c.calls || x.varies(&c) {
-			continue // a later step makes them too
-		}
-		key := Alone{CallSum: CallSum{Func: c.sum.fn, Direction: c.sum.direction}}
-		key.Thread, _ = x.thread(c.thread)
-		total := sums[key]
-		total.add(c.sum.typical)
-		sums[key] = total
-	}
-	copies := func(a *Alone) int { return min(len(a.Direction), 1) }
-	for a, total := range sums {
-		a.callTotal = total
-		if out == nil || cmp.Or(copies(&a)-copies(out), cmp.Compare(a.NS, out.NS), cmp.Compare(out.Func, a.Func), cmp.Compare(out.Thread, a.Thread)) > 0 {
-			out = &a
-		}
-	}
-	return out
 }
 
 // most returns the calls with most time in an activity, in typical steps or in all of them, nil for none.

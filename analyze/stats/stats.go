@@ -871,7 +871,6 @@ func (x *summer) finish() (*Stats, error) {
 		s.Shares, s.Devices, s.StartUp = x.within.shares(), x.devices.list(w), x.startUp.list()
 		if x.within.longest.NS > 0 {
 			s.Steps.Longest = x.within.long()
-			s.Steps.Longest.Alone = x.within.aloneCalls()
 		}
 	}
 	if s.Steps.Count == 0 && s.Steps.Why == "" {

@@ -32,7 +32,7 @@ type Splitter struct {
 	from    int64 // end of the latest step
 	gaps    gapBudget
 	longest LongStep    // among typical steps
-	calls   []stepCalls // of that step
+	calls   []longCalls // of that step
 	current Parts       // of the latest typical step, on the thread that made it
 }
 
@@ -234,17 +234,20 @@ func (x *Splitter) typical(p *step.Step) {
 		x.longest = LongStep{Index: p.Index, NS: p.To - p.From, Parts: x.current, Call: d.gaps.long, Gap: d.gaps.widest(p.Index, p.To-max(d.until, p.From), x.n-1)}
 		x.longest.Thread, _ = x.thread(at)
 		x.calls = x.calls[:0]
-		for _, s := range d.calls.touched {
-			x.calls = append(x.calls, stepCalls{s, s.now})
+		for i := range x.threads {
+			for _, g := range x.threads[i].calls.groups {
+				if g.now.Calls > 0 && x.w.Process(uint32(i)) == x.w.Process(uint32(at)) {
+					x.calls = append(x.calls, longCalls{g, i, g.now})
+				}
+			}
 		}
-		x.longest.alone = x.aloneIn(x.w.Process(uint32(at)))
 	}
 }
 
 // long returns the longest typical step.
 func (x *Splitter) long() *LongStep {
 	if x.n > 1 {
-		x.longest.More = more(x.calls, x.n)
+		x.longest.More = x.more()
 	}
 	return &x.longest
 }
