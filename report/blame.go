@@ -70,6 +70,9 @@ func blameRows(rep *blame.Report) *pairs {
 		for i, s := range f.Stack {
 			rows.add(label("from", i), "%s", s)
 		}
+		if rep.Forked != 0 {
+			rows.add("forked", "process %d was forked from process %d, which had called the runtime: its calls fail in such a process. Fork before the first call, or spawn", f.PID, rep.Forked)
+		}
 	}
 	for i, line := range heldLines(rep.Held) {
 		rows.add(label("in use", i), "%s", line)

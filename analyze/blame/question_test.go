@@ -145,3 +145,23 @@ func TestBlameNamesTheFatalFailure(t *testing.T) {
 		})
 	}
 }
+
+// A worker that was forked after the first call had "no suspect", though nothing works in it.
+func TestForkedProcessIsNamed(t *testing.T) {
+	for _, parent := range []int{4001, 0} {
+		s := testtrace.NewSequence(t)
+		s.Process(1, format.Process{PID: 4002, PPID: 4001, ForkedFrom: parent})
+		s.Call(2, 1_000_000, 1_000_100, "aclrtSetDevice", testtrace.A(0), testtrace.Fails(507899))
+		rep, err := blame.Blame(s.Load().Reader, acl.Model, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		if err := report.BlameText(&text, rep, nil); err != nil {
+			t.Fatal(err)
+		}
+		if want := "process 4002 was forked from process 4001, which had called the runtime"; rep.Forked != parent || strings.Contains(text.String(), want) != (parent != 0) {
+			t.Error(rep.Forked, text.String())
+		}
+	}
+}
