@@ -820,6 +820,11 @@ func memoryRows(row RowFunc, s *stats.Stats) {
 		row("memory", "at most %s on the device, after call %d (%s)", human.Bytes(s.PeakDeviceBytes), s.Peak.Call, s.Peak.Func)
 		return
 	}
+	deviceMemoryRows(func(name, format string, args ...any) { row("memory", name+" "+format, args...) }, list)
+}
+
+// deviceMemoryRows writes the most memory in use of each device by each process, in rows named at most.
+func deviceMemoryRows(row RowFunc, list []stats.DeviceMemory) {
 	several := false
 	for i := range list {
 		several = several || !list[i].SameProcess(&list[0])
@@ -833,7 +838,7 @@ func memoryRows(row RowFunc, s *stats.Stats) {
 		if several {
 			place += " by " + processName(m.Process, m.Rank)
 		}
-		row("memory", "at most %s on %s, after call %d (%s)", human.Bytes(m.PeakBytes), place, m.Call, m.Func)
+		row("at most", "%s on %s, after call %d (%s)", human.Bytes(m.PeakBytes), place, m.Call, m.Func)
 	}
 }
 

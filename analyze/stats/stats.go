@@ -764,7 +764,7 @@ func (x *summer) task(k *timeline.Task) error {
 func (x *summer) memory(p *timeline.MemoryPoint) error {
 	x.inUse = p.Total
 	from, _ := x.w.Selector().Window()
-	x.deviceMemory(p, from)
+	x.s.DeviceMemory = AddDeviceMemory(x.s.DeviceMemory, x.w, p, from)
 	x.startUp.memory(p)
 	if s := x.s; p.Total > s.PeakDeviceBytes || p.Time < from { // the memory in use when the window begins
 		s.PeakDeviceBytes, s.Peak = p.Total, &Peak{p.Call.Index, p.Call.Name, p.Call.Start, p.Object.Size}
@@ -772,17 +772,17 @@ func (x *summer) memory(p *timeline.MemoryPoint) error {
 	return nil
 }
 
-// deviceMemory takes the memory in use on one device.
-func (x *summer) deviceMemory(p *timeline.MemoryPoint, from int64) {
-	list := &x.s.DeviceMemory
-	i := slices.IndexFunc(*list, func(m DeviceMemory) bool { return m.process == p.Process && m.Device == p.Device })
+// AddDeviceMemory takes the memory in use on one device into the list of all. At the time from, the list begins anew.
+func AddDeviceMemory(list []DeviceMemory, w *timeline.Walk, p *timeline.MemoryPoint, from int64) []DeviceMemory {
+	i := slices.IndexFunc(list, func(m DeviceMemory) bool { return m.process == p.Process && m.Device == p.Device })
 	if i < 0 {
-		i = len(*list)
-		*list = append(*list, DeviceMemory{Process: x.w.PID(p.Process), Rank: rankOf(x.w, p.Process), Device: p.Device, process: p.Process})
+		i = len(list)
+		list = append(list, DeviceMemory{Process: w.PID(p.Process), Rank: rankOf(w, p.Process), Device: p.Device, process: p.Process})
 	}
-	if m := &(*list)[i]; p.Bytes > m.PeakBytes || p.Time < from {
+	if m := &list[i]; p.Bytes > m.PeakBytes || p.Time < from {
 		m.PeakBytes, m.Call, m.Func = p.Bytes, p.Call.Index, p.Call.Name
 	}
+	return list
 }
 
 func (x *summer) step(p *step.Step) error {
