@@ -70,6 +70,9 @@ func blameRows(rep *blame.Report) *pairs {
 		for i, s := range f.Stack {
 			rows.add(label("from", i), "%s", s)
 		}
+		if rep.Forked != 0 {
+			rows.add("forked", "process %d was forked from process %d, which had called the runtime: its calls fail in such a process. Fork before the first call, or spawn", f.PID, rep.Forked)
+		}
 	}
 	for i, line := range heldLines(rep.Held) {
 		rows.add(label("in use", i), "%s", line)
@@ -195,7 +198,11 @@ func heldLines(h *blame.Held) (lines []string) {
 	if h == nil {
 		return nil
 	}
-	lines = append(lines, fmt.Sprintf("%s in %s; %s more did not fit", human.Bytes(h.Bytes), human.Plural(h.Allocations, "allocation"), human.Bytes(h.Wanted)))
+	text := fmt.Sprintf("%s in %s; %s more did not fit", human.Bytes(h.Bytes), human.Plural(h.Allocations, "allocation"), human.Bytes(h.Wanted))
+	if h.Elsewhere > 0 {
+		text += fmt.Sprintf("; %s on other devices", human.Bytes(h.Elsewhere))
+	}
+	lines = append(lines, text)
 	for i := range h.Groups {
 		g := &h.Groups[i]
 		text := fmt.Sprintf("%s of %s", human.Count(g.Count), human.Bytes(g.Each))

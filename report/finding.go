@@ -235,11 +235,7 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 	}
 	switch f.Kind {
 	case stats.Killed:
-		text := fmt.Sprintf("process %d", f.PID)
-		if f.Rank != nil {
-			text += fmt.Sprintf(" of rank %d", *f.Rank)
-		}
-		text += " was killed by " + f.Name
+		text := processName(f.PID, f.Rank) + " was killed by " + f.Name
 		if f.Count > 1 {
 			text += fmt.Sprintf(", the first of %s", human.Plural(f.Count, "process"))
 		}
@@ -548,7 +544,16 @@ func findingDevice(s *stats.Stats, f *stats.Finding) string {
 	if len(s.Devices) < 2 {
 		return deviceName(f.Device)
 	}
-	return fmt.Sprintf("%s of process %d", deviceName(f.Device), f.Device.Process)
+	return deviceName(f.Device) + " of " + processName(f.Device.Process, f.Device.Rank)
+}
+
+// processName names a process, and its rank in a merged trace.
+func processName(pid int, rank *int) string {
+	text := fmt.Sprintf("process %d", pid)
+	if rank != nil {
+		text += fmt.Sprintf(" of rank %d", *rank)
+	}
+	return text
 }
 
 // placeText says between which calls a gap is.
@@ -789,7 +794,7 @@ func stepRow(row RowFunc, st *stats.Steps) {
 		count += " by " + st.By
 	}
 	if st.Process != 0 {
-		count += fmt.Sprintf(" in process %d", st.Process)
+		count += " in " + processName(st.Process, st.Rank)
 	}
 	switch {
 	case st.Count == 0:
@@ -835,9 +840,14 @@ func memoryRows(row RowFunc, s *stats.Stats) {
 		row("memory", "at most %s on the device, after call %d (%s)", human.Bytes(s.PeakDeviceBytes), s.Peak.Call, s.Peak.Func)
 		return
 	}
-	processes := map[int]bool{}
+	deviceMemoryRows(func(name, format string, args ...any) { row("memory", name+" "+format, args...) }, list)
+}
+
+// deviceMemoryRows writes the most memory in use of each device by each process, in rows named at most.
+func deviceMemoryRows(row RowFunc, list []stats.DeviceMemory) {
+	several := false
 	for i := range list {
-		processes[list[i].Process] = true
+		several = several || !list[i].SameProcess(&list[0])
 	}
 	for i := range list[:min(most, len(list))] {
 		m := &list[i]
@@ -845,10 +855,10 @@ func memoryRows(row RowFunc, s *stats.Stats) {
 		if m.Device >= 0 {
 			place = fmt.Sprintf("device %d", m.Device)
 		}
-		if len(processes) > 1 {
-			place += fmt.Sprintf(" by process %d", m.Process)
+		if several {
+			place += " by " + processName(m.Process, m.Rank)
 		}
-		row("memory", "at most %s on %s, after call %d (%s)", human.Bytes(m.PeakBytes), place, m.Call, m.Func)
+		row("at most", "%s on %s, after call %d (%s)", human.Bytes(m.PeakBytes), place, m.Call, m.Func)
 	}
 }
 
@@ -876,7 +886,7 @@ func deviceRows(row RowFunc, list []stats.Device, asked bool) {
 		for i := range list {
 			text, _ := busy(&list[i])
 			if len(list) > 1 {
-				text += fmt.Sprintf(" (process %d)", list[i].Process)
+				text += " (" + processName(list[i].Process, list[i].Rank) + ")"
 			}
 			row(strings.TrimPrefix(deviceName(&list[i]), "the "), "%s of %s", text, human.Duration(list[i].SpanNS))
 		}
@@ -895,5 +905,6 @@ func deviceRows(row RowFunc, list []stats.Device, asked bool) {
 	}
 	low, _ := busy(least)
 	high, _ := busy(most)
-	row("devices", "%s: %s (%s of process %d) to %s (%s of process %d)", human.Count(len(list)), low, deviceName(least), least.Process, strings.TrimPrefix(high, "busy "), deviceName(most), most.Process)
+	row("devices", "%s: %s (%s of %s) to %s (%s of %s)", human.Count(len(list)), low, deviceName(least), processName(least.Process, least.Rank),
+		strings.TrimPrefix(high, "busy "), deviceName(most), processName(most.Process, most.Rank))
 }

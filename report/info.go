@@ -154,8 +154,12 @@ func NewInfo(path string, r *format.Reader, of *api.Model) (*Info, error) {
 		Recording: c.Recording, path: path, losses: losses(c), cut: c.Cut, ended: m.EndNS != 0,
 	}
 	in.Format.Major, in.Format.Minor = r.Version()
+	known := map[int]bool{}
 	for _, p := range r.Processes() {
-		in.ProcessList = append(in.ProcessList, newInfoProcess(&p, m.StartWall))
+		known[p.PID] = true
+	}
+	for _, p := range r.Processes() {
+		in.ProcessList = append(in.ProcessList, newInfoProcess(&p, m, known))
 	}
 	if in.Env == nil {
 		in.Env = map[string]string{}

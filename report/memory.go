@@ -26,7 +26,14 @@ func MemoryText(w io.Writer, file string, m *memory.Memory, o *TextOptions) erro
 	line := func(name, format string, args ...any) {
 		Printf(t, "%-11s "+format+"\n", append([]any{name}, args...)...)
 	}
-	line("at most", "%s at %s, with call %d (%s of %s)", human.Bytes(m.PeakBytes), human.Moment(m.Peak.Time), m.Peak.Call, m.Peak.Func, human.Bytes(m.Peak.Bytes))
+	several := ""
+	if len(m.Devices) > 1 {
+		several = " on all devices"
+	}
+	line("at most", "%s%s at %s, with call %d (%s of %s)", human.Bytes(m.PeakBytes), several, human.Moment(m.Peak.Time), m.Peak.Call, m.Peak.Func, human.Bytes(m.Peak.Bytes))
+	if several != "" {
+		deviceMemoryRows(line, m.Devices)
+	}
 	line("never freed", "%s in %s", human.Bytes(m.KeptBytes), human.Plural(m.KeptCount, "allocation"))
 	if m.Steps > 0 {
 		line("freed late", "%s in %s after the last step", human.Bytes(m.LateBytes), human.Plural(m.LateCount, "allocation"))

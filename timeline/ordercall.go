@@ -77,22 +77,30 @@ func (s *State) OrderCall(k *order.Call[*Object], e *Event) {
 
 // WordOf returns the value in memory that a task writes or awaits, the zero value for none.
 func WordOf(process uint32, f *api.Func, args []uint64) (w order.Word) {
-	value := false
+	value, bytes := false, uint64(0)
 	for i := range f.Params {
 		switch p := &f.Params[i]; {
 		case int(p.Word) >= len(args):
 			return order.Word{}
 		case p.Role == api.Fills, p.Role == api.DevArgs:
-			if n, _ := p.Size.Bytes(f, args); n > 8 {
+			n, _ := p.Size.Bytes(f, args)
+			if n > 8 {
 				return order.Word{}
 			}
-			w.Process, w.Addr = process, args[p.Word]
+			w.Process, w.Addr, bytes = process, args[p.Word], n
 		case p.Name == "value":
 			w.Value, value = args[p.Word], true
+		case f.Task == api.Wait && (p.Name == "flag" || p.Name == "flags"): // of AscendCL and of CUDA, with the same numbers
+			if flag := args[p.Word] &^ (1 << 30); flag < 4 { // without CUDA's flush
+				w.Until = order.AtLeast + order.Condition(flag)
+			}
 		}
 	}
 	if !value {
 		return order.Word{}
+	}
+	if bytes == 4 { // so that conditions hold for the upper half as well
+		w.Value = uint64(int64(int32(w.Value)))
 	}
 	return w
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/ordertest"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
 )
 
@@ -43,4 +44,55 @@ func TestWaitsInWords(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A wait that came before its write was said to wait for the write of another value, which does not end it.
+func TestWaitsForValuesKnowTheirConditions(t *testing.T) {
+	type step struct {
+		write uint64 // if wait is 0
+		wait  uint64
+		flag  uint64
+		by    int // step that writes the value, -1 for none so far
+	}
+	for name, steps := range map[string][]step{
+		"at least":             {{write: 5}, {wait: 4, by: 0}, {wait: 5, by: 0}, {wait: 6, by: -1}, {write: 6}, {wait: 6, by: 4}},
+		"equal":                {{write: 1}, {wait: 1, flag: 1, by: 0}, {write: 9}, {wait: 1, flag: 1, by: -1}, {write: 1}, {wait: 1, flag: 1, by: 4}},
+		"a bit":                {{write: 1}, {wait: 2, flag: 2, by: -1}, {write: 6}, {wait: 2, flag: 2, by: 2}},
+		"not all bits":         {{write: 1}, {wait: ^uint64(1), flag: 3, by: -1}, {write: 2}, {wait: ^uint64(1), flag: 3, by: 2}, {wait: ^uint64(3), flag: 3, by: 2}},
+		"an unknown condition": {{write: 1}, {wait: 2, flag: 7, by: 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := testtrace.New(t)
+			b.Call(0, 100, 110, "aclrtMalloc", testtrace.A(0x100, 4096, 0), testtrace.Outs("devPtr", testtrace.DeviceA))
+			b.Call(0, 120, 130, "aclrtCreateStream", testtrace.A(0x100), testtrace.Outs("stream", testtrace.StreamA))
+			b.Call(0, 140, 150, "aclrtCreateStream", testtrace.A(0x100), testtrace.Outs("stream", testtrace.StreamB))
+			for i, x := range steps {
+				at := int64(1000 + 100*i)
+				if x.wait == 0 {
+					b.Call(0, at, at+10, "aclrtValueWrite", testtrace.A(testtrace.DeviceA, x.write, 0, testtrace.StreamA))
+				} else {
+					b.Call(0, at, at+10, "aclrtValueWait", testtrace.A(testtrace.DeviceA, x.wait, x.flag, testtrace.StreamB))
+				}
+			}
+			r := b.Load().Reader
+			s := timeline.NewState(acl.Model).Read(r)
+			w := timeline.NewWaits(s)
+			var got []int
+			for c, err := range r.CallsByStart(nil) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				by := -1
+				if waits := w.Of(s.Apply(r.ProcessOf(c.Thread), c)); len(waits) > 0 {
+					by = int(waits[0].Call) - 3
+				}
+				got = append(got, by)
+			}
+			for i, x := range steps {
+				if x.wait != 0 && got[3+i] != x.by {
+					t.Errorf("step %d: written by %d, want %d", i, got[3+i], x.by)
+				}
+			}
+		})
+	}
 }

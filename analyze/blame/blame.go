@@ -123,6 +123,7 @@ type Report struct {
 	format.Scope
 	Origin
 	Failure  *Call     `json:"failure,omitempty"`       // the failed call, nil if only a task is known to have failed
+	Forked   int       `json:"forked_from,omitempty"`   // the failed call's process was forked from this one, which had called the runtime before; 0 if not
 	Message  string    `json:"message,omitempty"`       // the runtime's message, if the program requested it
 	Hints    []Hint    `json:"-"`                       // from the runtime or the user
 	InFlight int       `json:"in_flight"`               // tasks that may have been running at the failure
@@ -399,7 +400,7 @@ func (b *blamer) arguments() error {
 			*to = *describe(b.r, b.m, e)
 		}
 		if b.failure != nil && c.Index == b.failure.Index {
-			b.rep.Failure = describe(b.r, b.m, e)
+			b.rep.Failure, b.rep.Forked = describe(b.r, b.m, e), b.forkedFrom(c.Thread)
 			if b.rep.Held, err = held(b.r, b.m, ts.State, e); err != nil {
 				return err
 			}
@@ -702,6 +703,14 @@ func (b *blamer) want() {
 	if x := b.rep.Capture; x != nil {
 		b.wanted[x.Begin.Index] = append(b.wanted[x.Begin.Index], &x.Begin)
 	}
+}
+
+// forkedFrom returns the parent of a thread's process if it had called the runtime before the fork, otherwise 0.
+func (b *blamer) forkedFrom(thread uint32) int {
+	if ps, i := b.r.Processes(), int(b.r.ProcessOf(thread)); i < len(ps) {
+		return ps[i].ForkedFrom
+	}
+	return 0
 }
 
 func describe(r *format.Reader, m *api.Model, e *timeline.Event) *Call {

@@ -168,10 +168,11 @@ func (t *Lifetime) add(a Access, most int) {
 
 // Held is the memory that was in use when an allocation failed, in its process and of its kind: on the device, or on the host.
 type Held struct {
-	Wanted      uint64      `json:"wanted"`      // bytes of the failed allocation
-	Bytes       uint64      `json:"bytes"`       // bytes of the live allocations
-	Allocations int         `json:"allocations"` // number of live allocations
-	Groups      []HeldGroup `json:"groups"`      // by size, most bytes first, at most five
+	Wanted      uint64      `json:"wanted"`              // bytes of the failed allocation
+	Bytes       uint64      `json:"bytes"`               // bytes of the live allocations
+	Elsewhere   uint64      `json:"elsewhere,omitempty"` // bytes on other devices, which are in no other sum
+	Allocations int         `json:"allocations"`         // number of live allocations
+	Groups      []HeldGroup `json:"groups"`              // by size, most bytes first, at most five
 }
 
 // A HeldGroup sums up live allocations of one size.
@@ -208,9 +209,14 @@ func held(r *format.Reader, m *api.Model, s *timeline.State, e *timeline.Event) 
 		count             int
 	}
 	h, groups := &Held{}, map[uint64]*group{}
+	device := s.CurrentDevice(e.Process, e.Call.Thread)
 	h.Wanted, _ = p.Size.Bytes(e.Fn, e.Call.Args)
 	for _, o := range s.Live(e.Process) {
 		if !o.Kind.Memory() || o.Kind == api.Reservation || o.Kind.OnHost() != p.Object.OnHost() {
+			continue
+		}
+		if !o.Kind.OnHost() && device != timeline.NoDevice && o.Device != timeline.NoDevice && o.Device != device {
+			h.Elsewhere += o.Size
 			continue
 		}
 		g := groups[o.Size]

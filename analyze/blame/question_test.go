@@ -2,6 +2,7 @@ package blame_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/timeline"
@@ -108,6 +110,12 @@ func TestBlameNamesTheFatalFailure(t *testing.T) {
 			s.Then("aclrtDestroyStream", testtrace.A(testtrace.StreamA), testtrace.Fails(107003)) // on the way out
 		}, 1, []string{"failed call 15 aclrtMalloc: ACL_ERROR_RT_MEMORY_ALLOCATION (207001)", "3 GiB in 4 allocations; 2 GiB more did not fit",
 			"3 of 1 GiB, made by call 10 aclrtMalloc", "asked 8 questions answered no, which is no failure"}},
+		"out of memory on one device of two": {func(s *testtrace.Sequence) {
+			s.Malloc(testtrace.DeviceA, large)
+			s.Then("aclrtSetDevice", testtrace.A(1))
+			s.Malloc(testtrace.DeviceA+large, small)
+			malloc(s, 2*large)
+		}, 1, []string{fmt.Sprintf("%s in 1 allocation; 2 GiB more did not fit; 1 GiB on other devices", human.Bytes(small)), "1 of " + human.Bytes(small) + ", made by call 12"}},
 		"memory after all": {func(s *testtrace.Sequence) {
 			malloc(s, large)
 			s.Malloc(testtrace.DeviceA, large) // the caches were emptied
@@ -143,5 +151,25 @@ func TestBlameNamesTheFatalFailure(t *testing.T) {
 				t.Errorf("a question is named:\n%s", text)
 			}
 		})
+	}
+}
+
+// A worker that was forked after the first call had "no suspect", though nothing works in it.
+func TestForkedProcessIsNamed(t *testing.T) {
+	for _, parent := range []int{4001, 0} {
+		s := testtrace.NewSequence(t)
+		s.Process(1, format.Process{PID: 4002, PPID: 4001, ForkedFrom: parent})
+		s.Call(2, 1_000_000, 1_000_100, "aclrtSetDevice", testtrace.A(0), testtrace.Fails(507899))
+		rep, err := blame.Blame(s.Load().Reader, acl.Model, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		if err := report.BlameText(&text, rep, nil); err != nil {
+			t.Fatal(err)
+		}
+		if want := "process 4002 was forked from process 4001, which had called the runtime"; rep.Forked != parent || strings.Contains(text.String(), want) != (parent != 0) {
+			t.Error(rep.Forked, text.String())
+		}
 	}
 }

@@ -32,15 +32,16 @@ const (
 
 // Memory is the use of device memory in a trace. Its bytes are those of all devices and processes together.
 type Memory struct {
-	PeakBytes uint64        `json:"peak_bytes"`       // at most in use
-	Peak      *stats.Peak   `json:"peak,omitempty"`   // call that reached the peak
-	KeptBytes uint64        `json:"kept_bytes"`       // in use when the trace ended: never freed
-	KeptCount uint64        `json:"kept_count"`       // number of these allocations
-	LateBytes uint64        `json:"late_bytes"`       // allocated before the end of the last step, and freed after it
-	LateCount uint64        `json:"late_count"`       // number of these allocations
-	Steps     int           `json:"steps"`            // whole steps in the trace
-	Growth    *stats.Growth `json:"growth,omitempty"` // of all memory from step to step, if it grows
-	Sites     []Site        `json:"sites"`            // the largest at the peak first
+	PeakBytes uint64               `json:"peak_bytes"`       // at most in use
+	Peak      *stats.Peak          `json:"peak,omitempty"`   // call that reached the peak
+	Devices   []stats.DeviceMemory `json:"devices"`          // the most on each device, by process
+	KeptBytes uint64               `json:"kept_bytes"`       // in use when the trace ended: never freed
+	KeptCount uint64               `json:"kept_count"`       // allocations of kept_bytes
+	LateBytes uint64               `json:"late_bytes"`       // allocated before the end of the last step, and freed after it
+	LateCount uint64               `json:"late_count"`       // allocations of late_bytes
+	Steps     int                  `json:"steps"`            // whole steps in the trace
+	Growth    *stats.Growth        `json:"growth,omitempty"` // of all memory from step to step, if it grows
+	Sites     []Site               `json:"sites"`            // the largest at the peak first
 	format.Scope
 	Stacks bool `json:"stacks"` // sites are call stacks
 }
@@ -59,9 +60,9 @@ type Site struct {
 	AtPeakCount uint64        `json:"at_peak_count"`    // allocations of it
 	MostBytes   uint64        `json:"most_bytes"`       // the most that this site held at any time
 	KeptBytes   uint64        `json:"kept_bytes"`       // never freed
-	KeptCount   uint64        `json:"kept_count"`       // number of these allocations
+	KeptCount   uint64        `json:"kept_count"`       // allocations of kept_bytes
 	LateBytes   uint64        `json:"late_bytes"`       // allocated before the end of the last step, and freed after it
-	LateCount   uint64        `json:"late_count"`       // number of these allocations
+	LateCount   uint64        `json:"late_count"`       // allocations of late_bytes
 	Growth      *stats.Growth `json:"growth,omitempty"` // from step to step, if it grows
 }
 
@@ -142,6 +143,7 @@ type Sites struct {
 	dirty   []*site
 	late    []*site
 	total   uint64
+	devices []stats.DeviceMemory
 	peak    uint64
 	at      *stats.Peak
 	samples sample.Even[point] // of all memory
@@ -163,7 +165,7 @@ func (s *Sites) Call(h *timeline.HostCall) {
 
 // Memory takes a change in memory, after its call. It returns nil.
 func (s *Sites) Memory(p *timeline.MemoryPoint) error {
-	s.total = p.Total
+	s.total, s.devices = p.Total, stats.AddDeviceMemory(s.devices, s.w, p, 0)
 	if p.Freed {
 		h := s.holders[p.Object]
 		if h.site == nil {
@@ -254,7 +256,7 @@ func (s *Sites) Step(p *step.Step) {
 
 // Sum returns the sums at the end of the walk.
 func (s *Sites) Sum() *Memory {
-	m := &Memory{PeakBytes: s.peak, Peak: s.at, Steps: s.steps, Growth: growth(&s.samples), Sites: []Site{}, Stacks: s.stacked, Scope: s.w.Reader.Completeness().Scope()}
+	m := &Memory{PeakBytes: s.peak, Peak: s.at, Devices: s.devices, Steps: s.steps, Growth: growth(&s.samples), Sites: []Site{}, Stacks: s.stacked, Scope: s.w.Reader.Completeness().Scope()}
 	for i, x := range s.list {
 		out := Site{Process: s.w.PID(x.process), Func: x.fn, Allocations: x.all.count, Bytes: x.all.bytes, AtPeakBytes: x.peak.bytes, AtPeakCount: x.peak.count, MostBytes: x.most,
 			KeptBytes: x.live.bytes, KeptCount: x.live.count, LateBytes: x.late.bytes, LateCount: x.late.count}

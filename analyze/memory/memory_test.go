@@ -156,3 +156,23 @@ func TestFurtherSitesAreSummedUp(t *testing.T) {
 		t.Errorf("%d sites with %d allocations, %d B at the peak", len(m.Sites), n, bytes)
 	}
 }
+
+// The memory of two devices was one sum, as if one of them held all.
+func TestEachDeviceHasItsMost(t *testing.T) {
+	b := testtrace.New(t)
+	at := int64(1_000)
+	call := func(fn string, args []uint64, mods ...testtrace.Mod) {
+		b.Call(0, at, at+10, fn, args, mods...)
+		at += 100
+	}
+	for device := range uint64(2) {
+		call("aclrtSetDevice", testtrace.A(device))
+		for i := range 2 - device {
+			call("aclrtMalloc", testtrace.A(0x100, 1<<20, 1), testtrace.Outs("devPtr", 0x1240_0000_0000+device<<32+i<<21))
+		}
+	}
+	m := sum(t, b)
+	if m.PeakBytes != 3<<20 || len(m.Devices) != 2 || m.Devices[0].PeakBytes != 2<<20 || m.Devices[1].PeakBytes != 1<<20 || m.Devices[1].Device != 1 {
+		t.Errorf("%+v", m)
+	}
+}

@@ -10,6 +10,7 @@ import (
 // Device sums up the tasks on all streams of a device of a process.
 type Device struct {
 	Process      int    `json:"process"`         // process id
+	Rank         *int   `json:"rank,omitempty"`  // rank of the process in a merged trace
 	Device       int    `json:"device"`          // device number, -1 if not known
 	Tasks        uint64 `json:"tasks"`           // number of tasks on its streams
 	Measured     uint64 `json:"measured"`        // tasks with a measured time; other tasks are bracketed by calls
@@ -64,7 +65,7 @@ func (x *devices) task(l *timeline.Lane, k *timeline.Task) {
 func (x *devices) list(w *timeline.Walk) []Device {
 	out := []Device{}
 	for at, d := range x.byPlace {
-		g := Device{Process: w.PID(at.process), Device: at.device, Tasks: d.tasks, Measured: d.measured, SpanNS: d.last - d.first, BusyAtMostNS: d.busy.length(), IdleTimes: max(d.busy.closed+len(d.busy.open)-1, 0)}
+		g := Device{Process: w.PID(at.process), Rank: rankOf(w, at.process), Device: at.device, Tasks: d.tasks, Measured: d.measured, SpanNS: d.last - d.first, BusyAtMostNS: d.busy.length(), IdleTimes: max(d.busy.closed+len(d.busy.open)-1, 0)}
 		if p := d.busy.longestGap(); p.to > p.from {
 			g.LongestIdle = &Idle{Process: g.Process, Time: p.from, NS: p.to - p.from, Step: -1}
 		}

@@ -2,6 +2,7 @@ package stats
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/acltrace/acltrace/api"
@@ -52,6 +53,28 @@ func (x *issued) call(what Part, h *timeline.HostCall, k *timeline.Task, selecte
 	}
 }
 
+// paced is what a thread did from its first launch to its latest: it has neither start-up nor the end.
+type paced struct {
+	from, to      int64 // starts of these launches
+	before, until [PartOwn]int64
+}
+
+// launch takes a launch at a time, and the thread's sums before it.
+func (p *paced) launch(at int64, all *[PartOwn]int64) {
+	if p.from == 0 {
+		p.from, p.before = at, *all
+	}
+	p.to, p.until = at, *all
+}
+
+func (p *paced) parts() Parts {
+	of := p.until
+	for i := range of {
+		of[i] -= p.before[i]
+	}
+	return partsOf(&of, p.to-p.from)
+}
+
 // rankSum is the work of a rank, or of a process in a recording of several, and the time of its thread with the most launches.
 type rankSum struct {
 	rank *int // nil for a process
@@ -59,6 +82,7 @@ type rankSum struct {
 	work
 	whole int64 // launches in the trace
 	parts Parts
+	took  int64 // the time in parts
 	most  int64 // launches of that thread
 }
 
@@ -73,40 +97,72 @@ var spends = []struct {
 	{PartWaiting.String(), func(r *rankSum) int64 { return r.parts.WaitingNS }},
 }
 
-// ranks sums up the ranks of a merged trace, or the processes of another one, in typical steps, or in the whole trace if there are none. It returns the
-// divided time too.
-func (x *Splitter) ranks() (out []*rankSum, total int64) {
-	byRank := map[int]*rankSum{}
-	if total = x.took; x.n == 0 {
-		total = x.w.End - x.w.Start
+// key returns the rank of a process in a merged trace, otherwise its index.
+func (x *Splitter) key(thread int) (rank *int, key int) {
+	process := x.w.Process(uint32(thread))
+	if rank = rankOf(x.w, process); rank != nil {
+		return rank, *rank
 	}
+	return nil, int(process)
+}
+
+// together reports whether the ranks launch in about the same time. Typical steps are those of one process: ranks that run one after the other, or at their
+// own pace, spend another time in them.
+func (x *Splitter) together() bool {
+	of := map[int]paced{}
 	for i := range x.threads {
-		process := x.w.Process(uint32(i))
-		rank, key := rankOf(x.w, process), int(process)
-		if rank != nil {
-			key = *rank
+		if p := &x.threads[i].paced; x.threads[i].issued.all.launches >= fewLaunches {
+			_, key := x.key(i)
+			r, ok := of[key]
+			if !ok {
+				r = *p
+			}
+			of[key] = paced{from: min(r.from, p.from), to: max(r.to, p.to)}
 		}
+	}
+	all := slices.Collect(maps.Values(of))
+	if x.n == 0 || len(all) == 0 {
+		return false
+	}
+	union, common := all[0], all[0] // the time of any rank, and that of all
+	for _, p := range all {
+		union, common = paced{from: min(union.from, p.from), to: max(union.to, p.to)}, paced{from: max(common.from, p.from), to: min(common.to, p.to)}
+	}
+	return float64(union.to-union.from) <= oddFactor*float64(common.to-common.from)
+}
+
+// ranks sums up the ranks of a merged trace, or the processes of another one: in typical steps if the ranks make them together, otherwise from each
+// thread's first launch to its last.
+func (x *Splitter) ranks() (out []*rankSum) {
+	byRank, together := map[int]*rankSum{}, x.together()
+	for i := range x.threads {
+		rank, key := x.key(i)
 		r := byRank[key]
 		if r == nil {
-			r = &rankSum{rank: rank, pid: x.w.PID(process)}
+			r = &rankSum{rank: rank, pid: x.w.PID(x.w.Process(uint32(i)))}
 			byRank[key] = r
 			out = append(out, r)
 		}
 		d := &x.threads[i]
 		r.whole += d.issued.all.launches
-		did, sum, took := &d.issued.typical, &d.sum, total
-		if x.n == 0 {
-			did, sum, took = &d.issued.all, &d.all, d.last-d.first
+		did := &d.issued.all
+		if together {
+			did = &d.issued.typical
 		}
 		r.add(did)
-		if did.launches > r.most {
-			r.most, r.parts = did.launches, partsOf(sum, took)
+		if did.launches <= r.most {
+			continue
+		}
+		if r.most, r.took = did.launches, x.took; together {
+			r.parts = partsOf(&d.sum, r.took)
+		} else {
+			r.parts, r.took = d.paced.parts(), d.paced.to-d.paced.from
 		}
 	}
 	if len(x.w.Reader.Meta().Merged) == 0 {
 		out = alike(out)
 	}
-	return out, total
+	return out
 }
 
 // alike returns the processes that launch about as often as most: others have another task.
@@ -129,7 +185,7 @@ const (
 // rankFindings returns the ranks that spend more than the median rank. Ranks need not meet, and run at their own pace: they are compared by
 // launch. Waits count only if nothing else explains them: kernels are not measured, and ranks do not wait for each other in collectives.
 func (x *summer) rankFindings() (out []Finding) {
-	all, total := x.within.ranks()
+	all := x.within.ranks()
 	all = slices.DeleteFunc(all, func(r *rankSum) bool { return r.whole < fewLaunches || r.launches == 0 })
 	if len(all) < 2 {
 		return nil
@@ -144,7 +200,7 @@ func (x *summer) rankFindings() (out []Finding) {
 		median := each(sorted[(len(sorted)-1)/2])
 		for _, r := range all {
 			more := (each(r) - median) * float64(r.launches)
-			if each(r) < oddFactor*median || more < worthShare*float64(total) {
+			if each(r) < oddFactor*median || more < worthShare*float64(r.took) {
 				continue
 			}
 			f := Finding{Kind: OddRank, Rank: r.rank, PID: r.pid, Name: s.name, CostNS: int64(more), NS: int64(each(r)), EachNS: int64(median), Count: uint64(r.launches)}

@@ -184,3 +184,54 @@ func TestProcessThatDeviatesIsAFinding(t *testing.T) {
 		})
 	}
 }
+
+// Ranks were compared in the steps of one of them. One that ran later was in none of these and was not compared, and one that had ended early was the slow one.
+func TestRanksThatRunAtOtherTimesAreCompared(t *testing.T) {
+	const pace, slow = 400, 2_000
+	for name, c := range map[string]struct {
+		start int64 // of the second rank
+		own   [2]int64
+		want  string
+	}{
+		"one after the other":         {100_000, [2]int64{pace, slow}, "rank 1 spends more on own time than the median rank: 2\\.\\d+ us a launch, not 4\\d\\d ns"},
+		"one after the other, alike":  {100_000, [2]int64{pace, pace}, ""},
+		"the slow one first":          {500_000, [2]int64{slow, pace}, "rank 0 spends more on own time than the median rank: 2\\.\\d+ us a launch, not 4\\d\\d ns"},
+		"at one time":                 {10_000, [2]int64{pace, slow}, "rank 1 spends more on own time than the median rank: 2\\.\\d+ us a launch, not 4\\d\\d ns"},
+		"at one time, the other slow": {10_000, [2]int64{slow, pace}, "rank 0 spends more on own time than the median rank: 2\\.\\d+ us a launch, not 4\\d\\d ns"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := testtrace.New(t)
+			b.Meta(func(m *format.Meta) { m.Merged = []format.Merged{{}, {}} })
+			b.Process(0, format.Process{PID: 1, Rank: 0})
+			b.Process(1, format.Process{PID: 1, Rank: 1})
+			for rank, thread := range []uint32{0, 2} {
+				at := int64(10_000)
+				if rank == 1 {
+					at = c.start
+				}
+				b.Call(thread, at-8_000, at-5_000, "aclInit", testtrace.A(0))
+				b.Call(thread, at-4_000, at-3_900, "aclrtMalloc", testtrace.A(0x7ffe0000, 1<<20, 0), testtrace.Outs("devPtr", testtrace.DeviceA))
+				for range 30 {
+					b.Call(thread, at, at+100, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA))
+					at += 100 + c.own[rank]
+					b.Call(thread, at, at+100, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+					at += 200
+				}
+			}
+			var text bytes.Buffer
+			s := sums(t, b.Load(), "")
+			if err := report.StatsText(&text, "t.aclt", s, nil); err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(text.String(), "than the median rank"); n != min(len(c.want), 1) || !regexp.MustCompile(c.want).MatchString(text.String()) {
+				t.Error(text.String())
+			}
+			// Process ids of two hosts or containers may be alike: the rank tells them apart.
+			for _, want := range []string{`steps +\d+ found by waits in process 1 of rank [01]: `, `memory +at most 1 MiB on .* by process 1 of rank 0, `, `memory +at most 1 MiB on .* by process 1 of rank 1, `} {
+				if !regexp.MustCompile(want).MatchString(text.String()) {
+					t.Errorf("%s: %s", want, text.String())
+				}
+			}
+		})
+	}
+}

@@ -121,12 +121,18 @@ var By = []string{"step", "thread", "stream", "kernel", "function"}
 
 // DeviceMemory is the most memory that a process has used on a device.
 type DeviceMemory struct {
-	Process   int    `json:"process"`    // process id
-	Device    int    `json:"device"`     // device number, -1 if not known
-	PeakBytes uint64 `json:"peak_bytes"` // most memory in use
-	Call      uint64 `json:"call"`       // call number
-	Func      string `json:"func"`       // function
+	Process   int    `json:"process"`        // process id
+	Rank      *int   `json:"rank,omitempty"` // rank of the process in a merged trace
+	Device    int    `json:"device"`         // device number, -1 if not known
+	PeakBytes uint64 `json:"peak_bytes"`     // most memory in use
+	Call      uint64 `json:"call"`           // call number
+	Func      string `json:"func"`           // function
+
+	process uint32 // process ids of two hosts may be alike
 }
+
+// SameProcess reports whether one process used both memories.
+func (m *DeviceMemory) SameProcess(o *DeviceMemory) bool { return m.process == o.process }
 
 // Peak is the call that reached PeakDeviceBytes.
 type Peak struct {
@@ -141,6 +147,7 @@ type Steps struct {
 	Source  string    `json:"source"`                        // marked, found or none
 	By      string    `json:"by,omitempty"`                  // what separates them: ranges and their name, waits, copies to the host, copies of inputs, a kernel or a task
 	Process int       `json:"process,omitempty"`             // process id, if the trace has several processes
+	Rank    *int      `json:"rank,omitempty"`                // rank of that process in a merged trace
 	Count   int       `json:"count"`                         // number of whole steps
 	Typical int       `json:"typical"`                       // steps that are like most others; the times are theirs
 	P50NS   int64     `json:"p50_ns"`                        // median duration
@@ -757,7 +764,7 @@ func (x *summer) task(k *timeline.Task) error {
 func (x *summer) memory(p *timeline.MemoryPoint) error {
 	x.inUse = p.Total
 	from, _ := x.w.Selector().Window()
-	x.deviceMemory(p, from)
+	x.s.DeviceMemory = AddDeviceMemory(x.s.DeviceMemory, x.w, p, from)
 	x.startUp.memory(p)
 	if s := x.s; p.Total > s.PeakDeviceBytes || p.Time < from { // the memory in use when the window begins
 		s.PeakDeviceBytes, s.Peak = p.Total, &Peak{p.Call.Index, p.Call.Name, p.Call.Start, p.Object.Size}
@@ -765,18 +772,17 @@ func (x *summer) memory(p *timeline.MemoryPoint) error {
 	return nil
 }
 
-// deviceMemory takes the memory in use on one device.
-func (x *summer) deviceMemory(p *timeline.MemoryPoint, from int64) {
-	process := x.w.PID(p.Process)
-	list := &x.s.DeviceMemory
-	i := slices.IndexFunc(*list, func(m DeviceMemory) bool { return m.Process == process && m.Device == p.Device })
+// AddDeviceMemory takes the memory in use on one device into the list of all. At the time from, the list begins anew.
+func AddDeviceMemory(list []DeviceMemory, w *timeline.Walk, p *timeline.MemoryPoint, from int64) []DeviceMemory {
+	i := slices.IndexFunc(list, func(m DeviceMemory) bool { return m.process == p.Process && m.Device == p.Device })
 	if i < 0 {
-		i = len(*list)
-		*list = append(*list, DeviceMemory{Process: process, Device: p.Device})
+		i = len(list)
+		list = append(list, DeviceMemory{Process: w.PID(p.Process), Rank: rankOf(w, p.Process), Device: p.Device, process: p.Process})
 	}
-	if m := &(*list)[i]; p.Bytes > m.PeakBytes || p.Time < from {
+	if m := &list[i]; p.Bytes > m.PeakBytes || p.Time < from {
 		m.PeakBytes, m.Call, m.Func = p.Bytes, p.Call.Index, p.Call.Name
 	}
+	return list
 }
 
 func (x *summer) step(p *step.Step) error {
@@ -837,7 +843,7 @@ func SumSteps(w *timeline.Walk, count int, typical *Histogram) Steps {
 	s := Steps{Source: string(rule.Source), By: rule.By(), Why: rule.Why, Count: count, Typical: int(typical.n), P50NS: typical.Percentile(50), MinNS: typical.min,
 		P99NS: typical.Percentile(99), MaxNS: typical.max}
 	if count > 0 && len(w.Reader.Processes()) > 1 {
-		s.Process = w.PID(rule.Process)
+		s.Process, s.Rank = w.PID(rule.Process), rankOf(w, rule.Process)
 	}
 	return s
 }

@@ -48,6 +48,7 @@ type doing struct {
 	polls          bool  // serves callbacks
 	made           int64 // typical steps that the thread made
 	issued         issued
+	paced          paced
 	gaps           gaps
 	calls          topCalls
 }
@@ -133,6 +134,9 @@ func (x *Splitter) Call(h *timeline.HostCall, k *timeline.Task, selected bool) {
 	}
 	what := x.doing(h, k)
 	d.polls = d.polls || h.Fn != nil && h.Fn.PollsCallbacks
+	if selected && what == PartLaunching && k != nil {
+		d.paced.launch(h.Start, &d.all)
+	}
 	d.issued.call(what, h, k, selected)
 	if end > d.until {
 		took := end - max(h.Start, d.until) // a profile's nested call is part of the outer one

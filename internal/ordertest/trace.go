@@ -193,7 +193,7 @@ func (b *builder) call(c *Call) uint64 {
 	case "put":
 		call("aclrtValueWrite", A(Memory+0x800, c.Word, 0, s))
 	case "get":
-		call("aclrtValueWait", A(Memory+0x800, c.Word, 0, s))
+		call("aclrtValueWait", A(Memory+0x800, c.Word, 4, s)) // a condition that is not known: any value may end it
 	case "graph":
 		call("aclmdlRIExecuteAsync", A(0x6701, s))
 	case "capture":

@@ -22,6 +22,7 @@ package order
 
 import (
 	"math"
+	"slices"
 
 	"github.com/acltrace/acltrace/api"
 )
@@ -64,7 +65,34 @@ type Call[K comparable] struct {
 type Word struct {
 	Process     uint32
 	Addr, Value uint64
-	other       bool // any value
+	Until       Condition // of a wait
+	other       bool      // any value
+}
+
+// Condition says with which values of a word a wait for a value ends.
+type Condition uint8
+
+const (
+	Unsaid  Condition = iota // with the value, perhaps with others
+	AtLeast                  // with this and the following half of all values
+	Equal
+	AnyBit // with a value that has one of its bits
+	NorBit // with a value that, with its bits, lacks a bit
+)
+
+// ends reports whether a wait may end with a value.
+func (w *Word) ends(value uint64) bool {
+	switch w.Until {
+	case AtLeast:
+		return int64(value-w.Value) >= 0
+	case Equal:
+		return value == w.Value
+	case AnyBit:
+		return value&w.Value != 0
+	case NorBit:
+		return value|w.Value != math.MaxUint64
+	}
+	return true
 }
 
 // Why is the reason for an edge.
@@ -153,9 +181,10 @@ type Order[K comparable, T any] struct {
 	events map[K]*record[T]
 	flags  map[K]*flag[T]
 	words  map[Word]*record[T]
-	awaits map[Word]*Item[T] // waits for words that were not written yet
-	runs   uint64            // graph runs
-	lost   int64             // the trace lacks calls until this time
+	awaits map[Word]*Item[T]       // waits for words that were not written yet
+	open   map[Word][]*awaiting[T] // the same of a known condition, by place
+	runs   uint64                  // graph runs
+	lost   int64                   // the trace lacks calls until this time
 	tracks int32
 
 	now    *track[T]  // of the current task
@@ -188,6 +217,7 @@ func (t *track[T]) certain(thread uint32, start int64) bool {
 // record is the latest record of an event or a notify, or the latest write of a word.
 type record[T any] struct {
 	item   Item[T]
+	value  uint64 // of a word
 	point  point
 	thread uint32
 	end    int64
@@ -221,7 +251,7 @@ const (
 
 // New returns an Order before the first call.
 func New[K comparable, T any]() *Order[K, T] {
-	return &Order[K, T]{events: map[K]*record[T]{}, flags: map[K]*flag[T]{}, words: map[Word]*record[T]{}, awaits: map[Word]*Item[T]{}, lost: math.MinInt64}
+	return &Order[K, T]{events: map[K]*record[T]{}, flags: map[K]*flag[T]{}, words: map[Word]*record[T]{}, awaits: map[Word]*Item[T]{}, open: map[Word][]*awaiting[T]{}, lost: math.MinInt64}
 }
 
 // Lane adds a lane. Lanes are numbered from 0, in the order of these calls.
@@ -465,14 +495,39 @@ func (o *Order[K, T]) notify(c *Call[K], t *track[T], sure bool) {
 	}
 }
 
+// awaiting is a wait for a word that has not had a value which ends it.
+type awaiting[T any] struct {
+	item Item[T]
+	word Word
+}
+
+// await follows a wait of a known condition for a word, which the latest write or a later one ends.
+func (o *Order[K, T]) await(c *Call[K], t *track[T], place Word) {
+	if r := o.words[place]; r != nil && c.Word.ends(r.value) {
+		o.edge(&r.item, t.last(), Value, false)
+		return
+	}
+	w := &awaiting[T]{*t.last(), c.Word}
+	o.kept = append(o.kept, &w.item)
+	if o.open[place] = append(o.open[place], w); len(o.open[place]) > maxOpen {
+		o.open[place] = o.open[place][1:]
+	}
+}
+
 // word follows a task that writes or awaits a word. The host and kernels may write it too, so nothing is certain. A wait for at least a value
-// may end with another one, which is taken if the value was not written before.
+// may end with another one, which is taken if the value was not written before, unless its condition
+// is known.
 func (o *Order[K, T]) word(c *Call[K], t *track[T]) {
-	if len(o.words) > maxWords || len(o.awaits) > maxWords {
+	if len(o.words) > maxWords || len(o.awaits) > maxWords || len(o.open) > maxWords {
+		clear(o.open)
 		clear(o.words)
 		clear(o.awaits)
 	}
-	other := Word{c.Word.Process, c.Word.Addr, 0, true}
+	other := Word{Process: c.Word.Process, Addr: c.Word.Addr, other: true}
+	if c.Fn.Task == api.Wait && c.Word.Until != Unsaid {
+		o.await(c, t, other)
+		return
+	}
 	if c.Fn.Task == api.Wait {
 		r, it := o.words[c.Word], o.words[other]
 		if r != nil {
@@ -490,6 +545,7 @@ func (o *Order[K, T]) word(c *Call[K], t *track[T]) {
 		return
 	}
 	r := o.newRecord(c, t, false)
+	r.value = c.Word.Value
 	var met *Item[T]
 	for _, k := range []Word{c.Word, other} {
 		if w := o.awaits[k]; w != nil && w != met {
@@ -498,6 +554,15 @@ func (o *Order[K, T]) word(c *Call[K], t *track[T]) {
 		}
 		delete(o.awaits, k)
 		o.words[k] = r
+	}
+	if open := o.open[other]; len(open) > 0 {
+		o.open[other] = slices.DeleteFunc(open, func(w *awaiting[T]) bool {
+			if !w.word.ends(r.value) {
+				return false
+			}
+			o.edge(t.last(), &w.item, Value, false)
+			return true
+		})
 	}
 }
 
