@@ -55,14 +55,14 @@ func (r *rhythm) twoKinds() *cut {
 	switch {
 	case first.count < minSteps || second.count < 2 || float64(first.tasks+second.tasks) < covered*float64(r.tasks[len(r.pulses)]-r.tasks[all[0].from]):
 		return nil
-	case !large.twice && (!small.twice || small.part(large.ids) >= sameWork), r.sameKernels(all, order[0], order[1]):
+	case !large.twice && (!small.twice || small.part(large.ids) >= sameWork), !small.twice && r.sameKernels(all, order[0], order[1]):
 		return nil
 	}
 	return r.cutKinds(all, order[0], order[1], first.bag)
 }
 
-// sameKernels reports whether batches of two kinds launch mostly the same kernels: one launches some more in between. The first batch of accumulated gradients has
-// none to add to.
+// sameKernels reports whether batches of two kinds launch mostly the same kernels. The first batch of accumulated gradients has none to add to, so it launches fewer
+// kernels in between.
 func (r *rhythm) sameKernels(all []batch, a, b int) bool {
 	launched := func(kind int) (n int, times map[int32]int) {
 		times = map[int32]int{}
