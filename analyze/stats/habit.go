@@ -242,6 +242,9 @@ func (x *summer) waitsFor(ns int64) FindingKind {
 	return ""
 }
 
+// worthRead is the least share of a step that is a finding of one read a step.
+const worthRead = worthShare / 2
+
 // habitFindings returns the habits of typical steps that are worth a look: they are in most steps, and cost a hundredth of their time, or are a read or a wait more often than
 // once a step.
 func (x *summer) habitFindings() (out []Finding) {
@@ -258,9 +261,12 @@ func (x *summer) habitFindings() (out []Finding) {
 		case s.n == 0 || 2*s.steps < x.habits.steps:
 			continue
 		case of == syncRead || of == explicit:
-			// One wait a step is how programs bound their steps. It is a finding if it is long, and no finding about all waits has it.
-			covered := float64(sh.WaitingNS) >= worthShare*float64(sh.NS)
-			if often < 2 && (share < worthShare || covered) || share < worthCost {
+			// One wait a step is how programs bound their steps. It is a finding if it is long, a read even if it is half as long, and no finding about all waits has it.
+			covered, least := float64(sh.WaitingNS) >= worthShare*float64(sh.NS), worthShare
+			if of == syncRead {
+				least = worthRead
+			}
+			if often < 2 && (share < least || covered) || share < worthCost {
 				continue
 			}
 		case of < emptyCache && share < worthCost:

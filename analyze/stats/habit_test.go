@@ -1,6 +1,7 @@
 package stats_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/acltrace/acltrace/analyze/stats"
@@ -271,5 +272,56 @@ func TestCheckpointOfAQueue(t *testing.T) {
 	})
 	if f := find(t, s, stats.SlowSteps); s.Shares.Driver == nil || *f.Step != 7 || !s.Steps.Longest.More.Copies() {
 		t.Errorf("driver %+v, %+v", s.Shares.Driver, f)
+	}
+}
+
+// Training that reads its loss once a step, after the gradients of four batches, had a step for each batch and no word about the read.
+func TestOneReadOfAccumulatedGradients(t *testing.T) {
+	for _, c := range []struct {
+		wait  int64 // of the read, in a step of 1 ms
+		reads bool  // otherwise it only waits
+		want  []stats.FindingKind
+	}{
+		{87_000, true, []stats.FindingKind{stats.SyncReads}},
+		{87_000, false, nil}, // the bound of a step
+		{20_000, true, nil},
+		{400_000, true, []stats.FindingKind{stats.Waits}}, // says so
+	} {
+		b := program(t)
+		now := int64(10_000)
+		call := func(took int64, name string, args ...uint64) {
+			b.Call(0, now, now+took, name, args)
+			now += took
+		}
+		for range 20 {
+			begun := now
+			for batch := range 4 {
+				call(500, "aclrtMemcpyAsync", testtrace.DeviceA, 1<<16, testtrace.HostA, 1<<16, 1, testtrace.StreamA)
+				for i := range uint64(12) {
+					call(500, "aclrtLaunchKernel", testtrace.Function+i, 8, testtrace.DeviceA, 64, testtrace.StreamA)
+					if batch > 0 && i%2 > 0 {
+						call(500, "aclrtLaunchKernel", testtrace.Function+20, 8, testtrace.DeviceA, 64, testtrace.StreamA)
+					}
+				}
+			}
+			for i := range uint64(5) {
+				call(500, "aclrtLaunchKernel", testtrace.Function+30+i, 8, testtrace.DeviceA, 64, testtrace.StreamA)
+			}
+			now = begun + 1_000_000 - c.wait
+			call(c.wait-1_000, "aclrtSynchronizeStream", testtrace.StreamA)
+			if c.reads {
+				call(900, "aclrtMemcpy", 0x5000, 4, testtrace.DeviceA, 4, 2)
+			}
+		}
+		s := sums(t, b.Load(), "")
+		var got []stats.FindingKind
+		for i := range s.Findings {
+			if k := s.Findings[i].Kind; k == stats.SyncReads || k == stats.Synchronizes || k == stats.Waits {
+				got = append(got, k)
+			}
+		}
+		if !slices.Equal(got, c.want) || s.Steps.Count < 19 || s.Steps.Count > 20 {
+			t.Errorf("%d steps by %s, wait %d ns, reads %v: %v, want %v", s.Steps.Count, s.Steps.By, c.wait, c.reads, got, c.want)
+		}
 	}
 }

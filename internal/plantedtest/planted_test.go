@@ -141,6 +141,7 @@ var clean = []struct {
 	{manner: "queue", variant: "event-pool"},
 	{manner: "eager", variant: "second-input"},
 	{manner: "ranks", variant: "second-input"},
+	{manner: "eager", variant: "accumulate"},
 }
 
 // A program without a problem has its steps, and no finding that is false.

@@ -24,7 +24,7 @@ type kind struct {
 }
 
 // twoKinds returns the cut into batches of two kinds, as those of a training and of its evaluations, nil if there are no two kinds. Batches that always
-// follow each other are one step, and so are batches that a larger one ends, as accumulated gradients do.
+// follow each other are one step, and so are batches that a larger one ends or a smaller one begins, as accumulated gradients do.
 func (r *rhythm) twoKinds() *cut {
 	all := r.batches()
 	if len(all) < minSteps {
@@ -55,10 +55,32 @@ func (r *rhythm) twoKinds() *cut {
 	switch {
 	case first.count < minSteps || second.count < 2 || float64(first.tasks+second.tasks) < covered*float64(r.tasks[len(r.pulses)]-r.tasks[all[0].from]):
 		return nil
-	case !large.twice && (!small.twice || small.part(large.ids) >= sameWork):
+	case !large.twice && (!small.twice || small.part(large.ids) >= sameWork), !small.twice && r.sameKernels(all, order[0], order[1]):
 		return nil
 	}
 	return r.cutKinds(all, order[0], order[1], first.bag)
+}
+
+// sameKernels reports whether batches of two kinds launch mostly the same kernels. The first batch of accumulated gradients has none to add to, so it launches fewer
+// kernels in between.
+func (r *rhythm) sameKernels(all []batch, a, b int) bool {
+	launched := func(kind int) (n int, times map[int32]int) {
+		times = map[int32]int{}
+		b := all[slices.IndexFunc(all, func(b batch) bool { return b.kind == kind })]
+		for _, p := range r.pulses[b.from:b.to] {
+			if r.symbols[p.symbol].class == Launch {
+				n, times[p.symbol] = n+1, times[p.symbol]+1
+			}
+		}
+		return n, times
+	}
+	n, first := launched(a)
+	m, second := launched(b)
+	both := 0
+	for s, k := range first {
+		both += min(k, second[s])
+	}
+	return float64(2*both) >= alike*float64(n+m)
 }
 
 // batches returns the batches of one piece.

@@ -123,6 +123,11 @@ func cut(f *step.Finder, program string, named ...step.Range) string {
 // mixed returns a program with steps of two kinds.
 func mixed(order, x, y string) string { return strings.NewReplacer("x", x, "y", y).Replace(order) }
 
+// gradients returns a program that accumulates gradients of four inputs: the first has none to add to, and the optimizer follows the last.
+func gradients(then string, n int) string {
+	return strings.Repeat("<abcdef<aibjckdlef<aibjckdlef<aibjckdlefxyz"+then, n)
+}
+
 // critics returns a program with eight times five steps and then some other work.
 func critics(then string) string { return strings.Repeat(strings.Repeat("<gdabxy.", 5)+then, 8) }
 
@@ -151,6 +156,9 @@ func TestProgramsHaveSteps(t *testing.T) {
 		{"<G.<G.<G.aaaaaaaaaa", "[<G.][<G.][<G.]{aaaaaaaaaa}", "waits"},
 		{"abcd>abcd>abcd>abcdefgh.abcd>abcd>abcd>abcdefgh.abcd>abcd>abcd>abcdefgh.", "[abcd>abcd>abcd>abcdefgh.][abcd>abcd>abcd>abcdefgh.][abcd>abcd>abcd>abcdefgh.]", "waits"},
 		{"<abc<abc<abcxyz<abc<abc<abcxyz<abc<abc<abcxyz<abc<abc<abcxyz", "[<abc<abc<abcxyz][<abc<abc<abcxyz][<abc<abc<abcxyz][<abc<abc<abcxyz]", "copies of inputs"},
+		{gradients("", 4), strings.Repeat("[<abcdef<aibjckdlef<aibjckdlef<aibjckdlefxyz]", 4), "copies of inputs"},
+		{gradients(">", 4), strings.Repeat("[<abcdef<aibjckdlef<aibjckdlef<aibjckdlefxyz>]", 4), "copies to the host"},
+		{mixed(strings.Repeat("xxxy", 5), "<abcdefghij", "<abcd"), strings.Repeat("[<abcdefghij][<abcdefghij][<abcdefghij](<abcd)", 5), "copies of inputs"},
 		{"ab .^ab .^ab .^ab .^", "ab[.^ab][.^ab][.^ab]{.^}", "waits"}, // a copy that waits first
 		{"ab. ^ab. ^ab. ^ab. ^", "ab.[^ab.][^ab.][^ab.]{^}", "waits"},
 		{critics("gdabzzuvw."), strings.Repeat(strings.Repeat("[<gdabxy.]", 5)+"(gdabzzuvw.)", 8), "waits"}, // a generator's step after those of its critic

@@ -326,6 +326,28 @@ static void shapes(void) /* long prompts between short decodes */
 	loop.kernel_us = loop.step % 8 == 0 ? 200 : 50;
 }
 
+static void add_gradients(void) /* and the optimizer */
+{
+	launch(loop.stream, "bias", 20);
+	if (loop.layer == LAYERS - 1)
+		for (int i = 0; i < 4; i++)
+			launch(loop.stream, "bias_gelu", 20);
+}
+
+static void accumulate(void) /* the gradients of three batches before the loop's own; the first has none to add to */
+{
+	for (int i = 0; i < 3; i++) {
+		OK(aclrtMemcpyAsync(loop.x, BATCH, loop.batch, BATCH, ACL_MEMCPY_HOST_TO_DEVICE, loop.stream));
+		launch(loop.stream, "embed", loop.kernel_us);
+		for (int k = 0; k < LAYERS; k++) {
+			layer_eager();
+			if (i > 0)
+				launch(loop.stream, "bias", 20);
+		}
+		launch(loop.stream, "loss", loop.kernel_us);
+	}
+}
+
 static void poll(void)
 {
 	aclrtEvent e;
@@ -376,6 +398,7 @@ static const struct problem problems[] = {
 	{.name = "two-streams", .layer = two_streams},
 	{.name = "warm-up", .end = warm_up},
 	{.name = "shapes", .batch = shapes},
+	{.name = "accumulate", .batch = accumulate, .layer = add_gradients},
 	{.name = "poll", .end = poll},
 	{.name = "event-each", .end = event_each},
 	{.name = "event-pool", .end = event_pool},
