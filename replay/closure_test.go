@@ -242,3 +242,23 @@ func TestSoakExtractRandom(t *testing.T) {
 		_ = os.Remove(path)
 	}
 }
+
+// The extract of a launch after runs of a graph lacked its capture, if the program had asked for the graph while capturing, and the updates of its tasks.
+// An update that only other work orders is refused.
+func TestExtractHasGraphsWithTheirUpdates(t *testing.T) {
+	program := testenv.CompileC(t, "graph", []string{"testdata/graph.c"})
+	binary := kernels(t)
+	simulate(t)
+	path := recorded(t, program, binary)
+	launches := launchesIn(t, path)
+	last := launches[len(launches)-1:]
+	if n, blind := everyLaunch(t, path, last, compile.PlaceSame, compile.PlaceMove); n != 1 || blind != 0 {
+		t.Errorf("%d extracts, %d without results", n, blind)
+	}
+	path = recorded(t, program, binary, "loose")
+	launches = launchesIn(t, path)
+	if _, err := lab.Extract(context.Background(), path, acl.Model, launches[len(launches)-1], filepath.Join(t.TempDir(), "e.aclt"), nil); err == nil ||
+		!strings.Contains(err.Error(), "whose update the host has not waited for") {
+		t.Error(err)
+	}
+}

@@ -201,6 +201,11 @@ func (x *extractor) close(ctx context.Context) error {
 	if err := c.complete(ctx.Err); err != nil {
 		return err
 	}
+	for _, run := range v.captures.loose {
+		if c.keep.has(run) {
+			return fmt.Errorf("call %d runs a graph whose update the host has not waited for: the launch can't be cut out of its order; replay the whole trace", run)
+		}
+	}
 	lacks, err := c.lacks(x.launch.Start)
 	if err != nil {
 		return err

@@ -154,13 +154,15 @@ func (x *closure) needs(s *step) bool {
 		return f.Task != api.Wait || x.active(s.lane)
 	case s.is&stepOK == 0:
 		return false
+	case s.updated != 0 && x.need[s.updated]:
+		return true
 	case slices.ContainsFunc(s.made, func(o int) bool { return x.need[o] }), slices.ContainsFunc(s.ended, func(o int) bool { return x.need[o] }):
 		return true
 	case s.graph != 0:
 		if s.is&stepByStream != 0 {
 			return x.capturing[s.graph]
 		}
-		return x.need[s.graph]
+		return x.need[s.graph] || x.need[x.v.captures.graph[s.graph]]
 	case f.Capture != api.NoCapture:
 		return slices.ContainsFunc(s.uses, func(o int) bool { return x.capturing[o] })
 	case x.writes(s):

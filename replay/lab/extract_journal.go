@@ -21,7 +21,8 @@ type step struct {
 	process, thread uint32
 	is              stepFlags
 	lane            int // that gets the task or is waited for, 0 for none
-	graph           int // graph, or stream that began the capture, if the task is captured
+	graph           int // graph, task group, or stream that began the capture, if the task is captured, or if the call ends a capture or belongs to an update
+	updated         int // graph whose update the host waits for
 	event           int // event, notify or counter of a record, wait, reset or synchronization
 	uses            []int
 	made            []int
@@ -170,6 +171,7 @@ func (j *journal) add(s *step) {
 	b = append(b, byte(s.is))
 	number(uint64(s.lane))
 	number(uint64(s.graph))
+	number(uint64(s.updated))
 	number(uint64(s.event))
 	for _, l := range [][]int{s.made, s.uses, s.ended, s.shows} {
 		list(l)
@@ -256,7 +258,7 @@ func (j *journal) steps(slab int, to []step) ([]step, error) {
 		if s.end = s.start; s.is&stepWaits != 0 {
 			s.end += time() * timeUnit
 		}
-		s.lane, s.graph, s.event = int(number()), int(number()), int(number())
+		s.lane, s.graph, s.updated, s.event = int(number()), int(number()), int(number()), int(number())
 		s.made = list(s.made)
 		last.made(s.made)
 		s.uses, s.ended, s.shows = list(s.uses), list(s.ended), list(s.shows)
@@ -360,7 +362,7 @@ func (d *digest) add(s *step) {
 	}
 	f := s.fn
 	switch {
-	case s.is&(stepSignals|stepByStream) != 0, s.graph != 0, f.Capture != api.NoCapture, len(s.shows) > 0, f.Initializes, s.resets(), f.Task == api.Reset:
+	case s.is&(stepSignals|stepByStream) != 0, s.graph != 0, s.updated != 0, f.Capture != api.NoCapture, len(s.shows) > 0, f.Initializes, s.resets(), f.Task == api.Reset:
 		d.special = true
 	case f.Task == api.Record:
 		older(&d.events, s.event)

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -29,6 +30,7 @@ type survey struct {
 	mapped   map[*timeline.Object][]*timeline.Object // live mappings in a reservation
 	flags    map[flag]uint64                         // largest value that a call has set; flag.value is 0
 	notifies map[int]int                             // records without a wait so far
+	captures captures
 	buf      step
 }
 
@@ -44,10 +46,69 @@ type export struct {
 	root  int
 }
 
+// captures finds the graphs that calls end the capture of, or update.
+type captures struct {
+	member  map[*timeline.Object]*timeline.Object // by stream with an open task group: the stream that began the capture
+	groups  map[*timeline.Object][]int            // task groups of captures, by that stream
+	updates map[*timeline.Object]int              // task groups that are updated, by stream
+	graph   map[int]int                           // of task groups
+	pending map[*timeline.Object]int              // graphs with an update that the host has not waited for, by stream
+	loose   []uint64                              // runs of such graphs: other work orders them
+}
+
+// see sets the graph of a step that ends a capture, and the task group of one that begins or ends an update.
+func (x *captures) see(v *survey, e *timeline.Event, s *step) {
+	if e.Part.Member {
+		x.member[e.Stream] = e.Captured
+	}
+	object := func(k api.Object) int {
+		if o := e.Object(k); o != nil && e.OK() {
+			return v.id(o)
+		}
+		return 0
+	}
+	switch s.fn.Capture {
+	case api.GroupEnd:
+		if g, of := object(api.TaskGroup), x.member[e.Stream]; g != 0 && of != nil {
+			x.groups[of] = append(x.groups[of], g)
+		}
+		delete(x.member, e.Stream)
+	case api.CaptureEnd:
+		s.graph = object(api.Graph)
+		for _, g := range x.groups[e.Stream] {
+			x.graph[g] = s.graph
+		}
+		delete(x.groups, e.Stream)
+	case api.UpdateBegin:
+		s.graph = object(api.TaskGroup)
+		x.updates[e.Stream] = s.graph
+	case api.UpdateEnd:
+		s.graph = x.updates[e.Stream]
+		delete(x.updates, e.Stream)
+		if g := x.graph[s.graph]; g != 0 {
+			x.pending[e.Stream] = g
+		}
+	}
+	switch s.fn.Sync.Wait() {
+	case api.SyncStream:
+		s.updated = x.pending[e.Stream]
+		delete(x.pending, e.Stream)
+	case api.SyncDevice:
+		for _, g := range x.pending {
+			s.updated = g
+		}
+		clear(x.pending)
+	}
+	if g := object(api.Graph); s.fn.Task == api.GraphRun && g != 0 && slices.Contains(slices.Collect(maps.Values(x.pending)), g) {
+		x.loose = append(x.loose, s.index)
+	}
+}
+
 func newSurvey(m *api.Model, j *journal) *survey {
 	return &survey{
 		m: m, j: j, tokens: map[*timeline.Object]int{}, lanes: map[timeline.LaneKey]int{}, lane: make([]laneInfo, 1), root: map[int]int{},
 		exports: map[string]export{}, exporter: map[uint32]int{}, shared: map[uint64]int{}, old: map[int]string{}, queries: map[*api.Func]bool{}, mapped: map[*timeline.Object][]*timeline.Object{}, flags: map[flag]uint64{}, notifies: map[int]int{},
+		captures: captures{map[*timeline.Object]*timeline.Object{}, map[*timeline.Object][]int{}, map[*timeline.Object]int{}, map[int]int{}, map[*timeline.Object]int{}, nil},
 	}
 }
 
@@ -134,6 +195,7 @@ func (v *survey) step(q *access.Call) *step {
 			s.is |= stepByStream
 		}
 	}
+	v.captures.see(v, e, s)
 	if q.OK {
 		v.shares(q, s)
 		v.signals(q, s)

@@ -123,7 +123,7 @@ func TestJournal(t *testing.T) {
 	var want []step
 	for i := range 100 {
 		f := &acl.Model.Funcs[i*7%len(acl.Model.Funcs)]
-		s := step{index: uint64(i * 3 % 101), start: int64(i) * timeUnit, end: int64(i) * timeUnit, fn: f, process: uint32(i % 2), thread: uint32(i % 5), is: stepOK, lane: i % 4, graph: i % 3,
+		s := step{index: uint64(i * 3 % 101), start: int64(i) * timeUnit, end: int64(i) * timeUnit, fn: f, process: uint32(i % 2), thread: uint32(i % 5), is: stepOK, lane: i % 4, graph: i % 3, updated: i % 5,
 			uses: []int{i, i * 300}, made: []int{2 * i}, areas: []area{{object: 2, root: 3, kind: 1, exact: true, lo: 5, hi: uint64(i + 5), all: i%2 == 0}}}
 		if i%4 == 0 {
 			s.is, s.end = s.is|stepWaits, s.end+int64(i)*timeUnit
@@ -145,7 +145,7 @@ func TestJournal(t *testing.T) {
 			if back {
 				w = want[len(want)-1-n]
 			}
-			if s.index != w.index || s.start != w.start || s.end != w.end || s.fn != w.fn || s.is != w.is || s.lane != w.lane || s.flag != w.flag || s.thread != w.thread || s.graph != w.graph ||
+			if s.index != w.index || s.start != w.start || s.end != w.end || s.fn != w.fn || s.is != w.is || s.lane != w.lane || s.flag != w.flag || s.thread != w.thread || s.graph != w.graph || s.updated != w.updated ||
 				!slices.Equal(s.uses, w.uses) || !slices.Equal(s.made, w.made) || !slices.Equal(s.areas, w.areas) {
 				t.Fatalf("step %d: %+v, %+v was added", n, s, w)
 			}
