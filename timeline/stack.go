@@ -50,6 +50,7 @@ type Frame struct {
 	Name    string          // function, "" if the file is missing, is another build, or has no symbol for it
 	Offset  uint64          // in the function, or in the file if the function is unknown
 	Rebuilt bool            // the file here is another build
+	first   bool            // a thread begins in it
 }
 
 func (f Frame) String() string {
@@ -103,7 +104,7 @@ func (s *Stacks) Frames(process uint32, hash uint64) []Frame {
 		frames = append(frames, f)
 	}
 	n := len(frames)
-	if n == 0 || frames[n-1].Mapping == nil || frames[n-1].first() {
+	if n == 0 || frames[n-1].Mapping == nil || frames[n-1].first {
 		return frames
 	}
 	cut := "no frame pointers in " + frames[n-1].module()
@@ -129,12 +130,6 @@ func (f Frame) module() string {
 	return filepath.Base(f.Module)
 }
 
-// first reports whether a thread begins in the frame: in the C library, or in the program's entry.
-func (f Frame) first() bool {
-	name := filepath.Base(f.Module)
-	return f.Name == "_start" || strings.HasPrefix(name, "libc.so") || strings.HasPrefix(name, "libc-") || strings.HasPrefix(name, "libpthread") || strings.HasPrefix(name, "ld-")
-}
-
 func (s *Stacks) frame(process uint32, pc uint64) Frame {
 	f := Frame{PC: pc}
 	if int(process) >= len(s.processes) {
@@ -152,6 +147,7 @@ func (s *Stacks) frame(process uint32, pc uint64) Frame {
 			s.files[k] = readSymbols(k)
 		}
 		f.Rebuilt = s.files[k].rebuilt
+		f.first = s.files[k].begins(filepath.Base(f.Module), f.Offset)
 		f.Name, f.Offset = s.files[k].find(f.Offset)
 		break
 	}
@@ -206,18 +202,46 @@ func readSymbols(k fileKey) *symbols {
 // find returns the function that a return address in the file belongs to, and the offset in it. If there is none, it returns "" and the offset in
 // the file.
 func (s *symbols) find(offset uint64) (string, uint64) {
-	for _, p := range s.loads {
-		if offset < p.Off || offset >= p.Off+p.Filesz {
-			continue
-		}
-		addr := offset - p.Off + p.Vaddr
-		i := sort.Search(len(s.funcs), func(i int) bool { return s.funcs[i].addr >= addr })
-		if i == 0 {
-			break
-		}
-		if f := s.funcs[i-1]; f.size == 0 || addr <= f.addr+f.size {
-			return f.name, addr - f.addr
-		}
+	addr, i := s.before(offset)
+	if i == 0 {
+		return "", offset
+	}
+	if f := s.funcs[i-1]; f.size == 0 || addr <= f.addr+f.size {
+		return f.name, addr - f.addr
 	}
 	return "", offset
+}
+
+// before returns the address of an offset in the file, and the number of functions that begin before it.
+func (s *symbols) before(offset uint64) (addr uint64, n int) {
+	for _, p := range s.loads {
+		if offset >= p.Off && offset < p.Off+p.Filesz {
+			addr = offset - p.Off + p.Vaddr
+			return addr, sort.Search(len(s.funcs), func(i int) bool { return s.funcs[i].addr >= addr })
+		}
+	}
+	return 0, 0
+}
+
+// begins reports whether a thread begins at a return address in the file: in the program's entry, or in a file of the C library. If the library's
+// functions are known, only those that begin threads count, since others call functions of the program too. glibc does not export two of these. They
+// stand before the exported function that refers to them.
+func (s *symbols) begins(file string, offset uint64) bool {
+	name, _ := s.find(offset)
+	switch {
+	case name == "_start", strings.HasPrefix(file, "libpthread"), strings.HasPrefix(file, "ld-"):
+		return true
+	case !strings.HasPrefix(file, "libc.so") && !strings.HasPrefix(file, "libc-"):
+		return false
+	case name == "" && len(s.funcs) > 0:
+		if _, i := s.before(offset); i < len(s.funcs) {
+			name = s.funcs[i].name
+		}
+	}
+	for _, begin := range []string{"__libc_start", "pthread_create", "start_thread", "clone", "__clone"} {
+		if strings.HasPrefix(name, begin) {
+			return true
+		}
+	}
+	return len(s.funcs) == 0
 }

@@ -1,8 +1,10 @@
 package timeline
 
 import (
+	"debug/elf"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -33,6 +35,27 @@ func TestFramesAreInCode(t *testing.T) {
 		s := &Stacks{most: c.most, processes: []format.Process{{Maps: c.maps}}, known: map[stackKey][]uint64{{0, 1}: c.pcs}, files: map[fileKey]*symbols{}}
 		if got := fmt.Sprint(s.Frames(0, 1)); got != c.want {
 			t.Errorf("%#x: %s, want %s", c.pcs, got, c.want)
+		}
+	}
+}
+
+// A stack whose last frame is in a function of the C library that calls the program, as qsort does, is cut there. It looked whole.
+func TestThreadsBeginInFewFunctionsOfTheCLibrary(t *testing.T) {
+	s := &symbols{loads: []elf.Prog64{{Filesz: 0x1000}}, funcs: []function{{0x100, 0x10, "gnu_get_libc_version"}, {0x200, 0x40, "__libc_start_main"}, {0x300, 0x40, "qsort_r"}, {0x400, 0x40, "qsort"},
+		{0x600, 0x40, "pthread_create"}, {0x700, 0x10, "__clone"}}}
+	for offset, want := range map[uint64]bool{0x108: false, 0x180: true, 0x220: true, 0x2f0: false, 0x320: false, 0x3f0: false, 0x5f0: true, 0x708: true, 0x800: false} {
+		if got := s.begins("libc.so.6", offset); got != want {
+			t.Errorf("a thread begins at %#x: %v", offset, got)
+		}
+		if s.begins("libtorch.so", offset) || !s.begins("ld-musl-x86_64.so.1", offset) || !(&symbols{}).begins("libc.so.6", offset) {
+			t.Errorf("other files at %#x", offset)
+		}
+	}
+	real := readSymbols(fileKey{path: "/lib/x86_64-linux-gnu/libc.so.6"})
+	if at := slices.IndexFunc(real.funcs, func(f function) bool { return f.name == "qsort" }); at >= 0 {
+		load := real.loads[slices.IndexFunc(real.loads, func(p elf.Prog64) bool { return real.funcs[at].addr-p.Vaddr < p.Filesz })]
+		if real.begins("libc.so.6", real.funcs[at].addr+4-load.Vaddr+load.Off) {
+			t.Error("a thread begins in the qsort of this machine")
 		}
 	}
 }
