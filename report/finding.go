@@ -445,7 +445,10 @@ func boundText(b *stats.Bound) string {
 	if b.EveryNS > 0 && b.By != stats.ByLoader {
 		text += fmt.Sprintf(", one launch every %s", human.Duration(b.EveryNS))
 	}
-	if b.Launcher != "" {
+	switch {
+	case b.Launcher != "" && b.Waits < 0.005:
+		text += fmt.Sprintf("; %s hands the launches on", b.Launcher)
+	case b.Launcher != "":
 		text += fmt.Sprintf("; %s, which hands the launches on, waits for %s", b.Launcher, human.Share(b.Waits))
 	}
 	return text
