@@ -820,9 +820,9 @@ func stepRow(row RowFunc, st *stats.Steps) {
 	row("steps", "%s: median %s, p99 %s, longest %s%s", count, human.Duration(st.P50NS), human.Duration(st.P99NS), longest, outsideText(st))
 }
 
-// outsideText says how many launches are in no step, if they are as many as those of a step.
+// outsideText says how many launches are in no step, if they are more than those of two steps: a recording may begin and end within one.
 func outsideText(st *stats.Steps) string {
-	if st.Outside == 0 || st.Outside*uint64(st.Count) < st.Inside {
+	if st.Outside == 0 || st.Outside*uint64(st.Count) <= 2*st.Inside {
 		return ""
 	}
 	return fmt.Sprintf("; %s in no step", human.Plural(st.Outside, "launch"))
