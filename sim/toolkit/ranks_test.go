@@ -22,31 +22,21 @@ func ranksProgram(t *testing.T) string {
 	return testenv.CompileC(t, "ranks", []string{"testdata/ranks.c"}, "-L"+lib, "-lhccl", "-Wl,-rpath,"+lib)
 }
 
-// attempts is how often together runs ranks. On a machine with more work than processors about one run in 20 fails: the ranks wait for each other, or
-// one reads other bytes. The cause is not known.
-const attempts = 3
-
 // together runs ranks with variables and returns their output.
 func together(t *testing.T, program, args string, variables ...string) (out, errs string) {
 	t.Helper()
-	for n := 1; ; n++ {
-		ctx, cancel := context.WithTimeout(context.Background(), testenv.Patience/attempts)
-		cmd := exec.CommandContext(ctx, program, strings.Fields(args)...)
-		cmd.Env = slices.Concat(os.Environ(), []string{"ACLSIM_DEVICES=2", "ACLSIM_KERNELS_BESIDE=1", "HCCL_BUFFSIZE=1"}, variables)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // ranks are processes of the program
-		var o, e bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &o, &e
-		err := cmd.Run()
-		cancel()
-		switch {
-		case err == nil:
-			return o.String(), e.String()
-		case n == attempts:
-			t.Fatalf("%s: %v\n%s%s", args, err, &o, &e)
-		}
-		t.Logf("attempt %d: %s: %v\n%s%s", n, args, err, &o, &e)
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, strings.Fields(args)...)
+	cmd.Env = slices.Concat(os.Environ(), []string{"ACLSIM_DEVICES=2", "ACLSIM_KERNELS_BESIDE=1", "HCCL_BUFFSIZE=1"}, variables)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // ranks are processes of the program
+	var o, e bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &o, &e
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s: %v\n%s%s", args, err, &o, &e)
 	}
+	return o.String(), e.String()
 }
 
 // The program compares the results of each collective, type and reduction, of messages larger than a buffer, in graphs, and in

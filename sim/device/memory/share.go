@@ -1,9 +1,10 @@
 package memory
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
@@ -56,7 +57,7 @@ func (k SlotKind) String() string {
 
 // Slot is the page for one shared object.
 type Slot struct {
-	random   atomic.Uint32 // the ticket's random number; 0 after the sharing ended
+	ticket   atomic.Uint64 // 0 after the sharing ended
 	Kind     SlotKind
 	Anyone   atomic.Uint32 // 1: every process may import it
 	DeviceID int32         // the object's device
@@ -82,12 +83,13 @@ type Slot struct {
 	users   [slotUsers]user // processes that have imported it
 }
 
-// user is a process that imported an object. start distinguishes it from a later process with the same id.
-type user struct {
-	pid   atomic.Int32
-	_     int32
-	start atomic.Uint64
-}
+// user is a process that imported an object: its id and, above it, the low bits of its start time, which distinguish it from a later
+// process with the same id. 0 for none. It is one word, so that no process sees the half of it.
+type user struct{ atomic.Uint64 }
+
+const pidBits = 22 // Linux has at most 1<<22 process ids
+
+func userOf(pid int, start uint64) uint64 { return start<<pidBits | uint64(pid) }
 
 var _ [slotSize - unsafe.Sizeof(Slot{})]byte
 
@@ -150,7 +152,7 @@ func (s *Shares) Close() {
 	}
 	if s.own != nil {
 		for _, x := range s.own {
-			x.random.Store(0)
+			x.ticket.Store(0)
 		}
 		space.Unmap(s.addr, maxSlots*slotSize)
 		space.CloseKept(s.fd)
@@ -172,7 +174,7 @@ func (s *Shares) Offer(kind SlotKind, device int32, anyone bool, fill func(*Slot
 		n := s.next
 		s.next = (s.next + 1) % maxSlots
 		l := (*Slot)(space.Pointer(s.addr + uint64(n)*slotSize))
-		if l.random.Load() != 0 || l.InUse() {
+		if l.ticket.Load() != 0 || l.InUse() {
 			continue
 		}
 		*(*[slotSize]byte)(unsafe.Pointer(l)) = [slotSize]byte{}
@@ -183,14 +185,21 @@ func (s *Shares) Offer(kind SlotKind, device int32, anyone bool, fill func(*Slot
 		if fill != nil {
 			fill(l)
 		}
-		r := uint32(1 + rand.Uint32N(1<<TicketRandom-1))
-		ticket := uint64(os.Getpid())<<(TicketRandom+TicketSlot) | uint64(n)<<TicketRandom | uint64(r)
-		l.random.Store(r)
+		ticket := uint64(os.Getpid())<<(TicketRandom+TicketSlot) | uint64(n)<<TicketRandom | random()
+		l.ticket.Store(ticket)
 		x := &Shared{Slot: l, Ticket: ticket, Own: true, Pid: os.Getpid()}
 		s.own[ticket] = x
 		return x, nil
 	}
 	return nil, fail.New(fail.TooMany, "%d objects are shared already, the limit", maxSlots)
+}
+
+// random returns a number for a ticket. The kernel makes it: math/rand has the same seed in all processes that were forked from one, if
+// they load this library later.
+func random() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return 1 + binary.LittleEndian.Uint64(b[:])%(1<<TicketRandom-1)
 }
 
 // Withdraw ends the sharing. Processes that have imported the object keep it.
@@ -199,7 +208,7 @@ func (s *Shares) Withdraw(x *Shared) {
 	defer s.mu.Unlock()
 	if s.own[x.Ticket] == x {
 		delete(s.own, x.Ticket)
-		x.random.Store(0)
+		x.ticket.Store(0)
 	}
 }
 
@@ -232,7 +241,7 @@ func (s *Shares) ending(r space.Span) {
 	for t, x := range s.own {
 		if x.Kind == SlotMemory && r.Holds(x.Memory.Addr, x.Memory.Size) {
 			delete(s.own, t)
-			x.random.Store(0)
+			x.ticket.Store(0)
 		}
 	}
 }
@@ -287,6 +296,10 @@ func (s *Shares) Take(ticket uint64, kind SlotKind) (*Shared, *fail.Failure) {
 	if x.me = l.join(); x.me == nil {
 		return nil, fail.New(fail.TooMany, "%d processes have imported the %s already, the limit", slotUsers, kind)
 	}
+	if !x.live() { // the owner may have used the slot for another object before it saw this user
+		x.leave()
+		return nil, fail.New(fail.PeerLost, "process %d has ended the sharing of the %s", pid, kind)
+	}
 	if s.others == nil {
 		s.others = map[uint64]*Shared{}
 	}
@@ -326,10 +339,10 @@ func (s *Shares) GiveBack(x *Shared) bool {
 }
 
 // leave removes this process from the users.
-func (x *Shared) leave() { x.me.pid.Store(0) }
+func (x *Shared) leave() { x.me.Store(0) }
 
 // has reports whether the slot still has a ticket.
-func (l *Slot) has(ticket uint64) bool { return l.random.Load() == uint32(ticket&(1<<TicketRandom-1)) }
+func (l *Slot) has(ticket uint64) bool { return l.ticket.Load() == ticket }
 
 // live reports whether the owner still shares the object.
 func (x *Shared) live() bool { return x.has(x.Ticket) }
@@ -350,19 +363,21 @@ func (l *Slot) InUse() bool {
 
 // join adds this process to the users; nil if the list is full.
 func (l *Slot) join() *user {
+	self := userOf(os.Getpid(), startOf(os.Getpid()))
 	for i := range l.users {
 		u := &l.users[i]
-		if old := u.pid.Load(); (old == 0 || !u.alive()) && u.pid.CompareAndSwap(old, int32(os.Getpid())) {
-			u.start.Store(startOf(os.Getpid()))
+		if old := u.Load(); !isAlive(old) && u.CompareAndSwap(old, self) {
 			return u
 		}
 	}
 	return nil
 }
 
-func (u *user) alive() bool {
-	pid := int(u.pid.Load())
-	return pid != 0 && startOf(pid) == u.start.Load()
+func (u *user) alive() bool { return isAlive(u.Load()) }
+
+func isAlive(user uint64) bool {
+	pid := int(user & (1<<pidBits - 1))
+	return pid != 0 && userOf(pid, startOf(pid)) == user
 }
 
 // Abandoned reports whether all other users have died, at least one of them without giving the object back. Nobody
@@ -378,7 +393,7 @@ func (x *Shared) Abandoned() bool {
 	for i := range x.users {
 		u := &x.users[i]
 		switch {
-		case u == x.me || u.pid.Load() == 0:
+		case u == x.me || u.Load() == 0:
 		case u.alive():
 			return false
 		default:

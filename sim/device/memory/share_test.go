@@ -150,33 +150,50 @@ func TestFilesThatCloseAreSkipped(t *testing.T) {
 	<-done
 }
 
+// A process that imports has files of others open for a moment. Their slots were taken for its own if the random numbers were equal, as they
+// were in processes that had been forked before they loaded the library.
+func TestSlotsOfOtherFiles(t *testing.T) {
+	stranger, mine, other := &Shares{}, &Shares{}, &Shares{}
+	defer stranger.Close()
+	defer mine.Close()
+	defer other.Close()
+	z := offer(t, stranger, SlotNotify, true, nil) // its file is found first
+	x := offer(t, mine, SlotNotify, true, nil)
+	z.ticket.Store(x.Ticket + 1<<(TicketRandom+TicketSlot)) // the next process
+	y, f := other.Take(x.Ticket, SlotNotify)
+	if f != nil {
+		t.Fatal(f)
+	}
+	if y.Word.Store(7); x.Word.Load() != 7 || z.Word.Load() != 0 {
+		t.Error("it is the stranger's slot")
+	}
+}
+
 // As many objects are shared, and as many processes import one, as there is room for.
 func TestShareLimits(t *testing.T) {
 	s := &Shares{}
 	defer s.Close()
 	x := offer(t, s, SlotNotify, true, nil)
 	for i := range x.users {
-		u := &x.users[i]
-		u.pid.Store(int32(os.Getpid()))
-		u.start.Store(startOf(os.Getpid()))
+		x.users[i].Store(userOf(os.Getpid(), startOf(os.Getpid())))
 	}
 	other := &Shares{}
 	defer other.Close()
 	if _, f := other.Take(x.Ticket, SlotNotify); !isFailure(f, fail.TooMany, "64 processes have imported the notify already") {
 		t.Error(f)
 	}
-	x.users[60].start.Store(1) // has died, and another process has its number
+	x.users[60].Store(userOf(os.Getpid(), 1)) // has died, and another process has its number
 	if y, f := other.Take(x.Ticket, SlotNotify); f != nil || y.me != &y.users[60] {
 		t.Error(f)
 	}
 	for n := range uint64(maxSlots) {
 		l := (*Slot)(space.Pointer(s.addr + n*slotSize))
-		l.random.Store(1)
+		l.ticket.Store(1)
 	}
 	if _, f := s.Offer(SlotNotify, 0, true, nil); !isFailure(f, fail.TooMany, "16384 objects are shared already") {
 		t.Error(f)
 	}
-	(*Slot)(space.Pointer(s.addr + 7*slotSize)).random.Store(0)
+	(*Slot)(space.Pointer(s.addr + 7*slotSize)).ticket.Store(0)
 	if y := offer(t, s, SlotNotify, true, nil); y.Ticket>>TicketRandom&(maxSlots-1) != 7 {
 		t.Errorf("ticket %#x", y.Ticket)
 	}
@@ -268,16 +285,14 @@ func TestAbandoned(t *testing.T) {
 	} {
 		x := &Shared{Slot: &Slot{}, Own: c.own, Pid: os.Getpid(), start: c.start}
 		for i, u := range c.users {
-			x.users[i].pid.Store(int32(u[0]))
-			x.users[i].start.Store(u[1])
+			x.users[i].Store(userOf(int(u[0]), u[1]))
 		}
 		if got := x.Abandoned(); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 		if !c.own { // its own entry does not count
 			x.me = &x.users[63]
-			x.me.pid.Store(int32(os.Getpid()))
-			x.me.start.Store(self)
+			x.me.Store(userOf(os.Getpid(), self))
 			if got := x.Abandoned(); got != c.want {
 				t.Errorf("%s, with an own entry: %v", c.name, got)
 			}
