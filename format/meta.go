@@ -179,7 +179,7 @@ const (
 	NoLoader   UnhookedCause = "no loader"   // the program is linked statically
 	NoUprobe   UnhookedCause = "no uprobe"   // the kernel allows none on some functions
 	Outlived   UnhookedCause = "outlived"    // the process outlived the recording
-	CrashGuard UnhookedCause = "crash guard" // the program crashed while it was recorded
+	CrashGuard UnhookedCause = "crash guard" // the program crashed in code of acltrace
 )
 
 // Subject returns the process's name, or the file's if no process has probes in it.

@@ -200,6 +200,7 @@ type End struct {
 	Replaced  bool          // became another program by exec
 	Libraries []string      // as in Process
 	Excluded  bool          // excluded by the crash guard
+	InShim    bool          // a thread was in code of the shim
 }
 
 // NoCode is an unknown exit code.

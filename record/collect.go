@@ -26,7 +26,7 @@ type CollectOptions struct {
 	Share     SharedOptions     // of a session that is created
 	UntilGone time.Duration     // end when there has been no process for this long after the first one; 0 for never
 	Wait      time.Duration     // how long to wait for another collector to end; 0 to fail at once
-	NoGuard   bool              // record a program even if it crashed soon after its first call at its last start
+	NoGuard   bool              // record a program even if it crashed in code of the shim at its last start
 	Log       func(line string) // receives messages during the recording; nil for none
 }
 

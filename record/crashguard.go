@@ -3,6 +3,7 @@ package record
 import (
 	"fmt"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/acltrace/acltrace/format"
@@ -11,10 +12,10 @@ import (
 	"github.com/acltrace/acltrace/probe/ring"
 )
 
-// crashGuard keeps a program unrecorded at its next start if it has crashed soon after its first call: the recording may be
-// the cause. If the program then crashes too, the recording is not the cause, and the start after that is recorded again. The
-// shim identifies a program by its file and script, independent of wrappers: see probe.End.Program. Only shared sessions have
-// a guard, since the user of Run sees how the program ends.
+// crashGuard keeps a program unrecorded at its next start if it has crashed soon after its first call, in code of the shim: the
+// recording may be the cause. If the program then crashes too, the recording is not the cause, and the start after that is recorded
+// again. The shim identifies a program by its file and script, independent of wrappers: see probe.End.Program. Only shared sessions
+// have a guard, since the user of Run sees how the program ends.
 type crashGuard struct {
 	s      *ring.Session
 	off    bool
@@ -48,7 +49,7 @@ func (g *crashGuard) reaped(ends, untraced []probe.End) {
 		g.log(fmt.Sprintf("process %d (%s) is not recorded: %s", u.PID, strings.Join(u.Args, " "), why[u.Program]))
 	}
 	for _, e := range ends {
-		if g.off || e.Clean || e.Lived >= guardedFor {
+		if g.off || e.Clean || e.Lived >= guardedFor || format.AsksToEnd(e.Signal) || e.Signal == int(syscall.SIGKILL) {
 			continue
 		}
 		lived := human.Duration(e.Lived.Nanoseconds())
@@ -58,10 +59,13 @@ func (g *crashGuard) reaped(ends, untraced []probe.End) {
 			}
 			continue
 		}
-		reason := fmt.Sprintf("%s crashed or was killed %s after its first call while it was recorded at %s; to record it again, remove guard.%d from the session's folder",
+		if !e.InShim {
+			continue
+		}
+		reason := fmt.Sprintf("%s crashed in code of acltrace %s after its first call at %s; to record it again, remove guard.%d from the session's folder",
 			strings.Join(e.Args, " "), lived, time.Now().Format(time.DateTime), e.Program)
 		if err := g.s.Exclude(e.Program, reason); err != nil {
-			g.log(fmt.Sprintf("process %d (%s) crashed or was killed; its next start is recorded nevertheless: %v", e.PID, e.Exe, err))
+			g.log(fmt.Sprintf("process %d (%s) crashed in code of acltrace; its next start is recorded nevertheless: %v", e.PID, e.Exe, err))
 			continue
 		}
 		g.log(fmt.Sprintf("process %d: %s: its next start is not recorded", e.PID, reason))

@@ -284,8 +284,8 @@ func TestLibrariesOfOneThatEnded(t *testing.T) {
 	}
 }
 
-// A program that crashes soon is not recorded at its next start. If it crashes then too, it is recorded again. The collector
-// detects the crash by itself.
+// A program that crashes soon in code of the shim is not recorded at its next start. If it crashes then too, it is recorded again. The
+// collector detects the crash by itself. After a crash in its own code, which the user wants to see, each start is recorded.
 func TestGuardShared(t *testing.T) {
 	p := newPod(t)
 	p.rounds = "20"
@@ -299,6 +299,8 @@ func TestGuardShared(t *testing.T) {
 	}
 	_ = p.command("exit").Run()
 	_ = p.command("crash").Run()
+	_ = p.command("crash").Run()
+	_ = p.command("inside").Run()
 	seen("its next start is not recorded")
 	if err := p.command().Run(); err != nil {
 		t.Error(err)
@@ -311,13 +313,13 @@ func TestGuardShared(t *testing.T) {
 	}
 	p.end(c)
 	r := open(t, filepath.Join(p.out, "t.aclt"))
-	if n := len(r.Processes()); n != 3 {
+	if n := len(r.Processes()); n != 5 {
 		t.Errorf("%d processes, want those that ended with an error, crashed and came last: %s", n, p.log.String())
 	}
 	if how := r.Meta().Ended; !strings.Contains(how, "job") || !strings.Contains(how, "crashed or was killed") {
 		t.Errorf("ended %q", how)
 	}
-	if us := r.Meta().Coverage.Unhooked; len(us) == 0 || !strings.Contains(us[0].Reason, "crashed or was killed") {
+	if us := r.Meta().Coverage.Unhooked; len(us) == 0 || !strings.Contains(us[0].Reason, "crashed in code of acltrace") {
 		t.Errorf("%+v", us)
 	}
 }
@@ -344,7 +346,7 @@ func TestGuardKnowsProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wrapped(p.job, "crash")
+	wrapped(p.job, "inside")
 	if !testenv.Await(func() bool { return strings.Contains(p.log.String(), "its next start is not recorded") }) {
 		t.Fatal(p.log.String())
 	}
@@ -397,7 +399,7 @@ func TestCollectorGoes(t *testing.T) {
 	p := newPod(t)
 	p.rounds = "4"
 	p.install("--ring", "1M")
-	_ = p.command("crash").Run()
+	_ = p.command("inside").Run()
 	for i, c := range []struct{ name, why string }{
 		{"t.aclt", "the last process has ended: process"},
 		{"t-2.aclt", "the last process has ended: no process was recorded"},

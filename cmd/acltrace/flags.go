@@ -102,8 +102,8 @@ func forFlag(f *pflag.FlagSet, o *record.Options) {
 
 // noGuard adds the flag that turns off a shared session's crash guard.
 func noGuard(f *pflag.FlagSet, off *bool) {
-	f.BoolVar(off, "no-guard", false, "record a program that crashed when last recorded")
-	explain(f, "no-guard", "A program that crashed within a minute while it was recorded is not recorded again without this flag.")
+	f.BoolVar(off, "no-guard", false, "record a program that crashed in code of acltrace")
+	explain(f, "no-guard", "A program that crashed within a minute in code of acltrace is not recorded again without this flag.")
 }
 
 // replacing adds the flags for an existing trace.

@@ -115,6 +115,7 @@ func (s *Session) finish(sink probe.Sink, rings []int) error {
 			continue
 		}
 		lost := r.head.lost.Load()
+		r.inShim = r.diedInShim(lost)
 		if !s.possible(lost - r.lost) {
 			if !r.done {
 				if err := r.giveUp(s, sink, writtenOver); err != nil {

@@ -41,6 +41,7 @@ func (s *Session) reap(sink probe.Sink, ends *[]probe.End) error {
 			}
 		}
 		for _, i := range m.rings {
+			m.inShim = m.inShim || s.rings.bySlot[i] != nil && s.rings.bySlot[i].inShim
 			s.release(i)
 		}
 		s.dropPool(m)
@@ -63,7 +64,7 @@ func (s *Session) reap(sink probe.Sink, ends *[]probe.End) error {
 
 func (s *Session) ended(m *member) probe.End {
 	p := m.describe()
-	e := probe.End{PID: m.pid, Exe: p.Exe, Args: p.Argv, Program: m.info.program, Excluded: m.info.untraced != 0, Code: probe.NoCode, Seen: probe.Now()}
+	e := probe.End{PID: m.pid, Exe: p.Exe, Args: p.Argv, Program: m.info.program, Excluded: m.info.untraced != 0, InShim: m.inShim, Code: probe.NoCode, Seen: probe.Now()}
 	if m.shared != nil {
 		said := new(processFile)
 		copy(said.bytes(), m.shared.bytes())

@@ -12,7 +12,7 @@ import (
 // This file mirrors probe/shim/ring.h, which documents the fields. Both sides assert the sizes.
 const (
 	layoutMagic   = 0x31474e4952544c41
-	layoutVersion = 9
+	layoutVersion = 10
 	headerBytes   = 4096
 	leastRing     = 64 << 10
 	maxSlots      = 4096
@@ -137,6 +137,7 @@ type header struct {
 	owner                [2]ringOwner
 	mark                 [2]mark
 	marked, ahead        atomic.Uint64
+	inPayload            atomic.Uint64
 }
 
 // mark records how far a ring was read.
@@ -188,7 +189,7 @@ var (
 	_ [96]byte           = [unsafe.Offsetof(control{}.controlChoices)]byte{}
 	_ [192]byte          = [unsafe.Offsetof(control{}.controlOutside)]byte{}
 	_ [132]byte          = [unsafe.Offsetof(control{}.quiet)]byte{}
-	_ [256]byte          = [unsafe.Sizeof(header{})]byte{}
+	_ [264]byte          = [unsafe.Sizeof(header{})]byte{}
 	_ [processBytes]byte = [unsafe.Sizeof(processFile{})]byte{}
 
 	le      = binary.LittleEndian

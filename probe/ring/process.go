@@ -42,6 +42,7 @@ type member struct {
 	rings     []int
 	since     time.Time // first seen
 	announced bool      // delivered to the sink
+	inShim    bool      // it died in code of the shim
 	gone      bool
 	filter    filter
 	handle    *os.File // pidfd, nil if there is none

@@ -117,6 +117,8 @@ type ring struct {
 	// truncated is set when the program has truncated the file. seen is the value of seq in the header at the last drain.
 	truncated bool
 	seen      uint64
+	returned  bool       // at the final drain, the last call had returned, but was not finished
+	inShim    bool       // the thread died in code of the shim
 	firstSeq  uint64     // seq when this recorder began to read
 	released  bool       // given back: another thread may take the slot
 	lastTime  int64      // start or end of the latest call, as delivered
@@ -265,6 +267,7 @@ func (r *ring) drain(s *Session, sink probe.Sink, final bool) (uint64, error) {
 	head := r.head.head.Load()
 	r.seen = r.head.seq.Load()
 	start := r.pos
+	var last byte
 	for r.pos < head && (final || s.pace.left > 0) {
 		b, state, size := r.next(r.pos)
 		if state == stateEntered && r.pos+size >= head && !final {
@@ -275,6 +278,7 @@ func (r *ring) drain(s *Session, sink probe.Sink, final bool) (uint64, error) {
 		}
 		s.rings.record = append(s.rings.record[:0], b[:size]...)
 		r.pos += size
+		last = state
 		if err := r.record(s, sink, s.rings.record, state); err != nil {
 			if errors.Is(err, errRing) {
 				return 0, r.giveUp(s, sink, writtenOver)
@@ -294,6 +298,7 @@ func (r *ring) drain(s *Session, sink probe.Sink, final bool) (uint64, error) {
 	r.advanceTail()
 	r.countCalls(s)
 	if final {
+		r.returned = last == stateEntered && returned(s.rings.record)
 		return r.pos - start, r.endOuter(sink)
 	}
 	return r.pos - start, nil

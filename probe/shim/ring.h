@@ -31,7 +31,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x31474e4952544c41ULL /* "ALTRING1" */
-#define RING_VERSION 9
+#define RING_VERSION 10
 #define RING_HEADER 4096 /* bytes before the records */
 #define RING_LEAST (64 * 1024) /* bytes of the smallest ring */
 #define RING_MAX_SLOTS 4096
@@ -201,6 +201,7 @@ struct ring {
 	struct { uint64_t pos, seq, lost; } mark[2];
 	uint64_t marked;
 	uint64_t ahead; /* lost calls that were reported before a record had them */
+	uint64_t in_payload; /* atomic; 1: the thread records a payload: see probe/ring/crashguard.go */
 };
 
 struct record {
@@ -292,7 +293,7 @@ _Static_assert(offsetof(struct control, task_ids) == 96, "choices");
 _Static_assert(offsetof(struct control, quiet) == CONTROL_QUIET, "quiet");
 _Static_assert(offsetof(struct control, stranger) == 152, "stranger");
 _Static_assert(offsetof(struct control, unrecorded) == 192, "unrecorded");
-_Static_assert(sizeof(struct ring) == 256, "ring");
+_Static_assert(sizeof(struct ring) == 264, "ring");
 _Static_assert(sizeof(struct call_record) == 40, "call_record");
 _Static_assert(sizeof(struct piece) == 8, "piece");
 _Static_assert(sizeof(struct far) == 24, "far");

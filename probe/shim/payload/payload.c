@@ -15,7 +15,11 @@
 #define PART (256 * 1024)
 
 /* From here on the thread works for the recorder: it hashes, copies, or waits for room. Payload records carry that time. */
-void begin_payload(struct payload *p) { p->since = shim_now(); }
+void begin_payload(struct payload *p)
+{
+	p->since = shim_now();
+	__atomic_store_n(&shim_t.ring->in_payload, 1, __ATOMIC_RELAXED);
+}
 
 void keep_time(struct payload *p)
 {
@@ -24,6 +28,7 @@ void keep_time(struct payload *p)
 	uint64_t now = shim_now();
 	shim_t.ring->recording += now - p->since;
 	p->since = now;
+	__atomic_store_n(&shim_t.ring->in_payload, 0, __ATOMIC_RELAXED);
 }
 
 /* Bytes of a part in the ring, if so many are left. */
@@ -41,6 +46,7 @@ static struct payload_record *begin_part(struct payload *p, uint64_t offset, uin
 		keep_time(p);
 		return NULL;
 	}
+	__atomic_store_n(&shim_t.ring->in_payload, p->since != 0, __ATOMIC_RELAXED);
 	struct payload_record *r = shim_next_record();
 	*r = (struct payload_record){
 		.h = {.size = (uint32_t)need, .type = REC_PAYLOAD, .state = STATE_DONE},
@@ -315,7 +321,9 @@ void payload_before(struct shim_call *c, uint8_t param, uint32_t item, uint64_t 
 		return;
 	const uint8_t *from = (const uint8_t *)addr;
 	uint64_t since = shim_now();
+	__atomic_store_n(&shim_t.ring->in_payload, 1, __ATOMIC_RELAXED);
 	if (pitch == 0 || pitch == width ? shim_careful_copy(to, from, len) : shim_careful_rows(to, from, pitch, width, len / width))
 		c->end = to + round8(len);
 	shim_t.ring->recording += shim_now() - since;
+	__atomic_store_n(&shim_t.ring->in_payload, 0, __ATOMIC_RELAXED);
 }

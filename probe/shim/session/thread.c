@@ -119,7 +119,7 @@ static bool enter_ring(struct shim_thread *t, struct ring *ring, uint32_t n, uin
 	t->base = (uint8_t *)ring + RING_HEADER;
 	if (nested)
 		shim_write_nested();
-	ring->recording = 0;
+	ring->recording = ring->in_payload = 0;
 	struct owner_record *r = shim_next_record();
 	*r = (struct owner_record){.h = {.size = sizeof *r, .type = REC_OWNER, .state = STATE_DONE}, .tid = tid, .generation = (uint32_t)(s->holder >> 32)};
 	r->start = shim_now();
