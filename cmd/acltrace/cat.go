@@ -32,12 +32,7 @@ func (a *app) catCmd() *cobra.Command {
 			}
 			o.Selection = which.Selection
 			if raw {
-				r, err := format.Open(args[0], nil)
-				if err != nil {
-					return err
-				}
-				defer a.close(r)
-				return r.WriteText(a.out)
+				return a.wholeText(args[0])
 			}
 			r, m, err := open(args[0])
 			if err != nil {
@@ -72,6 +67,16 @@ func (a *app) catCmd() *cobra.Command {
 	c.Flags().IntVar(&o.Tail, "tail", 0, "`N`: the last N of these calls")
 	exclusive(c, "first", "tail")
 	return c
+}
+
+// wholeText prints a trace without loss.
+func (a *app) wholeText(path string) error {
+	r, err := format.Open(path, nil)
+	if err != nil {
+		return err
+	}
+	defer a.close(r)
+	return r.WriteText(a.out)
 }
 
 // counted is a writer that counts bytes.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/record/session"
 )
@@ -60,9 +59,4 @@ func ask(folder string, q *session.Request) (*session.Status, error) {
 		err = fmt.Errorf("%s: %s", folder, refusals[refused])
 	}
 	return st, err
-}
-
-// missed words the steps that a program has not reached.
-func missed(m *record.MissedSteps) string {
-	return fmt.Sprintf("--steps %d:%d: the program made %s, counted by %s", m.Wanted.First, m.Wanted.Last, human.Plural(m.Made, "step"), m.By)
 }

@@ -9,15 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/record/session"
 	"github.com/acltrace/acltrace/report"
+	"github.com/acltrace/acltrace/report/recording"
 )
 
 func (a *app) ctlCmd() *cobra.Command {
-	var folder string
-	var pid int
-	var every, asJSON bool
+	var t control
+	var asJSON bool
 	c := &cobra.Command{
 		Use:   "ctl status|start|stop|snapshot",
 		Short: "control recordings in progress",
@@ -31,134 +30,131 @@ progress, the one that --session or --pid names, or with --all each of them.
 		Example: "acltrace ctl status\n" +
 			"acltrace ctl snapshot --pid 4242",
 		Args:      arguments(1, "status, start, stop or snapshot"),
-		ValidArgs: []string{"status", "start", "stop", "snapshot"},
+		ValidArgs: actions,
 		RunE: func(_ *cobra.Command, args []string) error {
-			q := session.Request{Do: session.Action(args[0])}
-			switch q.Do {
-			case session.ActStatus, session.ActStart, session.ActStop, session.ActSnapshot:
-			default:
+			t.q.Do = session.Action(args[0])
+			if !slices.Contains(actions, args[0]) {
 				return usage("ctl %s: want status, start, stop or snapshot", args[0])
 			}
-			sessions := []string{folder}
-			if folder == "" {
-				sessions = session.List("")
-			}
-			var meant []*session.Status
-			var at []string  // session folders, as this process reaches them
-			var failed error // errors from recordings that are not shown
-			for i, r := range askAll(sessions) {
-				s, st, err := sessions[i], r.status, r.err
-				switch {
-				case errors.Is(err, session.ErrNoRecorder) && folder == "":
-					continue // left by a killed recorder
-				case err != nil:
-					failed = errors.Join(failed, err)
-					continue
-				case pid != 0 && st.Recorder != pid && !slices.Contains(st.Processes, pid):
-					continue
-				}
-				meant, at = append(meant, st), append(at, s)
-			}
-			switch {
-			case len(meant) == 0 && failed != nil:
-				return failed
-			case failed != nil && (pid != 0 || q.Do == session.ActStatus):
+			found, failed := t.find()
+			if failed != nil && len(found) > 0 && (t.pid != 0 || t.q.Do == session.ActStatus) {
 				report.Printf(a.err, "acltrace: %s\n", failed)
 				failed = nil
-			case failed != nil && !every:
-				return failed // the target is ambiguous
 			}
-			switch {
-			case len(meant) == 0 && pid != 0:
-				return fmt.Errorf("no recording in progress has process %d", pid)
-			case len(meant) == 0:
-				return errors.New("no recording is in progress")
-			case q.Do == session.ActStatus:
-			case len(meant) > 1 && !every:
-				var which []string
-				for i, st := range meant {
-					which = append(which, fmt.Sprintf("--session %s (process %d)", at[i], st.Recorder))
+			if failed != nil && (len(found) == 0 || !t.every) {
+				return failed // without all, the target is ambiguous
+			}
+			if t.q.Do != session.ActStatus {
+				if err := t.unambiguous(found); err != nil {
+					return err
 				}
-				return usage("%d recordings are in progress: use --all, or one of %s", len(meant), strings.Join(which, "; "))
-			default:
-				var done []*session.Status
-				for i, st := range meant {
-					if q.PID = 0; q.Do == session.ActStart && pid != st.Recorder {
-						q.PID = pid
-					}
-					st, err := ask(at[i], &q)
-					if err != nil {
-						failed = errors.Join(failed, err)
-						continue
-					}
-					done = append(done, st)
-				}
-				meant = done
+				failed = errors.Join(failed, t.do(found))
+				found = slices.DeleteFunc(found, func(f *controlled) bool { return f.err != nil })
 			}
 			if asJSON {
-				return errors.Join(a.printJSON(meant), failed)
+				return errors.Join(a.printJSON(statuses(found)), failed)
 			}
-			for _, st := range meant {
-				a.status(st)
+			for _, f := range found {
+				recording.Status(a.out, f.status)
 			}
-			if q.Do == session.ActSnapshot && len(meant) == 1 && len(meant[0].Sealed) > 0 {
-				report.NextText(a.out, "acltrace", "stats", meant[0].Sealed[len(meant[0].Sealed)-1])
+			if t.q.Do == session.ActSnapshot && len(found) == 1 && len(found[0].status.Sealed) > 0 {
+				sealed := found[0].status.Sealed
+				report.NextText(a.out, "acltrace", "stats", sealed[len(sealed)-1])
 			}
 			return failed
 		},
 	}
-	c.Flags().StringVar(&folder, "session", "", "`DIR`: the recording with this folder")
-	c.Flags().IntVarP(&pid, "pid", "p", 0, "`PID`: the recording of this process")
+	c.Flags().StringVar(&t.folder, "session", "", "`DIR`: the recording with this folder")
+	c.Flags().IntVarP(&t.pid, "pid", "p", 0, "`PID`: the recording of this process")
 	explain(c.Flags(), "pid", "PID is a recorded process or the recorder.")
-	c.Flags().BoolVar(&every, "all", false, "all recordings in progress")
+	c.Flags().BoolVar(&t.every, "all", false, "all recordings in progress")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
-type answer struct {
+var actions = []string{"status", "start", "stop", "snapshot"}
+
+// control says what ctl does, and with which recordings.
+type control struct {
+	folder string // of the session
+	pid    int    // of a recorded process or a recorder
+	every  bool
+	q      session.Request
+}
+
+// controlled is a recording in progress.
+type controlled struct {
+	folder string // of its session, as this process reaches it
 	status *session.Status
 	err    error
 }
 
+// find returns the recordings that are meant, and the errors of others. The error is not nil if there are none.
+func (t *control) find() (found []*controlled, failed error) {
+	folders := []string{t.folder}
+	if t.folder == "" {
+		folders = session.List("")
+	}
+	for _, c := range askAll(folders) {
+		switch {
+		case errors.Is(c.err, session.ErrNoRecorder) && t.folder == "": // left by a killed recorder
+		case c.err != nil:
+			failed = errors.Join(failed, c.err)
+		case t.pid == 0 || c.status.Recorder == t.pid || slices.Contains(c.status.Processes, t.pid):
+			found = append(found, c)
+		}
+	}
+	switch {
+	case len(found) > 0 || failed != nil:
+	case t.pid != 0:
+		failed = fmt.Errorf("no recording in progress has process %d", t.pid)
+	default:
+		failed = errors.New("no recording is in progress")
+	}
+	return found, failed
+}
+
+func (t *control) unambiguous(found []*controlled) error {
+	if len(found) < 2 || t.every {
+		return nil
+	}
+	var which []string
+	for _, c := range found {
+		which = append(which, fmt.Sprintf("--session %s (process %d)", c.folder, c.status.Recorder))
+	}
+	return usage("%d recordings are in progress: use --all, or one of %s", len(found), strings.Join(which, "; "))
+}
+
+// do makes the recordings act.
+func (t *control) do(found []*controlled) (failed error) {
+	for _, c := range found {
+		if t.q.PID = 0; t.q.Do == session.ActStart && t.pid != c.status.Recorder {
+			t.q.PID = t.pid
+		}
+		c.status, c.err = ask(c.folder, &t.q)
+		failed = errors.Join(failed, c.err)
+	}
+	return failed
+}
+
 // askAll queries all recordings concurrently, so that a stopped recorder does not delay the others.
-func askAll(sessions []string) []answer {
-	answers := make([]answer, len(sessions))
+func askAll(folders []string) []*controlled {
+	found := make([]*controlled, len(folders))
 	var all sync.WaitGroup
-	for i, s := range sessions {
+	for i, f := range folders {
 		all.Go(func() {
-			answers[i].status, answers[i].err = session.Ask(s, &session.Request{Do: session.ActStatus})
+			found[i] = &controlled{folder: f}
+			found[i].status, found[i].err = session.Ask(f, &session.Request{Do: session.ActStatus})
 		})
 	}
 	all.Wait()
-	return answers
+	return found
 }
 
-func (a *app) status(st *session.Status) {
-	state := "recording"
-	switch {
-	case !st.Recording:
-		state = "waiting"
-	case st.Only != 0:
-		state = fmt.Sprintf("recording process %d only", st.Only)
+func statuses(found []*controlled) []*session.Status {
+	all := make([]*session.Status, len(found))
+	for i, c := range found {
+		all[i] = c.status
 	}
-	report.Printf(a.out, "%s: %s for %s by process %d", st.Session, state, human.Duration(int64(st.Seconds*1e9)), st.Recorder)
-	if len(st.Command) > 0 { // a collector has none
-		report.Printf(a.out, ": %s", strings.Join(st.Command, " "))
-	}
-	report.Printf(a.out, "\n")
-	report.Printf(a.out, "  %s of %s", human.Plural(st.Calls, "call"), human.Plural(len(st.Processes), "process"))
-	if st.Lost > 0 {
-		report.Printf(a.out, ", %s LOST", human.Count(st.Lost))
-	}
-	if st.Ring > 0 {
-		report.Printf(a.out, "; the ring holds %s", human.Bytes(st.Ring))
-	}
-	report.Printf(a.out, "\n")
-	report.StandingText(a.out, "  ", st.Standing)
-	switch {
-	case len(st.Sealed) > 0:
-		report.Printf(a.out, "  saved %s\n", strings.Join(st.Sealed, ", "))
-	default:
-		report.Printf(a.out, "  into %s\n", st.Output)
-	}
+	return all
 }

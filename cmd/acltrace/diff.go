@@ -1,14 +1,17 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/acltrace/acltrace/analyze/diff"
-	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 )
+
+// uncounted says what becomes of imported tasks without times.
+const uncounted = "they are not counted"
 
 func (a *app) diffCmd() *cobra.Command {
 	var asJSON, slower, all bool
@@ -44,10 +47,8 @@ func (a *app) diffCmd() *cobra.Command {
 				return fmt.Errorf("%s has calls of the runtime %q, and %s of %q: they can't be compared", args[0], m.Name, args[1], other.Name)
 			}
 			defer a.endOnSignals()()
-			for _, r := range []*format.Reader{x, y} {
-				if err := a.shows(r, "they are not counted", untimed); err != nil {
-					return err
-				}
+			if err := errors.Join(a.shows(x, uncounted, untimed), a.shows(y, uncounted, untimed)); err != nil {
+				return err
 			}
 			d, err := diff.New(x, y, m, &diff.Options{Threshold: percent / 100, Select: &which.Selection, Progress: a.progress("calls")})
 			if err != nil {
@@ -60,15 +61,10 @@ func (a *app) diffCmd() *cobra.Command {
 			} else {
 				err = report.DiffText(a.out, d, all, a.text())
 			}
-			switch {
-			case err != nil:
+			if err != nil {
 				return err
-			case slower && d.SlowerCount > 0, !slower && d.Differs:
-				return &exit{exitDiffers, nil}
-			case slices.ContainsFunc(d.Doubts, func(x diff.Doubt) bool { return x.Slower || !slower && !d.Differs }):
-				return &exit{exitUnclear, nil}
 			}
-			return nil
+			return differs(d, slower)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -78,4 +74,15 @@ func (a *app) diffCmd() *cobra.Command {
 	explain(c.Flags(), "verbose", "Changes that noise or the threshold explains, with the spread of both runs and the probability p that chance explains the change.")
 	c.Flags().BoolVar(&slower, "slower", false, "end with 3 only if something is slower")
 	return c
+}
+
+// differs returns the exit code for two runs. With slower, only what is slower counts.
+func differs(d *diff.Diff, slower bool) error {
+	switch {
+	case slower && d.SlowerCount > 0, !slower && d.Differs:
+		return &exit{exitDiffers, nil}
+	case slices.ContainsFunc(d.Doubts, func(x diff.Doubt) bool { return x.Slower || !slower && !d.Differs }):
+		return &exit{exitUnclear, nil}
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,13 +49,7 @@ func (a *app) envCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			given := map[string]string{}
-			own := []string{"install", "json", "k8s", "docker", "image", "volume", "any-user"}
-			c.Flags().Visit(func(f *pflag.Flag) {
-				if !slices.Contains(own, f.Name) {
-					given[f.Name] = strings.Trim(f.Value.String(), "[]")
-				}
-			})
+			given := givenFlags(c.Flags())
 			given["api"] = o.Model.Name // the collector may run on another machine
 			share.Audit, share.Flags = o.Capture.Bind == "audit", given
 			if install {
@@ -69,19 +64,9 @@ func (a *app) envCmd() *cobra.Command {
 			case k8s:
 				fmt.Fprint(a.raw, podYAML(dir, image, given, &share, vars))
 			case docker:
-				fmt.Fprintf(a.raw, "-v %s:%s", shell.Quote(volume), shell.Quote(dir))
-				for _, v := range vars {
-					fmt.Fprintf(a.raw, " -e %s", shell.Quote(v.Name+"="+v.Value))
-				}
-				fmt.Fprintln(a.raw)
+				dockerArguments(a.raw, volume, dir, vars)
 			default:
-				for _, v := range vars {
-					rest := ""
-					if v.List {
-						rest = fmt.Sprintf(`"${%s:+:$%s}"`, v.Name, v.Name)
-					}
-					fmt.Fprintf(a.raw, "export %s=%s%s\n", v.Name, shell.Quote(v.Value), rest)
-				}
+				shellExports(a.raw, vars)
 			}
 			return nil
 		},
@@ -101,6 +86,38 @@ func (a *app) envCmd() *cobra.Command {
 	explain(f, "volume", "A volume, or a folder of the host, that is mounted as DIR.")
 	exclusive(c, "json", "k8s", "docker")
 	return c
+}
+
+// givenFlags returns the flags of record that were given.
+func givenFlags(f *pflag.FlagSet) map[string]string {
+	given := map[string]string{}
+	own := []string{"install", "json", "k8s", "docker", "image", "volume", "any-user"}
+	f.Visit(func(f *pflag.Flag) {
+		if !slices.Contains(own, f.Name) {
+			given[f.Name] = strings.Trim(f.Value.String(), "[]")
+		}
+	})
+	return given
+}
+
+// dockerArguments prints the volume and the variables for docker run.
+func dockerArguments(w io.Writer, volume, dir string, vars []record.Variable) {
+	fmt.Fprintf(w, "-v %s:%s", shell.Quote(volume), shell.Quote(dir))
+	for _, v := range vars {
+		fmt.Fprintf(w, " -e %s", shell.Quote(v.Name+"="+v.Value))
+	}
+	fmt.Fprintln(w)
+}
+
+// shellExports prints the variables for a shell. Lists keep what they have.
+func shellExports(w io.Writer, vars []record.Variable) {
+	for _, v := range vars {
+		rest := ""
+		if v.List {
+			rest = fmt.Sprintf(`"${%s:+:$%s}"`, v.Name, v.Name)
+		}
+		fmt.Fprintf(w, "export %s=%s%s\n", v.Name, shell.Quote(v.Value), rest)
+	}
 }
 
 // envResult is the output as JSON.

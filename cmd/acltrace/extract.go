@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"io"
 	"path/filepath"
 
 	"github.com/acltrace/acltrace/internal/human"
@@ -60,19 +59,7 @@ func (a *app) extractCmd() *cobra.Command {
 			if asJSON {
 				return a.printJSON(e)
 			}
-			if err := report.Wrapped(a.out, a.text(), 2, func(w io.Writer) {
-				report.Printf(w, "%s: %s; call %d is the launch of %s", out.path, human.Plural(e.Calls, "call"), e.Launch, human.Kernel(e.Kernel))
-				if !e.Alone {
-					report.Printf(w, "; no wait for the launch alone can be added, and only whole repetitions can be timed")
-				}
-				if e.Failed {
-					report.Printf(w, "; the program's wait for it failed, and the launch is guilty if it fails in the replay as in the trace\n")
-				} else if e.Results > 0 {
-					report.Printf(w, "; its outputs are in %s\n", human.Plural(e.Results, "result"))
-				} else {
-					report.Printf(w, "; its results can't be compared: the memory was overwritten before the program read it\n")
-				}
-			}); err != nil {
+			if err := report.ExtractText(a.out, out.path, e, a.text()); err != nil {
 				return err
 			}
 			report.NextText(a.out, "acltrace", "replay", "--verify", out.path)

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/acltrace/acltrace/internal/testenv"
-	"github.com/acltrace/acltrace/record"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -96,23 +95,6 @@ func future(ts *testscript.TestScript, neg bool, args []string) {
 	b[8] = 9
 	binary.LittleEndian.PutUint32(b[60:], crc32.Checksum(b[:60], crc32.MakeTable(crc32.Castagnoli)))
 	ts.Check(os.WriteFile(path, b, 0o600))
-}
-
-// Regression: an eBPF recording with lost calls advised --policy block, which eBPF does not support.
-func TestAdvice(t *testing.T) {
-	for _, c := range []struct {
-		o    record.Options
-		want string
-	}{
-		{record.Options{Capture: record.Capture{Probe: "shim"}}, "--policy block waits instead"},
-		{record.Options{Capture: record.Capture{Probe: "shim"}, Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, "a larger --ring-size loses fewer"},
-		{record.Options{Capture: record.Capture{Probe: "ebpf"}, Command: []string{"p"}}, "a larger --ring-size loses fewer, --probe shim --policy block loses none"},
-		{record.Options{Capture: record.Capture{Probe: "ebpf"}}, "--sample skips calls before any is lost"},
-	} {
-		if got := advice(&c.o); got != c.want {
-			t.Errorf("%+v: %s", c.o, got)
-		}
-	}
 }
 
 // Only record and sim, whose other codes are those of the program, end with 125 if they can't start. Other commands end with 1.

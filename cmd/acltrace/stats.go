@@ -19,11 +19,15 @@ import (
 // shown is the default row limit for a table.
 const shown = 1000
 
+type statsFlags struct {
+	json, csv, paths, memories bool
+	by                         string
+	top                        int
+	which                      selectFlags
+}
+
 func (a *app) statsCmd() *cobra.Command {
-	var asJSON, asCSV, paths, memories bool
-	var by string
-	var top int
-	var which selectFlags
+	var f statsFlags
 	c := &cobra.Command{
 		Use:   "stats FILE",
 		Short: "show where the time went: steps, kernels, copies, idle time",
@@ -31,7 +35,7 @@ func (a *app) statsCmd() *cobra.Command {
 			"acltrace stats --by kernel --top 20 run.aclt",
 		Args: arguments(1, "one trace file"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := which.check(); err != nil {
+			if err := f.which.check(); err != nil {
 				return err
 			}
 			r, m, err := open(args[0])
@@ -40,72 +44,34 @@ func (a *app) statsCmd() *cobra.Command {
 			}
 			defer a.close(r)
 			defer a.endOnSignals()()
-			if by != "" && !slices.Contains(stats.By, by) {
-				return usage("stats --by %s: there are sums by %s", by, strings.Join(stats.By, ", "))
-			}
-			if err := a.shows(r, "they are not counted", untimed); err != nil {
-				return err
-			}
-			if paths {
-				return a.criticalPaths(r, m, &which, asJSON)
-			}
-			if memories {
-				return a.memory(r, m, &which, asJSON)
-			}
-			o := &stats.Options{Select: &which.Selection, By: by, Top: top, Progress: a.progress("calls")}
-			var list *report.GroupWriter
 			switch {
-			case by == "" && top >= 0:
-				return usage("stats --top %d: add --by", top)
-			case by != "" && (asJSON || asCSV):
-				to := io.Writer(a.out)
-				if asJSON {
-					to = report.NewJSON(a.raw)
-				}
-				if list, err = report.NewGroupWriter(to, by, asCSV); err != nil {
-					return err
-				}
-				if by == "step" && top < 0 {
-					o.Step = list.Group
-				}
-			case top < 0:
-				o.Top = shown
+			case f.by != "" && !slices.Contains(stats.By, f.by):
+				return usage("stats --by %s: there are sums by %s", f.by, strings.Join(stats.By, ", "))
+			case f.by == "" && f.top >= 0:
+				return usage("stats --top %d: add --by", f.top)
 			}
-			s, err := stats.New(r, m, o)
-			if err != nil {
+			if err := a.shows(r, uncounted, untimed); err != nil {
 				return err
 			}
-			which.nothing(a, args[0], s.Calls)
-			if list != nil {
-				for i := range s.Groups {
-					if err := list.Group(&s.Groups[i]); err != nil {
-						return err
-					}
-				}
-				return list.Close(s)
+			switch {
+			case f.paths:
+				return a.criticalPaths(r, m, &f.which, f.json)
+			case f.memories:
+				return a.memory(r, m, &f.which, f.json)
 			}
-			if by != "" {
-				return report.Groups(a.out, by, s, a.text())
-			}
-			if asCSV {
-				return report.StatsCSV(a.out, s)
-			}
-			if asJSON {
-				return a.printJSON(s)
-			}
-			return report.StatsText(a.out, args[0], s, a.text())
+			return a.stats(args[0], r, m, &f)
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	c.Flags().BoolVar(&asCSV, "csv", false, "print CSV: functions, or the sums of --by")
-	c.Flags().StringVar(&by, "by", "", "`KEY`: sum by step, thread, stream, kernel or function")
-	c.Flags().IntVar(&top, "top", -1, "`N`: with --by: N rows and the sum of the rest; 0: all")
+	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	c.Flags().BoolVar(&f.csv, "csv", false, "print CSV: functions, or the sums of --by")
+	c.Flags().StringVar(&f.by, "by", "", "`KEY`: sum by step, thread, stream, kernel or function")
+	c.Flags().IntVar(&f.top, "top", -1, "`N`: with --by: N rows and the sum of the rest; 0: all")
 	explain(c.Flags(), "top", "The rows are those with the most time in calls, or the longest steps. By default a table has 1000 rows, and JSON and CSV have all.")
-	c.Flags().BoolVar(&paths, "critical-path", false, "show the calls and tasks that bound the step time")
+	c.Flags().BoolVar(&f.paths, "critical-path", false, "show the calls and tasks that bound the step time")
 	explain(c.Flags(), "critical-path", "Calls, device tasks and own time of the program that determined when a step ended: the mean of all steps.")
-	c.Flags().BoolVar(&memories, "memory", false, "show which code allocates device memory")
+	c.Flags().BoolVar(&f.memories, "memory", false, "show which code allocates device memory")
 	explain(c.Flags(), "memory", "By call stack if the recording has stacks, otherwise by function, thread and size: at the peak, never freed, freed after the last step, growing from step to step.")
-	which.add(c.Flags())
+	f.which.add(c.Flags())
 	a.strictFlag(c.Flags())
 	exclusive(c, "json", "csv")
 	for _, other := range []string{"csv", "by", "top", "critical-path"} {
@@ -115,6 +81,48 @@ func (a *app) statsCmd() *cobra.Command {
 	exclusive(c, "critical-path", "by")
 	exclusive(c, "critical-path", "top")
 	return c
+}
+
+// stats prints the times of a trace. JSON and CSV have all rows unless top says how many, and are printed while they are found.
+func (a *app) stats(path string, r *format.Reader, m *api.Model, f *statsFlags) (err error) {
+	o := &stats.Options{Select: &f.which.Selection, By: f.by, Top: f.top, Progress: a.progress("calls")}
+	var list *report.GroupWriter
+	switch {
+	case f.by != "" && (f.json || f.csv):
+		to := io.Writer(a.out)
+		if f.json {
+			to = report.NewJSON(a.raw)
+		}
+		if list, err = report.NewGroupWriter(to, f.by, f.csv); err != nil {
+			return err
+		}
+		if f.by == "step" && f.top < 0 {
+			o.Step = list.Group
+		}
+	case f.top < 0:
+		o.Top = shown
+	}
+	s, err := stats.New(r, m, o)
+	if err != nil {
+		return err
+	}
+	f.which.nothing(a, path, s.Calls)
+	switch {
+	case list != nil:
+		for i := range s.Groups {
+			if err := list.Group(&s.Groups[i]); err != nil {
+				return err
+			}
+		}
+		return list.Close(s)
+	case f.by != "":
+		return report.Groups(a.out, f.by, s, a.text())
+	case f.csv:
+		return report.StatsCSV(a.out, s)
+	case f.json:
+		return a.printJSON(s)
+	}
+	return report.StatsText(a.out, path, s, a.text())
 }
 
 // memory prints the sites that allocate device memory.

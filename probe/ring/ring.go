@@ -371,3 +371,17 @@ func (r *ring) untimed(s *Session, why probe.Untimed) uint64 {
 func (s *Session) ThreadName(pid, tid int) string {
 	return s.rings.names[threadID{uint32(pid), uint32(tid)}]
 }
+
+// diedInShim reports whether a thread that has ended was in code of the shim then: it had begun a call, but the recorder could not see the
+// entry, or the function had returned, but the call was not finished, or a payload was being recorded. lost is the ring's count of lost calls.
+func (r *ring) diedInShim(lost uint64) bool {
+	if r.done {
+		return false
+	}
+	return r.returned || r.head.inPayload.Load() != 0 || r.head.seq.Load() != r.seq+lost-r.lost
+}
+
+// returned reports whether the function of a record has returned. Until then the end is that of an earlier record, which is before the start.
+func returned(b []byte) bool {
+	return len(b) >= callHeader && b[6] == recCall && le.Uint64(b[16:]) >= le.Uint64(b[8:])
+}

@@ -201,7 +201,7 @@ struct ring {
 	struct { uint64_t pos, seq, lost; } mark[2];
 	uint64_t marked;
 	uint64_t ahead; /* lost calls that were reported before a record had them */
-	uint64_t in_payload; /* atomic; 1: the thread records a payload: see probe/ring/crashguard.go */
+	uint64_t in_payload; /* atomic; 1: the thread records a payload: see diedInShim in probe/ring */
 };
 
 struct record {

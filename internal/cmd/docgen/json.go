@@ -38,7 +38,7 @@ var outputs = []struct {
 	{"acltrace replay --json", "replay", "Report", "", "`differences`, `other_machine`, `relocated`, `guesses` and `ambiguous` have at most 1,000 entries. The totals count all."},
 	{"acltrace replay --backend virtual --json", "replay/whatif", "Report", "", "`virtual_ns`, `change_percent` and the bounds are null, and `streams` is empty, if the trace allows no prediction."},
 	{"acltrace extract --json", "replay/lab", "Extracted", "", "`complete` and `window` are those of the original trace."},
-	{"acltrace record --json", "cmd/acltrace", "recordResult", "", "One line on standard error. `attach` and `collect` print the same."},
+	{"acltrace record --json", "record", "Summary", "", "One line on standard error. `attach` and `collect` print the same."},
 	{"acltrace ctl ACTION --json", "record/session", "Status", "[].", "A list of recordings."},
 	{"acltrace env --json", "cmd/acltrace", "envResult", "", ""},
 	{"acltrace sim --info --json", "cmd/acltrace", "simulatorReport", "", ""},

@@ -1,0 +1,52 @@
+package recording
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/record"
+)
+
+// Regression: "No call was seen: the program did not call the runtime" was printed above a process whose calls were not
+// recorded.
+func TestNoCallDoesNotContradictWhatFollows(t *testing.T) {
+	o := &record.Options{Model: acl.Model}
+	for _, c := range []struct {
+		res  record.Result
+		want string
+		not  string
+	}{
+		{record.Result{}, "did not call the runtime", "went past"},
+		{record.Result{ExitCode: 127}, "a library or a command is missing; without a device, --sim", "did not call"},
+		{record.Result{NoShim: []format.Unhooked{{PID: 7, Exe: "/bin/x", Reason: "its environment was cleared"}}}, "no call was seen: process 7", "did not call"},
+		{record.Result{Unhooked: []format.Unhooked{{PID: 7}}}, "calls that passed by the recorder:", "no call was seen"},
+		{record.Result{PassedBy: map[string]uint64{"aclNew": 3}}, "calls that passed by the recorder:", "no call was seen"},
+	} {
+		if s := nothing(o, &c.res); !strings.Contains(s, c.want) || strings.Contains(s, c.not) {
+			t.Errorf("%q: want %q and not %q", s, c.want, c.not)
+		}
+	}
+	o.Capture.Armed = true
+	if s := nothing(o, &record.Result{}); !strings.Contains(s, "acltrace ctl start") || strings.Contains(s, "did not call") {
+		t.Errorf("armed, and never started: %q", s)
+	}
+}
+
+// Regression: an eBPF recording with lost calls advised --policy block, which eBPF does not support.
+func TestAdvice(t *testing.T) {
+	for _, c := range []struct {
+		o    record.Options
+		want string
+	}{
+		{record.Options{Capture: record.Capture{Probe: "shim"}}, "--policy block waits instead"},
+		{record.Options{Capture: record.Capture{Probe: "shim"}, Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, "a larger --ring-size loses fewer"},
+		{record.Options{Capture: record.Capture{Probe: "ebpf"}, Command: []string{"p"}}, "a larger --ring-size loses fewer, --probe shim --policy block loses none"},
+		{record.Options{Capture: record.Capture{Probe: "ebpf"}}, "--sample skips calls before any is lost"},
+	} {
+		if got := advice(&c.o); got != c.want {
+			t.Errorf("%+v: %s", c.o, got)
+		}
+	}
+}
