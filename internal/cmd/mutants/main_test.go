@@ -94,6 +94,9 @@ func g(p string) (int, bool, error) {
 	if !h(f, nil) {
 		return 0, false, errShort
 	}
+	if h(nil, f) {
+		return 0, false, t.failWith(f)
+	}
 	return 0, false, fmt.Errorf("%s", p)
 }
 
@@ -116,7 +119,7 @@ func k(a, b int) {
 `) {
 		got = append(got, x.change())
 	}
-	if want := []string{"true || (n == k) for n == k", "!= for ==", "* for /", "false && (h(f, err)) for h(f, err)", "true || (h(f, err)) for h(f, err)", "false && (!h(f, nil)) for !h(f, nil)", "true || (!h(f, nil)) for !h(f, nil)", " for !",
+	if want := []string{"true || (n == k) for n == k", "!= for ==", "* for /", "false && (h(f, err)) for h(f, err)", "true || (h(f, err)) for h(f, err)", "false && (!h(f, nil)) for !h(f, nil)", "true || (!h(f, nil)) for !h(f, nil)", " for !", "false && (h(nil, f)) for h(nil, f)", "true || (h(nil, f)) for h(nil, f)",
 		"-- for ++", "|| for &&", "!= for ==", "(1 + 1) for 1", " for !"}; !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
