@@ -124,6 +124,15 @@ func TestOpen(t *testing.T) {
 		t.Fatal("the recorder's file was not found")
 	}
 	r.Close()
+	open, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range open {
+		if to, err := os.Readlink(fd); err == nil && filepath.Dir(to) == dir {
+			t.Errorf("%s is still open", to)
+		}
+	}
 }
 
 // A session that holds calls has no recorder any more if nobody holds its lock.
