@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"syscall"
@@ -101,6 +102,7 @@ func TestNote(t *testing.T) {
 
 // The file that a recorder had begun is found by its id, also if a later recording has its name.
 func TestOpen(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the collector closes files, too
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x.aclt")
 	create := func(path, uuid string) {
