@@ -166,6 +166,32 @@ func TestSizes(t *testing.T) {
 	}
 }
 
+// An error is a failure of the program, or an answer: that the runtime is initialized or ended already, or a question's no.
+func TestAnswers(t *testing.T) {
+	m := acl.Model
+	repeated := slices.Concat(m.Causes.Reinitialized, m.Causes.Refinalized)
+	answers := 0
+	for i := range m.Funcs {
+		f := &m.Funcs[i]
+		for _, e := range append(m.Errors, api.EnumValue{Value: 0}, api.EnumValue{Value: int64(f.Pending)}) {
+			code := int32(e.Value)
+			class := m.ErrorClass(code)
+			failed := f.RetError && code != 0 && code != f.Pending
+			answered := failed && (slices.Contains(repeated, code) || f.Question && (class == api.CallRefused || class == api.WorkState))
+			ret := uint64(uint32(code))
+			if got, want := [3]bool{f.Failed(ret), f.Answered(ret), f.Wrong(ret)}, [3]bool{failed, answered, failed && !answered}; got != want {
+				t.Fatalf("%s returns %d: failed, answered, wrong: %v, want %v", f.Name, code, got, want)
+			}
+			if answered {
+				answers++
+			}
+		}
+	}
+	if answers < len(m.Funcs) {
+		t.Errorf("only %d answers", answers)
+	}
+}
+
 // What a call returns, looks up and needs follows from its parameters.
 func TestFunctions(t *testing.T) {
 	waits := &api.Func{Name: "wait:form", RetError: true, Pending: 5}

@@ -54,3 +54,43 @@ func TestIdleTimes(t *testing.T) {
 		}
 	}
 }
+
+// The longest step is explained by the part of it that is longer than in other steps by most: by the time without calls, by calls of one function if
+// they explain more than a tenth of the excess, or by its longest call.
+func TestWhatMakesAStepSlow(t *testing.T) {
+	more := func(calls uint64, ns int64, bytes uint64) *stats.MoreCalls {
+		m := &stats.MoreCalls{Thread: "1 main", UsualCalls: 2, UsualNS: 100}
+		m.Func, m.Calls, m.NS = "aclrtMalloc", calls, ns
+		if bytes > 0 {
+			m.Func, m.Direction, m.Bytes, m.UsualBytes = "aclrtMemcpy", "DtoH", bytes, 1<<20
+		}
+		return m
+	}
+	inCalls, own := stats.Parts{OtherNS: 2000}, stats.Parts{OwnNS: 2000}
+	gap := &stats.Gap{After: "a", Func: "b", NS: 900, Call: new(uint64), Next: new(uint64), BlockedNS: 450}
+	long := stats.LongCall{Call: 7, Func: "aclrtFree", NS: 600}
+	for _, c := range []struct {
+		l     stats.LongStep
+		count uint64
+		want  string
+	}{
+		{stats.LongStep{Parts: own, Gap: gap, Call: long}, 1, ": 900 ns without a call between calls 0 (a) and 0 (b)"},
+		{stats.LongStep{Parts: own, Call: long}, 1, ": own time"},
+		{stats.LongStep{Parts: stats.Parts{BlockedNS: 2000}, Call: long}, 1, ": blocked"},
+		{stats.LongStep{Parts: stats.Parts{RecordingNS: 2000}, Gap: gap, Call: long}, 1, ": the recorder"},
+		{stats.LongStep{Parts: inCalls, Gap: gap}, 1, ": other calls"},
+		{stats.LongStep{Parts: inCalls, Call: long}, 1, ": call 7, aclrtFree, took 600 ns"},
+		{stats.LongStep{Parts: inCalls, Call: long, More: more(3, 200, 0)}, 1, ": call 7, aclrtFree, took 600 ns"},
+		{stats.LongStep{Parts: inCalls, Call: long, More: more(3, 201, 0)}, 1, ": 3 calls of aclrtMalloc took 201 ns, usually 2 with 100 ns"},
+		{stats.LongStep{Parts: inCalls, Call: long, More: more(3, 200, 8<<20)}, 1, ": call 7, aclrtFree, took 600 ns; 3 calls of aclrtMemcpy DtoH took 200 ns for 8 MiB, usually 2 with 100 ns for 1 MiB"},
+		{stats.LongStep{Parts: inCalls, Call: long, More: more(3, 300, 8<<20)}, 1, ": 3 calls of aclrtMemcpy DtoH took 300 ns for 8 MiB, usually 2 with 100 ns for 1 MiB"},
+		{stats.LongStep{Parts: own, Call: long, More: more(3, 900, 0)}, 1, ": own time"},
+		{stats.LongStep{Parts: own, Call: long}, 2, ": own time; 2 steps took over twice the median"},
+	} {
+		c.l.Index, c.l.NS, c.l.Thread = 4, 2000, "1 main"
+		s := &stats.Stats{Steps: stats.Steps{P50NS: 1000, Longest: &c.l}}
+		if got, want := slowText(s, &stats.Finding{Count: c.count}), "step 4 took 2.00 us, 2 times the median"+c.want; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}

@@ -92,9 +92,9 @@ func (b *blamer) unwaited() error {
 	return nil
 }
 
-// begin follows a copy, and returns nil for other work.
+// begin follows a copy, and returns nil for other work. Synchronous copies have ended before the next work, as if the program had waited.
 func (x *copiesOut) begin(h *timeline.HostCall, k *timeline.Task) *copyOut {
-	if k.Direction() != "DtoH" || k.Fn.Stream < 0 || k.Pageable() {
+	if k.Direction() != "DtoH" || k.Pageable() {
 		return nil
 	}
 	i := slices.IndexFunc(k.Fn.Params, func(p api.Param) bool { return p.Role == api.Writes && p.ItemSizes < 0 })

@@ -15,14 +15,21 @@ import (
 
 // decoding makes steps that copy a result to the host and wait before the next work. In one of them, wait returns false.
 func decoding(t *testing.T, steps int, wait func(s *testtrace.Sequence, step int) bool) *testtrace.Sequence {
-	const host, copyOut = 0x7f0000001000, 2
+	return copying(t, steps, func(s *testtrace.Sequence, host uint64) {
+		s.Then("aclrtMemcpyAsync", testtrace.A(host, 32, testtrace.DeviceB, 32, 2, testtrace.StreamA))
+	}, wait)
+}
+
+// copying makes steps with any copy.
+func copying(t *testing.T, steps int, makeCopy func(s *testtrace.Sequence, host uint64), wait func(s *testtrace.Sequence, step int) bool) *testtrace.Sequence {
+	const host = 0x7f0000001000
 	s := testtrace.NewSequence(t)
 	s.Stream(testtrace.StreamA)
 	s.Malloc(testtrace.DeviceB, 4096)
 	s.Then("aclrtMallocHost", testtrace.A(0x7ffe0000, 4096), testtrace.Outs("hostPtr", host))
 	for step := range steps {
 		s.Then("aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceB, 64, testtrace.StreamA))
-		s.Then("aclrtMemcpyAsync", testtrace.A(host, 32, testtrace.DeviceB, 32, copyOut, testtrace.StreamA))
+		makeCopy(s, host)
 		if wait(s, step) {
 			s.Then("aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
 		}
@@ -54,6 +61,7 @@ func TestCopyWithoutTheUsualWait(t *testing.T) {
 		}
 		return rep.Unwaited
 	}
+	usual := func(_ *testtrace.Sequence, step int) bool { return step != 4 }
 	breach := decoding(t, 6, func(_ *testtrace.Sequence, step int) bool { return step != 4 })
 	if got := hints(breach); len(got) != 1 || got[0].Waited != 5 || got[0].Times != 1 || got[0].Index != 3+4*4+1 {
 		t.Errorf("one of six copies without a wait: %+v", got)
@@ -75,6 +83,16 @@ func TestCopyWithoutTheUsualWait(t *testing.T) {
 			}
 			return false
 		}),
+		// The program needs no wait for these.
+		"to the device": copying(t, 8, func(s *testtrace.Sequence, host uint64) {
+			s.Then("aclrtMemcpyAsync", testtrace.A(testtrace.DeviceB, 32, host, 32, 1, testtrace.StreamA))
+		}, usual),
+		"synchronous": copying(t, 8, func(s *testtrace.Sequence, host uint64) {
+			s.Then("aclrtMemcpy", testtrace.A(host, 32, testtrace.DeviceB, 32, 2))
+		}, usual),
+		"pageable": copying(t, 8, func(s *testtrace.Sequence, host uint64) {
+			s.Then("aclrtMemcpyAsync", testtrace.A(host+1<<20, 32, testtrace.DeviceB, 32, 2, testtrace.StreamA))
+		}, usual),
 	} {
 		if got := hints(s); len(got) != 0 {
 			t.Errorf("%s: %+v", name, got)

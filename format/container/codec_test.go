@@ -83,3 +83,50 @@ func randomBytes(rng *rand.Rand, n int) []byte {
 	}
 	return b
 }
+
+// A frame whose lengths or bytes are forged is refused: when its content is opened, or when it is unpacked.
+func TestForgedFrames(t *testing.T) {
+	raw := bytes.Repeat([]byte("some text, "), 100)
+	word := func(b []byte, at int, change func(uint32) uint32) []byte {
+		b = bytes.Clone(b)
+		binary.LittleEndian.PutUint32(b[at:], change(binary.LittleEndian.Uint32(b[at:])))
+		return b
+	}
+	add := func(n int) func(uint32) uint32 { return func(v uint32) uint32 { return v + uint32(n) } }
+	for _, codec := range []Codec{LZ4, Zstd} {
+		whole := appendFrame(nil, raw, codec)
+		twice := append(bytes.Clone(whole), whole...)
+		for name, c := range map[string]struct {
+			stored []byte
+			length int
+			fine   bool
+		}{
+			"as written":            {whole, len(raw), true},
+			"two frames":            {twice, 2 * len(raw), true},
+			"one byte more":         {word(whole, 0, add(1)), len(raw) + 1, false},
+			"one byte less":         {word(whole, 0, add(-1)), len(raw) - 1, false},
+			"nothing":               {word(whole, 0, add(-len(raw))), 0, false},
+			"longer than the chunk": {whole, len(raw) - 1, false},
+			"shorter":               {whole, len(raw) + 1, false},
+			"too much":              {word(whole, 0, func(uint32) uint32 { return MaxRaw + 1 }), MaxRaw + 1, false},
+			"planes":                {word(whole, 0, add((maxPlanes+1)<<planesShift)), len(raw), false},
+			"not stored whole":      {word(whole, 4, add(1)), len(raw), false},
+			"stored longer":         {append(word(whole, 4, add(2*len(raw))), make([]byte, 2*len(raw))...), len(raw), false},
+			"cut":                   {word(whole[:len(whole)-1], 4, add(-1)), len(raw), false},
+			"cut in its head":       {twice[:len(whole)+frameHead-1], 2 * len(raw), false},
+			"other bytes":           {word(whole, frameHead, func(v uint32) uint32 { return ^v }), len(raw), false},
+		} {
+			content := &Content{raw: make([]byte, c.length)}
+			err := content.open(c.stored, codec, c.length)
+			if err == nil {
+				err = content.Unpack(0, c.length)
+			}
+			if (err == nil) != c.fine {
+				t.Errorf("%v, %s: %v", codec, name, err)
+			}
+			if c.fine && !bytes.Equal(content.raw, bytes.Repeat(raw, c.length/len(raw))) {
+				t.Errorf("%v, %s: other bytes", codec, name)
+			}
+		}
+	}
+}

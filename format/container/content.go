@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -176,11 +177,8 @@ func (c *Content) unpack(dst []byte, f *frame) error {
 		to = c.planes[:len(dst)]
 	}
 	n, err := codecs[c.codec].unpack(to, f.stored)
-	if err != nil {
-		return err
-	}
-	if n != len(dst) {
-		return errUnpacked
+	if err != nil || n != len(dst) {
+		return cmp.Or(err, errUnpacked)
 	}
 	if f.shift > 0 {
 		unplanes(dst, to, int(f.shift))

@@ -49,7 +49,7 @@ func TestOwn(t *testing.T) {
 		t.Error("a list was made for libraries that are not known")
 	}
 	remember(Library{b, ""}, Library{filepath.Join(dir, "x", "..", "a\n b.so"), "1"})
-	if !has(a, "") || !has("", hashA) || !has(filepath.Join(dir, ".", "a\n b.so"), "no") || has(b, hashB) {
+	if !has(a, "") || !has("", hashA) || !has(dir+"/x/../a\n b.so", "no") || has(b, hashB) {
 		t.Error("the list has the wrong libraries")
 	}
 	list := filepath.Join(state, ownFile)

@@ -38,10 +38,14 @@ func ownedBy(path string, st os.FileInfo) error {
 		return err
 	}
 	uid := st.Sys().(*syscall.Stat_t).Uid
-	if uid != 0 && uid != uint32(os.Geteuid()) && uid != root.Sys().(*syscall.Stat_t).Uid {
+	if !trusted(uid, uint32(os.Geteuid()), root.Sys().(*syscall.Stat_t).Uid) {
 		return fmt.Errorf("%s belongs to another user (%d)", path, uid)
 	}
 	return nil
+}
+
+func trusted(owner, user, ownerOfRoot uint32) bool {
+	return owner == 0 || owner == user || owner == ownerOfRoot
 }
 
 // Owns reports whether a file belongs to this user.

@@ -202,3 +202,17 @@ func TestMissingTemporaryFolderIsNotMade(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Files of root, of the user and of the owner of / are trusted, also if the user is not root.
+func TestTrusted(t *testing.T) {
+	for _, c := range []struct {
+		owner, user, ownerOfRoot uint32
+		want                     bool
+	}{
+		{0, 1000, 0, true}, {1000, 1000, 0, true}, {1001, 1000, 0, false}, {65534, 1000, 65534, true}, {0, 1000, 65534, true}, {1001, 0, 0, false}, {1001, 1000, 65534, false},
+	} {
+		if got := trusted(c.owner, c.user, c.ownerOfRoot); got != c.want {
+			t.Errorf("a file of %d is trusted by %d where %d owns /: %t", c.owner, c.user, c.ownerOfRoot, got)
+		}
+	}
+}

@@ -90,6 +90,48 @@ func TestClockUnfit(t *testing.T) {
 	}
 }
 
+// A counter is steady if its rate changes by less than the comparisons may be wrong: here by 4.5 parts of a thousand.
+func TestClockSteady(t *testing.T) {
+	for change, steady := range map[float64]bool{0.994: false, 0.996: true, 1: true, 1.004: true, 1.006: false} {
+		m := &machine{counter: 1e12, ns: 5e12, rate: 0.4, r: rand.New(rand.NewPCG(1, 2))}
+		c := &clock{compare: m.compare}
+		if got := c.calibrate(func() { m.run(10e6); m.rate *= change }); got != steady {
+			t.Errorf("a counter whose rate changes by %g is steady: %t", change, got)
+		}
+	}
+}
+
+// Each comparison improves the rate: it is as exact as two comparisons that far apart can be.
+func TestClockRate(t *testing.T) {
+	m, c := calibrated(t)
+	began := c.base.ns
+	for i := range 15 {
+		if off, most := (c.rate-m.rate)/m.rate, 62/float64(min(c.now.ns-began, rateSpan)); off > most || off < -most {
+			t.Fatalf("after %d comparisons the rate is wrong by %g, want at most %g", i, off, most)
+		}
+		m.run(float64(compareEvery))
+		c.observe(m.compare())
+	}
+}
+
+// The clocks are compared when it is time, and not before.
+func TestClockAdjust(t *testing.T) {
+	for ahead, want := range map[int64]int{int64(time.Hour): 0, -int64(time.Hour): 1} {
+		m := &machine{counter: 1e12, ns: float64(probe.Now() + ahead), rate: 0.4, r: rand.New(rand.NewPCG(1, 2))}
+		n := 0
+		c := &clock{counter: true, compare: func() comparison { n++; return m.compare() }}
+		c.calibrate(func() { m.run(10e6) })
+		n = 0
+		if c.adjust(); n != want {
+			t.Errorf("compared %d times, want %d", n, want)
+		}
+		c.counter, n = false, 0
+		if c.adjust(); n != 0 {
+			t.Error("the clocks are compared though no counter is used")
+		}
+	}
+}
+
 // The converted counter of this machine is CLOCK_MONOTONIC.
 func TestClockHere(t *testing.T) {
 	var c clock

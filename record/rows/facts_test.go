@@ -399,3 +399,24 @@ func TestKilled(t *testing.T) {
 		t.Errorf("%v", s.Processes.Libraries)
 	}
 }
+
+// A payload may arrive after its call if it is not in the call's record itself: data of copies and files, and inputs that are large or of unknown size.
+func TestPayloadsApart(t *testing.T) {
+	for _, c := range []struct {
+		task api.Task
+		p    api.Param
+		want bool
+	}{
+		{api.Copy, api.Param{Role: api.Reads}, true}, {api.Kernel, api.Param{Role: api.Writes}, true}, {api.NoTask, api.Param{Role: api.File}, true}, {api.NoTask, api.Param{Role: api.Image}, true},
+		{api.Copy, api.Param{Role: api.Struct}, true}, {api.Kernel, api.Param{Role: api.Struct}, false}, {api.Kernel, api.Param{Role: api.Args}, false},
+		{api.NoTask, api.Param{Role: api.In, Memory: api.Memory{Size: api.Size{Unit: format.InlineLimit}}}, false},
+		{api.NoTask, api.Param{Role: api.In, Memory: api.Memory{Size: api.Size{Unit: format.InlineLimit + 1}}}, true},
+		{api.NoTask, api.Param{Role: api.In, Memory: api.Memory{Size: api.Size{Unit: 8, Mul: []uint8{1}}}}, true},
+		{api.NoTask, api.Param{Role: api.Uses, Memory: api.Memory{Size: api.Size{Unit: 8, Stored: true}}}, true},
+		{api.NoTask, api.Param{Role: api.Out}, false}, {api.NoTask, api.Param{Role: api.Value}, false},
+	} {
+		if got := mayBeApart(&api.Func{Meaning: api.Meaning{Task: c.task}}, &c.p); got != c.want {
+			t.Errorf("the payload of %v in a task %v may be apart: %t", c.p.Role, c.task, got)
+		}
+	}
+}

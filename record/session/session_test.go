@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"syscall"
@@ -101,6 +102,7 @@ func TestNote(t *testing.T) {
 
 // The file that a recorder had begun is found by its id, also if a later recording has its name.
 func TestOpen(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the collector closes files, too
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x.aclt")
 	create := func(path, uuid string) {
@@ -124,6 +126,15 @@ func TestOpen(t *testing.T) {
 		t.Fatal("the recorder's file was not found")
 	}
 	r.Close()
+	open, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range open {
+		if to, err := os.Readlink(fd); err == nil && filepath.Dir(to) == dir {
+			t.Errorf("%s is still open", to)
+		}
+	}
 }
 
 // A session that holds calls has no recorder any more if nobody holds its lock.

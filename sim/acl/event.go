@@ -205,7 +205,7 @@ func (t *Thread) eventDone(ev *graph.Event) (bool, acl.Error) {
 	if ev.Shared != nil {
 		done, f := ev.SharedDone()
 		if f != nil {
-			return true, t.failWith(f)
+			return false, t.failWith(f)
 		}
 		if done {
 			t.sim.Strict.AcquireOthers(nil)

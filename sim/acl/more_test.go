@@ -123,6 +123,42 @@ func TestReduce(t *testing.T) {
 	}
 	e.want(acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, e.th.ReduceAsync(a, b, 8, acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, acl.ACL_INT64, s, 0))
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.ReduceAsync(a, b, 3, acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, acl.ACL_INT32, s, 0))
+	for _, c := range []struct {
+		dst, src acl.Addr
+		want     acl.Error
+	}{{0, b, acl.ACL_ERROR_INVALID_PARAM}, {a, 0, acl.ACL_ERROR_INVALID_PARAM}, {e.pinned(64), b, acl.ACL_ERROR_RT_PARAM_INVALID}, {a, e.pageable(64), acl.ACL_ERROR_RT_PARAM_INVALID}} {
+		e.want(c.want, e.th.ReduceAsync(c.dst, c.src, 8, acl.ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, acl.ACL_INT32, s, 0))
+	}
+}
+
+// The float status is 0, as no operation of the simulator overflows. It is stored in stream order, in 64 bytes, and is data that was written.
+func TestOverflowStatus(t *testing.T) {
+	e := newEnv(t, Options{Kernels: testKernels()})
+	s := e.stream()
+	out := e.malloc(128)
+	e.ok(e.th.Memset(out, 128, 7, 128))
+	args := binary.LittleEndian.AppendUint64(nil, out)
+	e.ok(e.th.LaunchKernelWithHostArgs(e.function(e.load(testBinary(11, "mystery")), "mystery"), 1, s, nil, addr(&args[0]), 8, nil, 0))
+	e.ok(e.th.SynchronizeStream(s))
+	e.unknown(out, "mystery")
+	release := e.hold(s)
+	e.ok(e.th.GetOverflowStatus(out, overflowSize, s))
+	e.ok(e.th.ResetOverflowStatus(s))
+	if e.word(out) != 0x07070707 {
+		t.Error("the status was stored before its turn")
+	}
+	release()
+	e.ok(e.th.SynchronizeStream(s))
+	if e.word(out) != 0 || e.word(out+overflowSize-4) != 0 || e.word(out+overflowSize) != 0x07070707 {
+		t.Errorf("%x", space.Bytes(out, 128))
+	}
+	if by, ok := e.sim.Unknown(out, overflowSize); ok {
+		t.Errorf("the status depends on %s", by)
+	}
+	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.GetOverflowStatus(out, overflowSize-1, s))
+	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.GetOverflowStatus(0, overflowSize, s))
+	e.ok(e.th.GetOverflowStatus(e.pageable(64), overflowSize, s))
+	e.want(acl.ACL_ERROR_RT_SYS_DMA, e.th.SynchronizeStream(s))
 }
 
 // Half precision: every value survives the way there and back, and rounding is to the nearest even.

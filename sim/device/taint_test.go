@@ -7,6 +7,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/acltrace/acltrace/sim/device/memory"
 	"github.com/acltrace/acltrace/sim/device/space"
@@ -295,4 +296,34 @@ func TestKernelsPassMarksOn(t *testing.T) {
 	run("0+16", workspace, 0, input)
 	s.TaintDeclared([]space.Extent{{Addr: out, Size: 8, Access: space.Write}, {Addr: out + 8, Size: 8, Access: space.Read}, {Addr: out + 20, Size: 4, Access: both}, {Addr: out + 40, Access: both}}, "d")
 	wantMarks(t, s, out, 64, "0+8 d, 8+8, 20+4 d")
+}
+
+// Kernels that were launched are listed with the number of their launches. Others were only looked up.
+func TestLaunches(t *testing.T) {
+	var l Launches
+	l.Of("once").Add(1)
+	l.Of("never")
+	l.Of("twice").Add(1)
+	l.Of("twice").Add(1)
+	if got, want := l.All(), map[string]int64{"once": 1, "twice": 2}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// A sleep does not end before its time, except by what a stream may be ahead. A long one ends when the stream stops.
+func TestSleepUntil(t *testing.T) {
+	c := newRealClock(&Machine{})
+	for _, d := range []time.Duration{-time.Second, 0, slack / 2, time.Millisecond, 5 * time.Millisecond} {
+		until := c.Now(nil) + d
+		c.sleepUntil(until, nil)
+		if now := c.Now(nil); now < until-slack {
+			t.Errorf("a sleep of %v ended %v early", d, until-now)
+		}
+	}
+	stop := make(chan struct{})
+	close(stop)
+	until := c.Now(nil) + time.Hour
+	if c.sleepUntil(until, stop); c.Now(nil) >= until {
+		t.Error("nothing ends a long sleep")
+	}
 }

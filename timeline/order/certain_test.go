@@ -1,6 +1,10 @@
 package order
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/acltrace/acltrace/api"
+)
 
 // Two calls of different threads that touch at one nanosecond may have overlapped.
 func TestCertainOrder(t *testing.T) {
@@ -15,6 +19,58 @@ func TestCertainOrder(t *testing.T) {
 		x := &track[int]{thread: 1, end: c.end, others: c.others}
 		if got := x.certain(c.thread, 10); got != c.want {
 			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+// Words of memory are forgotten before there are too many, whatever writes them or waits for them.
+func TestWordsAreBounded(t *testing.T) {
+	write, wait := &api.Func{Meaning: api.Meaning{Task: api.Record}}, &api.Func{Meaning: api.Meaning{Task: api.Wait}}
+	for name, c := range map[string]Call[int]{
+		"writes": {Fn: write}, "waits": {Fn: wait}, "waits of a condition": {Fn: wait, Word: Word{Until: AtLeast}},
+	} {
+		o := New[int, int]()
+		o.Lane(Lane{})
+		for i := range 2*maxWords + 10 {
+			c.Task, c.Start, c.End = i, int64(10*i), int64(10*i+1)
+			c.Word.Addr, c.Word.Value = uint64(4096+8*i), 1
+			o.Apply(&c)
+		}
+		if n := max(len(o.words), len(o.awaits), len(o.open)); n > maxWords+2 || n == 0 {
+			t.Errorf("%s: %d words are kept", name, n)
+		}
+	}
+}
+
+// A wait for a word ends with the first value that meets its condition.
+func TestWaitEndsWithItsValue(t *testing.T) {
+	write, wait := &api.Func{Meaning: api.Meaning{Task: api.Record}}, &api.Func{Meaning: api.Meaning{Task: api.Wait}}
+	for _, c := range []struct {
+		until  Condition
+		value  uint64
+		writes []uint64
+		want   int // the write that ends it, -1 for none
+	}{
+		{AtLeast, 5, []uint64{1, 4, 5, 6}, 2}, {AtLeast, 5, []uint64{7}, 0}, {Equal, 5, []uint64{6, 5}, 1}, {Equal, 5, []uint64{6, 4}, -1},
+		{AnyBit, 6, []uint64{1, 9, 4}, 2}, {NorBit, 1, []uint64{^uint64(0), 3}, 1},
+	} {
+		o := New[int, int]()
+		o.Lane(Lane{})
+		o.Lane(Lane{})
+		met := -1
+		apply := func(c *Call[int]) {
+			for _, e := range o.Apply(c) {
+				if e.After.Task == 100 && e.Why == Value {
+					met = e.Before.Task
+				}
+			}
+		}
+		apply(&Call[int]{Fn: wait, Task: 100, Lane: 1, Start: 1, End: 2, Word: Word{Addr: 8, Value: c.value, Until: c.until}})
+		for i, v := range c.writes {
+			apply(&Call[int]{Fn: write, Task: i, Start: int64(10 + 10*i), End: int64(11 + 10*i), Word: Word{Addr: 8, Value: v}})
+		}
+		if met != c.want {
+			t.Errorf("a wait for %d (%d) and writes of %d: write %d ends it, want %d", c.value, c.until, c.writes, met, c.want)
 		}
 	}
 }

@@ -7,7 +7,7 @@
 // tests in C run as a library, are built once. A mutant of a constant is built alone. bin/acltrace has no mutants.
 // The tests of a package run without a mutant first. This shows how long they take, whether they pass, and which mutants they reach.
 // A mutant then runs the tests that reach it: those of its package, then of the packages that import it, then those of the engine, also in virtual time.
-// The fastest run first, until some fail.
+// The fastest run first, until some fail. All mutants go through one of these stages before the next begins.
 //
 // Changes that no test can notice are left out: see unnoticed. equivalent.tsv lists others that mean the same, with the reason.
 //
@@ -16,7 +16,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -26,6 +25,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -62,13 +62,17 @@ type options struct {
 // result is the fate of a mutant.
 type result struct {
 	*mutant
-	reached  bool   // tests reach it
-	by       string // package whose tests failed, "" for none
-	timedOut bool   // before all packages were tested
+	reached  bool          // tests reach it
+	by       string        // package whose tests failed, "" for none
+	left     time.Duration // of its time limit
+	timedOut bool          // before all packages were tested
+	notBuilt bool          // other packages compute with its constant
 }
 
 func (r *result) String() string {
 	switch {
+	case r.notBuilt:
+		return "left out, other packages don't compile with it"
 	case r.by != "":
 		return "killed by " + r.by
 	case !r.reached:
@@ -128,40 +132,42 @@ func run(ctx context.Context, w io.Writer, dir, only string, o *options) (enough
 	}
 	rooms := map[string]*score{}
 	total := score{}
-	var survivors []result
-	for i, x := range all {
-		r, err := t.test(ctx, x, o.limit)
-		if ctx.Err() != nil {
-			break
+	var survivors []*result
+	told := 0
+	err = t.judge(ctx, all, o.limit, func(r *result) error {
+		told++
+		if _, err := fmt.Fprintf(w, "%d/%d %s: %s\n", told, len(all), r.mutant, r); err != nil || r.notBuilt {
+			return err
 		}
-		if errors.Is(err, errNotBuilt) && x.form == fixed {
-			fmt.Fprintf(w, "%d/%d %s: left out, other packages don't compile with it\n", i+1, len(all), x)
-			continue
-		}
-		if err != nil {
-			return false, err
-		}
-		fmt.Fprintf(w, "%d/%d %s: %s\n", i+1, len(all), x, &r)
-		room := m.room(x.pkg)
+		room := m.room(r.pkg)
 		if rooms[room] == nil {
 			rooms[room] = &score{}
 		}
-		rooms[room].add(&r)
-		total.add(&r)
+		rooms[room].add(r)
+		total.add(r)
 		if r.by == "" {
 			survivors = append(survivors, r)
 		}
+		return nil
+	})
+	if err != nil && ctx.Err() == nil {
+		return false, err
+	}
+	if told < len(all) {
+		fmt.Fprintf(w, "%d mutants have no fate yet\n", len(all)-told)
 	}
 	fmt.Fprintf(w, "\nseed %d: %s; %d more are equivalent, looked at\n", o.seed, &total, equivalent)
 	for _, room := range slices.Sorted(maps.Keys(rooms)) {
 		fmt.Fprintf(w, "%s: %s\n", room, rooms[room])
 	}
-	for i := range survivors {
-		fmt.Fprintf(w, "%s: %s\n", survivors[i].mutant, &survivors[i])
+	for _, r := range survivors {
+		fmt.Fprintf(w, "%s: %s\n", r.mutant, r)
 	}
 	for _, path := range slices.Sorted(maps.Keys(t.alone)) {
-		if t.alone[path].failed {
+		if a := t.alone[path]; a.failed {
 			fmt.Fprintf(w, "the tests of %s fail without a mutant, so they kill none\n", path)
+		} else if len(a.skip) > 0 {
+			fmt.Fprintf(w, "tests of %s that fail without a mutant kill none: %s\n", path, strings.Join(a.skip, ", "))
 		}
 	}
 	return float64(total.killed) >= o.least*float64(total.all), ctx.Err()

@@ -94,6 +94,9 @@ func g(p string) (int, bool, error) {
 	if !h(f, nil) {
 		return 0, false, errShort
 	}
+	if h(nil, f) {
+		return 0, false, t.failWith(f)
+	}
 	return 0, false, fmt.Errorf("%s", p)
 }
 
@@ -116,7 +119,7 @@ func k(a, b int) {
 `) {
 		got = append(got, x.change())
 	}
-	if want := []string{"true || (n == k) for n == k", "!= for ==", "* for /", "false && (h(f, err)) for h(f, err)", "true || (h(f, err)) for h(f, err)", "false && (!h(f, nil)) for !h(f, nil)", "true || (!h(f, nil)) for !h(f, nil)", " for !",
+	if want := []string{"true || (n == k) for n == k", "!= for ==", "* for /", "false && (h(f, err)) for h(f, err)", "true || (h(f, err)) for h(f, err)", "false && (!h(f, nil)) for !h(f, nil)", "true || (!h(f, nil)) for !h(f, nil)", " for !", "false && (h(nil, f)) for h(nil, f)", "true || (h(nil, f)) for h(nil, f)",
 		"-- for ++", "|| for &&", "!= for ==", "(1 + 1) for 1", " for !"}; !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -186,12 +189,12 @@ func TestPackageWithC(t *testing.T) {
 }
 
 // A mutant is killed by its own package or by one that imports it, and survives if no test notices it or none can run.
-// It runs no tests that don't reach it. A killed child without environment reaches it.
+// A test that also fails without the mutant kills none. It runs no tests that don't reach it. A killed child without environment reaches it.
 // Packages that are in no program have none. Mutants that mean the same are not run.
 func TestRun(t *testing.T) {
 	dir := moduleOf(t, map[string]string{
 		"go.mod":          "module m\n\ngo 1.24\n",
-		"cmd/p/main.go":   "package main\n\nimport (\n\t_ \"m/bad\"\n\t_ \"m/child\"\n\t_ \"m/loop\"\n\t_ \"m/size\"\n\t_ \"m/own\"\n\t_ \"m/user\"\n)\n\nfunc main() {}\n",
+		"cmd/p/main.go":   "package main\n\nimport (\n\t_ \"m/bad\"\n\t_ \"m/child\"\n\t_ \"m/busy\"\n\t_ \"m/loop\"\n\t_ \"m/size\"\n\t_ \"m/own\"\n\t_ \"m/user\"\n)\n\nfunc main() {}\n",
 		"internal/q/q.go": "package main\n\nimport _ \"m/help\"\n\nfunc main() {}\n",
 		equivalentFile:    "own/own.go\tfunc Same(a int) int { return 1 * a }\t/ for *\tit is not\nown/own.go\tfunc Same(a int) int { return 1 * a }\t(1 + 1) for 1\tit is not\nown/own.go\tno\tsuch\tmutant\n",
 		"own/own.go":      "package own\n\nfunc Less(a, b int) bool { return a < b }\n\nfunc Same(a int) int { return 1 * a }\n",
@@ -210,9 +213,12 @@ func TestRun(t *testing.T) {
 		"size/more/m.go":      "package more\n\nimport \"m/size\"\n\nvar Last = [1]int{}[1-size.Unit]\n",
 		"size/more/m_test.go": "package more\n",
 		"bad/bad.go":          "package bad\n\nfunc Not(a bool) bool { return a == false }\n",
-		"help/help.go":        "package help\n\nimport \"m/deep\"\n\nfunc Half(a int) int { return deep.Third(a) / 2 }\n",
-		"deep/deep.go":        "package deep\n\nfunc Third(a int) int { return a / 3 }\n",
-		"bad/b_test.go":       "package bad\n\nimport (\n\t\"testing\"\n\n\t_ \"m/help\"\n)\n\nfunc TestNot(t *testing.T) { t.Log(Not(true)); t.Fail() }\n",
+		"busy/busy.go":        "package busy\n\nfunc Not(a bool) bool { return !a }\n",
+		"busy/b_test.go": "package busy\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestBusy(t *testing.T) {\n\tNot(true)\n\tif _, err := os.Stat(\"ran\"); err == nil {\n\t\tt.Fail()\n\t}\n" +
+			"\tos.WriteFile(\"ran\", nil, 0o600)\n}\n",
+		"help/help.go":  "package help\n\nimport \"m/deep\"\n\nfunc Half(a int) int { return deep.Third(a) / 2 }\n",
+		"deep/deep.go":  "package deep\n\nfunc Third(a int) int { return a / 3 }\n",
+		"bad/b_test.go": "package bad\n\nimport (\n\t\"testing\"\n\n\t_ \"m/help\"\n)\n\nfunc TestNot(t *testing.T) { t.Log(Not(true)); t.Fail() }\n",
 	})
 	tests := func(only string) (string, bool) {
 		var out bytes.Buffer
@@ -222,9 +228,10 @@ func TestRun(t *testing.T) {
 		}
 		return out.String(), enough
 	}
-	out, enough := tests("own|base|bad|help|deep|child")
-	for _, want := range []string{"m/child/child.go:3: <= for <: killed by m/child\n", "m/own/own.go:3: <= for <: killed by m/own\n", "m/base/base.go:3: - for +: killed by m/user\n", "m/bad/bad.go:3: != for ==: SURVIVED\n",
-		"3 of 4 mutants killed, 75%; 2 more are equivalent, looked at\n", equivalentFile + ": no such mutant: own/own.go\tno\tsuch\n", "the tests of m/bad fail without a mutant, so they kill none\n"} {
+	out, enough := tests("own|base|bad|help|deep|child|busy")
+	for _, want := range []string{"m/child/child.go:3: <= for <: killed by m/child\n", "m/own/own.go:3: <= for <: killed by m/own\n", "m/base/base.go:3: - for +: killed by m/user\n", "m/bad/bad.go:3: != for ==: SURVIVED\n", "m/busy/busy.go:3:  for !: SURVIVED\n",
+		"3 of 5 mutants killed, 60%; 2 more are equivalent, looked at\n", equivalentFile + ": no such mutant: own/own.go\tno\tsuch\n", "tests of m/bad that fail without a mutant kill none: TestNot\n",
+		"tests of m/busy that fail without a mutant kill none: TestBusy\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +35,8 @@ type tester struct {
 type alone struct {
 	took   time.Duration
 	failed bool
-	marks  []byte // 1 at the number of each mutant that they reach
+	skip   []string // tests that fail without a mutant
+	marks  []byte   // 1 at the number of each mutant that they reach
 }
 
 // errNotBuilt is the failure of programs that don't compile with a mutant: those of other packages compute with its constant.
@@ -175,27 +177,31 @@ func (t *tester) libraries(ctx context.Context, b *build) (string, error) {
 }
 
 // run runs the tests of a package, which may have a flag after it, with a mutant of a build, for a time at most.
-func (t *tester) run(ctx context.Context, b *build, n int, tests string, most time.Duration) (failed bool, took time.Duration, err error) {
+func (t *tester) run(ctx context.Context, b *build, n int, tests string, most time.Duration, flags ...string) (out []byte, failed bool, took time.Duration, err error) {
 	path, flag, _ := strings.Cut(tests, " ")
 	if err := t.build(ctx, b, path); err != nil {
-		return false, 0, err
+		return nil, false, 0, err
 	}
 	lib, err := t.libraries(ctx, b)
 	if err != nil {
-		return false, 0, err
+		return nil, false, 0, err
 	}
 	if err := os.WriteFile(choice, []byte(strconv.Itoa(n)), 0o600); err != nil {
-		return false, 0, err
+		return nil, false, 0, err
 	}
 	within, stop := context.WithTimeout(ctx, most)
 	defer stop()
 	began := time.Now()
-	args := append([]string{"-test.failfast", "-test.timeout=60m", "-test.paniconexit0"}, strings.Fields(flag)...)
-	_, err = t.command(within, t.m.path[path].Dir, []string{"ACLTRACE_LIB=" + lib}, b.binaries[path], args...)
-	return err != nil, time.Since(began), ctx.Err()
+	args := append([]string{"-test.timeout=60m", "-test.paniconexit0", "-test.failfast=" + strconv.FormatBool(n != baseline)}, append(flags, strings.Fields(flag)...)...)
+	if skip := t.alone[tests].skip; len(skip) > 0 {
+		args = append(args, "-test.skip="+named(skip))
+	}
+	out, err = t.command(within, t.m.path[path].Dir, []string{"ACLTRACE_LIB=" + lib}, b.binaries[path], args...)
+	return out, err != nil, time.Since(began), ctx.Err()
 }
 
-// runAlone runs the tests of a package without a mutant, and finds the mutants that they reach.
+// runAlone runs the tests of a package without a mutant, and finds the mutants that they reach. Tests that fail without a mutant, as on a busy
+// machine, are left out from then on.
 func (t *tester) runAlone(ctx context.Context, path string) (*alone, error) {
 	marks := make([]byte, len(t.number)+1)
 	f, err := os.OpenFile(choice+reached, os.O_RDWR, 0)
@@ -207,98 +213,175 @@ func (t *tester) runAlone(ctx context.Context, path string) (*alone, error) {
 		return nil, err
 	}
 	a := &alone{failed: true}
-	for try := 0; try < 2 && a.failed; try++ { // a busy machine may fail a test
-		if a.failed, a.took, err = t.run(ctx, t.shared, baseline, path, time.Hour); err != nil {
+	t.alone[path] = a
+	for try := 0; try < 3 && a.failed; try++ {
+		var out []byte
+		if out, a.failed, a.took, err = t.run(ctx, t.shared, baseline, path, time.Hour); err != nil {
 			return nil, err
 		}
+		a.skip = append(a.skip, failures(out)...)
 	}
 	_, err = f.ReadAt(marks, 0)
-	a.marks, t.alone[path] = marks, a
+	a.marks = marks
 	return a, err
 }
 
-// test runs the tests that a mutant may fail.
-func (t *tester) test(ctx context.Context, x *mutant, limit time.Duration) (result, error) {
-	r, b, n := result{mutant: x}, t.shared, t.number[x]
-	if n == 0 {
-		var err error
-		if b, err = t.newBuild("fixed", map[*mutant]int{x: 0}); err != nil {
-			return r, err
-		}
-		defer os.RemoveAll(b.dir)
+// failures returns the names of the tests that failed.
+func failures(out []byte) (names []string) {
+	for _, x := range failure.FindAllSubmatch(out, -1) {
+		names = append(names, string(x[1]))
 	}
-	for _, paths := range t.order(x.pkg) {
-		paths, err := t.reach(ctx, n, paths)
-		if err != nil {
-			return r, err
-		}
-		for _, path := range paths {
-			r.reached = true
-			if t.alone[path].failed {
-				continue
-			}
-			killed, took, err := t.notices(ctx, b, n, path, limit)
-			if err != nil {
-				return r, fmt.Errorf("%s: %w", x, err)
-			}
-			if killed {
-				r.by = path
-				return r, nil
-			}
-			if limit -= took; limit <= 0 {
-				r.timedOut = true
-				return r, nil
-			}
-		}
-	}
-	return r, nil
+	return names
 }
 
-// reach returns the packages whose tests reach a mutant, the fastest first. Nobody knows who reaches a constant.
-func (t *tester) reach(ctx context.Context, n int, paths []string) (out []string, err error) {
-	if err := t.build(ctx, t.shared, paths...); err != nil {
-		return nil, err
+var failure = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
+
+// named returns the expression for these tests.
+func named(tests []string) string { return "^(" + strings.Join(tests, "|") + ")$" }
+
+// judge runs the tests that the mutants may fail, and tells the fate of each once it is known. All run the tests of their own packages first,
+// then the survivors those of importers, one package after the other: most mutants are killed by then, and slow tests run for few.
+func (t *tester) judge(ctx context.Context, all []*mutant, limit time.Duration, tell func(*result) error) error {
+	alive := make([]*result, len(all))
+	for i, x := range all {
+		alive[i] = &result{mutant: x, left: limit}
 	}
-	for _, path := range paths {
-		a := t.alone[path]
-		if a == nil {
-			if a, err = t.runAlone(ctx, path); err != nil {
+	for stage := range stages {
+		for _, path := range t.paths(alive, stage) {
+			var err error
+			if alive, err = t.judgeBy(ctx, alive, stage, path, tell); err != nil {
+				return err
+			}
+		}
+	}
+	for _, r := range alive {
+		if err := tell(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// paths returns the packages that test mutants in a stage, the fastest first. Before its tests have run, a package is as slow as its program is large:
+// small programs need little.
+func (t *tester) paths(alive []*result, stage int) (out []string) {
+	for _, r := range alive {
+		out = append(out, t.order(r.pkg)[stage]...)
+	}
+	slices.Sort(out)
+	out = slices.Compact(out)
+	took := func(path string) time.Duration {
+		if a := t.alone[path]; a != nil {
+			return a.took
+		}
+		path, _, _ = strings.Cut(path, " ")
+		if info, err := os.Stat(t.shared.binaries[path]); err == nil {
+			return time.Duration(info.Size()) * time.Microsecond
+		}
+		return time.Hour
+	}
+	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(took(a), took(b)) })
+	return out
+}
+
+// judgeBy runs the tests of a package with the mutants that they reach, and returns those that are left.
+func (t *tester) judgeBy(ctx context.Context, alive []*result, stage int, path string, tell func(*result) error) (left []*result, err error) {
+	for _, r := range alive {
+		done := false
+		if slices.Contains(t.order(r.pkg)[stage], path) {
+			if done, err = t.test(ctx, r, path); err != nil {
 				return nil, err
 			}
 		}
-		if n == 0 || a.marks[n] != 0 {
-			out = append(out, path)
+		if !done {
+			left = append(left, r)
+			continue
+		}
+		if err := tell(r); err != nil {
+			return nil, err
 		}
 	}
-	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(t.alone[a].took, t.alone[b].took) })
-	return out, nil
+	return left, nil
+}
+
+// test runs the tests of a package with a mutant if they reach it, and reports whether its fate is known.
+func (t *tester) test(ctx context.Context, r *result, path string) (done bool, err error) {
+	a := t.alone[path]
+	if a == nil {
+		if a, err = t.runAlone(ctx, path); err != nil {
+			return false, err
+		}
+	}
+	b, n := t.shared, t.number[r.mutant]
+	if n > 0 && a.marks[n] == 0 { // nobody knows who reaches a constant
+		return false, nil
+	}
+	if r.reached = true; a.failed {
+		return false, nil
+	}
+	if n == 0 {
+		if b, err = t.newBuild("fixed", map[*mutant]int{r.mutant: 0}); err != nil {
+			return false, err
+		}
+		defer os.RemoveAll(b.dir)
+	}
+	killed, took, err := t.notices(ctx, b, n, path, r.left)
+	if errors.Is(err, errNotBuilt) && n == 0 {
+		r.notBuilt = true
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", r.mutant, err)
+	}
+	if killed {
+		r.by = path
+	}
+	r.left -= took
+	r.timedOut = !killed && r.left <= 0
+	return killed || r.timedOut, nil
 }
 
 // notices reports whether the tests of a package fail with a mutant. A mutant that hangs is noticed, if the machine has not become slow meanwhile.
-func (t *tester) notices(ctx context.Context, b *build, n int, path string, limit time.Duration) (killed bool, took time.Duration, err error) {
-	limit = min(limit, 15*time.Second+4*t.alone[path].took)
-	failed, took, err := t.run(ctx, b, n, path, limit)
-	if err != nil || took < limit {
-		return failed, took, err
+// A test that now fails without the mutant, too, is left out from then on.
+func (t *tester) notices(ctx context.Context, b *build, n int, path string, left time.Duration) (killed bool, all time.Duration, err error) {
+	a := t.alone[path]
+	for {
+		limit := min(left-all, 15*time.Second+4*a.took)
+		out, failed, took, err := t.run(ctx, b, n, path, limit)
+		all += took
+		if err != nil || !failed {
+			return false, all, err
+		}
+		if took >= limit {
+			a, err := t.runAlone(ctx, path)
+			return err == nil && !a.failed && a.took < took/2, all, err
+		}
+		names := failures(out)
+		if len(names) == 0 {
+			return true, all, nil
+		}
+		if _, failed, _, err = t.run(ctx, t.shared, 0, path, time.Hour, "-test.run="+named(names)); err != nil || !failed {
+			return err == nil, all, err
+		}
+		a.skip = append(a.skip, names...)
 	}
-	a, err := t.runAlone(ctx, path)
-	return err == nil && !a.failed && a.took < took/2, took, err
 }
 
-// order returns the packages whose tests may notice a change: the package itself, then those that import it, then those that run the engine as a library.
-func (t *tester) order(p *pkg) (out [][]string) {
+// stages are those in which a mutant is tested: by the package itself, by those that import it, and by those that run the engine as a library.
+const stages = 3
+
+// order returns the packages whose tests may notice a change, by stage.
+func (t *tester) order(p *pkg) (out [stages][]string) {
 	if p.tested() {
-		out = append(out, []string{p.ImportPath})
+		out[0] = []string{p.ImportPath}
 	}
-	out = append(out, p.importers)
+	out[1] = p.importers
 	if p.inEngine {
-		var last []string
 		for _, tests := range engineTests {
 			if path, _, _ := strings.Cut(t.m.name+tests, " "); t.m.path[path] != nil {
-				last = append(last, t.m.name+tests)
+				out[2] = append(out[2], t.m.name+tests)
 			}
 		}
-		out = append(out, last)
 	}
 	return out
 }
