@@ -40,6 +40,7 @@ func clean() []config {
 		}
 		add("shim", "real", decode+" --ranks 2 --peer --layers 3")
 	}
+	add("shim", "virtual", "--decode eager --side --requests 50 --seed 16 --steps 300") // many sizes of blocks: memory grew
 	add("shim", "virtual", "--seed 11 --layers 5 --sizes 6 --side --helpers --events --steps 60 --requests 30")
 	add("shim", "real", "--seed 99 --decode piecewise --layers 1 --sizes 1 --queue 2 --peer --steps 25")
 	return all
