@@ -79,7 +79,7 @@ func checkTrace(t *testing.T, c *config, r recording) {
 	checkSums(t, s, r.truth)
 	steps := checkSteps(t, r.trace, s, r.truth)
 	checkFindings(t, s, c.byLoad()...)
-	if b := acltrace(t, "blame", r.trace); b.code != 1 || !strings.Contains(b.errs, "no call failed and none is unfinished") {
+	if b := acltrace(t, "blame", r.trace); b.code != 1 || !strings.Contains(b.errs, "no call failed and none is known to hang") {
 		t.Errorf("blame ends with %d\n%s%s", b.code, b.text, b.errs)
 	}
 	checkLive(t, r.trace, r.truth)
