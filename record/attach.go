@@ -149,6 +149,7 @@ func Attach(ctx context.Context, o *AttachOptions) (*Result, error) {
 	defer stop()
 	defer context.AfterFunc(ctx, r.leaving)()
 	res := &Result{}
+	r.rows.Hooks.ThreadName = u.ThreadName
 	res.Incomplete = errors.Join(u.Run(ctx, r.rows), r.rows.Finish())
 	switch {
 	case errors.Is(timed.Err(), context.DeadlineExceeded):

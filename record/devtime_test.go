@@ -232,6 +232,40 @@ func TestDeviceTimePool(t *testing.T) {
 	}
 }
 
+// A wait queries at most 64 tasks that it does not cover: the oldest of each stream, up to the first that is not complete.
+func TestDeviceTimeQueries(t *testing.T) {
+	t.Setenv("ACLSIM_MODEL", "instant")
+	t.Setenv("ACLSIM_KERNELS", "")
+	const waits, queries, held = 10, 64, 1 // held: a query of the stream that is held, unless the other one comes first
+	program := testenv.CompileC(t, "devtime_queries", []string{source("devtime_queries.c")})
+	r, res, _ := run(t, record.Options{Capture: record.Capture{Calls: record.Calls{DeviceTime: 1}}}, program, "wait")
+	said := r.Meta().DeviceTime
+	if res.ExitCode != 0 || said.Measured < waits*(queries-held) || said.Measured > waits*queries || said.PoolExhausted != 0 {
+		t.Errorf("%+v, %+v", res, said)
+	}
+	tl := scene(t, r)
+	fills := uint64(0)
+	for i := range tl.Tasks {
+		k := &tl.Tasks[i]
+		if loose := tl.Lanes[k.Lane].Name == "stream 2"; k.Measured != (loose && k.Kind == api.Fill && fills < said.Measured) {
+			t.Errorf("call %d is fill %d on %s, measured: %t", k.Call, fills, tl.Lanes[k.Lane].Name, k.Measured)
+		} else if loose {
+			fills++
+		}
+	}
+}
+
+// A program that never waits for a stream or an event had used up the pairs of events after 4,096 tasks: no later task was measured.
+func TestDeviceTimeWithoutWaits(t *testing.T) {
+	t.Setenv("ACLSIM_MODEL", "instant")
+	t.Setenv("ACLSIM_KERNELS", "")
+	program := testenv.CompileC(t, "devtime_queries", []string{source("devtime_queries.c")})
+	r, res, _ := run(t, record.Options{Capture: record.Capture{Calls: record.Calls{DeviceTime: 1}}}, program, "none")
+	if said := r.Meta().DeviceTime; res.ExitCode != 0 || said.Measured < 20000-4096 || said.PoolExhausted != 0 {
+		t.Errorf("%+v, %+v", res, said)
+	}
+}
+
 // Tasks on streams that the program joins by an event, and does not wait for, were not measured, and used up the pairs of events for good.
 func TestDeviceTimeOfJoinedStreams(t *testing.T) {
 	t.Setenv("ACLSIM_MODEL", "instant")

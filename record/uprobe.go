@@ -80,6 +80,7 @@ func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 	}
 	defer forwardSignals(cmd.Process)()
 	r.file.unnamed = r.file.named(r.target.env, pid, false)
+	r.rows.Hooks.ThreadName = u.ThreadName
 	reading, stop := context.WithCancel(context.Background())
 	read := make(chan error, 1)
 	go func() { read <- u.Run(reading, r.rows) }()

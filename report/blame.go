@@ -22,7 +22,7 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 	switch {
 	case len(rep.Suspects) > 0:
 	case rep.Failure == nil && len(rep.Died) == 0:
-		Printf(w, "\nno call failed and none is unfinished\n")
+		Printf(w, "\nno call failed and none is known to hang\n")
 	case rep.Failure == nil:
 		Printf(w, "\nno suspect: no call failed, and none is known to hang\n")
 	default:

@@ -121,25 +121,7 @@ func diffSentence(d *diff.Diff) string {
 		}
 		return fmt.Sprintf("no significant difference (threshold %s)", threshold)
 	}
-	var parts []string
-	rows := slices.Concat(d.Changes, d.Parts)
-	for i := range rows {
-		c := &rows[i]
-		if n := len(parts); n == 2 {
-			break
-		}
-		switch c.Verdict {
-		case diff.Slower, diff.Faster:
-			if c.A.MedianNS == 0 || c.B.MedianNS == 0 { // a change from nothing has no percentage
-				parts = append(parts, sprintf("%s %s: %s a %s", changeName(c.Kind, c.Name), changeWord(c), human.Duration(int64(max(c.A.MedianNS, c.B.MedianNS))), unit(d))+bytesText(c))
-				continue
-			}
-			parts = append(parts, sprintf("%s %s: %s to %s a %s (%s)", changeName(c.Kind, c.Name), verdict(c.Verdict), human.Duration(int64(c.A.MedianNS)), human.Duration(int64(c.B.MedianNS)), unit(d), human.Change(c.Change))+bytesText(c))
-		case diff.More, diff.Fewer:
-			parts = append(parts, sprintf("%s %s a step (was %s)", changeName(c.Kind, c.Name), timesText(c.B.PerStep), human.Times(c.A.PerStep)))
-		}
-	}
-	text := strings.Join(append(parts, onlyParts(d)...), "; ")
+	text := strings.Join(append(mainChanges(d), onlyParts(d)...), "; ")
 	if step != nil {
 		text += fmt.Sprintf("; step %s, within %s", human.Change(step.Change), threshold)
 		if math.Abs(step.Change) >= d.Threshold {
@@ -147,6 +129,50 @@ func diffSentence(d *diff.Diff) string {
 		}
 	}
 	return text
+}
+
+// mainChanges describes the first two changes that are no trifles beside the largest one.
+func mainChanges(d *diff.Diff) (parts []string) {
+	const trifle = 0.1
+	rows := slices.DeleteFunc(slices.Concat(d.Changes, d.Parts), func(c diff.Change) bool {
+		return !slices.Contains([]string{diff.Slower, diff.Faster, diff.More, diff.Fewer}, c.Verdict)
+	})
+	size := func(c *diff.Change) float64 { return math.Abs(c.B.MedianNS - c.A.MedianNS) }
+	largest := 0.0
+	for i := range rows {
+		largest = max(largest, size(&rows[i]))
+	}
+	for i := range rows {
+		c := &rows[i]
+		timed := c.Verdict == diff.Slower || c.Verdict == diff.Faster
+		if len(parts) == 2 || timed && size(c) < trifle*largest {
+			continue
+		}
+		name, often := changeName(c.Kind, c.Name)+inCalls(c), ""
+		if c.Often || !timed {
+			often = sprintf(" %s a step (was %s)", timesText(c.B.PerStep), human.Times(c.A.PerStep))
+		}
+		switch {
+		case !timed:
+			parts = append(parts, changeName(c.Kind, c.Name)+often)
+		case c.A.MedianNS == 0 || c.B.MedianNS == 0: // a change from nothing has no percentage
+			parts = append(parts, sprintf("%s %s: %s a %s", name, changeWord(c), human.Duration(int64(max(c.A.MedianNS, c.B.MedianNS))), unit(d))+bytesText(c))
+		default:
+			if often != "" {
+				often = "," + often
+			}
+			parts = append(parts, sprintf("%s %s: %s to %s a %s (%s)", name, verdict(c.Verdict), human.Duration(int64(c.A.MedianNS)), human.Duration(int64(c.B.MedianNS)), unit(d), human.Change(c.Change))+often+bytesText(c))
+		}
+	}
+	return parts
+}
+
+// inCalls marks the time of tasks that were not measured: it is that of their calls.
+func inCalls(c *diff.Change) string {
+	if c.Kind != "step" && c.Kind != "part" && c.Kind != "function" && c.Metric == "host" {
+		return " (in calls)"
+	}
+	return ""
 }
 
 // doubtText names the first change that may be chance.
@@ -294,12 +320,9 @@ func changesText(w io.Writer, d *diff.Diff, all bool, o *TextOptions) error {
 		return human.Duration(int64(s.Q3NS-s.Q1NS) / 2)
 	}
 	row := func(c *diff.Change) {
-		what := changeName(c.Kind, c.Name)
-		switch {
-		case c.Kind == "part":
+		what := changeName(c.Kind, c.Name) + inCalls(c)
+		if c.Kind == "part" {
 			what = "  " + what
-		case c.Kind != "step" && c.Metric == "host" && c.Kind != "function":
-			what += " (in calls)"
 		}
 		if c.Often {
 			what += fmt.Sprintf(", %s a step (was %s)", human.Times(c.B.PerStep), human.Times(c.A.PerStep))

@@ -177,7 +177,7 @@ type Lifetime struct {
 }
 
 // ErrNothingFailed is returned if no call failed, no signal killed a process, the options name no failure, and there is no hint.
-var ErrNothingFailed = errors.New("no call failed and none is unfinished")
+var ErrNothingFailed = errors.New("no call failed and none is known to hang")
 
 const (
 	maxFlight   = 1 << 16 // tasks in flight whose arguments are read, the oldest ones

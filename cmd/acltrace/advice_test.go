@@ -40,7 +40,7 @@ func TestErrorsNameTheFlagThatHelps(t *testing.T) {
 		{&compile.LimitError{What: "threads", Have: 9, Most: 4}, "the trace can't be replayed: 9 threads make calls, at most 4 are allowed; --max-threads=9 allows them"},
 		{&compile.LimitError{What: "tasks", Have: 9, Most: 4}, "the trace can't be replayed: its graphs run 9 tasks, at most 4 are allowed; --max-tasks=9 allows them"},
 		{fmt.Errorf("write x: %w", whatif.NoTaskTimes), "write x: the trace lacks the durations of its tasks: record with --device-time=all"},
-		{blame.ErrNothingFailed, "no call failed and none is unfinished: name a call or a task with --call or --task"},
+		{blame.ErrNothingFailed, "no call failed and none is known to hang: name a call or a task with --call or --task"},
 		{errors.New("other"), "other"},
 	} {
 		if got := advised(c.err); got.Error() != c.want || !errors.Is(got, c.err) {

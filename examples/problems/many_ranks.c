@@ -1,34 +1,13 @@
 /*
  * A training job of four ranks, RANK=0 to 3, in which all wait for rank 2: it loads its data more slowly. Rank 0 gives the root information
- * to the others in the file "root" of the current folder.
+ * to the others, which run in the same folder.
  */
 #include "problem.h"
 
+#include "../common/share.h"
 #include "hccl_gen.h"
 
 enum { RANKS = 4, SLOW = 2, STEPS = 30 };
-
-/* Rank 0 writes the file and the others wait for it. */
-static void share(uint32_t rank, HcclRootInfo *root)
-{
-	FILE *f;
-
-	if (rank == 0) {
-		f = fopen("root.new", "wb");
-		if (HcclGetRootInfo(root) || !f || fwrite(root, sizeof *root, 1, f) != 1 || fclose(f) || rename("root.new", "root")) {
-			fprintf(stderr, "rank 0 can't write the root information\n");
-			exit(1);
-		}
-		return;
-	}
-	while (!(f = fopen("root", "rb")))
-		usleep(1000);
-	if (fread(root, sizeof *root, 1, f) != 1) {
-		fprintf(stderr, "rank %u can't read the root information\n", rank);
-		exit(1);
-	}
-	fclose(f);
-}
 
 int main(void)
 {
@@ -38,13 +17,15 @@ int main(void)
 	HcclComm world;
 
 	problem_begin();
-	share(rank, &root);
+	if (rank == 0 && HcclGetRootInfo(&root)) {
+		fprintf(stderr, "rank 0 has no root information\n");
+		return 1;
+	}
+	example_share(&root, sizeof root, rank, RANKS);
 	if (HcclCommInitRootInfo(RANKS, &root, rank, &world)) {
 		fprintf(stderr, "rank %u has no communicator\n", rank);
 		return 1;
 	}
-	if (rank == 0)
-		remove("root"); /* all ranks have read it */
 	aclrtStream s = new_stream();
 	aclrtFuncHandle attention = kernel("attention"), mlp = kernel("mlp");
 	float *batch = pinned_memory(BYTES);

@@ -95,8 +95,9 @@ inline void beforeAttention(aclrtStream s, size_t l, int64_t n)
 		return storeKeys(s, l, n);
 	order(s, streams.side, true, layers[l].fork);
 	storeKeys(streams.side, l, n);
-	if (l != 1 || !graphs::current || !faults::is("capture-unjoined"))
-		order(streams.side, s, l != 1 || graphs::current || !faults::now("join-lost"), layers[l].join);
+	bool last = l + 1 == options.layers; // a later join would order this layer too
+	if (!last || !graphs::current || !faults::is("capture-unjoined"))
+		order(streams.side, s, !last || graphs::current || !faults::now("join-lost"), layers[l].join);
 }
 
 inline void attention(aclrtStream s, size_t l, int64_t n)

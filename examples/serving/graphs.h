@@ -81,7 +81,7 @@ inline void update(const Graph &g, const std::function<void(size_t layer)> &op)
 {
 	if (faults::now("update-late"))
 		hostWork(20000);
-	bool swapped = faults::now("update-swapped"), twice = faults::now("update-count"), lost = faults::now("value-lost") || faults::now("event-lost");
+	bool swapped = g.updates.size() > 1 && faults::now("update-swapped"), twice = faults::now("update-count"), lost = faults::now("value-lost") || faults::now("event-lost");
 	for (size_t layer = 0; layer < g.updates.size(); layer++) {
 		const Update &u = g.updates[layer];
 		queue.drain();
@@ -94,7 +94,7 @@ inline void update(const Graph &g, const std::function<void(size_t layer)> &op)
 			CHECK(aclmdlRICaptureTaskUpdateEnd(streams.update));
 			truth("updated");
 		}
-		if (lost && layer == 1) {
+		if (lost && layer + 1 == g.updates.size()) {
 			if (u.word)
 				truth("named", u.word);
 			continue;

@@ -83,12 +83,12 @@ inline void *extend(size_t bytes)
 	return at;
 }
 
-// A block of the device, used in the order of s.
+// A block of the device, used in the order of s. Sizes are powers of two: there are few, so old blocks soon fit all requests.
 inline void *block(size_t bytes, aclrtStream s)
 {
 	if (!range)
 		CHECK(aclrtReserveMemAddress(&range, RESERVED, 0, nullptr, 1));
-	return take(s, (bytes + 511) / 512 * 512, extend);
+	return take(s, size_t(1) << (64 - __builtin_clzl((bytes - 1) | 511)), extend);
 }
 
 inline void *pinned(size_t bytes)

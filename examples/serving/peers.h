@@ -3,8 +3,8 @@
 
 #include "faults.h"
 #include "hccl_gen.h"
+#include "../common/share.h"
 
-#include <sys/socket.h>
 #include <sys/wait.h>
 
 namespace peers {
@@ -71,17 +71,10 @@ inline void start()
 {
 	if (options.ranks > 1) {
 		HcclRootInfo root;
-		char *bytes = reinterpret_cast<char *>(&root);
-		if (options.rank == 0) { // writes a file in the current folder, and the others wait for it
-			CHECK(HcclGetRootInfo(&root));
-			require(std::ofstream("root.new").write(bytes, sizeof root).flush() && !rename("root.new", "root"), "the root information can't be written");
-		}
-		while (options.rank && !std::ifstream("root").read(bytes, sizeof root))
-			usleep(1000);
-		HcclResult made = HcclCommInitRootInfo(static_cast<uint32_t>(options.ranks), &root, static_cast<uint32_t>(options.rank), &world);
 		if (options.rank == 0)
-			remove("root"); // all ranks have read it, or one has not come
-		example_check(made, "HcclCommInitRootInfo", __FILE__, __LINE__);
+			CHECK(HcclGetRootInfo(&root));
+		example_share(&root, sizeof root, static_cast<unsigned>(options.rank), static_cast<unsigned>(options.ranks));
+		CHECK(HcclCommInitRootInfo(static_cast<uint32_t>(options.ranks), &root, static_cast<uint32_t>(options.rank), &world));
 	}
 	if (!producer)
 		return;

@@ -2,11 +2,16 @@ package servingtest
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/acltrace/acltrace/internal/testenv"
 )
@@ -42,14 +47,46 @@ func TestProgramStaysSmall(t *testing.T) {
 	}
 }
 
-// A rank whose peer does not come left its file in the current folder. The next run of the peer took it for the one of its own run.
+// A rank that was killed, or whose peer did not come, left its file in the current folder. The next run of the peer took it for the one of its own run.
 func TestRankAloneLeavesNoFile(t *testing.T) {
-	dir, lib := t.TempDir(), filepath.Join(testenv.Root(t), "lib")
-	out, err := runIn(dir, []string{"HCCL_CONNECT_TIMEOUT=1", "RANK=0", "LD_LIBRARY_PATH=" + lib}, testenv.Built(t, "bin/examples/serving"), "--ranks", "2", "--steps", "1")
-	if err != nil || out.code == 0 || !strings.Contains(out.errs, "HcclCommInitRootInfo") {
-		t.Fatalf("rank 0 alone ends with %d, %v\n%s%s", out.code, err, out.text, out.errs)
+	serving := testenv.Built(t, "bin/examples/serving")
+	rank := func(dir, n string, env ...string) *exec.Cmd {
+		cmd := exec.Command(serving, "--ranks", "2", "--steps", "1")
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), append(env, "RANK="+n, "LD_LIBRARY_PATH="+filepath.Join(testenv.Root(t), "lib"))...)
+		return cmd
 	}
-	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
-		t.Errorf("it leaves %v, %v", files, err)
+	dir := t.TempDir()
+	empty := func(when string) {
+		if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
+			t.Errorf("rank 0 %s leaves %v, %v", when, files, err)
+		}
+	}
+	if out, err := rank(dir, "0", "HCCL_CONNECT_TIMEOUT=1").CombinedOutput(); err == nil || !strings.Contains(string(out), "HcclCommInitRootInfo") {
+		t.Errorf("rank 0 alone ends with %v\n%s", err, out)
+	}
+	empty("alone")
+	killed := rank(dir, "0")
+	if err := killed.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var folder unix.Stat_t
+	if err := unix.Stat(dir, &folder); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Wait(t, "rank 0 gives its root information", func() bool {
+		sockets, err := os.ReadFile("/proc/net/unix")
+		_, old := os.Stat(filepath.Join(dir, "root"))
+		return old == nil || err == nil && strings.Contains(string(sockets), fmt.Sprintf("@example %x %x\n", folder.Dev, folder.Ino))
+	})
+	_ = killed.Process.Kill()
+	_ = killed.Wait()
+	empty("killed")
+	first, second := rank(dir, "0"), rank(dir, "1")
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := second.CombinedOutput()
+	if err := errors.Join(err, first.Wait()); err != nil {
+		t.Errorf("the next run ends with %v\n%s", err, out)
 	}
 }

@@ -26,7 +26,7 @@ func TestPlanted(t *testing.T) {
 		steps   int
 		code    int
 	}{
-		{problem: "none", queue: 2, look: []string{"blame"}, names: []string{`no call failed and none is unfinished`}},
+		{problem: "none", queue: 2, look: []string{"blame"}, names: []string{`no call failed and none is known to hang`}},
 		{problem: "item", queue: 1, look: []string{"cat --step 12 --func aclrtMemcpy"}, names: []string{`a value from the device 3 times a step, .*as \.item\(\) does`, `count=4, kind=ACL_MEMCPY_DEVICE_TO_HOST`},
 			kinds: []stats.FindingKind{stats.SyncReads}},
 		{problem: "synchronize", queue: 2, names: []string{`waits for the device 3 times a step and copies nothing then`}, kinds: []stats.FindingKind{stats.Synchronizes}},

@@ -26,12 +26,13 @@ type decoder struct {
 	processes map[int]*knownProcess
 	parts     map[int]*partial // by thread
 	seqs      map[int]uint64   // latest call number, by thread
+	names     map[int]string   // at the first call, by thread
 	gaps      uint64           // calls in delivered gaps
 	ended     bool             // the recording: calls of live threads without an end are cut
 }
 
 func newDecoder(m *api.Model, limit uint64, sleepable bool, k *kernels, c *callers) decoder {
-	return decoder{model: m, limit: limit, sleepable: sleepable, kernels: k, callers: c, processes: map[int]*knownProcess{}, parts: map[int]*partial{}, seqs: map[int]uint64{}}
+	return decoder{model: m, limit: limit, sleepable: sleepable, kernels: k, callers: c, processes: map[int]*knownProcess{}, parts: map[int]*partial{}, seqs: map[int]uint64{}, names: map[int]string{}}
 }
 
 // partial is the state of a call whose payloads arrive in parts.
@@ -61,6 +62,7 @@ func (d *decoder) deliver(b []byte) error {
 		}
 		comm, _, _ := strings.Cut(string(b[8:24]), "\x00")
 		delete(d.seqs, tid)
+		d.names[tid] = comm
 		return d.process(pid, comm, int64(le64(b)))
 	}
 	if kind == eventInner {

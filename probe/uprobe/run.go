@@ -41,6 +41,9 @@ func (u *Probes) Run(ctx context.Context, sink probe.Sink) error {
 	return u.leftovers()
 }
 
+// ThreadName returns the name of a thread at its first call, "" if unknown: the thread may have ended since. Call it from the sink.
+func (u *Probes) ThreadName(_, tid int) string { return u.decoder.names[tid] }
+
 // read delivers records until there are none before the reader's deadline.
 func (u *Probes) read(ctx context.Context, rec *ringbuf.Record) error {
 	for n := 1; ; n++ {

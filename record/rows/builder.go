@@ -41,7 +41,7 @@ type Hooks struct {
 	Keep func(f *api.Func, c *format.Call, pieces []probe.Piece) (bool, error)
 	// Joined runs for each new process.
 	Joined func(p *probe.Process)
-	// ThreadName returns a thread's name. By default it is read from /proc.
+	// ThreadName returns a thread's name, "" if unknown. nil: threads have no names.
 	ThreadName func(pid, tid int) string
 }
 
@@ -176,8 +176,6 @@ func (b *Builder) thread(k threadKey) (*thread, error) {
 	row := format.Thread{Process: proc, TID: k.tid}
 	if b.Hooks.ThreadName != nil {
 		row.Name = b.Hooks.ThreadName(k.pid, k.tid)
-	} else if local := b.Processes.local[k.pid]; local != 0 {
-		row.Name = host.ThreadName(local, k.tid)
 	}
 	i, err := b.seg.W.Thread(row)
 	if err != nil {

@@ -1,10 +1,21 @@
-/* devtime_pool: 5000 fills that the program waits for at the end, ten more, and five on a stream that it never waits for. */
+/* devtime_pool: 5000 fills that begin when all are launched, and that the program waits for, ten more, and five on a stream that it never waits for. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "acl/acl.h"
 
 #define MUST(call) do { if ((call) != ACL_SUCCESS) { fprintf(stderr, "%s: %s\n", #call, aclGetRecentErrMsg()); exit(1); } } while (0)
+
+static atomic_int go;
+
+static void hold(void *unused)
+{
+	(void)unused;
+	while (!go)
+		usleep(100);
+}
 
 int main(void)
 {
@@ -15,8 +26,10 @@ int main(void)
 	MUST(aclrtCreateStream(&s));
 	MUST(aclrtCreateStream(&never));
 	MUST(aclrtMalloc((void **)&p, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+	MUST(aclrtLaunchHostFunc(s, hold, NULL));
 	for (int i = 0; i < 5000; i++)
 		MUST(aclrtMemsetAsync(p, 4096, i, 4096, s));
+	go = 1;
 	MUST(aclrtSynchronizeStream(s));
 	for (int i = 0; i < 10; i++)
 		MUST(aclrtMemsetAsync(p, 4096, i, 4096, s));

@@ -398,6 +398,7 @@ func (c *wrapper) task() {
 				on = fmt.Sprintf("%s == NULL ? (void *)%dL : (void *)%s", on, m.OwnStream, on)
 			}
 			add(&c.hooks, "shim_timed(&c, %s);", on)
+			add(&c.later, "shim_timed_later();")
 		}
 	}
 	if graph := graphOf(f); f.Capture != api.CaptureEnd && f.Task == api.GraphRun && graph >= 0 {

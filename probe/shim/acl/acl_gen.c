@@ -4453,6 +4453,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsync(void
 	if (ok) {
 		shim_writes(&c, 0, 0, dst, (uint64_t)count, shim_one_of(kind, 0x5), true, stream);
 		shim_reads(&c, 2, 0, src, (uint64_t)count, shim_one_of(kind, 0x23), true);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -4565,6 +4566,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemsetD32Async(v
 	if (ok)
 		shim_task(&c, stream);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -4631,6 +4635,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsyncWithC
 	if (ok) {
 		shim_writes(&c, 0, 0, dst, (uint64_t)count, shim_one_of(kind, 0x5), true, stream);
 		shim_reads(&c, 2, 0, src, (uint64_t)count, shim_one_of(kind, 0x23), true);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -4765,6 +4770,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpy2dAsync(vo
 	if (ok) {
 		shim_writes_rows(&c, 0, 0, dst, dpitch, width, height, shim_one_of(kind, 0x5), true, stream);
 		shim_reads_rows(&c, 2, 0, src, spitch, width, height, shim_one_of(kind, 0x23), true);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -5001,6 +5007,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyFromSymbol
 	shim_exit(&c);
 	if (ok) {
 		shim_writes(&c, 0, 0, dst, (uint64_t)count, shim_one_of(kind, 0x5), true, stream);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -5121,6 +5128,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyToSymbolAs
 	shim_exit(&c);
 	if (ok) {
 		shim_reads(&c, 1, 0, src, (uint64_t)count, shim_one_of(kind, 0x23), true);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -5180,6 +5188,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemsetAsync(void
 	if (ok)
 		shim_task(&c, stream);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -8092,6 +8103,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernel(acl
 	if (ok)
 		shim_task(&c, stream);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -9383,6 +9397,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsyncWithO
 	if (ok)
 		shim_task(&c, stream);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -9439,6 +9456,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyAsyncWithD
 	if (ok)
 		shim_task(&c, stream);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -9946,6 +9966,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernelWith
 	if (ok)
 		shim_task(&c, stream);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -10530,6 +10553,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtValueWrite(void 
 	if (ok)
 		shim_task(&c, stream);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -11938,6 +11964,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtReduceAsync(void
 	if (ok) {
 		shim_writes(&c, 0, 0, dst, (uint64_t)count, false, true, stream);
 		shim_reads(&c, 1, 0, src, (uint64_t)count, false, true);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -13999,6 +14026,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchAsync
 		shim_large(c.seq, 3, 0, sizes, 8ULL * (uint64_t)numBatches);
 		shim_large(c.seq, 5, 0, attrs, 32ULL * (uint64_t)numAttrs);
 		shim_large(c.seq, 6, 0, attrsIndexes, 8ULL * (uint64_t)numAttrs);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -14084,6 +14112,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtMemcpyBatchAsync
 		shim_large(c.seq, 3, 0, sizes, 8ULL * (uint64_t)numBatches);
 		shim_large(c.seq, 5, 0, attrs, 32ULL * (uint64_t)numAttrs);
 		shim_large(c.seq, 6, 0, attrsIndexes, 8ULL * (uint64_t)numAttrs);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -15080,6 +15109,7 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlRIExecuteAsync(
 		shim_graph_results(&c, 0, modelRI);
 	shim_exit(&c);
 	if (ok) {
+		shim_timed_later();
 		shim_graph_run(&c, 0, modelRI, stream, true);
 	}
 	shim_leave();
@@ -17063,6 +17093,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernelV2(a
 	if (ok)
 		shim_task(&c, stream);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -17154,6 +17187,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernelWith
 	if (ok)
 		shim_task(&c, stream);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -17245,6 +17281,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchKernelWith
 	if (ok)
 		shim_task(&c, stream);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -17309,6 +17348,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchSIMTKernel
 	if (ok)
 		shim_task(&c, stream);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -17377,6 +17419,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtLaunchSIMTKernel
 	if (ok)
 		shim_task(&c, stream);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -22980,6 +23025,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlExecuteV2(uint3
 	if (ok)
 		shim_task(&c, stream);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -23034,6 +23082,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlExecuteAsyncV2(
 	if (ok)
 		shim_task(&c, stream);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -23087,6 +23138,9 @@ static inline __attribute__((always_inline)) aclError wrap_aclmdlExecuteAsync(ui
 	if (ok)
 		shim_task(&c, stream);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -24636,6 +24690,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunch(const
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -24721,6 +24778,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchWithFl
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -24781,6 +24841,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchWithFl
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -24840,6 +24903,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchWithHa
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -24900,6 +24966,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchWithHa
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -24960,6 +25029,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtVectorCoreKernelLa
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -25020,6 +25092,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtVectorCoreKernelLa
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -25299,6 +25374,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtLaunchKernelByFunc
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -25352,6 +25430,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtLaunchKernelByFunc
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -25410,6 +25491,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtLaunchKernelByFunc
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -25471,6 +25555,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCpuKernelLaunchWit
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -25535,6 +25622,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtAicpuKernelLaunchW
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -25596,6 +25686,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtAicpuKernelLaunchE
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -25647,6 +25740,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchEx(voi
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -25725,6 +25821,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtKernelLaunchFwk(co
 	if (ok)
 		shim_task(&c, rtStream);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -25780,6 +25879,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFftsPlusTaskLaunch
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -25836,6 +25938,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFftsPlusTaskLaunch
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -25884,6 +25989,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFftsTaskLaunch(rtF
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -25955,6 +26063,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFftsTaskLaunchWith
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -26028,6 +26139,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStarsTaskLaunch(co
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -26103,6 +26217,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtStarsTaskLaunchWit
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -26176,6 +26293,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMultipleTaskInfoLa
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -26247,6 +26367,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMultipleTaskInfoLa
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -26325,6 +26448,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtFusionLaunch(void 
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -26374,6 +26500,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtCCULaunch(rtCcuTas
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -26548,6 +26677,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchKernelWithH
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -26633,6 +26765,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchKernelWithD
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -26715,6 +26850,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchKernelWithC
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -26774,6 +26912,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchCpuKernel(r
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -26874,6 +27015,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsLaunchReduceAsync
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -27225,6 +27369,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtModelExecute(rtMod
 		shim_graph_results(&c, 0, mdl);
 	shim_exit(&c);
 	if (ok) {
+		shim_timed_later();
 		shim_graph_run(&c, 0, mdl, stm, true);
 	}
 	shim_leave();
@@ -27284,6 +27429,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtModelExecuteSync(r
 		shim_graph_results(&c, 0, mdl);
 	shim_exit(&c);
 	if (ok) {
+		shim_timed_later();
 		shim_graph_run(&c, 0, mdl, stm, true);
 	}
 	shim_leave();
@@ -27395,6 +27541,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsModelExecuteAsync
 		shim_graph_results(&c, 0, mdl);
 	shim_exit(&c);
 	if (ok) {
+		shim_timed_later();
 		shim_graph_run(&c, 0, mdl, stm, true);
 	}
 	shim_leave();
@@ -27568,6 +27715,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsync(void *
 	if (ok) {
 		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, shim_one_of(kind, 0x85), true, stm);
 		shim_reads(&c, 2, 0, src, (uint64_t)cnt, shim_one_of(kind, 0x43), true);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -27629,6 +27777,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncEx(void
 	if (ok) {
 		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, shim_one_of(kind, 0x85), true, stm);
 		shim_reads(&c, 2, 0, src, (uint64_t)cnt, shim_one_of(kind, 0x43), true);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -27690,6 +27839,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithCfg
 	if (ok) {
 		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, shim_one_of(kind, 0x85), true, stm);
 		shim_reads(&c, 2, 0, src, (uint64_t)cnt, shim_one_of(kind, 0x43), true);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -27753,6 +27903,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithCfg
 		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, shim_one_of(kind, 0x85), true, stm);
 		shim_reads(&c, 2, 0, src, (uint64_t)cnt, shim_one_of(kind, 0x43), true);
 		shim_large(c.seq, 6, 0, cfgInfo, 16ULL);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -27813,6 +27964,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithout
 	if (ok) {
 		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, shim_one_of(kind, 0x85), true, stm);
 		shim_reads(&c, 2, 0, src, (uint64_t)cnt, shim_one_of(kind, 0x43), true);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -27873,6 +28025,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyHostTask(voi
 	if (ok) {
 		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, shim_one_of(kind, 0x85), true, stm);
 		shim_reads(&c, 2, 0, src, (uint64_t)cnt, shim_one_of(kind, 0x43), true);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -27993,6 +28146,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpy2dAsync(void
 	if (ok) {
 		shim_writes_rows(&c, 0, 0, dst, dstPitch, width, height, shim_one_of(kind, 0x85), true, stm);
 		shim_reads_rows(&c, 2, 0, src, srcPitch, width, height, shim_one_of(kind, 0x43), true);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -28046,6 +28200,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncPtr(voi
 	if (ok)
 		shim_task(&c, stream);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -28101,6 +28258,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncPtrV2(v
 	shim_exit(&c);
 	if (ok) {
 		shim_large(c.seq, 5, 0, cfgInfo, 16ULL);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -28155,6 +28313,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyD2DAddrAsync
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -28209,6 +28370,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemcpyAsyncWithOff
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -28326,6 +28490,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtsMemcpyAsync(void 
 	if (ok) {
 		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, false, true, stm);
 		shim_reads(&c, 2, 0, src, (uint64_t)cnt, false, true);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -28424,6 +28589,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtMemsetAsync(void *
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -28484,6 +28652,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsync(void *
 	if (ok) {
 		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, false, true, stm);
 		shim_reads(&c, 2, 0, src, (uint64_t)cnt, false, true);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -28546,6 +28715,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsyncV2(void
 	if (ok) {
 		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, false, true, stm);
 		shim_reads(&c, 2, 0, src, (uint64_t)cnt, false, true);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -28608,6 +28778,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsyncWithCfg
 	if (ok) {
 		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, false, true, stm);
 		shim_reads(&c, 2, 0, src, (uint64_t)cnt, false, true);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -28672,6 +28843,7 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtReduceAsyncWithCfg
 		shim_writes(&c, 0, 0, dst, (uint64_t)cnt, false, true, stm);
 		shim_reads(&c, 2, 0, src, (uint64_t)cnt, false, true);
 		shim_large(c.seq, 7, 0, cfgInfo, 16ULL);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -32822,6 +32994,9 @@ static inline __attribute__((always_inline)) rtError_t wrap_rtLaunchDvppTask(con
 	if (ok)
 		shim_task(&c, stm);
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }

@@ -5615,6 +5615,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAsync(CUdevic
 			shim_writes(&c, 0, 0, (void *)(uintptr_t)dst, (uint64_t)ByteCount, false, true, shim_stream(hStream, 2, false));
 		if (shim_on_host((void *)(uintptr_t)src, (uint64_t)ByteCount))
 			shim_reads(&c, 1, 0, (void *)(uintptr_t)src, (uint64_t)ByteCount, false, true);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -5668,6 +5669,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyPeerAsync(CUd
 	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -5720,6 +5724,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoDAsync_v2(
 	shim_exit(&c);
 	if (ok) {
 		shim_reads(&c, 1, 0, srcHost, (uint64_t)ByteCount, false, true);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -5777,6 +5782,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoHAsync_v2(
 	shim_exit(&c);
 	if (ok) {
 		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, false, true, shim_stream(hStream, 2, false));
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -5828,6 +5834,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoDAsync_v2(
 	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -5881,6 +5890,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoAAsync_v2(
 	shim_exit(&c);
 	if (ok) {
 		shim_reads(&c, 2, 0, srcHost, (uint64_t)ByteCount, false, true);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -5939,6 +5949,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoHAsync_v2(
 	shim_exit(&c);
 	if (ok) {
 		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, false, true, shim_stream(hStream, 2, false));
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -5997,6 +6008,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2DAsync_v2(co
 	if (ok) {
 		shim_block(&c, 0, 1, pCopy, &block, &block.from, true, shim_stream(hStream, 2, false));
 		shim_block(&c, 0, 2, pCopy, &block, &block.to, true, shim_stream(hStream, 2, false));
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -6055,6 +6067,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DAsync_v2(co
 	if (ok) {
 		shim_block(&c, 0, 1, pCopy, &block, &block.from, true, shim_stream(hStream, 2, false));
 		shim_block(&c, 0, 2, pCopy, &block, &block.to, true, shim_stream(hStream, 2, false));
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -6113,6 +6126,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DPeerAsync(c
 	if (ok) {
 		shim_block(&c, 0, 1, pCopy, &block, &block.from, true, shim_stream(hStream, 2, false));
 		shim_block(&c, 0, 2, pCopy, &block, &block.to, true, shim_stream(hStream, 2, false));
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -6440,6 +6454,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD8Async(CUdev
 	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -6490,6 +6507,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD16Async(CUde
 	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -6540,6 +6560,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD32Async(CUde
 	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -6592,6 +6615,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D8Async(CUd
 	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -6644,6 +6670,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D16Async(CU
 	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -6696,6 +6725,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D32Async(CU
 	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -11464,6 +11496,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue32_
 	if (ok)
 		shim_task(&c, shim_stream(stream, 2, false));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -11514,6 +11549,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue64_
 	if (ok)
 		shim_task(&c, shim_stream(stream, 2, false));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -11989,6 +12027,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchKernel(CUfunc
 	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -12045,6 +12086,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchKernelEx(cons
 	if (ok)
 		shim_task(&c, shim_stream((config == NULL ? NULL : config->hStream), 2, false));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -12102,6 +12146,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchCooperativeKe
 	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, false));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -15875,6 +15922,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphLaunch(CUgraph
 		shim_graph_results(&c, 0, hGraphExec);
 	shim_exit(&c);
 	if (ok) {
+		shim_timed_later();
 		shim_graph_run(&c, 0, hGraphExec, shim_stream(hStream, 2, false), true);
 	}
 	shim_leave();
@@ -20749,6 +20797,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue32(
 	if (ok)
 		shim_task(&c, shim_stream(stream, 2, false));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -20847,6 +20898,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue64(
 	if (ok)
 		shim_task(&c, shim_stream(stream, 2, false));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -21780,6 +21834,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync(CU
 		shim_large(c.seq, 2, 0, sizes, 8ULL * (uint64_t)count);
 		shim_large(c.seq, 4, 0, attrs, 24ULL * (uint64_t)numAttrs);
 		shim_large(c.seq, 5, 0, attrsIdxs, 8ULL * (uint64_t)numAttrs);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -21857,6 +21912,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_v2
 		shim_large(c.seq, 2, 0, sizes, 8ULL * (uint64_t)count);
 		shim_large(c.seq, 4, 0, attrs, 24ULL * (uint64_t)numAttrs);
 		shim_large(c.seq, 5, 0, attrsIdxs, 8ULL * (uint64_t)numAttrs);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -23187,6 +23243,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAsync_ptsz(CU
 			shim_writes(&c, 0, 0, (void *)(uintptr_t)dst, (uint64_t)ByteCount, false, true, shim_stream(hStream, 2, true));
 		if (shim_on_host((void *)(uintptr_t)src, (uint64_t)ByteCount))
 			shim_reads(&c, 1, 0, (void *)(uintptr_t)src, (uint64_t)ByteCount, false, true);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -23240,6 +23297,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyPeerAsync_pts
 	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -23292,6 +23352,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoDAsync_v2_
 	shim_exit(&c);
 	if (ok) {
 		shim_reads(&c, 1, 0, srcHost, (uint64_t)ByteCount, false, true);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -23349,6 +23410,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoHAsync_v2_
 	shim_exit(&c);
 	if (ok) {
 		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, false, true, shim_stream(hStream, 2, true));
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -23400,6 +23462,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyDtoDAsync_v2_
 	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -23453,6 +23518,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyHtoAAsync_v2_
 	shim_exit(&c);
 	if (ok) {
 		shim_reads(&c, 2, 0, srcHost, (uint64_t)ByteCount, false, true);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -23511,6 +23577,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyAtoHAsync_v2_
 	shim_exit(&c);
 	if (ok) {
 		shim_writes(&c, 0, 0, dstHost, (uint64_t)ByteCount, false, true, shim_stream(hStream, 2, true));
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -23569,6 +23636,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy2DAsync_v2_pt
 	if (ok) {
 		shim_block(&c, 0, 1, pCopy, &block, &block.from, true, shim_stream(hStream, 2, true));
 		shim_block(&c, 0, 2, pCopy, &block, &block.to, true, shim_stream(hStream, 2, true));
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -23627,6 +23695,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DAsync_v2_pt
 	if (ok) {
 		shim_block(&c, 0, 1, pCopy, &block, &block.from, true, shim_stream(hStream, 2, true));
 		shim_block(&c, 0, 2, pCopy, &block, &block.to, true, shim_stream(hStream, 2, true));
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -23685,6 +23754,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpy3DPeerAsync_p
 	if (ok) {
 		shim_block(&c, 0, 1, pCopy, &block, &block.from, true, shim_stream(hStream, 2, true));
 		shim_block(&c, 0, 2, pCopy, &block, &block.to, true, shim_stream(hStream, 2, true));
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -24012,6 +24082,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD8Async_ptsz(
 	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -24062,6 +24135,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD16Async_ptsz
 	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -24112,6 +24188,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD32Async_ptsz
 	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -24164,6 +24243,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D8Async_pts
 	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -24216,6 +24298,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D16Async_pt
 	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -24268,6 +24353,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemsetD2D32Async_pt
 	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -25916,6 +26004,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue32_
 	if (ok)
 		shim_task(&c, shim_stream(stream, 2, true));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -25966,6 +26057,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue64_
 	if (ok)
 		shim_task(&c, shim_stream(stream, 2, true));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -26077,6 +26171,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchKernel_ptsz(C
 	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -26133,6 +26230,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchKernelEx_ptsz
 	if (ok)
 		shim_task(&c, shim_stream((config == NULL ? NULL : config->hStream), 2, true));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -26190,6 +26290,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuLaunchCooperativeKe
 	if (ok)
 		shim_task(&c, shim_stream(hStream, 2, true));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -26395,6 +26498,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuGraphLaunch_ptsz(CU
 		shim_graph_results(&c, 0, hGraphExec);
 	shim_exit(&c);
 	if (ok) {
+		shim_timed_later();
 		shim_graph_run(&c, 0, hGraphExec, shim_stream(hStream, 2, true), true);
 	}
 	shim_leave();
@@ -26528,6 +26632,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_pt
 		shim_large(c.seq, 2, 0, sizes, 8ULL * (uint64_t)count);
 		shim_large(c.seq, 4, 0, attrs, 24ULL * (uint64_t)numAttrs);
 		shim_large(c.seq, 5, 0, attrsIdxs, 8ULL * (uint64_t)numAttrs);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -26605,6 +26710,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyBatchAsync_v2
 		shim_large(c.seq, 2, 0, sizes, 8ULL * (uint64_t)count);
 		shim_large(c.seq, 4, 0, attrs, 24ULL * (uint64_t)numAttrs);
 		shim_large(c.seq, 5, 0, attrsIdxs, 8ULL * (uint64_t)numAttrs);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -26944,6 +27050,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyWithAttribute
 		if (shim_on_host((void *)(uintptr_t)src, (uint64_t)size))
 			shim_reads(&c, 1, 0, (void *)(uintptr_t)src, (uint64_t)size, false, true);
 		shim_large(c.seq, 3, 0, attr, 24ULL);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -27695,6 +27802,7 @@ static inline __attribute__((always_inline)) CUresult wrap_cuMemcpyWithAttribute
 		if (shim_on_host((void *)(uintptr_t)src, (uint64_t)size))
 			shim_reads(&c, 1, 0, (void *)(uintptr_t)src, (uint64_t)size, false, true);
 		shim_large(c.seq, 3, 0, attr, 24ULL);
+		shim_timed_later();
 	}
 	shim_leave();
 	return ret;
@@ -27793,6 +27901,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue32_
 	if (ok)
 		shim_task(&c, shim_stream(stream, 2, true));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }
@@ -27891,6 +28002,9 @@ static inline __attribute__((always_inline)) CUresult wrap_cuStreamWriteValue64_
 	if (ok)
 		shim_task(&c, shim_stream(stream, 2, true));
 	shim_exit(&c);
+	if (ok) {
+		shim_timed_later();
+	}
 	shim_leave();
 	return ret;
 }

@@ -1,7 +1,7 @@
 /*
  * The events around a task are queried after a wait of the program. First come the tasks that the wait covers, also by events between streams. Then
- * come the oldest tasks of other streams, because a wait may cover them in ways that the shim does not follow. The shim never waits: a task
- * that is not complete at any of the program's waits has no time.
+ * come the oldest tasks of other streams, because a wait may cover them in ways that the shim does not follow. If almost all pairs are in use, the oldest
+ * tasks are queried after each task: the program waits in another way. The shim never waits: a task that is not complete at any of these moments has no time.
  *
  * The program must not notice. The events do not count against the program's limit. The thread's last task stays the program's. If an added call
  * fails, its error is cleared, and the process measures no more tasks. While a stream of the process is captured, no event is added.
@@ -437,19 +437,17 @@ static uint32_t covered(const struct waited *w, const struct place *p)
 	return 0;
 }
 
-void shim_times_reached(enum reach which, void *stream, uint64_t until)
+/* Queries the tasks that a wait covers, then others. */
+static void query(const struct waited *w)
 {
 	enum { QUERIES = 64 }; /* of tasks that the wait does not cover */
 	static uint32_t turn;
-	if (ended || pairs_waiting() == 0 || shim_t.base == NULL)
+	if (shim_t.base == NULL)
 		return;
 	/* During a capture, the runtime may forbid queries of events in all threads. */
 	bool captures = __atomic_load_n(&shim_captures, __ATOMIC_ACQUIRE) != 0;
 	if (!has(STAMP) && captures)
 		return;
-	struct waited w = {.which = which, .n = 1, .streams = {{stream, until}}};
-	if (which == OF_STREAM)
-		follow_joins(&w);
 	uint64_t seen = shim_now();
 	int32_t error = peek();
 	void *context = NULL;
@@ -462,7 +460,7 @@ void shim_times_reached(enum reach which, void *stream, uint64_t until)
 	uint32_t first = __atomic_fetch_add(&turn, 1, __ATOMIC_RELAXED);
 	for (uint32_t i = 0; i < lines; i++)
 		for (struct pair *p; !ended && (p = pair_oldest((first + i) % lines)) != NULL; pair_free(p)) {
-			uint32_t how = covered(&w, &p->place);
+			uint32_t how = covered(w, &p->place);
 			bool query = how != 0 || (queries != 0 && p->context == context);
 			if (how == 0 && query)
 				queries--;
@@ -471,6 +469,23 @@ void shim_times_reached(enum reach which, void *stream, uint64_t until)
 				break;
 			}
 		}
+}
+
+void shim_times_reached(enum reach which, void *stream, uint64_t until)
+{
+	if (ended || pairs_waiting() == 0)
+		return;
+	struct waited w = {.which = which, .n = 1, .streams = {{stream, until}}};
+	if (which == OF_STREAM)
+		follow_joins(&w);
+	query(&w);
+}
+
+void shim_times_spare(void)
+{
+	enum { SPARE = 64 };
+	if (!ended && pairs_waiting() > PAIRS - SPARE)
+		query(&(struct waited){0});
 }
 
 /* Why a pair must go: its events end, or its task's stream or device does. */

@@ -18,6 +18,15 @@ static inline void shim_timed(struct shim_call *c, void *on)
 		shim_time_begin(c, on);
 }
 
+/* After a task: makes room if most pairs wait, as those of a program that never waits. */
+void shim_times_spare(void);
+
+static inline void shim_timed_later(void)
+{
+	if (__builtin_expect(shim_control->time_every != 0, 0))
+		shim_times_spare();
+}
+
 /* Notes that a stream waits for the work on another one up to a number. */
 void shim_times_joined(const void *stream, const void *from, uint64_t until);
 /* Writes the times for tasks that a wait has covered, and for others that are complete. */
