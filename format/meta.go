@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -212,17 +213,38 @@ type Process struct {
 	Argv     []string `json:"argv,omitempty"`
 	ExitCode int      `json:"exit_code,omitempty"`
 	// ExitUnknown means that the process ended by itself, but ExitCode is not known.
-	ExitUnknown bool   `json:"exit_unknown,omitempty"`
-	Signal      int    `json:"signal,omitempty"`
-	Rank        int    `json:"rank,omitempty"`
-	Host        string `json:"host,omitempty"`      // if not Meta.Host
-	Simulated   bool   `json:"simulated,omitempty"` // it was found to use a simulator when it began
+	ExitUnknown bool `json:"exit_unknown,omitempty"`
+	Signal      int  `json:"signal,omitempty"`
+	Rank        int  `json:"rank,omitempty"`
+	// Env has the variables of Meta.Env that differ in this process, as a launcher sets them for each of its ranks.
+	Env       map[string]string `json:"env,omitempty"`
+	Host      string            `json:"host,omitempty"`      // if not Meta.Host
+	Simulated bool              `json:"simulated,omitempty"` // it was found to use a simulator when it began
 	// Resource has attributes of the process, its container and its host, by their names in OpenTelemetry's conventions.
 	Resource map[string]string `json:"resource,omitempty"`
 	// Devices are the devices that the runtime described to the process, by number.
 	Devices []ProcessDevice `json:"devices,omitempty"`
 	// Maps are the code mappings for stacks, if stacks were recorded.
 	Maps []Mapping `json:"maps,omitempty"`
+}
+
+// OwnEnv returns the variables of a process that differ from those of the trace, nil for none.
+func (m *Meta) OwnEnv(env map[string]string) map[string]string {
+	var own map[string]string
+	for name, value := range env {
+		if m.Env[name] != value {
+			if own == nil {
+				own = map[string]string{}
+			}
+			own[name] = value
+		}
+	}
+	return own
+}
+
+// Ranked reports whether Rank is known: from a merge, or from the environment of the process.
+func (p *Process) Ranked(m *Meta) bool {
+	return len(m.Merged) > 0 || slices.ContainsFunc(RankVariables, func(name string) bool { return p.Env[name] != "" })
 }
 
 // Crashed reports whether a signal killed the process. Signals that ask a program to end do not count.

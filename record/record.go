@@ -190,15 +190,7 @@ func variables(m *api.Model) string {
 
 // recordedEnv returns the variables that describe how the program ran. The model lists their names and prefixes.
 func recordedEnv(am *api.Model, env []string, cwd string) map[string]string {
-	m := map[string]string{}
-	for _, v := range env {
-		name, value, _ := strings.Cut(v, "=")
-		for _, p := range slices.Concat(am.Environment, format.RankVariables) {
-			if strings.HasPrefix(name, p) && (strings.HasSuffix(p, "_") || name == p) && !secret(name) {
-				m[name] = value
-			}
-		}
-	}
+	m := host.Recorded(am, env)
 	// Store the content of a cost model: a replay opens no file that a trace names.
 	if name := am.Simulator.Model; m[name] != "" {
 		setting := m[name]
@@ -210,11 +202,6 @@ func recordedEnv(am *api.Model, env []string, cwd string) map[string]string {
 		}
 	}
 	return m
-}
-
-// secret reports whether a variable may hold a credential, as OTEL_EXPORTER_OTLP_HEADERS does.
-func secret(name string) bool {
-	return strings.HasSuffix(name, "_HEADERS") || strings.Contains(name, "KEY") || strings.Contains(name, "TOKEN") || strings.Contains(name, "PASSWORD")
 }
 
 func (r *recorder) run(ctx context.Context) (res *Result, err error) {

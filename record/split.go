@@ -116,7 +116,11 @@ func (r *recorder) writeMembers(whole *format.Reader, members []uint32, path str
 		return 0, err
 	}
 	of := func(p uint32) bool { return slices.Contains(members, p) }
-	if err := format.NewAppender(w).Append(&format.Source{Reader: whole, Of: of}); err != nil {
+	row := func(p format.Process) format.Process {
+		p.Env = meta.OwnEnv(p.Env)
+		return p
+	}
+	if err := format.NewAppender(w).Append(&format.Source{Reader: whole, Of: of, Row: row}); err != nil {
 		return 0, errors.Join(err, w.Abort())
 	}
 	if calls = w.Calls(); calls == 0 {

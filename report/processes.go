@@ -10,16 +10,17 @@ import (
 )
 
 type InfoProcess struct {
-	PID      int      `json:"pid"`              // process id
-	Parent   int      `json:"parent"`           // process id of its parent, 0 if not known
-	Forked   bool     `json:"forked,omitempty"` // its parent had called the runtime before it forked this process, whose calls fail
-	Rank     int      `json:"rank"`             // rank in its job, 0 if it has none
-	Host     string   `json:"host,omitempty"`   // host name, if it differs from the trace's
-	Command  []string `json:"command"`          // command line, or only the file if the command line is not known
-	StartNS  int64    `json:"start_ns"`         // start of its first call, since 1970 UTC
-	EndNS    int64    `json:"end_ns"`           // when its end was noticed, since 1970 UTC; 0 if not known
-	ExitCode *int     `json:"exit_code"`        // nil if a signal killed the process, or if its code is not known
-	Signal   *int     `json:"signal"`           // signal that killed the process, 0 if its number is not known; nil otherwise
+	PID      int               `json:"pid"`                   // process id
+	Parent   int               `json:"parent"`                // process id of its parent, 0 if not known
+	Forked   bool              `json:"forked,omitempty"`      // its parent had called the runtime before it forked this process, whose calls fail
+	Rank     int               `json:"rank"`                  // rank in its job, 0 if it has none
+	Env      map[string]string `json:"environment,omitempty"` // recorded variables that differ from those of the trace, such as RANK
+	Host     string            `json:"host,omitempty"`        // host name, if it differs from the trace's
+	Command  []string          `json:"command"`               // command line, or only the file if the command line is not known
+	StartNS  int64             `json:"start_ns"`              // start of its first call, since 1970 UTC
+	EndNS    int64             `json:"end_ns"`                // when its end was noticed, since 1970 UTC; 0 if not known
+	ExitCode *int              `json:"exit_code"`             // nil if a signal killed the process, or if its code is not known
+	Signal   *int              `json:"signal"`                // signal that killed the process, 0 if its number is not known; nil otherwise
 	start    int64
 	end      int64
 	role     string
@@ -31,9 +32,9 @@ const mostProcesses = 20
 // newInfoProcess describes a process. known has the process ids of the trace.
 func newInfoProcess(p *format.Process, m *format.Meta, known map[int]bool) InfoProcess {
 	wall := m.StartWall
-	in := InfoProcess{PID: p.PID, Parent: p.PPID, Forked: p.ForkedFrom != 0, Rank: p.Rank, Host: p.Host, Command: p.Argv, StartNS: wall + p.Start, start: p.Start, end: p.End}
+	in := InfoProcess{PID: p.PID, Parent: p.PPID, Forked: p.ForkedFrom != 0, Rank: p.Rank, Env: p.Env, Host: p.Host, Command: p.Argv, StartNS: wall + p.Start, start: p.Start, end: p.End}
 	switch {
-	case len(m.Merged) > 0:
+	case p.Ranked(m):
 		in.role = fmt.Sprintf(", rank %d,", p.Rank)
 	case in.Forked:
 		in.role = fmt.Sprintf(", forked from %d,", p.ForkedFrom)

@@ -86,8 +86,12 @@ func (s *State) Apply(process uint32, c *format.Call) *Event {
 	for _, p := range h.making {
 		p.do(s, e, p.param)
 	}
-	if (f.Ret == api.New || f.Ret == api.Find) && c.Ret != 0 {
-		o := s.made(process, &api.Param{Role: f.Ret, Object: f.RetObject}, c.Ret, c)
+	made := c.Ret
+	if made == 0 && f.Range == api.RangeBegin {
+		made = s.unnumbered.begin(c.Thread)
+	}
+	if (f.Ret == api.New || f.Ret == api.Find) && made != 0 {
+		o := s.made(process, &api.Param{Role: f.Ret, Object: f.RetObject}, made, c)
 		e.Uses = append(e.Uses, Use{Param: RetParam, Object: o})
 	}
 	s.nameObjects(e)
@@ -110,7 +114,11 @@ func (s *State) uses(e *Event, i int) {
 // ends handles the handle of an object that the call ends if it succeeds.
 func (s *State) ends(e *Event, i int) {
 	p := &e.Fn.Params[i]
-	if o := s.named(e.Process, p.Object, e.Call.Args[p.Word]); o != nil {
+	h := e.Call.Args[p.Word]
+	if h == 0 && p.Object == api.Span {
+		h = s.unnumbered.end(e.Call.Thread)
+	}
+	if o := s.named(e.Process, p.Object, h); o != nil {
 		e.Uses = append(e.Uses, Use{Param: i, Object: o})
 		s.ended = append(s.ended, o)
 	}

@@ -133,8 +133,9 @@ type State struct {
 	hosts       []int                      // by process: number of its machine
 	binaries    map[*Object]*kernelbin.File
 	exchange
-	graphOf map[*Object]*Object   // by stream: the newest graph that was captured from it
-	found   map[*Object][]*Object // objects that were found through a binary, a function or an array, and end with it
+	unnumbered unnumbered
+	graphOf    map[*Object]*Object   // by stream: the newest graph that was captured from it
+	found      map[*Object][]*Object // objects that were found through a binary, a function or an array, and end with it
 }
 
 // exchange has the objects that processes share, by the key that exports them.

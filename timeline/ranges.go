@@ -51,6 +51,31 @@ func rangeOf(e *Event) *Range {
 	return r
 }
 
+// unnumbered counts the open ranges of each thread that have no number. mstx returns 0 if its tool collects no marks. An end of range 0 ends the
+// thread's newest open range.
+type unnumbered map[uint32]uint32
+
+// begin returns a handle for a range without a number.
+func (u unnumbered) begin(thread uint32) uint64 {
+	u[thread]++
+	return u.newest(thread)
+}
+
+// end returns the handle of the range that a thread ends without a number, 0 for none.
+func (u unnumbered) end(thread uint32) uint64 {
+	if u[thread] == 0 {
+		return 0
+	}
+	h := u.newest(thread)
+	u[thread]--
+	return h
+}
+
+// newest returns a handle that no tool gives.
+func (u unnumbered) newest(thread uint32) uint64 {
+	return 1<<63 | uint64(thread)<<32 | uint64(u[thread])
+}
+
 // ahead reads range calls ahead of a Walk, so that the Walk knows the end of a range at its begin. It holds the ranges from the current position
 // to the furthest end that was needed.
 type ahead struct {

@@ -158,10 +158,10 @@ func (x *summer) callFindings() (out []Finding) {
 	return out
 }
 
-// rankOf returns the rank of a process in a merged trace, otherwise nil.
+// rankOf returns the rank of a process, nil if it is not known.
 func rankOf(w *timeline.Walk, process uint32) *int {
 	list := w.Reader.Processes()
-	if len(w.Reader.Meta().Merged) == 0 || int(process) >= len(list) {
+	if int(process) >= len(list) || !list[process].Ranked(w.Reader.Meta()) {
 		return nil
 	}
 	return &list[process].Rank

@@ -32,9 +32,8 @@ const smallRead = 4 << 10
 type habits struct {
 	process uint32
 	threads []habitThread
-	// Since the latest wait of any thread:
-	issued  bool // tasks were issued
-	result  bool // an asynchronous copy to the host was issued, whose content the next wait is for
+	lanes   []laneWork
+	records map[int]record // latest ones, by the event's Object.ID
 	now     [habitCount]habitSum
 	typical [habitCount]habitSum
 	steps   int64
@@ -154,18 +153,56 @@ func (x *habits) call(w *timeline.Walk, h *timeline.HostCall, k *timeline.Task) 
 	t.reads = false
 }
 
+// laneWork counts the tasks of a lane: all, those up to the latest copy to the host, and those that the host has waited for.
+type laneWork struct{ tasks, copied, waited int }
+
+// wait waits for the first tasks of a lane, and reports whether one is new, and whether a new one is a copy to the host.
+func (l *laneWork) wait(tasks int) (work, result bool) {
+	work, result = tasks > l.waited, l.copied > l.waited && l.copied <= tasks
+	l.waited = max(l.waited, tasks)
+	return work, result
+}
+
+// record is the lane on which an event was recorded, and the lane's tasks until then.
+type record struct{ lane, tasks int }
+
+// maxRecords bounds the records that are known.
+const maxRecords = 1 << 12
+
 // idle follows tasks and waits of the process, and reports whether a wait waits for nothing new, or for a copy to the host.
 func (x *habits) idle(w *timeline.Walk, h *timeline.HostCall, k *timeline.Task) bool {
+	work, result := false, false
 	switch {
 	case k != nil && !w.Lanes[k.Lane].Synchronous:
-		x.issued = true
-		x.result = x.result || k.Kind == api.Copy && k.Direction() == "DtoH"
-	case h.Fn.Sync == api.SyncDevice || h.Fn.Sync == api.SyncStream || h.Fn.Sync == api.SyncEvent:
-		idle := !x.issued || x.result
-		x.issued, x.result = false, false
-		return idle
+		l := grow.At(&x.lanes, k.Lane)
+		switch l.tasks++; {
+		case k.Kind == api.Copy && k.Direction() == "DtoH":
+			l.copied = l.tasks
+		case k.Kind == api.Record && k.Object != nil:
+			if x.records == nil || len(x.records) == maxRecords {
+				x.records = map[int]record{}
+			}
+			x.records[k.Object.ID] = record{k.Lane, l.tasks}
+		}
+		return false
+	case h.Fn.Sync == api.SyncDevice:
+		for i := range x.lanes {
+			a, b := x.lanes[i].wait(x.lanes[i].tasks)
+			work, result = work || a, result || b
+		}
+	case h.Fn.Sync == api.SyncStream:
+		if h.Waits >= 0 {
+			l := grow.At(&x.lanes, int(h.Waits))
+			work, result = l.wait(l.tasks)
+		}
+	case h.Fn.Sync == api.SyncEvent:
+		if r, ok := x.records[int(h.Waits)]; ok {
+			work, result = x.lanes[r.lane].wait(r.tasks)
+		}
+	default:
+		return false
 	}
-	return false
+	return !work || result
 }
 
 // flush counts a wait that no copy and no free followed, unless it is idle.

@@ -325,3 +325,38 @@ func TestOneReadOfAccumulatedGradients(t *testing.T) {
 		}
 	}
 }
+
+// Waits of an output thread for copies to the host were counted as explicit synchronization, if the thread that launches had waited in between.
+func TestWaitsForOutputsAreNotExplicit(t *testing.T) {
+	const steps, streamB, inputs, output = 12, 0x5503, 0x7702, 0x7703
+	b := program(t)
+	outputs := b.Thread(4012)
+	now := int64(10_000)
+	call := func(thread uint32, took int64, name string, args ...uint64) {
+		b.Call(thread, now, now+took, name, args)
+		now += took + 100
+	}
+	launch := func(f uint64) {
+		call(0, 500, "aclrtLaunchKernel", testtrace.Function+f, 8, testtrace.DeviceA, 64, testtrace.StreamA)
+	}
+	for range steps {
+		launch(0)
+		call(0, 100, "aclrtRecordEvent", inputs, testtrace.StreamA)
+		call(0, 20_000, "aclrtSynchronizeStream", testtrace.StreamA)
+		launch(1)
+		launch(2)
+		call(1, 500, "aclrtMemcpyAsync", testtrace.HostA, 8, testtrace.DeviceA, 8, 2, streamB)
+		call(1, 100, "aclrtRecordEvent", output, streamB)
+		call(0, 100, "aclrtSynchronizeEvent", inputs)
+		launch(3)
+		call(outputs, 50_000, "aclrtSynchronizeEvent", output)
+		launch(4)
+	}
+	s := sums(t, b.Load(), "")
+	want := func(f stats.Finding) bool {
+		return f.Kind == stats.Waits && f.For == stats.Synchronizes && f.Count == uint64(s.Steps.Typical) && f.Func == "aclrtSynchronizeStream"
+	}
+	if !slices.ContainsFunc(s.Findings, want) || slices.ContainsFunc(s.Findings, func(f stats.Finding) bool { return f.Kind == stats.Synchronizes }) {
+		t.Errorf("%d steps: %+v", s.Steps.Count, s.Findings)
+	}
+}

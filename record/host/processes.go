@@ -111,6 +111,25 @@ func Lookup(env []string, name string) (value string, ok bool) {
 	return "", false
 }
 
+// Recorded returns the variables of an environment that traces hold. The model lists their names and prefixes.
+func Recorded(m *api.Model, env []string) map[string]string {
+	recorded := map[string]string{}
+	for _, v := range env {
+		name, value, _ := strings.Cut(v, "=")
+		for _, p := range slices.Concat(m.Environment, format.RankVariables) {
+			if strings.HasPrefix(name, p) && (strings.HasSuffix(p, "_") || name == p) && !secret(name) {
+				recorded[name] = value
+			}
+		}
+	}
+	return recorded
+}
+
+// secret reports whether a variable may hold a credential, as OTEL_EXPORTER_OTLP_HEADERS does.
+func secret(name string) bool {
+	return strings.HasSuffix(name, "_HEADERS") || strings.Contains(name, "KEY") || strings.Contains(name, "TOKEN") || strings.Contains(name, "PASSWORD")
+}
+
 // Rank returns the rank that a launcher has set in an environment, false if it has set none.
 func Rank(env []string) (rank int, ok bool) {
 	for _, name := range format.RankVariables {

@@ -10,8 +10,10 @@ package rows
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -123,7 +125,9 @@ func (b *Builder) Process(p *probe.Process) error {
 		row.Resource = host.Resource(p.Local, b.Processes.environment(p))
 	}
 	rank, ok := b.Processes.rank(p)
-	row.Rank = rank.Number
+	own := host.Recorded(b.o.Model, rank.Variables)
+	maps.DeleteFunc(own, func(name, _ string) bool { return strings.HasPrefix(name, b.o.Model.Simulator.Prefix) }) // the recorder sets some
+	row.Rank, row.Env = rank.Number, b.o.Meta.OwnEnv(own)
 	i, err := b.seg.W.Process(row)
 	if err != nil {
 		return err

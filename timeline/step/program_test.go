@@ -128,6 +128,9 @@ func gradients(then string, n int) string {
 	return strings.Repeat("<abcdef<aibjckdlef<aibjckdlef<aibjckdlefxyz"+then, n)
 }
 
+// various are kernels without order.
+const various = "abacadaeafagahaiajakalamanaoapaqarbsbtbubvcwcxcydzdydxdwdvduebecedefegeh"
+
 // critics returns a program with eight times five steps and then some other work.
 func critics(then string) string { return strings.Repeat(strings.Repeat("<gdabxy.", 5)+then, 8) }
 
@@ -167,6 +170,8 @@ func TestProgramsHaveSteps(t *testing.T) {
 		{mixed("xyyxxyyyxyyxxyyyyxyxxyyyxxyyy", "<<<<-cdef-hefeiffjk->!.", "<<<<-GhGfjk->!."), mixed("xyyxxyyyxyyxxyyyyxyxxyyyxxyy", "(<<<<-cdef-hefeiffjk->!.)", "[<<<<-GhGfjk->!.]") + "[<<<<-GhGfjk->!].", "copies of inputs"},
 		{mixed("xyxyxyxyxyxyxyxyxyxyxyxyxy", "<abcdefgh.", "<GG."), strings.Repeat("[<abcdefgh.<GG.]", 13), "waits"},
 		{"<abcdefghg." + strings.Repeat("<fg.", 6) + "<-abcdefghg:", "(<abcdefghg.)" + strings.Repeat("[<fg.]", 6) + "(<-abcdefghg:)", "waits"}, // the last one waits in another way
+		{various + ".<<uvwxyzabcdefghil.<<uvwcxyzdabefcdefghil.<<uvwcxyzdbaefdcefdcghl." + strings.Repeat("<<kGl.", 7), // of the prompts before the tokens only the last was found
+			various + ".(<<uvwxyzabcdefghil.)(<<uvwcxyzdabefcdefghil.)(<<uvwcxyzdbaefdcefdcghl.)" + strings.Repeat("[<<kGl.]", 7), "waits"},
 		{"a1Aa1Aa1Aa1A", "aAaAaAaA", ""}, // threads that never wait for each other
 	} {
 		r := learned(c.program)

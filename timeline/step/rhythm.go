@@ -546,13 +546,30 @@ func (c *cut) firstAt(from int, b *bag) {
 }
 
 // first adds a step before the first cut where it begins like the model and contains it: the first step may do more. If there is no such place, the
-// step is of another kind, and begins with the same copies from the host.
+// step is of another kind, and begins with the same copies from the host. More such steps may be before it, as prompts that arrive one by one.
 func (c *cut) first() {
 	b := c.bag()
-	begin, to := c.work(c.at[c.model], c.at[c.model+1]), c.at[0]
+	to := c.at[0]
 	if c.added {
 		to = c.at[1]
 	}
+	from := c.firstBefore(to, b)
+	switch {
+	case from >= 0 && c.added:
+		c.at[0] = from
+	case from >= 0:
+		c.firstAt(from, b)
+	}
+	for from > 0 && c.where == after && c.r.pulses[from-1].symbol == c.symbol { // a step ends there
+		if from = c.firstBefore(from, b); from >= 0 {
+			c.firstAt(from, b)
+		}
+	}
+}
+
+// firstBefore returns the begin of a first step that ends at a position, -1 if there is none.
+func (c *cut) firstBefore(to int, b *bag) int {
+	begin := c.work(c.at[c.model], c.at[c.model+1])
 	best, most, latest := -1, 0.0, -1
 	size := max(b.n, c.kernels(c.model)) // a run of a graph is one pulse: the first step may launch its kernels
 	for from := to - 1; from >= max(0, to-maxFirst*size); from-- {
@@ -567,12 +584,7 @@ func (c *cut) first() {
 	if best < 0 && len(begin) > 0 && c.r.symbols[begin[0]].class == CopyIn {
 		best = latest
 	}
-	switch {
-	case best >= 0 && c.added:
-		c.at[0] = best
-	case best >= 0:
-		c.firstAt(best, b)
-	}
+	return best
 }
 
 // work returns the symbols with which a step begins: the copies from the host, or else the first launches and copies.
