@@ -38,3 +38,48 @@ func TestLivingKeepsTheLatestUpdateOfAGroup(t *testing.T) {
 		}
 	}
 }
+
+// The past of a flight recorder has the calls that initialized the runtime, chose devices, made what is alive, and fill captures that have not ended.
+func TestLiving(t *testing.T) {
+	for name, c := range map[string]struct {
+		calls func(s *testtrace.Sequence)
+		want  []uint64
+	}{
+		"runtime and device": {func(s *testtrace.Sequence) {
+			s.Then("aclInit", testtrace.A(0))
+			s.Then("aclrtSetDevice", testtrace.A(0))
+			s.Then("aclrtSetDevice", testtrace.A(1))
+			s.Then("aclrtGetDevice", testtrace.A(0x7ffe0000))
+		}, []uint64{0, 2}},
+		"memory": {func(s *testtrace.Sequence) {
+			s.Malloc(devA, 64)
+			s.Malloc(devB, 64)
+			s.Then("aclrtFree", testtrace.A(devA))
+			s.Then("aclrtMalloc", testtrace.A(0x7ffe0000, 64, 0), testtrace.Fails(207001))
+		}, []uint64{1}},
+		"open capture": {func(s *testtrace.Sequence) {
+			s.Stream(strA)
+			s.Then("aclrtLaunchKernel", testtrace.A(fn, 8, devA, 16, strA))
+			s.Then("aclmdlRICaptureBegin", testtrace.A(strA, 0))
+			s.Then("aclrtLaunchKernel", testtrace.A(fn, 8, devA, 16, strA))
+		}, []uint64{0, 2, 3}},
+		"graph": {func(s *testtrace.Sequence) {
+			s.Stream(strA)
+			s.Then("aclmdlRICaptureBegin", testtrace.A(strA, 0))
+			s.Then("aclrtLaunchKernel", testtrace.A(fn, 8, devA, 16, strA))
+			s.Then("aclmdlRICaptureEnd", testtrace.A(strA, 0x7ffe0000), testtrace.Outs("modelRI", 0x77))
+			s.Then("aclmdlRIExecuteAsync", testtrace.A(0x77, strA))
+		}, []uint64{0, 1, 2, 3}},
+		"ended stream": {func(s *testtrace.Sequence) {
+			s.Stream(strA)
+			s.Then("aclrtDestroyStream", testtrace.A(strA))
+		}, nil},
+	} {
+		s := testtrace.NewSequence(t)
+		c.calls(s)
+		keep, err := timeline.Living(s.Load().Reader, acl.Model)
+		if got := slices.Sorted(maps.Keys(keep)); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: kept %d, %v, want %d", name, got, err, c.want)
+		}
+	}
+}
