@@ -361,7 +361,7 @@ func waitsText(s *stats.Stats, f *stats.Finding, whole string) string {
 	}
 	switch f.For {
 	case stats.SyncReads:
-		text += ", for a value that it then copies, as .item() does: " + readLess
+		text += ", for a value that it copies, as .item() does: " + readLess
 	case stats.Synchronizes:
 		text += ", and copies nothing then: " + synchronizeLess
 	}

@@ -66,3 +66,13 @@ func TestFindingNamesTheFlagAgainstPayloads(t *testing.T) {
 		t.Errorf("%q names no flag", got)
 	}
 }
+
+// A wait that comes after the copy of a value was said to come before it.
+func TestWaitForValueHasNoOrder(t *testing.T) {
+	f := &stats.Finding{Kind: stats.Waits, For: stats.SyncReads, Func: "aclrtSynchronizeStream", Share: 0.8, Count: 40}
+	s := &stats.Stats{}
+	s.Shares = &stats.Shares{}
+	if got := findingText(s, f); !strings.Contains(got, "for a value that it copies, as .item() does") {
+		t.Error(got)
+	}
+}
