@@ -550,7 +550,7 @@ func findingDevice(s *stats.Stats, f *stats.Finding) string {
 	return deviceName(f.Device) + " of " + processName(f.Device.Process, f.Device.Rank)
 }
 
-// processName names a process, and its rank in a merged trace.
+// processName names a process, and its rank if it is known.
 func processName(pid int, rank *int) string {
 	text := fmt.Sprintf("process %d", pid)
 	if rank != nil {

@@ -10,7 +10,7 @@ import (
 // Device sums up the tasks on all streams of a device of a process.
 type Device struct {
 	Process      int    `json:"process"`         // process id
-	Rank         *int   `json:"rank,omitempty"`  // rank of the process in a merged trace
+	Rank         *int   `json:"rank,omitempty"`  // rank of the process
 	Device       int    `json:"device"`          // device number, -1 if not known
 	Tasks        uint64 `json:"tasks"`           // number of tasks on its streams
 	Measured     uint64 `json:"measured"`        // tasks with a measured time; other tasks are bracketed by calls

@@ -532,7 +532,7 @@ type Shares struct {
 	NS      int64  `json:"ns"`      // time that is divided: a step's mean, or the thread's time
 	Thread  string `json:"thread"`  // thread name
 	Process int    `json:"process"` // process id
-	Rank    *int   `json:"rank"`    // rank of the process in a merged trace, otherwise null
+	Rank    *int   `json:"rank"`    // rank of the process, null if not known
 	Parts
 	Gaps   []Gap   `json:"gaps,omitempty"`          // the longest own times, at most ten
 	Spread *Spread `json:"spread,omitempty"`        // most of the own time before calls of one function

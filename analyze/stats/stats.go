@@ -122,7 +122,7 @@ var By = []string{"step", "thread", "stream", "kernel", "function"}
 // DeviceMemory is the most memory that a process has used on a device.
 type DeviceMemory struct {
 	Process   int    `json:"process"`        // process id
-	Rank      *int   `json:"rank,omitempty"` // rank of the process in a merged trace
+	Rank      *int   `json:"rank,omitempty"` // rank of the process
 	Device    int    `json:"device"`         // device number, -1 if not known
 	PeakBytes uint64 `json:"peak_bytes"`     // most memory in use
 	Call      uint64 `json:"call"`           // call number
@@ -147,7 +147,7 @@ type Steps struct {
 	Source  string    `json:"source"`                        // marked, found or none
 	By      string    `json:"by,omitempty"`                  // what separates them: ranges and their name, waits, copies to the host, copies of inputs, a kernel or a task
 	Process int       `json:"process,omitempty"`             // process id, if the trace has several processes
-	Rank    *int      `json:"rank,omitempty"`                // rank of that process in a merged trace
+	Rank    *int      `json:"rank,omitempty"`                // rank of that process
 	Count   int       `json:"count"`                         // number of whole steps
 	Typical int       `json:"typical"`                       // steps that are like most others; the times are theirs
 	P50NS   int64     `json:"p50_ns"`                        // median duration

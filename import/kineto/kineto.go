@@ -18,6 +18,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/acltrace/acltrace/timeline/step"
 	"math"
 	"os"
 	"path/filepath"
@@ -371,7 +372,7 @@ func (w *writer) ranges(p *Profile, ops []op, start int64) error {
 		thread := w.threads[o.thread]
 		if !domains[o.pid] {
 			domains[o.pid] = true
-			if err := w.call(createDomain, thread, k.at, "name", "torch", domainHandle+w.first, nil); err != nil {
+			if err := w.call(createDomain, thread, k.at, "name", step.Framework, domainHandle+w.first, nil); err != nil {
 				return err
 			}
 		}

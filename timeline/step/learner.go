@@ -204,12 +204,15 @@ func (l *Learner) Range(r *Range) {
 	}
 }
 
+// Framework is the domain of a framework's operators from an imported profile. An operator is a part of a step: other threads launch while it waits.
+const Framework = "torch"
+
 // marked returns the rule by ranges that mark steps, nil if there are none. A group needs at least as many ranges as least. A single range counts
 // only if its name says step, as when a profiler records a single step.
 func (l *Learner) marked(least int) *Rule {
 	var all []*group
 	for _, g := range l.all {
-		if !g.overlaps && len(g.ranges) >= least && (len(g.ranges) > 1 || namesStep(g.name)) {
+		if !g.overlaps && len(g.ranges) >= least && (len(g.ranges) > 1 && g.domain != Framework || namesStep(g.name)) {
 			all = append(all, g)
 		}
 	}

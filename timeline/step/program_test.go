@@ -280,6 +280,23 @@ func TestRangesMarkSteps(t *testing.T) {
 	}
 }
 
+// The operators of a framework's profile marked steps: a read took the time in which another thread launched.
+func TestOperatorsMarkNoSteps(t *testing.T) {
+	const program = "abcd.efgh.ijkl.mnop."
+	for name, want := range map[string]step.Source{"aten::item": step.None, "ProfilerStep#1": step.Marked} {
+		l := step.NewLearner(lanes, 0)
+		for _, d := range ops(program) {
+			l.Op(d)
+		}
+		for i := range int64(4) {
+			l.Range(&step.Range{Process: 1, Domain: step.Framework, Name: name, From: 50 * i, To: 50*i + 45, Begin: uint64(i + 1)})
+		}
+		if r := l.Rule(); r.Source != want {
+			t.Errorf("ranges %s: %s, want %s", name, r.Source, want)
+		}
+	}
+}
+
 // A live Finder learns the steps from 64 ops and twice as many that confirm it. Steps that may be layers of a larger step need more. It learns anew
 // when steps stop.
 func TestLiveSteps(t *testing.T) {
