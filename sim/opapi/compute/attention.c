@@ -328,12 +328,18 @@ bool infer_attention(const block *b, const operator *o, bool dry)
 	tensor out, view;
 	uint32_t n = (uint32_t)o->kind, num;
 	const aclsim_operator_param *keys = param_of(b, 1);
+	const int64_t *lengths;
 	name_of_layout layout;
 
-	if (!layout_of(b, n + 4, layout) || !keys || keys->null || keys->count != 1 || !all_absent(b, 3, 4) || !all_absent(b, 5, 6) || !all_absent(b, 7, n) || number_of(b, n + 10, 0).whole ||
+	if (!layout_of(b, n + 4, layout) || !keys || keys->null || keys->count != 1 || !all_absent(b, 3, 4) || !all_absent(b, 7, n) || number_of(b, n + 10, 0).whole ||
 	    !read_attention(b, &(places){.mask = 4, .scale = n + 1, .before = n + 2, .after = n + 3, .heads = n, .layout = n + 4, .key_heads = n + 5, .mode = n + 6}, &a) ||
 	    !tensor_of(b, (uint32_t)o->out, 0, &out) || !arrange(&out, layout, a.heads, &view) || view.dims[0] != a.batch || view.dims[2] != a.length || view.dims[3] != a.value_width)
 		return false;
+	/* Queries behind the length of an item have no result. */
+	lengths = ints_of(b, 5, &num);
+	for (uint32_t i = 0; i < num; i++)
+		if (lengths[i] < a.length)
+			return false;
 	a.key_lengths = ints_of(b, 6, &num);
 	a.num_lengths = num;
 	if (!num)
