@@ -272,18 +272,18 @@ func TestOperatorsCompute(t *testing.T) {
 			none := of(to+64, out, i64, 0)
 			return []testtrace.OperatorParam{of(put[float32](m, 3, nan, 1, 3, nan), in, f32, 5), flag(1), flag(0), flag(0), of(to, out, f32, 5), none, none}
 		}, []float32{1, 3, nan, nan}},
-		{"aclnnFusedInferAttentionScore", func(m *memory, to uint64) []testtrace.OperatorParam { // one query, which a length of queries does not cut; the second key is cut
+		{"aclnnFusedInferAttentionScore", func(m *memory, to uint64) []testtrace.OperatorParam { // one query, which a length of queries does not cut; the third key is cut, an addend makes up for the first
 			none, number := testtrace.OperatorParam{Type: 'T', Null: true}, whole(0)
 			keys := func(v ...float32) testtrace.OperatorParam {
-				return list(testtrace.Contiguous(put(m, v...), in, f32, 1, 1, 2, 2))
+				return list(testtrace.Contiguous(put(m, v...), in, f32, 1, 1, 3, 2))
 			}
-			params := []testtrace.OperatorParam{of(put[float32](m, 1, 0), in, f32, 1, 1, 1, 2), keys(1, 0, 0, 0), keys(1, 2, 3, 6), none, none, ints(100), ints(1)}
+			params := []testtrace.OperatorParam{of(put[float32](m, 1, 0), in, f32, 1, 1, 1, 2), keys(1, 0, 2, 0, 9, 9), keys(1, 2, 3, 6, 9, 9), of(put[float32](m, 1, 0, 0), in, f32, 1, 1, 1, 3), none, ints(100), ints(2)}
 			for range 10 {
 				params = append(params, none)
 			}
 			params = append(params, whole(1), testtrace.OperatorParam{Type: 'd', Value: 1.0}, whole(math.MaxInt32), whole(math.MaxInt32), testtrace.OperatorParam{Type: 's', Value: "BNSD"})
 			return append(params, whole(0), number, number, number, number, flag(0), of(to, out, f32, 1, 1, 1, 2))
-		}, []float32{1, 2}},
+		}, []float32{2, 4}},
 		{"aclnnElu", func(m *memory, to uint64) []testtrace.OperatorParam {
 			return []testtrace.OperatorParam{of(put(m, -inf, 0, 3), in, f32, 3), scalar(2), scalar(5), scalar(1), of(to, out, f32, 3)}
 		}, []float32{-10, 0, 15}},
@@ -488,6 +488,19 @@ func TestHalfPrecision(t *testing.T) {
 	x, to := put[uint8](m, 0x01, 0x3c, 0x00, 0x3c), put[uint8](m, 0, 0, 0, 0) // 1.0009765625, 1
 	if !do(t, "aclnnMul", of(x, in, f16, 2), of(x, in, f16, 2), of(to, out, f16, 2)) || !bytes.Equal(get[uint8](to, 4), []byte{0x02, 0x3c, 0x00, 0x3c}) {
 		t.Errorf("%x", get[uint8](to, 4))
+	}
+}
+
+// Operands of a product may be real numbers of different types.
+func TestProductOfTypes(t *testing.T) {
+	m := newMemory(t)
+	x, to := put[uint8](m, 0x00, 0x3c, 0x00, 0xc0), put[float32](m, 0) // 1, -2
+	cube := testtrace.OperatorParam{Type: 'c', Value: int64(0)}
+	if !do(t, "aclnnMm", of(x, in, f16, 1, 2), of(put[float32](m, 3, 0.125), in, f32, 2, 1), of(to, out, f32, 1, 1), cube) || get[float32](to, 1)[0] != 2.75 {
+		t.Errorf("%v", get[float32](to, 1))
+	}
+	if do(t, "aclnnMm", of(x, in, f16, 1, 2), of(put[int32](m, 3, 1), in, i32, 2, 1), of(to, out, f32, 1, 1), cube) {
+		t.Error("a product of real and whole numbers is computed")
 	}
 }
 

@@ -24,10 +24,13 @@ static bool insert(tensor *t, int dim)
 	return true;
 }
 
+/* Real numbers of 16 and 32 bits become numbers of 32 bits. */
+static bool are_floats(const product *p) { return is_real(p->a.dtype) && is_real(p->b.dtype) && p->a.dtype != F64 && p->b.dtype != F64; }
+
 /* shape makes matrices of vectors and checks the dims. */
 static bool shape(product *p)
 {
-	if (p->a.num_dims < 1 || p->b.num_dims < 1 || p->a.dtype != p->b.dtype || is_real(p->a.dtype) != is_real(p->out.dtype))
+	if (p->a.num_dims < 1 || p->b.num_dims < 1 || (p->a.dtype != p->b.dtype && !are_floats(p)) || is_real(p->a.dtype) != is_real(p->out.dtype))
 		return false;
 	if (p->b.num_dims == 1 && (!insert(&p->b, 1) || !insert(&p->out, p->out.num_dims)))
 		return false;
