@@ -109,26 +109,67 @@ func (p piece) part(dim int, from, n int64) piece {
 	return p
 }
 
+// joined returns a piece with the same elements in fewer dims: elements that follow each other or overlap become one run.
+func (p piece) joined() piece {
+	order := make([]int, len(p.dims))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.strides[a], p.strides[b]) })
+	run, dims, strides := int64(1), []int64{1}, []int64{1}
+	for _, d := range order {
+		n, stride := p.dims[d], p.strides[d]
+		over, more := bits.Mul64(uint64(n-1), uint64(stride))
+		switch {
+		case n == 0:
+			return p // it may have any strides
+		case n == 1:
+		case len(dims) == 1 && stride >= 0 && stride <= run && over == 0 && more < math.MaxInt64/2:
+			run += int64(more)
+		default:
+			dims, strides = append(dims, n), append(strides, stride)
+		}
+	}
+	dims[0] = run
+	p.dims, p.strides = dims, strides
+	return p
+}
+
 // view returns the memory of a piece.
 func (p piece) view() View {
 	return View{Addr: p.Base + (uint64(p.Offset)+uint64(p.at))*p.DType.Bits()/8, Strides: p.strides}
 }
 
-// moves reports whether elements can be moved, and, for those that are written, whether they are as many as the memory has room for.
+// moves reports whether elements can be moved.
 func (p piece) moves(role Role) bool {
-	width := p.DType.Bits()
-	if p.Absent || p.Role&role == 0 || width%8 != 0 || p.Format.Blocked() {
+	if p.Absent || p.Role&role == 0 || p.DType.Bits()%8 != 0 || p.Format.Blocked() {
 		return false
 	}
-	n, err := product(p.Tensor.dims[:8*p.numDims], "dim")
-	over, size := bits.Mul64(n, width/8)
-	return err == nil && over == 0 && (role == In || size <= p.size)
+	_, err := product(p.Tensor.dims[:8*p.numDims], "dim")
+	return err == nil
+}
+
+// apart reports whether the memory of a tensor has room for as many elements as these dims: then no two of them share bytes.
+func (t *Tensor) apart(dims []int64) bool {
+	size := t.DType.Bits() / 8
+	for _, n := range dims {
+		if n == 0 {
+			return true
+		}
+	}
+	for _, n := range dims {
+		over, next := bits.Mul64(size, uint64(n))
+		if size = next; over != 0 || size > t.size {
+			return false
+		}
+	}
+	return true
 }
 
 // copyPiece copies a piece to another. It repeats elements along dims that the source lacks or of which it has one element.
 func copyPiece(to, from piece) *Move {
 	missing := len(to.dims) - len(from.dims)
-	if missing < 0 || to.DType != from.DType || !to.moves(Out) || !from.moves(In) {
+	if missing < 0 || to.DType != from.DType || !to.moves(Out) || !to.apart(to.Tensor.Dims()) || !from.moves(In) {
 		return nil
 	}
 	strides := make([]int64, len(to.dims))
@@ -161,7 +202,7 @@ func pairs(to, from []*Tensor) []*Move {
 func fills(to []*Tensor, value *Scalar) []*Move {
 	all := make([]*Move, len(to))
 	for i, t := range to {
-		if p := t.whole(); value != nil && p.moves(Out) {
+		if p := t.whole().joined(); value != nil && p.moves(Out) && p.apart(p.dims) {
 			if element := value.Element(t.DType); element != nil {
 				all[i] = &Move{Width: t.DType.Bits() / 8, Dims: p.dims, To: p.view(), Fill: element}
 			}

@@ -84,6 +84,8 @@ func TestMoves(t *testing.T) {
 		{"aclnnInplaceCopy", []testtrace.OperatorParam{one(onto(32, out)), one(onto(4, in))}, []byte{4, 33}},
 		{"aclnnInplaceCopy", []testtrace.OperatorParam{one(onto(32, out, 0, 3)), one(onto(4, in, 0, 3))}, []byte{32, 33}},
 		{"aclnnInplaceZero", []testtrace.OperatorParam{one(strided(33, out, []int64{2, 2}, []int64{4, 1}))}, []byte{32, 0, 0, 35, 36, 0, 0, 39}},
+		{"aclnnInplaceZero", []testtrace.OperatorParam{one(strided(33, out, []int64{3, 4}, []int64{1, 2}))}, []byte{32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 42}}, // elements share bytes
+		{"aclnnInplaceZero", []testtrace.OperatorParam{one(strided(33, out, []int64{2, 5, 2}, []int64{4, 0, 1}))}, []byte{32, 0, 0, 35, 36, 0, 0, 39}},
 		{"aclnnInplaceOne", []testtrace.OperatorParam{one(testtrace.Contiguous(base+32, out, float32s, 1))}, []byte{0, 0, 0x80, 0x3f, 36}},
 		{"aclnnInplaceFillScalar", []testtrace.OperatorParam{one(testtrace.Contiguous(base+32, out, int32s, 2)), scalar(-2)}, []byte{254, 255, 255, 255, 254, 255, 255, 255, 40}},
 		{"aclnnForeachCopy", []testtrace.OperatorParam{tensors(onto(3, in, 2), onto(9, in, 1)), tensors(onto(36, out, 2), onto(32, out, 1))}, []byte{9, 33, 34, 35, 3, 4, 38}},

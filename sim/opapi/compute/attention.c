@@ -1,7 +1,7 @@
 /*
  * Attention: the softmax of scaled products of queries and keys, by values, and its gradients.
  *
- * Dropout, additions to the products, quantized and paged keys, and packed batches are not computed.
+ * Dropout, quantized and paged keys, and packed batches are not computed.
  */
 #include "compute.h"
 
@@ -9,8 +9,9 @@
 enum { MASK_AND_BAND, MASK_ONLY, CAUSAL, CAUSAL_AT_END, BAND_AT_END };
 
 typedef struct attention {
-	tensor q, k, v, mask; /* [batch, heads, length, width] */
-	bool masked;
+	tensor q, k, v; /* [batch, heads, length, width] */
+	tensor mask, plus; /* [batch, heads, length, keys]; plus is added to the products */
+	bool masked, added;
 	int64_t batch, heads, key_heads, length, keys, width, value_width, mode, before, after;
 	const int64_t *key_lengths; /* of the items; NULL for all keys */
 	uint32_t num_lengths;
@@ -61,12 +62,12 @@ static bool layout_of(const block *b, uint32_t i, name_of_layout to)
 
 /* Where a launch has its arguments. */
 typedef struct places {
-	uint32_t mask, scale, before, after, heads, key_heads, layout, mode;
+	uint32_t mask, scale, before, after, heads, key_heads, layout, mode, plus; /* plus: 0 for none */
 } places;
 
 static bool read_attention(const block *b, const places *at, attention *a)
 {
-	tensor q, k, v, mask;
+	tensor q, k, v, mask, plus;
 	number heads = number_of(b, at->heads, 0), key_heads = {0}, scale = number_of(b, at->scale, 0), mode = number_of(b, at->mode, 0);
 	number before = number_of(b, at->before, 0), after = number_of(b, at->after, 0);
 	name_of_layout layout;
@@ -99,6 +100,9 @@ static bool read_attention(const block *b, const places *at, attention *a)
 	    a->keys > INT32_MAX || a->length > INT32_MAX || (a->mode != MASK_AND_BAND && !a->masked))
 		return false;
 	const tensor scores = {.num_dims = 4, .dims = {a->batch, a->heads, a->length, a->keys}};
+	a->added = at->plus && !is_absent(b, at->plus);
+	if (a->added && (!tensor_of(b, at->plus, 0, &plus) || !is_real(plus.dtype) || plus.num_dims != 4 || !spread(&plus, &scores, &a->plus)))
+		return false;
 	if (a->masked && (!tensor_of(b, at->mask, 0, &mask) || width_of(mask.dtype) != 1))
 		return false;
 	/* In the other modes the mask is a square that only says that there is one. */
@@ -133,6 +137,16 @@ static double product(const double *x, const double *y, int64_t n)
 static int64_t query_row(const attention *a, int64_t item, int64_t head, int64_t i) { return (item * a->heads + head) * a->length + i; }
 static int64_t key_row(const attention *a, int64_t item, int64_t head, int64_t i) { return (item * a->key_heads + head / (a->heads / a->key_heads)) * a->keys + i; }
 
+static double addend_of(const attention *a, int64_t item, int64_t head, int64_t query, int64_t key)
+{
+	const int64_t *s = a->plus.strides;
+	double v = 0;
+
+	if (a->added)
+		load_real(&v, a->plus.at + item * s[0] + head * s[1] + query * s[2] + key * s[3], 0, a->plus.dtype, 1);
+	return v;
+}
+
 /* The softmax of the products of a query. Keys that it does not see have 0; so have all if it sees none. */
 static void probabilities(const attention *a, int64_t item, int64_t head, int64_t query, double *p, double *most, double *total)
 {
@@ -143,7 +157,7 @@ static void probabilities(const attention *a, int64_t item, int64_t head, int64_
 		p[j] = -INFINITY;
 		if (!sees(a, item, head, query, j))
 			continue;
-		p[j] = product(q, a->vk + key_row(a, item, head, j) * a->width, a->width) * a->scale;
+		p[j] = product(q, a->vk + key_row(a, item, head, j) * a->width, a->width) * a->scale + addend_of(a, item, head, query, j);
 		top = p[j] > top || p[j] != p[j] ? p[j] : top;
 	}
 	for (int64_t j = 0; j < a->keys; j++)
@@ -328,12 +342,18 @@ bool infer_attention(const block *b, const operator *o, bool dry)
 	tensor out, view;
 	uint32_t n = (uint32_t)o->kind, num;
 	const aclsim_operator_param *keys = param_of(b, 1);
+	const int64_t *lengths;
 	name_of_layout layout;
 
-	if (!layout_of(b, n + 4, layout) || !keys || keys->null || keys->count != 1 || !all_absent(b, 3, 4) || !all_absent(b, 5, 6) || !all_absent(b, 7, n) || number_of(b, n + 10, 0).whole ||
-	    !read_attention(b, &(places){.mask = 4, .scale = n + 1, .before = n + 2, .after = n + 3, .heads = n, .layout = n + 4, .key_heads = n + 5, .mode = n + 6}, &a) ||
+	if (!layout_of(b, n + 4, layout) || !keys || keys->null || keys->count != 1 || !all_absent(b, 7, n) || number_of(b, n + 10, 0).whole ||
+	    !read_attention(b, &(places){.mask = 4, .scale = n + 1, .before = n + 2, .after = n + 3, .heads = n, .layout = n + 4, .key_heads = n + 5, .mode = n + 6, .plus = 3}, &a) ||
 	    !tensor_of(b, (uint32_t)o->out, 0, &out) || !arrange(&out, layout, a.heads, &view) || view.dims[0] != a.batch || view.dims[2] != a.length || view.dims[3] != a.value_width)
 		return false;
+	/* Queries behind the length of an item have no result. */
+	lengths = ints_of(b, 5, &num);
+	for (uint32_t i = 0; i < num; i++)
+		if (lengths[i] < a.length)
+			return false;
 	a.key_lengths = ints_of(b, 6, &num);
 	a.num_lengths = num;
 	if (!num)

@@ -266,6 +266,34 @@ func (b *blocks) fitting(name string) []any {
 		state, gate := dims{1, n, w}, lists{{h, n, w}}
 		return []any{dims{n, h, c}, lists{{4 * w, c}, {4 * w, w}, {4 * w}, {4 * w}}, lists{state, state}, nil, int64(1), int64(1), 0.0, int64(1), int64(0), int64(1), dims{n, h, w}, state, state,
 			gate, gate, gate, gate, gate, gate, gate}
+	case "aclnnMaxPool":
+		return []any{image, ks, ss, int64(0), ps, ones, b.Int64N(2), pooled}
+	case "aclnnIm2col":
+		return []any{image, ks, ones, ps, ss, dims{n, c * k * k, oh * ow}}
+	case "aclnnGroupNorm":
+		return []any{image, dims{c}, dims{c}, n, c, h * w, int64(1), 1e-3, image, dims{n, 1}, dims{n, 1}}
+	case "aclnnAddRmsNorm":
+		return []any{image, image, dims{h, w}, 1e-3, image, dims{n, c}, image}
+	case "aclnnGeGluV3":
+		return []any{dims{n, 2 * h, w}, int64(1), b.Int64N(2), b.Int64N(2), dims{n, h, w}, dims{n, h, w}}
+	case "aclnnSoftmaxCrossEntropyWithLogits":
+		return []any{dims{h, w}, dims{h, w}, dims{h}, dims{h, w}}
+	case "aclnnTriangularSolve":
+		return []any{dims{n, h, w}, dims{n, h, h}, b.Int64N(2), b.Int64N(2), b.Int64N(2), dims{n, h, w}, dims{n, h, h}}
+	case "aclnnPermute":
+		return []any{dims{n, c, h}, []int64{2, 0, 1}, dims{h, n, c}}
+	case "aclnnRepeat":
+		return []any{dims{h, w}, []int64{n, k, s}, dims{n, k * h, s * w}}
+	case "aclnnRepeatInterleaveIntWithDim":
+		return []any{dims{h, w}, k, int64(0), k * h, dims{k * h, w}}
+	case "aclnnRoll":
+		return []any{image, []int64{k, -s}, []int64{1, 3}, image}
+	case "aclnnSlice":
+		return []any{dims{h, w}, int64(1), int64(1), w, k, dims{h, (w - 1 + k - 1) / k}}
+	case "aclnnReflectionPad1d":
+		return []any{dims{h, w}, []int64{p, 1}, dims{h, w + p + 1}}
+	case "aclnnUpsampleNearest2d":
+		return []any{image, []int64{oh, ow}, dims{n, c, oh, ow}}
 	case "aclnnFlashAttentionScore":
 		q, kv, number := dims{n, 2 * c, h, k}, dims{n, c, w, k}, dims{n, 2 * c, h, 8}
 		return []any{q, kv, kv, nil, nil, nil, nil, []int64{}, 0.5, 1.0, int64(9), int64(9), 2 * c, "BNSD", int64(0), int64(0), number, number, dims{0}, q}

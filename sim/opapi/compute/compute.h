@@ -68,6 +68,8 @@ tensor with_dims(const tensor *t, int num_dims);
 void squeeze(tensor *t, int dim);
 /* Makes a view of the dims of another tensor, in which dims of 1 and missing dims repeat. */
 bool spread(const tensor *t, const tensor *to, tensor *out);
+/* Copies the elements of a tensor to another one of its dims and type. */
+void move(const tensor *to, const tensor *from);
 /* The dim with a number that may count from the end. */
 bool dim_of(const tensor *t, int64_t i, int *dim);
 
@@ -91,6 +93,15 @@ void rows_next(rows *r);
 
 /* Adds an element times a factor to another one, in their type. */
 void add_element(char *to, const char *from, int32_t dtype, const number *factor);
+
+/* An element and its place. */
+typedef struct ranked {
+	double real;
+	int64_t whole, place;
+} ranked;
+
+/* Compares elements for qsort. NaNs come last, in their order. Others that are equal keep their order. */
+int by_value(const void *a, const void *b);
 
 /* The sum of a row: 8 lanes in each ROW elements, and those in order. */
 double sum_of(const double *v, int64_t n);
@@ -124,7 +135,9 @@ compute elementwise, bitwise, foreach, clamp, arange, linspace, cast, triangle, 
 	embedding, embedding_backward, index_select, gather, mse_loss, best, equal, matmul, addmm, random_fill, bernoulli,
 	dropout_mask, dropout, multinomial, index_of, index_put, flip, cumulate, mse_loss_backward, bce_with_logits, unscale, is_close, scatter, index_add,
 	bce_with_logits_backward, round_decimals, embedding_renorm, convolve, convolve_backward, max_pool, max_pool_backward, average_pool, adaptive_average_pool,
-	batch_norm, batch_norm_backward, flash_attention, flash_attention_backward, infer_attention, rotary, recurrent, recurrent_backward, masked_select, masked_scatter, nonzero, unique;
+	batch_norm, batch_norm_backward, flash_attention, flash_attention_backward, infer_attention, rotary, recurrent, recurrent_backward, masked_select, masked_scatter, nonzero, unique,
+	permute, repeat, repeat_elements, roll, slice, reflection_pad, upsample_nearest, index_fill, index_copy, pick_rows, argsort, sort, top, rms_norm, group_norm, gated, softmax_loss,
+	max_pool_alone, im2col, triangular_solve, gelu_of;
 
 /* Computes an operator with numbers that are not parameters. */
 bool elements(const block *b, const operator *o, const number *p, bool dry);

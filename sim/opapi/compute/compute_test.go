@@ -272,6 +272,105 @@ func TestOperatorsCompute(t *testing.T) {
 			none := of(to+64, out, i64, 0)
 			return []testtrace.OperatorParam{of(put[float32](m, 3, nan, 1, 3, nan), in, f32, 5), flag(1), flag(0), flag(0), of(to, out, f32, 5), none, none}
 		}, []float32{1, 3, nan, nan}},
+		{"aclnnFusedInferAttentionScore", func(m *memory, to uint64) []testtrace.OperatorParam { // one query, which a length of queries does not cut; the third key is cut, an addend makes up for the first
+			none, number := testtrace.OperatorParam{Type: 'T', Null: true}, whole(0)
+			keys := func(v ...float32) testtrace.OperatorParam {
+				return list(testtrace.Contiguous(put(m, v...), in, f32, 1, 1, 3, 2))
+			}
+			params := []testtrace.OperatorParam{of(put[float32](m, 1, 0), in, f32, 1, 1, 1, 2), keys(1, 0, 2, 0, 9, 9), keys(1, 2, 3, 6, 9, 9), of(put[float32](m, 1, 0, 0), in, f32, 1, 1, 1, 3), none, ints(100), ints(2)}
+			for range 10 {
+				params = append(params, none)
+			}
+			params = append(params, whole(1), testtrace.OperatorParam{Type: 'd', Value: 1.0}, whole(math.MaxInt32), whole(math.MaxInt32), testtrace.OperatorParam{Type: 's', Value: "BNSD"})
+			return append(params, whole(0), number, number, number, number, flag(0), of(to, out, f32, 1, 1, 1, 2))
+		}, []float32{2, 4}},
+		{"aclnnElu", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(put(m, -inf, 0, 3), in, f32, 3), scalar(2), scalar(5), scalar(1), of(to, out, f32, 3)}
+		}, []float32{-10, 0, 15}},
+		{"aclnnHardswish", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(put(m, -4, 0, 1, 6, nan), in, f32, 5), of(to, out, f32, 5)}
+		}, []float32{0, 0, 4. / 6, 6, nan}},
+		{"aclnnSoftplus", func(m *memory, to uint64) []testtrace.OperatorParam { // the logarithm of a number next to 1, and the part that is a line
+			return []testtrace.OperatorParam{of(put[float32](m, -20, 11), in, f32, 2), scalar(2), scalar(20), of(to, out, f32, 2)}
+		}, []float32{float32(math.Log1p(math.Exp(-40)) / 2), 11}},
+		{"aclnnGeluV2", func(m *memory, to uint64) []testtrace.OperatorParam { // by erf
+			return []testtrace.OperatorParam{of(put[float32](m, 1, -2), in, f32, 2), whole(0), of(to, out, f32, 2)}
+		}, []float32{float32(0.5 * (1 + math.Erf(math.Sqrt2/2))), float32(-(1 + math.Erf(-math.Sqrt2)))}},
+		{"aclnnPowScalarTensor", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{scalar(2), of(put[float32](m, 0, 3, -1), in, f32, 3), of(to, out, f32, 3)}
+		}, []float32{1, 8, 0.5}},
+		{"aclnnInplaceTriu", func(m *memory, to uint64) []testtrace.OperatorParam {
+			copy(unsafe.Slice((*float32)(unsafe.Pointer(&m.b[to-uint64(uintptr(unsafe.Pointer(&m.b[0])))])), 4), []float32{1, 2, 3, 4})
+			return []testtrace.OperatorParam{of(to, both, f32, 2, 2), whole(1)}
+		}, []float32{0, 2, 0, 0}},
+		{"aclnnSwiGlu", func(m *memory, to uint64) []testtrace.OperatorParam { // the gate is the first half
+			return []testtrace.OperatorParam{of(put(m, 0, inf, 5, 7), in, f32, 4), whole(0), of(to, out, f32, 2)}
+		}, []float32{0, inf}},
+		{"aclnnGeGluV3", func(m *memory, to uint64) []testtrace.OperatorParam { // the gate is the second half
+			return []testtrace.OperatorParam{of(put[float32](m, 3, 5, 0, 30), in, f32, 4), whole(-1), whole(0), flag(0), of(to, out, f32, 2), of(to+8, out, f32, 2)}
+		}, []float32{0, 150, 0, 30}},
+		{"aclnnRmsNorm", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(put[float32](m, 3, -3, 4, 4), in, f32, 2, 2), of(put[float32](m, 1, 10), in, f32, 2), {Type: 'd', Value: 0.0}, of(to, out, f32, 2, 2), of(to+16, out, f32, 2, 1)}
+		}, []float32{1, -10, 1, 10, 1. / 3, 0.25}},
+		{"aclnnAddRmsNorm", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(put[float32](m, 1, 0), in, f32, 2), of(put[float32](m, 2, 3), in, f32, 2), of(put[float32](m, 1, 10), in, f32, 2), {Type: 'd', Value: 0.0}, of(to, out, f32, 2),
+				of(to+8, out, f32, 1), of(to+12, out, f32, 2)}
+		}, []float32{1, 10, 1. / 3, 3, 3}},
+		{"aclnnGroupNorm", func(m *memory, to uint64) []testtrace.OperatorParam { // two groups of two channels
+			return []testtrace.OperatorParam{of(put[float32](m, 1, 3, 0, 8), in, f32, 1, 4, 1), of(put[float32](m, 1, 2, 3, 4), in, f32, 4), {Type: 'T', Null: true}, whole(1), whole(4), whole(1), whole(2),
+				{Type: 'd', Value: 0.0}, of(to, out, f32, 1, 4, 1), of(to+16, out, f32, 1, 2), of(to+24, out, f32, 1, 2)}
+		}, []float32{-1, 2, -3, 4, 2, 4, 1, 0.25}},
+		{"aclnnSoftmaxCrossEntropyWithLogits", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(put(m, 0, -inf, 7, 7), in, f32, 2, 2), of(put[float32](m, 1, 0, 0, 0), in, f32, 2, 2), of(to, out, f32, 2), of(to+8, out, f32, 2, 2)}
+		}, []float32{0, 0, 0, 0, 0.5, 0.5}},
+		{"aclnnTriangularSolve", func(m *memory, to uint64) []testtrace.OperatorParam { // lower, and the number above the diagonal is not read
+			return []testtrace.OperatorParam{of(put[float32](m, 2, 7), in, f32, 2, 1), of(put(m, 2, nan, 3, 4), in, f32, 2, 2), flag(0), flag(0), flag(0), of(to, out, f32, 2, 1), of(to+8, out, f32, 2, 2)}
+		}, []float32{1, 1, 2, nan, 3, 4}},
+		{"aclnnMaxPool", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(put[float32](m, -1, -2, -3, -4), in, f32, 1, 1, 1, 4), ints(1, 2), ints(1, 2), whole(0), ints(0, 1, 0, 1), ints(1, 1), whole(0), of(to, out, f32, 1, 1, 1, 3)}
+		}, []float32{-1, -2, -4}},
+		{"aclnnIm2col", func(m *memory, to uint64) []testtrace.OperatorParam { // the last window is outside with one element
+			return []testtrace.OperatorParam{of(put[float32](m, 1, 2, 3), in, f32, 1, 1, 3), ints(1, 2), ints(1), ints(0, 1), ints(1, 2), of(to, out, f32, 2, 2)}
+		}, []float32{0, 2, 1, 3}},
+		{"aclnnPermute", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(put[float32](m, 1, 2, 3, 4, 5, 6), in, f32, 1, 2, 3), ints(2, 0, -2), of(to, out, f32, 3, 1, 2)}
+		}, []float32{1, 4, 2, 5, 3, 6}},
+		{"aclnnRepeat", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(put[float32](m, 1, 2), in, f32, 2), ints(2, 3), of(to, out, f32, 2, 6)}
+		}, []float32{1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2}},
+		{"aclnnRepeatInterleaveIntWithDim", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(put[float32](m, 1, 2, 3, 4), in, f32, 2, 2), whole(2), whole(1), whole(4), of(to, out, f32, 2, 4)}
+		}, []float32{1, 1, 2, 2, 3, 3, 4, 4}},
+		{"aclnnRoll", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(put[float32](m, 1, 2, 3, 4, 5, 6), in, f32, 2, 3), ints(-1, 5), ints(0, 1), of(to, out, f32, 2, 3)}
+		}, []float32{5, 6, 4, 2, 3, 1}},
+		{"aclnnSlice", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(put[float32](m, 1, 2, 3, 4, 5), in, f32, 5), whole(0), whole(-4), whole(99), whole(2), of(to, out, f32, 2)}
+		}, []float32{2, 4}},
+		{"aclnnReflectionPad1d", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(put[float32](m, 1, 2, 3), in, f32, 1, 3), ints(2, 1), of(to, out, f32, 1, 6)}
+		}, []float32{3, 2, 1, 2, 3, 2}},
+		{"aclnnUpsampleNearest2d", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(put[float32](m, 1, 2), in, f32, 1, 1, 1, 2), ints(2, 3), of(to, out, f32, 1, 1, 2, 3)}
+		}, []float32{1, 1, 2, 1, 1, 2}},
+		{"aclnnGatherV2", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(put[float32](m, 1, 2, 3, 4), in, f32, 2, 2), whole(0), of(put[int32](m, 1, 0), in, i32, 1, 2), of(to, out, f32, 1, 2, 2)}
+		}, []float32{3, 4, 1, 2}},
+		{"aclnnInplaceIndexCopy", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(to, both, f32, 3, 2), whole(0), of(put[int64](m, 2, 0), in, i64, 2), of(put[float32](m, 1, 2, 3, 4), in, f32, 2, 2)}
+		}, []float32{3, 4, 0, 0, 1, 2}},
+		{"aclnnInplaceIndexFillTensor", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(to, both, f32, 2, 3), whole(1), ints(0, -1), scalar(9)}
+		}, []float32{9, 0, 9, 9, 0, 9}},
+		{"aclnnArange", func(m *memory, to uint64) []testtrace.OperatorParam { // dims of 1 around it
+			return []testtrace.OperatorParam{scalar(1), scalar(7), scalar(2), of(to, out, f32, 1, 3, 1)}
+		}, []float32{1, 3, 5}},
+		{"aclnnSort", func(m *memory, to uint64) []testtrace.OperatorParam { // NaNs are the largest
+			return []testtrace.OperatorParam{of(put(m, 2, nan, 1, 3), in, f32, 2, 2), flag(1), whole(0), flag(1), of(to, out, f32, 2, 2), of(put[int32](m, 0, 0, 0, 0), out, i32, 2, 2)}
+		}, []float32{2, nan, 1, 3}},
+		{"aclnnTopk", func(m *memory, to uint64) []testtrace.OperatorParam {
+			return []testtrace.OperatorParam{of(put[float32](m, 5, 1, 4, 2), in, f32, 4), whole(2), whole(0), flag(0), flag(1), of(to, out, f32, 2), of(put[int32](m, 0, 0), out, i32, 2)}
+		}, []float32{1, 2}},
 		{"aclnnCast", func(m *memory, to uint64) []testtrace.OperatorParam {
 			return []testtrace.OperatorParam{of(put[int32](m, 7, -7), in, i32, 2), {Type: 'j', Value: int64(0)}, of(to, out, f32, 2)}
 		}, []float32{7, -7}},
@@ -313,6 +412,17 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// Equal elements keep their order in both directions, and wide whole numbers are not taken for equal.
+func TestOrder(t *testing.T) {
+	m := newMemory(t)
+	for descending, want := range map[int64][]int64{0: {2, 0, 3, 1}, 1: {1, 0, 3, 2}} {
+		to := put[int64](m, 9, 9, 9, 9)
+		if !do(t, "aclnnArgsort", of(put[int64](m, 1<<60, 1<<60+1, 1, 1<<60), in, i64, 4), whole(-1), flag(descending), of(to, out, i64, 4)) || !slices.Equal(get[int64](to, 4), want) {
+			t.Errorf("descending %d: %v, want %v", descending, get[int64](to, 4), want)
+		}
+	}
+}
+
 // Comparisons of whole numbers with a real one are those of real numbers, and whole numbers wrap around.
 func TestWholeNumbers(t *testing.T) {
 	m := newMemory(t)
@@ -343,6 +453,12 @@ func TestRefusalsWriteNothing(t *testing.T) {
 		"target":           do(t, "aclnnNLLLoss", of(x, in, f32, 2, 2), of(put[int64](m, 0, 7), in, i64, 2), of(x, in, f32, 2), whole(1), whole(-100), of(to, out, f32), of(to+4, out, f32)),
 		"common dim":       do(t, "aclnnMm", of(x, in, f32, 2, 2), of(x, in, f32, 1, 4), of(to, out, f32, 1, 4), testtrace.OperatorParam{Type: 'c', Value: int64(0)}),
 		"list":             do(t, "aclnnForeachSqrt", list(testtrace.Contiguous(x, in, f32, 2), testtrace.Absent), list(testtrace.Contiguous(to, out, f32, 2), testtrace.Contiguous(to+8, out, f32, 2))),
+		"row":              do(t, "aclnnInplaceIndexCopy", of(to, both, f32, 4), whole(0), of(put[int64](m, 0, 4), in, i64, 2), of(x, in, f32, 2)),
+		"dims of a view":   do(t, "aclnnPermute", of(x, in, f32, 2, 2), ints(0, 0), of(to, out, f32, 2, 2)),
+		"odd half":         do(t, "aclnnSwiGlu", of(x, in, f32, 3), whole(0), of(to, out, f32, 1)),
+		"fill":             do(t, "aclnnInplaceIndexFillTensor", of(to, both, f32, 4), whole(0), ints(0, 4), scalar(1)),
+		"shift":            do(t, "aclnnRoll", of(x, in, f32, 4), ints(1), ints(), of(to, out, f32, 4)),
+		"reflection":       do(t, "aclnnReflectionPad1d", of(x, in, f32, 1), ints(1, 0), of(to, out, f32, 2)),
 		"dim":              do(t, "aclnnSoftmax", of(x, in, f32, 4), whole(1), of(to, out, f32, 4)),
 	} {
 		if done {
@@ -372,6 +488,19 @@ func TestHalfPrecision(t *testing.T) {
 	x, to := put[uint8](m, 0x01, 0x3c, 0x00, 0x3c), put[uint8](m, 0, 0, 0, 0) // 1.0009765625, 1
 	if !do(t, "aclnnMul", of(x, in, f16, 2), of(x, in, f16, 2), of(to, out, f16, 2)) || !bytes.Equal(get[uint8](to, 4), []byte{0x02, 0x3c, 0x00, 0x3c}) {
 		t.Errorf("%x", get[uint8](to, 4))
+	}
+}
+
+// Operands of a product may be real numbers of different types.
+func TestProductOfTypes(t *testing.T) {
+	m := newMemory(t)
+	x, to := put[uint8](m, 0x00, 0x3c, 0x00, 0xc0), put[float32](m, 0) // 1, -2
+	cube := testtrace.OperatorParam{Type: 'c', Value: int64(0)}
+	if !do(t, "aclnnMm", of(x, in, f16, 1, 2), of(put[float32](m, 3, 0.125), in, f32, 2, 1), of(to, out, f32, 1, 1), cube) || get[float32](to, 1)[0] != 2.75 {
+		t.Errorf("%v", get[float32](to, 1))
+	}
+	if do(t, "aclnnMm", of(x, in, f16, 1, 2), of(put[int32](m, 3, 1), in, i32, 2, 1), of(to, out, f32, 1, 1), cube) {
+		t.Error("a product of real and whole numbers is computed")
 	}
 }
 

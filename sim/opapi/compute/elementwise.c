@@ -69,7 +69,7 @@ static bool numbers_of(const block *b, const operator *o, uint32_t k, number *p,
 static bool one(const block *b, const operator *o, uint32_t k, bool dry)
 {
 	tensor of[MAX_OPERANDS + 1];
-	number p[2] = {0};
+	number p[3] = {0};
 	int n;
 	bool real = !o->whole, by_number = false;
 
@@ -185,7 +185,7 @@ bool arange(const block *b, const operator *o, bool dry)
 	int64_t at = 0;
 
 	(void)o;
-	if (!tensor_of(b, 3, 0, &t) || !start.given || !step.given || t.num_dims > 1)
+	if (!tensor_of(b, 3, 0, &t) || !start.given || !step.given)
 		return false;
 	if (dry)
 		return true;
@@ -296,13 +296,13 @@ bool cast(const block *b, const operator *o, bool dry)
 	return one(b, &whole, 0, dry);
 }
 
-/* self, diagonal, out: the elements on one side of a diagonal. kind is 1 for the upper side. */
+/* self, diagonal, and the result: the elements on one side of a diagonal. kind is 1 for the upper side. */
 bool triangle(const block *b, const operator *o, bool dry)
 {
 	tensor from, to;
 	number diagonal = number_of(b, 1, 0);
 
-	if (!tensor_of(b, 0, 0, &from) || !tensor_of(b, 2, 0, &to) || !same_dims(&from, &to) || to.num_dims < 2 || from.dtype != to.dtype || !diagonal.given)
+	if (!tensor_of(b, 0, 0, &from) || !tensor_of(b, (uint32_t)o->out, 0, &to) || !same_dims(&from, &to) || to.num_dims < 2 || from.dtype != to.dtype || !diagonal.given)
 		return false;
 	if (dry)
 		return true;

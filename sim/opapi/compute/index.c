@@ -20,8 +20,7 @@ static int64_t *indices_of(const tensor *t, int64_t limit, const int64_t *skippe
 	return all;
 }
 
-/* Elements are moved, so both tensors have one type. */
-static void move(const tensor *to, const tensor *from)
+void move(const tensor *to, const tensor *from)
 {
 	const tensor *list[] = {to, from};
 	rows r;
@@ -417,4 +416,47 @@ bool embedding_renorm(const block *b, const operator *o, bool dry)
 	free(row);
 	free(seen);
 	return done;
+}
+
+/* selfRef, dim, index, source: row index[i] of a dim becomes row i of source */
+bool index_copy(const block *b, const operator *o, bool dry)
+{
+	tensor self, index, source;
+	number at = number_of(b, 1, 0);
+	int dim;
+
+	(void)o;
+	if (!tensor_of(b, 0, 0, &self) || !tensor_of(b, 2, 0, &index) || !tensor_of(b, 3, 0, &source) || self.dtype != source.dtype || is_real(index.dtype) || !at.given)
+		return false;
+	self = at_least_1d(&self);
+	index = at_least_1d(&index);
+	source = at_least_1d(&source);
+	if (index.num_dims != 1 || self.num_dims != source.num_dims || !dim_of(&self, at.whole, &dim) || source.dims[dim] != index.dims[0])
+		return false;
+	tensor to = self, from = source;
+	squeeze(&to, dim);
+	squeeze(&from, dim);
+	if (!same_dims(&to, &from))
+		return false;
+	if (dry)
+		return true;
+	int64_t *places = indices_of(&index, self.dims[dim], NULL);
+	for (int64_t i = 0; places && i < index.dims[0]; i++) {
+		to.at = self.at + places[i] * self.strides[dim];
+		from.at = source.at + i * source.strides[dim];
+		move(&to, &from);
+	}
+	free(places);
+	return places != NULL;
+}
+
+/* self, dim, index, out: as index_select, with an index of any dims */
+bool pick_rows(const block *b, const operator *o, bool dry)
+{
+	tensor self, index, out;
+	number at = number_of(b, 1, 0);
+	int dim;
+
+	(void)o;
+	return tensor_of(b, 0, 0, &self) && tensor_of(b, 2, 0, &index) && tensor_of(b, 3, 0, &out) && at.given && dim_of(&self, at.whole, &dim) && pick(&self, &index, &out, dim, dry);
 }

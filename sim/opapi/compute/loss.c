@@ -127,3 +127,44 @@ bool unscale(const block *b, const operator *o, bool dry)
 		store_real(found.at, 0, found.dtype, &bad, 1);
 	return true;
 }
+
+/* features, labels, loss, backprop: rows of features, and the probabilities that they should have */
+bool softmax_loss(const block *b, const operator *o, bool dry)
+{
+	tensor t[4];
+
+	(void)o;
+	for (uint32_t k = 0; k < 4; k++)
+		if (!tensor_of(b, k, 0, &t[k]) || !is_real(t[k].dtype))
+			return false;
+	if (t[0].num_dims != 2 || !same_dims(&t[0], &t[1]) || !same_dims(&t[0], &t[3]) || t[2].num_dims != 1 || t[2].dims[0] != t[0].dims[0])
+		return false;
+	if (dry)
+		return true;
+	int64_t m = t[0].dims[0], n = t[0].dims[1];
+	double *x = read_all(&t[0]), *labels = read_all(&t[1]), *loss = calloc((size_t)m + 1, sizeof *loss), *part = calloc((size_t)n + 1, sizeof *part);
+	bool done = x && labels && loss && part;
+	for (int64_t i = 0; done && i < m; i++) {
+		double *row = x + i * n, *label = labels + i * n, most = -INFINITY;
+		for (int64_t k = 0; k < n; k++)
+			most = row[k] > most || row[k] != row[k] ? row[k] : most;
+		for (int64_t k = 0; k < n; k++)
+			part[k] = own_exp(row[k] - most);
+		double total = sum_of(part, n), shift = most + own_log(total);
+		for (int64_t k = 0; k < n; k++) {
+			double probability = part[k] / total;
+			part[k] = label[k] != 0 ? label[k] * (shift - row[k]) : 0;
+			row[k] = probability - label[k];
+		}
+		loss[i] = sum_of(part, n);
+	}
+	if (done) {
+		write_all(&t[2], loss);
+		write_all(&t[3], x);
+	}
+	free(x);
+	free(labels);
+	free(loss);
+	free(part);
+	return done;
+}

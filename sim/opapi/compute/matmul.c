@@ -24,10 +24,13 @@ static bool insert(tensor *t, int dim)
 	return true;
 }
 
+/* Real numbers of 16 and 32 bits become numbers of 32 bits. */
+static bool are_floats(const product *p) { return is_real(p->a.dtype) && is_real(p->b.dtype) && p->a.dtype != F64 && p->b.dtype != F64; }
+
 /* shape makes matrices of vectors and checks the dims. */
 static bool shape(product *p)
 {
-	if (p->a.num_dims < 1 || p->b.num_dims < 1 || p->a.dtype != p->b.dtype || is_real(p->a.dtype) != is_real(p->out.dtype))
+	if (p->a.num_dims < 1 || p->b.num_dims < 1 || (p->a.dtype != p->b.dtype && !are_floats(p)) || is_real(p->a.dtype) != is_real(p->out.dtype))
 		return false;
 	if (p->b.num_dims == 1 && (!insert(&p->b, 1) || !insert(&p->out, p->out.num_dims)))
 		return false;
@@ -305,4 +308,48 @@ bool addmm(const block *b, const operator *o, bool dry)
 	    !alpha.given || !shape(&p) || !spread(&self, &p.out, &plus))
 		return false;
 	return multiply(&p, &(addend){&plus, beta, alpha}, dry);
+}
+
+/* self, A, upper, transpose, unitriangular, xOut, mOut: the solution of A * xOut = self, and a copy of A */
+bool triangular_solve(const block *b, const operator *o, bool dry)
+{
+	tensor self, a, out, copy;
+	number upper = number_of(b, 2, 0), transpose = number_of(b, 3, 0), unit = number_of(b, 4, 0);
+
+	(void)o;
+	if (!tensor_of(b, 0, 0, &self) || !tensor_of(b, 1, 0, &a) || !tensor_of(b, 5, 0, &out) || !tensor_of(b, 6, 0, &copy) || !is_real(a.dtype) || self.dtype != a.dtype ||
+	    out.dtype != a.dtype || copy.dtype != a.dtype || !same_dims(&self, &out) || !same_dims(&a, &copy) || a.num_dims < 2 || self.num_dims != a.num_dims || !upper.given ||
+	    !transpose.given || !unit.given)
+		return false;
+	int last = a.num_dims - 1;
+	int64_t n = a.dims[last], columns = self.dims[last];
+	for (int d = 0; d < last; d++)
+		if (a.dims[d] != self.dims[d])
+			return false;
+	if (a.dims[last - 1] != n)
+		return false;
+	if (dry)
+		return true;
+	double *x = read_all(&self), *m = read_all(&a);
+	bool done = x && m, from_end = !upper.whole == !!transpose.whole;
+	for (int64_t i = 0, all = n > 0 && columns > 0 ? count_of(&self) / (n * columns) : 0; done && i < all; i++) {
+		double *v = x + i * n * columns, *matrix = m + i * n * n;
+		for (int64_t step = 0; step < n; step++) {
+			int64_t row = from_end ? n - 1 - step : step;
+			for (int64_t k = from_end ? row + 1 : 0; k < (from_end ? n : row); k++) {
+				double factor = transpose.whole ? matrix[k * n + row] : matrix[row * n + k];
+				for (int64_t c = 0; c < columns; c++)
+					v[row * columns + c] -= factor * v[k * columns + c];
+			}
+			for (int64_t c = 0; c < columns && !unit.whole; c++)
+				v[row * columns + c] /= matrix[row * n + row];
+		}
+	}
+	if (done) {
+		write_all(&out, x);
+		move(&copy, &a);
+	}
+	free(x);
+	free(m);
+	return done;
 }

@@ -1,4 +1,4 @@
-/* Normalisations of channels. The mean and the deviation of a channel are sums in 64 bits, plane after plane. */
+/* Normalisations of channels, of groups of them, and by the root of the mean square. Means and deviations are sums in 64 bits. */
 #include "compute.h"
 
 /* A tensor [items, channels, plane...], and the parameters of its channels. */
@@ -194,5 +194,102 @@ bool batch_norm_backward(const block *b, const operator *o, bool dry)
 	free(g.mean);
 	free(g.rstd);
 	free(g.grad);
+	return done;
+}
+
+/* self, gamma, beta, N, C, HxW, group, eps, out, meanOut, rstdOut: channels of an item in groups, each of which has a mean */
+bool group_norm(const block *b, const operator *o, bool dry)
+{
+	tensor x, out, scale[2], side[2];
+	number sizes[4], eps = number_of(b, 7, 0);
+	bool scaled[2], wanted[2];
+	double *scales[2], *sides[2];
+
+	(void)o;
+	for (uint32_t k = 0; k < 4; k++) {
+		sizes[k] = number_of(b, 3 + k, 0);
+		if (!sizes[k].given || sizes[k].whole < (k == 3) || sizes[k].whole > INT32_MAX)
+			return false;
+	}
+	int64_t items = sizes[0].whole, channels = sizes[1].whole, plane = sizes[2].whole, groups = sizes[3].whole, m = items * groups;
+	if (!tensor_of(b, 0, 0, &x) || !tensor_of(b, 8, 0, &out) || !same_dims(&x, &out) || !is_real(x.dtype) || !is_real(out.dtype) || !eps.given || channels % groups ||
+	    (double)items * (double)channels * (double)plane > (double)MAX_COUNT || count_of(&x) != items * channels * plane)
+		return false;
+	for (uint32_t k = 0; k < 2; k++)
+		if (!side_of(b, 1 + k, channels, &scale[k], &scaled[k]) || !side_of(b, 9 + k, m, &side[k], &wanted[k]))
+			return false;
+	if (dry)
+		return true;
+	double *v = read_all(&x);
+	bool done = v;
+	for (int k = 0; k < 2; k++) {
+		scales[k] = side_values(&scale[k], scaled[k], channels, k == 0);
+		sides[k] = calloc((size_t)m + 1, sizeof(double));
+		done = done && scales[k] && sides[k];
+	}
+	int64_t n = channels / groups * plane;
+	for (int64_t i = 0; done && n && i < m; i++) {
+		double *group = v + i * n, mean = sum_of(group, n) / (double)n, rstd = 1 / sqrt(spread_of(group, n, mean) / (double)n + eps.real);
+		for (int64_t k = 0; k < n; k++) {
+			int64_t channel = i % groups * (channels / groups) + k / plane;
+			group[k] = (group[k] - mean) * rstd * scales[0][channel] + scales[1][channel];
+		}
+		sides[0][i] = mean;
+		sides[1][i] = rstd;
+	}
+	if (done)
+		write_all(&out, v);
+	for (int k = 0; k < 2; k++) {
+		if (done && wanted[k])
+			write_all(&side[k], sides[k]);
+		free(scales[k]);
+		free(sides[k]);
+	}
+	free(v);
+	return done;
+}
+
+/* x, gamma, epsilon, yOut, rstdOut. kind is 1 for two tensors that are added: x1, x2, gamma, epsilon, yOut, rstdOut, xOut */
+bool rms_norm(const block *b, const operator *o, bool dry)
+{
+	uint32_t k = (uint32_t)o->kind;
+	tensor x, other, gamma, out, rstd, sum;
+	number eps = number_of(b, 2 + k, 0);
+	bool with_rstd = !is_absent(b, 4 + k), with_sum = k && !is_absent(b, 6);
+	int64_t n = 1;
+
+	if (!tensor_of(b, 0, 0, &x) || !tensor_of(b, k, 0, &other) || !tensor_of(b, 1 + k, 0, &gamma) || !tensor_of(b, 3 + k, 0, &out) || !same_dims(&x, &other) || !same_dims(&x, &out) ||
+	    !is_real(x.dtype) || !is_real(out.dtype) || !eps.given || gamma.num_dims > x.num_dims)
+		return false;
+	for (int d = 1; d <= gamma.num_dims; d++) {
+		if (gamma.dims[gamma.num_dims - d] != x.dims[x.num_dims - d])
+			return false;
+		n *= x.dims[x.num_dims - d];
+	}
+	int64_t m = n ? count_of(&x) / n : 0;
+	if ((with_rstd && (!tensor_of(b, 4 + k, 0, &rstd) || count_of(&rstd) != m)) || (with_sum && (!tensor_of(b, 6, 0, &sum) || !same_dims(&sum, &x))))
+		return false;
+	if (dry)
+		return true;
+	double *v = read_all(&x), *more = k ? read_all(&other) : NULL, *scale = read_all(&gamma), *side = calloc((size_t)m + 1, sizeof *side);
+	bool done = v && (more || !k) && scale && side;
+	for (int64_t i = 0; done && k && i < m * n; i++)
+		v[i] += more[i];
+	if (done && with_sum)
+		write_all(&sum, v);
+	for (int64_t i = 0; done && i < m; i++) {
+		double *row = v + i * n;
+		side[i] = 1 / sqrt(spread_of(row, n, 0) / (double)n + eps.real);
+		for (int64_t j = 0; j < n; j++)
+			row[j] *= side[i] * scale[j];
+	}
+	if (done)
+		write_all(&out, v);
+	if (done && with_rstd)
+		write_all(&rstd, side);
+	free(v);
+	free(more);
+	free(scale);
+	free(side);
 	return done;
 }

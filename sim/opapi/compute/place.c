@@ -169,13 +169,8 @@ bool flip(const block *b, const operator *o, bool dry)
 		x.at += (x.dims[d] - 1) * x.strides[d];
 		x.strides[d] = -x.strides[d];
 	}
-	if (dry)
-		return true;
-	const tensor *list[] = {&out, &x};
-	rows r;
-	for (rows_begin(&r, 2, list); !r.done; rows_next(&r))
-		for (int64_t i = 0; i < r.length; i++)
-			memmove(r.at[0] + i * r.step[0], r.at[1] + i * r.step[1], (size_t)width_of(x.dtype));
+	if (!dry)
+		move(&out, &x);
 	return true;
 }
 

@@ -297,3 +297,77 @@ bool adaptive_average_pool(const block *b, const operator *o, bool dry)
 		return false;
 	return dry || compute_means(&p, &(mean){.adaptive = true}, &out, backward);
 }
+
+/* self, kernelShape, strides, autoPad, pads, dilations, ceilMode, out: the largest elements without their places */
+bool max_pool_alone(const block *b, const operator *o, bool dry)
+{
+	pool p;
+	number automatic = number_of(b, 3, 0), ceil = number_of(b, 6, 0);
+	uint32_t num_pads, num_dilations;
+	const int64_t *pads = ints_of(b, 4, &num_pads), *dilations = ints_of(b, 5, &num_dilations);
+
+	(void)o;
+	/* Four paddings are those of the begin and of the end. */
+	if (!tensor_of(b, 0, 0, &p.in) || !tensor_of(b, 7, 0, &p.out) || !automatic.given || automatic.whole || !ceil.given || !planes_of(&p, 2) ||
+	    (num_pads == 4 && (pads[0] != pads[2] || pads[1] != pads[3])) || !window_of(b, (int[]){1, 2, num_pads ? 4 : -1, -1}, 2, &p.w) || !windows_fit(&p, ceil.whole))
+		return false;
+	for (uint32_t k = 0; k < num_dilations; k++)
+		if (dilations[k] != 1)
+			return false;
+	if (dry)
+		return true;
+	int64_t n = count_of(&p.out), tap;
+	double *v = read_all(&p.in), *to = malloc((size_t)(n + 1) * sizeof *to);
+	bool done = v && to;
+	for (int64_t i = 0; done && i < n; i++) {
+		const double *plane = v + i / p.to_size * p.from_size;
+		int64_t best = largest_of(&p, plane, i % p.to_size, &tap);
+		to[i] = best < 0 ? -INFINITY : plane[best];
+	}
+	if (done)
+		write_all(&p.out, to);
+	free(v);
+	free(to);
+	return done;
+}
+
+/* self, kernelSize, dilation, padding, stride, out: the elements of each window as a column */
+bool im2col(const block *b, const operator *o, bool dry)
+{
+	pool p = {0};
+	tensor out;
+
+	(void)o;
+	if (!tensor_of(b, 0, 0, &p.in) || !tensor_of(b, 5, 0, &out) || p.in.dtype != out.dtype || !is_real(out.dtype) || p.in.num_dims < 3 || p.in.num_dims > 4 ||
+	    out.num_dims != p.in.num_dims - 1 || !window_of(b, (int[]){1, 4, 3, 2}, 2, &p.w) || (double)p.w.size[1] * (double)p.w.size[2] > (double)MAX_COUNT)
+		return false;
+	int first = p.in.num_dims - 3; /* the dim of the channels */
+	p.from[0] = p.to[0] = p.from_size = p.to_size = 1;
+	for (int d = 1; d < WINDOW; d++) {
+		p.from[d] = p.in.dims[first + d];
+		int64_t span = p.from[d] + 2 * p.w.padding[d] - p.w.dilation[d] * (p.w.size[d] - 1) - 1;
+		if (span < 0)
+			return false;
+		p.to[d] = span / p.w.stride[d] + 1;
+		p.from_size *= p.from[d];
+		p.to_size *= p.to[d];
+	}
+	int64_t channels = p.in.dims[first], items = first ? p.in.dims[0] : 1, taps = taps_of(&p), n = count_of(&out), at = 0;
+	if ((first && out.dims[0] != items) || out.dims[first] != channels * taps || out.dims[first + 1] != p.to_size)
+		return false;
+	if (dry)
+		return true;
+	double *v = read_all(&p.in), *to = malloc((size_t)(n + 1) * sizeof *to);
+	bool done = v && to;
+	for (int64_t plane = 0; done && plane < items * channels; plane++)
+		for (int64_t tap = 0; tap < taps; tap++)
+			for (int64_t i = 0; i < p.to_size; i++) {
+				int64_t from = place_of(&p, i, tap);
+				to[at++] = from < 0 ? 0 : v[plane * p.from_size + from];
+			}
+	if (done)
+		write_all(&out, to);
+	free(v);
+	free(to);
+	return done;
+}

@@ -117,13 +117,7 @@ bool nonzero(const block *b, const operator *o, bool dry)
 	return true;
 }
 
-typedef struct ranked {
-	double real;
-	int64_t whole, place;
-} ranked;
-
-/* NaNs come last, in their order. Others that are equal keep their order. */
-static int by_value(const void *a, const void *b)
+int by_value(const void *a, const void *b)
 {
 	const ranked *x = a, *y = b;
 	bool no_x = x->real != x->real, no_y = y->real != y->real;

@@ -86,6 +86,19 @@ EACH(square, a[i] * a[i]) EACH_WHOLE(square, WRAP(a[i], *, a[i]))
 EACH(leaky_relu, a[i] > 0 ? a[i] : REAL(0) * a[i])
 EACH(silu_backward, a[i] * own_sigmoid(b[i]) * (1 + b[i] * (1 - own_sigmoid(b[i]))))
 
+EACH(elu, a[i] > 0 ? REAL(1) * a[i] : REAL(0) * REAL(1) * (own_exp(REAL(2) * a[i]) - 1))
+EACH(hard_sigmoid, a[i] != a[i] ? a[i] : fmin(fmax(a[i] + 3, 0), 6) / 6)
+EACH(hard_swish, a[i] != a[i] ? a[i] : a[i] * fmin(fmax(a[i] + 3, 0), 6) / 6)
+
+/* The logarithm of 1 + x, for x from 0 on. */
+static double log_of_next(double x)
+{
+	double next = 1 + x;
+
+	return next == 1 ? x : next == INFINITY ? next : own_log(next) * x / (next - 1);
+}
+EACH(softplus, a[i] * REAL(0) > REAL(1) ? a[i] : log_of_next(own_exp(a[i] * REAL(0))) / REAL(0))
+
 EACH(mse_backward, a[i] * REAL(0) * (b[i] - c[i]))
 EACH(is_close, a[i] == b[i] || (fabs(a[i] - b[i]) <= REAL(1) + REAL(0) * fabs(b[i]) && isfinite(b[i])) || (p[2].whole && a[i] != a[i] && b[i] != b[i]))
 EACH_WHOLE(bits_not, a[i] ^ WHOLE(0))
@@ -115,10 +128,23 @@ static int64_t whole_power(int64_t x, int64_t y)
 }
 EACH_WHOLE(pow_by, whole_power(a[i], b[i]))
 EACH_WHOLE(pow, whole_power(a[i], WHOLE(0)))
+EACH(pow_of, own_pow(REAL(0), a[i])) EACH_WHOLE(pow_of, whole_power(WHOLE(0), a[i]))
 
 /* aclnnGelu is the form with tanh. */
 static double gelu_inner(double x) { return own_tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)); }
 EACH(gelu, 0.5 * a[i] * (1 + gelu_inner(a[i])))
+
+EACH(gelu_erf, 0.5 * a[i] * (1 + own_erf(a[i] * 0.70710678118654752440)))
+
+/* An operator with a parameter for the form of GELU, whose number is kind: 1 is the form with tanh. */
+bool gelu_of(const block *b, const operator *o, bool dry)
+{
+	number form = number_of(b, (uint32_t)o->kind, 0);
+	operator each = *o;
+
+	each.real = form.whole ? real_gelu : real_gelu_erf;
+	return form.given && !(form.whole & ~INT64_C(1)) && (o->in ? elementwise : gated)(b, &each, dry);
+}
 
 static double gelu_slope(double x)
 {
@@ -158,6 +184,7 @@ const operator operators[] = {
 	OTHER(aclnnAdaptiveAvgPool3d, adaptive_average_pool, 3),
 	OTHER(aclnnAdaptiveAvgPool3dBackward, adaptive_average_pool, 3 | BACKWARD),
 	SCALED_ANY(aclnnAdd, "01", 3, "2", add),
+	OTHER(aclnnAddRmsNorm, rms_norm, 1),
 	SCALED(aclnnAddcdiv, "012", 4, "3", addcdiv),
 	SCALED(aclnnAddcmul, "012", 4, "3", addcmul),
 	OTHER(aclnnAddmm, addmm, 0),
@@ -169,6 +196,7 @@ const operator operators[] = {
 	OTHER(aclnnArange, arange, 0),
 	{"aclnnArgMax", best, NULL, 3, NULL, NULL, NULL, MAX},
 	{"aclnnArgMin", best, NULL, 3, NULL, NULL, NULL, MIN},
+	OTHER(aclnnArgsort, argsort, 0),
 	{"aclnnAvgPool2d", average_pool, NULL, 8, NULL, NULL, NULL, 2},
 	{"aclnnAvgPool2dBackward", average_pool, NULL, 9, NULL, NULL, NULL, 2 | BACKWARD},
 	{"aclnnAvgPool3d", average_pool, NULL, 7, NULL, NULL, NULL, 3},
@@ -202,6 +230,7 @@ const operator operators[] = {
 	OTHER(aclnnDropoutDoMask, dropout, 0),
 	OTHER(aclnnDropoutGenMaskV2, dropout_mask, 0),
 	OTHER(aclnnDropoutGenMaskV2Tensor, dropout_mask, 1),
+	SCALED(aclnnElu, "0", 4, "123", elu),
 	OTHER(aclnnEmbedding, embedding, 0),
 	OTHER(aclnnEmbeddingDenseBackward, embedding_backward, 0),
 	OTHER(aclnnEmbeddingRenorm, embedding_renorm, 0),
@@ -237,12 +266,19 @@ const operator operators[] = {
 	OTHER(aclnnGRU, recurrent, 3),
 	OTHER(aclnnGRUBackward, recurrent_backward, 3),
 	OTHER(aclnnGather, gather, 0),
+	OTHER(aclnnGatherV2, pick_rows, 0),
+	{"aclnnGeGluV3", gelu_of, NULL, 4, "3", NULL, NULL, 2},
 	SCALED_ANY(aclnnGeScalar, "0", 2, "1", ges),
 	BINARY_ANY(aclnnGeTensor, "01", 2, ge),
 	UNARY(aclnnGelu, gelu),
 	BINARY(aclnnGeluBackward, "01", 2, gelu_backward),
+	{"aclnnGeluV2", gelu_of, "0", 2, NULL, NULL, NULL, 1},
+	OTHER(aclnnGroupNorm, group_norm, 0),
 	SCALED_ANY(aclnnGtScalar, "0", 2, "1", gts),
 	BINARY_ANY(aclnnGtTensor, "01", 2, gt),
+	UNARY(aclnnHardsigmoid, hard_sigmoid),
+	UNARY(aclnnHardswish, hard_swish),
+	OTHER(aclnnIm2col, im2col, 0),
 	OTHER(aclnnIndex, index_of, 0),
 	OTHER(aclnnIndexAdd, index_add, 0),
 	OTHER(aclnnIndexPutImpl, index_put, 0),
@@ -254,13 +290,19 @@ const operator operators[] = {
 	OTHER(aclnnInplaceBernoulli, bernoulli, 0),
 	OTHER(aclnnInplaceBernoulliTensor, bernoulli, 0),
 	{"aclnnInplaceCeil", elementwise, "0", 0, NULL, real_ceil, NULL, 0},
+	{"aclnnInplaceClampMax", clamp, "0", 0, NULL, real_clamp, whole_clamp, 1},
 	{"aclnnInplaceCopy", cast, "1", 0, NULL, real_copy, whole_copy, 0},
 	{"aclnnInplaceCos", elementwise, "0", 0, NULL, real_cos, NULL, 0},
 	BINARY(aclnnInplaceDiv, "01", 0, div),
 	SCALED(aclnnInplaceDivs, "0", 0, "1", divs),
+	SCALED(aclnnInplaceElu, "0", 0, "123", elu),
 	{"aclnnInplaceErf", elementwise, "0", 0, NULL, real_erf, NULL, 0},
 	{"aclnnInplaceExp", elementwise, "0", 0, NULL, real_exp, NULL, 0},
 	{"aclnnInplaceFloor", elementwise, "0", 0, NULL, real_floor, NULL, 0},
+	{"aclnnInplaceHardsigmoid", elementwise, "0", 0, NULL, real_hard_sigmoid, NULL, 0},
+	{"aclnnInplaceHardswish", elementwise, "0", 0, NULL, real_hard_swish, NULL, 0},
+	OTHER(aclnnInplaceIndexCopy, index_copy, 0),
+	OTHER(aclnnInplaceIndexFillTensor, index_fill, 0),
 	SCALED(aclnnInplaceLerps, "01", 0, "2", lerp),
 	{"aclnnInplaceLog", elementwise, "0", 0, NULL, real_log, NULL, 0},
 	BINARY_ANY(aclnnInplaceLogicalAnd, "01", 0, both),
@@ -286,6 +328,9 @@ const operator operators[] = {
 	SCALED_ANY(aclnnInplaceSub, "01", 0, "2", sub),
 	SCALED_ANY(aclnnInplaceSubs, "0", 0, "21", subs),
 	{"aclnnInplaceTanh", elementwise, "0", 0, NULL, real_tanh, NULL, 0},
+	SCALED_ANY(aclnnInplaceThreshold, "0", 0, "12", threshold),
+	OTHER(aclnnInplaceTril, triangle, 0),
+	OTHER(aclnnInplaceTriu, triangle, 1),
 	{"aclnnInplaceTrunc", elementwise, "0", 0, NULL, real_trunc, NULL, 0},
 	OTHER(aclnnInplaceUniform, random_fill, UNIFORM),
 	OTHER(aclnnInplaceUniformTensor, random_fill, UNIFORM + OF_TENSORS),
@@ -319,6 +364,7 @@ const operator operators[] = {
 	OTHER(aclnnMatmul, matmul, 0),
 	REDUCE(aclnnMax, NULL, 1, MAX),
 	{"aclnnMaxDim", best, NULL, 4, NULL, NULL, NULL, MAX},
+	OTHER(aclnnMaxPool, max_pool_alone, 0),
 	OTHER(aclnnMaxPool2dWithIndices, max_pool, 2),
 	OTHER(aclnnMaxPool2dWithIndicesBackward, max_pool_backward, 2),
 	OTHER(aclnnMaxPool2dWithMask, max_pool, 2 | MASKED),
@@ -348,12 +394,19 @@ const operator operators[] = {
 	OTHER(aclnnNonzero, nonzero, 0),
 	OTHER(aclnnNonzeroV2, nonzero, 1),
 	{"aclnnNorm", norm_of, NULL, 4, NULL, NULL, NULL, NORM},
+	OTHER(aclnnPermute, permute, 0),
+	SCALED_ANY(aclnnPowScalarTensor, "1", 2, "0", pow_of),
 	SCALED_ANY(aclnnPowTensorScalar, "0", 2, "1", pow),
 	BINARY_ANY(aclnnPowTensorTensor, "01", 2, pow_by),
 	OTHER(aclnnRange, arange, 0),
 	UNARY(aclnnReciprocal, reciprocal),
 	REDUCE(aclnnReduceSum, "1", 4, SUM),
+	OTHER(aclnnReflectionPad1d, reflection_pad, 0),
 	UNARY_ANY(aclnnRelu, relu),
+	OTHER(aclnnRepeat, repeat, 0),
+	OTHER(aclnnRepeatInterleaveIntWithDim, repeat_elements, 0),
+	OTHER(aclnnRmsNorm, rms_norm, 0),
+	OTHER(aclnnRoll, roll, 0),
 	{"aclnnRotaryPositionEmbedding", rotary, NULL, 4, NULL, NULL, NULL, 0},
 	{"aclnnRotaryPositionEmbeddingV2", rotary, NULL, 5, NULL, NULL, NULL, 0},
 	UNARY(aclnnRound, round),
@@ -370,21 +423,29 @@ const operator operators[] = {
 	UNARY(aclnnSilu, silu),
 	BINARY(aclnnSiluBackward, "01", 2, silu_backward),
 	UNARY(aclnnSin, sin),
+	OTHER(aclnnSlice, slice, 0),
 	OTHER(aclnnSoftmax, softmax, 0),
 	OTHER(aclnnSoftmaxBackward, softmax_backward, 0),
+	OTHER(aclnnSoftmaxCrossEntropyWithLogits, softmax_loss, 0),
+	SCALED(aclnnSoftplus, "0", 3, "12", softplus),
+	OTHER(aclnnSort, sort, 0),
 	UNARY(aclnnSqrt, sqrt),
 	UNARY_ANY(aclnnSquare, square),
 	{"aclnnStack", stack, NULL, 0, NULL, real_copy, whole_copy, 1},
 	SCALED_ANY(aclnnSub, "01", 3, "2", sub),
 	SCALED_ANY(aclnnSubs, "0", 3, "21", subs),
+	{"aclnnSwiGlu", gated, NULL, 2, NULL, real_silu, NULL, 0},
 	UNARY(aclnnTanh, tanh),
 	BINARY(aclnnTanhBackward, "01", 2, tanh_backward),
 	SCALED_ANY(aclnnThreshold, "0", 3, "12", threshold),
 	SCALED(aclnnThresholdBackward, "01", 3, "2", threshold_backward),
-	OTHER(aclnnTril, triangle, 0),
-	OTHER(aclnnTriu, triangle, 1),
+	OTHER(aclnnTopk, top, 0),
+	OTHER(aclnnTriangularSolve, triangular_solve, 0),
+	{"aclnnTril", triangle, NULL, 2, NULL, NULL, NULL, 0},
+	{"aclnnTriu", triangle, NULL, 2, NULL, NULL, NULL, 1},
 	UNARY(aclnnTrunc, trunc),
 	OTHER(aclnnUnique2, unique, 0),
+	OTHER(aclnnUpsampleNearest2d, upsample_nearest, 0),
 };
 
 const size_t num_operators = sizeof operators / sizeof *operators;
