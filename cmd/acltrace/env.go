@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -64,9 +63,9 @@ func (a *app) envCmd() *cobra.Command {
 			case k8s:
 				fmt.Fprint(a.raw, podYAML(dir, image, given, &share, vars))
 			case docker:
-				dockerArguments(a.raw, volume, dir, vars)
+				fmt.Fprintln(a.raw, dockerArguments(volume, dir, vars))
 			default:
-				shellExports(a.raw, vars)
+				fmt.Fprint(a.raw, shellExports(vars))
 			}
 			return nil
 		},
@@ -100,24 +99,25 @@ func givenFlags(f *pflag.FlagSet) map[string]string {
 	return given
 }
 
-// dockerArguments prints the volume and the variables for docker run.
-func dockerArguments(w io.Writer, volume, dir string, vars []record.Variable) {
-	fmt.Fprintf(w, "-v %s:%s", shell.Quote(volume), shell.Quote(dir))
+// dockerArguments returns the volume and the variables for docker run.
+func dockerArguments(volume, dir string, vars []record.Variable) string {
+	s := fmt.Sprintf("-v %s:%s", shell.Quote(volume), shell.Quote(dir))
 	for _, v := range vars {
-		fmt.Fprintf(w, " -e %s", shell.Quote(v.Name+"="+v.Value))
+		s += " -e " + shell.Quote(v.Name+"="+v.Value)
 	}
-	fmt.Fprintln(w)
+	return s
 }
 
-// shellExports prints the variables for a shell. Lists keep what they have.
-func shellExports(w io.Writer, vars []record.Variable) {
+// shellExports returns the variables for a shell. Lists keep what they have.
+func shellExports(vars []record.Variable) (s string) {
 	for _, v := range vars {
 		rest := ""
 		if v.List {
 			rest = fmt.Sprintf(`"${%s:+:$%s}"`, v.Name, v.Name)
 		}
-		fmt.Fprintf(w, "export %s=%s%s\n", v.Name, shell.Quote(v.Value), rest)
+		s += fmt.Sprintf("export %s=%s%s\n", v.Name, shell.Quote(v.Value), rest)
 	}
+	return s
 }
 
 // envResult is the output as JSON.
