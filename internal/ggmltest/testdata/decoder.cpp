@@ -64,6 +64,8 @@ struct Rearranger {
 		std::lock_guard<std::mutex> hold(lock);
 		reserve(needed);
 		CALL(aclnnTransMatmulWeight, workspace, needed, executor, nullptr);
+		// Computations are on other streams. ggml does not wait, so they may read the weight before.
+		CALL(aclrtSynchronizeStream, nullptr);
 	}
 };
 
