@@ -251,6 +251,9 @@ func recordJob(t *testing.T, p *pod, o *record.Options, args ...string) *record.
 	o.Output = filepath.Join(p.out, "t.aclt")
 	o.Stdin, o.Stdout, o.Stderr = null, null, null
 	res, err := record.Run(context.Background(), o)
+	if o.Capture.Probe == "ebpf" {
+		testenv.Uprobes(t, err)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,6 +269,22 @@ func TestRecordAfterCrash(t *testing.T) {
 	}
 	if res := recordJob(t, p, &record.Options{}); res.ExitCode != 0 || res.Calls != 4*20+8 {
 		t.Errorf("the start after a crash: %+v", res)
+	}
+}
+
+// A recording by uprobes did not say how the program ended, so blame found nothing after a kill.
+func TestEndsByUprobes(t *testing.T) {
+	for how, want := range map[string]format.Process{"crash": {Killed: true, Signal: int(syscall.SIGSEGV)}, "exit": {ExitCode: 7}, "": {}} {
+		p := newPod(t)
+		p.rounds = "20"
+		res := recordJob(t, p, &record.Options{Capture: record.Capture{Probe: "ebpf"}}, how)
+		all := open(t, filepath.Join(p.out, "t.aclt")).Processes()
+		if len(all) != 1 || len(res.Died) > 0 {
+			t.Fatalf("%+v, died %+v", all, res.Died)
+		}
+		if got := all[0]; got.Killed != want.Killed || got.Signal != want.Signal || got.ExitCode != want.ExitCode || got.ExitUnknown || got.End == 0 {
+			t.Errorf("%q: %+v", how, got)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/elffile"
 	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/probe"
 	"github.com/acltrace/acltrace/probe/uprobe"
 	"github.com/acltrace/acltrace/record/detect"
 	"github.com/acltrace/acltrace/record/host"
@@ -55,6 +57,7 @@ func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	pid := cmd.Process.Pid
+	r.target.root = pid
 	fail := func(err error) (*Result, error) {
 		_ = cmd.Process.Kill()
 		_ = resume()
@@ -88,13 +91,23 @@ func (r *recorder) runUprobes(ctx context.Context) (*Result, error) {
 	r.leftBehind(u)
 	r.leaving()
 	stop()
-	res := &Result{Incomplete: errors.Join(<-read, r.rows.Finish())}
+	res := &Result{}
 	res.ExitCode, res.Signal = exitStatus(cmd.ProcessState)
+	res.Incomplete = errors.Join(<-read, r.programEnded(cmd, res), r.rows.Finish())
 	if r.o.Capture.Library != "" {
 		r.rows.Processes.Libraries[r.o.Capture.Library] = true
 	}
 	r.finishUprobes(res, u)
 	return res, nil
+}
+
+// programEnded records how the started program ended. Nothing else reports the ends of processes to a recording by uprobes.
+func (r *recorder) programEnded(cmd *exec.Cmd, res *Result) error {
+	e := &probe.End{PID: cmd.Process.Pid, Args: cmd.Args, Seen: probe.Now(), Clean: res.Signal == 0, Code: res.ExitCode, Signal: res.Signal}
+	if res.Signal != 0 {
+		e.Code = probe.NoCode
+	}
+	return r.rows.Ended(e)
 }
 
 // leftBehind lists processes that outlive the started program: the recording ends with that program.
