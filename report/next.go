@@ -39,3 +39,8 @@ func nextText(w io.Writer, commands ...string) {
 func RecoverCommand(path string) []string {
 	return []string{"acltrace", "recover", path, "-o", strings.TrimSuffix(path, ".aclt") + ".recovered.aclt"}
 }
+
+// NextMessage writes the command to type next after a summary on standard error.
+func NextMessage(w io.Writer, words ...string) {
+	Printf(w, "acltrace: next: %s\n", shell.Command(words...))
+}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/acltrace/acltrace/internal/shell"
 	"github.com/acltrace/acltrace/report"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -121,7 +120,7 @@ func (a *app) printJSON(v any) error {
 
 // next prints the command to type next, for commands that print their summary on stderr.
 func (a *app) next(words ...string) {
-	report.Printf(a.err, "acltrace: next: %s\n", shell.Command(words...))
+	report.NextMessage(a.err, words...)
 }
 
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

@@ -372,8 +372,8 @@ func (s *Session) ThreadName(pid, tid int) string {
 	return s.rings.names[threadID{uint32(pid), uint32(tid)}]
 }
 
-// diedInShim reports whether a thread that has ended was in code of the shim then: it had begun a call, but the recorder could not see the
-// entry, or the function had returned, but the call was not finished, or a payload was being recorded. lost is the ring's count of lost calls.
+// diedInShim reports whether a thread ended in code of the shim. Three signs show it: a call has begun and has no visible entry, its function has
+// returned and the call is not finished, or a payload is being recorded. lost is the ring's count of lost calls.
 func (r *ring) diedInShim(lost uint64) bool {
 	if r.done {
 		return false

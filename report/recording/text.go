@@ -13,7 +13,6 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
-	"github.com/acltrace/acltrace/internal/shell"
 	"github.com/acltrace/acltrace/probe/ring"
 	"github.com/acltrace/acltrace/record"
 	"github.com/acltrace/acltrace/report"
@@ -133,7 +132,7 @@ func nextLook(w io.Writer, res *record.Result) {
 		for _, f := range res.Ranks {
 			words = append(words, f.Output)
 		}
-		next(w, words...)
+		report.NextMessage(w, words...)
 		return
 	}
 	if _, remedy := refusal(res.Ringless.Why); res.Refused > 0 && remedy != "" {
@@ -144,7 +143,7 @@ func nextLook(w io.Writer, res *record.Result) {
 	if slices.ContainsFunc(res.Died, func(d record.Died) bool { return !format.AsksToEnd(d.Signal) }) {
 		look = "blame"
 	}
-	next(w, "acltrace", look, trace)
+	report.NextMessage(w, "acltrace", look, trace)
 }
 
 // refusal words why threads got no buffer, and a remedy.
@@ -347,8 +346,4 @@ func unseen(w io.Writer, res *record.Result, m *api.Model) {
 // Missed words the steps that a program has not reached.
 func Missed(m *record.MissedSteps) string {
 	return fmt.Sprintf("--steps %d:%d: the program made %s, counted by %s", m.Wanted.First, m.Wanted.Last, human.Plural(m.Made, "step"), m.By)
-}
-
-func next(w io.Writer, words ...string) {
-	report.Printf(w, "acltrace: next: %s\n", shell.Command(words...))
 }

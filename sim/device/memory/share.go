@@ -83,8 +83,8 @@ type Slot struct {
 	users   [slotUsers]user // processes that have imported it
 }
 
-// user is a process that imported an object: its id and, above it, the low bits of its start time, which distinguish it from a later
-// process with the same id. 0 for none. It is one word, so that no process sees the half of it.
+// user is a process that imported an object, 0 for none. Its id is in the low bits. Its start time, above them, distinguishes it from a
+// later process with the same id. One word has both, so no process sees half an entry.
 type user struct{ atomic.Uint64 }
 
 const pidBits = 22 // Linux has at most 1<<22 process ids

@@ -2,8 +2,8 @@
 #include "compute.h"
 
 /*
- * x, dim, and more; the result is half of x along the dim. scalars: the parameter that says whether the gate is the first half, before a second
- * result for the gate itself; NULL for the first half, and no second result.
+ * Parameters: x, dim, and more. The result is half of x along the dim. scalars names the parameter that chooses the gate's half; then a second
+ * result receives the gate. If it is NULL, the gate is the first half, and there is one result.
  */
 bool gated(const block *b, const operator *o, bool dry)
 {

@@ -13,9 +13,10 @@ typedef struct layer {
 	tensor params[NUM_PARAMS];
 	const double *x; /* [steps, batch, in] */
 	double *vp[NUM_PARAMS];
-	/* [steps, batch, ...] in the order of the steps: gates, and for GRU what the state adds to the last one; states before each step and after the last
-	 * one, and those of cells */
-	double *gate, *added, *h, *c;
+	/* All are [steps, batch, ...], in the order of the steps. */
+	double *gate;
+	double *added; /* GRU: the state's part of the last gate */
+	double *h, *c; /* states and cells, before each step and after the last one */
 } layer;
 
 enum { MAX_LAYERS = 64 };

@@ -1,4 +1,4 @@
-/* Operators whose result has as many elements as memory says. The result has room for all; what is behind the last element stays as it was. */
+/* Operators whose result has as many elements as memory says. The result has room for all. Memory after the last element keeps its bytes. */
 #include "compute.h"
 
 /* The address of an element by its number in the order of the dims. */
