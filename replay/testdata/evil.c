@@ -52,16 +52,19 @@ static void cores(void)
 		put(name, elf, sizeof elf, 0);
 	}
 }
-static void fill(void)
+static void fill_file(int fd)
 {
-	int fd = open("fill", O_WRONLY | O_CREAT, 0600);
 	if (fallocate(fd, 0, 0, 1 << 29) != 0)
 		perror("fallocate");
 }
+
+static void fill(void) { fill_file(open("fill", O_WRONLY | O_CREAT, 0600)); }
+
 static void fill_unlinked(void)
 {
-	fill();
-	unlink("fill"); /* the descriptor stays open */
+	int fd = open("fill", O_WRONLY | O_CREAT, 0600);
+	unlink("fill"); /* before it is filled: a busy machine measures a file with a name meanwhile */
+	fill_file(fd);
 	for (;;)
 		pause();
 }
