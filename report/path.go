@@ -75,7 +75,11 @@ func pathText(t *table, s *path.Summary, p *path.Path) {
 		if q.Call != timeline.NoCall {
 			call = number(q.Call)
 		}
-		Printf(t, "%s\t%s\t%s\t  %s\n", human.Moment(q.From), atMost(q.To-q.From, q.AtMost), call, q)
+		what := q.String()
+		if q.Waits != "" {
+			what += ", " + q.Waits
+		}
+		Printf(t, "%s\t%s\t%s\t  %s\n", human.Moment(q.From), atMost(q.To-q.From, q.AtMost), call, what)
 	}
 	if n := all - len(parts); n > 0 {
 		t.Flush()
@@ -134,6 +138,7 @@ type partJSON struct {
 	FromNS int64   `json:"from_ns"`           // begin of the part
 	NS     int64   `json:"ns"`                // duration of the part
 	AtMost bool    `json:"at_most,omitempty"` // tasks took at most this time
+	Waits  string  `json:"waits,omitempty"`   // why the part follows work of another stream, in words
 }
 
 // Path adds a path.
@@ -146,7 +151,7 @@ func (w *PathWriter) Path(p *path.Path) error {
 	}
 	for i := range parts {
 		q := &parts[i]
-		o.Parts[i] = partJSON{Subject: &q.Subject, FromNS: q.From, NS: q.To - q.From, AtMost: q.AtMost}
+		o.Parts[i] = partJSON{Subject: &q.Subject, FromNS: q.From, NS: q.To - q.From, AtMost: q.AtMost, Waits: q.Waits}
 		if q.Call != timeline.NoCall {
 			o.Parts[i].Call = &q.Call
 		}

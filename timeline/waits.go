@@ -17,17 +17,25 @@ type Wait struct {
 
 // String returns the wait in words: "waits for event#9, recorded by call 812 on stream#2".
 func (w *Wait) String() string {
-	on := "a default stream"
+	on, object := "a default stream", ""
 	if w.Lane.Stream != nil {
 		on = Place(Use{Object: w.Lane.Stream})
 	}
-	switch {
-	case w.Why == order.Value:
-		return fmt.Sprintf("waits for a value, written by call %d on %s", w.Call, on)
-	case w.Object == nil:
-		return fmt.Sprintf("waits for call %d on %s", w.Call, on)
+	if w.Object != nil {
+		object = Place(Use{Object: w.Object})
 	}
-	return fmt.Sprintf("waits for %s, recorded by call %d on %s", Place(Use{Object: w.Object}), w.Call, on)
+	return WaitText(w.Why, object, w.Call, on)
+}
+
+// WaitText says in words why work waits for the task of a call on a lane. The object is the event or notify, empty for none.
+func WaitText(why order.Why, object string, call uint64, on string) string {
+	switch {
+	case why == order.Value:
+		return fmt.Sprintf("waits for a value, written by call %d on %s", call, on)
+	case object == "":
+		return fmt.Sprintf("waits for call %d on %s", call, on)
+	}
+	return fmt.Sprintf("waits for %s, recorded by call %d on %s", object, call, on)
 }
 
 // Waits finds the waits of calls that are applied to a State.

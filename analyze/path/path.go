@@ -22,6 +22,7 @@ package path
 import (
 	"slices"
 
+	"github.com/acltrace/acltrace/timeline/order"
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
@@ -88,6 +89,8 @@ type Part struct {
 	From, To int64 // nanoseconds since the trace began
 	// AtMost means that the tasks of a Wait, or before a Start, took at most this time.
 	AtMost bool
+	// Waits says why the part follows work of another stream: "waits for an event, recorded by call 812 on stream 2". Empty if it does not.
+	Waits string
 }
 
 // A Path is the critical path of a step.
@@ -114,6 +117,9 @@ type part struct {
 	where     int32 // thread, or lane, -1 for several
 	kind      kind
 	atMost    bool
+	why       order.Why // the part follows a task on another lane; see setter and on
+	setter    uint64    // call of that task
+	on        int32     // its lane
 }
 
 // kind is the number of a Kind.
@@ -136,7 +142,7 @@ func (p *Path) Parts() []Part {
 	out := make([]Part, 0, len(p.parts))
 	for i := len(p.parts) - 1; i >= 0; i-- {
 		q := &p.parts[i]
-		out = append(out, Part{p.f.subject(q), q.call, q.from, q.to, q.atMost})
+		out = append(out, Part{p.f.subject(q), q.call, q.from, q.to, q.atMost, p.f.wait(q)})
 	}
 	return out
 }

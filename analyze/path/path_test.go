@@ -74,7 +74,11 @@ func lines(parts []Part) string {
 		if p.AtMost {
 			least = "<="
 		}
-		fmt.Fprintf(&b, "%d %s%d %s %s, %s\n", p.From, least, p.To-p.From, p.Kind, name, p.Where)
+		fmt.Fprintf(&b, "%d %s%d %s %s, %s", p.From, least, p.To-p.From, p.Kind, name, p.Where)
+		if p.Waits != "" {
+			b.WriteString(", " + p.Waits)
+		}
+		b.WriteByte('\n')
 	}
 	return b.String()
 }
@@ -163,7 +167,7 @@ func TestKnownPaths(t *testing.T) {
 1000 10 call LaunchKernel a, thread 4001 train
 1010 5 start a, stream 1
 1015 985 task a, stream 1
-2000 10 start c, stream 2
+2000 10 start c, stream 2, waits for an event, recorded by call 12 on stream 1
 2010 90 task c, stream 2
 2100 10 call SynchronizeDevice, thread 4001 train
 `},
@@ -225,7 +229,7 @@ func TestKnownPaths(t *testing.T) {
 1035 465 task a, stream 1
 1500 5 start fill, stream 1
 1505 15 task fill, stream 1
-1520 10 start b, stream 2
+1520 10 start b, stream 2, waits for a value, written by call 14 on stream 1
 1530 70 task b, stream 2
 1600 10 call SynchronizeStream, thread 4001 train
 `},
@@ -241,7 +245,7 @@ func TestKnownPaths(t *testing.T) {
 1020 10 call LaunchKernel a, thread 4001 train
 1030 5 start a, stream 1
 1035 465 task a, stream 1
-1500 30 start b, stream 2
+1500 30 start b, stream 2, waits for a notify, recorded by call 14 on stream 1
 1530 70 task b, stream 2
 1600 10 call SynchronizeStream, thread 4001 train
 `},

@@ -143,7 +143,7 @@ func (x *saver) order() {
 	}
 	for i := range x.tasks {
 		if t := &x.tasks[i]; t.state == known {
-			x.predecessors(i, t.from, func(int, int64) {}, nil)
+			x.predecessors(i, t.from, func(int, int64, order.Why) {}, nil)
 		}
 	}
 	for i := range x.tasks {
@@ -331,9 +331,9 @@ func (x *saver) task(i int) {
 	}
 	ready, earlier := launched, int64(0)
 	if t.from >= x.step.from {
-		x.predecessors(i, t.from, func(_ int, end int64) { ready = max(ready, end) }, nil)
+		x.predecessors(i, t.from, func(_ int, end int64, _ order.Why) { ready = max(ready, end) }, nil)
 		earlier = x.issued[i] + ready - launched
-		x.predecessors(i, t.from, func(k int, end int64) { earlier = min(earlier, x.ended[k]+ready-end) }, nil)
+		x.predecessors(i, t.from, func(k int, end int64, _ order.Why) { earlier = min(earlier, x.ended[k]+ready-end) }, nil)
 	}
 	if w := &x.without; w.kind == onDevice && w.label == t.label && w.where == t.lane {
 		earlier += t.to - max(t.from, x.step.from)

@@ -2,8 +2,10 @@ package path
 
 import (
 	"cmp"
+
 	"github.com/acltrace/acltrace/internal/grow"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/order"
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
@@ -229,16 +231,17 @@ func (s *search) inTask() {
 	if t.waits {
 		since = min(t.issued, s.t)
 	}
-	latest, end, all := s.latest(s.task, s.t)
+	latest, end, why, all := s.latest(s.task, s.t)
 	if latest >= 0 && s.tasks[latest].seen {
 		latest = -1
 	}
 	p := part{kind: starting, call: t.call, ref: t.ref, label: t.label, where: t.lane, atMost: !all}
 	if !all {
-		s.predecessors(s.task, s.t, func(int, int64) {}, func(k int) { p.after = cmp.Or(p.after, s.unmeasured(k, s.t)) })
+		s.predecessors(s.task, s.t, func(int, int64, order.Why) {}, func(k int) { p.after = cmp.Or(p.after, s.unmeasured(k, s.t)) })
 	}
 	if latest >= 0 && end >= since {
 		s.part(end, p)
+		s.follows(why, latest)
 		s.task = latest
 		return
 	}
@@ -246,15 +249,28 @@ func (s *search) inTask() {
 	s.task, s.on = -1, int(t.thread)
 }
 
-// latest returns the predecessor of a task that ended last, and its end; -1 for none. all is false if the end of some predecessor is not known.
-func (f *Finder) latest(i int, until int64) (task int, end int64, all bool) {
+// follows notes in the latest part why it follows a task on another lane. Tasks that take no time, such as the wait for an event, have no part.
+func (s *search) follows(why order.Why, task int) {
+	n := len(s.path.parts)
+	if why == order.SameLane || n == 0 {
+		return
+	}
+	if p := &s.path.parts[n-1]; p.from == s.t && p.kind >= onDevice && p.why == 0 {
+		t := &s.tasks[task]
+		p.why, p.setter, p.on = why, t.call, t.lane
+	}
+}
+
+// latest returns the predecessor of a task that ended last, its end, and why it precedes; -1 for none. all is false if the end of some predecessor is not
+// known.
+func (f *Finder) latest(i int, until int64) (task int, end int64, why order.Why, all bool) {
 	task, end = -1, 0
-	all = f.predecessors(i, until, func(k int, e int64) {
+	all = f.predecessors(i, until, func(k int, e int64, w order.Why) {
 		if task < 0 || e > end {
-			task, end = k, e
+			task, end, why = k, e, w
 		}
 	}, nil)
-	return task, end, all
+	return task, end, why, all
 }
 
 // unmeasured returns the label of the task without a measured time because of which the end of a task is not known: the task itself, or one that it
@@ -268,7 +284,7 @@ func (f *Finder) unmeasured(i int, until int64) int32 {
 			return t.label
 		}
 		next := -1
-		f.predecessors(i, until, func(int, int64) {}, func(k int) { next = max(next, k) })
+		f.predecessors(i, until, func(int, int64, order.Why) {}, func(k int) { next = max(next, k) })
 		if next < 0 || next >= i {
 			return 0
 		}
@@ -276,14 +292,14 @@ func (f *Finder) unmeasured(i int, until int64) int32 {
 	}
 }
 
-// predecessors visits the predecessors of a task whose end is known, with the end, and calls missing, unless it is nil, for the others that it has. all is false if the end
-// of some predecessor is not known.
-func (f *Finder) predecessors(i int, until int64, visit func(task int, end int64), missing func(task int)) (all bool) {
+// predecessors visits the predecessors of a task whose end is known, with the end and why they precede it. It calls missing, unless it is nil, for the others
+// that it has. all is false if the end of some predecessor is not known.
+func (f *Finder) predecessors(i int, until int64, visit func(task int, end int64, why order.Why), missing func(task int)) (all bool) {
 	t := &f.tasks[i]
 	all = true
-	add := func(k int) {
+	add := func(k int, why order.Why) {
 		if e, ok := f.end(k, until); ok {
-			visit(k, e)
+			visit(k, e, why)
 		} else {
 			all = false
 			if missing != nil {
@@ -292,7 +308,7 @@ func (f *Finder) predecessors(i int, until int64, visit func(task int, end int64
 		}
 	}
 	if k := f.find(t.prev); k >= 0 {
-		add(k)
+		add(k, order.SameLane)
 	} else if t.prev >= 0 && t.prev <= f.lanes[t.lane].lost {
 		all = false
 	}
@@ -301,7 +317,7 @@ func (f *Finder) predecessors(i int, until int64, visit func(task int, end int64
 	}
 	for _, l := range f.follows[t.index] {
 		if k := f.find(l.Before); k >= 0 {
-			add(k)
+			add(k, l.Why)
 		} else if l.Before <= f.lanes[l.Lane].lost {
 			all = false
 		}
@@ -315,7 +331,7 @@ func (f *Finder) end(i int, until int64) (end int64, ok bool) {
 	t := &f.tasks[i]
 	if t.state == open {
 		t.state = resolving
-		latest, end, all := f.latest(i, until)
+		latest, end, _, all := f.latest(i, until)
 		t.to, t.state = t.issued, known
 		if latest >= 0 {
 			t.to = max(t.to, end)

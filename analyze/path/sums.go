@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/acltrace/acltrace/internal/grow"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/order"
 )
 
 // An Entry is the sum of the parts that are alike: of one kind, function and name, and in one place.
@@ -179,6 +181,20 @@ func (s *sums) ordered(most int) []sum {
 func (f *Finder) subject(p *part) Subject {
 	l := f.labels.all[p.label]
 	return Subject{kinds[p.kind], l.fn, l.name, f.where(p.kind, p.where), f.labels.all[p.after].name}
+}
+
+// wait says why a part follows work of another stream.
+func (f *Finder) wait(p *part) string {
+	object := ""
+	switch p.why {
+	case 0:
+		return ""
+	case order.Event:
+		object = "an event"
+	case order.Notify:
+		object = "a notify"
+	}
+	return timeline.WaitText(p.why, object, p.setter, f.w.Lanes[p.on].Name)
 }
 
 // where returns the name of a part's place.
