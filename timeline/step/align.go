@@ -9,6 +9,9 @@ func (c *cut) align() *cut {
 	}
 	moved := c.movedTo(in)
 	if moved == nil {
+		if more := c.optimized(); more != nil {
+			return more
+		}
 		return c
 	}
 	moved.how = nearly
@@ -166,6 +169,45 @@ func (c *cut) accumulated() *cut {
 		}
 	}
 	return nil
+}
+
+// optimized returns the cut into steps of several inputs, nil if steps have one. The host reads a result after each input, and an optimizer's launches follow
+// the last one of a step. The input after them launches fewer kernels than others do, since it has no gradients to add to.
+func (c *cut) optimized() *cut {
+	if c.where != after {
+		return nil
+	}
+	o := c.r.cutAt(c.symbol, beforeMore)
+	if len(o.at) < 2 {
+		return nil
+	}
+	k, each := 0, 0
+	for i := range len(o.at) - 1 {
+		least, parts, from := 0, 0, o.at[i]
+		for ; k < len(c.at) && c.at[k] < o.at[i+1]; k++ {
+			if c.at[k] < from {
+				continue
+			}
+			switch n := c.r.launches[c.at[k]] - c.r.launches[from]; {
+			case parts == 0:
+				least = n
+			case n <= least:
+				return nil
+			}
+			parts, from = parts+1, c.at[k]
+		}
+		if parts < 2 || each > 0 && parts != each {
+			return nil
+		}
+		each = parts
+	}
+	if o.how = nearly; o.mark() == nil {
+		return nil
+	}
+	if o.edges(); o.n < minSteps {
+		return nil
+	}
+	return o
 }
 
 // consistsOf reports whether each step consists of the same number of another cut's steps, two or more, which contain its model.

@@ -40,7 +40,7 @@ type sinceCut struct {
 	last     int64  // start of the latest pulse
 	end      int64  // latest end of a pulse
 	wait     lastWait
-	next     bool            // cut before the next copy from the host
+	turn     turn
 	extends  bool            // further waits belong to the step that was cut
 	lane     int32           // of the task after which it was cut
 	seen     map[uint64]bool // steps so far, by their short hash
@@ -161,13 +161,12 @@ func (s *stepper) op(d *Op) {
 		return
 	}
 	s.by = d.Thread
-	if s.rule.at(id) && s.rule.where == before || s.next && class == CopyIn {
+	if at := s.rule.at(id); at && s.rule.where == before || s.rule.where >= beforeNext && s.turn.next(s.rule.where, class, at) {
 		at := d.Start
 		if s.ahead && s.n > 0 {
 			at = s.boundary(d)
 		}
 		s.cut(at)
-		s.next = false
 	}
 	n := s.rule.like.bag.n
 	switch s.n++; {
@@ -187,15 +186,9 @@ func (s *stepper) op(d *Op) {
 		s.wait = lastWait{d.Start, d.end(), s.end, s.last, d.Thread}
 	}
 	s.last = d.Start
-	if !s.rule.at(id) {
-		return
-	}
-	switch s.rule.where {
-	case after:
+	if s.rule.at(id) && s.rule.where == after {
 		s.cut(d.end())
 		s.extends, s.lane = s.ahead, d.Lane
-	case beforeNext:
-		s.next = true
 	}
 }
 
