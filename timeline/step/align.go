@@ -1,5 +1,7 @@
 package step
 
+import "slices"
+
 // align moves the boundaries of a cut to the place at which the program begins to prepare the next step: to the copies from the host with which the
 // step begins, and before them to the wait that ends the step before.
 func (c *cut) align() *cut {
@@ -181,25 +183,12 @@ func (c *cut) optimized() *cut {
 	if len(o.at) < 2 {
 		return nil
 	}
-	k, each := 0, 0
+	each := len(c.r.perInput(o.at[0], o.at[1]))
 	for i := range len(o.at) - 1 {
-		least, parts, from := 0, 0, o.at[i]
-		for ; k < len(c.at) && c.at[k] < o.at[i+1]; k++ {
-			if c.at[k] < from {
-				continue
-			}
-			switch n := c.r.launches[c.at[k]] - c.r.launches[from]; {
-			case parts == 0:
-				least = n
-			case n <= least:
-				return nil
-			}
-			parts, from = parts+1, c.at[k]
-		}
-		if parts < 2 || each > 0 && parts != each {
+		n := c.r.perInput(o.at[i], o.at[i+1])
+		if each < 2 || len(n) != each || n[0] >= slices.Min(n[1:]) {
 			return nil
 		}
-		each = parts
 	}
 	if o.how = nearly; o.mark() == nil {
 		return nil
@@ -208,6 +197,20 @@ func (c *cut) optimized() *cut {
 		return nil
 	}
 	return o
+}
+
+// perInput returns the number of kernels after each input between two positions. Copies from the host without launches between them are one input.
+func (r *rhythm) perInput(from, to int) (kernels []int) {
+	for i := from; i < to; i++ {
+		last := len(kernels) - 1
+		switch {
+		case r.symbols[r.pulses[i].symbol].class != CopyIn && last >= 0:
+			kernels[last] += r.launches[i+1] - r.launches[i]
+		case last < 0 || kernels[last] > 0:
+			kernels = append(kernels, 0)
+		}
+	}
+	return kernels
 }
 
 // consistsOf reports whether each step consists of the same number of another cut's steps, two or more, which contain its model.

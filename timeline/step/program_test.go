@@ -128,9 +128,10 @@ func gradients(then string, n int) string {
 	return strings.Repeat("<abcdef<aibjckdlef<aibjckdlef<aibjckdlefxyz"+then, n)
 }
 
-// reads returns a program that accumulates gradients of four inputs, and reads a result after each. The optimizer is a single kernel after the last.
-func reads(n int) string {
-	return strings.Repeat("<abcdef><aibjckdlef><aibjckdlef><aibjckdlef>x", n)
+// reads returns a program that accumulates gradients of four inputs, and reads a result after each. The first input has no kernels that add gradients. The
+// optimizer follows the last one.
+func reads(added, optimizer string, n int) string {
+	return strings.Repeat("<abcdef>"+strings.Repeat("<aibjckdlef"+added+">", 3)+optimizer, n)
 }
 
 // various are kernels without order.
@@ -166,8 +167,9 @@ func TestProgramsHaveSteps(t *testing.T) {
 		{"<abc<abc<abcxyz<abc<abc<abcxyz<abc<abc<abcxyz<abc<abc<abcxyz", "[<abc<abc<abcxyz][<abc<abc<abcxyz][<abc<abc<abcxyz][<abc<abc<abcxyz]", "copies of inputs"},
 		{gradients("", 4), strings.Repeat("[<abcdef<aibjckdlef<aibjckdlef<aibjckdlefxyz]", 4), "copies of inputs"},
 		{gradients(">", 4), strings.Repeat("[<abcdef<aibjckdlef<aibjckdlef<aibjckdlefxyz>]", 4), "copies to the host"},
-		{reads(4), strings.Repeat("[<abcdef><aibjckdlef><aibjckdlef><aibjckdlef>x]", 4), "copies of inputs"},                                                                                     // each input was a step
-		{strings.ReplaceAll(reads(4), "x", "ijkl"), strings.ReplaceAll(strings.Repeat("[<abcdef><aibjckdlef><aibjckdlef><aibjckdlef>x]", 4), "x", "ijkl"), "copies of inputs"}, // by the kernels that add gradients
+		{reads("", "x", 4), strings.Repeat("["+reads("", "x", 1)+"]", 4), "copies of inputs"}, // each input was a step
+		{reads("i", "x.", 4), strings.Repeat("["+reads("i", "x.", 1)+"]", 4), "copies of inputs"},
+		{reads("", "ijkl", 4), strings.Repeat("["+reads("", "ijkl", 1)+"]", 4), "copies of inputs"},                                                                                              // by the kernels that add gradients
 		{strings.Repeat(strings.Repeat("<abcdef>", 4)+"x", 5), strings.Repeat("[<abcdef>]", 4) + strings.Repeat("[x<abcdef>]"+strings.Repeat("[<abcdef>]", 3), 4) + "{x}", "copies to the host"}, // a metric
 		{mixed(strings.Repeat("xxxy", 5), "<abcdefghij", "<abcd"), strings.Repeat("[<abcdefghij][<abcdefghij][<abcdefghij](<abcd)", 5), "copies of inputs"},
 		{"ab .^ab .^ab .^ab .^", "ab[.^ab][.^ab][.^ab]{.^}", "waits"}, // a copy that waits first
