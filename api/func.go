@@ -55,6 +55,9 @@ type Meaning struct {
 	Subscribes string
 	// Collective: the call is a rank's part of a collective. No rank works before the call has begun on every rank.
 	Collective bool
+	// Rank is the parameter with the rank of the process in the communicator that the call makes, Ranks the one with the number of ranks. Rank is "" if
+	// there is none, Ranks also if all ranks of the job are in the communicator.
+	Rank, Ranks string
 	// Composite: the call makes other calls to the same runtime, which are recorded too. It puts nothing on a stream itself.
 	Composite bool
 	// Annotation: the call gives information to tools and does nothing else. Range says whether it marks time; Names is its

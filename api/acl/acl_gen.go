@@ -13452,7 +13452,7 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "makes a communicator from a file that lists the ranks", Words: 3,
-			Meaning:      api.Meaning{Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			Meaning:      api.Meaning{Rank: "rank", Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
@@ -13470,7 +13470,7 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "makes a communicator from a file that lists the ranks, with options", Words: 4,
-			Meaning:      api.Meaning{Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			Meaning:      api.Meaning{Rank: "rank", Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
@@ -13527,7 +13527,7 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "makes a communicator from the root information", Words: 4,
-			Meaning:      api.Meaning{Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			Meaning:      api.Meaning{Rank: "rank", Ranks: "nRanks", Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{
@@ -13549,7 +13549,7 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "makes a communicator from the root information, with options", Words: 5,
-			Meaning:      api.Meaning{Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			Meaning:      api.Meaning{Rank: "rank", Ranks: "nRanks", Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 		{

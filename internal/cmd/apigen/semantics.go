@@ -64,6 +64,7 @@ type semantics struct {
 
 	Ret, Selects, Device, Entry, Names, Graph string
 	StandIn, Subscribes, Replay, Stops        string
+	Rank, Ranks                               string
 	api.CaptureRules                          `yaml:",inline"`
 	Keeps                                     []string
 	Params                                    map[string]string // roles
@@ -348,6 +349,12 @@ func (m *model) applyRelated(f *api.Func, s *semantics) error {
 	if s.Subscribes != "" && m.find(s.Subscribes) == nil {
 		return fmt.Errorf("subscribes: %s is not in functions.tsv", s.Subscribes)
 	}
+	for _, param := range []string{s.Rank, s.Ranks} {
+		if param != "" && f.Param(param) < 0 {
+			return fmt.Errorf("rank: no parameter %s", param)
+		}
+	}
+	f.Rank, f.Ranks = s.Rank, s.Ranks
 	f.StandIn, f.Subscribes = s.StandIn, s.Subscribes
 	switch {
 	case s.Ends != "" && s.Ends != "all" && f.Param(s.Ends) < 0:
