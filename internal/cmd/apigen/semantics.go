@@ -64,7 +64,6 @@ type semantics struct {
 
 	Ret, Selects, Device, Entry, Names, Graph string
 	StandIn, Subscribes, Replay, Stops        string
-	Rank, Ranks                               string
 	api.CaptureRules                          `yaml:",inline"`
 	Keeps                                     []string
 	Params                                    map[string]string // roles
@@ -354,7 +353,6 @@ func (m *model) applyRelated(f *api.Func, s *semantics) error {
 			return fmt.Errorf("rank: no parameter %s", param)
 		}
 	}
-	f.Rank, f.Ranks = s.Rank, s.Ranks
 	f.StandIn, f.Subscribes = s.StandIn, s.Subscribes
 	switch {
 	case s.Ends != "" && s.Ends != "all" && f.Param(s.Ends) < 0:
