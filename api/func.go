@@ -110,7 +110,7 @@ type ReplayRules struct {
 	StandIn string
 }
 
-// CaptureRules say how a call is recorded. Only the generator reads them, except Modelled and RunsCallbacks.
+// CaptureRules say how a call is recorded. Only the generator reads them, except Modelled, RunsCallbacks, Rank and Ranks.
 type CaptureRules struct {
 	// Modelled reports whether the semantics are known. Calls to other functions are counted by name and not recorded.
 	Modelled bool `yaml:"-"`
@@ -130,6 +130,9 @@ type CaptureRules struct {
 	Contextless bool
 	// Answers is PARAM=VALUE: outputs after PARAM are valid only if the call has stored VALUE there.
 	Answers string
+	// Rank is the parameter with the rank of the process in the communicator that the call makes, Ranks the one with the number of ranks. Rank is "" if
+	// there is none, Ranks also if all ranks of the job are in the communicator.
+	Rank, Ranks string
 	// Inject is the function's module and slot in an injection's tables, nil if it has none.
 	Inject []int
 }

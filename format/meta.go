@@ -216,6 +216,8 @@ type Process struct {
 	ExitUnknown bool `json:"exit_unknown,omitempty"`
 	Signal      int  `json:"signal,omitempty"`
 	Rank        int  `json:"rank,omitempty"`
+	// Joined means that Rank is the one with which the process joined its largest communicator: its environment has none.
+	Joined bool `json:"joined,omitempty"`
 	// Env has the variables of Meta.Env that differ in this process, as a launcher sets them for each of its ranks.
 	Env       map[string]string `json:"env,omitempty"`
 	Host      string            `json:"host,omitempty"`      // if not Meta.Host
@@ -242,9 +244,9 @@ func (m *Meta) OwnEnv(env map[string]string) map[string]string {
 	return own
 }
 
-// Ranked reports whether Rank is known: from a merge, or from the environment of the process.
+// Ranked reports whether Rank is known: from a merge, from the environment of the process, or from its communicators.
 func (p *Process) Ranked(m *Meta) bool {
-	return len(m.Merged) > 0 || slices.ContainsFunc(RankVariables, func(name string) bool { return p.Env[name] != "" })
+	return p.Joined || len(m.Merged) > 0 || slices.ContainsFunc(RankVariables, func(name string) bool { return p.Env[name] != "" })
 }
 
 // Crashed reports whether a signal killed the process. Signals that ask a program to end do not count.

@@ -262,3 +262,21 @@ func TestExtractHasGraphsWithTheirUpdates(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The extract of a launch after runs of a graph lacked the events by which the graph waits for other work, and other work for the graph. It is refused, and so is
+// one with an update that such an event orders.
+func TestExtractRefusesGraphsWithExternalEvents(t *testing.T) {
+	program := testenv.CompileC(t, "external", []string{"testdata/external.c"})
+	binary := kernels(t)
+	simulate(t)
+	for _, c := range []struct{ args, want string }{
+		{"", "call 12 orders a graph and other work by an event"},
+		{"updates", "whose update the host has not waited for"},
+	} {
+		path := recorded(t, append([]string{program, binary}, strings.Fields(c.args)...)...)
+		launches := launchesIn(t, path)
+		if _, err := lab.Extract(context.Background(), path, acl.Model, launches[len(launches)-1], filepath.Join(t.TempDir(), "e.aclt"), nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v", c.args, err)
+		}
+	}
+}

@@ -160,7 +160,7 @@ func handing(p *Parts) int64 { return p.OwnNS + p.LaunchingNS + p.OtherNS }
 func (g *gaps) loading(n int64) (ns, blocked int64) {
 	for i := range g.places {
 		p := &g.places[i]
-		if p.sum/n > ns && g.copyFollows(i, 1) {
+		if p.sum/n > ns && p.latest.upToCopy > 0 && p.latest.upToCopy < nearCopy {
 			ns, blocked = p.sum/n, p.blocked/n
 		}
 	}

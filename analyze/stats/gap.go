@@ -111,7 +111,7 @@ type Spread struct {
 // gapBudget bounds the memory of all gaps.
 type gapBudget struct{ used int }
 
-// maxGaps is the number of gaps that are kept apart, 26 MiB.
+// maxGaps is the number of gaps that are kept apart, 27 MiB.
 const maxGaps = 1 << 17
 
 // gaps sums up a thread's own times by their place in a step.
@@ -153,13 +153,14 @@ type seen struct {
 	step        int
 	call, next  uint64 // calls before and after it, noCall for none
 	after, fn   string // their functions, "" for none
+	// copies, marks, waits: the next call copies to the device, is a range or a mark, or waits for an event or the device.
+	copies, marks, waits bool
+	upToCopy             int8 // calls up to a copy to the device, the copy included; 0 for none, or too many
 }
 
 // place is a place in a step: before a call, or after the last one.
 type place struct {
 	now     seen  // in the current step
-	copies  bool  // a copy to the device, in some step
-	marks   bool  // a range or a mark, in some step
 	sum     int64 // in typical steps
 	blocked int64
 	latest  seen            // in the latest typical step with a gap
@@ -181,11 +182,13 @@ func (g *gaps) call(b *gapBudget, h *timeline.HostCall, k *timeline.Task, before
 		g.first, g.start = before, h.Start
 	}
 	if p := g.put(b, seen{ns: before.program(), blocked: before.blocked, step: h.Step, call: noCall, next: h.Index, fn: h.Name}); p != nil {
+		now := &p.now
 		if g.calls > 0 {
-			p.now.call, p.now.after = g.places[g.calls-1].now.next, g.places[g.calls-1].now.fn
+			now.call, now.after = g.places[g.calls-1].now.next, g.places[g.calls-1].now.fn
 		}
-		p.copies = p.copies || k != nil && k.Kind == api.Copy && k.Direction() == "HtoD"
-		p.marks = p.marks || h.Fn != nil && h.Fn.Range != api.NoRange
+		now.copies = k != nil && k.Kind == api.Copy && k.Direction() == "HtoD"
+		now.marks = h.Fn != nil && h.Fn.Range != api.NoRange
+		now.waits = h.Fn != nil && (h.Fn.Sync == api.SyncEvent || h.Fn.Sync == api.SyncDevice)
 	}
 	g.calls++
 }
@@ -233,6 +236,7 @@ func (g *gaps) step(b *gapBudget, counts bool, s *step.Step, tail int64) {
 			continue
 		}
 		if counts {
+			p.now.upToCopy = g.upToCopy(i)
 			g.add(p)
 			p.count(s.To - s.From)
 		}
@@ -315,21 +319,27 @@ func (g *gaps) gapAt(i int, at seen) *Gap {
 	if at.next != noCall {
 		out.Next = &at.next
 	}
-	out.Copy = g.copyFollows(i, 2)
+	out.Copy = at.upToCopy > 0
 	return out
 }
 
-// copyFollows reports whether the call after a gap is a copy to the device, or one of some later calls is. Marks don't count: a framework marks its loader.
-func (g *gaps) copyFollows(i, later int) bool {
-	for ; i < len(g.places) && later >= 0; i++ {
-		if g.places[i].copies {
-			return true
-		}
-		if !g.places[i].marks {
-			later--
+// nearCopy is the number of calls after a gap one of which is the copy that it delays.
+const nearCopy = 3
+
+// upToCopy returns the number of calls from a gap of the current step up to a copy to the device, 0 for none. Marks don't count: a framework marks its loader.
+// A program that first waits for an event or for the device does not wait for a batch.
+func (g *gaps) upToCopy(i int) (n int8) {
+	for ; i < min(g.calls, len(g.places)) && n < nearCopy; i++ {
+		switch now := &g.places[i].now; {
+		case now.copies:
+			return n + 1
+		case now.waits:
+			return 0
+		case !now.marks:
+			n++
 		}
 	}
-	return false
+	return 0
 }
 
 // widest returns the gap of the current step that is most above the mean of the n typical steps before, nil for none.
@@ -348,7 +358,9 @@ func (g *gaps) widest(index int, tail, n int64) *Gap {
 		last := &g.places[g.calls-1].now
 		return g.gapAt(g.calls, seen{ns: tail, step: index, call: last.next, next: noCall, after: last.fn})
 	}
-	return g.gapAt(at, g.places[at].now)
+	now := g.places[at].now
+	now.upToCopy = g.upToCopy(at)
+	return g.gapAt(at, now)
 }
 
 // means returns the mean times of n typical steps, by place.

@@ -258,6 +258,39 @@ func TestLateBatchOfAQueue(t *testing.T) {
 	}
 }
 
+// A thread that waits for an event before it copies a batch does not wait for the batch: the time before was said to be one before a copy to the device. Nor does it
+// if the copies of other steps have the place of another call.
+func TestTimeBeforeOtherCallsDelaysNoCopy(t *testing.T) {
+	for _, first := range []string{"aclrtSynchronizeEvent", "aclrtGetDevice"} {
+		s := queued(t, 0, false, func(b *testtrace.Builder, step int, now int64) int64 {
+			for i := range int64(8) { // the program
+				b.Call(1, now+i*80_000, now+i*80_000+100, "aclrtGetDevice", testtrace.A(0x7ffe0000))
+			}
+			late := int64(1_000)
+			if step == 7 {
+				late = 5_000_000
+			}
+			for i := range int64(4) {
+				if first == "aclrtSynchronizeEvent" && i == 0 {
+					b.Call(0, now+late, now+late+100, first, testtrace.A(0x9100), blocked(late))
+				}
+				if first == "aclrtGetDevice" && step == 7 {
+					b.Call(0, now+late+i*200, now+late+i*200+100, first, testtrace.A(0x7ffe0000), blocked(late))
+				}
+			}
+			return late + 1_000
+		})
+		for _, f := range s.Findings {
+			if f.Gap != nil && f.Gap.Copy {
+				t.Errorf("%s: %s %+v", first, f.Kind, f.Gap)
+			}
+		}
+		if l := s.Steps.Longest; l.Index != 7 || l.Gap == nil || l.Gap.Func != first || l.Gap.Copy {
+			t.Errorf("%s: %+v", first, l)
+		}
+	}
+}
+
 // A step whose origin of the launches saves a checkpoint is named by its copies: it was a gap of that thread.
 func TestCheckpointOfAQueue(t *testing.T) {
 	s := queued(t, 0, true, func(b *testtrace.Builder, step int, now int64) int64 {

@@ -13453,7 +13453,7 @@ var Model = (&api.Model{
 			},
 			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "makes a communicator from a file that lists the ranks", Words: 3,
 			Meaning:      api.Meaning{Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
-			CaptureRules: api.CaptureRules{Modelled: true},
+			CaptureRules: api.CaptureRules{Modelled: true, Rank: "rank"},
 		},
 		{
 			ID: 2002, Name: "HcclCommInitClusterInfoConfig", Layer: "hccl", Return: "HcclResult",
@@ -13471,7 +13471,7 @@ var Model = (&api.Model{
 			},
 			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "makes a communicator from a file that lists the ranks, with options", Words: 4,
 			Meaning:      api.Meaning{Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
-			CaptureRules: api.CaptureRules{Modelled: true},
+			CaptureRules: api.CaptureRules{Modelled: true, Rank: "rank"},
 		},
 		{
 			ID: 2003, Name: "HcclCreateSubCommConfig", Layer: "hccl", Return: "HcclResult",
@@ -13528,7 +13528,7 @@ var Model = (&api.Model{
 			},
 			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "makes a communicator from the root information", Words: 4,
 			Meaning:      api.Meaning{Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
-			CaptureRules: api.CaptureRules{Modelled: true},
+			CaptureRules: api.CaptureRules{Modelled: true, Rank: "rank", Ranks: "nRanks"},
 		},
 		{
 			ID: 2006, Name: "HcclCommInitRootInfoConfig", Layer: "hccl", Return: "HcclResult",
@@ -13550,7 +13550,7 @@ var Model = (&api.Model{
 			},
 			RetWidth: 4, RetError: true, Since: "<=8.1.RC1", Doc: "makes a communicator from the root information, with options", Words: 5,
 			Meaning:      api.Meaning{Composite: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
-			CaptureRules: api.CaptureRules{Modelled: true},
+			CaptureRules: api.CaptureRules{Modelled: true, Rank: "rank", Ranks: "nRanks"},
 		},
 		{
 			ID: 2007, Name: "HcclCommInitAll", Layer: "hccl", Return: "HcclResult",

@@ -169,6 +169,11 @@ func (b *Builder) succeeded(c *probe.Call, r *rules, t *thread, index uint64, re
 			return err
 		}
 	}
+	if r.fn.Rank != "" {
+		if err := b.learnRank(r.fn, t.process, &b.row); err != nil {
+			return err
+		}
+	}
 	if r.gives {
 		b.given.note(c.PID, r.fn, &b.row)
 	}

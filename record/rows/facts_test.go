@@ -420,3 +420,53 @@ func TestPayloadsApart(t *testing.T) {
 		}
 	}
 }
+
+// A process that sets its variables after it has begun, as torch's mp.spawn lets it, had no rank. It has the one with which it joined its largest communicator.
+func TestRanksOfCommunicators(t *testing.T) {
+	s := newScript(t, Options{})
+	for pid, variables := range [][]string{3: nil, 4: {"RANK=9"}, 5: nil} {
+		if pid > 1 {
+			s.ok(s.Process(&probe.Process{PID: pid, Variables: variables}))
+		}
+	}
+	seq := uint64(0)
+	join := func(pid int, name string, ret uint64, words ...uint64) {
+		t.Helper()
+		seq++
+		f := acl.Model.Lookup(name)
+		s.ok(s.Call(&probe.Call{PID: pid, TID: 1, Seq: seq, Func: f.ID, Ret: ret, Start: int64(1000 * seq), End: int64(1000*seq + 1), Words: append(words, 0, 0, 0, 0)[:f.Words]}))
+	}
+	check := func(want string) {
+		t.Helper()
+		got := map[int]int{}
+		for i, p := range s.Processes.rows {
+			if r, known := s.Processes.Ranks[uint32(i)]; known {
+				got[p.PID] = r.Number
+			}
+			if _, known := got[p.PID]; p.Ranked(&format.Meta{}) != known || p.Rank != got[p.PID] || p.Joined != (known && p.PID != 4) {
+				t.Errorf("%+v, %v", p, got)
+			}
+		}
+		if got := fmt.Sprint(got); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	const root, file = "HcclCommInitRootInfo", "HcclCommInitClusterInfo"
+	join(1, root, 0, 1, 0, 0) // alone
+	join(2, root, 7, 4, 0, 3) // failed
+	check("map[4:9]")
+	join(1, root, 0, 2, 0, 1)
+	join(4, root, 0, 2, 0, 0)
+	check("map[1:1 4:9]")
+	join(2, root, 0, 2, 0, 1) // of another group of two
+	check("map[4:9]")
+	join(2, root, 0, 4, 0, 3)
+	join(2, root, 0, 2, 0, 0)
+	check("map[1:1 2:3 4:9]")
+	join(5, file, 0, 0, 2)
+	check("map[1:1 2:3 4:9 5:2]")
+	join(5, "HcclCommInitClusterInfoConfig", 0, 0, 4)
+	check("map[1:1 2:3 4:9]")
+	join(1, "HcclCommInitRootInfoConfig", 0, 8, 0, 6)
+	check("map[1:6 2:3 4:9]")
+}

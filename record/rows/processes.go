@@ -19,12 +19,14 @@ type Processes struct {
 	Libraries  map[string]bool
 	KernelLibs []string // kernel libraries that the environment of the first process names
 	Died       []Died   // processes that were killed or crashed
-	// Ranks are the processes with a rank in their environment, by index.
+	// Ranks are the processes with a rank in their environment, or with one that their communicators show, by index.
 	Ranks map[uint32]Rank
 	// Command is the process that the recorder has started, the zero value for none.
 	Command Command
 
 	model *api.Model
+
+	joins map[uint32]join // by index
 
 	variables map[uint32][]string // recorded environment variables, by index
 
@@ -70,7 +72,7 @@ type Died struct {
 const maxKernelLibs = 64
 
 func newProcesses(m *api.Model) Processes {
-	return Processes{model: m, Libraries: map[string]bool{}, index: map[int]uint32{}, local: map[int]int{}, maps: map[int][]format.Mapping{}, Ranks: map[uint32]Rank{}, variables: map[uint32][]string{}}
+	return Processes{model: m, Libraries: map[string]bool{}, index: map[int]uint32{}, local: map[int]int{}, maps: map[int][]format.Mapping{}, Ranks: map[uint32]Rank{}, joins: map[uint32]join{}, variables: map[uint32][]string{}}
 }
 
 // Len returns the number of processes.

@@ -206,6 +206,11 @@ func (x *extractor) close(ctx context.Context) error {
 			return fmt.Errorf("call %d runs a graph whose update the host has not waited for: the launch can't be cut out of its order; replay the whole trace", run)
 		}
 	}
+	for _, g := range v.captures.ended {
+		if g.meets && c.need[g.graph] {
+			return fmt.Errorf("call %d orders a graph and other work by an event: the launch can't be cut out of that order; replay the whole trace", g.call)
+		}
+	}
 	lacks, err := c.lacks(x.launch.Start)
 	if err != nil {
 		return err

@@ -54,6 +54,47 @@ type captures struct {
 	graph   map[int]int                           // of task groups
 	pending map[*timeline.Object]int              // graphs with an update that the host has not waited for, by stream
 	loose   []uint64                              // runs of such graphs: other work orders them
+	open    map[*timeline.Object]*captured        // by the stream that began the capture
+	records map[*timeline.Object]*captured        // captures with the latest records of events
+	ended   []*captured
+}
+
+// A captured graph may wait for events that are recorded outside it, or record events for which work outside waits.
+type captured struct {
+	graph int
+	meets bool
+	call  uint64 // that waits in one of them, if meets
+}
+
+// meets takes in an event's record or wait.
+func (x *captures) meets(e *timeline.Event, s *step) {
+	f := e.Fn
+	if f.Event < 0 || !e.OK() || e.Captured != nil && e.Captured.Kind != api.Stream {
+		return
+	}
+	u, ok := e.Use(int(f.Event))
+	if !ok {
+		return
+	}
+	var in *captured
+	if e.Captured != nil {
+		if in = x.open[e.Captured]; in == nil {
+			in = &captured{}
+			x.open[e.Captured] = in
+		}
+	}
+	switch by := x.records[u.Object]; {
+	case f.Task == api.Record && in == nil:
+		delete(x.records, u.Object)
+	case f.Task == api.Record:
+		x.records[u.Object] = in
+	case (f.Task == api.Wait || f.Sync.Wait() == api.SyncEvent) && by != in:
+		for _, c := range []*captured{by, in} {
+			if c != nil && !c.meets {
+				c.meets, c.call = true, s.index
+			}
+		}
+	}
 }
 
 // see sets the graph of a step that ends a capture, and the task group of one that begins or ends an update.
@@ -79,6 +120,10 @@ func (x *captures) see(v *survey, e *timeline.Event, s *step) {
 			x.graph[g] = s.graph
 		}
 		delete(x.groups, e.Stream)
+		if c := x.open[e.Stream]; c != nil && s.graph != 0 {
+			c.graph, x.ended = s.graph, append(x.ended, c)
+		}
+		delete(x.open, e.Stream)
 	case api.UpdateBegin:
 		s.graph = object(api.TaskGroup)
 		x.updates[e.Stream] = s.graph
@@ -108,7 +153,8 @@ func newSurvey(m *api.Model, j *journal) *survey {
 	return &survey{
 		m: m, j: j, tokens: map[*timeline.Object]int{}, lanes: map[timeline.LaneKey]int{}, lane: make([]laneInfo, 1), root: map[int]int{},
 		exports: map[string]export{}, exporter: map[uint32]int{}, shared: map[uint64]int{}, old: map[int]string{}, queries: map[*api.Func]bool{}, mapped: map[*timeline.Object][]*timeline.Object{}, flags: map[flag]uint64{}, notifies: map[int]int{},
-		captures: captures{map[*timeline.Object]*timeline.Object{}, map[*timeline.Object][]int{}, map[*timeline.Object]int{}, map[int]int{}, map[*timeline.Object]int{}, nil},
+		captures: captures{map[*timeline.Object]*timeline.Object{}, map[*timeline.Object][]int{}, map[*timeline.Object]int{}, map[int]int{}, map[*timeline.Object]int{}, nil,
+			map[*timeline.Object]*captured{}, map[*timeline.Object]*captured{}, nil},
 	}
 }
 
@@ -196,6 +242,7 @@ func (v *survey) step(q *access.Call) *step {
 		}
 	}
 	v.captures.see(v, e, s)
+	v.captures.meets(e, s)
 	if q.OK {
 		v.shares(q, s)
 		v.signals(q, s)

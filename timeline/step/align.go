@@ -1,5 +1,7 @@
 package step
 
+import "slices"
+
 // align moves the boundaries of a cut to the place at which the program begins to prepare the next step: to the copies from the host with which the
 // step begins, and before them to the wait that ends the step before.
 func (c *cut) align() *cut {
@@ -9,6 +11,9 @@ func (c *cut) align() *cut {
 	}
 	moved := c.movedTo(in)
 	if moved == nil {
+		if more := c.optimized(); more != nil {
+			return more
+		}
 		return c
 	}
 	moved.how = nearly
@@ -166,6 +171,46 @@ func (c *cut) accumulated() *cut {
 		}
 	}
 	return nil
+}
+
+// optimized returns the cut into steps of several inputs, nil if steps have one. The host reads a result after each input, and an optimizer's launches follow
+// the last one of a step. The input after them launches fewer kernels than others do, since it has no gradients to add to.
+func (c *cut) optimized() *cut {
+	if c.where != after {
+		return nil
+	}
+	o := c.r.cutAt(c.symbol, beforeMore)
+	if len(o.at) < 2 {
+		return nil
+	}
+	each := len(c.r.perInput(o.at[0], o.at[1]))
+	for i := range len(o.at) - 1 {
+		n := c.r.perInput(o.at[i], o.at[i+1])
+		if each < 2 || len(n) != each || n[0] >= slices.Min(n[1:]) {
+			return nil
+		}
+	}
+	if o.how = nearly; o.mark() == nil {
+		return nil
+	}
+	if o.edges(); o.n < minSteps {
+		return nil
+	}
+	return o
+}
+
+// perInput returns the number of kernels after each input between two positions. Copies from the host without launches between them are one input.
+func (r *rhythm) perInput(from, to int) (kernels []int) {
+	for i := from; i < to; i++ {
+		last := len(kernels) - 1
+		switch {
+		case r.symbols[r.pulses[i].symbol].class != CopyIn && last >= 0:
+			kernels[last] += r.launches[i+1] - r.launches[i]
+		case last < 0 || kernels[last] > 0:
+			kernels = append(kernels, 0)
+		}
+	}
+	return kernels
 }
 
 // consistsOf reports whether each step consists of the same number of another cut's steps, two or more, which contain its model.

@@ -128,6 +128,12 @@ func gradients(then string, n int) string {
 	return strings.Repeat("<abcdef<aibjckdlef<aibjckdlef<aibjckdlefxyz"+then, n)
 }
 
+// reads returns a program that accumulates gradients of four inputs, and reads a result after each. The first input has no kernels that add gradients. The
+// optimizer follows the last one.
+func reads(added, optimizer string, n int) string {
+	return strings.Repeat("<abcdef>"+strings.Repeat("<aibjckdlef"+added+">", 3)+optimizer, n)
+}
+
 // various are kernels without order.
 const various = "abacadaeafagahaiajakalamanaoapaqarbsbtbubvcwcxcydzdydxdwdvduebecedefegeh"
 
@@ -161,6 +167,10 @@ func TestProgramsHaveSteps(t *testing.T) {
 		{"<abc<abc<abcxyz<abc<abc<abcxyz<abc<abc<abcxyz<abc<abc<abcxyz", "[<abc<abc<abcxyz][<abc<abc<abcxyz][<abc<abc<abcxyz][<abc<abc<abcxyz]", "copies of inputs"},
 		{gradients("", 4), strings.Repeat("[<abcdef<aibjckdlef<aibjckdlef<aibjckdlefxyz]", 4), "copies of inputs"},
 		{gradients(">", 4), strings.Repeat("[<abcdef<aibjckdlef<aibjckdlef<aibjckdlefxyz>]", 4), "copies to the host"},
+		{reads("", "x", 4), strings.Repeat("["+reads("", "x", 1)+"]", 4), "copies of inputs"}, // each input was a step
+		{reads("i", "x.", 4), strings.Repeat("["+reads("i", "x.", 1)+"]", 4), "copies of inputs"},
+		{reads("", "ijkl", 4), strings.Repeat("["+reads("", "ijkl", 1)+"]", 4), "copies of inputs"},                                                                                              // by the kernels that add gradients
+		{strings.Repeat(strings.Repeat("<abcdef>", 4)+"x", 5), strings.Repeat("[<abcdef>]", 4) + strings.Repeat("[x<abcdef>]"+strings.Repeat("[<abcdef>]", 3), 4) + "{x}", "copies to the host"}, // a metric
 		{mixed(strings.Repeat("xxxy", 5), "<abcdefghij", "<abcd"), strings.Repeat("[<abcdefghij][<abcdefghij][<abcdefghij](<abcd)", 5), "copies of inputs"},
 		{"ab .^ab .^ab .^ab .^", "ab[.^ab][.^ab][.^ab]{.^}", "waits"}, // a copy that waits first
 		{"ab. ^ab. ^ab. ^ab. ^", "ab.[^ab.][^ab.][^ab.]{^}", "waits"},

@@ -207,15 +207,16 @@ func (r *rhythm) cutAt(id int32, where place) *cut { return r.cutAtBoth(id, id, 
 
 func (r *rhythm) cutAtBoth(id, other int32, where place) *cut {
 	c := &cut{r: r, symbol: id, other: other, where: where, at: make([]int, 0, r.symbols[id].count+2)}
-	due := false
+	var t turn
 	for i := min(r.symbols[id].first, r.symbols[other].first); i < len(r.pulses); i++ {
 		s := r.pulses[i].symbol
+		cut := s == id || s == other
 		switch {
-		case where == beforeNext && due && r.symbols[s].class == CopyIn:
-			c.at, due = append(c.at, i), false
-		case s != id && s != other:
-		case where == beforeNext:
-			due = true
+		case where >= beforeNext:
+			if t.next(where, r.symbols[s].class, cut) {
+				c.at = append(c.at, i)
+			}
+		case !cut:
 		case where == after:
 			c.at = append(c.at, i+1)
 		default:

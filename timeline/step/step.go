@@ -75,7 +75,7 @@ func (r *Rule) By() string {
 		return r.marker
 	case r.Source == None:
 		return ""
-	case r.where == beforeNext || r.class == CopyIn:
+	case r.where >= beforeNext || r.class == CopyIn:
 		return "copies of inputs"
 	case r.class == CopyOut:
 		return "copies to the host"
@@ -94,7 +94,25 @@ const (
 	before     place = iota
 	after            // the pulse
 	beforeNext       // before the next copies from the host
+	beforeMore       // before the next copies from the host, if launches come before them
 )
+
+// A turn finds the copies from the host before which steps are cut, pulse by pulse. The zero value is ready to use.
+type turn struct{ passed, due bool }
+
+// next takes a pulse, which may be one to cut at, and reports whether steps are cut before it.
+func (t *turn) next(where place, class Class, at bool) (cut bool) {
+	cut = t.due && class == CopyIn
+	switch {
+	case at:
+		t.passed, t.due = true, where == beforeNext
+	case class == CopyIn:
+		*t = turn{}
+	case class == Launch:
+		t.due = t.due || t.passed
+	}
+	return cut
+}
 
 // finds reports whether two rules find the same steps.
 func (r *Rule) finds(o *Rule) bool {

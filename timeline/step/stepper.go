@@ -14,6 +14,8 @@ type stepper struct {
 	beat beat
 	// ahead means that the stepper has seen all ops, so that steps can begin before the pulse at which they are cut.
 	ahead bool
+	// finished means that the end of the last step is known.
+	finished bool
 	// The current step:
 	open  bool
 	step  Step
@@ -40,7 +42,7 @@ type sinceCut struct {
 	last     int64  // start of the latest pulse
 	end      int64  // latest end of a pulse
 	wait     lastWait
-	next     bool            // cut before the next copy from the host
+	turn     turn
 	extends  bool            // further waits belong to the step that was cut
 	lane     int32           // of the task after which it was cut
 	seen     map[uint64]bool // steps so far, by their short hash
@@ -149,6 +151,7 @@ func (s *stepper) all(ops []Op) {
 	for i := range ops {
 		s.op(&ops[i])
 	}
+	s.finished = s.ended()
 }
 
 func (s *stepper) op(d *Op) {
@@ -161,13 +164,12 @@ func (s *stepper) op(d *Op) {
 		return
 	}
 	s.by = d.Thread
-	if s.rule.at(id) && s.rule.where == before || s.next && class == CopyIn {
+	if at := s.rule.at(id); at && s.rule.where == before || s.rule.where >= beforeNext && s.turn.next(s.rule.where, class, at) {
 		at := d.Start
 		if s.ahead && s.n > 0 {
 			at = s.boundary(d)
 		}
 		s.cut(at)
-		s.next = false
 	}
 	n := s.rule.like.bag.n
 	switch s.n++; {
@@ -187,15 +189,9 @@ func (s *stepper) op(d *Op) {
 		s.wait = lastWait{d.Start, d.end(), s.end, s.last, d.Thread}
 	}
 	s.last = d.Start
-	if !s.rule.at(id) {
-		return
-	}
-	switch s.rule.where {
-	case after:
+	if s.rule.at(id) && s.rule.where == after {
 		s.cut(d.end())
 		s.extends, s.lane = s.ahead, d.Lane
-	case beforeNext:
-		s.next = true
 	}
 }
 
@@ -290,11 +286,15 @@ func (s *stepper) repeats(earlier *bag) bool {
 	return earlier.like(s.ids) && earlier.part(s.ids) >= covered
 }
 
-// finish ends the current step at the end of the trace. It is open unless it holds a typical step, or is like an earlier step.
+// finish ends the current step at the end of the trace.
 func (s *stepper) finish(end int64) {
-	if s.rule.Source == Marked {
-		return
+	if s.rule.Source != Marked && !s.finished && !s.ended() {
+		s.due = append(s.due, bounds{at: max(end, s.begun+1), ends: true, open: true, thread: s.by})
 	}
+}
+
+// ended ends the last step if it holds a typical step, or is like an earlier step. Otherwise it returns false: the step is open.
+func (s *stepper) ended() bool {
 	b := s.rule.like.bag // nil for a marker
 	switch {
 	case b != nil && s.n >= b.n && b.like(s.ids[:b.n]):
@@ -306,6 +306,7 @@ func (s *stepper) finish(end int64) {
 	case b != nil && s.short != stepHash && (s.seen[s.short] || slices.ContainsFunc(s.others, s.repeats)):
 		s.due = append(s.due, bounds{at: s.end, ends: true, typical: s.typical(), thread: s.by})
 	default:
-		s.due = append(s.due, bounds{at: max(end, s.begun+1), ends: true, open: true, thread: s.by})
+		return false
 	}
+	return true
 }

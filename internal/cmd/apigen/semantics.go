@@ -348,6 +348,11 @@ func (m *model) applyRelated(f *api.Func, s *semantics) error {
 	if s.Subscribes != "" && m.find(s.Subscribes) == nil {
 		return fmt.Errorf("subscribes: %s is not in functions.tsv", s.Subscribes)
 	}
+	for _, param := range []string{s.Rank, s.Ranks} {
+		if param != "" && f.Param(param) < 0 {
+			return fmt.Errorf("rank: no parameter %s", param)
+		}
+	}
 	f.StandIn, f.Subscribes = s.StandIn, s.Subscribes
 	switch {
 	case s.Ends != "" && s.Ends != "all" && f.Param(s.Ends) < 0:
