@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/metrics"
+	"slices"
 	"strings"
 	"testing"
 
@@ -230,21 +231,30 @@ func TestCheckOfCopies(t *testing.T) {
 	}
 	spans := layout(t, b)
 	hurt := filepath.Join(t.TempDir(), "hurt.aclt")
-	// remedies damages all chunks of a type, or all except one, and returns Check's remedies.
-	remedies := func(typ container.Type, but int) (all []string) {
-		t.Helper()
-		c := bytes.Clone(b)
-		n := 0
+	number := func(typ container.Type) (n int) {
 		for _, s := range spans {
 			if s.Type == typ {
-				if n != but {
-					c[s.Offset+64]++
-				}
 				n++
 			}
 		}
 		if n < 2 {
 			t.Fatalf("%d chunks of type %v", n, typ)
+		}
+		return n
+	}
+	complete := int64(len(b))
+	// damage damages chunks of a type, and returns Check's remedies.
+	damage := func(typ container.Type, bad func(n int) bool) (all []string) {
+		t.Helper()
+		c := bytes.Clone(b[:complete])
+		n := 0
+		for _, s := range spans {
+			if s.Type == typ && s.next <= complete {
+				if bad(n) {
+					c[s.Offset+64]++
+				}
+				n++
+			}
 		}
 		if err := os.WriteFile(hurt, c, 0o600); err != nil {
 			t.Fatal(err)
@@ -260,19 +270,41 @@ func TestCheckOfCopies(t *testing.T) {
 		}
 		return all
 	}
+	// remedies damages all chunks of a type, or all except one.
+	remedies := func(typ container.Type, but int) []string {
+		t.Helper()
+		return damage(typ, func(n int) bool { return n != but })
+	}
 	for typ, gone := range map[container.Type]string{container.Meta: "no copy is left of what", container.Schema: "no copy is left of the names", container.Dict: "may be lost"} {
 		for _, r := range remedies(typ, -1) {
 			if !strings.Contains(r, gone) {
 				t.Errorf("no %v is whole: %q", typ, r)
 			}
 		}
-		last := len(remedies(typ, -1)) - 1
+		last := number(typ) - 1
 		for _, r := range remedies(typ, last) {
 			if r != "the other copy in the file is used" {
 				t.Errorf("the last %v is whole: %q", typ, r)
 			}
 		}
 	}
+	// The rows of processes and threads are in one chunk each, and again in the last chunk of a complete file.
+	last := number(container.Dict) - 1
+	only := func(of ...int) func(int) bool { return func(n int) bool { return slices.Contains(of, n) } }
+	const copied, lost = "the other copy in the file is used", "rows of processes or threads may be lost; all else is readable"
+	check := func(want string, bad ...int) {
+		t.Helper()
+		if got := damage(container.Dict, only(bad...)); len(got) != len(bad) || slices.ContainsFunc(got, func(r string) bool { return r != want }) {
+			t.Errorf("rows %d of %d, file of %d bytes: %q", bad, last, complete, got)
+		}
+	}
+	check(copied, 0)
+	check(copied, last)
+	check(lost, 0, last)
+	complete = spans[len(spans)-1].Offset // a file without its end
+	check(lost, 0)
+	complete = int64(len(b))
+
 	remedies(container.Meta, -1)
 	r := open(t, hurt)
 	if m, want := r.Meta(), testMeta(); m.UUID == "" || m.API != testSchema().API || m.StartWall != want.StartWall || m.StartMono != want.StartMono {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -255,6 +256,20 @@ func TestMetricsOfSelection(t *testing.T) {
 			t.Errorf("%+v, %v, %s", res, err, lines)
 		}
 	})
+}
+
+// Nothing is sent of a trace that can't be read.
+func TestMetricsOfAClosedTrace(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	tl := testtrace.Small(t)
+	tl.Reader.Close()
+	if res, err := SendMetrics(t.Context(), tl.Reader, tl.Model, &Options{Endpoint: "http://" + l.Addr().String()}); err == nil || res != nil {
+		t.Errorf("%+v, %v", res, err)
+	}
 }
 
 func TestMetricsNowhere(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/api/cuda"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
 )
@@ -36,6 +37,27 @@ func TestLivingKeepsTheLatestUpdateOfAGroup(t *testing.T) {
 		if got := slices.Sorted(maps.Keys(keep)); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%v: kept %d, want %d", err, got, want)
 		}
+	}
+}
+
+// A copy of a graph has the nodes that its source had at that time, also when the source has ended.
+func TestLivingKeepsTheNodesOfACopiedGraph(t *testing.T) {
+	b := testtrace.NewOf(t, cuda.Model)
+	at := int64(1000)
+	call := func(name string, args []uint64, mods ...testtrace.Mod) {
+		b.Call(0, at, at+5, name, args, mods...)
+		at += 10
+	}
+	call("cuGraphCreate", testtrace.A(0x7ffe0000, 0), testtrace.Outs("phGraph", 0x71))
+	call("cuGraphAddKernelNode_v2", testtrace.A(0x7ffe0000, 0x71, 0, 0, 0x7ffe0100), testtrace.Outs("phGraphNode", 0x81))
+	call("cuGraphCreate", testtrace.A(0x7ffe0000, 0), testtrace.Outs("phGraph", 0x73))
+	call("cuGraphClone", testtrace.A(0x7ffe0000, 0x71), testtrace.Outs("phGraphClone", 0x72))
+	call("cuGraphAddKernelNode_v2", testtrace.A(0x7ffe0000, 0x71, 0, 0, 0x7ffe0100), testtrace.Outs("phGraphNode", 0x82))
+	call("cuGraphDestroy", testtrace.A(0x71))
+	call("cuGraphDestroy", testtrace.A(0x73))
+	keep, err := timeline.Living(b.Load().Reader, cuda.Model)
+	if got := slices.Sorted(maps.Keys(keep)); err != nil || !slices.Equal(got, []uint64{0, 1, 3}) {
+		t.Errorf("%v: kept %d", err, got)
 	}
 }
 

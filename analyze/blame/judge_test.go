@@ -72,6 +72,29 @@ func TestFindingsAboutArguments(t *testing.T) {
 	}
 }
 
+// A wait returns the error that the call of its task would return, if the runtime may have found it later. Other calls return their own.
+func TestWaitsReturnErrorsOfTasks(t *testing.T) {
+	for _, c := range []struct {
+		call string
+		args []uint64
+		code int32
+		task bool
+	}{
+		{"aclrtSynchronizeStream", testtrace.A(testtrace.StreamA), 507022, true}, {"aclrtSynchronizeStream", testtrace.A(testtrace.StreamA), 107003, false},
+		{"aclrtSynchronizeStream", testtrace.A(testtrace.StreamA), 507899, true}, {"aclrtSynchronizeStream", testtrace.A(testtrace.StreamA), 200000, false},
+		{"aclrtSynchronizeStream", testtrace.A(testtrace.StreamA), 508000, false}, {"aclrtSynchronizeStream", testtrace.A(testtrace.StreamA), 506999, false},
+		{"aclrtSetDevice", testtrace.A(1), 507022, false},
+	} {
+		s := neighbours(t)
+		fill(s, low, 8, 1)
+		s.Then(c.call, c.args, testtrace.Fails(c.code))
+		rep, text := judged(t, s)
+		if len(rep.Suspects) != 1 || (rep.Suspects[0].Index == 5) != c.task || because(&rep.Suspects[0], blame.SelfFailed) == c.task {
+			t.Errorf("%+v: %s", c, text)
+		}
+	}
+}
+
 // An address in the user's hint stands for its allocation, or for itself outside of any. Freed memory comes first in the history, host memory is not in it.
 func TestHintedAddress(t *testing.T) {
 	const nowhere = low + 1<<30

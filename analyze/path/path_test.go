@@ -2,6 +2,7 @@ package path
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -117,6 +118,45 @@ func check(t *testing.T, p *Path) {
 	}
 	if sum != p.Step.To-p.Step.From {
 		t.Fatalf("the entries take %d, want %d", sum, p.Step.To-p.Step.From)
+	}
+}
+
+// Times has the time of each call and each task, without the threads' own time and the starts of tasks.
+func TestTimes(t *testing.T) {
+	p := newProgram(t)
+	p.launch(0, 1000, 1010, "a", tt.StreamA, measured(1012, 1018))
+	p.launch(0, 1020, 1030, "b", tt.StreamA, measured(1035, 5000))
+	p.Call(0, 1040, 5012, "aclrtSynchronizeStream", tt.A(tt.StreamA))
+	p.Call(0, 5020, 5021, "aclrtGetDevice", tt.A(0x7ffe0000))
+	p.launch(0, 6000, 6010, "c", tt.StreamB)
+	p.Call(0, 6010, 7000, "aclrtSynchronizeStream", tt.A(tt.StreamB))
+	tl := p.Load()
+	w := timeline.NewWalk(tl.Reader, acl.Model, nil)
+	f := NewFinder(w)
+	err := w.Run(&timeline.Visitor{Call: func(h *timeline.HostCall, k *timeline.Task) error {
+		f.Call(h, k, w.Links(), uint64(h.Start))
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := f.Rest()
+	calls, tasks := map[uint64]int64{}, map[uint64]int64{}
+	path.Times(func(ref uint64, inTask bool, ns int64) {
+		if ref < 1000 {
+			return // the prologue
+		}
+		if inTask {
+			tasks[ref] += ns
+		} else {
+			calls[ref] += ns
+		}
+	})
+	if want := map[uint64]int64{1000: 10, 1020: 10, 1040: 12, 5020: 1, 6000: 10, 6010: 990}; !maps.Equal(calls, want) {
+		t.Errorf("calls %v, want %v\n%s", calls, want, lines(path.Parts()))
+	}
+	if want := map[uint64]int64{1020: 3965}; !maps.Equal(tasks, want) {
+		t.Errorf("tasks %v, want %v", tasks, want)
 	}
 }
 

@@ -144,6 +144,18 @@ func TestAlign(t *testing.T) {
 	if c := clocks[2]; c.knots != nil || c.matched != 0 || c.err != 0 || c.shift != 7 {
 		t.Errorf("a rank without ends: %+v", c)
 	}
+	// Bounds may leave one correction, or none: clocks that drift within a window contradict each other.
+	exact := []meet{{[]int64{100, 110}, []int64{0, 0}}}
+	if c := align(partsOf(exact), []int64{0, 0})[1]; !slices.Equal(c.knots, []knot{{110, -10}}) || c.matched != 1 || c.err != 0 {
+		t.Errorf("exact bounds: %+v", c)
+	}
+	for name, meets := range map[string][]meet{
+		"contradiction": append(exact, meet{[]int64{200, 230}, []int64{0, 0}}), "an end of rank 0 is unknown": {{[]int64{100, 110}, []int64{-1, 0}}},
+	} {
+		if c := align(partsOf(meets), []int64{0, 0})[1]; c.knots != nil || c.matched != 0 || c.err != 0 {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
 	// Ends that are apart by more than the bounds allow count as far as these go.
 	meets = nil
 	for i := range int64(9) {

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -685,6 +686,35 @@ func TestLiveReceiversFail(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// The receivers that refuse are named, each once.
+func TestTryNamesReceiversThatRefuse(t *testing.T) {
+	const nowhere = "http://127.0.0.1:1"
+	for want, o := range map[string]Options{
+		"":                             {Prometheus: "127.0.0.1:0"},
+		"metrics " + nowhere:           {Metrics: true, Endpoint: nowhere},
+		"spans " + nowhere:             {Spans: true, Every: 1, Endpoint: nowhere},
+		"metrics and spans " + nowhere: {Metrics: true, Spans: true, Every: 1, Endpoint: nowhere},
+		"metrics " + nowhere + "/v1/metrics, spans " + nowhere + "/v1/traces": {Metrics: true, Spans: true, Every: 1, Endpoint: nowhere, Protocol: endpoint.HTTP},
+	} {
+		o.Model = acl.Model
+		l, err := New(&o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range l.Try(t.Context()) {
+			got = append(got, r.What+" "+r.To)
+			if !errors.Is(r.Err, syscall.ECONNREFUSED) {
+				t.Errorf("%+v", r)
+			}
+		}
+		if text := strings.Join(got, ", "); text != want {
+			t.Errorf("%q, want %q", text, want)
+		}
+		l.Close()
 	}
 }
 

@@ -3,7 +3,10 @@ package ring
 import (
 	"errors"
 	"math"
+	"os"
+	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/probe"
@@ -17,6 +20,73 @@ func TestShortRecordIsDamage(t *testing.T) {
 		if err := r.record(s, nil, []byte{8, 0, 0, 0, 0, 0, byte(kind), stateDone}, stateDone); !errors.Is(err, errRing) {
 			t.Errorf("kind %d: %v", kind, err)
 		}
+	}
+}
+
+// Owners of records that were not read yet are found once, up to the head of the ring: older records are behind it.
+func TestLookAheadFindsEachOwnerOnce(t *testing.T) {
+	const size = 512
+	data := make([]byte, 2*size)
+	h := &header{}
+	r := &ring{mem: unsafe.Pointer(&data[0]), data: data, size: size, head: h}
+	put := func(at int, kind byte, n int, generation uint32) {
+		b := data[at:]
+		le.PutUint32(b, uint32(n))
+		b[6], b[7] = kind, stateDone
+		le.PutUint32(b[12:], generation)
+	}
+	want := func(looked uint64, generations ...uint32) {
+		t.Helper()
+		r.lookAhead()
+		var got []uint32
+		for _, o := range r.list {
+			got = append(got, o.generation)
+		}
+		if r.looked != looked || !slices.Equal(got, generations) {
+			t.Errorf("looked up to %d, owners %d; want %d and %d", r.looked, got, looked, generations)
+		}
+	}
+	put(0, recOwner, ownerBytes, 1)
+	put(ownerBytes, recCall, callHeader, 7)
+	put(ownerBytes+callHeader, recOwner, ownerBytes, 2) // of an earlier round
+	want(0)
+	h.head.Store(ownerBytes + callHeader)
+	want(ownerBytes+callHeader, 1)
+	r.list = nil
+	want(ownerBytes + callHeader) // it looks at each record once
+	put(ownerBytes+callHeader, recCall, callHeader, 7)
+	put(ownerBytes+2*callHeader, recOwner, ownerBytes, 3)
+	h.head.Store(2*ownerBytes + 2*callHeader)
+	r.pos = ownerBytes + 2*callHeader
+	put(ownerBytes+callHeader, recOwner, ownerBytes, 9) // before the read position: not looked at
+	want(2*ownerBytes+2*callHeader, 3)
+}
+
+// A process of this machine has a handle, which waits for its end. One that the crash guard excludes is reported once.
+func TestJoin(t *testing.T) {
+	s := session(t, Options{})
+	defer s.Close()
+	var excluded []int
+	for _, c := range []struct {
+		pid       uint32
+		namespace uint64
+		untraced  uint32
+		handle    bool
+	}{{uint32(os.Getpid()), 0, 0, true}, {1, 0, 0, true}, {uint32(os.Getpid()), 0, 1, true}, {5, 1, 0, false}} {
+		m := &member{}
+		s.join(m, &processFile{pid: c.pid, namespace: c.namespace, untraced: c.untraced})
+		if (m.handle != nil) != c.handle {
+			t.Errorf("%+v: a handle: %v", c, m.handle != nil)
+		}
+		if m.handle != nil {
+			m.handle.Close()
+		}
+		for _, e := range s.NewlyExcluded() {
+			excluded = append(excluded, e.PID)
+		}
+	}
+	if !slices.Equal(excluded, []int{os.Getpid()}) {
+		t.Errorf("excluded %d", excluded)
 	}
 }
 

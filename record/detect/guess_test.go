@@ -166,6 +166,22 @@ func TestLibraryOfTheLoader(t *testing.T) {
 	}
 }
 
+// The cache of a machine with 32-bit libraries lists a name twice. The library was not found if the 32-bit one was first.
+func TestLibraryInTheCache(t *testing.T) {
+	dir := t.TempDir()
+	narrow := write(t, filepath.Join(dir, "32", "libx.so"), "\x7fELF\x01\x01\x01"+strings.Repeat("\x00", 57))
+	wide := write(t, filepath.Join(dir, "64", "libx.so"), "")
+	t.Chdir(dir)
+	for text, want := range map[string]string{
+		"": "", "x": "", wide: wide, narrow: "", narrow + "\x00" + wide: wide, wide + "\x00" + narrow: wide, "64/libx.so": "", "64/libx.so\x00" + wide: wide,
+		filepath.Join(dir, "gone", "libx.so"): "", wide + ".1": "",
+	} {
+		if got := cached([]byte("head\x00"+text+"\x00"), "libx.so"); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestWidth(t *testing.T) {
 	dir := t.TempDir()
 	self, err := os.ReadFile("/proc/self/exe")

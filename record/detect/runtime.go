@@ -79,16 +79,28 @@ func Library(m *api.Model, env []string) (string, error) {
 					return path, nil
 				}
 			}
-			// The end belongs to the name, and another name may begin like it.
-			if before, _, ok := bytes.Cut(loaderCache(), []byte("/"+file+"\x00")); ok {
-				path := string(before[bytes.LastIndexByte(before, 0)+1:]) + "/" + file
-				if filepath.IsAbs(path) && ofThisWidth(path) {
-					return path, nil
-				}
+			if path := cached(loaderCache(), file); path != "" {
+				return path, nil
 			}
 		}
 	}
 	return "", fmt.Errorf("%s is not installed: the machine has no %s runtime, or LD_LIBRARY_PATH lacks its folder", names[0], m.Accelerator.Vendor)
+}
+
+// cached returns the path of a 64-bit library in the loader's cache, "" for none. The cache also lists the 32-bit library of that name.
+func cached(cache []byte, file string) string {
+	for {
+		// The end belongs to the name, and another name may begin like it.
+		before, after, ok := bytes.Cut(cache, []byte("/"+file+"\x00"))
+		if !ok {
+			return ""
+		}
+		path := string(before[bytes.LastIndexByte(before, 0)+1:]) + "/" + file
+		if filepath.IsAbs(path) && ofThisWidth(path) {
+			return path
+		}
+		cache = after
+	}
 }
 
 // ofThisWidth reports whether a file may be a 64-bit library. Some machines have 32-bit libraries, too.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -97,6 +98,37 @@ func TestInstallShim(t *testing.T) {
 	}
 	if _, err := InstallShim(filepath.Join(parent, "session"), acl.Model); err == nil || strings.Contains(err.Error(), "no folder") {
 		t.Error(err)
+	}
+}
+
+// Half a shim would fail in each program that loads it.
+func TestInstallShimOnAFullDisk(t *testing.T) {
+	testenv.Built(t, "lib/libacltrace.so")
+	parent, tmp := t.TempDir(), t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1 << 16, Max: was.Max}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := InstallShim(filepath.Join(parent, "session"), acl.Model)
+	if back := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was); back != nil {
+		t.Fatal(back)
+	}
+	if err == nil {
+		f.Close()
+	}
+	if !errors.Is(err, syscall.EFBIG) {
+		t.Errorf("a shim of 64 KiB is installed: %v", err)
+	}
+	for _, dir := range []string{parent, tmp} {
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%v are left, %v", left, err)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -9,10 +10,12 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/schema"
+	"github.com/acltrace/acltrace/internal/testenv"
 )
 
 func write(t *testing.T, path string, b []byte) {
@@ -63,6 +66,53 @@ func TestServer(t *testing.T) {
 	}
 	if !slices.Equal(asked, []Request{{Do: ActStatus}, {Do: ActStart, PID: 5}, {Do: ActSnapshot}}) {
 		t.Errorf("%+v", asked)
+	}
+}
+
+// limited reports the time limits of a listener's connections.
+type limited struct {
+	net.Listener
+	limits chan time.Time
+}
+
+type limitedConn struct {
+	net.Conn
+	limits chan time.Time
+}
+
+func (l limited) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return limitedConn{c, l.limits}, err
+}
+
+func (c limitedConn) SetDeadline(at time.Time) error {
+	c.limits <- at
+	return c.Conn.SetDeadline(at)
+}
+
+// A client that asks nothing is given up.
+func TestServerLimitsSilentClients(t *testing.T) {
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := make(chan time.Time, 1)
+	c := &Server{l: limited{l, limits}, done: make(chan struct{})}
+	go c.serve()
+	defer c.Close()
+	before := time.Now()
+	conn, err := net.Dial("unix", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	select {
+	case at := <-limits:
+		if at.Before(before) {
+			t.Errorf("it is given up at %v, before %v", at, before)
+		}
+	case <-time.After(testenv.Patience):
+		t.Error("it has no limit")
 	}
 }
 

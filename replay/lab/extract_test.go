@@ -5,12 +5,16 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/replay/compile"
 )
@@ -110,6 +114,53 @@ func TestClosureSkipsSlabs(t *testing.T) {
 	}
 	if launches < 50 || len(sizes) < 10 {
 		t.Errorf("%d launches with closures of %d sizes", launches, len(sizes))
+	}
+}
+
+// A launch for which the program never waited can't be extracted if the trace has no function that waits.
+func TestExtractNeedsAWait(t *testing.T) {
+	s := testtrace.NewSequence(t)
+	s.Then("aclInit", testtrace.A(0))
+	s.Then("aclrtSetDevice", testtrace.A(0))
+	s.Malloc(testtrace.DeviceA, 64)
+	s.Stream(testtrace.StreamA)
+	binary := testenv.KernelBinary(0, nil, "k")
+	s.Then("aclrtBinaryLoadFromData", testtrace.A(0x7ffe0000, uint64(len(binary)), 0, 0x7ffe0000), testtrace.Reads("data", 0, binary), testtrace.Outs("binHandle", 0x2000))
+	s.Then("aclrtBinaryGetFunction", testtrace.A(0x2000, 0x7ffe0000, 0x7ffe0000), testtrace.Text("kernelName", "k"), testtrace.Outs("funcHandle", 0x3000))
+	s.Then("aclrtMemsetAsync", testtrace.A(testtrace.DeviceA, 64, 0, 64, testtrace.StreamA))
+	s.Then("aclrtLaunchKernel", testtrace.A(0x3000, 1, 0, 0, testtrace.StreamA))
+	r := s.Load().Reader
+	for _, waits := range []bool{true, false} {
+		known := *r.Schema()
+		if !waits {
+			known.Functions = slices.DeleteFunc(slices.Clone(known.Functions), func(f format.Function) bool {
+				return f.ID == uint16(acl.FnSynchronizeDevice) || f.ID == uint16(acl.FnSynchronizeStream)
+			})
+		}
+		path, to := filepath.Join(t.TempDir(), "trace"), filepath.Join(t.TempDir(), "extract")
+		w, err := format.Create(path, r.Meta(), &known, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.TablesOf(r); err != nil {
+			t.Fatal(err)
+		}
+		for c, err := range r.CallsByStart(nil) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Call(c.Clone()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		e, err := Extract(context.Background(), path, acl.Model, 7, to, nil)
+		_, left := os.Stat(to)
+		if waits && (err != nil || e == nil || left != nil) || !waits && (!errors.Is(err, compile.ErrMissing) || !strings.Contains(err.Error(), "never waited for the launch") || left == nil) {
+			t.Errorf("a wait is known: %v: %v, file: %v", waits, err, left)
+		}
 	}
 }
 

@@ -136,6 +136,7 @@ func (m *Sim) unsubscribe(s *device.Stream, what callback.Service) {
 	if sub.Streams--; sub.Streams == 0 {
 		delete(m.subscriptions.Threads[what], sub.ID)
 		sub.End()
+		m.Clock.Changed()
 	}
 }
 

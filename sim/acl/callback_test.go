@@ -119,6 +119,38 @@ func TestCallbacks(t *testing.T) {
 	}
 }
 
+// A program that only queries a stream saw it wait for ever in virtual time after the subscription had ended.
+func TestQueriesSeeTheEndOfCallbacks(t *testing.T) {
+	c := &calls{}
+	e := newEnv(t, Options{Caller: c, Virtual: true})
+	fn := c.fn(func(uint64) {})
+	for name, end := range map[string]func(s acl.Stream, worker *Thread){
+		"run":          func(_ acl.Stream, worker *Thread) { e.ok(worker.ProcessReport(-1)) },
+		"unsubscribed": func(s acl.Stream, _ *Thread) { e.ok(e.th.UnSubscribeReport(5, s)) },
+	} {
+		s := e.stream()
+		e.ok(e.th.SubscribeReport(5, s))
+		worker := e.sim.NewThread()
+		worker.SetID(5)
+		e.ok(e.th.LaunchCallback(fn, 0, acl.ACL_CALLBACK_BLOCK, s))
+		ready := func(queries int) bool {
+			status := acl.ACL_STREAM_STATUS_NOT_READY
+			for ; queries > 0 && status != acl.ACL_STREAM_STATUS_COMPLETE; queries-- {
+				e.ok(e.th.StreamQuery(s, &status))
+			}
+			return status == acl.ACL_STREAM_STATUS_COMPLETE
+		}
+		if ready(100) {
+			t.Fatalf("%s: the stream does not wait for its callback", name)
+		}
+		if end(s, worker); !ready(10_000) {
+			t.Errorf("%s: the stream waits after the end", name)
+		}
+		e.ok(e.th.DestroyStream(s))
+		worker.End()
+	}
+}
+
 // The end of a stream ends its subscription, and no thread waits forever.
 func TestSubscribedStreamEnds(t *testing.T) {
 	c := &calls{}

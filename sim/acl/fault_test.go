@@ -9,6 +9,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/sim/acl/fault"
+	"github.com/acltrace/acltrace/sim/device"
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
@@ -136,6 +137,39 @@ func TestFaultsOfMemory(t *testing.T) {
 				t.Errorf("%s: launch %d was struck %d times: the clocks differ", effect, n, times)
 			}
 		}
+	}
+}
+
+// Only allocations that the kernel touches, and that can be freed, are spoiled.
+func TestFaultsSpoilTheBuffersOfTheKernel(t *testing.T) {
+	var touched []space.Extent
+	k := &device.Kernel{Name: "k", Run: func(*device.Launch) {}, Extents: func(_ *device.Launch, to []space.Extent) []space.Extent { return append(to, touched...) }}
+	for seed := range uint64(8) { // it selects the buffer
+		plan, err := fault.Parse("kernel:1="+fault.FreedEarly+",kernel:2="+fault.FreedEarly, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := newEnv(t, Options{Faults: plan, Kernels: kernelMap{"k": k}, Devices: 1})
+		f, s := e.function(e.load(testBinary(0, "k")), "k"), e.stream()
+		empty, one, host, args := e.malloc(64), e.malloc(64), e.pinned(64), make([]byte, 8)
+		var reserved acl.Addr
+		var physical acl.DrvMemHandle
+		e.ok(e.th.ReserveMemAddress(&reserved, 2<<20, 0, 0, 1))
+		e.ok(e.th.MallocPhysical(&physical, 2<<20, deviceProp(), 0))
+		e.ok(e.th.MapMem(reserved, 2<<20, 0, physical, 0))
+		launch := func() {
+			e.ok(e.th.LaunchKernelWithHostArgs(f, 1, s, nil, addr(&args[0]), 8, nil, 0))
+			e.want(acl.ACL_ERROR_RT_AICORE_EXCEPTION, e.th.SynchronizeStream(s))
+		}
+		touched = []space.Extent{{Addr: empty}, {Addr: one, Size: 1, Access: space.Read}, {Addr: reserved, Size: 8, Access: space.Read}, {Addr: host, Size: 8, Access: space.Read}}
+		launch()
+		e.message("kernel k", fmt.Sprintf("%#x", one), "freed memory")
+		e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.Free(one))
+		touched = []space.Extent{{Addr: empty}, {Addr: reserved, Size: 8, Access: space.Read}}
+		launch()
+		e.message("no device buffer")
+		e.ok(e.th.Free(empty))
+		e.sim.Close()
 	}
 }
 

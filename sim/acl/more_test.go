@@ -312,11 +312,12 @@ func TestSettings(t *testing.T) {
 func TestWildArguments(t *testing.T) {
 	followed := 0
 	k := &device.Kernel{
-		Name: "wild", Args: []device.Arg{{Name: "in", Kind: device.ArgInput, Size: 8}, {Name: "tiling", Kind: device.ArgTiling, Size: 8}, {Name: "workspace", Kind: device.ArgWorkspace, Size: 8}},
+		Name: "wild", Args: []device.Arg{{Name: "in", Kind: device.ArgInput, Size: 8}, {Name: "n", Kind: device.ArgScalar, Size: 8}, {Name: "tiling", Kind: device.ArgTiling, Size: 8},
+			{Name: "workspace", Kind: device.ArgWorkspace, Size: 8}},
 		Extents: func(l *device.Launch, to []space.Extent) []space.Extent {
 			followed++
-			tiling := binary.LittleEndian.Uint64(l.Args[8:])
-			return append(to, space.Extent{Addr: tiling, Size: uint64(space.Bytes(tiling, 1)[0]), Access: space.Read, Arg: 1})
+			tiling := binary.LittleEndian.Uint64(l.Args[16:])
+			return append(to, space.Extent{Addr: tiling, Size: uint64(space.Bytes(tiling, 1)[0]), Access: space.Read, Arg: 2})
 		},
 	}
 	e := newEnv(t, Options{Kernels: kernelMap{"wild": k}})
@@ -333,12 +334,12 @@ func TestWildArguments(t *testing.T) {
 		{far, good, 0, "(in)"}, {good, good, 0x1000, "(workspace)"},
 	} {
 		s := e.stream()
-		args := make([]byte, 24)
-		for i, p := range []acl.Addr{c.in, c.tiling, c.workspace} {
+		args := make([]byte, 32)
+		for i, p := range []acl.Addr{c.in, 0xbad, c.tiling, c.workspace} {
 			binary.LittleEndian.PutUint64(args[8*i:], p)
 		}
 		followed = 0
-		e.ok(e.th.LaunchKernelWithHostArgs(f, 1, s, nil, addr(&args[0]), 24, nil, 0))
+		e.ok(e.th.LaunchKernelWithHostArgs(f, 1, s, nil, addr(&args[0]), 32, nil, 0))
 		if c.bad == "" {
 			e.ok(e.th.SynchronizeStream(s))
 			continue

@@ -100,7 +100,7 @@ func (s *Subscriber) Take() (c Callback, ok, gone bool) {
 	return c, true, false
 }
 
-// End drops queued callbacks and wakes the streams that wait for them.
+// End drops queued callbacks and wakes the streams that wait for them. The caller must report the change to the clock.
 func (s *Subscriber) End() {
 	s.mu.Lock()
 	queue := s.queue
