@@ -37,15 +37,16 @@ func (g Graph) Tasks() []GraphTask {
 	return all
 }
 
-// kernels returns the number of launches of each kernel.
-func (g Graph) kernels() map[string]uint64 {
-	n := map[string]uint64{}
+// content returns the number of launches of each kernel, and whether the graph copies to the host.
+func (g Graph) content() (kernels map[string]uint64, reads bool) {
+	kernels = map[string]uint64{}
 	g.g.Running(func(t *Task) {
 		if t.Kind == api.Kernel {
-			n[t.Name]++
+			kernels[t.Name]++
 		}
+		reads = reads || t.Direction() == "DtoH"
 	})
-	return n
+	return kernels, reads
 }
 
 // A GraphCall is a call as package graph takes it.

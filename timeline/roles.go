@@ -10,12 +10,13 @@ import (
 	"github.com/acltrace/acltrace/internal/human"
 )
 
-// GraphContent sums up the kernels that a run of a graph launches. It does not change.
+// GraphContent sums up what a run of a graph does. It does not change.
 type GraphContent struct {
 	// Role is the name of the graph's role: graphs for several batch sizes have one, see graphRoles.
 	Role     string
 	Kernels  []GraphKernel // most launches first
 	Launches uint64        // of kernels in the graph
+	Reads    bool          // it copies to the host
 
 	role int // from 1
 	text string
@@ -68,12 +69,12 @@ const maxRoles = 256
 // alikeGraphs is the least part of the kernels that graphs with one role have in common.
 const alikeGraphs = 0.7
 
-// set determines the content and the role of a graph from its kernels.
-func (r *graphRoles) set(o *Object, bag map[string]uint64) {
+// set determines the role of a graph from its kernels, and keeps its content.
+func (r *graphRoles) set(o *Object, bag map[string]uint64, reads bool) {
 	if r.of == nil {
 		r.of, r.taken = map[*Object]*GraphContent{}, map[string]bool{}
 	}
-	c := &GraphContent{}
+	c := &GraphContent{Reads: reads}
 	for name, n := range bag {
 		c.Launches += n
 		c.Kernels = append(c.Kernels, GraphKernel{name, n})

@@ -568,7 +568,8 @@ func (w *Walk) runs(e *Event) error {
 	if g == nil {
 		return nil
 	}
-	w.graphs.roles.set(o, Graph{g}.kernels())
+	kernels, reads := Graph{g}.content()
+	w.graphs.roles.set(o, kernels, reads)
 	if w.v.Graph == nil {
 		return nil
 	}

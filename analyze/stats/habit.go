@@ -153,7 +153,7 @@ func (x *habits) call(w *timeline.Walk, h *timeline.HostCall, k *timeline.Task) 
 	t.reads = false
 }
 
-// laneWork counts the tasks of a lane: all, those up to the latest copy to the host, and those that the host has waited for.
+// laneWork counts the tasks of a lane: all, those up to the latest copy to the host, which a graph may make, and those that the host has waited for.
 type laneWork struct{ tasks, copied, waited int }
 
 // wait waits for the first tasks of a lane, and reports whether one is new, and whether a new one is a copy to the host.
@@ -176,7 +176,7 @@ func (x *habits) idle(w *timeline.Walk, h *timeline.HostCall, k *timeline.Task) 
 	case k != nil && !w.Lanes[k.Lane].Synchronous:
 		l := grow.At(&x.lanes, k.Lane)
 		switch l.tasks++; {
-		case k.Kind == api.Copy && k.Direction() == "DtoH":
+		case k.Direction() == "DtoH" || k.Content != nil && k.Content.Reads:
 			l.copied = l.tasks
 		case k.Kind == api.Record && k.Object != nil:
 			if x.records == nil || len(x.records) == maxRecords {

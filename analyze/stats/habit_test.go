@@ -393,3 +393,38 @@ func TestWaitsForOutputsAreNotExplicit(t *testing.T) {
 		t.Errorf("%d steps: %+v", s.Steps.Count, s.Findings)
 	}
 }
+
+// A wait for a graph that copies its results to the host was an explicit synchronization after which nothing is copied.
+func TestWaitsForGraphsThatReadAreNotExplicit(t *testing.T) {
+	for _, reads := range []bool{true, false} {
+		b := program(t)
+		now := int64(10_000)
+		call := func(took int64, name string, args []uint64, mods ...testtrace.Mod) {
+			b.Call(0, now, now+took, name, args, mods...)
+			now += took + 100
+		}
+		launch := func() {
+			call(500, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 64, testtrace.StreamA))
+		}
+		call(100, "aclmdlRICaptureBegin", testtrace.A(testtrace.StreamA, 1))
+		launch()
+		if reads {
+			call(500, "aclrtMemcpyAsync", testtrace.A(testtrace.HostA, 8, testtrace.DeviceA, 8, 2, testtrace.StreamA))
+		}
+		call(100, "aclmdlRICaptureEnd", testtrace.A(testtrace.StreamA, 0x7ffe0000), testtrace.Outs("modelRI", 0x9900))
+		for range 12 {
+			for range 2 {
+				call(500, "aclmdlRIExecuteAsync", testtrace.A(0x9900, testtrace.StreamA))
+				call(20_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+				launch()
+			}
+		}
+		s := sums(t, b.Load(), "")
+		explicit := slices.ContainsFunc(s.Findings, func(f stats.Finding) bool {
+			return f.Kind == stats.Synchronizes || f.Kind == stats.Waits && f.For == stats.Synchronizes
+		})
+		if s.Steps.Count < 10 || explicit == reads {
+			t.Errorf("the graph copies to the host: %v: %d steps, findings %+v", reads, s.Steps.Count, s.Findings)
+		}
+	}
+}

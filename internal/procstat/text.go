@@ -37,6 +37,14 @@ func Text(pid int, name string) ([]byte, error) {
 	return regular.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), name), MaxText)
 }
 
+// Args returns the arguments in the text of cmdline, nil for none. A process that changes its title leaves empty ones after it.
+func Args(cmdline string) []string {
+	if cmdline = strings.TrimRight(cmdline, "\x00"); cmdline == "" {
+		return nil
+	}
+	return strings.Split(cmdline, "\x00")
+}
+
 // Field returns a field in a text formatted like /proc/PID/status, "" if there is none.
 func Field(status []byte, name string) string {
 	for line := range bytes.Lines(status) {

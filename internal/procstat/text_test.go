@@ -55,3 +55,12 @@ func TestProcesses(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// The title of a process was followed by as many blanks as its former arguments had bytes.
+func TestArgs(t *testing.T) {
+	for text, want := range map[string][]string{"": nil, "\x00": nil, "a\x00": {"a"}, "a\x00\x00b c\x00": {"a", "", "b c"}, "title\x00\x00\x00": {"title"}, "cut": {"cut"}} {
+		if got := Args(text); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

@@ -221,7 +221,7 @@ func (said *processFile) describe() *probe.Process {
 	}
 	p := &probe.Process{PPID: int(said.ppid)}
 	p.Exe = strings.TrimSuffix(cut(said.exe), "\x00")
-	p.Argv, p.Variables, p.Libraries = list(cut(said.args)), list(cut(said.variables)), list(cut(said.librariesSize))
+	p.Argv, p.Variables, p.Libraries = procstat.Args(cut(said.args)), list(cut(said.variables)), list(cut(said.librariesSize))
 	return p
 }
 

@@ -74,7 +74,7 @@ func readProcess(pid int) *probe.Process {
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	p.Exe, _ = os.Readlink(dir + "exe")
 	if line, err := regular.ReadFile(dir+"cmdline", maxArguments); err == nil {
-		p.Argv = strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
+		p.Argv = procstat.Args(string(line))
 	}
 	return p
 }

@@ -165,14 +165,8 @@ func AnyAlive(pids []int) bool {
 }
 
 // Environ returns the environment that a process was started with, nil if it can't be read.
-func Environ(pid int) []string { return zeroEnded(pid, "environ") }
-
-// Argv returns the arguments that a process was started with, nil if they can't be read.
-func Argv(pid int) []string { return zeroEnded(pid, "cmdline") }
-
-// zeroEnded reads a list of strings that end with a zero byte each.
-func zeroEnded(pid int, name string) []string {
-	b, err := procstat.Text(pid, name)
+func Environ(pid int) []string {
+	b, err := procstat.Text(pid, "environ")
 	switch {
 	case err != nil:
 		return nil
@@ -180,4 +174,10 @@ func zeroEnded(pid int, name string) []string {
 		return []string{}
 	}
 	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+}
+
+// Argv returns the arguments that a process was started with, nil if they can't be read.
+func Argv(pid int) []string {
+	b, _ := procstat.Text(pid, "cmdline")
+	return procstat.Args(string(b))
 }

@@ -405,3 +405,15 @@ func TestStepsOfEqualTimesAreOne(t *testing.T) {
 		}
 	}
 }
+
+// The requests to a busy server were its steps: they cover all between them, and their tokens only most of it.
+func TestTokensOfFewRequestsAreSteps(t *testing.T) {
+	var program strings.Builder
+	for _, prompt := range []string{"<ghijkl;<", "<mnopqr;<", "<stuvwx;<", "<uqmiyz;<"} {
+		program.WriteString(prompt + strings.Repeat("abcdef.<", 15) + "abcdeg:")
+	}
+	f := step.New(learned(program.String()))
+	if got := cut(f, program.String()); strings.Count(got, "[") < 4*14 {
+		t.Error(got)
+	}
+}

@@ -92,10 +92,16 @@ func (r *rhythm) choose() *cut {
 		}
 	}
 	var all []*cut
-	most := 0.0
+	many := false
 	for _, id := range r.candidates(r.last) {
 		if c := r.cut(id); c.judge(false) {
 			all = append(all, c)
+			many = many || c.n >= manySteps && c.copies(c.model) > 0
+		}
+	}
+	most := 0.0
+	for _, c := range all {
+		if !many || c.n >= manySteps { // a few long steps, as requests, cover all between them
 			most = max(most, c.cover)
 		}
 	}
