@@ -166,7 +166,7 @@ func (a *Asleep) String() string {
 // Unhooked is a process, or a library in one, whose calls were invisible.
 type Unhooked struct {
 	PID    int           `json:"pid"`             // process id, 0 for all processes
-	Exe    string        `json:"exe"`             // file of the program or library
+	Exe    string        `json:"exe"`             // file of the program or library; empty if the process ended before it was read
 	Reason string        `json:"reason"`          // why its calls were not recorded, as a sentence
 	Cause  UnhookedCause `json:"cause,omitempty"` // linked in, no loader, no uprobe, outlived or crash guard; empty for other reasons
 }
@@ -183,10 +183,13 @@ const (
 	CrashGuard UnhookedCause = "crash guard" // the program crashed in code of acltrace
 )
 
-// Subject returns the process's name, or the file's if no process has probes in it.
+// Subject names the process with its file, or the file if no process has probes in it. The file of a process that ended early may be unknown.
 func (u *Unhooked) Subject() string {
-	if u.PID == 0 {
+	switch {
+	case u.PID == 0:
 		return u.Exe
+	case u.Exe == "":
+		return fmt.Sprintf("process %d", u.PID)
 	}
 	return fmt.Sprintf("process %d, %s", u.PID, u.Exe)
 }

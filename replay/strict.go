@@ -16,9 +16,9 @@ import (
 // an order. A device punishes it later, and not in every run. It does not change the verdict.
 type Finding struct {
 	Kind string `json:"kind"` // kind of the mistake, such as race
-	// Calls are the involved calls, with kernel and stream. Numbers in text are the simulator's.
+	// Calls are the involved calls, with kernel and stream. Numbers of calls are the trace's, ids of streams and threads the simulator's.
 	Calls []string `json:"calls"`
-	Text  string   `json:"text"` // report of the simulator
+	Text  string   `json:"text"` // report of the simulator, with the calls' numbers in the trace
 }
 
 // strictLog is the file for findings in a replay's folder.

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +13,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// A replay in strict mode finds unordered accesses, even if it has the recorded results.
+// A replay in strict mode finds unordered accesses, even if it has the recorded results. Findings had numbers of the player's calls, which no other output has.
 func TestStrict(t *testing.T) {
 	program := testenv.CompileC(t, "handoff", []string{"testdata/handoff.c"})
 	binary := kernels(t)
@@ -27,10 +28,16 @@ func TestStrict(t *testing.T) {
 	i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Kind == "race-between-streams" })
 	if i < 0 || len(r.Findings[i].Calls) != 2 || !strings.Contains(r.Findings[i].Calls[0], "of kernel add on stream") || !strings.Contains(r.Findings[i].Text, "writes 256 bytes at") {
 		t.Errorf("found %+v", r.Findings)
+	} else if add := slices.IndexFunc(load(t, unordered), launchesKernel); !strings.Contains(r.Findings[i].Text, fmt.Sprintf("of kernel add on stream 1 (call %d of the trace)", add)) {
+		t.Errorf("the launch is call %d of the trace, found %s", add, r.Findings[i].Text)
 	}
 	if _, err := Run(context.Background(), path, acl.Model, &Options{Strict: true, Backend: "/lib/runtime.so"}); err == nil || !strings.Contains(err.Error(), "simulator") {
 		t.Errorf("error %v", err)
 	}
+}
+
+func launchesKernel(c *format.Call) bool {
+	return acl.Model.Func(api.ID(c.Func)).Task == api.Kernel
 }
 
 // Regression: strict mode said "no mistake found" of two processes that used shared memory without an order.

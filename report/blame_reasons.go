@@ -161,11 +161,14 @@ func oddText(o *blame.Odd, kernel string) string {
 	if o.Address {
 		usual = "an address"
 	}
-	kernel = human.Kernel(kernel)
+	value, of := o.Value.String(), human.Kernel(kernel)
 	if o.Group != "" {
-		kernel += " that update " + o.Group
+		of += " for a task of " + o.Group
 	}
-	return fmt.Sprintf("%s is %s; in %s of %s of %s it is %s", wordText(o.Param, o.Word), o.Value, human.Count(o.Same), human.Plural(o.Launches, "launch"), kernel, usual)
+	if o.Other != "" {
+		value += ", as usual for a task of " + o.Other
+	}
+	return fmt.Sprintf("%s is %s; in %s of %s of %s it is %s", wordText(o.Param, o.Word), value, human.Count(o.Same), human.Plural(o.Launches, "launch"), of, usual)
 }
 
 func waitText(w *blame.Wait) string {

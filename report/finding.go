@@ -21,7 +21,7 @@ func findingsText(w io.Writer, path string, s *stats.Stats, lines int, o *TextOp
 	if len(list) == 0 {
 		return ""
 	}
-	Printf(w, "\nFINDINGS, by cost\n")
+	Printf(w, "\nFINDINGS, by cost; waits without device times last\n")
 	lines -= 3 // the last one says how many are left out
 	for i := range list {
 		f := &list[i]

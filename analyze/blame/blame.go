@@ -388,7 +388,7 @@ func (b *blamer) arguments() error {
 		accesses, all := ts.Of(e)
 		b.memory.see(e)
 		words := b.habits.see(b.m, ts.State, e)
-		b.habits.update(e, accesses)
+		b.habits.member(e, accesses)
 		b.signals.see(e, accesses)
 		b.graphs.see(e, accesses, ts.State)
 		if b.unfailed {
@@ -660,7 +660,7 @@ func (b *blamer) past() error {
 	}
 	for _, r := range x.Reasons {
 		if r.Wait != nil && r.Wait.Addr != 0 && !r.Wait.Recorded {
-			r.Wait.written(b.rep.History)
+			r.Wait.written(b.m, b.rep.History)
 		}
 	}
 	return nil

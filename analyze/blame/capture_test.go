@@ -91,3 +91,66 @@ func TestUpdateWithOddAddressIsAHint(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 }
+
+// Two tasks of a graph get each other's addresses once. It was no hint before ten updates, which a graph of a rare size never sees.
+func TestUpdatesOfTwoTasksExchangedIsAHintAfterFewRuns(t *testing.T) {
+	const function = 0x6600
+	run := func(runs int, cache func(run, task int) uint64) (*blame.Report, error) {
+		s := testtrace.NewSequence(t)
+		for i := range uint64(4) {
+			s.Malloc(testtrace.DeviceA+i<<20, 4096)
+		}
+		launch := func(cache uint64) {
+			b := testtrace.OnTensors("attention", testtrace.Contiguous(cache, block.In, 0, 4), testtrace.Contiguous(testtrace.DeviceA+3<<20, block.Out, 0, 4)).Bytes()
+			s.Then("aclrtLaunchKernelWithHostArgs", testtrace.A(function, 1, testtrace.StreamA, 0, 0x7ffe1000, uint64(len(b)), 0, 0), testtrace.Reads("hostArgs", 0, b))
+		}
+		s.Stream(testtrace.StreamA)
+		s.Then("aclrtBinaryGetFunction", testtrace.A(0x7700, 0x7ffe0020, 0x7ffe0018), testtrace.Text("kernelName", "attention"), testtrace.Outs("funcHandle", function))
+		s.Then("aclmdlRICaptureBegin", testtrace.A(testtrace.StreamA, 0))
+		for task := range 2 {
+			s.Then("aclmdlRICaptureTaskGrpBegin", testtrace.A(testtrace.StreamA))
+			launch(cache(-1, task))
+			s.Then("aclmdlRICaptureTaskGrpEnd", testtrace.A(testtrace.StreamA, 0x7ffe0000), testtrace.Outs("handle", uint64(0x99+task)))
+		}
+		s.Then("aclmdlRICaptureEnd", testtrace.A(testtrace.StreamA, 0x7ffe0000), testtrace.Outs("modelRI", 0x77))
+		for i := range runs {
+			for task := range 2 {
+				s.Then("aclmdlRICaptureTaskUpdateBegin", testtrace.A(testtrace.StreamA, uint64(0x99+task)))
+				launch(cache(i, task))
+				s.Then("aclmdlRICaptureTaskUpdateEnd", testtrace.A(testtrace.StreamA))
+			}
+		}
+		return blame.Blame(s.Load().Reader, acl.Model, nil)
+	}
+	of := func(task int) uint64 { return testtrace.DeviceA + uint64(task)<<20 }
+	exchangedIn := func(odd int) func(run, task int) uint64 {
+		return func(run, task int) uint64 {
+			if run == odd {
+				task = 1 - task
+			}
+			return of(task)
+		}
+	}
+	rep, err := run(3, exchangedIn(1))
+	if err != nil || len(rep.Odds) != 2 {
+		t.Fatalf("%+v, %v", rep, err)
+	}
+	for task, x := range rep.Odds {
+		other := rep.Odds[1-task].Odd
+		if x.Odd.Other == "" || x.Odd.Other != other.Group || x.Odd.Group == other.Group || uint64(x.Odd.Value) != of(1-task) || uint64(x.Odd.Usual) != of(task) || x.Odd.Same != 3 || x.Odd.Launches != 4 {
+			t.Errorf("task %d: %+v", task, x.Odd)
+		}
+	}
+	for name, cache := range map[string]func(run, task int) uint64{
+		"captured with the buffers of the other task": exchangedIn(-1),
+		"buffers that take turns":                     func(run, task int) uint64 { return of((run + 1 + task) % 2) },
+		"a third buffer":                              func(run, task int) uint64 { return of(task + task*max(0, run-1)) },
+	} {
+		if rep, err := run(3, cache); !errors.Is(err, blame.ErrNothingFailed) {
+			t.Errorf("%s: %+v, %v", name, rep, err)
+		}
+	}
+	if rep, err := run(2, exchangedIn(1)); !errors.Is(err, blame.ErrNothingFailed) {
+		t.Errorf("two runs: %+v, %v", rep, err)
+	}
+}

@@ -14,6 +14,7 @@ import (
 
 const (
 	minHabit  = 8  // launches of a kernel that show how it is launched
+	minTask   = 4  // launches for one task of a graph, if the unusual address is the usual one of another task
 	maxValues = 16 // different values of a word, of which one may be the usual one
 	maxWords  = 32 // words of a launch that are compared, 768 bytes
 	// A word is unusual if at most one launch in rare has its value, and all but one in ten have the same other value.
@@ -23,8 +24,12 @@ const (
 // habits counts the values of the kernels' arguments, word by word. A launch with an unusual word is suspect.
 type habits map[habitOf]map[habitKey]*habit
 
-// habitOf is the launches of a kernel, or those that update one group of tasks.
-type habitOf struct{ kernel, group string }
+// habitOf is the launches of a kernel: all, or those for one task in a task group, which are its captured launch and its updates.
+type habitOf struct {
+	kernel string
+	task   uint64 // captured launch, NoCall for all launches or if it is unknown
+	group  string // of an unknown task
+}
 
 // habitKey locates a word among a kernel's arguments.
 type habitKey struct {
@@ -37,6 +42,10 @@ type habit struct {
 	launches    int
 	values      map[uint64]*valued
 	first, last uint64 // calls
+	group       string // task group that the launches update, "" for all launches of the kernel
+
+	captured    uint64 // value in the captured launch of the task
+	hasCaptured bool
 }
 
 // between is the mean number of calls from one launch to the next.
@@ -66,12 +75,13 @@ type Odd struct {
 	Address  bool   // the other launches have an address of device memory
 	Same     int    // launches with the usual value
 	Launches int    // launches of this kernel
-	Group    string // group of tasks that they update, "" for all launches of the kernel
+	Group    string // launches for one of its tasks, "" for all launches of the kernel
+	Other    string // group with a task that usually has the value, "" for none
 }
 
-// update counts the addresses of a launch that updates a task group. They are the same in each update.
-func (h habits) update(e *timeline.Event, accesses []access.Access) {
-	if !e.Part.Update || e.Kernel == "" {
+// member counts the addresses of a launch for a task in a task group. They are the same in each update.
+func (h habits) member(e *timeline.Event, accesses []access.Access) {
+	if e.Kernel == "" || !e.Part.Member && !e.Part.Update {
 		return
 	}
 	var words []worded
@@ -83,7 +93,22 @@ func (h habits) update(e *timeline.Event, accesses []access.Access) {
 		}
 		seen[key] = true
 	}
-	h.count(habitOf{e.Kernel, objectName(e.Captured)}, words, e.Call.Index)
+	if !e.Part.Update {
+		for _, w := range words {
+			h.word(habitOf{e.Kernel, e.Call.Index, ""}, w.habitKey, e.Call.Index).capture(w.value)
+		}
+		return
+	}
+	group := objectName(e.Captured)
+	of := habitOf{e.Kernel, e.Part.Of, ""}
+	if !e.Part.Replaces() {
+		of.group = group
+	}
+	for _, w := range words {
+		v := h.word(of, w.habitKey, e.Call.Index)
+		v.group = group
+		v.count(w.value, e.Call.Index)
+	}
 }
 
 // see counts the words of a launch and returns them.
@@ -112,41 +137,55 @@ func (h habits) see(m *api.Model, s *timeline.State, e *timeline.Event) []worded
 			words = append(words, worded{habitKey{f.ID, int(d.Param), Word{Item: d.Item, At: uint64(at)}}, w})
 		}
 	}
-	h.count(habitOf{e.Kernel, ""}, words, e.Call.Index)
+	for _, w := range words {
+		h.word(habitOf{kernel: e.Kernel, task: timeline.NoCall}, w.habitKey, e.Call.Index).count(w.value, e.Call.Index)
+	}
 	return words
 }
 
-func (h habits) count(of habitOf, words []worded, call uint64) {
-	kernel := h[of]
-	if kernel == nil && len(words) > 0 {
-		kernel = map[habitKey]*habit{}
-		h[of] = kernel
+// word returns the habit of a word, a new one if the call is the first with the word.
+func (h habits) word(of habitOf, key habitKey, call uint64) *habit {
+	words := h[of]
+	if words == nil {
+		words = map[habitKey]*habit{}
+		h[of] = words
 	}
-	for _, w := range words {
-		v := kernel[w.habitKey]
-		if v == nil {
-			v = &habit{values: map[uint64]*valued{}, first: call}
-			kernel[w.habitKey] = v
-		}
-		v.launches++
-		v.last = call
-		if was := v.values[w.value]; was != nil {
-			was.n++
-		} else if len(v.values) < maxValues {
-			v.values[w.value] = &valued{1, call}
-		}
+	v := words[key]
+	if v == nil {
+		v = &habit{values: map[uint64]*valued{}, first: call}
+		words[key] = v
+	}
+	return v
+}
+
+func (v *habit) count(value, call uint64) {
+	v.launches++
+	v.last = call
+	if was := v.values[value]; was != nil {
+		was.n++
+	} else if len(v.values) < maxValues {
+		v.values[value] = &valued{1, call}
 	}
 }
 
-// usual returns the value that almost all launches have, and how many have it; false if there is none.
-func (v *habit) usual() (value uint64, launches int, ok bool) {
+func (v *habit) capture(value uint64) { v.captured, v.hasCaptured = value, true }
+
+// most returns the value of most launches, and how many of all have it. A captured launch counts only if it has this value: a program may capture with other
+// buffers than it updates with.
+func (v *habit) most() (value uint64, same, all int) {
 	for k, n := range v.values {
-		if n.n > launches {
-			value, launches = k, n.n
+		if n.n > same || n.n == same && k < value {
+			value, same = k, n.n
 		}
 	}
-	return value, launches, v.launches >= minHabit && 10*launches >= 9*v.launches
+	if all = v.launches; v.hasCaptured && v.captured == value {
+		return value, same + 1, all + 1
+	}
+	return value, same, all
 }
+
+// usual reports whether enough launches show the value that most of them have, and almost all have it.
+func usual(same, all int) bool { return all >= minHabit && 10*same >= 9*all }
 
 // rare reports whether a value is unlike the usual one, and almost no launch has it.
 func (v *habit) rare(value, usual uint64) bool {
@@ -157,12 +196,12 @@ func (v *habit) rare(value, usual uint64) bool {
 // odd returns the unusual words of a launch.
 func (h habits) odd(x *Suspect, param func(*Suspect, int) string) (out []Odd) {
 	for _, w := range x.words {
-		v := h[habitOf{x.Kernel, ""}][w.habitKey]
-		usual, most, ok := v.usual()
-		if !ok || !v.rare(w.value, usual) {
+		v := h[habitOf{kernel: x.Kernel, task: timeline.NoCall}][w.habitKey]
+		value, same, all := v.most()
+		if !usual(same, all) || !v.rare(w.value, value) {
 			continue
 		}
-		out = append(out, Odd{Param: param(x, w.param), Word: w.Word, Value: Hex(w.value), Usual: Hex(usual), Address: usual == anAddress, Same: most, Launches: v.launches})
+		out = append(out, Odd{Param: param(x, w.param), Word: w.Word, Value: Hex(w.value), Usual: Hex(value), Address: value == anAddress, Same: same, Launches: all})
 	}
 	slices.SortStableFunc(out, byEvidence)
 	return out
@@ -185,6 +224,47 @@ type OddLaunch struct {
 	Odd Odd `json:"-"`
 
 	between uint64 // calls from one launch of the kernel to the next
+}
+
+// taskValue is a value of a word in launches of a kernel.
+type taskValue struct {
+	kernel string
+	word   habitKey
+	value  uint64
+}
+
+// A taskHabit is a task in a task group, by its captured launch.
+type taskHabit struct {
+	task  uint64
+	group string
+}
+
+// taskHabits lists the tasks for which all launches but at most one have a value.
+type taskHabits map[taskValue][]taskHabit
+
+func (h habits) ofTasks() taskHabits {
+	out := taskHabits{}
+	for of, words := range h {
+		for k, v := range words {
+			if value, same, all := v.most(); v.group != "" && all >= minTask && same >= all-1 {
+				at := taskValue{of.kernel, k, value}
+				out[at] = append(out[at], taskHabit{of.task, v.group})
+			}
+		}
+	}
+	return out
+}
+
+// nearest returns the group of another task that usually has a value: the one that was captured nearest to this task, "" for none.
+func (t taskHabits) nearest(of habitOf, word habitKey, value uint64) string {
+	all := t[taskValue{of.kernel, word, value}]
+	if len(all) == 0 {
+		return ""
+	}
+	apart := func(x taskHabit) uint64 { return max(x.task, of.task) - min(x.task, of.task) }
+	return slices.MinFunc(all, func(x, y taskHabit) int {
+		return cmp.Or(cmp.Compare(apart(x), apart(y)), cmp.Compare(x.task, y.task), cmp.Compare(x.group, y.group))
+	}).group
 }
 
 // near reports whether two launches of different kernels are in one run of the kernels.
@@ -212,19 +292,23 @@ func (b *blamer) hints() error {
 // odds lists the launches with odd arguments. If kernels that are launched one after the other have other numbers than usual, they do other work, as for a
 // prompt between tokens, and none is odd.
 func (b *blamer) odds() error {
+	theirs := b.habits.ofTasks()
 	for of, words := range b.habits {
 		for k, v := range words {
-			usual, most, ok := v.usual()
-			if !ok {
-				continue
-			}
+			most, same, all := v.most()
 			for value, n := range v.values {
-				if !v.rare(value, usual) {
+				if !v.rare(value, most) {
 					continue
 				}
-				f := b.m.Func(k.fn)
-				b.rep.Odds = append(b.rep.Odds, OddLaunch{Call{Index: n.call, Kernel: of.kernel},
-					Odd{Param: f.Params[k.param].Name, Word: k.Word, Value: Hex(value), Usual: Hex(usual), Address: usual == anAddress, Same: most, Launches: v.launches, Group: of.group}, v.between()})
+				other := ""
+				if v.group != "" && all >= minTask && same == all-1 {
+					other = theirs.nearest(of, k, value)
+				}
+				if other == "" && !usual(same, all) {
+					continue
+				}
+				b.rep.Odds = append(b.rep.Odds, OddLaunch{Call{Index: n.call, Kernel: of.kernel}, Odd{Param: b.m.Func(k.fn).Params[k.param].Name, Word: k.Word, Value: Hex(value),
+					Usual: Hex(most), Address: most == anAddress, Same: same, Launches: all, Group: v.group, Other: other}, v.between()})
 			}
 		}
 	}

@@ -256,13 +256,16 @@ func (b *blamer) isEvent(x *Suspect) bool {
 	return f != nil && f.Event >= 0 && f.Params[f.Event].Object == api.Event
 }
 
-// written looks for the last write to the value among the histories of allocations.
-func (w *Wait) written(all []Lifetime) {
+// written looks for the last write to the value among the histories of allocations. If the graph that waits resets the value, runs of graphs are resets.
+func (w *Wait) written(m *api.Model, all []Lifetime) {
+	resets := func(a *Access) bool {
+		return w.Reset != nil && (a.Index == w.Reset.Call || w.Reset.InGraph && m.Lookup(a.Func).Task == api.GraphRun)
+	}
 	for i := range all {
 		p := &all[i].Place
 		if at := uint64(w.Addr) - uint64(p.Addr); at < p.Size {
 			for _, a := range slices.Backward(all[i].Accesses) {
-				if a.How == access.Writes.String() && a.Via == "" && (w.Reset == nil || a.Index != w.Reset.Call) && at >= a.Offset && at-a.Offset < a.Size {
+				if a.How == access.Writes.String() && a.Via == "" && !resets(&a) && at >= a.Offset && at-a.Offset < a.Size {
 					w.Recorded, w.Call, w.Stream = true, a.Index, a.Stream
 					return
 				}

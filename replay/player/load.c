@@ -204,6 +204,8 @@ void open_library(const char *path)
 		return;
 	if (paced())
 		*(void **)&P.lib.late = dlsym(lib, "aclsim_late");
+	if (getenv("ACLSIM_STRICT") != NULL)
+		*(void **)&P.lib.number = dlsym(lib, "aclsim_number");
 	*(void **)&P.lib.place = dlsym(lib, "aclsim_place");
 	*(void **)&P.lib.unknown = dlsym(lib, "aclsim_unknown");
 	*(void **)&P.lib.mark = dlsym(lib, "aclsim_mark");

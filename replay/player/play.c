@@ -309,6 +309,7 @@ static bool play_some(uint64_t thread, uint64_t i, uint64_t end, uint64_t progre
 	const struct target *targets = P.lib.targets;
 	uint64_t *slots = P.slots, *own = &slots[own_slot(thread)];
 	const uint32_t *stop = &P.result->stopped;
+	void (*const number)(uint64_t) = P.lib.number;
 	const double scale = P.plan->scale;
 	uint64_t now = counter();
 	uint32_t flags = 0; /* of the latest call */
@@ -335,6 +336,8 @@ static bool play_some(uint64_t thread, uint64_t i, uint64_t end, uint64_t progre
 			continue;
 		}
 		const struct target *f = &targets[t->fn];
+		if (number != NULL)
+			number(in->call);
 		if (scale > 0)
 			now = keep_time((uint64_t)((double)in->at * scale));
 		else if (t->flags & INST_START)

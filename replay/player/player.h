@@ -20,6 +20,7 @@ struct target {
 /* The runtime library. The functions are a simulator's, and NULL in other libraries: see aclsim/NAME.h. */
 struct library {
 	struct target *targets; /* by function number */
+	void (*number)(uint64_t call); /* in strict mode: the call in the trace */
 	void (*late)(int64_t ns); /* in a paced plan: by how much the thread is late */
 	void (*mark)(const void *addr, size_t size, int reason); /* marks memory as unknown */
 	void (*place)(uint64_t addr);

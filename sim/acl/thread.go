@@ -105,6 +105,9 @@ func (t *Thread) Wish(word *uint64) { t.wish = word }
 // Doubt sets a word with a reason, as in Sim.Mark, for marks on all that the thread's copies from host memory and its kernels write. 0 is none.
 func (t *Thread) Doubt(word *uint32) { t.doubt = word }
 
+// Number sets a word with 1 + the number of the thread's call in a replayed trace, 0 outside a replay. Findings of strict mode have this number.
+func (t *Thread) Number(word *uint64) { t.Strict.Number = word }
+
 // doubted returns the present reason, 0 for none.
 func (t *Thread) doubted() uint8 {
 	if t.doubt == nil {

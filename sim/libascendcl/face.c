@@ -27,7 +27,7 @@ FACE_EXPORT const int aclsim_simulated = 1;
 
 static struct {
 	uint64_t (*call)(uint64_t thread, uint32_t fn, uint64_t *words);
-	uint64_t (*thread_begin)(uint64_t *told, int64_t *late, int *own, uint64_t *wish, uint32_t *doubt, volatile int *where);
+	uint64_t (*thread_begin)(uint64_t *told, int64_t *late, int *own, uint64_t *wish, uint32_t *doubt, volatile int *where, uint64_t *number);
 	void (*thread_end)(uint64_t thread);
 	int (*unknown)(uint64_t addr, uint64_t size, char *kernel, uint64_t n);
 	void (*mark)(uint64_t addr, uint64_t size, int reason);
@@ -52,6 +52,7 @@ static __thread struct thread {
 	int own;
 	uint64_t wish;       /* wanted address of the thread's next allocation, 0 for any */
 	uint32_t doubt;      /* reason for marks on all that the thread's tasks write, 0 for none */
+	uint64_t number;     /* 1 + the number of the call in the replayed trace, 0 outside a replay */
 	int64_t last_time;   /* last result of engine_clock */
 } thread;
 
@@ -348,7 +349,7 @@ static int begin_thread(struct thread *t)
 		return 0;
 	if (!enter(t, &v))
 		return 1;
-	t->id = engine.thread_begin(&t->told, &t->late, &t->own, &t->wish, &t->doubt, &t->where);
+	t->id = engine.thread_begin(&t->told, &t->late, &t->own, &t->wish, &t->doubt, &t->where, &t->number);
 	leave(t, &v);
 	return 1;
 }
@@ -407,6 +408,11 @@ uint64_t face_ask(uint32_t fn, uint64_t *words)
 FACE_EXPORT void aclsim_late(int64_t ns)
 {
 	self()->late = ns;
+}
+
+FACE_EXPORT void aclsim_number(uint64_t call)
+{
+	self()->number = call + 1;
 }
 
 static int64_t engine_clock(int64_t work)

@@ -73,6 +73,9 @@ func (c *Checker) Enter(t *Thread, function string) *Call {
 
 func (c *Checker) newCall(t *Thread, function string) *Call {
 	call := &Call{Function: function, InThread: t.calls, Thread: t.ID, Stream: -1}
+	if t.Number != nil {
+		call.InTrace = *t.Number
+	}
 	t.calls++
 	c.do(func() {
 		call.InProcess = c.calls

@@ -207,7 +207,8 @@ func (s *Stream) Part() Stream { return Stream{ID: s.ID, Device: s.Device} }
 
 // Thread is the checker's state for a thread.
 type Thread struct {
-	ID     uint32 // system thread id
+	ID     uint32  // system thread id
+	Number *uint64 // 1 + the number of the call in a replayed trace, 0 outside a replay; may be nil
 	inside *Call
 	calls  uint64
 }

@@ -67,6 +67,7 @@ type Call struct {
 	Function  string
 	InThread  uint64 // sequence number in the thread, from 0 as in a trace
 	InProcess uint64 // sequence number in the process, from 0 as in a trace
+	InTrace   uint64 // 1 + the number in the replayed trace, 0 outside a replay
 	Thread    uint32 // system thread id
 	Stream    int32  // stream id; -1 for none
 	Kernel    string // launched kernel; "" for none
@@ -82,7 +83,11 @@ func (c *Call) String() string {
 	if c.Stream >= 0 {
 		fmt.Fprintf(&b, " on stream %d", c.Stream)
 	}
-	fmt.Fprintf(&b, " (call %d of thread %d, call %d of the process)", c.InThread, c.Thread, c.InProcess)
+	if c.InTrace > 0 {
+		fmt.Fprintf(&b, " (call %d of the trace)", c.InTrace-1)
+	} else {
+		fmt.Fprintf(&b, " (call %d of thread %d, call %d of the process)", c.InThread, c.Thread, c.InProcess)
+	}
 	if c.via != nil {
 		fmt.Fprintf(&b, ", run by %s", c.via)
 	}

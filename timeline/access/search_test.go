@@ -9,6 +9,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testtrace"
+	"github.com/acltrace/acltrace/sim/opapi/block"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/access"
 )
@@ -88,4 +89,50 @@ func (s *teller) search(addr uint64) (got []string) {
 		}
 	}
 	return got
+}
+
+// A graph's run accesses what its tasks do. It was said that it may change all memory of all graphs, for example weights.
+func TestSearchOfAGraphsRun(t *testing.T) {
+	const weights, other = devB, data
+	graphs := func(kernel func(s *teller)) *teller {
+		s := tell(t)
+		s.Stream(strA)
+		for _, addr := range []uint64{devA, weights, other} {
+			s.Malloc(addr, 4096)
+		}
+		for i, addr := range []uint64{weights, other} {
+			s.Then("aclmdlRICaptureBegin", testtrace.A(strA, 0))
+			s.operator(testtrace.OnTensors("aclnnAdd", testtrace.Contiguous(addr+64, block.In, 0, 4), testtrace.Contiguous(devA, block.Out, 0, 4)))
+			if i == 0 && kernel != nil {
+				kernel(s)
+			}
+			s.Then("aclmdlRICaptureEnd", testtrace.A(strA, host), testtrace.Outs("modelRI", uint64(0x77+i)))
+		}
+		s.Then("aclmdlRIExecuteAsync", testtrace.A(0x77, strA))
+		s.Then("aclmdlRIExecuteAsync", testtrace.A(0x78, strA))
+		s.Then("aclmdlRIExecuteAsync", testtrace.A(0x79, strA)) // captured before the trace
+		return s
+	}
+	for _, c := range []struct {
+		name   string
+		kernel func(s *teller)
+		addr   uint64
+		want   []string
+	}{
+		{"read by one graph", nil, weights, []string{"5 reads +64", "10 reads +64", "12 names +0"}},
+		{"written by both", nil, devA, []string{"5 writes +0", "8 writes +0", "10 writes +0", "11 writes +0", "12 names +0"}},
+		{"read at two places", func(s *teller) {
+			s.operator(testtrace.OnTensors("aclnnAdd", testtrace.Contiguous(weights, block.In, 0, 4), testtrace.Contiguous(devA, block.Out, 0, 4)))
+		}, weights, []string{"5 reads +64", "6 reads +0", "11 reads +0", "13 names +0"}},
+		{"given to a kernel without declared operands", func(s *teller) { s.withArgs(strA, weights) }, weights, []string{"5 reads +64", "6 names +0", "11 names +0", "13 names +0"}},
+		{"read in a task group, where an update may replace the task", func(s *teller) {
+			s.Then("aclmdlRICaptureTaskGrpBegin", testtrace.A(strA))
+			s.operator(testtrace.OnTensors("aclnnAdd", testtrace.Contiguous(other, block.In, 0, 4), testtrace.Contiguous(devA, block.Out, 0, 4)))
+			s.Then("aclmdlRICaptureTaskGrpEnd", testtrace.A(strA, host), testtrace.Outs("handle", 0x99))
+		}, other, []string{"7 reads +0", "11 reads +64", "14 reads +64", "15 names +0"}},
+	} {
+		if got := graphs(c.kernel).search(c.addr); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
 }

@@ -45,10 +45,10 @@ func newSim() *sim.Sim {
 
 // aclsim_thread_begin creates the state of a thread and returns its number. The words hold the id of the last task
 // (sim.Thread.ReportTasks), the delay (Late), whether calls take host time (Own), a wanted address (Wish), a reason for marks
-// (Doubt), and the thread's position (engine.h).
+// (Doubt), the thread's position (engine.h), and the number of its call in a replayed trace (Number).
 //
 //export aclsim_thread_begin
-func aclsim_thread_begin(told *C.uint64_t, late *C.int64_t, own *C.int, wish *C.uint64_t, doubt *C.uint32_t, where *C.int) C.uint64_t {
+func aclsim_thread_begin(told *C.uint64_t, late *C.int64_t, own *C.int, wish *C.uint64_t, doubt *C.uint32_t, where *C.int, number *C.uint64_t) C.uint64_t {
 	C.native_enter(where)
 	threadsMu.Lock()
 	defer threadsMu.Unlock()
@@ -63,6 +63,7 @@ func aclsim_thread_begin(told *C.uint64_t, late *C.int64_t, own *C.int, wish *C.
 	t.Own((*int32)(own))
 	t.Wish((*uint64)(wish))
 	t.Doubt((*uint32)(doubt))
+	t.Number((*uint64)(number))
 	if n := len(free); n > 0 {
 		id := free[n-1]
 		free = free[:n-1]

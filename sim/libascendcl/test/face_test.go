@@ -330,7 +330,7 @@ func TestExports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]bool{"aclsim_simulated": true, "aclsim_unknown": true, "aclsim_mark": true, "aclsim_late": true, "aclsim_now": true, "aclsim_work": true, "aclsim_own": true, "aclsim_place": true}
+	want := map[string]bool{"aclsim_simulated": true, "aclsim_unknown": true, "aclsim_mark": true, "aclsim_late": true, "aclsim_number": true, "aclsim_now": true, "aclsim_work": true, "aclsim_own": true, "aclsim_place": true}
 	for _, name := range strings.Fields("sigaction signal bsd_signal sysv_signal __sysv_signal sigset sigaltstack close close_range closefrom dup2 dup3") {
 		want[name] = true // see guest.c
 	}

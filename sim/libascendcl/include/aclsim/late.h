@@ -1,4 +1,4 @@
-/* A player's report to libascendcl.so, if that is the simulator. */
+/* A player's reports to libascendcl.so, if that is the simulator. */
 #ifndef ACLSIM_LATE_H
 #define ACLSIM_LATE_H
 
@@ -13,6 +13,9 @@ extern "C" {
  * were on time, so delays do not add up.
  */
 void aclsim_late(int64_t ns);
+
+/* Declares the number in the trace of the calling thread's next call. Findings of strict mode name the call by this number. */
+void aclsim_number(uint64_t call);
 
 #ifdef __cplusplus
 }
