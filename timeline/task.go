@@ -94,3 +94,11 @@ const (
 	pinned
 	device
 )
+
+// Direction returns HtoD, DtoH, DtoD or HtoH for a copy, "" for other tasks.
+func (k *Task) Direction() string {
+	if k.Kind != api.Copy {
+		return ""
+	}
+	return k.Name[len(k.Name)-4:]
+}

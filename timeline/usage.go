@@ -115,14 +115,6 @@ func SizeClass(bytes uint64) int {
 	return len(SizeClasses) - 1
 }
 
-// Direction returns HtoD, DtoH, DtoD or HtoH for a copy, "" for other tasks.
-func (k *Task) Direction() string {
-	if k.Kind != api.Copy {
-		return ""
-	}
-	return k.Name[len(k.Name)-4:]
-}
-
 // Rate returns the speed of a copy or a fill in bytes per second, 0 if it took no time. atLeast is true if its times are bounds.
 func (k *Task) Rate() (rate float64, atLeast bool) {
 	if k.To <= k.From {
