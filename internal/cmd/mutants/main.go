@@ -5,7 +5,8 @@
 //
 // One overlay has all mutants, and a file selects one of them when a program starts. So the tests of a package, and the simulator's engine, which
 // tests in C run as a library, are built once. A mutant of a constant is built alone. bin/acltrace has no mutants.
-// The tests of a package run without a mutant first. This shows how long they take, whether they pass, and which mutants they reach.
+// The tests of a package run without a mutant first. This shows how long they take, whether they pass, and which mutants they reach. If they are slow,
+// each runs by itself too.
 // A mutant then runs the tests that reach it: those of its package, then of the packages that import it, then those of the engine, also in virtual time.
 // The fastest run first, until some fail. All mutants go through one of these stages before the next begins.
 //

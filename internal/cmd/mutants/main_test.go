@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -272,5 +273,34 @@ func TestDrawIsDeterministic(t *testing.T) {
 	slices.Sort(c)
 	if !slices.Equal(a, c) {
 		t.Error("another seed has other mutants")
+	}
+}
+
+// With a mutant, a slow package runs only the tests that reach it.
+func TestOnlyReachingTestsRun(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	body := func(name, check string) string {
+		return "func " + name + "(t *testing.T) {\n\tf, err := os.OpenFile(" + strconv.Quote(log) + ", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)\n" +
+			"\tif err != nil {\n\t\tt.Fatal(err)\n\t}\n\tf.WriteString(\"" + name + "\\n\")\n\tif " + check + " {\n\t\tt.Fail()\n\t}\n}\n"
+	}
+	dir := moduleOf(t, map[string]string{
+		"go.mod":          "module m\n\ngo 1.24\n",
+		"cmd/p/main.go":   "package main\n\nimport _ \"m/sum\"\n\nfunc main() {}\n",
+		"sum/sum.go":      "package sum\n\nfunc Sum(a, b int) int { return a + b }\n",
+		"sum/sum_test.go": "package sum\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\n" + body("TestSum", "Sum(1, 2) != 3") + body("TestOther", "os.Getpid() == 0"),
+	})
+	defer func(was time.Duration) { slow = was }(slow)
+	slow = 0
+	var out bytes.Buffer
+	if enough, err := run(t.Context(), &out, dir, "", &options{n: 1, seed: 1, limit: 10 * time.Minute, least: 1}); err != nil || !enough {
+		t.Errorf("%v\n%s", err, &out)
+	}
+	b, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Both run twice without the mutant. TestSum runs with it, and again without it to confirm.
+	if sum, other := strings.Count(string(b), "TestSum"), strings.Count(string(b), "TestOther"); sum != 4 || other != 2 {
+		t.Errorf("TestSum ran %d times, TestOther %d times", sum, other)
 	}
 }

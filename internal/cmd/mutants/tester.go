@@ -37,6 +37,26 @@ type alone struct {
 	failed bool
 	skip   []string // tests that fail without a mutant
 	marks  []byte   // 1 at the number of each mutant that they reach
+	each   []single // if all together are slow
+}
+
+// single is a test that ran by itself without a mutant.
+type single struct {
+	name  string
+	marks []byte // as in alone
+}
+
+// slow is the time from which it pays to find out which tests of a package reach a mutant, and to run only these.
+var slow = 5 * time.Second
+
+// reaching returns the names of the tests that reach a mutant, nil for all: also if none does by itself.
+func (a *alone) reaching(n int) (names []string) {
+	for i := range a.each {
+		if n == 0 || a.each[i].marks[n] != 0 {
+			names = append(names, a.each[i].name)
+		}
+	}
+	return names
 }
 
 // errNotBuilt is the failure of programs that don't compile with a mutant: those of other packages compute with its constant.
@@ -203,27 +223,62 @@ func (t *tester) run(ctx context.Context, b *build, n int, tests string, most ti
 // runAlone runs the tests of a package without a mutant, and finds the mutants that they reach. Tests that fail without a mutant, as on a busy
 // machine, are left out from then on.
 func (t *tester) runAlone(ctx context.Context, path string) (*alone, error) {
-	marks := make([]byte, len(t.number)+1)
-	f, err := os.OpenFile(choice+reached, os.O_RDWR, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if _, err := f.WriteAt(marks, 0); err != nil {
-		return nil, err
-	}
 	a := &alone{failed: true}
 	t.alone[path] = a
 	for try := 0; try < 3 && a.failed; try++ {
 		var out []byte
-		if out, a.failed, a.took, err = t.run(ctx, t.shared, baseline, path, time.Hour); err != nil {
+		var err error
+		if out, a.marks, a.failed, a.took, err = t.marked(ctx, path); err != nil {
 			return nil, err
 		}
 		a.skip = append(a.skip, failures(out)...)
 	}
+	return a, nil
+}
+
+// runEach runs each test of a slow package by itself without a mutant.
+func (t *tester) runEach(ctx context.Context, path string) error {
+	a := t.alone[path]
+	if a.failed || a.took < slow {
+		return nil
+	}
+	out, _, _, err := t.run(ctx, t.shared, baseline, path, time.Hour, "-test.list=^(Test|Example|Fuzz)")
+	if err != nil {
+		return err
+	}
+	for name := range strings.FieldsSeq(string(out)) {
+		if slices.Contains(a.skip, name) {
+			continue
+		}
+		_, marks, failed, _, err := t.marked(ctx, path, "-test.run="+named([]string{name}))
+		switch {
+		case err != nil:
+			return err
+		case failed:
+			a.skip = append(a.skip, name)
+		default:
+			a.each = append(a.each, single{name, marks})
+		}
+	}
+	return nil
+}
+
+// marked runs tests without a mutant, and returns the marks of the mutants that they reach.
+func (t *tester) marked(ctx context.Context, path string, flags ...string) (out, marks []byte, failed bool, took time.Duration, err error) {
+	f, err := os.OpenFile(choice+reached, os.O_RDWR, 0)
+	if err != nil {
+		return nil, nil, false, 0, err
+	}
+	defer f.Close()
+	marks = make([]byte, len(t.number)+1)
+	if _, err := f.WriteAt(marks, 0); err != nil {
+		return nil, nil, false, 0, err
+	}
+	if out, failed, took, err = t.run(ctx, t.shared, baseline, path, time.Hour, flags...); err != nil {
+		return nil, nil, false, 0, err
+	}
 	_, err = f.ReadAt(marks, 0)
-	a.marks = marks
-	return a, err
+	return out, marks, failed, took, err
 }
 
 // failures returns the names of the tests that failed.
@@ -311,11 +366,15 @@ func (t *tester) test(ctx context.Context, r *result, path string) (done bool, e
 		if a, err = t.runAlone(ctx, path); err != nil {
 			return false, err
 		}
+		if err := t.runEach(ctx, path); err != nil {
+			return false, err
+		}
 	}
 	b, n := t.shared, t.number[r.mutant]
 	if n > 0 && a.marks[n] == 0 { // nobody knows who reaches a constant
 		return false, nil
 	}
+	tests := a.reaching(n)
 	if r.reached = true; a.failed {
 		return false, nil
 	}
@@ -325,7 +384,7 @@ func (t *tester) test(ctx context.Context, r *result, path string) (done bool, e
 		}
 		defer os.RemoveAll(b.dir)
 	}
-	killed, took, err := t.notices(ctx, b, n, path, r.left)
+	killed, took, err := t.notices(ctx, b, n, path, r.left, tests)
 	if errors.Is(err, errNotBuilt) && n == 0 {
 		r.notBuilt = true
 		return true, nil
@@ -341,20 +400,27 @@ func (t *tester) test(ctx context.Context, r *result, path string) (done bool, e
 	return killed || r.timedOut, nil
 }
 
-// notices reports whether the tests of a package fail with a mutant. A mutant that hangs is noticed, if the machine has not become slow meanwhile.
+// notices reports whether some tests of a package, nil for all, fail with a mutant. A mutant that hangs is noticed, if the machine has not become slow meanwhile.
 // A test that now fails without the mutant, too, is left out from then on.
-func (t *tester) notices(ctx context.Context, b *build, n int, path string, left time.Duration) (killed bool, all time.Duration, err error) {
+func (t *tester) notices(ctx context.Context, b *build, n int, path string, left time.Duration, tests []string) (killed bool, all time.Duration, err error) {
 	a := t.alone[path]
+	var only []string
+	if tests != nil {
+		only = []string{"-test.run=" + named(tests)}
+	}
 	for {
 		limit := min(left-all, 15*time.Second+4*a.took)
-		out, failed, took, err := t.run(ctx, b, n, path, limit)
+		out, failed, took, err := t.run(ctx, b, n, path, limit, only...)
 		all += took
 		if err != nil || !failed {
 			return false, all, err
 		}
 		if took >= limit {
-			a, err := t.runAlone(ctx, path)
-			return err == nil && !a.failed && a.took < took/2, all, err
+			now, err := t.runAlone(ctx, path)
+			if err == nil {
+				now.each = a.each
+			}
+			return err == nil && !now.failed && now.took < took/2, all, err
 		}
 		names := failures(out)
 		if len(names) == 0 {
