@@ -184,7 +184,7 @@ func doubtText(d *diff.Diff) string {
 	if c.A.MedianNS > 0 {
 		by += ", " + human.Change(c.Change)
 	}
-	return sprintf("%s went from %s to %s a %s (%s), and chance may explain it (p %.2g)", changeName(c.Kind, c.Name), human.Duration(int64(c.A.MedianNS)), human.Duration(int64(c.B.MedianNS)), unit(d), by, c.P)
+	return sprintf("%s went from %s to %s a %s (%s), and chance may explain it (p %.2g; a change needs %v or less)", changeName(c.Kind, c.Name), human.Duration(int64(c.A.MedianNS)), human.Duration(int64(c.B.MedianNS)), unit(d), by, c.P, diff.Falsely)
 }
 
 const none = "-"

@@ -46,8 +46,8 @@ const (
 )
 
 const (
-	// falsely is the false discovery rate for the verdicts slower and faster.
-	falsely = 0.001
+	// Falsely is the false discovery rate for the verdicts slower and faster.
+	Falsely = 0.001
 	// Fewest is the least sample count for a test. With six, the least probability is 0.002.
 	Fewest = 7
 	// minor is the fraction of a step, or of the run, below which no change matters.
@@ -497,7 +497,7 @@ func (d *Diff) judge(list []Change, whole float64) {
 	// Benjamini and Hochberg: n is the largest k for which the k-th least probability is at most k/total times the rate.
 	slices.SortFunc(tested, func(x, y *Change) int { return cmp.Compare(x.P, y.P) })
 	n := len(tested)
-	for n > 0 && tested[n-1].P > falsely*float64(n)/float64(len(tested)) {
+	for n > 0 && tested[n-1].P > Falsely*float64(n)/float64(len(tested)) {
 		n--
 	}
 	for _, c := range tested[:n] {
