@@ -24,8 +24,16 @@ func TestStrict(t *testing.T) {
 		t.Errorf("identical %v, found %+v", r.Identical, r.Findings)
 	}
 	unordered := rewrite(t, path, slices.DeleteFunc(load(t, path), func(c *format.Call) bool { return acl.Model.Func(api.ID(c.Func)).Task == api.Wait }))
-	r := run(t, unordered, &Options{Verify: true, Strict: true, Repeat: 2})
-	i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Kind == "race-between-streams" })
+	// On a busy machine the kernel may start after the free, which is the finding then.
+	var r *Report
+	i := -1
+	for try := 0; try < 10 && i < 0; try++ {
+		r = run(t, unordered, &Options{Verify: true, Strict: true, Repeat: 2})
+		i = slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Kind == "race-between-streams" })
+		if i < 0 && !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Kind == "freed-in-flight" }) {
+			break
+		}
+	}
 	if i < 0 || len(r.Findings[i].Calls) != 2 || !strings.Contains(r.Findings[i].Calls[0], "of kernel add on stream") || !strings.Contains(r.Findings[i].Text, "writes 256 bytes at") {
 		t.Errorf("found %+v", r.Findings)
 	} else if add := slices.IndexFunc(load(t, unordered), launchesKernel); !strings.Contains(r.Findings[i].Text, fmt.Sprintf("of kernel add on stream 1 (call %d of the trace)", add)) {

@@ -222,7 +222,7 @@ func TestRootReplacesRootsOnly(t *testing.T) {
 		must(errors.Join(os.WriteFile(left, nil, 0o644), change()))
 		if name == "half written" {
 			out, errs := run(t, "sh", "-c", `. "$1/set_env.sh" || echo "failed$ASCEND_HOME_PATH"`, "sh", dir)
-			if want := dir + " is incomplete: make it anew with acltrace sim --root " + dir; out != "failed\n" || !strings.Contains(errs, want) {
+			if want := dir + " is incomplete: remove it, and make it anew with acltrace sim --root " + dir; out != "failed\n" || !strings.Contains(errs, want) {
 				t.Errorf("its variables: %q, %q", out, errs)
 			}
 		}

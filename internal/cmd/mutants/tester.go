@@ -223,15 +223,18 @@ func (t *tester) run(ctx context.Context, b *build, n int, tests string, most ti
 // runAlone runs the tests of a package without a mutant, and finds the mutants that they reach. Tests that fail without a mutant, as on a busy
 // machine, are left out from then on.
 func (t *tester) runAlone(ctx context.Context, path string) (*alone, error) {
-	a := &alone{failed: true}
+	a := &alone{failed: true, marks: make([]byte, len(t.number)+1)}
 	t.alone[path] = a
 	for try := 0; try < 3 && a.failed; try++ {
-		var out []byte
+		var out, marks []byte
 		var err error
-		if out, a.marks, a.failed, a.took, err = t.marked(ctx, path); err != nil {
+		if out, marks, a.failed, a.took, err = t.marked(ctx, path); err != nil {
 			return nil, err
 		}
 		a.skip = append(a.skip, failures(out)...)
+		for i, mark := range marks { // also those that a test reached before it failed
+			a.marks[i] |= mark
+		}
 	}
 	return a, nil
 }

@@ -6,7 +6,7 @@ fi
 
 # The folder's last file is missing if acltrace was interrupted.
 if [ ! -e "$aclsim_root/acltrace-root" ]; then
-	printf 'acltrace: %s is incomplete: make it anew with acltrace sim --root %s\n' "$aclsim_root" "$aclsim_root" >&2
+	printf 'acltrace: %s is incomplete: remove it, and make it anew with acltrace sim --root %s\n' "$aclsim_root" "$aclsim_root" >&2
 	unset aclsim_root
 	return 1
 fi
