@@ -261,8 +261,7 @@ func (s *search) follows(why order.Why, task int) {
 	}
 }
 
-// latest returns the predecessor of a task that ended last, its end, and why it precedes; -1 for none. all is false if the end of some predecessor is not
-// known.
+// latest returns a task's last predecessor to end, -1 for none, when it ended, and why it precedes. all is false if the end of some predecessor is unknown.
 func (f *Finder) latest(i int, until int64) (task int, end int64, why order.Why, all bool) {
 	task, end = -1, 0
 	all = f.predecessors(i, until, func(k int, e int64, w order.Why) {
