@@ -324,7 +324,11 @@ func (in *Info) limits() string {
 func (in *Info) completeRows(row RowFunc) {
 	switch {
 	case in.Complete:
-		row("complete", "yes%s", in.limits())
+		word := "yes"
+		if len(in.Coverage.Unhooked) > 0 {
+			word = "in part"
+		}
+		row("complete", "%s%s", word, in.limits())
 	case in.Recording:
 		row("complete", "not yet: %s", strings.Join(slices.Concat([]string{format.BeingRecorded}, in.losses), ", "))
 	default:
