@@ -37,6 +37,7 @@ type pod struct {
 	env      []string // the job's
 	log      bytes.Buffer
 	running  []*exec.Cmd
+	kept     string // a trace that has calls before the recorder is killed
 }
 
 func newPod(t *testing.T) *pod {

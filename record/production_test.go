@@ -499,6 +499,17 @@ func killed(t *testing.T, p *pod, flags ...string) (folder string, release func(
 	p.start(cmd)
 	folder = p.recording(cmd.Process.Pid, 400)
 	job := p.halfway()
+	if p.kept != "" {
+		testenv.Wait(t, "calls in "+p.kept, func() bool {
+			r, err := format.Open(p.kept, nil)
+			if err != nil {
+				return false
+			}
+			defer r.Close()
+			n, err := r.Accounted()
+			return err == nil && n > 0
+		})
+	}
 	user := exec.Command("sleep", "3600") // uses the session
 	user.Env = []string{"ACLTRACE_SESSION=" + folder}
 	p.start(user)
@@ -531,6 +542,13 @@ func checkSalvaged(t *testing.T, path, folder string) {
 	if counts.Calls+lost != 4*1000+8 || counts.Calls == 0 || r.Meta().Recovered == "" {
 		t.Errorf("%d calls and %d lost; %+v", counts.Calls, lost, r.Gaps())
 	}
+	pids := map[int]bool{}
+	for _, x := range r.Processes() {
+		if pids[x.PID] || x.End == 0 {
+			t.Errorf("process %d is in the trace twice, or has no end: %+v", x.PID, x)
+		}
+		pids[x.PID] = true
+	}
 	if _, err := os.Stat(folder); err == nil {
 		t.Error("the folder is still there")
 	}
@@ -559,6 +577,7 @@ func TestSalvage(t *testing.T) {
 func TestSalvageFile(t *testing.T) {
 	p := newPod(t)
 	begun := filepath.Join(p.out, "all.aclt")
+	p.kept = begun
 	folder, release := killed(t, p, "-o", begun)
 	before, err := os.ReadFile(begun)
 	if err != nil {

@@ -93,7 +93,7 @@ func salvageRing(m *api.Model, dir, output string, taken uint64, s *ring.Session
 	if s != nil {
 		r.rows.Hooks.ThreadName = s.ThreadName
 		if err = s.Finish(r.rows); err == nil {
-			_, err = s.Reap(r.rows)
+			err = r.reap(s)
 		}
 		if err = errors.Join(err, r.rows.Finish()); err != nil {
 			return "", errors.Join(err, f.Leave())

@@ -19,6 +19,14 @@ type clock struct {
 	next      int64             // time of the next comparison
 	jumps     int               // detected
 	compare   func() comparison // replaced in tests
+	kept      *reading          // in the control file, for a later recorder; nil in tests
+}
+
+// reading is how the recorder reads the shim's clock since its latest comparison.
+type reading struct {
+	counter uint64
+	ns      int64
+	rate    float64 // 0 before the first one
 }
 
 // comparison is the value of both clocks at one moment.
@@ -69,6 +77,8 @@ func (c *clock) start() {
 		c.compare = compare
 	}
 	if c.virtual {
+		c.rate = 1
+		c.keep()
 		return
 	}
 	if c.counter = counterFit(); c.counter {
@@ -76,16 +86,38 @@ func (c *clock) start() {
 	}
 }
 
-// take uses the clock that an earlier recorder has chosen.
+// take uses the clock of an earlier recorder, and reads it as that one did. So times in both parts of a trace agree.
 func (c *clock) take(kind uint32) {
 	if c.compare == nil {
 		c.compare = compare
 	}
-	if c.virtual = kind == 2; c.virtual {
-		c.now.ns = probe.Now()
+	was := reading{}
+	if c.kept != nil {
+		was = *c.kept
 	}
-	if c.counter = kind == 0; c.counter {
+	if c.virtual = kind == 2; c.virtual {
+		c.now.ns, c.rate = was.ns, 1
+	}
+	if c.counter = kind == 0; c.counter && !c.resume(was) {
 		c.calibrate(func() { time.Sleep(10 * time.Millisecond) })
+	}
+}
+
+// resume continues with an earlier recorder's reading, unless the counter has jumped since, or a program has damaged it.
+func (c *clock) resume(was reading) bool {
+	if !(was.rate > 0 && was.rate < 1e3) { // also no number
+		return false
+	}
+	c.now = comparison{was.counter, was.ns}
+	c.base, c.rate, c.span = c.now, was.rate, compareEvery
+	c.observe(c.compare())
+	return c.jumps == 0
+}
+
+// keep stores the present reading.
+func (c *clock) keep() {
+	if c.kept != nil {
+		*c.kept = reading{c.now.counter, c.now.ns, c.rate}
 	}
 }
 
@@ -99,6 +131,7 @@ func (c *clock) calibrate(pause func()) bool {
 	first, second := rate(c.base, middle), rate(middle, c.now)
 	c.rate, c.span = rate(c.base, c.now), c.now.ns-c.base.ns
 	c.next = c.now.ns + compareEvery
+	c.keep()
 	// A comparison whose every try was interrupted is wrong by some microseconds.
 	most := maxDrift*first + 2*maxDelay/float64(middle.counter-c.base.counter)
 	return first > 0 && second > first-most && second < first+most
@@ -120,6 +153,7 @@ func (c *clock) adjust() {
 }
 
 func (c *clock) observe(n comparison) {
+	defer c.keep()
 	c.next = n.ns + compareEvery
 	off, most := float64(n.ns-c.nanoseconds(n.counter)), maxDelay+maxDrift*float64(n.ns-c.now.ns)
 	if off > most || off < -most {

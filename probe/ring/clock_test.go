@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -50,6 +51,44 @@ func TestClockFollows(t *testing.T) {
 		if off := abs(m.off(c)); off > 40 {
 			t.Fatalf("at comparison %d the time is %d ns off", i, off)
 		}
+	}
+}
+
+// A recorder that takes over reads the clock as the one before: at its latest comparison the same, and right afterwards. It measures anew if
+// the counter has jumped, or if what is kept is damaged.
+func TestClockTakenOver(t *testing.T) {
+	var kept reading
+	m, first := calibrated(t)
+	first.kept = &kept
+	for range 20 {
+		m.run(float64(compareEvery))
+		first.observe(m.compare())
+	}
+	seam, before := uint64(m.counter)+1000, uint64(m.counter-50e6/m.rate)
+	m.rate *= 1 + 20e-6
+	m.run(3600e9)
+	take := func(was reading) *clock {
+		c := &clock{kept: &was, compare: func() comparison { m.run(10e6); return m.compare() }}
+		c.take(0)
+		return c
+	}
+	c := take(kept)
+	for _, v := range []uint64{before, seam} {
+		if off := abs(c.nanoseconds(v) - first.nanoseconds(v)); off > 2000 {
+			t.Errorf("the recorders differ by %d ns", off)
+		}
+	}
+	if off := abs(m.off(c)); off > 100 || c.jumps != 0 {
+		t.Errorf("%d ns off after an hour, %d jumps", off, c.jumps)
+	}
+	for _, damaged := range []reading{{}, {kept.counter, kept.ns, math.NaN()}, {kept.counter, kept.ns, math.Inf(1)}, {kept.counter, kept.ns, -1}, {kept.counter + 1e12, kept.ns, kept.rate}} {
+		if off := abs(m.off(take(damaged))); off > 100 {
+			t.Errorf("%+v: %d ns off", damaged, off)
+		}
+	}
+	virtual := &clock{kept: &reading{ns: 77, rate: 1}}
+	if virtual.take(2); virtual.nanoseconds(5) != 82 {
+		t.Errorf("virtual time goes on at %d", virtual.nanoseconds(5))
 	}
 }
 

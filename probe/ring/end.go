@@ -74,7 +74,7 @@ func (s *Session) ended(m *member) probe.End {
 			e.Code = int(code) - 1
 		}
 	}
-	if lived := probe.Now() - s.clock.nanoseconds(m.info.start); lived > 0 {
+	if lived := probe.Now() - m.began(&s.clock); lived > 0 {
 		e.Lived = time.Duration(lived)
 	}
 	m.awaitExit()
@@ -84,7 +84,7 @@ func (s *Session) ended(m *member) probe.End {
 			e.Clean, e.Replaced = true, true
 		}
 	}
-	if st := procstat.Read(m.local); m.local != 0 && !e.Clean && isProcess(st, s.clock.nanoseconds(m.info.start)) && !st.Zombie() {
+	if st := procstat.Read(m.local); m.local != 0 && !e.Clean && isProcess(st, m.began(&s.clock)) && !st.Zombie() {
 		e.Clean, e.Replaced = true, true
 	}
 	if status, known := m.status(s); known && !e.Replaced {
@@ -161,7 +161,7 @@ func (m *member) status(s *Session) (syscall.WaitStatus, bool) {
 		return 0, false
 	}
 	// The order matters: the pidfd has the status once the parent has waited, and /proc only until then.
-	if st := procstat.Read(m.local); st.Zombie() && isProcess(st, s.clock.nanoseconds(m.info.start)) {
+	if st := procstat.Read(m.local); st.Zombie() && isProcess(st, m.began(&s.clock)) {
 		return syscall.WaitStatus(st.Exit), true
 	}
 	if m.handle != nil {

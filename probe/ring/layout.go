@@ -12,7 +12,7 @@ import (
 // This file mirrors probe/shim/ring.h, which documents the fields. Both sides assert the sizes.
 const (
 	layoutMagic   = 0x31474e4952544c41
-	layoutVersion = 10
+	layoutVersion = 11
 	headerBytes   = 4096
 	leastRing     = 64 << 10
 	maxSlots      = 4096
@@ -103,7 +103,9 @@ type controlMemory struct {
 type controlOutside struct {
 	unrecorded atomic.Uint64
 	refused    [refusals]atomic.Uint32
-	_          [9]uint32
+	_          uint32
+	reading    reading // at offset 224
+	_          uint64
 }
 
 type controlMembers struct {
@@ -162,7 +164,8 @@ type processFile struct {
 	filters                             uint32
 	unfiltered                          atomic.Uint32
 	unrecorded                          atomic.Uint64
-	text                                [processBytes - 88]byte
+	began                               int64
+	text                                [processBytes - 96]byte
 }
 
 const processBytes = 16384
@@ -188,6 +191,7 @@ var (
 	_ [80]byte           = [unsafe.Offsetof(control{}.controlMembers)]byte{}
 	_ [96]byte           = [unsafe.Offsetof(control{}.controlChoices)]byte{}
 	_ [192]byte          = [unsafe.Offsetof(control{}.controlOutside)]byte{}
+	_ [32]byte           = [unsafe.Offsetof(controlOutside{}.reading)]byte{}
 	_ [132]byte          = [unsafe.Offsetof(control{}.quiet)]byte{}
 	_ [264]byte          = [unsafe.Sizeof(header{})]byte{}
 	_ [processBytes]byte = [unsafe.Sizeof(processFile{})]byte{}

@@ -83,7 +83,7 @@ func (s *Session) Refused() map[Refusal]int {
 func (s *Session) noRing(sink probe.Sink, m *member, counter *atomic.Uint64) error {
 	g := probe.Gap{From: s.losses.outside, To: probe.Now(), Reason: probe.NoRing}
 	if m != nil {
-		g.PID, g.From = m.pid, max(m.outside, s.clock.nanoseconds(m.info.start))
+		g.PID, g.From = m.pid, max(m.outside, m.began(&s.clock))
 		m.outside = g.To
 	} else {
 		s.losses.outside = g.To

@@ -199,6 +199,17 @@ func localPID(ns uint64, pid int) int {
 	return 0
 }
 
+// began returns when the process began. The first recorder decides, so that processes in parts of a trace by two recorders are equal.
+func (m *member) began(c *clock) int64 {
+	if m.info.began == 0 {
+		m.info.began = c.nanoseconds(m.info.start)
+		if m.shared != nil {
+			m.shared.began = m.info.began
+		}
+	}
+	return m.info.began
+}
+
 func (m *member) describe() *probe.Process {
 	p := m.info.describe()
 	p.PID, p.Local = m.pid, m.local

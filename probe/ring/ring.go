@@ -91,7 +91,7 @@ func (s *Session) announce(m *member, sink probe.Sink) error {
 		}
 	}
 	p := m.describe()
-	p.Start = s.clock.nanoseconds(m.info.start)
+	p.Start = m.began(&s.clock)
 	if n := m.info.forkedFrom; n > 0 && int(n) <= len(s.processes.members) {
 		p.ForkedFrom = s.processes.members[n-1].pid
 	}

@@ -204,7 +204,7 @@ func create(m *api.Model, dir string, o *Options) (*Session, error) {
 		return fail(err)
 	}
 	c.deviceFrom, c.deviceTo = m.Device.From, m.Device.To
-	s.clock.virtual, s.clock.now.ns = o.VirtualFrom != 0, o.VirtualFrom
+	s.clock.virtual, s.clock.now.ns, s.clock.kept = o.VirtualFrom != 0, o.VirtualFrom, &c.reading
 	s.clock.start()
 	c.clock = s.clock.kind()
 	s.configure(o)
@@ -251,6 +251,7 @@ func (s *Session) take(o *Options) error {
 		}
 	}
 	s.rings.bytes, s.rings.least = c.ringBytes, c.ringBytes
+	s.clock.kept = &c.reading
 	s.clock.take(c.clock)
 	s.Handed = s.taken()
 	s.configure(o)
@@ -413,7 +414,7 @@ func (s *Session) Begun() int64 {
 	first := probe.Now()
 	for _, m := range s.processes.members {
 		if m.info != nil && m.file != nil {
-			first = min(first, max(s.clock.nanoseconds(m.info.start), s.quiet))
+			first = min(first, max(m.began(&s.clock), s.quiet))
 		}
 	}
 	return first

@@ -31,7 +31,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x31474e4952544c41ULL /* "ALTRING1" */
-#define RING_VERSION 10
+#define RING_VERSION 11
 #define RING_HEADER 4096 /* bytes before the records */
 #define RING_LEAST (64 * 1024) /* bytes of the smallest ring */
 #define RING_MAX_SLOTS 4096
@@ -127,7 +127,8 @@ struct process {
 	uint32_t filters; /* 1 + number of seccomp filters that it had from the start, as in a container; 0: unknown */
 	uint32_t unfiltered; /* atomic; 1: the recorder has looked for filters and found no new one */
 	uint64_t unrecorded; /* atomic; calls of its threads without a ring that the recorder has not taken yet */
-	char text[PROCESS_BYTES - 88];
+	int64_t began; /* set by the recorder: start in nanoseconds of CLOCK_MONOTONIC, 0: not yet */
+	char text[PROCESS_BYTES - 96];
 };
 
 struct control {
@@ -175,7 +176,9 @@ struct control {
 	/* Not in the line that every call reads. */
 	uint64_t unrecorded; /* atomic; as in struct process, for processes without a file */
 	uint32_t refused[REFUSALS]; /* atomic; threads that got no ring, by enum refusal */
-	uint32_t unused2[9];
+	uint32_t unused2;
+	struct { uint64_t counter; int64_t ns; double rate; } reading; /* set by the recorder: how it reads the clock, for one that takes over */
+	uint64_t unused3;
 	uint64_t arena_free[ARENA_WORDS]; /* atomic; a bit for each free chunk */
 	struct slot slots[RING_MAX_SLOTS];
 };
@@ -293,6 +296,7 @@ _Static_assert(offsetof(struct control, task_ids) == 96, "choices");
 _Static_assert(offsetof(struct control, quiet) == CONTROL_QUIET, "quiet");
 _Static_assert(offsetof(struct control, stranger) == 152, "stranger");
 _Static_assert(offsetof(struct control, unrecorded) == 192, "unrecorded");
+_Static_assert(offsetof(struct control, reading) == 224, "reading");
 _Static_assert(sizeof(struct ring) == 264, "ring");
 _Static_assert(sizeof(struct call_record) == 40, "call_record");
 _Static_assert(sizeof(struct piece) == 8, "piece");
