@@ -23,7 +23,7 @@ static const Flag flags[] = {
 	{"--peer", "", "another process brings keys and values of prompts", &options.peer},
 	{"--fault", "NAME", "make a fault; list: print all", &options.fault},
 	{"--at", "STEP", "step of the fault (20)", &options.at, 0, 100000},
-	{"--truth", "FILE", "write what happened, as JSON", &options.truth},
+	{"--truth", "FILE", "write what happened, in columns between tabs", &options.truth},
 };
 
 static void fail(const std::string &why)
