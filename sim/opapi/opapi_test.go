@@ -66,6 +66,17 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
+// The log names the shapes of each refusal.
+func TestShapes(t *testing.T) {
+	out, log := runLogged(t, nil, program(t, "shapes"))
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	for i, want := range strings.Split(strings.TrimSpace(out), "\n") {
+		if i >= len(lines) || !strings.Contains(lines[i], want) {
+			t.Fatalf("no %q in line %d of\n%s", want, i, log)
+		}
+	}
+}
+
 func TestNullPointers(t *testing.T) { run(t, nil, program(t, "null")) }
 
 // The errors of a second use and of a function that is not simulated name the operator.

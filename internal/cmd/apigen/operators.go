@@ -21,6 +21,9 @@ var operatorLibraries = []string{"cv", "math", "nn", "transformer"}
 // An operator is a row of the table, whose head explains it.
 type operator struct{ name, library, header, types, roles, further string }
 
+// shapeRules are the words of the last column that say which shapes phase one accepts. sim/opapi/nnopbase/check.c has the rules.
+var shapeRules = []string{"broadcast", "product"}
+
 // cType is the suffix of the C type of a parameter in operator.h.
 func cType(letter rune) string {
 	if strings.ContainsRune("iujhcbdf", letter) {
@@ -87,7 +90,7 @@ func (o *operator) check() error {
 		}
 	}
 	for _, word := range strings.Fields(o.further) {
-		if !slices.Contains([]string{"-", "max", "odd"}, word) {
+		if !slices.Contains(slices.Concat([]string{"-", "max", "odd"}, shapeRules), word) {
 			return fmt.Errorf("unknown word %q", word)
 		}
 	}
@@ -100,7 +103,7 @@ func (o *operator) checkSource(comment string) error {
 	for _, r := range "IOBDX" {
 		refused += strings.Count(o.roles, string(r))
 	}
-	if refused == 0 {
+	if refused == 0 && o.shapes() == "" {
 		return nil
 	}
 	document, params, _ := strings.Cut(comment, ".md: ")
@@ -114,6 +117,16 @@ func (o *operator) checkSource(comment string) error {
 // has reports whether the last column has a word.
 func (o *operator) has(word string) bool { return slices.Contains(strings.Fields(o.further), word) }
 
+// shapes returns the rule for the operator's shapes, "" for none.
+func (o *operator) shapes() string {
+	for _, rule := range shapeRules {
+		if o.has(rule) {
+			return rule
+		}
+	}
+	return ""
+}
+
 // macro writes a use of a macro of operator.h for a function with the parameters of phase one.
 func (o *operator) macro(w *writer, name, first string) {
 	var params, words strings.Builder
@@ -124,7 +137,7 @@ func (o *operator) macro(w *writer, name, first string) {
 	if o.types == "" {
 		words.WriteString(", 0")
 	}
-	w.f(`%s(%s%s, "%s\0%s", (%sOP_OUT)%s)`, name, first, o.name, o.types, o.roles, &params, &words)
+	w.f(`%s(%s%s, "%s\0%s\0%s", (%sOP_OUT)%s)`, name, first, o.name, o.types, o.roles, o.shapes(), &params, &words)
 }
 
 // genOperators writes one C file for each library, and the list of names.

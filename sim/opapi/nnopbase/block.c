@@ -15,6 +15,7 @@ enum { MAX_BLOCK = 64 << 10 };
 
 const char *text_types(const char *text) { return text + strlen(text) + 1; }
 const char *text_roles(const char *text) { return text_types(text_types(text)); }
+const char *text_shapes(const char *text) { return text_types(text_roles(text)); }
 
 aclsim_operator_param *block_params(aclsim_operator_block *b) { return (void *)((char *)b + b->params); }
 aclsim_operator_tensor *block_tensors(aclsim_operator_block *b) { return (void *)((char *)b + b->tensors); }

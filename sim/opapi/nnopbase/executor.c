@@ -100,6 +100,10 @@ static int32_t make(uint32_t index, const char *text, const uint64_t *args, bool
 
 	if (!block)
 		return error;
+	if ((error = check_shapes(text, args))) {
+		free(block);
+		return error;
+	}
 	aclOpExecutor *e = executor_of(index, text, block);
 	if (!e)
 		return report(OPAPI_NO_EXECUTOR, text, "memory is exhausted");

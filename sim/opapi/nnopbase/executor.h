@@ -32,6 +32,10 @@ struct aclOpExecutor {
 /* Reads the parts of a text. */
 const char *text_types(const char *text);
 const char *text_roles(const char *text);
+const char *text_shapes(const char *text);
+
+/* check_shapes applies the rule for shapes of an operator, whose arguments are valid. It returns and reports the error. */
+int32_t check_shapes(const char *text, const uint64_t *args);
 
 /* role_of returns the bits of a letter of text_roles; 0 for a parameter that is not a tensor. */
 uint8_t role_of(char letter);

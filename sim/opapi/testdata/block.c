@@ -71,9 +71,11 @@ static void numbers(void)
 	OK(aclnnInplaceUniformGetWorkspaceSize(t, 0.1, -1e300, UINT64_MAX, 7, &size, &e));
 	OK(aclnnInplaceUniform(NULL, 0, e, stream));
 	CHECK(real(1) == 0.1 && real(2) == -1e300 && integer(3) == -1 && integer(4) == 7);
-	OK(aclnnMatmulGetWorkspaceSize(t, u, t, -3, &size, &e));
+	aclTensor *dot = aclCreateTensor(NULL, 0, F32, NULL, 0, ND, NULL, 0, memory);
+	OK(aclnnMatmulGetWorkspaceSize(t, u, dot, -3, &size, &e));
 	OK(aclnnMatmul(NULL, 0, e, stream));
 	CHECK(integer(3) == -3 && param(3)->type == 'c' && tensor(2)->role == ACLSIM_OPERATOR_OUT);
+	OK(aclDestroyTensor(dot));
 	OK(aclnnCastGetWorkspaceSize(t, INT32_MIN, u, &size, &e));
 	OK(aclnnCast(NULL, 0, e, stream));
 	CHECK(integer(1) == INT32_MIN);

@@ -72,7 +72,7 @@ int main(void)
 	CHECK(library);
 	start();
 	int64_t one = 1;
-	aclTensor *t = vector(4, device(64));
+	aclTensor *t = aclCreateTensor((int64_t[]){2, 2}, 2, F32, (int64_t[]){2, 1}, 0, ND, (int64_t[]){2, 2}, 2, device(64)); /* any shapes of it go together */
 	aclScalar *s = aclCreateScalar(&one, I64);
 	const struct {
 		char letter;
