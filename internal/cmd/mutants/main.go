@@ -12,11 +12,14 @@
 //
 // Changes that no test can notice are left out: see unnoticed. equivalent.tsv lists others that mean the same, with the reason.
 //
+// With -killed a run that was interrupted goes on: only mutants that no test has killed yet run again.
+//
 // `make mutants` calls it. It ends with 1 if too many mutants survive.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -39,6 +42,7 @@ func main() {
 	flag.DurationVar(&o.limit, "limit", 15*time.Minute, "time limit of a mutant; it survives if no test has failed by then")
 	flag.Float64Var(&o.least, "least", 0.9, "least part of the mutants that tests must notice")
 	flag.StringVar(&only, "packages", "", "only packages whose paths match this expression")
+	flag.StringVar(&o.killed, "killed", "", "file of mutants that were killed: they are not run again, and new ones are added")
 	flag.BoolVar(&o.list, "list", false, "list the mutants and run nothing")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -58,6 +62,8 @@ type options struct {
 	limit time.Duration
 	least float64
 	list  bool
+	// killed is a file with one line a mutant, and the package whose tests killed it after a tab. So a run goes on where an earlier one has ended.
+	killed string
 }
 
 // result is the fate of a mutant.
@@ -127,7 +133,12 @@ func run(ctx context.Context, w io.Writer, dir, only string, o *options) (enough
 		}
 		return true, nil
 	}
-	t, err := newTester(ctx, m, all)
+	before, err := readKilled(o.killed)
+	if err != nil {
+		return false, err
+	}
+	left := slices.DeleteFunc(slices.Clone(all), func(x *mutant) bool { return before[x.String()] != "" })
+	t, err := newTester(ctx, m, left)
 	if err != nil {
 		return false, err
 	}
@@ -135,7 +146,7 @@ func run(ctx context.Context, w io.Writer, dir, only string, o *options) (enough
 	total := score{}
 	var survivors []*result
 	told := 0
-	err = t.judge(ctx, all, o.limit, func(r *result) error {
+	tell := func(r *result) error {
 		told++
 		if _, err := fmt.Fprintf(w, "%d/%d %s: %s\n", told, len(all), r.mutant, r); err != nil || r.notBuilt {
 			return err
@@ -148,9 +159,18 @@ func run(ctx context.Context, w io.Writer, dir, only string, o *options) (enough
 		total.add(r)
 		if r.by == "" {
 			survivors = append(survivors, r)
+			return nil
 		}
-		return nil
-	})
+		return before.add(o.killed, r)
+	}
+	for _, x := range all {
+		if by := before[x.String()]; by != "" {
+			if err := tell(&result{mutant: x, reached: true, by: by}); err != nil {
+				return false, err
+			}
+		}
+	}
+	err = t.judge(ctx, left, o.limit, tell)
 	if err != nil && ctx.Err() == nil {
 		return false, err
 	}
@@ -172,4 +192,35 @@ func run(ctx context.Context, w io.Writer, dir, only string, o *options) (enough
 		}
 	}
 	return float64(total.killed) >= o.least*float64(total.all), ctx.Err()
+}
+
+// killers are the packages whose tests killed mutants, by the mutants' texts.
+type killers map[string]string
+
+// readKilled reads a file of killed mutants; "" and a file that does not exist yet have none.
+func readKilled(path string) (killers, error) {
+	k := killers{}
+	b, err := os.ReadFile(path)
+	if path == "" || errors.Is(err, os.ErrNotExist) {
+		return k, nil
+	}
+	for line := range strings.Lines(string(b)) {
+		if x, by, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); ok {
+			k[x] = by
+		}
+	}
+	return k, err
+}
+
+// add appends a mutant to the file, if there is one and it lacks it.
+func (k killers) add(path string, r *result) error {
+	if path == "" || k[r.mutant.String()] != "" {
+		return nil
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "%s\t%s\n", r.mutant, r.by)
+	return errors.Join(err, f.Close())
 }

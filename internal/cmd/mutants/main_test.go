@@ -189,6 +189,32 @@ func TestPackageWithC(t *testing.T) {
 	}
 }
 
+// A run goes on where an earlier one has ended: a mutant in the file is not run again, and the file gets the others.
+func TestKilled(t *testing.T) {
+	dir := moduleOf(t, map[string]string{
+		"go.mod":        "module m\n\ngo 1.24\n",
+		"cmd/p/main.go": "package main\n\nimport (\n\t_ \"m/one\"\n\t_ \"m/two\"\n)\n\nfunc main() {}\n",
+		equivalentFile:  "one/one.go\tno\tsuch\tmutant\n",
+		"one/one.go":    "package one\n\nfunc Less(a, b int) bool { return a < b }\n",
+		"two/two.go":    "package two\n\nfunc Less(a, b int) bool { return a < b }\n",
+		"two/t_test.go": "package two\n\nimport \"testing\"\n\nfunc TestLess(t *testing.T) {\n\tif Less(1, 1) {\n\t\tt.Fail()\n\t}\n}\n",
+	})
+	file := filepath.Join(dir, "killed")
+	if err := os.WriteFile(file, []byte("m/one/one.go:3: <= for <\tm/elsewhere\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if enough, err := run(t.Context(), &out, dir, "", &options{n: 2, seed: 1, limit: time.Minute, least: 1, killed: file}); err != nil || !enough {
+		t.Fatalf("%v %v\n%s", enough, err, &out)
+	}
+	if !strings.Contains(out.String(), "m/one/one.go:3: <= for <: killed by m/elsewhere\n") {
+		t.Errorf("it is run again:\n%s", &out)
+	}
+	if b, err := os.ReadFile(file); err != nil || string(b) != "m/one/one.go:3: <= for <\tm/elsewhere\nm/two/two.go:3: <= for <\tm/two\n" {
+		t.Errorf("%v %s", err, b)
+	}
+}
+
 // A mutant is killed by its own package or by one that imports it, and survives if no test notices it or none can run.
 // A test that also fails without the mutant kills none. It runs no tests that don't reach it. A killed child without environment reaches it.
 // Packages that are in no program have none. Mutants that mean the same are not run.
