@@ -601,6 +601,38 @@ func TestSalvageFile(t *testing.T) {
 	}
 }
 
+// The file that a killed recorder had begun leads to its session. A copy does not.
+func TestRecoverFile(t *testing.T) {
+	for tries := 1; ; tries++ {
+		p := newPod(t)
+		p.kept = filepath.Join(p.out, "all.aclt")
+		folder, release := killed(t, p, "-o", p.kept)
+		release()
+		b, err := os.ReadFile(p.kept)
+		duplicate, out := filepath.Join(p.out, "copy.aclt"), filepath.Join(p.out, "saved.aclt")
+		if err = errors.Join(err, os.WriteFile(duplicate, b, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		said, errInfo := exec.Command(p.acltrace, "info", p.kept).CombinedOutput()
+		copied, errCopy := exec.Command(p.acltrace, "recover", duplicate, "-o", filepath.Join(p.out, "whole.aclt")).CombinedOutput()
+		saved, err := exec.Command(p.acltrace, "recover", p.kept, "-o", out).CombinedOutput()
+		if tries < 5 && !strings.Contains(string(saved), "saved the calls") && testenv.Await(func() bool { return !session.IsSession(folder) }) {
+			continue // another test has recorded just then, and salvaged it
+		}
+		if want := folder + " has the calls that its recorder had not written yet: acltrace recover " + p.kept + " -o FILE"; errInfo != nil || !strings.Contains(string(said), want) {
+			t.Errorf("info: %v %s", errInfo, said)
+		}
+		if !strings.Contains(string(copied), "whole.aclt: ") {
+			t.Errorf("the copy: %v %s", errCopy, copied)
+		}
+		if err != nil || !strings.Contains(string(saved), "saved the calls in "+p.kept+" and "+folder) {
+			t.Fatalf("%v %s", err, saved)
+		}
+		checkSalvaged(t, out, folder)
+		return
+	}
+}
+
 // The next recording of any program salvages a session that no program uses.
 func TestSalvageByTheNext(t *testing.T) {
 	p := newPod(t)

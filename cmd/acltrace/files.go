@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,21 +27,25 @@ func (a *app) recoverCmd() *cobra.Command {
 		Short: "repair a damaged trace, or save a killed recording",
 		Long: "Copies all undamaged chunks to a new trace with an index, and with gaps for missing calls. Calls keep their numbers. A damaged trace can be read " +
 			"as it is; a recovered one opens faster and lists its losses.\n\n" +
-			"SESSION is the folder of a recording whose recorder was killed (/dev/shm/acltrace-...). The trace has the calls in its buffers and ring. The " +
-			"next `acltrace record` does the same.",
+			"SESSION is the folder of a recording whose recorder was killed (/dev/shm/acltrace-...). The trace has the calls in its buffers and ring, also if " +
+			"FILE is what that recorder had begun. The next `acltrace record` does the same.",
 		Example: "acltrace recover damaged.aclt -o whole.aclt\n" +
 			"acltrace recover /dev/shm/acltrace-1000-4242 -o saved.aclt",
 		Args: arguments(1, "one trace file, or the folder of a session"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if session.IsSession(args[0]) {
+			dir := args[0]
+			if !session.IsSession(dir) {
+				dir = sessionOf(dir)
+			}
+			if dir != "" {
 				if err := errors.Join(seekable(c, out.path), out.free(out.path)); err != nil {
 					return err
 				}
-				made, err := salvage(args[0], out.path)
+				made, err := salvage(dir, out.path)
 				if err != nil {
 					return err
 				}
-				report.Printf(a.out, "%s: saved the calls in %s\n", made, args[0])
+				report.Printf(a.out, "%s: saved the calls in %s\n", made, strings.Join(slices.Compact([]string{args[0], dir}), " and "))
 				report.NextText(a.out, "acltrace", "info", made)
 				return nil
 			}
@@ -66,6 +72,31 @@ func (a *app) recoverCmd() *cobra.Command {
 	}
 	out.add(c.Flags(), "`FILE`: trace to write")
 	return c
+}
+
+// sessionOf returns the session of a trace whose recorder was killed, "" if there is none, or if the trace is a copy.
+func sessionOf(path string) string {
+	r, err := format.Open(path, nil)
+	if err != nil {
+		return ""
+	}
+	defer r.Close()
+	dir := left(r)
+	if dir == "" {
+		return ""
+	}
+	was := session.ReadNote(dir)
+	begun := was.Open()
+	if begun == nil {
+		return ""
+	}
+	defer begun.Close()
+	a, errA := os.Stat(path)
+	b, errB := os.Stat(begun.Path())
+	if errors.Join(errA, errB) != nil || !os.SameFile(a, b) {
+		return ""
+	}
+	return dir
 }
 
 // salvage writes a trace from a session's remains, whatever its runtime.

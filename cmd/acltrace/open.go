@@ -9,6 +9,7 @@ import (
 	"github.com/acltrace/acltrace/api/runtimes"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/internal/shell"
 	"github.com/acltrace/acltrace/internal/standing"
 	"github.com/acltrace/acltrace/record/detect"
 	"github.com/acltrace/acltrace/record/session"
@@ -66,7 +67,18 @@ func open(path string) (*format.Reader, *api.Model, error) { return timeline.Ope
 // close closes a trace and prints the losses.
 func (a *app) close(r *format.Reader) error {
 	a.complete(r.Path(), r.Completeness())
+	if dir := left(r); dir != "" {
+		report.Printf(a.err, "acltrace: %s has the calls that its recorder had not written yet: acltrace recover %s -o FILE\n", dir, shell.Quote(r.Path()))
+	}
 	return r.Close()
+}
+
+// left returns the session of the trace's recorder if that was killed, "" if there is none.
+func left(r *format.Reader) string {
+	if r.Complete() {
+		return ""
+	}
+	return session.Killed(r.Meta().UUID)
 }
 
 // inProgress asks the recorder of a trace for the calls in progress. It responds only while its program runs.

@@ -191,3 +191,14 @@ func Ask(session string, q *Request) (*Status, error) {
 	}
 	return &st, nil
 }
+
+// Killed returns the session folder of the recording whose recorder was killed while it wrote a trace, "" if there is none: its programs' buffers
+// may have calls that the trace lacks.
+func Killed(uuid string) string {
+	for _, dir := range List("") {
+		if was := ReadNote(dir); was.WritesFile() && was.UUID == uuid && Abandoned(dir) {
+			return dir
+		}
+	}
+	return ""
+}
