@@ -255,8 +255,8 @@ func (o *cut) consistsOf(c *cut, b *bag) bool {
 }
 
 // apart returns the cut after steps of a second kind too, if the cut has such a step and the next typical one as one step. The second kind has half of the
-// model's kernels, as a generator's step after several of its critic; other work is a part of a step. A step that is cut apart from the copy that ends it has no
-// typical one after it.
+// model's kernels, as a generator's step after several of its critic; other work is a part of a step.
+// So is the copy that ends a step, if a wait comes before it.
 func (c *cut) apart() *cut {
 	if c.where != after {
 		return c
