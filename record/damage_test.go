@@ -41,3 +41,12 @@ func TestFilesOfTheRecordingTruncated(t *testing.T) {
 		})
 	}
 }
+
+// A recording whose folder was removed lacked all later processes, and was called complete.
+func TestFolderOfTheRecordingRemoved(t *testing.T) {
+	program := testenv.CompileC(t, "orphan", []string{source("orphan.c")})
+	out := wild(t, record.Options{Sim: true}, "sh", "-c", `rm -r "$ACLTRACE_SESSION"; exec "$0" < /dev/null`, program)
+	if len(out.calls) != 0 || len(out.Unhooked) != 1 || !strings.Contains(out.Unhooked[0].Reason, "removed while it was in use") || out.r.Completeness().Whole() {
+		t.Errorf("%d calls, reports %+v, complete %v", len(out.calls), out.Unhooked, out.r.Completeness().Whole())
+	}
+}

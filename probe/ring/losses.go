@@ -2,6 +2,8 @@ package ring
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,10 +20,10 @@ type losses struct {
 	damage  []Damage
 }
 
-// Damage describes a file of the session that a program has overwritten or truncated.
+// Damage describes a file of the session that a program has overwritten, truncated or removed.
 type Damage struct {
-	PID, TID int // owner of the ring; TID 0: the control file, so that later threads and processes are not recorded
-	Exe      string
+	PID, TID int    // owner of the ring; TID 0: the control file, so that later threads and processes are not recorded
+	Exe      string // program of the process, or the removed file
 	What     string
 }
 
@@ -38,7 +40,16 @@ func (s *Session) Damage() []Damage {
 		}
 		all = append(all, d)
 	}
+	if path := filepath.Join(s.files.dir, "control"); gone(path) {
+		all = append(all, Damage{Exe: path, What: "removed while it was in use"})
+	}
 	return all
+}
+
+// gone reports whether no file has a path.
+func gone(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // Untimed counts the tasks without device time by reason. Valid before Close.

@@ -215,6 +215,20 @@ func TestCallsWithoutARing(t *testing.T) {
 	}
 }
 
+// A session whose folder somebody has removed is damaged: no process finds it any more.
+func TestRemovedFolder(t *testing.T) {
+	s := session(t, Options{})
+	if err := os.RemoveAll(s.Dir()); err != nil {
+		t.Fatal(err)
+	}
+	if d := s.Damage(); len(d) != 1 || d[0].PID != 0 || d[0].Exe != filepath.Join(s.Dir(), "control") || !strings.Contains(d[0].What, "removed") {
+		t.Errorf("%+v", d)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A control file that a program has truncated is damage, and does not end the recorder.
 func TestTruncatedControlFile(t *testing.T) {
 	s := session(t, Options{})

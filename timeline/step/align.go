@@ -70,8 +70,11 @@ func (c *cut) movedTo(in *input) *cut {
 	n := to - from
 	symbolAt := func(i int) int32 { return c.r.pulses[from+(i%n+n)%n].symbol }
 	if in.ended {
-		if c.where == after && c.r.launches[from+in.at] == c.r.launches[from] {
-			return c.beforeWait()
+		there := c.where == after && c.r.launches[from+in.at] == c.r.launches[from]
+		if there {
+			if o := c.beforeWait(); o != nil {
+				return o
+			}
 		}
 		// The waits and copies to the host before the input. A program skips a wait if it knows that the device has finished.
 		var best *cut
@@ -82,7 +85,12 @@ func (c *cut) movedTo(in *input) *cut {
 				}
 			}
 		}
-		if best != nil && len(best.at) >= len(c.at)-1 {
+		switch {
+		case there && best != nil && len(best.at) > len(c.at) && best.likelier(c):
+			return best
+		case there:
+			return nil
+		case best != nil && len(best.at) >= len(c.at)-1:
 			return best
 		}
 	}
@@ -113,6 +121,12 @@ func (c *cut) movedTo(in *input) *cut {
 		}
 	}
 	return best
+}
+
+// likelier reports whether a cut has more typical steps than another.
+func (c *cut) likelier(o *cut) bool {
+	c.how = nearly
+	return c.mark() != nil && c.n > o.n
 }
 
 // count returns how often a symbol occurs in the model.
@@ -242,6 +256,7 @@ func (o *cut) consistsOf(c *cut, b *bag) bool {
 
 // apart returns the cut after steps of a second kind too, if the cut has such a step and the next typical one as one step. The second kind has half of the
 // model's kernels, as a generator's step after several of its critic; other work is a part of a step.
+// So is the copy that ends a step, if a wait comes before it.
 func (c *cut) apart() *cut {
 	if c.where != after {
 		return c
@@ -262,10 +277,13 @@ func (c *cut) apart() *cut {
 		if s == c.symbol || c.count(s) > 0 || o.mark() == nil || o.n < c.n+n-2 { // without a step at the edge
 			continue
 		}
-		both := 0
+		both, next := 0, 0
 		for i := range len(o.at) - 1 {
 			if c.r.pulses[o.at[i+1]-1].symbol != s {
 				continue
+			}
+			if i+1 < len(o.typical) && o.typical[i+1] {
+				next++
 			}
 			for k := range launched(o.at[i], o.at[i+1]) {
 				if model[k] {
@@ -273,7 +291,7 @@ func (c *cut) apart() *cut {
 				}
 			}
 		}
-		if 2*both >= n*len(model) {
+		if 2*both >= n*len(model) && 2*next >= n {
 			o.edges()
 			return o
 		}

@@ -58,7 +58,11 @@ func (r *rhythm) twoKinds() *cut {
 	case !large.twice && (!small.twice || small.part(large.ids) >= sameWork), !small.twice && r.sameKernels(all, order[0], order[1]):
 		return nil
 	}
-	return r.cutKinds(all, order[0], order[1], first.bag)
+	c := r.cutKinds(all, order[0], order[1], first.bag)
+	if c != nil {
+		c.both = first.count + second.count
+	}
+	return c
 }
 
 // sameKernels reports whether batches of two kinds launch mostly the same kernels. The first batch of accumulated gradients has none to add to, so it launches fewer

@@ -405,11 +405,12 @@ func (r *rhythm) rule() *Rule {
 	}
 	if c != nil {
 		c = c.align().apart()
+		c.first()
 	}
-	if c == nil || two != nil && (c.where == before || len(two.at) > len(c.at)) { // a cut before a kernel may be one of a part of a step
+	if c == nil || two != nil && (c.where == before || two.both > len(c.at)) { // a cut before a kernel may be one of a part of a step
 		c = two
+		c.first()
 	}
-	c.first()
 	return &Rule{Source: Found, Process: r.beat.process, beat: r.beat, symbol: r.symbols[c.symbol].id, other: r.symbols[c.other].id,
 		class: r.symbols[c.symbol].class, where: c.where, like: c.likeness(), early: c.begin()}
 }

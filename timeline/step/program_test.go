@@ -13,7 +13,7 @@ import (
 //	a…z  a kernel on lane 0     A…Z  a kernel on lane 1     G  a graph of five kernels on lane 0
 //	<    a copy from the host   >    a copy to the host, which waits      ^  a copy from the host in the call
 //	.    a wait for lane 0      :    a wait for the device  ;  a wait for lane 1  !  a wait for an event on lane 0
-//	-    another task on lane 0
+//	-    another task on lane 0       _    another task on lane 1
 //
 // A digit before a letter is the thread; 0 without. A space is 100 ns between ops.
 func ops(program string) (out []step.Op) {
@@ -47,6 +47,8 @@ func ops(program string) (out []step.Op) {
 			d.Class, d.Lane = step.Sync, 1
 		case r == '!':
 			d.Class, d.Event = step.Sync, true
+		case r == '_':
+			d.Lane = 1
 		}
 		out, thread, at = append(out, d), 0, at+10
 	}
@@ -182,6 +184,10 @@ func TestProgramsHaveSteps(t *testing.T) {
 		{"<abcdefghg." + strings.Repeat("<fg.", 6) + "<-abcdefghg:", "(<abcdefghg.)" + strings.Repeat("[<fg.]", 6) + "(<-abcdefghg:)", "waits"}, // the last one waits in another way
 		{various + ".<<uvwxyzabcdefghil.<<uvwcxyzdabefcdefghil.<<uvwcxyzdbaefdcefdcghl." + strings.Repeat("<<kGl.", 7), // of the prompts before the tokens only the last was found
 			various + ".(<<uvwxyzabcdefghil.)(<<uvwcxyzdabefcdefghil.)(<<uvwcxyzdbaefdcefdcghl.)" + strings.Repeat("[<<kGl.]", 7), "waits"},
+		{mixed("xxxxxxxyxxxxxxxxxyxx", "<<abcdabcdabc.aGbdefg-_>!", "<<abcdabcdabc.aGbdefg!-_>"), // now and then the wait is before the copy
+			mixed("xxxxxxxyxxxxxxxxxyxx", "[<<abcdabcdabc.aGbdefg-_>!]", "[<<abcdabcdabc.aGbdefg!-_>]"), "copies to the host"},
+		{"<yayaya.<yazw.<<akl.<amnopqrstuvwmnopqrsij->!" + mixed("xyxxxxxxxxx", "<<abcdefgh.GGGij->!", "<<amnopqrstuvwmnopqrsij->!"), // other work before the first step, and a wait in it
+			"<yayaya.<yazw.(<<akl.<amnopqrstuvwmnopqrsij->!)" + mixed("xyxxxxxxxxx", "[<<abcdefgh.GGGij->!]", "(<<amnopqrstuvwmnopqrsij->!)"), "waits"},
 		{"a1Aa1Aa1Aa1A", "aAaAaAaA", ""}, // threads that never wait for each other
 	} {
 		r := learned(c.program)
@@ -415,5 +421,19 @@ func TestTokensOfFewRequestsAreSteps(t *testing.T) {
 	f := step.New(learned(program.String()))
 	if got := cut(f, program.String()); strings.Count(got, "[") < 4*14 {
 		t.Error(got)
+	}
+}
+
+// Of 60 tokens 3 were parts of the next ones, since their waits came before the copy to the host.
+func TestTokensWithAnotherWaitAreSteps(t *testing.T) {
+	token := strings.NewReplacer("x", "<abcdefghiabcdefj->!", "y", "<abcdefghi!abcdefj->", "z", "<abcdefghiabcdefj-!>")
+	var program, want strings.Builder
+	for _, r := range [][2]string{{"<klmnopqrsgj->!", "xxxxxxxyxxxxxx"}, {"<rsnptkuwvgj->!", "xxxxxxxxxzzxxx"}, {"<uvvwwttrrgj->!", "xxxxxxxxxxxxxx"}} {
+		program.WriteString(r[0] + token.Replace(r[1]))
+		want.WriteString("(" + r[0] + ")" + strings.ReplaceAll(token.Replace(r[1]), "<", "][<")[1:] + "]")
+	}
+	if got := cut(step.New(learned(program.String())), program.String()); got != want.String() {
+		t.Errorf("%q", got)
+		t.Errorf("%q", want.String())
 	}
 }

@@ -73,6 +73,7 @@ type cut struct {
 	typical []bool
 	model   int // index of the step that others are compared with
 	n       int // number of typical steps
+	both    int // batches of two kinds, see twoKinds
 	second  int // kernels in steps that do the same work in another way
 	cover   float64
 	how     manner
