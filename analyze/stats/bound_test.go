@@ -127,6 +127,41 @@ func TestWaitingQueueLeadsToTheOtherThread(t *testing.T) {
 	}
 }
 
+// The launches seemed to come from a loader's thread that pins batches and does more than the program's thread.
+func TestLaunchesComeFromTheThreadThatMakesCallsForThem(t *testing.T) {
+	for name, c := range map[string]struct {
+		program, loader int64 // own time before each call
+		calls           int   // of the program's thread, for 6 launches
+		want            string
+	}{
+		"a busier loader":           {60_000, 500_000, 6, "thread 4011"},
+		"a program without a share": {1_000, 500_000, 6, "thread 4020"},
+		"a program of few calls":    {400_000, 0, 1, "thread 4011"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := program(t)
+			loader, now := b.Thread(4020), int64(10_000)
+			for range 12 {
+				for i := range uint64(6) {
+					now += 98_000
+					if int(i) < c.calls {
+						b.Call(1, now, now+1_000, "aclrtGetDevice", testtrace.A(0x7ffe0000), blocked(600_000/int64(c.calls)-c.program))
+					}
+					b.Call(0, now+1_000, now+2_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function+i, 8, testtrace.DeviceA, 64, testtrace.StreamA), blocked(90_000))
+					now += 2_000
+				}
+				b.Call(loader, now-100_000, now-99_000, "aclrtGetDevice", testtrace.A(0x7ffe0000), blocked(600_000-c.loader))
+				b.Call(0, now, now+3_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+				now += 4_000
+			}
+			s := sums(t, b.Load(), "")
+			if s.Shares.Driver == nil || !strings.HasPrefix(s.Shares.Driver.Thread, c.want) {
+				t.Errorf("launches from %+v, want %s; %+v", s.Shares.Driver, c.want, s.Shares)
+			}
+		})
+	}
+}
+
 // Time between calls recorded by eBPF read as the program's own time, though the thread may have waited.
 func TestOwnTimeByProbesMayBeWaiting(t *testing.T) {
 	for _, by := range []string{"shim", "ebpf"} {
