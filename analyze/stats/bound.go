@@ -172,12 +172,16 @@ func (x *Splitter) bound() *Bound {
 // handing returns the time in which a thread hands on launches.
 func handing(p *Parts) int64 { return p.OwnNS + p.LaunchingNS + p.OtherNS }
 
-// loading returns the longest mean time of a gap before a copy to the device, and the part in which the thread did not run.
+// loading returns the longest mean time of a gap before a copy to the device, and the part in which the thread did not run. A gap of a few steps is no
+// time of a typical step.
 func (g *gaps) loading(n int64) (ns, blocked int64) {
 	for i := range g.places {
 		p := &g.places[i]
-		if p.sum/n > ns && p.latest.upToCopy > 0 && p.latest.upToCopy < nearCopy {
-			ns, blocked = p.sum/n, p.blocked/n
+		if p.latest.upToCopy <= 0 || p.latest.upToCopy >= nearCopy {
+			continue
+		}
+		if gap := g.mean(i, n, p.latest); gap.NS > ns && !gap.Rare(n) {
+			ns, blocked = gap.NS, gap.BlockedNS
 		}
 	}
 	return ns, blocked

@@ -182,6 +182,16 @@ func (d *doing) settle(whole idle) {
 	d.gaps.settle(whole)
 }
 
+// End ends the walk. A thread that makes no more calls in a step waits, as one does that hands on launches: there is no reading of its processor time.
+func (x *Splitter) End() {
+	for i := range x.threads {
+		if d := &x.threads[i]; x.divided && d.tails > 0 {
+			d.sum[PartBlocked] += d.tails
+			d.gaps.settle(idle{ns: d.tails, blocked: d.tails})
+		}
+	}
+}
+
 // Step takes a step that has ended. It is in the sums if it is selected and typical. A call may begin before the step or end after it. The last step's end
 // is known late, and later calls may have been added to it: such a step does not count. Step returns the parts of a step that counts, on the thread that
 // made it.
