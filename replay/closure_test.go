@@ -263,7 +263,8 @@ func TestExtractHasGraphsWithTheirUpdates(t *testing.T) {
 	}
 }
 
-// Values order a graph and other work, as in a decoder: the extract has those that other work writes, and is refused if other work waits for one that the graph writes.
+// Values order a graph and other work, as in a decoder: the extract has those that other work writes. It is refused if other work waits for a value
+// that the graph writes.
 func TestExtractOfGraphsThatWaitForValues(t *testing.T) {
 	program := testenv.CompileC(t, "external_value", []string{"testdata/external_value.c"})
 	binary := kernels(t)

@@ -40,8 +40,8 @@ func (x *Splitter) mean(d *doing) Parts {
 	return partsOf(&of, x.took/x.n)
 }
 
-// driver returns the thread from which the launches of the main thread come, and its index: the main thread itself, unless it launches most and mostly waits
-// between calls. A thread that makes calls for the launches comes before one that only works more, as the loader's does.
+// driver returns the thread from which the launches of the main thread come, and its index: the main thread itself, unless it launches most and
+// mostly waits between calls. A thread that makes calls for the launches comes before one that only works more, as the loader's does.
 func (x *Splitter) driver() (*doing, int) {
 	main, at := x.main()
 	if main == nil || x.n == 0 || !x.divided {
@@ -60,11 +60,12 @@ func (x *Splitter) driver() (*doing, int) {
 	return main, at
 }
 
-// callsForLaunches is the largest number of launches for each call of the thread from which they come, in a framework that asks the runtime about each operator.
+// callsForLaunches is the largest number of launches for each call of the thread from which they come, in a framework that asks the runtime about
+// each operator.
 const callsForLaunches = 4
 
-// busiest returns the thread of a thread's process that does most, and its index, of those that do more than least and make some calls; nil if there is none.
-// A thread that serves callbacks does nothing while it waits for one.
+// busiest returns the thread of a thread's process that does most, and its index, of those that do more than least and make some calls; nil if there
+// is none. A thread that serves callbacks does nothing while it waits for one.
 func (x *Splitter) busiest(of int, least int64, calls uint64) (d *doing, at int) {
 	for i := range x.threads {
 		t := &x.threads[i]

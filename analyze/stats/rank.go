@@ -184,8 +184,8 @@ const (
 )
 
 // rankFindings returns the ranks that spend more than the median rank. Ranks need not meet, and run at their own pace: they are compared by
-// launch. Waits count only if nothing else explains them: kernels are not measured, and ranks do not wait for each other in collectives. A thread that is
-// blocked may wait for another rank too.
+// launch. Waits count only if nothing else explains them: kernels are not measured, and ranks do not wait for each other in collectives. A blocked
+// thread may wait for another rank too.
 func (x *summer) rankFindings() (out []Finding) {
 	all := x.within.ranks()
 	all = slices.DeleteFunc(all, func(r *rankSum) bool { return r.whole < fewLaunches || r.launches == 0 })

@@ -349,7 +349,8 @@ func (l *Learner) repeated() *Rule {
 		minSteps, lanes[lane].Name)}
 }
 
-// interchangeable reports whether most launches by a thread on other lanes than one are launches of kernels that it launches there too, and are no few.
+// interchangeable reports whether most launches by a thread on other lanes than one are launches of kernels that it launches there too. A few
+// launches elsewhere are not enough.
 func (l *Learner) interchangeable(lane int32, thread uint32) bool {
 	here := map[uint64]bool{}
 	same, others, on := 0, 0, 0
