@@ -64,8 +64,8 @@ func (x *Splitter) driver() (*doing, int) {
 // each operator.
 const callsForLaunches = 4
 
-// busiest returns the thread of a thread's process that does most, and its index, of those that do more than least and make some calls; nil if there
-// is none. A thread that serves callbacks does nothing while it waits for one.
+// busiest returns the busiest other thread of a thread's process, and its index: nil if none is busy for more than least or makes that many calls.
+// A thread that serves callbacks does nothing while it waits for one.
 func (x *Splitter) busiest(of int, least int64, calls uint64) (d *doing, at int) {
 	for i := range x.threads {
 		t := &x.threads[i]
@@ -173,8 +173,8 @@ func (x *Splitter) bound() *Bound {
 // handing returns the time in which a thread hands on launches.
 func handing(p *Parts) int64 { return p.OwnNS + p.LaunchingNS + p.OtherNS }
 
-// loading returns the longest mean time of a gap before a copy to the device, and the part in which the thread did not run. A gap of a few steps is no
-// time of a typical step.
+// loading returns the longest mean time of a gap before a copy to the device, and the part in which the thread did not run. A gap that only a few
+// steps have does not count.
 func (g *gaps) loading(n int64) (ns, blocked int64) {
 	for i := range g.places {
 		p := &g.places[i]

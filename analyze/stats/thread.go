@@ -182,7 +182,7 @@ func (d *doing) settle(whole idle) {
 	d.gaps.settle(whole)
 }
 
-// End ends the walk. A thread that makes no more calls in a step waits, as one does that hands on launches: there is no reading of its processor time.
+// End ends the walk. After its last call a thread is blocked until the step ends, as one that hands on launches: its processor time is not known.
 func (x *Splitter) End() {
 	for i := range x.threads {
 		if d := &x.threads[i]; x.divided && d.tails > 0 {

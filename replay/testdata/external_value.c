@@ -1,4 +1,4 @@
-/* A graph that waits for a value, which other work writes while it runs. With another argument, other work waits for a value that the graph writes. */
+/* A graph waits for a value that other work writes during the run. With another argument, other work waits for a value that the graph writes. */
 #include "program.h"
 
 enum { COUNT = 256, RUNS = 4 };
