@@ -51,10 +51,11 @@ func (x *Splitter) driver() (*doing, int) {
 	if by, _ := x.mostLaunches(); by != main || main.issued.typical.launches == 0 || 2*p.BlockedNS <= p.OwnNS+p.BlockedNS {
 		return main, at
 	}
-	if d, i := x.busiest(at, p.busy()/2, uint64(main.issued.typical.launches)/callsForLaunches); d != nil {
+	n := main.issued.typical.launches
+	if d, i := x.busiest(at, p.busy()/2, n/callsForLaunches, n/callsForLaunches); d != nil {
 		return d, i
 	}
-	if d, i := x.busiest(at, p.busy(), 0); d != nil {
+	if d, i := x.busiest(at, p.busy(), 0, n/2); d != nil {
 		return d, i
 	}
 	return main, at
@@ -64,12 +65,13 @@ func (x *Splitter) driver() (*doing, int) {
 // each operator.
 const callsForLaunches = 4
 
-// busiest returns the busiest other thread of a thread's process, and its index: nil if none is busy for more than least or makes that many calls.
-// A thread that serves callbacks does nothing while it waits for one.
-func (x *Splitter) busiest(of int, least int64, calls uint64) (d *doing, at int) {
+// busiest returns the busiest other thread of a thread's process, and its index: nil if none is busy for more than least, makes that many calls, and
+// at most that many launches itself. A thread that serves callbacks does nothing while it waits for one.
+func (x *Splitter) busiest(of int, least, calls, launches int64) (d *doing, at int) {
 	for i := range x.threads {
 		t := &x.threads[i]
-		if i == of || !x.known(t) || t.polls || x.w.Process(uint32(i)) != x.w.Process(uint32(of)) || t.calls.typical() < calls {
+		if i == of || !x.known(t) || t.polls || x.w.Process(uint32(i)) != x.w.Process(uint32(of)) ||
+			int64(t.calls.typical()) < calls || t.issued.typical.launches > launches {
 			continue
 		}
 		if q := x.mean(t); q.busy() > least {

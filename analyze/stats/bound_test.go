@@ -132,11 +132,13 @@ func TestLaunchesComeFromTheThreadThatMakesCallsForThem(t *testing.T) {
 	for name, c := range map[string]struct {
 		program, loader int64 // own time before each call
 		calls           int   // of the program's thread, for 6 launches
+		launches        bool  // these calls are launches, as on a thread of gradients
 		want            string
 	}{
-		"a busier loader":           {60_000, 500_000, 6, "thread 4011"},
-		"a program without a share": {1_000, 500_000, 6, "thread 4020"},
-		"a program of few calls":    {400_000, 0, 1, "thread 4011"},
+		"a busier loader":           {60_000, 500_000, 6, false, "thread 4011"},
+		"a program without a share": {1_000, 500_000, 6, false, "thread 4020"},
+		"a program of few calls":    {400_000, 0, 1, false, "thread 4011"},
+		"two threads that launch":   {5_000, 0, 5, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := program(t)
@@ -144,7 +146,10 @@ func TestLaunchesComeFromTheThreadThatMakesCallsForThem(t *testing.T) {
 			for range 12 {
 				for i := range uint64(6) {
 					now += 98_000
-					if int(i) < c.calls {
+					switch {
+					case int(i) < c.calls && c.launches:
+						b.Call(1, now, now+1_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 64, testtrace.StreamA), blocked(90_000))
+					case int(i) < c.calls:
 						b.Call(1, now, now+1_000, "aclrtGetDevice", testtrace.A(0x7ffe0000), blocked(600_000/int64(c.calls)-c.program))
 					}
 					b.Call(0, now+1_000, now+2_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function+i, 8, testtrace.DeviceA, 64, testtrace.StreamA), blocked(90_000))
@@ -155,7 +160,7 @@ func TestLaunchesComeFromTheThreadThatMakesCallsForThem(t *testing.T) {
 				now += 4_000
 			}
 			s := sums(t, b.Load(), "")
-			if s.Shares.Driver == nil || !strings.HasPrefix(s.Shares.Driver.Thread, c.want) {
+			if d := s.Shares.Driver; (d != nil) != (c.want != "") || d != nil && !strings.HasPrefix(d.Thread, c.want) {
 				t.Errorf("launches from %+v, want %s; %+v", s.Shares.Driver, c.want, s.Shares)
 			}
 		})
