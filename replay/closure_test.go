@@ -263,6 +263,25 @@ func TestExtractHasGraphsWithTheirUpdates(t *testing.T) {
 	}
 }
 
+// Values order a graph and other work, as in a decoder: the extract has those that other work writes. It is refused if other work waits for a value
+// that the graph writes.
+func TestExtractOfGraphsThatWaitForValues(t *testing.T) {
+	program := testenv.CompileC(t, "external_value", []string{"testdata/external_value.c"})
+	binary := kernels(t)
+	simulate(t)
+	path := recorded(t, program, binary)
+	launches := launchesIn(t, path)
+	if n, blind := everyLaunch(t, path, launches[len(launches)-1:], compile.PlaceSame, compile.PlaceMove); n != 1 || blind != 0 {
+		t.Errorf("%d extracts, %d without results", n, blind)
+	}
+	path = recorded(t, program, binary, "writes")
+	launches = launchesIn(t, path)
+	const want = "aclrtValueWait: it waits for a signal that no earlier call gives, unless a run of a graph does"
+	if _, err := lab.Extract(context.Background(), path, acl.Model, launches[len(launches)-1], filepath.Join(t.TempDir(), "e.aclt"), nil); err == nil || !strings.Contains(err.Error(), want) {
+		t.Error(err)
+	}
+}
+
 // The extract of a launch after runs of a graph lacked the events by which the graph waits for other work, and other work for the graph. It is refused, and so is
 // one with an update that such an event orders.
 func TestExtractRefusesGraphsWithExternalEvents(t *testing.T) {

@@ -305,6 +305,9 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 		if f.Rank != nil {
 			who, others = fmt.Sprintf("rank %d", *f.Rank), "the median rank"
 		}
+		if f.Name == stats.PartBlocked.String() {
+			return fmt.Sprintf("%s is blocked outside calls for longer than %s: %s a launch, not %s", who, others, human.Duration(f.NS), human.Duration(f.EachNS))
+		}
 		return fmt.Sprintf("%s spends more on %s than %s: %s a launch, not %s", who, cmp.Or(partNames[f.Name], f.Name), others, human.Duration(f.NS), human.Duration(f.EachNS))
 	case stats.LateRank:
 		text := fmt.Sprintf("rank %d came last to %s of %s, and the others waited", *f.Rank, human.Count(f.Count), human.Plural(f.Of, "collective"))

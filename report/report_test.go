@@ -321,7 +321,7 @@ func TestInfoSaysOfWhatATraceIsComplete(t *testing.T) {
 	unseen := []format.Unhooked{{Exe: "static"}}
 	for want, c := range map[string]report.InfoCoverage{
 		"yes": {PassedBy: map[string]uint64{"drvAsked": 1}, AskedFor: asked},
-		"yes: every call of the functions that acltrace knows; calls of 2 others are counted by name":                                     {PassedBy: called, AskedFor: asked},
+		"yes: every call of the functions that acltrace knows; calls of 2 others are counted by name":                                         {PassedBy: called, AskedFor: asked},
 		"in part: every call of the functions that acltrace knows; 1 program or library file not seen":                                        {Unhooked: unseen},
 		"in part: every call of the functions that acltrace knows; calls of 2 others are counted by name; 1 program or library file not seen": {PassedBy: called, AskedFor: asked, Unhooked: unseen},
 	} {

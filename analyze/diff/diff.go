@@ -264,6 +264,7 @@ func newRun(r *format.Reader, m *api.Model, o *Options, divided bool) (*run, err
 	if err != nil {
 		return nil, err
 	}
+	x.split.End()
 	x.Timed = r.Meta().DeviceTime != nil
 	x.Path, x.Scope, x.Steps = r.Path(), r.Completeness().Scope(), stats.SumSteps(w, steps, &lengths)
 	switch {

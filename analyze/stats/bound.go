@@ -40,8 +40,8 @@ func (x *Splitter) mean(d *doing) Parts {
 	return partsOf(&of, x.took/x.n)
 }
 
-// driver returns the thread from which the launches of the main thread come, and its index: the main thread itself, unless it launches most, mostly waits
-// between calls, and another thread of its process does more. A thread that serves callbacks does nothing while it waits for one.
+// driver returns the thread from which the launches of the main thread come, and its index: the main thread itself, unless it launches most and
+// mostly waits between calls. A thread that makes calls for the launches comes before one that only works more, as the loader's does.
 func (x *Splitter) driver() (*doing, int) {
 	main, at := x.main()
 	if main == nil || x.n == 0 || !x.divided {
@@ -51,19 +51,38 @@ func (x *Splitter) driver() (*doing, int) {
 	if by, _ := x.mostLaunches(); by != main || main.issued.typical.launches == 0 || 2*p.BlockedNS <= p.OwnNS+p.BlockedNS {
 		return main, at
 	}
-	busy := func(p *Parts) int64 { return p.OwnNS + p.LaunchingNS + p.CopyingNS + p.OtherNS }
-	d, most := main, busy(&p)
+	n := main.issued.typical.launches
+	if d, i := x.busiest(at, p.busy()/2, n/callsForLaunches, n/callsForLaunches); d != nil {
+		return d, i
+	}
+	if d, i := x.busiest(at, p.busy(), 0, n/2); d != nil {
+		return d, i
+	}
+	return main, at
+}
+
+// callsForLaunches is the largest number of launches for each call of the thread from which they come, in a framework that asks the runtime about
+// each operator.
+const callsForLaunches = 4
+
+// busiest returns the busiest other thread of a thread's process, and its index: nil if none is busy for more than least, makes that many calls, and
+// at most that many launches itself. A thread that serves callbacks does nothing while it waits for one.
+func (x *Splitter) busiest(of int, least, calls, launches int64) (d *doing, at int) {
 	for i := range x.threads {
 		t := &x.threads[i]
-		if !x.known(t) || t.polls || x.w.Process(uint32(i)) != x.w.Process(uint32(at)) {
+		if i == of || !x.known(t) || t.polls || x.w.Process(uint32(i)) != x.w.Process(uint32(of)) ||
+			int64(t.calls.typical()) < calls || t.issued.typical.launches > launches {
 			continue
 		}
-		if q := x.mean(t); busy(&q) > most {
-			d, at, most = t, i, busy(&q)
+		if q := x.mean(t); q.busy() > least {
+			d, at, least = t, i, q.busy()
 		}
 	}
 	return d, at
 }
+
+// busy returns the time in which a thread works, in calls or between them.
+func (p *Parts) busy() int64 { return p.OwnNS + p.LaunchingNS + p.CopyingNS + p.OtherNS }
 
 // launcher returns the thread that launches most in typical steps, and its index: the main thread, if it launches. The main thread makes the steps, and
 // may leave the launches to another one.
@@ -156,12 +175,16 @@ func (x *Splitter) bound() *Bound {
 // handing returns the time in which a thread hands on launches.
 func handing(p *Parts) int64 { return p.OwnNS + p.LaunchingNS + p.OtherNS }
 
-// loading returns the longest mean time of a gap before a copy to the device, and the part in which the thread did not run.
+// loading returns the longest mean time of a gap before a copy to the device, and the part in which the thread did not run. A gap that only a few
+// steps have does not count.
 func (g *gaps) loading(n int64) (ns, blocked int64) {
 	for i := range g.places {
 		p := &g.places[i]
-		if p.sum/n > ns && p.latest.upToCopy > 0 && p.latest.upToCopy < nearCopy {
-			ns, blocked = p.sum/n, p.blocked/n
+		if p.latest.upToCopy <= 0 || p.latest.upToCopy >= nearCopy {
+			continue
+		}
+		if gap := g.mean(i, n, p.latest); gap.NS > ns && !gap.Rare(n) {
+			ns, blocked = gap.NS, gap.BlockedNS
 		}
 	}
 	return ns, blocked

@@ -127,6 +127,93 @@ func TestWaitingQueueLeadsToTheOtherThread(t *testing.T) {
 	}
 }
 
+// The launches seemed to come from a loader's thread that pins batches and does more than the program's thread.
+func TestLaunchesComeFromTheThreadThatMakesCallsForThem(t *testing.T) {
+	for name, c := range map[string]struct {
+		program, loader int64 // own time before each call
+		calls           int   // of the program's thread, for 6 launches
+		launches        bool  // these calls are launches, as on a thread of gradients
+		want            string
+	}{
+		"a busier loader":           {60_000, 500_000, 6, false, "thread 4011"},
+		"a program without a share": {1_000, 500_000, 6, false, "thread 4020"},
+		"a program of few calls":    {400_000, 0, 1, false, "thread 4011"},
+		"two threads that launch":   {5_000, 0, 5, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := program(t)
+			loader, now := b.Thread(4020), int64(10_000)
+			for range 12 {
+				for i := range uint64(6) {
+					now += 98_000
+					switch {
+					case int(i) < c.calls && c.launches:
+						b.Call(1, now, now+1_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 64, testtrace.StreamA), blocked(90_000))
+					case int(i) < c.calls:
+						b.Call(1, now, now+1_000, "aclrtGetDevice", testtrace.A(0x7ffe0000), blocked(600_000/int64(c.calls)-c.program))
+					}
+					b.Call(0, now+1_000, now+2_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function+i, 8, testtrace.DeviceA, 64, testtrace.StreamA), blocked(90_000))
+					now += 2_000
+				}
+				b.Call(loader, now-100_000, now-99_000, "aclrtGetDevice", testtrace.A(0x7ffe0000), blocked(600_000-c.loader))
+				b.Call(0, now, now+3_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+				now += 4_000
+			}
+			s := sums(t, b.Load(), "")
+			if d := s.Shares.Driver; (d != nil) != (c.want != "") || d != nil && !strings.HasPrefix(d.Thread, c.want) {
+				t.Errorf("launches from %+v, want %s; %+v", s.Shares.Driver, c.want, s.Shares)
+			}
+		})
+	}
+}
+
+// Two late batches of twelve made every step "bound by the loader".
+func TestRareLateBatchesAreNoBound(t *testing.T) {
+	for _, late := range []int{2, 12} {
+		b := program(t)
+		now := int64(10_000)
+		for i := range 12 {
+			gap := int64(1_000)
+			if i%6 == 5 || late == 12 {
+				gap = 1_000_000
+			}
+			now += gap
+			b.Call(0, now, now+1_000, "aclrtMemcpy", testtrace.A(testtrace.DeviceA, 64, 0x5000, 64, 1), blocked(gap-1_000))
+			for j := range uint64(4) {
+				now += 10_000
+				b.Call(0, now, now+1_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function+j, 8, testtrace.DeviceA, 64, testtrace.StreamA))
+			}
+			b.Call(0, now+2_000, now+3_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+			now += 4_000
+		}
+		if s := sums(t, b.Load(), ""); (s.Bound != nil && s.Bound.By == stats.ByLoader) != (late == 12) {
+			t.Errorf("%d late batches: %+v", late, s.Bound)
+		}
+	}
+}
+
+// The thread of launches waited for the end of the last step, and "the program's own time" was all of that.
+func TestNoOwnTimeAfterTheLastCallOfAThread(t *testing.T) {
+	b := program(t)
+	now := int64(10_000)
+	for i := range 12 {
+		b.Call(0, now, now+1_000, "aclrtMemcpyAsync", testtrace.A(testtrace.DeviceA, 64, 0x5000, 64, 1, testtrace.StreamA), blocked(20_000))
+		for j := range uint64(4) {
+			now += 10_000
+			b.Call(0, now, now+1_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function+j, 8, testtrace.DeviceA, 64, testtrace.StreamA))
+		}
+		if now += 20_000; i == 11 {
+			now += 9_000_000
+		}
+	}
+	b.Call(1, now, now+1_000, "aclrtSynchronizeDevice", nil)
+	b.Call(1, now+2_000, now+3_000, "aclrtGetDevice", testtrace.A(0x7ffe0000))
+	s := sums(t, b.Load(), "")
+	if s.Shares == nil || s.Shares.NS < 9_000_000/12 || s.Shares.OwnNS > 60_000 {
+		t.Errorf("%+v, steps %+v", s.Shares, s.Steps)
+	}
+}
+
 // Time between calls recorded by eBPF read as the program's own time, though the thread may have waited.
 func TestOwnTimeByProbesMayBeWaiting(t *testing.T) {
 	for _, by := range []string{"shim", "ebpf"} {

@@ -489,6 +489,16 @@ func (c *topCalls) add(what Part, h *timeline.HostCall, k *timeline.Task, took i
 	s.group.now.add(one)
 }
 
+// typical returns the number of calls in typical steps.
+func (c *topCalls) typical() (n uint64) {
+	for i := range c.parts {
+		for _, s := range c.parts[i].sums {
+			n += s.typical.Calls
+		}
+	}
+	return n
+}
+
 // group returns the group of a function's calls.
 func (c *topCalls) group(fn, direction string) *callGroup {
 	for _, g := range c.groups {

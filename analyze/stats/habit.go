@@ -125,6 +125,8 @@ func (x *habits) call(w *timeline.Walk, h *timeline.HostCall, k *timeline.Task) 
 		add(syncRead, took, k.Bytes, false)
 		t.reads = true
 		return
+	case copied && w.Lanes[k.Lane].Synchronous && k.Direction() == "DtoH":
+		t.waited, t.freeing = nil, false // the wait is for this result
 	case h.Fn.Capture == api.CaptureBegin:
 		x.flush(t)
 		t.capture = h.Start

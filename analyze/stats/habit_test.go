@@ -69,6 +69,37 @@ func TestHabitsAreFindings(t *testing.T) {
 	}
 }
 
+// A program that waits and copies large results was said to copy nothing then.
+func TestAWaitForAResultIsForACopy(t *testing.T) {
+	for bytes, want := range map[uint64]stats.FindingKind{8: stats.SyncReads, 1 << 16: "", 0: stats.Synchronizes} {
+		b := program(t)
+		now := int64(10_000)
+		call := func(took int64, name string, args ...uint64) {
+			b.Call(0, now, now+took, name, args)
+			now += took + 100
+		}
+		for range 12 {
+			call(1_000, "aclrtMemcpy", testtrace.DeviceA, 64, 0x5000, 64, 1)
+			for i := range uint64(4) {
+				call(500, "aclrtLaunchKernel", testtrace.Function+i, 8, testtrace.DeviceA, 64, testtrace.StreamA)
+				call(9_000, "aclrtSynchronizeStream", testtrace.StreamA)
+				if bytes > 0 {
+					call(1_000, "aclrtMemcpy", 0x5000, bytes, testtrace.DeviceA, bytes, 2)
+				}
+			}
+		}
+		s := sums(t, b.Load(), "")
+		if f := find(t, s, stats.Waits); f.For != want {
+			t.Errorf("copies of %d bytes: waits for %q, want %q", bytes, f.For, want)
+		}
+		for _, f := range s.Findings {
+			if f.Kind == stats.Synchronizes && want != stats.Synchronizes {
+				t.Errorf("copies of %d bytes: %+v", bytes, f)
+			}
+		}
+	}
+}
+
 // A thread that ran graphs and waited for the thread of its launches "hands on the launches of" one that only served callbacks.
 func TestDriverHasWork(t *testing.T) {
 	const other = 1 // thread; thread 0 makes the steps

@@ -95,6 +95,7 @@ var spends = []struct {
 	{PartCopying.String(), func(r *rankSum) int64 { return r.copies }},
 	{PartOwn.String(), func(r *rankSum) int64 { return r.parts.OwnNS }},
 	{PartWaiting.String(), func(r *rankSum) int64 { return r.parts.WaitingNS }},
+	{PartBlocked.String(), func(r *rankSum) int64 { return r.parts.BlockedNS }},
 }
 
 // key returns the rank of a process in a merged trace, otherwise its index.
@@ -183,7 +184,8 @@ const (
 )
 
 // rankFindings returns the ranks that spend more than the median rank. Ranks need not meet, and run at their own pace: they are compared by
-// launch. Waits count only if nothing else explains them: kernels are not measured, and ranks do not wait for each other in collectives.
+// launch. Waits count only if nothing else explains them: kernels are not measured, and ranks do not wait for each other in collectives. A blocked
+// thread may wait for another rank too.
 func (x *summer) rankFindings() (out []Finding) {
 	all := x.within.ranks()
 	all = slices.DeleteFunc(all, func(r *rankSum) bool { return r.whole < fewLaunches || r.launches == 0 })
@@ -192,7 +194,8 @@ func (x *summer) rankFindings() (out []Finding) {
 	}
 	measured := !slices.ContainsFunc(all, func(r *rankSum) bool { return r.measured < r.launches })
 	for _, s := range spends {
-		if s.name == "kernels" && !measured || s.name == PartWaiting.String() && (measured || x.s.Ranks != nil) {
+		if s.name == "kernels" && !measured || s.name == PartWaiting.String() && measured ||
+			(s.name == PartWaiting.String() || s.name == PartBlocked.String()) && x.s.Ranks != nil {
 			continue
 		}
 		each := func(r *rankSum) float64 { return float64(s.of(r)) / float64(r.launches) }

@@ -189,19 +189,26 @@ func TestProcessThatDeviatesIsAFinding(t *testing.T) {
 func TestRanksThatRunAtOtherTimesAreCompared(t *testing.T) {
 	const pace, slow = 400, 2_000
 	for name, c := range map[string]struct {
-		start int64 // of the second rank
-		own   [2]int64
-		want  string
+		start  int64 // of the second rank
+		own    [2]int64
+		asleep bool // the slow rank does not run
+		want   string
 	}{
-		"one after the other":         {100_000, [2]int64{pace, slow}, "rank 1 spends more on own time than the median rank: 2\\.\\d+ us a launch, not 4\\d\\d ns"},
-		"one after the other, alike":  {100_000, [2]int64{pace, pace}, ""},
-		"the slow one first":          {500_000, [2]int64{slow, pace}, "rank 0 spends more on own time than the median rank: 2\\.\\d+ us a launch, not 4\\d\\d ns"},
-		"at one time":                 {10_000, [2]int64{pace, slow}, "rank 1 spends more on own time than the median rank: 2\\.\\d+ us a launch, not 4\\d\\d ns"},
-		"at one time, the other slow": {10_000, [2]int64{slow, pace}, "rank 0 spends more on own time than the median rank: 2\\.\\d+ us a launch, not 4\\d\\d ns"},
+		"one after the other":         {100_000, [2]int64{pace, slow}, false, "rank 1 spends more on own time than the median rank: 2\\.\\d+ us a launch, not 4\\d\\d ns"},
+		"one after the other, alike":  {100_000, [2]int64{pace, pace}, false, ""},
+		"the slow one first":          {500_000, [2]int64{slow, pace}, false, "rank 0 spends more on own time than the median rank: 2\\.\\d+ us a launch, not 4\\d\\d ns"},
+		"at one time":                 {10_000, [2]int64{pace, slow}, false, "rank 1 spends more on own time than the median rank: 2\\.\\d+ us a launch, not 4\\d\\d ns"},
+		"at one time, the other slow": {10_000, [2]int64{slow, pace}, false, "rank 0 spends more on own time than the median rank: 2\\.\\d+ us a launch, not 4\\d\\d ns"},
+		"one asleep":                  {10_000, [2]int64{pace, slow}, true, "rank 1 is blocked outside calls for longer than the median rank: 1\\.\\d+ us a launch, not 0 ns"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := testtrace.New(t)
-			b.Meta(func(m *format.Meta) { m.Merged = []format.Merged{{}, {}} })
+			b.Meta(func(m *format.Meta) {
+				m.Merged = []format.Merged{{}, {}}
+				if c.asleep {
+					m.Tracer.GapNS = 500
+				}
+			})
 			b.Process(0, format.Process{PID: 1, Rank: 0})
 			b.Process(1, format.Process{PID: 1, Rank: 1})
 			for rank, thread := range []uint32{0, 2} {
@@ -214,7 +221,11 @@ func TestRanksThatRunAtOtherTimesAreCompared(t *testing.T) {
 				for range 30 {
 					b.Call(thread, at, at+100, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA))
 					at += 100 + c.own[rank]
-					b.Call(thread, at, at+100, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+					var mods []testtrace.Mod
+					if c.asleep && c.own[rank] == slow {
+						mods = append(mods, blocked(slow-pace))
+					}
+					b.Call(thread, at, at+100, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA), mods...)
 					at += 200
 				}
 			}

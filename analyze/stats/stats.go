@@ -861,6 +861,7 @@ func (x *summer) finish() (*Stats, error) {
 	s.Divided, s.Asked, s.Probes = x.within.divided, x.asked(), w.Reader.Meta().CapturedBy == "ebpf"
 	s.Recording.Copies = w.Reader.Meta().Tracer.Copies
 	slices.SortStableFunc(s.DeviceMemory, func(a, b DeviceMemory) int { return cmp.Compare(b.PeakBytes, a.PeakBytes) })
+	x.within.End()
 	outside, inside := s.Steps.Outside, s.Steps.Inside
 	if s.Steps = SumSteps(w, s.Steps.Count, &x.steps); s.Steps.Count > 0 {
 		if x.latest.step < s.Steps.Count || s.Selection != "" {

@@ -182,6 +182,16 @@ func (d *doing) settle(whole idle) {
 	d.gaps.settle(whole)
 }
 
+// End ends the walk. After its last call a thread is blocked until the step ends, as one that hands on launches: its processor time is not known.
+func (x *Splitter) End() {
+	for i := range x.threads {
+		if d := &x.threads[i]; x.divided && d.tails > 0 {
+			d.sum[PartBlocked] += d.tails
+			d.gaps.settle(idle{ns: d.tails, blocked: d.tails})
+		}
+	}
+}
+
 // Step takes a step that has ended. It is in the sums if it is selected and typical. A call may begin before the step or end after it. The last step's end
 // is known late, and later calls may have been added to it: such a step does not count. Step returns the parts of a step that counts, on the thread that
 // made it.

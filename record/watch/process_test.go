@@ -168,7 +168,7 @@ func TestCallsPastTheShim(t *testing.T) {
 		{"the runtime itself", "libascendcl.so.1", []string{"runtime", "runtime", "libc", "runtime"}, "", nil},
 		{"without the shim", "user.so", []string{"runtime", "libc", "libc", "shim"}, "shim", []string{"runtime is loaded without the shim: " + why}},
 		{"in an inner recording", "user.so", []string{"runtime", "libc", "libc", "shim"}, "shim, but another", nil},
-		{"cut off", "user.so", []string{"shim", "shim", "shim", "shim"}, "control", []string{"it changed its root or its mounts before its first call, and the shim can't find the recorder"}},
+		{"cut off", "user.so", []string{"shim", "shim", "shim", "shim"}, "control", []string{"session was removed before its first call, by another program: the shim can't find the recorder"}},
 		{"without the runtime", "user.so", []string{"libc", "libc", "libc", "shim"}, "runtime", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -386,6 +386,7 @@ func TestWhy(t *testing.T) {
 }
 
 // A process that lost sight of the recorder's files before its first call is reported, and one that has opened them is not.
+// Regression: if the files were gone for the recorder too, "it changed its root or its mounts" blamed the process.
 func TestCutOff(t *testing.T) {
 	w := newWatcher(t)
 	pid, _ := child(t, nil, nil, "cat")
@@ -403,10 +404,10 @@ func TestCutOff(t *testing.T) {
 	if err := os.Rename(control, control+".moved"); err != nil {
 		t.Fatal(err)
 	}
-	if why := w.cutOff(pid); !strings.HasPrefix(why, "it changed its root or its mounts") {
+	if why := w.cutOff(pid); !strings.HasPrefix(why, w.session+" was removed") {
 		t.Errorf("a process that does not see the session: %q", why)
 	}
-	if why := w.cutOff(os.Getpid()); !strings.HasPrefix(why, "it changed its root or its mounts") {
+	if why := w.cutOff(os.Getpid()); !strings.HasPrefix(why, w.session+" was removed") {
 		t.Errorf("a process that maps another file: %q", why)
 	}
 	if err := os.Rename(control+".moved", control); err != nil {

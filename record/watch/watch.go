@@ -279,7 +279,13 @@ func (w *Watcher) within(pid int, exe string) {
 func (w *Watcher) cutOff(pid int) string {
 	control := filepath.Join(w.session, "control")
 	why := ""
-	if _, err := os.Stat(filepath.Join(host.ProcFile(pid, "root"), control)); errors.Is(err, fs.ErrNotExist) {
+	absent := func(root string) bool {
+		_, err := os.Stat(filepath.Join(root, control))
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	if absent("/") {
+		why = fmt.Sprintf("%s was removed before its first call, by another program: the shim can't find the recorder", w.session)
+	} else if absent(host.ProcFile(pid, "root")) {
 		why = "it changed its root or its mounts before its first call, and the shim can't find the recorder"
 	} else if uid, ok := filesUser(pid); ok && uid != 0 && uid != os.Geteuid() {
 		why = fmt.Sprintf("it became user %d before its first call, who can't open files of the recorder's user %d", uid, os.Geteuid())

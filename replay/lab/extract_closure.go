@@ -359,7 +359,7 @@ func (x *closure) lacks(launched int64) (lacks []string, err error) {
 		case s.fn.Collective:
 			say("it works together with other ranks, whose calls are not extracted")
 		case s.is&stepSignals != 0 && s.fn.Task == api.Wait && s.is&stepAwaited == 0 && s.graph == 0:
-			say("it waits for a signal that no earlier call gives")
+			say("it waits for a signal that no earlier call gives, unless a run of a graph does")
 		}
 	}
 	return lacks, nil

@@ -59,10 +59,8 @@ func nothing(o *record.Options, res *record.Result) string {
 		return fmt.Sprintf("no call was recorded: %s could not be written", human.Plural(res.Unwritten, "call"))
 	case res.Processes > 0:
 		return ""
-	case len(res.Asleep) > 0:
+	case len(res.Asleep)+len(res.Unhooked)+len(res.PassedBy) > 0: // listed below
 		return "no call was recorded"
-	case len(res.Unhooked)+len(res.PassedBy) > 0:
-		return "no call was recorded; calls that passed by the recorder:" // unseen prints the list
 	case len(res.NoShim) > 0:
 		return "no call was seen: " + report.WithoutShim(res.NoShim)
 	}

@@ -21,8 +21,8 @@ func TestNoCallDoesNotContradictWhatFollows(t *testing.T) {
 		{record.Result{}, "did not call the runtime", "went past"},
 		{record.Result{ExitCode: 127}, "a library or a command is missing; without a device, --sim", "did not call"},
 		{record.Result{NoShim: []format.Unhooked{{PID: 7, Exe: "/bin/x", Reason: "its environment was cleared"}}}, "no call was seen: process 7", "did not call"},
-		{record.Result{Unhooked: []format.Unhooked{{PID: 7}}}, "calls that passed by the recorder:", "no call was seen"},
-		{record.Result{PassedBy: map[string]uint64{"aclNew": 3}}, "calls that passed by the recorder:", "no call was seen"},
+		{record.Result{Unhooked: []format.Unhooked{{PID: 7}}}, "no call was recorded", "no call was seen"},
+		{record.Result{PassedBy: map[string]uint64{"aclNew": 3}}, "no call was recorded", "no call was seen"},
 	} {
 		if s := nothing(o, &c.res); !strings.Contains(s, c.want) || strings.Contains(s, c.not) {
 			t.Errorf("%q: want %q and not %q", s, c.want, c.not)
@@ -31,6 +31,16 @@ func TestNoCallDoesNotContradictWhatFollows(t *testing.T) {
 	o.Capture.Armed = true
 	if s := nothing(o, &record.Result{}); !strings.Contains(s, "acltrace ctl start") || strings.Contains(s, "did not call") {
 		t.Errorf("armed, and never started: %q", s)
+	}
+}
+
+// Regression: "no call was recorded; calls that passed by the recorder:; the earlier file is kept" had a colon before nothing.
+func TestNothingRecordedIsListedBelow(t *testing.T) {
+	var b strings.Builder
+	res := record.Result{Output: "x.aclt", File: record.FileResult{OlderKept: true}, Unhooked: []format.Unhooked{{PID: 7, Exe: "/bin/x", Reason: "why"}}}
+	Text(&b, &record.Options{Model: acl.Model}, &res, false)
+	if want := "acltrace: x.aclt: no call was recorded; the earlier file is kept\nacltrace: NOT RECORDED: process 7, /bin/x: why\n"; b.String() != want {
+		t.Errorf("%s, want %s", b.String(), want)
 	}
 }
 

@@ -349,15 +349,17 @@ func (l *Learner) repeated() *Rule {
 		minSteps, lanes[lane].Name)}
 }
 
-// interchangeable reports whether most launches by a thread on other lanes than one are launches of kernels that it launches there too.
+// interchangeable reports whether most launches by a thread on other lanes than one are launches of kernels that it launches there too. A few
+// launches elsewhere are not enough.
 func (l *Learner) interchangeable(lane int32, thread uint32) bool {
 	here := map[uint64]bool{}
+	same, others, on := 0, 0, 0
 	for i := range l.ops {
 		if d := &l.ops[i]; d.Class == Launch && d.Lane == lane && d.Thread == thread {
 			here[d.What] = true
+			on++
 		}
 	}
-	same, others := 0, 0
 	for i := range l.ops {
 		if d := &l.ops[i]; d.Class == Launch && d.Lane != lane && d.Thread == thread {
 			others++
@@ -366,7 +368,7 @@ func (l *Learner) interchangeable(lane int32, thread uint32) bool {
 			}
 		}
 	}
-	return 2*same > others
+	return 2*same > others && 2*others >= on
 }
 
 // most returns the key with the most launches and their number: the lowest key if several have as many, -1 without launches.

@@ -437,3 +437,19 @@ func TestTokensWithAnotherWaitAreSteps(t *testing.T) {
 		t.Errorf("%q", want.String())
 	}
 }
+
+// Before each capture a framework launches kernels on the stream of captures that it also launches in each step, on a thread that runs no graph.
+// Four captures were the steps, and the runs of the graph in none.
+func TestRunsOfAGraphAreStepsAfterCaptures(t *testing.T) {
+	program := strings.Repeat("1z1e1a1g1a:1F1F", 4) + "<1e1a1g1a1m>" + strings.Repeat("1<1f1fG>", 7)
+	l := step.NewLearner(lanes, uint64(len(program)))
+	for _, d := range ops(program) {
+		if d.What == 'F' {
+			d.What = 'f' // the same kernel
+		}
+		l.Op(d)
+	}
+	if got := cut(step.New(l.Rule()), program); strings.Count(got, "[") != 7 || !strings.HasSuffix(got, "[<ffG>]") {
+		t.Error(got)
+	}
+}
