@@ -17,7 +17,7 @@ func (a *app) waiting(what string) { report.Printf(a.err, "acltrace: %s\n", what
 type ending struct{ quiet, json bool }
 
 func (e *ending) add(f *pflag.FlagSet) {
-	f.BoolVarP(&e.quiet, "quiet", "q", false, "print no summary")
+	f.BoolVarP(&e.quiet, "quiet", "q", false, "print no summary, unless no call was recorded")
 	f.BoolVar(&e.json, "json", false, "print the summary as JSON on standard error")
 }
 

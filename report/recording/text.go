@@ -20,7 +20,7 @@ import (
 
 // Text prints how a recording ended, with quiet only what a user must know.
 func Text(w io.Writer, o *record.Options, res *record.Result, quiet bool) {
-	if !quiet {
+	if !quiet || nothing(o, res) != "" {
 		summary(w, o, res)
 	}
 	for _, path := range res.Salvaged {

@@ -36,11 +36,18 @@ func TestNoCallDoesNotContradictWhatFollows(t *testing.T) {
 
 // Regression: "no call was recorded; calls that passed by the recorder:; the earlier file is kept" had a colon before nothing.
 func TestNothingRecordedIsListedBelow(t *testing.T) {
-	var b strings.Builder
 	res := record.Result{Output: "x.aclt", File: record.FileResult{OlderKept: true}, Unhooked: []format.Unhooked{{PID: 7, Exe: "/bin/x", Reason: "why"}}}
-	Text(&b, &record.Options{Model: acl.Model}, &res, false)
-	if want := "acltrace: x.aclt: no call was recorded; the earlier file is kept\nacltrace: NOT RECORDED: process 7, /bin/x: why\n"; b.String() != want {
-		t.Errorf("%s, want %s", b.String(), want)
+	for _, quiet := range []bool{false, true} {
+		var b strings.Builder
+		Text(&b, &record.Options{Model: acl.Model}, &res, quiet)
+		if want := "acltrace: x.aclt: no call was recorded; the earlier file is kept\nacltrace: NOT RECORDED: process 7, /bin/x: why\n"; b.String() != want {
+			t.Errorf("%s, want %s", b.String(), want)
+		}
+	}
+	res.Calls, res.Unhooked = 1, nil
+	var b strings.Builder
+	if Text(&b, &record.Options{Model: acl.Model}, &res, true); b.Len() > 0 {
+		t.Errorf("quiet: %s", &b)
 	}
 }
 
