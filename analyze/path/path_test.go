@@ -746,3 +746,16 @@ func TestPathNamesTheUnmeasuredTask(t *testing.T) {
 		}
 	}
 }
+
+// A summary counts the steps that have too many calls for a path.
+func TestSummaryCountsTooLongSteps(t *testing.T) {
+	x := &summer{s: &Summary{}}
+	for range 2 {
+		if err := x.add(&Path{TooLong: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if x.s.TooLong != 2 || x.s.Paths != 0 {
+		t.Errorf("%+v", x.s)
+	}
+}

@@ -38,3 +38,23 @@ func TestHistogram(t *testing.T) {
 		t.Error("a percentile of nothing")
 	}
 }
+
+// Values above a limit are those of all octaves, also beyond empty ones, and buckets count as wholes.
+func TestAbove(t *testing.T) {
+	for _, n := range []int{exactTimes / 2, exactTimes * 2} {
+		var h Histogram
+		for i := range n {
+			h.Add([]int64{3, 1 << 40}[i%2])
+		}
+		for limit, want := range map[int64]int{0: n, 3: n / 2, 100: n / 2, 1 << 41: 0} {
+			got, sum := h.above(limit)
+			most := int64(want) << 40
+			if limit == 0 {
+				most = int64(n/2)<<40 + 3*int64(n/2)
+			}
+			if got != uint64(want) || math.Abs(float64(sum-most)) > 0.004*float64(most) {
+				t.Errorf("%d of %d values are above %d, with the sum %d", got, n, limit, sum)
+			}
+		}
+	}
+}

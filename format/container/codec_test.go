@@ -130,3 +130,14 @@ func TestForgedFrames(t *testing.T) {
 		}
 	}
 }
+
+func TestParseCodec(t *testing.T) {
+	for i, want := range codecs {
+		if got, ok := ParseCodec(want.name); !ok || got != Codec(i) || got.String() != want.name {
+			t.Errorf("%s: %v %v", want.name, got, ok)
+		}
+	}
+	if c, ok := ParseCodec("zip"); ok {
+		t.Errorf("zip is %v", c)
+	}
+}

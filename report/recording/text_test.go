@@ -6,7 +6,9 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/record"
+	"github.com/acltrace/acltrace/record/session"
 )
 
 // Regression: "No call was seen: the program did not call the runtime" was printed above a process whose calls were not
@@ -65,5 +67,30 @@ func TestAdvice(t *testing.T) {
 		if got := advice(&c.o); got != c.want {
 			t.Errorf("%+v: %s", c.o, got)
 		}
+	}
+}
+
+// A recording in progress names what it lost, and nothing if it lost nothing.
+func TestStatusNamesLosses(t *testing.T) {
+	for lost, want := range map[uint64]string{0: "  5 calls of 2 processes\n", 3: "  5 calls of 2 processes, 3 LOST\n"} {
+		var b strings.Builder
+		Status(&b, &session.Status{Session: "s", Recording: true, Calls: 5, Processes: []int{1, 2}, Lost: lost})
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in %s", want, &b)
+		}
+	}
+}
+
+// Each saved trace of a ring is named with its number of calls.
+func TestSavedNamesTheCalls(t *testing.T) {
+	tr := testtrace.New(t)
+	for i := range 3 {
+		tr.Call(0, int64(10*i), int64(10*i+5), "aclrtSynchronizeDevice", nil)
+	}
+	path := tr.Load().Reader.Path()
+	var b strings.Builder
+	saved(&b, []string{path})
+	if want := "acltrace: saved " + path + ": the last 3 calls; "; !strings.HasPrefix(b.String(), want) {
+		t.Errorf("%s, want %s", &b, want)
 	}
 }

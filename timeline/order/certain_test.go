@@ -74,3 +74,19 @@ func TestWaitEndsWithItsValue(t *testing.T) {
 		}
 	}
 }
+
+// A clock has no number for a lane beyond its pages.
+func TestClockBeyondItsPages(t *testing.T) {
+	for _, c := range []Clock{nil, {nil}, {new(page)}, {new(page), nil}} {
+		for id := range int32(3 * pageSize) {
+			if c.At(id) != 0 {
+				t.Errorf("%d pages have %d for lane %d", len(c), c.At(id), id)
+			}
+		}
+	}
+	c := Clock{nil, new(page)}
+	c[1][3] = 7
+	if c.At(pageSize+3) != 7 {
+		t.Error(c.At(pageSize + 3))
+	}
+}
