@@ -63,6 +63,7 @@ int main(int argc, char **argv)
 		for (uint32_t i = 0; i < COUNT; i++)
 			EXPECT(result[i] == i + total * (i + 1));
 	}
+	CHECK(aclrtSynchronizeStream(a)); /* the graph records the event before its run ends */
 	CHECK(aclmdlRIDestroy(graph));
 	CHECK(aclrtResetDevice(0));
 	CHECK(aclFinalize());

@@ -47,6 +47,7 @@ int main(int argc, char **argv)
 		for (uint32_t i = 0; i < COUNT; i++)
 			EXPECT(result[i] == i + total * (i + 1));
 	}
+	CHECK(aclrtSynchronizeStream(a)); /* the last run's value is written before the run ends */
 	CHECK(aclmdlRIDestroy(graph));
 	CHECK(aclrtResetDevice(0));
 	CHECK(aclFinalize());
