@@ -614,6 +614,7 @@ func TestRecoverFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		said, errInfo := exec.Command(p.acltrace, "info", p.kept).CombinedOutput()
+		saidOfCopy, _ := exec.Command(p.acltrace, "info", duplicate).CombinedOutput()
 		copied, errCopy := exec.Command(p.acltrace, "recover", duplicate, "-o", filepath.Join(p.out, "whole.aclt")).CombinedOutput()
 		saved, err := exec.Command(p.acltrace, "recover", p.kept, "-o", out).CombinedOutput()
 		if tries < 5 && !strings.Contains(string(saved), "saved the calls") && testenv.Await(func() bool { return !session.IsSession(folder) }) {
@@ -622,8 +623,8 @@ func TestRecoverFile(t *testing.T) {
 		if want := folder + " has the calls that its recorder had not written yet: acltrace recover " + p.kept + " -o FILE"; errInfo != nil || !strings.Contains(string(said), want) {
 			t.Errorf("info: %v %s", errInfo, said)
 		}
-		if !strings.Contains(string(copied), "whole.aclt: ") {
-			t.Errorf("the copy: %v %s", errCopy, copied)
+		if !strings.Contains(string(copied), "whole.aclt: ") || strings.Contains(string(saidOfCopy), folder) {
+			t.Errorf("the copy: %v %s%s", errCopy, copied, saidOfCopy)
 		}
 		if err != nil || !strings.Contains(string(saved), "saved the calls in "+p.kept+" and "+folder) {
 			t.Fatalf("%v %s", err, saved)

@@ -217,7 +217,7 @@ file() {
 				grep -E '^(Benchmark|panic|FAIL|---)' || echo "$package: ended early"
 		done
 	done | tee "$SCRATCH/file"
-	! grep -qE '^(panic|FAIL|---)' "$SCRATCH/file" || broken="$broken ./format"
+	! grep -qE '^(panic|FAIL|--- FAIL)' "$SCRATCH/file" || broken="$broken ./format"
 	benchmarks <"$SCRATCH/file"
 	echo "== a trace of 10^8 calls"
 	go build -o $B/benchtrace ./internal/cmd/benchtrace

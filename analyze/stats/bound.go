@@ -65,8 +65,8 @@ func (x *Splitter) driver() (*doing, int) {
 // each operator.
 const callsForLaunches = 4
 
-// busiest returns the busiest other thread of a thread's process, and its index: nil if none is busy for more than least, makes that many calls, and
-// at most that many launches itself. A thread that serves callbacks does nothing while it waits for one.
+// busiest returns the busiest other thread in a thread's process, and its index, or nil. The thread is busy for more than least, makes at least that many calls,
+// and launches at most so often itself. A thread that serves callbacks does nothing while it waits for one.
 func (x *Splitter) busiest(of int, least, calls, launches int64) (d *doing, at int) {
 	for i := range x.threads {
 		t := &x.threads[i]

@@ -74,29 +74,14 @@ func (a *app) recoverCmd() *cobra.Command {
 	return c
 }
 
-// sessionOf returns the session of a trace whose recorder was killed, "" if there is none, or if the trace is a copy.
+// sessionOf returns the session of a killed recorder by the trace that it had begun, "" if there is none.
 func sessionOf(path string) string {
 	r, err := format.Open(path, nil)
 	if err != nil {
-		return ""
+		return "" // who copies the trace says why
 	}
 	defer r.Close()
-	dir := left(r)
-	if dir == "" {
-		return ""
-	}
-	was := session.ReadNote(dir)
-	begun := was.Open()
-	if begun == nil {
-		return ""
-	}
-	defer begun.Close()
-	a, errA := os.Stat(path)
-	b, errB := os.Stat(begun.Path())
-	if errors.Join(errA, errB) != nil || !os.SameFile(a, b) {
-		return ""
-	}
-	return dir
+	return session.Killed(r)
 }
 
 // salvage writes a trace from a session's remains, whatever its runtime.

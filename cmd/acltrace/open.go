@@ -67,18 +67,10 @@ func open(path string) (*format.Reader, *api.Model, error) { return timeline.Ope
 // close closes a trace and prints the losses.
 func (a *app) close(r *format.Reader) error {
 	a.complete(r.Path(), r.Completeness())
-	if dir := left(r); dir != "" {
+	if dir := session.Killed(r); dir != "" {
 		report.Printf(a.err, "acltrace: %s has the calls that its recorder had not written yet: acltrace recover %s -o FILE\n", dir, shell.Quote(r.Path()))
 	}
 	return r.Close()
-}
-
-// left returns the session of the trace's recorder if that was killed, "" if there is none.
-func left(r *format.Reader) string {
-	if r.Complete() {
-		return ""
-	}
-	return session.Killed(r.Meta().UUID)
 }
 
 // inProgress asks the recorder of a trace for the calls in progress. It responds only while its program runs.

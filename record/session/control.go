@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/internal/standing"
 	"github.com/acltrace/acltrace/probe/ring"
@@ -192,11 +193,14 @@ func Ask(session string, q *Request) (*Status, error) {
 	return &st, nil
 }
 
-// Killed returns the session folder of the recording whose recorder was killed while it wrote a trace, "" if there is none: its programs' buffers
-// may have calls that the trace lacks.
-func Killed(uuid string) string {
+// Killed returns the session folder of a recorder that was killed while it wrote a trace: its programs' buffers may have calls that the trace lacks.
+// It is "" if there is none, or if the trace is a copy.
+func Killed(r *format.Reader) string {
+	if r.Complete() {
+		return ""
+	}
 	for _, dir := range List("") {
-		if was := ReadNote(dir); was.WritesFile() && was.UUID == uuid && Abandoned(dir) {
+		if was := ReadNote(dir); was.WritesFile() && was.UUID == r.Meta().UUID && was.began(r.Path()) && Abandoned(dir) {
 			return dir
 		}
 	}

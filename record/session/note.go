@@ -68,6 +68,18 @@ func (c *Note) Open() *format.Reader {
 	return nil
 }
 
+// began reports whether a file is the one that the recorder had begun.
+func (c *Note) began(path string) bool {
+	begun := c.Open()
+	if begun == nil {
+		return false
+	}
+	defer begun.Close()
+	a, errA := os.Stat(path)
+	b, errB := os.Stat(begun.Path())
+	return errA == nil && errB == nil && os.SameFile(a, b)
+}
+
 // HoldsCalls reports whether a session's folder may have calls that are in no trace. If the folder of the recording's file was
 // removed, most calls are lost, and the rest is given up.
 func HoldsCalls(dir string) bool {

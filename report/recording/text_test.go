@@ -70,7 +70,7 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// A recording in progress names what it lost, and nothing if it lost nothing.
+// A recording in progress names its losses, if it has any.
 func TestStatusNamesLosses(t *testing.T) {
 	for lost, want := range map[uint64]string{0: "  5 calls of 2 processes\n", 3: "  5 calls of 2 processes, 3 LOST\n"} {
 		var b strings.Builder
