@@ -20,8 +20,8 @@ enum {
 typedef struct aclOpExecutor aclOpExecutor;
 
 /*
- * Phase one of an operator. index is its number. text has four parts, each with a zero byte at the end: the operator's name, a type and a role for each
- * parameter, and a rule for shapes. args has one word a parameter, as the argument block stores it; pointers as they are. The caller
+ * Phase one of an operator, by its number. text has four parts, and each ends with a zero byte: the operator's name, a type for each parameter, a role
+ * for each, a rule for shapes. args has one word a parameter, as in the argument block; pointers as they are. The caller
  * is the operator's function, so all text is constant.
  */
 int32_t aclsim_operator_phase_one(uint32_t index, const char *text, const uint64_t *args, uint64_t *workspace_size, aclOpExecutor **executor);
