@@ -596,8 +596,10 @@ func TestAttachWithCapabilities(t *testing.T) {
 	}
 	recorder := command(append(needed, unix.CAP_NET_ADMIN), "record", "--probe", "ebpf", "-q", "-o", filepath.Join(dir, "recorded.aclt"), "--", "sh", "-c", fmt.Sprintf("for i in $(seq 6000); do grep -q 'CapEff:.%016x$' /proc/$PPID/status && break; sleep 0.02; done; grep CapEff /proc/$PPID/status", kept))
 	recorder.Env = append(recorder.Env, "LD_LIBRARY_PATH="+lib)
-	if out, err := recorder.CombinedOutput(); err != nil || string(out) != fmt.Sprintf("CapEff:\t%016x\n", kept) {
-		t.Errorf("a recorder that has started its program: %v\n%s", err, out)
+	var errs strings.Builder // has that no call was recorded
+	recorder.Stderr = &errs
+	if out, err := recorder.Output(); err != nil || string(out) != fmt.Sprintf("CapEff:\t%016x\n", kept) {
+		t.Errorf("a recorder that has started its program: %v\n%s%s", err, out, errs.String())
 	}
 	for _, have := range [][]uintptr{nil, needed[:1]} { // the command names present ones, too, since it replaces them
 		out, err := command(have, "doctor").Output()
