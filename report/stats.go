@@ -150,9 +150,36 @@ func graphText(w io.Writer, t *table, s *stats.Stats) {
 	}
 	t.Flush()
 	rest(w, len(s.Graphs), "row")
-	if e := s.Steps.Eager; e > 0 {
-		Printf(w, "(%s of %s ran no graph)\n", human.Count(e), human.Plural(s.Steps.Count, "step"))
+	stepKindText(w, t, &s.Steps)
+}
+
+// stepKindText writes the steps by the graph that they run.
+func stepKindText(w io.Writer, t *table, s *stats.Steps) {
+	if len(s.Kinds) == 0 {
+		if s.Eager > 0 {
+			Printf(w, "(%s of %s ran no graph)\n", human.Count(s.Eager), human.Plural(s.Count, "step"))
+		}
+		return
 	}
+	Printf(t, "\nsteps\tmedian\tp99\tlongest\tlaunches\tblocks\t  graph that they run\n")
+	for _, k := range s.Kinds[:min(most, len(s.Kinds))] {
+		launches, blocks, graph := "-", "-", "none"
+		if k.Launches > 0 {
+			launches = human.Count(k.Launches)
+		}
+		if k.Blocks > 0 {
+			blocks = human.Count(k.Blocks)
+		}
+		if k.Graph != "" {
+			graph = k.Graph
+		}
+		if k.Capture != nil {
+			graph += fmt.Sprintf(", captured from call %d on", *k.Capture)
+		}
+		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(k.Count), human.Duration(k.P50NS), human.Duration(k.P99NS), human.Duration(k.MaxNS), launches, blocks, graph)
+	}
+	t.Flush()
+	rest(w, len(s.Kinds), "row")
 }
 
 // someMeasured reports whether only some tasks have a measured time.

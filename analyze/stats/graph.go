@@ -27,8 +27,6 @@ type GraphSum struct {
 type graphSums struct {
 	byRole map[string]*GraphSum
 	latest *GraphSum
-	step   int // one more than the latest step with a run
-	steps  int // whole steps with a run
 }
 
 // unknownGraph is the name of graphs with unknown content: captured before the recording, or loaded.
@@ -70,7 +68,6 @@ const maxGraphs = 1 << 16
 func (x *graphSums) issued(k *timeline.Task, host int64) {
 	g := x.of(k)
 	g.issued(k, host)
-	x.step = max(x.step, k.Step+1)
 	if k.Content != nil {
 		g.Launches += k.Content.Launches
 	}

@@ -2,12 +2,17 @@ package stats_test
 
 import (
 	"bytes"
+	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/acltrace/acltrace/analyze/diff"
 	"github.com/acltrace/acltrace/analyze/stats"
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/report"
 	"github.com/acltrace/acltrace/timeline"
@@ -73,6 +78,69 @@ func TestNoAdviceForAFlagThatWasGiven(t *testing.T) {
 		var text bytes.Buffer
 		if err := report.DiffText(&text, waits, false, nil); err != nil || strings.Contains(text.String(), "--device-time") == timed {
 			t.Errorf("timed %v: %v\n%s", timed, err, &text)
+		}
+	}
+}
+
+// Steps of servers differ by the graph that they run, which has the padded size of a batch: prompts run none.
+func TestStepsByGraph(t *testing.T) {
+	const small, large, prompt = 0x9000, 0x9100, 0
+	build := func(graphOf func(step int) uint64) *stats.Stats {
+		s := testtrace.NewSequence(t)
+		s.Stream(testtrace.StreamA)
+		s.Then("aclrtBinaryGetFunction", testtrace.A(0x7700, 0x10, 0x20), testtrace.Text("kernelName", "attention"), testtrace.Outs("funcHandle", testtrace.Function))
+		launch := func(blocks uint64) {
+			s.Then("aclrtLaunchKernel", testtrace.A(testtrace.Function, blocks, testtrace.DeviceA, 0, testtrace.StreamA))
+		}
+		capture := func(graph, blocks uint64) {
+			s.Then("aclmdlRICaptureBegin", testtrace.A(testtrace.StreamA, 0))
+			launch(blocks)
+			launch(blocks)
+			s.Then("aclmdlRICaptureEnd", testtrace.A(testtrace.StreamA, 0x7ffe0000), testtrace.Outs("modelRI", graph))
+		}
+		capture(small, 4)
+		capture(large, 16)
+		for step := range 40 {
+			s.Then("mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", fmt.Sprintf("step %d", step)), func(_ *api.Func, c *format.Call) { c.Ret = uint64(step + 1) })
+			switch graph := graphOf(step); graph {
+			case prompt:
+				launch(64)
+			case small, large:
+				s.Then("aclmdlRIExecuteAsync", testtrace.A(graph, testtrace.StreamA))
+			default: // captured for the step
+				capture(graph, 8)
+				s.Then("aclmdlRIExecuteAsync", testtrace.A(graph, testtrace.StreamA))
+			}
+			s.Then("aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+			s.Then("mstxRangeEnd", testtrace.A(uint64(step+1)))
+		}
+		return sums(t, s.Load(), "")
+	}
+	s := build(func(step int) uint64 { return []uint64{prompt, small, small, large, small}[step%5] })
+	type kind struct {
+		steps            int
+		launches, blocks uint64
+	}
+	var got []kind
+	for _, k := range s.Steps.Kinds {
+		if got = append(got, kind{k.Count, k.Launches, k.Blocks}); k.P50NS <= 0 || k.MaxNS < k.P50NS || (k.Capture == nil) != (k.Graph == "") {
+			t.Errorf("%+v", k)
+		}
+	}
+	if want := []kind{{24, 2, 8}, {8, 2, 32}, {8, 0, 0}}; !slices.Equal(got, want) || s.Steps.Eager != 8 {
+		t.Errorf("kinds %v, want %v; %d steps without a graph", got, want, s.Steps.Eager)
+	}
+	var text bytes.Buffer
+	if err := report.StatsText(&text, "t.aclt", s, nil); err != nil || !regexp.MustCompile(`(?m)^ +24 .* 2 +8  graph#\d+, captured from call 2 on$`).MatchString(text.String()) || !regexp.MustCompile(`(?m)^ +8 .* - +-  none$`).MatchString(text.String()) {
+		t.Errorf("%v\n%s", err, &text)
+	}
+	for name, graphOf := range map[string]func(step int) uint64{
+		"one graph":          func(int) uint64 { return small },
+		"no graph":           func(int) uint64 { return prompt },
+		"captured each step": func(step int) uint64 { return uint64(0xa000 + step) },
+	} {
+		if s := build(graphOf); s.Steps.Kinds != nil {
+			t.Errorf("%s: %+v", name, s.Steps.Kinds)
 		}
 	}
 }

@@ -144,23 +144,24 @@ type Peak struct {
 
 // Steps sums up a trace's steps.
 type Steps struct {
-	Source  string    `json:"source"`                        // marked, found or none
-	By      string    `json:"by,omitempty"`                  // what separates them: ranges and their name, waits, copies to the host, copies of inputs, a kernel or a task
-	Process int       `json:"process,omitempty"`             // process id, if the trace has several processes
-	Rank    *int      `json:"rank,omitempty"`                // rank of that process
-	Count   int       `json:"count"`                         // number of whole steps
-	Typical int       `json:"typical"`                       // steps that are like most others; the times are theirs
-	P50NS   int64     `json:"p50_ns"`                        // median duration
-	MinNS   int64     `json:"min_ns"`                        // shortest duration
-	P99NS   int64     `json:"p99_ns"`                        // 99th percentile of durations
-	MaxNS   int64     `json:"max_ns"`                        // longest duration
-	Why     string    `json:"why,omitempty"`                 // reason for no steps
-	Eager   int       `json:"eager,omitempty"`               // steps that run no graph, if others do
-	Outside uint64    `json:"launches_in_no_step,omitempty"` // launches of the process before, between and after whole steps, as for warm-up
-	Inside  uint64    `json:"-"`                             // launches of the process in whole steps
-	MeanNS  int64     `json:"mean_ns,omitempty"`             // mean duration of typical steps; only in stats
-	Threads []Thread  `json:"threads,omitempty"`             // shares of mean_ns by thread: the thread that makes the steps, then most time in calls first; only in stats
-	Longest *LongStep `json:"longest,omitempty"`             // longest typical step, on the thread that made it; only in stats
+	Source  string     `json:"source"`                        // marked, found or none
+	By      string     `json:"by,omitempty"`                  // what separates them: ranges and their name, waits, copies to the host, copies of inputs, a kernel or a task
+	Process int        `json:"process,omitempty"`             // process id, if the trace has several processes
+	Rank    *int       `json:"rank,omitempty"`                // rank of that process
+	Count   int        `json:"count"`                         // number of whole steps
+	Typical int        `json:"typical"`                       // steps that are like most others; the times are theirs
+	P50NS   int64      `json:"p50_ns"`                        // median duration
+	MinNS   int64      `json:"min_ns"`                        // shortest duration
+	P99NS   int64      `json:"p99_ns"`                        // 99th percentile of durations
+	MaxNS   int64      `json:"max_ns"`                        // longest duration
+	Why     string     `json:"why,omitempty"`                 // reason for no steps
+	Eager   int        `json:"eager,omitempty"`               // steps that run no graph, if others do
+	Kinds   []StepKind `json:"kinds,omitempty"`               // steps by the graph that they run, most first, if they differ; only in stats
+	Outside uint64     `json:"launches_in_no_step,omitempty"` // launches of the process before, between and after whole steps, as for warm-up
+	Inside  uint64     `json:"-"`                             // launches of the process in whole steps
+	MeanNS  int64      `json:"mean_ns,omitempty"`             // mean duration of typical steps; only in stats
+	Threads []Thread   `json:"threads,omitempty"`             // shares of mean_ns by thread: the thread that makes the steps, then most time in calls first; only in stats
+	Longest *LongStep  `json:"longest,omitempty"`             // longest typical step, on the thread that made it; only in stats
 }
 
 // Idle is a time without work on a stream, and the activity of the thread that ended it.
@@ -456,6 +457,7 @@ type summer struct {
 	within  *Splitter
 	clues
 	eager   eagerSteps
+	kinds   stepKinds
 	groups  *groups
 	checker *graphs.Checker // nil for a selection, and without captured graphs
 }
@@ -679,6 +681,9 @@ func (x *summer) issued(h *timeline.HostCall, k *timeline.Task, by *latest) [2]*
 		l.Copies++
 	case api.GraphRun:
 		x.graphs.issued(k, host)
+		if k.Process == x.w.StepRule().Process {
+			x.kinds.ran(k)
+		}
 		x.inGraphs(k)
 		x.startUp.graphRun(k)
 	}
@@ -796,14 +801,13 @@ func (x *summer) step(p *step.Step) error {
 			return err
 		}
 	}
-	x.eager.stepped(p, !p.Open && whole)
-	if p.Open || !whole {
+	whole = whole && !p.Open
+	x.eager.stepped(p, whole)
+	x.kinds.stepped(p, whole)
+	if !whole {
 		return nil
 	}
 	x.s.Steps.Count++
-	if x.graphs.step == p.Index+1 {
-		x.graphs.steps++
-	}
 	if !p.Typical {
 		x.odd.add(p)
 	} else {
@@ -869,9 +873,10 @@ func (x *summer) finish() (*Stats, error) {
 		}
 		s.Steps.Outside, s.Steps.Inside = outside+x.latest.n, inside-x.latest.n
 	}
-	if x.graphs.steps > 0 {
-		s.Steps.Eager = s.Steps.Count - x.graphs.steps
+	if x.kinds.graphs > 0 {
+		s.Steps.Eager = s.Steps.Count - x.kinds.graphs
 	}
+	s.Steps.Kinds = x.kinds.list(x.startUp.graphs)
 	if !x.part {
 		s.Bound = x.within.bound()
 		s.Steps.Threads, s.Steps.MeanNS = x.within.list()
