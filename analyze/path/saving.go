@@ -37,7 +37,11 @@ type saver struct {
 	without part     // the work that takes no time
 	free    []bool   // by lane: it has that work, or waits for it, and its tasks have no times
 	awaits  []target
+	feeds   map[feeding]bool
 }
+
+// feeding is a thread that another one has waited for.
+type feeding struct{ feeder, waits int32 }
 
 // A point is a moment at which a call or task begins or ends.
 type point struct {
@@ -45,6 +49,7 @@ type point struct {
 	kind   pointKind
 	thread int32
 	n      int32 // index of the call, or position of the task
+	feeder int32 // of a thread that goes on
 	order  int64 // among points at the same moment
 }
 
@@ -55,16 +60,23 @@ const (
 	callEnds
 	callBegins
 	taskIssued
+	goesOn // a thread runs again, after which it makes the call
 )
 
 // class is the order of points at the same moment.
-func (k pointKind) class() pointKind { return min(k, callEnds) + max(k, callBegins) }
+func (k pointKind) class() pointKind {
+	if k == goesOn {
+		k = callBegins
+	}
+	return min(k, callEnds) + max(k, callBegins)
+}
 
 // host is the state of a thread.
 type host struct {
 	earlier int64 // by how much the moment came earlier
 	last    int64 // the latest point
 	in      int32 // current call, -1 for none
+	next    int32 // next call
 }
 
 // A worked is a call that launches, copies or waits, and by how much it ended earlier.
@@ -125,6 +137,7 @@ func (x *saver) reach() {
 // order lists the points of the step. At one moment tasks end before calls do, and calls of a thread are in their order.
 func (x *saver) order() {
 	x.points = x.points[:0]
+	clear(x.feeds)
 	for i := range x.threads {
 		calls := x.threads[i].calls
 		open := int32(-1) // innermost call
@@ -135,6 +148,13 @@ func (x *saver) order() {
 		}
 		for k := range calls {
 			until(calls[k].start)
+			if open < 0 && calls[k].blocked > 0 {
+				since := max(x.step.from, calls[k].recorded)
+				if k > 0 {
+					since = max(since, calls[k-1].end)
+				}
+				x.goesOn(i, k, since, min(calls[k].blocked, calls[k].start))
+			}
 			x.point(calls[k].start, callBegins, int32(i), int32(k))
 			open = int32(k)
 			x.resolve(&calls[k])
@@ -164,6 +184,20 @@ func (x *saver) order() {
 	})
 }
 
+// goesOn adds the moment at which a thread runs again after it has waited for its feeder since another moment, if it has one.
+func (x *saver) goesOn(on, n int, since, at int64) {
+	feeder := x.feeder(on, since, at)
+	if feeder < 0 || at > x.step.to {
+		return
+	}
+	x.point(at, goesOn, int32(on), int32(n))
+	x.points[len(x.points)-1].feeder = int32(feeder)
+	if x.feeds == nil {
+		x.feeds = map[feeding]bool{}
+	}
+	x.feeds[feeding{int32(feeder), int32(on)}] = true
+}
+
 // resolve determines the ends of the tasks that a call waits for, if these follow from other tasks.
 func (x *saver) resolve(c *call) {
 	if c.wait >= 0 {
@@ -188,9 +222,11 @@ func (x *saver) run() int64 {
 	for i := range x.hosts {
 		x.hosts[i] = host{last: x.step.from, in: -1}
 		for k := range x.threads[i].calls { // those that began before the step
-			if c := &x.threads[i].calls[k]; c.start >= x.step.from {
+			c := &x.threads[i].calls[k]
+			if c.start >= x.step.from {
 				break
-			} else if c.end > x.step.from {
+			}
+			if x.hosts[i].next = int32(k + 1); c.end > x.step.from {
 				x.hosts[i].in = int32(k)
 			}
 		}
@@ -207,10 +243,12 @@ func (x *saver) run() int64 {
 			if t := &x.tasks[p.n]; t.state == known && t.to <= t.issued {
 				x.task(int(p.n))
 			}
+		case goesOn:
+			x.fed(int(p.thread), int(p.feeder), p.at, &x.threads[p.thread].calls[p.n])
 		case callBegins:
 			h := &x.hosts[p.thread]
 			x.between(int(p.thread), p.at, &x.threads[p.thread].calls[p.n])
-			h.in, h.last = p.n, p.at
+			h.in, h.last, h.next = p.n, p.at, p.n+1
 		case callEnds:
 			x.called(int(p.thread), p.n)
 		}
@@ -235,7 +273,8 @@ func (x *saver) between(on int, at int64, next *call) {
 	}
 	last := h.last
 	for i := len(x.worked) - 1; i >= 0 && x.worked[i].to > h.last; i-- {
-		if o := &x.worked[i]; o.thread != on && o.from >= h.last {
+		o := &x.worked[i]
+		if divided := next.blocked > 0 || x.feeds[feeding{int32(on), int32(o.thread)}]; o.thread != on && o.from >= h.last && (!divided || o.to <= next.blocked) {
 			h.earlier, last = min(h.earlier+o.to-last, o.earlier), o.to
 			break
 		}
@@ -245,6 +284,23 @@ func (x *saver) between(on int, at int64, next *call) {
 	x.host(h, recording, 0, on, recorded-last)
 	x.host(h, blocked, 0, on, ran-recorded)
 	x.host(h, own, 0, on, at-ran)
+}
+
+// fed moves a thread to the moment at which it runs again, and its feeder, for which it has waited.
+func (x *saver) fed(on, feeder int, at int64, next *call) {
+	h, by := &x.hosts[on], &x.hosts[feeder]
+	recorded := max(next.recorded, h.last)
+	if h.in >= 0 || recorded >= at {
+		return
+	}
+	before := call{}
+	if calls := x.threads[feeder].calls; by.in < 0 && int(by.next) < len(calls) { // else its last call has just ended
+		before = calls[by.next]
+	}
+	x.between(feeder, at, &before)
+	by.last = at
+	x.host(h, recording, 0, on, recorded-h.last)
+	h.earlier, h.last = min(h.earlier+at-recorded, by.earlier), at
 }
 
 // host takes a time of a thread, which it saves if it is the work that takes no time.

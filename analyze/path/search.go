@@ -19,6 +19,9 @@ type search struct {
 	// next is the task that the thread has waited for until the moment due; -1 for none.
 	next int
 	due  int64
+	// feeds is the latest thread that waited for its feeder, which does not wait for it unless it does not run; -1 for none.
+	feeder, feeds int
+	turned        int64 // moment at which the search went to a feeder
 }
 
 // Step returns the path of a step that has ended. It is valid until the next call of Step or Rest.
@@ -61,7 +64,7 @@ func (f *Finder) search(from, to int64, on int) {
 		th := &f.threads[i]
 		th.at, th.worked = len(th.calls)-1, len(th.works)-1
 	}
-	s := &search{Finder: f, from: from, t: to, on: on, task: -1, next: -1}
+	s := &search{Finder: f, from: from, t: to, on: on, task: -1, next: -1, feeder: -1, feeds: -1}
 	for s.t > s.from {
 		if s.task >= 0 {
 			s.inTask()
@@ -187,9 +190,13 @@ func (s *search) early(start int64) {
 	p.before = max(0, start-p.from)
 }
 
-// between follows a thread through its time between two calls, or to another thread that made a whole call in that time. at is the call before
-// the current moment, end is the end of the calls before.
+// between follows a thread through its time between two calls, or to another thread: its feeder, or one that made a whole call in that time. at is the call
+// before the current moment, end is the end of the calls before. If it is known when the thread ran, it has waited for no call after that.
 func (s *search) between(th *thread, at int, end int64) {
+	next := call{}
+	if at+1 < len(th.calls) {
+		next = th.calls[at+1]
+	}
 	on, from := -1, end
 	for i := range s.threads {
 		if i == s.on || s.next >= 0 {
@@ -199,7 +206,11 @@ func (s *search) between(th *thread, at int, end int64) {
 		for o.worked = min(o.worked, len(o.works)-1); o.worked >= 0 && o.calls[o.works[o.worked]].start >= s.t; o.worked-- {
 		}
 		k := o.worked
-		for k >= 0 && o.calls[o.works[k]].end > s.t { // calls that contain the moment
+		until := s.t
+		if next.blocked > 0 || s.on == s.feeder && i == s.feeds {
+			until = min(until, max(end, next.blocked))
+		}
+		for k >= 0 && o.calls[o.works[k]].end > until { // calls that contain the moment, among others
 			k--
 		}
 		if k < 0 {
@@ -209,11 +220,13 @@ func (s *search) between(th *thread, at int, end int64) {
 			on, from = i, c.end
 		}
 	}
-	next := call{}
-	if at+1 < len(th.calls) {
-		next = th.calls[at+1]
-	}
 	s.part(max(from, next.recorded, next.blocked), part{kind: own, call: timeline.NoCall, where: int32(s.on)})
+	if since := max(end, next.recorded); s.next < 0 && s.t <= next.blocked && s.t > max(from, since) && s.t != s.turned {
+		if feeder := s.Finder.feeder(s.on, since, s.t); feeder >= 0 {
+			s.feeds, s.feeder, s.on, s.turned = s.on, feeder, feeder, s.t
+			return
+		}
+	}
 	s.part(max(from, next.recorded), part{kind: blocked, call: timeline.NoCall, where: int32(s.on)})
 	s.part(from, part{kind: recording, call: timeline.NoCall, where: int32(s.on)})
 	if on >= 0 && s.t == from {

@@ -67,6 +67,7 @@ type call struct {
 	label      int32
 	outer      int32 // call on this thread that contains it, -1 for none
 	wait       int32 // index into Finder.waits, -1 for none
+	again      bool  // polls, as the call before it did
 }
 
 // wait is the wait of a call for tasks.
@@ -241,6 +242,7 @@ func (f *Finder) sync(th *thread, c *call, h *timeline.HostCall, links []order.L
 			since = th.poll.since
 		}
 		th.poll = series{h.Fn, h.Waits, since}
+		c.again = since < c.start
 		if !h.Complete {
 			return false
 		}
