@@ -105,7 +105,7 @@ func TestCUDADriver(t *testing.T) {
 	}
 
 	// A copy of rows accesses each row if there are gaps, and one range if there are none.
-	ts, err := access.New(r, cuda.Model)
+	ts, err := access.New(r, cuda.Model, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,12 +117,13 @@ func TestCUDADriver(t *testing.T) {
 	place := `(0x[0-9a-f]+|[a-z_]+#\d+(\+0x[0-9a-f]+)?)`
 	shape := regexp.MustCompile(`^(\d+ planes of )?[1-9]\d* rows of [1-9]\d* B from ` + place + ` to ` + place + `$`)
 	for _, c := range cs {
-		e := ts.Apply(0, c)
+		q := ts.Apply(0, c)
+		e := q.Event
 		described := slices.ContainsFunc(e.Fn.Params, func(p api.Param) bool { return p.CopyDesc != nil })
 		if text := string(s.AppendCopy(nil, e)); shape.MatchString(text) != described || (text != "") != described {
 			t.Errorf("call %d, %s, copies %q", c.Index, e.Fn.Name, text)
 		}
-		accesses, all := ts.Of(e)
+		accesses, all := q.Addresses()
 		w, ok := want[r.Schema().FuncName(c.Func)]
 		if !ok {
 			continue

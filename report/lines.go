@@ -208,7 +208,7 @@ func (l *lister) thread(i uint32) format.Thread {
 // these. Without out it only counts them.
 func (l *lister) list(out io.Writer, from int64, first int) (n int, err error) {
 	p := printer{lister: l, stacks: timeline.NewStacks(l.r), gaps: newLineGaps(&l.o)}
-	if p.accesses, err = access.New(l.r, l.m); err != nil {
+	if p.accesses, err = access.New(l.r, l.m, nil); err != nil {
 		return 0, err
 	}
 	p.s = p.accesses.State
@@ -262,7 +262,7 @@ func (l *lister) list(out io.Writer, from int64, first int) (n int, err error) {
 			continue
 		}
 		th := l.thread(c.Thread)
-		e := p.accesses.Apply(th.Process, c)
+		e := p.accesses.Apply(th.Process, c).Event
 		if p.waitsFor = nil; p.waits != nil {
 			p.waitsFor = p.waits.Of(e)
 		}
@@ -337,7 +337,7 @@ func devArgs(e *timeline.Event) int {
 type printer struct {
 	*lister
 	s        *timeline.State
-	accesses *access.Tracker
+	accesses *access.Calls
 	stacks   *timeline.Stacks
 	gaps     lineGaps
 	waits    *timeline.Waits          // nil once calls were skipped
@@ -490,7 +490,7 @@ func (p *printer) text(dst []byte, e *timeline.Event, tid int) []byte {
 	return dst
 }
 
-func object(r *format.Reader, m *api.Model, s *timeline.State, accesses *access.Tracker, e *timeline.Event, late []format.Data, pid, tid int) *line {
+func object(r *format.Reader, m *api.Model, s *timeline.State, accesses *access.Calls, e *timeline.Event, late []format.Data, pid, tid int) *line {
 	c := e.Call
 	l := &line{I: c.Index, Func: r.Schema().FuncName(c.Func), PID: pid, TID: tid, Time: c.Start, Dur: c.End - c.Start, NoEnd: c.Flags&format.NoEnd != 0, Cut: c.Flags&format.Cut != 0, Kernel: e.Kernel, Args: map[string]any{}}
 	if timeline.Hung(e.Fn, c.Flags) {

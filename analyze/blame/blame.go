@@ -374,7 +374,7 @@ func (b *blamer) itself() bool {
 // arguments resolves the addresses among the suspects' arguments.
 func (b *blamer) arguments() error {
 	b.want()
-	ts, err := access.New(b.r, b.m)
+	ts, err := access.New(b.r, b.m, nil)
 	if err != nil {
 		return err
 	}
@@ -384,8 +384,9 @@ func (b *blamer) arguments() error {
 		}
 		p := b.r.ProcessOf(c.Thread)
 		b.stacks.see(p, c)
-		e := ts.Apply(p, c)
-		accesses, all := ts.Of(e)
+		q := ts.Apply(p, c)
+		e := q.Event
+		accesses, all := q.Addresses()
 		b.memory.see(e)
 		words := b.habits.see(b.m, ts.State, e)
 		b.habits.member(e, accesses)

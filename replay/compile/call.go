@@ -14,8 +14,8 @@ import (
 )
 
 // next compiles the call that started next.
-func (p *callCompiler) next(e *timeline.Event) error {
-	c, f := e.Call, e.Fn
+func (p *callCompiler) next(a *access.Call) error {
+	e, c, f := a.Event, a.Event.Call, a.Event.Fn
 	switch {
 	case f != nil && f.HostCallback:
 		p.Found.Hosted++
@@ -48,16 +48,16 @@ func (p *callCompiler) next(e *timeline.Event) error {
 		p.fork(pr.Process, c.Start)
 	}
 	p.reset(e, at)
-	if p.skip() {
+	if p.skip(a) {
 		return nil
 	}
 	return p.compile(g)
 }
 
 // skip reports whether the current call is left out, and adds the reason to the findings.
-func (p *callCompiler) skip() bool {
+func (p *callCompiler) skip(a *access.Call) bool {
 	c, f := p.c, p.f
-	switch p.accesses.Omits(p.e) {
+	switch a.Omits() {
 	case access.NotInModel:
 		reason := "the function is not in the model"
 		if f := p.Model.Func(api.ID(c.Func)); f != nil {
@@ -80,8 +80,7 @@ func (p *callCompiler) skip() bool {
 			p.unsupported(c, f.Name, fmt.Sprintf("it has more than %d argument words", maxWords))
 			return true
 		}
-		p.a = p.accesses.Begin(p.e)
-		p.ok = p.a.OK
+		p.a, p.ok = a, a.OK
 		if p.facts.exceptions && p.ok {
 			p.handler()
 		}
@@ -133,7 +132,6 @@ func (p *callCompiler) compile(g *group) error {
 		}
 	}
 	relocations := p.Found.Relocations
-	p.a.Arguments()
 	in, err := p.instruction()
 	if err != nil {
 		return err
@@ -144,13 +142,12 @@ func (p *callCompiler) compile(g *group) error {
 	if err := p.graph(); err != nil {
 		return err
 	}
-	p.a.Effects()
-	if access.Runs(p.f) && p.flow.Depends() {
+	if p.a.Depends() && access.Runs(p.f) {
 		p.Found.GuessLaunch = min(p.Found.GuessLaunch, p.c.Index)
 	}
 	p.visibleTask()
 	p.taint()
-	for _, o := range p.a.Unseen {
+	for _, o := range p.a.Unseen() {
 		p.zeroCopy(o)
 	}
 	if p.cant != "" {

@@ -110,8 +110,7 @@ func (p *compiler) compile() error {
 		if n++; p.o.Progress != nil && (n&0x3fff == 0 || n == calls) {
 			p.o.Progress(n, calls)
 		}
-		e := p.accesses.Apply(threads[c.Thread].Process, c)
-		if err := cc.next(e); err != nil {
+		if err := cc.next(p.accesses.Apply(threads[c.Thread].Process, c)); err != nil {
 			return err
 		}
 	}

@@ -41,8 +41,9 @@ func (p *callCompiler) address(i int, w uint64) plan.Operand {
 // stream.
 func (p *callCompiler) deviceArgs(i int) {
 	q := &p.f.Params[i]
-	for k := range p.a.Pointers {
-		w := &p.a.Pointers[k]
+	pointers := p.a.Pointers()
+	for k := range pointers {
+		w := &pointers[k]
 		o := w.Object
 		to, made := p.objects.operands.Get(o)
 		switch to = to.Plus(w.Offset); {

@@ -191,7 +191,7 @@ func (p *callCompiler) markOutsiders() {
 	}
 	kernel := access.Runs(p.f)
 	var read []*timeline.Object
-	for _, t := range p.a.Regions {
+	for _, t := range p.a.Regions() {
 		o := t.Object
 		if t.Kind != access.Reads && (t.Kind != access.Names || !kernel) || slices.Contains(read, o) {
 			continue
@@ -316,7 +316,7 @@ func (p *callCompiler) taint() {
 	if len(p.visible.hosted) == 0 {
 		return
 	}
-	for _, t := range p.a.Regions {
+	for _, t := range p.a.Regions() {
 		if !reads && t.Kind == access.Writes && t.Lo == 0 && t.Hi >= t.Object.Size && p.e.Captured == nil && p.f.Task != api.Reduce {
 			delete(p.visible.hosted, t.Object)
 		}
@@ -333,9 +333,9 @@ func (p *callCompiler) taintBy(tainted map[*timeline.Object]bool, reads bool) bo
 	if len(tainted) == 0 && !reads {
 		return false
 	}
-	reads = reads || slices.ContainsFunc(p.a.Regions, func(t access.Region) bool { return t.Kind != access.Writes && tainted[t.Object] })
+	reads = reads || slices.ContainsFunc(p.a.Regions(), func(t access.Region) bool { return t.Kind != access.Writes && tainted[t.Object] })
 	kernel := access.Runs(p.f)
-	for _, t := range p.a.Regions {
+	for _, t := range p.a.Regions() {
 		if reads && (t.Kind == access.Writes || t.Kind == access.Names && kernel) {
 			tainted[t.Object] = true
 		}

@@ -158,7 +158,7 @@ func (p *callCompiler) poisonPhysical() {
 	if len(mapped) == 0 || p.e.Captured != nil {
 		return
 	}
-	for _, r := range p.a.Regions {
+	for _, r := range p.a.Regions() {
 		for o := r.Object; mapped[o] != nil; { // and the mappings that follow, which a kernel may use with it
 			m, end := mapped[o], o.Handle+o.Size
 			if delete(mapped, o); fresh[m] {

@@ -119,7 +119,7 @@ func (p *callCompiler) repeat(g *group) (bool, error) {
 
 // learn stores the current call as a launch that later calls may repeat. relocations is the number of relocations before it.
 func (p *callCompiler) learn(in *plan.Instruction, g *group, relocations int) {
-	if len(p.before)+len(p.after)+len(p.pending)+len(p.a.Named) > 0 || p.temp != 0 {
+	if len(p.before)+len(p.after)+len(p.pending)+len(p.a.Named()) > 0 || p.temp != 0 {
 		return
 	}
 	// Its data must be its argument blocks, in their order.

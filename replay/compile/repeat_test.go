@@ -161,8 +161,8 @@ func TestLaunchKeyRefusesPackedAddresses(t *testing.T) {
 			}
 			p.c = &format.Call{Args: make([]uint64, p.f.Words)}
 			p.c.Args[p.f.Params[4].Word] = 1
-			data := access.CallData{Data: []format.Data{{Param: 4, Bytes: b, Len: uint64(n)}}}
-			p.a = &access.Call{Calls: &access.Calls{Tracker: access.Tracker{CallData: data}}}
+			p.a = &access.Call{Calls: &access.Calls{}}
+			p.a.Data = []format.Data{{Param: 4, Bytes: b, Len: uint64(n)}}
 			if got, want := p.launchKey(), at < 0 || at%8 != 4; got != want {
 				t.Errorf("%d bytes with an address at %d: %t, want %t", n, at, got, want)
 			}
@@ -184,8 +184,8 @@ func TestLaunchKeyOfOperators(t *testing.T) {
 		b := testtrace.OnTensors("aclnnAbs", testtrace.Contiguous(0x124000000000, block.In, 0, n), testtrace.Contiguous(0x124000000100, block.Out, 0, n)).Bytes()
 		p.c = &format.Call{Args: make([]uint64, p.f.Words)}
 		p.c.Args[p.f.Params[4].Word] = 1
-		data := access.CallData{Data: []format.Data{{Param: 4, Bytes: b, Len: uint64(len(b))}}}
-		p.a = &access.Call{Calls: &access.Calls{Tracker: access.Tracker{CallData: data}}}
+		p.a = &access.Call{Calls: &access.Calls{}}
+		p.a.Data = []format.Data{{Param: 4, Bytes: b, Len: uint64(len(b))}}
 		if !p.launchKey() {
 			t.Error("an operator can't be repeated")
 		}

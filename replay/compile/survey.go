@@ -27,7 +27,7 @@ func (p *compiler) survey() error {
 	p.gaps, f.Scope = newGaps(complete), complete.Scope()
 	f.Replayable, f.Simulated = p.r.Meta().Replayable, p.r.Meta().Simulated
 	var err error
-	if p.accesses, err = access.NewCalls(p.r, p.Model, &access.Options{Guess: p.o.Guess, Results: true}); err != nil {
+	if p.accesses, err = access.New(p.r, p.Model, &access.Options{Objects: true, Scans: true, Guess: p.o.Guess, Results: true}); err != nil {
 		return err
 	}
 	p.state, p.flow = p.accesses.State, p.accesses.Flow

@@ -132,7 +132,7 @@ func (p *callCompiler) visibleTask() {
 		return
 	}
 	kernel := access.Runs(p.f)
-	for _, t := range p.a.Host {
+	for _, t := range p.a.Host() {
 		// The trace has a copy's data and result.
 		if v := p.visibleOf(t.Object); v != nil && !(t.Kind == access.Names && kernel) && p.f.Stream >= 0 {
 			g := p.here()
@@ -140,7 +140,7 @@ func (p *callCompiler) visibleTask() {
 		}
 	}
 	level := sureLevel
-	for _, t := range p.a.Regions {
+	for _, t := range p.a.Regions() {
 		if t.Kind == access.Points {
 			continue
 		}
@@ -151,10 +151,10 @@ func (p *callCompiler) visibleTask() {
 			if p.visibleUse(v, kernel); kernel && p.afterHost() {
 				p.doubtTask(verify.HostFunction.Code())
 			}
-			v.depends = v.depends || kernel && t.Kind == access.Names && p.flow.Depends()
+			v.depends = v.depends || kernel && t.Kind == access.Names && p.a.Depends()
 		}
 	}
-	for _, t := range p.a.Regions {
+	for _, t := range p.a.Regions() {
 		o := t.Object
 		if v := p.visibleOf(o); v != nil {
 			o = v.object
@@ -197,7 +197,6 @@ func (p *callCompiler) visibleUse(v *visibleMemory, kernel bool) {
 // visibleAfter follows waits, and compares the memory that no task uses any more.
 func (p *callCompiler) visibleAfter() error {
 	if len(p.visible.of)+len(p.visible.hosts) == 0 || !p.ok {
-		p.a.After()
 		return nil
 	}
 	waited := p.visibleWaited()
@@ -207,7 +206,6 @@ func (p *callCompiler) visibleAfter() error {
 			delete(p.visible.of, u.Object)
 		}
 	}
-	p.a.After()
 	if err := p.visibleContent(format.DirOut); err != nil {
 		return err
 	}

@@ -90,12 +90,12 @@ func Explain(ctx context.Context, r *format.Reader, m *api.Model, bytes []Byte) 
 		if because.note != "" {
 			by.Early = because.early
 		}
-		in := !slices.ContainsFunc(q.Regions, func(t access.Region) bool { return t.Kind == access.Reads }) // its data comes from the program
+		in := !slices.ContainsFunc(q.Regions(), func(t access.Region) bool { return t.Kind == access.Reads }) // its data comes from the program
 		if e.AffectsGraphs() {
-			graphs.Apply(q.State.GraphCall(e), func() *graphTask { return &graphTask{by, slices.Clone(q.Regions)} })
+			graphs.Apply(q.State.GraphCall(e), func() *graphTask { return &graphTask{by, slices.Clone(q.Regions())} })
 		}
 		seen := map[*timeline.Object]bool{}
-		for _, t := range q.Regions {
+		for _, t := range q.Regions() {
 			ends := in && t.Kind == access.Writes
 			switch {
 			case t.Kind == access.Writes && t.Object.Kind == api.Array:
@@ -169,7 +169,7 @@ func causeOf(q *access.Call, spoiled map[*timeline.Object]cause) cause {
 	if o := unseen(q); o != nil {
 		return cause{fmt.Sprintf("it may depend on data that the program wrote to the memory of call %d without a call", o.Created), timeline.NoCall}
 	}
-	for _, t := range q.Regions {
+	for _, t := range q.Regions() {
 		if c := spoiled[t.Object]; c.note != "" && t.Kind != access.Writes {
 			return c
 		}
@@ -184,7 +184,7 @@ func origins(ctx context.Context, r *format.Reader, m *api.Model, bytes []Byte, 
 		byCall[b.Call] = append(byCall[b.Call], i)
 	}
 	shown := map[uint64][]watched{}
-	x, err := access.NewCalls(r, m, &access.Options{})
+	x, err := access.New(r, m, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -192,11 +192,10 @@ func origins(ctx context.Context, r *format.Reader, m *api.Model, bytes []Byte, 
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return nil, err
 		}
-		e := x.Apply(r.ProcessOf(c.Thread), c)
-		if byCall[c.Index] == nil || x.Omits(e) != access.Replayed {
+		q := x.Apply(r.ProcessOf(c.Thread), c)
+		if byCall[c.Index] == nil || q.Omits() != access.Replayed {
 			continue
 		}
-		q := x.Begin(e)
 		for _, i := range byCall[c.Index] {
 			if o := q.OriginArray(); o != nil {
 				shown[c.Index] = append(shown[c.Index], watched{&histories[i], o.ID, 0})
@@ -227,10 +226,10 @@ func (h *History) add(by Writer, fromHost bool) {
 
 // unseen returns memory that the program writes without a call and that the call or its task may read, nil if there is none.
 func unseen(q *access.Call) *timeline.Object {
-	if n := len(q.Unseen); n > 0 {
-		return q.Unseen[n-1]
+	if n := len(q.Unseen()); n > 0 {
+		return q.Unseen()[n-1]
 	}
-	for _, r := range q.Regions {
+	for _, r := range q.Regions() {
 		if r.Kind == access.Reads && r.Object.Hosted && !q.Known(q.Visible(r.Object)) {
 			return r.Object
 		}

@@ -226,7 +226,7 @@ func (v *survey) step(q *access.Call) *step {
 		return nil // a poll that returned pending
 	}
 	v.objects(q, s)
-	for _, r := range q.Regions {
+	for _, r := range q.Regions() {
 		v.area(s, r)
 		if of := r.Object.Parent; of != nil && of.Kind == api.Reservation && r.Kind == access.Names {
 			for _, o := range v.mapped[of] { // a kernel may go on to adjacent mappings
@@ -297,10 +297,10 @@ func (v *survey) objects(q *access.Call, s *step) {
 			}
 		}
 	}
-	for _, o := range q.Named {
+	for _, o := range q.Named() {
 		v.use(s, o)
 	}
-	for _, o := range q.Made {
+	for _, o := range q.Made() {
 		s.made = append(s.made, v.id(o))
 	}
 	if physical == nil || !q.OK {

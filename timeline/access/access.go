@@ -1,19 +1,19 @@
 // Package access finds the memory that each call in a trace reads, writes, or can reach through an address among its arguments.
 //
-// A Tracker advances a timeline.State by one call at a time. Of returns the addresses and ranges among the arguments of that call. If launches have
-// arguments in device memory, the Tracker also follows the content of that memory, and DevArgs returns the arguments.
+// Calls follows a trace: Apply takes one call after the other and returns it as a Call, whose methods find what they return when they are first called.
+// Addresses are the addresses and ranges among its arguments. If launches have arguments in device memory, Calls also follows the content of that memory, and
+// DevArgs returns the arguments.
 //
-// Calls is a Tracker that finds allocations instead of addresses: those at the ranges that arguments name, those whose addresses are in payloads
-// (Words), and those that a kernel reaches through addresses that earlier calls have copied into other memory (Flow). The caller reads the payloads,
-// because the replay compiler copies them at the same time. Each reads them itself.
+// With Options.Objects a Call also has the allocations that it accesses: those at the ranges that arguments name, those whose addresses are in payloads
+// (Words), and those that a kernel reaches through addresses that earlier calls have copied into other memory (Flow).
 //
-// Two pairs stay apart. Of lists each word of an argument block that may be an address, because blame searches for addresses outside all
+// Two pairs stay apart. Addresses has each word of an argument block that may be an address, because blame searches for addresses outside all
 // allocations; Words keeps only the words with evidence, because a replay rewrites them. DevArgs needs exact bytes, so it
 // follows the order of all writes; Flow only collects which allocation may hold which address, and needs no order.
 //
-// Packages report and blame use a Tracker while they read a trace; blame lists the calls that accessed an allocation with a Search. Package lab
-// uses Each to explain differences and to extract launches. The replay compiler uses Calls. This package writes nothing, and it knows recorded data
-// only.
+// Packages report and blame use Calls while they read a trace; blame lists the calls that accessed an allocation with a Search. Package lab
+// uses Each to explain differences and to extract launches. The replay compiler scans the payloads itself, because it copies them at the same time. This package
+// writes nothing, and it knows recorded data only.
 package access
 
 import (
@@ -50,11 +50,11 @@ type Access struct {
 	Self  bool   // the argument itself is the address
 }
 
-// A Tracker finds the accesses of calls, in the order in which they began. It does not follow pointers in device memory. Its memory grows with the
-// live argument lists.
-type Tracker struct {
+// A tracker finds the addresses among the arguments of calls, in the order in which they began. It does not follow pointers in device memory. Its memory grows
+// with the live argument lists.
+type tracker struct {
 	State    *timeline.State
-	CallData // of the call that was applied last
+	callData // of the call that was applied last
 	lists    map[*timeline.Object]*list
 	buf      []Access
 	shadow   *shadow // nil if no call has arguments in device memory
@@ -73,19 +73,12 @@ type listed struct {
 	bytes []byte
 }
 
-// New returns a Tracker before the first call. If calls of the trace have arguments in device memory, it tracks the content of that memory. It then
-// reads the trace, several times if needed, to find the launches whose arguments a later call may overwrite too early.
-func New(r *format.Reader, m *api.Model) (*Tracker, error) {
-	t := newTracker(timeline.NewState(m).Read(r), r, nil)
-	return &t, t.follow()
+func newTracker(s *timeline.State, r *format.Reader, late map[uint64][]format.Data) tracker {
+	return tracker{State: s, callData: callData{r: r, late: late}, lists: map[*timeline.Object]*list{}}
 }
 
-func newTracker(s *timeline.State, r *format.Reader, late map[uint64][]format.Data) Tracker {
-	return Tracker{State: s, CallData: CallData{r: r, late: late}, lists: map[*timeline.Object]*list{}}
-}
-
-// Apply advances the State by one call and returns its meaning, which is valid until the next Apply.
-func (t *Tracker) Apply(process uint32, c *format.Call) *timeline.Event {
+// apply advances the State by one call and returns its meaning.
+func (t *tracker) apply(process uint32, c *format.Call) *timeline.Event {
 	e := t.State.Apply(process, c)
 	t.begin(c)
 	if t.shadow != nil {
@@ -94,17 +87,9 @@ func (t *Tracker) Apply(process uint32, c *format.Call) *timeline.Event {
 	return e
 }
 
-// Of returns the accesses of the call that was applied last, valid until the next Of. all is false if the trace lacks some of its arguments. Of
-// must be called for every call, since it collects the argument lists for later launches.
-func (t *Tracker) Of(e *timeline.Event) (accesses []Access, all bool) {
-	if t.shadow == nil {
-		t.extend(e)
-	}
-	return t.of(e, 8)
-}
-
-// of is Of with the words at multiples of step that may be addresses.
-func (t *Tracker) of(e *timeline.Event, step int) (accesses []Access, all bool) {
+// of returns the accesses of the call that was applied last, valid until the next call of it, with the words at multiples of step that may be addresses. all is
+// false if the trace lacks some of its arguments.
+func (t *tracker) of(e *timeline.Event, step int) (accesses []Access, all bool) {
 	t.buf, all = t.buf[:0], true
 	if e.Fn == nil {
 		return nil, true
@@ -116,7 +101,7 @@ func (t *Tracker) of(e *timeline.Event, step int) (accesses []Access, all bool) 
 }
 
 // param adds the accesses by one parameter. It returns false if the trace lacks some.
-func (t *Tracker) param(e *timeline.Event, i, step int) (all bool) {
+func (t *tracker) param(e *timeline.Event, i, step int) (all bool) {
 	f := e.Fn
 	p := &f.Params[i]
 	t.buf, all = t.named(t.buf, e, i)
@@ -153,7 +138,7 @@ func (t *Tracker) param(e *timeline.Event, i, step int) (all bool) {
 }
 
 // block adds the two sides of a copy that a structure describes, row by row if there are gaps between the rows.
-func (t *Tracker) block(e *timeline.Event, i int) (all bool) {
+func (t *tracker) block(e *timeline.Event, i int) (all bool) {
 	const mostRows = 4096
 	b, ok := e.CopyBlock()
 	if !ok {
@@ -169,7 +154,7 @@ func (t *Tracker) block(e *timeline.Event, i int) (all bool) {
 }
 
 // items adds the words in a parameter's data. It returns false if the trace lacks some, see complete.
-func (t *Tracker) items(e *timeline.Event, i, want, step int) (all bool) {
+func (t *tracker) items(e *timeline.Event, i, want, step int) (all bool) {
 	all = t.complete(e, i, want)
 	for k := range t.Data {
 		d := &t.Data[k]
@@ -192,7 +177,7 @@ func (t *Tracker) items(e *timeline.Event, i, want, step int) (all bool) {
 }
 
 // extend adds a call's arguments to argument lists, and drops the lists that the call ends.
-func (t *Tracker) extend(e *timeline.Event) {
+func (t *tracker) extend(e *timeline.Event) {
 	if e.Fn == nil || e.Fn.Task != api.NoTask {
 		return
 	}
@@ -211,7 +196,7 @@ func (t *Tracker) extend(e *timeline.Event) {
 }
 
 // extend adds a call's arguments to the list.
-func (l *list) extend(t *Tracker, e *timeline.Event) {
+func (l *list) extend(t *tracker, e *timeline.Event) {
 	for i := range e.Fn.Params {
 		p := &e.Fn.Params[i]
 		if p.Role == api.Buffer {
@@ -229,7 +214,7 @@ func (l *list) extend(t *Tracker, e *timeline.Event) {
 const leastAddress = 1 << 16
 
 // words adds the 8-byte words at multiples of step that may be addresses.
-func (t *Tracker) words(b []byte, param int, item uint32, step int) {
+func (t *tracker) words(b []byte, param int, item uint32, step int) {
 	for at := 0; at+8 <= len(b); at += step {
 		if w := word(b[at:]); w >= leastAddress {
 			t.buf = append(t.buf, Access{Addr: w, Kind: Names, Param: param, Item: item, At: uint64(at)})
@@ -243,7 +228,7 @@ func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 // launch reaches no other memory.
 
 // operator returns the argument block of an operator's launch, nil for other data.
-func (t *Tracker) operator(e *timeline.Event, q *api.Param, d *format.Data, b []byte) *block.Block {
+func (t *tracker) operator(e *timeline.Event, q *api.Param, d *format.Data, b []byte) *block.Block {
 	if q.Role != api.Args || d.Item != 0 || d.Dir != format.DirIn {
 		return nil
 	}
@@ -251,7 +236,7 @@ func (t *Tracker) operator(e *timeline.Event, q *api.Param, d *format.Data, b []
 }
 
 // operands adds the accesses of an operator.
-func (t *Tracker) operands(x *block.Block, param int) {
+func (t *tracker) operands(x *block.Block, param int) {
 	for _, o := range x.Operands() {
 		for _, kind := range kinds(&o) {
 			t.buf = append(t.buf, Access{Addr: o.Addr + o.Lo, Size: o.Size, Kind: kind, Param: param, At: uint64(o.At)})

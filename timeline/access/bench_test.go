@@ -17,7 +17,7 @@ func BenchmarkFollow(b *testing.B) {
 	const calls = 1_000_000
 	r := testtrace.Long(b, calls).Reader
 	for b.Loop() {
-		s, err := access.New(r, acl.Model)
+		s, err := access.New(r, acl.Model, nil)
 		if err != nil {
 			b.Fatal(err)
 		}

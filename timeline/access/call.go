@@ -19,7 +19,7 @@ func (c *Call) Lane() timeline.LaneKey {
 // Shown returns the host-visible memory whose content the trace has with the call.
 func (c *Call) Shown() (shown []*timeline.Object) {
 	for _, dir := range []format.Dir{format.DirIn, format.DirOut} {
-		for d, v := range c.Contents(dir) {
+		for d, v := range c.recorded(dir) {
 			if d.Status == format.Whole && !slices.Contains(shown, v) {
 				shown = append(shown, v)
 			}

@@ -12,18 +12,9 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// Calls is a Tracker that finds the allocations that the calls of a trace access. Apply takes all calls, in the order in which they began. Begin then
-// returns the accesses of a call; its methods are called in this order:
-//
-//	Arguments    finds the memory that argument words, arrays and structures name
-//	Scan         finds the addresses in one payload; the caller reads the payloads
-//	Numbers      finds the objects that an argument block names by numbers
-//	Effects      adds the memory that the call's task reaches besides
-//	After        takes in the content after the call, and the objects that it ended
-//
-// Each calls them for all calls that a replay makes.
+// Calls follows the calls of a trace, in the order in which they began.
 type Calls struct {
-	Tracker
+	tracker
 	Flow  *Flow
 	Words *Words
 	Memory
@@ -38,40 +29,102 @@ type Calls struct {
 	call    Call
 }
 
-// Options are the parameters of NewCalls. The zero value of each field is its default.
+// Options are the parameters of New. The zero value of each field is its default.
 type Options struct {
+	Objects bool // calls that a replay makes have allocations, tokens and numbers besides addresses; Apply then takes all calls
+	// Scans means that the caller scans all payloads of such a call with Call.Scan and Call.Numbers before it asks for Regions or Depends. A call of which it asks
+	// for neither changes nothing.
+	Scans   bool
 	Guess   bool         // guesses count as facts, see Words
 	Results bool         // Call.Data also has results that were recorded after the call
 	Ended   map[int]bool // allocations, by Object.ID, whose addresses still count after they have ended
-	Largest uint64       // Each and Search read no payload with more bytes; 0 for no limit
+	Largest uint64       // payloads with more bytes are not read; 0 for no limit
+	skipped bool         // with Objects: calls that a replay does not make have allocations too
 }
 
-// A Call is a call with the allocations that it accesses. It is valid until the next Begin.
+// A Call is a call with what it accesses. It is valid until the next Apply. Without Options.Objects, and for other calls than those of a replay, it has no
+// allocations.
 type Call struct {
-	Event    *timeline.Event
-	OK       bool               // the call succeeded
-	Regions  []Region           // memory that the call reads, writes or reaches, apart from host memory
-	Host     []Region           // host memory that it reads, writes or names
-	Pointers []Word             // addresses in arguments that are in device memory
-	Made     []*timeline.Object // tokens that it makes
-	Named    []*timeline.Object // objects that its arguments name by tokens and numbers, besides Event.Uses
-	Unseen   []*timeline.Object // host memory without recorded content that its kernel may access
-	Guess    bool               // its data depends on a guess, see Words
+	Event *timeline.Event
+	OK    bool // the call succeeded; false if its function is not in the model
+	Guess bool // its data depends on a guess, see Words
 
 	*Calls
+	stage    stage
+	omission Omission
+	err      error // of payloads that could not be read
+	regions  []Region
+	host     []Region
+	pointers []Word
+	made     []*timeline.Object
+	others   []*timeline.Object // see Named
+	unseen   []*timeline.Object
 	declared bool // the launch accesses only the memory that its argument block declares
 	fresh    []freshToken
 	scan     Scan
 }
 
+// A stage says how much of a Call has been found.
+type stage uint8
+
+const (
+	applied stage = iota // nothing
+	begun                // the content of host-visible memory before it
+	argued               // the memory that argument words, arrays and structures name
+	whole                // all that it accesses
+	ended                // the content of host-visible memory after it
+)
+
+// Regions returns the memory that the call reads, writes or reaches, apart from host memory.
+func (c *Call) Regions() []Region { c.find(whole); return c.regions }
+
+// Host returns the host memory that the call reads, writes or names.
+func (c *Call) Host() []Region { c.find(whole); return c.host }
+
+// Made returns the tokens that the call makes.
+func (c *Call) Made() []*timeline.Object { c.find(whole); return c.made }
+
+// Named returns the objects that the call's arguments name by tokens and numbers, besides Event.Uses.
+func (c *Call) Named() []*timeline.Object { c.find(whole); return c.others }
+
+// Unseen returns host memory without recorded content that the call's kernel may access.
+func (c *Call) Unseen() []*timeline.Object { c.find(whole); return c.unseen }
+
+// Depends reports whether the call depends on guesses.
+func (c *Call) Depends() bool { c.find(whole); return c.Flow.Depends() }
+
+// Pointers returns the addresses in arguments that are in device memory.
+func (c *Call) Pointers() []Word { c.find(argued); return c.pointers }
+
+// Addresses returns the accesses by the addresses among the arguments, valid until the next call of Addresses. all is false if the trace lacks some of the
+// arguments.
+func (c *Call) Addresses() (accesses []Access, all bool) { return c.of(c.Event, 8) }
+
+// Omits returns why a replay does not make the call, Replayed if it does.
+func (c *Call) Omits() Omission {
+	if !c.o.Objects {
+		c.omission = c.omits(c.Event)
+	}
+	return c.omission
+}
+
 // ErrStop ends Each without an error if the visit function returns it.
 var ErrStop = errors.New("stop")
 
-// NewCalls returns Calls before the first call. It reads the calls that make memory.
-func NewCalls(r *format.Reader, m *api.Model, o *Options) (*Calls, error) {
+// New returns Calls before the first call. If calls of the trace have arguments in device memory, it reads the trace, several times if needed, to find the
+// launches whose arguments a later call may overwrite too early. With Options.Objects it reads the calls that make memory.
+func New(r *format.Reader, m *api.Model, o *Options) (*Calls, error) {
+	if o == nil {
+		o = &Options{}
+	}
 	s := timeline.NewState(m).Read(r)
-	x := &Calls{Tracker: newTracker(s, r, nil), Flow: NewFlow(), Words: NewWords(s), m: m, o: o,
-		visible: map[*timeline.Object]bool{}, layouts: map[*timeline.Object]layout{}, plain: map[format.BlobID]bool{}}
+	x := &Calls{tracker: newTracker(s, r, nil), m: m, o: o}
+	x.call.Calls = x
+	if !o.Objects {
+		return x, x.follow()
+	}
+	x.Flow, x.Words = NewFlow(), NewWords(s)
+	x.visible, x.layouts, x.plain = map[*timeline.Object]bool{}, map[*timeline.Object]layout{}, map[format.BlobID]bool{}
 	if err := x.survey(); err != nil {
 		return nil, err
 	}
@@ -82,13 +135,12 @@ func NewCalls(r *format.Reader, m *api.Model, o *Options) (*Calls, error) {
 	if err != nil {
 		return nil, err
 	}
-	x.call.Calls = x
 	return x, x.follow()
 }
 
 // Each calls visit for every call that a replay of the trace makes, in the order in which the calls began.
 func Each(r *format.Reader, m *api.Model, visit func(*Call) error) error {
-	x, err := NewCalls(r, m, &Options{})
+	x, err := New(r, m, &Options{Objects: true})
 	if err != nil {
 		return err
 	}
@@ -96,23 +148,20 @@ func Each(r *format.Reader, m *api.Model, visit func(*Call) error) error {
 		if err != nil {
 			return err
 		}
-		e := x.Apply(r.ProcessOf(c.Thread), c)
-		if x.Omits(e) != Replayed {
+		q := x.Apply(r.ProcessOf(c.Thread), c)
+		if q.Omits() != Replayed {
 			continue
 		}
-		q := x.Begin(e)
-		if err := q.find(); err != nil {
-			return err
+		if q.find(whole); q.err != nil {
+			return q.err
 		}
 		if err := visit(q); err == ErrStop {
 			break
 		} else if err != nil {
 			return err
 		}
-		if q.After(); q.OK {
-			if err := q.contents(format.DirOut); err != nil {
-				return err
-			}
+		if q.find(ended); q.err != nil {
+			return q.err
 		}
 	}
 	if d := r.Damage(); len(d) > 0 {
@@ -121,55 +170,76 @@ func Each(r *format.Reader, m *api.Model, visit func(*Call) error) error {
 	return nil
 }
 
-// Apply advances the State by one call and returns its meaning, which is valid until the next Apply.
-func (x *Calls) Apply(process uint32, c *format.Call) *timeline.Event {
-	e := x.Tracker.Apply(process, c)
+// Apply advances the State by one call and returns it. It first finds the rest of the call before, which later calls depend on.
+func (x *Calls) Apply(process uint32, c *format.Call) *Call {
+	q := &x.call
+	if q.stage == whole || q.stage >= begun && !x.o.Scans {
+		q.find(ended)
+	}
+	e := x.apply(process, c)
+	q.Event, q.OK, q.Guess, q.stage, q.err, q.declared = e, e.Fn != nil && !failed(e), false, applied, nil, false
+	q.regions, q.host, q.pointers = q.regions[:0], q.host[:0], q.pointers[:0]
+	q.made, q.others, q.unseen, q.fresh = q.made[:0], q.others[:0], q.unseen[:0], q.fresh[:0]
+	if !x.o.Objects {
+		if x.shadow == nil {
+			x.extend(e)
+		}
+		return q
+	}
 	if len(x.late) > 0 {
 		delete(x.late, c.Index)
 	}
 	if len(x.o.Ended) > 0 {
 		x.Words.end(e, x.o.Ended)
 	}
-	return e
+	if q.omission = x.omits(e); q.omission == Replayed || x.o.skipped && q.omission != NotInModel && q.omission != Inside {
+		q.begin()
+	}
+	return q
 }
 
-// Begin returns the call that was applied last, whose function is in the model.
-func (x *Calls) Begin(e *timeline.Event) *Call {
-	c := &x.call
-	c.Event, c.OK, c.Guess, c.declared = e, !failed(e), false, false
-	c.Regions = c.Regions[:0]
-	c.Host = c.Host[:0]
-	c.Pointers = c.Pointers[:0]
-	c.Made = c.Made[:0]
-	c.Named = c.Named[:0]
-	c.Unseen = c.Unseen[:0]
-	c.fresh = c.fresh[:0]
-	if e.Fn.Task != api.Kernel {
-		x.Words.Made(e)
-		x.Words.Call(e)
+// begin takes in what the call makes, and the content before it.
+func (c *Call) begin() {
+	c.stage = begun
+	if c.Event.Fn.Task != api.Kernel {
+		c.Words.Made(c.Event)
+		c.Words.Call(c.Event)
 		c.showVisible()
 	}
-	if len(x.visible) > 0 {
+	if len(c.visible) > 0 {
 		c.takeContent(format.DirIn)
 	}
-	return c
 }
 
-// find finds all accesses of the call.
-func (c *Call) find() error {
-	if err := c.contents(format.DirIn); err != nil {
-		return err
+// find finds what the call accesses up to a stage. Unless the caller scans them, it reads the payloads.
+func (c *Call) find(to stage) {
+	if c.stage == applied || c.stage >= to {
+		return
 	}
-	if err := c.gather(); err != nil {
-		return err
+	if c.stage < argued {
+		if !c.o.Scans {
+			c.err = c.contents(format.DirIn)
+		}
+		c.stage = argued
+		c.arguments()
+		if !c.o.Scans {
+			c.err = cmp.Or(c.err, c.gather())
+		}
 	}
-	c.Effects()
-	return nil
+	if c.stage < whole && to >= whole {
+		c.stage = whole
+		c.effects()
+	}
+	if to == ended {
+		c.stage = ended
+		if c.after(); c.OK && !c.o.Scans {
+			c.err = cmp.Or(c.err, c.contents(format.DirOut))
+		}
+	}
 }
 
-// gather finds the accesses by the call's arguments. After an error it goes on with the other payloads.
+// gather finds the accesses by the call's payloads. After an error it goes on with the other ones.
 func (c *Call) gather() error {
-	c.Arguments()
 	var failed error
 	for k := range c.Data {
 		d := &c.Data[k]
@@ -210,8 +280,8 @@ func failed(e *timeline.Event) bool {
 	return e.Fn.RetError && uint32(e.Call.Ret) != 0 && e.Call.Flags&format.Unfinished == 0
 }
 
-// Arguments adds the memory that argument words, arrays and structures name, and makes the tokens of the call.
-func (c *Call) Arguments() {
+// arguments adds the memory that argument words, arrays and structures name, and makes the tokens of the call.
+func (c *Call) arguments() {
 	for i := range c.Event.Fn.Params {
 		if q := &c.Event.Fn.Params[i]; !q.OmitOnReplay {
 			c.param(i, q)
@@ -224,9 +294,9 @@ func (c *Call) add(o *timeline.Object, lo, hi uint64, kind Kind) {
 	switch {
 	case o == nil:
 	case o.Kind.OnHost():
-		c.Host = append(c.Host, Region{Object: o, Lo: lo, Hi: hi, Kind: kind})
+		c.host = append(c.host, Region{Object: o, Lo: lo, Hi: hi, Kind: kind})
 	case o.Kind != api.Reservation:
-		c.Regions = append(c.Regions, Region{Object: o, Lo: lo, Hi: hi, Kind: kind})
+		c.regions = append(c.regions, Region{Object: o, Lo: lo, Hi: hi, Kind: kind})
 	}
 }
 
@@ -272,7 +342,7 @@ func (c *Call) param(i int, q *api.Param) {
 	case w == 0:
 	case q.Role == api.Map && q.Object == api.Registered && c.OK && !c.m.KeepsVisible():
 		if u, ok := c.Event.Use(i); ok && u.Object.Parent == nil {
-			c.Unseen = append(c.Unseen, u.Object)
+			c.unseen = append(c.unseen, u.Object)
 		}
 	case q.Token != 0 && c.OK:
 		c.makeTokens(i, q)
@@ -288,13 +358,13 @@ func (c *Call) param(i int, q *api.Param) {
 			}
 		}
 		if q.Role == api.DevArgs {
-			c.pointers()
+			c.inDevice()
 		}
 	}
 }
 
-// pointers adds the addresses in arguments that are in device memory, if their content is known.
-func (c *Call) pointers() {
+// inDevice adds the addresses in arguments that are in device memory, if their content is known.
+func (c *Call) inDevice() {
 	b, known, _ := c.DevArgs()
 	if !known || !c.OK {
 		return
@@ -304,7 +374,7 @@ func (c *Call) pointers() {
 		for _, p := range x.Operands() {
 			if o, off, ok := c.State.Find(c.Event.Process, p.Addr); ok && !o.Kind.OnHost() {
 				w := Word{At: uint64(p.At), Addr: p.Addr, Object: o, Offset: off, Evidence: ByLayout}
-				c.Pointers = append(c.Pointers, w)
+				c.pointers = append(c.pointers, w)
 				c.operand(&w, &p)
 			}
 		}
@@ -314,7 +384,7 @@ func (c *Call) pointers() {
 		w := word(b[at:])
 		if o, off, ok := c.State.Find(c.Event.Process, w); ok && !o.Kind.OnHost() {
 			c.name(o, off, Names)
-			c.Pointers = append(c.Pointers, Word{At: at, Addr: w, Object: o, Offset: off, Evidence: ByArgument})
+			c.pointers = append(c.pointers, Word{At: at, Addr: w, Object: o, Offset: off, Evidence: ByArgument})
 		}
 	}
 }
@@ -402,8 +472,8 @@ func givesNew(e *timeline.Event) bool {
 	return slices.ContainsFunc(e.Uses, func(u timeline.Use) bool { return u.Object.Created == e.Call.Index })
 }
 
-// Omits returns why a replay does not make the call that was applied last, Replayed if it does.
-func (x *Calls) Omits(e *timeline.Event) Omission {
+// omits returns why a replay does not make the call that was applied last, Replayed if it does.
+func (x *Calls) omits(e *timeline.Event) Omission {
 	f, c := e.Fn, e.Call
 	switch {
 	case f == nil:

@@ -10,32 +10,36 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testtrace"
-	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // each returns the regions of each call that a replay makes, as "call: HANDLE kind, …".
-func (s *teller) each() (calls []string) {
+func (s *sequence) each() (calls []string) {
 	s.t.Helper()
 	err := access.Each(s.Load().Reader, acl.Model, func(q *access.Call) error {
-		var all []string
-		for _, r := range q.Regions {
-			text := fmt.Sprintf("%#x %s", r.Object.Handle, r.Kind)
-			if r.Lo < r.Hi {
-				text += fmt.Sprintf(" %d:%d", r.Lo, r.Hi)
-			}
-			if r.Via != nil {
-				text += fmt.Sprintf(" via %#x", r.Via.Handle)
-			}
-			all = append(all, text)
-		}
-		calls = append(calls, fmt.Sprintf("%d: %s", q.Event.Call.Index, strings.Join(all, ", ")))
+		calls = append(calls, regions(q))
 		return nil
 	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return calls
+}
+
+// regions returns the regions of a call, as "call: HANDLE kind, …".
+func regions(q *access.Call) string {
+	var all []string
+	for _, r := range q.Regions() {
+		text := fmt.Sprintf("%#x %s", r.Object.Handle, r.Kind)
+		if r.Lo < r.Hi {
+			text += fmt.Sprintf(" %d:%d", r.Lo, r.Hi)
+		}
+		if r.Via != nil {
+			text += fmt.Sprintf(" via %#x", r.Via.Handle)
+		}
+		all = append(all, text)
+	}
+	return fmt.Sprintf("%d: %s", q.Event.Call.Index, strings.Join(all, ", "))
 }
 
 // memoryContent adds the content that host-visible memory has before the call.
@@ -48,7 +52,7 @@ func memoryContent(addr uint64, b []byte) testtrace.Mod {
 // A kernel reaches memory through an address that the program has stored in registered memory, which no call copies.
 func TestAddressInVisibleMemory(t *testing.T) {
 	const mapped = 0x124100000000
-	s := tell(t)
+	s := begin(t)
 	s.Stream(strA)
 	s.Malloc(devA, 4096)
 	s.Then("aclrtHostRegister", testtrace.A(host, 64, 0, 0x7ffe0000), testtrace.Outs("devPtr", mapped))
@@ -67,9 +71,9 @@ func TestAddressInVisibleMemory(t *testing.T) {
 // A copy of rows ends with the last byte of the last row, and a batch has as many ranges as its count says. A kernel without arguments accesses no
 // memory.
 func TestRanges(t *testing.T) {
-	var s *teller
+	var s *sequence
 	program := func() {
-		s = tell(t)
+		s = begin(t)
 		s.Malloc(devA, 4096)
 		s.Malloc(devB, 4096)
 		s.Then("aclrtMemcpy2d", testtrace.A(devA, 64, devB, 128, 16, 3, 3))
@@ -86,8 +90,9 @@ func TestRanges(t *testing.T) {
 	}
 	program()
 	var all []string
-	s.events(func(tr *access.Tracker, e *timeline.Event) {
-		accesses, _ := tr.Of(e)
+	s.calls(func(q *access.Call) {
+		e := q.Event
+		accesses, _ := q.Addresses()
 		for _, a := range accesses {
 			all = append(all, fmt.Sprintf("%d: %s %#x+%d", e.Call.Index, a.Kind, a.Addr, a.Size))
 		}
@@ -95,5 +100,55 @@ func TestRanges(t *testing.T) {
 	want = []string{"2: writes 0x124000000000+144", "2: reads 0x124000100000+272", "3: writes 0x124000000000+8", "3: reads 0x124000100000+8"}
 	if !slices.Equal(all, want) {
 		t.Errorf("%q, want %q", all, want)
+	}
+}
+
+// What a call accesses does not depend on the calls before of which the caller asked, nor on how often it asks. Calls that a replay does not make have no regions.
+func TestRegionsAreFoundWhenAskedFor(t *testing.T) {
+	const table = devA + 0x1000
+	s := begin(t)
+	s.Stream(strA)
+	s.Malloc(devA, 4096)
+	s.Malloc(devB, 4096)
+	s.Malloc(table, 64)
+	s.Then("aclrtMemcpy", testtrace.A(table, 16, host, 16, 1), testtrace.Reads("src", 0, testtrace.Words(devB, devA+8)))
+	s.Then("mstxMarkA", testtrace.A(0x7ffe0000, 0))
+	s.withArgs(strA, table)
+	s.Then("aclrtSynchronizeStream", testtrace.A(strA))
+	s.Then("aclrtFree", testtrace.A(table))
+	s.Malloc(table, 64)
+	s.withArgs(strA, table)
+	r := s.Load().Reader
+	want := map[string]string{}
+	err := access.Each(r, acl.Model, func(q *access.Call) error {
+		want[fmt.Sprint(q.Event.Call.Index)] = regions(q)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(want["6"], "0x124000100000 names via") || strings.Contains(want["10"], "via") || want["5"] != "" {
+		t.Fatalf("%q", want)
+	}
+	for asked := range uint64(11) {
+		x, err := access.New(r, acl.Model, &access.Options{Objects: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for c, err := range r.CallsByStart(nil) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := x.Apply(0, c)
+			if c.Index != asked {
+				continue
+			}
+			made := q.Omits() == access.Replayed
+			for range 2 {
+				if got := regions(q); made && got != want[fmt.Sprint(asked)] || !made && got != fmt.Sprint(asked, ": ") {
+					t.Errorf("%q, want %q", got, want[fmt.Sprint(asked)])
+				}
+			}
+		}
 	}
 }

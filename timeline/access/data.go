@@ -9,8 +9,8 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// CallData finds the recorded data of one call.
-type CallData struct {
+// callData finds the recorded data of one call.
+type callData struct {
 	Data []format.Data // also data that was recorded after the call
 
 	r      *format.Reader
@@ -27,7 +27,7 @@ type piece struct {
 }
 
 // begin makes a call the current one.
-func (x *CallData) begin(c *format.Call) {
+func (x *callData) begin(c *format.Call) {
 	x.Data = c.Data
 	if x.index != nil || x.arrays != nil || len(x.late) > 0 {
 		x.index, x.arrays = nil, nil
@@ -36,7 +36,7 @@ func (x *CallData) begin(c *format.Call) {
 }
 
 // Find returns the data of a parameter, nil if there is none.
-func (x *CallData) Find(param int, item uint32, dir format.Dir) *format.Data {
+func (x *callData) Find(param int, item uint32, dir format.Dir) *format.Data {
 	if len(x.Data) > 32 && x.index == nil {
 		// A batch has thousands.
 		x.index = make(map[piece]*format.Data, len(x.Data))
@@ -57,7 +57,7 @@ func (x *CallData) Find(param int, item uint32, dir format.Dir) *format.Data {
 }
 
 // Whole returns the data of a parameter, nil if the trace lacks its content.
-func (x *CallData) Whole(param int, item uint32, dir format.Dir) *format.Data {
+func (x *callData) Whole(param int, item uint32, dir format.Dir) *format.Data {
 	if d := x.Find(param, item, dir); d != nil && d.Status == format.Whole {
 		return d
 	}
@@ -65,7 +65,7 @@ func (x *CallData) Whole(param int, item uint32, dir format.Dir) *format.Data {
 }
 
 // array returns an array argument, false if the trace lacks it.
-func (x *CallData) array(param int) ([]byte, bool) {
+func (x *callData) array(param int) ([]byte, bool) {
 	if b, known := x.arrays[param]; known {
 		return b, true
 	}
@@ -84,7 +84,7 @@ func (x *CallData) array(param int) ([]byte, bool) {
 	return b, true
 }
 
-func (x *CallData) bytes(d *format.Data) ([]byte, error) {
+func (x *callData) bytes(d *format.Data) ([]byte, error) {
 	if d.Blob == 0 {
 		return d.Bytes, nil
 	}
@@ -93,7 +93,7 @@ func (x *CallData) bytes(d *format.Data) ([]byte, error) {
 
 // complete reports whether the trace has all input data of a parameter, and at least want pieces of it. If the role has items besides the data that
 // points to them, want counts the items only. An empty argument has no pieces.
-func (x *CallData) complete(e *timeline.Event, i, want int) bool {
+func (x *callData) complete(e *timeline.Event, i, want int) bool {
 	p := &e.Fn.Params[i]
 	if n, ok := p.Size.Bytes(e.Fn, e.Call.Args); e.Call.Args[p.Word] == 0 || p.Role == api.Args && ok && n == 0 {
 		want = 0
@@ -116,7 +116,7 @@ func (x *CallData) complete(e *timeline.Event, i, want int) bool {
 
 // named appends the accesses of the memory that the word of a parameter names, or the words of its array in a batch. A range of rows extends from
 // the first byte to the last. The size is 0 if it is unknown. named returns false if the trace lacks some.
-func (x *CallData) named(to []Access, e *timeline.Event, i int) (accesses []Access, all bool) {
+func (x *callData) named(to []Access, e *timeline.Event, i int) (accesses []Access, all bool) {
 	f, args := e.Fn, e.Call.Args
 	p := &f.Params[i]
 	a := Access{Addr: args[p.Word], Param: i, Self: true}
@@ -163,7 +163,7 @@ func (a *Access) item() uint32 {
 }
 
 // address returns the address that a parameter or an item of its array in a batch has, false if the trace lacks it.
-func (x *CallData) address(e *timeline.Event, i int, item uint32) (uint64, bool) {
+func (x *callData) address(e *timeline.Event, i int, item uint32) (uint64, bool) {
 	p := &e.Fn.Params[i]
 	if p.ItemSizes < 0 {
 		return e.Call.Args[p.Word], true

@@ -11,8 +11,8 @@ import (
 	"github.com/acltrace/acltrace/timeline/order"
 )
 
-// follow makes the Tracker track the content of device memory if calls have arguments there.
-func (t *Tracker) follow() error {
+// follow makes the tracker track the content of device memory if calls have arguments there.
+func (t *tracker) follow() error {
 	m := t.State.Model()
 	needed, err := timeline.Has(t.r, m, func(f *api.Func) bool {
 		return slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Role == api.DevArgs })
@@ -37,7 +37,7 @@ func (t *Tracker) follow() error {
 			if err != nil {
 				return err
 			}
-			pass.Apply(t.r.ProcessOf(c.Thread), c)
+			pass.apply(t.r.ProcessOf(c.Thread), c)
 		}
 		before := len(spoiled)
 		maps.Copy(pass.shadow.found, spoiled)
@@ -54,19 +54,19 @@ func (t *Tracker) follow() error {
 // maxPasses bounds how often follow reads the trace.
 const maxPasses = 8
 
-// Follows reports whether the Tracker tracks the content of device memory. Then it needs every call of the trace.
-func (t *Tracker) Follows() bool { return t.shadow != nil }
+// Follows reports whether Calls follows the content of device memory. Then it needs every call of the trace.
+func (t *tracker) Follows() bool { return t.shadow != nil }
 
 // DevArgs returns the arguments that the call applied last has in device memory, or why they are unknown.
-func (t *Tracker) DevArgs() (bytes []byte, known bool, why string) {
+func (t *tracker) DevArgs() (bytes []byte, known bool, why string) {
 	if t.shadow == nil {
 		return nil, false, noDevArgs
 	}
 	return t.shadow.args, t.shadow.known, t.shadow.why
 }
 
-func newShadow(t *Tracker, spoiled map[uint64]uint64) *shadow {
-	sh := &shadow{Tracker: t, order: order.New[*timeline.Object, struct{}](), lanes: map[timeline.LaneKey]int{}, spoiled: spoiled, procs: map[uint32]*process{}, found: map[uint64]uint64{}}
+func newShadow(t *tracker, spoiled map[uint64]uint64) *shadow {
+	sh := &shadow{tracker: t, order: order.New[*timeline.Object, struct{}](), lanes: map[timeline.LaneKey]int{}, spoiled: spoiled, procs: map[uint32]*process{}, found: map[uint64]uint64{}}
 	sh.order.Clocks = true
 	for name, n := range t.r.Meta().Coverage.PassedBy {
 		if f := t.State.Model().Lookup(name); n > 0 && f != nil && slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Object == api.Stream }) {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/acltrace/acltrace/api/acl"
 	"github.com/acltrace/acltrace/internal/testtrace"
-	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/access"
 )
 
@@ -19,21 +18,21 @@ const (
 	ev   = 0x7701
 )
 
-type teller struct {
+type sequence struct {
 	t testing.TB
 	*testtrace.Sequence
 }
 
-func tell(t testing.TB) *teller { return &teller{t, testtrace.NewSequence(t)} }
+func begin(t testing.TB) *sequence { return &sequence{t, testtrace.NewSequence(t)} }
 
 // on sets the thread of the following calls: 0 and 1 belong to one process, 2 to another one.
-func (s *teller) on(thread uint32) *teller { s.Thread = thread; return s }
+func (s *sequence) on(thread uint32) *sequence { s.Thread = thread; return s }
 
-// events applies the trace to a Tracker and visits each call.
-func (s *teller) events(visit func(tr *access.Tracker, e *timeline.Event)) {
+// calls visits each call of the trace.
+func (s *sequence) calls(visit func(q *access.Call)) {
 	s.t.Helper()
 	r := s.Load().Reader
-	tr, err := access.New(r, acl.Model)
+	x, err := access.New(r, acl.Model, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -41,6 +40,6 @@ func (s *teller) events(visit func(tr *access.Tracker, e *timeline.Event)) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		visit(tr, tr.Apply(r.Threads()[c.Thread].Process, c))
+		visit(x.Apply(r.Threads()[c.Thread].Process, c))
 	}
 }

@@ -73,7 +73,7 @@ func accesses(q *access.Call) string {
 		}
 		return fmt.Sprintf("%s %x", o.Kind, o.Handle)
 	}
-	for _, r := range slices.Concat(q.Regions, q.Host) {
+	for _, r := range slices.Concat(q.Regions(), q.Host()) {
 		text := fmt.Sprintf("%s %s", r.Kind, name(r.Object))
 		if r.Via != nil {
 			text += " via " + name(r.Via)
@@ -87,10 +87,10 @@ func accesses(q *access.Call) string {
 			all[len(all)-1] += fmt.Sprintf(":%d", r.Hi)
 		}
 	}
-	for _, w := range q.Pointers {
+	for _, w := range q.Pointers() {
 		all = append(all, fmt.Sprintf("points to %s+%d at %d", name(w.Object), w.Offset, w.At))
 	}
-	for k, list := range [][]*timeline.Object{q.Made, q.Named, q.Unseen} {
+	for k, list := range [][]*timeline.Object{q.Made(), q.Named(), q.Unseen()} {
 		for _, o := range list {
 			all = append(all, []string{"makes ", "is named ", "unseen "}[k]+name(o))
 		}

@@ -26,7 +26,7 @@ func firstFunc(t *testing.T, has func(*api.Func) bool) (string, []uint64) {
 // A replay leaves out a call for one reason. Other calls that fail are made.
 func TestOmissions(t *testing.T) {
 	busy, refused := acl.Model.Busy, acl.Model.Refused
-	s := tell(t)
+	s := begin(t)
 	var want []access.Omission
 	call := func(o access.Omission, name string, args []uint64, mods ...testtrace.Mod) {
 		s.Then(name, args, mods...)
@@ -58,7 +58,7 @@ func TestOmissions(t *testing.T) {
 		return f.ReplayError != "" && !f.SkipOnReplay && !f.Annotation && !f.Composite && !f.HostCallback && !f.PollsCallbacks
 	})
 	r := s.Load().Reader
-	x, err := access.NewCalls(r, acl.Model, &access.Options{})
+	x, err := access.New(r, acl.Model, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,12 +66,13 @@ func TestOmissions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := x.Apply(r.ProcessOf(c.Thread), c)
-		if got := x.Omits(e); got != want[c.Index] {
+		q := x.Apply(r.ProcessOf(c.Thread), c)
+		e := q.Event
+		if got := q.Omits(); got != want[c.Index] {
 			t.Errorf("call %d %s: %d, want %d", c.Index, e.Fn.Name, got, want[c.Index])
 		}
 		if c.Index == 0 {
-			if e.Fn = nil; x.Omits(e) != access.NotInModel {
+			if e.Fn = nil; q.Omits() != access.NotInModel {
 				t.Error("a function that is not in the model is replayed")
 			}
 		}
@@ -81,7 +82,7 @@ func TestOmissions(t *testing.T) {
 // A range over adjacent mappings is an access of each. Pinned memory is the host's.
 func TestRangesOverMappings(t *testing.T) {
 	const size = 2 << 20
-	s := tell(t)
+	s := begin(t)
 	s.Then("aclrtMallocHost", testtrace.A(0x7ffe0000, 4096), testtrace.Outs("hostPtr", host))
 	s.Then("aclrtReserveMemAddress", testtrace.A(0x7ffe0000, 2*size, 0, 0, 1), testtrace.Outs("virPtr", devA))
 	for i := range uint64(2) {
@@ -93,7 +94,7 @@ func TestRangesOverMappings(t *testing.T) {
 	var got []string
 	err := access.Each(s.Load().Reader, acl.Model, func(q *access.Call) error {
 		if q.Event.Call.Index >= 6 {
-			for _, r := range slices.Concat(q.Regions, q.Host) {
+			for _, r := range slices.Concat(q.Regions(), q.Host()) {
 				got = append(got, fmt.Sprintf("%d %#x %s %d:%d", q.Event.Call.Index, r.Object.Handle, r.Kind, r.Lo, r.Hi))
 			}
 		}

@@ -10,19 +10,18 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/sim/opapi/block"
-	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/access"
 )
 
 // operator launches an operator.
-func (s *teller) operator(o *testtrace.Operator) {
+func (s *sequence) operator(o *testtrace.Operator) {
 	s.t.Helper()
 	b := o.Bytes()
 	s.Then("aclrtLaunchKernelWithHostArgs", testtrace.A(fn, 1, strA, 0, host, uint64(len(b)), 0, 0), testtrace.Reads("hostArgs", 0, b))
 }
 
 // binary loads a binary with the kernel of the operators. section is nil for a binary that declares no operators.
-func (s *teller) binary(section []byte) {
+func (s *sequence) binary(section []byte) {
 	s.t.Helper()
 	b := testenv.KernelBinary(0, section, "aclnnAdd")
 	s.Then("aclrtBinaryLoadFromData", testtrace.A(host, uint64(len(b)), 0, host), testtrace.Reads("data", 0, b), testtrace.Outs("binHandle", 0x9901))
@@ -43,8 +42,8 @@ func add() *testtrace.Operator {
 // An operator accesses the bytes that its argument block declares. Each word that may be an address counted, and all memory that it led to.
 func TestOperatorsAccessTheirOperands(t *testing.T) {
 	const table = devA + 0x200000
-	program := func(section []byte, known bool) *teller {
-		s := tell(t)
+	program := func(section []byte, known bool) *sequence {
+		s := begin(t)
 		s.Stream(strA)
 		s.Malloc(devA, 4096)
 		s.Malloc(devB, 4096)
@@ -57,8 +56,8 @@ func TestOperatorsAccessTheirOperands(t *testing.T) {
 		return s
 	}
 	want := "0x124000000000 reads 0:16, 0x124000000000 reads 64:80, 0x124000100000 reads 516:540, 0x124000100000 writes 516:540, 0x124000100000 writes 1024:1036"
-	last := func(s *teller) string { c := s.each(); return c[len(c)-1] }
-	for _, s := range []*teller{program(nil, false), program([]byte{1, 0, 0, 0}, true)} {
+	last := func(s *sequence) string { c := s.each(); return c[len(c)-1] }
+	for _, s := range []*sequence{program(nil, false), program([]byte{1, 0, 0, 0}, true)} {
 		if got := last(s); !strings.HasSuffix(got, ": 0x124000100000 writes 2048:2112, "+want) {
 			t.Errorf("an operator: %q, want %q", got, want)
 		}
@@ -69,8 +68,9 @@ func TestOperatorsAccessTheirOperands(t *testing.T) {
 
 	var all []string
 	s := program(nil, false)
-	s.events(func(tr *access.Tracker, e *timeline.Event) {
-		accesses, known := tr.Of(e)
+	s.calls(func(q *access.Call) {
+		e := q.Event
+		accesses, known := q.Addresses()
 		if all = all[:0]; !known {
 			t.Errorf("call %d: its arguments are unknown", e.Call.Index)
 		}
@@ -88,7 +88,7 @@ func TestOperatorsAccessTheirOperands(t *testing.T) {
 
 // The address words of an operator's argument block are those of its operands: no number is one, and none is left out.
 func TestOperatorsDeclareAddresses(t *testing.T) {
-	s := tell(t)
+	s := begin(t)
 	s.Stream(strA)
 	s.Malloc(devA, 4096)
 	s.Malloc(devB, 4096)
@@ -125,7 +125,7 @@ func TestOperatorsDeclareAddresses(t *testing.T) {
 // Operators with arguments in device memory declare their accesses and addresses in the same way.
 func TestOperatorsWithDeviceArguments(t *testing.T) {
 	const args = devA + 0x200000
-	s := tell(t)
+	s := begin(t)
 	s.Stream(strA)
 	s.Malloc(devA, 4096)
 	s.Malloc(devB, 4096)
@@ -135,7 +135,7 @@ func TestOperatorsWithDeviceArguments(t *testing.T) {
 	s.run(args, uint64(len(b)), strA)
 	var pointers []string
 	err := access.Each(s.Load().Reader, acl.Model, func(q *access.Call) error {
-		for _, w := range q.Pointers {
+		for _, w := range q.Pointers() {
 			pointers = append(pointers, fmt.Sprintf("%d:%#x %s", w.At, w.Addr, w.Evidence))
 		}
 		return nil

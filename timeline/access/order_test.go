@@ -29,7 +29,7 @@ func TestArgumentsWrittenBefore(t *testing.T) {
 					}
 					return ordertest.Fill(c, ordertest.Memory+0x400)
 				})
-				x, err := access.New(tr.Reader, acl.Model)
+				x, err := access.New(tr.Reader, acl.Model, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -54,6 +54,9 @@ func (c *Call) Param(d *format.Data) *api.Param {
 
 // Scan returns a Scan of a payload, valid until the next one.
 func (c *Call) Scan(d *format.Data, source Source) *Scan {
+	if source != Content {
+		c.find(argued)
+	}
 	s := &c.scan
 	q := c.Param(d)
 	*s = Scan{c: c, source: source, addresses: true, kind: Names, Tokens: s.Tokens[:0]}
@@ -147,7 +150,7 @@ func (s *Scan) findTokens(b []byte, n uint64) (done uint64) {
 			for _, o := range t.leads {
 				s.c.name(o, 0, s.kind)
 			}
-			s.c.Named = append(s.c.Named, t.Object)
+			s.c.others = append(s.c.others, t.Object)
 		}
 		k += uint64(len(t.Bytes)) - 8
 		n = max(n, min(k+8, uint64(len(b))))
@@ -162,7 +165,7 @@ func (s *Scan) address(w *Word) {
 		return
 	}
 	if o.Kind.OnHost() && c.Visible(o) == nil {
-		c.Unseen = append(c.Unseen, o)
+		c.unseen = append(c.unseen, o)
 	}
 	guess := w.Evidence == Guess && !c.o.Guess
 	switch {

@@ -45,15 +45,15 @@ func NewSearch(r *format.Reader, m *api.Model, targets []*timeline.Object) (*Sea
 		x.ids[o.ID], ended[o.ID] = i, true
 	}
 	var err error
-	x.calls, err = NewCalls(r, m, &Options{Ended: ended, Largest: maxTable})
+	x.calls, err = New(r, m, &Options{Objects: true, Ended: ended, Largest: maxTable, skipped: true})
 	return x, err
 }
 
 // Apply advances the Search by one call. It returns the call's meaning, which is valid until the next Apply, and its hits.
 func (x *Search) Apply(process uint32, c *format.Call) (*timeline.Event, []Hit) {
-	e := x.calls.Apply(process, c)
-	switch x.calls.Omits(e) {
-	case NotInModel, Inside:
+	q := x.calls.Apply(process, c)
+	e := q.Event
+	if q.stage == applied {
 		return e, nil
 	}
 	for _, u := range e.Uses {
@@ -61,11 +61,9 @@ func (x *Search) Apply(process uint32, c *format.Call) (*timeline.Event, []Hit) 
 			x.targets[i] = u.Object
 		}
 	}
-	q := x.calls.Begin(e)
-	_ = q.contents(format.DirIn) // a payload that can't be read holds no address
-	_ = q.gather()
+	q.find(argued) // a payload that can't be read holds no address
 	before := x.held(q)
-	q.Effects()
+	q.find(whole)
 	var hits []Hit
 	if q.OK && e.Fn.Task != api.NoTask {
 		hits = x.direct(q)
@@ -83,8 +81,6 @@ func (x *Search) Apply(process uint32, c *format.Call) (*timeline.Event, []Hit) 
 			return &graphTask{slices.Clone(hits), Runs(e.Fn) && !q.declared, e.Part.Member || e.Part.Update}
 		})
 	}
-	q.After()
-	_ = q.contents(format.DirOut)
 	return e, hits
 }
 
@@ -92,7 +88,7 @@ func (x *Search) Apply(process uint32, c *format.Call) (*timeline.Event, []Hit) 
 func (x *Search) direct(q *Call) (hits []Hit) {
 	runs := Runs(q.Event.Fn)
 	seen := map[int]bool{}
-	for _, regions := range [][]Region{q.Regions, q.Host} {
+	for _, regions := range [][]Region{q.regions, q.host} {
 		for _, r := range regions {
 			i, ok := x.ids[r.Object.ID]
 			if !ok || r.Kind == Points || r.Kind == Names && (!runs || seen[i]) {
@@ -154,7 +150,7 @@ type holder struct {
 
 // held returns the targets whose addresses are in memory that the call accesses.
 func (x *Search) held(q *Call) (held []holder) {
-	for _, r := range q.Regions {
+	for _, r := range q.regions {
 		if r.Via != nil {
 			continue
 		}

@@ -16,7 +16,7 @@ import (
 
 // A Search finds accesses by an argument, by an address in a table, and by an address in a copy of the table.
 func TestSearch(t *testing.T) {
-	s := tell(t)
+	s := begin(t)
 	s.Stream(strA)
 	s.Malloc(devA, 4096) // the table
 	s.Malloc(devB, 4096) // the target
@@ -41,7 +41,7 @@ func TestSearch(t *testing.T) {
 
 // A Search finds accesses after the target was freed, by an argument and by an address in a table, and those of calls that had not returned.
 func TestSearchOfFreedMemory(t *testing.T) {
-	s := tell(t)
+	s := begin(t)
 	s.Stream(strA)
 	s.Malloc(devA, 4096)
 	s.Malloc(devB, 4096)
@@ -57,7 +57,7 @@ func TestSearchOfFreedMemory(t *testing.T) {
 }
 
 // search returns the hits of a Search for the allocation at an address.
-func (s *teller) search(addr uint64) (got []string) {
+func (s *sequence) search(addr uint64) (got []string) {
 	s.t.Helper()
 	t := s.t
 	r := s.Load().Reader
@@ -94,8 +94,8 @@ func (s *teller) search(addr uint64) (got []string) {
 // A graph's run accesses what its tasks do. It was said that it may change all memory of all graphs, for example weights.
 func TestSearchOfAGraphsRun(t *testing.T) {
 	const weights, other = devB, data
-	graphs := func(kernel func(s *teller)) *teller {
-		s := tell(t)
+	graphs := func(kernel func(s *sequence)) *sequence {
+		s := begin(t)
 		s.Stream(strA)
 		for _, addr := range []uint64{devA, weights, other} {
 			s.Malloc(addr, 4096)
@@ -115,17 +115,17 @@ func TestSearchOfAGraphsRun(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		kernel func(s *teller)
+		kernel func(s *sequence)
 		addr   uint64
 		want   []string
 	}{
 		{"read by one graph", nil, weights, []string{"5 reads +64", "10 reads +64", "12 names +0"}},
 		{"written by both", nil, devA, []string{"5 writes +0", "8 writes +0", "10 writes +0", "11 writes +0", "12 names +0"}},
-		{"read at two places", func(s *teller) {
+		{"read at two places", func(s *sequence) {
 			s.operator(testtrace.OnTensors("aclnnAdd", testtrace.Contiguous(weights, block.In, 0, 4), testtrace.Contiguous(devA, block.Out, 0, 4)))
 		}, weights, []string{"5 reads +64", "6 reads +0", "11 reads +0", "13 names +0"}},
-		{"given to a kernel without declared operands", func(s *teller) { s.withArgs(strA, weights) }, weights, []string{"5 reads +64", "6 names +0", "11 names +0", "13 names +0"}},
-		{"read in a task group, where an update may replace the task", func(s *teller) {
+		{"given to a kernel without declared operands", func(s *sequence) { s.withArgs(strA, weights) }, weights, []string{"5 reads +64", "6 names +0", "11 names +0", "13 names +0"}},
+		{"read in a task group, where an update may replace the task", func(s *sequence) {
 			s.Then("aclmdlRICaptureTaskGrpBegin", testtrace.A(strA))
 			s.operator(testtrace.OnTensors("aclnnAdd", testtrace.Contiguous(other, block.In, 0, 4), testtrace.Contiguous(devA, block.Out, 0, 4)))
 			s.Then("aclmdlRICaptureTaskGrpEnd", testtrace.A(strA, host), testtrace.Outs("handle", 0x99))

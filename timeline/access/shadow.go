@@ -18,7 +18,7 @@ import (
 // if no kernel that got an address of the allocation may have changed it. Writes through pointers in device memory and writes by processes
 // outside the trace are not seen.
 type shadow struct {
-	*Tracker // that has the shadow
+	*tracker // that has the shadow
 	order    *order.Order[*timeline.Object, struct{}]
 	call     order.Call[*timeline.Object] // the current one
 	lanes    map[timeline.LaneKey]int

@@ -76,6 +76,7 @@ func (c *Call) Token(b []byte) *Token { return c.tokens.at(c.Event.Process, b) }
 
 // MadeTokens returns the tokens that the call stores by a parameter. A token that was made before is one of the same memory.
 func (c *Call) MadeTokens(param int) (made []*Token) {
+	c.find(argued)
 	for _, f := range c.fresh {
 		if f.param == param {
 			made = append(made, f.Token)
@@ -180,6 +181,7 @@ func (x *numbers) made(c *Call) {
 
 // Numbers returns the words of an argument block that may be numbers of objects, and adds the objects to Named.
 func (c *Call) Numbers(d *format.Data, b []byte) (found []Number) {
+	c.find(argued)
 	x := &c.numbers
 	if !x.used {
 		return nil
@@ -211,7 +213,7 @@ func (c *Call) Numbers(d *format.Data, b []byte) (found []Number) {
 			} else if o := c.State.Known(c.Event.Process, kind, w); o != nil { // otherwise it is destroyed, and the kernel does not use it
 				n.Objects[k] = o
 				if !p.not[k] {
-					c.Named = append(c.Named, o)
+					c.others = append(c.others, o)
 				}
 			}
 		}

@@ -47,9 +47,16 @@ func (c *Call) showVisible() {
 	}
 }
 
-// Contents iterates over the content of host-visible memory from before or after the call. After must be called before it is used for the content
-// after the call. The trace may lack the content, see format.Data.Status.
+// Contents iterates over the content of host-visible memory from before or after the call. The trace may lack the content, see format.Data.Status.
 func (c *Call) Contents(dir format.Dir) iter.Seq2[*format.Data, *timeline.Object] {
+	if dir == format.DirOut {
+		c.find(ended)
+	}
+	return c.recorded(dir)
+}
+
+// recorded is Contents of the memory that is host-visible now.
+func (c *Call) recorded(dir format.Dir) iter.Seq2[*format.Data, *timeline.Object] {
 	return func(yield func(*format.Data, *timeline.Object) bool) {
 		for k := range c.Data {
 			if d := &c.Data[k]; d.Param == api.MemoryParam && d.Dir == dir {
@@ -64,14 +71,14 @@ func (c *Call) Contents(dir format.Dir) iter.Seq2[*format.Data, *timeline.Object
 
 // takeContent takes in whether the trace has the content before or after the call.
 func (c *Call) takeContent(dir format.Dir) {
-	for d, v := range c.Contents(dir) {
+	for d, v := range c.recorded(dir) {
 		c.visible[v] = d.Status == format.Whole
 	}
 }
 
 // contents scans the content of host-visible memory before or after the call.
 func (c *Call) contents(dir format.Dir) (failed error) {
-	for d := range c.Contents(dir) {
+	for d := range c.recorded(dir) {
 		if d.Status == format.Whole {
 			_, err := c.scanAll(d, Content)
 			failed = cmp.Or(failed, err)
@@ -80,31 +87,31 @@ func (c *Call) contents(dir format.Dir) (failed error) {
 	return failed
 }
 
-// Effects adds the memory that the call's task reaches besides, and finds host memory without recorded content.
-func (c *Call) Effects() {
+// effects adds the memory that the call's task reaches besides, and finds host memory without recorded content.
+func (c *Call) effects() {
 	e := c.Event
 	arrays(e, func(o *timeline.Object, kind Kind) { c.add(o, 1, 1, kind) })
 	for _, t := range c.fresh {
 		c.tokens.add(t.Token)
-		c.Made = append(c.Made, t.Object)
+		c.made = append(c.made, t.Object)
 	}
 	c.numbers.made(c)
 	if !c.OK {
 		return
 	}
 	runs := Runs(e.Fn)
-	c.Guess = c.Guess || runs && slices.ContainsFunc(c.Host, func(r Region) bool { return c.Visible(r.Object) != nil && c.Flow.Guessed(r.Object, 0, 0) })
-	c.Regions = c.Flow.Call(e, c.Regions, c.holders(), c.m.Numbers, c.Guess, c.declared)
+	c.Guess = c.Guess || runs && slices.ContainsFunc(c.host, func(r Region) bool { return c.Visible(r.Object) != nil && c.Flow.Guessed(r.Object, 0, 0) })
+	c.regions = c.Flow.Call(e, c.regions, c.holders(), c.m.Numbers, c.Guess, c.declared)
 	if !e.Fn.Task.Works() {
 		return
 	}
-	for _, r := range c.Host {
+	for _, r := range c.host {
 		switch {
 		case c.Visible(r.Object) == nil:
 		case e.Captured != nil:
 			c.Flow.Capture(r.Object)
 		case r.Kind == Names && runs:
-			c.Regions = append(c.Regions, r)
+			c.regions = append(c.regions, r)
 			if c.Flow.Depends() {
 				c.Flow.Store(r.Object, true)
 			}
@@ -113,23 +120,23 @@ func (c *Call) Effects() {
 	if !runs {
 		return
 	}
-	for _, r := range c.Regions {
+	for _, r := range c.regions {
 		switch v := c.Visible(r.Object); {
 		case v == nil && r.Object.Hosted && r.Kind == Names:
-			c.Unseen = append(c.Unseen, r.Object)
+			c.unseen = append(c.unseen, r.Object)
 		case v != nil && !c.visible[v] && (r.Kind == Names && r.Object.Hosted || r.Kind != Points && e.Captured == nil):
-			c.Unseen = append(c.Unseen, v)
+			c.unseen = append(c.unseen, v)
 		}
 	}
 }
 
-// holders returns the objects, besides those in Regions, whose content may lead the call's kernel to other memory.
+// holders returns the objects, besides those in regions, whose content may lead the call's kernel to other memory.
 func (c *Call) holders() []*timeline.Object {
 	if len(c.visible) == 0 {
-		return c.Named
+		return c.others
 	}
-	holders := slices.Clip(c.Named)
-	for _, regions := range [][]Region{c.Regions, c.Host} {
+	holders := slices.Clip(c.others)
+	for _, regions := range [][]Region{c.regions, c.host} {
 		for _, r := range regions {
 			if v := c.Visible(r.Object); v != nil && v != r.Object || v != nil && v.Kind.OnHost() {
 				holders = append(holders, v)
@@ -139,8 +146,8 @@ func (c *Call) holders() []*timeline.Object {
 	return holders
 }
 
-// After takes in whether the trace has the content after the call, and forgets the memory that the call ended.
-func (c *Call) After() {
+// after takes in whether the trace has the content after the call, and forgets the memory that the call ended.
+func (c *Call) after() {
 	if !c.OK {
 		return
 	}
