@@ -55,7 +55,7 @@ func TestOwnCalls(t *testing.T) {
 }
 
 // A library is known by its file name with any version, and a function beneath the runtime by its prefix.
-func TestNames(t *testing.T) {
+func TestLibrariesAreKnownByFileName(t *testing.T) {
 	m := acl.Model
 	lib := m.Layers[0].Libraries[0]
 	for file, want := range map[string]bool{lib: true, lib + ".1": true, lib + ".1.2.10": true, lib + ".": false, lib + ".x": false, "x" + lib: false, lib[:len(lib)-1]: false, "": false} {
@@ -123,7 +123,7 @@ func TestStreamNumbers(t *testing.T) {
 }
 
 // Sizes are products of a call's words without overflow, and sets of values have the numbers below 16.
-func TestSizes(t *testing.T) {
+func TestSizesDoNotOverflow(t *testing.T) {
 	f := &api.Func{Params: []api.Param{{Word: 0}, {Word: 2}}}
 	size := func(unit uint64, mul ...uint8) api.Size { return api.Size{Unit: unit, Mul: mul} }
 	for _, c := range []struct {
@@ -167,7 +167,7 @@ func TestSizes(t *testing.T) {
 }
 
 // An error is a failure of the program, or an answer: that the runtime is initialized or ended already, or a question's no.
-func TestAnswers(t *testing.T) {
+func TestErrorIsFailureOrAnswer(t *testing.T) {
 	m := acl.Model
 	repeated := slices.Concat(m.Causes.Reinitialized, m.Causes.Refinalized)
 	answers := 0
@@ -193,7 +193,7 @@ func TestAnswers(t *testing.T) {
 }
 
 // What a call returns, looks up and needs follows from its parameters.
-func TestFunctions(t *testing.T) {
+func TestPropertiesFollowFromParameters(t *testing.T) {
 	waits := &api.Func{Name: "wait:form", RetError: true, Pending: 5}
 	for ret, want := range map[uint64]bool{0: false, 5: false, 6: true, 1 << 32: false, 1<<32 | 6: true} {
 		if waits.Failed(ret) != want || (&api.Func{}).Failed(ret) {
@@ -260,7 +260,7 @@ func TestFunctions(t *testing.T) {
 }
 
 // Parameters that hold or store handles are told from those with addresses.
-func TestParams(t *testing.T) {
+func TestHandleAndAddressParametersDiffer(t *testing.T) {
 	for _, c := range []struct {
 		p     api.Param
 		out   bool

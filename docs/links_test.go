@@ -86,7 +86,7 @@ func broken(path, page string, read func(path string) ([]byte, error)) []string 
 }
 
 // Relative links in Markdown lead to files and headings that exist.
-func TestLinks(t *testing.T) {
+func TestLinksLeadToExistingTargets(t *testing.T) {
 	root := testenv.Root(t)
 	read := func(path string) ([]byte, error) {
 		full := filepath.Join(root, path)

@@ -288,7 +288,7 @@ const mostCommands = 5
 
 // The commands in pages for users print the output that the pages show. `go test ./docs -update` rewrites the output.
 // Pages run one after the other: side by side, they would wait for each other's cores instead of their own problem.
-func TestPages(t *testing.T) {
+func TestPagesShowRealOutput(t *testing.T) {
 	root := testenv.Root(t)
 	testenv.Built(t, "bin/acltrace")
 	testenv.Built(t, "bin/examples/slow_step")
@@ -450,7 +450,7 @@ func rows(t *testing.T, s *session, row []string, cause string) {
 	}
 }
 
-func TestMasked(t *testing.T) {
+func TestNumbersAreMasked(t *testing.T) {
 	for in, want := range map[string]string{
 		"  4.33 ms  3.42 ms  thread 6548 tiny_decoder":            "# # thread # tiny_decoder",
 		"call 13 at 0x124041201200, 56.9%":                        "call # at #, #",
@@ -467,7 +467,7 @@ func TestMasked(t *testing.T) {
 	}
 }
 
-func TestMissing(t *testing.T) {
+func TestMissingLinesAreFound(t *testing.T) {
 	for _, c := range []struct {
 		want, got []string
 		bad       int
@@ -485,7 +485,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-func TestRenewed(t *testing.T) {
+func TestRenewedOutputKeepsGaps(t *testing.T) {
 	got := []string{"head 5", "x", "row a 9", "row b 8", "tail"}
 	for _, c := range [][2][]string{
 		{{"old"}, got},
@@ -499,7 +499,7 @@ func TestRenewed(t *testing.T) {
 	}
 }
 
-func TestCommands(t *testing.T) {
+func TestCommandsOfConsoleBlocks(t *testing.T) {
 	page := "# x\n```console\n$ a \\\n  b\none\n\n$ c\n```\n```console not-run\n$ d\n```\n```sh\ne\n```\n"
 	all, err := commands(strings.Split(page, "\n"), run, true)
 	if err != nil || len(all) != 2 || all[0].text != "a \\\n  b" || !slices.Equal(all[0].want, []string{"one", ""}) || all[1].text != "c" || len(all[1].want) != 0 {

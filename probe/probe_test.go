@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestNow(t *testing.T) {
+func TestNowIsTheMonotonicClock(t *testing.T) {
 	var before, after unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &before); err != nil {
 		t.Fatal(err)
@@ -20,7 +20,7 @@ func TestNow(t *testing.T) {
 	}
 }
 
-func TestUnfinished(t *testing.T) {
+func TestCallWithoutEndIsUnfinished(t *testing.T) {
 	if c := (Call{Start: 1}); !c.Unfinished() {
 		t.Error("a call without an end is over")
 	}

@@ -17,7 +17,7 @@ import (
 
 // Allocations decide whether an end of a copy is host memory: pinned memory inside the device's address window is captured, and
 // device memory outside it is not read.
-func TestAddresses(t *testing.T) {
+func TestAllocationsDecideWhatIsHostMemory(t *testing.T) {
 	lib := testenv.CompileC(t, "libascendcl.so", []string{source("address.c")}, "-DLIBRARY", "-shared", "-fPIC", "-Wl,-soname,libascendcl.so")
 	program := testenv.CompileC(t, "address", []string{source("address.c"), lib}, "-Wl,-rpath,"+filepath.Dir(lib))
 	out := wild(t, record.Options{Capture: record.Capture{Replayable: true}, Env: os.Environ()}, program)

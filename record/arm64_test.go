@@ -18,7 +18,7 @@ import (
 
 // The aarch64 binary, alone in a folder, records an aarch64 program and reads the trace, under an emulator. In the test's own
 // namespace the kernel runs aarch64 programs by that emulator.
-func TestArm64(t *testing.T) {
+func TestArm64BinaryRecordsUnderEmulation(t *testing.T) {
 	built, qemu := arm64(t)
 	dir := t.TempDir()
 	b, err := os.ReadFile(built)

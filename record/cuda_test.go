@@ -409,7 +409,7 @@ func installed(m *api.Model) bool {
 }
 
 // The runtime that a program is linked to, the one that it names, and the one that the machine has.
-func TestRuntime(t *testing.T) {
+func TestRuntimeFollowsProgramThenMachine(t *testing.T) {
 	models := []*api.Model{acl.Model, cuda.Model}
 	driver := cudaDriver(t)
 	reach := testenv.CompileC(t, "reach", []string{source("cuda_reach.c")}, "-c", "-I"+filepath.Join(testenv.Root(t), "api/cuda/include"))

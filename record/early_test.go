@@ -75,7 +75,7 @@ func TestTakenEarly(t *testing.T) {
 }
 
 // The header has facts that can't be collected later, and info shows them.
-func TestHeader(t *testing.T) {
+func TestInfoShowsFactsOfTheHeader(t *testing.T) {
 	acltrace := testenv.Built(t, "bin/acltrace")
 	trace := filepath.Join(t.TempDir(), "run.aclt")
 	cmd := exec.Command(acltrace, "record", "-q", "--sim", "-o", trace, "--", testenv.Example(t, "hello"))

@@ -186,7 +186,7 @@ func TestFlightTime(t *testing.T) {
 }
 
 // An armed recording is switched on and off: the trace has the calls in between, and no others.
-func TestArmed(t *testing.T) {
+func TestArmedRecordingHasCallsInBetween(t *testing.T) {
 	const launches = 500
 	touch := func(path string) {
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -290,7 +290,7 @@ func TestStepsStop(t *testing.T) {
 }
 
 // For ends a recording before the program ends.
-func TestFor(t *testing.T) {
+func TestForEndsTheRecording(t *testing.T) {
 	const launches = 200
 	var res *Result
 	var out string
@@ -354,7 +354,7 @@ func TestFlightReasons(t *testing.T) {
 }
 
 // A request seals the ring, and recording goes on.
-func TestSnapshot(t *testing.T) {
+func TestSnapshotSealsTheRing(t *testing.T) {
 	const launches = 500
 	res, out := flown(t, &Options{Ring: &Ring{}, Limits: Limits{Buffers: Buffers{Block: true}}}, func(first, second string) {
 		defer func() { _, _ = os.WriteFile(first, nil, 0o600), os.WriteFile(second, nil, 0o600) }()

@@ -34,10 +34,10 @@ var guests = []struct {
 	{mode: "plain", flags: []string{"-fsanitize=thread"}},
 }
 
-// TestGuests compares a recorded program with the same program unrecorded: its end, its output, and its own count of calls.
-func TestGuests(t *testing.T) { compareGuests(t, 1) }
+// TestRecordedProgramsBehaveAsUnrecorded compares a recorded program with the same program unrecorded: its end, its output, and its own count of calls.
+func TestRecordedProgramsBehaveAsUnrecorded(t *testing.T) { compareGuests(t, 1) }
 
-// TestSoakGuests repeats TestGuests.
+// TestSoakGuests repeats TestRecordedProgramsBehaveAsUnrecorded.
 func TestSoakGuests(t *testing.T) {
 	if os.Getenv("ACLTRACE_SOAK") == "" {
 		t.Skip("ACLTRACE_SOAK is not set: `make soak` does")

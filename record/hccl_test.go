@@ -46,7 +46,7 @@ func named(t *testing.T, r *format.Reader) []string {
 }
 
 // A collective encloses the runtime calls that it makes. Each is recorded once, with its arguments.
-func TestCollectives(t *testing.T) {
+func TestCollectivesEncloseRuntimeCalls(t *testing.T) {
 	program, _ := collectives(t)
 	r, res, _ := run(t, record.Options{}, program)
 	if res.ExitCode != 0 || res.Unfinished != 0 || res.Lost != 0 {

@@ -27,7 +27,7 @@ func loopProgram(t *testing.T) []string {
 
 // Steps are the program's own: as many, and each begins with the copies of its inputs. A loop whose launches and waits were on two threads lost its
 // first or last step, and its inputs counted to the step before.
-func TestLoops(t *testing.T) {
+func TestStepsAreTheProgramsOwn(t *testing.T) {
 	t.Setenv("ACLSIM_DEVICES", "2")
 	program := loopProgram(t)
 	for _, c := range []struct {

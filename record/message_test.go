@@ -10,7 +10,7 @@ import (
 )
 
 // Messages that the program fetches from the runtime are in the trace, and recording does not take them from the program.
-func TestMessage(t *testing.T) {
+func TestFetchedMessagesAreInTheTrace(t *testing.T) {
 	out := wild(t, record.Options{Sim: true}, testenv.CompileC(t, "message", []string{source("message.c")}))
 	if out.ExitCode != 0 || out.stdout == "" {
 		t.Fatalf("%+v, %s", out.Result, out.stdout)

@@ -17,7 +17,7 @@ import (
 
 // Ranges that a program names are recorded if their functions are linked, found by dlsym, or compiled in, with and without a
 // tool that also receives them.
-func TestRanges(t *testing.T) {
+func TestNamedRangesAreRecorded(t *testing.T) {
 	include := "-I" + filepath.Join(testenv.Root(t), "probe/shim")
 	build := func(out string, args ...string) string {
 		return testenv.CompileC(t, out, []string{source("mstx.c")}, append(args, include)...)

@@ -109,7 +109,7 @@ func TestRecordingWithoutCallReplacesNothing(t *testing.T) {
 }
 
 // Overwrite replaces a trace. A recording that chose another name for its payloads made older traces unreadable.
-func TestOverwrite(t *testing.T) {
+func TestOverwriteKeepsOlderPayloads(t *testing.T) {
 	program := threadsProgram(t)
 	dir := t.TempDir()
 	output, blobs := filepath.Join(dir, "run.aclt"), filepath.Join(dir, "payloads")

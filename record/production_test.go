@@ -27,7 +27,7 @@ import (
 )
 
 // A job and a collector run in separate PID namespaces, as two users with a common group.
-func TestContainers(t *testing.T) {
+func TestJobAndCollectorInSeparateContainers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("namespaces of processes and other users take root")
 	}
@@ -555,7 +555,7 @@ func checkSalvaged(t *testing.T, path, folder string) {
 }
 
 // A killed recorder's ring becomes a trace.
-func TestSalvage(t *testing.T) {
+func TestKilledRecordersRingBecomesATrace(t *testing.T) {
 	for tries := 1; ; tries++ {
 		p := newPod(t)
 		folder, release := killedRing(t, p)

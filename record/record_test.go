@@ -96,7 +96,7 @@ func count(cs []*format.Call, r *format.Reader) map[string]int {
 func source(name string) string { return filepath.Join("testdata", name) }
 
 // Every example runs as it does without the recorder, and its trace is complete and sound.
-func TestExamples(t *testing.T) {
+func TestExamplesRunAsWithoutTheRecorder(t *testing.T) {
 	for _, name := range []string{"hello", "vector_add", "matmul_pipeline", "tiny_decoder"} {
 		t.Run(name, func(t *testing.T) {
 			program := testenv.Example(t, name)
@@ -129,7 +129,7 @@ func TestExamples(t *testing.T) {
 }
 
 // Launches of tiny_decoder have their arguments, and their number is the one that the program prints.
-func TestLaunches(t *testing.T) {
+func TestLaunchesHaveTheirArguments(t *testing.T) {
 	r, _, out := run(t, record.Options{}, testenv.Example(t, "tiny_decoder"), "--tokens", "5")
 	n := 0
 	for _, c := range calls(t, r) {
@@ -193,7 +193,7 @@ func TestTaskIDs(t *testing.T) {
 }
 
 // Each call has its stack by name. Each different stack is stored once.
-func TestStacks(t *testing.T) {
+func TestEachStackIsStoredOnce(t *testing.T) {
 	program := testenv.CompileC(t, "stack", []string{source("stack.c")}, "-fno-omit-frame-pointer", "-fno-inline", "-rdynamic")
 	r, _, _ := run(t, record.Options{Capture: record.Capture{Calls: record.Calls{Stacks: 16}}}, program)
 	stacks := timeline.NewStacks(r)
@@ -218,7 +218,7 @@ func TestStacks(t *testing.T) {
 	}
 }
 
-func TestThreads(t *testing.T) {
+func TestThreadsLoseNoCalls(t *testing.T) {
 	program := testenv.CompileC(t, "threads", []string{source("threads.c")})
 	r, res, _ := run(t, record.Options{Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, program, "8", "5000")
 	cs := calls(t, r)
@@ -333,7 +333,7 @@ func TestRingWrittenOver(t *testing.T) {
 
 // A child that is forked before its parent uses the runtime is recorded as its own process. A child that is forked later is, too,
 // and the simulator refuses its calls.
-func TestForks(t *testing.T) {
+func TestForkedChildIsItsOwnProcess(t *testing.T) {
 	program := testenv.CompileC(t, "forks", []string{source("forks.c")})
 	r, res, _ := run(t, record.Options{}, program)
 	if res.ExitCode != 0 {
@@ -346,7 +346,7 @@ func TestForks(t *testing.T) {
 }
 
 // A program that crashes leaves all its calls.
-func TestAbort(t *testing.T) {
+func TestCrashLosesNoCalls(t *testing.T) {
 	r, res, _ := run(t, record.Options{}, testenv.Example(t, "tiny_decoder"), "--crash-after", "777")
 	n := count(calls(t, r), r)
 	if res.ExitCode != 128+int(syscall.SIGABRT) || n["aclrtLaunchKernelWithHostArgs"] != 777 || !r.Complete() {
@@ -366,7 +366,7 @@ func hang(t *testing.T) []string {
 }
 
 // A killed program leaves every finished call, and the unfinished one.
-func TestKilled(t *testing.T) {
+func TestKilledProgramLeavesItsUnfinishedCall(t *testing.T) {
 	command := hang(t)
 	acltrace := testenv.Built(t, "bin/acltrace")
 	trace := filepath.Join(t.TempDir(), "run.aclt")
@@ -514,7 +514,7 @@ func TestDropIsCounted(t *testing.T) {
 
 // Results of asynchronous copies are captured when the program has waited for them. If it never waits, or frees the memory before,
 // the trace has the reason.
-func TestResults(t *testing.T) {
+func TestCopiesAreCapturedAfterTheWait(t *testing.T) {
 	program := testenv.CompileC(t, "result", []string{source("result.c")})
 	r, res, _ := run(t, record.Options{Capture: record.Capture{Replayable: true}}, program)
 	if res.ExitCode != 0 {
@@ -697,7 +697,7 @@ func payloads(t *testing.T, r *format.Reader, want format.Status) [][16]byte {
 }
 
 // The program's exit code, its environment and its output are its own.
-func TestTransparent(t *testing.T) {
+func TestProgramKeepsCodeEnvironmentAndOutput(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace.so")
 	_, res, out := run(t, record.Options{}, "/bin/sh", "-c", "echo out; exit 7")
 	if res.ExitCode != 7 || out != "out\n" {

@@ -16,7 +16,7 @@ import (
 )
 
 // --steps A:B keeps the same calls as the steps of a complete trace have, for each way to separate steps.
-func TestSteps(t *testing.T) {
+func TestStepRangeKeepsTheSameCalls(t *testing.T) {
 	kernels := testenv.Built(t, "lib/aclsim_kernels.o")
 	t.Setenv("ACLSIM_KERNELS", testenv.Built(t, "lib/aclsim_kernels.so"))
 	lib := testenv.CompileC(t, "libms_tools_ext.so", []string{source("steps.c")}, "-DLIBRARY", "-shared", "-fPIC", "-Wl,-soname,libms_tools_ext.so")

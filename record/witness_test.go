@@ -296,7 +296,7 @@ func compare(t *testing.T, m *api.Model, r *format.Reader, a, b *format.Call) {
 }
 
 // A running program is recorded from the moment of attaching, and runs on afterwards.
-func TestAttach(t *testing.T) {
+func TestAttachedProgramRunsOn(t *testing.T) {
 	program := testenv.Example(t, "tiny_decoder")
 	lib := ownLibraries(t)
 	cmd := exec.Command(program, "--tokens", "250", "--sleep-ms", "20", "--quiet")

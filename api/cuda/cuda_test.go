@@ -7,12 +7,12 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-func TestLayouts(t *testing.T) {
+func TestLayoutsMatchTheDocuments(t *testing.T) {
 	testenv.CompileC(t, "layouts.o", []string{"testdata/layouts.c"}, "-I"+testenv.Root(t)+"/api/cuda/include", "-c")
 }
 
 // Spot checks on facts that runtime-independent packages read.
-func TestMeaning(t *testing.T) {
+func TestMeaningOfLaunchesAndCopies(t *testing.T) {
 	launch := Model.Lookup("cuLaunchKernelEx")
 	config := &launch.Params[launch.Param("config")]
 	if launch.Task != api.Kernel || int(launch.Stream) != launch.Param("config") || config.Role != api.Struct || config.Elem != 56 {
@@ -46,7 +46,7 @@ func TestMeaning(t *testing.T) {
 }
 
 // A variant for the thread's own default stream has the same meaning.
-func TestVariants(t *testing.T) {
+func TestThreadVariantsKeepTheirMeaning(t *testing.T) {
 	for i := range Model.Funcs {
 		f := &Model.Funcs[i]
 		n := len(f.Name) - len("_ptsz")

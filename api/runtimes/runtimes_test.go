@@ -2,7 +2,7 @@ package runtimes
 
 import "testing"
 
-func TestNamed(t *testing.T) {
+func TestRuntimesAreFoundByName(t *testing.T) {
 	for _, m := range All {
 		if Named(m.Name) != m {
 			t.Errorf("%s is another model", m.Name)

@@ -91,7 +91,7 @@ func traceOf(t *testing.T, calls, size int) string {
 }
 
 // Long work shows progress on one terminal line and clears it at the end. A pipe gets no progress.
-func TestProgress(t *testing.T) {
+func TestProgressOnTerminalsOnly(t *testing.T) {
 	was := progressEvery
 	progressEvery = 0
 	defer func() { progressEvery = was }()

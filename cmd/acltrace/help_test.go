@@ -182,7 +182,7 @@ func TestHelpExplains(t *testing.T) {
 	}
 }
 
-func TestCompletion(t *testing.T) {
+func TestCompletionOffersTheValues(t *testing.T) {
 	backends, _ := backends()
 	var formats, apis []string
 	for _, m := range runtimes.All {

@@ -20,8 +20,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"acltrace": main, "acltrace-held": held, "acltrace-full": full, "acltrace-stuck": stuck})
 }
 
-// TestScripts runs the command lines in testdata/script.
-func TestScripts(t *testing.T) {
+// TestCommandLinesInScripts runs the command lines in testdata/script.
+func TestCommandLinesInScripts(t *testing.T) {
 	root := testenv.Root(t)
 	if _, err := os.Stat(filepath.Join(root, "lib", "libascendcl.so")); err != nil {
 		t.Skip("the libraries are not built: run `make build`")

@@ -30,8 +30,8 @@ func flat(t *testing.T, path string, commands []string) {
 	}
 }
 
-// TestMemory uses a trace that exceeds the limit if held: a gigabyte as calls and tasks.
-func TestMemory(t *testing.T) {
+// TestLargeTracesStayWithinMemory uses a trace that exceeds the limit if held: a gigabyte as calls and tasks.
+func TestLargeTracesStayWithinMemory(t *testing.T) {
 	flat(t, testtrace.Decoding(t, 2_000_000, true).Path(), []string{"stats FILE", "stats --by step --json FILE", "stats --critical-path FILE", "stats --kernel * --by step --json FILE",
 		"stats --step 4000:4010 FILE"})
 	flat(t, testtrace.Decoding(t, 2_000_000, false).Path(), []string{"stats FILE", "stats --critical-path --json FILE", "export pprof -o /dev/null FILE"})

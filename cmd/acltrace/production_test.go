@@ -105,7 +105,7 @@ func (p *page) has(names ...string) {
 	}
 }
 
-// TestProductionPage runs the command lines with placeholders in the README and in the pages about production. TestPages in docs runs the rest.
+// TestProductionPage runs the command lines with placeholders in the README and in the pages about production. TestPagesShowRealOutput in docs runs the rest.
 func TestProductionPage(t *testing.T) {
 	p := newPage(t)
 	var blocks []string

@@ -43,7 +43,7 @@ func crossCompile(t *testing.T, out string, args ...string) string {
 
 // On both processors the shim needs no library and no function that may be missing. The player needs nothing newer than glibc
 // 2.17.
-func TestImports(t *testing.T) {
+func TestShimNeedsNoLibrary(t *testing.T) {
 	t.Run("host", func(t *testing.T) {
 		shimImports(t, testenv.Built(t, "lib/libacltrace.so"))
 		playerImports(t, testenv.Built(t, "lib/acltrace-player"))

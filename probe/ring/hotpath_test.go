@@ -118,7 +118,7 @@ func samePiece(a, b probe.Piece) bool {
 func nothing(*Session) {}
 
 // A shim from another build, with another layout or other function numbers, writes nothing and reports its presence.
-func TestStranger(t *testing.T) {
+func TestShimOfAnotherBuildWritesNothing(t *testing.T) {
 	for name, change := range map[string]func(*control){
 		"records":   func(c *control) { c.version-- },
 		"functions": func(c *control) { c.functions++ },

@@ -63,7 +63,7 @@ func TestLookAheadFindsEachOwnerOnce(t *testing.T) {
 }
 
 // A process of this machine has a handle, which waits for its end. One that the crash guard excludes is reported once.
-func TestJoin(t *testing.T) {
+func TestLocalProcessesHaveHandles(t *testing.T) {
 	s := session(t, Options{})
 	defer s.Close()
 	var excluded []int

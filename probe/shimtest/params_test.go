@@ -239,7 +239,7 @@ func paramsImages(t testing.TB) map[string]struct {
 	}
 }
 
-func TestParams(t *testing.T) {
+func TestParameterSizesMatchTheGoReader(t *testing.T) {
 	p := newParamsReader(t)
 	for name, c := range paramsImages(t) {
 		if got := p.of(t, c.image); !slices.Equal(got, c.want) {
@@ -279,7 +279,7 @@ func TestParams(t *testing.T) {
 }
 
 // The sizes of a kernel are queried once, and again after functions have ended. Concurrent readers never see a mixture.
-func TestSizes(t *testing.T) {
+func TestSizesAreQueriedOnce(t *testing.T) {
 	cc, err := exec.LookPath("cc")
 	if err != nil {
 		t.Skip("no C compiler")

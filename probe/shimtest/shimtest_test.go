@@ -286,7 +286,7 @@ func (r *result) exactly(t *testing.T, n int) {
 const rounds = 7
 
 // Every way to reach the runtime, in each shape, gives one record for a call.
-func TestWays(t *testing.T) {
+func TestEachWayRecordsCallsOnce(t *testing.T) {
 	for _, s := range shapes {
 		t.Run(s.name, func(t *testing.T) {
 			dir := s.build(t, "")
@@ -352,7 +352,7 @@ func TestTwoCopies(t *testing.T) {
 }
 
 // A library that is unloaded and loaded again, or replaced by another, is found again.
-func TestUnload(t *testing.T) {
+func TestReloadedLibraryIsFoundAgain(t *testing.T) {
 	for _, s := range shapes {
 		t.Run(s.name, func(t *testing.T) {
 			a, b := filepath.Join(s.build(t, ""), s.main()), filepath.Join(s.build(t, ""), s.main())
@@ -362,7 +362,7 @@ func TestUnload(t *testing.T) {
 }
 
 // A function that this runtime version lacks is not found, as without the shim. The program gets the error.
-func TestMissing(t *testing.T) {
+func TestMissingFunctionsStayMissing(t *testing.T) {
 	s := shapes[0]
 	path := filepath.Join(s.build(t, ""), s.main())
 	program := s.program(t, "")
@@ -459,7 +459,7 @@ func seen(run func(linger []string) *result) *result {
 }
 
 // Calls of a library past the shim are reported.
-func TestReported(t *testing.T) {
+func TestCallsPastTheShimAreReported(t *testing.T) {
 	s := shapes[2]
 	dir, all := s.build(t, ""), shapes[0].build(t, "")
 	path := filepath.Join(dir, s.main())
@@ -508,7 +508,7 @@ func TestReported(t *testing.T) {
 }
 
 // With --bind audit these calls reach the shim as well, and none is recorded twice.
-func TestAudit(t *testing.T) {
+func TestAuditCatchesCallsPastTheShim(t *testing.T) {
 	audited := func(t *testing.T, env []string, command ...string) *result {
 		t.Helper()
 		r := bound(t, "audit", env, command...)
@@ -675,7 +675,7 @@ func TestAuditRefused(t *testing.T) {
 }
 
 // The shim works together with other preloaded and auditing libraries.
-func TestBeside(t *testing.T) {
+func TestShimBesideOtherPreloadedLibraries(t *testing.T) {
 	s := shapes[2]
 	dir := s.build(t, "")
 	linked := s.program(t, dir, "-DLINKED")
@@ -709,7 +709,7 @@ func TestBeside(t *testing.T) {
 }
 
 // Programs without the runtime behave as without the shim.
-func TestUnharmed(t *testing.T) {
+func TestProgramsWithoutRuntimeAreUnharmed(t *testing.T) {
 	s := shapes[0]
 	plain := s.program(t, "")
 	r := run(t, nil, plain, "none", "1")

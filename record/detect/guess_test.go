@@ -34,7 +34,7 @@ func write(t *testing.T, path, text string) string {
 }
 
 // The first rule that fits exactly one runtime decides, from the program over its libraries and the machine's devices to the machine's libraries.
-func TestRules(t *testing.T) {
+func TestFirstFittingRuleDecides(t *testing.T) {
 	dir := t.TempDir()
 	one, two := model("one", dir), model("two", dir)
 	models := []*api.Model{one, two}
@@ -182,7 +182,7 @@ func TestLibraryInTheCache(t *testing.T) {
 	}
 }
 
-func TestWidth(t *testing.T) {
+func TestProgramOfAnotherWidth(t *testing.T) {
 	dir := t.TempDir()
 	self, err := os.ReadFile("/proc/self/exe")
 	if err != nil {

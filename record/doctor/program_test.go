@@ -38,7 +38,7 @@ func (f *Finding) texts() (all []string) {
 }
 
 // A program, the program of a script and a program that can't be recorded are told apart before they run.
-func TestProgram(t *testing.T) {
+func TestProgramIsCheckedBeforeItRuns(t *testing.T) {
 	linked, lib := testenv.Built(t, "bin/examples/vector_add"), testenv.Built(t, "lib/libascendcl.so")
 	t.Setenv("LD_LIBRARY_PATH", filepath.Dir(lib))
 	t.Setenv("PATH", os.Getenv("PATH")+":"+filepath.Dir(linked))
@@ -128,7 +128,7 @@ func TestProgramThatIsNotRecorded(t *testing.T) {
 }
 
 // The ways that work are named with their costs, then what the kernel lacks. If none works, the error is that of the best way that the kernel has.
-func TestWays(t *testing.T) {
+func TestWorkingWaysAreListedWithCosts(t *testing.T) {
 	many, single := errors.New("many"), errors.New("single")
 	has, lacks := &uprobe.Feature{Name: "old", Linux: "2.6"}, &uprobe.Feature{Name: "new", Linux: "99.0"}
 	for _, c := range []struct {
@@ -151,7 +151,7 @@ func TestWays(t *testing.T) {
 }
 
 // Missing rights are named with the command that grants all rights, for checks that failed only.
-func TestGrant(t *testing.T) {
+func TestMissingRightsAreNamed(t *testing.T) {
 	d := &Diagnosis{}
 	why := errors.New("why")
 	for _, c := range []struct {
@@ -219,7 +219,7 @@ func TestProgramWithoutRuntime(t *testing.T) {
 }
 
 // The program of a script is its interpreter. env is none: it looks for a program.
-func TestRuns(t *testing.T) {
+func TestScriptRunsItsInterpreter(t *testing.T) {
 	dir := t.TempDir()
 	cat, err := host.FindProgram("cat")
 	if err != nil {
@@ -257,7 +257,7 @@ func TestRuns(t *testing.T) {
 }
 
 // The exported functions are those that debug/elf finds.
-func TestExported(t *testing.T) {
+func TestExportedFunctionsMatchDebugELF(t *testing.T) {
 	path := testenv.Built(t, "lib/libacltrace.so")
 	f, err := elf.Open(path)
 	if err != nil {
@@ -303,7 +303,7 @@ func TestExported(t *testing.T) {
 }
 
 // The shim is loaded into a program of this machine, and the facts about memory fit to each other.
-func TestShim(t *testing.T) {
+func TestShimLoadsIntoAProgram(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace.so")
 	sh, err := host.FindProgram("sh")
 	if err != nil {
@@ -341,7 +341,7 @@ func TestShim(t *testing.T) {
 }
 
 // Each part of the machine has its check, and the program only with a command.
-func TestDiagnose(t *testing.T) {
+func TestEachPartHasItsCheck(t *testing.T) {
 	lib := filepath.Dir(testenv.Built(t, "lib/libascendcl.so"))
 	d := Diagnose(acl.Model, []string{"gone"})
 	by := map[Check]Finding{}

@@ -32,7 +32,7 @@ func restore(t *testing.T, left *flown, taken uint64) (f *flown, had uint64) {
 }
 
 // A ring that a killed recorder left is sealed with all its calls, and those that were not written are counted.
-func TestRestore(t *testing.T) {
+func TestRingOfKilledRecorderIsSealed(t *testing.T) {
 	for _, unwritten := range []uint64{0, 5} {
 		f := fly(t, Options{})
 		f.call("aclrtCreateStream", 0, 10, probe.Piece{Dir: probe.Out, Len: 8, Bytes: []byte{0x10, 0x20, 3, 4, 5, 0, 0, 0}})
@@ -97,7 +97,7 @@ func TestSegmentNames(t *testing.T) {
 }
 
 // A call that has not returned for long seals the ring, is unfinished in that trace and is no reason a second time. If it returns later, it explains nothing.
-func TestHang(t *testing.T) {
+func TestHangSealsTheRingOnce(t *testing.T) {
 	f := fly(t, Options{Slow: time.Hour, SlowOf: map[string]time.Duration{"aclrtSynchronizeStream": time.Nanosecond}, After: time.Nanosecond})
 	fn := acl.Model.Lookup("aclrtSynchronizeStream").ID
 	start := probe.Now()

@@ -111,7 +111,7 @@ func (f *flown) end() (all []sealed) {
 }
 
 // A device error, the first failed wait of a kind, a named code and a slow call each seal the ring. The trace that explains most is the best one.
-func TestReasons(t *testing.T) {
+func TestReasonsThatSealTheRing(t *testing.T) {
 	const invalid, timeout, fault = 107000, 107020, 507015
 	type made struct {
 		name      string
@@ -165,7 +165,7 @@ func TestReasons(t *testing.T) {
 }
 
 // The ring keeps the newest calls in about the memory that it may use, and the calls that make objects that still exist. It counts all others.
-func TestRing(t *testing.T) {
+func TestRingKeepsTheNewestCalls(t *testing.T) {
 	const bytes = 128 << 10
 	f := fly(t, Options{Bytes: bytes})
 	r := rand.New(rand.NewPCG(1, 2))
@@ -203,7 +203,7 @@ func TestRing(t *testing.T) {
 	}
 }
 
-func TestNumbered(t *testing.T) {
+func TestLaterTracesAreNumbered(t *testing.T) {
 	for n, want := range map[int]string{1: "a/x.aclt", 2: "a/x-2.aclt", 10: "a/x-10.aclt"} {
 		if got := Numbered("a/x.aclt", n); got != want {
 			t.Errorf("trace %d is %s", n, got)
@@ -212,7 +212,7 @@ func TestNumbered(t *testing.T) {
 }
 
 // A Flight that Options say nothing about has its defaults.
-func TestDefaults(t *testing.T) {
+func TestDefaultsOfEmptyOptions(t *testing.T) {
 	for _, c := range []struct {
 		o    Options
 		want int64

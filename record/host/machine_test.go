@@ -9,7 +9,7 @@ import (
 	"github.com/acltrace/acltrace/api/acl"
 )
 
-func TestVersions(t *testing.T) {
+func TestVersionsOfRuntimeAndDriver(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{
 		"driver/version.info":                       "Version=24.1.rc3\nascendhal_version=7.35.23\n",

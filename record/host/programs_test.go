@@ -27,7 +27,7 @@ func write(t *testing.T, path, text string, mode os.FileMode) string {
 }
 
 // A script is run by the program at the end of its chain of interpreters.
-func TestScripts(t *testing.T) {
+func TestInterpretersAreFollowedToTheProgram(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	write(t, at("program"), "\x7fELF", 0o700)
@@ -88,7 +88,7 @@ func TestCheckExecutable(t *testing.T) {
 }
 
 // The loader is the one that a program for this machine names. Root does not run the loader of another user.
-func TestLoader(t *testing.T) {
+func TestRootRunsNoForeignLoader(t *testing.T) {
 	dir := t.TempDir()
 	machine := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
 	program := func(loader string) string {

@@ -13,7 +13,7 @@ import (
 )
 
 // The ids of containers and pods, as Docker, containerd and the kubelet leave them in a process's cgroup and mounts.
-func TestResource(t *testing.T) {
+func TestIDsOfContainersAndPods(t *testing.T) {
 	container := strings.Repeat("0123abcd", 8)
 	const pod = "6c1b3c5e-9f4e-4a4f-8f0f-1f2e3d4c5b6a"
 	root := t.TempDir()

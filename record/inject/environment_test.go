@@ -11,7 +11,7 @@ import (
 )
 
 // A variable keeps the values that it has, behind the new one, and no other environment is changed.
-func TestPrepend(t *testing.T) {
+func TestNewValueComesFirst(t *testing.T) {
 	env := []string{"A=1", "B=", "AB=3"}
 	for name, want := range map[string][]string{"A": {"A=x:1", "B=", "AB=3"}, "B": {"A=1", "B=x", "AB=3"}, "C": {"A=1", "B=", "AB=3", "C=x"}} {
 		if got := Prepend(env, name, "x", ":"); !slices.Equal(got, want) {
@@ -42,7 +42,7 @@ func TestTakeOver(t *testing.T) {
 }
 
 // The outer recording reports the programs that an inner one has taken over. Nothing is written into a folder that is no session.
-func TestNotes(t *testing.T) {
+func TestNotesReachTheOuterRecording(t *testing.T) {
 	outer, none := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(outer, "control"), nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -195,7 +195,7 @@ func program(t *testing.T, l loads) string {
 }
 
 // A program is refused if its loader can't audit, and an environment variable that helps is named.
-func TestAudited(t *testing.T) {
+func TestProgramThatCannotAuditIsRefused(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace.so")
 	f, err := InstallShim(filepath.Join(t.TempDir(), "session"), acl.Model)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // Folders that recordings have left are removed, but for those that a recorder or a program still uses.
-func TestSweep(t *testing.T) {
+func TestUnusedFoldersAreRemoved(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace.so")
 	parent := t.TempDir()
 	session := filepath.Join(parent, "session")

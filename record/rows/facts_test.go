@@ -67,7 +67,7 @@ func TestDeviceFacts(t *testing.T) {
 }
 
 // An address is host or device memory by the allocation that it is in, and else by the device's window.
-func TestAllocations(t *testing.T) {
+func TestAllocationDecidesHostOrDevice(t *testing.T) {
 	s := newScript(t, Options{})
 	in, out := acl.Model.Device.From+0x1000, uint64(0x7000)
 	note := func(name string, ret, addr, n uint64) {
@@ -115,7 +115,7 @@ func TestAllocations(t *testing.T) {
 }
 
 // Each reason of the probe for missing content is one of the file, and a reason of a later probe is none.
-func TestMissing(t *testing.T) {
+func TestReasonsForMissingContent(t *testing.T) {
 	for m := probe.DeviceMemory; int(m) < len(reasons); m++ {
 		d := data(&probe.Piece{Param: 3, Missing: m, Addr: 5, Len: 7, Item: 2, Dir: probe.Out})
 		if d.Status != format.Missing || (d.Reason == format.NoReason) != (m == probe.Hashed) || d.Param != 3 || d.Addr != 5 || d.Len != 7 || d.Item != 2 || d.Dir != format.DirOut {
@@ -131,7 +131,7 @@ func TestMissing(t *testing.T) {
 }
 
 // Payloads end at nine tenths of the largest file, kernel arguments that are missing are counted, and memory that has no content is too.
-func TestLimits(t *testing.T) {
+func TestPayloadsEndBeforeTheFileLimit(t *testing.T) {
 	s := newScript(t, Options{MaxSize: 1})
 	s.allocate()
 	a := s.copy(7, toDevice, 6)
@@ -205,7 +205,7 @@ aclrtSynchronizeStream@7 200+10 =507015
 `
 
 // A hook may leave a call out or fail, and then the call is not counted.
-func TestHooks(t *testing.T) {
+func TestHookMayLeaveACallOut(t *testing.T) {
 	s := newScript(t, Options{})
 	s.call(7, "aclrtGetDevice", 0, []uint64{1})
 	failed := errors.New("full")
@@ -317,7 +317,7 @@ func TestProcessFacts(t *testing.T) {
 }
 
 // A rank is in the variables that a process reports, or else in those that it was started with.
-func TestRanks(t *testing.T) {
+func TestReportedVariablesDecideTheRank(t *testing.T) {
 	c := exec.Command("cat")
 	c.Env = []string{format.RankVariables[0] + "=5"}
 	in, err1 := c.StdinPipe()
@@ -377,7 +377,7 @@ aclmdlRIExecuteAsync@7 100+10 out253=0x9
 `}
 
 // A killed process has the latest call of each thread, those first that did not return, and the libraries of operators that it reported.
-func TestKilled(t *testing.T) {
+func TestKilledProcessHasItsLatestCalls(t *testing.T) {
 	s := newScript(t, Options{})
 	s.call(7, "aclrtGetDevice", 0, []uint64{1})
 	s.call(6, "aclrtGetDevice", 0, []uint64{1})

@@ -41,7 +41,7 @@ func out(param uint8, b ...byte) probe.Piece {
 }
 
 // A follower gets each call, with the data that its meaning depends on, facts about devices once, and how far the recording is.
-func TestFollower(t *testing.T) {
+func TestFollowerGetsCallsAndFacts(t *testing.T) {
 	l := &log{}
 	s := newScript(t, Options{Follower: l, Undrained: true})
 	s.call(7, "aclrtSetDevice", 0, []uint64{3})
@@ -102,7 +102,7 @@ end 77`, "\n")
 }
 
 // Tasks are measured whether their times arrive before or after their calls. Times that cannot be are counted.
-func TestMeasured(t *testing.T) {
+func TestTimesArriveBeforeOrAfterCalls(t *testing.T) {
 	l := &log{}
 	s := newScript(t, Options{Follower: l})
 	timed := func(tid int) uint64 {
@@ -130,7 +130,7 @@ func TestMeasured(t *testing.T) {
 }
 
 // Memory that program and device reach without a call is recorded before and after a call if that was asked for, and counted otherwise.
-func TestVisible(t *testing.T) {
+func TestVisibleMemoryIsRecordedOrCounted(t *testing.T) {
 	memory := func(dir probe.Dir, missing probe.Missing, text string) probe.Piece {
 		return probe.Piece{Param: probe.MemoryParam, Dir: dir, Missing: missing, Item: 2, Addr: pinned, Len: 4, Bytes: []byte(text)}
 	}
@@ -162,7 +162,7 @@ aclrtSynchronizeDevice@7 200+10 =500
 }
 
 // Copies of memory that the program freed, or that is on the device, have no payload to wait for.
-func TestSpans(t *testing.T) {
+func TestFreedHostMemoryIsForgotten(t *testing.T) {
 	s := newScript(t, Options{})
 	s.allocate()
 	for addr, want := range map[uint64]bool{pinned: true, pinned + 1<<20 - 1: true, pinned + 1<<20: true, device: false, 0: false, 0x5000: true} {

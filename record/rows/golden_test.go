@@ -152,7 +152,7 @@ func (s *script) want(w *format.Writer, path, want string) {
 }
 
 // Payloads are at their calls, whenever and in however many parts they arrive, and one that is lost has its reason.
-func TestPayloads(t *testing.T) {
+func TestPayloadsAreAtTheirCalls(t *testing.T) {
 	s := newScript(t, Options{})
 	s.allocate()
 	// In parts, with a doubt, and before its call.
@@ -224,7 +224,7 @@ aclrtMemcpyAsync@7 1400+10
 }
 
 // Calls have their outputs, the device's name and facts, and gaps have their threads and reasons.
-func TestCalls(t *testing.T) {
+func TestCallsHaveOutputsGapsHaveReasons(t *testing.T) {
 	s := newScript(t, Options{})
 	s.call(7, "aclrtMalloc", 0, []uint64{1, 64, 0}, probe.Piece{Param: 0, Dir: probe.Out, Len: 8, Bytes: []byte{1, 2, 3, 4, 5, 6, 7, 8}})
 	s.call(7, "aclrtGetSocName", 1, nil, probe.Piece{Param: 255, Dir: probe.Out, Len: 11, Bytes: []byte("Ascend910B1")})
@@ -262,7 +262,7 @@ gap -1: 300..600 5 calls dropped
 }
 
 // A segment that is left gets no more payloads: what it still waited for is missing there, and the next one has all threads.
-func TestSegments(t *testing.T) {
+func TestLeftSegmentGetsNoPayloads(t *testing.T) {
 	s := newScript(t, Options{HashOnly: true})
 	first, firstPath := &Segment{W: s.Writer()}, s.path
 	s.ok(s.Turn(first))

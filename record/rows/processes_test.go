@@ -51,7 +51,7 @@ func TestEndedProcessHasItsReportedVariables(t *testing.T) {
 }
 
 // The end of a process that is reported again has no code of the earlier report, and an unknown code is not 0.
-func TestEnded(t *testing.T) {
+func TestLaterReportReplacesTheExitCode(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.aclt")
 	w, err := format.Create(path, &format.Meta{API: "acl"}, schema.Of(acl.Model), nil)
 	if err != nil {

@@ -26,7 +26,7 @@ func write(t *testing.T, path string, b []byte) {
 }
 
 // A request reaches the recording whose socket it is, and gets its answer; Close waits for it.
-func TestServer(t *testing.T) {
+func TestRequestsReachTheirRecording(t *testing.T) {
 	dir, err := os.MkdirTemp("", "s") // a socket's path is short
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestServerLimitsSilentClients(t *testing.T) {
 }
 
 // Sessions of recordings in progress have sockets.
-func TestList(t *testing.T) {
+func TestSessionsWithSocketsAreListed(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"acltrace-1/socket", "acltrace-2/control", "other-3/socket", "acltrace-4/socket"} {
 		write(t, filepath.Join(dir, name), nil)
@@ -128,7 +128,7 @@ func TestList(t *testing.T) {
 }
 
 // A note says where the calls of a killed recorder are. A damaged or missing one says where to put them.
-func TestNote(t *testing.T) {
+func TestNoteNamesTheKilledRecordersCalls(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out", "x.aclt")
 	for text, want := range map[string]Note{
@@ -151,7 +151,7 @@ func TestNote(t *testing.T) {
 }
 
 // The file that a recorder had begun is found by its id, also if a later recording has its name.
-func TestOpen(t *testing.T) {
+func TestBegunFileIsFoundByID(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the collector closes files, too
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x.aclt")
@@ -188,7 +188,7 @@ func TestOpen(t *testing.T) {
 }
 
 // A session that holds calls has no recorder any more if nobody holds its lock.
-func TestAbandoned(t *testing.T) {
+func TestUnlockedSessionHasNoRecorder(t *testing.T) {
 	for name, c := range map[string]struct {
 		files []string
 		note  *Note // of a file in a folder that exists

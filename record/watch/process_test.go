@@ -122,7 +122,7 @@ func library(names ...string) []byte {
 }
 
 // References are found by the wanted functions that another object defines, at their distance from the file's first byte.
-func TestReferences(t *testing.T) {
+func TestReferencesToWantedFunctions(t *testing.T) {
 	names := map[string]bool{"aclInit": true, "dlsym": true, "aclFinalize": true}
 	path := write(t, filepath.Join(t.TempDir(), "lib.so"), library("aclInit", "puts", "dlsym", "own aclFinalize"))
 	if got, want := readReferences(path, names), []reference{{slots[0], "aclInit"}, {slots[2], "dlsym"}}; !slices.Equal(got, want) {
@@ -349,7 +349,7 @@ func child(t *testing.T, env []string, attr *syscall.SysProcAttr, name string, a
 }
 
 // The reason why a process has no shim is in its program and its environment.
-func TestWhy(t *testing.T) {
+func TestReasonForAMissingShim(t *testing.T) {
 	w := newWatcher(t)
 	session := "ACLTRACE_SESSION=" + w.session
 	for _, c := range []struct{ name, preload, want string }{
@@ -432,7 +432,7 @@ func TestCutOff(t *testing.T) {
 }
 
 // A look finds the recording's processes with their children, and forgets those that have ended.
-func TestLook(t *testing.T) {
+func TestLookFindsTheRecordingsProcesses(t *testing.T) {
 	w := newWatcher(t)
 	self := procKey{os.Getpid(), procstat.Read(os.Getpid()).Start}
 	exe, err := os.Readlink("/proc/self/exe")
@@ -502,7 +502,7 @@ func TestLook(t *testing.T) {
 }
 
 // The recording is the root, its descendants and those that belonged to it before. A root whose first thread has ended still has children.
-func TestFamily(t *testing.T) {
+func TestDescendantsBelongToTheRecording(t *testing.T) {
 	self := procstat.Read(os.Getpid())
 	read := func(parents map[int]int) func(pid int) procstat.Stat {
 		return func(pid int) procstat.Stat {

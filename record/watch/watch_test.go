@@ -15,7 +15,7 @@ import (
 
 // If no process was created lately, only the recording's processes are looked at. One that ends or executes another program is
 // still noticed.
-func TestCandidates(t *testing.T) {
+func TestOnlyNewProcessesAreSearched(t *testing.T) {
 	start := procstat.Read(os.Getpid()).Start
 	w := &Watcher{root: os.Getpid(), procs: map[procKey]*watched{{os.Getpid(), start}: {}}, newest: "7", settled: true}
 	if got := slices.Collect(w.candidates("7")); !slices.Equal(got, []int{os.Getpid()}) {

@@ -63,7 +63,7 @@ func eachClock(t *testing.T, o Options, f func(e *env)) {
 }
 
 // Tasks of bound streams run with the model, each time it runs.
-func TestBuild(t *testing.T) {
+func TestBoundStreamsRunWithTheModel(t *testing.T) {
 	eachClock(t, Options{Kernels: testKernels()}, func(e *env) {
 		th := e.th
 		var m acl.MdlRI
@@ -135,7 +135,7 @@ func TestBuild(t *testing.T) {
 }
 
 // A stream starts another one, and jumps by a condition or to labels by index.
-func TestBranches(t *testing.T) {
+func TestJumpsByConditionAndLabel(t *testing.T) {
 	eachClock(t, Options{Kernels: testKernels()}, func(e *env) {
 		th := e.th
 		m, s := e.builder(4)
@@ -195,7 +195,7 @@ func TestBranches(t *testing.T) {
 
 // In a loop, a kernel counts and the stream jumps back while the count is small. A label in another model ends the
 // run.
-func TestLoop(t *testing.T) {
+func TestLoopRunsWhileCountIsSmall(t *testing.T) {
 	eachClock(t, Options{}, func(e *env) {
 		th := e.th
 		m, s := e.builder(1)

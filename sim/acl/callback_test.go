@@ -69,7 +69,7 @@ func TestHostFunc(t *testing.T) {
 	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.LaunchHostFunc(s, 0, 0))
 }
 
-func TestCallbacks(t *testing.T) {
+func TestBlockingCallbackHoldsTheStream(t *testing.T) {
 	c := &calls{}
 	e := newEnv(t, Options{Caller: c})
 	s, other := e.stream(), e.stream()

@@ -281,7 +281,7 @@ func TestLateThread(t *testing.T) {
 }
 
 // Preemption does not count as work time, unless the work itself has waited.
-func TestWork(t *testing.T) {
+func TestPreemptionIsNotWorkTime(t *testing.T) {
 	before := device.Work{At: 100, Ran: 10, Waits: 1}
 	if d := (device.Work{At: 600, Ran: 30, Waits: 1}).Since(before); d != 20 {
 		t.Errorf("interrupted work took %d", d)

@@ -13,7 +13,7 @@ import (
 	"github.com/acltrace/acltrace/sim/device/space"
 )
 
-func TestFaults(t *testing.T) {
+func TestFaultsStrikeCallsAndTasks(t *testing.T) {
 	plan, err := fault.Parse("aclrtMalloc:2=207001, kernel:fill:2=507035 copy:3=corrupt,oom:3,fill:1=507013,lost:7", 0)
 	if err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ func (e *env) capture(s acl.Stream, f func()) acl.MdlRI {
 }
 
 // Captured tasks run with the graph, each time it runs, in event order.
-func TestGraph(t *testing.T) {
+func TestCapturedTasksRunInEventOrder(t *testing.T) {
 	e := newEnv(t, Options{Kernels: testKernels()})
 	a, b := e.stream(), e.stream()
 	fork, join := e.event(), e.event()
@@ -301,7 +301,7 @@ func TestNotifyAndValue(t *testing.T) {
 }
 
 // An abort lets everybody go on, and the stream is as new.
-func TestAbort(t *testing.T) {
+func TestAbortReleasesAllWaiters(t *testing.T) {
 	e := newEnv(t, Options{Kernels: testKernels()})
 	s, other := e.stream(), e.stream()
 	ev := e.event()

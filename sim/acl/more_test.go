@@ -95,7 +95,7 @@ func TestIndirectCopies(t *testing.T) {
 	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.MemsetD32(src+2, 60, 1, 1))
 }
 
-func TestReduce(t *testing.T) {
+func TestReduceByTypeAndKind(t *testing.T) {
 	e := newEnv(t, Options{})
 	s := e.stream()
 	a, b := e.malloc(64), e.malloc(64)
@@ -162,7 +162,7 @@ func TestOverflowStatus(t *testing.T) {
 }
 
 // Half precision: every value survives the way there and back, and rounding is to the nearest even.
-func TestHalf(t *testing.T) {
+func TestHalfPrecisionRoundsToEven(t *testing.T) {
 	for h := range 1 << 16 {
 		f := fromHalf(uint16(h))
 		if f != f {
@@ -208,7 +208,7 @@ func TestOperatorTimeout(t *testing.T) {
 }
 
 // Peer memory is accessible only after the program has enabled access.
-func TestPeers(t *testing.T) {
+func TestPeerAccessMustBeEnabled(t *testing.T) {
 	base := freeBase(t, 2)
 	e := newEnv(t, Options{Devices: 2, VABase: base, Kernels: testKernels()})
 	f := e.function(e.load(testBinary(11, "fill")), "fill")
@@ -236,7 +236,7 @@ func TestPeers(t *testing.T) {
 }
 
 // Settings are read back as set, per stream, device and thread.
-func TestSettings(t *testing.T) {
+func TestSettingsAreReadBack(t *testing.T) {
 	e := newEnv(t, Options{})
 	s := e.stream()
 	var v acl.StreamAttrValue

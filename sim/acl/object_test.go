@@ -16,7 +16,7 @@ import (
 
 // Exception callbacks run before a synchronization returns the error, with the task, the stream and, for kernels,
 // function and arguments.
-func TestExceptions(t *testing.T) {
+func TestExceptionCallbackPrecedesTheError(t *testing.T) {
 	c := &calls{}
 	e := newEnv(t, Options{Caller: c, Kernels: testKernels()})
 	e.th.SetID(1)
@@ -345,7 +345,7 @@ func TestVersionsAndFeatures(t *testing.T) {
 }
 
 // Supported device queries return values; the others fail.
-func TestCapabilities(t *testing.T) {
+func TestSupportedQueriesReturnValues(t *testing.T) {
 	e := newEnv(t, Options{Kernels: testKernels()})
 	var u acl.UtilizationInfo
 	e.ok(e.th.GetDeviceUtilizationRate(0, &u))

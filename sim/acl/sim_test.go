@@ -268,7 +268,7 @@ func (e *env) function(bin acl.BinHandle, name string) acl.FuncHandle {
 	return f
 }
 
-func TestHandles(t *testing.T) {
+func TestStaleAndForeignHandlesFail(t *testing.T) {
 	e := newEnv(t, Options{})
 	s1 := e.stream()
 	ev := e.event()
@@ -362,7 +362,7 @@ func TestDeviceAndContext(t *testing.T) {
 }
 
 // Sizes are rounded to 32 with a pad of 32; addresses are aligned to 64 at least.
-func TestAllocation(t *testing.T) {
+func TestAllocationsAreRoundedAndAligned(t *testing.T) {
 	e := newEnv(t, Options{Memory: 1 << 20})
 	a, b := e.malloc(1), e.malloc(600)
 	if a%memory.AllocAlign != 0 || b%memory.AllocAlign != 0 || b < a+64 {
@@ -446,7 +446,7 @@ func TestMemoryIsReserved(t *testing.T) {
 	e.want(acl.ACL_ERROR_RT_MEMORY_ALLOCATION, e.th.Malloc(&p, 5<<30, 0))
 }
 
-func TestPlacement(t *testing.T) {
+func TestAllocationsTakeListedAddresses(t *testing.T) {
 	base := freeBase(t, 1)
 	far := uint64(0x12c041200000)
 	e := newEnv(t, Options{VABase: base, Place: []uint64{far, far + 512, 0, base + 1<<30, far + 128, far + 1<<20}})
@@ -680,7 +680,7 @@ func TestPinnedMemoryFreedInFlight(t *testing.T) {
 }
 
 // Pitches, widths and heights of 2-D copies.
-func TestCopy2d(t *testing.T) {
+func TestTwoDimensionalCopiesUsePitches(t *testing.T) {
 	e := newEnv(t, Options{})
 	d, h, u, out := e.malloc(4096), e.pinned(4096), e.pageable(4096), e.pageable(4096)
 	for i := range space.Bytes(h, 4096) {
@@ -794,7 +794,7 @@ func TestCopyBatch(t *testing.T) {
 	e.want(acl.ACL_ERROR_INVALID_PARAM, e.th.MemcpyBatch(&dsts[0], &maxs[0], &srcs[0], &sizes[0], n, &attrs[0], &indexes[0], n, nil))
 }
 
-func TestMemset(t *testing.T) {
+func TestMemsetFillsOnlyItsRange(t *testing.T) {
 	e := newEnv(t, Options{})
 	d, h, u := e.malloc(1000), e.pinned(1000), e.pageable(8)
 	for _, a := range []acl.Addr{d, h} {
@@ -840,7 +840,7 @@ func TestStreamOrder(t *testing.T) {
 }
 
 // Timeouts in milliseconds, -1 for ever; 507046 and 507047.
-func TestTimeouts(t *testing.T) {
+func TestWaitsEndAtTheirTimeout(t *testing.T) {
 	if *inVirtualTime {
 		t.Skip("it measures real time")
 	}
@@ -874,7 +874,7 @@ func TestTimeouts(t *testing.T) {
 }
 
 // Records, waits and queries of events.
-func TestEvents(t *testing.T) {
+func TestEventCoversEarlierWorkOnly(t *testing.T) {
 	e := newEnv(t, Options{})
 	s, waiter, ev := e.stream(), e.stream(), acl.Event(0)
 	e.ok(e.th.CreateEvent(&ev))
@@ -1158,7 +1158,7 @@ func TestTaskIds(t *testing.T) {
 	}
 }
 
-func TestBinaries(t *testing.T) {
+func TestKernelsHaveNamesAndEntries(t *testing.T) {
 	e := newEnv(t, Options{Kernels: testKernels()})
 	data := testBinary(42, "fill", "other_123", "unknown", "pair_mix_aic", "pair_mix_aiv", "last")
 	bin := e.load(data)

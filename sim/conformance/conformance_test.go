@@ -74,7 +74,7 @@ func (s *suite) run(r Rule, libraries string, env ...string) (int, string) {
 }
 
 // The simulator keeps every rule, and each program fails on a simulator that breaks its rule.
-func TestConformance(t *testing.T) {
+func TestSimulatorKeepsEveryRule(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("no make, which builds the simulator that breaks rules")
 	}
@@ -125,7 +125,7 @@ func TestShippedEngineIsWhole(t *testing.T) {
 	}
 }
 
-func TestDocument(t *testing.T) {
+func TestDocumentIsUpToDate(t *testing.T) {
 	rules, err := Load(".")
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-func TestParse(t *testing.T) {
+func TestIncompleteRulesAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"RULE(x)\n":                              "no comment on top",
 		"/*\n * says: something\n */\nRULE(x)\n": "lacks says or source",

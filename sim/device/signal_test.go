@@ -9,7 +9,7 @@ import (
 )
 
 // A waiter continues at the time at which the flag was set first, and one that takes the flag clears it.
-func TestSignal(t *testing.T) {
+func TestWaiterContinuesAtFirstSet(t *testing.T) {
 	s := &Signal{}
 	late := func() *fail.Failure { return nil }
 	w := s.Wait(true, time.Second, late)

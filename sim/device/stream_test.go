@@ -159,7 +159,7 @@ func TestContextStopsOnFailure(t *testing.T) {
 }
 
 // An abort ends the waits of tasks and discards the work after them, apart from tasks for which others wait.
-func TestAbort(t *testing.T) {
+func TestAbortDiscardsQueuedTasks(t *testing.T) {
 	clocks(t, func(t *testing.T, w *working) {
 		begun := make(chan struct{})
 		never := &Mark{Done: make(chan struct{})}

@@ -299,7 +299,7 @@ func TestKernelsPassMarksOn(t *testing.T) {
 }
 
 // Kernels that were launched are listed with the number of their launches. Others were only looked up.
-func TestLaunches(t *testing.T) {
+func TestLaunchesAreCountedByKernel(t *testing.T) {
 	var l Launches
 	l.Of("once").Add(1)
 	l.Of("never")

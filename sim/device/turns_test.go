@@ -80,7 +80,7 @@ func TestSharingInLine(t *testing.T) {
 }
 
 // Tasks start as early as possible and never hold more units than exist.
-func TestUnits(t *testing.T) {
+func TestTasksNeverExceedTheUnits(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	u := make(units, 5)
 	type held struct {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestPresets(t *testing.T) {
+func TestPresetsLoadByName(t *testing.T) {
 	for _, name := range Presets() {
 		m, err := Load(name)
 		if err != nil {
@@ -24,7 +24,7 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-func TestTimes(t *testing.T) {
+func TestTimesFollowTheModel(t *testing.T) {
 	m, err := Parse("test", []byte(edit("", "")))
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func FuzzParse(f *testing.F) {
 }
 
 // Limits are part of what a model may have, and the error names the key of what is beyond them.
-func TestLimits(t *testing.T) {
+func TestErrorsNameTheInvalidKey(t *testing.T) {
 	for _, c := range []struct{ old, fine, wrong, key string }{
 		{`"host_ns": {}`, `"host_ns": {"call": 86400000000000}`, `"host_ns": {"call": 86400000000001}`, "host_ns.call is 86400000000001"},
 		{`"host_ns": {}`, `"host_ns": {"sync": 0}`, `"host_ns": {"sync": -1}`, "host_ns.sync is -1"},
@@ -150,7 +150,7 @@ func TestLimits(t *testing.T) {
 }
 
 // A launch holds one core for each block, as many as the device has. A block of a mixed kernel needs a cube core and two vector cores.
-func TestDemand(t *testing.T) {
+func TestBlocksHoldOneCoreEach(t *testing.T) {
 	for _, c := range []struct {
 		kind         string
 		cube, vector int
@@ -192,7 +192,7 @@ func TestKernelTime(t *testing.T) {
 }
 
 // A setting keeps its meaning where its file is not: the file's content is in its place.
-func TestContent(t *testing.T) {
+func TestContentReplacesTheFileName(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "model.json")
 	if err := os.WriteFile(file, []byte(small), 0o600); err != nil {
 		t.Fatal(err)

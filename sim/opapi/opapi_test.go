@@ -49,7 +49,7 @@ func runLogged(t *testing.T, env []string, exe string) (out, log string) {
 }
 
 // The program checks its blocks, and the decoder takes each.
-func TestBlocks(t *testing.T) {
+func TestEveryBlockIsDecoded(t *testing.T) {
 	var names []string
 	var texts []byte
 	for b := []byte(run(t, nil, program(t, "block"))); len(b) > 0; {
@@ -67,7 +67,7 @@ func TestBlocks(t *testing.T) {
 }
 
 // The log names the shapes of each refusal.
-func TestShapes(t *testing.T) {
+func TestLogNamesRefusedShapes(t *testing.T) {
 	out, log := runLogged(t, nil, program(t, "shapes"))
 	lines := strings.Split(strings.TrimSpace(log), "\n")
 	for i, want := range strings.Split(strings.TrimSpace(out), "\n") {
@@ -80,7 +80,7 @@ func TestShapes(t *testing.T) {
 func TestNullPointers(t *testing.T) { run(t, nil, program(t, "null")) }
 
 // The errors of a second use and of a function that is not simulated name the operator.
-func TestExecutors(t *testing.T) {
+func TestExecutorErrorsNameTheOperator(t *testing.T) {
 	_, log := runLogged(t, nil, program(t, "executor"))
 	for _, want := range []string{"aclnnExp: executor 0x", "aclnnTransSparse4to2Para: the function is not simulated (561003)", "aclnnExp: the executor is null (161001)", "has run already, or no phase one made it: call phase one again (561103)"} {
 		if !strings.Contains(log, want) {
@@ -89,10 +89,12 @@ func TestExecutors(t *testing.T) {
 	}
 }
 
-func TestCaches(t *testing.T) { run(t, []string{"ACLNN_CACHE_LIMIT=3"}, program(t, "cache")) }
+func TestExecutorsAreCachedInEveryMode(t *testing.T) {
+	run(t, []string{"ACLNN_CACHE_LIMIT=3"}, program(t, "cache"))
+}
 
 // The runtime sees the calls of an operator in the toolkit's order, and one launch for each, also on another device and after a reset.
-func TestOrder(t *testing.T) {
+func TestCallsFollowTheToolkitsOrder(t *testing.T) {
 	if got, want := run(t, []string{"ACLSIM_DEVICES=2"}, program(t, "order")), "5 launches\n"; got != want {
 		t.Errorf("%q: want %q", got, want)
 	}
@@ -144,7 +146,7 @@ func exportsOnly(t *testing.T, library string, want []string) {
 }
 
 // Each operator has both phases in its library, and a library has no function that the table or this list does not name.
-func TestExports(t *testing.T) {
+func TestLibrariesExportBothPhases(t *testing.T) {
 	all := rows(t)
 	if len(all) < 1480 {
 		t.Errorf("the table has %d operators", len(all))
@@ -197,7 +199,7 @@ func TestBaseExports(t *testing.T) {
 }
 
 // The binary that the program loads has a kernel for each operator, and the section that marks operators.
-func TestBinary(t *testing.T) {
+func TestBinaryHasEveryOperator(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "main.c")
 	if err := os.WriteFile(source, []byte("#include <stdio.h>\n#include \"executor.h\"\nint main(void) { size_t n; void *p = binary_make(&n); return fwrite(p, 1, n, stdout) != n; }\n"), 0o644); err != nil {
 		t.Fatal(err)

@@ -142,7 +142,7 @@ func (p *program) want(name string, want ...string) {
 const m = somewhere
 
 // Each kind of order that a program can make is known, and each that it lacks is found.
-func TestOrders(t *testing.T) {
+func TestMissingOrderIsFound(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		run  func(p *program)
@@ -370,7 +370,7 @@ func TestOrders(t *testing.T) {
 }
 
 // Memory must not be freed before its last task is known to be done, and not be used after that.
-func TestLifetimes(t *testing.T) {
+func TestUseBeyondLifetimeIsFound(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		run  func(p *program)
@@ -785,7 +785,7 @@ func TestRacesTaint(t *testing.T) {
 }
 
 // A program that frees and destroys all has no findings at its end. What it leaves is found, in the order of the calls.
-func TestLeaks(t *testing.T) {
+func TestLeaksAreListedInCallOrder(t *testing.T) {
 	create, destroy := acl.Model.Lookup("aclrtCreateStream"), acl.Model.Lookup("aclrtDestroyStream")
 	p := newProgram(t)
 	made := func(h uint64, result uint64) {
@@ -839,7 +839,7 @@ func TestLeaks(t *testing.T) {
 }
 
 // aclInit and aclFinalize belong together.
-func TestBalance(t *testing.T) {
+func TestInitAndFinalizeBelongTogether(t *testing.T) {
 	p := newProgram(t)
 	p.call("init", func() { p.Initialized(&p.main) })
 	p.End(false) // the program may not end the runtime at exit
@@ -1097,7 +1097,7 @@ func TestRandomPrograms(t *testing.T) {
 }
 
 // A report names calls, memory and remedies. Equal findings are counted.
-func TestReport(t *testing.T) {
+func TestReportNamesCallsAndRemedies(t *testing.T) {
 	p := newProgram(t)
 	p.alloc(m, 64)
 	var k *Task

@@ -7,7 +7,7 @@ import (
 )
 
 // Entries leave the heap in the order of their times, and of their numbers at the same time, however pushes and pops are mixed.
-func TestHeap(t *testing.T) {
+func TestEntriesLeaveInOrderOfTime(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var h heap
 	var want []entry

@@ -74,7 +74,7 @@ func TestAutomaticTimes(t *testing.T) {
 }
 
 // Random times stay within the model's jitter, depend on the seed only, and reach both sides.
-func TestJitter(t *testing.T) {
+func TestJitterDependsOnTheSeed(t *testing.T) {
 	m := plain(t, func(m *model.Model) {
 		m.Launch, m.Jitter = model.Launch{}, 0.25
 		m.Kernels = slices.Insert(m.Kernels, 0, model.Kernel{Name: "k", Fixed: 1000})

@@ -205,7 +205,7 @@ func TestCopyEnginesAndStreams(t *testing.T) {
 	r.wantCall(t, 4, 0, 25)
 }
 
-func TestGraphs(t *testing.T) {
+func TestGraphRunsOneAtATime(t *testing.T) {
 	r := machine(t, Options{Model: plain(t, func(m *model.Model) { m.Launch = model.Launch{} })})
 	a, b := r.AddStream(0, 0), r.AddStream(0, 0)
 	g, err := r.AddGraph(0, [][]Op{

@@ -17,7 +17,7 @@ func closed(wake <-chan struct{}) bool {
 }
 
 // A subscribed thread takes functions in their order. It is woken while there are any, and when the subscription ends.
-func TestSubscriber(t *testing.T) {
+func TestSubscriberTakesCallsInOrder(t *testing.T) {
 	s := &Subscriber{Wake: make(chan struct{}, 1)}
 	if c, ok, gone := s.Take(); ok || gone || c.Func != 0 || closed(s.Wake) {
 		t.Fatalf("%+v, %v, %v", c, ok, gone)
@@ -88,7 +88,7 @@ func (c *calls) Call(fn uint64, args ...uint64) uint64 {
 func (c *calls) CallAside(fn uint64, args ...uint64) { *c = append(*c, fmt.Sprint("aside", fn, args)) }
 
 // All observers are called in the order of their registration, each with its own argument last. A function may register others.
-func TestReport(t *testing.T) {
+func TestObserversAreCalledInOrder(t *testing.T) {
 	var made calls
 	o := &Observers{Caller: &made, OnStream: Watchers{{"a", 1, 10}, {"b", 2, 20}}}
 	o.Report(&o.OnStream, 7, 8)

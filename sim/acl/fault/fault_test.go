@@ -10,7 +10,7 @@ import (
 )
 
 // A fault strikes at its number, once, and only what it names.
-func TestHit(t *testing.T) {
+func TestFaultStrikesOnceAtItsNumber(t *testing.T) {
 	f, err := Parse("aclrtMalloc:2=107000, kernel:add:2=timeout\nkernel:3=507015,copy:1=corrupt,kernel:1=freed,kernel:4=outside,oom:2,lost:1,copy:3=-7", 1)
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestHit(t *testing.T) {
 }
 
 // Numbers are decimal.
-func TestNumbers(t *testing.T) {
+func TestNumbersAreDecimal(t *testing.T) {
 	f, err := Parse("oom:10-10", 1)
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func TestNumbers(t *testing.T) {
 }
 
 // A range is a number that the seed draws from it: each is drawn, and the same seed draws the same.
-func TestRange(t *testing.T) {
+func TestRangeIsDrawnBySeed(t *testing.T) {
 	at := func(seed uint64) int64 {
 		f, err := Parse("oom:3-5", seed)
 		if err != nil {
@@ -86,7 +86,7 @@ func TestRange(t *testing.T) {
 	}
 }
 
-func TestInvalid(t *testing.T) {
+func TestInvalidFaultsAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"oom": "want NAME:N", "oom:0": `invalid number "0"`, ":1=5": "neither a function", "oom:x": "invalid number", "oom:3-2": "invalid number", "oom:1-x": "invalid number", "oom:1=5": "oom can't have an effect",
 		"copy:name:1=corrupt": "a name is for kernels only", "kernel:1": "invalid effect", "kernel:1=0": "invalid effect", "kernel:1=corrupt": "invalid effect", "copy:1=timeout": "invalid effect",
@@ -117,7 +117,7 @@ func TestSeedStays(t *testing.T) {
 }
 
 // A corrupted transfer differs in one byte, and an empty one stays empty.
-func TestCorrupt(t *testing.T) {
+func TestCorruptionChangesOneByte(t *testing.T) {
 	for size := range uint64(5) {
 		b := make([]byte, 8)
 		Corrupt(space.Span{Addr: space.AddressOf(&b[0]), Size: size})

@@ -31,7 +31,7 @@ func failed(t *testing.T, f *fail.Failure, code acl.Error, text string) {
 	}
 }
 
-func TestCompare(t *testing.T) {
+func TestConditionsCompareSignedValues(t *testing.T) {
 	for cond, want := range map[acl.Condition][3]bool{ // for less, equal and greater
 		acl.ACL_RT_EQUAL: {false, true, false}, acl.ACL_RT_NOT_EQUAL: {true, false, true}, acl.ACL_RT_GREATER: {false, false, true},
 		acl.ACL_RT_GREATER_OR_EQUAL: {false, true, true}, acl.ACL_RT_LESS: {true, false, false}, acl.ACL_RT_LESS_OR_EQUAL: {true, true, false},
@@ -108,7 +108,7 @@ func TestActiveCaptures(t *testing.T) {
 }
 
 // A stream has joined back if a stream that has joined back waits for its last task.
-func TestUnjoined(t *testing.T) {
+func TestStreamsJoinThroughOtherStreams(t *testing.T) {
 	s := &Models{}
 	a, b, x := stream(1), stream(2), stream(3)
 	c := begin(s, a)
@@ -160,7 +160,7 @@ func TestBoundStream(t *testing.T) {
 }
 
 // Tasks of a group are replaced in order, and the old ones end.
-func TestReplace(t *testing.T) {
+func TestGroupTasksAreReplacedInOrder(t *testing.T) {
 	ended := []string{}
 	task := func(name string) device.Task {
 		return device.Task{Kind: device.TaskKernel, Name: name, Release: func() { ended = append(ended, name) }}
@@ -197,7 +197,7 @@ func TestTaskType(t *testing.T) {
 }
 
 // The first use of an event settles its flag. An event is recorded or awaited across a graph's border once.
-func TestOutside(t *testing.T) {
+func TestEventsCrossTheBorderOnce(t *testing.T) {
 	u := Use{}
 	if !u.Settle(0) || u.Settle(1) || !u.Settle(0) {
 		t.Error("the flag of an event has changed")

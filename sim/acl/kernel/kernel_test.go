@@ -15,7 +15,7 @@ import (
 	"github.com/acltrace/acltrace/sim/model"
 )
 
-func TestShapes(t *testing.T) {
+func TestShapesHaveGridAndBlock(t *testing.T) {
 	if got := Line(7); got != (Shape{Grid: [3]uint32{7, 1, 1}, Block: [3]uint32{1, 1, 1}}) {
 		t.Errorf("%v", got)
 	}
@@ -43,7 +43,7 @@ func TestParamHandles(t *testing.T) {
 }
 
 // Code without a suffix is for cube cores, unless the kernel has code for both kinds.
-func TestParts(t *testing.T) {
+func TestSuffixDecidesTheCoreKind(t *testing.T) {
 	file := &kernelbin.File{Symbols: map[string]kernelbin.Symbol{"plain": {Offset: 1}, "mix_mix_aic": {Offset: 2}, "mix_mix_aiv": {Offset: 3}, "vector_mix_aiv": {Offset: 4}, "vector": {Offset: 5}}}
 	at := func(s *kernelbin.Symbol) uint64 {
 		if s == nil {
@@ -69,7 +69,7 @@ func (computer) Computes([]byte) bool { return true }
 func (computer) Compute([]byte) bool  { return true }
 
 // A kernel runs if it has code, and declares its memory if it does or if it is an operator.
-func TestAbilities(t *testing.T) {
+func TestKernelRunsIfItHasCode(t *testing.T) {
 	run := func(*device.Launch) {}
 	extents := func(*device.Launch, []space.Extent) []space.Extent { return nil }
 	for name, c := range map[string]struct {
@@ -122,7 +122,7 @@ func TestTimeLimit(t *testing.T) {
 }
 
 // After a crash the kernel fails, and others of its library do not run. All memory is unknown then.
-func TestCrash(t *testing.T) {
+func TestLibraryStopsAfterACrash(t *testing.T) {
 	m := machine(t)
 	var crash *device.Crash
 	k := &device.Kernel{Crashed: func() *device.Crash { return crash }, Duration: func(*device.Launch) time.Duration { return 0 }}

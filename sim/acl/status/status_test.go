@@ -8,7 +8,7 @@ import (
 )
 
 // Each error of the device is one of the runtime, and an error of the runtime stays itself.
-func TestOf(t *testing.T) {
+func TestDeviceErrorsBecomeRuntimeErrors(t *testing.T) {
 	if f := Failed(acl.ACL_ERROR_RT_WAIT_TIMEOUT, "stream %d", 7); Of(f) != acl.ACL_ERROR_RT_WAIT_TIMEOUT || f.Text != "stream 7" {
 		t.Errorf("%v: %s", Of(f), f.Text)
 	}

@@ -3,7 +3,7 @@ package fail
 import "testing"
 
 // The device's own codes are negative, each another one: those of the layer above are not.
-func TestCodes(t *testing.T) {
+func TestDeviceCodesAreNegativeAndDistinct(t *testing.T) {
 	seen := map[Code]bool{}
 	for _, c := range []Code{OutOfMemory, NoHostMemory, BadAddress, Aborted, Ended, TooMany, PeerLost, Denied, Invalid, NoStream} {
 		if c >= 0 || seen[c] {

@@ -49,7 +49,7 @@ func isError(err error, text string) bool {
 }
 
 // Addresses are used again only after the whole arena, and freed memory reads as zero.
-func TestAllocations(t *testing.T) {
+func TestFreedMemoryReadsAsZero(t *testing.T) {
 	m := newMemory(t)
 	if err := m.Reserve(); err != nil { // once
 		t.Error(err)
@@ -172,7 +172,7 @@ func TestPlacedAllocations(t *testing.T) {
 }
 
 // An access must be inside live memory, and be allowed there. The error says which memory is near.
-func TestChecks(t *testing.T) {
+func TestAccessMustBeInLiveMemory(t *testing.T) {
 	m := newMemory(t)
 	at := alloc(t, m, 100, 0)
 	only, _ := m.Alloc(64, 0, Block{Access: space.Read}, t.Logf)
@@ -307,7 +307,7 @@ func TestPhysicalMemory(t *testing.T) {
 }
 
 // Reservations are at the wanted addresses if these are free, and otherwise one after the other.
-func TestReservations(t *testing.T) {
+func TestReservationsTakeWantedAddresses(t *testing.T) {
 	m := newMemory(t)
 	reserve := func(want uint64) uint64 {
 		t.Helper()
@@ -370,7 +370,7 @@ func TestReservations(t *testing.T) {
 }
 
 // Argument slots are powers of two, and are used again. A stream keeps those that it has used until it ends.
-func TestArguments(t *testing.T) {
+func TestArgumentSlotsAreReused(t *testing.T) {
 	m := newMemory(t)
 	get := func(of interface {
 		Get(uint64) (uint64, *fail.Failure)
@@ -507,7 +507,7 @@ func TestHostMemory(t *testing.T) {
 }
 
 // Groups that meet are one, with the memory of both and the latest times.
-func TestGroups(t *testing.T) {
+func TestGroupsThatMeetBecomeOne(t *testing.T) {
 	at := func(n uint64) space.Span { return space.Span{Addr: n, Size: 1} }
 	a, b, c := &Group{Searched: 9}, &Group{Searched: 9}, &Group{}
 	a.Add(at(1), 5)

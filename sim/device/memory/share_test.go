@@ -22,7 +22,7 @@ func offer(t *testing.T, s *Shares, kind SlotKind, anyone bool, fill func(*Slot)
 }
 
 // An object that a process shares is found by its ticket, once, until the sharing ends.
-func TestShares(t *testing.T) {
+func TestSharedObjectIsFoundByTicket(t *testing.T) {
 	mine, other := &Shares{}, &Shares{}
 	defer other.Close()
 	if f := mine.Allow(&Shared{Slot: &Slot{}}, make([]int32, SlotPids+1)); f == nil {
@@ -265,7 +265,7 @@ func TestSharedMemory(t *testing.T) {
 }
 
 // Nobody can wake a waiter if the others have died. One that gave the object back does not count.
-func TestAbandoned(t *testing.T) {
+func TestDeadProcessesCannotWakeAWaiter(t *testing.T) {
 	self := startOf(os.Getpid())
 	for _, c := range []struct {
 		name  string
@@ -301,7 +301,7 @@ func TestAbandoned(t *testing.T) {
 }
 
 // A waiter ends when the word is right, when it is stopped, when its time is over, or when nobody is left.
-func TestWaiting(t *testing.T) {
+func TestWaitEndsIfNobodyIsLeft(t *testing.T) {
 	x := &Shared{Slot: &Slot{}}
 	set := func(v uint32) bool { return v == 1 }
 	never := func() bool { return false }
@@ -333,7 +333,7 @@ func TestWaiting(t *testing.T) {
 }
 
 // Records of an event end in any order. The newest one counts, also after the numbers begin again.
-func TestRecorded(t *testing.T) {
+func TestNewestRecordCounts(t *testing.T) {
 	x := &Shared{Slot: &Slot{}}
 	for _, c := range [][2]uint32{{1, 1}, {3, 3}, {2, 3}, {3, 3}} {
 		if x.Recorded(c[0], int32(c[0])); x.Word.Load() != c[1] || x.Code.Load() != int32(c[0]) {
@@ -346,7 +346,7 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-func TestKeys(t *testing.T) {
+func TestTicketsAreReadFromKeys(t *testing.T) {
 	for _, ticket := range []uint64{1, 0x0123456789abcdef, 1<<64 - 1} {
 		key := TicketKey(ticket)
 		if KeyTicket(key) != ticket || len(key) >= KeySize {
@@ -366,7 +366,7 @@ func TestKeys(t *testing.T) {
 }
 
 // The first kernel whose results are unknown gives its name to the memory.
-func TestStains(t *testing.T) {
+func TestFirstStainNamesTheKernel(t *testing.T) {
 	l := &Slot{}
 	if name, ok := l.StainedBy(); ok || name != "" {
 		t.Errorf("%q", name)

@@ -6,7 +6,7 @@ import (
 )
 
 // Marks are those of the last Set or Clear of each byte, and neighbours with the same mark are one range if one Set joined them.
-func TestMarks(t *testing.T) {
+func TestBytesHaveTheirLastMark(t *testing.T) {
 	const size = 300
 	r := rand.New(rand.NewPCG(3, 4))
 	var m Marks[int]
@@ -55,7 +55,7 @@ func TestMarks(t *testing.T) {
 }
 
 // A handle is known until it is removed, and by no other table. Numbers are reused in order, with another handle each time.
-func TestTable(t *testing.T) {
+func TestRemovedHandlesAreUnknown(t *testing.T) {
 	streams, events := &Table[int]{Kind: KindStream}, &Table[int]{Kind: KindEvent}
 	if streams.Get(NewHandle(KindStream, 0, 0)) != nil || streams.Live() != 0 {
 		t.Error("an empty table has an object")
@@ -128,7 +128,7 @@ func TestTable(t *testing.T) {
 }
 
 // Pieces of an arena don't overlap, keep their bytes, and are used again after Put.
-func TestArena(t *testing.T) {
+func TestArenaPiecesDoNotOverlap(t *testing.T) {
 	var a Arena
 	defer a.Close()
 	texts := map[uint64]string{}
@@ -165,7 +165,7 @@ func TestArena(t *testing.T) {
 	}
 }
 
-func TestTexts(t *testing.T) {
+func TestTextsAreCutAndFaultsCaught(t *testing.T) {
 	b := []byte("ab\x00c")
 	if got := GoString(&b[0]) + GoString(nil) + GoString(&b[3-1]); got != "ab" {
 		t.Errorf("%q", got)
@@ -206,7 +206,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-func TestSpans(t *testing.T) {
+func TestSpansContainAndJoin(t *testing.T) {
 	s := Span{10, 10}
 	for _, c := range []struct {
 		addr, n uint64

@@ -6,7 +6,7 @@ import (
 )
 
 // Regions behaves like a map while leaves and branches split and become empty.
-func TestRegions(t *testing.T) {
+func TestRegionsBehaveLikeAMap(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var s Regions[uint64]
 	have := map[uint64]uint64{} // address → size; one slot per 100 bytes

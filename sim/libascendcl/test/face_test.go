@@ -107,7 +107,7 @@ func run(t testing.TB, dir string, env []string, exe string, args ...string) (st
 	return out.String(), errs.String()
 }
 
-func TestLaunches(t *testing.T) {
+func TestUnknownKernelIsNamedOnce(t *testing.T) {
 	for _, lib := range []string{"ascendcl", "acl_rt"} {
 		exe := program(t, "simple", lib)
 		dir := libraries(t)
@@ -140,7 +140,7 @@ func TestReadyKernels(t *testing.T) {
 	run(t, dir, []string{"ACLSIM_KERNELS=" + dir + "/ready.so"}, program(t, "ready", "ascendcl"), dir+"/ready.o")
 }
 
-func TestFaults(t *testing.T) {
+func TestFaultsAreInjectedByEnvironment(t *testing.T) {
 	exe, dir := program(t, "errors", "ascendcl"), libraries(t)
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "ACLSIM_FAULTS=aclrtMalloc:2=207001")
@@ -155,11 +155,11 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestCallbacks(t *testing.T) {
+func TestCallbacksRunOnPromisedThreads(t *testing.T) {
 	run(t, libraries(t), nil, program(t, "callback", "ascendcl"))
 }
 
-func TestFork(t *testing.T) {
+func TestForkedChildrenSayWhyCallsFail(t *testing.T) {
 	exe := program(t, "fork", "ascendcl")
 	if _, stderr := run(t, libraries(t), nil, exe, "before"); stderr != "" {
 		t.Errorf("fork before the first call says %q", stderr)
@@ -244,18 +244,18 @@ func TestLowerLibrary(t *testing.T) {
 	run(t, dir, env, program(t, "lower", "ascendcl", "-I"+root+"/probe/shim", "-DSYMBOLS"), dir+"/kernels.o")
 }
 
-func TestProcesses(t *testing.T) {
+func TestProcessesShareMemoryAndEvents(t *testing.T) {
 	run(t, libraries(t), nil, program(t, "ipc", "ascendcl"))
 }
 
-func TestThreads(t *testing.T) {
+func TestManyThreadsLaunchWithoutWarnings(t *testing.T) {
 	exe, dir := program(t, "threads", "ascendcl"), libraries(t)
 	if _, stderr := run(t, dir, []string{"ACLSIM_KERNELS=" + dir + "/kernels.so"}, exe, dir+"/kernels.o"); stderr != "" {
 		t.Errorf("it says %q", stderr)
 	}
 }
 
-func TestDlopen(t *testing.T) {
+func TestLibraryLoadsByDlopen(t *testing.T) {
 	exe, dir := program(t, "dlopen", ""), libraries(t)
 	run(t, dir, nil, exe)
 	run(t, "", nil, exe, dir+"/libacl_rt.so")
@@ -293,7 +293,7 @@ func TestMissingEngine(t *testing.T) {
 	}
 }
 
-func TestEnvironment(t *testing.T) {
+func TestEnvironmentSetsAddresses(t *testing.T) {
 	exe, dir := program(t, "errors", "ascendcl"), libraries(t)
 	list := filepath.Join(t.TempDir(), "places")
 	if err := os.WriteFile(list, []byte("# first\n0x12c041200000\n\n12c041200400\n"), 0o644); err != nil {
@@ -320,7 +320,7 @@ func TestEnvironment(t *testing.T) {
 }
 
 // The face exports the functions of both libraries, the mark of the simulator with its question, and nothing else.
-func TestExports(t *testing.T) {
+func TestOnlyRuntimeFunctionsAreExported(t *testing.T) {
 	f, err := elf.Open(libraries(t) + "/libascendcl.so")
 	if err != nil {
 		t.Fatal(err)

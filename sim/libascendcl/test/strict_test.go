@@ -10,7 +10,7 @@ import (
 )
 
 // Strict mode finds each mistake, names both calls, and says nothing of the corrected program.
-func TestStrict(t *testing.T) {
+func TestStrictModeFindsEachMistake(t *testing.T) {
 	exe, dir := program(t, "strict", "ascendcl"), libraries(t)
 	const launch = "aclrtLaunchKernelWithHostArgs of kernel test_count on stream "
 	for _, c := range []struct {

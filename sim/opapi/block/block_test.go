@@ -75,7 +75,7 @@ func decode(t testing.TB, b []byte) *block.Block {
 }
 
 // A block is decoded with all values, and its operands have the words and bytes that the operator uses.
-func TestDecode(t *testing.T) {
+func TestDecodingKeepsAllValues(t *testing.T) {
 	b := all().Bytes()
 	x := decode(t, b)
 	if got := again(x).Bytes(); !slices.Equal(got, b) {
@@ -440,7 +440,7 @@ SAME(offsetof(aclsim_operator_tensor, position), 36);
 }
 
 // The text of a block has the operator, data types, dims and values.
-func TestText(t *testing.T) {
+func TestTextHasOperatorTypesAndValues(t *testing.T) {
 	x := decode(t, all().Bytes())
 	want := `aclnnAll(float16[2,3], [inout int4[5], none, out float32[4,4]], null, [], null, 1, 0 complex128 0x00000000000000000000000000000001, [-1 2 3], [0.5 -2], [true false true], "BSND", "", null, -7, 7, -1, 2, 3, 1, 0.25, 1e-05, ? bfloat16[2,2])`
 	if got := string(x.AppendText(nil)); got != want {

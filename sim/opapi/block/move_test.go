@@ -70,7 +70,7 @@ func do(t *testing.T, name string, params ...testtrace.OperatorParam) (after []b
 }
 
 // An operator that only moves and fills does what its arguments say. Memory beside its output keeps its bytes.
-func TestMoves(t *testing.T) {
+func TestMovesAndFillsFollowTheirArguments(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		params []testtrace.OperatorParam
@@ -197,7 +197,7 @@ func TestMovesOfChangedBlocks(t *testing.T) {
 }
 
 // A scalar becomes the element that the framework's CPU stores for it.
-func TestElements(t *testing.T) {
+func TestScalarsConvertAsOnCPUs(t *testing.T) {
 	float := func(v float64) block.Scalar {
 		s := block.Scalar{DType: 11}
 		binary.LittleEndian.PutUint64(s.Value[:], math.Float64bits(v))

@@ -396,7 +396,7 @@ func TestOperatorsCompute(t *testing.T) {
 }
 
 // Places are stored as the program sees them when it knows their number: one after the other.
-func TestPlaces(t *testing.T) {
+func TestPlacesOfNonzeroElements(t *testing.T) {
 	m := newMemory(t)
 	x := put[float32](m, 0, 5, 0, 7)
 	for name, want := range map[string][]int64{"aclnnNonzero": {0, 1, 1, 1, 9}, "aclnnNonzeroV2": {0, 1, 1, 1, 9}} {
@@ -413,7 +413,7 @@ func TestPlaces(t *testing.T) {
 }
 
 // Equal elements keep their order in both directions, and wide whole numbers are not taken for equal.
-func TestOrder(t *testing.T) {
+func TestEqualElementsKeepTheirOrder(t *testing.T) {
 	m := newMemory(t)
 	for descending, want := range map[int64][]int64{0: {2, 0, 3, 1}, 1: {1, 0, 3, 2}} {
 		to := put[int64](m, 9, 9, 9, 9)
