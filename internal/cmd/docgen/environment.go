@@ -14,7 +14,7 @@ type reader struct {
 	variables []variable
 }
 
-// readers are all variables of products. TestEnvironment compares those that begin with a prefix in checked with the sources.
+// readers are all variables of products. TestEnvironmentTableHasAllVariables compares those that begin with a prefix in checked with the sources.
 var readers = []reader{
 	{"acltrace", []variable{
 		{"ACLTRACE_LIB", "folder with the shim, the player and the simulators", "those in the program"},
