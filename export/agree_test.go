@@ -327,7 +327,7 @@ func byChrome(t *testing.T, r *format.Reader) *said {
 }
 
 // All exporters agree on recordings with accidental properties, as real programs have them.
-func TestAgree(t *testing.T) {
+func TestExportersAgreeOnRecordings(t *testing.T) {
 	const once, twice, killed = `exec "$@"`, `"$@" & "$@"; wait`, `"$@" & sleep 0.2; kill -9 $!; wait`
 	for _, c := range []struct {
 		name, how string

@@ -108,7 +108,7 @@ func each(t *testing.T, check func(t *testing.T, r *format.Reader, want *sums)) 
 	}
 }
 
-func TestPerfetto(t *testing.T) {
+func TestPerfettoHasAllCallsAndTasks(t *testing.T) {
 	each(t, func(t *testing.T, r *format.Reader, want *sums) {
 		// Check every packet: each slice begins and ends.
 		in, out := io.Pipe()
@@ -195,8 +195,8 @@ func packets(t *testing.T, in io.Reader) (begun, ended int) {
 	}
 }
 
-// fields calls tell with each field whose value is bytes.
-func fields(t *testing.T, b []byte, tell func(protowire.Number, []byte)) {
+// fields calls visit with each field whose value is bytes.
+func fields(t *testing.T, b []byte, visit func(protowire.Number, []byte)) {
 	for len(b) > 0 {
 		n, kind, size := protowire.ConsumeField(b)
 		if size < 0 {
@@ -205,7 +205,7 @@ func fields(t *testing.T, b []byte, tell func(protowire.Number, []byte)) {
 		if kind == protowire.BytesType {
 			_, _, tag := protowire.ConsumeTag(b)
 			v, _ := protowire.ConsumeBytes(b[tag:])
-			tell(n, v)
+			visit(n, v)
 		}
 		b = b[size:]
 	}
@@ -229,7 +229,7 @@ func outer(t *testing.T, r *format.Reader) (sum int64) {
 	return sum
 }
 
-func TestPprof(t *testing.T) {
+func TestPprofPrintsTheTotals(t *testing.T) {
 	each(t, func(t *testing.T, r *format.Reader, want *sums) {
 		path := filepath.Join(t.TempDir(), "run.pb.gz")
 		f, err := os.Create(path)
@@ -262,7 +262,7 @@ func decimals(n json.Number) (v int64) {
 	return v
 }
 
-func TestChrome(t *testing.T) {
+func TestChromeHasAllCallsAndTasks(t *testing.T) {
 	each(t, func(t *testing.T, r *format.Reader, want *sums) {
 		for _, studio := range []bool{false, true} {
 			in, out := io.Pipe()
@@ -310,7 +310,7 @@ func TestChrome(t *testing.T) {
 	})
 }
 
-func TestParquet(t *testing.T) {
+func TestParquetHasAllCallsAndTasks(t *testing.T) {
 	each(t, func(t *testing.T, r *format.Reader, want *sums) {
 		dir := t.TempDir()
 		if _, err := tables.Write(func(table string) (io.WriteCloser, error) { return os.Create(filepath.Join(dir, table)) }, r, acl.Model, nil); err != nil {
@@ -349,7 +349,7 @@ func TestParquet(t *testing.T) {
 }
 
 // rows reads a table with parquet-go's reader, which did not write it.
-func rows[T any](t *testing.T, path string, tell func(*T)) {
+func rows[T any](t *testing.T, path string, visit func(*T)) {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
@@ -361,7 +361,7 @@ func rows[T any](t *testing.T, path string, tell func(*T)) {
 	for buf := make([]T, 1024); ; {
 		n, err := r.Read(buf)
 		for i := range buf[:n] {
-			tell(&buf[i])
+			visit(&buf[i])
 		}
 		if err == io.EOF {
 			return

@@ -25,7 +25,7 @@ import (
 )
 
 // Every format has the selected calls and their tasks, and those that can say so.
-func TestSelection(t *testing.T) {
+func TestExportersKeepTheSelection(t *testing.T) {
 	tl := testtrace.Steps(t, 12, 6, func(step, launch int) int64 { return 2_000 + int64(100*step+launch*7%50) })
 	r := tl.Reader
 	ids := map[string]bool{}

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestAppend writes traces into one: a trace by itself is then the same, a part of it has the calls that were kept with
+// Traces are appended to one: a trace by itself is then the same, a part of it has the calls that were kept with
 // their data, and two appended at once are ordered by their calls' ends.
-func TestAppend(t *testing.T) {
+func TestAppendedTracesKeepTheirData(t *testing.T) {
 	path, calls := smallTrace(t)
 	to := func(name string, sources func(a *Appender) error) *Reader {
 		r := open(t, path)

@@ -8,7 +8,7 @@ import (
 )
 
 // Batches have the calls' values, for any requested columns.
-func TestBatches(t *testing.T) {
+func TestBatchesHaveRequestedColumns(t *testing.T) {
 	for name, opts := range compressions {
 		path := t.TempDir() + "/run.aclt"
 		w, err := format.Create(path, &format.Meta{API: "acl"}, stream.Schema(), opts)

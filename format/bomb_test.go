@@ -8,7 +8,7 @@ import (
 )
 
 // A small file that claims large contents costs no more than its length and one chunk allow, and the error has the place.
-func TestBombs(t *testing.T) {
+func TestClaimedSizesAreNotAllocated(t *testing.T) {
 	const head = "aclt 1.0\nsession 00112233445566778899aabbccddeeff\nanchor 0 0\n"
 	many := func(n int, f func(i int) string) string {
 		var b strings.Builder

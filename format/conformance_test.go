@@ -79,7 +79,7 @@ func dump(t testing.TB, r *Reader) string {
 }
 
 // Each trace in the corpus reads as its file says. UPDATE_GOLDEN=1 writes the expected output, but never a trace.
-func TestConformance(t *testing.T) {
+func TestCorpusReadsAsItsFilesSay(t *testing.T) {
 	paths := corpus(t)
 	if len(paths) == 0 {
 		t.Fatal("there is no corpus")
@@ -142,7 +142,7 @@ func TestKeptVersion(t *testing.T) {
 	name := fmt.Sprintf("v%d.%d", container.Major, container.Minor)
 	base := filepath.Join("../testdata/traces", name)
 	if _, err := os.Stat(base + ".aclt"); err == nil {
-		return // TestConformance reads it
+		return // TestCorpusReadsAsItsFilesSay reads it
 	}
 	if os.Getenv("NEW_VERSION") == "" {
 		t.Fatalf("%s.aclt is missing: NEW_VERSION=1 go test -run TestKeptVersion ./format", base)

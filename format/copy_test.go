@@ -12,7 +12,7 @@ import (
 )
 
 // A copy of a whole trace has the same calls, data and payloads, with any packing.
-func TestPack(t *testing.T) {
+func TestCopyIsEqualWithAnyPacking(t *testing.T) {
 	path, calls := smallTrace(t)
 	for _, c := range []Compression{DefaultCompression, NoCompression, LZ4, Zstd} {
 		r := open(t, path)
@@ -41,7 +41,7 @@ func TestPack(t *testing.T) {
 
 // A trace that was flushed often is the same when its small chunks have been joined: every call, all of its data and
 // every payload, in every way to read them.
-func TestJoin(t *testing.T) {
+func TestJoinedChunksReadTheSame(t *testing.T) {
 	for seed := range uint64(6) {
 		r := newRandom(seed)
 		path := tempFile(t)
@@ -212,7 +212,7 @@ func same(t *testing.T, got, want *Reader) {
 }
 
 // A recovered trace is sound, has all whole parts of the damaged one, keeps the calls' numbers, and reports the missing parts.
-func TestRecover(t *testing.T) {
+func TestRecoveredTraceKeepsWholeParts(t *testing.T) {
 	path, calls := smallTrace(t)
 	whole, err := os.ReadFile(path)
 	if err != nil {

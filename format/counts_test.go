@@ -7,7 +7,7 @@ import (
 )
 
 // Distinct values are listed once each, in the order of their first mention, up to a limit, and none is left after a reset.
-func TestDistinct(t *testing.T) {
+func TestDistinctValuesAreListedOnce(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var d distinct
 	for round := range 50 {

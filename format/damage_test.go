@@ -100,7 +100,7 @@ func indexes(t testing.TB, r *Reader) []uint64 {
 }
 
 // A file that ends anywhere reads as exactly the whole chunks before.
-func TestTruncation(t *testing.T) {
+func TestCutFileKeepsWholeChunks(t *testing.T) {
 	path, _ := smallTrace(t)
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -329,7 +329,7 @@ func seal(b []byte) {
 	binary.LittleEndian.PutUint32(b[60:], crc32.Checksum(b[:60], crc32.MakeTable(crc32.Castagnoli)))
 }
 
-func TestVersions(t *testing.T) {
+func TestNewerMajorVersionIsRefused(t *testing.T) {
 	path, calls := smallTrace(t)
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -457,7 +457,7 @@ func TestNotTrace(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestWriterRefusesInvalidCalls(t *testing.T) {
 	w := create(t, tempFile(t), nil)
 	defer w.Close()
 	for name, c := range map[string]*Call{
@@ -545,7 +545,7 @@ func tinyTrace(t testing.TB) []byte {
 }
 
 // Changed bytes with right checksums never make the reader panic or allocate out of proportion.
-func TestMutations(t *testing.T) {
+func TestChangedBytesNeverPanic(t *testing.T) {
 	path, _ := smallTrace(t)
 	b, err := os.ReadFile(path)
 	if err != nil {

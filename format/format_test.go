@@ -190,7 +190,7 @@ func checkFilters(t *testing.T, rd *Reader, want []*Call) {
 	}
 }
 
-func TestBlobs(t *testing.T) {
+func TestEqualPayloadsAreStoredOnce(t *testing.T) {
 	path := tempFile(t)
 	w := create(t, path, nil)
 	r := newRandom(1)
@@ -495,7 +495,7 @@ func TestWriteFails(t *testing.T) {
 
 // Argument blocks of a kernel with few shapes are grouped by shape, as long as there are many of each, and
 // read back as they were.
-func TestVariants(t *testing.T) {
+func TestArgumentsAreGroupedByShape(t *testing.T) {
 	path := tempFile(t)
 	w := create(t, path, nil)
 	var want []*Call

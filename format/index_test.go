@@ -79,7 +79,7 @@ func chunked(t *testing.T, chunks int) string {
 }
 
 // An iterator with a filter reads the chunks that can match, and no others.
-func TestIndex(t *testing.T) {
+func TestFilterReadsMatchingChunksOnly(t *testing.T) {
 	const chunks = 60
 	r, w := watch(t, chunked(t, chunks))
 	every := func(which func(k int) bool) []int {
@@ -144,7 +144,7 @@ func TestIndex(t *testing.T) {
 }
 
 // With spare processors a few chunks are decoded at the same time, and returned in order.
-func TestAhead(t *testing.T) {
+func TestChunksAreDecodedInParallel(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
 	const chunks = 60
 	r, w := watch(t, chunked(t, chunks))

@@ -33,7 +33,7 @@ func withProfiles(t *testing.T, to map[string]*timeline.Timeline) map[string]*ti
 }
 
 // A real collector receives every id, nanosecond, attribute and link of the timeline, and writes them to a file.
-func TestCollector(t *testing.T) {
+func TestCollectorReceivesTheTimeline(t *testing.T) {
 	for name, tl := range withProfiles(t, map[string]*timeline.Timeline{"small": testtrace.Small(t), "long": testtrace.Long(t, 6_000), "steps": testtrace.Steps(t, 5, 20, func(s, l int) int64 { return 100 + int64(s*l%7) })}) {
 		for _, layout := range []string{Lanes, Nested} {
 			for _, protocol := range []string{GRPC, HTTP} {

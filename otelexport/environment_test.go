@@ -22,7 +22,7 @@ import (
 )
 
 // The environment provides missing options. Variables for traces override those for all signals.
-func TestEnvironment(t *testing.T) {
+func TestEnvironmentProvidesMissingOptions(t *testing.T) {
 	each(t, func(t *testing.T, protocol string) {
 		r := &oteltest.Receiver{Answer: accept}
 		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")

@@ -16,7 +16,7 @@ import (
 )
 
 // A real Jaeger stores the same spans that Write writes, to the nanosecond.
-func TestJaeger(t *testing.T) {
+func TestJaegerStoresTheSameSpans(t *testing.T) {
 	j := oteltest.StartJaeger(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*testenv.Patience)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 )
 
 // The memory of an export does not grow with the trace.
-func TestMemory(t *testing.T) {
+func TestMemoryDoesNotGrow(t *testing.T) {
 	sizes := []int{100_000, 500_000}
 	if os.Getenv("ACLTRACE_SOAK") != "" {
 		sizes = append(sizes, 100_000_000)

@@ -94,7 +94,7 @@ func readMetrics(t *testing.T, lines []byte, from, to int64) map[string]float64 
 }
 
 // A real collector receives the values that the timeline has.
-func TestMetrics(t *testing.T) {
+func TestCollectorReceivesTheMetrics(t *testing.T) {
 	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "long": testtrace.Long(t, 3_000), "steps": testtrace.Steps(t, 5, 20, func(s, l int) int64 { return 900 + int64(s*l%7) })} {
 		// In nanoseconds until the end of the loop.
 		want := map[string]float64{}

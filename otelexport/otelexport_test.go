@@ -462,7 +462,7 @@ func TestWriteError(t *testing.T) {
 }
 
 // Ranges of the program appear on their threads, even if they end on another thread or never.
-func TestRanges(t *testing.T) {
+func TestRangesAppearOnTheirThreads(t *testing.T) {
 	b := testtrace.New(t)
 	id := func(v uint64) testtrace.Mod { return func(_ *api.Func, c *format.Call) { c.Ret = v } }
 	b.Call(0, 1_000, 1_100, "mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", "forward"), id(7))

@@ -13,7 +13,7 @@ import (
 
 // Calls of a thread within a request appear under the program's parent and in the recording: on two threads at once, in
 // nested ranges and in consecutive ones. Ranges that are not sampled or never end are ignored.
-func TestRequests(t *testing.T) {
+func TestRequestsAppearUnderTheirParent(t *testing.T) {
 	b := testtrace.New(t)
 	at := int64(0)
 	call := func(thread uint32, name string, args []uint64, mods ...testtrace.Mod) {

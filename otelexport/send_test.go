@@ -58,7 +58,7 @@ func TestPartialSuccess(t *testing.T) {
 }
 
 // A partial success that rejects no span is a warning.
-func TestWarning(t *testing.T) {
+func TestPartialSuccessIsAWarning(t *testing.T) {
 	each(t, func(t *testing.T, protocol string) {
 		r := &oteltest.Receiver{Answer: func(context.Context, int) (*coltracepb.ExportTraceServiceResponse, error) {
 			return partialSuccess(0, "upgrade soon"), nil
@@ -211,7 +211,7 @@ func TestSlowEndpoint(t *testing.T) {
 }
 
 // An interrupted export resumes where it stopped, and repeated spans have the same ids.
-func TestResume(t *testing.T) {
+func TestInterruptedExportResumes(t *testing.T) {
 	tl := testtrace.Long(t, 40_000)
 	want, whole := written(t, tl, &Options{MaxSpans: -1})
 	requests := 0

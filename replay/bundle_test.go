@@ -16,7 +16,7 @@ import (
 
 // A bundle builds and runs in an empty folder, with only the library that it runs against, and reports
 // differences.
-func TestBundle(t *testing.T) {
+func TestBundleRunsInAnyFolder(t *testing.T) {
 	program := testenv.Example(t, "vector_add")
 	simulate(t)
 	trace := recorded(t, program, "--n", "5000")

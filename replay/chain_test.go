@@ -11,7 +11,7 @@ import (
 
 // A difference comes with the calls that wrote the byte: the last copy to the device, and later calls that named the allocation, in
 // arguments or in a table that these point to.
-func TestChain(t *testing.T) {
+func TestDifferencesNameTheirWriters(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
 	tw.begin()
@@ -50,7 +50,7 @@ func TestChain(t *testing.T) {
 }
 
 // Unwritten bytes may have any value: they are reported apart from written ones.
-func TestUninitialised(t *testing.T) {
+func TestUnwrittenBytesAreReportedApart(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
 	tw.begin()

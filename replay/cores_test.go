@@ -11,7 +11,7 @@ import (
 )
 
 // A replay reports the time without a core: a thread that shares its core with a busy program has waited for it.
-func TestCores(t *testing.T) {
+func TestTimeWithoutACore(t *testing.T) {
 	l := library(t)
 	taskset, err := exec.LookPath("taskset")
 	if err != nil {
@@ -59,7 +59,7 @@ func TestCores(t *testing.T) {
 }
 
 // unexplained_percent is the error without the time in which threads lacked a core.
-func TestUnexplained(t *testing.T) {
+func TestUnexplainedErrorExcludesCoreWaits(t *testing.T) {
 	for _, x := range []struct {
 		late, waited, library, stolen int64
 		left                          float64

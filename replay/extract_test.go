@@ -27,7 +27,7 @@ func extract(t *testing.T, path string, launch uint64) (string, *lab.Extracted) 
 }
 
 // An extracted launch has its kernel and the copies that made its inputs, and no unrelated calls.
-func TestExtract(t *testing.T) {
+func TestExtractedLaunchHasItsInputs(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
 	tw.begin()

@@ -33,10 +33,10 @@ type mutation struct {
 	why  string // no replay can see it, by the rules of the planner; "" if it must be seen
 }
 
-// TestMutations changes recorded traces in one place at a time, and replays them. A replay proves nothing if it can't distinguish the changed
+// Recorded traces are changed in one place at a time, and replayed. A replay proves nothing if it can't distinguish the changed
 // trace from the program's own run. So each change must be detected, or be undetectable by the rules below.
 // It prints the rates.
-func TestMutations(t *testing.T) {
+func TestMutationsAreDetected(t *testing.T) {
 	type tally struct{ made, seen, excused int }
 	rates, reasons, tried := map[string]*tally{}, map[string]int{}, map[string]int{}
 	// Every replay is a process, so few changes of each kind are tried: one for each function, four for each program.

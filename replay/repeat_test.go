@@ -14,7 +14,7 @@ import (
 )
 
 // Results that vary in every run are reported apart from results that are wrong in the same way every time.
-func TestRepeat(t *testing.T) {
+func TestVaryingResultsAreReportedApart(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
 	tw.begin()
@@ -41,7 +41,7 @@ func TestRepeat(t *testing.T) {
 }
 
 // A wrapper gets the player and its arguments; calls that the player makes under it count.
-func TestWrapper(t *testing.T) {
+func TestWrapperRunsThePlayer(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
 	tw.begin()
@@ -67,7 +67,7 @@ func TestWrapper(t *testing.T) {
 }
 
 // Numbers may differ within the tolerance.
-func TestTolerance(t *testing.T) {
+func TestNumbersWithinTheTolerance(t *testing.T) {
 	l := library(t)
 	f32 := func(v ...float32) (b []byte) {
 		for _, f := range v {

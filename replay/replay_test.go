@@ -104,7 +104,7 @@ func (tw *traceWriter) launch(dst, src, n uint64) uint64 {
 }
 
 // The placeholder of launch is word 0 of the block, so a block that is not passed afresh launches with garbage.
-func TestKernel(t *testing.T) {
+func TestKernelArgumentsAreRelocated(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
 	tw.begin()
@@ -186,7 +186,7 @@ func TestHandlesUsedAgain(t *testing.T) {
 
 // Results of asynchronous copies exist only after the program's own synchronization, and the buffer has other
 // content afterwards.
-func TestPinned(t *testing.T) {
+func TestResultsOfAsynchronousCopies(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
 	tw.begin()
@@ -296,7 +296,7 @@ func TestFailingCalls(t *testing.T) {
 }
 
 // A failed allocation ends the replay, because later calls would use it.
-func TestStops(t *testing.T) {
+func TestFailedAllocationEndsTheReplay(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
 	tw.begin()
@@ -318,7 +318,7 @@ func (c *Crash) is(call uint64, f, signal string) bool {
 }
 
 // A debugger may run the player: breakpoints stop in the runtime's functions, and a crash is reported as without it.
-func TestDebugger(t *testing.T) {
+func TestDebuggerRunsThePlayer(t *testing.T) {
 	if _, err := exec.LookPath("gdb"); err != nil {
 		t.Skip("no gdb")
 	}
@@ -415,7 +415,7 @@ func TestMissingFunction(t *testing.T) {
 }
 
 // A series of polls becomes one that ends with the recorded answer, with any number of queries.
-func TestPolls(t *testing.T) {
+func TestPollsBecomeOne(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
 	tw.begin()
@@ -464,7 +464,7 @@ func TestGraphIsDestroyedAfterItsRuns(t *testing.T) {
 }
 
 // Without a library every call returns at once: failed calls, polls, and waits for memory that the program has then written to.
-func TestNull(t *testing.T) {
+func TestNullBackendReturnsAtOnce(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
 	tw.begin()
@@ -491,7 +491,7 @@ func TestNull(t *testing.T) {
 }
 
 // Missing data is substituted, listed, and prevents a proof.
-func TestSubstituted(t *testing.T) {
+func TestSubstitutedDataPreventsAProof(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
 	tw.begin()
@@ -580,7 +580,7 @@ func TestDamagedPayload(t *testing.T) {
 }
 
 // Unsupported calls are reported before anything runs.
-func TestUnsupported(t *testing.T) {
+func TestUnsupportedCallsAreReportedFirst(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
 	tw.call("aclrtSynchronizeStream", []uint64{stream})
@@ -613,7 +613,7 @@ func TestResultsBelongToTheirProcess(t *testing.T) {
 }
 
 // Each captured process is a process in the replay, with its own runtime: both have the same handles and addresses.
-func TestProcesses(t *testing.T) {
+func TestProcessesHaveTheirOwnRuntime(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
 	two := tw.thread(tw.process(2), 2)
@@ -644,7 +644,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-func TestUnfinished(t *testing.T) {
+func TestUnfinishedCallsAreUnproved(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
 	tw.begin()
@@ -661,7 +661,7 @@ func TestUnfinished(t *testing.T) {
 	}
 }
 
-func TestEmpty(t *testing.T) {
+func TestEmptyTraceProvesNothing(t *testing.T) {
 	path := newTrace(t).close()
 	r := run(t, path, &Options{Verify: true})
 	if r.Identical || !strings.Contains(r.Note, "no calls") {
@@ -686,7 +686,7 @@ func TestPlanOnly(t *testing.T) {
 }
 
 // The player refuses a changed plan.
-func TestChecksum(t *testing.T) {
+func TestPlayerRefusesAChangedPlan(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
 	tw.begin()
@@ -787,7 +787,7 @@ func TestWaitedWith(t *testing.T) {
 }
 
 // Calls of two threads, in turn: each needs the other's latest result, or finds none.
-func TestOrder(t *testing.T) {
+func TestThreadsReplayInRecordedOrder(t *testing.T) {
 	l := library(t)
 	for range 20 {
 		tw := newTrace(t)
@@ -826,7 +826,7 @@ func TestOrder(t *testing.T) {
 }
 
 // The time between calls is kept on request only.
-func TestPace(t *testing.T) {
+func TestGapsAreKeptOnRequest(t *testing.T) {
 	l := library(t)
 	trace := func(gap int64) string {
 		tw := newTrace(t)
@@ -870,7 +870,7 @@ func TestPace(t *testing.T) {
 }
 
 // A trace runs on a device only if it is trusted. A copy of the simulator is no device, and --plan-only runs nothing.
-func TestTrust(t *testing.T) {
+func TestDeviceNeedsTrust(t *testing.T) {
 	l := library(t)
 	tw := newTrace(t)
 	tw.begin()

@@ -154,7 +154,7 @@ func TestGivenBackLate(t *testing.T) {
 	identical(t, run(t, tw.close(), &Options{Verify: true, Pace: PaceRecorded}), 1)
 }
 
-func TestExamples(t *testing.T) {
+func TestExamplesReplayIdentically(t *testing.T) {
 	for name, args := range map[string][]string{
 		"hello": nil, "vector_add": {"--n", "5000"}, "matmul_pipeline": {"--tiles", "12", "--size", "32"}, "tiny_decoder": {"--tokens", "2"},
 	} {
@@ -170,7 +170,7 @@ func TestExamples(t *testing.T) {
 }
 
 // A race in a kernel is found by repeated runs: its outputs are not deterministic, and all other results are.
-func TestRace(t *testing.T) {
+func TestRepeatedRunsFindARace(t *testing.T) {
 	t.Setenv("GOMAXPROCS", "4") // blocks run at once and meet where they yield, on one processor too
 	program := testenv.Example(t, "histogram")
 	simulate(t)
@@ -196,7 +196,7 @@ func kernels(t *testing.T) (binary string) {
 	return testenv.CompileC(t, "kernels.o", []string{"testdata/kernels.c"}, "-c", "-fPIC")
 }
 
-func TestPrograms(t *testing.T) {
+func TestProgramsReplayIdentically(t *testing.T) {
 	for name, results := range programs {
 		t.Run(name, func(t *testing.T) {
 			program := testenv.CompileC(t, name, []string{"testdata/" + name + ".c"})

@@ -14,7 +14,7 @@ import (
 )
 
 // A replay in strict mode finds unordered accesses, even if it has the recorded results. Findings had numbers of the player's calls, which no other output has.
-func TestStrict(t *testing.T) {
+func TestStrictFindsUnorderedAccesses(t *testing.T) {
 	program := testenv.CompileC(t, "handoff", []string{"testdata/handoff.c"})
 	binary := kernels(t)
 	simulate(t)

@@ -197,7 +197,7 @@ func TestKernelsAreOfTheKernelLibraryAlone(t *testing.T) {
 }
 
 // A trace set any variable with the simulator's prefix, including paths.
-func TestEnvironment(t *testing.T) {
+func TestTracesSetListedVariablesOnly(t *testing.T) {
 	content, err := model.Content(writeModel(t))
 	if err != nil || !strings.HasPrefix(content, "{") {
 		t.Fatalf("%q, %v", content, err)

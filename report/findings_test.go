@@ -130,7 +130,7 @@ func TestGoldenBlame(t *testing.T) {
 }
 
 // What a trace lacks is said in one line. Calls outside a window that somebody asked for are not lost.
-func TestCompleteness(t *testing.T) {
+func TestMissingPartsInOneLine(t *testing.T) {
 	gaps := func(n ...uint64) (all []format.Gap) {
 		for _, calls := range n {
 			all = append(all, format.Gap{Calls: calls, Reason: format.Outdated})

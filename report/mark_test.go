@@ -9,7 +9,7 @@ import (
 )
 
 // Only Bad, Good and Doubtful color text: the same characters from a trace are escaped.
-func TestMarks(t *testing.T) {
+func TestOnlyMarksColorText(t *testing.T) {
 	for _, c := range []struct {
 		color bool
 		want  string
@@ -36,7 +36,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-func TestWrap(t *testing.T) {
+func TestLinesWrapBetweenWords(t *testing.T) {
 	for width, want := range map[int]string{
 		0:  "name  a value of several words",
 		80: "name  a value of several words",

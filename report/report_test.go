@@ -39,7 +39,7 @@ func sums(t *testing.T, tl *timeline.Timeline, by string) *stats.Stats {
 	return s
 }
 
-func TestGolden(t *testing.T) {
+func TestReportsOfADeepTrace(t *testing.T) {
 	tl := testtrace.Deep(t)
 	testenv.Golden(t, "deep.txtar", "cat", lines(t, tl, nil))
 	testenv.Golden(t, "deep.txtar", "cat --json", lines(t, tl, &report.LineOptions{JSON: true}))
@@ -173,7 +173,7 @@ func TestParseTaskID(t *testing.T) {
 	}
 }
 
-func TestStats(t *testing.T) {
+func TestStatsOfADeepTrace(t *testing.T) {
 	s := sums(t, testtrace.Deep(t), "")
 	if s.PeakDeviceBytes != 1<<19+1<<20 || s.Peak == nil || s.Peak.Call != 13 || s.Peak.Func != "aclrtMalloc" || s.Peak.Time != 31000 {
 		t.Errorf("peak %d, %+v", s.PeakDeviceBytes, s.Peak)
@@ -217,7 +217,7 @@ func TestHostBound(t *testing.T) {
 }
 
 // Steps one by one equal the steps in the list, and Top selects the longest ones.
-func TestSteps(t *testing.T) {
+func TestTopSelectsTheLongestSteps(t *testing.T) {
 	tl := testtrace.Steps(t, 60, 4, func(step, launch int) int64 { return 1_000 + int64(step*37%61) })
 	all := sums(t, tl, "step").Groups
 	var b bytes.Buffer

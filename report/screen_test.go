@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestEscape(t *testing.T) {
+func TestControlCharactersAreEscaped(t *testing.T) {
 	for in, want := range map[string]string{
 		"aclrtMalloc":              "aclrtMalloc",
 		"größe 行列 é 😀":             "größe 行列 é 😀",

@@ -70,7 +70,7 @@ func blocks(t *testing.T, schema *format.Schema) *format.Reader {
 }
 
 // cat shows the same lines for a window as for the whole trace, though it reads few chunks.
-func TestSkip(t *testing.T) {
+func TestWindowShowsTheSameLines(t *testing.T) {
 	indexed := schema.Of(acl.Model)
 	plain := schema.Of(acl.Model)
 	plain.Handles = nil
@@ -128,7 +128,7 @@ func TestSkipReadsLittle(t *testing.T) {
 }
 
 // A tail equals the last lines of the whole list, even if they are early in the trace. The progress reaches its end.
-func TestTail(t *testing.T) {
+func TestTailEqualsTheLastLines(t *testing.T) {
 	r := blocks(t, schema.Of(acl.Model))
 	lines := func(o report.LineOptions) []string {
 		done, total := -1, 0

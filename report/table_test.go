@@ -8,7 +8,7 @@ import (
 )
 
 // A table that is too wide loses columns first, then the middle of names.
-func TestTable(t *testing.T) {
+func TestWideTableLosesColumnsFirst(t *testing.T) {
 	for width, want := range map[int]string{
 		0: `
   calls  failed      mean    max  function

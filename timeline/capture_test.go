@@ -12,8 +12,8 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-// TestCaptured checks that a task on a captured stream goes into a graph and does not run, and that a run of the graph is one task.
-func TestCaptured(t *testing.T) {
+// A task on a captured stream goes into a graph and does not run, and a run of the graph is one task.
+func TestCapturedTasksRunWithTheGraph(t *testing.T) {
 	const graph = 0x77
 	s := tell(t)
 	s.Stream(strA)

@@ -62,7 +62,7 @@ func TestLivingKeepsTheNodesOfACopiedGraph(t *testing.T) {
 }
 
 // The past of a flight recorder has the calls that initialized the runtime, chose devices, made what is alive, and fill captures that have not ended.
-func TestLiving(t *testing.T) {
+func TestPastOfAFlightRecorder(t *testing.T) {
 	for name, c := range map[string]struct {
 		calls func(s *testtrace.Sequence)
 		want  []uint64

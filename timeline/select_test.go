@@ -27,8 +27,8 @@ func selector(t testing.TB, tl *timeline.Timeline, s *timeline.Selection) *timel
 	return x
 }
 
-// TestSelection compares a Walk with each condition, and with all of them, to a plain search in the whole trace. Tasks are those of the calls.
-func TestSelection(t *testing.T) {
+// A Walk with each condition, and with all of them, is compared to a plain search in the whole trace. Tasks are those of the calls.
+func TestSelectionEqualsAPlainSearch(t *testing.T) {
 	steps := testtrace.Steps(t, 12, 6, func(step, launch int) int64 { return 2_000 + int64(100*step+launch*7%50) })
 	mixed := testtrace.Steps(t, 12, 6, func(step, _ int) int64 { return 2_000 + int64(100*(step*5%12)) })
 	deep := testtrace.Deep(t)

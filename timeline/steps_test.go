@@ -99,7 +99,7 @@ func TestStepEndsAfterTheLastWait(t *testing.T) {
 	}
 }
 
-func TestSteps(t *testing.T) {
+func TestStepsOfEachSource(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		tell   func(p *program)

@@ -127,7 +127,7 @@ func TestNewAndFind(t *testing.T) {
 	wantUses(t, s, "binary#1(older) function#2(Add)", "binary#1(older) function#2(Add)", "context#3", "context#3")
 }
 
-func TestAllocations(t *testing.T) {
+func TestAddressesNameTheirAllocation(t *testing.T) {
 	s := tell(t)
 	s.Malloc(devA, 0x100)
 	set := func(addr uint64) { s.Then("aclrtMemset", testtrace.A(addr, 16, 0, 16)) }
@@ -267,7 +267,7 @@ func (s *teller) launch(stream uint64, mods ...testtrace.Mod) {
 	s.Then("aclrtLaunchKernel", testtrace.A(fn, 1, devA, 0, stream), mods...)
 }
 
-func TestBrackets(t *testing.T) {
+func TestSynchronizationsBracketTasks(t *testing.T) {
 	begin := func(t *testing.T) *teller {
 		s := tell(t)
 		s.Stream(strA)
@@ -342,7 +342,7 @@ func TestBrackets(t *testing.T) {
 	})
 }
 
-func TestCopies(t *testing.T) {
+func TestCopiesAreNamedByDirection(t *testing.T) {
 	s := tell(t)
 	s.Malloc(devA, 0x1000)
 	s.Then("aclrtMallocHost", testtrace.A(0, 0x1000), testtrace.Outs("hostPtr", host))
@@ -399,7 +399,7 @@ func TestTextOfBatches(t *testing.T) {
 	}
 }
 
-func TestPeak(t *testing.T) {
+func TestPeakSumsAllProcesses(t *testing.T) {
 	s := tell(t)
 	s.Malloc(devA, 100)
 	s.Malloc(devB, 50)
@@ -439,7 +439,7 @@ func TestTaskIDsAndBlocks(t *testing.T) {
 	}
 }
 
-func TestRetries(t *testing.T) {
+func TestRetriesOfOneThreadAndKernel(t *testing.T) {
 	s := tell(t)
 	s.function(fn, "Add")
 	s.function(fn+1, "Mul")
@@ -465,8 +465,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestMeasured checks that the recorded time of a task is used instead of bounds.
-func TestMeasured(t *testing.T) {
+// The recorded time of a task is used instead of bounds.
+func TestMeasuredTimesReplaceBounds(t *testing.T) {
 	b := testtrace.New(t)
 	b.Call(0, 10, 20, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", testtrace.StreamA))
 	b.Call(0, 100, 200, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 16, testtrace.StreamA), func(_ *api.Func, c *format.Call) {

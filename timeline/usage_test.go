@@ -8,7 +8,7 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-func TestMemory(t *testing.T) {
+func TestMemoryAfterEachCall(t *testing.T) {
 	s := tell(t)
 	s.Malloc(devA, 0x100)
 	s.Malloc(devB, 0x40)
@@ -34,7 +34,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-func TestDepths(t *testing.T) {
+func TestDepthCountsUnfinishedTasks(t *testing.T) {
 	tl := testtrace.Small(t)
 	depth := make([]int, len(tl.Lanes))
 	last := int64(0)
@@ -99,7 +99,7 @@ func TestRatesOfCopies(t *testing.T) {
 	}
 }
 
-func TestIdles(t *testing.T) {
+func TestIdleTimesNameTheCall(t *testing.T) {
 	s := tell(t)
 	s.Stream(strA)
 	s.function(fn, "k")

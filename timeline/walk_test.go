@@ -25,9 +25,9 @@ func walk(t testing.TB, tl *timeline.Timeline, o *timeline.WalkOptions, v *timel
 	return w
 }
 
-// TestWalk checks that each task is reported once, after its call and in the order of its lane. With a window, the reports are those of the whole
+// Each task is reported once, after its call and in the order of its lane. With a window, the reports are those of the whole
 // trace that lie in the window.
-func TestWalk(t *testing.T) {
+func TestWalkReportsEachTaskOnce(t *testing.T) {
 	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "long": testtrace.Long(t, 6_000)} {
 		t.Run(name, func(t *testing.T) {
 			end := tl.End + 1

@@ -512,7 +512,7 @@ func TestThroughTable(t *testing.T) {
 	}
 }
 
-func TestNowhere(t *testing.T) {
+func TestAddressOutsideOfAllocations(t *testing.T) {
 	r := gathered(t, 0, "")
 	w, err := blame.Where(r, acl.Model, testtrace.DeviceA+5000, nil)
 	if err != nil {
@@ -531,8 +531,8 @@ func TestNowhere(t *testing.T) {
 	}
 }
 
-// TestMap lists the live allocations at a moment and at the end.
-func TestMap(t *testing.T) {
+// Live allocations are those at a moment or at the end.
+func TestLiveAllocationsAreListed(t *testing.T) {
 	r := gathered(t, 0, "")
 	for call, want := range map[uint64]string{2: "1 allocation live at the start of call 2 aclrtMalloc on thread 4001 at 0.000003s: 4 KiB\n\n  process         address  bytes  allocation, made by\n     4001  0x124000000000  4,096  device#1, call 1 aclrtMalloc at 0.000003s\n",
 		math.MaxUint64: "2 allocations live at the end of the trace: 8 KiB\n"} {

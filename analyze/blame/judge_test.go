@@ -307,7 +307,7 @@ func TestOtherContextBesideMemory(t *testing.T) {
 }
 
 // A failure is said to have been survived only if the program ended by an error, for which there is no other failure.
-func TestSurvived(t *testing.T) {
+func TestSurvivedOnlyWithAnErrorExit(t *testing.T) {
 	for _, c := range []struct {
 		survives bool
 		code     int
@@ -371,7 +371,7 @@ func TestRacesAreKnownOnes(t *testing.T) {
 }
 
 // Memory is looked up at a call, at a task's call, and for one process.
-func TestMoments(t *testing.T) {
+func TestMemoryIsLookedUpByMoment(t *testing.T) {
 	s := neighbours(t)
 	fill(s, low, 8, 41)
 	s.Then("aclrtFree", testtrace.A(low))

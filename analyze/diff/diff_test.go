@@ -119,8 +119,8 @@ func TestASlowKernelIsFound(t *testing.T) {
 	}
 }
 
-// TestSelection compares runs whose first ten steps differ: matmul is slow there.
-func TestSelection(t *testing.T) {
+// The runs differ in their first ten steps: matmul is slow there.
+func TestSelectedStepsAreCompared(t *testing.T) {
 	warm := func(seed uint64, factor float64) *timeline.Timeline {
 		r := rand.New(rand.NewPCG(seed, 7))
 		return testtrace.Steps(t, 30, 12, func(step, launch int) int64 {
@@ -265,8 +265,8 @@ func trainingOf(t *testing.T, seed uint64, own, copying, waiting int64, copies i
 	return b.Load()
 }
 
-// TestCause makes one part of the step slower, and wants it named with its place.
-func TestCause(t *testing.T) {
+// One part of the step gets slower, and is named with its place.
+func TestSlowerPartIsNamed(t *testing.T) {
 	base := func(seed uint64) *timeline.Timeline { return training(t, seed, 100_000, 50_000, 200_000, 1) }
 	for _, c := range []struct {
 		name  string

@@ -33,7 +33,7 @@ func often(s Sample, perStep float64) Sample {
 }
 
 // A verdict depends on the size of a change, on the number of samples, on the share of the step and on the count in a step.
-func TestVerdicts(t *testing.T) {
+func TestVerdictNeedsSizeAndSamples(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		a, b    Sample
@@ -120,7 +120,7 @@ func TestFalseDiscoveries(t *testing.T) {
 }
 
 // The sum of the verdicts: a difference, a doubt that is as large as the threshold is of a step, or neither.
-func TestSum(t *testing.T) {
+func TestVerdictsAreSummedUp(t *testing.T) {
 	change := func(kind, name, verdict string, by float64) Change {
 		return Change{Kind: kind, Name: name, Verdict: verdict, A: Sample{MedianNS: 1000}, B: Sample{MedianNS: 1000 + by}, count: 10}
 	}
@@ -188,7 +188,7 @@ func TestSum(t *testing.T) {
 }
 
 // Without steps, samples are medians of launches that follow each other. Steps have their own.
-func TestSamples(t *testing.T) {
+func TestSamplesOfStepsAndLaunches(t *testing.T) {
 	of := func(n int) *series {
 		s := &series{count: uint64(n), bytes: uint64(n * 100)}
 		for i := range n {
@@ -227,7 +227,7 @@ func TestSamples(t *testing.T) {
 }
 
 // The probability is that of the test that doubts more, and 1 for equal values.
-func TestProbability(t *testing.T) {
+func TestDoubtingTestGivesTheProbability(t *testing.T) {
 	a, b := around(1000, 40), around(1100, 40)
 	if p := probability(&a, &b); p <= 0 || p > 1e-4 {
 		t.Errorf("p %g of runs that differ", p)

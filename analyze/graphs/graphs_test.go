@@ -111,7 +111,7 @@ func (p *program) check(t *testing.T) []graphs.Finding {
 }
 
 // Each fault has a program that makes it, and programs that look like it and are right.
-func TestFaults(t *testing.T) {
+func TestEachFaultIsFound(t *testing.T) {
 	const g, group = 0x9000, 0x9100
 	loop := func(n int, body func()) {
 		for range n {

@@ -3,7 +3,7 @@ package graphs
 import "testing"
 
 // Records release kept arguments if at least two, and more than three quarters, come without an update.
-func TestKept(t *testing.T) {
+func TestRecordsReleaseKeptArguments(t *testing.T) {
 	for _, c := range []struct {
 		bare, records uint64
 		want          bool

@@ -133,7 +133,7 @@ func opens(path string) (*format.Reader, *api.Model, error) {
 	return r, acl.Model, err
 }
 
-func TestLive(t *testing.T) {
+func TestRefreshAddsNewCalls(t *testing.T) {
 	b := testtrace.New(t)
 	b.Call(0, 1000, 2000, "aclrtMalloc", testtrace.A(0x7ffe0000, 1<<20, 0), testtrace.Outs("devPtr", testtrace.DeviceA))
 	b.Call(0, 2500, 2600, "aclrtCreateStream", testtrace.A(0x7ffe0000), testtrace.Outs("stream", testtrace.StreamA))

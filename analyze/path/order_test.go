@@ -9,7 +9,7 @@ import (
 )
 
 // A task and a wait follow the tasks that the table of programs names.
-func TestPredecessors(t *testing.T) {
+func TestTasksAndWaitsFollowPredecessors(t *testing.T) {
 	ordertest.Each(t, func(t *testing.T, p *ordertest.Program, tr *ordertest.Trace) {
 		w := timeline.NewWalk(tr.Reader, acl.Model, nil)
 		f := NewFinder(w)

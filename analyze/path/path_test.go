@@ -122,7 +122,7 @@ func check(t *testing.T, p *Path) {
 }
 
 // Times has the time of each call and each task, without the threads' own time and the starts of tasks.
-func TestTimes(t *testing.T) {
+func TestTimesOfCallsAndTasks(t *testing.T) {
 	p := newProgram(t)
 	p.launch(0, 1000, 1010, "a", tt.StreamA, measured(1012, 1018))
 	p.launch(0, 1020, 1030, "b", tt.StreamA, measured(1035, 5000))
@@ -497,7 +497,7 @@ func TestKnownPaths(t *testing.T) {
 }
 
 // Work saves at most the time by which it was longer than the work beside it. A thread that waits for another thread ends earlier with it.
-func TestSavings(t *testing.T) {
+func TestParallelWorkLimitsSavings(t *testing.T) {
 	for name, c := range map[string]struct {
 		run  func(p *program)
 		want map[string]int64

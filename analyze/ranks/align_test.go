@@ -15,7 +15,7 @@ import (
 )
 
 // A clock's correction lies between those of the windows before and after, and is constant beyond the first and the last.
-func TestClock(t *testing.T) {
+func TestCorrectionIsInterpolated(t *testing.T) {
 	for _, c := range []struct {
 		knots []knot
 		want  map[int64]int64
@@ -53,7 +53,7 @@ func partsOf(meets []meet) []*part {
 }
 
 // No rank ends a collective before each has begun it. These bounds alone place the clocks if ends don't coincide.
-func TestBounds(t *testing.T) {
+func TestBoundsPlaceTheClocks(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		meets  []meet
@@ -94,7 +94,7 @@ func TestBounds(t *testing.T) {
 }
 
 // If enough ends are known, and they vary less than the bounds, they count as simultaneous.
-func TestTogether(t *testing.T) {
+func TestCloseEndsAreSimultaneous(t *testing.T) {
 	for _, c := range []struct {
 		apart       []int64 // the ends on rank 1 before those on rank 0
 		add, spread int64
@@ -120,7 +120,7 @@ func TestTogether(t *testing.T) {
 }
 
 // Each window of ten seconds has a correction of its own, in its middle.
-func TestAlign(t *testing.T) {
+func TestEachWindowHasACorrection(t *testing.T) {
 	var meets []meet
 	for i := range int64(20) {
 		at := int64(1e9) * (i + 1)
@@ -175,7 +175,7 @@ func TestAlign(t *testing.T) {
 }
 
 // Only collectives that all ranks have count: of one function, with one number.
-func TestMatched(t *testing.T) {
+func TestCollectivesOfAllRanksAreMatched(t *testing.T) {
 	parts := partsOf([]meet{{[]int64{30, 31}, []int64{1, 1}}, {[]int64{20, 21}, []int64{1, 1}}, {[]int64{10, 11}, []int64{1, 1}}})
 	other := acl.Model.Lookup("HcclBroadcast")
 	add := func(rank int, comm string, n int, start int64) {
@@ -199,7 +199,7 @@ func TestMatched(t *testing.T) {
 }
 
 // Each rank's waits are summed up, and the longest are kept in order. A collective that some ranks lack counts for the others.
-func TestGatherer(t *testing.T) {
+func TestWaitsOfEachRankAreSummed(t *testing.T) {
 	g := gatherer{ranks: map[int]*Standing{}, open: map[Key]*gathered{}, of: []format.Process{{Rank: 2}, {Rank: 0}, {Rank: 5}}, all: 3, longest: 2}
 	fn := acl.Model.Lookup("HcclAllReduce")
 	arrive := func(n int, at ...int64) {
@@ -249,7 +249,7 @@ func TestGatherer(t *testing.T) {
 }
 
 // A collective's end is known when its call has returned and all its tasks have ended. It is emitted once.
-func TestFinish(t *testing.T) {
+func TestCollectiveEndsWithItsTasks(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		h    pending
@@ -281,7 +281,7 @@ func TestFinish(t *testing.T) {
 }
 
 // thin keeps every second collective, so that equal strides on all ranks keep the same ones.
-func TestThin(t *testing.T) {
+func TestEverySecondCollectiveIsKept(t *testing.T) {
 	fn := acl.Model.Lookup("HcclAllReduce")
 	p := newPart(8)
 	for n := range 20 {
@@ -303,7 +303,7 @@ func TestThin(t *testing.T) {
 }
 
 // Files names each file, and those in folders that are traces.
-func TestFiles(t *testing.T) {
+func TestFoldersGiveTheirTraces(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"b.aclt", "a.aclt", "c.txt"} {
 		check(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))

@@ -155,7 +155,7 @@ func (j *job) worst(t *testing.T, collectives bool) (int64, *format.Reader, *for
 	return worst, r, meta
 }
 
-func TestMerge(t *testing.T) {
+func TestClocksOfManyRanksAreAligned(t *testing.T) {
 	j := newJob(64, 1000)
 	worst, r, meta := j.worst(t, true)
 	t.Logf("64 ranks: off by at most %d ns; said: %d", worst, meta.Merged[1].ErrorNS)
@@ -230,7 +230,7 @@ func TestSoakMerge(t *testing.T) {
 
 // A rank keeps no more collectives than its limit, on any number of communicators. Clocks are aligned by the collectives
 // that all ranks keep.
-func TestPart(t *testing.T) {
+func TestKeptCollectivesAreLimited(t *testing.T) {
 	fn := acl.Model.Lookup("HcclAllReduce")
 	long, short := newPart(64), newPart(64)
 	for n := range 1000 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestHistogram(t *testing.T) {
+func TestPercentilesAreNearlyExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, n := range []int{1, 2, exactTimes, exactTimes + 1, 100_000} {
 		for _, scale := range []float64{3, 8, 14, 40} {
@@ -40,7 +40,7 @@ func TestHistogram(t *testing.T) {
 }
 
 // Values above a limit are those of all octaves, also beyond empty ones, and buckets count as wholes.
-func TestAbove(t *testing.T) {
+func TestValuesAboveALimit(t *testing.T) {
 	for _, n := range []int{exactTimes / 2, exactTimes * 2} {
 		var h Histogram
 		for i := range n {

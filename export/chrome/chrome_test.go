@@ -89,7 +89,7 @@ func overlaps(t *testing.T, events []event) (n int) {
 	return n
 }
 
-func TestChrome(t *testing.T) {
+func TestSlicesAreThoseOfTheTimeline(t *testing.T) {
 	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "long": testtrace.Long(t, 3_000)} {
 		t.Run(name, func(t *testing.T) {
 			file := written(t, tl, nil)
@@ -226,7 +226,7 @@ func TestMindStudioHasThreadsAndSteps(t *testing.T) {
 	}
 }
 
-func TestNothing(t *testing.T) {
+func TestEmptyTraceIsValidJSON(t *testing.T) {
 	for _, o := range []*Options{nil, {MindStudio: true}} {
 		if b := written(t, testtrace.New(t).Load(), o); !json.Valid(b) {
 			t.Errorf("%s", b)
@@ -293,7 +293,7 @@ func TestNoArgs(t *testing.T) {
 }
 
 // Two ranks with equal process and thread ids have separate rows.
-func TestRanks(t *testing.T) {
+func TestRanksHaveSeparateRows(t *testing.T) {
 	for _, studio := range []bool{false, true} {
 		file := written(t, testtrace.Ranks(t), &Options{MindStudio: studio})
 		if studio {
@@ -326,7 +326,7 @@ func TestRanks(t *testing.T) {
 }
 
 // Steps are numbered, and handles are named after their objects. Without arguments, viewers sum up steps by name.
-func TestNames(t *testing.T) {
+func TestNumberedStepsAndNamedHandles(t *testing.T) {
 	tl := testtrace.Steps(t, 3, 20, func(_, _ int) int64 { return 100 })
 	for _, noArgs := range []bool{false, true} {
 		var doc struct{ TraceEvents []event }

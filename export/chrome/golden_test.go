@@ -11,7 +11,7 @@ import (
 )
 
 // The files for Chrome and MindStudio show each kind of event, byte for byte.
-func TestGolden(t *testing.T) {
+func TestEachKindOfEventIsShown(t *testing.T) {
 	tl := testtrace.Rich(t)
 	for _, x := range []struct {
 		name string

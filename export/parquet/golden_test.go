@@ -22,7 +22,7 @@ type memory struct{ bytes.Buffer }
 func (*memory) Close() error { return nil }
 
 // Tables show each kind of call and task. parquet-go's reader, which did not write them, reads them.
-func TestGolden(t *testing.T) {
+func TestEachKindOfCallIsShown(t *testing.T) {
 	tl := testtrace.Rich(t)
 	for _, x := range []struct {
 		name string

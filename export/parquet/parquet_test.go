@@ -47,7 +47,7 @@ func number(v any) string {
 }
 
 // Another reader finds the timeline's values, row by row.
-func TestTables(t *testing.T) {
+func TestAnotherReaderFindsTheTimeline(t *testing.T) {
 	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "long": testtrace.Long(t, 4_000)} {
 		t.Run(name, func(t *testing.T) {
 			dir := written(t, tl)
@@ -167,7 +167,7 @@ func taskOf(row map[string]any) string {
 }
 
 // Each table's metadata has the number of lost calls. Regression: calls outside --steps were among them.
-func TestLost(t *testing.T) {
+func TestMetadataHasTheLostCalls(t *testing.T) {
 	b := testtrace.New(t)
 	b.Call(2, 1000, 1100, "aclrtSynchronizeDevice", nil)
 	b.Gap(format.Gap{Thread: 2, From: 2000, To: 3000, Calls: 17, Reason: format.Dropped})
@@ -266,7 +266,7 @@ func (l later) Write(b []byte) (int, error) {
 }
 func (l later) Close() error { return nil }
 
-func TestNothing(t *testing.T) {
+func TestEmptyTraceHasEmptyTables(t *testing.T) {
 	dir := written(t, testtrace.New(t).Load())
 	for _, table := range Tables {
 		if rows := viewertest.Parquet(t, filepath.Join(dir, table+".parquet")); len(rows) != 0 {

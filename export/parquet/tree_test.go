@@ -58,7 +58,7 @@ func graphsFleet(t *testing.T) (dir string, calls map[string]int) {
 }
 
 // The tree has a file for each table, job and rank, and no partial file.
-func TestTree(t *testing.T) {
+func TestTreeHasAFilePerRank(t *testing.T) {
 	dir, _ := fleet(t)
 	n := map[string]int{}
 	err := filepath.WalkDir(filepath.Join(dir, "fleet"), func(path string, d os.DirEntry, err error) error {

@@ -20,7 +20,7 @@ import (
 )
 
 // A trace for Perfetto shows each kind of event, with tasks on tracks or as GPU stages.
-func TestGolden(t *testing.T) {
+func TestEachKindOfEventIsShown(t *testing.T) {
 	tl := testtrace.Rich(t)
 	for _, x := range []struct {
 		name string

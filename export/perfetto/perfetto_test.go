@@ -125,7 +125,7 @@ func drawn(tl *timeline.Timeline) []string {
 }
 
 // The trace processor finds the timeline's calls and tasks as slices and arrows, to the nanosecond.
-func TestSlices(t *testing.T) {
+func TestTraceProcessorFindsTheTimeline(t *testing.T) {
 	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "mixed": mixed(t), "long": testtrace.Long(t, 5_000), "imported": imported(t),
 		"steps": testtrace.Steps(t, 5, 20, func(_, _ int) int64 { return 100 })} {
 		t.Run(name, func(t *testing.T) {
@@ -193,7 +193,7 @@ func TestSlices(t *testing.T) {
 	}
 }
 
-func TestTracks(t *testing.T) {
+func TestTracksOfThreadsStreamsAndCounters(t *testing.T) {
 	tl := mixed(t)
 	path, _ := written(t, tl, nil)
 	got := viewertest.SQL(t, path,
@@ -284,7 +284,7 @@ func TestGPUNamesDevicesOfPrograms(t *testing.T) {
 }
 
 // Each file is complete, and together they hold everything.
-func TestFiles(t *testing.T) {
+func TestEachFileIsComplete(t *testing.T) {
 	tl := testtrace.Long(t, 12_000)
 	dir := t.TempDir()
 	var paths []string
@@ -328,7 +328,7 @@ func TestFiles(t *testing.T) {
 }
 
 // A window draws overlapping events whole.
-func TestWindow(t *testing.T) {
+func TestWindowDrawsOverlappingEventsWhole(t *testing.T) {
 	path, res := written(t, mixed(t), &Options{Select: &timeline.Selection{From: 1150, To: 1501}, NoArgs: true})
 	got := viewertest.SQL(t, path, viewertest.Errors, "select name from slice order by ts, depth", "select count(*) from args where flat_key like 'debug.arg_%'")
 	if want := "[[outer] [crossing] [aclrtMemcpyAsync] [aclrtMemcpyAsync] [mstxRangeEnd] [copy HtoD]]"; fmt.Sprint(got[1]) != want || len(got[0]) > 0 || got[2][0][0] != "0" {
@@ -365,7 +365,7 @@ func plain(t *testing.T, file []byte, field protowire.Number, unpack func([]byte
 }
 
 // Zstd and deflate files hold the same packets. The trace processor in the tests is too old to read zstd.
-func TestZstd(t *testing.T) {
+func TestZstdAndDeflateHoldTheSame(t *testing.T) {
 	tl := testtrace.Long(t, 20_000)
 	var small bytes.Buffer
 	if _, err := Write(&small, tl.Reader, acl.Model, &Options{Zstd: true}); err != nil {
@@ -388,7 +388,7 @@ func TestZstd(t *testing.T) {
 }
 
 // A patched event equals an encoded one.
-func TestForms(t *testing.T) {
+func TestPatchedEventsEqualEncodedOnes(t *testing.T) {
 	for name, tl := range map[string]*timeline.Timeline{"small": testtrace.Small(t), "mixed": mixed(t), "long": testtrace.Long(t, 20_000), "imported": imported(t)} {
 		var err error
 		v := &forming{t: t, w: &writer{meta: tl.Reader.Meta()}}
@@ -449,7 +449,7 @@ func (v *forming) Slice(l *scene.Slice) error {
 
 func (v *forming) Point(*scene.Counter, int64, float64) error { return nil }
 
-func TestNothing(t *testing.T) {
+func TestEmptyTraceHasNoSlices(t *testing.T) {
 	path, res := written(t, testtrace.New(t).Load(), nil)
 	if rows := viewertest.SQL(t, path, viewertest.Errors, "select count(*) from slice"); len(rows[0]) > 0 || rows[1][0][0] != "0" || res.Events() != 0 {
 		t.Errorf("%v %+v", rows, res)
@@ -470,7 +470,7 @@ func TestWriteError(t *testing.T) {
 }
 
 // Equal timelines give equal files.
-func TestDeterministic(t *testing.T) {
+func TestEqualTimelinesGiveEqualFiles(t *testing.T) {
 	tl := testtrace.Long(t, 20_000)
 	var a, b bytes.Buffer
 	for _, w := range []*bytes.Buffer{&a, &b} {
@@ -511,7 +511,7 @@ func BenchmarkWrite(b *testing.B) {
 }
 
 // Two ranks with equal process and thread ids stay two processes and lose no events.
-func TestRanks(t *testing.T) {
+func TestRanksStaySeparateProcesses(t *testing.T) {
 	tl := testtrace.Ranks(t)
 	for _, o := range []*Options{nil, {GPU: true}} {
 		path, _ := written(t, tl, o)
@@ -536,7 +536,7 @@ func TestNamespaceIsTheRuntime(t *testing.T) {
 }
 
 // Handles are named after their objects, also those of more objects than have interned names.
-func TestHandles(t *testing.T) {
+func TestHandlesAreNamedAfterObjects(t *testing.T) {
 	b := testtrace.New(t)
 	const events = 5_000
 	for i := range int64(events) {

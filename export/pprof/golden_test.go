@@ -13,7 +13,7 @@ import (
 )
 
 // A profile shows each kind of call and task. The text is that of `go tool pprof -raw`.
-func TestGolden(t *testing.T) {
+func TestEachKindOfCallIsShown(t *testing.T) {
 	tl := testtrace.Rich(t)
 	for _, x := range []struct {
 		name string

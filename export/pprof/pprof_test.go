@@ -78,7 +78,7 @@ func pprof(t *testing.T, args ...string) string {
 var topLine = regexp.MustCompile(`(?m)^\s*(-?[0-9.]+)(ns|B)?\s+[0-9.]+%\s+[0-9.]+%\s+(-?[0-9.]+)(?:ns|B)?\s+[0-9.]+%\s+(.*)$`)
 
 // `go tool pprof -top` prints the timeline's sums.
-func TestTop(t *testing.T) {
+func TestTopPrintsTheTimelinesSums(t *testing.T) {
 	tl := testtrace.Long(t, 3_000)
 	path := written(t, tl)
 	want, total := sums(tl)
@@ -158,7 +158,7 @@ func TestCallsLeftOutAreNotLost(t *testing.T) {
 	}
 }
 
-func TestRaw(t *testing.T) {
+func TestSamplesHaveLabelsAndAddUp(t *testing.T) {
 	tl := testtrace.Small(t)
 	out := pprof(t, "-raw", written(t, tl))
 	for _, want := range []string{
@@ -184,7 +184,7 @@ func TestRaw(t *testing.T) {
 }
 
 // Each stack has process, thread, function and task.
-func TestStacks(t *testing.T) {
+func TestStacksFromProcessToTask(t *testing.T) {
 	var b bytes.Buffer
 	if _, err := Write(&b, testtrace.Small(t).Reader, acl.Model, nil); err != nil {
 		t.Fatal(err)
@@ -228,7 +228,7 @@ func TestStacks(t *testing.T) {
 	}
 }
 
-func TestNothing(t *testing.T) {
+func TestEmptyTraceHasNoSamples(t *testing.T) {
 	var b bytes.Buffer
 	if _, err := Write(&b, testtrace.New(t).Load().Reader, acl.Model, nil); err != nil {
 		t.Fatal(err)
@@ -260,7 +260,7 @@ func BenchmarkWrite(b *testing.B) {
 }
 
 // The program's ranges are between a thread and its calls; tasks have their device.
-func TestPhases(t *testing.T) {
+func TestRangesSurroundTheirCalls(t *testing.T) {
 	b := testtrace.New(t)
 	ret := func(id uint64) testtrace.Mod { return func(_ *api.Func, c *format.Call) { c.Ret = id } }
 	b.Call(0, 100, 200, "aclrtSetDevice", testtrace.A(3))
@@ -306,7 +306,7 @@ func TestPhases(t *testing.T) {
 }
 
 // Two ranks with equal pids are two frames.
-func TestRanks(t *testing.T) {
+func TestRanksHaveTheirOwnFrames(t *testing.T) {
 	f, err := os.Open(written(t, testtrace.Ranks(t)))
 	if err != nil {
 		t.Fatal(err)

@@ -86,7 +86,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-func TestTable(t *testing.T) {
+func TestTableReturnsItsColumns(t *testing.T) {
 	var e Encoder
 	var d Decoder
 	words := []uint64{5, 6, 7, 1 << 40, 9, 10, 11, 12, 13}
@@ -144,7 +144,7 @@ func TestTable(t *testing.T) {
 }
 
 // Columns nest up to three times, in any encoding that has columns inside.
-func TestNesting(t *testing.T) {
+func TestNestingUpToThreeTimes(t *testing.T) {
 	ones, zeroOne := []byte{byte(Const), 1, 1}, []byte{byte(For8), 3, 0, 0, 1}
 	body := map[Encoding]func(inner []byte) []byte{ // for two rows
 		Presence:  func(inner []byte) []byte { return append([]byte{2, 3}, inner...) },
@@ -241,7 +241,7 @@ func FuzzColumnDecode(f *testing.F) {
 }
 
 // A Vector returns the values of Words, for every row and range, cut to any size.
-func TestVector(t *testing.T) {
+func TestVectorReturnsTheValuesOfWords(t *testing.T) {
 	var e Encoder
 	var d Decoder
 	all := columns()
@@ -346,7 +346,7 @@ func TestVector(t *testing.T) {
 }
 
 // Numbers of all lengths are decoded, at the end of a column too, where fewer than eight bytes follow.
-func TestUvarints(t *testing.T) {
+func TestNumbersOfAllLengths(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for n := range 300 {
 		var want []uint64
@@ -367,7 +367,7 @@ func TestUvarints(t *testing.T) {
 }
 
 // Constants takes the constant columns of words, and leaves all others to Next.
-func TestConstants(t *testing.T) {
+func TestConstantsLeaveOthersToNext(t *testing.T) {
 	var e Encoder
 	e.Begin(nil, 1, 2, 3, 300)
 	for _, field := range []uint64{0, 130, 299} {

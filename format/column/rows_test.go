@@ -7,7 +7,7 @@ import (
 )
 
 // Rows give back what was put in, by column and by row, however many there are and whenever a word begins to vary, and again after Reset.
-func TestRows(t *testing.T) {
+func TestRowsGiveBackTheirWords(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for width := 1; width < 12; width++ {
 		r := MakeRows(width)
@@ -55,7 +55,7 @@ func TestRows(t *testing.T) {
 }
 
 // A word decides others where each of its values comes with one value of theirs.
-func TestDecider(t *testing.T) {
+func TestWordDecidesOthers(t *testing.T) {
 	r := MakeRows(7)
 	fill := func(n int, noise uint64) {
 		r.Reset()

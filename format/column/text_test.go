@@ -10,7 +10,7 @@ import (
 )
 
 // A column is equal to its text, which reads back as the same bytes.
-func TestText(t *testing.T) {
+func TestTextReadsBackAsEqualBytes(t *testing.T) {
 	var e Encoder
 	var d Decoder
 	big := ^uint64(0)
@@ -194,7 +194,7 @@ func malformed() map[string]Column {
 }
 
 // A column whose content contradicts its length is never decoded, by any way of reading it.
-func TestMalformed(t *testing.T) {
+func TestMalformedColumnsAreNotDecoded(t *testing.T) {
 	var d Decoder
 	for name, c := range malformed() {
 		w := make([]uint64, 3)
@@ -218,7 +218,7 @@ func TestMalformed(t *testing.T) {
 }
 
 // The head of a table or column is whole exactly if it can be read.
-func TestHeads(t *testing.T) {
+func TestHeadIsWholeIfReadable(t *testing.T) {
 	var e Encoder
 	e.Begin(nil, 300, 70_000, 3, 1)
 	e.Constant(200, 1<<40)
@@ -260,7 +260,7 @@ func TestHeads(t *testing.T) {
 }
 
 // Each vector has the encoding and the size that it is stored with: a change of the encoder shows here.
-func TestSizes(t *testing.T) {
+func TestEncodingAndSizeOfVectors(t *testing.T) {
 	var e Encoder
 	got := map[string]string{}
 	for name, v := range columns() {

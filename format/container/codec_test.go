@@ -10,7 +10,7 @@ import (
 )
 
 // Numbers with noise in their lower bytes are stored in the right number of planes, and are read back.
-func TestPlanes(t *testing.T) {
+func TestNoisyNumbersAreStoredInPlanes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	two := []byte{7, 7, 7} // bytes before the numbers need not keep them aligned
 	four := bytes.Clone(two)
@@ -64,7 +64,7 @@ func TestPlanes(t *testing.T) {
 }
 
 // Planes are joined again for any length, also if the last number is cut off.
-func TestUnplanes(t *testing.T) {
+func TestPlanesOfAnyLengthAreJoined(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for shift := 1; shift <= maxPlanes; shift++ {
 		for n := 1; n < 70; n++ {

@@ -53,7 +53,7 @@ func contents(t *testing.T, f *File) (events [][]byte, checkpoints []Entry) {
 
 // A file without an end is opened from its last checkpoint. A damaged header before it shows that: it
 // is not read then. A damaged checkpoint costs nothing.
-func TestCheckpoints(t *testing.T) {
+func TestOpenFromTheLastCheckpoint(t *testing.T) {
 	path, bodies := checkpointed(t, 100)
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -96,7 +96,7 @@ func TestCheckpoints(t *testing.T) {
 }
 
 // Only requested frames are unpacked.
-func TestUnpack(t *testing.T) {
+func TestRequestedFramesAreUnpacked(t *testing.T) {
 	path, bodies := checkpointed(t, 60)
 	f, err := Open(path)
 	if err != nil {

@@ -110,7 +110,7 @@ func add(t *testing.T, r *format.Reader, path string) (*timeline.Timeline, *kine
 }
 
 // Operators of both profilers are ranges around the calls of their threads, on the recording's time axis, and mark its steps.
-func TestAdd(t *testing.T) {
+func TestOperatorsSurroundTheirCalls(t *testing.T) {
 	for name, c := range map[string]struct {
 		path             func(*testing.T) string
 		shift            bool // the clocks differ
@@ -200,7 +200,7 @@ func TestFarClocks(t *testing.T) {
 }
 
 // Profiles of other runs, and files that are no profile, are refused. Nothing is written.
-func TestRefused(t *testing.T) {
+func TestProfilesOfOtherRunsAreRefused(t *testing.T) {
 	r := recorded(t)
 	for name, c := range map[string]struct{ text, want string }{
 		"other process": {"[" + event("aten::mm", "cpu_op", "77", 77, second, 1000, 0) + "]", "has no operator of a process, and in the time, of"},

@@ -35,7 +35,7 @@ func profileSQL(t *testing.T) string {
 }
 
 // A database and text exports from one profile give the same trace.
-func TestDatabase(t *testing.T) {
+func TestDatabaseAndTextAreEqual(t *testing.T) {
 	for _, name := range []string{"ascend_pytorch_profiler_0.db", "ASCEND_PROFILER_OUTPUT/ascend_pytorch_profiler.db", "PROF_1/msprof_20260101120000.db"} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, name)

@@ -66,7 +66,7 @@ func tasks(tl *timeline.Timeline) []string {
 }
 
 // A small profile with trace and table is imported exactly, to the nanosecond.
-func TestImport(t *testing.T) {
+func TestProfileIsImportedExactly(t *testing.T) {
 	p, err := msprof.Find("testdata")
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestImport(t *testing.T) {
 }
 
 // A table alone gives tasks and surrounding steps.
-func TestTable(t *testing.T) {
+func TestTableAloneGivesTasksAndSteps(t *testing.T) {
 	p, err := msprof.Find("testdata/kernel_details.csv")
 	if err != nil {
 		t.Fatal(err)
@@ -259,7 +259,7 @@ func TestBadInput(t *testing.T) {
 }
 
 // A thread's activity in a step follows from the call names.
-func TestWaits(t *testing.T) {
+func TestActivityFollowsFromCallNames(t *testing.T) {
 	text := `[{"ph": "X", "name": "ProfilerStep#7", "pid": 900, "tid": 900, "ts": "1000.000", "dur": 1000, "cat": "cpu_op"},
 {"name": "process_name", "pid": 901, "tid": 0, "args": {"name": "CANN"}, "ph": "M"},
 {"name": "process_name", "pid": 902, "tid": 0, "args": {"name": "Ascend Hardware"}, "ph": "M"},

@@ -3,7 +3,7 @@ package msprof
 import "testing"
 
 // Integers may be stored as text or as floating-point numbers that are exact.
-func TestValues(t *testing.T) {
+func TestIntegersStoredInOtherTypes(t *testing.T) {
 	for _, c := range []struct {
 		v    any
 		want int64

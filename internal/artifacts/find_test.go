@@ -15,7 +15,7 @@ import (
 )
 
 // Without ACLTRACE_LIB the parts are in the folder lib beside the program's own, or in its own.
-func TestFolders(t *testing.T) {
+func TestPartsBesideTheProgram(t *testing.T) {
 	m, lib := plant(t)
 	if got, err := dirs(); err != nil || !slices.Equal(got, []string{lib}) {
 		t.Errorf("%q, %v", got, err)
@@ -55,7 +55,7 @@ func TestFolders(t *testing.T) {
 }
 
 // The user's cache comes first. Without a home there is a folder of the user for temporary files.
-func TestCaches(t *testing.T) {
+func TestUserCacheComesFirst(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	t.Setenv("XDG_CACHE_HOME", filepath.Join(tmp, "cache"))
@@ -123,7 +123,7 @@ func TestInstallSimulatorAgain(t *testing.T) {
 }
 
 // A library is a simulator by its symbol.
-func TestSimulates(t *testing.T) {
+func TestSimulatorIsKnownByItsSymbol(t *testing.T) {
 	lib := testenv.Built(t, "lib/libascendcl.so")
 	if !Simulates(acl.Model, lib) || Simulates(acl.Model, testenv.Built(t, "lib/libacltrace.so")) || Simulates(acl.Model, lib+".gone") {
 		t.Error("a library is mistaken for another")

@@ -49,7 +49,7 @@ func plant(t *testing.T) (m *api.Model, lib string) {
 }
 
 // A root has the toolkit, its headers and the libraries, and no trace of where they came from. It replaces an older root, and nothing of others.
-func TestLay(t *testing.T) {
+func TestRootReplacesAnOlderRoot(t *testing.T) {
 	m, lib := plant(t)
 	tk := &m.Simulator.Toolkit
 	dir := filepath.Join(t.TempDir(), "a root")
@@ -141,7 +141,7 @@ func TestInstallSimulator(t *testing.T) {
 }
 
 // A part is an executable of its user only, and replaces an older one.
-func TestInstall(t *testing.T) {
+func TestInstallReplacesAnOlderPart(t *testing.T) {
 	_, lib := plant(t)
 	dir := t.TempDir()
 	for _, text := range []string{"old and long", "new"} {

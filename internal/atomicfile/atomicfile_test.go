@@ -71,7 +71,7 @@ func TestKeepAndDrop(t *testing.T) {
 }
 
 // With a usual umask, new files were readable by all users, although traces and exports contain the program's data.
-func TestPermissions(t *testing.T) {
+func TestNewFilesArePrivate(t *testing.T) {
 	for _, perm := range []os.FileMode{0, 0o600, 0o640, 0o666} {
 		path := filepath.Join(t.TempDir(), "run")
 		want := os.FileMode(0o600)
@@ -245,7 +245,7 @@ func TestNotReplaceable(t *testing.T) {
 }
 
 // Links stay, whether their target exists or not.
-func TestLinks(t *testing.T) {
+func TestLinksStay(t *testing.T) {
 	dir := t.TempDir()
 	there := filepath.Join(dir, "there")
 	if err := os.Mkdir(there, 0o700); err != nil {
@@ -275,7 +275,7 @@ func nullDevice(path string) (*os.File, error) {
 }
 
 // Devices and pipes are written in place, and stay.
-func TestDevices(t *testing.T) {
+func TestDevicesAreWrittenInPlace(t *testing.T) {
 	null := filepath.Join(t.TempDir(), "null") // not the machine's own, which a wrong change would replace
 	if f, err := nullDevice(null); err == nil {
 		f.Close()
@@ -310,7 +310,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-func TestFolder(t *testing.T) {
+func TestFolderHasItsNameOnceKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	for _, keep := range []bool{false, true} {
 		f, err := Remake(dir)

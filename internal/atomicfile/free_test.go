@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestFree(t *testing.T) {
+func TestExistingFilesAreNotFree(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	put(t, at("file"), "old")
@@ -30,7 +30,7 @@ func TestFree(t *testing.T) {
 }
 
 // Remake replaces a folder only if it holds the named files, and only when it is kept.
-func TestRemake(t *testing.T) {
+func TestFolderIsReplacedOnceKept(t *testing.T) {
 	dir := t.TempDir()
 	content := func(name, want string) {
 		t.Helper()

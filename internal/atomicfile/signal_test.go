@@ -24,7 +24,7 @@ func opened() int {
 }
 
 // A signal ends the program as usual, and removes what is not complete. An ignored signal stays ignored, and after stop nothing is removed.
-func TestSignals(t *testing.T) {
+func TestSignalsRemoveIncompleteFiles(t *testing.T) {
 	if dir := os.Getenv("ATOMICFILE_TEST"); dir != "" {
 		child(t, dir, os.Getenv("ATOMICFILE_CASE"))
 		return
@@ -39,7 +39,7 @@ func TestSignals(t *testing.T) {
 		left   int
 	}{"term": {syscall.SIGTERM, "before\n", 1}, "hangup": {syscall.SIGHUP, "before\n", 1}, "ignored": {syscall.SIGTERM, "ignored\nbefore\n", 1}, "stopped": {syscall.SIGTERM, "stopped\n", 3}, "quiet": {syscall.SIGINT, "", 1}} {
 		dir := t.TempDir()
-		c := exec.Command(os.Args[0], "-test.run=^TestSignals$")
+		c := exec.Command(os.Args[0], "-test.run=^TestSignalsRemoveIncompleteFiles$")
 		c.Env = append(os.Environ(), "ATOMICFILE_TEST="+dir, "ATOMICFILE_CASE="+name)
 		out, _ := c.Output()
 		status := c.ProcessState.Sys().(syscall.WaitStatus)
@@ -154,7 +154,7 @@ func TestOpenFiles(t *testing.T) {
 }
 
 // A fresh file replaces a file or a link, and no device or folder.
-func TestFresh(t *testing.T) {
+func TestFreshReplacesFilesAndLinksOnly(t *testing.T) {
 	dir := t.TempDir()
 	path, other := filepath.Join(dir, "file"), filepath.Join(dir, "other")
 	put(t, other, "other")
@@ -232,7 +232,7 @@ func TestOpenMakesOrOpens(t *testing.T) {
 }
 
 // A file is being written while its writer has it, and no longer.
-func TestWriting(t *testing.T) {
+func TestWritingUntilKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if Writing(path) {
 		t.Error("no file is being written")

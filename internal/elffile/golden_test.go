@@ -78,7 +78,7 @@ func sample() []byte {
 	return b
 }
 
-func TestTables(t *testing.T) {
+func TestSymbolsStringsAndCodeAreRead(t *testing.T) {
 	b := sample()
 	f, err := New(bytes.NewReader(b))
 	if err != nil {
@@ -230,7 +230,7 @@ func TestPlacesOfCode(t *testing.T) {
 }
 
 // A table may be empty, begin at the file's first byte, and be as large as its limit.
-func TestLimits(t *testing.T) {
+func TestTablesUpToTheirLimit(t *testing.T) {
 	r := strings.NewReader("0123456789")
 	for _, c := range []struct {
 		at, n, limit uint64

@@ -23,9 +23,9 @@ const steps = 9
 // variants of the program: with graphs and mapped memory, without graphs and with buffers.
 var variants = map[string][]string{"graphs and mapped memory": nil, "eager and buffers": {"eager", "buffers"}}
 
-// TestDecoder records a decoder on two devices. Its operators are kernels of the simulator, which compute, or those of the simulator's
+// A decoder is recorded on two devices. Its operators are kernels of the simulator, which compute, or those of the simulator's
 // operator libraries, which do not.
-func TestDecoder(t *testing.T) {
+func TestDecoderOnTwoDevices(t *testing.T) {
 	t.Setenv("ACLSIM_DEVICES", "2")
 	objects := compile(t)
 	t.Run("kernels", func(t *testing.T) {

@@ -3,7 +3,7 @@ package human
 import "testing"
 
 // C++ kernels were shown by their mangled names.
-func TestKernel(t *testing.T) {
+func TestKernelNamesAreDemangled(t *testing.T) {
 	for name, want := range map[string]string{
 		"_Z3addPKfPfi":                           "add(float const*, float*, int)",
 		"_ZN4cann4gemmIfLi16EEEvPT_i":            "void cann::gemm<float, 16>(float*, int)",

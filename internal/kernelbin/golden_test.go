@@ -66,7 +66,7 @@ func symbols(of ...elf.Sym64) []byte {
 }
 
 // Kernels, their arguments and their variables are at the places that the tables say.
-func TestParse(t *testing.T) {
+func TestKernelsArgumentsAndVariablesAreFound(t *testing.T) {
 	const function, object = byte(elf.STT_FUNC), byte(elf.STT_OBJECT)
 	names := []byte("\x00add_mix_aic\x00add_mix_aiv\x00mul_7\x00table\x00zeros\x00more\x00gone\x00large\x00")
 	at := func(name string) uint32 { return uint32(bytes.Index(names, []byte("\x00"+name+"\x00")) + 1) }
@@ -131,7 +131,7 @@ func attribute(kind byte, ordinal, offset, size uint16) []byte {
 }
 
 // Parameters in a cubin are in any order among other records. A kernel with a gap, a repetition or a cut record is left out.
-func TestCubin(t *testing.T) {
+func TestCubinParametersInAnyOrder(t *testing.T) {
 	good := slices.Concat([]byte{1, 2, 3, 4}, attribute(0x17, 1, 8, 4), bytesOf(binary.LittleEndian, byte(4), byte(9), uint16(2), uint16(5)), attribute(0x45, 2, 12, 0x9000), attribute(0x17, 0, 0, 8))
 	b := binaryOf(190, elf.ET_EXEC, section{".nv.info.good", elf.Section64{Type: 1}, good}, section{".nv.info.none", elf.Section64{Type: 1}, []byte{}},
 		section{".nv.info.gap", elf.Section64{Type: 1}, slices.Concat(attribute(0x17, 0, 0, 8), attribute(0x17, 2, 8, 8))},

@@ -9,7 +9,7 @@ import (
 )
 
 // A binary declares operators' argument blocks by a section with the version of this acltrace.
-func TestOperators(t *testing.T) {
+func TestOperatorSectionHasThisVersion(t *testing.T) {
 	for want, section := range map[string][]byte{
 		"": {1, 0, 0, 0}, "version 2: want 1": {2, 0, 0, 0}, "has 3 bytes: want a version of 4": {1, 0, 0}, "has 8 bytes": {1, 0, 0, 0, 1, 0, 0, 0}, "has 0 bytes": {},
 	} {

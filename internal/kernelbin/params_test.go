@@ -38,7 +38,7 @@ func fat(kind uint16, body []byte, flags, whole uint64) []byte {
 	return append(b, body...)
 }
 
-func TestParams(t *testing.T) {
+func TestParametersInTextAndFatBinaries(t *testing.T) {
 	z, err := zstd.NewWriter(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 )
 
 // A list holds each library once. Lines that a killed process left unfinished, and paths that are not absolute, are left out.
-func TestList(t *testing.T) {
+func TestListHoldsEachLibraryOnce(t *testing.T) {
 	list := filepath.Join(t.TempDir(), "list")
 	if err := Append(list, Library{"/a.so", "1"}); err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ func write(t *testing.T, path, text string) (string, string) {
 }
 
 // A library is known by its path and by its content, until the list has a thousand newer ones.
-func TestOwn(t *testing.T) {
+func TestLibrariesAreKnownByContent(t *testing.T) {
 	dir := t.TempDir()
 	state := filepath.Join(dir, "state", "of", "user")
 	a, hashA := write(t, filepath.Join(dir, "a\n b.so"), "a")
@@ -170,7 +170,7 @@ func TestLargeLibrary(t *testing.T) {
 	}
 }
 
-func TestResolve(t *testing.T) {
+func TestResolveRefusesOtherFiles(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	write(t, "text.so", "text")

@@ -10,7 +10,7 @@ type number int
 
 func (a number) Before(b number) bool { return a < b }
 
-func TestHeap(t *testing.T) {
+func TestPopReturnsTheSmallest(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var h Heap[number]
 	var want []number

@@ -12,7 +12,7 @@ import (
 )
 
 // Who may write to a folder depends on its owner, group and permissions. A group with the number of the user is the user's own.
-func TestCheck(t *testing.T) {
+func TestOnlyTheOwnerMayWrite(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes folders of others")
 	}
@@ -49,7 +49,7 @@ func TestCheck(t *testing.T) {
 }
 
 // A link of another user leads output elsewhere, also if it is in the middle of a path or behind another link. A user's own links don't.
-func TestLinks(t *testing.T) {
+func TestLinksOfOthersAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	real := mkdir(t, 0o700, dir, "real")
 	link := func(to, name string, uid int) string {
@@ -134,7 +134,7 @@ func TestLastingFolders(t *testing.T) {
 	}
 }
 
-func TestMappable(t *testing.T) {
+func TestMappableUnlessMountedNoexec(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
@@ -204,7 +204,7 @@ func TestMissingTemporaryFolderIsNotMade(t *testing.T) {
 }
 
 // Files of root, of the user and of the owner of / are trusted, also if the user is not root.
-func TestTrusted(t *testing.T) {
+func TestFilesOfRootAreTrusted(t *testing.T) {
 	for _, c := range []struct {
 		owner, user, ownerOfRoot uint32
 		want                     bool

@@ -11,7 +11,7 @@ import (
 )
 
 // A process is read whose name contains brackets, spaces and line breaks.
-func TestRead(t *testing.T) {
+func TestProcessNameWithBracketsAndBlanks(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "a) Z 1\n(b")
 	if err := os.Symlink("/bin/sleep", program); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 )
 
 // Files are read from a process's mappings, whatever their paths have, also those that were deleted. Other memory and cut lines are left out.
-func TestMapped(t *testing.T) {
+func TestMappedFilesWithOddPaths(t *testing.T) {
 	got := slices.Collect(Mapped([]byte(`55d0c8a00000-55d0c8a02000 r--p 00000000 fe:01 1311         /usr/bin/a program
 55d0c8a02000-55d0c8a07000 r-xp 00002000 fe:01 1311         /usr/bin/a program
 7f11f0000000-7f11f0021000 rw-p 00000000 00:00 0
@@ -29,7 +29,7 @@ zz-7f11f9000000 r--p 00000000 fe:01 79                     /invalid
 	}
 }
 
-func TestField(t *testing.T) {
+func TestFieldNamesAreMatchedWhole(t *testing.T) {
 	status := []byte("Name:\tName: x\nUid:\t0\t0\nPid:\t7\nNSpid:\t7 1")
 	for name, want := range map[string]string{"Name": "Name: x", "Uid": "0\t0", "Pid": "7", "NSpid": "7 1", "pid": "", "Tgid": ""} {
 		if got := Field(status, name); got != want {
@@ -39,7 +39,7 @@ func TestField(t *testing.T) {
 }
 
 // Processes of this machine are found, and files of a process that is gone are not there.
-func TestProcesses(t *testing.T) {
+func TestLivingAndGoneProcesses(t *testing.T) {
 	pids, err := PIDs()
 	if err != nil || !slices.Contains(pids, os.Getpid()) || !slices.Contains(pids, os.Getppid()) || slices.Contains(pids, 0) {
 		t.Errorf("%d not in %d, %v", os.Getpid(), pids, err)
@@ -57,7 +57,7 @@ func TestProcesses(t *testing.T) {
 }
 
 // The title of a process was followed by as many blanks as its former arguments had bytes.
-func TestArgs(t *testing.T) {
+func TestTitlesHaveNoTrailingBlanks(t *testing.T) {
 	for text, want := range map[string][]string{"": nil, "\x00": nil, "a\x00": {"a"}, "a\x00\x00b c\x00": {"a", "", "b c"}, "title\x00\x00\x00": {"title"}, "cut": {"cut"}} {
 		if got := Args(text); !slices.Equal(got, want) {
 			t.Errorf("%q: %q, want %q", text, got, want)

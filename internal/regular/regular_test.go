@@ -75,7 +75,7 @@ func TestOthersAreNotOpened(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestNamesOfFoldersOnly(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a", "b"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {

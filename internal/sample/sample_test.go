@@ -3,7 +3,7 @@ package sample
 import "testing"
 
 // Samples stay evenly spaced and bounded, and Zeros keeps the same places.
-func TestEven(t *testing.T) {
+func TestSpacingStaysEvenAndBounded(t *testing.T) {
 	var s, late Even[int]
 	for i := range 10*Max + 1 {
 		if i == 3*Max {

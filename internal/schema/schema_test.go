@@ -8,7 +8,7 @@ import (
 )
 
 // The schema of each runtime has its recorded functions with all parameters, the kinds of their handles, and the enumerations that they use.
-func TestOf(t *testing.T) {
+func TestRecordedFunctionsOfEachRuntime(t *testing.T) {
 	for _, m := range runtimes.All {
 		s := Of(m)
 		if s.API != m.Name {

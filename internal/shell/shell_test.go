@@ -8,7 +8,7 @@ import (
 )
 
 // A shell reads the words of a command back as they were, and words without special characters stay readable.
-func TestCommand(t *testing.T) {
+func TestWordsAreReadBack(t *testing.T) {
 	words := []string{"", "plain", "a b", "it's", "''", `"x"`, "$HOME", "`id`", "a\nb", `\`, "*", "~", "#", "é", "-_./,:=@%+", "azAZ09", "{a,b}", "a;b", "!", "[z]", "^`"}
 	out, err := exec.Command("sh", "-c", Command(append([]string{"printf", `%s\0`}, words...)...)).Output()
 	if err != nil {

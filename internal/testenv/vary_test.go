@@ -7,7 +7,7 @@ import (
 )
 
 // Vary shows the use of each field, once for each different text. Values with which the text panics, and fields that it does not use, are left out.
-func TestVary(t *testing.T) {
+func TestVaryShowsEachUsedField(t *testing.T) {
 	type kind uint8
 	type part struct {
 		Name string

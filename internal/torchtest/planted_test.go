@@ -15,7 +15,7 @@ import (
 var always = []stats.FindingKind{stats.Waits, stats.Launches, stats.OtherCalls, stats.OwnTime, stats.Blocked, stats.IdleDevice, stats.ShortTasks, stats.Recorder, stats.SlowSteps, stats.OddSteps, stats.Stalls}
 
 // Each problem of a training is named within three commands, with its steps and its cost, and no other problem is.
-func TestPlanted(t *testing.T) {
+func TestTrainingProblemsAreNamed(t *testing.T) {
 	for _, c := range []struct {
 		problem string
 		queue   int

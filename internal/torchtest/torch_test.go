@@ -256,7 +256,7 @@ func TestSameOutput(t *testing.T) {
 
 // The operators of torch.profiler are on the time axis of the recording: each copy is inside the framework's own, and the profiler's steps are
 // the steps.
-func TestProfile(t *testing.T) {
+func TestProfilerCopiesSurroundRecordedCopies(t *testing.T) {
 	profile := filepath.Join(t.TempDir(), "profile.json")
 	o := (&run{program: "profiled.py " + profile, queue: 1, way: shim}).ok(t)
 	both := filepath.Join(t.TempDir(), "both.aclt")
@@ -297,7 +297,7 @@ func TestProfile(t *testing.T) {
 }
 
 // Shim, eBPF and an interposer of this test count the same. Without the task queue no executor cache misses by chance.
-func TestCounts(t *testing.T) {
+func TestProbesAndInterposerCountTheSame(t *testing.T) {
 	python(t)
 	counter := testenv.CompileC(t, "count.so", []string{filepath.Join(testenv.Root(t), "internal/torchtest/programs/count.c")}, "-shared", "-fPIC", "-ldl")
 	counts := filepath.Join(t.TempDir(), "counts")
@@ -334,7 +334,7 @@ func TestCounts(t *testing.T) {
 
 // A training run has its steps, and its operators run on the device. The framework computes an operator that is missing on the CPU, unseen.
 // A trace of a running program had one kernel and no steps, since it lacks the calls that found the operators.
-func TestTraining(t *testing.T) {
+func TestTrainingHasStepsAndKernels(t *testing.T) {
 	for _, w := range []way{shim, attach} {
 		t.Run(string(w), func(t *testing.T) {
 			t.Parallel()
@@ -383,7 +383,7 @@ func training(t *testing.T, w way) {
 }
 
 // A replay repeats a program without Python. Results of operators that compute nothing are unproved, with their reason.
-func TestReplay(t *testing.T) {
+func TestReplayWithoutPython(t *testing.T) {
 	for _, r := range []run{
 		{program: "examples/pytorch/train.py 3", queue: 1},
 		{program: "sizes.py 10", queue: 1},
@@ -416,7 +416,7 @@ func TestReplay(t *testing.T) {
 }
 
 // Two processes exchange numbers by collectives. A replay of both repeats them.
-func TestRanks(t *testing.T) {
+func TestReplayRepeatsCollectives(t *testing.T) {
 	o := (&run{program: "ranks.py", queue: 1, way: shim, flags: []string{"--replayable"}}).ok(t)
 	want := "sum of torch.float32 [3.0, 39.0]\nsum of torch.float16 [3.0, 39.0]\nsum of torch.bfloat16 [3.0, 39.0]\n" +
 		"sum of torch.int32 [3, 39]\nsum of torch.int64 [3, 39]\nmaximum [2.0, 20.0]\nall_gather [0, 1, 2] [100, 101, 102]\nbroadcast [14.0]\n" +
@@ -441,7 +441,7 @@ func TestRanks(t *testing.T) {
 
 // Two processes train a model that is replicated or sharded. They have the same parameters, whose shards are padded. Comparing the parameters of
 // the ranks failed, since an operator that pads them wrote nothing.
-func TestSharded(t *testing.T) {
+func TestShardedRanksHaveEqualParameters(t *testing.T) {
 	o := (&run{program: "sharded.py", queue: 1, way: shim}).ok(t)
 	want := "replicated equal\nunused (True, False)\nflat ([596], 'equal')\nsharded ([(20, 23), (20,), (20,), (20,), (1, 41), (1,)], 'equal')\n"
 	if o.text != want {
@@ -461,7 +461,7 @@ func TestSharded(t *testing.T) {
 }
 
 // The end of the program is its own, recorded or not.
-func TestEnds(t *testing.T) {
+func TestExitCodesStayTheProgramsOwn(t *testing.T) {
 	for how, code := range map[string]int{"return": 0, "exception": 1, "interrupt": 130, "terminate": 143, "abort": 134} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
@@ -483,7 +483,7 @@ func TestEnds(t *testing.T) {
 
 // Operators that the simulator computes have the numbers of the CPU, alone and in training. A missing one would be reported as not computed, or fall
 // back to the CPU, so their launches are counted.
-func TestNumbers(t *testing.T) {
+func TestOperatorsComputeAsTheCPU(t *testing.T) {
 	t.Parallel()
 	o := (&run{program: "same.py", queue: 1, way: shim}).ok(t)
 	if o.text != "compared 86\ntrained 60\n" || strings.Contains(o.errs, "that no kernel library computes") {
@@ -496,7 +496,7 @@ func TestNumbers(t *testing.T) {
 
 // Operators have the CPU's numbers on samples of PyTorch's own database: shapes, strides, types and gradients. A missing operator would fall back to the
 // CPU, so their launches are counted.
-func TestSamples(t *testing.T) {
+func TestSamplesComputeAsTheCPU(t *testing.T) {
 	t.Parallel()
 	each := 4
 	if os.Getenv("ACLTRACE_SOAK") != "" {
@@ -531,7 +531,7 @@ func TestSamples(t *testing.T) {
 
 // Networks learn one batch as on the CPU: each step leaves the CPU's gradients, parameters, buffers and states of the optimizer. A missing operator would
 // fall back to the CPU, so launches of each operator that matters are counted. A replay, which has no framework, proves all of it.
-func TestNetworks(t *testing.T) {
+func TestNetworksLearnAsOnTheCPU(t *testing.T) {
 	for name, want := range map[string]struct {
 		text     string
 		launches map[string]int

@@ -12,7 +12,7 @@ import (
 )
 
 // What a user types for --backend selects the target, and with it whether recorded code runs on a device, and whether there are results to compare.
-func TestBackends(t *testing.T) {
+func TestNameSelectsTheTarget(t *testing.T) {
 	dir := t.TempDir()
 	library := filepath.Join(dir, "lib.so")
 	if err := os.WriteFile(library, []byte("x"), 0o600); err != nil {

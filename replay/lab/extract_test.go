@@ -165,7 +165,7 @@ func TestExtractNeedsAWait(t *testing.T) {
 }
 
 // A journal returns the steps that were added, in both directions.
-func TestJournal(t *testing.T) {
+func TestStepsAreReturnedInBothDirections(t *testing.T) {
 	j, err := newJournal(acl.Model, 64)
 	if err != nil {
 		t.Fatal(err)

@@ -421,7 +421,7 @@ func TestOwnLists(t *testing.T) {
 }
 
 // A call's number and the comparisons of a thread are those of all its instructions.
-func TestCounts(t *testing.T) {
+func TestCountsCoverAllInstructions(t *testing.T) {
 	w, _ := create(t)
 	a, b := w.Thread(), w.Thread()
 	a.Add(Instruction{Op: OpCheck, Call: 5}, Instruction{Op: OpCall, Call: 3})

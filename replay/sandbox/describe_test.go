@@ -11,7 +11,7 @@ import (
 )
 
 // A stranger's trace runs only in a sandbox that lacks at most the layers of newer kernels. What a report says about it names the features that are missing.
-func TestDescribe(t *testing.T) {
+func TestMissingLayersAreNamed(t *testing.T) {
 	if s := Describe(0); s != nil || s.String() != "none" {
 		t.Errorf("no sandbox is %v", s)
 	}
@@ -34,7 +34,7 @@ func TestDescribe(t *testing.T) {
 }
 
 // The bits are those of the player.
-func TestBits(t *testing.T) {
+func TestBitsAreThoseOfThePlayer(t *testing.T) {
 	b, err := os.ReadFile("../player/sandbox.h")
 	if err != nil {
 		t.Fatal(err)

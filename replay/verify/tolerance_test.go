@@ -28,7 +28,7 @@ func TestParseTolerance(t *testing.T) {
 }
 
 // Each state is counted once, and where it belongs.
-func TestTally(t *testing.T) {
+func TestEachStateIsCountedOnce(t *testing.T) {
 	var tally Tally
 	for i, s := range []State{IsProved, IsTolerated, IsUnproved, IsDifferent} {
 		for range 1 << i {

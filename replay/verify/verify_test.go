@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestVerdict(t *testing.T) {
+func TestVerdictFollowsFromTheStates(t *testing.T) {
 	type add struct {
 		s   State
 		why Reason

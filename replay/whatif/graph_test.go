@@ -19,7 +19,7 @@ import (
 
 // The tasks in a graph are known, however it was made: by a capture, by nodes, from another graph, as a part, and after changes to nodes. The
 // number of times that a condition runs a part is unknown.
-func TestGraphs(t *testing.T) {
+func TestTasksOfGraphsAreKnown(t *testing.T) {
 	testenv.Built(t, "lib/libacltrace-cuda.so")
 	testenv.Built(t, "lib/fakecuda/libcuda.so.1")
 	t.Setenv("FAKECUDA_KERNELS", testenv.Built(t, "bin/examples/cuda/kernels.so"))

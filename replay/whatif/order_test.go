@@ -8,7 +8,7 @@ import (
 )
 
 // A wait makes known that the task that it follows is done, for events and for notifies.
-func TestSources(t *testing.T) {
+func TestWaitsFollowTheirTask(t *testing.T) {
 	ordertest.Each(t, func(t *testing.T, p *ordertest.Program, tr *ordertest.Trace) {
 		m, err := newProgram(tr.Reader, acl.Model, nil)
 		if err != nil {

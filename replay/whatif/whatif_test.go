@@ -91,7 +91,7 @@ func simulate(t testing.TB, path string, o *whatif.Options) *whatif.Report {
 }
 
 // A trace with measured times keeps them, except those that the model changes.
-func TestRun(t *testing.T) {
+func TestMeasuredTimesAreKept(t *testing.T) {
 	path := pipeline(t)
 	same := plain(t, "same", 1, 1)
 	for _, tt := range []struct {
@@ -126,7 +126,7 @@ func loaded(t *testing.T, path string) *timeline.Timeline {
 }
 
 // The output is a trace with the same calls and with measured times. Its simulation takes the same time.
-func TestOutput(t *testing.T) {
+func TestOutputTakesTheSameTime(t *testing.T) {
 	path, same := pipeline(t), plain(t, "same", 1, 1)
 	out := filepath.Join(t.TempDir(), "new.aclt")
 	slow := simulate(t, path, &whatif.Options{Model: plain(t, "slow", 2, 1), Base: same, Output: out})
@@ -156,7 +156,7 @@ func TestOutput(t *testing.T) {
 
 // Without measurements, the program's waits give the total duration of tasks, and each task gets its share. That holds at any pace, and for
 // streams that wait for each other.
-func TestEstimates(t *testing.T) {
+func TestWaitsGiveTaskTimes(t *testing.T) {
 	const gap = 100 * us
 	for _, tt := range []struct {
 		name    string
@@ -222,7 +222,7 @@ func TestScaledBase(t *testing.T) {
 }
 
 // Successive polls are one wait, threads keep their order, graphs run captured tasks, and calls without a counterpart are listed.
-func TestKinds(t *testing.T) {
+func TestPollsThreadsGraphsAndUnsupportedCalls(t *testing.T) {
 	same := plain(t, "same", 1, 1)
 	t.Run("polls", func(t *testing.T) {
 		b := testtrace.New(t)

@@ -54,7 +54,7 @@ func TestNothingRecordedIsListedBelow(t *testing.T) {
 }
 
 // Regression: an eBPF recording with lost calls advised --policy block, which eBPF does not support.
-func TestAdvice(t *testing.T) {
+func TestAdviceFitsTheProbe(t *testing.T) {
 	for _, c := range []struct {
 		o    record.Options
 		want string

@@ -70,7 +70,7 @@ func TestAddressInVisibleMemory(t *testing.T) {
 
 // A copy of rows ends with the last byte of the last row, and a batch has as many ranges as its count says. A kernel without arguments accesses no
 // memory.
-func TestRanges(t *testing.T) {
+func TestRangesEndAtTheLastByte(t *testing.T) {
 	var s *sequence
 	program := func() {
 		s = begin(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/acltrace/acltrace/timeline/access"
 )
 
-// TestFlow copies an address of one allocation into a second one and that into a third. A kernel that gets the third reaches all.
-func TestFlow(t *testing.T) {
+// An address of one allocation is copied into a second one and that into a third. A kernel that gets the third reaches all.
+func TestAddressesFlowThroughCopies(t *testing.T) {
 	f := access.NewFlow()
 	event := func(name string) *timeline.Event {
 		return &timeline.Event{Call: &format.Call{Index: 9}, Fn: acl.Model.Lookup(name)}

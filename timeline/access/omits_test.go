@@ -24,7 +24,7 @@ func firstFunc(t *testing.T, has func(*api.Func) bool) (string, []uint64) {
 }
 
 // A replay leaves out a call for one reason. Other calls that fail are made.
-func TestOmissions(t *testing.T) {
+func TestOmittedCallsHaveOneReason(t *testing.T) {
 	busy, refused := acl.Model.Busy, acl.Model.Refused
 	s := begin(t)
 	var want []access.Omission

@@ -15,7 +15,7 @@ import (
 )
 
 // A Search finds accesses by an argument, by an address in a table, and by an address in a copy of the table.
-func TestSearch(t *testing.T) {
+func TestSearchFollowsTablesOfAddresses(t *testing.T) {
 	s := begin(t)
 	s.Stream(strA)
 	s.Malloc(devA, 4096) // the table

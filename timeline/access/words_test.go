@@ -16,7 +16,7 @@ import (
 )
 
 // Words of a payload are facts with evidence, else guesses. Numbers that look like addresses must not be facts.
-func TestWords(t *testing.T) {
+func TestWordsAreFactsWithEvidence(t *testing.T) {
 	const (
 		small = 0x124041200000 // 4 KiB
 		large = 0x200000000000 // 40 GiB
@@ -138,7 +138,7 @@ func found(x *access.Words, p *access.Payload, b []byte) (text string) {
 }
 
 // Results depend on a guess if their memory got it, or if a kernel that reached it may have written them.
-func TestGuesses(t *testing.T) {
+func TestResultsDependOnGuesses(t *testing.T) {
 	f := access.NewFlow()
 	var objects []*timeline.Object
 	for id := range 5 {

@@ -150,7 +150,7 @@ const diamond = `
 `
 
 // Calls that change a graph after it was built change what runs before what.
-func TestEdits(t *testing.T) {
+func TestEditsChangeTheOrder(t *testing.T) {
 	for _, c := range []struct{ name, calls, want string }{
 		{"none", "", "2[] 3[0] 4[0] 5[1 2]"},
 		{"an edge", "cuGraphAddDependencies hGraph=g from=[b] to=[c]", "2[] 3[0] 4[0 1] 5[1 2]"},
@@ -313,7 +313,7 @@ func TestInnerGraphs(t *testing.T) {
 }
 
 // The graphs that a condition runs come before its node, and may not run.
-func TestConditions(t *testing.T) {
+func TestConditionalGraphsPrecedeTheirNode(t *testing.T) {
 	w := newWorld(t)
 	w.all(`
 		cuGraphCreate phGraph=g

@@ -103,8 +103,8 @@ func TestChangedNodes(t *testing.T) {
 	in("exec", "cuGraphExecKernelNodeSetParams_v2", map[string]string{"hGraphExec": "exec", "hNode": "n"})
 }
 
-// TestCapture captures a stream and a stream that waits for it. Each task comes after the tasks that it waits for.
-func TestCapture(t *testing.T) {
+// A stream and a stream that waits for it are captured. Each task comes after the tasks that it waits for.
+func TestCapturedTasksFollowTheirWaits(t *testing.T) {
 	r := record(t)
 	launch := func(stream string) { r.call("cuLaunchKernel", map[string]string{"hStream": stream}, nil) }
 	launch("main")
@@ -123,8 +123,8 @@ func TestCapture(t *testing.T) {
 	}
 }
 
-// TestClone changes a node in a clone: the original keeps its task, and later clones of the original have it.
-func TestClone(t *testing.T) {
+// A node is changed in a clone: the original keeps its task, and later clones of the original have it.
+func TestChangedCloneLeavesTheOriginal(t *testing.T) {
 	r := record(t)
 	r.call("cuGraphCreate", map[string]string{"phGraph": "graph"}, nil)
 	r.call("cuGraphAddKernelNode_v2", map[string]string{"phGraphNode": "a", "hGraph": "graph"}, nil)
@@ -146,8 +146,8 @@ func TestClone(t *testing.T) {
 	r.want("graph", "2[]", "3[0]")
 }
 
-// TestChild runs a graph as a node of another one. Later changes to it do not affect the copy in the node.
-func TestChild(t *testing.T) {
+// A graph runs as a node of another one. Later changes to it do not affect the copy in the node.
+func TestChildGraphIsACopy(t *testing.T) {
 	r := record(t)
 	for _, g := range []string{"inner", "outer"} {
 		r.call("cuGraphCreate", map[string]string{"phGraph": g}, nil)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestLanes checks that a task stays on the lane of a task that precedes it, and that tasks are numbered if other lanes wait for them.
-func TestLanes(t *testing.T) {
+// A task stays on the lane of a task that precedes it, and tasks are numbered if other lanes wait for them.
+func TestTasksStayOnTheirLane(t *testing.T) {
 	after := [][]int{nil, {0}, {0}, {1, 2}, nil}
 	lanes, crossed := Lanes(len(after), func(i int) []int { return after[i] })
 	if !slices.Equal(lanes, []int{0, 0, 1, 0, 2}) || !maps.Equal(crossed, map[int]int32{0: 0, 2: 1}) {

@@ -88,7 +88,7 @@ func run(t *testing.T, p *ordertest.Program) (stamps map[string]Stamp, edges map
 	return stamps, edges
 }
 
-func TestPrograms(t *testing.T) {
+func TestPrecedenceInEachProgram(t *testing.T) {
 	for _, p := range ordertest.Programs {
 		t.Run(p.Name, func(t *testing.T) {
 			stamps, edges := run(t, &p)
@@ -105,7 +105,7 @@ func TestPrograms(t *testing.T) {
 }
 
 // Ended objects are forgotten, and a notify that is never awaited stays small.
-func TestMemory(t *testing.T) {
+func TestEndedObjectsAreForgotten(t *testing.T) {
 	o := New[int, int]()
 	o.Lane(Lane{})
 	rec := &api.Func{Meaning: api.Meaning{Task: api.Record}}

@@ -40,7 +40,7 @@ func named(t *testing.T, name string) *api.Func {
 }
 
 // A counter returns the step of each call as soon as it has the call.
-func TestCounter(t *testing.T) {
+func TestCounterReturnsStepsAtOnce(t *testing.T) {
 	for _, c := range []struct{ marker, program, want, by string }{
 		{"", "a . a . . a a :", "0 0 1 1 2 2 2 2", "calls of aclrtSynchronizeStream"}, // the first function that waits
 		{"", ". : a a : a . :", "0 0 0 0 0 1 1 1", "calls of aclrtSynchronizeDevice"},

@@ -106,7 +106,7 @@ func draw(t *testing.T, tl *timeline.Timeline, o *scene.Options) string {
 }
 
 // A scene has each kind of event on its row, with its name, its arguments and its arrow. A window or chosen calls leave out others.
-func TestScenes(t *testing.T) {
+func TestEachKindOfEventIsDrawn(t *testing.T) {
 	rich := testtrace.Rich(t)
 	for _, x := range []struct {
 		name string

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-func TestNanoseconds(t *testing.T) {
+func TestMicrosecondsAreReadExactly(t *testing.T) {
 	for text, want := range map[Number]int64{
 		"0": 0, "1": 1000, "12.345": 12345, "12.3": 12300, "12.": 12000, " 7.25 ": 7250, "1.0004": 1000, "1.0005": 1001, "1.00049": 1000, "1.0014999": 1001, "1.0015": 1002,
 		"1700000000123456.789": 1700000000123456789, "1e3": 1000000, "0e0": 0, "1.5e1": 15000, "1.5E+1": 15000, "25e-4": 3, "4611686018427387": 4611686018427387000, "1.05": 1050, "1.005": 1005,
@@ -38,7 +38,7 @@ func TestNanoseconds(t *testing.T) {
 	}
 }
 
-func TestTimes(t *testing.T) {
+func TestInvalidTimesAreNamed(t *testing.T) {
 	e := Event{TS: "1.5", Dur: "2"}
 	if start, dur, err := e.Times("a"); err != nil || start != 1500 || dur != 2000 {
 		t.Errorf("%d, %d, %v", start, dur, err)
@@ -51,7 +51,7 @@ func TestTimes(t *testing.T) {
 }
 
 // Values of other types than the profiler writes are empty, and numbers may be strings.
-func TestFields(t *testing.T) {
+func TestUnexpectedTypesAreEmpty(t *testing.T) {
 	var e Event
 	if err := json.Unmarshal([]byte(`{"ph":"X","name":7,"cat":"c","pid":"12","tid":13,"ts":"N/A","dur":null}`), &e); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestFields(t *testing.T) {
 }
 
 // The events are a list, or in an object whose other members are before and after them. Errors name the line and the column.
-func TestRead(t *testing.T) {
+func TestEventsInListsAndObjects(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.json")
 	stop := errors.New("stop")
 	for _, c := range []struct{ text, names, members, err string }{
@@ -119,7 +119,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestOpen(t *testing.T) {
+func TestCompressedFilesAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"packed": "\x1f\x8b\x08", "short": "\x1f", "text": "[]"} {
 		path := filepath.Join(dir, name)

@@ -45,7 +45,7 @@ func listed(t *testing.T, source string) []*mutant {
 	return mutants(&pkg{ImportPath: "m/p"}, "p.go", []byte(source), set, tree)
 }
 
-func TestMutants(t *testing.T) {
+func TestMutantsOfEachForm(t *testing.T) {
 	var got []string
 	for _, x := range listed(t, source) {
 		got = append(got, strings.TrimPrefix(x.String(), "m/p/p.go:"))
@@ -72,7 +72,7 @@ func TestMutants(t *testing.T) {
 
 // Capacities, times, blank assignments, panics, zeros beside an error and permissions of files that are only opened have no mutants, nor has
 // the code of broken builds.
-func TestUnnoticed(t *testing.T) {
+func TestNoMutantsOfUnnoticeableCode(t *testing.T) {
 	var got []string
 	for _, x := range listed(t, `package p
 
@@ -143,7 +143,7 @@ func moduleOf(t *testing.T, files map[string]string) string {
 }
 
 // A mutant of the simulator's engine is noticed by a program in C that loads it as a library, and by tests in virtual time.
-func TestEngine(t *testing.T) {
+func TestEngineMutantsAreNoticed(t *testing.T) {
 	if _, err := exec.LookPath("cc"); err != nil {
 		t.Skip("no C compiler")
 	}
@@ -190,7 +190,7 @@ func TestPackageWithC(t *testing.T) {
 }
 
 // A run goes on where an earlier one has ended: a mutant in the file is not run again, and the file gets the others.
-func TestKilled(t *testing.T) {
+func TestKilledMutantsAreNotRunAgain(t *testing.T) {
 	dir := moduleOf(t, map[string]string{
 		"go.mod":        "module m\n\ngo 1.24\n",
 		"cmd/p/main.go": "package main\n\nimport (\n\t_ \"m/one\"\n\t_ \"m/two\"\n)\n\nfunc main() {}\n",
@@ -218,7 +218,7 @@ func TestKilled(t *testing.T) {
 // A mutant is killed by its own package or by one that imports it, and survives if no test notices it or none can run.
 // A test that also fails without the mutant kills none. It runs no tests that don't reach it. A killed child without environment reaches it.
 // Packages that are in no program have none. Mutants that mean the same are not run.
-func TestRun(t *testing.T) {
+func TestImportingPackagesKillMutants(t *testing.T) {
 	dir := moduleOf(t, map[string]string{
 		"go.mod":          "module m\n\ngo 1.24\n",
 		"cmd/p/main.go":   "package main\n\nimport (\n\t_ \"m/bad\"\n\t_ \"m/child\"\n\t_ \"m/busy\"\n\t_ \"m/loop\"\n\t_ \"m/size\"\n\t_ \"m/own\"\n\t_ \"m/user\"\n)\n\nfunc main() {}\n",

@@ -8,7 +8,7 @@ import (
 )
 
 // Comments and documents count; code, generated files, quoted names and fenced blocks do not.
-func TestRates(t *testing.T) {
+func TestCommentsAndDocumentsCount(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"a.go":       "package a\n\n// F tells of it. What is left is whole. Nobody knows what lies behind it; such is what `of` means.\nfunc F() {} // of x\n\nvar what = \"of\"\n",
@@ -47,7 +47,7 @@ func TestRates(t *testing.T) {
 }
 
 // Strings with at least three words count, without the verbs of formats and outside of tests.
-func TestMessages(t *testing.T) {
+func TestMessagesOfThreeWordsCount(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"a.go":      "package a\n\n// what what\nvar a, b, c = \"what is of it %d of %[1]s\", `tells\n all of it`, \"what what\"\n",

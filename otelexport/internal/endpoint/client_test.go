@@ -21,7 +21,7 @@ import (
 )
 
 // An address without a receiver is refused before anything is sent, and a receiver's refusal comes back in its own words.
-func TestTry(t *testing.T) {
+func TestUnreachableReceiverIsRefused(t *testing.T) {
 	for _, protocol := range []string{endpoint.GRPC, endpoint.HTTP} {
 		t.Run(protocol, func(t *testing.T) {
 			var refuse error
@@ -86,7 +86,7 @@ func TestTry(t *testing.T) {
 }
 
 // Only an error that holds partial successes alone is one.
-func TestPartial(t *testing.T) {
+func TestPartialSuccessAmongOtherErrors(t *testing.T) {
 	type answer struct {
 		error
 		RejectedItems int64
@@ -125,7 +125,7 @@ type answer2 struct {
 }
 
 // A client for metrics is made for each protocol.
-func TestMetrics(t *testing.T) {
+func TestMetricsClientOfEachProtocol(t *testing.T) {
 	for _, protocol := range []string{endpoint.GRPC, endpoint.HTTP} {
 		to, err := endpoint.Metrics.Resolve("http://localhost:4318", protocol)
 		if err != nil {

@@ -2,7 +2,7 @@ package endpoint
 
 import "testing"
 
-func TestResolve(t *testing.T) {
+func TestEndpointDeterminesURLAndProtocol(t *testing.T) {
 	type Options struct{ Endpoint, Protocol string }
 	for _, c := range []struct {
 		o          Options

@@ -13,7 +13,7 @@ import (
 )
 
 // A bucket includes its upper bound.
-func TestBuckets(t *testing.T) {
+func TestBucketIncludesItsUpperBound(t *testing.T) {
 	v := value{buckets: make([]uint64, len(bounds)+1)}
 	for _, ns := range []int64{0, 1_000, 1_001, int64(time.Second), int64(time.Second) + 1, -5} {
 		v.observe(ns)

@@ -34,7 +34,7 @@ func decode(t *testing.T, b *Batch) ptrace.Traces {
 }
 
 // A receiver decodes each field of a span as it was put, whatever its length, in the span's resource.
-func TestBatch(t *testing.T) {
+func TestReceiverDecodesEachField(t *testing.T) {
 	one := newResource(0, attribute.String("name", "one"), attribute.String("empty", ""), attribute.Int("n", 5), attribute.String("name", "again"))
 	two := newResource(2, attribute.String("name", strings.Repeat("two", 100)), attribute.Bool("true", true), attribute.StringSlice("list", []string{"a", "", "\xff"}))
 	var b Batch
@@ -173,7 +173,7 @@ func text(attrs []attribute.KeyValue) string {
 }
 
 // A process and its devices are described by the facts in the trace, then by the environment of acltrace. Devices are services or attributes.
-func TestResources(t *testing.T) {
+func TestResourcesDescribeProcessAndDevices(t *testing.T) {
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test,host.name=other")
 	number := 6
 	meta := &format.Meta{UUID: "uuid", Host: "node", Device: format.Device{Name: "910B", DriverVersion: "24.1"}}

@@ -7,7 +7,7 @@ import (
 	"github.com/acltrace/acltrace/otelexport/internal/oteltest"
 )
 
-func TestParents(t *testing.T) {
+func TestTraceparentsInMessages(t *testing.T) {
 	good := "00-" + oteltest.Upstream + "-" + oteltest.Caller + "-01"
 	for name, want := range map[string]struct {
 		rest        string

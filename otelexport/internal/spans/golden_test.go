@@ -15,7 +15,7 @@ import (
 )
 
 // Spans show each kind of call, task, range and gap. Options lay them out differently, and fold those that a trace has no room for.
-func TestGolden(t *testing.T) {
+func TestEachKindOfCallIsShown(t *testing.T) {
 	rich := testtrace.Rich(t)
 	for _, c := range []struct {
 		name string

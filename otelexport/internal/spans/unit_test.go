@@ -62,7 +62,7 @@ func decoded(t *testing.T, batches ...*otlp.Batch) (all []oteltest.Span) {
 }
 
 // A range with a sampled parent is a request: its calls are spans of that parent too.
-func TestRequests(t *testing.T) {
+func TestRequestsJoinTheirParent(t *testing.T) {
 	tl := served(t)
 	x, err := New(tl.Reader, tl.Model, &Options{NoSteps: true})
 	if err != nil {
@@ -151,7 +151,7 @@ func units(t *testing.T, tl *timeline.Timeline, o *Options, change func(*Unit)) 
 
 // Steps and requests of a recording in progress are traces of their own, apart from requests, which join their parent's trace. The trace that the
 // recording itself joined takes units until it has MaxSpans.
-func TestUnits(t *testing.T) {
+func TestUnitsAreTracesOfTheirOwn(t *testing.T) {
 	steps := testtrace.Steps(t, 4, 3, func(step, launch int) int64 { return int64(1000 + 100*step + 10*launch) })
 	testenv.Golden(t, "spans.txtar", "units of steps", units(t, steps, nil, nil))
 	testenv.Golden(t, "spans.txtar", "units of requests", units(t, served(t), &Options{Layout: Lanes}, nil))
