@@ -146,7 +146,7 @@ func TestCriticalPath(t *testing.T) {
 
 // If not all spans on the critical path fit into a folded trace, the longest of them stay, although another thread has longer calls.
 func TestFoldedCriticalPath(t *testing.T) {
-	s := tell(t, "short", "long")
+	s := newProgram(t, "short", "long")
 	at := int64(10_000)
 	r := rand.New(rand.NewPCG(1, 2)) // a pattern would be steps
 	for i := range int64(300) {

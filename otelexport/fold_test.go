@@ -16,7 +16,7 @@ import (
 // Long runs of small kernels become one span with their count and total, so that no trace has more spans than the limit.
 // Slow kernels, errors and unfinished calls keep their spans. Nothing is counted twice or left out.
 func TestRunsOfSmallKernelsAreFolded(t *testing.T) {
-	s := tell(t, "small", "other", "slow")
+	s := newProgram(t, "small", "other", "slow")
 	at, device, slow := int64(1000), int64(1000), 0
 	for i := range 3_000 {
 		switch {
@@ -105,7 +105,7 @@ func TestRunsOfSmallKernelsAreFolded(t *testing.T) {
 
 // A folded range keeps its name.
 func TestFoldedRanges(t *testing.T) {
-	s := tell(t, "k")
+	s := newProgram(t, "k")
 	at := int64(100)
 	for i := range 40 {
 		s.begin(at, uint64(i+1), fmt.Sprintf("layer %d", i))
@@ -129,7 +129,7 @@ func TestFoldedRanges(t *testing.T) {
 
 // Errors beyond the limit are folded and counted.
 func TestFoldedErrors(t *testing.T) {
-	s := tell(t, "k")
+	s := newProgram(t, "k")
 	for i := range int64(600) {
 		var mods []testtrace.Mod
 		if i%3 > 0 {

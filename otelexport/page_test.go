@@ -44,7 +44,7 @@ func needsPages(t *testing.T) (pages string) {
 func TestJaegerPage(t *testing.T) {
 	pages := needsPages(t)
 	j := oteltest.StartJaegerWithPages(t, pages)
-	waits := tell(t, "k1", "k2", "k3")
+	waits := newProgram(t, "k1", "k2", "k3")
 	waits.launch(100_000, "k1", testtrace.StreamA, 110_000, 500_000)
 	waits.Call(0, 200_000, 210_000, "aclrtRecordEvent", testtrace.A(testtrace.Event, testtrace.StreamA))
 	waits.Call(0, 300_000, 310_000, "aclrtStreamWaitEvent", testtrace.A(testtrace.StreamB, testtrace.Event))

@@ -74,7 +74,7 @@ func TestATraceForEachStep(t *testing.T) {
 
 // Regression: the calls after the last step were in a trace "step 5" of a recording with the steps 0 to 4.
 func TestNoStepForTheEnd(t *testing.T) {
-	b := tell(t, "k1", "k2")
+	b := newProgram(t, "k1", "k2")
 	at := int64(100_000)
 	for range 5 {
 		b.launch(at, "k1", testtrace.StreamA, at+10, at+500)

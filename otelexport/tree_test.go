@@ -13,14 +13,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// story writes calls of a program with two streams and kernels of given names.
-type story struct {
+// program writes calls of a program with two streams and kernels of given names.
+type program struct {
 	*testtrace.Builder
 	kernels map[string]uint64
 }
 
-func tell(t *testing.T, kernels ...string) *story {
-	s := &story{testtrace.New(t), map[string]uint64{}}
+func newProgram(t *testing.T, kernels ...string) *program {
+	s := &program{testtrace.New(t), map[string]uint64{}}
 	s.Call(0, 10, 20, "aclrtSetDevice", testtrace.A(0))
 	s.Call(0, 30, 31, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", testtrace.StreamA))
 	s.Call(0, 32, 33, "aclrtCreateStream", testtrace.A(0x7ffe0008), testtrace.Outs("stream", testtrace.StreamB))
@@ -33,7 +33,7 @@ func tell(t *testing.T, kernels ...string) *story {
 }
 
 // launch launches a kernel; times are when the device measured it, if at all.
-func (s *story) launch(at int64, kernel string, stream uint64, times ...int64) {
+func (s *program) launch(at int64, kernel string, stream uint64, times ...int64) {
 	var mods []testtrace.Mod
 	if len(times) == 2 {
 		mods = append(mods, func(_ *api.Func, c *format.Call) {
@@ -43,11 +43,11 @@ func (s *story) launch(at int64, kernel string, stream uint64, times ...int64) {
 	s.Call(0, at, at+10, "aclrtLaunchKernel", testtrace.A(s.kernels[kernel], 8, testtrace.DeviceB, 64, stream), mods...)
 }
 
-func (s *story) begin(at int64, id uint64, message string) {
+func (s *program) begin(at int64, id uint64, message string) {
 	s.Call(0, at, at+1, "mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", message), func(_ *api.Func, c *format.Call) { c.Ret = id })
 }
 
-func (s *story) end(at int64, id uint64) { s.Call(0, at, at+1, "mstxRangeEnd", testtrace.A(id)) }
+func (s *program) end(at int64, id uint64) { s.Call(0, at, at+1, "mstxRangeEnd", testtrace.A(id)) }
 
 // drawn lists spans as "parent/name from to", in recording time. skip is the end of the prologue.
 func drawn(spans []oteltest.Span, skip int64) map[string][2]int64 {
@@ -67,7 +67,7 @@ func drawn(spans []oteltest.Span, skip int64) map[string][2]int64 {
 // Regression: a task without a measured time was drawn until the synchronization that covered it, so kernels of 2 us had
 // bars of 1.5 ms. It ends where its stream's order allows first, and its name says so.
 func TestTasksEndAsEarlyAsTheyCan(t *testing.T) {
-	s := tell(t, "k1", "k2", "k3", "k4", "k5")
+	s := newProgram(t, "k1", "k2", "k3", "k4", "k5")
 	s.launch(100, "k1", testtrace.StreamA, 1000, 5000)
 	s.launch(200, "k2", testtrace.StreamA)
 	s.Call(0, 300, 310, "aclrtRecordEvent", testtrace.A(testtrace.Event, testtrace.StreamA))
@@ -135,7 +135,7 @@ func TestTasksEndAsEarlyAsTheyCan(t *testing.T) {
 // Spans name notifies as such. A wait resets its notify, so the next wait is for a later record, unlike one for an event.
 func TestNotifiesAreNoEvents(t *testing.T) {
 	const notify = 0x7801
-	s := tell(t, "k1", "k2", "k3")
+	s := newProgram(t, "k1", "k2", "k3")
 	s.Call(0, 50, 60, "aclrtCreateNotify", testtrace.A(0x7ffe0010, 0), testtrace.Outs("notify", notify))
 	s.launch(100, "k1", testtrace.StreamA)
 	s.Call(0, 200, 210, "aclrtRecordNotify", testtrace.A(notify, testtrace.StreamA))
@@ -171,7 +171,7 @@ func TestNotifiesAreNoEvents(t *testing.T) {
 // A launch is under its innermost range, and ranges are under the ranges that contain them. Ranges that overlap do not
 // contain each other.
 func TestRangesContainCalls(t *testing.T) {
-	s := tell(t, "k")
+	s := newProgram(t, "k")
 	s.begin(100, 1, "epoch")
 	s.begin(110, 2, "forward")
 	s.launch(120, "k", testtrace.StreamA, 1000, 1001)

@@ -9,23 +9,23 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
-type teller struct {
+type sequence struct {
 	t testing.TB
 	*testtrace.Sequence
 }
 
-func tell(t testing.TB) *teller { return &teller{t, testtrace.NewSequence(t)} }
+func begin(t testing.TB) *sequence { return &sequence{t, testtrace.NewSequence(t)} }
 
 // on sets the thread of the following calls: 0 and 1 belong to one process, 2 to another one.
-func (s *teller) on(thread uint32) *teller { s.Thread = thread; return s }
+func (s *sequence) on(thread uint32) *sequence { s.Thread = thread; return s }
 
-func (s *teller) function(handle uint64, name string) {
+func (s *sequence) function(handle uint64, name string) {
 	s.t.Helper()
 	s.Then("aclrtBinaryGetFunction", testtrace.A(0x6600, 0x7ffe0020, 0x7ffe0018), testtrace.Outs("funcHandle", handle), testtrace.Text("kernelName", name))
 }
 
 // events applies the trace to a State and visits each call.
-func (s *teller) events(visit func(st *timeline.State, e *timeline.Event)) {
+func (s *sequence) events(visit func(st *timeline.State, e *timeline.Event)) {
 	s.t.Helper()
 	r := s.Load().Reader
 	st := timeline.NewState(acl.Model)
@@ -38,7 +38,7 @@ func (s *teller) events(visit func(st *timeline.State, e *timeline.Event)) {
 }
 
 // uses lists the objects that each call names, as "stream#1 device#2+0x10".
-func (s *teller) uses() []string {
+func (s *sequence) uses() []string {
 	s.t.Helper()
 	var out []string
 	s.events(func(_ *timeline.State, e *timeline.Event) {

@@ -19,7 +19,7 @@ import (
 
 // program launches kernels by number on one stream, with varying times.
 type program struct {
-	*teller
+	*sequence
 	r  *rand.Rand
 	on uint64 // stream
 
@@ -29,7 +29,7 @@ type program struct {
 const kernels = 40
 
 func newProgram(t *testing.T) *program {
-	p := &program{tell(t), rand.New(rand.NewPCG(1, 2)), strA, false}
+	p := &program{begin(t), rand.New(rand.NewPCG(1, 2)), strA, false}
 	p.Stream(strA)
 	p.Stream(strB)
 	for i := range uint64(kernels) {

@@ -146,14 +146,14 @@ func TestExceptionNamesTask(t *testing.T) {
 	for i := range uint32(3) {
 		fill(s, low, 8, 40+i)
 	}
-	tell := func(thread uint32, id uint64) {
+	callback := func(thread uint32, id uint64) {
 		s.Thread = thread
 		s.Then(acl.Model.Faults.Stream, testtrace.A(0x10), returns(9))
 		s.Then(acl.Model.Faults.Task, testtrace.A(0x10), returns(id))
 	}
-	tell(2, 40)
-	tell(1, 41)
-	tell(1, 42)
+	callback(2, 40)
+	callback(1, 41)
+	callback(1, 42)
 	s.Thread = 0
 	faults(s)
 	rep, text := judged(t, s)
