@@ -57,6 +57,18 @@ func TestPartialSuccess(t *testing.T) {
 	})
 }
 
+// Requests may be accepted in any order. The state has all before the first missing one, and what the receiver rejected.
+func TestStateOfRequestsOutOfOrder(t *testing.T) {
+	s := State{}
+	for i, request := range []int{1, 3, 0, 2} {
+		s.add(request, 1<<request, request)
+		want := []State{{Later: []int{1}, Sum: 2, Rejected: 1}, {Later: []int{1, 3}, Sum: 10, Rejected: 4}, {Requests: 2, Later: []int{3}, Sum: 11, Rejected: 4}, {Requests: 4, Sum: 15, Rejected: 6}}[i]
+		if s.Requests != want.Requests || !slices.Equal(s.Later, want.Later) || s.Sum != want.Sum || s.Rejected != want.Rejected {
+			t.Errorf("%+v, want %+v", s, want)
+		}
+	}
+}
+
 // A partial success that rejects no span is a warning.
 func TestPartialSuccessIsAWarning(t *testing.T) {
 	each(t, func(t *testing.T, protocol string) {

@@ -300,6 +300,12 @@ func TestEachFaultIsFound(t *testing.T) {
 			p.copy(side)
 			p.run(g)
 		}},
+		{"an input on another stream, after another copy on the graph's own", "unordered_input 1", func(p *program) {
+			p.capture(g, func() { p.launch(attention, main, input) })
+			p.copy(main)
+			p.copy(side)
+			p.run(g)
+		}},
 		{"an input on another stream, with a wait", "", func(p *program) {
 			p.capture(g, func() { p.launch(attention, main, input) })
 			p.copy(side)

@@ -16,6 +16,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/schema"
 	"github.com/acltrace/acltrace/internal/testenv"
+	"github.com/acltrace/acltrace/probe/ring"
 )
 
 func write(t *testing.T, path string, b []byte) {
@@ -124,6 +125,15 @@ func TestSessionsWithSocketsAreListed(t *testing.T) {
 	}
 	if got := List(dir); !slices.Equal(got, []string{filepath.Join(dir, "acltrace-1"), filepath.Join(dir, "acltrace-4")}) {
 		t.Errorf("%q", got)
+	}
+	made, err := os.MkdirTemp(ring.DefaultDir, "acltrace-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(made)
+	write(t, filepath.Join(made, Socket), nil)
+	if got := List(""); !slices.Contains(got, made) {
+		t.Errorf("%q lack %s", got, made)
 	}
 }
 

@@ -341,6 +341,20 @@ func TestDevArgs(t *testing.T) {
 	}
 }
 
+// A kernel reaches the memory whose addresses are among its arguments in device memory.
+func TestDevArgsLeadToMemory(t *testing.T) {
+	s := begin(t)
+	s.Stream(strA)
+	s.Malloc(args, 0x1000)
+	s.Malloc(devB, 4096)
+	s.in(args, strA, testtrace.Words(7, devB+8))
+	s.run(args, 16, strA)
+	all := s.each()
+	if got := all[len(all)-1]; !strings.Contains(got, "0x124000100000 names") {
+		t.Errorf("%q", all)
+	}
+}
+
 func TestDevArgsOfACapture(t *testing.T) {
 	s := begin(t)
 	s.Malloc(args, 0x1000)
