@@ -51,8 +51,8 @@ func (q *queued) run(steps, launches int) {
 	}
 }
 
-// A path goes on from a queue's thread to the one that fills the queue: the program's own time saves what steps would have been shorter without it, which the
-// program's model says.
+// A path leads from a queue's thread to the one that fills the queue. The program's own time saves what the model of the program says: how much shorter steps are
+// without it.
 func TestQueuesWaitForTheProgram(t *testing.T) {
 	const steps, launches = 12, 20
 	driven := 0

@@ -190,8 +190,8 @@ func (s *search) early(start int64) {
 	p.before = max(0, start-p.from)
 }
 
-// between follows a thread through its time between two calls, or to another thread: its feeder, or one that made a whole call in that time. at is the call
-// before the current moment, end is the end of the calls before. If it is known when the thread ran, it has waited for no call after that.
+// between follows a thread through its time between two calls, or to another thread: its feeder, or one with a whole call in that time. The call before the
+// current moment is at, and the calls before end at end. If it is known when the thread ran, it has waited for no call after that.
 func (s *search) between(th *thread, at int, end int64) {
 	next := call{}
 	if at+1 < len(th.calls) {

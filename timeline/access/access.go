@@ -4,16 +4,16 @@
 // Addresses are the addresses and ranges among its arguments. If launches have arguments in device memory, Calls also follows the content of that memory, and
 // DevArgs returns the arguments.
 //
-// With Options.Objects a Call also has the allocations that it accesses: those at the ranges that arguments name, those whose addresses are in payloads
-// (Words), and those that a kernel reaches through addresses that earlier calls have copied into other memory (Flow).
+// With Options.Objects a Call also has the allocations that it accesses. Arguments name some by ranges, payloads by addresses (Words), and a kernel reaches others
+// through addresses that earlier calls have copied into memory (Flow).
 //
 // Two pairs stay apart. Addresses has each word of an argument block that may be an address, because blame searches for addresses outside all
 // allocations; Words keeps only the words with evidence, because a replay rewrites them. DevArgs needs exact bytes, so it
 // follows the order of all writes; Flow only collects which allocation may hold which address, and needs no order.
 //
-// Packages report and blame use Calls while they read a trace; blame lists the calls that accessed an allocation with a Search. Package lab
-// uses Each to explain differences and to extract launches. The replay compiler scans the payloads itself, because it copies them at the same time. This package
-// writes nothing, and it knows recorded data only.
+// Packages report and blame use Calls while they read a trace, and blame a Search for the calls on an allocation. Package lab uses Each to explain differences
+// and to extract launches. The replay compiler scans the payloads itself, because it copies them at the same time. This package writes nothing, and it knows
+// recorded data only.
 package access
 
 import (
@@ -87,8 +87,8 @@ func (t *tracker) apply(process uint32, c *format.Call) *timeline.Event {
 	return e
 }
 
-// of returns the accesses of the call that was applied last, valid until the next call of it, with the words at multiples of step that may be addresses. all is
-// false if the trace lacks some of its arguments.
+// of returns the accesses of the latest call, valid until it returns again. Words at multiples of step may be addresses. all is false if the trace lacks some
+// arguments.
 func (t *tracker) of(e *timeline.Event, step int) (accesses []Access, all bool) {
 	t.buf, all = t.buf[:0], true
 	if e.Fn == nil {
