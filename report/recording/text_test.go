@@ -94,3 +94,14 @@ func TestSavedNamesTheCalls(t *testing.T) {
 		t.Errorf("%s, want %s", &b, want)
 	}
 }
+
+// A collector has no command of its own, so nothing follows its process.
+func TestStatusNamesTheCommandIfThereIsOne(t *testing.T) {
+	for want, command := range map[string][]string{"by process 7: python train.py\n": {"python", "train.py"}, "by process 7\n": nil} {
+		var b strings.Builder
+		Status(&b, &session.Status{Session: "/dev/shm/acltrace-1", Recording: true, Recorder: 7, Command: command})
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in %q", want, b.String())
+		}
+	}
+}
