@@ -15,11 +15,11 @@ import (
 // queued is a program with a queue: one thread computes, asks the runtime and hands on launches; the other one launches. At the end of a step the first
 // one waits until the queue is empty.
 type queued struct {
-	p          *program
-	now        [2]int64 // ends of the latest calls of the queue's thread and of the one that fills it
-	steps      []int64  // their durations
-	begun      int64
-	handed     []int64
+	p     *program
+	now   [2]int64 // ends of the latest calls of the queue's thread and of the one that fills it
+	steps []int64  // their durations
+	begun int64
+
 	own, takes func() int64 // times between two calls of the program, and in the queue's thread before a launch
 }
 
