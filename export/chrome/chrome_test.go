@@ -253,7 +253,7 @@ func (w failing) Write([]byte) (int, error) { return 0, w.err }
 
 func TestWriteError(t *testing.T) {
 	full := errors.New("no space left on device")
-	if _, err := Write(failing{full}, testtrace.Small(t).Reader, acl.Model, nil); !errors.Is(err, full) {
+	if _, err := Write(failing{full}, testtrace.Small(t).Reader, acl.Model, nil); !errors.Is(err, full) || !strings.HasPrefix(err.Error(), "write Chrome trace: ") {
 		t.Error(err)
 	}
 }

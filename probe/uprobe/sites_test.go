@@ -2,8 +2,11 @@ package uprobe
 
 import (
 	"bytes"
+	"debug/elf"
+	"encoding/binary"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -77,5 +80,33 @@ func TestSitesAreOfRegularFiles(t *testing.T) {
 	}
 	if _, _, err := findSites(pipe, []*api.Func{fn}, "amd64"); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Error(err)
+	}
+}
+
+// A library whose dynamic symbols have no names refers to no function below the runtime.
+func TestBelowOfADamagedLibrary(t *testing.T) {
+	damaged, err := os.ReadFile(testenv.Built(t, "lib/libacltrace.so"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := elf.NewFile(bytes.NewReader(damaged))
+	if err != nil {
+		t.Fatal(err)
+	}
+	symbols := slices.IndexFunc(f.Sections, func(s *elf.Section) bool { return s.Type == elf.SHT_DYNSYM })
+	if symbols < 0 {
+		t.Fatal("the library has no dynamic symbols")
+	}
+	const link = 40 // of the names, in a section header of 64 bytes
+	headers := binary.LittleEndian.Uint64(damaged[40:])
+	damaged[headers+64*uint64(symbols)+link] = 0xff
+	e, err := elffile.New(bytes.NewReader(damaged))
+	if err != nil {
+		t.Fatal(err)
+	}
+	below := &belowFile{defines: map[string]bool{}, wanted: map[string]bool{}}
+	below.read(acl.Model, e)
+	if len(below.defines)+len(below.wanted) > 0 {
+		t.Errorf("%+v", below)
 	}
 }

@@ -301,6 +301,8 @@ func TestSettingsAreReadBack(t *testing.T) {
 	if value != 1 {
 		t.Errorf("the option is %d", value)
 	}
+	e.ok(e.th.CtxSetSysParamOpt(acl.ACL_OPT_ENABLE_KERNEL_EARLY_START, 1)) // the last one
+	e.want(acl.ACL_ERROR_RT_PARAM_INVALID, e.th.CtxSetSysParamOpt(acl.ACL_OPT_ENABLE_KERNEL_EARLY_START+1, 1))
 	value = 7
 	if e.ok(e.th.GetSysParamOpt(acl.ACL_OPT_DETERMINISTIC, &value)); value != 0 {
 		t.Errorf("an option of the process is %d before it is set", value)

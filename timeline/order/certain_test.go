@@ -23,6 +23,32 @@ func TestCertainOrder(t *testing.T) {
 	}
 }
 
+// A record that touches the wait of another thread at one nanosecond may have come after it.
+func TestRecordsThatTouchAWait(t *testing.T) {
+	record, wait := &api.Func{Meaning: api.Meaning{Task: api.Record}}, &api.Func{Meaning: api.Meaning{Task: api.Wait}}
+	for _, c := range []struct {
+		thread uint32
+		start  int64
+		want   bool
+	}{{2, 11, true}, {2, 10, false}, {2, 9, false}, {1, 10, true}} {
+		o := New[int, int]()
+		o.Lane(Lane{})
+		o.Lane(Lane{})
+		o.Apply(&Call[int]{Fn: record, Task: 0, Thread: 1, Start: 1, End: 10, Key: 7, Kind: api.Event})
+		seen := false
+		for _, e := range o.Apply(&Call[int]{Fn: wait, Task: 1, Lane: 1, Thread: c.thread, Start: c.start, End: 20, Key: 7, Kind: api.Event}) {
+			if e.Why == Event {
+				if seen = true; e.Certain != c.want {
+					t.Errorf("%+v: certain %v", c, e.Certain)
+				}
+			}
+		}
+		if !seen {
+			t.Errorf("%+v: the wait follows nothing", c)
+		}
+	}
+}
+
 // Words of memory are forgotten before there are too many, whatever writes them or waits for them.
 func TestWordsAreBounded(t *testing.T) {
 	write, wait := &api.Func{Meaning: api.Meaning{Task: api.Record}}, &api.Func{Meaning: api.Meaning{Task: api.Wait}}
