@@ -1,9 +1,11 @@
 package record_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/record"
 )
@@ -46,7 +48,9 @@ func TestFilesOfTheRecordingTruncated(t *testing.T) {
 func TestFolderOfTheRecordingRemoved(t *testing.T) {
 	program := testenv.CompileC(t, "orphan", []string{source("orphan.c")})
 	out := wild(t, record.Options{Sim: true}, "sh", "-c", `rm -r "$ACLTRACE_SESSION"; exec "$0" < /dev/null`, program)
-	if len(out.calls) != 0 || len(out.Unhooked) != 1 || !strings.Contains(out.Unhooked[0].Reason, "removed while it was in use") || out.r.Completeness().Whole() {
+	folder := slices.ContainsFunc(out.Unhooked, func(u format.Unhooked) bool { return strings.Contains(u.Reason, "removed while it was in use") })
+	other := slices.ContainsFunc(out.Unhooked, func(u format.Unhooked) bool { return !strings.Contains(u.Reason, "removed") }) // a process that lives long enough is named, too
+	if len(out.calls) != 0 || !folder || other || out.r.Completeness().Whole() {
 		t.Errorf("%d calls, reports %+v, complete %v", len(out.calls), out.Unhooked, out.r.Completeness().Whole())
 	}
 }

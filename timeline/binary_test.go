@@ -12,7 +12,7 @@ import (
 
 // The arguments of an operator are shown with its name, data types and dims. Those that are invalid are shown as words.
 func TestOperatorsAreShown(t *testing.T) {
-	s := begin(t)
+	s := newSequence(t)
 	s.Stream(0x5501)
 	b := testtrace.OnTensors("aclnnAbs", testtrace.Contiguous(0x124000000000, block.In, 1, 2, 3), testtrace.Contiguous(0x124000001000, block.Out, 1, 2, 3)).Bytes()
 	for _, version := range []byte{block.Version, 99} {
@@ -48,7 +48,7 @@ func TestLaunchesOfOlderFunctions(t *testing.T) {
 		"not recorded": {[3]testtrace.Mod{}, []string{"function 0x6601", "function 0x6602", "function 0x6603"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := begin(t)
+			s := newSequence(t)
 			for range steps {
 				for i, with := range []int{0, 0, 1, 0, 2} {
 					var mods []testtrace.Mod

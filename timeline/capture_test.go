@@ -15,7 +15,7 @@ import (
 // A task on a captured stream goes into a graph and does not run, and a run of the graph is one task.
 func TestCapturedTasksRunWithTheGraph(t *testing.T) {
 	const graph = 0x77
-	s := begin(t)
+	s := newSequence(t)
 	s.Stream(strA)
 	s.Stream(strB)
 	s.function(fn, "Add")
@@ -57,7 +57,7 @@ func TestCapturedTasksRunWithTheGraph(t *testing.T) {
 // LiveWalk reports the same tasks.
 func TestCapturedInto(t *testing.T) {
 	const graph = 0x77
-	s := begin(t)
+	s := newSequence(t)
 	s.Stream(strA)
 	s.Stream(strB)
 	s.function(fn, "Add")
@@ -100,7 +100,7 @@ func TestCapturedInto(t *testing.T) {
 // TestCopiesWithoutAddresses checks that copies by symbols and descriptors use the device.
 func TestCopiesWithoutAddresses(t *testing.T) {
 	const symbol = 0x560000002000
-	s := begin(t)
+	s := newSequence(t)
 	s.Then("aclrtMemcpyToSymbol", testtrace.A(symbol, host, 64, 0, 1))
 	s.Then("aclrtMemcpyFromSymbolAsync", testtrace.A(host, 64, symbol, 32, 0, 2, strA))
 	s.Then("aclrtMemcpyAsyncWithDesc", testtrace.A(devA, 6, strA))

@@ -14,7 +14,7 @@ type sequence struct {
 	*testtrace.Sequence
 }
 
-func begin(t testing.TB) *sequence { return &sequence{t, testtrace.NewSequence(t)} }
+func newSequence(t testing.TB) *sequence { return &sequence{t, testtrace.NewSequence(t)} }
 
 // on sets the thread of the following calls: 0 and 1 belong to one process, 2 to another one.
 func (s *sequence) on(thread uint32) *sequence { s.Thread = thread; return s }

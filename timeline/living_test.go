@@ -14,7 +14,7 @@ import (
 // A flight recorder's past lacked the begin of a task group and its updates, so a graph had the arguments of its capture.
 func TestLivingKeepsTheLatestUpdateOfAGroup(t *testing.T) {
 	for _, ended := range []bool{false, true} {
-		s := begin(t)
+		s := newSequence(t)
 		s.Stream(strA)
 		launch := func() { s.Then("aclrtLaunchKernel", testtrace.A(fn, 8, devA, 16, strA)) }
 		s.Then("aclmdlRICaptureBegin", testtrace.A(strA, 0))

@@ -22,7 +22,7 @@ func (s *sequence) kernels() []string {
 
 func TestKernelNames(t *testing.T) {
 	const stub, bin, byEntry, cpu = 0x560000001000, 0x6601, 0x6602, 0x6603
-	s := begin(t)
+	s := newSequence(t)
 	s.Then("rtDevBinaryRegister", testtrace.A(0x7ffe0000, 0x7ffe0018), testtrace.Outs("hdl", bin))
 	launch := func() { s.Then("rtKernelLaunch", testtrace.A(stub, 8, 0x7ffe0100, 16, 0, strA)) }
 	launch()
@@ -53,7 +53,7 @@ func TestKernelNames(t *testing.T) {
 }
 
 func TestGraphNames(t *testing.T) {
-	s := begin(t)
+	s := newSequence(t)
 	s.Stream(strA)
 	s.Then("aclmdlRICaptureEnd", testtrace.A(strA, 0x7ffe0000), testtrace.Outs("modelRI", 0x77))
 	s.Then("aclmdlRISetName", testtrace.A(0x77, 0x7ffe0020), testtrace.Text("name", "decode"))
@@ -64,7 +64,7 @@ func TestGraphNames(t *testing.T) {
 
 func TestMappedAddresses(t *testing.T) {
 	const size = 2 << 20
-	s := begin(t)
+	s := newSequence(t)
 	s.Then("aclrtReserveMemAddress", testtrace.A(0x7ffe0000, 4*size, 0, 0, 1), testtrace.Outs("virPtr", devA))
 	s.Then("aclrtMallocPhysical", testtrace.A(0x7ffe0008, size, 0x7ffe0100, 0), testtrace.Outs("handle", 0x31))
 	set := func(addr uint64) { s.Then("aclrtMemset", testtrace.A(addr, 16, 0, 16)) }
@@ -96,7 +96,7 @@ func TestMappedAddresses(t *testing.T) {
 
 func TestRegisteredHostMemory(t *testing.T) {
 	for _, alias := range []uint64{devB, host} {
-		s := begin(t)
+		s := newSequence(t)
 		s.Then("aclrtHostRegister", testtrace.A(host, 0x1000, 0, 0x7ffe0000), testtrace.Outs("devPtr", alias))
 		s.Then("aclrtHostGetDevicePointer", testtrace.A(host, 0x7ffe0000, 0), testtrace.Outs("pDevice", alias))
 		s.Then("aclrtMemset", testtrace.A(alias+0x10, 16, 0, 16))
@@ -113,7 +113,7 @@ func TestRegisteredHostMemory(t *testing.T) {
 
 // A registration inside an allocation replaced the allocation, and its end ended both.
 func TestRegistrationIsAnAliasOfAllocatedMemory(t *testing.T) {
-	s := begin(t)
+	s := newSequence(t)
 	s.Then("aclrtMallocHost", testtrace.A(0, 0x3000), testtrace.Outs("hostPtr", host))
 	s.Then("aclrtHostRegister", testtrace.A(host+0x1000, 0x1000, 0, 0x7ffe0000), testtrace.Outs("devPtr", devB))
 	for _, at := range []uint64{devB + 8, host + 0x1008, host + 0x2008} {
@@ -130,7 +130,7 @@ func TestRegistrationIsAnAliasOfAllocatedMemory(t *testing.T) {
 }
 
 func TestRuntimeMemory(t *testing.T) {
-	s := begin(t)
+	s := newSequence(t)
 	s.Then("aclrtBinaryGetGlobal", testtrace.A(0x6601, 0x7ffe0020, 0x7ffe0000, 0x7ffe0008), testtrace.Outs("dptr", devA), testtrace.Outs("size", 0x40), testtrace.Text("name", "table"))
 	s.Then("aclrtMemset", testtrace.A(devA+0x3f, 1, 0, 1))
 	s.Then("aclrtMemset", testtrace.A(devA+0x40, 1, 0, 1))

@@ -29,7 +29,7 @@ type program struct {
 const kernels = 40
 
 func newProgram(t *testing.T) *program {
-	p := &program{begin(t), rand.New(rand.NewPCG(1, 2)), strA, false}
+	p := &program{newSequence(t), rand.New(rand.NewPCG(1, 2)), strA, false}
 	p.Stream(strA)
 	p.Stream(strB)
 	for i := range uint64(kernels) {

@@ -29,7 +29,7 @@ func wantUses(t *testing.T, s *sequence, want ...string) {
 }
 
 func TestHandleUsedAgain(t *testing.T) {
-	s := begin(t)
+	s := newSequence(t)
 	s.Stream(strA)
 	s.Then("aclrtSynchronizeStream", testtrace.A(strA))
 	s.Then("aclrtDestroyStream", testtrace.A(strA))
@@ -43,7 +43,7 @@ func TestHandleUsedAgain(t *testing.T) {
 // TestFunctionOfBinaryThatIsGone checks that a function ends with its binary, and a function in a context with its kernel. A function that is
 // found later by the same handle is a new object.
 func TestFunctionOfBinaryThatIsGone(t *testing.T) {
-	s := begin(t)
+	s := newSequence(t)
 	load := func() {
 		s.Then("aclrtBinaryLoadFromData", testtrace.A(0x7ffe0100, 64, 0, 0x7ffe0010), testtrace.Outs("binHandle", 0x6600))
 	}
@@ -59,7 +59,7 @@ func TestFunctionOfBinaryThatIsGone(t *testing.T) {
 // TestHandleUsedAgainAtOnce ends an object while another thread waits for a new one with the same handle or addresses. Until the new one is
 // returned, the ending thread means its own object.
 func TestHandleUsedAgainAtOnce(t *testing.T) {
-	s := begin(t)
+	s := newSequence(t)
 	s.Stream(strA)
 	s.Malloc(devA, 0x100)
 	at := int64(100)
@@ -76,7 +76,7 @@ func TestHandleUsedAgainAtOnce(t *testing.T) {
 	s.Then("aclrtSynchronizeStream", testtrace.A(strA))
 	wantUses(t, s, "stream#1", "device#2", "stream#3", "stream#1", "stream#1", "device#2+0x80", "device#2", "stream#3")
 
-	s = begin(t)
+	s = newSequence(t)
 	s.Malloc(devA, 0x100)
 	at = 100
 	other("aclrtMemset", devA+0x80, 16, 0, 16)
@@ -89,7 +89,7 @@ func TestHandleUsedAgainAtOnce(t *testing.T) {
 	wantUses(t, s, "device#1", "device#2", "device#1+0x80", "device#2+0x140", "device#1", "device#2+0x40", "device#2+0x40")
 
 	// Another thread gets the same address and frees it while the first one waits for it.
-	s = begin(t)
+	s = newSequence(t)
 	during := func(at int64, name string, args []uint64, mods ...testtrace.Mod) {
 		s.Call(1, at, at+5, name, args, mods...)
 	}
@@ -108,7 +108,7 @@ func TestHandleUsedAgainAtOnce(t *testing.T) {
 	wantUses(t, s, "device#1", "device#2", "device#2+0x10", "device#2", "stream#3", "stream#3", "device#4", "device#4+0x180", "device#4", "device#1+0x80", "device#1")
 
 	// An object without an ending call ends when the making call has returned.
-	s = begin(t)
+	s = newSequence(t)
 	s.Malloc(devA, 0x100)
 	at = 100
 	other("aclrtFree", 0xdead000)
@@ -119,7 +119,7 @@ func TestHandleUsedAgainAtOnce(t *testing.T) {
 }
 
 func TestNewAndFind(t *testing.T) {
-	s := begin(t)
+	s := newSequence(t)
 	s.function(fn, "Add")
 	s.function(fn, "Add") // the same query returns the same function
 	s.Then("aclrtGetCurrentContext", testtrace.A(0x7ffe0000), testtrace.Outs("context", 0x11))
@@ -128,7 +128,7 @@ func TestNewAndFind(t *testing.T) {
 }
 
 func TestAddressesNameTheirAllocation(t *testing.T) {
-	s := begin(t)
+	s := newSequence(t)
 	s.Malloc(devA, 0x100)
 	set := func(addr uint64) { s.Then("aclrtMemset", testtrace.A(addr, 16, 0, 16)) }
 	set(devA)
@@ -147,7 +147,7 @@ func TestAddressesNameTheirAllocation(t *testing.T) {
 }
 
 func TestFindEnd(t *testing.T) {
-	s := begin(t)
+	s := newSequence(t)
 	s.Malloc(devA, 0x100)
 	s.events(func(st *timeline.State, e *timeline.Event) {
 		for _, c := range []struct {
@@ -172,7 +172,7 @@ func TestFindEnd(t *testing.T) {
 }
 
 func TestFailedAndUnfinishedCalls(t *testing.T) {
-	s := begin(t)
+	s := newSequence(t)
 	s.Then("aclrtMalloc", testtrace.A(0x7ffe0000, 64, 0), testtrace.Outs("devPtr", devA), testtrace.Fails(207001))
 	s.Then("aclrtMemset", testtrace.A(devA, 16, 0, 16))
 	s.Malloc(devA, 64)
@@ -181,7 +181,7 @@ func TestFailedAndUnfinishedCalls(t *testing.T) {
 	s.Stream(strA)
 	s.Then("aclrtDestroyStream", testtrace.A(strA), testtrace.Hangs)
 	wantUses(t, s, "", "", "device#1", "device#1", "device#1", "stream#2", "stream#2")
-	s = begin(t)
+	s = newSequence(t)
 	s.Then("aclrtLaunchKernel", testtrace.A(fn, 1, devA, 0, strA), testtrace.Fails(107017))
 	s.Then("aclrtLaunchKernel", testtrace.A(fn, 1, devA, 0, strA), testtrace.Hangs)
 	if tl := s.Load(); len(tl.Tasks) != 0 || !tl.Calls[0].Failed() || tl.Calls[1].Failed() {
@@ -190,7 +190,7 @@ func TestFailedAndUnfinishedCalls(t *testing.T) {
 }
 
 func TestTwoProcesses(t *testing.T) {
-	s := begin(t)
+	s := newSequence(t)
 	s.Malloc(devA, 0x100)
 	s.Stream(strA)
 	s.on(2).Malloc(devA, 0x10)
@@ -201,7 +201,7 @@ func TestTwoProcesses(t *testing.T) {
 }
 
 func TestOlderThanTheTraceAndUnknown(t *testing.T) {
-	s := begin(t)
+	s := newSequence(t)
 	s.Then("aclrtSynchronizeStream", testtrace.A(strA))
 	s.Then("aclrtSynchronizeStream", testtrace.A(strA))
 	s.Then("aclrtSynchronizeStream", testtrace.A(0))
@@ -269,7 +269,7 @@ func (s *sequence) launch(stream uint64, mods ...testtrace.Mod) {
 
 func TestSynchronizationsBracketTasks(t *testing.T) {
 	begin := func(t *testing.T) *sequence {
-		s := begin(t)
+		s := newSequence(t)
 		s.Stream(strA)
 		s.Stream(strB)
 		s.Then("aclrtCreateEvent", testtrace.A(0), testtrace.Outs("event", ev)) // ends at 70
@@ -326,7 +326,7 @@ func TestSynchronizationsBracketTasks(t *testing.T) {
 		wantBrackets(t, s, a+"80-110", "stream 2: function 0x6601 140-150?")
 	})
 	t.Run("two devices", func(t *testing.T) {
-		s := begin(t)
+		s := newSequence(t)
 		s.Then("aclrtSetDevice", testtrace.A(0))
 		s.launch(0) // 40
 		s.on(1).Then("aclrtSetDevice", testtrace.A(1))
@@ -343,7 +343,7 @@ func TestSynchronizationsBracketTasks(t *testing.T) {
 }
 
 func TestCopiesAreNamedByDirection(t *testing.T) {
-	s := begin(t)
+	s := newSequence(t)
 	s.Malloc(devA, 0x1000)
 	s.Then("aclrtMallocHost", testtrace.A(0, 0x1000), testtrace.Outs("hostPtr", host))
 	copies := []struct {
@@ -374,7 +374,7 @@ func TestCopiesAreNamedByDirection(t *testing.T) {
 // The attributes of a batch were an address, and its sizes their sum.
 func TestTextOfBatches(t *testing.T) {
 	half := func(low, high uint64) uint64 { return high<<32 | low }
-	s := begin(t)
+	s := newSequence(t)
 	s.Then("aclrtMemcpyBatchAsyncV2", testtrace.A(0x10, 0x20, 0x30, 0x40, 2, 0x50, 0x60, 1, strA), testtrace.Reads("dsts", 0, testtrace.Words(devA, devA+64)),
 		testtrace.Reads("destMaxs", 0, testtrace.Words(64, 48)), testtrace.Reads("srcs", 0, testtrace.Words(0x7e00, 0x7f00)), testtrace.Reads("sizes", 0, testtrace.Words(24, 40)),
 		testtrace.Reads("attrs", 0, testtrace.Words(half(3, 1), half(7, 0), 0, 0)), testtrace.Reads("attrsIndexes", 0, testtrace.Words(0)))
@@ -400,7 +400,7 @@ func TestTextOfBatches(t *testing.T) {
 }
 
 func TestPeakSumsAllProcesses(t *testing.T) {
-	s := begin(t)
+	s := newSequence(t)
 	s.Malloc(devA, 100)
 	s.Malloc(devB, 50)
 	s.Then("aclrtFree", testtrace.A(devA))
@@ -421,7 +421,7 @@ func TestPeakSumsAllProcesses(t *testing.T) {
 }
 
 func TestTaskIDsAndBlocks(t *testing.T) {
-	s := begin(t)
+	s := newSequence(t)
 	s.launch(strA, func(_ *api.Func, c *format.Call) {
 		c.Outs = append(c.Outs, format.Out{Param: timeline.TaskParam, Value: 47<<32 | 1564<<16 | 23064})
 	})
@@ -440,7 +440,7 @@ func TestTaskIDsAndBlocks(t *testing.T) {
 }
 
 func TestRetriesOfOneThreadAndKernel(t *testing.T) {
-	s := begin(t)
+	s := newSequence(t)
 	s.function(fn, "Add")
 	s.function(fn+1, "Mul")
 	launch := func(f uint64, mods ...testtrace.Mod) {

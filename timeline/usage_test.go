@@ -9,7 +9,7 @@ import (
 )
 
 func TestMemoryAfterEachCall(t *testing.T) {
-	s := begin(t)
+	s := newSequence(t)
 	s.Malloc(devA, 0x100)
 	s.Malloc(devB, 0x40)
 	s.Then("aclrtFree", testtrace.A(devA))
@@ -100,7 +100,7 @@ func TestRatesOfCopies(t *testing.T) {
 }
 
 func TestIdleTimesNameTheCall(t *testing.T) {
-	s := begin(t)
+	s := newSequence(t)
 	s.Stream(strA)
 	s.function(fn, "k")
 	launch := func() { s.Then("aclrtLaunchKernel", testtrace.A(fn, 1, devA, 0, strA)) }

@@ -133,7 +133,7 @@ func TestObjectsOfFailedWaits(t *testing.T) {
 
 // TestNothingWaits checks that a Walk gives up tasks that nothing waits for, with the end of the trace as their bound.
 func TestNothingWaits(t *testing.T) {
-	s := begin(t)
+	s := newSequence(t)
 	s.Stream(strA)
 	s.Stream(strB)
 	s.function(fn, "k")

@@ -52,7 +52,7 @@ func memoryContent(addr uint64, b []byte) testtrace.Mod {
 // A kernel reaches memory through an address that the program has stored in registered memory, which no call copies.
 func TestAddressInVisibleMemory(t *testing.T) {
 	const mapped = 0x124100000000
-	s := begin(t)
+	s := newSequence(t)
 	s.Stream(strA)
 	s.Malloc(devA, 4096)
 	s.Then("aclrtHostRegister", testtrace.A(host, 64, 0, 0x7ffe0000), testtrace.Outs("devPtr", mapped))
@@ -73,7 +73,7 @@ func TestAddressInVisibleMemory(t *testing.T) {
 func TestRangesEndAtTheLastByte(t *testing.T) {
 	var s *sequence
 	program := func() {
-		s = begin(t)
+		s = newSequence(t)
 		s.Malloc(devA, 4096)
 		s.Malloc(devB, 4096)
 		s.Then("aclrtMemcpy2d", testtrace.A(devA, 64, devB, 128, 16, 3, 3))
@@ -106,7 +106,7 @@ func TestRangesEndAtTheLastByte(t *testing.T) {
 // What a call accesses does not depend on the calls before of which the caller asked, nor on how often it asks. Calls that a replay does not make have no regions.
 func TestRegionsAreFoundWhenAskedFor(t *testing.T) {
 	const table = devA + 0x1000
-	s := begin(t)
+	s := newSequence(t)
 	s.Stream(strA)
 	s.Malloc(devA, 4096)
 	s.Malloc(devB, 4096)

@@ -26,7 +26,7 @@ func firstFunc(t *testing.T, has func(*api.Func) bool) (string, []uint64) {
 // A replay leaves out a call for one reason. Other calls that fail are made.
 func TestOmittedCallsHaveOneReason(t *testing.T) {
 	busy, refused := acl.Model.Busy, acl.Model.Refused
-	s := begin(t)
+	s := newSequence(t)
 	var want []access.Omission
 	call := func(o access.Omission, name string, args []uint64, mods ...testtrace.Mod) {
 		s.Then(name, args, mods...)
@@ -82,7 +82,7 @@ func TestOmittedCallsHaveOneReason(t *testing.T) {
 // A range over adjacent mappings is an access of each. Pinned memory is the host's.
 func TestRangesOverMappings(t *testing.T) {
 	const size = 2 << 20
-	s := begin(t)
+	s := newSequence(t)
 	s.Then("aclrtMallocHost", testtrace.A(0x7ffe0000, 4096), testtrace.Outs("hostPtr", host))
 	s.Then("aclrtReserveMemAddress", testtrace.A(0x7ffe0000, 2*size, 0, 0, 1), testtrace.Outs("virPtr", devA))
 	for i := range uint64(2) {

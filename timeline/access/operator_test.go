@@ -43,7 +43,7 @@ func add() *testtrace.Operator {
 func TestOperatorsAccessTheirOperands(t *testing.T) {
 	const table = devA + 0x200000
 	program := func(section []byte, known bool) *sequence {
-		s := begin(t)
+		s := newSequence(t)
 		s.Stream(strA)
 		s.Malloc(devA, 4096)
 		s.Malloc(devB, 4096)
@@ -88,7 +88,7 @@ func TestOperatorsAccessTheirOperands(t *testing.T) {
 
 // The address words of an operator's argument block are those of its operands: no number is one, and none is left out.
 func TestOperatorsDeclareAddresses(t *testing.T) {
-	s := begin(t)
+	s := newSequence(t)
 	s.Stream(strA)
 	s.Malloc(devA, 4096)
 	s.Malloc(devB, 4096)
@@ -125,7 +125,7 @@ func TestOperatorsDeclareAddresses(t *testing.T) {
 // Operators with arguments in device memory declare their accesses and addresses in the same way.
 func TestOperatorsWithDeviceArguments(t *testing.T) {
 	const args = devA + 0x200000
-	s := begin(t)
+	s := newSequence(t)
 	s.Stream(strA)
 	s.Malloc(devA, 4096)
 	s.Malloc(devB, 4096)

@@ -16,7 +16,7 @@ import (
 
 // A Search finds accesses by an argument, by an address in a table, and by an address in a copy of the table.
 func TestSearchFollowsTablesOfAddresses(t *testing.T) {
-	s := begin(t)
+	s := newSequence(t)
 	s.Stream(strA)
 	s.Malloc(devA, 4096) // the table
 	s.Malloc(devB, 4096) // the target
@@ -41,7 +41,7 @@ func TestSearchFollowsTablesOfAddresses(t *testing.T) {
 
 // A Search finds accesses after the target was freed, by an argument and by an address in a table, and those of calls that had not returned.
 func TestSearchOfFreedMemory(t *testing.T) {
-	s := begin(t)
+	s := newSequence(t)
 	s.Stream(strA)
 	s.Malloc(devA, 4096)
 	s.Malloc(devB, 4096)
@@ -95,7 +95,7 @@ func (s *sequence) search(addr uint64) (got []string) {
 func TestSearchOfAGraphsRun(t *testing.T) {
 	const weights, other = devB, data
 	graphs := func(kernel func(s *sequence)) *sequence {
-		s := begin(t)
+		s := newSequence(t)
 		s.Stream(strA)
 		for _, addr := range []uint64{devA, weights, other} {
 			s.Malloc(addr, 4096)

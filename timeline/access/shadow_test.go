@@ -317,7 +317,7 @@ func TestDevArgs(t *testing.T) {
 		}, nil, "failed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := begin(t)
+			s := newSequence(t)
 			s.Malloc(args, 0x20000)
 			s.Malloc(data, 0x1000)
 			s.Stream(strA)
@@ -343,7 +343,7 @@ func TestDevArgs(t *testing.T) {
 
 // A kernel reaches the memory whose addresses are among its arguments in device memory.
 func TestDevArgsLeadToMemory(t *testing.T) {
-	s := begin(t)
+	s := newSequence(t)
 	s.Stream(strA)
 	s.Malloc(args, 0x1000)
 	s.Malloc(devB, 4096)
@@ -356,7 +356,7 @@ func TestDevArgsLeadToMemory(t *testing.T) {
 }
 
 func TestDevArgsOfACapture(t *testing.T) {
-	s := begin(t)
+	s := newSequence(t)
 	s.Malloc(args, 0x1000)
 	s.in(args, strA, testtrace.Words(1))
 	s.run(args, 8, strA)
@@ -454,7 +454,7 @@ func TestShadowIsBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes 64 MiB")
 	}
-	s := begin(t)
+	s := newSequence(t)
 	const size = 4096
 	s.Malloc(args, 1<<40)
 	for i := range uint64(17000) {

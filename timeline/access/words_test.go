@@ -22,7 +22,7 @@ func TestWordsAreFactsWithEvidence(t *testing.T) {
 		large = 0x200000000000 // 40 GiB
 		next  = large + 41<<30 // not allocated
 	)
-	s := begin(t)
+	s := newSequence(t)
 	s.Malloc(small, 4096)
 	s.Malloc(large, 40<<30)
 	s.Then("aclrtMemset", []uint64{small + 64, 64, 0, 64})
