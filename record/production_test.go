@@ -234,6 +234,9 @@ func TestCollectDeviceTime(t *testing.T) {
 			measured++
 		}
 	}
+	if w := r.Meta().Window; w != format.WindowWhole { // the job recorded from its first call
+		t.Errorf("the trace begins %v", w)
+	}
 	if said := r.Meta().DeviceTime; said == nil || said.Every != 1 || said.Measured != measured || measured < 10 {
 		t.Errorf("%d tasks are measured: %+v", measured, said)
 	}

@@ -213,3 +213,28 @@ func TestExtractRefuses(t *testing.T) {
 		}
 	}
 }
+
+// A short trace is read before anything is shown. The last number is the total.
+func TestExtractReportsProgress(t *testing.T) {
+	library(t)
+	tw := newTrace(t)
+	tw.begin()
+	tw.load()
+	tw.malloc(dev, 64)
+	tw.toDevice(dev, pattern(64, 3))
+	launch := tw.launch(dev, dev, 64)
+	tw.sync()
+	var read []int
+	o := &lab.ExtractOptions{Progress: func(parts string, done, total int) {
+		if parts == "calls read" {
+			read = append(read, done, total)
+		}
+	}}
+	path := tw.close()
+	if _, err := lab.Extract(t.Context(), path, acl.Model, launch, filepath.Join(t.TempDir(), "one.aclt"), o); err != nil {
+		t.Fatal(err)
+	}
+	if len(read) != 2 || read[0] != read[1] || read[0] < 8 {
+		t.Errorf("calls read: %d", read)
+	}
+}

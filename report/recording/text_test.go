@@ -105,3 +105,16 @@ func TestStatusNamesTheCommandIfThereIsOne(t *testing.T) {
 		}
 	}
 }
+
+// Functions that are counted by name are told with their calls; others were only asked for.
+func TestFunctionsPassedByAreCounted(t *testing.T) {
+	declared := acl.Model.Declared
+	res := record.Result{Output: "x.aclt", Calls: 1, PassedBy: map[string]uint64{declared[0]: 3, declared[1]: 4, "aclGone": 9}}
+	var b strings.Builder
+	Text(&b, &record.Options{Model: acl.Model}, &res, false)
+	for _, want := range []string{"2 functions passed by, counted by name only (called 7 times)", "1 function that it does not know were looked up"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in %s", want, &b)
+		}
+	}
+}
