@@ -350,7 +350,7 @@ func TestDevArgsLeadToMemory(t *testing.T) {
 	s.in(args, strA, testtrace.Words(7, devB+8))
 	s.run(args, 16, strA)
 	all := s.each()
-	if got := all[len(all)-1]; !strings.Contains(got, "0x124000100000 names") {
+	if got := all[len(all)-1]; !strings.Contains(got+",", "0x124000100000 names,") { // by an argument, not only by what memory holds
 		t.Errorf("%q", all)
 	}
 }
