@@ -6,8 +6,8 @@ import (
 )
 
 // feeder returns the thread for which another one waited between two calls, -1 if that is not known. While the other one did not run, from a moment until
-// another, the feeder ran for half the time or more, outside of waits for the device. Queues of launches have such waits: until the program's own code gets to
-// the next operator, their threads have nothing to do. Of several threads it is the one with the most calls, as a framework asks the runtime about each operator.
+// another, the feeder ran for half the time or more, outside of waits for the device. So the thread of a queue waits for the next operator of
+// the program's own code. Of several threads it is the one with the most calls, as a framework asks the runtime about each operator.
 func (f *Finder) feeder(waits int, since, until int64) int {
 	found, calls := -1, 0
 	for i := range f.threads {

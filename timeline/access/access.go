@@ -7,8 +7,8 @@
 // With Options.Objects a Call also has the allocations that it accesses. Arguments name some by ranges, payloads by addresses (Words), and a kernel reaches others
 // through addresses that earlier calls have copied into memory (Flow).
 //
-// Two pairs stay apart. Addresses has each word of an argument block that may be an address, because blame searches for addresses outside all
-// allocations; Words keeps only the words with evidence, because a replay rewrites them. DevArgs needs exact bytes, so it
+// Two pairs stay apart. Addresses has all words of an argument block that may be addresses: blame looks for those outside allocations.
+// Words keeps only the words with evidence, because a replay rewrites them. DevArgs needs exact bytes, so it
 // follows the order of all writes; Flow only collects which allocation may hold which address, and needs no order.
 //
 // Packages report and blame use Calls while they read a trace, and blame a Search for the calls on an allocation. Package lab uses Each to explain differences
