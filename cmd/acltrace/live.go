@@ -104,7 +104,13 @@ func (f *follower) said(a *app) {
 	for _, w := range res.Warnings() {
 		report.Printf(a.err, "acltrace: %s\n", w)
 	}
-	if res.Sent > 0 {
+	switch {
+	case res.Sent > 0:
 		report.Printf(a.err, "acltrace: %s steps and requests sent as %s to %s, of %s that were seen; the first trace is %s\n", human.Count(res.Sent), human.Plural(res.Spans, "span"), res.SpansTo, human.Plural(res.Steps, "step"), res.FirstTrace)
+	case res.SpansTo != "" && res.Chosen == 0 && res.Steps == 0:
+		report.Printf(a.err, "acltrace: no spans were sent: no step was seen while recording, and no request was named; --step-marker NAME says what separates steps\n")
+	case res.SpansTo != "" && res.Chosen == 0:
+		report.Printf(a.err, "acltrace: no spans were sent: none of %s was chosen\n", human.Plural(res.Steps, "step"))
 	}
+
 }
