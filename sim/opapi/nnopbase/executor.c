@@ -1,8 +1,5 @@
 /*
  * Executors: phase one makes one, phase two runs and ends it, also when it fails. A repeatable one lives until it is destroyed.
- *
- * The functions with mangled names are those that operators of the toolkit call at the boundaries of their phases. They are called through
- * the procedure linkage table here too, so a preloaded library or a probe sees each phase.
  */
 #include "executor.h"
 
@@ -11,17 +8,9 @@
 
 #include "acl/acl.h"
 
-void InitL2Phase1Context(const char *name, aclOpExecutor **executor) __asm__("_Z19InitL2Phase1ContextPKcPP13aclOpExecutor");
-void InitL2Phase2Context(const char *name, aclOpExecutor *executor) __asm__("_Z19InitL2Phase2ContextPKcP13aclOpExecutor");
-void InitL0Context(const char *name, aclOpExecutor *executor) __asm__("_Z13InitL0ContextPKcP13aclOpExecutor");
-int32_t CommonOpExecutorRun(void *workspace, uint64_t size, aclOpExecutor *executor, void *stream) __asm__("_Z19CommonOpExecutorRunPvmP13aclOpExecutorS_");
-void OpDfxGuardEnd(void *guard) __asm__("_ZN2op10OpDfxGuardD1Ev");
 void OpDfxGuardEndBase(void *guard) __asm__("_ZN2op10OpDfxGuardD2Ev");
 
-/* Stands for an object of the class op::OpDfxGuard, whose destructor ends each phase. */
-typedef struct guard {
-	uint64_t words[8];
-} guard;
+static __thread const char *running; /* the operator whose phase two the thread is in, NULL for none */
 
 OPAPI_EXPORT void OpDfxGuardEnd(void *g) { (void)g; }
 OPAPI_EXPORT void OpDfxGuardEndBase(void *g) { (void)g; }
@@ -41,8 +30,8 @@ OPAPI_EXPORT void InitL2Phase1Context(const char *name, aclOpExecutor **executor
 
 OPAPI_EXPORT void InitL2Phase2Context(const char *name, aclOpExecutor *executor)
 {
-	(void)name;
 	(void)executor;
+	running = name;
 }
 
 OPAPI_EXPORT void InitL0Context(const char *name, aclOpExecutor *executor)
@@ -109,7 +98,6 @@ static int32_t make(uint32_t index, const char *text, const uint64_t *args, bool
 		return report(OPAPI_NO_EXECUTOR, text, "memory is exhausted");
 	if (has_device_shape(text_roles(text)))
 		keep_tensors(text, args, &e->shaped);
-	InitL0Context(kernel_type(text), e);
 	if (cached)
 		cache_add(e);
 	*workspace_size = e->workspace_size;
@@ -119,14 +107,9 @@ static int32_t make(uint32_t index, const char *text, const uint64_t *args, bool
 
 static int32_t phase_one(uint32_t index, const char *text, const uint64_t *args, bool cached, uint64_t *workspace_size, aclOpExecutor **executor)
 {
-	guard g = {{0}};
-
 	if (!workspace_size || !executor)
 		return report(OPAPI_NULL_POINTER, text, "the workspace size or the executor is null");
-	InitL2Phase1Context(text, executor);
-	int32_t error = make(index, text, args, cached, workspace_size, executor);
-	OpDfxGuardEnd(&g);
-	return error;
+	return make(index, text, args, cached, workspace_size, executor);
 }
 
 OPAPI_EXPORT int32_t aclsim_operator_phase_one(uint32_t index, const char *text, const uint64_t *args, uint64_t *workspace_size, aclOpExecutor **executor)
@@ -153,12 +136,11 @@ static int32_t run(void *workspace, uint64_t size, aclOpExecutor *e, void *strea
 	return error;
 }
 
-static __thread const char *running; /* the operator whose phase two the thread is in, NULL for none */
-
 OPAPI_EXPORT int32_t CommonOpExecutorRun(void *workspace, uint64_t size, aclOpExecutor *e, void *stream)
 {
 	const char *name = running ? running : __func__;
 
+	running = NULL;
 	if (!e)
 		return report(OPAPI_NULL_POINTER, name, "the executor is null");
 	if (handle_is(e, EXECUTOR) && atomic_load(&e->repeatable))
@@ -167,18 +149,6 @@ OPAPI_EXPORT int32_t CommonOpExecutorRun(void *workspace, uint64_t size, aclOpEx
 		return report(OPAPI_INNER_NULL, name, "executor %p has run already, or no phase one made it: call phase one again", (void *)e);
 	int32_t error = run(workspace, size, e, stream);
 	release(e, error == OPAPI_OK);
-	return error;
-}
-
-OPAPI_EXPORT int32_t aclsim_operator_phase_two(const char *name, void *workspace, uint64_t workspace_size, aclOpExecutor *executor, void *stream)
-{
-	guard g = {{0}};
-
-	InitL2Phase2Context(name, executor);
-	running = name;
-	int32_t error = CommonOpExecutorRun(workspace, workspace_size, executor, stream);
-	running = NULL;
-	OpDfxGuardEnd(&g);
 	return error;
 }
 

@@ -53,9 +53,6 @@ aclsim_operator_tensor *block_tensors(aclsim_operator_block *b);
 /* binary_make returns the binary of all operators; NULL if memory is exhausted. The caller frees it. */
 void *binary_make(size_t *size);
 
-/* kernel_type returns the type of an operator's kernel: its name without the prefix aclnn or acl. */
-const char *kernel_type(const char *name);
-
 /* launch submits the operator's kernel. With describes it then reports operator and shapes to the runtime. */
 int32_t launch(const frozen *f, void *stream, bool describes);
 

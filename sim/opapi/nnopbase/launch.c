@@ -51,8 +51,6 @@ bool launch_captures(void *stream)
 	return aclmdlRICaptureGetInfo(stream, &status, &model) == ACL_SUCCESS && status != ACL_MODEL_RI_CAPTURE_STATUS_NONE;
 }
 
-const char *kernel_type(const char *name) { return name + (strncmp(name, "aclnn", 5) ? 3 : 5); }
-
 /* The description of an operator, as the toolkit 9 lays it out. */
 typedef struct description {
 	uint32_t task_type, blocks;
@@ -104,7 +102,7 @@ static void describe(const frozen *f)
 {
 	_Alignas(8) char buffer[MAX_DESCRIPTION];
 	description *d = (description *)buffer;
-	const char *name = f->text, *type = kernel_type(name);
+	const char *name = f->text, *type = op_kernel_type(name);
 
 	*d = (description){.blocks = 1, .node = TEXT_ID(name, "_", type, "AiCore_", type), .op_type = TEXT_ID(type)};
 	describe_tensors(d, f->block, ACLSIM_OPERATOR_IN);

@@ -10,5 +10,5 @@ OPAPI_EXPORT int32_t aclnnGaussianBlur(void *workspace, uint64_t workspace_size,
 	(void)sigma_y;
 	(void)border_type;
 	(void)dst;
-	return aclsim_operator_phase_two(__func__, workspace, workspace_size, executor, stream);
+	return op_phase_two(__func__, workspace, workspace_size, executor, stream);
 }

@@ -5,7 +5,7 @@ OPERATOR(aclnnAdd, const aclTensor *self, const aclTensor *other, const aclScala
 OPERATOR(aclnnExp, const aclTensor *self, aclTensor *out);
 OPERATOR(aclnnInplaceAdd, const aclTensor *self, const aclTensor *other, const aclScalar *alpha);
 
-#define PHASE_ONE "InitL2Phase1Context aclrtGetResInCurrentThread aclrtGetResInCurrentThread aclrtGetSysParamOpt InitL0Context OpDfxGuardEnd "
+#define PHASE_ONE "InitL2Phase1Context aclrtGetResInCurrentThread aclrtGetResInCurrentThread aclrtGetSysParamOpt InitL0Context OpDfxGuardEnd OpDfxGuardEnd "
 
 static uint64_t size;
 static aclOpExecutor *e;
